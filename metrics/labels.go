@@ -1,0 +1,154 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Other is the label value of everything that is not in a label's closed set.
+const Other = "other"
+
+// Why a session ended: label cause of dsql_sessions_ended_total.
+const (
+	EndTerminated      = "terminated"       // the client said so
+	EndDisconnected    = "disconnected"     // the client's socket closed without a word
+	EndProtocol        = "protocol"         // 08P01: frames that no server would take
+	EndDrained         = "drained"          // 57P01
+	EndClosed          = "closed"           // cut by Close or the end of a drain
+	EndIdle            = "idle"             // idle outside a transaction for too long
+	EndIdleTransaction = "idle_transaction" // 25P03
+	EndBackendLost     = "backend_lost"     // pinned, and its backend is gone
+	EndServer          = "server"           // a FATAL of the server, relayed
+	EndFault           = "fault"            // a state that Sluice does not know
+)
+
+// Why a startup was refused: label reason of dsql_startups_refused_total.
+const (
+	RefusedClients     = "too_many_clients"
+	RefusedTimeout     = "timeout"
+	RefusedProtocol    = "protocol"     // malformed, or a version nobody speaks
+	RefusedPlaintext   = "plaintext"    // bytes sent before TLS was agreed on
+	RefusedTLS         = "tls"          // TLS required but not used, or its handshake failed
+	RefusedAuth        = "auth"         // wrong password, unknown user, no certificate
+	RefusedParameter   = "parameter"    // a startup parameter DSQL does not know
+	RefusedReplication = "replication"  // replication=...
+	RefusedBackend     = "backend"      // session pairing: the server refused, or none was free
+	RefusedDraining    = "draining"     // 57P01
+	RefusedGone        = "disconnected" // the client left before it was answered
+)
+
+// Why a session keeps its backend: label reason of dsql_pins_total.
+const (
+	PinSession      = "session" // session pairing
+	PinPrepare      = "prepare"
+	PinListen       = "listen"
+	PinHoldCursor   = "hold_cursor"
+	PinTemporary    = "temporary"
+	PinAdvisoryLock = "advisory_lock"
+	PinSetConfig    = "set_config"
+	PinSequence     = "sequence"
+	PinSeed         = "seed"
+	PinLoad         = "load"
+	PinProcedural   = "procedural"
+	PinUnparsed     = "unparsed"
+	PinRole         = "role"
+)
+
+// What was answered without a backend: label kind of dsql_local_answers_total.
+const (
+	LocalEmpty    = "empty"
+	LocalBegin    = "begin"
+	LocalEnd      = "end"
+	LocalParse    = "parse"
+	LocalDescribe = "describe"
+	LocalSetting  = "setting"
+	LocalShow     = "show"
+)
+
+// What became of a CancelRequest: label outcome of dsql_cancels_total.
+const (
+	CancelDropped     = "dropped"     // its turn had settled
+	CancelForwarded   = "forwarded"   // the server ended the statement
+	CancelDiscarded   = "discarded"   // Sluice gave up the backend to end it
+	CancelIneffective = "ineffective" // a commit was waited for
+	CancelUnknownKey  = "unknown_key"
+)
+
+// When a backend was lost: label when of dsql_backends_lost_total.
+const (
+	LostIdle           = "idle"            // no client noticed
+	LostTransaction    = "transaction"     // 08006
+	LostUnknownOutcome = "unknown_outcome" // 08007
+)
+
+// What a prepared statement met: label outcome of dsql_prepared_statements_total.
+const (
+	PreparedHit         = "hit"         // the backend had it
+	PreparedPrepared    = "prepared"    // a client's own Parse went to the server
+	PreparedMiss        = "miss"        // prepared silently before a Bind
+	PreparedInvalidated = "invalidated" // flushed: its description no longer holds
+	PreparedEvicted     = "evicted"     // least recently used, closed for room
+)
+
+// What was refused by Sluice itself: label feature of dsql_statements_refused_total.
+const (
+	FeaturePlanChanged    = "plan_changed"
+	FeatureLongStatement  = "long_statement"
+	FeatureManyStatements = "many_statements"
+	FeatureSetting        = "setting"
+	FeaturePins           = "pins"
+	FeatureFunctionCall   = "function_call"
+	FeatureTwoPhase       = "two_phase"
+	FeatureReplication    = "replication"
+)
+
+var (
+	endCauses = []string{EndTerminated, EndDisconnected, EndProtocol, EndDrained, EndClosed, EndIdle,
+		EndIdleTransaction, EndBackendLost, EndServer, EndFault}
+	refusedReasons = []string{RefusedClients, RefusedTimeout, RefusedProtocol, RefusedPlaintext, RefusedTLS,
+		RefusedAuth, RefusedParameter, RefusedReplication, RefusedBackend, RefusedDraining, RefusedGone}
+	pinReasons = []string{PinSession, PinPrepare, PinListen, PinHoldCursor, PinTemporary, PinAdvisoryLock,
+		PinSetConfig, PinSequence, PinSeed, PinLoad, PinProcedural, PinUnparsed, PinRole}
+	localKinds      = []string{LocalEmpty, LocalBegin, LocalEnd, LocalParse, LocalDescribe, LocalSetting, LocalShow}
+	cancelOutcomes  = []string{CancelDropped, CancelForwarded, CancelDiscarded, CancelIneffective, CancelUnknownKey}
+	lostWhens       = []string{LostIdle, LostTransaction, LostUnknownOutcome}
+	preparedResults = []string{PreparedHit, PreparedPrepared, PreparedMiss, PreparedInvalidated, PreparedEvicted}
+	features        = []string{FeaturePlanChanged, FeatureLongStatement, FeatureManyStatements, FeatureSetting,
+		FeaturePins, FeatureFunctionCall, FeatureTwoPhase, FeatureReplication}
+
+	// sqlStates are the errors that Sluice itself originates.
+	sqlStates = []string{"08006", "08007", "08P01", "0A000", "25P02", "25P03", "26000", "28000", "28P01",
+		"34000", "3D000", "42P05", "53300", "54000", "57014", "57P01", "57P05", "XX000"}
+
+	// discardReasons are the reasons of package reservoir, which tests that it
+	// has no other.
+	discardReasons = []string{"aged", "guarded", "broken", "pinned", "dedicated", "cancelled", "client_gone",
+		"unclean", "shutdown", "surplus", "peek_failed"}
+	// refillFailures are the steps of a dial and the refusals that have a
+	// quota behind them.
+	refillFailures = []string{"dns", "tcp", "tls", "credentials", "token", "auth", "startup",
+		"too_many_connections", "rate_exceeded"}
+	dialSteps = []string{"dns", "tcp", "tls", "credentials", "token", "startup", "total"}
+)
+
+// closedCounter is a counter with one label whose values are fixed when it is
+// made. Counting takes a map look-up and no lock.
+type closedCounter struct {
+	counters map[string]prometheus.Counter
+	other    prometheus.Counter
+}
+
+func newClosedCounter(reg prometheus.Registerer, name, help, label string, values []string) closedCounter {
+	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+	reg.MustRegister(vec)
+	c := closedCounter{counters: make(map[string]prometheus.Counter, len(values)), other: vec.WithLabelValues(Other)}
+	for _, v := range values {
+		c.counters[v] = vec.WithLabelValues(v)
+	}
+	return c
+}
+
+func (c closedCounter) inc(value string) {
+	if counter, ok := c.counters[value]; ok {
+		counter.Inc()
+		return
+	}
+	c.other.Inc()
+}

@@ -1,0 +1,289 @@
+package metrics_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/sluice-proxy/sluice/metrics"
+)
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+// names of the families that Sluice chose.
+func names(t *testing.T, reg *prometheus.Registry) []string {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range families {
+		if strings.HasPrefix(f.GetName(), "dsql_") {
+			names = append(names, f.GetName())
+		}
+	}
+	return names
+}
+
+// value is one series' value, or a histogram's count; labels are alternating
+// names and values.
+func value(t *testing.T, reg *prometheus.Registry, name string, labels ...string) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			var has []string
+			for _, l := range m.GetLabel() {
+				has = append(has, l.GetName(), l.GetValue())
+			}
+			if slices.Equal(has, labels) {
+				return m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	t.Fatalf("no series %s%v", name, labels)
+	return 0
+}
+
+func TestNamesFollowPrometheusConventions(t *testing.T) {
+	t.Parallel()
+	reg := metrics.New(metrics.Options{Version: "1"}).Registry
+	problems, err := testutil.GatherAndLint(reg, names(t, reg)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// The names, types and help texts are an interface: dashboards and alerts are
+// built on them. go test ./metrics -update accepts a change.
+func TestNamesAreStable(t *testing.T) {
+	t.Parallel()
+	families, err := metrics.New(metrics.Options{}).Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "dsql_") {
+			continue
+		}
+		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %[1]s %[3]s\n", f.GetName(), f.GetHelp(), strings.ToLower(f.GetType().String()))
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				fmt.Fprintf(&b, "%s{%s=%q}\n", f.GetName(), l.GetName(), l.GetValue())
+			}
+		}
+	}
+	const golden = "testdata/metrics.prom"
+	if *update {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); got != string(want) {
+		t.Errorf("metrics differ from %s (go test ./metrics -update accepts them); got:\n%s", golden, got)
+	}
+}
+
+func TestTableNamesEveryMetricAndItsLabels(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	if err := metrics.WriteTable(&b); err != nil {
+		t.Fatal(err)
+	}
+	table := b.String()
+	for _, name := range names(t, metrics.New(metrics.Options{}).Registry) {
+		if strings.Count(table, "| `"+name+"` |") != 1 {
+			t.Errorf("%s is not in the table once:\n%s", name, table)
+		}
+	}
+	want := "| `dsql_backends_lost_total` | counter | `when`: idle, other, transaction, unknown_outcome | Backends that were found dead, by what they were doing. |\n"
+	if !strings.Contains(table, want) {
+		t.Errorf("table lacks\n%s\ngot\n%s", want, table)
+	}
+	if strings.Contains(table, "go_goroutines") {
+		t.Error("the Go runtime's metrics are in the table")
+	}
+}
+
+func TestVerbsCount(t *testing.T) {
+	t.Parallel()
+	set := metrics.New(metrics.Options{IgnoredSettings: []string{"jit", "standard_conforming_strings=on"}})
+	p, r := set.Proxy, set.Reservoir
+	tests := []struct {
+		name   string
+		labels []string
+		count  func()
+	}{
+		{"dsql_sessions_started_total", nil, p.SessionStarted},
+		{"dsql_sessions_ended_total", []string{"cause", "drained"}, func() { p.SessionEnded(metrics.EndDrained) }},
+		{"dsql_startups_refused_total", []string{"reason", "auth"}, func() { p.StartupRefused(metrics.RefusedAuth) }},
+		{"dsql_turns_total", nil, p.Turn},
+		{"dsql_pins_total", []string{"reason", "listen"}, func() { p.Pinned(metrics.PinListen) }},
+		{"dsql_local_answers_total", []string{"kind", "begin"}, func() { p.LocalAnswer(metrics.LocalBegin) }},
+		{"dsql_settings_ignored_total", []string{"name", "jit"}, func() { p.SettingIgnored("jit") }},
+		{"dsql_settings_ignored_total", []string{"name", "standard_conforming_strings"},
+			func() { p.SettingIgnored("standard_conforming_strings") }},
+		{"dsql_errors_sent_total", []string{"sqlstate", "53300"}, func() { p.ErrorSent("53300") }},
+		{"dsql_cancels_total", []string{"outcome", "dropped"}, func() { p.Cancel(metrics.CancelDropped) }},
+		{"dsql_backends_lost_total", []string{"when", "transaction"}, func() { p.BackendLost(metrics.LostTransaction) }},
+		{"dsql_prepared_statements_total", []string{"outcome", "miss"}, func() { p.Prepared(metrics.PreparedMiss) }},
+		{"dsql_statements_refused_total", []string{"feature", "pins"}, func() { p.Refused(metrics.FeaturePins) }},
+		{"dsql_reservoir_discards_total", []string{"reason", "aged"}, func() { r.Discarded("aged") }},
+		{"dsql_reservoir_refills_total", nil, func() { r.Dialed(time.Millisecond) }},
+		{"dsql_reservoir_refill_failures_total", []string{"reason", "rate_exceeded"}, func() { r.DialFailed("rate_exceeded") }},
+		{"dsql_reservoir_dial_seconds", []string{"step", "tls"}, func() { r.DialStep("tls", time.Millisecond) }},
+		{"dsql_reservoir_checkout_latency_seconds", nil, func() { r.Waited(time.Millisecond) }},
+	}
+	for _, tt := range tests {
+		before := value(t, set.Registry, tt.name, tt.labels...)
+		tt.count()
+		if got := value(t, set.Registry, tt.name, tt.labels...) - before; got != 1 {
+			t.Errorf("%s%v grew by %v, want 1", tt.name, tt.labels, got)
+		}
+	}
+}
+
+// No caller can make a new series, whatever it passes.
+func TestValuesOutsideTheirSetAreCountedTogether(t *testing.T) {
+	t.Parallel()
+	set := metrics.New(metrics.Options{IgnoredSettings: []string{"jit"}})
+	p, r := set.Proxy, set.Reservoir
+	series := func() int {
+		n, err := testutil.GatherAndCount(set.Registry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := series()
+	for _, count := range []func(string){p.SessionEnded, p.StartupRefused, p.Pinned, p.LocalAnswer, p.SettingIgnored,
+		p.ErrorSent, p.Cancel, p.BackendLost, p.Prepared, p.Refused, r.Discarded, r.DialFailed,
+		func(s string) { r.DialStep(s, time.Second) }} {
+		count("10.0.0.1")
+		count("10.0.0.2")
+	}
+	if got := series(); got != before {
+		t.Errorf("%d series, want %d", got, before)
+	}
+	for name, label := range map[string]string{"dsql_settings_ignored_total": "name", "dsql_errors_sent_total": "sqlstate",
+		"dsql_reservoir_discards_total": "reason"} {
+		if got := value(t, set.Registry, name, label, metrics.Other); got != 2 {
+			t.Errorf("%s{%s=other} = %v, want 2", name, label, got)
+		}
+	}
+}
+
+func TestGaugesArePulledAtScrape(t *testing.T) {
+	t.Parallel()
+	set := metrics.New(metrics.Options{})
+	clients := 0
+	set.Proxy.Pull(func() metrics.ProxyGauges { return metrics.ProxyGauges{Clients: clients, Pinned: 2} })
+	set.Reservoir.Pull(func() metrics.ReservoirGauges {
+		return metrics.ReservoirGauges{Ready: 7, Checkouts: 12, Immediate: 10}
+	})
+	set.Rewrite.Pull(func() metrics.RewriteCounts { return metrics.RewriteCounts{Parsed: 5, GuardedNesting: 3} })
+	for range 2 {
+		clients++
+		for name, want := range map[string]int{"dsql_clients": clients, "dsql_clients_pinned": 2, "dsql_reservoir_size": 7,
+			"dsql_reservoir_checkouts_total": 12, "dsql_rewrite_parsed_total": 5} {
+			if got := value(t, set.Registry, name); got != float64(want) {
+				t.Errorf("%s = %v, want %d", name, got, want)
+			}
+		}
+	}
+	if got := value(t, set.Registry, "dsql_rewrite_guarded_total", "reason", "nesting"); got != 3 {
+		t.Errorf("guarded by nesting = %v, want 3", got)
+	}
+}
+
+// The checkouts that did not wait are in the histogram too, else its quantiles
+// would be those of the unlucky alone.
+func TestCheckoutLatencyCountsThoseThatDidNotWait(t *testing.T) {
+	t.Parallel()
+	set := metrics.New(metrics.Options{})
+	set.Reservoir.Pull(func() metrics.ReservoirGauges { return metrics.ReservoirGauges{Checkouts: 102, Immediate: 100} })
+	set.Reservoir.Waited(20 * time.Millisecond)
+	set.Reservoir.Waited(time.Minute)
+	const want = `# HELP dsql_reservoir_checkout_latency_seconds Time from wanting a backend to having it; checkouts that did not wait count as 0.
+# TYPE dsql_reservoir_checkout_latency_seconds histogram
+dsql_reservoir_checkout_latency_seconds_bucket{le="0.0001"} 100
+dsql_reservoir_checkout_latency_seconds_bucket{le="0.001"} 100
+dsql_reservoir_checkout_latency_seconds_bucket{le="0.0025"} 100
+dsql_reservoir_checkout_latency_seconds_bucket{le="0.005"} 100
+dsql_reservoir_checkout_latency_seconds_bucket{le="0.01"} 100
+dsql_reservoir_checkout_latency_seconds_bucket{le="0.025"} 101
+dsql_reservoir_checkout_latency_seconds_bucket{le="0.05"} 101
+dsql_reservoir_checkout_latency_seconds_bucket{le="0.1"} 101
+dsql_reservoir_checkout_latency_seconds_bucket{le="0.25"} 101
+dsql_reservoir_checkout_latency_seconds_bucket{le="0.5"} 101
+dsql_reservoir_checkout_latency_seconds_bucket{le="1"} 101
+dsql_reservoir_checkout_latency_seconds_bucket{le="2.5"} 101
+dsql_reservoir_checkout_latency_seconds_bucket{le="5"} 101
+dsql_reservoir_checkout_latency_seconds_bucket{le="10"} 101
+dsql_reservoir_checkout_latency_seconds_bucket{le="+Inf"} 102
+dsql_reservoir_checkout_latency_seconds_sum 60.02
+dsql_reservoir_checkout_latency_seconds_count 102
+`
+	if err := testutil.GatherAndCompare(set.Registry, strings.NewReader(want), "dsql_reservoir_checkout_latency_seconds"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Every exported method may be called on nil.
+func TestNilCountsNothing(t *testing.T) {
+	t.Parallel()
+	for _, v := range []any{(*metrics.Proxy)(nil), (*metrics.Reservoir)(nil), (*metrics.Rewrite)(nil)} {
+		rv := reflect.ValueOf(v)
+		if rv.NumMethod() == 0 {
+			t.Errorf("%s has no method", rv.Type())
+		}
+		for i := range rv.NumMethod() {
+			var args []reflect.Value
+			for j := range rv.Method(i).Type().NumIn() {
+				args = append(args, reflect.Zero(rv.Method(i).Type().In(j)))
+			}
+			rv.Method(i).Call(args) // a panic fails the test
+		}
+	}
+}
+
+func TestBuildInfoTellsTheVersion(t *testing.T) {
+	t.Parallel()
+	if got := value(t, metrics.New(metrics.Options{Version: "v1.2.3"}).Registry, "dsql_build_info", "version", "v1.2.3"); got != 1 {
+		t.Errorf("dsql_build_info = %v, want 1", got)
+	}
+}
+
+func TestCountingDoesNotAllocate(t *testing.T) {
+	set := metrics.New(metrics.Options{})
+	if n := testing.AllocsPerRun(100, func() {
+		set.Proxy.Turn()
+		set.Proxy.LocalAnswer(metrics.LocalBegin)
+		set.Proxy.Prepared(metrics.PreparedHit)
+	}); n != 0 {
+		t.Errorf("%v allocations, want 0", n)
+	}
+}

@@ -1,0 +1,181 @@
+package metrics
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Proxy counts what sessions do. Its verbs may be called on nil.
+type Proxy struct {
+	started  prometheus.Counter
+	ended    closedCounter
+	startups closedCounter
+	turns    atomic.Uint64
+	pins     closedCounter
+	local    closedCounter
+	settings closedCounter
+	errors   closedCounter
+	cancels  closedCounter
+	lost     closedCounter
+	prepared closedCounter
+	refused  closedCounter
+	gauges   pulled[ProxyGauges]
+}
+
+// ProxyGauges is a snapshot of the sessions.
+type ProxyGauges struct {
+	Clients int // open sessions
+	Idle    int // of those, idle outside a transaction
+	Pinned  int // of those, keeping a backend
+	Waiting int // of those, waiting for a backend
+}
+
+func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
+	p := &Proxy{
+		started: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "dsql_sessions_started_total", Help: "Sessions whose startup was answered."}),
+		ended: newClosedCounter(reg, "dsql_sessions_ended_total",
+			"Sessions that ended, by cause.", "cause", endCauses),
+		startups: newClosedCounter(reg, "dsql_startups_refused_total",
+			"Connections that did not become sessions, by reason.", "reason", refusedReasons),
+		pins: newClosedCounter(reg, "dsql_pins_total",
+			"Sessions that began to keep a backend, by reason.", "reason", pinReasons),
+		local: newClosedCounter(reg, "dsql_local_answers_total",
+			"Requests answered without a backend, by kind.", "kind", localKinds),
+		settings: newClosedCounter(reg, "dsql_settings_ignored_total",
+			"SETs and startup parameters answered without effect because DSQL refuses them, by name.", "name",
+			settingNames(ignoredSettings)),
+		errors: newClosedCounter(reg, "dsql_errors_sent_total",
+			"Errors that Sluice itself sent to clients, by SQLSTATE.", "sqlstate", sqlStates),
+		cancels: newClosedCounter(reg, "dsql_cancels_total",
+			"Cancel requests, by what became of them.", "outcome", cancelOutcomes),
+		lost: newClosedCounter(reg, "dsql_backends_lost_total",
+			"Backends that were found dead, by what they were doing.", "when", lostWhens),
+		prepared: newClosedCounter(reg, "dsql_prepared_statements_total",
+			"Uses of prepared statements, by what the backend had.", "outcome", preparedResults),
+		refused: newClosedCounter(reg, "dsql_statements_refused_total",
+			"Requests that Sluice refused by itself, by feature.", "feature", features),
+	}
+	turns := prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "dsql_turns_total", Help: "Turns: requests answered up to a ReadyForQuery.",
+	}, func() float64 { return float64(p.turns.Load()) })
+	p.gauges.rows = []row[ProxyGauges]{
+		gauge("dsql_clients", "Open client sessions.",
+			func(g ProxyGauges) float64 { return float64(g.Clients) }),
+		gauge("dsql_clients_idle", "Client sessions idle outside a transaction.",
+			func(g ProxyGauges) float64 { return float64(g.Idle) }),
+		gauge("dsql_clients_pinned", "Client sessions that keep a backend.",
+			func(g ProxyGauges) float64 { return float64(g.Pinned) }),
+		gauge("dsql_clients_waiting", "Client sessions that wait for a backend.",
+			func(g ProxyGauges) float64 { return float64(g.Waiting) }),
+	}
+	reg.MustRegister(p.started, turns, &p.gauges)
+	return p
+}
+
+// settingNames drops the "=value" that an entry of the configured list may have.
+func settingNames(configured []string) []string {
+	var names []string
+	for _, entry := range configured {
+		name, _, _ := strings.Cut(entry, "=")
+		names = append(names, strings.ToLower(strings.TrimSpace(name)))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Pull sets where the gauges come from.
+func (p *Proxy) Pull(f func() ProxyGauges) {
+	if p != nil {
+		p.gauges.connect(f)
+	}
+}
+
+// SessionStarted counts a session whose startup was answered.
+func (p *Proxy) SessionStarted() {
+	if p != nil {
+		p.started.Inc()
+	}
+}
+
+// SessionEnded counts the end of a started session; cause is one of End….
+func (p *Proxy) SessionEnded(cause string) {
+	if p != nil {
+		p.ended.inc(cause)
+	}
+}
+
+// StartupRefused counts a connection that did not become a session; reason is
+// one of Refused….
+func (p *Proxy) StartupRefused(reason string) {
+	if p != nil {
+		p.startups.inc(reason)
+	}
+}
+
+// Turn counts a turn: one atomic addition.
+func (p *Proxy) Turn() {
+	if p != nil {
+		p.turns.Add(1)
+	}
+}
+
+// Pinned counts a session that began to keep its backend; reason is one of Pin….
+func (p *Proxy) Pinned(reason string) {
+	if p != nil {
+		p.pins.inc(reason)
+	}
+}
+
+// LocalAnswer counts an answer given without a backend; kind is one of Local….
+func (p *Proxy) LocalAnswer(kind string) {
+	if p != nil {
+		p.local.inc(kind)
+	}
+}
+
+// SettingIgnored counts a setting answered without effect. Names outside
+// Options.IgnoredSettings are counted together.
+func (p *Proxy) SettingIgnored(name string) {
+	if p != nil {
+		p.settings.inc(name)
+	}
+}
+
+// ErrorSent counts an error that Sluice itself sent.
+func (p *Proxy) ErrorSent(sqlstate string) {
+	if p != nil {
+		p.errors.inc(sqlstate)
+	}
+}
+
+// Cancel counts a cancel request; outcome is one of Cancel….
+func (p *Proxy) Cancel(outcome string) {
+	if p != nil {
+		p.cancels.inc(outcome)
+	}
+}
+
+// BackendLost counts a backend found dead; when is one of Lost….
+func (p *Proxy) BackendLost(when string) {
+	if p != nil {
+		p.lost.inc(when)
+	}
+}
+
+// Prepared counts what a prepared statement met; outcome is one of Prepared….
+func (p *Proxy) Prepared(outcome string) {
+	if p != nil {
+		p.prepared.inc(outcome)
+	}
+}
+
+// Refused counts a request that Sluice refused; feature is one of Feature….
+func (p *Proxy) Refused(feature string) {
+	if p != nil {
+		p.refused.inc(feature)
+	}
+}

@@ -1,0 +1,51 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Rewrite shows what the statement planner counts. It has no verbs: the planner
+// knows nothing of metrics and its counts are pulled.
+type Rewrite struct {
+	counts pulled[RewriteCounts]
+}
+
+// RewriteCounts is a snapshot of the planner's counts since its start.
+type RewriteCounts struct {
+	Parsed     uint64 // texts that PostgreSQL's parser read
+	CacheHits  uint64 // texts whose plan was remembered
+	Scanned    uint64 // texts that the word scan cleared without parsing
+	Unparsable uint64 // texts that are not PostgreSQL's grammar
+
+	GuardedBytes   uint64 // texts over the size guard, not parsed
+	GuardedNesting uint64 // texts over the nesting guard, not parsed
+}
+
+func newRewrite(reg prometheus.Registerer) *Rewrite {
+	r := &Rewrite{}
+	r.counts.rows = []row[RewriteCounts]{
+		counter("dsql_rewrite_parsed_total", "Statement texts that were parsed.",
+			func(c RewriteCounts) float64 { return float64(c.Parsed) }),
+		counter("dsql_rewrite_cache_hits_total", "Statement texts whose plan was remembered.",
+			func(c RewriteCounts) float64 { return float64(c.CacheHits) }),
+		counter("dsql_rewrite_scanned_total", "Statement texts that needed no parse: no word in them concerns any rule.",
+			func(c RewriteCounts) float64 { return float64(c.Scanned) }),
+		counter("dsql_rewrite_unparsable_total", "Statement texts that PostgreSQL's grammar does not take; they pass as they are.",
+			func(c RewriteCounts) float64 { return float64(c.Unparsable) }),
+	}
+	guarded := prometheus.NewDesc("dsql_rewrite_guarded_total",
+		"Statement texts too long or too deeply nested to be parsed, by guard; they pass as they are and pin.", []string{"reason"}, nil)
+	r.counts.rows = append(r.counts.rows,
+		row[RewriteCounts]{desc: guarded, kind: prometheus.CounterValue, labels: []string{"bytes"},
+			value: func(c RewriteCounts) float64 { return float64(c.GuardedBytes) }},
+		row[RewriteCounts]{desc: guarded, kind: prometheus.CounterValue, labels: []string{"nesting"},
+			value: func(c RewriteCounts) float64 { return float64(c.GuardedNesting) }},
+	)
+	reg.MustRegister(&r.counts)
+	return r
+}
+
+// Pull sets where the counts come from.
+func (r *Rewrite) Pull(f func() RewriteCounts) {
+	if r != nil {
+		r.counts.connect(f)
+	}
+}

@@ -1,0 +1,160 @@
+package proxy
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/xdg-go/scram"
+)
+
+const (
+	mechanismSCRAM     = "SCRAM-SHA-256"
+	mechanismSCRAMPlus = "SCRAM-SHA-256-PLUS"
+
+	// msgSASLResponse is the type of every authentication message of a client.
+	msgSASLResponse = 'p'
+)
+
+// Refusals of an authentication, as PostgreSQL words them.
+var (
+	errMalformedSCRAM = errProtocolViolation("malformed SCRAM message")
+	errMechanism      = errProtocolViolation("client selected an invalid SASL authentication mechanism")
+	errAuthzID        = &sqlError{fatal: true, code: "0A000",
+		message: "client uses authorization identity, but it is not supported"}
+	errChannelBinding = &sqlError{fatal: true, code: "28000", message: "SCRAM channel binding check failed"}
+	errNoClientCert   = &sqlError{fatal: true, code: "28000", message: "connection requires a valid client certificate"}
+)
+
+func errPassword(user string) *sqlError {
+	return &sqlError{fatal: true, code: "28P01", message: fmt.Sprintf("password authentication failed for user \"%s\"", user)}
+}
+
+func errClientCert(user string) *sqlError {
+	return &sqlError{fatal: true, code: "28000", message: fmt.Sprintf("certificate authentication failed for user \"%s\"", user)}
+}
+
+// authenticate makes sure that the client is user. It leaves AuthenticationOk
+// to whoever says what follows it.
+func (g *greeting) authenticate(user string) error {
+	switch g.method {
+	case SCRAM:
+		return g.authenticateSCRAM(user)
+	case Cert:
+		return g.authenticateCert(user)
+	}
+	return nil
+}
+
+// authenticateCert compares the user with the CN of a certificate that the
+// handshake has verified.
+func (g *greeting) authenticateCert(user string) error {
+	if g.secured == nil {
+		return errNoClientCert
+	}
+	state := g.secured.ConnectionState()
+	if len(state.VerifiedChains) == 0 {
+		return errNoClientCert
+	}
+	if state.PeerCertificates[0].Subject.CommonName != user {
+		return errClientCert(user)
+	}
+	return nil
+}
+
+// authenticateSCRAM runs the whole exchange for unknown users too: they fail
+// where a wrong password does. The user name in the exchange is ignored.
+func (g *greeting) authenticateSCRAM(user string) error {
+	credentials := g.users.Load().find(user, g.secret)
+	server, err := scram.SHA256.NewServer(func(string) (scram.StoredCredentials, error) { return credentials, nil })
+	if err != nil {
+		return fmt.Errorf("SCRAM server: %w", err)
+	}
+	mechanisms, conversation := []string{mechanismSCRAM}, server.NewConversation()
+	if binding, ok := g.channelBinding(); ok {
+		mechanisms = []string{mechanismSCRAMPlus, mechanismSCRAM}
+		conversation = server.NewConversationWithChannelBinding(binding)
+	}
+
+	if err := g.send(&pgproto3.AuthenticationSASL{AuthMechanisms: mechanisms}); err != nil {
+		return err
+	}
+	payload, err := g.response()
+	if err != nil {
+		return err
+	}
+	var first pgproto3.SASLInitialResponse
+	if err := first.Decode(payload); err != nil {
+		return errMalformedSCRAM
+	}
+	if !slices.Contains(mechanisms, first.AuthMechanism) {
+		return errMechanism
+	}
+	bound := strings.HasPrefix(string(first.Data), "p=")
+	if bound != (first.AuthMechanism == mechanismSCRAMPlus) {
+		return errMalformedSCRAM
+	}
+	challenge, err := conversation.Step(string(first.Data))
+	if err != nil {
+		return errMalformedSCRAM
+	}
+	if conversation.AuthzID() != "" {
+		return errAuthzID
+	}
+
+	if err := g.send(&pgproto3.AuthenticationSASLContinue{Data: []byte(challenge)}); err != nil {
+		return err
+	}
+	if payload, err = g.response(); err != nil {
+		return err
+	}
+	verdict, err := conversation.Step(string(payload))
+	switch {
+	case err == nil:
+		return g.hold(&pgproto3.AuthenticationSASLFinal{Data: []byte(verdict)})
+	case verdict == scram.ErrInvalidProof:
+		return errPassword(user)
+	case verdict == scram.ErrChannelBindingsDontMatch:
+		return errChannelBinding
+	}
+	return errMalformedSCRAM
+}
+
+// channelBinding is what ties the exchange to this TLS connection
+// (tls-server-end-point, RFC 5929); ok is false in plain text, and for a
+// certificate whose signature has no hash.
+func (g *greeting) channelBinding() (binding scram.ChannelBinding, ok bool) {
+	if g.secured == nil || g.cert == nil {
+		return binding, false
+	}
+	leaf, err := x509.ParseCertificate(g.cert)
+	if err != nil {
+		return binding, false
+	}
+	binding, err = scram.NewTLSServerEndpointBinding(&tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}})
+	return binding, err == nil
+}
+
+// authSecret makes what must look arbitrary but stay the same while the process
+// lives: the salts of users who do not exist, or whose password is not hashed.
+type authSecret [sha256.Size]byte
+
+func newAuthSecret() (s authSecret) {
+	rand.Read(s[:])
+	return s
+}
+
+func (s authSecret) derive(purpose, user string) []byte {
+	mac := hmac.New(sha256.New, s[:])
+	mac.Write([]byte(purpose + "\x00" + user))
+	return mac.Sum(nil)
+}
+
+// salt has the length of PostgreSQL's (SCRAM_DEFAULT_SALT_LEN).
+func (s authSecret) salt(user string) string { return string(s.derive("salt", user)[:16]) }

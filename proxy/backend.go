@@ -1,0 +1,127 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/reservoir"
+)
+
+// exchangeTimeout bounds a round trip that Sluice makes on its own account:
+// settings, ROLLBACK, the empty one after a cancel.
+const exchangeTimeout = 5 * time.Second
+
+// backend is a lent reservoir.Conn with what is known of the server's session
+// behind it. It belongs to the session that holds it and stays attached to the
+// Conn between lends.
+type backend struct {
+	conn     *reservoir.Conn
+	src      source
+	prepared serverStatements
+	// applied are the settings in force on the server; nil when unknown.
+	applied *settings
+	// status is the byte of the last ReadyForQuery.
+	status byte
+}
+
+// attached returns the backend that rides on c.
+func attached(c *reservoir.Conn) *backend {
+	if b, ok := c.Attachment.(*backend); ok {
+		return b
+	}
+	b := &backend{conn: c, src: newSource(c.Net, rawOf(c.Net)), applied: noSettings, status: 'I'}
+	c.Attachment = b
+	return b
+}
+
+// usable looks at an idle backend without blocking: false when the server
+// closed it or said something that ends it.
+func (b *backend) usable() bool {
+	switch b.src.raw.Peek() {
+	case rawconn.Quiet:
+		return true
+	case rawconn.Closed:
+		return false
+	}
+	// Bytes of an idle backend: TLS housekeeping, or a parameter that a reload
+	// of the server's configuration changed. Anything else ends it.
+	if err := b.poll(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return false
+	}
+	for {
+		typ, total, err := b.src.header()
+		if err != nil {
+			return false
+		}
+		if total == 0 || total > b.src.buffered() {
+			ok := b.src.buffered() == 0
+			b.src.release()
+			return ok
+		}
+		if typ != msgParameterStatus && typ != msgNotice {
+			return false
+		}
+		b.src.r += total
+	}
+}
+
+// poll reads what has arrived already; os.ErrDeadlineExceeded means nothing.
+// Bytes may wait inside TLS where the socket shows none, so it asks TLS.
+func (b *backend) poll() error {
+	b.conn.Net.SetReadDeadline(time.Unix(1, 0))
+	err := b.src.fill()
+	b.conn.Net.SetReadDeadline(time.Time{})
+	return err
+}
+
+// exchange writes msg, which ends in one ReadyForQuery, and reads up to it. It
+// returns the payload of the first ErrorResponse, if any. An error means that
+// the backend cannot be used any more.
+func (b *backend) exchange(msg []byte) (refusal []byte, err error) {
+	end := time.Now().Add(exchangeTimeout)
+	b.conn.Net.SetReadDeadline(end)
+	defer b.conn.Net.SetReadDeadline(time.Time{})
+	if _, err := b.conn.Net.Write(msg); err != nil {
+		return nil, err
+	}
+	for {
+		typ, total, err := b.src.header()
+		switch {
+		case err != nil:
+			return nil, err
+		case total > bufSize:
+			return nil, fmt.Errorf("answer of %d bytes to a request of our own: %w", total, errProtocol)
+		case total == 0 || total > b.src.buffered():
+			err := b.src.fill()
+			if errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(end) {
+				b.conn.Net.SetReadDeadline(end) // somebody's nudge for an earlier turn
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		frame := b.src.buf[b.src.r : b.src.r+total]
+		b.src.r += total
+		switch typ {
+		case msgError:
+			if refusal == nil {
+				refusal = append([]byte(nil), frame[headerLen:]...)
+			}
+		case msgReady:
+			b.status = frame[headerLen]
+			b.src.release()
+			return refusal, nil
+		}
+	}
+}
+
+// lostError says that the backend's connection broke.
+type lostError struct{ err error }
+
+func (e *lostError) Error() string { return "backend lost: " + e.err.Error() }
+func (e *lostError) Unwrap() error { return e.err }

@@ -1,0 +1,222 @@
+package proxy
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/sluice-proxy/sluice/reservoir"
+)
+
+// cancelKey is the BackendKeyData that a client was given.
+type cancelKey struct {
+	pid    uint32
+	secret []byte
+}
+
+// cancelState is what a cancel connection and its session share.
+type cancelState struct {
+	backend *backend           // nil while the session has none
+	stop    context.CancelFunc // ends a wait for a backend
+	running bool               // a turn is with the backend
+	asked   time.Time          // when the running turn was first asked to stop
+	flying  int                // cancel connections to the backend not yet at EOF
+	landed  chan struct{}      // closed when flying returns to 0
+	touched bool               // a cancel reached the backend since it was lent
+}
+
+// cancelKeys finds sessions by the key they were given.
+type cancelKeys struct {
+	mu   sync.Mutex
+	next uint32
+	m    map[uint32]*session
+}
+
+// issue gives s a key; secrets of protocol 3.2 may be long.
+func (k *cancelKeys) issue(s *session, secretLen int) {
+	secret := make([]byte, secretLen)
+	rand.Read(secret)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.m == nil {
+		k.m = map[uint32]*session{}
+		var b [4]byte
+		rand.Read(b[:])
+		k.next = binary.BigEndian.Uint32(b[:]) >> 1
+	}
+	for {
+		k.next = (k.next + 1) & 0x7fffffff
+		if _, taken := k.m[k.next]; !taken && k.next != 0 {
+			break
+		}
+	}
+	s.key = cancelKey{pid: k.next, secret: secret}
+	k.m[k.next] = s
+}
+
+func (k *cancelKeys) revoke(s *session) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.m, s.key.pid)
+}
+
+// find returns the session with that key, or nil.
+func (k *cancelKeys) find(pid uint32, secret []byte) *session {
+	k.mu.Lock()
+	s := k.m[pid]
+	k.mu.Unlock()
+	if s == nil || subtle.ConstantTimeCompare(s.key.secret, secret) != 1 {
+		return nil
+	}
+	return s
+}
+
+// holdCancel lets cancels reach b from now on.
+func (s *session) holdCancel(b *backend) {
+	s.mu.Lock()
+	s.cancel.backend = b
+	s.cancel.touched = false
+	s.mu.Unlock()
+}
+
+// cancellable returns a context that a cancel of this session ends.
+func (s *session) cancellable() (context.Context, func()) {
+	ctx, stop := context.WithCancel(s.srv.ctx)
+	s.mu.Lock()
+	s.cancel.stop = stop
+	s.mu.Unlock()
+	return ctx, func() {
+		s.mu.Lock()
+		s.cancel.stop = nil
+		s.mu.Unlock()
+		stop()
+	}
+}
+
+// askCancel serves a CancelRequest, on the canceller's goroutine. It returns
+// what became of it, for the metric.
+func (s *session) askCancel(ctx context.Context) string {
+	s.mu.Lock()
+	c := &s.cancel
+	if c.stop != nil {
+		c.stop()
+		s.mu.Unlock()
+		return "waiting"
+	}
+	b := c.backend
+	if b == nil || s.tick.Load()&1 == 0 {
+		s.mu.Unlock()
+		return "dropped"
+	}
+	if c.asked.IsZero() {
+		c.asked = time.Now()
+	}
+	if !s.srv.cfg.ForwardCancel {
+		// The server will not stop: wake the session once the grace is over.
+		b.conn.Net.SetReadDeadline(c.asked.Add(s.srv.cfg.CancelGrace))
+		s.mu.Unlock()
+		return "noted"
+	}
+	if c.flying == 0 {
+		c.landed = make(chan struct{})
+	}
+	c.flying++
+	c.touched = true
+	s.mu.Unlock()
+
+	err := b.conn.Cancel(ctx)
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.flying--; c.flying == 0 {
+		close(c.landed)
+	}
+	if c.backend == b && s.tick.Load()&1 == 1 && !c.asked.IsZero() {
+		b.conn.Net.SetReadDeadline(c.asked.Add(s.srv.cfg.CancelGrace))
+	}
+	if err != nil {
+		return "failed"
+	}
+	return "forwarded"
+}
+
+// settleCancel runs at the end of a turn. A backend with a cancel in flight is
+// not given on before the cancel has landed and an empty round trip has come
+// back: no other client's statement is ever hit.
+func (s *session) settleCancel() {
+	s.mu.Lock()
+	c := &s.cancel
+	c.asked = time.Time{}
+	if !c.touched {
+		s.mu.Unlock()
+		return
+	}
+	c.touched = false
+	landed := c.landed
+	flying := c.flying > 0
+	s.mu.Unlock()
+	if flying {
+		select {
+		case <-landed:
+		case <-time.After(exchangeTimeout):
+			s.losePin()
+			s.dropBackend(reservoir.Cancelled)
+			return
+		}
+	}
+	s.b.conn.Net.SetReadDeadline(time.Time{})
+	status := s.b.status
+	if _, err := s.b.exchange(frameSync); err != nil || s.b.status != status {
+		s.losePin()
+		s.dropBackend(reservoir.Cancelled)
+	}
+}
+
+// canceled reports whether the running turn was asked to stop so long ago that
+// Sluice acts by itself.
+func (s *session) canceled(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.cancel.asked.IsZero() && now.Sub(s.cancel.asked) >= s.srv.cfg.CancelGrace
+}
+
+// woken is called when a read from the backend ran into a deadline: somebody
+// wants the session to look up.
+func (s *session) woken() error {
+	t := s.t
+	now := time.Now()
+	s.b.conn.Net.SetReadDeadline(t.deadline)
+	switch {
+	case s.cut.Load():
+		return errCut
+	case !t.deadline.IsZero() && !now.Before(t.deadline):
+		t.deadline = time.Time{}
+		s.b.conn.Net.SetReadDeadline(time.Time{})
+		return s.giveUp(errTimedOut)
+	case s.canceled(now):
+		return s.giveUp(errCanceled)
+	case s.client.gone():
+		return errClientGone
+	}
+	return nil
+}
+
+// giveUp stops a turn that the server will not stop: inside a transaction
+// before a COMMIT left, or for a statement that only reads, by discarding the
+// backend. A commit or an autocommit write is waited for.
+func (s *session) giveUp(e *sqlError) error {
+	s.mu.Lock()
+	s.cancel.asked = time.Time{}
+	s.mu.Unlock()
+	t := s.t
+	if t.mayCommit || t.committed || s.dedicated || s.pinned {
+		s.srv.metrics.Cancel("ineffective")
+		return nil
+	}
+	s.srv.metrics.Cancel("discarded")
+	s.stopBackend()
+	return s.abandon(e, reservoir.Cancelled)
+}

@@ -1,0 +1,133 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Pairing says for how long a client keeps a backend.
+type Pairing string
+
+const (
+	// Transaction lends a backend for one transaction. The default.
+	Transaction Pairing = "transaction"
+	// Session keeps the first backend until the client leaves.
+	Session Pairing = "session"
+)
+
+// BackendKind is the kind of server behind Sluice.
+type BackendKind string
+
+const (
+	// DSQL is Amazon Aurora DSQL: an allow-list of settings, cancels ignored.
+	DSQL BackendKind = "dsql"
+	// Postgres is a plain PostgreSQL.
+	Postgres BackendKind = "postgres"
+)
+
+// AuthMethod is how a client proves who it is.
+type AuthMethod string
+
+const (
+	// Trust asks for nothing.
+	Trust AuthMethod = "trust"
+	// SCRAM asks for SCRAM-SHA-256 against a users file.
+	SCRAM AuthMethod = "scram-sha-256"
+	// Cert asks for a TLS client certificate whose CN is the user.
+	Cert AuthMethod = "cert"
+)
+
+// Config of a Server. The zero value is not valid; cmd/sluice fills it from its
+// table of keys, where each default stands.
+type Config struct {
+	Kind    BackendKind
+	Pairing Pairing
+	// Database is the backend's database; every database name of a client means it.
+	Database string
+	// ServerVersion and the other ParameterStatus values reported before a
+	// backend was ever dialled; a backend's own values replace them.
+	Params map[string]string
+
+	Auth Auth
+
+	// MaxClients bounds open client connections; more get 53300.
+	MaxClients int
+	// StartupTimeout bounds a client's startup, authentication included.
+	StartupTimeout time.Duration
+	// ClientIdleTimeout closes a client idle outside a transaction; 0 never.
+	ClientIdleTimeout time.Duration
+	// IdleTransactionTimeout ends a session idle inside a transaction (25P03); 0 never.
+	IdleTransactionTimeout time.Duration
+
+	// MaxPins bounds sessions that keep a backend; more get 53300.
+	MaxPins int
+	// CancelGrace is how long a cancel may stay without effect before Sluice
+	// acts by discarding the backend.
+	CancelGrace time.Duration
+	// ForwardCancel sends cancels on to the backend.
+	ForwardCancel bool
+
+	// IgnoredSettings are answered locally and counted when the kind is DSQL.
+	IgnoredSettings []string
+	// ReapplyApplicationName carries application_name to each backend.
+	ReapplyApplicationName bool
+
+	// PreparedPerBackend bounds server-side prepared statements of a backend.
+	PreparedPerBackend int
+	// PreparedPerClient bounds named statements of a client.
+	PreparedPerClient int
+	// PreparedTexts bounds the descriptions cached for all clients.
+	PreparedTexts int
+	// MaxStatementBytes bounds a Query or Parse frame that must be held in
+	// memory; a longer Query passes unread, a longer Parse is refused.
+	MaxStatementBytes int
+
+	// PlainConn turns the raw socket layer off.
+	PlainConn bool
+}
+
+// Auth is how clients authenticate and what TLS they are offered.
+type Auth struct {
+	Method AuthMethod
+	// UsersFile in PgBouncer's userlist.txt form, with SCRAM verifiers.
+	UsersFile string
+	// TLS is offered when non-nil. cmd/sluice reloads certificates behind its
+	// GetConfigForClient.
+	TLS *tls.Config
+	// TLSRequired refuses plain clients that do not come by Unix socket.
+	TLSRequired bool
+}
+
+// Validate reports every bad value at once.
+func (c Config) Validate() error {
+	var errs []error
+	check := func(ok bool, key, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s: %s", key, fmt.Sprintf(format, args...)))
+		}
+	}
+	check(c.Kind == DSQL || c.Kind == Postgres, "backend.kind", "%q: want dsql or postgres", c.Kind)
+	check(c.Pairing == Transaction || c.Pairing == Session, "pairing", "%q: want transaction or session", c.Pairing)
+	check(c.Database != "", "backend.database", "empty: name the backend's database")
+	check(c.MaxClients > 0, "listen.max_clients", "%d: want at least 1", c.MaxClients)
+	check(c.StartupTimeout > 0, "listen.startup_timeout", "%s: want more than 0", c.StartupTimeout)
+	check(c.ClientIdleTimeout >= 0, "client.idle_timeout", "%s: want 0 (off) or more", c.ClientIdleTimeout)
+	check(c.IdleTransactionTimeout >= 0, "client.idle_transaction_timeout", "%s: want 0 (off) or more", c.IdleTransactionTimeout)
+	check(c.MaxPins > 0, "pins.max", "%d: want at least 1", c.MaxPins)
+	check(c.CancelGrace > 0, "cancel.grace", "%s: want more than 0", c.CancelGrace)
+	check(c.PreparedPerBackend > 0, "prepared.per_backend", "%d: want at least 1", c.PreparedPerBackend)
+	check(c.PreparedPerClient > 0, "prepared.per_client", "%d: want at least 1", c.PreparedPerClient)
+	check(c.PreparedTexts > 0, "prepared.texts", "%d: want at least 1", c.PreparedTexts)
+	check(c.MaxStatementBytes >= 64<<10, "rewrite.max_bytes", "%d: want at least 65536", c.MaxStatementBytes)
+	switch c.Auth.Method {
+	case Trust, SCRAM, Cert:
+	default:
+		check(false, "auth.method", "%q: want trust, scram-sha-256 or cert", c.Auth.Method)
+	}
+	check(c.Auth.Method != SCRAM || c.Auth.UsersFile != "", "auth.users_file", "empty: scram-sha-256 needs a users file")
+	check(c.Auth.Method != Cert || c.Auth.TLS != nil, "auth.method", "cert needs tls.cert_file, tls.key_file and tls.client_ca_file")
+	check(!c.Auth.TLSRequired || c.Auth.TLS != nil, "tls.required", "true needs tls.cert_file and tls.key_file")
+	return errors.Join(errs...)
+}

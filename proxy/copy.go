@@ -1,0 +1,230 @@
+package proxy
+
+import (
+	"errors"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
+)
+
+func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+
+// startCopy: the server waits for COPY data. A Sync that the client sent along
+// is ignored by the server in that mode; the client sends another.
+func (s *session) startCopy() {
+	t := s.t
+	t.copying = true
+	t.mayCommit = t.mayCommit || s.b.status == 'I' && !t.inBlock
+	if t.owed.first().kind == msgExecute && t.owed.len() == 2 && t.owed.items[len(t.owed.items)-1].kind == msgSync {
+		t.owed.items = t.owed.items[:len(t.owed.items)-1]
+		t.owed.seq--
+		t.ended = false
+	}
+}
+
+// copyIn relays COPY data until the client ends it or the server gave up.
+func (s *session) copyIn() error {
+	t := s.t
+	if err := s.flushDown(); err != nil {
+		return err
+	}
+	for t.copying && !t.settled {
+		typ, total, err := s.nextFrame()
+		if err == errTurnOver {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !t.copying {
+			break
+		}
+		switch typ {
+		case msgCopyData:
+			if err := s.forward(total); err != nil {
+				return err
+			}
+		case msgCopyDone, msgCopyFail:
+			if err := s.forward(total); err != nil {
+				return err
+			}
+			t.copying = false
+			if err := s.flushUp(); err != nil {
+				return err
+			}
+		case msgFlush, msgSync:
+			if err := s.discard(total); err != nil { // as the server does
+				return err
+			}
+		case msgTerminate:
+			return errTerminated
+		default:
+			// Not allowed here: the COPY fails, and the frame is handled after it.
+			t.copying = false
+			if err := s.add(appendStrings(nil, msgCopyFail, "unexpected message during COPY from stdin")); err != nil {
+				return err
+			}
+			if err := s.flushUp(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fillEither waits for the client, and relays what the backend says meanwhile.
+func (s *session) fillEither() error {
+	c := &s.client
+	if c.plain() && c.raw.Peek() != rawconn.Quiet {
+		return c.fill()
+	}
+	if err := s.flushUp(); err != nil {
+		return err
+	}
+	for {
+		if err := s.relayArrived(); err != nil {
+			return err
+		}
+		if err := s.flushDown(); err != nil {
+			return err
+		}
+		if s.t.settled && !s.t.midFrame {
+			return nil
+		}
+		if s.b == nil || s.t.owed.empty() {
+			return s.fillClientAlone()
+		}
+		err := s.watching(c.fill)
+		if err == nil || !isTimeout(err) {
+			return err
+		}
+		if s.cut.Load() {
+			return errCut
+		}
+		if err := s.woken(); err != nil {
+			return err
+		}
+	}
+}
+
+// fillClientAlone is fillClient once nothing is owed any more.
+func (s *session) fillClientAlone() error {
+	for {
+		err := s.client.fill()
+		if err == nil || !isTimeout(err) {
+			return err
+		}
+		if s.cut.Load() {
+			return errCut
+		}
+		s.client.conn.SetReadDeadline(time.Time{})
+	}
+}
+
+// relayArrived relays what the backend has sent already, without waiting.
+func (s *session) relayArrived() error {
+	for s.b != nil {
+		err := s.b.poll()
+		if isTimeout(err) {
+			return nil
+		}
+		if err != nil {
+			return &lostError{err}
+		}
+		if err := s.relay(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitEither waits for the client of a pinned, idle backend, and passes on
+// what the server says by itself: notifications, parameters, its farewell.
+func (s *session) awaitEither() error {
+	c := &s.client
+	for {
+		if err := s.relayIdle(); err != nil {
+			return err
+		}
+		err := s.watching(c.idle)
+		if err == nil || !isTimeout(err) {
+			return err
+		}
+		c.conn.SetReadDeadline(time.Time{})
+		if s.b.src.raw.Peek() == rawconn.Quiet {
+			return err // somebody else's nudge, or a timeout
+		}
+	}
+}
+
+// relayIdle passes on what an idle backend has said.
+func (s *session) relayIdle() error {
+	for {
+		err := s.b.poll()
+		if isTimeout(err) {
+			return nil
+		}
+		if err != nil {
+			if s.dedicated {
+				return errClientGone // the farewell, if any, was relayed
+			}
+			return errPinLost
+		}
+		src := &s.b.src
+		for {
+			typ, total, err := src.header()
+			if err != nil {
+				return errPinLost
+			}
+			if total == 0 || total > src.buffered() {
+				if total > bufSize {
+					return errPinLost
+				}
+				break
+			}
+			frame := src.buf[src.r : src.r+total]
+			src.r += total
+			if typ == msgError && !s.dedicated {
+				return errPinLost
+			}
+			if err := s.writeClient(frame); err != nil {
+				return err
+			}
+		}
+		src.release()
+	}
+}
+
+// watching runs a read from the client while a goroutine watches the backend's
+// socket and ends the read, as by a timeout, when the server speaks first.
+func (s *session) watching(read func() error) error {
+	client, raw := s.client.conn, s.b.src.raw
+	var stopping atomic.Bool
+	spoke := make(chan bool, 1)
+	go func() {
+		for {
+			err := raw.WaitReadable()
+			if isTimeout(err) && !stopping.Load() {
+				raw.SetReadDeadline(time.Time{}) // a nudge meant for a turn
+				if !stopping.Load() {
+					continue
+				}
+			}
+			if !stopping.Load() {
+				client.SetReadDeadline(time.Unix(1, 0))
+			}
+			spoke <- !isTimeout(err)
+			return
+		}
+	}()
+	err := read()
+	stopping.Store(true)
+	raw.SetReadDeadline(time.Unix(1, 0))
+	if <-spoke {
+		client.SetReadDeadline(time.Time{})
+	}
+	raw.SetReadDeadline(time.Time{})
+	return err
+}

@@ -1,0 +1,33 @@
+package proxy
+
+// passThrough relays a frame of a session that has its backend for itself.
+// Nothing is rewritten or answered here; the owed queue only tells where the
+// turn ends.
+func (s *session) passThrough(typ byte, total int) error {
+	t := s.t
+	if err := s.lend(); err != nil {
+		return err
+	}
+	if t.owed.len() >= maxOwed {
+		if err := s.makeAnswer(); err != nil {
+			return err
+		}
+	}
+	switch typ {
+	case msgFlush:
+		if err := s.forward(total); err != nil {
+			return err
+		}
+		return s.drain()
+	case msgQuery, msgFunction:
+		t.ended = true
+		t.mayCommit = true
+		t.owed.push(typ).plan = unread
+		if err := s.forward(total); err != nil {
+			return err
+		}
+		return s.finish()
+	}
+	t.owed.push(typ)
+	return s.forward(total)
+}

@@ -1,0 +1,137 @@
+package proxy
+
+import (
+	"fmt"
+)
+
+// sqlError is an error that Sluice itself tells a client.
+type sqlError struct {
+	fatal   bool
+	code    string // SQLSTATE
+	message string
+	detail  string
+	hint    string
+}
+
+func (e *sqlError) Error() string { return e.message + " (SQLSTATE " + e.code + ")" }
+
+// append encodes the error as an ErrorResponse.
+func (e *sqlError) append(dst []byte) []byte {
+	severity := "ERROR"
+	if e.fatal {
+		severity = "FATAL"
+	}
+	return e.encode(dst, msgError, severity)
+}
+
+// appendWarning encodes it as a NoticeResponse of severity WARNING.
+func (e *sqlError) appendWarning(dst []byte) []byte { return e.encode(dst, msgNotice, "WARNING") }
+
+func (e *sqlError) encode(dst []byte, typ byte, severity string) []byte {
+	fields := [...]struct {
+		code  byte
+		value string
+	}{
+		{'S', severity}, {'V', severity}, {'C', e.code}, {'M', e.message}, {'D', e.detail}, {'H', e.hint},
+	}
+	n := 1
+	for _, f := range fields {
+		if f.value != "" {
+			n += len(f.value) + 2
+		}
+	}
+	dst = appendHeader(dst, typ, n)
+	for _, f := range fields {
+		if f.value != "" {
+			dst = append(dst, f.code)
+			dst = append(dst, f.value...)
+			dst = append(dst, 0)
+		}
+	}
+	return append(dst, 0)
+}
+
+// Every error that Sluice originates. Severity is ERROR, so that clients keep
+// their connection: on FATAL lib/pq reports ErrBadConn and database/sql sends
+// an autocommit statement again by itself, which after 08007 applies it twice.
+var (
+	errAborted = &sqlError{code: "25P02",
+		message: "current transaction is aborted, commands ignored until end of transaction block"}
+	errBackendLost = &sqlError{code: "08006",
+		message: "the backend connection was lost inside a transaction",
+		detail:  "COMMIT had not been sent: nothing of the transaction was applied.",
+		hint:    "Roll back and run the transaction again."}
+	errReadLost = &sqlError{code: "08006",
+		message: "the backend connection was lost while a statement that only reads was running",
+		hint:    "Run the statement again."}
+	errUnknownOutcome = &sqlError{code: "08007",
+		message: "the backend connection was lost while a commit was under way: its outcome is unknown",
+		hint:    "Look whether the change is there before running it again."}
+	errCanceled = &sqlError{code: "57014", message: "canceling statement due to user request"}
+	errTimedOut = &sqlError{code: "57014", message: "canceling statement due to statement timeout"}
+	errDraining = &sqlError{fatal: true, code: "57P01",
+		message: "terminating connection due to administrator command",
+		detail:  "Sluice is shutting down."}
+	errIdleInTransaction = &sqlError{fatal: true, code: "25P03",
+		message: "terminating connection due to idle-in-transaction timeout"}
+	errIdleClient = &sqlError{fatal: true, code: "57P05",
+		message: "terminating connection due to idle-session timeout"}
+	errPinLost = &sqlError{fatal: true, code: "08006",
+		message: "the backend that this session had state on was lost",
+		hint:    "Connect again and rebuild the session's state."}
+	errPlanChanged = &sqlError{code: "0A000", message: "cached plan must not change result type"}
+	errInternal    = &sqlError{fatal: true, code: "XX000", message: "Sluice met a state that it does not know and closed the connection",
+		hint: "Please report this with Sluice's log line."}
+	warnInTransaction = &sqlError{code: "25001", message: "there is already a transaction in progress"}
+)
+
+// errProtocolViolation is a frame that no server would take.
+func errProtocolViolation(format string, args ...any) *sqlError {
+	return &sqlError{fatal: true, code: "08P01", message: fmt.Sprintf(format, args...)}
+}
+
+func errTooManyClients(limit int) *sqlError {
+	return &sqlError{fatal: true, code: "53300", message: "sorry, too many clients already",
+		detail: fmt.Sprintf("listen.max_clients is %d.", limit)}
+}
+
+// errNoBackend tells what Acquire waited for.
+func errNoBackend(cause error) *sqlError {
+	return &sqlError{code: "53300", message: "no backend connection became free in time",
+		detail: cause.Error(), hint: "Retry; if it stays so, raise reservoir.max_open or look at the reservoir's metrics."}
+}
+
+func errTooManyPins(limit int, why string) *sqlError {
+	return &sqlError{code: "53300",
+		message: "too many sessions keep a backend of their own",
+		detail:  fmt.Sprintf("This statement needs one (%s) and pins.max is %d.", why, limit)}
+}
+
+func errStatementExists(name []byte) *sqlError {
+	return &sqlError{code: "42P05", message: fmt.Sprintf("prepared statement \"%s\" already exists", name)}
+}
+
+func errNoStatement(name []byte) *sqlError {
+	if len(name) == 0 {
+		return &sqlError{code: "26000", message: "unnamed prepared statement does not exist"}
+	}
+	return &sqlError{code: "26000", message: fmt.Sprintf("prepared statement \"%s\" does not exist", name)}
+}
+
+func errNoPortal(name []byte) *sqlError {
+	return &sqlError{code: "34000", message: fmt.Sprintf("portal \"%s\" does not exist", name)}
+}
+
+func errTooManyStatements(limit int) *sqlError {
+	return &sqlError{code: "54000", message: "too many prepared statements in one session",
+		detail: fmt.Sprintf("prepared.per_client is %d.", limit)}
+}
+
+func errStatementTooLong(n, limit int) *sqlError {
+	return &sqlError{code: "54000", message: "statement too long to be prepared",
+		detail: fmt.Sprintf("It has %d bytes and rewrite.max_bytes is %d.", n, limit)}
+}
+
+func errSettingRefused(name string) *sqlError {
+	return &sqlError{fatal: true, code: "0A000", message: fmt.Sprintf("setting configuration parameter %q not supported", name)}
+}

@@ -1,0 +1,411 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// maxCachedText bounds a text that the catalog keeps: the catalog is bounded
+// by entries, and this makes that a bound in bytes.
+const maxCachedText = 64 << 10
+
+// parse prepares a statement under a name of the client's.
+func (s *session) parse(frame []byte) error {
+	name, rest, ok := cstring(frame[headerLen:])
+	sql, oids, ok2 := cstring(rest)
+	if !ok || !ok2 || len(oids) < 2 || len(oids) != 2+4*int(binary.BigEndian.Uint16(oids)) {
+		return errProtocolViolation("invalid message format")
+	}
+	if len(name) > 0 {
+		if s.stmts[string(name)] != nil {
+			return errStatementExists(name)
+		}
+		if len(s.stmts) >= s.srv.cfg.PreparedPerClient {
+			return errTooManyStatements(s.srv.cfg.PreparedPerClient)
+		}
+	}
+	tmpl := s.template(sql, oids)
+	if s.status() == 'E' && !s.endsFailed(tmpl.plan) {
+		return errAborted
+	}
+	prev := s.statement(name)
+	if s.state == failed || maybeLocal(tmpl.plan) || s.srv.catalog.known(tmpl) {
+		s.srv.metrics.LocalAnswer("parse")
+		if err := s.tell(frameParseComplete); err != nil {
+			return err
+		}
+	} else {
+		if err := s.lend(); err != nil {
+			return err
+		}
+		if st := s.b.prepared.find(tmpl); st != nil {
+			s.closeOnBackend(st) // of an older schema
+		}
+		s.parseOnBackend(tmpl, false)
+	}
+	if !s.t.owed.empty() {
+		s.t.owed.undoable(string(name), prev)
+	}
+	s.setStatement(string(name), &clientStatement{tmpl: tmpl})
+	return nil
+}
+
+// template returns the shared template of a text under the settings in force.
+func (s *session) template(sql, oids []byte) *template {
+	parsing := s.parsing()
+	if t := s.recent; t != nil && t.parsing == parsing && t.sql == string(sql) && t.oids == string(oids) {
+		return t
+	}
+	t := s.srv.template(&s.t.scratch, sql, oids, parsing, nil)
+	s.recent = t
+	return t
+}
+
+// template finds or makes a template. plan is that of the text if known.
+func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing uint64, plan *rewrite.Plan) *template {
+	key := templateKey((*scratch)[:0], sql, oids, parsing)
+	*scratch = key[:0]
+	if t := srv.catalog.find(key); t != nil {
+		return t
+	}
+	if plan == nil {
+		plan = srv.planner.Plan(sql)
+	}
+	t := &template{sql: string(sql), oids: string(oids), plan: plan, parsing: parsing}
+	if len(key) > maxCachedText || parsing&1 == 1 {
+		return t // too long, or of use to one transaction only
+	}
+	return srv.catalog.add(key, t)
+}
+
+// parsing is the hash of the settings under which the session's next Parse
+// runs. A transaction that changed one of them has a hash of its own.
+func (s *session) parsing() uint64 {
+	if s.salt != 0 {
+		return s.salt
+	}
+	return s.settings.parsing
+}
+
+// saltParsing notes that a statement changes how later ones are parsed.
+func (s *session) saltParsing(plan *rewrite.Plan) {
+	if plan.Kind == rewrite.Read || len(plan.Statements) == 1 && len(plan.Statements[0].Changes) == 0 {
+		return
+	}
+	for i := range plan.Statements {
+		if len(plan.Statements[i].Changes) > 0 {
+			s.salt = s.srv.salts.Add(1)<<1 | 1
+			return
+		}
+	}
+}
+
+// statement returns the client's statement of that name, or nil.
+func (s *session) statement(name []byte) *clientStatement {
+	if len(name) == 0 {
+		return s.unnamed
+	}
+	return s.stmts[string(name)]
+}
+
+func (s *session) setStatement(name string, st *clientStatement) {
+	switch {
+	case name == "":
+		s.unnamed = st
+	case st == nil:
+		delete(s.stmts, name)
+	default:
+		if s.stmts == nil {
+			s.stmts = map[string]*clientStatement{}
+		}
+		s.stmts[name] = st
+	}
+}
+
+// forgetStatements is DEALLOCATE ALL.
+func (s *session) forgetStatements() { s.stmts, s.unnamed = nil, nil }
+
+// parseOnBackend sends a Parse under a new name of ours.
+func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
+	p := &s.b.prepared
+	st := p.add(tmpl, s.srv.catalog.epoch.Load())
+	for _, name := range p.orphans {
+		s.t.owed.push(msgClose).swallow = true
+		s.addBytes(appendNamed(s.t.scratch[:0], msgClose, 'S', name))
+	}
+	p.orphans = nil
+	if len(s.portals) == 0 { // closing a statement may close its portals
+		if old := p.oldest(s.srv.cfg.PreparedPerBackend); old != nil && old != st {
+			s.srv.metrics.Prepared("evicted")
+			s.closeOnBackend(old)
+		}
+	}
+	o := s.t.owed.push(msgParse)
+	o.swallow, o.tmpl, o.stmt = silent, tmpl, st
+	s.t.scratch = appendParse(s.t.scratch[:0], st.name, tmpl.sql, []byte(tmpl.oids))
+	s.addBytes(s.t.scratch)
+	return st
+}
+
+// closeOnBackend drops one of our statements from the backend.
+func (s *session) closeOnBackend(st *serverStatement) {
+	s.b.prepared.remove(st)
+	o := s.t.owed.push(msgClose)
+	o.swallow, o.stmt = true, st
+	s.addBytes(appendNamed(s.t.scratch[:0], msgClose, 'S', st.name))
+}
+
+// prepare makes sure that the backend holds tmpl, and returns its name there.
+func (s *session) prepare(tmpl *template, describe bool) string {
+	if st := s.b.prepared.find(tmpl); st != nil {
+		if st.epoch == s.srv.catalog.epoch.Load() {
+			return st.name
+		}
+		s.srv.metrics.Prepared("invalidated")
+		s.closeOnBackend(st)
+	}
+	s.srv.metrics.Prepared("prepared")
+	st := s.parseOnBackend(tmpl, true)
+	if describe {
+		o := s.t.owed.push(msgDescribe)
+		o.swallow, o.tmpl = true, tmpl
+		s.addBytes(appendNamed(s.t.scratch[:0], msgDescribe, 'S', st.name))
+	}
+	return st.name
+}
+
+// onBackend is prepare for a client's statement: when the server now describes
+// it otherwise than the client was told, nothing is executed. An empty name
+// says that the server refused the text and the client has been told.
+func (s *session) onBackend(cs *clientStatement) (string, error) {
+	tmpl := cs.tmpl
+	if p := s.parsing(); tmpl.parsing != p {
+		tmpl = s.srv.template(&s.t.scratch, []byte(tmpl.sql), []byte(tmpl.oids), p, tmpl.plan)
+	}
+	if st := s.b.prepared.find(tmpl); st != nil && st.epoch == s.srv.catalog.epoch.Load() {
+		return st.name, nil
+	}
+	name := s.prepare(tmpl, true)
+	if cs.told == nil {
+		return name, nil
+	}
+	tmpl.desc.Store(nil)
+	if err := s.makeAnswer(); err != nil || s.t.skip {
+		return "", err
+	}
+	if d := tmpl.desc.Load(); d != nil && !bytes.Equal(d.frames, cs.told.frames) {
+		s.srv.catalog.flush()
+		return "", errPlanChanged
+	}
+	return name, nil
+}
+
+// bind opens a portal. Its frame is rewritten in its head only: parameters
+// pass as they are, whatever their size.
+func (s *session) bind(total int) error {
+	c := &s.client
+	payload := c.buf[c.r+headerLen : c.r+min(total, c.buffered())]
+	portalName, stmtName, rest, ok := bindNames(payload)
+	if !ok {
+		return errProtocolViolation("invalid message format")
+	}
+	cs := s.statement(stmtName)
+	if cs == nil {
+		if s.status() == 'E' {
+			return errAborted
+		}
+		return errNoStatement(stmtName)
+	}
+	plan := cs.tmpl.plan
+	if s.status() == 'E' && !s.endsFailed(plan) {
+		return errAborted
+	}
+	if s.state == failed || s.localNow(plan) {
+		if err := s.setPortal(portalName, portal{plan: plan, local: true, open: true}); err != nil {
+			return err
+		}
+		if err := s.discard(total); err != nil {
+			return err
+		}
+		return s.tell(frameBindComplete)
+	}
+	if err := s.setPortal(portalName, portal{plan: plan, open: true}); err != nil {
+		return err
+	}
+	if err := s.admit(plan); err != nil {
+		return err
+	}
+	name, err := s.onBackend(cs)
+	if err != nil || name == "" {
+		return err
+	}
+	t := s.t
+	t.owed.push(msgBind)
+	head := len(payload) - len(rest)
+	params := total - headerLen - head
+	t.scratch = appendBindHead(t.scratch[:0], portalName, name, params)
+	if err := s.add(t.scratch); err != nil {
+		return err
+	}
+	c.r += headerLen + head
+	return s.forward(params)
+}
+
+// setPortal notes a portal; it lives until its transaction ends.
+func (s *session) setPortal(name []byte, p portal) error {
+	if len(name) == 0 {
+		s.portal = p
+		return nil
+	}
+	if len(s.portals) >= s.srv.cfg.PreparedPerClient {
+		return &sqlError{code: "54000", message: "too many open portals in one transaction"}
+	}
+	if s.portals == nil {
+		s.portals = map[string]portal{}
+	}
+	s.portals[string(name)] = p
+	return nil
+}
+
+func (s *session) portalOf(name []byte) portal {
+	if len(name) == 0 {
+		return s.portal
+	}
+	return s.portals[string(name)]
+}
+
+// namedTarget splits the payload of a Describe or Close.
+func namedTarget(frame []byte) (what byte, name []byte, ok bool) {
+	payload := frame[headerLen:]
+	if len(payload) < 2 || payload[0] != 'S' && payload[0] != 'P' {
+		return 0, nil, false
+	}
+	name, rest, ok := cstring(payload[1:])
+	return payload[0], name, ok && len(rest) == 0
+}
+
+// describe answers what a statement or portal returns, a statement from memory
+// when a backend has described it before.
+func (s *session) describe(frame []byte) error {
+	what, name, ok := namedTarget(frame)
+	if !ok {
+		return errProtocolViolation("invalid message format")
+	}
+	if what == 'P' {
+		p := s.portalOf(name)
+		switch {
+		case p.local:
+			return s.tell(localDescription(p.plan)...)
+		case s.state == failed:
+			return errAborted
+		case s.b == nil:
+			return errNoPortal(name)
+		}
+		if err := s.lend(); err != nil {
+			return err
+		}
+		s.t.owed.push(msgDescribe)
+		return s.add(frame)
+	}
+	cs := s.statement(name)
+	if cs == nil {
+		return errNoStatement(name)
+	}
+	if s.status() == 'E' && !s.endsFailed(cs.tmpl.plan) {
+		return errAborted
+	}
+	if s.state == failed || s.localNow(cs.tmpl.plan) {
+		if err := s.tell(frameNoParams); err != nil {
+			return err
+		}
+		return s.tell(localDescription(cs.tmpl.plan)...)
+	}
+	if d := s.srv.catalog.described(cs.tmpl); d != nil && cs.tmpl.parsing == s.parsing() {
+		s.srv.metrics.LocalAnswer("describe")
+		cs.told = d
+		return s.tell(d.frames)
+	}
+	if err := s.lend(); err != nil {
+		return err
+	}
+	cs.told = nil // whatever the answer is, it is told now
+	serverName, err := s.onBackend(cs)
+	if err != nil {
+		return err
+	}
+	o := s.t.owed.push(msgDescribe)
+	o.tmpl, o.told = cs.tmpl, cs
+	return s.add(appendNamed(s.t.scratch[:0], msgDescribe, 'S', serverName))
+}
+
+// execute runs a portal.
+func (s *session) execute(frame []byte) error {
+	name, rest, ok := cstring(frame[headerLen:])
+	if !ok || len(rest) != 4 {
+		return errProtocolViolation("invalid message format")
+	}
+	p := s.portalOf(name)
+	if p.local {
+		return s.executeLocal(p.plan)
+	}
+	if s.state == failed {
+		return errAborted
+	}
+	if s.b == nil {
+		return errNoPortal(name)
+	}
+	if err := s.lend(); err != nil {
+		return err
+	}
+	if p.plan == nil {
+		p.plan = functionPlan // a cursor made in SQL
+	}
+	t := s.t
+	o := t.owed.push(msgExecute)
+	o.plan = p.plan
+	if p.plan.Kind != rewrite.Read {
+		s.saltParsing(p.plan)
+		t.writes = true
+		if p.plan.Kind > rewrite.Write || commits(p.plan) {
+			t.mayCommit = t.mayCommit || commits(p.plan) || s.b.status == 'I' && !t.inBlock
+		}
+	}
+	return s.add(frame)
+}
+
+// closeNamed closes a statement, here only, or a portal.
+func (s *session) closeNamed(frame []byte) error {
+	what, name, ok := namedTarget(frame)
+	if !ok {
+		return errProtocolViolation("invalid message format")
+	}
+	if what == 'S' {
+		prev := s.statement(name)
+		if err := s.tell(frameCloseComplete); err != nil {
+			return err
+		}
+		if prev != nil {
+			if !s.t.owed.empty() {
+				s.t.owed.undoable(string(name), prev)
+			}
+			s.setStatement(string(name), nil)
+		}
+		return nil
+	}
+	p := s.portalOf(name)
+	if len(name) == 0 {
+		s.portal = portal{}
+	} else {
+		delete(s.portals, string(name))
+	}
+	if p.local || s.b == nil {
+		return s.tell(frameCloseComplete)
+	}
+	if err := s.lend(); err != nil {
+		return err
+	}
+	s.t.owed.push(msgClose)
+	return s.add(frame)
+}

@@ -1,0 +1,390 @@
+package proxy
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// secretLen of the cancel keys we issue, by protocol version: 4 bytes in 3.0,
+// PostgreSQL's own choice of 32 since 3.2.
+const (
+	secretLen30 = 4
+	secretLen32 = 32
+	protocol32  = 3<<16 | 2
+)
+
+// admitClient runs a client's startup. It returns nil when the connection has
+// been dealt with: a cancel, a refusal, a client that left.
+func (srv *Server) admitClient(raw rawconn.Conn) (*session, *hello) {
+	h, err := srv.startup.run(raw)
+	switch {
+	case err != nil:
+		srv.metrics.StartupRefused(refusedReason(err))
+		if !errors.Is(err, io.EOF) {
+			srv.log.Info("startup refused", "client", raw.RemoteAddr().String(), "error", err)
+		}
+	case h.cancel != nil:
+		srv.cancel(h.cancel)
+	default:
+		s, err := srv.greet(h)
+		if err == nil {
+			return s, h
+		}
+		srv.metrics.StartupRefused(refusedReason(err))
+		srv.log.Info("startup refused", "client", raw.RemoteAddr().String(), "error", err)
+		var told *sqlError
+		if errors.As(err, &told) {
+			fatal := *told
+			fatal.fatal = true
+			raw.SetWriteDeadline(time.Now().Add(refusalTimeout))
+			h.conn.Write(fatal.append(nil))
+		}
+	}
+	if h != nil && h.conn != nil {
+		h.conn.Close()
+	}
+	raw.Close()
+	return nil, nil
+}
+
+// greet makes a session of an authenticated client and tells it that it may
+// begin. No backend is touched, unless the session is to have its own.
+func (srv *Server) greet(h *hello) (*session, error) {
+	if srv.draining.Load() {
+		return nil, errDraining
+	}
+	if n := srv.clients.Add(1); n > int64(srv.cfg.MaxClients) {
+		srv.clients.Add(-1)
+		return nil, errTooManyClients(srv.cfg.MaxClients)
+	}
+	s := newSession(srv, srv.ids.Add(1), h)
+	out, err := srv.introduce(s, h)
+	if err != nil {
+		srv.clients.Add(-1)
+		return nil, err
+	}
+	srv.mu.Lock()
+	srv.sessions[s] = 0
+	srv.mu.Unlock()
+	n := secretLen30
+	if h.protocol >= protocol32 {
+		n = secretLen32
+	}
+	srv.keys.issue(s, n)
+	out = appendHeader(out, msgBackendKey, 4+n)
+	out = binary.BigEndian.AppendUint32(out, s.key.pid)
+	out = append(out, s.key.secret...)
+	out = appendReady(out, 'I')
+	if len(h.rest) > 0 {
+		s.client.buf = getBuf()
+		s.client.w = copy(s.client.buf, h.rest)
+	}
+	h.raw.SetWriteDeadline(time.Now().Add(srv.cfg.StartupTimeout))
+	if _, err := h.conn.Write(out); err != nil {
+		s.end(errClientGone)
+		srv.forget(s)
+		return nil, err
+	}
+	h.raw.SetWriteDeadline(time.Time{})
+	srv.metrics.SessionStarted()
+	return s, nil
+}
+
+// introduce prepares the session's settings, or its own backend, and returns
+// AuthenticationOk with what the client is told of the server.
+func (srv *Server) introduce(s *session, h *hello) ([]byte, error) {
+	out := append([]byte(nil), msgAuthentication, 0, 0, 0, 8, 0, 0, 0, 0)
+	params := srv.baseParams()
+	if srv.cfg.Pairing == Session && srv.cfg.Kind == Postgres {
+		notices, err := s.dedicate(h)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, notices...)
+		params = s.b.conn.Params
+		if err := s.move(settledHeld); err != nil {
+			return nil, err
+		}
+	} else {
+		if err := s.takeStartup(h.params); err != nil {
+			return nil, err
+		}
+		if err := s.move(started); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		value := params[name]
+		if v, ok := s.startup.shown[strings.ToLower(name)]; ok {
+			value = v
+		}
+		out = appendStrings(out, msgParameterStatus, name, value)
+	}
+	return out, nil
+}
+
+// dedicate dials a backend for this client alone.
+func (s *session) dedicate(h *hello) (notices []byte, err error) {
+	s.dedicated = true
+	ctx, stop := context.WithTimeout(s.srv.ctx, s.srv.cfg.StartupTimeout)
+	defer stop()
+	conn, err := s.srv.backends.DialDedicated(ctx, reservoir.Startup{Database: h.database, Params: h.params})
+	if err != nil {
+		var refusal *reservoir.ServerError
+		if errors.As(err, &refusal) {
+			return nil, &sqlError{fatal: true, code: refusal.Code, message: refusal.Message,
+				detail: refusal.Detail, hint: refusal.Hint}
+		}
+		return nil, errNoBackend(err)
+	}
+	s.b = attached(conn)
+	s.holdCancel(s.b)
+	for _, n := range conn.Notices {
+		e := sqlError{code: n.Code, message: n.Message, detail: n.Detail, hint: n.Hint}
+		notices = e.encode(notices, msgNotice, n.Severity)
+	}
+	return notices, nil
+}
+
+// defaultParams are what stock clients insist on, until a backend was seen.
+// DSQL's own values (recorded from a cluster, 2026-09).
+var defaultParams = map[string]string{
+	"server_version": "16.15", "server_encoding": "UTF8", "client_encoding": "UTF8",
+	"standard_conforming_strings": "on", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres",
+	"TimeZone": "UTC", "integer_datetimes": "on", "is_superuser": "off",
+	"session_authorization": "admin", "application_name": "", "default_transaction_read_only": "off",
+	"in_hot_standby": "off",
+}
+
+// baseParams are the parameters of the backend dialled last, completed.
+func (srv *Server) baseParams() map[string]string {
+	seen := srv.backends.Params()
+	if seen == nil {
+		return defaultParams
+	}
+	params := maps.Clone(defaultParams)
+	maps.Copy(params, seen)
+	return params
+}
+
+// reported returns how a parameter is spelt in ParameterStatus and what a
+// client with that startup has been told; ok is false when it is not reported.
+func (srv *Server) reported(startup *settings, name string) (shown, value string, ok bool) {
+	for p, v := range srv.baseParams() {
+		if strings.EqualFold(p, name) {
+			if told, given := startup.shown[name]; given {
+				v = told
+			}
+			return p, v, true
+		}
+	}
+	return "", "", false
+}
+
+// takeStartup sorts the settings of a startup packet.
+func (s *session) takeStartup(params map[string]string) error {
+	made := &settings{vals: map[string]string{}, kept: map[string]string{}, shown: map[string]string{}}
+	for name, value := range params {
+		switch s.srv.treat.of(name) {
+		case carried:
+			made.vals[name] = startupSQL(name, value)
+		case kept, ignored:
+			made.kept[name] = value
+		case foreign:
+			s.srv.metrics.Refused(metrics.FeatureSetting)
+			return errSettingRefused(name)
+		}
+		made.shown[name] = asReported(name, value)
+	}
+	if len(params) == 0 {
+		return nil
+	}
+	base := newSettings(made.vals)
+	base.kept, base.shown = made.kept, made.shown
+	s.startup = s.srv.interned.share(base)
+	s.settings = s.startup
+	for name, value := range s.startup.kept {
+		if err := s.store(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listSettings hold lists of identifiers: as one string constant, SET would
+// take the whole list for one name (GUC_LIST_QUOTE in PostgreSQL's guc tables).
+var listSettings = map[string]bool{"search_path": true, "temp_tablespaces": true,
+	"local_preload_libraries": true, "session_preload_libraries": true}
+
+// startupSQL writes a startup parameter's raw value for SET.
+func startupSQL(name, value string) string {
+	if !listSettings[name] {
+		return quoteLiteral(value)
+	}
+	var parts []string
+	for rest := value; ; {
+		rest = strings.TrimLeft(rest, " \t\n\r\f\v")
+		var part string
+		if strings.HasPrefix(rest, `"`) {
+			rest = rest[1:]
+			for {
+				i := strings.IndexByte(rest, '"')
+				if i < 0 {
+					return quoteLiteral(value) // not a list: the server says so
+				}
+				part += rest[:i]
+				rest = rest[i+1:]
+				if !strings.HasPrefix(rest, `"`) {
+					break
+				}
+				part += `"`
+				rest = rest[1:]
+			}
+		} else {
+			i := strings.IndexAny(rest, ", \t\n\r\f\v")
+			if i < 0 {
+				i = len(rest)
+			}
+			part, rest = strings.ToLower(rest[:i]), rest[i:]
+		}
+		parts = append(parts, quoteLiteral(part))
+		rest = strings.TrimLeft(rest, " \t\n\r\f\v")
+		if rest == "" {
+			return strings.Join(parts, ", ")
+		}
+		if rest[0] != ',' {
+			return quoteLiteral(value)
+		}
+		rest = rest[1:]
+	}
+}
+
+// asReported is the spelling in which the server reports a value it was given.
+func asReported(name, value string) string {
+	switch name {
+	case "client_encoding":
+		switch strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(value, "-", ""), "_", "")) {
+		case "utf8", "unicode":
+			return "UTF8"
+		}
+		return strings.ToUpper(value)
+	case "datestyle":
+		style, order := "ISO", "MDY"
+		for _, word := range strings.FieldsFunc(strings.ToUpper(value), func(r rune) bool { return r == ',' || r == ' ' }) {
+			switch word {
+			case "ISO", "SQL":
+				style = word
+			case "POSTGRES", "GERMAN":
+				style = word[:1] + strings.ToLower(word[1:])
+			case "DMY", "EURO", "EUROPEAN":
+				order = "DMY"
+			case "YMD":
+				order = "YMD"
+			}
+		}
+		return style + ", " + order
+	case "intervalstyle":
+		return strings.ToLower(value)
+	}
+	return value
+}
+
+// cancel serves a CancelRequest.
+func (srv *Server) cancel(r *cancelRequest) {
+	s := srv.keys.find(r.pid, r.secret)
+	if s == nil {
+		srv.metrics.Cancel(metrics.CancelUnknownKey)
+		return
+	}
+	ctx, stop := context.WithTimeout(srv.ctx, exchangeTimeout)
+	defer stop()
+	switch s.askCancel(ctx) {
+	case "forwarded":
+		srv.metrics.Cancel(metrics.CancelForwarded)
+	case "dropped":
+		srv.metrics.Cancel(metrics.CancelDropped)
+	}
+}
+
+// endCause names the end of a session for the metric.
+func endCause(cause error) string {
+	var told *sqlError
+	switch {
+	case errors.Is(cause, errTerminated):
+		return metrics.EndTerminated
+	case errors.Is(cause, errCut):
+		return metrics.EndClosed
+	case errors.As(cause, &told):
+		switch told.code {
+		case "08P01":
+			return metrics.EndProtocol
+		case "57P01":
+			return metrics.EndDrained
+		case "57P05":
+			return metrics.EndIdle
+		case "25P03":
+			return metrics.EndIdleTransaction
+		case "08006":
+			return metrics.EndBackendLost
+		}
+		return metrics.EndFault
+	}
+	var lost *lostError
+	if errors.As(cause, &lost) {
+		return metrics.EndServer
+	}
+	return metrics.EndDisconnected
+}
+
+// refusedReason names a refused startup for the metric.
+func refusedReason(err error) string {
+	var told *sqlError
+	var network net.Error
+	switch {
+	case errors.As(err, &told):
+		switch {
+		case told == errStartupTimeout:
+			return metrics.RefusedTimeout
+		case told == errPlainAfterTLS:
+			return metrics.RefusedPlaintext
+		case told == errTLSRequired || told == errNoALPN:
+			return metrics.RefusedTLS
+		case told.code == "57P01":
+			return metrics.RefusedDraining
+		case told.code == "53300" && strings.HasPrefix(told.message, "sorry"):
+			return metrics.RefusedClients
+		case told.code == "08P01":
+			return metrics.RefusedProtocol
+		case told.code == "28P01" || told.code == "28000":
+			return metrics.RefusedAuth
+		case told.code == "0A000":
+			return metrics.RefusedParameter
+		}
+		return metrics.RefusedBackend
+	case errors.Is(err, io.EOF), errors.As(err, &network):
+		return metrics.RefusedGone
+	}
+	return metrics.RefusedProtocol
+}
+
+// pinNames name the reasons of a pin, for the metric and the log.
+var pinNames = map[rewrite.Pin]string{
+	rewrite.PinPrepare: metrics.PinPrepare, rewrite.PinListen: metrics.PinListen,
+	rewrite.PinHoldCursor: metrics.PinHoldCursor, rewrite.PinTemp: metrics.PinTemporary,
+	rewrite.PinAdvisory: metrics.PinAdvisoryLock, rewrite.PinSetConfig: metrics.PinSetConfig,
+	rewrite.PinSequence: metrics.PinSequence, rewrite.PinSeed: metrics.PinSeed,
+	rewrite.PinLoad: metrics.PinLoad, rewrite.PinProcedural: metrics.PinProcedural,
+	rewrite.PinUnparsed: metrics.PinUnparsed, rewrite.PinRole: metrics.PinRole,
+}

@@ -1,0 +1,117 @@
+package proxy
+
+import "github.com/sluice-proxy/sluice/rewrite"
+
+// owed is one reply that the client is owed, or that the backend owes us.
+type owed struct {
+	// kind is the type of the frame that asked: P B D E C S Q F; 0 is a fake,
+	// whose bytes stand in for a reply that the backend was never asked for. A
+	// fake is never the head: with nothing before it, it is written at once.
+	kind byte
+	// swallow: asked by us; the client must not see the answer.
+	swallow bool
+	// poison: a Bind sent only to make the server fail; bytes is the error that
+	// the client gets instead of the server's.
+	poison bool
+	// done: the reply has begun to arrive (rows, a tag of a longer string).
+	done bool
+	tmpl *template        // P: being prepared; D: being described
+	stmt *serverStatement // P, C of ours: what the backend is to hold or drop
+	told *clientStatement // D: whose client is to be told
+	plan *rewrite.Plan    // E, Q: what runs
+	// bytes of a fake or a poison.
+	bytes []byte
+}
+
+// boundary reports whether a ReadyForQuery answers the entry.
+func (o *owed) boundary() bool {
+	return o.kind == msgSync || o.kind == msgQuery || o.kind == msgFunction
+}
+
+// undo takes back a change of a client's statements whose frame the server skipped.
+type undo struct {
+	seq  uint64 // of the owed entry
+	name string
+	prev *clientStatement // nil: there was none
+}
+
+// owedQueue holds entries in the order of the frames that asked.
+type owedQueue struct {
+	items []owed
+	head  int
+	// seq counts entries ever pushed; the head's is seq - len.
+	seq   uint64
+	undos []undo
+}
+
+func (q *owedQueue) len() int    { return len(q.items) - q.head }
+func (q *owedQueue) empty() bool { return q.head == len(q.items) }
+
+// first returns the head entry; the queue must not be empty.
+func (q *owedQueue) first() *owed { return &q.items[q.head] }
+
+// push appends an entry and returns it for filling in; valid until the next push.
+func (q *owedQueue) push(kind byte) *owed {
+	if q.head > 0 && len(q.items) == cap(q.items) {
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	q.items = append(q.items, owed{kind: kind})
+	q.seq++
+	return &q.items[len(q.items)-1]
+}
+
+// pop removes the head.
+func (q *owedQueue) pop() {
+	q.items[q.head] = owed{}
+	q.head++
+	if q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+		q.undos = q.undos[:0]
+	}
+}
+
+// undoable notes what name meant before the entry pushed last.
+func (q *owedQueue) undoable(name string, prev *clientStatement) {
+	q.undos = append(q.undos, undo{seq: q.seq, name: name, prev: prev})
+}
+
+// failed is told of an error: it takes every entry up to the next boundary off
+// the queue, gives each to drop, and returns the undos they carry, the newest
+// first.
+func (q *owedQueue) failed(drop func(*owed)) []undo {
+	from := q.seq - uint64(q.len()) + 1
+	to := from
+	for !q.empty() && !q.first().boundary() {
+		drop(q.first())
+		q.items[q.head] = owed{}
+		q.head++
+		to++
+	}
+	var out []undo
+	rest := q.undos[:0]
+	for _, u := range q.undos {
+		switch {
+		case u.seq < from:
+		case u.seq < to:
+			out = append(out, u)
+		default:
+			rest = append(rest, u)
+		}
+	}
+	q.undos = rest
+	if q.empty() {
+		q.items, q.head = q.items[:0], 0
+	}
+	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
+		out[i], out[j] = out[j], out[i]
+	}
+	return out
+}
+
+// reset forgets everything.
+func (q *owedQueue) reset() {
+	clear(q.items)
+	q.items, q.head, q.undos = q.items[:0], 0, q.undos[:0]
+}

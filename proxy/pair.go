@@ -1,0 +1,369 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// lend makes sure that the session has a backend that stands where the client
+// believes the server stands: settings applied and, after a locally answered
+// BEGIN, that BEGIN in front of what follows. Errors of type *sqlError have
+// moved the session to the state they leave it in.
+func (s *session) lend() error {
+	if s.state == busy {
+		return nil
+	}
+	inBlock := s.state == begun
+	if err := s.move(wanted); err != nil {
+		return err
+	}
+	if s.b == nil {
+		if err := s.acquire(inBlock); err != nil {
+			return err
+		}
+	}
+	s.t.statement = 0
+	if s.b.status == 'I' && !s.dedicated {
+		if err := s.applySettings(inBlock); err != nil {
+			return err
+		}
+	}
+	if inBlock {
+		s.t.inBlock = true
+		s.sendBegin()
+	}
+	s.startWaiting()
+	return nil
+}
+
+// acquire borrows a backend, waiting no longer than the reservoir allows.
+func (s *session) acquire(inBlock bool) error {
+	conn, err := s.borrow()
+	if err != nil {
+		e := unlent
+		if inBlock {
+			e = unlentInBlock
+			s.begin = nil
+		}
+		if merr := s.move(e); merr != nil {
+			return merr
+		}
+		if s.cut.Load() {
+			return errCut
+		}
+		if errors.Is(err, context.Canceled) {
+			return errCanceled
+		}
+		return errNoBackend(err)
+	}
+	s.b = attached(conn)
+	s.holdCancel(s.b)
+	if s.srv.cfg.Pairing == Session {
+		s.pinned = true
+		s.srv.pinned.Add(1)
+	}
+	return s.move(lent)
+}
+
+// borrow takes backends until one is alive.
+func (s *session) borrow() (*reservoir.Conn, error) {
+	var ctx context.Context
+	for {
+		conn := s.srv.backends.TryAcquire()
+		if conn == nil {
+			if ctx == nil {
+				var stop func()
+				ctx, stop = s.cancellable()
+				defer stop()
+			}
+			var err error
+			if conn, err = s.srv.backends.Acquire(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if attached(conn).usable() {
+			return conn, nil
+		}
+		s.srv.metrics.BackendLost("idle")
+		conn.Discard(reservoir.PeekFailed)
+	}
+}
+
+// applySettings brings the backend's settings to the session's, in a Sync group
+// of its own, and waits for the answer: what follows must not run under others'.
+func (s *session) applySettings(inBlock bool) error {
+	b := s.b
+	if b.applied == s.settings {
+		return nil
+	}
+	if b.applied != nil && b.applied.equal(s.settings) {
+		b.applied = s.settings
+		return nil
+	}
+	e := lost
+	if inBlock {
+		e = lostInBlock
+		defer func() {
+			if s.b == nil {
+				s.begin = nil
+			}
+		}()
+	}
+	if b.applied == nil {
+		b.applied = noSettings // only a pinned backend gets here: DISCARD ALL went by
+	}
+	refusal, err := b.exchange(appendStrings(nil, msgQuery, diff(b.applied, s.settings)))
+	switch {
+	case err != nil:
+		s.dropBackend(reservoir.Broken)
+		if merr := s.move(e); merr != nil {
+			return merr
+		}
+		return errBackendLost
+	case refusal != nil:
+		out := &sqlError{code: string(field(refusal, 'C')), message: string(field(refusal, 'M')),
+			detail: "A setting of this session was refused by the server.", hint: string(field(refusal, 'H'))}
+		s.giveBack()
+		if merr := s.move(e); merr != nil {
+			return merr
+		}
+		return out
+	}
+	b.applied = s.settings
+	return nil
+}
+
+// sendBegin writes the deferred BEGIN as Parse, Bind and Execute without a
+// Sync: if it fails, the server skips what follows instead of running it in
+// autocommit.
+func (s *session) sendBegin() {
+	name := s.prepare(s.begin, false)
+	o := s.t.owed.push(msgBind)
+	o.swallow = true
+	s.addBytes(appendBindNothing(nil, name))
+	o = s.t.owed.push(msgExecute)
+	o.swallow = true
+	s.addBytes(appendExecuteAll)
+	s.begin = nil
+}
+
+// appendBindNothing binds a statement without parameters to the unnamed portal.
+func appendBindNothing(dst []byte, name string) []byte {
+	dst = appendHeader(dst, msgBind, 1+len(name)+1+6)
+	dst = append(dst, 0)
+	dst = append(dst, name...)
+	return append(dst, 0, 0, 0, 0, 0, 0, 0)
+}
+
+// appendExecuteAll executes the unnamed portal to its end.
+var appendExecuteAll = []byte{msgExecute, 0, 0, 0, 9, 0, 0, 0, 0, 0}
+
+// settle ends a turn at a ReadyForQuery: it keeps or drops what the turn
+// staged, and gives the backend back when nothing ties the session to it.
+func (s *session) settle(status byte) error {
+	t := s.t
+	s.stopWaiting()
+	if status == 'I' {
+		s.fold(t.rolledBack || t.failed && !t.committed)
+		s.foldLocal(t.rolledBack || t.failed && !t.committed)
+		s.portal, s.portals, s.salt = portal{}, nil, 0
+		if s.sawDDL {
+			s.srv.catalog.flush()
+			s.sawDDL = false
+		}
+	}
+	if t.midFrame && !s.dedicated { // the server waits for the rest of a frame
+		s.losePin()
+		s.dropBackend(reservoir.Unclean)
+	} else {
+		s.settleCancel()
+	}
+	switch {
+	case s.b == nil && status == 'I': // lost while the cancel was awaited
+		return s.move(lost)
+	case s.b == nil:
+		return s.move(lostInBlock)
+	case status != 'I' || s.dedicated || s.pinned:
+		return s.move(settledHeld)
+	}
+	s.releaseBackend()
+	return s.move(settledIdle)
+}
+
+// fold makes staged settings the session's own, or drops them.
+func (s *session) fold(drop bool) {
+	if len(s.staged) == 0 {
+		return
+	}
+	if !drop {
+		s.settings = s.srv.interned.share(s.settings.with(s.staged, s.startup))
+		if s.b.applied != nil {
+			s.b.applied = s.srv.interned.share(s.b.applied.with(s.staged, noSettings))
+		}
+	}
+	s.staged = nil
+}
+
+// pin keeps the backend for the rest of the session.
+func (s *session) pin(why rewrite.Pin) error {
+	if s.pinned || why == rewrite.NoPin {
+		return nil
+	}
+	if n := s.srv.pinned.Add(1); n > int64(s.srv.cfg.MaxPins) {
+		s.srv.pinned.Add(-1)
+		return errTooManyPins(s.srv.cfg.MaxPins, pinNames[why])
+	}
+	s.pinned = true
+	s.pins++
+	s.srv.metrics.Pinned(pinNames[why])
+	s.srv.log.Info("session keeps its backend", append(s.logAttrs(), "reason", pinNames[why])...)
+	return nil
+}
+
+// releaseBackend gives the backend back to the reservoir.
+func (s *session) releaseBackend() {
+	b := s.b
+	s.forgetBackend()
+	b.conn.Release()
+}
+
+// giveBack releases the backend, or drops it when pinned.
+func (s *session) giveBack() {
+	if s.pinned {
+		s.losePin()
+		s.dropBackend(reservoir.Pinned)
+		return
+	}
+	s.releaseBackend()
+}
+
+// dropBackend discards the backend.
+func (s *session) dropBackend(why reservoir.Reason) {
+	b := s.b
+	s.forgetBackend()
+	b.src.drop()
+	b.conn.Discard(why)
+}
+
+// forgetBackend takes the backend out of reach of cancels and sweeps.
+func (s *session) forgetBackend() {
+	s.stopWaiting()
+	s.mu.Lock()
+	s.cancel.backend = nil
+	s.mu.Unlock()
+	s.b = nil
+}
+
+// losePin says that a pinned backend is going, and with it the state that the
+// session had there: the session ends at its next request.
+func (s *session) losePin() {
+	if s.pinned {
+		s.pinned, s.pinLost = false, true
+		s.srv.pinned.Add(-1)
+	}
+}
+
+// inBlock reports whether the client believes itself inside a transaction block.
+func (s *session) inBlock() bool {
+	switch s.state {
+	case begun, failed:
+		return true
+	case held, busy:
+		return s.t != nil && s.t.inBlock || s.b != nil && s.b.status != 'I'
+	}
+	return false
+}
+
+// backendLost answers the loss of a backend in the middle of a turn.
+func (s *session) backendLost(gone *lostError) error {
+	t := s.t
+	if s.dedicated {
+		return gone
+	}
+	told := errReadLost
+	when := "transaction"
+	switch {
+	case t.committed && t.ended:
+		told = nil // the tag had arrived: the outcome is known
+	case t.mayCommit:
+		told, when = errUnknownOutcome, "unknown_outcome"
+	case s.inBlock() || t.writes:
+		told = errBackendLost
+	}
+	s.srv.metrics.BackendLost(when)
+	s.srv.log.Warn("backend lost in a turn", append(s.logAttrs(), "outcome", when, "error", gone.err)...)
+	return s.abandon(told, reservoir.Broken)
+}
+
+// abandon drops the backend in the middle of a turn and tells the client e
+// (nil: that the turn succeeded), so that its connection lives on.
+func (s *session) abandon(e *sqlError, why reservoir.Reason) error {
+	t := s.t
+	if t.rest > 0 && !t.restSwallow {
+		return errors.Join(errClientGone, errors.New("a row was cut in the middle"))
+	}
+	inBlock := s.inBlock() && !t.committed
+	if s.b != nil {
+		s.dropBackend(why)
+	}
+	s.losePin()
+	s.staged, s.salt = nil, 0
+	s.portal, s.portals = portal{}, nil
+	t.owed.reset()
+	t.up.reset()
+	t.rest, t.copying, t.touched = 0, false, false
+	ev := lost
+	if inBlock {
+		ev = lostInBlock
+	}
+	if err := s.move(ev); err != nil {
+		return err
+	}
+	if e != nil {
+		s.say(e)
+	}
+	if !t.ended {
+		t.skip = true
+		return nil
+	}
+	return s.ready()
+}
+
+// stopBackend asks the server to stop what it is doing before its connection
+// is dropped: closing a socket alone lets a running statement keep its locks.
+func (s *session) stopBackend() {
+	if !s.srv.cfg.ForwardCancel || s.b == nil {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.Background(), exchangeTimeout)
+	defer stop()
+	if err := s.b.conn.Cancel(ctx); err != nil {
+		s.srv.log.Debug("cancel before discard", append(s.logAttrs(), "error", err)...)
+	}
+}
+
+// startWaiting shows the sweeper that a turn waits for the backend.
+func (s *session) startWaiting() {
+	s.tick.Store(s.tick.Load() | 1)
+	if s.statementTimeout > 0 {
+		s.t.deadline = time.Now().Add(s.statementTimeout)
+		s.b.conn.Net.SetReadDeadline(s.t.deadline)
+	}
+}
+
+// stopWaiting ends it.
+func (s *session) stopWaiting() {
+	if v := s.tick.Load(); v&1 == 1 {
+		s.tick.Store(v + 1)
+	}
+	if s.t != nil && !s.t.deadline.IsZero() {
+		s.t.deadline = time.Time{}
+		if s.b != nil {
+			s.b.conn.Net.SetReadDeadline(time.Time{})
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package proxy
+
+import (
+	"container/list"
+	"encoding/binary"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// template is one statement text as clients prepare it: shared by every client
+// and backend, keyed by SQL, parameter types and the settings that change
+// parsing.
+type template struct {
+	sql  string
+	oids string // the parameter-type part of a Parse, count included
+	plan *rewrite.Plan
+	// parsing is the hash of the settings that it is parsed under.
+	parsing uint64
+	// accepted is 1 + the epoch in which a backend last accepted the text; 0 never.
+	accepted atomic.Uint64
+	desc     atomic.Pointer[description]
+}
+
+// description is the server's answer to Describe of a statement.
+type description struct {
+	epoch  uint64
+	frames []byte // ParameterDescription, then RowDescription or NoData
+}
+
+// catalog holds the templates of all clients, the least recently parsed
+// evicted, and the epoch of the server's schema as far as it was seen to change.
+type catalog struct {
+	epoch atomic.Uint64
+
+	mu    sync.Mutex
+	limit int
+	m     map[string]*list.Element
+	lru   *list.List // of *catalogEntry, the newest in front
+}
+
+type catalogEntry struct {
+	key  string
+	tmpl *template
+}
+
+func newCatalog(limit int) *catalog {
+	return &catalog{limit: limit, m: map[string]*list.Element{}, lru: list.New()}
+}
+
+// templateKey appends the key of a text to dst.
+func templateKey(dst, sql, oids []byte, parsing uint64) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, parsing)
+	dst = append(dst, oids...)
+	dst = append(dst, 0)
+	return append(dst, sql...)
+}
+
+// find returns the template of a key, or nil.
+func (c *catalog) find(key []byte) *template {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.m[string(key)]
+	if !ok {
+		return nil
+	}
+	c.lru.MoveToFront(e)
+	return e.Value.(*catalogEntry).tmpl
+}
+
+// add stores a template unless another session was faster, and returns the one
+// that is stored.
+func (c *catalog) add(key []byte, t *template) *template {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.m[string(key)]; ok {
+		return e.Value.(*catalogEntry).tmpl
+	}
+	if c.lru.Len() >= c.limit {
+		oldest := c.lru.Back()
+		delete(c.m, oldest.Value.(*catalogEntry).key)
+		c.lru.Remove(oldest)
+	}
+	k := string(key)
+	c.m[k] = c.lru.PushFront(&catalogEntry{key: k, tmpl: t})
+	return t
+}
+
+// known reports whether a backend accepted the text since the schema was last
+// seen to change.
+func (c *catalog) known(t *template) bool { return t.accepted.Load() == c.epoch.Load()+1 }
+
+// described returns the description to tell a client without asking, or nil.
+func (c *catalog) described(t *template) *description {
+	if d := t.desc.Load(); d != nil && d.epoch == c.epoch.Load() {
+		return d
+	}
+	return nil
+}
+
+// flush forgets what is known of every text: DDL, OC001 or a changed plan was seen.
+func (c *catalog) flush() { c.epoch.Add(1) }
+
+// clientStatement is one prepared statement of a client.
+type clientStatement struct {
+	tmpl *template
+	// told is what the client was told when it asked for a description; nil if
+	// it never did.
+	told *description
+}
+
+// serverStatement is one statement that a backend holds under a name of ours.
+type serverStatement struct {
+	name  string
+	tmpl  *template
+	epoch uint64
+	elem  *list.Element
+}
+
+// serverStatements is what one backend holds, least recently bound evicted.
+type serverStatements struct {
+	m   map[*template]*serverStatement
+	lru *list.List
+	seq uint64
+	// orphans are names whose Close was skipped by the server after an error.
+	orphans []string
+}
+
+// find returns the backend's statement for t and marks it used.
+func (s *serverStatements) find(t *template) *serverStatement {
+	st := s.m[t]
+	if st != nil {
+		s.lru.MoveToFront(st.elem)
+	}
+	return st
+}
+
+// add registers a statement under a new name that was never used before on
+// this backend.
+func (s *serverStatements) add(t *template, epoch uint64) *serverStatement {
+	if s.m == nil {
+		s.m, s.lru = map[*template]*serverStatement{}, list.New()
+	}
+	s.seq++
+	st := &serverStatement{name: "sluice_" + strconv.FormatUint(s.seq, 10), tmpl: t, epoch: epoch}
+	st.elem = s.lru.PushFront(st)
+	s.m[t] = st
+	return st
+}
+
+// remove forgets st; the caller sends its Close where the server has it.
+func (s *serverStatements) remove(st *serverStatement) {
+	if s.m[st.tmpl] == st {
+		delete(s.m, st.tmpl)
+		s.lru.Remove(st.elem)
+	}
+}
+
+// oldest returns the statement to evict once more than limit are held.
+func (s *serverStatements) oldest(limit int) *serverStatement {
+	if len(s.m) <= limit {
+		return nil
+	}
+	return s.lru.Back().Value.(*serverStatement)
+}
+
+// clear forgets everything: the server deallocated it all.
+func (s *serverStatements) clear() {
+	s.m, s.lru, s.orphans = nil, nil, nil
+}

@@ -1,0 +1,31 @@
+//go:build linux || darwin
+
+package rawconn
+
+import (
+	"os"
+	"syscall"
+)
+
+// canPeek says that a socket can be asked what it holds.
+const canPeek = true
+
+// peek looks at one byte of fd without waiting or consuming. With Closed the
+// error is the socket's, nil at the end of the stream.
+func peek(fd uintptr) (State, error) {
+	var one [1]byte
+	for {
+		n, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err == syscall.EAGAIN:
+			return Quiet, nil
+		case err != nil:
+			return Closed, os.NewSyscallError("recvfrom", err)
+		case n == 0:
+			return Closed, nil
+		}
+		return Readable, nil
+	}
+}

@@ -1,0 +1,113 @@
+package rawconn
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+)
+
+// plainConn is the layer of ordinary calls.
+type plainConn struct {
+	net.Conn
+	socket syscall.RawConn // nil when conn is no socket, net.Pipe for one
+
+	// ahead is what WaitReadable had to read where there is no socket to ask.
+	ahead [1]byte
+	held  bool
+}
+
+// Plain gives conn the methods of a Conn by ordinary calls.
+func Plain(conn net.Conn) Conn {
+	c := &plainConn{Conn: conn}
+	if s, ok := conn.(syscall.Conn); ok && canPeek {
+		if raw, err := s.SyscallConn(); err == nil {
+			c.socket = raw
+		}
+	}
+	return c
+}
+
+func (c *plainConn) Read(b []byte) (int, error) {
+	if c.held && len(b) > 0 {
+		b[0], c.held = c.ahead[0], false
+		return 1, nil
+	}
+	return c.Conn.Read(b)
+}
+
+// ReadWith takes its buffer before it waits: ordinary calls have no moment between.
+func (c *plainConn) ReadWith(get func() []byte, put func([]byte)) ([]byte, int, error) {
+	buf := get()
+	n, err := c.Read(buf)
+	if n == 0 {
+		put(buf)
+		return nil, 0, err
+	}
+	return buf, n, nil
+}
+
+func (c *plainConn) Peek() State {
+	switch {
+	case c.held:
+		return Readable
+	case c.socket == nil:
+		return Quiet
+	}
+	state := Closed
+	// An error is that of a closed connection.
+	_ = c.socket.Control(func(fd uintptr) { state, _ = peek(fd) })
+	return state
+}
+
+func (c *plainConn) WaitReadable() error {
+	if c.held {
+		return nil
+	}
+	if c.socket == nil {
+		n, err := c.Conn.Read(c.ahead[:])
+		c.held = n > 0
+		if c.held {
+			return nil
+		}
+		return err
+	}
+	var failed error
+	err := c.socket.Read(func(fd uintptr) bool {
+		var state State
+		state, failed = peek(fd)
+		return state != Quiet
+	})
+	if err == nil {
+		err = failed
+	}
+	if err == nil {
+		return nil
+	}
+	return opError(c.Conn, "read", err)
+}
+
+func (c *plainConn) CloseWrite() error { return closeWrite(c.Conn) }
+
+func (c *plainConn) NetConn() net.Conn { return c.Conn }
+
+func closeWrite(conn net.Conn) error {
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return fmt.Errorf("close write on %T: %w", conn, errors.ErrUnsupported)
+}
+
+// opError is the error that an ordinary call on conn would have returned. The
+// poller's own (deadline, closed) come named raw-read or raw-write.
+func opError(conn net.Conn, op string, err error) error {
+	if e, ok := err.(*net.OpError); ok {
+		err = e.Err
+	}
+	local, remote := conn.LocalAddr(), conn.RemoteAddr()
+	e := &net.OpError{Op: op, Source: local, Addr: remote, Err: err}
+	if local != nil {
+		e.Net = local.Network()
+	}
+	return e
+}

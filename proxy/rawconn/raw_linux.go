@@ -1,0 +1,248 @@
+//go:build linux && (amd64 || arm64)
+
+package rawconn
+
+import (
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+)
+
+const (
+	// maxCallBytes bounds what one raw call moves, since its thread cannot be
+	// retaken meanwhile: 64 KiB are some 10 µs.
+	maxCallBytes = 64 << 10
+	// yieldBytes may be moved one way without parking before the goroutine
+	// yields: some 50 µs of other goroutines' time.
+	yieldBytes = 256 << 10
+)
+
+// rawConn is the raw layer over one socket. Its callbacks are made once, and
+// they talk with their callers through fields, so that no call allocates.
+type rawConn struct {
+	net.Conn
+	socket syscall.RawConn
+
+	// The read side, its reader's alone.
+	onRead, onReadWith, onWait func(fd uintptr) bool
+	onPeek                     func(fd uintptr)
+	readBuf                    []byte
+	readGet                    func() []byte
+	readPut                    func([]byte)
+	readN                      int
+	readErr                    syscall.Errno
+	readMoved                  int // bytes since the reader parked or yielded
+	peeked                     State
+	one                        [1]byte
+
+	// The write side, its writer's alone.
+	onWrite    func(fd uintptr) bool
+	writeBuf   []byte // what is left to write
+	writeErr   syscall.Errno
+	writeMoved int
+}
+
+// newRaw returns nil when conn is not a stream that the raw layer knows.
+func newRaw(conn net.Conn) Conn {
+	var socket syscall.RawConn
+	var err error
+	switch s := conn.(type) {
+	case *net.TCPConn:
+		socket, err = s.SyscallConn()
+	case *net.UnixConn:
+		if s.LocalAddr().Network() != "unix" { // a datagram socket has no end of stream
+			return nil
+		}
+		socket, err = s.SyscallConn()
+	default:
+		return nil
+	}
+	if err != nil {
+		return nil
+	}
+	c := &rawConn{Conn: conn, socket: socket}
+	c.onRead, c.onReadWith, c.onWait = c.tryRead, c.tryReadWith, c.tryWait
+	c.onPeek = c.tryPeek
+	c.onWrite = c.tryWrite
+	return c
+}
+
+func (c *rawConn) Read(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	c.readBuf = b
+	err := c.socket.Read(c.onRead)
+	c.readBuf = nil
+	if err := c.readOutcome(err); err != nil {
+		return 0, err
+	}
+	return c.readN, nil
+}
+
+func (c *rawConn) ReadWith(get func() []byte, put func([]byte)) ([]byte, int, error) {
+	c.readGet, c.readPut = get, put
+	err := c.socket.Read(c.onReadWith)
+	buf := c.readBuf
+	c.readBuf, c.readGet, c.readPut = nil, nil, nil
+	if err := c.readOutcome(err); err != nil {
+		return nil, 0, err
+	}
+	return buf, c.readN, nil
+}
+
+// readOutcome turns what the poller and the callback left into Read's error,
+// and yields when it is time.
+func (c *rawConn) readOutcome(err error) error {
+	switch {
+	case err != nil:
+		return opError(c.Conn, "read", err)
+	case c.readErr != 0:
+		return opError(c.Conn, "read", os.NewSyscallError("read", c.readErr))
+	case c.readN == 0:
+		return io.EOF
+	}
+	if c.readMoved += c.readN; c.readMoved >= yieldBytes {
+		c.readMoved = 0
+		runtime.Gosched()
+	}
+	return nil
+}
+
+func (c *rawConn) WaitReadable() error {
+	if err := c.socket.Read(c.onWait); err != nil {
+		return opError(c.Conn, "read", err)
+	}
+	if c.readErr != 0 {
+		return opError(c.Conn, "read", os.NewSyscallError("read", c.readErr))
+	}
+	return nil
+}
+
+func (c *rawConn) Peek() State {
+	c.peeked = Closed // what it stays when the poller refuses: closed on this side
+	_ = c.socket.Control(c.onPeek)
+	return c.peeked
+}
+
+// Write returns when all of b was written, or with the error that stopped it.
+func (c *rawConn) Write(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	c.writeBuf = b
+	err := c.socket.Write(c.onWrite)
+	n := len(b) - len(c.writeBuf)
+	c.writeBuf = nil
+	switch {
+	case err != nil:
+		return n, opError(c.Conn, "write", err)
+	case c.writeErr != 0:
+		return n, opError(c.Conn, "write", os.NewSyscallError("write", c.writeErr))
+	}
+	return n, nil
+}
+
+func (c *rawConn) CloseWrite() error { return closeWrite(c.Conn) }
+
+func (c *rawConn) NetConn() net.Conn { return c.Conn }
+
+// The callbacks run inside the poller, which calls them again whenever the
+// socket may be ready, until they return true.
+
+func (c *rawConn) tryRead(fd uintptr) bool {
+	c.readN, c.readErr = recv(fd, c.readBuf, 0)
+	return c.settled()
+}
+
+func (c *rawConn) tryReadWith(fd uintptr) bool {
+	c.readBuf = c.readGet()
+	c.readN, c.readErr = recv(fd, c.readBuf, 0)
+	if c.readN == 0 {
+		c.readPut(c.readBuf)
+		c.readBuf = nil
+	}
+	return c.settled()
+}
+
+func (c *rawConn) tryWait(fd uintptr) bool {
+	_, c.readErr = recv(fd, c.one[:], syscall.MSG_PEEK)
+	return c.settled()
+}
+
+// settled reports whether the reader may go on; if not, it parks.
+func (c *rawConn) settled() bool {
+	if c.readErr == syscall.EAGAIN {
+		c.readMoved = 0
+		return false
+	}
+	return true
+}
+
+func (c *rawConn) tryPeek(fd uintptr) {
+	switch n, errno := recv(fd, c.one[:], syscall.MSG_PEEK); {
+	case errno == syscall.EAGAIN:
+		c.peeked = Quiet
+	case n > 0:
+		c.peeked = Readable
+	}
+}
+
+func (c *rawConn) tryWrite(fd uintptr) bool {
+	for len(c.writeBuf) > 0 {
+		var n int
+		n, c.writeErr = send(fd, c.writeBuf)
+		if c.writeErr == syscall.EAGAIN {
+			c.writeMoved = 0
+			return false
+		}
+		if c.writeErr != 0 {
+			return true
+		}
+		c.writeBuf = c.writeBuf[n:]
+		if c.writeMoved += n; c.writeMoved >= yieldBytes {
+			c.writeMoved = 0
+			runtime.Gosched()
+		}
+	}
+	return true
+}
+
+// recv reads at most maxCallBytes; n is 0 at the end of the stream and with an errno.
+func recv(fd uintptr, b []byte, flags uintptr) (int, syscall.Errno) {
+	b = b[:min(len(b), maxCallBytes)]
+	for {
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd,
+			uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+			flags|syscall.MSG_DONTWAIT, 0, 0)
+		switch errno {
+		case 0:
+			received(b[:n])
+			return int(n), 0
+		case syscall.EINTR:
+		default:
+			return 0, errno
+		}
+	}
+}
+
+// send writes at most maxCallBytes. A broken pipe is an error, not a signal.
+func send(fd uintptr, b []byte) (int, syscall.Errno) {
+	b = b[:min(len(b), maxCallBytes)]
+	sending(b)
+	for {
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, fd,
+			uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+			syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL, 0, 0)
+		switch errno {
+		case 0:
+			return int(n), 0
+		case syscall.EINTR:
+		default:
+			return 0, errno
+		}
+	}
+}

@@ -1,0 +1,269 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// ErrServerClosed is what Serve returns after Shutdown or Close.
+var ErrServerClosed = errors.New("proxy: server closed")
+
+// sweepEvery is how often waiting sessions are woken to look at their client:
+// a client that vanished is noticed after one to two of these.
+const sweepEvery = time.Second
+
+// Server accepts clients and runs their sessions.
+type Server struct {
+	cfg      Config
+	backends *reservoir.Reservoir
+	planner  *rewrite.Planner
+	metrics  *metrics.Proxy
+	log      *slog.Logger
+	treat    treatments
+	catalog  *catalog
+	interned interned
+	startup  *startup
+
+	ctx  context.Context // ends when sessions are cut
+	stop context.CancelFunc
+
+	keys     cancelKeys
+	ids      atomic.Uint64
+	salts    atomic.Uint64
+	pinned   atomic.Int64
+	clients  atomic.Int64
+	draining atomic.Bool
+	running  sync.WaitGroup // sessions, cancellers, the sweeper
+
+	mu        sync.Mutex
+	sessions  map[*session]uint64 // guarded by mu; the tick seen by the last sweep
+	listeners map[net.Listener]struct{}
+	closed    bool
+}
+
+// New returns a Server that borrows from backends. Close or Shutdown ends it.
+func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m *metrics.Proxy, log *slog.Logger) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	startup, err := newStartup(cfg, cfg.Kind == Postgres && cfg.Pairing == Session)
+	if err != nil {
+		return nil, err
+	}
+	srv := &Server{cfg: cfg, backends: backends, planner: planner, metrics: m, log: log, startup: startup,
+		treat: newTreatments(cfg), catalog: newCatalog(cfg.PreparedTexts),
+		sessions: map[*session]uint64{}, listeners: map[net.Listener]struct{}{}}
+	srv.ctx, srv.stop = context.WithCancel(context.Background())
+	srv.running.Go(srv.sweep)
+	return srv, nil
+}
+
+// ReloadUsers reads the users file again; on an error the old users stay.
+func (srv *Server) ReloadUsers() error { return srv.startup.reloadUsers() }
+
+// Serve accepts clients from ln until the server is closed; then it returns
+// ErrServerClosed. It may be called for several listeners.
+func (srv *Server) Serve(ln net.Listener) error {
+	srv.mu.Lock()
+	if srv.closed {
+		srv.mu.Unlock()
+		return ErrServerClosed
+	}
+	srv.listeners[ln] = struct{}{}
+	srv.mu.Unlock()
+	defer ln.Close()
+	for pause := time.Duration(0); ; {
+		conn, err := ln.Accept()
+		if err != nil {
+			srv.mu.Lock()
+			closed := srv.closed
+			srv.mu.Unlock()
+			if closed {
+				return ErrServerClosed
+			}
+			if errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			// Out of descriptors, most likely: wait for some to come back.
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			srv.log.Warn("accept", "error", err, "retry_in", pause)
+			select {
+			case <-time.After(pause):
+			case <-srv.ctx.Done():
+			}
+			continue
+		}
+		pause = 0
+		srv.running.Go(func() { srv.welcome(conn) })
+	}
+}
+
+// Stats is a snapshot of the sessions.
+type Stats struct {
+	Clients, Idle, Pinned, Waiting int
+}
+
+// Stats counts the sessions as they stand.
+func (srv *Server) Stats() Stats {
+	st := Stats{Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting}
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	st.Clients = len(srv.sessions)
+	for s := range srv.sessions {
+		if s.tick.Load()&1 == 0 {
+			st.Idle++
+		}
+	}
+	return st
+}
+
+// Shutdown drains: it stops accepting, tells idle clients 57P01, lets
+// transactions in flight finish until ctx ends, and then cuts them. It returns
+// ctx's error if it had to cut.
+func (srv *Server) Shutdown(ctx context.Context) error {
+	srv.closeListeners()
+	srv.draining.Store(true)
+	srv.nudge(func(s *session) { s.client.conn.SetReadDeadline(time.Unix(1, 0)) })
+	done := make(chan struct{})
+	go func() {
+		srv.running.Wait()
+		close(done)
+	}()
+	// The sweeper lives until the last session has ended.
+	if srv.sessionsEnded(ctx) {
+		srv.stop()
+		<-done
+		return nil
+	}
+	srv.Close()
+	<-done
+	return ctx.Err()
+}
+
+// sessionsEnded waits until no session is left; false when ctx ended first.
+func (srv *Server) sessionsEnded(ctx context.Context) bool {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for srv.clients.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
+	return true
+}
+
+// Close cuts every session and returns once all have ended.
+func (srv *Server) Close() error {
+	srv.closeListeners()
+	srv.draining.Store(true)
+	srv.stop()
+	srv.nudge(func(s *session) { s.interrupt() })
+	// A client that does not read holds its session in a write: close it.
+	grace := time.AfterFunc(time.Second, func() {
+		srv.nudge(func(s *session) { s.client.raw.Close() })
+	})
+	srv.running.Wait()
+	grace.Stop()
+	return nil
+}
+
+func (srv *Server) closeListeners() {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	srv.closed = true
+	for ln := range srv.listeners {
+		ln.Close()
+	}
+}
+
+// nudge calls f for every session.
+func (srv *Server) nudge(f func(*session)) {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	for s := range srv.sessions {
+		f(s)
+	}
+}
+
+// interrupt wakes the session wherever it reads, to end.
+func (s *session) interrupt() {
+	s.cut.Store(true)
+	s.client.conn.SetReadDeadline(time.Unix(1, 0))
+	s.wakeBackend()
+}
+
+// wakeBackend ends a read from the backend as by a timeout.
+func (s *session) wakeBackend() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.cancel.backend; b != nil {
+		b.conn.Net.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// sweep wakes sessions that have waited for their backend for a whole period,
+// so that they look whether their client is still there. One goroutine for all
+// costs a query nothing; a deadline for each would cost two timer operations.
+func (srv *Server) sweep() {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-srv.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		srv.mu.Lock()
+		for s, seen := range srv.sessions {
+			now := s.tick.Load()
+			if now&1 == 1 && now == seen {
+				s.wakeBackend()
+			}
+			srv.sessions[s] = now
+		}
+		srv.mu.Unlock()
+	}
+}
+
+// welcome runs one accepted connection to its end.
+func (srv *Server) welcome(conn net.Conn) {
+	raw := rawconn.Wrap(conn)
+	if srv.cfg.PlainConn {
+		raw = rawconn.Plain(conn)
+	}
+	s, hello := srv.admitClient(raw)
+	if s == nil {
+		return
+	}
+	began := time.Now()
+	srv.log.Info("session started", append(s.logAttrs(), "user", s.user, "database", hello.database,
+		"application", hello.params["application_name"], "tls", hello.conn != net.Conn(raw))...)
+	hello = nil
+	cause := s.serve()
+	s.end(cause)
+	srv.forget(s)
+	srv.metrics.SessionEnded(endCause(cause))
+	srv.log.Info("session ended", append(s.logAttrs(), "cause", cause, "turns", s.turns,
+		"duration", time.Since(began).Round(time.Millisecond))...)
+}
+
+// forget takes an ended session off the books.
+func (srv *Server) forget(s *session) {
+	srv.keys.revoke(s)
+	srv.mu.Lock()
+	delete(srv.sessions, s)
+	srv.mu.Unlock()
+	srv.clients.Add(-1)
+}

@@ -1,0 +1,362 @@
+package proxy
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// Ends of a session that are not the client's fault and need no reply.
+var (
+	errTerminated = errors.New("client said goodbye")
+	errClientGone = errors.New("client gone")
+	errCut        = errors.New("cut at the end of a drain")
+)
+
+// session is one client connection. One goroutine owns it; what others may
+// touch is behind mu or atomic.
+type session struct {
+	srv    *Server
+	id     uint64
+	client source
+	user   string
+	key    cancelKey
+	// dedicated: the backend is this client's own from startup to end, and
+	// frames pass unseen (backend kind postgres, session pairing).
+	dedicated bool
+
+	state state
+	b     *backend // nil unless busy or held
+	t     *turn    // nil between turns
+
+	settings *settings // in force for the client
+	startup  *settings // what RESET returns to
+	staged   []rewrite.Change
+	// local values of settings that Sluice keeps or ignores.
+	local            map[string]string
+	statementTimeout time.Duration
+	idleTxTimeout    time.Duration
+	// before and kept undo and redo local settings when a transaction ends.
+	before *keptSettings
+	kept   [][2]string
+
+	stmts   map[string]*clientStatement
+	unnamed *clientStatement
+	recent  *template // of the last Parse
+	// salt replaces the hash of the settings while a transaction has changed
+	// them; 0 otherwise.
+	salt uint64
+	// portals of the current transaction that need more than forwarding.
+	portal  portal
+	portals map[string]portal
+
+	begin  *template // the BEGIN to send in front, while begun
+	pinned bool
+	// pinLost: the pinned backend is gone, and what the session had there.
+	pinLost bool
+	sawDDL  bool
+
+	turns, pins uint64
+
+	// cut ends the session wherever it is.
+	cut  atomic.Bool
+	tick atomic.Uint64 // odd while a turn waits for the backend; see Server.sweep
+
+	mu     sync.Mutex
+	cancel cancelState // guarded by mu
+}
+
+// portal is what is known of a bound portal.
+type portal struct {
+	plan  *rewrite.Plan
+	local bool
+	open  bool
+}
+
+// turn is the state of one turn, pooled.
+type turn struct {
+	owed owedQueue
+	up   sink // to the backend
+	down sink // to the client
+	// touched: a frame of this turn is at, or on its way to, the backend.
+	touched bool
+	// ended: the frame that ends the turn was read from the client.
+	ended bool
+	// skip: an error was told; the client's frames are dropped up to Sync.
+	skip bool
+	// failed: the server reported an error in this turn.
+	failed bool
+	// settled: the ReadyForQuery that ends the turn was relayed.
+	settled bool
+	// mayCommit: bytes that can commit were handed to write.
+	mayCommit bool
+	// writes: something in the turn may do more than read.
+	writes bool
+	// committed: a COMMIT's tag, or the last tag of an autocommit Query, was seen.
+	committed bool
+	// copying: the server waits for COPY data.
+	copying bool
+	// inBlock: a BEGIN of ours went ahead of the client's frames.
+	inBlock bool
+	// rolledBack: the last transaction end seen in this turn was a ROLLBACK.
+	rolledBack bool
+	// statement counts the tags of a simple Query.
+	statement int
+	// upErr is a failed write that has not been reported yet.
+	upErr error
+	// midFrame: a frame of the client's is at the backend in part.
+	midFrame bool
+	flushed  int // bytes written to the backend
+	moved    int // bytes since the last yield
+	// rest bytes of a frame too large for a buffer are still to come.
+	rest        int
+	restSwallow bool
+	capture     []byte // a ParameterDescription that waits for its other half
+	scratch     []byte
+	uplink      *uplink
+	deadline    time.Time // of the statement timeout; zero: none
+}
+
+var turnPool = sync.Pool{New: func() any { return new(turn) }}
+
+func (t *turn) free() {
+	t.up.reset()
+	t.down.reset()
+	items, undos, capture, scratch := t.owed.items[:0], t.owed.undos[:0], t.capture[:0], t.scratch[:0]
+	if cap(items) > 256 {
+		items = nil
+	}
+	if cap(scratch) > 64<<10 {
+		scratch = nil
+	}
+	*t = turn{owed: owedQueue{items: items, undos: undos}, capture: capture, scratch: scratch}
+	turnPool.Put(t)
+}
+
+func newSession(srv *Server, id uint64, h *hello) *session {
+	return &session{srv: srv, id: id, client: newSource(h.conn, h.raw), user: h.user,
+		settings: noSettings, startup: noSettings}
+}
+
+// move applies an event; a pair that the table lacks is a bug.
+func (s *session) move(e event) error {
+	to, ok := next(s.state, e)
+	if !ok {
+		s.srv.log.Error("no such transition", "session", s.id, "state", s.state, "event", e)
+		return errInternal
+	}
+	s.state = to
+	return nil
+}
+
+// status is the byte a local ReadyForQuery carries.
+func (s *session) status() byte {
+	switch s.state {
+	case begun:
+		return 'T'
+	case failed:
+		return 'E'
+	case held, busy:
+		if s.b != nil {
+			return s.b.status
+		}
+	}
+	return 'I'
+}
+
+// serve runs turns until the client leaves; the error says why it ended.
+func (s *session) serve() error {
+	for {
+		if err := s.await(); err != nil {
+			return err
+		}
+		s.t = turnPool.Get().(*turn)
+		err := s.turn()
+		s.t.free()
+		s.t = nil
+		if err != nil {
+			return err
+		}
+		s.turns++
+		s.srv.metrics.Turn()
+	}
+}
+
+// await returns when the client has sent something, and deals with what may
+// happen before: drain, timeouts, a pinned backend that speaks.
+func (s *session) await() error {
+	for {
+		if s.srv.draining.Load() && (s.state == idle || s.state == held && s.b.status == 'I') {
+			return errDraining
+		}
+		if s.client.buffered() > 0 {
+			return nil
+		}
+		limit, expired := s.idleLimit()
+		if limit > 0 {
+			s.client.conn.SetReadDeadline(time.Now().Add(limit))
+		}
+		start := time.Now
+		var began time.Time
+		if limit > 0 {
+			began = start()
+		}
+		var err error
+		if s.b != nil && (s.dedicated || s.b.status == 'I') {
+			err = s.awaitEither()
+		} else {
+			err = s.client.idle()
+		}
+		switch {
+		case err == nil:
+			if limit > 0 {
+				s.client.conn.SetReadDeadline(time.Time{})
+			}
+			return nil
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return err
+		case s.cut.Load():
+			return errCut
+		case limit > 0 && time.Since(began) >= limit:
+			return expired
+		}
+		s.client.conn.SetReadDeadline(time.Time{})
+	}
+}
+
+// idleLimit is how long the client may be silent now, and the error for one
+// that is silent longer; 0 for ever.
+func (s *session) idleLimit() (time.Duration, *sqlError) {
+	switch s.state {
+	case begun, held, failed:
+		if s.status() == 'I' {
+			break
+		}
+		limit := s.srv.cfg.IdleTransactionTimeout
+		if s.idleTxTimeout > 0 && (limit == 0 || s.idleTxTimeout < limit) {
+			limit = s.idleTxTimeout
+		}
+		return limit, errIdleInTransaction
+	}
+	return s.srv.cfg.ClientIdleTimeout, errIdleClient
+}
+
+// turn relays one turn: the client's frames up to the one that ends it, and
+// everything that answers them.
+func (s *session) turn() error {
+	err := s.exchangeFrames()
+	if s.t.uplink != nil {
+		if uerr := s.closeUplink(); err == nil {
+			err = uerr
+		}
+	}
+	s.client.release()
+	return err
+}
+
+func (s *session) exchangeFrames() error {
+	for !s.t.settled {
+		if err := s.step(); err != nil {
+			var gone *lostError
+			var out *sqlError
+			switch {
+			case errors.As(err, &gone):
+				err = s.backendLost(gone)
+			case errors.As(err, &out) && !out.fatal:
+				err = s.refuse(out)
+			}
+			if err != nil {
+				if s.t.rest == 0 {
+					s.flushDown()
+				}
+				return err
+			}
+		}
+	}
+	return s.flushDown()
+}
+
+// step handles the next frame of the client.
+func (s *session) step() error {
+	typ, total, err := s.nextFrame()
+	if err != nil {
+		return err
+	}
+	return s.handle(typ, total)
+}
+
+// end releases what the session holds. It tells the client why where the
+// protocol has a place for it.
+func (s *session) end(cause error) {
+	var told *sqlError
+	if errors.Is(cause, errCut) {
+		told = errDraining
+	} else {
+		errors.As(cause, &told)
+	}
+	if told != nil {
+		s.srv.metrics.ErrorSent(told.code)
+		fatal := *told
+		fatal.fatal = true
+		s.client.conn.SetWriteDeadline(time.Now().Add(time.Second))
+		s.client.conn.Write(fatal.append(nil))
+	}
+	s.client.conn.Close()
+	s.client.drop()
+	if s.b == nil {
+		return
+	}
+	if s.pinned {
+		s.srv.pinned.Add(-1)
+	}
+	switch {
+	case s.dedicated || s.pinned:
+		s.dropBackend(reservoir.Pinned)
+	case s.state == busy || s.cut.Load():
+		s.stopBackend()
+		s.dropBackend(reservoir.Unclean)
+	default:
+		s.rollback()
+	}
+}
+
+// rollback ends the transaction that a vanished client left open, so that no
+// lock stays behind, and gives the backend back.
+func (s *session) rollback() {
+	refusal, err := s.b.exchange(appendStrings(nil, msgQuery, "ROLLBACK"))
+	if err != nil || refusal != nil || s.b.status != 'I' {
+		s.dropBackend(reservoir.Unclean)
+		return
+	}
+	s.settleCancel()
+	if s.b != nil {
+		s.releaseBackend()
+	}
+}
+
+// logAttrs are what every line about a session says.
+func (s *session) logAttrs() []any {
+	return []any{slog.Uint64("session", s.id), slog.String("client", s.client.conn.RemoteAddr().String())}
+}
+
+// rawOf finds the socket under conn.
+func rawOf(conn net.Conn) rawconn.Conn {
+	for {
+		switch c := conn.(type) {
+		case rawconn.Conn:
+			return c
+		case interface{ NetConn() net.Conn }:
+			conn = c.NetConn()
+		default:
+			return rawconn.Plain(conn)
+		}
+	}
+}

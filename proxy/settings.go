@@ -1,0 +1,236 @@
+package proxy
+
+import (
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// settings maps a parameter's name to the SQL text of its value, as it may
+// follow "SET name TO". Immutable; interned, so that sessions with the same
+// settings share one and compare by pointer.
+type settings struct {
+	vals map[string]string
+	// parsing is a hash of the values that change what a statement means when
+	// it is parsed: literals are folded at Parse.
+	parsing uint64
+	// Of a client's startup only: settings that Sluice keeps, and the values of
+	// reported parameters as the client was told them, both by lower-cased name.
+	kept, shown map[string]string
+}
+
+// parsingSettings change what a prepared statement means.
+var parsingSettings = []string{"client_encoding", "datestyle", "intervalstyle", "role", "search_path", "timezone"}
+
+var (
+	settingsSeed = maphash.MakeSeed()
+	noSettings   = &settings{}
+)
+
+func newSettings(vals map[string]string) *settings {
+	s := &settings{vals: vals}
+	var h maphash.Hash
+	h.SetSeed(settingsSeed)
+	some := false
+	for _, name := range parsingSettings {
+		if v, ok := vals[name]; ok {
+			h.WriteString(name)
+			h.WriteByte(0)
+			h.WriteString(v)
+			h.WriteByte(0)
+			some = true
+		}
+	}
+	if some {
+		s.parsing = h.Sum64() &^ 1 // odd ones belong to transactions
+	}
+	return s
+}
+
+// with returns s changed; base holds the values that a reset returns to.
+func (s *settings) with(changes []rewrite.Change, base *settings) *settings {
+	vals := maps.Clone(s.vals)
+	if vals == nil {
+		vals = map[string]string{}
+	}
+	for _, c := range changes {
+		switch c.Action {
+		case rewrite.Set:
+			vals[c.Name] = c.SQL
+		case rewrite.Reset:
+			if v, ok := base.vals[c.Name]; ok {
+				vals[c.Name] = v
+			} else {
+				delete(vals, c.Name)
+			}
+		case rewrite.ResetAll, rewrite.DiscardAll:
+			vals = maps.Clone(base.vals)
+			if vals == nil {
+				vals = map[string]string{}
+			}
+		}
+	}
+	return newSettings(vals)
+}
+
+// equal compares whole maps, the pointers first.
+func (s *settings) equal(o *settings) bool {
+	return s == o || maps.Equal(s.vals, o.vals)
+}
+
+// diff is the SQL that turns a backend with settings from into one with to, in
+// a fixed order. Resets come first: a reset of one name may touch another.
+func diff(from, to *settings) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(from.vals)) {
+		if _, ok := to.vals[name]; !ok {
+			b.WriteString("RESET ")
+			b.WriteString(quoteName(name))
+			b.WriteString("; ")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(to.vals)) {
+		if v := to.vals[name]; from.vals[name] != v {
+			b.WriteString("SET ")
+			b.WriteString(quoteName(name))
+			b.WriteString(" TO ")
+			b.WriteString(v)
+			b.WriteString("; ")
+		}
+	}
+	return b.String()
+}
+
+// quoteName quotes each part of a parameter's name where it must be.
+func quoteName(name string) string {
+	parts := strings.Split(name, ".")
+	for i, p := range parts {
+		if p == "" || strings.IndexFunc(p, func(r rune) bool {
+			return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
+		}) >= 0 || p[0] >= '0' && p[0] <= '9' {
+			parts[i] = `"` + strings.ReplaceAll(p, `"`, `""`) + `"`
+		}
+	}
+	return strings.Join(parts, ".")
+}
+
+// quoteLiteral writes v as an SQL string constant that means the same whatever
+// standard_conforming_strings is.
+func quoteLiteral(v string) string {
+	quoted := "'" + strings.ReplaceAll(v, "'", "''") + "'"
+	if strings.Contains(v, `\`) {
+		return " E" + strings.ReplaceAll(quoted, `\`, `\\`)
+	}
+	return quoted
+}
+
+// internLimit bounds the interned settings: past it sessions with the same
+// settings compare by value, which is only slower.
+const internLimit = 1024
+
+// interned shares equal settings between sessions.
+type interned struct {
+	mu sync.Mutex
+	m  map[string]*settings
+}
+
+func (n *interned) share(s *settings) *settings {
+	if len(s.vals) == 0 && len(s.kept) == 0 {
+		return noSettings
+	}
+	key := diff(noSettings, s)
+	for _, name := range slices.Sorted(maps.Keys(s.kept)) {
+		key += "\x00" + name + "\x00" + s.kept[name]
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if old, ok := n.m[key]; ok {
+		return old
+	}
+	if n.m == nil {
+		n.m = map[string]*settings{}
+	}
+	if len(n.m) < internLimit {
+		n.m[key] = s
+	}
+	return s
+}
+
+// treatment is what becomes of one setting.
+type treatment uint8
+
+const (
+	// carried settings go to the server and to every backend that serves next.
+	carried treatment = iota
+	// kept settings are answered locally and enforced by Sluice.
+	kept
+	// ignored settings are answered locally and have no effect.
+	ignored
+	// foreign settings go to the server, which refuses them.
+	foreign
+)
+
+// dsqlSettings is DSQL's allow-list (its documentation, "Supported session
+// parameters", 2026), application_name aside.
+var dsqlSettings = map[string]bool{
+	"client_encoding": true, "datestyle": true, "extra_float_digits": true, "intervalstyle": true,
+	"timezone": true, "search_path": true, "enable_bitmapscan": true, "enable_hashjoin": true,
+	"enable_indexonlyscan": true, "enable_indexscan": true, "enable_material": true,
+	"enable_mergejoin": true, "enable_nestloop": true, "dsql.enable_batched_nestloop": true,
+	"enable_seqscan": true, "disable_sync_create_index": true, "role": true,
+}
+
+// treatments decides per configuration.
+type treatments struct {
+	kind    BackendKind
+	reapply bool
+	ignored map[string]bool
+}
+
+func newTreatments(c Config) treatments {
+	t := treatments{kind: c.Kind, reapply: c.ReapplyApplicationName, ignored: map[string]bool{}}
+	for _, name := range c.IgnoredSettings {
+		t.ignored[strings.ToLower(name)] = true
+	}
+	return t
+}
+
+func (t treatments) of(name string) treatment {
+	switch {
+	case name == "application_name":
+		if t.reapply {
+			return carried
+		}
+		return kept
+	case t.kind == Postgres:
+		return carried
+	case name == "statement_timeout", name == "idle_in_transaction_session_timeout":
+		return kept
+	case t.ignored[name]:
+		return ignored
+	case dsqlSettings[name]:
+		return carried
+	}
+	return foreign
+}
+
+// local reports whether a statement's changes are all answered by Sluice.
+func (t treatments) local(st *rewrite.Statement) bool {
+	if st.Kind != rewrite.Setting || len(st.Changes) == 0 {
+		return false
+	}
+	for i := range st.Changes {
+		c := &st.Changes[i]
+		if c.Name == "" {
+			return false
+		}
+		if how := t.of(c.Name); how == carried || how == foreign {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,73 @@
+package proxy
+
+// state is where a session stands between frames.
+//
+//	idle      no transaction, no backend
+//	begun     a BEGIN was answered locally; no backend yet
+//	acquiring waiting for a backend
+//	busy      a turn is with the backend
+//	held      inside a transaction, or pinned; the backend is kept
+//	failed    inside a transaction that has lost its backend
+type state uint8
+
+const (
+	starting state = iota
+	idle
+	begun
+	acquiring
+	busy
+	held
+	failed
+	closing
+	stateCount
+)
+
+func (s state) String() string {
+	return [...]string{"starting", "idle", "begun", "acquiring", "busy", "held", "failed", "closing"}[s]
+}
+
+// event is what moves a session from one state to another.
+type event uint8
+
+const (
+	started        event = iota // the client's startup is answered
+	beginAnswered               // a BEGIN was answered locally
+	endAnswered                 // COMMIT or ROLLBACK was answered locally
+	wanted                      // the next frame needs the server
+	lent                        // a backend is there
+	unlent                      // none is to be had; outside a transaction
+	unlentInBlock               // none is to be had; a BEGIN was answered
+	settledIdle                 // ReadyForQuery 'I', backend given back
+	settledHeld                 // ReadyForQuery 'T' or 'E', or pinned
+	lost                        // backend lost outside a transaction
+	lostInBlock                 // backend lost inside a transaction
+	refusedInBlock              // a statement was refused by us inside a begun transaction
+	left                        // the client is gone or told to go
+	eventCount
+)
+
+func (e event) String() string {
+	return [...]string{"started", "beginAnswered", "endAnswered", "wanted", "lent", "unlent", "unlentInBlock",
+		"settledIdle", "settledHeld", "lost", "lostInBlock", "refusedInBlock", "left"}[e]
+}
+
+// transitions holds every (state, event) pair that may occur; the zero state,
+// starting, marks a pair that may not, since nothing returns there.
+var transitions = [stateCount][eventCount]state{
+	starting: {started: idle, left: closing, settledHeld: held},
+	idle:     {beginAnswered: begun, endAnswered: idle, wanted: acquiring, left: closing},
+	begun: {beginAnswered: begun, endAnswered: idle, wanted: acquiring, refusedInBlock: failed,
+		lostInBlock: failed, left: closing},
+	acquiring: {lent: busy, unlent: idle, unlentInBlock: failed, lost: idle, lostInBlock: failed, left: closing},
+	busy:      {settledIdle: idle, settledHeld: held, lost: idle, lostInBlock: failed, left: closing},
+	held:      {wanted: busy, settledHeld: held, settledIdle: idle, lost: idle, lostInBlock: failed, left: closing},
+	failed:    {endAnswered: idle, left: closing},
+	closing:   {left: closing},
+}
+
+// next is the state after event e; ok is false for a pair that may not occur,
+// which is a bug: the session logs it and closes.
+func next(s state, e event) (to state, ok bool) {
+	to = transitions[s][e]
+	return to, to != starting
+}

@@ -1,0 +1,239 @@
+package proxy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/xdg-go/scram"
+)
+
+const (
+	// scramIterations is PostgreSQL's default (SCRAM_SHA_256_DEFAULT_ITERATIONS).
+	scramIterations = 4096
+	// maxUsersFile bounds the users file: some 100,000 users.
+	maxUsersFile = 16 << 20
+	// maxUserErrors bounds how many bad lines are listed.
+	maxUserErrors = 100
+	// verifierPrefix begins a SCRAM verifier as PostgreSQL stores it.
+	verifierPrefix = mechanismSCRAM + "$"
+)
+
+// users is the content of a users file. Immutable; a reload makes another one.
+type users struct {
+	credentials map[string]scram.StoredCredentials
+	iterations  int // what a user who does not exist is said to have
+}
+
+// reloadUsers reads the users file again, for clients that connect from now
+// on. With an error the old content stays.
+func (s *startup) reloadUsers() error {
+	if s.method != SCRAM {
+		return nil
+	}
+	u, err := loadUsers(s.usersFile, s.secret)
+	if err != nil {
+		return fmt.Errorf("users file %s: %w", s.usersFile, err)
+	}
+	s.users.Store(u)
+	return nil
+}
+
+func loadUsers(path string, secret authSecret) (*users, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxUsersFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxUsersFile {
+		return nil, fmt.Errorf("longer than %d bytes", maxUsersFile)
+	}
+	lines, err := scanUsers(text)
+	if err != nil {
+		return nil, err
+	}
+	return newUsers(lines, secret)
+}
+
+// newUsers hashes the passwords that stand in plain text.
+func newUsers(lines []userLine, secret authSecret) (*users, error) {
+	u := &users{credentials: make(map[string]scram.StoredCredentials, len(lines))}
+	for _, l := range lines {
+		switch {
+		case l.verifier != nil:
+			u.credentials[l.name] = *l.verifier
+		case l.password != "":
+			credentials, err := hashPassword(l.password, secret.salt(l.name))
+			if err != nil {
+				return nil, fmt.Errorf("line %d: %w", l.number, err)
+			}
+			u.credentials[l.name] = credentials
+		}
+		if u.iterations == 0 && l.verifier != nil {
+			u.iterations = l.verifier.Iters
+		}
+	}
+	if u.iterations == 0 {
+		u.iterations = scramIterations
+	}
+	return u, nil
+}
+
+// hashPassword makes a verifier. A password that SASLprep refuses is taken as
+// it is, as PostgreSQL and libpq do.
+func hashPassword(password, salt string) (scram.StoredCredentials, error) {
+	client, err := scram.SHA256.NewClient("", password, "")
+	if err != nil {
+		if client, err = scram.SHA256.NewClientUnprepped("", password, ""); err != nil {
+			return scram.StoredCredentials{}, err
+		}
+	}
+	return client.GetStoredCredentialsWithError(scram.KeyFactors{Salt: salt, Iters: scramIterations})
+}
+
+// find returns what user is checked against. For one who does not exist that is
+// a verifier which no password fits, with the salt that he always has.
+func (u *users) find(user string, secret authSecret) scram.StoredCredentials {
+	if c, ok := u.credentials[user]; ok {
+		return c
+	}
+	return scram.StoredCredentials{
+		KeyFactors: scram.KeyFactors{Salt: secret.salt(user), Iters: u.iterations},
+		StoredKey:  secret.derive("stored key", user),
+		ServerKey:  secret.derive("server key", user),
+	}
+}
+
+// userLine is one user of the file. One with neither a verifier nor a password
+// cannot log in.
+type userLine struct {
+	number   int
+	name     string
+	verifier *scram.StoredCredentials
+	password string
+}
+
+// scanUsers reads a users file in the form of PgBouncer's userlist.txt: "user"
+// "secret" on each line, a quote in either doubled, the rest of the line
+// ignored; a semicolon begins a line of comment. The error lists every bad
+// line, by number and never by content.
+func scanUsers(text []byte) ([]userLine, error) {
+	var users []userLine
+	var errs []error
+	seen := map[string]int{}
+	bad, number := 0, 0
+	for line := range bytes.Lines(text) {
+		number++
+		rest := strings.TrimSpace(string(line))
+		if rest == "" || rest[0] == ';' {
+			continue
+		}
+		user, err := scanUser(rest)
+		if err == nil && seen[user.name] > 0 {
+			err = fmt.Errorf("same user as in line %d", seen[user.name])
+		}
+		if err != nil {
+			if bad++; bad <= maxUserErrors {
+				errs = append(errs, fmt.Errorf("line %d: %w", number, err))
+			}
+			continue
+		}
+		seen[user.name] = number
+		user.number = number
+		users = append(users, user)
+	}
+	if bad > maxUserErrors {
+		errs = append(errs, fmt.Errorf("and %d more bad lines", bad-maxUserErrors))
+	}
+	return users, errors.Join(errs...)
+}
+
+func scanUser(line string) (userLine, error) {
+	name, rest, err := scanQuoted(line)
+	if err != nil {
+		return userLine{}, fmt.Errorf("user name: %w", err)
+	}
+	if name == "" {
+		return userLine{}, errors.New("user name: empty")
+	}
+	secret, _, err := scanQuoted(strings.TrimLeft(rest, " \t"))
+	if err != nil {
+		return userLine{}, fmt.Errorf("password: %w", err)
+	}
+	switch {
+	case strings.HasPrefix(secret, verifierPrefix):
+		verifier, err := parseVerifier(secret)
+		return userLine{name: name, verifier: verifier}, err
+	case isMD5(secret):
+		return userLine{}, errors.New("password: md5 is not supported: store a SCRAM-SHA-256 verifier")
+	}
+	return userLine{name: name, password: secret}, nil
+}
+
+// scanQuoted reads a string in double quotes, in which two stand for one.
+func scanQuoted(s string) (value, rest string, err error) {
+	if s == "" || s[0] != '"' {
+		return "", "", errors.New("want a string in double quotes")
+	}
+	var b strings.Builder
+	for s = s[1:]; ; {
+		before, after, closed := strings.Cut(s, `"`)
+		if !closed {
+			return "", "", errors.New("closing quote is missing")
+		}
+		b.WriteString(before)
+		if s, closed = strings.CutPrefix(after, `"`); !closed {
+			return b.String(), after, nil
+		}
+		b.WriteByte('"')
+	}
+}
+
+// isMD5 reports whether secret is PostgreSQL's old hash: md5 and 32 hex digits.
+func isMD5(secret string) bool {
+	digits, ok := strings.CutPrefix(secret, "md5")
+	return ok && len(digits) == 32 && strings.Trim(digits, "0123456789abcdef") == ""
+}
+
+// parseVerifier reads SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>,
+// the form of pg_authid.rolpassword.
+func parseVerifier(s string) (*scram.StoredCredentials, error) {
+	factors, keys, ok1 := strings.Cut(strings.TrimPrefix(s, verifierPrefix), "$")
+	iterations, salt, ok2 := strings.Cut(factors, ":")
+	stored, server, ok3 := strings.Cut(keys, ":")
+	if !ok1 || !ok2 || !ok3 {
+		return nil, errors.New("verifier: want SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey")
+	}
+	var v scram.StoredCredentials
+	n, err := strconv.ParseInt(iterations, 10, 32)
+	if err != nil || n < 1 {
+		return nil, errors.New("verifier: iterations are not a positive number")
+	}
+	v.Iters = int(n)
+	raw, err := base64.StdEncoding.DecodeString(salt)
+	if err != nil || len(raw) == 0 {
+		return nil, errors.New("verifier: salt is not base64")
+	}
+	v.Salt = string(raw)
+	for _, key := range []struct {
+		name, text string
+		to         *[]byte
+	}{{"StoredKey", stored, &v.StoredKey}, {"ServerKey", server, &v.ServerKey}} {
+		raw, err := base64.StdEncoding.DecodeString(key.text)
+		if err != nil || len(raw) != sha256.Size {
+			return nil, fmt.Errorf("verifier: %s is not 32 bytes in base64", key.name)
+		}
+		*key.to = raw
+	}
+	return &v, nil
+}

@@ -1,0 +1,151 @@
+package rewrite
+
+// Kind says what a statement may do, as far as a relay must know. The order is
+// by strength: the kind of a text is the greatest kind among its statements.
+type Kind uint8
+
+const (
+	// Empty is no statement at all: "", ";", a comment ("-- ping").
+	Empty Kind = iota
+	// Read cannot write, lock, or change the session: a SELECT, VALUES or TABLE
+	// without locking clause, INTO or a function that is not known to be free of
+	// side effects; SHOW; EXPLAIN without ANALYZE.
+	Read
+	// Setting changes session parameters only: SET, RESET, DISCARD, DEALLOCATE.
+	Setting
+	// Control begins or ends a transaction or savepoint.
+	Control
+	// Write may write or lock rows, or calls a function that may.
+	Write
+	// DDL changes the catalog (GRANT and REVOKE included).
+	DDL
+	// Unknown was not parsed: over a guard, or not PostgreSQL's grammar. It may do anything.
+	Unknown
+)
+
+// Verb is a transaction-control verb.
+type Verb uint8
+
+const (
+	NoVerb Verb = iota
+	Begin
+	Commit
+	Rollback
+	Savepoint
+	ReleaseSavepoint
+	RollbackTo
+	PrepareTransaction
+	CommitPrepared
+	RollbackPrepared
+)
+
+// Isolation is the level a BEGIN or SET TRANSACTION names.
+type Isolation uint8
+
+const (
+	DefaultIsolation Isolation = iota
+	ReadUncommitted
+	ReadCommitted
+	RepeatableRead
+	Serializable
+)
+
+// Control options of one statement; meaningful when Statement.Kind is Control.
+type Transaction struct {
+	Verb       Verb
+	Isolation  Isolation
+	ReadOnly   bool
+	ReadWrite  bool // said explicitly
+	Deferrable bool // DEFERRABLE or NOT DEFERRABLE was said
+	Chain      bool // AND CHAIN
+	Name       string
+}
+
+// Deferrable BEGINs are those that mean the same wherever they are sent first:
+// plain, READ WRITE, or REPEATABLE READ.
+func (t Transaction) DeferrableBegin() bool {
+	return t.Verb == Begin && !t.ReadOnly && !t.Deferrable &&
+		(t.Isolation == DefaultIsolation || t.Isolation == RepeatableRead)
+}
+
+// Action is what a statement does to one session setting.
+type Action uint8
+
+const (
+	Set        Action = iota // SET [SESSION] name = value
+	SetLocal                 // SET LOCAL name = value
+	Reset                    // RESET name, SET name TO DEFAULT
+	ResetAll                 // RESET ALL; Name is empty
+	DiscardAll               // DISCARD ALL; Name is empty
+)
+
+// Change is one change of a session setting.
+type Change struct {
+	Action Action
+	// Name is the parameter's name, lower-cased: "timezone", "my.custom".
+	Name string
+	// SQL is the value as it may be written after "SET name TO ", in
+	// PostgreSQL's syntax and quoted: `'UTC'`, `"$user", public`, `0.5`. Empty for resets.
+	SQL string
+	// Text is the value without quotes, when it is a single constant: "5s", "0".
+	Text string
+}
+
+// Pin is the reason why a session that ran a statement must keep its backend.
+type Pin uint8
+
+const (
+	NoPin          Pin = iota
+	PinPrepare         // SQL-level PREPARE
+	PinListen          // LISTEN
+	PinHoldCursor      // DECLARE ... WITH HOLD
+	PinTemp            // temporary table, view or sequence
+	PinAdvisory        // session-level advisory lock
+	PinSetConfig       // set_config(), SET whose value cannot be carried
+	PinSequence        // currval(), lastval()
+	PinSeed            // setseed()
+	PinLoad            // LOAD
+	PinProcedural      // DO, CALL: may change settings where nobody sees it
+	PinUnparsed        // over a guard: nobody looked at it
+	PinRole            // SET ROLE, SET SESSION AUTHORIZATION
+	pinCount
+)
+
+// Statement is one statement of a text.
+type Statement struct {
+	Kind Kind
+	// Start and End are byte offsets in the text; End excludes the semicolon.
+	Start, End int
+	Tx         Transaction
+	// Changes of settings, usually one.
+	Changes []Change
+	// Show is the parameter that a SHOW names, lower-cased.
+	Show string
+	// Deallocate is the name a DEALLOCATE gives ("" with DeallocateAll).
+	Deallocate    string
+	DeallocateAll bool
+	// Copy is true for COPY ... FROM STDIN and TO STDOUT.
+	Copy bool
+	// Tables named in the statement, as written (schema-qualified where the text
+	// is), without duplicates, in order of appearance. nil when nobody looked.
+	Tables []string
+	Pin    Pin
+}
+
+// Plan is what Sluice knows about one text. Plans are immutable and shared.
+type Plan struct {
+	// Kind is the greatest kind of the statements.
+	Kind Kind
+	// Statements in text order. Empty for Empty and for Unknown.
+	Statements []Statement
+	// Pin is the first pin reason of the statements.
+	Pin Pin
+}
+
+// Single returns the only statement of a plan, or nil.
+func (p *Plan) Single() *Statement {
+	if len(p.Statements) != 1 {
+		return nil
+	}
+	return &p.Statements[0]
+}
