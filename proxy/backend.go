@@ -25,6 +25,8 @@ type backend struct {
 	applied *settings
 	// status is the byte of the last ReadyForQuery.
 	status byte
+	// suspect: the server does not hold what we believe it holds.
+	suspect bool
 }
 
 // attached returns the backend that rides on c.
@@ -68,13 +70,26 @@ func (b *backend) usable() bool {
 	}
 }
 
+// partialRecordWait bounds the wait for the rest of a TLS record whose
+// beginning has arrived.
+const partialRecordWait = 100 * time.Millisecond
+
 // poll reads what has arrived already; os.ErrDeadlineExceeded means nothing.
-// Bytes may wait inside TLS where the socket shows none, so it asks TLS.
+// Bytes may wait inside TLS where the socket shows none; with a deadline in
+// the past TLS gives those and does not get to the socket.
 func (b *backend) poll() error {
-	b.conn.Net.SetReadDeadline(time.Unix(1, 0))
-	err := b.src.fill()
-	b.conn.Net.SetReadDeadline(time.Time{})
-	return err
+	if !b.src.plain() {
+		b.conn.Net.SetReadDeadline(time.Unix(1, 0))
+		defer b.conn.Net.SetReadDeadline(time.Time{})
+		if err := b.src.fill(); !isTimeout(err) {
+			return err
+		}
+		b.conn.Net.SetReadDeadline(time.Now().Add(partialRecordWait))
+	}
+	if b.src.raw.Peek() == rawconn.Quiet {
+		return os.ErrDeadlineExceeded
+	}
+	return b.src.fill()
 }
 
 // exchange writes msg, which ends in one ReadyForQuery, and reads up to it. It

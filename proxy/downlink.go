@@ -291,7 +291,9 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 		if typ != msgParseComplete {
 			return v, s.desync(typ)
 		}
-		o.tmpl.accepted.Store(o.stmt.epoch + 1)
+		if o.tmpl != nil { // nil when frames pass unseen
+			o.tmpl.accepted.Store(o.stmt.epoch + 1)
+		}
 	case msgBind:
 		if typ != msgBindComplete {
 			return v, s.desync(typ)
@@ -471,6 +473,9 @@ func (s *session) replyError(frame []byte) (verdict, error) {
 	if code == "40001" && bytes.Contains(field(payload, 'M'), []byte("(OC001)")) || code == "0A000" && head.kind == msgBind {
 		s.srv.catalog.flush()
 	}
+	if code == "26000" && !head.poison && !s.dedicated && (head.kind == msgBind || head.kind == msgDescribe) {
+		s.b.suspect = true // somebody deallocated our statements behind our back
+	}
 	v := pass
 	if head.poison {
 		v = swallow
@@ -478,7 +483,12 @@ func (s *session) replyError(frame []byte) (verdict, error) {
 			return v, err
 		}
 	}
-	for _, u := range t.owed.failed(s.skipped) {
+	own := head.kind == msgParse && !head.swallow
+	undos := t.owed.failed(s.skipped)
+	for i, u := range undos {
+		if own && i == len(undos)-1 && u.name == "" {
+			u.prev = nil // a Parse that fails destroys the unnamed statement all the same
+		}
 		s.setStatement(u.name, u.prev)
 	}
 	switch {

@@ -45,7 +45,13 @@ func (s *session) parse(frame []byte) error {
 		}
 		s.parseOnBackend(tmpl, false)
 	}
-	if !s.t.owed.empty() {
+	if s.t.owed.empty() {
+		if len(name) == 0 { // nobody refers to the one before
+			s.spare = clientStatement{tmpl: tmpl}
+			s.unnamed = &s.spare
+			return nil
+		}
+	} else {
 		s.t.owed.undoable(string(name), prev)
 	}
 	s.setStatement(string(name), &clientStatement{tmpl: tmpl})
@@ -314,6 +320,10 @@ func (s *session) describe(frame []byte) error {
 		return errNoStatement(name)
 	}
 	if s.status() == 'E' && !s.endsFailed(cs.tmpl.plan) {
+		// A failed block describes what returns no rows, as PostgreSQL does.
+		if d := cs.tmpl.desc.Load(); d != nil && bytes.HasSuffix(d.frames, frameNoData) {
+			return s.tell(d.frames)
+		}
 		return errAborted
 	}
 	if s.state == failed || s.localNow(cs.tmpl.plan) {

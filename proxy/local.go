@@ -80,7 +80,6 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 	}
 	switch {
 	case st.Tx.DeferrableBegin():
-		kind := "begin"
 		if s.state == begun {
 			if err := s.tell(warnInTransaction.appendWarning(nil)); err != nil {
 				return true, err
@@ -88,11 +87,15 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 		} else {
 			s.begin = s.template(sql, noOIDs)
 		}
-		s.srv.metrics.LocalAnswer(kind)
+		s.srv.metrics.LocalAnswer("begin")
 		if err := s.move(beginAnswered); err != nil {
 			return true, err
 		}
-		if err := s.tell(frameBegin); err != nil {
+		tag := frameBegin
+		if text := sql[min(st.Start, len(sql)):]; len(text) >= 5 && strings.EqualFold(string(text[:5]), "start") {
+			tag = frameStart
+		}
+		if err := s.tell(tag); err != nil {
 			return true, err
 		}
 	case s.state == begun && !st.Tx.Chain && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback):
@@ -117,6 +120,7 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 
 var (
 	frameBegin    = appendCommand(nil, "BEGIN")
+	frameStart    = appendCommand(nil, "START TRANSACTION")
 	frameCommit   = appendCommand(nil, "COMMIT")
 	frameRollback = appendCommand(nil, "ROLLBACK")
 )

@@ -190,7 +190,11 @@ func (s *session) settle(status byte) error {
 	case status != 'I' || s.dedicated || s.pinned:
 		return s.move(settledHeld)
 	}
-	s.releaseBackend()
+	if s.b.suspect {
+		s.dropBackend(reservoir.Unclean)
+	} else {
+		s.releaseBackend()
+	}
 	return s.move(settledIdle)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -251,12 +252,24 @@ func (srv *Server) welcome(conn net.Conn) {
 	srv.log.Info("session started", append(s.logAttrs(), "user", s.user, "database", hello.database,
 		"application", hello.params["application_name"], "tls", hello.conn != net.Conn(raw))...)
 	hello = nil
-	cause := s.serve()
+	cause := s.guarded()
 	s.end(cause)
 	srv.forget(s)
 	srv.metrics.SessionEnded(endCause(cause))
 	srv.log.Info("session ended", append(s.logAttrs(), "cause", cause, "turns", s.turns,
 		"duration", time.Since(began).Round(time.Millisecond))...)
+}
+
+// guarded is serve, with a panic turned into the end of this session alone.
+func (s *session) guarded() (cause error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.srv.log.Error("session panicked", append(s.logAttrs(), "panic", p, "stack", string(debug.Stack()))...)
+			s.broken = true
+			cause = errInternal
+		}
+	}()
+	return s.serve()
 }
 
 // forget takes an ended session off the books.

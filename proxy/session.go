@@ -50,6 +50,7 @@ type session struct {
 
 	stmts   map[string]*clientStatement
 	unnamed *clientStatement
+	spare   clientStatement // where unnamed points, most of the time
 	recent  *template // of the last Parse
 	// salt replaces the hash of the settings while a transaction has changed
 	// them; 0 otherwise.
@@ -65,6 +66,9 @@ type session struct {
 	sawDDL  bool
 
 	turns, pins uint64
+
+	// broken: the session met a bug; nobody knows what its backend is doing.
+	broken bool
 
 	// cut ends the session wherever it is.
 	cut  atomic.Bool
@@ -317,12 +321,17 @@ func (s *session) end(cause error) {
 	if s.pinned {
 		s.srv.pinned.Add(-1)
 	}
+	inTurn := s.state == busy
+	s.state = closing
 	switch {
 	case s.dedicated || s.pinned:
+		if inTurn {
+			s.stopBackend()
+		}
 		s.dropBackend(reservoir.Pinned)
-	case s.state == busy || s.cut.Load():
+	case inTurn || s.broken || s.cut.Load():
 		s.stopBackend()
-		s.dropBackend(reservoir.Unclean)
+		s.dropBackend(reservoir.ClientGone)
 	default:
 		s.rollback()
 	}

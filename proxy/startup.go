@@ -26,9 +26,6 @@ const (
 	maxSASLResponse = 1024
 	// refusalTimeout bounds the telling of a client why it is refused.
 	refusalTimeout = time.Second
-	// refusalReads bounds what is read of a refused client: unread bytes would
-	// turn the close into a reset, which may overtake the FATAL.
-	refusalReads = 16
 	// directTLS is the first byte of a TLS handshake, and of no startup packet
 	// that is short enough.
 	directTLS = 0x16
@@ -371,21 +368,9 @@ func (g *greeting) refuse(cause error) {
 	}
 	// Best effort: the connection is lost whether this arrives or not.
 	_ = g.raw.SetDeadline(time.Now().Add(refusalTimeout))
-	if _, err := g.conn.Write(told.append(g.out)); err != nil {
-		return
-	}
+	_, _ = g.conn.Write(told.append(g.out))
 	if g.secured != nil {
 		_ = g.secured.CloseWrite()
-	}
-	for range refusalReads {
-		if g.raw.Peek() != rawconn.Readable {
-			return
-		}
-		buf, _, err := g.raw.ReadWith(getBuf, putBuf)
-		if err != nil {
-			return
-		}
-		putBuf(buf)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestScanUsers(t *testing.T) {
 		{name: "empty"},
 		{name: "comments and blank lines", text: "; \"a\" \"b\"\n\n  \t\r\n ;x"},
 		{name: "verifier", text: `"u" "` + verifierSesame + `"`, want: []user{{"u", "verifier"}}},
-		{name: "plain text", text: "\"u\" \"secret\"\r\n\t\"v\"\"w\"  ", want: []user{{"u", "secret"}, {"v", "w"}}},
+		{name: "plain text", text: "\"u\" \"secret\"\r\n\t\"v\"\t\"w\"  ", want: []user{{"u", "secret"}, {"v", "w"}}},
 		{name: "doubled quotes", text: `"a""b" """;x""" ignored "rest"`, want: []user{{`a"b`, `";x"`}}},
 		{name: "no password, no login", text: `"u" ""`, want: []user{{"u", ""}}},
 		{name: "not quite md5", text: `"u" "md5"` + "\n" + `"v" "md5zz6ec8ef2b4f5a7c0d1e2f3a4b5c6d7"`,

@@ -1,0 +1,158 @@
+package proxy_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy"
+)
+
+// A cancel ends the statement it was meant for, in every pairing.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	for name, opts := range map[string][]option{
+		"transaction": nil, "session": {sessionPairing}, "tls": {backendTLS},
+		"ignored by the server": {asDSQL, configure(func(c *proxy.Config) { c.CancelGrace = 50 * time.Millisecond })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startSluice(t, pg, opts...)
+			conn := connect(t, s.addr)
+			for _, inBlock := range []bool{false, true} {
+				if inBlock {
+					if _, err := conn.Exec(t.Context(), "BEGIN"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				stop := make(chan error, 1)
+				go func() {
+					time.Sleep(100 * time.Millisecond)
+					stop <- conn.PgConn().CancelRequest(context.Background())
+				}()
+				_, err := conn.Exec(t.Context(), "SELECT pg_sleep(600)")
+				if code(err) != "57014" {
+					t.Fatalf("in block %v: got %v", inBlock, err)
+				}
+				if err := <-stop; err != nil {
+					t.Error(err)
+				}
+				if inBlock {
+					if _, err := conn.Exec(t.Context(), "SELECT 1"); code(err) != "25P02" {
+						t.Errorf("after a cancel in a block: %v", err)
+					}
+					if _, err := conn.Exec(t.Context(), "ROLLBACK"); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			if _, err := conn.Exec(t.Context(), "SELECT 1"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// While clients share backends and cancel at random, no statement is cancelled
+// but the one that was meant.
+func TestCancelHitsNobodyElse(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	s := startSluice(t, pg, maxOpen(2))
+	var wg sync.WaitGroup
+	end := time.Now().Add(2 * time.Second)
+	for range 4 { // never cancelled
+		conn := connect(t, s.addr)
+		wg.Go(func() {
+			for time.Now().Before(end) {
+				if _, err := conn.Exec(t.Context(), "SELECT pg_sleep(0.001)"); err != nil {
+					t.Errorf("bystander: %v", err)
+					return
+				}
+			}
+		})
+	}
+	cancelled := 0
+	conn := connect(t, s.addr)
+	for time.Now().Before(end) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			conn.PgConn().CancelRequest(context.Background())
+		}()
+		_, err := conn.Exec(t.Context(), "SELECT pg_sleep(0.002)")
+		if err != nil && code(err) != "57014" {
+			t.Fatal(err)
+		}
+		if err != nil {
+			cancelled++
+		}
+		<-done
+		if _, err := conn.Exec(t.Context(), "SELECT 1"); err != nil {
+			t.Fatalf("the next statement was hit: %v", err)
+		}
+	}
+	wg.Wait()
+	if cancelled == 0 {
+		t.Error("no cancel ever had an effect")
+	}
+}
+
+// A client that waits for a backend can be cancelled too.
+func TestCancelWhileWaiting(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	s := startSluice(t, pg, maxOpen(1))
+	holder, waiter := connect(t, s.addr), connect(t, s.addr)
+	if _, err := holder.Exec(t.Context(), "BEGIN; SELECT 1"); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		waitFor(t, "a waiter", func() bool { return s.backends.Stats().Waiting == 1 })
+		waiter.PgConn().CancelRequest(context.Background())
+	}()
+	if _, err := waiter.Exec(t.Context(), "SELECT 1"); code(err) != "57014" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// statement_timeout is Sluice's own where the server knows none.
+func TestStatementTimeout(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	s := startSluice(t, pg, asDSQL)
+	conn := connect(t, s.addr)
+	if _, err := conn.Exec(t.Context(), "SET statement_timeout = 50"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), "SELECT pg_sleep(600)"); code(err) != "57014" {
+		t.Errorf("got %v", err)
+	}
+	if _, err := conn.Exec(t.Context(), "SET LOCAL statement_timeout = '1min'"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), "RESET statement_timeout"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), "SELECT pg_sleep(0.2)"); err != nil {
+		t.Error(err)
+	}
+	if _, err := conn.Exec(t.Context(), "SET statement_timeout = 'soon'"); code(err) != "22023" {
+		t.Errorf("got %v", err)
+	}
+	if _, err := conn.Exec(t.Context(), "SET lock_timeout = '3s'"); err != nil { // answered locally
+		t.Error(err)
+	}
+	if _, err := conn.Exec(t.Context(), "SET idle_in_transaction_session_timeout = 50"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), "BEGIN"); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(200 * time.Millisecond)
+	if _, err := conn.Exec(t.Context(), "SELECT 1"); code(err) != "25P03" {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,137 @@
+package proxy_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-proxy/sluice/integration/pgtest"
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy"
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+func TestMain(m *testing.M) {
+	code := pgtest.Main(m, pgtest.TLS(), pgtest.MaxConnections(300))
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			os.Stderr.WriteString(err.Error() + "\n")
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// postgres is where the tests' server listens.
+type postgres struct {
+	*pgtest.Server
+	addr string
+}
+
+func sharedPostgres(t testing.TB) postgres {
+	t.Helper()
+	s := pgtest.Shared(t)
+	return postgres{s, net.JoinHostPort(s.Host, strconv.Itoa(s.Port))}
+}
+
+// sluice is a server under test.
+type sluice struct {
+	*proxy.Server
+	backends *reservoir.Reservoir
+	addr     string
+}
+
+type setup struct {
+	proxy    proxy.Config
+	backends reservoir.Config
+	dial     reservoir.DialConfig
+	wrap     func(reservoir.DialFunc) reservoir.DialFunc
+	log      slog.Handler
+}
+
+type option func(*setup)
+
+func plainConn(s *setup) {
+	s.proxy.PlainConn = true
+	s.dial.Wrap = func(c net.Conn) net.Conn { return rawconn.Plain(c) }
+}
+func sessionPairing(s *setup) { s.proxy.Pairing = proxy.Session }
+func maxOpen(n int) option {
+	return func(s *setup) { s.backends.MaxOpen, s.backends.TargetReady = n, n }
+}
+func backendTLS(s *setup)                    { s.dial.SSLMode = "require" }
+func asDSQL(s *setup)                        { s.proxy.Kind, s.proxy.ForwardCancel = proxy.DSQL, false }
+func configure(f func(*proxy.Config)) option { return func(s *setup) { f(&s.proxy) } }
+
+// startSluice serves until the test ends, and fails the test if anything of it
+// is left then.
+func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
+	t.Helper()
+	s := setup{
+		proxy: proxy.Config{Kind: proxy.Postgres, Pairing: proxy.Transaction, Database: "postgres",
+			Auth: proxy.Auth{Method: proxy.Trust}, MaxClients: 5000, StartupTimeout: 10 * time.Second, MaxPins: 20,
+			CancelGrace: time.Second, ForwardCancel: true, IgnoredSettings: []string{"lock_timeout"},
+			PreparedPerBackend: 200, PreparedPerClient: 5000, PreparedTexts: 5000, MaxStatementBytes: 2 << 20},
+		backends: reservoir.Defaults(),
+		dial: reservoir.DialConfig{Kind: "postgres", Address: pg.Host, Port: pg.Port, User: "postgres",
+			Database: "postgres", SSLMode: "disable", Timeout: 10 * time.Second,
+			Wrap: func(c net.Conn) net.Conn { return rawconn.Wrap(c) }},
+		wrap: func(d reservoir.DialFunc) reservoir.DialFunc { return d },
+		log:  slog.DiscardHandler,
+	}
+	s.backends.MaxOpen, s.backends.TargetReady = 10, 2
+	s.backends.RateLimit, s.backends.BurstLimit = 1000, 1000
+	for _, o := range opts {
+		o(&s)
+	}
+	log := slog.New(s.log)
+	dialer, err := reservoir.NewDialer(s.dial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := metrics.New(metrics.Options{Version: "test"})
+	backends, err := reservoir.New(s.backends, s.wrap(dialer.Dial), set.Reservoir, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	planner, err := rewrite.New(rewrite.Config{MaxBytes: 2 << 20, MaxNesting: 2000, CacheEntries: 1000, CacheBytes: 8 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := proxy.New(s.proxy, backends, planner, set.Proxy, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- backends.Run(ctx) }()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ln) }()
+	t.Cleanup(func() {
+		srv.Close()
+		if err := <-served; err != proxy.ErrServerClosed {
+			t.Errorf("Serve: %v", err)
+		}
+		if n := backends.Stats().InUse; n != 0 {
+			t.Errorf("%d backends still lent after Close", n)
+		}
+		stop()
+		<-ran
+	})
+	return &sluice{srv, backends, ln.Addr().String()}
+}
+
+// newPostgres is a server for a test that does to it what others would notice.
+func newPostgres(t *testing.T) *pgtest.Server { return pgtest.Start(t, pgtest.TLS()) }

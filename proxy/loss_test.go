@@ -1,0 +1,372 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/sluice-proxy/sluice/proxy"
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
+)
+
+// cutter breaks backends at the moment a test names: when bytes are written
+// that hold a word, before or after they have gone out.
+type cutter struct {
+	word  atomic.Pointer[string]
+	after atomic.Bool
+	cuts  atomic.Int32
+}
+
+func (c *cutter) arm(word string, after bool) {
+	c.after.Store(after)
+	c.word.Store(&word)
+}
+
+func (c *cutter) option(s *setup) {
+	s.dial.Wrap = func(conn net.Conn) net.Conn { return &cuttable{Conn: rawconn.Wrap(conn), c: c} }
+}
+
+type cuttable struct {
+	rawconn.Conn
+	c *cutter
+}
+
+func (x *cuttable) Write(b []byte) (int, error) {
+	word := x.c.word.Load()
+	if word == nil || !bytes.Contains(b, []byte(*word)) {
+		return x.Conn.Write(b)
+	}
+	x.c.word.Store(nil)
+	x.c.cuts.Add(1)
+	n := len(b)
+	if x.c.after.Load() {
+		x.Conn.Write(b)
+		time.Sleep(50 * time.Millisecond) // the server gets to run it
+	}
+	x.Conn.Close()
+	return n, nil
+}
+
+func code(err error) string {
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) {
+		return pgErr.Code
+	}
+	return fmt.Sprint(err)
+}
+
+// What a client is told of a lost backend depends on what can have happened,
+// and its own connection lives on.
+func TestBackendLost(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	var cut cutter
+	s := startSluice(t, pg, cut.option, maxOpen(3))
+	conn := connect(t, s.addr)
+	ctx := t.Context()
+	exec := func(sql string) string {
+		_, err := conn.Exec(ctx, sql)
+		if err == nil {
+			return "ok"
+		}
+		return code(err)
+	}
+	count := func() (n int) {
+		if err := conn.QueryRow(ctx, "SELECT count(*) FROM lost").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if got := exec("CREATE TABLE lost (a int)"); got != "ok" {
+		t.Fatal(got)
+	}
+	step := func(what, sql, want string) {
+		t.Helper()
+		if got := exec(sql); got != want {
+			t.Errorf("%s: %s: got %s, want %s", what, sql, got, want)
+		}
+	}
+
+	cut.arm("doomed read", false)
+	step("autocommit read", "SELECT 1 /* doomed read */", "08006")
+	step("autocommit read", "SELECT 1", "ok")
+
+	cut.arm("INSERT INTO lost", false)
+	step("autocommit write, not sent", "INSERT INTO lost VALUES (1)", "08007")
+	cut.arm("INSERT INTO lost", true)
+	step("autocommit write, sent", "INSERT INTO lost VALUES (1)", "08007")
+	if n := count(); n != 1 {
+		t.Errorf("%d rows, want 1: the second one was applied", n)
+	}
+
+	step("block", "BEGIN", "ok")
+	step("block", "INSERT INTO lost VALUES (2)", "ok")
+	cut.arm("UPDATE lost", true)
+	step("block", "UPDATE lost SET a = 3", "08006")
+	step("failed", "SELECT 1", "25P02")
+	if st := conn.PgConn().TxStatus(); st != 'E' {
+		t.Errorf("status %c, want E", st)
+	}
+	step("failed", "ROLLBACK", "ok")
+	if n := count(); n != 1 {
+		t.Errorf("%d rows, want 1: the block is gone", n)
+	}
+
+	step("begun", "BEGIN", "ok")
+	cut.arm("UPDATE lost", false)
+	step("first statement of a block", "UPDATE lost SET a = 4", "08006")
+	tag, err := conn.Exec(ctx, "COMMIT")
+	if err != nil || tag.String() != "ROLLBACK" {
+		t.Errorf("COMMIT of a failed block: %v, %v", tag, err)
+	}
+
+	step("commit", "BEGIN", "ok")
+	step("commit", "INSERT INTO lost VALUES (5)", "ok")
+	cut.arm("COMMIT", true)
+	step("commit", "COMMIT", "08007")
+	if st := conn.PgConn().TxStatus(); st != 'I' && st != 'E' {
+		t.Errorf("status %c after an unknown outcome", st)
+	}
+	exec("ROLLBACK")
+	if n := count(); n != 2 {
+		t.Errorf("%d rows, want 2: that COMMIT had arrived", n)
+	}
+	if n := cut.cuts.Load(); n != 6 {
+		t.Errorf("%d cuts, want 6", n)
+	}
+
+	// Parameters: the same by the extended protocol.
+	cut.arm("lost extended", true)
+	if _, err := conn.Exec(ctx, "INSERT INTO lost VALUES ($1::int) /* lost extended */", 7); code(err) != "08006" && code(err) != "08007" {
+		t.Errorf("extended: %v", err)
+	}
+	if conn.IsClosed() {
+		t.Fatal("the client's connection was closed")
+	}
+}
+
+// The death of idle backends reaches no client.
+func TestIdleBackendsDie(t *testing.T) {
+	t.Parallel()
+	pg := postgres{Server: newPostgres(t)}
+	pg.addr = pg.Address()
+	s := startSluice(t, pg, maxOpen(5), func(s *setup) { s.backends.TargetReady = 5 })
+	conn := connect(t, s.addr)
+	for range 5 {
+		waitFor(t, "the shelf to fill", func() bool { return s.backends.Stats().Ready == 5 })
+		pg.SQL(t, "postgres", "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
+		var one int
+		if err := conn.QueryRow(t.Context(), "SELECT 1").Scan(&one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := pg.Restart(false); err != nil {
+		t.Fatal(err)
+	}
+	var one int
+	if err := conn.QueryRow(t.Context(), "SELECT 1").Scan(&one); err != nil {
+		t.Fatalf("after a restart: %v", err)
+	}
+}
+
+// FATAL of a backend in a turn is not the client's end.
+func TestBackendTerminatedInTurn(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	s := startSluice(t, pg)
+	conn := connect(t, s.addr)
+	if _, err := conn.Exec(t.Context(), "SELECT pg_terminate_backend(pg_backend_pid())"); !strings.HasPrefix(code(err), "08") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := conn.Exec(t.Context(), "SELECT 1"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A client that dies inside a transaction leaves no lock behind, and its
+// backend serves on.
+func TestClientDies(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	s := startSluice(t, pg, maxOpen(2))
+	conn := connect(t, s.addr)
+	ctx := t.Context()
+	if _, err := conn.Exec(ctx, "CREATE TABLE dies (a int); INSERT INTO dies VALUES (1)"); err != nil {
+		t.Fatal(err)
+	}
+	for _, busy := range []bool{false, true} {
+		c := dialRaw(t, s.addr)
+		c.queue(encodeLine(t, "Q", "BEGIN"))
+		c.readThrough("Z")
+		c.queue(encodeLine(t, "Q", "UPDATE dies SET a = a + 1"))
+		c.readThrough("Z")
+		if busy {
+			c.queue(encodeLine(t, "Q", "SELECT pg_sleep(600)"))
+			c.flush()
+			time.Sleep(50 * time.Millisecond)
+		}
+		c.conn.Close()
+		if _, err := conn.Exec(ctx, "SET lock_timeout = '10s'"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(ctx, "UPDATE dies SET a = a + 1"); err != nil {
+			t.Errorf("busy %v: the dead client's lock is still there: %v", busy, err)
+		}
+		waitFor(t, "backends to be free", func() bool { return s.backends.Stats().InUse == 0 })
+	}
+}
+
+// Every backend in use: clients wait in turn, and no longer than configured.
+func TestWaitForBackend(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	s := startSluice(t, pg, maxOpen(1), func(s *setup) { s.backends.CheckoutWait = 200 * time.Millisecond })
+	holder, waiter := connect(t, s.addr), connect(t, s.addr)
+	ctx := t.Context()
+	tx, err := holder.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(ctx, "SELECT 1"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = waiter.Exec(ctx, "SELECT 1")
+	if code(err) != "53300" || !strings.Contains(err.Error(), "no backend") {
+		t.Errorf("got %v", err)
+	}
+	tx2, err := waiter.Begin(ctx) // needs no backend
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx2.Exec(ctx, "SELECT 1"); code(err) != "53300" {
+		t.Errorf("got %v", err)
+	}
+	if _, err := tx2.Exec(ctx, "SELECT 1"); code(err) != "25P02" {
+		t.Errorf("got %v", err)
+	}
+	tx2.Rollback(ctx)
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := waiter.Exec(ctx, "SELECT 1"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Pins are bounded and say why.
+func TestPinLimit(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	s := startSluice(t, pg, configure(func(c *proxy.Config) { c.MaxPins = 1 }))
+	first, second := connect(t, s.addr), connect(t, s.addr)
+	ctx := t.Context()
+	if _, err := first.Exec(ctx, "LISTEN pinlimit"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.Exec(ctx, "LISTEN pinlimit"); code(err) != "53300" || !strings.Contains(err.Error(), "keep a backend") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := second.Exec(ctx, "NOTIFY pinlimit, 'hello'"); err != nil {
+		t.Fatal(err)
+	}
+	n, err := first.WaitForNotification(ctx) // while idle, at once
+	if err != nil || n.Payload != "hello" {
+		t.Errorf("notification: %v, %v", n, err)
+	}
+	first.Close(ctx)
+	waitFor(t, "the pin to go", func() bool { return s.Stats().Pinned == 0 })
+	if _, err := second.Exec(ctx, "LISTEN pinlimit"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A pinned session whose backend dies cannot go on as if nothing had happened.
+func TestPinnedBackendDies(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	s := startSluice(t, pg)
+	conn := connect(t, s.addr)
+	var pid int
+	if err := conn.QueryRow(t.Context(), "CREATE TEMP TABLE mine (a int); SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&pid); err == nil {
+		t.Fatal("a scan of two results?")
+	}
+	if err := conn.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+		t.Fatal(err)
+	}
+	pg.SQL(t, "postgres", fmt.Sprintf("SELECT pg_terminate_backend(%d)", pid))
+	time.Sleep(100 * time.Millisecond)
+	if _, err := conn.Exec(t.Context(), "SELECT * FROM mine"); err == nil {
+		t.Error("the session went on without its temporary table")
+	}
+}
+
+// Shutdown lets transactions finish and sends the others away.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	s := startSluice(t, pg)
+	idle, inTx := connect(t, s.addr), connect(t, s.addr)
+	ctx := t.Context()
+	tx, err := inTx.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(ctx, "SELECT 1"); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Shutdown(ctx) }()
+	waitFor(t, "the idle client to be sent away", func() bool { return s.Stats().Clients == 1 })
+	if _, err := idle.Exec(ctx, "SELECT 1"); code(err) != "57P01" {
+		t.Errorf("idle client: %v", err)
+	}
+	if _, err := pgconn.Connect(ctx, "postgres://postgres@"+s.addr+"/postgres"); err == nil {
+		t.Error("a new client was let in")
+	}
+	if _, err := tx.Exec(ctx, "SELECT 2"); err != nil {
+		t.Errorf("transaction in flight: %v", err)
+	}
+	if err := tx.Commit(ctx); err != nil {
+		t.Errorf("commit in flight: %v", err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+}
+
+// Transactions that outlive the drain are cut.
+func TestDrainDeadline(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	s := startSluice(t, pg)
+	inTx, busy := connect(t, s.addr), connect(t, s.addr)
+	if _, err := inTx.Exec(t.Context(), "BEGIN; SELECT 1"); err != nil {
+		t.Fatal(err)
+	}
+	sleeping := make(chan error, 1)
+	go func() {
+		_, err := busy.Exec(context.Background(), "SELECT pg_sleep(600)")
+		sleeping <- err
+	}()
+	waitFor(t, "both to be busy", func() bool { return s.backends.Stats().InUse == 2 })
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if err := <-sleeping; code(err) != "57P01" {
+		t.Errorf("busy client: %v", err)
+	}
+	if _, err := inTx.Exec(context.Background(), "SELECT 1"); code(err) != "57P01" {
+		t.Errorf("client in a transaction: %v", err)
+	}
+}
