@@ -39,35 +39,37 @@ func attached(c *reservoir.Conn) *backend {
 	return b
 }
 
+// usableLooks bounds how often usable reads before it gives a backend up.
+const usableLooks = 16
+
 // usable looks at an idle backend without blocking: false when the server
-// closed it or said something that ends it.
+// closed it or said something that ends it. TLS housekeeping, notices, and
+// parameters that a reload of the server's configuration changed do not.
 func (b *backend) usable() bool {
-	switch b.src.raw.Peek() {
-	case rawconn.Quiet:
-		return true
-	case rawconn.Closed:
-		return false
-	}
-	// Bytes of an idle backend: TLS housekeeping, or a parameter that a reload
-	// of the server's configuration changed. Anything else ends it.
-	if err := b.poll(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		return false
-	}
-	for {
-		typ, total, err := b.src.header()
-		if err != nil {
-			return false
-		}
-		if total == 0 || total > b.src.buffered() {
+	for range usableLooks {
+		switch b.src.raw.Peek() {
+		case rawconn.Quiet:
 			ok := b.src.buffered() == 0
 			b.src.release()
 			return ok
-		}
-		if typ != msgParameterStatus && typ != msgNotice {
+		case rawconn.Closed:
 			return false
 		}
-		b.src.r += total
+		if err := b.poll(); err != nil && !isTimeout(err) {
+			return false
+		}
+		for {
+			typ, total, err := b.src.header()
+			if err != nil || total > 0 && typ != msgParameterStatus && typ != msgNotice {
+				return false
+			}
+			if total == 0 || total > b.src.buffered() {
+				break
+			}
+			b.src.r += total
+		}
 	}
+	return false
 }
 
 // partialRecordWait bounds the wait for the rest of a TLS record whose

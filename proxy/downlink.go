@@ -5,14 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 
 	"github.com/sluice-proxy/sluice/rewrite"
 )
-
-// yieldAfter is how many bytes a session moves without parking before it lets
-// other goroutines run: raw socket calls never yield by themselves.
-const yieldAfter = 256 << 10
 
 // finish sends what is left of the turn and relays until it has settled.
 func (s *session) finish() error {
@@ -167,11 +162,6 @@ func (s *session) relayed(span int) error {
 	t := s.t
 	src := &s.b.src
 	data := src.buf[span:src.r]
-	t.moved += len(data)
-	if t.moved >= yieldAfter {
-		t.moved = 0
-		runtime.Gosched()
-	}
 	if !t.settled || src.buffered() > 0 {
 		if err := s.passSpan(data); err != nil {
 			return err

@@ -48,8 +48,16 @@ func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.done) }); re
 func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
 // obedient is a server that answers every frame with success, by the protocol.
+// A pipe holds nothing, so it reads on while its answers wait to be taken.
 func obedient(conn net.Conn) {
 	defer conn.Close()
+	answers := make(chan string, 64<<10)
+	defer close(answers)
+	go func() {
+		for a := range answers {
+			io.WriteString(conn, a) // an error shows at the next read
+		}
+	}()
 	var h [5]byte
 	for {
 		if _, err := io.ReadFull(conn, h[:]); err != nil {
@@ -80,9 +88,7 @@ func obedient(conn net.Conn) {
 		case 'X':
 			return
 		}
-		if _, err := io.WriteString(conn, out); err != nil {
-			return
-		}
+		answers <- out
 	}
 }
 
@@ -105,7 +111,7 @@ func startFake(t testing.TB, serve func(net.Conn)) (dial func() net.Conn, stop f
 		t.Fatal(err)
 	}
 	srv, err := proxy.New(proxy.Config{Kind: proxy.DSQL, Pairing: proxy.Transaction, Database: "postgres",
-		Auth: proxy.Auth{Method: proxy.Trust}, MaxClients: 10, StartupTimeout: time.Second, MaxPins: 5,
+		Auth: proxy.Auth{Method: proxy.Trust}, MaxClients: 1000, StartupTimeout: time.Second, MaxPins: 1000,
 		CancelGrace: time.Second, PreparedPerBackend: 4, PreparedPerClient: 8, PreparedTexts: 16,
 		MaxStatementBytes: 64 << 10}, backends, planner, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -185,9 +191,9 @@ func FuzzBackendFrames(f *testing.F) {
 			obedient(conn)
 			return
 		}
-		go io.Copy(io.Discard, conn)
-		conn.SetDeadline(time.Now().Add(time.Second))
-		conn.Write(a)
+		conn.SetDeadline(time.Now().Add(20 * time.Millisecond))
+		go conn.Write(a)
+		io.Copy(io.Discard, conn)
 	})
 	f.Cleanup(stop)
 	f.Fuzz(func(t *testing.T, in []byte) {

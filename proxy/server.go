@@ -171,9 +171,16 @@ func (srv *Server) Close() error {
 	srv.draining.Store(true)
 	srv.stop()
 	srv.nudge(func(s *session) { s.interrupt() })
-	// A client that does not read holds its session in a write: close it.
+	// A peer that does not read holds its session in a write: close it.
 	grace := time.AfterFunc(time.Second, func() {
-		srv.nudge(func(s *session) { s.client.raw.Close() })
+		srv.nudge(func(s *session) {
+			s.client.raw.Close()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if b := s.cancel.backend; b != nil {
+				b.src.raw.Close()
+			}
+		})
 	})
 	srv.running.Wait()
 	grace.Stop()

@@ -51,7 +51,7 @@ type session struct {
 	stmts   map[string]*clientStatement
 	unnamed *clientStatement
 	spare   clientStatement // where unnamed points, most of the time
-	recent  *template // of the last Parse
+	recent  *template       // of the last Parse
 	// salt replaces the hash of the settings while a transaction has changed
 	// them; 0 otherwise.
 	salt uint64
