@@ -37,6 +37,8 @@ const (
 	PrepareTransaction
 	CommitPrepared
 	RollbackPrepared
+	SetTransaction            // SET TRANSACTION: of the transaction that runs
+	SetSessionCharacteristics // of those to come; its Kind is Setting, with Changes
 )
 
 // Isolation is the level a BEGIN or SET TRANSACTION names.
@@ -50,7 +52,8 @@ const (
 	Serializable
 )
 
-// Control options of one statement; meaningful when Statement.Kind is Control.
+// Transaction is what a statement says about transactions: control verbs, and
+// SET TRANSACTION and SET SESSION CHARACTERISTICS with their options.
 type Transaction struct {
 	Verb       Verb
 	Isolation  Isolation
@@ -58,11 +61,14 @@ type Transaction struct {
 	ReadWrite  bool // said explicitly
 	Deferrable bool // DEFERRABLE or NOT DEFERRABLE was said
 	Chain      bool // AND CHAIN
-	Name       string
+	// Name is a savepoint's, or a prepared transaction's.
+	Name string
+	// Snapshot is what SET TRANSACTION SNAPSHOT names.
+	Snapshot string
 }
 
-// Deferrable BEGINs are those that mean the same wherever they are sent first:
-// plain, READ WRITE, or REPEATABLE READ.
+// DeferrableBegin reports a BEGIN that may be answered before it is sent, because
+// it means the same later on: plain, READ WRITE, or REPEATABLE READ.
 func (t Transaction) DeferrableBegin() bool {
 	return t.Verb == Begin && !t.ReadOnly && !t.Deferrable &&
 		(t.Isolation == DefaultIsolation || t.Isolation == RepeatableRead)
@@ -95,19 +101,19 @@ type Change struct {
 type Pin uint8
 
 const (
-	NoPin          Pin = iota
-	PinPrepare         // SQL-level PREPARE
-	PinListen          // LISTEN
-	PinHoldCursor      // DECLARE ... WITH HOLD
-	PinTemp            // temporary table, view or sequence
-	PinAdvisory        // session-level advisory lock
-	PinSetConfig       // set_config(), SET whose value cannot be carried
-	PinSequence        // currval(), lastval()
-	PinSeed            // setseed()
-	PinLoad            // LOAD
-	PinProcedural      // DO, CALL: may change settings where nobody sees it
-	PinUnparsed        // over a guard: nobody looked at it
-	PinRole            // SET ROLE, SET SESSION AUTHORIZATION
+	NoPin         Pin = iota
+	PinPrepare        // SQL-level PREPARE
+	PinListen         // LISTEN
+	PinHoldCursor     // DECLARE ... WITH HOLD
+	PinTemp           // temporary table, view or sequence
+	PinAdvisory       // session-level advisory lock
+	PinSetConfig      // set_config(), SET whose value cannot be carried
+	PinSequence       // currval(), lastval()
+	PinSeed           // setseed()
+	PinLoad           // LOAD
+	PinProcedural     // DO, CALL: may change settings where nobody sees it
+	PinUnparsed       // over a guard: nobody looked at it
+	PinRole           // SET ROLE, SET SESSION AUTHORIZATION
 	pinCount
 )
 

@@ -1,0 +1,45 @@
+# make help lists what there is.
+
+PORT       = 5432
+ADMIN_PORT = 9432
+BACKEND    = dsql
+PAIRING    = transaction
+SCALE      = 5
+RUNFLAGS   = --port $(PORT) --admin-port $(ADMIN_PORT) --backend $(BACKEND) --pairing $(PAIRING) --scale $(SCALE)
+
+# The same tags for every build and test, so that they share compiled packages:
+# name look-ups in Go, which is what a static binary can have. The C compiler is
+# for the SQL parser.
+export GOFLAGS += -tags=netgo,osusergo
+export CGO_ENABLED = 1
+STATIC = -ldflags '-linkmode external -extldflags=-static'
+
+.PHONY: help run build test deps lint unit race integration fuzz bench clean
+.DEFAULT_GOAL = help
+
+help: ## this list
+	@grep -hE '^[a-z ]+:.*## ' Makefile | sed -E 's/^([a-z ]+):.*## /  \1	/' | expand -t 42
+
+run: ## Sluice in front of a local stand-in for DSQL, until Ctrl-C (PORT= ADMIN_PORT= BACKEND=postgres PAIRING=session)
+	@.ci/tools && .ci/install postgresql
+	@go build -o bin/ ./integration/devrun && bin/devrun --check $(RUNFLAGS)
+	@$(MAKE) --no-print-directory build
+	@exec bin/devrun $(RUNFLAGS)
+
+build: ## bin/sluice and bin/dsqlsim, static
+	@.ci/tools
+	@echo "building (the first time, the SQL parser takes a few minutes)"
+	@go build $(STATIC) -o bin/ ./cmd/sluice ./cmd/dsqlsim
+
+test: ## everything: the stages below, and how long each took
+	@.ci/stages
+
+deps lint unit race integration fuzz: ## one stage of the test
+	@.ci/stages $@
+
+bench: build ## compare with PgBouncer and with no proxy; writes docs/bench.json
+	@.ci/install postgresql pgbouncer
+	@go test -count=1 -timeout 3h -run '^$$' -bench . ./integration/bench
+
+clean: ## remove what was built
+	@rm -rf bin

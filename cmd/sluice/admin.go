@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// Bounds of the admin listener's connections. A scrape takes milliseconds; one
+// that takes longer than these is not read by anybody.
+const (
+	adminHeaderTimeout = 5 * time.Second
+	adminReadTimeout   = 10 * time.Second
+	adminWriteTimeout  = 30 * time.Second
+	adminIdleTimeout   = 2 * time.Minute // above Prometheus' usual interval
+	adminHeaderBytes   = 16 << 10
+)
+
+// newAdmin returns the server of /metrics, /livez and /readyz. ready says why
+// the daemon is not ready, nil when it is.
+func newAdmin(metrics http.Handler, ready func() error, log *slog.Logger) *http.Server {
+	mux := http.NewServeMux() // other methods than GET and HEAD get 405
+	mux.Handle("GET /metrics", metrics)
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, "ok")
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := ready(); err != nil {
+			answer(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
+			return
+		}
+		answer(w, http.StatusOK, "ready")
+	})
+	return &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: adminHeaderTimeout,
+		ReadTimeout:       adminReadTimeout,
+		WriteTimeout:      adminWriteTimeout,
+		IdleTimeout:       adminIdleTimeout,
+		MaxHeaderBytes:    adminHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+func answer(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintln(w, text) // whoever asked has gone
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+func TestAdmin(t *testing.T) {
+	t.Parallel()
+	var notReady error
+	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "metrics") })
+	admin := newAdmin(metrics, func() error { return notReady }, slog.New(slog.DiscardHandler))
+	if admin.ReadHeaderTimeout == 0 || admin.ReadTimeout == 0 || admin.WriteTimeout == 0 || admin.IdleTimeout == 0 {
+		t.Error("a timeout of the admin listener is off")
+	}
+	for _, test := range []struct {
+		method, path string
+		notReady     error
+		status       int
+		body         string
+	}{
+		{"GET", "/metrics", nil, 200, "metrics"},
+		{"GET", "/livez", errDraining, 200, "ok\n"},
+		{"GET", "/readyz", nil, 200, "ready\n"},
+		{"GET", "/readyz", errDraining, 503, "not ready: draining\n"},
+		{"GET", "/readyz", errors.New("no backend yet"), 503, "not ready: no backend yet\n"},
+		{"POST", "/metrics", nil, 405, "Method Not Allowed\n"},
+		{"POST", "/readyz", nil, 405, "Method Not Allowed\n"},
+		{"DELETE", "/livez", nil, 405, "Method Not Allowed\n"},
+		{"GET", "/", nil, 404, "404 page not found\n"},
+	} {
+		notReady = test.notReady
+		answer := httptest.NewRecorder()
+		admin.Handler.ServeHTTP(answer, httptest.NewRequest(test.method, test.path, nil))
+		if answer.Code != test.status || answer.Body.String() != test.body {
+			t.Errorf("%s %s: %d %q, want %d %q", test.method, test.path, answer.Code, answer.Body, test.status, test.body)
+		}
+	}
+}

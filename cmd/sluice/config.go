@@ -1,0 +1,100 @@
+package main
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy"
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// Config is everything that one process runs by. The table in keys.go says
+// which key fills which field; load makes one, and nothing changes it after.
+type Config struct {
+	Listen ListenConfig
+	TLS    TLSFiles
+	Admin  AdminConfig
+	Drain  DrainConfig
+	Cancel CancelConfig
+	Log    LogConfig
+	// Runtime is about the Go runtime.
+	Runtime RuntimeConfig
+
+	Proxy     proxy.Config
+	Reservoir reservoir.Config
+	Dial      reservoir.DialConfig
+	Rewrite   rewrite.Config
+
+	// values and origins have one entry per key of the table: the effective
+	// value, decoded, and where it came from.
+	values  map[string]any
+	origins map[string]string
+	// warnings are for the log: things that are odd but have no effect.
+	warnings []string
+}
+
+// ListenConfig says where clients connect.
+type ListenConfig struct {
+	Address          string // host:port, "" for none
+	UnixSocket       string // a directory, "" for none
+	AllowRemoteTrust bool
+}
+
+// TLSFiles are the PEM files behind the TLS that clients are offered.
+type TLSFiles struct {
+	Cert, Key, ClientCA string
+}
+
+// AdminConfig says where the admin endpoints are.
+type AdminConfig struct {
+	Address string // host:port, "" for nowhere
+}
+
+// DrainConfig bounds the end.
+type DrainConfig struct {
+	Timeout time.Duration
+}
+
+// CancelConfig holds what is not decided until the backend's kind is known.
+type CancelConfig struct {
+	Forward string // auto, true or false
+}
+
+// LogConfig is the form of the log.
+type LogConfig struct {
+	Level, Format string
+}
+
+// RuntimeConfig is about the Go runtime.
+type RuntimeConfig struct {
+	Procs int // 0: see setProcs
+}
+
+// fillAll is the value of reservoir.target_ready that means reservoir.max_open.
+const fillAll = -1
+
+// dedicated reports whether every backend is dialled for its one client.
+func (c *Config) dedicated() bool {
+	return c.Proxy.Kind == proxy.Postgres && c.Proxy.Pairing == proxy.Session
+}
+
+// derive fills the fields that follow from others. Every key is filled before.
+func (c *Config) derive() {
+	c.Proxy.Kind = proxy.BackendKind(c.Dial.Kind)
+	c.Proxy.Database = c.Dial.Database
+	c.Proxy.MaxStatementBytes = c.Rewrite.MaxBytes
+	switch {
+	case c.Reservoir.TargetReady != fillAll:
+	case c.dedicated():
+		c.Reservoir.TargetReady = 0 // nobody would use what was dialled ahead
+	default:
+		c.Reservoir.TargetReady = c.Reservoir.MaxOpen
+	}
+	switch c.Cancel.Forward {
+	case "auto":
+		c.Proxy.ForwardCancel = c.Proxy.Kind == proxy.Postgres
+	default:
+		c.Proxy.ForwardCancel, _ = strconv.ParseBool(c.Cancel.Forward) // one of the key's choices
+	}
+}

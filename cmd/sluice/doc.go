@@ -1,0 +1,22 @@
+// Command sluice is a sidecar daemon that speaks the Postgres wire protocol in
+// front of Amazon Aurora DSQL.
+//
+// # Files, in the order a start meets them
+//
+// main.go turns run into an exit code; commands.go holds the cobra commands;
+// keys.go is the one table of configuration keys; load.go fills a Config from
+// the table, the file, the environment and the flags; validate.go says
+// everything that is wrong with it at once; wire.go builds the daemon; serve.go
+// runs it until a signal; admin.go answers /metrics, /livez and /readyz.
+//
+// # Invariants
+//
+// Only this package reads the environment, and only this package sees all
+// others. A value is never corrected: it is used as given or refused with its
+// key, its origin and what to write instead. Secrets are printed nowhere.
+//
+// # Exit codes
+//
+// 0 is a normal end (a drain that met its deadline included), 1 a failure while
+// running, 2 a wrong command line or configuration.
+package main

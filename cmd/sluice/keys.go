@@ -1,0 +1,247 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// envPrefix starts every variable that Sluice reads.
+const envPrefix = "DSQL_"
+
+// key is one row of the configuration table. Defaults, environment variables,
+// flags, --help, the check command and the reference in README.md all come from
+// these rows and from nowhere else.
+type key struct {
+	// name in the file, dotted: "listen.address".
+	name string
+	// def is the default. Its type is the key's type: string, int, bool,
+	// time.Duration or []string.
+	def any
+	// help is one sentence for --help and for the reference.
+	help string
+	// field is where the value goes: a pointer to def's type. nil marks a key
+	// of a feature that this version does not have: only its default is accepted.
+	field func(*Config) any
+	// choices, when any, are the only values accepted.
+	choices []string
+	// secret values are never printed, and have no flag: flags show in ps.
+	secret bool
+}
+
+// env is the environment variable of a key.
+func (k *key) env() string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(k.name, ".", "_"))
+}
+
+// flag is the flag of a key, without dashes; "" when it has none.
+func (k *key) flag() string {
+	if k.secret {
+		return ""
+	}
+	return strings.NewReplacer(".", "-", "_", "-").Replace(k.name)
+}
+
+// explain is the help with what follows from the rest of the row.
+func (k *key) explain() string {
+	text := k.help
+	if k.choices != nil {
+		text += " One of: " + strings.Join(k.choices, ", ") + "."
+	}
+	if k.field == nil {
+		text += " Not in this version: only the default is accepted."
+	}
+	return text
+}
+
+// flagAliases are short spellings of flags that are typed often.
+var flagAliases = map[string]string{
+	"endpoint": "backend-endpoint",
+}
+
+// habitual are settings that clients send without needing an effect: DSQL
+// refuses each of them (0A000, fatal at startup), and none changes what a
+// statement means or returns on DSQL, which has no locks, no row security, one
+// kind of durability and no planner memory to set. pg_dump, psql scripts and
+// the pools of common drivers send them. standard_conforming_strings is always
+// on there, and literals would mean something else with off: so only "on".
+var habitual = []string{
+	"check_function_bodies",
+	"client_connection_check_interval",
+	"client_min_messages",
+	"default_table_access_method",
+	"default_tablespace",
+	"jit",
+	"lock_timeout",
+	"maintenance_work_mem",
+	"row_security",
+	"standard_conforming_strings=on",
+	"synchronize_seqscans",
+	"synchronous_commit",
+	"tcp_keepalives_count",
+	"tcp_keepalives_idle",
+	"tcp_keepalives_interval",
+	"tcp_user_timeout",
+	"work_mem",
+	"xmloption",
+}
+
+// keys is the table, in the order of the reference.
+var keys = []key{
+	{name: "listen.address", def: "127.0.0.1:5432", field: func(c *Config) any { return &c.Listen.Address },
+		help: "Where clients connect, host:port. Empty: no TCP listener."},
+	{name: "listen.unix_socket", def: "", field: func(c *Config) any { return &c.Listen.UnixSocket },
+		help: "Directory of a Unix socket named .s.PGSQL.<port of listen.address>. Empty: none."},
+	{name: "listen.max_clients", def: 5000, field: func(c *Config) any { return &c.Proxy.MaxClients },
+		help: "Client connections open at once; more get 53300."},
+	{name: "listen.startup_timeout", def: 15 * time.Second, field: func(c *Config) any { return &c.Proxy.StartupTimeout },
+		help: "How long a client may take to start up and authenticate."},
+
+	{name: "tls.cert_file", def: "", field: func(c *Config) any { return &c.TLS.Cert },
+		help: "Certificate chain (PEM) offered to clients. Empty: TLS is not offered. Reloaded on change and on SIGHUP."},
+	{name: "tls.key_file", def: "", field: func(c *Config) any { return &c.TLS.Key },
+		help: "Private key (PEM) of tls.cert_file."},
+	{name: "tls.client_ca_file", def: "", field: func(c *Config) any { return &c.TLS.ClientCA },
+		help: "Authorities (PEM) that client certificates are verified against."},
+	{name: "tls.required", def: false, field: func(c *Config) any { return &c.Proxy.Auth.TLSRequired },
+		help: "Refuse clients that come by TCP without TLS."},
+
+	{name: "auth.method", def: "trust", field: func(c *Config) any { return (*string)(&c.Proxy.Auth.Method) },
+		choices: []string{"trust", "scram-sha-256", "cert"},
+		help:    "How clients prove who they are: trust asks nothing, cert wants a client certificate whose CN is the user."},
+	{name: "auth.users_file", def: "", field: func(c *Config) any { return &c.Proxy.Auth.UsersFile },
+		help: "Users and SCRAM verifiers in the form of PgBouncer's userlist.txt. Reloaded on change and on SIGHUP."},
+	{name: "auth.allow_remote_trust", def: false, field: func(c *Config) any { return &c.Listen.AllowRemoteTrust },
+		help: "Allow auth.method trust on a listener that other machines can reach."},
+
+	{name: "admin.address", def: "127.0.0.1:9432", field: func(c *Config) any { return &c.Admin.Address },
+		help: "Where /metrics, /livez and /readyz are served, host:port. Empty: nowhere."},
+
+	{name: "pairing", def: "transaction", field: func(c *Config) any { return (*string)(&c.Proxy.Pairing) },
+		choices: []string{"transaction", "session"},
+		help:    "For how long a client keeps a backend: one transaction, or its whole session."},
+
+	{name: "backend.kind", def: "dsql", field: func(c *Config) any { return &c.Dial.Kind },
+		choices: []string{"dsql", "postgres"},
+		help:    "What is behind Sluice: Aurora DSQL (IAM tokens, verified TLS) or a plain PostgreSQL."},
+	{name: "backend.endpoint", def: "", field: func(c *Config) any { return &c.Dial.Endpoint },
+		help: "Name of the cluster, <id>.dsql.<region>.on.aws: host of the token, SNI and verified name. Also --endpoint. For kind postgres: the server's host name."},
+	{name: "backend.address", def: "", field: func(c *Config) any { return &c.Dial.Address },
+		help: "Host to dial instead of backend.endpoint (PrivateLink, tunnels)."},
+	{name: "backend.port", def: 5432, field: func(c *Config) any { return &c.Dial.Port },
+		help: "Port to dial."},
+	{name: "backend.region", def: "", field: func(c *Config) any { return &c.Dial.Region },
+		help: "AWS region that tokens are signed for. Empty: the one in backend.endpoint."},
+	{name: "backend.ca_file", def: "", field: func(c *Config) any { return &c.Dial.CAFile },
+		help: "Authorities (PEM) that the backend's certificate is verified against. Empty: the system's."},
+	{name: "backend.user", def: "admin", field: func(c *Config) any { return &c.Dial.User },
+		help: "Database role of every backend connection."},
+	{name: "backend.database", def: "postgres", field: func(c *Config) any { return &c.Dial.Database },
+		help: "Database of every backend connection; any database name of a client means it."},
+	{name: "backend.password", def: "", field: func(c *Config) any { return &c.Dial.Password }, secret: true,
+		help: "Password of backend.user; kind postgres only. It has no flag: a command line is public."},
+	{name: "backend.sslmode", def: "prefer", field: func(c *Config) any { return &c.Dial.SSLMode },
+		choices: []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"},
+		help:    "TLS to the backend as in libpq; kind postgres only: DSQL is always verify-full."},
+
+	{name: "connection.rate_limit", def: reservoir.DefaultRateLimit, field: func(c *Config) any { return &c.Reservoir.RateLimit },
+		help: "Backend connections dialled per second by this process (a cluster takes 100/s from all)."},
+	{name: "connection.burst_limit", def: reservoir.DefaultBurstLimit, field: func(c *Config) any { return &c.Reservoir.BurstLimit },
+		help: "Backend connections that may be dialled at once before the rate applies (a cluster takes 1,000 from all)."},
+
+	{name: "reservoir.max_open", def: reservoir.DefaultMaxOpen, field: func(c *Config) any { return &c.Reservoir.MaxOpen },
+		help: "Backends in use, ready and being dialled, together."},
+	{name: "reservoir.target_ready", def: fillAll, field: func(c *Config) any { return &c.Reservoir.TargetReady },
+		help: "Backends, in use and ready together, that are kept open ahead of demand. 0: dial on demand. -1: reservoir.max_open."},
+	{name: "reservoir.checkout_wait", def: reservoir.DefaultCheckoutWait, field: func(c *Config) any { return &c.Reservoir.CheckoutWait },
+		help: "How long a transaction waits for a backend before it gets 53300."},
+	{name: "reservoir.base_lifetime", def: reservoir.DefaultBaseLifetime, field: func(c *Config) any { return &c.Reservoir.BaseLifetime },
+		help: "Age at which a backend is retired (DSQL closes at 60 minutes)."},
+	{name: "reservoir.lifetime_jitter", def: reservoir.DefaultLifetimeJitter, field: func(c *Config) any { return &c.Reservoir.LifetimeJitter },
+		help: "Random addition to each backend's lifetime, so that they do not end together."},
+	{name: "reservoir.guard_window", def: reservoir.DefaultGuardWindow, field: func(c *Config) any { return &c.Reservoir.GuardWindow },
+		help: "A backend this close to its end is not lent."},
+	{name: "reservoir.dial_timeout", def: 10 * time.Second, field: func(c *Config) any { return &c.Dial.Timeout },
+		help: "How long one dial may take, from DNS to the first ReadyForQuery."},
+
+	{name: "client.idle_timeout", def: time.Duration(0), field: func(c *Config) any { return &c.Proxy.ClientIdleTimeout },
+		help: "Close a client that is idle outside a transaction for so long. 0: never."},
+	{name: "client.idle_transaction_timeout", def: time.Duration(0), field: func(c *Config) any { return &c.Proxy.IdleTransactionTimeout },
+		help: "End a session that is idle inside a transaction for so long (25P03). 0: never."},
+
+	// Kubernetes kills 30 s after SIGTERM; five seconds are left for the end.
+	{name: "drain.timeout", def: 25 * time.Second, field: func(c *Config) any { return &c.Drain.Timeout },
+		help: "How long transactions may take to finish after SIGTERM, below Kubernetes' grace of 30 s."},
+
+	{name: "pins.max", def: 50, field: func(c *Config) any { return &c.Proxy.MaxPins },
+		help: "Sessions that may keep a backend (LISTEN, temporary tables, session pairing, ...); more get 53300."},
+
+	{name: "cancel.grace", def: time.Second, field: func(c *Config) any { return &c.Proxy.CancelGrace },
+		help: "How long a cancel may stay without effect before Sluice gives up the backend to end the statement."},
+	{name: "cancel.forward", def: "auto", field: func(c *Config) any { return &c.Cancel.Forward },
+		choices: []string{"auto", "true", "false"},
+		help:    "Send cancels on to the backend. auto: for kind postgres only, DSQL ignores them."},
+
+	{name: "settings.ignored", def: habitual, field: func(c *Config) any { return &c.Proxy.IgnoredSettings },
+		help: "Settings that DSQL refuses and that Sluice answers itself without effect; name, or name=value for that value only. Replaces the default list."},
+	{name: "settings.reapply_application_name", def: false, field: func(c *Config) any { return &c.Proxy.ReapplyApplicationName },
+		help: "Carry each client's application_name to its backends (a round trip whenever it differs)."},
+
+	{name: "prepared.per_backend", def: 200, field: func(c *Config) any { return &c.Proxy.PreparedPerBackend },
+		help: "Prepared statements kept on one backend, least recently used first out."},
+	{name: "prepared.per_client", def: 5000, field: func(c *Config) any { return &c.Proxy.PreparedPerClient },
+		help: "Named statements of one client."},
+	{name: "prepared.texts", def: 5000, field: func(c *Config) any { return &c.Proxy.PreparedTexts },
+		help: "Statement descriptions remembered for all clients together."},
+
+	{name: "rewrite.max_bytes", def: rewrite.DefaultMaxBytes, field: func(c *Config) any { return &c.Rewrite.MaxBytes },
+		help: "Longer statements are passed on unread and pin their session; a longer Parse is refused."},
+	{name: "rewrite.max_nesting", def: rewrite.DefaultMaxNesting, field: func(c *Config) any { return &c.Rewrite.MaxNesting },
+		help: "Statements nested or chained deeper are passed on unread and pin their session (the parser's stack is finite)."},
+	{name: "rewrite.cache_entries", def: rewrite.DefaultCacheEntries, field: func(c *Config) any { return &c.Rewrite.CacheEntries },
+		help: "Statement texts whose plan is remembered."},
+	{name: "rewrite.cache_bytes", def: rewrite.DefaultCacheBytes, field: func(c *Config) any { return &c.Rewrite.CacheBytes },
+		help: "Memory for remembered plans."},
+
+	{name: "relay.plain_conn", def: false, field: func(c *Config) any { return &c.Proxy.PlainConn },
+		help: "Use Go's ordinary socket calls instead of the raw ones: slower, for comparison and for trouble."},
+
+	{name: "runtime.procs", def: 0, field: func(c *Config) any { return &c.Runtime.Procs },
+		help: "CPUs that run Go code. 0: 1 on machines with two CPUs or fewer, else Go's choice. A GOMAXPROCS variable wins."},
+
+	{name: "log.level", def: "info", field: func(c *Config) any { return &c.Log.Level },
+		choices: []string{"debug", "info", "warn", "error"},
+		help:    "Least important lines that are logged."},
+	{name: "log.format", def: "text", field: func(c *Config) any { return &c.Log.Format },
+		choices: []string{"text", "json"},
+		help:    "Form of the log on standard error."},
+
+	{name: "retry.enabled", def: false,
+		help: "Replay transactions that DSQL aborted with 40001."},
+	{name: "distributed.conn_lease_enabled", def: false,
+		help: "Share the cluster's connection count among all sidecars."},
+	{name: "distributed.conn_lease_table", def: "",
+		help: "DynamoDB table of the connection leases."},
+	{name: "distributed.conn_limit", def: 10000,
+		help: "Connections of the whole cluster."},
+	{name: "distributed.rate_limiter_enabled", def: false,
+		help: "Share the cluster's connection rate among all sidecars."},
+	{name: "distributed.rate_limiter_table", def: "",
+		help: "DynamoDB table of the shared rate."},
+	{name: "distributed.rate_limiter_limit", def: 100,
+		help: "New connections per second of the whole cluster."},
+	{name: "distributed.rate_limiter_max_wait", def: 30 * time.Second,
+		help: "How long a dial waits for the shared rate."},
+}
+
+// keyNamed returns the row of a key, or nil.
+func keyNamed(name string) *key {
+	for i := range keys {
+		if keys[i].name == name {
+			return &keys[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestKeysShareNoVariableAndNoFlag(t *testing.T) {
+	t.Parallel()
+	envs, flags := map[string]string{}, map[string]string{"config": "--config", "connect": "check --connect", "help": "--help"}
+	for alias, whole := range flagAliases {
+		flags[alias] = "alias of " + whole
+	}
+	for i := range keys {
+		k := &keys[i]
+		if other, taken := envs[k.env()]; taken {
+			t.Errorf("%s and %s share the variable %s", k.name, other, k.env())
+		}
+		envs[k.env()] = k.name
+		if k.flag() == "" {
+			continue
+		}
+		if other, taken := flags[k.flag()]; taken {
+			t.Errorf("%s and %s share the flag --%s", k.name, other, k.flag())
+		}
+		flags[k.flag()] = k.name
+	}
+	for alias, whole := range flagAliases {
+		if _, exists := flags[whole]; !exists {
+			t.Errorf("--%s stands for --%s, which does not exist", alias, whole)
+		}
+	}
+}
+
+// serviceVariables are what Kubernetes sets in every pod of a namespace that has
+// a Service named dsql with one named and one unnamed port, by protocol.
+func serviceVariables() []string {
+	names := []string{"DSQL_SERVICE_HOST", "DSQL_SERVICE_PORT", "DSQL_PORT"}
+	for _, port := range []string{"POSTGRES", "PG", "METRICS", "HTTP_ADMIN"} {
+		names = append(names, "DSQL_SERVICE_PORT_"+port)
+	}
+	for _, port := range []string{"5432", "80"} {
+		for _, protocol := range []string{"TCP", "UDP", "SCTP"} {
+			for _, end := range []string{"", "_PROTO", "_PORT", "_ADDR"} {
+				names = append(names, "DSQL_PORT_"+port+"_"+protocol+end)
+			}
+		}
+	}
+	return names
+}
+
+func TestNoKeyIsSetByAKubernetesService(t *testing.T) {
+	t.Parallel()
+	set := map[string]bool{}
+	for _, name := range serviceVariables() {
+		set[name] = true
+		if !serviceVariable.MatchString(name) {
+			t.Errorf("%s is not known as a Service's variable", name)
+		}
+	}
+	for i := range keys {
+		if name := keys[i].env(); set[name] || serviceVariable.MatchString(name) {
+			t.Errorf("%s: Kubernetes sets %s for a Service", keys[i].name, name)
+		}
+	}
+}
+
+func TestEveryKeyFillsAFieldOfItsOwn(t *testing.T) {
+	t.Parallel()
+	var c Config
+	fields := map[any]string{}
+	for i := range keys {
+		k := &keys[i]
+		if k.help == "" || !strings.HasSuffix(k.help, ".") {
+			t.Errorf("%s: help %q is no sentence", k.name, k.help)
+		}
+		if k.field == nil {
+			continue
+		}
+		field := k.field(&c)
+		if other, taken := fields[field]; taken {
+			t.Errorf("%s and %s fill the same field", k.name, other)
+		}
+		fields[field] = k.name
+		if got, want := reflect.TypeOf(field).Elem(), reflect.TypeOf(k.def); got != want {
+			t.Errorf("%s: a default of type %s for a field of type %s", k.name, want, got)
+			continue
+		}
+		k.store(&c, k.def)
+		if got := reflect.ValueOf(field).Elem().Interface(); !reflect.DeepEqual(got, k.def) {
+			t.Errorf("%s: stored %v, field holds %v", k.name, k.def, got)
+		}
+	}
+}
+
+// other returns a valid value of the key that differs from its default and
+// depends on n, in the form that a variable or a flag takes.
+func (k *key) other(n int) (text string, value any) {
+	switch k.def.(type) {
+	case int:
+		value = 700 + n
+	case bool:
+		value = !k.def.(bool)
+	case time.Duration:
+		value = time.Duration(n+1) * 90 * time.Second
+	case []string:
+		value = []string{fmt.Sprintf("setting_%d", n), "work_mem"}
+	case string:
+		value = fmt.Sprintf("text_%d", n)
+		if k.choices != nil {
+			value = k.choices[n%len(k.choices)]
+		}
+	}
+	return k.plain(value), value
+}
+
+func TestDecode(t *testing.T) {
+	t.Parallel()
+	number, flag, duration := &key{name: "n", def: 1}, &key{name: "b", def: false}, &key{name: "d", def: time.Second}
+	text, list := &key{name: "t", def: ""}, &key{name: "l", def: []string{}}
+	choice := &key{name: "c", def: "auto", choices: []string{"auto", "true", "false"}}
+	for _, test := range []struct {
+		key  *key
+		raw  any
+		want any // nil: refused
+	}{
+		{number, 7, 7}, {number, "7", 7}, {number, "-7", -7}, {number, "", nil}, {number, "7x", nil}, {number, 7.5, nil}, {number, true, nil},
+		{flag, true, true}, {flag, "false", false}, {flag, "yes", nil}, {flag, 1, nil}, {flag, "", nil},
+		{duration, "90s", 90 * time.Second}, {duration, "1h2m", 62 * time.Minute}, {duration, 0, time.Duration(0)}, {duration, "0", time.Duration(0)},
+		{duration, 15, nil}, {duration, "15", nil}, {duration, "", nil},
+		{text, "x", "x"}, {text, "", ""}, {text, 123, nil}, {text, true, nil}, {text, []any{"x"}, nil},
+		{list, "a, b", []string{"a", "b"}}, {list, "", []string{}}, {list, []any{"a", "b"}, []string{"a", "b"}}, {list, []any{}, []string{}},
+		{list, []any{1}, nil}, {list, "a,,b", nil}, {list, 5, nil},
+		{choice, "true", "true"}, {choice, true, "true"}, {choice, "maybe", nil}, {choice, 1, nil},
+	} {
+		got, err := test.key.decode(test.raw)
+		if (err != nil) != (test.want == nil) || err == nil && !reflect.DeepEqual(got, test.want) {
+			t.Errorf("key of type %T: decode(%#v) = %#v, %v; want %#v", test.key.def, test.raw, got, err, test.want)
+		}
+	}
+}
+
+func TestSuggest(t *testing.T) {
+	t.Parallel()
+	candidates := []string{"listen.address", "admin.address", "backend.endpoint", "pairing"}
+	for name, want := range map[string]string{
+		"listen.adress": "listen.address", "endpoint": "backend.endpoint", "paring": "pairing",
+		"backend.end_point": "backend.endpoint", "colour": "",
+	} {
+		if got := suggest(name, candidates); got != want {
+			t.Errorf("suggest(%q) = %q, want %q", name, got, want)
+		}
+	}
+}

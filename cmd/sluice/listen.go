@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// listenAll opens the listeners for clients. On an error none stays open.
+func listenAll(c ListenConfig) (listeners []net.Listener, err error) {
+	defer func() {
+		if err != nil {
+			closeAll(listeners)
+			listeners = nil
+		}
+	}()
+	if c.Address != "" {
+		ln, err := listenTCP(c.Address, "listen.address")
+		if err != nil {
+			return listeners, err
+		}
+		listeners = append(listeners, ln)
+	}
+	if c.UnixSocket != "" {
+		ln, err := listenUnix(c.socketPath())
+		if err != nil {
+			return listeners, err
+		}
+		listeners = append(listeners, ln)
+	}
+	return listeners, nil
+}
+
+// listenTCP opens a listener whose address came from the named key. The error is
+// one line that says how to choose another address and, when the system tells,
+// who holds this one.
+func listenTCP(address, name string) (net.Listener, error) {
+	ln, err := net.Listen("tcp", address)
+	if err == nil {
+		return ln, nil
+	}
+	k := keyNamed(name)
+	elsewhere := fmt.Sprintf("choose another with %s, %s or --%s", k.name, k.env(), k.flag())
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s is taken%s: %s", address, by(portHolder(address)), elsewhere)
+	}
+	return nil, fmt.Errorf("cannot listen on %s: %w: %s", address, err, elsewhere)
+}
+
+func by(holder string) string {
+	if holder == "" {
+		return ""
+	}
+	return " by " + holder
+}
+
+// probeTimeout bounds the look at who answers behind a socket file.
+const probeTimeout = time.Second
+
+// listenUnix opens the socket file. One that a dead process left is replaced;
+// one that somebody answers on is an error.
+func listenUnix(path string) (net.Listener, error) {
+	const elsewhere = "choose another directory with listen.unix_socket, DSQL_LISTEN_UNIX_SOCKET or --listen-unix-socket"
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == os.ModeSocket {
+		conn, err := net.DialTimeout("unix", path, probeTimeout)
+		switch {
+		case err == nil:
+			_ = conn.Close() // nothing was said on it
+			return nil, fmt.Errorf("%s is taken: %s", path, elsewhere)
+		case errors.Is(err, syscall.ECONNREFUSED):
+			if err := os.Remove(path); err != nil {
+				return nil, fmt.Errorf("cannot replace %s: %w: %s", path, err, elsewhere)
+			}
+		}
+	}
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen in %s: %w: %s", filepath.Dir(path), errors.Unwrap(err), elsewhere)
+	}
+	// As PostgreSQL's and PgBouncer's default: who may connect is auth's business.
+	if err := os.Chmod(path, 0o777); err != nil {
+		_ = ln.Close() // the error of Chmod is the one that counts
+		return nil, fmt.Errorf("cannot listen in %s: %w: %s", filepath.Dir(path), err, elsewhere)
+	}
+	return ln, nil
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+)
+
+// A ConfigError is everything that is wrong with a configuration.
+type ConfigError struct {
+	// Problems are lines of the form "key: value: remedy (origin)".
+	Problems []string
+}
+
+func (e *ConfigError) Error() string { return strings.Join(e.Problems, "\n") }
+
+// loader gathers one configuration and all that is wrong with it.
+type loader struct {
+	config     *Config
+	path       string // the file's, "" for none
+	unreadable bool   // the file is
+	flags      *pflag.FlagSet
+	values     *viper.Viper
+	problems   []string
+}
+
+// load fills a Config from, in rising precedence, the defaults, the YAML file at
+// path ("" for none), the DSQL_ variables and the flags that were given. The
+// error is a *ConfigError.
+func load(path string, flags *pflag.FlagSet) (*Config, error) {
+	l := gather(path, flags)
+	if !l.unreadable { // else half of what follows would be noise
+		l.problems = append(l.problems, l.config.problems(l.config.validate())...)
+	}
+	if len(l.problems) > 0 {
+		return nil, &ConfigError{Problems: l.problems}
+	}
+	return l.config, nil
+}
+
+// gather takes every value from where it stands highest and judges each alone.
+func gather(path string, flags *pflag.FlagSet) *loader {
+	l := &loader{
+		config: &Config{values: map[string]any{}, origins: map[string]string{}},
+		path:   path, flags: flags, values: viper.New(),
+	}
+	l.values.AllowEmptyEnv(true) // DSQL_ADMIN_ADDRESS= turns the listener off
+	for i := range keys {
+		l.values.SetDefault(keys[i].name, keys[i].def)
+		// Bound one by one: viper's AutomaticEnv lets DSQL_LISTEN hide listen.*.
+		_ = l.values.BindEnv(keys[i].name, keys[i].env()) // fails on an empty key only
+		if flag := flags.Lookup(keys[i].flag()); flag != nil {
+			_ = l.values.BindFlagValue(keys[i].name, givenFlag{flag}) // fails on a nil flag only
+		}
+	}
+	l.readFile()
+	for i := range keys {
+		l.take(&keys[i])
+	}
+	l.config.derive()
+	l.config.warnings = unknownVariables(os.Environ())
+	return l
+}
+
+// readFile merges the file into the values and reports keys that the table lacks.
+func (l *loader) readFile() {
+	if l.path == "" {
+		return
+	}
+	file := viper.New()
+	file.SetConfigFile(l.path)
+	file.SetConfigType("yaml") // whatever the name: mounted files have odd ones
+	if err := file.ReadInConfig(); err != nil {
+		l.problems = append(l.problems, fmt.Sprintf("%s: %v (flag --config)", l.path, err))
+		l.unreadable = true
+		return
+	}
+	names := file.AllKeys()
+	slices.Sort(names)
+	for _, name := range names {
+		if problem := unknownKey(name, file.Get(name) == nil); problem != "" {
+			l.problems = append(l.problems, fmt.Sprintf("%s: %s (file %s)", name, problem, l.path))
+		}
+	}
+	_ = l.values.MergeConfigMap(file.AllSettings()) // merging maps cannot fail
+}
+
+// unknownKey says what is wrong with a name in the file, "" for nothing. The
+// value is left out of the message: it may be a secret under a misspelt name.
+func unknownKey(name string, empty bool) string {
+	if keyNamed(name) != nil {
+		return ""
+	}
+	names := make([]string, len(keys))
+	for i := range keys {
+		names[i] = keys[i].name
+		if strings.HasPrefix(names[i], name+".") {
+			if empty { // a section with all its lines commented out
+				return ""
+			}
+			return "a section, not a value: write its keys below it"
+		}
+		if strings.HasPrefix(name, names[i]+".") {
+			return names[i] + " takes a value, not a section"
+		}
+	}
+	return "unknown key" + didYouMean(name, names)
+}
+
+// take decodes the value of one key, stores it, and notes where it came from.
+func (l *loader) take(k *key) {
+	c := l.config
+	raw := l.values.Get(k.name)
+	c.origins[k.name] = l.origin(k)
+	value, err := k.decode(raw)
+	switch {
+	case raw == nil: // behind something that readFile reported
+		value = k.def
+	case err != nil:
+		text := err.Error()
+		if kubernetesValue(raw) {
+			text += "; Kubernetes sets this for a Service of that name: set enableServiceLinks to false"
+		}
+		l.add(k.name, fmt.Sprintf("%s: %s: %s", k.name, k.show(raw), text))
+		value = k.def
+	case k.field == nil && !reflect.DeepEqual(value, k.def):
+		l.add(k.name, fmt.Sprintf("%s: %s: not in this version; leave it at %s", k.name, k.show(value), k.show(k.def)))
+	}
+	c.values[k.name] = value
+	if k.field != nil {
+		k.store(c, value)
+	}
+}
+
+// origin says which of the four sources a key's value has.
+func (l *loader) origin(k *key) string {
+	if name := k.flag(); name != "" && l.flags.Changed(name) {
+		return "flag --" + name
+	}
+	if _, set := os.LookupEnv(k.env()); set {
+		return "env " + k.env()
+	}
+	if l.values.InConfig(k.name) {
+		return "file " + l.path
+	}
+	return "default"
+}
+
+// add notes a problem of a key, with its origin behind.
+func (l *loader) add(name, problem string) {
+	l.problems = append(l.problems, fmt.Sprintf("%s (%s)", problem, l.config.origins[name]))
+}
+
+// problems makes lines of a joined error, one of each. An error that begins with
+// a key and a colon gets that key's origin behind.
+func (c *Config) problems(err error) []string {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var lines []string
+		for _, err := range joined.Unwrap() {
+			lines = append(lines, c.problems(err)...)
+		}
+		return lines
+	}
+	line := strings.ReplaceAll(err.Error(), "\n", " ")
+	name, _, _ := strings.Cut(line, ":")
+	if origin, ok := c.origins[name]; ok {
+		line += " (" + origin + ")"
+	}
+	return []string{line}
+}
+
+// serviceVariable matches what Kubernetes sets in every pod for a Service whose
+// name begins with dsql, apart from <NAME>_PORT of the longer names, which is
+// told from a misspelt key by its value.
+var serviceVariable = regexp.MustCompile(
+	`^DSQL_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$|^DSQL_PORT$`)
+
+// kubernetesValue tells the value of a <NAME>_PORT variable of a Service.
+func kubernetesValue(raw any) bool {
+	text, _ := raw.(string)
+	return strings.HasPrefix(text, "tcp://") || strings.HasPrefix(text, "udp://")
+}
+
+// unknownVariables returns a warning for each DSQL_ variable without a key. Its
+// value is left out: it may be a secret under a misspelt name.
+func unknownVariables(environ []string) []string {
+	names := make([]string, len(keys))
+	for i := range keys {
+		names[i] = keys[i].env()
+	}
+	var warnings []string
+	for _, variable := range environ {
+		name, value, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, envPrefix) || slices.Contains(names, name) ||
+			serviceVariable.MatchString(name) || kubernetesValue(value) {
+			continue
+		}
+		warnings = append(warnings, "unknown variable "+name+" has no effect"+didYouMean(name, names))
+	}
+	return warnings
+}

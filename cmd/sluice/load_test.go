@@ -1,0 +1,308 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// endpoint has the real form; nothing answers there.
+const endpoint = "abcdefghijklmnopqrstuvwxyz.dsql.us-east-1.on.aws"
+
+// A source is one configuration of a test, from its three places.
+type source struct {
+	file  string            // YAML; "" for no file
+	env   map[string]string // the DSQL_ variables; no others exist
+	flags []string
+}
+
+// ready puts the source in place and returns what load and gather take.
+func (s source) ready(t *testing.T) (path string, flags *pflag.FlagSet) {
+	t.Helper()
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, envPrefix) {
+			t.Setenv(name, "") // restores it after the test
+			os.Unsetenv(name)
+		}
+	}
+	for name, value := range s.env {
+		t.Setenv(name, value)
+	}
+	if s.file != "" {
+		path = filepath.Join(t.TempDir(), "conf")
+		if err := os.WriteFile(path, []byte(s.file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flags = pflag.NewFlagSet("test", pflag.ContinueOnError)
+	addFlags(flags)
+	if err := flags.Parse(s.flags); err != nil {
+		t.Fatal(err)
+	}
+	return path, flags
+}
+
+// mustLoad loads a source without problems.
+func (s source) mustLoad(t *testing.T) *Config {
+	t.Helper()
+	c, err := load(s.ready(t))
+	if err != nil {
+		t.Fatalf("problems:\n%v", err)
+	}
+	return c
+}
+
+// problems loads a source that has some, without the path of its file.
+func (s source) problems(t *testing.T) []string {
+	t.Helper()
+	path, flags := s.ready(t)
+	_, err := load(path, flags)
+	bad, ok := errors.AsType[*ConfigError](err)
+	if !ok {
+		t.Fatalf("load: %v, want a ConfigError", err)
+	}
+	var lines []string
+	for _, line := range bad.Problems {
+		lines = append(lines, nameless(line, path))
+	}
+	return lines
+}
+
+// nameless is a text with the path of a test's file taken out.
+func nameless(text, path string) string {
+	if path == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, path, "FILE")
+}
+
+func TestFlagBeatsVariableBeatsFileBeatsDefault(t *testing.T) {
+	for i := range keys {
+		k := &keys[i]
+		t.Run(k.name, func(t *testing.T) {
+			fileText, fileValue := k.other(1)
+			envText, envValue := k.other(2)
+			flagText, flagValue := k.other(3)
+			file := fmt.Sprintf("%s: %s", k.name, fileText)
+			if outer, inner, nested := strings.Cut(k.name, "."); nested {
+				file = fmt.Sprintf("%s:\n  %s: %s\n", outer, inner, fileText)
+			}
+			if k.secret {
+				file = strings.ReplaceAll(file, redacted, fileValue.(string))
+				envText = envValue.(string)
+			}
+			env := map[string]string{k.env(): envText}
+			flag := []string{"--" + k.flag() + "=" + flagText}
+			type step struct {
+				source source
+				value  any
+				origin string
+			}
+			steps := []step{
+				{source{}, k.def, "default"},
+				{source{file: file}, fileValue, "file FILE"},
+				{source{file: file, env: env}, envValue, "env " + k.env()},
+				{source{env: env}, envValue, "env " + k.env()},
+			}
+			if !k.secret {
+				steps = append(steps,
+					step{source{file: file, env: env, flags: flag}, flagValue, "flag --" + k.flag()},
+					step{source{file: file, flags: flag}, flagValue, "flag --" + k.flag()})
+			}
+			for _, step := range steps {
+				path, flags := step.source.ready(t)
+				c := gather(path, flags).config
+				origin := nameless(c.origins[k.name], path)
+				if got := c.values[k.name]; !reflect.DeepEqual(got, step.value) || origin != step.origin {
+					t.Errorf("got %v from %s, want %v from %s", got, origin, step.value, step.origin)
+				}
+				for name := range step.source.env { // the next step sets its own
+					os.Unsetenv(name)
+				}
+			}
+		})
+	}
+}
+
+func TestEveryProblemIsToldAtOnce(t *testing.T) {
+	got := source{
+		file: "listen:\n  max_clients: many\n  adress: x\npairing: [a]\ntls: 5\nlog: {level: {a: b}}\nauth:\n",
+		env: map[string]string{
+			"DSQL_BACKEND_PORT": "tcp://10.0.0.7:5432", "DSQL_CANCEL_GRACE": "0s", "DSQL_RETRY_ENABLED": "true", "DSQL_BACKEND_PASSWORD": "hunter2",
+		},
+		flags: []string{"--listen-address=0.0.0.0:5432", "--tls-required", "--drain-timeout=-1s", "--runtime-procs", "two", "--backend-sslmode=require"},
+	}.problems(t)
+	slices.Sort(got)
+	want := []string{
+		`backend.endpoint: empty: want the cluster's <id>.dsql.<region>.on.aws (default)`,
+		`backend.password: set: kind dsql makes its own from AWS credentials; remove it (env DSQL_BACKEND_PASSWORD)`,
+		`backend.port: "tcp://10.0.0.7:5432": want a whole number; Kubernetes sets this for a Service of that name: set enableServiceLinks to false (env DSQL_BACKEND_PORT)`,
+		`backend.sslmode: "require": DSQL is always verify-full; leave it out, or set backend.kind to postgres (flag --backend-sslmode)`,
+		`cancel.grace: 0s: want more than 0 (env DSQL_CANCEL_GRACE)`,
+		`drain.timeout: -1s: want 0 (cut at once) or more (flag --drain-timeout)`,
+		`listen.address: "0.0.0.0:5432": other machines could connect without a password: set auth.method, or listen on 127.0.0.1, or allow it with auth.allow_remote_trust (flag --listen-address)`,
+		`listen.adress: unknown key; did you mean listen.address? (file FILE)`,
+		`listen.max_clients: "many": want a whole number (file FILE)`,
+		`log.level.a: log.level takes a value, not a section (file FILE)`,
+		`log.level: map[a:b]: want text; put it in quotes (file FILE)`,
+		`pairing: [a]: want text; put it in quotes (file FILE)`,
+		`retry.enabled: true: not in this version; leave it at false (env DSQL_RETRY_ENABLED)`,
+		`runtime.procs: "two": want a whole number (flag --runtime-procs)`,
+		`tls.required: true needs tls.cert_file and tls.key_file (flag --tls-required)`,
+		`tls: a section, not a value: write its keys below it (file FILE)`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestRules(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		flags []string
+		want  string // "" when it is fine
+	}{
+		{"loopback", nil, ""},
+		{"localhost", []string{"--listen-address=localhost:5432"}, ""},
+		{"IPv6 loopback", []string{"--listen-address=[::1]:5432"}, ""},
+		{"port chosen by the system", []string{"--listen-address=127.0.0.1:0"}, ""},
+		{"every address", []string{"--listen-address=:5432"}, "listen.address: \":5432\": other machines"},
+		{"remote trust allowed", []string{"--listen-address=:5432", "--auth-allow-remote-trust"}, ""},
+		{"remote with passwords", []string{"--listen-address=:5432", "--auth-method=scram-sha-256", "--auth-users-file=u"}, ""},
+		{"no port", []string{"--listen-address=127.0.0.1"}, "listen.address: \"127.0.0.1\": want host:port"},
+		{"named port", []string{"--admin-address=127.0.0.1:http"}, "admin.address: \"127.0.0.1:http\": want host:port"},
+		{"nowhere", []string{"--listen-address="}, "listen.address: empty: nobody could connect"},
+		{"Unix socket alone", []string{"--listen-address=", "--listen-unix-socket=/tmp"}, ""},
+		{"long Unix socket", []string{"--listen-unix-socket=/" + strings.Repeat("x", 100)}, "listen.unix_socket: "},
+		{"certificate without key", []string{"--tls-cert-file=c"}, "tls.key_file: empty: tls.cert_file needs its key"},
+		{"key without certificate", []string{"--tls-key-file=k"}, "tls.cert_file: empty: tls.key_file needs its certificate"},
+		{"authority alone", []string{"--tls-client-ca-file=a"}, "tls.client_ca_file: \"a\": needs tls.cert_file and tls.key_file"},
+		{"required TLS", []string{"--tls-required", "--tls-cert-file=c", "--tls-key-file=k"}, ""},
+		{"cert without authority", []string{"--auth-method=cert", "--tls-cert-file=c", "--tls-key-file=k"}, "tls.client_ca_file: empty: auth.method cert needs"},
+		{"cert", []string{"--auth-method=cert", "--tls-cert-file=c", "--tls-key-file=k", "--tls-client-ca-file=a"}, ""},
+		{"scram without users", []string{"--auth-method=scram-sha-256"}, "auth.users_file: empty"},
+		{"region unknown", []string{"--endpoint=db.example.com"}, "backend.endpoint: \"db.example.com\""},
+		{"region given", []string{"--endpoint=db.example.com", "--backend-region=us-east-1"}, ""},
+		{"postgres", []string{"--backend-kind=postgres", "--endpoint=localhost", "--backend-sslmode=disable"}, ""},
+		{"reserved at its default", []string{"--distributed-conn-limit=10000"}, ""},
+		{"reserved", []string{"--distributed-conn-limit=9000"}, "distributed.conn_limit: 9000: not in this version"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := source{flags: append([]string{"--endpoint=" + endpoint}, test.flags...)}
+			if test.want == "" {
+				s.mustLoad(t)
+				return
+			}
+			if got := s.problems(t); len(got) != 1 || !strings.HasPrefix(got[0], test.want) {
+				t.Errorf("got\n%s\nwant one line, %s ...", strings.Join(got, "\n"), test.want)
+			}
+		})
+	}
+}
+
+func TestDerived(t *testing.T) {
+	dsql := []string{"--endpoint=" + endpoint}
+	postgres := []string{"--endpoint=localhost", "--backend-kind=postgres"}
+	for _, test := range []struct {
+		name    string
+		flags   []string
+		forward bool
+		target  int
+	}{
+		{"dsql", dsql, false, 100},
+		{"dsql forwards when told", append(dsql, "--cancel-forward=true"), true, 100},
+		{"postgres", append(postgres, "--reservoir-max-open=7"), true, 7},
+		{"postgres does not forward when told", append(postgres, "--cancel-forward=false"), false, 100},
+		{"postgres session", append(postgres, "--pairing=session"), true, 0},
+		{"on demand", append(dsql, "--reservoir-target-ready=0"), false, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := source{flags: test.flags}.mustLoad(t)
+			if c.Proxy.ForwardCancel != test.forward || c.Reservoir.TargetReady != test.target {
+				t.Errorf("forward %v, target %d; want %v, %d", c.Proxy.ForwardCancel, c.Reservoir.TargetReady, test.forward, test.target)
+			}
+			if string(c.Proxy.Kind) != c.Dial.Kind || c.Proxy.Database != "postgres" || c.Proxy.MaxStatementBytes != c.Rewrite.MaxBytes {
+				t.Errorf("kind %q, database %q, %d bytes are not those of the keys", c.Proxy.Kind, c.Proxy.Database, c.Proxy.MaxStatementBytes)
+			}
+		})
+	}
+}
+
+func TestUnknownVariablesAreWarnedAbout(t *testing.T) {
+	environ := []string{"PATH=/bin", "DSQL_BACKEND_ENDPOINT=x", "DSQL_ENDPOINT=x", "DSQL_BAKEND_PORT=5433", "DSQL_REPLICA_PORT=tcp://10.0.0.1:80", "DSQL_COLOUR=s3cret"}
+	for _, name := range serviceVariables() {
+		environ = append(environ, name+"=x", strings.Replace(name, "DSQL_", "DSQL_SLUICE_", 1)+"=tcp://x")
+	}
+	want := []string{
+		"unknown variable DSQL_ENDPOINT has no effect; did you mean DSQL_BACKEND_ENDPOINT?",
+		"unknown variable DSQL_BAKEND_PORT has no effect; did you mean DSQL_BACKEND_PORT?",
+		"unknown variable DSQL_COLOUR has no effect",
+	}
+	if got := unknownVariables(environ); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestAVariableOfASectionHidesNothing(t *testing.T) {
+	c := source{
+		file: "listen: {max_clients: 7}\nbackend: {endpoint: " + endpoint + "}",
+		env:  map[string]string{"DSQL_LISTEN": "x", "DSQL_BACKEND": "y"},
+	}.mustLoad(t)
+	if c.Proxy.MaxClients != 7 || c.Dial.Endpoint != endpoint || c.Listen.Address != "127.0.0.1:5432" {
+		t.Errorf("max_clients %d, endpoint %q, address %q", c.Proxy.MaxClients, c.Dial.Endpoint, c.Listen.Address)
+	}
+}
+
+func TestAnEmptyVariableMeansEmpty(t *testing.T) {
+	c := source{file: "admin: {address: '127.0.0.1:1'}", env: map[string]string{"DSQL_ADMIN_ADDRESS": ""}, flags: []string{"--endpoint", endpoint}}.mustLoad(t)
+	if c.Admin.Address != "" {
+		t.Errorf("admin.address = %q, want it off", c.Admin.Address)
+	}
+}
+
+func TestBadFiles(t *testing.T) {
+	for _, file := range []string{"listen: [", "a: 1\na: 2", "just text"} {
+		if got := (source{file: file}).problems(t); len(got) != 1 || !strings.HasPrefix(got[0], "FILE: ") {
+			t.Errorf("%q: got\n%s\nwant one line about the file", file, strings.Join(got, "\n"))
+		}
+	}
+	_, flags := source{}.ready(t)
+	if _, err := load(filepath.Join(t.TempDir(), "none.yaml"), flags); err == nil {
+		t.Error("a missing file was accepted")
+	}
+}
+
+func TestSampleFile(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/sluice.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source{file: string(text)}.mustLoad(t)
+
+	// With every key taken out of its comment it must say what the table says.
+	whole := regexp.MustCompile(`(?m)^( *)#([a-z])`).ReplaceAllString(string(text), "$1$2")
+	path, flags := source{file: whole}.ready(t)
+	l := gather(path, flags)
+	if len(l.problems) > 0 {
+		t.Errorf("problems:\n%s", strings.Join(l.problems, "\n"))
+	}
+	for i := range keys {
+		k := &keys[i]
+		origin, value := l.config.origins[k.name], l.config.values[k.name]
+		switch {
+		case k.field == nil: // not in this version, so not in the sample
+		case origin == "default":
+			t.Errorf("%s is not in the sample", k.name)
+		case k.name != "backend.endpoint" && !reflect.DeepEqual(value, k.def):
+			t.Errorf("%s: the sample has %v, the default is %v", k.name, value, k.def)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+)
+
+// maxAnswer bounds a frame of the check's query; the answers have under 100 bytes.
+const maxAnswer = 64 << 10
+
+// runQuery sends a simple Query and reads the answer to its ReadyForQuery.
+func runQuery(conn net.Conn, sql string) error {
+	request := []byte{'Q'}
+	request = binary.BigEndian.AppendUint32(request, uint32(4+len(sql)+1))
+	request = append(request, sql...)
+	if _, err := conn.Write(append(request, 0)); err != nil {
+		return err
+	}
+	answered := false
+	var refused error
+	for in := bufio.NewReader(conn); ; {
+		var header [5]byte
+		if _, err := io.ReadFull(in, header[:]); err != nil {
+			return errors.Join(refused, fmt.Errorf("reading the answer: %w", err))
+		}
+		length := binary.BigEndian.Uint32(header[1:])
+		if length < 4 || length > maxAnswer {
+			return fmt.Errorf("reading the answer: a frame of %d bytes", length)
+		}
+		body := make([]byte, length-4)
+		if _, err := io.ReadFull(in, body); err != nil {
+			return errors.Join(refused, fmt.Errorf("reading the answer: %w", err))
+		}
+		switch header[0] {
+		case 'C':
+			answered = true
+		case 'E':
+			refused = serverError(body)
+		case 'Z':
+			if refused == nil && !answered {
+				return errors.New("the server did not answer the query")
+			}
+			return refused
+		}
+	}
+}
+
+// serverError reads severity, SQLSTATE and message of an ErrorResponse.
+func serverError(body []byte) error {
+	fields := map[byte]string{}
+	for field := range strings.SplitSeq(string(body), "\x00") {
+		if field != "" {
+			fields[field[0]] = field[1:]
+		}
+	}
+	return fmt.Errorf("%s: %s (SQLSTATE %s)", fields['S'], fields['M'], fields['C'])
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy"
+)
+
+// errCut ends a daemon that a second signal did not let drain.
+var errCut = errors.New("cut by a second signal before the drain ended")
+
+// adminEnd bounds how long a scrape under way may hold up the end.
+const adminEnd = time.Second
+
+// serve runs the daemon until a signal.
+func serve(ctx context.Context, c *Config, log *slog.Logger) error {
+	setProcs(c.Runtime.Procs)
+	for _, warning := range c.warnings {
+		log.Warn(warning)
+	}
+	warnDescriptors(c, log)
+
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	stop := make(chan os.Signal, 2) // the second signal must not be lost
+	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(stop)
+
+	d, err := build(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	clients, err := listenAll(c.Listen)
+	if err != nil {
+		d.close()
+		return atRuntime(err)
+	}
+	var admin net.Listener
+	if d.admin != nil {
+		if admin, err = listenTCP(c.Admin.Address, "admin.address"); err != nil {
+			closeAll(clients)
+			d.close()
+			return atRuntime(err)
+		}
+	}
+	return atRuntime(d.run(clients, admin, stop, hangup))
+}
+
+// run serves the listeners, which it owns from here on, until a value of stop or
+// a failure. It returns when every goroutine of the daemon has ended.
+func (d *daemon) run(clients []net.Listener, admin net.Listener, stop, hangup <-chan os.Signal) error {
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	var running sync.WaitGroup
+	defer running.Wait()
+	failed := make(chan error, len(clients)+2) // one of each part below, so that nobody waits
+
+	running.Go(func() {
+		if err := d.reservoir.Run(ctx); err != nil && ctx.Err() == nil {
+			failed <- fmt.Errorf("reservoir: %w", err)
+		}
+	})
+	for _, ln := range clients {
+		running.Go(func() {
+			if err := d.server.Serve(ln); !errors.Is(err, proxy.ErrServerClosed) {
+				failed <- fmt.Errorf("serve %s: %w", ln.Addr(), err)
+			}
+		})
+	}
+	if admin != nil {
+		running.Go(func() {
+			if err := d.admin.Serve(admin); !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("serve admin %s: %w", admin.Addr(), err)
+			}
+		})
+		defer d.endAdmin()
+	}
+	running.Go(func() { watch(ctx, d.watched, hangup, d.log) })
+	d.logStart(clients, admin)
+
+	var failure error
+	select {
+	case s := <-stop:
+		d.log.Info("draining", "signal", s.String(), "timeout", d.config.Drain.Timeout, "clients", d.server.Stats().Clients)
+	case failure = <-failed:
+		d.log.Info("draining after a failure", "timeout", d.config.Drain.Timeout, "clients", d.server.Stats().Clients)
+	}
+	if err := d.drain(stop); failure == nil {
+		failure = err
+	}
+	end() // before the deferred Wait: reservoir and watch live on ctx
+	return failure
+}
+
+// drain lets transactions finish, until drain.timeout or a second value of stop,
+// and cuts what is left then. A timeout is no error.
+func (d *daemon) drain(stop <-chan os.Signal) error {
+	d.draining.Store(true)
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), d.config.Drain.Timeout)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- d.server.Shutdown(ctx) }()
+
+	var result error
+	select {
+	case err := <-done:
+		switch {
+		case err == nil:
+			d.log.Info("drained", "took", time.Since(began))
+		case errors.Is(err, context.DeadlineExceeded):
+			d.log.Warn("drain timeout reached, the rest was cut", "timeout", d.config.Drain.Timeout)
+		default:
+			result = fmt.Errorf("drain: %w", err)
+		}
+	case <-stop:
+		result = errCut
+		cancel()
+		<-done // ends with ctx; what it cut is in result
+	}
+	return errors.Join(result, d.server.Close())
+}
+
+// endAdmin closes the admin listener, last of all: a drain can be watched.
+func (d *daemon) endAdmin() {
+	ctx, cancel := context.WithTimeout(context.Background(), adminEnd)
+	defer cancel()
+	if d.admin.Shutdown(ctx) != nil {
+		_ = d.admin.Close() // the scrape had its time
+	}
+}
+
+// logStart writes the one line that says what runs here, without secrets.
+func (d *daemon) logStart(clients []net.Listener, admin net.Listener) {
+	c := d.config
+	var addresses []string
+	for _, ln := range clients {
+		addresses = append(addresses, ln.Addr().String())
+	}
+	attrs := []any{
+		slog.String("version", version()),
+		slog.Any("listen", addresses),
+		slog.String("backend", c.Dial.Kind),
+		slog.String("endpoint", c.Dial.Endpoint),
+		slog.Int("port", c.Dial.Port),
+		slog.String("user", c.Dial.User),
+		slog.String("database", c.Dial.Database),
+		slog.String("pairing", string(c.Proxy.Pairing)),
+		slog.String("auth", string(c.Proxy.Auth.Method)),
+		slog.Bool("tls", c.TLS.Cert != ""),
+	}
+	if c.Dial.Address != "" {
+		attrs = append(attrs, slog.String("address", c.Dial.Address))
+	}
+	if admin != nil {
+		attrs = append(attrs, slog.String("admin", admin.Addr().String()))
+	}
+	d.log.Info("serving", attrs...)
+}
+
+func closeAll(listeners []net.Listener) {
+	for _, ln := range listeners {
+		_ = ln.Close() // another error is on its way
+	}
+}

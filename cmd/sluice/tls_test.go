@@ -1,0 +1,170 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy"
+)
+
+// makeCertificate writes a self-signed certificate for localhost with the given
+// common name, and returns the files, which are its authority as well.
+func makeCertificate(t *testing.T, dir, commonName string) TLSFiles {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: commonName},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{"localhost"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := TLSFiles{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"), ClientCA: filepath.Join(dir, "ca.crt")}
+	write := func(path, kind string, der []byte) {
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(files.Cert, "CERTIFICATE", certificate)
+	write(files.ClientCA, "CERTIFICATE", certificate)
+	write(files.Key, "PRIVATE KEY", private)
+	return files
+}
+
+// handshake connects a client to a server with these configurations. It returns
+// what the client saw, and the error of either side.
+func handshake(t *testing.T, server, client *tls.Config) (tls.ConnectionState, error) {
+	t.Helper()
+	// Not net.Pipe: without a buffer an alert that nobody reads blocks both sides.
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	failed := make(chan error, 1)
+	go func() {
+		there, err := ln.Accept()
+		if err == nil {
+			defer there.Close()
+			err = tls.Server(there, server).HandshakeContext(t.Context())
+		}
+		failed <- err
+	}()
+	here, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer here.Close()
+	conn := tls.Client(here, client)
+	err = conn.HandshakeContext(t.Context())
+	if serverErr := <-failed; serverErr != nil {
+		err = serverErr
+	}
+	return conn.ConnectionState(), err
+}
+
+func TestCertificateIsReplacedWithoutANewListener(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files := makeCertificate(t, dir, "first")
+	cert, err := newCertificate(files, proxy.Trust)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := cert.config() // once, as the listener does
+	anyName := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"postgresql"}}
+	for _, step := range []struct {
+		change     func()
+		fails      bool
+		commonName string
+	}{
+		{func() {}, false, "first"},
+		{func() { makeCertificate(t, dir, "second") }, false, "second"},
+		{func() { os.WriteFile(files.Key, []byte("half a key"), 0o600) }, true, "second"},
+		{func() { makeCertificate(t, dir, "third") }, false, "third"},
+		{func() { os.WriteFile(files.ClientCA, []byte("no PEM"), 0o600) }, true, "third"},
+	} {
+		step.change()
+		if err := cert.reload(); (err != nil) != step.fails || err != nil && !strings.HasPrefix(err.Error(), "tls.") {
+			t.Fatalf("reload: %v, fails: %v", err, step.fails)
+		}
+		state, err := handshake(t, server, anyName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := state.PeerCertificates[0].Subject.CommonName; got != step.commonName || state.NegotiatedProtocol != "postgresql" {
+			t.Errorf("certificate %q, protocol %q; want %q, postgresql", got, state.NegotiatedProtocol, step.commonName)
+		}
+	}
+}
+
+func TestClientCertificates(t *testing.T) {
+	t.Parallel()
+	files, strangers := makeCertificate(t, t.TempDir(), "app"), makeCertificate(t, t.TempDir(), "app")
+	own, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := tls.LoadX509KeyPair(strangers.Cert, strangers.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := files
+	without.ClientCA = ""
+	for _, test := range []struct {
+		name   string
+		files  TLSFiles
+		method proxy.AuthMethod
+		client []tls.Certificate
+		fails  bool
+	}{
+		{"needed and given", files, proxy.Cert, []tls.Certificate{own}, false},
+		{"needed", files, proxy.Cert, nil, true},
+		{"needed, a stranger's given", files, proxy.Cert, []tls.Certificate{foreign}, true},
+		{"not needed", files, proxy.Trust, nil, false},
+		{"not needed, a stranger's given", files, proxy.Trust, []tls.Certificate{foreign}, true},
+		{"not asked for", without, proxy.Trust, []tls.Certificate{foreign}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			cert, err := newCertificate(test.files, test.method)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Whatever authority the server names: a stranger's certificate is offered.
+			offer := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				if len(test.client) == 0 {
+					return &tls.Certificate{}, nil
+				}
+				return &test.client[0], nil
+			}
+			_, err = handshake(t, cert.config(), &tls.Config{InsecureSkipVerify: true, GetClientCertificate: offer})
+			if (err != nil) != test.fails {
+				t.Errorf("handshake: %v, want failure: %v", err, test.fails)
+			}
+		})
+	}
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+
+	"github.com/sluice-proxy/sluice/proxy"
+)
+
+// maxUnixPath is the longest path of a Unix socket: sun_path holds 108 bytes on
+// Linux, one of them a NUL.
+const maxUnixPath = 107
+
+// validate reports every bad value at once; each error begins with its key. The
+// packages judge their own parts; here stands what only the whole can see.
+func (c *Config) validate() error {
+	v := validation{config: c}
+	v.listeners()
+	v.clientTLS()
+	v.want(c.Proxy.Kind != proxy.DSQL || c.Dial.SSLMode == keyNamed("backend.sslmode").def, "backend.sslmode",
+		"DSQL is always verify-full; leave it out, or set backend.kind to postgres")
+	v.want(c.Drain.Timeout >= 0, "drain.timeout", "want 0 (cut at once) or more")
+	v.want(c.Runtime.Procs >= 0, "runtime.procs", "want 0 (automatic) or more")
+
+	server := c.Proxy
+	if c.TLS.Cert != "" {
+		server.Auth.TLS = &tls.Config{} // build reads the files
+	}
+	return errors.Join(append(v.errs,
+		server.Validate(), c.Dial.Validate(), c.Reservoir.Validate(), c.Rewrite.Validate())...)
+}
+
+// validation collects errors of the form "key: value: remedy".
+type validation struct {
+	config *Config
+	errs   []error
+}
+
+func (v *validation) want(ok bool, name, remedy string) {
+	if !ok {
+		shown := keyNamed(name).show(v.config.values[name])
+		v.errs = append(v.errs, fmt.Errorf("%s: %s: %s", name, shown, remedy))
+	}
+}
+
+func (v *validation) listeners() {
+	c := v.config
+	v.want(c.Listen.Address == "" || validAddress(c.Listen.Address), "listen.address", "want host:port, such as 127.0.0.1:5432")
+	v.want(c.Admin.Address == "" || validAddress(c.Admin.Address), "admin.address", "want host:port, such as 127.0.0.1:9432")
+	v.want(c.Listen.Address != "" || c.Listen.UnixSocket != "", "listen.address", "nobody could connect: set it or listen.unix_socket")
+	v.want(c.Listen.UnixSocket == "" || len(c.Listen.socketPath()) <= maxUnixPath,
+		"listen.unix_socket", fmt.Sprintf("too long: the socket's whole path must stay within %d bytes", maxUnixPath))
+	v.want(c.Proxy.Auth.Method != proxy.Trust || !validAddress(c.Listen.Address) || isLoopback(c.Listen.Address) || c.Listen.AllowRemoteTrust,
+		"listen.address", "other machines could connect without a password: set auth.method, "+
+			"or listen on 127.0.0.1, or allow it with auth.allow_remote_trust")
+}
+
+func (v *validation) clientTLS() {
+	c := v.config
+	v.want(c.TLS.Cert == "" || c.TLS.Key != "", "tls.key_file", "tls.cert_file needs its key")
+	v.want(c.TLS.Key == "" || c.TLS.Cert != "", "tls.cert_file", "tls.key_file needs its certificate")
+	v.want(c.TLS.ClientCA == "" || c.TLS.Cert != "", "tls.client_ca_file", "needs tls.cert_file and tls.key_file")
+	v.want(c.Proxy.Auth.Method != proxy.Cert || c.TLS.ClientCA != "", "tls.client_ca_file",
+		"auth.method cert needs the authorities of the clients' certificates")
+}
+
+// validAddress accepts host:port with a port number; 0 lets the system choose.
+func validAddress(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	n, portErr := strconv.ParseUint(port, 10, 16)
+	return err == nil && portErr == nil && n < 1<<16
+}
+
+// isLoopback reports whether only this machine can reach a listener there. A
+// name other than localhost counts as reachable: what it means may change.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
+}
+
+// socketPath is the Unix socket's file, named as PostgreSQL's clients expect.
+func (l ListenConfig) socketPath() string {
+	port := "5432" // PostgreSQL's, when there is no TCP listener to take it from
+	if _, p, err := net.SplitHostPort(l.Address); err == nil {
+		port = p
+	}
+	return filepath.Join(l.UnixSocket, ".s.PGSQL."+port)
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// redacted stands for a secret in everything that is printed.
+const redacted = "<redacted>"
+
+// decode turns a raw value (a string from a flag or the environment, or
+// whatever YAML made of the file) into the key's type. The error says what to
+// write instead. Nothing is guessed: a YAML number is no text, because
+// 0123 and 1e3 would not come out as they were written.
+func (k *key) decode(raw any) (any, error) {
+	text, isText := raw.(string)
+	switch k.def.(type) {
+	case string:
+		if b, ok := raw.(bool); ok && k.choices != nil { // forward: true
+			text, isText = strconv.FormatBool(b), true
+		}
+		if !isText {
+			return nil, fmt.Errorf("want text; put it in quotes")
+		}
+		if k.choices != nil && !slices.Contains(k.choices, text) {
+			return nil, fmt.Errorf("want %s", oneOf(k.choices))
+		}
+		return text, nil
+	case int:
+		if n, ok := raw.(int); ok {
+			return n, nil
+		}
+		if n, err := strconv.Atoi(text); isText && err == nil {
+			return n, nil
+		}
+		return nil, fmt.Errorf("want a whole number")
+	case bool:
+		if b, ok := raw.(bool); ok {
+			return b, nil
+		}
+		if text == "true" || text == "false" {
+			return text == "true", nil
+		}
+		return nil, fmt.Errorf("want true or false")
+	case time.Duration:
+		if d, ok := raw.(time.Duration); ok { // the default
+			return d, nil
+		}
+		if raw == 0 {
+			return time.Duration(0), nil
+		}
+		if d, err := time.ParseDuration(text); isText && err == nil {
+			return d, nil
+		}
+		return nil, fmt.Errorf("want a duration with its unit, such as 500ms, 15s or 11m")
+	case []string:
+		return decodeList(raw)
+	}
+	panic("key " + k.name + " has a default of an unknown type")
+}
+
+// decodeList takes a YAML list, or names separated by commas.
+func decodeList(raw any) ([]string, error) {
+	var items []any
+	switch raw := raw.(type) {
+	case []any:
+		items = raw
+	case []string: // the default
+		return raw, nil
+	case string:
+		if strings.TrimSpace(raw) == "" {
+			return []string{}, nil
+		}
+		for item := range strings.SplitSeq(raw, ",") {
+			items = append(items, item)
+		}
+	default:
+		return nil, fmt.Errorf("want a list")
+	}
+	list := make([]string, 0, len(items))
+	for _, item := range items {
+		text, ok := item.(string)
+		if text = strings.TrimSpace(text); !ok || text == "" {
+			return nil, fmt.Errorf("want a list of names; put each in quotes")
+		}
+		list = append(list, text)
+	}
+	return list, nil
+}
+
+// store puts a decoded value where the key's field is.
+func (k *key) store(c *Config, value any) {
+	switch field := k.field(c).(type) {
+	case *string:
+		*field = value.(string)
+	case *int:
+		*field = value.(int)
+	case *bool:
+		*field = value.(bool)
+	case *time.Duration:
+		*field = value.(time.Duration)
+	case *[]string:
+		*field = value.([]string)
+	default:
+		panic(fmt.Sprintf("key %s has a field of type %T", k.name, field))
+	}
+}
+
+// show prints a value of the key, decoded or raw, for a message.
+func (k *key) show(value any) string {
+	text := k.plain(value)
+	if text == "" {
+		return "empty"
+	}
+	if _, ok := value.(string); ok {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// plain prints a value of the key as it may stand in a variable or a flag.
+func (k *key) plain(value any) string {
+	switch value := value.(type) {
+	case string:
+		if k.secret && value != "" {
+			return redacted
+		}
+		return value
+	case []string:
+		return strings.Join(value, ",")
+	case time.Duration:
+		return showDuration(value)
+	}
+	if k.secret {
+		return redacted
+	}
+	return fmt.Sprint(value)
+}
+
+// showDuration is Duration.String without the zero units behind: 11m, not 11m0s.
+func showDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// kind names the key's type for --help and for the reference.
+func (k *key) kind() string {
+	switch k.def.(type) {
+	case int:
+		return "number"
+	case bool:
+		return "bool"
+	case time.Duration:
+		return "duration"
+	case []string:
+		return "list"
+	}
+	if k.choices != nil {
+		return "choice"
+	}
+	return "text"
+}
+
+func oneOf(choices []string) string {
+	last := len(choices) - 1
+	return strings.Join(choices[:last], ", ") + " or " + choices[last]
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy"
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// A daemon is everything of one process, put together but not running: build
+// makes it, run gives it life and ends it.
+type daemon struct {
+	config    *Config
+	log       *slog.Logger
+	metrics   *metrics.Set
+	reservoir *reservoir.Reservoir
+	server    *proxy.Server
+	admin     *http.Server // nil when admin.address is empty
+	watched   []*watched
+	// draining is set once, when the end begins.
+	draining atomic.Bool
+}
+
+// build puts the parts together; the daemon must be run or closed. It opens no
+// connection and no listener. The error is a *ConfigError: what the
+// configuration names, files above all, may be as wrong as the configuration.
+func build(ctx context.Context, c *Config, log *slog.Logger) (*daemon, error) {
+	d := &daemon{config: c, log: log}
+	d.metrics = metrics.New(metrics.Options{Version: version(), IgnoredSettings: c.Proxy.IgnoredSettings})
+	var errs []error // all of them, so that one start tells everything
+	note := func(err error) { errs = append(errs, err) }
+
+	dialer, err := newDialer(ctx, c, d.metrics.Reservoir)
+	note(err)
+	d.reservoir, err = reservoir.New(c.Reservoir, dialer.Dial, d.metrics.Reservoir, log)
+	note(err)
+	planner, err := rewrite.New(c.Rewrite)
+	note(err)
+	serverConfig := c.Proxy
+	if c.TLS.Cert != "" {
+		cert, err := newCertificate(c.TLS, c.Proxy.Auth.Method)
+		note(err)
+		serverConfig.Auth.TLS = cert.config()
+		d.watched = append(d.watched, newWatched("TLS certificate", cert.reload, c.TLS.Cert, c.TLS.Key, c.TLS.ClientCA))
+	}
+	d.server, err = proxy.New(serverConfig, d.reservoir, planner, d.metrics.Proxy, log)
+	if err != nil && c.Proxy.Auth.UsersFile != "" { // the one thing that load did not judge
+		err = fmt.Errorf("auth.users_file: %w", err)
+	}
+	note(err)
+	if problems := c.problems(errors.Join(errs...)); len(problems) > 0 {
+		d.close()
+		return nil, &ConfigError{Problems: problems}
+	}
+
+	if c.Proxy.Auth.UsersFile != "" {
+		d.watched = append(d.watched, newWatched("users file", d.server.ReloadUsers, c.Proxy.Auth.UsersFile))
+	}
+	if c.Admin.Address != "" {
+		d.admin = newAdmin(promhttp.HandlerFor(d.metrics.Registry, promhttp.HandlerOpts{}), d.ready, log)
+	}
+	d.pull(planner)
+	return d, nil
+}
+
+// close ends a daemon that was never run.
+func (d *daemon) close() {
+	if d.server != nil {
+		_ = d.server.Close() // nobody was connected
+	}
+}
+
+// newDialer returns what opens backends: with the AWS default credential chain
+// for DSQL, with nothing of AWS for a plain PostgreSQL. m may be nil.
+func newDialer(ctx context.Context, c *Config, m *metrics.Reservoir) (*reservoir.Dialer, error) {
+	dial := c.Dial
+	dial.Metrics = m
+	dial.Wrap = func(conn net.Conn) net.Conn { return rawconn.Wrap(conn) }
+	if c.Proxy.PlainConn {
+		dial.Wrap = func(conn net.Conn) net.Conn { return rawconn.Plain(conn) }
+	}
+	if c.Proxy.Kind == proxy.DSQL {
+		chain, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithDefaultRegion(nearRegion(dial)))
+		if err != nil {
+			return nil, fmt.Errorf("AWS configuration (environment or shared files): %w", err)
+		}
+		dial.Credentials = chain.Credentials
+	}
+	return reservoir.NewDialer(dial)
+}
+
+// nearRegion is where credentials are asked for (STS) when the AWS environment
+// names no region: the cluster's, the third part of its name.
+func nearRegion(dial reservoir.DialConfig) string {
+	if parts := strings.Split(dial.Endpoint, "."); dial.Region == "" && len(parts) == 5 {
+		return parts[2]
+	}
+	return dial.Region
+}
+
+// pull shows the parts' own counts as metrics.
+func (d *daemon) pull(planner *rewrite.Planner) {
+	d.metrics.Proxy.Pull(func() metrics.ProxyGauges {
+		s := d.server.Stats()
+		return metrics.ProxyGauges{Clients: s.Clients, Idle: s.Idle, Pinned: s.Pinned, Waiting: s.Waiting}
+	})
+	d.metrics.Reservoir.Pull(d.reservoir.Gauges)
+	d.metrics.Rewrite.Pull(func() metrics.RewriteCounts {
+		s := planner.Stats()
+		return metrics.RewriteCounts{
+			Parsed: s.Parsed, CacheHits: s.CacheHits, Scanned: s.Scanned, Unparsable: s.Unparsable,
+			GuardedBytes: s.GuardedBytes, GuardedNesting: s.GuardedNesting,
+		}
+	})
+}
+
+// errDraining is why a daemon at its end is not ready.
+var errDraining = errors.New("draining")
+
+// ready says why clients should not be sent here, nil when they may.
+func (d *daemon) ready() error {
+	if d.draining.Load() {
+		return errDraining
+	}
+	s := d.reservoir.Stats()
+	switch {
+	case s.Ready+s.InUse > 0:
+		return nil
+	case d.config.Reservoir.TargetReady == 0:
+		return nil // dialled on demand: without clients there would never be one
+	case s.LastDialErr != nil:
+		return fmt.Errorf("no backend: %w", s.LastDialErr)
+	case d.reservoir.Params() == nil:
+		return errors.New("no backend yet")
+	}
+	return nil
+}

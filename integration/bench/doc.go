@@ -1,0 +1,36 @@
+// Command bench compares Sluice with PgBouncer and with no proxy at all, on one
+// PostgreSQL in one run. `make bench` is:
+//
+//	go run ./integration/bench --bin bin    # measures, writes docs/bench.json
+//	go run ./integration/bench table        # docs/bench.json → README.md
+//
+// It has three parts, each a loop over rounds:
+//
+//   - load: pgbench through each candidate, for every workload;
+//   - idle: what a thousand clients that do nothing cost a fresh proxy;
+//   - delayed: a relay in front of PostgreSQL holds every byte back for 2 ms each
+//     way, as a server in another building would, and two drivers run Temporal's
+//     typical transaction with and without Sluice in between.
+//
+// # How to read a figure
+//
+// Absolute rates drift with the machine, so candidates take turns within a
+// round, in a new order each time, and what counts is the median over rounds of
+// the ratio between two samples of the same round. A wake-up on another CPU
+// costs a virtual machine more than a proxy's whole work for a query, and hides
+// it: everything runs on one CPU, this program and PostgreSQL included, so that
+// a rate is the sum of everybody's work. CPU time is the kernel's own count in
+// nanoseconds; the CPU time that went to anybody else meanwhile is kept with
+// each sample as "foreign". More than 0.1 cores of it make a sample doubtful.
+//
+// PgBouncer is Debian's, in transaction mode with the same pool size. Its
+// version there (1.18) has no prepared statements in that mode, so for these
+// workloads it is in session mode, which is less work. Both proxies speak TLS to
+// the server and plain TCP to pgbench; direct is plain, the quickest there is.
+//
+// Goals are printed beside the figures they are about. They are not tests: the
+// exit code tells only whether everything could be measured.
+//
+// The programs under test are run as an operator would; nothing of them is
+// imported.
+package main

@@ -1,0 +1,74 @@
+package main
+
+// goal is what a figure should be. A bound is what a release must reach, an aim
+// what would be good.
+type goal struct {
+	title      string
+	least      bool    // the figure should be high; else low
+	bound, aim float64 // 0: none
+	of         func(*report) figure
+}
+
+// goals are compared with PgBouncer in the same run unless the title says
+// otherwise.
+var goals = []goal{
+	{"rate, `SELECT 1`, c=1", true, 0.95, 1.05, func(r *report) figure { return r.workload(idSelectOne).RateToPgBouncer }},
+	{"rate, select-only extended, c=16", true, 0.95, 1.05, func(r *report) figure { return r.workload(idExtended16).RateToPgBouncer }},
+	{"proxy CPU per query, `SELECT 1`, c=1", false, 0.95, 0.85, func(r *report) figure { return r.workload(idSelectOne).CPUToPgBouncer }},
+	{"proxy CPU per query, select-only extended, c=16", false, 0.95, 0.85, func(r *report) figure { return r.workload(idExtended16).CPUToPgBouncer }},
+	{"p50 added to direct, `SELECT 1`, c=1", false, 1.05, 0.85, func(r *report) figure { return r.workload(idSelectOne).AddedP50ToPgBouncer }},
+	{"rate, 10 MB results", true, 1.10, 0, func(r *report) figure { return r.workload(idLargeResult).RateToPgBouncer }},
+	{"connects per second", true, 0.5, 0, func(r *report) figure { return r.workload(idChurn).RateToPgBouncer }},
+	{"connects per second, of direct", true, 20, 0, func(r *report) figure { return r.workload(idChurn).RateToDirect }},
+	{"resident KiB per idle client", false, 8, 4, func(r *report) figure {
+		if r.Idle == nil {
+			return figure{}
+		}
+		return r.Idle.Sluice
+	}},
+	{"2 ms away, lib/pq: rate, of direct", true, 1.4, 0, func(r *report) figure { return r.driver("lib/pq").Ratio }},
+	{"2 ms away, lib/pq: round trips per transaction", false, 0, 3, func(r *report) figure { return r.driver("lib/pq").Sluice.RoundTrips }},
+	{"2 ms away, pgx: rate, of direct", true, 1.15, 0, func(r *report) figure { return r.driver("pgx").Ratio }},
+	{"2 ms away, pgx: round trips per transaction", false, 0, 3, func(r *report) figure { return r.driver("pgx").Sluice.RoundTrips }},
+}
+
+// judged is a goal and what became of it.
+type judged struct {
+	Goal    string  `json:"goal"`
+	Figure  figure  `json:"figure"`
+	Least   bool    `json:"at_least"` // else at most
+	Bound   float64 `json:"bound,omitzero"`
+	Aim     float64 `json:"aim,omitzero"`
+	Verdict string  `json:"verdict"`
+}
+
+// judge compares the report's figures with the goals.
+func (r *report) judge() {
+	for _, g := range goals {
+		f := g.of(r)
+		r.Goals = append(r.Goals, judged{g.title, f, g.least, g.bound, g.aim, g.verdict(f)})
+	}
+}
+
+func (g *goal) verdict(f figure) string {
+	switch {
+	case f.Rounds == 0:
+		return "not measured"
+	case g.bound != 0 && !g.reaches(f, g.bound):
+		return "missed"
+	case g.aim == 0:
+		return "met"
+	case g.reaches(f, g.aim):
+		return "met, and the aim"
+	case g.bound == 0:
+		return "aim missed"
+	}
+	return "met"
+}
+
+func (g *goal) reaches(f figure, limit float64) bool {
+	if g.least {
+		return f.Median >= limit
+	}
+	return f.Median <= limit
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+const (
+	idID = "idle"
+
+	// settle is for buffers of the startup to be given back.
+	settle = 3 * time.Second
+	// startupLimit bounds one client's startup.
+	startupLimit = 10 * time.Second
+	// frameLimit is far above any message that a server sends during startup.
+	frameLimit = 64 << 10
+)
+
+// idle measures the memory that a fresh proxy needs for clients that have
+// started up and do nothing.
+func (b *bench) idle(ctx context.Context, r *report) error {
+	if !b.wants(idID) {
+		return nil
+	}
+	taken := map[string][]float64{}
+	for round := range b.rounds {
+		measures := map[string]func(context.Context) (float64, error){pgBouncer: b.idlePooler, sluice: b.idleSluice}
+		names := []string{pgBouncer, sluice}
+		said := make(map[string]string)
+		for _, i := range rand.Perm(len(names)) {
+			name := names[i]
+			kib, err := measures[name](ctx)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				b.failed(idID, name, err)
+				kib = missing
+			}
+			taken[name] = append(taken[name], kib)
+			said[name] = fmt.Sprintf("%s %.2f KiB", name, kib)
+		}
+		b.say(round, "memory of an idle client", said[pgBouncer], said[sluice])
+	}
+	r.Idle = &idleResult{
+		Clients:   idleClients,
+		PgBouncer: summarize(taken[pgBouncer]),
+		Sluice:    summarize(taken[sluice]),
+	}
+	return nil
+}
+
+func (b *bench) idlePooler(ctx context.Context) (float64, error) {
+	p, err := b.rig.launchPooler(ctx, "transaction", poolSize)
+	if err != nil {
+		return 0, err
+	}
+	defer p.stop()
+	return b.rig.residentPerClient(ctx, p.PID(), p.port)
+}
+
+func (b *bench) idleSluice(ctx context.Context) (float64, error) {
+	s, err := b.rig.launchSluice(ctx, b.rig.postgres.Port)
+	if err != nil {
+		return 0, err
+	}
+	defer s.Stop(syscall.SIGTERM, stopGrace)
+	return b.rig.residentPerClient(ctx, s.PID(), s.Port)
+}
+
+// residentPerClient connects the idle clients to a proxy and returns by how many
+// KiB each has made it grow.
+func (r *rig) residentPerClient(ctx context.Context, pid, port int) (float64, error) {
+	// The first client pays for what all later ones share.
+	first, err := connectIdle(ctx, port, r.postgres.User)
+	if err != nil {
+		return 0, err
+	}
+	defer first.Close()
+	before, err := settledKiB(ctx, pid)
+	if err != nil {
+		return 0, err
+	}
+	for i := range idleClients {
+		conn, err := connectIdle(ctx, port, r.postgres.User)
+		if err != nil {
+			return 0, fmt.Errorf("client %d: %w", i, err)
+		}
+		defer conn.Close()
+	}
+	after, err := settledKiB(ctx, pid)
+	return (after - before) / idleClients, err
+}
+
+func settledKiB(ctx context.Context, pid int) (float64, error) {
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-time.After(settle):
+	}
+	return residentKiB(pid)
+}
+
+// connectIdle opens a connection that has started up, and nothing more: a driver
+// would keep buffers of its own for each.
+func connectIdle(ctx context.Context, port int, role string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: startupLimit}
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+	if err != nil {
+		return nil, err
+	}
+	if err := startUp(conn, role); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("startup: %w", err)
+	}
+	return conn, nil
+}
+
+// startUp asks for protocol 3.0 and reads up to ReadyForQuery. A server that
+// wants a password is an error here.
+func startUp(conn net.Conn, role string) error {
+	if err := conn.SetDeadline(time.Now().Add(startupLimit)); err != nil {
+		return err
+	}
+	const protocol = 3 << 16
+	parameters := "user\x00" + role + "\x00database\x00" + database + "\x00\x00"
+	message := binary.BigEndian.AppendUint32(nil, uint32(8+len(parameters)))
+	message = binary.BigEndian.AppendUint32(message, protocol)
+	if _, err := conn.Write(append(message, parameters...)); err != nil {
+		return err
+	}
+	for {
+		kind, body, err := readMessage(conn)
+		if err != nil {
+			return err
+		}
+		switch {
+		case kind == 'Z':
+			return conn.SetDeadline(time.Time{})
+		case kind == 'E':
+			return fmt.Errorf("refused: %q", body)
+		case kind == 'R' && binary.BigEndian.Uint32(append(body, 0, 0, 0, 0)) != 0:
+			return errors.New("a password is asked for")
+		}
+	}
+}
+
+func readMessage(conn io.Reader) (kind byte, body []byte, err error) {
+	var head [5]byte // type, then a length that counts itself
+	if _, err := io.ReadFull(conn, head[:]); err != nil {
+		return 0, nil, err
+	}
+	length := binary.BigEndian.Uint32(head[1:])
+	if length < 4 || length > frameLimit {
+		return 0, nil, fmt.Errorf("a message of %d bytes", length)
+	}
+	body = make([]byte, length-4)
+	_, err = io.ReadFull(conn, body)
+	return head[0], body, err
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+
+	"github.com/sluice-proxy/sluice/integration/harness"
+)
+
+const (
+	resultFile = "docs/bench.json"
+	readmeFile = "README.md"
+
+	// enoughRounds make a median worth keeping.
+	enoughRounds = 5
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	if len(args) > 0 && args[0] == "table" {
+		return writeTable(args[1:])
+	}
+	c, err := parse(args)
+	if err != nil {
+		return err
+	}
+	if err := pin(c.cpu); err != nil {
+		return err
+	}
+	if err := raiseDescriptors(); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	r, err := measure(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := r.print(out); err != nil {
+		return err
+	}
+	if c.out == "" {
+		fmt.Fprintf(out, "\nNot written to %s: that takes every workload and %d rounds, or --out.\n", resultFile, enoughRounds)
+	} else if err := r.write(c.out); err != nil {
+		return err
+	}
+	if len(r.Failures) > 0 {
+		return fmt.Errorf("%d samples failed", len(r.Failures))
+	}
+	return nil
+}
+
+// config is what the command line says.
+type config struct {
+	bin     harness.Bin
+	rounds  int
+	seconds int
+	only    *regexp.Regexp // of workload ids; nil: all
+	out     string         // "": nowhere
+	cpu     int            // -1: the last one
+}
+
+func parse(args []string) (config, error) {
+	var c config
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	bin := flags.String("bin", "bin", "directory of the built sluice")
+	flags.IntVar(&c.rounds, "rounds", enoughRounds, "samples of each candidate")
+	flags.IntVar(&c.seconds, "seconds", 3, "length of a sample")
+	only := flags.String("only", "", "regular expression of workloads: select1-1, select-extended-16, tpcb, large, churn, idle, delayed, ...")
+	flags.StringVar(&c.out, "out", "", "file for the result (default "+resultFile+", if the run is complete)")
+	flags.IntVar(&c.cpu, "cpu", -1, "the CPU that everything runs on (default the last)")
+	if err := flags.Parse(args); err != nil {
+		return config{}, err
+	}
+	if flags.NArg() > 0 {
+		return config{}, fmt.Errorf("unknown argument %q: there is only the command table", flags.Arg(0))
+	}
+	if c.rounds < 1 || c.seconds < 1 {
+		return config{}, errors.New("--rounds and --seconds are at least 1")
+	}
+	if *only != "" {
+		var err error
+		if c.only, err = regexp.Compile(*only); err != nil {
+			return config{}, fmt.Errorf("--only: %w", err)
+		}
+	}
+	if c.out == "" && c.only == nil && c.rounds >= enoughRounds {
+		c.out = resultFile
+	}
+	c.bin = harness.Bin(*bin)
+	return c, nil
+}
+
+func (c config) wants(id string) bool { return c.only == nil || c.only.MatchString(id) }
+
+// measure brings the servers up, runs what the configuration wants, and takes
+// everything down again.
+func measure(ctx context.Context, c config) (r *report, err error) {
+	b := &bench{config: c, progress: os.Stderr}
+	defer func() { err = errors.Join(err, b.rig.down()) }()
+	if err := b.rig.up(ctx, c.bin); err != nil {
+		return nil, err
+	}
+	if r, err = b.rig.describe(ctx); err != nil {
+		return nil, err
+	}
+	r.Rounds, r.Seconds = c.rounds, c.seconds
+	for _, part := range []func(context.Context, *report) error{b.load, b.idle, b.delayed} {
+		if err := part(ctx, r); err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	r.Failures = b.failures
+	r.judge()
+	return r, nil
+}
+
+// bench is one run.
+type bench struct {
+	config
+	rig      rig
+	progress io.Writer
+	failures []string
+}
+
+// failed notes a sample that could not be taken; the run goes on without it.
+func (b *bench) failed(id, candidate string, err error) {
+	b.failures = append(b.failures, fmt.Sprintf("%s, %s: %v", id, candidate, err))
+	fmt.Fprintf(b.progress, "%s, %s: %v\n", id, candidate, err)
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sluice-proxy/sluice/integration/child"
+)
+
+const (
+	// logShare of the transactions have their latency logged: enough for a
+	// median, and too few for the logging to show in the rate.
+	logShare = "0.1"
+	// overtime is what a sample may take beyond its length, for pgbench to
+	// connect and for the last transactions to end.
+	overtime = 30 * time.Second
+)
+
+// pgbenchResult is what one run of pgbench tells.
+type pgbenchResult struct {
+	rate         float64 // transactions per second
+	transactions int64
+	latencies    []int64 // microseconds, of a share of the transactions
+}
+
+// pgbench runs a workload against a port for some seconds.
+func (b *bench) pgbench(ctx context.Context, w *workload, port int) (pgbenchResult, error) {
+	dir, err := os.MkdirTemp(b.rig.dir, "pgbench-")
+	if err != nil {
+		return pgbenchResult{}, err
+	}
+	defer os.RemoveAll(dir)
+	args := []string{"-n", "-h", loopback, "-p", strconv.Itoa(port), "-j", "1",
+		"-c", strconv.Itoa(w.clients), "-T", strconv.Itoa(b.seconds),
+		"-l", "--sampling-rate=" + logShare, "--log-prefix=" + filepath.Join(dir, "log")}
+	if w.script != "" {
+		script := filepath.Join(dir, "script.sql")
+		if err := os.WriteFile(script, []byte(w.script), 0o600); err != nil {
+			return pgbenchResult{}, err
+		}
+		args = append(args, "-f", script)
+	}
+	text, err := b.rig.program(ctx, time.Duration(b.seconds)*time.Second+overtime, "pgbench", "", append(args, w.args...)...)
+	if err != nil {
+		return pgbenchResult{}, err
+	}
+	result, err := parsePgbench(text)
+	if err != nil {
+		return pgbenchResult{}, err
+	}
+	result.latencies, err = latenciesIn(dir)
+	return result, err
+}
+
+// latenciesIn reads the one log in dir.
+func latenciesIn(dir string) ([]int64, error) {
+	logs, err := filepath.Glob(filepath.Join(dir, "log.*"))
+	if err != nil {
+		return nil, err
+	}
+	if len(logs) != 1 {
+		return nil, fmt.Errorf("pgbench has left %d logs", len(logs))
+	}
+	log, err := os.Open(logs[0])
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	return readLatencies(log)
+}
+
+var (
+	// Behind the number: (without initial connection time), (including reconnection times).
+	rateLine      = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(`)
+	processedLine = regexp.MustCompile(`(?m)^number of transactions actually processed: ([0-9]+)`)
+	failedLine    = regexp.MustCompile(`(?m)^number of failed transactions: ([0-9]+)`)
+)
+
+// parsePgbench reads pgbench's summary, as of PostgreSQL 15. A failed
+// transaction is an error: a rate would count it as quick work.
+func parsePgbench(text string) (pgbenchResult, error) {
+	rate, err := strconv.ParseFloat(submatch(rateLine, text), 64)
+	if err != nil {
+		return pgbenchResult{}, errors.New("pgbench's output has no tps:\n" + text)
+	}
+	processed, err := strconv.ParseInt(submatch(processedLine, text), 10, 64)
+	if err != nil || processed == 0 {
+		return pgbenchResult{}, errors.New("pgbench has processed no transactions:\n" + text)
+	}
+	if failed := submatch(failedLine, text); failed != "0" {
+		return pgbenchResult{}, fmt.Errorf("failed transactions: %q of %d", failed, processed)
+	}
+	return pgbenchResult{rate: rate, transactions: processed}, nil
+}
+
+func submatch(re *regexp.Regexp, text string) string {
+	if m := re.FindStringSubmatch(text); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// program runs one of PostgreSQL's client programs without TLS, for at most
+// limit, and returns what it prints. An error shows what it complained of.
+func (r *rig) program(ctx context.Context, limit time.Duration, name, input string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := r.postgres.Program(name, args...)
+	cmd.Env = append(cmd.Env, "PGSSLMODE=disable", "PGDATABASE="+database)
+	cmd.Stdin = strings.NewReader(input)
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	process, err := child.Start(cmd, syscall.SIGKILL)
+	if err != nil {
+		return "", err
+	}
+	select {
+	case <-process.Exited():
+	case <-ctx.Done():
+		process.Stop(syscall.SIGKILL, 0)
+		return "", fmt.Errorf("%s: %w\n%s", name, ctx.Err(), stderr.String())
+	}
+	if err := process.Err(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", name, err, stderr.String())
+	}
+	return stdout.String(), nil
+}
+
+// sql runs statements on a port with psql, 0 being the server itself, and
+// returns their rows.
+func (r *rig) sql(ctx context.Context, port int, statements string) (string, error) {
+	args := []string{"-XqAt", "-v", "ON_ERROR_STOP=1"}
+	if port != 0 {
+		args = append(args, "-h", loopback, "-p", strconv.Itoa(port))
+	}
+	text, err := r.program(ctx, setupLimit, "psql", statements, args...)
+	return strings.TrimSpace(text), err
+}

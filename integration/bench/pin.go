@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// pin puts this process and all that it will start on one CPU: the given one, or
+// the last of those allowed. Threads of the Go runtime run already, so it begins
+// again under the same process id; the second call returns.
+func pin(cpu int) error {
+	var allowed unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
+		return fmt.Errorf("which CPUs are allowed: %w", err)
+	}
+	if cpu < 0 {
+		cpu = last(&allowed)
+	}
+	if !allowed.IsSet(cpu) {
+		return fmt.Errorf("CPU %d is not one that may be used", cpu)
+	}
+	if allowed.Count() == 1 {
+		return nil
+	}
+	runtime.LockOSThread() // affinity is a thread's, and exec keeps the caller's
+	var one unix.CPUSet
+	one.Set(cpu)
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		return fmt.Errorf("pin to CPU %d: %w", cpu, err)
+	}
+	return fmt.Errorf("start again on CPU %d: %w", cpu, syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
+}
+
+// last is the highest CPU of a set that is not empty.
+func last(set *unix.CPUSet) int {
+	cpu := 0
+	for found := 0; found < set.Count(); cpu++ {
+		if set.IsSet(cpu) {
+			found++
+		}
+	}
+	return cpu - 1
+}
+
+// raiseDescriptors lets this process and its children open as many files as the
+// machine allows: a thousand clients need a thousand on both sides. Go raises
+// its own limit anyway, but takes that back for children unless it was set.
+func raiseDescriptors() error {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("limit of open files: %w", err)
+	}
+	limit.Cur = limit.Max
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("raise the limit of open files: %w", err)
+	}
+	return nil
+}

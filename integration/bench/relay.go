@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	relayBuffer = 64 << 10
+	// relayQueue bounds what is under way in one direction of a connection to
+	// 64 MiB: in 2 ms that is 32 GB/s, so delay never limits bandwidth.
+	relayQueue = 1024
+)
+
+// relay is a TCP proxy that passes every byte on after a delay, as a longer
+// cable would: it holds bytes back, not the sender.
+type relay struct {
+	listener net.Listener
+	target   string
+	delay    time.Duration
+
+	// trips counts how often a client has waited for the server: it sent
+	// something, for the first time since bytes of the server had reached it.
+	trips atomic.Int64
+
+	running sync.WaitGroup
+	mu      sync.Mutex
+	open    map[net.Conn]struct{} // nil once closed
+}
+
+// newRelay listens on a free port of the loopback. The caller runs serve and
+// ends it with close.
+func newRelay(target string, delay time.Duration) (*relay, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
+	if err != nil {
+		return nil, err
+	}
+	return &relay{listener: l, target: target, delay: delay, open: make(map[net.Conn]struct{})}, nil
+}
+
+func (r *relay) port() int { return r.listener.Addr().(*net.TCPAddr).Port }
+
+// serve accepts connections until close.
+func (r *relay) serve() {
+	for {
+		client, err := r.listener.Accept()
+		if err != nil {
+			return
+		}
+		if !r.track(client) {
+			client.Close()
+			return
+		}
+		go func() {
+			defer r.untrack(client)
+			defer client.Close()
+			server, err := net.Dial("tcp", r.target)
+			if err != nil {
+				return
+			}
+			defer server.Close()
+			if !r.track(server) {
+				return
+			}
+			defer r.untrack(server)
+			r.carry(client, server)
+		}()
+	}
+}
+
+// close ends everything and returns when it has ended.
+func (r *relay) close() {
+	r.listener.Close()
+	r.mu.Lock()
+	for conn := range r.open {
+		conn.Close()
+	}
+	r.open = nil
+	r.mu.Unlock()
+	r.running.Wait()
+}
+
+func (r *relay) track(conn net.Conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open == nil {
+		return false
+	}
+	r.open[conn] = struct{}{}
+	r.running.Add(1)
+	return true
+}
+
+func (r *relay) untrack(conn net.Conn) {
+	r.mu.Lock()
+	delete(r.open, conn)
+	r.mu.Unlock()
+	r.running.Done()
+}
+
+// carry passes bytes both ways until either side ends, then closes both.
+func (r *relay) carry(client, server net.Conn) {
+	var answered atomic.Bool // the client has got bytes since it last sent some
+	answered.Store(true)
+	sent := func() {
+		if answered.Swap(false) {
+			r.trips.Add(1)
+		}
+	}
+	var both sync.WaitGroup
+	both.Go(func() { r.forward(server, client, sent, func() {}) })
+	both.Go(func() { r.forward(client, server, func() {}, func() { answered.Store(true) }) })
+	both.Wait()
+}
+
+// chunk is what one read returned, and when it may be passed on.
+type chunk struct {
+	data []byte
+	due  time.Time
+}
+
+// forward passes bytes from src to dst and closes both at the end. It calls
+// arrived for what it has read, and delivers right before it is written.
+func (r *relay) forward(dst io.WriteCloser, src io.ReadCloser, arrived, delivers func()) {
+	queue := make(chan chunk, relayQueue)
+	go func() { // ends when src does; forward closes that and empties the queue
+		defer close(queue)
+		buffer := make([]byte, relayBuffer)
+		for {
+			n, err := src.Read(buffer)
+			if n > 0 {
+				arrived()
+				queue <- chunk{bytes.Clone(buffer[:n]), time.Now().Add(r.delay)}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	for c := range queue {
+		time.Sleep(time.Until(c.due))
+		delivers()
+		if _, err := dst.Write(c.data); err != nil {
+			break
+		}
+	}
+	dst.Close()
+	src.Close()
+	for range queue { // let the reader end
+	}
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+)
+
+// report is the outcome of a run, as docs/bench.json holds it.
+type report struct {
+	Date       string `json:"date"`
+	CPU        string `json:"cpu"`
+	PostgreSQL string `json:"postgresql"`
+	PgBouncer  string `json:"pgbouncer"`
+	Sluice     string `json:"sluice"`
+	TLS        string `json:"tls"` // from the proxies to the server
+	Scale      int    `json:"scale"`
+	Pool       int    `json:"pool"` // backends of each proxy
+	Rounds     int    `json:"rounds"`
+	Seconds    int    `json:"seconds_per_sample"`
+
+	// Foreign sums up all samples of the load; Doubtful counts those above the
+	// limit of that name.
+	Foreign  figure `json:"foreign_cores"`
+	Doubtful int    `json:"doubtful_samples"`
+
+	Workloads []result        `json:"workloads"`
+	Idle      *idleResult     `json:"idle,omitempty"`
+	Delayed   []delayedResult `json:"delayed"`
+	Goals     []judged        `json:"goals"`
+	Failures  []string        `json:"failures,omitempty"`
+}
+
+// result is one workload's.
+type result struct {
+	ID        string   `json:"id"`
+	Title     string   `json:"title"`
+	Note      string   `json:"note,omitempty"`
+	Direct    measured `json:"direct"`
+	PgBouncer measured `json:"pgbouncer"`
+	Sluice    measured `json:"sluice"`
+
+	// Ratios of Sluice to the other, within a round.
+	RateToPgBouncer     figure `json:"rate_to_pgbouncer"`
+	RateToDirect        figure `json:"rate_to_direct"`
+	CPUToPgBouncer      figure `json:"cpu_to_pgbouncer"`
+	AddedP50ToPgBouncer figure `json:"added_p50_to_pgbouncer"` // beyond direct's
+}
+
+// measured is one candidate's in a workload.
+type measured struct {
+	Rate    figure `json:"per_second"`
+	P50     figure `json:"p50_us"`
+	P99     figure `json:"p99_us"`
+	CPU     figure `json:"cpu_seconds_per_100k"` // of the proxy; 0 for direct
+	Foreign figure `json:"foreign_cores"`
+}
+
+// idleResult is KiB of resident memory per client.
+type idleResult struct {
+	Clients   int    `json:"clients"`
+	PgBouncer figure `json:"pgbouncer_kib_per_client"`
+	Sluice    figure `json:"sluice_kib_per_client"`
+}
+
+// delayedResult is one driver's against the distant server.
+type delayedResult struct {
+	Driver string  `json:"driver"`
+	Direct distant `json:"direct"`
+	Sluice distant `json:"sluice"`
+	Ratio  figure  `json:"rate_to_direct"`
+}
+
+type distant struct {
+	Rate       figure `json:"transactions_per_second"`
+	RoundTrips figure `json:"round_trips_per_transaction"`
+}
+
+func newResult(w *workload, taken map[string]*series) result {
+	d, p, s := taken[direct], taken[pgBouncer], taken[sluice]
+	return result{
+		ID: w.id, Title: w.title, Note: w.note,
+		Direct: newMeasured(d), PgBouncer: newMeasured(p), Sluice: newMeasured(s),
+		RateToPgBouncer:     summarize(ratios(s.rate, p.rate)),
+		RateToDirect:        summarize(ratios(s.rate, d.rate)),
+		CPUToPgBouncer:      summarize(ratios(s.cpu, p.cpu)),
+		AddedP50ToPgBouncer: summarize(addedRatios(s.p50, p.p50, d.p50)),
+	}
+}
+
+func newMeasured(s *series) measured {
+	return measured{
+		Rate:    summarize(s.rate),
+		P50:     summarize(s.p50),
+		P99:     summarize(s.p99),
+		CPU:     summarize(s.cpu),
+		Foreign: summarize(s.foreign),
+	}
+}
+
+// workload returns the result with an id; one without figures when it was not
+// measured.
+func (r *report) workload(id string) result {
+	for _, w := range r.Workloads {
+		if w.ID == id {
+			return w
+		}
+	}
+	return result{}
+}
+
+// driver is like workload.
+func (r *report) driver(name string) delayedResult {
+	for _, d := range r.Delayed {
+		if d.Driver == name {
+			return d
+		}
+	}
+	return delayedResult{}
+}
+
+func (r *report) write(path string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644)
+}
+
+func readReport(path string) (*report, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var r report
+	return &r, json.Unmarshal(text, &r)
+}

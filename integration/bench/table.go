@@ -1,0 +1,160 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+const (
+	tableBegin = "<!-- begin:bench -->"
+	tableEnd   = "<!-- end:bench -->"
+)
+
+// writeTable is the command table: it puts the result's tables between the
+// markers of the README.
+func writeTable(args []string) error {
+	flags := flag.NewFlagSet("bench table", flag.ContinueOnError)
+	from := flags.String("from", resultFile, "the result to show")
+	into := flags.String("into", readmeFile, "the document with the markers")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	r, err := readReport(*from)
+	if err != nil {
+		return err
+	}
+	old, err := os.ReadFile(*into)
+	if err != nil {
+		return err
+	}
+	text, err := withTable(string(old), r)
+	if err != nil {
+		return fmt.Errorf("%s: %w", *into, err)
+	}
+	return os.WriteFile(*into, []byte(text), 0o644)
+}
+
+// withTable returns a document with r's tables between its markers.
+func withTable(document string, r *report) (string, error) {
+	before, rest, begins := strings.Cut(document, tableBegin)
+	_, after, ends := strings.Cut(rest, tableEnd)
+	if !begins || !ends {
+		return "", errors.New("no " + tableBegin + " ... " + tableEnd)
+	}
+	return before + tableBegin + "\n" + r.tables() + tableEnd + after, nil
+}
+
+// tables are the figures in Markdown.
+func (r *report) tables() string {
+	var t strings.Builder
+	r.conditions(&t)
+	t.WriteString(`
+| pgbench | direct /s | PgBouncer /s | Sluice /s | Sluice to PgBouncer | p50 µs: direct, PgBouncer, Sluice | proxy CPU s per 100,000: PgBouncer, Sluice | CPU, to PgBouncer |
+|---|---|---|---|---|---|---|---|
+`)
+	for _, w := range r.Workloads {
+		title := w.Title
+		if w.Note != "" {
+			title += " (" + w.Note + ")"
+		}
+		row(&t, title, w.Direct.Rate.short(), w.PgBouncer.Rate.short(), w.Sluice.Rate.short(), w.RateToPgBouncer.ratio(),
+			join(w.Direct.P50, w.PgBouncer.P50, w.Sluice.P50), join(w.PgBouncer.CPU, w.Sluice.CPU), w.CPUToPgBouncer.ratio())
+	}
+	if len(r.Delayed) > 0 {
+		fmt.Fprintf(&t, `
+The server %v away (each way), one connection, BEGIN; SELECT FOR UPDATE; UPDATE; COMMIT:
+
+| driver | direct, transactions/s | Sluice | Sluice to direct | round trips: direct, Sluice |
+|---|---|---|---|---|
+`, oneWay)
+		for _, d := range r.Delayed {
+			row(&t, d.Driver, d.Direct.Rate.short(), d.Sluice.Rate.short(), d.Ratio.ratio(), join(d.Direct.RoundTrips, d.Sluice.RoundTrips))
+		}
+	}
+	if r.Idle != nil {
+		fmt.Fprintf(&t, "\nResident memory per idle client, %d of them: PgBouncer %s KiB, Sluice %s KiB.\n",
+			r.Idle.Clients, r.Idle.PgBouncer.short(), r.Idle.Sluice.short())
+	}
+	return t.String()
+}
+
+// conditions says how the figures came about.
+func (r *report) conditions(w io.Writer) {
+	fmt.Fprintf(w, `Measured on %s: PostgreSQL %s, PgBouncer %s, Sluice %s, each pool of %d backends, TLS (%s)
+from the proxies to the server and none before them; everything on one CPU (%s). Medians of %d rounds of %d s;
+ratios are of samples of the same round, with the lowest and the highest.
+`, r.Date, r.PostgreSQL, r.PgBouncer, r.Sluice, r.Pool, r.TLS, r.CPU, r.Rounds, r.Seconds)
+}
+
+// print writes everything for the terminal: the tables, the goals and what
+// disturbed the run.
+func (r *report) print(w io.Writer) error {
+	var t strings.Builder
+	t.WriteString("\n" + r.tables() + "\n| goal (to PgBouncer) | figure | wanted | aim | |\n|---|---|---|---|---|\n")
+	for _, g := range r.Goals {
+		row(&t, g.Goal, g.Figure.ratio(), g.limit(g.Bound), g.limit(g.Aim), g.Verdict)
+	}
+	fmt.Fprintf(&t, "\nForeign CPU: median %.2f cores, at most %.2f; %d of %d samples had more than %.1f and are doubtful.\n",
+		r.Foreign.Median, r.Foreign.High, r.Doubtful, r.Foreign.Rounds, doubtful)
+	for _, f := range r.Failures {
+		fmt.Fprintln(&t, "FAILED:", f)
+	}
+	_, err := io.WriteString(w, t.String())
+	return err
+}
+
+func (j *judged) limit(v float64) string {
+	switch {
+	case v == 0:
+		return ""
+	case j.Least:
+		return fmt.Sprintf(">= %g", v)
+	}
+	return fmt.Sprintf("<= %g", v)
+}
+
+func row(w io.Writer, cells ...string) {
+	fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
+}
+
+func join(figures ...figure) string {
+	var cells []string
+	for _, f := range figures {
+		cells = append(cells, f.short())
+	}
+	return strings.Join(cells, ", ")
+}
+
+// short is the median alone.
+func (f figure) short() string {
+	if f.Rounds == 0 {
+		return "-"
+	}
+	return number(f.Median)
+}
+
+// ratio is the median with the range.
+func (f figure) ratio() string {
+	if f.Rounds < 2 {
+		return f.short()
+	}
+	return fmt.Sprintf("%s (%s–%s)", number(f.Median), number(f.Low), number(f.High))
+}
+
+// number prints three digits, or all that stand before the point.
+func number(v float64) string {
+	digits := 3
+	switch {
+	case v >= 100:
+		digits = 0
+	case v >= 10:
+		digits = 1
+	case v >= 1:
+		digits = 2
+	}
+	return fmt.Sprintf("%.*f", digits, v)
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestTableStaysBetweenItsMarkers(t *testing.T) {
+	t.Parallel()
+	r := &report{PgBouncer: "1.18.0"}
+	got, err := withTable("before\n"+tableBegin+"\nold\n"+tableEnd+"\nafter\n", r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(got, "before\n"+tableBegin+"\n") || !strings.HasSuffix(got, tableEnd+"\nafter\n") {
+		t.Errorf("the text around has changed:\n%s", got)
+	}
+	if strings.Contains(got, "old") || !strings.Contains(got, "PgBouncer 1.18.0") {
+		t.Errorf("the text between is not the table:\n%s", got)
+	}
+	if again, err := withTable(got, r); err != nil || again != got {
+		t.Errorf("a second time it is different: %v\n%s", err, again)
+	}
+	for _, document := range []string{"", tableBegin, tableEnd + tableBegin} {
+		if _, err := withTable(document, r); err == nil {
+			t.Errorf("no error for %q", document)
+		}
+	}
+}
+
+func TestReportSurvivesItsFile(t *testing.T) {
+	t.Parallel()
+	r := &report{
+		Date: "2026-01-02", Rounds: 5,
+		Workloads: []result{newResult(&workload{id: idChurn, title: "x"}, map[string]*series{
+			direct: {rate: []float64{1, missing}}, pgBouncer: {rate: []float64{50, missing}}, sluice: {rate: []float64{30, 20}},
+		})},
+		Idle:    &idleResult{Sluice: figure{4, 3, 5, 5}},
+		Delayed: []delayedResult{{Driver: "pgx", Ratio: figure{1.3, 1.2, 1.4, 5}}},
+	}
+	r.judge()
+	path := filepath.Join(t.TempDir(), "bench.json")
+	if err := r.write(path); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readReport(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, r) {
+		t.Errorf("got %+v, want %+v", got, r)
+	}
+	if f := got.workload(idChurn).RateToPgBouncer; f.Median != 0.6 || f.Rounds != 1 {
+		t.Errorf("the ratio is %+v, want 0.6 of the one round with both", f)
+	}
+}
+
+func TestReadmeHasTheTable(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../" + readmeFile)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), tableBegin) {
+		return // nothing that could be out of date
+	}
+	r, err := readReport("../../" + resultFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := withTable(string(text), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fresh != string(text) {
+		t.Error("the table of README.md is out of date: go run ./integration/bench table")
+	}
+}
+
+func TestNumber(t *testing.T) {
+	t.Parallel()
+	for v, want := range map[float64]string{0.9534: "0.953", 3: "3.00", 13.92: "13.9", 98765.4: "98765"} {
+		if got := number(v); got != want {
+			t.Errorf("%v: got %s, want %s", v, got, want)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package child
+
+import (
+	"fmt"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// pipeGrace bounds the wait for a pipe that a grandchild still holds open
+// after the child itself has ended.
+const pipeGrace = 2 * time.Second
+
+// Process is one running child. Its goroutine ends when the child does.
+type Process struct {
+	cmd    *exec.Cmd
+	exited chan struct{}
+
+	err error // written before exited is closed
+}
+
+// Start starts cmd in a process group of its own, so that a Ctrl-C in the
+// terminal reaches only the parent, and arranges for the kernel to send onDeath
+// to it should this process end first. A Credential already in cmd.SysProcAttr
+// is kept. The caller must not call cmd.Wait.
+func Start(cmd *exec.Cmd, onDeath syscall.Signal) (*Process, error) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true
+	cmd.SysProcAttr.Pdeathsig = onDeath
+	cmd.WaitDelay = pipeGrace
+
+	p := &Process{cmd: cmd, exited: make(chan struct{})}
+	started := make(chan error, 1)
+	go p.live(started)
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	return p, nil
+}
+
+func (p *Process) live(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	if err := p.cmd.Start(); err != nil {
+		started <- err
+		return
+	}
+	started <- nil
+	p.err = p.cmd.Wait()
+	close(p.exited)
+}
+
+// PID is the child's process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Exited is closed once the child has ended and was reaped.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Err waits for the child's end and reports it as exec.Cmd.Wait would.
+func (p *Process) Err() error {
+	<-p.exited
+	return p.err
+}
+
+// ExitCode waits for the child's end; it is -1 when a signal ended the child.
+func (p *Process) ExitCode() int {
+	<-p.exited
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Signal sends sig to the child alone. A child that has ended is not an error.
+func (p *Process) Signal(sig syscall.Signal) {
+	// The only failure left after Start is "already finished".
+	_ = p.cmd.Process.Signal(sig)
+}
+
+// Stop asks the child to end with sig, kills it after grace, and returns when
+// it has been reaped. It reports whether the child ended without being killed.
+func (p *Process) Stop(sig syscall.Signal, grace time.Duration) bool {
+	p.Signal(sig)
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+		return true
+	case <-timer.C:
+	}
+	p.Signal(syscall.SIGKILL)
+	<-p.exited
+	return false
+}

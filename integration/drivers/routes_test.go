@@ -1,0 +1,58 @@
+package drivers
+
+import (
+	"os"
+	"testing"
+
+	"github.com/sluice-proxy/sluice/integration/harness"
+	"github.com/sluice-proxy/sluice/integration/pgtest"
+)
+
+func TestMain(m *testing.M) {
+	// UTC as on DSQL: the zone of a throw-away server is otherwise the machine's.
+	os.Exit(pgtest.Main(m, pgtest.TLS(), pgtest.MaxConnections(400), pgtest.Setting("timezone", "UTC")))
+}
+
+// route is a way to a database of its own.
+type route struct {
+	name string
+	dsn  string
+	// database is where it ends, for what a test does there directly.
+	database string
+	// lacks: the backend has DSQL's dialect.
+	lacks bool
+}
+
+// backends is fewer than the clients of most scenarios, and than the crowd by
+// far, so that sessions change backends all the time.
+const backends = 5
+
+// openRoutes starts everything that the routes need. The first is direct.
+func openRoutes(t *testing.T) []route {
+	t.Helper()
+	pg := pgtest.Shared(t)
+	// Waiting is what a crowd does; it shall not fail the tests of a slow machine.
+	env := harness.Env{
+		"DSQL_RESERVOIR_CHECKOUT_WAIT": "1m",
+		"DSQL_CONNECTION_RATE_LIMIT":   "1000", "DSQL_CONNECTION_BURST_LIMIT": "1000",
+		"DSQL_CANCEL_GRACE":         "200ms",
+		"DSQL_LISTEN_MAX_CLIENTS":   "500",
+		"DSQL_PREPARED_PER_BACKEND": "20", // so that they are forgotten, too
+	}
+	few := env.With(harness.Env{"DSQL_RESERVOIR_MAX_OPEN": itoa(backends)})
+	many := env.With(harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "100", "DSQL_PINS_MAX": "100",
+		"DSQL_RESERVOIR_TARGET_READY": "0", "DSQL_PAIRING": "session"})
+
+	direct, transaction, session := pg.NewDatabase(t), pg.NewDatabase(t), pg.NewDatabase(t)
+	throughTransaction := harness.StartSluice(t, harness.SluiceConfig{
+		Env: few.With(harness.PostgresEnv(pg)).With(harness.Env{"DSQL_BACKEND_DATABASE": transaction})})
+	throughSession := harness.StartSluice(t, harness.SluiceConfig{Env: many.With(harness.PostgresEnv(pg))})
+	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pg})
+	throughSim := harness.StartSluice(t, harness.SluiceConfig{Env: few.With(sim.Env())})
+	return []route{
+		{name: "direct", dsn: pg.DSN(direct), database: direct},
+		{name: "transaction", dsn: throughTransaction.DSN(transaction), database: transaction},
+		{name: "session", dsn: throughSession.DSN(session), database: session},
+		{name: "stand-in", dsn: throughSim.DSN("postgres"), database: "postgres", lacks: true},
+	}
+}

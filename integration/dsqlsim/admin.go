@@ -1,0 +1,98 @@
+package dsqlsim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// maxPlanBytes bounds the body of a POST to /faults.
+const maxPlanBytes = 1 << 20
+
+// Admin serves the stand-in's own HTTP interface:
+//
+//	GET    /livez                   200 while the server runs
+//	GET    /readyz                  200 while it serves and PostgreSQL answers
+//	GET    /metrics                 counts, in Prometheus' text form
+//	GET    /ledger?after=N          what happened after event N, oldest first
+//	GET    /faults                  the faults that have not happened yet
+//	POST   /faults                  adds a JSON list of faults (see Fault)
+//	DELETE /faults                  forgets them
+//	DELETE /sessions/{id}           cuts a connection, as a lost network would
+func (s *Server) Admin() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		if s.ctx.Err() != nil {
+			http.Error(w, "closed", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	mux.HandleFunc("GET /readyz", s.serveReady)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /ledger", s.serveLedger)
+	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Planned()) })
+	mux.HandleFunc("POST /faults", s.servePlan)
+	mux.HandleFunc("DELETE /faults", func(w http.ResponseWriter, _ *http.Request) {
+		s.ClearPlan()
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("DELETE /sessions/{id}", s.serveCut)
+	return mux
+}
+
+func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
+	if err := s.ready(r.Context()); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+func (s *Server) serveLedger(w http.ResponseWriter, r *http.Request) {
+	var after uint64
+	if given := r.FormValue("after"); given != "" {
+		var err error
+		if after, err = strconv.ParseUint(given, 10, 64); err != nil {
+			http.Error(w, "after: want the number of an event", http.StatusBadRequest)
+			return
+		}
+	}
+	writeJSON(w, s.Ledger(after))
+}
+
+func (s *Server) servePlan(w http.ResponseWriter, r *http.Request) {
+	var planned []Fault
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxPlanBytes))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&planned); err != nil {
+		http.Error(w, "want a JSON list of faults: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	switch err := s.Plan(planned...); {
+	case errors.Is(err, errTooManyFaults):
+		http.Error(w, err.Error(), http.StatusTooManyRequests)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	default:
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func (s *Server) serveCut(w http.ResponseWriter, r *http.Request) {
+	id, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
+	if err != nil || !s.CloseSession(id) {
+		http.Error(w, "no such session", http.StatusNotFound)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // the reader may be gone
+}

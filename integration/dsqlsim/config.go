@@ -1,0 +1,97 @@
+package dsqlsim
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"time"
+)
+
+// Quotas of a cluster (AWS documentation, "Cluster quotas and database limits", 2026).
+const (
+	DefaultRate           = 100              // new connections per second
+	DefaultBurst          = 1000             // size of their token bucket
+	DefaultMaxConnections = 10_000           // connections at a time
+	DefaultMaxAge         = 60 * time.Minute // life of a connection
+)
+
+// Defaults of the stand-in's own.
+const (
+	DefaultLockTimeout = time.Second
+	DefaultLedgerSize  = 20_000
+)
+
+// Config is everything that New needs. Nothing in it changes afterwards.
+type Config struct {
+	// Endpoint is the cluster's host name, <26 letters and digits>.dsql.<region>.on.aws:
+	// the name in SNI, certificate and token.
+	Endpoint string
+	// Upstream is the PostgreSQL behind it, as a connection string without TLS
+	// ("host=/tmp port=5433 user=postgres"). The database defaults to postgres.
+	Upstream string
+	// The key pair that tokens must be signed with.
+	AccessKeyID, SecretAccessKey string
+	// SessionToken, when set, must be in the token (X-Amz-Security-Token).
+	SessionToken string
+
+	Rate           float64
+	Burst          int
+	MaxConnections int
+	// MaxAge ends a connection at its first idle moment after that time, and in
+	// any case five minutes later, the longest that a transaction may live.
+	MaxAge time.Duration
+	// AgeFatal says FATAL before such an end; otherwise the client sees EOF.
+	AgeFatal bool
+
+	// HonourCancel lets cancel requests work. Real clusters ignore them.
+	HonourCancel bool
+	// AllowCopy lets COPY through, which a real cluster is not known to support.
+	AllowCopy bool
+	// LockTimeout is how long a statement may wait for another transaction.
+	LockTimeout time.Duration
+	// LedgerSize is how many events the ledger remembers.
+	LedgerSize int
+	// Logger gets a line per refused connection and lost upstream. Nil: none.
+	Logger *slog.Logger
+}
+
+// DefaultConfig has the quotas of a real cluster; the caller adds endpoint,
+// upstream and key pair.
+func DefaultConfig() Config {
+	return Config{
+		Rate:           DefaultRate,
+		Burst:          DefaultBurst,
+		MaxConnections: DefaultMaxConnections,
+		MaxAge:         DefaultMaxAge,
+		LockTimeout:    DefaultLockTimeout,
+		LedgerSize:     DefaultLedgerSize,
+	}
+}
+
+// endpointForm is the form of a public endpoint (AWS connector sources, 2026).
+var endpointForm = regexp.MustCompile(`^[a-z0-9]{26}\.dsql[^.]*\.([a-z0-9-]+)\.on\.aws$`)
+
+// Validate reports everything that is wrong with the configuration.
+func (c *Config) Validate() error {
+	var problems []error
+	wrong := func(ok bool, format string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
+	wrong(endpointForm.MatchString(c.Endpoint), "endpoint %q: want <26 letters or digits>.dsql.<region>.on.aws", c.Endpoint)
+	wrong(c.Upstream != "", "upstream: is missing")
+	wrong(c.AccessKeyID != "", "access key: is missing")
+	wrong(c.SecretAccessKey != "", "secret key: is missing")
+	wrong(c.Rate > 0, "rate %v: must be positive", c.Rate)
+	wrong(c.Burst > 0, "burst %d: must be positive", c.Burst)
+	wrong(c.MaxConnections > 0, "connections %d: must be positive", c.MaxConnections)
+	wrong(c.MaxAge > 0, "age %v: must be positive", c.MaxAge)
+	wrong(c.LockTimeout >= time.Millisecond, "lock timeout %v: must be a millisecond or more", c.LockTimeout)
+	wrong(c.LedgerSize > 0, "ledger size %d: must be positive", c.LedgerSize)
+	return errors.Join(problems...)
+}
+
+// region is the part of the endpoint that names it.
+func (c *Config) region() string { return endpointForm.FindStringSubmatch(c.Endpoint)[1] }

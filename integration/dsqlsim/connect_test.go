@@ -1,0 +1,222 @@
+package dsqlsim_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/sluice-proxy/sluice/integration/dsqlsim"
+)
+
+const denied = "unable to accept connection, access denied"
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	c.direct(t, "DO $$ BEGIN CREATE ROLE app LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
+	own := dsqlsim.DefaultConfig()
+	own.Endpoint, own.AccessKeyID, own.SecretAccessKey = endpoint, accessKey, secretKey
+	good := adminToken(t)
+	for _, test := range []struct {
+		name, role, token string
+		want              string // "" connects
+		hint              bool
+	}{
+		{name: "the SDK's for admin", role: "admin", token: good},
+		{name: "the SDK's for a role", role: "app", token: token(t, "app", endpoint, region, accessKey, secretKey, 15*time.Minute)},
+		{name: "with a slash", role: "admin", token: strings.Replace(good, "?", "/?", 1)},
+		{name: "our own", role: "admin", token: dsqlsim.Token(&own, "admin", time.Now(), 15*time.Minute)},
+		{name: "role's action for admin", role: "admin", token: token(t, "app", endpoint, region, accessKey, secretKey, 15*time.Minute), want: denied},
+		{name: "admin's action for a role", role: "app", token: good, want: denied},
+		{name: "foreign host", role: "admin", token: token(t, "admin", "x"+endpoint[1:], region, accessKey, secretKey, 15*time.Minute), want: denied},
+		{name: "foreign region", role: "admin", token: token(t, "admin", endpoint, "eu-west-1", accessKey, secretKey, 15*time.Minute), want: denied},
+		{name: "foreign key", role: "admin", token: token(t, "admin", endpoint, region, "other", secretKey, 15*time.Minute), want: denied},
+		{name: "wrong secret", role: "admin", token: token(t, "admin", endpoint, region, accessKey, "other", 15*time.Minute), want: denied},
+		{name: "more than a week", role: "admin", token: token(t, "admin", endpoint, region, accessKey, secretKey, 8*24*time.Hour), want: denied},
+		{name: "changed expiry", role: "admin", token: strings.Replace(good, "X-Amz-Expires=900", "X-Amz-Expires=9000", 1), want: denied},
+		{name: "out of date", role: "admin", token: dsqlsim.Token(&own, "admin", time.Now().Add(-time.Hour), 15*time.Minute), want: denied, hint: true},
+		{name: "from the future", role: "admin", token: dsqlsim.Token(&own, "admin", time.Now().Add(time.Hour), 15*time.Minute), want: denied},
+		{name: "a password", role: "admin", token: "secret", want: denied},
+		{name: "nothing", role: "admin", token: "", want: denied},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			config := c.config(t)
+			config.User, config.Password = test.role, test.token
+			conn, err := pgconn.ConnectConfig(deadline(t), config)
+			if test.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := conn.Exec(deadline(t), "SELECT current_user").ReadAll()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if user := string(got[0].Rows[0][0]); test.role != "admin" && user != test.role {
+					t.Errorf("the session is %s's", user)
+				}
+				_ = conn.Close(context.Background())
+				return
+			}
+			e := pgError(t, err)
+			if e.Code != "08006" || e.Message != test.want || e.Severity != "FATAL" {
+				t.Errorf("got %s %s %q", e.Severity, e.Code, e.Message)
+			}
+			if strings.HasPrefix(e.Hint, "Signature expired: ") != test.hint {
+				t.Errorf("hint %q", e.Hint)
+			}
+		})
+	}
+}
+
+func TestStartup(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	for _, test := range []struct {
+		name       string
+		parameters map[string]string
+		database   string
+		code, want string
+	}{
+		{name: "settable parameters", parameters: map[string]string{
+			"application_name": "x", "DateStyle": "ISO, DMY", "extra_float_digits": "2", "search_path": "public", "TimeZone": "Europe/Paris",
+			"client_encoding": "UTF8", "options": `-c enable_seqscan=off --intervalstyle=iso_8601`}},
+		{name: "another parameter", parameters: map[string]string{"default_transaction_read_only": "on"},
+			code: "0A000", want: `setting configuration parameter "default_transaction_read_only" not supported`},
+		{name: "in the options", parameters: map[string]string{"options": "-c statement_timeout=5s"},
+			code: "0A000", want: `setting configuration parameter "statement_timeout" not supported`},
+		{name: "an option without -c", parameters: map[string]string{"options": "-cwork_mem=4MB"},
+			code: "0A000", want: `setting configuration parameter "work_mem" not supported`},
+		{name: "replication", parameters: map[string]string{"replication": "database"},
+			code: "0A000", want: `setting configuration parameter "replication" not supported`},
+		{name: "another database", database: "temporal", code: "3D000", want: `database "temporal" does not exist`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			config := c.config(t)
+			for name, value := range test.parameters {
+				config.RuntimeParams[name] = value
+			}
+			if test.database != "" {
+				config.Database = test.database
+			}
+			conn, err := pgconn.ConnectConfig(deadline(t), config)
+			if test.want != "" {
+				if e := pgError(t, err); e.Code != test.code || e.Message != test.want || e.Severity != "FATAL" {
+					t.Errorf("got %s %s %q", e.Severity, e.Code, e.Message)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close(context.Background())
+			got, err := conn.Exec(deadline(t), "SHOW intervalstyle; SHOW enable_seqscan; SHOW timezone").ReadAll()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range []string{"iso_8601", "off", "Europe/Paris"} {
+				if value := string(got[i].Rows[0][0]); value != want {
+					t.Errorf("got %q, want %q", value, want)
+				}
+			}
+		})
+	}
+}
+
+func TestReportsItselfAsDSQL(t *testing.T) {
+	t.Parallel()
+	conn := start(t, nil).connect(t)
+	for name, want := range map[string]string{
+		"server_version": "16.15", "TimeZone": "UTC", "client_encoding": "UTF8",
+		"standard_conforming_strings": "on", "is_superuser": "off", "session_authorization": "admin",
+	} {
+		if got := conn.ParameterStatus(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	for sql, want := range map[string][2]string{
+		"SHOW server_version":        {"16.15", "SHOW"},
+		"SHOW server_version_num":    {"160015", "SHOW"},
+		"SELECT version()":           {"PostgreSQL 16", "SELECT 1"},
+		"SHOW transaction_isolation": {"repeatable read", "SHOW"},
+		"SHOW timezone":              {"UTC", "SHOW"},
+	} {
+		simple, err := conn.Exec(deadline(t), sql).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		extended := conn.ExecParams(deadline(t), sql, nil, nil, nil, nil).Read()
+		if extended.Err != nil {
+			t.Fatal(extended.Err)
+		}
+		for protocol, got := range map[string]*pgconn.Result{"simple": simple[0], "extended": extended} {
+			if value, tag := string(got.Rows[0][0]), got.CommandTag.String(); value != want[0] || tag != want[1] {
+				t.Errorf("%s, %s: %q, tag %q", sql, protocol, value, tag)
+			}
+		}
+	}
+}
+
+func TestQuotas(t *testing.T) {
+	t.Parallel()
+	t.Run("rate", func(t *testing.T) {
+		t.Parallel()
+		c := start(t, func(config *dsqlsim.Config) { config.Rate, config.Burst = 0.001, 3 })
+		for range 3 {
+			c.connect(t)
+		}
+		_, err := pgconn.ConnectConfig(deadline(t), c.config(t))
+		if e := pgError(t, err); e.Code != "53400" || e.Message != "Unable to accept connection, rate exceeded." {
+			t.Errorf("got %s %q", e.Code, e.Message)
+		}
+	})
+	t.Run("number", func(t *testing.T) {
+		t.Parallel()
+		c := start(t, func(config *dsqlsim.Config) { config.MaxConnections = 2 })
+		c.connect(t)
+		second := c.connect(t)
+		_, err := pgconn.ConnectConfig(deadline(t), c.config(t))
+		if e := pgError(t, err); e.Code != "53300" || e.Message != "Unable to accept connection, too many open connections." {
+			t.Errorf("got %s %q", e.Code, e.Message)
+		}
+		_ = second.Close(context.Background())
+		eventually(t, "the place to be free", func() bool { return c.Connections() == 1 })
+		c.connect(t)
+	})
+}
+
+func TestAge(t *testing.T) {
+	t.Parallel()
+	for name, fatal := range map[string]bool{"eof": false, "fatal": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, func(config *dsqlsim.Config) { config.MaxAge, config.AgeFatal = 3*time.Second, fatal })
+			w := c.raw(t)
+			w.ask(1, &pgproto3.Query{String: "BEGIN"})
+			time.Sleep(3 * time.Second) // and what connecting took
+			// A transaction goes on to its end.
+			got := w.ask(1, &pgproto3.Query{String: "COMMIT"})
+			if strings.Join(got, " ") != "COMMIT Z I" {
+				t.Errorf("got %q", got)
+			}
+			m, err := w.Receive()
+			if !fatal {
+				if err == nil {
+					t.Fatalf("got %T, want EOF", m)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e, ok := m.(*pgproto3.ErrorResponse); !ok || e.Severity != "FATAL" {
+				t.Errorf("got %+v", m)
+			}
+		})
+	}
+}

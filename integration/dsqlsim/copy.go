@@ -1,0 +1,103 @@
+package dsqlsim
+
+// copyIn is CopyInResponse: PostgreSQL now reads the client's data until
+// CopyDone or CopyFail, or fails before. A helper passes the data on while the
+// session reads the outcome; it ends with the copy.
+func (s *session) copyIn(total int) error {
+	if err := s.relay(total); err != nil {
+		return err
+	}
+	if err := s.out.Flush(); err != nil {
+		return err
+	}
+	// A Sync or Flush that the client sent behind the COPY is part of the copy to
+	// PostgreSQL, which ignores it.
+	if d := s.owed.first(); d != nil && d.kind == 'E' {
+		s.owed.dropSync()
+	}
+	over := make(chan struct{})
+	ended := make(chan error, 1)
+	go func() { ended <- s.feed(over) }()
+	err := s.copyOutcome(over)
+	if feedErr := <-ended; err == nil {
+		err = feedErr
+	}
+	return err
+}
+
+// copyOutcome reads until PostgreSQL has answered the COPY. It ends the feed
+// before the client can know: what the client sends thereafter is not data.
+func (s *session) copyOutcome(over chan<- struct{}) error {
+	defer close(over)
+	for {
+		header, err := s.up.Peek(frameHeader)
+		if err != nil {
+			return upstreamError(err)
+		}
+		if header[0] == 'C' || header[0] == 'E' {
+			return nil // for the session's usual course
+		}
+		if err := s.reply(); err != nil {
+			return err
+		}
+	}
+}
+
+// feed passes frames on until the data ends or the copy is over. Sync and Flush
+// mean nothing in between.
+func (s *session) feed(over <-chan struct{}) error {
+	for {
+		select {
+		case <-over:
+			return nil
+		default:
+		}
+		f, err := s.peek()
+		if err != nil {
+			s.cut() // PostgreSQL waits for data that will not come
+			return err
+		}
+		switch {
+		case f == nil:
+			if err := s.idleFeed(over); err != nil {
+				return err
+			}
+			continue
+		case f.kind == 'H' || f.kind == 'S':
+			s.at++
+			continue
+		case !isCopyData(f.kind):
+			// The client broke off: it is served as soon as the copy has failed.
+			f = &frame{'f', []byte("unexpected message during COPY from stdin\x00")}
+		default:
+			s.at++
+		}
+		if err := writeFrame(s.send, f.kind, f.body); err != nil {
+			return upstreamError(err)
+		}
+		if f.kind == 'd' {
+			continue
+		}
+		// In the extended protocol nobody has asked for the outcome yet.
+		if err := writeFrame(s.send, 'H', nil); err != nil {
+			return upstreamError(err)
+		}
+		return s.flush()
+	}
+}
+
+// idleFeed waits for more of the client's data.
+func (s *session) idleFeed(over <-chan struct{}) error {
+	if err := s.flush(); err != nil {
+		return err
+	}
+	select {
+	case <-s.in.arrived:
+	case <-over:
+	case <-s.done:
+		return errClosing
+	}
+	return nil
+}
+
+func isCopyData(kind byte) bool { return kind == 'd' || kind == 'c' || kind == 'f' }

@@ -1,0 +1,164 @@
+package dialect
+
+import (
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+)
+
+// SQLSTATEs of refusals.
+const (
+	notSupported = "0A000" // feature_not_supported
+	undefined    = "42704" // undefined_object
+)
+
+// question is one statement put to the rules.
+type question struct {
+	node  *pg.Node
+	text  string // the statement's own text
+	async bool   // ASYNC stood in it
+	clues clue   // of the whole text
+}
+
+// rule answers for one kind of node; nil means that it has no objection.
+type rule struct {
+	evidence string
+	check    func(*question) *Refusal
+}
+
+// refusal puts the statement to the rules of its node, then to those that hold
+// for every statement.
+func (q *question) refusal() *Refusal {
+	if e := q.node.GetExplainStmt(); e != nil {
+		// Presumed: what cannot run cannot be explained.
+		inner := *q
+		inner.node = e.Query
+		return inner.refusal()
+	}
+	name := nodeName(q.node)
+	for _, r := range rules[name] {
+		if refused := r.check(q); refused != nil {
+			return refused
+		}
+	}
+	if _, ok := supported[name]; !ok {
+		return refuse("unsupported statement: " + strings.TrimSuffix(name, "Stmt"))
+	}
+	for _, r := range everywhere {
+		if refused := r.check(q); refused != nil {
+			return refused
+		}
+	}
+	return nil
+}
+
+func refuse(message string) *Refusal { return &Refusal{notSupported, message} }
+
+// always makes the rule of a node that is refused whatever it says.
+func always(evidence, message string) []rule {
+	refused := refuse(message)
+	return []rule{{evidence, func(*question) *Refusal { return refused }}}
+}
+
+// supported are the nodes that DSQL runs, unless a rule objects, and what they
+// are to a transaction. Evidence: the probe groups supported, queries, index,
+// alters and environment (recorded); roles, grants and schemas (documented,
+// "Supported SQL"). PREPARE, EXECUTE, DEALLOCATE and RESET ALL are presumed,
+// because drivers that are documented to work send them.
+var supported = map[string]Kind{
+	"SelectStmt": Other, "ExplainStmt": Other, "VariableSetStmt": Other, "VariableShowStmt": Other,
+	"PrepareStmt": Other, "ExecuteStmt": Other, "DeallocateStmt": Other, "CallStmt": Other,
+	"ConstraintsSetStmt": Other, "VacuumStmt": Other, "TransactionStmt": Other,
+
+	"InsertStmt": DML, "UpdateStmt": DML, "DeleteStmt": DML,
+
+	"CreateStmt": DDL, "AlterTableStmt": DDL, "RenameStmt": DDL, "DropStmt": DDL, "IndexStmt": DDL,
+	"ViewStmt": DDL, "CreateSeqStmt": DDL, "AlterSeqStmt": DDL, "CreateSchemaStmt": DDL,
+	"CreateFunctionStmt": DDL, "AlterFunctionStmt": DDL, "CreateDomainStmt": DDL, "AlterDomainStmt": DDL,
+	"CreateRoleStmt": DDL, "AlterRoleStmt": DDL, "AlterRoleSetStmt": DDL, "DropRoleStmt": DDL,
+	"GrantStmt": DDL, "GrantRoleStmt": DDL, "AlterDefaultPrivilegesStmt": DDL,
+	"AlterOwnerStmt": DDL, "AlterObjectSchemaStmt": DDL, "CommentStmt": DDL,
+}
+
+// rules by the name of the parse node. A node that is neither here nor in
+// supported meets the general pattern; "recorded" for Truncate,
+// CreateExtension, CreateTableSpace, CreateForeignTable, Notify, Unlisten,
+// Listen, AlterSystem, CreateTableAs, CreatePolicy, Createdb; documented for
+// DeclareCursor and Lock; presumed for the rest (Copy, Do, Discard, Fetch, ...).
+var rules = map[string][]rule{
+	"TransactionStmt": {
+		{"recorded: savepoint, rollback_to_savepoint; the others presumed", savepoints},
+		{"recorded: begin_serializable", isolation},
+		{"documented: only AND NO CHAIN; text presumed", chain},
+	},
+	"VariableSetStmt": {
+		{"recorded: set_transaction, set_default_isolation; list documented", settings},
+	},
+	"VariableShowStmt": {
+		{"recorded: env_lc_collate", unknownSetting},
+	},
+	"SelectStmt": {
+		{"presumed: as CREATE TABLE AS, which it is", selectInto},
+	},
+	"VacuumStmt": {
+		{"recorded: vacuum (and q_analyze, which runs)", vacuum},
+	},
+	"CreateStmt": {
+		{"recorded: the kinds of table", tableKind},
+		{"recorded: serial_column, type_unsupported_*, identity_*", tableColumns},
+		{"measured: jsonb in a key; bytea documented in migration notes", keyTypes},
+	},
+	"AlterTableStmt": {
+		{"recorded: group alters; the wording of unlisted sub-commands presumed", alterTable},
+	},
+	"IndexStmt": {
+		{"recorded: create_index_sync; the clauses measured 2026-08", indexForm},
+	},
+	"CreateSeqStmt": {
+		{"recorded: create_sequence without CACHE", sequence},
+	},
+	"ViewStmt": {
+		{"presumed, by CREATE TABLE", temporaryView},
+	},
+	"CreateFunctionStmt": {
+		{"recorded: create_function_plpgsql; measured: PROCEDURE", function},
+	},
+	"GrantStmt": {
+		{"measured: grant_usage_public", systemGrant},
+	},
+	"DropStmt": {
+		{"recorded: enum_drop_if_exists", dropType},
+	},
+	"RenameStmt": {
+		{"recorded: enum_alter_rename", renameType},
+	},
+
+	"MergeStmt":          always("recorded: q_merge", "unsupported statement type: MERGE"),
+	"CreateTrigStmt":     always("recorded: create_trigger", "CREATE TRIGGER not supported"),
+	"CreateEnumStmt":     always("recorded: enum_create_type", "CREATE TYPE not supported"),
+	"AlterEnumStmt":      always("measured", "ALTER TYPE not supported"),
+	"AlterTypeStmt":      always("measured", "ALTER TYPE not supported"),
+	"RefreshMatViewStmt": always("presumed, by CREATE MATERIALIZED VIEW", "unsupported statement: RefreshMatView"),
+}
+
+// everywhere holds for every statement, at any depth.
+var everywhere = []rule{
+	{"recorded: occ_for_share, occ_for_no_key_update", lockingClauses},
+	{"documented: refused even for listed parameters; text measured", setConfigCalls},
+}
+
+// kindOf tells what a statement is to a transaction.
+func kindOf(node *pg.Node) Kind {
+	if node.GetCopyStmt() != nil {
+		return Copy
+	}
+	switch node.GetTransactionStmt().GetKind() {
+	case pg.TransactionStmtKind_TRANS_STMT_BEGIN, pg.TransactionStmtKind_TRANS_STMT_START:
+		return Begin
+	case pg.TransactionStmtKind_TRANS_STMT_COMMIT:
+		return Commit
+	case pg.TransactionStmtKind_TRANS_STMT_ROLLBACK:
+		return Rollback
+	}
+	return supported[nodeName(node)]
+}

@@ -1,0 +1,85 @@
+package dialect
+
+import (
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+)
+
+func savepoints(q *question) *Refusal {
+	var name string
+	switch q.node.GetTransactionStmt().Kind {
+	case pg.TransactionStmtKind_TRANS_STMT_SAVEPOINT:
+		name = "SAVEPOINT"
+	case pg.TransactionStmtKind_TRANS_STMT_RELEASE:
+		name = "RELEASE"
+	case pg.TransactionStmtKind_TRANS_STMT_ROLLBACK_TO:
+		name = "ROLLBACK TO"
+	case pg.TransactionStmtKind_TRANS_STMT_PREPARE:
+		name = "PREPARE TRANSACTION"
+	case pg.TransactionStmtKind_TRANS_STMT_COMMIT_PREPARED:
+		name = "COMMIT PREPARED"
+	case pg.TransactionStmtKind_TRANS_STMT_ROLLBACK_PREPARED:
+		name = "ROLLBACK PREPARED"
+	default:
+		return nil
+	}
+	return refuse("unsupported transaction statement: " + name)
+}
+
+func isolation(q *question) *Refusal {
+	for _, option := range q.node.GetTransactionStmt().Options {
+		e := option.GetDefElem()
+		if e.GetDefname() != "transaction_isolation" {
+			continue
+		}
+		if level := e.Arg.GetAConst().GetSval().GetSval(); level != "repeatable read" {
+			return refuse("Unsupported isolation level: " + strings.ToUpper(level))
+		}
+	}
+	return nil
+}
+
+func chain(q *question) *Refusal {
+	if t := q.node.GetTransactionStmt(); t.Chain {
+		return refuse("unsupported transaction statement: AND CHAIN")
+	}
+	return nil
+}
+
+// settable are the session parameters that DSQL lets a client set (documented,
+// "Supported session parameters", 2026). role is settable by SET LOCAL only.
+var settable = map[string]bool{
+	"application_name": true, "client_encoding": true, "datestyle": true, "extra_float_digits": true,
+	"intervalstyle": true, "timezone": true, "search_path": true,
+	"enable_bitmapscan": true, "enable_hashjoin": true, "enable_indexonlyscan": true, "enable_indexscan": true,
+	"enable_material": true, "enable_mergejoin": true, "enable_nestloop": true, "enable_seqscan": true,
+	"dsql.enable_batched_nestloop": true, syncIndexSetting: true,
+}
+
+// Settable tells whether a client may set a session parameter, by SET or when
+// it connects. Case does not matter.
+func Settable(name string) bool { return settable[strings.ToLower(name)] }
+
+// NotSettable is the refusal of any other parameter.
+func NotSettable(name string) *Refusal {
+	return refuse(`setting configuration parameter "` + name + `" not supported`)
+}
+
+func settings(q *question) *Refusal {
+	set := q.node.GetVariableSetStmt()
+	local := set.Name == "role" && set.IsLocal
+	if set.Kind == pg.VariableSetKind_VAR_RESET_ALL || local || Settable(set.Name) {
+		return nil
+	}
+	return NotSettable(set.Name)
+}
+
+// unknownSetting refuses the parameters that PostgreSQL 16 no longer has.
+func unknownSetting(q *question) *Refusal {
+	switch name := q.node.GetVariableShowStmt().Name; name {
+	case "lc_collate", "lc_ctype":
+		return &Refusal{undefined, `unrecognized configuration parameter "` + name + `"`}
+	}
+	return nil
+}

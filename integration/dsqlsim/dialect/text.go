@@ -1,0 +1,194 @@
+package dialect
+
+import (
+	"fmt"
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+)
+
+// Kind says what a statement is to a transaction.
+type Kind uint8
+
+const (
+	Other Kind = iota // reads, settings, everything that the other kinds are not
+	DML               // INSERT, UPDATE, DELETE
+	DDL               // changes the catalog; GRANT and REVOKE included
+	Begin
+	Commit
+	Rollback
+	Copy
+)
+
+// Refusal is what DSQL answers instead of running a statement.
+type Refusal struct {
+	Code    string // SQLSTATE
+	Message string
+}
+
+// Statement is one statement of a text.
+type Statement struct {
+	Kind Kind
+	// Verb is the first word in upper case ("SELECT"), empty when unknown.
+	Verb string
+	// SQL is what PostgreSQL shall run: the statement's own text, with DSQL's
+	// spellings replaced.
+	SQL string
+	// Refusal is nil for a statement that DSQL runs.
+	Refusal *Refusal
+	// Job: DSQL does the work in the background and answers one row, its job_id.
+	Job bool
+	// Tag replaces the command tag that PostgreSQL gives to SQL.
+	Tag string
+}
+
+// Text is what is known about one text. Texts are immutable and shared.
+type Text struct {
+	// SQL is the text for PostgreSQL, to be sent when no statement is refused.
+	SQL string
+	// Statements in order; empty for an empty text, and for one that is Unread.
+	Statements []Statement
+	// Unread: over the guard, or not PostgreSQL's grammar. PostgreSQL judges it.
+	Unread bool
+}
+
+// Dialect reads texts. It is safe for concurrent use.
+type Dialect struct {
+	allowCopy bool
+	seen      *cache
+}
+
+// New returns a Dialect. allowCopy lets COPY through, which nobody has seen a
+// real cluster do.
+func New(allowCopy bool) *Dialect {
+	return &Dialect{allowCopy: allowCopy, seen: newCache()}
+}
+
+// Read tells what is known about a text. It does not parse what needs no parse:
+// a single plain SELECT, INSERT, UPDATE or DELETE, a lone BEGIN or COMMIT. A
+// text over 2 MiB or of a depth that may crash the parser is Unread.
+func (d *Dialect) Read(sql string) *Text {
+	o := draw(sql)
+	if o.deep {
+		return &Text{SQL: sql, Unread: true}
+	}
+	if o.tokens == 0 {
+		return &Text{SQL: sql}
+	}
+	if kind, ok := o.plain(sql); ok {
+		return &Text{SQL: sql, Statements: []Statement{{Kind: kind, Verb: o.verb(sql), SQL: sql}}}
+	}
+	if t := d.seen.find(sql); t != nil {
+		return t
+	}
+	t := d.parse(sql, &o)
+	d.seen.keep(sql, t)
+	return t
+}
+
+// plain reports the kind of a text that no rule can concern.
+func (o *outline) plain(sql string) (Kind, bool) {
+	if o.statements != 1 || o.first.kind != word {
+		return Other, false
+	}
+	alone := o.tokens == 1
+	switch lookup(sql[o.first.start:o.first.end]) {
+	case selectWord, values, table:
+		return Other, o.clues&(sawFor|sawInto|sawSetConfig|sawVersion|sawOther) == 0
+	case insert, update, delete_:
+		return DML, o.clues&(sawFor|sawSetConfig|sawVersion|sawOther) == 0
+	case begin:
+		return Begin, alone
+	case commit:
+		return Commit, alone
+	case rollback:
+		return Rollback, alone
+	}
+	return Other, false
+}
+
+// verb is the first word in upper case, without allocating for the usual ones.
+func (o *outline) verb(sql string) string {
+	if o.first.kind != word {
+		return ""
+	}
+	return upper(sql[o.first.start:o.first.end])
+}
+
+func upper(s string) string {
+	for _, usual := range []string{"SELECT", "UPDATE", "INSERT", "DELETE", "BEGIN", "COMMIT", "END", "ROLLBACK"} {
+		if strings.EqualFold(s, usual) {
+			return usual
+		}
+	}
+	return strings.ToUpper(s)
+}
+
+func (d *Dialect) parse(sql string, o *outline) *Text {
+	sql = blank(sql, o.async)
+	tree, err := pg.Parse(sql)
+	if err != nil {
+		return &Text{SQL: sql, Unread: true}
+	}
+	t := &Text{SQL: sql, Statements: make([]Statement, 0, len(tree.Stmts))}
+	edited := false
+	for _, raw := range tree.Stmts {
+		start, end := int(raw.StmtLocation), len(sql)
+		if raw.StmtLen > 0 {
+			end = start + int(raw.StmtLen)
+		}
+		s := d.statement(raw.Stmt, sql[start:end], start, o)
+		edited = edited || s.SQL != sql[start:end]
+		t.Statements = append(t.Statements, s)
+	}
+	if edited {
+		t.SQL = join(t.Statements)
+	}
+	return t
+}
+
+// statement judges one statement. text is sql[offset:offset+len(text)]; the
+// locations in the parse tree count from the start of sql.
+func (d *Dialect) statement(node *pg.Node, text string, offset int, o *outline) Statement {
+	lex := lexer{sql: text}
+	first := lex.next()
+	s := Statement{Kind: kindOf(node), Verb: upper(text[first.start:first.end]), SQL: text}
+	for _, at := range o.async {
+		s.Job = s.Job || at >= offset && at < offset+len(text)
+	}
+	if s.Kind == Copy && d.allowCopy {
+		return s
+	}
+	q := question{node: node, text: text, async: s.Job, clues: o.clues}
+	if s.Refusal = q.refusal(); s.Refusal == nil {
+		s.SQL, s.Tag = respell(&q, offset)
+	}
+	return s
+}
+
+// Before joins the statements in front of statement i.
+func (t *Text) Before(i int) string { return join(t.Statements[:i]) }
+
+func join(statements []Statement) string {
+	var b strings.Builder
+	for _, s := range statements {
+		b.WriteString(s.SQL)
+		// A newline first: the statement may end in a comment.
+		b.WriteString("\n;")
+	}
+	return b.String()
+}
+
+// blank replaces the five letters of each ASYNC by spaces, so that every
+// position in the text stays what it was.
+func blank(sql string, at []int) string {
+	for _, i := range at {
+		sql = sql[:i] + "     " + sql[i+len("async"):]
+	}
+	return sql
+}
+
+// nodeName is the parse node's type: "SelectStmt".
+func nodeName(node *pg.Node) string {
+	return strings.TrimPrefix(fmt.Sprintf("%T", node.GetNode()), "*pg_query.Node_")
+}

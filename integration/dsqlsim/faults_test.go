@@ -1,0 +1,337 @@
+package dsqlsim_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/sluice-proxy/sluice/integration/dsqlsim"
+)
+
+func (c *cluster) plan(t *testing.T, planned ...dsqlsim.Fault) {
+	t.Helper()
+	if err := c.Plan(planned...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// outcomes are those of a session's statements, from its ledger.
+func (c *cluster) outcomes(pid uint32) []string {
+	var found []string
+	for _, e := range c.Ledger(0) {
+		if e.Kind == "statement" && e.PID == pid {
+			found = append(found, e.Verb+" "+e.Outcome)
+		}
+	}
+	return found
+}
+
+func TestPlannedRefusals(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	for name, want := range map[string][2]string{
+		"rate":        {"53400", "Unable to accept connection, rate exceeded."},
+		"connections": {"53300", "Unable to accept connection, too many open connections."},
+		"denied":      {"08006", denied},
+		"waking-up":   {"08006", "unable to accept connection, waking up cluster, please retry later"},
+	} {
+		c.plan(t, dsqlsim.Fault{At: dsqlsim.AtConnect, Action: dsqlsim.Fail, Error: name, Count: 2})
+		for range 2 {
+			_, err := pgconn.ConnectConfig(deadline(t), c.config(t))
+			if e := pgError(t, err); e.Code != want[0] || e.Message != want[1] || e.Severity != "FATAL" {
+				t.Errorf("%s: got %s %s %q", name, e.Severity, e.Code, e.Message)
+			}
+		}
+		c.connect(t)
+	}
+	c.plan(t, dsqlsim.Fault{At: dsqlsim.AtConnect, Action: dsqlsim.Cut})
+	_, err := pgconn.ConnectConfig(deadline(t), c.config(t))
+	if _, told := errors.AsType[*pgconn.PgError](err); err == nil || told {
+		t.Errorf("got %v, want a closed connection", err)
+	}
+}
+
+// transaction sends BEGIN, INSERT, COMMIT in one of three ways and returns the
+// answers; cut connections end them with EOF.
+var transactions = map[string][]pgproto3.FrontendMessage{
+	"simple": {&pgproto3.Query{String: "BEGIN"}, &pgproto3.Query{String: "INSERT INTO t VALUES (1)"}, &pgproto3.Query{String: "COMMIT"}},
+	"string": {&pgproto3.Query{String: "BEGIN; INSERT INTO t VALUES (1); COMMIT"}},
+	"group":  group("BEGIN", "INSERT INTO t VALUES (1)", "COMMIT"),
+}
+
+func (w *wire) until(messages ...pgproto3.FrontendMessage) []string {
+	w.t.Helper()
+	for _, m := range messages {
+		w.Send(m)
+	}
+	w.Send(&pgproto3.Query{String: "-- last"})
+	if err := w.Flush(); err != nil {
+		w.t.Fatal(err)
+	}
+	var answers []string
+	for {
+		m, err := w.Receive()
+		if err != nil {
+			return append(answers, "EOF")
+		}
+		if _, last := m.(*pgproto3.EmptyQueryResponse); last {
+			return answers
+		}
+		switch short := brief(m); short {
+		case "1", "2": // so that all three read alike
+		default:
+			answers = append(answers, short)
+		}
+	}
+}
+
+func TestFaultsAroundCommit(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		fault dsqlsim.Fault
+		// what the client sees last, and whether the row is there
+		simple, other string
+		committed     bool
+	}{
+		{"conflict", dsqlsim.Fault{At: dsqlsim.AtCommit, Action: dsqlsim.Fail, Error: "conflict"},
+			"BEGIN,Z T,INSERT 0 1,Z T,E 40001,Z I", "BEGIN,INSERT 0 1,E 40001,Z I", false},
+		{"schema conflict", dsqlsim.Fault{At: dsqlsim.AtCommit, Action: dsqlsim.Fail, Error: "schema"},
+			"BEGIN,Z T,INSERT 0 1,Z T,E 40001,Z I", "BEGIN,INSERT 0 1,E 40001,Z I", false},
+		{"cut before", dsqlsim.Fault{At: dsqlsim.AtCommit, Action: dsqlsim.Cut},
+			"BEGIN,Z T,INSERT 0 1,Z T,EOF", "EOF", false},
+		{"cut after", dsqlsim.Fault{At: dsqlsim.Committed, Action: dsqlsim.Cut},
+			"BEGIN,Z T,INSERT 0 1,Z T,EOF", "EOF", true},
+		{"stall", dsqlsim.Fault{At: dsqlsim.AtCommit, Action: dsqlsim.Stall, Seconds: 0.2},
+			"BEGIN,Z T,INSERT 0 1,Z T,COMMIT,Z I", "BEGIN,INSERT 0 1,COMMIT,Z I", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, nil)
+			c.direct(t, "CREATE TABLE t (id int)")
+			for way, messages := range transactions {
+				c.direct(t, "DELETE FROM t")
+				w := c.raw(t)
+				c.plan(t, test.fault)
+				want := test.other
+				if way == "simple" {
+					want = test.simple
+				}
+				began := time.Now()
+				if got := strings.Join(w.until(messages...), ","); got != want {
+					t.Errorf("%s:\n got %s\nwant %s", way, got, want)
+				}
+				if took := time.Since(began); test.fault.Action == dsqlsim.Stall && took < 200*time.Millisecond {
+					t.Errorf("%s: took %v only", way, took)
+				}
+				if got := c.direct(t, "SELECT count(*) FROM t") == "1"; got != test.committed {
+					t.Errorf("%s: committed: %v", way, got)
+				}
+				if left := c.Planned(); len(left) != 0 {
+					t.Errorf("%s: still planned: %+v", way, left)
+				}
+			}
+		})
+	}
+}
+
+func TestFaultsAtStatements(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	c.direct(t, "CREATE TABLE t (id int)")
+	conn := c.connect(t)
+	run := func(sql string) error { return conn.Exec(deadline(t), sql).Close() }
+
+	c.plan(t, dsqlsim.Fault{At: dsqlsim.AtStatement, Action: dsqlsim.Fail, Error: "schema", Skip: 1})
+	if err := run("SELECT 1"); err != nil {
+		t.Error(err)
+	}
+	if e := pgError(t, run("INSERT INTO t VALUES (1)")); e.Code != "40001" || e.Message != "schema has been updated by another transaction (OC001)" {
+		t.Errorf("got %s %q", e.Code, e.Message)
+	}
+	if err := run("INSERT INTO t VALUES (2)"); err != nil {
+		t.Error(err)
+	}
+	c.plan(t, dsqlsim.Fault{At: dsqlsim.AtStatement, Action: dsqlsim.Fail, Error: "conflict"})
+	e := pgError(t, conn.ExecParams(deadline(t), "INSERT INTO t VALUES (3)", nil, nil, nil, nil).Read().Err)
+	if e.Code != "40001" || e.Message != "change conflicts with another transaction (OC000)" {
+		t.Errorf("got %s %q", e.Code, e.Message)
+	}
+	// Another session's fault is not ours.
+	c.plan(t, dsqlsim.Fault{At: dsqlsim.AtStatement, Action: dsqlsim.Cut, Session: 1000})
+	if err := run("INSERT INTO t VALUES (4)"); err != nil {
+		t.Error(err)
+	}
+	c.ClearPlan()
+	// The row is there, the client does not know.
+	c.plan(t, dsqlsim.Fault{At: dsqlsim.Answered, Action: dsqlsim.Cut})
+	if conn.ExecParams(deadline(t), "INSERT INTO t VALUES (5)", nil, nil, nil, nil).Read().Err == nil {
+		t.Error("the answer arrived")
+	}
+	if got := c.direct(t, "SELECT string_agg(id::text, ' ' ORDER BY id) FROM t"); got != "2 4 5" {
+		t.Errorf("rows %s", got)
+	}
+	want := []string{"SELECT SELECT 1", "INSERT 40001", "INSERT INSERT 0 1", "INSERT 40001", "INSERT INSERT 0 1", "INSERT INSERT 0 1"}
+	if got := c.outcomes(conn.PID()); strings.Join(got, ",") != strings.Join(want, ",") {
+		t.Errorf("ledger\n got %q\nwant %q", got, want)
+	}
+}
+
+func TestNonsenseIsNotPlanned(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	for _, f := range []dsqlsim.Fault{
+		{},
+		{At: "somewhere", Action: dsqlsim.Cut},
+		{At: dsqlsim.AtCommit, Action: "explode"},
+		{At: dsqlsim.AtConnect, Action: dsqlsim.Fail, Error: "conflict"},
+		{At: dsqlsim.AtStatement, Action: dsqlsim.Fail, Error: "rate"},
+		{At: dsqlsim.Committed, Action: dsqlsim.Fail, Error: "conflict"},
+		{At: dsqlsim.AtStatement, Action: dsqlsim.Stall},
+		{At: dsqlsim.AtStatement, Action: dsqlsim.Cut, Skip: -1},
+	} {
+		if err := c.Plan(dsqlsim.Fault{At: dsqlsim.AtCommit, Action: dsqlsim.Cut}, f); err == nil {
+			t.Errorf("%+v was planned", f)
+		}
+	}
+	if left := c.Planned(); len(left) != 0 {
+		t.Errorf("planned in part: %+v", left)
+	}
+}
+
+func TestCutSession(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	w := c.raw(t)
+	w.ask(1, &pgproto3.Query{String: "BEGIN"})
+	var id uint64
+	for _, e := range c.Ledger(0) {
+		if e.Kind == "connect" {
+			id = e.Session
+		}
+	}
+	if !c.CloseSession(id) || c.CloseSession(id+1) {
+		t.Error("CloseSession found the wrong sessions")
+	}
+	if m, err := w.Receive(); err == nil {
+		t.Errorf("got %T", m)
+	}
+}
+
+func TestLedgerIsBounded(t *testing.T) {
+	t.Parallel()
+	c := start(t, func(config *dsqlsim.Config) { config.LedgerSize = 10 })
+	w := c.raw(t)
+	for range 25 {
+		w.ask(1, &pgproto3.Query{String: "SELECT '" + strings.Repeat("x", 1000) + "'"})
+	}
+	events := c.Ledger(0)
+	if len(events) != 10 {
+		t.Fatalf("%d events", len(events))
+	}
+	for i, e := range events {
+		if i > 0 && e.Seq != events[i-1].Seq+1 {
+			t.Errorf("event %d follows %d", e.Seq, events[i-1].Seq)
+		}
+		if len(e.SQL) != 200 {
+			t.Errorf("%d bytes of SQL", len(e.SQL))
+		}
+	}
+	last := events[9].Seq
+	if again := c.Ledger(last - 3); len(again) != 3 || again[0].Seq != last-2 {
+		t.Errorf("after %d: %+v", last-3, again)
+	}
+	if none := c.Ledger(last + 100); len(none) != 0 {
+		t.Errorf("%d events from the future", len(none))
+	}
+}
+
+func TestAdmin(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	admin := httptest.NewServer(c.Admin())
+	defer admin.Close()
+	call := func(method, path, body string) (int, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(deadline(t), method, admin.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		b, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, string(b)
+	}
+	conn := c.connect(t)
+	if err := conn.Exec(deadline(t), "SELECT 1").Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		method, path, body string
+		code               int
+		contains           string
+	}{
+		{"GET", "/livez", "", 200, "ok"},
+		{"GET", "/readyz", "", 200, "ok"},
+		{"GET", "/metrics", "", 200, "dsqlsim_connections 1"},
+		{"GET", "/metrics", "", 200, `dsqlsim_statements_total{kind="other"} 1`},
+		{"GET", "/ledger?after=x", "", 400, ""},
+		{"POST", "/faults", `[{"at":"commit","action":"cut","skip":2,"count":3}]`, 204, ""},
+		{"GET", "/faults", "", 200, `"skip":2,"count":3`},
+		{"POST", "/faults", `[{"at":"commit","action":"cut","when":"now"}]`, 400, "when"},
+		{"POST", "/faults", `[{"at":"commit","action":"explode"}]`, 400, "explode"},
+		{"DELETE", "/faults", "", 204, ""},
+		{"GET", "/faults", "", 200, "[]"},
+		{"DELETE", "/sessions/77", "", 404, ""},
+		{"POST", "/ledger", "", 405, ""},
+	} {
+		code, body := call(test.method, test.path, test.body)
+		if code != test.code || !strings.Contains(body, test.contains) {
+			t.Errorf("%s %s: %d %s", test.method, test.path, code, body)
+		}
+	}
+	var events []dsqlsim.Event
+	_, body := call("GET", "/ledger", "")
+	if err := json.Unmarshal([]byte(body), &events); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(events); n != 2 || events[1].SQL != "SELECT 1" || events[1].Outcome != "SELECT 1" || events[1].PID != conn.PID() {
+		t.Errorf("ledger %s", body)
+	}
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	busy := make(chan error, 1)
+	conn := c.connect(t)
+	go func() { busy <- conn.Exec(context.Background(), "SELECT pg_sleep(600)").Close() }()
+	idle := c.raw(t)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if <-busy == nil {
+		t.Error("the busy client was served to the end")
+	}
+	if m, err := idle.Receive(); err == nil {
+		t.Errorf("the idle client got %T", m)
+	}
+	eventually(t, "the end of the PostgreSQL connections", func() bool {
+		return c.direct(t, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()") == "0"
+	})
+}

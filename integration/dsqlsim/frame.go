@@ -1,0 +1,118 @@
+package dsqlsim
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+)
+
+// frameHeader is a frame's type byte and length.
+const frameHeader = 5
+
+// maxReply bounds the replies that are looked into; a longer one is passed on
+// unread. Only an error could be that long.
+const maxReply = 1 << 20
+
+var errTooLong = errors.New("message too long")
+
+// frame is one message of the protocol, body without header.
+type frame struct {
+	kind byte
+	body []byte
+}
+
+// readFrame reads one frame whose body has max bytes at most. The body is the
+// caller's.
+func readFrame(r io.Reader, max int) (frame, error) {
+	var header [frameHeader]byte
+	if _, err := io.ReadFull(r, header[:]); err != nil {
+		return frame{}, fmt.Errorf("read message: %w", err)
+	}
+	n, err := bodyLength(header[:])
+	if err != nil {
+		return frame{}, err
+	}
+	if n > max {
+		return frame{}, errTooLong
+	}
+	f := frame{kind: header[0]}
+	if n == 0 {
+		return f, nil
+	}
+	f.body = make([]byte, n)
+	if _, err := io.ReadFull(r, f.body); err != nil {
+		return frame{}, fmt.Errorf("read message: %w", err)
+	}
+	return f, nil
+}
+
+// bodyLength reads the length of a frame's body from its header.
+func bodyLength(header []byte) (int, error) {
+	n := int32(binary.BigEndian.Uint32(header[1:]))
+	if n < 4 {
+		return 0, fmt.Errorf("message with length %d", n)
+	}
+	return int(n) - 4, nil
+}
+
+// lengthOf is the length of a whole frame, from the first bytes of it.
+func lengthOf(header []byte) int { return int(binary.BigEndian.Uint32(header[1:])) + 1 }
+
+func appendFrame(out []byte, kind byte, body []byte) []byte {
+	out = append(out, kind)
+	out = binary.BigEndian.AppendUint32(out, uint32(len(body)+4))
+	return append(out, body...)
+}
+
+func writeFrame(w *bufio.Writer, kind byte, body []byte) error {
+	var header [frameHeader]byte
+	header[0] = kind
+	binary.BigEndian.PutUint32(header[1:], uint32(len(body)+4))
+	if _, err := w.Write(header[:]); err != nil {
+		return err
+	}
+	_, err := w.Write(body)
+	return err
+}
+
+// relayFrame passes the next frame of r on to w, whatever its size, without
+// holding it. total includes the header.
+func relayFrame(w *bufio.Writer, r *bufio.Reader, total int) error {
+	if total <= r.Size() {
+		b, err := r.Peek(total)
+		if err != nil {
+			return upstreamError(err)
+		}
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+		_, err = r.Discard(total)
+		return err
+	}
+	_, err := io.CopyN(w, r, int64(total))
+	return err
+}
+
+// cString cuts a string that ends in zero off the body of a frame.
+func cString(b []byte) (s string, rest []byte, ok bool) {
+	for i, c := range b {
+		if c == 0 {
+			return string(b[:i]), b[i+1:], true
+		}
+	}
+	return "", nil, false
+}
+
+// encode panics where only a programmer's mistake can fail: none of our own
+// messages is too long.
+func encode(m pgproto3.Message) []byte {
+	out, err := m.Encode(nil)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}

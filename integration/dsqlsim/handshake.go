@@ -1,0 +1,160 @@
+package dsqlsim
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+const (
+	alpn = "postgresql"
+	// handshakeTimeout bounds everything before the upstream dial.
+	handshakeTimeout = 15 * time.Second
+	// maxStartupBytes is PostgreSQL's own bound (MAX_STARTUP_PACKET_LENGTH).
+	maxStartupBytes = 10_000
+
+	tlsHandshakeRecord = 0x16 // first byte of a ClientHello, never of a startup packet
+
+	codeSSLRequest    = 80877103
+	codeGSSENCRequest = 80877104
+	codeCancelRequest = 80877102
+)
+
+// errNoStartup ends a connection that wanted something else than a session.
+var errNoStartup = errors.New("not a session")
+
+// greeting is what a client has shown before it proves who it is.
+type greeting struct {
+	conn       net.Conn // TLS, if the client took it
+	secure     bool
+	serverName string // from SNI
+	// packet is the startup packet without its length.
+	packet []byte
+}
+
+// greet reads up to and including the startup packet, and answers the requests
+// that may stand in front of it.
+func (s *Server) greet(ctx context.Context, conn net.Conn) (*greeting, error) {
+	g := &greeting{conn: conn}
+	var first [1]byte
+	if _, err := io.ReadFull(conn, first[:]); err != nil {
+		return nil, fmt.Errorf("read first byte: %w", err)
+	}
+	conn = &prefixed{Conn: conn, prefix: first[:]}
+	g.conn = conn
+	if first[0] == tlsHandshakeRecord {
+		if err := g.secureWith(ctx, conn, s.tls); err != nil {
+			return nil, err
+		}
+		// PostgreSQL 17 demands ALPN of direct TLS, against protocol confusion.
+		if g.conn.(*tls.Conn).ConnectionState().NegotiatedProtocol != alpn {
+			return nil, errors.New("direct TLS without ALPN")
+		}
+	}
+	for {
+		packet, err := readPacket(g.conn)
+		if err != nil {
+			return nil, err
+		}
+		switch code := binary.BigEndian.Uint32(packet); {
+		case code == codeSSLRequest && !g.secure:
+			// Nothing is buffered in front of TLS: bytes that somebody slipped in
+			// behind the request are read as a broken ClientHello.
+			if _, err := g.conn.Write([]byte{'S'}); err != nil {
+				return nil, fmt.Errorf("accept TLS: %w", err)
+			}
+			if err := g.secureWith(ctx, g.conn, s.tls); err != nil {
+				return nil, err
+			}
+		case code == codeGSSENCRequest && !g.secure:
+			if _, err := g.conn.Write([]byte{'N'}); err != nil {
+				return nil, fmt.Errorf("refuse GSSAPI: %w", err)
+			}
+		case code == codeCancelRequest:
+			s.answerCancel(packet[4:])
+			return nil, errNoStartup
+		default:
+			g.packet = packet
+			return g, nil
+		}
+	}
+}
+
+func (g *greeting) secureWith(ctx context.Context, conn net.Conn, config *tls.Config) error {
+	secured := tls.Server(conn, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		return fmt.Errorf("TLS handshake: %w", err)
+	}
+	g.conn, g.secure, g.serverName = secured, true, secured.ConnectionState().ServerName
+	return nil
+}
+
+// readPacket reads one message of the startup phase: a length and at least a
+// code. It reads not a byte more.
+func readPacket(r io.Reader) ([]byte, error) {
+	var length [4]byte
+	if _, err := io.ReadFull(r, length[:]); err != nil {
+		return nil, fmt.Errorf("read startup packet: %w", err)
+	}
+	n := binary.BigEndian.Uint32(length[:])
+	if n < 8 || n > maxStartupBytes {
+		return nil, fmt.Errorf("startup packet of %d bytes", n)
+	}
+	packet := make([]byte, n-4)
+	if _, err := io.ReadFull(r, packet); err != nil {
+		return nil, fmt.Errorf("read startup packet: %w", err)
+	}
+	return packet, nil
+}
+
+// cancelKey is what a client must know to cancel a session's statement.
+type cancelKey struct {
+	pid    uint32
+	secret string
+}
+
+// answerCancel acts on a cancel request, or ignores it as real clusters do. The
+// client learns nothing either way.
+func (s *Server) answerCancel(packet []byte) {
+	if len(packet) < 4 {
+		return
+	}
+	key := cancelKey{binary.BigEndian.Uint32(packet), string(bytes.Clone(packet[4:]))}
+	s.mu.Lock()
+	target, known := s.sessions[key]
+	s.mu.Unlock()
+	event := Event{Kind: "cancel", PID: key.pid, Outcome: "ignored"}
+	if known {
+		event.Session = target.id
+	}
+	if known && s.config.HonourCancel {
+		event.Outcome = "honoured"
+		if err := s.upstream.cancel(s.ctx, key); err != nil {
+			event.Outcome = "failed"
+			s.log.Warn("cancel failed", "error", err)
+		}
+	}
+	s.metrics.cancels.WithLabelValues(event.Outcome).Inc()
+	s.ledger.add(event)
+}
+
+// prefixed is a connection whose first bytes have been read already.
+type prefixed struct {
+	net.Conn
+	prefix []byte
+}
+
+func (p *prefixed) Read(b []byte) (int, error) {
+	if len(p.prefix) > 0 {
+		n := copy(b, p.prefix)
+		p.prefix = p.prefix[n:]
+		return n, nil
+	}
+	return p.Conn.Read(b)
+}

@@ -1,0 +1,94 @@
+package dsqlsim
+
+import (
+	"bufio"
+	"io"
+	"sync"
+)
+
+const (
+	// maxMessage is the longest message that a cluster takes; it closes the
+	// connection without a word on a longer one (measured 2026-10).
+	maxMessage = 10 << 20
+	// inboxBytes is how far a client may write ahead, one frame more or less.
+	inboxBytes = 1 << 20
+)
+
+// inbox holds what a client has sent and the session has not taken yet. Its
+// fill runs on a goroutine of its own; everything else is the session's.
+type inbox struct {
+	arrived chan struct{} // holds a token when take may find something
+	taken   chan struct{} // holds a token when fill may find room
+
+	mu     sync.Mutex
+	frames []frame
+	bytes  int
+	err    error
+}
+
+func newInbox() *inbox {
+	return &inbox{arrived: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
+}
+
+// fill reads frames until the client terminates, leaves or breaks the protocol,
+// or done is closed.
+func (in *inbox) fill(r io.Reader, done <-chan struct{}) {
+	buffered := bufio.NewReaderSize(r, 8<<10)
+	for {
+		f, err := readFrame(buffered, maxMessage)
+		if err == nil && f.kind == 'X' {
+			err = errTerminated
+		}
+		if !in.put(f, err, done) {
+			return
+		}
+	}
+}
+
+// put tells whether fill should go on.
+func (in *inbox) put(f frame, err error, done <-chan struct{}) bool {
+	in.mu.Lock()
+	if err != nil {
+		in.err = err
+	} else {
+		in.frames = append(in.frames, f)
+		in.bytes += frameHeader + len(f.body)
+	}
+	full := in.bytes > inboxBytes
+	in.mu.Unlock()
+	signal(in.arrived)
+	for full && err == nil {
+		select {
+		case <-in.taken:
+		case <-done:
+			return false
+		}
+		in.mu.Lock()
+		full = in.bytes > inboxBytes
+		in.mu.Unlock()
+	}
+	return err == nil
+}
+
+// take returns everything that has arrived, and once nothing is left the error
+// that ended the client. It does not wait. The frames are the caller's; used,
+// which it no longer needs, is where the next ones may go.
+func (in *inbox) take(used []frame) ([]frame, error) {
+	clear(used)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if len(in.frames) == 0 {
+		return used[:0], in.err
+	}
+	frames := in.frames
+	in.frames, in.bytes = used[:0], 0
+	signal(in.taken)
+	return frames, nil
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,42 @@
+package dsqlsim
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// metrics counts for /metrics, on a registry of its own.
+type metrics struct {
+	registry           *prometheus.Registry
+	connected          prometheus.Counter
+	refusedConnections *prometheus.CounterVec
+	statements         *prometheus.CounterVec
+	errors             *prometheus.CounterVec
+	cancels            *prometheus.CounterVec
+	faults             *prometheus.CounterVec
+}
+
+func newMetrics(connections func() int) *metrics {
+	registry := prometheus.NewRegistry()
+	make := promauto.With(registry)
+	counters := func(name, help, label string) *prometheus.CounterVec {
+		return make.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+	}
+	make.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "dsqlsim_connections", Help: "Clients connected now.",
+	}, func() float64 { return float64(connections()) })
+	return &metrics{
+		registry: registry,
+		connected: make.NewCounter(prometheus.CounterOpts{
+			Name: "dsqlsim_connections_total", Help: "Connections that became sessions.",
+		}),
+		refusedConnections: counters("dsqlsim_refused_connections_total",
+			"Connections refused, by the SQLSTATE that was answered.", "code"),
+		statements: counters("dsqlsim_statements_total",
+			"Statements that ran to their end, by kind.", "kind"),
+		errors: counters("dsqlsim_errors_total",
+			"Errors answered to statements: refused in DSQL's words, conflict, or PostgreSQL's own.", "kind"),
+		cancels: counters("dsqlsim_cancels_total", "Cancel requests, by what became of them.", "outcome"),
+		faults:  counters("dsqlsim_faults_total", "Planned faults that happened, by action.", "action"),
+	}
+}

@@ -1,0 +1,277 @@
+package dsqlsim
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"io"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
+)
+
+// oidText is the type of a job_id.
+const oidText = 25
+
+// reply reads one frame of PostgreSQL's and passes on what the client is to see
+// of it.
+func (s *session) reply() error {
+	header, err := s.up.Peek(frameHeader)
+	if err != nil {
+		return upstreamError(err)
+	}
+	if _, err := bodyLength(header); err != nil {
+		return upstreamError(err)
+	}
+	kind, total := header[0], lengthOf(header)
+	switch kind {
+	case 'D', 'd', 'H', 'V', 'S', 'A': // rows, and what changes nothing here
+		return s.relay(total)
+	case 'N':
+		if err := s.relay(total); err != nil {
+			return err
+		}
+		return s.out.Flush()
+	case 'E':
+		return s.error(total)
+	case 'C':
+		return s.complete(total)
+	case 'Z':
+		return s.ready()
+	case 'G':
+		return s.copyIn(total)
+	case 'T', 'n', 't':
+		return s.described(kind, total)
+	}
+	// 1 ParseComplete, 2 BindComplete, 3 CloseComplete, I EmptyQueryResponse,
+	// s PortalSuspended, c CopyDone.
+	d := s.owed.first()
+	if d != nil && d.silent {
+		s.owed.pop()
+		_, err := s.up.Discard(total)
+		return err
+	}
+	if d != nil && kind != 'c' && !d.endsTurn() {
+		s.owed.pop()
+	}
+	return s.relay(total)
+}
+
+func (s *session) relay(total int) error { return relayFrame(s.out, s.up, total) }
+
+// take reads a frame of this length, header included, and returns its body.
+func (s *session) take(total int) ([]byte, error) {
+	b := make([]byte, total)
+	if _, err := io.ReadFull(s.up, b); err != nil {
+		return nil, upstreamError(err)
+	}
+	return b[frameHeader:], nil
+}
+
+// described is the answer, or half of it, to a Describe; or the columns of a
+// Query's result.
+func (s *session) described(kind byte, total int) error {
+	d := s.owed.first()
+	if d == nil || d.kind != 'D' || kind == 't' {
+		return s.relay(total)
+	}
+	st := d.statement()
+	job := kind == 'n' && st != nil && st.Job
+	s.owed.pop()
+	if !job {
+		return s.relay(total)
+	}
+	if _, err := s.up.Discard(total); err != nil {
+		return upstreamError(err)
+	}
+	return s.say(jobColumns)
+}
+
+// complete is the end of a statement that did not fail.
+func (s *session) complete(total int) error {
+	d := s.owed.first()
+	if d == nil || d.kind == 'F' {
+		return s.relay(total)
+	}
+	body, err := s.take(total)
+	if err != nil {
+		return err
+	}
+	tag := strings.TrimSuffix(string(body), "\x00")
+	if d.instead != nil && d.instead.at == d.index {
+		err := s.answer(d, d.instead.by.response())
+		if d.kind == 'E' {
+			s.owed.pop()
+		}
+		return err
+	}
+	st := d.statement()
+	if st != nil {
+		if err := s.completed(d, st, &tag); err != nil {
+			return err
+		}
+	}
+	s.record(st, tag)
+	s.server.metrics.statements.WithLabelValues(kindLabel(st)).Inc()
+	if d.index++; d.kind == 'E' {
+		s.owed.pop()
+	}
+	return s.say(&pgproto3.CommandComplete{CommandTag: []byte(tag)})
+}
+
+// completed does what is special about a statement.
+func (s *session) completed(d *debt, st *dialect.Statement, tag *string) error {
+	if st.Tag != "" {
+		*tag = st.Tag
+	}
+	point := Answered
+	if *tag == "COMMIT" {
+		point = Committed
+	}
+	// PostgreSQL has run the statement; whether it has committed is certain when
+	// it is ready.
+	if s.server.faults.pending.Load() > 0 {
+		if err := s.server.happen(point, s.id); err != nil {
+			s.atReady = err
+		}
+	}
+	if !st.Job {
+		return nil
+	}
+	if d.kind == 'Q' {
+		if err := s.say(jobColumns); err != nil {
+			return err
+		}
+	}
+	return s.say(&pgproto3.DataRow{Values: [][]byte{[]byte(newJobID())}})
+}
+
+// error is an ErrorResponse: it ends the statement, and in the extended protocol
+// everything up to Sync.
+func (s *session) error(total int) error {
+	d := s.owed.first()
+	if total > maxReply {
+		if err := s.relay(total); err != nil {
+			return err
+		}
+		s.failed(d)
+		return nil
+	}
+	body, err := s.take(total)
+	if err != nil {
+		return err
+	}
+	var e pgproto3.ErrorResponse
+	if err := e.Decode(body); err != nil {
+		return upstreamError(err)
+	}
+	if d == nil {
+		return s.say(&e)
+	}
+	err = s.answer(d, translate(&e, d.inPlace))
+	s.failed(d)
+	return err
+}
+
+// answer tells the client that the statement d stands for failed.
+func (s *session) answer(d *debt, e *pgproto3.ErrorResponse) error {
+	s.record(d.statement(), e.Code)
+	s.server.metrics.errors.WithLabelValues(errorLabel(d, e)).Inc()
+	if err := s.say(e); err != nil {
+		return err
+	}
+	return s.out.Flush()
+}
+
+// failed brings the books in line with PostgreSQL, which skips to Sync.
+func (s *session) failed(d *debt) {
+	if d == nil || d.endsTurn() {
+		return
+	}
+	hasSync := s.owed.skip(func(d *debt) {
+		switch {
+		case d.kind == 'Z':
+			s.statements[d.name] = d.previous
+		case d.kind == 'P':
+			delete(s.statements, d.name)
+		}
+	})
+	s.skipping = !hasSync
+}
+
+// ready is the end of a turn.
+func (s *session) ready() error {
+	body, err := s.take(frameHeader + 1)
+	if err != nil {
+		return err
+	}
+	s.status, s.inTurn = body[0], false
+	if s.status == statusIdle {
+		s.tx = dialect.Transaction{}
+		clear(s.portals)
+	}
+	if s.owed.first() != nil {
+		s.owed.pop()
+	}
+	if s.atReady != nil {
+		return s.atReady
+	}
+	if err := s.say(&pgproto3.ReadyForQuery{TxStatus: s.status}); err != nil {
+		return err
+	}
+	return s.out.Flush()
+}
+
+// say writes a message of ours to the client's buffer.
+func (s *session) say(m pgproto3.Message) error {
+	_, err := s.out.Write(encode(m))
+	return err
+}
+
+func (s *session) record(st *dialect.Statement, outcome string) {
+	e := Event{Session: s.id, PID: s.key.pid, Kind: "statement", Outcome: outcome}
+	if st != nil {
+		e.Verb, e.SQL = st.Verb, st.SQL
+	}
+	s.server.ledger.add(e)
+}
+
+// jobColumns and newJobID make the row that CREATE INDEX ASYNC answers: one
+// column, 26 letters and digits, the base32 of 16 bytes (recorded).
+var jobColumns = &pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{
+	Name: []byte("job_id"), DataTypeOID: oidText, DataTypeSize: -1, TypeModifier: -1,
+}}}
+
+var jobEncoding = base32.StdEncoding.WithPadding(base32.NoPadding)
+
+func newJobID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return strings.ToLower(jobEncoding.EncodeToString(id[:]))
+}
+
+func kindLabel(st *dialect.Statement) string {
+	if st == nil {
+		return "other"
+	}
+	switch st.Kind {
+	case dialect.DML:
+		return "dml"
+	case dialect.DDL:
+		return "ddl"
+	case dialect.Begin, dialect.Commit, dialect.Rollback:
+		return "transaction"
+	}
+	return "other"
+}
+
+func errorLabel(d *debt, e *pgproto3.ErrorResponse) string {
+	switch {
+	case e.Code == codeConflict:
+		return "conflict"
+	case d.inPlace != nil && e.Message == d.inPlace.message:
+		return "refused"
+	}
+	return "postgresql"
+}

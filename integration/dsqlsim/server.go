@@ -1,0 +1,252 @@
+package dsqlsim
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+	"golang.org/x/time/rate"
+
+	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
+)
+
+// ErrServerClosed is the normal end of Serve.
+var ErrServerClosed = errors.New("dsqlsim: server closed")
+
+// acceptPause keeps a lack of file descriptors from becoming a busy loop.
+const acceptPause = 10 * time.Millisecond
+
+// Server is one stand-in cluster. New makes it, Serve runs it, Close ends it and
+// every connection.
+type Server struct {
+	config   Config
+	log      *slog.Logger
+	tls      *tls.Config
+	ca       *authority
+	tokens   verifier
+	upstream *upstream
+	dialect  *dialect.Dialect
+	limiter  *rate.Limiter
+	ledger   *ledger
+	faults   *faults
+	metrics  *metrics
+
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	working sync.WaitGroup
+	lastID  atomic.Uint64
+
+	mu        sync.Mutex
+	closed    bool
+	listeners map[net.Listener]struct{}
+	conns     map[net.Conn]struct{}  // every accepted connection
+	sessions  map[cancelKey]*session // those that have a PostgreSQL connection
+	admitted  int                    // those that count against MaxConnections
+}
+
+// New makes a server from a complete configuration and reports everything that
+// is wrong with one. It does not touch PostgreSQL.
+func New(c Config) (*Server, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	up, err := newUpstream(c.Upstream, c.LockTimeout)
+	if err != nil {
+		return nil, err
+	}
+	ca, certificate, err := newCertificates(c.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	log := c.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{
+		config: c, log: log, ca: ca, upstream: up,
+		tls: &tls.Config{
+			Certificates: []tls.Certificate{certificate},
+			NextProtos:   []string{alpn},
+			MinVersion:   tls.VersionTLS12,
+		},
+		tokens:    newVerifier(&c),
+		dialect:   dialect.New(c.AllowCopy),
+		limiter:   rate.NewLimiter(rate.Limit(c.Rate), c.Burst),
+		ledger:    newLedger(c.LedgerSize),
+		faults:    &faults{},
+		listeners: make(map[net.Listener]struct{}),
+		conns:     make(map[net.Conn]struct{}),
+		sessions:  make(map[cancelKey]*session),
+	}
+	s.metrics = newMetrics(s.Connections)
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Serve accepts connections until Close, and then returns ErrServerClosed. The
+// listener carries plain TCP; TLS begins inside.
+func (s *Server) Serve(ln net.Listener) error {
+	if !s.keep(ln) {
+		_ = ln.Close()
+		return ErrServerClosed
+	}
+	for {
+		conn, err := ln.Accept()
+		switch {
+		case s.ctx.Err() != nil:
+			if err == nil {
+				_ = conn.Close()
+			}
+			return ErrServerClosed
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("accept: %w", err)
+		case err != nil:
+			s.log.Warn("accept failed", "error", err)
+			time.Sleep(acceptPause)
+			continue
+		}
+		s.start(conn)
+	}
+}
+
+func (s *Server) keep(ln net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.listeners[ln] = struct{}{}
+	}
+	return !s.closed
+}
+
+// start serves one connection on a goroutine of its own.
+func (s *Server) start(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		_ = conn.Close()
+		return
+	}
+	s.conns[conn] = struct{}{}
+	s.working.Add(1)
+	go func() {
+		defer s.working.Done()
+		s.serve(conn)
+		_ = conn.Close()
+		s.mu.Lock()
+		delete(s.conns, conn)
+		s.mu.Unlock()
+	}()
+}
+
+// Close ends the listeners and cuts every connection; the transactions that are
+// open roll back. It returns when nothing of the server runs any more.
+func (s *Server) Close() error {
+	s.cancel()
+	s.mu.Lock()
+	s.closed = true
+	var errs []error
+	for ln := range s.listeners {
+		errs = append(errs, ln.Close())
+	}
+	clear(s.listeners)
+	for conn := range s.conns {
+		_ = conn.Close()
+	}
+	for _, each := range s.sessions {
+		each.cut()
+	}
+	s.mu.Unlock()
+	s.working.Wait()
+	return errors.Join(errs...)
+}
+
+// Endpoint is the host name that clients must use in SNI and token.
+func (s *Server) Endpoint() string { return s.config.Endpoint }
+
+// CAPool verifies the server's certificate.
+func (s *Server) CAPool() *x509.CertPool { return s.ca.pool }
+
+// CAPEM is the same certificate authority as a file's content.
+func (s *Server) CAPEM() []byte { return s.ca.pem }
+
+// ready tells why a client could not be served now.
+func (s *Server) ready(ctx context.Context) error {
+	s.mu.Lock()
+	serving := len(s.listeners) > 0
+	s.mu.Unlock()
+	if !serving {
+		return errors.New("not serving")
+	}
+	up, err := s.upstream.dial(ctx, adminRole, nil)
+	if err != nil {
+		return err
+	}
+	_, _ = up.Conn.Write(encode(&pgproto3.Terminate{}))
+	return up.Conn.Close()
+}
+
+// Connections is how many clients are connected and admitted now.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.admitted
+}
+
+// admit counts a connection against the quotas. Whoever got nil must call leave.
+func (s *Server) admit() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.admitted >= s.config.MaxConnections {
+		return because("quota", tooMany)
+	}
+	if !s.limiter.Allow() {
+		return because("quota", tooFast)
+	}
+	s.admitted++
+	return nil
+}
+
+func (s *Server) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.admitted--
+}
+
+// register makes a session known to cancel requests and to Close; it tells
+// whether the server still runs.
+func (s *Server) register(each *session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.sessions[each.key] = each
+	}
+	return !s.closed
+}
+
+func (s *Server) unregister(each *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, each.key)
+}
+
+// CloseSession cuts the connection with this number in the ledger, as a lost
+// network would, and tells whether there was one.
+func (s *Server) CloseSession(id uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, each := range s.sessions {
+		if each.id == id {
+			each.cut()
+			return true
+		}
+	}
+	return false
+}

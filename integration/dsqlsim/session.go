@@ -1,0 +1,266 @@
+package dsqlsim
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
+)
+
+const (
+	// lastTransaction is how much longer than MaxAge a connection with an open
+	// transaction lives: no transaction may be older (AWS quotas: 5 minutes).
+	lastTransaction = 5 * time.Minute
+	// watchEvery is how often an idle session looks after its age and whether
+	// PostgreSQL has something to say.
+	watchEvery = time.Second
+	// vanishGrace is how long a statement may go on when its client has left.
+	vanishGrace = time.Second
+
+	clientBuffer   = 16 << 10 // one TLS record
+	upstreamBuffer = 32 << 10
+)
+
+// Transaction status as ReadyForQuery says it.
+const (
+	statusIdle    = 'I'
+	statusInBlock = 'T'
+	statusFailed  = 'E'
+)
+
+// session is one client and its PostgreSQL connection. Its fields belong to the
+// goroutine that runs it, but for those of cut.
+type session struct {
+	server *Server
+	id     uint64
+	key    cancelKey
+	born   time.Time
+
+	in      *inbox
+	pending []frame // taken from the inbox; those before at are done
+	at      int
+
+	out  *bufio.Writer // to the client
+	up   *bufio.Reader // from PostgreSQL
+	send *bufio.Writer // to PostgreSQL
+
+	owed owed
+	// status is that of the last ReadyForQuery, and within a turn what it will
+	// be if everything succeeds.
+	status byte
+	// inTurn: something was sent since that ReadyForQuery.
+	inTurn bool
+	// skipping: an error was answered, the client's frames are void up to Sync.
+	skipping   bool
+	tx         dialect.Transaction
+	statements map[string]*dialect.Text
+	portals    map[string]*portal
+	// atReady is what shall happen when the turn ends: errCut, or nothing.
+	atReady error
+
+	closing  sync.Once
+	client   net.Conn // closed by cut: the TCP connection below the TLS
+	upstream net.Conn
+	done     chan struct{}
+}
+
+// session dials PostgreSQL for an authenticated client and serves it to its end.
+// raw is the TCP connection below client.
+func (s *Server) session(client, raw net.Conn, id uint64, start *startup) {
+	up, err := s.upstream.dial(s.ctx, start.role, start.parameters)
+	if err != nil {
+		s.turnAway(client, id, fmt.Errorf("%w: %w", upstreamFailure(err), err))
+		return
+	}
+	each := &session{
+		server: s, id: id, born: time.Now(), status: statusIdle,
+		key:        cancelKey{up.PID, string(up.SecretKey)},
+		in:         newInbox(),
+		out:        bufio.NewWriterSize(client, clientBuffer),
+		up:         bufio.NewReaderSize(up.Conn, upstreamBuffer),
+		send:       bufio.NewWriterSize(up.Conn, upstreamBuffer),
+		statements: make(map[string]*dialect.Text),
+		portals:    make(map[string]*portal),
+		client:     raw, upstream: up.Conn,
+		done: make(chan struct{}),
+	}
+	defer each.cut()
+	if !s.register(each) {
+		return
+	}
+	defer s.unregister(each)
+	_ = client.SetDeadline(time.Time{})
+	limit := time.AfterFunc(s.config.MaxAge+lastTransaction, each.cut)
+	defer limit.Stop()
+
+	s.metrics.connected.Inc()
+	s.ledger.add(Event{Session: id, PID: up.PID, Kind: "connect", Outcome: "ok", Detail: start.role})
+	if err := each.welcome(start.role, up.ParameterStatuses); err != nil {
+		return
+	}
+	filled := make(chan struct{})
+	go func() {
+		defer close(filled)
+		each.in.fill(client, each.done)
+		each.abandon()
+	}()
+	err = each.run()
+	each.end(client, err)
+	<-filled
+	s.ledger.add(Event{Session: id, PID: up.PID, Kind: "close", Outcome: "closed", Detail: err.Error()})
+	if errors.Is(err, errUpstream) {
+		s.log.Warn("upstream lost", "session", id, "error", err)
+	}
+}
+
+// abandon is called when the client has ended. What it sent still runs, as on
+// any server, but a statement that goes on is ended by and by.
+func (s *session) abandon() {
+	select {
+	case <-s.done:
+	case <-time.After(vanishGrace):
+		s.cut()
+	}
+}
+
+// cut closes both connections. Any goroutine may call it.
+func (s *session) cut() {
+	s.closing.Do(func() {
+		close(s.done)
+		_ = s.client.Close()
+		_ = s.upstream.Close()
+	})
+}
+
+// end says goodbye as the cause deserves, and closes both connections.
+func (s *session) end(client net.Conn, cause error) {
+	if f, ok := errors.AsType[*failure](cause); ok {
+		_, _ = s.out.Write(encode(f.response()))
+	}
+	if !errors.Is(cause, errCut) {
+		// PostgreSQL's last words are in the buffer, or ours. The client may be
+		// gone, and must not keep us.
+		_ = client.SetWriteDeadline(time.Now().Add(vanishGrace))
+		_ = s.out.Flush()
+		_, _ = s.upstream.Write(encode(&pgproto3.Terminate{}))
+		_ = client.Close()
+	}
+	s.cut()
+}
+
+// welcome ends the startup: authenticated, parameters, key, ready. Which
+// parameters a cluster reports is not known; these are PostgreSQL's, with the
+// cluster's version and role.
+func (s *session) welcome(role string, parameters map[string]string) error {
+	out := encode(&pgproto3.AuthenticationOk{})
+	for name, value := range parameters {
+		switch name {
+		case "server_version":
+			value = dialect.ServerVersion
+		case "is_superuser":
+			value = "off"
+		case "session_authorization":
+			value = role
+		}
+		out = append(out, encode(&pgproto3.ParameterStatus{Name: name, Value: value})...)
+	}
+	out = append(out, encode(&pgproto3.BackendKeyData{ProcessID: s.key.pid, SecretKey: []byte(s.key.secret)})...)
+	out = append(out, encode(&pgproto3.ReadyForQuery{TxStatus: statusIdle})...)
+	if _, err := s.out.Write(out); err != nil {
+		return err
+	}
+	return s.out.Flush()
+}
+
+// run serves the client until it ends, and returns why.
+func (s *session) run() error {
+	watch := time.NewTimer(watchEvery)
+	defer watch.Stop()
+	for {
+		f, err := s.peek()
+		switch {
+		case err != nil:
+			return err
+		case f == nil:
+			err = s.rest(watch)
+		case isCopyData(f.kind) && s.owed.first() != nil:
+			err = s.settle() // a COPY may be about to begin, and want this frame
+		default:
+			// A copy: a COPY inside recycles what f points to.
+			next := *f
+			*f = frame{}
+			s.at++
+			err = s.request(&next)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// peek returns the client's next frame, nil if none has arrived.
+func (s *session) peek() (*frame, error) {
+	if s.at == len(s.pending) {
+		var err error
+		if s.pending, err = s.in.take(s.pending); err != nil {
+			return nil, err
+		}
+		s.at = 0
+	}
+	if s.at == len(s.pending) {
+		return nil, nil
+	}
+	return &s.pending[s.at], nil
+}
+
+// rest is what a session does when the client is silent: it brings what has
+// begun to its end, and waits.
+func (s *session) rest(watch *time.Timer) error {
+	if err := s.settle(); err != nil {
+		return err
+	}
+	if s.aged() {
+		return s.age()
+	}
+	watch.Reset(watchEvery)
+	select {
+	case <-s.in.arrived:
+		return nil
+	case <-s.done:
+		return errClosing
+	case <-watch.C:
+		return s.listen()
+	}
+}
+
+// aged tells whether the connection has reached its age and may end now.
+func (s *session) aged() bool {
+	return s.status == statusIdle && !s.inTurn && time.Since(s.born) >= s.server.config.MaxAge
+}
+
+func (s *session) age() error {
+	if s.server.config.AgeFatal {
+		return fmt.Errorf("%w: %w", errAged, tooOld)
+	}
+	return errAged
+}
+
+// listen passes on what PostgreSQL says unasked: its shutdown, a changed
+// parameter. It does not wait if there is nothing.
+func (s *session) listen() error {
+	for s.up.Buffered() > 0 || readable(s.upstream) {
+		if err := s.reply(); err != nil {
+			_ = s.out.Flush()
+			return err
+		}
+	}
+	return s.out.Flush()
+}
+
+func upstreamError(err error) error { return fmt.Errorf("%w: %w", errUpstream, err) }

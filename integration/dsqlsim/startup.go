@@ -1,0 +1,240 @@
+package dsqlsim
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
+)
+
+// database is the only one that a cluster has.
+const database = "postgres"
+
+const (
+	protocolMajor   = 3
+	protocolVersion = protocolMajor << 16 // 3.0, the newest here
+	maxPassword     = maxTokenLength + 1024
+)
+
+// startup is a client's startup packet.
+type startup struct {
+	version    uint32
+	role       string
+	database   string
+	parameters map[string]string // what else it wants to set
+	extensions []string          // _pq_. options, none of which is known
+}
+
+// parseStartup reads the packet; a nil failure means that it makes sense.
+func parseStartup(packet []byte) (*startup, *failure) {
+	up := &startup{version: binary.BigEndian.Uint32(packet), parameters: make(map[string]string)}
+	if up.version>>16 != protocolMajor {
+		return nil, &failure{fatal: true, code: codeNotSupported, message: fmt.Sprintf(
+			"unsupported frontend protocol %d.%d: server supports 3.0 to 3.0", up.version>>16, up.version&0xffff)}
+	}
+	fields := bytes.Split(packet[4:], []byte{0})
+	for len(fields) >= 2 && len(fields[0]) > 0 {
+		up.take(string(fields[0]), string(fields[1]))
+		fields = fields[2:]
+	}
+	// The name that ends the list is empty, and nothing follows it.
+	if len(fields) != 2 || len(fields[0])+len(fields[1]) > 0 {
+		return nil, protocolViolation("invalid startup packet layout: expected terminator as last byte")
+	}
+	if up.role == "" {
+		return nil, &failure{fatal: true, code: "28000", message: "no PostgreSQL user name specified in startup packet"}
+	}
+	if up.database == "" {
+		up.database = up.role
+	}
+	return up, nil
+}
+
+func (up *startup) take(name, value string) {
+	switch {
+	case name == "user":
+		up.role = value
+	case name == "database":
+		up.database = value
+	case name == "options":
+		for name, value := range options(value) {
+			up.parameters[name] = value
+		}
+	case strings.HasPrefix(name, "_pq_."):
+		up.extensions = append(up.extensions, name)
+	default:
+		up.parameters[name] = value
+	}
+}
+
+// options reads "-c name=value --name=value", where a backslash takes the
+// meaning from the character behind it. What it does not understand becomes a
+// parameter that nobody may set.
+func options(s string) map[string]string {
+	found := make(map[string]string)
+	words := splitOptions(s)
+	for len(words) > 0 {
+		word := words[0]
+		words = words[1:]
+		switch {
+		case word == "-c" && len(words) > 0:
+			word, words = words[0], words[1:]
+		case strings.HasPrefix(word, "-c"):
+			word = word[len("-c"):]
+		case strings.HasPrefix(word, "--"):
+			word = word[len("--"):]
+		}
+		name, value, _ := strings.Cut(word, "=")
+		found[strings.ReplaceAll(name, "-", "_")] = value
+	}
+	return found
+}
+
+func splitOptions(s string) []string {
+	var words []string
+	var b strings.Builder
+	inWord := false
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == ' ' || c >= '\t' && c <= '\r':
+			if inWord {
+				words = append(words, b.String())
+				b.Reset()
+			}
+			inWord = false
+			continue
+		case c == '\\' && i+1 < len(s):
+			i++
+		}
+		b.WriteByte(s[i])
+		inWord = true
+	}
+	if inWord {
+		words = append(words, b.String())
+	}
+	return words
+}
+
+// settable returns the refusal of the first parameter that DSQL does not let a
+// client set (measured: FATAL, the connection is refused).
+func (up *startup) settable() error {
+	for name := range up.parameters {
+		if !dialect.Settable(name) {
+			f := refused(dialect.NotSettable(name))
+			f.fatal = true
+			return because("parameter", f)
+		}
+	}
+	return nil
+}
+
+// serve answers one connection from its first byte to its last.
+func (s *Server) serve(conn net.Conn) {
+	ctx, cancel := context.WithTimeout(s.ctx, handshakeTimeout)
+	defer cancel()
+	_ = conn.SetDeadline(time.Now().Add(handshakeTimeout))
+	g, err := s.greet(ctx, conn)
+	if err != nil {
+		if !errors.Is(err, errNoStartup) && !errors.Is(err, io.EOF) {
+			s.log.Info("handshake failed", "client", conn.RemoteAddr(), "error", err)
+		}
+		return
+	}
+	id := s.lastID.Add(1)
+	up, err := s.judge(g, id)
+	if err != nil {
+		s.turnAway(g.conn, id, err)
+		return
+	}
+	if err := s.admit(); err != nil {
+		s.turnAway(g.conn, id, err)
+		return
+	}
+	defer s.leave()
+	if err := s.authenticate(g, up); err != nil {
+		s.turnAway(g.conn, id, err)
+		return
+	}
+	s.session(g.conn, conn, id, up)
+}
+
+// judge is everything that needs no password and costs the cluster nothing.
+func (s *Server) judge(g *greeting, id uint64) (*startup, error) {
+	if !g.secure {
+		return nil, because("no TLS", noTLS)
+	}
+	up, failed := parseStartup(g.packet)
+	if failed != nil {
+		return nil, because("startup packet", failed)
+	}
+	if err := s.happen(AtConnect, id); err != nil {
+		return nil, because("planned", err)
+	}
+	switch g.serverName {
+	case s.config.Endpoint:
+		return up, nil
+	case "":
+		return nil, because("no SNI", noSNI)
+	}
+	return nil, because("foreign SNI", accessDenied)
+}
+
+// authenticate asks for the token and judges it, then the parameters: what a
+// stranger asks for is not looked at.
+func (s *Server) authenticate(g *greeting, up *startup) error {
+	var out []byte
+	if up.version > protocolVersion || len(up.extensions) > 0 {
+		out = negotiate(out, up.extensions)
+	}
+	out = append(out, encode(&pgproto3.AuthenticationCleartextPassword{})...)
+	if _, err := g.conn.Write(out); err != nil {
+		return because("client left", err)
+	}
+	f, err := readFrame(g.conn, maxPassword)
+	if err != nil {
+		return because("no password", err)
+	}
+	if f.kind != 'p' || len(f.body) == 0 {
+		return because("no password", accessDenied)
+	}
+	token := string(f.body[:len(f.body)-1])
+	if err := s.tokens.verify(token, up.role, time.Now()); err != nil {
+		return err
+	}
+	if up.database != database {
+		return because("database", &failure{fatal: true, code: codeNoDatabase, message: `database "` + up.database + `" does not exist`})
+	}
+	return up.settable()
+}
+
+// negotiate appends NegotiateProtocolVersion: 3.0, and none of the extensions.
+func negotiate(out []byte, extensions []string) []byte {
+	body := binary.BigEndian.AppendUint32(nil, protocolVersion)
+	body = binary.BigEndian.AppendUint32(body, uint32(len(extensions)))
+	for _, name := range extensions {
+		body = append(append(body, name...), 0)
+	}
+	return appendFrame(out, 'v', body)
+}
+
+// turnAway tells the client and the books why there is no session.
+func (s *Server) turnAway(conn net.Conn, id uint64, err error) {
+	outcome := "closed"
+	if f, ok := errors.AsType[*failure](err); ok {
+		outcome = f.code
+		_, _ = conn.Write(encode(f.response())) // the client may be gone
+	}
+	_ = conn.Close()
+	s.ledger.add(Event{Session: id, Kind: "refuse", Outcome: outcome, Detail: err.Error()})
+	s.metrics.refusedConnections.WithLabelValues(outcome).Inc()
+	s.log.Info("connection refused", "session", id, "client", conn.RemoteAddr(), "error", err)
+}

@@ -1,0 +1,136 @@
+package dsqlsim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+	"golang.org/x/sys/unix"
+)
+
+// vanishCheck is how often PostgreSQL looks whether we are still there while it
+// runs a statement.
+const vanishCheck = time.Second
+
+// dialTimeout bounds the dial of one PostgreSQL connection.
+const dialTimeout = 15 * time.Second
+
+// upstream dials the PostgreSQL connections.
+type upstream struct {
+	config *pgconn.Config
+	// settings of every session. They are sent at startup, so that RESET comes
+	// back to them.
+	settings map[string]string
+}
+
+func newUpstream(dsn string, lockTimeout time.Duration) (*upstream, error) {
+	config, err := pgconn.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("upstream: %w", err)
+	}
+	// An idle PostgreSQL connection is watched with a look into its socket, which
+	// TLS would hide.
+	config.TLSConfig, config.Fallbacks = nil, nil
+	if config.Database == "" {
+		config.Database = database
+	}
+	return &upstream{config: config, settings: map[string]string{
+		"default_transaction_isolation":    "repeatable read", // recorded: show_transaction_isolation
+		"TimeZone":                         "UTC",             // recorded: env_timezone
+		"client_encoding":                  "UTF8",            // recorded: env_client_encoding
+		"lock_timeout":                     milliseconds(lockTimeout),
+		"client_connection_check_interval": milliseconds(vanishCheck),
+	}}, nil
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// dial connects for one client with the parameters that it gave, which are
+// settable ones. The caller owns the connection, an idle session.
+func (u *upstream) dial(ctx context.Context, role string, parameters map[string]string) (*pgconn.HijackedConn, error) {
+	config := u.config.Copy()
+	config.RuntimeParams = make(map[string]string)
+	for name, value := range u.settings {
+		config.RuntimeParams[name] = value
+	}
+	for name, value := range parameters {
+		config.RuntimeParams[name] = value
+	}
+	if role != adminRole {
+		config.RuntimeParams["role"] = role
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, err := pgconn.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("upstream: %w", err)
+	}
+	return conn.Hijack()
+}
+
+// upstreamFailure is what a client is told when its PostgreSQL connection
+// cannot be had: PostgreSQL's own words if it said any, unless they are about
+// its own number of connections.
+func upstreamFailure(err error) *failure {
+	var e *pgconn.PgError
+	switch {
+	case !errors.As(err, &e):
+		return &failure{fatal: true, code: codeInternal, message: "the PostgreSQL behind dsqlsim does not answer"}
+	case e.Code == codeTooMany:
+		return tooMany
+	}
+	return &failure{fatal: true, code: e.Code, message: e.Message}
+}
+
+// cancel asks PostgreSQL to cancel what the holder of key runs.
+func (u *upstream) cancel(ctx context.Context, key cancelKey) error {
+	network, address := pgconn.NetworkAddress(u.config.Host, u.config.Port)
+	ctx, stop := context.WithTimeout(ctx, dialTimeout)
+	defer stop()
+	conn, err := u.config.DialFunc(ctx, network, address)
+	if err != nil {
+		return fmt.Errorf("dial for cancel: %w", err)
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline)
+	}
+	request := pgproto3.CancelRequest{ProcessID: key.pid, SecretKey: []byte(key.secret)}
+	packet, err := request.Encode(nil)
+	if err != nil {
+		return fmt.Errorf("encode cancel: %w", err)
+	}
+	if _, err := conn.Write(packet); err != nil {
+		return fmt.Errorf("send cancel: %w", err)
+	}
+	// PostgreSQL closes when it has acted.
+	_, _ = io.Copy(io.Discard, conn)
+	return nil
+}
+
+// readable tells, without waiting, whether a socket has bytes or has ended.
+func readable(conn net.Conn) bool {
+	socket, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return true
+	}
+	found := false
+	err = raw.Read(func(fd uintptr) bool {
+		var b [1]byte
+		_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		found = !errors.Is(err, unix.EAGAIN)
+		return true
+	})
+	return found || err != nil
+}

@@ -1,0 +1,77 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+)
+
+// programs are what Binaries builds, as packages below cmd.
+var programs = []string{"sluice", "dsqlsim"}
+
+// Bin is a directory that holds the built programs.
+type Bin string
+
+func (b Bin) path(program string) string { return filepath.Join(string(b), program) }
+
+// build makes the programs, once for this process and from the source as it is
+// now: a test must never meet yesterday's binary. When nothing has changed the
+// go command's cache makes this short.
+var build = sync.OnceValues(func() (Bin, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(root, "bin", "test")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		return "", err
+	}
+	// Test binaries of several packages do this at once: each program is moved
+	// into place whole, and a running one keeps its own file.
+	staging, err := os.MkdirTemp(bin, "staging-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(staging)
+	args := []string{"build", "-o", staging + string(filepath.Separator)}
+	for _, program := range programs {
+		args = append(args, "./cmd/"+program)
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	for _, program := range programs {
+		if err := os.Rename(filepath.Join(staging, program), filepath.Join(bin, program)); err != nil {
+			return "", err
+		}
+	}
+	return Bin(bin), nil
+})
+
+// moduleRoot is the nearest directory upwards that holds a go.mod.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		_, err := os.Stat(filepath.Join(dir, "go.mod"))
+		if err == nil {
+			return dir, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("no go.mod in this directory or above it")
+		}
+		dir = parent
+	}
+}

@@ -1,0 +1,90 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/sluice-proxy/sluice/integration/pgtest"
+)
+
+// A made-up cluster and a made-up key: of the real form, and of no use anywhere.
+const (
+	region    = "us-east-1"
+	endpoint  = "standinstandinstandinstand.dsql." + region + ".on.aws"
+	accessKey = "made-up-access-key"
+	secretKey = "made-up-secret-key"
+)
+
+// DSQLSimConfig says how to run the stand-in for DSQL.
+type DSQLSimConfig struct {
+	Bin      Bin
+	Dir      string // for its log and certificates; must exist
+	Upstream *pgtest.Server
+	// Args are further flags: faults, limits.
+	Args []string
+}
+
+// DSQLSim is a running stand-in that was ready once.
+type DSQLSim struct {
+	*Program
+	Endpoint string
+	Host     string
+	Port     int
+	CAFile   string
+	AdminURL string
+}
+
+// LaunchDSQLSim starts the stand-in on free ports and waits until it is ready.
+// The caller ends it with Stop.
+func LaunchDSQLSim(ctx context.Context, c DSQLSimConfig) (*DSQLSim, error) {
+	var s *DSQLSim
+	err := onFreePorts(2, func(ports []int) (err error) {
+		s, err = launchDSQLSim(ctx, c, ports[0], ports[1])
+		return err
+	})
+	return s, err
+}
+
+func launchDSQLSim(ctx context.Context, c DSQLSimConfig, port, adminPort int) (*DSQLSim, error) {
+	certDir := filepath.Join(c.Dir, "dsqlsim-tls")
+	upstream := fmt.Sprintf("host=%s port=%d user=%s dbname=postgres sslmode=disable", c.Upstream.Host, c.Upstream.Port, c.Upstream.User)
+	args := append([]string{
+		"--listen", address(port),
+		"--admin", address(adminPort),
+		"--upstream", upstream,
+		"--endpoint", endpoint,
+		"--access-key", accessKey,
+		"--secret-key", secretKey,
+		"--cert-dir", certDir,
+	}, c.Args...)
+	program, err := launch(c.Bin.path("dsqlsim"), c.Dir, nil, args...)
+	if err != nil {
+		return nil, err
+	}
+	s := &DSQLSim{
+		Program: program, Endpoint: endpoint, Host: loopback, Port: port,
+		CAFile: filepath.Join(certDir, "ca.pem"), AdminURL: "http://" + address(adminPort),
+	}
+	if err := s.waitReady(ctx, s.AdminURL+"/livez"); err != nil {
+		s.Stop(syscall.SIGKILL, stopGrace)
+		return nil, err
+	}
+	return s, nil
+}
+
+// Env makes the stand-in Sluice's backend, found as a real cluster would be but
+// for the address that is dialled.
+func (s *DSQLSim) Env() Env {
+	return Env{
+		"DSQL_BACKEND_ENDPOINT": s.Endpoint,
+		"DSQL_BACKEND_ADDRESS":  s.Host,
+		"DSQL_BACKEND_PORT":     strconv.Itoa(s.Port),
+		"DSQL_BACKEND_CA_FILE":  s.CAFile,
+		"AWS_REGION":            region,
+		"AWS_ACCESS_KEY_ID":     accessKey,
+		"AWS_SECRET_ACCESS_KEY": secretKey,
+	}
+}

@@ -1,0 +1,77 @@
+package harness
+
+import (
+	"syscall"
+	"testing"
+)
+
+// Binaries builds the programs on first use in this test binary.
+func Binaries(tb testing.TB) Bin {
+	tb.Helper()
+	bin, err := build()
+	if err != nil {
+		tb.Fatalf("build the programs: %v", err)
+	}
+	return bin
+}
+
+// StartSluice runs a daemon for the length of one test and shows the end of its
+// log if the test fails. Bin and Dir may be left empty.
+func StartSluice(tb testing.TB, c SluiceConfig) *Sluice {
+	tb.Helper()
+	if c.Bin == "" {
+		c.Bin = Binaries(tb)
+	}
+	if c.Dir == "" {
+		c.Dir = tb.TempDir()
+	}
+	s, err := LaunchSluice(tb.Context(), c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	endWith(tb, s.Program)
+	return s
+}
+
+// StartDSQLSim runs a stand-in for the length of one test and shows the end of
+// its log if the test fails. Bin and Dir may be left empty.
+func StartDSQLSim(tb testing.TB, c DSQLSimConfig) *DSQLSim {
+	tb.Helper()
+	if c.Bin == "" {
+		c.Bin = Binaries(tb)
+	}
+	if c.Dir == "" {
+		c.Dir = tb.TempDir()
+	}
+	s, err := LaunchDSQLSim(tb.Context(), c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	endWith(tb, s.Program)
+	return s
+}
+
+// Admin makes a request of the stand-in's admin interface (faults, the ledger)
+// and returns the answer; any status but 2xx fails the test.
+func (s *DSQLSim) Admin(tb testing.TB, method, path, body string) string {
+	tb.Helper()
+	answer, err := ask(tb.Context(), method, s.AdminURL+path, body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return answer
+}
+
+// endWith stops p when tb ends. A program that must be killed has hung, and
+// one that crashed says so on its log: both fail the test.
+func endWith(tb testing.TB, p *Program) {
+	tb.Cleanup(func() {
+		ended := p.Stop(syscall.SIGTERM, stopGrace)
+		if !ended {
+			tb.Errorf("%s did not end within %v of SIGTERM", p.Name, stopGrace)
+		}
+		if tb.Failed() {
+			tb.Logf("the end of %s's log:\n%s", p.Name, p.Tail())
+		}
+	})
+}

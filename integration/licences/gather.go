@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// text is a licence or a notice, once, with all that it covers.
+type text struct {
+	body   string
+	kinds  []string // empty for notices
+	covers []string
+}
+
+// findings are what the binary's parts say about themselves.
+type findings struct {
+	licences, notices []*text
+}
+
+// goPackage is what go list tells of a package.
+type goPackage struct {
+	Dir, ImportPath string
+	Standard        bool
+	CgoFiles        []string
+	Module          *struct {
+		Path, Dir string
+		Main      bool
+	}
+}
+
+var (
+	licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|copyright)([.-](txt|md|postgresql|mit|apache|bsd))?$`)
+	noticeFile  = regexp.MustCompile(`(?i)^notice(\.(txt|md))?$`)
+	comment     = regexp.MustCompile(`(?s)/\*.*?\*/`)
+	licensing   = regexp.MustCompile(`(?i)redistribution and use|permission to use|permission is hereby granted|general public license|special exception`)
+)
+
+// gather reads the licences of everything in the binary.
+func gather(root string) (*findings, error) {
+	packages, err := list(root)
+	if err != nil {
+		return nil, err
+	}
+	var f findings
+	goroot, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go env: %w", err)
+	}
+	dirs := map[string]string{ // directory → name
+		strings.TrimSpace(string(goroot)): "The Go standard library and runtime",
+	}
+	var errs []error
+	modules := map[string]bool{}
+	for _, p := range packages {
+		if p.Standard || p.Module == nil || p.Module.Main {
+			continue
+		}
+		if !modules[p.Module.Dir] {
+			modules[p.Module.Dir] = true
+			if names, err := matching(p.Module.Dir, licenceFile); err != nil || len(names) == 0 {
+				errs = append(errs, fmt.Errorf("%s has no licence file (%v)", p.Module.Path, err))
+			}
+		}
+		for dir := p.Dir; strings.HasPrefix(dir, p.Module.Dir); dir = filepath.Dir(dir) {
+			dirs[dir] = path.Join(p.Module.Path, filepath.ToSlash(strings.TrimPrefix(dir, p.Module.Dir)))
+		}
+		if len(p.CgoFiles) > 0 {
+			errs = append(errs, f.addComments(p))
+		}
+	}
+	for dir, name := range dirs {
+		errs = append(errs, f.addDir(dir, name))
+	}
+	f.sort()
+	return &f, errors.Join(errs...)
+}
+
+// list asks the Go tool what the binary contains.
+func list(root string) ([]goPackage, error) {
+	cmd := exec.Command("go", "list", "-deps", "-json=Dir,ImportPath,Standard,CgoFiles,Module", "./cmd/sluice")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=1")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	var packages []goPackage
+	for in := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p goPackage
+		switch err := in.Decode(&p); {
+		case errors.Is(err, io.EOF):
+			return packages, nil
+		case err != nil:
+			return nil, fmt.Errorf("go list: %w", err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+// addDir takes the licence and notice files of one directory.
+func (f *findings) addDir(dir, name string) error {
+	licences, err := matching(dir, licenceFile)
+	if err != nil {
+		return err
+	}
+	for _, file := range licences {
+		body, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			return err
+		}
+		if err := f.addLicence(string(body), name); err != nil {
+			return fmt.Errorf("%s/%s: %w", name, file, err)
+		}
+	}
+	notices, err := matching(dir, noticeFile)
+	if err != nil {
+		return err
+	}
+	for _, file := range notices {
+		body, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			return err
+		}
+		f.notices = add(f.notices, string(body), nil, name)
+	}
+	return nil
+}
+
+// addComments takes the licences in the comments of a package's C sources, those
+// of its include directories among them.
+func (f *findings) addComments(p goPackage) error {
+	return filepath.WalkDir(p.Dir, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !slices.Contains([]string{".c", ".h"}, filepath.Ext(file)) {
+			return err
+		}
+		source, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		var blocks []string
+		for _, block := range comment.FindAllString(string(source), -1) {
+			if licensing.MatchString(block) {
+				blocks = append(blocks, strings.TrimSpace(block))
+			}
+		}
+		if len(blocks) == 0 {
+			return nil
+		}
+		name := path.Join(p.ImportPath, filepath.ToSlash(strings.TrimPrefix(file, p.Dir)))
+		if err := f.addLicence(strings.Join(blocks, "\n\n"), name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	})
+}
+
+func (f *findings) addLicence(body, name string) error {
+	kinds, err := classify(body)
+	if err != nil {
+		return err
+	}
+	f.licences = add(f.licences, body, kinds, name)
+	return nil
+}
+
+// add appends a text, or what it covers where the same words are there already.
+func add(texts []*text, body string, kinds []string, name string) []*text {
+	for _, t := range texts {
+		if normalize(t.body) == normalize(body) {
+			if !slices.Contains(t.covers, name) {
+				t.covers = append(t.covers, name)
+			}
+			return texts
+		}
+	}
+	body = strings.Trim(strings.ReplaceAll(body, "\r\n", "\n"), "\n")
+	return append(texts, &text{body: body, kinds: kinds, covers: []string{name}})
+}
+
+// sort puts everything in an order that depends on names alone.
+func (f *findings) sort() {
+	for _, texts := range [][]*text{f.licences, f.notices} {
+		for _, t := range texts {
+			slices.Sort(t.covers)
+		}
+		slices.SortFunc(texts, func(a, b *text) int {
+			return strings.Compare(a.covers[0]+a.body, b.covers[0]+b.body)
+		})
+	}
+}
+
+// matching lists the regular files of a directory whose names match.
+func matching(dir string, name *regexp.Regexp) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range entries {
+		if entry.Type().IsRegular() && name.MatchString(entry.Name()) {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
+}

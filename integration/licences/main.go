@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "licences:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	files, err := generate(root)
+	if err != nil {
+		return err
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(root, name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moduleRoot is the directory of go.mod.
+func moduleRoot() (string, error) {
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(out))), nil
+}
+
+// generate returns the content of each file, by name.
+func generate(root string) (map[string][]byte, error) {
+	found, err := gather(root)
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]byte{
+		"NOTICE":               notice(found.notices),
+		"THIRD_PARTY_LICENSES": licences(found.licences),
+	}, nil
+}
+
+const rule = "--------------------------------------------------------------------------------\n"
+
+// notice is Sluice's own notice with those that Apache-2.0, section 4(d), asks
+// to be passed on.
+func notice(texts []*text) []byte {
+	var b bytes.Buffer
+	b.WriteString("Sluice\nCopyright 2026 The Sluice authors\n\n" +
+		"Licensed under the Apache License, Version 2.0; see LICENSE. The binary contains\n" +
+		"other software as well; see THIRD_PARTY_LICENSES. Of that, these notices:\n")
+	for _, t := range texts {
+		fmt.Fprintf(&b, "\n%s%s\n%s\n%s\n", rule, strings.Join(t.covers, "\n"), rule, t.body)
+	}
+	return b.Bytes()
+}
+
+func licences(texts []*text) []byte {
+	var b bytes.Buffer
+	b.WriteString("The sluice binary contains the software below, under these licences.\n" +
+		"Made by: go run ./integration/licences\n")
+	for _, t := range texts {
+		fmt.Fprintf(&b, "\n%s%s\n\n%s\n%s\n%s\n", rule, strings.Join(t.kinds, ", "), strings.Join(t.covers, "\n"), rule, t.body)
+	}
+	return b.Bytes()
+}

@@ -1,0 +1,151 @@
+package pgtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// directory is a server's home. Its life is tied to ours by an flock on the
+// directory itself, which the kernel drops when this process ends. (The same
+// lock keeps systemd-tmpfiles from ageing the files of a long run.)
+type directory struct {
+	path string
+	lock *os.File
+}
+
+// homePrefix begins the name of every home; users do not share prefixes, so
+// that nobody meets a directory that he may not open.
+func homePrefix() string { return "sluice-pg-" + strconv.Itoa(os.Getuid()) + "-" }
+
+// newDirectory makes a locked home that the account owns.
+func newDirectory(base string, acc account) (*directory, error) {
+	for {
+		path, err := os.MkdirTemp(base, homePrefix())
+		if err != nil {
+			return nil, err
+		}
+		lock, err := lockDirectory(path, syscall.LOCK_EX)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a sweep took it before it was locked
+		}
+		if err != nil {
+			return nil, errors.Join(err, os.Remove(path))
+		}
+		d := &directory{path: path, lock: lock}
+		if err := acc.give(path); err != nil {
+			return nil, errors.Join(err, d.remove())
+		}
+		return d, nil
+	}
+}
+
+// remove deletes the home and everything in it, and lets the lock go last.
+func (d *directory) remove() error {
+	return errors.Join(os.RemoveAll(d.path), d.lock.Close())
+}
+
+// lockDirectory opens and locks path. fs.ErrNotExist says that somebody removed
+// it meanwhile, EWOULDBLOCK that it has a living owner.
+func lockDirectory(path string, how int) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), how); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	held, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	current, err := os.Lstat(path)
+	if err != nil || !os.SameFile(held, current) {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, fs.ErrNotExist)
+	}
+	return f, nil
+}
+
+// sweep removes the homes under base whose owners have died, and what may still
+// run in them. Homes with a living owner are left alone.
+func sweep(base string, acc account) error {
+	homes, err := filepath.Glob(filepath.Join(base, homePrefix()+"*"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, path := range homes {
+		lock, err := lockDirectory(path, syscall.LOCK_EX|syscall.LOCK_NB)
+		if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		// The temporary directory is everybody's: believe the owner, not the name.
+		if info, err := lock.Stat(); err == nil && ownedBy(info, os.Getuid(), acc.uid) {
+			endLeftover(path)
+			errs = append(errs, os.RemoveAll(path))
+		}
+		errs = append(errs, lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func ownedBy(info fs.FileInfo, uids ...int) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return false
+	}
+	for _, uid := range uids {
+		if int(stat.Uid) == uid {
+			return true
+		}
+	}
+	return false
+}
+
+// endLeftover ends a postmaster that outlived its owner: it was told by the
+// kernel, so this is for one that is still at it, or stuck.
+func endLeftover(home string) {
+	pid := postmasterPID(home)
+	if pid <= 0 || !runsIn(pid, home) {
+		return
+	}
+	// SIGQUIT lets it release its shared memory, which SIGKILL would leak.
+	_ = syscall.Kill(pid, syscall.SIGQUIT)
+	for end := time.Now().Add(stopGrace); time.Now().Before(end) && runsIn(pid, home); {
+		time.Sleep(pollEvery)
+	}
+	if runsIn(pid, home) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// postmasterPID is 0 when there is none on record.
+func postmasterPID(home string) int {
+	text, err := os.ReadFile(filepath.Join(home, dataName, "postmaster.pid"))
+	if err != nil {
+		return 0
+	}
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	pid, _ := strconv.Atoi(string(bytes.TrimSpace(line)))
+	return pid
+}
+
+// runsIn reports whether pid is a server started in home; pids are reused, its
+// command line (-D home/data) is not.
+func runsIn(pid int, home string) bool {
+	cmdline, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	return err == nil && bytes.Contains(cmdline, []byte(filepath.Join(home, dataName)))
+}

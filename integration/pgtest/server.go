@@ -1,0 +1,308 @@
+package pgtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sluice-proxy/sluice/integration/child"
+)
+
+const (
+	host      = "127.0.0.1"
+	superuser = "postgres"
+
+	dataName = "data"       // the cluster, in a server's home
+	logName  = "server.log" // what initdb and the postmaster print
+
+	// startLimit is generous: initdb takes a second on an idle machine, but
+	// several test binaries may start servers at once on two cores.
+	startLimit = 90 * time.Second
+	// stopGrace is twice the 5 s that a postmaster gives its own children on an
+	// immediate shutdown before it kills them.
+	stopGrace = 10 * time.Second
+	pollEvery = 10 * time.Millisecond
+	// portTries bounds how often a port may be snatched between its choice and
+	// the server's bind.
+	portTries = 5
+	// maxSocketPath is what sockaddr_un holds on Linux, without the final NUL.
+	maxSocketPath = 107
+)
+
+// Server is a running PostgreSQL. Its fields do not change, but for Restart.
+type Server struct {
+	Host      string // 127.0.0.1
+	Port      int
+	SocketDir string // also a "host" for libpq and pgx
+	User      string // the superuser, postgres
+	Password  string // empty without SCRAM
+	CAFile    string // verifies the server's certificate; empty without TLS
+	BinDir    string // psql, pgbench and the rest of the same version
+
+	home    *directory
+	account account
+	process *child.Process
+}
+
+// Launch starts a server and returns when it accepts connections. The caller
+// must end it with Close; tests use Start or Shared instead.
+func Launch(opts ...Option) (*Server, error) {
+	bin, err := BinDir()
+	if err != nil {
+		return nil, err
+	}
+	acc, err := serverAccount()
+	if err != nil {
+		return nil, err
+	}
+	base := os.TempDir()
+	if err := sweep(base, acc); err != nil {
+		return nil, fmt.Errorf("sweep old servers: %w", err)
+	}
+	home, err := newDirectory(base, acc)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Host: host, SocketDir: home.path, User: superuser, BinDir: bin, home: home, account: acc}
+	if err := s.create(opts); err != nil {
+		return nil, errors.Join(err, home.remove())
+	}
+	if err := s.run(); err != nil {
+		return nil, errors.Join(err, home.remove())
+	}
+	return s, nil
+}
+
+// Address is host:port.
+func (s *Server) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
+
+// DSN is a URL for the superuser over TCP, with TLS verified where the server
+// has it. libpq, pgx, lib/pq, psycopg and node-postgres all read this form.
+func (s *Server) DSN(database string) string {
+	u := url.URL{Scheme: "postgres", User: url.User(s.User), Host: s.Address(), Path: "/" + database}
+	if s.Password != "" {
+		u.User = url.UserPassword(s.User, s.Password)
+	}
+	query := url.Values{"sslmode": {"disable"}}
+	if s.CAFile != "" {
+		query = url.Values{"sslmode": {"verify-full"}, "sslrootcert": {s.CAFile}}
+	}
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+// Program prepares one of the server's client programs (psql, pgbench, ...) as
+// the superuser over the Unix socket; further arguments may override that.
+func (s *Server) Program(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.BinDir, name), args...)
+	cmd.Env = append(cleanEnviron(), "PGHOST="+s.SocketDir, "PGPORT="+strconv.Itoa(s.Port), "PGUSER="+s.User)
+	return cmd
+}
+
+// Log is what the server has printed so far.
+func (s *Server) Log() string {
+	text, err := os.ReadFile(s.path(logName))
+	if err != nil {
+		return "no server log: " + err.Error()
+	}
+	return string(text)
+}
+
+// Restart ends every connection as a crash would (or, gracefully, with FATAL
+// 57P01 first) and starts the server again on the same port and data.
+func (s *Server) Restart(graceful bool) error {
+	sig := syscall.SIGQUIT
+	if graceful {
+		sig = syscall.SIGINT // "fast": sessions are told, then ended
+	}
+	s.process.Stop(sig, stopGrace)
+	return s.postmaster()
+}
+
+// Close ends the server at once and removes its directory.
+func (s *Server) Close() error {
+	s.process.Stop(syscall.SIGQUIT, stopGrace)
+	return s.home.remove()
+}
+
+// Exited is closed when the server has ended, asked to or not. A restarted
+// server has another one.
+func (s *Server) Exited() <-chan struct{} { return s.process.Exited() }
+
+func (s *Server) path(name string) string { return filepath.Join(s.home.path, name) }
+
+// create makes the cluster and its configuration.
+func (s *Server) create(opts []Option) error {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if err := s.initdb(o.password); err != nil {
+		return err
+	}
+	settings := []string{
+		"listen_addresses = '" + host + "'",
+		"unix_socket_directories = '" + strings.ReplaceAll(s.SocketDir, "'", "''") + "'",
+		"max_connections = 200",
+		"fsync = off", "synchronous_commit = off", "full_page_writes = off",
+		"jit = off", // its compile times are noise
+		"password_encryption = 'scram-sha-256'",
+	}
+	if o.tls {
+		cert, key := s.path("server.crt"), s.path("server.key")
+		if err := writeCertificate(cert, key, o.tlsNames); err != nil {
+			return fmt.Errorf("make a certificate: %w", err)
+		}
+		if err := s.account.give(key); err != nil {
+			return err
+		}
+		s.CAFile = cert
+		settings = append(settings, "ssl = on", "ssl_cert_file = '"+cert+"'", "ssl_key_file = '"+key+"'")
+	}
+	s.Password = o.password
+	return s.writeConfig(append(settings, o.settings...), o.password != "")
+}
+
+func (s *Server) initdb(password string) error {
+	args := []string{"-D", s.path(dataName), "-U", superuser, "-A", "trust",
+		"--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"}
+	if password != "" {
+		file := s.path("password")
+		if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
+			return err
+		}
+		defer os.Remove(file)
+		if err := s.account.give(file); err != nil {
+			return err
+		}
+		args = append(args, "--pwfile="+file)
+	}
+	p, err := s.start("initdb", args...)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.Exited():
+	case <-time.After(startLimit):
+		p.Stop(syscall.SIGKILL, 0)
+	}
+	if err := p.Err(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, s.Log())
+	}
+	return nil
+}
+
+func (s *Server) writeConfig(settings []string, scram bool) error {
+	method := "trust"
+	if scram {
+		method = "scram-sha-256"
+	}
+	hba := "local all,replication all trust\nhost all,replication all " + host + "/32 " + method + "\n"
+	for name, text := range map[string]string{
+		// Read after postgresql.conf, whose defaults it overrides.
+		"postgresql.auto.conf": strings.Join(settings, "\n") + "\n",
+		"pg_hba.conf":          hba,
+	} {
+		if err := os.WriteFile(filepath.Join(s.path(dataName), name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run starts the postmaster on a free port.
+func (s *Server) run() error {
+	var err error
+	for range portTries {
+		if s.Port, err = freePort(); err != nil {
+			return err
+		}
+		if socket := filepath.Join(s.SocketDir, ".s.PGSQL."+strconv.Itoa(s.Port)); len(socket) > maxSocketPath {
+			return fmt.Errorf("socket path %s is longer than %d bytes: set TMPDIR to a shorter directory", socket, maxSocketPath)
+		}
+		if err = s.postmaster(); err == nil || !strings.Contains(err.Error(), "Address already in use") {
+			return err
+		}
+	}
+	return err
+}
+
+// postmaster starts the server process and waits until it is ready.
+func (s *Server) postmaster() error {
+	// Told of our death it must not be killed outright: that leaks its shared memory.
+	p, err := s.start("postgres", "-D", s.path(dataName), "-p", strconv.Itoa(s.Port))
+	if err != nil {
+		return err
+	}
+	deadline := time.Now().Add(startLimit)
+	for !s.ready(p.PID()) {
+		select {
+		case <-p.Exited():
+			return fmt.Errorf("postgres ended while starting: %v\n%s", p.Err(), s.Log())
+		case <-time.After(pollEvery):
+		}
+		if time.Now().After(deadline) {
+			p.Stop(syscall.SIGQUIT, stopGrace)
+			return fmt.Errorf("postgres was not ready after %v\n%s", startLimit, s.Log())
+		}
+	}
+	s.process = p
+	return nil
+}
+
+// ready looks at what pg_ctl looks at: the pid file's first line names the
+// postmaster and its eighth line says "ready" once connections are accepted.
+func (s *Server) ready(pid int) bool {
+	text, err := os.ReadFile(filepath.Join(s.path(dataName), "postmaster.pid"))
+	if err != nil {
+		return false
+	}
+	lines := bytes.Split(text, []byte("\n"))
+	return len(lines) >= 8 && string(lines[0]) == strconv.Itoa(pid) && bytes.HasPrefix(lines[7], []byte("ready"))
+}
+
+// start runs one of PostgreSQL's programs under the server's account with its
+// output in the log.
+func (s *Server) start(name string, args ...string) (*child.Process, error) {
+	log, err := os.OpenFile(s.path(logName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command(filepath.Join(s.BinDir, name), args...)
+	cmd.Dir = s.home.path // the account may not be able to enter ours
+	cmd.Env = cleanEnviron()
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = s.account.sysProcAttr()
+	return child.Start(cmd, syscall.SIGQUIT)
+}
+
+// cleanEnviron is the caller's environment without what would steer PostgreSQL
+// or change the language of its messages.
+func cleanEnviron() []string {
+	var env []string
+	for _, pair := range os.Environ() {
+		if !strings.HasPrefix(pair, "PG") && !strings.HasPrefix(pair, "LC_") && !strings.HasPrefix(pair, "LANG") {
+			env = append(env, pair)
+		}
+	}
+	return append(env, "LC_ALL=C")
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

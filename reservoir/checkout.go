@@ -1,0 +1,235 @@
+package reservoir
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// EmptyError says that no backend was to be had in time, and why.
+type EmptyError struct {
+	Waited    time.Duration
+	InUse     int
+	Dialing   int
+	MaxOpen   int
+	Throttled bool // a dial waited for the rate limit
+	// LastDialErr is why the last dial failed; nil if it succeeded.
+	LastDialErr error
+}
+
+func (e *EmptyError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "no backend within %v: %d of %d in use", e.Waited.Round(time.Millisecond), e.InUse, e.MaxOpen)
+	if e.Dialing > 0 {
+		fmt.Fprintf(&b, ", %d being dialled", e.Dialing)
+	}
+	if e.Throttled {
+		b.WriteString(", waiting for connection.rate_limit")
+	}
+	if e.LastDialErr != nil {
+		fmt.Fprintf(&b, "; last dial failed: %v", e.LastDialErr)
+	}
+	return b.String()
+}
+
+func (e *EmptyError) Unwrap() error { return e.LastDialErr }
+
+// TryAcquire lends the backend that was used last, or returns nil when none is
+// ready or somebody waits for one. It never blocks and allocates nothing. The
+// borrower ends the loan with exactly one Release or Discard.
+func (r *Reservoir) TryAcquire() *Conn {
+	r.mu.Lock()
+	c := r.lendLocked()
+	r.mu.Unlock()
+	return c
+}
+
+// Acquire lends a backend. When none is ready it waits in line, for at most
+// Config.CheckoutWait, after which it returns an *EmptyError; or ctx's error.
+// The borrower ends the loan with exactly one Release or Discard.
+func (r *Reservoir) Acquire(ctx context.Context) (*Conn, error) {
+	r.mu.Lock()
+	if c := r.lendLocked(); c != nil {
+		r.mu.Unlock()
+		return c, nil
+	}
+	if r.closed {
+		r.mu.Unlock()
+		return nil, ErrClosed
+	}
+	r.stats.empty++
+	r.shelf.waiting++
+	w := r.waiters.join()
+	r.mu.Unlock()
+	r.wake()
+
+	began := time.Now()
+	c, err := await(ctx, r, &r.waiters, w, &r.shelf.waiting, began)
+	if err == nil {
+		r.metrics.Waited(time.Since(began))
+	}
+	return c, err
+}
+
+// DialDedicated dials a backend for one session, with a startup of its own, on
+// the caller's goroutine. It waits for a slot (a ready backend is closed to make
+// room) and for the rate limit for at most Config.CheckoutWait, after which it
+// returns an *EmptyError; otherwise the dial's own error. Release of a dedicated
+// backend is a Discard.
+func (r *Reservoir) DialDedicated(ctx context.Context, s Startup) (*Conn, error) {
+	began := time.Now()
+	if err := r.claim(ctx, began); err != nil {
+		return nil, err
+	}
+	c, err := r.dialDedicated(ctx, &s, began)
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shelf.dialing--
+	if err != nil {
+		r.slotFreedLocked()
+		return nil, err
+	}
+	c.owner, c.dedicated, c.state = r, true, lent
+	r.shelf.inUse++
+	if r.closed {
+		r.unlendLocked(c)
+		r.endLocked(c, Shutdown)
+		return nil, ErrClosed
+	}
+	return c, nil
+}
+
+// dialDedicated dials in a slot that was claimed.
+func (r *Reservoir) dialDedicated(ctx context.Context, s *Startup, began time.Time) (*Conn, error) {
+	waiting, cancel := context.WithTimeout(ctx, r.cfg.CheckoutWait-time.Since(began))
+	defer cancel()
+	if err := r.admit(waiting); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		empty := r.emptyError(began)
+		empty.Throttled = true
+		return nil, empty
+	}
+	return r.timedDial(ctx, s)
+}
+
+// claim takes a slot, to be counted as dialling.
+func (r *Reservoir) claim(ctx context.Context, began time.Time) error {
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return ErrClosed
+	}
+	if r.shelf.claimed == 0 && r.shelf.open() < r.shelf.maxOpen {
+		r.shelf.dialing++
+		r.mu.Unlock()
+		return nil
+	}
+	if len(r.shelf.ready) > 0 {
+	}
+	r.shelf.claimed++
+	w := r.claims.join()
+	r.mu.Unlock()
+
+	_, err := await(ctx, r, &r.claims, w, &r.shelf.claimed, began)
+	return err
+}
+
+// await waits until w is served, ctx ends, or the reservoir does. count is the
+// shelf's count of those in the queue.
+func await[T any](ctx context.Context, r *Reservoir, q *waiters[T], w *waiter[T], count *int, began time.Time) (T, error) {
+	timer := time.NewTimer(r.cfg.CheckoutWait)
+	defer timer.Stop()
+	var gaveUp bool
+	select {
+	case v, ok := <-w.served:
+		if !ok {
+			return v, ErrClosed
+		}
+		return v, nil
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+
+	var none T
+	r.mu.Lock()
+	if gaveUp = q.leave(w); gaveUp {
+		*count--
+	}
+	r.mu.Unlock()
+	if !gaveUp { // served, or dismissed, at the same moment
+		v, ok := <-w.served
+		if !ok {
+			return none, ErrClosed
+		}
+		return v, nil
+	}
+	if ctx.Err() != nil {
+		return none, ctx.Err()
+	}
+	return none, r.emptyError(began)
+}
+
+// lendLocked lends what is on the shelf, or returns nil.
+func (r *Reservoir) lendLocked() *Conn {
+	for len(r.shelf.ready) > 0 {
+		c := r.shelf.take(len(r.shelf.ready) - 1)
+		if c.guardAt <= r.shelf.horizon {
+			r.endLocked(c, Guarded)
+			continue
+		}
+		r.shelf.lend(c)
+		r.stats.checkouts++
+		r.stats.immediate++
+		return c
+	}
+	return nil
+}
+
+// release ends a loan.
+func (r *Reservoir) release(c *Conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unlendLocked(c)
+	switch {
+	case c.dedicated:
+		r.endLocked(c, Dedicated)
+	case r.closed:
+		r.endLocked(c, Shutdown)
+	default:
+		r.shelf.put(c)
+		r.offerLocked(len(r.shelf.ready) - 1)
+	}
+}
+
+// offerLocked decides what becomes of a backend that has just come to the
+// shelf: it ends, it is lent to who waits, or it stays.
+func (r *Reservoir) offerLocked(i int) {
+	c := r.shelf.ready[i]
+	if reason, due := r.shelf.due(c); due {
+		r.endLocked(r.shelf.take(i), reason)
+		r.wake()
+		return
+	}
+	switch {
+	case r.shelf.waiting > 0:
+		r.shelf.take(i)
+		r.shelf.lend(c)
+		r.shelf.waiting--
+		r.stats.checkouts++
+		r.waiters.serve(c)
+	case r.shelf.claimed > r.shelf.closing:
+		r.endLocked(r.shelf.take(i), Surplus)
+	case c.replacing:
+		r.wake()
+	}
+}
+
+func (r *Reservoir) emptyError(began time.Time) *EmptyError {
+	s := r.Stats()
+	return &EmptyError{Waited: time.Since(began), InUse: s.InUse, Dialing: s.Dialing, MaxOpen: s.MaxOpen,
+		Throttled: s.Throttled, LastDialErr: s.LastDialErr}
+}

@@ -1,0 +1,133 @@
+package reservoir
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+)
+
+// Reason says why a backend was closed. The constants below are all there are.
+type Reason string
+
+const (
+	// Aged: its hour of retirement has come.
+	Aged Reason = "aged"
+	// Guarded: found inside the guard window before its end.
+	Guarded Reason = "guarded"
+	// Broken: its socket failed, or the server ended it.
+	Broken Reason = "broken"
+	// PeekFailed: found dead on the shelf, by its next borrower.
+	PeekFailed Reason = "peek_failed"
+	// Pinned: it carries a session's state, and that session has ended.
+	Pinned Reason = "pinned"
+	// Dedicated: it was dialled for one session, which has ended.
+	Dedicated Reason = "dedicated"
+	// Cancelled: given up to end a statement that was cancelled or timed out.
+	Cancelled Reason = "cancelled"
+	// ClientGone: the client left in the middle of a turn or a transaction.
+	ClientGone Reason = "client_gone"
+	// Unclean: nobody can say what state the server's session is in.
+	Unclean Reason = "unclean"
+	// Shutdown: the reservoir is closing.
+	Shutdown Reason = "shutdown"
+	// Surplus: its slot was needed for a dedicated backend.
+	Surplus Reason = "surplus"
+)
+
+// Reasons are all of them.
+var Reasons = []Reason{Aged, Guarded, Broken, PeekFailed, Pinned, Dedicated, Cancelled, ClientGone, Unclean, Shutdown, Surplus}
+
+const (
+	// terminateWait bounds the good-bye to a server: an idle one closes within
+	// a round trip, one that is busy with a statement does not listen.
+	terminateWait = 250 * time.Millisecond
+	// terminateRead is how much of what it still sends is read meanwhile.
+	terminateRead = 64 << 10
+)
+
+// Conn is a backend. While it is lent its exported fields belong to the
+// borrower, who ends the loan by exactly one Release or Discard and does not
+// touch it afterwards. A second one panics.
+type Conn struct {
+	// Net is the connection, TLS included, behind the startup: nothing unread,
+	// no deadline.
+	Net net.Conn
+	// PID and Secret are the server's BackendKeyData. The secret has 4 bytes
+	// before protocol 3.2, and may have up to 256 since.
+	PID    uint32
+	Secret []byte
+	// Params are the ParameterStatus values of the startup. Shared: not to be changed.
+	Params map[string]string
+	// Notices arrived during the startup.
+	Notices []*Notice
+	// Attachment is the borrowers' own, kept from loan to loan.
+	Attachment any
+	// SendCancel asks the server to cancel what this backend runs; see Cancel.
+	// Whoever dials sets it.
+	SendCancel func(context.Context) error
+
+	owner *Reservoir
+	// guarded by owner.mu
+	state     connState
+	dedicated bool
+	replacing bool // counted in shelf.replacing
+	hour      int64
+	retireAt  time.Duration // when the calendar wants it replaced
+	guardAt   time.Duration // when it may no longer be lent
+	endAt     time.Duration // the end of its lifetime
+}
+
+// connState is where a backend is between its dial and its end.
+type connState uint8
+
+const (
+	dialed connState = iota
+	ready
+	lent
+	ended
+)
+
+// NewConn makes a Conn of a connection whose startup is done, for a DialFunc.
+func NewConn(conn net.Conn) *Conn { return &Conn{Net: conn} }
+
+// Release gives the backend back. It must be idle, outside a transaction, with
+// nothing unread. It is closed instead when its time has come, when it is
+// dedicated, or when the reservoir is closing. Never blocks.
+func (c *Conn) Release() { c.owner.release(c) }
+
+// Discard closes the backend, telling the server first if that takes no time.
+// Never blocks.
+func (c *Conn) Discard(reason Reason) { c.owner.discard(c, reason) }
+
+// Cancel asks the server, on a connection of its own, to cancel the statement
+// that this backend runs. It returns nil when the server has closed that
+// connection, after which no such request is on its way any more, or ctx's
+// error. May be called while the borrower uses the backend.
+func (c *Conn) Cancel(ctx context.Context) error {
+	if c.SendCancel == nil {
+		return errors.New("cancel: this backend was dialled without a way to cancel")
+	}
+	return c.SendCancel(ctx)
+}
+
+// terminate ends the connection. It returns in bounded time, if possible after
+// the server has closed its end: only then has the server one connection less.
+func (c *Conn) terminate() {
+	// The deadline also ends a read that somebody else may be in.
+	err := c.Net.SetDeadline(time.Now().Add(terminateWait))
+	if err == nil {
+		_, err = c.Net.Write([]byte{'X', 0, 0, 0, 4})
+	}
+	if err == nil {
+		_, err = io.CopyN(io.Discard, c.Net, terminateRead)
+	}
+	if err != io.EOF {
+		// TLS would wait 5 s to say good-bye to a peer that does not listen.
+		if secured, ok := c.Net.(interface{ NetConn() net.Conn }); ok {
+			secured.NetConn().Close()
+		}
+	}
+	c.Net.Close() // an error changes nothing: the descriptor is gone
+}

@@ -1,0 +1,159 @@
+package reservoir
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/sluice-proxy/sluice/metrics"
+)
+
+// SSLModes are libpq's, for kind postgres.
+var SSLModes = []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
+
+// endpointForm is the name of a cluster, the names of PrivateLink endpoints
+// (dsql-fnh4) included; as AWS' connectors read it.
+var endpointForm = regexp.MustCompile(`^[a-z0-9-]+\.dsql(?:-[a-z0-9]+)?\.([a-z0-9-]+)\.on\.aws$`)
+
+// DialConfig says what a Dialer dials, and as whom.
+type DialConfig struct {
+	Kind string // dsql or postgres
+	// Endpoint is the server's name: of a cluster (dsql), the host that tokens
+	// are for; in any case what a certificate must name.
+	Endpoint string
+	// Address is the host to dial; Endpoint when empty.
+	Address string
+	Port    int
+	// Region of the cluster; from Endpoint when empty.
+	Region string
+	// CAFile holds the authorities of the server's certificate; empty means the
+	// system's.
+	CAFile   string
+	User     string
+	Database string
+	Password string // kind postgres; may be empty
+	SSLMode  string // kind postgres; one of SSLModes
+
+	// Credentials sign the tokens of kind dsql. They should be cached.
+	Credentials aws.CredentialsProvider
+	// Wrap, when not nil, is put around the TCP connection, below TLS.
+	Wrap func(net.Conn) net.Conn
+	// Timeout bounds a dial.
+	Timeout time.Duration
+	// Metrics may be nil.
+	Metrics *metrics.Reservoir
+}
+
+// Validate reports every bad value at once. It does not look at Credentials and
+// opens no file.
+func (c DialConfig) Validate() error {
+	var errs []error
+	check := func(ok bool, key, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s: %s", key, fmt.Sprintf(format, args...)))
+		}
+	}
+	switch c.Kind {
+	case KindDSQL:
+		check(c.Endpoint != "", "backend.endpoint", "empty: want the cluster's <id>.dsql.<region>.on.aws")
+		check(c.Endpoint == "" || c.Region != "" || endpointForm.MatchString(c.Endpoint), "backend.endpoint",
+			"%q: want <id>.dsql.<region>.on.aws, or backend.region beside it", c.Endpoint)
+		check(c.Password == "", "backend.password", "set: kind dsql makes its own from AWS credentials; remove it")
+	case KindPostgres:
+		check(c.host() != "", "backend.address", "empty: want the server's host, here or in backend.endpoint")
+		check(slices.Contains(SSLModes, c.SSLMode), "backend.sslmode", "%q: want one of %s", c.SSLMode, strings.Join(SSLModes, ", "))
+	default:
+		check(false, "backend.kind", "%q: want dsql or postgres", c.Kind)
+	}
+	check(!strings.ContainsAny(c.host(), "/,"), "backend.address", "%q: want one host name or IP address", c.host())
+	check(c.Port > 0 && c.Port < 1<<16, "backend.port", "%d: want 1 to 65535", c.Port)
+	check(c.User != "", "backend.user", "empty: want the database role")
+	check(c.Database != "", "backend.database", "empty: want the database's name")
+	check(c.Timeout > 0, "reservoir.dial_timeout", "%v: want more than 0", c.Timeout)
+	return errors.Join(errs...)
+}
+
+// host is what is dialled.
+func (c DialConfig) host() string {
+	if c.Address != "" {
+		return c.Address
+	}
+	return c.Endpoint
+}
+
+// name is what a certificate must name.
+func (c DialConfig) name() string {
+	if c.Endpoint != "" {
+		return c.Endpoint
+	}
+	return c.Address
+}
+
+func (c DialConfig) region() string {
+	if c.Region != "" {
+		return c.Region
+	}
+	if m := endpointForm.FindStringSubmatch(c.Endpoint); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// tlsConfigs are to be tried in this order; nil is a connection without TLS.
+func (c DialConfig) tlsConfigs() ([]*tls.Config, error) {
+	if c.Kind == KindPostgres && c.SSLMode == "disable" {
+		return []*tls.Config{nil}, nil
+	}
+	var roots *x509.CertPool // nil: the system's
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("backend.ca_file: %w", err)
+		}
+		roots = x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("backend.ca_file: %s: no PEM certificate in it", c.CAFile)
+		}
+	}
+	full := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.name(), RootCAs: roots}
+	if c.Kind == KindDSQL {
+		return []*tls.Config{full}, nil
+	}
+	unverified := full.Clone()
+	unverified.InsecureSkipVerify = true
+	chain := unverified.Clone()
+	chain.VerifyConnection = func(s tls.ConnectionState) error { return verifyChain(s, roots) }
+	switch c.SSLMode {
+	case "allow":
+		return []*tls.Config{nil, unverified}, nil
+	case "prefer":
+		return []*tls.Config{unverified, nil}, nil
+	case "require":
+		if roots != nil { // libpq: with a root file, require means verify-ca
+			return []*tls.Config{chain}, nil
+		}
+		return []*tls.Config{unverified}, nil
+	case "verify-ca":
+		return []*tls.Config{chain}, nil
+	}
+	return []*tls.Config{full}, nil
+}
+
+// verifyChain is verify-ca: the authority counts, the name does not.
+func verifyChain(s tls.ConnectionState, roots *x509.CertPool) error {
+	intermediates := x509.NewCertPool()
+	for _, certificate := range s.PeerCertificates[1:] {
+		intermediates.AddCert(certificate)
+	}
+	_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates})
+	return err
+}

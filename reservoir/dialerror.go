@@ -1,0 +1,82 @@
+package reservoir
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Step is a part of a dial. The constants below are all there are.
+type Step string
+
+// The steps, in order.
+const (
+	StepCredentials Step = "credentials" // AWS credentials
+	StepToken       Step = "token"       // IAM token
+	StepDNS         Step = "dns"
+	StepTCP         Step = "tcp"
+	StepTLS         Step = "tls"
+	StepAuth        Step = "auth"    // the server refused the password, the token or the role
+	StepStartup     Step = "startup" // everything else up to ReadyForQuery
+)
+
+// DialError says at which step a dial failed.
+type DialError struct {
+	Step    Step
+	Address string // host:port
+	// Server is what the server said, SQLState its code; nil and "" when it
+	// said nothing.
+	Server   *ServerError
+	SQLState string
+	Err      error
+}
+
+func (e *DialError) Error() string { return fmt.Sprintf("dial %s: %s: %v", e.Address, e.Step, e.Err) }
+
+func (e *DialError) Unwrap() error { return e.Err }
+
+// Notice is a NoticeResponse.
+type Notice ServerError
+
+// ServerError is an ErrorResponse.
+type ServerError struct {
+	Severity            string
+	SeverityUnlocalized string
+	Code                string
+	Message             string
+	Detail              string
+	Hint                string
+	Position            int32
+	InternalPosition    int32
+	InternalQuery       string
+	Where               string
+	SchemaName          string
+	TableName           string
+	ColumnName          string
+	DataTypeName        string
+	ConstraintName      string
+	File                string
+	Line                int32
+	Routine             string
+}
+
+func (e *ServerError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s (SQLSTATE %s)", e.Severity, e.Message, e.Code)
+	if e.Detail != "" {
+		fmt.Fprintf(&b, "; detail: %s", e.Detail)
+	}
+	if e.Hint != "" {
+		fmt.Fprintf(&b, "; hint: %s", e.Hint)
+	}
+	return b.String()
+}
+
+// step tells a refused identity from the rest. Class 28 is PostgreSQL's; DSQL
+// says 08006 "unable to accept connection, access denied".
+func (e *ServerError) step() Step {
+	denied := e.Code == "08006" && strings.Contains(strings.ToLower(e.Message), "access denied")
+	if denied || strings.HasPrefix(e.Code, "28") {
+		return StepAuth
+	}
+	return StepStartup
+}

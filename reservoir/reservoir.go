@@ -1,0 +1,237 @@
+package reservoir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/sluice-proxy/sluice/metrics"
+)
+
+// ErrClosed is returned once Run has been told to end.
+var ErrClosed = errors.New("reservoir: closed")
+
+// Startup is what a dedicated backend is started with, besides the user.
+type Startup struct {
+	Database string
+	// Params are startup parameters: "options", "application_name", settings.
+	Params map[string]string
+}
+
+// DialFunc opens a backend, up to and including its first ReadyForQuery. s is
+// nil for a backend of the shelf. It must return in bounded time, and as soon
+// as ctx ends. (*Dialer).Dial is one.
+type DialFunc func(ctx context.Context, s *Startup) (*Conn, error)
+
+// Reservoir is a bounded set of backends, safe for concurrent use. It holds
+// nothing until Run is called.
+type Reservoir struct {
+	cfg     Config
+	dial    DialFunc
+	metrics *metrics.Reservoir
+	log     *slog.Logger
+	born    time.Time
+	limiter *rate.Limiter
+	kick    chan struct{} // capacity 1: the fill has something to look at
+
+	// throttled counts the dials that wait for the rate limit.
+	throttled atomic.Int32
+
+	// work counts the goroutines that Run waits for. Adding to it needs mu and
+	// !closed, or to be one of them.
+	work sync.WaitGroup
+
+	mu       sync.Mutex
+	shelf    shelf
+	calendar calendar
+	waiters  waiters[*Conn]    // nil is sent on closing
+	claims   waiters[struct{}] // for slots; closed on closing
+	backoff  backoff
+	filling  int // dials in flight for the shelf
+	closed   bool
+	params   map[string]string
+	lastErr  error
+	stats    counts
+}
+
+// counts only grow.
+type counts struct{ checkouts, immediate, empty uint64 }
+
+// New returns a reservoir that dials with dial. m may be nil.
+func New(cfg Config, dial DialFunc, m *metrics.Reservoir, log *slog.Logger) (*Reservoir, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("reservoir: %w", err)
+	}
+	return &Reservoir{
+		cfg:      cfg,
+		dial:     dial,
+		metrics:  m,
+		log:      log,
+		born:     time.Now(),
+		limiter:  rate.NewLimiter(rate.Limit(cfg.RateLimit), cfg.BurstLimit),
+		kick:     make(chan struct{}, 1),
+		shelf:    shelf{maxOpen: cfg.MaxOpen, target: cfg.TargetReady, batch: cfg.batch(), horizon: scanEvery},
+		calendar: newCalendar(cfg.replaceEvery()),
+	}, nil
+}
+
+// Run fills the shelf and retires backends until ctx ends. Then it closes what
+// is on the shelf and returns when every goroutine of its own has ended. What
+// is lent stays so; it is closed when it comes back. Run is called once.
+func (r *Reservoir) Run(ctx context.Context) error {
+	r.work.Go(func() { r.fill(ctx) })
+	r.scan(ctx)
+	r.close()
+	r.work.Wait()
+	return nil
+}
+
+// Stats is a snapshot of a Reservoir.
+type Stats struct {
+	Ready, InUse, Dialing, Closing int // their sum is at most MaxOpen
+	Waiting                        int
+	MaxOpen, Target                int
+	Throttled                      bool   // a dial waits for the rate limit
+	LastDialErr                    error  // nil after a success
+	Checkouts                      uint64 // backends lent
+	Immediate                      uint64 // of those, without a wait
+	Empty                          uint64 // checkouts that found none ready
+}
+
+// Stats returns a snapshot.
+func (r *Reservoir) Stats() Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Stats{
+		Ready: len(r.shelf.ready), InUse: r.shelf.inUse, Dialing: r.shelf.dialing, Closing: r.shelf.closing,
+		Waiting: r.shelf.waiting + r.shelf.claimed,
+		MaxOpen: r.shelf.maxOpen, Target: r.shelf.target,
+		Throttled: r.throttled.Load() > 0, LastDialErr: r.lastErr,
+		Checkouts: r.stats.checkouts, Immediate: r.stats.immediate, Empty: r.stats.empty,
+	}
+}
+
+// Gauges is the snapshot that metrics shows.
+func (r *Reservoir) Gauges() metrics.ReservoirGauges {
+	s := r.Stats()
+	return metrics.ReservoirGauges{
+		Ready: s.Ready, Target: s.Target, InUse: s.InUse, Dialing: s.Dialing, Waiting: s.Waiting,
+		Checkouts: s.Checkouts, Immediate: s.Immediate, Empty: s.Empty,
+	}
+}
+
+// Params are the ParameterStatus values of the backend of the shelf that was
+// dialled last; nil before the first. Shared: not to be changed.
+func (r *Reservoir) Params() map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.params
+}
+
+// age is the reservoir's clock.
+func (r *Reservoir) age() time.Duration { return time.Since(r.born) }
+
+// scan retires what is due, until ctx ends.
+func (r *Reservoir) scan(ctx context.Context) {
+	ticker := time.NewTicker(scanEvery)
+	defer ticker.Stop()
+	for {
+		r.retire()
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// retire moves the clock on and ends the ready backends that are due.
+func (r *Reservoir) retire() {
+	now := r.age()
+	r.mu.Lock()
+	r.shelf.horizon = now + scanEvery
+	for _, c := range r.shelf.ripe() {
+		if reason, due := r.shelf.due(c); due {
+			r.endLocked(r.shelf.take(slices.Index(r.shelf.ready, c)), reason)
+		}
+	}
+	r.mu.Unlock()
+	r.wake()
+}
+
+// discard ends a loan by closing the backend.
+func (r *Reservoir) discard(c *Conn, reason Reason) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unlendLocked(c)
+	r.endLocked(c, reason)
+}
+
+// unlendLocked ends a loan; where c goes is the caller's business.
+func (r *Reservoir) unlendLocked(c *Conn) {
+	if c.state != lent {
+		panic("reservoir: a backend that is not lent was released or discarded")
+	}
+	r.shelf.inUse--
+}
+
+// endLocked is where every backend ends that was not closed by close. c is
+// neither lent nor on the shelf any more. Its slot comes back when its socket
+// is closed.
+func (r *Reservoir) endLocked(c *Conn, reason Reason) {
+	if !c.dedicated {
+		r.calendar.free(c.hour)
+	}
+	r.shelf.end(c)
+	r.metrics.Discarded(string(reason))
+	end := func() {
+		c.terminate()
+		r.mu.Lock()
+		r.shelf.closing--
+		r.slotFreedLocked()
+		r.mu.Unlock()
+	}
+	if r.closed {
+		go end() // Run may be gone; terminate is bounded
+	} else {
+		r.work.Go(end)
+	}
+}
+
+// slotFreedLocked gives a slot that became free to who waits for it.
+func (r *Reservoir) slotFreedLocked() {
+	if r.shelf.claimed > 0 && r.shelf.open() < r.shelf.maxOpen {
+		r.shelf.claimed--
+		r.shelf.dialing++
+		r.claims.serve(struct{}{})
+	}
+	r.wake()
+}
+
+// wake makes the fill look again.
+func (r *Reservoir) wake() {
+	select {
+	case r.kick <- struct{}{}:
+	default:
+	}
+}
+
+// close refuses whoever waits and closes what is ready.
+func (r *Reservoir) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.shelf.ready) > 0 {
+		r.endLocked(r.shelf.take(len(r.shelf.ready)-1), Shutdown)
+	}
+	r.closed = true
+	r.shelf.waiting, r.shelf.claimed = 0, 0
+	r.waiters.dismiss()
+	r.claims.dismiss()
+}

@@ -1,0 +1,183 @@
+package rewrite
+
+import (
+	"strings"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+)
+
+// trait is what the type of a statement alone tells of it. Types without an
+// entry are DDL.
+type trait struct {
+	kind Kind
+	pin  Pin
+	// inert statements do not run what they hold: it counts neither as written
+	// nor as called.
+	inert bool
+}
+
+var traits = map[string]trait{
+	"SelectStmt":         {kind: Read},
+	"InsertStmt":         {kind: Write},
+	"UpdateStmt":         {kind: Write},
+	"DeleteStmt":         {kind: Write},
+	"MergeStmt":          {kind: Write},
+	"TruncateStmt":       {kind: Write},
+	"LockStmt":           {kind: Write},
+	"NotifyStmt":         {kind: Write},
+	"CheckPointStmt":     {kind: Write},
+	"ConstraintsSetStmt": {kind: Write},
+	"CopyStmt":           {kind: Read}, // from the client or a file: see copy
+	"ExplainStmt":        {kind: Read}, // with ANALYZE: see explain
+	"VariableShowStmt":   {kind: Read},
+	"VariableSetStmt":    {kind: Setting},
+	"DiscardStmt":        {kind: Setting},
+	"DeallocateStmt":     {kind: Setting},
+	"TransactionStmt":    {kind: Control},
+	// A cursor is as strong as its query; what it locks, it locks at FETCH.
+	"DeclareCursorStmt":  {kind: Read},
+	"FetchStmt":          {kind: Write},
+	"ClosePortalStmt":    {kind: Write},
+	"PrepareStmt":        {kind: Write, pin: PinPrepare, inert: true},
+	"ExecuteStmt":        {kind: Write, pin: PinPrepare},
+	"ListenStmt":         {kind: Write, pin: PinListen},
+	"UnlistenStmt":       {kind: Write},
+	"LoadStmt":           {kind: Write, pin: PinLoad},
+	"DoStmt":             {kind: DDL, pin: PinProcedural},
+	"CallStmt":           {kind: DDL, pin: PinProcedural},
+	"CreateStmt":         {kind: DDL, inert: true}, // defaults do not run yet
+	"ViewStmt":           {kind: DDL, inert: true},
+	"CreateFunctionStmt": {kind: DDL, inert: true},
+	"RuleStmt":           {kind: DDL, inert: true},
+}
+
+// build makes the plan of a parsed text.
+func build(sql string, tree message) *Plan {
+	p := &Plan{}
+	for raw := range tree.list("stmts") {
+		st := statement(raw.child("stmt"))
+		st.Start = raw.integer("stmt_location")
+		st.End = len(sql)
+		if n := raw.integer("stmt_len"); n > 0 {
+			st.End = st.Start + n
+		}
+		st.Start += blankBefore(sql[st.Start:st.End])
+		st.End = st.Start + len(strings.TrimRight(sql[st.Start:st.End], " \t\n\r\f\v"))
+		p.Kind = max(p.Kind, st.Kind)
+		if p.Pin == NoPin {
+			p.Pin = st.Pin
+		}
+		p.Statements = append(p.Statements, st)
+	}
+	if len(p.Statements) == 0 {
+		return emptyPlan
+	}
+	return p
+}
+
+// blankBefore is the length of the white space and comments that sql begins with.
+func blankBefore(sql string) int {
+	l := lexer{text: []byte(sql)}
+	l.skipBlank()
+	return l.pos
+}
+
+// statement makes one statement of a plan, without its place.
+func statement(m message) Statement {
+	t, ok := traits[m.name()]
+	if !ok {
+		t.kind = DDL
+	}
+	st := Statement{Kind: t.kind, Pin: t.pin}
+	switch m.name() {
+	case "VariableSetStmt":
+		st.set(m)
+		return st
+	case "TransactionStmt":
+		st.Tx = transaction(m)
+		return st
+	case "VariableShowStmt":
+		st.Show = strings.ToLower(m.text("name"))
+		return st
+	case "DiscardStmt":
+		if m.integer("target") == int(pg_query.DiscardMode_DISCARD_ALL) {
+			st.Changes = []Change{{Action: DiscardAll}}
+		}
+		return st
+	case "DeallocateStmt":
+		st.Deallocate = m.text("name")
+		st.DeallocateAll = m.flag("isall")
+		return st
+	case "CopyStmt":
+		file := m.text("filename") != "" || m.flag("is_program")
+		st.Copy = !file
+		if file || m.flag("is_from") {
+			st.Kind = Write
+		}
+	case "ExplainStmt":
+		t.inert = !analyzes(m)
+	case "DeclareCursorStmt":
+		if m.integer("options")&cursorHold != 0 {
+			st.Pin = PinHoldCursor
+		}
+	}
+	s := survey{kind: st.Kind, pin: st.Pin, inert: t.inert}
+	if m.is("DropStmt") {
+		s.dropped(m)
+	}
+	s.visit(m)
+	st.Kind, st.Pin, st.Tables = s.kind, s.pin, s.names()
+	return st
+}
+
+// cursorHold is CURSOR_OPT_HOLD of PostgreSQL's parsenodes.h.
+const cursorHold = 0x0020
+
+// analyzes reports whether an EXPLAIN runs its statement.
+func analyzes(m message) bool {
+	for option := range m.list("options") {
+		if option.text("defname") != "analyze" {
+			continue
+		}
+		switch arg := option.child("arg"); arg.name() {
+		case "String":
+			switch strings.ToLower(arg.text("sval")) {
+			case "false", "off":
+				continue
+			}
+		case "Integer":
+			if arg.integer("ival") == 0 {
+				continue
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// transaction reads BEGIN, COMMIT and the like.
+func transaction(m message) Transaction {
+	t := Transaction{Chain: m.flag("chain"), Name: m.text("savepoint_name") + m.text("gid")}
+	switch pg_query.TransactionStmtKind(m.integer("kind")) {
+	case pg_query.TransactionStmtKind_TRANS_STMT_BEGIN, pg_query.TransactionStmtKind_TRANS_STMT_START:
+		t.Verb = Begin
+	case pg_query.TransactionStmtKind_TRANS_STMT_COMMIT:
+		t.Verb = Commit
+	case pg_query.TransactionStmtKind_TRANS_STMT_ROLLBACK:
+		t.Verb = Rollback
+	case pg_query.TransactionStmtKind_TRANS_STMT_SAVEPOINT:
+		t.Verb = Savepoint
+	case pg_query.TransactionStmtKind_TRANS_STMT_RELEASE:
+		t.Verb = ReleaseSavepoint
+	case pg_query.TransactionStmtKind_TRANS_STMT_ROLLBACK_TO:
+		t.Verb = RollbackTo
+	case pg_query.TransactionStmtKind_TRANS_STMT_PREPARE:
+		t.Verb = PrepareTransaction
+	case pg_query.TransactionStmtKind_TRANS_STMT_COMMIT_PREPARED:
+		t.Verb = CommitPrepared
+	case pg_query.TransactionStmtKind_TRANS_STMT_ROLLBACK_PREPARED:
+		t.Verb = RollbackPrepared
+	}
+	t.options(m.list("options"))
+	return t
+}

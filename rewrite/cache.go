@@ -1,0 +1,139 @@
+package rewrite
+
+import (
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// cacheShards lets so many texts be looked up at once without waiting for each
+// other's lock.
+const cacheShards = 16
+
+// cache remembers plans by text, within a number of entries and of bytes. It is
+// safe for concurrent use; finding allocates nothing.
+type cache struct {
+	seed   maphash.Seed
+	shards []shard
+	// longest text that could be in it
+	longest int
+}
+
+// shard is one part of a cache. What goes out first is decided by CLOCK: the
+// hand passes over the entries and takes the first that was not used since it
+// last came by.
+type shard struct {
+	maxEntries, maxBytes int
+
+	mu      sync.RWMutex
+	entries map[uint64]*entry // by hash; of two texts with one hash, the first stays
+	clock   []*entry
+	hand    int
+	bytes   int
+	_       [64]byte // shards stay out of each other's cache lines
+}
+
+type entry struct {
+	hash  uint64
+	text  string
+	plan  *Plan
+	bytes int
+	used  atomic.Bool
+}
+
+// newCache makes a cache; the bounds are shared out among its shards.
+func newCache(entries, bytes int) *cache {
+	n := min(cacheShards, entries)
+	c := &cache{seed: maphash.MakeSeed(), shards: make([]shard, n), longest: bytes / n}
+	for i := range c.shards {
+		c.shards[i] = shard{maxEntries: entries / n, maxBytes: bytes / n, entries: map[uint64]*entry{}}
+	}
+	return c
+}
+
+// find returns the plan of a text, or nil.
+func (c *cache) find(text []byte) *Plan {
+	if len(text) > c.longest {
+		return nil
+	}
+	hash := maphash.Bytes(c.seed, text)
+	s := &c.shards[hash%uint64(len(c.shards))]
+	s.mu.RLock()
+	e := s.entries[hash]
+	s.mu.RUnlock()
+	if e == nil || e.text != string(text) {
+		return nil
+	}
+	if !e.used.Load() {
+		e.used.Store(true)
+	}
+	return e.plan
+}
+
+// add remembers a plan, unless its text alone would fill a shard.
+func (c *cache) add(text string, plan *Plan) {
+	hash := maphash.String(c.seed, text)
+	s := &c.shards[hash%uint64(len(c.shards))]
+	e := &entry{hash: hash, text: text, plan: plan}
+	e.bytes = int(unsafe.Sizeof(*e)) + 2*wordBytes + len(text) + plan.bytes()
+	if e.bytes > s.maxBytes {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.entries[hash] != nil {
+		return // another parsed it meanwhile
+	}
+	for len(s.clock) >= s.maxEntries || s.bytes+e.bytes > s.maxBytes {
+		s.evictLocked()
+	}
+	s.entries[hash] = e
+	s.clock = append(s.clock, e)
+	s.bytes += e.bytes
+}
+
+// evictLocked forgets one entry; there is one.
+func (s *shard) evictLocked() {
+	for {
+		if s.hand >= len(s.clock) {
+			s.hand = 0
+		}
+		e := s.clock[s.hand]
+		if e.used.Swap(false) {
+			s.hand++
+			continue
+		}
+		last := len(s.clock) - 1
+		s.clock[s.hand] = s.clock[last]
+		s.clock[last] = nil
+		s.clock = s.clock[:last]
+		delete(s.entries, e.hash)
+		s.bytes -= e.bytes
+		return
+	}
+}
+
+// wordBytes is the cost of a string or pointer in a map or slice.
+const wordBytes = int(unsafe.Sizeof(""))
+
+// bytes is about what a plan takes in memory; shared ones take nothing.
+func (p *Plan) bytes() int {
+	if p == emptyPlan || p == guardedPlan || p == foreignPlan {
+		return 0
+	}
+	n := int(unsafe.Sizeof(*p)) + cap(p.Statements)*int(unsafe.Sizeof(Statement{}))
+	for i := range p.Statements {
+		st := &p.Statements[i]
+		n += len(st.Show) + len(st.Deallocate) + len(st.Tx.Name) + len(st.Tx.Snapshot)
+		n += cap(st.Changes) * int(unsafe.Sizeof(Change{}))
+		for _, c := range st.Changes {
+			n += len(c.Name) + len(c.SQL) + len(c.Text)
+		}
+		n += cap(st.Tables) * wordBytes
+		for _, t := range st.Tables {
+			n += len(t)
+		}
+	}
+	return n
+}

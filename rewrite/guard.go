@@ -1,0 +1,204 @@
+package rewrite
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// reason says why a text is not given to the parser.
+type reason uint8
+
+const (
+	fits reason = iota
+	tooLong
+	tooDeep
+	notText // a NUL, not UTF-8, or a constant or comment without end
+	reasons
+)
+
+// queryDepth is what a query nested in parentheses costs in depth: the parse
+// tree has more and bigger levels there than in an expression.
+const queryDepth = 3
+
+// guard decides whether a text may be given to the parser. That one is C,
+// recursive, and without a check of its stack: a deep text ends the process.
+// The guard is iterative, and errs towards refusing.
+func (c *Config) guard(sql []byte) reason {
+	if len(sql) > c.MaxBytes {
+		return tooLong
+	}
+	if bytes.IndexByte(sql, 0) >= 0 || !utf8.Valid(sql) {
+		return notText
+	}
+	_, why := depthOf(sql, c.MaxNesting)
+	return why
+}
+
+// level is what is open: the text itself, a parenthesis, a bracket or a CASE.
+//
+// The tree over a level is as deep as its links (joins, set operations), plus
+// its deepest expression; an expression is as deep as its chain of operators,
+// plus the deepest level within. The members of lists stand side by side.
+type level struct {
+	kind  byte // '(', '[', 'c' for CASE, 0 for the text itself
+	query bool
+	links int
+	// Of the expression being read: operators, whether there is an AND or an OR
+	// (however many: they make one node), the deepest level closed in it.
+	chain, and, or, within int
+
+	deepest int // of the expressions before
+	before  int // of the statements before
+}
+
+// depth is how deep the tree over a level is so far.
+func (l *level) depth() int {
+	d := l.links + max(l.deepest, l.expression())
+	if l.query {
+		d += queryDepth
+	}
+	return max(d, l.before)
+}
+
+func (l *level) expression() int { return l.chain + l.and + l.or + l.within }
+
+// separate ends an expression: the next one stands beside it, not above it.
+func (l *level) separate() {
+	l.deepest = max(l.deepest, l.expression())
+	l.chain, l.and, l.or, l.within = 0, 0, 0, 0
+}
+
+// measure holds the open levels while a text is read.
+type measure struct {
+	levels []level
+	max    int
+}
+
+// depthOf bounds the depth of a text's parse tree from above, in levels of
+// nesting. It gives up at max.
+//
+// What PostgreSQL's grammar makes into lists does not count by its length:
+// what commas part, AND, OR, subscripts behind one another, dots, rows of
+// VALUES, statements, the arms of a CASE.
+func depthOf(sql []byte, max int) (int, reason) {
+	l := lexer{text: sql, utf8: true}
+	m := measure{levels: make([]level, 1, 16), max: max}
+	label := false // the last token makes the next word a name
+	for {
+		deeper := true
+		kind := l.next()
+		switch kind {
+		case endToken:
+			m.leave(0)
+			return m.levels[0].depth(), m.verdict()
+		case badToken:
+			return 0, notText
+		case wordToken:
+			word := l.lexeme()
+			deeper = m.word(roleOf(word), label)
+			label = len(word) == 2 && word[0]|0x20 == 'a' && word[1]|0x20 == 's'
+		case operatorToken:
+			m.top().chain += operators(l.lexeme())
+		case castToken:
+			m.top().chain++
+		case punctToken:
+			deeper = m.punct(sql[l.start])
+			label = sql[l.start] == '.'
+		default:
+			deeper = false
+		}
+		if kind != wordToken && kind != punctToken {
+			label = false
+		}
+		if deeper && m.verdict() != fits {
+			return 0, tooDeep
+		}
+	}
+}
+
+func (m *measure) top() *level { return &m.levels[len(m.levels)-1] }
+
+func (m *measure) verdict() reason {
+	if len(m.levels) > m.max || m.top().depth() > m.max {
+		return tooDeep
+	}
+	return fits
+}
+
+// word counts a word and reports whether anything got deeper. A label names a
+// column: such a word opens and closes no CASE.
+func (m *measure) word(r role, label bool) bool {
+	switch top := m.top(); {
+	case r&(linked|querying) != 0:
+		// None stands directly in a CASE: what looked like one was a name.
+		m.leave(0)
+		top = m.top()
+		if r&linked != 0 {
+			top.links++
+		}
+		if r&querying != 0 {
+			top.query = true
+		}
+	case r&chained != 0:
+		top.chain++
+	case r&conjunction != 0:
+		top.and = 1
+	case r&disjunction != 0:
+		top.or = 1
+	case label:
+		return false
+	case r&caseBegin != 0:
+		m.levels = append(m.levels, level{kind: 'c'})
+	case r&caseArm != 0 && top.kind == 'c':
+		top.separate()
+		return false
+	case r&caseEnd != 0 && top.kind == 'c':
+		m.close()
+	default:
+		return false
+	}
+	return true
+}
+
+// punct counts a byte of punctuation and reports whether anything got deeper.
+func (m *measure) punct(c byte) bool {
+	switch c {
+	case '(', '[':
+		m.levels = append(m.levels, level{kind: c})
+	case ')':
+		m.leave('(')
+	case ']':
+		m.leave('[')
+	case ',', ';':
+		m.leave(0)
+		top := m.top()
+		top.separate()
+		if c == ';' {
+			*top = level{kind: top.kind, before: top.depth()}
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// leave closes every CASE on top, and then the level of that kind if it is on
+// top. A bracket without its partner stays: the text is no SQL.
+func (m *measure) leave(kind byte) {
+	for m.top().kind == 'c' {
+		m.close()
+	}
+	if kind != 0 && m.top().kind == kind {
+		m.close()
+	}
+}
+
+// close ends the level on top; it counts in the one below.
+func (m *measure) close() {
+	depth := m.top().depth() + 1
+	if m.top().kind != '(' {
+		depth++ // an arm of a CASE and a subscript are nodes of their own
+	}
+	m.levels = m.levels[:len(m.levels)-1]
+	m.top().within = max(m.top().within, depth)
+}

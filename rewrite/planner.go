@@ -1,0 +1,150 @@
+package rewrite
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// Defaults of a Config.
+const (
+	DefaultMaxBytes     = 2 << 20
+	DefaultMaxNesting   = 2000
+	DefaultCacheEntries = 10_000
+	DefaultCacheBytes   = 32 << 20
+)
+
+const (
+	// greatestNesting is the most that MaxNesting may be. The parser needs up to
+	// 1.5 MiB of stack for it (guard_test.go). A thread's stack is 8 MiB under the
+	// usual limit, and 2 MiB when there is none (glibc on x86-64).
+	greatestNesting = DefaultMaxNesting
+	// greatestBytes is the most that MaxBytes may be. The parser needs up to
+	// 250 times a text's length in memory, and 2 s for each MiB (measured).
+	greatestBytes = 16 << 20
+	// heavyBytes is the length from which texts are parsed one at a time, so that
+	// the memory of one is the memory of all.
+	heavyBytes = 64 << 10
+)
+
+// Config of a Planner.
+type Config struct {
+	// MaxBytes and MaxNesting are the guard of the parser: a longer or deeper
+	// text is not parsed. MaxNesting counts parentheses, operators, casts, joins
+	// and set operations that lie above one another.
+	MaxBytes, MaxNesting int
+	// CacheEntries and CacheBytes bound the plans that are remembered.
+	CacheEntries, CacheBytes int
+}
+
+// Defaults is the configuration of a planner that nobody configured.
+func Defaults() Config {
+	return Config{
+		MaxBytes:     DefaultMaxBytes,
+		MaxNesting:   DefaultMaxNesting,
+		CacheEntries: DefaultCacheEntries,
+		CacheBytes:   DefaultCacheBytes,
+	}
+}
+
+// Validate reports every bad value at once.
+func (c Config) Validate() error {
+	var errs []error
+	check := func(ok bool, key string, value any, want string) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s: %v: %s", key, value, want))
+		}
+	}
+	check(c.MaxBytes > 0 && c.MaxBytes <= greatestBytes, "rewrite.max_bytes", c.MaxBytes,
+		fmt.Sprintf("want 1 to %d: beyond, a parse takes too much memory", greatestBytes))
+	check(c.MaxNesting > 0 && c.MaxNesting <= greatestNesting, "rewrite.max_nesting", c.MaxNesting,
+		fmt.Sprintf("want 1 to %d: beyond, the parser's stack may not suffice", greatestNesting))
+	check(c.CacheEntries > 0, "rewrite.cache_entries", c.CacheEntries, "want at least 1")
+	check(c.CacheBytes > 0, "rewrite.cache_bytes", c.CacheBytes, "want at least 1")
+	return errors.Join(errs...)
+}
+
+// Stats counts texts by what became of them.
+type Stats struct {
+	CacheHits  uint64 // the plan was remembered
+	Scanned    uint64 // cleared by the word scan
+	Parsed     uint64 // given to the parser
+	Unparsable uint64 // of those: not PostgreSQL's grammar
+
+	// Not given to the parser:
+	GuardedBytes   uint64 // longer than MaxBytes
+	GuardedNesting uint64 // deeper than MaxNesting
+	GuardedText    uint64 // no UTF-8, or quotes or comments without end
+}
+
+// Planner makes plans of texts and remembers them. It is safe for concurrent use.
+type Planner struct {
+	config Config
+	cache  *cache
+
+	heavy sync.Mutex // held while a text of heavyBytes or more is parsed
+
+	hits, scanned, parsed, unparsable atomic.Uint64
+	guarded                           [reasons]atomic.Uint64
+}
+
+// New makes a Planner.
+func New(c Config) (*Planner, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return &Planner{config: c, cache: newCache(c.CacheEntries, c.CacheBytes)}, nil
+}
+
+// Plan says what sql may do. It never returns nil. A plan that is remembered,
+// and one that the words alone tell, cost no allocation.
+func (p *Planner) Plan(sql []byte) *Plan {
+	if plan := p.cache.find(sql); plan != nil {
+		p.hits.Add(1)
+		return plan
+	}
+	if plan := scan(sql); plan != nil {
+		p.scanned.Add(1)
+		return plan
+	}
+	if why := p.config.guard(sql); why != fits {
+		p.guarded[why].Add(1)
+		return guardedPlan
+	}
+	text := string(sql)
+	plan := p.parse(text)
+	p.cache.add(text, plan)
+	return plan
+}
+
+// Stats is a snapshot of the counts.
+func (p *Planner) Stats() Stats {
+	return Stats{
+		CacheHits:      p.hits.Load(),
+		Scanned:        p.scanned.Load(),
+		Parsed:         p.parsed.Load(),
+		Unparsable:     p.unparsable.Load(),
+		GuardedBytes:   p.guarded[tooLong].Load(),
+		GuardedNesting: p.guarded[tooDeep].Load(),
+		GuardedText:    p.guarded[notText].Load(),
+	}
+}
+
+// parse plans a text that passed the guard.
+func (p *Planner) parse(sql string) *Plan {
+	if len(sql) >= heavyBytes {
+		p.heavy.Lock()
+		defer p.heavy.Unlock()
+	}
+	p.parsed.Add(1)
+	tree, err := parseTree(sql)
+	if err == nil {
+		return build(sql, tree)
+	}
+	if plan := dialect(sql); plan != nil {
+		return plan
+	}
+	p.unparsable.Add(1)
+	return unparsable(sql)
+}

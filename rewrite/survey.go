@@ -1,0 +1,227 @@
+package rewrite
+
+import (
+	"slices"
+	"strings"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+)
+
+// survey walks the tree of one statement and gathers what it may do.
+type survey struct {
+	kind   Kind
+	pin    Pin
+	inert  bool
+	tables []mention
+	// ctes are the names of WITH queries in sight; hidden counts them by name.
+	ctes   []string
+	hidden map[string]int
+}
+
+// mention is a table named in the text.
+type mention struct {
+	name string
+	at   int // offset in the text
+}
+
+// functionPins are the functions that leave something in the session, by their
+// plain names. set_config is a case of its own. Those that release an advisory
+// lock are not here: whoever holds one is pinned.
+var functionPins = map[string]Pin{
+	"currval":                     PinSequence,
+	"lastval":                     PinSequence,
+	"setseed":                     PinSeed,
+	"pg_advisory_lock":            PinAdvisory,
+	"pg_advisory_lock_shared":     PinAdvisory,
+	"pg_try_advisory_lock":        PinAdvisory,
+	"pg_try_advisory_lock_shared": PinAdvisory,
+}
+
+func (s *survey) raise(kind Kind) {
+	if !s.inert {
+		s.kind = max(s.kind, kind)
+	}
+}
+
+func (s *survey) pinned(why Pin) {
+	if s.pin == NoPin {
+		s.pin = why
+	}
+}
+
+// visit walks m and everything under it. It recurses as deep as the guard let
+// the text nest.
+func (s *survey) visit(m message) {
+	switch m.name() {
+	case "RangeVar":
+		s.table(m, false)
+		return
+	case "A_Const":
+		return
+	case "LockingClause":
+		s.raise(Write)
+		return // its tables are names of FROM items
+	case "IntoClause":
+		s.raise(DDL)
+	case "ExecuteStmt":
+		s.raise(Write)
+		s.pinned(PinPrepare) // also behind EXPLAIN
+	case "FuncCall":
+		s.call(m)
+	case "A_Indirection":
+		// (x).f calls f(x) where x has no such field.
+		for _, name := range m.names("indirection") {
+			s.function("", name, message{})
+		}
+	case "String":
+		if isTemp(m.text("sval")) {
+			s.pinned(PinTemp) // pg_temp.name, wherever names are lists
+		}
+	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
+		s.query(m)
+		return
+	}
+	for child := range m.nodes() {
+		s.visit(child)
+	}
+}
+
+// query walks a statement that may have WITH queries, which hide tables of the
+// same name from each other and from the rest, but not from its target.
+func (s *survey) query(m message) {
+	outer := len(s.ctes)
+	target := message{}
+	if !m.is("SelectStmt") {
+		s.raise(Write)
+		target = m.child("relation")
+		s.table(target, true)
+		if m.is("UpdateStmt") && target.text("relname") == "pg_settings" && !s.inert {
+			s.pinned(PinSetConfig) // by a rule of the view
+		}
+	}
+	with := m.child("with_clause")
+	recursive := with.flag("recursive")
+	for cte := range with.list("ctes") {
+		if recursive {
+			s.hide(cte.text("ctename"))
+		}
+	}
+	for cte := range with.list("ctes") {
+		s.visit(cte)
+		if !recursive {
+			s.hide(cte.text("ctename"))
+		}
+	}
+	for child := range m.nodes() {
+		if !child.is("WithClause") && !child.same(target) {
+			s.visit(child)
+		}
+	}
+	for _, name := range s.ctes[outer:] {
+		s.hidden[name]--
+	}
+	s.ctes = s.ctes[:outer]
+}
+
+// hide puts a WITH query in front of the table of its name.
+func (s *survey) hide(name string) {
+	if s.hidden == nil {
+		s.hidden = map[string]int{}
+	}
+	s.hidden[name]++
+	s.ctes = append(s.ctes, name)
+}
+
+// table notes a table. The target of a statement is never a WITH query.
+func (s *survey) table(m message, target bool) {
+	schema, name := m.text("schemaname"), m.text("relname")
+	if m.text("relpersistence") == "t" || isTemp(schema) {
+		s.pinned(PinTemp)
+	}
+	switch catalog := m.text("catalogname"); {
+	case catalog != "":
+		name = catalog + "." + schema + "." + name
+	case schema != "":
+		name = schema + "." + name
+	case !target && s.hidden[name] > 0:
+		return
+	}
+	s.tables = append(s.tables, mention{name, m.integer("location")})
+}
+
+// isTemp reports whether a schema is the session's own.
+func isTemp(schema string) bool {
+	return schema == "pg_temp" || strings.HasPrefix(schema, "pg_temp_")
+}
+
+// dropped notes the tables of a DROP, which stand in lists of names.
+func (s *survey) dropped(m message) {
+	switch pg_query.ObjectType(m.integer("remove_type")) {
+	case pg_query.ObjectType_OBJECT_TABLE, pg_query.ObjectType_OBJECT_VIEW, pg_query.ObjectType_OBJECT_MATVIEW,
+		pg_query.ObjectType_OBJECT_FOREIGN_TABLE, pg_query.ObjectType_OBJECT_SEQUENCE:
+		for object := range m.list("objects") {
+			s.tables = append(s.tables, mention{name: strings.Join(object.names("items"), ".")})
+		}
+	}
+}
+
+// call judges a function call.
+func (s *survey) call(m message) {
+	schema, name := "", ""
+	switch names := m.names("funcname"); len(names) {
+	case 1:
+		name = names[0]
+	case 2:
+		schema, name = names[0], names[1]
+	default:
+		schema = "?" // of another database: an error in PostgreSQL
+	}
+	s.function(schema, name, m)
+}
+
+// function judges a call of a function by its name; call may be absent.
+func (s *survey) function(schema, name string, call message) {
+	if s.inert {
+		return
+	}
+	if schema != "" && schema != "pg_catalog" {
+		s.raise(Write)
+		return
+	}
+	if roles[name]&harmless == 0 {
+		s.raise(Write)
+	}
+	s.pinned(functionPins[name])
+	if name == "set_config" && !isLocal(call) {
+		s.pinned(PinSetConfig)
+	}
+}
+
+// isLocal reports whether a call of set_config surely ends with its transaction:
+// its third argument is the constant true.
+func isLocal(call message) bool {
+	if call.shape == nil {
+		return false
+	}
+	n := 0
+	for arg := range call.list("args") {
+		if n++; n == 3 {
+			return arg.is("A_Const") && arg.child("boolval").flag("boolval")
+		}
+	}
+	return false
+}
+
+// names are the tables in order of appearance, each once.
+func (s *survey) names() []string {
+	slices.SortStableFunc(s.tables, func(a, b mention) int { return a.at - b.at })
+	var names []string
+	seen := make(map[string]bool, len(s.tables))
+	for _, t := range s.tables {
+		if !seen[t.name] {
+			seen[t.name] = true
+			names = append(names, t.name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,110 @@
+package rewrite
+
+import (
+	_ "embed"
+	"strings"
+)
+
+// role says what a word means to the scan and to the guard.
+type role uint16
+
+const (
+	// telltale words concern a pin, a classification or a rule: a text that has
+	// one is parsed.
+	telltale role = 1 << iota
+	// callable words may stand before a parenthesis in a query that only reads:
+	// functions without side effects, and keywords that cannot be a function.
+	callable
+	// harmless words are functions without side effects.
+	harmless
+	// chained words make an expression one level deeper, as operators do.
+	chained
+	conjunction // AND
+	disjunction // OR
+	// linked words make a query or its FROM one level deeper.
+	linked
+	// querying words begin a query.
+	querying
+	caseBegin
+	caseArm // WHEN, THEN, ELSE
+	caseEnd
+	// stateful words begin a statement that may leave something in the session;
+	// clinging words may do so wherever they stand.
+	stateful
+	clinging
+)
+
+// maxWord is the longest word that has a role; PostgreSQL cuts names at 63 bytes.
+const maxWord = 63
+
+// functions lists the builtins of PostgreSQL 15 to 18 that have no side effects:
+// no write, no lock, nothing left in the session, no text run as SQL. A user's
+// overload of such a name is taken for the builtin.
+//
+//go:embed functions.txt
+var functions string
+
+// vocabulary lists the words of each role.
+var vocabulary = []struct {
+	role  role
+	words string
+}{
+	{callable | harmless, functions},
+	// Reserved words, and those that PostgreSQL's grammar does not take as the
+	// name of a function.
+	{callable, `all and any array as between bit case cast char character coalesce dec decimal distinct else except
+		exists extract float from greatest group grouping having in intersect interval lateral least limit national
+		nchar not nullif numeric offset on or overlay position returning row select some substring then time
+		timestamp trim union using values varchar when where`},
+	{telltale, `for into with nextval setval`},
+	{telltale | clinging, `currval lastval setseed set_config pg_settings`},
+	{clinging, `temp temporary execute`},
+	{stateful, `set prepare execute listen declare load do call`},
+	{chained, `at between collate ilike in is isnull like not notnull operator overlaps similar
+		json json_array json_arrayagg json_exists json_object json_objectagg json_query json_scalar json_serialize
+		json_table json_value`},
+	{conjunction, `and`},
+	{disjunction, `or`},
+	{linked, `union intersect except join`},
+	{querying, `select values table insert update delete merge with`},
+	{caseBegin, `case`},
+	{caseArm, `when then else`},
+	{caseEnd, `end`},
+}
+
+var roles = func() map[string]role {
+	m := map[string]role{}
+	for _, v := range vocabulary {
+		for word := range strings.FieldsSeq(v.words) {
+			m[word] |= v.role
+		}
+	}
+	return m
+}()
+
+// telltalePrefixes begin the names of session state that has no closed list.
+var telltalePrefixes = []string{"pg_advisory", "pg_try_advisory", "pg_temp"}
+
+// roleOf looks a word up, in any case.
+func roleOf(word []byte) role {
+	if len(word) > maxWord {
+		return 0
+	}
+	var buf [maxWord]byte
+	folded := buf[:len(word)]
+	for i, c := range word {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		folded[i] = c
+	}
+	r := roles[string(folded)]
+	if len(folded) > len("pg_t") && string(folded[:3]) == "pg_" {
+		for _, p := range telltalePrefixes {
+			if strings.HasPrefix(string(folded), p) {
+				r |= telltale | clinging
+			}
+		}
+	}
+	return r
+}
