@@ -37,9 +37,9 @@ test: ## everything: the stages below, and how long each took
 deps lint unit race integration fuzz: ## one stage of the test
 	@.ci/stages $@
 
-bench: build ## compare with PgBouncer and with no proxy; writes docs/bench.json
+bench: build ## compare with PgBouncer and with no proxy; writes docs/bench.json and README's table
 	@.ci/install postgresql pgbouncer
-	@go test -count=1 -timeout 3h -run '^$$' -bench . ./integration/bench
+	@go run ./integration/bench --bin bin && go run ./integration/bench table
 
 clean: ## remove what was built
 	@rm -rf bin

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
@@ -175,12 +176,14 @@ func (s *session) settleCancel() {
 	}
 }
 
-// canceled reports whether the running turn was asked to stop so long ago that
-// Sluice acts by itself.
-func (s *session) canceled(now time.Time) bool {
+// actAt is when Sluice acts on a cancel by itself; zero when none was asked for.
+func (s *session) actAt() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.cancel.asked.IsZero() && now.Sub(s.cancel.asked) >= s.srv.cfg.CancelGrace
+	if s.cancel.asked.IsZero() {
+		return time.Time{}
+	}
+	return s.cancel.asked.Add(s.srv.cfg.CancelGrace)
 }
 
 // woken is called when a read from the backend ran into a deadline: somebody
@@ -188,7 +191,12 @@ func (s *session) canceled(now time.Time) bool {
 func (s *session) woken() error {
 	t := s.t
 	now := time.Now()
-	s.b.conn.Net.SetReadDeadline(t.deadline)
+	act := s.actAt()
+	next := t.deadline
+	if next.IsZero() || !act.IsZero() && act.Before(next) {
+		next = act
+	}
+	s.b.conn.Net.SetReadDeadline(next)
 	switch {
 	case s.cut.Load():
 		return errCut
@@ -196,7 +204,7 @@ func (s *session) woken() error {
 		t.deadline = time.Time{}
 		s.b.conn.Net.SetReadDeadline(time.Time{})
 		return s.giveUp(errTimedOut)
-	case s.canceled(now):
+	case !act.IsZero() && !now.Before(act):
 		return s.giveUp(errCanceled)
 	case s.client.gone():
 		return errClientGone
@@ -213,10 +221,11 @@ func (s *session) giveUp(e *sqlError) error {
 	s.mu.Unlock()
 	t := s.t
 	if t.mayCommit || t.committed || s.dedicated || s.pinned {
-		s.srv.metrics.Cancel("ineffective")
+		s.srv.metrics.Cancel(metrics.CancelIneffective)
+		s.b.conn.Net.SetReadDeadline(time.Time{})
 		return nil
 	}
-	s.srv.metrics.Cancel("discarded")
+	s.srv.metrics.Cancel(metrics.CancelDiscarded)
 	s.stopBackend()
 	return s.abandon(e, reservoir.Cancelled)
 }

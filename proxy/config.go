@@ -69,7 +69,8 @@ type Config struct {
 	// ForwardCancel sends cancels on to the backend.
 	ForwardCancel bool
 
-	// IgnoredSettings are answered locally and counted when the kind is DSQL.
+	// IgnoredSettings are answered locally and counted when the kind is DSQL:
+	// "name", or "name=value" where only that value does no harm.
 	IgnoredSettings []string
 	// ReapplyApplicationName carries application_name to each backend.
 	ReapplyApplicationName bool

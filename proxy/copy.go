@@ -6,7 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/reservoir"
 )
 
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
@@ -140,13 +142,16 @@ func (s *session) relayArrived() error {
 	return nil
 }
 
-// awaitEither waits for the client of a pinned, idle backend, and passes on
-// what the server says by itself: notifications, parameters, its farewell.
+// awaitEither waits for the client of a kept, idle backend, and passes on what
+// the server says by itself: notifications, parameters, its farewell.
 func (s *session) awaitEither() error {
 	c := &s.client
 	for {
 		if err := s.relayIdle(); err != nil {
 			return err
+		}
+		if s.b == nil {
+			return c.idle()
 		}
 		err := s.watching(c.idle)
 		if err == nil || !isTimeout(err) {
@@ -168,26 +173,23 @@ func (s *session) relayIdle() error {
 		}
 		if err != nil {
 			if s.dedicated {
-				return errClientGone // the farewell, if any, was relayed
+				return errServerGone // the farewell, if any, was relayed
 			}
-			return errPinLost
+			return s.idleLost()
 		}
 		src := &s.b.src
 		for {
 			typ, total, err := src.header()
-			if err != nil {
-				return errPinLost
+			if err != nil || total > bufSize {
+				return s.idleLost()
 			}
 			if total == 0 || total > src.buffered() {
-				if total > bufSize {
-					return errPinLost
-				}
 				break
 			}
 			frame := src.buf[src.r : src.r+total]
 			src.r += total
 			if typ == msgError && !s.dedicated {
-				return errPinLost
+				return s.idleLost()
 			}
 			if err := s.writeClient(frame); err != nil {
 				return err
@@ -195,6 +197,17 @@ func (s *session) relayIdle() error {
 		}
 		src.release()
 	}
+}
+
+// idleLost is the loss of a kept backend between transactions. Where nothing
+// but the pairing kept it, the session goes on with another.
+func (s *session) idleLost() error {
+	if s.pinned || s.dedicated {
+		return errPinLost
+	}
+	s.srv.metrics.BackendLost(metrics.LostIdle)
+	s.dropBackend(reservoir.Broken)
+	return s.move(lost)
 }
 
 // watching runs a read from the client while a goroutine watches the backend's

@@ -201,7 +201,7 @@ func (s *session) onBackend(cs *clientStatement) (string, error) {
 	if err := s.makeAnswer(); err != nil || s.t.skip {
 		return "", err
 	}
-	if d := tmpl.desc.Load(); d != nil && !bytes.Equal(d.frames, cs.told.frames) {
+	if d := tmpl.desc.Load(); d != nil && !d.promises(cs.told) {
 		s.srv.catalog.flush()
 		return "", errPlanChanged
 	}

@@ -25,9 +25,22 @@ const (
 	protocol32  = 3<<16 | 2
 )
 
+// spareStartups bounds, together with listen.max_clients, connections that
+// have not said who they are: a cancel must get through when all clients are in.
+const spareStartups = 100
+
 // admitClient runs a client's startup. It returns nil when the connection has
 // been dealt with: a cancel, a refusal, a client that left.
 func (srv *Server) admitClient(raw rawconn.Conn) (*session, *hello) {
+	if n := srv.starting.Add(1); n > int64(srv.cfg.MaxClients+spareStartups) {
+		srv.starting.Add(-1)
+		srv.metrics.StartupRefused(metrics.RefusedClients)
+		raw.Close()
+		return nil, nil
+	}
+	defer srv.starting.Add(-1)
+	// Close ends a startup too; from greet on the session is woken instead.
+	defer context.AfterFunc(srv.ctx, func() { raw.Close() })()
 	h, err := srv.startup.run(raw)
 	switch {
 	case err != nil:
@@ -197,7 +210,7 @@ func (srv *Server) reported(startup *settings, name string) (shown, value string
 func (s *session) takeStartup(params map[string]string) error {
 	made := &settings{vals: map[string]string{}, kept: map[string]string{}, shown: map[string]string{}}
 	for name, value := range params {
-		switch s.srv.treat.of(name) {
+		switch s.srv.treat.to(name, value) {
 		case carried:
 			made.vals[name] = startupSQL(name, value)
 		case kept, ignored:
@@ -326,6 +339,8 @@ func endCause(cause error) string {
 		return metrics.EndTerminated
 	case errors.Is(cause, errCut):
 		return metrics.EndClosed
+	case errors.Is(cause, errServerGone):
+		return metrics.EndServer
 	case errors.As(cause, &told):
 		switch told.code {
 		case "08P01":

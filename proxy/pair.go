@@ -62,10 +62,6 @@ func (s *session) acquire(inBlock bool) error {
 	}
 	s.b = attached(conn)
 	s.holdCancel(s.b)
-	if s.srv.cfg.Pairing == Session {
-		s.pinned = true
-		s.srv.pinned.Add(1)
-	}
 	return s.move(lent)
 }
 
@@ -187,7 +183,11 @@ func (s *session) settle(status byte) error {
 		return s.move(lost)
 	case s.b == nil:
 		return s.move(lostInBlock)
-	case status != 'I' || s.dedicated || s.pinned:
+	case status == 'I' && t.pinned && t.failed:
+		s.pinned = false
+		s.srv.pinned.Add(-1)
+	}
+	if status != 'I' || s.keeps() {
 		return s.move(settledHeld)
 	}
 	if s.b.suspect {
@@ -213,7 +213,8 @@ func (s *session) fold(drop bool) {
 }
 
 // pin keeps the backend for the rest of the session.
-func (s *session) pin(why rewrite.Pin) error {
+func (s *session) pin(plan *rewrite.Plan) error {
+	why := plan.Pin
 	if s.pinned || why == rewrite.NoPin {
 		return nil
 	}
@@ -222,11 +223,16 @@ func (s *session) pin(why rewrite.Pin) error {
 		return errTooManyPins(s.srv.cfg.MaxPins, pinNames[why])
 	}
 	s.pinned = true
-	s.pins++
+	s.t.pinned = len(plan.Statements) == 1 && leavesNothing[why]
 	s.srv.metrics.Pinned(pinNames[why])
 	s.srv.log.Info("session keeps its backend", append(s.logAttrs(), "reason", pinNames[why])...)
 	return nil
 }
+
+// leavesNothing holds the reasons of a pin that a failed statement undoes. A
+// session lock, for one, stays when the statement that took it fails.
+var leavesNothing = map[rewrite.Pin]bool{rewrite.PinPrepare: true, rewrite.PinListen: true,
+	rewrite.PinHoldCursor: true, rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinRole: true}
 
 // releaseBackend gives the backend back to the reservoir.
 func (s *session) releaseBackend() {

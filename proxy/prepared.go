@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"container/list"
 	"encoding/binary"
 	"strconv"
@@ -28,6 +29,35 @@ type template struct {
 type description struct {
 	epoch  uint64
 	frames []byte // ParameterDescription, then RowDescription or NoData
+}
+
+// columnSize is a column of a RowDescription without its name: table (4) and
+// attribute (2) that it is from, type (4), size (2), modifier (4), format (2).
+const columnSize, columnOrigin = 18, 6
+
+// promises reports whether d tells a client the same as other does: types of the
+// parameters, and name and type of each column. Which table a column is from may
+// change, as PostgreSQL lets it when a table is made anew.
+func (d *description) promises(other *description) bool {
+	a, b := d.frames, other.frames
+	if len(a) != len(b) {
+		return false
+	}
+	head := 1 + int(binary.BigEndian.Uint32(a[1:])) + headerLen // ParameterDescription and the next header
+	if len(a) > head {                                          // a RowDescription, not NoData
+		head += 2
+	}
+	if !bytes.Equal(a[:head], b[:head]) {
+		return false
+	}
+	for a, b = a[head:], b[head:]; len(a) > 0; a, b = a[columnSize:], b[columnSize:] {
+		name := bytes.IndexByte(a, 0) + 1
+		if len(a) < name+columnSize || !bytes.Equal(a[:name], b[:name]) || !bytes.Equal(a[name+columnOrigin:name+columnSize], b[name+columnOrigin:name+columnSize]) {
+			return false
+		}
+		a, b = a[name:], b[name:]
+	}
+	return true
 }
 
 // catalog holds the templates of all clients, the least recently parsed

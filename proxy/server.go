@@ -43,6 +43,7 @@ type Server struct {
 	salts    atomic.Uint64
 	pinned   atomic.Int64
 	clients  atomic.Int64
+	starting atomic.Int64 // connections in their startup
 	draining atomic.Bool
 	running  sync.WaitGroup // sessions, cancellers, the sweeper
 

@@ -18,6 +18,7 @@ import (
 var (
 	errTerminated = errors.New("client said goodbye")
 	errClientGone = errors.New("client gone")
+	errServerGone = errors.New("server closed the session's own connection")
 	errCut        = errors.New("cut at the end of a drain")
 )
 
@@ -59,13 +60,14 @@ type session struct {
 	portal  portal
 	portals map[string]portal
 
-	begin  *template // the BEGIN to send in front, while begun
+	begin *template // the BEGIN to send in front, while begun
+	// pinned: the session has state on its backend that no other has.
 	pinned bool
 	// pinLost: the pinned backend is gone, and what the session had there.
 	pinLost bool
 	sawDDL  bool
 
-	turns, pins uint64
+	turns uint64
 
 	// broken: the session met a bug; nobody knows what its backend is doing.
 	broken bool
@@ -102,6 +104,9 @@ type turn struct {
 	settled bool
 	// mayCommit: bytes that can commit were handed to write.
 	mayCommit bool
+	// pinned: the turn's only statement made the session keep its backend, and
+	// leaves nothing there if it fails.
+	pinned bool
 	// writes: something in the turn may do more than read.
 	writes bool
 	// committed: a COMMIT's tag, or the last tag of an autocommit Query, was seen.
@@ -324,7 +329,7 @@ func (s *session) end(cause error) {
 	inTurn := s.state == busy
 	s.state = closing
 	switch {
-	case s.dedicated || s.pinned:
+	case s.keeps():
 		if inTurn {
 			s.stopBackend()
 		}
@@ -335,6 +340,11 @@ func (s *session) end(cause error) {
 	default:
 		s.rollback()
 	}
+}
+
+// keeps reports whether the session keeps its backend to its end.
+func (s *session) keeps() bool {
+	return s.dedicated || s.pinned || s.srv.cfg.Pairing == Session
 }
 
 // rollback ends the transaction that a vanished client left open, so that no

@@ -188,16 +188,42 @@ var dsqlSettings = map[string]bool{
 type treatments struct {
 	kind    BackendKind
 	reapply bool
-	ignored map[string]bool
+	ignored map[string]string // the value that is ignored; empty: any
 }
 
 func newTreatments(c Config) treatments {
-	t := treatments{kind: c.Kind, reapply: c.ReapplyApplicationName, ignored: map[string]bool{}}
-	for _, name := range c.IgnoredSettings {
-		t.ignored[strings.ToLower(name)] = true
+	t := treatments{kind: c.Kind, reapply: c.ReapplyApplicationName, ignored: map[string]string{}}
+	for _, entry := range c.IgnoredSettings {
+		name, value, _ := strings.Cut(entry, "=")
+		t.ignored[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
 	}
 	return t
 }
+
+// to is what becomes of setting name to value: where only one value may be
+// ignored, others go to the server.
+func (t treatments) to(name, value string) treatment {
+	how := t.of(name)
+	if only := t.ignored[name]; how == ignored && only != "" && !sameValue(value, only) {
+		return foreign
+	}
+	return how
+}
+
+// sameValue compares values of a setting as PostgreSQL spells booleans.
+func sameValue(a, b string) bool {
+	truth := map[string]string{"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
+	norm := func(v string) string {
+		v = strings.ToLower(strings.TrimSpace(v))
+		if t, ok := truth[v]; ok {
+			return t
+		}
+		return v
+	}
+	return norm(a) == norm(b)
+}
+
+// of is to without a value: for SHOW and RESET.
 
 func (t treatments) of(name string) treatment {
 	switch {
@@ -210,10 +236,11 @@ func (t treatments) of(name string) treatment {
 		return carried
 	case name == "statement_timeout", name == "idle_in_transaction_session_timeout":
 		return kept
-	case t.ignored[name]:
-		return ignored
 	case dsqlSettings[name]:
 		return carried
+	}
+	if _, ok := t.ignored[name]; ok {
+		return ignored
 	}
 	return foreign
 }
@@ -228,7 +255,11 @@ func (t treatments) local(st *rewrite.Statement) bool {
 		if c.Name == "" {
 			return false
 		}
-		if how := t.of(c.Name); how == carried || how == foreign {
+		how := t.of(c.Name)
+		if c.Action == rewrite.Set || c.Action == rewrite.SetLocal {
+			how = t.to(c.Name, c.Text)
+		}
+		if how == carried || how == foreign {
 			return false
 		}
 	}

@@ -419,7 +419,7 @@ func (s *session) admit(plan *rewrite.Plan) error {
 		return err
 	}
 	if plan.Pin != rewrite.NoPin && !s.pinned {
-		return s.pin(plan.Pin)
+		return s.pin(plan)
 	}
 	return nil
 }

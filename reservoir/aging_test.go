@@ -60,6 +60,7 @@ func TestNothingIsLentInsideTheGuardWindow(t *testing.T) {
 			return nil
 		}
 		cfg := small(5)
+		cfg.BaseLifetime += 300 * time.Millisecond // between two scans
 		r := running(t, cfg, s.dial)
 		lends := 0
 		for range 4 * 13 * 60 {

@@ -129,6 +129,7 @@ func (r *Reservoir) claim(ctx context.Context, began time.Time) error {
 		return nil
 	}
 	if len(r.shelf.ready) > 0 {
+		r.endLocked(r.shelf.take(0), Surplus)
 	}
 	r.shelf.claimed++
 	w := r.claims.join()
@@ -173,20 +174,17 @@ func await[T any](ctx context.Context, r *Reservoir, q *waiters[T], w *waiter[T]
 	return none, r.emptyError(began)
 }
 
-// lendLocked lends what is on the shelf, or returns nil.
+// lendLocked lends what was put on the shelf last, or returns nil.
 func (r *Reservoir) lendLocked() *Conn {
-	for len(r.shelf.ready) > 0 {
-		c := r.shelf.take(len(r.shelf.ready) - 1)
-		if c.guardAt <= r.shelf.horizon {
-			r.endLocked(c, Guarded)
-			continue
-		}
-		r.shelf.lend(c)
-		r.stats.checkouts++
-		r.stats.immediate++
-		return c
+	n := len(r.shelf.ready)
+	if n == 0 {
+		return nil
 	}
-	return nil
+	c := r.shelf.take(n - 1)
+	r.shelf.lend(c)
+	r.stats.checkouts++
+	r.stats.immediate++
+	return c
 }
 
 // release ends a loan.

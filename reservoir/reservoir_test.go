@@ -353,8 +353,8 @@ func TestDialThatComesTooLateIsClosed(t *testing.T) {
 			t.Errorf("Run: %v", err)
 		}
 		synctest.Wait()
-		if attempts, open, _ := s.counts(); attempts != 1 || open != 0 {
-			t.Errorf("%d dials, %d open, want 1 and 0", attempts, open)
+		if attempts, open, _ := s.counts(); attempts != 1 || open != 0 || r.Stats().Ready != 0 {
+			t.Errorf("%d dials, %d open, %d ready, want 1, 0, 0", attempts, open, r.Stats().Ready)
 		}
 	})
 }

@@ -14,7 +14,9 @@ type shelf struct {
 	target  int
 	batch   int // most backends that may be missing for replacement at once
 
-	ready []*Conn // the last one is lent first
+	// ready may be lent until the next scan, all of them. The last one is lent
+	// first.
+	ready []*Conn
 
 	inUse     int // lent, dedicated ones included
 	dialing   int // being dialled, dedicated ones included
@@ -98,7 +100,7 @@ func (s *shelf) due(c *Conn) (Reason, bool) {
 		return Aged, true
 	case s.horizon >= c.guardAt:
 		return Guarded, true
-	case s.held() > s.wanted() && (c.replacing || s.replacing == 0):
+	case s.held() > s.wanted():
 		return Aged, true // its replacement is there, or it needs none
 	case s.wanted()-s.held() >= s.batch:
 		return "", false

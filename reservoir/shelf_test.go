@@ -16,10 +16,52 @@ import (
 // is lent, loans come from the top of the shelf, and in the end all is closed.
 func TestBooksAreRightWhateverHappens(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		// Not t itself: rapid would ask for a deadline that a bubble does not have.
-		rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) { new(walk).run(t) })
-	})
+	for range 10 { // in one bubble rapid stops after a day of its clock
+		synctest.Test(t, func(t *testing.T) {
+			// Not t itself: rapid would ask for a deadline that a bubble does not have.
+			rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) { new(walk).run(t) })
+		})
+	}
+}
+
+func TestWhatIsDue(t *testing.T) {
+	t.Parallel()
+	// Due from 100 on, guarded from 110 on, at its end at 150.
+	tests := []struct {
+		name    string
+		now     time.Duration
+		ready   int // c included
+		target  int
+		dialing int
+		marked  int // others that wait for their replacement
+		reason  Reason
+		marks   bool
+	}{
+		{name: "young", now: 99, ready: 10, target: 10},
+		{name: "young and surplus", now: 99, ready: 12, target: 10},
+		{name: "all slots taken", now: 100, ready: 20, target: 20, reason: Aged},
+		{name: "all slots taken, one missing", now: 100, ready: 19, target: 20, dialing: 1, reason: Aged},
+		{name: "all slots taken, a batch missing", now: 100, ready: 18, target: 20, dialing: 2},
+		{name: "slots left", now: 100, ready: 10, target: 10, marks: true},
+		{name: "slots left, one is being replaced", now: 100, ready: 10, target: 10, dialing: 1, marked: 1, marks: true},
+		{name: "slots left, a batch is being replaced", now: 100, ready: 10, target: 10, dialing: 2, marked: 2},
+		{name: "its replacement is there", now: 100, ready: 11, target: 10, reason: Aged},
+		{name: "dials fail", now: 109, ready: 8, target: 10},
+		{name: "guarded", now: 110, ready: 8, target: 10, reason: Guarded},
+		{name: "at its end", now: 150, ready: 8, target: 10, reason: Aged},
+	}
+	for _, tt := range tests {
+		s := shelf{maxOpen: 20, target: tt.target, batch: 2, dialing: tt.dialing, replacing: tt.marked, horizon: tt.now}
+		c := &Conn{retireAt: 100, guardAt: 110, endAt: 150}
+		s.put(c)
+		for range tt.ready - 1 {
+			s.put(&Conn{})
+		}
+		reason, due := s.due(c)
+		if reason != tt.reason || due != (tt.reason != "") || c.replacing != tt.marks {
+			t.Errorf("%s: %q, due %v, marked %v, want %q, marked %v", tt.name, reason, due, c.replacing, tt.reason, tt.marks)
+		}
+	}
 }
 
 // walk is one random walk of a reservoir.
@@ -36,7 +78,7 @@ type walk struct {
 }
 
 func (w *walk) run(t *rapid.T) {
-	w.server = &server{delay: time.Duration(rapid.IntRange(0, 2000).Draw(t, "dial_ms")) * time.Millisecond}
+	w.server = &server{delay: time.Duration(rapid.IntRange(0, 5000).Draw(t, "dial_ms")) * time.Millisecond}
 	cfg := Defaults()
 	cfg.MaxOpen = rapid.IntRange(1, 12).Draw(t, "max_open")
 	cfg.TargetReady = rapid.IntRange(0, cfg.MaxOpen).Draw(t, "target")
@@ -64,6 +106,7 @@ func (w *walk) run(t *rapid.T) {
 		"give up":   func(*rapid.T) { w.cancel(); w.ctx, w.cancel = context.WithCancel(context.Background()) },
 		"seconds":   func(t *rapid.T) { time.Sleep(time.Duration(rapid.IntRange(1, 3000).Draw(t, "ms")) * time.Millisecond) },
 		"minutes":   func(t *rapid.T) { time.Sleep(time.Duration(rapid.IntRange(1, 700).Draw(t, "s")) * time.Second) },
+		"hour":      w.hour,
 		"outage":    w.outage,
 		"":          w.check,
 	})
@@ -139,6 +182,22 @@ func (w *walk) end(t *rapid.T, end func(*Conn)) {
 	c := w.loans[i]
 	w.loans = append(w.loans[:i], w.loans[i+1:]...)
 	end(c)
+}
+
+// hour lets the time pass until a ready backend is due.
+func (w *walk) hour(t *rapid.T) {
+	w.r.mu.Lock()
+	next := time.Duration(-1)
+	for _, c := range w.r.shelf.ready {
+		if next < 0 || c.retireAt < next {
+			next = c.retireAt
+		}
+	}
+	w.r.mu.Unlock()
+	if next < w.r.age() {
+		t.Skip("none is, or one already is")
+	}
+	time.Sleep(next - w.r.age())
 }
 
 func (w *walk) outage(*rapid.T) {

@@ -154,30 +154,3 @@ func analyzes(m message) bool {
 	}
 	return false
 }
-
-// transaction reads BEGIN, COMMIT and the like.
-func transaction(m message) Transaction {
-	t := Transaction{Chain: m.flag("chain"), Name: m.text("savepoint_name") + m.text("gid")}
-	switch pg_query.TransactionStmtKind(m.integer("kind")) {
-	case pg_query.TransactionStmtKind_TRANS_STMT_BEGIN, pg_query.TransactionStmtKind_TRANS_STMT_START:
-		t.Verb = Begin
-	case pg_query.TransactionStmtKind_TRANS_STMT_COMMIT:
-		t.Verb = Commit
-	case pg_query.TransactionStmtKind_TRANS_STMT_ROLLBACK:
-		t.Verb = Rollback
-	case pg_query.TransactionStmtKind_TRANS_STMT_SAVEPOINT:
-		t.Verb = Savepoint
-	case pg_query.TransactionStmtKind_TRANS_STMT_RELEASE:
-		t.Verb = ReleaseSavepoint
-	case pg_query.TransactionStmtKind_TRANS_STMT_ROLLBACK_TO:
-		t.Verb = RollbackTo
-	case pg_query.TransactionStmtKind_TRANS_STMT_PREPARE:
-		t.Verb = PrepareTransaction
-	case pg_query.TransactionStmtKind_TRANS_STMT_COMMIT_PREPARED:
-		t.Verb = CommitPrepared
-	case pg_query.TransactionStmtKind_TRANS_STMT_ROLLBACK_PREPARED:
-		t.Verb = RollbackPrepared
-	}
-	t.options(m.list("options"))
-	return t
-}

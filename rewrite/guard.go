@@ -23,7 +23,7 @@ const queryDepth = 3
 // guard decides whether a text may be given to the parser. That one is C,
 // recursive, and without a check of its stack: a deep text ends the process.
 // The guard is iterative, and errs towards refusing.
-func (c *Config) guard(sql []byte) reason {
+func (c Config) guard(sql []byte) reason {
 	if len(sql) > c.MaxBytes {
 		return tooLong
 	}

@@ -9,15 +9,18 @@ const (
 	Empty Kind = iota
 	// Read cannot write, lock, or change the session: a SELECT, VALUES or TABLE
 	// without locking clause, INTO or a function that is not known to be free of
-	// side effects; SHOW; EXPLAIN without ANALYZE.
+	// side effects; SHOW; EXPLAIN without ANALYZE; COPY of these to the client;
+	// DECLARE of a cursor over these.
 	Read
 	// Setting changes session parameters only: SET, RESET, DISCARD, DEALLOCATE.
 	Setting
 	// Control begins or ends a transaction or savepoint.
 	Control
-	// Write may write or lock rows, or calls a function that may.
+	// Write may write or lock rows, or calls a function that may; or changes what
+	// the session holds other than parameters: PREPARE, EXECUTE, FETCH, CLOSE,
+	// LISTEN, LOAD.
 	Write
-	// DDL changes the catalog (GRANT and REVOKE included).
+	// DDL changes the catalog (GRANT and REVOKE included), or may: DO, CALL.
 	DDL
 	// Unknown was not parsed: over a guard, or not PostgreSQL's grammar. It may do anything.
 	Unknown
@@ -90,8 +93,9 @@ type Change struct {
 	Action Action
 	// Name is the parameter's name, lower-cased: "timezone", "my.custom".
 	Name string
-	// SQL is the value as it may be written after "SET name TO ", in
-	// PostgreSQL's syntax and quoted: `'UTC'`, `"$user", public`, `0.5`. Empty for resets.
+	// SQL is the value as it may be written after "SET name TO ", in PostgreSQL's
+	// syntax and quoted: `'UTC'`, `'$user', 'public'`, `0.5`. Empty for resets, and
+	// for a SET LOCAL to the default or to a value that PostgreSQL computes.
 	SQL string
 	// Text is the value without quotes, when it is a single constant: "5s", "0".
 	Text string
@@ -120,7 +124,9 @@ const (
 // Statement is one statement of a text.
 type Statement struct {
 	Kind Kind
-	// Start and End are byte offsets in the text; End excludes the semicolon.
+	// Start and End are byte offsets in the text, without white space and comments
+	// in front, and without the semicolon. End is 0 when the words alone told the
+	// plan: the statement is the whole text then.
 	Start, End int
 	Tx         Transaction
 	// Changes of settings, usually one.
@@ -134,6 +140,7 @@ type Statement struct {
 	Copy bool
 	// Tables named in the statement, as written (schema-qualified where the text
 	// is), without duplicates, in order of appearance. nil when nobody looked.
+	// Names of WITH queries are not among them; views and sequences are.
 	Tables []string
 	Pin    Pin
 }

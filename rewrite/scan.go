@@ -50,18 +50,23 @@ type before uint8
 
 const (
 	anything  before = iota
-	caller           // a parenthesis here calls a function that nobody knows
 	operand          // ) or ] or $1: a dot here may call a function, (x).f
-	catalog          // pg_catalog
+	aWord            // perhaps a function's name
+	aQuoted          // a name in quotes
 	qualified        // a dot behind a name
-	builtin          // a dot behind pg_catalog
+	builtin          // the dot of pg_catalog.
 )
 
-// scanRest reads on behind a statement's first words; plan is the answer when
+// scanRest reads on behind a statement's first word; plan is the answer when
 // nothing speaks against it.
 func scanRest(l *lexer, plan *Plan) *Plan {
-	reads := plan.Kind == Read // what a writing statement calls changes nothing
-	prev := anything
+	// What a writing statement calls makes it no stronger; telltales apart.
+	reads := plan.Kind == Read
+	var (
+		prev = anything
+		word []byte // of aWord
+		led  before // what stood before that word
+	)
 	for {
 		switch l.next() {
 		case endToken:
@@ -69,23 +74,24 @@ func scanRest(l *lexer, plan *Plan) *Plan {
 		case badToken, oddToken:
 			return nil
 		case wordToken:
-			r := roleOf(l.lexeme())
-			if r&telltale != 0 {
+			led, word, prev = prev, l.lexeme(), aWord
+			if isTelltale(word) {
 				return nil
 			}
-			prev = nameAfter(prev, r, l.lexeme())
 		case quotedToken:
-			word := l.lexeme()
-			if word[0] != '"' || roleOf(word[1:len(word)-1])&telltale != 0 {
-				return nil // U&"" or a telltale name
+			name := l.lexeme()
+			if name[0] != '"' || isTelltale(name[1:len(name)-1]) {
+				return nil // U&"" may be spelt in any way
 			}
-			prev = caller
+			prev = aQuoted
+		case paramToken:
+			prev = operand
 		case punctToken:
 			switch l.text[l.start] {
 			case ';':
 				return scanEnd(l, plan)
 			case '(':
-				if reads && (prev == caller || prev == catalog) {
+				if reads && (prev == aQuoted || prev == aWord && !mayCall(led, word)) {
 					return nil
 				}
 				prev = anything
@@ -95,7 +101,7 @@ func scanRest(l *lexer, plan *Plan) *Plan {
 				switch {
 				case reads && prev == operand:
 					return nil
-				case prev == catalog:
+				case prev == aWord && led != qualified && is(word, "pg_catalog"):
 					prev = builtin
 				default:
 					prev = qualified
@@ -103,27 +109,32 @@ func scanRest(l *lexer, plan *Plan) *Plan {
 			default:
 				prev = anything
 			}
-		case paramToken:
-			prev = operand
 		default:
 			prev = anything
 		}
 	}
 }
 
-// nameAfter classifies a word by its role and by what stood before it.
-func nameAfter(prev before, r role, word []byte) before {
-	switch {
-	case prev == qualified, prev == builtin && r&harmless == 0:
-		return caller
-	case is(word, "pg_catalog"):
-		return catalog
-	case r&callable != 0:
-		return anything
-	case prev == operand && (is(word, "over") || is(word, "filter")):
-		return anything // of a window or an aggregate: f(x) OVER (…)
+// mayCall reports whether a word, led by that, may stand before a parenthesis
+// in a query that only reads.
+func mayCall(led before, word []byte) bool {
+	switch led {
+	case qualified:
+		return false
+	case builtin:
+		return roleOf(word)&harmless != 0
+	case operand:
+		if is(word, "over") || is(word, "filter") {
+			return true // of a window or an aggregate: f(x) OVER (…)
+		}
 	}
-	return caller
+	return roleOf(word)&callable != 0
+}
+
+// isTelltale reports whether a word is a telltale. For nearly all words their
+// first letter and length tell.
+func isTelltale(word []byte) bool {
+	return len(word) > 0 && telltaleLengths[word[0]]>>min(len(word), maxWord)&1 != 0 && roleOf(word)&telltale != 0
 }
 
 // scanEnd returns plan when nothing but semicolons follows.

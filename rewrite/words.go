@@ -85,6 +85,23 @@ var roles = func() map[string]role {
 // telltalePrefixes begin the names of session state that has no closed list.
 var telltalePrefixes = []string{"pg_advisory", "pg_try_advisory", "pg_temp"}
 
+// telltaleLengths has a bit for every length of a telltale, by first letter.
+var telltaleLengths = func() (bits [256]uint64) {
+	note := func(word string, lengths uint64) {
+		bits[word[0]] |= lengths
+		bits[word[0]-'a'+'A'] |= lengths
+	}
+	for word, r := range roles {
+		if r&telltale != 0 {
+			note(word, 1<<len(word))
+		}
+	}
+	for _, p := range telltalePrefixes {
+		note(p, ^uint64(0)<<len(p))
+	}
+	return bits
+}()
+
 // roleOf looks a word up, in any case.
 func roleOf(word []byte) role {
 	if len(word) > maxWord {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	idID = "idle"
+	idIdle = "idle"
 
 	// settle is for buffers of the startup to be given back.
 	settle = 3 * time.Second
@@ -27,7 +27,7 @@ const (
 // idle measures the memory that a fresh proxy needs for clients that have
 // started up and do nothing.
 func (b *bench) idle(ctx context.Context, r *report) error {
-	if !b.wants(idID) {
+	if !b.wants(idIdle) {
 		return nil
 	}
 	taken := map[string][]float64{}
@@ -42,7 +42,7 @@ func (b *bench) idle(ctx context.Context, r *report) error {
 				return ctx.Err()
 			}
 			if err != nil {
-				b.failed(idID, name, err)
+				b.failed(idIdle, name, err)
 				kib = missing
 			}
 			taken[name] = append(taken[name], kib)

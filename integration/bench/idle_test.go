@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -30,6 +31,9 @@ func TestStartUp(t *testing.T) {
 				defer server.Close()
 				if _, err := server.Read(make([]byte, 1024)); err == nil {
 					_, _ = server.Write([]byte(tt.answer))
+				}
+				if tt.complaint != "EOF" {
+					_, _ = io.Copy(io.Discard, server) // until the client hangs up
 				}
 			}()
 			err := startUp(client, "somebody")

@@ -20,7 +20,7 @@ func readLatencies(log io.Reader) ([]int64, error) {
 		if len(columns) < 6 {
 			return nil, fmt.Errorf("a line of pgbench's log has %d columns", len(columns))
 		}
-		latency, err := strconv.ParseInt(columns[1], 10, 64)
+		latency, err := strconv.ParseInt(columns[2], 10, 64)
 		if err != nil {
 			return nil, fmt.Errorf("pgbench's log: %w", err) // "failed" or "skipped" among them
 		}

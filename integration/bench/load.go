@@ -133,14 +133,18 @@ func (b *bench) sample(ctx context.Context, w *workload, c candidate) (sample, e
 		rate:    got.rate,
 		p50:     quantile(got.latencies, 0.50),
 		p99:     quantile(got.latencies, 0.99),
-		cpu:     used.per100k(got.transactions),
+		cpu:     per100k(used.proxy, got.transactions),
 		foreign: used.foreign,
 	}, nil
 }
 
-// per100k is the proxy's CPU time per 100,000 transactions, in seconds.
-func (u usage) per100k(transactions int64) float64 {
-	return u.proxy.Seconds() / float64(transactions) * 100_000
+// per100k is a proxy's CPU time per 100,000 transactions, in seconds; missing
+// without a proxy.
+func per100k(cpu time.Duration, transactions int64) float64 {
+	if cpu == 0 {
+		return missing
+	}
+	return cpu.Seconds() / float64(transactions) * 100_000
 }
 
 // say prints a line of progress.

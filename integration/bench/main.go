@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/sluice-proxy/sluice/integration/harness"
@@ -79,7 +81,7 @@ func parse(args []string) (config, error) {
 	bin := flags.String("bin", "bin", "directory of the built sluice")
 	flags.IntVar(&c.rounds, "rounds", enoughRounds, "samples of each candidate")
 	flags.IntVar(&c.seconds, "seconds", 3, "length of a sample")
-	only := flags.String("only", "", "regular expression of workloads: select1-1, select-extended-16, tpcb, large, churn, idle, delayed, ...")
+	only := flags.String("only", "", "regular expression: measure only these of "+strings.Join(ids(), ", "))
 	flags.StringVar(&c.out, "out", "", "file for the result (default "+resultFile+", if the run is complete)")
 	flags.IntVar(&c.cpu, "cpu", -1, "the CPU that everything runs on (default the last)")
 	if err := flags.Parse(args); err != nil {
@@ -96,12 +98,24 @@ func parse(args []string) (config, error) {
 		if c.only, err = regexp.Compile(*only); err != nil {
 			return config{}, fmt.Errorf("--only: %w", err)
 		}
+		if !slices.ContainsFunc(ids(), c.wants) {
+			return config{}, fmt.Errorf("--only %s: that is none of %s", *only, strings.Join(ids(), ", "))
+		}
 	}
 	if c.out == "" && c.only == nil && c.rounds >= enoughRounds {
 		c.out = resultFile
 	}
 	c.bin = harness.Bin(*bin)
 	return c, nil
+}
+
+// ids are what --only can choose from.
+func ids() []string {
+	var all []string
+	for _, w := range workloads() {
+		all = append(all, w.id)
+	}
+	return append(all, idIdle, idDelayed)
 }
 
 func (c config) wants(id string) bool { return c.only == nil || c.only.MatchString(id) }

@@ -88,6 +88,25 @@ func TestRelayDoesNotLimitBandwidth(t *testing.T) {
 	})
 }
 
+// A client that goes while more is under way than the relay will hold leaves
+// nothing behind: the bubble would report it.
+func TestRelayEndsInTheMiddleOfAStream(t *testing.T) {
+	t.Parallel()
+	carried(t, func(_ *relay, client, server net.Conn) {
+		go func() {
+			for {
+				if _, err := server.Write(make([]byte, 1024)); err != nil {
+					return
+				}
+			}
+		}()
+		if _, err := client.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // until the queue is full
+	})
+}
+
 func TestRelayEnds(t *testing.T) {
 	t.Parallel()
 	target, err := net.Listen("tcp", loopback+":0")

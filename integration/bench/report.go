@@ -51,7 +51,7 @@ type measured struct {
 	Rate    figure `json:"per_second"`
 	P50     figure `json:"p50_us"`
 	P99     figure `json:"p99_us"`
-	CPU     figure `json:"cpu_seconds_per_100k"` // of the proxy; 0 for direct
+	CPU     figure `json:"cpu_seconds_per_100k,omitzero"` // of the proxy
 	Foreign figure `json:"foreign_cores"`
 }
 

@@ -66,11 +66,11 @@ func (r *report) tables() string {
 	}
 	if len(r.Delayed) > 0 {
 		fmt.Fprintf(&t, `
-The server %v away (each way), one connection, BEGIN; SELECT FOR UPDATE; UPDATE; COMMIT:
+The server %d ms away (each way), one connection, BEGIN; SELECT FOR UPDATE; UPDATE; COMMIT:
 
 | driver | direct, transactions/s | Sluice | Sluice to direct | round trips: direct, Sluice |
 |---|---|---|---|---|
-`, oneWay)
+`, oneWay.Milliseconds())
 		for _, d := range r.Delayed {
 			row(&t, d.Driver, d.Direct.Rate.short(), d.Sluice.Rate.short(), d.Ratio.ratio(), join(d.Direct.RoundTrips, d.Sluice.RoundTrips))
 		}

@@ -68,6 +68,9 @@ func TestReadmeHasTheTable(t *testing.T) {
 		return // nothing that could be out of date
 	}
 	r, err := readReport("../../" + resultFile)
+	if os.IsNotExist(err) && strings.Contains(string(text), tableBegin+"\n"+tableEnd) {
+		return // no table yet, and nothing that it could be made of
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,6 +66,7 @@ func playScript(ctx context.Context, t *testing.T, r route, file string) played 
 var (
 	psqlError    = regexp.MustCompile(`^(ERROR|FATAL):  ([0-9A-Z]{5}): (.*)$`)
 	psqlProcess  = regexp.MustCompile(`from server process with PID \d+`)
+	psqlSchema   = regexp.MustCompile(`pg_temp_\d+`)
 	psqlLocation = "LOCATION:  "
 )
 
@@ -82,6 +83,7 @@ func normalPsql(out []byte) string {
 			line = fmt.Sprintf("%d bytes, md5 %x", len(line), md5.Sum([]byte(line)))
 		}
 		line = psqlProcess.ReplaceAllString(line, "from a server process")
+		line = psqlSchema.ReplaceAllString(line, "pg_temp_N")
 		w.line("%s", psqlError.ReplaceAllString(line, "! $1 $2 $3"))
 	}
 	return w.String()

@@ -57,6 +57,23 @@ func TestCopy(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", test.name, got, test.want)
 		}
 	}
+	// A Sync behind CopyInResponse is as void as one in front of it.
+	for _, m := range group("COPY t FROM STDIN") {
+		w.Send(m)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := w.Receive(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := strings.Join(w.ask(1, &pgproto3.Sync{}, &pgproto3.Flush{}, &pgproto3.CopyData{Data: []byte("-4\ta\n")}, &pgproto3.CopyDone{}, &pgproto3.Sync{}), ",")
+	if got != "COPY 1,Z I" {
+		t.Errorf("got %s", got)
+	}
+
 	w.SendQuery(&pgproto3.Query{String: "COPY t FROM STDIN"})
 	w.Send(&pgproto3.CopyData{Data: []byte("-9\ta\n")})
 	if err := w.Flush(); err != nil {
@@ -67,7 +84,7 @@ func TestCopy(t *testing.T) {
 	}
 	_ = w.conn.Close() // in the middle of its data
 	eventually(t, "the end of the COPY", func() bool { return c.Connections() == 1 })
-	if n := c.direct(t, "SELECT count(*) FROM t WHERE id < 0"); n != "3" {
-		t.Errorf("%s rows, want 3", n)
+	if n := c.direct(t, "SELECT count(*) FROM t WHERE id < 0"); n != "4" {
+		t.Errorf("%s rows, want 4", n)
 	}
 }

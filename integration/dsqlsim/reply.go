@@ -191,7 +191,7 @@ func (s *session) failed(d *debt) {
 	}
 	hasSync := s.owed.skip(func(d *debt) {
 		switch {
-		case d.kind == 'Z':
+		case d.previous != nil:
 			s.statements[d.name] = d.previous
 		case d.kind == 'P':
 			delete(s.statements, d.name)

@@ -1,6 +1,8 @@
 -- needs temp
-CREATE TEMP TABLE {t} AS SELECT i FROM generate_series(1, 3) i;
-\d {t}
+-- Temporary tables live until psql connects anew.
+CREATE TEMP TABLE {t} (i int);
+INSERT INTO {t} VALUES (1), (2), (3);
+\dt pg_temp.{t}*
 SELECT sum(i) FROM {t};
 PREPARE p AS SELECT count(*) FROM {t};
 EXECUTE p;

@@ -1,0 +1,106 @@
+package rewrite
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func (c *cache) size() (entries, bytes int) {
+	for i := range c.shards {
+		s := &c.shards[i]
+		entries += len(s.entries)
+		bytes += s.bytes
+		if len(s.entries) != len(s.clock) {
+			panic("the clock and the map differ")
+		}
+	}
+	return entries, bytes
+}
+
+func TestCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, bound := range []struct{ entries, bytes int }{
+		{1, 1 << 20}, {3, 1 << 20}, {100, 1 << 20}, {1 << 20, 20_000}, {1 << 20, 1 << 20},
+	} {
+		c := newCache(bound.entries, bound.bytes)
+		for i := range 20_000 {
+			c.add(fmt.Sprint("text ", i), &Plan{Kind: Write, Statements: make([]Statement, i%3)})
+		}
+		entries, bytes := c.size()
+		if entries == 0 || entries > bound.entries || bytes > bound.bytes {
+			t.Errorf("%+v: %d entries, %d bytes", bound, entries, bytes)
+		}
+		if entries < bound.entries/2 && bytes < bound.bytes/2 {
+			t.Errorf("%+v: half empty, %d entries, %d bytes", bound, entries, bytes)
+		}
+	}
+}
+
+func TestCacheKeepsWhatIsUsed(t *testing.T) {
+	t.Parallel()
+	c := newCache(1600, 1<<20) // 100 in each shard
+	hot := []byte("hot")
+	c.add(string(hot), writePlan)
+	for i := range 50_000 {
+		if c.find(hot) == nil {
+			t.Fatalf("gone after %d others", i)
+		}
+		c.add(fmt.Sprint("cold ", i), readPlan)
+	}
+	if c.find([]byte("cold 1")) != nil {
+		t.Error("an unused entry outlived 50,000 others")
+	}
+}
+
+func TestCacheRefusesGiants(t *testing.T) {
+	t.Parallel()
+	c := newCache(100, 160_000)
+	c.add("small", readPlan)
+	giant := strings.Repeat("x", 10_000)
+	c.add(giant, readPlan)
+	if c.find([]byte(giant)) != nil {
+		t.Error("a text larger than a shard was kept")
+	}
+	c.add("plan", &Plan{Statements: make([]Statement, 1000)})
+	if c.find([]byte("plan")) != nil {
+		t.Error("a plan larger than a shard was kept")
+	}
+	if c.find([]byte("small")) != readPlan {
+		t.Error("the small one had to go for what was not kept")
+	}
+}
+
+func TestCacheKeepsTheFirst(t *testing.T) {
+	t.Parallel()
+	c := newCache(10, 1<<20)
+	c.add("text", readPlan)
+	c.add("text", writePlan)
+	if entries, _ := c.size(); entries != 1 || c.find([]byte("text")) != readPlan {
+		t.Error("one text, two entries")
+	}
+}
+
+func TestPlanBytes(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("b", 60)
+	for _, c := range []struct {
+		sql  string
+		more int // bytes than the statement with a short name
+	}{
+		{"SET %s = a", 50},
+		{"SET a = %s", 2 * 50},
+		{"SAVEPOINT %s", 50},
+		{"DEALLOCATE %s", 50},
+		{"SHOW %s", 50},
+		{"LOCK TABLE a, %s", 50},
+	} {
+		small := parsed(t, fmt.Sprintf(c.sql, "b")).bytes()
+		if got := parsed(t, fmt.Sprintf(c.sql, long)).bytes(); got < small+c.more {
+			t.Errorf(c.sql+": %d bytes, with a short name %d", long, got, small)
+		}
+	}
+	if one, ten := parsed(t, "SELECT 1").bytes(), parsed(t, strings.Repeat("SELECT 1;", 10)).bytes(); ten < 5*one {
+		t.Errorf("ten statements take %d bytes, one %d", ten, one)
+	}
+}

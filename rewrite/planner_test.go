@@ -1,0 +1,159 @@
+package rewrite
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func TestPlanCounts(t *testing.T) {
+	t.Parallel()
+	config := Defaults()
+	config.MaxBytes, config.MaxNesting = 1000, 100
+	p, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Stats{}
+	for _, c := range []struct {
+		text, plan string
+		count      *uint64
+	}{
+		{"SELECT 1", "read", &want.Scanned},
+		{"SELECT 1", "read", &want.Scanned},
+		{"SELECT " + strings.Repeat("1 + ", 1000) + "1", "read", &want.Scanned},
+		{"", "empty", &want.Scanned},
+		{"SELECT 1 FOR UPDATE", "write", &want.Parsed},
+		{"SELECT 1 FOR UPDATE", "write", &want.CacheHits},
+		{"SELECT 1 FOR  UPDATE", "write", &want.Parsed},
+		{"SELECT " + strings.Repeat("1 + ", 1000) + "1 FOR UPDATE", "unknown pin:unparsed", &want.GuardedBytes},
+		{"SELECT " + strings.Repeat("1 + ", 100) + "1 FOR UPDATE", "unknown pin:unparsed", &want.GuardedNesting},
+		{"SET a = 'x\x00'", "unknown pin:unparsed", &want.GuardedText},
+		{"\x00", "unknown pin:unparsed", &want.GuardedText},
+		{"SET a = '\xff'", "unknown pin:unparsed", &want.GuardedText},
+		{"SET a = 'open", "unknown pin:unparsed", &want.GuardedText},
+		{"SET a = 1 /* open", "unknown pin:unparsed", &want.GuardedText},
+		{"INSERT INTO t VALUES ('\xe9')", "write", &want.Scanned},
+	} {
+		*c.count++
+		if got := describe(p.Plan([]byte(c.text))); got != c.plan {
+			t.Errorf("%.60q: got %s, want %s", c.text, got, c.plan)
+		}
+		if got := p.Stats(); got != want {
+			t.Fatalf("%.60q: counts %+v, want %+v", c.text, got, want)
+		}
+	}
+}
+
+func TestUnparsable(t *testing.T) {
+	t.Parallel()
+	p := newPlanner(t)
+	for text, want := range map[string]string{
+		"SELEC 1":                         "unknown",
+		"SELECT 1 1 1 FOR":                "unknown",
+		"ALTER TABLE TABLE TABLE":         "unknown",
+		"WAIT FOR LSN 'x'":                "unknown",
+		"AWS IAM GRANT r TO 'arn'":        "unknown",
+		"SET a = = 1":                     "unknown pin:unparsed",
+		"SELEC 1; SET a = 1":              "unknown pin:unparsed",
+		"SELECT FROM FROM set_config('a'": "unknown pin:unparsed",
+		"CREATE TEMP TABEL t":             "unknown pin:unparsed",
+		"EXPLAIN EXPLAIN EXECUTE p":       "unknown pin:unparsed",
+		"LISTEN 1":                        "unknown pin:unparsed",
+	} {
+		if got := describe(p.Plan([]byte(text))); got != want {
+			t.Errorf("%q: got %s, want %s", text, got, want)
+		}
+	}
+	before := p.Stats()
+	p.Plan([]byte("SELEC 1"))
+	if after := p.Stats(); after.CacheHits != before.CacheHits+1 {
+		t.Error("an unparsable text is not remembered")
+	}
+}
+
+func TestDialect(t *testing.T) {
+	t.Parallel()
+	p := newPlanner(t)
+	for text, want := range map[string]string{
+		"CREATE INDEX ASYNC i ON t (a)":                                "ddl t",
+		"create unique index /* c */ async if not exists i on s.t (a)": "ddl s.t",
+		"CREATE INDEX ASYNC ON t (a)":                                  "ddl t",
+		"ALTER TABLE ASYNC t VALIDATE CONSTRAINT c":                    "ddl t",
+		"CREATE INDEX ASYNC i ON t (a); SELECT 'é' FOR UPDATE":         "ddl t; write",
+		"CREATE INDEX ASYNC i ON ON t":                                 "unknown",
+		"SELECT async async async FOR UPDATE":                          "unknown",
+	} {
+		plan := p.Plan([]byte(text))
+		if got := describe(plan); got != want {
+			t.Errorf("%q: got %s, want %s", text, got, want)
+		}
+		if len(plan.Statements) == 2 {
+			st := plan.Statements[1]
+			if got := text[st.Start:st.End]; got != "SELECT 'é' FOR UPDATE" {
+				t.Errorf("second statement of %q: %q", text, got)
+			}
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	if err := Defaults().Validate(); err != nil {
+		t.Errorf("defaults: %v", err)
+	}
+	_, err := New(Config{MaxNesting: greatestNesting + 1, MaxBytes: greatestBytes + 1})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, key := range []string{"rewrite.max_bytes", "rewrite.max_nesting", "rewrite.cache_entries", "rewrite.cache_bytes"} {
+		if !strings.Contains(err.Error(), key+": ") {
+			t.Errorf("%s is not in %q", key, err)
+		}
+	}
+}
+
+func TestPlanAllocatesNothing(t *testing.T) {
+	p := newPlanner(t)
+	locking := []byte(benchLocking)
+	p.Plan(locking)
+	for name, text := range map[string][]byte{
+		"hit":   locking,
+		"scan":  []byte(benchSelect),
+		"write": []byte(`INSERT INTO "t" (a, b) VALUES ($1, 'x''y') ON CONFLICT (a) DO UPDATE SET b = excluded.b`),
+		"empty": []byte("-- ping"),
+		"long":  []byte("SELECT " + strings.Repeat("count(*) + pg_catalog.sum(a) + E'\\n' + $$x$$, ", 100) + "1"),
+	} {
+		if n := testing.AllocsPerRun(100, func() { p.Plan(text) }); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+// TestConcurrentPlans gives the race detector and the parser's threads work.
+func TestConcurrentPlans(t *testing.T) {
+	t.Parallel()
+	config := Defaults()
+	config.CacheEntries = 40
+	p, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	big := []byte("SELECT nextval('s')" + strings.Repeat(", 'x' || 'y'", heavyBytes/10))
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 200 {
+				text := fmt.Sprintf("SELECT %d FROM t%d FOR UPDATE", i%50, g%2)
+				if got, want := describe(p.Plan([]byte(text))), fmt.Sprintf("write t%d", g%2); got != want {
+					t.Errorf("%s: got %s, want %s", text, got, want)
+				}
+			}
+			if got := describe(p.Plan(big)); got != "write" {
+				t.Errorf("big text: %s", got)
+			}
+		})
+	}
+	wg.Wait()
+}
