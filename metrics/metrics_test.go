@@ -204,7 +204,9 @@ func TestGaugesArePulledAtScrape(t *testing.T) {
 	set.Reservoir.Pull(func() metrics.ReservoirGauges {
 		return metrics.ReservoirGauges{Ready: 7, Checkouts: 12, Immediate: 10}
 	})
-	set.Rewrite.Pull(func() metrics.RewriteCounts { return metrics.RewriteCounts{Parsed: 5, GuardedNesting: 3} })
+	set.Rewrite.Pull(func() metrics.RewriteCounts {
+		return metrics.RewriteCounts{Parsed: 5, GuardedBytes: 2, GuardedNesting: 3, GuardedText: 4}
+	})
 	for range 2 {
 		clients++
 		for name, want := range map[string]int{"dsql_clients": clients, "dsql_clients_pinned": 2, "dsql_reservoir_size": 7,
@@ -214,8 +216,10 @@ func TestGaugesArePulledAtScrape(t *testing.T) {
 			}
 		}
 	}
-	if got := value(t, set.Registry, "dsql_rewrite_guarded_total", "reason", "nesting"); got != 3 {
-		t.Errorf("guarded by nesting = %v, want 3", got)
+	for reason, want := range map[string]float64{"bytes": 2, "nesting": 3, "text": 4} {
+		if got := value(t, set.Registry, "dsql_rewrite_guarded_total", "reason", reason); got != want {
+			t.Errorf("guarded by %s = %v, want %v", reason, got, want)
+		}
 	}
 }
 

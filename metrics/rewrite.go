@@ -17,6 +17,7 @@ type RewriteCounts struct {
 
 	GuardedBytes   uint64 // texts over the size guard, not parsed
 	GuardedNesting uint64 // texts over the nesting guard, not parsed
+	GuardedText    uint64 // texts that are no UTF-8, or whose quotes or comments have no end
 }
 
 func newRewrite(reg prometheus.Registerer) *Rewrite {
@@ -32,12 +33,14 @@ func newRewrite(reg prometheus.Registerer) *Rewrite {
 			func(c RewriteCounts) float64 { return float64(c.Unparsable) }),
 	}
 	guarded := prometheus.NewDesc("dsql_rewrite_guarded_total",
-		"Statement texts too long or too deeply nested to be parsed, by guard; they pass as they are and pin.", []string{"reason"}, nil)
+		"Statement texts that were not given to the parser, by guard; they pass as they are and pin.", []string{"reason"}, nil)
+	guard := func(reason string, value func(RewriteCounts) float64) row[RewriteCounts] {
+		return row[RewriteCounts]{desc: guarded, kind: prometheus.CounterValue, value: value, labels: []string{reason}}
+	}
 	r.counts.rows = append(r.counts.rows,
-		row[RewriteCounts]{desc: guarded, kind: prometheus.CounterValue, labels: []string{"bytes"},
-			value: func(c RewriteCounts) float64 { return float64(c.GuardedBytes) }},
-		row[RewriteCounts]{desc: guarded, kind: prometheus.CounterValue, labels: []string{"nesting"},
-			value: func(c RewriteCounts) float64 { return float64(c.GuardedNesting) }},
+		guard("bytes", func(c RewriteCounts) float64 { return float64(c.GuardedBytes) }),
+		guard("nesting", func(c RewriteCounts) float64 { return float64(c.GuardedNesting) }),
+		guard("text", func(c RewriteCounts) float64 { return float64(c.GuardedText) }),
 	)
 	reg.MustRegister(&r.counts)
 	return r

@@ -3,7 +3,6 @@ package reservoir
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -67,7 +66,7 @@ type counts struct{ checkouts, immediate, empty uint64 }
 // New returns a reservoir that dials with dial. m may be nil.
 func New(cfg Config, dial DialFunc, m *metrics.Reservoir, log *slog.Logger) (*Reservoir, error) {
 	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("reservoir: %w", err)
+		return nil, err
 	}
 	return &Reservoir{
 		cfg:      cfg,

@@ -3,6 +3,7 @@ package reservoir
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -176,4 +177,31 @@ func TestServersOwnCount(t *testing.T) {
 	if got := fmt.Sprint(r.Stats().Closing, r.Stats().InUse); got != "0 0" {
 		t.Errorf("closing, in use: %s", got)
 	}
+}
+
+// BenchmarkLoan is one loan from a full shelf, by 64 contenders a CPU.
+func BenchmarkLoan(b *testing.B) {
+	cfg := small(100)
+	cfg.RateLimit, cfg.BurstLimit = 1000, 1000
+	r, err := New(cfg, new(server).dial, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	finished := make(chan error, 1)
+	go func() { finished <- r.Run(ctx) }()
+	for r.Stats().Ready < 100 {
+		time.Sleep(time.Millisecond)
+	}
+	b.ReportAllocs()
+	b.SetParallelism(64)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if c := r.TryAcquire(); c != nil {
+				c.Release()
+			}
+		}
+	})
+	cancel()
+	<-finished
 }

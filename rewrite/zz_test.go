@@ -1,14 +1,12 @@
 package rewrite
-import ("testing";"strings";"time";"fmt")
+import ("testing";"strings";"time";"fmt";"os")
 func TestZ(t *testing.T){
  size:=2<<20
- for _,q:=range []string{"/*"+strings.Repeat("a b c + ",size/8)+"*/SELECT 1", strings.Repeat(strings.Repeat("/**/",64)+"\n",size/257)+"SELECT 1",strings.Repeat(strings.Repeat("/*",64)+strings.Repeat("*/",64)+"\n",size/257)+"SELECT 1",
-  strings.Repeat("/**/",63)+"/*"+strings.Repeat("*",size-400)+"/ SELECT 1", "SELECT 1"+strings.Repeat(", 1"+strings.Repeat("+-",31)+"1", size/70),
-  "SELECT nextval('s')"+strings.Repeat(",1",size/2-20), "SELECT nextval('s')"+strings.Repeat(",$1::int",size/8-20),strings.Repeat("SELECT nextval('s');",size/20),
- } {
-  _,why:=depthOf([]byte(q),2000)
+ qs:=[]string{"SELECT 1"+strings.Repeat(", 1"+strings.Repeat("+-",31)+"1", size/70),"SELECT nextval('s')"+strings.Repeat(",1",size/2-20), "SELECT nextval('s')"+strings.Repeat(",$1::int",size/8-20),"SELECT nextval('s')"+strings.Repeat(",f()",size/4-20),"SELECT nextval('s')"+strings.Repeat(",1=1",size/4-20),"SELECT nextval('s')"+strings.Repeat(",a",size/2-20),"SELECT 1 FROM a"+strings.Repeat(",a",size/2-20), "INSERT INTO t VALUES (nextval('s'))"+strings.Repeat(",(1)",size/4-20),"SELECT nextval('s')"+strings.Repeat(",1::int",size/7-20)}
+ var i int; fmt.Sscan(os.Getenv("I"),&i)
+ q:=qs[i]
   s:=time.Now(); _,err:=parseTree(q); d:=time.Since(s)
-  s=time.Now(); p,_:=New(Defaults()); p.Plan([]byte(q)); e:=time.Since(s)
-  fmt.Printf("%.20q why=%d %v plan %v %v\n",q,why,d,e,err)
- }
+  b,_:=os.ReadFile("/proc/self/status")
+  for _,l:=range strings.Split(string(b),"\n") { if strings.HasPrefix(l,"VmHWM")||strings.HasPrefix(l,"VmRSS") { fmt.Print(l," ") } }
+  fmt.Printf("%.30q  %v %v\n",q,d,err)
 }
