@@ -42,7 +42,7 @@ var Reasons = []Reason{Aged, Guarded, Broken, PeekFailed, Pinned, Dedicated, Can
 const (
 	// terminateWait bounds the good-bye to a server: an idle one closes within
 	// a round trip, one that is busy with a statement does not listen.
-	terminateWait = 250 * time.Millisecond
+	terminateWait = time.Second
 	// terminateRead is how much of what it still sends is read meanwhile.
 	terminateRead = 64 << 10
 )

@@ -93,7 +93,7 @@ func TestDialedBackendIsReady(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			cfg := to(pgtest.Shared(t), mode)
-			cfg.Timeout = time.Second
+			cfg.Timeout = 3 * time.Second
 			c := dial(t, cfg, nil)
 			time.Sleep(cfg.Timeout + 100*time.Millisecond)
 			got := query(t, c, "SELECT 1")
