@@ -281,7 +281,7 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 		if typ != msgParseComplete {
 			return v, s.desync(typ)
 		}
-		if o.tmpl != nil { // nil when frames pass unseen
+		if o.tmpl != nil && !s.pinned { // nil when frames pass unseen
 			o.tmpl.accepted.Store(o.stmt.epoch + 1)
 		}
 	case msgBind:
@@ -380,7 +380,10 @@ func (s *session) described(o *owed, frame []byte, whole bool) {
 	}
 	t := s.t
 	d := &description{epoch: s.srv.catalog.epoch.Load(), frames: append(bytes.Clone(t.capture), frame...)}
-	o.tmpl.desc.Store(d)
+	t.desc = d
+	if !s.pinned {
+		o.tmpl.desc.Store(d)
+	}
 	if o.told != nil && o.told.tmpl == o.tmpl {
 		o.told.told = d
 	}

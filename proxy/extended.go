@@ -31,7 +31,7 @@ func (s *session) parse(frame []byte) error {
 		return errAborted
 	}
 	prev := s.statement(name)
-	if s.state == failed || maybeLocal(tmpl.plan) || s.srv.catalog.known(tmpl) {
+	if s.state == failed || maybeLocal(tmpl.plan) || s.known(tmpl) {
 		s.srv.metrics.LocalAnswer("parse")
 		if err := s.tell(frameParseComplete); err != nil {
 			return err
@@ -197,11 +197,11 @@ func (s *session) onBackend(cs *clientStatement) (string, error) {
 	if cs.told == nil {
 		return name, nil
 	}
-	tmpl.desc.Store(nil)
+	s.t.desc = nil
 	if err := s.makeAnswer(); err != nil || s.t.skip {
 		return "", err
 	}
-	if d := tmpl.desc.Load(); d != nil && !d.promises(cs.told) {
+	if d := s.t.desc; d != nil && !d.promises(cs.told) {
 		s.srv.catalog.flush()
 		return "", errPlanChanged
 	}
@@ -258,6 +258,11 @@ func (s *session) bind(total int) error {
 	c.r += headerLen + head
 	return s.forward(params)
 }
+
+// known reports whether a Parse of tmpl is sure to be accepted. A text may mean
+// something else to a session that is pinned (a temporary table, EXECUTE of a
+// statement of its own): such a session neither takes from the catalog nor adds to it.
+func (s *session) known(tmpl *template) bool { return !s.pinned && s.srv.catalog.known(tmpl) }
 
 // setPortal notes a portal; it lives until its transaction ends.
 func (s *session) setPortal(name []byte, p portal) error {
@@ -332,7 +337,7 @@ func (s *session) describe(frame []byte) error {
 		}
 		return s.tell(localDescription(cs.tmpl.plan)...)
 	}
-	if d := s.srv.catalog.described(cs.tmpl); d != nil && cs.tmpl.parsing == s.parsing() {
+	if d := s.srv.catalog.described(cs.tmpl); d != nil && !s.pinned && cs.tmpl.parsing == s.parsing() {
 		s.srv.metrics.LocalAnswer("describe")
 		cs.told = d
 		return s.tell(d.frames)

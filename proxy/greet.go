@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -119,14 +120,14 @@ func (srv *Server) greet(h *hello) (*session, error) {
 // AuthenticationOk with what the client is told of the server.
 func (srv *Server) introduce(s *session, h *hello) ([]byte, error) {
 	out := append([]byte(nil), msgAuthentication, 0, 0, 0, 8, 0, 0, 0, 0)
-	params := srv.baseParams()
+	params := srv.params()
 	if srv.cfg.Pairing == Session && srv.cfg.Kind == Postgres {
 		notices, err := s.dedicate(h)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, notices...)
-		params = s.b.conn.Params
+		params = newReports(s.b.conn.Params)
 		if err := s.move(settledHeld); err != nil {
 			return nil, err
 		}
@@ -138,12 +139,11 @@ func (srv *Server) introduce(s *session, h *hello) ([]byte, error) {
 			return nil, err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(params)) {
-		value := params[name]
-		if v, ok := s.startup.shown[strings.ToLower(name)]; ok {
-			value = v
+	for _, p := range params.all {
+		if v, ok := s.startup.shown[p.lower]; ok {
+			p.value = v
 		}
-		out = appendStrings(out, msgParameterStatus, name, value)
+		out = appendStrings(out, msgParameterStatus, p.name, p.value)
 	}
 	return out, nil
 }
@@ -181,26 +181,46 @@ var defaultParams = map[string]string{
 	"in_hot_standby": "off",
 }
 
-// baseParams are the parameters of the backend dialled last, completed.
-func (srv *Server) baseParams() map[string]string {
+// reports are the parameters that clients are told of, sorted. Immutable.
+type reports struct {
+	from map[string]string // the map they were made of
+	all  []reportedParam
+}
+
+type reportedParam struct{ name, lower, value string }
+
+func newReports(from map[string]string) *reports {
+	r := &reports{from: from}
+	for _, name := range slices.Sorted(maps.Keys(from)) {
+		r.all = append(r.all, reportedParam{name, strings.ToLower(name), from[name]})
+	}
+	return r
+}
+
+// params are the parameters of the backend dialled last, completed.
+func (srv *Server) params() *reports {
 	seen := srv.backends.Params()
-	if seen == nil {
-		return defaultParams
+	r := srv.reports.Load()
+	if r != nil && reflect.ValueOf(r.from).Pointer() == reflect.ValueOf(seen).Pointer() {
+		return r
 	}
 	params := maps.Clone(defaultParams)
 	maps.Copy(params, seen)
-	return params
+	r = newReports(params)
+	r.from = seen
+	srv.reports.Store(r)
+	return r
 }
 
 // reported returns how a parameter is spelt in ParameterStatus and what a
 // client with that startup has been told; ok is false when it is not reported.
 func (srv *Server) reported(startup *settings, name string) (shown, value string, ok bool) {
-	for p, v := range srv.baseParams() {
-		if strings.EqualFold(p, name) {
+	for _, p := range srv.params().all {
+		if p.lower == name {
 			if told, given := startup.shown[name]; given {
-				v = told
+				p.value = told
 			}
-			return p, v, true
+			return p.name, p.value, true
 		}
 	}
 	return "", "", false

@@ -33,6 +33,7 @@ type Server struct {
 	treat    treatments
 	catalog  *catalog
 	interned interned
+	reports  atomic.Pointer[reports]
 	startup  *startup
 
 	ctx  context.Context // ends when sessions are cut
@@ -246,7 +247,9 @@ func (srv *Server) sweep() {
 	}
 }
 
-// welcome runs one accepted connection to its end.
+// welcome runs the startup of an accepted connection. The session goes on in a
+// goroutine of its own: a startup needs a deep stack, and an idle client would
+// keep it.
 func (srv *Server) welcome(conn net.Conn) {
 	raw := rawconn.Wrap(conn)
 	if srv.cfg.PlainConn {
@@ -256,16 +259,19 @@ func (srv *Server) welcome(conn net.Conn) {
 	if s == nil {
 		return
 	}
-	began := time.Now()
 	srv.log.Info("session started", append(s.logAttrs(), "user", s.user, "database", hello.database,
 		"application", hello.params["application_name"], "tls", hello.conn != net.Conn(raw))...)
-	hello = nil
+	srv.running.Go(s.run)
+}
+
+// run is a session's life after its startup.
+func (s *session) run() {
 	cause := s.guarded()
 	s.end(cause)
-	srv.forget(s)
-	srv.metrics.SessionEnded(endCause(cause))
-	srv.log.Info("session ended", append(s.logAttrs(), "cause", cause, "turns", s.turns,
-		"duration", time.Since(began).Round(time.Millisecond))...)
+	s.srv.forget(s)
+	s.srv.metrics.SessionEnded(endCause(cause))
+	s.srv.log.Info("session ended", append(s.logAttrs(), "cause", cause, "turns", s.turns,
+		"duration", time.Since(s.began).Round(time.Millisecond))...)
 }
 
 // guarded is serve, with a panic turned into the end of this session alone.

@@ -68,6 +68,7 @@ type session struct {
 	sawDDL  bool
 
 	turns uint64
+	began time.Time
 
 	// broken: the session met a bug; nobody knows what its backend is doing.
 	broken bool
@@ -128,7 +129,8 @@ type turn struct {
 	// rest bytes of a frame too large for a buffer are still to come.
 	rest        int
 	restSwallow bool
-	capture     []byte // a ParameterDescription that waits for its other half
+	capture     []byte       // a ParameterDescription that waits for its other half
+	desc        *description // the last that the server gave
 	scratch     []byte
 	uplink      *uplink
 	deadline    time.Time // of the statement timeout; zero: none
@@ -152,7 +154,7 @@ func (t *turn) free() {
 
 func newSession(srv *Server, id uint64, h *hello) *session {
 	return &session{srv: srv, id: id, client: newSource(h.conn, h.raw), user: h.user,
-		settings: noSettings, startup: noSettings}
+		settings: noSettings, startup: noSettings, began: time.Now()}
 }
 
 // move applies an event; a pair that the table lacks is a bug.

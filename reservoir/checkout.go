@@ -139,39 +139,40 @@ func (r *Reservoir) claim(ctx context.Context, began time.Time) error {
 	return err
 }
 
-// await waits until w is served, ctx ends, or the reservoir does. count is the
-// shelf's count of those in the queue.
+// await waits until w is served, ctx or the wait ends, or the reservoir closes.
+// count is the shelf's count of those in the queue.
 func await[T any](ctx context.Context, r *Reservoir, q *waiters[T], w *waiter[T], count *int, began time.Time) (T, error) {
 	timer := time.NewTimer(r.cfg.CheckoutWait)
 	defer timer.Stop()
-	var gaveUp bool
 	select {
 	case v, ok := <-w.served:
-		if !ok {
-			return v, ErrClosed
-		}
-		return v, nil
+		return v, closedUnless(ok)
 	case <-ctx.Done():
 	case <-timer.C:
 	}
 
-	var none T
 	r.mu.Lock()
-	if gaveUp = q.leave(w); gaveUp {
+	left := q.leave(w)
+	if left {
 		*count--
 	}
 	r.mu.Unlock()
-	if !gaveUp { // served, or dismissed, at the same moment
+	if !left { // served, or dismissed, at the same moment
 		v, ok := <-w.served
-		if !ok {
-			return none, ErrClosed
-		}
-		return v, nil
+		return v, closedUnless(ok)
 	}
+	var none T
 	if ctx.Err() != nil {
 		return none, ctx.Err()
 	}
 	return none, r.emptyError(began)
+}
+
+func closedUnless(served bool) error {
+	if served {
+		return nil
+	}
+	return ErrClosed
 }
 
 // lendLocked lends what was put on the shelf last, or returns nil.

@@ -16,7 +16,7 @@ import (
 // is lent, loans come from the top of the shelf, and in the end all is closed.
 func TestBooksAreRightWhateverHappens(t *testing.T) {
 	t.Parallel()
-	for range 10 { // in one bubble rapid stops after a day of its clock
+	for range 4 { // in one bubble rapid stops after a day of its clock
 		synctest.Test(t, func(t *testing.T) {
 			// Not t itself: rapid would ask for a deadline that a bubble does not have.
 			rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) { new(walk).run(t) })

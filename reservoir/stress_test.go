@@ -145,7 +145,7 @@ func TestServersOwnCount(t *testing.T) {
 	var borrowers sync.WaitGroup
 	for range 10 {
 		borrowers.Go(func() {
-			for range 20 {
+			for range 8 {
 				c, err := r.Acquire(t.Context())
 				if err != nil {
 					t.Error(err)

@@ -16,6 +16,11 @@ const (
 	reasons
 )
 
+// bytesPerToken is how many bytes of MaxBytes there must be for each token of a
+// text. What the parser needs goes with tokens, up to 500 bytes and 2 µs for
+// each (measured); texts that people and drivers write have four bytes or more.
+const bytesPerToken = 2
+
 // queryDepth is what a query nested in parentheses costs in depth: the parse
 // tree has more and bigger levels there than in an expression.
 const queryDepth = 3
@@ -30,7 +35,7 @@ func (c Config) guard(sql []byte) reason {
 	if bytes.IndexByte(sql, 0) >= 0 || !utf8.Valid(sql) {
 		return notText
 	}
-	_, why := depthOf(sql, c.MaxNesting)
+	_, why := depthOf(sql, c.MaxNesting, c.MaxBytes/bytesPerToken)
 	return why
 }
 
@@ -75,16 +80,19 @@ type measure struct {
 }
 
 // depthOf bounds the depth of a text's parse tree from above, in levels of
-// nesting. It gives up at max.
+// nesting. It gives up at max, and at a number of tokens.
 //
 // What PostgreSQL's grammar makes into lists does not count by its length:
 // what commas part, AND, OR, subscripts behind one another, dots, rows of
 // VALUES, statements, the arms of a CASE.
-func depthOf(sql []byte, max int) (int, reason) {
+func depthOf(sql []byte, max, tokens int) (int, reason) {
 	l := lexer{text: sql, utf8: true}
 	m := measure{levels: make([]level, 1, 16), max: max}
 	label := false // the last token makes the next word a name
-	for {
+	for ; ; tokens-- {
+		if tokens < 0 {
+			return 0, tooLong
+		}
 		deeper := true
 		kind := l.next()
 		switch kind {

@@ -57,7 +57,7 @@ func describe(p *Plan) string {
 // parsed plans a text by the parser, whatever the scan says.
 func parsed(t testing.TB, sql string) *Plan {
 	t.Helper()
-	if _, why := depthOf([]byte(sql), DefaultMaxNesting); why != fits {
+	if Defaults().guard([]byte(sql)) != fits {
 		t.Fatalf("%.80q is over the guard", sql)
 	}
 	tree, err := parseTree(sql)

@@ -24,6 +24,7 @@ type session interface {
 	cancel(ctx context.Context) error
 	// kill cuts the connection without a goodbye.
 	kill() error
+	// notified waits for the next notification.
 	notified(ctx context.Context, w *transcript)
 	// copyIn sends chunks; with a failure it then breaks off with that message.
 	copyIn(ctx context.Context, w *transcript, sql string, chunks []string, failure string)
@@ -53,7 +54,9 @@ func (d driver) play(ctx context.Context, r route, scenarios []scenario) []playe
 	var all []played
 	for _, sc := range scenarios {
 		var w transcript
+		t0 := time.Now()
 		d.perform(ctx, &w, r.dsn, sc)
+		println("XX", r.name, sc.name, time.Since(t0).Milliseconds())
 		all = append(all, played{sc.name, sc.needs, w.String()})
 	}
 	own := append([]ownScenario{{"crowd", nil, d.crowd}}, d.own...)
@@ -100,6 +103,7 @@ func (d driver) perform(ctx context.Context, w *transcript, dsn string, sc scena
 // actor is a session of a scenario with what it runs in the background.
 type actor struct {
 	session
+	deaf    bool // waited for a notification in vain, as where LISTEN is refused
 	running sync.WaitGroup
 	heard   transcript // of the background; read after running
 }
@@ -107,7 +111,9 @@ type actor struct {
 func (a *actor) step(ctx context.Context, w *transcript, st step) {
 	switch st.mark {
 	case "", "*":
+		from := w.Len()
 		a.query(ctx, w, st.sql, st.mark == "*", st.args)
+		a.deaf = a.deaf || strings.HasPrefix(st.sql, "LISTEN") && strings.HasPrefix(w.String()[from:], "!")
 	case "&":
 		a.running.Go(func() { a.query(ctx, &a.heard, st.sql, false, st.args) })
 	case "!wait":
@@ -123,6 +129,10 @@ func (a *actor) step(ctx context.Context, w *transcript, st step) {
 	case "!until":
 		a.until(ctx, w, st.sql)
 	case "!notified":
+		if a.deaf {
+			w.line("! deaf")
+			return
+		}
 		a.notified(ctx, w)
 	case "!copyin":
 		a.copyIn(ctx, w, st.sql, texts(st.args), "")

@@ -60,7 +60,7 @@ func pqArgument(v any) any {
 
 // waitNotified asks until a notification has come along with an answer.
 func (s *pqSession) waitNotified(ctx context.Context, w *transcript) {
-	for len(s.heard) == 0 {
+	for ; len(s.heard) == 0; time.Sleep(time.Millisecond) {
 		if _, err := s.conn.ExecContext(ctx, "SELECT 'anything new'"); err != nil {
 			w.fail(err)
 			return

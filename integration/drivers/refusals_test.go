@@ -41,7 +41,6 @@ var refusals = map[Feature]refusal{
 	Copy:         {"0A000", "unsupported statement: Copy"},                                           // presumed
 	CreateAs:     {"0A000", "unsupported statement: CreateTableAs"},                                  // recorded
 	Cursor:       {"0A000", "unsupported statement: DeclareCursor"},                                  // documented by AWS
-	Discard:      {"0A000", "unsupported statement: Discard"},                                        // presumed
 	Do:           {"0A000", "unsupported statement: Do"},                                             // presumed
 	Index:        {"0A000", "unsupported mode. please use CREATE INDEX ASYNC."},                      // recorded
 	Listen:       {"0A000", "unsupported statement: Listen"},                                         // recorded
@@ -60,5 +59,6 @@ var refusals = map[Feature]refusal{
 }
 
 // supplied are features that DSQL lacks and Sluice makes up for: the answers
-// are PostgreSQL's. DSQL ignores cancels; Sluice ends the statement itself.
-var supplied = map[Feature]bool{Cancel: true}
+// are PostgreSQL's. DSQL ignores cancels: Sluice ends the statement itself. It
+// answers DISCARD ALL itself, too: what there is to discard, it holds.
+var supplied = map[Feature]bool{Cancel: true, Discard: true}
