@@ -165,17 +165,6 @@ func (k *sink) add(b []byte) {
 	k.n += copy(k.buf[k.n:], b)
 }
 
-// tail returns the free end of the buffer, to append to; took takes it back.
-func (k *sink) tail() []byte {
-	if k.buf == nil {
-		k.buf = getBuf()
-	}
-	return k.buf[k.n:k.n]
-}
-
-// took accounts for what was appended to tail.
-func (k *sink) took(b []byte) { k.n += len(b) }
-
 // reset forgets the content and gives the buffer back.
 func (k *sink) reset() {
 	if k.buf != nil {

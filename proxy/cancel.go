@@ -22,7 +22,6 @@ type cancelKey struct {
 type cancelState struct {
 	backend *backend           // nil while the session has none
 	stop    context.CancelFunc // ends a wait for a backend
-	running bool               // a turn is with the backend
 	asked   time.Time          // when the running turn was first asked to stop
 	flying  int                // cancel connections to the backend not yet at EOF
 	landed  chan struct{}      // closed when flying returns to 0

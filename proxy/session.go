@@ -125,7 +125,6 @@ type turn struct {
 	// midFrame: a frame of the client's is at the backend in part.
 	midFrame bool
 	flushed  int // bytes written to the backend
-	moved    int // bytes since the last yield
 	// rest bytes of a frame too large for a buffer are still to come.
 	rest        int
 	restSwallow bool

@@ -174,8 +174,7 @@ func TestLargeValues(t *testing.T) {
 			t.Parallel()
 			conn := connect(t, startSluice(t, pg, opts...).addr)
 			for _, size := range []int{0, 1, 16<<10 - 7, 32<<10 - 12, 32 << 10, 32<<10 + 1, 100_000, 10 << 20} {
-				value := strings.Repeat("é"[:1], size)
-				value = strings.Repeat("x", size)
+				value := strings.Repeat("x", size)
 				var back string
 				var n int
 				if err := conn.QueryRow(t.Context(), "SELECT $1::text, length($1::text)", value).Scan(&back, &n); err != nil {

@@ -104,10 +104,12 @@ func (s *shard) evictLocked() {
 			s.hand++
 			continue
 		}
+		// The youngest takes its place, behind the hand.
 		last := len(s.clock) - 1
 		s.clock[s.hand] = s.clock[last]
 		s.clock[last] = nil
 		s.clock = s.clock[:last]
+		s.hand++
 		delete(s.entries, e.hash)
 		s.bytes -= e.bytes
 		return

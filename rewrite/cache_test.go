@@ -48,8 +48,11 @@ func TestCacheKeepsWhatIsUsed(t *testing.T) {
 		}
 		c.add(fmt.Sprint("cold ", i), readPlan)
 	}
-	if c.find([]byte("cold 1")) != nil {
-		t.Error("an unused entry outlived 50,000 others")
+	// CLOCK is not exact, but what nobody asks for goes within a few rounds.
+	for i := range 50_000 - 5*1600 {
+		if c.find(fmt.Append(nil, "cold ", i)) != nil {
+			t.Fatalf("cold %d outlived all that came after it", i)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -155,5 +156,28 @@ func TestConcurrentPlans(t *testing.T) {
 			}
 		})
 	}
+	wg.Wait()
+}
+
+// TestHeavyTextsQueue holds that a big text waits while another one is parsed,
+// and that small ones do not.
+func TestHeavyTextsQueue(t *testing.T) {
+	t.Parallel()
+	p := newPlanner(t)
+	big := []byte("SELECT nextval('s'), '" + strings.Repeat("x", heavyBytes) + "'")
+	var done atomic.Bool
+	var wg sync.WaitGroup
+	p.heavy.Lock()
+	wg.Go(func() {
+		p.Plan(big)
+		done.Store(true)
+	})
+	for i := range 2000 {
+		p.Plan(fmt.Appendf(nil, "SELECT %d FOR UPDATE", i))
+	}
+	if done.Load() {
+		t.Error("a big text was parsed beside another")
+	}
+	p.heavy.Unlock()
 	wg.Wait()
 }

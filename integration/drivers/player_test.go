@@ -54,9 +54,7 @@ func (d driver) play(ctx context.Context, r route, scenarios []scenario) []playe
 	var all []played
 	for _, sc := range scenarios {
 		var w transcript
-		t0 := time.Now()
 		d.perform(ctx, &w, r.dsn, sc)
-		println("XX", r.name, sc.name, time.Since(t0).Milliseconds())
 		all = append(all, played{sc.name, sc.needs, w.String()})
 	}
 	own := append([]ownScenario{{"crowd", nil, d.crowd}}, d.own...)
