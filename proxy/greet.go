@@ -230,6 +230,12 @@ func (srv *Server) reported(startup *settings, name string) (shown, value string
 func (s *session) takeStartup(params map[string]string) error {
 	made := &settings{vals: map[string]string{}, kept: map[string]string{}, shown: map[string]string{}}
 	for name, value := range params {
+		if name == "standard_conforming_strings" && !sameValue(value, "on") {
+			// A plan would take a backslash in a string for what it is not.
+			s.srv.metrics.Refused(metrics.FeatureSetting)
+			return &sqlError{fatal: true, code: "0A000", message: "standard_conforming_strings must be on",
+				hint: "Write strings with backslashes as E'...'."}
+		}
 		switch s.srv.treat.to(name, value) {
 		case carried:
 			made.vals[name] = startupSQL(name, value)

@@ -88,7 +88,7 @@ type measure struct {
 func depthOf(sql []byte, max, tokens int) (int, reason) {
 	l := lexer{text: sql, utf8: true}
 	m := measure{levels: make([]level, 1, 16), max: max}
-	label := false // the last token makes the next word a name
+	var dotted, as bool // the last token was a dot, or AS
 	for ; ; tokens-- {
 		if tokens < 0 {
 			return 0, tooLong
@@ -102,22 +102,18 @@ func depthOf(sql []byte, max, tokens int) (int, reason) {
 		case badToken:
 			return 0, notText
 		case wordToken:
-			word := l.lexeme()
-			deeper = m.word(roleOf(word), label)
-			label = len(word) == 2 && word[0]|0x20 == 'a' && word[1]|0x20 == 's'
+			deeper = !dotted && m.word(roleOf(l.lexeme()), as)
 		case operatorToken:
 			m.top().chain += operators(l.lexeme())
 		case castToken:
 			m.top().chain++
 		case punctToken:
 			deeper = m.punct(sql[l.start])
-			label = sql[l.start] == '.'
 		default:
 			deeper = false
 		}
-		if kind != wordToken && kind != punctToken {
-			label = false
-		}
+		dotted = kind == punctToken && sql[l.start] == '.'
+		as = kind == wordToken && is(l.lexeme(), "as")
 		if deeper && m.verdict() != fits {
 			return 0, tooDeep
 		}
@@ -133,9 +129,9 @@ func (m *measure) verdict() reason {
 	return fits
 }
 
-// word counts a word and reports whether anything got deeper. A label names a
-// column: such a word opens and closes no CASE.
-func (m *measure) word(r role, label bool) bool {
+// word counts a word and reports whether anything got deeper. Behind AS it may be
+// the name of a column: there it opens and closes no CASE.
+func (m *measure) word(r role, as bool) bool {
 	switch top := m.top(); {
 	case r&(linked|querying) != 0:
 		// None stands directly in a CASE: what looked like one was a name.
@@ -153,7 +149,7 @@ func (m *measure) word(r role, label bool) bool {
 		top.and = 1
 	case r&disjunction != 0:
 		top.or = 1
-	case label:
+	case as:
 		return false
 	case r&caseBegin != 0:
 		m.levels = append(m.levels, level{kind: 'c'})

@@ -12,7 +12,7 @@ const (
 	wordToken         // keyword or name, unquoted
 	quotedToken       // "name"
 	stringToken       // any kind of constant in quotes
-	numberToken       // 1, 1.5 in three pieces
+	numberToken       // 1, 1.5; .5 is two tokens
 	oddToken          // number or parameter with letters behind it: servers differ
 	paramToken        // $1
 	operatorToken
@@ -259,16 +259,17 @@ func (l *lexer) escaped() token {
 	return badToken
 }
 
-// number reads digits and whatever clings to them.
+// number reads digits and whatever clings to them: for a plain number, a point.
 func (l *lexer) number(kind token) token {
-	for l.pos < len(l.text) {
-		switch class := classes[l.text[l.pos]]; {
-		case class&nameStart != 0:
+	for point := kind == numberToken; l.pos < len(l.text); l.pos++ {
+		switch c := l.text[l.pos]; {
+		case classes[c]&nameStart != 0:
 			kind = oddToken
-		case class&digitByte == 0:
+		case c == '.' && point && !l.opens('.', '.'):
+			point = false
+		case classes[c]&digitByte == 0:
 			return kind
 		}
-		l.pos++
 	}
 	return kind
 }

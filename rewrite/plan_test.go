@@ -135,6 +135,28 @@ func TestQueries(t *testing.T) {
 	})
 }
 
+// TestApplicationTexts has the forms that a workflow engine's persistence sends.
+func TestApplicationTexts(t *testing.T) {
+	checkPlans(t, []planCase{
+		{"SELECT range_id FROM shards WHERE shard_id = $1 FOR UPDATE", "write shards"},
+		{"SELECT next_event_id FROM executions\n WHERE shard_id = $1 AND run_id = $2 FOR SHARE", "write executions"},
+		{"SELECT c.run_id FROM current_runs c\nINNER JOIN runs r ON r.id = c.id AND r.shard = c.shard WHERE c.shard = $1 FOR UPDATE OF c",
+			"write current_runs,runs"},
+		{"SELECT * FROM history WHERE (shard, tree, branch) > ($1, $2, $3) ORDER BY shard, tree LIMIT $4", "read history"},
+		{"INSERT INTO queue (type, id) VALUES ($1, (SELECT coalesce(max(id), -1) + 1 FROM queue WHERE type = $1))", "write queue"},
+		{"DELETE FROM members WHERE id = ANY(ARRAY(\nSELECT id FROM members WHERE expiry < $1 LIMIT 10))", "write members"},
+		{"UPDATE tasks SET data = $1 WHERE id = $2 AND version = $3;", "write tasks"},
+		{"SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()", "read pg_catalog.pg_tables"},
+		{"CREATE INDEX i ON visibility USING gin (a jsonb_path_ops) WHERE b IS NULL", "ddl visibility"},
+		{"CREATE TABLE v (a jsonb, b text GENERATED ALWAYS AS (a->>'b') STORED, PRIMARY KEY (b))", "ddl v"},
+		{"ALTER TABLE v ADD COLUMN c VARCHAR(255) NOT NULL DEFAULT '', DROP COLUMN d", "ddl v"},
+		{"CREATE DATABASE d", "ddl"},
+		{"DROP DATABASE IF EXISTS d", "ddl"},
+		{"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()",
+			"write pg_stat_activity"},
+	})
+}
+
 func TestTables(t *testing.T) {
 	checkPlans(t, []planCase{
 		{"SELECT * FROM b, a, b", "read b,a"},

@@ -54,6 +54,7 @@ func TestUnparsable(t *testing.T) {
 		"SELEC 1":                         "unknown",
 		"SELECT 1 1 1 FOR":                "unknown",
 		"ALTER TABLE TABLE TABLE":         "unknown",
+		"ALTER TABLE t SET SET LISTEN":    "unknown",
 		"WAIT FOR LSN 'x'":                "unknown",
 		"AWS IAM GRANT r TO 'arn'":        "unknown",
 		"SET a = = 1":                     "unknown pin:unparsed",

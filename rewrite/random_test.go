@@ -78,3 +78,22 @@ func TestRandomQueries(t *testing.T) {
 		t.Errorf("%d valid and %d cleared of 20,000: the test has lost its force", valid, cleared)
 	}
 }
+
+// TestNestedForms nests every two forms of an expression in each other, many
+// times, at every place.
+func TestNestedForms(t *testing.T) {
+	t.Parallel()
+	var holes [][2]string
+	for _, form := range append(grammar["e"], grammar["call"]...) {
+		for i := range strings.Count(form, "{e}") {
+			parts := strings.Split(strings.ReplaceAll(form, "{call}", "f()"), "{e}")
+			holes = append(holes, [2]string{strings.Join(parts[:i+1], "a"), strings.Join(parts[i+1:], "a")})
+		}
+	}
+	for _, outer := range holes {
+		for _, inner := range holes {
+			p := pump{"SELECT ", outer[0] + inner[0], "1", inner[1] + outer[1], ""}
+			checkDepth(t, p.text(20))
+		}
+	}
+}

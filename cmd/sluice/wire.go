@@ -122,7 +122,7 @@ func (d *daemon) pull(planner *rewrite.Planner) {
 		s := planner.Stats()
 		return metrics.RewriteCounts{
 			Parsed: s.Parsed, CacheHits: s.CacheHits, Scanned: s.Scanned, Unparsable: s.Unparsable,
-			GuardedBytes: s.GuardedBytes, GuardedNesting: s.GuardedNesting,
+			GuardedBytes: s.GuardedBytes, GuardedNesting: s.GuardedNesting, GuardedText: s.GuardedText,
 		}
 	})
 }

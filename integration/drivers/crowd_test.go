@@ -18,15 +18,16 @@ const (
 // crowd lets many sessions run transactions of prepared statements at once.
 // Their statements differ while drivers give them the same names, so whoever
 // got another's would notice. Written down is what went wrong, and the sum.
-func (d driver) crowd(ctx context.Context, w *transcript, dsn, table string) {
+func (d driver) crowd(ctx context.Context, dsn, table string) string {
+	var w transcript
 	first, err := d.open(ctx, dsn)
 	if err != nil {
 		w.fail(err)
-		return
+		return w.String()
 	}
 	defer first.close()
-	first.query(ctx, w, "CREATE TABLE "+table+" (id int PRIMARY KEY, v int NOT NULL)", false, nil)
-	first.query(ctx, w, fmt.Sprintf("INSERT INTO %s SELECT i, 0 FROM generate_series(1, %d) i", table, crowdSize), false, nil)
+	first.query(ctx, &w, "CREATE TABLE "+table+" (id int PRIMARY KEY, v int NOT NULL)", false, nil)
+	first.query(ctx, &w, fmt.Sprintf("INSERT INTO %s SELECT i, 0 FROM generate_series(1, %d) i", table, crowdSize), false, nil)
 
 	faults := make([]transcript, crowdSize)
 	var wg sync.WaitGroup
@@ -37,7 +38,8 @@ func (d driver) crowd(ctx context.Context, w *transcript, dsn, table string) {
 	for i := range faults {
 		w.WriteString(faults[i].String())
 	}
-	first.query(ctx, w, "SELECT count(*), sum(v), min(v), max(v) FROM "+table, false, nil)
+	first.query(ctx, &w, "SELECT count(*), sum(v), min(v), max(v) FROM "+table, false, nil)
+	return w.String()
 }
 
 // crowdMember writes down only what should not have been.

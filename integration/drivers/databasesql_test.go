@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -192,8 +191,3 @@ func (s *sqlSession) copyOut(ctx context.Context, w *transcript, query string) {
 func (s *sqlSession) copyIn(ctx context.Context, w *transcript, query string, chunks []string, failure string) {
 	s.in(ctx, w, query, chunks, failure)
 }
-
-// sqlOwn are scenarios of the pool's own verbs.
-var sqlOwn = []ownScenario{}
-
-var _ = time.Second

@@ -22,9 +22,7 @@ func pgxDrivers() []driver {
 		d := driver{name: "pgx " + mode.String(), open: func(ctx context.Context, dsn string) (session, error) {
 			return openPgx(ctx, dsn, mode)
 		}}
-		d.own = []ownScenario{{"batch", nil, func(ctx context.Context, w *transcript, dsn, table string) {
-			playBatch(ctx, w, dsn, table, mode)
-		}}}
+		d.own = []ownScenario{{"batch", nil, playBatch}}
 		if mode == pgx.QueryExecModeCacheStatement {
 			d.own = append(d.own, pgxOwn...)
 		}

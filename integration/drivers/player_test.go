@@ -36,7 +36,7 @@ type session interface {
 type ownScenario struct {
 	name  string
 	needs []Feature
-	run   func(ctx context.Context, w *transcript, dsn, table string)
+	run   func(ctx context.Context, w *transcript, s session, table string)
 }
 
 // goClients are the Go drivers as clients of the matrix.
@@ -57,13 +57,26 @@ func (d driver) play(ctx context.Context, r route, scenarios []scenario) []playe
 		d.perform(ctx, &w, r.dsn, sc)
 		all = append(all, played{sc.name, sc.needs, w.String()})
 	}
-	own := append([]ownScenario{{"crowd", nil, d.crowd}}, d.own...)
-	for _, o := range own {
+	for _, o := range d.own {
 		var w transcript
-		o.run(ctx, &w, r.dsn, d.table(o.name))
+		d.performOwn(ctx, &w, r.dsn, o)
 		all = append(all, played{o.name, o.needs, w.String()})
 	}
-	return all
+	return append(all, played{"crowd", nil, d.crowd(ctx, r.dsn, d.table("crowd"))})
+}
+
+// performOwn plays a scenario in code, which ends as those of the files do.
+func (d driver) performOwn(ctx context.Context, w *transcript, dsn string, o ownScenario) {
+	s, err := d.open(ctx, dsn)
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	defer s.close()
+	o.run(ctx, w, s, d.table(o.name))
+	s.query(ctx, w, "ROLLBACK", false, nil)
+	w.line("a: %s", alive)
+	s.query(ctx, w, alive, false, nil)
 }
 
 // table is a name that no other client and no other scenario has.

@@ -14,6 +14,7 @@ import (
 // pqSession adds to a session what is lib/pq's own.
 type pqSession struct {
 	*sqlSession
+	dsn    string
 	socket net.Conn
 	heard  []*pq.Notification
 }
@@ -36,7 +37,7 @@ func openPQ(ctx context.Context, dsn string) (session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &pqSession{}
+	s := &pqSession{dsn: dsn}
 	connector.Dialer(s)
 	noticing := pq.ConnectorWithNoticeHandler(connector, func(n *pq.Error) {
 		s.notices.notice(n.Severity, string(n.Code), n.Message)
@@ -126,6 +127,3 @@ func pqRow(text string) []any {
 func (s *pqSession) copyNothing(ctx context.Context, w *transcript, query string) {
 	s.query(ctx, w, query, false, nil)
 }
-
-// pqOwn are scenarios of lib/pq alone.
-var pqOwn = []ownScenario{}
