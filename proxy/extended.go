@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 
+	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -32,7 +33,7 @@ func (s *session) parse(frame []byte) error {
 	}
 	prev := s.statement(name)
 	if s.state == failed || maybeLocal(tmpl.plan) || s.known(tmpl) {
-		s.srv.metrics.LocalAnswer("parse")
+		s.srv.metrics.LocalAnswer(metrics.LocalParse)
 		if err := s.tell(frameParseComplete); err != nil {
 			return err
 		}
@@ -43,6 +44,7 @@ func (s *session) parse(frame []byte) error {
 		if st := s.b.prepared.find(tmpl); st != nil {
 			s.closeOnBackend(st) // of an older schema
 		}
+		s.srv.metrics.Prepared(metrics.PreparedPrepared)
 		s.parseOnBackend(tmpl, false)
 	}
 	if s.t.owed.empty() {
@@ -144,7 +146,7 @@ func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
 	p.orphans = nil
 	if len(s.portals) == 0 { // closing a statement may close its portals
 		if old := p.oldest(s.srv.cfg.PreparedPerBackend); old != nil && old != st {
-			s.srv.metrics.Prepared("evicted")
+			s.srv.metrics.Prepared(metrics.PreparedEvicted)
 			s.closeOnBackend(old)
 		}
 	}
@@ -169,10 +171,10 @@ func (s *session) prepare(tmpl *template, describe bool) string {
 		if st.epoch == s.srv.catalog.epoch.Load() {
 			return st.name
 		}
-		s.srv.metrics.Prepared("invalidated")
+		s.srv.metrics.Prepared(metrics.PreparedInvalidated)
 		s.closeOnBackend(st)
 	}
-	s.srv.metrics.Prepared("prepared")
+	s.srv.metrics.Prepared(metrics.PreparedMiss)
 	st := s.parseOnBackend(tmpl, true)
 	if describe {
 		o := s.t.owed.push(msgDescribe)
@@ -191,6 +193,7 @@ func (s *session) onBackend(cs *clientStatement) (string, error) {
 		tmpl = s.srv.template(&s.t.scratch, []byte(tmpl.sql), []byte(tmpl.oids), p, tmpl.plan)
 	}
 	if st := s.b.prepared.find(tmpl); st != nil && st.epoch == s.srv.catalog.epoch.Load() {
+		s.srv.metrics.Prepared(metrics.PreparedHit)
 		return st.name, nil
 	}
 	name := s.prepare(tmpl, true)
@@ -338,7 +341,7 @@ func (s *session) describe(frame []byte) error {
 		return s.tell(localDescription(cs.tmpl.plan)...)
 	}
 	if d := s.srv.catalog.described(cs.tmpl); d != nil && !s.pinned && cs.tmpl.parsing == s.parsing() {
-		s.srv.metrics.LocalAnswer("describe")
+		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
 		cs.told = d
 		return s.tell(d.frames)
 	}

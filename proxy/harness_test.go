@@ -46,7 +46,29 @@ func sharedPostgres(t testing.TB) postgres {
 type sluice struct {
 	*proxy.Server
 	backends *reservoir.Reservoir
+	metrics  *metrics.Set
 	addr     string
+}
+
+// count is the value of one series: name{label="value"}, or the name alone.
+func (s *sluice) count(t testing.TB, name, value string) float64 {
+	t.Helper()
+	families, err := s.metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if value == "" || len(m.GetLabel()) == 1 && m.GetLabel()[0].GetValue() == value {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	t.Fatalf("no series %s %s", name, value)
+	return 0
 }
 
 type setup struct {
@@ -130,7 +152,7 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 		stop()
 		<-ran
 	})
-	return &sluice{srv, backends, ln.Addr().String()}
+	return &sluice{srv, backends, set, ln.Addr().String()}
 }
 
 // newPostgres is a server for a test that does to it what others would notice.

@@ -165,10 +165,10 @@ func playCopyFrom(ctx context.Context, w *transcript, over session, table string
 			from++
 			return []any{from - 1, strings.Repeat("v", from%100), at}, nil
 		}))
-		w.line("copied %d", n)
 		if err != nil {
 			w.fail(err)
 		}
+		w.line("copied %d", n)
 	}
 	copyRows(1, 5000, 0)
 	copyRows(4999, 5002, 0) // two of them are there already

@@ -1,0 +1,65 @@
+package proxy_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-proxy/sluice/proxy"
+)
+
+// What an operator reads on /metrics is what happened.
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	s := startSluice(t, pg, asDSQL, maxOpen(1), configure(func(c *proxy.Config) { c.CancelGrace = 20 * time.Millisecond }))
+	first, second := connect(t, s.addr), connect(t, s.addr)
+	ctx := t.Context()
+	run := func(conn *pgx.Conn, sql string, args ...any) {
+		t.Helper()
+		if _, err := conn.Exec(ctx, sql, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(first, "SELECT $1::int", 1) // prepared on the backend
+	run(first, "SELECT $1::int", 2) // hit
+	run(second, "SELECT $1::int", 3)
+	run(first, "-- ping")
+	run(first, "BEGIN")
+	run(first, "COMMIT")
+	run(first, "SET lock_timeout = 5")
+	run(first, "SHOW statement_timeout")
+	if _, err := first.Exec(ctx, "EXECUTE nosuch"); code(err) != "26000" {
+		t.Error(err)
+	}
+	first.Close(ctx) // EXECUTE pins: its backend goes with it
+	go func() {
+		time.Sleep(50 * time.Millisecond)
+		second.PgConn().CancelRequest(context.Background())
+	}()
+	if _, err := second.Exec(ctx, "SELECT pg_sleep(600)"); code(err) != "57014" {
+		t.Error(err)
+	}
+	if _, err := second.Exec(ctx, "SELECT pg_terminate_backend(pg_backend_pid())"); code(err) != "08007" {
+		t.Error(err)
+	}
+	waitFor(t, "the first session to end", func() bool { return s.Stats().Clients == 1 })
+	for _, want := range []struct {
+		name, value string
+		least       float64
+	}{
+		{"dsql_sessions_started_total", "", 2}, {"dsql_sessions_ended_total", "terminated", 1}, {"dsql_turns_total", "", 12},
+		{"dsql_prepared_statements_total", "prepared", 1}, {"dsql_prepared_statements_total", "hit", 2},
+		{"dsql_local_answers_total", "parse", 1}, {"dsql_local_answers_total", "describe", 1},
+		{"dsql_local_answers_total", "empty", 1}, {"dsql_local_answers_total", "begin", 1}, {"dsql_local_answers_total", "end", 1},
+		{"dsql_local_answers_total", "setting", 1}, {"dsql_local_answers_total", "show", 1},
+		{"dsql_pins_total", "prepare", 1}, {"dsql_cancels_total", "discarded", 1}, {"dsql_errors_sent_total", "57014", 1},
+		{"dsql_backends_lost_total", "unknown_outcome", 1},
+	} {
+		if got := s.count(t, want.name, want.value); got < want.least {
+			t.Errorf("%s %s = %g, want %g at least", want.name, want.value, got, want.least)
+		}
+	}
+}
