@@ -83,8 +83,14 @@ func playSerializable(ctx context.Context, w *transcript, s session, _ string) {
 // playListener is lib/pq's Listener, which has a connection of its own and
 // nobody who reads answers while it waits.
 func playListener(ctx context.Context, w *transcript, s session, table string) {
-	l := pq.NewListener(s.(*pqSession).dsn, time.Second, time.Second, nil)
+	connected := make(chan pq.ListenerEventType, 10)
+	l := pq.NewListener(s.(*pqSession).dsn, time.Second, time.Second, func(e pq.ListenerEventType, _ error) { connected <- e })
 	defer l.Close()
+	// Asked earlier, it would connect again and again where LISTEN is refused.
+	if e := <-connected; e != pq.ListenerEventConnected {
+		w.line("! %v", e)
+		return
+	}
 	if err := l.Listen(table); err != nil {
 		w.fail(err)
 		return

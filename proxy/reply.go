@@ -1,0 +1,270 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// reply matches one frame of the backend with what it owes. frame may be cut
+// short when it is longer than a buffer; total is its whole length.
+func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
+	t := s.t
+	switch typ {
+	case msgParameterStatus, msgNotice:
+		if !t.owed.empty() && t.owed.first().swallow {
+			return swallow, nil
+		}
+		return pass, nil
+	case msgNotification:
+		if !s.pinned && !s.dedicated {
+			return swallow, nil // of a LISTEN that another client left behind
+		}
+		return pass, nil
+	case msgError:
+		return s.replyError(frame)
+	}
+	if t.owed.empty() {
+		return swallow, s.desync(typ)
+	}
+	o := t.owed.first()
+	v := pass
+	if o.swallow {
+		v = swallow
+	}
+	switch o.kind {
+	case msgParse:
+		if typ != msgParseComplete {
+			return v, s.desync(typ)
+		}
+		if o.tmpl != nil && !s.pinned { // nil when frames pass unseen
+			o.tmpl.accepted.Store(o.stmt.epoch + 1)
+		}
+	case msgBind:
+		if typ != msgBindComplete {
+			return v, s.desync(typ)
+		}
+	case msgClose:
+		if typ != msgCloseComplete {
+			return v, s.desync(typ)
+		}
+	case msgDescribe:
+		switch typ {
+		case msgParameterDesc:
+			t.capture = append(t.capture[:0], frame...)
+			o.done = len(frame) == total
+			return v, nil
+		case msgRowDescription, msgNoData:
+			s.described(o, frame, len(frame) == total)
+		default:
+			return v, s.desync(typ)
+		}
+	case msgExecute:
+		switch typ {
+		case msgCommandComplete, msgEmptyQuery, msgPortalSuspended:
+			s.completed(o, typ, frame)
+		case msgCopyIn, msgCopyBoth:
+			s.startCopy()
+			return v, nil
+		case msgCopyOut, msgCopyDone:
+			return v, nil
+		default:
+			return v, s.desync(typ)
+		}
+	case msgQuery:
+		switch typ {
+		case msgCommandComplete, msgEmptyQuery:
+			s.completed(o, typ, frame)
+			t.statement++
+			if o.bytes != nil { // a RESET that went as a SET
+				return swallow, s.passSpan(o.bytes)
+			}
+			return v, nil
+		case msgCopyIn, msgCopyBoth:
+			s.startCopy()
+			return v, nil
+		case msgRowDescription, msgCopyOut, msgCopyDone:
+			return v, nil
+		case msgReady:
+			return v, s.replyReady(frame)
+		}
+		return v, s.desync(typ)
+	case msgFunction:
+		switch typ {
+		case msgFunctionResponse:
+			return v, nil
+		case msgReady:
+			return v, s.replyReady(frame)
+		}
+		return v, s.desync(typ)
+	case msgSync:
+		if typ != msgReady {
+			return v, s.desync(typ)
+		}
+		return v, s.replyReady(frame)
+	}
+	t.owed.pop()
+	return v, nil
+}
+
+// desync says that the backend sent what nobody asked for: its stream cannot
+// be trusted any more.
+func (s *session) desync(typ byte) error {
+	s.srv.log.Error("backend out of step", append(s.logAttrs(), "frame", string(rune(typ)))...)
+	return &lostError{fmt.Errorf("unexpected frame %q", typ)}
+}
+
+// replyReady is a ReadyForQuery: the turn has settled.
+func (s *session) replyReady(frame []byte) error {
+	if len(frame) != headerLen+1 {
+		return &lostError{errProtocol}
+	}
+	s.t.owed.pop()
+	s.b.status = frame[headerLen]
+	s.t.settled = true
+	s.t.copying = false
+	return nil
+}
+
+// described notes a statement's description for this client and the others.
+func (s *session) described(o *owed, frame []byte, whole bool) {
+	if o.tmpl == nil {
+		return // a portal's
+	}
+	if !whole || !o.done {
+		return // too long to keep: nobody is told from memory
+	}
+	t := s.t
+	d := &description{epoch: s.srv.catalog.epoch.Load(), frames: append(bytes.Clone(t.capture), frame...)}
+	t.desc = d
+	if !s.pinned {
+		o.tmpl.desc.Store(d)
+	}
+	if o.told != nil && o.told.tmpl == o.tmpl {
+		o.told.told = d
+	}
+}
+
+// completed is the end of one statement: what it did to the session takes hold.
+func (s *session) completed(o *owed, typ byte, frame []byte) {
+	t := s.t
+	if o.plan == nil || typ != msgCommandComplete {
+		return
+	}
+	kind := o.plan.Kind
+	if o.kind == msgQuery && len(o.plan.Statements) == 1 && kind != rewrite.Control {
+		// In autocommit the tag of a Query comes after its commit.
+		t.committed = !t.inBlock && s.b.status == 'I'
+	}
+	if kind <= rewrite.Read || kind == rewrite.Write && len(o.plan.Statements) == 1 {
+		return
+	}
+	tag := frame[headerLen : len(frame)-1]
+	switch string(tag) {
+	case "COMMIT":
+		t.committed, t.rolledBack = true, false
+		if o.kind == msgQuery && t.statement+1 < len(o.plan.Statements) {
+			s.fold(false) // an inner COMMIT
+			t.committed = false
+		}
+	case "ROLLBACK":
+		t.rolledBack = true
+		if o.kind == msgQuery && t.statement+1 < len(o.plan.Statements) {
+			s.fold(true)
+			t.rolledBack = false
+		}
+	}
+	i := 0
+	if o.kind == msgQuery {
+		i = t.statement
+	}
+	if i >= len(o.plan.Statements) {
+		return
+	}
+	st := &o.plan.Statements[i]
+	for _, c := range st.Changes {
+		if c.Action != rewrite.SetLocal {
+			s.staged = append(s.staged, c)
+		}
+		if c.Action == rewrite.DiscardAll {
+			s.b.prepared.clear()
+			s.forgetStatements()
+		}
+	}
+	if st.DeallocateAll {
+		s.b.prepared.clear()
+		s.forgetStatements()
+	}
+	if st.Kind == rewrite.DDL {
+		s.sawDDL = true
+		s.srv.catalog.flush()
+	}
+}
+
+// replyError is an ErrorResponse: the entries up to the next boundary will not
+// be answered any more.
+func (s *session) replyError(frame []byte) (verdict, error) {
+	t := s.t
+	payload := frame[headerLen:]
+	if sev := field(payload, 'V'); string(sev) == "FATAL" || string(sev) == "PANIC" {
+		if s.dedicated {
+			return pass, nil // the end of the stream follows
+		}
+		return swallow, &lostError{fmt.Errorf("server said %s", field(payload, 'C'))}
+	}
+	if t.owed.empty() {
+		return pass, nil
+	}
+	t.failed = true
+	t.copying = false
+	code := string(field(payload, 'C'))
+	head := *t.owed.first()
+	if code == "40001" && bytes.Contains(field(payload, 'M'), []byte("(OC001)")) || code == "0A000" && head.kind == msgBind {
+		s.srv.catalog.flush()
+	}
+	if code == "26000" && !head.poison && !s.dedicated && (head.kind == msgBind || head.kind == msgDescribe) {
+		s.b.suspect = true // somebody deallocated our statements behind our back
+	}
+	v := pass
+	if head.poison {
+		v = swallow
+		if err := s.passSpan(head.bytes); err != nil {
+			return v, err
+		}
+	}
+	own := head.kind == msgParse && !head.swallow
+	undos := t.owed.failed(s.skipped)
+	for i, u := range undos {
+		if own && i == len(undos)-1 && u.name == "" {
+			u.prev = nil // a Parse that fails destroys the unnamed statement all the same
+		}
+		s.setStatement(u.name, u.prev)
+	}
+	switch {
+	case head.boundary():
+	case t.owed.empty():
+		t.skip = true
+	case t.owed.first().kind != msgSync:
+		// The server skips to a Sync that the client never sends: a Query came
+		// behind frames that failed, the BEGIN in front of it at least.
+		*t.owed.first() = owed{kind: msgSync}
+		s.addBytes(frameSync)
+		return v, s.flushUp()
+	}
+	return v, nil
+}
+
+// skipped is an entry that the server will not answer because of an error
+// before it.
+func (s *session) skipped(o *owed) {
+	if o.stmt == nil {
+		return
+	}
+	switch o.kind {
+	case msgParse:
+		s.b.prepared.remove(o.stmt)
+	case msgClose:
+		s.b.prepared.orphans = append(s.b.prepared.orphans, o.stmt.name)
+	}
+}

@@ -1,0 +1,276 @@
+package proxy
+
+import (
+	"encoding/binary"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// handle deals with the client's next frame.
+func (s *session) handle(typ byte, total int) error {
+	t := s.t
+	if s.pinLost {
+		return errPinLost
+	}
+	switch typ {
+	case msgTerminate:
+		return errTerminated
+	case msgCopyData, msgCopyDone, msgCopyFail:
+		return s.discard(total) // the rest of a COPY that has failed
+	case msgSync:
+		return s.sync(total)
+	}
+	if t.skip {
+		return s.discard(total)
+	}
+	if s.dedicated {
+		return s.passThrough(typ, total)
+	}
+	if t.owed.len() >= maxOwed {
+		if err := s.makeAnswer(); err != nil {
+			return err
+		}
+	}
+	switch typ {
+	case msgQuery:
+		return s.query(total)
+	case msgFunction:
+		return s.function(total)
+	case msgBind:
+		return s.bind(total)
+	}
+	if typ == msgParse && total > s.srv.cfg.MaxStatementBytes {
+		if err := s.discard(total); err != nil {
+			return err
+		}
+		return errStatementTooLong(total, s.srv.cfg.MaxStatementBytes)
+	}
+	frame, err := s.whole(total)
+	if err != nil {
+		return err
+	}
+	switch typ {
+	case msgParse:
+		return s.parse(frame)
+	case msgDescribe:
+		return s.describe(frame)
+	case msgExecute:
+		return s.execute(frame)
+	case msgClose:
+		return s.closeNamed(frame)
+	}
+	return s.flush()
+}
+
+// sync ends a turn of the extended protocol.
+func (s *session) sync(total int) error {
+	if err := s.discard(total); err != nil {
+		return err
+	}
+	t := s.t
+	t.ended = true
+	t.skip = false
+	if !t.touched {
+		return s.ready()
+	}
+	t.owed.push(msgSync)
+	if s.b.status == 'I' && !t.inBlock && t.writes {
+		t.mayCommit = true
+	}
+	s.addBytes(frameSync)
+	return s.finish()
+}
+
+// flush is the client's Flush: it wants what it is owed so far.
+func (s *session) flush() error {
+	if !s.t.touched || s.t.owed.empty() {
+		return s.flushDown()
+	}
+	return s.makeAnswer()
+}
+
+// makeAnswer has the server send what it owes, and relays it.
+func (s *session) makeAnswer() error {
+	s.addBytes(frameFlush)
+	return s.drain()
+}
+
+// query is a simple Query.
+func (s *session) query(total int) error {
+	t := s.t
+	t.ended = true
+	s.unnamed, s.portal = nil, portal{}
+	plan := unread
+	var frame []byte
+	if total <= s.srv.cfg.MaxStatementBytes {
+		var err error
+		if frame, err = s.whole(total); err != nil {
+			return err
+		}
+		sql, rest, ok := cstring(frame[headerLen:])
+		if !ok || len(rest) != 0 {
+			return errProtocolViolation("invalid string in message")
+		}
+		plan = s.srv.planner.Plan(sql)
+		if done, err := s.answerLocally(plan, sql); done || err != nil {
+			return err
+		}
+	} else if s.state == failed {
+		if err := s.discard(total); err != nil {
+			return err
+		}
+		return errAborted
+	}
+	if err := s.admit(plan); err != nil {
+		if frame == nil {
+			if derr := s.discard(total); derr != nil {
+				return derr
+			}
+		}
+		return err
+	}
+	t.owed.push(msgQuery).plan = plan
+	if s.b.status == 'I' && !t.inBlock {
+		t.mayCommit = plan.Kind > rewrite.Read
+		t.writes = t.writes || t.mayCommit
+	} else {
+		t.mayCommit = commits(plan)
+	}
+	var err error
+	if frame != nil {
+		err = s.add(frame)
+	} else {
+		err = s.forward(total)
+	}
+	if err != nil {
+		return err
+	}
+	return s.finish()
+}
+
+// unread is the plan of a text too long to be held.
+var unread = &rewrite.Plan{Kind: rewrite.Unknown, Pin: rewrite.PinUnparsed}
+
+// admit gets a backend for a plan, and pins it where the plan needs that.
+func (s *session) admit(plan *rewrite.Plan) error {
+	if s.state == failed {
+		return errAborted
+	}
+	if err := s.lend(); err != nil {
+		return err
+	}
+	if plan.Pin != rewrite.NoPin && !s.pinned {
+		return s.pin(plan)
+	}
+	return nil
+}
+
+// commits reports whether a text may end the transaction it runs in.
+func commits(plan *rewrite.Plan) bool {
+	if plan.Kind == rewrite.Unknown {
+		return true
+	}
+	if plan.Kind == rewrite.Read || plan.Kind == rewrite.Setting {
+		return false
+	}
+	for i := range plan.Statements {
+		switch plan.Statements[i].Tx.Verb {
+		case rewrite.Commit, rewrite.PrepareTransaction:
+			return true
+		}
+	}
+	return false
+}
+
+// function is a FunctionCall: relayed, and taken for a write.
+func (s *session) function(total int) error {
+	t := s.t
+	t.ended = true
+	err := s.admit(functionPlan)
+	if err != nil {
+		if derr := s.discard(total); derr != nil {
+			return derr
+		}
+		return err
+	}
+	t.owed.push(msgFunction)
+	t.writes = true
+	t.mayCommit = s.b.status == 'I' && !t.inBlock
+	if err := s.forward(total); err != nil {
+		return err
+	}
+	return s.finish()
+}
+
+var functionPlan = &rewrite.Plan{Kind: rewrite.Write}
+
+// refuse tells the client an error of ours where it stands in the stream. What
+// the server has of the turn must fail too: it is sent something that does,
+// and its error is replaced.
+func (s *session) refuse(e *sqlError) error {
+	t := s.t
+	s.srv.metrics.ErrorSent(e.code)
+	if s.state == busy || s.state == held && s.b.status == 'T' {
+		if err := s.lend(); err != nil {
+			return err
+		}
+		o := t.owed.push(msgBind)
+		o.poison = true
+		o.bytes = e.append(nil)
+		s.addBytes(appendBindNothing(nil, "sluice_refused"))
+		if !t.ended {
+			t.skip = true
+			return nil
+		}
+		t.owed.push(msgSync)
+		s.addBytes(frameSync)
+		return s.finish()
+	}
+	if s.state == begun {
+		if err := s.move(refusedInBlock); err != nil {
+			return err
+		}
+		s.begin = nil
+	}
+	if err := s.passSpan(e.append(nil)); err != nil {
+		return err
+	}
+	if !t.ended {
+		t.skip = true
+		return nil
+	}
+	return s.ready()
+}
+
+// say tells an error that stands outside the owed queue.
+func (s *session) say(e *sqlError) {
+	s.srv.metrics.ErrorSent(e.code)
+	s.passSpan(e.append(nil)) // a write error shows again at the next write
+}
+
+// ready ends a turn that the server does not end.
+func (s *session) ready() error {
+	s.t.settled = true
+	return s.passSpan(appendReady(nil, s.status()))
+}
+
+// bindNames splits a Bind's payload after its two names.
+func bindNames(payload []byte) (portalName, statement, rest []byte, ok bool) {
+	portalName, rest, ok = cstring(payload)
+	if !ok {
+		return nil, nil, nil, false
+	}
+	statement, rest, ok = cstring(rest)
+	return portalName, statement, rest, ok
+}
+
+// appendBindHead starts a Bind with a statement's name replaced; n is the
+// length of what follows the names.
+func appendBindHead(dst, portalName []byte, statement string, n int) []byte {
+	dst = append(dst, msgBind)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(4+len(portalName)+1+len(statement)+1+n))
+	dst = append(dst, portalName...)
+	dst = append(dst, 0)
+	dst = append(dst, statement...)
+	return append(dst, 0)
+}
