@@ -240,7 +240,11 @@ func (s *session) bind(total int) error {
 		}
 		return s.tell(frameBindComplete)
 	}
-	if err := s.setPortal(portalName, portal{plan: plan, open: true}); err != nil {
+	bound := portal{plan: plan, open: true}
+	if len(stmtName) > 0 {
+		bound.stmt = cs
+	}
+	if err := s.setPortal(portalName, bound); err != nil {
 		return err
 	}
 	if err := s.admit(plan); err != nil {
@@ -320,7 +324,7 @@ func (s *session) describe(frame []byte) error {
 		if err := s.lend(); err != nil {
 			return err
 		}
-		s.t.owed.push(msgDescribe)
+		s.t.owed.push(msgDescribe).told = p.stmt
 		return s.add(frame)
 	}
 	cs := s.statement(name)

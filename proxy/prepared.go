@@ -28,23 +28,34 @@ type template struct {
 // description is the server's answer to Describe of a statement.
 type description struct {
 	epoch  uint64
-	frames []byte // ParameterDescription, then RowDescription or NoData
+	frames []byte // ParameterDescription, then RowDescription or NoData; of a portal only these
 }
 
-// columnSize is a column of a RowDescription without its name: table (4) and
-// attribute (2) that it is from, type (4), size (2), modifier (4), format (2).
-const columnSize, columnOrigin = 18, 6
+// A column of a RowDescription without its name: table (4) and attribute (2)
+// that it is from, type (4), size (2), modifier (4), format (2).
+const columnSize, columnType, columnFormat = 18, 6, 16
+
+// parts splits a description into ParameterDescription, nil for a portal's, and
+// RowDescription or NoData.
+func (d *description) parts() (params, row []byte) {
+	if d.frames[0] != msgParameterDesc {
+		return nil, d.frames
+	}
+	n := 1 + int(binary.BigEndian.Uint32(d.frames[1:]))
+	return d.frames[:n], d.frames[n:]
+}
 
 // promises reports whether d tells a client the same as other does: types of the
 // parameters, and name and type of each column. Which table a column is from may
 // change, as PostgreSQL lets it when a table is made anew.
 func (d *description) promises(other *description) bool {
-	a, b := d.frames, other.frames
-	if len(a) != len(b) {
+	params, a := d.parts()
+	otherParams, b := other.parts()
+	if otherParams != nil && !bytes.Equal(params, otherParams) || len(a) != len(b) {
 		return false
 	}
-	head := 1 + int(binary.BigEndian.Uint32(a[1:])) + headerLen // ParameterDescription and the next header
-	if len(a) > head {                                          // a RowDescription, not NoData
+	head := headerLen
+	if a[0] == msgRowDescription {
 		head += 2
 	}
 	if !bytes.Equal(a[:head], b[:head]) {
@@ -52,10 +63,13 @@ func (d *description) promises(other *description) bool {
 	}
 	for a, b = a[head:], b[head:]; len(a) > 0; a, b = a[columnSize:], b[columnSize:] {
 		name := bytes.IndexByte(a, 0) + 1
-		if len(a) < name+columnSize || !bytes.Equal(a[:name], b[:name]) || !bytes.Equal(a[name+columnOrigin:name+columnSize], b[name+columnOrigin:name+columnSize]) {
+		if len(a) < name+columnSize || !bytes.Equal(a[:name], b[:name]) {
 			return false
 		}
 		a, b = a[name:], b[name:]
+		if !bytes.Equal(a[columnType:columnFormat], b[columnType:columnFormat]) {
+			return false
+		}
 	}
 	return true
 }

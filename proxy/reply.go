@@ -129,8 +129,11 @@ func (s *session) replyReady(frame []byte) error {
 
 // described notes a statement's description for this client and the others.
 func (s *session) described(o *owed, frame []byte, whole bool) {
-	if o.tmpl == nil {
-		return // a portal's
+	if o.tmpl == nil { // a portal's: from now on its client counts on these columns
+		if o.told != nil && o.told.told == nil && whole {
+			o.told.told = &description{frames: bytes.Clone(frame)}
+		}
+		return
 	}
 	if !whole || !o.done {
 		return // too long to keep: nobody is told from memory

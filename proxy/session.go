@@ -86,6 +86,7 @@ type portal struct {
 	plan  *rewrite.Plan
 	local bool
 	open  bool
+	stmt  *clientStatement // that it was bound to, if it has a name
 }
 
 // turn is the state of one turn, pooled.

@@ -20,49 +20,58 @@ const tick = 10 * time.Millisecond
 type meter struct {
 	proxy int // process id, 0 for none
 
-	began           time.Time
-	idle, own, used time.Duration
+	began time.Time
+	counters
+}
+
+// counters are CPU times that only ever grow.
+type counters struct {
+	idle, stolen time.Duration // of all CPUs
+	own          time.Duration // this process and its descendants
+	used         time.Duration // the proxy
 }
 
 // usage is what a meter has read.
 type usage struct {
 	proxy   time.Duration // CPU time of the proxy
-	foreign float64       // cores that did other things than this bench, or were taken away
+	foreign float64       // cores that did something else than this bench
+	stolen  float64       // cores that the hypervisor did not give
 }
 
 func startMeter(proxy int) (*meter, error) {
-	m := &meter{proxy: proxy, began: time.Now()}
-	var err error
-	m.idle, m.own, m.used, err = m.counters()
-	return m, err
+	now, err := readCounters(proxy)
+	return &meter{proxy, time.Now(), now}, err
 }
 
 // read returns the usage since the start.
 func (m *meter) read() (usage, error) {
-	idle, own, used, err := m.counters()
+	now, err := readCounters(m.proxy)
 	if err != nil {
 		return usage{}, err
 	}
 	elapsed := time.Since(m.began)
-	busy := elapsed*time.Duration(onlineCPUs()) - (idle - m.idle)
-	foreign := float64(busy-(own-m.own)) / float64(elapsed)
-	// The counters are read one after the other: a little below zero is zero.
-	return usage{proxy: used - m.used, foreign: max(foreign, 0)}, nil
+	stolen := now.stolen - m.stolen
+	busy := elapsed*time.Duration(onlineCPUs()) - (now.idle - m.idle) - stolen
+	foreign := busy - (now.own - m.own)
+	return usage{
+		proxy: now.used - m.used,
+		// The counters are read one after the other: a little below zero is zero.
+		foreign: max(0, float64(foreign)/float64(elapsed)),
+		stolen:  float64(stolen) / float64(elapsed),
+	}, nil
 }
 
-// counters are the idle time of all CPUs, the CPU time of this process and its
-// descendants, and that of the proxy.
-func (m *meter) counters() (idle, own, proxy time.Duration, err error) {
-	if idle, err = idleTime(); err != nil {
-		return 0, 0, 0, err
+func readCounters(proxy int) (c counters, err error) {
+	if c.idle, c.stolen, err = unusedTime(); err != nil {
+		return counters{}, err
 	}
-	if own, err = familyTime(os.Getpid()); err != nil {
-		return 0, 0, 0, err
+	if c.own, err = familyTime(os.Getpid()); err != nil {
+		return counters{}, err
 	}
-	if m.proxy != 0 {
-		proxy, err = processTime(m.proxy)
+	if proxy != 0 {
+		c.used, err = processTime(proxy)
 	}
-	return idle, own, proxy, err
+	return c, err
 }
 
 // processTime is the CPU time of a process, threads that have ended included.
@@ -76,20 +85,25 @@ func processTime(pid int) (time.Duration, error) {
 	return time.Duration(at.Nano()), nil
 }
 
-// idleTime is how long the CPUs have been idle, in sum. The rest of the time
-// went to processes, interrupts, and whoever shares the hardware.
-func idleTime() (time.Duration, error) {
+// unusedTime is how long the CPUs, in sum, have had nothing to do, and how long
+// something to do while the hypervisor ran somebody else. The rest of the time
+// went to processes and interrupts.
+func unusedTime() (idle, stolen time.Duration, err error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	// cpu user nice system idle iowait irq softirq steal ...
 	line, _, _ := bytes.Cut(text, []byte("\n"))
 	columns := strings.Fields(string(line))
-	if len(columns) < 6 {
-		return 0, errors.New("/proc/stat has no sum of CPUs in its first line")
+	if len(columns) < 9 {
+		return 0, 0, errors.New("/proc/stat has no sum of CPUs in its first line")
 	}
-	return ticks(columns[4], columns[5])
+	if idle, err = ticks(columns[4], columns[5]); err != nil {
+		return 0, 0, err
+	}
+	stolen, err = ticks(columns[8])
+	return idle, stolen, err
 }
 
 // onlineCPUs is how many CPUs /proc/stat sums up. runtime.NumCPU would say one.

@@ -20,8 +20,9 @@
 // costs a virtual machine more than a proxy's whole work for a query, and hides
 // it: everything runs on one CPU, this program and PostgreSQL included, so that
 // a rate is the sum of everybody's work. CPU time is the kernel's own count in
-// nanoseconds; the CPU time that went to anybody else meanwhile is kept with
-// each sample as "foreign". More than 0.1 cores of it make a sample doubtful.
+// nanoseconds. The CPU time of anybody else meanwhile is kept with each sample as
+// "foreign", and more than 0.1 cores of it make the sample doubtful; "stolen" is
+// what the hypervisor of a virtual machine gave to its neighbours.
 //
 // PgBouncer is Debian's, in transaction mode with the same pool size. Its
 // version there (1.18) has no prepared statements in that mode, so for these

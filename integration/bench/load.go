@@ -14,7 +14,7 @@ const doubtful = 0.1
 
 // series are one candidate's values in a workload, one per round.
 type series struct {
-	rate, p50, p99, cpu, foreign []float64
+	rate, p50, p99, cpu, foreign, stolen []float64
 }
 
 // sample is what one run tells.
@@ -23,10 +23,11 @@ type sample struct {
 	p50, p99 float64 // microseconds
 	cpu      float64 // seconds of the proxy's CPU per 100,000 transactions
 	foreign  float64 // cores
+	stolen   float64 // cores
 }
 
 // failedSample keeps a round's place in every series.
-var failedSample = sample{missing, missing, missing, missing, missing}
+var failedSample = sample{missing, missing, missing, missing, missing, missing}
 
 func (s *series) add(v sample) {
 	s.rate = append(s.rate, v.rate)
@@ -34,6 +35,7 @@ func (s *series) add(v sample) {
 	s.p99 = append(s.p99, v.p99)
 	s.cpu = append(s.cpu, v.cpu)
 	s.foreign = append(s.foreign, v.foreign)
+	s.stolen = append(s.stolen, v.stolen)
 }
 
 // load is the part with pgbench: every wanted workload through every candidate.
@@ -61,14 +63,15 @@ func (b *bench) load(ctx context.Context, r *report) error {
 			}
 		}
 	}
-	var foreign []float64
+	var foreign, stolen []float64
 	for i := range list {
 		r.Workloads = append(r.Workloads, newResult(&list[i], taken[i]))
 		for _, s := range taken[i] {
 			foreign = append(foreign, s.foreign...)
+			stolen = append(stolen, s.stolen...)
 		}
 	}
-	r.Foreign = summarize(foreign)
+	r.Foreign, r.Stolen = summarize(foreign), summarize(stolen)
 	for _, cores := range foreign {
 		if cores > doubtful {
 			r.Doubtful++
@@ -110,7 +113,7 @@ func (b *bench) turns(ctx context.Context, round int, w *workload, taken map[str
 			s = failedSample
 		}
 		taken[c.name].add(s)
-		said[c.name] = fmt.Sprintf("%s %s/s foreign %.2f", c.name, number(s.rate), s.foreign)
+		said[c.name] = fmt.Sprintf("%s %s/s foreign %.2f stolen %.2f", c.name, number(s.rate), s.foreign, s.stolen)
 	}
 	b.say(round, w.title, said[direct], said[pgBouncer], said[sluice])
 	return nil
@@ -135,6 +138,7 @@ func (b *bench) sample(ctx context.Context, w *workload, c candidate) (sample, e
 		p99:     quantile(got.latencies, 0.99),
 		cpu:     per100k(used.proxy, got.transactions),
 		foreign: used.foreign,
+		stolen:  used.stolen,
 	}, nil
 }
 

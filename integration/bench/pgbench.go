@@ -39,8 +39,12 @@ func (b *bench) pgbench(ctx context.Context, w *workload, port int) (pgbenchResu
 	}
 	defer os.RemoveAll(dir)
 	args := []string{"-n", "-h", loopback, "-p", strconv.Itoa(port), "-j", "1",
-		"-c", strconv.Itoa(w.clients), "-T", strconv.Itoa(b.seconds),
-		"-l", "--sampling-rate=" + logShare, "--log-prefix=" + filepath.Join(dir, "log")}
+		"-c", strconv.Itoa(w.clients), "-T", strconv.Itoa(b.seconds)}
+	if w.reconnect {
+		args = append(args, "-C")
+	} else {
+		args = append(args, "-l", "--sampling-rate="+logShare, "--log-prefix="+filepath.Join(dir, "log"))
+	}
 	if w.script != "" {
 		script := filepath.Join(dir, "script.sql")
 		if err := os.WriteFile(script, []byte(w.script), 0o600); err != nil {
@@ -53,8 +57,8 @@ func (b *bench) pgbench(ctx context.Context, w *workload, port int) (pgbenchResu
 		return pgbenchResult{}, err
 	}
 	result, err := parsePgbench(text)
-	if err != nil {
-		return pgbenchResult{}, err
+	if err != nil || w.reconnect {
+		return result, err
 	}
 	result.latencies, err = latenciesIn(dir)
 	return result, err

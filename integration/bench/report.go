@@ -19,8 +19,9 @@ type report struct {
 	Seconds    int    `json:"seconds_per_sample"`
 
 	// Foreign sums up all samples of the load; Doubtful counts those above the
-	// limit of that name.
+	// limit of that name. Stolen is what the hypervisor took on top.
 	Foreign  figure `json:"foreign_cores"`
+	Stolen   figure `json:"stolen_cores"`
 	Doubtful int    `json:"doubtful_samples"`
 
 	Workloads []result        `json:"workloads"`

@@ -98,8 +98,8 @@ func (r *report) print(w io.Writer) error {
 	for _, g := range r.Goals {
 		row(&t, g.Goal, g.Figure.ratio(), g.limit(g.Bound), g.limit(g.Aim), g.Verdict)
 	}
-	fmt.Fprintf(&t, "\nForeign CPU: median %.2f cores, at most %.2f; %d of %d samples had more than %.1f and are doubtful.\n",
-		r.Foreign.Median, r.Foreign.High, r.Doubtful, r.Foreign.Rounds, doubtful)
+	fmt.Fprintf(&t, "\nForeign CPU: median %.2f cores, at most %.2f; %d of %d samples had more than %.1f and are doubtful. Stolen by the hypervisor: median %.2f, at most %.2f.\n",
+		r.Foreign.Median, r.Foreign.High, r.Doubtful, r.Foreign.Rounds, doubtful, r.Stolen.Median, r.Stolen.High)
 	for _, f := range r.Failures {
 		fmt.Fprintln(&t, "FAILED:", f)
 	}

@@ -13,6 +13,9 @@ type workload struct {
 	args    []string // of pgbench
 	script  string   // pgbench's own (by args) when empty
 
+	// reconnect makes each transaction open a connection of its own, which
+	// pgbench leaves out of its log's latencies: there are none then.
+	reconnect bool
 	// session puts PgBouncer in session mode: see doc.go.
 	session bool
 	// fresh is SQL that undoes, before each sample, what earlier ones left.
@@ -61,6 +64,6 @@ func workloads() []workload {
 	return append(list,
 		workload{id: "tpcb", title: "TPC-B-like, c=16", clients: 16, args: []string{"-b", "tpcb-like"}, fresh: freshTPCB},
 		workload{id: idLargeResult, title: "10 MB results, c=4", clients: 4, script: largeResult, args: []string{"--sampling-rate=1"}},
-		workload{id: idChurn, title: "connect, `SELECT 1`, close, c=8", clients: 8, script: selectOne, args: []string{"-C"}},
+		workload{id: idChurn, title: "connect, `SELECT 1`, close, c=8", clients: 8, script: selectOne, reconnect: true},
 	)
 }

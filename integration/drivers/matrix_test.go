@@ -31,7 +31,7 @@ func TestMatrix(t *testing.T) {
 	scenarios := loadScenarios(t)
 	clients := []client{psql()}
 	clients = append(clients, goClients(scenarios)...)
-	clients = append(clients, programs(t)...)
+	clients = append(clients, programs()...)
 	for _, c := range clients {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -100,7 +100,7 @@ func interruptPsql(ctx context.Context, t *testing.T, r route) string {
 		return err.Error()
 	}
 	running := "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()" +
-		" AND state = 'active' AND query LIKE '%psql interrupted%'"
+		" AND wait_event = 'PgSleep' AND query LIKE '%psql interrupted%'"
 	for end := time.Now().Add(untilLimit); pg.SQL(t, r.database, running) != "1" && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -81,6 +81,7 @@ func parting(got, want string) (g, w []string, at int) {
 }
 
 func excerpt(lines []string, from, to int) string {
+	from = max(0, from)
 	return strings.Join(lines[min(from, len(lines)):min(to, len(lines))], "\n")
 }
 

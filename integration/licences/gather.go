@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -79,7 +80,9 @@ func gather(root string) (*findings, error) {
 			errs = append(errs, f.addComments(p))
 		}
 	}
-	for dir, name := range dirs {
+	// In a fixed order: of texts that differ in spacing only, the first is kept.
+	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
+		name := dirs[dir]
 		errs = append(errs, f.addDir(dir, name))
 	}
 	f.sort()
