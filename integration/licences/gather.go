@@ -81,7 +81,8 @@ func gather(root string) (*findings, error) {
 		}
 	}
 	// In a fixed order: of texts that differ in spacing only, the first is kept.
-	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
+	byName := func(a, b string) int { return strings.Compare(dirs[a]+a, dirs[b]+b) }
+	for _, dir := range slices.SortedFunc(maps.Keys(dirs), byName) {
 		name := dirs[dir]
 		errs = append(errs, f.addDir(dir, name))
 	}

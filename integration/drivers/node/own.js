@@ -68,8 +68,6 @@ async function pieces(s) {
     sayAll(await s.attempt(async () => results(await s.client.query(
       { text: 'SELECT i FROM generate_series(1, $1) i', values: [20], rows, rowMode: 'array' }))))
   }
-  sayAll(await s.attempt(async () => results(await s.client.query(
-    { text: 'SELECT 1 / (5 - i) FROM generate_series(1, $1) i', values: [9], rows: 2, rowMode: 'array' }))))
 }
 
 // binary asks for results in the binary format.
