@@ -1,0 +1,134 @@
+package proxy_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/sluice-proxy/sluice/proxy"
+)
+
+// A client over the cap is told so; one that leaves makes room.
+func TestMaxClients(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) { c.MaxClients = 2 }))
+	first := dialRaw(t, s.addr)
+	dialRaw(t, s.addr)
+	_, err := pgconn.Connect(t.Context(), "postgres://postgres@"+s.addr+"/postgres?sslmode=disable")
+	if code(err) != "53300" || !strings.Contains(fmt.Sprint(err), "too many clients") {
+		t.Errorf("third client: %v", err)
+	}
+	first.conn.Close()
+	waitFor(t, "the first client to be gone", func() bool { return s.Stats().Clients == 1 })
+	dialRaw(t, s.addr)
+}
+
+// Clients that say nothing are sent away when they were told to speak.
+func TestClientTimeouts(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) {
+		c.ClientIdleTimeout, c.IdleTransactionTimeout = 100*time.Millisecond, 50*time.Millisecond
+	}))
+	for setup, want := range map[string]string{"": "57P05", "BEGIN": "25P03", "BEGIN; SELECT 1": "25P03"} {
+		c := dialRaw(t, s.addr)
+		if setup != "" {
+			c.queue(encodeLine(t, "Q", setup))
+			c.readThrough("Z")
+		}
+		if got := c.readThrough("!"); !strings.Contains(got, "E S=FATAL C="+want) || !strings.HasSuffix(got, "EOF\n") {
+			t.Errorf("after %q: %q, want %s", setup, got, want)
+		}
+	}
+	waitFor(t, "backends to be back", func() bool { return s.backends.Stats().InUse == 0 })
+}
+
+// A client may close its sending half and still wants its answer.
+func TestHalfClosed(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	for name, opts := range routes {
+		s := startSluice(t, pg, opts...)
+		c := dialRaw(t, s.addr)
+		c.queue(encodeLine(t, "Q", "SELECT 'answer', pg_sleep(0.1)"))
+		c.flush()
+		if err := c.conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.readThrough("Z"); !strings.Contains(got, "answer") || !strings.HasSuffix(got, "Z I\n") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// Cancel requests with keys that nobody was given disturb nobody.
+func TestUnknownCancelKeys(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t))
+	conn := connect(t, s.addr)
+	done := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(t.Context(), "SELECT pg_sleep(1)")
+		done <- err
+	}()
+	waitFor(t, "the statement to run", func() bool { return s.backends.Stats().InUse == 1 })
+	pid := conn.PgConn().PID()
+	for i := range uint32(50) {
+		c, err := net.Dial("tcp", s.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := (&pgproto3.CancelRequest{ProcessID: pid + i%2, SecretKey: binary.BigEndian.AppendUint32(nil, i)}).Encode(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Write(b)
+		if rest, err := io.ReadAll(c); err != nil || len(rest) != 0 {
+			t.Errorf("answer to a cancel: %q, %v", rest, err)
+		}
+		c.Close()
+	}
+	if err := <-done; err != nil {
+		t.Errorf("the statement was disturbed: %v", err)
+	}
+	if n := s.count(t, "dsql_cancels_total", "unknown_key"); n != 50 {
+		t.Errorf("%g unknown keys counted, want 50", n)
+	}
+}
+
+// With a backend of its own, an idle client hears what the server says at once.
+func TestServerSpeaksFirst(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	for _, tls := range []bool{false, true} {
+		opts := []option{sessionPairing}
+		if tls {
+			opts = append(opts, backendTLS)
+		}
+		c := dialRaw(t, startSluice(t, pg, opts...).addr)
+		c.queue(encodeLine(t, "Q", "LISTEN speaks"))
+		c.readThrough("Z")
+		pg.SQL(t, "postgres", "NOTIFY speaks, 'first'")
+		if got := c.readThrough("A"); !strings.Contains(got, "first") {
+			t.Errorf("TLS %v: notification: %q", tls, got)
+		}
+		c.queue(encodeLine(t, "Q", "SELECT pg_backend_pid()"))
+		row := c.readThrough("Z")
+		var pid int
+		for line := range strings.Lines(row) {
+			if rest, ok := strings.CutPrefix(line, "D "); ok {
+				fmt.Sscan(rest[strings.LastIndexByte(rest, 'x')+3:], &pid)
+			}
+		}
+		pg.SQL(t, "postgres", fmt.Sprintf("SELECT pg_terminate_backend(%d)", pid))
+		if got := c.readThrough("!"); !strings.Contains(got, "E S=FATAL C=57P01") || !strings.HasSuffix(got, "EOF\n") {
+			t.Errorf("TLS %v: farewell of backend %d (%q): %q", tls, pid, row, got)
+		}
+	}
+}
