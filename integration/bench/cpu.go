@@ -49,16 +49,20 @@ func (m *meter) read() (usage, error) {
 	if err != nil {
 		return usage{}, err
 	}
-	elapsed := time.Since(m.began)
-	stolen := now.stolen - m.stolen
-	busy := elapsed*time.Duration(onlineCPUs()) - (now.idle - m.idle) - stolen
-	foreign := busy - (now.own - m.own)
+	return m.counters.until(now, time.Since(m.began), onlineCPUs()), nil
+}
+
+// until is the usage between two readings.
+func (c counters) until(now counters, elapsed time.Duration, cpus int) usage {
+	stolen := now.stolen - c.stolen
+	busy := elapsed*time.Duration(cpus) - (now.idle - c.idle) - stolen
+	foreign := busy - (now.own - c.own)
 	return usage{
-		proxy: now.used - m.used,
+		proxy: now.used - c.used,
 		// The counters are read one after the other: a little below zero is zero.
 		foreign: max(0, float64(foreign)/float64(elapsed)),
 		stolen:  float64(stolen) / float64(elapsed),
-	}, nil
+	}
 }
 
 func readCounters(proxy int) (c counters, err error) {

@@ -97,7 +97,19 @@ func TestMeter(t *testing.T) {
 	if used.proxy < 20*time.Millisecond || used.proxy > now-m.used {
 		t.Errorf("%v of CPU time, want the 20 ms that were spent or more, up to %v", used.proxy, now-m.used)
 	}
-	if cores := float64(onlineCPUs()); used.foreign < 0 || used.foreign > cores+0.5 {
-		t.Errorf("%.2f foreign cores of %v", used.foreign, cores)
+}
+
+func TestUsageBetweenReadings(t *testing.T) {
+	t.Parallel()
+	before := counters{idle: time.Minute, stolen: time.Second, own: time.Hour, used: time.Second}
+	after := counters{idle: time.Minute + 11*time.Second, stolen: 2 * time.Second, own: time.Hour + 6*time.Second, used: 4 * time.Second}
+	// Of the 20 s of two CPUs in 10 s, 11 were idle, 1 stolen and 6 ours.
+	got := before.until(after, 10*time.Second, 2)
+	if want := (usage{proxy: 3 * time.Second, foreign: 0.2, stolen: 0.1}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	after.own += 5 * time.Second
+	if got := before.until(after, 10*time.Second, 2); got.foreign != 0 {
+		t.Errorf("%v foreign cores, want none", got.foreign)
 	}
 }

@@ -88,6 +88,9 @@ func (r *report) conditions(w io.Writer) {
 from the proxies to the server and none before them; everything on one CPU (%s). Medians of %d rounds of %d s;
 ratios are of samples of the same round, with the lowest and the highest.
 `, r.Date, r.PostgreSQL, r.PgBouncer, r.Sluice, r.Pool, r.TLS, r.CPU, r.Rounds, r.Seconds)
+	if 2*r.Doubtful > r.Foreign.Rounds {
+		fmt.Fprintf(w, "**The machine was busy with other work** (%.1f cores, median): these figures are only indicative.\n", r.Foreign.Median)
+	}
 }
 
 // print writes everything for the terminal: the tables, the goals and what

@@ -31,6 +31,16 @@ func TestTableStaysBetweenItsMarkers(t *testing.T) {
 	}
 }
 
+func TestTableOfABusyMachineSaysSo(t *testing.T) {
+	t.Parallel()
+	for doubtful, want := range map[int]bool{0: false, 5: false, 6: true, 10: true} {
+		r := &report{Doubtful: doubtful, Foreign: figure{Rounds: 10}}
+		if got := strings.Contains(r.tables(), "busy"); got != want {
+			t.Errorf("%d of 10 samples doubtful: said %v, want %v", doubtful, got, want)
+		}
+	}
+}
+
 func TestReportSurvivesItsFile(t *testing.T) {
 	t.Parallel()
 	r := &report{

@@ -121,7 +121,9 @@ func TestManyBusyClients(t *testing.T) {
 // What 5,000 connections cost has been given back when they are gone: the next
 // 5,000 leave no more behind than the first.
 func TestChurnLeavesNothing(t *testing.T) {
-	const connects, workers = 5000, 16
+	// Descriptors may differ by the request that reads them and a backend that is
+	// being replaced just then.
+	const connects, workers, inFlight = 5000, 16, 2
 	s := start(t, nil)
 	churn := func() {
 		var left atomic.Int64
@@ -158,9 +160,13 @@ func TestChurnLeavesNothing(t *testing.T) {
 	g1, d1, m1 := settled()
 	churn()
 	g2, d2, m2 := settled()
+
+	for end := time.Now().Add(10 * time.Second); (g2 > g1 || d2 > d1+inFlight) && time.Now().Before(end); {
+		g2, d2, m2 = settled()
+	}
 	t.Logf("after %d and %d connections: goroutines %g, %g; descriptors %g, %g; resident %.1f, %.1f MiB",
 		connects, 2*connects, g1, g2, d1, d2, m1/(1<<20), m2/(1<<20))
-	if g2 > g1 || d2 > d1 || m2 > 1.1*m1 {
+	if g2 > g1 || d2 > d1+inFlight || m2 > 1.1*m1 {
 		t.Error("the second half left more behind than the first")
 	}
 }
