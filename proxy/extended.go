@@ -177,27 +177,43 @@ func (s *session) prepare(tmpl *template, describe bool) string {
 	s.srv.metrics.Prepared(metrics.PreparedMiss)
 	st := s.parseOnBackend(tmpl, true)
 	if describe {
-		o := s.t.owed.push(msgDescribe)
-		o.swallow, o.tmpl = true, tmpl
-		s.addBytes(appendNamed(s.t.scratch[:0], msgDescribe, 'S', st.name))
+		s.describeSilently(st)
 	}
 	return st.name
+}
+
+// describeSilently asks what a statement of the backend returns, for ourselves.
+func (s *session) describeSilently(st *serverStatement) {
+	o := s.t.owed.push(msgDescribe)
+	o.swallow, o.tmpl = true, st.tmpl
+	s.addBytes(appendNamed(s.t.scratch[:0], msgDescribe, 'S', st.name))
 }
 
 // onBackend is prepare for a client's statement: when the server now describes
 // it otherwise than the client was told, nothing is executed. An empty name
 // says that the server refused the text and the client has been told.
 func (s *session) onBackend(cs *clientStatement) (string, error) {
-	tmpl := cs.tmpl
+	tmpl, epoch := cs.tmpl, s.srv.catalog.epoch.Load()
 	if p := s.parsing(); tmpl.parsing != p {
 		tmpl = s.srv.template(&s.t.scratch, []byte(tmpl.sql), []byte(tmpl.oids), p, tmpl.plan)
 	}
-	if st := s.b.prepared.find(tmpl); st != nil && st.epoch == s.srv.catalog.epoch.Load() {
+	// Under other settings than it was prepared with, the text may mean something else.
+	moved := tmpl != cs.tmpl
+	var name string
+	switch st := s.b.prepared.find(tmpl); {
+	case st == nil || st.epoch != epoch:
+		name = s.prepare(tmpl, true)
+	case cs.told != nil && (moved || cs.told.epoch != epoch):
 		s.srv.metrics.Prepared(metrics.PreparedHit)
+		name = st.name
+		s.describeSilently(st)
+	default:
+		s.srv.metrics.Prepared(metrics.PreparedHit)
+		cs.tmpl = tmpl
 		return st.name, nil
 	}
-	name := s.prepare(tmpl, true)
 	if cs.told == nil {
+		cs.tmpl = tmpl
 		return name, nil
 	}
 	s.t.desc = nil
@@ -205,8 +221,14 @@ func (s *session) onBackend(cs *clientStatement) (string, error) {
 		return "", err
 	}
 	if d := s.t.desc; d != nil && !d.promises(cs.told) {
-		s.srv.catalog.flush()
+		if !moved {
+			s.srv.catalog.flush()
+		}
 		return "", errPlanChanged
+	}
+	cs.tmpl = tmpl
+	if s.t.desc != nil {
+		cs.told = s.t.desc // the same, and newer
 	}
 	return name, nil
 }

@@ -320,17 +320,24 @@ func asReported(name, value string) string {
 		}
 		return strings.ToUpper(value)
 	case "datestyle":
-		style, order := "ISO", "MDY"
+		style, order, said := "ISO", "MDY", false
 		for _, word := range strings.FieldsFunc(strings.ToUpper(value), func(r rune) bool { return r == ',' || r == ' ' }) {
 			switch word {
 			case "ISO", "SQL":
 				style = word
-			case "POSTGRES", "GERMAN":
-				style = word[:1] + strings.ToLower(word[1:])
+			case "POSTGRES":
+				style = "Postgres"
+			case "GERMAN":
+				style = "German"
+				if !said { // the day comes first unless something else is said
+					order = "DMY"
+				}
 			case "DMY", "EURO", "EUROPEAN":
-				order = "DMY"
+				order, said = "DMY", true
+			case "MDY", "US", "NONEURO", "NONEUROPEAN":
+				order, said = "MDY", true
 			case "YMD":
-				order = "YMD"
+				order, said = "YMD", true
 			}
 		}
 		return style + ", " + order

@@ -129,6 +129,7 @@ func (s *session) query(total int) error {
 		}
 		return err
 	}
+	s.saltParsing(plan)
 	t.owed.push(msgQuery).plan = plan
 	if s.b.status == 'I' && !t.inBlock {
 		t.mayCommit = plan.Kind > rewrite.Read
