@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
@@ -203,6 +204,8 @@ func (s *session) woken() error {
 		t.deadline = time.Time{}
 		s.b.conn.Net.SetReadDeadline(time.Time{})
 		return s.giveUp(errTimedOut)
+	case t.stop != nil:
+		return s.giveUp(t.stop)
 	case !act.IsZero() && !now.Before(act):
 		return s.giveUp(errCanceled)
 	case s.client.gone():
@@ -215,13 +218,24 @@ func (s *session) woken() error {
 // before a COMMIT left, or for a statement that only reads, by discarding the
 // backend. A commit or an autocommit write is waited for.
 func (s *session) giveUp(e *sqlError) error {
+	t := s.t
+	readable := s.b.src.raw.Peek() == rawconn.Readable
+	if s.srv.cfg.ForwardCancel && readable { // it has stopped: the client is slow to read what came before
+		t.stop = nil
+		s.b.conn.Net.SetReadDeadline(time.Now().Add(s.srv.cfg.CancelGrace))
+		return nil
+	}
 	s.mu.Lock()
 	s.cancel.asked = time.Time{}
 	s.mu.Unlock()
-	t := s.t
 	if t.mayCommit || t.committed || s.dedicated || s.pinned {
 		s.srv.metrics.Cancel(metrics.CancelIneffective)
 		s.b.conn.Net.SetReadDeadline(time.Time{})
+		return nil
+	}
+	if t.rest > 0 && !t.restSwallow && (t.stop == nil || readable) { // not in the middle of a row
+		t.stop = e
+		s.b.conn.Net.SetReadDeadline(time.Now().Add(s.srv.cfg.CancelGrace))
 		return nil
 	}
 	s.srv.metrics.Cancel(metrics.CancelDiscarded)

@@ -46,7 +46,10 @@ func (s *session) drain() error {
 func (s *session) pump() error {
 	err := s.b.src.fill()
 	if err == nil {
-		return s.relay()
+		if err := s.relay(); err != nil || s.t.stop == nil || s.t.rest > 0 {
+			return err
+		}
+		return s.giveUp(s.t.stop)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		if err := s.flushDown(); err != nil {
@@ -83,7 +86,7 @@ func (s *session) relay() error {
 			} else {
 				src.r += n
 			}
-			if t.rest -= n; t.rest > 0 {
+			if t.rest -= n; t.rest > 0 || t.stop != nil {
 				break
 			}
 		}

@@ -325,7 +325,7 @@ func (s *session) abandon(e *sqlError, why reservoir.Reason) error {
 	s.portal, s.portals = portal{}, nil
 	t.owed.reset()
 	t.up.reset()
-	t.rest, t.copying, t.touched = 0, false, false
+	t.rest, t.stop, t.copying, t.touched = 0, nil, false, false
 	ev := lost
 	if inBlock {
 		ev = lostInBlock

@@ -129,11 +129,13 @@ type turn struct {
 	// rest bytes of a frame too large for a buffer are still to come.
 	rest        int
 	restSwallow bool
-	capture     []byte       // a ParameterDescription that waits for its other half
-	desc        *description // the last that the server gave
-	scratch     []byte
-	uplink      *uplink
-	deadline    time.Time // of the statement timeout; zero: none
+	// stop ends the turn as soon as the row on its way to the client is whole.
+	stop     *sqlError
+	capture  []byte       // a ParameterDescription that waits for its other half
+	desc     *description // the last that the server gave
+	scratch  []byte
+	uplink   *uplink
+	deadline time.Time // of the statement timeout; zero: none
 }
 
 var turnPool = sync.Pool{New: func() any { return new(turn) }}

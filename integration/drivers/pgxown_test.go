@@ -18,7 +18,10 @@ var pgxOwn = []ownScenario{
 	{"pipeline", nil, playPipeline},
 	{"copyfrom", []Feature{Copy}, playCopyFrom},
 	{"latecancel", []Feature{Cancel}, playLateCancel},
+	{"cancelstream", []Feature{Cancel}, playCancelStream},
 	{"typed", nil, playTyped},
+	{"startup", nil, playStartup},
+	{"huge", nil, playHuge},
 }
 
 // playBatch sends many statements at once; an error in the middle undoes those
@@ -56,6 +59,11 @@ func playBatch(ctx context.Context, w *transcript, over session, table string) {
 		many.Queue("SELECT $1::int, repeat('x', 500)", i)
 	}
 	w.batch(ctx, s.Conn, many)
+	bulk := &pgx.Batch{} // more in both directions than sockets hold
+	for i := range 32 {
+		bulk.Queue("SELECT $1::text", strings.Repeat(string(rune('a'+i%26)), 256<<10))
+	}
+	w.batch(ctx, s.Conn, bulk)
 	s.query(ctx, w, "SELECT id, v FROM "+table+" ORDER BY id", false, nil)
 }
 
@@ -192,6 +200,33 @@ func playLateCancel(ctx context.Context, w *transcript, over session, _ string) 
 	}
 }
 
+// playCancelStream cancels a result that is larger than all buffers on its way
+// and that nobody reads for a while.
+func playCancelStream(ctx context.Context, w *transcript, over session, _ string) {
+	s := over.(*pgxSession)
+	for _, block := range []string{"SELECT 'no block'", "BEGIN"} {
+		s.query(ctx, w, block, false, nil)
+		rows, err := s.Query(ctx, "SELECT i, repeat('x', 100) FROM generate_series(1, 2000000) i")
+		if err != nil {
+			w.fail(err)
+			return
+		}
+		w.line("a row: %t", rows.Next())
+		if err := s.cancel(ctx); err != nil {
+			w.fail(err)
+		}
+		time.Sleep(3 * cancelGrace)
+		n := 0
+		for rows.Next() {
+			n++
+		}
+		w.fail(rows.Err())
+		w.line("to the end: %t", n == 2000000-1)
+		s.query(ctx, w, "SELECT 1", false, nil)
+		s.query(ctx, w, "ROLLBACK", false, nil)
+	}
+}
+
 // playTyped passes Go values of pgx's own types, which go out in binary.
 func playTyped(ctx context.Context, w *transcript, over session, table string) {
 	s := over.(*pgxSession)
@@ -204,4 +239,62 @@ func playTyped(ctx context.Context, w *transcript, over session, table string) {
 	s.query(ctx, w, "SELECT $1::jsonb AS j, $2::uuid AS u, $3::text[][] AS m", false,
 		[]any{map[string]any{"a": []int{1, 2}}, [16]byte{1, 2, 3}, [][]string{{"a", "b"}, {"c", "d"}}})
 	s.query(ctx, w, "SELECT $1::int8 AS n, $2::bool AS b, $3::bytea AS x", false, []any{pgtype.Int8{}, pgtype.Bool{}, []byte(nil)})
+	var many strings.Builder
+	args := make([]any, 20000)
+	for i := range args {
+		fmt.Fprintf(&many, ",($%d::int)", i+1)
+		args[i] = i
+	}
+	s.query(ctx, w, "SELECT count(*), sum(v) FROM (VALUES "+many.String()[1:]+") t (v)", false, args)
+}
+
+// playStartup connects with settings of its own, to which RESET returns.
+func playStartup(ctx context.Context, w *transcript, over session, _ string) {
+	config := over.(*pgxSession).Config()
+	config.RuntimeParams = map[string]string{
+		"TimeZone": "Asia/Tokyo", "application_name": "startup", "datestyle": "German",
+		"options": "-c IntervalStyle=iso_8601 -c search_path=pg_catalog,\\ public",
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	s := &pgxSession{Conn: conn}
+	defer s.close()
+	for _, name := range []string{"TimeZone", "application_name", "DateStyle", "IntervalStyle", "client_encoding",
+		"standard_conforming_strings", "integer_datetimes"} {
+		w.line("%s is %s", name, conn.PgConn().ParameterStatus(name))
+	}
+	show := func() {
+		s.query(ctx, w, "SELECT '2026-01-02 03:04:05+00'::timestamptz::text, interval '1 day'::text", false, nil)
+		s.query(ctx, w, "SHOW search_path", false, nil)
+		s.query(ctx, w, "SHOW application_name", false, nil)
+		w.line("TimeZone is %s", conn.PgConn().ParameterStatus("TimeZone"))
+	}
+	show()
+	for _, set := range []string{"SET TimeZone = 'UTC'", "SET IntervalStyle = 'postgres'", "SET search_path = public", "SET application_name = 'later'"} {
+		s.query(ctx, w, set, false, nil)
+	}
+	show()
+	s.query(ctx, w, "RESET TimeZone", false, nil)
+	s.query(ctx, w, "RESET search_path", false, nil)
+	show()
+	s.query(ctx, w, "RESET ALL", false, nil)
+	show()
+	s.query(ctx, w, "DISCARD ALL", false, nil)
+	show()
+}
+
+// playHuge provokes errors of megabytes. lib/pq takes none of more than 30,000
+// bytes and hangs.
+func playHuge(ctx context.Context, w *transcript, s session, _ string) {
+	s.query(ctx, w, "SELECT repeat('x', 3000000)::int", false, nil)
+	s.query(ctx, w, "SELECT 1 AS after", false, nil)
+	s.query(ctx, w, "BEGIN", false, nil)
+	s.query(ctx, w, "SELECT repeat('y', 3000000)::int", false, nil)
+	s.query(ctx, w, "SELECT 1 AS after", false, nil)
+	s.query(ctx, w, "ROLLBACK", false, nil)
+	s.query(ctx, w, "SELECT $1::text::int AS n", true, []any{strings.Repeat("z", 2000000)})
+	s.query(ctx, w, "SELECT $1::text::int AS n", true, []any{"7"})
 }

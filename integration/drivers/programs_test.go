@@ -63,5 +63,3 @@ func TestSections(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
-
-func testPgbench(t *testing.T, routes []route) {}

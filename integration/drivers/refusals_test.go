@@ -5,28 +5,31 @@ type Feature string
 
 // Features, as scenarios name them after "needs".
 const (
-	AlterType    Feature = "altertype"    // ALTER TABLE ... ALTER COLUMN ... TYPE
-	ArrayColumn  Feature = "arraycolumn"  // a column of an array type
-	Cancel       Feature = "cancel"       // a CancelRequest that ends its statement
-	Copy         Feature = "copy"         // COPY FROM STDIN, COPY TO STDOUT
-	CreateAs     Feature = "createas"     // CREATE TABLE AS
-	Cursor       Feature = "cursor"       // DECLARE, FETCH
-	Discard      Feature = "discard"      // DISCARD ALL
-	Do           Feature = "do"           // DO, PL/pgSQL
-	Index        Feature = "index"        // CREATE INDEX, not ASYNC
-	Listen       Feature = "listen"       // LISTEN, NOTIFY
-	LockWait     Feature = "lockwait"     // a writer that waits for another, and goes on
-	MixedDDL     Feature = "mixedddl"     // DDL and DML in one transaction
-	Savepoint    Feature = "savepoint"    // SAVEPOINT
-	Serial       Feature = "serial"       // a column of type serial
-	Serializable Feature = "serializable" // BEGIN ISOLATION LEVEL SERIALIZABLE
-	SetConfig    Feature = "setconfig"    // set_config('TimeZone', ...)
-	Setting      Feature = "setting"      // SET enable_sort
-	Share        Feature = "share"        // SELECT ... FOR SHARE
-	Temp         Feature = "temp"         // CREATE TEMP TABLE
-	Truncate     Feature = "truncate"     // TRUNCATE
-	TwoDDL       Feature = "twoddl"       // two DDL statements in one transaction
-	Vacuum       Feature = "vacuum"       // VACUUM
+	AlterType      Feature = "altertype"      // ALTER TABLE ... ALTER COLUMN ... TYPE
+	ArrayColumn    Feature = "arraycolumn"    // a column of an array type
+	Cancel         Feature = "cancel"         // a CancelRequest that ends its statement
+	Chain          Feature = "chain"          // COMMIT AND CHAIN
+	Copy           Feature = "copy"           // COPY FROM STDIN, COPY TO STDOUT
+	CreateAs       Feature = "createas"       // CREATE TABLE AS
+	Cursor         Feature = "cursor"         // DECLARE, FETCH
+	Discard        Feature = "discard"        // DISCARD ALL
+	Do             Feature = "do"             // DO, PL/pgSQL
+	Index          Feature = "index"          // CREATE INDEX, not ASYNC
+	Listen         Feature = "listen"         // LISTEN, NOTIFY
+	LockWait       Feature = "lockwait"       // a writer that waits for another, and goes on
+	MixedDDL       Feature = "mixedddl"       // DDL and DML in one transaction
+	Role           Feature = "role"           // SET ROLE
+	Savepoint      Feature = "savepoint"      // SAVEPOINT
+	Serial         Feature = "serial"         // a column of type serial
+	Serializable   Feature = "serializable"   // BEGIN ISOLATION LEVEL SERIALIZABLE
+	SetConfig      Feature = "setconfig"      // set_config('TimeZone', ...)
+	Setting        Feature = "setting"        // SET enable_sort
+	SetTransaction Feature = "settransaction" // SET TRANSACTION
+	Share          Feature = "share"          // SELECT ... FOR SHARE
+	Temp           Feature = "temp"           // CREATE TEMP TABLE
+	Truncate       Feature = "truncate"       // TRUNCATE
+	TwoDDL         Feature = "twoddl"         // two DDL statements in one transaction
+	Vacuum         Feature = "vacuum"         // VACUUM
 )
 
 // refusal is what DSQL answers to a statement that needs a feature it lacks.
@@ -36,26 +39,29 @@ type refusal struct{ code, message string }
 // seen on real clusters in August to October 2026. "presumed": by the pattern
 // that all recorded refusals of whole statements share.
 var refusals = map[Feature]refusal{
-	AlterType:    {"0A000", "unsupported ALTER TABLE ALTER COLUMN ... SET DATA TYPE statement"},      // recorded
-	ArrayColumn:  {"0A000", "datatype integer[] not supported"},                                      // recorded
-	Copy:         {"0A000", "unsupported statement: Copy"},                                           // presumed
-	CreateAs:     {"0A000", "unsupported statement: CreateTableAs"},                                  // recorded
-	Cursor:       {"0A000", "unsupported statement: DeclareCursor"},                                  // documented by AWS
-	Do:           {"0A000", "unsupported statement: Do"},                                             // presumed
-	Index:        {"0A000", "unsupported mode. please use CREATE INDEX ASYNC."},                      // recorded
-	Listen:       {"0A000", "unsupported statement: Listen"},                                         // recorded
-	LockWait:     {"40001", "change conflicts with another transaction (OC000)"},                     // recorded, though at COMMIT
-	MixedDDL:     {"0A000", "ddl and dml are not supported in the same transaction"},                 // recorded
-	Savepoint:    {"0A000", "unsupported transaction statement: SAVEPOINT"},                          // recorded
-	Serial:       {"42704", `type "serial" does not exist`},                                          // recorded
-	Serializable: {"0A000", "Unsupported isolation level: SERIALIZABLE"},                             // recorded
-	SetConfig:    {"0A000", `setting configuration parameter "TimeZone" not supported`},              // measured
-	Setting:      {"0A000", `setting configuration parameter "enable_sort" not supported`},           // recorded, of other settings
-	Share:        {"0A000", "locking clauses other than FOR UPDATE/FOR KEY SHARE are not supported"}, // recorded
-	Temp:         {"0A000", "TEMPORARY or TEMP table not supported for CREATE TABLE"},                // recorded
-	Truncate:     {"0A000", "unsupported statement: Truncate"},                                       // recorded
-	TwoDDL:       {"0A000", "multiple ddl statements not supported in a transaction"},                // recorded
-	Vacuum:       {"0A000", "unsupported VACUUM statement"},                                          // recorded
+	AlterType:      {"0A000", "unsupported ALTER TABLE ALTER COLUMN ... SET DATA TYPE statement"},      // recorded
+	ArrayColumn:    {"0A000", "datatype integer[] not supported"},                                      // recorded
+	Chain:          {"0A000", "unsupported transaction statement: AND CHAIN"},                          // presumed
+	Copy:           {"0A000", "unsupported statement: Copy"},                                           // presumed
+	CreateAs:       {"0A000", "unsupported statement: CreateTableAs"},                                  // recorded
+	Cursor:         {"0A000", "unsupported statement: DeclareCursor"},                                  // documented by AWS
+	Do:             {"0A000", "unsupported statement: Do"},                                             // presumed
+	Index:          {"0A000", "unsupported mode. please use CREATE INDEX ASYNC."},                      // recorded
+	Listen:         {"0A000", "unsupported statement: Listen"},                                         // recorded
+	LockWait:       {"40001", "change conflicts with another transaction (OC000)"},                     // recorded, though at COMMIT
+	MixedDDL:       {"0A000", "ddl and dml are not supported in the same transaction"},                 // recorded
+	Role:           {"0A000", `setting configuration parameter "role" not supported`},                  // measured
+	Savepoint:      {"0A000", "unsupported transaction statement: SAVEPOINT"},                          // recorded
+	Serial:         {"42704", `type "serial" does not exist`},                                          // recorded
+	Serializable:   {"0A000", "Unsupported isolation level: SERIALIZABLE"},                             // recorded
+	SetConfig:      {"0A000", `setting configuration parameter "TimeZone" not supported`},              // measured
+	Setting:        {"0A000", `setting configuration parameter "enable_sort" not supported`},           // recorded, of other settings
+	SetTransaction: {"0A000", `setting configuration parameter "TRANSACTION" not supported`},           // recorded
+	Share:          {"0A000", "locking clauses other than FOR UPDATE/FOR KEY SHARE are not supported"}, // recorded
+	Temp:           {"0A000", "TEMPORARY or TEMP table not supported for CREATE TABLE"},                // recorded
+	Truncate:       {"0A000", "unsupported statement: Truncate"},                                       // recorded
+	TwoDDL:         {"0A000", "multiple ddl statements not supported in a transaction"},                // recorded
+	Vacuum:         {"0A000", "unsupported VACUUM statement"},                                          // recorded
 }
 
 // supplied are features that DSQL lacks and Sluice makes up for: the answers

@@ -3,6 +3,7 @@ package drivers
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/sluice-proxy/sluice/integration/harness"
 	"github.com/sluice-proxy/sluice/integration/pgtest"
@@ -27,6 +28,9 @@ type route struct {
 // far, so that sessions change backends all the time.
 const backends = 5
 
+// cancelGrace is how long Sluice waits for a cancel to have an effect.
+const cancelGrace = 200 * time.Millisecond
+
 // openRoutes starts everything that the routes need. The first is direct.
 func openRoutes(t *testing.T) []route {
 	t.Helper()
@@ -47,11 +51,16 @@ func openRoutes(t *testing.T) []route {
 	throughTransaction := harness.StartSluice(t, harness.SluiceConfig{
 		Env: few.With(harness.PostgresEnv(pg)).With(harness.Env{"DSQL_BACKEND_DATABASE": transaction})})
 	throughSession := harness.StartSluice(t, harness.SluiceConfig{Env: many.With(harness.PostgresEnv(pg))})
-	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pg})
+	plain := pg.NewDatabase(t)
+	throughPlain := harness.StartSluice(t, harness.SluiceConfig{
+		Env: few.With(harness.PostgresEnv(pg)).With(harness.Env{"DSQL_BACKEND_DATABASE": plain, "DSQL_RELAY_PLAIN_CONN": "true"})})
+	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pg,
+		Args: []string{"--lock-timeout", "2s"}}) // longer than it takes to cancel one who waits
 	throughSim := harness.StartSluice(t, harness.SluiceConfig{Env: few.With(sim.Env())})
 	return []route{
 		{name: "direct", dsn: pg.DSN(direct), database: direct},
 		{name: "transaction", dsn: throughTransaction.DSN(transaction), database: transaction},
+		{name: "plain", dsn: throughPlain.DSN(plain), database: plain},
 		{name: "session", dsn: throughSession.DSN(session), database: session},
 		{name: "stand-in", dsn: throughSim.DSN("postgres"), database: "postgres", lacks: true},
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/md5"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -26,11 +27,7 @@ const longest = 300
 func (w *transcript) row(values []any) {
 	w.WriteString("|")
 	for _, v := range values {
-		text := fmt.Sprintf("%T(%v)", v, v)
-		if len(text) > longest {
-			text = fmt.Sprintf("%T(%d bytes, md5 %x)", v, len(text), md5.Sum([]byte(text)))
-		}
-		w.WriteString(" " + text)
+		fmt.Fprintf(w, " %T(%s)", v, abbreviated(fmt.Sprint(v)))
 	}
 	w.WriteString("\n")
 }
@@ -39,7 +36,7 @@ func (w *transcript) row(values []any) {
 // [refusedAt] reads, and the rest of a server's fields.
 func (w *transcript) fail(err error) {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		w.line("! %s %s %s", e.Severity, e.Code, e.Message)
+		w.line("! %s %s %s", e.Severity, e.Code, abbreviated(e.Message))
 		w.fields(e.Detail, e.Hint, fmt.Sprint(e.Position), e.InternalQuery, e.Where, e.SchemaName, e.TableName, e.ColumnName, e.DataTypeName, e.ConstraintName)
 		return
 	}
@@ -57,8 +54,22 @@ func (w *transcript) fields(values ...string) {
 	}
 }
 
+// withoutFields leaves out what is told of an error besides its first line.
+func withoutFields(transcript string) string {
+	return errorFields.ReplaceAllString(transcript, "")
+}
+
+var errorFields = regexp.MustCompile(`(?m)^!   .*\n`)
+
 func (w *transcript) notice(severity, code, message string) {
-	w.line("~ %s %s %s", severity, code, message)
+	w.line("~ %s %s %s", severity, code, abbreviated(message))
+}
+
+func abbreviated(text string) string {
+	if len(text) <= longest {
+		return text
+	}
+	return fmt.Sprintf("%d bytes, md5 %x", len(text), md5.Sum([]byte(text)))
 }
 
 // difference is empty for equal transcripts, else where they part.

@@ -67,7 +67,7 @@ function failure(error) {
   const rest = [error.detail, error.hint, error.position, error.where, error.schema, error.table, error.column,
     error.dataType, error.constraint]
   const lines = [`! ${error.severity} ${error.code} ${error.message}`]
-  return rest.some(Boolean) ? [...lines, `!   ${show(rest)}`] : lines
+  return rest.some(Boolean) ? [...lines, `!   ${JSON.stringify(rest)}`] : lines
 }
 
 // results is the lines of what a query returned: one result, or one for each

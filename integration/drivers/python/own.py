@@ -1,10 +1,14 @@
 """Scenarios of psycopg's own."""
 
+import logging
 import threading
 
 import psycopg
 
 import steps
+
+# It warns of a pipeline that an error left, sometimes.
+logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 CROWD = 30  # many times the backends behind Sluice
 ROUNDS = 8
@@ -24,18 +28,15 @@ def pipeline(s, table):
                         cursors.append(s.conn.execute(insert, [i], prepare=True))
                     cursors.append(s.conn.execute("SELECT %s::int * 2", [group[0]]))
                     p.sync()
-        except psycopg.Error as error:
-            print(*steps.failure(error), sep="\n")
-        for cursor in cursors:
-            try:
+            for cursor in cursors:
                 print(*steps.results(cursor), sep="\n")
-            except psycopg.Error as error:
-                print(*steps.failure(error), sep="\n")
+        except psycopg.Error as error:  # how much was sent by then depends on the time
+            print(*steps.failure(error), sep="\n")
         s.step("", f"SELECT id FROM {table} ORDER BY id", None)
 
     run([1, 2, 3])
     run([4, 5], [6, 7])
-    run([8, 1, 9], [10])
+    run([8, 1, 9])
     s.step("", "BEGIN", None)
     run([11, 12])
     s.step("", "ROLLBACK", None)
