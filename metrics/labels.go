@@ -27,6 +27,7 @@ const (
 	RefusedPlaintext   = "plaintext"    // bytes sent before TLS was agreed on
 	RefusedTLS         = "tls"          // TLS required but not used, or its handshake failed
 	RefusedAuth        = "auth"         // wrong password, unknown user, no certificate
+	RefusedDatabase    = "database"     // a database that is not there, or not in listen.databases
 	RefusedParameter   = "parameter"    // a startup parameter DSQL does not know
 	RefusedReplication = "replication"  // replication=...
 	RefusedBackend     = "backend"      // session pairing: the server refused, or none was free
@@ -103,7 +104,7 @@ var (
 	endCauses = []string{EndTerminated, EndDisconnected, EndProtocol, EndDrained, EndClosed, EndIdle,
 		EndIdleTransaction, EndBackendLost, EndServer, EndFault}
 	refusedReasons = []string{RefusedClients, RefusedTimeout, RefusedProtocol, RefusedPlaintext, RefusedTLS,
-		RefusedAuth, RefusedParameter, RefusedReplication, RefusedBackend, RefusedDraining, RefusedGone}
+		RefusedAuth, RefusedDatabase, RefusedParameter, RefusedReplication, RefusedBackend, RefusedDraining, RefusedGone}
 	pinReasons = []string{PinSession, PinPrepare, PinListen, PinHoldCursor, PinTemporary, PinAdvisoryLock,
 		PinSetConfig, PinSequence, PinSeed, PinLoad, PinProcedural, PinUnparsed, PinRole}
 	localKinds      = []string{LocalEmpty, LocalBegin, LocalEnd, LocalParse, LocalDescribe, LocalSetting, LocalShow}

@@ -44,8 +44,12 @@ const (
 type Config struct {
 	Kind    BackendKind
 	Pairing Pairing
-	// Database is the backend's database; every database name of a client means it.
+	// Database is the backend's database.
 	Database string
+	// Databases are the database names that clients may ask for, as "name" or
+	// "name=database". Empty: any, and unless a backend is dialled for each
+	// client every one means Database.
+	Databases []string
 	// ServerVersion and the other ParameterStatus values reported before a
 	// backend was ever dialled; a backend's own values replace them.
 	Params map[string]string
@@ -101,6 +105,13 @@ type Auth struct {
 	TLSRequired bool
 }
 
+// dedicated reports whether each client has a backend of its own from the start.
+func (c Config) dedicated() bool { return c.Kind == Postgres && c.Pairing == Session }
+
+func (c Config) databases() (databases, error) {
+	return newDatabases(c.Databases, c.Database, c.dedicated())
+}
+
 // Validate reports every bad value at once.
 func (c Config) Validate() error {
 	var errs []error
@@ -112,6 +123,9 @@ func (c Config) Validate() error {
 	check(c.Kind == DSQL || c.Kind == Postgres, "backend.kind", "%q: want dsql or postgres", c.Kind)
 	check(c.Pairing == Transaction || c.Pairing == Session, "pairing", "%q: want transaction or session", c.Pairing)
 	check(c.Database != "", "backend.database", "empty: name the backend's database")
+	if _, err := c.databases(); err != nil {
+		errs = append(errs, err)
+	}
 	check(c.MaxClients > 0, "listen.max_clients", "%d: want at least 1", c.MaxClients)
 	check(c.StartupTimeout > 0, "listen.startup_timeout", "%s: want more than 0", c.StartupTimeout)
 	check(c.ClientIdleTimeout >= 0, "client.idle_timeout", "%s: want 0 (off) or more", c.ClientIdleTimeout)

@@ -95,6 +95,11 @@ func errTooManyClients(limit int) *sqlError {
 		detail: fmt.Sprintf("listen.max_clients is %d.", limit)}
 }
 
+func errNoDatabase(name string) *sqlError {
+	return &sqlError{fatal: true, code: "3D000", message: fmt.Sprintf("database \"%s\" does not exist", name),
+		detail: "It is not among listen.databases."}
+}
+
 // errNoBackend tells what Acquire waited for.
 func errNoBackend(cause error) *sqlError {
 	return &sqlError{code: "53300", message: "no backend connection became free in time",
@@ -116,6 +121,12 @@ func errNoStatement(name []byte) *sqlError {
 		return &sqlError{code: "26000", message: "unnamed prepared statement does not exist"}
 	}
 	return &sqlError{code: "26000", message: fmt.Sprintf("prepared statement \"%s\" does not exist", name)}
+}
+
+// errParameterCount is a Bind with parameters for a statement that takes none.
+func errParameterCount(n int, statement []byte) *sqlError {
+	return &sqlError{code: "08P01",
+		message: fmt.Sprintf("bind message supplies %d parameters, but prepared statement \"%s\" requires 0", n, statement)}
 }
 
 func errNoPortal(name []byte) *sqlError {

@@ -254,6 +254,12 @@ func (s *session) bind(total int) error {
 		return errAborted
 	}
 	if s.state == failed || s.localNow(plan) {
+		switch n, ok := bindParams(rest); {
+		case !ok:
+			return errProtocolViolation("invalid message format")
+		case n > 0:
+			return errParameterCount(n, stmtName)
+		}
 		if err := s.setPortal(portalName, portal{plan: plan, local: true, open: true}); err != nil {
 			return err
 		}
@@ -338,8 +344,6 @@ func (s *session) describe(frame []byte) error {
 		switch {
 		case p.local:
 			return s.tell(localDescription(p.plan)...)
-		case s.state == failed:
-			return errAborted
 		case s.b == nil:
 			return errNoPortal(name)
 		}
@@ -391,13 +395,10 @@ func (s *session) execute(frame []byte) error {
 		return errProtocolViolation("invalid message format")
 	}
 	p := s.portalOf(name)
-	if p.local {
+	switch {
+	case p.local:
 		return s.executeLocal(p.plan)
-	}
-	if s.state == failed {
-		return errAborted
-	}
-	if s.b == nil {
+	case s.b == nil:
 		return errNoPortal(name)
 	}
 	if err := s.lend(); err != nil {

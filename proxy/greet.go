@@ -79,6 +79,11 @@ func (srv *Server) greet(h *hello) (*session, error) {
 	if srv.draining.Load() {
 		return nil, errDraining
 	}
+	database, ok := srv.names.find(h.database)
+	if !ok {
+		return nil, errNoDatabase(h.database)
+	}
+	h.database = database
 	if n := srv.clients.Add(1); n > int64(srv.cfg.MaxClients) {
 		srv.clients.Add(-1)
 		return nil, errTooManyClients(srv.cfg.MaxClients)
@@ -121,7 +126,7 @@ func (srv *Server) greet(h *hello) (*session, error) {
 func (srv *Server) introduce(s *session, h *hello) ([]byte, error) {
 	out := append([]byte(nil), msgAuthentication, 0, 0, 0, 8, 0, 0, 0, 0)
 	params := srv.params()
-	if srv.cfg.Pairing == Session && srv.cfg.Kind == Postgres {
+	if srv.cfg.dedicated() {
 		notices, err := s.dedicate(h)
 		if err != nil {
 			return nil, err
@@ -419,6 +424,8 @@ func refusedReason(err error) string {
 			return metrics.RefusedAuth
 		case told.code == "0A000":
 			return metrics.RefusedParameter
+		case told.code == "3D000":
+			return metrics.RefusedDatabase
 		}
 		return metrics.RefusedBackend
 	case errors.Is(err, io.EOF), errors.As(err, &network):

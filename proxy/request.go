@@ -265,6 +265,18 @@ func bindNames(payload []byte) (portalName, statement, rest []byte, ok bool) {
 	return portalName, statement, rest, ok
 }
 
+// bindParams returns how many parameters a Bind has, from what follows its names.
+func bindParams(rest []byte) (n int, ok bool) {
+	if len(rest) < 2 {
+		return 0, false
+	}
+	at := 2 + 2*int(binary.BigEndian.Uint16(rest)) // behind the format codes
+	if len(rest) < at+2 {
+		return 0, false
+	}
+	return int(binary.BigEndian.Uint16(rest[at:])), true
+}
+
 // appendBindHead starts a Bind with a statement's name replaced; n is the
 // length of what follows the names.
 func appendBindHead(dst, portalName []byte, statement string, n int) []byte {

@@ -27,6 +27,7 @@ const sweepEvery = time.Second
 type Server struct {
 	cfg      Config
 	backends *reservoir.Reservoir
+	names    databases
 	planner  *rewrite.Planner
 	metrics  *metrics.Proxy
 	log      *slog.Logger
@@ -59,11 +60,15 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	startup, err := newStartup(cfg, cfg.Kind == Postgres && cfg.Pairing == Session)
+	startup, err := newStartup(cfg, cfg.dedicated())
 	if err != nil {
 		return nil, err
 	}
-	srv := &Server{cfg: cfg, backends: backends, planner: planner, metrics: m, log: log, startup: startup,
+	names, err := cfg.databases()
+	if err != nil {
+		return nil, err
+	}
+	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: startup,
 		treat: newTreatments(cfg), catalog: newCatalog(cfg.PreparedTexts),
 		sessions: map[*session]uint64{}, listeners: map[net.Listener]struct{}{}}
 	srv.ctx, srv.stop = context.WithCancel(context.Background())
