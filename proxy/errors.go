@@ -82,6 +82,7 @@ var (
 	errPlanChanged = &sqlError{code: "0A000", message: "cached plan must not change result type"}
 	errInternal    = &sqlError{fatal: true, code: "XX000", message: "Sluice met a state that it does not know and closed the connection",
 		hint: "Please report this with Sluice's log line."}
+	warnNoTransaction = &sqlError{code: "25P01", message: "SET LOCAL can only be used in transaction blocks"}
 	warnInTransaction = &sqlError{code: "25001", message: "there is already a transaction in progress"}
 )
 
@@ -123,14 +124,17 @@ func errNoStatement(name []byte) *sqlError {
 	return &sqlError{code: "26000", message: fmt.Sprintf("prepared statement \"%s\" does not exist", name)}
 }
 
-// errParameterCount is a Bind with parameters for a statement that takes none.
-func errParameterCount(n int, statement []byte) *sqlError {
+func errParameterCount(n, want int, statement []byte) *sqlError {
 	return &sqlError{code: "08P01",
-		message: fmt.Sprintf("bind message supplies %d parameters, but prepared statement \"%s\" requires 0", n, statement)}
+		message: fmt.Sprintf("bind message supplies %d parameters, but prepared statement \"%s\" requires %d", n, statement, want)}
 }
 
 func errNoPortal(name []byte) *sqlError {
 	return &sqlError{code: "34000", message: fmt.Sprintf("portal \"%s\" does not exist", name)}
+}
+
+func errPortalExists(name []byte) *sqlError {
+	return &sqlError{code: "42P03", message: fmt.Sprintf("cursor \"%s\" already exists", name)}
 }
 
 func errTooManyStatements(limit int) *sqlError {

@@ -1,8 +1,8 @@
 package proxy
 
 import (
-	"bytes"
 	"encoding/binary"
+	"slices"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -19,7 +19,12 @@ func (s *session) parse(frame []byte) error {
 	if !ok || !ok2 || len(oids) < 2 || len(oids) != 2+4*int(binary.BigEndian.Uint16(oids)) {
 		return errProtocolViolation("invalid message format")
 	}
-	if len(name) > 0 {
+	tmpl := s.template(sql, oids)
+	refused := s.status() == 'E' && !s.endsFailed(tmpl.plan) && tmpl.plan.Kind != rewrite.Empty
+	if refused && s.state == failed {
+		return errAborted
+	}
+	if len(name) > 0 && !refused {
 		if s.stmts[string(name)] != nil {
 			return errStatementExists(name)
 		}
@@ -27,12 +32,8 @@ func (s *session) parse(frame []byte) error {
 			return errTooManyStatements(s.srv.cfg.PreparedPerClient)
 		}
 	}
-	tmpl := s.template(sql, oids)
-	if s.status() == 'E' && !s.endsFailed(tmpl.plan) {
-		return errAborted
-	}
 	prev := s.statement(name)
-	if s.state == failed || maybeLocal(tmpl.plan) || s.known(tmpl) {
+	if s.state == failed || s.status() != 'E' && (maybeLocal(tmpl.plan) || s.known(tmpl)) {
 		s.srv.metrics.LocalAnswer(metrics.LocalParse)
 		if err := s.tell(frameParseComplete); err != nil {
 			return err
@@ -132,8 +133,8 @@ func (s *session) setStatement(name string, st *clientStatement) {
 	}
 }
 
-// forgetStatements is DEALLOCATE ALL.
-func (s *session) forgetStatements() { s.stmts, s.unnamed = nil, nil }
+// forgetStatements is DEALLOCATE ALL, which spares the unnamed statement.
+func (s *session) forgetStatements() { s.stmts = nil }
 
 // parseOnBackend sends a Parse under a new name of ours.
 func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
@@ -244,13 +245,15 @@ func (s *session) bind(total int) error {
 	}
 	cs := s.statement(stmtName)
 	if cs == nil {
-		if s.status() == 'E' {
-			return errAborted
-		}
 		return errNoStatement(stmtName)
 	}
 	plan := cs.tmpl.plan
 	if s.status() == 'E' && !s.endsFailed(plan) {
+		if d := cs.tmpl.desc.Load(); d != nil {
+			if n, ok := bindParams(rest); ok && n != d.params() {
+				return errParameterCount(n, d.params(), stmtName)
+			}
+		}
 		return errAborted
 	}
 	if s.state == failed || s.localNow(plan) {
@@ -258,7 +261,7 @@ func (s *session) bind(total int) error {
 		case !ok:
 			return errProtocolViolation("invalid message format")
 		case n > 0:
-			return errParameterCount(n, stmtName)
+			return errParameterCount(n, 0, stmtName)
 		}
 		if err := s.setPortal(portalName, portal{plan: plan, local: true, open: true}); err != nil {
 			return err
@@ -299,95 +302,6 @@ func (s *session) bind(total int) error {
 // statement of its own): such a session neither takes from the catalog nor adds to it.
 func (s *session) known(tmpl *template) bool { return !s.pinned && s.srv.catalog.known(tmpl) }
 
-// setPortal notes a portal; it lives until its transaction ends.
-func (s *session) setPortal(name []byte, p portal) error {
-	if len(name) == 0 {
-		s.portal = p
-		return nil
-	}
-	if len(s.portals) >= s.srv.cfg.PreparedPerClient {
-		return &sqlError{code: "54000", message: "too many open portals in one transaction"}
-	}
-	if s.portals == nil {
-		s.portals = map[string]portal{}
-	}
-	s.portals[string(name)] = p
-	return nil
-}
-
-func (s *session) portalOf(name []byte) portal {
-	if len(name) == 0 {
-		return s.portal
-	}
-	return s.portals[string(name)]
-}
-
-// namedTarget splits the payload of a Describe or Close.
-func namedTarget(frame []byte) (what byte, name []byte, ok bool) {
-	payload := frame[headerLen:]
-	if len(payload) < 2 || payload[0] != 'S' && payload[0] != 'P' {
-		return 0, nil, false
-	}
-	name, rest, ok := cstring(payload[1:])
-	return payload[0], name, ok && len(rest) == 0
-}
-
-// describe answers what a statement or portal returns, a statement from memory
-// when a backend has described it before.
-func (s *session) describe(frame []byte) error {
-	what, name, ok := namedTarget(frame)
-	if !ok {
-		return errProtocolViolation("invalid message format")
-	}
-	if what == 'P' {
-		p := s.portalOf(name)
-		switch {
-		case p.local:
-			return s.tell(localDescription(p.plan)...)
-		case s.b == nil:
-			return errNoPortal(name)
-		}
-		if err := s.lend(); err != nil {
-			return err
-		}
-		s.t.owed.push(msgDescribe).told = p.stmt
-		return s.add(frame)
-	}
-	cs := s.statement(name)
-	if cs == nil {
-		return errNoStatement(name)
-	}
-	if s.status() == 'E' && !s.endsFailed(cs.tmpl.plan) {
-		// A failed block describes what returns no rows, as PostgreSQL does.
-		if d := cs.tmpl.desc.Load(); d != nil && bytes.HasSuffix(d.frames, frameNoData) {
-			return s.tell(d.frames)
-		}
-		return errAborted
-	}
-	if s.state == failed || s.localNow(cs.tmpl.plan) {
-		if err := s.tell(frameNoParams); err != nil {
-			return err
-		}
-		return s.tell(localDescription(cs.tmpl.plan)...)
-	}
-	if d := s.srv.catalog.described(cs.tmpl); d != nil && !s.pinned && cs.tmpl.parsing == s.parsing() {
-		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
-		cs.told = d
-		return s.tell(d.frames)
-	}
-	if err := s.lend(); err != nil {
-		return err
-	}
-	cs.told = nil // whatever the answer is, it is told now
-	serverName, err := s.onBackend(cs)
-	if err != nil {
-		return err
-	}
-	o := s.t.owed.push(msgDescribe)
-	o.tmpl, o.told = cs.tmpl, cs
-	return s.add(appendNamed(s.t.scratch[:0], msgDescribe, 'S', serverName))
-}
-
 // execute runs a portal.
 func (s *session) execute(frame []byte) error {
 	name, rest, ok := cstring(frame[headerLen:])
@@ -397,8 +311,8 @@ func (s *session) execute(frame []byte) error {
 	p := s.portalOf(name)
 	switch {
 	case p.local:
-		return s.executeLocal(p.plan)
-	case s.b == nil:
+		return s.executeLocal(name, p, binary.BigEndian.Uint32(rest))
+	case s.b == nil, len(name) == 0 && !p.open: // a backend may have one left of ours
 		return errNoPortal(name)
 	}
 	if err := s.lend(); err != nil {
@@ -417,40 +331,28 @@ func (s *session) execute(frame []byte) error {
 			t.mayCommit = t.mayCommit || commits(p.plan) || s.b.status == 'I' && !t.inBlock
 		}
 	}
-	return s.add(frame)
-}
-
-// closeNamed closes a statement, here only, or a portal.
-func (s *session) closeNamed(frame []byte) error {
-	what, name, ok := namedTarget(frame)
-	if !ok {
-		return errProtocolViolation("invalid message format")
-	}
-	if what == 'S' {
-		prev := s.statement(name)
-		if err := s.tell(frameCloseComplete); err != nil {
-			return err
-		}
-		if prev != nil {
-			if !s.t.owed.empty() {
-				s.t.owed.undoable(string(name), prev)
-			}
-			s.setStatement(string(name), nil)
-		}
-		return nil
-	}
-	p := s.portalOf(name)
-	if len(name) == 0 {
-		s.portal = portal{}
-	} else {
-		delete(s.portals, string(name))
-	}
-	if p.local || s.b == nil {
-		return s.tell(frameCloseComplete)
-	}
-	if err := s.lend(); err != nil {
+	revives := s.b.status == 'E' && s.endsFailed(p.plan)
+	if err := s.add(frame); err != nil || !revives && !deallocatesAll(p.plan) {
 		return err
 	}
-	s.t.owed.push(msgClose)
-	return s.add(frame)
+	// What the client prepares next must not be forgotten with the rest, nor
+	// refused for a failure that is over.
+	if err := s.makeAnswer(); err != nil || !revives || t.skip {
+		return err
+	}
+	s.b.status, s.portal, s.portals = 'I', portal{}, nil
+	if tx := p.plan.Single().Tx; tx.Chain || tx.Verb == rewrite.RollbackTo {
+		s.b.status = 'T'
+	}
+	return nil
+}
+
+// deallocatesAll reports whether a statement drops all that are prepared.
+func deallocatesAll(plan *rewrite.Plan) bool {
+	st := plan.Single()
+	return st != nil && (st.DeallocateAll || discardsAll(st))
+}
+
+func discardsAll(st *rewrite.Statement) bool {
+	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool { return c.Action == rewrite.DiscardAll })
 }

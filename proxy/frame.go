@@ -128,13 +128,14 @@ func appendNamed(dst []byte, typ, what byte, name string) []byte {
 
 // Frames without content, in both directions.
 var (
-	frameParseComplete = []byte{msgParseComplete, 0, 0, 0, 4}
-	frameBindComplete  = []byte{msgBindComplete, 0, 0, 0, 4}
-	frameCloseComplete = []byte{msgCloseComplete, 0, 0, 0, 4}
-	frameNoData        = []byte{msgNoData, 0, 0, 0, 4}
-	frameEmptyQuery    = []byte{msgEmptyQuery, 0, 0, 0, 4}
-	frameSync          = []byte{msgSync, 0, 0, 0, 4}
-	frameFlush         = []byte{msgFlush, 0, 0, 0, 4}
+	frameParseComplete   = []byte{msgParseComplete, 0, 0, 0, 4}
+	frameBindComplete    = []byte{msgBindComplete, 0, 0, 0, 4}
+	frameCloseComplete   = []byte{msgCloseComplete, 0, 0, 0, 4}
+	framePortalSuspended = []byte{msgPortalSuspended, 0, 0, 0, 4}
+	frameNoData          = []byte{msgNoData, 0, 0, 0, 4}
+	frameEmptyQuery      = []byte{msgEmptyQuery, 0, 0, 0, 4}
+	frameSync            = []byte{msgSync, 0, 0, 0, 4}
+	frameFlush           = []byte{msgFlush, 0, 0, 0, 4}
 	// frameNoParams is a ParameterDescription of no parameters.
 	frameNoParams = []byte{msgParameterDesc, 0, 0, 0, 6, 0, 0}
 	noOIDs        = []byte{0, 0}

@@ -2,8 +2,8 @@ package proxy
 
 import (
 	"encoding/binary"
+	"fmt"
 	"strings"
-	"time"
 
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -101,7 +101,9 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 	case s.state == begun && !st.Tx.Chain && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback):
 		s.srv.metrics.LocalAnswer("end")
 		s.begin = nil
-		s.foldLocal(st.Tx.Verb == rewrite.Rollback)
+		if err := s.foldLocal(st.Tx.Verb == rewrite.Rollback); err != nil {
+			return true, err
+		}
 		if err := s.move(endAnswered); err != nil {
 			return true, err
 		}
@@ -176,17 +178,12 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 func (s *session) runLocal(st *rewrite.Statement, simple bool) error {
 	switch {
 	case st.Show != "":
-		s.srv.metrics.LocalAnswer("show")
-		value, ok := s.local[st.Show]
-		if !ok && st.Show != "application_name" {
-			value = "0"
-		}
 		if simple {
 			if err := s.tell(showDescription(st.Show)); err != nil {
 				return err
 			}
 		}
-		return s.tell(dataRow(value), appendCommand(nil, "SHOW"))
+		return s.tell(dataRow(s.shown(st.Show)), appendCommand(nil, "SHOW"))
 	case st.DeallocateAll:
 		s.forgetStatements()
 		return s.tell(appendCommand(nil, "DEALLOCATE ALL"))
@@ -213,6 +210,7 @@ func (s *session) runLocal(st *rewrite.Statement, simple bool) error {
 			if c.Action == rewrite.DiscardAll {
 				tag = "DISCARD ALL"
 				s.forgetStatements()
+				s.portal, s.portals = portal{}, nil
 			}
 			err = s.resetEverything()
 		}
@@ -223,152 +221,48 @@ func (s *session) runLocal(st *rewrite.Statement, simple bool) error {
 	return s.tell(appendCommand(nil, tag))
 }
 
-// keep stores a setting that never reaches the server.
-func (s *session) keep(name, value string, txOnly bool) error {
-	if s.inBlock() && s.before == nil {
-		s.before = &keptSettings{local: s.local, statement: s.statementTimeout, idleTx: s.idleTxTimeout}
-		s.local = cloneStrings(s.local)
+// executeLocal runs a local portal up to that many rows; 0 is all.
+func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
+	st := p.plan.Single()
+	switch {
+	case s.status() == 'E' && !s.endsFailed(p.plan):
+		return errAborted
+	case p.done && st.Show != "": // there was one row
+		return s.tell(appendCommand(nil, "SHOW"))
+	case p.done:
+		return &sqlError{code: "55000", message: fmt.Sprintf("portal \"%s\" cannot be run", name)}
 	}
-	if err := s.store(name, value); err != nil {
-		return err
-	}
-	if s.before != nil && !txOnly {
-		s.kept = append(s.kept, [2]string{name, value})
-	}
-	if name == "application_name" {
-		return s.tell(appendStrings(nil, msgParameterStatus, name, value))
-	}
-	return nil
-}
-
-// store sets a kept or ignored setting.
-func (s *session) store(name, value string) error {
-	var timeout *time.Duration
-	switch name {
-	case "statement_timeout":
-		timeout = &s.statementTimeout
-	case "idle_in_transaction_session_timeout":
-		timeout = &s.idleTxTimeout
-	}
-	if timeout != nil {
-		d, ok := parseMillis(value)
-		if !ok {
-			return &sqlError{code: "22023", message: "invalid value for parameter \"" + name + "\": \"" + value + "\""}
-		}
-		*timeout = d
-	}
-	if s.srv.treat.of(name) == ignored {
-		s.srv.metrics.SettingIgnored(name)
-	}
-	if s.local == nil {
-		s.local = map[string]string{}
-	}
-	s.local[name] = value
-	return nil
-}
-
-// keptSettings are the locally kept ones as they were before a transaction.
-type keptSettings struct {
-	local             map[string]string
-	statement, idleTx time.Duration
-}
-
-// foldLocal ends a transaction for the locally kept settings: what SET LOCAL
-// or a rolled back SET changed returns to what it was.
-func (s *session) foldLocal(rolledBack bool) {
-	if s.before == nil {
-		return
-	}
-	was, again := s.before, s.kept
-	s.before, s.kept = nil, nil
-	s.local, s.statementTimeout, s.idleTxTimeout = was.local, was.statement, was.idleTx
-	if rolledBack {
-		return
-	}
-	for _, kv := range again {
-		s.store(kv[0], kv[1]) // it was valid when the client set it
-	}
-}
-
-// resetOne is RESET of one setting outside a transaction.
-func (s *session) resetOne(name string) error {
-	if s.srv.treat.of(name) == carried {
-		s.settings = s.srv.interned.share(s.settings.with([]rewrite.Change{{Action: rewrite.Reset, Name: name}}, s.startup))
-		return s.report(name)
-	}
-	value, ok := s.startup.kept[name]
-	if !ok && name != "application_name" {
-		value = "0"
-	}
-	return s.keep(name, value, false)
-}
-
-// resetEverything is RESET ALL outside a transaction.
-func (s *session) resetEverything() error {
-	old := s.settings
-	s.settings = s.startup
-	s.local, s.statementTimeout, s.idleTxTimeout = nil, 0, 0
-	for name, value := range s.startup.kept {
-		if err := s.keep(name, value, false); err != nil {
+	if st.Show == "" && !s.t.owed.empty() { // an error of what went before would skip this
+		if err := s.makeAnswer(); err != nil || s.t.skip {
 			return err
 		}
 	}
-	for name, value := range old.vals {
-		if s.startup.vals[name] != value {
-			if err := s.report(name); err != nil {
-				return err
-			}
-		}
+	p.done = true
+	if len(name) == 0 {
+		s.portal = p
+	} else {
+		s.portals[string(name)] = p
 	}
-	return nil
-}
-
-// report tells the client the value that a reset gave a reported parameter.
-func (s *session) report(name string) error {
-	shown, value, ok := s.srv.reported(s.startup, name)
-	if !ok {
-		return nil
+	if st.Show != "" && limit == 1 { // as PostgreSQL, which does not look for a second
+		return s.tell(dataRow(s.shown(st.Show)), framePortalSuspended)
 	}
-	return s.tell(appendStrings(nil, msgParameterStatus, shown, value))
-}
-
-// resetLocally sends a RESET that must be seen by a server as the SET it means:
-// to the client's startup value.
-func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
-	st := plan.Single()
-	if st == nil || len(st.Changes) != 1 || st.Changes[0].Action != rewrite.Reset || s.status() == 'E' {
-		return false, nil
-	}
-	name := st.Changes[0].Name
-	value, ok := s.startup.vals[name]
-	if !ok {
-		return false, nil
-	}
-	set := &rewrite.Plan{Kind: rewrite.Setting, Statements: []rewrite.Statement{{Kind: rewrite.Setting,
-		Changes: []rewrite.Change{{Action: rewrite.Set, Name: name, SQL: value}}}}}
-	if err := s.admit(set); err != nil {
-		return true, err
-	}
-	s.saltParsing(set)
-	o := s.t.owed.push(msgQuery)
-	o.plan = set
-	o.bytes = appendCommand(nil, "RESET")
-	if err := s.add(appendStrings(nil, msgQuery, "SET "+quoteName(name)+" TO "+value)); err != nil {
-		return true, err
-	}
-	return true, s.finish()
-}
-
-// executeLocal runs a local portal.
-func (s *session) executeLocal(plan *rewrite.Plan) error {
-	st := plan.Single()
 	if st.Kind == rewrite.Control {
 		if s.state != failed {
 			return errNoPortal(nil)
 		}
 		return s.endFailed()
 	}
-	return s.runLocal(st, false)
+	if !discardsAll(st) {
+		s.t.ranLocal = true
+		return s.runLocal(st, false)
+	}
+	if s.t.ranLocal {
+		return &sqlError{code: "25001", message: "DISCARD ALL cannot be executed within a pipeline"}
+	}
+	if err := s.runLocal(st, false); err != nil {
+		return err
+	}
+	return s.foldLocal(false) // it commits at once
 }
 
 // endsFailed reports whether a failed transaction takes a statement: PostgreSQL
@@ -410,36 +304,4 @@ func dataRow(value string) []byte {
 	b = append(b, 0, 1)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(value)))
 	return append(b, value...)
-}
-
-func cloneStrings(m map[string]string) map[string]string {
-	out := make(map[string]string, len(m)+1)
-	for k, v := range m {
-		out[k] = v
-	}
-	return out
-}
-
-// parseMillis reads a timeout as PostgreSQL does: a number, in milliseconds
-// unless a unit follows.
-func parseMillis(v string) (time.Duration, bool) {
-	v = strings.TrimSpace(v)
-	i := 0
-	for i < len(v) && v[i] >= '0' && v[i] <= '9' {
-		i++
-	}
-	if i == 0 || i > 10 {
-		return 0, false
-	}
-	var n int64
-	for _, c := range v[:i] {
-		n = n*10 + int64(c-'0')
-	}
-	units := map[string]time.Duration{"": time.Millisecond, "us": time.Microsecond, "ms": time.Millisecond,
-		"s": time.Second, "min": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
-	unit, ok := units[strings.TrimSpace(v[i:])]
-	if !ok || n > int64(1<<31)*int64(time.Millisecond)/int64(unit) {
-		return 0, false
-	}
-	return time.Duration(n) * unit, true
 }

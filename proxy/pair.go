@@ -165,7 +165,9 @@ func (s *session) settle(status byte) error {
 	s.stopWaiting()
 	if status == 'I' {
 		s.fold(t.rolledBack || t.failed && !t.committed)
-		s.foldLocal(t.rolledBack || t.failed && !t.committed)
+		if err := s.foldLocal(t.rolledBack || t.failed && !t.committed); err != nil {
+			return err
+		}
 		s.portal, s.portals, s.salt = portal{}, nil, 0
 		if s.sawDDL {
 			s.srv.catalog.flush()
@@ -215,7 +217,13 @@ func (s *session) fold(drop bool) {
 // pin keeps the backend for the rest of the session.
 func (s *session) pin(plan *rewrite.Plan) error {
 	why := plan.Pin
-	if s.pinned || why == rewrite.NoPin {
+	if why == rewrite.NoPin {
+		return nil
+	}
+	// PREPARE stays when another statement of its Sync group fails.
+	undone := len(plan.Statements) == 1 && leavesNothing[why] && (why != rewrite.PinPrepare || s.t.ended)
+	if s.pinned {
+		s.t.pinned = s.t.pinned && undone
 		return nil
 	}
 	if n := s.srv.pinned.Add(1); n > int64(s.srv.cfg.MaxPins) {
@@ -223,7 +231,7 @@ func (s *session) pin(plan *rewrite.Plan) error {
 		return errTooManyPins(s.srv.cfg.MaxPins, pinNames[why])
 	}
 	s.pinned = true
-	s.t.pinned = len(plan.Statements) == 1 && leavesNothing[why]
+	s.t.pinned = undone
 	s.srv.metrics.Pinned(pinNames[why])
 	s.srv.log.Info("session keeps its backend", append(s.logAttrs(), "reason", pinNames[why])...)
 	return nil

@@ -45,6 +45,14 @@ func (d *description) parts() (params, row []byte) {
 	return d.frames[:n], d.frames[n:]
 }
 
+// params is how many parameters a described statement takes.
+func (d *description) params() int {
+	if params, _ := d.parts(); params != nil {
+		return int(binary.BigEndian.Uint16(params[headerLen:]))
+	}
+	return 0
+}
+
 // promises reports whether d tells a client the same as other does: types of the
 // parameters, and name and type of each column. Which table a column is from may
 // change, as PostgreSQL lets it when a table is made anew.

@@ -233,6 +233,7 @@ func (s *session) refuse(e *sqlError) error {
 		}
 		s.begin = nil
 	}
+	t.failed = true
 	if err := s.passSpan(e.append(nil)); err != nil {
 		return err
 	}
@@ -252,7 +253,14 @@ func (s *session) say(e *sqlError) {
 // ready ends a turn that the server does not end.
 func (s *session) ready() error {
 	s.t.settled = true
-	return s.passSpan(appendReady(nil, s.status()))
+	status := s.status()
+	if status == 'I' {
+		s.portal, s.portals = portal{}, nil
+		if err := s.foldLocal(s.t.failed); err != nil {
+			return err
+		}
+	}
+	return s.passSpan(appendReady(nil, status))
 }
 
 // bindNames splits a Bind's payload after its two names.

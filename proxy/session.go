@@ -86,6 +86,7 @@ type portal struct {
 	plan  *rewrite.Plan
 	local bool
 	open  bool
+	done  bool             // a local one that has run
 	stmt  *clientStatement // that it was bound to, if it has a name
 }
 
@@ -96,11 +97,13 @@ type turn struct {
 	down sink // to the client
 	// touched: a frame of this turn is at, or on its way to, the backend.
 	touched bool
+	// ranLocal: a statement of a Sync group was answered locally.
+	ranLocal bool
 	// ended: the frame that ends the turn was read from the client.
 	ended bool
 	// skip: an error was told; the client's frames are dropped up to Sync.
 	skip bool
-	// failed: the server reported an error in this turn.
+	// failed: an error was told in this turn.
 	failed bool
 	// settled: the ReadyForQuery that ends the turn was relayed.
 	settled bool

@@ -1,0 +1,139 @@
+package proxy
+
+import (
+	"bytes"
+
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// setPortal notes a portal; it lives until its transaction ends.
+func (s *session) setPortal(name []byte, p portal) error {
+	if len(name) == 0 {
+		s.portal = p
+		return nil
+	}
+	if old := s.portals[string(name)]; old.open && (old.local || p.local) { // else the server sees both
+		return errPortalExists(name)
+	}
+	if len(s.portals) >= s.srv.cfg.PreparedPerClient {
+		return &sqlError{code: "54000", message: "too many open portals in one transaction"}
+	}
+	if s.portals == nil {
+		s.portals = map[string]portal{}
+	}
+	s.portals[string(name)] = p
+	return nil
+}
+
+func (s *session) portalOf(name []byte) portal {
+	if len(name) == 0 {
+		return s.portal
+	}
+	return s.portals[string(name)]
+}
+
+// namedTarget splits the payload of a Describe or Close.
+func namedTarget(frame []byte) (what byte, name []byte, ok bool) {
+	payload := frame[headerLen:]
+	if len(payload) < 2 || payload[0] != 'S' && payload[0] != 'P' {
+		return 0, nil, false
+	}
+	name, rest, ok := cstring(payload[1:])
+	return payload[0], name, ok && len(rest) == 0
+}
+
+// describe answers what a statement or portal returns, a statement from memory
+// when a backend has described it before.
+func (s *session) describe(frame []byte) error {
+	what, name, ok := namedTarget(frame)
+	if !ok {
+		return errProtocolViolation("invalid message format")
+	}
+	if what == 'P' {
+		p := s.portalOf(name)
+		switch {
+		case p.local:
+			return s.tell(localDescription(p.plan)...)
+		case s.b == nil, len(name) == 0 && !p.open:
+			return errNoPortal(name)
+		}
+		if err := s.lend(); err != nil {
+			return err
+		}
+		s.t.owed.push(msgDescribe).told = p.stmt
+		return s.add(frame)
+	}
+	cs := s.statement(name)
+	if cs == nil {
+		return errNoStatement(name)
+	}
+	if s.status() == 'E' && !s.endsFailed(cs.tmpl.plan) {
+		// A failed block describes what returns no rows, as PostgreSQL does.
+		if d := cs.tmpl.desc.Load(); d != nil && bytes.HasSuffix(d.frames, frameNoData) {
+			return s.tell(d.frames)
+		}
+		switch cs.tmpl.plan.Kind {
+		case rewrite.Empty, rewrite.Setting, rewrite.Control:
+			return s.tell(frameNoParams, frameNoData)
+		}
+		return errAborted
+	}
+	if s.state == failed || s.localNow(cs.tmpl.plan) {
+		if err := s.tell(frameNoParams); err != nil {
+			return err
+		}
+		return s.tell(localDescription(cs.tmpl.plan)...)
+	}
+	if d := s.srv.catalog.described(cs.tmpl); d != nil && !s.pinned && cs.tmpl.parsing == s.parsing() {
+		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
+		cs.told = d
+		return s.tell(d.frames)
+	}
+	if err := s.lend(); err != nil {
+		return err
+	}
+	cs.told = nil // whatever the answer is, it is told now
+	serverName, err := s.onBackend(cs)
+	if err != nil {
+		return err
+	}
+	o := s.t.owed.push(msgDescribe)
+	o.tmpl, o.told = cs.tmpl, cs
+	return s.add(appendNamed(s.t.scratch[:0], msgDescribe, 'S', serverName))
+}
+
+// closeNamed closes a statement, here only, or a portal.
+func (s *session) closeNamed(frame []byte) error {
+	what, name, ok := namedTarget(frame)
+	if !ok {
+		return errProtocolViolation("invalid message format")
+	}
+	if what == 'S' {
+		prev := s.statement(name)
+		if err := s.tell(frameCloseComplete); err != nil {
+			return err
+		}
+		if prev != nil {
+			if !s.t.owed.empty() {
+				s.t.owed.undoable(string(name), prev)
+			}
+			s.setStatement(string(name), nil)
+		}
+		return nil
+	}
+	p := s.portalOf(name)
+	if len(name) == 0 {
+		s.portal = portal{}
+	} else {
+		delete(s.portals, string(name))
+	}
+	if p.local || s.b == nil {
+		return s.tell(frameCloseComplete)
+	}
+	if err := s.lend(); err != nil {
+		return err
+	}
+	s.t.owed.push(msgClose)
+	return s.add(frame)
+}
