@@ -104,15 +104,3 @@ func TestDigestsOfTwoProcessesDiffer(t *testing.T) {
 		t.Fatal("the key is not random")
 	}
 }
-
-func TestDigestAllocatesNothing(t *testing.T) {
-	d := newDigest(t)
-	data := make([]byte, 3*blockSize)
-	if n := testing.AllocsPerRun(100, func() {
-		d.reset()
-		d.write(data)
-		d.sum()
-	}); n != 0 {
-		t.Fatalf("%v allocations", n)
-	}
-}

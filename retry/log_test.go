@@ -1,7 +1,6 @@
 package retry
 
 import (
-	"bytes"
 	"slices"
 	"strconv"
 	"testing"
@@ -260,66 +259,5 @@ func TestDifferenceNamesTheStatement(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", test.name, l.Difference(), test.want)
 		}
 		l.Close()
-	}
-}
-
-// bufferedTurn is what a prepared SELECT of one row sends and answers.
-type bufferedTurn struct{ bind, execute, description, row, tag, ready []byte }
-
-func newBufferedTurn() bufferedTurn {
-	return bufferedTurn{
-		bind: make([]byte, 40), execute: make([]byte, 5),
-		description: reply{typ: 'T', payload: make([]byte, 60)}.frame(),
-		row:         reply{typ: 'D', payload: make([]byte, 100)}.frame(),
-		tag:         reply{typ: 'C', payload: []byte("SELECT 1\x00")}.frame(),
-		ready:       readyInBlock,
-	}
-}
-
-func (b *bufferedTurn) play(l *Log[int]) {
-	l.Sent('B', 1, len(b.bind))
-	l.Write(b.bind)
-	l.Sent('E', 1, len(b.execute))
-	l.Write(b.execute)
-	l.Sent('S', 0, 0)
-	l.Reply('2', b.ready[:5])
-	l.Reply('T', b.description)
-	l.Rows(b.row)
-	l.Reply('C', b.tag)
-	l.Reply('Z', b.ready)
-}
-
-func TestLoggingAllocatesNothing(t *testing.T) {
-	c := Defaults()
-	logs, err := NewLogs[int](c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := newBufferedTurn()
-	held := NewHeld(c.HeldBytes, NewQuota(c.HeldTotalBytes))
-	sent := 0
-	count := func(piece []byte) error { sent += len(piece); return nil }
-	if n := testing.AllocsPerRun(200, func() {
-		l := logs.Open()
-		for range 8 {
-			b.play(l)
-		}
-		l.Delivered()
-		l.Rewind()
-		for i := range l.Turns() {
-			frames := l.Frames(i)
-			for j := range frames {
-				l.Payload(&frames[j], count)
-			}
-		}
-		b.play(l)
-		l.Close()
-		held.Add(b.row)
-		held.Each(count)
-		held.Drop()
-		Classify([]byte("40001"), []byte("change conflicts with another transaction (OC000)"))
-		OptsOut(bytes.TrimSpace(b.bind))
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
 	}
 }
