@@ -84,6 +84,24 @@ func TestDefaultsFit(t *testing.T) {
 	}
 }
 
+func TestPause(t *testing.T) {
+	t.Parallel()
+	p := Policy{BaseDelay: 100 * time.Millisecond, MaxDelay: time.Second, JitterFactor: 0.25}
+	for _, test := range []struct {
+		n      int
+		random float64
+		want   time.Duration
+	}{
+		{0, 0.5, 100 * time.Millisecond}, {0, 0, 75 * time.Millisecond}, {0, 1, 125 * time.Millisecond},
+		{2, 0.5, 400 * time.Millisecond}, {3, 1, time.Second}, {4, 0.5, time.Second}, {4, 0, 750 * time.Millisecond},
+		{4, 1, time.Second}, {1000, 0.5, time.Second},
+	} {
+		if got := p.pause(test.n, test.random); got != test.want {
+			t.Errorf("pause %d at %v: %v, want %v", test.n, test.random, got, test.want)
+		}
+	}
+}
+
 func TestValidateReportsAll(t *testing.T) {
 	t.Parallel()
 	c := Config{Policy: Policy{MaxRetries: -1, BaseDelay: -1, MaxDelay: -2, JitterFactor: math.NaN(), MaxElapsed: time.Hour},

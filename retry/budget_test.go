@@ -54,12 +54,14 @@ func TestBudgetInParallel(t *testing.T) {
 	t.Parallel()
 	var clock clock
 	clock.advance(time.Hour)
-	b := NewBudget(Defaults(), clock.now)
+	c := Defaults()
+	c.BudgetBurst = 100_000
+	b := NewBudget(c, clock.now)
 	var taken atomic.Int64
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			for range 1000 {
+			for range 20_000 {
 				if b.Take() {
 					taken.Add(1)
 				}
@@ -67,13 +69,13 @@ func TestBudgetInParallel(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if got := taken.Load(); got != DefaultBudgetBurst {
-		t.Fatalf("%d tokens taken of %d", got, DefaultBudgetBurst)
+	if got := taken.Load(); got != int64(c.BudgetBurst) {
+		t.Fatalf("%d tokens taken of %d", got, c.BudgetBurst)
 	}
-	for range 2 * DefaultBudgetBurst {
+	for range 2 * c.BudgetBurst {
 		b.Committed()
 	}
-	for range DefaultBudgetBurst {
+	for range c.BudgetBurst {
 		if !b.Take() {
 			t.Fatal("commits did not fill the bucket")
 		}

@@ -22,6 +22,7 @@ func TestClassify(t *testing.T) {
 		{"40001", "could not serialize access due to concurrent update", Conflict, UnknownConflict},
 		{"40001", "(OC007)", Conflict, UnknownConflict},
 		{"40001", "(OC00", Conflict, UnknownConflict},
+		{"40001", "(OC0001)", Conflict, UnknownConflict},
 		{"40001", "(OC000", Conflict, UnknownConflict},
 		{"40001", "", Conflict, UnknownConflict},
 		{"0A000", "unsupported transaction statement: SAVEPOINT", Unsupported, UnknownConflict},

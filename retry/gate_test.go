@@ -121,6 +121,22 @@ func TestGateGivingUp(t *testing.T) {
 		}
 		// Its turn comes in the moment in which it gives up: the pass must not be lost.
 		ctx, cancel = context.WithCancelCause(t.Context())
+		go func() {
+			p, _ := g.Enter(ctx, 1)
+			patient <- p
+		}()
+		synctest.Wait()
+		g.mu.Lock()
+		cancel(why)
+		q := g.queues[1]
+		p.lapse.Stop()
+		g.passes--
+		g.grantLocked(q, q.waiting.Remove(q.waiting.Front()).(*Pass))
+		g.mu.Unlock()
+		if p = <-patient; !p.Held() {
+			t.Fatal("the pass is lost")
+		}
+		ctx, cancel = context.WithCancelCause(t.Context())
 		cancel(why)
 		if q, err := g.Enter(ctx, 1); q != nil || err != why {
 			t.Fatalf("%v, %v", q, err)

@@ -161,7 +161,7 @@ func TestLogBounds(t *testing.T) {
 			t.Errorf("%s: goes on logging", test.name)
 		}
 		l.Write([]byte("x"))
-		if drop, ok := l.Reply('Z', readyInBlock); drop != 0 || !ok || l.Turns() != 0 {
+		if drop, ok := l.Reply('Z', readyInBlock); drop != 0 || !ok || l.Turns() != 0 || l.At() != 0 {
 			t.Errorf("%s: drop %d, ok %v", test.name, drop, ok)
 		}
 		l.Close()
@@ -238,6 +238,12 @@ func TestDifferenceNamesTheStatement(t *testing.T) {
 		{"a value", []reply{row("1"), tag("SELECT 1"), ready}, []reply{row("2"), tag("SELECT 1"), ready}, Difference{2, 2, Select, Values}},
 		{"a row more", []reply{row("1"), tag("SELECT 1"), ready}, []reply{row("1"), row("1"), tag("SELECT 2"), ready}, Difference{2, 2, Select, Size}},
 		{"an error", []reply{tag("INSERT 0 1"), ready}, []reply{failure, ready}, Difference{2, 2, Insert, Outcome}},
+		{"another error", []reply{failure, ready}, []reply{{typ: 'E', payload: errorPayload("ERROR", "23503", "")}, ready}, Difference{2, 2, OtherVerb, Values}},
+		{"another severity", []reply{{typ: 'N', payload: errorPayload("WARNING", "01000", "")}, ready},
+			[]reply{{typ: 'N', payload: errorPayload("CAUTION", "01000", "")}, ready}, Difference{2, 2, OtherVerb, Values}},
+		{"another text", []reply{failure, ready}, []reply{{typ: 'E', payload: errorPayload("ERROR", "23505", "line 2")}, ready}, Difference{}},
+		{"what does not count", []reply{{typ: '1'}, {typ: '2'}, {typ: '3'}, {typ: 'S', payload: []byte("a\x00b\x00")}, {typ: 'A'}, row("1"), ready},
+			[]reply{row("1"), ready}, Difference{}},
 		{"several", []reply{tag("UPDATE 1"), tag("DELETE 1"), tag("DELETE 1"), ready},
 			[]reply{tag("UPDATE 1"), tag("DELETE 1"), tag("DELETE 2"), ready}, Difference{2, 4, Update, Values}},
 		{"no statement", []reply{{typ: 'n'}, ready}, []reply{{typ: 'T'}, ready}, Difference{2, 2, OtherVerb, Values}},
@@ -255,7 +261,7 @@ func TestDifferenceNamesTheStatement(t *testing.T) {
 		play(first)
 		play(test.told)
 		l.Rewind()
-		if !play(first) || play(test.again) || l.Difference() != test.want {
+		if !play(first) || play(test.again) != (test.want == Difference{}) || l.Difference() != test.want {
 			t.Errorf("%s: %+v, want %+v", test.name, l.Difference(), test.want)
 		}
 		l.Close()
