@@ -48,7 +48,7 @@ func perFrame(b *testing.B, frames int) {
 // BenchmarkTransaction logs a transaction of 8 turns.
 func BenchmarkTransaction(b *testing.B) {
 	turn := newUsualTurn()
-	logs := openLog(b).logs
+	logs := newLogs(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		l := logs.Open()
@@ -63,7 +63,7 @@ func BenchmarkTransaction(b *testing.B) {
 // BenchmarkSent logs what is sent in a transaction of 8 turns, without replies.
 func BenchmarkSent(b *testing.B) {
 	turn := newUsualTurn()
-	logs := openLog(b).logs
+	logs := newLogs(b)
 	for b.Loop() {
 		l := logs.Open()
 		for range 8 {
@@ -76,7 +76,7 @@ func BenchmarkSent(b *testing.B) {
 
 // BenchmarkRows digests rows of 100 bytes in spans of a relay's buffer.
 func BenchmarkRows(b *testing.B) {
-	l := openLog(b)
+	l := newLogs(b).Open()
 	rows := newUsualTurn().row
 	const n = 32 << 10
 	span := make([]byte, 0, n+len(rows))

@@ -58,10 +58,10 @@ func FuzzErrorFrame(f *testing.F) {
 func FuzzReplies(f *testing.F) {
 	f.Add([]byte("T\x00\x00\x00\x06\x00\x00D\x00\x00\x00\x06\x00\x00C\x00\x00\x00\x05\x00Z\x00\x00\x00\x05T"), 3)
 	f.Add([]byte("E\x00\x00\x00\x05\x00Z\x00\x00\x00\x04N\x00\x00\x00\x041\x00\x00\x00\x04"), 7)
-	l := openLog(f)
+	logs := newLogs(f)
 	f.Fuzz(func(t *testing.T, stream []byte, cut int) {
-		l.Close()
-		*l = *l.logs.Open()
+		l := logs.Open()
+		defer l.Close()
 		play := func(again bool) {
 			for rest := stream; len(rest) >= headerLen; {
 				n := headerLen + int(binary.BigEndian.Uint32(rest[1:])%64)

@@ -58,7 +58,9 @@ func (f *Frame[R]) Len() int { return f.end - f.start }
 // client was told.
 //
 // A nil Log, and one that was refused, notes nothing and lets everything pass; one
-// that was refused in the middle of a replay lets nothing pass.
+// that was refused in the middle of a replay lets nothing pass. What a replay
+// asks (Turns, At, Untold, Frames, Payload, Difference) needs a log that is
+// Replayable.
 type Log[R any] struct {
 	logs    *Logs[R]
 	refused Reason

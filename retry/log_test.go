@@ -3,6 +3,7 @@ package retry
 import (
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -26,10 +27,10 @@ var readyInBlock = reply{typ: 'Z', payload: []byte("T")}.frame()
 
 func TestLogKeepsFramesAndSavepoints(t *testing.T) {
 	t.Parallel()
-	l := openLog(t)
+	logs := newLogs(t)
 	rapid.Check(t, func(t *rapid.T) {
-		l.Close()
-		*l = *l.logs.Open()
+		l := logs.Open()
+		defer l.Close()
 		type turn struct {
 			frames        []string
 			wrote, failed bool
@@ -110,13 +111,13 @@ func TestLogKeepsFramesAndSavepoints(t *testing.T) {
 			if l.Turns() != len(turns) || l.At() != len(turns) || l.charged != charged || l.data.n > charged {
 				t.Fatalf("%d turns and %d bytes charged, want %d and %d", l.Turns(), l.charged, len(turns), charged)
 			}
-			if used := l.logs.Used(); used < int64(charged) || used%chunkSize != 0 {
+			if used := logs.Used(); used < int64(charged) || used%chunkSize != 0 {
 				t.Fatalf("%d bytes used of %d charged", used, charged)
 			}
 		}
 	})
-	if l.Close(); l.logs.Used() != 0 {
-		t.Fatalf("%d bytes leaked", l.logs.Used())
+	if logs.Used() != 0 {
+		t.Fatalf("%d bytes leaked", logs.Used())
 	}
 }
 
@@ -178,6 +179,46 @@ func TestLogBounds(t *testing.T) {
 	}
 }
 
+// Logs are shared by sessions: pool, chunks and bound hold under that.
+func TestLogsInParallel(t *testing.T) {
+	t.Parallel()
+	c := Defaults()
+	c.LogTotalBytes = c.LogBytes
+	logs, err := NewLogs[int](c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			payload := slices.Repeat([]byte{byte(i)}, 3*chunkSize)
+			for range 500 {
+				l := logs.Open()
+				for j := 0; j < 8 && l.Sent('Q', j, len(payload)); j++ {
+					l.Write(payload)
+				}
+				frames := l.Frames(0)
+				for j := range frames {
+					l.Payload(&frames[j], func(piece []byte) error {
+						if piece[0] != byte(i) || piece[len(piece)-1] != byte(i) {
+							t.Error("another's bytes")
+						}
+						return nil
+					})
+				}
+				if logs.Used() > int64(c.LogTotalBytes+8*3*chunkSize+8*chunkSize) {
+					t.Error("over the bound")
+				}
+				l.Close()
+			}
+		})
+	}
+	all.Wait()
+	if logs.Used() != 0 {
+		t.Errorf("%d bytes leaked", logs.Used())
+	}
+}
+
 func TestNoLog(t *testing.T) {
 	t.Parallel()
 	var l *Log[int]
@@ -203,7 +244,7 @@ func TestRefusedInAReplay(t *testing.T) {
 	t.Parallel()
 	row := reply{typ: 'D', payload: []byte("1")}.frame()
 	for _, settled := range []bool{true, false} {
-		l := openLog(t)
+		l := newLogs(t).Open()
 		l.Rows(row)
 		if settled {
 			l.Reply('Z', readyInBlock)
@@ -249,7 +290,7 @@ func TestDifferenceNamesTheStatement(t *testing.T) {
 		{"no statement", []reply{{typ: 'n'}, ready}, []reply{{typ: 'T'}, ready}, Difference{2, 2, OtherVerb, Values}},
 		{"the status", []reply{ready}, []reply{{typ: 'Z', payload: []byte("E")}}, Difference{2, 2, OtherVerb, Values}},
 	} {
-		l := openLog(t)
+		l := newLogs(t).Open()
 		play := func(turn []reply) (ok bool) {
 			for _, r := range turn {
 				if _, ok = l.Reply(r.typ, r.frame()); !ok {

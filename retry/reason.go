@@ -89,9 +89,9 @@ func (w What) String() string {
 
 // Difference says where a replay first answered otherwise. It holds no data.
 type Difference struct {
-	// First and Last are ordinals of statements, from 1, counted from the first
-	// one behind the BEGIN. They differ where several statements were answered
-	// together.
+	// First and Last are ordinals, from 1, of the transaction's statements that
+	// the server answered; a BEGIN sent ahead is none. They differ where several
+	// statements were answered together.
 	First, Last int
 	Verb        Verb // of the first
 	What        What
