@@ -1,0 +1,57 @@
+package retry
+
+import "time"
+
+// Attempts paces the replays of one transaction. The zero value is ready; a new
+// transaction starts with a new one.
+type Attempts struct {
+	count  int
+	pauses int       // of the attempts that had to wait
+	first  time.Time // of the conflicts; zero: there was none
+	seen   [causeCount]bool
+}
+
+// Count is how often the transaction was run again.
+func (a *Attempts) Count() int { return a.count }
+
+// Deadline is when the last attempt must have started. Zero before the first
+// conflict.
+func (a *Attempts) Deadline(p *Policy) time.Time {
+	if a.first.IsZero() {
+		return time.Time{}
+	}
+	return a.first.Add(p.MaxElapsed)
+}
+
+// Next books one more attempt and returns the pause before it, or Exhausted.
+// random is in [0, 1). The first schema conflict does not wait, since it has
+// renewed the backend's catalog; nor does the first loss of a backend, since
+// nobody else wants those rows for it.
+func (a *Attempts) Next(p *Policy, cause Cause, now time.Time, random float64) (time.Duration, Reason) {
+	if a.first.IsZero() {
+		a.first = now
+	}
+	pauses := a.pauses
+	var pause time.Duration
+	if a.seen[cause] || cause != SchemaConflict && cause != BackendLost {
+		pause = p.pause(pauses, random)
+		pauses++
+	}
+	if a.count >= p.MaxRetries || now.Add(pause).After(a.Deadline(p)) {
+		return 0, Exhausted
+	}
+	a.seen[cause] = true
+	a.pauses = pauses
+	a.count++
+	return pause, Replayable
+}
+
+// pause is the n-th one, from 0.
+func (p *Policy) pause(n int, random float64) time.Duration {
+	d := p.MaxDelay
+	if n < 62 && p.BaseDelay <= p.MaxDelay>>n {
+		d = p.BaseDelay << n
+	}
+	d += time.Duration(float64(d) * p.JitterFactor * (2*random - 1))
+	return min(d, p.MaxDelay)
+}

@@ -1,0 +1,123 @@
+package retry
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Defaults, as the specification has them unless another source is named.
+const (
+	DefaultMaxRetries   = 5
+	DefaultBaseDelay    = 100 * time.Millisecond
+	DefaultMaxDelay     = 5 * time.Second
+	DefaultJitterFactor = 0.25
+	// DefaultMaxElapsed leaves room for the last attempt within the 5 s that
+	// Temporal gives a write of a shard.
+	DefaultMaxElapsed = 4 * time.Second
+
+	DefaultBudgetBurst     = 100
+	DefaultBudgetPerCommit = 0.5
+	DefaultBudgetPerSecond = 10
+	DefaultGateHold        = time.Second
+
+	DefaultLogBytes       = 256 << 10
+	DefaultLogTotalBytes  = 64 << 20
+	DefaultHeldBytes      = 64 << 10
+	DefaultHeldTotalBytes = 32 << 20
+	DefaultHoldTime       = time.Second
+)
+
+// Bounds of what may be configured.
+const (
+	mostRetries  = 50 // what java-spanner allows a transaction (MAX_INTERNAL_RETRIES)
+	mostElapsed  = 5 * time.Minute
+	mostLogBytes = 16 << 20
+	mostTokens   = 1e6
+	leastRate    = 0.1
+)
+
+// Policy is when and how often a transaction is run again.
+type Policy struct {
+	// MaxRetries is how often; 0 never.
+	MaxRetries int
+	// The pause before a replay begins at BaseDelay and doubles up to MaxDelay.
+	BaseDelay, MaxDelay time.Duration
+	// JitterFactor varies a pause by up to that part of it, both ways.
+	JitterFactor float64
+	// MaxElapsed is the longest time from the first conflict to the start of the
+	// last attempt, all waiting included.
+	MaxElapsed time.Duration
+}
+
+// Config is what can be configured of replays.
+type Config struct {
+	Policy Policy
+	// A replay takes a token of the process's budget: BudgetBurst of them may be
+	// saved up, and BudgetPerCommit and BudgetPerSecond come in.
+	BudgetBurst                      int
+	BudgetPerCommit, BudgetPerSecond float64
+	// GateHold is how long one transaction may keep others from its rows.
+	GateHold time.Duration
+	// Bytes of log, of one transaction and of all.
+	LogBytes, LogTotalBytes int
+	// Bytes of output held back, of one turn and of all, and for how long.
+	HeldBytes, HeldTotalBytes int
+	HoldTime                  time.Duration
+	// Savepoints emulates savepoints by replaying up to them.
+	Savepoints bool
+}
+
+// Defaults is the configuration that nobody configured.
+func Defaults() Config {
+	return Config{
+		Policy: Policy{
+			MaxRetries:   DefaultMaxRetries,
+			BaseDelay:    DefaultBaseDelay,
+			MaxDelay:     DefaultMaxDelay,
+			JitterFactor: DefaultJitterFactor,
+			MaxElapsed:   DefaultMaxElapsed,
+		},
+		BudgetBurst:     DefaultBudgetBurst,
+		BudgetPerCommit: DefaultBudgetPerCommit,
+		BudgetPerSecond: DefaultBudgetPerSecond,
+		GateHold:        DefaultGateHold,
+		LogBytes:        DefaultLogBytes,
+		LogTotalBytes:   DefaultLogTotalBytes,
+		HeldBytes:       DefaultHeldBytes,
+		HeldTotalBytes:  DefaultHeldTotalBytes,
+		HoldTime:        DefaultHoldTime,
+	}
+}
+
+// Validate reports every bad value at once, each as "key: value: what is wanted".
+func (c Config) Validate() error {
+	var errs []error
+	check := func(ok bool, key string, value any, want string) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s: %v: %s", key, value, want))
+		}
+	}
+	p := c.Policy
+	check(p.MaxRetries >= 0 && p.MaxRetries <= mostRetries, "retry.max_retries", p.MaxRetries,
+		fmt.Sprintf("want 0 (never run again) to %d", mostRetries))
+	check(p.BaseDelay > 0, "retry.base_delay", p.BaseDelay, "want more than 0")
+	check(p.MaxDelay >= p.BaseDelay, "retry.max_delay", p.MaxDelay, fmt.Sprintf("want at least retry.base_delay, %v", p.BaseDelay))
+	check(p.JitterFactor >= 0 && p.JitterFactor <= 1, "retry.jitter_factor", p.JitterFactor, "want 0 (none) to 1")
+	check(p.MaxElapsed > 0 && p.MaxElapsed <= mostElapsed, "retry.max_elapsed", p.MaxElapsed,
+		fmt.Sprintf("want more than 0 and at most %v, the longest that a transaction on DSQL lasts", mostElapsed))
+	check(c.BudgetBurst >= 1 && c.BudgetBurst <= mostTokens, "retry.budget_burst", c.BudgetBurst, "want 1 to 1000000")
+	check(c.BudgetPerCommit >= 0 && c.BudgetPerCommit <= mostTokens, "retry.budget_per_commit", c.BudgetPerCommit, "want 0 to 1000000")
+	check(c.BudgetPerSecond >= leastRate && c.BudgetPerSecond <= mostTokens, "retry.budget_per_second", c.BudgetPerSecond, "want 0.1 to 1000000")
+	check(c.GateHold > 0 && c.GateHold <= mostElapsed, "retry.gate_hold", c.GateHold, fmt.Sprintf("want more than 0 and at most %v", mostElapsed))
+	check(c.LogBytes >= chunkSize && c.LogBytes <= mostLogBytes, "retry.log_bytes", c.LogBytes,
+		fmt.Sprintf("want %d to %d; to turn replay off, set retry.enabled to false", chunkSize, mostLogBytes))
+	check(c.LogTotalBytes >= c.LogBytes, "retry.log_total_bytes", c.LogTotalBytes,
+		fmt.Sprintf("want at least retry.log_bytes, %d", c.LogBytes))
+	check(c.HeldBytes >= 0 && c.HeldBytes <= mostLogBytes, "retry.held_bytes", c.HeldBytes,
+		fmt.Sprintf("want 0 (hold nothing back) to %d", mostLogBytes))
+	check(c.HeldTotalBytes >= c.HeldBytes, "retry.held_total_bytes", c.HeldTotalBytes,
+		fmt.Sprintf("want at least retry.held_bytes, %d", c.HeldBytes))
+	check(c.HoldTime > 0, "retry.hold_time", c.HoldTime, "want more than 0; to hold nothing back, set retry.held_bytes to 0")
+	return errors.Join(errs...)
+}

@@ -1,0 +1,64 @@
+package retry
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// headerLen is a frame's type and length field.
+const headerLen = 5
+
+// field returns the value of one field of an ErrorResponse's or NoticeResponse's
+// payload, or nil. A payload cut short yields the fields that are whole.
+func field(payload []byte, code byte) []byte {
+	for len(payload) > 1 && payload[0] != 0 {
+		i := bytes.IndexByte(payload[1:], 0)
+		if i < 0 {
+			return nil
+		}
+		if payload[0] == code {
+			return payload[1 : 1+i]
+		}
+		payload = payload[i+2:]
+	}
+	return nil
+}
+
+// AppendRefusal appends an ErrorResponse of the server with a DETAIL and a HINT
+// added. Every field of the server's stays as it is; where it said a DETAIL or
+// HINT itself, ours follows in the same field. A frame whose fields do not end
+// as they should is appended unchanged.
+func AppendRefusal(dst, frame []byte, detail, hint string) []byte {
+	start := len(dst)
+	if len(frame) < headerLen {
+		return append(dst, frame...)
+	}
+	dst = append(dst, frame[:headerLen]...)
+	for rest := frame[headerLen:]; ; {
+		if len(rest) == 1 && rest[0] == 0 {
+			break
+		}
+		end := bytes.IndexByte(rest, 0)
+		if end < 1 {
+			return append(dst[:start], frame...)
+		}
+		dst = append(dst, rest[:end]...)
+		switch rest[0] {
+		case 'D':
+			dst, detail = append(append(dst, ' '), detail...), ""
+		case 'H':
+			dst, hint = append(append(dst, ' '), hint...), ""
+		}
+		dst = append(dst, 0)
+		rest = rest[end+1:]
+	}
+	if detail != "" {
+		dst = append(append(append(dst, 'D'), detail...), 0)
+	}
+	if hint != "" {
+		dst = append(append(append(dst, 'H'), hint...), 0)
+	}
+	dst = append(dst, 0)
+	binary.BigEndian.PutUint32(dst[start+1:], uint32(len(dst)-start-1))
+	return dst
+}

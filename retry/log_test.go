@@ -1,0 +1,310 @@
+package retry
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// content is what a log holds of turn i, in plain form.
+func content(l *Log[int], i int) (got []string) {
+	frames := l.Frames(i)
+	for j := range frames {
+		payload := []byte{}
+		l.Payload(&frames[j], func(piece []byte) error { payload = append(payload, piece...); return nil })
+		if len(payload) != frames[j].Len() {
+			return []string{"length"}
+		}
+		got = append(got, string(frames[j].Type)+strconv.Itoa(frames[j].Note)+string(payload))
+	}
+	return got
+}
+
+var readyInBlock = reply{typ: 'Z', payload: []byte("T")}.frame()
+
+func TestLogKeepsFramesAndSavepoints(t *testing.T) {
+	t.Parallel()
+	logs := newLogs(t)
+	rapid.Check(t, func(t *rapid.T) {
+		l := logs.Open()
+		defer l.Close()
+		type turn struct {
+			frames        []string
+			wrote, failed bool
+		}
+		var turns []turn
+		var names []string
+		var positions []int
+		for range rapid.IntRange(0, 12).Draw(t, "steps") {
+			name := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name")
+			last := -1
+			for i := range names {
+				if names[i] == name {
+					last = i
+				}
+			}
+			switch rapid.IntRange(0, 5).Draw(t, "step") {
+			case 0:
+				if !l.Savepoint(name) {
+					t.Fatal("no savepoint")
+				}
+				names, positions = append(names, name), append(positions, len(turns))
+			case 1:
+				if l.Release(name) != (last >= 0) {
+					t.Fatal("release")
+				}
+				if last >= 0 {
+					names, positions = names[:last], positions[:last]
+				}
+			case 2:
+				if l.RollbackTo(name) != (last >= 0) {
+					t.Fatal("rollback")
+				}
+				if last >= 0 {
+					names, positions = names[:last+1], positions[:last+1]
+					keep := positions[last]
+					for keep < len(turns) && !turns[keep].wrote && !turns[keep].failed {
+						keep++
+					}
+					turns = turns[:keep]
+				}
+			default:
+				var new turn
+				for i := range rapid.IntRange(0, 4).Draw(t, "frames") {
+					payload := drawPayload(t, 2*chunkSize)
+					if !l.Sent('Q', i, len(payload)) {
+						t.Fatalf("refused: %v", l.Refused())
+					}
+					half := rapid.IntRange(0, len(payload)).Draw(t, "half")
+					l.Write(payload[:half])
+					l.Write(payload[half:])
+					new.frames = append(new.frames, "Q"+strconv.Itoa(i)+string(payload))
+				}
+				if new.wrote = rapid.Bool().Draw(t, "wrote"); new.wrote {
+					l.Wrote()
+				}
+				if !slices.Equal(content(l, l.Turns()), new.frames) {
+					t.Fatal("the turn in progress is not what was sent")
+				}
+				if new.failed = rapid.Bool().Draw(t, "failed"); new.failed {
+					l.Reply('E', errorFrame("C23505\x00\x00"))
+				}
+				l.Reply('Z', readyInBlock)
+				turns = append(turns, new)
+			}
+			charged := 0
+			for i, turn := range turns {
+				if !slices.Equal(content(l, i), turn.frames) {
+					t.Fatalf("turn %d is not what was sent", i)
+				}
+				charged += turnCost
+				for _, f := range turn.frames {
+					charged += len(f) - 2 + frameCost
+				}
+			}
+			for _, name := range names {
+				charged += savepointCost + len(name)
+			}
+			if l.Turns() != len(turns) || l.At() != len(turns) || l.charged != charged || l.data.n > charged {
+				t.Fatalf("%d turns and %d bytes charged, want %d and %d", l.Turns(), l.charged, len(turns), charged)
+			}
+			if used := logs.Used(); used < int64(charged) || used%chunkSize != 0 {
+				t.Fatalf("%d bytes used of %d charged", used, charged)
+			}
+		}
+	})
+	if logs.Used() != 0 {
+		t.Fatalf("%d bytes leaked", logs.Used())
+	}
+}
+
+func TestLogBounds(t *testing.T) {
+	t.Parallel()
+	c := Defaults()
+	c.LogBytes, c.LogTotalBytes = 2*chunkSize, 3*chunkSize
+	logs, err := NewLogs[int](c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		fill func(l *Log[int])
+	}{
+		{"one large frame", func(l *Log[int]) { l.Sent('B', 0, 2*chunkSize) }},
+		{"many small frames", func(l *Log[int]) {
+			for range 2 * chunkSize / frameCost {
+				l.Sent('S', 0, 0)
+			}
+			l.Sent('S', 0, 0)
+		}},
+		{"many turns", func(l *Log[int]) {
+			for range 2*chunkSize/turnCost + 1 {
+				if _, ok := l.Reply('Z', readyInBlock); !ok {
+					t.Error("differs outside a replay")
+				}
+			}
+		}},
+		{"many savepoints", func(l *Log[int]) {
+			for range 2 * chunkSize / savepointCost {
+				l.Savepoint("s")
+			}
+		}},
+	} {
+		l := logs.Open()
+		if test.fill(l); l.Refused() != LogFull || l.Replayable() || l.Rewind() || logs.Used() != 0 {
+			t.Errorf("%s: refused for %q, %d bytes still held", test.name, l.Refused(), logs.Used())
+		}
+		// From now on it notes nothing and lets everything pass.
+		if l.Sent('Q', 0, 1) || l.Savepoint("a") {
+			t.Errorf("%s: goes on logging", test.name)
+		}
+		l.Write([]byte("x"))
+		if drop, ok := l.Reply('Z', readyInBlock); drop != 0 || !ok || l.Turns() != 0 || l.At() != 0 {
+			t.Errorf("%s: drop %d, ok %v", test.name, drop, ok)
+		}
+		l.Close()
+	}
+	a, b := logs.Open(), logs.Open()
+	a.Sent('Q', 0, chunkSize)
+	if b.Sent('Q', 0, chunkSize) || b.Refused() != MemoryFull {
+		t.Errorf("the bound of all logs: refused for %q", b.Refused())
+	}
+	a.Close()
+	b.Close()
+	if c := logs.Open(); !c.Replayable() || !c.Untold() || c.Turns() != 0 || len(c.Frames(0)) != 0 || logs.Used() != 0 {
+		t.Errorf("a log is not as new: %v", c.Refused())
+	}
+}
+
+// Logs are shared by sessions: pool, chunks and bound hold under that.
+func TestLogsInParallel(t *testing.T) {
+	t.Parallel()
+	c := Defaults()
+	c.LogTotalBytes = c.LogBytes
+	logs, err := NewLogs[int](c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			payload := slices.Repeat([]byte{byte(i)}, 3*chunkSize)
+			for range 500 {
+				l := logs.Open()
+				for j := 0; j < 8 && l.Sent('Q', j, len(payload)); j++ {
+					l.Write(payload)
+				}
+				frames := l.Frames(0)
+				for j := range frames {
+					l.Payload(&frames[j], func(piece []byte) error {
+						if piece[0] != byte(i) || piece[len(piece)-1] != byte(i) {
+							t.Error("another's bytes")
+						}
+						return nil
+					})
+				}
+				if logs.Used() > int64(c.LogTotalBytes+8*3*chunkSize+8*chunkSize) {
+					t.Error("over the bound")
+				}
+				l.Close()
+			}
+		})
+	}
+	all.Wait()
+	if logs.Used() != 0 {
+		t.Errorf("%d bytes leaked", logs.Used())
+	}
+}
+
+func TestNoLog(t *testing.T) {
+	t.Parallel()
+	var l *Log[int]
+	l.Refuse(Pinned)
+	l.Write(nil)
+	l.Wrote()
+	l.Delivered()
+	if drop, ok := l.Rows([]byte("D")); drop != 0 || !ok {
+		t.Error("rows do not pass")
+	}
+	if drop, ok := l.Reply('Z', readyInBlock); drop != 0 || !ok || l.Made(5) != 0 {
+		t.Error("replies do not pass")
+	}
+	if l.Sent('Q', 0, 1) || l.Replayable() || l.Rewind() || l.Refused() == Replayable {
+		t.Error("it can be replayed")
+	}
+	l.Close()
+}
+
+// A log that is refused while a replay catches up must not let pass what the
+// client was told already.
+func TestRefusedInAReplay(t *testing.T) {
+	t.Parallel()
+	row := reply{typ: 'D', payload: []byte("1")}.frame()
+	for _, settled := range []bool{true, false} {
+		l := newLogs(t).Open()
+		l.Rows(row)
+		if settled {
+			l.Reply('Z', readyInBlock)
+		} else {
+			l.Delivered()
+		}
+		l.Rewind()
+		l.Refuse(Cancelled)
+		l.Refuse(TimedOut)
+		if _, ok := l.Rows(row); ok || l.Refused() != Cancelled {
+			t.Errorf("settled %v: rows pass, refused for %q", settled, l.Refused())
+		}
+		if _, ok := l.Reply('C', errorFrame("")); ok || l.Made(5) != 5 {
+			t.Errorf("settled %v: replies pass", settled)
+		}
+		l.Close()
+	}
+}
+
+func TestDifferenceNamesTheStatement(t *testing.T) {
+	t.Parallel()
+	tag := func(tag string) reply { return reply{typ: 'C', payload: append([]byte(tag), 0)} }
+	row := func(value string) reply { return reply{typ: 'D', payload: []byte(value)} }
+	ready := reply{typ: 'Z', payload: []byte("T")}
+	failure := reply{typ: 'E', payload: errorPayload("ERROR", "23505", "")}
+	first := []reply{row("1"), tag("SELECT 1"), ready}
+	for _, test := range []struct {
+		name        string
+		told, again []reply
+		want        Difference
+	}{
+		{"a value", []reply{row("1"), tag("SELECT 1"), ready}, []reply{row("2"), tag("SELECT 1"), ready}, Difference{2, 2, Select, Values}},
+		{"a row more", []reply{row("1"), tag("SELECT 1"), ready}, []reply{row("1"), row("1"), tag("SELECT 2"), ready}, Difference{2, 2, Select, Size}},
+		{"an error", []reply{tag("INSERT 0 1"), ready}, []reply{failure, ready}, Difference{2, 2, Insert, Outcome}},
+		{"another error", []reply{failure, ready}, []reply{{typ: 'E', payload: errorPayload("ERROR", "23503", "")}, ready}, Difference{2, 2, OtherVerb, Values}},
+		{"another severity", []reply{{typ: 'N', payload: errorPayload("WARNING", "01000", "")}, ready},
+			[]reply{{typ: 'N', payload: errorPayload("CAUTION", "01000", "")}, ready}, Difference{2, 2, OtherVerb, Values}},
+		{"another text", []reply{failure, ready}, []reply{{typ: 'E', payload: errorPayload("ERROR", "23505", "line 2")}, ready}, Difference{}},
+		{"what does not count", []reply{{typ: '1'}, {typ: '2'}, {typ: '3'}, {typ: 'S', payload: []byte("a\x00b\x00")}, {typ: 'A'}, row("1"), ready},
+			[]reply{row("1"), ready}, Difference{}},
+		{"several", []reply{tag("UPDATE 1"), tag("DELETE 1"), tag("DELETE 1"), ready},
+			[]reply{tag("UPDATE 1"), tag("DELETE 1"), tag("DELETE 2"), ready}, Difference{2, 4, Update, Values}},
+		{"no statement", []reply{{typ: 'n'}, ready}, []reply{{typ: 'T'}, ready}, Difference{2, 2, OtherVerb, Values}},
+		{"the status", []reply{ready}, []reply{{typ: 'Z', payload: []byte("E")}}, Difference{2, 2, OtherVerb, Values}},
+	} {
+		l := newLogs(t).Open()
+		play := func(turn []reply) (ok bool) {
+			for _, r := range turn {
+				if _, ok = l.Reply(r.typ, r.frame()); !ok {
+					return false
+				}
+			}
+			return ok
+		}
+		play(first)
+		play(test.told)
+		l.Rewind()
+		if !play(first) || play(test.again) != (test.want == Difference{}) || l.Difference() != test.want {
+			t.Errorf("%s: %+v, want %+v", test.name, l.Difference(), test.want)
+		}
+		l.Close()
+	}
+}

@@ -1,0 +1,36 @@
+package retry
+
+import "bytes"
+
+// OptsOut reports whether a text carries the comment that turns replay off for
+// its transaction: /* sluice: no-retry */, blanks as one likes. It looks for the
+// characters only: inside a string constant they count too, which errs to the
+// safe side.
+func OptsOut(sql []byte) bool {
+	for {
+		i := bytes.Index(sql, []byte("/*"))
+		if i < 0 {
+			return false
+		}
+		sql = sql[i+2:]
+		rest, ok := cutWord(sql, "sluice:")
+		if !ok {
+			continue
+		}
+		if rest, ok = cutWord(rest, "no-retry"); !ok {
+			continue
+		}
+		if _, ok = cutWord(rest, "*/"); ok {
+			return true
+		}
+	}
+}
+
+// cutWord removes blanks and then word from the beginning of text.
+func cutWord(text []byte, word string) (rest []byte, ok bool) {
+	text = bytes.TrimLeft(text, " \t\r\n")
+	if len(text) < len(word) || string(text[:len(word)]) != word {
+		return nil, false
+	}
+	return text[len(word):], true
+}
