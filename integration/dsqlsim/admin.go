@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -18,9 +20,10 @@ const maxPlanBytes = 1 << 20
 //	GET    /livez                   200 while the server runs
 //	GET    /readyz                  200 while it serves and PostgreSQL answers
 //	GET    /metrics                 counts, in Prometheus' text form
-//	GET    /ledger?after=N          what happened after event N, oldest first
+//	GET    /ledger?after=N          what happened after event N, oldest first;
+//	                                with session=M on that connection only
 //	GET    /faults                  the faults that have not happened yet
-//	POST   /faults                  adds a JSON list of faults (see Fault)
+//	POST   /faults                  adds a JSON list of faults (see PlanHelp), all or none
 //	DELETE /faults                  forgets them
 //	DELETE /sessions/{id}           cuts a connection, as a lost network would
 func (s *Server) Admin() http.Handler {
@@ -54,26 +57,37 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) serveLedger(w http.ResponseWriter, r *http.Request) {
-	var after uint64
-	if given := r.FormValue("after"); given != "" {
-		var err error
-		if after, err = strconv.ParseUint(given, 10, 64); err != nil {
-			http.Error(w, "after: want the number of an event", http.StatusBadRequest)
-			return
+	var problems []error
+	number := func(name, what string) uint64 {
+		given := r.FormValue(name)
+		if given == "" {
+			return 0
 		}
+		n, err := strconv.ParseUint(given, 10, 64)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s %q: want the number of %s", name, shorten(given), what))
+		}
+		return n
 	}
-	writeJSON(w, s.Ledger(after))
+	after, session := number("after", "an event"), number("session", "a connection")
+	if err := errors.Join(problems...); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	events := s.Ledger(after)
+	if session > 0 {
+		events = slices.DeleteFunc(events, func(e Event) bool { return e.Session != session })
+	}
+	writeJSON(w, events)
 }
 
 func (s *Server) servePlan(w http.ResponseWriter, r *http.Request) {
-	var planned []Fault
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxPlanBytes))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&planned); err != nil {
-		http.Error(w, "want a JSON list of faults: "+err.Error(), http.StatusBadRequest)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPlanBytes))
+	if err != nil {
+		http.Error(w, "the plan: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	switch err := s.Plan(planned...); {
+	switch err := s.PlanJSON(body); {
 	case errors.Is(err, errTooManyFaults):
 		http.Error(w, err.Error(), http.StatusTooManyRequests)
 	case err != nil:

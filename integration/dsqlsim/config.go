@@ -19,7 +19,7 @@ const (
 // Defaults of the stand-in's own.
 const (
 	DefaultLockTimeout = time.Second
-	DefaultLedgerSize  = 20_000
+	DefaultLedgerSize  = 50_000
 )
 
 // Config is everything that New needs. Nothing in it changes afterwards.

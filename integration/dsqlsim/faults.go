@@ -3,8 +3,9 @@ package dsqlsim
 import (
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
+	"math"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -12,186 +13,228 @@ import (
 type Point string
 
 const (
-	AtConnect   Point = "connect"   // the startup packet was read
-	AtStatement Point = "statement" // before a statement goes to PostgreSQL, COMMIT included
-	AtCommit    Point = "commit"    // before a COMMIT that ends an open transaction goes
-	Answered    Point = "answered"  // PostgreSQL has run a statement to its end, the client does not know
-	Committed   Point = "committed" // the same for COMMIT
+	AtConnect   Point = "connect"    // the startup packet was read
+	AtStatement Point = "statement"  // before a statement goes to PostgreSQL, COMMIT included
+	AtRow       Point = "row"        // in the middle of a statement's result
+	Running     Point = "running"    // a statement is on its way, nobody knows its outcome
+	Answered    Point = "answered"   // PostgreSQL has run it to its end, the client does not know
+	AtCommit    Point = "commit"     // before a COMMIT that ends an open transaction goes
+	Committing  Point = "committing" // that COMMIT is on its way, nobody knows its outcome
+	Committed   Point = "committed"  // PostgreSQL has committed, the client does not know
 )
+
+var points = []Point{AtConnect, AtStatement, AtRow, Running, Answered, AtCommit, Committing, Committed}
 
 // Action is what happens.
 type Action string
 
 const (
-	Fail  Action = "fail"  // Error is answered, and nothing of it done
-	Cut   Action = "cut"   // both connections are closed without a word
-	Stall Action = "stall" // nothing happens for Seconds
+	// Fail answers Error, and nothing of the statement is done.
+	Fail Action = "fail"
+	// Cut closes the client's connection without a word. PostgreSQL's is closed
+	// with it, but not while a statement is on its way (Running, Committing):
+	// that one still runs to its end.
+	Cut Action = "cut"
+	// Stall lets nothing happen for Seconds.
+	Stall Action = "stall"
 )
 
-// plannedErrors are the names that Fault.Error may have, and where they fit.
-var plannedErrors = map[string]struct {
-	at Point
+var actions = []Action{Fail, Cut, Stall}
+
+// refusals are the names that Fault.Error may have.
+var refusals = []struct {
+	name      string
+	atConnect bool
 	*failure
 }{
-	"conflict":    {AtStatement, dataConflict},   // OC000
-	"schema":      {AtStatement, schemaConflict}, // OC001
-	"rate":        {AtConnect, tooFast},
-	"connections": {AtConnect, tooMany},
-	"denied":      {AtConnect, accessDenied},
-	"waking-up":   {AtConnect, wakingUp},
+	{"conflict", false, dataConflict}, // OC000
+	{"schema", false, schemaConflict}, // OC001
+	{"rate", true, tooFast},
+	{"connections", true, tooMany},
+	{"denied", true, accessDenied},
+	{"waking-up", true, wakingUp},
 }
 
-// Fault is one planned fault. It lets Skip events at its point pass, then
-// happens Count times.
-type Fault struct {
-	At     Point  `json:"at"`
-	Action Action `json:"action"`
-	// Error names the refusal of a Fail: conflict or schema at statement and
-	// commit; rate, connections, denied or waking-up at connect.
-	Error string `json:"error,omitempty"`
-	// Seconds is the length of a Stall.
-	Seconds float64 `json:"seconds,omitempty"`
-	Skip    int     `json:"skip,omitempty"`
-	// Count 0 means once.
-	Count int `json:"count,omitempty"`
-	// Session limits the fault to the connection of this number.
-	Session uint64 `json:"session,omitempty"`
-}
+// Always as Fault.Count is no end of it.
+const Always = -1
 
-// maxFaults bounds the plan; maxStall bounds one Stall.
+// maxFaults bounds the plan, maxStall one Stall, maxMatch a text to match.
 const (
 	maxFaults = 1000
 	maxStall  = time.Hour
+	maxMatch  = 1000
 )
 
-// Validate tells what is wrong with the fault.
+// Fault is one planned fault: At says when it may happen, the fields from
+// Session to Contains which of those moments it means, Skip to Count how often.
+type Fault struct {
+	At     Point  `json:"at"`
+	Action Action `json:"action"`
+	// Error is what a Fail answers, see the table of refusals.
+	Error string `json:"error,omitempty"`
+	// Seconds is the length of a Stall.
+	Seconds float64 `json:"seconds,omitempty"`
+	// Row is how many rows of the result reach the client before it happens
+	// AtRow. It happens at the end of a result that has fewer.
+	Row int `json:"row,omitempty"`
+
+	// Session is a connection's number in the ledger, 0 for any.
+	Session uint64 `json:"session,omitempty"`
+	// Transaction n is the n-th of its session, statements outside a block
+	// included; 0 for any.
+	Transaction uint64 `json:"transaction,omitempty"`
+	// Statement n is the n-th of its transaction; BEGIN does not count. 0 for any.
+	Statement int `json:"statement,omitempty"`
+	// Verb is the statement's first word, "" for any.
+	Verb string `json:"verb,omitempty"`
+	// Contains is a part of the statement's text, case and all.
+	Contains string `json:"contains,omitempty"`
+
+	// Name and After make one fault wait for another: it counts only what comes
+	// after the fault of that name has happened, as "during the replay".
+	Name  string `json:"name,omitempty"`
+	After string `json:"after,omitempty"`
+	// Skip lets that many moments pass.
+	Skip int `json:"skip,omitempty"`
+	// Probability is that of each moment, from a source seeded with Seed; 0 is certain.
+	Probability float64 `json:"probability,omitempty"`
+	Seed        uint64  `json:"seed,omitempty"`
+	// Count is how often it happens: 0 is once, or Always if there is a Probability.
+	Count int `json:"count,omitempty"`
+	// PerSession keeps Skip and Count for each session apart.
+	PerSession bool `json:"per_session,omitempty"`
+}
+
+// Validate reports everything that is wrong with the fault.
 func (f *Fault) Validate() error {
-	switch f.At {
-	case AtConnect, AtStatement, AtCommit, Answered, Committed:
-	default:
-		return fmt.Errorf("at %q: want connect, statement, commit, answered or committed", f.At)
-	}
-	if f.Skip < 0 || f.Count < 0 {
-		return errors.New("skip and count must not be negative")
-	}
-	switch f.Action {
-	case Cut:
-		return nil
-	case Stall:
-		if f.Seconds <= 0 || f.Seconds > maxStall.Seconds() {
-			return fmt.Errorf("seconds %v: want more than 0, at most %v", f.Seconds, maxStall.Seconds())
+	var problems []error
+	want := func(ok bool, key string, value any, remedy string) {
+		if ok {
+			return
 		}
-		return nil
-	case Fail:
-		at := f.At
-		if at == AtCommit {
-			at = AtStatement
+		if text, isText := value.(string); isText {
+			value = fmt.Sprintf("%q", shorten(text))
 		}
-		if planned, ok := plannedErrors[f.Error]; !ok || planned.at != at {
-			return fmt.Errorf("error %q does not happen at %s", f.Error, f.At)
-		}
-		return nil
+		problems = append(problems, fmt.Errorf("%s %v: want %s", key, value, remedy))
 	}
-	return fmt.Errorf("action %q: want fail, cut or stall", f.Action)
+	want(slices.Contains(points, f.At), "at", string(f.At), oneOf(points))
+	want(slices.Contains(actions, f.Action), "action", string(f.Action), oneOf(actions))
+	if f.Action == Fail {
+		want(!f.past(), "action", string(f.Action), "cut or stall at "+string(f.At)+", when it is too late to fail")
+		want(f.past() || f.failure() != nil, "error", f.Error, oneOf(f.fitting()))
+	} else {
+		want(f.Error == "", "error", f.Error, "none unless the action is fail")
+	}
+	if f.Action == Stall {
+		want(f.Seconds > 0 && f.Seconds <= maxStall.Seconds(), "seconds", f.Seconds, fmt.Sprintf("more than 0, at most %v", maxStall.Seconds()))
+	} else {
+		want(f.Seconds == 0, "seconds", f.Seconds, "none unless the action is stall")
+	}
+	want(f.Row == 0 || f.At == AtRow && f.Row > 0, "row", f.Row, "the number of rows to be sent before, at row only")
+	want(f.Skip >= 0, "skip", f.Skip, "0 or more")
+	want(f.Count >= Always, "count", f.Count, "1 or more, or -1 for always")
+	want(f.Probability >= 0 && f.Probability <= 1, "probability", f.Probability, "more than 0, at most 1")
+	want(f.Seed == 0 || f.Probability > 0, "seed", f.Seed, "none without a probability")
+	want(f.Statement >= 0, "statement", f.Statement, "1 or more")
+	want(len(f.Contains) <= maxMatch, "contains", f.Contains, fmt.Sprintf("at most %d bytes", maxMatch))
+	want(len(f.Name) <= maxMatch, "name", f.Name, fmt.Sprintf("at most %d bytes", maxMatch))
+	want(f.Name == "" || f.Name != f.After, "after", f.After, "the name of another fault")
+	if f.At == AtConnect {
+		const remedy = "none at connect: there is no session yet"
+		want(f.Session == 0, "session", f.Session, remedy)
+		want(f.Transaction == 0, "transaction", f.Transaction, remedy)
+		want(f.Statement == 0, "statement", f.Statement, remedy)
+		want(f.Verb == "", "verb", f.Verb, remedy)
+		want(f.Contains == "", "contains", f.Contains, remedy)
+		want(!f.PerSession, "per_session", f.PerSession, remedy)
+	}
+	return errors.Join(problems...)
 }
 
-func (f *Fault) failure() *failure { return plannedErrors[f.Error].failure }
-
-// faults is the plan.
-type faults struct {
-	pending atomic.Int64 // len(planned), for the many statements without a fault
-
-	mu      sync.Mutex
-	planned []Fault
+// past tells whether the statement has gone to PostgreSQL already.
+func (f *Fault) past() bool {
+	return f.At == Running || f.At == Answered || f.At == Committing || f.At == Committed
 }
 
-// errTooManyFaults tells that the plan is full.
-var errTooManyFaults = fmt.Errorf("more than %d faults planned", maxFaults)
-
-// Plan adds faults, all or none. Those planned first happen first.
-func (s *Server) Plan(planned ...Fault) error {
-	for i := range planned {
-		if err := planned[i].Validate(); err != nil {
-			return fmt.Errorf("fault %d: %w", i+1, err)
+// fitting names the refusals that can happen where the fault does.
+func (f *Fault) fitting() []string {
+	var names []string
+	for _, r := range refusals {
+		if r.atConnect == (f.At == AtConnect) {
+			names = append(names, r.name)
 		}
 	}
-	p := s.faults
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.planned)+len(planned) > maxFaults {
-		return errTooManyFaults
+	return names
+}
+
+// failure is the refusal of a Fail, nil if its name does not fit.
+func (f *Fault) failure() *failure {
+	for _, r := range refusals {
+		if r.name == f.Error && r.atConnect == (f.At == AtConnect) {
+			return r.failure
+		}
 	}
-	for _, f := range planned {
-		f.Count = max(f.Count, 1)
-		p.planned = append(p.planned, f)
-	}
-	p.pending.Store(int64(len(p.planned)))
 	return nil
 }
 
-// Planned lists the faults that have not happened yet, with what is left of Skip
-// and Count.
-func (s *Server) Planned() []Fault {
-	s.faults.mu.Lock()
-	defer s.faults.mu.Unlock()
-	return append([]Fault{}, s.faults.planned...)
+// length is that of a Stall.
+func (f *Fault) length() time.Duration { return time.Duration(f.Seconds * float64(time.Second)) }
+
+// moment is one at which a fault may happen, for the plan to compare.
+type moment struct {
+	at      Point
+	session uint64
+	// Of the statement; zero AtConnect.
+	transaction uint64
+	statement   int
+	verb, sql   string
 }
 
-// ClearPlan forgets them.
-func (s *Server) ClearPlan() {
-	s.faults.mu.Lock()
-	defer s.faults.mu.Unlock()
-	s.faults.planned = nil
-	s.faults.pending.Store(0)
-}
-
-// next counts an event and returns the fault that happens at it, if any.
-func (p *faults) next(at Point, session uint64) *Fault {
-	if p.pending.Load() == 0 {
-		return nil
+// means tells whether the fault may happen at this moment.
+func (f *Fault) means(m *moment) bool {
+	switch {
+	case f.At != m.at,
+		f.Session != 0 && f.Session != m.session,
+		f.Transaction != 0 && f.Transaction != m.transaction,
+		f.Statement != 0 && f.Statement != m.statement,
+		f.Verb != "" && canonical(f.Verb) != m.verb,
+		// There is no way for a ROLLBACK to fail.
+		f.Action == Fail && m.verb == "ROLLBACK":
+		return false
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var happens *Fault
-	kept := p.planned[:0]
-	for _, f := range p.planned {
+	return strings.Contains(m.sql, f.Contains)
+}
+
+// limit is how often the fault happens.
+func (f *Fault) limit() int {
+	switch {
+	case f.Count == Always, f.Count == 0 && f.Probability > 0:
+		return math.MaxInt
+	}
+	return max(f.Count, 1)
+}
+
+// oneOf lists words: a, b or c.
+func oneOf[T ~string](words []T) string {
+	var b strings.Builder
+	for i, w := range words {
 		switch {
-		case f.At != at || f.Session != 0 && f.Session != session:
-		case f.Skip > 0:
-			f.Skip--
-		case happens == nil:
-			f.Count--
-			now := f
-			happens = &now
+		case i == 0:
+		case i == len(words)-1:
+			b.WriteString(" or ")
+		default:
+			b.WriteString(", ")
 		}
-		if f.Count > 0 {
-			kept = append(kept, f)
-		}
+		b.WriteString(string(w))
 	}
-	p.planned = kept
-	p.pending.Store(int64(len(kept)))
-	return happens
+	return b.String()
 }
 
-// happen looks for a fault at this point and carries it out: it waits, or
-// returns errCut or the *failure to answer.
-func (s *Server) happen(at Point, session uint64) error {
-	f := s.faults.next(at, session)
-	if f == nil {
-		return nil
+// shorten keeps a mistaken text from filling a message.
+func shorten(s string) string {
+	const enough = 60
+	if len(s) <= enough {
+		return s
 	}
-	s.metrics.faults.WithLabelValues(string(f.Action)).Inc()
-	s.ledger.add(Event{Session: session, Kind: "fault", Outcome: string(f.Action), Detail: string(at)})
-	switch f.Action {
-	case Cut:
-		return errCut
-	case Fail:
-		return f.failure()
-	}
-	select {
-	case <-time.After(time.Duration(f.Seconds * float64(time.Second))):
-		return nil
-	case <-s.ctx.Done():
-		return errClosing
-	}
+	return strings.ToValidUTF8(s[:enough], "") + "..."
 }

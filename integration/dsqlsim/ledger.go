@@ -18,15 +18,25 @@ type Event struct {
 	// PID is the PostgreSQL process, 0 before there is one.
 	PID  uint32    `json:"pid,omitempty"`
 	Time time.Time `json:"time"`
-	// Kind is connect, refuse, statement, cancel, fault or close.
+	// Kind is connect, refuse, statement, transaction (its end), cancel, fault or close.
 	Kind string `json:"kind"`
+	// Transaction and Statement number a statement in its session and in its
+	// transaction, as a Fault does. Of a transaction Statement is how many it had.
+	Transaction uint64 `json:"transaction,omitempty"`
+	Statement   int    `json:"statement,omitempty"`
 	// Verb is the first word of a statement.
 	Verb string `json:"verb,omitempty"`
 	// SQL is how the statement's text begins, without parameters.
 	SQL string `json:"sql,omitempty"`
-	// Outcome is the command tag or SQLSTATE that was sent, or a word.
+	// Fault is the name of the fault that happened, if it has one.
+	Fault string `json:"fault,omitempty"`
+	// Outcome of a statement is the command tag or SQLSTATE that was sent, of a
+	// transaction: committed, rolled back, lost (the connection ended before its
+	// COMMIT) or unknown (it ended while the transaction may have been
+	// committing); of anything else a word.
 	Outcome string `json:"outcome"`
-	Detail  string `json:"detail,omitempty"`
+	// Detail of a transaction is the SQLSTATE of its first error.
+	Detail string `json:"detail,omitempty"`
 }
 
 // ledger is the bounded list of what happened, the newest events.

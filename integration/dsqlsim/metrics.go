@@ -13,14 +13,15 @@ type metrics struct {
 	statements         *prometheus.CounterVec
 	errors             *prometheus.CounterVec
 	cancels            *prometheus.CounterVec
+	transactions       *prometheus.CounterVec
 	faults             *prometheus.CounterVec
 }
 
 func newMetrics(connections func() int) *metrics {
 	registry := prometheus.NewRegistry()
 	make := promauto.With(registry)
-	counters := func(name, help, label string) *prometheus.CounterVec {
-		return make.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return make.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	make.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "dsqlsim_connections", Help: "Clients connected now.",
@@ -37,6 +38,8 @@ func newMetrics(connections func() int) *metrics {
 		errors: counters("dsqlsim_errors_total",
 			"Errors answered to statements: refused in DSQL's words, conflict, or PostgreSQL's own.", "kind"),
 		cancels: counters("dsqlsim_cancels_total", "Cancel requests, by what became of them.", "outcome"),
-		faults:  counters("dsqlsim_faults_total", "Planned faults that happened, by action.", "action"),
+		transactions: counters("dsqlsim_transactions_total",
+			"Transactions that ended, statements outside a block included, by what became of them.", "outcome"),
+		faults: counters("dsqlsim_faults_total", "Planned faults that happened, by moment and action.", "at", "action"),
 	}
 }

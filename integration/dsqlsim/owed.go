@@ -19,6 +19,8 @@ type debt struct {
 	// instead replaces the reply of statement instead.at, a ROLLBACK that took a
 	// COMMIT's place, by an error.
 	instead *replaced
+	// mid is a fault in the middle of this reply, if one was planned.
+	mid *interruption
 	// silent: the client did not send this frame and gets no reply to it.
 	silent bool
 	// name and previous undo a Parse or Close that failed or was skipped.

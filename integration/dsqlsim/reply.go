@@ -26,7 +26,9 @@ func (s *session) reply() error {
 	}
 	kind, total := header[0], lengthOf(header)
 	switch kind {
-	case 'D', 'd', 'H', 'V', 'S', 'A': // rows, and what changes nothing here
+	case 'D':
+		return s.row(total)
+	case 'd', 'H', 'V', 'S', 'A': // COPY's rows, and what changes nothing here
 		return s.relay(total)
 	case 'N':
 		if err := s.relay(total); err != nil {
@@ -47,6 +49,12 @@ func (s *session) reply() error {
 	// 1 ParseComplete, 2 BindComplete, 3 CloseComplete, I EmptyQueryResponse,
 	// s PortalSuspended, c CopyDone.
 	d := s.owed.first()
+	if kind == 's' {
+		if swallowed, err := s.swallow(total); swallowed || err != nil {
+			s.owed.pop()
+			return err
+		}
+	}
 	if d != nil && d.silent {
 		s.owed.pop()
 		_, err := s.up.Discard(total)
@@ -94,6 +102,12 @@ func (s *session) complete(total int) error {
 	if d == nil || d.kind == 'F' {
 		return s.relay(total)
 	}
+	if swallowed, err := s.swallow(total); swallowed || err != nil {
+		if d.kind == 'E' {
+			s.owed.pop()
+		}
+		return err
+	}
 	body, err := s.take(total)
 	if err != nil {
 		return err
@@ -125,17 +139,7 @@ func (s *session) completed(d *debt, st *dialect.Statement, tag *string) error {
 	if st.Tag != "" {
 		*tag = st.Tag
 	}
-	point := Answered
-	if *tag == "COMMIT" {
-		point = Committed
-	}
-	// PostgreSQL has run the statement; whether it has committed is certain when
-	// it is ready.
-	if s.server.faults.pending.Load() > 0 {
-		if err := s.server.happen(point, s.id); err != nil {
-			s.atReady = err
-		}
-	}
+	s.answered(st, *tag)
 	if !st.Job {
 		return nil
 	}
@@ -151,6 +155,11 @@ func (s *session) completed(d *debt, st *dialect.Statement, tag *string) error {
 // everything up to Sync.
 func (s *session) error(total int) error {
 	d := s.owed.first()
+	if d.struck() {
+		_, err := s.up.Discard(total)
+		s.failed(d)
+		return err
+	}
 	if total > maxReply {
 		if err := s.relay(total); err != nil {
 			return err
@@ -176,7 +185,7 @@ func (s *session) error(total int) error {
 
 // answer tells the client that the statement d stands for failed.
 func (s *session) answer(d *debt, e *pgproto3.ErrorResponse) error {
-	s.record(d.statement(), e.Code)
+	s.recordFailure(d.statement(), e.Code)
 	s.server.metrics.errors.WithLabelValues(errorLabel(d, e)).Inc()
 	if err := s.say(e); err != nil {
 		return err
@@ -207,6 +216,7 @@ func (s *session) ready() error {
 		return err
 	}
 	s.status, s.inTurn = body[0], false
+	s.turned()
 	if s.status == statusIdle {
 		s.tx = dialect.Transaction{}
 		clear(s.portals)
@@ -227,14 +237,6 @@ func (s *session) ready() error {
 func (s *session) say(m pgproto3.Message) error {
 	_, err := s.out.Write(encode(m))
 	return err
-}
-
-func (s *session) record(st *dialect.Statement, outcome string) {
-	e := Event{Session: s.id, PID: s.key.pid, Kind: "statement", Outcome: outcome}
-	if st != nil {
-		e.Verb, e.SQL = st.Verb, st.SQL
-	}
-	s.server.ledger.add(e)
 }
 
 // jobColumns and newJobID make the row that CREATE INDEX ASYNC answers: one

@@ -43,6 +43,9 @@ func (s *session) request(f *frame) error {
 		if err := s.settle(); err != nil {
 			return err
 		}
+		if s.atReady != nil {
+			return s.atReady
+		}
 		return s.out.Flush()
 	case 'S':
 		s.skipping = false
@@ -97,6 +100,9 @@ func (s *session) settle() error {
 	if err := s.flush(); err != nil {
 		return err
 	}
+	if err := s.sent(last.endsTurn()); err != nil {
+		return err
+	}
 	for s.owed.first() != nil {
 		if err := s.reply(); err != nil {
 			return err
@@ -137,6 +143,10 @@ func (s *session) query(f *frame) error {
 		}
 		if failed != nil {
 			send = text.Before(i) + d.replace(i, st, status, failed)
+			break
+		}
+		if s.interrupt(&d, i) {
+			send = text.Before(i+1) + markerSQL
 			break
 		}
 		status = after(status, st.Kind)
@@ -193,20 +203,6 @@ func (s *session) judge(st *dialect.Statement, status byte) (*failure, error) {
 		return nil, nil
 	}
 	return refused(r), nil
-}
-
-// planned lets the faults in front of a statement happen.
-func (s *session) planned(st *dialect.Statement, status byte) error {
-	if status == statusFailed {
-		return nil
-	}
-	if err := s.server.happen(AtStatement, s.id); err != nil {
-		return err
-	}
-	if st.Kind == dialect.Commit && status == statusInBlock {
-		return s.server.happen(AtCommit, s.id)
-	}
-	return nil
 }
 
 // parse passes on a Parse. A statement that DSQL refuses fails here already.
@@ -271,7 +267,7 @@ func (s *session) execute(f *frame) error {
 		return s.forward(f, d)
 	}
 	p.started = true
-	if s.server.faults.pending.Load() > 0 {
+	if s.server.plan.pending.Load() > 0 {
 		// A fault needs to know where the transaction stands.
 		if err := s.settle(); err != nil || s.skipping {
 			return err
@@ -283,7 +279,11 @@ func (s *session) execute(f *frame) error {
 		return err
 	case failed == nil:
 		s.status = after(s.status, st.Kind)
-		return s.forward(f, d)
+		fails := s.interrupt(&d, 0)
+		if err := s.forward(f, d); err != nil || !fails {
+			return err
+		}
+		return s.forward(parseFrame(ownName, markerSQL, nil), debt{kind: 'P', silent: true, name: ownName, mid: d.mid})
 	case conflictsAtCommit(st, s.status, failed):
 		return s.rollback(d, failed)
 	}

@@ -36,7 +36,7 @@ type Server struct {
 	dialect  *dialect.Dialect
 	limiter  *rate.Limiter
 	ledger   *ledger
-	faults   *faults
+	plan     plan
 	metrics  *metrics
 
 	ctx     context.Context // ends with Close
@@ -81,7 +81,6 @@ func New(c Config) (*Server, error) {
 		dialect:   dialect.New(c.AllowCopy),
 		limiter:   rate.NewLimiter(rate.Limit(c.Rate), c.Burst),
 		ledger:    newLedger(c.LedgerSize),
-		faults:    &faults{},
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[net.Conn]struct{}),
 		sessions:  make(map[cancelKey]*session),

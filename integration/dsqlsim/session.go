@@ -63,6 +63,7 @@ type session struct {
 	portals    map[string]*portal
 	// atReady is what shall happen when the turn ends: errCut, or nothing.
 	atReady error
+	script  script
 
 	closing  sync.Once
 	client   net.Conn // closed by cut: the TCP connection below the TLS
@@ -113,7 +114,7 @@ func (s *Server) session(client, raw net.Conn, id uint64, start *startup) {
 	err = each.run()
 	each.end(client, err)
 	<-filled
-	s.ledger.add(Event{Session: id, PID: up.PID, Kind: "close", Outcome: "closed", Detail: err.Error()})
+	each.closed(err)
 	if errors.Is(err, errUpstream) {
 		s.log.Warn("upstream lost", "session", id, "error", err)
 	}

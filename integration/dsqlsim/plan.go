@@ -1,0 +1,189 @@
+package dsqlsim
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+)
+
+// plan is the list of faults to come. Its methods may be called by any goroutine.
+type plan struct {
+	pending atomic.Int64 // len(faults), for the many statements without a fault
+
+	mu     sync.Mutex
+	faults []*planned
+}
+
+// planned is a fault and what is left of it.
+type planned struct {
+	Fault
+	chance *rand.Rand
+	left
+	each map[uint64]*left // by session, if PerSession
+}
+
+// left is how many moments are to pass, and how often the fault then happens.
+type left struct{ skip, count int }
+
+// errTooManyFaults tells that the plan is full.
+var errTooManyFaults = fmt.Errorf("more than %d faults planned: forget some first", maxFaults)
+
+// Plan adds faults, all or none, or reports everything that is wrong with them.
+// Of several that are due at one moment the one planned first happens.
+func (s *Server) Plan(faults ...Fault) error { return s.plan.add(faults, make([]error, len(faults))) }
+
+// Planned lists the faults that have not happened to their end yet, with what is
+// left of Skip and Count (not of those PerSession).
+func (s *Server) Planned() []Fault { return s.plan.list() }
+
+// ClearPlan forgets them.
+func (s *Server) ClearPlan() {
+	s.plan.mu.Lock()
+	defer s.plan.mu.Unlock()
+	s.plan.faults = nil
+	s.plan.pending.Store(0)
+}
+
+// add plans faults, unless anything is wrong with one; form is what is already
+// known to be.
+func (p *plan) add(faults []Fault, form []error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	names := make(map[string]bool)
+	for _, f := range p.faults {
+		names[f.Name] = true
+	}
+	var problems []error
+	for i := range faults {
+		f := &faults[i]
+		names[f.Name] = true
+		err := form[i]
+		if err == nil {
+			err = f.Validate()
+		}
+		if f.After != "" && !names[f.After] {
+			err = errors.Join(err, fmt.Errorf("after %q: want the name of a fault that is planned before", shorten(f.After)))
+		}
+		problems = append(problems, numbered(i, err))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return err
+	}
+	if len(p.faults)+len(faults) > maxFaults {
+		return errTooManyFaults
+	}
+	for _, f := range faults {
+		p.faults = append(p.faults, &planned{
+			Fault:  f,
+			chance: rand.New(rand.NewPCG(f.Seed, 0)),
+			left:   left{f.Skip, f.limit()},
+			each:   make(map[uint64]*left),
+		})
+	}
+	p.pending.Store(int64(len(p.faults)))
+	return nil
+}
+
+// numbered says in front of each problem which fault of a list it is about.
+func numbered(i int, err error) error {
+	if err == nil {
+		return nil
+	}
+	var named []error
+	for _, problem := range problemsOf(err) {
+		named = append(named, fmt.Errorf("fault %d: %w", i+1, problem))
+	}
+	return errors.Join(named...)
+}
+
+// problemsOf takes apart what errors.Join joined.
+func problemsOf(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return []error{err}
+}
+
+func (p *plan) list() []Fault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	faults := make([]Fault, 0, len(p.faults))
+	for _, each := range p.faults {
+		f := each.Fault
+		if !f.PerSession {
+			f.Skip = each.skip
+			if f.Count > 0 {
+				f.Count = each.count
+			}
+		}
+		faults = append(faults, f)
+	}
+	return faults
+}
+
+// next counts a moment and returns the fault that happens at it, if any.
+func (p *plan) next(m *moment) *Fault {
+	if p.pending.Load() == 0 {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	happens := -1
+	for i, f := range p.faults {
+		if f.After == "" && f.means(m) && f.due(m.session, happens < 0) {
+			happens = i
+		}
+	}
+	if happens < 0 {
+		return nil
+	}
+	f := p.faults[happens]
+	if f.count == 0 {
+		p.faults = append(p.faults[:happens:happens], p.faults[happens+1:]...)
+		p.pending.Store(int64(len(p.faults)))
+	}
+	for _, waiting := range p.faults {
+		if f.Name != "" && waiting.After == f.Name {
+			waiting.After = ""
+		}
+	}
+	now := f.Fault
+	return &now
+}
+
+// due counts a moment that the fault means, and tells whether it happens; it
+// may not if another has.
+func (f *planned) due(session uint64, may bool) bool {
+	l := &f.left
+	if f.PerSession {
+		if l = f.each[session]; l == nil {
+			l = &left{f.Skip, f.limit()}
+			f.each[session] = l
+		}
+	}
+	switch {
+	case l.skip > 0:
+		l.skip--
+		return false
+	case !may || l.count == 0:
+		return false
+	case f.Probability > 0 && f.chance.Float64() >= f.Probability:
+		return false
+	}
+	l.count--
+	return true
+}
+
+// forget drops what was counted for a session that has ended.
+func (p *plan) forget(session uint64) {
+	if p.pending.Load() == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, f := range p.faults {
+		delete(f.each, session)
+	}
+}

@@ -1,0 +1,123 @@
+package dsqlsim
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// key is one key of a fault in JSON: what its values are, in a word and in a
+// sentence, and the field that it fills.
+type key struct {
+	name, kind, help string
+	field            func(*Fault) any
+}
+
+// What a value may be.
+const (
+	text        = "text"
+	number      = "number"
+	wholeNumber = "whole number"
+	yesOrNo     = "true or false"
+)
+
+var keys = []key{
+	{"at", text, "when it may happen; see below", func(f *Fault) any { return &f.At }},
+	{"action", text, "fail (answer error, do nothing), cut (close without a word) or stall", func(f *Fault) any { return &f.Action }},
+	{"error", text, "of a fail: conflict (OC000) or schema (OC001); at connect rate, connections, denied or waking-up", func(f *Fault) any { return &f.Error }},
+	{"seconds", number, "length of a stall", func(f *Fault) any { return &f.Seconds }},
+	{"row", wholeNumber, "at row: how many rows are sent before", func(f *Fault) any { return &f.Row }},
+	{"session", wholeNumber, "only the connection of this number in the ledger", func(f *Fault) any { return &f.Session }},
+	{"transaction", wholeNumber, "only the n-th transaction of a session", func(f *Fault) any { return &f.Transaction }},
+	{"statement", wholeNumber, "only the n-th statement of a transaction, BEGIN not counted", func(f *Fault) any { return &f.Statement }},
+	{"verb", text, "only statements with this first word", func(f *Fault) any { return &f.Verb }},
+	{"contains", text, "only statements with this in their text", func(f *Fault) any { return &f.Contains }},
+	{"name", text, "a name for after, and for the ledger", func(f *Fault) any { return &f.Name }},
+	{"after", text, "wait until the fault of this name has happened", func(f *Fault) any { return &f.After }},
+	{"skip", wholeNumber, "then let this many such moments pass", func(f *Fault) any { return &f.Skip }},
+	{"probability", number, "then happen with this probability at each (0.05 is 5 %)", func(f *Fault) any { return &f.Probability }},
+	{"seed", wholeNumber, "of the probability, to repeat a run", func(f *Fault) any { return &f.Seed }},
+	{"count", wholeNumber, "happen so often; -1 always (default 1, with a probability -1)", func(f *Fault) any { return &f.Count }},
+	{"per_session", yesOrNo, "keep skip and count for each session apart", func(f *Fault) any { return &f.PerSession }},
+}
+
+const pointHelp = `
+  connect     the startup packet was read
+  statement   before a statement goes to PostgreSQL, COMMIT included
+  row         in the middle of a result (or at its end, if it has fewer rows)
+  running     it is on its way: its outcome is open
+  answered    it has run to its end, the client does not know
+  commit      before a COMMIT goes to PostgreSQL
+  committing  the COMMIT is on its way: its outcome is open
+  committed   it has committed, the client does not know
+`
+
+// PlanHelp describes the JSON of faults for people, line by line.
+func PlanHelp() string {
+	var b strings.Builder
+	for _, k := range keys {
+		fmt.Fprintf(&b, "  %-12s%-14s%s\n", k.name, k.kind, k.help)
+	}
+	return b.String() + "\nat is one of" + pointHelp
+}
+
+// PlanJSON is Plan for a JSON list of faults, see PlanHelp.
+func (s *Server) PlanJSON(plan []byte) error {
+	var objects []json.RawMessage
+	if err := json.Unmarshal(plan, &objects); err != nil || objects == nil {
+		return fmt.Errorf("%q: want a JSON list of faults such as [%s]", shorten(string(plan)), exampleFault)
+	}
+	faults := make([]Fault, len(objects))
+	form := make([]error, len(objects))
+	for i, object := range objects {
+		form[i] = faults[i].parse(object)
+	}
+	return s.plan.add(faults, form)
+}
+
+const exampleFault = `{"at":"commit","action":"cut"}`
+
+func (f *Fault) parse(object []byte) error {
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(object, &values); err != nil || values == nil {
+		return fmt.Errorf("%s: want an object such as %s", shorten(string(object)), exampleFault)
+	}
+	var problems []error
+	for _, k := range keys {
+		value, given := values[k.name]
+		delete(values, k.name)
+		if !given {
+			continue
+		}
+		if err := json.Unmarshal(value, k.field(f)); err != nil || bytes.Equal(value, []byte("null")) {
+			problems = append(problems, fmt.Errorf("%s %s: want %s", k.name, shorten(string(value)), k.wanted()))
+		}
+	}
+	var unknown []string
+	for name, value := range values {
+		unknown = append(unknown, fmt.Sprintf("%q %s: there is no such key, only %s", shorten(name), shorten(string(value)), keyNames()))
+	}
+	slices.Sort(unknown)
+	for _, problem := range unknown {
+		problems = append(problems, errors.New(problem))
+	}
+	return errors.Join(problems...)
+}
+
+func (k *key) wanted() string {
+	if k.kind == wholeNumber || k.kind == number {
+		return "a " + k.kind
+	}
+	return k.kind
+}
+
+func keyNames() string {
+	var names []string
+	for _, k := range keys {
+		names = append(names, k.name)
+	}
+	return strings.Join(names, ", ")
+}
