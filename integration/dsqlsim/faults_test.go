@@ -2,11 +2,7 @@ package dsqlsim_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +107,10 @@ func TestFaultsAroundCommit(t *testing.T) {
 			"BEGIN,Z T,INSERT 0 1,Z T,EOF", "EOF", false},
 		{"cut after", dsqlsim.Fault{At: dsqlsim.Committed, Action: dsqlsim.Cut},
 			"BEGIN,Z T,INSERT 0 1,Z T,EOF", "EOF", true},
+		{"cut on the way", dsqlsim.Fault{At: dsqlsim.Committing, Action: dsqlsim.Cut},
+			"BEGIN,Z T,INSERT 0 1,Z T,EOF", "EOF", true},
+		{"conflict in a result", dsqlsim.Fault{At: dsqlsim.AtRow, Action: dsqlsim.Fail, Error: "conflict", Verb: "INSERT"},
+			"BEGIN,Z T,E 40001,Z E,ROLLBACK,Z I", "BEGIN,E 40001,Z E", false},
 		{"stall", dsqlsim.Fault{At: dsqlsim.AtCommit, Action: dsqlsim.Stall, Seconds: 0.2},
 			"BEGIN,Z T,INSERT 0 1,Z T,COMMIT,Z I", "BEGIN,INSERT 0 1,COMMIT,Z I", true},
 	} {
@@ -183,135 +183,6 @@ func TestFaultsAtStatements(t *testing.T) {
 	want := []string{"SELECT SELECT 1", "INSERT 40001", "INSERT INSERT 0 1", "INSERT 40001", "INSERT INSERT 0 1", "INSERT INSERT 0 1"}
 	if got := c.outcomes(conn.PID()); strings.Join(got, ",") != strings.Join(want, ",") {
 		t.Errorf("ledger\n got %q\nwant %q", got, want)
-	}
-}
-
-func TestNonsenseIsNotPlanned(t *testing.T) {
-	t.Parallel()
-	c := start(t, nil)
-	for _, f := range []dsqlsim.Fault{
-		{},
-		{At: "somewhere", Action: dsqlsim.Cut},
-		{At: dsqlsim.AtCommit, Action: "explode"},
-		{At: dsqlsim.AtConnect, Action: dsqlsim.Fail, Error: "conflict"},
-		{At: dsqlsim.AtStatement, Action: dsqlsim.Fail, Error: "rate"},
-		{At: dsqlsim.Committed, Action: dsqlsim.Fail, Error: "conflict"},
-		{At: dsqlsim.AtStatement, Action: dsqlsim.Stall},
-		{At: dsqlsim.AtStatement, Action: dsqlsim.Cut, Skip: -1},
-	} {
-		if err := c.Plan(dsqlsim.Fault{At: dsqlsim.AtCommit, Action: dsqlsim.Cut}, f); err == nil {
-			t.Errorf("%+v was planned", f)
-		}
-	}
-	if left := c.Planned(); len(left) != 0 {
-		t.Errorf("planned in part: %+v", left)
-	}
-}
-
-func TestCutSession(t *testing.T) {
-	t.Parallel()
-	c := start(t, nil)
-	w := c.raw(t)
-	w.ask(1, &pgproto3.Query{String: "BEGIN"})
-	var id uint64
-	for _, e := range c.Ledger(0) {
-		if e.Kind == "connect" {
-			id = e.Session
-		}
-	}
-	if !c.CloseSession(id) || c.CloseSession(id+1) {
-		t.Error("CloseSession found the wrong sessions")
-	}
-	if m, err := w.Receive(); err == nil {
-		t.Errorf("got %T", m)
-	}
-}
-
-func TestLedgerIsBounded(t *testing.T) {
-	t.Parallel()
-	c := start(t, func(config *dsqlsim.Config) { config.LedgerSize = 10 })
-	w := c.raw(t)
-	for range 25 {
-		w.ask(1, &pgproto3.Query{String: "SELECT '" + strings.Repeat("x", 1000) + "'"})
-	}
-	events := c.Ledger(0)
-	if len(events) != 10 {
-		t.Fatalf("%d events", len(events))
-	}
-	for i, e := range events {
-		if i > 0 && e.Seq != events[i-1].Seq+1 {
-			t.Errorf("event %d follows %d", e.Seq, events[i-1].Seq)
-		}
-		if e.Kind == "statement" && len(e.SQL) != 200 {
-			t.Errorf("%d bytes of SQL", len(e.SQL))
-		}
-	}
-	last := events[9].Seq
-	if again := c.Ledger(last - 3); len(again) != 3 || again[0].Seq != last-2 {
-		t.Errorf("after %d: %+v", last-3, again)
-	}
-	if none := c.Ledger(last + 100); len(none) != 0 {
-		t.Errorf("%d events from the future", len(none))
-	}
-}
-
-func TestAdmin(t *testing.T) {
-	t.Parallel()
-	c := start(t, nil)
-	admin := httptest.NewServer(c.Admin())
-	defer admin.Close()
-	call := func(method, path, body string) (int, string) {
-		t.Helper()
-		r, err := http.NewRequestWithContext(deadline(t), method, admin.URL+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		b, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return answer.StatusCode, string(b)
-	}
-	conn := c.connect(t)
-	if err := conn.Exec(deadline(t), "SELECT 1").Close(); err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		method, path, body string
-		code               int
-		contains           string
-	}{
-		{"GET", "/livez", "", 200, "ok"},
-		{"GET", "/readyz", "", 200, "ok"},
-		{"GET", "/metrics", "", 200, "dsqlsim_connections 1"},
-		{"GET", "/metrics", "", 200, `dsqlsim_statements_total{kind="other"} 1`},
-		{"GET", "/ledger?after=x", "", 400, ""},
-		{"POST", "/faults", `[{"at":"commit","action":"cut","skip":2,"count":3}]`, 204, ""},
-		{"GET", "/faults", "", 200, `"skip":2,"count":3`},
-		{"POST", "/faults", `[{"at":"commit","action":"cut","when":"now"}]`, 400, "when"},
-		{"POST", "/faults", `[{"at":"commit","action":"explode"}]`, 400, "explode"},
-		{"DELETE", "/faults", "", 204, ""},
-		{"GET", "/faults", "", 200, "[]"},
-		{"DELETE", "/sessions/77", "", 404, ""},
-		{"POST", "/ledger", "", 405, ""},
-	} {
-		code, body := call(test.method, test.path, test.body)
-		if code != test.code || !strings.Contains(body, test.contains) {
-			t.Errorf("%s %s: %d %s", test.method, test.path, code, body)
-		}
-	}
-	var events []dsqlsim.Event
-	_, body := call("GET", "/ledger", "")
-	if err := json.Unmarshal([]byte(body), &events); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(events); n != 3 || events[1].SQL != "SELECT 1" || events[1].Outcome != "SELECT 1" || events[1].PID != conn.PID() {
-		t.Errorf("ledger %s", body)
 	}
 }
 

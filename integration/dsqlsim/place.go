@@ -114,7 +114,7 @@ func (s *session) turned() {
 	default:
 		s.ended(wasCommitted)
 	}
-	s.script.asked = *at
+	s.script.asked, s.script.doomed = *at, false
 }
 
 // ended enters the end of the transaction, if there is one, into the ledger.
@@ -140,7 +140,8 @@ func (s *session) closed(cause error) {
 		done.open = true
 	}
 	outcome := wasUnknown
-	if s.owed.first() == nil || asked.open && asked.block && asked.transaction == done.transaction {
+	inBlock := asked.open && asked.block && asked.transaction == done.transaction
+	if inBlock || s.owed.first() == nil || s.script.doomed {
 		outcome = wasLost
 	}
 	s.ended(outcome)

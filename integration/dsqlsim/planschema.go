@@ -27,7 +27,7 @@ const (
 var keys = []key{
 	{"at", text, "when it may happen; see below", func(f *Fault) any { return &f.At }},
 	{"action", text, "fail (answer error, do nothing), cut (close without a word) or stall", func(f *Fault) any { return &f.Action }},
-	{"error", text, "of a fail: conflict (OC000) or schema (OC001); at connect rate, connections, denied or waking-up", func(f *Fault) any { return &f.Error }},
+	{"error", text, "of a fail: conflict (OC000) or schema (OC001);\nat connect rate, connections, denied or waking-up", func(f *Fault) any { return &f.Error }},
 	{"seconds", number, "length of a stall", func(f *Fault) any { return &f.Seconds }},
 	{"row", wholeNumber, "at row: how many rows are sent before", func(f *Fault) any { return &f.Row }},
 	{"session", wholeNumber, "only the connection of this number in the ledger", func(f *Fault) any { return &f.Session }},
@@ -59,7 +59,8 @@ const pointHelp = `
 func PlanHelp() string {
 	var b strings.Builder
 	for _, k := range keys {
-		fmt.Fprintf(&b, "  %-12s%-14s%s\n", k.name, k.kind, k.help)
+		help := strings.ReplaceAll(k.help, "\n", "\n"+strings.Repeat(" ", 28))
+		fmt.Fprintf(&b, "  %-12s%-14s%s\n", k.name, k.kind, help)
 	}
 	return b.String() + "\nat is one of" + pointHelp
 }

@@ -16,6 +16,8 @@ type script struct {
 	row *interruption
 	// underWay happens when what is buffered for PostgreSQL has gone.
 	underWay *Fault
+	// doomed: the statement that runs must fail.
+	doomed bool
 }
 
 // interruption is a fault in the middle of one statement's result. For one that
@@ -125,7 +127,8 @@ func (s *session) interrupt(d *debt, index int) bool {
 	s.script.row = nil
 	mid.index = index
 	d.mid = mid
-	return mid.fault.Action != Stall
+	s.script.doomed = mid.fault.Action != Stall
+	return s.script.doomed
 }
 
 // interruption is the one in the result that PostgreSQL is about to give, if any.
@@ -225,4 +228,3 @@ func (s *session) silence(why error) {
 	s.out.Reset(io.Discard)
 	s.atReady = why
 }
-
