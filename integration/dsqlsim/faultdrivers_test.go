@@ -97,7 +97,7 @@ func (c *cluster) pq(t *testing.T) client {
 }
 
 // outcomeOf is the SQLSTATE of an error, "ok" for none, "lost" for a connection
-// that ended.
+// that ended, "hung" for one that was waited for in vain.
 func outcomeOf(err error) string {
 	if err == nil {
 		return "ok"
@@ -107,6 +107,9 @@ func outcomeOf(err error) string {
 	}
 	if e, ok := errors.AsType[*pq.Error](err); ok {
 		return string(e.Code)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "hung"
 	}
 	return "lost"
 }
@@ -375,3 +378,25 @@ func TestFaultsWithDrivers(t *testing.T) {
 
 // stalled is how long a planned stall lasts here.
 const stalled = 150 * time.Millisecond
+
+// A client that is cut off while its statement runs learns so at once, and the
+// ledger does not claim to know what it could not see.
+func TestCutWhileRunning(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	run := clients["pgx"](t, c)
+	session := c.lastSession()
+	c.plan(t, dsqlsim.Fault{At: dsqlsim.Running, Action: dsqlsim.Cut, Contains: "pg_sleep", Name: "sleeper"})
+	if got := play(run, []string{"SELECT pg_sleep(600)"}); got != "lost" {
+		t.Errorf("got %s", got)
+	}
+	eventually(t, "the end of the session", func() bool { return c.Connections() == 0 })
+	if got := strings.Join(c.story(session), ", "); got != "running: cut, 1 unknown" {
+		t.Errorf("the ledger says %s", got)
+	}
+	for _, e := range c.Ledger(0) {
+		if e.Kind == "fault" && e.Fault != "sleeper" {
+			t.Errorf("the ledger names the fault %q", e.Fault)
+		}
+	}
+}
