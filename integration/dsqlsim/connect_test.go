@@ -2,10 +2,15 @@ package dsqlsim_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/feature/dsql/auth"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
@@ -14,6 +19,25 @@ import (
 
 const denied = "unable to accept connection, access denied"
 
+const amzDate = "20060102T150405Z"
+
+// presign makes a token with the AWS SDK's own signer, as far from what a token
+// should be as the test wants.
+func presign(t *testing.T, key, service, region, query string, at time.Time) string {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodGet, "https://"+endpoint+"/?"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const emptyBody = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	pair := aws.Credentials{AccessKeyID: key, SecretAccessKey: secretKey}
+	signed, _, err := v4.NewSigner().PresignHTTP(deadline(t), pair, r, emptyBody, service, region, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimPrefix(signed, "https://")
+}
+
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil)
@@ -21,6 +45,8 @@ func TestTokens(t *testing.T) {
 	own := dsqlsim.DefaultConfig()
 	own.Endpoint, own.AccessKeyID, own.SecretAccessKey = endpoint, accessKey, secretKey
 	good := adminToken(t)
+	const query = "Action=DbConnectAdmin&X-Amz-Expires=900"
+	now := time.Now()
 	for _, test := range []struct {
 		name, role, token string
 		want              string // "" connects
@@ -29,6 +55,21 @@ func TestTokens(t *testing.T) {
 		{name: "the SDK's for admin", role: "admin", token: good},
 		{name: "the SDK's for a role", role: "app", token: token(t, "app", endpoint, region, accessKey, secretKey, 15*time.Minute)},
 		{name: "with a slash", role: "admin", token: strings.Replace(good, "?", "/?", 1)},
+		{name: "the SDK's signer", role: "admin", token: presign(t, accessKey, "dsql", region, query, now)},
+		{name: "the SDK's signer, ten minutes ago", role: "admin", token: presign(t, accessKey, "dsql", region, query, now.Add(-10*time.Minute))},
+		{name: "the SDK's signer, an hour ago", role: "admin", token: presign(t, accessKey, "dsql", region, query, now.Add(-time.Hour)), want: denied, hint: true},
+		{name: "another service", role: "admin", token: presign(t, accessKey, "rds-db", region, query, now), want: denied},
+		{name: "another action", role: "admin", token: presign(t, accessKey, "dsql", region, "Action=connect&X-Amz-Expires=900", now), want: denied},
+		{name: "no action", role: "admin", token: presign(t, accessKey, "dsql", region, "X-Amz-Expires=900", now), want: denied},
+		{name: "no expiry", role: "admin", token: presign(t, accessKey, "dsql", region, "Action=DbConnectAdmin", now), want: denied},
+		{name: "another algorithm", role: "admin", token: strings.Replace(good, "AWS4-HMAC-SHA256", "AWS4-HMAC-SHA1", 1), want: denied},
+		{name: "no signature", role: "admin", token: good[:strings.Index(good, "&X-Amz-Signature=")], want: denied},
+		{name: "changed signature", role: "admin", token: good[:len(good)-1] + string(good[len(good)-1]^1), want: denied},
+		{name: "changed date", role: "admin", token: strings.Replace(presign(t, accessKey, "dsql", region, query, now),
+			now.UTC().Format(amzDate), now.Add(time.Second).UTC().Format(amzDate), 1), want: denied},
+		{name: "a session token that nobody knows", role: "admin", token: good + "&X-Amz-Security-Token=x", want: denied},
+		{name: "with its scheme", role: "admin", token: "https://" + good, want: denied},
+		{name: "with a path", role: "admin", token: strings.Replace(good, "?", "/x?", 1), want: denied},
 		{name: "our own", role: "admin", token: dsqlsim.Token(&own, "admin", time.Now(), 15*time.Minute)},
 		{name: "role's action for admin", role: "admin", token: token(t, "app", endpoint, region, accessKey, secretKey, 15*time.Minute), want: denied},
 		{name: "admin's action for a role", role: "app", token: good, want: denied},
@@ -73,6 +114,44 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// Temporary credentials: their session token must be in the token, and the
+// ledger says what was wrong with one that is refused.
+func TestSessionToken(t *testing.T) {
+	t.Parallel()
+	const ours = "session+token/with=signs"
+	c := start(t, func(config *dsqlsim.Config) { config.SessionToken = ours })
+	for _, test := range []struct{ given, reason string }{
+		{ours, ""},
+		{"", "X-Amz-Security-Token"},
+		{"another", "X-Amz-Security-Token"},
+	} {
+		provider := credentials.NewStaticCredentialsProvider(accessKey, secretKey, test.given)
+		token, err := auth.GenerateDBConnectAdminAuthToken(deadline(t), endpoint, region, provider)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := c.config(t)
+		config.Password = token
+		conn, err := pgconn.ConnectConfig(deadline(t), config)
+		if test.reason == "" {
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = conn.Close(deadline(t))
+			continue
+		}
+		if e := pgError(t, err); e.Code != "08006" || e.Message != denied {
+			t.Errorf("%q: got %s %q", test.given, e.Code, e.Message)
+		}
+		told := func() bool {
+			events := c.Ledger(0)
+			last := events[len(events)-1]
+			return last.Kind == "refuse" && last.Outcome == "08006" && strings.HasPrefix(last.Detail, test.reason+":")
+		}
+		eventually(t, "the ledger's reason", told)
+	}
+}
+
 func TestStartup(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil)
@@ -84,7 +163,13 @@ func TestStartup(t *testing.T) {
 	}{
 		{name: "settable parameters", parameters: map[string]string{
 			"application_name": "x", "DateStyle": "ISO, DMY", "extra_float_digits": "2", "search_path": "public", "TimeZone": "Europe/Paris",
-			"client_encoding": "UTF8", "options": `-c enable_seqscan=off --intervalstyle=iso_8601`}},
+			"client_encoding": "UTF8", "disable_sync_create_index": "off", "options": `-c enable_seqscan=off --intervalstyle=iso_8601 -c dsql.enable_batched_nestloop=on`}},
+		{name: "of several the first", parameters: map[string]string{"work_mem": "4MB", "lock_timeout": "1s", "search_path": "public"},
+			code: "0A000", want: `setting configuration parameter "lock_timeout" not supported`},
+		{name: "a role", parameters: map[string]string{"role": "postgres"},
+			code: "0A000", want: `setting configuration parameter "role" not supported`},
+		{name: "options that are none", parameters: map[string]string{"options": "-B 100"},
+			code: "0A000", want: `setting configuration parameter "-B" not supported`},
 		{name: "another parameter", parameters: map[string]string{"default_transaction_read_only": "on"},
 			code: "0A000", want: `setting configuration parameter "default_transaction_read_only" not supported`},
 		{name: "in the options", parameters: map[string]string{"options": "-c statement_timeout=5s"},
@@ -115,11 +200,11 @@ func TestStartup(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close(context.Background())
-			got, err := conn.Exec(deadline(t), "SHOW intervalstyle; SHOW enable_seqscan; SHOW timezone").ReadAll()
+			got, err := conn.Exec(deadline(t), "SHOW intervalstyle; SHOW enable_seqscan; SHOW timezone; SHOW disable_sync_create_index").ReadAll()
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i, want := range []string{"iso_8601", "off", "Europe/Paris"} {
+			for i, want := range []string{"iso_8601", "off", "Europe/Paris", "off"} {
 				if value := string(got[i].Rows[0][0]); value != want {
 					t.Errorf("got %q, want %q", value, want)
 				}
@@ -174,6 +259,22 @@ func TestQuotas(t *testing.T) {
 		if e := pgError(t, err); e.Code != "53400" || e.Message != "Unable to accept connection, rate exceeded." {
 			t.Errorf("got %s %q", e.Code, e.Message)
 		}
+	})
+	t.Run("refill", func(t *testing.T) {
+		t.Parallel()
+		c := start(t, func(config *dsqlsim.Config) { config.Rate, config.Burst = 0.25, 1 })
+		c.connect(t)
+		_, err := pgconn.ConnectConfig(deadline(t), c.config(t))
+		if e := pgError(t, err); e.Code != "53400" {
+			t.Errorf("got %s", e.Code)
+		}
+		eventually(t, "the next token", func() bool {
+			conn, err := pgconn.ConnectConfig(deadline(t), c.config(t))
+			if err != nil {
+				return false
+			}
+			return conn.Close(deadline(t)) == nil
+		})
 	})
 	t.Run("number", func(t *testing.T) {
 		t.Parallel()

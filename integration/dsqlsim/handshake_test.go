@@ -73,6 +73,7 @@ func TestTLS(t *testing.T) {
 	}{
 		{name: "SSLRequest", request: true, serverName: endpoint},
 		{name: "SSLRequest with ALPN", request: true, serverName: endpoint, protocols: []string{"postgresql"}},
+		{name: "capitals", request: true, serverName: strings.ToUpper(endpoint)},
 		{name: "direct", serverName: endpoint, protocols: []string{"postgresql"}},
 		{name: "direct without ALPN", serverName: endpoint, handshake: "closed"},
 		{name: "foreign ALPN", serverName: endpoint, protocols: []string{"http/1.1"}, handshake: "no application protocol"},

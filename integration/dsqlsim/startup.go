@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,6 +94,9 @@ func options(s string) map[string]string {
 			word = word[len("-c"):]
 		case strings.HasPrefix(word, "--"):
 			word = word[len("--"):]
+		default:
+			found[word] = ""
+			continue
 		}
 		name, value, _ := strings.Cut(word, "=")
 		found[strings.ReplaceAll(name, "-", "_")] = value
@@ -124,16 +129,20 @@ func splitOptions(s string) []string {
 	return words
 }
 
-// settable returns the refusal of the first parameter that DSQL does not let a
-// client set (measured: FATAL, the connection is refused).
-func (up *startup) settable() error {
-	for name := range up.parameters {
+// adopt returns the refusal of a parameter that DSQL does not let a client set
+// (measured: FATAL, the connection is refused), the first by name; if there is
+// none, PostgreSQL will know them.
+func (up *startup) adopt() error {
+	known := make(map[string]string, len(up.parameters))
+	for _, name := range slices.Sorted(maps.Keys(up.parameters)) {
 		if !dialect.Settable(name) {
 			f := refused(dialect.NotSettable(name))
 			f.fatal = true
 			return because("parameter", f)
 		}
+		known[dialect.NameUpstream(name)] = up.parameters[name]
 	}
+	up.parameters = known
 	return nil
 }
 
@@ -180,7 +189,7 @@ func (s *Server) judge(g *greeting, id uint64) (*startup, error) {
 		return nil, because("planned", err)
 	}
 	_ = g.conn.SetDeadline(time.Now().Add(handshakeTimeout)) // a stall was not the client's
-	switch g.serverName {
+	switch strings.ToLower(g.serverName) {
 	case s.config.Endpoint:
 		return up, nil
 	case "":
@@ -214,7 +223,7 @@ func (s *Server) authenticate(g *greeting, up *startup) error {
 	if up.database != database {
 		return because("database", &failure{fatal: true, code: codeNoDatabase, message: `database "` + up.database + `" does not exist`})
 	}
-	return up.settable()
+	return up.adopt()
 }
 
 // negotiate appends NegotiateProtocolVersion: 3.0, and none of the extensions.

@@ -61,6 +61,14 @@ var settable = map[string]bool{
 // it connects. Case does not matter.
 func Settable(name string) bool { return settable[strings.ToLower(name)] }
 
+// NameUpstream is the name by which PostgreSQL takes a settable parameter.
+func NameUpstream(name string) string {
+	if strings.EqualFold(name, syncIndexSetting) {
+		return ownSetting
+	}
+	return name
+}
+
 // NotSettable is the refusal of any other parameter.
 func NotSettable(name string) *Refusal {
 	return refuse(`setting configuration parameter "` + name + `" not supported`)
