@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"net"
+	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -23,27 +26,33 @@ const (
 type flags struct {
 	config                 dsqlsim.Config
 	listen, admin, certDir string
-	cancel, ageEnd         string
+	cancel, ageEnd, faults string
 	user                   string
 	tokenLife              time.Duration
+
+	problems []error // that the values have in themselves
 }
 
 // cluster are the flags that server and token must agree on.
 func (f *flags) cluster(set *pflag.FlagSet) {
 	f.config = dsqlsim.DefaultConfig()
 	c := &f.config
+	set.SortFlags = false
 	set.StringVar(&c.Endpoint, "endpoint", defaultEndpoint, "host name of the cluster: 26 letters and digits, .dsql.<region>.on.aws")
 	set.StringVar(&c.AccessKeyID, "access-key", defaultAccessKey, "access key that tokens are signed with")
 	set.StringVar(&c.SecretAccessKey, "secret-key", defaultSecretKey, "its secret")
 	set.StringVar(&c.SessionToken, "session-token", "", "session token that must be in the token")
+	f.collect(set)
 }
 
 func (f *flags) server(set *pflag.FlagSet) {
 	c := &f.config
+	set.SortFlags = false
+	set.StringVar(&c.Upstream, "upstream", "", `the PostgreSQL behind it, as psql would be told, without TLS`)
 	set.StringVar(&f.listen, "listen", defaultListen, "address for Postgres clients")
 	set.StringVar(&f.admin, "admin", defaultAdmin, `address of the admin HTTP interface, "" for none`)
-	set.StringVar(&c.Upstream, "upstream", "", "connection string of the PostgreSQL behind it, without TLS")
 	set.StringVar(&f.certDir, "cert-dir", "", "directory to write ca.pem to, the CA of the endpoint's certificate")
+	set.StringVar(&f.faults, "faults", "", "file with a list of faults to plan from the start, see below")
 	set.Float64Var(&c.Rate, "rate", c.Rate, "new connections per second")
 	set.IntVar(&c.Burst, "burst", c.Burst, "new connections at once, before the rate holds")
 	set.IntVar(&c.MaxConnections, "connections", c.MaxConnections, "connections at a time")
@@ -53,30 +62,55 @@ func (f *flags) server(set *pflag.FlagSet) {
 	set.BoolVar(&c.AllowCopy, "copy", false, "let COPY through")
 	set.DurationVar(&c.LockTimeout, "lock-timeout", c.LockTimeout, "longest wait for another transaction, then a conflict")
 	set.IntVar(&c.LedgerSize, "ledger", c.LedgerSize, "events that the ledger remembers")
+	f.collect(set)
 }
 
 func (f *flags) token(set *pflag.FlagSet) {
+	set.SortFlags = false
 	set.StringVar(&f.user, "user", "admin", "role that the token is for")
 	set.DurationVar(&f.tokenLife, "expires", defaultTokenLife, "life of the token")
+	f.collect(set)
 }
 
-// choose turns the flags that name a choice into configuration.
-func (f *flags) choose() error {
-	var err error
-	if f.config.HonourCancel, err = choice("cancel", f.cancel, "ignore", "honour"); err != nil {
-		return err
+// complete turns what the flags say into a configuration, and reports everything
+// that is wrong with them.
+func (f *flags) complete() error {
+	problems := f.problems
+	note := func(err error) {
+		if err != nil {
+			problems = append(problems, err)
+		}
 	}
-	f.config.AgeFatal, err = choice("age-end", f.ageEnd, "eof", "fatal")
-	return err
+	c := &f.config
+	c.HonourCancel = f.choice("cancel", f.cancel, "ignore", "honour", note)
+	c.AgeFatal = f.choice("age-end", f.ageEnd, "eof", "fatal", note)
+	note(address("listen", f.listen))
+	if f.admin != "" {
+		note(address("admin", f.admin))
+	}
+	if f.faults != "" {
+		var err error
+		if c.Faults, err = os.ReadFile(f.faults); err != nil {
+			note(fmt.Errorf("--faults: %w", err))
+		}
+	}
+	for _, problem := range problemsOf(c.Validate()) {
+		note(fmt.Errorf("--%w", problem))
+	}
+	return errors.Join(problems...)
 }
 
 // choice tells whether the second of two words was given.
-func choice(flag, given, first, second string) (bool, error) {
-	switch given {
-	case first:
-		return false, nil
-	case second:
-		return true, nil
+func (*flags) choice(flag, given, first, second string, note func(error)) bool {
+	if given != first && given != second {
+		note(fmt.Errorf("--%s %q: want %s or %s", flag, given, first, second))
 	}
-	return false, fmt.Errorf("--%s %q: want %s or %s", flag, given, first, second)
+	return given == second
+}
+
+func address(flag, given string) error {
+	if _, _, err := net.SplitHostPort(given); err != nil {
+		return fmt.Errorf("--%s %q: want host:port, such as 127.0.0.1:5433", flag, given)
+	}
+	return nil
 }

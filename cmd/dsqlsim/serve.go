@@ -18,9 +18,9 @@ import (
 // headerTimeout bounds how slowly an admin request may begin.
 const headerTimeout = 10 * time.Second
 
-// serve runs the stand-in until ctx ends.
-func serve(ctx context.Context, f *flags) (err error) {
-	if err := f.choose(); err != nil {
+// serve runs the stand-in until ctx ends, and tells out how to use it.
+func serve(ctx context.Context, out io.Writer, f *flags) (err error) {
+	if err := f.complete(); err != nil {
 		return err
 	}
 	f.config.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
@@ -37,6 +37,7 @@ func serve(ctx context.Context, f *flags) (err error) {
 	}
 	ended := make(chan error, 2)
 	admin := &http.Server{Handler: srv.Admin(), ReadHeaderTimeout: headerTimeout}
+	var adminAddress net.Addr
 	if f.admin != "" {
 		adminLn, err := net.Listen("tcp", f.admin)
 		if err != nil {
@@ -44,10 +45,11 @@ func serve(ctx context.Context, f *flags) (err error) {
 		}
 		go func() { ended <- admin.Serve(adminLn) }()
 		defer admin.Close()
-		fmt.Printf("dsqlsim: admin on http://%s\n", adminLn.Addr())
+		adminAddress = adminLn.Addr()
 	}
 	go func() { ended <- srv.Serve(ln) }()
-	fmt.Printf("dsqlsim: %s listens on %s\n", srv.Endpoint(), ln.Addr())
+	f.announce(out, ln.Addr(), adminAddress)
+	behind(ctx, out, srv)
 
 	select {
 	case <-ctx.Done():
@@ -57,6 +59,53 @@ func serve(ctx context.Context, f *flags) (err error) {
 	return errors.Join(err, srv.Close())
 }
 
+// announce says how to use the stand-in; its addresses are those it got.
+func (f *flags) announce(out io.Writer, listen, admin net.Addr) {
+	host, port, _ := net.SplitHostPort(listen.String())
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	verify := "sslmode=require"
+	if f.certDir != "" {
+		verify = "sslmode=verify-full sslrootcert=" + filepath.Join(f.certDir, caFile)
+	}
+	fmt.Fprintf(out, "dsqlsim: stands in for %s on %s\n", f.config.Endpoint, listen)
+	fmt.Fprintf(out, "dsqlsim: PGPASSWORD=$(%s token%s) psql \"host=%s hostaddr=%s port=%s user=admin dbname=postgres %s\"\n",
+		os.Args[0], f.tokenArgs(), f.config.Endpoint, host, port, verify)
+	if admin != nil {
+		fmt.Fprintf(out, "dsqlsim: faults, ledger and metrics on http://%s\n", admin)
+	}
+}
+
+// tokenArgs are what the token command needs to agree with this server; the
+// secrets are for the user to fill in.
+func (f *flags) tokenArgs() string {
+	var args string
+	for _, each := range []struct{ flag, given, preset, shown string }{
+		{"endpoint", f.config.Endpoint, defaultEndpoint, f.config.Endpoint},
+		{"access-key", f.config.AccessKeyID, defaultAccessKey, f.config.AccessKeyID},
+		{"secret-key", f.config.SecretAccessKey, defaultSecretKey, "..."},
+		{"session-token", f.config.SessionToken, "", "..."},
+	} {
+		if each.given != each.preset {
+			args += " --" + each.flag + " " + each.shown
+		}
+	}
+	return args
+}
+
+// behind says which PostgreSQL answers, or why none does.
+func behind(ctx context.Context, out io.Writer, srv *dsqlsim.Server) {
+	version, err := srv.Upstream(ctx)
+	if err != nil {
+		fmt.Fprintf(out, "dsqlsim: clients are turned away until PostgreSQL answers: %v\n", err)
+		return
+	}
+	fmt.Fprintf(out, "dsqlsim: PostgreSQL %s is behind it\n", version)
+}
+
+const caFile = "ca.pem"
+
 func writeCA(dir string, pem []byte) error {
 	if dir == "" {
 		return nil
@@ -64,18 +113,18 @@ func writeCA(dir string, pem []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("--cert-dir: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "ca.pem"), pem, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, caFile), pem, 0o644); err != nil {
 		return fmt.Errorf("--cert-dir: %w", err)
 	}
 	return nil
 }
 
-func printToken(w io.Writer, f *flags) error {
-	c := f.config
-	c.Upstream = "none" // not needed for a token
-	if err := c.Validate(); err != nil {
+func printToken(out io.Writer, f *flags) error {
+	f.config.Upstream = "host=none" // not needed for a token
+	f.listen, f.admin = defaultListen, ""
+	if err := f.complete(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(w, dsqlsim.Token(&c, f.user, time.Now(), f.tokenLife))
+	_, err := fmt.Fprintln(out, dsqlsim.Token(&f.config, f.user, time.Now(), f.tokenLife))
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"regexp"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Quotas of a cluster (AWS documentation, "Cluster quotas and database limits", 2026).
@@ -52,6 +54,8 @@ type Config struct {
 	LockTimeout time.Duration
 	// LedgerSize is how many events the ledger remembers.
 	LedgerSize int
+	// Faults, a JSON list of them (see PlanHelp), are planned from the start.
+	Faults []byte
 	// Logger gets a line per refused connection and lost upstream. Nil: none.
 	Logger *slog.Logger
 }
@@ -72,7 +76,8 @@ func DefaultConfig() Config {
 // endpointForm is the form of a public endpoint (AWS connector sources, 2026).
 var endpointForm = regexp.MustCompile(`^[a-z0-9]{26}\.dsql[^.]*\.([a-z0-9-]+)\.on\.aws$`)
 
-// Validate reports everything that is wrong with the configuration.
+// Validate reports everything that is wrong with the configuration, each
+// problem under the name that the program's flag has.
 func (c *Config) Validate() error {
 	var problems []error
 	wrong := func(ok bool, format string, args ...any) {
@@ -81,15 +86,23 @@ func (c *Config) Validate() error {
 		}
 	}
 	wrong(endpointForm.MatchString(c.Endpoint), "endpoint %q: want <26 letters or digits>.dsql.<region>.on.aws", c.Endpoint)
-	wrong(c.Upstream != "", "upstream: is missing")
-	wrong(c.AccessKeyID != "", "access key: is missing")
-	wrong(c.SecretAccessKey != "", "secret key: is missing")
+	wrong(c.Upstream != "", `upstream "": want how to reach a PostgreSQL, such as "host=/var/run/postgresql user=postgres"`)
+	wrong(c.AccessKeyID != "", `access-key "": want the access key that tokens are signed with`)
+	wrong(c.SecretAccessKey != "", `secret-key "": want the secret that tokens are signed with`)
 	wrong(c.Rate > 0, "rate %v: must be positive", c.Rate)
 	wrong(c.Burst > 0, "burst %d: must be positive", c.Burst)
 	wrong(c.MaxConnections > 0, "connections %d: must be positive", c.MaxConnections)
 	wrong(c.MaxAge > 0, "age %v: must be positive", c.MaxAge)
-	wrong(c.LockTimeout >= time.Millisecond, "lock timeout %v: must be a millisecond or more", c.LockTimeout)
-	wrong(c.LedgerSize > 0, "ledger size %d: must be positive", c.LedgerSize)
+	wrong(c.LockTimeout >= time.Millisecond, "lock-timeout %v: must be 1ms or more", c.LockTimeout)
+	wrong(c.LedgerSize > 0, "ledger %d: must be positive", c.LedgerSize)
+	if _, err := pgconn.ParseConfig(c.Upstream); err != nil {
+		problems = append(problems, fmt.Errorf("upstream: %w", err))
+	}
+	if len(c.Faults) > 0 {
+		for _, problem := range problemsOf(new(plan).addJSON(c.Faults)) {
+			problems = append(problems, fmt.Errorf("faults: %w", problem))
+		}
+	}
 	return errors.Join(problems...)
 }
 

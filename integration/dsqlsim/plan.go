@@ -100,6 +100,9 @@ func numbered(i int, err error) error {
 
 // problemsOf takes apart what errors.Join joined.
 func problemsOf(err error) []error {
+	if err == nil {
+		return nil
+	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}

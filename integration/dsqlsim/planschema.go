@@ -59,24 +59,26 @@ const pointHelp = `
 func PlanHelp() string {
 	var b strings.Builder
 	for _, k := range keys {
-		help := strings.ReplaceAll(k.help, "\n", "\n"+strings.Repeat(" ", 28))
-		fmt.Fprintf(&b, "  %-12s%-14s%s\n", k.name, k.kind, help)
+		help := strings.ReplaceAll(k.help, "\n", "\n"+strings.Repeat(" ", 30))
+		fmt.Fprintf(&b, "  %-13s%-15s%s\n", k.name, k.kind, help)
 	}
 	return b.String() + "\nat is one of" + pointHelp
 }
 
 // PlanJSON is Plan for a JSON list of faults, see PlanHelp.
-func (s *Server) PlanJSON(plan []byte) error {
+func (s *Server) PlanJSON(list []byte) error { return s.plan.addJSON(list) }
+
+func (p *plan) addJSON(list []byte) error {
 	var objects []json.RawMessage
-	if err := json.Unmarshal(plan, &objects); err != nil || objects == nil {
-		return fmt.Errorf("%q: want a JSON list of faults such as [%s]", shorten(string(plan)), exampleFault)
+	if err := json.Unmarshal(list, &objects); err != nil || objects == nil {
+		return fmt.Errorf("%s: want a JSON list of faults such as [%s]", shorten(string(list)), exampleFault)
 	}
 	faults := make([]Fault, len(objects))
 	form := make([]error, len(objects))
 	for i, object := range objects {
 		form[i] = faults[i].parse(object)
 	}
-	return s.plan.add(faults, form)
+	return p.add(faults, form)
 }
 
 const exampleFault = `{"at":"commit","action":"cut"}`

@@ -85,6 +85,11 @@ func New(c Config) (*Server, error) {
 		conns:     make(map[net.Conn]struct{}),
 		sessions:  make(map[cancelKey]*session),
 	}
+	if len(c.Faults) > 0 {
+		if err := s.PlanJSON(c.Faults); err != nil {
+			return nil, err
+		}
+	}
 	s.metrics = newMetrics(s.Connections)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
@@ -184,12 +189,19 @@ func (s *Server) ready(ctx context.Context) error {
 	if !serving {
 		return errors.New("not serving")
 	}
+	_, err := s.Upstream(ctx)
+	return err
+}
+
+// Upstream asks the PostgreSQL behind it for its version, and so tells whether
+// it would take a client's connection now.
+func (s *Server) Upstream(ctx context.Context) (version string, err error) {
 	up, err := s.upstream.dial(ctx, adminRole, nil)
 	if err != nil {
-		return err
+		return "", err
 	}
 	_, _ = up.Conn.Write(encode(&pgproto3.Terminate{}))
-	return up.Conn.Close()
+	return up.ParameterStatuses["server_version"], up.Conn.Close()
 }
 
 // Connections is how many clients are connected and admitted now.
