@@ -33,6 +33,19 @@
 // and prefers 25P02 in a failed block, all by itself; only the text of that one
 // error is then replaced. The same trick serves planned faults.
 //
+// # Faults and the ledger
+//
+// A plan (see [Fault]) says what goes wrong, and at which statement of which
+// transaction. Faults do not lie: a statement or COMMIT that is answered with a
+// planned error has not happened. For one whose error comes in the middle of its
+// result PostgreSQL is therefore given a failing statement behind it, before
+// anybody knows how many rows there are; if there are too few, the error comes
+// at their end.
+//
+// The ledger (see [Event]) says what did happen, for tests that must prove it.
+// It remembers the newest events; a gap behind the Seq that was asked for shows
+// what it has forgotten.
+//
 // # What is not exact
 //
 //   - Concurrency. Transactions run in PostgreSQL's REPEATABLE READ: a writer

@@ -115,7 +115,7 @@ func (s *Server) session(client, raw net.Conn, id uint64, start *startup) {
 	each.end(client, err)
 	<-filled
 	each.closed(err)
-	if errors.Is(err, errUpstream) {
+	if errors.Is(err, errUpstream) && s.ctx.Err() == nil {
 		s.log.Warn("upstream lost", "session", id, "error", err)
 	}
 }

@@ -185,7 +185,7 @@ func (s *Server) judge(g *greeting, id uint64) (*startup, error) {
 	if failed != nil {
 		return nil, because("startup packet", failed)
 	}
-	if err := s.happen(&moment{at: AtConnect, session: id}, nil); err != nil {
+	if err := s.connecting(id); err != nil {
 		return nil, because("planned", err)
 	}
 	_ = g.conn.SetDeadline(time.Now().Add(handshakeTimeout)) // a stall was not the client's

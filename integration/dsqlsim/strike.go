@@ -29,19 +29,20 @@ type interruption struct {
 	struck bool // the client got the error: what PostgreSQL still says is not for it
 }
 
-// happen looks for a fault at this moment and carries it out.
-func (s *Server) happen(m *moment, ended <-chan struct{}) error {
-	if f := s.plan.next(m); f != nil {
-		return s.strike(f, m.session, ended)
+// connecting lets a fault happen to a connection that is not a session yet.
+func (s *Server) connecting(id uint64) error {
+	f := s.plan.next(&moment{at: AtConnect, session: id})
+	if f == nil {
+		return nil
 	}
-	return nil
+	return s.strike(f, Event{Session: id}, nil)
 }
 
 // strike carries a fault out: it waits, or returns errCut or the *failure to
-// answer. ended cuts the wait short.
-func (s *Server) strike(f *Fault, session uint64, ended <-chan struct{}) error {
+// answer. e says to whom it happens; ended cuts the wait short.
+func (s *Server) strike(f *Fault, e Event, ended <-chan struct{}) error {
 	s.metrics.faults.WithLabelValues(string(f.At), string(f.Action)).Inc()
-	e := Event{Session: session, Kind: "fault", Fault: f.Name, Outcome: string(f.Action), Detail: string(f.At)}
+	e.Kind, e.Fault, e.Outcome, e.Detail = "fault", f.Name, string(f.Action), string(f.At)
 	if f.Action == Fail {
 		e.Detail += " " + f.Error
 	}
@@ -99,8 +100,16 @@ func (s *session) planned(st *dialect.Statement, status byte) error {
 	return nil
 }
 
+// happen looks for a fault at this moment and carries it out.
 func (s *session) happen(at Point, st *dialect.Statement, in place) error {
-	return s.server.happen(s.moment(at, st, in), s.done)
+	if f := s.server.plan.next(s.moment(at, st, in)); f != nil {
+		return s.strike(f)
+	}
+	return nil
+}
+
+func (s *session) strike(f *Fault) error {
+	return s.server.strike(f, Event{Session: s.id, PID: s.key.pid}, s.done)
 }
 
 func (s *session) prepare(st *dialect.Statement, in place, commits bool) {
@@ -171,7 +180,7 @@ func (s *session) swallow(total int) (bool, error) {
 		if err := s.out.Flush(); err != nil {
 			return false, err
 		}
-		err := s.server.strike(mid.fault, s.id, s.done)
+		err := s.strike(mid.fault)
 		f, failed := errors.AsType[*failure](err)
 		if !failed {
 			d.mid = nil
@@ -196,7 +205,7 @@ func (s *session) sent(endsTurn bool) error {
 		return nil
 	}
 	s.script.underWay = nil
-	err := s.server.strike(f, s.id, s.done)
+	err := s.strike(f)
 	if !errors.Is(err, errCut) {
 		return err
 	}
