@@ -11,7 +11,7 @@ import (
 // script is what a session knows of the plan and of its own progress in it.
 type script struct {
 	// asked is where the client's requests stand, done where the answers do.
-	asked, done place
+	asked, done ordinal
 	// row happens in the statement that was judged last.
 	row *interruption
 	// underWay happens when what is buffered for PostgreSQL has gone.
@@ -65,7 +65,7 @@ func (s *Server) strike(f *Fault, e Event, ended <-chan struct{}) error {
 }
 
 // moment describes the session's next statement to the plan.
-func (s *session) moment(at Point, st *dialect.Statement, in place) *moment {
+func (s *session) moment(at Point, st *dialect.Statement, in ordinal) *moment {
 	return &moment{
 		at: at, session: s.id, transaction: in.transaction, statement: in.statement,
 		verb: verb(st), sql: st.SQL,
@@ -95,13 +95,13 @@ func (s *session) planned(st *dialect.Statement, status byte) error {
 		}
 	}
 	if st.Refusal == nil {
-		s.prepare(st, in, commits)
+		s.arm(st, in, commits)
 	}
 	return nil
 }
 
 // happen looks for a fault at this moment and carries it out.
-func (s *session) happen(at Point, st *dialect.Statement, in place) error {
+func (s *session) happen(at Point, st *dialect.Statement, in ordinal) error {
 	if f := s.server.plan.next(s.moment(at, st, in)); f != nil {
 		return s.strike(f)
 	}
@@ -112,7 +112,7 @@ func (s *session) strike(f *Fault) error {
 	return s.server.strike(f, Event{Session: s.id, PID: s.key.pid}, s.done)
 }
 
-func (s *session) prepare(st *dialect.Statement, in place, commits bool) {
+func (s *session) arm(st *dialect.Statement, in ordinal, commits bool) {
 	if st.Kind == dialect.Other || st.Kind == dialect.DML {
 		if f := s.server.plan.next(s.moment(AtRow, st, in)); f != nil {
 			s.script.row = &interruption{fault: f, rows: f.Row}

@@ -6,10 +6,10 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// place is where a session stands: in the n-th statement of its n-th
+// ordinal is where a session stands: in the n-th statement of its n-th
 // transaction. A statement outside a block is a transaction of its own, and so
 // is a string or a pipeline of them.
-type place struct {
+type ordinal struct {
 	transaction uint64
 	statement   int // BEGIN does not count
 	open        bool
@@ -18,22 +18,22 @@ type place struct {
 }
 
 // enter goes on to the next statement.
-func (p *place) enter(kind dialect.Kind) {
-	if !p.open {
+func (o *ordinal) enter(kind dialect.Kind) {
+	if !o.open {
 		if ends(kind) {
 			return // there is nothing to end
 		}
-		*p = place{transaction: p.transaction + 1, open: true}
+		*o = ordinal{transaction: o.transaction + 1, open: true}
 	}
 	if kind == dialect.Begin {
-		p.block = true
+		o.block = true
 		return
 	}
-	p.statement++
+	o.statement++
 }
 
 // leave ends the transaction.
-func (p *place) leave() { p.open, p.block, p.failure = false, false, "" }
+func (o *ordinal) leave() { o.open, o.block, o.failure = false, false, "" }
 
 func ends(kind dialect.Kind) bool { return kind == dialect.Commit || kind == dialect.Rollback }
 
