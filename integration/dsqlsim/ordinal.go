@@ -76,9 +76,9 @@ func (s *session) record(st *dialect.Statement, tag string) {
 	}
 	switch tag {
 	case "COMMIT":
-		s.ended(wasCommitted)
+		s.conclude(wasCommitted)
 	case "ROLLBACK":
-		s.ended(wasRolledBack)
+		s.conclude(wasRolledBack)
 	}
 }
 
@@ -110,15 +110,15 @@ func (s *session) turned() {
 	switch {
 	case s.status != statusIdle:
 	case at.failure != "":
-		s.ended(wasRolledBack)
+		s.conclude(wasRolledBack)
 	default:
-		s.ended(wasCommitted)
+		s.conclude(wasCommitted)
 	}
 	s.script.asked, s.script.doomed = *at, false
 }
 
-// ended enters the end of the transaction, if there is one, into the ledger.
-func (s *session) ended(outcome string) {
+// conclude enters the end of the transaction, if there is one, into the ledger.
+func (s *session) conclude(outcome string) {
 	at := &s.script.done
 	if !at.open {
 		return
@@ -144,7 +144,7 @@ func (s *session) closed(cause error) {
 	if inBlock || s.owed.first() == nil || s.script.doomed {
 		outcome = wasLost
 	}
-	s.ended(outcome)
+	s.conclude(outcome)
 	s.server.plan.forget(s.id)
 	s.server.ledger.add(Event{Session: s.id, PID: s.key.pid, Kind: "close", Outcome: "closed", Detail: cause.Error()})
 }

@@ -100,7 +100,7 @@ func (s *session) settle() error {
 	if err := s.flush(); err != nil {
 		return err
 	}
-	if err := s.sent(last.endsTurn()); err != nil {
+	if err := s.departed(last.endsTurn()); err != nil {
 		return err
 	}
 	for s.owed.first() != nil {

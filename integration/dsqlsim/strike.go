@@ -197,9 +197,9 @@ func (s *session) swallow(total int) (bool, error) {
 	return true, nil
 }
 
-// sent lets a fault happen while a statement is on its way, once everything has
+// departed lets a fault happen while a statement is on its way, once everything has
 // gone that it needs to run to its end.
-func (s *session) sent(endsTurn bool) error {
+func (s *session) departed(endsTurn bool) error {
 	f := s.script.underWay
 	if f == nil || !endsTurn && f.At == Running && s.status == statusIdle {
 		return nil
