@@ -90,8 +90,13 @@ func problemsOf(err error) []error {
 	if err == nil {
 		return nil
 	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
 	}
-	return []error{err}
+	var problems []error
+	for _, each := range joined.Unwrap() {
+		problems = append(problems, problemsOf(each)...)
+	}
+	return problems
 }

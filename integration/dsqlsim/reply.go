@@ -27,7 +27,10 @@ func (s *session) reply() error {
 	kind, total := header[0], lengthOf(header)
 	switch kind {
 	case 'D':
-		return s.row(total)
+		if gone, err := s.beforeRow(total); gone || err != nil {
+			return err
+		}
+		return s.relay(total)
 	case 'd', 'H', 'V', 'S', 'A': // COPY's rows, and what changes nothing here
 		return s.relay(total)
 	case 'N':
@@ -50,7 +53,7 @@ func (s *session) reply() error {
 	// s PortalSuspended, c CopyDone.
 	d := s.owed.first()
 	if kind == 's' {
-		if swallowed, err := s.swallow(total); swallowed || err != nil {
+		if gone, err := s.breakOff(total); gone || err != nil {
 			s.owed.pop()
 			return err
 		}
@@ -102,7 +105,7 @@ func (s *session) complete(total int) error {
 	if d == nil || d.kind == 'F' {
 		return s.relay(total)
 	}
-	if swallowed, err := s.swallow(total); swallowed || err != nil {
+	if gone, err := s.breakOff(total); gone || err != nil {
 		if d.kind == 'E' {
 			s.owed.pop()
 		}

@@ -154,23 +154,21 @@ func (d *debt) struck() bool {
 	return mid != nil && mid.struck
 }
 
-// row passes on a row of a result, unless a fault comes before it.
-func (s *session) row(total int) error {
+// beforeRow lets a fault happen in front of a row, and tells whether the row is
+// not for the client and gone.
+func (s *session) beforeRow(total int) (bool, error) {
 	mid := s.owed.first().interruption()
 	if mid != nil && mid.rows > 0 {
 		mid.rows--
-		return s.relay(total)
+		return false, nil
 	}
-	if swallowed, err := s.swallow(total); swallowed || err != nil {
-		return err
-	}
-	return s.relay(total)
+	return s.breakOff(total)
 }
 
-// swallow lets the fault in a result happen at the latest here, and tells
+// breakOff lets the fault in a result happen at the latest here, and tells
 // whether the client gets an error instead of the frame that is next, which is
 // then gone.
-func (s *session) swallow(total int) (bool, error) {
+func (s *session) breakOff(total int) (bool, error) {
 	d := s.owed.first()
 	mid := d.interruption()
 	if mid == nil {
