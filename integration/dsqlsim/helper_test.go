@@ -164,6 +164,8 @@ func (w *wire) ask(n int, messages ...pgproto3.FrontendMessage) []string {
 	return answers
 }
 
+func simple(sql string) *pgproto3.Query { return &pgproto3.Query{String: sql} }
+
 // brief tells one message in a word or two.
 func brief(m pgproto3.BackendMessage) string {
 	switch m := m.(type) {

@@ -51,6 +51,13 @@ func (c *Certifier) Announce(snapshot uint64, keys []Key) {
 	c.pending[snapshot] = keys
 }
 
+// Keys is how many keys are remembered or announced.
+func (c *Certifier) Keys() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.keys + len(c.pending)
+}
+
 // Against lists the keys that others have named and committed, or are about to
 // commit, since snapshot was taken.
 func (c *Certifier) Against(snapshot uint64) []Key {
@@ -86,13 +93,6 @@ func (c *Certifier) Close(snapshot uint64, committed bool) {
 		}
 	}
 	c.forgetLocked()
-}
-
-// Since tells whether anyone has committed since snapshot was taken.
-func (c *Certifier) Since(snapshot uint64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.clock > c.open[snapshot]
 }
 
 // forgetLocked drops what no open snapshot can conflict with.
