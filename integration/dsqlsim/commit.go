@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
@@ -207,12 +208,12 @@ func (s *session) secure() error {
 // insist runs a statement of ours that takes locks, and dooms the transaction if
 // it cannot.
 func (s *session) insist(sql string) (*told, error) {
-	for tries := 1; ; tries++ {
+	for began := time.Now(); ; {
 		answer, err := s.ask(sql)
 		if err != nil || answer.failed == nil {
 			return answer, err
 		}
-		again := obstacleIn(answer.failed) == wait && tries < maxTries
+		again := obstacleIn(answer.failed) == wait && time.Since(began) < maxTrying
 		if err := s.rewind(); err != nil {
 			return nil, err
 		}

@@ -47,11 +47,19 @@ const conflict = "40001 change conflicts with another transaction (OC000)"
 // ways are the protocols that every story is told in.
 var ways = map[string]bool{"simple": true, "extended": false}
 
-// stage is a cluster with the tables of the stories.
+// stage is a cluster with the tables of a story.
 func stage(t *testing.T) *cluster {
 	t.Helper()
 	c := start(t, nil)
-	c.direct(t, `CREATE TABLE parent (id int PRIMARY KEY, name text NOT NULL);
+	c.setUp(t, "public")
+	return c
+}
+
+// setUp makes the tables of a story in a schema of their own.
+func (c *cluster) setUp(t *testing.T, schema string) {
+	t.Helper()
+	c.direct(t, `CREATE SCHEMA IF NOT EXISTS `+schema+`; SET search_path = `+schema+`;
+		CREATE TABLE parent (id int PRIMARY KEY, name text NOT NULL);
 		INSERT INTO parent SELECT g, 'p' FROM generate_series(1, 9) g;
 		CREATE TABLE child (id int PRIMARY KEY, parent_id int REFERENCES parent);
 		INSERT INTO child VALUES (1, NULL);
@@ -61,19 +69,18 @@ func stage(t *testing.T) *cluster {
 		INSERT INTO cascaded VALUES (1, 8, 'c');
 		CREATE TABLE nulled (id int PRIMARY KEY, parent_id int REFERENCES parent ON DELETE SET NULL, note text);
 		INSERT INTO nulled VALUES (1, 9, 'c')`)
-	return c
 }
 
-// deeds are what a transaction may do to row 1 of parent, with the tag that each
+// deeds are what a transaction may do to a row of parent, with the tag that each
 // must be answered whatever others do.
 var deeds = map[string][2]string{
-	"read":      {"SELECT name FROM parent WHERE id = 1", "SELECT 1"},
-	"update":    {"UPDATE parent SET name = name || 'x' WHERE id = 1", "UPDATE 1"},
-	"rekey":     {"UPDATE parent SET id = 100 WHERE id = 1", "UPDATE 1"},
-	"delete":    {"DELETE FROM parent WHERE id = 1", "DELETE 1"},
-	"lock":      {"SELECT name FROM parent WHERE id = 1 FOR UPDATE", "SELECT 1"},
-	"key share": {"SELECT name FROM parent WHERE id = 1 FOR KEY SHARE", "SELECT 1"},
-	"reference": {"INSERT INTO child VALUES (2, 1)", "INSERT 0 1"},
+	"read":      {"SELECT name FROM parent WHERE id = %[1]d", "SELECT 1"},
+	"update":    {"UPDATE parent SET name = name || 'x' WHERE id = %[1]d", "UPDATE 1"},
+	"rekey":     {"UPDATE parent SET id = -id WHERE id = %[1]d", "UPDATE 1"},
+	"delete":    {"DELETE FROM parent WHERE id = %[1]d", "DELETE 1"},
+	"lock":      {"SELECT name FROM parent WHERE id = %[1]d FOR UPDATE", "SELECT 1"},
+	"key share": {"SELECT name FROM parent WHERE id = %[1]d FOR KEY SHARE", "SELECT 1"},
+	"reference": {"INSERT INTO child VALUES (%[1]d, %[1]d)", "INSERT 0 1"},
 }
 
 // matrix says of each pair whether the second to commit fails, whichever that is.
@@ -92,46 +99,59 @@ var matrix = map[[2]string]bool{
 // other, and they commit in either order.
 func TestConflictMatrix(t *testing.T) {
 	t.Parallel()
+	c := stage(t)
+	c.direct(t, "INSERT INTO parent SELECT g, 'p' FROM generate_series(1001, 2000) g")
+	row := 1000
 	for way, simple := range ways {
 		for pair, loses := range matrix {
-			for _, firstActs := range []int{0, 1} {
-				for _, firstCommits := range []int{0, 1} {
-					name := fmt.Sprintf("%s/%s and %s/%d acts, %d commits", way, pair[0], pair[1], firstActs, firstCommits)
-					t.Run(name, func(t *testing.T) {
-						t.Parallel()
-						c := stage(t)
-						players := []*player{{t, c.connect(t), simple}, {t, c.connect(t), simple}}
-						for _, p := range players {
-							p.do("BEGIN")
-							p.do("SELECT 1 FROM other")
-						}
-						for _, i := range []int{firstActs, 1 - firstActs} {
-							deed := deeds[pair[i]]
-							if got := players[i].do(deed[0]); got != deed[1] {
-								t.Errorf("%s: got %s, want %s", deed[0], got, deed[1])
-							}
-						}
-						if got := players[firstCommits].do("COMMIT"); got != "COMMIT" {
-							t.Errorf("first COMMIT: %s", got)
-						}
-						want := "COMMIT"
-						if loses {
-							want = conflict
-						}
-						second := players[1-firstCommits]
-						if got := second.do("COMMIT"); got != want {
-							t.Errorf("second COMMIT: got %s, want %s", got, want)
-						}
-						if status := second.conn.TxStatus(); status != 'I' {
-							t.Errorf("status %c", status)
-						}
-						if got := second.do("SELECT 1"); got != "SELECT 1" {
-							t.Errorf("afterwards: %s", got)
-						}
-					})
-				}
+			for order := range 4 {
+				row++
+				match := match{pair, row, order & 1, order >> 1, loses}
+				t.Run(fmt.Sprintf("%s/%s,%s/%d acts,%d commits", way, pair[0], pair[1], match.acts, match.commits), func(t *testing.T) {
+					t.Parallel()
+					match.play(t, c, simple)
+				})
 			}
 		}
+	}
+}
+
+// match is one cell of the matrix: who acts first, and who commits first.
+type match struct {
+	pair          [2]string
+	row           int
+	acts, commits int
+	loses         bool
+}
+
+func (m match) play(t *testing.T, c *cluster, simple bool) {
+	players := []*player{{t, c.connect(t), simple}, {t, c.connect(t), simple}}
+	for _, p := range players {
+		p.do("BEGIN")
+		p.do("SELECT 1 FROM other")
+	}
+	for _, i := range []int{m.acts, 1 - m.acts} {
+		deed := deeds[m.pair[i]]
+		if got := players[i].do(fmt.Sprintf(deed[0], m.row)); got != deed[1] {
+			t.Errorf("%s: got %s, want %s", m.pair[i], got, deed[1])
+		}
+	}
+	if got := players[m.commits].do("COMMIT"); got != "COMMIT" {
+		t.Errorf("first COMMIT: %s", got)
+	}
+	want := "COMMIT"
+	if m.loses {
+		want = conflict
+	}
+	second := players[1-m.commits]
+	if got := second.do("COMMIT"); got != want {
+		t.Errorf("second COMMIT: got %s, want %s", got, want)
+	}
+	if status := second.conn.TxStatus(); status != 'I' {
+		t.Errorf("status %c", status)
+	}
+	if got := second.do("SELECT 1"); got != "SELECT 1" {
+		t.Errorf("afterwards: %s", got)
 	}
 }
 
@@ -141,13 +161,20 @@ type story []struct {
 	sql, want string
 }
 
-func (s story) tell(t *testing.T, c *cluster, simple bool) {
+func (s story) tell(t *testing.T, c *cluster, schema string, simple bool) {
 	t.Helper()
+	config := c.config(t)
+	config.RuntimeParams["search_path"] = schema
 	players := make(map[int]*player)
 	for _, line := range s {
 		p := players[line.who]
 		if p == nil {
-			p = &player{t, c.connect(t), simple}
+			conn, err := pgconn.ConnectConfig(deadline(t), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close(deadline(t))
+			p = &player{t, conn, simple}
 			players[line.who] = p
 		}
 		if got := p.do(line.sql); got != line.want {
@@ -271,11 +298,16 @@ var stories = map[string]story{
 
 func TestStories(t *testing.T) {
 	t.Parallel()
+	c := start(t, nil)
+	n := 0
 	for name, told := range stories {
 		for way, simple := range ways {
+			n++
+			schema := fmt.Sprintf("story%d", n)
 			t.Run(name+"/"+way, func(t *testing.T) {
 				t.Parallel()
-				told.tell(t, stage(t), simple)
+				c.setUp(t, schema)
+				told.tell(t, c, schema, simple)
 			})
 		}
 	}
@@ -312,7 +344,7 @@ func TestSchemaConflicts(t *testing.T) {
 		for way, simple := range ways {
 			t.Run(name+"/"+way, func(t *testing.T) {
 				t.Parallel()
-				told.tell(t, stage(t), simple)
+				told.tell(t, stage(t), "public", simple)
 			})
 		}
 	}
@@ -321,7 +353,7 @@ func TestSchemaConflicts(t *testing.T) {
 		c := start(t, func(config *dsqlsim.Config) { config.SchemaConflicts = false })
 		story{
 			{1, "SELECT 1", "SELECT 1"}, {2, "CREATE TABLE x (id int)", "CREATE TABLE"}, {1, "SELECT 1 FROM x", "SELECT 0"},
-		}.tell(t, c, true)
+		}.tell(t, c, "public", true)
 	})
 }
 

@@ -63,7 +63,7 @@ func (s *session) evict() error {
 // than the first.
 func (s *session) resume() error {
 	w := &s.work
-	for tries := 1; w.parked; tries++ {
+	for began := time.Now(); w.parked; {
 		i, failed, err := s.replay()
 		if err != nil {
 			return err
@@ -76,7 +76,7 @@ func (s *session) resume() error {
 		if err := s.rewind(); err != nil {
 			return err
 		}
-		if failed != nil && obstacleIn(failed) == wait && tries < maxTries {
+		if failed != nil && obstacleIn(failed) == wait && time.Since(began) < maxTrying {
 			time.Sleep(rand.N(2 * retryPause))
 			continue
 		}
@@ -84,7 +84,6 @@ func (s *session) resume() error {
 		if i < len(w.log) {
 			w.log[i].void = true
 		}
-		tries = 0
 	}
 	return nil
 }

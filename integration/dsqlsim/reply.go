@@ -159,7 +159,7 @@ func (s *session) complete(total int) error {
 // succeeded enters a statement that did not fail into the transaction's books.
 func (s *session) succeeded(d *debt, st *dialect.Statement, tag string) {
 	w := &s.work
-	w.tries, w.guessing, w.genuine = 0, false, false
+	w.settled()
 	if d.effect != nil {
 		d.effect.tag = tag
 		w.remember(*d.effect)
@@ -256,7 +256,7 @@ func (s *session) answer(d *debt, e *pgproto3.ErrorResponse) error {
 // failed brings the books in line with PostgreSQL, which skips to Sync.
 func (s *session) failed(d *debt) {
 	w := &s.work
-	w.tries, w.guessing, w.genuine = 0, false, false
+	w.settled()
 	s.ddl, s.broken = false, true
 	if d == nil || d.endsTurn() {
 		return

@@ -2,6 +2,7 @@ package dsqlsim
 
 import (
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
@@ -9,8 +10,9 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/occ"
 )
 
-// maxTries is how often a statement is tried that others are in the way of.
-const maxTries = 8
+// maxTrying is how long a statement is tried that others are in the way of. They
+// are busy then, for whoever idles gives way much sooner.
+const maxTrying = time.Second
 
 // errRetraced tells that frames which PostgreSQL has not answered, or answered
 // with a conflict, are in front of the queue again.
@@ -49,7 +51,7 @@ func (s *session) canRetrace(d *debt, e *pgproto3.ErrorResponse) bool {
 		return w.savepoint && !w.lost && (d.kind == 'Q' || d.kind == 'E') && !(o == hidden && w.genuine)
 	case d.status == statusIdle:
 		// The statement is its transaction: it has a fresh snapshot each time.
-		return o == wait && d.alone && s.work.tries < maxTries
+		return o == wait && d.alone && w.mayTry()
 	}
 	return false
 }
@@ -64,8 +66,6 @@ func (s *session) retrace(d *debt, e *pgproto3.ErrorResponse) error {
 	}
 	s.tx, s.busy = failed.rules, !failed.alone
 	s.epoch++
-	w := &s.work
-	w.tries++
 	if failed.status == statusInBlock {
 		if err := s.rewind(); err != nil {
 			return err
@@ -82,7 +82,7 @@ func (s *session) weigh(d *debt, e *pgproto3.ErrorResponse) error {
 	w := &s.work
 	switch obstacleIn(e) {
 	case wait:
-		if w.tries >= maxTries {
+		if !w.mayTry() {
 			w.doom()
 			w.guessing = true
 		}

@@ -2,6 +2,7 @@ package dsqlsim
 
 import (
 	"strings"
+	"time"
 
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/occ"
@@ -35,9 +36,9 @@ type work struct {
 	changed bool
 	// named are the rows of locking clauses.
 	named map[place]occ.Strength
-	// tries counts how often the statement at hand was in another's way; guessing:
-	// it can only be guessed. genuine: its error is the client's.
-	tries             int
+	// trying is since when others are in the way of the statement at hand;
+	// guessing: it can only be guessed. genuine: its error is the client's.
+	trying            time.Time
 	guessing, genuine bool
 	committed         bool
 }
@@ -69,6 +70,18 @@ func (w *work) doom() {
 	if w.doomed == nil {
 		w.doomed = dataConflict
 	}
+}
+
+// settled ends what was remembered of one statement: it was answered.
+func (w *work) settled() { w.trying, w.guessing, w.genuine = time.Time{}, false, false }
+
+// mayTry tells, of a statement that others were in the way of, whether it should
+// be tried once more.
+func (w *work) mayTry() bool {
+	if w.trying.IsZero() {
+		w.trying = time.Now()
+	}
+	return time.Since(w.trying) < maxTrying
 }
 
 // sumOf is a digest of one row, FNV-1a; those of a result are added up, because
