@@ -92,13 +92,13 @@ func (s *session) note(c capture) (*failure, error) {
 	if c.plan.Capture == "" {
 		return nil, nil
 	}
+	var packets [][]byte
 	if !w.savepoint {
-		if _, err := s.ask(savepointSQL); err != nil {
-			return nil, err
-		}
+		packets = bound(savepointSQL, nil, noValues)
+		packets = packets[:len(packets)-1] // one Sync is enough
 		w.asked, w.savepoint = true, true
 	}
-	answer, err := s.aside(bound(c.plan.Capture, c.types, asText(c.values))...)
+	answer, err := s.aside(append(packets, bound(c.plan.Capture, c.types, asText(c.values))...)...)
 	if err != nil {
 		return nil, err
 	}
