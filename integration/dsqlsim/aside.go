@@ -20,9 +20,15 @@ type told struct {
 }
 
 // aside says something to PostgreSQL that the client does not hear of, and
-// reads up to ReadyForQuery. Nothing may be owed, and the session must be in a
-// block: there a Sync or Query of ours ends nothing of the client's.
+// reads up to ReadyForQuery. Only what cannot fail may be owed, and the session
+// must be in a block: there a Sync or Query of ours ends nothing of the client's.
 func (s *session) aside(packets ...[]byte) (*told, error) {
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	if err := s.settle(); err != nil {
+		return nil, err
+	}
 	for _, p := range packets {
 		if _, err := s.send.Write(p); err != nil {
 			return nil, upstreamError(err)

@@ -213,7 +213,7 @@ func (s *session) insist(sql string) (*told, error) {
 		if err != nil || answer.failed == nil {
 			return answer, err
 		}
-		again := obstacleIn(answer.failed) == wait && time.Since(began) < maxTrying
+		again := s.obstacleIn(answer.failed) == wait && time.Since(began) < maxTrying
 		if err := s.rewind(); err != nil {
 			return nil, err
 		}

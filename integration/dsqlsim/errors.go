@@ -21,6 +21,7 @@ const (
 	codeReadOnly     = "25006"
 	codeUnique       = "23505"
 	codeForeignKey   = "23503"
+	codeCancelled    = "57014"
 	codeTooMany      = "53300"
 	codeTooFast      = "53400"
 	codeLockTimeout  = "55P03"

@@ -152,26 +152,44 @@ func (s *session) executeNow(f *frame, name string, st *dialect.Statement, p *po
 	return s.forward(f, d)
 }
 
-// savepointName is the statement and portal of the savepoint; the statement
-// lives as long as the session.
-const savepointName = ownName + " savepoint"
+// standing are statements that a session of ours keeps prepared, by their names.
+const (
+	beginName     = ownName + " begin"
+	savepointName = ownName + " savepoint"
+)
+
+// open begins the block that the client believes to be in. The BEGIN travels
+// with the first statement: most blocks take one round trip less.
+func (s *session) open() error {
+	if !s.work.deferred {
+		return nil
+	}
+	s.work.deferred = false
+	return s.standing(beginName, s.work.begin, debt{kind: 'E', silent: true, quiet: true})
+}
 
 // savepoint sets the savepoint behind what is on its way.
 func (s *session) savepoint() error {
-	if !s.prepared {
-		s.prepared = true
-		d := debt{kind: 'P', silent: true, name: savepointName}
-		if err := s.forward(parseFrame(savepointName, savepointSQL, nil), d); err != nil {
-			return err
-		}
-	}
 	s.work.asked = true
-	packet := encode(&pgproto3.Bind{DestinationPortal: savepointName, PreparedStatement: savepointName})
-	if err := s.forward(&frame{kind: 'B', body: packet[frameHeader:]}, debt{kind: 'B', silent: true}); err != nil {
+	return s.standing(savepointName, savepointSQL, debt{kind: 'E', silent: true, preamble: true})
+}
+
+// standing runs a statement that stays prepared; d is owed for its Execute.
+func (s *session) standing(name, sql string, d debt) error {
+	if s.prepared[name] != sql {
+		frames := []*frame{{kind: 'C', body: []byte("S" + name + "\x00")}, parseFrame(name, sql, nil)}
+		for _, f := range frames {
+			if err := s.forward(f, debt{kind: f.kind, silent: true, name: name}); err != nil {
+				return err
+			}
+		}
+		s.prepared[name] = sql
+	}
+	bind := append([]byte(name+"\x00"+name+"\x00"), noValues...)
+	if err := s.forward(&frame{kind: 'B', body: bind}, debt{kind: 'B', silent: true}); err != nil {
 		return err
 	}
-	packet = encode(&pgproto3.Execute{Portal: savepointName})
-	return s.forward(&frame{kind: 'E', body: packet[frameHeader:]}, debt{kind: 'E', silent: true, preamble: true})
+	return s.forward(&frame{kind: 'E', body: []byte(name + "\x00\x00\x00\x00\x00")}, d)
 }
 
 // own runs a statement of ours with parameter types, and values as in a Bind's

@@ -45,8 +45,8 @@ type debt struct {
 	instead *replaced
 	// silent: the client did not send this frame and gets no reply to it.
 	silent bool
-	// preamble: a SAVEPOINT stands in front of the Query's statement.
-	preamble bool
+	// preamble: it is the savepoint's. quiet: it is a BEGIN that was answered.
+	preamble, quiet bool
 	// more: statements of the client's Query follow, and its ReadyForQuery later.
 	more bool
 	// offset is what an error's position in the client's text is behind ours.

@@ -17,7 +17,7 @@ const retryPause = 2 * time.Millisecond
 func (s *session) giveWay(r request) error {
 	w := &s.work
 	switch {
-	case s.status != statusInBlock || r.at.Before(s.moved):
+	case s.status != statusInBlock || s.work.deferred || r.at.Before(s.moved):
 		return nil // it is not in the way any more
 	case w.savepoint && !w.parked && !w.lost:
 		return s.rewind()
@@ -76,7 +76,7 @@ func (s *session) resume() error {
 		if err := s.rewind(); err != nil {
 			return err
 		}
-		if failed != nil && obstacleIn(failed) == wait && time.Since(began) < maxTrying {
+		if failed != nil && s.obstacleIn(failed) == wait && time.Since(began) < maxTrying {
 			time.Sleep(rand.N(2 * retryPause))
 			continue
 		}

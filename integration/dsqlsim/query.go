@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/jackc/pgx/v5/pgproto3"
+
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
@@ -12,7 +14,6 @@ import (
 const (
 	savepointSQL = "SAVEPOINT dsqlsim"
 	rewindSQL    = "ROLLBACK TO SAVEPOINT dsqlsim"
-	preamble     = savepointSQL + ";"
 )
 
 // query passes on a simple Query. The statements of one that opens a block, or
@@ -31,6 +32,9 @@ func (s *session) query(f *frame) error {
 	}
 	text := s.server.dialect.Read(sql)
 	if len(text.Statements) == 0 {
+		if err := s.open(); err != nil {
+			return err
+		}
 		s.work.lost = s.work.lost || text.Unread
 		return s.turn(f, debt{kind: 'Q', from: *f, text: text, status: s.status, rules: s.tx, mayWait: text.Unread})
 	}
@@ -90,6 +94,12 @@ func (s *session) one(f *frame, sql string, text *dialect.Text) error {
 		more: f.next+1 < len(text.Statements), mayWait: waits(st), alone: len(text.Statements) == 1,
 	}
 	failed, err := s.judge(f, st, s.status)
+	if err == nil && failed == nil && d.alone && st.Kind == dialect.Begin && s.status == statusIdle {
+		return s.begin(st)
+	}
+	if err == nil {
+		err = s.open()
+	}
 	if err == nil && failed == nil {
 		failed, err = s.prepare(st, capture{plan: s.server.plans.of(st), values: noValues})
 	}
@@ -107,15 +117,40 @@ func (s *session) one(f *frame, sql string, text *dialect.Text) error {
 	case s.status == statusInBlock && hasEffect(st):
 		d.effect = &effect{sql: send, values: noValues}
 		if !s.work.savepoint {
-			d.preamble = true
-			d.offset = -int32(len(preamble))
-			send = preamble + send
+			if err := s.savepoint(); err != nil {
+				return err
+			}
 		}
 	}
 	if f.next > 0 {
-		d.offset += offsetOf(sql, text, f.next)
+		d.offset = offsetOf(sql, text, f.next)
 	}
 	return s.turn(&frame{kind: 'Q', body: append([]byte(send), 0)}, d)
+}
+
+// begin answers a BEGIN, which PostgreSQL gets with the first statement.
+func (s *session) begin(st *dialect.Statement) error {
+	s.status = statusInBlock
+	s.work = work{begin: st.SQL, deferred: true}
+	tag := "BEGIN"
+	if st.Verb == "START" {
+		tag = "START TRANSACTION"
+	}
+	s.record(st, tag)
+	s.server.metrics.statements.WithLabelValues(kindLabel(st)).Inc()
+	if err := s.completed(&debt{kind: 'Q'}, st, &tag); err != nil {
+		return err
+	}
+	if s.atReady != nil {
+		return s.atReady
+	}
+	if err := s.say(&pgproto3.CommandComplete{CommandTag: []byte(tag)}); err != nil {
+		return err
+	}
+	if err := s.say(&pgproto3.ReadyForQuery{TxStatus: s.status}); err != nil {
+		return err
+	}
+	return s.out.Flush()
 }
 
 // offsetOf counts the characters in front of a statement.

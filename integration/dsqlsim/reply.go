@@ -124,11 +124,9 @@ func (s *session) complete(total int) error {
 		return err
 	}
 	tag := strings.TrimSuffix(string(body), "\x00")
-	if d.preamble {
-		d.preamble, s.work.asked, s.work.savepoint = false, true, true
-		if d.silent {
-			s.owed.pop()
-		}
+	if d.preamble || d.quiet {
+		s.work.savepoint = s.work.savepoint || d.preamble
+		s.owed.pop()
 		return nil
 	}
 	if d.guess != nil {
@@ -176,6 +174,8 @@ func (s *session) succeeded(d *debt, st *dialect.Statement, tag string) {
 		w.committed = tag == "COMMIT"
 	case st.Kind == dialect.Begin:
 		w.begin = st.SQL
+	case st.Verb == "DEALLOCATE":
+		clear(s.prepared)
 	}
 }
 

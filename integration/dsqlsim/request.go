@@ -26,6 +26,12 @@ func (s *session) request(f *frame) error {
 		return nil
 	}
 	switch f.kind {
+	case 'P', 'B', 'E', 'D', 'S', 'F':
+		if err := s.open(); err != nil {
+			return err
+		}
+	}
+	switch f.kind {
 	case 'Q':
 		return s.query(f)
 	case 'P':

@@ -28,10 +28,15 @@ const (
 	hidden          // a constraint, perhaps because of rows out of sight
 )
 
-func obstacleIn(e *pgproto3.ErrorResponse) obstacle {
+func (s *session) obstacleIn(e *pgproto3.ErrorResponse) obstacle {
 	switch e.Code {
 	case codeDeadlock, codeLockTimeout:
 		return wait
+	case codeCancelled:
+		// PostgreSQL takes a lock_timeout that comes late for a cancel.
+		if !s.server.config.HonourCancel {
+			return wait
+		}
 	case codeConflict:
 		return lost
 	case codeUnique, codeForeignKey:
@@ -43,7 +48,7 @@ func obstacleIn(e *pgproto3.ErrorResponse) obstacle {
 // canRetrace tells whether the statement d stands for can be run again after
 // the error.
 func (s *session) canRetrace(d *debt, e *pgproto3.ErrorResponse) bool {
-	w, o := &s.work, obstacleIn(e)
+	w, o := &s.work, s.obstacleIn(e)
 	switch {
 	case o == none, d.inPlace != nil, d.guess != nil, d.silent, d.from.kind == 0:
 		return false
@@ -80,7 +85,7 @@ func (s *session) retrace(d *debt, e *pgproto3.ErrorResponse) error {
 // weigh decides how the statement that failed is to run in its block again.
 func (s *session) weigh(d *debt, e *pgproto3.ErrorResponse) error {
 	w := &s.work
-	switch obstacleIn(e) {
+	switch s.obstacleIn(e) {
 	case wait:
 		if !w.mayTry() {
 			w.doom()
@@ -147,7 +152,7 @@ func (s *session) undo(d *debt) {
 	case 'P', 'C':
 		switch {
 		case d.silent:
-			s.prepared = s.prepared && d.name != savepointName
+			delete(s.prepared, d.name)
 		case d.portal != nil:
 			s.portals[d.name] = d.portal
 		case d.previous != nil:

@@ -65,8 +65,8 @@ type session struct {
 	work         work
 	statements   map[string]*prepared
 	portals      map[string]*portal
-	// prepared: the savepoint's statement is, or is on its way.
-	prepared bool
+	// prepared are the standing statements, by their names.
+	prepared map[string]string
 	// epoch counts how often PostgreSQL has dropped portals that we still have.
 	epoch int
 	// sent: the client's frame at hand is owed for. retraced is how many frames
@@ -108,6 +108,7 @@ func (s *Server) session(client, raw net.Conn, id uint64, start *startup) {
 		send:       bufio.NewWriterSize(up.Conn, upstreamBuffer),
 		statements: make(map[string]*prepared),
 		portals:    make(map[string]*portal),
+		prepared:   make(map[string]string),
 		client:     raw, upstream: up.Conn,
 		done:  make(chan struct{}),
 		yield: make(chan request, 1), schema: s.schema.Load(),

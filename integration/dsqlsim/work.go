@@ -20,8 +20,10 @@ type work struct {
 	// certifier's number of it.
 	begun    bool
 	snapshot uint64
-	// begin is the statement that opened the block.
-	begin string
+	// begin is the statement that opened the block; deferred: PostgreSQL has not
+	// got it yet.
+	begin    string
+	deferred bool
 	// asked: the savepoint is on its way to PostgreSQL; savepoint: it is there.
 	asked, savepoint bool
 	// log holds the statements to run again, oldest first.
