@@ -62,6 +62,11 @@ func (s *session) hear() (*told, error) {
 		kind, total := header[0], lengthOf(header)
 		switch kind {
 		case 'D', 'C', 'E', 'Z', 't':
+		case 'S': // a setting that comes or goes is the client's to know
+			if err := s.relay(total); err != nil {
+				return nil, err
+			}
+			continue
 		default:
 			if _, err := io.CopyN(io.Discard, s.up, int64(total)); err != nil {
 				return nil, upstreamError(err)

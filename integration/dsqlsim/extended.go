@@ -135,7 +135,7 @@ func (s *session) executeNow(f *frame, name string, st *dialect.Statement, p *po
 	d.mayWait = waits(st)
 	inBlock := s.status == statusInBlock
 	if inBlock && hasEffect(st) {
-		d.effect = &effect{sql: s.server.plans.spelling(st), types: p.of.types, values: p.values()}
+		d.effect = newEffect(st, s.server.plans.spelling(st), p.of.types, p.values())
 		if !s.work.savepoint && !s.work.asked {
 			if err := s.savepoint(); err != nil {
 				return err

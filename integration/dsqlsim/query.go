@@ -45,7 +45,7 @@ func (s *session) query(f *frame) error {
 			n = 1
 		}
 		part := *f
-		part.next = i
+		part.next, part.again = i, f.again && i == f.next
 		var err error
 		if n == 1 {
 			err = s.one(&part, sql, text)
@@ -83,7 +83,11 @@ func (s *session) several(f *frame, text *dialect.Text) error {
 		send.WriteString("\n;") // it may end in a comment
 		status = after(status, st.Kind)
 	}
-	return s.turn(&frame{kind: 'Q', body: append([]byte(send.String()), 0)}, d)
+	if err := s.turn(&frame{kind: 'Q', body: append([]byte(send.String()), 0)}, d); err != nil {
+		return err
+	}
+	s.work.lost = s.status == statusInBlock // there is no savepoint in front of it
+	return nil
 }
 
 // one passes on one statement of a Query.
@@ -115,7 +119,7 @@ func (s *session) one(f *frame, sql string, text *dialect.Text) error {
 			send = d.replace(f.next, st, s.status, dataConflict)
 		}
 	case s.status == statusInBlock && hasEffect(st):
-		d.effect = &effect{sql: send, values: noValues}
+		d.effect = newEffect(st, send, nil, noValues)
 		if !s.work.savepoint {
 			if err := s.savepoint(); err != nil {
 				return err

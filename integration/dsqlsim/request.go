@@ -53,6 +53,7 @@ func (s *session) request(f *frame) error {
 		s.skipping = false
 		return s.turn(f, debt{kind: 'S', from: *f})
 	case 'F':
+		s.work.lost = true // it may do anything
 		return s.turn(f, debt{kind: 'F', from: *f})
 	case 'd', 'c', 'f':
 		return nil // what a client still sends after a COPY that failed
@@ -165,6 +166,7 @@ func after(status byte, kind dialect.Kind) byte {
 // an error ends the session. In a failed block PostgreSQL answers 25P02 whatever
 // we send.
 func (s *session) judge(f *frame, st *dialect.Statement, status byte) (*failure, error) {
+	s.judged = true
 	if !f.again { // a fault happens once
 		err := s.planned(st, status)
 		if f, ok := errors.AsType[*failure](err); ok {

@@ -14,6 +14,9 @@ import (
 // are busy then, for whoever idles gives way much sooner.
 const maxTrying = time.Second
 
+// cancelledText is PostgreSQL's of a cancel; the SQLSTATE has other uses.
+const cancelledText = "canceling statement due to user request"
+
 // errRetraced tells that frames which PostgreSQL has not answered, or answered
 // with a conflict, are in front of the queue again.
 var errRetraced = errors.New("frames taken back")
@@ -34,7 +37,7 @@ func (s *session) obstacleIn(e *pgproto3.ErrorResponse) obstacle {
 		return wait
 	case codeCancelled:
 		// PostgreSQL takes a lock_timeout that comes late for a cancel.
-		if !s.server.config.HonourCancel {
+		if !s.server.config.HonourCancel && e.Message == cancelledText {
 			return wait
 		}
 	case codeConflict:
@@ -178,7 +181,7 @@ func (s *session) undo(d *debt) {
 
 // putBack puts a frame, which was not sent, behind those that were taken back.
 func (s *session) putBack(f frame) {
-	f.again = true
+	f.again = f.again || s.judged
 	at := s.at + s.retraced
 	s.pending = append(s.pending[:at:at], append([]frame{f}, s.pending[at:]...)...)
 }

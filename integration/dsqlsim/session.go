@@ -69,10 +69,11 @@ type session struct {
 	prepared map[string]string
 	// epoch counts how often PostgreSQL has dropped portals that we still have.
 	epoch int
-	// sent: the client's frame at hand is owed for. retraced is how many frames
-	// stand in front of the queue again.
-	sent     bool
-	retraced int
+	// judged and sent tell of the client's frame at hand that faults were asked
+	// about it, and that it is owed for. retraced is how many frames stand in front
+	// of the queue again.
+	judged, sent bool
+	retraced     int
 	// schema is the last change of the schema that this session knows; ddl: it is
 	// making one.
 	schema uint64
@@ -219,7 +220,7 @@ func (s *session) run() error {
 			next := *f
 			*f = frame{}
 			s.at++
-			s.sent = false
+			s.judged, s.sent = false, false
 			if err = s.request(&next); errors.Is(err, errRetraced) && !s.sent {
 				s.putBack(next)
 			}

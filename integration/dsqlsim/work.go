@@ -54,7 +54,12 @@ type effect struct {
 	types, values []byte // as in Parse and Bind
 	tag           string
 	sum           uint64 // of the rows that were answered, see sumOf
+	exact         bool   // another answer would be a surprise
 	void          bool   // cannot run any more: the transaction is doomed
+}
+
+func newEffect(st *dialect.Statement, sql string, types, values []byte) *effect {
+	return &effect{sql: sql, types: types, values: values, exact: st.Kind == dialect.DML || st.Verb == "WITH"}
 }
 
 // remember adds an effect to the log.
