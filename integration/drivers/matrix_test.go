@@ -86,7 +86,7 @@ func (r route) judge(p played, want string) string {
 	got := p.transcript
 	for _, f := range p.needs {
 		if refused, ok := refusals[f]; ok {
-			return refusedAt(got, want, refused)
+			return refusedAt(got, want, refused, later[f])
 		}
 		if supplied[f] { // in Sluice's own errors there is nothing of where the server was
 			got, want = withoutFields(got), withoutFields(want)

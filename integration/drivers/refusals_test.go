@@ -48,7 +48,7 @@ var refusals = map[Feature]refusal{
 	Do:             {"0A000", "unsupported statement: Do"},                                             // presumed
 	Index:          {"0A000", "unsupported mode. please use CREATE INDEX ASYNC."},                      // recorded
 	Listen:         {"0A000", "unsupported statement: Listen"},                                         // recorded
-	LockWait:       {"40001", "change conflicts with another transaction (OC000)"},                     // recorded, though at COMMIT
+	LockWait:       {"40001", "change conflicts with another transaction (OC000)"},                     // recorded, of who commits second
 	MixedDDL:       {"0A000", "ddl and dml are not supported in the same transaction"},                 // recorded
 	Role:           {"0A000", `setting configuration parameter "role" not supported`},                  // measured
 	Savepoint:      {"0A000", "unsupported transaction statement: SAVEPOINT"},                          // recorded
@@ -63,6 +63,10 @@ var refusals = map[Feature]refusal{
 	TwoDDL:         {"0A000", "multiple ddl statements not supported in a transaction"},                // recorded
 	Vacuum:         {"0A000", "unsupported VACUUM statement"},                                          // recorded
 }
+
+// later are the features whose refusal another statement may get than the one
+// that would have waited.
+var later = map[Feature]bool{LockWait: true}
 
 // supplied are features that DSQL lacks and Sluice makes up for: the answers
 // are PostgreSQL's. DSQL ignores cancels: Sluice ends the statement itself. It

@@ -97,9 +97,13 @@ func excerpt(lines []string, from, to int) string {
 }
 
 // refusedAt checks a transcript from a backend that lacks a feature: the same
-// as want until a statement got the refusal, and a session that lives on.
-func refusedAt(got, want string, r refusal) string {
+// as want until a statement got the refusal, and a session that lives on. A
+// later refusal is the first error behind where they part.
+func refusedAt(got, want string, r refusal, later bool) string {
 	g, _, at := parting(got, want)
+	for later && at < len(g) && !strings.HasPrefix(g[at], "!") {
+		at++
+	}
 	line := fmt.Sprintf("! ERROR %s %s", r.code, r.message)
 	if at >= len(g) || g[at] != line {
 		return fmt.Sprintf("want the refusal %q here: %s", line, difference(got, want))
@@ -126,8 +130,14 @@ func TestRefusedAt(t *testing.T) {
 		{"dead afterwards", "x\n" + refused + "! gone\n", "x\n= TAG\n" + end, false},
 		{"cut short", "x\n", "x\n= TAG\n" + end, false},
 	} {
-		if problem := refusedAt(c.got, c.want, r); (problem == "") != c.ok {
+		if problem := refusedAt(c.got, c.want, r, false); (problem == "") != c.ok {
 			t.Errorf("%s: %q", c.name, problem)
 		}
+	}
+	if problem := refusedAt("z\n= TAG\n"+refused+end, "x\n! ERROR other\n"+end, r, true); problem != "" {
+		t.Errorf("later: %q", problem)
+	}
+	if refusedAt("z\n! ERROR other\n"+refused+end, "x\n= TAG\n"+end, r, true) == "" {
+		t.Error("an error before the later refusal was overlooked")
 	}
 }

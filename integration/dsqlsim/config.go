@@ -20,7 +20,7 @@ const (
 
 // Defaults of the stand-in's own.
 const (
-	DefaultLockTimeout = time.Second
+	DefaultLockTimeout = 20 * time.Millisecond
 	DefaultLedgerSize  = 50_000
 )
 
@@ -50,8 +50,12 @@ type Config struct {
 	HonourCancel bool
 	// AllowCopy lets COPY through, which a real cluster is not known to support.
 	AllowCopy bool
-	// LockTimeout is how long a statement may wait for another transaction.
+	// LockTimeout is how long a statement may wait for another transaction inside
+	// PostgreSQL. After half of it a transaction that idles is taken out of the way.
 	LockTimeout time.Duration
+	// SchemaConflicts fails statements and commits of the other sessions with OC001
+	// after a change of the schema.
+	SchemaConflicts bool
 	// LedgerSize is how many events the ledger remembers.
 	LedgerSize int
 	// Faults, a JSON list of them (see PlanHelp), are planned from the start.
@@ -70,6 +74,8 @@ func DefaultConfig() Config {
 		MaxAge:         DefaultMaxAge,
 		LockTimeout:    DefaultLockTimeout,
 		LedgerSize:     DefaultLedgerSize,
+
+		SchemaConflicts: true,
 	}
 }
 

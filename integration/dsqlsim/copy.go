@@ -68,7 +68,7 @@ func (s *session) feed(over <-chan struct{}) error {
 			continue
 		case !isCopyData(f.kind):
 			// The client broke off: it is served as soon as the copy has failed.
-			f = &frame{'f', []byte("unexpected message during COPY from stdin\x00")}
+			f = &frame{kind: 'f', body: []byte("unexpected message during COPY from stdin\x00")}
 		default:
 			s.at++
 		}

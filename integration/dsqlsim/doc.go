@@ -21,8 +21,8 @@
 // The other owns everything else: it takes frames from the inbox, passes them on
 // in batches that the socket buffers hold (so that writing never waits for
 // reading), keeps a queue of the replies owed, and reads until none is owed.
-// Between two batches nothing is in flight: that is where later layers stand
-// (rival transactions, re-runs), and why they need no lock inside a session.
+// Between two batches nothing is in flight: that is where transactions are parked
+// and run again, and why that needs no lock inside a session.
 //
 // # Refusals
 //
@@ -46,15 +46,65 @@
 // It remembers the newest events; a gap behind the Seq that was asked for shows
 // what it has forgotten.
 //
+// # Concurrency
+//
+// A cluster lets nobody wait and decides at COMMIT: the first to commit wins,
+// whoever touched a row first. PostgreSQL, in REPEATABLE READ, makes the second
+// writer wait and fails it at the statement. What stands between the two:
+//
+//   - A block sets a savepoint in front of its first effect and keeps a log of its
+//     effects. To roll back to the savepoint releases its locks and keeps its
+//     snapshot: the transaction is parked. Running the log again, in that snapshot,
+//     resumes it, and its answers stay what they were.
+//   - A statement that waits for longer than half of Config.LockTimeout is noticed
+//     by the referee, which asks PostgreSQL who is in the way. A session that idles
+//     there parks itself; one that is busy has as long as the lock timeout lasts,
+//     and then the waiting statement is run again, for a second. A transaction
+//     that meets no lock is never parked.
+//   - A statement or log that meets another's commit dooms its transaction: COMMIT
+//     will be answered OC000. Until then its statements succeed. One that PostgreSQL
+//     cannot run is answered by a query for the rows that it would have written. A
+//     unique or foreign key violated by a row that the snapshot does not see dooms
+//     likewise (presumed: only data conflicts are recorded).
+//   - Locking clauses are taken out before PostgreSQL sees them, at any depth. In a
+//     block the rows that they name are noted. At COMMIT those named FOR UPDATE are
+//     written, unchanged, so that PostgreSQL remembers them as a change; those named
+//     FOR KEY SHARE are locked, and remembered by occ.Certifier while an older
+//     snapshot is open: who deletes one, or changes its key, fails.
+//   - Frames that PostgreSQL has skipped behind a conflict return to the front of
+//     the client's queue and are taken from there again.
+//   - OC001: a change of the schema fails, once for every other session, its next
+//     statement outside of a transaction or the first of a block; a block that has
+//     begun fails at COMMIT. An open transaction that keeps DDL waiting is ended.
+//     BEGIN, COMMIT, ROLLBACK, SET and SHOW need no catalog. Switched off by
+//     Config.SchemaConflicts.
+//
 // # What is not exact
 //
-//   - Concurrency. Transactions run in PostgreSQL's REPEATABLE READ: a writer
-//     waits for another's row lock (at most Config.LockTimeout) and fails at the
-//     statement, where DSQL would let it go on and fail at COMMIT. The SQLSTATE and
-//     text are DSQL's (40001, OC000), the moment is not. PostgreSQL's deadlocks and
-//     lock timeouts, which DSQL cannot have, are reported as the same conflict.
-//     A FOR UPDATE without a write is not remembered after its COMMIT. OC001 comes
-//     only from a planned fault.
+//   - Of two that conflict, exactly one fails, the later one; a cluster sometimes
+//     fails both.
+//   - What a doomed transaction reads may lack what it wrote itself. An INSERT with
+//     RETURNING, a WITH that writes or a DDL that only another's commit made
+//     impossible gets its 40001 at once instead of at COMMIT.
+//   - A transaction of several statements without a block (one string, one group up
+//     to Sync) cannot be parked; what it meets it is told at the statement.
+//   - The snapshot, and now(), are those of a block's first statement, not its BEGIN.
+//   - Running the log again makes new random values and sequence numbers. If an
+//     effect returned the old ones the transaction is doomed; if a later SELECT read
+//     them, nobody notices. A portal that is read in parts does not outlive its
+//     transaction being parked: the next part is answered OC000. Advisory locks and
+//     the like in functions are taken again.
+//   - Nobody is interrupted: for a transaction that holds a row and is busy for
+//     longer than a second, who wants the row is doomed. So is a block whose log is
+//     over 32 MiB, or unknown (a text over the guard), and who is in the way.
+//   - FOR UPDATE conflicts as an UPDATE of the row that leaves its key alone does:
+//     not with FOR KEY SHARE, nor with the insert of a child. (Not recorded.)
+//   - The rows of a locking clause in a subquery, of a view or of a derived table are
+//     not noted. In a READ ONLY block FOR UPDATE fails as in PostgreSQL.
+//   - Without a primary key a row named FOR KEY SHARE is known by its version only.
+//   - A deferred constraint that has to wait at COMMIT fails with OC000.
+//   - PostgreSQL's other clients, and functions that write when called by SELECT
+//     under a usual name (count, now, ...), are not seen.
 //   - Limits of a transaction (rows, size, age) and of values are not enforced,
 //     nor key types that only the catalog knows.
 //   - CREATE INDEX ASYNC works at once; the job_id that it answers is made up, and

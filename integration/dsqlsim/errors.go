@@ -18,6 +18,10 @@ const (
 	codeNoDatabase   = "3D000"
 	codeConflict     = "40001"
 	codeDeadlock     = "40P01"
+	codeReadOnly     = "25006"
+	codeUnique       = "23505"
+	codeForeignKey   = "23503"
+	codeCancelled    = "57014"
 	codeTooMany      = "53300"
 	codeTooFast      = "53400"
 	codeLockTimeout  = "55P03"
@@ -51,6 +55,9 @@ var (
 	dataConflict   = &failure{code: codeConflict, message: "change conflicts with another transaction (OC000)"}
 	schemaConflict = &failure{code: codeConflict, message: "schema has been updated by another transaction (OC001)"}
 )
+
+// noLockInReadOnly is PostgreSQL's; what a cluster says is not known.
+var noLockInReadOnly = &failure{code: codeReadOnly, message: "cannot execute SELECT FOR UPDATE in a read-only transaction"}
 
 // tooOld is ours: AWS documents neither code nor message for the end of a
 // connection's life.

@@ -23,7 +23,14 @@ var errTooLong = errors.New("message too long")
 type frame struct {
 	kind byte
 	body []byte
+	// again: the frame was taken back, see retrace, and is now sent once more.
+	again bool
+	// next is the statement of a Query to go on with.
+	next int
 }
+
+// packet is the frame as it travels.
+func (f *frame) packet() []byte { return appendFrame(nil, f.kind, f.body) }
 
 // readFrame reads one frame whose body has max bytes at most. The body is the
 // caller's.

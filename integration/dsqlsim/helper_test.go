@@ -35,7 +35,7 @@ type cluster struct {
 	database string // of the PostgreSQL behind it
 }
 
-func start(t *testing.T, change func(*dsqlsim.Config)) *cluster {
+func start(t testing.TB, change func(*dsqlsim.Config)) *cluster {
 	t.Helper()
 	pg := pgtest.Shared(t)
 	c := &cluster{database: pg.NewDatabase(t)}
@@ -68,13 +68,13 @@ func start(t *testing.T, change func(*dsqlsim.Config)) *cluster {
 }
 
 // direct runs SQL on the PostgreSQL behind the stand-in.
-func (c *cluster) direct(t *testing.T, sql string) string {
+func (c *cluster) direct(t testing.TB, sql string) string {
 	t.Helper()
 	return pgtest.Shared(t).SQL(t, c.database, sql)
 }
 
 // token is the AWS SDK's.
-func token(t *testing.T, role, host, region, key, secret string, life time.Duration) string {
+func token(t testing.TB, role, host, region, key, secret string, life time.Duration) string {
 	t.Helper()
 	generate := auth.GenerateDbConnectAuthToken
 	if role == "admin" {
@@ -88,7 +88,7 @@ func token(t *testing.T, role, host, region, key, secret string, life time.Durat
 	return token
 }
 
-func adminToken(t *testing.T) string {
+func adminToken(t testing.TB) string {
 	t.Helper()
 	return token(t, "admin", endpoint, region, accessKey, secretKey, 15*time.Minute)
 }
@@ -164,6 +164,8 @@ func (w *wire) ask(n int, messages ...pgproto3.FrontendMessage) []string {
 	return answers
 }
 
+func simple(sql string) *pgproto3.Query { return &pgproto3.Query{String: sql} }
+
 // brief tells one message in a word or two.
 func brief(m pgproto3.BackendMessage) string {
 	switch m := m.(type) {
@@ -200,7 +202,7 @@ func brief(m pgproto3.BackendMessage) string {
 // testLimit ends a conversation that hangs.
 const testLimit = 60 * time.Second
 
-func deadline(t *testing.T) context.Context {
+func deadline(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	t.Cleanup(cancel)

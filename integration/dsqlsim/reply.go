@@ -27,11 +27,8 @@ func (s *session) reply() error {
 	kind, total := header[0], lengthOf(header)
 	switch kind {
 	case 'D':
-		if gone, err := s.beforeRow(total); gone || err != nil {
-			return err
-		}
-		return s.relay(total)
-	case 'd', 'H', 'V', 'S', 'A': // COPY's rows, and what changes nothing here
+		return s.row(total)
+	case 'd', 'H', 'V', 'S', 'A': // what changes nothing here
 		return s.relay(total)
 	case 'N':
 		if err := s.relay(total); err != nil {
@@ -71,6 +68,28 @@ func (s *session) reply() error {
 
 func (s *session) relay(total int) error { return relayFrame(s.out, s.up, total) }
 
+// row is a row of a result. Those of an effect are added up, to know them
+// again; those of a guess are the client's only if it asked for rows.
+func (s *session) row(total int) error {
+	if gone, err := s.beforeRow(total); gone || err != nil {
+		return err
+	}
+	d := s.owed.first()
+	switch {
+	case d == nil:
+	case d.guess != nil && !d.guess.Returning:
+		_, err := s.up.Discard(total)
+		return err
+	case d.effect != nil && total <= s.up.Size():
+		b, err := s.up.Peek(total)
+		if err != nil {
+			return upstreamError(err)
+		}
+		d.effect.sum += sumOf(b[frameHeader:])
+	}
+	return s.relay(total)
+}
+
 // take reads a frame of this length, header included, and returns its body.
 func (s *session) take(total int) ([]byte, error) {
 	b := make([]byte, total)
@@ -84,6 +103,10 @@ func (s *session) take(total int) ([]byte, error) {
 // Query's result.
 func (s *session) described(kind byte, total int) error {
 	d := s.owed.first()
+	if d != nil && d.guess != nil && !d.guess.Returning {
+		_, err := s.up.Discard(total)
+		return err
+	}
 	if d == nil || d.kind != 'D' || kind == 't' {
 		return s.relay(total)
 	}
@@ -116,6 +139,14 @@ func (s *session) complete(total int) error {
 		return err
 	}
 	tag := strings.TrimSuffix(string(body), "\x00")
+	if d.preamble || d.quiet {
+		s.work.savepoint = s.work.savepoint || d.preamble
+		s.owed.pop()
+		return nil
+	}
+	if d.guess != nil {
+		tag = d.guess.Tag(tag)
+	}
 	if d.instead != nil && d.instead.at == d.index {
 		err := s.answer(d, d.instead.by.response())
 		if d.kind == 'E' {
@@ -124,6 +155,7 @@ func (s *session) complete(total int) error {
 		return err
 	}
 	st := d.statement()
+	s.succeeded(d, st, tag)
 	if st != nil {
 		if err := s.completed(d, st, &tag); err != nil {
 			return err
@@ -135,6 +167,31 @@ func (s *session) complete(total int) error {
 		s.owed.pop()
 	}
 	return s.say(&pgproto3.CommandComplete{CommandTag: []byte(tag)})
+}
+
+// succeeded enters a statement that did not fail into the transaction's books.
+func (s *session) succeeded(d *debt, st *dialect.Statement, tag string) {
+	w := &s.work
+	w.settled()
+	if d.effect != nil {
+		d.effect.tag = tag
+		w.remember(*d.effect)
+		d.effect = nil
+	}
+	switch {
+	case st == nil:
+		w.lost = w.lost || d.kind == 'E'
+	case st.Kind == dialect.DDL:
+		s.ddl = true
+	case st.Verb == "UPDATE", st.Verb == "DELETE", st.Verb == "WITH":
+		w.changed = true
+	case st.Kind == dialect.Commit:
+		w.committed = tag == "COMMIT"
+	case st.Kind == dialect.Begin:
+		w.begin = st.SQL
+	case st.Verb == "DEALLOCATE":
+		clear(s.prepared)
+	}
 }
 
 // completed does what is special about a statement.
@@ -181,7 +238,17 @@ func (s *session) error(total int) error {
 	if d == nil {
 		return s.say(&e)
 	}
-	err = s.answer(d, translate(&e, d.inPlace))
+	if s.canRetrace(d, &e) {
+		return s.retrace(d, &e)
+	}
+	if e.Position > 0 {
+		e.Position += d.offset
+	}
+	told := translate(&e, d.inPlace)
+	if d.guess != nil {
+		told = dataConflict.response()
+	}
+	err = s.answer(d, told)
 	s.failed(d)
 	return err
 }
@@ -198,17 +265,13 @@ func (s *session) answer(d *debt, e *pgproto3.ErrorResponse) error {
 
 // failed brings the books in line with PostgreSQL, which skips to Sync.
 func (s *session) failed(d *debt) {
+	w := &s.work
+	w.settled()
+	s.ddl, s.broken = false, true
 	if d == nil || d.endsTurn() {
 		return
 	}
-	hasSync := s.owed.skip(func(d *debt) {
-		switch {
-		case d.previous != nil:
-			s.statements[d.name] = d.previous
-		case d.kind == 'P':
-			delete(s.statements, d.name)
-		}
-	})
+	hasSync := s.owed.skip(s.undo)
 	s.skipping = !hasSync
 }
 
@@ -218,22 +281,41 @@ func (s *session) ready() error {
 	if err != nil {
 		return err
 	}
-	s.status, s.inTurn = body[0], false
+	s.status, s.inTurn, s.busy = body[0], false, false
 	s.turned()
 	if s.status == statusIdle {
-		s.tx = dialect.Transaction{}
-		clear(s.portals)
+		s.ended()
 	}
-	if s.owed.first() != nil {
+	more := false
+	if d := s.owed.first(); d != nil {
+		more = d.more && !s.broken
 		s.owed.pop()
 	}
 	if s.atReady != nil {
 		return s.atReady
 	}
+	if more {
+		return nil
+	}
 	if err := s.say(&pgproto3.ReadyForQuery{TxStatus: s.status}); err != nil {
 		return err
 	}
 	return s.out.Flush()
+}
+
+// ended closes the books of a transaction.
+func (s *session) ended() {
+	if s.ddl && (s.work.committed || s.work.begin == "") {
+		s.changedSchema()
+	}
+	s.ddl = false
+	if s.work.begun {
+		s.server.certifier.Close(s.work.snapshot, s.work.committed)
+	}
+	// The statement that is in others' way keeps its count.
+	s.work = work{}
+	s.tx = dialect.Transaction{}
+	clear(s.portals)
 }
 
 // say writes a message of ours to the client's buffer.

@@ -2,8 +2,7 @@ package dsqlsim
 
 import (
 	"errors"
-
-	"github.com/jackc/pgx/v5/pgproto3"
+	"time"
 
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
@@ -25,6 +24,12 @@ const maxNamed = 10_000
 func (s *session) request(f *frame) error {
 	if s.skipping && f.kind != 'S' {
 		return nil
+	}
+	switch f.kind {
+	case 'P', 'B', 'E', 'D', 'S', 'F':
+		if err := s.open(); err != nil {
+			return err
+		}
 	}
 	switch f.kind {
 	case 'Q':
@@ -49,9 +54,10 @@ func (s *session) request(f *frame) error {
 		return s.out.Flush()
 	case 'S':
 		s.skipping = false
-		return s.turn(f, debt{kind: 'S'})
+		return s.turn(f, debt{kind: 'S', from: *f})
 	case 'F':
-		return s.turn(f, debt{kind: 'F'})
+		s.work.lost = true // it may do anything
+		return s.turn(f, debt{kind: 'F', from: *f})
 	case 'd', 'c', 'f':
 		return nil // what a client still sends after a COPY that failed
 	}
@@ -71,6 +77,7 @@ func (s *session) forward(f *frame, d debt) error {
 	}
 	s.owed.push(d, size)
 	s.inTurn = true
+	s.sent = s.sent || !d.silent
 	if err := writeFrame(s.send, f.kind, f.body); err != nil {
 		return upstreamError(err)
 	}
@@ -97,6 +104,10 @@ func (s *session) settle() error {
 			return upstreamError(err)
 		}
 	}
+	if s.owed.waits > 0 {
+		s.waiting(true)
+		defer s.waiting(false)
+	}
 	if err := s.flush(); err != nil {
 		return err
 	}
@@ -111,50 +122,23 @@ func (s *session) settle() error {
 	return nil
 }
 
+// waiting tells the referee that PostgreSQL may now wait for another
+// transaction on our behalf, or that it does no longer.
+func (s *session) waiting(may bool) {
+	if !may {
+		s.since.Store(0)
+		return
+	}
+	s.since.Store(time.Now().UnixNano())
+	signal(s.server.referee.stirred)
+}
+
 // flush sends what is buffered for PostgreSQL.
 func (s *session) flush() error {
 	if err := s.send.Flush(); err != nil {
 		return upstreamError(err)
 	}
 	return nil
-}
-
-// query passes on a simple Query, cut short in front of a statement that must
-// not run.
-func (s *session) query(f *frame) error {
-	if err := s.settle(); err != nil || s.skipping {
-		return err
-	}
-	sql, _, ok := cString(f.body)
-	if !ok {
-		return protocolViolation("invalid string in message")
-	}
-	delete(s.statements, "") // a simple Query destroys the unnamed statement
-	delete(s.portals, "")
-	text := s.server.dialect.Read(sql)
-	d := debt{kind: 'Q', text: text}
-	send := text.SQL
-	status := s.status
-	for i := range text.Statements {
-		st := &text.Statements[i]
-		failed, err := s.judge(st, status)
-		if err != nil {
-			return err
-		}
-		if failed != nil {
-			send = text.Before(i) + d.replace(i, st, status, failed)
-			break
-		}
-		if s.interrupt(&d, i) {
-			send = text.Before(i+1) + markerSQL
-			break
-		}
-		status = after(status, st.Kind)
-	}
-	if send != sql {
-		f = &frame{'Q', append([]byte(send), 0)}
-	}
-	return s.turn(f, d)
 }
 
 // replace returns the SQL that takes the place of statement i, and notes what
@@ -187,13 +171,16 @@ func after(status byte, kind dialect.Kind) byte {
 // judge tells whether a statement may run: a failure is to be answered instead,
 // an error ends the session. In a failed block PostgreSQL answers 25P02 whatever
 // we send.
-func (s *session) judge(st *dialect.Statement, status byte) (*failure, error) {
-	err := s.planned(st, status)
-	if f, ok := errors.AsType[*failure](err); ok {
-		return f, nil
-	}
-	if err != nil {
-		return nil, err
+func (s *session) judge(f *frame, st *dialect.Statement, status byte) (*failure, error) {
+	s.judged = true
+	if !f.again { // a fault happens once
+		err := s.planned(st, status)
+		if f, ok := errors.AsType[*failure](err); ok {
+			return f, nil
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	r := st.Refusal
 	if r == nil {
@@ -203,153 +190,4 @@ func (s *session) judge(st *dialect.Statement, status byte) (*failure, error) {
 		return nil, nil
 	}
 	return refused(r), nil
-}
-
-// parse passes on a Parse. A statement that DSQL refuses fails here already.
-func (s *session) parse(f *frame) error {
-	name, rest, ok := cString(f.body)
-	sql, types, ok2 := cString(rest)
-	if !ok || !ok2 {
-		return protocolViolation("invalid string in message")
-	}
-	text := s.server.dialect.Read(sql)
-	d := debt{kind: 'P', text: text, name: name, previous: s.statements[name]}
-	if len(text.Statements) == 1 {
-		if r := text.Statements[0].Refusal; r != nil {
-			d.inPlace = refused(r)
-			return s.forward(parseFrame(name, markerSQL, nil), d)
-		}
-	}
-	if d.previous != nil || len(s.statements) < maxNamed {
-		s.statements[name] = text
-	}
-	if text.SQL == sql {
-		return s.forward(f, d)
-	}
-	return s.forward(parseFrame(name, text.SQL, types), d)
-}
-
-// parseFrame makes a Parse; types is the end of the client's, or nil for none.
-func parseFrame(name, sql string, types []byte) *frame {
-	body := append([]byte(name), 0)
-	body = append(append(body, sql...), 0)
-	if types == nil {
-		types = []byte{0, 0}
-	}
-	return &frame{'P', append(body, types...)}
-}
-
-func (s *session) bind(f *frame) error {
-	to, rest, ok := cString(f.body)
-	name, _, ok2 := cString(rest)
-	if !ok || !ok2 {
-		return protocolViolation("invalid string in message")
-	}
-	if text := s.statements[name]; text != nil && len(s.portals) < maxNamed {
-		s.portals[to] = &portal{text: text}
-	}
-	return s.forward(f, debt{kind: 'B'})
-}
-
-// execute passes on an Execute, unless something must happen instead.
-func (s *session) execute(f *frame) error {
-	name, _, ok := cString(f.body)
-	if !ok {
-		return protocolViolation("invalid string in message")
-	}
-	p := s.portals[name]
-	if p == nil || len(p.text.Statements) != 1 {
-		return s.forward(f, debt{kind: 'E'})
-	}
-	st := &p.text.Statements[0]
-	d := debt{kind: 'E', text: p.text}
-	if p.started {
-		return s.forward(f, d)
-	}
-	p.started = true
-	if s.server.plan.pending.Load() > 0 {
-		// A fault needs to know where the transaction stands.
-		if err := s.settle(); err != nil || s.skipping {
-			return err
-		}
-	}
-	failed, err := s.judge(st, s.status)
-	switch {
-	case err != nil:
-		return err
-	case failed == nil:
-		s.status = after(s.status, st.Kind)
-		fails := s.interrupt(&d, 0)
-		if err := s.forward(f, d); err != nil || !fails {
-			return err
-		}
-		return s.forward(parseFrame(ownName, markerSQL, nil), debt{kind: 'P', silent: true, name: ownName, mid: d.mid})
-	case conflictsAtCommit(st, s.status, failed):
-		return s.rollback(d, failed)
-	}
-	d.inPlace = failed
-	return s.forward(parseFrame(ownName, markerSQL, nil), d)
-}
-
-// rollback runs ROLLBACK in place of the COMMIT that d stands for, and answers
-// why. The rest of the client's group is void, as after any error.
-func (s *session) rollback(d debt, why *failure) error {
-	d.instead = &replaced{0, why}
-	steps := []struct {
-		message pgproto3.FrontendMessage
-		owed    debt
-	}{
-		{&pgproto3.Parse{Name: ownName, Query: "ROLLBACK"}, debt{kind: 'P', silent: true}},
-		{&pgproto3.Bind{DestinationPortal: ownName, PreparedStatement: ownName}, debt{kind: 'B', silent: true}},
-		{&pgproto3.Execute{Portal: ownName}, d},
-		{&pgproto3.Close{ObjectType: 'S', Name: ownName}, debt{kind: 'C', silent: true}},
-	}
-	for _, step := range steps {
-		packet := encode(step.message)
-		if err := s.forward(&frame{packet[0], packet[frameHeader:]}, step.owed); err != nil {
-			return err
-		}
-	}
-	if err := s.settle(); err != nil {
-		return err
-	}
-	s.skipping = true
-	return nil
-}
-
-func (s *session) describe(f *frame) error {
-	text, err := s.named(f)
-	if err != nil {
-		return err
-	}
-	return s.forward(f, debt{kind: 'D', text: text})
-}
-
-func (s *session) closeName(f *frame) error {
-	if _, err := s.named(f); err != nil {
-		return err
-	}
-	d := debt{kind: 'C'}
-	if name := string(f.body[1 : len(f.body)-1]); f.body[0] == 'S' {
-		d.name, d.previous = name, s.statements[name]
-		delete(s.statements, name)
-	} else {
-		delete(s.portals, name)
-	}
-	return s.forward(f, d)
-}
-
-// named finds what a Describe or Close is about; nil when nobody knows.
-func (s *session) named(f *frame) (*dialect.Text, error) {
-	if len(f.body) < 2 || f.body[len(f.body)-1] != 0 {
-		return nil, protocolViolation("invalid message format")
-	}
-	name := f.body[1 : len(f.body)-1]
-	if f.body[0] == 'S' {
-		return s.statements[string(name)], nil
-	}
-	if p := s.portals[string(name)]; p != nil {
-		return p.text, nil
-	}
-	return nil, nil
 }

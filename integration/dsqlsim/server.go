@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
+	"github.com/sluice-proxy/sluice/integration/dsqlsim/occ"
 )
 
 // ErrServerClosed is the normal end of Serve.
@@ -39,6 +40,11 @@ type Server struct {
 	plan     plan
 	metrics  *metrics
 
+	referee   *referee
+	certifier occ.Certifier
+	plans     *plans
+	schema    atomic.Uint64 // counts the changes of the schema
+
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	working sync.WaitGroup
@@ -50,6 +56,7 @@ type Server struct {
 	conns     map[net.Conn]struct{}  // every accepted connection
 	sessions  map[cancelKey]*session // those that have a PostgreSQL connection
 	admitted  int                    // those that count against MaxConnections
+	refereed  bool                   // the referee runs
 }
 
 // New makes a server from a complete configuration and reports everything that
@@ -81,6 +88,8 @@ func New(c Config) (*Server, error) {
 		dialect:   dialect.New(c.AllowCopy),
 		limiter:   rate.NewLimiter(rate.Limit(c.Rate), c.Burst),
 		ledger:    newLedger(c.LedgerSize),
+		referee:   newReferee(c.LockTimeout),
+		plans:     newPlans(),
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[net.Conn]struct{}),
 		sessions:  make(map[cancelKey]*session),
@@ -126,6 +135,10 @@ func (s *Server) keep(ln net.Listener) bool {
 	defer s.mu.Unlock()
 	if !s.closed {
 		s.listeners[ln] = struct{}{}
+		if !s.refereed {
+			s.refereed = true
+			s.working.Go(s.runReferee)
+		}
 	}
 	return !s.closed
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -57,13 +58,34 @@ type session struct {
 	// inTurn: something was sent since that ReadyForQuery.
 	inTurn bool
 	// skipping: an error was answered, the client's frames are void up to Sync.
-	skipping   bool
-	tx         dialect.Transaction
-	statements map[string]*dialect.Text
-	portals    map[string]*portal
+	skipping bool
+	// busy: something was executed in this turn. broken: a Query has failed.
+	busy, broken bool
+	tx           dialect.Transaction
+	work         work
+	statements   map[string]*prepared
+	portals      map[string]*portal
+	// prepared are the standing statements, by their names.
+	prepared map[string]string
+	// epoch counts how often PostgreSQL has dropped portals that we still have.
+	epoch int
+	// judged and sent tell of the client's frame at hand that faults were asked
+	// about it, and that it is owed for. retraced is how many frames stand in front
+	// of the queue again.
+	judged, sent bool
+	retraced     int
+	// schema is the last change of the schema that this session knows; ddl: it is
+	// making one.
+	schema uint64
+	ddl    bool
+	// moved is when the transaction's locks were last let go or taken again.
+	moved time.Time
 	// atReady is what shall happen when the turn ends: errCut, or nothing.
 	atReady error
 	script  script
+
+	since atomic.Int64 // when it began to do what may wait for others, in Unix nanoseconds, or 0
+	yield chan request // from the referee
 
 	closing  sync.Once
 	client   net.Conn // closed by cut: the TCP connection below the TLS
@@ -86,10 +108,12 @@ func (s *Server) session(client, raw net.Conn, id uint64, start *startup) {
 		out:        bufio.NewWriterSize(client, clientBuffer),
 		up:         bufio.NewReaderSize(up.Conn, upstreamBuffer),
 		send:       bufio.NewWriterSize(up.Conn, upstreamBuffer),
-		statements: make(map[string]*dialect.Text),
+		statements: make(map[string]*prepared),
 		portals:    make(map[string]*portal),
+		prepared:   make(map[string]string),
 		client:     raw, upstream: up.Conn,
-		done: make(chan struct{}),
+		done:  make(chan struct{}),
+		yield: make(chan request, 1), schema: s.schema.Load(),
 	}
 	defer each.cut()
 	if !s.register(each) {
@@ -197,9 +221,12 @@ func (s *session) run() error {
 			next := *f
 			*f = frame{}
 			s.at++
-			err = s.request(&next)
+			s.judged, s.sent = false, false
+			if err = s.request(&next); errors.Is(err, errRetraced) && !s.sent {
+				s.putBack(next)
+			}
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, errRetraced) {
 			return err
 		}
 	}
@@ -233,6 +260,8 @@ func (s *session) rest(watch *time.Timer) error {
 	select {
 	case <-s.in.arrived:
 		return nil
+	case r := <-s.yield:
+		return s.giveWay(r)
 	case <-s.done:
 		return errClosing
 	case <-watch.C:

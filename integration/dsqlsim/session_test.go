@@ -259,35 +259,6 @@ func TestNoticesAndSettings(t *testing.T) {
 	}
 }
 
-// Conflicts speak DSQL's words, whatever PostgreSQL called them.
-func TestConflicts(t *testing.T) {
-	t.Parallel()
-	c := start(t, func(config *dsqlsim.Config) { config.LockTimeout = 50 * time.Millisecond })
-	c.direct(t, "CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 0)")
-	first, second := c.connect(t), c.connect(t)
-	run := func(conn *pgconn.PgConn, sql string) error { return conn.Exec(deadline(t), sql).Close() }
-	conflict := func(name string, err error) {
-		t.Helper()
-		if e := pgError(t, err); e.Code != "40001" || e.Message != "change conflicts with another transaction (OC000)" {
-			t.Errorf("%s: got %s %q", name, e.Code, e.Message)
-		}
-	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(run(first, "BEGIN; SELECT v FROM t"))
-	must(run(second, "UPDATE t SET v = 1"))
-	conflict("row changed since the snapshot", run(first, "UPDATE t SET v = 2"))
-	must(run(first, "ROLLBACK"))
-
-	must(run(first, "BEGIN; UPDATE t SET v = 2"))
-	conflict("row locked for long", run(second, "UPDATE t SET v = 3"))
-	must(run(first, "COMMIT"))
-}
-
 func TestLostUpstream(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil)

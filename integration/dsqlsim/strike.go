@@ -142,7 +142,7 @@ func (s *session) interrupt(d *debt, index int) bool {
 
 // interruption is the one in the result that PostgreSQL is about to give, if any.
 func (d *debt) interruption() *interruption {
-	if d == nil || d.mid == nil || d.mid.index != d.index {
+	if d == nil || d.mid == nil || d.preamble || d.mid.index != d.index {
 		return nil
 	}
 	return d.mid

@@ -55,6 +55,15 @@ func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseco
 // dial connects for one client with the parameters that it gave, which are
 // settable ones. The caller owns the connection, an idle session.
 func (u *upstream) dial(ctx context.Context, role string, parameters map[string]string) (*pgconn.HijackedConn, error) {
+	conn, err := u.connect(ctx, role, parameters)
+	if err != nil {
+		return nil, err
+	}
+	return conn.Hijack()
+}
+
+// connect is dial for somebody who speaks to PostgreSQL through the driver.
+func (u *upstream) connect(ctx context.Context, role string, parameters map[string]string) (*pgconn.PgConn, error) {
 	config := u.config.Copy()
 	config.RuntimeParams = make(map[string]string)
 	for name, value := range u.settings {
@@ -72,7 +81,7 @@ func (u *upstream) dial(ctx context.Context, role string, parameters map[string]
 	if err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
 	}
-	return conn.Hijack()
+	return conn, nil
 }
 
 // upstreamFailure is what a client is told when its PostgreSQL connection

@@ -1,0 +1,59 @@
+package dsqlsim
+
+import (
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+)
+
+// sees tells whether the row that a violated constraint is about is in the
+// transaction's sight. PostgreSQL's constraints look beyond the snapshot: a row
+// that is out of sight is one that another transaction has committed since, and
+// a conflict, not an error of the client's.
+func (s *session) sees(e *pgproto3.ErrorResponse) (bool, error) {
+	columns, values, ok := violated(e.Detail)
+	if !ok {
+		return true, nil
+	}
+	if e.Code == codeForeignKey {
+		if !strings.Contains(e.Detail, "is still referenced from") {
+			return true, nil // of a parent that is out of sight a cluster knows nothing either
+		}
+		answer, err := s.ask(referencingSQL + literal(e.ConstraintName) +
+			" AND conrelid = format('%I.%I', " + literal(e.SchemaName) + ", " + literal(e.TableName) + ")::regclass")
+		if err != nil || answer.failed != nil || len(answer.rows) != 1 {
+			return true, err
+		}
+		columns = string(answer.rows[0][0])
+	}
+	table := identifier(e.SchemaName) + "." + identifier(e.TableName)
+	// Compared as text, as the detail has them: slower than by an index, and safe.
+	answer, err := s.ask("SELECT FROM " + table + " WHERE concat_ws(', ', " + columns + ") = " + literal(values) + " LIMIT 1")
+	if err != nil || answer.failed != nil {
+		return true, err
+	}
+	return len(answer.rows) > 0, nil
+}
+
+// referencingSQL asks for the columns of a foreign key.
+const referencingSQL = `SELECT string_agg(quote_ident(attname), ', ' ORDER BY place)
+ FROM pg_constraint, unnest(conkey) WITH ORDINALITY k (number, place), pg_attribute
+ WHERE attrelid = conrelid AND attnum = number AND contype = 'f' AND conname = `
+
+// violated takes columns and values out of a detail such as
+// "Key (a, b)=(1, x) already exists."
+func violated(detail string) (columns, values string, ok bool) {
+	rest, ok := strings.CutPrefix(detail, "Key (")
+	if !ok {
+		return "", "", false
+	}
+	columns, rest, ok = strings.Cut(rest, ")=(")
+	end := strings.LastIndex(rest, ") ")
+	if !ok || end < 0 {
+		return "", "", false
+	}
+	return columns, rest[:end], true
+}
+
+func literal(s string) string    { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+func identifier(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }

@@ -1,0 +1,112 @@
+package occ
+
+import "sync"
+
+// maxKeys bounds the keys that a Certifier remembers; beyond it the oldest
+// commits are forgotten.
+const maxKeys = 100_000
+
+// Key names a row: its table, and a condition that only it fulfils, both as SQL.
+type Key struct{ Table, Condition string }
+
+// Certifier orders snapshots and commits, and remembers the keys that commits
+// have named FOR KEY SHARE until no snapshot is open that is older. It is safe
+// for concurrent use; the zero value is ready.
+type Certifier struct {
+	mu      sync.Mutex
+	clock   uint64            // of the last commit
+	open    map[uint64]uint64 // snapshot's number: clock when it was taken
+	last    uint64            // snapshot's number
+	pending map[uint64][]Key  // by snapshot: commits under way
+	commits []commit          // oldest first
+	keys    int               // in commits
+}
+
+type commit struct {
+	at   uint64
+	keys []Key
+}
+
+// Open counts a snapshot that is about to be taken. Close must be called for it
+// once.
+func (c *Certifier) Open() (snapshot uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open == nil {
+		c.open, c.pending = make(map[uint64]uint64), make(map[uint64][]Key)
+	}
+	c.last++
+	c.open[c.last] = c.clock
+	return c.last
+}
+
+// Announce makes keys known that snapshot's transaction is about to commit.
+// From here on others may see what it does.
+func (c *Certifier) Announce(snapshot uint64, keys []Key) {
+	if len(keys) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending[snapshot] = keys
+}
+
+// Keys is how many keys are remembered or announced.
+func (c *Certifier) Keys() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.keys + len(c.pending)
+}
+
+// Against lists the keys that others have named and committed, or are about to
+// commit, since snapshot was taken.
+func (c *Certifier) Against(snapshot uint64) []Key {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	taken := c.open[snapshot]
+	var found []Key
+	for _, done := range c.commits {
+		if done.at > taken {
+			found = append(found, done.keys...)
+		}
+	}
+	for other, keys := range c.pending {
+		if other != snapshot {
+			found = append(found, keys...)
+		}
+	}
+	return found
+}
+
+// Close ends a snapshot; committed tells how.
+func (c *Certifier) Close(snapshot uint64, committed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.open, snapshot)
+	keys := c.pending[snapshot]
+	delete(c.pending, snapshot)
+	if committed {
+		c.clock++
+		if len(keys) > 0 {
+			c.commits = append(c.commits, commit{c.clock, keys})
+			c.keys += len(keys)
+		}
+	}
+	c.forgetLocked()
+}
+
+// forgetLocked drops what no open snapshot can conflict with.
+func (c *Certifier) forgetLocked() {
+	if len(c.commits) == 0 {
+		return
+	}
+	oldest := c.clock
+	for _, taken := range c.open {
+		oldest = min(oldest, taken)
+	}
+	for len(c.commits) > 0 && (c.commits[0].at <= oldest || c.keys > maxKeys) {
+		c.keys -= len(c.commits[0].keys)
+		c.commits[0] = commit{}
+		c.commits = c.commits[1:]
+	}
+}

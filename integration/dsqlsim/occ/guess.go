@@ -1,0 +1,154 @@
+package occ
+
+import (
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
+)
+
+// Guess is a query that stands for an INSERT, UPDATE or DELETE which cannot run.
+// It returns a row for each row that the statement would have written.
+type Guess struct {
+	SQL string
+	// Returning: the rows are those of a RETURNING clause, and the client's.
+	Returning bool
+	verb      string
+}
+
+// Tag is the statement's command tag for the query's own, "SELECT n".
+func (g *Guess) Tag(tag string) string {
+	n := strings.TrimPrefix(tag, "SELECT ")
+	if g.verb == "INSERT" {
+		return "INSERT 0 " + n
+	}
+	return g.verb + " " + n
+}
+
+// MakeGuess returns nil for a statement whose outcome no query can tell: another
+// kind, or an INSERT that returns what defaults have made.
+func MakeGuess(sql string) *Guess {
+	node, ok := parseOne(sql)
+	if !ok {
+		return nil
+	}
+	g := &Guess{}
+	s := &pg.SelectStmt{LimitOption: pg.LimitOption_LIMIT_OPTION_DEFAULT, Op: pg.SetOperation_SETOP_NONE}
+	switch {
+	case node.GetUpdateStmt() != nil:
+		u := node.GetUpdateStmt()
+		g.verb, g.Returning = "UPDATE", len(u.ReturningList) > 0
+		s.WithClause, s.WhereClause = u.WithClause, u.WhereClause
+		s.TargetList = assigned(u)
+		g.from(s, u.Relation, u.FromClause)
+	case node.GetDeleteStmt() != nil:
+		d := node.GetDeleteStmt()
+		g.verb, g.Returning = "DELETE", len(d.ReturningList) > 0
+		s.WithClause, s.WhereClause = d.WithClause, d.WhereClause
+		s.TargetList = d.ReturningList
+		g.from(s, d.Relation, d.UsingClause)
+	case node.GetInsertStmt() != nil:
+		i := node.GetInsertStmt()
+		if len(i.ReturningList) > 0 {
+			return nil
+		}
+		g.verb = "INSERT"
+		s = inserted(i)
+	default:
+		return nil
+	}
+	if len(s.TargetList) == 0 && len(s.ValuesLists) == 0 && s.Op == pg.SetOperation_SETOP_NONE {
+		s.TargetList = targets("1")
+	}
+	stands := &pg.Node{Node: &pg.Node_SelectStmt{SelectStmt: s}}
+	strip(stands)
+	if g.SQL = deparse(stands); g.SQL == "" {
+		return nil
+	}
+	return g
+}
+
+// from gives s the tables of an UPDATE or DELETE, and sees to it that each row
+// of the first counts once.
+func (g *Guess) from(s *pg.SelectStmt, relation *pg.RangeVar, others []*pg.Node) {
+	s.FromClause = append([]*pg.Node{{Node: &pg.Node_RangeVar{RangeVar: relation}}}, others...)
+	if len(others) > 0 {
+		place := column(nameOf(relation), "ctid")
+		s.DistinctClause = []*pg.Node{place}
+	}
+}
+
+func nameOf(r *pg.RangeVar) string {
+	if r.Alias != nil {
+		return r.Alias.Aliasname
+	}
+	return r.Relname
+}
+
+func column(table, name string) *pg.Node {
+	return pg.MakeColumnRefNode([]*pg.Node{pg.MakeStrNode(table), pg.MakeStrNode(name)}, -1)
+}
+
+// assigned is the RETURNING list of an UPDATE in which a column that it sets is
+// replaced by the new value, with the column's type.
+func assigned(u *pg.UpdateStmt) []*pg.Node {
+	values := make(map[string]*pg.Node)
+	for _, n := range u.TargetList {
+		t := n.GetResTarget()
+		if len(t.Indirection) == 0 && t.Val.GetMultiAssignRef() == nil && t.Val.GetSetToDefault() == nil {
+			values[t.Name] = t.Val
+		}
+	}
+	table := nameOf(u.Relation)
+	list := make([]*pg.Node, 0, len(u.ReturningList))
+	for _, n := range u.ReturningList {
+		t := n.GetResTarget()
+		fields := t.GetVal().GetColumnRef().GetFields()
+		if len(fields) == 2 && fields[0].GetString_().GetSval() == table {
+			fields = fields[1:]
+		}
+		if len(fields) == 1 && fields[0].GetString_() != nil {
+			name := fields[0].GetString_().Sval
+			if value := values[name]; value != nil {
+				t = proto.Clone(t).(*pg.ResTarget)
+				if t.Name == "" {
+					t.Name = name
+				}
+				t.Val = typed(value, column(table, name))
+				n = &pg.Node{Node: &pg.Node_ResTarget{ResTarget: t}}
+			}
+		}
+		list = append(list, n)
+	}
+	return list
+}
+
+// typed is value with the type of like, as far as a CASE makes it so.
+func typed(value, like *pg.Node) *pg.Node {
+	when := &pg.Node{Node: &pg.Node_CaseWhen{CaseWhen: &pg.CaseWhen{
+		Expr: pg.MakeAConstIntNode(1, -1), Result: clone(value),
+	}}}
+	return &pg.Node{Node: &pg.Node_CaseExpr{CaseExpr: &pg.CaseExpr{
+		Arg: pg.MakeAConstIntNode(1, -1), Args: []*pg.Node{when}, Defresult: like,
+	}}}
+}
+
+// inserted is the source of an INSERT's rows.
+func inserted(i *pg.InsertStmt) *pg.SelectStmt {
+	s := i.SelectStmt.GetSelectStmt()
+	if s == nil { // DEFAULT VALUES
+		return &pg.SelectStmt{LimitOption: pg.LimitOption_LIMIT_OPTION_DEFAULT, Op: pg.SetOperation_SETOP_NONE}
+	}
+	for _, row := range s.ValuesLists {
+		items := row.GetList().GetItems()
+		for k, item := range items {
+			if item.GetSetToDefault() != nil {
+				items[k] = &pg.Node{Node: &pg.Node_AConst{AConst: &pg.A_Const{Isnull: true}}}
+			}
+		}
+	}
+	if s.WithClause == nil {
+		s.WithClause = i.WithClause
+	}
+	return s
+}

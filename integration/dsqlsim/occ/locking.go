@@ -1,0 +1,222 @@
+package occ
+
+import (
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+)
+
+// Strength is that of a locking clause.
+type Strength uint8
+
+const (
+	Share  Strength = iota // FOR KEY SHARE: conflicts with DELETE and with a change of the key
+	Update                 // FOR UPDATE: conflicts as a write does
+)
+
+// Plan is how a statement with locking clauses runs where nothing is locked.
+type Plan struct {
+	// SQL is the statement without them.
+	SQL string
+	// Capture is a query that takes the statement's parameters and returns in its
+	// last columns, two for each of Strengths, the table (an oid) and the place
+	// (a ctid) of every row named, as text; NULL where an outer join has none.
+	// Empty when there is nothing to name: the clauses stand in a subquery, or
+	// reach no table.
+	Capture string
+	// Strengths are those of the tables, in the order of Capture's columns.
+	Strengths []Strength
+}
+
+// MayLock is false for a text that has no locking clause; it takes no parse to
+// tell.
+func MayLock(sql string) bool {
+	for i := 0; i+4 < len(sql); i++ {
+		if c := sql[i]; c|0x20 != 'f' || sql[i+1]|0x20 != 'o' || sql[i+2]|0x20 != 'r' {
+			continue
+		}
+		switch sql[i+3] {
+		case ' ', '\t', '\n', '\r', '\f', '\v', '/', '-':
+			return true
+		}
+	}
+	return false
+}
+
+// Read plans one statement; nil when it has no locking clause, or has one where
+// PostgreSQL must refuse it.
+func Read(sql string) *Plan {
+	node, ok := parseOne(sql)
+	if !ok {
+		return nil
+	}
+	clauses, allowed := 0, true
+	walk(node.ProtoReflect(), func(m any) {
+		s, ok := m.(*pg.SelectStmt)
+		if !ok || len(s.LockingClause) == 0 {
+			return
+		}
+		clauses += len(s.LockingClause)
+		allowed = allowed && s.Op == pg.SetOperation_SETOP_NONE && len(s.DistinctClause)+len(s.GroupClause) == 0 &&
+			s.HavingClause == nil && len(s.ValuesLists) == 0
+	})
+	if clauses == 0 || !allowed {
+		return nil
+	}
+	p := &Plan{}
+	if s := node.GetSelectStmt(); s != nil && len(s.LockingClause) > 0 {
+		p.capture(clone(node))
+	}
+	if p.SQL = blank(sql); p.SQL != "" {
+		return p
+	}
+	strip(node)
+	if p.SQL = deparse(node); p.SQL == "" {
+		return nil
+	}
+	return p
+}
+
+// strip removes every locking clause.
+func strip(node *pg.Node) {
+	walk(node.ProtoReflect(), func(m any) {
+		if s, ok := m.(*pg.SelectStmt); ok {
+			s.LockingClause = nil
+		}
+	})
+}
+
+// capture adds the columns that name rows to the statement's own, which stay:
+// its ORDER BY may count them, and its parameters stand in them.
+func (p *Plan) capture(node *pg.Node) {
+	s := node.GetSelectStmt()
+	ctes := make(map[string]bool)
+	for _, n := range s.GetWithClause().GetCtes() {
+		ctes[n.GetCommonTableExpr().GetCtename()] = true
+	}
+	var list []string
+	var visit func(*pg.Node)
+	visit = func(n *pg.Node) {
+		if j := n.GetJoinExpr(); j != nil {
+			visit(j.Larg)
+			visit(j.Rarg)
+			return
+		}
+		r := n.GetRangeVar()
+		if r == nil || r.Schemaname == "" && ctes[r.Relname] {
+			return
+		}
+		name := r.Relname
+		if r.Alias != nil {
+			name = r.Alias.Aliasname
+		}
+		strength, named := strengthOf(s.LockingClause, name)
+		if !named {
+			return
+		}
+		name = `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+		list = append(list, name+".tableoid::pg_catalog.text", name+".ctid::pg_catalog.text")
+		p.Strengths = append(p.Strengths, strength)
+	}
+	for _, n := range s.FromClause {
+		visit(n)
+	}
+	if len(list) == 0 {
+		return
+	}
+	strip(node)
+	s.TargetList = append(s.TargetList, targets(strings.Join(list, ", "))...)
+	if p.Capture = deparse(node); p.Capture == "" {
+		p.Strengths = nil
+	}
+}
+
+// strengthOf is the strongest clause that names a table of the FROM list.
+func strengthOf(clauses []*pg.Node, table string) (s Strength, named bool) {
+	for _, n := range clauses {
+		c := n.GetLockingClause()
+		reaches := len(c.LockedRels) == 0
+		for _, r := range c.LockedRels {
+			reaches = reaches || r.GetRangeVar().GetRelname() == table
+		}
+		if !reaches {
+			continue
+		}
+		named = true
+		if c.Strength != pg.LockClauseStrength_LCS_FORKEYSHARE {
+			s = Update
+		}
+	}
+	return s, named
+}
+
+// blank replaces the locking clauses by spaces, so that an error's position in
+// the text stays what it was. Empty when something does not add up.
+func blank(sql string) string {
+	scan, err := pg.Scan(sql)
+	if err != nil {
+		return ""
+	}
+	tokens := scan.Tokens
+	text := []byte(sql)
+	for i := 0; i < len(tokens); i++ {
+		n := clauseLength(tokens[i:])
+		if n == 0 {
+			continue
+		}
+		for at := tokens[i].Start; at < tokens[i+n-1].End; at++ {
+			text[at] = ' '
+		}
+		i += n - 1
+	}
+	node, ok := parseOne(string(text))
+	if !ok {
+		return ""
+	}
+	left := false
+	walk(node.ProtoReflect(), func(m any) {
+		s, ok := m.(*pg.SelectStmt)
+		left = left || ok && len(s.LockingClause) > 0
+	})
+	if left {
+		return ""
+	}
+	return string(text)
+}
+
+// clauseLength is how many tokens a locking clause has that begins here, 0 when
+// none does.
+func clauseLength(t []*pg.ScanToken) int {
+	at := func(i int) pg.Token {
+		if i < len(t) {
+			return t[i].Token
+		}
+		return pg.Token_NUL
+	}
+	n := 0
+	switch {
+	case at(0) != pg.Token_FOR:
+		return 0
+	case at(1) == pg.Token_UPDATE, at(1) == pg.Token_SHARE:
+		n = 2
+	case at(1) == pg.Token_KEY && at(2) == pg.Token_SHARE:
+		n = 3
+	case at(1) == pg.Token_NO && at(2) == pg.Token_KEY && at(3) == pg.Token_UPDATE:
+		n = 4
+	default:
+		return 0
+	}
+	if at(n) == pg.Token_OF {
+		n += 2
+		for at(n) == pg.Token_ASCII_44 || at(n) == pg.Token_ASCII_46 { // , and .
+			n += 2
+		}
+	}
+	switch {
+	case at(n) == pg.Token_NOWAIT:
+		n++
+	case at(n) == pg.Token_SKIP && at(n+1) == pg.Token_LOCKED:
+		n += 2
+	}
+	return min(n, len(t))
+}

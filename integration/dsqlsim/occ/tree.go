@@ -1,0 +1,56 @@
+package occ
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// treeVersion is that of the parser's trees: PostgreSQL 17's grammar.
+const treeVersion = 170007
+
+// parseOne parses one statement.
+func parseOne(sql string) (*pg.Node, bool) {
+	tree, err := pg.Parse(sql)
+	if err != nil || len(tree.Stmts) != 1 {
+		return nil, false
+	}
+	return tree.Stmts[0].Stmt, true
+}
+
+// deparse writes a statement as SQL, empty if it cannot.
+func deparse(node *pg.Node) string {
+	sql, err := pg.Deparse(&pg.ParseResult{Version: treeVersion, Stmts: []*pg.RawStmt{{Stmt: node}}})
+	if err != nil {
+		return ""
+	}
+	return sql
+}
+
+func clone(node *pg.Node) *pg.Node { return proto.Clone(node).(*pg.Node) }
+
+// walk visits a message and everything below it.
+func walk(m protoreflect.Message, visit func(any)) {
+	visit(m.Interface())
+	m.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case field.Kind() != protoreflect.MessageKind:
+		case field.IsList():
+			for i := range v.List().Len() {
+				walk(v.List().Get(i).Message(), visit)
+			}
+		default:
+			walk(v.Message(), visit)
+		}
+		return true
+	})
+}
+
+// targets parses an output list.
+func targets(list string) []*pg.Node {
+	node, ok := parseOne("SELECT " + list)
+	if !ok {
+		return nil
+	}
+	return node.GetSelectStmt().TargetList
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package dsqlsim_test
+
+const raceDetector = false

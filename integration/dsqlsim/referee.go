@@ -1,0 +1,151 @@
+package dsqlsim
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// refereeRest is how long the referee keeps a PostgreSQL connection that it
+// does not need.
+const refereeRest = time.Second
+
+// referee looks for sessions whose statements wait for another transaction in
+// PostgreSQL, and asks those that idle meanwhile to give way.
+type referee struct {
+	stirred chan struct{} // holds a token when somebody may wait
+	// patience is how long a statement waits before anybody is asked: most
+	// transactions end sooner by themselves.
+	patience time.Duration
+	conn     *pgconn.PgConn
+}
+
+func newReferee(lockTimeout time.Duration) *referee {
+	return &referee{stirred: make(chan struct{}, 1), patience: max(lockTimeout/2, time.Millisecond)}
+}
+
+// request asks a session to give way.
+type request struct {
+	at time.Time // when it was in the way, or before
+	// table: it is a lock on a whole table that is wanted, by DDL.
+	table bool
+}
+
+// referee runs until the server closes.
+func (s *Server) runReferee() {
+	r := s.referee
+	defer r.close()
+	for {
+		select {
+		case <-r.stirred:
+		case <-time.After(refereeRest):
+			r.close()
+			select {
+			case <-r.stirred:
+			case <-s.ctx.Done():
+				return
+			}
+		case <-s.ctx.Done():
+			return
+		}
+		// Nobody who began to wait after now is asked about before this is over.
+		for pause := time.After(r.patience); ; {
+			select {
+			case <-pause:
+			case <-s.ctx.Done():
+				return
+			}
+			if !s.arbitrate() {
+				break
+			}
+			pause = time.After(r.patience / 2)
+		}
+	}
+}
+
+// arbitrate tells whether anybody waits, or may soon.
+func (s *Server) arbitrate() bool {
+	r := s.referee
+	now := time.Now()
+	waiting := make(map[uint32]bool)
+	byPID := make(map[uint32]*session)
+	busy := false
+	s.mu.Lock()
+	for key, each := range s.sessions {
+		byPID[key.pid] = each
+		if since := each.since.Load(); since != 0 {
+			busy = true
+			if now.UnixNano()-since >= int64(r.patience) {
+				waiting[key.pid] = true
+			}
+		}
+	}
+	s.mu.Unlock()
+	if len(waiting) == 0 {
+		return busy
+	}
+	blockers, err := r.blockers(s.ctx, s.upstream, waiting)
+	if err != nil {
+		r.close() // lock_timeout ends the waiting, too
+		if s.ctx.Err() == nil {
+			s.log.Warn("cannot ask PostgreSQL who waits", "error", err)
+		}
+		return busy
+	}
+	for pid, table := range blockers {
+		if each := byPID[pid]; each != nil {
+			select {
+			case each.yield <- request{now, table}:
+			default:
+			}
+		}
+	}
+	return true
+}
+
+// blockers asks PostgreSQL which processes are in the way of the waiting ones,
+// and whether by a lock on a table.
+func (r *referee) blockers(ctx context.Context, up *upstream, waiting map[uint32]bool) (map[uint32]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if r.conn == nil {
+		var err error
+		if r.conn, err = up.connect(ctx, adminRole, nil); err != nil {
+			return nil, err
+		}
+	}
+	var pids []string
+	for pid := range waiting {
+		pids = append(pids, strconv.FormatUint(uint64(pid), 10))
+	}
+	sql := "SELECT b, bool_or(w.locktype = 'relation') FROM pg_locks w, unnest(pg_blocking_pids(w.pid)) b" +
+		" WHERE NOT w.granted AND w.pid IN (" + strings.Join(pids, ", ") + ") GROUP BY b"
+	results, err := r.conn.Exec(ctx, sql).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("blockers: %w", err)
+	}
+	found := make(map[uint32]bool)
+	for _, row := range results[0].Rows {
+		pid, err := strconv.ParseUint(string(row[0]), 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("blockers: %w", err)
+		}
+		found[uint32(pid)] = string(row[1]) == "t"
+	}
+	return found, nil
+}
+
+// close ends the referee's connection, if it has one.
+func (r *referee) close() {
+	if r.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = r.conn.Close(ctx)
+	r.conn = nil
+}

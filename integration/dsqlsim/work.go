@@ -1,0 +1,163 @@
+package dsqlsim
+
+import (
+	"strings"
+	"time"
+
+	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
+	"github.com/sluice-proxy/sluice/integration/dsqlsim/occ"
+)
+
+// maxLogBytes bounds what is kept of a transaction's statements: three times
+// what a cluster lets a transaction write.
+const maxLogBytes = 32 << 20
+
+// work is the client's open block, as far as others may get in its way. Its
+// effects can be taken out of PostgreSQL, with their locks, and put back: parked
+// and resumed, in the snapshot that it has.
+type work struct {
+	// begun: a statement has run that takes the snapshot. snapshot is the
+	// certifier's number of it.
+	begun    bool
+	snapshot uint64
+	// begin is the statement that opened the block; deferred: PostgreSQL has not
+	// got it yet.
+	begin    string
+	deferred bool
+	// asked: the savepoint is on its way to PostgreSQL; savepoint: it is there.
+	asked, savepoint bool
+	// log holds the statements to run again, oldest first.
+	log      []effect
+	logBytes int
+	// lost: something has run that the log does not have.
+	lost   bool
+	parked bool
+	// doomed is what COMMIT will be answered, nil while it may succeed.
+	doomed *failure
+	// changed: rows were updated or deleted.
+	changed bool
+	// named are the rows of locking clauses.
+	named map[place]occ.Strength
+	// trying is since when others are in the way of the statement at hand;
+	// guessing: it can only be guessed. genuine: its error is the client's.
+	trying            time.Time
+	guessing, genuine bool
+	committed         bool
+}
+
+// place is a row version, which a snapshot keeps: a table's oid and a ctid.
+type place struct{ table, ctid string }
+
+// effect is one statement that has changed something, and what was answered.
+type effect struct {
+	sql           string
+	types, values []byte // as in Parse and Bind
+	tag           string
+	sum           uint64 // of the rows that were answered, see sumOf
+	exact         bool   // another answer would be a surprise
+	void          bool   // cannot run any more: the transaction is doomed
+}
+
+func newEffect(st *dialect.Statement, sql string, types, values []byte) *effect {
+	return &effect{sql: sql, types: types, values: values, exact: st.Kind == dialect.DML || st.Verb == "WITH"}
+}
+
+// remember adds an effect to the log.
+func (w *work) remember(e effect) {
+	w.logBytes += len(e.sql) + len(e.types) + len(e.values)
+	if w.logBytes > maxLogBytes {
+		w.log, w.lost = nil, true
+		return
+	}
+	w.log = append(w.log, e)
+}
+
+// doom settles how the transaction ends, unless that is settled.
+func (w *work) doom() {
+	if w.doomed == nil {
+		w.doomed = dataConflict
+	}
+}
+
+// settled ends what was remembered of one statement: it was answered.
+func (w *work) settled() { w.trying, w.guessing, w.genuine = time.Time{}, false, false }
+
+// mayTry tells, of a statement that others were in the way of, whether it should
+// be tried once more.
+func (w *work) mayTry() bool {
+	if w.trying.IsZero() {
+		w.trying = time.Now()
+	}
+	return time.Since(w.trying) < maxTrying
+}
+
+// sumOf is a digest of one row, FNV-1a; those of a result are added up, because
+// their order means nothing.
+func sumOf(row []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for _, b := range row {
+		h = (h ^ uint64(b)) * 1099511628211
+	}
+	return h
+}
+
+// hasEffect tells whether a statement must run again after its transaction was
+// parked. It errs towards yes: running a query again changes nothing.
+func hasEffect(st *dialect.Statement) bool {
+	switch st.Kind {
+	case dialect.DML, dialect.DDL, dialect.Copy:
+		return true
+	case dialect.Begin, dialect.Commit, dialect.Rollback:
+		return false
+	}
+	switch st.Verb {
+	case "SHOW", "PREPARE", "DEALLOCATE", "VALUES", "TABLE":
+		return false
+	case "SELECT":
+		return callsOut(st.SQL)
+	}
+	return true
+}
+
+// waits tells whether a statement may wait for another transaction.
+func waits(st *dialect.Statement) bool {
+	return st.Kind != dialect.Begin && st.Kind != dialect.Commit && st.Kind != dialect.Rollback && hasEffect(st)
+}
+
+// harmless are functions that change nothing, the usual ones, and pg_sleep,
+// which nobody wants to run twice.
+var harmless = map[string]bool{
+	"count": true, "sum": true, "min": true, "max": true, "avg": true, "coalesce": true, "now": true,
+	"lower": true, "upper": true, "length": true, "array_agg": true, "string_agg": true, "exists": true,
+	"row_number": true, "pg_sleep": true, "in": true, "any": true, "values": true, "where": true, "and": true,
+	"or": true, "on": true, "from": true, "as": true, "not": true, "select": true, "union": true, "over": true,
+	"generate_series": true, "gen_random_uuid": true, "random": true, "version": true, "pg_backend_pid": true,
+	"current_database": true, "txid_current": true, "repeat": true, "clock_timestamp": true,
+}
+
+// callsOut tells whether a query may call a function that is not harmless: a
+// word stands in front of a bracket.
+func callsOut(sql string) bool {
+	for at := 0; ; at++ {
+		next := strings.IndexByte(sql[at:], '(')
+		if next < 0 {
+			return false
+		}
+		at += next
+		end := at
+		for end > 0 && (sql[end-1] == ' ' || sql[end-1] == '\n' || sql[end-1] == '\t') {
+			end--
+		}
+		start := end
+		for start > 0 && wordByte(sql[start-1]) {
+			start--
+		}
+		if start < end && !harmless[strings.ToLower(sql[start:end])] {
+			return true
+		}
+	}
+}
+
+func wordByte(c byte) bool {
+	return c == '_' || c == '"' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}
