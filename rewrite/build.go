@@ -51,11 +51,25 @@ var traits = map[string]trait{
 	"RuleStmt":           {kind: DDL, inert: true},
 }
 
-// build makes the plan of a parsed text.
-func build(sql string, tree message) *Plan {
-	p := &Plan{}
+// draft makes the plan of a parsed text, before any rule.
+func (p *Planner) draft(sql string, tree message) (*Plan, []part) {
+	plan, parts := build(sql, tree)
+	for i := range parts {
+		parts[i].st.Operation = p.operations.name(operationOf(parts[i].node, parts[i].st))
+	}
+	if len(parts) > 0 {
+		plan.sum()
+	}
+	return plan, parts
+}
+
+// build makes the plan of a parsed text, without names of operations.
+func build(sql string, tree message) (*Plan, []part) {
+	plan := &Plan{}
+	var parts []part
 	for raw := range tree.list("stmts") {
-		st := statement(raw.child("stmt"))
+		part := part{raw: raw, node: raw.child("stmt")}
+		st := statement(&part)
 		st.Start = raw.integer("stmt_location")
 		st.End = len(sql)
 		if n := raw.integer("stmt_len"); n > 0 {
@@ -63,16 +77,17 @@ func build(sql string, tree message) *Plan {
 		}
 		st.Start += blankBefore(sql[st.Start:st.End])
 		st.End = st.Start + len(strings.TrimRight(sql[st.Start:st.End], " \t\n\r\f\v"))
-		p.Kind = max(p.Kind, st.Kind)
-		if p.Pin == NoPin {
-			p.Pin = st.Pin
-		}
-		p.Statements = append(p.Statements, st)
+		plan.Statements = append(plan.Statements, st)
+		parts = append(parts, part)
 	}
-	if len(p.Statements) == 0 {
-		return emptyPlan
+	if len(parts) == 0 {
+		return emptyPlan, nil
 	}
-	return p
+	for i := range parts {
+		parts[i].st = &plan.Statements[i]
+	}
+	plan.sum()
+	return plan, parts
 }
 
 // blankBefore is the length of the white space and comments that sql begins with.
@@ -82,8 +97,10 @@ func blankBefore(sql string) int {
 	return l.pos
 }
 
-// statement makes one statement of a plan, without its place.
-func statement(m message) Statement {
+// statement makes one statement of a plan, without its place, and notes in its
+// part what rules need.
+func statement(p *part) Statement {
+	m := p.node
 	t, ok := traits[m.name()]
 	if !ok {
 		t.kind = DDL
@@ -127,6 +144,7 @@ func statement(m message) Statement {
 	}
 	s.visit(m)
 	st.Kind, st.Pin, st.Tables = s.kind, s.pin, s.names()
+	p.locked, p.samples, p.advisory = s.locked, s.samples, s.advisory
 	return st
 }
 

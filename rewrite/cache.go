@@ -125,8 +125,15 @@ func (p *Plan) bytes() int {
 		return 0
 	}
 	n := int(unsafe.Sizeof(*p)) + cap(p.Statements)*int(unsafe.Sizeof(Statement{}))
+	n += len(p.Text) + findingBytes(p.Findings) + cap(p.edits)*int(unsafe.Sizeof(edit{}))
+	if p.splits {
+		n += 3*len(p.source) + len(p.Text) // Lock and Read, when they are made
+	}
 	for i := range p.Statements {
 		st := &p.Statements[i]
+		if st.Refusal != nil {
+			n += int(unsafe.Sizeof(*st.Refusal)) + len(st.Refusal.Message)
+		}
 		n += len(st.Show) + len(st.Deallocate) + len(st.Tx.Name) + len(st.Tx.Snapshot)
 		n += cap(st.Changes) * int(unsafe.Sizeof(Change{}))
 		for _, c := range st.Changes {

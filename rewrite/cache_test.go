@@ -41,12 +41,12 @@ func TestCacheKeepsWhatIsUsed(t *testing.T) {
 	t.Parallel()
 	c := newCache(1600, 1<<20) // 100 in each shard
 	hot := []byte("hot")
-	c.add(string(hot), writePlan)
+	c.add(string(hot), updatePlan)
 	for i := range 50_000 {
 		if c.find(hot) == nil {
 			t.Fatalf("gone after %d others", i)
 		}
-		c.add(fmt.Sprint("cold ", i), readPlan)
+		c.add(fmt.Sprint("cold ", i), selectPlan)
 	}
 	// CLOCK is not exact, but what nobody asks for goes within a few rounds.
 	for i := range 50_000 - 5*1600 {
@@ -59,9 +59,9 @@ func TestCacheKeepsWhatIsUsed(t *testing.T) {
 func TestCacheRefusesGiants(t *testing.T) {
 	t.Parallel()
 	c := newCache(100, 160_000)
-	c.add("small", readPlan)
+	c.add("small", selectPlan)
 	giant := strings.Repeat("x", 10_000)
-	c.add(giant, readPlan)
+	c.add(giant, selectPlan)
 	if c.find([]byte(giant)) != nil {
 		t.Error("a text larger than a shard was kept")
 	}
@@ -69,7 +69,7 @@ func TestCacheRefusesGiants(t *testing.T) {
 	if c.find([]byte("plan")) != nil {
 		t.Error("a plan larger than a shard was kept")
 	}
-	if c.find([]byte("small")) != readPlan {
+	if c.find([]byte("small")) != selectPlan {
 		t.Error("the small one had to go for what was not kept")
 	}
 }
@@ -77,9 +77,9 @@ func TestCacheRefusesGiants(t *testing.T) {
 func TestCacheKeepsTheFirst(t *testing.T) {
 	t.Parallel()
 	c := newCache(10, 1<<20)
-	c.add("text", readPlan)
-	c.add("text", writePlan)
-	if entries, _ := c.size(); entries != 1 || c.find([]byte("text")) != readPlan {
+	c.add("text", selectPlan)
+	c.add("text", updatePlan)
+	if entries, _ := c.size(); entries != 1 || c.find([]byte("text")) != selectPlan {
 		t.Error("one text, two entries")
 	}
 }

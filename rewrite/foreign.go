@@ -1,8 +1,23 @@
 package rewrite
 
-// dialect plans the statements that Aurora DSQL adds to PostgreSQL's grammar:
-// CREATE [UNIQUE] INDEX ASYNC and ALTER TABLE ASYNC. It returns nil for others.
-func dialect(sql string) *Plan {
+// parseDialect parses a text in PostgreSQL's grammar with what Aurora DSQL adds to
+// it: CREATE [UNIQUE] INDEX ASYNC and ALTER TABLE ASYNC. The tree has nothing of
+// the word; offsets are those of the text.
+func parseDialect(sql string) (message, error) {
+	if blanked := withoutAsync(sql); blanked != "" {
+		// First, for an index of no name: to PostgreSQL its name would be async.
+		if tree, err := parseTree(blanked); err == nil {
+			return tree, nil
+		}
+	}
+	return parseTree(sql)
+}
+
+// withoutAsync blanks every ASYNC behind INDEX or TABLE; "" when there is none.
+func withoutAsync(sql string) string {
+	if !mentions(sql, "async") {
+		return ""
+	}
 	blanked := []byte(sql)
 	l := lexer{text: blanked, utf8: true}
 	found := false
@@ -10,15 +25,11 @@ func dialect(sql string) *Plan {
 		switch l.next() {
 		case endToken:
 			if !found {
-				return nil
+				return ""
 			}
-			tree, err := parseTree(string(blanked))
-			if err != nil {
-				return nil
-			}
-			return build(sql, tree)
+			return string(blanked)
 		case badToken:
-			return nil
+			return ""
 		case wordToken:
 			word := l.lexeme()
 			if object && is(word, "async") {
@@ -30,6 +41,26 @@ func dialect(sql string) *Plan {
 			object = false
 		}
 	}
+}
+
+// mentions reports whether lower-case letters stand anywhere in a text, in any case.
+func mentions(sql, lower string) bool {
+	for i := 0; i+len(lower) <= len(sql); i++ {
+		if sql[i]|0x20 == lower[0] && foldEqual(sql[i:i+len(lower)], lower) {
+			return true
+		}
+	}
+	return false
+}
+
+// foldEqual compares letters in any case; lower is in small ones.
+func foldEqual(text, lower string) bool {
+	for i := range len(lower) {
+		if text[i]|0x20 != lower[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // unparsable plans a text that the grammar does not take. The server mostly

@@ -1,5 +1,7 @@
 package rewrite
 
+import "sync/atomic"
+
 // Kind says what a statement may do, as far as a relay must know. The order is
 // by strength: the kind of a text is the greatest kind among its statements.
 type Kind uint8
@@ -143,7 +145,38 @@ type Statement struct {
 	// Names of WITH queries are not among them; views and sequences are.
 	Tables []string
 	Pin    Pin
+	// Operation names the statement in metrics: select_shards. The number of
+	// names is bounded.
+	Operation string
+
+	// Tag is the command tag of a statement that Sluice answers; "" for the others.
+	// Plan.Text has a query in its place that reads nothing: where that goes to
+	// the server, its rows are swallowed and its tag is replaced by this one.
+	Tag string
+	// Refusal is the error that Sluice answers with; nil for none. Where the text
+	// goes to the server all the same, it stands for the error of this statement.
+	Refusal *Refusal
+	// Job says that the answer has a row of ours to swallow: see Job.
+	Job Job
+	// Hint is for a 0A000 or 42704 of the server that comes without one; "" for none.
+	Hint string
 }
+
+// Refusal is an error that Sluice originates for a statement.
+type Refusal struct {
+	Code, Message, Detail, Hint string // Code is a SQLSTATE
+}
+
+// Job says what to do about the background job that a rewritten CREATE INDEX
+// begins. DSQL answers with one row of one column, job_id, which the client must
+// not see, and none when IF NOT EXISTS found the index.
+type Job uint8
+
+const (
+	NoJob        Job = iota // no row of ours
+	UnawaitedJob            // swallow the row
+	AwaitedJob              // swallow the row; outside a transaction block answer when the job is done
+)
 
 // Plan is what Sluice knows about one text. Plans are immutable and shared.
 type Plan struct {
@@ -153,6 +186,46 @@ type Plan struct {
 	Statements []Statement
 	// Pin is the first pin reason of the statements.
 	Pin Pin
+	// Text goes to the server in the place of the client's; "" for the client's own.
+	Text string
+	// Operation is that of the first statement of the plan's kind; "" for Empty and Unknown.
+	Operation string
+	// Findings in text order; nil for nearly all plans.
+	Findings []Finding
+
+	// source is the client's text and edits what made Text of it, where there are any.
+	source string
+	edits  []edit
+	// splits says that there may be another form (Planner.Split).
+	splits bool
+	split  lazySplit
+	noted  atomic.Bool
+}
+
+// Position maps a position in the text that the server was sent, as its errors
+// tell it (in characters, from 1), to the client's text.
+func (p *Plan) Position(position int) int {
+	if p.Text == "" {
+		return position
+	}
+	return positionBefore(p.source, p.Text, p.edits, position)
+}
+
+// Note reports true once: to whoever shall log the findings of this text.
+func (p *Plan) Note() bool { return len(p.Findings) > 0 && !p.noted.Swap(true) }
+
+// sum gathers what the plan says of its statements together.
+func (p *Plan) sum() {
+	p.Kind, p.Pin, p.Operation = Empty, NoPin, ""
+	for i := range p.Statements {
+		st := &p.Statements[i]
+		if st.Kind > p.Kind {
+			p.Kind, p.Operation = st.Kind, st.Operation
+		}
+		if p.Pin == NoPin {
+			p.Pin = st.Pin
+		}
+	}
 }
 
 // Single returns the only statement of a plan, or nil.

@@ -64,7 +64,8 @@ func parsed(t testing.TB, sql string) *Plan {
 	if err != nil {
 		t.Fatalf("%q: %v", sql, err)
 	}
-	return build(sql, tree)
+	plan, _ := build(sql, tree)
+	return plan
 }
 
 type planCase struct{ sql, want string }

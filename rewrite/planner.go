@@ -36,15 +36,18 @@ type Config struct {
 	MaxBytes, MaxNesting int
 	// CacheEntries and CacheBytes bound the plans that are remembered.
 	CacheEntries, CacheBytes int
+	// Rules are what is rewritten; none in the zero value.
+	Rules Rules
 }
 
-// Defaults is the configuration of a planner that nobody configured.
+// Defaults is the configuration of a planner that nobody configured: all rules.
 func Defaults() Config {
 	return Config{
 		MaxBytes:     DefaultMaxBytes,
 		MaxNesting:   DefaultMaxNesting,
 		CacheEntries: DefaultCacheEntries,
 		CacheBytes:   DefaultCacheBytes,
+		Rules:        AllRules(),
 	}
 }
 
@@ -62,7 +65,7 @@ func (c Config) Validate() error {
 		fmt.Sprintf("want 1 to %d: beyond, the parser's stack may not suffice", greatestNesting))
 	check(c.CacheEntries > 0, "rewrite.cache_entries", c.CacheEntries, "want at least 1")
 	check(c.CacheBytes > 0, "rewrite.cache_bytes", c.CacheBytes, "want at least 1")
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.Rules.validate())...)
 }
 
 // Stats counts texts by what became of them.
@@ -71,6 +74,10 @@ type Stats struct {
 	Scanned    uint64 // cleared by the word scan
 	Parsed     uint64 // given to the parser
 	Unparsable uint64 // of those: not PostgreSQL's grammar
+	Rewritten  uint64 // of those: another text goes to the server
+	// Unverified texts would have been rewritten, but the result did not mean what
+	// was intended, or was over a guard. They pass unchanged.
+	Unverified uint64
 
 	// Not given to the parser:
 	GuardedBytes   uint64 // longer than MaxBytes, or nearly as long and all tokens
@@ -85,7 +92,10 @@ type Planner struct {
 
 	heavy sync.Mutex // held while a text of heavyBytes or more is parsed
 
+	operations *operations
+
 	hits, scanned, parsed, unparsable atomic.Uint64
+	rewritten, unverified             atomic.Uint64
 	guarded                           [reasons]atomic.Uint64
 }
 
@@ -94,7 +104,7 @@ func New(c Config) (*Planner, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Planner{config: c, cache: newCache(c.CacheEntries, c.CacheBytes)}, nil
+	return &Planner{config: c, cache: newCache(c.CacheEntries, c.CacheBytes), operations: newOperations()}, nil
 }
 
 // Plan says what sql may do. It never returns nil. A plan that is remembered,
@@ -104,9 +114,9 @@ func (p *Planner) Plan(sql []byte) *Plan {
 		p.hits.Add(1)
 		return plan
 	}
-	if plan := scan(sql); plan != nil {
+	if plan, table := scan(sql); plan != nil {
 		p.scanned.Add(1)
-		return plan
+		return p.operations.planOf(plan, table)
 	}
 	if why := p.config.guard(sql); why != fits {
 		p.guarded[why].Add(1)
@@ -125,6 +135,8 @@ func (p *Planner) Stats() Stats {
 		Scanned:        p.scanned.Load(),
 		Parsed:         p.parsed.Load(),
 		Unparsable:     p.unparsable.Load(),
+		Rewritten:      p.rewritten.Load(),
+		Unverified:     p.unverified.Load(),
 		GuardedBytes:   p.guarded[tooLong].Load(),
 		GuardedNesting: p.guarded[tooDeep].Load(),
 		GuardedText:    p.guarded[notText].Load(),
@@ -138,13 +150,11 @@ func (p *Planner) parse(sql string) *Plan {
 		defer p.heavy.Unlock()
 	}
 	p.parsed.Add(1)
-	tree, err := parseTree(sql)
-	if err == nil {
-		return build(sql, tree)
+	tree, err := parseDialect(sql)
+	if err != nil {
+		p.unparsable.Add(1)
+		return unparsable(sql)
 	}
-	if plan := dialect(sql); plan != nil {
-		return plan
-	}
-	p.unparsable.Add(1)
-	return unparsable(sql)
+	plan, parts := p.draft(sql, tree)
+	return p.rewrite(sql, tree, plan, parts)
 }

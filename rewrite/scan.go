@@ -3,13 +3,21 @@ package rewrite
 // Plans of texts that were never parsed. Shared and immutable.
 var (
 	emptyPlan   = &Plan{Kind: Empty}
-	readPlan    = &Plan{Kind: Read, Statements: []Statement{{Kind: Read}}}
-	writePlan   = &Plan{Kind: Write, Statements: []Statement{{Kind: Write}}}
+	selectPlan  = told(Read, "select")
+	valuesPlan  = told(Read, "values")
+	insertPlan  = told(Write, "insert")
+	updatePlan  = told(Write, "update")
+	deletePlan  = told(Write, "delete")
 	guardedPlan = &Plan{Kind: Unknown, Pin: PinUnparsed}
 	// foreignPlan is of a text that PostgreSQL's grammar does not take and that
 	// holds no word for anything that would outlast it.
 	foreignPlan = &Plan{Kind: Unknown}
 )
+
+// told is the plan of a text that its words alone told.
+func told(kind Kind, operation string) *Plan {
+	return &Plan{Kind: kind, Operation: operation, Statements: []Statement{{Kind: kind, Operation: operation}}}
+}
 
 // scan plans a text by its words alone, for clients that send a new text each
 // time: a parse costs more than the relay. It returns nil for a text that must
@@ -17,8 +25,9 @@ var (
 //
 // What it clears is one SELECT, VALUES, INSERT, UPDATE or DELETE without any
 // word that a pin, a classification or a rule needs; and texts without any
-// statement.
-func scan(sql []byte) *Plan {
+// statement. table is what the statement's first table is called, to name the
+// operation by; nil when it is not plain to see.
+func scan(sql []byte) (plan *Plan, table []byte) {
 	l := lexer{text: sql}
 	kind := l.next()
 	for kind == punctToken && sql[l.start] == ';' {
@@ -26,24 +35,38 @@ func scan(sql []byte) *Plan {
 	}
 	switch kind {
 	case endToken:
-		return emptyPlan
+		return emptyPlan, nil
 	case wordToken:
 	default:
-		return nil
+		return nil, nil
 	}
 	switch word := l.lexeme(); {
-	case is(word, "select"), is(word, "values"):
-		return scanRest(&l, readPlan)
+	case is(word, "select"):
+		return scanRest(&l, selectPlan, fromAhead)
+	case is(word, "values"):
+		return scanRest(&l, valuesPlan, noTable)
 	case is(word, "insert"):
 		if l.next() != wordToken || !is(l.lexeme(), "into") {
-			return nil
+			return nil, nil
 		}
-		return scanRest(&l, writePlan)
-	case is(word, "update"), is(word, "delete"):
-		return scanRest(&l, writePlan)
+		return scanRest(&l, insertPlan, nameAhead)
+	case is(word, "update"):
+		return scanRest(&l, updatePlan, nameAhead)
+	case is(word, "delete"):
+		return scanRest(&l, deletePlan, fromAhead)
 	}
-	return nil
+	return nil, nil
 }
+
+// search is how far the search for the first table's name has come.
+type search uint8
+
+const (
+	noTable   search = iota // it is over
+	fromAhead               // FROM comes first
+	nameAhead               // the name is next, or its next part
+	nameRead                // a dot would go on with it
+)
 
 // before says what stood before a token, as far as a call is concerned.
 type before uint8
@@ -59,29 +82,36 @@ const (
 
 // scanRest reads on behind a statement's first word; plan is the answer when
 // nothing speaks against it.
-func scanRest(l *lexer, plan *Plan) *Plan {
+func scanRest(l *lexer, plan *Plan, look search) (*Plan, []byte) {
 	// What a writing statement calls makes it no stronger; telltales apart.
 	reads := plan.Kind == Read
 	var (
 		prev = anything
 		word []byte // of aWord
 		led  before // what stood before that word
+
+		table []byte
+		depth int
 	)
 	for {
-		switch l.next() {
+		kind := l.next()
+		if look != noTable && depth == 0 {
+			look, table = look.step(kind, l, table)
+		}
+		switch kind {
 		case endToken:
-			return plan
+			return plan, table
 		case badToken, oddToken:
-			return nil
+			return nil, nil
 		case wordToken:
 			led, word, prev = prev, l.lexeme(), aWord
 			if isTelltale(word) {
-				return nil
+				return nil, nil
 			}
 		case quotedToken:
 			name := l.lexeme()
 			if name[0] != '"' || isTelltale(name[1:len(name)-1]) {
-				return nil // U&"" may be spelt in any way
+				return nil, nil // U&"" may be spelt in any way
 			}
 			prev = aQuoted
 		case paramToken:
@@ -89,18 +119,22 @@ func scanRest(l *lexer, plan *Plan) *Plan {
 		case punctToken:
 			switch l.text[l.start] {
 			case ';':
-				return scanEnd(l, plan)
+				return scanEnd(l, plan), table
 			case '(':
 				if reads && (prev == aQuoted || prev == aWord && !mayCall(led, word)) {
-					return nil
+					return nil, nil
 				}
 				prev = anything
-			case ')', ']':
+				depth++
+			case ')':
+				prev = operand
+				depth--
+			case ']':
 				prev = operand
 			case '.':
 				switch {
 				case reads && prev == operand:
-					return nil
+					return nil, nil
 				case prev == aWord && led != qualified && is(word, "pg_catalog"):
 					prev = builtin
 				default:
@@ -113,6 +147,32 @@ func scanRest(l *lexer, plan *Plan) *Plan {
 			prev = anything
 		}
 	}
+}
+
+// step takes the search on by one token outside parentheses.
+func (s search) step(kind token, l *lexer, table []byte) (search, []byte) {
+	switch s {
+	case fromAhead:
+		if kind == wordToken && is(l.lexeme(), "from") {
+			return nameAhead, nil
+		}
+	case nameAhead:
+		switch {
+		case kind == quotedToken:
+			name := l.lexeme()
+			return nameRead, name[1 : len(name)-1]
+		case kind != wordToken:
+			return noTable, nil
+		case !is(l.lexeme(), "only"):
+			return nameRead, l.lexeme()
+		}
+	case nameRead:
+		if kind == punctToken && l.text[l.start] == '.' {
+			return nameAhead, nil
+		}
+		return noTable, table
+	}
+	return s, table
 }
 
 // mayCall reports whether a word, led by that, may stand before a parenthesis

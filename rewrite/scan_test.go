@@ -9,12 +9,11 @@ func TestScan(t *testing.T) {
 	t.Parallel()
 	for want, texts := range map[*Plan][]string{
 		emptyPlan: {"", " ", ";", ";; ;", "-- ping", "/* a */", "/* /* */ */;--"},
-		readPlan: {
+		selectPlan: {
 			"SELECT abalance FROM pgbench_accounts WHERE aid = 123",
 			"select 1;",
 			" /* app:x */ SELECT 1 -- done",
 			";SELECT 1 ; ;",
-			"VALUES (1), (2)",
 			"SELECT count(*) FROM t WHERE a IN (1, 2) AND (b = 'c' OR NOT (d)) LIMIT (5)",
 			"SELECT pg_catalog.count(*), max(a) filter (where b > 1) over (partition by c) FROM x.y",
 			"SELECT a.b.c, d[1], (e), $1, 'text; FOR UPDATE', \"quoted\", E'it\\'s', $$dollar for$$ FROM t",
@@ -28,17 +27,20 @@ func TestScan(t *testing.T) {
 			"SELECT a FROM t WHERE b = ANY ($1) AND c -> 'd' ->> 'e' = 'f'",
 			"SELECT " + strings.Repeat("1 + ", 30_000) + "1",
 		},
-		writePlan: {
+		valuesPlan: {"VALUES (1), (2)"},
+		updatePlan: {
 			"UPDATE pgbench_accounts SET abalance = abalance + -1234 WHERE aid = 123456;",
 			"UPDATE pgbench_tellers SET tbalance = tbalance + 1 WHERE tid = 1",
+		},
+		insertPlan: {
 			"INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (1, 2, 3, 4, CURRENT_TIMESTAMP)",
 			`INSERT INTO "t" ("a", "b") VALUES ($1, my_function($2)) ON CONFLICT ("a") DO UPDATE SET b = excluded.b RETURNING *`,
-			"DELETE FROM t WHERE a = 1",
 			"insert /* c */ into t default values",
 		},
+		deletePlan: {"DELETE FROM t WHERE a = 1"},
 	} {
 		for _, text := range texts {
-			if got := scan([]byte(text)); got != want {
+			if got, _ := scan([]byte(text)); got != want {
 				t.Errorf("%.80q: got %v, want kind %d", text, got, want.Kind)
 			}
 			if len(text) < 1000 {
@@ -66,7 +68,7 @@ func TestScanLeavesToTheParser(t *testing.T) {
 		"SELECT E'\xff\\'", "SELECT 1\x00", "INSERT t VALUES (1)", "INSERT \"into\" t",
 		"SELECT a FROM t x(y)",
 	} {
-		if got := scan([]byte(text)); got != nil {
+		if got, _ := scan([]byte(text)); got != nil {
 			t.Errorf("%q was cleared as kind %d", text, got.Kind)
 		}
 	}
@@ -75,7 +77,7 @@ func TestScanLeavesToTheParser(t *testing.T) {
 // agree checks that what the scan says of a text is what its tree says.
 func agree(t *testing.T, text string) {
 	t.Helper()
-	cleared := scan([]byte(text))
+	cleared, _ := scan([]byte(text))
 	if cleared == nil || Defaults().guard([]byte(text)) != fits {
 		return
 	}
@@ -83,7 +85,7 @@ func agree(t *testing.T, text string) {
 	if err != nil {
 		return // the server refuses it just so
 	}
-	full := build(text, tree)
+	full, _ := build(text, tree)
 	if full.Kind != cleared.Kind || full.Pin != NoPin || len(full.Statements) != len(cleared.Statements) {
 		t.Fatalf("%q: the scan says kind %d, the tree %s", text, cleared.Kind, describe(full))
 	}

@@ -16,6 +16,9 @@ type survey struct {
 	// ctes are the names of WITH queries in sight; hidden counts them by name.
 	ctes   []string
 	hidden map[string]int
+
+	locked            []message // queries with locking clauses
+	samples, advisory bool      // TABLESAMPLE; an advisory lock
 }
 
 // mention is a table named in the text.
@@ -61,6 +64,8 @@ func (s *survey) visit(m message) {
 	case "LockingClause":
 		s.raise(Write)
 		return // its tables are names of FROM items
+	case "RangeTableSample":
+		s.samples = true
 	case "IntoClause":
 		s.raise(DDL)
 	case "ExecuteStmt":
@@ -98,6 +103,9 @@ func (s *survey) query(m message) {
 		if m.is("UpdateStmt") && target.text("relname") == "pg_settings" && !s.inert {
 			s.pinned(PinSetConfig) // by a rule of the view
 		}
+	}
+	if m.is("SelectStmt") && m.child("locking_clause").shape != nil {
+		s.locked = append(s.locked, m)
 	}
 	with := m.child("with_clause")
 	recursive := with.flag("recursive")
@@ -192,6 +200,9 @@ func (s *survey) function(schema, name string, call message) {
 		s.raise(Write)
 	}
 	s.pinned(functionPins[name])
+	if strings.HasPrefix(name, "pg_advisory_") || strings.HasPrefix(name, "pg_try_advisory_") {
+		s.advisory = true
+	}
 	if name == "set_config" && !isLocal(call) {
 		s.pinned(PinSetConfig)
 	}

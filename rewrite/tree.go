@@ -39,6 +39,7 @@ type shape struct {
 type field struct {
 	name  string
 	shape *shape
+	place bool // it only says where in the text something stands
 }
 
 // shapes are all node types of PostgreSQL's grammar by name.
@@ -59,7 +60,7 @@ func (s *shape) fill(fields protoreflect.FieldDescriptors, all map[string]*shape
 	s.numbers = make(map[string]protowire.Number, fields.Len())
 	for i := range fields.Len() {
 		d := fields.Get(i)
-		n, f := d.Number(), field{name: string(d.Name())}
+		n, f := d.Number(), field{name: string(d.Name()), place: isPlace(string(d.Name()))}
 		if d.Message() != nil {
 			f.shape = all[string(d.Message().Name())]
 		}
@@ -86,27 +87,36 @@ func (m message) name() string {
 // message or string, or the value of a number.
 func (m message) each() iter.Seq2[protowire.Number, value] {
 	return func(yield func(protowire.Number, value) bool) {
-		for b := m.wire; len(b) > 0; {
-			num, typ, n := protowire.ConsumeTag(b)
-			if n < 0 {
-				return
-			}
-			b = b[n:]
-			var v value
-			switch typ {
-			case protowire.BytesType:
-				v.bytes, n = protowire.ConsumeBytes(b)
-			case protowire.VarintType:
-				v.number, n = protowire.ConsumeVarint(b)
-			default:
-				n = protowire.ConsumeFieldValue(num, typ, b)
-			}
+		for b := m.wire; ; {
+			num, v, n := consume(b)
 			if n < 0 || !yield(num, v) {
 				return
 			}
 			b = b[n:]
 		}
 	}
+}
+
+// consume reads the first field of a message and says how long it is; -1 at the end.
+func consume(b []byte) (protowire.Number, value, int) {
+	num, typ, head := protowire.ConsumeTag(b)
+	if head < 0 {
+		return 0, value{}, -1
+	}
+	var v value
+	var n int
+	switch typ {
+	case protowire.BytesType:
+		v.bytes, n = protowire.ConsumeBytes(b[head:])
+	case protowire.VarintType:
+		v.number, n = protowire.ConsumeVarint(b[head:])
+	default:
+		n = protowire.ConsumeFieldValue(num, typ, b[head:])
+	}
+	if n < 0 {
+		return 0, value{}, -1
+	}
+	return num, v, head + n
 }
 
 // value is the content of a field: one of the two.

@@ -1,0 +1,119 @@
+package rewrite
+
+import (
+	"strings"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+)
+
+// createDatabase answers that the database exists: tools take that for success.
+func (r *rewriter) createDatabase(p *part) {
+	switch {
+	case r.rules.Databases:
+		p.st.Refusal = &Refusal{Code: "42P04", Message: "database \"" + p.node.text("dbname") + "\" already exists",
+			Detail: "Every database name means the cluster's one database."}
+		r.find(handled(CreateDatabase, Answered, Info, "answered: the database exists already (42P04)", p.st.Start))
+	case r.rules.Dialect:
+		r.find(off(CreateDatabase, p.st.Start))
+	}
+}
+
+// dropDatabase answers as if it had been done.
+func (r *rewriter) dropDatabase(p *part) {
+	switch {
+	case r.rules.Databases:
+		r.answer(p, "DROP DATABASE")
+		r.find(handled(DropDatabase, Answered, Warning, "answered as done; nothing is dropped", p.st.Start))
+	case r.rules.Dialect:
+		r.find(off(DropDatabase, p.st.Start))
+	}
+}
+
+// discards are the tags of DISCARD of what DSQL's sessions do not have. DISCARD
+// ALL is a change of the session's settings (Statement.Changes).
+var discards = map[pg_query.DiscardMode]string{
+	pg_query.DiscardMode_DISCARD_PLANS:     "DISCARD PLANS",
+	pg_query.DiscardMode_DISCARD_SEQUENCES: "DISCARD SEQUENCES",
+	pg_query.DiscardMode_DISCARD_TEMP:      "DISCARD TEMP",
+}
+
+func (r *rewriter) discard(p *part) {
+	tag, ok := discards[pg_query.DiscardMode(p.node.integer("target"))]
+	if !ok || !r.rules.Session {
+		return
+	}
+	r.answer(p, tag)
+	r.find(handled(Discard, Answered, Info, "answered: there is nothing to discard", p.st.Start))
+}
+
+// weaker are the levels that DSQL's own level satisfies.
+var weaker = map[Isolation]bool{ReadUncommitted: true, ReadCommitted: true}
+
+// sampleBegin has the option that a BEGIN with a weaker level becomes.
+var sampleBegin = sample("BEGIN ISOLATION LEVEL REPEATABLE READ")
+
+// begin is the rule of isolation levels for BEGIN and START TRANSACTION.
+func (r *rewriter) begin(p *part) {
+	st := p.st
+	if st.Tx.Verb != Begin {
+		return
+	}
+	switch {
+	case st.Tx.Isolation == Serializable && r.rules.Dialect:
+		r.find(found(SerializableTx, st.Start))
+	case weaker[st.Tx.Isolation] && r.rules.Isolation:
+		ph := r.phrase(p)
+		for i := range ph.tokens {
+			if ph.word(i, "level") {
+				r.edit(ph.replace(i+1, "REPEATABLE"), ph.replace(i+2, "READ"))
+			}
+		}
+		level := sampleBegin().child("stmt").child("options")
+		for option := range p.node.list("options") {
+			if option.text("defname") == "transaction_isolation" {
+				r.meant.set(option, "arg", level.values("arg")...)
+			}
+		}
+		st.Tx.Isolation = RepeatableRead
+		r.find(handled(IsolationLevel, Rewritten, Info, "rewritten to REPEATABLE READ, which is stricter", st.Start))
+	case weaker[st.Tx.Isolation] && r.rules.Dialect:
+		r.find(off(IsolationLevel, st.Start))
+	}
+}
+
+// setIsolation is the rule of isolation levels for SET TRANSACTION, SET SESSION
+// CHARACTERISTICS and the settings behind them.
+func (r *rewriter) setIsolation(p *part) {
+	st := p.st
+	level, modes := st.Tx.Isolation, st.Tx.ReadOnly || st.Tx.Snapshot != ""
+	switch {
+	case st.Tx.Verb == SetTransaction || st.Tx.Verb == SetSessionCharacteristics:
+	case len(st.Changes) == 1 && levelSettings[st.Changes[0].Name] && st.Changes[0].SQL != "":
+		level = isolations[strings.ToLower(st.Changes[0].Text)]
+		modes = level == DefaultIsolation
+	default:
+		return
+	}
+	switch {
+	case level == Serializable:
+		if r.rules.Dialect {
+			r.find(found(SerializableTx, st.Start))
+		}
+	case modes:
+		if r.rules.Dialect {
+			r.find(found(TransactionMode, st.Start))
+		}
+	case r.rules.Isolation:
+		r.answer(p, "SET")
+		feature := IsolationLevel
+		if level == DefaultIsolation {
+			feature = TransactionMode
+		}
+		r.find(handled(feature, Answered, Info, "answered: transactions on DSQL are at least so already", st.Start))
+	case r.rules.Dialect:
+		r.find(off(TransactionMode, st.Start))
+	}
+}
+
+// levelSettings are the settings that hold an isolation level.
+var levelSettings = map[string]bool{"default_transaction_isolation": true, "transaction_isolation": true}

@@ -1,0 +1,212 @@
+package rewrite
+
+import pg_query "github.com/pganalyze/pg_query_go/v6"
+
+// Strengths of locking clauses.
+const (
+	forKeyShare    = int(pg_query.LockClauseStrength_LCS_FORKEYSHARE)
+	forShare       = int(pg_query.LockClauseStrength_LCS_FORSHARE)
+	forNoKeyUpdate = int(pg_query.LockClauseStrength_LCS_FORNOKEYUPDATE)
+	forUpdate      = int(pg_query.LockClauseStrength_LCS_FORUPDATE)
+)
+
+// locking is the rule of FOR SHARE and FOR NO KEY UPDATE. All such clauses of a
+// statement get the same treatment.
+func (r *rewriter) locking(p *part) {
+	if len(p.locked) == 0 || !r.rules.Locking && !r.rules.Dialect {
+		return
+	}
+	weak, clauses, features := r.weak(p)
+	if len(weak) == 0 {
+		return
+	}
+	if !r.rules.Locking {
+		for _, f := range features {
+			r.find(off(f, p.st.Start))
+		}
+		return
+	}
+	policy, name := r.rules.decide(p.st.Tables, clauses)
+	if name != "" {
+		p.st.Operation = name
+	}
+	for _, f := range features {
+		r.find(lockFinding(f, policy, p.st.Start))
+	}
+	switch policy {
+	case Flag:
+	case Reject:
+		p.st.Refusal = &Refusal{Code: "0A000", Message: "this locking clause is refused by configuration",
+			Detail: "DSQL has no FOR SHARE and FOR NO KEY UPDATE, and " + policiesKey + " rejects them for a table of this statement.",
+			Hint:   hint(catalogue[ForShare].remedy)}
+	default:
+		r.relock(p, weak, policy)
+	}
+}
+
+// weak gathers the clauses of a statement that DSQL refuses: their nodes, their
+// kinds, and the features to report. It reports SKIP LOCKED and NOWAIT of the others too.
+func (r *rewriter) weak(p *part) (nodes []message, clauses []string, features []Feature) {
+	share, noKeyUpdate, skip, nowait := false, false, false, false
+	for _, query := range p.locked {
+		for clause := range query.list("locking_clause") {
+			switch clause.integer("strength") {
+			case forShare:
+				share = true
+				nodes = append(nodes, clause)
+			case forNoKeyUpdate:
+				noKeyUpdate = true
+				nodes = append(nodes, clause)
+			}
+			skip = skip || clause.integer("wait_policy") == int(pg_query.LockWaitPolicy_LockWaitSkip)
+			nowait = nowait || clause.integer("wait_policy") == int(pg_query.LockWaitPolicy_LockWaitError)
+		}
+	}
+	if share {
+		clauses, features = append(clauses, ShareClause), append(features, ForShare)
+	}
+	if noKeyUpdate {
+		clauses, features = append(clauses, NoKeyUpdateClause), append(features, ForNoKeyUpdate)
+	}
+	const means = "passes; it does not mean there what it says"
+	if skip {
+		r.find(handled(SkipLocked, Flagged, Warning, means, p.st.Start))
+	}
+	if nowait {
+		r.find(handled(NoWait, Flagged, Warning, means, p.st.Start))
+	}
+	return nodes, clauses, features
+}
+
+// lockFinding says what a policy makes of a clause.
+func lockFinding(f Feature, policy Policy, at int) Finding {
+	switch policy {
+	case Update:
+		return handled(f, Rewritten, Info, "rewritten to FOR UPDATE: the guarantee stays, and readers of a row conflict at COMMIT", at)
+	case KeyShare:
+		return handled(f, Rewritten, Warning, "rewritten to FOR KEY SHARE by policy: only DELETE and changes of the key conflict", at)
+	case Strip:
+		return handled(f, Rewritten, Warning, "taken out by policy: the column named by fenced_by must be the fence", at)
+	case Reject:
+		return handled(f, Rejected, Error, "refused by policy", at)
+	}
+	return handled(f, Flagged, Error, "passes unchanged by policy and fails there", at)
+}
+
+// relock edits the clauses and says what is meant.
+func (r *rewriter) relock(p *part, weak []message, policy Policy) {
+	ph := r.phrase(p)
+	for _, c := range clausesOf(&ph) {
+		if c.strength == forShare || c.strength == forNoKeyUpdate {
+			r.edit(c.become(&ph, policy)...)
+		}
+	}
+	switch policy {
+	case Strip:
+		for _, query := range p.locked {
+			var kept []value
+			i := 0
+			all := query.values("locking_clause")
+			for clause := range query.list("locking_clause") {
+				if s := clause.integer("strength"); s != forShare && s != forNoKeyUpdate {
+					kept = append(kept, all[i])
+				}
+				i++
+			}
+			if len(kept) < i {
+				r.meant.set(query, "locking_clause", kept...)
+			}
+		}
+	default:
+		strength := forUpdate
+		if policy == KeyShare {
+			strength = forKeyShare
+		}
+		for _, clause := range weak {
+			r.meant.set(clause, "strength", value{number: uint64(strength)})
+		}
+	}
+}
+
+// clause is where a locking clause stands among the tokens of a statement: FOR
+// at first, its strength up to mode, then OF and the wait policy up to end.
+type clause struct {
+	strength         int
+	first, mode, end int
+}
+
+// become are the edits that a policy needs.
+func (c clause) become(ph *phrase, policy Policy) []edit {
+	last := c.mode - 1 // SHARE, or the UPDATE of NO KEY UPDATE
+	switch {
+	case policy == Strip:
+		var edits []edit
+		for i := c.first; i < c.end; i++ {
+			edits = append(edits, ph.remove(i))
+		}
+		return edits
+	case policy == Update && c.strength == forShare:
+		return []edit{ph.replace(last, "UPDATE")}
+	case policy == Update:
+		return []edit{ph.remove(last - 2), ph.remove(last - 1)}
+	case c.strength == forShare:
+		return []edit{ph.replace(last, "KEY SHARE")}
+	}
+	return []edit{ph.remove(last - 2), ph.replace(last, "SHARE")}
+}
+
+// clausesOf finds the locking clauses among a statement's tokens. FOR is a
+// reserved word: what stands behind a dot or AS is a name, and in substring and
+// overlay it is theirs.
+func clausesOf(ph *phrase) []clause {
+	var all []clause
+	var theirs []bool // by open parenthesis: of substring( or overlay(
+	for i := range ph.tokens {
+		switch {
+		case ph.punct(i, '('):
+			theirs = append(theirs, ph.word(i-1, "substring") || ph.word(i-1, "overlay"))
+		case ph.punct(i, ')') && len(theirs) > 0:
+			theirs = theirs[:len(theirs)-1]
+		case ph.word(i, "for") && !ph.punct(i-1, '.') && !ph.word(i-1, "as") && (len(theirs) == 0 || !theirs[len(theirs)-1]):
+			if c := clauseAt(ph, i); c.strength != 0 {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// clauseAt reads the locking clause that begins with the FOR at i; its strength
+// is 0 when it is none.
+func clauseAt(ph *phrase, i int) clause {
+	c := clause{first: i}
+	switch {
+	case ph.word(i+1, "update"):
+		c.strength, c.mode = forUpdate, i+2
+	case ph.word(i+1, "share"):
+		c.strength, c.mode = forShare, i+2
+	case ph.words(i+1, "key", "share"):
+		c.strength, c.mode = forKeyShare, i+3
+	case ph.words(i+1, "no", "key", "update"):
+		c.strength, c.mode = forNoKeyUpdate, i+4
+	default:
+		return clause{}
+	}
+	c.end = c.mode
+	if ph.word(c.end, "of") {
+		for c.end++; ph.name(c.end); {
+			c.end++
+			if !ph.punct(c.end, '.') && !ph.punct(c.end, ',') {
+				break
+			}
+			c.end++
+		}
+	}
+	switch {
+	case ph.word(c.end, "nowait"):
+		c.end++
+	case ph.words(c.end, "skip", "locked"):
+		c.end += 2
+	}
+	return c
+}

@@ -1,0 +1,206 @@
+package rewrite
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Policy is what becomes of FOR SHARE and FOR NO KEY UPDATE.
+type Policy string
+
+const (
+	// Update makes it FOR UPDATE: the only rewrite that keeps the guarantee that a
+	// row read did not change until COMMIT. Readers then conflict with each other.
+	Update Policy = "update"
+	// KeyShare makes it FOR KEY SHARE: a guarantee against DELETE and changes of
+	// the key only.
+	KeyShare Policy = "key-share"
+	// Strip takes it out. Nothing is guaranteed: something else must be the fence.
+	Strip Policy = "strip"
+	// Flag passes it on; DSQL refuses it.
+	Flag Policy = "flag"
+	// Reject refuses it here.
+	Reject Policy = "reject"
+)
+
+// strengths order the policies: of several the strongest holds for a statement.
+var strengths = map[Policy]int{Strip: 1, KeyShare: 2, Update: 3, Flag: 4, Reject: 5}
+
+// Clauses that a LockPolicy may be limited to.
+const (
+	ShareClause       = "share"
+	NoKeyUpdateClause = "no key update"
+)
+
+// LockPolicy says what becomes of the locking clauses of statements that name
+// certain tables. It never depends on the execution.
+type LockPolicy struct {
+	// Tables are patterns: * stands for any text, ? for one character. One without
+	// a dot is for the table's name in any schema; one with a dot only for names
+	// that the text qualifies.
+	Tables []string
+	// Clauses are ShareClause and NoKeyUpdateClause; none means both.
+	Clauses []string
+	Policy  Policy
+	// FencedBy names the column that fences in the clause's place; Strip needs it.
+	FencedBy string
+	// Name is the operation of the statements that this policy is for, in metrics;
+	// "" for the one made of verb and table.
+	Name string
+}
+
+// Rules switches the rules; the zero value is none of them.
+type Rules struct {
+	// Locking rewrites FOR SHARE and FOR NO KEY UPDATE by Policies: the first that
+	// matches a table and clause holds, and Update where none does.
+	Locking  bool
+	Policies []LockPolicy
+	// Split makes the other form of FOR UPDATE over several tables (Planner.Split).
+	Split bool
+	// Index makes CREATE INDEX asynchronous; AwaitIndex has the relay wait for the job.
+	Index, AwaitIndex bool
+	Serial            bool // serial columns to identity
+	Databases         bool // answer CREATE DATABASE and DROP DATABASE
+	Isolation         bool // weaker isolation levels to DSQL's
+	Session           bool // answer DISCARD PLANS, SEQUENCES and TEMP
+	// Dialect finds what DSQL refuses and no rule handles.
+	Dialect bool
+}
+
+// AllRules are the rules for DSQL.
+func AllRules() Rules {
+	return Rules{Locking: true, Split: true, Index: true, AwaitIndex: true, Serial: true, Databases: true,
+		Isolation: true, Session: true, Dialect: true}
+}
+
+// any reports whether there is anything to look for.
+func (r *Rules) any() bool {
+	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.Isolation || r.Session || r.Dialect
+}
+
+// policiesKey is the configuration key of Policies.
+const policiesKey = "rewrite.locking_policies"
+
+// validate reports every bad policy at once.
+func (r *Rules) validate() error {
+	var errs []error
+	for i, p := range r.Policies {
+		for _, problem := range p.problems() {
+			errs = append(errs, fmt.Errorf("%s: policy %d: %s", policiesKey, i+1, problem))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// maxName bounds what a configuration or a text gives as an operation's name.
+const maxName = 63
+
+func (p *LockPolicy) problems() []string {
+	var bad []string
+	if len(p.Tables) == 0 {
+		bad = append(bad, `tables: want at least one pattern, such as "queue_*"`)
+	}
+	for _, pattern := range p.Tables {
+		if pattern == "" || strings.Count(pattern, ".") > 1 {
+			bad = append(bad, fmt.Sprintf("tables: %q: want table or schema.table", pattern))
+		}
+	}
+	for _, c := range p.Clauses {
+		if c != ShareClause && c != NoKeyUpdateClause {
+			bad = append(bad, fmt.Sprintf("clauses: %q: want %q or %q", c, ShareClause, NoKeyUpdateClause))
+		}
+	}
+	switch {
+	case strengths[p.Policy] == 0:
+		bad = append(bad, fmt.Sprintf("policy: %q: want update, key-share, strip, flag or reject", p.Policy))
+	case p.Policy == Strip && p.FencedBy == "":
+		bad = append(bad, "fenced_by: strip takes a guarantee away; name the column whose check replaces it")
+	case p.Policy != Strip && p.FencedBy != "":
+		bad = append(bad, fmt.Sprintf("fenced_by: %q: has a meaning with policy strip only", p.FencedBy))
+	}
+	if p.Name != operationName(p.Name) {
+		bad = append(bad, fmt.Sprintf("name: %q: want lower-case letters, digits and _, at most %d", p.Name, maxName))
+	}
+	return bad
+}
+
+// of finds the policy of one table and clause; nil for the default.
+func (r *Rules) of(table, clause string) *LockPolicy {
+	for i := range r.Policies {
+		if p := &r.Policies[i]; p.concerns(clause) && p.matches(table) {
+			return p
+		}
+	}
+	return nil
+}
+
+func (p *LockPolicy) concerns(clause string) bool {
+	for _, c := range p.Clauses {
+		if c == clause {
+			return true
+		}
+	}
+	return len(p.Clauses) == 0
+}
+
+func (p *LockPolicy) matches(table string) bool {
+	for _, pattern := range p.Tables {
+		name := table
+		if dot := strings.LastIndexByte(table, '.'); dot >= 0 {
+			if strings.Contains(pattern, ".") {
+				schema := table[:dot]
+				name = schema[strings.LastIndexByte(schema, '.')+1:] + table[dot:]
+			} else {
+				name = table[dot+1:]
+			}
+		}
+		if glob(pattern, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// glob matches a name with a pattern of * and ?, in time that goes with the
+// product of their lengths.
+func glob(pattern, name string) bool {
+	p, n, star, mark := 0, 0, -1, 0
+	for n < len(name) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, n
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == name[n]):
+			p++
+			n++
+		case star >= 0:
+			mark++
+			p, n = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}
+
+// decide finds the strongest policy over a statement's tables and the clauses
+// that stand in it, and the name that the deciding policy gives.
+func (r *Rules) decide(tables, clauses []string) (Policy, string) {
+	if len(tables) == 0 {
+		return Update, ""
+	}
+	strongest, name := Policy(""), ""
+	for _, table := range tables {
+		for _, clause := range clauses {
+			policy, called := Update, ""
+			if p := r.of(table, clause); p != nil {
+				policy, called = p.Policy, p.Name
+			}
+			if strengths[policy] > strengths[strongest] {
+				strongest, name = policy, called
+			}
+		}
+	}
+	return strongest, name
+}

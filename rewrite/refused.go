@@ -1,0 +1,248 @@
+package rewrite
+
+import (
+	"slices"
+	"strings"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+)
+
+// refused are the statements that DSQL refuses by their type alone.
+var refused = map[string]Feature{
+	"TruncateStmt": Truncate, "CreateExtensionStmt": Extension, "AlterExtensionStmt": Extension,
+	"CreateTrigStmt": Trigger, "CreateEventTrigStmt": Trigger, "CreateTableAsStmt": TableAs, "RefreshMatViewStmt": TableAs,
+	"DoStmt": Procedural, "CreatePlangStmt": Procedural,
+	"CreateEnumStmt": UserType, "CompositeTypeStmt": UserType, "CreateRangeStmt": UserType, "AlterEnumStmt": UserType,
+	"CreatePolicyStmt": RowSecurity, "AlterPolicyStmt": RowSecurity, "CreateTableSpaceStmt": Tablespace,
+	"CreateForeignTableStmt": ForeignTable, "CreateFdwStmt": ForeignTable, "CreateForeignServerStmt": ForeignTable,
+	"LockStmt": LockTable, "ListenStmt": ListenNotify, "NotifyStmt": ListenNotify, "UnlistenStmt": ListenNotify,
+	"DeclareCursorStmt": Cursor, "FetchStmt": Cursor, "ClosePortalStmt": Cursor,
+	"MergeStmt": Merge, "AlterSystemStmt": AlterSystem,
+}
+
+// dialect finds what DSQL refuses of a statement and no rule handles.
+func (r *rewriter) dialect(p *part) {
+	at := p.st.Start
+	if f, ok := refused[p.node.name()]; ok {
+		r.find(found(f, at))
+	}
+	if p.samples {
+		r.find(found(TableSample, at))
+	}
+	if p.advisory {
+		r.find(found(AdvisoryLock, at))
+	}
+	if p.st.Pin == PinTemp {
+		r.find(found(TempTable, at))
+	}
+	switch m := p.node; m.name() {
+	case "SelectStmt":
+		if m.child("into_clause").shape != nil {
+			r.find(found(TableAs, at))
+		}
+	case "TransactionStmt":
+		r.refusedControl(p)
+	case "CreateStmt":
+		r.refusedTable(p)
+	case "AlterTableStmt":
+		for cmd := range m.list("cmds") {
+			if f := refusedAlter(cmd); f != "" && !(f == Validate && r.async(p)) {
+				r.find(found(f, at))
+			}
+		}
+	case "CreateSeqStmt":
+		if !cached(m.list("options")) {
+			r.find(found(SequenceCache, at))
+		}
+	case "CreateFunctionStmt":
+		if m.flag("is_procedure") || !inSQL(m) {
+			r.find(found(Procedural, at))
+		}
+	case "VacuumStmt":
+		if m.flag("is_vacuumcmd") {
+			r.find(found(Vacuum, at))
+		}
+	case "DropStmt":
+		if pg_query.ObjectType(m.integer("remove_type")) == pg_query.ObjectType_OBJECT_TYPE {
+			r.find(found(UserType, at))
+		}
+	}
+}
+
+// async reports whether a statement is DSQL's ALTER TABLE ASYNC.
+func (r *rewriter) async(p *part) bool {
+	ph := r.phrase(p)
+	return ph.words(0, "alter", "table", "async")
+}
+
+func (r *rewriter) refusedControl(p *part) {
+	switch p.st.Tx.Verb {
+	case Savepoint, ReleaseSavepoint, RollbackTo:
+		r.find(found(SavepointUse, p.st.Start))
+	case PrepareTransaction, CommitPrepared, RollbackPrepared:
+		r.find(found(TwoPhase, p.st.Start))
+	case Commit, Rollback:
+		if p.st.Tx.Chain {
+			r.find(found(TwoPhase, p.st.Start))
+		}
+	}
+}
+
+// refusedTable looks at CREATE TABLE.
+func (r *rewriter) refusedTable(p *part) {
+	m, at := p.node, p.st.Start
+	if m.child("relation").text("relpersistence") == "u" {
+		r.find(found(UnloggedTable, at))
+	}
+	if m.child("partspec").shape != nil || m.child("partbound").shape != nil {
+		r.find(found(Partitions, at))
+	} else if m.child("inh_relations").shape != nil {
+		r.find(found(Inheritance, at))
+	}
+	if m.text("tablespacename") != "" {
+		r.find(found(Tablespace, at))
+	}
+	types := map[string]string{}
+	for column := range m.list("table_elts") {
+		if !column.is("ColumnDef") {
+			continue
+		}
+		kind := typeOf(column)
+		types[column.text("colname")] = kind
+		r.refusedColumn(column, kind)
+	}
+	for constraint := range m.list("table_elts") {
+		if constraint.is("Constraint") {
+			r.refusedKey(constraint, constraint.names("keys"), types)
+		}
+	}
+	for column := range m.list("table_elts") {
+		if column.is("ColumnDef") {
+			for constraint := range column.list("constraints") {
+				r.refusedKey(constraint, []string{column.text("colname")}, types)
+			}
+		}
+	}
+}
+
+// typeOf is the name of a column's type, with [] behind it for an array.
+func typeOf(column message) string {
+	kind := column.child("type_name")
+	names := kind.names("names")
+	if len(names) == 0 {
+		return ""
+	}
+	name := names[len(names)-1]
+	if kind.child("array_bounds").shape != nil {
+		name += "[]"
+	}
+	return name
+}
+
+// refusedTypes are the builtin types that DSQL has no columns of.
+var refusedTypes = map[string]bool{"money": true, "xml": true, "inet": true, "cidr": true, "macaddr": true, "macaddr8": true,
+	"point": true, "line": true, "lseg": true, "box": true, "path": true, "polygon": true, "circle": true, "tsvector": true,
+	"tsquery": true, "int4range": true, "int8range": true, "numrange": true, "tsrange": true, "tstzrange": true,
+	"daterange": true, "bit": true, "varbit": true, "pg_lsn": true}
+
+func (r *rewriter) refusedColumn(column message, kind string) {
+	at := column.integer("location")
+	if refusedTypes[kind] || strings.HasSuffix(kind, "[]") {
+		r.find(found(ColumnType, at))
+	}
+	if column.child("coll_clause").shape != nil {
+		r.find(found(Collation, at))
+	}
+	for constraint := range column.list("constraints") {
+		if constraint.integer("contype") != int(pg_query.ConstrType_CONSTR_IDENTITY) {
+			continue
+		}
+		if !cached(constraint.list("options")) {
+			r.find(found(IdentityCache, at))
+		}
+		if kind != "int8" {
+			r.find(found(IdentityType, at))
+		}
+	}
+}
+
+// refusedKey looks at a constraint over columns.
+func (r *rewriter) refusedKey(constraint message, keys []string, types map[string]string) {
+	switch pg_query.ConstrType(constraint.integer("contype")) {
+	case pg_query.ConstrType_CONSTR_EXCLUSION:
+		r.find(found(Exclusion, constraint.integer("location")))
+	case pg_query.ConstrType_CONSTR_PRIMARY, pg_query.ConstrType_CONSTR_UNIQUE:
+		if slices.ContainsFunc(keys, func(k string) bool { return types[k] == "bytea" || types[k] == "jsonb" }) {
+			r.find(found(ByteaKey, constraint.integer("location")))
+		}
+	}
+}
+
+// cached reports whether the options of a sequence have a cache that DSQL takes.
+func cached(options func(func(message) bool)) bool {
+	for option := range options {
+		if option.text("defname") == "cache" {
+			n := option.child("arg")
+			return n.is("Integer") && (n.integer("ival") == 1 || n.integer("ival") >= 65536) || n.is("Float")
+		}
+	}
+	return false
+}
+
+// inSQL reports whether a function is written in SQL.
+func inSQL(function message) bool {
+	for option := range function.list("options") {
+		if option.text("defname") == "language" {
+			return strings.ToLower(option.child("arg").text("sval")) == "sql"
+		}
+	}
+	return true
+}
+
+// refusedAlters are the commands of ALTER TABLE that DSQL refuses whatever they say.
+var refusedAlters = map[pg_query.AlterTableType]Feature{
+	pg_query.AlterTableType_AT_AlterColumnType:    AlterType,
+	pg_query.AlterTableType_AT_SetNotNull:         SetNotNullColumn,
+	pg_query.AlterTableType_AT_ValidateConstraint: Validate,
+	pg_query.AlterTableType_AT_EnableRowSecurity:  RowSecurity,
+	pg_query.AlterTableType_AT_ForceRowSecurity:   RowSecurity,
+	pg_query.AlterTableType_AT_AddInherit:         Inheritance,
+	pg_query.AlterTableType_AT_AttachPartition:    Partitions,
+	pg_query.AlterTableType_AT_DetachPartition:    Partitions,
+	pg_query.AlterTableType_AT_SetUnLogged:        UnloggedTable,
+	pg_query.AlterTableType_AT_SetTableSpace:      Tablespace,
+}
+
+// refusedAlter is what DSQL refuses of one command of ALTER TABLE; "" for nothing.
+func refusedAlter(cmd message) Feature {
+	kind := pg_query.AlterTableType(cmd.integer("subtype"))
+	def := cmd.child("def")
+	switch kind {
+	case pg_query.AlterTableType_AT_AddColumn:
+		if _, ok := serialOf(def); ok {
+			return AddSerial
+		}
+		if name := typeOf(def); refusedTypes[name] || strings.HasSuffix(name, "[]") {
+			return ColumnType
+		}
+		for constraint := range def.list("constraints") {
+			if constraint.integer("contype") != int(pg_query.ConstrType_CONSTR_NULL) {
+				return AddColumn
+			}
+		}
+	case pg_query.AlterTableType_AT_AddConstraint:
+		switch pg_query.ConstrType(def.integer("contype")) {
+		case pg_query.ConstrType_CONSTR_CHECK, pg_query.ConstrType_CONSTR_FOREIGN:
+			if !def.flag("skip_validation") {
+				return AddConstraint
+			}
+		case pg_query.ConstrType_CONSTR_UNIQUE:
+			if def.text("indexname") == "" {
+				return AddConstraint
+			}
+		default:
+			return AddConstraint
+		}
+	}
+	return refusedAlters[kind]
+}
