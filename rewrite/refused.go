@@ -118,8 +118,9 @@ func (r *rewriter) refusedTable(p *part) {
 	}
 	for column := range m.list("table_elts") {
 		if column.is("ColumnDef") {
+			name := []string{column.text("colname")}
 			for constraint := range column.list("constraints") {
-				r.refusedKey(constraint, []string{column.text("colname")}, types)
+				r.refusedKey(constraint, name, types)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,7 +23,7 @@ func newRoot() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	root.SetFlagErrorFunc(explainFlag)
-	root.AddCommand(newServe(), newCheck(), newVersion(), newConfigReference())
+	root.AddCommand(newServe(), newCheck(), newLint(), newVersion(), newConfigReference())
 	return root
 }
 
@@ -102,11 +103,14 @@ func newConfigReference() *cobra.Command {
 
 // addFlags defines --config and a flag for each key of the table that has one.
 // It returns where the value of --config will be.
-func addFlags(flags *pflag.FlagSet) *string {
+func addFlags(flags *pflag.FlagSet) *string { return addFlagsOf(flags, "") }
+
+// addFlagsOf is addFlags for the keys whose names begin so.
+func addFlagsOf(flags *pflag.FlagSet, prefix string) *string {
 	path := flags.String("config", "", "YAML configuration file")
 	for i := range keys {
 		k := &keys[i]
-		if k.flag() == "" {
+		if k.flag() == "" || !strings.HasPrefix(k.name, prefix) {
 			continue
 		}
 		f := flags.VarPF(&textFlag{kind: k.kind(), text: k.plain(k.def)}, k.flag(), "", k.explain())

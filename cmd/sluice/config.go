@@ -25,6 +25,8 @@ type Config struct {
 	Reservoir reservoir.Config
 	Dial      reservoir.DialConfig
 	Rewrite   rewrite.Config
+	// RewriteEnabled is not decided until the backend's kind is known: auto, true or false.
+	RewriteEnabled string
 
 	// values and origins have one entry per key of the table: the effective
 	// value, decoded, and where it came from.
@@ -79,6 +81,11 @@ func (c *Config) dedicated() bool {
 	return c.Proxy.Kind == proxy.Postgres && c.Proxy.Pairing == proxy.Session
 }
 
+// rewrites reports whether statements are rewritten at all.
+func (c *Config) rewrites() bool {
+	return c.RewriteEnabled == "true" || c.RewriteEnabled == "auto" && c.Proxy.Kind == proxy.DSQL
+}
+
 // derive fills the fields that follow from others. Every key is filled before.
 func (c *Config) derive() {
 	c.Proxy.Kind = proxy.BackendKind(c.Dial.Kind)
@@ -90,6 +97,11 @@ func (c *Config) derive() {
 		c.Reservoir.TargetReady = 0 // nobody would use what was dialled ahead
 	default:
 		c.Reservoir.TargetReady = c.Reservoir.MaxOpen
+	}
+	if c.rewrites() {
+		c.Rewrite.Rules.Dialect = true
+	} else { // the policies stay, to be validated
+		c.Rewrite.Rules = rewrite.Rules{Policies: c.Rewrite.Rules.Policies}
 	}
 	switch c.Cancel.Forward {
 	case "auto":

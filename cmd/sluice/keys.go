@@ -18,7 +18,7 @@ type key struct {
 	// name in the file, dotted: "listen.address".
 	name string
 	// def is the default. Its type is the key's type: string, int, bool,
-	// time.Duration or []string.
+	// time.Duration, []string or []rewrite.LockPolicy.
 	def any
 	// help is one sentence for --help and for the reference.
 	help string
@@ -206,6 +206,28 @@ var keys = []key{
 		help: "Statement texts whose plan is remembered."},
 	{name: "rewrite.cache_bytes", def: rewrite.DefaultCacheBytes, field: func(c *Config) any { return &c.Rewrite.CacheBytes },
 		help: "Memory for remembered plans."},
+	{name: "rewrite.enabled", def: "auto", field: func(c *Config) any { return &c.RewriteEnabled },
+		choices: []string{"auto", "true", "false"},
+		help:    "Rewrite what DSQL spells differently. auto: for kind dsql only."},
+	{name: "rewrite.locking", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.Locking },
+		help: "Rewrite FOR SHARE and FOR NO KEY UPDATE, to FOR UPDATE where rewrite.locking_policies say nothing else."},
+	{name: "rewrite.locking_policies", def: []rewrite.LockPolicy{}, field: func(c *Config) any { return &c.Rewrite.Rules.Policies },
+		help: "What becomes of locking clauses, by table; the first that matches counts. Each has tables (patterns), policy (update, key-share, strip, flag, reject), " +
+			"and may have clauses (share, no key update), fenced_by (the column that fences instead; strip needs it) and name (the operation in metrics). As JSON outside of the file."},
+	{name: "rewrite.split_for_update", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.Split },
+		help: "Split FOR UPDATE over several tables on clusters that refuse it."},
+	{name: "rewrite.create_index", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.Index },
+		help: "Rewrite CREATE INDEX to CREATE INDEX ASYNC."},
+	{name: "rewrite.create_index_wait", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.AwaitIndex },
+		help: "Answer a rewritten CREATE INDEX when its job is done; inside a transaction block nobody waits."},
+	{name: "rewrite.serial", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.Serial },
+		help: "Rewrite serial columns to bigint identity columns with CACHE 1."},
+	{name: "rewrite.databases", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.Databases },
+		help: "Answer CREATE DATABASE (42P04) and DROP DATABASE (success): there is one database."},
+	{name: "rewrite.isolation", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.Isolation },
+		help: "Take isolation levels up to REPEATABLE READ for DSQL's own."},
+	{name: "rewrite.session", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.Session },
+		help: "Answer DISCARD PLANS, SEQUENCES and TEMP."},
 
 	{name: "relay.plain_conn", def: false, field: func(c *Config) any { return &c.Proxy.PlainConn },
 		help: "Use Go's ordinary socket calls instead of the raw ones: slower, for comparison and for trouble."},

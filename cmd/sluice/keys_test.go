@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 func TestKeysShareNoVariableAndNoFlag(t *testing.T) {
@@ -106,6 +108,9 @@ func (k *key) other(n int) (text string, value any) {
 		value = !k.def.(bool)
 	case time.Duration:
 		value = time.Duration(n+1) * 90 * time.Second
+	case []rewrite.LockPolicy:
+		value = []rewrite.LockPolicy{{Tables: []string{"queue_*", "s.t"}, Clauses: []string{"share"}, Policy: rewrite.Strip, FencedBy: "id", Name: "x"},
+			{Tables: []string{"t"}, Policy: rewrite.Reject}}
 	case []string:
 		value = []string{fmt.Sprintf("setting_%d", n), "work_mem"}
 	case string:

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // redacted stands for a secret in everything that is printed.
@@ -58,6 +60,8 @@ func (k *key) decode(raw any) (any, error) {
 		return nil, fmt.Errorf("want a duration with its unit, such as 500ms, 15s or 11m")
 	case []string:
 		return decodeList(raw)
+	case []rewrite.LockPolicy:
+		return decodePolicies(raw)
 	}
 	panic("key " + k.name + " has a default of an unknown type")
 }
@@ -104,6 +108,8 @@ func (k *key) store(c *Config, value any) {
 		*field = value.(time.Duration)
 	case *[]string:
 		*field = value.([]string)
+	case *[]rewrite.LockPolicy:
+		*field = value.([]rewrite.LockPolicy)
 	default:
 		panic(fmt.Sprintf("key %s has a field of type %T", k.name, field))
 	}
@@ -133,6 +139,8 @@ func (k *key) plain(value any) string {
 		return strings.Join(value, ",")
 	case time.Duration:
 		return showDuration(value)
+	case []rewrite.LockPolicy:
+		return showPolicies(value)
 	}
 	if k.secret {
 		return redacted
@@ -163,6 +171,8 @@ func (k *key) kind() string {
 		return "duration"
 	case []string:
 		return "list"
+	case []rewrite.LockPolicy:
+		return "policies"
 	}
 	if k.choices != nil {
 		return "choice"

@@ -1,0 +1,158 @@
+package rewrite
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// goldenCase is one statement of a golden file: what comes in, what goes out
+// ("same" when nothing changes), and what the rules say of it.
+type goldenCase struct {
+	line           int
+	in, out, rules string
+}
+
+// readGolden reads cases of the form
+//
+//	-- in
+//	SELECT 1 FOR SHARE
+//	-- out
+//	SELECT 1 FOR UPDATE
+//	-- rules
+//	locking for_share rewritten info
+func readGolden(t *testing.T, name string) []goldenCase {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []goldenCase
+	var section *string
+	for i, line := range strings.SplitAfter(string(text), "\n") {
+		switch strings.TrimSuffix(line, "\n") {
+		case "-- in":
+			cases = append(cases, goldenCase{line: i + 1})
+			section = &cases[len(cases)-1].in
+		case "-- out":
+			section = &cases[len(cases)-1].out
+		case "-- rules":
+			section = &cases[len(cases)-1].rules
+		default:
+			if section == nil {
+				continue // what the file says of itself
+			}
+			*section += line
+		}
+	}
+	for i := range cases {
+		c := &cases[i]
+		for _, s := range []*string{&c.in, &c.out, &c.rules} {
+			*s = strings.TrimRight(*s, "\n")
+		}
+	}
+	return cases
+}
+
+// showFindings writes what the rules say of a plan, one finding a line, and what
+// the relay is told.
+func showFindings(plan *Plan) string {
+	var lines []string
+	for _, f := range plan.Findings {
+		lines = append(lines, fmt.Sprintf("%s %s %s %s", f.Rule, f.Feature, f.Outcome, f.Severity))
+	}
+	for _, st := range plan.Statements {
+		if st.Tag != "" {
+			lines = append(lines, "tag "+st.Tag)
+		}
+		if st.Refusal != nil {
+			lines = append(lines, "refusal "+st.Refusal.Code)
+		}
+		if st.Job != NoJob {
+			lines = append(lines, [...]string{"", "job", "job awaited"}[st.Job])
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// goldenPolicies are what the golden files are written for.
+var goldenPolicies = []LockPolicy{
+	{Tables: []string{"stripped*"}, Policy: Strip, FencedBy: "version"},
+	{Tables: []string{"half"}, Clauses: []string{NoKeyUpdateClause}, Policy: Strip, FencedBy: "version"},
+	{Tables: []string{"keyed"}, Policy: KeyShare, Name: "lock_keyed"},
+	{Tables: []string{"flagged"}, Policy: Flag},
+	{Tables: []string{"rejected", "s.*"}, Policy: Reject},
+}
+
+func goldenPlanner(t testing.TB) *Planner {
+	t.Helper()
+	config := Defaults()
+	config.Rules.Policies = goldenPolicies
+	p, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// update writes what came out into the golden files, to be read before it is kept.
+var update = os.Getenv("REWRITE_TEST_UPDATE") != ""
+
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.sql")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("golden files: %v, %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".sql"), func(t *testing.T) {
+			t.Parallel()
+			p := goldenPlanner(t)
+			cases := readGolden(t, file)
+			var fresh strings.Builder
+			for _, c := range cases {
+				plan := p.Plan([]byte(c.in))
+				out, rules := plan.Text, showFindings(plan)
+				if out == "" {
+					out = "same"
+				}
+				fmt.Fprintf(&fresh, "-- in\n%s\n-- out\n%s\n-- rules\n%s\n\n", c.in, out, rules)
+				if update {
+					continue
+				}
+				if out != c.out || rules != c.rules {
+					t.Errorf("%s:%d\n%s\n got  %s\n want %s\n rules %s\n want  %s", file, c.line, c.in, out, c.out, rules, c.rules)
+				}
+				checkIdempotent(t, p, plan)
+			}
+			if update {
+				head, _, _ := strings.Cut(readFile(t, file), "-- in\n")
+				if err := os.WriteFile(file, []byte(head+fresh.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func readFile(t testing.TB, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// checkIdempotent holds that what came out is left alone when it comes in.
+func checkIdempotent(t testing.TB, p *Planner, plan *Plan) {
+	t.Helper()
+	if plan.Text == "" {
+		return
+	}
+	if again := p.Plan([]byte(plan.Text)); again.Text != "" {
+		t.Errorf("%q is rewritten again, to %q", plan.Text, again.Text)
+	}
+}

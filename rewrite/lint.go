@@ -1,0 +1,172 @@
+package rewrite
+
+import (
+	"errors"
+	"iter"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pganalyze/pg_query_go/v6/parser"
+)
+
+// Linter reads statements one after another, as one session would run them. It
+// is not safe for concurrent use.
+type Linter struct {
+	planner *Planner
+	inBlock bool
+	block   block
+}
+
+// Linter begins a session of reading. Whatever the word scan would clear is
+// parsed all the same, and nothing is remembered.
+func (p *Planner) Linter() *Linter { return &Linter{planner: p} }
+
+// Read says what DSQL would not do with a text as PostgreSQL does, and what
+// Sluice does about it. Only the reason of a Syntax finding quotes the text.
+func (l *Linter) Read(sql string) []Finding {
+	p := l.planner
+	if p.config.guard([]byte(sql)) != fits {
+		return []Finding{found(Unread, 0)}
+	}
+	tree, err := parseDialect(sql)
+	if err != nil {
+		return []Finding{misspelt(sql, err)}
+	}
+	plan, parts := p.draft(sql, tree)
+	verbs := make([]Verb, len(parts))
+	for i := range parts {
+		verbs[i] = parts[i].st.Tx.Verb
+	}
+	findings := p.rewrite(sql, tree, plan, parts).Findings
+	for i := range parts {
+		switch verbs[i] {
+		case Begin:
+			l.inBlock, l.block = true, block{}
+		case Commit, Rollback, PrepareTransaction:
+			l.inBlock = false
+		default:
+			if f := l.block.observe(parts[i].st, parts[i].node); l.inBlock && f != "" && len(parts) == 1 {
+				finding := found(f, parts[i].st.Start)
+				finding.Operation = parts[i].st.Operation
+				findings = append(findings, finding)
+			}
+		}
+	}
+	return findings
+}
+
+// misspelt is the finding of a text that PostgreSQL's parser does not take.
+func misspelt(sql string, err error) Finding {
+	f := found(Syntax, 0)
+	if syntax, ok := errors.AsType[*parser.Error](err); ok {
+		f.Reason += ": " + syntax.Message
+		if at, ok := byteOffset(sql, syntax.Cursorpos); ok {
+			f.At = at
+		}
+	}
+	return f
+}
+
+// Snippet is one statement of a script.
+type Snippet struct {
+	Line int // of its first byte, from 1
+	SQL  string
+}
+
+// Script splits a script at its semicolons, as psql does: those in strings,
+// comments, parentheses and the bodies of functions in SQL are no ends. Commands
+// of psql and the data behind COPY FROM STDIN are left out.
+func Script(text string) iter.Seq[Snippet] {
+	return func(yield func(Snippet) bool) {
+		s := script{lexer: lexer{text: []byte(text), utf8: utf8.ValidString(text)}, line: 1}
+		for {
+			sql, more := s.next()
+			if sql.SQL != "" && !yield(sql) || !more {
+				return
+			}
+		}
+	}
+}
+
+// script is the reading of a script.
+type script struct {
+	lexer
+	counted, line int // line is that of the byte at counted
+}
+
+// next reads one statement, without its semicolon; more is false behind the last.
+func (s *script) next() (one Snippet, more bool) {
+	begin, depth, atomic := -1, 0, 0
+	from, data := s.pos, false // data follow: COPY ... FROM STDIN
+	var before, last string    // words
+	for {
+		kind := s.lexer.next()
+		if kind == endToken || kind == badToken {
+			if begin < 0 {
+				begin = max(s.start, from)
+			}
+			return s.snippet(begin, len(s.text)), false
+		}
+		if begin < 0 {
+			if kind == punctToken && s.text[s.start] == '\\' {
+				s.skipLine()
+				continue
+			}
+			if kind == punctToken && s.text[s.start] == ';' {
+				continue
+			}
+			begin = s.start
+		}
+		switch {
+		case kind == punctToken && s.text[s.start] == '(':
+			depth++
+		case kind == punctToken && s.text[s.start] == ')':
+			depth--
+		case kind == punctToken && s.text[s.start] == ';' && depth <= 0 && atomic == 0:
+			one = s.snippet(begin, s.start)
+			if data {
+				s.skipData()
+			}
+			return one, true
+		case kind == wordToken:
+			before, last = last, strings.ToLower(string(s.lexeme()))
+			switch {
+			case before == "from" && last == "stdin" && depth == 0:
+				data = true
+			case before == "begin" && last == "atomic":
+				atomic++
+			case atomic > 0 && last == "case":
+				atomic++
+			case atomic > 0 && last == "end":
+				atomic--
+			}
+		}
+	}
+}
+
+func (s *script) snippet(begin, end int) Snippet {
+	for ; s.counted < begin; s.counted++ {
+		if s.text[s.counted] == '\n' {
+			s.line++
+		}
+	}
+	return Snippet{Line: s.line, SQL: strings.TrimSpace(string(s.text[begin:end]))}
+}
+
+// skipLine goes behind the end of the line.
+func (s *script) skipLine() {
+	for s.pos < len(s.text) && s.text[s.pos] != '\n' {
+		s.pos++
+	}
+}
+
+// skipData goes behind the line that ends the data of a COPY.
+func (s *script) skipData() {
+	rest := string(s.text[s.pos:])
+	n := strings.Index(rest, "\n\\.")
+	if n < 0 {
+		return // no data: somebody else sends them
+	}
+	s.pos += n + len("\n\\.")
+	s.skipLine()
+}

@@ -1,0 +1,217 @@
+CREATE INDEX.
+
+-- in
+CREATE INDEX i ON t (a)
+-- out
+CREATE INDEX ASYNC i ON t (a)
+-- rules
+index create_index rewritten info
+job awaited
+
+-- in
+create unique index i on t (a, b desc)
+-- out
+same
+-- rules
+index index_order flagged error
+
+-- in
+create unique index i on s.t (a, b)
+-- out
+create unique index async i on s.t (a, b)
+-- rules
+index create_index rewritten info
+job awaited
+
+-- in
+CREATE INDEX ON t (a)
+-- out
+CREATE INDEX ASYNC ON t (a)
+-- rules
+index create_index rewritten info
+job awaited
+
+-- in
+CREATE INDEX IF NOT EXISTS i ON t (a)
+-- out
+CREATE INDEX ASYNC IF NOT EXISTS i ON t (a)
+-- rules
+index create_index rewritten info
+job awaited
+
+-- in
+CREATE INDEX CONCURRENTLY i ON t (a)
+-- out
+CREATE INDEX ASYNC i ON t (a)
+-- rules
+index create_index rewritten info
+job awaited
+
+-- in
+CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS i ON t USING btree (a ASC, b ASC NULLS LAST, (lower(c)) asc) INCLUDE (d) NULLS NOT DISTINCT WHERE e IS NOT NULL
+-- out
+CREATE UNIQUE INDEX ASYNC IF NOT EXISTS i ON t (a, b NULLS LAST, (lower(c))) INCLUDE (d) NULLS NOT DISTINCT WHERE e IS NOT NULL
+-- rules
+index create_index rewritten info
+job awaited
+
+-- in
+CREATE INDEX i ON t USING btree(a)
+-- out
+CREATE INDEX ASYNC i ON t(a)
+-- rules
+index create_index rewritten info
+job awaited
+
+-- in
+CREATE INDEX i ON t USING "btree" (a)
+-- out
+CREATE INDEX ASYNC i ON t (a)
+-- rules
+index create_index rewritten info
+job awaited
+
+-- in
+CREATE INDEX i ON t -- why
+  USING /* b */ btree -- because
+  (a ASC -- up
+  )
+-- out
+CREATE INDEX ASYNC i ON t -- why
+ /* b */ -- because
+  (a -- up
+  )
+-- rules
+index create_index rewritten info
+job awaited
+
+-- in
+CREATE INDEX i ON t ((CASE WHEN a THEN b END) ASC)
+-- out
+CREATE INDEX ASYNC i ON t ((CASE WHEN a THEN b END))
+-- rules
+index create_index rewritten info
+job awaited
+
+-- in
+CREATE INDEX i ON t USING gin (a)
+-- out
+same
+-- rules
+index index_method flagged error
+
+-- in
+CREATE INDEX i ON t USING hash (a)
+-- out
+same
+-- rules
+index index_method flagged error
+
+-- in
+CREATE INDEX i ON t (a DESC)
+-- out
+same
+-- rules
+index index_order flagged error
+
+-- in
+CREATE INDEX i ON t (a text_pattern_ops)
+-- out
+same
+-- rules
+index index_opclass flagged error
+
+-- in
+CREATE INDEX i ON t USING gin (a jsonb_path_ops DESC)
+-- out
+same
+-- rules
+index index_method flagged error
+index index_order flagged error
+
+-- in
+CREATE INDEX ASYNC i ON t (a)
+-- out
+same
+-- rules
+
+
+-- in
+CREATE INDEX ASYNC ON t (a)
+-- out
+same
+-- rules
+
+
+-- in
+create unique index /* c */ async if not exists i on s.t (a)
+-- out
+same
+-- rules
+
+
+-- in
+CREATE INDEX "async" ON t (a)
+-- out
+CREATE INDEX ASYNC "async" ON t (a)
+-- rules
+index create_index rewritten info
+job awaited
+
+-- in
+CREATE INDEX index ON t (a)
+-- out
+CREATE INDEX ASYNC index ON t (a)
+-- rules
+index create_index rewritten info
+job awaited
+
+-- in
+CREATE INDEX i ON "using" (a)
+-- out
+CREATE INDEX ASYNC i ON "using" (a)
+-- rules
+index create_index rewritten info
+job awaited
+
+-- in
+CREATE INDEX i ON t (a); CREATE INDEX j ON t (b)
+-- out
+CREATE INDEX ASYNC i ON t (a); CREATE INDEX ASYNC j ON t (b)
+-- rules
+index create_index rewritten info
+index create_index rewritten info
+dialect several_ddl flagged error
+job awaited
+job awaited
+
+-- in
+BEGIN; CREATE INDEX i ON t (a); COMMIT
+-- out
+BEGIN; CREATE INDEX ASYNC i ON t (a); COMMIT
+-- rules
+index create_index rewritten info
+job awaited
+
+-- in
+CREATE INDEX i ON t (a COLLATE "C")
+-- out
+CREATE INDEX ASYNC i ON t (a COLLATE "C")
+-- rules
+index create_index rewritten info
+job awaited
+
+-- in
+REINDEX INDEX i
+-- out
+same
+-- rules
+
+
+-- in
+DROP INDEX CONCURRENTLY i
+-- out
+same
+-- rules
+
+
