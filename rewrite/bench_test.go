@@ -53,3 +53,20 @@ func BenchmarkPlanParse(b *testing.B) {
 		p.Plan(fmt.Appendf(nil, "SELECT range_id FROM shards WHERE shard_id = %d FOR UPDATE", i))
 	}
 }
+
+func BenchmarkPlanRewrite(b *testing.B) {
+	p := newPlanner(b)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		p.Plan(fmt.Appendf(nil, "SELECT range_id FROM shards WHERE shard_id = %d FOR SHARE", i))
+	}
+}
+
+func BenchmarkPlanRewrittenHit(b *testing.B) {
+	p, text := newPlanner(b), []byte("SELECT range_id FROM shards WHERE shard_id = $1 FOR SHARE")
+	p.Plan(text)
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Plan(text)
+	}
+}

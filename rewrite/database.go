@@ -68,7 +68,7 @@ func (r *rewriter) begin(p *part) {
 				r.edit(ph.replace(i+1, "REPEATABLE"), ph.replace(i+2, "READ"))
 			}
 		}
-		level := sampleBegin().child("stmt").child("options")
+		level := sampleBegin().child("stmts").child("stmt").child("options")
 		for option := range p.node.list("options") {
 			if option.text("defname") == "transaction_isolation" {
 				r.meant.set(option, "arg", level.values("arg")...)

@@ -161,13 +161,14 @@ func (m message) values(field string) []value {
 func isPlace(name string) bool { return strings.HasSuffix(name, "location") || name == "stmt_len" }
 
 // sample parses a text of our own, once: rules take from it the nodes that they
-// mean to put into a client's tree, so that the parser alone makes nodes.
+// mean to put into a client's tree, so that the parser alone makes nodes. It
+// returns the whole tree.
 func sample(sql string) func() message {
 	return sync.OnceValue(func() message {
 		tree, err := parseTree(sql)
 		if err != nil {
 			panic("rewrite: " + sql + ": " + err.Error())
 		}
-		return tree.child("stmts")
+		return tree
 	})
 }

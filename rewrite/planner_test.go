@@ -120,13 +120,19 @@ func TestPlanAllocatesNothing(t *testing.T) {
 	p := newPlanner(t)
 	locking := []byte(benchLocking)
 	p.Plan(locking)
+	shared := []byte("SELECT range_id FROM shards WHERE shard_id = $1 FOR SHARE")
+	if p.Plan(shared).Text == "" {
+		t.Error("nothing is rewritten")
+	}
 	for name, text := range map[string][]byte{
 		"hit":   locking,
+		"other": shared,
 		"scan":  []byte(benchSelect),
 		"write": []byte(`INSERT INTO "t" (a, b) VALUES ($1, 'x''y') ON CONFLICT (a) DO UPDATE SET b = excluded.b`),
 		"empty": []byte("-- ping"),
 		"long":  []byte("SELECT " + strings.Repeat("count(*) + pg_catalog.sum(a) + E'\\n' + $$x$$, ", 100) + "1"),
 	} {
+		p.Plan(text) // the first of its table makes a name
 		if n := testing.AllocsPerRun(100, func() { p.Plan(text) }); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
@@ -181,4 +187,77 @@ func TestHeavyTextsQueue(t *testing.T) {
 	}
 	p.heavy.Unlock()
 	wg.Wait()
+}
+
+// TestBigStatementIsRewritten has a statement of 1 MB, and one that grows over
+// the guard when it is rewritten.
+func TestBigStatementIsRewritten(t *testing.T) {
+	t.Parallel()
+	p := newPlanner(t)
+	list := strings.Repeat("'FOR SHARE', 123456, ", 50_000)
+	sql := "SELECT a FROM t WHERE b IN (" + list + "0) FOR SHARE"
+	if want := strings.TrimSuffix(sql, "SHARE") + "UPDATE"; len(sql) < 1<<20 || p.Plan([]byte(sql)).Text != want {
+		t.Errorf("a statement of %d bytes is not rewritten as it should", len(sql))
+	}
+	columns := strings.Repeat("a serial, ", DefaultMaxBytes/30) + "a serial"
+	before := p.Stats().Unverified
+	plan := p.Plan([]byte("CREATE TABLE t (" + columns + ")"))
+	if plan.Text != "" || p.Stats().Unverified != before+1 {
+		t.Errorf("a text of %d bytes went out", len(plan.Text))
+	}
+	// Before the guard as behind it, a text passes as it is.
+	deep := "SELECT " + strings.Repeat("1 + ", DefaultMaxNesting) + "1 FROM t FOR SHARE"
+	if plan := p.Plan([]byte(deep)); plan.Text != "" || plan.Pin != PinUnparsed {
+		t.Errorf("%s", describe(plan))
+	}
+}
+
+// TestScanSendsWhatRulesNeed holds that no text that a rule changes is cleared by
+// its words, and that a client's new texts without such words are not parsed.
+func TestScanSendsWhatRulesNeed(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"locking", "hard", "index", "serial", "others", "temporal_locks", "temporal_schema"} {
+		for _, sql := range goldenCases(t, name) {
+			plan := goldenPlanner(t).Plan([]byte(sql))
+			if cleared, _ := scan([]byte(sql)); cleared != nil && (plan.Text != "" || len(plan.Findings) > 0 || parsed(t, sql).Kind != plan.Kind) {
+				t.Errorf("%q is cleared", sql)
+			}
+		}
+	}
+	p := newPlanner(t)
+	for i := range 100 {
+		p.Plan(fmt.Appendf(nil, "SELECT abalance FROM pgbench_accounts WHERE aid = %d", i))
+		p.Plan(fmt.Appendf(nil, "UPDATE t SET level = %d, serial = 'FOR SHARE', asc_ = \"index\" WHERE share = 1", i))
+	}
+	if s := p.Stats(); s.Parsed != 0 || s.Scanned != 200 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestNote holds that the findings of a text are logged by one.
+func TestNote(t *testing.T) {
+	t.Parallel()
+	p := newPlanner(t)
+	text := []byte("SELECT a FROM t FOR SHARE")
+	var notes atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 100 {
+				if p.Plan(text).Note() {
+					notes.Add(1)
+				}
+				p.Split(p.Plan([]byte("SELECT 1 FROM a, b WHERE a.id = 1 FOR UPDATE")))
+				p.Plan([]byte("UPDATE " + string('a'+rune(notes.Load()%8)) + " SET b = 1"))
+			}
+		})
+	}
+	wg.Wait()
+	// Two may plan a new text at once, and the cache keeps the first.
+	if n := notes.Load(); n < 1 || n > 8 {
+		t.Errorf("noted %d times", n)
+	}
+	if p.Plan(text).Note() || p.Plan([]byte("SELECT 1")).Note() {
+		t.Error("noted again, or for nothing")
+	}
 }

@@ -11,7 +11,7 @@ import (
 var refused = map[string]Feature{
 	"TruncateStmt": Truncate, "CreateExtensionStmt": Extension, "AlterExtensionStmt": Extension,
 	"CreateTrigStmt": Trigger, "CreateEventTrigStmt": Trigger, "CreateTableAsStmt": TableAs, "RefreshMatViewStmt": TableAs,
-	"DoStmt": Procedural, "CreatePlangStmt": Procedural,
+	"DoStmt": Procedural, "CreatePLangStmt": Procedural,
 	"CreateEnumStmt": UserType, "CompositeTypeStmt": UserType, "CreateRangeStmt": UserType, "AlterEnumStmt": UserType,
 	"CreatePolicyStmt": RowSecurity, "AlterPolicyStmt": RowSecurity, "CreateTableSpaceStmt": Tablespace,
 	"CreateForeignTableStmt": ForeignTable, "CreateFdwStmt": ForeignTable, "CreateForeignServerStmt": ForeignTable,

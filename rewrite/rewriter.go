@@ -131,7 +131,7 @@ func (r *rewriter) phrase(p *part) phrase { return lexPhrase(r.text, p.st.Start,
 // the server whose rows nobody sees.
 func (r *rewriter) answer(p *part, tag string) {
 	r.edit(edit{p.st.Start, p.st.End, nothing})
-	r.meant.set(p.raw, "stmt", sampleNothing().values("stmt")...)
+	r.meant.set(p.raw, "stmt", sampleNothing().child("stmts").values("stmt")...)
 	*p.st = Statement{Kind: Read, Start: p.st.Start, End: p.st.End, Operation: p.st.Operation, Tag: tag}
 }
 

@@ -51,7 +51,7 @@ func (r *rewriter) serial(p *part) {
 			continue
 		}
 		r.edit(edit{int(ph.tokens[i].start), int(ph.tokens[i].end), identity})
-		model := sampleIdentity().child("stmt").child("table_elts")
+		model := sampleIdentity().child("stmts").child("stmt").child("table_elts")
 		r.meant.set(column, "type_name", model.values("type_name")...)
 		r.meant.set(column, "constraints", append(model.values("constraints"), column.values("constraints")...)...)
 		severity, action := Info, "rewritten to "+identity

@@ -203,9 +203,9 @@ func isColumnOf(m message, table string) bool {
 	return len(fields) == 2 && fields[0] == table && len(m.values("fields")) == 2
 }
 
-// isConstant reports a parameter or a constant, cast or not.
+// isConstant reports a parameter or a constant, with or without one cast.
 func isConstant(m message) bool {
-	for m.is("TypeCast") {
+	if m.is("TypeCast") {
 		m = m.child("arg")
 	}
 	return m.is("ParamRef") || m.is("A_Const")
@@ -217,8 +217,8 @@ var sampleLock = sample("SELECT 1 FROM t WHERE true AND true FOR UPDATE")
 // companion writes the statement that locks the table's rows. The parser's own
 // deparser writes it, and what it wrote must be what was meant.
 func (s *Split) companion(table message, on []value) bool {
-	raw := sampleLock()
-	query := raw.child("stmt")
+	tree := sampleLock()
+	query := tree.child("stmts").child("stmt")
 	meant := intents{}
 	meant.set(query, "from_clause", wrap(table))
 	if len(on) == 1 {
@@ -226,15 +226,12 @@ func (s *Split) companion(table message, on []value) bool {
 	} else {
 		meant.set(query.child("where_clause"), "args", on...)
 	}
-	result := shapes()["ParseResult"]
-	tree := message{result, protowire.AppendBytes(
-		protowire.AppendTag(nil, result.number("stmts"), protowire.BytesType), meant.encode(raw))}
-	text, err := parser.DeparseFromProtobuf(tree.wire)
+	text, err := parser.DeparseFromProtobuf(meant.encode(tree))
 	if err != nil {
 		return false
 	}
 	again, err := parseTree(text)
-	if err != nil || !(intents{}).equal(tree.child("stmts"), again.child("stmts")) {
+	if err != nil || !meant.equal(tree, again) {
 		return false
 	}
 	s.Lock = s.renumber(text)

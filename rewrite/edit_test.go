@@ -1,0 +1,111 @@
+package rewrite
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// TestPositions holds that a mark in what went out is found where it stood in
+// what came in.
+func TestPositions(t *testing.T) {
+	t.Parallel()
+	p := goldenPlanner(t)
+	for _, sql := range []string{
+		"SELECT 'é' FROM t FOR NO KEY UPDATE OF mark",
+		"SELECT mark FROM t FOR SHARE",
+		"SELECT a FROM \"日本\" FOR SHARE; SELECT a FROM t WHERE mark",
+		"SELECT a FROM t FOR SHARE; SELECT b FROM t FOR NO KEY UPDATE; mark",
+		"SELECT a FROM stripped_t FOR SHARE OF stripped_t SKIP LOCKED LIMIT mark",
+		"CREATE INDEX CONCURRENTLY i ON t USING btree (a ASC, mark)",
+		"CREATE TABLE t (ä serial, b bigserial, c mark)",
+		"DROP DATABASE something_long; SELECT mark FROM t",
+		"BEGIN ISOLATION LEVEL READ UNCOMMITTED; SELECT mark",
+		"SELECT mark FROM t",
+	} {
+		// What is no SQL behind the mark would not parse: the mark is put into a
+		// text that does, at the same place.
+		valid := strings.Replace(sql, "; mark", "; SELECT mark", 1)
+		plan := p.Plan([]byte(valid))
+		text := plan.Text
+		if text == "" {
+			if text = valid; strings.Contains(valid, "FOR") {
+				t.Errorf("%q is not rewritten", valid)
+			}
+		}
+		sent := utf8.RuneCountInString(text[:strings.Index(text, "mark")]) + 1
+		want := utf8.RuneCountInString(valid[:strings.Index(valid, "mark")]) + 1
+		if got := plan.Position(sent); got != want {
+			t.Errorf("%q: position %d became %d, want %d", valid, sent, got, want)
+		}
+	}
+}
+
+func TestOffsetBefore(t *testing.T) {
+	t.Parallel()
+	const text = "0123456789"
+	edits := []edit{{2, 4, "abcd"}, {6, 6, "x"}, {7, 9, ""}}
+	after := applyEdits(text, edits)
+	if after != "01abcd45x69" {
+		t.Fatal(after)
+	}
+	for offset, want := range []int{0, 1, 2, 2, 2, 2, 4, 5, 6, 6, 9, 10} {
+		if got := offsetBefore(edits, offset); got != want {
+			t.Errorf("offset %d of %q: got %d, want %d", offset, after, got, want)
+		}
+	}
+	for _, position := range []int{-1, 0, len(after) + 2, 1 << 30} {
+		if got := positionBefore(text, after, edits, position); got != position {
+			t.Errorf("position %d became %d", position, got)
+		}
+	}
+}
+
+// TestUnverifiedPassesUnchanged breaks the check's other half: an intended tree
+// that is not what the edits make.
+func TestUnverifiedPassesUnchanged(t *testing.T) {
+	t.Parallel()
+	p := newPlanner(t)
+	const sql = "SELECT a FROM t; CREATE TABLE v (a serial STORAGE PLAIN); SELECT a FROM t FOR SHARE"
+	plan := p.Plan([]byte(sql))
+	if plan.Text != "" || p.Stats().Unverified != 1 || p.Stats().Rewritten != 0 {
+		t.Errorf("%q, %+v", plan.Text, p.Stats())
+	}
+	for _, f := range plan.Findings {
+		if f.Outcome != Unverified || f.Severity != Error {
+			t.Errorf("%+v", f)
+		}
+	}
+	if len(plan.Findings) != 2 {
+		t.Errorf("%d findings", len(plan.Findings))
+	}
+}
+
+func TestIntentsTellTreesApart(t *testing.T) {
+	t.Parallel()
+	tree := func(sql string) message {
+		m, err := parseTree(sql)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	same := []string{"SELECT a FROM t", "select  A\nfrom /* x */ T", "SELECT \"a\" FROM t"}
+	for _, sql := range same {
+		if !(intents{}).equal(tree(same[0]), tree(sql)) {
+			t.Errorf("%q is taken for another tree", sql)
+		}
+	}
+	for _, sql := range []string{"SELECT a FROM u", "SELECT a, b FROM t", "SELECT a FROM t, t", "SELECT a AS b FROM t", "SELECT a FROM ONLY t",
+		"SELECT 'a' FROM t", "SELECT a FROM t; SELECT 1", "SELECT DISTINCT a FROM t", "SELECT a FROM t FOR UPDATE", "SELECT a.b FROM t", "DELETE FROM t"} {
+		if (intents{}).equal(tree(same[0]), tree(sql)) || (intents{}).equal(tree(sql), tree(same[0])) {
+			t.Errorf("%q is taken for the same tree", sql)
+		}
+	}
+	for _, pair := range [][2]string{{"SELECT 1", "SELECT 2"}, {"SELECT 0", "SELECT 1"}, {"SELECT true", "SELECT false"}, {"SELECT ''", "SELECT NULL"},
+		{"SELECT $1", "SELECT $2"}, {"SELECT 1.0", "SELECT 1.00"}, {"SELECT -1", "SELECT 1"}} {
+		if (intents{}).equal(tree(pair[0]), tree(pair[1])) {
+			t.Errorf("%q is taken for %q", pair[0], pair[1])
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package rewrite
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestScript(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"":                       nil,
+		" ;; -- x\n;":            nil,
+		"SELECT 1":               {"1 SELECT 1"},
+		"SELECT 1;\n\nSELECT 2;": {"1 SELECT 1", "3 SELECT 2"},
+		"-- c\n/* ; */ SELECT ';', $$;$$, \";\" -- ;\n;x":         {"2 SELECT ';', $$;$$, \";\" -- ;", "3 x"},
+		"\\connect d\nSELECT 1;\n\\set x 'y\nSELECT 2":            {"2 SELECT 1", "4 SELECT 2"},
+		"COPY t FROM stdin;\n1\t;'\n\\.\nSELECT 1;":               {"1 COPY t FROM stdin", "4 SELECT 1"},
+		"COPY t (a) FROM STDIN WITH (FORMAT csv);\n\\.\nSELECT 1": {"1 COPY t (a) FROM STDIN WITH (FORMAT csv)", "3 SELECT 1"},
+		"COPY t FROM '/x';\nSELECT 1;":                            {"1 COPY t FROM '/x'", "2 SELECT 1"},
+		"COPY t FROM STDIN;\nSELECT 1;":                           {"1 COPY t FROM STDIN", "2 SELECT 1"},
+		"CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT CASE WHEN a THEN b END; END; SELECT 1": {
+			"1 CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT CASE WHEN a THEN b END; END", "1 SELECT 1"},
+		"CREATE RULE r AS ON INSERT TO t DO (SELECT 1; SELECT 2); SELECT 3": {"1 CREATE RULE r AS ON INSERT TO t DO (SELECT 1; SELECT 2)", "1 SELECT 3"},
+		"BEGIN; SELECT 1; END; x":            {"1 BEGIN", "1 SELECT 1", "1 END", "1 x"},
+		"SELECT 1;\nSELECT 'open;\nSELECT 2": {"1 SELECT 1", "2 SELECT 'open;\nSELECT 2"},
+		"SELECT 1;\n/* open;\nSELECT 2":      {"1 SELECT 1", "1 /* open;\nSELECT 2"},
+		"SELECT '\xff';\nx":                  {"1 SELECT '\xff'", "2 x"},
+	} {
+		var got []string
+		for s := range Script(text) {
+			got = append(got, fmt.Sprintf("%d %s", s.Line, s.SQL))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q\n got  %q\n want %q", text, got, want)
+		}
+	}
+}
+
+func TestLinter(t *testing.T) {
+	t.Parallel()
+	const script = `
+CREATE TABLE t (a int);
+CREATE TABLE u (a int);
+BEGIN;
+CREATE TABLE v (a int);
+CREATE INDEX i ON v (a);
+INSERT INTO v VALUES (1);
+COMMIT;
+INSERT INTO v VALUES (1);
+BEGIN;
+UPDATE v SET a = 1;
+SELECT a FROM v FOR SHARE;
+DROP TABLE v;
+ROLLBACK;
+DROP TABLE v;
+SELECT a FROM v TABLESAMPLE system (1);
+SELECT FROM WHERE;
+`
+	want := []string{"5 several_ddl", "5 create_index", "6 ddl_and_dml", "11 for_share", "12 ddl_and_dml", "15 tablesample", "16 syntax"}
+	var got []string
+	linter := newPlanner(t).Linter()
+	for s := range Script(script) {
+		for _, f := range linter.Read(s.SQL) {
+			got = append(got, fmt.Sprintf("%d %s", s.Line-1, f.Feature))
+			if f.Reason == "" || f.Action == "" || f.Severity == Error && f.Remedy == "" {
+				t.Errorf("%+v says too little", f)
+			}
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+func TestLinterKeepsTheGuard(t *testing.T) {
+	t.Parallel()
+	config := Defaults()
+	config.MaxBytes, config.MaxNesting = 1000, 50
+	p, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{"SELECT " + strings.Repeat("1 + ", 500) + "1", "SELECT " + strings.Repeat("(", 60) + "1", "SELECT '\xff'", "SELECT 'open"} {
+		if got := p.Linter().Read(sql); len(got) != 1 || got[0].Feature != Unread {
+			t.Errorf("%.40q: %+v", sql, got)
+		}
+	}
+	got := p.Linter().Read("SELECT é, FROM t")
+	if len(got) != 1 || got[0].Feature != Syntax || got[0].At != strings.Index("SELECT é, FROM t", "FROM") || !strings.Contains(got[0].Reason, "FROM") {
+		t.Errorf("%+v", got)
+	}
+}
