@@ -45,11 +45,7 @@ func (r *rewriter) dialect(p *part) {
 	case "CreateStmt":
 		r.refusedTable(p)
 	case "AlterTableStmt":
-		for cmd := range m.list("cmds") {
-			if f := refusedAlter(cmd); f != "" && !(f == Validate && r.async(p)) {
-				r.find(found(f, at))
-			}
-		}
+		r.refusedAlters(p)
 	case "CreateSeqStmt":
 		if !cached(m.list("options")) {
 			r.find(found(SequenceCache, at))
@@ -69,10 +65,19 @@ func (r *rewriter) dialect(p *part) {
 	}
 }
 
-// async reports whether a statement is DSQL's ALTER TABLE ASYNC.
-func (r *rewriter) async(p *part) bool {
-	ph := r.phrase(p)
-	return ph.words(0, "alter", "table", "async")
+// refusedAlters looks at ALTER TABLE. VALIDATE CONSTRAINT is what DSQL has ALTER
+// TABLE ASYNC for.
+func (r *rewriter) refusedAlters(p *part) {
+	var ph phrase
+	for cmd := range p.node.list("cmds") {
+		f := refusedAlter(cmd)
+		if f == Validate && ph.tokens == nil {
+			ph = r.phrase(p)
+		}
+		if f != "" && (f != Validate || !ph.words(0, "alter", "table", "async")) {
+			r.find(found(f, p.st.Start))
+		}
+	}
 }
 
 func (r *rewriter) refusedControl(p *part) {

@@ -1,0 +1,63 @@
+package rewrite
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// cpuTime is what the process has used so far: unlike the clock's, it is the same
+// on a busy machine.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// TestTimeGoesWithLength holds that no rule takes time that grows faster than a
+// text: a hostile one would stop all others. Four times the length may take ten
+// times as long; what goes with the square takes sixteen. Not parallel, so that it
+// counts nothing of other tests.
+func TestTimeGoesWithLength(t *testing.T) {
+	repeat := func(head, each, tail string) func(int) string {
+		return func(n int) string { return head + strings.Repeat(each, n) + tail }
+	}
+	for name, text := range map[string]func(int) string{
+		"serial columns": repeat("CREATE TABLE t (", "a serial, ", "a serial)"),
+		"checks":         repeat("CREATE TABLE t (a bytea", " CHECK (true)", ")"),
+		"clauses":        repeat("SELECT a FROM t", " FOR SHARE", ""),
+		"stripped":       repeat("SELECT a FROM stripped_t", " FOR SHARE", ""),
+		"of":             repeat("SELECT a FROM t FOR SHARE OF a", ", a", ""),
+		"statements":     repeat("", "SELECT a FROM t FOR SHARE;", ""),
+		"tables":         repeat("SELECT a FROM t", ", t", " FOR SHARE"),
+		"keys":           repeat("CREATE INDEX i ON t (a", ", a ASC", ")"),
+		"drops":          repeat("", "DROP TABLE a;", ""),
+		"databases":      repeat("", "DROP DATABASE a;", ""),
+		"alters":         repeat("ALTER TABLE t ADD a int", ", ADD b int NOT NULL", ""),
+		"validations":    repeat("ALTER TABLE t ADD a int", ", VALIDATE CONSTRAINT c", ""),
+		"levels":         repeat("BEGIN ISOLATION LEVEL READ COMMITTED", ", ISOLATION LEVEL READ COMMITTED", ""),
+		"conditions":     repeat("SELECT 1 FROM a, b WHERE a.id = 1", " AND a.b = $1", " FOR UPDATE"),
+		"subqueries":     repeat("SELECT 1 FROM t", ", (SELECT 1 FOR SHARE)", " FOR SHARE"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			fastest := func(n int) time.Duration {
+				best := time.Hour
+				for range 3 {
+					p, sql := goldenPlanner(t), []byte(text(n))
+					began := cpuTime(t)
+					p.Split(p.Plan(sql))
+					best = min(best, cpuTime(t)-began)
+				}
+				return best
+			}
+			short, long := fastest(2000), fastest(8000)
+			if long > 10*short+5*time.Millisecond {
+				t.Errorf("2,000 of it took %v and 8,000 took %v", short, long)
+			}
+		})
+	}
+}
