@@ -14,6 +14,8 @@ type RewriteCounts struct {
 	CacheHits  uint64 // texts whose plan was remembered
 	Scanned    uint64 // texts that the word scan cleared without parsing
 	Unparsable uint64 // texts that are not PostgreSQL's grammar
+	Rewritten  uint64 // parsed texts in whose place another goes to the server
+	Unverified uint64 // parsed texts that pass because the other did not mean what was intended
 
 	GuardedBytes   uint64 // texts over the size guard, not parsed
 	GuardedNesting uint64 // texts over the nesting guard, not parsed
@@ -31,6 +33,10 @@ func newRewrite(reg prometheus.Registerer) *Rewrite {
 			func(c RewriteCounts) float64 { return float64(c.Scanned) }),
 		counter("dsql_rewrite_unparsable_total", "Statement texts that PostgreSQL's grammar does not take; they pass as they are.",
 			func(c RewriteCounts) float64 { return float64(c.Unparsable) }),
+		counter("dsql_rewrite_rewritten_total", "Parsed statement texts in whose place another goes to the server.",
+			func(c RewriteCounts) float64 { return float64(c.Rewritten) }),
+		counter("dsql_rewrite_unverified_total", "Parsed statement texts that pass as they are because the rewritten one did not mean what was intended.",
+			func(c RewriteCounts) float64 { return float64(c.Unverified) }),
 	}
 	guarded := prometheus.NewDesc("dsql_rewrite_guarded_total",
 		"Statement texts that were not given to the parser, by guard; they pass as they are and pin.", []string{"reason"}, nil)

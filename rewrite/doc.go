@@ -1,14 +1,26 @@
 // Package rewrite reads SQL. It plans a text: what kind of statements it holds,
 // what they do to the session and to the transaction, which tables they name, and
-// whether they leave something behind that ties the session to its backend. It
-// is pure: no input, no output, no goroutine.
+// whether they leave something behind that ties the session to its backend; and
+// what goes to the server in its place, where Aurora DSQL spells a statement in
+// another way or has none such. It is pure: no input, no output, no goroutine.
 //
 // # The way of a text
 //
 // The cache (cache.go) knows it; or its words alone show that it is one harmless
 // SELECT, VALUES, INSERT, UPDATE or DELETE (scan.go); or it is too long or too
 // deep for the parser (guard.go); or PostgreSQL's own parser reads it (tree.go)
-// and a plan is built from the tree (build.go) and remembered.
+// and a plan is built from the tree (build.go). The rules go over it (rewriter.go),
+// and it is remembered.
+//
+// # Rules
+//
+// A rule edits the client's text at token positions (edit.go) and says what it
+// means to change in the tree (intent.go). The text that comes out is parsed again:
+// its tree must be the client's with those changes and no others, places in the
+// text aside. Otherwise the client's text passes, and Stats.Unverified counts it.
+// What a rule did, and what DSQL is known to refuse (features.go, refused.go), are
+// findings of the plan. Which policy a locking clause gets depends on the text and
+// the configuration alone (policy.go). Linter reads a script by the same rules.
 //
 // # Invariants
 //
@@ -17,7 +29,11 @@
 //   - Whoever errs, errs to the safe side: the scan towards parsing, the guard
 //     towards refusing, the plan towards the stronger kind and towards a pin.
 //   - The scan and the tree agree: what the scan clears, the tree would have
-//     planned with the same kind, and without a pin or a change.
+//     planned with the same kind, and without a pin, a change or another text.
+//   - Rewriting is idempotent, and switched-off rules change nothing.
+//   - Both guards hold for what a rule made, too.
+//   - No rule takes time that goes with the square of a text's length.
+//   - Names of operations, which label metrics, are bounded in number.
 //   - Plans are immutable and shared.
 //
 // # What is taken on trust

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -98,7 +99,7 @@ func goldenPlanner(t testing.TB) *Planner {
 }
 
 // update writes what came out into the golden files, to be read before it is kept.
-var update = os.Getenv("REWRITE_TEST_UPDATE") != ""
+var update = flag.Bool("update", false, "write testdata anew")
 
 func TestGolden(t *testing.T) {
 	t.Parallel()
@@ -119,7 +120,7 @@ func TestGolden(t *testing.T) {
 					out = "same"
 				}
 				fmt.Fprintf(&fresh, "-- in\n%s\n-- out\n%s\n-- rules\n%s\n\n", c.in, out, rules)
-				if update {
+				if *update {
 					continue
 				}
 				if out != c.out || rules != c.rules {
@@ -127,7 +128,7 @@ func TestGolden(t *testing.T) {
 				}
 				checkIdempotent(t, p, plan)
 			}
-			if update {
+			if *update {
 				head, _, _ := strings.Cut(readFile(t, file), "-- in\n")
 				if err := os.WriteFile(file, []byte(head+fresh.String()), 0o644); err != nil {
 					t.Fatal(err)

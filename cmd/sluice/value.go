@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -141,6 +142,13 @@ func (k *key) plain(value any) string {
 		return showDuration(value)
 	case []rewrite.LockPolicy:
 		return showPolicies(value)
+	case []any:
+		if _, ok := k.def.([]rewrite.LockPolicy); !ok {
+			break
+		}
+		if text, err := json.Marshal(value); err == nil { // policies that were not understood
+			return string(text)
+		}
 	}
 	if k.secret {
 		return redacted

@@ -122,6 +122,7 @@ func (d *daemon) pull(planner *rewrite.Planner) {
 		s := planner.Stats()
 		return metrics.RewriteCounts{
 			Parsed: s.Parsed, CacheHits: s.CacheHits, Scanned: s.Scanned, Unparsable: s.Unparsable,
+			Rewritten: s.Rewritten, Unverified: s.Unverified,
 			GuardedBytes: s.GuardedBytes, GuardedNesting: s.GuardedNesting, GuardedText: s.GuardedText,
 		}
 	})
