@@ -35,6 +35,9 @@ func (o *operations) name(name string) string {
 	if known, ok := (*o.names.Load())[name]; ok {
 		return known
 	}
+	if o.full() {
+		return otherOperation
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	old := *o.names.Load()
@@ -50,6 +53,11 @@ func (o *operations) name(name string) string {
 	return name
 }
 
+// full reports that there will be no new names.
+func (o *operations) full() bool {
+	return len(*o.names.Load()) >= maxOperations || len(*o.plans.Load()) >= maxOperations
+}
+
 // planOf is the plan of a text that the words alone told, with its operation.
 func (o *operations) planOf(told *Plan, table []byte) *Plan {
 	if len(table) == 0 || len(table) > maxName {
@@ -61,10 +69,16 @@ func (o *operations) planOf(told *Plan, table []byte) *Plan {
 	if plan := (*o.plans.Load())[string(key)]; plan != nil {
 		return plan
 	}
+	if o.full() {
+		return told
+	}
 	name := o.name(operationName(told.Operation + "_" + string(table)))
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	old := *o.plans.Load()
+	if plan := old[string(key)]; plan != nil {
+		return plan
+	}
 	if len(old) >= maxOperations || name == otherOperation {
 		return told
 	}

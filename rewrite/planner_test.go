@@ -189,6 +189,19 @@ func TestHeavyTextsQueue(t *testing.T) {
 	wg.Wait()
 }
 
+// TestManyTablesAllocateNothing holds that a text cleared by its words costs no
+// allocation either when there are too many tables for each to have a name.
+func TestManyTablesAllocateNothing(t *testing.T) {
+	p := newPlanner(t)
+	for i := range 2 * maxOperations {
+		p.Plan(fmt.Appendf(nil, "SELECT a FROM t%d WHERE b = 1", i))
+	}
+	text := fmt.Appendf(nil, "SELECT a FROM t%d WHERE b = 1", 3*maxOperations)
+	if n := testing.AllocsPerRun(100, func() { p.Plan(text) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 // TestBigStatementIsRewritten has a statement of 1 MB, and one that grows over
 // the guard when it is rewritten.
 func TestBigStatementIsRewritten(t *testing.T) {
