@@ -60,6 +60,7 @@ func (f *flags) server(set *pflag.FlagSet) {
 	set.StringVar(&f.ageEnd, "age-end", "eof", "how it ends: eof or fatal")
 	set.StringVar(&f.cancel, "cancel", "ignore", "cancel requests: ignore (as a cluster does) or honour")
 	set.BoolVar(&c.AllowCopy, "copy", false, "let COPY through")
+	f.limits(set)
 	set.DurationVar(&c.LockTimeout, "lock-timeout", c.LockTimeout, "longest wait for another transaction inside PostgreSQL")
 	set.BoolVar(&c.SchemaConflicts, "schema-conflicts", c.SchemaConflicts, "fail other sessions with OC001 after a change of the schema")
 	set.IntVar(&c.LedgerSize, "ledger", c.LedgerSize, "events that the ledger remembers")

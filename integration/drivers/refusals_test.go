@@ -14,6 +14,7 @@ const (
 	Cursor         Feature = "cursor"         // DECLARE, FETCH
 	Discard        Feature = "discard"        // DISCARD ALL
 	Do             Feature = "do"             // DO, PL/pgSQL
+	Geometry       Feature = "geometry"       // '(1,2)'::point
 	Index          Feature = "index"          // CREATE INDEX, not ASYNC
 	Listen         Feature = "listen"         // LISTEN, NOTIFY
 	LockWait       Feature = "lockwait"       // a writer that waits for another, and goes on
@@ -46,6 +47,7 @@ var refusals = map[Feature]refusal{
 	CreateAs:       {"0A000", "unsupported statement: CreateTableAs"},                                  // recorded
 	Cursor:         {"0A000", "unsupported statement: DeclareCursor"},                                  // documented by AWS
 	Do:             {"0A000", "unsupported statement: Do"},                                             // presumed
+	Geometry:       {"0A000", "datatype point not supported"},                                          // recorded, of line and circle
 	Index:          {"0A000", "unsupported mode. please use CREATE INDEX ASYNC."},                      // recorded
 	Listen:         {"0A000", "unsupported statement: Listen"},                                         // recorded
 	LockWait:       {"40001", "change conflicts with another transaction (OC000)"},                     // recorded, of who commits second

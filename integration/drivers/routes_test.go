@@ -55,9 +55,9 @@ func openRoutes(t *testing.T) []route {
 	throughPlain := harness.StartSluice(t, harness.SluiceConfig{
 		Env: few.With(harness.PostgresEnv(pg)).With(harness.Env{"DSQL_BACKEND_DATABASE": plain, "DSQL_RELAY_PLAIN_CONN": "true"})})
 	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pg,
-		// Longer than it takes to see one who waits, and to cancel him. Nobody
+		// Every client has schemas of its own. Longer than it takes to see one who waits, and to cancel him. Nobody
 		// replays the OC001 that a backend meets after another has made a table.
-		Args: []string{"--lock-timeout", "4s", "--schema-conflicts=false"}})
+		Args: []string{"--limit", "schemas=1000", "--lock-timeout", "4s", "--schema-conflicts=false"}})
 	throughSim := harness.StartSluice(t, harness.SluiceConfig{Env: few.With(sim.Env())})
 	return []route{
 		{name: "direct", dsn: pg.DSN(direct), database: direct},

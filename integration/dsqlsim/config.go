@@ -50,6 +50,13 @@ type Config struct {
 	HonourCancel bool
 	// AllowCopy lets COPY through, which a real cluster is not known to support.
 	AllowCopy bool
+	// AllowByteaKeys lets bytea be in a key, which a real cluster refuses.
+	AllowByteaKeys bool
+	// Limits are those of transactions, messages, values and the schema.
+	Limits Limits
+	// JobDelay is how long the background work of CREATE INDEX ASYNC and
+	// VALIDATE CONSTRAINT takes.
+	JobDelay time.Duration
 	// LockTimeout is how long a statement may wait for another transaction inside
 	// PostgreSQL. After half of it a transaction that idles is taken out of the way.
 	LockTimeout time.Duration
@@ -72,6 +79,8 @@ func DefaultConfig() Config {
 		Burst:          DefaultBurst,
 		MaxConnections: DefaultMaxConnections,
 		MaxAge:         DefaultMaxAge,
+		Limits:         DefaultLimits(),
+		JobDelay:       DefaultJobDelay,
 		LockTimeout:    DefaultLockTimeout,
 		LedgerSize:     DefaultLedgerSize,
 
@@ -109,6 +118,8 @@ func (c *Config) Validate() error {
 			problems = append(problems, fmt.Errorf("faults: %w", problem))
 		}
 	}
+	wrong(c.JobDelay > 0, "job-delay %v: must be positive", c.JobDelay)
+	problems = append(problems, c.Limits.validate())
 	return errors.Join(problems...)
 }
 

@@ -79,6 +79,19 @@
 //     BEGIN, COMMIT, ROLLBACK, SET and SHOW need no catalog. Switched off by
 //     Config.SchemaConflicts.
 //
+// # The catalog
+//
+// What a statement alone does not tell, the catalog does: a schema sys in the
+// database behind, with sys.jobs, sys.wait_for_job and event triggers that check key
+// types, primary keys and numbers of things (see catalog.sql). They act in sessions
+// of dsqlsim only. Installing them takes a superuser; without one there are no jobs,
+// and these rules do not hold.
+//
+// Rows and bytes are counted where answers pass. The row that is one too many is
+// answered with an error while PostgreSQL still has the transaction open, which it is
+// then made to fail; so a Query that writes outside a block runs in the extended
+// protocol, with a look at each tag before the Sync commits.
+//
 // # What is not exact
 //
 //   - Of two that conflict, exactly one fails, the later one; a cluster sometimes
@@ -105,10 +118,17 @@
 //   - A deferred constraint that has to wait at COMMIT fails with OC000.
 //   - PostgreSQL's other clients, and functions that write when called by SELECT
 //     under a usual name (count, now, ...), are not seen.
-//   - Limits of a transaction (rows, size, age) and of values are not enforced,
-//     nor key types that only the catalog knows.
-//   - CREATE INDEX ASYNC works at once; the job_id that it answers is made up, and
-//     there is no sys.jobs.
+//   - Limits. The size of a transaction is counted from what the client sends; an
+//     INSERT ... SELECT counts its text once for each row. COPY is not counted. Values,
+//     rows and keys are measured in tables that were made through dsqlsim, keys by
+//     their text. While a fault is planned, the rows of a write outside a block are
+//     counted when it has committed.
+//   - Jobs. The index is built at once and becomes valid after Config.JobDelay; a
+//     duplicate is told by CREATE UNIQUE INDEX ASYNC itself. Jobs of kinds other than
+//     INDEX_BUILD and the validation of constraints are not made.
+//   - LEFT JOIN LATERAL is refused where a cluster's planner fails, by its form alone:
+//     see package dialect.
+//   - Syntax of PostgreSQL 16 works over 15 as far as package dialect respells it.
 //   - The role admin is the upstream user, usually a superuser. Another role must
 //     exist in PostgreSQL and is taken on by the session.
 //   - Collation, and whatever else is settled by initdb, is the upstream's.

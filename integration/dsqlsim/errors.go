@@ -31,8 +31,8 @@ const (
 
 // failure is an ErrorResponse that is ours to send.
 type failure struct {
-	fatal               bool
-	code, message, hint string
+	fatal                       bool
+	code, message, detail, hint string
 }
 
 // Refusals of a connection. "measured" and the like: see package dialect.
@@ -92,7 +92,7 @@ func (f *failure) response() *pgproto3.ErrorResponse {
 	}
 	return &pgproto3.ErrorResponse{
 		Severity: severity, SeverityUnlocalized: severity,
-		Code: f.code, Message: f.message, Hint: f.hint,
+		Code: f.code, Message: f.message, Detail: f.detail, Hint: f.hint,
 	}
 }
 
@@ -115,7 +115,7 @@ func translate(e *pgproto3.ErrorResponse, inPlace *failure) *pgproto3.ErrorRespo
 	case codeConflict, codeDeadlock, codeLockTimeout:
 		return dataConflict.response()
 	}
-	return e
+	return plainWords(e)
 }
 
 // How a session ends, besides the errors of its sockets.

@@ -18,7 +18,7 @@ func (s *session) parse(f *frame) error {
 	}
 	text := s.server.dialect.Read(sql)
 	made := &prepared{text: text, types: types}
-	d := debt{kind: 'P', from: *f, text: text, status: s.status, rules: s.tx, name: name, previous: s.statements[name], alone: !s.busy}
+	d := debt{kind: 'P', from: *f, silent: f.plain, text: text, status: s.status, rules: s.tx, name: name, previous: s.statements[name], alone: !s.busy}
 	send := text.SQL
 	if st := made.statement(); st != nil {
 		if r := st.Refusal; r != nil {
@@ -54,9 +54,9 @@ func (s *session) bind(f *frame) error {
 	if !ok || !ok2 {
 		return protocolViolation("invalid string in message")
 	}
-	d := debt{kind: 'B', from: *f, status: s.status, rules: s.tx, alone: !s.busy, name: to, portal: s.portals[to]}
+	d := debt{kind: 'B', from: *f, silent: f.plain, status: s.status, rules: s.tx, alone: !s.busy, name: to, portal: s.portals[to]}
 	if of := s.statements[name]; of != nil && len(s.portals) < maxNamed {
-		s.portals[to] = &portal{of: of, bind: f.body, epoch: s.epoch}
+		s.portals[to] = &portal{of: of, bind: f.body, epoch: s.epoch, sent: f.sent()}
 	}
 	return s.forward(f, d)
 }
@@ -82,7 +82,7 @@ func (s *session) execute(f *frame) error {
 		return s.forward(f, d)
 	}
 	st := p.of.statement()
-	d.text = p.of.text
+	d.text, d.sent = p.of.text, p.sent
 	if p.started {
 		if p.epoch != s.epoch && s.status == statusInBlock {
 			d.inPlace = dataConflict // where it stood nobody knows any more
@@ -90,7 +90,7 @@ func (s *session) execute(f *frame) error {
 		}
 		return s.forward(f, d)
 	}
-	if s.server.plan.pending.Load() > 0 || s.delicate(st, p) {
+	if s.server.plan.pending.Load() > 0 || s.delicate(st, p) || st.Kind == dialect.Commit && s.owed.writes(&s.server.config.Limits) {
 		// It matters where the transaction stands.
 		if err := s.settle(); err != nil || s.skipping {
 			return err
@@ -279,7 +279,7 @@ func (s *session) describe(f *frame) error {
 			return err
 		}
 	}
-	d := debt{kind: 'D', from: *f, status: s.status, rules: s.tx, alone: !s.busy}
+	d := debt{kind: 'D', from: *f, silent: f.plain, status: s.status, rules: s.tx, alone: !s.busy}
 	if of != nil {
 		d.text = of.text
 	}

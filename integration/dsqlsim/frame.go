@@ -27,6 +27,10 @@ type frame struct {
 	again bool
 	// next is the statement of a Query to go on with.
 	next int
+	// plain: ours, one of several in place of a simple Query (see byParts). instead
+	// is how many bytes of the Query a Bind stands for.
+	plain   bool
+	instead int
 }
 
 // packet is the frame as it travels.

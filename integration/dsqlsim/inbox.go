@@ -7,9 +7,6 @@ import (
 )
 
 const (
-	// maxMessage is the longest message that a cluster takes; it closes the
-	// connection without a word on a longer one (measured 2026-10).
-	maxMessage = 10 << 20
 	// inboxBytes is how far a client may write ahead, one frame more or less.
 	inboxBytes = 1 << 20
 )
@@ -17,6 +14,7 @@ const (
 // inbox holds what a client has sent and the session has not taken yet. Its
 // fill runs on a goroutine of its own; everything else is the session's.
 type inbox struct {
+	max     int           // bytes of a message; a cluster closes the connection on a longer one (measured 2026-10)
 	arrived chan struct{} // holds a token when take may find something
 	taken   chan struct{} // holds a token when fill may find room
 
@@ -26,8 +24,8 @@ type inbox struct {
 	err    error
 }
 
-func newInbox() *inbox {
-	return &inbox{arrived: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
+func newInbox(max int) *inbox {
+	return &inbox{max: max, arrived: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
 }
 
 // fill reads frames until the client terminates, leaves or breaks the protocol,
@@ -35,7 +33,7 @@ func newInbox() *inbox {
 func (in *inbox) fill(r io.Reader, done <-chan struct{}) {
 	buffered := bufio.NewReaderSize(r, 8<<10)
 	for {
-		f, err := readFrame(buffered, maxMessage)
+		f, err := readFrame(buffered, in.max)
 		if err == nil && f.kind == 'X' {
 			err = errTerminated
 		}

@@ -28,6 +28,7 @@ type portal struct {
 	bind    []byte // body of its Bind
 	epoch   int    // of the session: an older portal is gone
 	started bool
+	sent    int // bytes of its Bind
 }
 
 // debt is the reply that one frame of ours to PostgreSQL will get.
@@ -45,6 +46,8 @@ type debt struct {
 	instead *replaced
 	// mid is a fault in the middle of this reply, if one was planned.
 	mid *interruption
+	// sent is how many bytes the client has sent for it.
+	sent int
 	// silent: the client did not send this frame and gets no reply to it.
 	silent bool
 	// preamble: it is the savepoint's. quiet: it is a BEGIN that was answered.

@@ -38,6 +38,10 @@ func (s *session) query(f *frame) error {
 		s.work.lost = s.work.lost || text.Unread
 		return s.turn(f, debt{kind: 'Q', from: *f, text: text, status: s.status, rules: s.tx, mayWait: text.Unread})
 	}
+	if f.next == 0 && s.byItself(text) {
+		s.byParts(text)
+		return nil
+	}
 	s.broken = false
 	for i := f.next; i < len(text.Statements) && !s.broken; {
 		n := len(text.Statements) - i

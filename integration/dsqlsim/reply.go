@@ -1,8 +1,6 @@
 package dsqlsim
 
 import (
-	"crypto/rand"
-	"encoding/base32"
 	"io"
 	"strings"
 
@@ -25,16 +23,16 @@ func (s *session) reply() error {
 		return upstreamError(err)
 	}
 	kind, total := header[0], lengthOf(header)
+	if s.over && kind != 'Z' {
+		return s.swallow(kind, total)
+	}
 	switch kind {
 	case 'D':
 		return s.row(total)
 	case 'd', 'H', 'V', 'S', 'A': // what changes nothing here
 		return s.relay(total)
 	case 'N':
-		if err := s.relay(total); err != nil {
-			return err
-		}
-		return s.out.Flush()
+		return s.notice(total)
 	case 'E':
 		return s.error(total)
 	case 'C':
@@ -112,12 +110,16 @@ func (s *session) described(kind byte, total int) error {
 	}
 	st := d.statement()
 	job := kind == 'n' && st != nil && st.Job
+	unasked := d.silent && kind == 'n'
 	s.owed.pop()
-	if !job {
+	if !job && !unasked {
 		return s.relay(total)
 	}
 	if _, err := s.up.Discard(total); err != nil {
 		return upstreamError(err)
+	}
+	if !job {
+		return nil
 	}
 	return s.say(jobColumns)
 }
@@ -155,6 +157,12 @@ func (s *session) complete(total int) error {
 		return err
 	}
 	st := d.statement()
+	if over := s.spend(d, st, tag); over != nil {
+		return s.overrun(d, over)
+	}
+	if err := s.await(); err != nil {
+		return err
+	}
 	s.succeeded(d, st, tag)
 	if st != nil {
 		if err := s.completed(d, st, &tag); err != nil {
@@ -208,7 +216,7 @@ func (s *session) completed(d *debt, st *dialect.Statement, tag *string) error {
 			return err
 		}
 	}
-	return s.say(&pgproto3.DataRow{Values: [][]byte{[]byte(newJobID())}})
+	return s.submitted()
 }
 
 // error is an ErrorResponse: it ends the statement, and in the extended protocol
@@ -282,8 +290,13 @@ func (s *session) ready() error {
 		return err
 	}
 	s.status, s.inTurn, s.busy = body[0], false, false
+	if s.over && s.status == statusInBlock {
+		return s.failBlock()
+	}
+	s.over = false
 	s.turned()
 	if s.status == statusIdle {
+		s.usage = usage{}
 		s.ended()
 	}
 	more := false
@@ -324,19 +337,10 @@ func (s *session) say(m pgproto3.Message) error {
 	return err
 }
 
-// jobColumns and newJobID make the row that CREATE INDEX ASYNC answers: one
-// column, 26 letters and digits, the base32 of 16 bytes (recorded).
+// jobColumns are what CREATE INDEX ASYNC answers (recorded).
 var jobColumns = &pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{
 	Name: []byte("job_id"), DataTypeOID: oidText, DataTypeSize: -1, TypeModifier: -1,
 }}}
-
-var jobEncoding = base32.StdEncoding.WithPadding(base32.NoPadding)
-
-func newJobID() string {
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails
-	return strings.ToLower(jobEncoding.EncodeToString(id[:]))
-}
 
 func kindLabel(st *dialect.Statement) string {
 	if st == nil {

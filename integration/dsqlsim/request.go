@@ -39,7 +39,10 @@ func (s *session) request(f *frame) error {
 	case 'B':
 		return s.bind(f)
 	case 'E':
-		return s.execute(f)
+		if err := s.execute(f); err != nil || !f.plain {
+			return err
+		}
+		return s.settle()
 	case 'D':
 		return s.describe(f)
 	case 'C':
@@ -53,7 +56,13 @@ func (s *session) request(f *frame) error {
 		}
 		return s.out.Flush()
 	case 'S':
+		if err := s.beforeSync(); err != nil {
+			return err
+		}
 		s.skipping = false
+		if f.plain {
+			delete(s.statements, "")
+		}
 		return s.turn(f, debt{kind: 'S', from: *f})
 	case 'F':
 		s.work.lost = true // it may do anything
@@ -154,7 +163,7 @@ func (d *debt) replace(i int, st *dialect.Statement, status byte, by *failure) s
 }
 
 func conflictsAtCommit(st *dialect.Statement, status byte, f *failure) bool {
-	return st.Kind == dialect.Commit && status == statusInBlock && f.code == codeConflict
+	return st.Kind == dialect.Commit && status == statusInBlock && (f.code == codeConflict || f.code == codeLimit)
 }
 
 // after is the transaction status behind a statement that succeeds.
@@ -181,6 +190,9 @@ func (s *session) judge(f *frame, st *dialect.Statement, status byte) (*failure,
 		if err != nil {
 			return nil, err
 		}
+	}
+	if f := s.limited(st, status); f != nil {
+		return f, nil
 	}
 	r := st.Refusal
 	if r == nil {

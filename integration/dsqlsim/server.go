@@ -38,6 +38,8 @@ type Server struct {
 	limiter  *rate.Limiter
 	ledger   *ledger
 	plan     plan
+	catalog  catalog
+	jobs     *jobs
 	metrics  *metrics
 
 	referee   *referee
@@ -69,6 +71,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	up.settings[limitsSetting] = c.Limits.setting(c.AllowByteaKeys)
 	ca, certificate, err := newCertificates(c.Endpoint)
 	if err != nil {
 		return nil, err
@@ -85,11 +88,12 @@ func New(c Config) (*Server, error) {
 			MinVersion:   tls.VersionTLS12,
 		},
 		tokens:    newVerifier(&c),
-		dialect:   dialect.New(c.AllowCopy),
+		dialect:   dialect.New(dialect.Options{Copy: c.AllowCopy, ByteaKeys: c.AllowByteaKeys}),
 		limiter:   rate.NewLimiter(rate.Limit(c.Rate), c.Burst),
 		ledger:    newLedger(c.LedgerSize),
 		referee:   newReferee(c.LockTimeout),
 		plans:     newPlans(),
+		jobs:      newJobs(&c, up),
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[net.Conn]struct{}),
 		sessions:  make(map[cancelKey]*session),

@@ -80,6 +80,11 @@ type session struct {
 	ddl    bool
 	// moved is when the transaction's locks were last let go or taken again.
 	moved time.Time
+	usage usage
+	// over: the transaction is over a limit, and PostgreSQL is to fail it yet.
+	over bool
+	// job was submitted by the statement that runs, awaited is what it waits for.
+	job, awaited string
 	// atReady is what shall happen when the turn ends: errCut, or nothing.
 	atReady error
 	script  script
@@ -96,6 +101,9 @@ type session struct {
 // session dials PostgreSQL for an authenticated client and serves it to its end.
 // raw is the TCP connection below client.
 func (s *Server) session(client, raw net.Conn, id uint64, start *startup) {
+	if err := s.catalog.install(s.ctx, s.upstream); err != nil {
+		s.log.Warn("no jobs, and no rules of the schema", "error", err)
+	}
 	up, err := s.upstream.dial(s.ctx, start.role, start.parameters)
 	if err != nil {
 		s.turnAway(client, id, fmt.Errorf("%w: %w", upstreamFailure(err), err))
@@ -104,7 +112,7 @@ func (s *Server) session(client, raw net.Conn, id uint64, start *startup) {
 	each := &session{
 		server: s, id: id, born: time.Now(), status: statusIdle,
 		key:        cancelKey{up.PID, string(up.SecretKey)},
-		in:         newInbox(),
+		in:         newInbox(s.config.Limits.MessageBytes),
 		out:        bufio.NewWriterSize(client, clientBuffer),
 		up:         bufio.NewReaderSize(up.Conn, upstreamBuffer),
 		send:       bufio.NewWriterSize(up.Conn, upstreamBuffer),

@@ -45,6 +45,7 @@ func newUpstream(dsn string, lockTimeout time.Duration) (*upstream, error) {
 		"default_transaction_isolation":    "repeatable read", // recorded: show_transaction_isolation
 		"TimeZone":                         "UTC",             // recorded: env_timezone
 		"client_encoding":                  "UTF8",            // recorded: env_client_encoding
+		"default_text_search_config":       "pg_catalog.simple",
 		"lock_timeout":                     milliseconds(lockTimeout),
 		"client_connection_check_interval": milliseconds(vanishCheck),
 	}}, nil

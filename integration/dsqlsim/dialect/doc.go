@@ -17,6 +17,9 @@
 // refusals share: "unsupported statement: " and the name of its parse node
 // without "Stmt".
 //
+// What only the catalog knows (the types of existing columns, what a primary key
+// is) is not judged here.
+//
 // PostgreSQL's parser is C and recursive: a deep text crashes the process. A
 // text that is over the guard (see [Dialect.Read]) is not looked at.
 package dialect

@@ -20,28 +20,39 @@ const (
 	setConfig
 	setOperation // UNION, INTERSECT, EXCEPT
 	special      // makes a SELECT or DML special in another way
+	answered     // what the cluster says of itself
 	table
 	unique
 	update
 	using
 	values
-	version
+	with
+	from
+	joinWord
+	modern // of SQL/JSON, any_value
 	keywordCount
 )
 
 // clues says what a keyword hints at.
 var clues = [keywordCount]clue{
-	forWord:   sawFor,
-	into:      sawInto,
-	setConfig: sawSetConfig,
-	version:   sawVersion,
-	using:     sawUsing,
-	async:     sawAsync,
-	special:   sawOther,
+	forWord:    sawFor,
+	into:       sawInto,
+	setConfig:  sawSetConfig,
+	answered:   sawAnswered,
+	modern:     sawModern,
+	values:     sawValues,
+	selectWord: sawSelect,
+	using:      sawUsing,
+	async:      sawAsync,
+	special:    sawSpecial,
 }
 
-// longestKeyword is len("tablesample").
-const longestKeyword = 11
+// longestKeyword is len("websearch_to_tsquery").
+const longestKeyword = 20
+
+// specials are words that rules for expressions and tables in FROM look for.
+var specials = words("merge tablesample lateral point line lseg box path polygon circle regconfig to_tsvector " +
+	"to_tsquery plainto_tsquery phraseto_tsquery websearch_to_tsquery json_to_tsvector jsonb_to_tsvector ts_headline")
 
 // lookup finds the keyword that s spells, in any case, quoted or not.
 func lookup(s string) keyword {
@@ -88,8 +99,6 @@ func lookup(s string) keyword {
 		return setConfig
 	case "union", "intersect", "except":
 		return setOperation
-	case "merge", "tablesample":
-		return special
 	case "table":
 		return table
 	case "unique":
@@ -100,8 +109,19 @@ func lookup(s string) keyword {
 		return using
 	case "values":
 		return values
-	case "version":
-		return version
+	case "with":
+		return with
+	case "from":
+		return from
+	case "join":
+		return joinWord
+	case "json", "json_object", "json_array", "json_objectagg", "json_arrayagg", "any_value":
+		return modern
+	case "version", "current_database", "current_catalog", "current_setting":
+		return answered
+	}
+	if specials[string(lower[:len(s)])] {
+		return special
 	}
 	return none
 }

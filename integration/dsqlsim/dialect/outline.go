@@ -14,10 +14,14 @@ const (
 	sawFor       clue = 1 << iota // a locking clause, perhaps
 	sawInto                       // SELECT INTO, perhaps
 	sawSetConfig                  // set_config()
-	sawVersion                    // version()
+	sawAnswered                   // version() and the like
 	sawUsing                      // CREATE INDEX ... USING
 	sawAsync                      // CREATE INDEX ASYNC, ALTER TABLE ASYNC
-	sawOther                      // words that make a SELECT or DML special in another way
+	sawSpecial                    // words that make a SELECT or DML special in another way
+	sawNumber                     // 1_000 or 0xff
+	sawModern                     // a subquery in FROM, or words that PostgreSQL 15 knows nothing of
+	sawValues
+	sawSelect
 )
 
 // outline is what one pass over the tokens tells, without a parse.
@@ -48,6 +52,8 @@ func draw(sql string) outline {
 	levels := append(few[:0], level{})
 	depth, inStatement := 0, 0
 	var last, lastButOne keyword
+	var lastKind tokenKind
+	opened := false // a parenthesis where FROM may have a table
 	lex := lexer{sql: sql}
 	for t := lex.next(); t.kind != endOfText; t = lex.next() {
 		top := &levels[len(levels)-1]
@@ -89,10 +95,17 @@ func draw(sql string) outline {
 				o.async = append(o.async, t.start)
 			}
 		default:
+			if t.kind == literal && isModernNumber(sql[t.start:t.end]) {
+				o.clues |= sawNumber
+			}
 			top.chain++
 			depth++
 		}
-		lastButOne, last = last, key
+		if opened && (key == selectWord || key == values || key == with) {
+			o.clues |= sawModern
+		}
+		opened = t.kind == open && (last == from || last == joinWord || last == special || lastKind == comma || opened)
+		lastButOne, last, lastKind = last, key, t.kind
 		if depth > maxDepth {
 			o.deep = true
 			return o

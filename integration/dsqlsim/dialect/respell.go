@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"regexp"
 	"strings"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
@@ -12,6 +11,9 @@ const (
 	ServerVersion    = "16.15"
 	serverVersionNum = "160015"
 	versionText      = "PostgreSQL 16"
+	databaseName     = "postgres"
+	// maxConnections is what SHOW says (measured, September 2026), and not the quota.
+	maxConnections = "20"
 )
 
 // syncIndexSetting is a parameter of DSQL's own, and ownSetting the name that it
@@ -21,55 +23,155 @@ const (
 	ownSetting       = "dsql.disable_sync_create_index"
 )
 
+// shown are the parameters whose value is the cluster's.
+var shown = map[string]string{
+	"server_version": ServerVersion, "server_version_num": serverVersionNum, "max_connections": maxConnections,
+}
+
+// edit replaces text[start:end].
+type edit struct {
+	start, end int
+	by         string
+}
+
 // respell returns the statement as PostgreSQL shall run it, and the command tag
 // to answer if it is another's. offset is where the statement begins in its text.
 func respell(q *question, offset int) (sql, tag string) {
 	switch n := q.node.Node.(type) {
 	case *pg.Node_VariableShowStmt:
-		switch n.VariableShowStmt.Name {
-		case "server_version":
-			return "SELECT '" + ServerVersion + "' AS server_version", "SHOW"
-		case "server_version_num":
-			return "SELECT '" + serverVersionNum + "' AS server_version_num", "SHOW"
-		case syncIndexSetting:
+		name := n.VariableShowStmt.Name
+		if value, ok := shown[name]; ok {
+			return "SELECT '" + value + "' AS " + name, "SHOW"
+		}
+		if name == syncIndexSetting {
 			return "SELECT coalesce(current_setting('" + ownSetting + "', true), 'on') AS " + syncIndexSetting, "SHOW"
 		}
 	case *pg.Node_VariableSetStmt:
 		if n.VariableSetStmt.Name == syncIndexSetting {
 			return replaceWord(q.text, syncIndexSetting, ownSetting), ""
 		}
-	case *pg.Node_SelectStmt:
-		if q.clues&sawVersion != 0 {
-			return respellVersion(q.text, n.SelectStmt, offset), ""
-		}
 	}
-	return q.text, ""
+	r := respelling{text: q.text, offset: offset, clues: q.clues}
+	r.statement(q.node)
+	return r.apply(), ""
 }
 
-// versionCall is a call of version() at the beginning of a string.
-var versionCall = regexp.MustCompile(`^(?i:pg_catalog\s*\.\s*)?(?i:version|"version")\s*\(\s*\)`)
+// respelling gathers the edits of one statement.
+type respelling struct {
+	text   string
+	offset int
+	clues  clue
+	edits  []edit
+}
 
-// respellVersion answers version() where it is an output column of its own.
-func respellVersion(sql string, s *pg.SelectStmt, offset int) string {
-	// From the last to the first, so that the places before stay where they are.
-	for i := len(s.TargetList) - 1; i >= 0; i-- {
-		target := s.TargetList[i].GetResTarget()
-		call := target.GetVal().GetFuncCall()
-		if call == nil || functionName(call) != "version" {
-			continue
+func (r *respelling) statement(node *pg.Node) {
+	switch node.Node.(type) {
+	case *pg.Node_CreateStmt, *pg.Node_AlterTableStmt:
+		r.storage(node)
+	case *pg.Node_SelectStmt, *pg.Node_InsertStmt, *pg.Node_UpdateStmt, *pg.Node_DeleteStmt:
+		if r.clues&sawAnswered != 0 {
+			r.answers(node)
 		}
-		at := int(call.Location) - offset
-		found := versionCall.FindString(sql[at:])
-		if found == "" {
-			continue
-		}
-		value := "'" + versionText + "'::text"
-		if target.Name == "" {
-			value += " AS version"
-		}
-		sql = sql[:at] + value + sql[at+len(found):]
 	}
-	return sql
+	if r.clues&sawNumber != 0 {
+		r.numbers(node)
+	}
+}
+
+// apply makes the edits, from the last to the first.
+func (r *respelling) apply() string {
+	text := r.text
+	for len(r.edits) > 0 {
+		last := 0
+		for i, e := range r.edits {
+			if e.start >= r.edits[last].start {
+				last = i
+			}
+		}
+		e := r.edits[last]
+		text = text[:e.start] + e.by + text[e.end:]
+		r.edits = append(r.edits[:last], r.edits[last+1:]...)
+	}
+	return text
+}
+
+// replace adds an edit, unless it would fall into another.
+func (r *respelling) replace(start, end int, by string) {
+	for _, e := range r.edits {
+		if start < e.end && e.start < end {
+			return
+		}
+	}
+	r.edits = append(r.edits, edit{start, end, by})
+}
+
+// answers replaces calls that ask what the cluster is, wherever an expression
+// may stand.
+func (r *respelling) answers(node *pg.Node) {
+	unnamed := make(map[any]bool) // output columns that take their name from the call
+	tables := make(map[any]bool)  // calls in FROM, which only a call can take the place of
+	walk(node.ProtoReflect(), func(m any) {
+		switch m := m.(type) {
+		case *pg.ResTarget:
+			if m.Name == "" {
+				unnamed[m.Val.GetFuncCall()] = true
+			}
+		case *pg.RangeFunction:
+			walk(m.ProtoReflect(), func(m any) { tables[m] = true })
+		case *pg.FuncCall:
+			if !tables[m] {
+				r.call(m, unnamed[m])
+			}
+		case *pg.SQLValueFunction:
+			if m.Op == pg.SQLValueFunctionOp_SVFOP_CURRENT_CATALOG {
+				start := int(m.Location) - r.offset
+				r.replace(start, start+len("current_catalog"), "name '"+databaseName+"'")
+			}
+		}
+	})
+}
+
+func (r *respelling) call(f *pg.FuncCall, unnamed bool) {
+	name, value := functionName(f), ""
+	switch name {
+	case "version":
+		value = "text '" + versionText + "'"
+	case "current_database":
+		value = "name '" + databaseName + "'"
+	case "current_setting":
+		setting, ok := "", false
+		if len(f.Args) > 0 {
+			setting, ok = shown[strings.ToLower(constant(f.Args[0]))]
+		}
+		if !ok {
+			return
+		}
+		value = "text '" + setting + "'"
+	default:
+		return
+	}
+	start := int(f.Location) - r.offset
+	if unnamed {
+		value += " AS " + name
+	}
+	r.replace(start, callEnd(r.text, start), value)
+}
+
+// callEnd is where the call at start ends.
+func callEnd(text string, start int) int {
+	lex := lexer{sql: text, at: start}
+	depth := 0
+	for t := lex.next(); t.kind != endOfText; t = lex.next() {
+		switch t.kind {
+		case open:
+			depth++
+		case shut:
+			if depth--; depth == 0 {
+				return t.end
+			}
+		}
+	}
+	return len(text)
 }
 
 // replaceWord replaces the first word that equals old, in any case.

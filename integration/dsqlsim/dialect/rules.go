@@ -10,6 +10,8 @@ import (
 const (
 	notSupported = "0A000" // feature_not_supported
 	undefined    = "42704" // undefined_object
+	mismatch     = "42804" // datatype_mismatch
+	tooMuch      = "54000" // program_limit_exceeded
 )
 
 // question is one statement put to the rules.
@@ -18,6 +20,8 @@ type question struct {
 	text  string // the statement's own text
 	async bool   // ASYNC stood in it
 	clues clue   // of the whole text
+	// byteaKeys: bytea may be in a key.
+	byteaKeys bool
 }
 
 // rule answers for one kind of node; nil means that it has no objection.
@@ -61,8 +65,8 @@ func always(evidence, message string) []rule {
 }
 
 // supported are the nodes that DSQL runs, unless a rule objects, and what they
-// are to a transaction. Evidence: the probe groups supported, queries, index,
-// alters and environment (recorded); roles, grants and schemas (documented,
+// are to a transaction. Evidence: the groups supported, queries, index, alters
+// and environment (recorded); roles, grants, schemas and statistics (documented,
 // "Supported SQL"). PREPARE, EXECUTE, DEALLOCATE and RESET ALL are presumed,
 // because drivers that are documented to work send them.
 var supported = map[string]Kind{
@@ -78,6 +82,7 @@ var supported = map[string]Kind{
 	"CreateRoleStmt": DDL, "AlterRoleStmt": DDL, "AlterRoleSetStmt": DDL, "DropRoleStmt": DDL,
 	"GrantStmt": DDL, "GrantRoleStmt": DDL, "AlterDefaultPrivilegesStmt": DDL,
 	"AlterOwnerStmt": DDL, "AlterObjectSchemaStmt": DDL, "CommentStmt": DDL,
+	"CreateStatsStmt": DDL, "AlterStatsStmt": DDL,
 }
 
 // rules by the name of the parse node. A node that is neither here nor in
@@ -92,7 +97,7 @@ var rules = map[string][]rule{
 		{"documented: only AND NO CHAIN; text presumed", chain},
 	},
 	"VariableSetStmt": {
-		{"recorded: set_transaction, set_default_isolation; list documented", settings},
+		{"recorded: aborted_txn_recovers_after_rollback, set_default_isolation; list documented", settings},
 	},
 	"VariableShowStmt": {
 		{"recorded: env_lc_collate", unknownSetting},
@@ -106,13 +111,13 @@ var rules = map[string][]rule{
 	"CreateStmt": {
 		{"recorded: the kinds of table", tableKind},
 		{"recorded: serial_column, type_unsupported_*, identity_*", tableColumns},
-		{"measured: jsonb in a key; bytea documented in migration notes", keyTypes},
+		{"recorded: jsonb_index; bytea measured by several projects, 2026", keyTypes},
 	},
 	"AlterTableStmt": {
-		{"recorded: group alters; the wording of unlisted sub-commands presumed", alterTable},
+		{"recorded: groups alters and backlog; documented: which sub-commands there are; wording of others presumed", alterTable},
 	},
 	"IndexStmt": {
-		{"recorded: create_index_sync; the clauses measured 2026-08", indexForm},
+		{"recorded: create_index_sync; the clauses measured 2026-08; WITH, TABLESPACE presumed", indexForm},
 	},
 	"CreateSeqStmt": {
 		{"recorded: create_sequence without CACHE", sequence},
@@ -120,17 +125,21 @@ var rules = map[string][]rule{
 	"ViewStmt": {
 		{"presumed, by CREATE TABLE", temporaryView},
 	},
+	"DropStmt": {
+		{"recorded: enum_drop_if_exists; documented: which objects can be made", droppable},
+		{"measured, of GRANT: grant_usage_public", systemSchema},
+	},
+	"RenameStmt": {
+		{"recorded: enum_alter_rename", renamable},
+	},
+	"AlterOwnerStmt": {
+		{"measured, of ALTER TYPE", ownedType},
+	},
 	"CreateFunctionStmt": {
 		{"recorded: create_function_plpgsql; measured: PROCEDURE", function},
 	},
 	"GrantStmt": {
 		{"measured: grant_usage_public", systemGrant},
-	},
-	"DropStmt": {
-		{"recorded: enum_drop_if_exists", dropType},
-	},
-	"RenameStmt": {
-		{"recorded: enum_alter_rename", renameType},
 	},
 
 	"MergeStmt":          always("recorded: q_merge", "unsupported statement type: MERGE"),
@@ -145,6 +154,10 @@ var rules = map[string][]rule{
 var everywhere = []rule{
 	{"recorded: occ_for_share, occ_for_no_key_update", lockingClauses},
 	{"documented: refused even for listed parameters; text measured", setConfigCalls},
+	{"measured: refused with 0A000; text presumed", samples},
+	{"recorded: q_geom_line, q_geom_circle", geometry},
+	{"recorded: q_fulltext_*", textSearch},
+	{"recorded: q_lateral_left_*", lateralOuter},
 }
 
 // kindOf tells what a statement is to a transaction.

@@ -21,6 +21,10 @@ func indexForm(q *question) *Refusal {
 		return refuse("unsupported mode. please use CREATE INDEX ASYNC.")
 	case draw(q.text).clues&sawUsing != 0: // the tree says btree either way
 		return refuse("USING not supported for CREATE INDEX")
+	case len(i.Options) > 0:
+		return refuse("WITH not supported for CREATE INDEX")
+	case i.TableSpace != "":
+		return refuse("TABLESPACE not supported for CREATE INDEX")
 	}
 	for _, n := range i.IndexParams {
 		e := n.GetIndexElem()
@@ -29,6 +33,8 @@ func indexForm(q *question) *Refusal {
 			return refuse("specifying sort order not supported for index keys")
 		case len(e.Opclass) > 0:
 			return refuse("opclass not supported for index keys")
+		case len(e.Collation) > 0:
+			return refuse("COLLATE clause not supported")
 		}
 	}
 	return nil
@@ -80,15 +86,75 @@ func function(q *question) *Refusal {
 	return nil
 }
 
+// systemSchemas belong to the cluster.
+var systemSchemas = words("public sys pg_catalog information_schema")
+
+const systemEntity = "feature not supported on system entity"
+
+// systemGrant protects the system's schemas, and what is in those that are the
+// system's alone.
 func systemGrant(q *question) *Refusal {
 	g := q.node.GetGrantStmt()
-	if g.Objtype != pg.ObjectType_OBJECT_SCHEMA {
+	if g.Targtype != pg.GrantTargetType_ACL_TARGET_OBJECT {
 		return nil
 	}
 	for _, n := range g.Objects {
-		if n.GetString_().GetSval() == "public" {
-			return refuse("feature not supported on system entity")
+		schema := n.GetRangeVar().GetSchemaname()
+		if systemSchemas[n.GetString_().GetSval()] && g.Objtype == pg.ObjectType_OBJECT_SCHEMA ||
+			systemSchemas[schema] && schema != "public" {
+			return refuse(systemEntity)
 		}
+	}
+	return nil
+}
+
+// systemSchema keeps the system's schemas from being dropped.
+func systemSchema(q *question) *Refusal {
+	d := q.node.GetDropStmt()
+	if d.RemoveType != pg.ObjectType_OBJECT_SCHEMA {
+		return nil
+	}
+	for _, n := range d.Objects {
+		if systemSchemas[n.GetString_().GetSval()] {
+			return refuse(systemEntity)
+		}
+	}
+	return nil
+}
+
+// objects are those that can be made, hence dropped.
+var objects = map[pg.ObjectType]bool{
+	pg.ObjectType_OBJECT_TABLE: true, pg.ObjectType_OBJECT_INDEX: true, pg.ObjectType_OBJECT_VIEW: true,
+	pg.ObjectType_OBJECT_SEQUENCE: true, pg.ObjectType_OBJECT_SCHEMA: true, pg.ObjectType_OBJECT_DOMAIN: true,
+	pg.ObjectType_OBJECT_FUNCTION: true, pg.ObjectType_OBJECT_STATISTIC_EXT: true,
+}
+
+// parts are what else can be renamed.
+var parts = map[pg.ObjectType]bool{
+	pg.ObjectType_OBJECT_COLUMN: true, pg.ObjectType_OBJECT_TABCONSTRAINT: true,
+	pg.ObjectType_OBJECT_DOMCONSTRAINT: true, pg.ObjectType_OBJECT_ROLE: true,
+}
+
+func droppable(q *question) *Refusal {
+	switch d := q.node.GetDropStmt(); {
+	case !objects[d.RemoveType]:
+		return refuse("unsupported object in DROP statement")
+	case d.Concurrent:
+		return refuse("CONCURRENTLY not supported for DROP INDEX")
+	}
+	return nil
+}
+
+func renamable(q *question) *Refusal {
+	if r := q.node.GetRenameStmt(); !objects[r.RenameType] && !parts[r.RenameType] {
+		return refuse("unsupported object in RENAME statement")
+	}
+	return nil
+}
+
+func ownedType(q *question) *Refusal {
+	if q.node.GetAlterOwnerStmt().ObjectType == pg.ObjectType_OBJECT_TYPE {
+		return refuse("ALTER TYPE not supported")
 	}
 	return nil
 }

@@ -15,6 +15,14 @@ func tableKind(q *question) *Refusal {
 		return refuse("PARTITION BY clause not supported for CREATE TABLE")
 	case len(t.InhRelations) > 0:
 		return refuse("INHERITS clause not supported for CREATE TABLE")
+	case t.OfTypename != nil:
+		return refuse("OF clause not supported for CREATE TABLE")
+	case t.AccessMethod != "":
+		return refuse("USING clause not supported for CREATE TABLE")
+	case len(t.Options) > 0:
+		return refuse("WITH clause not supported for CREATE TABLE")
+	case t.Tablespacename != "":
+		return refuse("TABLESPACE clause not supported for CREATE TABLE")
 	}
 	return nil
 }
@@ -34,7 +42,7 @@ func tableColumns(q *question) *Refusal {
 }
 
 func column(c *pg.ColumnDef) *Refusal {
-	if refused := columnType(c); refused != nil {
+	if refused := columnType(c.TypeName); refused != nil {
 		return refused
 	}
 	if c.CollClause != nil {
@@ -48,15 +56,22 @@ func column(c *pg.ColumnDef) *Refusal {
 		if typeName(c.TypeName) != "int8" {
 			return refuse("datatype " + display(c.TypeName) + " not supported, identity column type must be bigint")
 		}
-		if !cached(con.Options) {
-			return refuse("identity column is not supported without an explicit cache size. " + defineCache)
+		if refused := identityCache(con); refused != nil {
+			return refused
 		}
 	}
 	return nil
 }
 
+func identityCache(c *pg.Constraint) *Refusal {
+	if cached(c.Options) {
+		return nil
+	}
+	return refuse("identity column is not supported without an explicit cache size. " + defineCache)
+}
+
 // keyTypes refuses a key over a column whose type cannot be in one. It sees the
-// columns of the statement itself only.
+// columns of the statement itself only; the catalog sees the rest.
 func keyTypes(q *question) *Refusal {
 	types := make(map[string]string)
 	var keys []string
@@ -76,8 +91,8 @@ func keyTypes(q *question) *Refusal {
 		}
 	}
 	for _, k := range keys {
-		if keyless[types[k]] {
-			return refuse("datatype " + types[k] + " is not supported in a key")
+		if t := types[k]; t == "jsonb" || t == "bytea" && !q.byteaKeys {
+			return refuse("datatype " + t + " is not supported in a key")
 		}
 	}
 	return nil
@@ -109,8 +124,12 @@ func alterTable(q *question) *Refusal {
 func alteration(c *pg.AlterTableCmd, async bool) *Refusal {
 	switch c.Subtype {
 	case pg.AlterTableType_AT_DropColumn, pg.AlterTableType_AT_ColumnDefault, pg.AlterTableType_AT_DropNotNull,
-		pg.AlterTableType_AT_SetStorage, pg.AlterTableType_AT_ChangeOwner, pg.AlterTableType_AT_DropConstraint:
+		pg.AlterTableType_AT_SetStorage, pg.AlterTableType_AT_ChangeOwner, pg.AlterTableType_AT_DropConstraint,
+		pg.AlterTableType_AT_DropExpression, pg.AlterTableType_AT_AlterConstraint,
+		pg.AlterTableType_AT_SetIdentity, pg.AlterTableType_AT_DropIdentity:
 		return nil
+	case pg.AlterTableType_AT_AddIdentity:
+		return identityCache(c.Def.GetConstraint())
 	case pg.AlterTableType_AT_AddColumn:
 		return addColumn(c.Def.GetColumnDef())
 	case pg.AlterTableType_AT_AddConstraint:
@@ -132,8 +151,6 @@ func alteration(c *pg.AlterTableCmd, async bool) *Refusal {
 var alterations = map[pg.AlterTableType]string{
 	pg.AlterTableType_AT_AlterColumnType:   "ALTER COLUMN ... SET DATA TYPE",
 	pg.AlterTableType_AT_SetNotNull:        "ALTER COLUMN ... SET NOT NULL",
-	pg.AlterTableType_AT_AddIdentity:       "ALTER COLUMN ... ADD IDENTITY",
-	pg.AlterTableType_AT_DropIdentity:      "ALTER COLUMN ... DROP IDENTITY",
 	pg.AlterTableType_AT_SetStatistics:     "ALTER COLUMN ... SET STATISTICS",
 	pg.AlterTableType_AT_EnableRowSecurity: "ENABLE ROW SECURITY",
 	pg.AlterTableType_AT_ClusterOn:         "CLUSTER ON",
@@ -147,10 +164,13 @@ func unsupportedAlter(name string) *Refusal {
 }
 
 func addColumn(c *pg.ColumnDef) *Refusal {
-	if refused := columnType(c); refused != nil {
+	if refused := columnType(c.TypeName); refused != nil {
 		return refused
 	}
-	if len(c.Constraints) > 0 || c.CollClause != nil {
+	if c.CollClause != nil {
+		return refuse("COLLATE clause not supported")
+	}
+	if len(c.Constraints) > 0 {
 		return refuse("ALTER TABLE ADD COLUMN with constraint not supported")
 	}
 	return nil
@@ -170,20 +190,4 @@ func addConstraint(c *pg.Constraint) *Refusal {
 		}
 	}
 	return unsupportedAlter("ADD CONSTRAINT")
-}
-
-// dropType: types cannot be made, hence not dropped.
-func dropType(q *question) *Refusal {
-	switch q.node.GetDropStmt().RemoveType {
-	case pg.ObjectType_OBJECT_TYPE, pg.ObjectType_OBJECT_TRIGGER, pg.ObjectType_OBJECT_EXTENSION:
-		return refuse("unsupported object in DROP statement")
-	}
-	return nil
-}
-
-func renameType(q *question) *Refusal {
-	if q.node.GetRenameStmt().RenameType == pg.ObjectType_OBJECT_TYPE {
-		return refuse("unsupported object in RENAME statement")
-	}
-	return nil
 }

@@ -85,11 +85,46 @@ var refusals = []struct{ sql, code, message string }{
 	{"ALTER TABLE t VALIDATE CONSTRAINT c", "0A000", "unsupported ALTER TABLE VALIDATE CONSTRAINT statement"},
 	{"ALTER TABLE t ENABLE ROW LEVEL SECURITY", "0A000", "unsupported ALTER TABLE ENABLE ROW SECURITY statement"},
 
+	{"ALTER TABLE t ALTER COLUMN a ADD GENERATED ALWAYS AS IDENTITY", "0A000", "identity column is not supported without an explicit cache size. please define CACHE greater than or equal to 65536 or equal to 1"},
+	{`ALTER TABLE t ADD COLUMN c text COLLATE "C"`, "0A000", "COLLATE clause not supported"},
+
+	{"CREATE TABLE t (v \"char\")", "0A000", `datatype "char" not supported`},
+	{"CREATE TABLE t (v oid)", "0A000", "datatype oid not supported"},
+	{"CREATE TABLE t (v timestamptz[])", "0A000", "datatype timestamp with time zone[] not supported"},
+	{"CREATE TABLE t (v bit(8))", "0A000", "datatype bit not supported"},
+	{"CREATE TABLE t (v pg_catalog.point)", "0A000", "datatype point not supported"},
+	{"CREATE TABLE t (v varchar(65536))", "54000", "Datatype limit greater than 65535 bytes not supported for varchar"},
+	{"ALTER TABLE t ADD COLUMN v char(4097)", "54000", "Datatype limit greater than 4096 bytes not supported for char"},
+	{"CREATE TABLE t (id int) WITH (fillfactor = 70)", "0A000", "WITH clause not supported for CREATE TABLE"},
+	{"CREATE TABLE t (id int) TABLESPACE s", "0A000", "TABLESPACE clause not supported for CREATE TABLE"},
+	{"CREATE TABLE t (id int) USING heap", "0A000", "USING clause not supported for CREATE TABLE"},
+	{"CREATE TABLE t (id int) INHERITS (u)", "0A000", "INHERITS clause not supported for CREATE TABLE"},
+	{"CREATE INDEX ASYNC i ON t (a) WITH (fillfactor = 70)", "0A000", "WITH not supported for CREATE INDEX"},
+	{`CREATE INDEX ASYNC i ON t (a COLLATE "C")`, "0A000", "COLLATE clause not supported"},
+	{"DROP MATERIALIZED VIEW v", "0A000", "unsupported object in DROP statement"},
+	{"DROP TRIGGER g ON t", "0A000", "unsupported object in DROP statement"},
+	{"DROP SCHEMA sys CASCADE", "0A000", "feature not supported on system entity"},
+	{"ALTER TRIGGER g ON t RENAME TO h", "0A000", "unsupported object in RENAME statement"},
+	{"ALTER TYPE m OWNER TO app", "0A000", "ALTER TYPE not supported"},
+	{"REVOKE ALL ON SCHEMA public FROM app", "0A000", "feature not supported on system entity"},
+	{"GRANT SELECT ON sys.jobs TO app", "0A000", "feature not supported on system entity"},
+
+	{"SELECT * FROM t TABLESAMPLE system (1)", "0A000", "TABLESAMPLE clause not supported"},
+	{"SELECT line('{1,2,3}')", "0A000", "datatype line not supported"},
+	{"UPDATE t SET a = ('(1,2)'::point)::text", "0A000", "datatype point not supported"},
+	{"SELECT to_tsvector('english', a) FROM t", "42704", `text search configuration "english" does not exist`},
+	{"SELECT 1 WHERE to_tsvector('simple', 'a') @@ plainto_tsquery('german'::regconfig, 'a')", "42704", `text search configuration "german" does not exist`},
+	{"SELECT ts_headline('english', a, to_tsquery('x')) FROM t", "42704", `text search configuration "english" does not exist`},
+	{"SELECT x.n FROM p LEFT JOIN LATERAL (SELECT c.a, p.id + 1 AS n FROM c WHERE c.p = p.id) x ON true", "42804", "attribute 2 of type c has wrong type"},
+
 	{"SELECT 1 FROM t FOR SHARE", "0A000", "locking clauses other than FOR UPDATE/FOR KEY SHARE are not supported"},
 	{"SELECT 1 FROM t FOR NO KEY UPDATE SKIP LOCKED", "0A000", "locking clauses other than FOR UPDATE/FOR KEY SHARE are not supported"},
 	{"UPDATE t SET a = (SELECT b FROM u LIMIT 1 FOR SHARE)", "0A000", "locking clauses other than FOR UPDATE/FOR KEY SHARE are not supported"},
 	{"WITH x AS (SELECT 1 FROM t FOR SHARE) SELECT * FROM x", "0A000", "locking clauses other than FOR UPDATE/FOR KEY SHARE are not supported"},
 	{"PREPARE p AS SELECT 1 FROM t FOR SHARE", "0A000", "locking clauses other than FOR UPDATE/FOR KEY SHARE are not supported"},
+	{"SELECT 1 FROM (SELECT 1 FROM t) s FOR SHARE", "0A000", "locking clauses other than FOR UPDATE/FOR KEY SHARE are not supported"},
+	{"SELECT 1 FROM t JOIN u ON true FOR UPDATE OF t FOR SHARE OF u", "0A000", "locking clauses other than FOR UPDATE/FOR KEY SHARE are not supported"},
+	{"SELECT 1 FROM t FOR KEY SHARE FOR SHARE", "0A000", "locking clauses other than FOR UPDATE/FOR KEY SHARE are not supported"},
 	{"EXPLAIN SELECT 1 FROM t FOR SHARE", "0A000", "locking clauses other than FOR UPDATE/FOR KEY SHARE are not supported"},
 }
 
@@ -97,7 +132,7 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for _, c := range refusals {
 		for _, spelling := range []string{c.sql, "/* x */ " + c.sql + " ; -- y"} {
-			text := New(false).Read(spelling)
+			text := New(Options{}).Read(spelling)
 			if text.Unread || len(text.Statements) != 1 || text.Statements[0].Refusal == nil {
 				t.Errorf("%s: not refused", spelling)
 				continue
@@ -115,6 +150,14 @@ func TestAccepted(t *testing.T) {
 		"SELECT 1", "SELECT substring('abc' for 2)", "VALUES (1)", "TABLE t", "WITH x AS (SELECT 1) SELECT * FROM x",
 		"SELECT 1 FROM t FOR UPDATE", "SELECT 1 FROM t JOIN u USING (id) FOR UPDATE OF t NOWAIT", "SELECT 1 FROM t FOR KEY SHARE",
 		"SELECT 1 FOR SHARE", "SELECT 1 FROM t FOR SHARE FOR UPDATE",
+		"SELECT 1 FROM t JOIN u ON true FOR SHARE OF u FOR UPDATE OF u", "SELECT 1 FROM (SELECT 1 FROM t FOR UPDATE) s FOR SHARE",
+		"WITH x AS (SELECT 1) SELECT * FROM x FOR SHARE", "SELECT * FROM generate_series(1, 2) g FOR SHARE", "SELECT * FROM (VALUES (1)) v FOR SHARE",
+		"SELECT path, line FROM t WHERE point > 1", "SELECT to_tsvector('hello'), to_tsquery('simple', 'a'), '1.1.1.1'::inet, ARRAY[1], int4range(1, 2)",
+		"SELECT ts_headline(a, to_tsquery('x'), 'MaxWords=2') FROM t",
+		"SELECT x.n FROM p LEFT JOIN LATERAL (SELECT count(*) + p.id AS n FROM c) x ON true", "SELECT x.n FROM p CROSS JOIN LATERAL (SELECT p.id AS n FROM c) x",
+		"SELECT x.n FROM p LEFT JOIN LATERAL (SELECT c.n FROM c WHERE c.p = p.id) x ON true",
+		"CREATE TABLE t (v money_amount, w app.point)", "CREATE STATISTICS s ON a, b FROM t", "GRANT SELECT ON ALL TABLES IN SCHEMA public TO app",
+		"ALTER TABLE t ALTER COLUMN a DROP IDENTITY", "ALTER TABLE t ALTER COLUMN a RESTART WITH 5", "CALL sys.wait_for_job('x')",
 		"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "START TRANSACTION", "END", "ABORT", "COMMIT AND NO CHAIN",
 		"SET search_path TO a, b", "SET LOCAL ROLE app", "SET TIME ZONE 'UTC'", "RESET ALL", "SET Application_Name = 'x'", "SHOW ALL",
 		"SET CONSTRAINTS ALL DEFERRED", "SET disable_sync_create_index = off",
@@ -127,7 +170,7 @@ func TestAccepted(t *testing.T) {
 		"ALTER TABLE t ADD CONSTRAINT c UNIQUE USING INDEX i", "ALTER TABLE ASYNC t VALIDATE CONSTRAINT c", "DROP TABLE t",
 		"GRANT SELECT ON t TO app", "ANALYZE t", "EXPLAIN SELECT 1", "DEALLOCATE ALL", "PREPARE p AS SELECT 1", "EXECUTE p",
 	} {
-		text := New(false).Read(sql)
+		text := New(Options{}).Read(sql)
 		if text.Unread || len(text.Statements) != 1 {
 			t.Errorf("%s: not read", sql)
 		} else if r := text.Statements[0].Refusal; r != nil {
@@ -159,7 +202,7 @@ func TestEveryRuleNamesItsEvidence(t *testing.T) {
 
 func TestCopyIsAllowedOnDemand(t *testing.T) {
 	t.Parallel()
-	text := New(true).Read("COPY t FROM STDIN")
+	text := New(Options{Copy: true}).Read("COPY t FROM STDIN")
 	if r := text.Statements[0].Refusal; r != nil {
 		t.Errorf("refused: %s", r.Message)
 	}
@@ -181,7 +224,7 @@ func TestTransactionRules(t *testing.T) {
 	} {
 		var tx Transaction
 		got := ""
-		for i, st := range New(false).Read(c.sql).Statements {
+		for i, st := range New(Options{}).Read(c.sql).Statements {
 			if got != "" {
 				t.Errorf("%s: statement %d refused too early", c.sql, i)
 			}

@@ -31,6 +31,8 @@ type Statement struct {
 	Kind Kind
 	// Verb is the first word in upper case ("SELECT"), empty when unknown.
 	Verb string
+	// Source is the statement's own text.
+	Source string
 	// SQL is what PostgreSQL shall run: the statement's own text, with DSQL's
 	// spellings replaced.
 	SQL string
@@ -38,6 +40,10 @@ type Statement struct {
 	Refusal *Refusal
 	// Job: DSQL does the work in the background and answers one row, its job_id.
 	Job bool
+	// Listed: an INSERT whose rows stand in VALUES.
+	Listed bool
+	// Waits: a CALL that waits for a job.
+	Waits bool
 	// Tag replaces the command tag that PostgreSQL gives to SQL.
 	Tag string
 }
@@ -52,17 +58,20 @@ type Text struct {
 	Unread bool
 }
 
-// Dialect reads texts. It is safe for concurrent use.
-type Dialect struct {
-	allowCopy bool
-	seen      *cache
+// Options let through what a real cluster is not known to take.
+type Options struct {
+	Copy      bool // COPY
+	ByteaKeys bool // bytea in a key
 }
 
-// New returns a Dialect. allowCopy lets COPY through, which nobody has seen a
-// real cluster do.
-func New(allowCopy bool) *Dialect {
-	return &Dialect{allowCopy: allowCopy, seen: newCache()}
+// Dialect reads texts. It is safe for concurrent use.
+type Dialect struct {
+	options Options
+	seen    *cache
 }
+
+// New returns a Dialect.
+func New(o Options) *Dialect { return &Dialect{options: o, seen: newCache()} }
 
 // Read tells what is known about a text. It does not parse what needs no parse:
 // a single plain SELECT, INSERT, UPDATE or DELETE, a lone BEGIN or COMMIT. A
@@ -76,7 +85,8 @@ func (d *Dialect) Read(sql string) *Text {
 		return &Text{SQL: sql}
 	}
 	if kind, ok := o.plain(sql); ok {
-		return &Text{SQL: sql, Statements: []Statement{{Kind: kind, Verb: o.verb(sql), SQL: sql}}}
+		listed := kind == DML && o.clues&(sawValues|sawSelect) == sawValues
+		return &Text{SQL: sql, Statements: []Statement{{Kind: kind, Verb: o.verb(sql), Source: sql, SQL: sql, Listed: listed}}}
 	}
 	if t := d.seen.find(sql); t != nil {
 		return t
@@ -86,6 +96,9 @@ func (d *Dialect) Read(sql string) *Text {
 	return t
 }
 
+// notPlain are the clues that some rule concerns a SELECT, INSERT, UPDATE or DELETE.
+const notPlain = sawFor | sawSetConfig | sawAnswered | sawSpecial | sawNumber | sawModern
+
 // plain reports the kind of a text that no rule can concern.
 func (o *outline) plain(sql string) (Kind, bool) {
 	if o.statements != 1 || o.first.kind != word {
@@ -94,9 +107,9 @@ func (o *outline) plain(sql string) (Kind, bool) {
 	alone := o.tokens == 1
 	switch lookup(sql[o.first.start:o.first.end]) {
 	case selectWord, values, table:
-		return Other, o.clues&(sawFor|sawInto|sawSetConfig|sawVersion|sawOther) == 0
+		return Other, o.clues&(notPlain|sawInto) == 0
 	case insert, update, delete_:
-		return DML, o.clues&(sawFor|sawSetConfig|sawVersion|sawOther) == 0
+		return DML, o.clues&notPlain == 0
 	case begin:
 		return Begin, alone
 	case commit:
@@ -125,8 +138,13 @@ func upper(s string) string {
 }
 
 func (d *Dialect) parse(sql string, o *outline) *Text {
+	source := sql
 	sql = blank(sql, o.async)
 	tree, err := pg.Parse(sql)
+	if err == nil && o.clues&sawModern != 0 && len(o.async) == 0 {
+		sql, tree, err = modernize(sql, tree)
+		source = sql
+	}
 	if err != nil {
 		return &Text{SQL: sql, Unread: true}
 	}
@@ -138,6 +156,7 @@ func (d *Dialect) parse(sql string, o *outline) *Text {
 			end = start + int(raw.StmtLen)
 		}
 		s := d.statement(raw.Stmt, sql[start:end], start, o)
+		s.Source = source[start:end]
 		edited = edited || s.SQL != sql[start:end]
 		t.Statements = append(t.Statements, s)
 	}
@@ -153,13 +172,15 @@ func (d *Dialect) statement(node *pg.Node, text string, offset int, o *outline) 
 	lex := lexer{sql: text}
 	first := lex.next()
 	s := Statement{Kind: kindOf(node), Verb: upper(text[first.start:first.end]), SQL: text}
+	s.Listed = len(node.GetInsertStmt().GetSelectStmt().GetSelectStmt().GetValuesLists()) > 0
+	s.Waits = functionName(node.GetCallStmt().GetFunccall()) == "wait_for_job"
 	for _, at := range o.async {
 		s.Job = s.Job || at >= offset && at < offset+len(text)
 	}
-	if s.Kind == Copy && d.allowCopy {
+	if s.Kind == Copy && d.options.Copy {
 		return s
 	}
-	q := question{node: node, text: text, async: s.Job, clues: o.clues}
+	q := question{node: node, text: text, async: s.Job, clues: o.clues, byteaKeys: d.options.ByteaKeys}
 	if s.Refusal = q.refusal(); s.Refusal == nil {
 		s.SQL, s.Tag = respell(&q, offset)
 	}

@@ -19,7 +19,7 @@ func TestKindsAndVerbs(t *testing.T) {
 		"create index async on t (a)":           {Kind: DDL, Verb: "CREATE"},
 		"-- hint\n/* a /* b */ */SHOW timezone": {Kind: Other, Verb: "SHOW"},
 	} {
-		text := New(false).Read(sql)
+		text := New(Options{}).Read(sql)
 		if len(text.Statements) != 1 {
 			t.Errorf("%s: %d statements", sql, len(text.Statements))
 			continue
@@ -43,12 +43,12 @@ func TestSpellings(t *testing.T) {
 		{"SELECT async FROM t", "SELECT async FROM t", "", false},
 		{"SHOW server_version", "SELECT '16.15' AS server_version", "SHOW", false},
 		{"SHOW server_version_num", "SELECT '160015' AS server_version_num", "SHOW", false},
-		{"SELECT version()", "SELECT 'PostgreSQL 16'::text AS version", "", false},
-		{"SELECT version ( ), pg_catalog.version() AS v", "SELECT 'PostgreSQL 16'::text AS version, 'PostgreSQL 16'::text AS v", "", false},
+		{"SELECT version()", "SELECT text 'PostgreSQL 16' AS version", "", false},
+		{"SELECT version ( ), pg_catalog.version() AS v", "SELECT text 'PostgreSQL 16' AS version, text 'PostgreSQL 16' AS v", "", false},
 		{"SELECT 'version()'", "SELECT 'version()'", "", false},
 		{"SET disable_sync_create_index TO off", "SET dsql.disable_sync_create_index TO off", "", false},
 	} {
-		text := New(false).Read(c.sql)
+		text := New(Options{}).Read(c.sql)
 		if len(text.Statements) != 1 || text.Statements[0].Refusal != nil {
 			t.Errorf("%s: not accepted: %+v", c.sql, text)
 			continue
@@ -66,7 +66,7 @@ func TestSpellings(t *testing.T) {
 func TestSeveralStatements(t *testing.T) {
 	t.Parallel()
 	const sql = "SELECT 1; -- one\nSELECT ';'; CREATE INDEX ASYNC i ON t (a);; SELECT version()"
-	text := New(false).Read(sql)
+	text := New(Options{}).Read(sql)
 	if len(text.Statements) != 4 {
 		t.Fatalf("%d statements", len(text.Statements))
 	}
@@ -76,7 +76,7 @@ func TestSeveralStatements(t *testing.T) {
 	if got := text.Before(2); strings.Count(got, "SELECT") != 2 || strings.Contains(got, "INDEX") {
 		t.Errorf("before the index: %q", got)
 	}
-	if !strings.Contains(text.SQL, "'PostgreSQL 16'::text AS version") {
+	if !strings.Contains(text.SQL, "text 'PostgreSQL 16' AS version") {
 		t.Errorf("the last statement is not respelled: %q", text.SQL)
 	}
 }
@@ -93,7 +93,7 @@ func TestUnreadTexts(t *testing.T) {
 		"only a bracket":   ")",
 		"a lone quote":     `"`,
 	} {
-		text := New(false).Read(sql)
+		text := New(Options{}).Read(sql)
 		if !text.Unread || len(text.Statements) != 0 {
 			t.Errorf("%s: read as %+v", name, text.Statements)
 		}
@@ -103,7 +103,7 @@ func TestUnreadTexts(t *testing.T) {
 func TestEmptyTexts(t *testing.T) {
 	t.Parallel()
 	for _, sql := range []string{"", ";", " ;; ", "-- ping", "/* ping */"} {
-		if text := New(false).Read(sql); text.Unread || len(text.Statements) != 0 || text.SQL != sql {
+		if text := New(Options{}).Read(sql); text.Unread || len(text.Statements) != 0 || text.SQL != sql {
 			t.Errorf("%q: %+v", sql, text)
 		}
 	}
@@ -153,7 +153,7 @@ func TestDeepTextsAreNotParsed(t *testing.T) {
 			t.Errorf("%s: the guard let it pass", name)
 			continue
 		}
-		if text := New(false).Read(sql); !text.Unread {
+		if text := New(Options{}).Read(sql); !text.Unread {
 			t.Errorf("%s: was parsed", name)
 		}
 	}
@@ -172,7 +172,7 @@ func TestTextsAtTheGuardAreSafe(t *testing.T) {
 		if n < 50 {
 			t.Errorf("%s: the guard stops at %d already", name, n)
 		}
-		New(false).Read(deep(n))
+		New(Options{}).Read(deep(n))
 	}
 }
 
@@ -192,7 +192,7 @@ func TestFlatTextsPassTheGuard(t *testing.T) {
 
 func TestPlainTextsAreNotParsed(t *testing.T) {
 	t.Parallel()
-	d := New(false)
+	d := New(Options{})
 	for _, sql := range []string{
 		"SELECT abalance FROM pgbench_accounts WHERE aid = 1;", "UPDATE t SET a = a + 1 WHERE id = 2",
 		"INSERT INTO t (a) VALUES (1)", "DELETE FROM t", "BEGIN;", "END;",
@@ -206,7 +206,7 @@ func TestPlainTextsAreNotParsed(t *testing.T) {
 
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
-	d := New(false)
+	d := New(Options{})
 	for i := range 3 * maxCached {
 		d.Read("SET application_name = '" + strings.Repeat("x", i%97) + string(rune('a'+i%26)) + strings.Repeat("y", i/97) + "'")
 	}
@@ -223,7 +223,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(deep(3))
 	}
 	f.Add("SELECT $tag$ ' $tag$, E'\\'', U&'x', $1 -- c\n; SELECT version()")
-	d := New(false)
+	d := New(Options{})
 	f.Fuzz(func(t *testing.T, sql string) {
 		text := d.Read(sql)
 		for i := range text.Statements {

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"fmt"
 	"strings"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
@@ -12,19 +13,31 @@ var displayed = map[string]string{
 	"bool": "boolean", "bpchar": "character", "varchar": "character varying", "varbit": "bit varying",
 	"time": "time without time zone", "timetz": "time with time zone",
 	"timestamp": "timestamp without time zone", "timestamptz": "timestamp with time zone",
+	"char": `"char"`,
 }
 
-// refusedTypes may not be the type of a column (recorded: type_unsupported_*;
-// the rest of each family measured).
-var refusedTypes = words("money xml inet cidr macaddr macaddr8 point line lseg box path polygon circle " +
-	"tsvector tsquery int4range int8range numrange tsrange tstzrange daterange " +
-	"int4multirange int8multirange nummultirange tsmultirange tstzmultirange datemultirange bit varbit pg_lsn")
+// otherTypes are PostgreSQL's own that cannot be the type of a column (recorded:
+// type_unsupported_*; what can be: types_supported_columns, types_alias_columns).
+// Most work in expressions.
+var otherTypes = words("money xml inet cidr macaddr macaddr8 point line lseg box path polygon circle " +
+	"tsvector tsquery gtsvector int4range int8range numrange tsrange tstzrange daterange " +
+	"int4multirange int8multirange nummultirange tsmultirange tstzmultirange datemultirange bit varbit " +
+	"pg_lsn pg_snapshot txid_snapshot jsonpath oid xid xid8 cid tid name char refcursor aclitem " +
+	"int2vector oidvector pg_node_tree pg_ndistinct pg_dependencies pg_mcv_list " +
+	"regclass regcollation regconfig regdictionary regnamespace regoper regoperator regproc regprocedure regrole regtype")
+
+// shapes are the geometric types, which cannot be named in an expression either
+// (recorded: q_geom_*).
+var shapes = words("point line lseg box path polygon circle")
 
 // serials do not exist (recorded: serial_column, alter_add_column_serial).
 var serials = words("serial bigserial smallserial serial2 serial4 serial8")
 
-// keyless may not be in a key (measured).
-var keyless = words("bytea jsonb")
+// Bounds of declared lengths (measured 2026-10).
+const (
+	maxVarchar = 65_535
+	maxChar    = 4_096
+)
 
 func words(s string) map[string]bool {
 	set := make(map[string]bool)
@@ -34,12 +47,14 @@ func words(s string) map[string]bool {
 	return set
 }
 
-// typeName is the type's internal name without schema.
+// typeName is the internal name of a type of PostgreSQL's own, or of one that
+// could be; of a type in a schema of somebody's it is empty.
 func typeName(t *pg.TypeName) string {
-	if n := len(t.GetNames()); n > 0 {
-		return t.Names[n-1].GetString_().GetSval()
+	n := len(t.GetNames())
+	if n == 0 || n > 1 && t.Names[n-2].GetString_().GetSval() != "pg_catalog" {
+		return ""
 	}
-	return ""
+	return t.Names[n-1].GetString_().GetSval()
 }
 
 // display is the type's name as PostgreSQL shows it, array brackets included.
@@ -54,13 +69,25 @@ func display(t *pg.TypeName) string {
 	return name
 }
 
-func columnType(c *pg.ColumnDef) *Refusal {
-	name := typeName(c.TypeName)
+// columnType judges the declared type of a column.
+func columnType(t *pg.TypeName) *Refusal {
+	name := typeName(t)
 	switch {
 	case serials[name]:
 		return &Refusal{undefined, `type "` + name + `" does not exist`}
-	case len(c.GetTypeName().GetArrayBounds()) > 0, refusedTypes[name]:
-		return refuse("datatype " + display(c.TypeName) + " not supported")
+	case len(t.GetArrayBounds()) > 0, otherTypes[name]:
+		return refuse("datatype " + display(t) + " not supported")
+	case name == "varchar":
+		return longerThan(t, maxVarchar, "varchar")
+	case name == "bpchar":
+		return longerThan(t, maxChar, "char")
 	}
 	return nil
+}
+
+func longerThan(t *pg.TypeName, max int, name string) *Refusal {
+	if len(t.Typmods) == 0 || int(t.Typmods[0].GetAConst().GetIval().GetIval()) <= max {
+		return nil
+	}
+	return &Refusal{tooMuch, fmt.Sprintf("Datatype limit greater than %d bytes not supported for %s", max, name)}
 }

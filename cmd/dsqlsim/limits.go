@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/sluice-proxy/sluice/integration/dsqlsim"
+)
+
+// limits are the flags of what a cluster bounds, refuses and leaves for later.
+func (f *flags) limits(set *pflag.FlagSet) {
+	c := &f.config
+	set.Var(&limitFlag{&c.Limits}, "limit", "a limit in place of a cluster's, as name=number; names: "+strings.Join(limitNames(), ", "))
+	set.DurationVar(&c.Limits.TransactionAge, "transaction-age", c.Limits.TransactionAge, "longest life of a transaction")
+	set.BoolVar(&c.AllowByteaKeys, "allow-bytea-keys", false, "let bytea be in a key")
+	set.DurationVar(&c.JobDelay, "job-delay", c.JobDelay, "how long the build of an index takes")
+}
+
+// limitFlag sets one limit each time that it is given.
+type limitFlag struct{ limits *dsqlsim.Limits }
+
+// limited are the limits by their names.
+func limited(l *dsqlsim.Limits) map[string]*int {
+	return map[string]*int{
+		"rows": &l.TransactionRows, "bytes": &l.TransactionBytes, "message-bytes": &l.MessageBytes,
+		"value-bytes": &l.ValueBytes, "row-bytes": &l.RowBytes, "key-bytes": &l.KeyBytes,
+		"declared-key-bytes": &l.DeclaredKeyBytes, "columns": &l.Columns, "indexes": &l.Indexes,
+		"key-columns": &l.KeyColumns, "schemas": &l.Schemas, "tables": &l.Tables, "views": &l.Views,
+		"sequences": &l.Sequences,
+	}
+}
+
+// limitNames in the order in which help shows them.
+func limitNames() []string {
+	return strings.Fields("rows bytes message-bytes value-bytes row-bytes key-bytes declared-key-bytes " +
+		"columns key-columns indexes schemas tables views sequences")
+}
+
+func (f *limitFlag) Set(s string) error {
+	name, value, ok := strings.Cut(s, "=")
+	limit := limited(f.limits)[name]
+	if !ok || limit == nil {
+		return fmt.Errorf("want name=number, one of %s", strings.Join(limitNames(), ", "))
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n <= 0 {
+		return fmt.Errorf("%s: want a positive number", name)
+	}
+	*limit = n
+	return nil
+}
+
+func (f *limitFlag) String() string { return "" }
+func (f *limitFlag) Type() string   { return "name=number" }

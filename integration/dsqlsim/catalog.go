@@ -1,0 +1,90 @@
+package dsqlsim
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed" // for catalog.sql
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+)
+
+//go:embed catalog.sql
+var catalogSQL string
+
+// limitsSetting is the parameter that marks a session of dsqlsim.
+const limitsSetting = "dsqlsim.limits"
+
+// catalog is what dsqlsim adds to the database behind it, see catalog.sql. It is
+// installed before the first session.
+type catalog struct {
+	mu        sync.Mutex
+	installed bool
+}
+
+// install makes the catalog, unless it is there. Without the rights of a superuser
+// it cannot: then there are no jobs, and the rules of the schema do not hold.
+func (c *catalog) install(ctx context.Context, u *upstream) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.installed {
+		return nil
+	}
+	conn, err := u.own(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	c.installed = true // or never will be
+	if err := install(ctx, conn); err != nil {
+		return fmt.Errorf("install catalog: %w", err)
+	}
+	return nil
+}
+
+// install replaces a catalog of another version, one dsqlsim at a time.
+func install(ctx context.Context, conn *pgconn.PgConn) error {
+	sum := sha256.Sum256([]byte(catalogSQL))
+	version := "dsqlsim " + hex.EncodeToString(sum[:8])
+	steps := "BEGIN; SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(hashtext('dsqlsim catalog'));" +
+		"SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = 'sys'"
+	results, err := conn.Exec(ctx, steps).ReadAll()
+	if err != nil {
+		return err
+	}
+	has := ""
+	if rows := results[len(results)-1].Rows; len(rows) > 0 {
+		has = "a schema of somebody's"
+		if rows[0][0] != nil {
+			has = string(rows[0][0])
+		}
+	}
+	drop := ""
+	switch {
+	case has == version:
+		_, err = conn.Exec(ctx, "COMMIT").ReadAll()
+		return err
+	case strings.HasPrefix(has, "dsqlsim "):
+		drop = "DROP SCHEMA sys CASCADE;"
+	case has != "":
+		return fmt.Errorf("the database has a schema sys that is not dsqlsim's")
+	}
+	_, err = conn.Exec(ctx, drop+catalogSQL+"COMMENT ON SCHEMA sys IS '"+version+"'; COMMIT").ReadAll()
+	return err
+}
+
+// plainWords takes the traces of the catalog's functions out of an error, and
+// gives a key that is too large the words that a cluster has for it.
+func plainWords(e *pgproto3.ErrorResponse) *pgproto3.ErrorResponse {
+	switch {
+	case strings.Contains(e.Where, "function sys."):
+		e.Where, e.File, e.Line, e.Routine = "", "", 0, ""
+	case e.Code == codeLimit && strings.HasPrefix(e.Message, "index row "):
+		return (&failure{code: codeLimit, message: "key size too large"}).response()
+	}
+	return e
+}

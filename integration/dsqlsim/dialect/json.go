@@ -1,0 +1,185 @@
+package dialect
+
+import (
+	"fmt"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+)
+
+// modernize spells for PostgreSQL 15, in the tree, what needs another expression
+// there: subqueries in FROM without a name, SQL/JSON constructors and predicates,
+// any_value. The text is written anew if there was anything.
+func modernize(sql string, tree *pg.ParseResult) (string, *pg.ParseResult, error) {
+	var m modernizer
+	walk(tree.ProtoReflect(), m.visit)
+	if !m.changed {
+		return sql, tree, nil
+	}
+	sql, err := pg.Deparse(tree)
+	if err != nil {
+		return "", nil, fmt.Errorf("deparse: %w", err)
+	}
+	tree, err = pg.Parse(sql)
+	return sql, tree, err
+}
+
+type modernizer struct {
+	changed bool
+	unnamed int // subqueries so far
+}
+
+// visit changes what it is given before walk goes on below it.
+func (m *modernizer) visit(message any) {
+	switch n := message.(type) {
+	case *pg.RangeSubselect:
+		if n.Alias == nil {
+			n.Alias = &pg.Alias{Aliasname: m.subqueryName()}
+		}
+	case *pg.FuncCall:
+		if functionName(n) == "any_value" && len(n.Funcname) == 1 {
+			n.Funcname = append(names("sys"), n.Funcname...)
+			m.changed = true
+		}
+	case *pg.ResTarget:
+		// What is in the call's place must not give its name to the column.
+		if name := columnName(n.Val); n.Name == "" && name != "" {
+			n.Name = name
+		}
+	case *pg.Node:
+		if by := replacement(n); by != nil {
+			n.Node = by.Node
+			m.changed = true
+		}
+	}
+}
+
+func (m *modernizer) subqueryName() string {
+	m.changed = true
+	m.unnamed++
+	if m.unnamed == 1 {
+		return "unnamed_subquery"
+	}
+	return fmt.Sprintf("unnamed_subquery_%d", m.unnamed-1)
+}
+
+// columnName is the name that PostgreSQL 16 gives to an output column.
+func columnName(n *pg.Node) string {
+	switch {
+	case n.GetJsonObjectConstructor() != nil:
+		return "json_object"
+	case n.GetJsonArrayConstructor() != nil:
+		return "json_array"
+	case n.GetJsonObjectAgg() != nil:
+		return "json_objectagg"
+	case n.GetJsonArrayAgg() != nil:
+		return "json_arrayagg"
+	case n.GetJsonIsPredicate() != nil:
+		return "?column?"
+	}
+	return ""
+}
+
+// replacement is the expression that PostgreSQL 15 has for a node, nil if it
+// needs none or has none.
+func replacement(n *pg.Node) *pg.Node {
+	switch n := n.Node.(type) {
+	case *pg.Node_JsonObjectConstructor:
+		c := n.JsonObjectConstructor
+		if c.AbsentOnNull || c.Unique {
+			return nil
+		}
+		var args []*pg.Node
+		for _, e := range c.Exprs {
+			pair := e.GetJsonKeyValue()
+			args = append(args, pair.Key, pair.Value.RawExpr)
+		}
+		return returning(call("json_build_object", args...), c.Output)
+	case *pg.Node_JsonArrayConstructor:
+		c := n.JsonArrayConstructor
+		var args []*pg.Node
+		for _, e := range c.Exprs {
+			args = append(args, e.GetJsonValueExpr().GetRawExpr())
+		}
+		array := call("json_build_array", args...)
+		if c.AbsentOnNull && len(args) > 0 {
+			array = call("dsqlsim_present", array)
+		}
+		return returning(array, c.Output)
+	case *pg.Node_JsonObjectAgg:
+		a := n.JsonObjectAgg
+		if a.AbsentOnNull || a.Unique {
+			return nil
+		}
+		return aggregate(call("json_object_agg", a.Arg.Key, a.Arg.Value.RawExpr), a.Constructor)
+	case *pg.Node_JsonArrayAgg:
+		a := n.JsonArrayAgg
+		agg := aggregate(call("json_agg", a.Arg.RawExpr), a.Constructor)
+		if a.AbsentOnNull {
+			present(agg, a.Arg.RawExpr)
+		}
+		return agg
+	case *pg.Node_JsonIsPredicate:
+		p := n.JsonIsPredicate
+		if p.UniqueKeys {
+			return nil
+		}
+		return call("dsqlsim_is_json", cast(p.Expr, "text"), text(p.ItemType.String()[len("JS_TYPE_"):]))
+	}
+	return nil
+}
+
+// present leaves the nulls out of an aggregate.
+func present(agg, value *pg.Node) {
+	f := agg.GetFuncCall()
+	if f == nil {
+		f = agg.GetTypeCast().Arg.GetFuncCall()
+	}
+	test := &pg.Node{Node: &pg.Node_NullTest{NullTest: &pg.NullTest{Arg: value, Nulltesttype: pg.NullTestType_IS_NOT_NULL}}}
+	if f.AggFilter != nil {
+		test = &pg.Node{Node: &pg.Node_BoolExpr{BoolExpr: &pg.BoolExpr{
+			Boolop: pg.BoolExprType_AND_EXPR, Args: []*pg.Node{test, f.AggFilter},
+		}}}
+	}
+	f.AggFilter = test
+}
+
+func aggregate(n *pg.Node, c *pg.JsonAggConstructor) *pg.Node {
+	f := n.GetFuncCall()
+	f.AggFilter, f.AggOrder, f.Over = c.AggFilter, c.AggOrder, c.Over
+	return returning(n, c.Output)
+}
+
+// returning casts to the type behind RETURNING.
+func returning(n *pg.Node, o *pg.JsonOutput) *pg.Node {
+	if o == nil {
+		return n
+	}
+	return &pg.Node{Node: &pg.Node_TypeCast{TypeCast: &pg.TypeCast{Arg: n, TypeName: o.TypeName}}}
+}
+
+// call is a call of a function of PostgreSQL's, or of the stand-in's catalog.
+func call(function string, args ...*pg.Node) *pg.Node {
+	schema := "pg_catalog"
+	if len(function) > 8 && function[:8] == "dsqlsim_" {
+		schema = "sys"
+	}
+	return &pg.Node{Node: &pg.Node_FuncCall{FuncCall: &pg.FuncCall{
+		Funcname: names(schema, function), Args: args, Funcformat: pg.CoercionForm_COERCE_EXPLICIT_CALL,
+	}}}
+}
+
+func cast(n *pg.Node, to string) *pg.Node {
+	return &pg.Node{Node: &pg.Node_TypeCast{TypeCast: &pg.TypeCast{
+		Arg: n, TypeName: &pg.TypeName{Names: names("pg_catalog", to), Typemod: -1},
+	}}}
+}
+
+func text(s string) *pg.Node { return pg.MakeAConstStrNode(s, -1) }
+
+func names(parts ...string) []*pg.Node {
+	var list []*pg.Node
+	for _, p := range parts {
+		list = append(list, pg.MakeStrNode(p))
+	}
+	return list
+}

@@ -1,0 +1,93 @@
+package dialect
+
+import (
+	"strconv"
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+)
+
+// Syntax that PostgreSQL 16 has and 15 lacks, spelled for 15, in the text. See
+// also json.go. What is in neither works over a PostgreSQL that has it.
+
+// isModernNumber tells whether a token is a number such as 1_000 or 0xff, which
+// PostgreSQL 15 reads as a number with a name behind it.
+func isModernNumber(s string) bool {
+	if s[0] < '0' || s[0] > '9' {
+		return false
+	}
+	return strings.IndexByte(s, '_') >= 0 || len(s) > 2 && s[0] == '0' && strings.IndexByte("xXoObB", s[1]) >= 0
+}
+
+// numbers writes such numbers in plain decimals.
+func (r *respelling) numbers(node *pg.Node) {
+	walk(node.ProtoReflect(), func(m any) {
+		c, ok := m.(*pg.A_Const)
+		start := int(c.GetLocation()) - r.offset
+		if !ok || c.Isnull || start < 0 || start >= len(r.text) {
+			return
+		}
+		lex := lexer{sql: r.text, at: start}
+		t := lex.next()
+		s := r.text[t.start:t.end]
+		if t.kind != literal || !isModernNumber(s) {
+			return
+		}
+		if n, err := strconv.ParseUint(s, 0, 64); err == nil && (s[0] == '0' && len(s) > 1) {
+			r.replace(t.start, t.end, strconv.FormatUint(n, 10))
+			return
+		}
+		r.replace(t.start, t.end, strings.ReplaceAll(s, "_", ""))
+	})
+}
+
+// storage takes the STORAGE out of new columns. ALTER TABLE sets it behind; in
+// CREATE TABLE it is lost, which nothing but pg_attribute shows.
+func (r *respelling) storage(node *pg.Node) {
+	elements, behind := node.GetCreateStmt().GetTableElts(), false
+	if a := node.GetAlterTableStmt(); a != nil {
+		behind = true
+		for _, n := range a.Cmds {
+			elements = append(elements, n.GetAlterTableCmd().GetDef())
+		}
+	}
+	for _, n := range elements {
+		c := n.GetColumnDef()
+		if c.GetStorageName() == "" {
+			continue
+		}
+		r.blankStorage(int(c.Location) - r.offset)
+		if behind && c.StorageName != "default" {
+			end := lastToken(r.text)
+			r.edits = append(r.edits, edit{end, end,
+				", ALTER COLUMN " + quote(c.Colname) + " SET STORAGE " + c.StorageName})
+		}
+	}
+}
+
+// blankStorage takes the word STORAGE and the next one out of the column that is
+// defined at start.
+func (r *respelling) blankStorage(start int) {
+	lex := lexer{sql: r.text, at: start}
+	lex.next() // the column's name, which may be storage as well
+	for t := lex.next(); t.kind != endOfText; t = lex.next() {
+		if t.kind == word && strings.EqualFold(r.text[t.start:t.end], "storage") {
+			mode := lex.next()
+			r.replace(t.start, mode.end, "")
+			return
+		}
+	}
+}
+
+// lastToken is where the text ends but for space, comments and semicolons.
+func lastToken(text string) int {
+	lex, end := lexer{sql: text}, 0
+	for t := lex.next(); t.kind != endOfText; t = lex.next() {
+		if t.kind != semicolon {
+			end = t.end
+		}
+	}
+	return end
+}
+
+func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

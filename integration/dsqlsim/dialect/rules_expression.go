@@ -1,0 +1,160 @@
+package dialect
+
+import (
+	"fmt"
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+)
+
+func samples(q *question) *Refusal {
+	return q.find(func(m any) *Refusal {
+		if _, ok := m.(*pg.RangeTableSample); ok {
+			return refuse("TABLESAMPLE clause not supported")
+		}
+		return nil
+	})
+}
+
+// geometry refuses an expression that names a geometric type, as a cast or as a
+// function.
+func geometry(q *question) *Refusal {
+	return q.find(func(m any) *Refusal {
+		name := ""
+		switch m := m.(type) {
+		case *pg.TypeCast:
+			name = typeName(m.TypeName)
+		case *pg.FuncCall:
+			name = functionName(m)
+		}
+		if shapes[name] {
+			return refuse("datatype " + name + " not supported")
+		}
+		return nil
+	})
+}
+
+// onlyConfiguration is the one text search configuration that there is.
+const onlyConfiguration = "simple"
+
+// configured are the functions that take a text search configuration in front of
+// their other arguments, and how many arguments they have then.
+var configured = map[string]int{
+	"to_tsvector": 2, "to_tsquery": 2, "plainto_tsquery": 2, "phraseto_tsquery": 2, "websearch_to_tsquery": 2,
+	"json_to_tsvector": 3, "jsonb_to_tsvector": 3,
+}
+
+// textSearch refuses constants that name a configuration which does not exist.
+func textSearch(q *question) *Refusal {
+	return q.find(func(m any) *Refusal {
+		var named *pg.Node
+		switch m := m.(type) {
+		case *pg.TypeCast:
+			if typeName(m.TypeName) == "regconfig" {
+				named = m.Arg
+			}
+		case *pg.FuncCall:
+			if n, ok := configured[functionName(m)]; ok && len(m.Args) == n || takesHeadline(m) {
+				named = m.Args[0]
+			}
+		}
+		name := constant(named)
+		if name == "" || strings.TrimPrefix(name, "pg_catalog.") == onlyConfiguration {
+			return nil
+		}
+		return &Refusal{undefined, `text search configuration "` + name + `" does not exist`}
+	})
+}
+
+// takesHeadline tells whether a call of ts_headline begins with a configuration.
+// With three arguments a constant in the last place is its options.
+func takesHeadline(f *pg.FuncCall) bool {
+	return functionName(f) == "ts_headline" && (len(f.Args) == 4 || len(f.Args) == 3 && constant(f.Args[2]) == "")
+}
+
+// constant is the string that an expression consists of, cast or not.
+func constant(n *pg.Node) string {
+	if c := n.GetTypeCast(); c != nil {
+		n = c.Arg
+	}
+	return n.GetAConst().GetSval().GetSval()
+}
+
+// lateralOuter refuses what looks like a defect of the planner: the right side of
+// LEFT JOIN LATERAL is a plain subquery over one table, and an output column of
+// it is made of the left side's columns. Then the server takes that column for
+// one of the table's, in the first place behind those that are the table's own.
+// It cannot be seen here whether the types agree by chance, or no row matches.
+func lateralOuter(q *question) *Refusal {
+	return q.find(func(m any) *Refusal {
+		join, ok := m.(*pg.JoinExpr)
+		if !ok || join.Jointype != pg.JoinType_JOIN_LEFT || !join.Rarg.GetRangeSubselect().GetLateral() {
+			return nil
+		}
+		sub := join.Rarg.GetRangeSubselect().Subquery.GetSelectStmt()
+		if len(sub.GetFromClause()) != 1 || !plainSelect(sub) {
+			return nil
+		}
+		table := sub.FromClause[0].GetRangeVar()
+		if table == nil {
+			return nil
+		}
+		own := map[string]bool{table.Relname: true}
+		if name := table.Alias.GetAliasname(); name != "" {
+			own = map[string]bool{name: true}
+		}
+		place := 1
+		for _, t := range sub.TargetList {
+			outer := refersOutside(t, own)
+			if outer {
+				return &Refusal{mismatch, fmt.Sprintf("attribute %d of type %s has wrong type", place, table.Relname)}
+			}
+			place++
+		}
+		return nil
+	})
+}
+
+// plainSelect tells whether the planner merges a subquery into the query around it.
+func plainSelect(s *pg.SelectStmt) bool {
+	plain := s.Op == pg.SetOperation_SETOP_NONE && s.WithClause == nil && len(s.GroupClause) == 0 && s.HavingClause == nil &&
+		len(s.DistinctClause) == 0 && s.LimitCount == nil && s.LimitOffset == nil && len(s.SortClause) == 0
+	for _, t := range s.TargetList {
+		walk(t.ProtoReflect(), func(m any) {
+			if f, ok := m.(*pg.FuncCall); ok && (aggregates[functionName(f)] || f.Over != nil || f.AggStar) {
+				plain = false
+			}
+		})
+	}
+	return plain
+}
+
+// aggregates are the usual ones.
+var aggregates = words("count sum avg min max array_agg string_agg bool_and bool_or every json_agg jsonb_agg " +
+	"json_object_agg jsonb_object_agg any_value stddev variance")
+
+// refersOutside tells whether an expression has a qualified column of a relation
+// that is not among own.
+func refersOutside(n *pg.Node, own map[string]bool) bool {
+	found := false
+	walk(n.ProtoReflect(), func(m any) {
+		if c, ok := m.(*pg.ColumnRef); ok && len(c.Fields) > 1 && !own[c.Fields[0].GetString_().GetSval()] {
+			found = true
+		}
+	})
+	return found
+}
+
+// find visits the whole statement until check objects.
+func (q *question) find(check func(any) *Refusal) *Refusal {
+	if q.clues&sawSpecial == 0 {
+		return nil
+	}
+	var refused *Refusal
+	walk(q.node.ProtoReflect(), func(m any) {
+		if refused == nil {
+			refused = check(m)
+		}
+	})
+	return refused
+}

@@ -1,0 +1,79 @@
+package dialect
+
+import pg "github.com/pganalyze/pg_query_go/v6"
+
+// locks are the strengths that a statement asks for, by the place of the
+// relation in it. In a tree of PostgreSQL's the strengths are in order.
+type locks struct {
+	strengths map[*pg.RangeVar]pg.LockClauseStrength
+	ctes      map[string]bool // names that are no relations
+}
+
+// lockingClauses refuses the share strengths wherever they stand. The check is
+// the planner's: a clause that reaches no relation, or that a stronger one on the
+// same relation covers, does no harm (measured).
+func lockingClauses(q *question) *Refusal {
+	if q.clues&sawFor == 0 {
+		return nil
+	}
+	l := locks{strengths: make(map[*pg.RangeVar]pg.LockClauseStrength), ctes: make(map[string]bool)}
+	var selects []*pg.SelectStmt
+	walk(q.node.ProtoReflect(), func(m any) {
+		switch m := m.(type) {
+		case *pg.CommonTableExpr:
+			l.ctes[m.Ctename] = true
+		case *pg.SelectStmt:
+			if len(m.LockingClause) > 0 {
+				selects = append(selects, m)
+			}
+		}
+	})
+	for _, s := range selects {
+		for _, n := range s.LockingClause {
+			c := n.GetLockingClause()
+			l.lock(s.FromClause, c.LockedRels, c.Strength)
+		}
+	}
+	for _, strength := range l.strengths {
+		switch strength {
+		case pg.LockClauseStrength_LCS_FORSHARE, pg.LockClauseStrength_LCS_FORNOKEYUPDATE:
+			return refuse("locking clauses other than FOR UPDATE/FOR KEY SHARE are not supported")
+		}
+	}
+	return nil
+}
+
+// lock applies a clause to the relations below these members of FROM, or to
+// those of them that it names.
+func (l *locks) lock(from []*pg.Node, names []*pg.Node, strength pg.LockClauseStrength) {
+	for _, n := range from {
+		switch n := n.Node.(type) {
+		case *pg.Node_JoinExpr:
+			l.lock([]*pg.Node{n.JoinExpr.Larg, n.JoinExpr.Rarg}, names, strength)
+		case *pg.Node_RangeTableSample:
+			l.lock([]*pg.Node{n.RangeTableSample.Relation}, names, strength)
+		case *pg.Node_RangeSubselect:
+			if s := n.RangeSubselect; names == nil || among(names, s.Alias.GetAliasname()) {
+				l.lock(s.Subquery.GetSelectStmt().GetFromClause(), nil, strength)
+			}
+		case *pg.Node_RangeVar:
+			v := n.RangeVar
+			name := v.Alias.GetAliasname()
+			if name == "" {
+				name = v.Relname
+			}
+			if (names == nil || among(names, name)) && !(v.Schemaname == "" && l.ctes[v.Relname]) {
+				l.strengths[v] = max(l.strengths[v], strength)
+			}
+		}
+	}
+}
+
+func among(names []*pg.Node, name string) bool {
+	for _, n := range names {
+		if n.GetRangeVar().GetRelname() == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,226 @@
+package dsqlsim
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+)
+
+// DefaultJobDelay is the stand-in's own: how long a job takes by default.
+const DefaultJobDelay = 200 * time.Millisecond
+
+// The jobs are looked after this often while there are any.
+const (
+	minJobPause = 10 * time.Millisecond
+	maxJobPause = time.Second
+)
+
+// notices of catalog.sql to us, which no client sees.
+const (
+	jobNotice  = "dsqlsim job "
+	waitNotice = "dsqlsim wait "
+	maxNotice  = 1 << 10
+)
+
+// jobs completes the background jobs that sys.jobs lists. A goroutine of its own
+// does so while there may be one.
+type jobs struct {
+	delay    time.Duration
+	forget   time.Duration // when an unseen job must have been rolled back
+	upstream *upstream
+
+	mu      sync.Mutex
+	running bool
+	pending map[string]*job
+}
+
+// job is one that a transaction, committed or not, has submitted, or that
+// somebody waits for.
+type job struct {
+	since time.Time
+	done  chan struct{}
+}
+
+func newJobs(c *Config, u *upstream) *jobs {
+	return &jobs{
+		delay: c.JobDelay, forget: c.JobDelay + 2*c.Limits.TransactionAge, upstream: u,
+		pending: make(map[string]*job),
+	}
+}
+
+// follow returns what is closed when the job is completed, or never will be. The
+// caller is a session of s.
+func (j *jobs) follow(s *Server, id string) <-chan struct{} {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	one := j.pending[id]
+	if one == nil {
+		one = &job{since: time.Now(), done: make(chan struct{})}
+		j.pending[id] = one
+	}
+	if !j.running {
+		j.running = true
+		s.working.Add(1)
+		go func() {
+			defer s.working.Done()
+			j.run(s)
+		}()
+	}
+	return one.done
+}
+
+// run works until no job is left. An upstream that fails is asked again.
+func (j *jobs) run(s *Server) {
+	var conn *pgconn.PgConn
+	defer func() {
+		if conn != nil {
+			_ = conn.Close(context.Background())
+		}
+	}()
+	pause := min(max(j.delay/2, minJobPause), maxJobPause)
+	for j.some(s.ctx) {
+		select {
+		case <-s.ctx.Done():
+			continue
+		case <-time.After(pause):
+		}
+		err := error(nil)
+		if conn == nil || conn.IsClosed() {
+			conn, err = j.upstream.own(s.ctx)
+		}
+		if err == nil {
+			err = j.finish(s.ctx, conn)
+		}
+		if err != nil && s.ctx.Err() == nil {
+			s.log.Warn("jobs cannot be completed", "error", err)
+			pause = maxJobPause
+		}
+	}
+}
+
+// some tells whether there is work, and forgets what was rolled back. When it
+// says no, the next job starts a new run.
+func (j *jobs) some(ctx context.Context) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for id, one := range j.pending {
+		if ctx.Err() != nil || time.Since(one.since) > j.forget {
+			close(one.done)
+			delete(j.pending, id)
+		}
+	}
+	j.running = len(j.pending) > 0
+	return j.running
+}
+
+// finish completes what is due.
+func (j *jobs) finish(ctx context.Context, conn *pgconn.PgConn) error {
+	sql := fmt.Sprintf("SELECT sys.dsqlsim_finish('%d milliseconds')", j.delay.Milliseconds())
+	if _, err := conn.Exec(ctx, sql).ReadAll(); err != nil {
+		return fmt.Errorf("finish jobs: %w", err)
+	}
+	j.mu.Lock()
+	var ids []string
+	for id := range j.pending {
+		ids = append(ids, id)
+	}
+	j.mu.Unlock()
+	list := []byte("{" + strings.Join(ids, ",") + "}")
+	done := conn.ExecParams(ctx, "SELECT job_id FROM sys.jobs WHERE status = 'completed' AND job_id = ANY ($1)",
+		[][]byte{list}, nil, nil, nil).Read()
+	if done.Err != nil {
+		return fmt.Errorf("look for jobs: %w", done.Err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, row := range done.Rows {
+		id := string(row[0])
+		if one := j.pending[id]; one != nil {
+			close(one.done)
+			delete(j.pending, id)
+		}
+	}
+	return nil
+}
+
+// own connects for the stand-in's own work.
+func (u *upstream) own(ctx context.Context) (*pgconn.PgConn, error) {
+	config := u.config.Copy()
+	config.RuntimeParams = map[string]string{"application_name": "dsqlsim", "client_min_messages": "error"}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, err := pgconn.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("upstream: %w", err)
+	}
+	return conn, nil
+}
+
+// notice passes on a NoticeResponse, unless it is for us: then a job was
+// submitted, or is to be waited for.
+func (s *session) notice(total int) error {
+	if total <= maxNotice {
+		b, err := s.up.Peek(total)
+		if err != nil {
+			return upstreamError(err)
+		}
+		if bytes.Contains(b, []byte("Mdsqlsim ")) {
+			return s.jobNotice(total)
+		}
+	}
+	if err := s.relay(total); err != nil {
+		return err
+	}
+	return s.out.Flush()
+}
+
+func (s *session) jobNotice(total int) error {
+	body := make([]byte, total)
+	if _, err := io.ReadFull(s.up, body); err != nil {
+		return upstreamError(err)
+	}
+	var n pgproto3.NoticeResponse
+	if err := n.Decode(body[frameHeader:]); err != nil {
+		return upstreamError(err)
+	}
+	if id, ok := strings.CutPrefix(n.Message, jobNotice); ok {
+		s.job = id
+	}
+	if id, ok := strings.CutPrefix(n.Message, waitNotice); ok {
+		s.awaited = id
+	}
+	return nil
+}
+
+// await ends when the job that the last statement waits for is completed.
+func (s *session) await() error {
+	if s.awaited == "" {
+		return nil
+	}
+	done := s.server.jobs.follow(s.server, s.awaited)
+	s.awaited = ""
+	select {
+	case <-done:
+		return nil
+	case <-s.done:
+		return errClosing
+	}
+}
+
+// submitted answers the job that the last statement has submitted: a row, none if
+// there was nothing to do.
+func (s *session) submitted() error {
+	id := s.job
+	if s.job = ""; id == "" {
+		return nil
+	}
+	s.server.jobs.follow(s.server, id)
+	return s.say(&pgproto3.DataRow{Values: [][]byte{[]byte(id)}})
+}

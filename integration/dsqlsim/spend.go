@@ -1,0 +1,179 @@
+package dsqlsim
+
+import (
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
+)
+
+// waitInBlock is presumed: that the wait works outside a block only is documented.
+var waitInBlock = &failure{code: "25001", message: "CALL sys.wait_for_job cannot run inside a transaction block"}
+
+// limited tells which limit forbids the next statement.
+func (s *session) limited(st *dialect.Statement, status byte) *failure {
+	switch {
+	case status != statusInBlock:
+		return nil
+	case st.Waits:
+		return waitInBlock
+	}
+	s.usage.begin()
+	return s.usage.refuse(st, &s.server.config.Limits)
+}
+
+// spend counts a statement that has succeeded, and tells which limit it crosses.
+func (s *session) spend(d *debt, st *dialect.Statement, tag string) *failure {
+	sent, listed := d.sent, false
+	if st != nil {
+		listed = st.Listed
+		if d.kind == 'Q' {
+			sent = len(st.SQL)
+		}
+		switch st.Kind {
+		case dialect.Commit, dialect.Rollback:
+			s.usage = usage{}
+		}
+	}
+	return s.usage.add(tag, listed, sent, &s.server.config.Limits)
+}
+
+// overrun answers a statement that has crossed a limit with an error. PostgreSQL
+// does not know yet: it is told in front of the Sync that would commit, or behind
+// the turn in a block. Until then its answers are for nobody.
+func (s *session) overrun(d *debt, why *failure) error {
+	err := s.answer(d, why.response())
+	s.over = true
+	if d.kind != 'E' {
+		s.broken = true
+		return err
+	}
+	s.owed.pop()
+	last := s.owed.last()
+	s.skipping = last == nil || !last.endsTurn()
+	return err
+}
+
+// swallow reads an answer that is for nobody.
+func (s *session) swallow(kind byte, total int) error {
+	d := s.owed.first()
+	if d == nil || kind == 'S' || kind == 'A' {
+		return s.relay(total)
+	}
+	if kind == 'E' {
+		s.failed(d)
+	} else if !d.endsTurn() {
+		switch kind {
+		case '1', '2', '3', 'C', 'I', 's', 'n':
+			s.owed.pop()
+		case 'T':
+			if d.kind == 'D' {
+				s.owed.pop()
+			}
+		}
+	}
+	_, err := s.up.Discard(total)
+	if err != nil {
+		return upstreamError(err)
+	}
+	return nil
+}
+
+// failBlock has PostgreSQL fail the block as well, before the client hears that
+// the turn is over.
+func (s *session) failBlock() error {
+	s.owed.pop()
+	f := frame{kind: 'Q', body: append([]byte(markerSQL), 0)}
+	if err := s.forward(&f, debt{kind: 'Q', silent: true}); err != nil {
+		return err
+	}
+	return s.flush()
+}
+
+// beforeSync sees to it that what the Sync would commit is within the limits.
+func (s *session) beforeSync() error {
+	if s.status != statusIdle {
+		return nil
+	}
+	if s.countsAhead() && s.owed.writes(&s.server.config.Limits) {
+		if err := s.settle(); err != nil {
+			return err
+		}
+	}
+	limit := s.server.config.Limits.TransactionBytes
+	if !s.over && s.usage.bytes > limit {
+		if err := s.say(tooLarge(s.usage.bytes, limit).response()); err != nil {
+			return err
+		}
+		s.over = true
+	}
+	if !s.over {
+		return nil
+	}
+	return s.forward(parseFrame(ownName, markerSQL, nil), debt{kind: 'P', silent: true})
+}
+
+// countsAhead tells whether rows are to be counted before a commit that PostgreSQL
+// would do by itself. A planned fault wants the statement and its commit together.
+func (s *session) countsAhead() bool { return s.server.plan.pending.Load() == 0 }
+
+// leastRow is the shortest text that VALUES can have for a row.
+const leastRow = len("(1)")
+
+// mayExceed tells whether a statement by itself may write too many rows.
+func mayExceed(st *dialect.Statement, l *Limits) bool {
+	return st.Kind == dialect.DML && !(st.Listed && len(st.Source)/leastRow <= l.TransactionRows)
+}
+
+// writes tells whether statements are on their way that may write too much: one
+// of them, or several together.
+func (o *owed) writes(l *Limits) bool {
+	n := 0
+	for i := o.head; i < len(o.debts); i++ {
+		st := o.debts[i].statement()
+		if o.debts[i].kind != 'E' || st == nil || st.Kind != dialect.DML {
+			continue
+		}
+		if n++; n > 1 || mayExceed(st, l) {
+			return true
+		}
+	}
+	return false
+}
+
+// byItself tells whether a Query is a transaction that writes: then PostgreSQL
+// would have committed before the rows are counted.
+func (s *session) byItself(text *dialect.Text) bool {
+	writes := false
+	for i := range text.Statements {
+		switch st := &text.Statements[i]; st.Kind {
+		case dialect.DML:
+			writes = writes || len(text.Statements) > 1 || mayExceed(st, &s.server.config.Limits)
+		case dialect.Begin, dialect.Commit, dialect.Rollback, dialect.Copy:
+			return false
+		}
+	}
+	return writes && s.status == statusIdle && s.countsAhead()
+}
+
+// byParts puts frames of the extended protocol in the place of a Query: there we
+// can look at each statement's tag before the Sync commits. The client does not see
+// the difference.
+func (s *session) byParts(text *dialect.Text) {
+	var parts []frame
+	add := func(m pgproto3.FrontendMessage, instead int) {
+		packet := encode(m)
+		parts = append(parts, frame{kind: packet[0], body: packet[frameHeader:], plain: true, instead: instead})
+	}
+	for i := range text.Statements {
+		sql := text.Statements[i].Source
+		add(&pgproto3.Parse{Query: sql}, 0)
+		add(&pgproto3.Bind{}, len(sql))
+		add(&pgproto3.Describe{ObjectType: 'P'}, 0)
+		add(&pgproto3.Execute{}, 0)
+	}
+	add(&pgproto3.Sync{}, 0)
+	s.pending, s.at = append(parts, s.pending[s.at:]...), 0
+}
+
+// sent is how many bytes of data a Bind brings.
+func (f *frame) sent() int { return max(f.instead, len(f.body)) }
