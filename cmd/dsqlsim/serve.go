@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/sluice-proxy/sluice/integration/dsqlsim"
@@ -19,19 +18,8 @@ import (
 // headerTimeout bounds how slowly an admin request may begin.
 const headerTimeout = 10 * time.Second
 
-// spareProcessors leaves most of the machine to the PostgreSQL behind, unless
-// the operator has chosen: on a small one a Go scheduler with idle processors
-// spends more on waking them than they save (TPC-B at c=8 on two cores: half as
-// many transactions again with one).
-func spareProcessors() {
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(max(1, runtime.NumCPU()/4))
-	}
-}
-
 // serve runs the stand-in until ctx ends, and tells out how to use it.
 func serve(ctx context.Context, out io.Writer, f *flags) (err error) {
-	spareProcessors()
 	if err := f.complete(); err != nil {
 		return err
 	}

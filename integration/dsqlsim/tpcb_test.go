@@ -47,7 +47,7 @@ func BenchmarkTPCB(b *testing.B) {
 	if err := os.WriteFile(script, []byte(tpcb), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	direct := fmt.Sprintf("host=%s port=%d user=%s dbname=postgres", pg.SocketDir, pg.Port, pg.User)
+	direct := fmt.Sprintf("host=%s port=%d user=%s dbname=postgres sslmode=disable", pg.Host, pg.Port, pg.User)
 	through := fmt.Sprintf("host=%s hostaddr=%s port=%d user=admin dbname=postgres sslmode=verify-full sslrootcert=%s", sim.Endpoint, sim.Host, sim.Port, sim.CAFile)
 	pgbench := func(conninfo string, args ...string) string {
 		cmd := pg.Program("pgbench", append(args, conninfo)...)
