@@ -66,7 +66,7 @@ func TestCounter(t *testing.T) {
 				conn := c.connect(t)
 				working.Go(func() {
 					for range rounds {
-						for pause := time.Millisecond; !t.Failed(); pause = min(2*pause, 64*time.Millisecond) {
+						for pause := 8 * time.Millisecond; !t.Failed(); pause = min(2*pause, 128*time.Millisecond) {
 							if increment(t, conn, test.lock) {
 								commits.Add(1)
 								break

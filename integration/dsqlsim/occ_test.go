@@ -336,6 +336,13 @@ func TestSchemaConflicts(t *testing.T) {
 			{2, "BEGIN", "BEGIN"}, {2, "DROP TABLE other", "DROP TABLE"}, {1, "SELECT 1", "SELECT 1"}, {2, "COMMIT", "COMMIT"},
 			{1, "COMMIT", outdated},
 		},
+		"after GRANT": {
+			{1, read1, "SELECT 1"}, {2, "GRANT SELECT ON other TO public", "GRANT"}, {1, "SHOW timezone", "SHOW"}, {1, read1, outdated},
+		},
+		"of DDL itself": {
+			{1, read1, "SELECT 1"}, {2, "CREATE TABLE x (id int)", "CREATE TABLE"},
+			{1, "CREATE TABLE y (id int)", outdated}, {1, "CREATE TABLE y (id int)", "CREATE TABLE"},
+		},
 		"not of what was rolled back": {
 			{1, read1, "SELECT 1"}, {2, "BEGIN", "BEGIN"}, {2, "CREATE TABLE x (id int)", "CREATE TABLE"}, {2, "ROLLBACK", "ROLLBACK"},
 			{1, read1, "SELECT 1"},

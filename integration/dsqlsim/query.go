@@ -69,6 +69,7 @@ func (s *session) query(f *frame) error {
 func (s *session) several(f *frame, text *dialect.Text) error {
 	d := debt{kind: 'Q', from: *f, text: text, index: f.next, status: s.status, rules: s.tx, mayWait: true}
 	var send strings.Builder
+	asItIs := f.next == 0
 	status := s.status
 	for i := f.next; i < len(text.Statements); i++ {
 		st := &text.Statements[i]
@@ -81,9 +82,12 @@ func (s *session) several(f *frame, text *dialect.Text) error {
 		}
 		if failed != nil {
 			send.WriteString(d.replace(i, st, status, failed))
+			asItIs = false
 			break
 		}
-		send.WriteString(s.server.plans.spelling(st))
+		spelling := s.server.plans.spelling(st)
+		asItIs = asItIs && spelling == st.SQL
+		send.WriteString(spelling)
 		send.WriteString("\n;") // it may end in a comment
 		if s.interrupt(&d, i) {
 			send.WriteString(markerSQL)
@@ -91,7 +95,11 @@ func (s *session) several(f *frame, text *dialect.Text) error {
 		}
 		status = after(status, st.Kind)
 	}
-	if err := s.turn(&frame{kind: 'Q', body: append([]byte(send.String()), 0)}, d); err != nil {
+	sql := send.String()
+	if asItIs {
+		sql = text.SQL // positions in it are the client's
+	}
+	if err := s.turn(&frame{kind: 'Q', body: append([]byte(sql), 0)}, d); err != nil {
 		return err
 	}
 	s.work.lost = s.status == statusInBlock // there is no savepoint in front of it
