@@ -23,6 +23,8 @@ type Proxy struct {
 	prepared closedCounter
 	refused  closedCounter
 	gauges   pulled[ProxyGauges]
+
+	unsupported *prometheus.CounterVec
 }
 
 // ProxyGauges is a snapshot of the sessions.
@@ -72,8 +74,21 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 		gauge("dsql_clients_waiting", "Client sessions that wait for a backend.",
 			func(g ProxyGauges) float64 { return float64(g.Waiting) }),
 	}
-	reg.MustRegister(p.started, turns, &p.gauges)
+	p.unsupported = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "dsql_unsupported_feature_total",
+		Help: "Statements that use what DSQL takes otherwise than PostgreSQL, rewritten or not (sluice lint explains the features).",
+	}, []string{"operation", "feature"})
+	p.unsupported.WithLabelValues(Other, Other) // so that it is there before the first
+	reg.MustRegister(p.started, turns, &p.gauges, p.unsupported)
 	return p
+}
+
+// Unsupported counts one use of a feature that DSQL has not, or has otherwise.
+// Both labels are bounded by who plans statements.
+func (p *Proxy) Unsupported(operation, feature string) {
+	if p != nil {
+		p.unsupported.WithLabelValues(operation, feature).Inc()
+	}
 }
 
 // settingNames drops the "=value" that an entry of the configured list may have.

@@ -97,7 +97,10 @@ func (b *backend) poll() error {
 // exchange writes msg, which ends in one ReadyForQuery, and reads up to it. It
 // returns the payload of the first ErrorResponse, if any. An error means that
 // the backend cannot be used any more.
-func (b *backend) exchange(msg []byte) (refusal []byte, err error) {
+func (b *backend) exchange(msg []byte) (refusal []byte, err error) { return b.exchangeRows(msg, nil) }
+
+// exchangeRows is exchange that gives the payload of each DataRow to row.
+func (b *backend) exchangeRows(msg []byte, row func([]byte)) (refusal []byte, err error) {
 	end := time.Now().Add(exchangeTimeout)
 	b.conn.Net.SetReadDeadline(end)
 	defer b.conn.Net.SetReadDeadline(time.Time{})
@@ -125,6 +128,10 @@ func (b *backend) exchange(msg []byte) (refusal []byte, err error) {
 		frame := b.src.buf[b.src.r : b.src.r+total]
 		b.src.r += total
 		switch typ {
+		case msgDataRow:
+			if row != nil {
+				row(frame[headerLen:])
+			}
 		case msgError:
 			if refusal == nil {
 				refusal = append([]byte(nil), frame[headerLen:]...)

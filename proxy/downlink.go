@@ -97,7 +97,7 @@ func (s *session) relay() error {
 		if total == 0 {
 			break
 		}
-		if typ == msgDataRow || typ == msgCopyData { // the hot path
+		if (typ == msgDataRow || typ == msgCopyData) && !t.masks { // the hot path
 			n := min(total, src.buffered())
 			src.r += n
 			if t.rest = total - n; t.rest > 0 {
@@ -153,7 +153,8 @@ func plainReply(typ byte) bool {
 // gathers reports whether the head's reply does not simply pass.
 func (s *session) gathers() bool {
 	q := &s.t.owed
-	return q.empty() || q.first().swallow || q.first().poison || q.first().kind == msgQuery && q.first().bytes != nil
+	return q.empty() || q.first().swallow || q.first().poison || q.first().masks || s.t.job.tag != nil ||
+		q.first().kind == msgQuery && q.first().bytes != nil
 }
 
 // relayed sends on what relay left: the span that ends at the buffer's read
@@ -163,6 +164,12 @@ func (s *session) relayed(span int) error {
 	t := s.t
 	src := &s.b.src
 	data := src.buf[span:src.r]
+	if t.settled && t.job.tag != nil {
+		if err := s.passSpan(data); err != nil {
+			return err
+		}
+		return s.settleJob()
+	}
 	if !t.settled || src.buffered() > 0 {
 		if err := s.passSpan(data); err != nil {
 			return err

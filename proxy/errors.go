@@ -137,6 +137,17 @@ func errPortalExists(name []byte) *sqlError {
 	return &sqlError{code: "42P03", message: fmt.Sprintf("cursor \"%s\" already exists", name)}
 }
 
+// errJobFailed is a CREATE INDEX whose background job failed.
+func errJobFailed(status, details string) *sqlError {
+	return &sqlError{code: "58000", message: "the index was not built: its job is " + status, detail: details,
+		hint: "Drop the index, which is not valid, and create it again."}
+}
+
+// errJobGoesOn is the end of a wait for a job, not of the job.
+func errJobGoesOn(why *sqlError) *sqlError {
+	return &sqlError{code: why.code, message: why.message, detail: "The index is still being built: see sys.jobs."}
+}
+
 func errTooManyStatements(limit int) *sqlError {
 	return &sqlError{code: "54000", message: "too many prepared statements in one session",
 		detail: fmt.Sprintf("prepared.per_client is %d.", limit)}

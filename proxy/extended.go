@@ -20,6 +20,7 @@ func (s *session) parse(frame []byte) error {
 		return errProtocolViolation("invalid message format")
 	}
 	tmpl := s.template(sql, oids)
+	s.note(tmpl.plan)
 	refused := s.status() == 'E' && !s.endsFailed(tmpl.plan) && tmpl.plan.Kind != rewrite.Empty
 	if refused && s.state == failed {
 		return errAborted
@@ -31,6 +32,9 @@ func (s *session) parse(frame []byte) error {
 		if len(s.stmts) >= s.srv.cfg.PreparedPerClient {
 			return errTooManyStatements(s.srv.cfg.PreparedPerClient)
 		}
+	}
+	if err := refusal(tmpl.plan); err != nil && !refused {
+		return err
 	}
 	prev := s.statement(name)
 	if s.state == failed || s.status() != 'E' && (maybeLocal(tmpl.plan) || s.known(tmpl)) {
@@ -153,7 +157,7 @@ func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
 	}
 	o := s.t.owed.push(msgParse)
 	o.swallow, o.tmpl, o.stmt = silent, tmpl, st
-	s.t.scratch = appendParse(s.t.scratch[:0], st.name, tmpl.sql, []byte(tmpl.oids))
+	s.t.scratch = appendParse(s.t.scratch[:0], st.name, tmpl.text(), []byte(tmpl.oids))
 	s.addBytes(s.t.scratch)
 	return st
 }
@@ -185,7 +189,7 @@ func (s *session) prepare(tmpl *template, describe bool) string {
 
 // describeSilently asks what a statement of the backend returns, for ourselves.
 func (s *session) describeSilently(st *serverStatement) {
-	o := s.t.owed.push(msgDescribe)
+	o := s.pushRun(msgDescribe, st.tmpl.plan)
 	o.swallow, o.tmpl = true, st.tmpl
 	s.addBytes(appendNamed(s.t.scratch[:0], msgDescribe, 'S', st.name))
 }
@@ -322,8 +326,7 @@ func (s *session) execute(frame []byte) error {
 		p.plan = functionPlan // a cursor made in SQL
 	}
 	t := s.t
-	o := t.owed.push(msgExecute)
-	o.plan = p.plan
+	s.pushRun(msgExecute, p.plan)
 	if p.plan.Kind != rewrite.Read {
 		s.saltParsing(p.plan)
 		t.writes = true

@@ -18,6 +18,12 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	if t.touched {
 		return false, nil
 	}
+	if st := plan.Single(); st != nil && st.Tag != "" && s.localStatement(st) {
+		if err := s.runLocal(st, true); err != nil {
+			return true, err
+		}
+		return true, s.ready()
+	}
 	switch plan.Kind {
 	case rewrite.Empty:
 		s.srv.metrics.LocalAnswer("empty")
@@ -131,7 +137,7 @@ var (
 // least sometimes, so that its Parse is: a server accepts any such text.
 func maybeLocal(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	return st != nil && (plan.Kind == rewrite.Setting || st.Show != "")
+	return st != nil && (plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "")
 }
 
 // localNow reports whether the single statement of a plan is answered locally
@@ -146,6 +152,8 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 		return false
 	}
 	switch {
+	case st.Tag != "":
+		return true
 	case st.Show != "":
 		_, set := s.local[st.Show]
 		how := s.srv.treat.of(st.Show)
@@ -177,6 +185,9 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 // runLocal answers one statement; simple says whether its rows need describing.
 func (s *session) runLocal(st *rewrite.Statement, simple bool) error {
 	switch {
+	case st.Tag != "":
+		s.srv.metrics.LocalAnswer("statement")
+		return s.tell(appendCommand(nil, st.Tag))
 	case st.Show != "":
 		if simple {
 			if err := s.tell(showDescription(st.Show)); err != nil {

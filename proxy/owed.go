@@ -13,6 +13,8 @@ type owed struct {
 	// poison: a Bind sent only to make the server fail; bytes is the error that
 	// the client gets instead of the server's.
 	poison bool
+	// masks: some of the answer to plan is not for the client.
+	masks bool
 	// done: the reply has begun to arrive (rows, a tag of a longer string).
 	done bool
 	tmpl *template        // P: being prepared; D: being described

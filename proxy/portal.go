@@ -61,7 +61,7 @@ func (s *session) describe(frame []byte) error {
 		if err := s.lend(); err != nil {
 			return err
 		}
-		s.t.owed.push(msgDescribe).told = p.stmt
+		s.pushRun(msgDescribe, p.plan).told = p.stmt
 		return s.add(frame)
 	}
 	cs := s.statement(name)
@@ -98,7 +98,7 @@ func (s *session) describe(frame []byte) error {
 	if err != nil {
 		return err
 	}
-	o := s.t.owed.push(msgDescribe)
+	o := s.pushRun(msgDescribe, cs.tmpl.plan)
 	o.tmpl, o.told = cs.tmpl, cs
 	return s.add(appendNamed(s.t.scratch[:0], msgDescribe, 'S', serverName))
 }

@@ -28,8 +28,16 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 	if t.owed.empty() {
 		return swallow, s.desync(typ)
 	}
+	if t.masks {
+		if done, err := s.maskedReply(typ, frame, total); done || err != nil {
+			return swallow, err
+		}
+	}
 	o := t.owed.first()
 	v := pass
+	if typ == msgDataRow || typ == msgCopyData {
+		return v, nil // where others are masked
+	}
 	if o.swallow {
 		v = swallow
 	}
@@ -87,7 +95,7 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 		case msgRowDescription, msgCopyOut, msgCopyDone:
 			return v, nil
 		case msgReady:
-			return v, s.replyReady(frame)
+			return s.waitsForJob(v), s.replyReady(frame)
 		}
 		return v, s.desync(typ)
 	case msgFunction:
@@ -102,7 +110,7 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 		if typ != msgReady {
 			return v, s.desync(typ)
 		}
-		return v, s.replyReady(frame)
+		return s.waitsForJob(v), s.replyReady(frame)
 	}
 	t.owed.pop()
 	return v, nil
@@ -233,6 +241,18 @@ func (s *session) replyError(frame []byte) (verdict, error) {
 	if head.poison {
 		v = swallow
 		if err := s.passSpan(head.bytes); err != nil {
+			return v, err
+		}
+	}
+	if t.job.tag != nil {
+		if err := s.passSpan(t.job.tag); err != nil {
+			return v, err
+		}
+		t.job = job{}
+	}
+	if told := s.mappedError(&head, frame); told != nil && v == pass {
+		v = swallow
+		if err := s.passSpan(told); err != nil {
 			return v, err
 		}
 	}

@@ -112,6 +112,7 @@ func (s *session) query(total int) error {
 			return errProtocolViolation("invalid string in message")
 		}
 		plan = s.srv.planner.Plan(sql)
+		s.note(plan)
 		if done, err := s.answerLocally(plan, sql); done || err != nil {
 			return err
 		}
@@ -121,7 +122,14 @@ func (s *session) query(total int) error {
 		}
 		return errAborted
 	}
-	if err := s.admit(plan); err != nil {
+	err := refusal(plan)
+	if s.status() == 'E' {
+		err = nil // the server says what a failed block says
+	}
+	if err == nil {
+		err = s.admit(plan)
+	}
+	if err != nil {
 		if frame == nil {
 			if derr := s.discard(total); derr != nil {
 				return derr
@@ -130,17 +138,19 @@ func (s *session) query(total int) error {
 		return err
 	}
 	s.saltParsing(plan)
-	t.owed.push(msgQuery).plan = plan
+	s.pushRun(msgQuery, plan)
 	if s.b.status == 'I' && !t.inBlock {
 		t.mayCommit = plan.Kind > rewrite.Read
 		t.writes = t.writes || t.mayCommit
 	} else {
 		t.mayCommit = commits(plan)
 	}
-	var err error
-	if frame != nil {
+	switch {
+	case plan.Text != "":
+		err = s.add(appendStrings(nil, msgQuery, plan.Text))
+	case frame != nil:
 		err = s.add(frame)
-	} else {
+	default:
 		err = s.forward(total)
 	}
 	if err != nil {

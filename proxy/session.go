@@ -99,6 +99,9 @@ type turn struct {
 	touched bool
 	// ranLocal: a statement of a Sync group was answered locally.
 	ranLocal bool
+	// masks: an entry of the queue does; job is the one that an answer waits for.
+	masks bool
+	job   job
 	// ended: the frame that ends the turn was read from the client.
 	ended bool
 	// skip: an error was told; the client's frames are dropped up to Sync.

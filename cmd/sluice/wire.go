@@ -47,9 +47,7 @@ func build(ctx context.Context, c *Config, log *slog.Logger) (*daemon, error) {
 	note(err)
 	d.reservoir, err = reservoir.New(c.Reservoir, dialer.Dial, d.metrics.Reservoir, log)
 	note(err)
-	plans := c.Rewrite
-	plans.Rules = rewrite.Rules{} // sessions do not send rewritten texts yet: lint alone has rules
-	planner, err := rewrite.New(plans)
+	planner, err := rewrite.New(c.Rewrite)
 	note(err)
 	serverConfig := c.Proxy
 	if c.TLS.Cert != "" {

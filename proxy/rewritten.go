@@ -1,0 +1,335 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"strconv"
+	"time"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// text is what a server is sent in the place of the client's text.
+func (t *template) text() string {
+	if t.plan.Text != "" {
+		return t.plan.Text
+	}
+	return t.sql
+}
+
+// note counts, and logs once, what DSQL would not do of a text.
+func (s *session) note(plan *rewrite.Plan) {
+	for i := range plan.Findings {
+		f := &plan.Findings[i]
+		s.srv.metrics.Unsupported(f.Operation, string(f.Feature))
+	}
+	if !plan.Note() {
+		return
+	}
+	for i := range plan.Findings {
+		f := &plan.Findings[i]
+		s.srv.log.Info("statement that DSQL takes otherwise", "feature", string(f.Feature), "outcome", f.Outcome.String(),
+			"severity", f.Severity.String(), "operation", f.Operation, "action", f.Action, "remedy", f.Remedy)
+	}
+}
+
+// refusal is the error with which Sluice answers the only statement of a text,
+// or nil.
+func refusal(plan *rewrite.Plan) error {
+	st := plan.Single()
+	if st == nil || st.Refusal == nil {
+		return nil
+	}
+	return refusalOf(st)
+}
+
+func refusalOf(st *rewrite.Statement) *sqlError {
+	r := st.Refusal
+	return &sqlError{code: r.Code, message: r.Message, detail: r.Detail, hint: r.Hint}
+}
+
+// masks reports whether some of what a server answers to a text is not for the client.
+func masks(plan *rewrite.Plan) bool {
+	if plan == nil || plan.Text == "" {
+		return false
+	}
+	for i := range plan.Statements {
+		if masked(&plan.Statements[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// masked reports whether rows of the answer to a statement are ours: of the
+// query that stands in its place, or of the job that it began.
+func masked(st *rewrite.Statement) bool { return st.Tag != "" || st.Job != rewrite.NoJob }
+
+// push owes the answer to a statement.
+func (s *session) pushRun(kind byte, plan *rewrite.Plan) *owed {
+	o := s.t.owed.push(kind)
+	o.plan = plan
+	if masks(plan) {
+		o.masks, s.t.masks = true, true
+	}
+	return o
+}
+
+// running is the statement that the head of the queue is being answered for, if
+// its answer is not all for the client.
+func (s *session) running() *rewrite.Statement {
+	if s.t.owed.empty() {
+		return nil
+	}
+	o := s.t.owed.first()
+	if !o.masks {
+		return nil
+	}
+	i := 0
+	if o.kind == msgQuery {
+		i = s.t.statement
+	}
+	if i >= len(o.plan.Statements) || !masked(&o.plan.Statements[i]) {
+		return nil
+	}
+	return &o.plan.Statements[i]
+}
+
+// maskedReply keeps from the client what is not its own in the answer to a
+// statement; done is false for what is.
+func (s *session) maskedReply(typ byte, frame []byte, total int) (done bool, err error) {
+	t := s.t
+	if t.job.tag != nil && typ != msgReady { // a Sync group or text goes on behind CREATE INDEX
+		if err := s.passSpan(t.job.tag); err != nil {
+			return false, err
+		}
+		t.job = job{}
+	}
+	st := s.running()
+	if st == nil {
+		return false, nil
+	}
+	o := t.owed.first()
+	switch typ {
+	case msgRowDescription:
+		if o.kind != msgDescribe {
+			return true, nil
+		}
+		s.described(o, frameNoData, true)
+		swallowed := o.swallow
+		t.owed.pop()
+		if swallowed {
+			return true, nil
+		}
+		return true, s.passSpan(frameNoData)
+	case msgDataRow:
+		if st.Job != rewrite.NoJob && len(frame) == total {
+			t.job.id = firstColumn(frame)
+		}
+		return true, nil
+	case msgCommandComplete, msgPortalSuspended:
+		tag := frame
+		if st.Tag != "" {
+			tag = appendCommand(nil, st.Tag)
+		} else if typ == msgPortalSuspended { // behind the one row, which was ours
+			tag = appendCommand(nil, "CREATE INDEX")
+		}
+		s.completed(o, msgCommandComplete, tag)
+		alone := len(o.plan.Statements) == 1
+		if o.kind == msgQuery {
+			t.statement++
+		} else {
+			t.owed.pop()
+		}
+		if st.Job == rewrite.AwaitedJob && t.job.id != "" && alone && !t.inBlock && s.b.status == 'I' {
+			t.job.tag = append([]byte(nil), tag...)
+			return true, nil
+		}
+		t.job = job{}
+		return true, s.passSpan(tag)
+	}
+	return false, nil
+}
+
+// job is a background job that an answer waits for.
+type job struct {
+	id  string
+	tag []byte // held until the job is done
+}
+
+// firstColumn is the first value of a DataRow; "" for NULL and for none.
+func firstColumn(frame []byte) string {
+	row := frame[headerLen:]
+	if len(row) < 6 || binary.BigEndian.Uint16(row) == 0 {
+		return ""
+	}
+	n := int32(binary.BigEndian.Uint32(row[2:]))
+	if n < 0 || int(n) > len(row)-6 {
+		return ""
+	}
+	return string(row[6 : 6+n])
+}
+
+// Pauses between looks at a job: short for the small tables of tests and tools.
+const (
+	jobPauseFirst = 20 * time.Millisecond
+	jobPauseMost  = time.Second
+)
+
+// awaitJob waits until the job of a CREATE INDEX is done, and returns what the
+// client is answered: the tag, or the error of a job that failed. Cancel, the
+// statement timeout, the client's end and drain end the wait, not the job.
+func (s *session) awaitJob() ([]byte, error) {
+	t := s.t
+	asked := t.job
+	t.job = job{}
+	began, pause := time.Now(), jobPauseFirst
+	query := appendStrings(nil, msgQuery, "SELECT status, details FROM sys.jobs WHERE job_id = '"+asked.id+"'")
+	for {
+		status, details, err := s.b.jobStatus(query)
+		if err != nil {
+			return nil, err
+		}
+		switch status {
+		case "submitted", "processing", "running", "pending":
+		case "failed", "cancelled", "canceled":
+			return errJobFailed(status, details).append(nil), nil
+		default: // completed, or forgotten
+			return asked.tag, nil
+		}
+		if err := s.jobPause(pause, began); err != nil {
+			if told, ok := err.(*sqlError); ok && !told.fatal {
+				return told.append(nil), nil
+			}
+			return nil, err
+		}
+		pause = min(2*pause, jobPauseMost)
+	}
+}
+
+// jobPause sleeps, unless somebody no longer waits.
+func (s *session) jobPause(pause time.Duration, began time.Time) error {
+	select {
+	case <-time.After(pause):
+	case <-s.srv.ctx.Done():
+		return errCut
+	}
+	s.mu.Lock()
+	canceled := !s.cancel.asked.IsZero()
+	s.mu.Unlock()
+	switch {
+	case s.cut.Load():
+		return errCut
+	case canceled:
+		return errJobGoesOn(errCanceled)
+	case s.statementTimeout > 0 && time.Since(began) > s.statementTimeout:
+		return errJobGoesOn(errTimedOut)
+	case s.client.gone():
+		return errClientGone
+	}
+	return nil
+}
+
+// jobStatus asks for a job; "" when there is no such job, or nobody may ask.
+func (b *backend) jobStatus(query []byte) (status, details string, err error) {
+	_, err = b.exchangeRows(query, func(row []byte) {
+		columns := columnsOf(row)
+		if len(columns) == 2 {
+			status, details = columns[0], columns[1]
+		}
+	})
+	return status, details, err
+}
+
+// columnsOf splits a DataRow's payload; NULL is "".
+func columnsOf(row []byte) []string {
+	if len(row) < 2 {
+		return nil
+	}
+	var out []string
+	n := int(binary.BigEndian.Uint16(row))
+	for row = row[2:]; n > 0 && len(row) >= 4; n-- {
+		size := int(int32(binary.BigEndian.Uint32(row)))
+		row = row[4:]
+		if size > len(row) {
+			return nil
+		}
+		out = append(out, string(row[:max(size, 0)]))
+		row = row[max(size, 0):]
+	}
+	return out
+}
+
+// waitsForJob says what becomes of a ReadyForQuery: it comes behind the job.
+func (s *session) waitsForJob(v verdict) verdict {
+	if s.t.job.tag != nil {
+		return swallow
+	}
+	return v
+}
+
+// settleJob ends a turn whose answer waited for a job.
+func (s *session) settleJob() error {
+	answer, err := s.awaitJob()
+	if err != nil {
+		return err
+	}
+	if answer[0] == msgError {
+		s.t.failed = true
+		s.srv.metrics.ErrorSent(string(field(answer[headerLen:], 'C')))
+	}
+	status := s.b.status
+	if err := s.settle(status); err != nil {
+		return err
+	}
+	return s.passSpan(appendReady(answer, status))
+}
+
+// mappedError is what the client is told in the place of a server's error about
+// a text that was rewritten, or nil to pass it as it is.
+func (s *session) mappedError(o *owed, frame []byte) []byte {
+	plan := o.plan
+	if plan == nil && o.tmpl != nil {
+		plan = o.tmpl.plan
+	}
+	if plan == nil {
+		return nil
+	}
+	i := 0
+	if o.kind == msgQuery {
+		i = s.t.statement
+	}
+	var st *rewrite.Statement
+	if i < len(plan.Statements) {
+		st = &plan.Statements[i]
+	}
+	if st != nil && st.Refusal != nil {
+		return refusalOf(st).append(nil)
+	}
+	payload := frame[headerLen:]
+	position, moved := field(payload, 'P'), plan.Text != ""
+	hint := ""
+	if code := string(field(payload, 'C')); st != nil && field(payload, 'H') == nil && (code == "0A000" || code == "42704") {
+		hint = st.Hint
+	}
+	if (!moved || position == nil) && hint == "" {
+		return nil
+	}
+	var out []byte
+	for len(payload) > 1 && payload[0] != 0 {
+		value, rest, ok := cstring(payload[1:])
+		if !ok {
+			return nil
+		}
+		code := payload[0]
+		if n, err := strconv.Atoi(string(value)); code == 'P' && moved && err == nil {
+			value = strconv.AppendInt(nil, int64(plan.Position(n)), 10)
+		}
+		out = append(append(append(out, code), value...), 0)
+		payload = rest
+	}
+	if hint != "" {
+		out = append(append(append(out, 'H'), hint...), 0)
+	}
+	out = append(out, 0)
+	return append(appendHeader(nil, msgError, len(out)), out...)
+}
