@@ -34,12 +34,12 @@ const tables = `
 	INSERT INTO tasks VALUES (1, 1), (2, 1), (3, 2)`
 
 // standIn starts the stand-in over a database with the tables, and Sluice.
-func standIn(t *testing.T, env harness.Env) (*harness.DSQLSim, *harness.Sluice) {
+func standIn(t *testing.T, env harness.Env, args ...string) (*harness.DSQLSim, *harness.Sluice) {
 	t.Helper()
 	pg := pgtest.Start(t, pgtest.MaxConnections(200))
 	pg.SQL(t, "postgres", tables)
 	bin := harness.Binaries(t)
-	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Bin: bin, Upstream: pg})
+	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Bin: bin, Upstream: pg, Args: args})
 	return sim, harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: sim.Env().With(harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "20"}).With(env)})
 }
 
@@ -277,6 +277,46 @@ func TestPositionOfAnError(t *testing.T) {
 		e, ok := errors.AsType[*pgconn.PgError](err)
 		if want := len([]rune(text[:strings.Index(text, "nosuch")])) + 3; !ok || e.Code != "42703" || int(e.Position) != want {
 			t.Errorf("%s: %v at %v, want 42703 at %d", mode, err, e, want)
+		}
+	}
+}
+
+// CREATE INDEX is answered when its job is done, or its client has had enough.
+func TestCreateIndexWaitsForItsJob(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	const unfinished = "SELECT count(*) FROM sys.jobs WHERE job_type = 'INDEX_BUILD' AND status <> 'completed'"
+	for _, test := range []struct {
+		wait, delay, unfinished string
+		cancel                  bool
+	}{
+		{"true", "700ms", "0", false},
+		{"false", "1h", "1", false},
+		{"true", "1h", "1", true},
+	} {
+		for _, simple := range []bool{true, false} {
+			_, sluice := standIn(t, harness.Env{"DSQL_REWRITE_CREATE_INDEX_WAIT": test.wait, "DSQL_CANCEL_GRACE": "100ms"}, "--job-delay", test.delay)
+			conn, err := pgconn.Connect(ctx, sluice.DSN("postgres"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close(ctx)
+			if test.cancel {
+				time.AfterFunc(500*time.Millisecond, func() { conn.CancelRequest(ctx) })
+			}
+			const text = "CREATE INDEX waited ON tasks (shard_id)"
+			if simple {
+				_, err = conn.Exec(ctx, text).ReadAll()
+			} else {
+				err = conn.ExecParams(ctx, text, nil, nil, nil, nil).Read().Err
+			}
+			if want := map[bool]string{true: "57014"}[test.cancel]; code(err) != want {
+				t.Errorf("%+v: %v, want %s", test, err, want)
+			}
+			r := conn.ExecParams(ctx, unfinished, nil, nil, nil, nil).Read()
+			if r.Err != nil || string(r.Rows[0][0]) != test.unfinished {
+				t.Errorf("%+v: %s jobs are not done (%v), want %s", test, r.Rows, r.Err, test.unfinished)
+			}
 		}
 	}
 }
