@@ -40,30 +40,27 @@ type refusal struct{ code, message string }
 // seen on real clusters in August to October 2026. "presumed": by the pattern
 // that all recorded refusals of whole statements share.
 var refusals = map[Feature]refusal{
-	AlterType:      {"0A000", "unsupported ALTER TABLE ALTER COLUMN ... SET DATA TYPE statement"},      // recorded
-	ArrayColumn:    {"0A000", "datatype integer[] not supported"},                                      // recorded
-	Chain:          {"0A000", "unsupported transaction statement: AND CHAIN"},                          // presumed
-	Copy:           {"0A000", "unsupported statement: Copy"},                                           // presumed
-	CreateAs:       {"0A000", "unsupported statement: CreateTableAs"},                                  // recorded
-	Cursor:         {"0A000", "unsupported statement: DeclareCursor"},                                  // documented by AWS
-	Do:             {"0A000", "unsupported statement: Do"},                                             // presumed
-	Geometry:       {"0A000", "datatype point not supported"},                                          // recorded, of line and circle
-	Index:          {"0A000", "unsupported mode. please use CREATE INDEX ASYNC."},                      // recorded
-	Listen:         {"0A000", "unsupported statement: Listen"},                                         // recorded
-	LockWait:       {"40001", "change conflicts with another transaction (OC000)"},                     // recorded, of who commits second
-	MixedDDL:       {"0A000", "ddl and dml are not supported in the same transaction"},                 // recorded
-	Role:           {"0A000", `setting configuration parameter "role" not supported`},                  // measured
-	Savepoint:      {"0A000", "unsupported transaction statement: SAVEPOINT"},                          // recorded
-	Serial:         {"42704", `type "serial" does not exist`},                                          // recorded
-	Serializable:   {"0A000", "Unsupported isolation level: SERIALIZABLE"},                             // recorded
-	SetConfig:      {"0A000", `setting configuration parameter "TimeZone" not supported`},              // measured
-	Setting:        {"0A000", `setting configuration parameter "enable_sort" not supported`},           // recorded, of other settings
-	SetTransaction: {"0A000", `setting configuration parameter "TRANSACTION" not supported`},           // recorded
-	Share:          {"0A000", "locking clauses other than FOR UPDATE/FOR KEY SHARE are not supported"}, // recorded
-	Temp:           {"0A000", "TEMPORARY or TEMP table not supported for CREATE TABLE"},                // recorded
-	Truncate:       {"0A000", "unsupported statement: Truncate"},                                       // recorded
-	TwoDDL:         {"0A000", "multiple ddl statements not supported in a transaction"},                // recorded
-	Vacuum:         {"0A000", "unsupported VACUUM statement"},                                          // recorded
+	AlterType:      {"0A000", "unsupported ALTER TABLE ALTER COLUMN ... SET DATA TYPE statement"}, // recorded
+	ArrayColumn:    {"0A000", "datatype integer[] not supported"},                                 // recorded
+	Chain:          {"0A000", "unsupported transaction statement: AND CHAIN"},                     // presumed
+	Copy:           {"0A000", "unsupported statement: Copy"},                                      // presumed
+	CreateAs:       {"0A000", "unsupported statement: CreateTableAs"},                             // recorded
+	Cursor:         {"0A000", "unsupported statement: DeclareCursor"},                             // documented by AWS
+	Do:             {"0A000", "unsupported statement: Do"},                                        // presumed
+	Geometry:       {"0A000", "datatype point not supported"},                                     // recorded, of line and circle
+	Listen:         {"0A000", "unsupported statement: Listen"},                                    // recorded
+	LockWait:       {"40001", "change conflicts with another transaction (OC000)"},                // recorded, of who commits second
+	MixedDDL:       {"0A000", "ddl and dml are not supported in the same transaction"},            // recorded
+	Role:           {"0A000", `setting configuration parameter "role" not supported`},             // measured
+	Savepoint:      {"0A000", "unsupported transaction statement: SAVEPOINT"},                     // recorded
+	Serializable:   {"0A000", "Unsupported isolation level: SERIALIZABLE"},                        // recorded
+	SetConfig:      {"0A000", `setting configuration parameter "TimeZone" not supported`},         // measured
+	Setting:        {"0A000", `setting configuration parameter "enable_sort" not supported`},      // recorded, of other settings
+	SetTransaction: {"0A000", `setting configuration parameter "TRANSACTION" not supported`},      // recorded
+	Temp:           {"0A000", "TEMPORARY or TEMP table not supported for CREATE TABLE"},           // recorded
+	Truncate:       {"0A000", "unsupported statement: Truncate"},                                  // recorded
+	TwoDDL:         {"0A000", "multiple ddl statements not supported in a transaction"},           // recorded
+	Vacuum:         {"0A000", "unsupported VACUUM statement"},                                     // recorded
 }
 
 // later are the features whose refusal another statement may get than the one
@@ -72,5 +69,6 @@ var later = map[Feature]bool{LockWait: true}
 
 // supplied are features that DSQL lacks and Sluice makes up for: the answers
 // are PostgreSQL's. DSQL ignores cancels: Sluice ends the statement itself. It
-// answers DISCARD ALL itself, too: what there is to discard, it holds.
-var supplied = map[Feature]bool{Cancel: true, Discard: true}
+// answers DISCARD ALL itself, too: what there is to discard, it holds. The others
+// it rewrites.
+var supplied = map[Feature]bool{Cancel: true, Discard: true, Index: true, Serial: true, Share: true}

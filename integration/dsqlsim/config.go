@@ -63,6 +63,10 @@ type Config struct {
 	// SchemaConflicts fails statements and commits of the other sessions with OC001
 	// after a change of the schema.
 	SchemaConflicts bool
+	// KeyConflicts takes a unique or foreign key violated by a row that the
+	// transaction cannot see for a conflict (OC000 at COMMIT). What a cluster does is
+	// not recorded; without it the statement fails as in PostgreSQL.
+	KeyConflicts bool
 	// LedgerSize is how many events the ledger remembers.
 	LedgerSize int
 	// Faults, a JSON list of them (see PlanHelp), are planned from the start.
@@ -85,6 +89,7 @@ func DefaultConfig() Config {
 		LedgerSize:     DefaultLedgerSize,
 
 		SchemaConflicts: true,
+		KeyConflicts:    true,
 	}
 }
 

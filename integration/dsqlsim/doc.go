@@ -65,7 +65,8 @@
 //     will be answered OC000. Until then its statements succeed. One that PostgreSQL
 //     cannot run is answered by a query for the rows that it would have written. A
 //     unique or foreign key violated by a row that the snapshot does not see dooms
-//     likewise (presumed: only data conflicts are recorded).
+//     likewise (presumed: only data conflicts are recorded). Switched off by
+//     Config.KeyConflicts.
 //   - Locking clauses are taken out before PostgreSQL sees them, at any depth. In a
 //     block the rows that they name are noted. At COMMIT those named FOR UPDATE are
 //     written, unchanged, so that PostgreSQL remembers them as a change; those named

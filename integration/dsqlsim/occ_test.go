@@ -364,6 +364,17 @@ func TestSchemaConflicts(t *testing.T) {
 	})
 }
 
+func TestKeyConflictsSwitchedOff(t *testing.T) {
+	t.Parallel()
+	c := start(t, func(config *dsqlsim.Config) { config.KeyConflicts = false })
+	c.setUp(t, "public")
+	story{
+		{1, "BEGIN", "BEGIN"}, {1, read1, "SELECT 1"}, {2, "INSERT INTO other VALUES (10, 1)", "INSERT 0 1"},
+		{1, "INSERT INTO other VALUES (10, 2)", `23505 duplicate key value violates unique constraint "other_pkey"`},
+		{1, "COMMIT", "ROLLBACK"},
+	}.tell(t, c, "public", true)
+}
+
 // A conflict in the middle of a string, or of a pipeline, leaves the rest to run.
 func TestConflictsInBatches(t *testing.T) {
 	t.Parallel()

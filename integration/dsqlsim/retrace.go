@@ -101,9 +101,12 @@ func (s *session) weigh(d *debt, e *pgproto3.ErrorResponse) error {
 		if err := s.resume(); err != nil {
 			return err
 		}
-		seen, err := s.sees(e)
-		if err != nil {
-			return err
+		seen := true
+		if s.server.config.KeyConflicts {
+			var err error
+			if seen, err = s.sees(e); err != nil {
+				return err
+			}
 		}
 		if w.genuine = seen; !seen {
 			w.doom()
