@@ -17,6 +17,7 @@ type Config struct {
 	Admin  AdminConfig
 	Drain  DrainConfig
 	Cancel CancelConfig
+	Retry  RetryConfig
 	Log    LogConfig
 	// Runtime is about the Go runtime.
 	Runtime RuntimeConfig
@@ -61,6 +62,11 @@ type DrainConfig struct {
 // CancelConfig holds what is not decided until the backend's kind is known.
 type CancelConfig struct {
 	Forward string // auto, true or false
+}
+
+// RetryConfig holds what is not decided until the backend's kind is known.
+type RetryConfig struct {
+	Enabled string // auto, true or false
 }
 
 // LogConfig is the form of the log.
@@ -108,5 +114,11 @@ func (c *Config) derive() {
 		c.Proxy.ForwardCancel = c.Proxy.Kind == proxy.Postgres
 	default:
 		c.Proxy.ForwardCancel, _ = strconv.ParseBool(c.Cancel.Forward) // one of the key's choices
+	}
+	switch c.Retry.Enabled {
+	case "auto":
+		c.Proxy.Replay = c.Proxy.Kind == proxy.DSQL
+	default:
+		c.Proxy.Replay, _ = strconv.ParseBool(c.Retry.Enabled) // one of the key's choices
 	}
 }
