@@ -231,10 +231,21 @@ func (srv *Server) reported(startup *settings, name string) (shown, value string
 	return "", "", false
 }
 
+// retryOption is the startup option with which a client turns replay off.
+const retryOption = "sluice.retry"
+
 // takeStartup sorts the settings of a startup packet.
 func (s *session) takeStartup(params map[string]string) error {
 	made := &settings{vals: map[string]string{}, kept: map[string]string{}, shown: map[string]string{}}
 	for name, value := range params {
+		if name == retryOption { // ours: no server would know it
+			if !sameValue(value, "on") && !sameValue(value, "off") {
+				return &sqlError{fatal: true, code: "22023", message: "invalid value for parameter \"" + name + "\": \"" + value + "\"",
+					hint: "Available values: on, off."}
+			}
+			s.optedOut = s.optedOut || sameValue(value, "off")
+			continue
+		}
 		if name == "standard_conforming_strings" && !sameValue(value, "on") {
 			// A plan would take a backslash in a string for what it is not.
 			s.srv.metrics.Refused(metrics.FeatureSetting)

@@ -85,7 +85,7 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 				return nil, err
 			}
 		}
-		if attached(conn).usable() {
+		if b := attached(conn); b.usable() && s.srv.probe(b) {
 			return conn, nil
 		}
 		s.srv.metrics.BackendLost("idle")

@@ -167,6 +167,10 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	if tag := frame[headerLen : len(frame)-1]; retry.Missed(tag) {
 		s.srv.metrics.TxConditionFailed(retry.VerbOf(tag).String())
 	}
+	if o.kind == msgExecute && (t.committed || t.rolledBack) {
+		s.fold(t.rolledBack) // a statement before it in the Sync group ended a transaction
+		t.committed, t.rolledBack = false, false
+	}
 	kind := o.plan.Kind
 	if o.kind == msgQuery && len(o.plan.Statements) == 1 && kind != rewrite.Control {
 		// In autocommit the tag of a Query comes after its commit.

@@ -322,7 +322,3 @@ func appendBindHead(dst, portalName []byte, statement string, n int) []byte {
 	dst = append(dst, statement...)
 	return append(dst, 0)
 }
-
-// oneTransaction reports whether a Sync group outside a block is known to be
-// one transaction.
-func (srv *Server) oneTransaction() bool { return srv.cfg.Kind == Postgres }

@@ -248,7 +248,7 @@ func (s *session) countExecute(plan *rewrite.Plan) {
 		t.groupBlock = true
 		return
 	}
-	if t.executes++; t.executes > 1 && !s.srv.oneTransaction() {
+	if t.executes++; t.executes > 1 && !s.srv.groups.one() {
 		s.tx.log.Refuse(retry.PartialGroup)
 	}
 }

@@ -37,6 +37,7 @@ type Server struct {
 	reports  atomic.Pointer[reports]
 	startup  *startup
 	replays  *replays // nil: replay is off
+	groups   groups
 
 	ctx  context.Context // ends when sessions are cut
 	stop context.CancelFunc
