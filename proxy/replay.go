@@ -79,7 +79,7 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 		}
 		t.original = bytes.Clone(frame)
 	}
-	s.srv.metrics.TxRetried(s.tx.operation, cause.String(), s.tx.attempts.Count())
+	s.noteAttempt(cause, reason)
 	t.mute, t.refusal, t.skipping = true, reason, true
 	return true, nil
 }
@@ -91,6 +91,13 @@ func (s *session) differs() {
 	t.refusal = retry.Differs
 	if why := s.tx.log.Refused(); why != retry.Replayable {
 		t.refusal = why
+	}
+}
+
+// noteAttempt counts a replay that is about to be made.
+func (s *session) noteAttempt(cause retry.Cause, reason retry.Reason) {
+	if reason == retry.Replayable {
+		s.srv.metrics.TxRetried(s.tx.operation, cause.String(), s.tx.attempts.Count())
 	}
 }
 
@@ -120,7 +127,7 @@ func (s *session) survive(told *sqlError, reason retry.Reason) error {
 	}
 	t.torn = t.torn || t.rest > 0 && !t.restSwallow && t.streams
 	s.dropBackend(reservoir.Broken)
-	s.srv.metrics.TxRetried(s.tx.operation, retry.BackendLost.String(), s.tx.attempts.Count())
+	s.noteAttempt(retry.BackendLost, reason)
 	t.mute, t.refusal, t.skipping = true, reason, false
 	return s.resolve()
 }
@@ -163,6 +170,7 @@ func (s *session) resolve() error {
 		if errors.As(err, &gone) && s.survives() {
 			s.logLost(gone, lostWhenReplaying)
 			reason := s.judge(retry.BackendLost)
+			s.noteAttempt(retry.BackendLost, reason)
 			s.dropBackend(reservoir.Broken)
 			t.mute, t.refusal = true, reason
 			continue
