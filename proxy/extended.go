@@ -348,6 +348,9 @@ func (s *session) execute(frame []byte) error {
 	}
 	s.countExecute(p.plan)
 	s.logFrame(msgExecute, note{plan: p.plan, commits: t.mayCommit}, frame[headerLen:])
+	if st := p.plan.Single(); st != nil && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback) {
+		s.portal, s.portals = portal{}, nil // they end with their transaction
+	}
 	revives := s.b.status == 'E' && s.endsFailed(p.plan)
 	if err := s.add(frame); err != nil || !revives && !deallocatesAll(p.plan) {
 		return err
@@ -357,7 +360,7 @@ func (s *session) execute(frame []byte) error {
 	if err := s.makeAnswer(); err != nil || !revives || t.skip {
 		return err
 	}
-	s.b.status, s.portal, s.portals = 'I', portal{}, nil
+	s.b.status = 'I'
 	if tx := p.plan.Single().Tx; tx.Chain || tx.Verb == rewrite.RollbackTo {
 		s.b.status = 'T'
 	}
