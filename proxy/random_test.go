@@ -116,12 +116,17 @@ func drawExtended(t *rapid.T, add func(string, ...any), text func() string) {
 // A server that complains of a Bind tells a statement by the name we gave it.
 var bindComplaint = regexp.MustCompile(`(bind message supplies .* prepared statement )"\w*"`)
 
+// fixSeed draws the same dialogues in every run, unless asked for others.
+func fixSeed() {
+	if f := flag.Lookup("rapid.seed"); f.Value.String() == f.DefValue {
+		flag.Set("rapid.seed", "1")
+	}
+}
+
 // TestRandomDialogues holds what Sluice answers to frames in any order against
 // what PostgreSQL answers.
 func TestRandomDialogues(t *testing.T) { // not parallel: others look at the heap
-	if f := flag.Lookup("rapid.seed"); f.Value.String() == f.DefValue {
-		flag.Set("rapid.seed", "1") // the same ones in every run, unless asked for others
-	}
+	fixSeed()
 	pg := sharedPostgres(t)
 	pg.SQL(t, "postgres", `CREATE TABLE random (a int); CREATE SCHEMA random_a; CREATE SCHEMA random_b;
 		CREATE TABLE random_a.random_x AS SELECT 1 AS v; CREATE TABLE random_b.random_x AS SELECT text 'b' AS v`)

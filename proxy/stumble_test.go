@@ -177,6 +177,7 @@ var detail = regexp.MustCompile(`Replay refused: (.*?)\. H=`)
 // TestRandomConflicts plays random dialogues with conflicts in them, which must
 // be answered as without.
 func TestRandomConflicts(t *testing.T) {
+	fixSeed()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", stumbling+"CREATE TABLE random (a int)")

@@ -168,9 +168,9 @@ func (r *rig) settled(t *testing.T, from uint64) []event {
 		open := map[uint64]bool{}
 		for _, e := range events {
 			switch e.Kind {
-			case "statement":
+			case "statement", "fault":
 				open[e.Session] = true
-			case "transaction":
+			case "transaction", "close":
 				open[e.Session] = false
 			}
 		}
