@@ -187,6 +187,9 @@ func (s *session) noteRows(span, noted *int) error {
 // its leading bytes the client has already.
 func (s *session) noteReply(typ byte, frame []byte) int {
 	l := s.tx.log
+	if typ == msgReady && s.b.status == 'I' && !s.t.rerun && !l.Behind() {
+		return 0 // the transaction is over: nobody will ask what it was
+	}
 	drop, ok := l.Reply(typ, frame)
 	if !ok {
 		s.differs()
