@@ -134,7 +134,8 @@ type Reservation struct {
 	Tickets  int
 	Interval int64
 	// The first ticket is due at Floor at the earliest: what was not used until
-	// then is the burst. Nothing is reserved when it would be due after Ceiling.
+	// then is the burst. Nothing is reserved when it would be due after Ceiling,
+	// which is not before Floor.
 	Floor, Ceiling int64
 	// Wrong, unless 0, is a next-ticket time that cannot be right. If it still
 	// stands, it is replaced by Floor.

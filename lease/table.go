@@ -51,6 +51,7 @@ type Table struct {
 	api         *dynamodb.Client
 	slots, rate string // tables
 	cluster     string
+	transport   *http.Transport
 
 	now   atomic.Int64 // DynamoDB's time at the last answer, in seconds
 	known atomic.Int64 // and when that was, on the machine's clock
@@ -68,15 +69,13 @@ func Cluster(endpoint string, port int) string {
 // NewTable returns the Store that cfg names, with the given AWS configuration.
 // It connects to nothing yet.
 func NewTable(cfg Config, chain aws.Config) *Table {
-	client, ok := chain.HTTPClient.(*awshttp.BuildableClient)
+	base, ok := chain.HTTPClient.(*awshttp.BuildableClient) // with the authorities of AWS_CA_BUNDLE, if set
 	if !ok {
-		client = awshttp.NewBuildableClient()
+		base = awshttp.NewBuildableClient()
 	}
-	client = client.
-		WithDialerOptions(func(d *net.Dialer) { d.Timeout = connectTimeout }).
-		WithTransportOptions(func(t *http.Transport) { t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConns, idleConns }).
-		WithTimeout(maxCallTimeout)
-	t := &Table{slots: cfg.Table, rate: cfg.RateTable, cluster: "L#" + cfg.Cluster}
+	transport := base.WithDialerOptions(func(d *net.Dialer) { d.Timeout = connectTimeout }).GetTransport()
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = idleConns, idleConns
+	t := &Table{slots: cfg.Table, rate: cfg.RateTable, cluster: "L#" + cfg.Cluster, transport: transport}
 	if t.slots == "" {
 		t.slots = t.rate
 	}
@@ -85,10 +84,17 @@ func NewTable(cfg Config, chain aws.Config) *Table {
 	}
 	t.api = dynamodb.NewFromConfig(chain, func(o *dynamodb.Options) {
 		o.Retryer = aws.NopRetryer{}
-		o.HTTPClient = client
+		o.HTTPClient = &http.Client{Transport: transport, Timeout: maxCallTimeout, CheckRedirect: noRedirect}
 	})
 	return t
 }
+
+// noRedirect hands a redirect to the caller, who takes it for an error: the
+// endpoint is the one that was signed for.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// Close gives up idle connections.
+func (t *Table) Close() { t.transport.CloseIdleConnections() }
 
 // key of an item of the cluster.
 func (t *Table) key(item string) map[string]types.AttributeValue {
