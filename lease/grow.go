@@ -6,9 +6,10 @@ import (
 )
 
 const (
-	// settleTime after the start, a second block is taken only where more than
-	// half is free: a fleet that starts together shares.
+	// settleTime after the start, a second block is taken only where hardly
+	// anything (1/settlePart) is taken: a fleet that starts together shares.
 	settleTime = 10 * time.Second
+	settlePart = 8
 	// reserveTime after the start, those above the fair share leave a part of
 	// each shard (1/reservePart) for those who come later.
 	reserveTime = time.Minute
@@ -17,9 +18,13 @@ const (
 	// half a read, a refused write a whole one.
 	freshTime = 2 * time.Second
 	// firstLooks are the shards that are compared before the first join, and
-	// huntLooks those that are looked at before giving up for a while.
-	firstLooks = 2
-	huntLooks  = 8
+	// huntLooks those that are looked at before giving up for a while: half as
+	// many after each hunt in vain, but one. The pause between hunts doubles, up
+	// to a heartbeat.
+	firstLooks   = 2
+	huntLooks    = 8
+	huntHalvings = 3
+	huntPause    = 250 * time.Millisecond
 	// refusedPause is how long nothing grows after the cluster itself refused a
 	// connection for their number.
 	refusedPause = 30 * time.Second
@@ -74,8 +79,9 @@ func (l *ledger) grow(now time.Duration) (*call, time.Duration) {
 	// Nothing anywhere: wait, and say so where somebody could give.
 	c := l.wait(fair, now)
 	l.hunt.looked = nil
-	l.hunt.again = now + backoff(l.rng, l.hunt.failed, l.cfg.Heartbeat) + upTo(l.rng, l.cfg.Heartbeat/4)
 	l.hunt.failed++
+	pause := min(l.cfg.Heartbeat, huntPause<<min(l.hunt.failed, 10))
+	l.hunt.again = now + pause/2 + upTo(l.rng, pause)
 	return c, l.hunt.again
 }
 
@@ -106,7 +112,7 @@ func (l *ledger) best(need, fair int, now time.Duration) (shard, slots int) {
 // permitted is how many slots this process may take from a shard.
 func (l *ledger) permitted(s *sight, need, fair int, now time.Duration) int {
 	held := l.held()
-	if held >= block && now-l.began < settleTime && 2*s.free <= s.limit {
+	if held >= block && now-l.began < settleTime && (s.limit-s.free)*settlePart > s.limit {
 		return 0
 	}
 	n := min(need, block, s.free)
@@ -114,7 +120,7 @@ func (l *ledger) permitted(s *sight, need, fair int, now time.Duration) int {
 		return max(0, min(n, fair-held))
 	}
 	switch {
-	case l.waiters(s, fair) > 0:
+	case l.owed(s, fair) > 0:
 		return 0
 	case now-l.began < reserveTime:
 		n = min(n, s.free-(s.limit+reservePart-1)/reservePart)
@@ -134,8 +140,9 @@ func (l *ledger) unseen(now time.Duration) (int, bool) {
 			}
 		}
 	}
+	looks := huntLooks >> min(l.hunt.failed, huntHalvings)
 	foreign := len(l.hunt.looked) - len(l.parts)
-	if foreign >= min(huntLooks, l.settings.Shards-len(l.parts)) || len(l.parts) >= maxParts {
+	if foreign >= min(looks, l.settings.Shards-len(l.parts)) || len(l.parts) >= maxParts {
 		return 0, false
 	}
 	shard := l.rng.IntN(l.settings.Shards)

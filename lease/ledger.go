@@ -8,8 +8,7 @@ import (
 )
 
 const (
-	// block is how many slots are taken at once above the first ones, and how
-	// many are given back to those who wait.
+	// block is how many slots are taken at once, and the last that are kept.
 	block = 5
 	// maxParts bounds the shards that a process holds slots in.
 	maxParts = 8
@@ -229,24 +228,33 @@ func (l *ledger) renew(now time.Duration) (*call, time.Duration) {
 		return nil, wake
 	case best.pending != nil:
 		return l.send(best, now), now
-	case best.rec.Slots == 0 && best != l.parts[0] && !l.waiting && best.doubt == nil:
-		return l.change(best, now, -1), now // of no use here
+	case best.rec.Slots == 0 && l.superfluous(best):
+		return l.leaveCall(best, now), now
 	}
 	l.stats.Renewals++
 	return l.change(best, now, 0), now
 }
 
-// change begins a change of a part: take slots, or give back when below 0. A part
-// without slots that gives back is removed.
+// superfluous reports whether a part without slots is of no use. The home moves
+// to one that has some.
+func (l *ledger) superfluous(p *part) bool {
+	if p == l.parts[0] {
+		for i, q := range l.parts {
+			if q.rec.Slots > 0 {
+				l.parts[0], l.parts[i] = q, p
+				break
+			}
+		}
+	}
+	return p != l.parts[0] && !l.waiting && p.doubt == nil
+}
+
+// change begins a change of a part: take slots, or give back when below 0.
 func (l *ledger) change(p *part, now time.Duration, take int) *call {
 	l.seq++
-	after := p.rec.Slots + take
-	rec := Record{Seq: l.seq, Slots: max(0, after), Total: l.held() + take, ReapAfter: l.cfg.ReapAfter,
+	rec := Record{Seq: l.seq, Slots: p.rec.Slots + take, Total: l.held() + take, ReapAfter: l.cfg.ReapAfter,
 		Home: p == l.parts[0], Waiting: l.waiting}
 	change := Change{Shard: p.shard, Owner: p.owner, Old: p.text, New: rec.String(), Take: take, Limit: l.settings.shardLimit(p.shard)}
-	if after < 0 {
-		rec, change.New, change.Take = Record{}, "", 0
-	}
 	p.pending = &attempt{change: change, rec: rec, sent: now}
 	return l.send(p, now)
 }

@@ -63,12 +63,13 @@ func (l *ledger) see(shard int, image Shard, now time.Duration) {
 	l.sight[shard] = s
 }
 
-// waiters are the records of others that wait below the fair share.
-func (l *ledger) waiters(s *sight, fair int) int {
+// owed is what the others in a shard lack of the fair share, who say that they
+// wait for it.
+func (l *ledger) owed(s *sight, fair int) int {
 	n := 0
 	for owner, p := range s.peers {
 		if p.rec.Waiting && p.rec.Total < fair && !l.owns(owner) {
-			n++
+			n += fair - p.rec.Total
 		}
 	}
 	return n
@@ -111,12 +112,13 @@ func (l *ledger) fair(now time.Duration) int {
 func (l *ledger) asked(p *part, now time.Duration) {
 	s := l.sight[p.shard]
 	fair := l.fair(now)
-	owed := l.waiters(s, fair) > 0 && s.free < block
+	owed := max(0, l.owed(s, fair)-s.free)
 	switch {
-	case l.giving > 0 && l.giveTo == p.shard && !owed:
+	case l.giving > 0 && l.giveTo == p.shard && owed == 0:
 		l.giving = 0
-	case l.giving == 0 && owed && now >= l.giveAt:
-		if n := min(block, l.held()-fair, p.held()); n > 0 {
+	case l.giving == 0 && owed > 0 && now >= l.giveAt:
+		over := l.held() - fair // half of it at once: others give as well
+		if n := min(max(block, over/2), over, owed, p.held()); n > 0 {
 			l.giving, l.giveTo = n, p.shard
 			l.giveAt = now + l.cfg.Heartbeat
 		}
