@@ -20,7 +20,7 @@ const (
 	// firstLooks are the shards that are compared before the first join, and
 	// huntLooks those that are looked at before giving up for a while: half as
 	// many after each hunt in vain, but one. The pause between hunts doubles, up
-	// to a heartbeat.
+	// to a heartbeat. Who has nothing looks more, and more often.
 	firstLooks   = 2
 	huntLooks    = 8
 	huntHalvings = 3
@@ -81,6 +81,9 @@ func (l *ledger) grow(now time.Duration) (*call, time.Duration) {
 	l.hunt.looked = nil
 	l.hunt.failed++
 	pause := min(l.cfg.Heartbeat, huntPause<<min(l.hunt.failed, 10))
+	if l.held() == 0 {
+		pause = min(pause, l.cfg.Heartbeat/3)
+	}
 	l.hunt.again = now + pause/2 + upTo(l.rng, pause)
 	return c, l.hunt.again
 }
@@ -141,6 +144,9 @@ func (l *ledger) unseen(now time.Duration) (int, bool) {
 		}
 	}
 	looks := huntLooks >> min(l.hunt.failed, huntHalvings)
+	if l.held() == 0 {
+		looks = max(looks, huntLooks/2)
+	}
 	foreign := len(l.hunt.looked) - len(l.parts)
 	if foreign >= min(looks, l.settings.Shards-len(l.parts)) || len(l.parts) >= maxParts {
 		return 0, false

@@ -53,20 +53,31 @@ func newTable(t *testing.T, cfg Config) *Table {
 // bareTable is newTable before it is initialised. cfg's cluster is chosen.
 func bareTable(t *testing.T, cfg *Config) *Table {
 	t.Helper()
+	cfg.Cluster = fmt.Sprintf("c%d", clusters.Add(1))
+	table := tableAt(*cfg, serverURL(t))
+	t.Cleanup(table.Close)
+	return table
+}
+
+// serverURL is where dynalite listens.
+func serverURL(t *testing.T) string {
+	t.Helper()
 	serverUsed.Store(true)
 	s, err := server()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Cluster = fmt.Sprintf("c%d", clusters.Add(1))
-	table := NewTable(*cfg, aws.Config{
-		Region: "us-east-1", BaseEndpoint: &s.URL,
+	return s.URL
+}
+
+// tableAt returns a Table on a server that is not AWS.
+func tableAt(cfg Config, url string) *Table {
+	return NewTable(cfg, aws.Config{
+		Region: "us-east-1", BaseEndpoint: &url,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "none", SecretAccessKey: "none"}, nil
 		}),
 	})
-	t.Cleanup(table.Close)
-	return table
 }
 
 // shortly is a context for a few calls.

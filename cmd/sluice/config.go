@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sluice-proxy/sluice/lease"
 	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -24,6 +25,7 @@ type Config struct {
 	Proxy     proxy.Config
 	Reservoir reservoir.Config
 	Dial      reservoir.DialConfig
+	Lease     lease.Config
 	Rewrite   rewrite.Config
 	// RewriteEnabled is not decided until the backend's kind is known: auto, true or false.
 	RewriteEnabled string
@@ -91,6 +93,8 @@ func (c *Config) derive() {
 	c.Proxy.Kind = proxy.BackendKind(c.Dial.Kind)
 	c.Proxy.Database = c.Dial.Database
 	c.Proxy.MaxStatementBytes = c.Rewrite.MaxBytes
+	c.Lease.Cluster = lease.Cluster(c.Dial.Endpoint, c.Dial.Port)
+	c.Lease.Lifetime = c.Reservoir.BaseLifetime + c.Reservoir.LifetimeJitter
 	switch {
 	case c.Reservoir.TargetReady != fillAll:
 	case c.dedicated():

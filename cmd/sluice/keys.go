@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-proxy/sluice/lease"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -244,20 +245,44 @@ var keys = []key{
 
 	{name: "retry.enabled", def: false,
 		help: "Replay transactions that DSQL aborted with 40001."},
+	// The two switches have no field yet: the reservoir does not ask a lease
+	// before it dials. The other keys serve sluice lease.
 	{name: "distributed.conn_lease_enabled", def: false,
 		help: "Share the cluster's connection count among all sidecars."},
-	{name: "distributed.conn_lease_table", def: "",
-		help: "DynamoDB table of the connection leases."},
-	{name: "distributed.conn_limit", def: 10000,
-		help: "Connections of the whole cluster."},
+	{name: "distributed.conn_lease_table", def: "", field: func(c *Config) any { return &c.Lease.Table },
+		help: "DynamoDB table of the connection leases (sluice lease init makes it)."},
+	{name: "distributed.conn_limit", def: lease.DefaultLimit, field: func(c *Config) any { return &c.Lease.Limit },
+		help: "Connections that the cluster takes."},
+	{name: "distributed.conn_margin", def: lease.DefaultMargin, field: func(c *Config) any { return &c.Lease.Margin },
+		help: "How many of distributed.conn_limit stay unused: for people, and for hosts that vanished without closing theirs."},
+	{name: "distributed.conn_shards", def: lease.DefaultShards, field: func(c *Config) any { return &c.Lease.Shards },
+		help: "Items that a new table spreads the slots over: 4 for up to 50 sidecars, 16 up to 500, 64 above. Fixed by sluice lease init."},
+	{name: "distributed.heartbeat", def: lease.DefaultHeartbeat, field: func(c *Config) any { return &c.Lease.Heartbeat },
+		help: "How often a lease is renewed."},
+	{name: "distributed.reap_after", def: lease.DefaultReapAfter, field: func(c *Config) any { return &c.Lease.ReapAfter },
+		help: "How long a lease must not have been renewed before others take its slots: so long a dead sidecar's slots are blocked, and half of it an outage of DynamoDB goes unnoticed."},
+	{name: "distributed.guard", def: lease.DefaultGuard, field: func(c *Config) any { return &c.Lease.Guard },
+		help: "How long before that the last backend is closed."},
+	{name: "distributed.transaction_limit", def: lease.DefaultTransactionLimit, field: func(c *Config) any { return &c.Lease.TransactionLimit },
+		help: "Longest transaction (DSQL allows 5 minutes): with less than this left to the lease no backend is lent."},
+	{name: "distributed.idle_release", def: lease.DefaultIdleRelease, field: func(c *Config) any { return &c.Lease.IdleRelease },
+		help: "How long slots stay unused before they are given back."},
 	{name: "distributed.rate_limiter_enabled", def: false,
 		help: "Share the cluster's connection rate among all sidecars."},
-	{name: "distributed.rate_limiter_table", def: "",
-		help: "DynamoDB table of the shared rate."},
-	{name: "distributed.rate_limiter_limit", def: 100,
-		help: "New connections per second of the whole cluster."},
-	{name: "distributed.rate_limiter_max_wait", def: 30 * time.Second,
-		help: "How long a dial waits for the shared rate."},
+	{name: "distributed.rate_limiter_table", def: "", field: func(c *Config) any { return &c.Lease.RateTable },
+		help: "DynamoDB table of the shared rate. Empty: distributed.conn_lease_table."},
+	{name: "distributed.rate_limiter_limit", def: lease.DefaultRate, field: func(c *Config) any { return &c.Lease.RateLimit },
+		help: "New connections per second that the cluster takes."},
+	{name: "distributed.rate_limiter_reserve", def: lease.DefaultReserve, field: func(c *Config) any { return &c.Lease.Reserve },
+		help: "How many of those are for sidecars that cannot reach the table."},
+	{name: "distributed.rate_limiter_burst", def: lease.DefaultBurst, field: func(c *Config) any { return &c.Lease.Burst },
+		help: "New connections that may be saved up (the cluster takes 1,000 at once)."},
+	{name: "distributed.rate_limiter_max_wait", def: lease.DefaultMaxWait, field: func(c *Config) any { return &c.Lease.MaxWait },
+		help: "How far ahead a dial is booked. While the queue is longer, it waits unbooked."},
+	{name: "distributed.max_instances", def: lease.DefaultMaxInstances, field: func(c *Config) any { return &c.Lease.MaxInstances },
+		help: "Sidecars that there may be: each that cannot reach the table dials by this part of distributed.rate_limiter_reserve."},
+	{name: "distributed.call_timeout", def: lease.DefaultCallTimeout, field: func(c *Config) any { return &c.Lease.CallTimeout },
+		help: "How long one call of DynamoDB may take, at most 5s."},
 }
 
 // keyNamed returns the row of a key, or nil.
