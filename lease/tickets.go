@@ -50,7 +50,6 @@ type ticketCounts struct {
 	Reservations    uint64
 	Refused, Resets uint64 // queue too long; poisoned times set back
 	Fails, Refusals uint64 // calls that failed; refusals by the cluster
-	LocalEntered    uint64
 }
 
 func newTickets(cfg Config, rng *rand.Rand) *tickets {
@@ -171,9 +170,8 @@ func (t *tickets) done(c *call, a answer, now time.Duration) {
 func (t *tickets) failed(now time.Duration) {
 	t.stats.Fails++
 	t.pause = now + backoff(t.rng, t.failing, 5*time.Second)
-	if t.failing++; t.failing == localAfter {
-		t.stats.LocalEntered++
-		t.localAt = max(t.localAt, now+upTo(t.rng, t.localInterval()))
+	if t.failing++; t.failing == localAfter && t.localAt <= now {
+		t.localAt = now + upTo(t.rng, t.localInterval())
 	}
 }
 
