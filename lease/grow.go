@@ -20,7 +20,8 @@ const (
 	// firstLooks are the shards that are compared before the first join, and
 	// huntLooks those that are looked at before giving up for a while: half as
 	// many after each hunt in vain, but one. The pause between hunts doubles, up
-	// to a heartbeat. Who has nothing looks more, and more often.
+	// to a heartbeat. Who has less than half of the fair share looks more, and
+	// more often.
 	firstLooks   = 2
 	huntLooks    = 8
 	huntHalvings = 3
@@ -73,7 +74,7 @@ func (l *ledger) grow(now time.Duration) (*call, time.Duration) {
 			return l.join(shard, slots, now), now
 		}
 	}
-	if shard, ok := l.unseen(now); ok {
+	if shard, ok := l.unseen(fair, now); ok {
 		return &call{kind: callLook, look: shard}, now
 	}
 	// Nothing anywhere: wait, and say so where somebody could give.
@@ -81,7 +82,7 @@ func (l *ledger) grow(now time.Duration) (*call, time.Duration) {
 	l.hunt.looked = nil
 	l.hunt.failed++
 	pause := min(l.cfg.Heartbeat, huntPause<<min(l.hunt.failed, 10))
-	if l.held() == 0 {
+	if l.poor(now) {
 		pause = min(pause, l.cfg.Heartbeat/3)
 	}
 	l.hunt.again = now + pause/2 + upTo(l.rng, pause)
@@ -131,10 +132,12 @@ func (l *ledger) permitted(s *sight, need, fair int, now time.Duration) int {
 	return max(0, n)
 }
 
+func (l *ledger) poor(now time.Duration) bool { return 2*l.held() < l.fair(now) }
+
 func (s *sight) fresh(now time.Duration) bool { return s != nil && now-s.at <= freshTime }
 
 // unseen is a shard that this hunt has not looked at: own ones first, then any.
-func (l *ledger) unseen(now time.Duration) (int, bool) {
+func (l *ledger) unseen(fair int, now time.Duration) (int, bool) {
 	for _, p := range l.parts {
 		if !slices.Contains(l.hunt.looked, p.shard) {
 			l.hunt.looked = append(l.hunt.looked, p.shard)
@@ -144,19 +147,36 @@ func (l *ledger) unseen(now time.Duration) (int, bool) {
 		}
 	}
 	looks := huntLooks >> min(l.hunt.failed, huntHalvings)
-	if l.held() == 0 {
+	if l.poor(now) {
 		looks = max(looks, huntLooks/2)
 	}
 	foreign := len(l.hunt.looked) - len(l.parts)
 	if foreign >= min(looks, l.settings.Shards-len(l.parts)) || len(l.parts) >= maxParts {
 		return 0, false
 	}
-	shard := l.rng.IntN(l.settings.Shards)
-	for slices.Contains(l.hunt.looked, shard) {
-		shard = (shard + 1) % l.settings.Shards
-	}
+	shard := l.promising(fair)
 	l.hunt.looked = append(l.hunt.looked, shard)
 	return shard, true
+}
+
+// promising is a shard, not looked at in this hunt, where something was free or
+// somebody rich when it was last seen; or just any.
+func (l *ledger) promising(fair int) int {
+	start, n := l.rng.IntN(l.settings.Shards), l.settings.Shards
+	any := -1
+	for i := range n {
+		shard := (start + i) % n
+		if slices.Contains(l.hunt.looked, shard) {
+			continue
+		}
+		if s := l.sight[shard]; s != nil && (s.free > 0 || l.rich(s, fair)) {
+			return shard
+		}
+		if any < 0 {
+			any = shard
+		}
+	}
+	return any
 }
 
 // wait makes it known that this process waits below its fair share. It joins a

@@ -75,13 +75,14 @@ func (l *ledger) owed(s *sight, fair int) int {
 	return n
 }
 
-// rich reports whether somebody else in a shard has more than the fair share.
+// rich reports whether somebody else in a shard has clearly more than the fair
+// share: to wait for what is just above it would take for ever.
 func (l *ledger) rich(s *sight, fair int) bool {
 	if s == nil {
 		return false
 	}
 	for owner, p := range s.peers {
-		if p.rec.Total > fair && p.rec.Slots > 0 && !l.owns(owner) {
+		if p.rec.Total > fair+fair/4 && p.rec.Slots > 0 && !l.owns(owner) {
 			return true
 		}
 	}
