@@ -58,8 +58,7 @@ func TestRandomSchedulesOnTable(t *testing.T) {
 	t.Parallel()
 	cfg := worldConfig()
 	cfg.Limit, cfg.Shards = 30, 2
-	cfg.Heartbeat, cfg.ReapAfter, cfg.Guard, cfg.TransactionLimit = 2*time.Second, 14*time.Second, time.Second, 2*time.Second
-	cfg.Lifetime = 4 * time.Second
+	cfg.Heartbeat, cfg.ReapAfter = 2*time.Second, 14*time.Second
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
 	}

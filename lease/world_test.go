@@ -30,16 +30,18 @@ type world struct {
 
 // proc is one sidecar: a core, its clock, and its backends.
 type proc struct {
-	name    string
-	core    *core
-	speed   float64 // of its clock
-	offset  time.Duration
-	dead    bool
-	cut     bool // off from the table
-	want    int
-	slots   int // permits that wait for a ticket
-	open    int // backends
-	message *message
+	name   string
+	core   *core
+	speed  float64 // of its clock
+	offset time.Duration
+	dead   bool
+	losses uint64 // of slots without its doing, as last seen
+	// cutUntil is when its way to the table is whole again.
+	cutUntil time.Duration
+	want     int
+	slots    int // permits that wait for a ticket
+	open     int // backends
+	message  *message
 }
 
 // message is a call on its way.
@@ -53,6 +55,10 @@ type message struct {
 	answered bool
 }
 
+// stepMost is the longest step: a sidecar needs so long to notice anything, and
+// its guard is no longer, so that nothing but the rules keeps it safe.
+const stepMost = 330 * time.Millisecond
+
 // lateBeats is how many heartbeats late a message may be.
 const lateBeats = 10
 
@@ -65,9 +71,9 @@ func worldConfig() Config {
 	c := Defaults()
 	c.Slots, c.Rate, c.Table, c.Cluster = true, true, "leases", "c"
 	c.Limit, c.Margin, c.Shards = 60, 0, 3
-	c.Heartbeat, c.ReapAfter, c.Guard, c.TransactionLimit = time.Second, 30*time.Second, 2*time.Second, 3*time.Second
+	c.Heartbeat, c.ReapAfter, c.Guard, c.TransactionLimit = time.Second, 12*time.Second, stepMost, time.Second
 	c.IdleRelease = 5 * time.Second
-	c.Lifetime = 10 * time.Second
+	c.Lifetime = 4 * time.Second
 	c.RateLimit, c.Reserve, c.Burst, c.MaxInstances = 100, 10, 400, 4
 	c.CallTimeout = 200 * time.Millisecond
 	return c
@@ -109,7 +115,7 @@ func (w *world) note(format string, args ...any) {
 // step lets a little time pass, in which messages arrive and sidecars act, and
 // perhaps something goes wrong.
 func (w *world) step() error {
-	w.now += time.Duration(w.rng.Int64N(int64(w.cfg.Heartbeat / 3)))
+	w.now += time.Duration(w.rng.Int64N(int64(stepMost)))
 	if w.faulty {
 		w.trouble()
 	}
@@ -130,11 +136,11 @@ func (w *world) trouble() {
 	switch w.rng.IntN(60) {
 	case 0:
 		w.kill(p)
-	case 1:
-		p.cut = true
-		w.note("%s is cut off", p.name)
-	case 2, 3, 4:
-		p.cut = false
+	case 1, 2:
+		p.cutUntil = w.now + time.Duration(w.rng.Int64N(int64(2*w.cfg.ReapAfter)))
+		w.note("%s is cut off until %v", p.name, p.cutUntil)
+	case 3:
+		p.cutUntil = 0
 	case 5:
 		p.want = w.rng.IntN(40)
 	case 6:
@@ -142,8 +148,6 @@ func (w *world) trouble() {
 			w.add(w.rng.IntN(40))
 		}
 	case 7:
-		p.core.ledger.refuse(w.at(p))
-	case 8:
 		p.core.tickets.slow(w.at(p))
 	}
 }
@@ -214,7 +218,13 @@ func (w *world) act(p *proc) error {
 // dial closes and opens what the state demands and allows.
 func (w *world) dial(p *proc) error {
 	now := w.at(p)
-	for range p.core.state(now).Revoked {
+	revoked := p.core.state(now).Revoked
+	losses := p.core.ledger.stats.ReapedSelf + p.core.ledger.stats.Lapsed
+	if revoked > 0 && losses == p.losses {
+		return fmt.Errorf("%s has given away %d slots that it uses", p.name, revoked)
+	}
+	p.losses = losses
+	for range revoked {
 		w.drop(p)
 	}
 	if w.rng.IntN(3) == 0 { // the others close when they come back
@@ -277,10 +287,11 @@ func (w *world) send(p *proc, c *call) *message {
 	if !w.faulty {
 		fate = 19
 	}
+	cut := w.now < p.cutUntil
 	switch {
-	case p.cut && fate < 10, fate == 0: // the request is lost
+	case cut && fate < 16, fate == 0: // the request is lost
 		return m
-	case p.cut, fate == 1: // the answer is lost
+	case cut, fate == 1: // the answer is lost
 		m.back = never
 	case fate == 2: // it arrives when nobody waits for it any more
 		m.arrive = w.now + some(lateBeats*w.cfg.Heartbeat)
@@ -315,13 +326,13 @@ func (w *world) heal() error {
 	}
 	want := 0
 	for _, p := range w.procs {
-		p.cut = false
+		p.cutUntil = 0
 		if !p.dead {
 			want += p.want
 		}
 	}
 	// The last late message makes a record that nobody owns; it is seen, and reaped.
-	for end := w.now + lateBeats*w.cfg.Heartbeat + w.cfg.ReapAfter + w.cfg.ReapAfter/2; w.now < end; {
+	for end := w.now + lateBeats*w.cfg.Heartbeat + 2*w.cfg.ReapAfter; w.now < end; {
 		if err := w.step(); err != nil {
 			return err
 		}
