@@ -32,7 +32,7 @@ var operations = []struct {
 	is    func(*call) bool
 }{
 	{"join", func(w *world, p *proc) {}, func(c *call) bool { return c.kind == callChange && c.change.Old == "" }},
-	{"acquire", func(w *world, p *proc) {}, func(c *call) bool { return c.change.Old != "" && c.change.Take > 0 }},
+	{"acquire", func(w *world, p *proc) { p.want = 30 }, func(c *call) bool { return c.change.Old != "" && c.change.Take > 0 }},
 	{"renew", func(w *world, p *proc) {}, func(c *call) bool { return c.change.Old != "" && c.change.New != "" && c.change.Take == 0 }},
 	{"release", func(w *world, p *proc) { w.settle(2); p.want = 1 }, func(c *call) bool { return c.change.New != "" && c.change.Take < 0 }},
 	{"leave", func(w *world, p *proc) { w.settle(2); p.want = 0; p.core.ledger.leaving = true },
