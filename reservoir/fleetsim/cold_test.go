@@ -29,8 +29,8 @@ func TestFleetStartsCold(t *testing.T) {
 				f.start(size.n, 50)
 				time.Sleep(180 * time.Second)
 				shares := f.report(t)
-				if f.reached == 0 || f.reached > time.Duration(size.seconds)*time.Second {
-					t.Errorf("95 %% open after %v, want %d s", f.reached, size.seconds)
+				if f.reachedAt() == 0 || f.reachedAt() > time.Duration(size.seconds)*time.Second {
+					t.Errorf("95 %% open after %v, want %d s", f.reachedAt(), size.seconds)
 				}
 				if j := jain(shares); j < size.jain {
 					t.Errorf("fairness %.3f, want %.3f", j, size.jain)
@@ -49,8 +49,8 @@ func TestLateHalfGetsItsShare(t *testing.T) {
 		f := newFleet(cfg, 16, 2)
 		f.start(40, 50)
 		time.Sleep(60 * time.Second)
-		if f.open < cfg.Limit*97/100 {
-			t.Errorf("%d open before the others come", f.open)
+		if f.opened() < cfg.Limit*97/100 {
+			t.Errorf("%d open before the others come", f.opened())
 		}
 		f.start(40, 50)
 		time.Sleep(10 * time.Minute)
@@ -74,15 +74,15 @@ func TestCrashedTenthIsReaped(t *testing.T) {
 		for _, s := range f.sidecar[:8] {
 			s.crash()
 		}
-		lost := cfg.Limit - f.open
+		lost := cfg.Limit - f.opened()
 		time.Sleep(cfg.ReapAfter - 2*cfg.Heartbeat)
-		if f.open > cfg.Limit-lost*9/10 {
-			t.Errorf("%d open before the dead may be reaped, %d died with them", f.open, lost)
+		if f.opened() > cfg.Limit-lost*9/10 {
+			t.Errorf("%d open before the dead may be reaped, %d died with them", f.opened(), lost)
 		}
 		time.Sleep(4 * cfg.Heartbeat)
 		f.report(t)
-		if f.open < cfg.Limit*97/100 {
-			t.Errorf("%d open after the dead were reaped, of %d", f.open, cfg.Limit)
+		if f.opened() < cfg.Limit*97/100 {
+			t.Errorf("%d open after the dead were reaped, of %d", f.opened(), cfg.Limit)
 		}
 		f.end()
 	})
@@ -130,12 +130,12 @@ func TestOutageClosesNothing(t *testing.T) {
 		f.cut(f.sidecar, false)
 		time.Sleep(time.Minute)
 		for _, s := range f.sidecar {
-			if s.closed > 0 {
-				t.Errorf("sidecar %s closed %d backends", s.name, s.closed)
+			if n := s.closedOnDemand(); n > 0 {
+				t.Errorf("sidecar %s closed %d backends", s.name, n)
 			}
 		}
-		if f.open != 5000 {
-			t.Errorf("%d open", f.open)
+		if f.opened() != 5000 {
+			t.Errorf("%d open", f.opened())
 		}
 		f.report(t)
 		f.end()

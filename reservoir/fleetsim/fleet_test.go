@@ -73,7 +73,9 @@ func newFleet(cfg lease.Config, shards int, seed uint64) *fleet {
 
 // start adds n sidecars within 5 seconds that want so many backends each.
 func (f *fleet) start(n, want int) {
+	f.mu.Lock()
 	f.goal = min(f.goal+n*want, f.table.settings.Limit)
+	f.mu.Unlock()
 	for range n {
 		delay := time.Duration(f.rng.Int64N(int64(5 * time.Second)))
 		skew := time.Duration(f.rng.Int64N(int64(time.Hour)))
@@ -202,6 +204,25 @@ func (f *fleet) dialed() {
 	}
 }
 
+func (f *fleet) opened() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.open
+}
+
+func (f *fleet) reachedAt() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reached
+}
+
+// closedOnDemand is how many backends the state made it close.
+func (s *sidecar) closedOnDemand() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
 func (f *fleet) closed(n int) {
 	f.mu.Lock()
 	f.open -= n
@@ -223,7 +244,10 @@ func sleep(ctx context.Context, d time.Duration) bool {
 func (f *fleet) shares() []int {
 	var shares []int
 	for _, s := range f.sidecar {
-		if !s.dead {
+		s.mu.Lock()
+		dead := s.dead
+		s.mu.Unlock()
+		if !dead {
 			shares = append(shares, s.count())
 		}
 	}
