@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,11 +26,11 @@ type rig struct {
 // flaky is a table that may be out of reach.
 type flaky struct {
 	*memory
-	away bool
+	away atomic.Bool
 }
 
 func (f *flaky) reach(ctx context.Context) error {
-	if f.away {
+	if f.away.Load() {
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -206,7 +207,7 @@ func TestTableAway(t *testing.T) {
 		r := newRig(t, cfg, nil)
 		permits := r.admit(t, 20)
 		time.Sleep(cfg.Heartbeat)
-		r.table.away = true
+		r.table.away.Store(true)
 		at := func(age time.Duration) State {
 			for r.State().Age < age {
 				time.Sleep(10 * time.Millisecond)
@@ -244,7 +245,7 @@ func TestTableAway(t *testing.T) {
 		}
 		r.refused(t)
 
-		r.table.away = false
+		r.table.away.Store(false)
 		again := r.admit(t, 5)
 		if s := r.State(); s.Phase != OK || s.InUse != 5 {
 			t.Errorf("back again: %+v", s)
