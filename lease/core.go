@@ -180,7 +180,7 @@ func (c *core) valid(now time.Duration) bool {
 }
 
 func (c *core) state(now time.Duration) State {
-	s := State{Phase: OK, Reason: c.problem}
+	s := State{Phase: OK, Reason: c.problem, Unticketed: c.tickets.holders}
 	if c.cfg.Rate {
 		s.Local = c.tickets.local()
 		s.Queue = c.tickets.queue

@@ -41,8 +41,8 @@ type State struct {
 	Phase Phase
 	// Held slots, and the permits that are out.
 	Held, InUse int
-	// Waiting dials.
-	Waiting int
+	// Waiting dials, for a slot; Unticketed ones have it and wait for the rate.
+	Waiting, Unticketed int
 	// Excess is how many backends must close, idle ones at once and others when
 	// they come back, and none of them is to be lent. Others are owed their
 	// slots, or the lease runs out.

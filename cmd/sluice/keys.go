@@ -156,8 +156,16 @@ var keys = []key{
 
 	{name: "reservoir.max_open", def: reservoir.DefaultMaxOpen, field: func(c *Config) any { return &c.Reservoir.MaxOpen },
 		help: "Backends in use, ready and being dialled, together."},
+	{name: "reservoir.enabled", def: true, field: func(c *Config) any { return &c.ReservoirEnabled },
+		help: "Dial backends ahead of demand. false: on demand, as reservoir.target_ready 0."},
 	{name: "reservoir.target_ready", def: fillAll, field: func(c *Config) any { return &c.Reservoir.TargetReady },
 		help: "Backends, in use and ready together, that are kept open ahead of demand. 0: dial on demand. -1: reservoir.max_open."},
+	{name: "reservoir.low_watermark", def: fillAll, field: func(c *Config) any { return &c.Reservoir.LowWatermark },
+		help: "Backends that are dialled as fast as the limits allow; above it one per second, unless somebody waits. -1: reservoir.max_open."},
+	{name: "reservoir.initial_fill_timeout", def: reservoir.DefaultInitialFill, field: func(c *Config) any { return &c.Reservoir.InitialFillTimeout },
+		help: "How long /readyz waits for reservoir.low_watermark backends after the start. 0: not at all."},
+	{name: "reservoir.probe_interval", def: time.Duration(0), field: func(c *Config) any { return &c.Reservoir.ProbeInterval },
+		help: "How often each ready backend must answer a round trip, so that a dead one is found before a client gets it. 0: never."},
 	{name: "reservoir.checkout_wait", def: reservoir.DefaultCheckoutWait, field: func(c *Config) any { return &c.Reservoir.CheckoutWait },
 		help: "How long a transaction waits for a backend before it gets 53300."},
 	{name: "reservoir.base_lifetime", def: reservoir.DefaultBaseLifetime, field: func(c *Config) any { return &c.Reservoir.BaseLifetime },
@@ -245,9 +253,7 @@ var keys = []key{
 
 	{name: "retry.enabled", def: false,
 		help: "Replay transactions that DSQL aborted with 40001."},
-	// The two switches have no field yet: the reservoir does not ask a lease
-	// before it dials. The other keys serve sluice lease.
-	{name: "distributed.conn_lease_enabled", def: false,
+	{name: "distributed.conn_lease_enabled", def: false, field: func(c *Config) any { return &c.Lease.Slots },
 		help: "Share the cluster's connection count among all sidecars."},
 	{name: "distributed.conn_lease_table", def: "", field: func(c *Config) any { return &c.Lease.Table },
 		help: "DynamoDB table of the connection leases (sluice lease init makes it)."},
@@ -267,7 +273,7 @@ var keys = []key{
 		help: "Longest transaction (DSQL allows 5 minutes): with less than this left to the lease no backend is lent."},
 	{name: "distributed.idle_release", def: lease.DefaultIdleRelease, field: func(c *Config) any { return &c.Lease.IdleRelease },
 		help: "How long slots stay unused before they are given back."},
-	{name: "distributed.rate_limiter_enabled", def: false,
+	{name: "distributed.rate_limiter_enabled", def: false, field: func(c *Config) any { return &c.Lease.Rate },
 		help: "Share the cluster's connection rate among all sidecars."},
 	{name: "distributed.rate_limiter_table", def: "", field: func(c *Config) any { return &c.Lease.RateTable },
 		help: "DynamoDB table of the shared rate. Empty: distributed.conn_lease_table."},

@@ -192,8 +192,11 @@ func TestRules(t *testing.T) {
 		{"region unknown", []string{"--endpoint=db.example.com"}, "backend.endpoint: \"db.example.com\""},
 		{"region given", []string{"--endpoint=db.example.com", "--backend-region=us-east-1"}, ""},
 		{"postgres", []string{"--backend-kind=postgres", "--endpoint=localhost", "--backend-sslmode=disable"}, ""},
-		{"reserved at its default", []string{"--distributed-conn-lease-enabled=false"}, ""},
-		{"reserved", []string{"--distributed-conn-lease-enabled"}, "distributed.conn_lease_enabled: true: not in this version"},
+		{"reserved at its default", []string{"--retry-enabled=false"}, ""},
+		{"reserved", []string{"--retry-enabled"}, "retry.enabled: true: not in this version"},
+		{"lease without a table", []string{"--distributed-conn-lease-enabled"}, "distributed.conn_lease_table: empty: distributed.conn_lease_enabled needs"},
+		{"rate without a table", []string{"--distributed-rate-limiter-enabled"}, "distributed.rate_limiter_table: empty: distributed.rate_limiter_enabled needs"},
+		{"both on one table", []string{"--distributed-conn-lease-enabled", "--distributed-rate-limiter-enabled", "--distributed-conn-lease-table=t"}, ""},
 		{"margin over limit", []string{"--distributed-conn-limit=100"}, "distributed.conn_margin: 500: want 0 or more, and less"},
 		{"slow calls", []string{"--distributed-call-timeout=6s"}, "distributed.call_timeout: 6s: want more than 0, at most 5s"},
 	} {
