@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,6 +67,7 @@ func TestInitialFillIsOverInTime(t *testing.T) {
 func TestProbeFindsTheDead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var dialled []*answering
 		s := &server{}
 		cfg := small(3)
@@ -72,23 +75,26 @@ func TestProbeFindsTheDead(t *testing.T) {
 		r := running(t, cfg, func(ctx context.Context, st *Startup) (*Conn, error) {
 			c, err := s.dial(ctx, st)
 			if err == nil {
-				a := &answering{Conn: c.Net, answer: string(readyFrame)}
+				a := &answering{Conn: c.Net}
+				a.says(string(readyFrame))
+				mu.Lock()
 				dialled = append(dialled, a)
+				mu.Unlock()
 				c.Net = a
 			}
 			return c, err
 		})
 		sleep(25 * time.Second)
 		for i, a := range dialled {
-			if a.asked != 2 {
-				t.Errorf("backend %d was asked %d times in 25 s, want 2", i, a.asked)
+			if n := a.asked.Load(); n != 2 {
+				t.Errorf("backend %d was asked %d times in 25 s, want 2", i, n)
 			}
 		}
 		if attempts, _, _ := s.counts(); attempts != 3 || r.Stats().Checkouts != 0 {
 			t.Errorf("%d dials, %d checkouts, want 3 and 0", attempts, r.Stats().Checkouts)
 		}
-		dialled[0].answer = ""
-		dialled[1].answer = "Z\x00\x00\x00\x05T"
+		dialled[0].says("")
+		dialled[1].says("Z\x00\x00\x00\x05T")
 		sleep(15 * time.Second)
 		if attempts, open, _ := s.counts(); attempts != 5 || open != 3 || r.Stats().Ready != 3 {
 			t.Errorf("%d dials, %d open, %d ready, want 5, 3, 3", attempts, open, r.Stats().Ready)
@@ -99,27 +105,27 @@ func TestProbeFindsTheDead(t *testing.T) {
 // answering answers each Sync, for the server behind it.
 type answering struct {
 	net.Conn
-	answer string
-	asked  int
+	answer atomic.Pointer[string]
+	asked  atomic.Int32
 }
+
+func (a *answering) says(answer string) { a.answer.Store(&answer) }
 
 func (a *answering) Write(b []byte) (int, error) {
 	if b[0] == 'S' {
-		a.asked++
+		a.asked.Add(1)
 		return len(b), nil
 	}
 	return a.Conn.Write(b)
 }
 
 func (a *answering) Read(b []byte) (int, error) {
-	if a.answer == "" || len(b) < len(a.answer) {
-		if a.answer == "" {
-			return 0, io.EOF
-		}
+	switch answer := *a.answer.Load(); {
+	case len(b) != len(readyFrame): // the good-bye
 		return a.Conn.Read(b)
+	case answer == "":
+		return 0, io.EOF
+	default:
+		return copy(b, answer), nil
 	}
-	if len(b) > len(readyFrame) { // the good-bye
-		return a.Conn.Read(b)
-	}
-	return copy(b, a.answer), nil
 }
