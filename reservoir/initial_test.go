@@ -49,13 +49,21 @@ func TestInitialFillIsOverInTime(t *testing.T) {
 			}
 			return nil
 		}}
-		r := running(t, small(10), s.dial)
-		r.log = slog.New(slog.NewTextHandler(&log, nil))
+		r, err := New(small(10), s.dial, nil, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), DefaultInitialFill+2*scanEvery)
+		defer cancel()
+		finished := make(chan error, 1)
+		go func() { finished <- r.Run(ctx) }()
 		sleep(DefaultInitialFill - 2*scanEvery)
 		if r.Stats().Filled {
 			t.Error("filled with 3 of 10")
 		}
-		sleep(3 * scanEvery)
+		if err := <-finished; err != nil {
+			t.Fatal(err)
+		}
 		if !r.Stats().Filled || strings.Count(log.String(), "initial fill") != 1 || !strings.Contains(log.String(), "open=3 wanted=10") {
 			t.Errorf("filled %v after the timeout, log:\n%s", r.Stats().Filled, log.String())
 		}
