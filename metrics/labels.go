@@ -77,6 +77,7 @@ const (
 	LostIdle           = "idle"            // no client noticed
 	LostTransaction    = "transaction"     // 08006
 	LostUnknownOutcome = "unknown_outcome" // 08007
+	LostReplaying      = "replaying"       // by a replay
 )
 
 // What a prepared statement met: label outcome of dsql_prepared_statements_total.
@@ -109,7 +110,7 @@ var (
 		PinSetConfig, PinSequence, PinSeed, PinLoad, PinProcedural, PinUnparsed, PinRole}
 	localKinds      = []string{LocalEmpty, LocalBegin, LocalEnd, LocalParse, LocalDescribe, LocalSetting, LocalShow}
 	cancelOutcomes  = []string{CancelDropped, CancelForwarded, CancelDiscarded, CancelIneffective, CancelUnknownKey}
-	lostWhens       = []string{LostIdle, LostTransaction, LostUnknownOutcome}
+	lostWhens       = []string{LostIdle, LostTransaction, LostUnknownOutcome, LostReplaying}
 	preparedResults = []string{PreparedHit, PreparedPrepared, PreparedMiss, PreparedInvalidated, PreparedEvicted}
 	features        = []string{FeaturePlanChanged, FeatureLongStatement, FeatureManyStatements, FeatureSetting,
 		FeaturePins, FeatureFunctionCall, FeatureTwoPhase, FeatureReplication}

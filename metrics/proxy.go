@@ -22,6 +22,7 @@ type Proxy struct {
 	lost     closedCounter
 	prepared closedCounter
 	refused  closedCounter
+	tx       transactions
 	gauges   pulled[ProxyGauges]
 
 	unsupported *prometheus.CounterVec
@@ -37,6 +38,7 @@ type ProxyGauges struct {
 
 func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 	p := &Proxy{
+		tx: newTransactions(reg),
 		started: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dsql_sessions_started_total", Help: "Sessions whose startup was answered."}),
 		ended: newClosedCounter(reg, "dsql_sessions_ended_total",

@@ -3,6 +3,7 @@ package metrics
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -19,21 +20,44 @@ func WriteTable(w io.Writer) error {
 		if !strings.HasPrefix(f.GetName(), "dsql_") {
 			continue // the Go runtime's and the process's
 		}
-		var label string
-		var values []string
+		var l labelSet
 		for _, m := range f.GetMetric() {
-			for _, l := range m.GetLabel() {
-				label = "`" + l.GetName() + "`"
-				if l.GetValue() != "" {
-					values = append(values, l.GetValue())
-				}
+			for _, pair := range m.GetLabel() {
+				l.add(pair.GetName(), pair.GetValue())
 			}
 		}
-		if len(values) > 0 {
-			label += ": " + strings.Join(values, ", ")
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), label, f.GetHelp())
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), &l, f.GetHelp())
 	}
 	_, err = io.WriteString(w, b.String())
 	return err
+}
+
+// labelSet is the labels of a metric, each with the values that it can have.
+type labelSet struct {
+	names  []string
+	values map[string][]string
+}
+
+func (l *labelSet) add(name, value string) {
+	if l.values == nil {
+		l.values = map[string][]string{}
+	}
+	if !slices.Contains(l.names, name) {
+		l.names = append(l.names, name)
+	}
+	if value != "" && !slices.Contains(l.values[name], value) {
+		l.values[name] = append(l.values[name], value)
+	}
+}
+
+func (l *labelSet) String() string {
+	parts := make([]string, 0, len(l.names))
+	for _, name := range l.names {
+		part := "`" + name + "`"
+		if len(l.values[name]) > 0 {
+			part += ": " + strings.Join(l.values[name], ", ")
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, "; ")
 }

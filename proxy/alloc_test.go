@@ -13,7 +13,12 @@ import (
 // pools drop what they are given, at random.)
 func TestNoAllocationPerQuery(t *testing.T) {
 	pg := sharedPostgres(t)
-	s := startSluice(t, pg)
+	for name, opts := range map[string][]option{"replay off": nil, "replay on": {withReplay}} {
+		t.Run(name, func(t *testing.T) { noAllocationPerQuery(t, startSluice(t, pg, opts...)) })
+	}
+}
+
+func noAllocationPerQuery(t *testing.T, s *sluice) {
 	for name, msg := range map[string][]byte{
 		"simple": encode(t, &pgproto3.Query{String: "SELECT 1"}),
 		"extended": encode(t, &pgproto3.Parse{Query: "SELECT 1"}, &pgproto3.Bind{}, &pgproto3.Describe{ObjectType: 'P'},

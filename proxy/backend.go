@@ -97,10 +97,12 @@ func (b *backend) poll() error {
 // exchange writes msg, which ends in one ReadyForQuery, and reads up to it. It
 // returns the payload of the first ErrorResponse, if any. An error means that
 // the backend cannot be used any more.
-func (b *backend) exchange(msg []byte) (refusal []byte, err error) { return b.exchangeRows(msg, nil) }
+func (b *backend) exchange(msg []byte) (refusal []byte, err error) {
+	return b.exchangeRows(msg, func([]byte) {})
+}
 
-// exchangeRows is exchange that gives the payload of each DataRow to row.
-func (b *backend) exchangeRows(msg []byte, row func([]byte)) (refusal []byte, err error) {
+// exchangeRows is exchange that gives each row's payload to row.
+func (b *backend) exchangeRows(msg []byte, row func(payload []byte)) (refusal []byte, err error) {
 	end := time.Now().Add(exchangeTimeout)
 	b.conn.Net.SetReadDeadline(end)
 	defer b.conn.Net.SetReadDeadline(time.Time{})
@@ -128,14 +130,12 @@ func (b *backend) exchangeRows(msg []byte, row func([]byte)) (refusal []byte, er
 		frame := b.src.buf[b.src.r : b.src.r+total]
 		b.src.r += total
 		switch typ {
-		case msgDataRow:
-			if row != nil {
-				row(frame[headerLen:])
-			}
 		case msgError:
 			if refusal == nil {
 				refusal = append([]byte(nil), frame[headerLen:]...)
 			}
+		case msgDataRow:
+			row(frame[headerLen:])
 		case msgReady:
 			b.status = frame[headerLen]
 			b.src.release()

@@ -192,11 +192,13 @@ func (s *session) woken() error {
 	t := s.t
 	now := time.Now()
 	act := s.actAt()
-	next := t.deadline
-	if next.IsZero() || !act.IsZero() && act.Before(next) {
-		next = act
+	if !t.holdEnd.IsZero() && !now.Before(t.holdEnd) {
+		t.holdEnd, t.streams = time.Time{}, true
+		if err := s.deliver(); err != nil {
+			return err
+		}
 	}
-	s.b.conn.Net.SetReadDeadline(next)
+	s.b.conn.Net.SetReadDeadline(earlier(earlier(t.deadline, t.holdEnd), act))
 	switch {
 	case s.cut.Load():
 		return errCut

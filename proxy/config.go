@@ -4,7 +4,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/sluice-proxy/sluice/retry"
 )
 
 // Pairing says for how long a client keeps a backend.
@@ -89,6 +92,16 @@ type Config struct {
 	// memory; a longer Query passes unread, a longer Parse is refused.
 	MaxStatementBytes int
 
+	// Replay runs transactions that met a conflict again, by Retry's rules. It is
+	// without effect where each client has a backend of its own.
+	Replay bool
+	Retry  retry.Config
+	// UsersWithoutReplay are clients' users that get their conflicts themselves.
+	UsersWithoutReplay []string
+	// AlertConflictsPerMinute is how many conflicts in a minute are worth a line
+	// in the log; 0: none are.
+	AlertConflictsPerMinute int
+
 	// PlainConn turns the raw socket layer off.
 	PlainConn bool
 }
@@ -107,6 +120,9 @@ type Auth struct {
 
 // dedicated reports whether each client has a backend of its own from the start.
 func (c Config) dedicated() bool { return c.Kind == Postgres && c.Pairing == Session }
+
+// withoutReplay reports whether a user's clients want no replay.
+func (c Config) withoutReplay(user string) bool { return slices.Contains(c.UsersWithoutReplay, user) }
 
 func (c Config) databases() (databases, error) {
 	return newDatabases(c.Databases, c.Database, c.dedicated())
@@ -135,6 +151,10 @@ func (c Config) Validate() error {
 	check(c.PreparedPerBackend > 0, "prepared.per_backend", "%d: want at least 1", c.PreparedPerBackend)
 	check(c.PreparedPerClient > 0, "prepared.per_client", "%d: want at least 1", c.PreparedPerClient)
 	check(c.PreparedTexts > 0, "prepared.texts", "%d: want at least 1", c.PreparedTexts)
+	check(c.AlertConflictsPerMinute >= 0, "alert_threshold_conflicts_per_minute", "%d: want 0 (off) or more", c.AlertConflictsPerMinute)
+	if c.Replay {
+		errs = append(errs, c.Retry.Validate())
+	}
 	check(c.MaxStatementBytes >= 64<<10, "rewrite.max_bytes", "%d: want at least 65536", c.MaxStatementBytes)
 	switch c.Auth.Method {
 	case Trust, SCRAM, Cert:

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
 )
 
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
@@ -18,6 +19,9 @@ func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 func (s *session) startCopy() {
 	t := s.t
 	t.copying = true
+	if t.logs {
+		s.tx.log.Refuse(retry.CopyFrom)
+	}
 	t.mayCommit = t.mayCommit || s.b.status == 'I' && !t.inBlock
 	if t.owed.first().kind == msgExecute && t.owed.len() == 2 && t.owed.items[len(t.owed.items)-1].kind == msgSync {
 		t.owed.items = t.owed.items[:len(t.owed.items)-1]
@@ -29,7 +33,7 @@ func (s *session) startCopy() {
 // copyIn relays COPY data until the client ends it or the server gave up.
 func (s *session) copyIn() error {
 	t := s.t
-	if err := s.flushDown(); err != nil {
+	if err := s.deliver(); err != nil {
 		return err
 	}
 	for t.copying && !t.settled {

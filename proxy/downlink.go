@@ -13,6 +13,12 @@ func (s *session) finish() error {
 		return err
 	}
 	for !s.t.settled {
+		if s.t.mute {
+			if err := s.resolve(); err != nil {
+				return err
+			}
+			continue
+		}
 		if s.t.copying {
 			if err := s.copyIn(); err != nil {
 				return err
@@ -31,12 +37,36 @@ func (s *session) finish() error {
 
 // drain relays until the backend owes nothing, in the middle of a turn.
 func (s *session) drain() error {
+	for {
+		err := s.drained()
+		var gone *lostError
+		if !errors.As(err, &gone) || !s.survives() {
+			return err
+		}
+		if err := s.backendLost(gone); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *session) drained() error {
+	t := s.t
+	if t.mute {
+		if err := s.resolve(); err != nil {
+			return err
+		}
+	}
 	if err := s.flushUp(); err != nil {
 		return err
 	}
-	for !s.t.owed.empty() && !s.t.settled && !s.t.copying {
+	for !t.owed.empty() && !t.settled && !t.copying {
 		if err := s.pump(); err != nil {
 			return err
+		}
+		if t.mute {
+			if err := s.resolve(); err != nil {
+				return err
+			}
 		}
 	}
 	return s.flushDown()
@@ -73,7 +103,8 @@ const (
 func (s *session) relay() error {
 	t := s.t
 	src := &s.b.src
-	span := src.r // start of the bytes to pass that are not yet in the sink
+	span := src.r  // start of the bytes to pass that are not yet in the sink
+	noted := src.r // end of those that the log was told of
 	for {
 		if t.rest > 0 {
 			n := min(t.rest, src.buffered())
@@ -82,9 +113,12 @@ func (s *session) relay() error {
 					return err
 				}
 				src.r += n
-				span = src.r
+				span, noted = src.r, src.r
 			} else {
 				src.r += n
+				if t.restUncounted {
+					noted = src.r
+				}
 			}
 			if t.rest -= n; t.rest > 0 || t.stop != nil {
 				break
@@ -101,7 +135,7 @@ func (s *session) relay() error {
 			n := min(total, src.buffered())
 			src.r += n
 			if t.rest = total - n; t.rest > 0 {
-				t.restSwallow = false
+				t.restSwallow, t.restUncounted = false, false
 				break
 			}
 			continue
@@ -109,6 +143,12 @@ func (s *session) relay() error {
 		have := src.buffered()
 		if have < total && total <= bufSize {
 			break // held whole once it has arrived
+		}
+		if have < errorHead && total > bufSize && (typ == msgError || typ == msgNotice) {
+			break // what counts of it stands at its beginning
+		}
+		if err := s.noteRows(&span, &noted); err != nil {
+			return err
 		}
 		frame := src.buf[src.r:min(src.r+total, src.w)]
 		// What the reply makes us say goes behind what came before it.
@@ -122,11 +162,24 @@ func (s *session) relay() error {
 		if err != nil {
 			return err
 		}
+		drop := 0
+		if v == pass && s.noting() {
+			if drop = s.noteReply(typ, frame); drop > 0 {
+				if err := s.passSpan(src.buf[span:src.r]); err != nil {
+					return err
+				}
+				span = src.r + drop
+			}
+		}
 		src.r += len(frame)
+		noted = src.r
 		t.rest, t.restSwallow = total-len(frame), v != pass
-		if v != pass {
+		t.restUncounted = typ == msgError || typ == msgNotice
+		if v != pass || t.restUncounted && drop > 0 {
+			t.restSwallow = true
 			span = src.r
-		} else if t.owedFakes() {
+		}
+		if t.owedFakes() {
 			if err := s.passSpan(src.buf[span:src.r]); err != nil {
 				return err
 			}
@@ -137,8 +190,15 @@ func (s *session) relay() error {
 			break
 		}
 	}
+	if err := s.noteRows(&span, &noted); err != nil {
+		return err
+	}
 	return s.relayed(span)
 }
+
+// errorHead is how much of an error or notice too long for a buffer must be
+// there before it is looked at.
+const errorHead = 1 << 10
 
 // plainReply reports whether a frame of this type changes nothing but the owed
 // queue, when it passes.
@@ -164,7 +224,11 @@ func (s *session) relayed(span int) error {
 	t := s.t
 	src := &s.b.src
 	data := src.buf[span:src.r]
-	if t.settled && t.job.tag != nil {
+	switch {
+	case t.settled && (t.mute || t.rerun):
+		t.settled, t.ready = false, true // not the end of the client's turn
+		return nil
+	case t.settled && t.job.tag != nil:
 		if err := s.passSpan(data); err != nil {
 			return err
 		}
@@ -175,6 +239,7 @@ func (s *session) relayed(span int) error {
 			return err
 		}
 		if !t.settled {
+			s.limitHold()
 			return s.flushDown()
 		}
 		return s.settle(s.b.status)
@@ -190,13 +255,28 @@ func (s *session) relayed(span int) error {
 	return err
 }
 
-// passSpan sends bytes to the client: at once when they are many and nothing
-// waits before them, else with the next flush.
+// passSpan sends bytes to the client, unless they are held back: at once when
+// they are many and nothing waits before them, else with the next flush.
 func (s *session) passSpan(b []byte) error {
-	k := &s.t.down
-	if len(b) == 0 {
+	t := s.t
+	if len(b) == 0 || t.mute {
 		return nil
 	}
+	if t.logs && !t.settled && s.holding() {
+		if s.held.Add(b) {
+			return nil
+		}
+		t.streams = true
+	}
+	if err := s.letGo(); err != nil {
+		return err
+	}
+	return s.writeDown(b)
+}
+
+// writeDown is passSpan for bytes that are not held back.
+func (s *session) writeDown(b []byte) error {
+	k := &s.t.down
 	if k.n == 0 && (len(b) >= bufSize/2 || s.t.settled) {
 		return s.writeClient(b)
 	}
@@ -235,11 +315,12 @@ func (s *session) writeClient(b []byte) error {
 func (s *session) tell(frames ...[]byte) error {
 	t := s.t
 	for _, b := range frames {
+		s.logFrame(0, note{}, b)
 		if !t.owed.empty() {
 			t.owed.push(0).bytes = bytes.Clone(b)
 			continue
 		}
-		if err := s.passSpan(b); err != nil {
+		if err := s.made(b); err != nil {
 			return err
 		}
 	}
@@ -253,7 +334,7 @@ func (t *turn) owedFakes() bool { return !t.owed.empty() && t.owed.first().kind 
 func (s *session) emitFakes() {
 	t := s.t
 	for t.owedFakes() {
-		s.passSpan(t.owed.first().bytes) // a write error shows again at the next write
+		s.made(t.owed.first().bytes) // a write error shows again at the next write
 		t.owed.pop()
 	}
 }

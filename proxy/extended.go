@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -50,10 +51,12 @@ func (s *session) parse(frame []byte) error {
 			s.closeOnBackend(st) // of an older schema
 		}
 		s.srv.metrics.Prepared(metrics.PreparedPrepared)
+		s.logFrame(msgParse, note{tmpl: tmpl}, nil)
 		s.parseOnBackend(tmpl, false)
 	}
+	s.logUndo(string(name), prev)
 	if s.t.owed.empty() {
-		if len(name) == 0 { // nobody refers to the one before
+		if len(name) == 0 && !s.t.touched { // nobody refers to the one before
 			s.spare = clientStatement{tmpl: tmpl}
 			s.unnamed = &s.spare
 			return nil
@@ -86,7 +89,7 @@ func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing uint64, p
 	if plan == nil {
 		plan = srv.planner.Plan(sql)
 	}
-	t := &template{sql: string(sql), oids: string(oids), plan: plan, parsing: parsing}
+	t := &template{sql: string(sql), oids: string(oids), plan: plan, parsing: parsing, optsOut: retry.OptsOut(sql)}
 	if len(key) > maxCachedText || parsing&1 == 1 {
 		return t // too long, or of use to one transaction only
 	}
@@ -222,8 +225,12 @@ func (s *session) onBackend(cs *clientStatement) (string, error) {
 		return name, nil
 	}
 	s.t.desc = nil
+	attempts := s.tx.attempts.Count()
 	if err := s.makeAnswer(); err != nil || s.t.skip {
 		return "", err
+	}
+	if s.tx.attempts.Count() != attempts { // the name may be that of another backend
+		return s.onBackend(cs)
 	}
 	if d := s.t.desc; d != nil && !d.promises(cs.told) {
 		if !moved {
@@ -282,6 +289,7 @@ func (s *session) bind(total int) error {
 	if err := s.setPortal(portalName, bound); err != nil {
 		return err
 	}
+	queue(s, plan, cs.tmpl.sql, rest)
 	if err := s.admit(plan); err != nil {
 		return err
 	}
@@ -290,9 +298,13 @@ func (s *session) bind(total int) error {
 		return err
 	}
 	t := s.t
-	t.owed.push(msgBind)
+	s.logPlan(plan, cs.tmpl.optsOut)
 	head := len(payload) - len(rest)
 	params := total - headerLen - head
+	if t.logs {
+		s.tx.log.Sent(msgBind, note{tmpl: cs.tmpl, told: cs.told, name: string(portalName)}, params)
+	}
+	t.owed.push(msgBind)
 	t.scratch = appendBindHead(t.scratch[:0], portalName, name, params)
 	if err := s.add(t.scratch); err != nil {
 		return err
@@ -334,6 +346,11 @@ func (s *session) execute(frame []byte) error {
 			t.mayCommit = t.mayCommit || commits(p.plan) || s.b.status == 'I' && !t.inBlock
 		}
 	}
+	s.countExecute(p.plan)
+	s.logFrame(msgExecute, note{plan: p.plan, commits: t.mayCommit}, frame[headerLen:])
+	if st := p.plan.Single(); st != nil && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback) {
+		s.portal, s.portals = portal{}, nil // they end with their transaction
+	}
 	revives := s.b.status == 'E' && s.endsFailed(p.plan)
 	if err := s.add(frame); err != nil || !revives && !deallocatesAll(p.plan) {
 		return err
@@ -343,7 +360,7 @@ func (s *session) execute(frame []byte) error {
 	if err := s.makeAnswer(); err != nil || !revives || t.skip {
 		return err
 	}
-	s.b.status, s.portal, s.portals = 'I', portal{}, nil
+	s.b.status = 'I'
 	if tx := p.plan.Single().Tx; tx.Chain || tx.Verb == rewrite.RollbackTo {
 		s.b.status = 'T'
 	}

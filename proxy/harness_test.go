@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -89,6 +90,10 @@ func sessionPairing(s *setup) { s.proxy.Pairing = proxy.Session }
 func maxOpen(n int) option {
 	return func(s *setup) { s.backends.MaxOpen, s.backends.TargetReady = n, n }
 }
+
+// withReplay has transactions run again, whatever the backend is.
+func withReplay(s *setup) { s.proxy.Replay, s.proxy.Retry = true, retry.Defaults() }
+
 func backendTLS(s *setup)                    { s.dial.SSLMode = "require" }
 func asDSQL(s *setup)                        { s.proxy.Kind, s.proxy.ForwardCancel = proxy.DSQL, false }
 func configure(f func(*proxy.Config)) option { return func(s *setup) { f(&s.proxy) } }

@@ -174,7 +174,10 @@ func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
 	o := s.t.owed.push(msgQuery)
 	o.plan = set
 	o.bytes = appendCommand(nil, "RESET")
-	if err := s.add(appendStrings(nil, msgQuery, "SET "+quoteName(name)+" TO "+value)); err != nil {
+	frame := appendStrings(nil, msgQuery, "SET "+quoteName(name)+" TO "+value)
+	s.logPlan(set, false)
+	s.logFrame(msgQuery, note{plan: set, tag: o.bytes}, frame[headerLen:])
+	if err := s.add(frame); err != nil {
 		return true, err
 	}
 	return true, s.finish()

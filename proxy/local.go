@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -247,6 +248,9 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 		if err := s.makeAnswer(); err != nil || s.t.skip {
 			return err
 		}
+	}
+	if st.Show == "" && s.t.logs {
+		s.tx.log.Refuse(retry.Pinned) // what it changes here is not undone
 	}
 	p.done = true
 	if len(name) == 0 {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -32,6 +34,7 @@ func (s *session) lend() error {
 			return err
 		}
 	}
+	s.startLogging()
 	if inBlock {
 		s.t.inBlock = true
 		s.sendBegin()
@@ -44,6 +47,7 @@ func (s *session) lend() error {
 func (s *session) acquire(inBlock bool) error {
 	conn, err := s.borrow()
 	if err != nil {
+		s.endTransaction(false)
 		e := unlent
 		if inBlock {
 			e = unlentInBlock
@@ -81,7 +85,7 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 				return nil, err
 			}
 		}
-		if attached(conn).usable() {
+		if b := attached(conn); b.usable() && s.srv.probe(b) {
 			return conn, nil
 		}
 		s.srv.metrics.BackendLost("idle")
@@ -92,14 +96,6 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 // applySettings brings the backend's settings to the session's, in a Sync group
 // of its own, and waits for the answer: what follows must not run under others'.
 func (s *session) applySettings(inBlock bool) error {
-	b := s.b
-	if b.applied == s.settings {
-		return nil
-	}
-	if b.applied != nil && b.applied.equal(s.settings) {
-		b.applied = s.settings
-		return nil
-	}
 	e := lost
 	if inBlock {
 		e = lostInBlock
@@ -109,10 +105,10 @@ func (s *session) applySettings(inBlock bool) error {
 			}
 		}()
 	}
-	if b.applied == nil {
-		b.applied = noSettings // only a pinned backend gets here: DISCARD ALL went by
+	refusal, err := s.syncSettings()
+	if err != nil || refusal != nil {
+		s.endTransaction(false)
 	}
-	refusal, err := b.exchange(appendStrings(nil, msgQuery, diff(b.applied, s.settings)))
 	switch {
 	case err != nil:
 		s.dropBackend(reservoir.Broken)
@@ -129,8 +125,27 @@ func (s *session) applySettings(inBlock bool) error {
 		}
 		return out
 	}
-	b.applied = s.settings
 	return nil
+}
+
+// syncSettings is what applySettings sends; refusal is the server's.
+func (s *session) syncSettings() (refusal []byte, err error) {
+	b := s.b
+	if b.applied == s.settings {
+		return nil, nil
+	}
+	if b.applied != nil && b.applied.equal(s.settings) {
+		b.applied = s.settings
+		return nil, nil
+	}
+	if b.applied == nil {
+		b.applied = noSettings // only a pinned backend gets here: DISCARD ALL went by
+	}
+	refusal, err = b.exchange(appendStrings(nil, msgQuery, diff(b.applied, s.settings)))
+	if err == nil && refusal == nil {
+		b.applied = s.settings
+	}
+	return refusal, err
 }
 
 // sendBegin writes the deferred BEGIN as Parse, Bind and Execute without a
@@ -168,6 +183,7 @@ func (s *session) settle(status byte) error {
 		if err := s.foldLocal(t.rolledBack || t.failed && !t.committed); err != nil {
 			return err
 		}
+		s.endTransaction(!t.failed && !t.rolledBack)
 		s.portal, s.portals, s.salt = portal{}, nil, 0
 		if s.sawDDL {
 			s.srv.catalog.flush()
@@ -188,6 +204,9 @@ func (s *session) settle(status byte) error {
 	case status == 'I' && t.pinned && t.failed:
 		s.pinned = false
 		s.srv.pinned.Add(-1)
+	}
+	if status == 'E' && s.tx.log != nil {
+		s.tx.log.Refuse(retry.Failed)
 	}
 	if status != 'I' || s.keeps() {
 		return s.move(settledHeld)
@@ -290,7 +309,7 @@ func (s *session) inBlock() bool {
 	switch s.state {
 	case begun, failed:
 		return true
-	case held, busy:
+	case held, busy, replaying:
 		return s.t != nil && s.t.inBlock || s.b != nil && s.b.status != 'I'
 	}
 	return false
@@ -312,28 +331,44 @@ func (s *session) backendLost(gone *lostError) error {
 	case s.inBlock() || t.writes:
 		told = errBackendLost
 	}
+	s.logLost(gone, when)
+	if s.survives() {
+		reason := s.judge(retry.BackendLost)
+		if reason == retry.Replayable || t.original != nil {
+			return s.survive(told, reason)
+		}
+		s.noteRefusal(reason)
+	}
+	return s.abandon(told, reservoir.Broken)
+}
+
+// lostWhenReplaying is the loss of a backend that no client is told of.
+const lostWhenReplaying = metrics.LostReplaying
+
+func (s *session) logLost(gone *lostError, when string) {
 	s.srv.metrics.BackendLost(when)
 	s.srv.log.Warn("backend lost in a turn", append(s.logAttrs(), "outcome", when, "error", gone.err)...)
-	return s.abandon(told, reservoir.Broken)
 }
 
 // abandon drops the backend in the middle of a turn and tells the client e
 // (nil: that the turn succeeded), so that its connection lives on.
 func (s *session) abandon(e *sqlError, why reservoir.Reason) error {
 	t := s.t
-	if t.rest > 0 && !t.restSwallow {
+	if t.torn || t.rest > 0 && !t.restSwallow && !t.mute && !s.holding() {
 		return errors.Join(errClientGone, errors.New("a row was cut in the middle"))
 	}
 	inBlock := s.inBlock() && !t.committed
+	if t.original != nil && !t.committed {
+		inBlock = t.after != 0 && t.after != 'I' || t.after == 0 && inBlock
+	}
+	if t.rest > 0 || t.mute {
+		s.held.Drop()
+	}
 	if s.b != nil {
 		s.dropBackend(why)
 	}
 	s.losePin()
-	s.staged, s.salt = nil, 0
-	s.portal, s.portals = portal{}, nil
-	t.owed.reset()
-	t.up.reset()
-	t.rest, t.stop, t.copying, t.touched = 0, nil, false, false
+	s.forgetTurn()
 	ev := lost
 	if inBlock {
 		ev = lostInBlock
@@ -378,8 +413,8 @@ func (s *session) stopWaiting() {
 	if v := s.tick.Load(); v&1 == 1 {
 		s.tick.Store(v + 1)
 	}
-	if s.t != nil && !s.t.deadline.IsZero() {
-		s.t.deadline = time.Time{}
+	if s.t != nil && !(s.t.deadline.IsZero() && s.t.holdEnd.IsZero()) {
+		s.t.deadline, s.t.holdEnd = time.Time{}, time.Time{}
 		if s.b != nil {
 			s.b.conn.Net.SetReadDeadline(time.Time{})
 		}

@@ -61,6 +61,7 @@ func (s *session) describe(frame []byte) error {
 		if err := s.lend(); err != nil {
 			return err
 		}
+		s.logFrame(msgDescribe, note{stmt: p.stmt}, frame[headerLen:])
 		s.pushRun(msgDescribe, p.plan).told = p.stmt
 		return s.add(frame)
 	}
@@ -98,6 +99,7 @@ func (s *session) describe(frame []byte) error {
 	if err != nil {
 		return err
 	}
+	s.logFrame(msgDescribe, note{tmpl: cs.tmpl, stmt: cs}, nil)
 	o := s.pushRun(msgDescribe, cs.tmpl.plan)
 	o.tmpl, o.told = cs.tmpl, cs
 	return s.add(appendNamed(s.t.scratch[:0], msgDescribe, 'S', serverName))
@@ -115,6 +117,7 @@ func (s *session) closeNamed(frame []byte) error {
 			return err
 		}
 		if prev != nil {
+			s.logUndo(string(name), prev)
 			if !s.t.owed.empty() {
 				s.t.owed.undoable(string(name), prev)
 			}
@@ -134,6 +137,7 @@ func (s *session) closeNamed(frame []byte) error {
 	if err := s.lend(); err != nil {
 		return err
 	}
+	s.logFrame(msgClose, note{}, frame[headerLen:])
 	s.t.owed.push(msgClose)
 	return s.add(frame)
 }

@@ -20,6 +20,7 @@ type template struct {
 	plan *rewrite.Plan
 	// parsing is the hash of the settings that it is parsed under.
 	parsing uint64
+	optsOut bool // of replay, by a comment
 	// accepted is 1 + the epoch in which a backend last accepted the text; 0 never.
 	accepted atomic.Uint64
 	desc     atomic.Pointer[description]

@@ -43,6 +43,8 @@ func TestDialogues(t *testing.T) {
 		"transaction":       nil,
 		"transaction/plain": {plainConn},
 		"session":           {sessionPairing},
+		"replay":            {withReplay},
+		"replay/plain":      {withReplay, plainConn},
 	} {
 		routes[name] = startSluice(t, pg, opts...).addr
 	}

@@ -142,4 +142,6 @@ func TestRandomDialogues(t *testing.T) { // not parallel: others look at the hea
 	run("transaction", all, maxOpen(3))
 	run("session", all, sessionPairing)
 	run("settings", settingTexts, maxOpen(3))
+	run("replay", all, maxOpen(3), withReplay)
+	run("replay of settings", settingTexts, maxOpen(3), withReplay)
 }

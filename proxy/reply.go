@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -23,7 +24,7 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 		}
 		return pass, nil
 	case msgError:
-		return s.replyError(frame)
+		return s.replyError(frame, total)
 	}
 	if t.owed.empty() {
 		return swallow, s.desync(typ)
@@ -86,7 +87,7 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 			s.completed(o, typ, frame)
 			t.statement++
 			if o.bytes != nil { // a RESET that went as a SET
-				return swallow, s.passSpan(o.bytes)
+				return swallow, s.made(o.bytes)
 			}
 			return v, nil
 		case msgCopyIn, msgCopyBoth:
@@ -163,6 +164,13 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	if o.plan == nil || typ != msgCommandComplete {
 		return
 	}
+	if tag := frame[headerLen : len(frame)-1]; retry.Missed(tag) {
+		s.srv.metrics.TxConditionFailed(retry.VerbOf(tag).String())
+	}
+	if o.kind == msgExecute && (t.committed || t.rolledBack) {
+		s.fold(t.rolledBack) // a statement before it in the Sync group ended a transaction
+		t.committed, t.rolledBack = false, false
+	}
 	kind := o.plan.Kind
 	if o.kind == msgQuery && len(o.plan.Statements) == 1 && kind != rewrite.Control {
 		// In autocommit the tag of a Query comes after its commit.
@@ -174,12 +182,18 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	tag := frame[headerLen : len(frame)-1]
 	switch string(tag) {
 	case "COMMIT":
+		if t.logs {
+			s.tx.log.Refuse(retry.InnerCommit)
+		}
 		t.committed, t.rolledBack = true, false
 		if o.kind == msgQuery && t.statement+1 < len(o.plan.Statements) {
 			s.fold(false) // an inner COMMIT
 			t.committed = false
 		}
 	case "ROLLBACK":
+		if t.logs {
+			s.tx.log.Refuse(retry.InnerCommit)
+		}
 		t.rolledBack = true
 		if o.kind == msgQuery && t.statement+1 < len(o.plan.Statements) {
 			s.fold(true)
@@ -215,7 +229,7 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 
 // replyError is an ErrorResponse: the entries up to the next boundary will not
 // be answered any more.
-func (s *session) replyError(frame []byte) (verdict, error) {
+func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	t := s.t
 	payload := frame[headerLen:]
 	if sev := field(payload, 'V'); string(sev) == "FATAL" || string(sev) == "PANIC" {
@@ -227,8 +241,6 @@ func (s *session) replyError(frame []byte) (verdict, error) {
 	if t.owed.empty() {
 		return pass, nil
 	}
-	t.failed = true
-	t.copying = false
 	code := string(field(payload, 'C'))
 	head := *t.owed.first()
 	if code == "40001" && bytes.Contains(field(payload, 'M'), []byte("(OC001)")) || code == "0A000" && head.kind == msgBind {
@@ -238,6 +250,19 @@ func (s *session) replyError(frame []byte) (verdict, error) {
 		s.b.suspect = true // somebody deallocated our statements behind our back
 	}
 	v := pass
+	class, cause := retry.Classify(field(payload, 'C'), field(payload, 'M'))
+	s.srv.metrics.TxError(s.tx.operation, class.String())
+	if class == retry.Conflict && s.noting() && !head.poison {
+		again, err := s.conflicted(cause, frame, len(frame) == total)
+		if again || err != nil {
+			t.owed.first().done = true // it was this one's
+			t.undos = t.owed.failed(s.skipped)
+			return swallow, err
+		}
+		v = swallow
+	}
+	t.failed = true
+	t.copying = false
 	if head.poison {
 		v = swallow
 		if err := s.passSpan(head.bytes); err != nil {
@@ -252,8 +277,10 @@ func (s *session) replyError(frame []byte) (verdict, error) {
 	}
 	if told := s.mappedError(&head, frame); told != nil && v == pass {
 		v = swallow
-		if err := s.passSpan(told); err != nil {
-			return v, err
+		if !s.noting() || s.noteReply(msgError, frame) == 0 {
+			if err := s.passSpan(told); err != nil {
+				return v, err
+			}
 		}
 	}
 	own := head.kind == msgParse && !head.swallow

@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/binary"
 
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -77,16 +78,19 @@ func (s *session) sync(total int) error {
 	if s.b.status == 'I' && !t.inBlock && t.writes {
 		t.mayCommit = true
 	}
+	s.logFrame(msgSync, note{commits: t.mayCommit}, nil)
 	s.addBytes(frameSync)
 	return s.finish()
 }
 
 // flush is the client's Flush: it wants what it is owed so far.
 func (s *session) flush() error {
-	if !s.t.touched || s.t.owed.empty() {
-		return s.flushDown()
+	if s.t.touched && !s.t.owed.empty() {
+		if err := s.makeAnswer(); err != nil {
+			return err
+		}
 	}
-	return s.makeAnswer()
+	return s.deliver()
 }
 
 // makeAnswer has the server send what it owes, and relays it.
@@ -98,8 +102,6 @@ func (s *session) makeAnswer() error {
 // query is a simple Query.
 func (s *session) query(total int) error {
 	t := s.t
-	t.ended = true
-	s.unnamed, s.portal = nil, portal{}
 	plan := unread
 	var frame []byte
 	if total <= s.srv.cfg.MaxStatementBytes {
@@ -107,6 +109,10 @@ func (s *session) query(total int) error {
 		if frame, err = s.whole(total); err != nil {
 			return err
 		}
+	}
+	t.ended = true
+	s.unnamed, s.portal = nil, portal{}
+	if frame != nil {
 		sql, rest, ok := cstring(frame[headerLen:])
 		if !ok || len(rest) != 0 {
 			return errProtocolViolation("invalid string in message")
@@ -126,7 +132,12 @@ func (s *session) query(total int) error {
 	if s.status() == 'E' {
 		err = nil // the server says what a failed block says
 	}
+	var sql []byte
 	if err == nil {
+		if frame != nil && s.srv.replays != nil {
+			sql = frame[headerLen : len(frame)-1]
+			queue(s, plan, sql, nil)
+		}
 		err = s.admit(plan)
 	}
 	if err != nil {
@@ -137,6 +148,7 @@ func (s *session) query(total int) error {
 		}
 		return err
 	}
+	s.logPlan(plan, retry.OptsOut(sql))
 	s.saltParsing(plan)
 	s.pushRun(msgQuery, plan)
 	if s.b.status == 'I' && !t.inBlock {
@@ -145,12 +157,13 @@ func (s *session) query(total int) error {
 	} else {
 		t.mayCommit = commits(plan)
 	}
-	switch {
-	case plan.Text != "":
-		err = s.add(appendStrings(nil, msgQuery, plan.Text))
-	case frame != nil:
+	if frame != nil {
+		if plan.Text != "" {
+			frame = appendStrings(nil, msgQuery, plan.Text)
+		}
+		s.logFrame(msgQuery, note{plan: plan, commits: t.mayCommit}, frame[headerLen:])
 		err = s.add(frame)
-	default:
+	} else {
 		err = s.forward(total)
 	}
 	if err != nil {
@@ -204,6 +217,7 @@ func (s *session) function(total int) error {
 		}
 		return err
 	}
+	s.logPlan(unread, false)
 	t.owed.push(msgFunction)
 	t.writes = true
 	t.mayCommit = s.b.status == 'I' && !t.inBlock
@@ -224,6 +238,9 @@ func (s *session) refuse(e *sqlError) error {
 	if s.state == busy || s.state == held && s.b.status == 'T' {
 		if err := s.lend(); err != nil {
 			return err
+		}
+		if t.logs {
+			s.tx.log.Refuse(retry.Failed)
 		}
 		o := t.owed.push(msgBind)
 		o.poison = true

@@ -36,6 +36,8 @@ type Server struct {
 	interned interned
 	reports  atomic.Pointer[reports]
 	startup  *startup
+	replays  *replays // nil: replay is off
+	groups   groups
 
 	ctx  context.Context // ends when sessions are cut
 	stop context.CancelFunc
@@ -71,6 +73,9 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: startup,
 		treat: newTreatments(cfg), catalog: newCatalog(cfg.PreparedTexts),
 		sessions: map[*session]uint64{}, listeners: map[net.Listener]struct{}{}}
+	if srv.replays, err = newReplays(cfg); err != nil {
+		return nil, err
+	}
 	srv.ctx, srv.stop = context.WithCancel(context.Background())
 	srv.running.Go(srv.sweep)
 	return srv, nil

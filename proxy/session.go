@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -61,6 +62,11 @@ type session struct {
 	portals map[string]portal
 
 	begin *template // the BEGIN to send in front, while begun
+	tx    transaction
+	// held is output of the turn that its client has not been sent.
+	held     retry.Held
+	sinkDown func([]byte) error // writeDown, made once
+	optedOut bool               // the client, or its user, wants no replay
 	// pinned: the session has state on its backend that no other has.
 	pinned bool
 	// pinLost: the pinned backend is gone, and what the session had there.
@@ -142,6 +148,18 @@ type turn struct {
 	scratch  []byte
 	uplink   *uplink
 	deadline time.Time // of the statement timeout; zero: none
+	holdEnd  time.Time // when what is held is let go; zero: nothing is
+	// logs: the turn is part of the session's logged transaction.
+	logs bool
+	// streams: output is not held back any more.
+	streams bool
+	// restUncounted: the rest of the frame is an error's or a notice's, and
+	// counts for nothing in the log.
+	restUncounted bool
+	staged        int  // settings staged when the turn began
+	executes      int  // in autocommit
+	groupBlock    bool // a BEGIN of the client's own opened a block in this Sync group
+	replay
 }
 
 var turnPool = sync.Pool{New: func() any { return new(turn) }}
@@ -161,8 +179,14 @@ func (t *turn) free() {
 }
 
 func newSession(srv *Server, id uint64, h *hello) *session {
-	return &session{srv: srv, id: id, client: newSource(h.conn, h.raw), user: h.user,
+	s := &session{srv: srv, id: id, client: newSource(h.conn, h.raw), user: h.user,
 		settings: noSettings, startup: noSettings, began: time.Now()}
+	if r := srv.replays; r != nil {
+		s.held = retry.NewHeld(r.cfg.HeldBytes, r.held)
+		s.sinkDown = s.writeDown
+		s.optedOut = srv.cfg.withoutReplay(h.user)
+	}
+	return s
 }
 
 // move applies an event; a pair that the table lacks is a bug.
@@ -283,24 +307,40 @@ func (s *session) turn() error {
 
 func (s *session) exchangeFrames() error {
 	for !s.t.settled {
-		if err := s.step(); err != nil {
-			var gone *lostError
-			var out *sqlError
-			switch {
-			case errors.As(err, &gone):
-				err = s.backendLost(gone)
-			case errors.As(err, &out) && !out.fatal:
-				err = s.refuse(out)
+		var err error
+		if s.t.ended { // the backend was lost, and its successor owes the rest
+			err = s.finish()
+		} else {
+			err = s.step()
+		}
+		if err != nil {
+			err = s.recovered(err)
+		}
+		if err != nil {
+			if s.t.rest == 0 || s.t.mute {
+				s.letGo() // a write error shows again at the next write
+				s.flushDown()
 			}
-			if err != nil {
-				if s.t.rest == 0 {
-					s.flushDown()
-				}
-				return err
-			}
+			return err
 		}
 	}
+	if err := s.letGo(); err != nil {
+		return err
+	}
 	return s.flushDown()
+}
+
+// recovered goes on after an error that is not the session's end.
+func (s *session) recovered(err error) error {
+	var gone *lostError
+	var out *sqlError
+	switch {
+	case errors.As(err, &gone):
+		return s.backendLost(gone)
+	case errors.As(err, &out) && !out.fatal:
+		return s.refuse(out)
+	}
+	return err
 }
 
 // step handles the next frame of the client.
@@ -308,6 +348,11 @@ func (s *session) step() error {
 	typ, total, err := s.nextFrame()
 	if err != nil {
 		return err
+	}
+	if s.t.mute {
+		if err := s.resolve(); err != nil || s.t.settled {
+			return err
+		}
 	}
 	return s.handle(typ, total)
 }
@@ -330,13 +375,15 @@ func (s *session) end(cause error) {
 	}
 	s.client.conn.Close()
 	s.client.drop()
+	s.held.Drop()
+	s.endTransaction(false)
 	if s.b == nil {
 		return
 	}
 	if s.pinned {
 		s.srv.pinned.Add(-1)
 	}
-	inTurn := s.state == busy
+	inTurn := s.state == busy || s.state == replaying
 	s.state = closing
 	switch {
 	case s.keeps():

@@ -7,6 +7,7 @@ package proxy
 //	acquiring waiting for a backend
 //	busy      a turn is with the backend
 //	held      inside a transaction, or pinned; the backend is kept
+//	replaying between two attempts of a transaction that met a conflict
 //	failed    inside a transaction that has lost its backend
 type state uint8
 
@@ -17,13 +18,14 @@ const (
 	acquiring
 	busy
 	held
+	replaying
 	failed
 	closing
 	stateCount
 )
 
 func (s state) String() string {
-	return [...]string{"starting", "idle", "begun", "acquiring", "busy", "held", "failed", "closing"}[s]
+	return [...]string{"starting", "idle", "begun", "acquiring", "busy", "held", "replaying", "failed", "closing"}[s]
 }
 
 // event is what moves a session from one state to another.
@@ -42,13 +44,15 @@ const (
 	lost                        // backend lost outside a transaction
 	lostInBlock                 // backend lost inside a transaction
 	refusedInBlock              // a statement was refused by us inside a begun transaction
+	conflictMet                 // the transaction is to be run again
+	resumed                     // it is, from its first frame
 	left                        // the client is gone or told to go
 	eventCount
 )
 
 func (e event) String() string {
 	return [...]string{"started", "beginAnswered", "endAnswered", "wanted", "lent", "unlent", "unlentInBlock",
-		"settledIdle", "settledHeld", "lost", "lostInBlock", "refusedInBlock", "left"}[e]
+		"settledIdle", "settledHeld", "lost", "lostInBlock", "refusedInBlock", "conflictMet", "resumed", "left"}[e]
 }
 
 // transitions holds every (state, event) pair that may occur; the zero state,
@@ -59,7 +63,8 @@ var transitions = [stateCount][eventCount]state{
 	begun: {beginAnswered: begun, endAnswered: idle, wanted: acquiring, refusedInBlock: failed,
 		lostInBlock: failed, left: closing},
 	acquiring: {lent: busy, unlent: idle, unlentInBlock: failed, lost: idle, lostInBlock: failed, left: closing},
-	busy:      {settledIdle: idle, settledHeld: held, lost: idle, lostInBlock: failed, left: closing},
+	busy:      {settledIdle: idle, settledHeld: held, lost: idle, lostInBlock: failed, conflictMet: replaying, left: closing},
+	replaying: {resumed: busy, lost: idle, lostInBlock: failed, left: closing},
 	held:      {wanted: busy, settledHeld: held, settledIdle: idle, lost: idle, lostInBlock: failed, left: closing},
 	failed:    {endAnswered: idle, left: closing},
 	closing:   {left: closing},

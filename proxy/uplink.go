@@ -101,16 +101,39 @@ func (s *session) forward(n int) error {
 		}
 		k := min(n, c.buffered())
 		s.t.midFrame = k < n
+		if s.t.logs {
+			s.tx.log.Write(c.buf[c.r : c.r+k])
+		}
 		err := s.add(c.buf[c.r : c.r+k])
 		c.r += k
 		n -= k
 		if err != nil {
 			s.t.midFrame = false
-			if derr := s.discard(n); derr != nil {
+			if derr := s.take(n); derr != nil {
 				return derr
 			}
 			return err
 		}
+	}
+	return nil
+}
+
+// take is forward without a backend: the frame is kept for a replay.
+func (s *session) take(n int) error {
+	c := &s.client
+	for n > 0 {
+		if c.buffered() == 0 {
+			if err := s.fillClientAlone(); err != nil {
+				return err
+			}
+			continue
+		}
+		k := min(n, c.buffered())
+		if s.t.logs {
+			s.tx.log.Write(c.buf[c.r : c.r+k])
+		}
+		c.r += k
+		n -= k
 	}
 	return nil
 }

@@ -16,9 +16,11 @@ const (
 	InnerCommit                // a part of it is committed already
 	Pinned                     // the session has state that a replay cannot restore
 	Unread                     // a text that nobody read: over a bound
+	Masked                     // a statement whose answer is in part the proxy's own
 	PartialGroup               // a Sync group that may be more than one transaction
 	Failed                     // a statement failed: only a rollback can follow
 	Differs                    // the replay answered otherwise
+	Delivered                  // it would commit before it can be compared with what was delivered
 	Exhausted                  // retry.max_retries or retry.max_elapsed is used up
 	OverBudget                 // the process replays too much as it is
 	NoBackend                  // there was none to be had in time
@@ -38,9 +40,11 @@ var reasonTexts = [reasonCount]struct{ label, detail string }{
 	InnerCommit:  {"inner_commit", "a part of the request is committed already"},
 	Pinned:       {"pinned", "the session holds state that cannot be restored"},
 	Unread:       {"unread", "a statement was too long or too deep to be read"},
+	Masked:       {"masked", "a statement was answered in part by the proxy"},
 	PartialGroup: {"partial_group", "the request may be more than one transaction"},
 	Failed:       {"failed", "a statement of the transaction had failed"},
 	Differs:      {"differs", ""},
+	Delivered:    {"delivered", "part of the result was delivered, and a replay would commit before it can be compared"},
 	Exhausted:    {"exhausted", "every attempt met a conflict again, or time ran out"},
 	OverBudget:   {"budget", "too many transactions are being run again"},
 	NoBackend:    {"no_backend", "no connection was free in time"},

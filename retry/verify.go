@@ -61,6 +61,11 @@ func (l *Log[R]) At() int { return l.at }
 // Difference is where a replay differed.
 func (l *Log[R]) Difference() Difference { return l.diff }
 
+// Behind reports whether the client has been sent something of the turn in
+// progress, or of one before it, that the replay has not come to yet. A frame
+// that commits must not be sent before.
+func (l *Log[R]) Behind() bool { return l.Replayable() && l.behind() }
+
 // behind reports whether the client has already seen what comes next.
 func (l *Log[R]) behind() bool {
 	return l.at < len(l.turns) || l.out.digest.bytes < l.delivered.bytes || l.out.others < l.delivered.others

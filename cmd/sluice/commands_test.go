@@ -139,12 +139,12 @@ func TestReadmeHasTheReference(t *testing.T) {
 
 func TestReferenceStaysBetweenItsMarkers(t *testing.T) {
 	t.Parallel()
-	const document = "before\n<!-- begin:config -->\nold\n<!-- end:config -->\nafter\n"
+	const document = "before\n<!-- begin:config -->\nstale\n<!-- end:config -->\nafter\n"
 	got, err := withReference(document)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(got, "old") || !strings.HasPrefix(got, "before\n<!-- begin:config -->\n| Key |") ||
+	if strings.Contains(got, "stale") || !strings.HasPrefix(got, "before\n<!-- begin:config -->\n| Key |") ||
 		!strings.HasSuffix(got, "|\n<!-- end:config -->\nafter\n") {
 		t.Errorf("got %q", got)
 	}

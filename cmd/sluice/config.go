@@ -18,6 +18,7 @@ type Config struct {
 	Admin  AdminConfig
 	Drain  DrainConfig
 	Cancel CancelConfig
+	Retry  RetryConfig
 	Log    LogConfig
 	// Runtime is about the Go runtime.
 	Runtime RuntimeConfig
@@ -26,9 +27,9 @@ type Config struct {
 	Reservoir reservoir.Config
 	// ReservoirEnabled is whether backends are dialled ahead of demand.
 	ReservoirEnabled bool
-	Dial      reservoir.DialConfig
-	Lease     lease.Config
-	Rewrite   rewrite.Config
+	Dial             reservoir.DialConfig
+	Lease            lease.Config
+	Rewrite          rewrite.Config
 	// RewriteEnabled is not decided until the backend's kind is known: auto, true or false.
 	RewriteEnabled string
 
@@ -65,6 +66,11 @@ type DrainConfig struct {
 // CancelConfig holds what is not decided until the backend's kind is known.
 type CancelConfig struct {
 	Forward string // auto, true or false
+}
+
+// RetryConfig holds what is not decided until the backend's kind is known.
+type RetryConfig struct {
+	Enabled string // auto, true or false
 }
 
 // LogConfig is the form of the log.
@@ -120,5 +126,11 @@ func (c *Config) derive() {
 		c.Proxy.ForwardCancel = c.Proxy.Kind == proxy.Postgres
 	default:
 		c.Proxy.ForwardCancel, _ = strconv.ParseBool(c.Cancel.Forward) // one of the key's choices
+	}
+	switch c.Retry.Enabled {
+	case "auto":
+		c.Proxy.Replay = c.Proxy.Kind == proxy.DSQL
+	default:
+		c.Proxy.Replay, _ = strconv.ParseBool(c.Retry.Enabled) // one of the key's choices
 	}
 }

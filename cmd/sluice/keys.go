@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/lease"
 	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -19,7 +20,7 @@ type key struct {
 	// name in the file, dotted: "listen.address".
 	name string
 	// def is the default. Its type is the key's type: string, int, bool,
-	// time.Duration, []string or []rewrite.LockPolicy.
+	// float64, time.Duration, []string or []rewrite.LockPolicy.
 	def any
 	// help is one sentence for --help and for the reference.
 	help string
@@ -238,6 +239,42 @@ var keys = []key{
 	{name: "rewrite.session", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.Session },
 		help: "Answer DISCARD PLANS, SEQUENCES and TEMP."},
 
+	{name: "retry.enabled", def: "auto", field: func(c *Config) any { return &c.Retry.Enabled },
+		choices: []string{"auto", "true", "false"},
+		help:    "Run transactions that met a conflict (40001), or lost their backend, again where the client cannot tell. auto: for kind dsql only. Without effect for kind postgres with pairing session."},
+	{name: "retry.max_retries", def: retry.DefaultMaxRetries, field: func(c *Config) any { return &c.Proxy.Retry.Policy.MaxRetries },
+		help: "How often one transaction is run again. 0: never."},
+	{name: "retry.base_delay", def: retry.DefaultBaseDelay, field: func(c *Config) any { return &c.Proxy.Retry.Policy.BaseDelay },
+		help: "Pause before the first replay, doubled each time. The first schema conflict and the first lost backend do not wait."},
+	{name: "retry.max_delay", def: retry.DefaultMaxDelay, field: func(c *Config) any { return &c.Proxy.Retry.Policy.MaxDelay },
+		help: "Longest pause."},
+	{name: "retry.jitter_factor", def: retry.DefaultJitterFactor, field: func(c *Config) any { return &c.Proxy.Retry.Policy.JitterFactor },
+		help: "A pause varies by up to this part of it, both ways. 0 to 1."},
+	{name: "retry.max_elapsed", def: retry.DefaultMaxElapsed, field: func(c *Config) any { return &c.Proxy.Retry.Policy.MaxElapsed },
+		help: "Longest time from the first conflict to the start of the last attempt."},
+	{name: "retry.budget_burst", def: retry.DefaultBudgetBurst, field: func(c *Config) any { return &c.Proxy.Retry.BudgetBurst },
+		help: "Replays of this process that may be saved up; without one left, clients get their conflicts at once."},
+	{name: "retry.budget_per_commit", def: retry.DefaultBudgetPerCommit, field: func(c *Config) any { return &c.Proxy.Retry.BudgetPerCommit },
+		help: "Replays that each commit adds."},
+	{name: "retry.budget_per_second", def: float64(retry.DefaultBudgetPerSecond), field: func(c *Config) any { return &c.Proxy.Retry.BudgetPerSecond },
+		help: "Replays that each second adds."},
+	{name: "retry.gate_hold", def: retry.DefaultGateHold, field: func(c *Config) any { return &c.Proxy.Retry.GateHold },
+		help: "How long one transaction that is run again may keep others from what it fights for."},
+	{name: "retry.log_bytes", def: retry.DefaultLogBytes, field: func(c *Config) any { return &c.Proxy.Retry.LogBytes },
+		help: "What one transaction may send and still be run again."},
+	{name: "retry.log_total_bytes", def: retry.DefaultLogTotalBytes, field: func(c *Config) any { return &c.Proxy.Retry.LogTotalBytes },
+		help: "The same for all transactions together."},
+	{name: "retry.held_bytes", def: retry.DefaultHeldBytes, field: func(c *Config) any { return &c.Proxy.Retry.HeldBytes },
+		help: "Output of a request that is held back while a conflict may still replace it. 0: none."},
+	{name: "retry.held_total_bytes", def: retry.DefaultHeldTotalBytes, field: func(c *Config) any { return &c.Proxy.Retry.HeldTotalBytes },
+		help: "The same for all requests together."},
+	{name: "retry.hold_time", def: retry.DefaultHoldTime, field: func(c *Config) any { return &c.Proxy.Retry.HoldTime },
+		help: "How long output is held back at most."},
+	{name: "retry.off_users", def: []string{}, field: func(c *Config) any { return &c.Proxy.UsersWithoutReplay },
+		help: "Users whose clients get their conflicts themselves. A client may also ask for that with the startup option sluice.retry=off, a statement with the comment /* sluice: no-retry */."},
+	{name: "alert_threshold_conflicts_per_minute", def: 100, field: func(c *Config) any { return &c.Proxy.AlertConflictsPerMinute },
+		help: "Conflicts in a minute above which a warning is logged. 0: never."},
+
 	{name: "relay.plain_conn", def: false, field: func(c *Config) any { return &c.Proxy.PlainConn },
 		help: "Use Go's ordinary socket calls instead of the raw ones: slower, for comparison and for trouble."},
 
@@ -251,8 +288,6 @@ var keys = []key{
 		choices: []string{"text", "json"},
 		help:    "Form of the log on standard error."},
 
-	{name: "retry.enabled", def: false,
-		help: "Replay transactions that DSQL aborted with 40001."},
 	{name: "distributed.conn_lease_enabled", def: false, field: func(c *Config) any { return &c.Lease.Slots },
 		help: "Share the cluster's connection count among all sidecars."},
 	{name: "distributed.conn_lease_table", def: "", field: func(c *Config) any { return &c.Lease.Table },

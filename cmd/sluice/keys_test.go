@@ -102,6 +102,8 @@ func TestEveryKeyFillsAFieldOfItsOwn(t *testing.T) {
 // depends on n, in the form that a variable or a flag takes.
 func (k *key) other(n int) (text string, value any) {
 	switch k.def.(type) {
+	case float64:
+		return fmt.Sprintf("%.1f", float64(n)+0.5), float64(n) + 0.5
 	case int:
 		value = 700 + n
 	case bool:

@@ -136,7 +136,7 @@ func TestEveryProblemIsToldAtOnce(t *testing.T) {
 	got := source{
 		file: "listen:\n  max_clients: many\n  adress: x\npairing: [a]\ntls: 5\nlog: {level: {a: b}}\nauth:\n",
 		env: map[string]string{
-			"DSQL_BACKEND_PORT": "tcp://10.0.0.7:5432", "DSQL_CANCEL_GRACE": "0s", "DSQL_RETRY_ENABLED": "true", "DSQL_BACKEND_PASSWORD": "hunter2",
+			"DSQL_BACKEND_PORT": "tcp://10.0.0.7:5432", "DSQL_CANCEL_GRACE": "0s", "DSQL_RETRY_ENABLED": "yes", "DSQL_RETRY_BUDGET_PER_COMMIT": "lots", "DSQL_RETRY_BASE_DELAY": "0s", "DSQL_BACKEND_PASSWORD": "hunter2",
 		},
 		flags: []string{"--listen-address=0.0.0.0:5432", "--tls-required", "--drain-timeout=-1s", "--runtime-procs", "two", "--backend-sslmode=require"},
 	}.problems(t)
@@ -154,7 +154,9 @@ func TestEveryProblemIsToldAtOnce(t *testing.T) {
 		`log.level.a: log.level takes a value, not a section (file FILE)`,
 		`log.level: map[a:b]: want text; put it in quotes (file FILE)`,
 		`pairing: [a]: want text; put it in quotes (file FILE)`,
-		`retry.enabled: true: not in this version; leave it at false (env DSQL_RETRY_ENABLED)`,
+		`retry.base_delay: 0s: want more than 0 (env DSQL_RETRY_BASE_DELAY)`,
+		`retry.budget_per_commit: "lots": want a number (env DSQL_RETRY_BUDGET_PER_COMMIT)`,
+		`retry.enabled: "yes": want auto, true or false (env DSQL_RETRY_ENABLED)`,
 		`runtime.procs: "two": want a whole number (flag --runtime-procs)`,
 		`tls.required: true needs tls.cert_file and tls.key_file (flag --tls-required)`,
 		`tls: a section, not a value: write its keys below it (file FILE)`,
@@ -192,8 +194,6 @@ func TestRules(t *testing.T) {
 		{"region unknown", []string{"--endpoint=db.example.com"}, "backend.endpoint: \"db.example.com\""},
 		{"region given", []string{"--endpoint=db.example.com", "--backend-region=us-east-1"}, ""},
 		{"postgres", []string{"--backend-kind=postgres", "--endpoint=localhost", "--backend-sslmode=disable"}, ""},
-		{"reserved at its default", []string{"--retry-enabled=false"}, ""},
-		{"reserved", []string{"--retry-enabled"}, "retry.enabled: true: not in this version"},
 		{"lease without a table", []string{"--distributed-conn-lease-enabled"}, "distributed.conn_lease_table: empty: distributed.conn_lease_enabled needs"},
 		{"rate without a table", []string{"--distributed-rate-limiter-enabled"}, "distributed.rate_limiter_table: empty: distributed.rate_limiter_enabled needs"},
 		{"both on one table", []string{"--distributed-conn-lease-enabled", "--distributed-rate-limiter-enabled", "--distributed-conn-lease-table=t"}, ""},
@@ -227,12 +227,16 @@ func TestDerived(t *testing.T) {
 		{"postgres", append(postgres, "--reservoir-max-open=7"), true, 7},
 		{"postgres does not forward when told", append(postgres, "--cancel-forward=false"), false, 100},
 		{"postgres session", append(postgres, "--pairing=session"), true, 0},
+		{"postgres replays when told", append(postgres, "--retry-enabled=true"), true, 100},
 		{"on demand", append(dsql, "--reservoir-target-ready=0"), false, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := source{flags: test.flags}.mustLoad(t)
 			if c.Proxy.ForwardCancel != test.forward || c.Reservoir.TargetReady != test.target {
 				t.Errorf("forward %v, target %d; want %v, %d", c.Proxy.ForwardCancel, c.Reservoir.TargetReady, test.forward, test.target)
+			}
+			if replay := c.Dial.Kind == "dsql" || slices.Contains(test.flags, "--retry-enabled=true"); c.Proxy.Replay != replay {
+				t.Errorf("replay %v, want %v", c.Proxy.Replay, replay)
 			}
 			if string(c.Proxy.Kind) != c.Dial.Kind || c.Proxy.Database != "postgres" || c.Proxy.MaxStatementBytes != c.Rewrite.MaxBytes {
 				t.Errorf("kind %q, database %q, %d bytes are not those of the keys", c.Proxy.Kind, c.Proxy.Database, c.Proxy.MaxStatementBytes)

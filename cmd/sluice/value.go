@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +41,17 @@ func (k *key) decode(raw any) (any, error) {
 			return n, nil
 		}
 		return nil, fmt.Errorf("want a whole number")
+	case float64:
+		switch n := raw.(type) {
+		case float64:
+			return n, nil
+		case int:
+			return float64(n), nil
+		}
+		if n, err := strconv.ParseFloat(text, 64); isText && err == nil && !math.IsNaN(n) {
+			return n, nil
+		}
+		return nil, fmt.Errorf("want a number")
 	case bool:
 		if b, ok := raw.(bool); ok {
 			return b, nil
@@ -103,6 +115,8 @@ func (k *key) store(c *Config, value any) {
 		*field = value.(string)
 	case *int:
 		*field = value.(int)
+	case *float64:
+		*field = value.(float64)
 	case *bool:
 		*field = value.(bool)
 	case *time.Duration:
@@ -171,7 +185,7 @@ func showDuration(d time.Duration) string {
 // kind names the key's type for --help and for the reference.
 func (k *key) kind() string {
 	switch k.def.(type) {
-	case int:
+	case int, float64:
 		return "number"
 	case bool:
 		return "bool"

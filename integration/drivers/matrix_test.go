@@ -86,7 +86,10 @@ func (r route) judge(p played, want string) string {
 	got := p.transcript
 	for _, f := range p.needs {
 		if refused, ok := refusals[f]; ok {
-			return refusedAt(got, want, refused, later[f])
+			return refusedAt(got, want, refused)
+		}
+		if painless[f] {
+			return errorIn(got)
 		}
 		if supplied[f] { // in Sluice's own errors there is nothing of where the server was
 			got, want = withoutFields(got), withoutFields(want)
@@ -99,7 +102,7 @@ func TestEveryFeatureIsKnown(t *testing.T) {
 	t.Parallel()
 	for _, sc := range loadScenarios(t) {
 		for _, f := range sc.needs {
-			if _, ok := refusals[f]; !ok && !supplied[f] {
+			if _, ok := refusals[f]; !ok && !supplied[f] && !painless[f] {
 				t.Errorf("%s needs %s, which no table has", sc.name, f)
 			}
 		}

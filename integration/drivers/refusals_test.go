@@ -17,6 +17,7 @@ const (
 	Geometry       Feature = "geometry"       // '(1,2)'::point
 	Index          Feature = "index"          // CREATE INDEX, not ASYNC
 	Listen         Feature = "listen"         // LISTEN, NOTIFY
+	LockTimeout    Feature = "locktimeout"    // a writer that waits for another, until it gives up
 	LockWait       Feature = "lockwait"       // a writer that waits for another, and goes on
 	MixedDDL       Feature = "mixedddl"       // DDL and DML in one transaction
 	Role           Feature = "role"           // SET ROLE
@@ -49,7 +50,6 @@ var refusals = map[Feature]refusal{
 	Do:             {"0A000", "unsupported statement: Do"},                                        // presumed
 	Geometry:       {"0A000", "datatype point not supported"},                                     // recorded, of line and circle
 	Listen:         {"0A000", "unsupported statement: Listen"},                                    // recorded
-	LockWait:       {"40001", "change conflicts with another transaction (OC000)"},                // recorded, of who commits second
 	MixedDDL:       {"0A000", "ddl and dml are not supported in the same transaction"},            // recorded
 	Role:           {"0A000", `setting configuration parameter "role" not supported`},             // measured
 	Savepoint:      {"0A000", "unsupported transaction statement: SAVEPOINT"},                     // recorded
@@ -63,12 +63,12 @@ var refusals = map[Feature]refusal{
 	Vacuum:         {"0A000", "unsupported VACUUM statement"},                                     // recorded
 }
 
-// later are the features whose refusal another statement may get than the one
-// that would have waited.
-var later = map[Feature]bool{LockWait: true}
-
 // supplied are features that DSQL lacks and Sluice makes up for: the answers
 // are PostgreSQL's. DSQL ignores cancels: Sluice ends the statement itself. It
-// answers DISCARD ALL itself, too: what there is to discard, it holds. The others
-// it rewrites.
-var supplied = map[Feature]bool{Cancel: true, Discard: true, Index: true, Serial: true, Share: true}
+// answers DISCARD ALL itself, too: what there is to discard, it holds. A
+// transaction that met another is run again. The others are rewritten.
+var supplied = map[Feature]bool{Cancel: true, Discard: true, Index: true, LockWait: true, Serial: true, Share: true}
+
+// painless are features of PostgreSQL that end in an error, where DSQL and Sluice
+// have none: nobody waits, and who meets a conflict is run again.
+var painless = map[Feature]bool{LockTimeout: true}

@@ -1,0 +1,46 @@
+package proxy
+
+import (
+	"bytes"
+	"sync/atomic"
+)
+
+// groups is what is known of the server's Sync groups: whether several
+// statements of one outside a block are one transaction. PostgreSQL says so;
+// another server is asked once, before the first backend is used.
+type groups struct{ state atomic.Int32 }
+
+const (
+	groupsUnknown int32 = iota
+	groupsAsked
+	groupsOne
+)
+
+// one reports whether a Sync group is known to be one transaction.
+func (g *groups) one() bool { return g.state.Load() == groupsOne }
+
+// probe asks b if nobody has asked yet. It reports false when b is broken.
+func (srv *Server) probe(b *backend) bool {
+	g := &srv.groups
+	if srv.replays == nil || g.state.Load() != groupsUnknown || !g.state.CompareAndSwap(groupsUnknown, groupsAsked) {
+		return true
+	}
+	// now() is the time at which its transaction began.
+	ask := appendParse(nil, "", "SELECT now()", noOIDs)
+	for range 2 {
+		ask = appendBindNothing(ask, "")
+		ask = append(ask, appendExecuteAll...)
+	}
+	var times [][]byte
+	refusal, err := b.exchangeRows(append(ask, frameSync...), func(row []byte) { times = append(times, bytes.Clone(row)) })
+	switch {
+	case err != nil:
+		g.state.Store(groupsUnknown)
+		return false
+	case refusal == nil && len(times) == 2 && bytes.Equal(times[0], times[1]):
+		g.state.Store(groupsOne)
+	default:
+		srv.log.Warn("pipelines of several statements outside a block are not run again: they are more than one transaction here")
+	}
+	return true
+}

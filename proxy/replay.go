@@ -1,0 +1,451 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
+)
+
+const (
+	// keepUnder is the longest pause for which a replay keeps its backend.
+	keepUnder = 200 * time.Millisecond
+	// lookEvery is how often a replay that waits looks for its client.
+	lookEvery = 50 * time.Millisecond
+)
+
+// replay is the part of a turn that is about running its transaction again.
+type replay struct {
+	// mute: the attempt has failed. What the backend says is for nobody, until
+	// the next attempt begins or the client is told.
+	mute bool
+	// rerun: turns that have settled are run again.
+	rerun bool
+	// ready: a ReadyForQuery came that is not the client's.
+	ready bool
+	// skipping: the server skips to a Sync.
+	skipping bool
+	// torn: the client has a part of a row whose rest was lost with its backend.
+	torn bool
+	// original is the error that the client gets if the transaction cannot be
+	// run again, and after the transaction status that goes with it.
+	original []byte
+	after    byte
+	refusal  retry.Reason // why there is no further attempt
+	pause    time.Duration
+	undos    []undo
+}
+
+// judge decides whether the transaction may be run once more, and books it.
+func (s *session) judge(cause retry.Cause) retry.Reason {
+	r, l := s.srv.replays, s.tx.log
+	switch {
+	case !l.Replayable():
+		return l.Refused()
+	case !s.actAt().IsZero():
+		return retry.Cancelled
+	case s.srv.draining.Load():
+		return retry.Draining
+	}
+	pause, reason := s.tx.attempts.Next(&r.cfg.Policy, cause, time.Now(), rand.Float64())
+	if reason == retry.Replayable && !r.budget.Take() {
+		reason = retry.OverBudget
+	}
+	s.t.pause = pause
+	return reason
+}
+
+// conflicted is told of an error that reports a conflict. It reports false when
+// the transaction is not run again: then the error is the client's, and has
+// been passed on with the reason.
+func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again bool, err error) {
+	t, r := s.t, s.srv.replays
+	s.srv.metrics.TxConflict(s.tx.operation)
+	if n, over := r.alarm.conflict(time.Now()); over {
+		s.srv.log.Warn("many conflicts", "in_a_minute", n, "alert_threshold_conflicts_per_minute", r.alarm.threshold)
+	}
+	reason := s.judge(cause)
+	if t.original == nil {
+		if reason != retry.Replayable {
+			s.noteRefusal(reason)
+			if whole {
+				frame = retry.AppendRefusal(nil, frame, reason.Detail(retry.Difference{}), retry.Hint)
+			}
+			return false, s.passSpan(frame)
+		}
+		t.original = bytes.Clone(frame)
+	}
+	s.noteAttempt(cause, reason)
+	t.mute, t.refusal, t.skipping = true, reason, true
+	return true, nil
+}
+
+// differs is told that the replay answers otherwise than the client was answered.
+func (s *session) differs() {
+	t := s.t
+	t.mute, t.skipping = true, false
+	t.refusal = retry.Differs
+	if why := s.tx.log.Refused(); why != retry.Replayable {
+		t.refusal = why
+	}
+}
+
+// noteAttempt counts a replay that is about to be made.
+func (s *session) noteAttempt(cause retry.Cause, reason retry.Reason) {
+	if reason == retry.Replayable {
+		s.srv.metrics.TxRetried(s.tx.operation, cause.String(), s.tx.attempts.Count())
+	}
+}
+
+// noteRefusal counts a replay that is not made.
+func (s *session) noteRefusal(reason retry.Reason) {
+	s.srv.metrics.TxReplayRefused(reason.String())
+	if reason == retry.Exhausted {
+		s.srv.metrics.TxExhausted(s.tx.operation)
+	}
+}
+
+// survives reports whether the transaction may be run again if its backend is
+// lost now: it certainly did not commit.
+func (s *session) survives() bool {
+	t := s.t
+	return t.logs && !t.mayCommit && !t.committed && !(t.rest > 0 && t.restUncounted) && s.tx.log.Replayable()
+}
+
+// survive runs the transaction again after the loss of its backend.
+func (s *session) survive(told *sqlError, reason retry.Reason) error {
+	t := s.t
+	if t.original == nil {
+		t.original, t.after = told.append(nil), 'I'
+		if s.inBlock() {
+			t.after = 'E'
+		}
+	}
+	t.torn = t.torn || t.rest > 0 && !t.restSwallow && t.streams
+	s.dropBackend(reservoir.Broken)
+	s.noteAttempt(retry.BackendLost, reason)
+	t.mute, t.refusal, t.skipping = true, reason, false
+	return s.resolve()
+}
+
+// resolve makes attempts until one has come as far as its client has, or tells
+// the client why there are no more.
+func (s *session) resolve() error {
+	t := s.t
+	if t.streams {
+		if err := s.flushDown(); err != nil {
+			return err
+		}
+		s.tx.log.Delivered()
+	}
+	s.held.Drop()
+	for t.mute {
+		if err := s.quiet(); err != nil {
+			return err
+		}
+		if t.abandoned() {
+			return nil
+		}
+		if t.refusal == retry.Replayable {
+			if err := s.regain(); err != nil {
+				return err
+			}
+		}
+		if t.refusal == retry.Replayable && !s.tx.log.Rewind() {
+			t.refusal = s.tx.log.Refused()
+		}
+		if t.refusal != retry.Replayable {
+			return s.refuseReplay()
+		}
+		if err := s.move(resumed); err != nil {
+			return err
+		}
+		t.mute, t.skipping, t.ready = false, false, false
+		err := s.again()
+		var gone *lostError
+		if errors.As(err, &gone) && s.survives() {
+			s.logLost(gone, lostWhenReplaying)
+			reason := s.judge(retry.BackendLost)
+			s.noteAttempt(retry.BackendLost, reason)
+			s.dropBackend(reservoir.Broken)
+			t.mute, t.refusal = true, reason
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// abandoned reports whether the turn was given up while the backend was waited for.
+func (t *turn) abandoned() bool { return t.original == nil }
+
+// quiet brings the backend to a ReadyForQuery, and forgets what it answers.
+func (s *session) quiet() error {
+	t := s.t
+	lost := func(err error) error {
+		var gone *lostError
+		if !errors.As(err, &gone) {
+			return err
+		}
+		// The transaction is aborted all the same.
+		s.logLost(gone, lostWhenReplaying)
+		s.dropBackend(reservoir.Broken)
+		return nil
+	}
+	if s.b != nil {
+		if err := s.toReady(); err != nil {
+			if err := lost(err); err != nil {
+				return err
+			}
+		}
+	}
+	if t.abandoned() {
+		return nil
+	}
+	if t.after == 0 {
+		t.after = 'E'
+		if s.b != nil {
+			t.after = s.b.status
+		} else if t.mayCommit {
+			t.after = 'I'
+		}
+	}
+	if t.uplink != nil {
+		s.closeUplink() // a failed write was that of a turn that is over
+		t.flushed = 0
+	}
+	t.owed.reset()
+	t.up.reset()
+	t.upErr, t.rerun, t.rest, t.midFrame = nil, false, 0, false
+	return nil
+}
+
+// toReady sends the Sync that is missing and reads up to ReadyForQuery.
+func (s *session) toReady() error {
+	t := s.t
+	if t.ready {
+		return s.awaitUplink()
+	}
+	if t.skipping {
+		undos := t.owed.failed(s.skipped)
+		t.undos = append(undos, t.undos...)
+	}
+	q := &t.owed
+	switch {
+	case q.empty() || !q.items[len(q.items)-1].boundary():
+		q.push(msgSync)
+		s.addBytes(frameSync)
+	case t.skipping && q.first().kind == msgQuery && !q.first().done:
+		*q.first() = owed{kind: msgSync} // it is skipped as well
+		s.addBytes(frameSync)
+	}
+	if err := s.flushUp(); err != nil {
+		return err
+	}
+	if err := s.awaitUplink(); err != nil {
+		return err
+	}
+	for !t.ready && !t.abandoned() {
+		if err := s.pump(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// regain waits out the pause, takes its place at the gate, and sees to a
+// backend that stands where the transaction's first frame found one.
+func (s *session) regain() error {
+	t, r := s.t, s.srv.replays
+	if err := s.move(conflictMet); err != nil {
+		return err
+	}
+	deadline := t.deadline
+	queued := s.tx.keyed && !s.tx.pass.Held()
+	if s.b != nil {
+		s.rollBack()
+	}
+	if s.b != nil && !s.keeps() && (t.pause >= keepUnder || queued && !r.gate.Idle()) {
+		s.releaseBackend()
+	}
+	began := time.Now()
+	if t.refusal = s.waitOut(t.pause, queued, deadline); t.refusal != retry.Replayable {
+		return nil
+	}
+	s.srv.metrics.TxBackoff(time.Since(began))
+	for s.b == nil {
+		conn, err := s.borrow()
+		switch {
+		case s.cut.Load():
+			return errCut
+		case errors.Is(err, context.Canceled):
+			t.refusal = retry.Cancelled
+			return nil
+		case err != nil:
+			t.refusal = retry.NoBackend
+			return nil
+		}
+		s.b = attached(conn)
+		s.holdCancel(s.b)
+		if refusal, err := s.syncSettings(); err != nil {
+			s.srv.metrics.BackendLost(lostWhenReplaying)
+			s.dropBackend(reservoir.Broken)
+		} else if refusal != nil {
+			t.refusal = retry.NoBackend
+			return nil
+		}
+	}
+	s.tick.Store(s.tick.Load() | 1)
+	t.deadline = deadline
+	s.alarmRead()
+	return nil
+}
+
+// rollBack ends the transaction at the backend, or drops the backend.
+func (s *session) rollBack() {
+	if s.b.status != 'I' {
+		refusal, err := s.b.exchange(appendStrings(nil, msgQuery, "ROLLBACK"))
+		if err != nil || refusal != nil || s.b.status != 'I' {
+			s.dropBackend(reservoir.Unclean)
+			return
+		}
+	}
+	s.settleCancel()
+	if s.b != nil && s.b.suspect {
+		s.dropBackend(reservoir.Unclean)
+	}
+}
+
+// waitOut waits for the pause and the gate, as long as somebody waits for it.
+func (s *session) waitOut(pause time.Duration, queued bool, deadline time.Time) retry.Reason {
+	if pause == 0 && !queued {
+		return retry.Replayable
+	}
+	r := s.srv.replays
+	ctx, stop := s.attended(earlier(s.tx.attempts.Deadline(&r.cfg.Policy).Add(pause), deadline))
+	defer stop()
+	if pause > 0 {
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return attendedReason(ctx)
+		}
+	}
+	if queued {
+		pass, err := r.gate.Enter(ctx, s.tx.key)
+		if err != nil {
+			return attendedReason(ctx)
+		}
+		s.tx.pass = pass
+	}
+	return retry.Replayable
+}
+
+// attended returns a context that ends with the deadline, when the client
+// cancels or leaves, or when the process drains. stop ends it.
+func (s *session) attended(deadline time.Time) (ctx context.Context, stop func()) {
+	ctx, uncancel := s.cancellable()
+	ctx, expire := context.WithDeadlineCause(ctx, deadline, errTimedOut)
+	ctx, leave := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		look := time.NewTicker(lookEvery)
+		defer look.Stop()
+		for {
+			switch {
+			case s.client.gone():
+				leave(errClientGone)
+			case s.srv.draining.Load():
+				leave(errDraining)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-look.C:
+			}
+		}
+	}()
+	return ctx, func() {
+		leave(nil)
+		<-done
+		expire()
+		uncancel()
+	}
+}
+
+// attendedReason is why such a context ended.
+func attendedReason(ctx context.Context) retry.Reason {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errTimedOut):
+		return retry.Exhausted
+	case errors.Is(cause, errClientGone):
+		return retry.ClientGone
+	case errors.Is(cause, errDraining):
+		return retry.Draining
+	}
+	return retry.Cancelled
+}
+
+// refuseReplay tells the client the original error, with the reason.
+func (s *session) refuseReplay() error {
+	t := s.t
+	s.noteRefusal(t.refusal)
+	if t.torn {
+		return errors.Join(errClientGone, errors.New("a row was cut in the middle"))
+	}
+	diff := retry.Difference{}
+	if t.refusal == retry.Differs {
+		diff = s.tx.log.Difference()
+	}
+	told := retry.AppendRefusal(nil, t.original, t.refusal.Detail(diff), retry.Hint)
+	if s.b != nil {
+		s.stopWaiting()
+		s.rollBack()
+	}
+	if s.b != nil {
+		s.releaseBackend()
+	}
+	for _, u := range t.undos {
+		s.setStatement(u.name, u.prev)
+	}
+	after := t.after
+	s.forgetTurn()
+	e := lost
+	if after != 'I' {
+		e = lostInBlock
+	}
+	if err := s.move(e); err != nil {
+		return err
+	}
+	t.failed = true
+	if err := s.passSpan(told); err != nil {
+		return err
+	}
+	if !t.ended {
+		t.skip = true
+		return nil
+	}
+	return s.ready()
+}
+
+// forgetTurn forgets what the backend of a turn owed, and its transaction.
+func (s *session) forgetTurn() {
+	t := s.t
+	s.endTransaction(false)
+	s.staged, s.salt = nil, 0
+	s.portal, s.portals = portal{}, nil
+	t.owed.reset()
+	t.up.reset()
+	t.rest, t.stop, t.copying, t.touched = 0, nil, false, false
+	t.logs, t.committed, t.mayCommit, t.inBlock = false, false, false, false
+	t.replay = replay{}
+}

@@ -1,0 +1,260 @@
+package proxy
+
+import (
+	"time"
+
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// replays is what the replays of all sessions share; a Server without replay
+// has none.
+type replays struct {
+	cfg    retry.Config
+	logs   *retry.Logs[note]
+	held   *retry.Quota
+	budget *retry.Budget
+	gate   *retry.Gate
+	alarm  *alarm
+}
+
+func newReplays(cfg Config) (*replays, error) {
+	if !cfg.Replay || cfg.dedicated() {
+		return nil, nil
+	}
+	logs, err := retry.NewLogs[note](cfg.Retry)
+	if err != nil {
+		return nil, err
+	}
+	return &replays{cfg: cfg.Retry, logs: logs, held: retry.NewQuota(cfg.Retry.HeldTotalBytes),
+		budget: retry.NewBudget(cfg.Retry, time.Now), gate: retry.NewGate(cfg.Retry),
+		alarm: newAlarm(cfg.AlertConflictsPerMinute)}, nil
+}
+
+// transaction is what a session keeps of the transaction it runs, so that it
+// can be run again.
+type transaction struct {
+	log *retry.Log[note] // nil: no transaction, or replay is off
+	// begin is the BEGIN that went in front of its first frame; nil: none did.
+	begin    *template
+	attempts retry.Attempts
+	pass     *retry.Pass
+	key      retry.Key // of its first locking or writing statement
+	keyed    bool
+	// operation is that statement's first word, for metrics; "" without one.
+	operation string
+	began     time.Time
+}
+
+// note is what it takes, besides its payload, to send a logged frame once more.
+// The frames: Q, E, S, and D and C of portals, as they came; B with what follows
+// its two names; P and D of statements without payload; and, with type 0,
+// answers that were made up.
+type note struct {
+	plan *rewrite.Plan    // Q, E: what runs
+	tmpl *template        // P, B, D of a statement
+	told *description     // B: what the client was told that it returns
+	stmt *clientStatement // D: whose client the answer tells
+	tag  []byte           // Q: a RESET that went as a SET, and its tag
+	// commits: once it is sent, the turn may have committed.
+	commits bool
+	// undoes: a frame that the server skips leaves prev under the name.
+	undoes bool
+	name   string // of that statement; B: of the portal
+	prev   *clientStatement
+}
+
+// startLogging attaches the turn to the log of its transaction. It is called
+// when the turn first needs its backend. What the client was told before stays
+// outside: that is delivered, and nothing of the server's went before it.
+func (s *session) startLogging() {
+	r := s.srv.replays
+	if r == nil || s.dedicated {
+		return
+	}
+	if s.tx.log == nil {
+		if s.b.status != 'I' {
+			return
+		}
+		s.tx.log, s.tx.begin = r.logs.Open(), s.begin
+		s.tx.began = time.Now()
+		if s.tx.operation == "" {
+			s.tx.operation = retry.Select.String()
+		}
+		s.srv.metrics.TxBegan("", s.tx.operation)
+		switch {
+		case s.optedOut:
+			s.tx.log.Refuse(retry.OptedOut)
+		case s.pinned:
+			s.tx.log.Refuse(retry.Pinned)
+		}
+	}
+	s.t.logs = true
+	s.t.staged = len(s.staged)
+}
+
+// endTransaction frees what was kept of a transaction.
+func (s *session) endTransaction(committed bool) {
+	s.tx.pass.Release()
+	if s.tx.log == nil {
+		s.tx = transaction{}
+		return
+	}
+	s.tx.log.Close()
+	if committed {
+		s.srv.replays.budget.Committed()
+	}
+	s.srv.metrics.TxEnded(s.tx.operation, time.Since(s.tx.began), s.tx.attempts.Count())
+	s.tx = transaction{}
+}
+
+// logFrame notes a frame of the client's before it is sent.
+func (s *session) logFrame(typ byte, n note, payload []byte) {
+	if s.t.logs && s.tx.log.Sent(typ, n, len(payload)) {
+		s.tx.log.Write(payload)
+	}
+}
+
+// logUndo notes that the frame logged last changed what a name means.
+func (s *session) logUndo(name string, prev *clientStatement) {
+	l := s.tx.log
+	if !s.t.logs || !l.Replayable() {
+		return
+	}
+	if frames := l.Frames(l.Turns()); len(frames) > 0 {
+		n := &frames[len(frames)-1].Note
+		n.undoes, n.name, n.prev = true, name, prev
+	}
+}
+
+// logPlan judges a text that the transaction runs.
+func (s *session) logPlan(plan *rewrite.Plan, optedOut bool) {
+	l := s.tx.log
+	if !s.t.logs || !l.Replayable() {
+		return
+	}
+	switch {
+	case optedOut:
+		l.Refuse(retry.OptedOut)
+	case plan.Kind == rewrite.Unknown, plan.Pin == rewrite.PinUnparsed:
+		l.Refuse(retry.Unread)
+	case plan.Pin != rewrite.NoPin:
+		l.Refuse(retry.Pinned)
+	case masks(plan):
+		l.Refuse(retry.Masked)
+	case plan.Kind > rewrite.Read:
+		l.Wrote()
+		for i := range plan.Statements {
+			if st := &plan.Statements[i]; st.DeallocateAll || discardsAll(st) {
+				l.Refuse(retry.Pinned) // the session's statements go with it
+			}
+		}
+	}
+}
+
+// noting reports whether what the backend says is told to the log.
+func (s *session) noting() bool { return s.t.logs && !s.t.mute }
+
+// holding reports whether output for the client is held back.
+func (s *session) holding() bool {
+	return s.t.logs && !s.t.streams && s.tx.log.Replayable()
+}
+
+// noteRows tells the log of the rows up to the read position, and takes out of
+// the span what the client has already.
+func (s *session) noteRows(span, noted *int) error {
+	src := &s.b.src
+	if *noted == src.r {
+		return nil
+	}
+	if s.noting() {
+		drop, ok := s.tx.log.Rows(src.buf[*noted:src.r])
+		if !ok {
+			s.differs()
+		}
+		if drop > 0 {
+			if err := s.passSpan(src.buf[*span:*noted]); err != nil {
+				return err
+			}
+			*span = *noted + drop
+		}
+	}
+	*noted = src.r
+	return nil
+}
+
+// noteReply tells the log of a frame that is not a row, and returns how many of
+// its leading bytes the client has already.
+func (s *session) noteReply(typ byte, frame []byte) int {
+	l := s.tx.log
+	drop, ok := l.Reply(typ, frame)
+	if !ok {
+		s.differs()
+		return len(frame)
+	}
+	if typ == msgError && drop == 0 && !s.t.rerun {
+		l.Refuse(retry.Failed)
+	}
+	return drop
+}
+
+// made sends the client an answer that was made up.
+func (s *session) made(b []byte) error {
+	if s.noting() && s.tx.log.Made(len(b)) > 0 {
+		return nil
+	}
+	return s.passSpan(b)
+}
+
+// letGo sends the client what was held back for it.
+func (s *session) letGo() error {
+	if s.held.Len() == 0 {
+		return nil
+	}
+	err := s.held.Each(s.sinkDown)
+	s.held.Drop()
+	return err
+}
+
+// deliver sends the client all that is there for it; the turn goes on.
+func (s *session) deliver() error {
+	if err := s.letGo(); err != nil {
+		return err
+	}
+	if err := s.flushDown(); err != nil {
+		return err
+	}
+	if s.noting() {
+		s.tx.log.Delivered()
+	}
+	return nil
+}
+
+// limitHold bounds how long output that has come in part is held back.
+func (s *session) limitHold() {
+	t := s.t
+	if t.holdEnd.IsZero() && s.held.Len() > 0 {
+		t.holdEnd = time.Now().Add(s.srv.replays.cfg.HoldTime)
+		s.alarmRead()
+	}
+}
+
+// alarmRead sets the backend's read deadline to the next moment at which the
+// session wants to look up.
+func (s *session) alarmRead() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := earlier(s.t.deadline, s.t.holdEnd)
+	if !s.cancel.asked.IsZero() {
+		next = earlier(next, s.cancel.asked.Add(s.srv.cfg.CancelGrace))
+	}
+	s.b.conn.Net.SetReadDeadline(next)
+}
+
+// earlier is the earlier of two moments; a zero one is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,254 @@
+package proxy
+
+import (
+	"bytes"
+
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// again sends the logged transaction once more: every settled turn, whose
+// replies must be what they were, and then as much of the turn in progress as
+// the client has sent of it. What that one answers is relayed as ever.
+func (s *session) again() error {
+	t, l := s.t, s.tx.log
+	t.skip, t.failed, t.committed, t.rolledBack, t.mayCommit, t.copying = false, false, false, false, false, false
+	t.statement, t.undos = 0, nil
+	if s.tx.begin != nil {
+		s.begin = s.tx.begin
+		s.sendBegin()
+	}
+	t.rerun = true
+	for l.At() < l.Turns() {
+		t.ready = false
+		if err := s.resend(false); err != nil {
+			return err
+		}
+		if err := s.flushUp(); err != nil {
+			return err
+		}
+		for !t.ready && !t.mute && !t.abandoned() {
+			if err := s.pump(); err != nil {
+				return err
+			}
+		}
+		if t.mute || t.abandoned() {
+			return nil
+		}
+		t.skip, t.failed = false, false
+	}
+	t.rerun, t.ready = false, false
+	s.staged = s.staged[:min(t.staged, len(s.staged))]
+	if err := s.resend(true); err != nil || t.mute || t.abandoned() {
+		return err
+	}
+	if !t.ended && !t.owed.empty() {
+		s.addBytes(frameFlush)
+	}
+	return s.flushUp()
+}
+
+// resend sends the frames of the turn whose replies are awaited; last says that
+// it is the turn in progress.
+func (s *session) resend(last bool) error {
+	t := s.t
+	frames := s.tx.log.Frames(s.tx.log.At())
+	for i := range frames {
+		f := &frames[i]
+		commits := last && f.Note.commits
+		if commits {
+			if err := s.catchUp(); err != nil || t.mute || t.abandoned() {
+				return err
+			}
+		}
+		if t.skip && f.Type != msgSync {
+			if last {
+				s.unsay(frames[i:])
+			}
+			last = false
+			continue
+		}
+		t.mayCommit = t.mayCommit || commits
+		if err := s.resendFrame(f, last); err != nil || t.mute || t.abandoned() {
+			return err
+		}
+	}
+	return nil
+}
+
+// unsay takes back what frames did to the client's statements that the server
+// skips this time.
+func (s *session) unsay(frames []retry.Frame[note]) {
+	for i := len(frames) - 1; i >= 0; i-- {
+		if n := &frames[i].Note; n.undoes {
+			s.setStatement(n.name, n.prev)
+		}
+	}
+}
+
+// catchUp has the server answer before a frame is sent that can commit: what
+// the client has been sent must have come once more by then.
+func (s *session) catchUp() error {
+	t, l := s.t, s.tx.log
+	if !l.Behind() {
+		return nil
+	}
+	if err := s.settleOwed(); err != nil || t.mute || t.abandoned() {
+		return err
+	}
+	if l.Behind() {
+		t.mute, t.skipping, t.refusal = true, false, retry.Delivered
+	}
+	return nil
+}
+
+// settleOwed has the server send what it owes, and relays it.
+func (s *session) settleOwed() error {
+	t := s.t
+	s.addBytes(frameFlush)
+	if err := s.flushUp(); err != nil {
+		return err
+	}
+	for !t.owed.empty() && !t.mute && !t.abandoned() {
+		if err := s.pump(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resendFrame sends one logged frame. What it did to the session it does again
+// only in the turn in progress.
+func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
+	t, n := s.t, &f.Note
+	plan, stmt := n.plan, n.stmt
+	if !last {
+		plan, stmt = nil, nil
+	}
+	undoable := func() {
+		if last && n.undoes {
+			t.owed.undoable(n.name, n.prev)
+		}
+	}
+	switch f.Type {
+	case 0:
+		if err := s.remake(s.payload(f)); err != nil {
+			return err
+		}
+		if !t.owed.empty() {
+			undoable()
+		}
+		return nil
+	case msgParse:
+		st := s.b.prepared.find(n.tmpl)
+		if st != nil && st.epoch == s.srv.catalog.epoch.Load() {
+			if err := s.remake(frameParseComplete); err != nil {
+				return err
+			}
+			if !t.owed.empty() {
+				undoable()
+			}
+			return nil
+		}
+		if st != nil {
+			s.closeOnBackend(st)
+		}
+		s.parseOnBackend(n.tmpl, false)
+		undoable()
+		return nil
+	case msgBind:
+		return s.rebind(f)
+	case msgDescribe:
+		if n.tmpl == nil {
+			t.owed.push(msgDescribe).told = stmt
+			return s.resendWhole(f)
+		}
+		name := s.prepare(n.tmpl, false)
+		o := t.owed.push(msgDescribe)
+		o.tmpl, o.told = n.tmpl, stmt
+		return s.add(appendNamed(t.scratch[:0], msgDescribe, 'S', name))
+	case msgQuery:
+		o := t.owed.push(msgQuery)
+		o.plan, o.bytes = plan, n.tag
+		return s.resendWhole(f)
+	}
+	t.owed.push(f.Type).plan = plan
+	return s.resendWhole(f)
+}
+
+// remake makes an answer up once more.
+func (s *session) remake(b []byte) error {
+	if !s.t.owed.empty() {
+		s.t.owed.push(0).bytes = bytes.Clone(b)
+		return nil
+	}
+	return s.made(b)
+}
+
+// resendWhole sends a frame as it was logged.
+func (s *session) resendWhole(f *retry.Frame[note]) error {
+	head := appendHeader(s.t.scratch[:0], f.Type, f.Len())
+	if err := s.add(head); err != nil {
+		return err
+	}
+	return s.tx.log.Payload(f, s.add)
+}
+
+// payload gathers a short payload.
+func (s *session) payload(f *retry.Frame[note]) []byte {
+	b := s.t.scratch[:0]
+	s.tx.log.Payload(f, func(piece []byte) error { // no error in it
+		b = append(b, piece...)
+		return nil
+	})
+	s.t.scratch = b
+	return b
+}
+
+// rebind sends a Bind of a statement that this backend may not have yet. A
+// statement that returns other columns now than the client was told is not run.
+func (s *session) rebind(f *retry.Frame[note]) error {
+	t, n := s.t, &f.Note
+	st, epoch := s.b.prepared.find(n.tmpl), s.srv.catalog.epoch.Load()
+	fresh := st != nil && st.epoch == epoch
+	var name string
+	if !fresh {
+		name = s.prepare(n.tmpl, n.told != nil)
+	} else {
+		name = st.name
+	}
+	if n.told != nil && (!fresh || n.told.epoch != epoch) {
+		if fresh {
+			s.describeSilently(st)
+		}
+		t.desc = nil
+		if err := s.settleOwed(); err != nil || t.mute || t.skip || t.abandoned() {
+			return err
+		}
+		if t.desc != nil && !t.desc.promises(n.told) {
+			t.mute, t.skipping, t.refusal = true, false, retry.Differs
+			return nil
+		}
+	}
+	t.owed.push(msgBind)
+	t.scratch = appendBindHead(t.scratch[:0], []byte(n.name), name, f.Len())
+	if err := s.add(t.scratch); err != nil {
+		return err
+	}
+	return s.tx.log.Payload(f, s.add)
+}
+
+// countExecute notes that a Sync group outside a block holds one more statement.
+func (s *session) countExecute(plan *rewrite.Plan) {
+	t := s.t
+	if !t.logs || t.inBlock || t.groupBlock || s.b.status != 'I' {
+		return
+	}
+	if st := plan.Single(); st != nil && st.Tx.Verb == rewrite.Begin {
+		t.groupBlock = true
+		return
+	}
+	if t.executes++; t.executes > 1 && !s.srv.groups.one() {
+		s.tx.log.Refuse(retry.PartialGroup)
+	}
+}
