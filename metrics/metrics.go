@@ -22,6 +22,7 @@ type Set struct {
 
 	Proxy     *Proxy
 	Reservoir *Reservoir
+	Lease     *Lease
 	Rewrite   *Rewrite
 }
 
@@ -42,6 +43,7 @@ func New(o Options) *Set {
 		Registry:  reg,
 		Proxy:     newProxy(reg, o.IgnoredSettings),
 		Reservoir: newReservoir(reg),
+		Lease:     newLease(reg),
 		Rewrite:   newRewrite(reg),
 	}
 }

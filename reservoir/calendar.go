@@ -3,8 +3,9 @@ package reservoir
 import "time"
 
 // retireMargin is how long before the guard window the calendar wants a backend
-// retired: two scans, so that a late one still finds it outside the window.
-const retireMargin = 2 * scanEvery
+// retired: as many scans as it takes to replace all of them by tenths, and two,
+// so that a late one still finds it outside the window.
+const retireMargin = (replacedPart + 2) * scanEvery
 
 // calendar spreads the retirements of backends, so that replacing them takes
 // one dial at a time however many were dialled together. An hour is a time

@@ -2,9 +2,13 @@ package reservoir
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluice-proxy/sluice/lease"
 )
 
 // EmptyError says that no backend was to be had in time, and why.
@@ -13,7 +17,12 @@ type EmptyError struct {
 	InUse     int
 	Dialing   int
 	MaxOpen   int
-	Throttled bool // a dial waited for the rate limit
+	Throttled bool // a dial waited for the connection rate
+	Unleased  bool // a dial waited for a slot of the cluster's connection count
+	// Lease is the phase of a lease that is not well, Reason why it grants
+	// nothing; else "" and nil.
+	Lease  string
+	Reason error
 	// LastDialErr is why the last dial failed; nil if it succeeded.
 	LastDialErr error
 }
@@ -25,7 +34,16 @@ func (e *EmptyError) Error() string {
 		fmt.Fprintf(&b, ", %d being dialled", e.Dialing)
 	}
 	if e.Throttled {
-		b.WriteString(", waiting for connection.rate_limit")
+		b.WriteString(", waiting for rate")
+	}
+	if e.Unleased {
+		b.WriteString(", waiting for slots")
+	}
+	if e.Lease != "" {
+		b.WriteString("; lease " + e.Lease)
+	}
+	if e.Reason != nil {
+		fmt.Fprintf(&b, ": %v", e.Reason)
 	}
 	if e.LastDialErr != nil {
 		fmt.Fprintf(&b, "; last dial failed: %v", e.LastDialErr)
@@ -33,7 +51,9 @@ func (e *EmptyError) Error() string {
 	return b.String()
 }
 
-func (e *EmptyError) Unwrap() error { return e.LastDialErr }
+func (e *EmptyError) Unwrap() []error {
+	return slices.DeleteFunc([]error{e.LastDialErr, e.Reason}, func(err error) bool { return err == nil })
+}
 
 // TryAcquire lends the backend that was used last, or returns nil when none is
 // ready or somebody waits for one. It never blocks and allocates nothing. The
@@ -82,17 +102,22 @@ func (r *Reservoir) DialDedicated(ctx context.Context, s Startup) (*Conn, error)
 	if err := r.claim(ctx, began); err != nil {
 		return nil, err
 	}
-	c, err := r.dialDedicated(ctx, &s, began)
+	c, permit, err := r.dialDedicated(ctx, &s, began)
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.shelf.dialing--
 	if err != nil {
+		if permit != nil {
+			permit.Release()
+		}
 		r.slotFreedLocked()
 		return nil, err
 	}
-	c.owner, c.dedicated, c.state = r, true, lent
+	c.owner, c.permit, c.dedicated, c.state = r, permit, true, lent
+	r.alive[c] = struct{}{}
 	r.shelf.inUse++
+	r.heedLocked()
 	if r.closed {
 		r.unlendLocked(c)
 		r.endLocked(c, Shutdown)
@@ -101,19 +126,26 @@ func (r *Reservoir) DialDedicated(ctx context.Context, s Startup) (*Conn, error)
 	return c, nil
 }
 
-// dialDedicated dials in a slot that was claimed.
-func (r *Reservoir) dialDedicated(ctx context.Context, s *Startup, began time.Time) (*Conn, error) {
+// dialDedicated dials in a slot that was claimed. A permit that it returns must
+// be released, with an error too.
+func (r *Reservoir) dialDedicated(ctx context.Context, s *Startup, began time.Time) (*Conn, *lease.Permit, error) {
 	waiting, cancel := context.WithTimeout(ctx, r.cfg.CheckoutWait-time.Since(began))
 	defer cancel()
-	if err := r.admit(waiting); err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		empty := r.emptyError(began)
-		empty.Throttled = true
-		return nil, empty
+	permit, err := r.admit(waiting, 1)
+	switch {
+	case err == nil:
+		c, err := r.timedDial(ctx, s)
+		return c, permit, err
+	case ctx.Err() != nil:
+		return nil, nil, ctx.Err()
+	case errors.Is(err, lease.ErrClosed):
+		return nil, nil, ErrClosed
 	}
-	return r.timedDial(ctx, s)
+	empty := r.emptyError(began)
+	l := r.lease.State()
+	empty.Throttled = errors.Is(err, errThrottled) || l.InUse < l.Held || l.Limit == 0 && l.Phase == lease.OK
+	empty.Unleased = !empty.Throttled
+	return nil, nil, empty
 }
 
 // claim takes a slot, to be counted as dialling.
@@ -193,42 +225,55 @@ func (r *Reservoir) release(c *Conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unlendLocked(c)
+	r.returnLocked(c, r.shelf.put)
+}
+
+// returnLocked decides what becomes of a backend that is no longer lent; put
+// places it on the shelf.
+func (r *Reservoir) returnLocked(c *Conn, put func(*Conn)) {
 	switch {
 	case c.dedicated:
 		r.endLocked(c, Dedicated)
 	case r.closed:
 		r.endLocked(c, Shutdown)
+	case c.severed:
+		r.endLocked(c, Revoked)
+	case r.shelf.owed > 0:
+		r.endLocked(c, Unleased)
 	default:
-		r.shelf.put(c)
-		r.offerLocked(len(r.shelf.ready) - 1)
+		put(c)
+		r.offerLocked(c)
 	}
 }
 
 // offerLocked decides what becomes of a backend that has just come to the
 // shelf: it ends, it is lent to who waits, or it stays.
-func (r *Reservoir) offerLocked(i int) {
-	c := r.shelf.ready[i]
+func (r *Reservoir) offerLocked(c *Conn) {
+	r.putOffLocked(c)
 	if reason, due := r.shelf.due(c); due {
-		r.endLocked(r.shelf.take(i), reason)
+		r.endLocked(r.shelf.remove(c), reason)
 		r.wake()
 		return
 	}
 	switch {
 	case r.shelf.waiting > 0:
-		r.shelf.take(i)
-		r.shelf.lend(c)
+		r.shelf.lend(r.shelf.remove(c))
 		r.shelf.waiting--
 		r.stats.checkouts++
 		r.waiters.serve(c)
 	case r.shelf.claimed > r.shelf.closing:
-		r.endLocked(r.shelf.take(i), Surplus)
+		r.endLocked(r.shelf.remove(c), Surplus)
 	case c.replacing:
 		r.wake()
 	}
 }
 
 func (r *Reservoir) emptyError(began time.Time) *EmptyError {
-	s := r.Stats()
-	return &EmptyError{Waited: time.Since(began), InUse: s.InUse, Dialing: s.Dialing, MaxOpen: s.MaxOpen,
-		Throttled: s.Throttled, LastDialErr: s.LastDialErr}
+	s, l := r.Stats(), r.lease.State()
+	e := &EmptyError{Waited: time.Since(began), InUse: s.InUse, Dialing: s.Dialing, MaxOpen: s.MaxOpen,
+		Throttled: s.Throttled, Unleased: s.Unleased, Reason: l.Reason, LastDialErr: s.LastDialErr}
+	if l.Phase != lease.OK {
+		e.Lease = l.Phase.String()
+	}
+	return e
 }

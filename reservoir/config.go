@@ -1,6 +1,7 @@
 package reservoir
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -13,6 +14,7 @@ const (
 	DefaultBaseLifetime   = 11 * time.Minute
 	DefaultLifetimeJitter = 2 * time.Minute
 	DefaultGuardWindow    = 45 * time.Second
+	DefaultInitialFill    = 30 * time.Second
 	DefaultRateLimit      = 10  // a tenth of what a cluster takes per second
 	DefaultBurstLimit     = 100 // a tenth of a cluster's burst
 )
@@ -28,6 +30,8 @@ const (
 	// maxDials bounds dials in flight for the shelf. At 100 ms a dial it is
 	// above the 100 connections per second that a cluster accepts.
 	maxDials = 16
+	// trickleEvery is the time between two dials above the low watermark.
+	trickleEvery = time.Second
 	// replacedPart of MaxOpen (1/10) may be missing for replacement at once.
 	replacedPart = 10
 )
@@ -40,6 +44,15 @@ type Config struct {
 	// TargetReady is how many backends, in use and ready together, the fill
 	// keeps open ahead of demand. 0 dials on demand only.
 	TargetReady int
+	// LowWatermark is how many of them are dialled as fast as admitted; above it
+	// the fill trickles, unless somebody waits. MaxOpen or more never trickles.
+	LowWatermark int
+	// InitialFillTimeout is how long Stats.Filled waits for the first LowWatermark
+	// backends. 0 does not wait.
+	InitialFillTimeout time.Duration
+	// ProbeInterval is how often each ready backend must answer a round trip. 0
+	// asks none.
+	ProbeInterval time.Duration
 	// CheckoutWait is how long Acquire waits for a backend.
 	CheckoutWait time.Duration
 	// BaseLifetime + a random part of LifetimeJitter is the age that a backend
@@ -51,19 +64,28 @@ type Config struct {
 	// may be saved up.
 	RateLimit  int
 	BurstLimit int
+
+	// Lease admits every dial; nil shares nothing with other processes. When it
+	// paces dials, RateLimit does not apply.
+	Lease Lease
+	// Precheck, when not nil, is asked before the next admission when a dial
+	// failed before it reached for the network. Its error is a *DialError.
+	Precheck func(context.Context) error
 }
 
 // Defaults is the configuration of a reservoir that nobody configured.
 func Defaults() Config {
 	return Config{
-		MaxOpen:        DefaultMaxOpen,
-		TargetReady:    DefaultMaxOpen,
-		CheckoutWait:   DefaultCheckoutWait,
-		BaseLifetime:   DefaultBaseLifetime,
-		LifetimeJitter: DefaultLifetimeJitter,
-		GuardWindow:    DefaultGuardWindow,
-		RateLimit:      DefaultRateLimit,
-		BurstLimit:     DefaultBurstLimit,
+		MaxOpen:            DefaultMaxOpen,
+		TargetReady:        DefaultMaxOpen,
+		LowWatermark:       DefaultMaxOpen,
+		InitialFillTimeout: DefaultInitialFill,
+		CheckoutWait:       DefaultCheckoutWait,
+		BaseLifetime:       DefaultBaseLifetime,
+		LifetimeJitter:     DefaultLifetimeJitter,
+		GuardWindow:        DefaultGuardWindow,
+		RateLimit:          DefaultRateLimit,
+		BurstLimit:         DefaultBurstLimit,
 	}
 }
 
@@ -78,6 +100,9 @@ func (c Config) Validate() error {
 	check(c.MaxOpen > 0, "reservoir.max_open", c.MaxOpen, "want at least 1")
 	check(c.TargetReady >= 0 && c.TargetReady <= max(c.MaxOpen, 0), "reservoir.target_ready", c.TargetReady,
 		"want 0 (dial on demand) to reservoir.max_open")
+	check(c.LowWatermark >= 0, "reservoir.low_watermark", c.LowWatermark, "want 0 or more, or -1 (reservoir.max_open)")
+	check(c.InitialFillTimeout >= 0, "reservoir.initial_fill_timeout", c.InitialFillTimeout, "want 0 (do not wait) or more")
+	check(c.ProbeInterval >= 0, "reservoir.probe_interval", c.ProbeInterval, "want 0 (never) or more")
 	check(c.CheckoutWait > 0, "reservoir.checkout_wait", c.CheckoutWait, "want more than 0")
 	check(c.LifetimeJitter >= 0, "reservoir.lifetime_jitter", c.LifetimeJitter, "want 0 or more")
 	check(c.GuardWindow >= 0, "reservoir.guard_window", c.GuardWindow, "want 0 or more")
@@ -101,5 +126,9 @@ func (c Config) batch() int { return max(1, c.MaxOpen/replacedPart) }
 // replaceEvery is the least time between two retirements: no more often than
 // dials are allowed, and no more per scan than may be missing at once.
 func (c Config) replaceEvery() time.Duration {
-	return max(time.Second/time.Duration(c.RateLimit), scanEvery/time.Duration(c.batch()))
+	every := max(time.Second/time.Duration(c.RateLimit), scanEvery/time.Duration(c.batch()))
+	if c.LowWatermark < c.TargetReady {
+		every = max(every, trickleEvery)
+	}
+	return every
 }

@@ -28,9 +28,9 @@ func TestConfigReportsEveryBadValueWithItsKey(t *testing.T) {
 		{"older than DSQL allows", func(c *Config) { c.BaseLifetime = 54 * time.Minute },
 			[]string{"reservoir.base_lifetime: 54m0s: with reservoir.lifetime_jitter of 2m0s want at most 55m0s"}},
 		{"too little left by the guard", func(c *Config) { c.BaseLifetime = 57 * time.Second },
-			[]string{"reservoir.base_lifetime: 57s: want more than 57s"}},
+			[]string{"reservoir.base_lifetime: 57s: want more than 1m7s"}},
 		{"too many for the rate", func(c *Config) { c.MaxOpen = 10000 },
-			[]string{"reservoir.base_lifetime: 11m0s: want more than 17m27s"}},
+			[]string{"reservoir.base_lifetime: 11m0s: want more than 17m37s"}},
 	}
 	for _, tt := range tests {
 		cfg := Defaults()

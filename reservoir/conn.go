@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"github.com/sluice-proxy/sluice/lease"
 )
 
 // Reason says why a backend was closed. The constants below are all there are.
@@ -34,10 +36,17 @@ const (
 	Shutdown Reason = "shutdown"
 	// Surplus: its slot was needed for a dedicated backend.
 	Surplus Reason = "surplus"
+	// Unleased: its slot is owed to another sidecar, or the lease runs out.
+	Unleased Reason = "unleased"
+	// Revoked: its slot was lost, and it was cut while it was lent.
+	Revoked Reason = "revoked"
+	// ProbeFailed: found dead on the shelf, before any borrower did.
+	ProbeFailed Reason = "probe_failed"
 )
 
 // Reasons are all of them.
-var Reasons = []Reason{Aged, Guarded, Broken, PeekFailed, Pinned, Dedicated, Cancelled, ClientGone, Unclean, Shutdown, Surplus}
+var Reasons = []Reason{Aged, Guarded, Broken, PeekFailed, Pinned, Dedicated, Cancelled, ClientGone, Unclean, Shutdown, Surplus,
+	Unleased, Revoked, ProbeFailed}
 
 const (
 	// terminateWait bounds the good-bye to a server: an idle one closes within
@@ -68,12 +77,16 @@ type Conn struct {
 	// Whoever dials sets it.
 	SendCancel func(context.Context) error
 
-	owner *Reservoir
+	owner  *Reservoir
+	permit *lease.Permit // released when the socket is closed
 	// guarded by owner.mu
 	state     connState
 	dedicated bool
+	severed   bool // cut while lent
 	replacing bool // counted in shelf.replacing
 	hour      int64
+	began     time.Duration // when its dial began
+	probedAt  time.Duration // when the liveness probe last took it
 	retireAt  time.Duration // when the calendar wants it replaced
 	guardAt   time.Duration // when it may no longer be lent
 	endAt     time.Duration // the end of its lifetime
@@ -110,6 +123,15 @@ func (c *Conn) Cancel(ctx context.Context) error {
 		return errors.New("cancel: this backend was dialled without a way to cancel")
 	}
 	return c.SendCancel(ctx)
+}
+
+// sever closes the socket under whoever uses it, without a word to the server.
+func (c *Conn) sever() {
+	socket := c.Net
+	if secured, ok := socket.(interface{ NetConn() net.Conn }); ok {
+		socket = secured.NetConn()
+	}
+	socket.Close() // its borrower sees the error
 }
 
 // terminate ends the connection. It returns in bounded time, if possible after

@@ -86,6 +86,21 @@ func (d *Dialer) Dial(ctx context.Context, s *Startup) (*Conn, error) {
 	return c, nil
 }
 
+// Check mints a token as a dial would, and uses it for nothing. An error is a
+// *DialError of an early step.
+func (d *Dialer) Check(ctx context.Context) error {
+	if d.cfg.Kind != KindDSQL {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
+	defer cancel()
+	a := &attempt{dialer: d, address: net.JoinHostPort(d.base.Host, strconv.Itoa(d.cfg.Port)), last: time.Now()}
+	if _, err := a.token(ctx); err != nil {
+		return a.fail(ctx, err)
+	}
+	return nil
+}
+
 // attempt is one dial under way. pgconn calls its hooks on Dial's goroutine.
 type attempt struct {
 	dialer  *Dialer

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/integration/pgtest"
+	"github.com/sluice-proxy/sluice/lease"
 )
 
 // to is how the shared PostgreSQL is dialled.
@@ -265,8 +266,8 @@ func TestRefusalIsNotAskedForTwice(t *testing.T) {
 	cfg := DialConfig{Kind: KindPostgres, Address: "localhost", Port: f.port(), SSLMode: "disable",
 		User: "u", Database: "d", Timeout: 10 * time.Second}
 	got := refused(t, cfg, StepStartup)
-	if got.SQLState != "53400" || got.Server.Hint != "later" || !quotaRefusal(got) {
-		t.Errorf("got %+v", got)
+	if quota, ok := quotaRefusal(got); got.SQLState != "53400" || got.Server.Hint != "later" || !ok || quota != lease.Rate {
+		t.Errorf("got %+v, quota %v", got, quota)
 	}
 	if f.accepted != 1 {
 		t.Errorf("%d connections, want 1", f.accepted)

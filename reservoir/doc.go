@@ -22,6 +22,17 @@
 //   - A backend inside the guard window before its end is never lent.
 //   - Every backend that was dialled ends in discard, with a Reason, and is
 //     counted once.
+//   - A backend is dialled with a permit of the lease, which is released once,
+//     when its socket is closed or was never opened.
+//
+// # The lease
+//
+// Every dial, dedicated ones too, passes admit (share.go). At each scan and
+// each finished dial heedLocked reads what the lease asks for: backends that are
+// owed to others close, idle ones at once and lent ones when they come back;
+// those whose slot is lost are cut while they are lent; and while nothing can be
+// replaced nothing is retired for its age, up to the server's own limit. The way
+// of a request never asks the lease.
 //
 // # Who owns what
 //

@@ -6,44 +6,89 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"time"
+
+	"github.com/sluice-proxy/sluice/lease"
 )
 
 // fill keeps as many backends open as the shelf wants, until ctx ends. Dials
 // run in parallel; what paces them is admit and, after a failure, the backoff.
 func (r *Reservoir) fill(ctx context.Context) {
-	for {
+	for ctx.Err() == nil {
 		pause, wanted := r.nextDial()
-		if !wanted || pause > 0 {
+		if wanted == 0 || pause > 0 {
 			if !r.sleep(ctx, pause) {
 				return
 			}
 			continue
 		}
-		if r.admit(ctx) != nil {
+		if !r.prechecked(ctx) {
+			continue
+		}
+		permit, err := r.admit(ctx, wanted)
+		if err != nil {
 			return
 		}
 		if generation, ok := r.beginDial(); ok {
-			r.work.Go(func() { r.dialReady(ctx, generation) })
+			r.work.Go(func() { r.dialReady(ctx, generation, permit) })
+		} else {
+			permit.Release()
 		}
 	}
 }
 
-// nextDial says whether a dial for the shelf is wanted, and after which pause.
-func (r *Reservoir) nextDial() (pause time.Duration, wanted bool) {
+// nextDial says how many dials for the shelf are wanted, and after which pause.
+func (r *Reservoir) nextDial() (pause time.Duration, wanted int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.dialWantedLocked() {
-		return 0, false
+	if wanted = r.wantedLocked(); wanted == 0 {
+		return 0, 0
 	}
-	return time.Until(r.backoff.until), true
+	until := r.backoff.until
+	if r.trickling() && r.trickle.After(until) {
+		until = r.trickle
+	}
+	return time.Until(until), wanted
 }
 
-func (r *Reservoir) dialWantedLocked() bool {
-	parallel := maxDials
-	if r.backoff.failures > 0 {
-		parallel = 1
+// wantedLocked is how many dials for the shelf should begin. After a failure,
+// and above the low watermark, it is one at a time.
+func (r *Reservoir) wantedLocked() int {
+	most, parallel := r.shelf.need(), maxDials
+	if r.backoff.failures > 0 || r.trickling() {
+		most, parallel = min(most, 1), 1
 	}
-	return r.filling < parallel && r.shelf.need() > 0
+	if r.filling >= parallel {
+		return 0
+	}
+	return most
+}
+
+// trickling reports whether the fill is above the low watermark, where it is
+// slow, so that sidecars do not race for the cluster's last slots. Whoever waits
+// makes it run. mu must be held.
+func (r *Reservoir) trickling() bool {
+	return r.shelf.waiting == 0 && r.shelf.held()+r.shelf.dialing >= r.cfg.LowWatermark
+}
+
+// prechecked makes sure that a dial can get as far as the network, if the last
+// one did not: what cannot succeed takes no slot and no part of the rate.
+func (r *Reservoir) prechecked(ctx context.Context) bool {
+	r.mu.Lock()
+	failed, generation := offline(r.lastErr), r.backoff.generation
+	r.mu.Unlock()
+	if r.cfg.Precheck == nil || !failed {
+		return true
+	}
+	err := r.cfg.Precheck(ctx)
+	if err == nil || ctx.Err() != nil {
+		return err == nil
+	}
+	r.metrics.DialFailed(failure(err))
+	r.mu.Lock()
+	pause, news := r.failedLocked(generation, err)
+	r.mu.Unlock()
+	r.warn(news, err, pause)
+	return false
 }
 
 // sleep waits until there may be something to do: at the latest after pause,
@@ -64,23 +109,15 @@ func (r *Reservoir) sleep(ctx context.Context, pause time.Duration) bool {
 	return true
 }
 
-// admit waits for the permission to dial once. Every dial asks here and nowhere
-// else, before it is counted and with no lock held.
-func (r *Reservoir) admit(ctx context.Context) error {
-	if r.limiter.Allow() {
-		return nil
-	}
-	r.throttled.Add(1)
-	defer r.throttled.Add(-1)
-	return r.limiter.Wait(ctx)
-}
-
 // beginDial takes a slot for a dial, if one is still wanted.
 func (r *Reservoir) beginDial() (generation int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.dialWantedLocked() {
+	if r.wantedLocked() == 0 || time.Until(r.backoff.until) > 0 {
 		return 0, false
+	}
+	if r.trickling() {
+		r.trickle = time.Now().Add(trickleEvery)
 	}
 	r.filling++
 	r.shelf.dialing++
@@ -88,7 +125,7 @@ func (r *Reservoir) beginDial() (generation int, ok bool) {
 }
 
 // dialReady dials a backend for the shelf.
-func (r *Reservoir) dialReady(ctx context.Context, generation int) {
+func (r *Reservoir) dialReady(ctx context.Context, generation int, permit *lease.Permit) {
 	began := r.age()
 	c, err := r.timedDial(ctx, nil)
 
@@ -101,26 +138,42 @@ func (r *Reservoir) dialReady(ctx context.Context, generation int) {
 	case r.closed || (err != nil && ctx.Err() != nil):
 		// Run's end has overtaken the dial.
 	case err != nil:
-		r.lastErr = err
-		pause, news = r.backoff.failed(generation, time.Now(), quotaRefusal(err))
+		pause, news = r.failedLocked(generation, err)
 		r.slotFreedLocked()
 	default:
 		r.lastErr = nil
 		recovered = r.backoff.succeeded(generation)
+		c.permit = permit
 		r.addLocked(c, began)
 	}
 	late := r.closed && c != nil
+	if c == nil {
+		permit.Release()
+	}
 	r.mu.Unlock()
 	r.wake()
 
+	r.warn(news, err, pause)
 	switch {
 	case late:
 		c.terminate()
+		permit.Release()
 		r.metrics.Discarded(string(Shutdown))
-	case news:
-		r.log.Warn("dial failed", slog.Any("error", err), slog.Duration("retry_in", pause))
 	case recovered:
 		r.log.Info("dials succeed again")
+	}
+}
+
+// failedLocked books that a dial for the shelf has failed.
+func (r *Reservoir) failedLocked(generation int, err error) (pause time.Duration, news bool) {
+	r.lastErr = err
+	_, refused := quotaRefusal(err)
+	return r.backoff.failed(generation, time.Now(), refused)
+}
+
+func (r *Reservoir) warn(news bool, err error, pause time.Duration) {
+	if news {
+		r.log.Warn("dial failed", slog.Any("error", err), slog.Duration("retry_in", pause))
 	}
 }
 
@@ -132,13 +185,40 @@ func (r *Reservoir) addLocked(c *Conn, began time.Duration) {
 		life += rand.N(r.cfg.LifetimeJitter)
 	}
 	c.owner = r
-	c.endAt = began + life
-	c.guardAt = c.endAt - r.cfg.GuardWindow
+	c.began = began
+	r.scheduleLocked(c, began+life)
+	r.params = c.Params
+	r.alive[c] = struct{}{}
+	r.shelf.putNew(c)
+	r.heedLocked()
+	if c.state == ready {
+		r.offerLocked(c)
+	}
+	r.judgeFillLocked(r.age())
+}
+
+// scheduleLocked sets the end of a backend's lifetime, and its hour before it.
+func (r *Reservoir) scheduleLocked(c *Conn, end time.Duration) {
+	c.endAt = end
+	c.guardAt = end - r.cfg.GuardWindow
 	c.hour = r.calendar.book(c.guardAt - retireMargin)
 	c.retireAt = r.calendar.time(c.hour)
-	r.params = c.Params
-	r.shelf.putNew(c)
-	r.offerLocked(0)
+}
+
+// judgeFillLocked decides, once, that the initial fill is over.
+func (r *Reservoir) judgeFillLocked(now time.Duration) {
+	goal := min(r.cfg.LowWatermark, r.cfg.TargetReady)
+	switch {
+	case r.filled:
+	case r.shelf.held() >= goal:
+		r.filled = true
+	case now >= r.cfg.InitialFillTimeout:
+		r.filled = true
+		if r.cfg.InitialFillTimeout > 0 {
+			r.log.Warn("the initial fill goes on after its time", slog.Int("open", r.shelf.held()), slog.Int("wanted", goal),
+				slog.String("lease", r.lease.State().Phase.String()), slog.Any("last_dial_error", r.lastErr))
+		}
+	}
 }
 
 // timedDial dials, and counts how that went.
@@ -151,6 +231,9 @@ func (r *Reservoir) timedDial(ctx context.Context, s *Startup) (*Conn, error) {
 	case ctx.Err() == nil:
 		r.metrics.DialFailed(failure(err))
 	}
+	if quota, refused := quotaRefusal(err); refused {
+		r.lease.Refused(quota)
+	}
 	return c, err
 }
 
@@ -161,9 +244,22 @@ const (
 	rateExceeded       = "53400"
 )
 
-func quotaRefusal(err error) bool {
+// quotaRefusal says whether the cluster refused a dial, and for which quota.
+func quotaRefusal(err error) (lease.Quota, bool) {
 	e, ok := errors.AsType[*DialError](err)
-	return ok && (e.SQLState == tooManyConnections || e.SQLState == rateExceeded)
+	switch {
+	case ok && e.SQLState == tooManyConnections:
+		return lease.Count, true
+	case ok && e.SQLState == rateExceeded:
+		return lease.Rate, true
+	}
+	return 0, false
+}
+
+// offline reports whether a dial failed before it reached for the network.
+func offline(err error) bool {
+	e, ok := errors.AsType[*DialError](err)
+	return ok && (e.Step == StepCredentials || e.Step == StepToken)
 }
 
 // failure is the label under which a failed dial is counted.

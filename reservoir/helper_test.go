@@ -112,7 +112,7 @@ func (s stuck) Write([]byte) (int, error) { return s.Conn.Read(make([]byte, 1)) 
 // small is a configuration of n backends with fixed lifetimes.
 func small(n int) Config {
 	cfg := Defaults()
-	cfg.MaxOpen, cfg.TargetReady = n, n
+	cfg.MaxOpen, cfg.TargetReady, cfg.LowWatermark = n, n, n
 	cfg.LifetimeJitter = 0
 	return cfg
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
 
+	"github.com/sluice-proxy/sluice/lease"
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
@@ -34,14 +34,16 @@ type DialFunc func(ctx context.Context, s *Startup) (*Conn, error)
 type Reservoir struct {
 	cfg     Config
 	dial    DialFunc
+	lease   Lease
 	metrics *metrics.Reservoir
 	log     *slog.Logger
 	born    time.Time
 	limiter *rate.Limiter
 	kick    chan struct{} // capacity 1: the fill has something to look at
 
-	// throttled counts the dials that wait for the rate limit.
-	throttled atomic.Int32
+	// admitting counts the dials that wait for the lease, throttled those that
+	// wait for the rate limit of this process.
+	admitting, throttled atomic.Int32
 
 	// work counts the goroutines that Run waits for. Adding to it needs mu and
 	// !closed, or to be one of them.
@@ -53,7 +55,10 @@ type Reservoir struct {
 	waiters  waiters[*Conn]    // nil is sent on closing
 	claims   waiters[struct{}] // for slots; closed on closing
 	backoff  backoff
-	filling  int // dials in flight for the shelf
+	filling  int                // dials in flight for the shelf
+	trickle  time.Time          // no dial above the low watermark before
+	alive    map[*Conn]struct{} // dialled and not ended, dedicated ones included
+	filled   bool               // the initial fill is over
 	closed   bool
 	params   map[string]string
 	lastErr  error
@@ -68,9 +73,14 @@ func New(cfg Config, dial DialFunc, m *metrics.Reservoir, log *slog.Logger) (*Re
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	shared := cfg.Lease
+	if shared == nil {
+		shared = lease.Static{}
+	}
 	return &Reservoir{
 		cfg:      cfg,
 		dial:     dial,
+		lease:    shared,
 		metrics:  m,
 		log:      log,
 		born:     time.Now(),
@@ -78,6 +88,7 @@ func New(cfg Config, dial DialFunc, m *metrics.Reservoir, log *slog.Logger) (*Re
 		kick:     make(chan struct{}, 1),
 		shelf:    shelf{maxOpen: cfg.MaxOpen, target: cfg.TargetReady, batch: cfg.batch(), horizon: scanEvery},
 		calendar: newCalendar(cfg.replaceEvery()),
+		alive:    make(map[*Conn]struct{}, cfg.MaxOpen),
 	}, nil
 }
 
@@ -86,6 +97,9 @@ func New(cfg Config, dial DialFunc, m *metrics.Reservoir, log *slog.Logger) (*Re
 // is lent stays so; it is closed when it comes back. Run is called once.
 func (r *Reservoir) Run(ctx context.Context) error {
 	r.work.Go(func() { r.fill(ctx) })
+	if r.cfg.ProbeInterval > 0 {
+		r.work.Go(func() { r.probe(ctx) })
+	}
 	r.scan(ctx)
 	r.close()
 	r.work.Wait()
@@ -97,7 +111,9 @@ type Stats struct {
 	Ready, InUse, Dialing, Closing int // their sum is at most MaxOpen
 	Waiting                        int
 	MaxOpen, Target                int
-	Throttled                      bool   // a dial waits for the rate limit
+	Throttled                      bool   // a dial waits for a rate limit
+	Unleased                       bool   // a dial waits for a slot of the cluster's
+	Filled                         bool   // the initial fill is over
 	LastDialErr                    error  // nil after a success
 	Checkouts                      uint64 // backends lent
 	Immediate                      uint64 // of those, without a wait
@@ -106,13 +122,14 @@ type Stats struct {
 
 // Stats returns a snapshot.
 func (r *Reservoir) Stats() Stats {
+	throttled, unleased := r.waitsFor(r.lease.State())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return Stats{
 		Ready: len(r.shelf.ready), InUse: r.shelf.inUse, Dialing: r.shelf.dialing, Closing: r.shelf.closing,
 		Waiting: r.shelf.waiting + r.shelf.claimed,
 		MaxOpen: r.shelf.maxOpen, Target: r.shelf.target,
-		Throttled: r.throttled.Load() > 0, LastDialErr: r.lastErr,
+		Throttled: throttled, Unleased: unleased, Filled: r.filled, LastDialErr: r.lastErr,
 		Checkouts: r.stats.checkouts, Immediate: r.stats.immediate, Empty: r.stats.empty,
 	}
 }
@@ -156,9 +173,14 @@ func (r *Reservoir) retire() {
 	now := r.age()
 	r.mu.Lock()
 	r.shelf.horizon = now + scanEvery
+	r.heedLocked()
+	r.judgeFillLocked(now)
 	for _, c := range r.shelf.ripe() {
+		if r.putOffLocked(c) {
+			continue
+		}
 		if reason, due := r.shelf.due(c); due {
-			r.endLocked(r.shelf.take(slices.Index(r.shelf.ready, c)), reason)
+			r.endLocked(r.shelf.remove(c), reason)
 		}
 	}
 	r.mu.Unlock()
@@ -170,6 +192,9 @@ func (r *Reservoir) discard(c *Conn, reason Reason) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unlendLocked(c)
+	if c.severed {
+		reason = Revoked
+	}
 	r.endLocked(c, reason)
 }
 
@@ -188,19 +213,26 @@ func (r *Reservoir) endLocked(c *Conn, reason Reason) {
 	if !c.dedicated {
 		r.calendar.free(c.hour)
 	}
+	delete(r.alive, c)
 	r.shelf.end(c)
 	r.metrics.Discarded(string(reason))
-	end := func() {
+	r.startLocked(func() {
 		c.terminate()
 		r.mu.Lock()
 		r.shelf.closing--
+		c.permit.Release()
 		r.slotFreedLocked()
 		r.mu.Unlock()
-	}
+	})
+}
+
+// startLocked runs what ends in bounded time, in a goroutine that Run waits for
+// unless it may have returned.
+func (r *Reservoir) startLocked(f func()) {
 	if r.closed {
-		go end() // Run may be gone; terminate is bounded
+		go f()
 	} else {
-		r.work.Go(end)
+		r.work.Go(f)
 	}
 }
 

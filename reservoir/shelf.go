@@ -25,6 +25,11 @@ type shelf struct {
 	claimed   int // borrowers that wait for a slot, to dial a dedicated backend
 	replacing int // backends that stay until their replacement is there
 
+	// What the lease said last.
+	leased   int  // slots held, 0 when none are counted
+	owed     int  // backends that must end besides those that are closing
+	postpone bool // nothing is retired for its age
+
 	// horizon is the latest that the time can be before the next scan: what is
 	// due then is due now. The time since the reservoir was made.
 	horizon time.Duration
@@ -38,6 +43,14 @@ func (s *shelf) open() int { return s.held() + s.dialing + s.closing }
 
 // wanted is how many backends should be held.
 func (s *shelf) wanted() int { return min(max(s.target, s.inUse+s.waiting), s.maxOpen) }
+
+// slots is how many backends may be open.
+func (s *shelf) slots() int {
+	if s.leased > 0 {
+		return min(s.leased, s.maxOpen)
+	}
+	return s.maxOpen
+}
 
 // need is how many dials for the shelf should begin now.
 func (s *shelf) need() int {
@@ -73,6 +86,15 @@ func (s *shelf) take(i int) *Conn {
 	return c
 }
 
+// remove takes that backend. It is found at once on top, where it usually is.
+func (s *shelf) remove(c *Conn) *Conn {
+	i := len(s.ready) - 1
+	for s.ready[i] != c {
+		i--
+	}
+	return s.take(i)
+}
+
 // ripe are the ready backends whose hour has come, the one nearest to its end
 // first.
 func (s *shelf) ripe() []*Conn {
@@ -91,8 +113,13 @@ func (s *shelf) ripe() []*Conn {
 //
 // With slots left the replacement is dialled first. Without, the old one goes
 // first, but no more than batch may be missing: when dials fail, the others
-// stay until their guard window.
+// stay until their guard window. What counts is what the lease's slots allow.
 func (s *shelf) due(c *Conn) (Reason, bool) {
+	goal, batch := s.wanted(), s.batch
+	if s.slots() <= goal {
+		goal = s.slots()
+		batch = min(batch, (goal+replacedPart-1)/replacedPart)
+	}
 	switch {
 	case s.horizon < c.retireAt:
 		return "", false
@@ -100,12 +127,12 @@ func (s *shelf) due(c *Conn) (Reason, bool) {
 		return Aged, true
 	case s.horizon >= c.guardAt:
 		return Guarded, true
-	case s.held() > s.wanted():
+	case s.held() > goal:
 		return Aged, true // its replacement is there, or it needs none
-	case s.wanted()-s.held() >= s.batch:
+	case goal-s.held() >= batch:
 		return "", false
-	case s.open() < s.maxOpen:
-		if !c.replacing && s.replacing < s.batch {
+	case s.open() < s.slots():
+		if !c.replacing && s.replacing < batch {
 			c.replacing = true
 			s.replacing++
 		}
@@ -119,6 +146,7 @@ func (s *shelf) end(c *Conn) {
 	s.unmark(c)
 	c.state = ended
 	s.closing++
+	s.owed = max(0, s.owed-1)
 }
 
 func (s *shelf) unmark(c *Conn) {

@@ -205,3 +205,25 @@ func BenchmarkLoan(b *testing.B) {
 	cancel()
 	<-finished
 }
+
+// BenchmarkScan is a scan of 1,000 ready backends, none of which is due.
+func BenchmarkScan(b *testing.B) {
+	cfg := small(1000)
+	cfg.RateLimit, cfg.BurstLimit = 10000, 10000
+	r, err := New(cfg, new(server).dial, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	finished := make(chan error, 1)
+	go func() { finished <- r.Run(ctx) }()
+	for r.Stats().Ready < 1000 {
+		time.Sleep(time.Millisecond)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		r.retire()
+	}
+	cancel()
+	<-finished
+}

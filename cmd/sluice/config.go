@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sluice-proxy/sluice/lease"
 	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -24,8 +25,11 @@ type Config struct {
 
 	Proxy     proxy.Config
 	Reservoir reservoir.Config
-	Dial      reservoir.DialConfig
-	Rewrite   rewrite.Config
+	// ReservoirEnabled is whether backends are dialled ahead of demand.
+	ReservoirEnabled bool
+	Dial             reservoir.DialConfig
+	Lease            lease.Config
+	Rewrite          rewrite.Config
 	// RewriteEnabled is not decided until the backend's kind is known: auto, true or false.
 	RewriteEnabled string
 
@@ -79,7 +83,8 @@ type RuntimeConfig struct {
 	Procs int // 0: see setProcs
 }
 
-// fillAll is the value of reservoir.target_ready that means reservoir.max_open.
+// fillAll is the value of reservoir.target_ready and reservoir.low_watermark
+// that means reservoir.max_open.
 const fillAll = -1
 
 // dedicated reports whether every backend is dialled for its one client.
@@ -97,7 +102,14 @@ func (c *Config) derive() {
 	c.Proxy.Kind = proxy.BackendKind(c.Dial.Kind)
 	c.Proxy.Database = c.Dial.Database
 	c.Proxy.MaxStatementBytes = c.Rewrite.MaxBytes
+	c.Lease.Cluster = lease.Cluster(c.Dial.Endpoint, c.Dial.Port)
+	c.Lease.Lifetime = c.Reservoir.BaseLifetime + c.Reservoir.LifetimeJitter
+	if c.Reservoir.LowWatermark == fillAll {
+		c.Reservoir.LowWatermark = c.Reservoir.MaxOpen
+	}
 	switch {
+	case !c.ReservoirEnabled:
+		c.Reservoir.TargetReady = 0
 	case c.Reservoir.TargetReady != fillAll:
 	case c.dedicated():
 		c.Reservoir.TargetReady = 0 // nobody would use what was dialled ahead

@@ -194,8 +194,11 @@ func TestRules(t *testing.T) {
 		{"region unknown", []string{"--endpoint=db.example.com"}, "backend.endpoint: \"db.example.com\""},
 		{"region given", []string{"--endpoint=db.example.com", "--backend-region=us-east-1"}, ""},
 		{"postgres", []string{"--backend-kind=postgres", "--endpoint=localhost", "--backend-sslmode=disable"}, ""},
-		{"reserved at its default", []string{"--distributed-conn-limit=10000"}, ""},
-		{"reserved", []string{"--distributed-conn-limit=9000"}, "distributed.conn_limit: 9000: not in this version"},
+		{"lease without a table", []string{"--distributed-conn-lease-enabled"}, "distributed.conn_lease_table: empty: distributed.conn_lease_enabled needs"},
+		{"rate without a table", []string{"--distributed-rate-limiter-enabled"}, "distributed.rate_limiter_table: empty: distributed.rate_limiter_enabled needs"},
+		{"both on one table", []string{"--distributed-conn-lease-enabled", "--distributed-rate-limiter-enabled", "--distributed-conn-lease-table=t"}, ""},
+		{"margin over limit", []string{"--distributed-conn-limit=100"}, "distributed.conn_margin: 500: want 0 or more, and less"},
+		{"slow calls", []string{"--distributed-call-timeout=6s"}, "distributed.call_timeout: 6s: want more than 0, at most 5s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := source{flags: append([]string{"--endpoint=" + endpoint}, test.flags...)}

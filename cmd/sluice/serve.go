@@ -64,13 +64,24 @@ func (d *daemon) run(clients []net.Listener, admin net.Listener, stop, hangup <-
 	defer end()
 	var running sync.WaitGroup
 	defer running.Wait()
-	failed := make(chan error, len(clients)+2) // one of each part below, so that nobody waits
+	failed := make(chan error, len(clients)+3) // one of each part below, so that nobody waits
 
+	backendsClosed, endLease := context.WithCancel(context.Background())
+	defer endLease()
 	running.Go(func() {
+		defer endLease() // its slots are given back when nothing is open any more
 		if err := d.reservoir.Run(ctx); err != nil && ctx.Err() == nil {
 			failed <- fmt.Errorf("reservoir: %w", err)
 		}
 	})
+	if d.lease != nil {
+		running.Go(func() {
+			defer d.table.Close()
+			if err := d.lease.Run(backendsClosed); err != nil {
+				failed <- fmt.Errorf("lease: %w", err)
+			}
+		})
+	}
 	for _, ln := range clients {
 		running.Go(func() {
 			if err := d.server.Serve(ln); !errors.Is(err, proxy.ErrServerClosed) {

@@ -31,7 +31,7 @@ func (c *Config) validate() error {
 		server.Auth.TLS = &tls.Config{} // build reads the files
 	}
 	return errors.Join(append(v.errs,
-		server.Validate(), c.Dial.Validate(), c.Reservoir.Validate(), c.Rewrite.Validate())...)
+		server.Validate(), c.Dial.Validate(), c.Reservoir.Validate(), c.Lease.Validate(), c.Rewrite.Validate())...)
 }
 
 // validation collects errors of the form "key: value: remedy".

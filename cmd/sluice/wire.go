@@ -13,6 +13,7 @@ import (
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/sluice-proxy/sluice/lease"
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
@@ -26,6 +27,8 @@ type daemon struct {
 	config    *Config
 	log       *slog.Logger
 	metrics   *metrics.Set
+	lease     *lease.Lease // nil when nothing is shared
+	table     *lease.Table // nil with it
 	reservoir *reservoir.Reservoir
 	server    *proxy.Server
 	admin     *http.Server // nil when admin.address is empty
@@ -45,7 +48,18 @@ func build(ctx context.Context, c *Config, log *slog.Logger) (*daemon, error) {
 
 	dialer, err := newDialer(ctx, c, d.metrics.Reservoir)
 	note(err)
-	d.reservoir, err = reservoir.New(c.Reservoir, dialer.Dial, d.metrics.Reservoir, log)
+	backends := c.Reservoir
+	if err == nil {
+		backends.Precheck = dialer.Check
+	}
+	if c.Lease.Slots || c.Lease.Rate {
+		d.table, err = newTable(ctx, c)
+		note(err)
+		d.lease, err = lease.New(c.Lease, d.table, lease.MachineClock, d.metrics.Lease, log)
+		note(err)
+		backends.Lease = d.lease
+	}
+	d.reservoir, err = reservoir.New(backends, dialer.Dial, d.metrics.Reservoir, log)
 	note(err)
 	planner, err := rewrite.New(c.Rewrite)
 	note(err)
@@ -80,6 +94,9 @@ func build(ctx context.Context, c *Config, log *slog.Logger) (*daemon, error) {
 func (d *daemon) close() {
 	if d.server != nil {
 		_ = d.server.Close() // nobody was connected
+	}
+	if d.table != nil {
+		d.table.Close()
 	}
 }
 
@@ -118,6 +135,9 @@ func (d *daemon) pull(planner *rewrite.Planner) {
 		return metrics.ProxyGauges{Clients: s.Clients, Idle: s.Idle, Pinned: s.Pinned, Waiting: s.Waiting}
 	})
 	d.metrics.Reservoir.Pull(d.reservoir.Gauges)
+	if d.lease != nil {
+		d.metrics.Lease.Pull(d.lease.Gauges)
+	}
 	d.metrics.Rewrite.Pull(func() metrics.RewriteCounts {
 		s := planner.Stats()
 		return metrics.RewriteCounts{
@@ -126,6 +146,14 @@ func (d *daemon) pull(planner *rewrite.Planner) {
 			GuardedBytes: s.GuardedBytes, GuardedNesting: s.GuardedNesting, GuardedText: s.GuardedText,
 		}
 	})
+}
+
+// leaseProblem says how a lease stands that grants nothing.
+func leaseProblem(s lease.State) error {
+	if s.Reason != nil {
+		return fmt.Errorf("lease %v: %w", s.Phase, s.Reason)
+	}
+	return fmt.Errorf("lease %v", s.Phase)
 }
 
 // errDraining is why a daemon at its end is not ready.
@@ -137,13 +165,20 @@ func (d *daemon) ready() error {
 		return errDraining
 	}
 	s := d.reservoir.Stats()
+	if d.lease != nil {
+		if l := d.lease.State(); l.Reason != nil || l.Phase == lease.Lost {
+			return leaseProblem(l)
+		}
+	}
 	switch {
+	case s.Ready+s.InUse == 0 && s.Target > 0 && s.LastDialErr != nil:
+		return fmt.Errorf("no backend: %w", s.LastDialErr)
+	case !s.Filled:
+		return fmt.Errorf("initial fill: %d backends of %d", s.Ready+s.InUse, min(s.Target, d.config.Reservoir.LowWatermark))
 	case s.Ready+s.InUse > 0:
 		return nil
 	case d.config.Reservoir.TargetReady == 0:
 		return nil // dialled on demand: without clients there would never be one
-	case s.LastDialErr != nil:
-		return fmt.Errorf("no backend: %w", s.LastDialErr)
 	case d.reservoir.Params() == nil:
 		return errors.New("no backend yet")
 	}

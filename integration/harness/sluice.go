@@ -61,6 +61,8 @@ func launchSluice(ctx context.Context, c SluiceConfig) (*Sluice, error) {
 		"DSQL_ADMIN_ADDRESS":  address(c.AdminPort),
 		// Shorter than stopGrace: a client that a test forgot must not look like a hang.
 		"DSQL_DRAIN_TIMEOUT": "5s",
+		// The first backend is enough for most tests.
+		"DSQL_RESERVOIR_INITIAL_FILL_TIMEOUT": "0s",
 	}.With(c.Env)
 	program, err := launch(c.Bin.path("sluice"), c.Dir, env, append([]string{"serve"}, c.Args...)...)
 	if err != nil {

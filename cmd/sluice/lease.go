@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-proxy/sluice/lease"
+)
+
+// adminTime bounds sluice lease as a whole: a new table takes some seconds.
+const adminTime = 5 * time.Minute
+
+func newLease() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lease",
+		Short: "Look after the DynamoDB table by which sidecars share the cluster's limits",
+		Args:  noCommand,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newLeaseInit(), newLeaseStatus(), newLeaseReset())
+	return cmd
+}
+
+func newLeaseInit() *cobra.Command {
+	return onTable(&cobra.Command{
+		Use:   "init",
+		Short: "Make the table and put the configured limits into it",
+		Long: "Make the table, billed on demand, and put the configured limits of the cluster into it.\n" +
+			"Repeat it after a change of the limits; sidecars may run meanwhile. They compare the\n" +
+			"limits when they start, and do not start with others.",
+		Example: "  sluice lease init --endpoint <id>.dsql.<region>.on.aws --distributed-conn-lease-table sluice",
+	}, func(ctx context.Context, t *lease.Table, c *Config, cmd *cobra.Command) error {
+		did, err := t.Init(ctx, c.Lease)
+		for _, line := range did {
+			fmt.Fprintln(cmd.OutOrStdout(), line)
+		}
+		return err
+	})
+}
+
+func newLeaseStatus() *cobra.Command {
+	return onTable(&cobra.Command{
+		Use:   "status",
+		Short: "Show who holds what",
+		Long: "Show the limits in the table, what each shard has free and who holds the rest.\n" +
+			"Exits with 1 when a shard's numbers disagree.",
+	}, func(ctx context.Context, t *lease.Table, c *Config, cmd *cobra.Command) error {
+		s, err := t.Status(ctx)
+		if err != nil {
+			return err
+		}
+		return printStatus(cmd.OutOrStdout(), s)
+	})
+}
+
+func newLeaseReset() *cobra.Command {
+	var yes *bool
+	var owners *[]string
+	cmd := onTable(&cobra.Command{
+		Use:   "reset",
+		Short: "Repair what is wrong with the table, after a confirmation",
+		Long: "Make the numbers of each shard agree, set back ticket times that cannot be right, and\n" +
+			"remove the owners named by --owner. Name only those whose process is surely dead:\n" +
+			"what they hold is free at once, and a living one closes all its backends.",
+	}, func(ctx context.Context, t *lease.Table, c *Config, cmd *cobra.Command) error {
+		s, err := t.Status(ctx)
+		if err != nil {
+			return err
+		}
+		return repair(ctx, t, t.Repairs(s, *owners), *yes, cmd.InOrStdin(), cmd.OutOrStdout())
+	})
+	yes = cmd.Flags().Bool("yes", false, "do not ask")
+	owners = cmd.Flags().StringSlice("owner", nil, "remove this owner, named as status shows it")
+	return cmd
+}
+
+// onTable completes a command that works on the configured table. Its problems
+// with the configuration are about what it needs of it: an endpoint and a table.
+func onTable(cmd *cobra.Command, do func(context.Context, *lease.Table, *Config, *cobra.Command) error) *cobra.Command {
+	cmd.Args = cobra.NoArgs
+	path := addFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := load(*path, cmd.Flags())
+		if err != nil {
+			return err
+		}
+		if c.Lease.Table == "" && c.Lease.RateTable == "" {
+			return &ConfigError{Problems: []string{"distributed.conn_lease_table: empty: name the table (" + c.origins["distributed.conn_lease_table"] + ")"}}
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), adminTime)
+		defer cancel()
+		t, err := newTable(ctx, c)
+		if err != nil {
+			return err
+		}
+		defer t.Close()
+		return atRuntime(do(ctx, t, c, cmd))
+	}
+	return cmd
+}
+
+// newTable returns the configured table, with the AWS default configuration.
+func newTable(ctx context.Context, c *Config) (*lease.Table, error) {
+	chain, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithDefaultRegion(nearRegion(c.Dial)))
+	if err != nil {
+		return nil, fmt.Errorf("AWS configuration (environment or shared files): %w", err)
+	}
+	return lease.NewTable(c.Lease, chain), nil
+}
+
+// printStatus writes a table of owners and a line for each shard. Its error says
+// that numbers disagree.
+func printStatus(out io.Writer, s lease.Status) error {
+	free, drift, owners := 0, 0, 0
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SHARD\tOWNER\tHELD\tIN ALL\tREAPED AFTER\t")
+	for i, shard := range s.Shards {
+		free += shard.Free
+		if d := shard.Drift(); d != 0 {
+			drift++
+			fmt.Fprintf(w, "%d\t%d of %d free, and that is wrong by %d\t\t\t\t\n", i, shard.Free, shard.Limit, d)
+		}
+		for _, owner := range slices.Sorted(maps.Keys(shard.Owners)) {
+			owners++
+			r, err := lease.ParseRecord(shard.Owners[owner])
+			if err != nil {
+				fmt.Fprintf(w, "%d\t%s\tunreadable\t\t\t\n", i, owner)
+				continue
+			}
+			waiting := ""
+			if r.Waiting {
+				waiting = "waits for more"
+			}
+			fmt.Fprintf(w, "%d\t%s\t%d\t%d\t%s\t%s\n", i, owner, r.Slots, r.Total, showDuration(r.ReapAfter), waiting)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%d of %d slots free, in %s, held by %s; %d tickets per second, %d at once, given out %v ahead\n",
+		free, s.Settings.Limit, plural(s.Settings.Shards, "shard"), plural(owners, "record"),
+		s.Settings.Rate, s.Settings.Burst, max(0, s.Queue.Round(time.Millisecond)))
+	if drift > 0 {
+		return fmt.Errorf("%s whose numbers disagree: sluice lease reset repairs them", plural(drift, "shard"))
+	}
+	return nil
+}
+
+// repair shows what would be done, asks, and does it.
+func repair(ctx context.Context, t *lease.Table, repairs []lease.Repair, yes bool, in io.Reader, out io.Writer) error {
+	if len(repairs) == 0 {
+		_, err := fmt.Fprintln(out, "nothing to repair")
+		return err
+	}
+	for _, r := range repairs {
+		fmt.Fprintln(out, r.Text)
+	}
+	if !yes {
+		fmt.Fprint(out, "do it? yes or no: ")
+		answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is no
+		if strings.TrimSpace(answer) != "yes" {
+			return fmt.Errorf("nothing was done: confirm with yes, or with --yes")
+		}
+	}
+	for _, r := range repairs {
+		if err := t.Repair(ctx, r); err != nil {
+			return fmt.Errorf("%s: %w", r.Text, err)
+		}
+	}
+	_, err := fmt.Fprintln(out, "done")
+	return err
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-proxy/sluice/integration/dynalite"
+	"github.com/sluice-proxy/sluice/lease"
+)
+
+// runLease runs sluice lease against a server and returns what it printed.
+func runLease(t *testing.T, s *dynalite.Server, in string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	env := s.Env()
+	env["DSQL_BACKEND_ENDPOINT"], env["DSQL_DISTRIBUTED_CONN_LEASE_TABLE"] = endpoint, "sluice"
+	source{env: env}.ready(t)
+	root := newRoot()
+	root.SetIn(strings.NewReader(in))
+	var out, errs bytes.Buffer
+	code = execute(root, append([]string{"lease"}, args...), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestLeaseCommands(t *testing.T) {
+	server := dynalite.Start(t)
+	for _, step := range []struct {
+		name, in string
+		args     []string
+		code     int
+		stdout   []string // what it contains
+		stderr   string
+	}{
+		{"status before init", "", []string{"status"}, exitRuntime, nil, "ResourceNotFoundException"},
+		{"init", "", []string{"init"}, exitOK, []string{"created table sluice", "9500 slots in 16 shards, 90 tickets per second, 400 at once"}, ""},
+		{"init again", "", []string{"init"}, exitOK, []string{"table sluice exists", "the settings are as configured"}, ""},
+		{"init with another limit", "", []string{"init", "--distributed-conn-limit=8501"}, exitOK, []string{"8001 slots in 16 shards"}, ""},
+		{"status", "", []string{"status"}, exitOK, []string{"8001 of 8001 slots free, in 16 shards, held by 0 records"}, ""},
+		{"another cluster", "", []string{"status", "--endpoint=z" + endpoint[1:]}, exitRuntime, nil, "run sluice lease init"},
+		{"reset of nothing", "", []string{"reset"}, exitOK, []string{"nothing to repair"}, ""},
+		{"no table", "", []string{"status", "--distributed-conn-lease-table="}, exitUsage, nil, "distributed.conn_lease_table: empty"},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			code, stdout, stderr := runLease(t, server, step.in, step.args...)
+			if code != step.code || !strings.Contains(stderr, step.stderr) {
+				t.Errorf("exit code %d, stderr %q; want %d, %q", code, stderr, step.code, step.stderr)
+			}
+			for _, want := range step.stdout {
+				if !strings.Contains(stdout, want) {
+					t.Errorf("stdout %q lacks %q", stdout, want)
+				}
+			}
+		})
+	}
+}
+
+func TestLeaseResetAsksBeforeItRemovesAnOwner(t *testing.T) {
+	server := dynalite.Start(t)
+	if code, _, stderr := runLease(t, server, "", "init"); code != exitOK {
+		t.Fatal(stderr)
+	}
+	c := source{env: server.Env(), flags: []string{"--endpoint=" + endpoint, "--distributed-conn-lease-table=sluice"}}.mustLoad(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	table, err := newTable(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	record := lease.Record{Seq: 1, Slots: 7, Total: 7, ReapAfter: 20 * time.Minute, Home: true}
+	if _, done, err := table.Change(ctx, lease.Change{Shard: 3, Owner: "dead.1", New: record.String(), Take: 7}); !done || err != nil {
+		t.Fatal(done, err)
+	}
+
+	_, stdout, _ := runLease(t, server, "", "status")
+	if !strings.Contains(stdout, "dead.1") || !strings.Contains(stdout, "9493 of 9500 slots free") {
+		t.Errorf("status: %s", stdout)
+	}
+	for _, step := range []struct {
+		in   string
+		args []string
+		code int
+		free string
+	}{
+		{"no\n", nil, exitRuntime, "9493 of 9500"},
+		{"", nil, exitRuntime, "9493 of 9500"},
+		{"yes\n", nil, exitOK, "9500 of 9500"},
+		{"", []string{"--yes"}, exitOK, "9500 of 9500"},
+	} {
+		code, stdout, stderr := runLease(t, server, step.in, append([]string{"reset", "--owner=dead.1"}, step.args...)...)
+		_, status, _ := runLease(t, server, "", "status")
+		if code != step.code || !strings.Contains(status, step.free) {
+			t.Errorf("reset, answered %q, %v: exit code %d\n%s%s%s", step.in, step.args, code, stdout, stderr, status)
+		}
+	}
+}

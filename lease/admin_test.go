@@ -1,0 +1,183 @@
+package lease
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// edit changes a shard's free slots behind everybody's back.
+func (t *Table) edit(tb testing.TB, shard, by int) {
+	tb.Helper()
+	expression, names := "SET #f = #f + :by", map[string]string{"#f": attrFree}
+	_, err := t.api.UpdateItem(tb.Context(), &dynamodb.UpdateItemInput{TableName: &t.slots, Key: t.key(shardItem(shard)),
+		UpdateExpression: &expression, ExpressionAttributeNames: names, ExpressionAttributeValues: map[string]types.AttributeValue{":by": number(int64(by))}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func TestLimitChangesWhileSlotsAreHeld(t *testing.T) {
+	t.Parallel()
+	cfg := worldConfig()
+	table := newTable(t, cfg)
+	ctx := shortly(t)
+	if _, done, err := table.Change(ctx, Change{Shard: 1, Owner: "o", New: "1|15|15|1000|h", Take: 15}); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	for _, limit := range []int{60, 31, 5, 100} {
+		cfg.Limit, cfg.Shards = limit, 7 // a table keeps its shards
+		for range 2 {
+			if _, err := table.Init(ctx, cfg); err != nil {
+				t.Fatal(err)
+			}
+			s, err := table.Status(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum, free := 0, 0
+			for i, shard := range s.Shards {
+				if shard.Drift() != 0 {
+					t.Errorf("limit %d: shard %d drifts: %+v", limit, i, shard)
+				}
+				sum, free = sum+shard.Limit, free+shard.Free
+			}
+			if len(s.Shards) != 3 || sum != limit || free != limit-15 || s.Settings.Limit != limit {
+				t.Errorf("limit %d: %+v", limit, s)
+			}
+		}
+	}
+}
+
+func TestRepairs(t *testing.T) {
+	t.Parallel()
+	cfg := worldConfig()
+	table := newTable(t, cfg)
+	ctx := shortly(t)
+	_, _, err := table.Change(ctx, Change{Shard: 0, Owner: "o", New: "1|4|4|1000|h", Take: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now().UnixMicro()
+	if _, _, _, err := table.Reserve(ctx, Reservation{Tickets: 1, Interval: 1, Floor: now + time.Hour.Microseconds(), Ceiling: now + 2*time.Hour.Microseconds()}); err != nil {
+		t.Fatal(err)
+	}
+	table.edit(t, 0, +3)
+	table.edit(t, 2, -2)
+	s, err := table.Status(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Shards[0].Drift() != -3 || s.Shards[2].Drift() != 2 || s.Queue < 50*time.Minute {
+		t.Fatalf("%+v", s)
+	}
+	repairs := table.Repairs(s, nil)
+	if len(repairs) != 3 {
+		t.Fatalf("%d repairs, want 3: %+v", len(repairs), repairs)
+	}
+	// A sidecar goes on meanwhile; the repair is right all the same, or refused.
+	if _, done, err := table.Change(ctx, Change{Shard: 2, Owner: "p", New: "1|1|1|1000|h", Take: 1}); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	var refused int
+	for _, r := range repairs {
+		if err := table.Repair(ctx, r); err != nil {
+			refused++
+		}
+	}
+	if refused != 1 {
+		t.Errorf("%d repairs refused, want the one of the shard that changed", refused)
+	}
+	for _, r := range table.Repairs(mustStatus(t, table), nil) {
+		if err := table.Repair(ctx, r); err != nil {
+			t.Error(err)
+		}
+	}
+	s = mustStatus(t, table)
+	if len(table.Repairs(s, nil)) != 0 || s.Shards[0].Free != 16 || s.Shards[2].Free != 19 {
+		t.Errorf("not repaired: %+v", s)
+	}
+	// An owner that was renewed since it was looked at is not dead.
+	repairs = table.Repairs(s, []string{"p"})
+	if _, done, err := table.Change(ctx, Change{Shard: 2, Owner: "p", Old: "1|1|1|1000|h", New: "2|1|1|1000|h"}); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	if len(repairs) != 1 || table.Repair(ctx, repairs[0]) == nil {
+		t.Errorf("a living owner was removed")
+	}
+}
+
+func mustStatus(t *testing.T, table *Table) Status {
+	t.Helper()
+	s, err := table.Status(shortly(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// What nobody uses for 30 days expires; the first join makes it again.
+func TestExpiredShardBeginsAnew(t *testing.T) {
+	t.Parallel()
+	cfg := worldConfig()
+	table := newTable(t, cfg)
+	for shard := range cfg.Shards {
+		if _, err := table.api.DeleteItem(shortly(t), &dynamodb.DeleteItemInput{TableName: &table.slots, Key: table.key(shardItem(shard))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if repairs := table.Repairs(mustStatus(t, table), nil); len(repairs) != 0 {
+		t.Errorf("%+v", repairs)
+	}
+	w := newWorld(1, cfg, table)
+	w.faulty = false
+	w.add(cfg.Limit)
+	if err := w.heal(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestClusterName(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		endpoint string
+		port     int
+		want     string
+	}{
+		{"ABC.dsql.us-east-1.on.aws", 5432, "abc.dsql.us-east-1.on.aws"},
+		{" abc.dsql.us-east-1.on.aws. ", 5432, "abc.dsql.us-east-1.on.aws"},
+		{"localhost", 15432, "localhost:15432"},
+	} {
+		if got := Cluster(test.endpoint, test.port); got != test.want {
+			t.Errorf("Cluster(%q, %d) = %q, want %q", test.endpoint, test.port, got, test.want)
+		}
+	}
+}
+
+func TestTwoTables(t *testing.T) {
+	t.Parallel()
+	cfg := worldConfig()
+	cfg.RateTable = "rates"
+	table := bareTable(t, &cfg)
+	if _, _, err := table.Settings(shortly(t)); err == nil {
+		t.Error("settings of a table that does not exist")
+	}
+	did, err := table.Init(shortly(t), cfg)
+	if err != nil || !slices.ContainsFunc(did, func(s string) bool { return strings.Contains(s, "rates") }) {
+		t.Fatalf("%v, %v", did, err)
+	}
+	w := newWorld(1, cfg, table)
+	w.faulty = false
+	w.add(10)
+	if err := w.heal(); err != nil {
+		t.Error(err)
+	}
+	found, _, err := table.read(shortly(t), "rates", itemTickets, true)
+	if err != nil || found.number(attrNext) == 0 {
+		t.Errorf("no tickets in the second table: %v, %v", found, err)
+	}
+}

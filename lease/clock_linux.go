@@ -1,0 +1,18 @@
+package lease
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// MachineClock is the time since the machine started. Unlike Go's monotonic
+// clock it goes on while a virtual machine is suspended: a lease that was
+// overslept is known to be lost.
+func MachineClock() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil { // a kernel before 2.6.39
+		return processClock()
+	}
+	return time.Duration(t.Nano())
+}

@@ -1,0 +1,172 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Defaults, for DSQL's quotas as documented in 2026: 10,000 connections and 100
+// new ones per second, 1,000 at once.
+const (
+	DefaultLimit            = 10_000
+	DefaultMargin           = 500 // hosts that vanished without a word, and people with psql
+	DefaultShards           = 16
+	DefaultHeartbeat        = 30 * time.Second
+	DefaultReapAfter        = 20 * time.Minute
+	DefaultGuard            = 5 * time.Second
+	DefaultTransactionLimit = 5 * time.Minute // DSQL's own
+	DefaultIdleRelease      = 2 * time.Minute
+	DefaultRate             = 100
+	DefaultReserve          = 10
+	DefaultBurst            = 400
+	DefaultMaxWait          = 30 * time.Second
+	DefaultMaxInstances     = 2000
+	DefaultCallTimeout      = 2 * time.Second
+)
+
+const (
+	// burstQuota is how many new connections a cluster takes at once (documented
+	// quotas, 2026).
+	burstQuota = 1000
+	// maxCallTimeout bounds a call of DynamoDB as a whole.
+	maxCallTimeout = 5 * time.Second
+	// ticketValidity is how late a ticket may be used.
+	ticketValidity = 3 * time.Second
+	// clockError is by how much the table's clock may be misread: its answers
+	// show whole seconds.
+	clockError = time.Second
+	// maxShards bounds the items that a sidecar may have to look at.
+	maxShards = 256
+	// drainPart of ReapAfter (1/5) is the time over which idle backends close
+	// when the lease is not renewed.
+	drainPart = 5
+)
+
+// Config of a Lease.
+type Config struct {
+	// Slots: share the cluster's connection count. Rate: share its connection
+	// rate. With neither there is nothing to run: use a Static.
+	Slots, Rate bool
+	// Table holds the slots, RateTable the tickets; empty means Table.
+	Table, RateTable string
+	// Cluster names the cluster in the table; see Cluster.
+	Cluster string
+
+	// Limit of the cluster's connections; Margin of it is not used.
+	Limit, Margin int
+	// Shards that a table is initialised with.
+	Shards int
+
+	// Heartbeat is how often a lease is renewed. A lease that was not renewed
+	// for ReapAfter is taken away by others; no backend is open any more Guard
+	// before that. None is lent when less than TransactionLimit is left to it.
+	Heartbeat, ReapAfter, Guard, TransactionLimit time.Duration
+	// IdleRelease is how long slots stay unused before they are given back.
+	IdleRelease time.Duration
+
+	// RateLimit is the cluster's connection rate, per second. Reserve of it is
+	// for sidecars that cannot reach the table, of which there may be
+	// MaxInstances. Burst tickets may be saved up.
+	RateLimit, Reserve, Burst, MaxInstances int
+	// MaxWait is how far ahead a ticket is reserved; while the queue is longer
+	// a dial goes on waiting, without a ticket.
+	MaxWait time.Duration
+
+	// CallTimeout bounds each call of the table.
+	CallTimeout time.Duration
+	// Lifetime is the greatest age that a backend is given on purpose.
+	Lifetime time.Duration
+}
+
+// Defaults is the configuration that shares nothing.
+func Defaults() Config {
+	return Config{
+		Limit: DefaultLimit, Margin: DefaultMargin, Shards: DefaultShards,
+		Heartbeat: DefaultHeartbeat, ReapAfter: DefaultReapAfter, Guard: DefaultGuard,
+		TransactionLimit: DefaultTransactionLimit, IdleRelease: DefaultIdleRelease,
+		RateLimit: DefaultRate, Reserve: DefaultReserve, Burst: DefaultBurst, MaxInstances: DefaultMaxInstances,
+		MaxWait: DefaultMaxWait, CallTimeout: DefaultCallTimeout,
+	}
+}
+
+// Validate reports every bad value at once.
+func (c Config) Validate() error {
+	var errs []error
+	check := func(ok bool, key string, value any, want string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("distributed.%s: %v: %s", key, value, fmt.Sprintf(want, args...)))
+		}
+	}
+	check(!c.Slots || c.Table != "", "conn_lease_table", "empty", "distributed.conn_lease_enabled needs a DynamoDB table")
+	check(!c.Rate || c.RateTable != "" || c.Table != "", "rate_limiter_table", "empty", "distributed.rate_limiter_enabled needs a DynamoDB table")
+	check(c.Limit > 0, "conn_limit", c.Limit, "want at least 1")
+	check(c.Margin >= 0 && (c.Limit <= 0 || c.Margin < c.Limit), "conn_margin", c.Margin, "want 0 or more, and less than distributed.conn_limit")
+	check(c.Shards > 0 && c.Shards <= maxShards, "conn_shards", c.Shards, "want 1 to %d", maxShards)
+	check(c.Heartbeat >= 100*time.Millisecond, "heartbeat", c.Heartbeat, "want at least 100ms")
+	check(c.Guard >= 0, "guard", c.Guard, "want 0 or more")
+	check(c.TransactionLimit >= 0, "transaction_limit", c.TransactionLimit, "want 0 or more")
+	check(c.IdleRelease > 0, "idle_release", c.IdleRelease, "want more than 0")
+	check(c.CallTimeout > 0 && c.CallTimeout <= maxCallTimeout, "call_timeout", c.CallTimeout, "want more than 0, at most %v", maxCallTimeout)
+	check(c.Reserve >= 0, "rate_limiter_reserve", c.Reserve, "want 0 or more")
+	check(c.RateLimit > max(c.Reserve, 0), "rate_limiter_limit", c.RateLimit, "want more than distributed.rate_limiter_reserve")
+	check(c.Burst > 0, "rate_limiter_burst", c.Burst, "want at least 1")
+	check(c.MaxWait > 0, "rate_limiter_max_wait", c.MaxWait, "want more than 0")
+	check(c.MaxInstances > 0, "max_instances", c.MaxInstances, "want at least 1")
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	least := c.Lifetime + 2*c.Heartbeat + c.TransactionLimit
+	check(!c.Slots || c.ReapAfter >= least, "reap_after", c.ReapAfter,
+		"want at least %v: reservoir.base_lifetime, reservoir.lifetime_jitter, two of distributed.heartbeat and distributed.transaction_limit", least)
+	check(!c.Slots || c.drainAfter() > 3*c.Heartbeat, "reap_after", c.ReapAfter,
+		"backends would begin to close %v after a renewal failed: four fifths of it less distributed.guard and distributed.transaction_limit must be more than three of distributed.heartbeat", c.drainAfter())
+	// Whatever the bucket holds, and what is used late or early by a clock
+	// misread, must fit into the cluster's own.
+	late := int((ticketValidity+2*clockError)/time.Second) * c.tickets()
+	check(!c.Rate || c.Burst+late+c.Reserve <= burstQuota, "rate_limiter_burst", c.Burst,
+		"with %d for late use and %d in reserve it must stay within %d, what a cluster takes at once", late, c.Reserve, burstQuota)
+	return errors.Join(errs...)
+}
+
+// tickets is how many are given out per second.
+func (c Config) tickets() int { return c.RateLimit - c.Reserve }
+
+// slots is what may be held by all sidecars together.
+func (c Config) slots() int { return c.Limit - c.Margin }
+
+// settings is what a table for this configuration must say.
+func (c Config) settings() Settings {
+	return Settings{Format: Format, Shards: c.Shards, Limit: c.slots(), Rate: c.tickets(), Burst: c.Burst}
+}
+
+// agree compares the table's settings with the configuration. The number of
+// shards is the table's business alone.
+func (c Config) agree(s Settings) error {
+	var errs []error
+	check := func(key string, table, configured int) {
+		if table != configured {
+			errs = append(errs, &MismatchError{Key: key, Table: table, Configured: configured})
+		}
+	}
+	check("format of the items", s.Format, Format)
+	if c.Slots {
+		check("distributed.conn_limit less distributed.conn_margin", s.Limit, c.slots())
+	}
+	if c.Rate {
+		check("distributed.rate_limiter_limit less distributed.rate_limiter_reserve", s.Rate, c.tickets())
+		check("distributed.rate_limiter_burst", s.Burst, c.Burst)
+	}
+	if s.Shards < 1 || s.Shards > maxShards {
+		errs = append(errs, &MismatchError{Key: "shards", Table: s.Shards, Configured: c.Shards})
+	}
+	return errors.Join(errs...)
+}
+
+// The ages of a lease, since it was last renewed: from degradedAfter on nothing
+// grows and recycling is postponed, from drainAfter on idle backends close, at
+// idleUntil the last of them has, and at lostAfter every backend.
+func (c Config) degradedAfter() time.Duration { return 3 * c.Heartbeat }
+func (c Config) drainAfter() time.Duration    { return c.idleUntil() - c.ReapAfter/drainPart }
+func (c Config) idleUntil() time.Duration     { return c.lostAfter() - c.TransactionLimit }
+func (c Config) lostAfter() time.Duration     { return c.ReapAfter - c.Guard }

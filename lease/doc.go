@@ -1,0 +1,52 @@
+// Package lease shares one cluster's connection count and connection rate among
+// all its sidecars, through a DynamoDB table. It is DynamoDB's only door.
+//
+// # The ledger
+//
+// The limit is spread over shards, one item each. A shard holds what is free of
+// its part and one record for each owner. Every change is one conditional write
+// of one item, which names the record it replaces: count and record cannot
+// diverge, and a write that is repeated, late or doubled changes nothing. A
+// change whose outcome is unknown is sent again unchanged until it is known;
+// nobody ever concludes from a read that it did not happen.
+//
+// Slots belong to the sidecar. A backend that is recycled writes nothing.
+//
+// # Time
+//
+// An owner counts from the moment it sent its newest record: no backend of its
+// own is open longer than ReapAfter - Guard after that. Others count from the
+// moment they first saw the record, which is later, and take its slots when it
+// has not changed for ReapAfter. Both use a clock that neither steps nor stands
+// still, and no wall clock. So a slot is taken away only when nothing uses it,
+// whoever is dead, slow, or cut off from the table.
+//
+// # Tickets
+//
+// One item holds the time at which the next ticket is due, in DynamoDB's own
+// time. A sidecar reserves some with one write and dials when they are due:
+// nobody polls. A part of the rate is kept for sidecars that cannot reach the
+// table.
+//
+// # Fairness
+//
+// Below the fair share (the limit over the number of sidecars seen) a sidecar
+// takes what is free. Who is below it and finds nothing says so in its record;
+// who is above it there gives back half of the difference with each renewal.
+//
+// # How it is built
+//
+// ledger (ledger.go, peers.go, grow.go) and tickets (tickets.go) decide, core
+// (core.go) puts their calls in order. They do no I/O and are told the time, so
+// that tests can drive thousands of them through any fault. Lease runs one core:
+// Run is the only place that calls the Store, one call at a time, and Admit and
+// Release only look at what it has got. Table (table.go) is the Store in
+// DynamoDB; Change.Apply and Reservation.Apply define what a Store does.
+// Static stands in where nothing is shared.
+//
+// # Invariants
+//
+//   - In every shard free + held = limit, after every write.
+//   - Permits that are out never exceed the slots that are surely held.
+//   - Neither Release nor State touches the network; Admit only waits.
+package lease

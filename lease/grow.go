@@ -1,0 +1,224 @@
+package lease
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// settleTime after the start, a second block is taken only where hardly
+	// anything (1/settlePart) is taken: a fleet that starts together shares.
+	settleTime = 10 * time.Second
+	settlePart = 8
+	// reserveTime after the start, those above the fair share leave a part of
+	// each shard (1/reservePart) for those who come later.
+	reserveTime = time.Minute
+	reservePart = 20
+	// freshTime is how old an image may be to base a write on it. A look costs
+	// half a read, a refused write a whole one.
+	freshTime = 2 * time.Second
+	// firstLooks are the shards that are compared before the first join, and
+	// huntLooks those that are looked at before giving up for a while: half as
+	// many after each hunt in vain, but one. The pause between hunts doubles, up
+	// to a heartbeat. Who has less than half of the fair share looks more, and
+	// more often.
+	firstLooks   = 2
+	huntLooks    = 8
+	huntHalvings = 3
+	huntPause    = 250 * time.Millisecond
+	// refusedPause is how long nothing grows after the cluster itself refused a
+	// connection for their number.
+	refusedPause = 30 * time.Second
+)
+
+// hunt is a search for free slots.
+type hunt struct {
+	looked []int         // shards
+	again  time.Duration // not before
+	failed int
+}
+
+// refuse stops growth for a while: the cluster itself has no room.
+func (l *ledger) refuse(now time.Duration) {
+	l.hunt = hunt{again: now + refusedPause + upTo(l.rng, refusedPause/3)}
+}
+
+// need is how many slots are wanted and not there.
+func (l *ledger) need(now time.Duration) int {
+	if l.leaving || l.demand == 0 {
+		return 0
+	}
+	return max(0, l.demand-max(0, l.spare(now)))
+}
+
+// grow looks for slots when they are needed. While the lease is not renewed
+// nothing grows.
+func (l *ledger) grow(now time.Duration) (*call, time.Duration) {
+	need := l.need(now)
+	if phase := l.phase(now); need == 0 || phase == Degraded || phase == Draining || l.giving > 0 {
+		if need == 0 {
+			l.waiting = false
+		}
+		return nil, never
+	}
+	if now < l.hunt.again {
+		return nil, l.hunt.again
+	}
+	fair := l.fair(now)
+	first := len(l.parts) == 0
+	if !first || len(l.hunt.looked) >= min(firstLooks, l.settings.Shards) {
+		if shard, slots := l.best(need, fair, now); slots > 0 {
+			if p := l.partIn(shard); p != nil {
+				return l.change(p, now, slots), now
+			}
+			return l.join(shard, slots, now), now
+		}
+	}
+	if shard, ok := l.unseen(fair, now); ok {
+		return &call{kind: callLook, look: shard}, now
+	}
+	// Nothing anywhere: wait, and say so where somebody could give.
+	c := l.wait(fair, now)
+	l.hunt.looked = nil
+	l.hunt.failed++
+	pause := min(l.cfg.Heartbeat, huntPause<<min(l.hunt.failed, 10))
+	if l.poor(now) {
+		pause = min(pause, l.cfg.Heartbeat/3)
+	}
+	l.hunt.again = now + pause/2 + upTo(l.rng, pause)
+	return c, l.hunt.again
+}
+
+// best is the shard to take slots from, and how many; 0 when there is none. Own
+// shards come first: each other one costs a renewal per heartbeat.
+func (l *ledger) best(need, fair int, now time.Duration) (shard, slots int) {
+	most := 0
+	for i, s := range l.sight {
+		if !s.fresh(now) {
+			continue
+		}
+		own := l.partIn(i) != nil
+		if !own && len(l.parts) >= maxParts {
+			continue
+		}
+		n := l.permitted(s, need, fair, now)
+		rank := s.free
+		if own {
+			rank += 1 << 30
+		}
+		if n > 0 && (rank > most || rank == most && i < shard) {
+			shard, slots, most = i, n, rank
+		}
+	}
+	return shard, slots
+}
+
+// permitted is how many slots this process may take from a shard.
+func (l *ledger) permitted(s *sight, need, fair int, now time.Duration) int {
+	held := l.held()
+	if held >= block && now-l.began < settleTime && (s.limit-s.free)*settlePart > s.limit {
+		return 0
+	}
+	n := min(need, block, s.free)
+	if held < fair {
+		return max(0, min(n, fair-held))
+	}
+	switch {
+	case l.owed(s, fair) > 0:
+		return 0
+	case now-l.began < reserveTime:
+		n = min(n, s.free-(s.limit+reservePart-1)/reservePart)
+	}
+	return max(0, n)
+}
+
+func (l *ledger) poor(now time.Duration) bool { return 2*l.held() < l.fair(now) }
+
+func (s *sight) fresh(now time.Duration) bool { return s != nil && now-s.at <= freshTime }
+
+// unseen is a shard that this hunt has not looked at: own ones first, then any.
+func (l *ledger) unseen(fair int, now time.Duration) (int, bool) {
+	for _, p := range l.parts {
+		if !slices.Contains(l.hunt.looked, p.shard) {
+			l.hunt.looked = append(l.hunt.looked, p.shard)
+			if !l.sight[p.shard].fresh(now) {
+				return p.shard, true
+			}
+		}
+	}
+	looks := huntLooks >> min(l.hunt.failed, huntHalvings)
+	if l.poor(now) {
+		looks = max(looks, huntLooks/2)
+	}
+	foreign := len(l.hunt.looked) - len(l.parts)
+	if foreign >= min(looks, l.settings.Shards-len(l.parts)) || len(l.parts) >= maxParts {
+		return 0, false
+	}
+	shard := l.promising(fair)
+	l.hunt.looked = append(l.hunt.looked, shard)
+	return shard, true
+}
+
+// promising is a shard, not looked at in this hunt, where something was free or
+// somebody rich when it was last seen; or just any.
+func (l *ledger) promising(fair int) int {
+	start, n := l.rng.IntN(l.settings.Shards), l.settings.Shards
+	any := -1
+	for i := range n {
+		shard := (start + i) % n
+		if slices.Contains(l.hunt.looked, shard) {
+			continue
+		}
+		if s := l.sight[shard]; s != nil && (s.free > 0 || l.rich(s, fair)) {
+			return shard
+		}
+		if any < 0 {
+			any = shard
+		}
+	}
+	return any
+}
+
+// wait makes it known that this process waits below its fair share. It joins a
+// shard without slots if nobody in its own has any to give.
+func (l *ledger) wait(fair int, now time.Duration) *call {
+	if l.held() >= fair {
+		l.waiting = false
+		return nil
+	}
+	news := !l.waiting
+	l.waiting = true
+	for _, p := range l.parts {
+		if l.rich(l.sight[p.shard], fair) || len(l.parts) >= maxParts {
+			if news {
+				return l.change(p, now, 0)
+			}
+			return nil
+		}
+	}
+	for _, shard := range l.hunt.looked {
+		if l.partIn(shard) == nil && l.rich(l.sight[shard], fair) {
+			return l.join(shard, 0, now)
+		}
+	}
+	if len(l.parts) == 0 {
+		return l.join(l.hunt.looked[0], 0, now)
+	}
+	return nil
+}
+
+// look sees a shard of others once per heartbeat, one after the other: dead
+// records lie where nobody lives, and the fair share needs a sample.
+func (l *ledger) look(now time.Duration) (*call, time.Duration) {
+	if l.leaving || now < l.lookAt {
+		return nil, l.lookAt
+	}
+	l.lookAt = now + l.jittered(l.cfg.Heartbeat)
+	for range l.settings.Shards {
+		l.cursor = (l.cursor + 1) % l.settings.Shards
+		if l.partIn(l.cursor) == nil {
+			return &call{kind: callLook, look: l.cursor}, now
+		}
+	}
+	return nil, l.lookAt
+}

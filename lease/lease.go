@@ -1,0 +1,241 @@
+package lease
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/sluice-proxy/sluice/metrics"
+)
+
+// ErrClosed is returned by Admit once Run has been told to end.
+var ErrClosed = errors.New("lease: closed")
+
+// Clock is a time that only moves on, at the pace of real time, also while the
+// machine sleeps. Where it begins does not matter.
+type Clock func() time.Duration
+
+// Lease is a sidecar's dated right to a part of the cluster's connection count
+// and rate. It is safe for concurrent use and grants nothing until Run is called.
+type Lease struct {
+	cfg     Config
+	store   Store
+	clock   Clock
+	metrics *metrics.Lease
+	log     *slog.Logger
+	kick    chan struct{} // capacity 1: Run has something to look at
+
+	mu      sync.Mutex
+	core    *core
+	changed chan struct{} // closed and replaced when there may be more to take
+	closed  bool
+	phase   Phase // as last logged
+	drifts  uint64
+}
+
+// New returns a Lease on the table behind store. m may be nil.
+func New(cfg Config, store Store, clock Clock, m *metrics.Lease, log *slog.Logger) (*Lease, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	var seed [32]byte
+	_, _ = crand.Read(seed[:]) // never fails
+	name := base64.RawURLEncoding.EncodeToString(seed[:12])
+	return &Lease{
+		cfg: cfg, store: store, clock: clock, metrics: m, log: log,
+		kick:    make(chan struct{}, 1),
+		core:    newCore(cfg, name, rand.New(rand.NewChaCha8(seed))),
+		changed: make(chan struct{}),
+	}, nil
+}
+
+// Run renews the lease and gets what Admit waits for, until ctx ends. Then it
+// gives back every slot that no permit covers, waiting shortly for those that
+// are still out, and returns. It returns a *MismatchError at once when the
+// table's settings are not the configured ones. Run is called once.
+func (l *Lease) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		wake, err := l.step(ctx)
+		if err != nil {
+			l.close()
+			return err
+		}
+		if wake > 0 {
+			l.sleep(ctx, wake)
+		}
+	}
+	l.close()
+	l.leave()
+	return nil
+}
+
+// step makes one call, or says for how long there is none to make.
+func (l *Lease) step(ctx context.Context) (pause time.Duration, err error) {
+	l.mu.Lock()
+	now := l.clock()
+	c, wake := l.core.next(now)
+	fatal := l.core.fatal
+	l.mu.Unlock()
+	if fatal != nil {
+		return 0, fatal
+	}
+	if c == nil {
+		l.note()
+		return wake - now, nil
+	}
+	// Not ctx: a renewal under way is let finish, its own limit is short.
+	a := l.call(context.WithoutCancel(ctx), c)
+	l.mu.Lock()
+	l.core.done(c, a, l.clock())
+	l.wakeLocked()
+	l.mu.Unlock()
+	l.note()
+	return 0, nil
+}
+
+// call makes one call of the table within Config.CallTimeout.
+func (l *Lease) call(ctx context.Context, c *call) (a answer) {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	defer cancel()
+	began := l.clock()
+	switch c.kind {
+	case callSettings:
+		a.settings, a.at, a.err = l.store.Settings(ctx)
+	case callLook:
+		a.shard, a.err = l.store.Look(ctx, c.look)
+	case callChange:
+		a.shard, a.done, a.err = l.store.Change(ctx, c.change)
+	case callReserve:
+		a.next, a.done, a.at, a.err = l.store.Reserve(ctx, c.reserve)
+	}
+	l.metrics.Called(c.kind.String(), outcome(a.err), l.clock()-began)
+	return a
+}
+
+// outcome is the label under which a call is counted.
+func outcome(err error) string {
+	switch {
+	case err == nil:
+		return metrics.CallAnswered
+	case errors.Is(err, ErrThrottled):
+		return metrics.CallThrottled
+	case errors.Is(err, context.DeadlineExceeded):
+		return metrics.CallTimeout
+	}
+	return metrics.CallFailed
+}
+
+// sleep waits until there may be something to do.
+func (l *Lease) sleep(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-l.kick:
+	case <-timer.C:
+	}
+}
+
+// leaveWait bounds the wait for permits at the end, and how long leaving takes.
+const leaveWait = 5 * time.Second
+
+// leave gives back what is held. What cannot be given back in time is reaped.
+func (l *Lease) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveWait)
+	defer cancel()
+	for ctx.Err() == nil {
+		l.mu.Lock()
+		now := l.clock()
+		c, wake := l.core.next(now)
+		over := len(l.core.ledger.parts) == 0
+		l.mu.Unlock()
+		switch {
+		case over:
+			return
+		case c == nil:
+			l.sleep(ctx, wake-now)
+			continue
+		}
+		a := l.call(ctx, c)
+		l.mu.Lock()
+		l.core.done(c, a, l.clock())
+		l.mu.Unlock()
+	}
+}
+
+// close refuses whoever waits.
+func (l *Lease) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.core.ledger.leaving = true
+	l.wakeLocked()
+	l.mu.Unlock()
+}
+
+// wakeLocked makes everybody who waits look again.
+func (l *Lease) wakeLocked() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// poke makes Run look again.
+func (l *Lease) poke() {
+	select {
+	case l.kick <- struct{}{}:
+	default:
+	}
+}
+
+// note logs changes of the phase, and what an operator must see.
+func (l *Lease) note() {
+	l.mu.Lock()
+	s := l.core.state(l.clock())
+	before, drifts := l.phase, l.core.ledger.stats.Drifts-l.drifts
+	l.phase, l.drifts = s.Phase, l.core.ledger.stats.Drifts
+	if s.Phase != before {
+		l.wakeLocked()
+	}
+	l.mu.Unlock()
+	if drifts > 0 {
+		l.log.Error("the lease table's numbers disagree: see sluice lease status")
+	}
+	if s.Phase == before {
+		return
+	}
+	attrs := []any{slog.String("phase", s.Phase.String()), slog.Int("held", s.Held), slog.Int("in_use", s.InUse), slog.Duration("age", s.Age)}
+	if s.Phase == OK {
+		l.log.Info("lease", attrs...)
+	} else {
+		l.log.Warn("lease", attrs...)
+	}
+}
+
+// State is a snapshot for who owns the backends.
+func (l *Lease) State() State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.core.state(l.clock())
+}
+
+// Paced reports whether Admit waits for the cluster's rate. If not, the caller
+// limits its dials itself.
+func (l *Lease) Paced() bool { return l.cfg.Rate }
+
+// Refused is told that the cluster itself refused a connection, for their number
+// or for their rate.
+func (l *Lease) Refused(q Quota) {
+	l.mu.Lock()
+	now := l.clock()
+	if q == Count {
+		l.core.ledger.refuse(now)
+	} else {
+		l.core.tickets.slow(now)
+	}
+	l.mu.Unlock()
+	l.poke()
+}

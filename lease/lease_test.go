@@ -1,0 +1,378 @@
+package lease
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// rig is a Lease on a table in memory, inside a synctest bubble.
+type rig struct {
+	*Lease
+	table *flaky
+	began time.Time
+	log   bytes.Buffer
+	stop  context.CancelFunc
+	ended chan struct{}
+	err   error // Run's, once it has ended
+}
+
+// flaky is a table that may be out of reach.
+type flaky struct {
+	*memory
+	away atomic.Bool
+}
+
+func (f *flaky) reach(ctx context.Context) error {
+	if f.away.Load() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	time.Sleep(5 * time.Millisecond)
+	return nil
+}
+
+func (f *flaky) Settings(ctx context.Context) (Settings, Stamp, error) {
+	if err := f.reach(ctx); err != nil {
+		return Settings{}, Stamp{}, err
+	}
+	return f.memory.Settings(ctx)
+}
+
+func (f *flaky) Look(ctx context.Context, shard int) (Shard, error) {
+	if err := f.reach(ctx); err != nil {
+		return Shard{}, err
+	}
+	return f.memory.Look(ctx, shard)
+}
+
+func (f *flaky) Change(ctx context.Context, c Change) (Shard, bool, error) {
+	if err := f.reach(ctx); err != nil {
+		return Shard{}, false, err
+	}
+	return f.memory.Change(ctx, c)
+}
+
+func (f *flaky) Reserve(ctx context.Context, r Reservation) (int64, bool, Stamp, error) {
+	if err := f.reach(ctx); err != nil {
+		return 0, false, Stamp{}, err
+	}
+	return f.memory.Reserve(ctx, r)
+}
+
+// newRig runs a Lease until the test ends. It must be called in a bubble.
+func newRig(t *testing.T, cfg Config, table *flaky) *rig {
+	t.Helper()
+	if table == nil {
+		table = &flaky{memory: newMemory(cfg.settings(), time.Now)}
+	}
+	r := &rig{table: table, began: time.Now(), ended: make(chan struct{})}
+	var err error
+	r.Lease, err = New(cfg, table, func() time.Duration { return time.Since(r.began) }, nil, slog.New(slog.NewTextHandler(&r.log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	r.stop = stop
+	go func() {
+		r.err = r.Run(ctx)
+		close(r.ended)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-r.ended
+	})
+	return r
+}
+
+// end stops the Lease and waits for its end.
+func (r *rig) end(t *testing.T) {
+	t.Helper()
+	r.stop()
+	if <-r.ended; r.err != nil {
+		t.Error(r.err)
+	}
+}
+
+// admit gets n permits, or fails the test.
+func (r *rig) admit(t *testing.T, n int) []*Permit {
+	t.Helper()
+	var permits []*Permit
+	for range n {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		p, err := r.Admit(ctx, n-len(permits))
+		cancel()
+		if err != nil {
+			t.Fatalf("permit %d of %d: %v; %+v", len(permits)+1, n, err, r.State())
+		}
+		permits = append(permits, p)
+	}
+	return permits
+}
+
+// refused is how long a try of a permit lasts that should not succeed.
+func (r *rig) refused(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if p, err := r.Admit(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Admit returned %v, %v; want to wait in vain", p, err)
+	}
+}
+
+// free is what the table has free in all shards.
+func (r *rig) free() int {
+	free := 0
+	for _, s := range r.table.shards {
+		free += s.Free
+	}
+	return free
+}
+
+func TestSlotsAreHeldBeforeTheyAreUsedAndGivenBackAtTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := worldConfig()
+		r := newRig(t, cfg, nil)
+		permits := r.admit(t, 20)
+		if s := r.State(); s.Phase != OK || s.InUse != 20 || s.Held < 20 || s.Held != cfg.Limit-r.free() {
+			t.Errorf("%+v, %d free in the table", s, r.free())
+		}
+		for _, p := range permits[:8] {
+			p.Release()
+		}
+		time.Sleep(3 * cfg.IdleRelease)
+		if s := r.State(); s.InUse != 12 || s.Held >= 20 {
+			t.Errorf("unused slots were kept: %+v", s)
+		}
+		go func() {
+			time.Sleep(time.Second) // later than the end: leaving waits for them
+			for _, p := range permits[8:] {
+				p.Release()
+			}
+		}()
+		r.end(t)
+		if r.free() != cfg.Limit {
+			t.Errorf("%d slots are free in the end, want %d", r.free(), cfg.Limit)
+		}
+		if _, err := r.Admit(t.Context(), 1); !errors.Is(err, ErrClosed) {
+			t.Errorf("Admit after the end: %v", err)
+		}
+	})
+}
+
+func TestLimitIsNeverExceeded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := worldConfig()
+		r := newRig(t, cfg, nil)
+		permits := r.admit(t, cfg.Limit)
+		r.refused(t)
+		permits[0].Release()
+		r.admit(t, 1)
+		r.refused(t)
+		for _, p := range permits[1:] {
+			p.Release()
+		}
+	})
+}
+
+func TestDoubleReleasePanics(t *testing.T) {
+	t.Parallel()
+	p, err := Static{}.Admit(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Release()
+	defer func() {
+		if recover() == nil {
+			t.Error("the second Release did not panic")
+		}
+	}()
+	p.Release()
+}
+
+// The table goes away: everything stays, replacement goes on by the local share,
+// then idle backends close, at last all; and back again it recovers by itself.
+func TestTableAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := worldConfig()
+		r := newRig(t, cfg, nil)
+		permits := r.admit(t, 20)
+		time.Sleep(cfg.Heartbeat)
+		r.table.away.Store(true)
+		at := func(age time.Duration) State {
+			for r.State().Age < age {
+				time.Sleep(10 * time.Millisecond)
+			}
+			return r.State()
+		}
+
+		s := at(cfg.degradedAfter())
+		if s.Phase != Degraded || !s.Postpone || s.Excess != 0 || s.Revoked != 0 {
+			t.Errorf("degraded: %+v", s)
+		}
+		permits[0].Release()
+		permits[0] = r.admit(t, 1)[0] // by the local share
+		if s := r.State(); !s.Local || s.Held != 20 {
+			t.Errorf("after a replacement: %+v", s)
+		}
+		r.refused(t) // no growth
+		if s := at(cfg.ReapAfter / 2); s.Excess != 0 {
+			t.Errorf("after half of the reap time backends must close: %+v", s)
+		}
+		if s := at(cfg.drainAfter() + (cfg.idleUntil()-cfg.drainAfter())/2); s.Phase != Draining || s.Excess < 10 || s.Excess > 11 || s.Revoked != 0 {
+			t.Errorf("half-way through the drain: %+v", s)
+		}
+		if s := at(cfg.idleUntil()); s.Excess != 20 || s.Revoked != 0 {
+			t.Errorf("when the last transactions begin to end: %+v", s)
+		}
+		for r.State().Phase != Lost {
+			time.Sleep(time.Millisecond)
+		}
+		if s := r.State(); s.Revoked != 20 || s.Held != 0 {
+			t.Errorf("lost: %+v", s)
+		}
+		for _, p := range permits {
+			p.Release()
+		}
+		r.refused(t)
+
+		r.table.away.Store(false)
+		again := r.admit(t, 5)
+		if s := r.State(); s.Phase != OK || s.InUse != 5 {
+			t.Errorf("back again: %+v", s)
+		}
+		// What was lost lies in the table until somebody reaps it: this process,
+		// which is alone.
+		time.Sleep(2*cfg.ReapAfter + 2*cfg.Heartbeat)
+		if s := r.State(); cfg.Limit-r.free() != s.Held {
+			t.Errorf("%d slots are taken in the table, %d held", cfg.Limit-r.free(), s.Held)
+		}
+		for _, p := range again {
+			p.Release()
+		}
+		r.end(t)
+		for _, line := range []string{"phase=degraded", "phase=draining", "phase=lost", "phase=ok"} {
+			if !strings.Contains(r.log.String(), line) {
+				t.Errorf("%s is not in the log:\n%s", line, r.log.String())
+			}
+		}
+	})
+}
+
+// A machine that slept for longer than the lease lasts has nothing when it wakes.
+func TestOversleptLeaseIsLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := worldConfig()
+		r := newRig(t, cfg, nil)
+		r.admit(t, 3)
+		r.mu.Lock()
+		r.began = r.began.Add(-cfg.ReapAfter) // the clock jumps ahead
+		s := r.core.state(r.clock())
+		r.mu.Unlock()
+		if s.Phase != Lost || s.Revoked != 3 {
+			t.Errorf("%+v, want everything revoked", s)
+		}
+	})
+}
+
+func TestSettingsMustAgree(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*Settings){
+		"conn_limit":         func(s *Settings) { s.Limit++ },
+		"rate_limiter_limit": func(s *Settings) { s.Rate++ },
+		"rate_limiter_burst": func(s *Settings) { s.Burst++ },
+		"format":             func(s *Settings) { s.Format++ },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				cfg := worldConfig()
+				table := &flaky{memory: newMemory(cfg.settings(), time.Now)}
+				change(table.settings)
+				r := newRig(t, cfg, table)
+				<-r.ended
+				if mismatch, ok := errors.AsType[*MismatchError](r.err); !ok || !strings.Contains(mismatch.Key, name) {
+					t.Errorf("Run returned %v", r.err)
+				}
+				if _, err := r.Admit(t.Context(), 1); !errors.Is(err, ErrClosed) {
+					t.Errorf("Admit: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestWithoutSettingsNothingIsGranted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := worldConfig()
+		table := &flaky{memory: newMemory(cfg.settings(), time.Now)}
+		settings := table.settings
+		table.settings = nil
+		r := newRig(t, cfg, table)
+		r.refused(t)
+		if s := r.State(); !errors.Is(s.Reason, ErrNoSettings) {
+			t.Errorf("%+v", s)
+		}
+		table.mu.Lock()
+		table.settings = settings // lease init
+		table.mu.Unlock()
+		r.admit(t, 1)[0].Release()
+		r.end(t)
+	})
+}
+
+// Tickets alone: the count is not shared, the rate is, and it holds.
+func TestRateAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := worldConfig()
+		cfg.Slots = false
+		r := newRig(t, cfg, nil)
+		began := time.Now()
+		const dials = 1000
+		r.admit(t, dials)
+		// All but the burst come at the rate.
+		want := time.Duration(dials-cfg.Burst) * time.Second / time.Duration(cfg.tickets())
+		if took := time.Since(began); took < want*9/10 || took > want*12/10 {
+			t.Errorf("%d dials took %v, want %v", dials, took, want)
+		}
+		if s := r.State(); s.Phase != OK || s.Excess != 0 {
+			t.Errorf("%+v", s)
+		}
+		r.end(t)
+	})
+}
+
+func TestRefusalsOfTheCluster(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := worldConfig()
+		r := newRig(t, cfg, nil)
+		r.admit(t, 1)
+		r.Refused(Rate)
+		began := time.Now()
+		r.admit(t, 1)
+		if waited := time.Since(began); waited < refusedRateLeast {
+			t.Errorf("a dial was admitted %v after the cluster refused one for the rate", waited)
+		}
+		held := r.State().Held
+		r.Refused(Count)
+		r.admit(t, held-2) // what is held may be used
+		ctx, cancel := context.WithTimeout(t.Context(), refusedPause)
+		defer cancel()
+		if _, err := r.Admit(ctx, 1); err == nil {
+			t.Error("the lease grew after the cluster refused a connection for their number")
+		}
+	})
+}

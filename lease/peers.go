@@ -1,0 +1,218 @@
+package lease
+
+import (
+	"slices"
+	"time"
+)
+
+// sight is what was last seen of a shard.
+type sight struct {
+	at          time.Duration
+	limit, free int
+	peers       map[string]*peer // by owner; this process's own included
+	homes       int              // of others
+	reapAt      time.Duration    // when the first record of others may be taken
+}
+
+// peer is a record, and since when it has been seen unchanged.
+type peer struct {
+	text  string
+	rec   Record
+	since time.Duration
+}
+
+// reapAt is when a record's slots may be taken, should it not change until then.
+// Clocks may run differently by one part in a thousand.
+func (p *peer) reapAt() time.Duration { return p.since + p.rec.ReapAfter + p.rec.ReapAfter/1000 + 1 }
+
+// see books an image of a shard. An image may be older than the one before: then
+// a record that looks changed merely begins to age anew.
+func (l *ledger) see(shard int, image Shard, now time.Duration) {
+	if image.Limit == 0 && len(image.Owners) == 0 { // not there: the first join makes it
+		image.Limit = l.settings.shardLimit(shard)
+		image.Free = image.Limit
+	}
+	old := l.sight[shard]
+	s := &sight{at: now, limit: image.Limit, free: image.Free, peers: make(map[string]*peer, len(image.Owners)), reapAt: never}
+	held := 0
+	for owner, text := range image.Owners {
+		var p *peer
+		if old != nil {
+			p = old.peers[owner]
+		}
+		if p == nil || p.text != text {
+			rec, err := ParseRecord(text)
+			if err != nil {
+				continue // no version of this wrote it; it counts as drift
+			}
+			p = &peer{text: text, rec: rec, since: now}
+		}
+		held += p.rec.Slots
+		s.peers[owner] = p
+		if l.owns(owner) {
+			continue
+		}
+		s.reapAt = min(s.reapAt, p.reapAt())
+		if p.rec.Home {
+			s.homes++
+		}
+	}
+	if image.Limit != image.Free+held {
+		l.stats.Drifts++
+	}
+	l.sight[shard] = s
+}
+
+// owed is what the others in a shard lack of the fair share, who say that they
+// wait for it.
+func (l *ledger) owed(s *sight, fair int) int {
+	n := 0
+	for owner, p := range s.peers {
+		if p.rec.Waiting && p.rec.Total < fair && !l.owns(owner) {
+			n += fair - p.rec.Total
+		}
+	}
+	return n
+}
+
+// rich reports whether somebody else in a shard has clearly more than the fair
+// share: to wait for what is just above it would take for ever.
+func (l *ledger) rich(s *sight, fair int) bool {
+	if s == nil {
+		return false
+	}
+	for owner, p := range s.peers {
+		if p.rec.Total > fair+fair/4 && p.rec.Slots > 0 && !l.owns(owner) {
+			return true
+		}
+	}
+	return false
+}
+
+// sightAge is how long what was seen counts for the fair share.
+const sightBeats = 10
+
+// fair is the share of each process: the limit over their number, which is
+// estimated from the homes in the shards seen lately.
+func (l *ledger) fair(now time.Duration) int {
+	homes, seen := 0, 0
+	for _, s := range l.sight {
+		if s != nil && now-s.at <= sightBeats*l.cfg.Heartbeat {
+			seen++
+			homes += s.homes
+		}
+	}
+	others := 0
+	if seen > 0 {
+		others = homes * l.settings.Shards / seen
+	}
+	return max(1, l.settings.Limit/(1+others))
+}
+
+// asked decides, after a renewal, whether somebody who waits there is owed slots.
+func (l *ledger) asked(p *part, now time.Duration) {
+	s := l.sight[p.shard]
+	fair := l.fair(now)
+	owed := max(0, l.owed(s, fair)-s.free)
+	switch {
+	case l.giving > 0 && l.giveTo == p.shard && owed == 0:
+		l.giving = 0
+	case l.giving == 0 && owed > 0 && now >= l.giveAt:
+		over := l.held() - fair // half of it at once: others give as well
+		if n := min(max(block, over/2), over, owed, p.held()); n > 0 {
+			l.giving, l.giveTo = n, p.shard
+			l.giveAt = now + l.cfg.Heartbeat
+		}
+	}
+}
+
+// give gives back what was promised, as far as no permit covers it.
+func (l *ledger) give(now time.Duration) (*call, time.Duration) {
+	free := l.held() - l.used
+	if l.giving == 0 || free <= 0 || l.leaving {
+		return nil, never
+	}
+	p := l.partIn(l.giveTo)
+	if p == nil || p.pending != nil || p.rec.Slots == 0 {
+		l.giving = 0
+		return nil, never
+	}
+	n := min(l.giving, free, p.rec.Slots)
+	l.giving -= n
+	l.stats.GivenBack += uint64(n)
+	return l.change(p, now, -n), now
+}
+
+// idle watches how many slots were unused all the time since it began.
+type idle struct {
+	since time.Duration
+	least int
+}
+
+func (i *idle) note(spare int) { i.least = min(i.least, spare) }
+
+// shrink gives back slots that were not used for long; the last block stays.
+func (l *ledger) shrink(now time.Duration) (*call, time.Duration) {
+	l.idle.note(l.spare(now))
+	end := l.idle.since + l.cfg.IdleRelease
+	if now < end {
+		return nil, end
+	}
+	n := min(l.idle.least, l.held()-block)
+	l.idle = idle{since: now, least: l.spare(now)}
+	if n <= 0 || l.phase(now) != OK || l.leaving {
+		return nil, now + l.cfg.IdleRelease
+	}
+	// The part with the fewest slots: it may become superfluous.
+	p := slices.MinFunc(l.parts, func(a, b *part) int { return cmpSlots(a, b) })
+	return l.change(p, now, -min(n, p.rec.Slots)), now
+}
+
+// cmpSlots orders parts by their slots, those that have none last.
+func cmpSlots(a, b *part) int {
+	size := func(p *part) int {
+		if p.rec.Slots == 0 {
+			return 1 << 30
+		}
+		return p.rec.Slots
+	}
+	return size(a) - size(b)
+}
+
+// reap takes the slots of a record that has not changed for as long as it said.
+// That its owner has closed everything by then follows from its own clock, which
+// started earlier.
+func (l *ledger) reap(now time.Duration) (*call, time.Duration) {
+	if l.leaving {
+		return nil, never
+	}
+	wake := never
+	for shard, s := range l.sight {
+		if s == nil {
+			continue
+		}
+		if now < s.reapAt {
+			wake = min(wake, s.reapAt)
+			continue
+		}
+		if owner, p := l.ripest(s, now); p != nil {
+			s.reapAt = now + l.cfg.Heartbeat // again, should this call fail
+			return &call{kind: callChange, change: Change{Shard: shard, Owner: owner, Old: p.text, Take: -p.rec.Slots}}, now
+		}
+		s.reapAt = now + l.cfg.Heartbeat
+	}
+	return nil, wake
+}
+
+// ripest is the record of others that may be taken and was seen first.
+func (l *ledger) ripest(s *sight, now time.Duration) (owner string, ripest *peer) {
+	for name, p := range s.peers {
+		if now < p.reapAt() || l.owns(name) {
+			continue
+		}
+		if ripest == nil || p.since < ripest.since || p.since == ripest.since && name < owner {
+			owner, ripest = name, p
+		}
+	}
+	return owner, ripest
+}

@@ -1,0 +1,295 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// The names of what stands in the table. Each cluster has one partition key and
+// three kinds of items: its settings, its shards, and the next ticket's time.
+const (
+	attrCluster = "pk"
+	attrItem    = "sk"
+	attrExpiry  = "ttl"
+
+	itemSettings = "CFG"
+	itemTickets  = "RATE"
+
+	attrFormat, attrShards, attrLimit = "format", "shards", "lim"
+	attrRate, attrBurst               = "rate", "burst"
+	attrFree, attrNext                = "free", "tat"
+	ownerPrefix                       = "o"
+)
+
+// expiry after the last write, DynamoDB may remove an item: whoever uses it
+// writes it every few seconds. The time is DynamoDB's own.
+const expiry = 30 * 24 * time.Hour
+
+const (
+	connectTimeout = time.Second
+	idleConns      = 4
+)
+
+// Table is a Store in DynamoDB. Each of its calls is sent once: the outcome of a
+// call without an answer is found out by the ledger, which a retry in between
+// could deceive.
+type Table struct {
+	api         *dynamodb.Client
+	slots, rate string // tables
+	cluster     string
+	transport   *http.Transport
+
+	now   atomic.Int64 // DynamoDB's time at the last answer, in seconds
+	known atomic.Int64 // and when that was, on the machine's clock
+}
+
+// Cluster is the name of a cluster in the table: its endpoint, written one way.
+func Cluster(endpoint string, port int) string {
+	name := strings.TrimSuffix(strings.ToLower(strings.TrimSpace(endpoint)), ".")
+	if port != 5432 {
+		name = net.JoinHostPort(name, strconv.Itoa(port))
+	}
+	return name
+}
+
+// NewTable returns the Store that cfg names, with the given AWS configuration.
+// It connects to nothing yet.
+func NewTable(cfg Config, chain aws.Config) *Table {
+	base, ok := chain.HTTPClient.(*awshttp.BuildableClient) // with the authorities of AWS_CA_BUNDLE, if set
+	if !ok {
+		base = awshttp.NewBuildableClient()
+	}
+	transport := base.WithDialerOptions(func(d *net.Dialer) { d.Timeout = connectTimeout }).GetTransport()
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = idleConns, idleConns
+	t := &Table{slots: cfg.Table, rate: cfg.RateTable, cluster: "L#" + cfg.Cluster, transport: transport}
+	if t.slots == "" {
+		t.slots = t.rate
+	}
+	if t.rate == "" {
+		t.rate = t.slots
+	}
+	t.api = dynamodb.NewFromConfig(chain, func(o *dynamodb.Options) {
+		o.Retryer = aws.NopRetryer{}
+		o.HTTPClient = &http.Client{Transport: transport, Timeout: maxCallTimeout, CheckRedirect: noRedirect}
+	})
+	return t
+}
+
+// noRedirect hands a redirect to the caller, who takes it for an error: the
+// endpoint is the one that was signed for.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// Close gives up idle connections.
+func (t *Table) Close() { t.transport.CloseIdleConnections() }
+
+// key of an item of the cluster.
+func (t *Table) key(item string) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{
+		attrCluster: &types.AttributeValueMemberS{Value: t.cluster},
+		attrItem:    &types.AttributeValueMemberS{Value: item},
+	}
+}
+
+func shardItem(shard int) string { return fmt.Sprintf("S#%03d", shard) }
+
+func number(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
+
+func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+
+// item is what DynamoDB returned of an item.
+type item map[string]types.AttributeValue
+
+// number reads an attribute; 0 if it is missing or no integer.
+func (i item) number(name string) int64 {
+	if a, ok := i[name].(*types.AttributeValueMemberN); ok {
+		n, _ := strconv.ParseInt(a.Value, 10, 64)
+		return n
+	}
+	return 0
+}
+
+// shard reads a shard's item.
+func (i item) shard() Shard {
+	s := Shard{Limit: int(i.number(attrLimit)), Free: int(i.number(attrFree)), Owners: make(map[string]string)}
+	for name, value := range i {
+		owner, isOwner := strings.CutPrefix(name, ownerPrefix)
+		if record, ok := value.(*types.AttributeValueMemberS); ok && isOwner {
+			s.Owners[owner] = record.Value
+		}
+	}
+	return s
+}
+
+// Settings implements Store.
+func (t *Table) Settings(ctx context.Context) (Settings, Stamp, error) {
+	slots, at, err := t.settings(ctx, t.slots)
+	if err != nil || t.rate == t.slots {
+		return slots, at, err
+	}
+	rate, at, err := t.settings(ctx, t.rate)
+	slots.Rate, slots.Burst = rate.Rate, rate.Burst
+	return slots, at, err
+}
+
+func (t *Table) settings(ctx context.Context, table string) (Settings, Stamp, error) {
+	found, at, err := t.read(ctx, table, itemSettings, true)
+	if err != nil {
+		return Settings{}, at, err
+	}
+	if len(found) == 0 {
+		return Settings{}, at, ErrNoSettings
+	}
+	return Settings{
+		Format: int(found.number(attrFormat)), Shards: int(found.number(attrShards)), Limit: int(found.number(attrLimit)),
+		Rate: int(found.number(attrRate)), Burst: int(found.number(attrBurst)),
+	}, at, nil
+}
+
+// Look implements Store.
+func (t *Table) Look(ctx context.Context, shard int) (Shard, error) {
+	found, _, err := t.read(ctx, t.slots, shardItem(shard), false)
+	return found.shard(), err
+}
+
+// Change implements Store.
+func (t *Table) Change(ctx context.Context, c Change) (Shard, bool, error) {
+	u := update{table: t.slots, item: shardItem(c.Shard)}
+	owner := ownerPrefix + c.Owner
+	switch {
+	case c.Old == "" && c.Take > 0:
+		u.require("attribute_not_exists(%s) AND (attribute_not_exists(%s) OR %s >= %s)",
+			u.name(owner), u.name(attrFree), u.name(attrFree), u.number(int64(c.Take)))
+	case c.Old == "":
+		u.require("attribute_not_exists(%s)", u.name(owner))
+	case c.Take > 0:
+		u.require("%s = %s AND %s >= %s", u.name(owner), u.text(c.Old), u.name(attrFree), u.number(int64(c.Take)))
+	default:
+		u.require("%s = %s", u.name(owner), u.text(c.Old))
+	}
+	switch {
+	case c.Old == "":
+		limit := u.number(int64(c.Limit))
+		u.set("%s = if_not_exists(%s, %s) - %s", u.name(attrFree), u.name(attrFree), limit, u.number(int64(c.Take)))
+		u.set("%s = if_not_exists(%s, %s)", u.name(attrLimit), u.name(attrLimit), limit)
+	case c.Take != 0:
+		u.set("%s = %s - %s", u.name(attrFree), u.name(attrFree), u.number(int64(c.Take)))
+	}
+	if c.New != "" {
+		u.set("%s = %s", u.name(owner), u.text(c.New))
+	} else {
+		u.remove(u.name(owner))
+	}
+	after, done, _, err := t.write(ctx, &u)
+	return after.shard(), done, err
+}
+
+// Reserve implements Store: with one write when the bucket is in use, with a
+// second one when it was idle.
+func (t *Table) Reserve(ctx context.Context, r Reservation) (int64, bool, Stamp, error) {
+	u := update{table: t.rate, item: itemTickets}
+	tickets := int64(r.Tickets) * r.Interval
+	if r.Wrong != 0 {
+		u.require("%s = %s", u.name(attrNext), u.number(r.Wrong))
+		u.set("%s = %s", u.name(attrNext), u.number(r.Floor+tickets))
+		return t.reserve(ctx, &u)
+	}
+	u.require("%s BETWEEN %s AND %s", u.name(attrNext), u.number(r.Floor), u.number(r.Ceiling))
+	u.set("%s = %s + %s", u.name(attrNext), u.name(attrNext), u.number(tickets))
+	next, done, at, err := t.reserve(ctx, &u)
+	if err != nil || done || next >= r.Floor {
+		return next, done, at, err
+	}
+	idle := update{table: t.rate, item: itemTickets}
+	idle.require("attribute_not_exists(%s) OR %s < %s", idle.name(attrNext), idle.name(attrNext), idle.number(r.Floor))
+	idle.set("%s = %s", idle.name(attrNext), idle.number(r.Floor+tickets))
+	return t.reserve(ctx, &idle)
+}
+
+func (t *Table) reserve(ctx context.Context, u *update) (int64, bool, Stamp, error) {
+	found, done, at, err := t.write(ctx, u)
+	return found.number(attrNext), done, at, err
+}
+
+// read gets an item; an absent one is nil.
+func (t *Table) read(ctx context.Context, table, name string, consistent bool) (item, Stamp, error) {
+	out, err := t.api.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: &table, Key: t.key(name), ConsistentRead: &consistent,
+	})
+	if err != nil {
+		return nil, Stamp{}, explain(err)
+	}
+	at, _ := middleware.GetServerTime(out.ResultMetadata)
+	t.heard(at)
+	return out.Item, Stamp(at), nil
+}
+
+// write makes a conditional update and returns the item after it; or, when its
+// condition did not hold, as it was found.
+func (t *Table) write(ctx context.Context, u *update) (item, bool, Stamp, error) {
+	if now := t.time(); now > 0 {
+		u.set("%s = %s", u.name(attrExpiry), u.number(now+int64(expiry/time.Second)))
+	}
+	out, err := t.api.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &u.table, Key: t.key(u.item),
+		UpdateExpression: aws.String(u.expression()), ConditionExpression: &u.condition,
+		ExpressionAttributeNames: u.names, ExpressionAttributeValues: u.values,
+		ReturnValues:                        types.ReturnValueAllNew,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	})
+	if err == nil {
+		at, _ := middleware.GetServerTime(out.ResultMetadata)
+		t.heard(at)
+		return out.Attributes, true, Stamp(at), nil
+	}
+	failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
+	if !ok {
+		return nil, false, Stamp{}, explain(err)
+	}
+	if failed.Item != nil {
+		return failed.Item, false, Stamp{}, nil
+	}
+	// Absent, or a server that does not return it.
+	found, at, err := t.read(ctx, u.table, u.item, true)
+	return found, false, at, err
+}
+
+// explain marks throttling, which needs no look at DynamoDB's types.
+func explain(err error) error {
+	if retry.IsErrorThrottles(retry.DefaultThrottles).IsErrorThrottle(err) == aws.TrueTernary {
+		return fmt.Errorf("%w: %w", ErrThrottled, err)
+	}
+	return err
+}
+
+// heard remembers DynamoDB's time.
+func (t *Table) heard(at time.Time) {
+	if !at.IsZero() {
+		t.now.Store(at.Unix())
+		t.known.Store(int64(MachineClock()))
+	}
+}
+
+// time is DynamoDB's, in seconds; 0 before its first answer.
+func (t *Table) time() int64 {
+	now := t.now.Load()
+	if now == 0 {
+		return 0
+	}
+	return now + int64((MachineClock()-time.Duration(t.known.Load()))/time.Second)
+}

@@ -1,0 +1,221 @@
+package lease
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	// ticketBatch is how many tickets are reserved with one write. A process goes
+	// to the end of the queue with each batch, which shares the rate.
+	ticketBatch = 10
+	// poisoned is how far ahead the next ticket's time cannot be: some clock or
+	// hand was wrong, and it is set back.
+	poisoned = 10 * time.Minute
+	// localAfter failures in a row, the table is considered out of reach.
+	localAfter = 2
+	// raceMost is the longest pause after an idle bucket was found busy.
+	raceMost = 50 * time.Millisecond
+	// Pauses after the cluster itself refused a connection for their rate.
+	refusedRateLeast = time.Second
+	refusedRateMost  = 5 * time.Second
+)
+
+// tickets is a process's part in the cluster's connection rate. Like ledger it
+// does no I/O and is told the time.
+type tickets struct {
+	cfg     Config
+	rng     *rand.Rand
+	rate    int // per second; 0 while the settings are not known
+	burst   int
+	clock   tableClock
+	due     []time.Duration // of the tickets at hand, ascending
+	demand  int             // tickets that callers wait for
+	holders int             // callers of those that have their slot
+	batch   int
+	pause   time.Duration // no reservation before
+	refused time.Duration // no dial before: the cluster said so
+	wrong   int64
+	queue   time.Duration // how far ahead the next ticket was, at the last answer
+	failing int
+	localAt time.Duration // the next dial without a ticket
+	stats   ticketCounts
+}
+
+// ticketCounts only grow.
+type ticketCounts struct {
+	Reserved, Used  uint64
+	Stale           uint64 // not used in time
+	Local           uint64 // dials of the local share
+	Reservations    uint64
+	Refused, Resets uint64 // queue too long; poisoned times set back
+	Fails, Refusals uint64 // calls that failed; refusals by the cluster
+}
+
+func newTickets(cfg Config, rng *rand.Rand) *tickets {
+	return &tickets{cfg: cfg, rng: rng, batch: ticketBatch}
+}
+
+func (t *tickets) start(s Settings) { t.rate, t.burst = s.Rate, s.Burst }
+
+// interval between two tickets, in microseconds of the table's clock.
+func (t *tickets) interval() int64 { return int64(time.Second/time.Microsecond) / int64(t.rate) }
+
+// burstTime is how much time of unused tickets is kept.
+func (t *tickets) burstTime() time.Duration {
+	return time.Duration(int64(t.burst)*t.interval()) * time.Microsecond
+}
+
+// local reports whether the table is out of reach and dials go by the share that
+// is kept in reserve for that.
+func (t *tickets) local() bool { return t.failing >= localAfter }
+
+// localInterval is the time between two dials of one process by its local share.
+func (t *tickets) localInterval() time.Duration {
+	return time.Second * time.Duration(t.cfg.MaxInstances) / time.Duration(max(1, t.cfg.Reserve))
+}
+
+// take uses a ticket, if one is due. Otherwise it says when to ask again, should
+// nothing else happen.
+func (t *tickets) take(now time.Duration) (ok bool, wake time.Duration) {
+	if now < t.refused {
+		return false, t.refused
+	}
+	for len(t.due) > 0 && t.due[0]+t.burstTime()+ticketValidity < now {
+		t.due = t.due[1:]
+		t.stats.Stale++
+	}
+	wake = never
+	if len(t.due) > 0 {
+		if t.due[0] <= now {
+			t.due = t.due[1:]
+			t.stats.Used++
+			return true, 0
+		}
+		wake = t.due[0]
+	}
+	if t.local() && t.cfg.Reserve > 0 {
+		if t.localAt <= now {
+			t.localAt = now + t.localInterval()
+			t.stats.Local++
+			return true, 0
+		}
+		wake = min(wake, t.localAt)
+	}
+	return false, wake
+}
+
+// next is the reservation that should be made now, or when to ask again. It is
+// made when the last batch is used up, for as many as slots are at hand.
+func (t *tickets) next(now time.Duration, most int) (*call, time.Duration) {
+	want := min(t.demand, t.batch, most)
+	if t.rate == 0 || want <= 0 || len(t.due) > 0 {
+		return nil, never
+	}
+	if until := max(t.pause, t.refused); now < until {
+		return nil, until
+	}
+	at := t.clock.read(now)
+	t.stats.Reservations++
+	return &call{kind: callReserve, reserve: Reservation{
+		Tickets: want, Interval: t.interval(),
+		Floor:   at - int64(t.burst)*t.interval(),
+		Ceiling: at + t.cfg.MaxWait.Microseconds(),
+		Wrong:   t.wrong,
+	}}, now
+}
+
+// done books the answer of a reservation. One whose answer is lost costs its
+// tickets and nothing else.
+func (t *tickets) done(c *call, a answer, now time.Duration) {
+	if a.err != nil {
+		t.failed(now)
+		return
+	}
+	t.failing = 0
+	t.clock.observe(c.sent, now, a.at)
+	r := c.reserve
+	if t.queue = time.Duration(a.next-t.clock.read(now)) * time.Microsecond; t.queue < 0 {
+		t.queue = 0
+	}
+	switch {
+	case a.done:
+		if r.Wrong != 0 {
+			t.stats.Resets++
+		}
+		t.wrong = 0
+		t.batch = min(ticketBatch, t.batch+1)
+		t.stats.Reserved += uint64(r.Tickets)
+		first := a.next - int64(r.Tickets)*r.Interval
+		for i := range r.Tickets {
+			t.due = append(t.due, t.clock.when(first+int64(i)*r.Interval))
+		}
+	case t.queue > poisoned:
+		t.wrong = a.next
+	case r.Wrong != 0: // somebody else was faster
+		t.wrong = 0
+	case a.next <= r.Ceiling:
+		t.pause = now + upTo(t.rng, raceMost)
+	default:
+		// Come back when the queue is somewhere between half empty and just short
+		// enough, each at another time.
+		t.stats.Refused++
+		t.pause = now + max(0, t.queue-t.cfg.MaxWait) + raceMost + upTo(t.rng, t.cfg.MaxWait/2)
+	}
+}
+
+// failed books a call that failed, of the settings or of a reservation. Out of
+// reach of the table, the first dial comes at a random time: all others may be
+// out of reach as well.
+func (t *tickets) failed(now time.Duration) {
+	t.stats.Fails++
+	t.pause = now + backoff(t.rng, t.failing, 5*time.Second)
+	if t.failing++; t.failing == localAfter && t.localAt <= now {
+		t.localAt = now + upTo(t.rng, t.localInterval())
+	}
+}
+
+// slow is told that the cluster refused a connection for their rate: somebody
+// who takes no tickets uses it too.
+func (t *tickets) slow(now time.Duration) {
+	t.stats.Refusals++
+	t.refused = max(t.refused, now+refusedRateLeast+upTo(t.rng, refusedRateMost-refusedRateLeast))
+	t.batch = max(1, t.batch/2)
+}
+
+// tableClock estimates the table's clock. Its answers show the second in which
+// they were given, and each narrows down by how much that clock is ahead of the
+// process's own.
+type tableClock struct {
+	low, high time.Duration // bounds of the difference
+	at        time.Duration // when they were last narrowed; 0: never
+}
+
+// drift is by how much (1/drift) the two clocks may diverge.
+const drift = 1000
+
+func (c *tableClock) observe(sent, received time.Duration, at Stamp) {
+	second := time.Time(at)
+	if second.IsZero() {
+		return
+	}
+	given := time.Duration(second.UnixMicro()) * time.Microsecond
+	low, high := given-received, given+time.Second-sent
+	if c.at != 0 {
+		wider := (received - c.at) / drift
+		l, h := max(low, c.low-wider), min(high, c.high+wider)
+		if l <= h { // else the table's clock has stepped
+			low, high = l, h
+		}
+	}
+	c.low, c.high, c.at = low, high, max(received, 1)
+}
+
+// read is the table's time now, in microseconds; when is the reverse.
+func (c *tableClock) read(now time.Duration) int64 { return (now + c.ahead()).Microseconds() }
+
+func (c *tableClock) when(micros int64) time.Duration {
+	return time.Duration(micros)*time.Microsecond - c.ahead()
+}
+
+func (c *tableClock) ahead() time.Duration { return c.low + (c.high-c.low)/2 }

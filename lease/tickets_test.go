@@ -1,0 +1,200 @@
+package lease
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// queue is the tickets' item and its clock, with any number of processes.
+type queue struct {
+	t    *testing.T
+	next int64
+	now  time.Duration // true time
+}
+
+func (q *queue) stamp() Stamp { return Stamp(tableEpoch.Add(q.now).Truncate(time.Second)) }
+
+// process returns tickets whose own clock differs by skew.
+func (q *queue) process(skew time.Duration) (*tickets, func() time.Duration) {
+	cfg := worldConfig()
+	tk := newTickets(cfg, rand.New(rand.NewPCG(1, uint64(skew))))
+	tk.start(cfg.settings())
+	at := func() time.Duration { return q.now + skew }
+	tk.clock.observe(at(), at(), q.stamp())
+	return tk, at
+}
+
+// reserve lets the process make the reservation it wants, if any.
+func (q *queue) reserve(tk *tickets, now time.Duration) bool {
+	c, _ := tk.next(now, 100)
+	if c == nil {
+		return false
+	}
+	c.sent = now
+	next, done := c.reserve.Apply(q.next)
+	q.next = next
+	tk.done(c, answer{next: next, done: done, at: q.stamp()}, now)
+	return true
+}
+
+// Whatever two clocks say, and however long dials wait for a ticket, the uses of
+// all fit into the cluster's bucket.
+func TestTicketsFitTheClustersBucket(t *testing.T) {
+	t.Parallel()
+	q := &queue{t: t}
+	rng := rand.New(rand.NewPCG(5, 5))
+	type process struct {
+		tk *tickets
+		at func() time.Duration
+	}
+	var processes []process
+	for i := range 20 {
+		tk, at := q.process(time.Duration(i) * 17 * time.Minute)
+		tk.demand = 1000
+		processes = append(processes, process{tk, at})
+	}
+	level, used := float64(burstQuota), 0
+	for step := range 60_000 {
+		q.now += 10 * time.Millisecond
+		level = min(burstQuota, level+1)
+		p := processes[rng.IntN(len(processes))]
+		if step/6000%2 == 1 {
+			continue // everybody pauses, and saves up what it may
+		}
+		q.reserve(p.tk, p.at())
+		for {
+			ok, _ := p.tk.take(p.at())
+			if !ok {
+				break
+			}
+			used++
+			if level--; level < 0 {
+				t.Fatalf("over the cluster's rate after %v and %d dials", q.now, used)
+			}
+		}
+	}
+	if most := 300 * 90; used < most*8/10 {
+		t.Errorf("%d dials in 300 s, of some %d", used, most)
+	}
+}
+
+func TestStaleTicketsAreNotUsed(t *testing.T) {
+	t.Parallel()
+	q := &queue{t: t, now: time.Hour}
+	tk, at := q.process(0)
+	tk.demand = 5
+	q.reserve(tk, at())
+	q.now += tk.burstTime()*2 + ticketValidity + time.Second
+	if ok, _ := tk.take(at()); ok {
+		t.Error("a ticket of long ago was used")
+	}
+	if tk.stats.Stale != 5 {
+		t.Errorf("%d stale, want 5", tk.stats.Stale)
+	}
+}
+
+func TestQueueIsNotJoinedBeyondMaxWait(t *testing.T) {
+	t.Parallel()
+	q := &queue{t: t, now: time.Hour}
+	tk, at := q.process(0)
+	tk.demand = 5
+	far := tk.clock.read(at()) + 2*tk.cfg.MaxWait.Microseconds()
+	q.next = far
+	q.reserve(tk, at())
+	if q.next != far || len(tk.due) != 0 {
+		t.Fatal("a ticket was reserved beyond max_wait")
+	}
+	_, again := tk.next(at(), 100)
+	if wait := again - at(); wait < tk.cfg.MaxWait || wait > tk.cfg.MaxWait*2 {
+		t.Errorf("it comes back after %v", wait)
+	}
+	q.now = again
+	if !q.reserve(tk, at()) || len(tk.due) != 5 {
+		t.Error("no ticket once the queue is short")
+	}
+}
+
+func TestImpossibleTicketTimeIsSetBack(t *testing.T) {
+	t.Parallel()
+	q := &queue{t: t, now: time.Hour}
+	tk, at := q.process(0)
+	tk.demand = 5
+	q.next = tk.clock.read(at()) + 2*poisoned.Microseconds()
+	q.reserve(tk, at())
+	q.reserve(tk, at())
+	if ok, _ := tk.take(at()); !ok || tk.stats.Resets != 1 {
+		t.Errorf("no ticket after a reset: %+v", tk.stats)
+	}
+}
+
+// Out of reach of the table every process has its part of the reserve, from a
+// random moment on, and no burst.
+func TestLocalShare(t *testing.T) {
+	t.Parallel()
+	const processes, seconds = 400, 1000
+	dials, most := 0, 0
+	bySecond := make([]int, seconds)
+	for i := range processes {
+		cfg := Defaults()
+		cfg.Rate, cfg.Table, cfg.MaxInstances = true, "t", processes
+		tk := newTickets(cfg, rand.New(rand.NewPCG(9, uint64(i))))
+		tk.start(cfg.settings())
+		tk.demand = 10
+		for range localAfter {
+			tk.failed(0)
+		}
+		for now := time.Duration(0); now < seconds*time.Second; now += 100 * time.Millisecond {
+			if ok, _ := tk.take(now); ok {
+				dials++
+				bySecond[now/time.Second]++
+			}
+			if now%(7*time.Second) == 0 { // it flaps
+				tk.failing = 0
+				tk.failed(now)
+				tk.failed(now)
+			}
+		}
+	}
+	for _, n := range bySecond {
+		most = max(most, n)
+	}
+	if want := seconds * DefaultReserve; dials > want || dials < want/10 {
+		t.Errorf("%d dials in %d s, want some of %d", dials, seconds, want)
+	}
+	if most > 4*DefaultReserve {
+		t.Errorf("%d dials in one second", most)
+	}
+}
+
+func TestTableClock(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(4, 4))
+	var c tableClock
+	const skew = 3 * time.Hour
+	now := time.Minute
+	check := func(most time.Duration) {
+		t.Helper()
+		truth := tableEpoch.Add(now + skew).UnixMicro()
+		if off := time.Duration(c.read(now)-truth) * time.Microsecond; off.Abs() > most {
+			t.Errorf("the clock is off by %v", off)
+		}
+	}
+	for range 50 {
+		now += time.Duration(rng.Int64N(int64(5 * time.Second)))
+		sent := now
+		now += 10 * time.Millisecond
+		c.observe(sent, now, Stamp(tableEpoch.Add(now-5*time.Millisecond+skew).Truncate(time.Second)))
+		check(clockError)
+	}
+	check(100 * time.Millisecond) // each answer narrowed it down
+	c.observe(now, now, Stamp(tableEpoch.Add(now+skew+time.Hour).Truncate(time.Second)))
+	if c.ahead() < skew+50*time.Minute {
+		t.Error("a step of the table's clock went unnoticed")
+	}
+	before := c
+	c.observe(now, now, Stamp{})
+	if c != before {
+		t.Error("an answer without a time moved the clock")
+	}
+}

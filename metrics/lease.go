@@ -1,0 +1,131 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// What became of a call of the lease table: label outcome of
+// dsql_lease_calls_total.
+const (
+	CallAnswered  = "answered"
+	CallThrottled = "throttled"
+	CallTimeout   = "timeout"
+	CallFailed    = "failed"
+)
+
+var (
+	callKinds    = []string{"settings", "look", "change", "reserve"}
+	callOutcomes = []string{CallAnswered, CallThrottled, CallTimeout, CallFailed}
+	leasePhases  = []string{"starting", "ok", "degraded", "draining", "lost"}
+)
+
+// Lease counts the calls of the lease table. Its verbs may be called on nil.
+type Lease struct {
+	calls    closedCounter
+	duration map[string]prometheus.Observer
+	gauges   pulled[LeaseGauges]
+}
+
+// LeaseGauges is a snapshot of the lease, its counts since the start included.
+type LeaseGauges struct {
+	Phase              string // one of leasePhases, "" when nothing is shared
+	Held, InUse        int
+	Waiting, Excess    int
+	Limit, Fair        int
+	Age, Queue         time.Duration
+	Local              bool
+	Granted, Returned  uint64
+	Refused, Resolved  uint64
+	Reaped, ReapsLost  uint64
+	ReapedSelf, Lapsed uint64
+	GivenBack, Drifts  uint64
+	Tickets, Stale     uint64
+	LocalDials, Resets uint64
+}
+
+func newLease(reg prometheus.Registerer) *Lease {
+	l := &Lease{
+		calls: newClosedCounter(reg, "dsql_lease_calls_total",
+			"Calls of the lease table, by outcome.", "outcome", callOutcomes),
+		duration: make(map[string]prometheus.Observer, len(callKinds)),
+	}
+	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "dsql_lease_call_seconds", Help: "Time of calls of the lease table, by kind.", Buckets: dialBuckets,
+	}, []string{"kind"})
+	for _, kind := range callKinds {
+		l.duration[kind] = duration.WithLabelValues(kind)
+	}
+	l.gauges.rows = leaseRows()
+	reg.MustRegister(duration, &l.gauges)
+	return l
+}
+
+// Pull sets where gauges and pulled counts come from.
+func (l *Lease) Pull(f func() LeaseGauges) {
+	if l != nil {
+		l.gauges.connect(f)
+	}
+}
+
+// Called counts a call of the table and the time it took.
+func (l *Lease) Called(kind, outcome string, d time.Duration) {
+	if l == nil {
+		return
+	}
+	l.calls.inc(outcome)
+	if o, ok := l.duration[kind]; ok {
+		o.Observe(d.Seconds())
+	}
+}
+
+func leaseRows() []row[LeaseGauges] {
+	integer := func(name, help string, value func(LeaseGauges) int) row[LeaseGauges] {
+		return gauge(name, help, func(g LeaseGauges) float64 { return float64(value(g)) })
+	}
+	count := func(name, help string, value func(LeaseGauges) uint64) row[LeaseGauges] {
+		return counter(name, help, func(g LeaseGauges) float64 { return float64(value(g)) })
+	}
+	rows := []row[LeaseGauges]{
+		integer("dsql_lease_held_slots", "Slots of the cluster's connection count held here.", func(g LeaseGauges) int { return g.Held }),
+		integer("dsql_lease_used_slots", "Held slots that a backend uses.", func(g LeaseGauges) int { return g.InUse }),
+		integer("dsql_lease_waiting_dials", "Dials that wait for a slot.", func(g LeaseGauges) int { return g.Waiting }),
+		integer("dsql_lease_excess_backends", "Backends that must close: others are owed their slots, or the lease runs out.",
+			func(g LeaseGauges) int { return g.Excess }),
+		integer("dsql_lease_limit_slots", "Slots of the whole cluster, as the table has it.", func(g LeaseGauges) int { return g.Limit }),
+		integer("dsql_lease_fair_slots", "This process's fair share, as estimated.", func(g LeaseGauges) int { return g.Fair }),
+		gauge("dsql_lease_age_seconds", "Time since the lease was renewed.", func(g LeaseGauges) float64 { return g.Age.Seconds() }),
+		count("dsql_lease_granted_slots_total", "Slots taken from the table.", func(g LeaseGauges) uint64 { return g.Granted }),
+		count("dsql_lease_returned_slots_total", "Slots given back to the table.", func(g LeaseGauges) uint64 { return g.Returned }),
+		count("dsql_lease_given_slots_total", "Slots given back because others waited below their fair share.",
+			func(g LeaseGauges) uint64 { return g.GivenBack }),
+		count("dsql_lease_refused_changes_total", "Changes of the table whose condition did not hold.", func(g LeaseGauges) uint64 { return g.Refused }),
+		count("dsql_lease_resolved_changes_total", "Changes whose outcome was unknown for a while.", func(g LeaseGauges) uint64 { return g.Resolved }),
+		count("dsql_lease_reaped_records_total", "Records of dead sidecars whose slots were freed from here.", func(g LeaseGauges) uint64 { return g.Reaped }),
+		count("dsql_lease_lost_reaps_total", "Records that others freed first.", func(g LeaseGauges) uint64 { return g.ReapsLost }),
+		count("dsql_lease_reaped_self_total", "Records of this process that others took away.", func(g LeaseGauges) uint64 { return g.ReapedSelf }),
+		count("dsql_lease_lapsed_total", "Times that the lease was not renewed in time and everything closed.", func(g LeaseGauges) uint64 { return g.Lapsed }),
+		count("dsql_lease_drifts_total", "Sights of a shard whose numbers disagree. Must stay 0.", func(g LeaseGauges) uint64 { return g.Drifts }),
+		count("dsql_rate_tickets_total", "Tickets reserved from the cluster's connection rate.", func(g LeaseGauges) uint64 { return g.Tickets }),
+		count("dsql_rate_stale_tickets_total", "Tickets that were not used in time.", func(g LeaseGauges) uint64 { return g.Stale }),
+		count("dsql_rate_local_dials_total", "Dials by the share for sidecars that cannot reach the table.", func(g LeaseGauges) uint64 { return g.LocalDials }),
+		count("dsql_rate_resets_total", "Ticket times that could not be right and were set back.", func(g LeaseGauges) uint64 { return g.Resets }),
+		gauge("dsql_rate_queue_seconds", "How far ahead the cluster's tickets were given out, when last seen.",
+			func(g LeaseGauges) float64 { return g.Queue.Seconds() }),
+		gauge("dsql_rate_local", "1 while dials go by the local share.", func(g LeaseGauges) float64 { return truth(g.Local) }),
+	}
+	phase := prometheus.NewDesc("dsql_lease_phase", "1 for the phase that the lease is in.", []string{"phase"}, nil)
+	for _, p := range leasePhases {
+		rows = append(rows, row[LeaseGauges]{desc: phase, kind: prometheus.GaugeValue, labels: []string{p},
+			value: func(g LeaseGauges) float64 { return truth(g.Phase == p) }})
+	}
+	return rows
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,266 @@
+package fleetsim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-proxy/sluice/lease"
+)
+
+const (
+	dialTime  = 50 * time.Millisecond
+	quotaRate = 100.0 // DSQL's, per second
+	quotaMost = 1000.0
+	scanEvery = time.Second
+)
+
+// fleet is a number of sidecars on one cluster. All of it lives in one synctest
+// bubble.
+type fleet struct {
+	cfg     lease.Config
+	table   *table
+	began   time.Time
+	stop    context.CancelFunc
+	ctx     context.Context
+	running sync.WaitGroup
+	sidecar []*sidecar
+
+	mu         sync.Mutex
+	rng        *rand.Rand
+	open       int
+	mostOpen   int
+	opens      []int // dials by second
+	violations int
+	quota      bucket
+	reached    time.Duration // when 95 % was open; 0: not yet
+	goal       int
+}
+
+// sidecar has a lease, and backends that are mere numbers.
+type sidecar struct {
+	fleet *fleet
+	lease *lease.Lease
+	kill  context.CancelFunc
+	want  int
+	name  string
+
+	mu      sync.Mutex
+	permits []*lease.Permit
+	dialing int
+	dead    bool
+	closed  int // backends closed because the state asked for it
+}
+
+func config() lease.Config {
+	c := lease.Defaults()
+	c.Slots, c.Rate, c.Table, c.Cluster = true, true, "leases", "cluster"
+	c.Margin = 0
+	c.Lifetime = 13 * time.Minute
+	return c
+}
+
+func newFleet(cfg lease.Config, shards int, seed uint64) *fleet {
+	ctx, stop := context.WithCancel(context.Background())
+	s := lease.Settings{Format: lease.Format, Shards: shards, Limit: cfg.Limit - cfg.Margin, Rate: cfg.RateLimit - cfg.Reserve, Burst: cfg.Burst}
+	return &fleet{cfg: cfg, table: newTable(s, seed), began: time.Now(), ctx: ctx, stop: stop,
+		rng: rand.New(rand.NewPCG(seed, 2)), quota: bucket{level: quotaMost, rate: quotaRate, most: quotaMost}}
+}
+
+// start adds n sidecars within 5 seconds that want so many backends each.
+func (f *fleet) start(n, want int) {
+	f.mu.Lock()
+	f.goal = min(f.goal+n*want, f.table.settings.Limit)
+	f.mu.Unlock()
+	for range n {
+		delay := time.Duration(f.rng.Int64N(int64(5 * time.Second)))
+		skew := time.Duration(f.rng.Int64N(int64(time.Hour)))
+		s := &sidecar{fleet: f, want: want, name: fmt.Sprint(len(f.sidecar))}
+		clock := func() time.Duration { return time.Since(f.began) + skew }
+		l, err := lease.New(f.cfg, port{f.table, s.name}, clock, nil, slog.New(slog.DiscardHandler))
+		if err != nil {
+			panic(err)
+		}
+		s.lease = l
+		ctx, kill := context.WithCancel(f.ctx)
+		s.kill = kill
+		f.sidecar = append(f.sidecar, s)
+		f.running.Go(func() {
+			time.Sleep(delay)
+			f.running.Go(func() { s.fill(ctx) })
+			f.running.Go(func() { s.scan(ctx) })
+			_ = s.lease.Run(ctx)
+		})
+	}
+}
+
+// end stops everything.
+func (f *fleet) end() {
+	f.stop()
+	for _, s := range f.sidecar {
+		s.drop(s.count())
+	}
+	f.running.Wait()
+}
+
+// crash ends a sidecar without a word: its sockets close, its record stays.
+func (s *sidecar) crash() {
+	s.fleet.table.mu.Lock()
+	s.fleet.table.away[s.name] = true // nothing of its end reaches the table
+	s.fleet.table.mu.Unlock()
+	s.mu.Lock()
+	s.dead = true
+	s.mu.Unlock()
+	s.kill()
+	s.drop(s.count())
+}
+
+// fill dials as many backends as are wanted and admitted.
+func (s *sidecar) fill(ctx context.Context) {
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		missing := s.want - len(s.permits) - s.dialing
+		s.mu.Unlock()
+		if missing <= 0 {
+			sleep(ctx, 200*time.Millisecond)
+			continue
+		}
+		p, err := s.lease.Admit(ctx, missing)
+		if err != nil {
+			return
+		}
+		s.fleet.dialed()
+		s.mu.Lock()
+		s.dialing++
+		s.mu.Unlock()
+		s.fleet.running.Go(func() {
+			time.Sleep(dialTime)
+			s.mu.Lock()
+			s.dialing--
+			dead := s.dead || ctx.Err() != nil
+			if !dead {
+				s.permits = append(s.permits, p)
+			}
+			s.mu.Unlock()
+			if dead {
+				s.fleet.closed(1)
+				p.Release()
+			}
+		})
+	}
+}
+
+// scan closes what the state asks for, once a second, as a reservoir does.
+func (s *sidecar) scan(ctx context.Context) {
+	for sleep(ctx, scanEvery) {
+		if excess := s.lease.State().Excess; excess > 0 {
+			s.mu.Lock()
+			s.closed += min(excess, len(s.permits))
+			s.mu.Unlock()
+			s.drop(excess)
+		}
+	}
+}
+
+func (s *sidecar) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.permits)
+}
+
+// drop closes n backends.
+func (s *sidecar) drop(n int) {
+	s.mu.Lock()
+	n = min(n, len(s.permits))
+	gone := slices.Clone(s.permits[:n])
+	s.permits = s.permits[n:]
+	s.mu.Unlock()
+	s.fleet.closed(n)
+	for _, p := range gone {
+		p.Release()
+	}
+}
+
+// dialed books a connection at the cluster.
+func (f *fleet) dialed() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Since(f.began)
+	for len(f.opens) <= int(now/time.Second) {
+		f.opens = append(f.opens, 0)
+	}
+	f.opens[int(now/time.Second)]++
+	if !f.quota.take(now, 1) {
+		f.violations++
+	}
+	f.open++
+	f.mostOpen = max(f.mostOpen, f.open)
+	if f.reached == 0 && f.open*100 >= f.goal*95 {
+		f.reached = now
+	}
+}
+
+func (f *fleet) opened() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.open
+}
+
+func (f *fleet) reachedAt() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reached
+}
+
+// closedOnDemand is how many backends the state made it close.
+func (s *sidecar) closedOnDemand() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+func (f *fleet) closed(n int) {
+	f.mu.Lock()
+	f.open -= n
+	f.mu.Unlock()
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// shares are the backends of the living, ascending.
+func (f *fleet) shares() []int {
+	var shares []int
+	for _, s := range f.sidecar {
+		s.mu.Lock()
+		dead := s.dead
+		s.mu.Unlock()
+		if !dead {
+			shares = append(shares, s.count())
+		}
+	}
+	slices.Sort(shares)
+	return shares
+}
+
+// jain is Jain's index of fairness: 1 when all have the same.
+func jain(shares []int) float64 {
+	var sum, squares float64
+	for _, n := range shares {
+		sum += float64(n)
+		squares += float64(n) * float64(n)
+	}
+	return sum * sum / (float64(len(shares)) * squares)
+}

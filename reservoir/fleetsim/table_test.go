@@ -1,0 +1,159 @@
+package fleetsim
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/sluice-proxy/sluice/lease"
+)
+
+const (
+	latency  = 4 * time.Millisecond // median
+	lossOne  = 500                  // one request and one answer in so many is lost
+	itemRate = 1000.0               // write units per second of one item
+)
+
+// table is a lease.Store with DynamoDB's limits.
+type table struct {
+	settings lease.Settings
+	began    time.Time
+
+	mu       sync.Mutex
+	rng      *rand.Rand
+	shards   []*lease.Shard
+	next     int64
+	buckets  map[int]*bucket // write units, by shard; -1 is the tickets'
+	away     map[string]bool // sidecars that cannot reach it
+	calls    int
+	throttle int
+	units    []float64 // write units used, by second
+}
+
+// bucket is a token bucket that begins full and may be overdrawn.
+type bucket struct {
+	level, rate, most float64
+	at                time.Duration
+}
+
+func (b *bucket) take(now time.Duration, n float64) bool {
+	b.level = min(b.most, b.level+b.rate*(now-b.at).Seconds())
+	b.at = now
+	if b.level < n {
+		return false
+	}
+	b.level -= n
+	return true
+}
+
+func newTable(s lease.Settings, seed uint64) *table {
+	t := &table{settings: s, began: time.Now(), rng: rand.New(rand.NewPCG(seed, 1)), buckets: map[int]*bucket{}, away: map[string]bool{}}
+	for i := range s.Shards {
+		limit := s.Limit / s.Shards
+		if i < s.Limit%s.Shards {
+			limit++
+		}
+		t.shards = append(t.shards, &lease.Shard{Limit: limit, Free: limit})
+	}
+	return t
+}
+
+// port is the table as one sidecar sees it, or does not.
+type port struct {
+	*table
+	name string
+}
+
+// carry takes a call to the table and its answer back, unless it is lost, which
+// takes until the caller's patience ends.
+func (p port) carry(ctx context.Context, do func() error) error {
+	p.mu.Lock()
+	there := time.Duration(float64(latency/2) * math.Exp(p.rng.NormFloat64()/2))
+	back := time.Duration(float64(latency/2) * math.Exp(p.rng.NormFloat64()/2))
+	lost, unheard := p.rng.IntN(lossOne) == 0, p.rng.IntN(lossOne) == 0
+	if p.away[p.name] {
+		lost = true
+	}
+	p.mu.Unlock()
+	if lost {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	time.Sleep(there)
+	p.mu.Lock()
+	p.calls++
+	err := do()
+	p.mu.Unlock()
+	if unheard {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	time.Sleep(back)
+	return err
+}
+
+// spend books a write of an item, or refuses it.
+func (p port) spend(item, bytes int) error {
+	now := time.Since(p.began)
+	b := p.buckets[item]
+	if b == nil {
+		b = &bucket{level: itemRate, rate: itemRate, most: itemRate, at: now}
+		p.buckets[item] = b
+	}
+	units := math.Ceil(float64(bytes) / 1024)
+	if !b.take(now, units) {
+		p.throttle++
+		return lease.ErrThrottled
+	}
+	second := int(now / time.Second)
+	for len(p.units) <= second {
+		p.units = append(p.units, 0)
+	}
+	p.units[second] += units
+	return nil
+}
+
+func (p port) stamp() lease.Stamp { return lease.Stamp(time.Now().Truncate(time.Second)) }
+
+func (p port) Settings(ctx context.Context) (lease.Settings, lease.Stamp, error) {
+	err := p.carry(ctx, func() error { return nil })
+	return p.settings, p.stamp(), err
+}
+
+func (p port) Look(ctx context.Context, shard int) (found lease.Shard, err error) {
+	err = p.carry(ctx, func() error {
+		found = *p.shards[shard]
+		return nil
+	})
+	return found, err
+}
+
+func (p port) Change(ctx context.Context, c lease.Change) (after lease.Shard, done bool, err error) {
+	err = p.carry(ctx, func() error {
+		bytes := 60
+		for owner, record := range p.shards[c.Shard].Owners {
+			bytes += len(owner) + len(record) + 1
+		}
+		if err := p.spend(c.Shard, bytes); err != nil {
+			return err
+		}
+		p.shards[c.Shard], done = c.Apply(p.shards[c.Shard])
+		after = *p.shards[c.Shard]
+		return nil
+	})
+	return after, done, err
+}
+
+func (p port) Reserve(ctx context.Context, r lease.Reservation) (next int64, done bool, at lease.Stamp, err error) {
+	err = p.carry(ctx, func() error {
+		if err := p.spend(-1, 60); err != nil {
+			return err
+		}
+		p.next, done = r.Apply(p.next)
+		next, at = p.next, p.stamp()
+		return nil
+	})
+	return next, done, at, err
+}
