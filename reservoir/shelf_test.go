@@ -176,7 +176,7 @@ func (w *walk) dedicated(*rapid.T) {
 
 func (w *walk) end(t *rapid.T, end func(*Conn)) {
 	if len(w.loans) == 0 {
-		t.Skip("nothing is lent")
+		return // a step without effect
 	}
 	i := rapid.IntRange(0, len(w.loans)-1).Draw(t, "loan")
 	c := w.loans[i]
@@ -184,8 +184,8 @@ func (w *walk) end(t *rapid.T, end func(*Conn)) {
 	end(c)
 }
 
-// hour lets the time pass until a ready backend is due.
-func (w *walk) hour(t *rapid.T) {
+// hour lets the time pass until a ready backend is due, if one will be.
+func (w *walk) hour(*rapid.T) {
 	w.r.mu.Lock()
 	next := time.Duration(-1)
 	for _, c := range w.r.shelf.ready {
@@ -194,10 +194,9 @@ func (w *walk) hour(t *rapid.T) {
 		}
 	}
 	w.r.mu.Unlock()
-	if next < w.r.age() {
-		t.Skip("none is, or one already is")
+	if now := w.r.age(); next > now {
+		time.Sleep(next - now)
 	}
-	time.Sleep(next - w.r.age())
 }
 
 func (w *walk) outage(*rapid.T) {

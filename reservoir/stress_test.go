@@ -179,21 +179,34 @@ func TestServersOwnCount(t *testing.T) {
 	}
 }
 
-// BenchmarkLoan is one loan from a full shelf, by 64 contenders a CPU.
-func BenchmarkLoan(b *testing.B) {
-	cfg := small(100)
-	cfg.RateLimit, cfg.BurstLimit = 1000, 1000
+// fullShelf runs a Reservoir of n ready backends until the benchmark ends.
+func fullShelf(b *testing.B, n int) *Reservoir {
+	b.Helper()
+	cfg := small(n)
+	cfg.RateLimit, cfg.BurstLimit = 10*n, 10*n
 	r, err := New(cfg, new(server).dial, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(b.Context())
+	ctx, cancel := context.WithCancel(context.Background())
 	finished := make(chan error, 1)
 	go func() { finished <- r.Run(ctx) }()
-	for r.Stats().Ready < 100 {
+	b.Cleanup(func() {
+		cancel()
+		if err := <-finished; err != nil {
+			b.Error(err)
+		}
+	})
+	for r.Stats().Ready < n {
 		time.Sleep(time.Millisecond)
 	}
 	b.ReportAllocs()
+	return r
+}
+
+// BenchmarkLoan is one loan from a full shelf, by 64 contenders a CPU.
+func BenchmarkLoan(b *testing.B) {
+	r := fullShelf(b, 100)
 	b.SetParallelism(64)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
@@ -202,28 +215,12 @@ func BenchmarkLoan(b *testing.B) {
 			}
 		}
 	})
-	cancel()
-	<-finished
 }
 
 // BenchmarkScan is a scan of 1,000 ready backends, none of which is due.
 func BenchmarkScan(b *testing.B) {
-	cfg := small(1000)
-	cfg.RateLimit, cfg.BurstLimit = 10000, 10000
-	r, err := New(cfg, new(server).dial, nil, slog.New(slog.DiscardHandler))
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(b.Context())
-	finished := make(chan error, 1)
-	go func() { finished <- r.Run(ctx) }()
-	for r.Stats().Ready < 1000 {
-		time.Sleep(time.Millisecond)
-	}
-	b.ReportAllocs()
+	r := fullShelf(b, 1000)
 	for b.Loop() {
 		r.retire()
 	}
-	cancel()
-	<-finished
 }
