@@ -11,7 +11,7 @@ import (
 // any_value. The text is written anew if there was anything.
 func modernize(sql string, tree *pg.ParseResult) (string, *pg.ParseResult, error) {
 	var m modernizer
-	walk(tree.ProtoReflect(), m.visit)
+	Walk(tree.ProtoReflect(), m.visit)
 	if !m.changed {
 		return sql, tree, nil
 	}
@@ -28,7 +28,7 @@ type modernizer struct {
 	unnamed int // subqueries so far
 }
 
-// visit changes what it is given before walk goes on below it.
+// visit changes what it is given before Walk goes on below it.
 func (m *modernizer) visit(message any) {
 	switch n := message.(type) {
 	case *pg.RangeSubselect:

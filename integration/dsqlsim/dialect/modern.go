@@ -21,7 +21,7 @@ func isModernNumber(s string) bool {
 
 // numbers writes such numbers in plain decimals.
 func (r *respelling) numbers(node *pg.Node) {
-	walk(node.ProtoReflect(), func(m any) {
+	Walk(node.ProtoReflect(), func(m any) {
 		c, ok := m.(*pg.A_Const)
 		start := int(c.GetLocation()) - r.offset
 		if !ok || c.Isnull || start < 0 || start >= len(r.text) {

@@ -110,14 +110,14 @@ func (r *respelling) replace(start, end int, by string) {
 func (r *respelling) answers(node *pg.Node) {
 	unnamed := make(map[any]bool) // output columns that take their name from the call
 	tables := make(map[any]bool)  // calls in FROM, which only a call can take the place of
-	walk(node.ProtoReflect(), func(m any) {
+	Walk(node.ProtoReflect(), func(m any) {
 		switch m := m.(type) {
 		case *pg.ResTarget:
 			if m.Name == "" {
 				unnamed[m.Val.GetFuncCall()] = true
 			}
 		case *pg.RangeFunction:
-			walk(m.ProtoReflect(), func(m any) { tables[m] = true })
+			Walk(m.ProtoReflect(), func(m any) { tables[m] = true })
 		case *pg.FuncCall:
 			if !tables[m] {
 				r.call(m, unnamed[m])

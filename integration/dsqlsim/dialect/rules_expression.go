@@ -120,7 +120,7 @@ func plainSelect(s *pg.SelectStmt) bool {
 	plain := s.Op == pg.SetOperation_SETOP_NONE && s.WithClause == nil && len(s.GroupClause) == 0 && s.HavingClause == nil &&
 		len(s.DistinctClause) == 0 && s.LimitCount == nil && s.LimitOffset == nil && len(s.SortClause) == 0
 	for _, t := range s.TargetList {
-		walk(t.ProtoReflect(), func(m any) {
+		Walk(t.ProtoReflect(), func(m any) {
 			if f, ok := m.(*pg.FuncCall); ok && (aggregates[functionName(f)] || f.Over != nil || f.AggStar) {
 				plain = false
 			}
@@ -137,7 +137,7 @@ var aggregates = words("count sum avg min max array_agg string_agg bool_and bool
 // that is not among own.
 func refersOutside(n *pg.Node, own map[string]bool) bool {
 	found := false
-	walk(n.ProtoReflect(), func(m any) {
+	Walk(n.ProtoReflect(), func(m any) {
 		if c, ok := m.(*pg.ColumnRef); ok && len(c.Fields) > 1 && !own[c.Fields[0].GetString_().GetSval()] {
 			found = true
 		}
@@ -151,7 +151,7 @@ func (q *question) find(check func(any) *Refusal) *Refusal {
 		return nil
 	}
 	var refused *Refusal
-	walk(q.node.ProtoReflect(), func(m any) {
+	Walk(q.node.ProtoReflect(), func(m any) {
 		if refused == nil {
 			refused = check(m)
 		}

@@ -18,7 +18,7 @@ func lockingClauses(q *question) *Refusal {
 	}
 	l := locks{strengths: make(map[*pg.RangeVar]pg.LockClauseStrength), ctes: make(map[string]bool)}
 	var selects []*pg.SelectStmt
-	walk(q.node.ProtoReflect(), func(m any) {
+	Walk(q.node.ProtoReflect(), func(m any) {
 		switch m := m.(type) {
 		case *pg.CommonTableExpr:
 			l.ctes[m.Ctename] = true

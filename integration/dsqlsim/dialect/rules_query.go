@@ -26,7 +26,7 @@ func setConfigCalls(q *question) *Refusal {
 		return nil
 	}
 	var refused *Refusal
-	walk(q.node.ProtoReflect(), func(m any) {
+	Walk(q.node.ProtoReflect(), func(m any) {
 		call, ok := m.(*pg.FuncCall)
 		if !ok || functionName(call) != "set_config" || len(call.Args) == 0 {
 			return
@@ -44,18 +44,18 @@ func functionName(call *pg.FuncCall) string {
 	return ""
 }
 
-// walk visits a message and everything below it.
-func walk(m protoreflect.Message, visit func(any)) {
+// Walk visits a message and everything below it.
+func Walk(m protoreflect.Message, visit func(any)) {
 	visit(m.Interface())
 	m.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
 		case field.Kind() != protoreflect.MessageKind:
 		case field.IsList():
 			for i := range v.List().Len() {
-				walk(v.List().Get(i).Message(), visit)
+				Walk(v.List().Get(i).Message(), visit)
 			}
 		default:
-			walk(v.Message(), visit)
+			Walk(v.Message(), visit)
 		}
 		return true
 	})

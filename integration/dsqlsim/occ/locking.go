@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
 // Strength is that of a locking clause.
@@ -51,7 +53,7 @@ func Read(sql string) *Plan {
 		return nil
 	}
 	clauses, allowed := 0, true
-	walk(node.ProtoReflect(), func(m any) {
+	dialect.Walk(node.ProtoReflect(), func(m any) {
 		s, ok := m.(*pg.SelectStmt)
 		if !ok || len(s.LockingClause) == 0 {
 			return
@@ -79,7 +81,7 @@ func Read(sql string) *Plan {
 
 // strip removes every locking clause.
 func strip(node *pg.Node) {
-	walk(node.ProtoReflect(), func(m any) {
+	dialect.Walk(node.ProtoReflect(), func(m any) {
 		if s, ok := m.(*pg.SelectStmt); ok {
 			s.LockingClause = nil
 		}
@@ -174,7 +176,7 @@ func blank(sql string) string {
 		return ""
 	}
 	left := false
-	walk(node.ProtoReflect(), func(m any) {
+	dialect.Walk(node.ProtoReflect(), func(m any) {
 		s, ok := m.(*pg.SelectStmt)
 		left = left || ok && len(s.LockingClause) > 0
 	})

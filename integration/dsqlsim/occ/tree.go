@@ -3,7 +3,6 @@ package occ
 import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // treeVersion is that of the parser's trees: PostgreSQL 17's grammar.
@@ -28,23 +27,6 @@ func deparse(node *pg.Node) string {
 }
 
 func clone(node *pg.Node) *pg.Node { return proto.Clone(node).(*pg.Node) }
-
-// walk visits a message and everything below it.
-func walk(m protoreflect.Message, visit func(any)) {
-	visit(m.Interface())
-	m.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		switch {
-		case field.Kind() != protoreflect.MessageKind:
-		case field.IsList():
-			for i := range v.List().Len() {
-				walk(v.List().Get(i).Message(), visit)
-			}
-		default:
-			walk(v.Message(), visit)
-		}
-		return true
-	})
-}
 
 // targets parses an output list.
 func targets(list string) []*pg.Node {
