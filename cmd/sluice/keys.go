@@ -24,8 +24,7 @@ type key struct {
 	def any
 	// help is one sentence for --help and for the reference.
 	help string
-	// field is where the value goes: a pointer to def's type. nil marks a key
-	// of a feature that this version does not have: only its default is accepted.
+	// field is where the value goes: a pointer to def's type.
 	field func(*Config) any
 	// choices, when any, are the only values accepted.
 	choices []string
@@ -51,9 +50,6 @@ func (k *key) explain() string {
 	text := k.help
 	if k.choices != nil {
 		text += " One of: " + strings.Join(k.choices, ", ") + "."
-	}
-	if k.field == nil {
-		text += " Not in this version: only the default is accepted."
 	}
 	return text
 }

@@ -79,9 +79,6 @@ func TestEveryKeyFillsAFieldOfItsOwn(t *testing.T) {
 		if k.help == "" || !strings.HasSuffix(k.help, ".") {
 			t.Errorf("%s: help %q is no sentence", k.name, k.help)
 		}
-		if k.field == nil {
-			continue
-		}
 		field := k.field(&c)
 		if other, taken := fields[field]; taken {
 			t.Errorf("%s and %s fill the same field", k.name, other)

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -129,13 +128,9 @@ func (l *loader) take(k *key) {
 		}
 		l.add(k.name, fmt.Sprintf("%s: %s: %s", k.name, k.show(raw), text))
 		value = k.def
-	case k.field == nil && !reflect.DeepEqual(value, k.def):
-		l.add(k.name, fmt.Sprintf("%s: %s: not in this version; leave it at %s", k.name, k.show(value), k.show(k.def)))
 	}
 	c.values[k.name] = value
-	if k.field != nil {
-		k.store(c, value)
-	}
+	k.store(c, value)
 }
 
 // origin says which of the four sources a key's value has.

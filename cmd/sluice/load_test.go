@@ -307,7 +307,6 @@ func TestSampleFile(t *testing.T) {
 		k := &keys[i]
 		origin, value := l.config.origins[k.name], l.config.values[k.name]
 		switch {
-		case k.field == nil: // not in this version, so not in the sample
 		case origin == "default":
 			t.Errorf("%s is not in the sample", k.name)
 		case k.name != "backend.endpoint" && !reflect.DeepEqual(value, k.def):
