@@ -190,6 +190,25 @@ func TestFaultsAtStatements(t *testing.T) {
 	}
 }
 
+// A conflict in a result of an implicit transaction of several statements: none of
+// them has happened.
+func TestFaultInAnImplicitTransaction(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	c.direct(t, "CREATE TABLE t (id int)")
+	conn := c.connect(t)
+	for _, at := range []string{"first", "second", "third"} {
+		c.plan(t, dsqlsim.Fault{At: dsqlsim.AtRow, Action: dsqlsim.Fail, Error: "conflict", Contains: at})
+		err := conn.Exec(deadline(t), "INSERT INTO t SELECT 1 AS first; SELECT 2 AS second; INSERT INTO t SELECT 3 AS third").Close()
+		if e := pgError(t, err); e.Code != "40001" {
+			t.Errorf("at the %s statement: %v", at, e)
+		}
+		if rows := c.direct(t, "SELECT count(*) FROM t"); rows != "0" {
+			t.Errorf("at the %s statement: %s rows were written", at, rows)
+		}
+	}
+}
+
 func TestCloseEndsEverything(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil)
