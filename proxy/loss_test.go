@@ -64,6 +64,25 @@ func code(err error) string {
 	return fmt.Sprint(err)
 }
 
+// A client that waits behind a Flush is told of the loss, before it sends its Sync.
+func TestBackendLostBeforeSync(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	for name, opts := range map[string][]option{"": nil, "replay": {fastReplay}} {
+		var cut cutter
+		s := startSluice(t, pg, append(opts, cut.option, maxOpen(3))...)
+		for _, test := range []struct{ script, code string }{
+			{"Q BEGIN\n< Z\nP - | /* sluice: no-retry */ SELECT 'doomed'\nB - | -\nE -\nH\n< E\nS\n< Z", "08006"},
+			{"P - | BEGIN\nB - | -\nE -\nP - | SELECT 'doomed'\nB - | -\nE -\nP - | COMMIT\nB - | -\nE -\nH\n< E\nS\n< Z", "08007"},
+		} {
+			cut.arm("doomed", true)
+			if got := perform(t, s.addr, test.script); !strings.Contains(got, "C="+test.code) || strings.Contains(got, "TIMEOUT") {
+				t.Errorf("%s: want %s:\n%s", name, test.code, got)
+			}
+		}
+	}
+}
+
 // What a client is told of a lost backend depends on what can have happened,
 // and its own connection lives on.
 func TestBackendLost(t *testing.T) {

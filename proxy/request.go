@@ -22,7 +22,10 @@ func (s *session) handle(typ byte, total int) error {
 		return s.sync(total)
 	}
 	if t.skip {
-		return s.discard(total)
+		if err := s.discard(total); err != nil || typ != msgFlush {
+			return err
+		}
+		return s.flush()
 	}
 	if s.dedicated {
 		return s.passThrough(typ, total)
