@@ -132,14 +132,14 @@ func (s *session) survive(told *sqlError, reason retry.Reason) error {
 // the client why there are no more.
 func (s *session) resolve() error {
 	t := s.t
-	if t.streams {
-		if err := s.flushDown(); err != nil {
-			return err
-		}
-		s.tx.log.Delivered()
-	}
-	s.held.Drop()
 	for t.mute {
+		if t.streams {
+			if err := s.flushDown(); err != nil {
+				return err
+			}
+			s.tx.log.Delivered()
+		}
+		s.held.Drop() // of the attempt that has failed
 		if err := s.quiet(); err != nil {
 			return err
 		}
