@@ -53,8 +53,15 @@ func (s *session) again() error {
 func (s *session) resend(last bool) error {
 	t := s.t
 	frames := s.tx.log.Frames(s.tx.log.At())
+	acks := 0
 	for i := range frames {
 		f := &frames[i]
+		switch f.Type {
+		case 0, msgParse, msgBind, msgClose:
+			if acks++; last && acks <= s.tx.log.Acknowledged() {
+				f.Note.undoes = false // the client was told: the name means what it was told
+			}
+		}
 		commits := last && f.Note.commits
 		if commits {
 			if err := s.catchUp(); err != nil || t.mute || t.abandoned() {
