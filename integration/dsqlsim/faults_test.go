@@ -3,6 +3,7 @@ package dsqlsim_test
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -206,6 +207,48 @@ func TestFaultInAnImplicitTransaction(t *testing.T) {
 		if rows := c.direct(t, "SELECT count(*) FROM t"); rows != "0" {
 			t.Errorf("at the %s statement: %s rows were written", at, rows)
 		}
+	}
+}
+
+// What follows a COMMIT that fails in one string does not run.
+func TestFaultBetweenTransactionsOfOneString(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	c.direct(t, "CREATE TABLE t (id int PRIMARY KEY)")
+	conn := c.connect(t)
+	const both = "BEGIN; INSERT INTO t VALUES (1); COMMIT; BEGIN; INSERT INTO t VALUES (2); COMMIT"
+	c.plan(t, dsqlsim.Fault{At: dsqlsim.AtCommit, Action: dsqlsim.Fail, Error: "conflict"})
+	if e := pgError(t, conn.Exec(deadline(t), both).Close()); e.Code != "40001" {
+		t.Error(e)
+	}
+	if rows := c.direct(t, "SELECT count(*) FROM t"); rows != "0" {
+		t.Errorf("%s rows are there after a planned conflict", rows)
+	}
+}
+
+// A client that waits behind a Flush notices that its connection is cut, whatever
+// became of the statements in between.
+func TestCutBeforeSync(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	c.direct(t, "CREATE TABLE t (id int)")
+	w := c.raw(t)
+	c.plan(t, dsqlsim.Fault{At: dsqlsim.Answered, Action: dsqlsim.Cut, Verb: "INSERT"})
+	for _, m := range append(group("BEGIN", "INSERT INTO t VALUES (1)", "SELECT 1 / 0")[:9], &pgproto3.Flush{}) {
+		w.Send(m)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := w.Receive(); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("the connection is still there")
+		} else if err != nil {
+			break
+		}
+	}
+	if rows := c.direct(t, "SELECT count(*) FROM t"); rows != "0" {
+		t.Errorf("%s rows: nobody sent a Sync", rows)
 	}
 }
 
