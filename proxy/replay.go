@@ -194,6 +194,9 @@ func (s *session) quiet() error {
 		s.dropBackend(reservoir.Broken)
 		return nil
 	}
+	if s.b != nil && s.syncCommits() {
+		s.dropBackend(reservoir.Unclean)
+	}
 	if s.b != nil {
 		if err := s.toReady(); err != nil {
 			if err := lost(err); err != nil {
@@ -220,6 +223,14 @@ func (s *session) quiet() error {
 	t.up.reset()
 	t.upErr, t.rerun, t.rest, t.midFrame = nil, false, 0, false
 	return nil
+}
+
+// syncCommits reports whether the Sync that would bring the backend to ReadyForQuery
+// may commit: of a group outside a block that has not failed at the server.
+func (s *session) syncCommits() bool {
+	t, q := s.t, &s.t.owed
+	synced := !q.empty() && q.items[len(q.items)-1].boundary()
+	return s.b.status == 'I' && !t.skipping && !t.ready && !synced
 }
 
 // toReady sends the Sync that is missing and reads up to ReadyForQuery.
