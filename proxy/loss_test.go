@@ -83,6 +83,24 @@ func TestBackendLostBeforeSync(t *testing.T) {
 	}
 }
 
+// A group that begins a block cannot commit: if its backend is lost, what the client
+// has sent behind it does not run outside of the block.
+func TestBackendLostBehindBegin(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE behind_begin (a int)")
+	for name, opts := range map[string][]option{"": nil, "replay": {fastReplay}} {
+		var cut cutter
+		s := startSluice(t, pg, append(opts, cut.option, maxOpen(3))...)
+		cut.arm("doomed", true)
+		got := perform(t, s.addr, "P - | BEGIN\nB - | -\nE -\nP - | /* sluice: no-retry */ SELECT 'doomed', pg_sleep(0)\nB - | -\nE -\nS\n"+
+			"P - | INSERT INTO behind_begin VALUES (1)\nB - | -\nE -\nS\nQ COMMIT\n< Z Z Z\nQ SELECT count(*) FROM behind_begin\n< Z\n")
+		if !strings.Contains(got, "C=08006") || !strings.Contains(got, "C=25P02") || !strings.Contains(got, "C ROLLBACK") || !strings.Contains(got, "\\x010\n") {
+			t.Errorf("%s:\n%s", name, got)
+		}
+	}
+}
+
 // What a client is told of a lost backend depends on what can have happened,
 // and its own connection lives on.
 func TestBackendLost(t *testing.T) {

@@ -310,7 +310,7 @@ func (s *session) inBlock() bool {
 	case begun, failed:
 		return true
 	case held, busy, replaying:
-		return s.t != nil && s.t.inBlock || s.b != nil && s.b.status != 'I'
+		return s.t != nil && (s.t.inBlock || s.t.groupBlock) || s.b != nil && s.b.status != 'I'
 	}
 	return false
 }

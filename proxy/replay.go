@@ -230,7 +230,7 @@ func (s *session) quiet() error {
 func (s *session) syncCommits() bool {
 	t, q := s.t, &s.t.owed
 	synced := !q.empty() && q.items[len(q.items)-1].boundary()
-	return s.b.status == 'I' && !t.skipping && !t.ready && !synced
+	return !s.inBlock() && !t.skipping && !t.ready && !synced
 }
 
 // toReady sends the Sync that is missing and reads up to ReadyForQuery.
@@ -380,6 +380,6 @@ func (s *session) forgetTurn() {
 	t.owed.reset()
 	t.up.reset()
 	t.rest, t.stop, t.copying, t.touched = 0, nil, false, false
-	t.logs, t.committed, t.mayCommit, t.inBlock = false, false, false, false
+	t.logs, t.committed, t.mayCommit, t.inBlock, t.groupBlock = false, false, false, false, false
 	t.replay = replay{}
 }

@@ -78,7 +78,7 @@ func (s *session) sync(total int) error {
 		return s.ready()
 	}
 	t.owed.push(msgSync)
-	if s.b.status == 'I' && !t.inBlock && t.writes {
+	if !s.inBlock() && t.writes {
 		t.mayCommit = true
 	}
 	s.logFrame(msgSync, note{commits: t.mayCommit}, nil)

@@ -251,10 +251,6 @@ func (s *session) countExecute(plan *rewrite.Plan) {
 	if !t.logs || t.inBlock || t.groupBlock || s.b.status != 'I' {
 		return
 	}
-	if st := plan.Single(); st != nil && st.Tx.Verb == rewrite.Begin {
-		t.groupBlock = true
-		return
-	}
 	if t.executes++; t.executes > 1 && !s.srv.groups.one() {
 		s.tx.log.Refuse(retry.PartialGroup)
 	}

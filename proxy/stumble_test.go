@@ -147,6 +147,7 @@ func TestLossIsInvisible(t *testing.T) {
 	for name, script := range map[string]string{
 		"first statement": "Q BEGIN\n< Z\nQ SELECT die(1)\n< Z\nQ COMMIT\n< Z",
 		"later":           "Q BEGIN\n< Z\nQ INSERT INTO stumbled VALUES (7) RETURNING a\n< Z\nP s1 | SELECT $1::int AS a\nB - | s1 | 5\nE -\nS\n< Z\nQ SELECT die(1)\n< Z\nB - | s1 | 5\nE -\nS\n< Z\nQ SELECT * FROM stumbled\n< Z\nQ COMMIT\n< Z",
+		"first group":     "P - | BEGIN\nB - | -\nE -\nP - | INSERT INTO stumbled VALUES (die(1))\nB - | -\nE -\nS\n< Z\nP - | SELECT * FROM stumbled\nB - | -\nE -\nS\n< Z\nQ COMMIT\n< Z",
 		"and a conflict":  "Q BEGIN\n< Z\nQ SELECT stumble(1)\n< Z\nQ SELECT die(2)\n< Z\nQ INSERT INTO late VALUES (3)\n< Z\nQ COMMIT\n< Z",
 		"flushed":         "Q BEGIN\n< Z\nP - | SELECT g FROM stumble_rows WHERE g < 4\nB c1 | -\nE c1 2\nH\n< s\nP - | SELECT die(1)\nB - | -\nE -\nH\n< C\nE c1\nH\n< C\nS\n< Z\nQ COMMIT\n< Z",
 	} {
