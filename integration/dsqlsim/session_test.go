@@ -358,3 +358,20 @@ func TestNamedPortalIsTriedAgain(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A portal that was bound while the transaction was out of another's way sees what
+// the transaction has written.
+func TestPortalSeesOwnWrites(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	c.direct(t, "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0)")
+	first, second := c.raw(t), c.raw(t)
+	first.ask(1, simple("BEGIN; UPDATE t SET n = 1 WHERE id = 1"))
+	if got := strings.Join(second.ask(1, simple("BEGIN; UPDATE t SET n = 2 WHERE id = 1; ROLLBACK")), ","); got != "BEGIN,UPDATE 1,ROLLBACK,Z I" {
+		t.Fatal(got)
+	}
+	got := strings.Join(first.ask(1, &pgproto3.Parse{Query: "SELECT n::text FROM t WHERE id = 1"}, &pgproto3.Bind{}, &pgproto3.Execute{}, &pgproto3.Sync{}), ",")
+	if want := "1,2,D 1,SELECT 1,Z T"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
