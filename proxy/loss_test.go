@@ -83,6 +83,31 @@ func TestBackendLostBeforeSync(t *testing.T) {
 	}
 }
 
+// A backend that is lost before anything of the client's was sent, while it is
+// given the session's settings, reaches no client.
+func TestBackendLostWithSettings(t *testing.T) {
+	t.Parallel()
+	var cut cutter
+	s := startSluice(t, sharedPostgres(t), cut.option, maxOpen(3))
+	first, second := connect(t, s.addr), connect(t, s.addr)
+	for _, step := range []struct {
+		conn *pgx.Conn
+		sql  string
+	}{{first, "SET TimeZone = 'Asia/Tokyo'"}, {first, "SELECT 1"}, {second, "SELECT 1"}} {
+		if _, err := step.conn.Exec(t.Context(), step.sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cut.arm("Tokyo", false)
+	var zone string
+	if err := first.QueryRow(t.Context(), "SELECT current_setting('TimeZone')").Scan(&zone); err != nil || zone != "Asia/Tokyo" {
+		t.Errorf("%s, %v", zone, err)
+	}
+	if cut.cuts.Load() != 1 {
+		t.Error("no backend was lost")
+	}
+}
+
 // A group that begins a block cannot commit: if its backend is lost, what the client
 // has sent behind it does not run outside of the block.
 func TestBackendLostBehindBegin(t *testing.T) {

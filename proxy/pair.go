@@ -93,6 +93,10 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 	}
 }
 
+// freshTries is how many more backends may be lost before anything of a client's
+// transaction was sent: one death at a time is usual, more are an outage.
+const freshTries = 3
+
 // applySettings brings the backend's settings to the session's, in a Sync group
 // of its own, and waits for the answer: what follows must not run under others'.
 func (s *session) applySettings(inBlock bool) error {
@@ -106,12 +110,26 @@ func (s *session) applySettings(inBlock bool) error {
 		}()
 	}
 	refusal, err := s.syncSettings()
+	for again := 0; err != nil && again < freshTries && !s.keeps(); again++ {
+		// Nothing of the client's was sent: another backend will do.
+		s.srv.metrics.BackendLost("idle")
+		s.dropBackend(reservoir.Broken)
+		conn, none := s.borrow()
+		if none != nil {
+			break
+		}
+		s.b = attached(conn)
+		s.holdCancel(s.b)
+		refusal, err = s.syncSettings()
+	}
 	if err != nil || refusal != nil {
 		s.endTransaction(false)
 	}
 	switch {
 	case err != nil:
-		s.dropBackend(reservoir.Broken)
+		if s.b != nil {
+			s.dropBackend(reservoir.Broken)
+		}
 		if merr := s.move(e); merr != nil {
 			return merr
 		}
