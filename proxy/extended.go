@@ -350,11 +350,15 @@ func (s *session) execute(frame []byte) error {
 	if st := p.plan.Single(); st != nil {
 		verb = st.Tx.Verb
 	}
-	t.groupBlock = t.groupBlock || verb == rewrite.Begin
+	switch verb {
+	case rewrite.Begin:
+		t.groupBlock, t.ends = true, false
+	case rewrite.Commit, rewrite.Rollback:
+		t.groupBlock, t.ends = false, true
+	}
 	s.countExecute(p.plan)
 	s.logFrame(msgExecute, note{plan: p.plan, commits: t.mayCommit}, frame[headerLen:])
 	if verb == rewrite.Commit || verb == rewrite.Rollback {
-		t.groupBlock = false
 		s.portal, s.portals = portal{}, nil // they end with their transaction
 	}
 	revives := s.b.status == 'E' && s.endsFailed(p.plan)

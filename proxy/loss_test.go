@@ -201,8 +201,18 @@ func TestBackendLost(t *testing.T) {
 	if n := count(); n != 2 {
 		t.Errorf("%d rows, want 2: that COMMIT had arrived", n)
 	}
-	if n := cut.cuts.Load(); n != 6 {
-		t.Errorf("%d cuts, want 6", n)
+	step("rollback", "BEGIN", "ok")
+	step("rollback", "INSERT INTO lost VALUES (6)", "ok")
+	cut.arm("ROLLBACK", false)
+	step("rollback", "ROLLBACK", "08006")
+	if st := conn.PgConn().TxStatus(); st != 'I' {
+		t.Errorf("status %c: the block is over", st)
+	}
+	if n := count(); n != 2 {
+		t.Errorf("%d rows, want 2: that one was rolled back", n)
+	}
+	if n := cut.cuts.Load(); n != 7 {
+		t.Errorf("%d cuts, want 7", n)
 	}
 
 	// Parameters: the same by the extended protocol.

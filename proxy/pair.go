@@ -375,8 +375,8 @@ func (s *session) abandon(e *sqlError, why reservoir.Reason) error {
 	if t.torn || t.rest > 0 && !t.restSwallow && !t.mute && !s.holding() {
 		return errors.Join(errClientGone, errors.New("a row was cut in the middle"))
 	}
-	// Behind a COMMIT no client rolls back, whatever became of it.
-	inBlock := s.inBlock() && !t.committed && !t.mayCommit
+	// Behind COMMIT or ROLLBACK no client rolls back, whatever became of it.
+	inBlock := s.inBlock() && !t.committed && !t.ends
 	if t.original != nil && !t.committed {
 		inBlock = t.after != 0 && t.after != 'I' || t.after == 0 && inBlock
 	}

@@ -117,7 +117,7 @@ func (s *session) survive(told *sqlError, reason retry.Reason) error {
 	t := s.t
 	if t.original == nil {
 		t.original, t.after = told.append(nil), 'I'
-		if s.inBlock() {
+		if s.inBlock() && !t.ends {
 			t.after = 'E'
 		}
 	}
@@ -211,7 +211,7 @@ func (s *session) quiet() error {
 		t.after = 'E'
 		if s.b != nil {
 			t.after = s.b.status
-		} else if t.mayCommit {
+		} else if t.mayCommit || t.ends {
 			t.after = 'I'
 		}
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -154,6 +155,7 @@ func (s *session) query(total int) error {
 	s.logPlan(plan, retry.OptsOut(sql))
 	s.saltParsing(plan)
 	s.pushRun(msgQuery, plan)
+	t.ends = endsBlock(plan)
 	if s.b.status == 'I' && !t.inBlock {
 		t.mayCommit = plan.Kind > rewrite.Read
 		t.writes = t.writes || t.mayCommit
@@ -207,6 +209,13 @@ func commits(plan *rewrite.Plan) bool {
 		}
 	}
 	return false
+}
+
+// endsBlock reports whether a text holds a COMMIT or ROLLBACK.
+func endsBlock(plan *rewrite.Plan) bool {
+	return slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool {
+		return st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback
+	})
 }
 
 // function is a FunctionCall: relayed, and taken for a write.

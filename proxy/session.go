@@ -129,6 +129,8 @@ type turn struct {
 	copying bool
 	// inBlock: a BEGIN of ours went ahead of the client's frames.
 	inBlock bool
+	// ends: a COMMIT or ROLLBACK was sent: there is no block behind it.
+	ends bool
 	// rolledBack: the last transaction end seen in this turn was a ROLLBACK.
 	rolledBack bool
 	// statement counts the tags of a simple Query.
