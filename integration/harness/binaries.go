@@ -1,12 +1,14 @@
 package harness
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 )
 
@@ -37,14 +39,8 @@ var build = sync.OnceValues(func() (Bin, error) {
 		return "", err
 	}
 	defer os.RemoveAll(staging)
-	args := []string{"build", "-o", staging + string(filepath.Separator)}
-	for _, program := range programs {
-		args = append(args, "./cmd/"+program)
-	}
-	cmd := exec.Command("go", args...)
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	if err := goBuild(root, staging, programs); err != nil {
+		return "", err
 	}
 	for _, program := range programs {
 		if err := os.Rename(filepath.Join(staging, program), filepath.Join(bin, program)); err != nil {
@@ -53,6 +49,50 @@ var build = sync.OnceValues(func() (Bin, error) {
 	}
 	return Bin(bin), nil
 })
+
+// goBuild builds programs into a directory that exists, with further flags.
+func goBuild(root, dir string, programs []string, flags ...string) error {
+	args := append([]string{"build", "-o", dir + string(filepath.Separator)}, flags...)
+	for _, program := range programs {
+		args = append(args, "./cmd/"+program)
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// buildMutant builds the daemon with one source file changed, into dir. Each of
+// the changes replaces a text that must be in the file exactly once.
+func buildMutant(dir, file string, changes ...string) (Bin, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(root, filepath.FromSlash(file))
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	text := string(source)
+	for i := 0; i+1 < len(changes); i += 2 {
+		if n := strings.Count(text, changes[i]); n != 1 {
+			return "", fmt.Errorf("%s holds %d times, want once: %s", file, n, changes[i])
+		}
+		text = strings.Replace(text, changes[i], changes[i+1], 1)
+	}
+	mutant, overlay := filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json")
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{path: mutant}})
+	if err != nil {
+		return "", err
+	}
+	if err := errors.Join(os.WriteFile(mutant, []byte(text), 0o600), os.WriteFile(overlay, replace, 0o600)); err != nil {
+		return "", err
+	}
+	return Bin(dir), goBuild(root, dir, []string{"sluice"}, "-overlay", overlay)
+}
 
 // moduleRoot is the nearest directory upwards that holds a go.mod.
 func moduleRoot() (string, error) {

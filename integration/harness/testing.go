@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -11,6 +12,19 @@ func Binaries(tb testing.TB) Bin {
 	bin, err := build()
 	if err != nil {
 		tb.Fatalf("build the programs: %v", err)
+	}
+	return bin
+}
+
+// Mutant builds a daemon that differs from the source in one file, named from the
+// module's root: each text of changes, which must be in it exactly once, is replaced
+// by the one behind it. For tests that must notice what a mistake would do; the
+// source needs no hooks for them.
+func Mutant(tb testing.TB, file string, changes ...string) Bin {
+	tb.Helper()
+	bin, err := buildMutant(tb.TempDir(), file, changes...)
+	if err != nil {
+		tb.Fatalf("build a mutant: %v", err)
 	}
 	return bin
 }
@@ -69,6 +83,10 @@ func endWith(tb testing.TB, p *Program) {
 		ended := p.Stop(syscall.SIGTERM, stopGrace)
 		if !ended {
 			tb.Errorf("%s did not end within %v of SIGTERM", p.Name, stopGrace)
+		}
+		// A program built with -race, as GOFLAGS can have it, goes on after a race.
+		if log := p.Log(); strings.Contains(log, "WARNING: DATA RACE") {
+			tb.Errorf("%s: %s", p.Name, log[strings.Index(log, "WARNING: DATA RACE"):])
 		}
 		if tb.Failed() {
 			tb.Logf("the end of %s's log:\n%s", p.Name, p.Tail())

@@ -106,12 +106,18 @@ func (r *rig) last(t *testing.T) uint64 {
 }
 
 // metric sums up the series of a metric, those with a label's text if one is given.
-func (r *rig) metric(t *testing.T, name, label string) (sum float64) {
+func (r *rig) metric(t *testing.T, name, label string) float64 {
 	t.Helper()
 	text, err := r.sluice.Metrics(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
+	return sumOf(t, text, name, label)
+}
+
+// sumOf is the same of a text that was scraped.
+func sumOf(t *testing.T, text, name, label string) (sum float64) {
+	t.Helper()
 	for line := range strings.Lines(text) {
 		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if series != name && !strings.HasPrefix(series, name+"{") || !strings.Contains(series, label) {

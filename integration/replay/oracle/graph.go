@@ -1,0 +1,161 @@
+package oracle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// node is a snapshot, a commit, or a moment of the clock.
+type node int
+
+func start(t *txn) node  { return node(2 * t.number) }
+func commit(t *txn) node { return node(2*t.number + 1) }
+
+// edge says that one event comes before another, and why.
+type edge struct {
+	from, to node
+	format   string // "" for what goes without saying
+	args     [3]int
+}
+
+func (c *checker) edge(from, to node, format string, args ...int) {
+	e := edge{from: from, to: to, format: format}
+	copy(e.args[:], args)
+	c.edges = append(c.edges, e)
+}
+
+func (e *edge) String() string {
+	args := make([]any, strings.Count(e.format, "%d"))
+	for i := range args {
+		args[i] = e.args[i]
+	}
+	return fmt.Sprintf(e.format, args...)
+}
+
+// clock adds what is known of time: a commit that was acknowledged before a
+// transaction began is in its snapshot. The moments stand in a chain between the
+// two, so that there are only two edges a transaction.
+func (c *checker) clock() (nodes int) {
+	type moment struct {
+		at    int64
+		t     *txn
+		acked bool
+	}
+	var moments []moment
+	for _, t := range c.txns {
+		c.edge(start(t), commit(t), "")
+		moments = append(moments, moment{t.Began, t, false})
+		if t.Outcome == Committed {
+			moments = append(moments, moment{t.Ended, t, true})
+		}
+	}
+	slices.SortFunc(moments, func(a, b moment) int { return cmp.Compare(a.at, b.at) })
+	nodes = 2 * len(c.txns)
+	for i, m := range moments {
+		tick := node(nodes + i)
+		if i > 0 {
+			c.edge(tick-1, tick, "")
+		}
+		if m.acked {
+			c.edge(commit(m.t), tick, "T%d was acknowledged at %d", m.t.ID, int(m.at))
+		} else {
+			c.edge(tick, start(m.t), "T%d began at %d", m.t.ID, int(m.at))
+		}
+	}
+	return nodes + len(moments)
+}
+
+// cycle is the shortest one, if there is any.
+func (c *checker) cycle() *Violation {
+	nodes := c.clock()
+	out := make([][]int, nodes) // edges by where they begin
+	in := make([]int, nodes)
+	for i, e := range c.edges {
+		out[e.from] = append(out[e.from], i)
+		in[e.to]++
+	}
+	// Take away what nothing comes before, as long as there is any.
+	var free []node
+	for n, edges := range in {
+		if edges == 0 {
+			free = append(free, node(n))
+		}
+	}
+	for len(free) > 0 {
+		n := free[len(free)-1]
+		free = free[:len(free)-1]
+		for _, i := range out[n] {
+			to := c.edges[i].to
+			if in[to]--; in[to] == 0 {
+				free = append(free, to)
+			}
+		}
+	}
+	var shortest []int
+	for n := range 2 * len(c.txns) {
+		if in[n] == 0 {
+			continue
+		}
+		if path := c.around(node(n), out, in, len(shortest)); path != nil {
+			shortest = path
+		}
+	}
+	if shortest == nil {
+		return nil
+	}
+	return c.story(shortest)
+}
+
+// around is the shortest way from a node back to it, over what is left; nil if
+// none has fewer edges than limit (0: any).
+func (c *checker) around(from node, out [][]int, in []int, limit int) []int {
+	type step struct {
+		n            node
+		edge, before int // how it was reached: an edge, from a step
+		length       int
+	}
+	steps := []step{{n: from, before: -1}}
+	seen := map[node]bool{}
+	for i := 0; i < len(steps); i++ {
+		s := steps[i]
+		if limit > 0 && s.length+1 >= limit {
+			return nil
+		}
+		for _, e := range out[s.n] {
+			to := c.edges[e].to
+			if to == from {
+				path := []int{e}
+				for ; s.before >= 0; s = steps[s.before] {
+					path = append(path, s.edge)
+				}
+				slices.Reverse(path)
+				return path
+			}
+			if in[to] > 0 && !seen[to] {
+				seen[to] = true
+				steps = append(steps, step{to, e, i, s.length + 1})
+			}
+		}
+	}
+	return nil
+}
+
+func (c *checker) story(path []int) *Violation {
+	v := Violation{Verdict: Cycle}
+	var why []string
+	for _, i := range path {
+		e := &c.edges[i]
+		if e.format != "" {
+			why = append(why, e.String())
+		}
+		for _, n := range []node{e.from, e.to} {
+			if t := int(n) / 2; t < len(c.txns) && !slices.Contains(v.Txns, c.txns[t].Txn) {
+				v.Txns = append(v.Txns, c.txns[t].Txn)
+			}
+		}
+	}
+	v.Text = strings.Join(why, "; ")
+	return &v
+}

@@ -1,0 +1,130 @@
+package oracle
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// Event is what the stand-in's ledger tells of a connection; see its admin
+// interface.
+type Event struct {
+	Seq         uint64
+	Session     uint64
+	Kind        string // statement, transaction, fault, close, ...
+	Transaction uint64 // its number in its session
+	Verb        string
+	SQL         string
+	Outcome     string
+	Detail      string
+}
+
+// Tag is a comment that marks statements of a transaction, for CheckLedger.
+func Tag(txn int) string { return fmt.Sprintf("/* T%d */ ", txn) }
+
+var tagged = regexp.MustCompile(`/\* T(\d+) \*/`)
+
+// attempt is one time that a tagged transaction was run.
+type attempt struct {
+	session, transaction uint64
+	from, to             uint64 // events: its first tagged statement, its end
+	outcome              string // "" while it has not ended
+	cut                  bool   // its connection was cut when COMMIT had been sent
+}
+
+func (a *attempt) String() string {
+	s := fmt.Sprintf("events %d to %d, session %d, %s", a.from, a.to, a.session, cmp.Or(a.outcome, "open"))
+	if a.cut {
+		s += ", cut at COMMIT"
+	}
+	return s
+}
+
+// CheckLedger holds what clients were told against what the stand-in recorded,
+// for the transactions that write and have tagged statements: at most one attempt has
+// committed, one exactly if that was acknowledged, none if it was denied; and when
+// the outcome of an attempt could not be known, none came after it. Events are in
+// order and complete.
+func CheckLedger(txns []*Txn, events []Event) (found []Violation) {
+	byID := make(map[int]*Txn, len(txns))
+	for _, t := range txns {
+		byID[t.ID] = t
+	}
+	attempts := attemptsOf(events)
+	for _, t := range txns {
+		tries := attempts[t.ID]
+		if len(tries) == 0 || !t.writes() {
+			continue // a read may be run again whatever became of it
+		}
+		violate := func(v Verdict, format string, args ...any) {
+			found = append(found, Violation{v, fmt.Sprintf(format, args...) + fmt.Sprintf(": %v", tries), []*Txn{t}})
+		}
+		committed := 0
+		for i, a := range tries {
+			if a.outcome == "committed" {
+				committed++
+			}
+			if i < len(tries)-1 && (a.cut || a.outcome == "committed" || a.outcome == "unknown") {
+				violate(SentAfter, "T%d, attempt %d of %d", t.ID, i+1, len(tries))
+			}
+		}
+		switch {
+		case committed > 1:
+			violate(SentTwice, "T%d", t.ID)
+		case committed == 0 && t.Outcome == Committed && tries[len(tries)-1].outcome != "unknown",
+			committed == 1 && t.Outcome == Aborted:
+			violate(Unlogged, "T%d was told %v", t.ID, t.Outcome)
+		}
+	}
+	return found
+}
+
+func attemptsOf(events []Event) map[int][]*attempt {
+	all := make(map[int][]*attempt)
+	open := make(map[uint64][]*attempt) // by session
+	// What was on its way when a connection was cut is recorded when it is answered.
+	cut, cutAtCommit := make(map[uint64]uint64), make(map[uint64]bool)
+	for _, e := range events {
+		switch e.Kind {
+		case "statement":
+			m := tagged.FindStringSubmatch(e.SQL)
+			if m == nil {
+				continue
+			}
+			id, _ := strconv.Atoi(m[1])
+			same := func(a *attempt) bool { return a.session == e.Session && a.transaction == e.Transaction }
+			if !slices.ContainsFunc(all[id], same) {
+				a := &attempt{session: e.Session, transaction: e.Transaction, from: e.Seq, cut: cutAtCommit[e.Session]}
+				if at, yes := cut[e.Session]; yes {
+					a.from = at
+				}
+				all[id] = append(all[id], a)
+				open[e.Session] = append(open[e.Session], a)
+			}
+		case "fault":
+			if e.Outcome != "cut" {
+				continue
+			}
+			cut[e.Session] = e.Seq
+			if e.Detail == "commit" || e.Detail == "committing" || e.Detail == "committed" {
+				cutAtCommit[e.Session] = true
+				for _, a := range open[e.Session] {
+					a.cut = true
+				}
+			}
+		case "transaction":
+			for _, a := range open[e.Session] {
+				if a.transaction == e.Transaction {
+					a.outcome, a.to = e.Outcome, e.Seq
+				}
+			}
+			open[e.Session] = slices.DeleteFunc(open[e.Session], func(a *attempt) bool { return a.outcome != "" })
+		}
+	}
+	for _, tries := range all {
+		slices.SortStableFunc(tries, func(a, b *attempt) int { return cmp.Compare(a.from, b.from) })
+	}
+	return all
+}

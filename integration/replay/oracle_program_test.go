@@ -1,0 +1,216 @@
+package replay
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+// A batch's keys: most transactions fight for the first few.
+const (
+	keysOfBatch = 16
+	hotKeys     = 4
+	batchStride = 1000 // between the first keys of two batches
+	idStride    = 64   // between the first writes of two transactions
+)
+
+// shape is how a program's statements reach the server.
+type shape uint8
+
+const (
+	alone    shape = iota // one statement in autocommit
+	dialogue              // BEGIN, turns that are read one by one, an end
+	script                // all of it in one simple Query
+	double                // two transactions in one simple Query
+	group                 // all of it before one Sync
+	burst                 // several Syncs, sent before any answer is read
+)
+
+// kind is what a step does.
+type kind uint8
+
+const (
+	readOne   kind = iota // one key
+	readSome              // several keys
+	readAll               // every key of the batch
+	lock                  // one key, with FOR UPDATE
+	add                   // append by the server
+	addTold               // the same, RETURNING the list
+	addSome               // one write in two lists
+	rewrite               // append by the client: the list that it read, and one more
+	swap                  // append if the list is what the client saw last
+	mark                  // insert a row with volatile values
+	markTold              // the same, RETURNING them
+	now                   // the time of the transaction
+	chance                // random(), told
+	duplicate             // fails: 23505
+	division              // fails: 22012
+)
+
+type step struct {
+	kind   kind
+	keys   []int
+	id     int
+	tagged bool
+	strong string // of a lock: its clause
+	optOut bool
+	coin   uint64 // for whoever says it
+}
+
+// fails is the SQLSTATE that a step must be answered, "" if it should succeed.
+func (s *step) fails() string {
+	switch s.kind {
+	case duplicate:
+		return "23505"
+	case division:
+		return "22012"
+	}
+	return ""
+}
+
+// program is what one client does in one go: a transaction, or two if it is double.
+type program struct {
+	id    int // of the transaction; the second one of a double has the next
+	shape shape
+	begin string // "" for none
+	turns [][]step
+	end   string // "" with begin: it leaves without a word
+	coin  uint64
+	// killed cuts the client's connection, and cancelled sends a cancel request,
+	// after a part of a few milliseconds; 0 for never.
+	killed, cancelled float64
+}
+
+// steps are those of all turns.
+func (p *program) steps() []step { return slices.Concat(p.turns...) }
+
+// idsOf is how many transactions a program may be.
+const idsOf = 2
+
+// draw makes the n-th program of a batch. It depends on seed, batch and n alone.
+func draw(seed uint64, batch, n, size int) *program {
+	r := rand.New(rand.NewPCG(seed, uint64(batch*size+n)))
+	p := &program{id: (batch*size + n) * idsOf, coin: r.Uint64()}
+	d := drawer{r: r, p: p, first: batch * batchStride, id: p.id * idStride}
+	p.shape = pick(r, alone, alone, alone, dialogue, dialogue, dialogue, dialogue, dialogue, script, double, group, group, burst)
+	if r.Float64() < 0.02 {
+		p.killed = r.Float64()
+	}
+	if r.Float64() < 0.02 {
+		p.cancelled = r.Float64()
+	}
+	if p.shape == alone {
+		p.turns = [][]step{{d.step()}}
+	} else {
+		d.body()
+	}
+	if r.Float64() < 0.4 {
+		turn := p.turns[r.IntN(len(p.turns))]
+		turn[r.IntN(len(turn))].tagged = true
+		if p.shape == double { // one of each
+			p.turns[0][0].tagged, p.turns[1][0].tagged = true, true
+		}
+	}
+	if r.Float64() < 0.01 {
+		p.turns[0][0].optOut = true
+	}
+	return p
+}
+
+type drawer struct {
+	r         *rand.Rand
+	p         *program
+	first, id int
+}
+
+func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+// body draws begin, turns and end.
+func (d *drawer) body() {
+	r, p := d.r, d.p
+	p.begin = pick(r, "BEGIN", "BEGIN", "BEGIN", "START TRANSACTION", "BEGIN READ WRITE", "BEGIN ISOLATION LEVEL REPEATABLE READ")
+	p.end = pick(r, "COMMIT", "COMMIT", "COMMIT", "COMMIT", "COMMIT", "END", "END", "COMMIT", "COMMIT", "ROLLBACK", "")
+	turns := 1 + r.IntN(5)
+	most := 1
+	switch p.shape {
+	case double:
+		turns, most, p.begin, p.end = 2, 3, "BEGIN", "COMMIT"
+	case script, group:
+		p.end = "COMMIT"
+		most = 2
+		if r.IntN(2) == 0 {
+			p.begin, p.end = "", ""
+		}
+	case burst:
+		p.end = pick(r, "COMMIT", "COMMIT", "ROLLBACK")
+		most = 2
+	case dialogue:
+		if r.IntN(4) == 0 {
+			most = 3
+		}
+	}
+	for i := range turns {
+		if p.shape == double {
+			d.id = (p.id + i) * idStride
+		}
+		var turn []step
+		for range 1 + r.IntN(most) {
+			turn = append(turn, d.step())
+		}
+		for i := range turn { // what is sent together is spelt before any of it is answered
+			if k := turn[i].kind; len(turn) > 1 && (k == swap || k == rewrite && i > 0) {
+				turn[i].kind = add
+			}
+		}
+		p.turns = append(p.turns, turn)
+	}
+	if r.Float64() < 0.05 {
+		last := p.turns[len(p.turns)-1]
+		last[len(last)-1].kind = pick(r, duplicate, division)
+	}
+}
+
+func (d *drawer) key() int {
+	if d.r.IntN(3) > 0 {
+		return d.first + d.r.IntN(hotKeys)
+	}
+	return d.first + d.r.IntN(keysOfBatch)
+}
+
+// keys are n different ones, in order.
+func (d *drawer) keys(n int) []int {
+	var keys []int
+	for len(keys) < n {
+		if k := d.key(); !slices.Contains(keys, k) {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (d *drawer) step() step {
+	r := d.r
+	d.id++
+	s := step{id: d.id, coin: r.Uint64(), strong: pick(r, " FOR UPDATE", " FOR UPDATE", " FOR UPDATE", " FOR NO KEY UPDATE")}
+	s.kind = pick(r, readOne, readOne, readOne, readSome, readAll, lock, lock, add, add, add, add, addTold, addTold, addSome,
+		rewrite, rewrite, swap, mark, mark, markTold, now, chance)
+	switch interactive := d.p.shape == dialogue; {
+	case s.kind == chance && r.IntN(3) > 0: // each of them refuses a replay
+		s.kind = add
+	case s.kind == rewrite && !interactive, s.kind == swap && !interactive && d.p.shape != alone:
+		s.kind = add // nothing was read to base it on
+	case s.kind == lock && d.p.begin == "":
+		s.kind = readOne // the stand-in notes the rows of locking clauses in blocks only
+	}
+	switch s.kind {
+	case readAll, mark, markTold, now, chance, duplicate, division:
+		s.keys = []int{d.first}
+	case readSome:
+		s.keys = d.keys(2 + r.IntN(3))
+	case addSome:
+		s.keys = d.keys(2)
+	default:
+		s.keys = []int{d.key()}
+	}
+	return s
+}

@@ -1,0 +1,55 @@
+package replay
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/sluice-proxy/sluice/integration/harness"
+	"github.com/sluice-proxy/sluice/integration/replay/oracle"
+)
+
+// sabotageBatches bounds how long a mistake may go unnoticed.
+const sabotageBatches = 3
+
+// The oracle notices mistakes, and as what they are. Each is made in a copy of one
+// source file.
+func TestOracleCatchesSabotage(t *testing.T) {
+	for _, test := range []struct {
+		name, file string
+		changes    []string
+		want       []oracle.Verdict // one of them
+	}{
+		// A client keeps what it read in an attempt that was not the one to commit.
+		{"digests ignored", "retry/verify.go", []string{
+			"got != t.sum {", "got != t.sum && false {",
+		}, []oracle.Verdict{oracle.Phantom, oracle.LostUpdate, oracle.Cycle}},
+		// What was committed is committed again.
+		{"COMMIT replayed after a loss", "proxy/replay.go", []string{
+			"t.logs && !t.mayCommit && !t.committed", "t.logs && !t.committed",
+		}, []oracle.Verdict{oracle.Twice}},
+		// What the first turn wrote is lost.
+		{"a statement dropped", "retry/verify.go", []string{
+			"\tl.at = 0\n\tl.out.reset()\n\tl.diff", "\tl.at = min(1, len(l.turns))\n\tl.out.reset()\n\tl.diff",
+		}, []oracle.Verdict{oracle.Lost}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, harness.Mutant(t, test.file, test.changes...), *oracleSeed, batchSize)
+			seen := map[oracle.Verdict]int{}
+			for number := range sabotageBatches {
+				breaches, errs := w.batch(t, number)
+				for _, b := range breaches {
+					seen[b.Verdict]++
+				}
+				if len(errs) > 0 {
+					seen["an error that no client may get"] += len(errs)
+				}
+				if i := slices.IndexFunc(breaches, func(b oracle.Violation) bool { return slices.Contains(test.want, b.Verdict) }); i >= 0 {
+					t.Logf("after %d programs: %v", (number+1)*batchSize, seen)
+					t.Log(breaches[i])
+					return
+				}
+			}
+			t.Errorf("not noticed as one of %q in %d programs: %v", test.want, sabotageBatches*batchSize, seen)
+		})
+	}
+}

@@ -1,0 +1,306 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-proxy/sluice/integration/harness"
+	"github.com/sluice-proxy/sluice/integration/pgtest"
+	"github.com/sluice-proxy/sluice/integration/replay/oracle"
+)
+
+// tellers is how many clients run at a time.
+const tellers = 12
+
+// chaos is what goes wrong by plan, beside the conflicts that clients make of
+// themselves.
+const chaos = `[
+ {"at":"commit","action":"fail","error":"conflict","probability":0.06},
+ {"at":"commit","action":"fail","error":"schema","probability":0.01},
+ {"at":"statement","contains":"register","action":"fail","error":"conflict","probability":0.01},
+ {"at":"row","contains":"register","action":"fail","error":"conflict","probability":0.01},
+ {"at":"row","row":3,"contains":"register","action":"fail","error":"conflict","probability":0.01},
+ {"at":"statement","action":"cut","probability":0.002},
+ {"at":"running","action":"cut","probability":0.002},
+ {"at":"row","row":2,"action":"cut","probability":0.003},
+ {"at":"answered","action":"cut","probability":0.002},
+ {"at":"commit","action":"cut","probability":0.004},
+ {"at":"committing","action":"cut","probability":0.004},
+ {"at":"committed","action":"cut","probability":0.004}]`
+
+// world is what the clients of the oracle work in: two daemons, so that conflicts
+// are not all settled at one gate, on one stand-in, on one PostgreSQL.
+type world struct {
+	sim     *harness.DSQLSim
+	daemons []*harness.Sluice
+	truth   *pgx.Conn // to PostgreSQL itself
+	clients []*teller
+	seed    uint64
+	size    int // programs of a batch
+
+	clock atomic.Int64
+	seen  uint64 // events of the ledger
+
+	mu    sync.Mutex
+	codes map[string]int // errors that clients got
+	sum   totals
+}
+
+// totals are what has happened, for people and against vacuous runs.
+type totals struct{ programs, committed, aborted, unknown, conflicts, planned, cuts int }
+
+// newWorld starts daemons from bin; "" is the one that is under test.
+func newWorld(t *testing.T, bin harness.Bin, seed uint64, size int) *world {
+	t.Helper()
+	pg := pgtest.Shared(t)
+	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pg, Args: []string{"--ledger", "500000"}})
+	w := &world{sim: sim, seed: seed, size: size, codes: make(map[string]int)}
+	for _, env := range []harness.Env{
+		{},
+		// Answers are delivered early, and a cancel request does something.
+		{"DSQL_RETRY_HELD_BYTES": "512", "DSQL_CANCEL_GRACE": "20ms"},
+	} {
+		all := sim.Env().With(harness.Env{
+			"DSQL_RESERVOIR_MAX_OPEN": "20", "DSQL_CONNECTION_RATE_LIMIT": "1000", "DSQL_RETRY_BUDGET_BURST": "1000000",
+			"DSQL_RETRY_BASE_DELAY": "20ms",
+		}).With(env)
+		w.daemons = append(w.daemons, harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: all}))
+	}
+	var err error
+	if w.truth, err = pgx.Connect(t.Context(), pg.DSN("postgres")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.truth.Close(context.Background()) })
+	setup, err := pgx.Connect(t.Context(), w.daemons[0].DSN("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer setup.Close(context.Background())
+	for _, sql := range oracleSchema {
+		if _, err := setup.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	for n := range tellers {
+		c := &teller{world: w, number: n, before: make(lists)}
+		w.clients = append(w.clients, c)
+		t.Cleanup(c.leave)
+	}
+	sim.Admin(t, "POST", "/faults", chaos)
+	return w
+}
+
+// tick reads the clock of all clients.
+func (w *world) tick() int64 { return w.clock.Add(1) }
+
+// count counts an error that a client got.
+func (w *world) count(code string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.codes[code]++
+}
+
+// batch runs the programs of a batch on all clients, and returns every breach of
+// what they were told, and the errors that no client may get.
+func (w *world) batch(t *testing.T, number int) (breaches []oracle.Violation, errs []error) {
+	t.Helper()
+	first := number * batchStride
+	if _, err := w.truth.Exec(t.Context(), "INSERT INTO register SELECT k, '' FROM generate_series($1::int, $2) k", first, first+keysOfBatch-1); err != nil {
+		t.Fatal(err)
+	}
+	var next atomic.Int64
+	var all []*oracle.Txn
+	var wg sync.WaitGroup
+	for _, c := range w.clients {
+		clear(c.before)
+		wg.Go(func() {
+			for {
+				n := int(next.Add(1)) - 1
+				if n >= w.size {
+					return
+				}
+				if n == w.size/2 {
+					w.changeSchema(t, number)
+				}
+				txns, err := c.run(t.Context(), draw(w.seed, number, n, w.size))
+				w.mu.Lock()
+				all = append(all, txns...)
+				if err != nil {
+					errs = append(errs, err)
+				}
+				w.mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	w.sum.programs += w.size
+	w.settle(t)
+	breaches = oracle.Check(w.history(t, number, all))
+	return append(breaches, oracle.CheckLedger(all, w.ledger(t))...), errs
+}
+
+// changeSchema makes every session of the stand-in meet OC001 once.
+func (w *world) changeSchema(t *testing.T, number int) {
+	conn, err := pgx.Connect(t.Context(), w.daemons[0].DSN("postgres"))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close(context.Background())
+	_, err = conn.Exec(t.Context(), fmt.Sprintf("CREATE TABLE IF NOT EXISTS side_%d (id int PRIMARY KEY)", number))
+	if code, _, _ := told(err); err != nil && code != "40001" && code != "08007" {
+		t.Error(err)
+	}
+}
+
+// settle waits until nothing is under way: no backend is lent, the stand-in has
+// seen the end of each that was lost, and PostgreSQL is idle.
+func (w *world) settle(t *testing.T) {
+	t.Helper()
+	const busy = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND state <> 'idle' AND pid <> pg_backend_pid()"
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		var active int
+		if err := w.truth.QueryRow(t.Context(), busy).Scan(&active); err != nil {
+			t.Fatal(err)
+		}
+		backends := w.metric(t, "dsql_reservoir_size", "")
+		lent := w.metric(t, "dsql_reservoir_in_use", "") + w.metric(t, "dsql_reservoir_dialing", "")
+		connected := sumOf(t, w.sim.Admin(t, "GET", "/metrics", ""), "dsqlsim_connections", "")
+		if active == 0 && lent == 0 && backends == connected {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not settled: %d sessions of PostgreSQL, %v backends lent, %v ready, %v connections", active, lent, backends, connected)
+		}
+	}
+}
+
+// history is what is in the database of a batch, and what its clients know.
+func (w *world) history(t *testing.T, number int, all []*oracle.Txn) *oracle.History {
+	t.Helper()
+	slices.SortFunc(all, func(a, b *oracle.Txn) int { return a.ID - b.ID })
+	h := &oracle.History{Txns: all, Lists: make(map[int][]int), Marks: make(map[int]string)}
+	rows, err := w.truth.Query(t.Context(), "SELECT k, log FROM register WHERE k BETWEEN $1 AND $2", number*batchStride, (number+1)*batchStride-1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var k int
+	var text string
+	if _, err := pgx.ForEachRow(rows, []any{&k, &text}, func() error { h.Lists[k] = elements(text); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	first := number * w.size * idsOf * idStride
+	rows, err = w.truth.Query(t.Context(), "SELECT id, u || ' ' || chance FROM mark WHERE id > $1 AND id < $2", first, first+w.size*idsOf*idStride)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pgx.ForEachRow(rows, []any{&k, &text}, func() error { h.Marks[k] = text; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, txn := range all {
+		switch txn.Outcome {
+		case oracle.Committed:
+			w.sum.committed++
+		case oracle.Aborted:
+			w.sum.aborted++
+		default:
+			w.sum.unknown++
+		}
+	}
+	return h
+}
+
+// ledger is what the stand-in has recorded since the last time.
+func (w *world) ledger(t *testing.T) (events []oracle.Event) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(w.sim.Admin(t, "GET", fmt.Sprintf("/ledger?after=%d", w.seen), "")), &events); err != nil {
+		t.Fatal(err)
+	}
+	if len(events) == 0 || events[0].Seq != w.seen+1 {
+		t.Fatalf("the ledger has forgotten what came after event %d", w.seen)
+	}
+	w.seen = events[len(events)-1].Seq
+	for _, e := range events {
+		switch {
+		case e.Kind == "fault" && e.Outcome == "cut":
+			w.sum.cuts++
+		case e.Kind == "fault" && e.Outcome == "fail":
+			w.sum.planned++
+		case e.Kind == "statement" && e.Outcome == "40001":
+			w.sum.conflicts++
+		}
+	}
+	return events
+}
+
+// metric is the sum over both daemons.
+func (w *world) metric(t *testing.T, name, label string) (sum float64) {
+	t.Helper()
+	for _, d := range w.daemons {
+		text, err := d.Metrics(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += sumOf(t, text, name, label)
+	}
+	return sum
+}
+
+// report prints what has happened.
+func (w *world) report(t *testing.T) {
+	t.Helper()
+	n := &w.sum
+	t.Logf("seed %d: %d programs; transactions: %d committed, %d aborted, %d unknown; conflicts: %d, of them %d planned; %d connections cut; "+
+		"%v replays, %v of them after a loss; %v refused; errors that clients got: %s",
+		w.seed, n.programs, n.committed, n.aborted, n.unknown, n.conflicts, n.planned, n.cuts,
+		w.metric(t, "dsql_tx_retries_total", ""), w.metric(t, "dsql_tx_retries_total", "backend_lost"),
+		w.metric(t, "dsql_tx_replay_refused_total", ""), w.errors())
+}
+
+// vacuous fails a test in which too little has happened to show anything. The shares
+// are about half of what the faults and keys here lead to.
+func (w *world) vacuous(t *testing.T) {
+	t.Helper()
+	n := &w.sum
+	for _, each := range []struct {
+		what  string
+		count int
+		least float64 // of the programs
+	}{
+		{"commits", n.committed, 0.4},
+		{"aborts", n.aborted, 0.1},
+		{"unknown outcomes", n.unknown, 0.01},
+		{"planned conflicts", n.planned, 0.05},
+		{"conflicts of their own", n.conflicts - n.planned, 0.05},
+		{"cuts", n.cuts, 0.02},
+		{"replays", int(w.metric(t, "dsql_tx_retries_total", "")), 0.15},
+		{"replays after a loss", int(w.metric(t, "dsql_tx_retries_total", "backend_lost")), 0.01},
+		{"killed clients", w.codes[""], 0.003},
+	} {
+		if float64(each.count) < each.least*float64(n.programs) {
+			t.Errorf("%d %s in %d programs: this shows too little", each.count, each.what, n.programs)
+		}
+	}
+}
+
+func (w *world) errors() string {
+	var parts []string
+	for _, code := range slices.Sorted(maps.Keys(w.codes)) {
+		name := code
+		if name == "" {
+			name = "killed"
+		}
+		parts = append(parts, fmt.Sprintf("%d %s", w.codes[code], name))
+	}
+	return strings.Join(parts, ", ")
+}
