@@ -154,6 +154,9 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 		if n := backends.Stats().InUse; n != 0 {
 			t.Errorf("%d backends still lent after Close", n)
 		}
+		if st := srv.Stats(); st.LogBytes != 0 || st.HeldBytes != 0 {
+			t.Errorf("after Close logs hold %d bytes and answers %d", st.LogBytes, st.HeldBytes)
+		}
 		stop()
 		<-ran
 	})
