@@ -51,11 +51,10 @@ func StartDSQLSim(tb testing.TB, c DSQLSimConfig) *DSQLSim {
 	return s
 }
 
-// Admin makes a request of the stand-in's admin interface (faults, the ledger)
-// and returns the answer; any status but 2xx fails the test.
+// Admin is Ask; an error fails the test.
 func (s *DSQLSim) Admin(tb testing.TB, method, path, body string) string {
 	tb.Helper()
-	answer, err := ask(tb.Context(), method, s.AdminURL+path, body)
+	answer, err := s.Ask(tb.Context(), method, path, body)
 	if err != nil {
 		tb.Fatal(err)
 	}
