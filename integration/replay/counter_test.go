@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/sluice-proxy/sluice/integration/harness"
 )
 
 var increments = flag.Int("increments", 100, "transactions of each client in the counter tests")
@@ -33,7 +31,7 @@ func TestCounter(t *testing.T) {
 		{"one row, read without a lock", func(int) int { return 1 }, func(int) int { return 1 }, "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := start(t, harness.Env{"DSQL_RETRY_BUDGET_BURST": "100000"})
+			r := start(t, nil)
 			setup, err := pgx.Connect(t.Context(), r.sluice.DSN("postgres"))
 			if err != nil {
 				t.Fatal(err)
