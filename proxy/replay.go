@@ -33,7 +33,9 @@ type replay struct {
 	after    byte
 	refusal  retry.Reason // why there is no further attempt
 	pause    time.Duration
-	undos    []undo
+	// back: it is run again because of a ROLLBACK TO, and fights for nothing.
+	back  bool
+	undos []undo
 }
 
 // judge decides whether the transaction may be run once more, and books it.
@@ -263,7 +265,7 @@ func (s *session) regain() error {
 		return err
 	}
 	deadline := t.deadline
-	queued := s.tx.keyed && !s.tx.pass.Held()
+	queued := s.tx.keyed && !t.back && !s.tx.pass.Held()
 	if s.b != nil {
 		s.rollBack()
 	}
@@ -274,7 +276,10 @@ func (s *session) regain() error {
 	if t.refusal = s.waitOut(t.pause, queued, deadline); t.refusal != retry.Replayable {
 		return nil
 	}
-	s.srv.metrics.TxBackoff(time.Since(began))
+	if !t.back {
+		s.srv.metrics.TxBackoff(time.Since(began))
+	}
+	t.back = false
 	for s.b == nil {
 		conn, err := s.borrow()
 		switch {

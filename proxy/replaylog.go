@@ -44,6 +44,7 @@ type transaction struct {
 	// operation is that statement's first word, for metrics; "" without one.
 	operation string
 	began     time.Time
+	savepoints
 }
 
 // note is what it takes, besides its payload, to send a logged frame once more.
@@ -68,29 +69,33 @@ type note struct {
 // when the turn first needs its backend. What the client was told before stays
 // outside: that is delivered, and nothing of the server's went before it.
 func (s *session) startLogging() {
-	r := s.srv.replays
-	if r == nil || s.dedicated {
+	if s.srv.replays == nil || s.dedicated {
 		return
 	}
 	if s.tx.log == nil {
 		if s.b.status != 'I' {
 			return
 		}
-		s.tx.log, s.tx.begin = r.logs.Open(), s.begin
-		s.tx.began = time.Now()
-		if s.tx.operation == "" {
-			s.tx.operation = retry.Select.String()
-		}
-		s.srv.metrics.TxBegan("", s.tx.operation)
-		switch {
-		case s.optedOut:
-			s.tx.log.Refuse(retry.OptedOut)
-		case s.pinned:
-			s.tx.log.Refuse(retry.Pinned)
-		}
+		s.openLog()
 	}
 	s.t.logs = true
 	s.t.staged = len(s.staged)
+}
+
+// openLog begins the log of a transaction.
+func (s *session) openLog() {
+	s.tx.log, s.tx.begin = s.srv.replays.logs.Open(), s.begin
+	s.tx.began = time.Now()
+	if s.tx.operation == "" {
+		s.tx.operation = retry.Select.String()
+	}
+	s.srv.metrics.TxBegan("", s.tx.operation)
+	switch {
+	case s.optedOut:
+		s.tx.log.Refuse(retry.OptedOut)
+	case s.pinned:
+		s.tx.log.Refuse(retry.Pinned)
+	}
 }
 
 // endTransaction frees what was kept of a transaction.

@@ -17,6 +17,9 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 		if !t.owed.empty() && t.owed.first().swallow {
 			return swallow, nil
 		}
+		if typ == msgParameterStatus {
+			s.noteParameter(frame)
+		}
 		return pass, nil
 	case msgNotification:
 		if !s.pinned && !s.dedicated {
@@ -167,6 +170,7 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	if tag := frame[headerLen : len(frame)-1]; retry.Missed(tag) {
 		s.srv.metrics.TxConditionFailed(retry.VerbOf(tag).String())
 	}
+	s.noteTag(o.plan, frame[headerLen:len(frame)-1])
 	if o.kind == msgExecute && (t.committed || t.rolledBack) {
 		s.fold(t.rolledBack) // a statement before it in the Sync group ended a transaction
 		t.committed, t.rolledBack = false, false

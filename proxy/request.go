@@ -259,6 +259,7 @@ func (s *session) refuse(e *sqlError) error {
 			return err
 		}
 		s.begin = nil
+		s.tx.log.Refuse(retry.Failed)
 	}
 	t.failed = true
 	if err := s.passSpan(e.append(nil)); err != nil {

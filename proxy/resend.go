@@ -21,6 +21,12 @@ func (s *session) again() error {
 	t.rerun = true
 	for l.At() < l.Turns() {
 		t.ready = false
+		if l.IsCut(l.At()) {
+			if err := s.againCut(); err != nil || t.mute || t.abandoned() {
+				return err
+			}
+			continue
+		}
 		if err := s.resend(false); err != nil {
 			return err
 		}
