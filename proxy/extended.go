@@ -292,6 +292,7 @@ func (s *session) bind(total int) error {
 	if err := s.setPortal(portalName, bound); err != nil {
 		return err
 	}
+	s.nameOperation(plan)
 	queue(s, plan, cs.tmpl.sql, rest)
 	if err := s.admit(plan); err != nil {
 		return err

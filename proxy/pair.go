@@ -69,8 +69,12 @@ func (s *session) acquire(inBlock bool) error {
 	return s.move(lent)
 }
 
-// borrow takes backends until one is alive.
+// borrow takes backends until one is alive. A replay goes ahead of new transactions.
 func (s *session) borrow() (*reservoir.Conn, error) {
+	wait := s.srv.backends.Acquire
+	if s.state == replaying {
+		wait = s.srv.backends.AcquireAhead
+	}
 	var ctx context.Context
 	for {
 		conn := s.srv.backends.TryAcquire()
@@ -81,7 +85,7 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 				defer stop()
 			}
 			var err error
-			if conn, err = s.srv.backends.Acquire(ctx); err != nil {
+			if conn, err = wait(ctx); err != nil {
 				return nil, err
 			}
 		}

@@ -41,8 +41,8 @@ type transaction struct {
 	pass     *retry.Pass
 	key      retry.Key // of its first locking or writing statement
 	keyed    bool
-	// operation is that statement's first word, for metrics; "" without one.
-	operation string
+	operation string // see nameOperation
+	writes    bool   // operation is that of a statement that locks or writes
 	began     time.Time
 	savepoints
 }
@@ -86,9 +86,6 @@ func (s *session) startLogging() {
 func (s *session) openLog() {
 	s.tx.log, s.tx.begin = s.srv.replays.logs.Open(), s.begin
 	s.tx.began = time.Now()
-	if s.tx.operation == "" {
-		s.tx.operation = retry.Select.String()
-	}
 	s.srv.metrics.TxBegan("", s.tx.operation)
 	switch {
 	case s.optedOut:

@@ -84,14 +84,11 @@ func (s *session) running() *rewrite.Statement {
 	if !o.masks {
 		return nil
 	}
-	i := 0
-	if o.kind == msgQuery {
-		i = s.t.statement
-	}
-	if i >= len(o.plan.Statements) || !masked(&o.plan.Statements[i]) {
+	st := s.statementOf(o, o.plan)
+	if st == nil || !masked(st) {
 		return nil
 	}
-	return &o.plan.Statements[i]
+	return st
 }
 
 // maskedReply keeps from the client what is not its own in the answer to a
@@ -294,14 +291,7 @@ func (s *session) mappedError(o *owed, frame []byte) []byte {
 	if plan == nil {
 		return nil
 	}
-	i := 0
-	if o.kind == msgQuery {
-		i = s.t.statement
-	}
-	var st *rewrite.Statement
-	if i < len(plan.Statements) {
-		st = &plan.Statements[i]
-	}
+	st := s.statementOf(o, plan)
 	if st != nil && st.Refusal != nil {
 		return refusalOf(st).append(nil)
 	}

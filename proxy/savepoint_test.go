@@ -128,7 +128,7 @@ func TestRandomSavepoints(t *testing.T) {
 	for name, texts := range map[string][]string{"without conflicts": savepointTexts,
 		"with conflicts": append(savepointTexts, "SELECT stumble(1)", "SELECT stumble(2)", "SELECT stumble(3), 1/0", "INSERT INTO late VALUES (4)")} {
 		t.Run(name, func(t *testing.T) {
-			s := startSluice(t, pg, withSavepoints, maxOpen(3), asDSQL)
+			s := startSluice(t, pg, withSavepoints, maxOpen(3))
 			played, returned, refused := 0, 0, map[string]int{}
 			rapid.Check(t, func(r *rapid.T) {
 				// Portals that have a name may outlive a return.
