@@ -72,7 +72,7 @@ func (s *session) describe(frame []byte) error {
 		if err := s.lend(); err != nil {
 			return err
 		}
-		s.logFrame(msgDescribe, note{stmt: p.stmt}, frame[headerLen:])
+		s.logFrame(msgDescribe, note{plan: p.plan, stmt: p.stmt}, frame[headerLen:])
 		s.pushRun(msgDescribe, p.plan).told = p.stmt
 		return s.add(frame)
 	}

@@ -48,6 +48,8 @@ func (s *session) judge(cause retry.Cause) retry.Reason {
 		return retry.Cancelled
 	case s.srv.draining.Load():
 		return retry.Draining
+	case s.t.masks && !l.Untold():
+		return retry.Masked
 	}
 	pause, reason := s.tx.attempts.Next(&r.cfg.Policy, cause, time.Now(), rand.Float64())
 	if reason == retry.Replayable && !r.budget.Take() {
@@ -70,6 +72,9 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 	if t.original == nil {
 		if reason != retry.Replayable {
 			s.noteRefusal(reason)
+			if err := s.tellTag(); err != nil {
+				return false, err
+			}
 			if whole {
 				frame = retry.AppendRefusal(nil, frame, reason.Detail(retry.Difference{}), retry.Hint)
 			}
@@ -78,7 +83,7 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 		t.original = bytes.Clone(frame)
 	}
 	s.noteAttempt(cause, reason)
-	t.mute, t.refusal, t.skipping = true, reason, true
+	t.mute, t.refusal, t.skipping, t.job = true, reason, true, job{}
 	return true, nil
 }
 

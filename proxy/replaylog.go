@@ -142,7 +142,7 @@ func (s *session) logPlan(plan *rewrite.Plan, optedOut bool) {
 		l.Refuse(retry.Unread)
 	case plan.Pin != rewrite.NoPin:
 		l.Refuse(retry.Pinned)
-	case masks(plan):
+	case masks(plan) && !s.masksAlone(plan):
 		l.Refuse(retry.Masked)
 	case plan.Kind > rewrite.Read:
 		l.Wrote()

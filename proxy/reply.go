@@ -281,11 +281,8 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 			return v, err
 		}
 	}
-	if t.job.tag != nil {
-		if err := s.passSpan(t.job.tag); err != nil {
-			return v, err
-		}
-		t.job = job{}
+	if err := s.tellTag(); err != nil {
+		return v, err
 	}
 	if told := s.mappedError(&head, frame); told != nil && v == pass {
 		v = swallow
