@@ -36,11 +36,11 @@ func newReplays(cfg Config) (*replays, error) {
 type transaction struct {
 	log *retry.Log[note] // nil: no transaction, or replay is off
 	// begin is the BEGIN that went in front of its first frame; nil: none did.
-	begin    *template
-	attempts retry.Attempts
-	pass     *retry.Pass
-	key      retry.Key // of its first locking or writing statement
-	keyed    bool
+	begin     *template
+	attempts  retry.Attempts
+	pass      *retry.Pass
+	key       retry.Key // of its first locking or writing statement
+	keyed     bool
 	operation string // see nameOperation
 	writes    bool   // operation is that of a statement that locks or writes
 	began     time.Time

@@ -128,7 +128,7 @@ func TestRandomSavepoints(t *testing.T) {
 		"with conflicts": append(savepointTexts, "SELECT stumble(1)", "SELECT stumble(2)", "SELECT stumble(3), 1/0", "INSERT INTO late VALUES (4)")} {
 		t.Run(name, func(t *testing.T) {
 			s := startSluice(t, pg, withSavepoints, maxOpen(3))
-			played, returned, refused := 0, 0, map[string]int{}
+			played, returned, refused, last := 0, 0, map[string]int{}, ""
 			rapid.Check(t, func(r *rapid.T) {
 				// Portals that have a name may outlive a return.
 				script := wholeUse.ReplaceAllString(drawDialogue(r, texts), "B -$1\nE -$2\n")
@@ -142,13 +142,15 @@ func TestRandomSavepoints(t *testing.T) {
 				reset(true)
 				got := play(s.addr)
 				played++
+				before := last
+				last = script
 				if m := savepointRefused.FindStringSubmatch(got); m != nil {
 					refused[m[1]]++
 					return
 				}
 				returned += strings.Count(got, "C ROLLBACK")
 				if got != want {
-					r.Fatalf("%s\nthrough Sluice:\n%s", script, firstDifference(got, want))
+					r.Fatalf("%s\nbefore:\n%s\nthrough Sluice:\n%s", script, before, firstDifference(got, want))
 				}
 			})
 			t.Logf("%d dialogues, %d returns, %v replays, refused: %v", played, returned, replayed(t, s), refused)
