@@ -22,7 +22,7 @@ type Proxy struct {
 	lost     closedCounter
 	prepared closedCounter
 	refused  closedCounter
-	tx       transactions
+	tx       *transactions
 	gauges   pulled[ProxyGauges]
 
 	unsupported *prometheus.CounterVec

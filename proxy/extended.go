@@ -24,6 +24,9 @@ func (s *session) parse(frame []byte) error {
 	s.note(tmpl.plan)
 	refused := s.status() == 'E' && !s.endsFailed(tmpl.plan) && tmpl.plan.Kind != rewrite.Empty
 	if refused && s.state == failed {
+		if len(name) == 0 {
+			s.unnamed = nil // a Parse that fails destroys it all the same
+		}
 		return errAborted
 	}
 	if len(name) > 0 && !refused {
@@ -38,7 +41,7 @@ func (s *session) parse(frame []byte) error {
 		return err
 	}
 	prev := s.statement(name)
-	if s.state == failed || s.status() != 'E' && (maybeLocal(tmpl.plan) || s.known(tmpl)) {
+	if s.state == failed || !refused && s.emulates(tmpl.plan) || s.status() != 'E' && (maybeLocal(tmpl.plan) || s.known(tmpl)) {
 		s.srv.metrics.LocalAnswer(metrics.LocalParse)
 		if err := s.tell(frameParseComplete); err != nil {
 			return err
@@ -267,7 +270,7 @@ func (s *session) bind(total int) error {
 		}
 		return errAborted
 	}
-	if s.state == failed || s.localNow(plan) {
+	if s.state == failed || s.localNow(plan) || s.emulates(plan) {
 		switch n, ok := bindParams(rest); {
 		case !ok:
 			return errProtocolViolation("invalid message format")
@@ -289,6 +292,7 @@ func (s *session) bind(total int) error {
 	if err := s.setPortal(portalName, bound); err != nil {
 		return err
 	}
+	s.nameOperation(plan)
 	queue(s, plan, cs.tmpl.sql, rest)
 	if err := s.admit(plan); err != nil {
 		return err
@@ -337,6 +341,7 @@ func (s *session) execute(frame []byte) error {
 	if p.plan == nil {
 		p.plan = functionPlan // a cursor made in SQL
 	}
+	s.notePortal(p)
 	t := s.t
 	s.pushRun(msgExecute, p.plan)
 	if p.plan.Kind != rewrite.Read {

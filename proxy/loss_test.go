@@ -23,6 +23,7 @@ import (
 type cutter struct {
 	word  atomic.Pointer[string]
 	after atomic.Bool
+	again atomic.Bool // not once only
 	cuts  atomic.Int32
 }
 
@@ -45,7 +46,9 @@ func (x *cuttable) Write(b []byte) (int, error) {
 	if word == nil || !bytes.Contains(b, []byte(*word)) {
 		return x.Conn.Write(b)
 	}
-	x.c.word.Store(nil)
+	if !x.c.again.Load() {
+		x.c.word.Store(nil)
+	}
 	x.c.cuts.Add(1)
 	n := len(b)
 	if x.c.after.Load() {

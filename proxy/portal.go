@@ -9,6 +9,8 @@ import (
 
 // setPortal notes a portal; it lives until its transaction ends.
 func (s *session) setPortal(name []byte, p portal) error {
+	s.tx.binds++
+	p.seq = s.tx.binds
 	if len(name) == 0 {
 		s.portal = p
 		return nil
@@ -24,6 +26,15 @@ func (s *session) setPortal(name []byte, p portal) error {
 	}
 	s.portals[string(name)] = p
 	return nil
+}
+
+// keepPortal notes what has become of a portal.
+func (s *session) keepPortal(name []byte, p portal) {
+	if len(name) == 0 {
+		s.portal = p
+	} else {
+		s.portals[string(name)] = p
+	}
 }
 
 func (s *session) portalOf(name []byte) portal {
@@ -61,7 +72,7 @@ func (s *session) describe(frame []byte) error {
 		if err := s.lend(); err != nil {
 			return err
 		}
-		s.logFrame(msgDescribe, note{stmt: p.stmt}, frame[headerLen:])
+		s.logFrame(msgDescribe, note{plan: p.plan, stmt: p.stmt}, frame[headerLen:])
 		s.pushRun(msgDescribe, p.plan).told = p.stmt
 		return s.add(frame)
 	}
@@ -80,7 +91,7 @@ func (s *session) describe(frame []byte) error {
 		}
 		return errAborted
 	}
-	if s.state == failed || s.localNow(cs.tmpl.plan) {
+	if s.state == failed || s.localNow(cs.tmpl.plan) || s.emulates(cs.tmpl.plan) {
 		if err := s.tell(frameNoParams); err != nil {
 			return err
 		}

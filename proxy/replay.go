@@ -33,7 +33,9 @@ type replay struct {
 	after    byte
 	refusal  retry.Reason // why there is no further attempt
 	pause    time.Duration
-	undos    []undo
+	// back: it is run again because of a ROLLBACK TO, and fights for nothing.
+	back  bool
+	undos []undo
 }
 
 // judge decides whether the transaction may be run once more, and books it.
@@ -46,6 +48,8 @@ func (s *session) judge(cause retry.Cause) retry.Reason {
 		return retry.Cancelled
 	case s.srv.draining.Load():
 		return retry.Draining
+	case s.t.masks && !l.Untold():
+		return retry.Masked
 	}
 	pause, reason := s.tx.attempts.Next(&r.cfg.Policy, cause, time.Now(), rand.Float64())
 	if reason == retry.Replayable && !r.budget.Take() {
@@ -68,6 +72,9 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 	if t.original == nil {
 		if reason != retry.Replayable {
 			s.noteRefusal(reason)
+			if err := s.tellTag(); err != nil {
+				return false, err
+			}
 			if whole {
 				frame = retry.AppendRefusal(nil, frame, reason.Detail(retry.Difference{}), retry.Hint)
 			}
@@ -76,7 +83,7 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 		t.original = bytes.Clone(frame)
 	}
 	s.noteAttempt(cause, reason)
-	t.mute, t.refusal, t.skipping = true, reason, true
+	t.mute, t.refusal, t.skipping, t.job = true, reason, true, job{}
 	return true, nil
 }
 
@@ -263,7 +270,7 @@ func (s *session) regain() error {
 		return err
 	}
 	deadline := t.deadline
-	queued := s.tx.keyed && !s.tx.pass.Held()
+	queued := s.tx.keyed && !t.back && !s.tx.pass.Held()
 	if s.b != nil {
 		s.rollBack()
 	}
@@ -274,7 +281,10 @@ func (s *session) regain() error {
 	if t.refusal = s.waitOut(t.pause, queued, deadline); t.refusal != retry.Replayable {
 		return nil
 	}
-	s.srv.metrics.TxBackoff(time.Since(began))
+	if !t.back {
+		s.srv.metrics.TxBackoff(time.Since(began))
+	}
+	t.back = false
 	for s.b == nil {
 		conn, err := s.borrow()
 		switch {

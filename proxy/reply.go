@@ -17,6 +17,9 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 		if !t.owed.empty() && t.owed.first().swallow {
 			return swallow, nil
 		}
+		if typ == msgParameterStatus {
+			s.noteParameter(frame)
+		}
 		return pass, nil
 	case msgNotification:
 		if !s.pinned && !s.dedicated {
@@ -164,9 +167,11 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	if o.plan == nil || typ != msgCommandComplete {
 		return
 	}
-	if tag := frame[headerLen : len(frame)-1]; retry.Missed(tag) {
-		s.srv.metrics.TxConditionFailed(retry.VerbOf(tag).String())
+	st, tag := s.statementOf(o, o.plan), frame[headerLen:len(frame)-1]
+	if st != nil && retry.Missed(tag) {
+		s.srv.metrics.TxConditionFailed(st.Operation)
 	}
+	s.noteTag(o.plan, tag)
 	if o.kind == msgExecute && (t.committed || t.rolledBack) {
 		s.fold(t.rolledBack) // a statement before it in the Sync group ended a transaction
 		t.committed, t.rolledBack = false, false
@@ -179,7 +184,6 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	if kind <= rewrite.Read || kind == rewrite.Write && len(o.plan.Statements) == 1 {
 		return
 	}
-	tag := frame[headerLen : len(frame)-1]
 	switch string(tag) {
 	case "COMMIT":
 		if t.logs {
@@ -200,14 +204,9 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 			t.rolledBack = false
 		}
 	}
-	i := 0
-	if o.kind == msgQuery {
-		i = t.statement
-	}
-	if i >= len(o.plan.Statements) {
+	if st == nil {
 		return
 	}
-	st := &o.plan.Statements[i]
 	for _, c := range st.Changes {
 		if c.Action != rewrite.SetLocal {
 			s.staged = append(s.staged, c)
@@ -225,6 +224,19 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 		s.sawDDL = true
 		s.srv.catalog.flush()
 	}
+}
+
+// statementOf is the statement of plan that the head of the queue is being
+// answered for; nil when nobody knows.
+func (s *session) statementOf(o *owed, plan *rewrite.Plan) *rewrite.Statement {
+	i := 0
+	if o.kind == msgQuery {
+		i = s.t.statement
+	}
+	if i >= len(plan.Statements) {
+		return nil
+	}
+	return &plan.Statements[i]
 }
 
 // replyError is an ErrorResponse: the entries up to the next boundary will not
@@ -269,11 +281,8 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 			return v, err
 		}
 	}
-	if t.job.tag != nil {
-		if err := s.passSpan(t.job.tag); err != nil {
-			return v, err
-		}
-		t.job = job{}
+	if err := s.tellTag(); err != nil {
+		return v, err
 	}
 	if told := s.mappedError(&head, frame); told != nil && v == pass {
 		v = swallow

@@ -134,6 +134,7 @@ func (s *session) query(total int) error {
 	}
 	var sql []byte
 	if err == nil {
+		s.nameOperation(plan)
 		if frame != nil && s.srv.replays != nil {
 			sql = frame[headerLen : len(frame)-1]
 			queue(s, plan, sql, nil)
@@ -259,6 +260,7 @@ func (s *session) refuse(e *sqlError) error {
 			return err
 		}
 		s.begin = nil
+		s.tx.log.Refuse(retry.Failed)
 	}
 	t.failed = true
 	if err := s.passSpan(e.append(nil)); err != nil {
@@ -282,6 +284,7 @@ func (s *session) ready() error {
 	s.t.settled = true
 	status := s.status()
 	if status == 'I' {
+		s.endTransaction(false)
 		s.portal, s.portals = portal{}, nil
 		if err := s.foldLocal(s.t.failed); err != nil {
 			return err

@@ -21,6 +21,12 @@ func (s *session) again() error {
 	t.rerun = true
 	for l.At() < l.Turns() {
 		t.ready = false
+		if l.IsCut(l.At()) {
+			if err := s.againCut(); err != nil || t.mute || t.abandoned() {
+				return err
+			}
+			continue
+		}
 		if err := s.resend(false); err != nil {
 			return err
 		}
@@ -37,7 +43,7 @@ func (s *session) again() error {
 		}
 		t.skip, t.failed = false, false
 	}
-	t.rerun, t.ready = false, false
+	t.rerun, t.ready, t.statement = false, false, 0
 	s.staged = s.staged[:min(t.staged, len(s.staged))]
 	if err := s.resend(true); err != nil || t.mute || t.abandoned() {
 		return err
@@ -160,19 +166,18 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 		return s.rebind(f)
 	case msgDescribe:
 		if n.tmpl == nil {
-			t.owed.push(msgDescribe).told = stmt
+			s.pushRun(msgDescribe, plan).told = stmt
 			return s.resendWhole(f)
 		}
 		name := s.prepare(n.tmpl, false)
-		o := t.owed.push(msgDescribe)
+		o := s.pushRun(msgDescribe, n.tmpl.plan)
 		o.tmpl, o.told = n.tmpl, stmt
 		return s.add(appendNamed(t.scratch[:0], msgDescribe, 'S', name))
 	case msgQuery:
-		o := t.owed.push(msgQuery)
-		o.plan, o.bytes = plan, n.tag
+		s.pushRun(msgQuery, plan).bytes = n.tag
 		return s.resendWhole(f)
 	}
-	t.owed.push(f.Type).plan = plan
+	s.pushRun(f.Type, plan)
 	return s.resendWhole(f)
 }
 

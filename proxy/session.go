@@ -94,6 +94,7 @@ type portal struct {
 	open  bool
 	done  bool             // a local one that has run
 	stmt  *clientStatement // that it was bound to, if it has a name
+	seq   uint64           // in the transaction
 }
 
 // turn is the state of one turn, pooled.
@@ -159,6 +160,7 @@ type turn struct {
 	staged        int  // settings staged when the turn began
 	executes      int  // in autocommit
 	groupBlock    bool // a BEGIN of the client's own opened a block in this Sync group
+	blockEnded    bool // a COMMIT or ROLLBACK of the client's ended one
 	replay
 }
 

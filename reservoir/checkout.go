@@ -68,7 +68,13 @@ func (r *Reservoir) TryAcquire() *Conn {
 // Acquire lends a backend. When none is ready it waits in line, for at most
 // Config.CheckoutWait, after which it returns an *EmptyError; or ctx's error.
 // The borrower ends the loan with exactly one Release or Discard.
-func (r *Reservoir) Acquire(ctx context.Context) (*Conn, error) {
+func (r *Reservoir) Acquire(ctx context.Context) (*Conn, error) { return r.acquire(ctx, false) }
+
+// AcquireAhead is Acquire in front of everybody who waits by Acquire: for a
+// transaction that had a backend before, and is run again.
+func (r *Reservoir) AcquireAhead(ctx context.Context) (*Conn, error) { return r.acquire(ctx, true) }
+
+func (r *Reservoir) acquire(ctx context.Context, ahead bool) (*Conn, error) {
 	r.mu.Lock()
 	if c := r.lendLocked(); c != nil {
 		r.mu.Unlock()
@@ -80,7 +86,7 @@ func (r *Reservoir) Acquire(ctx context.Context) (*Conn, error) {
 	}
 	r.stats.empty++
 	r.shelf.waiting++
-	w := r.waiters.join()
+	w := r.waiters.join(ahead)
 	r.mu.Unlock()
 	r.wake()
 
@@ -164,7 +170,7 @@ func (r *Reservoir) claim(ctx context.Context, began time.Time) error {
 		r.endLocked(r.shelf.take(0), Surplus)
 	}
 	r.shelf.claimed++
-	w := r.claims.join()
+	w := r.claims.join(false)
 	r.mu.Unlock()
 
 	_, err := await(ctx, r, &r.claims, w, &r.shelf.claimed, began)

@@ -105,9 +105,13 @@ func TestWaitersAreServedInOrderAndBeforeOthers(t *testing.T) {
 		r := running(t, small(1), new(server).dial)
 		c := r.TryAcquire()
 		var order []int
-		for i := range 3 {
+		for i := range 4 {
 			go func() {
-				c, err := r.Acquire(t.Context())
+				acquire := r.Acquire
+				if i == 2 {
+					acquire = r.AcquireAhead
+				}
+				c, err := acquire(t.Context())
 				if err != nil {
 					t.Errorf("waiter %d: %v", i, err)
 					return
@@ -121,15 +125,15 @@ func TestWaitersAreServedInOrderAndBeforeOthers(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		if got := r.Stats(); got.Waiting != 3 {
-			t.Errorf("%d wait, want 3", got.Waiting)
+		if got := r.Stats(); got.Waiting != 4 {
+			t.Errorf("%d wait, want 4", got.Waiting)
 		}
 		c.Release()
-		sleep(4 * time.Second)
-		if !slices.Equal(order, []int{0, 1, 2}) {
+		sleep(5 * time.Second)
+		if !slices.Equal(order, []int{2, 0, 1, 3}) {
 			t.Errorf("served in order %v", order)
 		}
-		if got := r.Stats(); got.Checkouts != 4 || got.Immediate != 1 || got.Empty != 3 || got.Ready != 1 {
+		if got := r.Stats(); got.Checkouts != 5 || got.Immediate != 1 || got.Empty != 4 || got.Ready != 1 {
 			t.Errorf("stats %+v", got)
 		}
 	})

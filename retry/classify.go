@@ -103,7 +103,7 @@ const (
 	verbCount
 )
 
-// String is a value of the label operation.
+// String is the verb as it stands in a Difference.
 func (v Verb) String() string {
 	return [verbCount]string{"other", "select", "insert", "update", "delete", "merge", "copy", "fetch"}[v]
 }

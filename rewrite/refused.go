@@ -83,7 +83,9 @@ func (r *rewriter) refusedAlters(p *part) {
 func (r *rewriter) refusedControl(p *part) {
 	switch p.st.Tx.Verb {
 	case Savepoint, ReleaseSavepoint, RollbackTo:
-		r.find(found(SavepointUse, p.st.Start))
+		if !r.rules.Savepoints {
+			r.find(found(SavepointUse, p.st.Start))
+		}
 	case PrepareTransaction, CommitPrepared, RollbackPrepared:
 		r.find(found(TwoPhase, p.st.Start))
 	case Commit, Rollback:

@@ -228,6 +228,7 @@ func TestDerived(t *testing.T) {
 		{"postgres does not forward when told", append(postgres, "--cancel-forward=false"), false, 100},
 		{"postgres session", append(postgres, "--pairing=session"), true, 0},
 		{"postgres replays when told", append(postgres, "--retry-enabled=true"), true, 100},
+		{"savepoints", append(dsql, "--retry-savepoints=true"), false, 100},
 		{"on demand", append(dsql, "--reservoir-target-ready=0"), false, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -237,6 +238,9 @@ func TestDerived(t *testing.T) {
 			}
 			if replay := c.Dial.Kind == "dsql" || slices.Contains(test.flags, "--retry-enabled=true"); c.Proxy.Replay != replay {
 				t.Errorf("replay %v, want %v", c.Proxy.Replay, replay)
+			}
+			if c.Rewrite.Rules.Savepoints != slices.Contains(test.flags, "--retry-savepoints=true") {
+				t.Errorf("the rules know of savepoints: %v", c.Rewrite.Rules.Savepoints)
 			}
 			if string(c.Proxy.Kind) != c.Dial.Kind || c.Proxy.Database != "postgres" || c.Proxy.MaxStatementBytes != c.Rewrite.MaxBytes {
 				t.Errorf("kind %q, database %q, %d bytes are not those of the keys", c.Proxy.Kind, c.Proxy.Database, c.Proxy.MaxStatementBytes)
