@@ -32,6 +32,9 @@ func (s *sluice) operations(t *testing.T, name string) (seen []string) {
 }
 
 // A transaction is named after the first of its statements that locks or writes.
+//
+// Feature: dsql-locking-compatibility, Property 7: Observability: retries,
+// latencies and conflicts are counted per operation.
 func TestOperations(t *testing.T) {
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()

@@ -178,6 +178,9 @@ var detail = regexp.MustCompile(`Replay refused: (.*?)\. H=`)
 
 // TestRandomConflicts plays random dialogues with conflicts in them, which must
 // be answered as without.
+//
+// Feature: dsql-locking-compatibility, Property 3: Serialization conflict retry:
+// 40001 is retried, and nobody can tell.
 func TestRandomConflicts(t *testing.T) {
 	fixSeed()
 	pg := postgres{Server: newPostgres(t)}
