@@ -2,9 +2,12 @@ package proxy_test
 
 import (
 	"context"
+	"iter"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -54,22 +57,39 @@ type sluice struct {
 // count is the value of one series: name{label="value"}, or the name alone.
 func (s *sluice) count(t testing.TB, name, value string) float64 {
 	t.Helper()
-	families, err := s.metrics.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() != name {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			if value == "" || len(m.GetLabel()) == 1 && m.GetLabel()[0].GetValue() == value {
-				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
+	for labels, n := range s.series(t, name) {
+		if value == "" || len(labels) == 1 && slices.Contains(slices.Collect(maps.Values(labels)), value) {
+			return n
 		}
 	}
 	t.Fatalf("no series %s %s", name, value)
 	return 0
+}
+
+// series are those of a metric: their labels, and what they count.
+func (s *sluice) series(t testing.TB, name string) iter.Seq2[map[string]string, float64] {
+	t.Helper()
+	families, err := s.metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(yield func(map[string]string, float64) bool) {
+		for _, f := range families {
+			if f.GetName() != name {
+				continue
+			}
+			for _, m := range f.GetMetric() {
+				n := m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+				labels := map[string]string{}
+				for _, l := range m.GetLabel() {
+					labels[l.GetName()] = l.GetValue()
+				}
+				if !yield(labels, n) {
+					return
+				}
+			}
+		}
+	}
 }
 
 type setup struct {

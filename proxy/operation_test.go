@@ -8,23 +8,9 @@ import (
 // operations are the values of a metric's label operation that count something.
 func (s *sluice) operations(t *testing.T, name string) (seen []string) {
 	t.Helper()
-	families, err := s.metrics.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() != name {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			if m.GetCounter().GetValue()+m.GetGauge().GetValue()+float64(m.GetHistogram().GetSampleCount()) == 0 {
-				continue
-			}
-			for _, l := range m.GetLabel() {
-				if l.GetName() == "operation" {
-					seen = append(seen, l.GetValue())
-				}
-			}
+	for labels, n := range s.series(t, name) {
+		if n > 0 {
+			seen = append(seen, labels["operation"])
 		}
 	}
 	slices.Sort(seen)
@@ -32,6 +18,9 @@ func (s *sluice) operations(t *testing.T, name string) (seen []string) {
 }
 
 // A transaction is named after the first of its statements that locks or writes.
+//
+// Feature: dsql-locking-compatibility, Property 7: Observability: retries,
+// latencies and conflicts are counted per operation.
 func TestOperations(t *testing.T) {
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()

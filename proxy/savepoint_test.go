@@ -136,11 +136,7 @@ func TestRandomSavepoints(t *testing.T) {
 				script = rapid.SampledFrom([]string{"", "Q BEGIN\n< Z\n", "Q BEGIN\nQ SAVEPOINT a\n< Z Z\n"}).Draw(r, "start") + script
 				script = strings.Replace(script, "to_regclass('random_t')", "1", 1)
 				script = strings.Replace(script, "Q EXECUTE p2\n< Z Z", "< Z", 1)
-				play := func(addr string) string { return bindComplaint.ReplaceAllString(perform(t, addr, script), `$1""`) }
-				reset(false)
-				want := play(pg.addr)
-				reset(true)
-				got := play(s.addr)
+				got, want := bothWays(t, pg, s, script, reset)
 				played++
 				before := last
 				last = script

@@ -125,16 +125,8 @@ func replayed(t testing.TB, s *sluice) (n float64) { return s.sum(t, "dsql_tx_re
 // sum adds up all series of a metric.
 func (s *sluice) sum(t testing.TB, name string) (n float64) {
 	t.Helper()
-	families, err := s.metrics.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == name {
-			for _, m := range f.GetMetric() {
-				n += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
+	for _, more := range s.series(t, name) {
+		n += more
 	}
 	return n
 }
@@ -174,10 +166,23 @@ var stumbleTexts = []string{
 	"DECLARE k1 CURSOR FOR SELECT generate_series(1,3) AS d", "FETCH 1 FROM k1", "SELECT nosuch",
 }
 
+// bothWays plays a script directly and through Sluice; reset is told whether there
+// shall be conflicts.
+func bothWays(t *testing.T, pg postgres, s *sluice, script string, reset func(bool)) (got, want string) {
+	play := func(addr string) string { return bindComplaint.ReplaceAllString(perform(t, addr, script), `$1""`) }
+	reset(false)
+	want = play(pg.addr)
+	reset(true)
+	return play(s.addr), want
+}
+
 var detail = regexp.MustCompile(`Replay refused: (.*?)\. H=`)
 
 // TestRandomConflicts plays random dialogues with conflicts in them, which must
 // be answered as without.
+//
+// Feature: dsql-locking-compatibility, Property 3: Serialization conflict retry:
+// 40001 is retried, and nobody can tell.
 func TestRandomConflicts(t *testing.T) {
 	fixSeed()
 	pg := postgres{Server: newPostgres(t)}
@@ -189,11 +194,7 @@ func TestRandomConflicts(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		script := drawDialogue(r, stumbleTexts)
 		script = strings.Replace(script, "to_regclass('random_t')", "1", 1)
-		play := func(addr string) string { return bindComplaint.ReplaceAllString(perform(t, addr, script), `$1""`) }
-		reset(false)
-		want := play(pg.addr)
-		reset(true)
-		got := play(s.addr)
+		got, want := bothWays(t, pg, s, script, reset)
 		played++
 		if m := detail.FindStringSubmatch(got); m != nil && !strings.Contains(m[1], "result of") {
 			refused[m[1]]++ // the client was told; what follows differs

@@ -19,6 +19,9 @@ const counters = 16
 // locks or reads. Each of them counts on a row of its own behind one guard, or all
 // on one row, where the number written is made of the one that was read: an update
 // that is lost shows in the sum.
+//
+// Feature: dsql-locking-compatibility, Property 4: Concurrency safety: no
+// update of concurrent writers is lost.
 func TestCounter(t *testing.T) {
 	for _, test := range []struct {
 		name          string

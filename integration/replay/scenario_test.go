@@ -94,6 +94,9 @@ func prepareIndex(ctx context.Context, conn *sql.Conn) error {
 
 // Faults at each point of a transaction: what the application sees, and what
 // the stand-in's ledger says really happened.
+//
+// Feature: dsql-locking-compatibility, Property 6: Integrity under failure:
+// faults never lose or double anything.
 func TestFaults(t *testing.T) {
 	r := start(t, nil)
 	const outcomeUnknown = "08007"
