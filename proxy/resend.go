@@ -140,7 +140,8 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 		}
 		return nil
 	case msgParse:
-		st := s.b.prepared.find(n.tmpl)
+		tmpl := n.tmpl.inForce()
+		st := s.b.prepared.find(tmpl)
 		if st != nil && st.epoch == s.srv.catalog.epoch.Load() {
 			if err := s.remake(frameParseComplete); err != nil {
 				return err
@@ -153,7 +154,7 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 		if st != nil {
 			s.closeOnBackend(st)
 		}
-		s.parseOnBackend(n.tmpl, false)
+		s.parseOnBackend(tmpl, false)
 		undoable()
 		return nil
 	case msgBind:
@@ -163,16 +164,23 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 			t.owed.push(msgDescribe).told = stmt
 			return s.resendWhole(f)
 		}
-		name := s.prepare(n.tmpl, false)
+		tmpl := n.tmpl.inForce()
+		name := s.prepare(tmpl, false)
 		o := t.owed.push(msgDescribe)
-		o.tmpl, o.told = n.tmpl, stmt
+		o.tmpl, o.told = tmpl, stmt
 		return s.add(appendNamed(t.scratch[:0], msgDescribe, 'S', name))
 	case msgQuery:
 		o := t.owed.push(msgQuery)
 		o.plan, o.bytes = plan, n.tag
+		if split := n.plan.InSplit(); split != nil {
+			return s.add(s.askInTwo(o, split))
+		}
 		return s.resendWhole(f)
 	}
-	t.owed.push(f.Type).plan = plan
+	o := t.owed.push(f.Type)
+	if o.plan = plan; plan != nil {
+		o.split = plan.InSplit()
+	}
 	return s.resendWhole(f)
 }
 
@@ -209,15 +217,21 @@ func (s *session) payload(f *retry.Frame[note]) []byte {
 // statement that returns other columns now than the client was told is not run.
 func (s *session) rebind(f *retry.Frame[note]) error {
 	t, n := s.t, &f.Note
-	st, epoch := s.b.prepared.find(n.tmpl), s.srv.catalog.epoch.Load()
+	tmpl := n.tmpl.inForce()
+	st, epoch := s.b.prepared.find(tmpl), s.srv.catalog.epoch.Load()
 	fresh := st != nil && st.epoch == epoch
+	untyped := false
+	if tmpl.split != nil {
+		t.desc = s.srv.catalog.described(tmpl)
+		untyped = t.desc == nil
+	}
 	var name string
 	if !fresh {
-		name = s.prepare(n.tmpl, n.told != nil)
+		name = s.prepare(tmpl, n.told != nil || untyped)
 	} else {
 		name = st.name
 	}
-	if n.told != nil && (!fresh || n.told.epoch != epoch) {
+	if n.told != nil && (!fresh || n.told.epoch != epoch) || untyped {
 		if fresh {
 			s.describeSilently(st)
 		}
@@ -225,12 +239,15 @@ func (s *session) rebind(f *retry.Frame[note]) error {
 		if err := s.settleOwed(); err != nil || t.mute || t.skip || t.abandoned() {
 			return err
 		}
-		if t.desc != nil && !t.desc.promises(n.told) {
+		if t.desc != nil && n.told != nil && !t.desc.promises(n.told) {
 			t.mute, t.skipping, t.refusal = true, false, retry.Differs
 			return nil
 		}
 	}
-	t.owed.push(msgBind)
+	if tmpl.split != nil {
+		s.lock(tmpl, t.desc, bytes.Clone(s.payload(f)))
+	}
+	t.owed.push(msgBind).tmpl = tmpl
 	t.scratch = appendBindHead(t.scratch[:0], []byte(n.name), name, f.Len())
 	if err := s.add(t.scratch); err != nil {
 		return err
