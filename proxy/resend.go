@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"bytes"
+	"slices"
 
+	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -52,7 +54,8 @@ func (s *session) again() error {
 // it is the turn in progress.
 func (s *session) resend(last bool) error {
 	t := s.t
-	frames := s.tx.log.Frames(s.tx.log.At())
+	// An error that is told in between empties the log: a Sync is still to be sent.
+	frames := slices.Clone(s.tx.log.Frames(s.tx.log.At()))
 	for i := range frames {
 		f := &frames[i]
 		commits := last && f.Note.commits
@@ -102,7 +105,8 @@ func (s *session) catchUp() error {
 	return nil
 }
 
-// settleOwed has the server send what it owes, and relays it.
+// settleOwed has the server send what it owes, and relays it. The tag of an inner
+// COMMIT empties the log: what is left of the turn was not sent, and cannot be.
 func (s *session) settleOwed() error {
 	t := s.t
 	s.addBytes(frameFlush)
@@ -114,7 +118,10 @@ func (s *session) settleOwed() error {
 			return err
 		}
 	}
-	return nil
+	if t.mute || t.abandoned() || t.skip || s.tx.log.Replayable() {
+		return nil
+	}
+	return s.abandon(errBackendLost, reservoir.Unclean)
 }
 
 // resendFrame sends one logged frame. What it did to the session it does again
