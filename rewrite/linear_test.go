@@ -32,6 +32,8 @@ func TestTimeGoesWithLength(t *testing.T) {
 		"clauses":        repeat("SELECT a FROM t", " FOR SHARE", ""),
 		"stripped":       repeat("SELECT a FROM stripped_t", " FOR SHARE", ""),
 		"of":             repeat("SELECT a FROM t FOR SHARE OF a", ", a", ""),
+		"wrong ones":     repeat("CREATE TABLE t (a serial STORAGE PLAIN);", "SELECT a FROM t FOR SHARE;", ""),
+		"tables in one":  repeat("CREATE SCHEMA s", " CREATE TABLE t (a serial)", ""),
 		"statements":     repeat("", "SELECT a FROM t FOR SHARE;", ""),
 		"tables":         repeat("SELECT a FROM t", ", t", " FOR SHARE"),
 		"keys":           repeat("CREATE INDEX i ON t (a", ", a ASC", ")"),
