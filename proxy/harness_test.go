@@ -50,6 +50,7 @@ func sharedPostgres(t testing.TB) postgres {
 type sluice struct {
 	*proxy.Server
 	backends *reservoir.Reservoir
+	planner  *rewrite.Planner
 	metrics  *metrics.Set
 	addr     string
 }
@@ -98,6 +99,7 @@ type setup struct {
 	dial     reservoir.DialConfig
 	wrap     func(reservoir.DialFunc) reservoir.DialFunc
 	log      slog.Handler
+	rules    rewrite.Rules
 }
 
 type option func(*setup)
@@ -149,7 +151,7 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 	if err != nil {
 		t.Fatal(err)
 	}
-	planner, err := rewrite.New(rewrite.Config{MaxBytes: 2 << 20, MaxNesting: 2000, CacheEntries: 1000, CacheBytes: 8 << 20})
+	planner, err := rewrite.New(rewrite.Config{MaxBytes: 2 << 20, MaxNesting: 2000, CacheEntries: 1000, CacheBytes: 8 << 20, Rules: s.rules})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +182,7 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 		stop()
 		<-ran
 	})
-	return &sluice{srv, backends, set, ln.Addr().String()}
+	return &sluice{srv, backends, planner, set, ln.Addr().String()}
 }
 
 // newPostgres is a server for a test that does to it what others would notice.

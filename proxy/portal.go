@@ -73,13 +73,15 @@ func (s *session) describe(frame []byte) error {
 			return err
 		}
 		s.logFrame(msgDescribe, note{plan: p.plan, stmt: p.stmt}, frame[headerLen:])
-		s.pushRun(msgDescribe, p.plan).told = p.stmt
+		o := s.pushRun(msgDescribe, p.plan)
+		o.told, o.split = p.stmt, p.split
 		return s.add(frame)
 	}
 	cs := s.statement(name)
 	if cs == nil {
 		return errNoStatement(name)
 	}
+	cs.tmpl = cs.tmpl.inForce()
 	if s.status() == 'E' && !s.endsFailed(cs.tmpl.plan) {
 		// A failed block describes what returns no rows, as PostgreSQL does.
 		if d := cs.tmpl.desc.Load(); d != nil && bytes.HasSuffix(d.frames, frameNoData) {
@@ -89,7 +91,10 @@ func (s *session) describe(frame []byte) error {
 		case rewrite.Empty, rewrite.Setting, rewrite.Control:
 			return s.tell(frameNoParams, frameNoData)
 		}
-		return errAborted
+		if s.state == failed || s.b.prepared.find(cs.tmpl) == nil {
+			return errAborted
+		}
+		return s.describeOnBackend(cs, s.b.prepared.find(cs.tmpl).name) // the server knows
 	}
 	if s.state == failed || s.localNow(cs.tmpl.plan) || s.emulates(cs.tmpl.plan) {
 		if err := s.tell(frameNoParams); err != nil {
@@ -107,13 +112,21 @@ func (s *session) describe(frame []byte) error {
 	}
 	cs.told = nil // whatever the answer is, it is told now
 	serverName, err := s.onBackend(cs)
-	if err != nil {
+	if err != nil || serverName == "" {
+		return err
+	}
+	return s.describeOnBackend(cs, serverName)
+}
+
+// describeOnBackend passes on a Describe of a statement that has that name there.
+func (s *session) describeOnBackend(cs *clientStatement, name string) error {
+	if err := s.lend(); err != nil {
 		return err
 	}
 	s.logFrame(msgDescribe, note{tmpl: cs.tmpl, stmt: cs}, nil)
 	o := s.pushRun(msgDescribe, cs.tmpl.plan)
 	o.tmpl, o.told = cs.tmpl, cs
-	return s.add(appendNamed(s.t.scratch[:0], msgDescribe, 'S', serverName))
+	return s.add(appendNamed(s.t.scratch[:0], msgDescribe, 'S', name))
 }
 
 // closeNamed closes a statement, here only, or a portal.

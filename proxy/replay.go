@@ -52,21 +52,24 @@ func (s *session) judge(cause retry.Cause) retry.Reason {
 		return retry.Masked
 	}
 	pause, reason := s.tx.attempts.Next(&r.cfg.Policy, cause, time.Now(), rand.Float64())
-	if reason == retry.Replayable && !r.budget.Take() {
+	if reason == retry.Replayable && cause != retry.FormRefused && !r.budget.Take() {
 		reason = retry.OverBudget
 	}
 	s.t.pause = pause
 	return reason
 }
 
-// conflicted is told of an error that reports a conflict. It reports false when
+// conflicted is told of an error that reports a conflict, or that the server
+// wants a statement in another form. It reports false when
 // the transaction is not run again: then the error is the client's, and has
 // been passed on with the reason.
 func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again bool, err error) {
 	t, r := s.t, s.srv.replays
-	s.srv.metrics.TxConflict(s.tx.operation)
-	if n, over := r.alarm.conflict(time.Now()); over {
-		s.srv.log.Warn("many conflicts", "in_a_minute", n, "alert_threshold_conflicts_per_minute", r.alarm.threshold)
+	if cause != retry.FormRefused {
+		s.srv.metrics.TxConflict(s.tx.operation)
+		if n, over := r.alarm.conflict(time.Now()); over {
+			s.srv.log.Warn("many conflicts", "in_a_minute", n, "alert_threshold_conflicts_per_minute", r.alarm.threshold)
+		}
 	}
 	reason := s.judge(cause)
 	if t.original == nil {

@@ -147,16 +147,17 @@ func (s *session) described(o *owed, frame []byte, whole bool) {
 		}
 		return
 	}
+	t := s.t
 	if !whole || !o.done {
+		t.desc = nil
 		return // too long to keep: nobody is told from memory
 	}
-	t := s.t
 	d := &description{epoch: s.srv.catalog.epoch.Load(), frames: append(bytes.Clone(t.capture), frame...)}
 	t.desc = d
 	if !s.pinned {
 		o.tmpl.desc.Store(d)
 	}
-	if o.told != nil && o.told.tmpl == o.tmpl {
+	if o.told != nil && o.told.tmpl.inForce() == o.tmpl.inForce() {
 		o.told.told = d
 	}
 }
@@ -255,7 +256,8 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	}
 	code := string(field(payload, 'C'))
 	head := *t.owed.first()
-	if code == "40001" && bytes.Contains(field(payload, 'M'), []byte("(OC001)")) || code == "0A000" && head.kind == msgBind {
+	hint, otherForm := s.refusedForm(&head, payload)
+	if code == "40001" && bytes.Contains(field(payload, 'M'), []byte("(OC001)")) || code == "0A000" && head.kind == msgBind && hint == "" {
 		s.srv.catalog.flush()
 	}
 	if code == "26000" && !head.poison && !s.dedicated && (head.kind == msgBind || head.kind == msgDescribe) {
@@ -264,8 +266,16 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	v := pass
 	class, cause := retry.Classify(field(payload, 'C'), field(payload, 'M'))
 	s.srv.metrics.TxError(s.tx.operation, class.String())
-	if class == retry.Conflict && s.noting() && !head.poison {
-		again, err := s.conflicted(cause, frame, len(frame) == total)
+	told := s.mappedError(&head, frame, hint)
+	original := frame
+	if otherForm {
+		cause = retry.FormRefused
+		if told != nil {
+			original = told
+		}
+	}
+	if (class == retry.Conflict || otherForm) && s.noting() && !head.poison {
+		again, err := s.conflicted(cause, original, len(frame) == total)
 		if again || err != nil {
 			t.owed.first().done = true // it was this one's
 			t.undos = t.owed.failed(s.skipped)
@@ -284,7 +294,7 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	if err := s.tellTag(); err != nil {
 		return v, err
 	}
-	if told := s.mappedError(&head, frame); told != nil && v == pass {
+	if told != nil && v == pass {
 		v = swallow
 		if !s.noting() || s.noteReply(msgError, frame) == 0 {
 			if err := s.passSpan(told); err != nil {

@@ -151,7 +151,7 @@ func (s *session) query(total int) error {
 	}
 	s.logPlan(plan, retry.OptsOut(sql))
 	s.saltParsing(plan)
-	s.pushRun(msgQuery, plan)
+	o := s.pushRun(msgQuery, plan)
 	if s.b.status == 'I' && !t.inBlock {
 		t.mayCommit = plan.Kind > rewrite.Read
 		t.writes = t.writes || t.mayCommit
@@ -159,7 +159,9 @@ func (s *session) query(total int) error {
 		t.mayCommit = commits(plan)
 	}
 	if frame != nil {
-		if plan.Text != "" {
+		if split := plan.InSplit(); split != nil {
+			frame = s.askInTwo(o, split)
+		} else if plan.Text != "" {
 			frame = appendStrings(nil, msgQuery, plan.Text)
 		}
 		s.logFrame(msgQuery, note{plan: plan, commits: t.mayCommit}, frame[headerLen:])

@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"bytes"
+	"slices"
 
+	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -58,7 +60,8 @@ func (s *session) again() error {
 // it is the turn in progress.
 func (s *session) resend(last bool) error {
 	t := s.t
-	frames := s.tx.log.Frames(s.tx.log.At())
+	// An error that is told in between empties the log: a Sync is still to be sent.
+	frames := slices.Clone(s.tx.log.Frames(s.tx.log.At()))
 	for i := range frames {
 		f := &frames[i]
 		commits := last && f.Note.commits
@@ -108,7 +111,8 @@ func (s *session) catchUp() error {
 	return nil
 }
 
-// settleOwed has the server send what it owes, and relays it.
+// settleOwed has the server send what it owes, and relays it. The tag of an inner
+// COMMIT empties the log: what is left of the turn was not sent, and cannot be.
 func (s *session) settleOwed() error {
 	t := s.t
 	s.addBytes(frameFlush)
@@ -120,7 +124,10 @@ func (s *session) settleOwed() error {
 			return err
 		}
 	}
-	return nil
+	if t.mute || t.abandoned() || t.skip || s.tx.log.Replayable() {
+		return nil
+	}
+	return s.abandon(errBackendLost, reservoir.Unclean)
 }
 
 // resendFrame sends one logged frame. What it did to the session it does again
@@ -146,7 +153,8 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 		}
 		return nil
 	case msgParse:
-		st := s.b.prepared.find(n.tmpl)
+		tmpl := n.tmpl.inForce()
+		st := s.b.prepared.find(tmpl)
 		if st != nil && st.epoch == s.srv.catalog.epoch.Load() {
 			if err := s.remake(frameParseComplete); err != nil {
 				return err
@@ -159,7 +167,7 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 		if st != nil {
 			s.closeOnBackend(st)
 		}
-		s.parseOnBackend(n.tmpl, false)
+		s.parseOnBackend(tmpl, false)
 		undoable()
 		return nil
 	case msgBind:
@@ -169,15 +177,23 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 			s.pushRun(msgDescribe, plan).told = stmt
 			return s.resendWhole(f)
 		}
-		name := s.prepare(n.tmpl, false)
-		o := s.pushRun(msgDescribe, n.tmpl.plan)
-		o.tmpl, o.told = n.tmpl, stmt
+		tmpl := n.tmpl.inForce()
+		name := s.prepare(tmpl, false)
+		o := s.pushRun(msgDescribe, tmpl.plan)
+		o.tmpl, o.told = tmpl, stmt
 		return s.add(appendNamed(t.scratch[:0], msgDescribe, 'S', name))
 	case msgQuery:
-		s.pushRun(msgQuery, plan).bytes = n.tag
+		o := s.pushRun(msgQuery, plan)
+		o.bytes = n.tag
+		if split := n.plan.InSplit(); split != nil {
+			return s.add(s.askInTwo(o, split))
+		}
 		return s.resendWhole(f)
 	}
-	s.pushRun(f.Type, plan)
+	o := s.pushRun(f.Type, plan)
+	if plan != nil {
+		o.split = plan.InSplit()
+	}
 	return s.resendWhole(f)
 }
 
@@ -214,15 +230,21 @@ func (s *session) payload(f *retry.Frame[note]) []byte {
 // statement that returns other columns now than the client was told is not run.
 func (s *session) rebind(f *retry.Frame[note]) error {
 	t, n := s.t, &f.Note
-	st, epoch := s.b.prepared.find(n.tmpl), s.srv.catalog.epoch.Load()
+	tmpl := n.tmpl.inForce()
+	st, epoch := s.b.prepared.find(tmpl), s.srv.catalog.epoch.Load()
 	fresh := st != nil && st.epoch == epoch
+	untyped := false
+	if tmpl.split != nil {
+		t.desc = s.srv.catalog.described(tmpl)
+		untyped = t.desc == nil
+	}
 	var name string
 	if !fresh {
-		name = s.prepare(n.tmpl, n.told != nil)
+		name = s.prepare(tmpl, n.told != nil || untyped)
 	} else {
 		name = st.name
 	}
-	if n.told != nil && (!fresh || n.told.epoch != epoch) {
+	if n.told != nil && (!fresh || n.told.epoch != epoch) || untyped {
 		if fresh {
 			s.describeSilently(st)
 		}
@@ -230,12 +252,15 @@ func (s *session) rebind(f *retry.Frame[note]) error {
 		if err := s.settleOwed(); err != nil || t.mute || t.skip || t.abandoned() {
 			return err
 		}
-		if t.desc != nil && !t.desc.promises(n.told) {
+		if t.desc != nil && n.told != nil && !t.desc.promises(n.told) {
 			t.mute, t.skipping, t.refusal = true, false, retry.Differs
 			return nil
 		}
 	}
-	t.owed.push(msgBind)
+	if tmpl.split != nil {
+		s.lock(tmpl, t.desc, bytes.Clone(s.payload(f)))
+	}
+	t.owed.push(msgBind).tmpl = tmpl
 	t.scratch = appendBindHead(t.scratch[:0], []byte(n.name), name, f.Len())
 	if err := s.add(t.scratch); err != nil {
 		return err

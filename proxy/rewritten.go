@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"encoding/binary"
-	"strconv"
 	"time"
 
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -10,6 +9,9 @@ import (
 
 // text is what a server is sent in the place of the client's text.
 func (t *template) text() string {
+	if t.split != nil {
+		return t.split.Read
+	}
 	if t.plan.Text != "" {
 		return t.plan.Text
 	}
@@ -21,6 +23,9 @@ func (s *session) note(plan *rewrite.Plan) {
 	for i := range plan.Findings {
 		f := &plan.Findings[i]
 		s.srv.metrics.Unsupported(f.Operation, string(f.Feature))
+	}
+	if plan.InSplit() != nil {
+		s.srv.metrics.Unsupported(plan.Operation, string(rewrite.JoinForUpdate))
 	}
 	if !plan.Note() {
 		return
@@ -106,6 +111,9 @@ func (s *session) maskedReply(typ byte, frame []byte, total int) (done bool, err
 		if err := s.tellTag(); err != nil {
 			return false, err
 		}
+	}
+	if s.ofLock(typ) {
+		return true, nil
 	}
 	st := s.running()
 	if st == nil {
@@ -295,47 +303,4 @@ func (s *session) settleJob() error {
 		return err
 	}
 	return s.passSpan(appendReady(answer, status))
-}
-
-// mappedError is what the client is told in the place of a server's error about
-// a text that was rewritten, or nil to pass it as it is.
-func (s *session) mappedError(o *owed, frame []byte) []byte {
-	plan := o.plan
-	if plan == nil && o.tmpl != nil {
-		plan = o.tmpl.plan
-	}
-	if plan == nil {
-		return nil
-	}
-	st := s.statementOf(o, plan)
-	if st != nil && st.Refusal != nil {
-		return refusalOf(st).append(nil)
-	}
-	payload := frame[headerLen:]
-	position, moved := field(payload, 'P'), plan.Text != ""
-	hint := ""
-	if code := string(field(payload, 'C')); st != nil && field(payload, 'H') == nil && (code == "0A000" || code == "42704") {
-		hint = st.Hint
-	}
-	if (!moved || position == nil) && hint == "" {
-		return nil
-	}
-	var out []byte
-	for len(payload) > 1 && payload[0] != 0 {
-		value, rest, ok := cstring(payload[1:])
-		if !ok {
-			return nil
-		}
-		code := payload[0]
-		if n, err := strconv.Atoi(string(value)); code == 'P' && moved && err == nil {
-			value = strconv.AppendInt(nil, int64(plan.Position(n)), 10)
-		}
-		out = append(append(append(out, code), value...), 0)
-		payload = rest
-	}
-	if hint != "" {
-		out = append(append(append(out, 'H'), hint...), 0)
-	}
-	out = append(out, 0)
-	return append(appendHeader(nil, msgError, len(out)), out...)
 }

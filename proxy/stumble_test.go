@@ -154,6 +154,37 @@ func TestLossIsInvisible(t *testing.T) {
 	}
 }
 
+// A replay that waits for an answer before it sends on may be told an error, or
+// that its transaction is over: it must still come to its end.
+func TestReplayThatEndsEarly(t *testing.T) {
+	pg := postgres{Server: newPostgres(t)}
+	pg.addr = pg.Address()
+	pg.SQL(t, "postgres", stumbling)
+	// The conflict is one of the schema, behind which a replay prepares statements
+	// again, and asks what they return.
+	pg.SQL(t, "postgres", `CREATE TABLE altered (n int); CREATE FUNCTION altered() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		IF nextval('stumble_4') = 1 THEN RAISE EXCEPTION 'schema has been updated by another transaction (OC001)' USING ERRCODE = '40001'; END IF;
+		RETURN NULL; END $$;
+		CREATE CONSTRAINT TRIGGER altered AFTER INSERT ON altered DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION altered();
+		CREATE FUNCTION stays(n int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+			IF n > 1 AND nextval('stumble_3') > 1 THEN RAISE EXCEPTION 'gone' USING ERRCODE = '42P01'; END IF; RETURN n; END $$`)
+	s := startSluice(t, pg, fastReplay, maxOpen(1))
+	const prepare = "P s | SELECT 1 AS one\nD S s\nS\nB - | s\nE -\nS\nQ BEGIN\nQ INSERT INTO altered VALUES (1)\n< Z Z Z Z\n"
+	for name, test := range map[string]struct{ script, want string }{
+		"an error": {prepare + "P - | SELECT stays(2)\nB - | -\nE -\nP - | SET CONSTRAINTS ALL IMMEDIATE\nB - | -\nE -\nB - | s\nE -\nS\n< Z\n", "C=42P01 M=gone"},
+		"a commit": {prepare + "P - | COMMIT\nB - | -\nE -\nB - | s\nE -\nS\n< Z\n", "C COMMIT\\x00\nE S=ERROR C=08006"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stumbles(t, pg, true)
+			got := perform(t, s.addr, test.script+"Q ROLLBACK\n< Z\n")
+			if !strings.Contains(got, test.want) || !strings.HasSuffix(got, "C ROLLBACK\\x00\nZ I\n") || replayed(t, s) == 0 {
+				t.Errorf("want %s:\n%s", test.want, got)
+			}
+			waitFor(t, "backends to come back", func() bool { return s.backends.Stats().InUse == 0 })
+		})
+	}
+}
+
 // What replayable random dialogues are made of.
 var stumbleTexts = []string{
 	"SELECT stumble(1)", "SELECT stumble(2)", "SELECT stumble(3) AS s, 1/0", "INSERT INTO late VALUES (3)", "INSERT INTO late VALUES (4)",

@@ -135,7 +135,7 @@ func intendIndex(m *pg_query.IndexStmt) {
 
 func intendColumn(m *pg_query.ColumnDef) {
 	names := m.TypeName.GetNames()
-	if len(names) != 1 || !strings.Contains(names[0].GetString_().GetSval(), "serial") {
+	if len(names) != 1 || !strings.Contains(names[0].GetString_().GetSval(), "serial") || m.StorageName != "" {
 		return
 	}
 	tree, err := pg_query.Parse("CREATE TABLE t (c " + identity + ")")

@@ -44,6 +44,10 @@ func (r *rewriter) dialect(p *part) {
 		r.refusedControl(p)
 	case "CreateStmt":
 		r.refusedTable(p)
+	case "CreateSchemaStmt":
+		for within := range p.members() {
+			r.dialect(within)
+		}
 	case "AlterTableStmt":
 		r.refusedAlters(p)
 	case "CreateSeqStmt":
