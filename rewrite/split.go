@@ -194,6 +194,9 @@ func lockedTable(query message) (table message, on []value) {
 	if !from.is("RangeVar") || !several {
 		return message{}, nil // of one table the companion would be refused just so
 	}
+	if len(clause.values("locked_rels")) == 0 && outerJoined(query) || folded(query) {
+		return message{}, nil // PostgreSQL refuses these, and so shall the server
+	}
 	name := from.text("relname")
 	if alias := from.child("alias").text("aliasname"); alias != "" {
 		name = alias
@@ -208,6 +211,32 @@ func lockedTable(query message) (table message, on []value) {
 		return message{}, nil
 	}
 	return from, equalities(query.child("where_clause"), where[0], name)
+}
+
+// outerJoined reports whether rows of some table may be made up for a join: they
+// cannot be locked.
+func outerJoined(query message) bool {
+	var outer func(from message) bool
+	outer = func(from message) bool {
+		return from.is("JoinExpr") && (pg_query.JoinType(from.integer("jointype")) != pg_query.JoinType_JOIN_INNER ||
+			outer(from.child("larg")) || outer(from.child("rarg")))
+	}
+	for from := range query.list("from_clause") {
+		if outer(from) {
+			return true
+		}
+	}
+	return false
+}
+
+// folded reports whether a row of the result stands for several of a table's.
+func folded(query message) bool {
+	for _, clause := range []string{"distinct_clause", "group_clause", "having_clause", "window_clause"} {
+		if len(query.values(clause)) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // equalities gathers the conditions of a conjunction that are column = constant

@@ -57,6 +57,10 @@ func TestNoSplit(t *testing.T) {
 		"SELECT 1 FROM a, b WHERE a.id = 1::text::int FOR UPDATE",
 		"SELECT 1 FROM a, b WHERE a.id = ANY ($1) FOR UPDATE",
 		"SELECT 1 FROM a RIGHT JOIN b ON true WHERE a.id = 1 FOR UPDATE",
+		"SELECT 1 FROM a LEFT JOIN b ON true WHERE a.id = 1 FOR UPDATE", // PostgreSQL wants OF a
+		"SELECT 1 FROM a, b JOIN c LEFT JOIN d ON true ON true WHERE a.id = 1 FOR UPDATE",
+		"SELECT b.x FROM a, b WHERE a.id = 1 GROUP BY b.x FOR UPDATE",
+		"SELECT DISTINCT b.x FROM a, b WHERE a.id = 1 FOR UPDATE",
 		"SELECT 1 FROM a FULL JOIN b ON true WHERE a.id = 1 FOR UPDATE",
 		"SELECT 1 FROM (a JOIN b ON true) AS a WHERE a.id = 1 FOR UPDATE",
 		"SELECT 1 FROM (SELECT 1 AS id) a, b WHERE a.id = 1 FOR UPDATE",
