@@ -215,7 +215,7 @@ func (l *Lease) note() {
 	}
 }
 
-// State is a snapshot for who owns the backends.
+// State is a snapshot for who owns the backends, to be read every StateEvery.
 func (l *Lease) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
