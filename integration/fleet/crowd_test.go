@@ -16,13 +16,14 @@ const (
 	burst = 10
 )
 
-// crowded starts a daemon in front of a cluster that takes its rate and hardly
-// more. It is ready when all backends are there, dialled together.
+// crowded starts a daemon in front of a cluster that takes its rate, and a second
+// of it more at once: connections may be late, and come together. The daemon is
+// ready when all backends are there, dialled together.
 func crowded(t *testing.T) (*harness.Sluice, *harness.DSQLSim) {
 	t.Helper()
 	bin := harness.Binaries(t)
 	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Bin: bin, Upstream: pgtest.Shared(t),
-		Args: []string{"--rate", strconv.Itoa(rate), "--burst", strconv.Itoa(burst + 2)}})
+		Args: []string{"--rate", strconv.Itoa(rate), "--burst", strconv.Itoa(burst + rate)}})
 	return harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: sim.Env().With(harness.Env{
 		"DSQL_RESERVOIR_MAX_OPEN":             strconv.Itoa(crowd),
 		"DSQL_RESERVOIR_BASE_LIFETIME":        "26s", // what replacing them at this rate needs
