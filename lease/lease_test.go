@@ -327,6 +327,9 @@ func TestWithoutSettingsNothingIsGranted(t *testing.T) {
 		if s := r.State(); !errors.Is(s.Reason, ErrNoSettings) {
 			t.Errorf("%+v", s)
 		}
+		if n := strings.Count(r.log.String(), "run sluice lease init"); n != 1 {
+			t.Errorf("said %d times in the log:\n%s", n, r.log.String())
+		}
 		table.mu.Lock()
 		table.settings = settings // lease init
 		table.mu.Unlock()
