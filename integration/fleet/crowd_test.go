@@ -10,35 +10,32 @@ import (
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 
-const (
-	crowd = 50 // backends
-	rate  = 20 // per second, of the cluster and of the daemon
-	burst = 10
-)
+// A burst of connections and a rate per second.
+type pace struct{ rate, burst int }
 
-// crowded starts a daemon in front of a cluster that takes its rate, and a second
-// of it more at once: connections may be late, and come together. The daemon is
-// ready when all backends are there, dialled together.
-func crowded(t *testing.T) (*harness.Sluice, *harness.DSQLSim) {
+// crowded starts a daemon of so many backends in front of a cluster. It is ready
+// when all are there, dialled together.
+func crowded(t *testing.T, crowd int, daemon, cluster pace) (*harness.Sluice, *harness.DSQLSim) {
 	t.Helper()
 	bin := harness.Binaries(t)
 	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Bin: bin, Upstream: pgtest.Shared(t),
-		Args: []string{"--rate", strconv.Itoa(rate), "--burst", strconv.Itoa(burst + rate)}})
+		Args: []string{"--rate", strconv.Itoa(cluster.rate), "--burst", strconv.Itoa(cluster.burst)}})
 	return harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: sim.Env().With(harness.Env{
 		"DSQL_RESERVOIR_MAX_OPEN":             strconv.Itoa(crowd),
-		"DSQL_RESERVOIR_BASE_LIFETIME":        "26s", // what replacing them at this rate needs
+		"DSQL_RESERVOIR_BASE_LIFETIME":        "26s", // what replacing them at the rate needs
 		"DSQL_RESERVOIR_LIFETIME_JITTER":      "0s",
 		"DSQL_RESERVOIR_GUARD_WINDOW":         "1s",
-		"DSQL_CONNECTION_RATE_LIMIT":          strconv.Itoa(rate),
-		"DSQL_CONNECTION_BURST_LIMIT":         strconv.Itoa(burst),
+		"DSQL_CONNECTION_RATE_LIMIT":          strconv.Itoa(daemon.rate),
+		"DSQL_CONNECTION_BURST_LIMIT":         strconv.Itoa(daemon.burst),
 		"DSQL_RESERVOIR_INITIAL_FILL_TIMEOUT": "30s",
 	})}), sim
 }
 
-// A cold start fills as fast as the cluster's rate lets it and never meets its
-// refusal. It is timed, so it runs before the tests that run together.
+// A cold start, at the rate that a cluster takes, fills as fast as that and never
+// meets its refusal. It is timed, so it runs before the tests that run together.
 func TestColdStart(t *testing.T) {
-	_, sim := crowded(t)
+	const crowd, rate, burst = 150, 100, 10
+	_, sim := crowded(t, crowd, pace{rate, burst}, pace{100, 1000}) // DSQL's own
 	dials := ledger(t, sim, "connect")
 	if len(dials) < crowd {
 		t.Fatalf("ready with %d of %d", len(dials), crowd)
@@ -57,7 +54,10 @@ func TestColdStart(t *testing.T) {
 // shelf refills at the rate.
 func TestCrowdAgesAndIsCut(t *testing.T) {
 	t.Parallel()
-	s, sim := crowded(t)
+	const crowd, rate, burst = 50, 20, 10
+	// The cluster takes a second's worth more at once: connections may be late, and
+	// come together.
+	s, sim := crowded(t, crowd, pace{rate, burst}, pace{rate, burst + rate})
 	load := startClients(t, s, 8)
 	least := crowd
 	for began := time.Now(); time.Since(began) < 26*time.Second; time.Sleep(100 * time.Millisecond) {
