@@ -232,6 +232,7 @@ func TestDerived(t *testing.T) {
 		{"postgres does not forward when told", append(postgres, "--cancel-forward=false"), false, 100},
 		{"postgres session", append(postgres, "--pairing=session"), true, 0},
 		{"postgres replays when told", append(postgres, "--retry-enabled=true"), true, 100},
+		{"not ahead of demand", append(dsql, "--reservoir-enabled=false"), false, 0},
 		{"on demand", append(dsql, "--reservoir-target-ready=0"), false, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
