@@ -72,7 +72,7 @@ func TestLeaseThatRunsOutLetsTransactionsFinish(t *testing.T) {
 	begin(t, endless)
 	way.away.Store(true)
 	const (
-		staff      = 3 // fewer than backends: some are idle, and close first
+		staff      = 2 // fewer than backends: some are idle, and close first
 		length     = transactionLimit * 3 / 4
 		drainAfter = reapAfter - guard - transactionLimit - reapAfter/5
 	)
