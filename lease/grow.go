@@ -43,7 +43,7 @@ type hunt struct {
 
 // refuse stops growth for a while: the cluster itself has no room.
 func (l *ledger) refuse(now time.Duration) {
-	l.hunt = hunt{again: now + refusedPause + upTo(l.rng, refusedPause/3)}
+	l.full = now + refusedPause + upTo(l.rng, refusedPause/3)
 }
 
 // need is how many slots are wanted and not there.
@@ -64,8 +64,8 @@ func (l *ledger) grow(now time.Duration) (*call, time.Duration) {
 		}
 		return nil, never
 	}
-	if now < l.hunt.again {
-		return nil, l.hunt.again
+	if until := max(l.hunt.again, l.full); now < until {
+		return nil, until
 	}
 	fair := l.fair(now)
 	first := len(l.parts) == 0
