@@ -187,10 +187,31 @@ func TestAcquireSaysWhatItWaitedFor(t *testing.T) {
 
 func TestAcquireTellsOfTheRateLimit(t *testing.T) {
 	t.Parallel()
-	err := &EmptyError{Waited: time.Second, MaxOpen: 5, Throttled: true}
-	if got, want := err.Error(), "no backend within 1s: 0 of 5 in use, waiting for rate"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		cfg := small(30)
+		cfg.RateLimit, cfg.BurstLimit, cfg.BaseLifetime = 1, 1, 20*time.Minute
+		cfg.CheckoutWait = 9500 * time.Millisecond
+		r := running(t, cfg, new(server).dial)
+		errs := make(chan error, 30)
+		for range cap(errs) {
+			go func() {
+				_, err := r.Acquire(t.Context())
+				errs <- err
+			}()
+		}
+		refused := 0
+		for range cap(errs) {
+			if err := <-errs; err != nil {
+				refused++
+				if want := "no backend within 9.5s: 10 of 30 in use, waiting for rate"; err.Error() != want {
+					t.Errorf("got %q, want %q", err, want)
+				}
+			}
+		}
+		if refused != 20 {
+			t.Errorf("%d refused, want all but one a second", refused)
+		}
+	})
 }
 
 func TestCancelledAcquireDoesNotCancelTheDial(t *testing.T) {
