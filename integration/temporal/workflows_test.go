@@ -1,0 +1,139 @@
+package temporal
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sluice-proxy/sluice/integration/harness"
+	"github.com/sluice-proxy/sluice/integration/pgtest"
+)
+
+var workflows = flag.Int("workflows", 10, "how many workflows run")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(pgtest.Main(m, pgtest.MaxConnections(150)))
+}
+
+const namespace, queue = "orders", "orders"
+
+// double is the workflow: n doubled by an activity.
+func double(ctx workflow.Context, n int) (doubled int, err error) {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+	err = workflow.ExecuteActivity(ctx, "double", n).Get(ctx, &doubled)
+	return doubled, err
+}
+
+// executions counts those of the activity, by its argument.
+type executions struct {
+	mu    sync.Mutex
+	times map[int]int
+}
+
+func (e *executions) double(_ context.Context, n int) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.times[n]++
+	return 2 * n, nil
+}
+
+func TestWorkflowsWhileCommitsFail(t *testing.T) {
+	temporal := build(t)
+	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pgtest.Shared(t), Args: []string{"--allow-bytea-keys"}})
+	sluice := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(harness.Env{
+		"DSQL_RESERVOIR_MAX_OPEN": "40", "DSQL_CONNECTION_RATE_LIMIT": "100",
+	})})
+	setUpSchema(t, temporal.schemaTool, sluice.Host, sluice.Port)
+	sim.Admin(t, "POST", "/faults", `[{"at": "commit", "action": "fail", "error": "conflict", "probability": 0.05, "seed": 1}]`)
+	tap := startTap(t, fmt.Sprintf("%s:%d", sluice.Host, sluice.Port))
+	server := startServer(t, temporal.server, tap.address())
+	registerNamespace(t, server)
+
+	c := server.client(t, namespace)
+	executed := executions{times: map[int]int{}}
+	w := worker.New(c, queue, worker.Options{})
+	w.RegisterWorkflowWithOptions(double, workflow.RegisterOptions{Name: "double"})
+	w.RegisterActivityWithOptions(executed.double, activity.RegisterOptions{Name: "double"})
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+
+	began := time.Now()
+	var wg sync.WaitGroup
+	for n := range *workflows {
+		wg.Go(func() { run(t, c, n) })
+	}
+	wg.Wait()
+	t.Logf("%d workflows in %v", *workflows, time.Since(began).Round(time.Millisecond))
+	for n, times := range executed.times {
+		if times != 1 {
+			t.Errorf("the activity of workflow %d ran %d times", n, times)
+		}
+	}
+	told := tap.with("40001")
+	t.Logf("%d conflicts reached Temporal", len(told))
+	for _, e := range told {
+		t.Logf("%+v", e)
+	}
+}
+
+func registerNamespace(t *testing.T, s *server) {
+	t.Helper()
+	c, err := client.NewNamespaceClient(client.Options{HostPort: s.frontend, Logger: quiet{t}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	err = c.Register(t.Context(), &workflowservice.RegisterNamespaceRequest{
+		Namespace: namespace, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
+	})
+	if err != nil {
+		t.Fatalf("register a namespace: %v", err)
+	}
+}
+
+// run runs workflow n and looks at its result and its history.
+func run(t *testing.T, c client.Client, n int) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	id := fmt.Sprintf("order-%d", n)
+	r, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: queue}, "double", n)
+	if err != nil {
+		t.Errorf("%s: start: %v", id, err)
+		return
+	}
+	var doubled int
+	if err := r.Get(ctx, &doubled); err != nil || doubled != 2*n {
+		t.Errorf("%s: %d, %v, want %d", id, doubled, err, 2*n)
+		return
+	}
+	completed := 0
+	history := c.GetWorkflowHistory(ctx, id, r.GetRunID(), false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for history.HasNext() {
+		event, err := history.Next()
+		if err != nil {
+			t.Errorf("%s: history: %v", id, err)
+			return
+		}
+		if event.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED {
+			completed++
+		}
+	}
+	if completed != 1 {
+		t.Errorf("%s completed %d times", id, completed)
+	}
+}
