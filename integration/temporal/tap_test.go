@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -45,15 +46,28 @@ func startTap(t *testing.T, to string) *tap {
 func (p *tap) address() string { return p.listener.Addr().String() }
 
 // with returns the errors that have this SQLSTATE.
-func (p *tap) with(sqlState string) (matching []told) {
+func (p *tap) with(sqlState string) []told {
+	return slices.DeleteFunc(p.all(), func(e told) bool { return e.sqlState != sqlState })
+}
+
+func (p *tap) all() []told {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, e := range p.errors {
-		if e.sqlState == sqlState {
-			matching = append(matching, e)
-		}
+	return slices.Clone(p.errors)
+}
+
+// transactions counts the errors that have this SQLSTATE by what was told, and
+// by the statements sent before.
+func (p *tap) transactions(sqlState string) map[string]int {
+	times := map[string]int{}
+	for _, e := range p.with(sqlState) {
+		times[e.String()]++
 	}
-	return matching
+	return times
+}
+
+func (e told) String() string {
+	return fmt.Sprintf("%s: %s: %s after %s", e.sqlState, e.message, e.detail, strings.Join(e.statements, "; "))
 }
 
 func (p *tap) accept() {
