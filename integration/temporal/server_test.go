@@ -19,8 +19,9 @@ import (
 	"github.com/sluice-proxy/sluice/integration/harness"
 )
 
-// schemaVersion is what the server of this version asks for.
-const schemaVersion = "1.19"
+// schemaVersion is what the server of this version asks for, schemaName the
+// collapsed file that the schema tool carries.
+const schemaVersion, schemaName = "1.19", "postgresql/v12/temporal"
 
 // startLimit is for a server that shares two cores with what it talks to.
 const startLimit = 2 * time.Minute
@@ -47,7 +48,7 @@ func setUpSchema(t *testing.T, tool, host string, port int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), tool,
 		"--plugin", "postgres12_pgx", "--endpoint", host, "--port", fmt.Sprint(port), "--user", "temporal", "--database", "temporal",
-		"setup-schema", "--version", schemaVersion, "--schema-name", "postgresql/v12/temporal")
+		"setup-schema", "--version", schemaVersion, "--schema-name", schemaName)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("set up the schema: %v\n%s", err, out)
 	}
