@@ -80,8 +80,23 @@ func startServer(t *testing.T, file, address string) *server {
 	}
 	s := &server{frontend: fmt.Sprintf("127.0.0.1:%d", ports[0]), metrics: fmt.Sprintf("http://127.0.0.1:%d/metrics", ports[1])}
 	s.program = harness.Start(t, file, dir, nil, "--config-file", config, "--allow-no-auth", "start")
+	t.Cleanup(func() { s.complain(t) })
 	s.waitReady(t)
 	return s
+}
+
+// complain shows, when the test has failed, what the server did not like; the
+// end of its log is shown by the harness.
+func (s *server) complain(t *testing.T) {
+	if !t.Failed() {
+		return
+	}
+	for line := range strings.Lines(s.program.Log()) {
+		if strings.Contains(line, `"level":"warn"`) || strings.Contains(line, `"level":"error"`) || strings.Contains(line, `"level":"fatal"`) {
+			line, _, _ = strings.Cut(line, `,"logging-call-at"`)
+			t.Logf("Temporal: %.600s", line)
+		}
+	}
 }
 
 // freePorts finds ports that fit into the smallint which Temporal's schema has
