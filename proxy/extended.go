@@ -377,12 +377,18 @@ func (s *session) execute(frame []byte) error {
 		s.saltParsing(p.plan)
 		t.writes = true
 		if p.plan.Kind > rewrite.Write || commits(p.plan) {
-			t.mayCommit = t.mayCommit || commits(p.plan) || s.b.status == 'I' && !t.inBlock
+			t.mayCommit = t.mayCommit || commits(p.plan) || !s.inBlock()
 		}
 	}
+	verb := rewrite.NoVerb
+	if st := p.plan.Single(); st != nil {
+		verb = st.Tx.Verb
+	}
+	t.groupBlock = t.groupBlock || verb == rewrite.Begin
 	s.countExecute(p.plan)
 	s.logFrame(msgExecute, note{plan: p.plan, commits: t.mayCommit}, frame[headerLen:])
-	if st := p.plan.Single(); st != nil && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback) {
+	if verb == rewrite.Commit || verb == rewrite.Rollback {
+		t.groupBlock = false
 		s.portal, s.portals = portal{}, nil // they end with their transaction
 	}
 	revives := s.b.status == 'E' && s.endsFailed(p.plan)

@@ -264,7 +264,7 @@ func (s *session) inBlock() bool {
 	case begun, failed:
 		return true
 	case held, busy, replaying:
-		return s.t != nil && s.t.inBlock || s.b != nil && s.b.status != 'I'
+		return s.t != nil && (s.t.inBlock || s.t.groupBlock) || s.b != nil && s.b.status != 'I'
 	}
 	return false
 }
@@ -311,7 +311,8 @@ func (s *session) abandon(e *sqlError, why reservoir.Reason) error {
 	if t.torn || t.rest > 0 && !t.restSwallow && !t.mute && !s.holding() {
 		return errors.Join(errClientGone, errors.New("a row was cut in the middle"))
 	}
-	inBlock := s.inBlock() && !t.committed
+	// Behind a COMMIT no client rolls back, whatever became of it.
+	inBlock := s.inBlock() && !t.committed && !t.mayCommit
 	if t.original != nil && !t.committed {
 		inBlock = t.after != 0 && t.after != 'I' || t.after == 0 && inBlock
 	}

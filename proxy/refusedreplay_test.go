@@ -105,6 +105,29 @@ func TestRefusedReplays(t *testing.T) {
 			t.Error("not counted as exhausted")
 		}
 	})
+	// A group outside a block commits at its Sync: a replay of it that is refused
+	// must not come to one.
+	t.Run("writes and a Flush", func(t *testing.T) {
+		for name, read := range map[string]string{"differs": "SELECT nextval('changing')", "differs in size": "SELECT generate_series(1, nextval('changing'))"} {
+			stumbles(t, pg, true)
+			pg.SQL(t, "postgres", "ALTER SEQUENCE changing RESTART")
+			got := perform(t, usual.addr, "P - | INSERT INTO stumbled VALUES (1)\nB - | -\nE -\nP - | "+read+"\nB - | -\nE -\nH\n< C C\n"+
+				"P - | SELECT stumble(1)\nB - | -\nE -\nH\n< E\nS\n< Z\nQ SELECT count(*) FROM stumbled\n< Z\n")
+			if !strings.Contains(got, conflictSeen) || !strings.Contains(got, "D \\x00\\x01\\x00\\x00\\x00\\x010\n") {
+				t.Errorf("%s: what was refused has happened:\n%s", name, got)
+			}
+		}
+	})
+	// A statement that the client was told is prepared stays so, as in PostgreSQL.
+	t.Run("prepared before it", func(t *testing.T) {
+		once := startSluice(t, pg, fastReplay, maxOpen(3), func(s *setup) { s.proxy.Retry.Policy.MaxRetries = 1 })
+		stumbles(t, pg, true)
+		got := perform(t, once.addr, "P - | SELECT second(1)\nB - | -\nE -\nP s1 | SELECT 7 AS seven\nD S s1\nH\n< T\n"+
+			"P s2 | SELECT stumble(2)\nB - | s2\nE -\nS\n< Z\nB - | s1\nE -\nS\n< Z\nP s2 | SELECT 8 AS eight\nB - | s2\nE -\nS\n< Z\n")
+		if !strings.Contains(got, "Replay refused: every attempt") || !strings.Contains(got, "\\x017") || strings.Contains(got, "C=26000") {
+			t.Errorf("%v replays:\n%s", replayed(t, once), got)
+		}
+	})
 	t.Run("startup option", func(t *testing.T) {
 		host, port, _ := net.SplitHostPort(usual.addr)
 		conn, err := pgx.Connect(t.Context(), fmt.Sprintf("host=%s port=%s user=postgres dbname=postgres sslmode=disable options='-c sluice.retry=off'", host, port))

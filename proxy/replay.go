@@ -142,14 +142,14 @@ func (s *session) survive(told *sqlError, reason retry.Reason) error {
 // the client why there are no more.
 func (s *session) resolve() error {
 	t := s.t
-	if t.streams {
-		if err := s.flushDown(); err != nil {
-			return err
-		}
-		s.tx.log.Delivered()
-	}
-	s.held.Drop()
 	for t.mute {
+		if t.streams {
+			if err := s.flushDown(); err != nil {
+				return err
+			}
+			s.tx.log.Delivered()
+		}
+		s.held.Drop() // of the attempt that has failed
 		if err := s.quiet(); err != nil {
 			return err
 		}
@@ -204,6 +204,9 @@ func (s *session) quiet() error {
 		s.dropBackend(reservoir.Broken)
 		return nil
 	}
+	if s.b != nil && s.syncCommits() {
+		s.dropBackend(reservoir.Unclean)
+	}
 	if s.b != nil {
 		if err := s.toReady(); err != nil {
 			if err := lost(err); err != nil {
@@ -230,6 +233,14 @@ func (s *session) quiet() error {
 	t.up.reset()
 	t.upErr, t.rerun, t.rest, t.midFrame = nil, false, 0, false
 	return nil
+}
+
+// syncCommits reports whether the Sync that would bring the backend to ReadyForQuery
+// may commit: of a group outside a block that has not failed at the server.
+func (s *session) syncCommits() bool {
+	t, q := s.t, &s.t.owed
+	synced := !q.empty() && q.items[len(q.items)-1].boundary()
+	return !s.inBlock() && !t.skipping && !t.ready && !synced
 }
 
 // toReady sends the Sync that is missing and reads up to ReadyForQuery.
@@ -382,6 +393,6 @@ func (s *session) forgetTurn() {
 	t.owed.reset()
 	t.up.reset()
 	t.rest, t.stop, t.copying, t.touched = 0, nil, false, false
-	t.logs, t.committed, t.mayCommit, t.inBlock = false, false, false, false
+	t.logs, t.committed, t.mayCommit, t.inBlock, t.groupBlock = false, false, false, false, false
 	t.replay = replay{}
 }

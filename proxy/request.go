@@ -22,7 +22,10 @@ func (s *session) handle(typ byte, total int) error {
 		return s.sync(total)
 	}
 	if t.skip {
-		return s.discard(total)
+		if err := s.discard(total); err != nil || typ != msgFlush {
+			return err
+		}
+		return s.flush()
 	}
 	if s.dedicated {
 		return s.passThrough(typ, total)
@@ -75,7 +78,7 @@ func (s *session) sync(total int) error {
 		return s.ready()
 	}
 	t.owed.push(msgSync)
-	if s.b.status == 'I' && !t.inBlock && t.writes {
+	if !s.inBlock() && t.writes {
 		t.mayCommit = true
 	}
 	s.logFrame(msgSync, note{commits: t.mayCommit}, nil)

@@ -62,8 +62,15 @@ func (s *session) resend(last bool) error {
 	t := s.t
 	// An error that is told in between empties the log: a Sync is still to be sent.
 	frames := slices.Clone(s.tx.log.Frames(s.tx.log.At()))
+	acks := 0
 	for i := range frames {
 		f := &frames[i]
+		switch f.Type {
+		case 0, msgParse, msgBind, msgClose:
+			if acks++; last && acks <= s.tx.log.Acknowledged() {
+				f.Note.undoes = false // the client was told: the name means what it was told
+			}
+		}
 		commits := last && f.Note.commits
 		if commits {
 			if err := s.catchUp(); err != nil || t.mute || t.abandoned() {
@@ -272,10 +279,6 @@ func (s *session) rebind(f *retry.Frame[note]) error {
 func (s *session) countExecute(plan *rewrite.Plan) {
 	t := s.t
 	if !t.logs || t.inBlock || t.groupBlock || s.b.status != 'I' {
-		return
-	}
-	if st := plan.Single(); st != nil && st.Tx.Verb == rewrite.Begin {
-		t.groupBlock = true
 		return
 	}
 	if t.executes++; t.executes > 1 && !s.srv.groups.one() {

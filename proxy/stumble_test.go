@@ -84,6 +84,7 @@ func TestConflictsAreInvisible(t *testing.T) {
 		"with a BEGIN of its own": "P - | BEGIN\nB - | -\nE -\nP - | INSERT INTO stumbled VALUES ($1)\nB - | - | 1\nE -\nS\n< Z\nP - | SELECT stumble(2)\nB - | -\nE -\nS\n< Z\nP - | COMMIT\nB - | -\nE -\nS\n< Z\nQ SELECT * FROM stumbled\n< Z",
 		"flushed":                 "Q BEGIN\n< Z\nP - | SELECT g FROM stumble_rows WHERE g < 4\nB c1 | -\nE c1 2\nH\n< s\nP - | SELECT stumble(1)\nB - | -\nE -\nH\n< C\nE c1\nH\n< C\nS\n< Z\nQ COMMIT\n< Z",
 		"flushed outside":         "P - | SELECT g FROM stumble_rows WHERE g < 4\nB c1 | -\nE c1 2\nH\n< s\nP - | SELECT stumble(1)\nB - | -\nE -\nH\n< C\nE c1\nH\n< C\nS\n< Z",
+		"flushed, then twice":     "P s1 | SELECT 1 AS one\nD S s1\nH\n< T\nB - | s1\nE -\nP - | INSERT INTO stumbled VALUES (1)\nB - | -\nE -\nP - | SELECT stumble(1)\nB - | -\nE -\nP - | SELECT stumble(2)\nB - | -\nE -\nS\n< Z\nQ SELECT * FROM stumbled\n< Z",
 		"portals half read":       "Q BEGIN\n< Z\nP - | SELECT g FROM stumble_rows WHERE g < 6\nB c1 | -\nE c1 2\nS\n< Z\nQ SELECT stumble(1)\n< Z\nE c1 2\nS\n< Z\nQ SELECT stumble(2)\n< Z\nE c1\nS\n< Z\nC P c1\nS\n< Z\nQ INSERT INTO late VALUES (3)\n< Z\nQ COMMIT\n< Z",
 		"a cursor":                "Q BEGIN\n< Z\nQ DECLARE k CURSOR FOR SELECT g FROM stumble_rows\nQ FETCH 2 FROM k\nQ SELECT stumble(1)\nQ FETCH 2 FROM k\n< Z Z Z Z\nQ COMMIT\n< Z",
 		"settings":                "Q BEGIN\n< Z\nQ SET TimeZone = 'Asia/Tokyo'\n< Z\nQ SELECT stumble(1)\n< Z\nQ SHOW TimeZone\n< Z\nQ INSERT INTO late VALUES (2)\n< Z\nQ COMMIT\n< Z\nQ SHOW TimeZone\n< Z\nQ BEGIN; SET TimeZone = 'UTC'; SELECT stumble(3); ROLLBACK\n< Z\nQ SHOW TimeZone\n< Z",
@@ -140,6 +141,7 @@ func TestLossIsInvisible(t *testing.T) {
 	for name, script := range map[string]string{
 		"first statement": "Q BEGIN\n< Z\nQ SELECT die(1)\n< Z\nQ COMMIT\n< Z",
 		"later":           "Q BEGIN\n< Z\nQ INSERT INTO stumbled VALUES (7) RETURNING a\n< Z\nP s1 | SELECT $1::int AS a\nB - | s1 | 5\nE -\nS\n< Z\nQ SELECT die(1)\n< Z\nB - | s1 | 5\nE -\nS\n< Z\nQ SELECT * FROM stumbled\n< Z\nQ COMMIT\n< Z",
+		"first group":     "P - | BEGIN\nB - | -\nE -\nP - | INSERT INTO stumbled VALUES (die(1))\nB - | -\nE -\nS\n< Z\nP - | SELECT * FROM stumbled\nB - | -\nE -\nS\n< Z\nQ COMMIT\n< Z",
 		"and a conflict":  "Q BEGIN\n< Z\nQ SELECT stumble(1)\n< Z\nQ SELECT die(2)\n< Z\nQ INSERT INTO late VALUES (3)\n< Z\nQ COMMIT\n< Z",
 		"flushed":         "Q BEGIN\n< Z\nP - | SELECT g FROM stumble_rows WHERE g < 4\nB c1 | -\nE c1 2\nH\n< s\nP - | SELECT die(1)\nB - | -\nE -\nH\n< C\nE c1\nH\n< C\nS\n< Z\nQ COMMIT\n< Z",
 	} {

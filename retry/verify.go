@@ -61,6 +61,10 @@ func (l *Log[R]) At() int { return l.at }
 // Difference is where a replay differed.
 func (l *Log[R]) Difference() Difference { return l.diff }
 
+// Acknowledged is how many answers to the turn in progress the client has been sent
+// that are not digested: acknowledgements, and what was made up.
+func (l *Log[R]) Acknowledged() int { return l.delivered.others }
+
 // Behind reports whether the client has been sent something of the turn in
 // progress, or of one before it, that the replay has not come to yet. A frame
 // that commits must not be sent before.

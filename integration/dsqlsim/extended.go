@@ -58,7 +58,30 @@ func (s *session) bind(f *frame) error {
 	if of := s.statements[name]; of != nil && len(s.portals) < maxNamed {
 		s.portals[to] = &portal{of: of, bind: f.body, epoch: s.epoch, sent: f.sent()}
 	}
+	if f.again {
+		if err := s.closePortal(to); err != nil {
+			return err
+		}
+	}
 	return s.forward(f, d)
+}
+
+// rebind binds a portal once more.
+func (s *session) rebind(name string, p *portal) error {
+	p.epoch = s.epoch
+	if err := s.closePortal(name); err != nil {
+		return err
+	}
+	return s.forward(&frame{kind: 'B', body: p.bind}, debt{kind: 'B', silent: true})
+}
+
+// closePortal makes room for a named portal: what was bound in front of the
+// savepoint outlives a return to it.
+func (s *session) closePortal(name string) error {
+	if name == "" {
+		return nil
+	}
+	return s.forward(&frame{kind: 'C', body: []byte("P" + name + "\x00")}, debt{kind: 'C', silent: true})
 }
 
 // values is the part of a Bind's body behind its names.
@@ -143,8 +166,7 @@ func (s *session) executeNow(f *frame, name string, st *dialect.Statement, p *po
 		}
 	}
 	if p.epoch != s.epoch {
-		p.epoch = s.epoch
-		if err := s.forward(&frame{kind: 'B', body: p.bind}, debt{kind: 'B', silent: true}); err != nil {
+		if err := s.rebind(name, p); err != nil {
 			return err
 		}
 	}
@@ -274,8 +296,7 @@ func (s *session) describe(f *frame) error {
 		return err
 	}
 	if portal != nil && portal.epoch != s.epoch && !portal.started && s.status == statusInBlock {
-		portal.epoch = s.epoch
-		if err := s.forward(&frame{kind: 'B', body: portal.bind}, debt{kind: 'B', silent: true}); err != nil {
+		if err := s.rebind(string(f.body[1:len(f.body)-1]), portal); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package dsqlsim_test
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -187,6 +188,67 @@ func TestFaultsAtStatements(t *testing.T) {
 	want := []string{"SELECT SELECT 1", "INSERT 40001", "INSERT INSERT 0 1", "INSERT 40001", "INSERT INSERT 0 1", "INSERT INSERT 0 1"}
 	if got := c.outcomes(conn.PID()); strings.Join(got, ",") != strings.Join(want, ",") {
 		t.Errorf("ledger\n got %q\nwant %q", got, want)
+	}
+}
+
+// A conflict in a result of an implicit transaction of several statements: none of
+// them has happened.
+func TestFaultInAnImplicitTransaction(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	c.direct(t, "CREATE TABLE t (id int)")
+	conn := c.connect(t)
+	for _, at := range []string{"first", "second", "third"} {
+		c.plan(t, dsqlsim.Fault{At: dsqlsim.AtRow, Action: dsqlsim.Fail, Error: "conflict", Contains: at})
+		err := conn.Exec(deadline(t), "INSERT INTO t SELECT 1 AS first; SELECT 2 AS second; INSERT INTO t SELECT 3 AS third").Close()
+		if e := pgError(t, err); e.Code != "40001" {
+			t.Errorf("at the %s statement: %v", at, e)
+		}
+		if rows := c.direct(t, "SELECT count(*) FROM t"); rows != "0" {
+			t.Errorf("at the %s statement: %s rows were written", at, rows)
+		}
+	}
+}
+
+// What follows a COMMIT that fails in one string does not run.
+func TestFaultBetweenTransactionsOfOneString(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	c.direct(t, "CREATE TABLE t (id int PRIMARY KEY)")
+	conn := c.connect(t)
+	const both = "BEGIN; INSERT INTO t VALUES (1); COMMIT; BEGIN; INSERT INTO t VALUES (2); COMMIT"
+	c.plan(t, dsqlsim.Fault{At: dsqlsim.AtCommit, Action: dsqlsim.Fail, Error: "conflict"})
+	if e := pgError(t, conn.Exec(deadline(t), both).Close()); e.Code != "40001" {
+		t.Error(e)
+	}
+	if rows := c.direct(t, "SELECT count(*) FROM t"); rows != "0" {
+		t.Errorf("%s rows are there after a planned conflict", rows)
+	}
+}
+
+// A client that waits behind a Flush notices that its connection is cut, whatever
+// became of the statements in between.
+func TestCutBeforeSync(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	c.direct(t, "CREATE TABLE t (id int)")
+	w := c.raw(t)
+	c.plan(t, dsqlsim.Fault{At: dsqlsim.Answered, Action: dsqlsim.Cut, Verb: "INSERT"})
+	for _, m := range append(group("BEGIN", "INSERT INTO t VALUES (1)", "SELECT 1 / 0")[:9], &pgproto3.Flush{}) {
+		w.Send(m)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := w.Receive(); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("the connection is still there")
+		} else if err != nil {
+			break
+		}
+	}
+	if rows := c.direct(t, "SELECT count(*) FROM t"); rows != "0" {
+		t.Errorf("%s rows: nobody sent a Sync", rows)
 	}
 }
 

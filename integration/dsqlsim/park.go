@@ -70,6 +70,7 @@ func (s *session) resume() error {
 		}
 		if i == len(w.log) {
 			w.parked = false
+			s.epoch++ // a portal that was bound meanwhile does not see the effects
 			s.moved = time.Now()
 			return nil
 		}

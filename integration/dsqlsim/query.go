@@ -91,6 +91,7 @@ func (s *session) several(f *frame, text *dialect.Text) error {
 		send.WriteString("\n;") // it may end in a comment
 		if s.interrupt(&d, i) {
 			send.WriteString(markerSQL)
+			asItIs = false
 			break
 		}
 		status = after(status, st.Kind)

@@ -150,6 +150,7 @@ func (s *session) complete(total int) error {
 		tag = d.guess.Tag(tag)
 	}
 	if d.instead != nil && d.instead.at == d.index {
+		s.broken = true
 		err := s.answer(d, d.instead.by.response())
 		if d.kind == 'E' {
 			s.owed.pop()

@@ -22,7 +22,10 @@ const maxNamed = 10_000
 
 // request passes on one frame of the client's.
 func (s *session) request(f *frame) error {
-	if s.skipping && f.kind != 'S' {
+	switch {
+	case s.skipping && f.kind == 'H':
+		return s.atReady
+	case s.skipping && f.kind != 'S':
 		return nil
 	}
 	switch f.kind {

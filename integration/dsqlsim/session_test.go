@@ -337,3 +337,41 @@ func TestDeepTexts(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A named portal that was bound in front of a transaction's first effect is still
+// there when the effect must be tried again.
+func TestNamedPortalIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	c.direct(t, "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0)")
+	first, second := c.raw(t), c.raw(t)
+	first.ask(1, simple("BEGIN; UPDATE t SET n = 1 WHERE id = 1"))
+	second.ask(1, simple("BEGIN"))
+	got := strings.Join(second.ask(1,
+		&pgproto3.Parse{Query: "UPDATE t SET n = 2 WHERE id = 1"},
+		&pgproto3.Bind{DestinationPortal: "c1"}, &pgproto3.Describe{ObjectType: 'P', Name: "c1"}, &pgproto3.Execute{Portal: "c1"},
+		&pgproto3.Bind{DestinationPortal: "c2"}, &pgproto3.Execute{Portal: "c2"}, &pgproto3.Sync{}), ",")
+	if want := "1,2,n,UPDATE 1,2,UPDATE 1,Z T"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := strings.Join(second.ask(1, simple("COMMIT")), ","); got != "COMMIT,Z I" {
+		t.Error(got)
+	}
+}
+
+// A portal that was bound while the transaction was out of another's way sees what
+// the transaction has written.
+func TestPortalSeesOwnWrites(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	c.direct(t, "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0)")
+	first, second := c.raw(t), c.raw(t)
+	first.ask(1, simple("BEGIN; UPDATE t SET n = 1 WHERE id = 1"))
+	if got := strings.Join(second.ask(1, simple("BEGIN; UPDATE t SET n = 2 WHERE id = 1; ROLLBACK")), ","); got != "BEGIN,UPDATE 1,ROLLBACK,Z I" {
+		t.Fatal(got)
+	}
+	got := strings.Join(first.ask(1, &pgproto3.Parse{Query: "SELECT n::text FROM t WHERE id = 1"}, &pgproto3.Bind{}, &pgproto3.Execute{}, &pgproto3.Sync{}), ",")
+	if want := "1,2,D 1,SELECT 1,Z T"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
