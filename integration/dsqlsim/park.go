@@ -30,6 +30,9 @@ func (s *session) giveWay(r request) error {
 // rewind parks the transaction: its effects and locks are gone, its snapshot
 // stays. Nothing may be owed.
 func (s *session) rewind() error {
+	if s.work.lost {
+		return s.evict()
+	}
 	answer, err := s.ask(rewindSQL)
 	if err != nil {
 		return err

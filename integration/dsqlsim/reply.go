@@ -48,6 +48,9 @@ func (s *session) reply() error {
 	// s PortalSuspended, c CopyDone.
 	d := s.owed.first()
 	if kind == 's' {
+		if d != nil && d.effect != nil {
+			s.work.lost = true // its tag and the rest of its rows are unknown
+		}
 		if gone, err := s.breakOff(total); gone || err != nil {
 			s.owed.pop()
 			return err

@@ -375,3 +375,23 @@ func TestPortalSeesOwnWrites(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// What a portal that is read in parts has written is not lost without a word when
+// its transaction must get out of another's way.
+func TestWriteReadInParts(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	c.direct(t, "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0)")
+	first, second := c.raw(t), c.raw(t)
+	first.ask(1, simple("BEGIN"))
+	got := strings.Join(first.ask(1, &pgproto3.Parse{Query: "UPDATE t SET n = n + 1 WHERE id = 1 RETURNING n::text"},
+		&pgproto3.Bind{DestinationPortal: "c1"}, &pgproto3.Execute{Portal: "c1", MaxRows: 1}, &pgproto3.Execute{Portal: "c1", MaxRows: 1}, &pgproto3.Sync{}), ",")
+	if want := "1,2,D 1,PortalSuspended,UPDATE 0,Z T"; got != want {
+		t.Fatalf("got %s, want %s", got, want)
+	}
+	second.ask(1, simple("BEGIN; UPDATE t SET n = n + 10 WHERE id = 1; ROLLBACK"))
+	got = strings.Join(first.ask(1, simple("COMMIT")), ",")
+	if n := c.direct(t, "SELECT n FROM t"); (got == "COMMIT,Z I") != (n == "1") {
+		t.Errorf("the row holds %s after %s", n, got)
+	}
+}
