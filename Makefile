@@ -5,6 +5,7 @@ ADMIN_PORT = 9432
 BACKEND    = dsql
 PAIRING    = transaction
 SCALE      = 5
+WORKFLOWS  = 100
 RUNFLAGS   = --port $(PORT) --admin-port $(ADMIN_PORT) --backend $(BACKEND) --pairing $(PAIRING) --scale $(SCALE)
 
 # The same tags for every build and test, so that they share compiled packages:
@@ -14,7 +15,7 @@ export GOFLAGS += -tags=netgo,osusergo
 export CGO_ENABLED = 1
 STATIC = -ldflags '-linkmode external -extldflags=-static'
 
-.PHONY: help run build test deps lint unit race integration fuzz bench clean
+.PHONY: help run build test deps lint unit race integration temporal fuzz bench clean
 .DEFAULT_GOAL = help
 
 help: ## this list
@@ -36,6 +37,10 @@ test: ## everything: the stages below, and how long each took
 
 deps lint unit race integration fuzz: ## one stage of the test
 	@.ci/stages $@
+
+temporal: ## 100 workflows on a Temporal server through Sluice while commits fail (WORKFLOWS=)
+	@.ci/tools && .ci/install postgresql
+	@WORKFLOWS=$(WORKFLOWS) .ci/stages $@
 
 bench: build ## compare with PgBouncer and with no proxy; writes docs/bench.json and README's table
 	@.ci/install postgresql pgbouncer

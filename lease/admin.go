@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -38,7 +39,8 @@ func (t *Table) Init(ctx context.Context, cfg Config) (did []string, err error) 
 	if err != nil && !errors.Is(err, ErrNoSettings) {
 		return did, err
 	}
-	if old.Shards > 0 {
+	if old.Shards > 0 && old.Shards != want.Shards {
+		did = append(did, fmt.Sprintf("distributed.conn_shards: the table keeps the %d that it was made with, not %d", old.Shards, want.Shards))
 		want.Shards = old.Shards
 	}
 	if old == want {
@@ -87,8 +89,10 @@ func (t *Table) create(ctx context.Context, table string) (did []string, err err
 	_, err = t.api.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{TableName: &table,
 		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(attrExpiry), Enabled: aws.Bool(true)}})
 	if err != nil {
-		// It tidies up after clusters that are gone; nothing depends on it. An
-		// already enabled one answers with an error, too.
+		if strings.Contains(err.Error(), "already enabled") { // DynamoDB has no code for it
+			return did, nil
+		}
+		// It tidies up after clusters that are gone; nothing depends on it.
 		return append(did, "expiry of items was not changed: "+err.Error()), nil
 	}
 	return append(did, "items expire by attribute "+attrExpiry), nil

@@ -38,6 +38,9 @@ const (
 	clockError = time.Second
 	// maxShards bounds the items that a sidecar may have to look at.
 	maxShards = 256
+	// StateEvery is how often at least whoever owns the backends reads State and
+	// does what it asks for.
+	StateEvery = time.Second
 	// drainPart of ReapAfter (1/5) is the time over which idle backends close
 	// when the lease is not renewed.
 	drainPart = 5
@@ -120,7 +123,7 @@ func (c Config) Validate() error {
 	check(!c.Slots || c.ReapAfter >= least, "reap_after", c.ReapAfter,
 		"want at least %v: reservoir.base_lifetime, reservoir.lifetime_jitter, two of distributed.heartbeat and distributed.transaction_limit", least)
 	check(!c.Slots || c.drainAfter() > 3*c.Heartbeat, "reap_after", c.ReapAfter,
-		"backends would begin to close %v after a renewal failed: four fifths of it less distributed.guard and distributed.transaction_limit must be more than three of distributed.heartbeat", c.drainAfter())
+		"backends would begin to close %v after a renewal failed: four fifths of it less distributed.guard, distributed.transaction_limit and a second must be more than three of distributed.heartbeat", c.drainAfter())
 	// Whatever the bucket holds, and what is used late or early by a clock
 	// misread, must fit into the cluster's own.
 	late := int((ticketValidity+2*clockError)/time.Second) * c.tickets()
@@ -168,5 +171,5 @@ func (c Config) agree(s Settings) error {
 // idleUntil the last of them has, and at lostAfter every backend.
 func (c Config) degradedAfter() time.Duration { return 3 * c.Heartbeat }
 func (c Config) drainAfter() time.Duration    { return c.idleUntil() - c.ReapAfter/drainPart }
-func (c Config) idleUntil() time.Duration     { return c.lostAfter() - c.TransactionLimit }
+func (c Config) idleUntil() time.Duration     { return c.lostAfter() - c.TransactionLimit - StateEvery }
 func (c Config) lostAfter() time.Duration     { return c.ReapAfter - c.Guard }

@@ -32,7 +32,7 @@
 //
 // Below the fair share (the limit over the number of sidecars seen) a sidecar
 // takes what is free. Who is below it and finds nothing says so in its record;
-// who is above it there gives back half of the difference with each renewal.
+// those above it there give back what is lacking, in equal parts, as they renew.
 //
 // # How it is built
 //

@@ -35,6 +35,7 @@ type Lease struct {
 	changed chan struct{} // closed and replaced when there may be more to take
 	closed  bool
 	phase   Phase // as last logged
+	barred  bool  // logged: nothing can be granted
 	drifts  uint64
 }
 
@@ -200,7 +201,12 @@ func (l *Lease) note() {
 	if s.Phase != before {
 		l.wakeLocked()
 	}
+	news := s.Reason != nil && !l.barred
+	l.barred = s.Reason != nil
 	l.mu.Unlock()
+	if news {
+		l.log.Error("the lease grants nothing", slog.Any("error", s.Reason))
+	}
 	if drifts > 0 {
 		l.log.Error("the lease table's numbers disagree: see sluice lease status")
 	}
@@ -215,7 +221,7 @@ func (l *Lease) note() {
 	}
 }
 
-// State is a snapshot for who owns the backends.
+// State is a snapshot for who owns the backends, to be read every StateEvery.
 func (l *Lease) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -231,6 +231,9 @@ func TestTableAway(t *testing.T) {
 		if s := at(cfg.drainAfter() + (cfg.idleUntil()-cfg.drainAfter())/2); s.Phase != Draining || s.Excess < 10 || s.Excess > 11 || s.Revoked != 0 {
 			t.Errorf("half-way through the drain: %+v", s)
 		}
+		if left := cfg.lostAfter() - cfg.idleUntil(); left < cfg.TransactionLimit+StateEvery {
+			t.Errorf("%v are left to the last transactions, which may begin %v later", left, StateEvery)
+		}
 		if s := at(cfg.idleUntil()); s.Excess != 20 || s.Revoked != 0 {
 			t.Errorf("when the last transactions begin to end: %+v", s)
 		}
@@ -323,6 +326,9 @@ func TestWithoutSettingsNothingIsGranted(t *testing.T) {
 		r.refused(t)
 		if s := r.State(); !errors.Is(s.Reason, ErrNoSettings) {
 			t.Errorf("%+v", s)
+		}
+		if n := strings.Count(r.log.String(), "run sluice lease init"); n != 1 {
+			t.Errorf("said %d times in the log:\n%s", n, r.log.String())
 		}
 		table.mu.Lock()
 		table.settings = settings // lease init

@@ -40,6 +40,7 @@ type ledger struct {
 	leaving        bool
 
 	hunt    hunt
+	full    time.Duration // no growth before: the cluster itself had no room
 	lookAt  time.Duration // the next look at a shard of others
 	cursor  int
 	idle    idle

@@ -87,6 +87,21 @@ func TestLeaseCountsFromTheFirstSending(t *testing.T) {
 	}
 }
 
+// The cluster says that it is full while slots are on their way: nothing grows for
+// a while, though they come.
+func TestFullClusterEndsGrowth(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 50, 50)
+	c := b.until(growth)
+	b.core.ledger.refuse(b.now)
+	refused := b.now
+	b.core.done(c, b.perform(c), b.now)
+	b.until(growth)
+	if b.now < refused+refusedPause {
+		t.Errorf("it grows again %v after the refusal, want %v", b.now-refused, refusedPause)
+	}
+}
+
 // A growth that was refused may yet arrive from an earlier sending. The next
 // change fences it; if it comes before that, it counts.
 func TestLateGrowthIsFencedOrCounted(t *testing.T) {

@@ -89,6 +89,17 @@ func (l *ledger) rich(s *sight, fair int) bool {
 	return false
 }
 
+// givers is how many others in a shard are above the fair share.
+func (l *ledger) givers(s *sight, fair int) int {
+	n := 0
+	for owner, p := range s.peers {
+		if p.rec.Total > fair && p.rec.Slots > 0 && !l.owns(owner) {
+			n++
+		}
+	}
+	return n
+}
+
 // sightAge is how long what was seen counts for the fair share.
 const sightBeats = 10
 
@@ -118,8 +129,8 @@ func (l *ledger) asked(p *part, now time.Duration) {
 	case l.giving > 0 && l.giveTo == p.shard && owed == 0:
 		l.giving = 0
 	case l.giving == 0 && owed > 0 && now >= l.giveAt:
-		over := l.held() - fair // half of it at once: others give as well
-		if n := min(max(block, over/2), over, owed, p.held()); n > 0 {
+		over := l.held() - fair // of which all that can give take their part
+		if n := min(max(block, owed/(1+l.givers(s, fair))), over, owed, p.held()); n > 0 {
 			l.giving, l.giveTo = n, p.shard
 			l.giveAt = now + l.cfg.Heartbeat
 		}

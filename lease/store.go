@@ -67,4 +67,4 @@ func (s Settings) shardLimit(shard int) int {
 }
 
 // ErrThrottled marks a call that the table refused for its load.
-var ErrThrottled = errors.New("lease: throttled")
+var ErrThrottled = errors.New("throttled")

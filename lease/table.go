@@ -232,7 +232,7 @@ func (t *Table) read(ctx context.Context, table, name string, consistent bool) (
 		TableName: &table, Key: t.key(name), ConsistentRead: &consistent,
 	})
 	if err != nil {
-		return nil, Stamp{}, explain(err)
+		return nil, Stamp{}, t.explain(table, err)
 	}
 	at, _ := middleware.GetServerTime(out.ResultMetadata)
 	t.heard(at)
@@ -259,7 +259,7 @@ func (t *Table) write(ctx context.Context, u *update) (item, bool, Stamp, error)
 	}
 	failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
 	if !ok {
-		return nil, false, Stamp{}, explain(err)
+		return nil, false, Stamp{}, t.explain(u.table, err)
 	}
 	if failed.Item != nil {
 		return failed.Item, false, Stamp{}, nil
@@ -269,12 +269,17 @@ func (t *Table) write(ctx context.Context, u *update) (item, bool, Stamp, error)
 	return found, false, at, err
 }
 
-// explain marks throttling, which needs no look at DynamoDB's types.
-func explain(err error) error {
-	if retry.IsErrorThrottles(retry.DefaultThrottles).IsErrorThrottle(err) == aws.TrueTernary {
-		return fmt.Errorf("%w: %w", ErrThrottled, err)
+// explain names the table, says what to do when it is not there, and marks
+// throttling, which needs no look at DynamoDB's types.
+func (t *Table) explain(table string, err error) error {
+	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing {
+		return fmt.Errorf("lease: there is no table %s in %s: run sluice lease init, or name the right one in distributed.conn_lease_table or AWS_REGION",
+			table, t.api.Options().Region)
 	}
-	return err
+	if retry.IsErrorThrottles(retry.DefaultThrottles).IsErrorThrottle(err) == aws.TrueTernary {
+		err = fmt.Errorf("%w: %w", ErrThrottled, err)
+	}
+	return fmt.Errorf("lease: table %s: %w", table, err)
 }
 
 // heard remembers DynamoDB's time.

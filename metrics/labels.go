@@ -54,13 +54,15 @@ const (
 
 // What was answered without a backend: label kind of dsql_local_answers_total.
 const (
-	LocalEmpty    = "empty"
-	LocalBegin    = "begin"
-	LocalEnd      = "end"
-	LocalParse    = "parse"
-	LocalDescribe = "describe"
-	LocalSetting  = "setting"
-	LocalShow     = "show"
+	LocalEmpty     = "empty"
+	LocalBegin     = "begin"
+	LocalEnd       = "end"
+	LocalParse     = "parse"
+	LocalDescribe  = "describe"
+	LocalSetting   = "setting"
+	LocalShow      = "show"
+	LocalStatement = "statement" // a statement that DSQL lacks
+	LocalSavepoint = "savepoint"
 )
 
 // What became of a CancelRequest: label outcome of dsql_cancels_total.
@@ -108,7 +110,8 @@ var (
 		RefusedAuth, RefusedDatabase, RefusedParameter, RefusedReplication, RefusedBackend, RefusedDraining, RefusedGone}
 	pinReasons = []string{PinSession, PinPrepare, PinListen, PinHoldCursor, PinTemporary, PinAdvisoryLock,
 		PinSetConfig, PinSequence, PinSeed, PinLoad, PinProcedural, PinUnparsed, PinRole}
-	localKinds      = []string{LocalEmpty, LocalBegin, LocalEnd, LocalParse, LocalDescribe, LocalSetting, LocalShow}
+	localKinds = []string{LocalEmpty, LocalBegin, LocalEnd, LocalParse, LocalDescribe, LocalSetting, LocalShow,
+		LocalStatement, LocalSavepoint}
 	cancelOutcomes  = []string{CancelDropped, CancelForwarded, CancelDiscarded, CancelIneffective, CancelUnknownKey}
 	lostWhens       = []string{LostIdle, LostTransaction, LostUnknownOutcome, LostReplaying}
 	preparedResults = []string{PreparedHit, PreparedPrepared, PreparedMiss, PreparedInvalidated, PreparedEvicted}
@@ -116,8 +119,8 @@ var (
 		FeaturePins, FeatureFunctionCall, FeatureTwoPhase, FeatureReplication}
 
 	// sqlStates are the errors that Sluice itself originates.
-	sqlStates = []string{"08006", "08007", "08P01", "0A000", "22023", "25P02", "25P03", "26000", "28000", "28P01",
-		"34000", "3D000", "42601", "42P05", "53300", "54000", "57014", "57P01", "57P05", "XX000"}
+	sqlStates = []string{"08006", "08007", "08P01", "0A000", "22023", "25P01", "25P02", "25P03", "26000", "28000", "28P01",
+		"34000", "3B001", "3D000", "40001", "42601", "42P05", "53300", "54000", "57014", "57P01", "57P05", "XX000"}
 
 	// discardReasons are the reasons of package reservoir, which tests that it
 	// has no other.

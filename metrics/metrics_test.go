@@ -294,3 +294,40 @@ func TestCountingDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations, want 0", n)
 	}
 }
+
+// Names of operations are bounded, whoever gives them.
+func TestOperationsAreBounded(t *testing.T) {
+	t.Parallel()
+	set := metrics.New(metrics.Options{})
+	for i := range 1000 {
+		op := fmt.Sprintf("select_%d", i)
+		set.Proxy.TxBegan("", op)
+		set.Proxy.TxConflict(op)
+		set.Proxy.TxRetried(op, "OC000", 1)
+		set.Proxy.TxError(op, "conflict")
+		set.Proxy.TxConditionFailed(op)
+		set.Proxy.TxExhausted(op)
+		set.Proxy.TxEnded(op, time.Second, 1)
+	}
+	families, err := set.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		seen, total := map[string]bool{}, 0.0
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "operation" {
+					seen[l.GetValue()] = true
+					total += m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+				}
+			}
+		}
+		if len(seen) > 0 && len(seen) != 1 && (len(seen) != 300 || total != 1000 && total != 0 || !seen[metrics.Other]) {
+			t.Errorf("%s: %d operations, %v counted", f.GetName(), len(seen), total)
+		}
+	}
+	if n := value(t, set.Registry, "dsql_active_transactions", "operation", metrics.Other); n != 0 {
+		t.Errorf("%v active", n)
+	}
+}

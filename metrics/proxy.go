@@ -22,7 +22,7 @@ type Proxy struct {
 	lost     closedCounter
 	prepared closedCounter
 	refused  closedCounter
-	tx       transactions
+	tx       *transactions
 	gauges   pulled[ProxyGauges]
 
 	unsupported *prometheus.CounterVec
@@ -34,6 +34,9 @@ type ProxyGauges struct {
 	Idle    int // of those, idle outside a transaction
 	Pinned  int // of those, keeping a backend
 	Waiting int // of those, waiting for a backend
+
+	LogBytes  int64 // kept to run open transactions again
+	HeldBytes int64 // of answers, not sent yet
 }
 
 func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
@@ -75,6 +78,10 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 			func(g ProxyGauges) float64 { return float64(g.Pinned) }),
 		gauge("dsql_clients_waiting", "Client sessions that wait for a backend.",
 			func(g ProxyGauges) float64 { return float64(g.Waiting) }),
+		gauge("dsql_tx_log_bytes", "Bytes kept to run open transactions again; retry.log_total_bytes bounds them.",
+			func(g ProxyGauges) float64 { return float64(g.LogBytes) }),
+		gauge("dsql_tx_held_bytes", "Bytes of answers held back until their turn is known not to be run again; retry.held_total_bytes bounds them.",
+			func(g ProxyGauges) float64 { return float64(g.HeldBytes) }),
 	}
 	p.unsupported = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "dsql_unsupported_feature_total",

@@ -54,7 +54,7 @@ func (l *labelSet) String() string {
 	parts := make([]string, 0, len(l.names))
 	for _, name := range l.names {
 		part := "`" + name + "`"
-		if len(l.values[name]) > 0 {
+		if values := l.values[name]; len(values) > 0 && !slices.Equal(values, []string{Other}) { // else it is not a closed set
 			part += ": " + strings.Join(l.values[name], ", ")
 		}
 		parts = append(parts, part)

@@ -1,7 +1,11 @@
 package metrics
 
 import (
+	"maps"
+	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,12 +14,13 @@ import (
 // maxAttempt is the highest attempt that is told apart.
 const maxAttempt = 5
 
+// maxOperations bounds the names that are told apart. Who plans statements gives
+// at most 250, and those that a configuration names.
+const maxOperations = 300
+
 var (
-	// operations are the first words of a transaction's first statement that
-	// locks or writes.
-	operations = []string{"select", "insert", "update", "delete", "merge", "copy", "fetch"}
 	// conflictStates: DSQL's code where there is one.
-	conflictStates = []string{"OC000", "OC001", "40001", "backend_lost"}
+	conflictStates = []string{"OC000", "OC001", "40001", "backend_lost", "0A000"}
 	// errorTypes are the classes of package retry, refusedReplays its reasons;
 	// package proxy tests that there are no others.
 	errorTypes     = []string{"permanent", "condition_failed", "conflict", "unsupported"}
@@ -26,82 +31,106 @@ var (
 
 // transactions counts what becomes of transactions. It is part of Proxy.
 type transactions struct {
-	retries    map[string]counters[string] // by operation, then state
-	conflicts  closedCounter
-	conditions closedCounter
-	attempts   observers
-	active     map[string]prometheus.Gauge
-	errors     map[string]closedCounter
-	durations  observers
+	operations operations
+	retries    *prometheus.CounterVec
+	conflicts  *prometheus.CounterVec
+	conditions *prometheus.CounterVec
+	errors     *prometheus.CounterVec
+	exhausted  *prometheus.CounterVec
+	attempts   *prometheus.HistogramVec
+	durations  *prometheus.HistogramVec
+	active     *prometheus.GaugeVec
 	refused    closedCounter
 	backoff    prometheus.Histogram
-	exhausted  closedCounter
 }
 
-// counters are by attempt.
-type counters[K comparable] map[K][maxAttempt + 1]prometheus.Counter
+// operation holds the series that every transaction of that name touches.
+type operation struct {
+	name      string
+	active    prometheus.Gauge
+	attempts  prometheus.Observer
+	durations prometheus.Observer
+}
 
-// observers are histograms by operation.
-type observers map[string]prometheus.Observer
+// operations are those seen so far. Finding one takes no lock and allocates
+// nothing; there are few, so that adding may copy them all.
+type operations struct {
+	known atomic.Pointer[map[string]*operation]
+	mu    sync.Mutex
+}
 
-func newTransactions(reg prometheus.Registerer) transactions {
-	all := append([]string{Other}, operations...)
-	t := transactions{
-		conflicts: newClosedCounter(reg, "dsql_tx_conflicts_total",
-			"Conflicts (SQLSTATE 40001) that the server reported, replayed or not.", "operation", operations),
-		conditions: newClosedCounter(reg, "dsql_condition_failed_total",
-			"UPDATEs and DELETEs that matched no row.", "operation", operations),
+// operationHelp says, behind the meaning of a metric, what its label operation is.
+const operationHelp = " A transaction is named after its first statement that locks or writes, else after its first that reads: verb and first table, as in select_shards, or the name that a policy gives."
+
+func newTransactions(reg prometheus.Registerer) *transactions {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"operation"}, labels...))
+		reg.MustRegister(c)
+		return c
+	}
+	t := &transactions{
+		retries: counter("dsql_tx_retries_total", "Replays of transactions, by what made them necessary."+operationHelp, "sqlstate", "attempt"),
+		conflicts: counter("dsql_tx_conflicts_total",
+			"Conflicts (SQLSTATE 40001) that the server reported, replayed or not, by transaction."),
+		conditions: counter("dsql_condition_failed_total", "UPDATEs and DELETEs that matched no row, by statement."),
+		errors:     counter("dsql_errors_total", "Errors of the server, by transaction and by what became of them.", "error_type"),
+		exhausted: counter("dsql_tx_exhausted_total",
+			"Transactions given up because every attempt met a conflict again, or time ran out."),
 		refused: newClosedCounter(reg, "dsql_tx_replay_refused_total",
 			"Conflicts and lost backends that reached the client because its transaction was not run again, by reason.",
 			"reason", refusedReplays),
-		exhausted: newClosedCounter(reg, "dsql_tx_exhausted_total",
-			"Transactions given up because every attempt met a conflict again, or time ran out.", "operation", operations),
+		attempts: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dsql_retry_attempts_histogram",
+			Help: "Replays that a transaction took.", Buckets: []float64{0, 1, 2, 3, 5, 10}}, []string{"operation"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dsql_operation_duration_seconds",
+			Help:    "From a transaction's first frame at a backend to its end, replays included.",
+			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5}}, []string{"operation"}),
+		active: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dsql_active_transactions",
+			Help: "Transactions that have a log for a replay."}, []string{"operation"}),
 		backoff: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dsql_tx_backoff_seconds",
 			Help: "Wait before a replay, at the gate included.", Buckets: []float64{.01, .05, .1, .2, .5, 1, 2, 4}}),
-		retries: map[string]counters[string]{}, errors: map[string]closedCounter{}, active: map[string]prometheus.Gauge{},
 	}
-	retries := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dsql_tx_retries_total",
-		Help: "Replays of transactions, by what made them necessary."}, []string{"operation", "sqlstate", "attempt"})
-	failures := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dsql_errors_total",
-		Help: "Errors of the server, by what became of them."}, []string{"operation", "error_type"})
-	active := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dsql_active_transactions",
-		Help: "Transactions that have a log for a replay."}, []string{"operation"})
-	attempts := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dsql_retry_attempts_histogram",
-		Help: "Replays that a transaction took.", Buckets: []float64{0, 1, 2, 3, 5, 10}}, []string{"operation"})
-	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dsql_operation_duration_seconds",
-		Help:    "From a transaction's first frame at a backend to its end, replays included.",
-		Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5}}, []string{"operation"})
-	reg.MustRegister(retries, failures, active, attempts, durations, t.backoff)
-	t.attempts, t.durations = observers{}, observers{}
-	for _, op := range all {
-		t.retries[op] = counters[string]{}
-		for _, state := range conflictStates {
-			var by [maxAttempt + 1]prometheus.Counter
-			by[0] = retries.WithLabelValues(op, state, Other)
-			for i := 1; i <= maxAttempt; i++ {
-				by[i] = retries.WithLabelValues(op, state, strconv.Itoa(i))
-			}
-			t.retries[op][state] = by
+	reg.MustRegister(t.attempts, t.durations, t.active, t.backoff)
+	t.operations.known.Store(&map[string]*operation{})
+	t.of(Other) // so that every metric is there before the first
+	for _, c := range []*prometheus.CounterVec{t.conflicts, t.conditions, t.exhausted} {
+		c.WithLabelValues(Other)
+	}
+	for _, class := range errorTypes {
+		t.errors.WithLabelValues(Other, class)
+	}
+	for _, state := range conflictStates {
+		t.retries.WithLabelValues(Other, state, Other)
+		for i := range maxAttempt {
+			t.retries.WithLabelValues(Other, state, strconv.Itoa(i+1))
 		}
-		c := closedCounter{counters: map[string]prometheus.Counter{}}
-		for _, class := range errorTypes {
-			c.counters[class] = failures.WithLabelValues(op, class)
-		}
-		c.other = c.counters[errorTypes[0]]
-		t.errors[op] = c
-		t.active[op] = active.WithLabelValues(op)
-		t.attempts[op] = attempts.WithLabelValues(op)
-		t.durations[op] = durations.WithLabelValues(op)
 	}
 	return t
 }
 
-// bounded is the operation's label.
-func bounded[V any](m map[string]V, operation string) V {
-	if v, ok := m[operation]; ok {
-		return v
+// of finds an operation's series, or makes them; beyond the bound, and for "",
+// they are those of Other.
+func (t *transactions) of(name string) *operation {
+	if name == "" {
+		name = Other
 	}
-	return m[Other]
+	if o := (*t.operations.known.Load())[name]; o != nil {
+		return o
+	}
+	t.operations.mu.Lock()
+	defer t.operations.mu.Unlock()
+	old := *t.operations.known.Load()
+	if o := old[name]; o != nil {
+		return o
+	}
+	if len(old) >= maxOperations {
+		return old[Other]
+	}
+	o := &operation{name: name, active: t.active.WithLabelValues(name), attempts: t.attempts.WithLabelValues(name),
+		durations: t.durations.WithLabelValues(name)}
+	grown := maps.Clone(old)
+	grown[name] = o
+	t.operations.known.Store(&grown)
+	return o
 }
 
 // TxBegan counts a transaction that can be run again, or says what it is once
@@ -111,42 +140,42 @@ func (p *Proxy) TxBegan(was, operation string) {
 		return
 	}
 	if was != "" {
-		bounded(p.tx.active, was).Dec()
+		p.tx.of(was).active.Dec()
 	}
-	bounded(p.tx.active, operation).Inc()
+	p.tx.of(operation).active.Inc()
 }
 
 // TxEnded counts its end, after that many replays.
 func (p *Proxy) TxEnded(operation string, took time.Duration, replays int) {
 	if p != nil {
-		bounded(p.tx.active, operation).Dec()
-		bounded(p.tx.durations, operation).Observe(took.Seconds())
-		bounded(p.tx.attempts, operation).Observe(float64(replays))
+		o := p.tx.of(operation)
+		o.active.Dec()
+		o.durations.Observe(took.Seconds())
+		o.attempts.Observe(float64(replays))
 	}
 }
 
 // TxConflict counts a conflict that the server reported.
 func (p *Proxy) TxConflict(operation string) {
 	if p != nil {
-		p.tx.conflicts.inc(operation)
+		p.tx.conflicts.WithLabelValues(p.tx.of(operation).name).Inc()
 	}
 }
 
 // TxRetried counts a replay, the attempt-th of its transaction; cause is OC000,
-// OC001 or backend_lost, and 40001 stands for any other.
+// OC001, backend_lost or 0A000 (a statement in another form), and 40001 stands for any other.
 func (p *Proxy) TxRetried(operation, cause string, attempt int) {
 	if p == nil {
 		return
 	}
-	states := bounded(p.tx.retries, operation)
-	by, ok := states[cause]
-	if !ok {
-		by = states["40001"]
+	if !slices.Contains(conflictStates, cause) {
+		cause = "40001"
 	}
-	if attempt < 1 || attempt > maxAttempt {
-		attempt = 0
+	which := Other
+	if attempt >= 1 && attempt <= maxAttempt {
+		which = strconv.Itoa(attempt)
 	}
-	by[attempt].Inc()
+	p.tx.retries.WithLabelValues(p.tx.of(operation).name, cause, which).Inc()
 }
 
 // TxReplayRefused counts a transaction that was not run again; reason is one of
@@ -160,7 +189,7 @@ func (p *Proxy) TxReplayRefused(reason string) {
 // TxExhausted counts a transaction whose attempts are used up.
 func (p *Proxy) TxExhausted(operation string) {
 	if p != nil {
-		p.tx.exhausted.inc(operation)
+		p.tx.exhausted.WithLabelValues(p.tx.of(operation).name).Inc()
 	}
 }
 
@@ -173,14 +202,18 @@ func (p *Proxy) TxBackoff(d time.Duration) {
 
 // TxError counts an error of the server; class is one of package retry.
 func (p *Proxy) TxError(operation, class string) {
-	if p != nil {
-		bounded(p.tx.errors, operation).inc(class)
+	if p == nil {
+		return
 	}
+	if !slices.Contains(errorTypes, class) {
+		class = errorTypes[0]
+	}
+	p.tx.errors.WithLabelValues(p.tx.of(operation).name, class).Inc()
 }
 
 // TxConditionFailed counts an UPDATE or DELETE that matched no row.
 func (p *Proxy) TxConditionFailed(operation string) {
 	if p != nil {
-		p.tx.conditions.inc(operation)
+		p.tx.conditions.WithLabelValues(p.tx.of(operation).name).Inc()
 	}
 }

@@ -152,6 +152,7 @@ func (c Config) Validate() error {
 	check(c.PreparedPerClient > 0, "prepared.per_client", "%d: want at least 1", c.PreparedPerClient)
 	check(c.PreparedTexts > 0, "prepared.texts", "%d: want at least 1", c.PreparedTexts)
 	check(c.AlertConflictsPerMinute >= 0, "alert_threshold_conflicts_per_minute", "%d: want 0 (off) or more", c.AlertConflictsPerMinute)
+	check(c.Replay || !c.Retry.Savepoints || c.Kind != DSQL, "retry.savepoints", "true needs retry.enabled: savepoints are emulated by replay")
 	if c.Replay {
 		errs = append(errs, c.Retry.Validate())
 	}

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,5 +62,28 @@ func TestCounts(t *testing.T) {
 		if got := s.count(t, want.name, want.value); got < want.least {
 			t.Errorf("%s %s = %g, want %g at least", want.name, want.value, got, want.least)
 		}
+	}
+}
+
+// Memory that replays need is shown while a transaction is open.
+func TestLogBytesAreCounted(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t), asDSQL, withReplay)
+	conn := connect(t, s.addr)
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT $1::text", strings.Repeat("x", 10_000)); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Stats().LogBytes; got < 10_000 {
+		t.Errorf("the log of a transaction that sent 10,000 bytes holds %d", got)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Stats().LogBytes; got != 0 {
+		t.Errorf("after COMMIT logs hold %d bytes", got)
 	}
 }

@@ -213,7 +213,7 @@ func plainReply(typ byte) bool {
 // gathers reports whether the head's reply does not simply pass.
 func (s *session) gathers() bool {
 	q := &s.t.owed
-	return q.empty() || q.first().swallow || q.first().poison || q.first().masks || s.t.job.tag != nil ||
+	return q.empty() || q.first().swallow || q.first().poison || q.first().masks || q.first().locks || s.t.job.tag != nil ||
 		q.first().kind == msgQuery && q.first().bytes != nil
 }
 

@@ -24,6 +24,9 @@ func (s *session) parse(frame []byte) error {
 	s.note(tmpl.plan)
 	refused := s.status() == 'E' && !s.endsFailed(tmpl.plan) && tmpl.plan.Kind != rewrite.Empty
 	if refused && s.state == failed {
+		if len(name) == 0 {
+			s.unnamed = nil // a Parse that fails destroys it all the same
+		}
 		return errAborted
 	}
 	if len(name) > 0 && !refused {
@@ -38,7 +41,7 @@ func (s *session) parse(frame []byte) error {
 		return err
 	}
 	prev := s.statement(name)
-	if s.state == failed || s.status() != 'E' && (maybeLocal(tmpl.plan) || s.known(tmpl)) {
+	if s.state == failed || !refused && s.emulates(tmpl.plan) || s.status() != 'E' && (maybeLocal(tmpl.plan) || s.known(tmpl)) {
 		s.srv.metrics.LocalAnswer(metrics.LocalParse)
 		if err := s.tell(frameParseComplete); err != nil {
 			return err
@@ -72,11 +75,11 @@ func (s *session) parse(frame []byte) error {
 func (s *session) template(sql, oids []byte) *template {
 	parsing := s.parsing()
 	if t := s.recent; t != nil && t.parsing == parsing && t.sql == string(sql) && t.oids == string(oids) {
-		return t
+		return t.inForce()
 	}
 	t := s.srv.template(&s.t.scratch, sql, oids, parsing, nil)
 	s.recent = t
-	return t
+	return t.inForce()
 }
 
 // template finds or makes a template. plan is that of the text if known.
@@ -204,14 +207,23 @@ func (s *session) onBackend(cs *clientStatement) (string, error) {
 	tmpl, epoch := cs.tmpl, s.srv.catalog.epoch.Load()
 	if p := s.parsing(); tmpl.parsing != p {
 		tmpl = s.srv.template(&s.t.scratch, []byte(tmpl.sql), []byte(tmpl.oids), p, tmpl.plan)
+		if cs.tmpl.split != nil {
+			tmpl = tmpl.inForce()
+		}
 	}
 	// Under other settings than it was prepared with, the text may mean something else.
 	moved := tmpl != cs.tmpl
+	// What was sent in two parts needs to know its parameters.
+	untyped := false
+	if tmpl.split != nil {
+		s.t.desc = s.srv.catalog.described(tmpl)
+		untyped = s.t.desc == nil
+	}
 	var name string
 	switch st := s.b.prepared.find(tmpl); {
 	case st == nil || st.epoch != epoch:
 		name = s.prepare(tmpl, true)
-	case cs.told != nil && (moved || cs.told.epoch != epoch):
+	case cs.told != nil && (moved || cs.told.epoch != epoch) || untyped:
 		s.srv.metrics.Prepared(metrics.PreparedHit)
 		name = st.name
 		s.describeSilently(st)
@@ -220,7 +232,7 @@ func (s *session) onBackend(cs *clientStatement) (string, error) {
 		cs.tmpl = tmpl
 		return st.name, nil
 	}
-	if cs.told == nil {
+	if cs.told == nil && !untyped {
 		cs.tmpl = tmpl
 		return name, nil
 	}
@@ -232,14 +244,14 @@ func (s *session) onBackend(cs *clientStatement) (string, error) {
 	if s.tx.attempts.Count() != attempts { // the name may be that of another backend
 		return s.onBackend(cs)
 	}
-	if d := s.t.desc; d != nil && !d.promises(cs.told) {
+	if d := s.t.desc; d != nil && cs.told != nil && !d.promises(cs.told) {
 		if !moved {
 			s.srv.catalog.flush()
 		}
 		return "", errPlanChanged
 	}
 	cs.tmpl = tmpl
-	if s.t.desc != nil {
+	if s.t.desc != nil && cs.told != nil {
 		cs.told = s.t.desc // the same, and newer
 	}
 	return name, nil
@@ -267,7 +279,7 @@ func (s *session) bind(total int) error {
 		}
 		return errAborted
 	}
-	if s.state == failed || s.localNow(plan) {
+	if s.state == failed || s.localNow(plan) || s.emulates(plan) {
 		switch n, ok := bindParams(rest); {
 		case !ok:
 			return errProtocolViolation("invalid message format")
@@ -282,13 +294,25 @@ func (s *session) bind(total int) error {
 		}
 		return s.tell(frameBindComplete)
 	}
-	bound := portal{plan: plan, open: true}
+	var frame []byte // whole, where something else must be made of it
+	if cs.tmpl = cs.tmpl.inForce(); cs.tmpl.split != nil {
+		if total > s.srv.cfg.MaxStatementBytes {
+			return errStatementTooLong(total, s.srv.cfg.MaxStatementBytes)
+		}
+		var err error
+		if frame, err = s.whole(total); err != nil {
+			return err
+		}
+		portalName, stmtName, rest, _ = bindNames(frame[headerLen:])
+	}
+	bound := portal{plan: plan, open: true, split: cs.tmpl.split}
 	if len(stmtName) > 0 {
 		bound.stmt = cs
 	}
 	if err := s.setPortal(portalName, bound); err != nil {
 		return err
 	}
+	s.nameOperation(plan)
 	queue(s, plan, cs.tmpl.sql, rest)
 	if err := s.admit(plan); err != nil {
 		return err
@@ -299,15 +323,24 @@ func (s *session) bind(total int) error {
 	}
 	t := s.t
 	s.logPlan(plan, cs.tmpl.optsOut)
-	head := len(payload) - len(rest)
+	head := len(portalName) + 1 + len(stmtName) + 1
 	params := total - headerLen - head
+	if frame != nil {
+		s.lock(cs.tmpl, t.desc, rest)
+	}
 	if t.logs {
 		s.tx.log.Sent(msgBind, note{tmpl: cs.tmpl, told: cs.told, name: string(portalName)}, params)
 	}
-	t.owed.push(msgBind)
+	t.owed.push(msgBind).tmpl = cs.tmpl
 	t.scratch = appendBindHead(t.scratch[:0], portalName, name, params)
 	if err := s.add(t.scratch); err != nil {
 		return err
+	}
+	if frame != nil {
+		if t.logs {
+			s.tx.log.Write(rest)
+		}
+		return s.add(rest)
 	}
 	c.r += headerLen + head
 	return s.forward(params)
@@ -337,8 +370,9 @@ func (s *session) execute(frame []byte) error {
 	if p.plan == nil {
 		p.plan = functionPlan // a cursor made in SQL
 	}
+	s.notePortal(p)
 	t := s.t
-	s.pushRun(msgExecute, p.plan)
+	s.pushRun(msgExecute, p.plan).split = p.split
 	if p.plan.Kind != rewrite.Read {
 		s.saltParsing(p.plan)
 		t.writes = true

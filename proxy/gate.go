@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"cmp"
 	"time"
 
+	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -17,11 +19,6 @@ func queue[T string | []byte](s *session, plan *rewrite.Plan, sql T, params []by
 		return
 	}
 	s.tx.key, s.tx.keyed = retry.KeyOf(r.gate, sql, params), true
-	was := s.tx.operation
-	s.tx.operation = operationOf(plan, sql)
-	if s.tx.log != nil {
-		s.srv.metrics.TxBegan(was, s.tx.operation)
-	}
 	if r.gate.Idle() {
 		return
 	}
@@ -31,25 +28,25 @@ func queue[T string | []byte](s *session, plan *rewrite.Plan, sql T, params []by
 	s.tx.pass, _ = r.gate.Follow(ctx, s.tx.key)
 }
 
-// operationOf names a text for metrics: the first word of the first of its
-// statements that locks or writes.
-func operationOf[T string | []byte](plan *rewrite.Plan, sql T) string {
-	start := 0
-	for i := range plan.Statements {
-		if st := &plan.Statements[i]; st.Kind >= rewrite.Write {
-			start = st.Start
-			break
+// nameOperation names the transaction for metrics: after its first statement that
+// locks or writes, else after its first that reads.
+func (s *session) nameOperation(plan *rewrite.Plan) {
+	if s.tx.writes || plan.Operation == "" || plan.Kind != rewrite.Read && plan.Kind < rewrite.Write || s.status() == 'E' {
+		return
+	}
+	if s.tx.writes = plan.Kind >= rewrite.Write; !s.tx.writes && s.tx.operation != "" {
+		return
+	}
+	was := s.tx.operation
+	if s.tx.operation = plan.Operation; s.tx.writes {
+		for i := range plan.Statements {
+			if st := &plan.Statements[i]; st.Kind >= rewrite.Write {
+				s.tx.operation = st.Operation
+				break
+			}
 		}
 	}
-	rest := sql[min(start, len(sql)):]
-	for len(rest) > 0 && (rest[0] == ' ' || rest[0] == '\n' || rest[0] == '\t' || rest[0] == '\r' || rest[0] == '(') {
-		rest = rest[1:]
+	if s.tx.log != nil {
+		s.srv.metrics.TxBegan(cmp.Or(was, metrics.Other), s.tx.operation)
 	}
-	var word [8]byte
-	n := 0
-	for n < len(word) && n < len(rest) && (rest[n]|0x20 >= 'a' && rest[n]|0x20 <= 'z') {
-		word[n] = rest[n] &^ 0x20
-		n++
-	}
-	return retry.VerbOf(word[:n]).String()
 }

@@ -2,9 +2,12 @@ package proxy_test
 
 import (
 	"context"
+	"iter"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -47,6 +50,7 @@ func sharedPostgres(t testing.TB) postgres {
 type sluice struct {
 	*proxy.Server
 	backends *reservoir.Reservoir
+	planner  *rewrite.Planner
 	metrics  *metrics.Set
 	addr     string
 }
@@ -54,22 +58,39 @@ type sluice struct {
 // count is the value of one series: name{label="value"}, or the name alone.
 func (s *sluice) count(t testing.TB, name, value string) float64 {
 	t.Helper()
-	families, err := s.metrics.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() != name {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			if value == "" || len(m.GetLabel()) == 1 && m.GetLabel()[0].GetValue() == value {
-				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
+	for labels, n := range s.series(t, name) {
+		if value == "" || len(labels) == 1 && slices.Contains(slices.Collect(maps.Values(labels)), value) {
+			return n
 		}
 	}
 	t.Fatalf("no series %s %s", name, value)
 	return 0
+}
+
+// series are those of a metric: their labels, and what they count.
+func (s *sluice) series(t testing.TB, name string) iter.Seq2[map[string]string, float64] {
+	t.Helper()
+	families, err := s.metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(yield func(map[string]string, float64) bool) {
+		for _, f := range families {
+			if f.GetName() != name {
+				continue
+			}
+			for _, m := range f.GetMetric() {
+				n := m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+				labels := map[string]string{}
+				for _, l := range m.GetLabel() {
+					labels[l.GetName()] = l.GetValue()
+				}
+				if !yield(labels, n) {
+					return
+				}
+			}
+		}
+	}
 }
 
 type setup struct {
@@ -78,6 +99,7 @@ type setup struct {
 	dial     reservoir.DialConfig
 	wrap     func(reservoir.DialFunc) reservoir.DialFunc
 	log      slog.Handler
+	rules    rewrite.Rules
 }
 
 type option func(*setup)
@@ -129,7 +151,7 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 	if err != nil {
 		t.Fatal(err)
 	}
-	planner, err := rewrite.New(rewrite.Config{MaxBytes: 2 << 20, MaxNesting: 2000, CacheEntries: 1000, CacheBytes: 8 << 20})
+	planner, err := rewrite.New(rewrite.Config{MaxBytes: 2 << 20, MaxNesting: 2000, CacheEntries: 1000, CacheBytes: 8 << 20, Rules: s.rules})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,10 +176,13 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 		if n := backends.Stats().InUse; n != 0 {
 			t.Errorf("%d backends still lent after Close", n)
 		}
+		if st := srv.Stats(); st.LogBytes != 0 || st.HeldBytes != 0 {
+			t.Errorf("after Close logs hold %d bytes and answers %d", st.LogBytes, st.HeldBytes)
+		}
 		stop()
 		<-ran
 	})
-	return &sluice{srv, backends, set, ln.Addr().String()}
+	return &sluice{srv, backends, planner, set, ln.Addr().String()}
 }
 
 // newPostgres is a server for a test that does to it what others would notice.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -13,6 +14,9 @@ import (
 // when one must.
 func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	t := s.t
+	if s.emulates(plan) {
+		return true, s.savepointQuery(plan)
+	}
 	if s.state == failed {
 		return true, s.answerFailed(plan)
 	}
@@ -72,6 +76,7 @@ func (s *session) answerFailed(plan *rewrite.Plan) error {
 
 // endFailed is COMMIT or ROLLBACK of a block whose backend was lost.
 func (s *session) endFailed() error {
+	s.endTransaction(false)
 	s.staged, s.salt = nil, 0
 	if err := s.move(endAnswered); err != nil {
 		return err
@@ -108,6 +113,7 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 	case s.state == begun && !st.Tx.Chain && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback):
 		s.srv.metrics.LocalAnswer("end")
 		s.begin = nil
+		s.endTransaction(false)
 		if err := s.foldLocal(st.Tx.Verb == rewrite.Rollback); err != nil {
 			return true, err
 		}
@@ -187,7 +193,7 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 func (s *session) runLocal(st *rewrite.Statement, simple bool) error {
 	switch {
 	case st.Tag != "":
-		s.srv.metrics.LocalAnswer("statement")
+		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
 		return s.tell(appendCommand(nil, st.Tag))
 	case st.Show != "":
 		if simple {
@@ -244,6 +250,11 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	case p.done:
 		return &sqlError{code: "55000", message: fmt.Sprintf("portal \"%s\" cannot be run", name)}
 	}
+	if s.emulates(p.plan) {
+		p.done = true
+		s.keepPortal(name, p)
+		return s.savepoint(st)
+	}
 	if st.Show == "" && !s.t.owed.empty() { // an error of what went before would skip this
 		if err := s.makeAnswer(); err != nil || s.t.skip {
 			return err
@@ -253,11 +264,7 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 		s.tx.log.Refuse(retry.Pinned) // what it changes here is not undone
 	}
 	p.done = true
-	if len(name) == 0 {
-		s.portal = p
-	} else {
-		s.portals[string(name)] = p
-	}
+	s.keepPortal(name, p)
 	if st.Show != "" && limit == 1 { // as PostgreSQL, which does not look for a second
 		return s.tell(dataRow(s.shown(st.Show)), framePortalSuspended)
 	}
@@ -291,7 +298,7 @@ func (s *session) endsFailed(plan *rewrite.Plan) bool {
 	case rewrite.Commit, rewrite.Rollback:
 		return true
 	case rewrite.RollbackTo, rewrite.PrepareTransaction:
-		return s.state != failed
+		return s.state != failed || s.srv.emulatesSavepoints()
 	}
 	return false
 }

@@ -15,9 +15,13 @@ type owed struct {
 	poison bool
 	// masks: some of the answer to plan is not for the client.
 	masks bool
+	// split is the form in two parts that the statement was sent in, if any; locks:
+	// the answer, of Q the next one in it, is that of the part that only locks.
+	split *rewrite.Split
+	locks bool
 	// done: the reply has begun to arrive (rows, a tag of a longer string).
 	done bool
-	tmpl *template        // P: being prepared; D: being described
+	tmpl *template        // P: being prepared; B: being bound; D: being described
 	stmt *serverStatement // P, C of ours: what the backend is to hold or drop
 	told *clientStatement // D: whose client is to be told
 	plan *rewrite.Plan    // E, Q: what runs

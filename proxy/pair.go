@@ -56,21 +56,30 @@ func (s *session) acquire(inBlock bool) error {
 		if merr := s.move(e); merr != nil {
 			return merr
 		}
-		if s.cut.Load() {
-			return errCut
-		}
-		if errors.Is(err, context.Canceled) {
-			return errCanceled
-		}
-		return errNoBackend(err)
+		return s.unlent(err)
 	}
 	s.b = attached(conn)
 	s.holdCancel(s.b)
 	return s.move(lent)
 }
 
-// borrow takes backends until one is alive.
+// unlent is what a client is told when borrow failed.
+func (s *session) unlent(err error) error {
+	switch {
+	case s.cut.Load():
+		return errCut
+	case errors.Is(err, context.Canceled):
+		return errCanceled
+	}
+	return errNoBackend(err)
+}
+
+// borrow takes backends until one is alive. A replay goes ahead of new transactions.
 func (s *session) borrow() (*reservoir.Conn, error) {
+	wait := s.srv.backends.Acquire
+	if s.state == replaying {
+		wait = s.srv.backends.AcquireAhead
+	}
 	var ctx context.Context
 	for {
 		conn := s.srv.backends.TryAcquire()
@@ -81,89 +90,16 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 				defer stop()
 			}
 			var err error
-			if conn, err = s.srv.backends.Acquire(ctx); err != nil {
+			if conn, err = wait(ctx); err != nil {
 				return nil, err
 			}
 		}
 		if b := attached(conn); b.usable() && s.srv.probe(b) {
 			return conn, nil
 		}
-		s.srv.metrics.BackendLost("idle")
+		s.srv.metrics.BackendLost(metrics.LostIdle)
 		conn.Discard(reservoir.PeekFailed)
 	}
-}
-
-// freshTries is how many more backends may be lost before anything of a client's
-// transaction was sent: one death at a time is usual, more are an outage.
-const freshTries = 3
-
-// applySettings brings the backend's settings to the session's, in a Sync group
-// of its own, and waits for the answer: what follows must not run under others'.
-func (s *session) applySettings(inBlock bool) error {
-	e := lost
-	if inBlock {
-		e = lostInBlock
-		defer func() {
-			if s.b == nil {
-				s.begin = nil
-			}
-		}()
-	}
-	refusal, err := s.syncSettings()
-	for again := 0; err != nil && again < freshTries && !s.keeps(); again++ {
-		// Nothing of the client's was sent: another backend will do.
-		s.srv.metrics.BackendLost("idle")
-		s.dropBackend(reservoir.Broken)
-		conn, none := s.borrow()
-		if none != nil {
-			break
-		}
-		s.b = attached(conn)
-		s.holdCancel(s.b)
-		refusal, err = s.syncSettings()
-	}
-	if err != nil || refusal != nil {
-		s.endTransaction(false)
-	}
-	switch {
-	case err != nil:
-		if s.b != nil {
-			s.dropBackend(reservoir.Broken)
-		}
-		if merr := s.move(e); merr != nil {
-			return merr
-		}
-		return errBackendLost
-	case refusal != nil:
-		out := &sqlError{code: string(field(refusal, 'C')), message: string(field(refusal, 'M')),
-			detail: "A setting of this session was refused by the server.", hint: string(field(refusal, 'H'))}
-		s.giveBack()
-		if merr := s.move(e); merr != nil {
-			return merr
-		}
-		return out
-	}
-	return nil
-}
-
-// syncSettings is what applySettings sends; refusal is the server's.
-func (s *session) syncSettings() (refusal []byte, err error) {
-	b := s.b
-	if b.applied == s.settings {
-		return nil, nil
-	}
-	if b.applied != nil && b.applied.equal(s.settings) {
-		b.applied = s.settings
-		return nil, nil
-	}
-	if b.applied == nil {
-		b.applied = noSettings // only a pinned backend gets here: DISCARD ALL went by
-	}
-	refusal, err = b.exchange(appendStrings(nil, msgQuery, diff(b.applied, s.settings)))
-	if err == nil && refusal == nil {
-		b.applied = s.settings
-	}
-	return refusal, err
 }
 
 // sendBegin writes the deferred BEGIN as Parse, Bind and Execute without a

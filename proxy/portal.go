@@ -9,6 +9,8 @@ import (
 
 // setPortal notes a portal; it lives until its transaction ends.
 func (s *session) setPortal(name []byte, p portal) error {
+	s.tx.binds++
+	p.seq = s.tx.binds
 	if len(name) == 0 {
 		s.portal = p
 		return nil
@@ -24,6 +26,15 @@ func (s *session) setPortal(name []byte, p portal) error {
 	}
 	s.portals[string(name)] = p
 	return nil
+}
+
+// keepPortal notes what has become of a portal.
+func (s *session) keepPortal(name []byte, p portal) {
+	if len(name) == 0 {
+		s.portal = p
+	} else {
+		s.portals[string(name)] = p
+	}
 }
 
 func (s *session) portalOf(name []byte) portal {
@@ -61,14 +72,16 @@ func (s *session) describe(frame []byte) error {
 		if err := s.lend(); err != nil {
 			return err
 		}
-		s.logFrame(msgDescribe, note{stmt: p.stmt}, frame[headerLen:])
-		s.pushRun(msgDescribe, p.plan).told = p.stmt
+		s.logFrame(msgDescribe, note{plan: p.plan, stmt: p.stmt}, frame[headerLen:])
+		o := s.pushRun(msgDescribe, p.plan)
+		o.told, o.split = p.stmt, p.split
 		return s.add(frame)
 	}
 	cs := s.statement(name)
 	if cs == nil {
 		return errNoStatement(name)
 	}
+	cs.tmpl = cs.tmpl.inForce()
 	if s.status() == 'E' && !s.endsFailed(cs.tmpl.plan) {
 		// A failed block describes what returns no rows, as PostgreSQL does.
 		if d := cs.tmpl.desc.Load(); d != nil && bytes.HasSuffix(d.frames, frameNoData) {
@@ -78,9 +91,12 @@ func (s *session) describe(frame []byte) error {
 		case rewrite.Empty, rewrite.Setting, rewrite.Control:
 			return s.tell(frameNoParams, frameNoData)
 		}
-		return errAborted
+		if s.state == failed || s.b.prepared.find(cs.tmpl) == nil {
+			return errAborted
+		}
+		return s.describeOnBackend(cs, s.b.prepared.find(cs.tmpl).name) // the server knows
 	}
-	if s.state == failed || s.localNow(cs.tmpl.plan) {
+	if s.state == failed || s.localNow(cs.tmpl.plan) || s.emulates(cs.tmpl.plan) {
 		if err := s.tell(frameNoParams); err != nil {
 			return err
 		}
@@ -96,13 +112,21 @@ func (s *session) describe(frame []byte) error {
 	}
 	cs.told = nil // whatever the answer is, it is told now
 	serverName, err := s.onBackend(cs)
-	if err != nil {
+	if err != nil || serverName == "" {
+		return err
+	}
+	return s.describeOnBackend(cs, serverName)
+}
+
+// describeOnBackend passes on a Describe of a statement that has that name there.
+func (s *session) describeOnBackend(cs *clientStatement, name string) error {
+	if err := s.lend(); err != nil {
 		return err
 	}
 	s.logFrame(msgDescribe, note{tmpl: cs.tmpl, stmt: cs}, nil)
 	o := s.pushRun(msgDescribe, cs.tmpl.plan)
 	o.tmpl, o.told = cs.tmpl, cs
-	return s.add(appendNamed(s.t.scratch[:0], msgDescribe, 'S', serverName))
+	return s.add(appendNamed(s.t.scratch[:0], msgDescribe, 'S', name))
 }
 
 // closeNamed closes a statement, here only, or a portal.

@@ -21,6 +21,10 @@ type template struct {
 	// parsing is the hash of the settings that it is parsed under.
 	parsing uint64
 	optsOut bool // of replay, by a comment
+	// split: this is the form in two parts, and its server-side statement is the
+	// part that answers; inTwo is that form of the others, once there is one.
+	split *rewrite.Split
+	inTwo atomic.Pointer[template]
 	// accepted is 1 + the epoch in which a backend last accepted the text; 0 never.
 	accepted atomic.Uint64
 	desc     atomic.Pointer[description]

@@ -25,6 +25,9 @@ const conflictSeen = "E S=ERROR C=40001 M=change conflicts with another transact
 
 // A replay that its client could tell is refused: it gets the server's error and
 // the reason, and stands where PostgreSQL would have left it.
+//
+// Feature: dsql-locking-compatibility, Property 5: Error handling: a conflict
+// that is not retried is told, with its reason, and counted.
 func TestRefusedReplays(t *testing.T) {
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()

@@ -33,7 +33,9 @@ type replay struct {
 	after    byte
 	refusal  retry.Reason // why there is no further attempt
 	pause    time.Duration
-	undos    []undo
+	// back: it is run again because of a ROLLBACK TO, and fights for nothing.
+	back  bool
+	undos []undo
 }
 
 // judge decides whether the transaction may be run once more, and books it.
@@ -46,28 +48,36 @@ func (s *session) judge(cause retry.Cause) retry.Reason {
 		return retry.Cancelled
 	case s.srv.draining.Load():
 		return retry.Draining
+	case s.t.masks && !l.Untold():
+		return retry.Masked
 	}
 	pause, reason := s.tx.attempts.Next(&r.cfg.Policy, cause, time.Now(), rand.Float64())
-	if reason == retry.Replayable && !r.budget.Take() {
+	if reason == retry.Replayable && cause != retry.FormRefused && !r.budget.Take() {
 		reason = retry.OverBudget
 	}
 	s.t.pause = pause
 	return reason
 }
 
-// conflicted is told of an error that reports a conflict. It reports false when
+// conflicted is told of an error that reports a conflict, or that the server
+// wants a statement in another form. It reports false when
 // the transaction is not run again: then the error is the client's, and has
 // been passed on with the reason.
 func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again bool, err error) {
 	t, r := s.t, s.srv.replays
-	s.srv.metrics.TxConflict(s.tx.operation)
-	if n, over := r.alarm.conflict(time.Now()); over {
-		s.srv.log.Warn("many conflicts", "in_a_minute", n, "alert_threshold_conflicts_per_minute", r.alarm.threshold)
+	if cause != retry.FormRefused {
+		s.srv.metrics.TxConflict(s.tx.operation)
+		if n, over := r.alarm.conflict(time.Now()); over {
+			s.srv.log.Warn("many conflicts", "in_a_minute", n, "alert_threshold_conflicts_per_minute", r.alarm.threshold)
+		}
 	}
 	reason := s.judge(cause)
 	if t.original == nil {
 		if reason != retry.Replayable {
 			s.noteRefusal(reason)
+			if err := s.tellTag(); err != nil {
+				return false, err
+			}
 			if whole {
 				frame = retry.AppendRefusal(nil, frame, reason.Detail(retry.Difference{}), retry.Hint)
 			}
@@ -76,7 +86,7 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 		t.original = bytes.Clone(frame)
 	}
 	s.noteAttempt(cause, reason)
-	t.mute, t.refusal, t.skipping = true, reason, true
+	t.mute, t.refusal, t.skipping, t.job = true, reason, true, job{}
 	return true, nil
 }
 
@@ -274,7 +284,7 @@ func (s *session) regain() error {
 		return err
 	}
 	deadline := t.deadline
-	queued := s.tx.keyed && !s.tx.pass.Held()
+	queued := s.tx.keyed && !t.back && !s.tx.pass.Held()
 	if s.b != nil {
 		s.rollBack()
 	}
@@ -285,7 +295,10 @@ func (s *session) regain() error {
 	if t.refusal = s.waitOut(t.pause, queued, deadline); t.refusal != retry.Replayable {
 		return nil
 	}
-	s.srv.metrics.TxBackoff(time.Since(began))
+	if !t.back {
+		s.srv.metrics.TxBackoff(time.Since(began))
+	}
+	t.back = false
 	for s.b == nil {
 		conn, err := s.borrow()
 		switch {

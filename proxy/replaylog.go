@@ -36,14 +36,15 @@ func newReplays(cfg Config) (*replays, error) {
 type transaction struct {
 	log *retry.Log[note] // nil: no transaction, or replay is off
 	// begin is the BEGIN that went in front of its first frame; nil: none did.
-	begin    *template
-	attempts retry.Attempts
-	pass     *retry.Pass
-	key      retry.Key // of its first locking or writing statement
-	keyed    bool
-	// operation is that statement's first word, for metrics; "" without one.
-	operation string
+	begin     *template
+	attempts  retry.Attempts
+	pass      *retry.Pass
+	key       retry.Key // of its first locking or writing statement
+	keyed     bool
+	operation string // see nameOperation
+	writes    bool   // operation is that of a statement that locks or writes
 	began     time.Time
+	savepoints
 }
 
 // note is what it takes, besides its payload, to send a logged frame once more.
@@ -68,29 +69,30 @@ type note struct {
 // when the turn first needs its backend. What the client was told before stays
 // outside: that is delivered, and nothing of the server's went before it.
 func (s *session) startLogging() {
-	r := s.srv.replays
-	if r == nil || s.dedicated {
+	if s.srv.replays == nil || s.dedicated {
 		return
 	}
 	if s.tx.log == nil {
 		if s.b.status != 'I' {
 			return
 		}
-		s.tx.log, s.tx.begin = r.logs.Open(), s.begin
-		s.tx.began = time.Now()
-		if s.tx.operation == "" {
-			s.tx.operation = retry.Select.String()
-		}
-		s.srv.metrics.TxBegan("", s.tx.operation)
-		switch {
-		case s.optedOut:
-			s.tx.log.Refuse(retry.OptedOut)
-		case s.pinned:
-			s.tx.log.Refuse(retry.Pinned)
-		}
+		s.openLog()
 	}
 	s.t.logs = true
 	s.t.staged = len(s.staged)
+}
+
+// openLog begins the log of a transaction.
+func (s *session) openLog() {
+	s.tx.log, s.tx.begin = s.srv.replays.logs.Open(), s.begin
+	s.tx.began = time.Now()
+	s.srv.metrics.TxBegan("", s.tx.operation)
+	switch {
+	case s.optedOut:
+		s.tx.log.Refuse(retry.OptedOut)
+	case s.pinned:
+		s.tx.log.Refuse(retry.Pinned)
+	}
 }
 
 // endTransaction frees what was kept of a transaction.
@@ -140,7 +142,7 @@ func (s *session) logPlan(plan *rewrite.Plan, optedOut bool) {
 		l.Refuse(retry.Unread)
 	case plan.Pin != rewrite.NoPin:
 		l.Refuse(retry.Pinned)
-	case masks(plan):
+	case masks(plan) && !s.masksAlone(plan):
 		l.Refuse(retry.Masked)
 	case plan.Kind > rewrite.Read:
 		l.Wrote()

@@ -17,6 +17,9 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 		if !t.owed.empty() && t.owed.first().swallow {
 			return swallow, nil
 		}
+		if typ == msgParameterStatus {
+			s.noteParameter(frame)
+		}
 		return pass, nil
 	case msgNotification:
 		if !s.pinned && !s.dedicated {
@@ -144,16 +147,17 @@ func (s *session) described(o *owed, frame []byte, whole bool) {
 		}
 		return
 	}
+	t := s.t
 	if !whole || !o.done {
+		t.desc = nil
 		return // too long to keep: nobody is told from memory
 	}
-	t := s.t
 	d := &description{epoch: s.srv.catalog.epoch.Load(), frames: append(bytes.Clone(t.capture), frame...)}
 	t.desc = d
 	if !s.pinned {
 		o.tmpl.desc.Store(d)
 	}
-	if o.told != nil && o.told.tmpl == o.tmpl {
+	if o.told != nil && o.told.tmpl.inForce() == o.tmpl.inForce() {
 		o.told.told = d
 	}
 }
@@ -164,9 +168,11 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	if o.plan == nil || typ != msgCommandComplete {
 		return
 	}
-	if tag := frame[headerLen : len(frame)-1]; retry.Missed(tag) {
-		s.srv.metrics.TxConditionFailed(retry.VerbOf(tag).String())
+	st, tag := s.statementOf(o, o.plan), frame[headerLen:len(frame)-1]
+	if st != nil && retry.Missed(tag) {
+		s.srv.metrics.TxConditionFailed(st.Operation)
 	}
+	s.noteTag(o.plan, tag)
 	if o.kind == msgExecute && (t.committed || t.rolledBack) {
 		s.fold(t.rolledBack) // a statement before it in the Sync group ended a transaction
 		t.committed, t.rolledBack = false, false
@@ -179,7 +185,6 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	if kind <= rewrite.Read || kind == rewrite.Write && len(o.plan.Statements) == 1 {
 		return
 	}
-	tag := frame[headerLen : len(frame)-1]
 	switch string(tag) {
 	case "COMMIT":
 		if t.logs {
@@ -200,14 +205,9 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 			t.rolledBack = false
 		}
 	}
-	i := 0
-	if o.kind == msgQuery {
-		i = t.statement
-	}
-	if i >= len(o.plan.Statements) {
+	if st == nil {
 		return
 	}
-	st := &o.plan.Statements[i]
 	for _, c := range st.Changes {
 		if c.Action != rewrite.SetLocal {
 			s.staged = append(s.staged, c)
@@ -227,6 +227,19 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	}
 }
 
+// statementOf is the statement of plan that the head of the queue is being
+// answered for; nil when nobody knows.
+func (s *session) statementOf(o *owed, plan *rewrite.Plan) *rewrite.Statement {
+	i := 0
+	if o.kind == msgQuery {
+		i = s.t.statement
+	}
+	if i >= len(plan.Statements) {
+		return nil
+	}
+	return &plan.Statements[i]
+}
+
 // replyError is an ErrorResponse: the entries up to the next boundary will not
 // be answered any more.
 func (s *session) replyError(frame []byte, total int) (verdict, error) {
@@ -243,7 +256,8 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	}
 	code := string(field(payload, 'C'))
 	head := *t.owed.first()
-	if code == "40001" && bytes.Contains(field(payload, 'M'), []byte("(OC001)")) || code == "0A000" && head.kind == msgBind {
+	hint, otherForm := s.refusedForm(&head, payload)
+	if code == "40001" && bytes.Contains(field(payload, 'M'), []byte("(OC001)")) || code == "0A000" && head.kind == msgBind && hint == "" {
 		s.srv.catalog.flush()
 	}
 	if code == "26000" && !head.poison && !s.dedicated && (head.kind == msgBind || head.kind == msgDescribe) {
@@ -252,8 +266,16 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	v := pass
 	class, cause := retry.Classify(field(payload, 'C'), field(payload, 'M'))
 	s.srv.metrics.TxError(s.tx.operation, class.String())
-	if class == retry.Conflict && s.noting() && !head.poison {
-		again, err := s.conflicted(cause, frame, len(frame) == total)
+	told := s.mappedError(&head, frame, hint)
+	original := frame
+	if otherForm {
+		cause = retry.FormRefused
+		if told != nil {
+			original = told
+		}
+	}
+	if (class == retry.Conflict || otherForm) && s.noting() && !head.poison {
+		again, err := s.conflicted(cause, original, len(frame) == total)
 		if again || err != nil {
 			t.owed.first().done = true // it was this one's
 			t.undos = t.owed.failed(s.skipped)
@@ -269,13 +291,10 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 			return v, err
 		}
 	}
-	if t.job.tag != nil {
-		if err := s.passSpan(t.job.tag); err != nil {
-			return v, err
-		}
-		t.job = job{}
+	if err := s.tellTag(); err != nil {
+		return v, err
 	}
-	if told := s.mappedError(&head, frame); told != nil && v == pass {
+	if told != nil && v == pass {
 		v = swallow
 		if !s.noting() || s.noteReply(msgError, frame) == 0 {
 			if err := s.passSpan(told); err != nil {

@@ -138,6 +138,7 @@ func (s *session) query(total int) error {
 	}
 	var sql []byte
 	if err == nil {
+		s.nameOperation(plan)
 		if frame != nil && s.srv.replays != nil {
 			sql = frame[headerLen : len(frame)-1]
 			queue(s, plan, sql, nil)
@@ -154,7 +155,7 @@ func (s *session) query(total int) error {
 	}
 	s.logPlan(plan, retry.OptsOut(sql))
 	s.saltParsing(plan)
-	s.pushRun(msgQuery, plan)
+	o := s.pushRun(msgQuery, plan)
 	t.ends = endsBlock(plan)
 	if s.b.status == 'I' && !t.inBlock {
 		t.mayCommit = plan.Kind > rewrite.Read
@@ -163,7 +164,9 @@ func (s *session) query(total int) error {
 		t.mayCommit = commits(plan)
 	}
 	if frame != nil {
-		if plan.Text != "" {
+		if split := plan.InSplit(); split != nil {
+			frame = s.askInTwo(o, split)
+		} else if plan.Text != "" {
 			frame = appendStrings(nil, msgQuery, plan.Text)
 		}
 		s.logFrame(msgQuery, note{plan: plan, commits: t.mayCommit}, frame[headerLen:])
@@ -271,6 +274,7 @@ func (s *session) refuse(e *sqlError) error {
 			return err
 		}
 		s.begin = nil
+		s.tx.log.Refuse(retry.Failed)
 	}
 	t.failed = true
 	if err := s.passSpan(e.append(nil)); err != nil {
@@ -294,6 +298,7 @@ func (s *session) ready() error {
 	s.t.settled = true
 	status := s.status()
 	if status == 'I' {
+		s.endTransaction(false)
 		s.portal, s.portals = portal{}, nil
 		if err := s.foldLocal(s.t.failed); err != nil {
 			return err

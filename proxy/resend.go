@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"bytes"
+	"slices"
 
+	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -21,6 +23,12 @@ func (s *session) again() error {
 	t.rerun = true
 	for l.At() < l.Turns() {
 		t.ready = false
+		if l.IsCut(l.At()) {
+			if err := s.againCut(); err != nil || t.mute || t.abandoned() {
+				return err
+			}
+			continue
+		}
 		if err := s.resend(false); err != nil {
 			return err
 		}
@@ -37,7 +45,7 @@ func (s *session) again() error {
 		}
 		t.skip, t.failed = false, false
 	}
-	t.rerun, t.ready = false, false
+	t.rerun, t.ready, t.statement = false, false, 0
 	s.staged = s.staged[:min(t.staged, len(s.staged))]
 	if err := s.resend(true); err != nil || t.mute || t.abandoned() {
 		return err
@@ -52,7 +60,8 @@ func (s *session) again() error {
 // it is the turn in progress.
 func (s *session) resend(last bool) error {
 	t := s.t
-	frames := s.tx.log.Frames(s.tx.log.At())
+	// An error that is told in between empties the log: a Sync is still to be sent.
+	frames := slices.Clone(s.tx.log.Frames(s.tx.log.At()))
 	acks := 0
 	for i := range frames {
 		f := &frames[i]
@@ -109,7 +118,8 @@ func (s *session) catchUp() error {
 	return nil
 }
 
-// settleOwed has the server send what it owes, and relays it.
+// settleOwed has the server send what it owes, and relays it. The tag of an inner
+// COMMIT empties the log: what is left of the turn was not sent, and cannot be.
 func (s *session) settleOwed() error {
 	t := s.t
 	s.addBytes(frameFlush)
@@ -121,7 +131,10 @@ func (s *session) settleOwed() error {
 			return err
 		}
 	}
-	return nil
+	if t.mute || t.abandoned() || t.skip || s.tx.log.Replayable() {
+		return nil
+	}
+	return s.abandon(errBackendLost, reservoir.Unclean)
 }
 
 // resendFrame sends one logged frame. What it did to the session it does again
@@ -147,7 +160,8 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 		}
 		return nil
 	case msgParse:
-		st := s.b.prepared.find(n.tmpl)
+		tmpl := n.tmpl.inForce()
+		st := s.b.prepared.find(tmpl)
 		if st != nil && st.epoch == s.srv.catalog.epoch.Load() {
 			if err := s.remake(frameParseComplete); err != nil {
 				return err
@@ -160,26 +174,33 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 		if st != nil {
 			s.closeOnBackend(st)
 		}
-		s.parseOnBackend(n.tmpl, false)
+		s.parseOnBackend(tmpl, false)
 		undoable()
 		return nil
 	case msgBind:
 		return s.rebind(f)
 	case msgDescribe:
 		if n.tmpl == nil {
-			t.owed.push(msgDescribe).told = stmt
+			s.pushRun(msgDescribe, plan).told = stmt
 			return s.resendWhole(f)
 		}
-		name := s.prepare(n.tmpl, false)
-		o := t.owed.push(msgDescribe)
-		o.tmpl, o.told = n.tmpl, stmt
+		tmpl := n.tmpl.inForce()
+		name := s.prepare(tmpl, false)
+		o := s.pushRun(msgDescribe, tmpl.plan)
+		o.tmpl, o.told = tmpl, stmt
 		return s.add(appendNamed(t.scratch[:0], msgDescribe, 'S', name))
 	case msgQuery:
-		o := t.owed.push(msgQuery)
-		o.plan, o.bytes = plan, n.tag
+		o := s.pushRun(msgQuery, plan)
+		o.bytes = n.tag
+		if split := n.plan.InSplit(); split != nil {
+			return s.add(s.askInTwo(o, split))
+		}
 		return s.resendWhole(f)
 	}
-	t.owed.push(f.Type).plan = plan
+	o := s.pushRun(f.Type, plan)
+	if plan != nil {
+		o.split = plan.InSplit()
+	}
 	return s.resendWhole(f)
 }
 
@@ -216,15 +237,21 @@ func (s *session) payload(f *retry.Frame[note]) []byte {
 // statement that returns other columns now than the client was told is not run.
 func (s *session) rebind(f *retry.Frame[note]) error {
 	t, n := s.t, &f.Note
-	st, epoch := s.b.prepared.find(n.tmpl), s.srv.catalog.epoch.Load()
+	tmpl := n.tmpl.inForce()
+	st, epoch := s.b.prepared.find(tmpl), s.srv.catalog.epoch.Load()
 	fresh := st != nil && st.epoch == epoch
+	untyped := false
+	if tmpl.split != nil {
+		t.desc = s.srv.catalog.described(tmpl)
+		untyped = t.desc == nil
+	}
 	var name string
 	if !fresh {
-		name = s.prepare(n.tmpl, n.told != nil)
+		name = s.prepare(tmpl, n.told != nil || untyped)
 	} else {
 		name = st.name
 	}
-	if n.told != nil && (!fresh || n.told.epoch != epoch) {
+	if n.told != nil && (!fresh || n.told.epoch != epoch) || untyped {
 		if fresh {
 			s.describeSilently(st)
 		}
@@ -232,12 +259,15 @@ func (s *session) rebind(f *retry.Frame[note]) error {
 		if err := s.settleOwed(); err != nil || t.mute || t.skip || t.abandoned() {
 			return err
 		}
-		if t.desc != nil && !t.desc.promises(n.told) {
+		if t.desc != nil && n.told != nil && !t.desc.promises(n.told) {
 			t.mute, t.skipping, t.refusal = true, false, retry.Differs
 			return nil
 		}
 	}
-	t.owed.push(msgBind)
+	if tmpl.split != nil {
+		s.lock(tmpl, t.desc, bytes.Clone(s.payload(f)))
+	}
+	t.owed.push(msgBind).tmpl = tmpl
 	t.scratch = appendBindHead(t.scratch[:0], []byte(n.name), name, f.Len())
 	if err := s.add(t.scratch); err != nil {
 		return err

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"encoding/binary"
-	"strconv"
 	"time"
 
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -10,6 +9,9 @@ import (
 
 // text is what a server is sent in the place of the client's text.
 func (t *template) text() string {
+	if t.split != nil {
+		return t.split.Read
+	}
 	if t.plan.Text != "" {
 		return t.plan.Text
 	}
@@ -21,6 +23,9 @@ func (s *session) note(plan *rewrite.Plan) {
 	for i := range plan.Findings {
 		f := &plan.Findings[i]
 		s.srv.metrics.Unsupported(f.Operation, string(f.Feature))
+	}
+	if plan.InSplit() != nil {
+		s.srv.metrics.Unsupported(plan.Operation, string(rewrite.JoinForUpdate))
 	}
 	if !plan.Note() {
 		return
@@ -64,6 +69,13 @@ func masks(plan *rewrite.Plan) bool {
 // query that stands in its place, or of the job that it began.
 func masked(st *rewrite.Statement) bool { return st.Tag != "" || st.Job != rewrite.NoJob }
 
+// masksAlone reports whether the only masked part of a transaction is one CREATE
+// INDEX in autocommit: as long as nothing of it was told, a replay has nothing to
+// compare. Else the log would miss what was masked.
+func (s *session) masksAlone(plan *rewrite.Plan) bool {
+	return plan.Single() != nil && !s.inBlock() && !s.t.groupBlock
+}
+
 // push owes the answer to a statement.
 func (s *session) pushRun(kind byte, plan *rewrite.Plan) *owed {
 	o := s.t.owed.push(kind)
@@ -84,25 +96,24 @@ func (s *session) running() *rewrite.Statement {
 	if !o.masks {
 		return nil
 	}
-	i := 0
-	if o.kind == msgQuery {
-		i = s.t.statement
-	}
-	if i >= len(o.plan.Statements) || !masked(&o.plan.Statements[i]) {
+	st := s.statementOf(o, o.plan)
+	if st == nil || !masked(st) {
 		return nil
 	}
-	return &o.plan.Statements[i]
+	return st
 }
 
 // maskedReply keeps from the client what is not its own in the answer to a
 // statement; done is false for what is.
 func (s *session) maskedReply(typ byte, frame []byte, total int) (done bool, err error) {
 	t := s.t
-	if t.job.tag != nil && typ != msgReady { // a Sync group or text goes on behind CREATE INDEX
-		if err := s.passSpan(t.job.tag); err != nil {
+	if typ != msgReady { // a Sync group or text goes on behind CREATE INDEX
+		if err := s.tellTag(); err != nil {
 			return false, err
 		}
-		t.job = job{}
+	}
+	if s.ofLock(typ) {
+		return true, nil
 	}
 	st := s.running()
 	if st == nil {
@@ -154,6 +165,16 @@ func (s *session) maskedReply(typ byte, frame []byte, total int) (done bool, err
 type job struct {
 	id  string
 	tag []byte // held until the job is done
+}
+
+// tellTag sends the tag that was held until a job is done: nobody waits for it.
+func (s *session) tellTag() error {
+	if s.t.job.tag == nil {
+		return nil
+	}
+	tag := s.t.job.tag
+	s.t.job = job{}
+	return s.passSpan(tag)
 }
 
 // firstColumn is the first value of a DataRow; "" for NULL and for none.
@@ -282,54 +303,4 @@ func (s *session) settleJob() error {
 		return err
 	}
 	return s.passSpan(appendReady(answer, status))
-}
-
-// mappedError is what the client is told in the place of a server's error about
-// a text that was rewritten, or nil to pass it as it is.
-func (s *session) mappedError(o *owed, frame []byte) []byte {
-	plan := o.plan
-	if plan == nil && o.tmpl != nil {
-		plan = o.tmpl.plan
-	}
-	if plan == nil {
-		return nil
-	}
-	i := 0
-	if o.kind == msgQuery {
-		i = s.t.statement
-	}
-	var st *rewrite.Statement
-	if i < len(plan.Statements) {
-		st = &plan.Statements[i]
-	}
-	if st != nil && st.Refusal != nil {
-		return refusalOf(st).append(nil)
-	}
-	payload := frame[headerLen:]
-	position, moved := field(payload, 'P'), plan.Text != ""
-	hint := ""
-	if code := string(field(payload, 'C')); st != nil && field(payload, 'H') == nil && (code == "0A000" || code == "42704") {
-		hint = st.Hint
-	}
-	if (!moved || position == nil) && hint == "" {
-		return nil
-	}
-	var out []byte
-	for len(payload) > 1 && payload[0] != 0 {
-		value, rest, ok := cstring(payload[1:])
-		if !ok {
-			return nil
-		}
-		code := payload[0]
-		if n, err := strconv.Atoi(string(value)); code == 'P' && moved && err == nil {
-			value = strconv.AppendInt(nil, int64(plan.Position(n)), 10)
-		}
-		out = append(append(append(out, code), value...), 0)
-		payload = rest
-	}
-	if hint != "" {
-		out = append(append(append(out, 'H'), hint...), 0)
-	}
-	out = append(out, 0)
-	return append(appendHeader(nil, msgError, len(out)), out...)
 }

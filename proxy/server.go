@@ -124,11 +124,16 @@ func (srv *Server) Serve(ln net.Listener) error {
 // Stats is a snapshot of the sessions.
 type Stats struct {
 	Clients, Idle, Pinned, Waiting int
+	// Bytes that replays hold: logs of open transactions, and answers not sent yet.
+	LogBytes, HeldBytes int64
 }
 
 // Stats counts the sessions as they stand.
 func (srv *Server) Stats() Stats {
 	st := Stats{Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting}
+	if r := srv.replays; r != nil {
+		st.LogBytes, st.HeldBytes = r.logs.Used(), r.held.Used()
+	}
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	st.Clients = len(srv.sessions)

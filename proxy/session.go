@@ -93,7 +93,9 @@ type portal struct {
 	local bool
 	open  bool
 	done  bool             // a local one that has run
+	split *rewrite.Split   // the form that it was bound in
 	stmt  *clientStatement // that it was bound to, if it has a name
+	seq   uint64           // in the transaction
 }
 
 // turn is the state of one turn, pooled.
@@ -105,7 +107,7 @@ type turn struct {
 	touched bool
 	// ranLocal: a statement of a Sync group was answered locally.
 	ranLocal bool
-	// masks: an entry of the queue does; job is the one that an answer waits for.
+	// masks: some of what is answered is for nobody; job is the one that an answer waits for.
 	masks bool
 	job   job
 	// ended: the frame that ends the turn was read from the client.
@@ -161,6 +163,7 @@ type turn struct {
 	staged        int  // settings staged when the turn began
 	executes      int  // in autocommit
 	groupBlock    bool // a BEGIN of the client's own opened a block in this Sync group
+	blockEnded    bool // a COMMIT or ROLLBACK of the client's ended one
 	replay
 }
 

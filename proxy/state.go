@@ -46,13 +46,14 @@ const (
 	refusedInBlock              // a statement was refused by us inside a begun transaction
 	conflictMet                 // the transaction is to be run again
 	resumed                     // it is, from its first frame
+	rolledBackTo                // ROLLBACK TO was answered locally
 	left                        // the client is gone or told to go
 	eventCount
 )
 
 func (e event) String() string {
 	return [...]string{"started", "beginAnswered", "endAnswered", "wanted", "lent", "unlent", "unlentInBlock",
-		"settledIdle", "settledHeld", "lost", "lostInBlock", "refusedInBlock", "conflictMet", "resumed", "left"}[e]
+		"settledIdle", "settledHeld", "lost", "lostInBlock", "refusedInBlock", "conflictMet", "resumed", "rolledBackTo", "left"}[e]
 }
 
 // transitions holds every (state, event) pair that may occur; the zero state,
@@ -66,7 +67,7 @@ var transitions = [stateCount][eventCount]state{
 	busy:      {settledIdle: idle, settledHeld: held, lost: idle, lostInBlock: failed, conflictMet: replaying, left: closing},
 	replaying: {resumed: busy, lost: idle, lostInBlock: failed, left: closing},
 	held:      {wanted: busy, settledHeld: held, settledIdle: idle, lost: idle, lostInBlock: failed, left: closing},
-	failed:    {endAnswered: idle, left: closing},
+	failed:    {endAnswered: idle, rolledBackTo: begun, left: closing},
 	closing:   {left: closing},
 }
 

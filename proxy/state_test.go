@@ -22,7 +22,7 @@ func TestTransitions(t *testing.T) {
 		{replaying, resumed, busy}, {replaying, lost, idle}, {replaying, lostInBlock, failed}, {replaying, left, closing},
 		{held, wanted, busy}, {held, settledHeld, held}, {held, settledIdle, idle}, {held, lost, idle},
 		{held, lostInBlock, failed}, {held, left, closing},
-		{failed, endAnswered, idle}, {failed, left, closing},
+		{failed, endAnswered, idle}, {failed, rolledBackTo, begun}, {failed, left, closing},
 		{closing, left, closing},
 	}
 	allowed := map[[2]uint8]state{}

@@ -88,6 +88,8 @@ func TestConflictsAreInvisible(t *testing.T) {
 		"portals half read":       "Q BEGIN\n< Z\nP - | SELECT g FROM stumble_rows WHERE g < 6\nB c1 | -\nE c1 2\nS\n< Z\nQ SELECT stumble(1)\n< Z\nE c1 2\nS\n< Z\nQ SELECT stumble(2)\n< Z\nE c1\nS\n< Z\nC P c1\nS\n< Z\nQ INSERT INTO late VALUES (3)\n< Z\nQ COMMIT\n< Z",
 		"a cursor":                "Q BEGIN\n< Z\nQ DECLARE k CURSOR FOR SELECT g FROM stumble_rows\nQ FETCH 2 FROM k\nQ SELECT stumble(1)\nQ FETCH 2 FROM k\n< Z Z Z Z\nQ COMMIT\n< Z",
 		"settings":                "Q BEGIN\n< Z\nQ SET TimeZone = 'Asia/Tokyo'\n< Z\nQ SELECT stumble(1)\n< Z\nQ SHOW TimeZone\n< Z\nQ INSERT INTO late VALUES (2)\n< Z\nQ COMMIT\n< Z\nQ SHOW TimeZone\n< Z\nQ BEGIN; SET TimeZone = 'UTC'; SELECT stumble(3); ROLLBACK\n< Z\nQ SHOW TimeZone\n< Z",
+		"settings in the turn":    "Q BEGIN\n< Z\nQ SELECT 1\n< Z\nQ SET TimeZone = 'Asia/Tokyo'; SELECT stumble(1)\n< Z\nQ COMMIT\n< Z\nQ SHOW TimeZone\n< Z\nQ BEGIN\n< Z\nQ SET TimeZone = 'UTC'\n< Z\nQ SELECT stumble(2); ROLLBACK; BEGIN\n< Z\nQ COMMIT\n< Z\nQ SHOW TimeZone\n< Z\nconnect\nQ SHOW TimeZone\n< Z",
+		"an inner COMMIT":         "Q BEGIN\n< Z\nQ INSERT INTO late VALUES (4)\n< Z\nQ SET TimeZone = 'Asia/Tokyo'\n< Z\nQ SELECT 1; COMMIT; BEGIN\n< Z\nQ ROLLBACK\n< Z\nQ SHOW TimeZone\n< Z\nconnect\nQ SHOW TimeZone\n< Z",
 		"an error after it":       "Q BEGIN\n< Z\nQ SELECT stumble(1)\n< Z\nQ SELECT 1/0\n< Z\nQ SELECT 1\n< Z\nQ ROLLBACK\n< Z\nP s1 | SELECT stumble(2), 1/0\nP s2 | SELECT 1\nB - | s1\nE -\nP s3 | SELECT 2\nS\n< Z\nB - | s2\nE -\nS\n< Z\nB - | s3\nE -\nS\n< Z",
 		"NULL and empty":          "Q BEGIN\n< Z\nQ SELECT NULL AS n, '' AS e\n< Z\nP - | SELECT $1::text IS NULL AS n, $2::text AS e\nB - | - | \\N,\nE -\nS\n< Z\nQ SELECT stumble(1)\n< Z\nQ COMMIT\n< Z",
 		"streamed":                "Q BEGIN\n< Z\nQ SELECT g, repeat('x', 1000) AS x, CASE WHEN g = 250 THEN stumble(1) WHEN g = 260 THEN stumble(2) END AS s FROM stumble_rows\n< Z\nQ SELECT stumble(3)\n< Z\nQ COMMIT\n< Z",
@@ -124,16 +126,8 @@ func replayed(t testing.TB, s *sluice) (n float64) { return s.sum(t, "dsql_tx_re
 // sum adds up all series of a metric.
 func (s *sluice) sum(t testing.TB, name string) (n float64) {
 	t.Helper()
-	families, err := s.metrics.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == name {
-			for _, m := range f.GetMetric() {
-				n += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
+	for _, more := range s.series(t, name) {
+		n += more
 	}
 	return n
 }
@@ -162,6 +156,37 @@ func TestLossIsInvisible(t *testing.T) {
 	}
 }
 
+// A replay that waits for an answer before it sends on may be told an error, or
+// that its transaction is over: it must still come to its end.
+func TestReplayThatEndsEarly(t *testing.T) {
+	pg := postgres{Server: newPostgres(t)}
+	pg.addr = pg.Address()
+	pg.SQL(t, "postgres", stumbling)
+	// The conflict is one of the schema, behind which a replay prepares statements
+	// again, and asks what they return.
+	pg.SQL(t, "postgres", `CREATE TABLE altered (n int); CREATE FUNCTION altered() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		IF nextval('stumble_4') = 1 THEN RAISE EXCEPTION 'schema has been updated by another transaction (OC001)' USING ERRCODE = '40001'; END IF;
+		RETURN NULL; END $$;
+		CREATE CONSTRAINT TRIGGER altered AFTER INSERT ON altered DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION altered();
+		CREATE FUNCTION stays(n int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+			IF n > 1 AND nextval('stumble_3') > 1 THEN RAISE EXCEPTION 'gone' USING ERRCODE = '42P01'; END IF; RETURN n; END $$`)
+	s := startSluice(t, pg, fastReplay, maxOpen(1))
+	const prepare = "P s | SELECT 1 AS one\nD S s\nS\nB - | s\nE -\nS\nQ BEGIN\nQ INSERT INTO altered VALUES (1)\n< Z Z Z Z\n"
+	for name, test := range map[string]struct{ script, want string }{
+		"an error": {prepare + "P - | SELECT stays(2)\nB - | -\nE -\nP - | SET CONSTRAINTS ALL IMMEDIATE\nB - | -\nE -\nB - | s\nE -\nS\n< Z\n", "C=42P01 M=gone"},
+		"a commit": {prepare + "P - | COMMIT\nB - | -\nE -\nB - | s\nE -\nS\n< Z\n", "C COMMIT\\x00\nE S=ERROR C=08006"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stumbles(t, pg, true)
+			got := perform(t, s.addr, test.script+"Q ROLLBACK\n< Z\n")
+			if !strings.Contains(got, test.want) || !strings.HasSuffix(got, "C ROLLBACK\\x00\nZ I\n") || replayed(t, s) == 0 {
+				t.Errorf("want %s:\n%s", test.want, got)
+			}
+			waitFor(t, "backends to come back", func() bool { return s.backends.Stats().InUse == 0 })
+		})
+	}
+}
+
 // What replayable random dialogues are made of.
 var stumbleTexts = []string{
 	"SELECT stumble(1)", "SELECT stumble(2)", "SELECT stumble(3) AS s, 1/0", "INSERT INTO late VALUES (3)", "INSERT INTO late VALUES (4)",
@@ -174,10 +199,23 @@ var stumbleTexts = []string{
 	"DECLARE k1 CURSOR FOR SELECT generate_series(1,3) AS d", "FETCH 1 FROM k1", "SELECT nosuch",
 }
 
+// bothWays plays a script directly and through Sluice; reset is told whether there
+// shall be conflicts.
+func bothWays(t *testing.T, pg postgres, s *sluice, script string, reset func(bool)) (got, want string) {
+	play := func(addr string) string { return bindComplaint.ReplaceAllString(perform(t, addr, script), `$1""`) }
+	reset(false)
+	want = play(pg.addr)
+	reset(true)
+	return play(s.addr), want
+}
+
 var detail = regexp.MustCompile(`Replay refused: (.*?)\. H=`)
 
 // TestRandomConflicts plays random dialogues with conflicts in them, which must
 // be answered as without.
+//
+// Feature: dsql-locking-compatibility, Property 3: Serialization conflict retry:
+// 40001 is retried, and nobody can tell.
 func TestRandomConflicts(t *testing.T) {
 	fixSeed()
 	pg := postgres{Server: newPostgres(t)}
@@ -189,11 +227,7 @@ func TestRandomConflicts(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		script := drawDialogue(r, stumbleTexts)
 		script = strings.Replace(script, "to_regclass('random_t')", "1", 1)
-		play := func(addr string) string { return bindComplaint.ReplaceAllString(perform(t, addr, script), `$1""`) }
-		reset(false)
-		want := play(pg.addr)
-		reset(true)
-		got := play(s.addr)
+		got, want := bothWays(t, pg, s, script, reset)
 		played++
 		if m := detail.FindStringSubmatch(got); m != nil && !strings.Contains(m[1], "result of") {
 			refused[m[1]]++ // the client was told; what follows differs

@@ -59,16 +59,7 @@ func (s *session) fillClient() error {
 	if s.b != nil && (!s.t.owed.empty() || s.t.copying) {
 		return s.fillEither()
 	}
-	for {
-		err := s.client.fill()
-		if err == nil || !isTimeout(err) {
-			return err
-		}
-		if s.cut.Load() {
-			return errCut
-		}
-		s.client.conn.SetReadDeadline(time.Time{})
-	}
+	return s.fillClientAlone()
 }
 
 // whole returns the next frame, all of it, and takes it off the buffer. Valid

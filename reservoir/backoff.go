@@ -16,12 +16,13 @@ const (
 	mostQuotaPause  = 30 * time.Second
 )
 
-// backoff paces dials after failures. Until a dial succeeds again they go out
-// one at a time. The Reservoir's mutex guards it.
+// backoff paces dials after failures. Until a dial succeeds again those for the
+// shelf go out one at a time. The Reservoir's mutex guards it.
 type backoff struct {
 	failures   int
 	generation int // a dial that began before the last failure is old news
 	until      time.Time
+	quota      bool // the last failure was a refusal by quota: no dial at all before until
 }
 
 // failed books the failure of a dial that began in a generation, and reports
@@ -41,7 +42,7 @@ func (b *backoff) failed(generation int, now time.Time, quota bool) (pause time.
 	pause = pause/2 + rand.N(pause/2)
 	b.failures++
 	b.generation++
-	b.until = now.Add(pause)
+	b.until, b.quota = now.Add(pause), quota
 	return pause, true
 }
 
@@ -50,6 +51,6 @@ func (b *backoff) succeeded(generation int) (recovered bool) {
 	if generation != b.generation || b.failures == 0 {
 		return false
 	}
-	b.failures = 0
+	b.failures, b.quota = 0, false
 	return true
 }

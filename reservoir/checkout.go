@@ -68,7 +68,13 @@ func (r *Reservoir) TryAcquire() *Conn {
 // Acquire lends a backend. When none is ready it waits in line, for at most
 // Config.CheckoutWait, after which it returns an *EmptyError; or ctx's error.
 // The borrower ends the loan with exactly one Release or Discard.
-func (r *Reservoir) Acquire(ctx context.Context) (*Conn, error) {
+func (r *Reservoir) Acquire(ctx context.Context) (*Conn, error) { return r.acquire(ctx, false) }
+
+// AcquireAhead is Acquire in front of everybody who waits by Acquire: for a
+// transaction that had a backend before, and is run again.
+func (r *Reservoir) AcquireAhead(ctx context.Context) (*Conn, error) { return r.acquire(ctx, true) }
+
+func (r *Reservoir) acquire(ctx context.Context, ahead bool) (*Conn, error) {
 	r.mu.Lock()
 	if c := r.lendLocked(); c != nil {
 		r.mu.Unlock()
@@ -80,7 +86,7 @@ func (r *Reservoir) Acquire(ctx context.Context) (*Conn, error) {
 	}
 	r.stats.empty++
 	r.shelf.waiting++
-	w := r.waiters.join()
+	w := r.waiters.join(ahead)
 	r.mu.Unlock()
 	r.wake()
 
@@ -94,9 +100,9 @@ func (r *Reservoir) Acquire(ctx context.Context) (*Conn, error) {
 
 // DialDedicated dials a backend for one session, with a startup of its own, on
 // the caller's goroutine. It waits for a slot (a ready backend is closed to make
-// room) and for the rate limit for at most Config.CheckoutWait, after which it
-// returns an *EmptyError; otherwise the dial's own error. Release of a dedicated
-// backend is a Discard.
+// room), for the rate limit, and for the end of a pause after a refusal by quota,
+// for at most Config.CheckoutWait, after which it returns an *EmptyError;
+// otherwise the dial's own error. Release of a dedicated backend is a Discard.
 func (r *Reservoir) DialDedicated(ctx context.Context, s Startup) (*Conn, error) {
 	began := time.Now()
 	if err := r.claim(ctx, began); err != nil {
@@ -131,10 +137,20 @@ func (r *Reservoir) DialDedicated(ctx context.Context, s Startup) (*Conn, error)
 func (r *Reservoir) dialDedicated(ctx context.Context, s *Startup, began time.Time) (*Conn, *lease.Permit, error) {
 	waiting, cancel := context.WithTimeout(ctx, r.cfg.CheckoutWait-time.Since(began))
 	defer cancel()
+	if !r.rest(waiting) {
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		return nil, nil, r.emptyError(began)
+	}
 	permit, err := r.admit(waiting, 1)
 	switch {
 	case err == nil:
+		r.mu.Lock()
+		generation := r.backoff.generation
+		r.mu.Unlock()
 		c, err := r.timedDial(ctx, s)
+		r.heedRefusal(generation, err)
 		return c, permit, err
 	case ctx.Err() != nil:
 		return nil, nil, ctx.Err()
@@ -146,6 +162,51 @@ func (r *Reservoir) dialDedicated(ctx context.Context, s *Startup, began time.Ti
 	empty.Throttled = errors.Is(err, errThrottled) || l.InUse < l.Held || l.Limit == 0 && l.Phase == lease.OK
 	empty.Unleased = !empty.Throttled
 	return nil, nil, empty
+}
+
+// rest waits while the cluster is not to be asked, and reports false when ctx
+// ended first.
+func (r *Reservoir) rest(ctx context.Context) bool {
+	for {
+		r.mu.Lock()
+		pause := time.Until(r.backoff.until)
+		if !r.backoff.quota {
+			pause = 0
+		}
+		r.mu.Unlock()
+		if pause <= 0 {
+			return true
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		case <-timer.C:
+		}
+	}
+}
+
+// heedRefusal books what a dedicated dial tells of the cluster's quotas, which
+// are everybody's. Its other failures are its own.
+func (r *Reservoir) heedRefusal(generation int, err error) {
+	_, refused := quotaRefusal(err)
+	var pause time.Duration
+	var news, recovered bool
+	r.mu.Lock()
+	switch {
+	case refused:
+		pause, news = r.failedLocked(generation, err)
+	case err == nil && r.backoff.quota:
+		if recovered = r.backoff.succeeded(generation); recovered {
+			r.lastErr = nil
+		}
+	}
+	r.mu.Unlock()
+	r.warn(news, err, pause)
+	if recovered {
+		r.log.Info("dials succeed again")
+	}
 }
 
 // claim takes a slot, to be counted as dialling.
@@ -164,7 +225,7 @@ func (r *Reservoir) claim(ctx context.Context, began time.Time) error {
 		r.endLocked(r.shelf.take(0), Surplus)
 	}
 	r.shelf.claimed++
-	w := r.claims.join()
+	w := r.claims.join(false)
 	r.mu.Unlock()
 
 	_, err := await(ctx, r, &r.claims, w, &r.shelf.claimed, began)

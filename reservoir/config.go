@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/sluice-proxy/sluice/lease"
 )
 
 // Defaults, as the specification has them unless another source is named.
@@ -24,9 +26,9 @@ const (
 	// connection at 60 minutes, and a transaction lent at the last moment may
 	// run for 5 (documented quotas, 2026).
 	maxLifetime = 55 * time.Minute
-	// scanEvery is how often the clock is read and the shelf searched for
-	// backends to retire.
-	scanEvery = time.Second
+	// scanEvery is how often the clock and the lease are read and the shelf
+	// searched for backends to retire.
+	scanEvery = lease.StateEvery
 	// maxDials bounds dials in flight for the shelf. At 100 ms a dial it is
 	// above the 100 connections per second that a cluster accepts.
 	maxDials = 16
@@ -35,6 +37,10 @@ const (
 	// replacedPart of MaxOpen (1/10) may be missing for replacement at once.
 	replacedPart = 10
 )
+
+// LeastGuard is how long before the end of a lease closing the last backends must
+// begin: until a scan notices, and the good-bye.
+const LeastGuard = scanEvery + terminateWait
 
 // Config of a Reservoir.
 type Config struct {

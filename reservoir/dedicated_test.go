@@ -140,6 +140,85 @@ func TestRefusedDedicatedDialGivesItsSlotBack(t *testing.T) {
 	})
 }
 
+// The cluster's quotas are everybody's: a dedicated dial that it refused slows
+// the fill and the other dedicated dials, until one succeeds.
+func TestRefusedDedicatedDialSlowsEveryDial(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{tooManyConnections, rateExceeded} {
+		synctest.Test(t, func(t *testing.T) {
+			refusal := &DialError{Step: StepStartup, SQLState: code, Err: errors.New("no room")}
+			s := &server{fail: func(attempt int) error {
+				if attempt == 3 || attempt == 4 {
+					return refusal
+				}
+				return nil
+			}}
+			cfg := small(5)
+			cfg.TargetReady = 2
+			r := running(t, cfg, s.dial) // two dials
+			if _, err := r.DialDedicated(t.Context(), Startup{}); err != error(refusal) {
+				t.Fatalf("got %v, want the refusal itself", err)
+			}
+			if err := r.Stats().LastDialErr; err != error(refusal) {
+				t.Errorf("the last dial failed with %v", err)
+			}
+			mustAcquire(t, r).Discard(Broken) // the fill would replace it at once
+			ctx, cancel := context.WithTimeout(t.Context(), firstQuotaPause/4)
+			defer cancel()
+			if _, err := r.DialDedicated(ctx, Startup{}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("during the pause: %v", err)
+			}
+			synctest.Wait()
+			if n, _, _ := s.counts(); n != 3 {
+				t.Fatalf("%d dials, want none during the pause", n)
+			}
+			for range 2 { // the fill or these are refused once more
+				if c, err := r.DialDedicated(t.Context(), Startup{}); err == nil {
+					defer c.Release()
+				}
+			}
+			sleep(time.Minute)
+			times := s.times()
+			if first, second := times[3]-times[2], times[4]-times[3]; first < firstQuotaPause/2 || second < firstQuotaPause/2 {
+				t.Errorf("dials at %v, want pauses after both refusals", times)
+			}
+			if got := r.Stats(); got.Ready+got.InUse != 2 || got.LastDialErr != nil || r.backoff.failures != 0 {
+				t.Errorf("%d open, last error %v, %d failures after a success", got.Ready+got.InUse, got.LastDialErr, r.backoff.failures)
+			}
+		})
+	}
+}
+
+// Where nothing is filled, only dedicated dials can tell that the cluster takes
+// connections again.
+func TestDedicatedDialEndsTheBackoff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{fail: func(attempt int) error {
+			if attempt <= 3 {
+				return &DialError{Step: StepStartup, SQLState: tooManyConnections, Err: errors.New("no room")}
+			}
+			return nil
+		}}
+		r := running(t, dedicated(2), s.dial)
+		for range 3 {
+			if _, err := r.DialDedicated(t.Context(), Startup{}); err == nil {
+				t.Fatal("not refused")
+			}
+		}
+		if _, err := r.DialDedicated(t.Context(), Startup{}); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := r.DialDedicated(t.Context(), Startup{}); err != nil || time.Since(began) != 0 {
+			t.Errorf("after a success: %v, %v later", err, time.Since(began))
+		}
+		if err := r.Stats().LastDialErr; err != nil {
+			t.Errorf("the last dial failed with %v", err)
+		}
+	})
+}
+
 func TestDedicatedDialsKeepToTheRateLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

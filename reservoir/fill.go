@@ -164,7 +164,7 @@ func (r *Reservoir) dialReady(ctx context.Context, generation int, permit *lease
 	}
 }
 
-// failedLocked books that a dial for the shelf has failed.
+// failedLocked books a failure that concerns every dial.
 func (r *Reservoir) failedLocked(generation int, err error) (pause time.Duration, news bool) {
 	r.lastErr = err
 	_, refused := quotaRefusal(err)

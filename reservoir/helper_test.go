@@ -18,6 +18,8 @@ import (
 type server struct {
 	delay time.Duration           // how long a dial takes
 	fail  func(attempt int) error // nil: dials succeed
+	// others is how many connections other processes have; nil: none.
+	others func() int
 
 	mu       sync.Mutex
 	attempts []time.Duration // since began, when each dial was asked for
@@ -25,6 +27,7 @@ type server struct {
 	dialing  int
 	open     int
 	most     int // open + dialing at most
+	all      int // the same with those of others
 	says     []string
 }
 
@@ -34,6 +37,17 @@ func (s *server) counts() (attempts, open, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.attempts), s.open, s.most
+}
+
+// look counts everybody's connections.
+func (s *server) look() {
+	if s.others == nil {
+		return
+	}
+	n := s.others()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = max(s.all, s.dialing+s.open+n)
 }
 
 func (s *server) times() []time.Duration {
@@ -52,6 +66,7 @@ func (s *server) dial(ctx context.Context, _ *Startup) (*Conn, error) {
 	s.dialing++
 	s.most = max(s.most, s.dialing+s.open)
 	s.mu.Unlock()
+	s.look()
 	err := s.answer(ctx, n)
 	ours, theirs := net.Pipe()
 	s.mu.Lock()

@@ -105,9 +105,13 @@ func TestWaitersAreServedInOrderAndBeforeOthers(t *testing.T) {
 		r := running(t, small(1), new(server).dial)
 		c := r.TryAcquire()
 		var order []int
-		for i := range 3 {
+		for i := range 4 {
 			go func() {
-				c, err := r.Acquire(t.Context())
+				acquire := r.Acquire
+				if i == 2 {
+					acquire = r.AcquireAhead
+				}
+				c, err := acquire(t.Context())
 				if err != nil {
 					t.Errorf("waiter %d: %v", i, err)
 					return
@@ -121,15 +125,15 @@ func TestWaitersAreServedInOrderAndBeforeOthers(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		if got := r.Stats(); got.Waiting != 3 {
-			t.Errorf("%d wait, want 3", got.Waiting)
+		if got := r.Stats(); got.Waiting != 4 {
+			t.Errorf("%d wait, want 4", got.Waiting)
 		}
 		c.Release()
-		sleep(4 * time.Second)
-		if !slices.Equal(order, []int{0, 1, 2}) {
+		sleep(5 * time.Second)
+		if !slices.Equal(order, []int{2, 0, 1, 3}) {
 			t.Errorf("served in order %v", order)
 		}
-		if got := r.Stats(); got.Checkouts != 4 || got.Immediate != 1 || got.Empty != 3 || got.Ready != 1 {
+		if got := r.Stats(); got.Checkouts != 5 || got.Immediate != 1 || got.Empty != 4 || got.Ready != 1 {
 			t.Errorf("stats %+v", got)
 		}
 	})
@@ -183,10 +187,31 @@ func TestAcquireSaysWhatItWaitedFor(t *testing.T) {
 
 func TestAcquireTellsOfTheRateLimit(t *testing.T) {
 	t.Parallel()
-	err := &EmptyError{Waited: time.Second, MaxOpen: 5, Throttled: true}
-	if got, want := err.Error(), "no backend within 1s: 0 of 5 in use, waiting for rate"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		cfg := small(30)
+		cfg.RateLimit, cfg.BurstLimit, cfg.BaseLifetime = 1, 1, 20*time.Minute
+		cfg.CheckoutWait = 9500 * time.Millisecond
+		r := running(t, cfg, new(server).dial)
+		errs := make(chan error, 30)
+		for range cap(errs) {
+			go func() {
+				_, err := r.Acquire(t.Context())
+				errs <- err
+			}()
+		}
+		refused := 0
+		for range cap(errs) {
+			if err := <-errs; err != nil {
+				refused++
+				if want := "no backend within 9.5s: 10 of 30 in use, waiting for rate"; err.Error() != want {
+					t.Errorf("got %q, want %q", err, want)
+				}
+			}
+		}
+		if refused != 20 {
+			t.Errorf("%d refused, want all but one a second", refused)
+		}
+	})
 }
 
 func TestCancelledAcquireDoesNotCancelTheDial(t *testing.T) {

@@ -85,17 +85,18 @@ func (r *Reservoir) severLocked(n int) {
 	var cut []*Conn
 	for c := range r.alive {
 		switch {
-		case n == 0:
 		case c.state == lent && c.severed:
-			n--
+			n-- // its borrower has not noticed yet
 		case c.state == lent:
-			c.severed = true
 			cut = append(cut, c)
-			n--
 		}
 	}
+	cut = cut[:max(0, min(n, len(cut)))]
 	if len(cut) == 0 {
 		return
+	}
+	for _, c := range cut {
+		c.severed = true
 	}
 	r.startLocked(func() {
 		for _, c := range cut {

@@ -184,6 +184,25 @@ func TestRevokedIsCutWhileItIsLent(t *testing.T) {
 	})
 }
 
+// Until the borrowers of cut backends notice, every scan finds them lent: the
+// others stay.
+func TestNoMoreIsCutThanWasLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, l := &server{}, newShare(8)
+		r := running(t, sharing(8, l), s.dial)
+		sleep(5 * time.Second)
+		for range 8 {
+			mustAcquire(t, r)
+		}
+		l.set(func(s *lease.State) { s.Held, s.Excess, s.Revoked = 6, 2, 2 })
+		sleep(10 * scanEvery)
+		if _, open, _ := s.counts(); open != 6 {
+			t.Errorf("%d open, want the 6 that slots are held for", open)
+		}
+	})
+}
+
 // While the lease asks for it nothing is retired, up to the server's own limit,
 // and the time after that is no mass retirement.
 func TestRecyclingIsPostponed(t *testing.T) {

@@ -3,7 +3,6 @@ package reservoir
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -176,51 +175,5 @@ func TestServersOwnCount(t *testing.T) {
 	}
 	if got := fmt.Sprint(r.Stats().Closing, r.Stats().InUse); got != "0 0" {
 		t.Errorf("closing, in use: %s", got)
-	}
-}
-
-// fullShelf runs a Reservoir of n ready backends until the benchmark ends.
-func fullShelf(b *testing.B, n int) *Reservoir {
-	b.Helper()
-	cfg := small(n)
-	cfg.RateLimit, cfg.BurstLimit = 10*n, 10*n
-	r, err := New(cfg, new(server).dial, nil, slog.New(slog.DiscardHandler))
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	finished := make(chan error, 1)
-	go func() { finished <- r.Run(ctx) }()
-	b.Cleanup(func() {
-		cancel()
-		if err := <-finished; err != nil {
-			b.Error(err)
-		}
-	})
-	for r.Stats().Ready < n {
-		time.Sleep(time.Millisecond)
-	}
-	b.ReportAllocs()
-	return r
-}
-
-// BenchmarkLoan is one loan from a full shelf, by 64 contenders a CPU.
-func BenchmarkLoan(b *testing.B) {
-	r := fullShelf(b, 100)
-	b.SetParallelism(64)
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			if c := r.TryAcquire(); c != nil {
-				c.Release()
-			}
-		}
-	})
-}
-
-// BenchmarkScan is a scan of 1,000 ready backends, none of which is due.
-func BenchmarkScan(b *testing.B) {
-	r := fullShelf(b, 1000)
-	for b.Loop() {
-		r.retire()
 	}
 }

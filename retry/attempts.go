@@ -26,14 +26,14 @@ func (a *Attempts) Deadline(p *Policy) time.Time {
 // Next books one more attempt and returns the pause before it, or Exhausted.
 // random is in [0, 1). The first schema conflict does not wait, since it has
 // renewed the backend's catalog; nor does the first loss of a backend, since
-// nobody else wants those rows for it.
+// nobody else wants those rows for it; nor does another form of a statement.
 func (a *Attempts) Next(p *Policy, cause Cause, now time.Time, random float64) (time.Duration, Reason) {
 	if a.first.IsZero() {
 		a.first = now
 	}
 	pauses := a.pauses
 	var pause time.Duration
-	if a.seen[cause] || cause != SchemaConflict && cause != BackendLost {
+	if cause != FormRefused && (a.seen[cause] || cause != SchemaConflict && cause != BackendLost) {
 		pause = p.pause(pauses, random)
 		pauses++
 	}

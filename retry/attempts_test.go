@@ -28,7 +28,7 @@ func TestAttempts(t *testing.T) {
 		seen := map[Cause]bool{}
 		want := float64(p.BaseDelay) // without jitter
 		for n := 0; ; n++ {
-			cause := rapid.SampledFrom([]Cause{UnknownConflict, DataConflict, SchemaConflict, BackendLost}).Draw(t, "cause")
+			cause := rapid.SampledFrom([]Cause{UnknownConflict, DataConflict, SchemaConflict, BackendLost, FormRefused}).Draw(t, "cause")
 			pause, why := a.Next(&p, cause, now, rapid.Float64Range(0, 0.999).Draw(t, "random"))
 			if why != Replayable {
 				if why != Exhausted || a.Count() != n {
@@ -43,9 +43,9 @@ func TestAttempts(t *testing.T) {
 			if n >= p.MaxRetries || now.Add(pause).Sub(first) > p.MaxElapsed || a.Deadline(&p) != first.Add(p.MaxElapsed) {
 				t.Fatalf("attempt %d of %d, %v after the first conflict of %v", n, p.MaxRetries, now.Add(pause).Sub(first), p.MaxElapsed)
 			}
-			if (cause == SchemaConflict || cause == BackendLost) && !seen[cause] {
+			if (cause == SchemaConflict || cause == BackendLost) && !seen[cause] || cause == FormRefused {
 				if pause != 0 {
-					t.Fatalf("the first %v waits %v", cause, pause)
+					t.Fatalf("the first %v, or any %v, waits %v", cause, FormRefused, pause)
 				}
 			} else {
 				low, high := want*(1-p.JitterFactor)-1, min(want*(1+p.JitterFactor), float64(p.MaxDelay))+1

@@ -42,12 +42,14 @@ const (
 	SchemaConflict        // OC001: the backend's catalog was out of date
 	// BackendLost is the loss of the backend before anything that commits was sent.
 	BackendLost
+	// FormRefused is the refusal of a statement that goes out in another form next.
+	FormRefused
 	causeCount
 )
 
-// String is a value for labels: the OC code where there is one.
+// String is a value for labels: the OC code or SQLSTATE where there is one.
 func (c Cause) String() string {
-	return [causeCount]string{"unknown", "OC000", "OC001", "backend_lost"}[c]
+	return [causeCount]string{"unknown", "OC000", "OC001", "backend_lost", StateUnsupported}[c]
 }
 
 // Classify judges an error by its SQLSTATE alone. The message is read for the
@@ -103,7 +105,7 @@ const (
 	verbCount
 )
 
-// String is a value of the label operation.
+// String is the verb as it stands in a Difference.
 func (v Verb) String() string {
 	return [verbCount]string{"other", "select", "insert", "update", "delete", "merge", "copy", "fetch"}[v]
 }

@@ -21,7 +21,7 @@ func (h *Held) Add(b []byte) bool {
 		return false
 	}
 	if n > h.reserved {
-		more := (n - h.reserved + chunkSize - 1) / chunkSize * chunkSize
+		more := inChunks(n - h.reserved)
 		if !h.quota.Take(more) {
 			return false
 		}

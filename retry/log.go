@@ -7,7 +7,7 @@ import "sync"
 const (
 	frameCost     = 64
 	turnCost      = 96
-	savepointCost = 64
+	savepointCost = 256 // with what a caller keeps beside it
 )
 
 // Logs makes the logs of a process and holds them to their bounds. R is what a
@@ -89,6 +89,7 @@ type turn struct {
 	verb       Verb
 	failed     bool
 	wrote      bool
+	cut        bool // no ReadyForQuery ended it: see Cut
 }
 
 // Replayable reports whether the transaction can be run again as far as the log
@@ -104,12 +105,17 @@ func (l *Log[R]) Refused() Reason {
 }
 
 // Refuse makes the transaction unreplayable and frees what was logged. The
-// first reason stays.
+// first reason stays. Where a statement failed behind a savepoint, all but the
+// turn in progress is kept for RollbackTo.
 func (l *Log[R]) Refuse(why Reason) {
 	if l == nil || l.refused != Replayable {
 		return
 	}
 	l.refused, l.stuck = why, l.behind()
+	if l.Recoverable() && !l.stuck {
+		l.truncate(len(l.turns))
+		return
+	}
 	l.free()
 	l.at = 0
 }
@@ -119,6 +125,8 @@ func (l *Log[R]) Close() {
 	if l == nil {
 		return
 	}
+	clear(l.saves)
+	l.saves = l.saves[:0]
 	l.free()
 	logs, frames, turns, saves, out := l.logs, l.frames[:0], l.turns[:0], l.saves[:0], &l.out
 	if cap(frames) > 512 {
@@ -133,15 +141,22 @@ func (l *Log[R]) Close() {
 	logs.pool.Put(l)
 }
 
-// free gives back what the log holds.
+// free gives back what the log holds, but for the names of its savepoints.
 func (l *Log[R]) free() {
 	l.data.truncate(0)
 	clear(l.frames)
-	clear(l.saves)
-	l.frames, l.turns, l.saves = l.frames[:0], l.turns[:0], l.saves[:0]
-	l.logs.quota.Give(l.reserved)
-	l.charged, l.reserved = 0, 0
+	l.frames, l.turns = l.frames[:0], l.turns[:0]
+	l.charged = 0
+	for _, s := range l.saves {
+		l.charged += savepointCost + len(s.name)
+	}
+	keep := inChunks(l.charged)
+	l.logs.quota.Give(l.reserved - keep)
+	l.reserved = keep
 }
+
+// inChunks is n rounded up to whole chunks.
+func inChunks(n int) int { return (n + chunkSize - 1) / chunkSize * chunkSize }
 
 // charge books n bytes, or refuses the log.
 func (l *Log[R]) charge(n int) bool {
@@ -150,7 +165,7 @@ func (l *Log[R]) charge(n int) bool {
 		return false
 	}
 	if need := l.charged + n - l.reserved; need > 0 {
-		need = (need + chunkSize - 1) / chunkSize * chunkSize
+		need = inChunks(need)
 		if !l.logs.quota.Take(need) {
 			l.Refuse(MemoryFull)
 			return false

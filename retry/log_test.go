@@ -53,17 +53,30 @@ func TestLogKeepsFramesAndSavepoints(t *testing.T) {
 				}
 				names, positions = append(names, name), append(positions, len(turns))
 			case 1:
-				if l.Release(name) != (last >= 0) {
+				if l.Find(name) != last {
 					t.Fatal("release")
 				}
 				if last >= 0 {
+					l.Release(last)
 					names, positions = names[:last], positions[:last]
 				}
 			case 2:
-				if l.RollbackTo(name) != (last >= 0) {
-					t.Fatal("rollback")
+				if rapid.Bool().Draw(t, "failed") {
+					l.Sent('Q', 0, 10)
+					l.Write(make([]byte, 10))
+					l.Refuse(Failed) // what was sent last is forgotten, with all if there is no savepoint
+					if l.Recoverable() != (len(names) > 0) || l.Sent('Q', 0, 10) || l.Savepoint("c") {
+						t.Fatal("after a failure")
+					}
+					if len(names) == 0 {
+						return
+					}
+					if last < 0 {
+						last = rapid.IntRange(0, len(names)-1).Draw(t, "savepoint")
+					}
 				}
 				if last >= 0 {
+					l.RollbackTo(last)
 					names, positions = names[:last+1], positions[:last+1]
 					keep := positions[last]
 					for keep < len(turns) && !turns[keep].wrote && !turns[keep].failed {
@@ -108,7 +121,7 @@ func TestLogKeepsFramesAndSavepoints(t *testing.T) {
 			for _, name := range names {
 				charged += savepointCost + len(name)
 			}
-			if l.Turns() != len(turns) || l.At() != len(turns) || l.charged != charged || l.data.n > charged {
+			if l.Turns() != len(turns) || l.At() != len(turns) || l.charged != charged || l.data.n > charged || l.Savepoints() != len(names) {
 				t.Fatalf("%d turns and %d bytes charged, want %d and %d", l.Turns(), l.charged, len(turns), charged)
 			}
 			if used := logs.Used(); used < int64(charged) || used%chunkSize != 0 {
@@ -154,7 +167,8 @@ func TestLogBounds(t *testing.T) {
 		}},
 	} {
 		l := logs.Open()
-		if test.fill(l); l.Refused() != LogFull || l.Replayable() || l.Rewind() || logs.Used() != 0 {
+		names := test.name == "many savepoints" // they are kept
+		if test.fill(l); l.Refused() != LogFull || l.Replayable() || l.Recoverable() || l.Rewind() || (logs.Used() != 0) != names {
 			t.Errorf("%s: refused for %q, %d bytes still held", test.name, l.Refused(), logs.Used())
 		}
 		// From now on it notes nothing and lets everything pass.
@@ -164,6 +178,9 @@ func TestLogBounds(t *testing.T) {
 		l.Write([]byte("x"))
 		if drop, ok := l.Reply('Z', readyInBlock); drop != 0 || !ok || l.Turns() != 0 || l.At() != 0 {
 			t.Errorf("%s: drop %d, ok %v", test.name, drop, ok)
+		}
+		if names && l.Find("s") != l.Savepoints()-1 {
+			t.Errorf("%s: %d", test.name, l.Savepoints())
 		}
 		l.Close()
 	}
@@ -304,6 +321,31 @@ func TestDifferenceNamesTheStatement(t *testing.T) {
 		l.Rewind()
 		if !play(first) || play(test.again) != (test.want == Difference{}) || l.Difference() != test.want {
 			t.Errorf("%s: %+v, want %+v", test.name, l.Difference(), test.want)
+		}
+		l.Close()
+	}
+}
+
+// A turn that is cut in the middle of a Sync group is compared as one that settled.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	row := func(value string) []byte { return reply{typ: 'D', payload: []byte(value)}.frame() }
+	for _, again := range []string{"1", "2", "12", ""} {
+		l := newLogs(t).Open()
+		l.Sent('E', 0, 0)
+		l.Rows(row("1"))
+		if !l.Cut() || l.Turns() != 1 || !l.IsCut(0) || !l.Savepoint("a") {
+			t.Fatal("not cut")
+		}
+		l.Sent('E', 1, 0)
+		if l.Discards(0, 1) != true || l.Discards(0, 0) {
+			t.Error("what a rollback forgets")
+		}
+		l.RollbackTo(0)
+		l.Rewind()
+		l.Rows(row(again))
+		if ok := l.Cut(); ok != (again == "1") || ok != (l.At() == l.Turns()) || !ok && l.Difference().First != 1 {
+			t.Errorf("again %q: %v, %+v", again, ok, l.Difference())
 		}
 		l.Close()
 	}

@@ -16,9 +16,18 @@ func (l *Log[R]) Savepoint(name string) bool {
 	return true
 }
 
-// find returns the index of the last savepoint of that name, or -1.
-func (l *Log[R]) find(name string) int {
-	for i := len(l.saves) - 1; i >= 0; i-- {
+// Savepoints is how many there are. A log that was refused still knows their
+// names: to release one takes no replay.
+func (l *Log[R]) Savepoints() int {
+	if l == nil {
+		return 0
+	}
+	return len(l.saves)
+}
+
+// Find returns the index of the last savepoint of that name, or -1.
+func (l *Log[R]) Find(name string) int {
+	for i := l.Savepoints() - 1; i >= 0; i-- {
 		if l.saves[i].name == name {
 			return i
 		}
@@ -26,19 +35,8 @@ func (l *Log[R]) find(name string) int {
 	return -1
 }
 
-// Release forgets a savepoint and those after it, as RELEASE SAVEPOINT does. It
-// reports false when there is none of that name.
-func (l *Log[R]) Release(name string) bool {
-	i := l.find(name)
-	if i < 0 {
-		return false
-	}
-	l.forget(i)
-	return true
-}
-
-// forget drops the savepoints from the i-th on.
-func (l *Log[R]) forget(i int) {
+// Release forgets the i-th savepoint and those after it, as RELEASE SAVEPOINT does.
+func (l *Log[R]) Release(i int) {
 	for _, s := range l.saves[i:] {
 		l.charged -= savepointCost + len(s.name)
 	}
@@ -46,34 +44,67 @@ func (l *Log[R]) forget(i int) {
 	l.saves = l.saves[:i]
 }
 
-// RollbackTo takes the log back to a savepoint, which stays; those after it are
-// forgotten. What follows at the backend is a real ROLLBACK, BEGIN, and a replay
-// of what is left. The client remembers what it read behind the savepoint, so
-// those turns stay in the log, and are compared, up to the first that wrote or
-// failed. It reports false when there is no savepoint of that name.
-func (l *Log[R]) RollbackTo(name string) bool {
-	i := l.find(name)
-	if i < 0 || !l.Replayable() {
-		return false
-	}
-	l.forget(i + 1)
+// Recoverable reports whether RollbackTo may be called: the log is Replayable, or
+// a statement failed behind a savepoint.
+func (l *Log[R]) Recoverable() bool {
+	return l.Replayable() || l != nil && l.refused == Failed && len(l.saves) > 0
+}
+
+// RollbackTo takes a Recoverable log back to the i-th savepoint, which stays;
+// those after it are forgotten, and so is that a statement failed. What follows at
+// the backend is a real ROLLBACK, BEGIN, and a replay of what is left. The client
+// remembers what it read behind the savepoint, so those turns stay in the log, and
+// are compared, up to the first that wrote or failed.
+func (l *Log[R]) RollbackTo(i int) {
+	l.Release(i + 1)
+	l.refused = Replayable
 	keep := l.saves[i].turns
 	for keep < len(l.turns) && !l.turns[keep].wrote && !l.turns[keep].failed {
 		keep++
 	}
+	l.truncate(keep)
+}
+
+// Discards reports whether RollbackTo(i) would forget turn n: one that settled, or
+// the one in progress.
+func (l *Log[R]) Discards(i, n int) bool {
+	for at := l.saves[i].turns; at <= n; at++ {
+		if at >= len(l.turns) || l.turns[at].wrote || l.turns[at].failed {
+			return true
+		}
+	}
+	return false
+}
+
+// truncate forgets all but the first turns, with the turn in progress.
+func (l *Log[R]) truncate(turns int) {
 	frames, end := 0, 0
-	if keep > 0 {
-		frames = l.turns[keep-1].frames
+	if turns > 0 {
+		frames = l.turns[turns-1].frames
 	}
 	if frames > 0 {
 		end = l.frames[frames-1].end
 	}
-	l.charged -= l.data.n - end + frameCost*(len(l.frames)-frames) + turnCost*(len(l.turns)-keep)
+	l.charged -= l.data.n - end + frameCost*(len(l.frames)-frames) + turnCost*(len(l.turns)-turns)
 	l.data.truncate(end)
 	clear(l.frames[frames:])
-	l.frames, l.turns = l.frames[:frames], l.turns[:keep]
-	l.at = keep
+	l.frames, l.turns = l.frames[:frames], l.turns[:turns]
+	l.at = turns
 	l.out.reset()
 	l.delivered, l.wrote = mark{}, false
-	return true
 }
+
+// Cut ends the turn in progress where it stands, as if a ReadyForQuery had come:
+// a savepoint is set, or returned to, in the middle of a Sync group. The caller has
+// relayed and delivered all that the server owes. In a replay it compares, and
+// reports false when the replay differs.
+func (l *Log[R]) Cut() bool {
+	if l == nil || l.refused != Replayable {
+		return l == nil || !l.stuck
+	}
+	_, ok := l.settle(nil, 0, true)
+	return ok
+}
+
+// IsCut reports whether a turn that settled was ended by Cut.
+func (l *Log[R]) IsCut(i int) bool { return l.turns[i].cut }

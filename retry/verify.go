@@ -181,7 +181,7 @@ func (l *Log[R]) reply(typ byte, frame []byte, ends bool) (drop int, ok bool) {
 	}
 	binary.BigEndian.PutUint32(short[1:], uint32(len(short)-1))
 	if ends {
-		return l.ready(short, len(frame))
+		return l.settle(short, len(frame), false)
 	}
 	// A client is never sent part of such a frame, so it has all of it or nothing.
 	n, ok := l.Rows(short)
@@ -197,8 +197,9 @@ func appendCounted(dst, b []byte) []byte {
 	return append(append(dst, byte(len(b))), b...)
 }
 
-// ready ends a turn. size is the frame's own length.
-func (l *Log[R]) ready(short []byte, size int) (drop int, ok bool) {
+// settle ends a turn: short is what counts of the frame that ends it, size its own
+// length; a turn that is cut has none.
+func (l *Log[R]) settle(short []byte, size int, cut bool) (drop int, ok bool) {
 	o := &l.out
 	if l.at < len(l.turns) {
 		o.digest.write(short)
@@ -225,7 +226,7 @@ func (l *Log[R]) ready(short []byte, size int) (drop int, ok bool) {
 		return 0, true
 	}
 	l.turns = append(l.turns, turn{frames: len(l.frames), sum: o.digest.sum(), statements: o.statements,
-		verb: o.verb, failed: o.failed, wrote: l.wrote})
+		verb: o.verb, failed: o.failed, wrote: l.wrote, cut: cut})
 	l.at++
 	o.reset()
 	l.delivered, l.wrote = mark{}, false

@@ -119,7 +119,7 @@ var catalogue = map[Feature]fact{
 	AdvisoryLock: {DialectRule, "DSQL does not support advisory locks", "lock a row FOR UPDATE that stands for the thing"},
 	ListenNotify: {DialectRule, "DSQL has no LISTEN and NOTIFY", "poll a table, or use a message service"},
 	Cursor:       {DialectRule, "DSQL has no cursors in SQL", "page by key: WHERE key > last ORDER BY key LIMIT n"},
-	SavepointUse: {DialectRule, "DSQL has no savepoints", "run the part in a transaction of its own"},
+	SavepointUse: {DialectRule, "DSQL has no savepoints", "set retry.savepoints to true, or run the part in a transaction of its own"},
 	TwoPhase:     {DialectRule, "DSQL has no two-phase commit and no AND CHAIN", "commit in one phase"},
 	Merge:        {DialectRule, "DSQL refuses MERGE", "INSERT ... ON CONFLICT DO UPDATE"},
 	TableSample:  {DialectRule, "DSQL refuses TABLESAMPLE", "sample by a condition on the key"},

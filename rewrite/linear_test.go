@@ -32,6 +32,8 @@ func TestTimeGoesWithLength(t *testing.T) {
 		"clauses":        repeat("SELECT a FROM t", " FOR SHARE", ""),
 		"stripped":       repeat("SELECT a FROM stripped_t", " FOR SHARE", ""),
 		"of":             repeat("SELECT a FROM t FOR SHARE OF a", ", a", ""),
+		"wrong ones":     repeat("CREATE TABLE t (a serial STORAGE PLAIN);", "SELECT a FROM t FOR SHARE;", ""),
+		"tables in one":  repeat("CREATE SCHEMA s", " CREATE TABLE t (a serial)", ""),
 		"statements":     repeat("", "SELECT a FROM t FOR SHARE;", ""),
 		"tables":         repeat("SELECT a FROM t", ", t", " FOR SHARE"),
 		"keys":           repeat("CREATE INDEX i ON t (a", ", a ASC", ")"),
@@ -44,17 +46,16 @@ func TestTimeGoesWithLength(t *testing.T) {
 		"subqueries":     repeat("SELECT 1 FROM t", ", (SELECT 1 FOR SHARE)", " FOR SHARE"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			fastest := func(n int) time.Duration {
-				best := time.Hour
-				for range 3 {
-					p, sql := goldenPlanner(t), []byte(text(n))
-					began := cpuTime(t)
-					p.Split(p.Plan(sql))
-					best = min(best, cpuTime(t)-began)
-				}
-				return best
+			took := func(n int) time.Duration {
+				p, sql := goldenPlanner(t), []byte(text(n))
+				began := cpuTime(t)
+				p.Split(p.Plan(sql))
+				return cpuTime(t) - began
 			}
-			short, long := fastest(2000), fastest(8000)
+			short, long := took(2000), took(8000)
+			for try := 0; try < 2 && long > 10*short+5*time.Millisecond; try++ { // the collector may have come in between
+				short, long = min(short, took(2000)), min(long, took(8000))
+			}
 			if long > 10*short+5*time.Millisecond {
 				t.Errorf("2,000 of it took %v and 8,000 took %v", short, long)
 			}

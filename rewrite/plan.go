@@ -178,7 +178,8 @@ const (
 	AwaitedJob              // swallow the row; outside a transaction block answer when the job is done
 )
 
-// Plan is what Sluice knows about one text. Plans are immutable and shared.
+// Plan is what Sluice knows about one text. Plans are shared, and immutable but
+// for InSplit.
 type Plan struct {
 	// Kind is the greatest kind of the statements.
 	Kind Kind

@@ -75,6 +75,24 @@ func TestUnparsable(t *testing.T) {
 	}
 }
 
+// Savepoints that the relay emulates are nothing to speak of.
+func TestEmulatedSavepoints(t *testing.T) {
+	t.Parallel()
+	for _, emulated := range []bool{false, true} {
+		config := Defaults()
+		config.Rules.Savepoints = emulated
+		planner, err := New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, sql := range []string{"SAVEPOINT a", "RELEASE a", "ROLLBACK TO a"} {
+			if plan := planner.Plan([]byte(sql)); (len(plan.Findings) == 0) != emulated {
+				t.Errorf("%s, emulated %v: %d findings", sql, emulated, len(plan.Findings))
+			}
+		}
+	}
+}
+
 func TestDialect(t *testing.T) {
 	t.Parallel()
 	p := newPlanner(t)

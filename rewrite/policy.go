@@ -64,6 +64,8 @@ type Rules struct {
 	Databases         bool // answer CREATE DATABASE and DROP DATABASE
 	Isolation         bool // weaker isolation levels to DSQL's
 	Session           bool // answer DISCARD PLANS, SEQUENCES and TEMP
+	// Savepoints says that the relay emulates them: Dialect finds nothing in them.
+	Savepoints bool
 	// Dialect finds what DSQL refuses and no rule handles.
 	Dialect bool
 }

@@ -31,22 +31,12 @@ var touched = map[string][]string{
 
 // drawText draws a text of the grammar.
 func drawText(t *rapid.T, symbol string, depth int) string {
-	forms := touched[symbol]
-	form := forms[0]
-	if depth < 6 {
-		form = rapid.SampledFrom(forms).Draw(t, symbol)
-	}
-	var b strings.Builder
-	for {
-		before, rest, found := strings.Cut(form, "{")
-		b.WriteString(before)
-		if !found {
-			return b.String()
+	return expand(touched, symbol, depth, func(forms []string, symbol string, depth int) string {
+		if depth < 6 {
+			return rapid.SampledFrom(forms).Draw(t, symbol)
 		}
-		name, after, _ := strings.Cut(rest, "}")
-		b.WriteString(drawText(t, name, depth+1))
-		form = after
-	}
+		return forms[0]
+	})
 }
 
 // TestRewritesAreAsIntended compares trees as Go values, by other code than the
@@ -145,7 +135,7 @@ func intendIndex(m *pg_query.IndexStmt) {
 
 func intendColumn(m *pg_query.ColumnDef) {
 	names := m.TypeName.GetNames()
-	if len(names) != 1 || !strings.Contains(names[0].GetString_().GetSval(), "serial") {
+	if len(names) != 1 || !strings.Contains(names[0].GetString_().GetSval(), "serial") || m.StorageName != "" {
 		return
 	}
 	tree, err := pg_query.Parse("CREATE TABLE t (c " + identity + ")")

@@ -37,13 +37,9 @@ var grammar = map[string][]string{
 	},
 }
 
-// random expands a symbol; every step down makes short forms likelier.
-func random(r *rand.Rand, symbol string, depth int) string {
-	forms := grammar[symbol]
-	form := forms[r.IntN(len(forms))]
-	if depth > 6 {
-		form = forms[0]
-	}
+// expand expands a symbol of a grammar by the forms that pick chooses.
+func expand(grammar map[string][]string, symbol string, depth int, pick func(forms []string, symbol string, depth int) string) string {
+	form := pick(grammar[symbol], symbol, depth)
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(form, "{")
@@ -52,9 +48,19 @@ func random(r *rand.Rand, symbol string, depth int) string {
 			return b.String()
 		}
 		name, after, _ := strings.Cut(rest, "}")
-		b.WriteString(random(r, name, depth+1))
+		b.WriteString(expand(grammar, name, depth+1, pick))
 		form = after
 	}
+}
+
+// random expands a symbol; every step down makes short forms likelier.
+func random(r *rand.Rand, symbol string, depth int) string {
+	return expand(grammar, symbol, depth, func(forms []string, _ string, depth int) string {
+		if form := forms[r.IntN(len(forms))]; depth <= 6 {
+			return form
+		}
+		return forms[0]
+	})
 }
 
 // TestRandomQueries checks the scan and the guard against the tree for texts

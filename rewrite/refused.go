@@ -44,6 +44,10 @@ func (r *rewriter) dialect(p *part) {
 		r.refusedControl(p)
 	case "CreateStmt":
 		r.refusedTable(p)
+	case "CreateSchemaStmt":
+		for within := range p.members() {
+			r.dialect(within)
+		}
 	case "AlterTableStmt":
 		r.refusedAlters(p)
 	case "CreateSeqStmt":
@@ -83,7 +87,9 @@ func (r *rewriter) refusedAlters(p *part) {
 func (r *rewriter) refusedControl(p *part) {
 	switch p.st.Tx.Verb {
 	case Savepoint, ReleaseSavepoint, RollbackTo:
-		r.find(found(SavepointUse, p.st.Start))
+		if !r.rules.Savepoints {
+			r.find(found(SavepointUse, p.st.Start))
+		}
 	case PrepareTransaction, CommitPrepared, RollbackPrepared:
 		r.find(found(TwoPhase, p.st.Start))
 	case Commit, Rollback:

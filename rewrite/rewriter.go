@@ -1,6 +1,10 @@
 package rewrite
 
-import "strings"
+import (
+	"iter"
+	"slices"
+	"strings"
+)
 
 // part is one statement of a text while its plan is made.
 type part struct {
@@ -20,7 +24,11 @@ type rewriter struct {
 	text  []byte
 	parts []part
 
+	tokens phrase // of the statement lexed
+	lexed  *Statement
+
 	edits    []edit
+	ends     []int // of the edits of each statement
 	meant    intents
 	findings []Finding
 }
@@ -31,21 +39,22 @@ func (p *Planner) rewrite(sql string, tree message, plan *Plan, parts []part) *P
 	if len(parts) == 0 || !p.config.Rules.any() {
 		return plan
 	}
-	r := &rewriter{rules: &p.config.Rules, text: []byte(sql), parts: parts, meant: intents{}}
-	for i := range parts {
-		r.statement(&parts[i])
-	}
-	r.transactions()
-	if len(r.edits) > 0 {
+	held := len(sql) >= heavyBytes
+	r := p.run(sql, parts, nil)
+	for try := 0; len(r.edits) > 0; try++ {
 		text := applyEdits(sql, r.edits)
-		if !p.verified(text, tree, r.meant, len(sql) >= heavyBytes) {
-			plan, _ = p.draft(sql, tree)
-			plan.Findings = r.unverified()
-			p.unverified.Add(1)
-			return plan
+		if p.verified(text, tree, r.meant, held) {
+			plan.Text, plan.source, plan.edits = text, sql, r.edits
+			p.rewritten.Add(1)
+			break
 		}
-		plan.Text, plan.source, plan.edits = text, sql, r.edits
-		p.rewritten.Add(1)
+		wrong := func(int) bool { return true }
+		if try == 0 {
+			p.unverified.Add(1)
+			wrong = r.wrong(p, held)
+		}
+		plan, parts = p.draft(sql, tree)
+		r = p.run(sql, parts, wrong)
 	}
 	plan.Findings = r.findings
 	plan.sum()
@@ -55,29 +64,84 @@ func (p *Planner) rewrite(sql string, tree message, plan *Plan, parts []part) *P
 	return plan
 }
 
+// run applies the rules to every statement but those that pass as they are, of
+// which they only tell.
+func (p *Planner) run(sql string, parts []part, passes func(i int) bool) *rewriter {
+	r := &rewriter{rules: &p.config.Rules, text: []byte(sql), parts: parts, meant: intents{}}
+	for i := range parts {
+		if passes != nil && passes(i) {
+			r.unverified(&parts[i])
+		} else {
+			r.statement(&parts[i])
+		}
+		r.ends = append(r.ends, len(r.edits))
+	}
+	r.transactions()
+	return r
+}
+
 // verified reports whether a text means what was intended: its own tree must be
 // the client's with the changes that the rules meant, and no other.
 func (p *Planner) verified(text string, tree message, meant intents, held bool) bool {
+	made, ok := p.read(text, held)
+	return ok && meant.equal(tree, made)
+}
+
+// read parses a text that a rule made; held says that it is heavy's turn.
+func (p *Planner) read(text string, held bool) (tree message, ok bool) {
 	if p.config.guard([]byte(text)) != fits {
-		return false
+		return message{}, false
 	}
 	if len(text) >= heavyBytes && !held {
 		p.heavy.Lock()
 		defer p.heavy.Unlock()
 	}
-	made, err := parseDialect(text)
-	return err == nil && meant.equal(tree, made)
+	tree, err := parseDialect(text)
+	return tree, err == nil
 }
 
-// unverified turns what was to be rewritten into what passes unchanged.
-func (r *rewriter) unverified() []Finding {
-	for i := range r.findings {
-		if f := &r.findings[i]; f.Outcome == Rewritten || f.Outcome == Answered {
+// wrong finds the statements whose rewrites, each taken alone, do not mean what
+// was intended; where that explains nothing, all of them.
+func (r *rewriter) wrong(p *Planner, held bool) func(i int) bool {
+	bad := make(map[int]bool)
+	first := 0
+	for i, end := range r.ends {
+		edits := slices.Clone(r.edits[first:end])
+		first = end
+		if len(edits) == 0 {
+			continue
+		}
+		st := r.parts[i].st
+		for j := range edits {
+			edits[j].start -= st.Start
+			edits[j].end -= st.Start
+		}
+		if edits[0].start < 0 {
+			bad[i] = true
+			continue
+		}
+		made, ok := p.read(applyEdits(string(r.text[st.Start:st.End]), edits), held)
+		bad[i] = !ok || len(made.values("stmts")) != 1 || !r.meant.equal(r.parts[i].raw, made.child("stmts"))
+	}
+	return func(i int) bool { return bad[i] }
+}
+
+// unverified finds what was to be rewritten of a statement that passes unchanged.
+func (r *rewriter) unverified(p *part) {
+	unchanged := *p.st
+	alone := &rewriter{rules: r.rules, text: r.text, meant: intents{}}
+	alone.statement(p)
+	*p.st = unchanged
+	for _, f := range alone.findings {
+		if f.Outcome == Rewritten || f.Outcome == Answered {
 			f.Outcome, f.Severity, f.Action = Unverified, Error, notTheSame
 			f.Remedy = catalogue[f.Feature].remedy
 		}
+		if f.Severity == Error && p.st.Hint == "" {
+			p.st.Hint = hint(f.Remedy)
+		}
+		r.find(f)
 	}
-	return r.findings
 }
 
 // statement has every rule look at one statement.
@@ -89,6 +153,10 @@ func (r *rewriter) statement(p *part) {
 		r.index(p)
 	case "CreateStmt":
 		r.serial(p)
+	case "CreateSchemaStmt":
+		for within := range p.members() {
+			r.member(within)
+		}
 	case "CreatedbStmt":
 		r.createDatabase(p)
 	case "DropdbStmt":
@@ -112,6 +180,27 @@ func (r *rewriter) statement(p *part) {
 	}
 }
 
+// member looks at a statement within CREATE SCHEMA: there is no ASYNC in there.
+func (r *rewriter) member(p *part) {
+	switch {
+	case p.node.is("CreateStmt"):
+		r.serial(p)
+	case p.node.is("IndexStmt") && (r.rules.Index || r.rules.Dialect):
+		r.find(found(CreateIndex, p.st.Start))
+	}
+}
+
+// members are the statements within CREATE SCHEMA, as parts of their own.
+func (p *part) members() iter.Seq[*part] {
+	return func(yield func(*part) bool) {
+		for node := range p.node.list("schema_elts") {
+			if !yield(&part{st: p.st, raw: p.raw, node: node}) {
+				return
+			}
+		}
+	}
+}
+
 // hint makes a sentence of a remedy.
 func hint(remedy string) string {
 	if remedy == "" {
@@ -124,8 +213,13 @@ func (r *rewriter) find(f Finding) { r.findings = append(r.findings, f) }
 
 func (r *rewriter) edit(e ...edit) { r.edits = append(r.edits, e...) }
 
-// phrase reads a statement's tokens.
-func (r *rewriter) phrase(p *part) phrase { return lexPhrase(r.text, p.st.Start, p.st.End) }
+// phrase reads a statement's tokens, once for all that is within it.
+func (r *rewriter) phrase(p *part) phrase {
+	if r.lexed != p.st {
+		r.lexed, r.tokens = p.st, lexPhrase(r.text, p.st.Start, p.st.End)
+	}
+	return r.tokens
+}
 
 // answer makes a statement one that Sluice answers: in its place a query goes to
 // the server whose rows nobody sees.

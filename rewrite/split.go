@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"unicode/utf8"
 
 	pg_query "github.com/pganalyze/pg_query_go/v6"
 	"github.com/pganalyze/pg_query_go/v6/parser"
@@ -29,17 +31,32 @@ type Split struct {
 	edits []edit
 }
 
+// between stands between the two parts in a simple Query.
+const between = "; "
+
 // Text is both for a simple Query.
-func (s *Split) Text() string { return s.Lock + "; " + s.Read }
+func (s *Split) Text() string { return s.Lock + between + s.Read }
 
 // Position maps a position in Read to the refused text; Plan.Position maps that
 // to the client's.
 func (s *Split) Position(position int) int { return positionBefore(s.text, s.Read, s.edits, position) }
 
+// TextPosition is Position for one in Text; ok is false in Lock, whose text the
+// client did not write.
+func (s *Split) TextPosition(position int) (mapped int, ok bool) {
+	lock := utf8.RuneCountInString(s.Lock + between)
+	if position <= lock {
+		return 0, false
+	}
+	return s.Position(position - lock), true
+}
+
 // lazySplit holds a split form once it was asked for.
 type lazySplit struct {
 	once sync.Once
 	form *Split
+	// used is form once the cluster has refused the plan's text.
+	used atomic.Pointer[Split]
 }
 
 // The two refusals that a split form is for, as older clusters word them.
@@ -48,9 +65,9 @@ var splitRefusals = [...]string{
 	"locking clause such as FOR UPDATE can be applied on a single table",
 }
 
-// WantsSplit reports whether an error says that the cluster takes FOR UPDATE only
+// wantsSplit reports whether an error says that the cluster takes FOR UPDATE only
 // in the split form.
-func WantsSplit(code string, message []byte) bool {
+func wantsSplit(code string, message []byte) bool {
 	if code != "0A000" {
 		return false
 	}
@@ -62,8 +79,33 @@ func WantsSplit(code string, message []byte) bool {
 	return false
 }
 
-// SplitHint is for the client of a query that has no split form.
-const SplitHint = "This cluster takes FOR UPDATE only on one table with equality on its whole key, and the query could not be split: lock the row by its key in a statement of its own."
+// Hints for the client of a refused FOR UPDATE: SplitHint where no split form
+// helps, SplitNextHint where the next try is sent in it.
+const (
+	SplitHint     = "This cluster takes FOR UPDATE only on one table with equality on its whole key, and the query could not be split: lock the row by its key in a statement of its own."
+	SplitNextHint = "This cluster takes FOR UPDATE only on one table with equality on its whole key. From now on this query is sent in two parts, which lock the first table's row only."
+)
+
+// Refused is told of an error of the server's about a plan that went out in the
+// split form sent (nil: as its text). When the error refuses the locking clause,
+// the plan has its split form used from now on, if there is a safe one, and
+// again is true when that was not what was refused. hint is for the client; ""
+// for every other error, and with the rule switched off.
+func (p *Planner) Refused(plan *Plan, sent *Split, code string, message []byte) (hint string, again bool) {
+	if !p.config.Rules.Split || !wantsSplit(code, message) {
+		return "", false
+	}
+	form := p.Split(plan)
+	if sent != nil || form == nil {
+		return SplitHint, false
+	}
+	plan.split.used.Store(form)
+	return SplitNextHint, true
+}
+
+// InSplit is the split form that the plan goes out in since the cluster refused
+// its text; nil for nearly all plans.
+func (p *Plan) InSplit() *Split { return p.split.used.Load() }
 
 // splittable reports whether a text is one query that might have a split form.
 func splittable(parts []part) bool {
@@ -152,6 +194,9 @@ func lockedTable(query message) (table message, on []value) {
 	if !from.is("RangeVar") || !several {
 		return message{}, nil // of one table the companion would be refused just so
 	}
+	if len(clause.values("locked_rels")) == 0 && outerJoined(query) || folded(query) {
+		return message{}, nil // PostgreSQL refuses these, and so shall the server
+	}
 	name := from.text("relname")
 	if alias := from.child("alias").text("aliasname"); alias != "" {
 		name = alias
@@ -166,6 +211,32 @@ func lockedTable(query message) (table message, on []value) {
 		return message{}, nil
 	}
 	return from, equalities(query.child("where_clause"), where[0], name)
+}
+
+// outerJoined reports whether rows of some table may be made up for a join: they
+// cannot be locked.
+func outerJoined(query message) bool {
+	var outer func(from message) bool
+	outer = func(from message) bool {
+		return from.is("JoinExpr") && (pg_query.JoinType(from.integer("jointype")) != pg_query.JoinType_JOIN_INNER ||
+			outer(from.child("larg")) || outer(from.child("rarg")))
+	}
+	for from := range query.list("from_clause") {
+		if outer(from) {
+			return true
+		}
+	}
+	return false
+}
+
+// folded reports whether a row of the result stands for several of a table's.
+func folded(query message) bool {
+	for _, clause := range []string{"distinct_clause", "group_clause", "having_clause", "window_clause"} {
+		if len(query.values(clause)) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // equalities gathers the conditions of a conjunction that are column = constant

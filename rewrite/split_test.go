@@ -57,6 +57,10 @@ func TestNoSplit(t *testing.T) {
 		"SELECT 1 FROM a, b WHERE a.id = 1::text::int FOR UPDATE",
 		"SELECT 1 FROM a, b WHERE a.id = ANY ($1) FOR UPDATE",
 		"SELECT 1 FROM a RIGHT JOIN b ON true WHERE a.id = 1 FOR UPDATE",
+		"SELECT 1 FROM a LEFT JOIN b ON true WHERE a.id = 1 FOR UPDATE", // PostgreSQL wants OF a
+		"SELECT 1 FROM a, b JOIN c LEFT JOIN d ON true ON true WHERE a.id = 1 FOR UPDATE",
+		"SELECT b.x FROM a, b WHERE a.id = 1 GROUP BY b.x FOR UPDATE",
+		"SELECT DISTINCT b.x FROM a, b WHERE a.id = 1 FOR UPDATE",
 		"SELECT 1 FROM a FULL JOIN b ON true WHERE a.id = 1 FOR UPDATE",
 		"SELECT 1 FROM (a JOIN b ON true) AS a WHERE a.id = 1 FOR UPDATE",
 		"SELECT 1 FROM (SELECT 1 AS id) a, b WHERE a.id = 1 FOR UPDATE",
@@ -102,10 +106,29 @@ func TestSplitPositions(t *testing.T) {
 	}
 }
 
+// Positions in a simple Query lie in the companion, or in the query.
+func TestSplitTextPositions(t *testing.T) {
+	t.Parallel()
+	p := newPlanner(t)
+	s := p.Split(p.Plan([]byte("SELECT b.v FROM a, b WHERE a.id = 'é' FOR UPDATE")))
+	if s == nil {
+		t.Fatal("no split form")
+	}
+	begin := utf8.RuneCountInString(s.Lock) + 3
+	for position, want := range map[int]int{1: 0, begin - 3: 0, begin - 1: 0, begin: 1, begin + 7: 8} {
+		if got, ok := s.TextPosition(position); got != want || ok != (want > 0) {
+			t.Errorf("position %d of %q: %d, %v, want %d", position, s.Text(), got, ok, want)
+		}
+	}
+}
+
+const (
+	single = "locking clause such as FOR UPDATE can be applied on a single table"
+	key    = "locking clause such as FOR UPDATE can be applied only on tables with equality predicates on the key"
+)
+
 func TestWantsSplit(t *testing.T) {
 	t.Parallel()
-	const single = "locking clause such as FOR UPDATE can be applied on a single table"
-	const key = "locking clause such as FOR UPDATE can be applied only on tables with equality predicates on the key"
 	for _, c := range []struct {
 		code, message string
 		want          bool
@@ -113,8 +136,35 @@ func TestWantsSplit(t *testing.T) {
 		{"0A000", single, true}, {"0A000", "ERROR: " + key + ".", true}, {"XX000", single, false},
 		{"0A000", "locking clauses other than FOR UPDATE/FOR KEY SHARE are not supported", false}, {"0A000", "", false},
 	} {
-		if got := WantsSplit(c.code, []byte(c.message)); got != c.want {
+		if got := wantsSplit(c.code, []byte(c.message)); got != c.want {
 			t.Errorf("%s %s: %v", c.code, c.message, got)
 		}
 	}
+}
+
+// A plan changes to its split form once, when the cluster has refused its text.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	p := newPlanner(t)
+	ask := func(plan *Plan, sent *Split, code, message, hint string, again bool) {
+		t.Helper()
+		if h, a := p.Refused(plan, sent, code, []byte(message)); h != hint || a != again {
+			t.Errorf("%q, %v; want %q, %v", h, a, hint, again)
+		}
+	}
+	plan := p.Plan([]byte("SELECT 1 FROM a, b WHERE a.id = 1 FOR UPDATE"))
+	ask(plan, nil, "0A000", "unsupported statement: Listen", "", false)
+	if plan.InSplit() != nil {
+		t.Fatal("in two parts before it was refused")
+	}
+	ask(plan, nil, "0A000", single, SplitNextHint, true)
+	s := plan.InSplit()
+	if s == nil || s != p.Split(plan) || p.Plan([]byte("SELECT 1 FROM a, b WHERE a.id = 1 FOR UPDATE")).InSplit() != s {
+		t.Fatalf("not in two parts: %+v", s)
+	}
+	ask(plan, nil, "0A000", single, SplitNextHint, true) // it was on its way when another was refused
+	ask(plan, s, "0A000", key, SplitHint, false)
+	ask(p.Plan([]byte("SELECT 1 FROM a WHERE a.id = 1 FOR UPDATE")), nil, "0A000", key, SplitHint, false)
+	p.config.Rules.Split = false
+	ask(plan, nil, "0A000", single, "", false)
 }

@@ -16,6 +16,7 @@ func (f *flags) limits(set *pflag.FlagSet) {
 	set.Var(&limitFlag{&c.Limits}, "limit", "a limit in place of a cluster's, as name=number; names: "+strings.Join(limitNames(), ", "))
 	set.DurationVar(&c.Limits.TransactionAge, "transaction-age", c.Limits.TransactionAge, "longest life of a transaction")
 	set.BoolVar(&c.AllowByteaKeys, "allow-bytea-keys", false, "let bytea be in a key")
+	set.BoolVar(&c.OldLocking, "old-locking", false, "refuse FOR UPDATE over several tables, and without equality on the whole key, as clusters did before August 2026")
 	set.DurationVar(&c.JobDelay, "job-delay", c.JobDelay, "how long the build of an index takes")
 }
 

@@ -266,6 +266,8 @@ var keys = []key{
 		help: "The same for all requests together."},
 	{name: "retry.hold_time", def: retry.DefaultHoldTime, field: func(c *Config) any { return &c.Proxy.Retry.HoldTime },
 		help: "How long output is held back at most."},
+	{name: "retry.savepoints", def: false, field: func(c *Config) any { return &c.Proxy.Retry.Savepoints },
+		help: "Emulate SAVEPOINT, RELEASE and ROLLBACK TO: to return to a savepoint the transaction is rolled back and run again up to it, and fails with 40001 where it answers otherwise than it did. Needs retry.enabled."},
 	{name: "retry.off_users", def: []string{}, field: func(c *Config) any { return &c.Proxy.UsersWithoutReplay },
 		help: "Users whose clients get their conflicts themselves. A client may also ask for that with the startup option sluice.retry=off, a statement with the comment /* sluice: no-retry */."},
 	{name: "alert_threshold_conflicts_per_minute", def: 100, field: func(c *Config) any { return &c.Proxy.AlertConflictsPerMinute },

@@ -13,6 +13,7 @@ import (
 
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sluice-proxy/sluice/lease"
 )
@@ -77,6 +78,11 @@ func newLeaseReset() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		for _, owner := range *owners {
+			if !slices.ContainsFunc(s.Shards, func(shard lease.Shard) bool { return shard.Owners[owner] != "" }) {
+				fmt.Fprintf(cmd.OutOrStdout(), "owner %s: not in the table\n", owner)
+			}
+		}
 		return repair(ctx, t, t.Repairs(s, *owners), *yes, cmd.InOrStdin(), cmd.OutOrStdout())
 	})
 	yes = cmd.Flags().Bool("yes", false, "do not ask")
@@ -89,6 +95,9 @@ func newLeaseReset() *cobra.Command {
 func onTable(cmd *cobra.Command, do func(context.Context, *lease.Table, *Config, *cobra.Command) error) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	path := addFlags(cmd.Flags())
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { // --help shows what matters here
+		f.Hidden = f.Name != "config" && !strings.HasPrefix(f.Name, "backend-") && !strings.HasPrefix(f.Name, "distributed-")
+	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := load(*path, cmd.Flags())
 		if err != nil {

@@ -33,13 +33,16 @@ func TestLeaseCommands(t *testing.T) {
 		stdout   []string // what it contains
 		stderr   string
 	}{
-		{"status before init", "", []string{"status"}, exitRuntime, nil, "ResourceNotFoundException"},
+		{"status before init", "", []string{"status"}, exitRuntime, nil, "no table sluice in us-east-1: run sluice lease init"},
 		{"init", "", []string{"init"}, exitOK, []string{"created table sluice", "9500 slots in 16 shards, 90 tickets per second, 400 at once"}, ""},
 		{"init again", "", []string{"init"}, exitOK, []string{"table sluice exists", "the settings are as configured"}, ""},
 		{"init with another limit", "", []string{"init", "--distributed-conn-limit=8501"}, exitOK, []string{"8001 slots in 16 shards"}, ""},
+		{"init with other shards", "", []string{"init", "--distributed-conn-limit=8501", "--distributed-conn-shards=64"}, exitOK,
+			[]string{"distributed.conn_shards: the table keeps the 16 that it was made with, not 64"}, ""},
 		{"status", "", []string{"status"}, exitOK, []string{"8001 of 8001 slots free, in 16 shards, held by 0 records"}, ""},
 		{"another cluster", "", []string{"status", "--endpoint=z" + endpoint[1:]}, exitRuntime, nil, "run sluice lease init"},
 		{"reset of nothing", "", []string{"reset"}, exitOK, []string{"nothing to repair"}, ""},
+		{"reset of nobody", "", []string{"reset", "--owner=nobody"}, exitOK, []string{"owner nobody: not in the table", "nothing to repair"}, ""},
 		{"no table", "", []string{"status", "--distributed-conn-lease-table="}, exitUsage, nil, "distributed.conn_lease_table: empty"},
 	} {
 		t.Run(step.name, func(t *testing.T) {

@@ -167,6 +167,7 @@ func TestEveryProblemIsToldAtOnce(t *testing.T) {
 }
 
 func TestRules(t *testing.T) {
+	leased := []string{"--distributed-conn-lease-enabled", "--distributed-conn-lease-table=t"}
 	for _, test := range []struct {
 		name  string
 		flags []string
@@ -198,6 +199,9 @@ func TestRules(t *testing.T) {
 		{"rate without a table", []string{"--distributed-rate-limiter-enabled"}, "distributed.rate_limiter_table: empty: distributed.rate_limiter_enabled needs"},
 		{"both on one table", []string{"--distributed-conn-lease-enabled", "--distributed-rate-limiter-enabled", "--distributed-conn-lease-table=t"}, ""},
 		{"margin over limit", []string{"--distributed-conn-limit=100"}, "distributed.conn_margin: 500: want 0 or more, and less"},
+		{"hardly any guard", append(slices.Clone(leased), "--distributed-guard=1s"), "distributed.guard: 1s: want at least 2s"},
+		{"dials that outlive the lease", append(slices.Clone(leased), "--distributed-transaction-limit=4s"), "reservoir.dial_timeout: 10s: want at most 9s"},
+		{"no guard without a lease", []string{"--distributed-guard=1s"}, ""},
 		{"slow calls", []string{"--distributed-call-timeout=6s"}, "distributed.call_timeout: 6s: want more than 0, at most 5s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -228,6 +232,8 @@ func TestDerived(t *testing.T) {
 		{"postgres does not forward when told", append(postgres, "--cancel-forward=false"), false, 100},
 		{"postgres session", append(postgres, "--pairing=session"), true, 0},
 		{"postgres replays when told", append(postgres, "--retry-enabled=true"), true, 100},
+		{"savepoints", append(dsql, "--retry-savepoints=true"), false, 100},
+		{"not ahead of demand", append(dsql, "--reservoir-enabled=false"), false, 0},
 		{"on demand", append(dsql, "--reservoir-target-ready=0"), false, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -237,6 +243,9 @@ func TestDerived(t *testing.T) {
 			}
 			if replay := c.Dial.Kind == "dsql" || slices.Contains(test.flags, "--retry-enabled=true"); c.Proxy.Replay != replay {
 				t.Errorf("replay %v, want %v", c.Proxy.Replay, replay)
+			}
+			if c.Rewrite.Rules.Savepoints != slices.Contains(test.flags, "--retry-savepoints=true") {
+				t.Errorf("the rules know of savepoints: %v", c.Rewrite.Rules.Savepoints)
 			}
 			if string(c.Proxy.Kind) != c.Dial.Kind || c.Proxy.Database != "postgres" || c.Proxy.MaxStatementBytes != c.Rewrite.MaxBytes {
 				t.Errorf("kind %q, database %q, %d bytes are not those of the keys", c.Proxy.Kind, c.Proxy.Database, c.Proxy.MaxStatementBytes)

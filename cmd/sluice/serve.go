@@ -78,7 +78,7 @@ func (d *daemon) run(clients []net.Listener, admin net.Listener, stop, hangup <-
 		running.Go(func() {
 			defer d.table.Close()
 			if err := d.lease.Run(backendsClosed); err != nil {
-				failed <- fmt.Errorf("lease: %w", err)
+				failed <- err
 			}
 		})
 	}

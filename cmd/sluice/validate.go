@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/sluice-proxy/sluice/proxy"
+	"github.com/sluice-proxy/sluice/reservoir"
 )
 
 // maxUnixPath is the longest path of a Unix socket: sun_path holds 108 bytes on
@@ -23,6 +24,7 @@ func (c *Config) validate() error {
 	v.clientTLS()
 	v.want(c.Proxy.Kind != proxy.DSQL || c.Dial.SSLMode == keyNamed("backend.sslmode").def, "backend.sslmode",
 		"DSQL is always verify-full; leave it out, or set backend.kind to postgres")
+	v.lease()
 	v.want(c.Drain.Timeout >= 0, "drain.timeout", "want 0 (cut at once) or more")
 	v.want(c.Runtime.Procs >= 0, "runtime.procs", "want 0 (automatic) or more")
 
@@ -57,6 +59,17 @@ func (v *validation) listeners() {
 	v.want(c.Proxy.Auth.Method != proxy.Trust || !validAddress(c.Listen.Address) || isLoopback(c.Listen.Address) || c.Listen.AllowRemoteTrust,
 		"listen.address", "other machines could connect without a password: set auth.method, "+
 			"or listen on 127.0.0.1, or allow it with auth.allow_remote_trust")
+}
+
+// lease looks after the time in which backends must be gone when a lease cannot be
+// renewed: others use their slots after it.
+func (v *validation) lease() {
+	l := v.config.Lease
+	v.want(!l.Slots || l.Guard >= reservoir.LeastGuard, "distributed.guard",
+		fmt.Sprintf("want at least %v: so long may the last backend take to close", reservoir.LeastGuard))
+	most := l.TransactionLimit + l.Guard
+	v.want(!l.Slots || v.config.Dial.Timeout <= most, "reservoir.dial_timeout",
+		fmt.Sprintf("want at most %v, distributed.transaction_limit and distributed.guard: a dial must end before its slot is others'", most))
 }
 
 func (v *validation) clientTLS() {

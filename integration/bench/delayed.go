@@ -60,7 +60,7 @@ func (b *bench) delayed(ctx context.Context, r *report) error {
 		go relay.serve() // ends with close
 		relays[i] = relay
 	}
-	s, err := b.rig.launchSluice(ctx, relays[1].port())
+	s, err := b.rig.launchSluice(ctx, relays[1].port(), nil)
 	if err != nil {
 		return err
 	}

@@ -4,13 +4,17 @@
 //	go run ./integration/bench --bin bin    # measures, writes docs/bench.json
 //	go run ./integration/bench table        # docs/bench.json → README.md
 //
-// It has three parts, each a loop over rounds:
+// It has five parts, each a loop over rounds:
 //
 //   - load: pgbench through each candidate, for every workload;
+//   - features: pgbench through a Sluice that rewrites, or keeps what a replay needs, and
+//     one that only relays;
 //   - idle: what a thousand clients that do nothing cost a fresh proxy;
 //   - delayed: a relay in front of PostgreSQL holds every byte back for 2 ms each
 //     way, as a server in another building would, and two drivers run Temporal's
-//     typical transaction with and without Sluice in between.
+//     typical transaction with and without Sluice in between;
+//   - conflicts: a tenth of all commits is refused by the stand-in for DSQL, and Sluice
+//     runs these transactions again.
 //
 // # How to read a figure
 //

@@ -30,6 +30,10 @@ var goals = []goal{
 	{"2 ms away, lib/pq: round trips per transaction", false, 0, 3, func(r *report) figure { return r.driver("lib/pq").Sluice.RoundTrips }},
 	{"2 ms away, pgx: rate, of direct", true, 1.15, 0, func(r *report) figure { return r.driver("pgx").Ratio }},
 	{"2 ms away, pgx: round trips per transaction", false, 0, 3, func(r *report) figure { return r.driver("pgx").Sluice.RoundTrips }},
+	{"rewriting, of relaying only: select-only prepared, c=16", true, 0.97, 0, func(r *report) figure { return r.feature("rewriting-prepared").Ratio }},
+	{"rewriting, of relaying only: select-only simple, c=16", true, 0.97, 0, func(r *report) figure { return r.feature("rewriting-simple").Ratio }},
+	{"replay, of relaying only: TPC-B-like, c=16", true, 0.97, 0, func(r *report) figure { return r.feature("replay-tpcb").Ratio }},
+	{"replay, of relaying only: select-only prepared, c=16", true, 0.97, 0, func(r *report) figure { return r.feature("replay-prepared").Ratio }},
 }
 
 // judged is a goal and what became of it.

@@ -39,6 +39,11 @@ func TestGoalsFindTheirFigures(t *testing.T) {
 	for _, d := range drivers {
 		r.Delayed = append(r.Delayed, delayedResult{Driver: d.name, Sluice: distant{RoundTrips: measured}, Ratio: measured})
 	}
+	for _, f := range features() {
+		for _, w := range f.loads {
+			r.Features = append(r.Features, featureResult{ID: w.id, Ratio: measured})
+		}
+	}
 	for _, g := range goals {
 		if g.of(r) != measured {
 			t.Errorf("%s: no figure", g.title)

@@ -68,7 +68,7 @@ func (b *bench) idlePooler(ctx context.Context) (float64, error) {
 }
 
 func (b *bench) idleSluice(ctx context.Context) (float64, error) {
-	s, err := b.rig.launchSluice(ctx, b.rig.postgres.Port)
+	s, err := b.rig.launchSluice(ctx, b.rig.postgres.Port, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -115,7 +115,12 @@ func ids() []string {
 	for _, w := range workloads() {
 		all = append(all, w.id)
 	}
-	return append(all, idIdle, idDelayed)
+	for _, f := range features() {
+		for _, w := range f.loads {
+			all = append(all, w.id)
+		}
+	}
+	return append(all, idIdle, idDelayed, idConflicts)
 }
 
 func (c config) wants(id string) bool { return c.only == nil || c.only.MatchString(id) }
@@ -132,7 +137,7 @@ func measure(ctx context.Context, c config) (r *report, err error) {
 		return nil, err
 	}
 	r.Rounds, r.Seconds = c.rounds, c.seconds
-	for _, part := range []func(context.Context, *report) error{b.load, b.idle, b.delayed} {
+	for _, part := range []func(context.Context, *report) error{b.load, b.features, b.idle, b.delayed, b.conflicts} {
 		if err := part(ctx, r); err != nil {
 			return nil, err
 		}

@@ -27,8 +27,11 @@ type report struct {
 	Workloads []result        `json:"workloads"`
 	Idle      *idleResult     `json:"idle,omitempty"`
 	Delayed   []delayedResult `json:"delayed"`
-	Goals     []judged        `json:"goals"`
-	Failures  []string        `json:"failures,omitempty"`
+	Features  []featureResult `json:"features"`
+	// LogBytes are kept for an open transaction of four statements; 0: not measured.
+	LogBytes float64  `json:"log_bytes_per_transaction,omitzero"`
+	Goals    []judged `json:"goals"`
+	Failures []string `json:"failures,omitempty"`
 }
 
 // result is one workload's.
@@ -69,6 +72,15 @@ type delayedResult struct {
 	Direct distant `json:"direct"`
 	Sluice distant `json:"sluice"`
 	Ratio  figure  `json:"rate_to_direct"`
+}
+
+// featureResult compares a feature on and off.
+type featureResult struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	Off   figure `json:"off_per_second"`
+	On    figure `json:"on_per_second"`
+	Ratio figure `json:"rate_on_to_off"`
 }
 
 type distant struct {
@@ -117,6 +129,16 @@ func (r *report) driver(name string) delayedResult {
 		}
 	}
 	return delayedResult{}
+}
+
+// feature is like workload.
+func (r *report) feature(id string) featureResult {
+	for _, f := range r.Features {
+		if f.ID == id {
+			return f
+		}
+	}
+	return featureResult{}
 }
 
 func (r *report) write(path string) error {

@@ -85,7 +85,7 @@ func (r *rig) up(ctx context.Context, bin harness.Bin) (err error) {
 	if r.sessionPooler, err = r.launchPooler(ctx, "session", sessionPool); err != nil {
 		return err
 	}
-	r.sluice, err = r.launchSluice(ctx, r.postgres.Port)
+	r.sluice, err = r.launchSluice(ctx, r.postgres.Port, nil)
 	return err
 }
 
@@ -118,13 +118,14 @@ func (r *rig) candidates(w *workload) []candidate {
 	}
 }
 
-// launchSluice starts a daemon whose backends are at a port of the loopback.
-func (r *rig) launchSluice(ctx context.Context, port int) (*harness.Sluice, error) {
+// launchSluice starts a daemon whose backends are at a port of the loopback, with
+// what features set on top.
+func (r *rig) launchSluice(ctx context.Context, port int, features harness.Env) (*harness.Sluice, error) {
 	dir, err := os.MkdirTemp(r.dir, "sluice-")
 	if err != nil {
 		return nil, err
 	}
-	return harness.LaunchSluice(ctx, harness.SluiceConfig{Bin: r.bin, Dir: dir, Env: harness.Env{
+	return harness.LaunchSluice(ctx, harness.SluiceConfig{Bin: r.bin, Dir: dir, Env: features.With(harness.Env{
 		"DSQL_BACKEND_KIND":       "postgres",
 		"DSQL_BACKEND_ENDPOINT":   loopback,
 		"DSQL_BACKEND_PORT":       strconv.Itoa(port),
@@ -135,7 +136,7 @@ func (r *rig) launchSluice(ctx context.Context, port int) (*harness.Sluice, erro
 		"DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(poolSize),
 		// PgBouncer's lines per connection are off, too.
 		"DSQL_LOG_LEVEL": "warn",
-	}})
+	})})
 }
 
 // describe begins a report with what is compared. It is an error when a proxy

@@ -75,6 +75,20 @@ The server %d ms away (each way), one connection, BEGIN; SELECT FOR UPDATE; UPDA
 			row(&t, d.Driver, d.Direct.Rate.short(), d.Sluice.Rate.short(), d.Ratio.ratio(), join(d.Direct.RoundTrips, d.Sluice.RoundTrips))
 		}
 	}
+	if len(r.Features) > 0 {
+		t.WriteString(`
+What features cost, and what conflicts do (there the rate is that of the stand-in for DSQL, and none reaches the client):
+
+| pgbench | off /s | on /s | on to off |
+|---|---|---|---|
+`)
+		for _, f := range r.Features {
+			row(&t, f.Title, f.Off.short(), f.On.short(), f.Ratio.ratio())
+		}
+	}
+	if r.LogBytes != 0 {
+		fmt.Fprintf(&t, "\nKept to run an open transaction of four statements again: %.0f bytes.\n", r.LogBytes)
+	}
 	if r.Idle != nil {
 		fmt.Fprintf(&t, "\nResident memory per idle client, %d of them: PgBouncer %s KiB, Sluice %s KiB.\n",
 			r.Idle.Clients, r.Idle.PgBouncer.short(), r.Idle.Sluice.short())

@@ -47,6 +47,7 @@ func TestAdmin(t *testing.T) {
 		{"GET", "/livez", "", 200, "ok"},
 		{"GET", "/readyz", "", 200, "ok"},
 		{"GET", "/metrics", "", 200, "dsqlsim_connections 1"},
+		{"GET", "/metrics", "", 200, "dsqlsim_connections_most 1"},
 		{"GET", "/metrics", "", 200, `dsqlsim_statements_total{kind="other"} 1`},
 		{"GET", "/metrics", "", 200, `dsqlsim_transactions_total{outcome="committed"} 1`},
 		{"GET", "/ledger?after=x&session=-1", "", 400, "after \"x\": want the number of an event\nsession \"-1\": want the number of a connection"},

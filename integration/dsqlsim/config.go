@@ -52,6 +52,9 @@ type Config struct {
 	AllowCopy bool
 	// AllowByteaKeys lets bytea be in a key, which a real cluster refuses.
 	AllowByteaKeys bool
+	// OldLocking refuses FOR UPDATE over several tables, and without equality on
+	// the whole primary key, as clusters did before August 2026.
+	OldLocking bool
 	// Limits are those of transactions, messages, values and the schema.
 	Limits Limits
 	// JobDelay is how long the background work of CREATE INDEX ASYNC and

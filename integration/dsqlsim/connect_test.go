@@ -280,14 +280,25 @@ func TestQuotas(t *testing.T) {
 		t.Parallel()
 		c := start(t, func(config *dsqlsim.Config) { config.MaxConnections = 2 })
 		c.connect(t)
-		second := c.connect(t)
+		second := c.raw(t)
 		_, err := pgconn.ConnectConfig(deadline(t), c.config(t))
 		if e := pgError(t, err); e.Code != "53300" || e.Message != "Unable to accept connection, too many open connections." {
 			t.Errorf("got %s %q", e.Code, e.Message)
 		}
-		_ = second.Close(context.Background())
-		eventually(t, "the place to be free", func() bool { return c.Connections() == 1 })
+		second.Send(&pgproto3.Terminate{})
+		if err := second.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := second.Receive(); err == nil {
+			t.Fatalf("got %T, want EOF", m)
+		}
+		if n := c.Connections(); n != 1 {
+			t.Errorf("%d connections after the second has ended", n)
+		}
 		c.connect(t)
+		if n := c.MostConnections(); n != 2 {
+			t.Errorf("%d connections at once, at most; there were 2", n)
+		}
 	})
 }
 

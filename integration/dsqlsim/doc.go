@@ -129,6 +129,8 @@
 //     INDEX_BUILD and the validation of constraints are not made.
 //   - LEFT JOIN LATERAL is refused where a cluster's planner fails, by its form alone:
 //     see package dialect.
+//   - With Config.OldLocking the key of a table that others cannot see yet, made in
+//     the same transaction, is not known, nor one outside the default search path.
 //   - Syntax of PostgreSQL 16 works over 15 as far as package dialect respells it.
 //   - The role admin is the upstream user, usually a superuser. Another role must
 //     exist in PostgreSQL and is taken on by the session.

@@ -362,7 +362,7 @@ func TestFaultsWithDrivers(t *testing.T) {
 					t.Errorf("%s: took only %v", driver, took)
 				}
 				if strings.HasSuffix(test.want, "lost") {
-					eventually(t, "the end of the session", func() bool { return c.Connections() == 0 })
+					c.awaitEnd(t, session)
 				}
 				if told := c.story(session); strings.Join(told, "\n") != strings.Join(test.story, "\n") {
 					t.Errorf("%s: the ledger says\n     %q\nwant %q", driver, told, test.story)
@@ -390,7 +390,7 @@ func TestCutWhileRunning(t *testing.T) {
 	if got := play(run, []string{"SELECT pg_sleep(600)"}); got != "lost" {
 		t.Errorf("got %s", got)
 	}
-	eventually(t, "the end of the session", func() bool { return c.Connections() == 0 })
+	c.awaitEnd(t, session)
 	if got := strings.Join(c.story(session), ", "); got != "running: cut, 1 unknown" {
 		t.Errorf("the ledger says %s", got)
 	}

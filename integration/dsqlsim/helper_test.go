@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -217,6 +218,14 @@ func eventually(t *testing.T, what string, done func() bool) {
 			t.Fatalf("%s did not happen", what)
 		}
 	}
+}
+
+// awaitEnd waits until the ledger has all of a session's story.
+func (c *cluster) awaitEnd(t *testing.T, session uint64) {
+	t.Helper()
+	eventually(t, "the end of the session", func() bool {
+		return slices.ContainsFunc(c.Ledger(0), func(e dsqlsim.Event) bool { return e.Session == session && e.Kind == "close" })
+	})
 }
 
 // pgError is the server's error in err.

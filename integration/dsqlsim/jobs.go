@@ -154,13 +154,7 @@ func (j *jobs) finish(ctx context.Context, conn *pgconn.PgConn) error {
 func (u *upstream) own(ctx context.Context) (*pgconn.PgConn, error) {
 	config := u.config.Copy()
 	config.RuntimeParams = map[string]string{"application_name": "dsqlsim", "client_min_messages": "error"}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	conn, err := pgconn.ConnectConfig(ctx, config)
-	if err != nil {
-		return nil, fmt.Errorf("upstream: %w", err)
-	}
-	return conn, nil
+	return dialUpstream(ctx, config)
 }
 
 // notice passes on a NoticeResponse, unless it is for us: then a job was

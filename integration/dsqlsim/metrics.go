@@ -17,7 +17,7 @@ type metrics struct {
 	faults             *prometheus.CounterVec
 }
 
-func newMetrics(connections func() int) *metrics {
+func newMetrics(connections, most func() int) *metrics {
 	registry := prometheus.NewRegistry()
 	make := promauto.With(registry)
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -26,6 +26,9 @@ func newMetrics(connections func() int) *metrics {
 	make.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "dsqlsim_connections", Help: "Clients connected now.",
 	}, func() float64 { return float64(connections()) })
+	make.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "dsqlsim_connections_most", Help: "Clients connected at once, at most, since the start.",
+	}, func() float64 { return float64(most()) })
 	return &metrics{
 		registry: registry,
 		connected: make.NewCounter(prometheus.CounterOpts{

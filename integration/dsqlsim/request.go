@@ -201,8 +201,11 @@ func (s *session) judge(f *frame, st *dialect.Statement, status byte) (*failure,
 	if r == nil {
 		r = s.tx.Next(st)
 	}
-	if r == nil {
-		return nil, nil
+	switch {
+	case r != nil:
+		return refused(r), nil
+	case len(st.Locked) > 0 && status != statusFailed:
+		return s.wholeKeys(st)
 	}
-	return refused(r), nil
+	return nil, nil
 }

@@ -58,6 +58,7 @@ type Server struct {
 	conns     map[net.Conn]struct{}  // every accepted connection
 	sessions  map[cancelKey]*session // those that have a PostgreSQL connection
 	admitted  int                    // those that count against MaxConnections
+	most      int                    // admitted at once since the start
 	refereed  bool                   // the referee runs
 }
 
@@ -88,7 +89,7 @@ func New(c Config) (*Server, error) {
 			MinVersion:   tls.VersionTLS12,
 		},
 		tokens:    newVerifier(&c),
-		dialect:   dialect.New(dialect.Options{Copy: c.AllowCopy, ByteaKeys: c.AllowByteaKeys}),
+		dialect:   dialect.New(dialect.Options{Copy: c.AllowCopy, ByteaKeys: c.AllowByteaKeys, OldLocking: c.OldLocking}),
 		limiter:   rate.NewLimiter(rate.Limit(c.Rate), c.Burst),
 		ledger:    newLedger(c.LedgerSize),
 		referee:   newReferee(c.LockTimeout),
@@ -103,7 +104,7 @@ func New(c Config) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.metrics = newMetrics(s.Connections)
+	s.metrics = newMetrics(s.Connections, s.MostConnections)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -228,6 +229,14 @@ func (s *Server) Connections() int {
 	return s.admitted
 }
 
+// MostConnections is how many were connected and admitted at once, at most,
+// since the server was made.
+func (s *Server) MostConnections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most
+}
+
 // admit counts a connection against the quotas. Whoever got nil must call leave.
 func (s *Server) admit() error {
 	s.mu.Lock()
@@ -239,6 +248,7 @@ func (s *Server) admit() error {
 		return because("quota", tooFast)
 	}
 	s.admitted++
+	s.most = max(s.most, s.admitted)
 	return nil
 }
 

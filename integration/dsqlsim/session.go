@@ -99,8 +99,9 @@ type session struct {
 }
 
 // session dials PostgreSQL for an authenticated client and serves it to its end.
-// raw is the TCP connection below client.
-func (s *Server) session(client, raw net.Conn, id uint64, start *startup) {
+// raw is the TCP connection below client. It calls leave before a client can see
+// that its session has ended: whoever connects then has the place.
+func (s *Server) session(client, raw net.Conn, id uint64, start *startup, leave func()) {
 	if err := s.catalog.install(s.ctx, s.upstream); err != nil {
 		s.log.Warn("no jobs, and no rules of the schema", "error", err)
 	}
@@ -144,6 +145,7 @@ func (s *Server) session(client, raw net.Conn, id uint64, start *startup) {
 		each.abandon()
 	}()
 	err = each.run()
+	leave()
 	each.end(client, err)
 	<-filled
 	each.closed(err)

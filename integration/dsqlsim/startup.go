@@ -11,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -168,12 +169,13 @@ func (s *Server) serve(conn net.Conn) {
 		s.turnAway(g.conn, id, err)
 		return
 	}
-	defer s.leave()
+	leave := sync.OnceFunc(s.leave)
+	defer leave()
 	if err := s.authenticate(g, up); err != nil {
 		s.turnAway(g.conn, id, err)
 		return
 	}
-	s.session(g.conn, conn, id, up)
+	s.session(g.conn, conn, id, up, leave)
 }
 
 // judge is everything that needs no password and costs the cluster nothing.

@@ -76,6 +76,11 @@ func (u *upstream) connect(ctx context.Context, role string, parameters map[stri
 	if role != adminRole {
 		config.RuntimeParams["role"] = role
 	}
+	return dialUpstream(ctx, config)
+}
+
+// dialUpstream connects within dialTimeout.
+func dialUpstream(ctx context.Context, config *pgconn.Config) (*pgconn.PgConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, err := pgconn.ConnectConfig(ctx, config)

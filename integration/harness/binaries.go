@@ -94,23 +94,27 @@ func buildMutant(dir, file string, changes ...string) (Bin, error) {
 	return Bin(dir), goBuild(root, dir, []string{"sluice"}, "-overlay", overlay)
 }
 
-// moduleRoot is the nearest directory upwards that holds a go.mod.
+// module is the one that the programs belong to.
+const module = "github.com/sluice-proxy/sluice"
+
+// moduleRoot is the nearest directory upwards whose go.mod is the module's: a
+// test may be in a module of its own below it.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for {
-		_, err := os.Stat(filepath.Join(dir, "go.mod"))
-		if err == nil {
-			return dir, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
+		}
+		if strings.HasPrefix(string(text), "module "+module+"\n") {
+			return dir, nil
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("no go.mod in this directory or above it")
+			return "", errors.New("no go.mod of " + module + " in this directory or above it")
 		}
 		dir = parent
 	}

@@ -75,6 +75,12 @@ func launchDSQLSim(ctx context.Context, c DSQLSimConfig, port, adminPort int) (*
 	return s, nil
 }
 
+// Ask makes a request of the stand-in's admin interface (faults, the ledger) and
+// returns the answer; any status but 2xx is an error.
+func (s *DSQLSim) Ask(ctx context.Context, method, path, body string) (string, error) {
+	return ask(ctx, method, s.AdminURL+path, body)
+}
+
 // Env makes the stand-in Sluice's backend, found as a real cluster would be but
 // for the address that is dialled.
 func (s *DSQLSim) Env() Env {

@@ -224,8 +224,13 @@ func TestModuleRootIsFoundFromBelow(t *testing.T) {
 	if err := os.MkdirAll(below, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(root, "go.mod"), nil, 0o644); err != nil {
-		t.Fatal(err)
+	for file, text := range map[string]string{
+		filepath.Join(root, "go.mod"):      "module " + module + "\n",
+		filepath.Join(root, "a", "go.mod"): "module " + module + "/a\n", // a test's own
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Chdir(below)
 	got, err := moduleRoot()

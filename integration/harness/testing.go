@@ -65,11 +65,22 @@ func StartDSQLSim(tb testing.TB, c DSQLSimConfig) *DSQLSim {
 	return s
 }
 
-// Admin makes a request of the stand-in's admin interface (faults, the ledger)
-// and returns the answer; any status but 2xx fails the test.
+// Start runs any other program for the length of one test, with its output in
+// dir, and shows the end of its log if the test fails.
+func Start(tb testing.TB, file, dir string, env Env, args ...string) *Program {
+	tb.Helper()
+	p, err := launch(file, dir, env, args...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	endWith(tb, p)
+	return p
+}
+
+// Admin is Ask; an error fails the test.
 func (s *DSQLSim) Admin(tb testing.TB, method, path, body string) string {
 	tb.Helper()
-	answer, err := ask(tb.Context(), method, s.AdminURL+path, body)
+	answer, err := s.Ask(tb.Context(), method, path, body)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -16,9 +16,9 @@ import (
 // certificateLife only has to outlast a test run or a day's `make run`.
 const certificateLife = 30 * 24 * time.Hour
 
-// writeCertificate makes a key and a certificate that is its own authority, for
-// the loopback names and the given ones.
-func writeCertificate(certFile, keyFile string, names []string) error {
+// WriteCertificate writes a key and a certificate that is its own authority, for
+// the loopback names and the given ones, as PEM files.
+func WriteCertificate(certFile, keyFile string, names []string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func writeCertificate(certFile, keyFile string, names []string) error {
 	now := time.Now()
 	template := &x509.Certificate{
 		SerialNumber:          big.NewInt(now.UnixNano()),
-		Subject:               pkix.Name{CommonName: "throw-away PostgreSQL"},
+		Subject:               pkix.Name{CommonName: "throw-away server"},
 		NotBefore:             now.Add(-time.Hour), // clocks of containers drift
 		NotAfter:              now.Add(certificateLife),
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,

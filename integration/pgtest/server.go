@@ -159,7 +159,7 @@ func (s *Server) create(opts []Option) error {
 	}
 	if o.tls {
 		cert, key := s.path("server.crt"), s.path("server.key")
-		if err := writeCertificate(cert, key, o.tlsNames); err != nil {
+		if err := WriteCertificate(cert, key, o.tlsNames); err != nil {
 			return fmt.Errorf("make a certificate: %w", err)
 		}
 		if err := s.account.give(key); err != nil {

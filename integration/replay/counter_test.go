@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/sluice-proxy/sluice/integration/harness"
 )
 
 var increments = flag.Int("increments", 100, "transactions of each client in the counter tests")
@@ -21,6 +19,9 @@ const counters = 16
 // locks or reads. Each of them counts on a row of its own behind one guard, or all
 // on one row, where the number written is made of the one that was read: an update
 // that is lost shows in the sum.
+//
+// Feature: dsql-locking-compatibility, Property 4: Concurrency safety: no
+// update of concurrent writers is lost.
 func TestCounter(t *testing.T) {
 	for _, test := range []struct {
 		name          string
@@ -33,7 +34,7 @@ func TestCounter(t *testing.T) {
 		{"one row, read without a lock", func(int) int { return 1 }, func(int) int { return 1 }, "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := start(t, harness.Env{"DSQL_RETRY_BUDGET_BURST": "100000"})
+			r := start(t, nil)
 			setup, err := pgx.Connect(t.Context(), r.sluice.DSN("postgres"))
 			if err != nil {
 				t.Fatal(err)

@@ -75,8 +75,28 @@ func read(ctx context.Context, conn *sql.Conn) error {
 	return conn.QueryRowContext(ctx, "SELECT n AS reading FROM account WHERE id = $1", 1).Scan(&n)
 }
 
+// createIndex is answered in part by Sluice, which waits for the index.
+func createIndex(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, "CREATE INDEX ON account (n)")
+	return err
+}
+
+// prepareIndex is the same by the extended protocol.
+func prepareIndex(ctx context.Context, conn *sql.Conn) error {
+	stmt, err := conn.PrepareContext(ctx, "CREATE INDEX ON account (n, id)")
+	if err != nil {
+		return err
+	}
+	defer stmt.Close()
+	_, err = stmt.ExecContext(ctx)
+	return err
+}
+
 // Faults at each point of a transaction: what the application sees, and what
 // the stand-in's ledger says really happened.
+//
+// Feature: dsql-locking-compatibility, Property 6: Integrity under failure:
+// faults never lose or double anything.
 func TestFaults(t *testing.T) {
 	r := start(t, nil)
 	const outcomeUnknown = "08007"
@@ -108,6 +128,10 @@ func TestFaults(t *testing.T) {
 		{"autocommit, in its result", autocommit, `[{"at":"row","action":"fail","error":"conflict","contains":"RETURNING n","row":1}]`, "", 1},
 		{"autocommit, backend lost", autocommit, `[{"at":"running","action":"cut","contains":"RETURNING n"}]`, outcomeUnknown, 1},
 		{"one string, conflict at COMMIT", oneString, `[{"at":"commit","action":"fail","error":"conflict","count":2}]`, "", 1},
+		{"CREATE INDEX", createIndex, `[{"at":"statement","action":"fail","error":"schema","contains":"INDEX"}]`, "", 0},
+		{"CREATE INDEX, again and again", createIndex, `[{"at":"statement","action":"fail","error":"conflict","contains":"INDEX","count":3}]`, "", 0},
+		{"CREATE INDEX, always", createIndex, `[{"at":"statement","action":"fail","error":"schema","contains":"INDEX","count":6}]`, "40001", 0},
+		{"CREATE INDEX, prepared", prepareIndex, `[{"at":"statement","action":"fail","error":"schema","contains":"INDEX"}]`, "", 0},
 		{"read, conflict", read, `[{"at":"statement","action":"fail","error":"schema","contains":"reading"}]`, "", 0},
 		{"read, backend lost", read, `[{"at":"running","action":"cut","contains":"reading"}]`, "", 0},
 	} {

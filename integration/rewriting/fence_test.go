@@ -23,6 +23,8 @@ const (
 	rounds = 500
 )
 
+// Feature: dsql-locking-compatibility, Property 2: Conditional update
+// atomicity: coordinated updates are fenced by a version, or by a row that is locked.
 func TestFence(t *testing.T) {
 	for _, test := range []struct {
 		policy string

@@ -53,7 +53,7 @@ func TestLateHalfGetsItsShare(t *testing.T) {
 			t.Errorf("%d open before the others come", f.opened())
 		}
 		f.start(40, 50)
-		time.Sleep(10 * time.Minute)
+		time.Sleep(6 * time.Minute)
 		shares := f.report(t)
 		if shares[0]*2 < shares[len(shares)-1] {
 			t.Errorf("somebody has %d, somebody %d: more than twice as much", shares[0], shares[len(shares)-1])

@@ -22,6 +22,9 @@ type question struct {
 	clues clue   // of the whole text
 	// byteaKeys: bytea may be in a key.
 	byteaKeys bool
+	// oldLocking: see Options; locked is what it leaves to the catalog.
+	oldLocking bool
+	locked     []Locked
 }
 
 // rule answers for one kind of node; nil means that it has no objection.
@@ -37,7 +40,9 @@ func (q *question) refusal() *Refusal {
 		// Presumed: what cannot run cannot be explained.
 		inner := *q
 		inner.node = e.Query
-		return inner.refusal()
+		refused := inner.refusal()
+		q.locked = inner.locked
+		return refused
 	}
 	name := nodeName(q.node)
 	for _, r := range rules[name] {
@@ -153,6 +158,7 @@ var rules = map[string][]rule{
 // everywhere holds for every statement, at any depth.
 var everywhere = []rule{
 	{"recorded: occ_for_share, occ_for_no_key_update", lockingClauses},
+	{"documented, for clusters of early 2026 and before", oldLocking},
 	{"documented: refused even for listed parameters; text measured", setConfigCalls},
 	{"measured: refused with 0A000; text presumed", samples},
 	{"recorded: q_geom_line, q_geom_circle", geometry},

@@ -44,6 +44,9 @@ type Statement struct {
 	Listed bool
 	// Waits: a CALL that waits for a job.
 	Waits bool
+	// Locked are the tables whose rows it locks, with Options.OldLocking: a
+	// statement that does not name the whole key of each meets NoWholeKey.
+	Locked []Locked
 	// Tag replaces the command tag that PostgreSQL gives to SQL.
 	Tag string
 }
@@ -58,10 +61,13 @@ type Text struct {
 	Unread bool
 }
 
-// Options let through what a real cluster is not known to take.
+// Options make a dialect other than that of a real cluster of today.
 type Options struct {
-	Copy      bool // COPY
-	ByteaKeys bool // bytea in a key
+	Copy      bool // COPY runs
+	ByteaKeys bool // bytea may be in a key
+	// OldLocking refuses locking clauses as clusters of early 2026 did: over
+	// several tables, and without equality on the key.
+	OldLocking bool
 }
 
 // Dialect reads texts. It is safe for concurrent use.
@@ -180,9 +186,11 @@ func (d *Dialect) statement(node *pg.Node, text string, offset int, o *outline) 
 	if s.Kind == Copy && d.options.Copy {
 		return s
 	}
-	q := question{node: node, text: text, async: s.Job, clues: o.clues, byteaKeys: d.options.ByteaKeys}
+	q := question{node: node, text: text, async: s.Job, clues: o.clues, byteaKeys: d.options.ByteaKeys,
+		oldLocking: d.options.OldLocking}
 	if s.Refusal = q.refusal(); s.Refusal == nil {
 		s.SQL, s.Tag = respell(&q, offset)
+		s.Locked = q.locked
 	}
 	return s
 }

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-proxy/sluice/integration/harness"
+)
+
+const (
+	idConflicts = "conflicts"
+
+	// conflictShare of the commits fail in the part with conflicts.
+	conflictShare = 0.1
+	// openTransactions are held to see what their logs take.
+	openTransactions = poolSize / 2
+)
+
+// feature is what Sluice does to statements besides relaying them, switched on
+// for kind postgres, where it is off by itself.
+type feature struct {
+	title string
+	env   harness.Env
+	loads []workload
+}
+
+// features lists what the third part compares with a Sluice that only relays.
+func features() []feature {
+	return []feature{
+		{"rewriting", harness.Env{"DSQL_REWRITE_ENABLED": "true"}, []workload{
+			{id: "rewriting-prepared", title: "select-only prepared, c=16", clients: 16, args: []string{"-S", "-M", "prepared"}},
+			{id: "rewriting-simple", title: "select-only simple, c=16: every text is new", clients: 16, args: []string{"-S", "-M", "simple"}},
+		}},
+		{"replay", harness.Env{"DSQL_RETRY_ENABLED": "true"}, []workload{
+			{id: "replay-tpcb", title: "TPC-B-like, c=16", clients: 16, args: []string{"-b", "tpcb-like"}, fresh: freshTPCB},
+			{id: "replay-prepared", title: "select-only prepared, c=16", clients: 16, args: []string{"-S", "-M", "prepared"}},
+		}},
+	}
+}
+
+// features measures what rewriting and replay cost.
+func (b *bench) features(ctx context.Context, r *report) error {
+	for _, f := range features() {
+		if err := b.feature(ctx, r, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// feature compares a Sluice with it and one without.
+func (b *bench) feature(ctx context.Context, r *report, f feature) error {
+	var wanted []workload
+	for _, w := range f.loads {
+		if b.wants(w.id) {
+			wanted = append(wanted, w)
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	with, err := b.rig.launchSluice(ctx, b.rig.postgres.Port, f.env)
+	if err != nil {
+		return err
+	}
+	defer with.Stop(syscall.SIGTERM, stopGrace)
+	for _, w := range wanted {
+		result, err := b.onAndOff(ctx, &w, f.title+": "+w.title, with.Port, b.rig.sluice.Port, nil)
+		if err != nil {
+			return err
+		}
+		r.Features = append(r.Features, result)
+	}
+	if f.env["DSQL_RETRY_ENABLED"] == "true" {
+		r.LogBytes, err = b.logBytes(ctx, with)
+	}
+	return err
+}
+
+// onAndOff runs a workload through two ports in turns. prepare is called before
+// each sample and told whether it is one with the feature on.
+func (b *bench) onAndOff(ctx context.Context, w *workload, title string, on, off int, prepare func(on bool) error) (featureResult, error) {
+	ports, rates := [2]int{off, on}, [2][]float64{}
+	for _, port := range ports { // pools and caches fill
+		if _, err := b.pgbench(ctx, w, port); err != nil {
+			return featureResult{}, fmt.Errorf("%s: warm up: %w", title, err)
+		}
+	}
+	for round := range b.rounds {
+		var said [2]string
+		for _, i := range rand.Perm(len(ports)) {
+			if w.fresh != "" {
+				if _, err := b.rig.sql(ctx, 0, w.fresh); err != nil {
+					return featureResult{}, err
+				}
+			}
+			if prepare != nil {
+				if err := prepare(i == 1); err != nil {
+					return featureResult{}, err
+				}
+			}
+			name := [2]string{"off", "on"}[i]
+			got, err := b.pgbench(ctx, w, ports[i])
+			if ctx.Err() != nil {
+				return featureResult{}, ctx.Err()
+			}
+			if err != nil {
+				b.failed(w.id, name, err)
+				got.rate = missing
+			}
+			rates[i] = append(rates[i], got.rate)
+			said[i] = name + " " + number(got.rate) + "/s"
+		}
+		b.say(round, title, said[:]...)
+	}
+	return featureResult{ID: w.id, Title: title, Off: summarize(rates[0]), On: summarize(rates[1]),
+		Ratio: summarize(ratios(rates[1], rates[0]))}, nil
+}
+
+// logBytes returns how many bytes are kept for an open transaction that has run
+// TPC-B's five statements.
+func (b *bench) logBytes(ctx context.Context, s *harness.Sluice) (float64, error) {
+	for i := range openTransactions {
+		config, err := pgx.ParseConfig(s.DSN(database))
+		if err != nil {
+			return 0, err
+		}
+		conn, err := pgx.ConnectConfig(ctx, config)
+		if err != nil {
+			return 0, err
+		}
+		defer conn.Close(ctx)
+		tx, err := conn.Begin(ctx)
+		if err != nil {
+			return 0, err
+		}
+		for _, st := range []struct {
+			sql  string
+			args []any
+		}{
+			{"UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2", []any{i, i + 1}},
+			{"SELECT abalance FROM pgbench_accounts WHERE aid = $1", []any{i + 1}},
+			{"UPDATE pgbench_tellers SET tbalance = tbalance + $1 WHERE tid = $2", []any{i, i + 1}},
+			{"INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES ($1, $2, $3, $4, CURRENT_TIMESTAMP)", []any{i, 1, i, i}},
+		} {
+			if _, err := tx.Exec(ctx, st.sql, st.args...); err != nil {
+				return 0, err
+			}
+		}
+	}
+	text, err := s.Metrics(ctx)
+	if err != nil {
+		return 0, err
+	}
+	const name = "dsql_tx_log_bytes "
+	for line := range strings.Lines(text) {
+		if value, found := strings.CutPrefix(line, name); found {
+			total, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return total / openTransactions, err
+		}
+	}
+	return 0, fmt.Errorf("the metrics have no %s", name)
+}
+
+// conflicts measures what is left of the rate when the stand-in for DSQL refuses
+// a share of all commits. A conflict that reaches pgbench is a failed sample.
+func (b *bench) conflicts(ctx context.Context, r *report) error {
+	if !b.wants(idConflicts) {
+		return nil
+	}
+	dir, err := os.MkdirTemp(b.rig.dir, "dsqlsim-")
+	if err != nil {
+		return err
+	}
+	sim, err := harness.LaunchDSQLSim(ctx, harness.DSQLSimConfig{Bin: b.bin, Dir: dir, Upstream: b.rig.postgres})
+	if err != nil {
+		return err
+	}
+	defer sim.Stop(syscall.SIGTERM, stopGrace)
+	s, err := harness.LaunchSluice(ctx, harness.SluiceConfig{Bin: b.bin, Dir: dir, Env: sim.Env().With(harness.Env{
+		"DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(poolSize), "DSQL_LOG_LEVEL": "warn"})})
+	if err != nil {
+		return err
+	}
+	defer s.Stop(syscall.SIGTERM, stopGrace)
+	plan := fmt.Sprintf(`[{"at":"commit","action":"fail","error":"conflict","probability":%g,"seed":1}]`, conflictShare)
+	w := workload{id: idConflicts, clients: 16, args: []string{"-b", "simple-update"}}
+	result, err := b.onAndOff(ctx, &w, fmt.Sprintf("%.0f %% of commits refused, simple-update, c=16", 100*conflictShare), s.Port, s.Port,
+		func(on bool) error {
+			if _, err := sim.Ask(ctx, "DELETE", "/faults", ""); err != nil || !on {
+				return err
+			}
+			_, err := sim.Ask(ctx, "POST", "/faults", plan)
+			return err
+		})
+	if err != nil {
+		return err
+	}
+	r.Features = append(r.Features, result)
+	return nil
+}

@@ -1,0 +1,42 @@
+package dsqlsim
+
+import (
+	"context"
+	"slices"
+
+	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
+)
+
+// keySQL asks for the columns of a table's primary key; none when there is no
+// such table, or none that others see yet.
+const keySQL = `SELECT attname FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey)
+ WHERE indisprimary AND indrelid = to_regclass(`
+
+// wholeKeys tells whether a statement names the whole key of every table that it
+// locks, as clusters once wanted it. The catalog is asked beside the session: in
+// the middle of a turn nothing can be asked there.
+func (s *session) wholeKeys(st *dialect.Statement) (*failure, error) {
+	ctx, cancel := context.WithTimeout(s.server.ctx, dialTimeout)
+	defer cancel()
+	conn, err := s.server.upstream.own(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	for _, l := range st.Locked {
+		name := identifier(l.Table)
+		if l.Schema != "" {
+			name = identifier(l.Schema) + "." + name
+		}
+		answer := conn.ExecParams(ctx, keySQL+literal(name)+")", nil, nil, nil, nil).Read()
+		if answer.Err != nil {
+			return nil, upstreamError(answer.Err)
+		}
+		for _, row := range answer.Rows {
+			if !slices.Contains(l.Columns, string(row[0])) {
+				return refused(dialect.NoWholeKey), nil
+			}
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,13 @@
+// Package temporal runs a real Temporal server on Sluice: its own programs with
+// all four services, their data in the stand-in for DSQL, through Sluice. Clients
+// and workers use Temporal's SDK, and a tap between server and Sluice counts the
+// conflicts that the server was told of.
+//
+// Visibility is in SQLite, as it belongs to another store than DSQL. One rule of
+// DSQL is relaxed: the stand-in lets bytea be a key (--allow-bytea-keys), since
+// Temporal's schema has it in most of them.
+//
+// The module is one of its own, so that the programs are built with the versions
+// that Temporal's go.mod names, the driver included, and none of them gets near
+// Sluice's. From Sluice's module it takes the packages that run programs.
+package temporal

@@ -1,0 +1,81 @@
+package proxy
+
+import (
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/reservoir"
+)
+
+// mostSettingLosses is how many backends may be lost in a row while their settings
+// are applied: more are no accident.
+const mostSettingLosses = 3
+
+// applySettings brings the backend's settings to the session's, in a Sync group
+// of its own, and waits for the answer: what follows must not run under others'.
+// A backend that is lost meanwhile has got nothing of the client's: the next is taken.
+func (s *session) applySettings(inBlock bool) error {
+	e := lost
+	if inBlock {
+		e = lostInBlock
+		defer func() {
+			if s.b == nil {
+				s.begin = nil
+			}
+		}()
+	}
+	refusal, err := s.syncSettings()
+	told := error(errBackendLost)
+	for losses := 1; err != nil && !s.pinned && losses < mostSettingLosses; losses++ {
+		s.srv.metrics.BackendLost(metrics.LostIdle)
+		s.dropBackend(reservoir.Broken)
+		conn, berr := s.borrow()
+		if berr != nil {
+			told = s.unlent(berr)
+			break
+		}
+		s.b = attached(conn)
+		s.holdCancel(s.b)
+		refusal, err = s.syncSettings()
+	}
+	if err != nil || refusal != nil {
+		s.endTransaction(false)
+	}
+	switch {
+	case err != nil:
+		if s.b != nil {
+			s.dropBackend(reservoir.Broken)
+		}
+		if merr := s.move(e); merr != nil {
+			return merr
+		}
+		return told
+	case refusal != nil:
+		out := &sqlError{code: string(field(refusal, 'C')), message: string(field(refusal, 'M')),
+			detail: "A setting of this session was refused by the server.", hint: string(field(refusal, 'H'))}
+		s.giveBack()
+		if merr := s.move(e); merr != nil {
+			return merr
+		}
+		return out
+	}
+	return nil
+}
+
+// syncSettings is what applySettings sends; refusal is the server's.
+func (s *session) syncSettings() (refusal []byte, err error) {
+	b := s.b
+	if b.applied == s.settings {
+		return nil, nil
+	}
+	if b.applied != nil && b.applied.equal(s.settings) {
+		b.applied = s.settings
+		return nil, nil
+	}
+	if b.applied == nil {
+		b.applied = noSettings // only a pinned backend gets here: DISCARD ALL went by
+	}
+	refusal, err = b.exchange(appendStrings(nil, msgQuery, diff(b.applied, s.settings)))
+	if err == nil && refusal == nil {
+		b.applied = s.settings
+	}
+	return refusal, err
+}

@@ -1,0 +1,66 @@
+package proxy
+
+import "strconv"
+
+// mappedError is what the client is told in the place of a server's error about
+// a text that was rewritten, or nil to pass it as it is. hint is one to give; ""
+// gives the statement's.
+func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
+	plan, split := o.sent()
+	if plan == nil {
+		return nil
+	}
+	st := s.statementOf(o, plan)
+	if st != nil && st.Refusal != nil {
+		return refusalOf(st).append(nil)
+	}
+	payload := frame[headerLen:]
+	if field(payload, 'H') != nil {
+		hint = ""
+	} else if code := string(field(payload, 'C')); hint == "" && st != nil && (code == "0A000" || code == "42704") {
+		hint = st.Hint
+	}
+	moved := field(payload, 'P') != nil && (plan.Text != "" || split != nil)
+	if !moved && hint == "" {
+		return nil
+	}
+	var out []byte
+	for len(payload) > 1 && payload[0] != 0 {
+		value, rest, ok := cstring(payload[1:])
+		if !ok {
+			return nil
+		}
+		code := payload[0]
+		payload = rest
+		if n, err := strconv.Atoi(string(value)); code == 'P' && moved && err == nil {
+			if n, ok = o.position(n); !ok {
+				continue
+			}
+			value = strconv.AppendInt(nil, int64(n), 10)
+		}
+		out = append(append(append(out, code), value...), 0)
+	}
+	if hint != "" {
+		out = append(append(append(out, 'H'), hint...), 0)
+	}
+	out = append(out, 0)
+	return append(appendHeader(nil, msgError, len(out)), out...)
+}
+
+// position maps a position in what was sent to the client's text; ok is false
+// where the client's text has nothing of it.
+func (o *owed) position(n int) (mapped int, ok bool) {
+	plan, split := o.sent()
+	switch {
+	case split == nil:
+	case o.kind == msgQuery:
+		if n, ok = split.TextPosition(n); !ok {
+			return 0, false
+		}
+	case o.locks:
+		return 0, false
+	default:
+		n = split.Position(n)
+	}
+	return plan.Position(n), true
+}

@@ -1,0 +1,332 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// Savepoints, for a server that has none: a savepoint is a position in the log of
+// the transaction, and to return to it is a real ROLLBACK, BEGIN, and a replay of
+// the log up to it, which must answer what it answered.
+
+// savepoints is what a session keeps of those of its transaction, beside the log.
+type savepoints struct {
+	marks []mark // one for each savepoint of the log
+	binds uint64 // portals bound in the transaction
+	// cursors: it declared a cursor. moved is 1 + the turn in which a portal or
+	// cursor from before the last savepoint was run last; 0 for none.
+	cursors bool
+	moved   int
+	// told are the parameters that the client was told since the first savepoint.
+	told map[string]string
+}
+
+// mark is how a session stood at a savepoint.
+type mark struct {
+	staged  int // settings
+	salt    uint64
+	kept    *keptSettings // nil: as before the transaction
+	again   [][2]string
+	binds   uint64
+	cursors bool
+}
+
+// emulates reports whether a text has savepoint commands that are not for the server.
+func (s *session) emulates(plan *rewrite.Plan) bool {
+	return s.srv.emulatesSavepoints() && !s.dedicated && plan.Kind >= rewrite.Control &&
+		slices.ContainsFunc(plan.Statements, isSavepoint)
+}
+
+func (srv *Server) emulatesSavepoints() bool { return srv.replays != nil && srv.replays.cfg.Savepoints }
+
+func isSavepoint(st rewrite.Statement) bool { return savepointNames[st.Tx.Verb] != "" }
+
+// savepointNames are what PostgreSQL calls the commands in errors.
+var savepointNames = map[rewrite.Verb]string{rewrite.Savepoint: "SAVEPOINT",
+	rewrite.ReleaseSavepoint: "RELEASE SAVEPOINT", rewrite.RollbackTo: "ROLLBACK TO SAVEPOINT"}
+
+// savepointQuery is a simple Query of savepoint commands.
+func (s *session) savepointQuery(plan *rewrite.Plan) error {
+	t := s.t
+	for i := range plan.Statements {
+		if !isSavepoint(plan.Statements[i]) {
+			return errSavepointMixed
+		}
+	}
+	for i := range plan.Statements {
+		if err := s.savepoint(&plan.Statements[i]); err != nil || t.skip || t.settled {
+			return err
+		}
+	}
+	if !t.touched {
+		return s.ready()
+	}
+	t.owed.push(msgSync)
+	s.logFrame(msgSync, note{}, nil)
+	s.addBytes(frameSync)
+	return s.finish()
+}
+
+// savepoint does one command. Afterwards the turn may have been settled, or the
+// rest of it may have to be skipped.
+func (s *session) savepoint(st *rewrite.Statement) error {
+	if err := s.cutTurn(); err != nil || s.t.skip || s.t.settled {
+		return err
+	}
+	verb, name, l := st.Tx.Verb, st.Tx.Name, s.tx.log
+	switch {
+	case s.t.blockEnded || !s.inBlock() && !s.t.groupBlock:
+		return &sqlError{code: "25P01", message: savepointNames[verb] + " can only be used in transaction blocks"}
+	case s.status() == 'E' && verb != rewrite.RollbackTo:
+		return errAborted
+	}
+	s.srv.metrics.LocalAnswer(metrics.LocalSavepoint)
+	switch verb {
+	case rewrite.Savepoint:
+		return s.setSavepoint(name)
+	case rewrite.ReleaseSavepoint:
+		i := l.Find(name)
+		if i < 0 {
+			return errNoSavepoint(name)
+		}
+		l.Release(i)
+		s.tx.marks = s.tx.marks[:i]
+		return s.tell(appendCommand(nil, "RELEASE"))
+	}
+	return s.rollbackTo(name)
+}
+
+// cutTurn ends the turn of the log in the middle of the client's: a savepoint lies
+// between two turns.
+func (s *session) cutTurn() error {
+	t := s.t
+	if !t.touched {
+		return nil
+	}
+	ended := t.ended
+	t.ended = false // if what went before fails, this is skipped
+	if err := s.makeAnswer(); err != nil || t.skip {
+		return err
+	}
+	t.ended = ended
+	if err := s.deliver(); err != nil || s.tx.log.Cut() {
+		return err
+	}
+	s.differs()
+	return s.resolve()
+}
+
+// setSavepoint is SAVEPOINT. It fails where a return would not be possible.
+func (s *session) setSavepoint(name string) error {
+	if s.tx.log == nil && s.b == nil {
+		s.openLog() // nothing was sent yet
+	}
+	if l := s.tx.log; !l.Savepoint(name) {
+		return &sqlError{code: retry.StateUnsupported, message: fmt.Sprintf("savepoint \"%s\" is not possible in this transaction", name),
+			detail: l.Refused().Detail(retry.Difference{}), hint: "Sluice returns to a savepoint by running the transaction again: see retry.savepoints."}
+	}
+	m := mark{staged: len(s.staged), salt: s.salt, again: slices.Clone(s.kept), binds: s.tx.binds, cursors: s.tx.cursors}
+	if s.before != nil {
+		m.kept = &keptSettings{local: cloneStrings(s.local), statement: s.statementTimeout, idleTx: s.idleTxTimeout}
+	}
+	s.tx.marks = append(s.tx.marks, m)
+	return s.tell(appendCommand(nil, "SAVEPOINT"))
+}
+
+// rollbackTo is ROLLBACK TO SAVEPOINT.
+func (s *session) rollbackTo(name string) error {
+	l := s.tx.log
+	i := l.Find(name)
+	switch {
+	case i < 0: // or its backend was lost, and the log with it
+		return errNoSavepoint(name)
+	case !l.Recoverable():
+		return errNoReturn(name, l.Refused().Detail(retry.Difference{}))
+	case s.pinned:
+		return errNoReturn(name, retry.Pinned.Detail(retry.Difference{}))
+	case s.tx.moved > 0 && l.Discards(i, s.tx.moved-1):
+		return errNoReturn(name, "A cursor or portal that was open at the savepoint was run since.")
+	}
+	m := &s.tx.marks[i]
+	l.RollbackTo(i)
+	s.tx.marks = s.tx.marks[:i+1]
+	s.staged, s.salt = s.staged[:min(m.staged, len(s.staged))], m.salt
+	if s.portal.seq > m.binds {
+		s.portal = portal{}
+	}
+	maps.DeleteFunc(s.portals, func(_ string, p portal) bool { return p.seq > m.binds })
+	if s.sawDDL {
+		s.srv.catalog.flush()
+	}
+	if s.b == nil {
+		if s.state == failed {
+			if err := s.move(rolledBackTo); err != nil {
+				return err
+			}
+		}
+		s.begin = s.tx.begin
+	} else if err := s.runBack(name); err != nil || s.t.skip || s.t.settled {
+		return err
+	}
+	changed, err := s.parametersChanged()
+	if err != nil || s.t.skip || s.t.settled {
+		return err
+	}
+	return s.tell(append([][]byte{appendCommand(nil, "ROLLBACK")}, append(changed, s.restoreKept(m)...)...)...)
+}
+
+// runBack ends the transaction at the backend, and runs what is left of it again.
+func (s *session) runBack(name string) error {
+	t := s.t
+	fresh := !t.touched
+	if err := s.lend(); err != nil {
+		return err
+	}
+	t.inBlock, t.staged = s.tx.begin != nil, len(s.staged)
+	t.mute, t.ready, t.skipping = true, fresh, false
+	t.refusal, t.pause, t.back = retry.Replayable, 0, true
+	t.original, t.after = errReturnDiffers(name).append(nil), 'E'
+	if err := s.resolve(); err != nil || t.abandoned() {
+		return err
+	}
+	t.original, t.after = nil, 0 // a conflict from now on is told as it is
+	return nil
+}
+
+// againCut sends a turn that was cut once more, whose end no ReadyForQuery tells.
+func (s *session) againCut() error {
+	t := s.t
+	if err := s.resend(false); err != nil || t.mute || t.abandoned() {
+		return err
+	}
+	if err := s.settleOwed(); err != nil || t.mute || t.abandoned() {
+		return err
+	}
+	if !s.tx.log.Cut() {
+		s.differs()
+	}
+	return nil
+}
+
+// restoreKept returns the settings that Sluice keeps to what they were, and
+// returns what the client must be told.
+func (s *session) restoreKept(m *mark) (changed [][]byte) {
+	if s.before == nil {
+		return nil
+	}
+	was, name := m.kept, s.local["application_name"]
+	if was == nil {
+		was = s.before
+	}
+	s.local, s.statementTimeout, s.idleTxTimeout = cloneStrings(was.local), was.statement, was.idleTx
+	s.kept = slices.Clone(m.again)
+	if now := s.local["application_name"]; now != name {
+		changed = append(changed, appendStrings(nil, msgParameterStatus, "application_name", now))
+	}
+	return changed
+}
+
+// noteParameter is told of a ParameterStatus that goes to the client.
+func (s *session) noteParameter(frame []byte) {
+	if len(s.tx.marks) == 0 || s.t.mute || s.t.rerun {
+		return
+	}
+	name, rest, _ := cstring(frame[headerLen:])
+	value, _, _ := cstring(rest)
+	if s.tx.told == nil {
+		s.tx.told = map[string]string{}
+	}
+	s.tx.told[string(name)] = string(value)
+}
+
+// parametersChanged asks for the parameters that the client was told since the
+// first savepoint, and returns what it must be told now.
+func (s *session) parametersChanged() (changed [][]byte, err error) {
+	if len(s.tx.told) == 0 || s.b == nil {
+		return nil, nil
+	}
+	if err := s.makeAnswer(); err != nil || s.t.skip || s.t.settled {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.tx.told)) {
+		value := s.tx.told[name]
+		refusal, err := s.b.exchangeRows(appendStrings(nil, msgQuery, "SHOW "+quoteName(name)), func(row []byte) {
+			if columns := columnsOf(row); len(columns) == 1 {
+				value = columns[0]
+			}
+		})
+		if err == nil && refusal != nil {
+			err = fmt.Errorf("SHOW %s: %s", name, field(refusal, 'C'))
+		}
+		if err != nil {
+			return nil, &lostError{err}
+		}
+		if value != s.tx.told[name] {
+			s.tx.told[name] = value
+			changed = append(changed, appendStrings(nil, msgParameterStatus, name, value))
+		}
+	}
+	s.alarmRead()
+	return changed, nil
+}
+
+// noteTag is told of a statement's tag. Where a cursor stands is not part of what
+// a ROLLBACK TO takes back.
+func (s *session) noteTag(plan *rewrite.Plan, tag []byte) {
+	t := s.t
+	if !t.logs || !s.srv.emulatesSavepoints() {
+		return
+	}
+	word, _, _ := bytes.Cut(tag, []byte(" "))
+	switch string(word) {
+	case "BEGIN", "START":
+		t.blockEnded = false
+	case "COMMIT", "ROLLBACK":
+		if st := plan.Single(); st == nil || !st.Tx.Chain {
+			t.blockEnded = true
+		}
+		if s.tx.log != nil {
+			s.tx.log.Release(0)
+		}
+		s.tx.savepoints = savepoints{binds: s.tx.binds}
+	case "DECLARE":
+		s.tx.cursors = true
+		s.tx.log.Wrote() // a return closes it
+	case "FETCH", "MOVE", "CLOSE":
+		if n := len(s.tx.marks); n > 0 && s.tx.marks[n-1].cursors {
+			s.tx.moved = s.tx.log.Turns() + 1
+		}
+	}
+}
+
+// notePortal is told that a portal is run.
+func (s *session) notePortal(p portal) {
+	if n := len(s.tx.marks); n > 0 && p.seq <= s.tx.marks[n-1].binds && s.t.logs {
+		s.tx.moved = s.tx.log.Turns() + 1
+	}
+}
+
+var errSavepointMixed = &sqlError{code: retry.StateUnsupported,
+	message: "savepoint commands must not share a string with other statements",
+	detail:  "Nothing of the string was run.", hint: "Send them one by one."}
+
+func errNoSavepoint(name string) *sqlError {
+	return &sqlError{code: "3B001", message: fmt.Sprintf("savepoint \"%s\" does not exist", name)}
+}
+
+// errNoReturn is a savepoint that was set before the transaction became unreplayable.
+func errNoReturn(name, detail string) *sqlError {
+	return &sqlError{code: retry.StateUnsupported, message: fmt.Sprintf("cannot return to savepoint \"%s\"", name),
+		detail: detail, hint: "Roll the whole transaction back."}
+}
+
+// errReturnDiffers is told when the replay up to a savepoint is refused.
+func errReturnDiffers(name string) *sqlError {
+	return &sqlError{code: retry.StateConflict, message: fmt.Sprintf("could not return to savepoint \"%s\" due to concurrent update", name)}
+}

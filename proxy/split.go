@@ -1,0 +1,180 @@
+package proxy
+
+import (
+	"encoding/binary"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// A query that an older cluster refuses to lock goes out in two parts: a
+// companion that locks one table's rows, whose answers are for nobody, and the
+// query without its clause. In a simple Query both are one text; otherwise the
+// companion is bound and run in front of the client's Bind, with its values.
+
+// inForce is the template of the form in which the text goes to the server now.
+func (t *template) inForce() *template {
+	split := t.plan.InSplit()
+	if split == nil || t.split != nil {
+		return t
+	}
+	made := &template{sql: t.sql, oids: t.oids, plan: t.plan, parsing: t.parsing, optsOut: t.optsOut, split: split}
+	if !t.inTwo.CompareAndSwap(nil, made) {
+		return t.inTwo.Load()
+	}
+	return made
+}
+
+// sent is the plan that an answer is about, and the split form if it was sent in one.
+func (o *owed) sent() (*rewrite.Plan, *rewrite.Split) {
+	if o.tmpl != nil && o.split == nil {
+		return o.tmpl.plan, o.tmpl.split
+	}
+	return o.plan, o.split
+}
+
+// refusedForm is told of every error. When it refuses the form that a statement
+// was sent in, hint is for the client, and again says that there is another form.
+func (s *session) refusedForm(o *owed, payload []byte) (hint string, again bool) {
+	plan, split := o.sent()
+	if plan == nil || o.poison {
+		return "", false
+	}
+	hint, again = s.srv.planner.Refused(plan, split, string(field(payload, 'C')), field(payload, 'M'))
+	if hint != "" {
+		s.srv.metrics.Unsupported(plan.Operation, string(rewrite.JoinForUpdate))
+	}
+	if again {
+		s.srv.log.Info("query is locked by a statement of its own from now on: this cluster takes FOR UPDATE on one table only",
+			append(s.logAttrs(), "operation", plan.Operation)...)
+	}
+	return hint, again
+}
+
+// askInTwo marks the answer to a simple Query that is sent in two parts, and
+// returns what is sent.
+func (s *session) askInTwo(o *owed, split *rewrite.Split) []byte {
+	o.split, o.locks, s.t.masks = split, true, true
+	return appendStrings(nil, msgQuery, split.Text())
+}
+
+// lock runs the companion of a statement in front of a Bind; params is that
+// Bind behind its names, and d what the server says of the statement.
+func (s *session) lock(tmpl *template, d *description, params []byte) {
+	values, ok := lockValues(tmpl.split, params)
+	if !ok {
+		return // the server will say what is wrong with them
+	}
+	t := s.t
+	mark := func(o *owed) {
+		o.swallow, o.locks, o.plan, o.split = true, true, tmpl.plan, tmpl.split
+	}
+	seq := t.owed.seq
+	name := s.prepare(s.companion(tmpl, d), false)
+	if t.owed.seq != seq {
+		mark(&t.owed.items[len(t.owed.items)-1]) // its Parse
+	}
+	mark(t.owed.push(msgBind))
+	s.addBytes(append(appendBindHead(nil, []byte(lockPortal), name, len(values)), values...))
+	mark(t.owed.push(msgExecute))
+	s.addBytes(append(appendHeader(nil, msgExecute, len(lockPortal)+5), lockPortal+"\x00\x00\x00\x00\x00"...))
+	mark(t.owed.push(msgClose))
+	s.addBytes(appendNamed(nil, msgClose, 'P', lockPortal))
+	t.masks, t.writes = true, true
+}
+
+// lockPortal is the companion's: the unnamed one may be the client's.
+const lockPortal = "sluice_lock"
+
+// companion is the template of the statement that locks. Its parameters have the
+// types that the server gave the query's: alone it might take others.
+func (s *session) companion(tmpl *template, d *description) *template {
+	oids := []byte(tmpl.oids)
+	if d != nil {
+		if params, _ := d.parts(); params != nil {
+			oids = params[headerLen:]
+		}
+	}
+	types := binary.BigEndian.AppendUint16(nil, uint16(len(tmpl.split.Params)))
+	for _, n := range tmpl.split.Params {
+		oid := uint32(0) // the server's to find out
+		if at := 2 + 4*(n-1); at+4 <= len(oids) {
+			oid = binary.BigEndian.Uint32(oids[at:])
+		}
+		types = binary.BigEndian.AppendUint32(types, oid)
+	}
+	return s.srv.template(&s.t.scratch, []byte(tmpl.split.Lock), types, tmpl.parsing, nil)
+}
+
+// lockValues picks a companion's parameters out of the query's: what stands
+// behind the names of a Bind.
+func lockValues(split *rewrite.Split, params []byte) (values []byte, ok bool) {
+	take := func(n int) []byte {
+		if n < 0 || n > len(params) {
+			params = nil
+			return nil
+		}
+		head := params[:n]
+		params = params[n:]
+		return head
+	}
+	count := func() int {
+		if b := take(2); b != nil {
+			return int(binary.BigEndian.Uint16(b))
+		}
+		return -1
+	}
+	nf := count()
+	formats := take(2 * nf)
+	n := count()
+	if n < 0 || nf > 1 && nf != n {
+		return nil, false
+	}
+	all := make([][]byte, n) // each with its length
+	for i := range all {
+		if len(params) < 4 {
+			return nil, false
+		}
+		size := int(int32(binary.BigEndian.Uint32(params)))
+		if all[i] = take(4 + max(size, 0)); all[i] == nil {
+			return nil, false
+		}
+	}
+	values = binary.BigEndian.AppendUint16(nil, uint16(len(split.Params)))
+	for _, p := range split.Params {
+		format := uint16(0)
+		switch {
+		case p > n:
+			return nil, false
+		case nf == 1:
+			format = binary.BigEndian.Uint16(formats)
+		case nf > 1:
+			format = binary.BigEndian.Uint16(formats[2*(p-1):])
+		}
+		values = binary.BigEndian.AppendUint16(values, format)
+	}
+	values = binary.BigEndian.AppendUint16(values, uint16(len(split.Params)))
+	for _, p := range split.Params {
+		values = append(values, all[p-1]...)
+	}
+	return append(values, 0, 0), true
+}
+
+// ofLock reports whether a reply is a companion's, and for nobody.
+func (s *session) ofLock(typ byte) bool {
+	o := s.t.owed.first()
+	if !o.locks {
+		return false
+	}
+	switch typ {
+	case msgRowDescription, msgDataRow:
+		return true
+	case msgCommandComplete:
+		if o.kind == msgQuery {
+			o.locks = false // what follows is the query's
+		} else {
+			s.t.owed.pop()
+		}
+		return true
+	}
+	return false
+}
