@@ -129,14 +129,19 @@ func (c *checker) reads(t *txn) {
 		}
 		c.overwritten(t, p.key, end, true)
 	}
+	wrote := false
 	for _, op := range t.Ops {
 		switch op.Kind {
 		case Append:
 			own[op.Key] = append(own[op.Key], op.Write)
+			wrote = true
+		case Missed, Mark:
+			wrote = true
 		case Read, Lock:
-			// What a transaction that is not to commit sees of its own writes counts
-			// for nothing: its conflict may have come before they did.
-			if !t.applied && len(own[op.Key]) > 0 {
+			// What a transaction that did not commit sees behind its first write counts
+			// for nothing: the stand-in may have taken it out of another's way by then,
+			// into a snapshot in which it cannot commit and its writes are missing.
+			if !t.applied && wrote {
 				continue
 			}
 			c.read(t, op, own[op.Key], first)

@@ -94,6 +94,7 @@ func TestCheck(t *testing.T) {
 		{"unknown, and there later", "1 1 2 unknown | +1:1\n 2 3 4 committed | 1=\n 3 5 6 committed | 1=1", map[int][]int{1: {1}}, nil, ""},
 		{"unknown, and not there", "1 1 2 unknown | +1:1 +2:1 1=9.9.9.1", nil, nil, ""},
 		{"what an aborted one saw of its own", "1 1 2 aborted | +1:1 1=", nil, nil, ""},
+		{"what an aborted one saw behind its first write", "1 2 3 committed | +1:1 +2:1\n 2 1 4 aborted | 1= +3:2 2=1", map[int][]int{1: {1}, 2: {1}}, nil, ""},
 		{"values", "1 1 2 committed | *5:x @noon @noon\n 2 1 2 aborted | @one @two", nil, map[int]string{5: "x"}, ""},
 		{"values that were not told", "1 1 2 committed | *5:", nil, map[int]string{5: "x"}, ""},
 
