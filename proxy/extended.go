@@ -121,31 +121,6 @@ func (s *session) saltParsing(plan *rewrite.Plan) {
 	}
 }
 
-// statement returns the client's statement of that name, or nil.
-func (s *session) statement(name []byte) *clientStatement {
-	if len(name) == 0 {
-		return s.unnamed
-	}
-	return s.stmts[string(name)]
-}
-
-func (s *session) setStatement(name string, st *clientStatement) {
-	switch {
-	case name == "":
-		s.unnamed = st
-	case st == nil:
-		delete(s.stmts, name)
-	default:
-		if s.stmts == nil {
-			s.stmts = map[string]*clientStatement{}
-		}
-		s.stmts[name] = st
-	}
-}
-
-// forgetStatements is DEALLOCATE ALL, which spares the unnamed statement.
-func (s *session) forgetStatements() { s.stmts = nil }
-
 // parseOnBackend sends a Parse under a new name of ours.
 func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
 	p := &s.b.prepared

@@ -7,6 +7,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
+// portal is what is known of a bound portal.
+type portal struct {
+	plan  *rewrite.Plan
+	local bool
+	open  bool
+	done  bool             // a local one that has run
+	split *rewrite.Split   // the form that it was bound in
+	stmt  *clientStatement // that it was bound to, if it has a name
+	seq   uint64           // in the transaction
+}
+
 // setPortal notes a portal; it lives until its transaction ends.
 func (s *session) setPortal(name []byte, p portal) error {
 	s.tx.binds++

@@ -227,3 +227,28 @@ func (s *serverStatements) oldest(limit int) *serverStatement {
 func (s *serverStatements) clear() {
 	s.m, s.lru, s.orphans = nil, nil, nil
 }
+
+// statement returns the client's statement of that name, or nil.
+func (s *session) statement(name []byte) *clientStatement {
+	if len(name) == 0 {
+		return s.unnamed
+	}
+	return s.stmts[string(name)]
+}
+
+func (s *session) setStatement(name string, st *clientStatement) {
+	switch {
+	case name == "":
+		s.unnamed = st
+	case st == nil:
+		delete(s.stmts, name)
+	default:
+		if s.stmts == nil {
+			s.stmts = map[string]*clientStatement{}
+		}
+		s.stmts[name] = st
+	}
+}
+
+// forgetStatements is DEALLOCATE ALL, which spares the unnamed statement.
+func (s *session) forgetStatements() { s.stmts = nil }

@@ -1,0 +1,91 @@
+package proxy
+
+import (
+	"sync"
+	"time"
+)
+
+// turn is the state of one turn, pooled.
+type turn struct {
+	owed owedQueue
+	up   sink // to the backend
+	down sink // to the client
+	// touched: a frame of this turn is at, or on its way to, the backend.
+	touched bool
+	// ranLocal: a statement of a Sync group was answered locally.
+	ranLocal bool
+	// masks: some of what is answered is for nobody; job is the one that an answer waits for.
+	masks bool
+	job   job
+	// ended: the frame that ends the turn was read from the client.
+	ended bool
+	// skip: an error was told; the client's frames are dropped up to Sync.
+	skip bool
+	// failed: an error was told in this turn.
+	failed bool
+	// settled: the ReadyForQuery that ends the turn was relayed.
+	settled bool
+	// mayCommit: bytes that can commit were handed to write.
+	mayCommit bool
+	// pinned: the turn's only statement made the session keep its backend, and
+	// leaves nothing there if it fails.
+	pinned bool
+	// writes: something in the turn may do more than read.
+	writes bool
+	// committed: a COMMIT's tag, or the last tag of an autocommit Query, was seen.
+	committed bool
+	// copying: the server waits for COPY data.
+	copying bool
+	// inBlock: a BEGIN of ours went ahead of the client's frames.
+	inBlock bool
+	// ends: a COMMIT or ROLLBACK was sent: there is no block behind it.
+	ends bool
+	// rolledBack: the last transaction end seen in this turn was a ROLLBACK.
+	rolledBack bool
+	// statement counts the tags of a simple Query.
+	statement int
+	// upErr is a failed write that has not been reported yet.
+	upErr error
+	// midFrame: a frame of the client's is at the backend in part.
+	midFrame bool
+	flushed  int // bytes written to the backend
+	// rest bytes of a frame too large for a buffer are still to come.
+	rest        int
+	restSwallow bool
+	// stop ends the turn as soon as the row on its way to the client is whole.
+	stop     *sqlError
+	capture  []byte       // a ParameterDescription that waits for its other half
+	desc     *description // the last that the server gave
+	scratch  []byte
+	uplink   *uplink
+	deadline time.Time // of the statement timeout; zero: none
+	holdEnd  time.Time // when what is held is let go; zero: nothing is
+	// logs: the turn is part of the session's logged transaction.
+	logs bool
+	// streams: output is not held back any more.
+	streams bool
+	// restUncounted: the rest of the frame is an error's or a notice's, and
+	// counts for nothing in the log.
+	restUncounted bool
+	staged        int  // settings staged when the turn began
+	executes      int  // in autocommit
+	groupBlock    bool // a BEGIN of the client's own opened a block in this Sync group
+	blockEnded    bool // a COMMIT or ROLLBACK of the client's ended one
+	replay
+}
+
+var turnPool = sync.Pool{New: func() any { return new(turn) }}
+
+func (t *turn) free() {
+	t.up.reset()
+	t.down.reset()
+	items, undos, capture, scratch := t.owed.items[:0], t.owed.undos[:0], t.capture[:0], t.scratch[:0]
+	if cap(items) > 256 {
+		items = nil
+	}
+	if cap(scratch) > 64<<10 {
+		scratch = nil
+	}
+	*t = turn{owed: owedQueue{items: items, undos: undos}, capture: capture, scratch: scratch}
+	turnPool.Put(t)
+}
