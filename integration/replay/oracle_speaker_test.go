@@ -212,6 +212,9 @@ func (s *pgxSpeaker) pipeline(turns [][]*statement) (answers []*answer, failed e
 			for ; unread > 0 && failed == nil; unread-- {
 				receive()
 			}
+			if s.conn.IsClosed() { // by pgx, which is writing its good-bye
+				return answers, failed
+			}
 		}
 		p.SendPipelineSync()
 	}
