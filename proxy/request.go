@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"encoding/binary"
-	"slices"
 
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -216,9 +215,12 @@ func commits(plan *rewrite.Plan) bool {
 
 // endsBlock reports whether a text holds a COMMIT or ROLLBACK.
 func endsBlock(plan *rewrite.Plan) bool {
-	return slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool {
-		return st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback
-	})
+	for i := range plan.Statements {
+		if v := plan.Statements[i].Tx.Verb; v == rewrite.Commit || v == rewrite.Rollback {
+			return true
+		}
+	}
+	return false
 }
 
 // function is a FunctionCall: relayed, and taken for a write.
