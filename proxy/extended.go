@@ -254,6 +254,7 @@ func (s *session) bind(total int) error {
 		}
 		return errAborted
 	}
+	s.optOut(cs.tmpl.optsOut)
 	if s.state == failed || s.localNow(plan) || s.emulates(plan) {
 		switch n, ok := bindParams(rest); {
 		case !ok:
@@ -297,7 +298,7 @@ func (s *session) bind(total int) error {
 		return err
 	}
 	t := s.t
-	s.logPlan(plan, cs.tmpl.optsOut)
+	s.logPlan(plan)
 	head := len(portalName) + 1 + len(stmtName) + 1
 	params := total - headerLen - head
 	if frame != nil {

@@ -175,7 +175,7 @@ func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
 	o.plan = set
 	o.bytes = appendCommand(nil, "RESET")
 	frame := appendStrings(nil, msgQuery, "SET "+quoteName(name)+" TO "+value)
-	s.logPlan(set, false)
+	s.logPlan(set)
 	s.logFrame(msgQuery, note{plan: set, tag: o.bytes}, frame[headerLen:])
 	if err := s.add(frame); err != nil {
 		return true, err

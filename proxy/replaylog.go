@@ -43,6 +43,7 @@ type transaction struct {
 	keyed     bool
 	operation string // see nameOperation
 	writes    bool   // operation is that of a statement that locks or writes
+	optedOut  bool   // by a comment
 	began     time.Time
 	savepoints
 }
@@ -88,10 +89,19 @@ func (s *session) openLog() {
 	s.tx.began = time.Now()
 	s.srv.metrics.TxBegan("", s.tx.operation)
 	switch {
-	case s.optedOut:
+	case s.optedOut, s.tx.optedOut:
 		s.tx.log.Refuse(retry.OptedOut)
 	case s.pinned:
 		s.tx.log.Refuse(retry.Pinned)
+	}
+}
+
+// optOut turns replay off for the transaction in progress, or the one that the
+// statement at hand begins, also where no server sees that statement.
+func (s *session) optOut(asked bool) {
+	if asked {
+		s.tx.optedOut = true
+		s.tx.log.Refuse(retry.OptedOut)
 	}
 }
 
@@ -130,14 +140,12 @@ func (s *session) logUndo(name string, prev *clientStatement) {
 }
 
 // logPlan judges a text that the transaction runs.
-func (s *session) logPlan(plan *rewrite.Plan, optedOut bool) {
+func (s *session) logPlan(plan *rewrite.Plan) {
 	l := s.tx.log
 	if !s.t.logs || !l.Replayable() {
 		return
 	}
 	switch {
-	case optedOut:
-		l.Refuse(retry.OptedOut)
 	case plan.Kind == rewrite.Unknown, plan.Pin == rewrite.PinUnparsed:
 		l.Refuse(retry.Unread)
 	case plan.Pin != rewrite.NoPin:

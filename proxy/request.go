@@ -122,6 +122,7 @@ func (s *session) query(total int) error {
 		}
 		plan = s.srv.planner.Plan(sql)
 		s.note(plan)
+		s.optOut(s.srv.replays != nil && retry.OptsOut(sql))
 		if done, err := s.answerLocally(plan, sql); done || err != nil {
 			return err
 		}
@@ -152,7 +153,7 @@ func (s *session) query(total int) error {
 		}
 		return err
 	}
-	s.logPlan(plan, retry.OptsOut(sql))
+	s.logPlan(plan)
 	s.saltParsing(plan)
 	o := s.pushRun(msgQuery, plan)
 	t.ends = endsBlock(plan)
@@ -234,7 +235,7 @@ func (s *session) function(total int) error {
 		}
 		return err
 	}
-	s.logPlan(unread, false)
+	s.logPlan(unread)
 	t.owed.push(msgFunction)
 	t.writes = true
 	t.mayCommit = s.b.status == 'I' && !t.inBlock
