@@ -102,6 +102,7 @@ var rules = map[string][]rule{
 		{"documented: only AND NO CHAIN; text presumed", chain},
 	},
 	"VariableSetStmt": {
+		{"presumed: as BEGIN says it (recorded: begin_serializable)", setIsolation},
 		{"recorded: aborted_txn_recovers_after_rollback, set_default_isolation; list documented", settings},
 	},
 	"VariableShowStmt": {

@@ -27,8 +27,20 @@ func savepoints(q *question) *Refusal {
 	return refuse("unsupported transaction statement: " + name)
 }
 
-func isolation(q *question) *Refusal {
-	for _, option := range q.node.GetTransactionStmt().Options {
+func isolation(q *question) *Refusal { return otherLevel(q.node.GetTransactionStmt().Options) }
+
+// setIsolation is isolation for SET TRANSACTION; a level that DSQL has is refused as any
+// other option is, by settings.
+func setIsolation(q *question) *Refusal {
+	if set := q.node.GetVariableSetStmt(); set.Name == "TRANSACTION" {
+		return otherLevel(set.Args)
+	}
+	return nil
+}
+
+// otherLevel refuses every isolation level but DSQL's own among the options of a transaction.
+func otherLevel(options []*pg.Node) *Refusal {
+	for _, option := range options {
 		e := option.GetDefElem()
 		if e.GetDefname() != "transaction_isolation" {
 			continue

@@ -60,7 +60,7 @@ func Read(sql string) *Plan {
 		}
 		clauses += len(s.LockingClause)
 		allowed = allowed && s.Op == pg.SetOperation_SETOP_NONE && len(s.DistinctClause)+len(s.GroupClause) == 0 &&
-			s.HavingClause == nil && len(s.ValuesLists) == 0
+			s.HavingClause == nil && len(s.ValuesLists) == 0 && namesFrom(s)
 	})
 	if clauses == 0 || !allowed {
 		return nil
@@ -77,6 +77,36 @@ func Read(sql string) *Plan {
 		return nil
 	}
 	return p
+}
+
+// namesFrom reports whether the tables that the clauses name stand in FROM.
+func namesFrom(s *pg.SelectStmt) bool {
+	from := make(map[string]bool)
+	var visit func(*pg.Node)
+	visit = func(n *pg.Node) {
+		switch {
+		case n.GetJoinExpr() != nil:
+			visit(n.GetJoinExpr().Larg)
+			visit(n.GetJoinExpr().Rarg)
+		case n.GetRangeSubselect() != nil:
+			from[n.GetRangeSubselect().GetAlias().GetAliasname()] = true
+		case n.GetRangeVar().GetAlias() != nil:
+			from[n.GetRangeVar().Alias.Aliasname] = true
+		case n.GetRangeVar() != nil:
+			from[n.GetRangeVar().Relname] = true
+		}
+	}
+	for _, n := range s.FromClause {
+		visit(n)
+	}
+	for _, clause := range s.LockingClause {
+		for _, r := range clause.GetLockingClause().LockedRels {
+			if v := r.GetRangeVar(); v.GetSchemaname() != "" || !from[v.GetRelname()] {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // strip removes every locking clause.
