@@ -77,7 +77,8 @@ func (s *session) answerFailed(plan *rewrite.Plan) error {
 // endFailed is COMMIT or ROLLBACK of a block whose backend was lost.
 func (s *session) endFailed() error {
 	s.endTransaction(false)
-	s.staged, s.salt = nil, 0
+	s.staged.Rollback()
+	s.salt = 0
 	if err := s.move(endAnswered); err != nil {
 		return err
 	}

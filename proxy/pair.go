@@ -133,7 +133,7 @@ func (s *session) settle(status byte) error {
 	t := s.t
 	s.stopWaiting()
 	if status == 'I' {
-		s.fold(t.rolledBack || t.failed && !t.committed)
+		s.settleSettings(t.failed)
 		if err := s.foldLocal(t.rolledBack || t.failed && !t.committed); err != nil {
 			return err
 		}
@@ -171,20 +171,6 @@ func (s *session) settle(status byte) error {
 		s.releaseBackend()
 	}
 	return s.move(settledIdle)
-}
-
-// fold makes staged settings the session's own, or drops them.
-func (s *session) fold(drop bool) {
-	if len(s.staged) == 0 {
-		return
-	}
-	if !drop {
-		s.settings = s.srv.interned.share(s.settings.with(s.staged, s.startup))
-		if s.b.applied != nil {
-			s.b.applied = s.srv.interned.share(s.b.applied.with(s.staged, noSettings))
-		}
-	}
-	s.staged = nil
 }
 
 // pin keeps the backend for the rest of the session.

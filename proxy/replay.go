@@ -388,7 +388,8 @@ func (s *session) refuseReplay() error {
 func (s *session) forgetTurn() {
 	t := s.t
 	s.endTransaction(false)
-	s.staged, s.salt = nil, 0
+	s.staged.Rollback()
+	s.salt = 0
 	s.portal, s.portals = portal{}, nil
 	t.owed.reset()
 	t.up.reset()

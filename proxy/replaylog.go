@@ -80,7 +80,7 @@ func (s *session) startLogging() {
 		s.openLog()
 	}
 	s.t.logs = true
-	s.t.staged = len(s.staged)
+	s.t.staged = s.staged.snapshot()
 }
 
 // openLog begins the log of a transaction.

@@ -174,8 +174,7 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	}
 	s.noteTag(o.plan, tag)
 	if o.kind == msgExecute && (t.committed || t.rolledBack) {
-		s.fold(t.rolledBack) // a statement before it in the Sync group ended a transaction
-		t.committed, t.rolledBack = false, false
+		t.committed, t.rolledBack = false, false // a statement before it in the Sync group ended a transaction
 	}
 	kind := o.plan.Kind
 	if o.kind == msgQuery && len(o.plan.Statements) == 1 && kind != rewrite.Control {
@@ -185,6 +184,7 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	if kind <= rewrite.Read || kind == rewrite.Write && len(o.plan.Statements) == 1 {
 		return
 	}
+	s.noteSettings(st, string(tag))
 	switch string(tag) {
 	case "COMMIT":
 		if t.logs {
@@ -192,8 +192,7 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 		}
 		t.committed, t.rolledBack = true, false
 		if o.kind == msgQuery && t.statement+1 < len(o.plan.Statements) {
-			s.fold(false) // an inner COMMIT
-			t.committed = false
+			t.committed = false // an inner COMMIT
 		}
 	case "ROLLBACK":
 		if t.logs {
@@ -201,7 +200,6 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 		}
 		t.rolledBack = true
 		if o.kind == msgQuery && t.statement+1 < len(o.plan.Statements) {
-			s.fold(true)
 			t.rolledBack = false
 		}
 	}
@@ -209,9 +207,6 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 		return
 	}
 	for _, c := range st.Changes {
-		if c.Action != rewrite.SetLocal {
-			s.staged = append(s.staged, c)
-		}
 		if c.Action == rewrite.DiscardAll {
 			s.b.prepared.clear()
 			s.forgetStatements()

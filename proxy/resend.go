@@ -46,7 +46,7 @@ func (s *session) again() error {
 		t.skip, t.failed = false, false
 	}
 	t.rerun, t.ready, t.statement = false, false, 0
-	s.staged = s.staged[:min(t.staged, len(s.staged))]
+	s.staged = t.staged.snapshot()
 	if err := s.resend(true); err != nil || t.mute || t.abandoned() {
 		return err
 	}

@@ -29,7 +29,7 @@ type savepoints struct {
 
 // mark is how a session stood at a savepoint.
 type mark struct {
-	staged  int // settings
+	staged  stagedSettings
 	salt    uint64
 	kept    *keptSettings // nil: as before the transaction
 	again   [][2]string
@@ -131,7 +131,7 @@ func (s *session) setSavepoint(name string) error {
 		return &sqlError{code: retry.StateUnsupported, message: fmt.Sprintf("savepoint \"%s\" is not possible in this transaction", name),
 			detail: l.Refused().Detail(retry.Difference{}), hint: "Sluice returns to a savepoint by running the transaction again: see retry.savepoints."}
 	}
-	m := mark{staged: len(s.staged), salt: s.salt, again: slices.Clone(s.kept), binds: s.tx.binds, cursors: s.tx.cursors}
+	m := mark{staged: s.staged.snapshot(), salt: s.salt, again: slices.Clone(s.kept), binds: s.tx.binds, cursors: s.tx.cursors}
 	if s.before != nil {
 		m.kept = &keptSettings{local: cloneStrings(s.local), statement: s.statementTimeout, idleTx: s.idleTxTimeout}
 	}
@@ -156,7 +156,7 @@ func (s *session) rollbackTo(name string) error {
 	m := &s.tx.marks[i]
 	l.RollbackTo(i)
 	s.tx.marks = s.tx.marks[:i+1]
-	s.staged, s.salt = s.staged[:min(m.staged, len(s.staged))], m.salt
+	s.staged, s.salt = m.staged.snapshot(), m.salt
 	if s.portal.seq > m.binds {
 		s.portal = portal{}
 	}
@@ -188,7 +188,7 @@ func (s *session) runBack(name string) error {
 	if err := s.lend(); err != nil {
 		return err
 	}
-	t.inBlock, t.staged = s.tx.begin != nil, len(s.staged)
+	t.inBlock, t.staged = s.tx.begin != nil, s.staged.snapshot()
 	t.mute, t.ready, t.skipping = true, fresh, false
 	t.refusal, t.pause, t.back = retry.Replayable, 0, true
 	t.original, t.after = errReturnDiffers(name).append(nil), 'E'

@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
-	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // Ends of a session that are not the client's fault and need no reply.
@@ -41,7 +40,7 @@ type session struct {
 
 	settings *settings // in force for the client
 	startup  *settings // what RESET returns to
-	staged   []rewrite.Change
+	staged   stagedSettings
 	// local values of settings that Sluice keeps or ignores.
 	local            map[string]string
 	statementTimeout time.Duration

@@ -67,10 +67,10 @@ type turn struct {
 	// restUncounted: the rest of the frame is an error's or a notice's, and
 	// counts for nothing in the log.
 	restUncounted bool
-	staged        int  // settings staged when the turn began
-	executes      int  // in autocommit
-	groupBlock    bool // a BEGIN of the client's own opened a block in this Sync group
-	blockEnded    bool // a COMMIT or ROLLBACK of the client's ended one
+	staged        stagedSettings // when the turn began
+	executes      int            // in autocommit
+	groupBlock    bool           // a BEGIN of the client's own opened a block in this Sync group
+	blockEnded    bool           // a COMMIT or ROLLBACK of the client's ended one
 	replay
 }
 
