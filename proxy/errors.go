@@ -11,7 +11,13 @@ type sqlError struct {
 	message string
 	detail  string
 	hint    string
+	// source is what drivers read of where PostgreSQL's own error is from: the
+	// routine tells them that preparing the statement again helps.
+	source source15
 }
+
+// source15 is a place in the source of PostgreSQL 15.
+type source15 struct{ file, line, routine string }
 
 func (e *sqlError) Error() string { return e.message + " (SQLSTATE " + e.code + ")" }
 
@@ -33,6 +39,7 @@ func (e *sqlError) encode(dst []byte, typ byte, severity string) []byte {
 		value string
 	}{
 		{'S', severity}, {'V', severity}, {'C', e.code}, {'M', e.message}, {'D', e.detail}, {'H', e.hint},
+		{'F', e.source.file}, {'L', e.source.line}, {'R', e.source.routine},
 	}
 	n := 1
 	for _, f := range fields {
@@ -79,8 +86,9 @@ var (
 	errPinLost = &sqlError{fatal: true, code: "08006",
 		message: "the backend that this session had state on was lost",
 		hint:    "Connect again and rebuild the session's state."}
-	errPlanChanged = &sqlError{code: "0A000", message: "cached plan must not change result type"}
-	errInternal    = &sqlError{fatal: true, code: "XX000", message: "Sluice met a state that it does not know and closed the connection",
+	errPlanChanged = &sqlError{code: "0A000", message: "cached plan must not change result type",
+		source: source15{"plancache.c", "722", "RevalidateCachedQuery"}}
+	errInternal = &sqlError{fatal: true, code: "XX000", message: "Sluice met a state that it does not know and closed the connection",
 		hint: "Please report this with Sluice's log line."}
 	warnNoTransaction = &sqlError{code: "25P01", message: "SET LOCAL can only be used in transaction blocks"}
 	warnInTransaction = &sqlError{code: "25001", message: "there is already a transaction in progress"}
@@ -121,7 +129,8 @@ func errNoStatement(name []byte) *sqlError {
 	if len(name) == 0 {
 		return &sqlError{code: "26000", message: "unnamed prepared statement does not exist"}
 	}
-	return &sqlError{code: "26000", message: fmt.Sprintf("prepared statement \"%s\" does not exist", name)}
+	return &sqlError{code: "26000", message: fmt.Sprintf("prepared statement \"%s\" does not exist", name),
+		source: source15{"prepare.c", "451", "FetchPreparedStatement"}}
 }
 
 func errParameterCount(n, want int, statement []byte) *sqlError {

@@ -43,6 +43,7 @@ func (s *session) parse(frame []byte) error {
 	prev := s.statement(name)
 	if s.state == failed || !refused && s.emulates(tmpl.plan) || s.status() != 'E' && (maybeLocal(tmpl.plan) || s.known(tmpl)) {
 		s.srv.metrics.LocalAnswer(metrics.LocalParse)
+		s.increment()
 		if err := s.tell(frameParseComplete); err != nil {
 			return err
 		}
@@ -123,6 +124,7 @@ func (s *session) saltParsing(plan *rewrite.Plan) {
 
 // parseOnBackend sends a Parse under a new name of ours.
 func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
+	s.t.unseen = false
 	p := &s.b.prepared
 	st := p.add(tmpl, s.srv.catalog.epoch.Load())
 	for _, name := range p.orphans {
@@ -349,6 +351,7 @@ func (s *session) execute(frame []byte) error {
 	s.notePortal(p)
 	t := s.t
 	s.pushRun(msgExecute, p.plan).split = p.split
+	t.ran(p.plan.Kind, binary.BigEndian.Uint32(rest))
 	if p.plan.Kind != rewrite.Read {
 		s.saltParsing(p.plan)
 		t.writes = true

@@ -251,6 +251,9 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	case p.done:
 		return &sqlError{code: "55000", message: fmt.Sprintf("portal \"%s\" cannot be run", name)}
 	}
+	if st.Show == "" || limit != 1 {
+		s.increment()
+	}
 	if s.emulates(p.plan) {
 		p.done = true
 		s.keepPortal(name, p)

@@ -63,6 +63,7 @@ func (s *session) resend(last bool) error {
 	// An error that is told in between empties the log: a Sync is still to be sent.
 	frames := slices.Clone(s.tx.log.Frames(s.tx.log.At()))
 	acks := 0
+	t.unseen = false
 	for i := range frames {
 		f := &frames[i]
 		switch f.Type {
@@ -159,10 +160,16 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 			undoable()
 		}
 		return nil
+	case incremented:
+		s.parseNothing()
+		return nil
 	case msgParse:
 		tmpl := n.tmpl.inForce()
 		st := s.b.prepared.find(tmpl)
 		if st != nil && st.epoch == s.srv.catalog.epoch.Load() {
+			if t.unseen {
+				s.parseNothing()
+			}
 			if err := s.remake(frameParseComplete); err != nil {
 				return err
 			}
@@ -197,6 +204,7 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 		}
 		return s.resendWhole(f)
 	}
+	t.unseen = t.unseen || f.Type == msgExecute
 	o := s.pushRun(f.Type, plan)
 	if plan != nil {
 		o.split = plan.InSplit()

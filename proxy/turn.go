@@ -71,6 +71,7 @@ type turn struct {
 	executes      int            // in autocommit
 	groupBlock    bool           // a BEGIN of the client's own opened a block in this Sync group
 	blockEnded    bool           // a COMMIT or ROLLBACK of the client's ended one
+	unseen        bool           // what a suspended portal wrote is not visible yet: see increment
 	replay
 }
 

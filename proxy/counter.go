@@ -1,0 +1,35 @@
+package proxy
+
+import "github.com/sluice-proxy/sluice/rewrite"
+
+// PostgreSQL makes what a statement has written visible to the statements behind
+// it (CommandCounterIncrement) when an Execute comes to the portal's end, and at
+// every Parse; not when a portal is suspended, nor at any other frame of a group.
+
+// incremented is the type, in a log, of a Parse whose effect alone was wanted.
+const incremented = 1
+
+// ran is told of an Execute with that limit on rows.
+func (t *turn) ran(kind rewrite.Kind, limit uint32) {
+	switch limited := int32(limit) > 0; {
+	case limited && kind > rewrite.Read:
+		t.unseen = true
+	case !limited && kind != rewrite.Empty:
+		t.unseen = false
+	}
+}
+
+// increment does at the server what a frame that is answered here would have done there.
+func (s *session) increment() {
+	if s.t.unseen && s.state == busy {
+		s.logFrame(incremented, note{}, nil)
+		s.parseNothing()
+	}
+}
+
+// parseNothing sends an empty Parse.
+func (s *session) parseNothing() {
+	s.t.unseen = false
+	s.t.owed.push(msgParse).swallow = true
+	s.addBytes(appendParse(s.t.scratch[:0], "", "", noOIDs))
+}
