@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-proxy/sluice/retry"
@@ -156,6 +157,10 @@ func (c Config) Validate() error {
 	if c.Replay {
 		errs = append(errs, c.Retry.Validate())
 	}
+	for _, entry := range c.IgnoredSettings {
+		allowed, weakens := c.weakening(entry)
+		check(!weakens, "settings.ignored", "%q: a client would be told that it has what it has not; leave it out, or ignore a harmless value only: %s", entry, allowed)
+	}
 	check(c.MaxStatementBytes >= 64<<10, "rewrite.max_bytes", "%d: want at least 65536", c.MaxStatementBytes)
 	switch c.Auth.Method {
 	case Trust, SCRAM, Cert:
@@ -166,4 +171,28 @@ func (c Config) Validate() error {
 	check(c.Auth.Method != Cert || c.Auth.TLS != nil, "auth.method", "cert needs tls.cert_file, tls.key_file and tls.client_ca_file")
 	check(!c.Auth.TLSRequired || c.Auth.TLS != nil, "tls.required", "true needs tls.cert_file and tls.key_file")
 	return errors.Join(errs...)
+}
+
+// promises are settings by which a client asks for something that it then relies
+// on, with the values that ask for nothing.
+var promises = map[string][]string{
+	"transaction_isolation":         {"read uncommitted", "read committed", "repeatable read"},
+	"default_transaction_isolation": {"read uncommitted", "read committed", "repeatable read"},
+	"transaction_read_only":         {"off"},
+	"default_transaction_read_only": {"off"},
+	"session_authorization":         {"default"},
+	"standard_conforming_strings":   {"on"},
+}
+
+// weakening reports whether a setting, ignored as that entry says, would take a
+// guarantee from a client that asks for it; allowed are the entries that do not.
+func (c Config) weakening(entry string) (allowed string, weakens bool) {
+	name, value, _ := strings.Cut(entry, "=")
+	name = strings.ToLower(strings.TrimSpace(name))
+	harmless, promise := promises[name]
+	if c.Kind != DSQL || !promise {
+		return "", false
+	}
+	return name + "=" + strings.Join(harmless, ", "+name+"="),
+		!slices.ContainsFunc(harmless, func(v string) bool { return sameValue(v, value) })
 }

@@ -32,6 +32,8 @@ type Config struct {
 	Rewrite          rewrite.Config
 	// RewriteEnabled is not decided until the backend's kind is known: auto, true or false.
 	RewriteEnabled string
+	// RewriteIsolation and RewriteSession answer what is so on DSQL alone: auto, true or false.
+	RewriteIsolation, RewriteSession string
 
 	// values and origins have one entry per key of the table: the effective
 	// value, decoded, and where it came from.
@@ -97,6 +99,11 @@ func (c *Config) rewrites() bool {
 	return c.RewriteEnabled == "true" || c.RewriteEnabled == "auto" && c.Proxy.Kind == proxy.DSQL
 }
 
+// onDSQL is a choice whose auto is for kind dsql only.
+func (c *Config) onDSQL(choice string) bool {
+	return choice == "true" || choice == "auto" && c.Proxy.Kind == proxy.DSQL
+}
+
 // derive fills the fields that follow from others. Every key is filled before.
 func (c *Config) derive() {
 	c.Proxy.Kind = proxy.BackendKind(c.Dial.Kind)
@@ -118,6 +125,8 @@ func (c *Config) derive() {
 	}
 	if c.rewrites() {
 		c.Rewrite.Rules.Dialect = true
+		c.Rewrite.Rules.Isolation = c.onDSQL(c.RewriteIsolation)
+		c.Rewrite.Rules.Session = c.onDSQL(c.RewriteSession)
 	} else { // the policies stay, to be validated
 		c.Rewrite.Rules = rewrite.Rules{Policies: c.Rewrite.Rules.Policies}
 	}

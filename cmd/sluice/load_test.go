@@ -202,6 +202,15 @@ func TestRules(t *testing.T) {
 		{"hardly any guard", append(slices.Clone(leased), "--distributed-guard=1s"), "distributed.guard: 1s: want at least 2s"},
 		{"dials that outlive the lease", append(slices.Clone(leased), "--distributed-transaction-limit=4s"), "reservoir.dial_timeout: 10s: want at most 9s"},
 		{"no guard without a lease", []string{"--distributed-guard=1s"}, ""},
+		{"isolation answered for PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-enabled=true", "--rewrite-isolation=true"}, "rewrite.isolation: \"true\": transactions of PostgreSQL are READ COMMITTED"},
+		{"isolation of PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-enabled=true"}, ""},
+		{"isolation answered, but nothing is", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-isolation=true"}, ""},
+		{"discards answered for PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-enabled=true", "--rewrite-session=true"}, "rewrite.session: \"true\": sessions of PostgreSQL"},
+		{"an isolation level ignored", []string{"--settings-ignored=jit,Default_Transaction_Isolation"}, "settings.ignored: \"Default_Transaction_Isolation\": a client would be told"},
+		{"SERIALIZABLE ignored", []string{"--settings-ignored=transaction_isolation=serializable"}, "settings.ignored: \"transaction_isolation=serializable\": a client would be told"},
+		{"a weaker level ignored", []string{"--settings-ignored=default_transaction_isolation=Read Committed"}, ""},
+		{"READ ONLY ignored", []string{"--settings-ignored=default_transaction_read_only"}, "settings.ignored: \"default_transaction_read_only\": a client would be told"},
+		{"strings that escape", []string{"--settings-ignored=standard_conforming_strings"}, "settings.ignored: \"standard_conforming_strings\": a client would be told"},
 		{"slow calls", []string{"--distributed-call-timeout=6s"}, "distributed.call_timeout: 6s: want more than 0, at most 5s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

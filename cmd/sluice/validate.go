@@ -25,6 +25,7 @@ func (c *Config) validate() error {
 	v.want(c.Proxy.Kind != proxy.DSQL || c.Dial.SSLMode == keyNamed("backend.sslmode").def, "backend.sslmode",
 		"DSQL is always verify-full; leave it out, or set backend.kind to postgres")
 	v.lease()
+	v.guarantees()
 	v.want(c.Drain.Timeout >= 0, "drain.timeout", "want 0 (cut at once) or more")
 	v.want(c.Runtime.Procs >= 0, "runtime.procs", "want 0 (automatic) or more")
 
@@ -59,6 +60,16 @@ func (v *validation) listeners() {
 	v.want(c.Proxy.Auth.Method != proxy.Trust || !validAddress(c.Listen.Address) || isLoopback(c.Listen.Address) || c.Listen.AllowRemoteTrust,
 		"listen.address", "other machines could connect without a password: set auth.method, "+
 			"or listen on 127.0.0.1, or allow it with auth.allow_remote_trust")
+}
+
+// guarantees looks after rules that hold on DSQL alone: elsewhere a statement that is
+// answered and dropped would take from its client what it asked for.
+func (v *validation) guarantees() {
+	dropped := v.config.rewrites() && v.config.Proxy.Kind != proxy.DSQL
+	v.want(!dropped || v.config.RewriteIsolation != "true", "rewrite.isolation",
+		"transactions of PostgreSQL are READ COMMITTED unless it is told otherwise, so that the level must reach the server; leave it at auto, or set it to false")
+	v.want(!dropped || v.config.RewriteSession != "true", "rewrite.session",
+		"sessions of PostgreSQL have sequences and temporary tables to discard; leave it at auto, or set it to false")
 }
 
 // lease looks after the time in which backends must be gone when a lease cannot be
