@@ -10,12 +10,14 @@ import (
 func TestRefusedSavepoints(t *testing.T) {
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
-	pg.SQL(t, "postgres", changing+"CREATE TABLE saved (a int PRIMARY KEY)")
+	pg.SQL(t, "postgres", changing+"CREATE TABLE saved (a int PRIMARY KEY); CREATE TABLE keyed (id bigint GENERATED ALWAYS AS IDENTITY, u uuid DEFAULT gen_random_uuid(), s serial, v int UNIQUE); "+
+		"CREATE FUNCTION drawn() RETURNS bigint LANGUAGE sql AS $$ SELECT nextval('changing') $$")
 	s := startSluice(t, pg, withSavepoints, maxOpen(3))
 	small := startSluice(t, pg, withSavepoints, maxOpen(3), func(s *setup) { s.proxy.Retry.LogBytes = 4096 })
 	const (
 		unset    = `C=0A000 M=savepoint "a" is not possible in this transaction D=`
 		noReturn = `C=0A000 M=cannot return to savepoint "a" D=`
+		again    = noReturn + "The client has the result of "
 		differs  = `C=40001 M=could not return to savepoint "a" due to concurrent update D=Replay refused: `
 		copying  = "Q COPY stumbled FROM STDIN\n< G\nd 1\\n\nc\n< Z\n"
 	)
@@ -26,10 +28,21 @@ func TestRefusedSavepoints(t *testing.T) {
 		rest         string // of the transaction
 	}{
 		{"what came before differs", "Q SELECT nextval('changing')\n< Z\nQ SAVEPOINT a\n< Z\nQ SELECT 1/0\n< Z\nQ ROLLBACK TO a\n< Z\n", s,
+			again + "statement 1 (select), which may hold", "3B001"},
+		{"a user's function differs", "Q SELECT drawn()\n< Z\nQ SAVEPOINT a\n< Z\nQ SELECT 1/0\n< Z\nQ ROLLBACK TO a\n< Z\n", s,
 			differs + "the result of statement 1 (select) differs in its values. H=", "3B001"},
+		{"an identity", "Q SELECT 1\n< Z\nQ INSERT INTO keyed (v) VALUES (1) RETURNING id\n< Z\nQ SAVEPOINT a\n< Z\nQ SELECT 1/0\n< Z\nQ ROLLBACK TO a\n< Z\n", s,
+			again + "statement 2 (insert), which may hold", "3B001"},
+		{"a sequence that the transaction sets", "Q SELECT setval('keyed_s_seq', 9)\n< Z\nQ INSERT INTO keyed (v) VALUES (2) RETURNING s\n< Z\nQ SAVEPOINT a\n< Z\nQ SELECT 1/0\n< Z\nQ ROLLBACK TO a\n< Z\n", s, "", ""},
+		{"a uuid, extended", "Q SELECT 1\n< Z\n" + ext("INSERT INTO keyed (v) VALUES (3) RETURNING u") + "S\n< Z\n" + ext("SAVEPOINT a") + "S\n< Z\nQ ROLLBACK TO a\n< Z\n", s,
+			again + "statement 2 (insert), which may hold", "3B001"},
+		{"one group", ext("SELECT 1") + ext("INSERT INTO keyed (v) VALUES (4) RETURNING u") + ext("SAVEPOINT a") + ext("SELECT 1") + ext("ROLLBACK TO a") + "S\n< Z\n", s,
+			again + "one of the statements 1 to 2, which may hold", "3B001"},
+		{"behind it, discarded", "Q SAVEPOINT a\n< Z\nQ INSERT INTO keyed (v) VALUES (5) RETURNING id, u\n< Z\nQ ROLLBACK TO a\n< Z\n", s, "", ""},
+		{"not delivered", "Q INSERT INTO keyed (v) VALUES (6)\n< Z\nQ SAVEPOINT a\n< Z\nQ SELECT 1/0\n< Z\nQ ROLLBACK TO a\n< Z\n", s, "", ""},
 		{"what was read behind it differs", "Q SAVEPOINT a\n< Z\nQ SELECT to_char(clock_timestamp(), 'US')\n< Z\nQ SELECT 1/0\n< Z\nQ ROLLBACK TO a\n< Z\n", s,
-			differs + "the result of statement 1 (select) differs in its values. H=", "3B001"},
-		{"differs in a group", "Q SAVEPOINT a\n< Z\n" + ext("SELECT clock_timestamp()") + ext("ROLLBACK TO a") + "S\n< Z\n", s, differs, "3B001"},
+			again + "statement 1 (select), which may hold", "3B001"},
+		{"differs in a group", "Q SAVEPOINT a\n< Z\n" + ext("SELECT clock_timestamp()") + ext("ROLLBACK TO a") + "S\n< Z\n", s, again + "statement 1 (select)", "3B001"},
 		{"what was written behind it may differ", "Q SAVEPOINT a\n< Z\nQ INSERT INTO stumbled VALUES (1) RETURNING clock_timestamp()\n< Z\nQ SELECT clock_timestamp()\n< Z\nQ ROLLBACK TO a\n< Z\n", s, "", ""},
 		{"COPY before", copying + "Q SAVEPOINT a\n< Z\n", s, unset + "Replay refused: the transaction copied data in.", "3B001"},
 		{"COPY behind", "Q SAVEPOINT a\n< Z\n" + copying + "Q ROLLBACK TO a\n< Z\n", s, noReturn + "Replay refused: the transaction copied data in.", "0A000"},

@@ -33,8 +33,10 @@ type replay struct {
 	after    byte
 	refusal  retry.Reason // why there is no further attempt
 	pause    time.Duration
-	// back: it is run again because of a ROLLBACK TO, and fights for nothing.
-	back  bool
+	// back: it is run again because of a ROLLBACK TO, and fights for nothing;
+	// returns is the savepoint until the replay has got there.
+	back    bool
+	returns string
 	undos []undo
 }
 
@@ -354,6 +356,9 @@ func (s *session) refuseReplay() error {
 		diff = s.tx.log.Difference()
 	}
 	told := retry.AppendRefusal(nil, t.original, t.refusal.Detail(diff), retry.Hint)
+	if t.refusal == retry.Differs && t.returns != "" && s.drewAgain(diff) {
+		told = errGenerated(t.returns, diff).append(nil)
+	}
 	if s.b != nil {
 		s.stopWaiting()
 		s.rollBack()

@@ -191,12 +191,34 @@ func (s *session) runBack(name string) error {
 	t.inBlock, t.staged = s.tx.begin != nil, s.staged.snapshot()
 	t.mute, t.ready, t.skipping = true, fresh, false
 	t.refusal, t.pause, t.back = retry.Replayable, 0, true
-	t.original, t.after = errReturnDiffers(name).append(nil), 'E'
+	t.original, t.after, t.returns = errReturnDiffers(name).append(nil), 'E', name
 	if err := s.resolve(); err != nil || t.abandoned() {
 		return err
 	}
-	t.original, t.after = nil, 0 // a conflict from now on is told as it is
+	t.original, t.after, t.returns = nil, 0, "" // a conflict from now on is told as it is
 	return nil
+}
+
+// drewAgain reports whether the difference that the replay met may be of values that
+// the server generates: such a replay differs however often it is made.
+func (s *session) drewAgain(diff retry.Difference) bool {
+	if diff.What == retry.Outcome {
+		return false
+	}
+	frames := s.tx.log.Frames(s.tx.log.At())
+	for i := range frames {
+		switch f := &frames[i]; f.Type {
+		case msgQuery:
+			if rewrite.Generates(s.payload(f)) {
+				return true
+			}
+		case msgBind:
+			if rewrite.Generates([]byte(f.Note.tmpl.sql)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // againCut sends a turn that was cut once more, whose end no ReadyForQuery tells.
@@ -329,4 +351,11 @@ func errNoReturn(name, detail string) *sqlError {
 // errReturnDiffers is told when the replay up to a savepoint is refused.
 func errReturnDiffers(name string) *sqlError {
 	return &sqlError{code: retry.StateConflict, message: fmt.Sprintf("could not return to savepoint \"%s\" due to concurrent update", name)}
+}
+
+// errGenerated is told when it is refused for values that no replay can draw again.
+func errGenerated(name string, diff retry.Difference) *sqlError {
+	return &sqlError{code: retry.StateUnsupported, message: fmt.Sprintf("cannot return to savepoint \"%s\"", name),
+		detail: "The client has the result of " + diff.Statement() + ", which may hold what the server generates anew each time: a number of a sequence, a time, a random value.",
+		hint:   "Roll the whole transaction back. Make such values in the application, or do not have them returned."}
 }

@@ -74,7 +74,7 @@ func (r Reason) Detail(d Difference) string {
 	if r != Differs {
 		return refused + reasonTexts[r].detail + "."
 	}
-	return refused + "the result of " + d.statement() + " differs in " + d.What.String() + "."
+	return refused + "the result of " + d.Statement() + " differs in " + d.What.String() + "."
 }
 
 // What differs between a transaction and its replay.
@@ -101,7 +101,8 @@ type Difference struct {
 	What        What
 }
 
-func (d Difference) statement() string {
+// Statement names it: statement 1 (insert).
+func (d Difference) Statement() string {
 	s := "statement " + strconv.Itoa(d.First)
 	if d.Last > d.First {
 		return "one of the statements " + strconv.Itoa(d.First) + " to " + strconv.Itoa(d.Last)
