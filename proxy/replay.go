@@ -37,7 +37,7 @@ type replay struct {
 	// returns is the savepoint until the replay has got there.
 	back    bool
 	returns string
-	undos []undo
+	undos   []undo
 }
 
 // judge decides whether the transaction may be run once more, and books it.
