@@ -1,0 +1,220 @@
+package dialogues
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-proxy/sluice/integration/pgtest"
+)
+
+var (
+	countFlag  = flag.Int("dialogues.count", 1500, "how many dialogues")
+	seedFlag   = flag.Uint64("dialogues.seed", 1, "the seed that they are drawn from")
+	routeFlag  = flag.String("dialogues.route", "", "one route: plain, rewrite, replay, dsql, savepoints")
+	onlyFlag   = flag.Int("dialogues.only", -1, "this dialogue alone")
+	scriptFlag = flag.String("dialogues.script", "", "the dialogue in this file alone")
+	ignoreFlag = flag.String("dialogues.ignore", "", "a regular expression: differences that match are counted only")
+	shrinkFlag = flag.Int("dialogues.shrink", 300, "how often a dialogue that differs is tried with less in it")
+	keepFlag   = flag.Bool("dialogues.all", false, "go on behind a difference, and list all")
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+// check plays a dialogue on both ways, and returns the difference.
+func (w *world) check(d dialogue) (string, tale, error) {
+	if err := w.begin(d); err != nil {
+		return "", tale{}, err
+	}
+	told, err := w.tell(d)
+	if err != nil {
+		return "", told, err
+	}
+	if told.breach != "" {
+		return fmt.Sprintf("step %d: %s%s", told.at+1, d.steps[told.at], told.breach), told, nil
+	}
+	diff, err := w.explain(d, told)
+	return diff, told, err
+}
+
+// TestDialogues finds no difference between Sluice and PostgreSQL.
+func TestDialogues(t *testing.T) {
+	for _, r := range routes {
+		if *routeFlag != "" && *routeFlag != r.name {
+			continue
+		}
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, r, "")
+			if *scriptFlag != "" {
+				w.script(t, *scriptFlag)
+				return
+			}
+			w.run(t, *seedFlag, *countFlag/len(routes)+1, *countFlag == 0)
+		})
+	}
+}
+
+// script plays the dialogue of a file.
+func (w *world) script(t *testing.T, file string) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := parseDialogue(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff, told, err := w.check(d)
+	t.Log(transcript(d, told))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff != "" {
+		t.Error(diff)
+	}
+}
+
+// run plays many dialogues, up to the first difference.
+func (w *world) run(t *testing.T, seed uint64, count int, _ bool) {
+	classes, struck := map[string]int{}, 0
+	differences, ignored := 0, 0
+	began := time.Now()
+	for n := range count {
+		if *onlyFlag >= 0 && n > 0 {
+			break
+		}
+		if *onlyFlag >= 0 {
+			n = *onlyFlag
+		}
+		d, met := draw(seed, n, w.route)
+		for class, k := range met {
+			classes[class] += k
+		}
+		diff, told, err := w.check(d)
+		if *onlyFlag >= 0 {
+			t.Log("\n" + d.String())
+			t.Log(transcript(d, told))
+		}
+		if err != nil {
+			t.Fatalf("dialogue %d of seed %d: %v\n%s", n, seed, err, d)
+		}
+		if told.struck {
+			struck++
+		}
+		if diff == "" {
+			continue
+		}
+		if *ignoreFlag != "" && regexp.MustCompile(*ignoreFlag).MatchString(diff) {
+			ignored++
+			continue
+		}
+		small, last := w.shrink(d, diff)
+		t.Errorf("dialogue %d of seed %d on route %s: %s\nmade smaller:\n%s\n%s", n, seed, w.name, diff, small, last)
+		if differences++; !*keepFlag || differences > 50 {
+			break
+		}
+	}
+	t.Logf("%s, seed %d: %d dialogues in %v, %d faults struck, %d differences ignored; %s", w.name, seed, count, time.Since(began).Round(time.Second), struck, ignored, list(classes))
+}
+
+func list(classes map[string]int) string {
+	var all []string
+	for class, n := range classes {
+		all = append(all, fmt.Sprintf("%s %d", class, n))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// transcript is what Sluice answered.
+func transcript(d dialogue, told tale) string {
+	var b strings.Builder
+	for i, o := range told.outcomes {
+		b.WriteString(d.steps[i].String())
+		if o.skipped {
+			b.WriteString("  (skipped)\n")
+		}
+		if o.refused != "" {
+			fmt.Fprintf(&b, "  %s\n", o.refused)
+		}
+		for n := o.from; n < o.to; n++ {
+			for _, l := range o.c.answers[n].lines {
+				fmt.Fprintf(&b, "  %s\n", l)
+			}
+		}
+	}
+	return b.String()
+}
+
+// shrink makes a dialogue smaller for as long as it still differs.
+func (w *world) shrink(d dialogue, diff string) (dialogue, string) {
+	w.fresh = true
+	defer func() { w.fresh = false }()
+	tries := 0
+	differs := func(d dialogue) bool {
+		if tries++; tries > *shrinkFlag {
+			return false
+		}
+		got, _, err := w.check(d)
+		if err != nil || got == "" || *ignoreFlag != "" && regexp.MustCompile(*ignoreFlag).MatchString(got) {
+			return false
+		}
+		diff = got
+		return true
+	}
+	if !differs(d) {
+		return d, "It does not differ alone, on new backends: something was left by the dialogues before it."
+	}
+	for changed := true; changed; {
+		changed = false
+		for _, smaller := range w.smaller(d) {
+			if differs(smaller) {
+				d, changed = smaller, true
+				break
+			}
+		}
+	}
+	return d, diff
+}
+
+// smaller are the dialogues that lack one part of d, the largest parts first.
+func (w *world) smaller(d dialogue) (all []dialogue) {
+	n := len(d.steps)
+	for size := n / 2; size >= 1; size /= 2 {
+		for at := 0; at+size <= n; at += size {
+			all = append(all, dialogue{d.fault, slices.Delete(slices.Clone(d.steps), at, at+size)})
+		}
+	}
+	with := func(i int, s step) {
+		steps := slices.Clone(d.steps)
+		steps[i] = s
+		all = append(all, dialogue{d.fault, steps})
+	}
+	for i, s := range d.steps {
+		if s.op == "connect" && s.arg != "" {
+			with(i, step{who: s.who, op: s.op, cancel: noCancel})
+		}
+		for k, f := range s.frames {
+			if len(s.frames) > 1 {
+				t := s
+				t.frames = slices.Delete(slices.Clone(s.frames), k, k+1)
+				with(i, t)
+			}
+			for p := range f.parts {
+				if len(f.parts) > 1 {
+					t := s
+					t.frames = slices.Clone(s.frames)
+					t.frames[k].parts = slices.Delete(slices.Clone(f.parts), p, p+1)
+					with(i, t)
+				}
+			}
+		}
+	}
+	return all
+}

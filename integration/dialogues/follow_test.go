@@ -1,0 +1,321 @@
+package dialogues
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A foreign error is one that PostgreSQL has no reason for: the backend was lost, a
+// conflict was planned, the client has cancelled.
+
+// site is a frame of a client.
+type site struct {
+	c *client
+	n int
+}
+
+// edit is what the direct run does in place of a frame that failed with a foreign
+// error: of a Query the first statements, then an error; otherwise an error.
+type edit struct {
+	site
+	keep int
+	none bool // it runs to its end
+}
+
+// frameOf finds the frame that a site is, and the step it was sent in.
+func frameOf(d dialogue, told tale, at site) (f frame, step int) {
+	for i, o := range told.outcomes {
+		if o.c == at.c && at.n >= o.from && at.n < o.to {
+			return d.steps[i].frames[at.n-o.from], i
+		}
+	}
+	return frame{}, -1
+}
+
+// foreign lists the frames that failed with foreign errors, and what each may mean.
+func foreign(d dialogue, told tale) (sites []site, choices [][]edit) {
+	for i, o := range told.outcomes {
+		for n := o.from; n < o.to; n++ {
+			a := o.c.answers[n]
+			if !isForeign(a.code, d.steps[i].cancel != noCancel) {
+				continue
+			}
+			at := site{o.c, n}
+			sites = append(sites, at)
+			choices = append(choices, meanings(d, told, at, a))
+		}
+	}
+	return sites, choices
+}
+
+func isForeign(code string, cancelled bool) bool {
+	return code == "08006" || code == "08007" || code == "40001" || code == "57014" && cancelled
+}
+
+// meanings are the ways in which an error can be true: the first is the one that the
+// client was told; where the outcome is unknown there are more.
+func meanings(d dialogue, told tale, at site, a *answer) []edit {
+	all := []edit{{site: at, keep: a.done}}
+	if a.code != "08007" {
+		return all
+	}
+	f, step := frameOf(d, told, at)
+	if f.verb == 'Q' {
+		for k := a.done + 1; k <= len(f.parts); k++ {
+			all = append(all, edit{site: at, keep: k})
+		}
+		return append(all, edit{site: at, none: true})
+	}
+	for n := at.n; f.verb != 'S' && f.verb != 'Q'; {
+		n++
+		if f, step = frameOf(d, told, site{at.c, n}); step < 0 {
+			break
+		}
+		all = append(all, edit{site: site{at.c, n}})
+	}
+	return append(all, edit{site: at, none: true})
+}
+
+// explain looks for a direct run that answers as Sluice did. difference is that of
+// the first one tried.
+func (w *world) explain(d dialogue, told tale) (difference string, err error) {
+	sites, choices := foreign(d, told)
+	pick := make([]int, len(sites))
+	for tries := 0; ; tries++ {
+		if tries > 0 {
+			// The tables as they were, and the answers that Sluice gave.
+			if _, err := w.direct.sql(clean); err != nil {
+				return "", err
+			}
+			if w.dirty {
+				if _, err := w.direct.sql(changing); err != nil {
+					return "", err
+				}
+			}
+		}
+		edits := map[site]edit{}
+		for i, at := range sites {
+			e := choices[i][pick[i]]
+			if !e.none {
+				edits[e.site] = e
+			}
+			_ = at
+		}
+		diff, err := w.follow(d, told, sites, edits)
+		if err != nil || diff == "" {
+			return "", err
+		}
+		if difference == "" {
+			difference = diff
+		}
+		next := slices.IndexFunc(pick, func(int) bool { return true })
+		for next >= 0 && next < len(pick) {
+			if pick[next]++; pick[next] < len(choices[next]) {
+				break
+			}
+			pick[next] = 0
+			next++
+		}
+		if next < 0 || next >= len(pick) || tries > 40 {
+			return difference, nil
+		}
+	}
+}
+
+// follow plays a dialogue directly, as far as Sluice played it, and returns the
+// first difference.
+func (w *world) follow(d dialogue, told tale, sites []site, edits map[site]edit) (string, error) {
+	p := newPlayer(&w.direct)
+	defer p.leave()
+	twin := map[*client]*client{}  // of each client of Sluice's
+	pending := map[*client][]int{} // the steps of each that PostgreSQL has not answered to their end
+	loose := d.fault != "" || len(sites) > 0 || slices.ContainsFunc(d.steps, func(s step) bool { return s.op == "replace" })
+	for i, o := range told.outcomes {
+		s := d.steps[i]
+		if o.skipped {
+			continue
+		}
+		at := fmt.Sprintf("step %d: %s", i+1, s)
+		switch s.op {
+		case "replace":
+			continue
+		case "sql":
+			if got := p.outsider(s).outside; got != o.outside {
+				return fmt.Sprintf("%s\noutside: %q, directly %q", at, o.outside, got), nil
+			}
+			continue
+		case "connect", "end", "vanish":
+			got, err := p.step(s)
+			if err != nil {
+				return "", err
+			}
+			if got.refused != o.refused {
+				return fmt.Sprintf("%srefused: %s\ndirectly: %s", at, o.refused, got.refused), nil
+			}
+			if got.c != nil {
+				twin[o.c] = got.c
+				if diff := paramDifference(o.params, got.params); diff != "" {
+					return at + diff, nil
+				}
+			}
+			continue
+		}
+		c := twin[o.c]
+		if err := p.sendEdited(c, s.frames, o, edits); err != nil {
+			return "", err
+		}
+		c.read()
+		if c.breach != "" {
+			return "", fmt.Errorf("%s PostgreSQL itself: %s", at, c.breach)
+		}
+		p.align(o, c)
+		pending[c] = append(pending[c], i)
+		if len(c.owed) > 0 {
+			continue
+		}
+		for _, i := range pending[c] {
+			if diff := w.compare(d.steps[i], told.outcomes[i], c, sites, loose); diff != "" {
+				return fmt.Sprintf("step %d: %s%s", i+1, d.steps[i], diff), nil
+			}
+		}
+		pending[c] = nil
+		if o.ready && !o.c.closed {
+			if diff := paramDifference(o.params, c.params); diff != "" {
+				return at + diff, nil
+			}
+		}
+	}
+	got, err := w.direct.sql(left)
+	if err != nil {
+		return "", err
+	}
+	if a, b := leftover(told.left, loose), leftover(got, loose); a != b {
+		return fmt.Sprintf("the tables in the end: %s\ndirectly:             %s", a, b), nil
+	}
+	return "", nil
+}
+
+// failing is a text that no server runs.
+const failing = "SELECT 1/0"
+
+// sendEdited sends the frames of a step with the edits made.
+func (p *player) sendEdited(c *client, frames []frame, o outcome, edits map[site]edit) error {
+	for k, f := range frames {
+		e, ok := edits[site{o.c, o.from + k}]
+		switch {
+		case !ok:
+		case f.verb == 'Q':
+			f.parts = append(slices.Clone(f.parts[:min(e.keep, len(f.parts))]), failing)
+		case f.verb == 'S':
+			n := len(c.answers)
+			if err := c.send([]frame{{verb: 'P', parts: []string{"told to fail"}}}); err != nil {
+				return err
+			}
+			c.answers = c.answers[:n]
+		default:
+			f = frame{verb: 'P', parts: []string{"told to fail"}}
+		}
+		if err := c.send([]frame{f}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// align brings a direct client where a foreign error has left its twin.
+func (p *player) align(o outcome, c *client) {
+	if o.c.closed && o.to == len(o.c.answers) {
+		c.hangUp(true)
+		return
+	}
+	if o.to == 0 || !o.ready {
+		return
+	}
+	ready := o.c.answers[o.to-1].ready
+	if ready == 0 || ready == c.status {
+		return
+	}
+	lost := false
+	for n := o.to - 1; n >= 0 && !lost && (n == o.to-1 || o.c.answers[n].ready == 0); n-- {
+		lost = isForeign(o.c.answers[n].code, true)
+	}
+	if !lost {
+		return
+	}
+	n := len(c.answers)
+	var texts []string
+	switch ready {
+	case 'I':
+		texts = []string{"ROLLBACK"}
+	case 'E':
+		if c.status == 'I' {
+			texts = []string{"BEGIN"}
+		}
+		texts = append(texts, failing)
+	}
+	for _, text := range texts {
+		c.send([]frame{{verb: 'Q', parts: []string{text}}})
+		c.read()
+	}
+	c.answers = c.answers[:n]
+}
+
+// compare compares the answers of a step.
+func (w *world) compare(s step, o outcome, c *client, sites []site, loose bool) string {
+	for n := o.from; n < o.to; n++ {
+		a, b := o.c.answers[n], c.answers[n]
+		f := s.frames[n-o.from]
+		lost := slices.ContainsFunc(sites, func(at site) bool { return at.c == o.c && sameTurn(o.c, at.n, n) })
+		got, want := plain(a.lines, f, loose), plain(b.lines, f, loose)
+		if lost {
+			got = cutError(got)
+			if !slices.Contains(sites, site{o.c, n}) {
+				continue // of a turn that has failed, what came before was compared
+			}
+			if len(got) > len(want) || !slices.Equal(got, want[:len(got)]) {
+				return fmt.Sprintf("[%s] before it failed:\n  %s\ndirectly:\n  %s", f, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+			}
+			continue
+		}
+		if !slices.Equal(got, want) && !w.tolerated(f, got, want) {
+			return fmt.Sprintf("[%s]\n  %s\ndirectly:\n  %s", f, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+		}
+	}
+	return ""
+}
+
+// sameTurn tells whether frame n belongs to the turn that frame lost failed in.
+func sameTurn(c *client, lost, n int) bool {
+	if n < lost {
+		return false
+	}
+	for k := lost; k < n; k++ {
+		if c.answers[k].ready != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// cutError is what came before an error.
+func cutError(lines []string) []string {
+	if i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "E ") || strings.HasPrefix(l, "closed") }); i >= 0 {
+		return lines[:i]
+	}
+	return lines
+}
+
+// paramDifference compares what clients know of the reported parameters.
+func paramDifference(got, want map[string]string) string {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if !aboutServer[name] && got[name] != want[name] {
+			return fmt.Sprintf("parameter %s was reported as %q, directly as %q", name, got[name], want[name])
+		}
+	}
+	return ""
+}
+
+// aboutServer are the parameters that tell which server and user it is.
+var aboutServer = map[string]bool{"server_version": true, "session_authorization": true, "is_superuser": true, "in_hot_standby": true}

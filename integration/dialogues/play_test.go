@@ -1,0 +1,177 @@
+package dialogues
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+)
+
+// outcome is what became of a step.
+type outcome struct {
+	skipped  bool // no backend would have been free, or the client is gone
+	c        *client
+	from, to int // the frames that it sent
+	refused  string
+	ready    bool              // nothing is owed behind it
+	params   map[string]string // then
+	outside  string
+}
+
+// tale is what clients were told in a dialogue.
+type tale struct {
+	outcomes []outcome
+	breach   string // what no server may do, whatever PostgreSQL answers
+	at       int    // the step of the breach
+	left     string // in the tables
+	struck   bool   // the planned fault happened
+}
+
+// player plays a dialogue on one target.
+type player struct {
+	*target
+	clients map[string]*client
+	pinned  map[*client]bool
+}
+
+func newPlayer(x *target) *player {
+	return &player{target: x, clients: map[string]*client{}, pinned: map[*client]bool{}}
+}
+
+// leave ends what a dialogue has left open.
+func (p *player) leave() {
+	for _, c := range p.clients {
+		c.hangUp(false)
+	}
+}
+
+// holds tells whether a client keeps a backend, or may.
+func (p *player) holds(c *client) bool {
+	return c != nil && !c.closed && (c.status != 'I' || c.open || p.pinned[c])
+}
+
+// free tells whether there is a backend for a client.
+func (p *player) free(who string) bool {
+	if p.holds(p.clients[who]) {
+		return true
+	}
+	n := 0
+	for _, c := range p.clients {
+		if p.holds(c) {
+			n++
+		}
+	}
+	return n < backends
+}
+
+// busy tells whether any client is in a transaction.
+func (p *player) busy() bool {
+	for _, c := range p.clients {
+		if !c.closed && (c.status != 'I' || c.open) {
+			return true
+		}
+	}
+	return false
+}
+
+// tell plays a dialogue through Sluice.
+func (w *world) tell(d dialogue) (told tale, err error) {
+	p := newPlayer(&w.through)
+	defer p.leave()
+	for i, s := range d.steps {
+		var o outcome
+		if s.who == "x" {
+			o = p.outsider(s)
+			w.dirty = w.dirty || s.op == "sql" && !o.skipped
+		} else if o, err = p.step(s); err != nil {
+			return told, fmt.Errorf("step %d: %s: %w", i+1, s, err)
+		}
+		told.outcomes = append(told.outcomes, o)
+		if o.c != nil && o.c.breach != "" {
+			told.breach, told.at = o.c.breach, i
+			break
+		}
+	}
+	if d.fault != "" {
+		told.struck = w.happened()
+	}
+	if told.breach == "" {
+		told.left, err = w.through.sql(left)
+	}
+	return told, err
+}
+
+// outsider changes what is behind the clients' backs. None of it happens while a
+// transaction is open, whose locks it would wait for.
+func (p *player) outsider(s step) (o outcome) {
+	if s.op == "replace" {
+		p.sql(replace)
+		return o
+	}
+	if p.busy() {
+		o.skipped = true
+		return o
+	}
+	if _, err := p.sql(s.arg); err != nil {
+		o.outside = err.Error()
+	}
+	return o
+}
+
+func (p *player) step(s step) (o outcome, err error) {
+	c := p.clients[s.who]
+	switch s.op {
+	case "connect":
+		if c != nil {
+			c.hangUp(true)
+			delete(p.clients, s.who)
+		}
+		c, o.refused, err = dial(p.addr, p.user, p.database, options(s.arg))
+		if c != nil {
+			p.clients[s.who] = c
+			o.c, o.ready, o.params = c, true, maps.Clone(c.params)
+		}
+		return o, err
+	case "end", "vanish":
+		if c != nil {
+			c.hangUp(s.op == "end")
+		}
+		return o, nil
+	}
+	if c == nil || c.closed || !p.free(s.who) {
+		o.skipped = true
+		return o, nil
+	}
+	o.c, o.from = c, len(c.answers)
+	for _, f := range s.frames {
+		if (f.verb == 'Q' || f.verb == 'P') && pins.MatchString(f.sql()) {
+			p.pinned[c] = true
+		}
+	}
+	if err := c.send(s.frames); err != nil {
+		return o, err
+	}
+	o.to = len(c.answers)
+	if s.cancel != noCancel {
+		time.Sleep(time.Duration(s.cancel) * time.Millisecond)
+		if err := cancel(p.addr, c.pid, c.key); err != nil {
+			return o, fmt.Errorf("cancel: %w", err)
+		}
+	}
+	c.read()
+	if o.ready = len(c.owed) == 0 && !c.skipping && !c.closed; o.ready {
+		o.params = maps.Clone(c.params)
+	}
+	return o, nil
+}
+
+// options are startup parameters written as name=value;name=value.
+func options(text string) map[string]string {
+	m := map[string]string{}
+	for pair := range strings.SplitSeq(text, ";") {
+		if name, value, ok := strings.Cut(pair, "="); ok {
+			m[name] = value
+		}
+	}
+	return m
+}
