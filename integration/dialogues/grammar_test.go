@@ -151,7 +151,7 @@ func (g *drawer) step() step {
 	case n < 20 && g.themed("behind the back"):
 		return g.outsider()
 	case n < 55:
-		s.frames = []frame{{verb: 'Q', parts: []string{g.statement()}}}
+		s.frames = []frame{{verb: 'Q', parts: []string{g.simple()}}}
 	case n < 70:
 		s.frames = []frame{{verb: 'Q', parts: g.script()}}
 		g.count("string of several")
@@ -179,11 +179,32 @@ func (g *drawer) themed(name string) bool {
 
 // script is a string of several statements.
 func (g *drawer) script() []string {
+	if g.themed("local") && g.one(3) {
+		g.count("reset string")
+		return strings.Split(pick(g, resets...), "; ")
+	}
 	var parts []string
 	for range 2 + g.IntN(3) {
-		parts = append(parts, g.statement())
+		parts = append(parts, g.simple())
 	}
 	return parts
+}
+
+// resets are what drivers and pools send before they lend a connection again:
+// asyncpg, psycopg, npgsql, pgjdbc, sqlx.
+var resets = []string{
+	"SELECT pg_advisory_unlock_all(); CLOSE ALL; UNLISTEN *; RESET ALL",
+	"CLOSE ALL; UNLISTEN *; RESET ALL",
+	"DISCARD ALL",
+	"ABORT; RESET ALL; SELECT 1 AS one",
+	"CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; UNLISTEN *; SELECT pg_advisory_unlock_all(); DISCARD SEQUENCES; DISCARD TEMP",
+	"DEALLOCATE ALL; RESET ALL",
+}
+
+// simple is a statement without a parameter.
+func (g *drawer) simple() string {
+	text := g.statement()
+	return strings.ReplaceAll(text, "$1", strconv.Itoa(g.marker))
 }
 
 // group is what a client of the extended protocol sends in one write.
@@ -208,7 +229,7 @@ func (g *drawer) group() (frames []frame) {
 		return append(frames, frame{verb: 'H'})
 	case 2:
 		g.count("query without sync")
-		return append(frames, frame{verb: 'Q', parts: []string{g.statement()}}, frame{verb: 'S'})
+		return append(frames, frame{verb: 'Q', parts: []string{g.simple()}}, frame{verb: 'S'})
 	default:
 		frames = append(frames, frame{verb: 'S'})
 	}
@@ -347,7 +368,7 @@ var themes = []theme{
 		return pick(g, "LISTEN l_{X}", "UNLISTEN *", "SELECT pg_advisory_lock(ascii('{X}'))", "SELECT pg_advisory_unlock_all()", "CREATE TEMP TABLE IF NOT EXISTS tmp (n int)",
 			"PREPARE p1 AS SELECT 5 AS five", "EXECUTE p1", "DEALLOCATE p1", "SELECT * FROM tmp", "DISCARD ALL")
 	}},
-	{name: "cursors", weight: 1, texts: func(g *drawer) string {
+	{name: "cursors", weight: 1, postgresOnly: true, texts: func(g *drawer) string {
 		return pick(g, "DECLARE k1 CURSOR FOR SELECT generate_series(1, 3) AS d", "FETCH 1 FROM k1", "CLOSE k1", "FETCH ALL FROM k1", "CLOSE ALL")
 	}},
 	{name: "isolation", weight: 1, postgresOnly: true, texts: func(g *drawer) string {
@@ -416,8 +437,11 @@ func (g *drawer) localText() string {
 		"SET application_name = 'x'", "SHOW application_name", "SELECT current_setting('application_name')", "SET application_name TO DEFAULT",
 		"DEALLOCATE s1", "DEALLOCATE ALL", "DISCARD ALL", "RESET ALL", "SELECT current_setting('statement_timeout')", "RESET statement_timeout",
 		"SET lock_timeout = 0", "SET client_min_messages = warning", "SHOW client_min_messages", "SET idle_in_transaction_session_timeout = '1h'", "RESET application_name",
-		"DISCARD PLANS", "DISCARD SEQUENCES", "DISCARD TEMP", "CLOSE ALL", "UNLISTEN *", "SELECT pg_advisory_unlock_all()", "SET SESSION AUTHORIZATION DEFAULT",
+		"DISCARD PLANS", "DISCARD SEQUENCES", "DISCARD TEMP",
 		"SELECT setting FROM pg_settings WHERE name = 'statement_timeout'", "SET LOCAL statement_timeout = '5s'", "SHOW lock_timeout", "SET standard_conforming_strings = on"}
+	if !g.dsql {
+		all = append(all, "CLOSE ALL", "UNLISTEN *", "SELECT pg_advisory_unlock_all()", "SET SESSION AUTHORIZATION DEFAULT")
+	}
 	return pick(g, all...)
 }
 
