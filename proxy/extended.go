@@ -61,14 +61,15 @@ func (s *session) parse(frame []byte) error {
 	s.logUndo(string(name), prev)
 	if s.t.owed.empty() {
 		if len(name) == 0 && !s.t.touched { // nobody refers to the one before
-			s.spare = clientStatement{tmpl: tmpl}
+			s.spare = s.newStatement(tmpl)
 			s.unnamed = &s.spare
 			return nil
 		}
 	} else {
 		s.t.owed.undoable(string(name), prev)
 	}
-	s.setStatement(string(name), &clientStatement{tmpl: tmpl})
+	st := s.newStatement(tmpl)
+	s.setStatement(string(name), &st)
 	return nil
 }
 
@@ -111,6 +112,7 @@ func (s *session) parsing() uint64 {
 
 // saltParsing notes that a statement changes how later ones are parsed.
 func (s *session) saltParsing(plan *rewrite.Plan) {
+	s.changesSchema(plan)
 	if plan.Kind == rewrite.Read || len(plan.Statements) == 1 && len(plan.Statements[0].Changes) == 0 {
 		return
 	}
@@ -126,7 +128,7 @@ func (s *session) saltParsing(plan *rewrite.Plan) {
 func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
 	s.t.unseen = false
 	p := &s.b.prepared
-	st := p.add(tmpl, s.srv.catalog.epoch.Load())
+	st := p.add(tmpl, s.epoch())
 	for _, name := range p.orphans {
 		s.t.owed.push(msgClose).swallow = true
 		s.addBytes(appendNamed(s.t.scratch[:0], msgClose, 'S', name))
@@ -153,11 +155,11 @@ func (s *session) closeOnBackend(st *serverStatement) {
 	s.addBytes(appendNamed(s.t.scratch[:0], msgClose, 'S', st.name))
 }
 
-// prepare makes sure that the backend holds tmpl, and returns its name there.
-func (s *session) prepare(tmpl *template, describe bool) string {
+// prepare makes sure that the backend holds tmpl, as it is now.
+func (s *session) prepare(tmpl *template, describe bool) *serverStatement {
 	if st := s.b.prepared.find(tmpl); st != nil {
-		if st.epoch == s.srv.catalog.epoch.Load() {
-			return st.name
+		if st.epoch == s.epoch() {
+			return st
 		}
 		s.srv.metrics.Prepared(metrics.PreparedInvalidated)
 		s.closeOnBackend(st)
@@ -167,71 +169,14 @@ func (s *session) prepare(tmpl *template, describe bool) string {
 	if describe {
 		s.describeSilently(st)
 	}
-	return st.name
+	return st
 }
 
 // describeSilently asks what a statement of the backend returns, for ourselves.
 func (s *session) describeSilently(st *serverStatement) {
 	o := s.pushRun(msgDescribe, st.tmpl.plan)
-	o.swallow, o.tmpl = true, st.tmpl
+	o.swallow, o.tmpl, o.stmt = true, st.tmpl, st
 	s.addBytes(appendNamed(s.t.scratch[:0], msgDescribe, 'S', st.name))
-}
-
-// onBackend is prepare for a client's statement: when the server now describes
-// it otherwise than the client was told, nothing is executed. An empty name
-// says that the server refused the text and the client has been told.
-func (s *session) onBackend(cs *clientStatement) (string, error) {
-	tmpl, epoch := cs.tmpl, s.srv.catalog.epoch.Load()
-	if p := s.parsing(); tmpl.parsing != p {
-		tmpl = s.srv.template(&s.t.scratch, []byte(tmpl.sql), []byte(tmpl.oids), p, tmpl.plan)
-		if cs.tmpl.split != nil {
-			tmpl = tmpl.inForce()
-		}
-	}
-	// Under other settings than it was prepared with, the text may mean something else.
-	moved := tmpl != cs.tmpl
-	// What was sent in two parts needs to know its parameters.
-	untyped := false
-	if tmpl.split != nil {
-		s.t.desc = s.srv.catalog.described(tmpl)
-		untyped = s.t.desc == nil
-	}
-	var name string
-	switch st := s.b.prepared.find(tmpl); {
-	case st == nil || st.epoch != epoch:
-		name = s.prepare(tmpl, true)
-	case cs.told != nil && (moved || cs.told.epoch != epoch) || untyped:
-		s.srv.metrics.Prepared(metrics.PreparedHit)
-		name = st.name
-		s.describeSilently(st)
-	default:
-		s.srv.metrics.Prepared(metrics.PreparedHit)
-		cs.tmpl = tmpl
-		return st.name, nil
-	}
-	if cs.told == nil && !untyped {
-		cs.tmpl = tmpl
-		return name, nil
-	}
-	s.t.desc = nil
-	attempts := s.tx.attempts.Count()
-	if err := s.makeAnswer(); err != nil || s.t.skip {
-		return "", err
-	}
-	if s.tx.attempts.Count() != attempts { // the name may be that of another backend
-		return s.onBackend(cs)
-	}
-	if d := s.t.desc; d != nil && cs.told != nil && !d.promises(cs.told) {
-		if !moved {
-			s.srv.catalog.flush()
-		}
-		return "", errPlanChanged
-	}
-	cs.tmpl = tmpl
-	if s.t.desc != nil && cs.told != nil {
-		cs.told = s.t.desc // the same, and newer
-	}
-	return name, nil
 }
 
 // bind opens a portal. Its frame is rewritten in its head only: parameters
@@ -295,8 +240,8 @@ func (s *session) bind(total int) error {
 	if err := s.admit(plan); err != nil {
 		return err
 	}
-	name, err := s.onBackend(cs)
-	if err != nil || name == "" {
+	st, err := s.onBackend(cs)
+	if err != nil || st == nil {
 		return err
 	}
 	t := s.t
@@ -310,7 +255,7 @@ func (s *session) bind(total int) error {
 		s.tx.log.Sent(msgBind, note{tmpl: cs.tmpl, told: cs.told, name: string(portalName)}, params)
 	}
 	t.owed.push(msgBind).tmpl = cs.tmpl
-	t.scratch = appendBindHead(t.scratch[:0], portalName, name, params)
+	t.scratch = appendBindHead(t.scratch[:0], portalName, st.name, params)
 	if err := s.add(t.scratch); err != nil {
 		return err
 	}
@@ -323,11 +268,6 @@ func (s *session) bind(total int) error {
 	c.r += headerLen + head
 	return s.forward(params)
 }
-
-// known reports whether a Parse of tmpl is sure to be accepted. A text may mean
-// something else to a session that is pinned (a temporary table, EXECUTE of a
-// statement of its own): such a session neither takes from the catalog nor adds to it.
-func (s *session) known(tmpl *template) bool { return !s.pinned && s.srv.catalog.known(tmpl) }
 
 // execute runs a portal.
 func (s *session) execute(frame []byte) error {

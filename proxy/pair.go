@@ -106,7 +106,7 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 // Sync: if it fails, the server skips what follows instead of running it in
 // autocommit.
 func (s *session) sendBegin() {
-	name := s.prepare(s.begin, false)
+	name := s.prepare(s.begin, false).name
 	o := s.t.owed.push(msgBind)
 	o.swallow = true
 	s.addBytes(appendBindNothing(nil, name))
@@ -139,10 +139,7 @@ func (s *session) settle(status byte) error {
 		}
 		s.endTransaction(!t.failed && !t.rolledBack)
 		s.portal, s.portals, s.salt = portal{}, nil, 0
-		if s.sawDDL {
-			s.srv.catalog.flush()
-			s.sawDDL = false
-		}
+		s.schemaSettled(!t.failed && !t.rolledBack)
 	}
 	if t.midFrame && !s.dedicated { // the server waits for the rest of a frame
 		s.losePin()

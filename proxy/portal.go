@@ -105,7 +105,7 @@ func (s *session) describe(frame []byte) error {
 		if s.state == failed || s.b.prepared.find(cs.tmpl) == nil {
 			return errAborted
 		}
-		return s.describeOnBackend(cs, s.b.prepared.find(cs.tmpl).name) // the server knows
+		return s.describeOnBackend(cs, s.b.prepared.find(cs.tmpl)) // the server knows
 	}
 	if s.state == failed || s.localNow(cs.tmpl.plan) || s.emulates(cs.tmpl.plan) {
 		if err := s.tell(frameNoParams); err != nil {
@@ -113,7 +113,7 @@ func (s *session) describe(frame []byte) error {
 		}
 		return s.tell(localDescription(cs.tmpl.plan)...)
 	}
-	if d := s.srv.catalog.described(cs.tmpl); d != nil && !s.pinned && cs.tmpl.parsing == s.parsing() {
+	if d := s.described(cs.tmpl); d != nil && cs.epoch == d.epoch && cs.tmpl.parsing == s.parsing() {
 		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
 		cs.told = d
 		return s.tell(d.frames)
@@ -121,23 +121,29 @@ func (s *session) describe(frame []byte) error {
 	if err := s.lend(); err != nil {
 		return err
 	}
-	cs.told = nil // whatever the answer is, it is told now
-	serverName, err := s.onBackend(cs)
-	if err != nil || serverName == "" {
+	st, err := s.onBackend(cs)
+	if err == errPlanChanged && cs.told != nil { // PostgreSQL finds out after the parameters
+		if params, _ := cs.told.parts(); params != nil {
+			if terr := s.tell(params); terr != nil {
+				return terr
+			}
+		}
+	}
+	if err != nil || st == nil {
 		return err
 	}
-	return s.describeOnBackend(cs, serverName)
+	return s.describeOnBackend(cs, st)
 }
 
-// describeOnBackend passes on a Describe of a statement that has that name there.
-func (s *session) describeOnBackend(cs *clientStatement, name string) error {
+// describeOnBackend passes on a Describe of a statement that is st there.
+func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) error {
 	if err := s.lend(); err != nil {
 		return err
 	}
 	s.logFrame(msgDescribe, note{tmpl: cs.tmpl, stmt: cs}, nil)
 	o := s.pushRun(msgDescribe, cs.tmpl.plan)
-	o.tmpl, o.told = cs.tmpl, cs
-	return s.add(appendNamed(s.t.scratch[:0], msgDescribe, 'S', name))
+	o.tmpl, o.stmt, o.told = cs.tmpl, st, cs
+	return s.add(appendNamed(s.t.scratch[:0], msgDescribe, 'S', st.name))
 }
 
 // closeNamed closes a statement, here only, or a portal.

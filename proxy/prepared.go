@@ -90,7 +90,8 @@ func (d *description) promises(other *description) bool {
 // catalog holds the templates of all clients, the least recently parsed
 // evicted, and the epoch of the server's schema as far as it was seen to change.
 type catalog struct {
-	epoch atomic.Uint64
+	epoch    atomic.Uint64
+	privates atomic.Uint64 // see schema.go
 
 	mu    sync.Mutex
 	limit int
@@ -145,35 +146,32 @@ func (c *catalog) add(key []byte, t *template) *template {
 	return t
 }
 
-// known reports whether a backend accepted the text since the schema was last
-// seen to change.
-func (c *catalog) known(t *template) bool { return t.accepted.Load() == c.epoch.Load()+1 }
-
-// described returns the description to tell a client without asking, or nil.
-func (c *catalog) described(t *template) *description {
-	if d := t.desc.Load(); d != nil && d.epoch == c.epoch.Load() {
-		return d
-	}
-	return nil
-}
-
 // flush forgets what is known of every text: DDL, OC001 or a changed plan was seen.
 func (c *catalog) flush() { c.epoch.Add(1) }
 
 // clientStatement is one prepared statement of a client.
 type clientStatement struct {
 	tmpl *template
+	// epoch is that of the schema which the client prepared it under.
+	epoch uint64
 	// told is what the client was told when it asked for a description; nil if
 	// it never did.
 	told *description
+	// known is what it would have been told when it prepared the statement; nil
+	// if nobody knew.
+	known *description
 }
 
 // serverStatement is one statement that a backend holds under a name of ours.
 type serverStatement struct {
 	name  string
+	seq   uint64 // of those that the backend prepared
 	tmpl  *template
 	epoch uint64
 	elem  *list.Element
+	// desc is what it returns; nil until the server has described it. The server
+	// refuses to run it when it would return anything else.
+	desc *description
 }
 
 // serverStatements is what one backend holds, least recently bound evicted.
@@ -201,7 +199,7 @@ func (s *serverStatements) add(t *template, epoch uint64) *serverStatement {
 		s.m, s.lru = map[*template]*serverStatement{}, list.New()
 	}
 	s.seq++
-	st := &serverStatement{name: "sluice_" + strconv.FormatUint(s.seq, 10), tmpl: t, epoch: epoch}
+	st := &serverStatement{name: "sluice_" + strconv.FormatUint(s.seq, 10), seq: s.seq, tmpl: t, epoch: epoch}
 	st.elem = s.lru.PushFront(st)
 	s.m[t] = st
 	return st
@@ -221,6 +219,19 @@ func (s *serverStatements) oldest(limit int) *serverStatement {
 		return nil
 	}
 	return s.lru.Back().Value.(*serverStatement)
+}
+
+// distrust has what was prepared after the first seq statements prepared anew
+// before it is used again.
+func (s *serverStatements) distrust(seq uint64) {
+	if s.seq == seq {
+		return
+	}
+	for _, st := range s.m {
+		if st.seq > seq {
+			st.epoch = private
+		}
+	}
 }
 
 // clear forgets everything: the server deallocated it all.

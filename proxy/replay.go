@@ -393,6 +393,8 @@ func (s *session) refuseReplay() error {
 func (s *session) forgetTurn() {
 	t := s.t
 	s.endTransaction(false)
+	s.schemaCommitted() // nobody knows
+	s.schemaSettled(false)
 	s.staged.Rollback()
 	s.salt = 0
 	s.portal, s.portals = portal{}, nil

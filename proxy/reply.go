@@ -50,7 +50,7 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 		if typ != msgParseComplete {
 			return v, s.desync(typ)
 		}
-		if o.tmpl != nil && !s.pinned { // nil when frames pass unseen
+		if o.tmpl != nil && !s.pinned && o.stmt.epoch&private == 0 { // nil when frames pass unseen
 			o.tmpl.accepted.Store(o.stmt.epoch + 1)
 		}
 	case msgBind:
@@ -68,7 +68,7 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 			o.done = len(frame) == total
 			return v, nil
 		case msgRowDescription, msgNoData:
-			s.described(o, frame, len(frame) == total)
+			s.noteDescription(o, frame, len(frame) == total)
 		default:
 			return v, s.desync(typ)
 		}
@@ -139,29 +139,6 @@ func (s *session) replyReady(frame []byte) error {
 	return nil
 }
 
-// described notes a statement's description for this client and the others.
-func (s *session) described(o *owed, frame []byte, whole bool) {
-	if o.tmpl == nil { // a portal's: from now on its client counts on these columns
-		if o.told != nil && o.told.told == nil && whole {
-			o.told.told = &description{frames: bytes.Clone(frame)}
-		}
-		return
-	}
-	t := s.t
-	if !whole || !o.done {
-		t.desc = nil
-		return // too long to keep: nobody is told from memory
-	}
-	d := &description{epoch: s.srv.catalog.epoch.Load(), frames: append(bytes.Clone(t.capture), frame...)}
-	t.desc = d
-	if !s.pinned {
-		o.tmpl.desc.Store(d)
-	}
-	if o.told != nil && o.told.tmpl.inForce() == o.tmpl.inForce() {
-		o.told.told = d
-	}
-}
-
 // completed is the end of one statement: what it did to the session takes hold.
 func (s *session) completed(o *owed, typ byte, frame []byte) {
 	t := s.t
@@ -191,6 +168,7 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 			s.tx.log.Refuse(retry.InnerCommit)
 		}
 		t.committed, t.rolledBack = true, false
+		s.schemaCommitted()
 		if o.kind == msgQuery && t.statement+1 < len(o.plan.Statements) {
 			t.committed = false // an inner COMMIT
 		}
@@ -217,7 +195,6 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 		s.forgetStatements()
 	}
 	if st.Kind == rewrite.DDL {
-		s.sawDDL = true
 		s.srv.catalog.flush()
 	}
 }
@@ -252,7 +229,7 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	code := string(field(payload, 'C'))
 	head := *t.owed.first()
 	hint, otherForm := s.refusedForm(&head, payload)
-	if code == "40001" && bytes.Contains(field(payload, 'M'), []byte("(OC001)")) || code == "0A000" && head.kind == msgBind && hint == "" {
+	if code == "40001" && bytes.Contains(field(payload, 'M'), []byte("(OC001)")) || planChanged(payload) && (head.tmpl == nil || s.srv.catalog.trusts(head.tmpl)) {
 		s.srv.catalog.flush()
 	}
 	if code == "26000" && !head.poison && !s.dedicated && (head.kind == msgBind || head.kind == msgDescribe) {

@@ -236,6 +236,7 @@ func (s *session) function(total int) error {
 		return err
 	}
 	s.logPlan(unread)
+	s.changesSchema(functionPlan)
 	t.owed.push(msgFunction)
 	t.writes = true
 	t.mayCommit = s.b.status == 'I' && !t.inBlock

@@ -166,7 +166,7 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 	case msgParse:
 		tmpl := n.tmpl.inForce()
 		st := s.b.prepared.find(tmpl)
-		if st != nil && st.epoch == s.srv.catalog.epoch.Load() {
+		if st != nil && st.epoch == s.epoch() {
 			if t.unseen {
 				s.parseNothing()
 			}
@@ -192,10 +192,10 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 			return s.resendWhole(f)
 		}
 		tmpl := n.tmpl.inForce()
-		name := s.prepare(tmpl, false)
+		st := s.prepare(tmpl, false)
 		o := s.pushRun(msgDescribe, tmpl.plan)
-		o.tmpl, o.told = tmpl, stmt
-		return s.add(appendNamed(t.scratch[:0], msgDescribe, 'S', name))
+		o.tmpl, o.stmt, o.told = tmpl, st, stmt
+		return s.add(appendNamed(t.scratch[:0], msgDescribe, 'S', st.name))
 	case msgQuery:
 		o := s.pushRun(msgQuery, plan)
 		o.bytes = n.tag
@@ -246,37 +246,22 @@ func (s *session) payload(f *retry.Frame[note]) []byte {
 func (s *session) rebind(f *retry.Frame[note]) error {
 	t, n := s.t, &f.Note
 	tmpl := n.tmpl.inForce()
-	st, epoch := s.b.prepared.find(tmpl), s.srv.catalog.epoch.Load()
-	fresh := st != nil && st.epoch == epoch
-	untyped := false
-	if tmpl.split != nil {
-		t.desc = s.srv.catalog.described(tmpl)
-		untyped = t.desc == nil
-	}
-	var name string
-	if !fresh {
-		name = s.prepare(tmpl, n.told != nil || untyped)
-	} else {
-		name = st.name
-	}
-	if n.told != nil && (!fresh || n.told.epoch != epoch) || untyped {
-		if fresh {
-			s.describeSilently(st)
-		}
-		t.desc = nil
-		if err := s.settleOwed(); err != nil || t.mute || t.skip || t.abandoned() {
-			return err
-		}
-		if t.desc != nil && n.told != nil && !t.desc.promises(n.told) {
-			t.mute, t.skipping, t.refusal = true, false, retry.Differs
-			return nil
-		}
+	st, ok, err := s.agreed(tmpl, s.epoch(), n.told, func() (bool, error) {
+		err := s.settleOwed()
+		return err == nil && !t.mute && !t.skip && !t.abandoned(), err
+	})
+	switch {
+	case err != nil || st == nil:
+		return err
+	case !ok:
+		t.mute, t.skipping, t.refusal = true, false, retry.Differs
+		return nil
 	}
 	if tmpl.split != nil {
 		s.lock(tmpl, t.desc, bytes.Clone(s.payload(f)))
 	}
 	t.owed.push(msgBind).tmpl = tmpl
-	t.scratch = appendBindHead(t.scratch[:0], []byte(n.name), name, f.Len())
+	t.scratch = appendBindHead(t.scratch[:0], []byte(n.name), st.name, f.Len())
 	if err := s.add(t.scratch); err != nil {
 		return err
 	}

@@ -125,7 +125,7 @@ func (s *session) maskedReply(typ byte, frame []byte, total int) (done bool, err
 		if o.kind != msgDescribe {
 			return true, nil
 		}
-		s.described(o, frameNoData, true)
+		s.noteDescription(o, frameNoData, true)
 		swallowed := o.swallow
 		t.owed.pop()
 		if swallowed {

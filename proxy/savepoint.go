@@ -161,9 +161,7 @@ func (s *session) rollbackTo(name string) error {
 		s.portal = portal{}
 	}
 	maps.DeleteFunc(s.portals, func(_ string, p portal) bool { return p.seq > m.binds })
-	if s.sawDDL {
-		s.srv.catalog.flush()
-	}
+	s.schemaReturned()
 	if s.b == nil {
 		if s.state == failed {
 			if err := s.move(rolledBackTo); err != nil {

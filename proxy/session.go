@@ -70,7 +70,7 @@ type session struct {
 	pinned bool
 	// pinLost: the pinned backend is gone, and what the session had there.
 	pinLost bool
-	sawDDL  bool
+	schema  schemaChange
 
 	turns uint64
 	began time.Time
@@ -291,6 +291,7 @@ func (s *session) end(cause error) {
 	s.client.drop()
 	s.held.Drop()
 	s.endTransaction(false)
+	s.schemaCommitted() // nobody knows
 	if s.b == nil {
 		return
 	}

@@ -69,7 +69,7 @@ func (s *session) lock(tmpl *template, d *description, params []byte) {
 		o.swallow, o.locks, o.plan, o.split = true, true, tmpl.plan, tmpl.split
 	}
 	seq := t.owed.seq
-	name := s.prepare(s.companion(tmpl, d), false)
+	name := s.prepare(s.companion(tmpl, d), false).name
 	if t.owed.seq != seq {
 		mark(&t.owed.items[len(t.owed.items)-1]) // its Parse
 	}

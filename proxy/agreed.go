@@ -1,0 +1,110 @@
+package proxy
+
+import (
+	"bytes"
+
+	"github.com/sluice-proxy/sluice/metrics"
+)
+
+// newStatement is what a client has once it has prepared tmpl.
+func (s *session) newStatement(tmpl *template) clientStatement {
+	return clientStatement{tmpl: tmpl, epoch: s.epoch(), known: s.described(tmpl)}
+}
+
+// onBackend is prepare for a client's statement: when the server now describes
+// it otherwise than the client was told, nothing is executed. No statement and no
+// error: the server refused the text and the client has been told.
+func (s *session) onBackend(cs *clientStatement) (*serverStatement, error) {
+	tmpl, epoch := cs.tmpl, cs.epoch
+	if p := s.parsing(); tmpl.parsing != p {
+		tmpl = s.srv.template(&s.t.scratch, []byte(tmpl.sql), []byte(tmpl.oids), p, tmpl.plan)
+		if cs.tmpl.split != nil {
+			tmpl = tmpl.inForce()
+		}
+	}
+	if tmpl != cs.tmpl { // under other settings the text may mean something else
+		epoch = s.epoch()
+	}
+	promise := cs.told
+	if promise == nil && cs.epoch != s.epoch() {
+		if st := s.b.prepared.find(tmpl); st == nil || st.epoch != epoch {
+			promise = cs.known
+		}
+	}
+	st, agrees, err := s.agreed(tmpl, epoch, promise, func() (bool, error) {
+		err := s.makeAnswer()
+		return err == nil && !s.t.skip, err
+	})
+	switch {
+	case err != nil || st == nil:
+		return nil, err
+	case !agrees:
+		if typed := s.typed(tmpl, promise, st.desc); typed != nil {
+			before := *cs
+			cs.tmpl, cs.epoch = typed, s.epoch()
+			if st, err = s.onBackend(cs); err != nil || st == nil {
+				*cs = before
+			}
+			return st, err
+		}
+		return nil, errPlanChanged
+	}
+	cs.tmpl = tmpl
+	if st.epoch&private == 0 {
+		cs.epoch = st.epoch
+	}
+	if cs.told == nil {
+		cs.known = st.desc
+	} else if st.desc != nil {
+		cs.told = st.desc // the same, and newer
+	}
+	return st, nil
+}
+
+// typed is tmpl with the parameter types that the client was told, where the server
+// would choose others now: PostgreSQL does not choose again. nil: it is not that.
+func (s *session) typed(tmpl *template, promise, desc *description) *template {
+	told, _ := promise.parts()
+	if desc == nil || told == nil || tmpl.split != nil || len(told) > maxCachedText {
+		return nil
+	}
+	if now, _ := desc.parts(); bytes.Equal(told, now) || string(told[headerLen:]) == tmpl.oids {
+		return nil
+	}
+	return s.srv.template(&s.t.scratch, []byte(tmpl.sql), bytes.Clone(told[headerLen:]), tmpl.parsing, tmpl.plan)
+}
+
+// agreed returns the backend's statement for tmpl, and whether it returns what was
+// promised; promise may be nil. One that was prepared in the given epoch will do: as
+// PostgreSQL's own, it does not run when it would return anything else than it did.
+// Only one that was prepared just now is a reason to say that a promise is broken.
+// answered has the server answer, and reports whether to go on; if not, st is nil.
+func (s *session) agreed(tmpl *template, epoch uint64, promise *description, answered func() (bool, error)) (st *serverStatement, agrees bool, err error) {
+	st = s.b.prepared.find(tmpl)
+	fresh := st == nil || st.epoch != epoch && st.epoch != s.epoch()
+	if fresh {
+		st = s.prepare(tmpl, true)
+	} else {
+		s.srv.metrics.Prepared(metrics.PreparedHit)
+	}
+	// What is sent in two parts needs to know its parameters.
+	for promise != nil || tmpl.split != nil {
+		if st.desc == nil && fresh {
+			attempts := s.tx.attempts.Count()
+			if ok, err := answered(); !ok || err != nil {
+				return nil, false, err
+			}
+			if s.tx.attempts.Count() != attempts { // it may be another backend
+				return s.agreed(tmpl, epoch, promise, answered)
+			}
+		}
+		s.t.desc = st.desc
+		agrees = promise == nil || st.desc == promise || st.desc != nil && st.desc.promises(promise)
+		if agrees && st.desc != nil || fresh {
+			return st, agrees, nil
+		}
+		s.closeOnBackend(st)
+		st, fresh = s.prepare(tmpl, true), true
+	}
+	return st, true, nil
+}

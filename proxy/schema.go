@@ -1,0 +1,158 @@
+package proxy
+
+import (
+	"bytes"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// What is remembered of statements holds for one epoch of the server's schema. A
+// transaction that may have changed the schema has epochs of its own: nothing of
+// what it sees reaches other sessions, nor does anything remain of it.
+
+// private marks an epoch that is one transaction's own.
+const private = 1 << 63
+
+// maxLearned bounds the descriptions that wait for the end of a transaction.
+const maxLearned = 64
+
+// schemaChange is what a transaction has to do with the schema.
+type schemaChange struct {
+	own     uint64 // its epoch, once it may have changed the schema; else 0
+	ddl     bool   // and not for want of a parse only
+	wrote   bool   // what it called may have changed the schema
+	first   uint64 // what the backend had prepared by then
+	learned []learned
+}
+
+// learned is a description that others are told of once the transaction is committed.
+type learned struct {
+	tmpl *template
+	desc *description
+}
+
+// epoch is that of the schema as the session sees it.
+func (s *session) epoch() uint64 {
+	if s.schema.own != 0 {
+		return s.schema.own
+	}
+	return s.srv.catalog.epoch.Load()
+}
+
+// changesSchema is told of a plan that is about to be sent. After DDL a return to a
+// savepoint changes the schema too.
+func (s *session) changesSchema(plan *rewrite.Plan) {
+	c := &s.schema
+	switch {
+	case plan.Kind >= rewrite.DDL:
+		c.ddl = c.ddl || plan.Kind == rewrite.DDL
+		c.own = s.srv.catalog.privates.Add(1) | private
+	case plan.Kind >= rewrite.Control:
+		s.schemaReturned()
+		if plan.Kind == rewrite.Write && !c.wrote {
+			c.wrote, c.first = true, s.b.prepared.seq
+		}
+	}
+}
+
+// schemaReturned is told that the transaction may have come back to a savepoint.
+func (s *session) schemaReturned() {
+	if s.schema.own != 0 {
+		s.schema.own = s.srv.catalog.privates.Add(1) | private
+	}
+}
+
+// schemaCommitted is told of the end of a transaction behind which another may run.
+func (s *session) schemaCommitted() {
+	if s.schema.own != 0 {
+		s.srv.catalog.flush()
+	}
+}
+
+// schemaSettled is told that the session is in no transaction any more.
+func (s *session) schemaSettled(committed bool) {
+	c := &s.schema
+	if committed || c.ddl { // CALL, for one, may have committed before it failed
+		s.schemaCommitted()
+	}
+	if !committed && c.wrote && s.b != nil {
+		s.b.prepared.distrust(c.first)
+	}
+	if committed {
+		for _, l := range c.learned {
+			s.srv.catalog.publish(l.tmpl, l.desc)
+		}
+	}
+	clear(c.learned)
+	c.own, c.ddl, c.wrote, c.learned = 0, false, false, c.learned[:0]
+}
+
+// known reports whether a Parse of tmpl is sure to be accepted. A text may mean
+// something else to a session that is pinned (a temporary table, EXECUTE of a
+// statement of its own): such a session neither takes from the catalog nor adds to it.
+func (s *session) known(tmpl *template) bool {
+	return !s.pinned && tmpl.accepted.Load() == s.epoch()+1
+}
+
+// described returns the description to tell the client without asking, or nil.
+func (s *session) described(tmpl *template) *description {
+	if d := tmpl.desc.Load(); d != nil && d.epoch == s.epoch() && !s.pinned {
+		return d
+	}
+	return nil
+}
+
+// noteDescription notes a description for this client and the others.
+func (s *session) noteDescription(o *owed, frame []byte, whole bool) {
+	if o.tmpl == nil { // a portal's: from now on its client counts on these columns
+		if o.told != nil && o.told.told == nil && whole {
+			o.told.told = &description{frames: bytes.Clone(frame)}
+		}
+		return
+	}
+	t := s.t
+	t.desc = nil
+	if !whole || !o.done {
+		return // too long to keep: nobody is told from memory
+	}
+	d := &description{epoch: o.stmt.epoch, frames: append(bytes.Clone(t.capture), frame...)}
+	if have := o.tmpl.desc.Load(); have != nil && have.epoch == d.epoch && bytes.Equal(have.frames, d.frames) {
+		d = have
+	}
+	t.desc, o.stmt.desc = d, d
+	if o.told != nil && o.told.tmpl.inForce() == o.tmpl.inForce() {
+		o.told.told = d
+	}
+	switch {
+	case s.pinned || d.epoch&private != 0:
+	case !s.schema.wrote:
+		s.srv.catalog.publish(o.tmpl, d)
+	case len(s.schema.learned) < maxLearned:
+		s.schema.learned = append(s.schema.learned, learned{o.tmpl, d})
+	}
+}
+
+// publish makes d what others are told. Where it is not what they were told, the
+// schema was changed where nobody here saw it: then nothing that was known holds.
+func (c *catalog) publish(t *template, d *description) {
+	switch have := t.desc.Load(); {
+	case have == d, have != nil && have.epoch > d.epoch:
+		return
+	case have != nil && have.epoch == d.epoch && !d.promises(have):
+		c.flush()
+	}
+	t.desc.Store(d)
+}
+
+// planChanged reports whether an error says that a statement of the server's would
+// return other columns than it did when it was prepared.
+func planChanged(payload []byte) bool {
+	return string(field(payload, 'C')) == errPlanChanged.code &&
+		(string(field(payload, 'R')) == errPlanChanged.source.routine || string(field(payload, 'M')) == errPlanChanged.message)
+}
+
+// trusts reports whether anything is remembered of t that is still told.
+func (c *catalog) trusts(t *template) bool {
+	epoch, d := c.epoch.Load(), t.desc.Load()
+	return t.accepted.Load() == epoch+1 || d != nil && d.epoch == epoch
+}
