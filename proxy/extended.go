@@ -254,7 +254,8 @@ func (s *session) bind(total int) error {
 	if t.logs {
 		s.tx.log.Sent(msgBind, note{tmpl: cs.tmpl, told: cs.told, name: string(portalName)}, params)
 	}
-	t.owed.push(msgBind).tmpl = cs.tmpl
+	o := t.owed.push(msgBind)
+	o.tmpl, o.told = cs.tmpl, cs
 	t.scratch = appendBindHead(t.scratch[:0], portalName, st.name, params)
 	if err := s.add(t.scratch); err != nil {
 		return err

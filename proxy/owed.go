@@ -23,7 +23,7 @@ type owed struct {
 	done bool
 	tmpl *template        // P: being prepared; B: being bound; D: being described
 	stmt *serverStatement // P, C of ours: what the backend is to hold or drop
-	told *clientStatement // D: whose client is to be told
+	told *clientStatement // D: whose client is to be told; B: which one is bound
 	plan *rewrite.Plan    // E, Q: what runs
 	// bytes of a fake or a poison.
 	bytes []byte

@@ -67,7 +67,7 @@ func (s *session) judge(cause retry.Cause) retry.Reason {
 // been passed on with the reason.
 func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again bool, err error) {
 	t, r := s.t, s.srv.replays
-	if cause != retry.FormRefused {
+	if cause != retry.FormRefused && cause != retry.BackendLost {
 		s.srv.metrics.TxConflict(s.tx.operation)
 		if n, over := r.alarm.conflict(time.Now()); over {
 			s.srv.log.Warn("many conflicts", "in_a_minute", n, "alert_threshold_conflicts_per_minute", r.alarm.threshold)

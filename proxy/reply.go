@@ -229,10 +229,11 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	code := string(field(payload, 'C'))
 	head := *t.owed.first()
 	hint, otherForm := s.refusedForm(&head, payload)
-	if code == "40001" && bytes.Contains(field(payload, 'M'), []byte("(OC001)")) || planChanged(payload) && (head.tmpl == nil || s.srv.catalog.trusts(head.tmpl)) {
+	stale := s.stale(&head, payload)
+	if stale || code == "40001" && bytes.Contains(field(payload, 'M'), []byte("(OC001)")) || planChanged(payload) && (head.tmpl == nil || s.srv.catalog.trusts(head.tmpl)) {
 		s.srv.catalog.flush()
 	}
-	if code == "26000" && !head.poison && !s.dedicated && (head.kind == msgBind || head.kind == msgDescribe) {
+	if s.deallocated(&head, payload) {
 		s.b.suspect = true // somebody deallocated our statements behind our back
 	}
 	v := pass
@@ -240,13 +241,18 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	s.srv.metrics.TxError(s.tx.operation, class.String())
 	told := s.mappedError(&head, frame, hint)
 	original := frame
+	if stale {
+		cause = retry.FormRefused
+	} else if s.deallocated(&head, payload) {
+		cause, stale = retry.BackendLost, true
+	}
 	if otherForm {
 		cause = retry.FormRefused
 		if told != nil {
 			original = told
 		}
 	}
-	if (class == retry.Conflict || otherForm) && s.noting() && !head.poison {
+	if (class == retry.Conflict || otherForm || stale && s.tx.log.Replayable()) && s.noting() && !head.poison {
 		again, err := s.conflicted(cause, original, len(frame) == total)
 		if again || err != nil {
 			t.owed.first().done = true // it was this one's

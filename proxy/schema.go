@@ -156,3 +156,17 @@ func (c *catalog) trusts(t *template) bool {
 	epoch, d := c.epoch.Load(), t.desc.Load()
 	return t.accepted.Load() == epoch+1 || d != nil && d.epoch == epoch
 }
+
+// stale reports whether an error is that of a statement which the backend had before
+// its client prepared it: then it says nothing of the client's. DDL that was seen
+// since, and a description that the client has, make it the client's error.
+func (s *session) stale(o *owed, payload []byte) bool {
+	return (o.kind == msgBind || o.kind == msgDescribe) && !o.poison && planChanged(payload) &&
+		o.told != nil && o.told.told == nil && o.told.epoch == s.epoch()
+}
+
+// deallocated reports whether an error says that the backend has lost a statement of
+// ours: somebody deallocated it behind our back.
+func (s *session) deallocated(o *owed, payload []byte) bool {
+	return (o.kind == msgBind || o.kind == msgDescribe) && !o.poison && !s.dedicated && string(field(payload, 'C')) == "26000"
+}
