@@ -1,8 +1,14 @@
 package proxy
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // mostSettingLosses is how many backends may be lost in a row while their settings
@@ -60,6 +66,53 @@ func (s *session) applySettings(inBlock bool) error {
 	return nil
 }
 
+// unrestored are the SETs that give the settings of the client's startup which the
+// transaction has reset their startup values: the server has put its own in force.
+func (s *session) unrestored() (sets []rewrite.Change) {
+	for _, name := range slices.Sorted(maps.Keys(s.startup.vals)) {
+		last := s.staged.last(name)
+		if last == nil || last.SQL != "" || last.Action == rewrite.SetLocal && !last.Default {
+			continue
+		}
+		c := rewrite.Change{Action: rewrite.Set, Name: name, SQL: s.startup.vals[name], Text: s.startup.shown[name]}
+		if last.Action == rewrite.SetLocal {
+			c.Action = rewrite.SetLocal
+		}
+		sets = append(sets, c)
+	}
+	return sets
+}
+
+// restoreStartup puts the client's startup values in force, in front of what it sends
+// next in its block.
+func (s *session) restoreStartup() error {
+	sets := s.unrestored()
+	if len(sets) == 0 {
+		return nil
+	}
+	var sql strings.Builder
+	for _, c := range sets {
+		sql.WriteString("SET ")
+		if c.Action == rewrite.SetLocal {
+			sql.WriteString("LOCAL ")
+		}
+		sql.WriteString(quoteName(c.Name) + " TO " + c.SQL + "; ")
+	}
+	if _, err := s.b.exchange(appendStrings(nil, msgQuery, sql.String())); err != nil {
+		return &lostError{err}
+	}
+	if s.b.status == 'T' {
+		for _, c := range sets {
+			s.staged.Stage(c)
+		}
+	}
+	s.salt = s.srv.salts.Add(1)<<1 | 1
+	if s.tx.log != nil {
+		s.tx.log.Refuse(retry.Pinned) // the log knows nothing of it
+	}
+	return nil
+}
+
 // syncSettings is what applySettings sends; refusal is the server's.
 func (s *session) syncSettings() (refusal []byte, err error) {
 	b := s.b
@@ -76,6 +129,8 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 	refusal, err = b.exchange(appendStrings(nil, msgQuery, diff(b.applied, s.settings)))
 	if err == nil && refusal == nil {
 		b.applied = s.settings
+		b.reported = s.srv.sharedReports.share(b.reported)
+		b.idle = b.reported
 	}
 	return refusal, err
 }

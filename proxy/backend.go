@@ -23,6 +23,9 @@ type backend struct {
 	prepared serverStatements
 	// applied are the settings in force on the server; nil when unknown.
 	applied *settings
+	// reported are the parameters as the server has reported them, dialled at the
+	// start and idle where the last transaction ended.
+	reported, dialled, idle *reports
 	// status is the byte of the last ReadyForQuery.
 	status byte
 	// suspect: the server does not hold what we believe it holds.
@@ -35,6 +38,8 @@ func attached(c *reservoir.Conn) *backend {
 		return b
 	}
 	b := &backend{conn: c, src: newSource(c.Net, rawOf(c.Net)), applied: noSettings, status: 'I'}
+	b.reported = completed(c.Params)
+	b.dialled, b.idle = b.reported, b.reported
 	c.Attachment = b
 	return b
 }
@@ -65,6 +70,9 @@ func (b *backend) usable() bool {
 			}
 			if total == 0 || total > b.src.buffered() {
 				break
+			}
+			if typ == msgParameterStatus {
+				b.noteParameter(b.src.buf[b.src.r : b.src.r+total])
 			}
 			b.src.r += total
 		}
@@ -130,6 +138,8 @@ func (b *backend) exchangeRows(msg []byte, row func(payload []byte)) (refusal []
 		frame := b.src.buf[b.src.r : b.src.r+total]
 		b.src.r += total
 		switch typ {
+		case msgParameterStatus:
+			b.noteParameter(frame)
 		case msgError:
 			if refusal == nil {
 				refusal = append([]byte(nil), frame[headerLen:]...)

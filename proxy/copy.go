@@ -195,6 +195,10 @@ func (s *session) relayIdle() error {
 			if typ == msgError && !s.dedicated {
 				return s.idleLost()
 			}
+			if typ == msgParameterStatus && !s.dedicated {
+				s.b.noteParameter(frame) // it is told with the next answer
+				continue
+			}
 			if err := s.writeClient(frame); err != nil {
 				return err
 			}

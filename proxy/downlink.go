@@ -152,7 +152,7 @@ func (s *session) relay() error {
 		}
 		frame := src.buf[src.r:min(src.r+total, src.w)]
 		// What the reply makes us say goes behind what came before it.
-		if !plainReply(typ) || s.gathers() {
+		if !plainReply(typ) || s.gathers() || typ == msgReady && !s.dedicated && s.mayTell() {
 			if err := s.passSpan(src.buf[span:src.r]); err != nil {
 				return err
 			}

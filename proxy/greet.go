@@ -141,12 +141,17 @@ func (srv *Server) introduce(s *session, h *hello) ([]byte, error) {
 			return nil, err
 		}
 	}
+	told := params
 	for _, p := range params.all {
 		if v, ok := s.startup.shown[p.lower]; ok {
-			p.value = v
+			p.value = s.srv.asReported(p.lower, v)
+			if was, _ := told.get(p.lower); was != p.value && s.srv.treat.of(p.lower) == carried {
+				told = told.with(p.name, p.value)
+			}
 		}
 		out = appendStrings(out, msgParameterStatus, p.name, p.value)
 	}
+	s.told = s.srv.sharedReports.share(told)
 	return out, nil
 }
 
@@ -196,7 +201,11 @@ func (s *session) takeStartup(params map[string]string) error {
 		}
 		switch s.srv.treat.to(name, value) {
 		case carried:
-			made.vals[name] = startupSQL(name, value)
+			if made.vals[name] = startupSQL(name, value); name == "datestyle" { // as merged values are written
+				if d := readDateStyle(dateStyle{}, value, dateStyle{}); d != (dateStyle{}) {
+					made.vals[name] = d.sql()
+				}
+			}
 		case kept, ignored:
 			made.kept[name] = value
 		case foreign:
@@ -277,32 +286,19 @@ func asReported(name, value string) string {
 			return "UTF8"
 		}
 		return strings.ToUpper(value)
-	case "datestyle":
-		style, order, said := "ISO", "MDY", false
-		for _, word := range strings.FieldsFunc(strings.ToUpper(value), func(r rune) bool { return r == ',' || r == ' ' }) {
-			switch word {
-			case "ISO", "SQL":
-				style = word
-			case "POSTGRES":
-				style = "Postgres"
-			case "GERMAN":
-				style = "German"
-				if !said { // the day comes first unless something else is said
-					order = "DMY"
-				}
-			case "DMY", "EURO", "EUROPEAN":
-				order, said = "DMY", true
-			case "MDY", "US", "NONEURO", "NONEUROPEAN":
-				order, said = "MDY", true
-			case "YMD":
-				order, said = "YMD", true
-			}
-		}
-		return style + ", " + order
 	case "intervalstyle":
 		return strings.ToLower(value)
 	}
 	return value
+}
+
+// asReported is the same for a value that a server may merge with its default.
+func (srv *Server) asReported(name, value string) string {
+	if name == "datestyle" {
+		_, usual, _ := srv.reported(noSettings, name)
+		return readDateStyle(readDateStyle(dateStyle{}, usual, dateStyle{}), value, dateStyle{}).String()
+	}
+	return asReported(name, value)
 }
 
 // cancel serves a CancelRequest.

@@ -113,7 +113,7 @@ func (s *session) resetOne(name string) error {
 	if s.srv.treat.of(name) == carried {
 		s.stage()
 		s.settings = s.srv.interned.share(s.settings.with([]rewrite.Change{{Action: rewrite.Reset, Name: name}}, s.startup))
-		return s.report(name)
+		return nil
 	}
 	value, ok := s.startup.kept[name]
 	if !ok && name != "application_name" {
@@ -125,7 +125,6 @@ func (s *session) resetOne(name string) error {
 // resetEverything is RESET ALL outside a transaction block.
 func (s *session) resetEverything() error {
 	s.stage()
-	old := s.settings
 	s.settings = s.startup
 	s.local, s.statementTimeout, s.idleTxTimeout = nil, 0, 0
 	s.kept = append(s.kept[:0], [2]string{resetAll})
@@ -134,23 +133,7 @@ func (s *session) resetEverything() error {
 			return err
 		}
 	}
-	for name, value := range old.vals {
-		if s.startup.vals[name] != value {
-			if err := s.report(name); err != nil {
-				return err
-			}
-		}
-	}
 	return nil
-}
-
-// report tells the client the value that a reset gave a reported parameter.
-func (s *session) report(name string) error {
-	shown, value, ok := s.srv.reported(s.startup, name)
-	if !ok {
-		return nil
-	}
-	return s.tell(appendStrings(nil, msgParameterStatus, shown, value))
 }
 
 // resetLocally sends a RESET that must be seen by a server as the SET it means:
@@ -162,7 +145,7 @@ func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
 	}
 	name := st.Changes[0].Name
 	value, ok := s.startup.vals[name]
-	if !ok {
+	if !ok || merges(name, value) { // see restoreStartup
 		return false, nil
 	}
 	set := &rewrite.Plan{Kind: rewrite.Setting, Statements: []rewrite.Statement{{Kind: rewrite.Setting,
@@ -173,7 +156,7 @@ func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
 	s.saltParsing(set)
 	o := s.t.owed.push(msgQuery)
 	o.plan = set
-	o.bytes = appendCommand(nil, "RESET")
+	o.bytes = appendCommand(nil, resetTag(&st.Changes[0]))
 	frame := appendStrings(nil, msgQuery, "SET "+quoteName(name)+" TO "+value)
 	s.logPlan(set)
 	s.logFrame(msgQuery, note{plan: set, tag: o.bytes}, frame[headerLen:])
@@ -181,6 +164,14 @@ func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
 		return true, err
 	}
 	return true, s.finish()
+}
+
+// resetTag is the tag of a reset.
+func resetTag(c *rewrite.Change) string {
+	if c.Default {
+		return "SET"
+	}
+	return "RESET"
 }
 
 func cloneStrings(m map[string]string) map[string]string {

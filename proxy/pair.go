@@ -34,6 +34,11 @@ func (s *session) lend() error {
 			return err
 		}
 	}
+	if s.b.status == 'T' && len(s.staged.changes) > 0 {
+		if err := s.restoreStartup(); err != nil {
+			return err
+		}
+	}
 	s.startLogging()
 	if inBlock {
 		s.t.inBlock = true
@@ -133,7 +138,9 @@ func (s *session) settle(status byte) error {
 	t := s.t
 	s.stopWaiting()
 	if status == 'I' {
-		s.settleSettings(t.failed)
+		if !s.dedicated {
+			s.settleSettings(t.failed)
+		}
 		if err := s.foldLocal(t.rolledBack || t.failed && !t.committed); err != nil {
 			return err
 		}
@@ -301,6 +308,9 @@ func (s *session) abandon(e *sqlError, why reservoir.Reason) error {
 	}
 	if t.rest > 0 || t.mute {
 		s.held.Drop()
+	}
+	if e == nil { // it is done, and what it set is the session's
+		s.commitSettings()
 	}
 	if s.b != nil {
 		s.dropBackend(why)

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // defaultParams are what stock clients insist on, until a backend was seen.
@@ -17,7 +18,7 @@ var defaultParams = map[string]string{
 	"in_hot_standby": "off",
 }
 
-// reports are the parameters that clients are told of, sorted. Immutable.
+// reports are parameters with the values that a server reports, sorted. Immutable.
 type reports struct {
 	from map[string]string // the map they were made of
 	all  []reportedParam
@@ -30,6 +31,70 @@ func newReports(from map[string]string) *reports {
 	for _, name := range slices.Sorted(maps.Keys(from)) {
 		r.all = append(r.all, reportedParam{name, strings.ToLower(name), from[name]})
 	}
+	slices.SortFunc(r.all, func(a, b reportedParam) int { return strings.Compare(a.lower, b.lower) })
+	return r
+}
+
+// get is the value of a parameter by its lower-cased name.
+func (r *reports) get(lower string) (value string, ok bool) {
+	for i := range r.all {
+		if r.all[i].lower == lower {
+			return r.all[i].value, true
+		}
+	}
+	return "", false
+}
+
+// with is r with another value of one parameter, which may be new.
+func (r *reports) with(name, value string) *reports {
+	lower := strings.ToLower(name)
+	made := &reports{all: slices.Clone(r.all)}
+	for i := range made.all {
+		if p := &made.all[i]; p.lower == lower {
+			p.value = value
+			return made
+		}
+	}
+	made.all = append(made.all, reportedParam{name, lower, value})
+	slices.SortFunc(made.all, func(a, b reportedParam) int { return strings.Compare(a.lower, b.lower) })
+	return made
+}
+
+// news are the parameters that are new or have another value in r than in told.
+func (r *reports) news(told *reports) (changed []reportedParam) {
+	for _, p := range r.all {
+		if was, ok := told.get(p.lower); !ok || was != p.value {
+			changed = append(changed, p)
+		}
+	}
+	return changed
+}
+
+// sharedReports holds equal reports once, so that they compare by pointer.
+type sharedReports struct {
+	mu sync.Mutex
+	m  map[string]*reports
+}
+
+func (n *sharedReports) share(r *reports) *reports {
+	var key strings.Builder
+	for _, p := range r.all {
+		key.WriteString(p.lower)
+		key.WriteByte(0)
+		key.WriteString(p.value)
+		key.WriteByte(0)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if old, ok := n.m[key.String()]; ok {
+		return old
+	}
+	if n.m == nil {
+		n.m = map[string]*reports{}
+	}
+	if len(n.m) < internLimit {
+		n.m[key.String()] = r
+	}
 	return r
 }
 
@@ -40,11 +105,17 @@ func (srv *Server) params() *reports {
 	if r != nil && reflect.ValueOf(r.from).Pointer() == reflect.ValueOf(seen).Pointer() {
 		return r
 	}
+	r = completed(seen)
+	srv.reports.Store(r)
+	return r
+}
+
+// completed are a server's parameters with those that clients insist on.
+func completed(seen map[string]string) *reports {
 	params := maps.Clone(defaultParams)
 	maps.Copy(params, seen)
-	r = newReports(params)
+	r := newReports(params)
 	r.from = seen
-	srv.reports.Store(r)
 	return r
 }
 

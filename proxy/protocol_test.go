@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -203,27 +204,38 @@ type rawClient struct {
 	conn net.Conn
 	in   *bufio.Reader
 	out  []byte
+	// reports has ParameterStatus shown too.
+	reports bool
 }
 
 func dialRaw(t *testing.T, addr string) *rawClient {
+	t.Helper()
+	c, _ := dialWith(t, addr, nil)
+	return c
+}
+
+// dialWith connects with those startup parameters, and returns what was answered too.
+func dialWith(t *testing.T, addr string, params map[string]string) (*rawClient, string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	c := &rawClient{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}
+	c := &rawClient{conn: conn, in: bufio.NewReaderSize(conn, 64<<10), reports: params != nil}
 	startup := &pgproto3.StartupMessage{ProtocolVersion: pgproto3.ProtocolVersion30,
 		Parameters: map[string]string{"user": "postgres", "database": "postgres"}}
+	maps.Copy(startup.Parameters, params)
 	b, err := startup.Encode(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.queue(b)
-	if got := c.readThrough("Z"); !strings.HasSuffix(got, "Z I\n") {
+	got := c.readThrough("Z")
+	if !strings.HasSuffix(got, "Z I\n") {
 		t.Fatalf("startup: %q", got)
 	}
-	return c
+	return c, got
 }
 
 func (c *rawClient) queue(b []byte) { c.out = append(c.out, b...) }
@@ -260,6 +272,9 @@ func (c *rawClient) readThrough(types string) string {
 				out.WriteString("EOF\n")
 			}
 			return out.String()
+		}
+		if c.reports && typ == 'S' {
+			fmt.Fprintf(&out, "S %s\n", strings.Replace(strings.TrimSuffix(string(payload), "\x00"), "\x00", "=", 1))
 		}
 		if line := showFrame(typ, payload); line != "" {
 			out.WriteString(line)

@@ -14,11 +14,12 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 	t := s.t
 	switch typ {
 	case msgParameterStatus, msgNotice:
-		if !t.owed.empty() && t.owed.first().swallow {
+		if typ == msgParameterStatus && !s.dedicated {
+			s.b.noteParameter(frame)
 			return swallow, nil
 		}
-		if typ == msgParameterStatus {
-			s.noteParameter(frame)
+		if !t.owed.empty() && t.owed.first().swallow {
+			return swallow, nil
 		}
 		return pass, nil
 	case msgNotification:
@@ -136,7 +137,13 @@ func (s *session) replyReady(frame []byte) error {
 	s.b.status = frame[headerLen]
 	s.t.settled = true
 	s.t.copying = false
-	return nil
+	if s.dedicated || s.t.mute || s.t.rerun || !s.mayTell() {
+		return nil
+	}
+	if s.b.status == 'I' {
+		s.settleSettings(s.t.failed)
+	}
+	return s.tellParameters()
 }
 
 // completed is the end of one statement: what it did to the session takes hold.

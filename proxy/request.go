@@ -308,6 +308,11 @@ func (s *session) ready() error {
 			return err
 		}
 	}
+	if !s.dedicated {
+		if err := s.tellParameters(); err != nil {
+			return err
+		}
+	}
 	return s.passSpan(appendReady(nil, status))
 }
 

@@ -23,8 +23,6 @@ type savepoints struct {
 	// cursor from before the last savepoint was run last; 0 for none.
 	cursors bool
 	moved   int
-	// told are the parameters that the client was told since the first savepoint.
-	told map[string]string
 }
 
 // mark is how a session stood at a savepoint.
@@ -172,11 +170,7 @@ func (s *session) rollbackTo(name string) error {
 	} else if err := s.runBack(name); err != nil || s.t.skip || s.t.settled {
 		return err
 	}
-	changed, err := s.parametersChanged()
-	if err != nil || s.t.skip || s.t.settled {
-		return err
-	}
-	return s.tell(append([][]byte{appendCommand(nil, "ROLLBACK")}, append(changed, s.restoreKept(m)...)...)...)
+	return s.tell(append([][]byte{appendCommand(nil, "ROLLBACK")}, s.restoreKept(m)...)...)
 }
 
 // runBack ends the transaction at the backend, and runs what is left of it again.
@@ -250,50 +244,6 @@ func (s *session) restoreKept(m *mark) (changed [][]byte) {
 		changed = append(changed, appendStrings(nil, msgParameterStatus, "application_name", now))
 	}
 	return changed
-}
-
-// noteParameter is told of a ParameterStatus that goes to the client.
-func (s *session) noteParameter(frame []byte) {
-	if len(s.tx.marks) == 0 || s.t.mute || s.t.rerun {
-		return
-	}
-	name, rest, _ := cstring(frame[headerLen:])
-	value, _, _ := cstring(rest)
-	if s.tx.told == nil {
-		s.tx.told = map[string]string{}
-	}
-	s.tx.told[string(name)] = string(value)
-}
-
-// parametersChanged asks for the parameters that the client was told since the
-// first savepoint, and returns what it must be told now.
-func (s *session) parametersChanged() (changed [][]byte, err error) {
-	if len(s.tx.told) == 0 || s.b == nil {
-		return nil, nil
-	}
-	if err := s.makeAnswer(); err != nil || s.t.skip || s.t.settled {
-		return nil, err
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.tx.told)) {
-		value := s.tx.told[name]
-		refusal, err := s.b.exchangeRows(appendStrings(nil, msgQuery, "SHOW "+quoteName(name)), func(row []byte) {
-			if columns := columnsOf(row); len(columns) == 1 {
-				value = columns[0]
-			}
-		})
-		if err == nil && refusal != nil {
-			err = fmt.Errorf("SHOW %s: %s", name, field(refusal, 'C'))
-		}
-		if err != nil {
-			return nil, &lostError{err}
-		}
-		if value != s.tx.told[name] {
-			s.tx.told[name] = value
-			changed = append(changed, appendStrings(nil, msgParameterStatus, name, value))
-		}
-	}
-	s.alarmRead()
-	return changed, nil
 }
 
 // noteTag is told of a statement's tag. Where a cursor stands is not part of what

@@ -25,19 +25,20 @@ const sweepEvery = time.Second
 
 // Server accepts clients and runs their sessions.
 type Server struct {
-	cfg      Config
-	backends *reservoir.Reservoir
-	names    databases
-	planner  *rewrite.Planner
-	metrics  *metrics.Proxy
-	log      *slog.Logger
-	treat    treatments
-	catalog  *catalog
-	interned interned
-	reports  atomic.Pointer[reports]
-	startup  *startup
-	replays  *replays // nil: replay is off
-	groups   groups
+	cfg           Config
+	backends      *reservoir.Reservoir
+	names         databases
+	planner       *rewrite.Planner
+	metrics       *metrics.Proxy
+	log           *slog.Logger
+	treat         treatments
+	catalog       *catalog
+	interned      interned
+	sharedReports sharedReports
+	reports       atomic.Pointer[reports]
+	startup       *startup
+	replays       *replays // nil: replay is off
+	groups        groups
 
 	ctx  context.Context // ends when sessions are cut
 	stop context.CancelFunc

@@ -41,6 +41,10 @@ type session struct {
 	settings *settings // in force for the client
 	startup  *settings // what RESET returns to
 	staged   stagedSettings
+	// told are the parameters as the client knows them; toldFor are the settings
+	// that this is the truth for while no backend is held, nil for none.
+	told    *reports
+	toldFor *settings
 	// local values of settings that Sluice keeps or ignores.
 	local            map[string]string
 	statementTimeout time.Duration

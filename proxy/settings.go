@@ -1,11 +1,13 @@
 package proxy
 
 import (
+	"cmp"
 	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -18,9 +20,13 @@ type settings struct {
 	// parsing is a hash of the values that change what a statement means when
 	// it is parsed: literals are folded at Parse.
 	parsing uint64
-	// Of a client's startup only: settings that Sluice keeps, and the values of
-	// reported parameters as the client was told them, both by lower-cased name.
-	kept, shown map[string]string
+	// shown are the values as a server reports them, by the same names, where that
+	// is known; of kept settings too.
+	shown map[string]string
+	// kept are, of a client's startup only, settings that Sluice keeps.
+	kept map[string]string
+	// seen are the reports of a backend that had these settings; nil: none yet.
+	seen atomic.Pointer[reports]
 }
 
 // parsingSettings change what a prepared statement means.
@@ -53,28 +59,39 @@ func newSettings(vals map[string]string) *settings {
 
 // with returns s changed; base holds the values that a reset returns to.
 func (s *settings) with(changes []rewrite.Change, base *settings) *settings {
-	vals := maps.Clone(s.vals)
-	if vals == nil {
-		vals = map[string]string{}
-	}
+	vals, shown := clone(s.vals), clone(s.shown)
 	for _, c := range changes {
 		switch c.Action {
 		case rewrite.Set:
-			vals[c.Name] = c.SQL
+			vals[c.Name], shown[c.Name] = c.SQL, asReported(c.Name, c.Text)
 		case rewrite.Reset:
 			if v, ok := base.vals[c.Name]; ok {
-				vals[c.Name] = v
+				vals[c.Name], shown[c.Name] = v, base.shown[c.Name]
 			} else {
 				delete(vals, c.Name)
+				delete(shown, c.Name)
 			}
-		case rewrite.ResetAll, rewrite.DiscardAll:
-			vals = maps.Clone(base.vals)
-			if vals == nil {
-				vals = map[string]string{}
+		case rewrite.ResetAll:
+			role, ok := vals["role"] // stays
+			vals, shown = clone(base.vals), clone(base.shown)
+			if ok {
+				vals["role"] = role
 			}
+		case rewrite.DiscardAll:
+			vals, shown = clone(base.vals), clone(base.shown)
 		}
 	}
-	return newSettings(vals)
+	made := newSettings(vals)
+	made.shown = shown
+	return made
+}
+
+// clone is a copy that may be written to.
+func clone(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return maps.Clone(m)
 }
 
 // equal compares whole maps, the pointers first.
@@ -83,17 +100,18 @@ func (s *settings) equal(o *settings) bool {
 }
 
 // diff is the SQL that turns a backend with settings from into one with to, in
-// a fixed order. Resets come first: a reset of one name may touch another.
+// a fixed order. Resets come first: a reset of one name may touch another. So does
+// that of a value that the server would merge with the new one.
 func diff(from, to *settings) string {
 	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(from.vals)) {
-		if _, ok := to.vals[name]; !ok {
+	for _, name := range byRole(from.vals, -1) {
+		if v, ok := to.vals[name]; !ok || v != from.vals[name] && merges(name, v) {
 			b.WriteString("RESET ")
 			b.WriteString(quoteName(name))
 			b.WriteString("; ")
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(to.vals)) {
+	for _, name := range byRole(to.vals, 1) {
 		if v := to.vals[name]; from.vals[name] != v {
 			b.WriteString("SET ")
 			b.WriteString(quoteName(name))
@@ -103,6 +121,20 @@ func diff(from, to *settings) string {
 		}
 	}
 	return b.String()
+}
+
+// byRole are the names in order, the role at the end for 1 and at the beginning for
+// -1: another role may not be allowed to set what the session's own may.
+func byRole(vals map[string]string, at int) []string {
+	place := func(name string) int {
+		if name == "role" {
+			return at
+		}
+		return 0
+	}
+	return slices.SortedFunc(maps.Keys(vals), func(a, b string) int {
+		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
+	})
 }
 
 // quoteName quotes each part of a parameter's name where it must be.

@@ -20,19 +20,28 @@ type settingsMark struct {
 	changes int
 }
 
-// Stage adds a change that its statement has made. One that ends with the
-// transaction (SET LOCAL) leaves nothing behind.
-func (x *stagedSettings) Stage(c rewrite.Change) {
-	if c.Action != rewrite.SetLocal {
-		x.changes = append(x.changes, c)
-	}
-}
+// Stage adds a change that its statement has made.
+func (x *stagedSettings) Stage(c rewrite.Change) { x.changes = append(x.changes, c) }
 
-// Commit ends the transaction and returns what it leaves behind.
-func (x *stagedSettings) Commit() []rewrite.Change {
-	done := x.changes
+// Commit ends the transaction and returns what it leaves behind: SET LOCAL nothing.
+func (x *stagedSettings) Commit() (done []rewrite.Change) {
+	for _, c := range x.changes {
+		if c.Action != rewrite.SetLocal {
+			done = append(done, c)
+		}
+	}
 	*x = stagedSettings{}
 	return done
+}
+
+// last is the change that says what a setting is now; nil when none does.
+func (x *stagedSettings) last(name string) *rewrite.Change {
+	for i := len(x.changes) - 1; i >= 0; i-- {
+		if c := &x.changes[i]; c.Name == name || c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll {
+			return c
+		}
+	}
+	return nil
 }
 
 // Rollback ends the transaction and drops what it changed.
@@ -105,11 +114,29 @@ func (s *session) noteSettings(st *rewrite.Statement, tag string) {
 		return
 	}
 	for _, c := range st.Changes {
-		s.staged.Stage(c)
+		s.staged.Stage(s.merged(c))
 		if c.Action == rewrite.DiscardAll { // it commits at once
 			s.commitSettings()
 		}
 	}
+}
+
+// merged is a change with the value that it leaves: a server adds what a SET of
+// DateStyle says to what is in force.
+func (s *session) merged(c rewrite.Change) rewrite.Change {
+	if c.Name != "datestyle" || c.SQL == "" {
+		return c
+	}
+	reset := readDateStyle(dateStyle{}, s.startup.vals[c.Name], dateStyle{})
+	was := readDateStyle(dateStyle{}, s.settings.vals[c.Name], dateStyle{})
+	if last := s.staged.last(c.Name); last != nil {
+		if was = reset; last.SQL != "" {
+			was = readDateStyle(dateStyle{}, last.SQL, dateStyle{})
+		}
+	}
+	now := readDateStyle(was, c.SQL, reset)
+	c.SQL, c.Text = now.sql(), now.String()
+	return c
 }
 
 // commitSettings makes what the transaction has staged the session's own.
@@ -130,7 +157,8 @@ func (s *session) commitSettings() {
 func (s *session) settleSettings(failed bool) {
 	if failed {
 		s.staged.Rollback()
-		return
+	} else {
+		s.commitSettings()
 	}
-	s.commitSettings()
+	s.believe()
 }

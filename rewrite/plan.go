@@ -101,6 +101,9 @@ type Change struct {
 	SQL string
 	// Text is the value without quotes, when it is a single constant: "5s", "0".
 	Text string
+	// Default: a reset that is written SET name TO DEFAULT, or SET TIME ZONE LOCAL.
+	// A SET LOCAL to the default has it too.
+	Default bool
 }
 
 // Pin is the reason why a session that ran a statement must keep its backend.

@@ -27,7 +27,7 @@ func (st *Statement) set(m message) {
 			return
 		}
 	case pg_query.VariableSetKind_VAR_SET_DEFAULT, pg_query.VariableSetKind_VAR_RESET:
-		c.Action = Reset
+		c.Action, c.Default = Reset, kind == pg_query.VariableSetKind_VAR_SET_DEFAULT
 	default: // FROM CURRENT
 		st.Pin = PinSetConfig
 		return

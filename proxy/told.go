@@ -1,0 +1,150 @@
+package proxy
+
+import (
+	"slices"
+
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// A client is told of parameters in front of a ReadyForQuery, as PostgreSQL does it:
+// what a backend reports is noted, and told where it differs from what its client
+// knows. So a client knows the truth too when its backend was lost or replaced.
+
+// noteParameter is told of a ParameterStatus.
+func (b *backend) noteParameter(frame []byte) {
+	name, rest, ok := cstring(frame[headerLen:])
+	value, _, ok2 := cstring(rest)
+	if ok && ok2 && b.reported != nil {
+		b.reported = b.reported.with(string(name), string(value))
+	}
+}
+
+// mayTell reports whether the end of this turn may have something to tell of parameters.
+func (s *session) mayTell() bool {
+	return s.b.reported != s.told || s.settings != s.toldFor || len(s.staged.changes) > 0 || s.before != nil
+}
+
+// tellParameters tells the client of the parameters that are not as it knows them,
+// in front of a ReadyForQuery.
+func (s *session) tellParameters() error {
+	now := s.told
+	if s.b != nil && (s.b.status != 'I' || s.keeps()) {
+		now, s.toldFor = s.inForce(), nil
+	} else if s.toldFor != s.settings || s.b != nil && s.b.reported != s.told {
+		now, s.toldFor = s.view(), s.settings
+	}
+	if now == s.told {
+		return nil
+	}
+	for _, p := range now.news(s.told) {
+		if p.lower == "application_name" && s.srv.treat.of(p.lower) != carried {
+			continue // told where it is set
+		}
+		if err := s.passSpan(appendStrings(nil, msgParameterStatus, p.name, p.value)); err != nil {
+			return err
+		}
+	}
+	s.told = now
+	return nil
+}
+
+// view are the reports of a server on which the session's settings are in force.
+func (s *session) view() *reports {
+	if b := s.b; b != nil && b.applied == s.settings {
+		b.reported = s.srv.sharedReports.share(b.reported)
+		s.settings.seen.Store(b.reported)
+		return b.reported
+	}
+	if r := s.settings.seen.Load(); r != nil {
+		return r
+	}
+	r := s.srv.params()
+	for name, value := range s.settings.shown {
+		if name == "datestyle" {
+			value = s.srv.asReported(name, value)
+		}
+		if was, ok := r.get(name); ok && was != value && s.settings.vals[name] != "" {
+			r = r.with(name, value)
+		}
+	}
+	return s.srv.sharedReports.share(r)
+}
+
+// inForce are the reports of the backend that is held, with the client's startup values
+// where the server has its own since a RESET: see restoreStartup.
+func (s *session) inForce() *reports {
+	s.b.reported = s.srv.sharedReports.share(s.b.reported)
+	now := s.b.reported
+	if len(s.staged.changes) == 0 {
+		return now
+	}
+	for _, c := range s.unrestored() {
+		value := s.srv.asReported(c.Name, s.startup.shown[c.Name])
+		for _, p := range now.all {
+			if p.lower == c.Name && p.value != value {
+				now = now.with(p.name, value)
+				break
+			}
+		}
+	}
+	return s.srv.sharedReports.share(now)
+}
+
+// fixed are reported parameters that nobody sets.
+var fixed = []string{"in_hot_standby", "integer_datetimes", "is_superuser", "server_encoding", "server_version", "session_authorization"}
+
+// believe compares, where a transaction has ended, what its backend reports with
+// what its statements say: what a function has set is a setting of the session too,
+// and what a server has made of a value is that value.
+func (s *session) believe() {
+	b := s.b
+	if b.reported == b.idle || b.applied == nil {
+		return
+	}
+	var of, ofSession []rewrite.Change
+	for _, p := range b.reported.news(b.idle) {
+		if slices.Contains(fixed, p.lower) || listSettings[p.lower] || s.srv.treat.of(p.lower) != carried {
+			continue
+		}
+		sql, given := b.applied.vals[p.lower]
+		expected := b.applied.shown[p.lower]
+		if !given {
+			expected, _ = b.dialled.get(p.lower)
+		}
+		if p.value == expected {
+			continue
+		}
+		c := rewrite.Change{Action: rewrite.Set, Name: p.lower, SQL: quoteLiteral(p.value), Text: p.value}
+		of = append(of, c)
+		if s.settings.vals[p.lower] == sql {
+			ofSession = append(ofSession, c)
+		}
+	}
+	if len(of) > 0 {
+		b.applied = s.srv.interned.share(b.applied.with(of, noSettings))
+		s.settings = s.srv.interned.share(s.settings.with(ofSession, s.startup))
+	}
+	s.noteRole()
+	b.idle = b.reported
+}
+
+// noteRole keeps the backend of a session whose role a function has changed: what
+// the session may do depends on it, and no other backend has it.
+func (s *session) noteRole() {
+	b := s.b
+	if s.keeps() {
+		return
+	}
+	for _, name := range []string{"is_superuser", "session_authorization"} {
+		was, _ := b.idle.get(name)
+		if is, _ := b.reported.get(name); is == was {
+			continue
+		}
+		if err := s.pin(&rewrite.Plan{Pin: rewrite.PinRole, Statements: make([]rewrite.Statement, 2)}); err != nil {
+			b.suspect, s.pinLost = true, true
+			s.srv.metrics.Refused(metrics.FeatureSetting)
+		}
+		return
+	}
+}

@@ -1,0 +1,66 @@
+package proxy_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var reportLine = regexp.MustCompile(`(?m)^S (\w+)=(.*)$`)
+
+// A client whose backend was lost, or whose replay was refused, has been told in front of ReadyForQuery
+// which parameters are in force then.
+func TestParametersAfterLoss(t *testing.T) {
+	pg := postgres{Server: newPostgres(t)}
+	pg.addr = pg.Address()
+	pg.SQL(t, "postgres", changing)
+	stumbles(t, pg, true)
+	scripts := map[string]struct{ script, word string }{
+		"in a block":      {"Q BEGIN\n< Z\nQ SET TimeZone = 'Asia/Tokyo'\n< Z\nQ SET DateStyle = 'SQL'\n< Z\nQ SELECT nextval('changing'), 'doomed'\n< Z\n", "doomed"},
+		"SET LOCAL":       {"Q BEGIN\n< Z\nQ SET LOCAL TimeZone = 'Asia/Tokyo'; SELECT nextval('changing')\n< Z\nQ SELECT 'doomed'\n< Z\n", "doomed"},
+		"refused":         {"Q BEGIN\n< Z\nQ SET TimeZone = 'Asia/Tokyo'\n< Z\nQ SELECT nextval('changing')\n< Z\nQ SELECT conflicts()\n< Z\n", ""},
+		"at COMMIT":       {"Q BEGIN\n< Z\nQ SET TimeZone = 'Asia/Tokyo'\n< Z\nQ SET IntervalStyle = iso_8601\n< Z\nQ COMMIT\n< Z\n", "COMMIT"},
+		"autocommit":      {"Q SET TimeZone = 'Asia/Tokyo'\n< Z\n", "Asia/Tokyo"},
+		"a string":        {"Q SET TimeZone = 'Asia/Tokyo'; COMMIT; SET DateStyle = 'German'; SELECT 'doomed'\n< Z\n", "doomed"},
+		"a group":         {ext("BEGIN") + ext("SET TimeZone = 'Asia/Tokyo'") + "S\n< Z\n" + ext("SELECT 'doomed'") + "S\n< Z\n", "doomed"},
+		"behind a Flush":  {ext("BEGIN") + ext("SET TimeZone = 'Asia/Tokyo'") + "S\n< Z\n" + ext("SELECT 'doomed'") + "H\n< E\nS\n< Z\n", "doomed"},
+		"at ROLLBACK":     {"Q BEGIN\n< Z\nQ SET TimeZone = 'Asia/Tokyo'\n< Z\nQ SELECT nextval('changing')\n< Z\nQ ROLLBACK\n< Z\n", "ROLLBACK"},
+		"client encoding": {"Q BEGIN\n< Z\nQ SET client_encoding = 'LATIN1'\n< Z\nQ SELECT nextval('changing'), 'doomed'\n< Z\n", "doomed"},
+	}
+	for route, opts := range map[string][]option{"postgres": nil, "replay": {fastReplay}, "dsql": {asDSQL, fastReplay}, "no replay": {asDSQL}} {
+		var cut cutter
+		s := startSluice(t, pg, append(opts, cut.option, maxOpen(2))...)
+		for name, test := range scripts {
+			for _, after := range []bool{false, true} {
+				c, out := dialWith(t, s.addr, map[string]string{"TimeZone": "America/New_York"})
+				told := map[string]string{}
+				learn := func(out string) {
+					for _, m := range reportLine.FindAllStringSubmatch(out, -1) {
+						told[m[1]] = m[2]
+					}
+				}
+				learn(out)
+				before := told["TimeZone"]
+				if test.word != "" {
+					cut.arm(test.word, after)
+				}
+				out = c.play(t, test.script)
+				cut.word.Store(nil)
+				learn(out)
+				if strings.HasSuffix(out, "Z E\n") {
+					if told["TimeZone"] != before {
+						t.Errorf("%s, %s: in the failed block the client believes in %s:\n%s", route, name, told["TimeZone"], out)
+					}
+					learn(c.play(t, "Q ROLLBACK\n< Z\n"))
+				}
+				for _, p := range []string{"TimeZone", "DateStyle", "IntervalStyle", "client_encoding"} {
+					if is := c.play(t, fmt.Sprintf("Q SHOW %s\n< Z\n", p)); !strings.Contains(is, told[p]+"\n") {
+						t.Errorf("%s, %s, %v: the client believes in %s %s:\n%s\nbut\n%s", route, name, after, p, told[p], out, is)
+					}
+				}
+				c.conn.Close()
+			}
+		}
+	}
+}
