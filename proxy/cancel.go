@@ -230,7 +230,7 @@ func (s *session) giveUp(e *sqlError) error {
 	s.mu.Lock()
 	s.cancel.asked = time.Time{}
 	s.mu.Unlock()
-	if t.mayCommit || t.committed || s.dedicated || s.pinned {
+	if t.outcome.mayCommit() || s.dedicated || s.pinned {
 		s.srv.metrics.Cancel(metrics.CancelIneffective)
 		s.b.conn.Net.SetReadDeadline(time.Time{})
 		return nil

@@ -22,7 +22,6 @@ func (s *session) startCopy() {
 	if t.logs {
 		s.tx.log.Refuse(retry.CopyFrom)
 	}
-	t.mayCommit = t.mayCommit || s.b.status == 'I' && !t.inBlock
 	if t.owed.first().kind == msgExecute && t.owed.len() == 2 && t.owed.items[len(t.owed.items)-1].kind == msgSync {
 		t.owed.items = t.owed.items[:len(t.owed.items)-1]
 		t.owed.seq--

@@ -21,7 +21,6 @@ func (s *session) passThrough(typ byte, total int) error {
 		return s.drain()
 	case msgQuery, msgFunction:
 		t.ended = true
-		t.mayCommit = true
 		t.owed.push(typ).plan = unread
 		if err := s.forward(total); err != nil {
 			return err

@@ -68,6 +68,10 @@ var (
 		message: "the backend connection was lost inside a transaction",
 		detail:  "COMMIT had not been sent: nothing of the transaction was applied.",
 		hint:    "Roll back and run the transaction again."}
+	errRestLost = &sqlError{code: "08006",
+		message: "the backend connection was lost behind a transaction that had ended",
+		detail:  "What was answered before this error stands. Nothing that follows it was applied.",
+		hint:    "Run again what has no answer."}
 	errReadLost = &sqlError{code: "08006",
 		message: "the backend connection was lost while a statement that only reads was running",
 		hint:    "Run the statement again."}

@@ -295,23 +295,13 @@ func (s *session) execute(frame []byte) error {
 	t.ran(p.plan.Kind, binary.BigEndian.Uint32(rest))
 	if p.plan.Kind != rewrite.Read {
 		s.saltParsing(p.plan)
-		t.writes = true
-		if p.plan.Kind > rewrite.Write || commits(p.plan) {
-			t.mayCommit = t.mayCommit || commits(p.plan) || !s.inBlock()
-		}
 	}
 	verb := rewrite.NoVerb
 	if st := p.plan.Single(); st != nil {
 		verb = st.Tx.Verb
 	}
-	switch verb {
-	case rewrite.Begin:
-		t.groupBlock, t.ends = true, false
-	case rewrite.Commit, rewrite.Rollback:
-		t.groupBlock, t.ends = false, true
-	}
 	s.countExecute(p.plan)
-	s.logFrame(msgExecute, note{plan: p.plan, commits: t.mayCommit}, frame[headerLen:])
+	s.logFrame(msgExecute, note{plan: p.plan, commits: t.outcome.mayCommit()}, frame[headerLen:])
 	if verb == rewrite.Commit || verb == rewrite.Rollback {
 		s.portal, s.portals = portal{}, nil // they end with their transaction
 	}

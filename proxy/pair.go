@@ -40,8 +40,8 @@ func (s *session) lend() error {
 		}
 	}
 	s.startLogging()
+	s.t.outcome = outcomeAt(s.b.status)
 	if inBlock {
-		s.t.inBlock = true
 		s.sendBegin()
 	}
 	s.startWaiting()
@@ -111,6 +111,7 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 // Sync: if it fails, the server skips what follows instead of running it in
 // autocommit.
 func (s *session) sendBegin() {
+	s.t.outcome.begin()
 	name := s.prepare(s.begin, false).name
 	o := s.t.owed.push(msgBind)
 	o.swallow = true
@@ -141,12 +142,12 @@ func (s *session) settle(status byte) error {
 		if !s.dedicated {
 			s.settleSettings(t.failed)
 		}
-		if err := s.foldLocal(t.rolledBack || t.failed && !t.committed); err != nil {
+		if err := s.foldLocal(t.outcome.rolledBack()); err != nil {
 			return err
 		}
-		s.endTransaction(!t.failed && !t.rolledBack)
+		s.endTransaction(!t.failed && !t.outcome.rolledBack())
 		s.portal, s.portals, s.salt = portal{}, nil, 0
-		s.schemaSettled(!t.failed && !t.rolledBack)
+		s.schemaSettled(!t.failed && !t.outcome.rolledBack())
 	}
 	if t.midFrame && !s.dedicated { // the server waits for the rest of a frame
 		s.losePin()
@@ -165,6 +166,9 @@ func (s *session) settle(status byte) error {
 	}
 	if status == 'E' && s.tx.log != nil {
 		s.tx.log.Refuse(retry.Failed)
+	}
+	if status != 'I' && t.outcome.mayCommit() {
+		s.tx.log.Refuse(retry.InnerCommit)
 	}
 	if status != 'I' || s.keeps() {
 		return s.move(settledHeld)
@@ -254,7 +258,10 @@ func (s *session) inBlock() bool {
 	case begun, failed:
 		return true
 	case held, busy, replaying:
-		return s.t != nil && (s.t.inBlock || s.t.groupBlock) || s.b != nil && s.b.status != 'I'
+		if s.t != nil && s.t.outcome.started() {
+			return s.t.outcome.inBlock()
+		}
+		return s.b != nil && s.b.status != 'I'
 	}
 	return false
 }
@@ -265,18 +272,14 @@ func (s *session) backendLost(gone *lostError) error {
 	if s.dedicated {
 		return gone
 	}
-	told := errReadLost
-	when := "transaction"
-	switch {
-	case t.committed && t.ended:
-		told = nil // the tag had arrived: the outcome is known
-	case t.mayCommit:
-		told, when = errUnknownOutcome, "unknown_outcome"
-	case s.inBlock() || t.writes:
-		told = errBackendLost
+	told, when := s.lossTold(), "transaction"
+	if told == errUnknownOutcome {
+		when = "unknown_outcome"
 	}
 	s.logLost(gone, when)
-	if s.survives() {
+	if told == nil {
+		s.settleSettings(t.failed)
+	} else if s.survives() {
 		reason := s.judge(retry.BackendLost)
 		if reason == retry.Replayable || t.original != nil {
 			return s.survive(told, reason)
@@ -284,6 +287,34 @@ func (s *session) backendLost(gone *lostError) error {
 		s.noteRefusal(reason)
 	}
 	return s.abandon(told, reservoir.Broken)
+}
+
+// lossTold is what the client is told of the loss of its backend; nil: all that it
+// asked for was answered, and only the ReadyForQuery is missing.
+func (s *session) lossTold() *sqlError {
+	t := s.t
+	switch o := &t.outcome; {
+	case o.unknown() || t.job.tag != nil || t.settled: // a job: see settleJob
+		return errUnknownOutcome
+	case s.concluded():
+		return nil
+	case o.ended:
+		return errRestLost
+	case s.inBlock() || o.loses():
+		return errBackendLost
+	}
+	return errReadLost
+}
+
+// concluded reports whether the client can do without the backend: all that is owed
+// is a ReadyForQuery, and no transaction goes on that was not told to have failed.
+func (s *session) concluded() bool {
+	t := s.t
+	if !t.ended || t.mute || t.rerun || t.rest > 0 || t.owed.len() != 1 || s.inBlock() && !t.failed {
+		return false
+	}
+	kind := t.owed.first().kind
+	return kind == msgSync || kind == msgQuery && t.outcome.concluded
 }
 
 // lostWhenReplaying is the loss of a backend that no client is told of.
@@ -302,8 +333,8 @@ func (s *session) abandon(e *sqlError, why reservoir.Reason) error {
 		return errors.Join(errClientGone, errors.New("a row was cut in the middle"))
 	}
 	// Behind COMMIT or ROLLBACK no client rolls back, whatever became of it.
-	inBlock := s.inBlock() && !t.committed && !t.ends
-	if t.original != nil && !t.committed {
+	inBlock := s.inBlock()
+	if t.original != nil && e != nil {
 		inBlock = t.after != 0 && t.after != 'I' || t.after == 0 && inBlock
 	}
 	if t.rest > 0 || t.mute {

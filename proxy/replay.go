@@ -121,7 +121,7 @@ func (s *session) noteRefusal(reason retry.Reason) {
 // lost now: it certainly did not commit.
 func (s *session) survives() bool {
 	t := s.t
-	return t.logs && !t.mayCommit && !t.committed && !(t.rest > 0 && t.restUncounted) && s.tx.log.Replayable()
+	return t.logs && !t.outcome.mayCommit() && !(t.rest > 0 && t.restUncounted) && s.tx.log.Replayable()
 }
 
 // survive runs the transaction again after the loss of its backend.
@@ -129,7 +129,7 @@ func (s *session) survive(told *sqlError, reason retry.Reason) error {
 	t := s.t
 	if t.original == nil {
 		t.original, t.after = told.append(nil), 'I'
-		if s.inBlock() && !t.ends {
+		if s.inBlock() {
 			t.after = 'E'
 		}
 	}
@@ -220,11 +220,11 @@ func (s *session) quiet() error {
 		return nil
 	}
 	if t.after == 0 {
-		t.after = 'E'
+		t.after = 'I'
 		if s.b != nil {
 			t.after = s.b.status
-		} else if t.mayCommit || t.ends {
-			t.after = 'I'
+		} else if s.inBlock() {
+			t.after = 'E'
 		}
 	}
 	if t.uplink != nil {
@@ -242,7 +242,7 @@ func (s *session) quiet() error {
 func (s *session) syncCommits() bool {
 	t, q := s.t, &s.t.owed
 	synced := !q.empty() && q.items[len(q.items)-1].boundary()
-	return !s.inBlock() && !t.skipping && !t.ready && !synced
+	return t.outcome.syncCommits() && !t.skipping && !t.ready && !synced
 }
 
 // toReady sends the Sync that is missing and reads up to ReadyForQuery.
@@ -401,6 +401,6 @@ func (s *session) forgetTurn() {
 	t.owed.reset()
 	t.up.reset()
 	t.rest, t.stop, t.copying, t.touched = 0, nil, false, false
-	t.logs, t.committed, t.mayCommit, t.inBlock, t.groupBlock = false, false, false, false, false
+	t.logs, t.outcome = false, outcome{}
 	t.replay = replay{}
 }

@@ -135,6 +135,7 @@ func (s *session) replyReady(frame []byte) error {
 	}
 	s.t.owed.pop()
 	s.b.status = frame[headerLen]
+	s.t.outcome.ready(s.b.status)
 	s.t.settled = true
 	s.t.copying = false
 	if s.dedicated || s.t.mute || s.t.rerun || !s.mayTell() {
@@ -148,46 +149,27 @@ func (s *session) replyReady(frame []byte) error {
 
 // completed is the end of one statement: what it did to the session takes hold.
 func (s *session) completed(o *owed, typ byte, frame []byte) {
-	t := s.t
-	if o.plan == nil || typ != msgCommandComplete {
+	if o.plan == nil {
 		return
 	}
-	st, tag := s.statementOf(o, o.plan), frame[headerLen:len(frame)-1]
+	var tag []byte
+	if typ == msgCommandComplete {
+		tag = frame[headerLen : len(frame)-1]
+	}
+	st := s.statementOf(o, o.plan)
+	s.ended(o, tag)
+	if typ != msgCommandComplete {
+		return
+	}
 	if st != nil && retry.Missed(tag) {
 		s.srv.metrics.TxConditionFailed(st.Operation)
 	}
-	s.noteTag(o.plan, tag)
-	if o.kind == msgExecute && (t.committed || t.rolledBack) {
-		t.committed, t.rolledBack = false, false // a statement before it in the Sync group ended a transaction
-	}
+	s.noteTag(tag)
 	kind := o.plan.Kind
-	if o.kind == msgQuery && len(o.plan.Statements) == 1 && kind != rewrite.Control {
-		// In autocommit the tag of a Query comes after its commit.
-		t.committed = !t.inBlock && s.b.status == 'I'
-	}
 	if kind <= rewrite.Read || kind == rewrite.Write && len(o.plan.Statements) == 1 {
 		return
 	}
 	s.noteSettings(st, string(tag))
-	switch string(tag) {
-	case "COMMIT":
-		if t.logs {
-			s.tx.log.Refuse(retry.InnerCommit)
-		}
-		t.committed, t.rolledBack = true, false
-		s.schemaCommitted()
-		if o.kind == msgQuery && t.statement+1 < len(o.plan.Statements) {
-			t.committed = false // an inner COMMIT
-		}
-	case "ROLLBACK":
-		if t.logs {
-			s.tx.log.Refuse(retry.InnerCommit)
-		}
-		t.rolledBack = true
-		if o.kind == msgQuery && t.statement+1 < len(o.plan.Statements) {
-			t.rolledBack = false
-		}
-	}
 	if st == nil {
 		return
 	}
@@ -204,6 +186,37 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	if st.Kind == rewrite.DDL {
 		s.srv.catalog.flush()
 	}
+}
+
+// ended is told of a statement that the server has answered, and of the end of a
+// transaction that this was.
+func (s *session) ended(o *owed, tag []byte) {
+	t := s.t
+	var did ending
+	if o.kind == msgQuery {
+		did = t.outcome.answered(o.plan, t.statement, tag)
+	} else {
+		did = t.outcome.executed(o.plan, s.standsAlone(), tag)
+	}
+	if did == goesOn {
+		return
+	}
+	if t.logs {
+		s.tx.log.Refuse(retry.InnerCommit)
+	}
+	if did == commits {
+		s.schemaCommitted()
+	}
+}
+
+// endsBlock reports whether o is being answered for a statement that ends a block
+// even when it fails.
+func (s *session) endsBlock(o *owed) bool {
+	if o.plan == nil || o.poison || o.kind != msgExecute && o.kind != msgQuery {
+		return false
+	}
+	st := s.statementOf(o, o.plan)
+	return st != nil && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.PrepareTransaction)
 }
 
 // statementOf is the statement of plan that the head of the queue is being
@@ -244,6 +257,7 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 		s.b.suspect = true // somebody deallocated our statements behind our back
 	}
 	v := pass
+	t.outcome.failed(s.endsBlock(&head))
 	class, cause := retry.Classify(field(payload, 'C'), field(payload, 'M'))
 	s.srv.metrics.TxError(s.tx.operation, class.String())
 	told := s.mappedError(&head, frame, hint)

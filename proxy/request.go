@@ -78,10 +78,8 @@ func (s *session) sync(total int) error {
 		return s.ready()
 	}
 	t.owed.push(msgSync)
-	if !s.inBlock() && t.writes {
-		t.mayCommit = true
-	}
-	s.logFrame(msgSync, note{commits: t.mayCommit}, nil)
+	t.outcome.sync()
+	s.logFrame(msgSync, note{commits: t.outcome.mayCommit()}, nil)
 	s.addBytes(frameSync)
 	return s.finish()
 }
@@ -156,20 +154,15 @@ func (s *session) query(total int) error {
 	s.logPlan(plan)
 	s.saltParsing(plan)
 	o := s.pushRun(msgQuery, plan)
-	t.ends = endsBlock(plan)
-	if s.b.status == 'I' && !t.inBlock {
-		t.mayCommit = plan.Kind > rewrite.Read
-		t.writes = t.writes || t.mayCommit
-	} else {
-		t.mayCommit = commits(plan)
-	}
+	s.followsApart()
+	t.outcome.query(plan)
 	if frame != nil {
 		if split := plan.InSplit(); split != nil {
 			frame = s.askInTwo(o, split)
 		} else if plan.Text != "" {
 			frame = appendStrings(nil, msgQuery, plan.Text)
 		}
-		s.logFrame(msgQuery, note{plan: plan, commits: t.mayCommit}, frame[headerLen:])
+		s.logFrame(msgQuery, note{plan: plan, commits: t.outcome.mayCommit()}, frame[headerLen:])
 		err = s.add(frame)
 	} else {
 		err = s.forward(total)
@@ -197,33 +190,6 @@ func (s *session) admit(plan *rewrite.Plan) error {
 	return nil
 }
 
-// commits reports whether a text may end the transaction it runs in.
-func commits(plan *rewrite.Plan) bool {
-	if plan.Kind == rewrite.Unknown {
-		return true
-	}
-	if plan.Kind == rewrite.Read || plan.Kind == rewrite.Setting {
-		return false
-	}
-	for i := range plan.Statements {
-		switch plan.Statements[i].Tx.Verb {
-		case rewrite.Commit, rewrite.PrepareTransaction:
-			return true
-		}
-	}
-	return false
-}
-
-// endsBlock reports whether a text holds a COMMIT or ROLLBACK.
-func endsBlock(plan *rewrite.Plan) bool {
-	for i := range plan.Statements {
-		if v := plan.Statements[i].Tx.Verb; v == rewrite.Commit || v == rewrite.Rollback {
-			return true
-		}
-	}
-	return false
-}
-
 // function is a FunctionCall: relayed, and taken for a write.
 func (s *session) function(total int) error {
 	t := s.t
@@ -238,8 +204,7 @@ func (s *session) function(total int) error {
 	s.logPlan(unread)
 	s.changesSchema(functionPlan)
 	t.owed.push(msgFunction)
-	t.writes = true
-	t.mayCommit = s.b.status == 'I' && !t.inBlock
+	t.outcome.call()
 	if err := s.forward(total); err != nil {
 		return err
 	}
@@ -264,6 +229,7 @@ func (s *session) refuse(e *sqlError) error {
 		o := t.owed.push(msgBind)
 		o.poison = true
 		o.bytes = e.append(nil)
+		t.outcome.poison()
 		s.addBytes(appendBindNothing(nil, "sluice_refused"))
 		if !t.ended {
 			t.skip = true

@@ -14,7 +14,8 @@ import (
 // the client has sent of it. What that one answers is relayed as ever.
 func (s *session) again() error {
 	t, l := s.t, s.tx.log
-	t.skip, t.failed, t.committed, t.rolledBack, t.mayCommit, t.copying = false, false, false, false, false, false
+	t.skip, t.failed, t.copying = false, false, false
+	t.outcome = outcomeAt('I')
 	t.statement, t.undos = 0, nil
 	if s.tx.begin != nil {
 		s.begin = s.tx.begin
@@ -43,7 +44,7 @@ func (s *session) again() error {
 		if t.mute || t.abandoned() {
 			return nil
 		}
-		t.skip, t.failed = false, false
+		t.skip, t.failed, t.outcome = false, false, outcomeAt(s.b.status)
 	}
 	t.rerun, t.ready, t.statement = false, false, 0
 	s.staged = t.staged.snapshot()
@@ -85,7 +86,6 @@ func (s *session) resend(last bool) error {
 			last = false
 			continue
 		}
-		t.mayCommit = t.mayCommit || commits
 		if err := s.resendFrame(f, last); err != nil || t.mute || t.abandoned() {
 			return err
 		}
@@ -135,7 +135,7 @@ func (s *session) settleOwed() error {
 	if t.mute || t.abandoned() || t.skip || s.tx.log.Replayable() {
 		return nil
 	}
-	return s.abandon(errBackendLost, reservoir.Unclean)
+	return s.abandon(s.lossTold(), reservoir.Unclean)
 }
 
 // resendFrame sends one logged frame. What it did to the session it does again
@@ -199,6 +199,7 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 	case msgQuery:
 		o := s.pushRun(msgQuery, plan)
 		o.bytes = n.tag
+		t.outcome.query(n.plan)
 		if split := n.plan.InSplit(); split != nil {
 			return s.add(s.askInTwo(o, split))
 		}
@@ -206,6 +207,12 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 	}
 	t.unseen = t.unseen || f.Type == msgExecute
 	o := s.pushRun(f.Type, plan)
+	switch f.Type {
+	case msgExecute:
+		t.outcome.execute(n.plan, s.standsAlone())
+	case msgSync:
+		t.outcome.sync()
+	}
 	if plan != nil {
 		o.split = plan.InSplit()
 	}
@@ -268,13 +275,31 @@ func (s *session) rebind(f *retry.Frame[note]) error {
 	return s.tx.log.Payload(f, s.add)
 }
 
-// countExecute notes that a Sync group outside a block holds one more statement.
+// countExecute notes that a portal is run, and refuses a replay where a Sync group
+// outside a block may be more than one transaction by now.
 func (s *session) countExecute(plan *rewrite.Plan) {
 	t := s.t
-	if !t.logs || t.inBlock || t.groupBlock || s.b.status != 'I' {
+	outside := !t.outcome.inBlock()
+	s.followsApart()
+	t.outcome.execute(plan, s.standsAlone())
+	if !t.logs || !outside || t.outcome.inBlock() {
 		return
 	}
 	if t.executes++; t.executes > 1 && !s.srv.groups.one() {
 		s.tx.log.Refuse(retry.PartialGroup)
 	}
+}
+
+// followsApart refuses a replay when something is sent behind what may have been
+// committed by itself.
+func (s *session) followsApart() {
+	if s.t.logs && s.t.outcome.apart() {
+		s.tx.log.Refuse(retry.PartialGroup)
+	}
+}
+
+// standsAlone reports whether a statement outside a block may be committed before the
+// Sync behind it.
+func (s *session) standsAlone() bool {
+	return s.srv.cfg.Kind != Postgres && !s.srv.groups.one()
 }

@@ -73,7 +73,7 @@ func masked(st *rewrite.Statement) bool { return st.Tag != "" || st.Job != rewri
 // INDEX in autocommit: as long as nothing of it was told, a replay has nothing to
 // compare. Else the log would miss what was masked.
 func (s *session) masksAlone(plan *rewrite.Plan) bool {
-	return plan.Single() != nil && !s.inBlock() && !s.t.groupBlock
+	return plan.Single() != nil && !s.inBlock()
 }
 
 // push owes the answer to a statement.
@@ -151,7 +151,7 @@ func (s *session) maskedReply(typ byte, frame []byte, total int) (done bool, err
 		} else {
 			t.owed.pop()
 		}
-		if st.Job == rewrite.AwaitedJob && t.job.id != "" && alone && !t.inBlock && s.b.status == 'I' {
+		if st.Job == rewrite.AwaitedJob && t.job.id != "" && alone && !t.outcome.inBlock() {
 			t.job.tag = append([]byte(nil), tag...)
 			return true, nil
 		}

@@ -66,7 +66,8 @@ func (s *session) savepointQuery(plan *rewrite.Plan) error {
 		return s.ready()
 	}
 	t.owed.push(msgSync)
-	s.logFrame(msgSync, note{}, nil)
+	t.outcome.sync()
+	s.logFrame(msgSync, note{commits: t.outcome.mayCommit()}, nil)
 	s.addBytes(frameSync)
 	return s.finish()
 }
@@ -79,7 +80,7 @@ func (s *session) savepoint(st *rewrite.Statement) error {
 	}
 	verb, name, l := st.Tx.Verb, st.Tx.Name, s.tx.log
 	switch {
-	case s.t.blockEnded || !s.inBlock() && !s.t.groupBlock:
+	case !s.inBlock():
 		return &sqlError{code: "25P01", message: savepointNames[verb] + " can only be used in transaction blocks"}
 	case s.status() == 'E' && verb != rewrite.RollbackTo:
 		return errAborted
@@ -180,7 +181,7 @@ func (s *session) runBack(name string) error {
 	if err := s.lend(); err != nil {
 		return err
 	}
-	t.inBlock, t.staged = s.tx.begin != nil, s.staged.snapshot()
+	t.staged = s.staged.snapshot()
 	t.mute, t.ready, t.skipping = true, fresh, false
 	t.refusal, t.pause, t.back = retry.Replayable, 0, true
 	t.original, t.after, t.returns = errReturnDiffers(name).append(nil), 'E', name
@@ -225,6 +226,7 @@ func (s *session) againCut() error {
 	if !s.tx.log.Cut() {
 		s.differs()
 	}
+	t.outcome.caughtUp()
 	return nil
 }
 
@@ -248,19 +250,14 @@ func (s *session) restoreKept(m *mark) (changed [][]byte) {
 
 // noteTag is told of a statement's tag. Where a cursor stands is not part of what
 // a ROLLBACK TO takes back.
-func (s *session) noteTag(plan *rewrite.Plan, tag []byte) {
+func (s *session) noteTag(tag []byte) {
 	t := s.t
 	if !t.logs || !s.srv.emulatesSavepoints() {
 		return
 	}
 	word, _, _ := bytes.Cut(tag, []byte(" "))
 	switch string(word) {
-	case "BEGIN", "START":
-		t.blockEnded = false
 	case "COMMIT", "ROLLBACK":
-		if st := plan.Single(); st == nil || !st.Tx.Chain {
-			t.blockEnded = true
-		}
 		if s.tx.log != nil {
 			s.tx.log.Release(0)
 		}

@@ -79,7 +79,7 @@ func (s *session) lock(tmpl *template, d *description, params []byte) {
 	s.addBytes(append(appendHeader(nil, msgExecute, len(lockPortal)+5), lockPortal+"\x00\x00\x00\x00\x00"...))
 	mark(t.owed.push(msgClose))
 	s.addBytes(appendNamed(nil, msgClose, 'P', lockPortal))
-	t.masks, t.writes = true, true
+	t.masks = true
 }
 
 // lockPortal is the companion's: the unnamed one may be the client's.

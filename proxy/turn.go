@@ -25,23 +25,12 @@ type turn struct {
 	failed bool
 	// settled: the ReadyForQuery that ends the turn was relayed.
 	settled bool
-	// mayCommit: bytes that can commit were handed to write.
-	mayCommit bool
+	outcome outcome
 	// pinned: the turn's only statement made the session keep its backend, and
 	// leaves nothing there if it fails.
 	pinned bool
-	// writes: something in the turn may do more than read.
-	writes bool
-	// committed: a COMMIT's tag, or the last tag of an autocommit Query, was seen.
-	committed bool
 	// copying: the server waits for COPY data.
 	copying bool
-	// inBlock: a BEGIN of ours went ahead of the client's frames.
-	inBlock bool
-	// ends: a COMMIT or ROLLBACK was sent: there is no block behind it.
-	ends bool
-	// rolledBack: the last transaction end seen in this turn was a ROLLBACK.
-	rolledBack bool
 	// statement counts the tags of a simple Query.
 	statement int
 	// upErr is a failed write that has not been reported yet.
@@ -69,8 +58,6 @@ type turn struct {
 	restUncounted bool
 	staged        stagedSettings // when the turn began
 	executes      int            // in autocommit
-	groupBlock    bool           // a BEGIN of the client's own opened a block in this Sync group
-	blockEnded    bool           // a COMMIT or ROLLBACK of the client's ended one
 	unseen        bool           // what a suspended portal wrote is not visible yet: see increment
 	replay
 }

@@ -25,7 +25,7 @@ func TestOracleCatchesSabotage(t *testing.T) {
 		}, []oracle.Verdict{oracle.Phantom, oracle.LostUpdate, oracle.Cycle}},
 		// What was committed is committed again.
 		{"COMMIT replayed after a loss", "proxy/replay.go", []string{
-			"t.logs && !t.mayCommit && !t.committed", "t.logs && !t.committed",
+			"t.logs && !t.outcome.mayCommit() && !(", "t.logs && !(",
 		}, []oracle.Verdict{oracle.Twice}},
 		// What the first turn wrote is lost.
 		{"a statement dropped", "retry/verify.go", []string{

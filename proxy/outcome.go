@@ -1,0 +1,276 @@
+package proxy
+
+import "github.com/sluice-proxy/sluice/rewrite"
+
+// outcome is what a turn may have done to the transactions of its client: what
+// the server was sent, and what of that it has answered. It is a pure value: one
+// assignment (from outcomeAt) starts it anew.
+//
+// Two positions move by the same steps, one when a statement is sent, and one
+// when its answer comes. Where the first has passed a commit that the second has
+// not, nobody knows what the server has applied. An answer settles everything
+// before it; an error settles everything up to the next ReadyForQuery, since the
+// server skips that.
+type outcome struct {
+	sent, seen position
+	// concluded: nothing but a ReadyForQuery is missing from a simple Query.
+	concluded bool
+	// ended: the end of a transaction was answered in this turn.
+	ended bool
+}
+
+// position is where the server stands between two statements, if none before failed.
+type position struct {
+	// block is the status that a ReadyForQuery would tell; 0: the turn has sent nothing.
+	block byte
+	// dirty: outside a block something was changed that is not committed yet.
+	dirty bool
+	// eager: some of that may be committed already, ahead of the rest (VACUUM, CALL).
+	eager bool
+	// commits counts the steps that may have committed something.
+	commits uint32
+	// last is how the last statement left its transaction.
+	last ending
+}
+
+// ending is what a statement does to the transaction that it runs in.
+type ending uint8
+
+const (
+	goesOn ending = iota
+	commits
+	rollsBack
+)
+
+// step is what matters of one statement.
+type step struct {
+	kind  rewrite.Kind
+	verb  rewrite.Verb
+	chain bool
+	// alone: its server may take it for a transaction of its own although it stands in a
+	// Sync group.
+	alone bool
+}
+
+// stepOf is statement i of plan; of a plan without statements, all of it.
+func stepOf(plan *rewrite.Plan, i int) step {
+	if i >= len(plan.Statements) {
+		return step{kind: plan.Kind}
+	}
+	st := &plan.Statements[i]
+	return step{kind: st.Kind, verb: st.Tx.Verb, chain: st.Tx.Chain}
+}
+
+// outcomeAt is the outcome of a turn that has sent nothing to a server with that status.
+func outcomeAt(status byte) outcome {
+	p := position{block: status}
+	return outcome{sent: p, seen: p}
+}
+
+// begin says that a BEGIN goes in front of the client's frames. The client was told that
+// it is in a block: whatever becomes of the BEGIN, that holds.
+func (o *outcome) begin() { o.sent.block, o.seen.block = 'T', 'T' }
+
+// query says that a simple Query is sent. It takes in what a Sync group has begun.
+func (o *outcome) query(plan *rewrite.Plan) {
+	o.concluded = false
+	for i := range max(len(plan.Statements), 1) {
+		o.sent.run(stepOf(plan, i))
+	}
+	o.sent.end()
+}
+
+// call says that a FunctionCall is sent. Only ReadyForQuery tells that it is over.
+func (o *outcome) call() {
+	o.sent.run(step{kind: rewrite.Write})
+	o.sent.end()
+}
+
+// execute says that a portal is run; alone: see step.
+func (o *outcome) execute(plan *rewrite.Plan, alone bool) {
+	st := stepOf(plan, 0)
+	st.alone = alone
+	o.sent.run(st)
+}
+
+// sync says that a Sync is sent.
+func (o *outcome) sync() { o.sent.end() }
+
+// poison says that something is sent that is sure to fail.
+func (o *outcome) poison() { o.sent.abort(false) }
+
+// answered is told of the tag of statement i of a simple Query ("": the Query was
+// empty), and returns what the statement did to its transaction.
+func (o *outcome) answered(plan *rewrite.Plan, i int, tag []byte) ending {
+	if plan.Kind == rewrite.Unknown || i > 0 && i >= len(plan.Statements) {
+		o.seen.last = endingOf(tag) // until ReadyForQuery nobody knows more
+		return o.did(o.seen.last)
+	}
+	o.seen.run(stepOf(plan, i))
+	did := o.did(o.seen.told(tag))
+	if i+1 >= len(plan.Statements) {
+		o.seen.end()
+		o.concluded = true
+	}
+	return did
+}
+
+// executed is told that a portal was run, to its end or as far as was asked for.
+func (o *outcome) executed(plan *rewrite.Plan, alone bool, tag []byte) ending {
+	st := stepOf(plan, 0)
+	st.alone = alone
+	o.seen.run(st)
+	if plan.Kind == rewrite.Unknown {
+		o.seen.last = endingOf(tag)
+	}
+	return o.did(o.seen.told(tag))
+}
+
+func (o *outcome) did(e ending) ending {
+	o.ended = o.ended || e != goesOn
+	return e
+}
+
+// endingOf is what a tag says of a statement that nobody has read.
+func endingOf(tag []byte) ending {
+	switch string(tag) {
+	case "COMMIT":
+		return commits
+	case "ROLLBACK":
+		return rollsBack
+	}
+	return goesOn
+}
+
+// failed is told of an error; atEnd says that the statement that failed is one
+// that ends a block: it does so all the same.
+func (o *outcome) failed(atEnd bool) {
+	o.seen.abort(atEnd)
+	o.sent, o.concluded = o.seen, true
+}
+
+// caughtUp is told that all that was sent is answered.
+func (o *outcome) caughtUp() { o.seen = o.sent }
+
+// ready is told of a ReadyForQuery.
+func (o *outcome) ready(status byte) {
+	o.seen.commits, o.seen.dirty, o.seen.eager, o.seen.block = o.sent.commits, false, false, status
+	o.sent = o.seen
+}
+
+// started reports whether anything is known.
+func (o *outcome) started() bool { return o.sent.block != 0 }
+
+// inBlock reports whether the client, which has sent what it has sent, believes
+// itself in a block.
+func (o *outcome) inBlock() bool { return o.sent.block == 'T' || o.sent.block == 'E' }
+
+// unknown reports whether something may have been committed that no answer tells of.
+func (o *outcome) unknown() bool { return o.sent.commits != o.seen.commits || o.seen.eager }
+
+// mayCommit reports whether anything of the turn may have been committed, told or
+// not: then it must not be sent again.
+func (o *outcome) mayCommit() bool { return o.sent.commits > 0 }
+
+// syncCommits reports whether a Sync that was sent now would commit something.
+func (o *outcome) syncCommits() bool { return o.sent.block == 'I' && o.sent.dirty }
+
+// apart reports whether what is sent next may belong to another transaction than
+// what the Sync group has sent.
+func (o *outcome) apart() bool { return o.sent.eager }
+
+// loses reports whether the loss of the server now undoes something, or may.
+func (o *outcome) loses() bool {
+	return o.inBlock() || o.sent.dirty || o.seen.dirty || o.seen.block == 'T' || o.seen.block == 'E'
+}
+
+// rolledBack reports whether the transaction that ended last was rolled back.
+func (o *outcome) rolledBack() bool { return o.seen.last == rollsBack }
+
+// run is one statement.
+func (p *position) run(st step) {
+	p.last = goesOn
+	switch {
+	case st.kind == rewrite.Unknown: // it may do anything
+		p.dirty, p.eager = true, true
+		p.commits++
+	case p.block == 'E':
+		p.revive(st)
+	case st.verb == rewrite.Begin:
+		p.block = 'T'
+	case st.verb == rewrite.Commit, st.verb == rewrite.PrepareTransaction:
+		if p.block == 'T' || p.dirty {
+			p.commits++
+		}
+		p.close(commits, st.chain)
+	case st.verb == rewrite.Rollback:
+		p.close(rollsBack, st.chain)
+	case p.block == 'T' || st.kind <= rewrite.Read || st.kind == rewrite.Control && !prepared(st.verb):
+	case st.kind == rewrite.DDL || st.alone || prepared(st.verb):
+		p.dirty, p.eager = true, true
+		p.commits++
+	default:
+		p.dirty = true
+	}
+}
+
+// prepared reports a verb that ends the transaction of somebody else, at once.
+func prepared(v rewrite.Verb) bool {
+	return v == rewrite.CommitPrepared || v == rewrite.RollbackPrepared
+}
+
+// revive is a statement in a failed block: nothing of that can be committed.
+func (p *position) revive(st step) {
+	switch st.verb {
+	case rewrite.Commit, rewrite.Rollback, rewrite.PrepareTransaction:
+		p.close(rollsBack, st.chain)
+	case rewrite.RollbackTo:
+		p.block = 'T'
+	}
+}
+
+// close ends a transaction. AND CHAIN begins another, in a block only.
+func (p *position) close(how ending, chain bool) {
+	p.last, p.dirty, p.eager = how, false, false
+	if !chain || p.block != 'T' && p.block != 'E' {
+		p.block = 'I'
+		return
+	}
+	p.block = 'T'
+}
+
+// end is a Sync, or the end of a simple Query: outside a block it commits.
+func (p *position) end() {
+	if p.block != 'I' {
+		return
+	}
+	if p.dirty {
+		p.commits++
+	}
+	p.dirty, p.eager = false, false
+	if p.last == goesOn {
+		p.last = commits
+	}
+}
+
+// told corrects by its tag what a statement did: COMMIT may have rolled back.
+func (p *position) told(tag []byte) ending {
+	if p.last == commits && string(tag) == "ROLLBACK" {
+		p.last = rollsBack
+	}
+	return p.last
+}
+
+// abort is an error.
+func (p *position) abort(atEnd bool) {
+	switch {
+	case atEnd:
+		p.block = 'I'
+	case p.block == 'T':
+		p.block = 'E'
+	}
+	p.dirty, p.eager = false, false
+	if p.last == goesOn {
+		p.last = rollsBack
+	}
+}
