@@ -8,11 +8,6 @@ func (s *session) passThrough(typ byte, total int) error {
 	if err := s.lend(); err != nil {
 		return err
 	}
-	if t.owed.len() >= maxOwed {
-		if err := s.makeAnswer(); err != nil {
-			return err
-		}
-	}
 	switch typ {
 	case msgFlush:
 		if err := s.forward(total); err != nil {

@@ -90,7 +90,8 @@ var (
 	errPinLost = &sqlError{fatal: true, code: "08006",
 		message: "the backend that this session had state on was lost",
 		hint:    "Connect again and rebuild the session's state."}
-	errPlanChanged = &sqlError{code: "0A000", message: "cached plan must not change result type",
+	errMessageFormat = &sqlError{code: "08P01", message: "invalid message format"}
+	errPlanChanged   = &sqlError{code: "0A000", message: "cached plan must not change result type",
 		source: source15{"plancache.c", "722", "RevalidateCachedQuery"}}
 	errInternal = &sqlError{fatal: true, code: "XX000", message: "Sluice met a state that it does not know and closed the connection",
 		hint: "Please report this with Sluice's log line."}

@@ -21,19 +21,25 @@ func (s *session) handle(typ byte, total int) error {
 	case msgSync:
 		return s.sync(total)
 	}
+	if !t.skip && t.owed.len() >= maxOwed {
+		if err := s.makeAnswer(); err != nil { // an error among the answers has the frame at hand skipped
+			return err
+		}
+	}
 	if t.skip {
 		if err := s.discard(total); err != nil || typ != msgFlush {
 			return err
 		}
 		return s.flush()
 	}
-	if s.dedicated {
-		return s.passThrough(typ, total)
-	}
-	if t.owed.len() >= maxOwed {
-		if err := s.makeAnswer(); err != nil {
+	if typ == msgFlush && total > headerLen {
+		if err := s.discard(total); err != nil {
 			return err
 		}
+		return errMessageFormat
+	}
+	if s.dedicated {
+		return s.passThrough(typ, total)
 	}
 	switch typ {
 	case msgQuery:
@@ -72,6 +78,19 @@ func (s *session) sync(total int) error {
 		return err
 	}
 	t := s.t
+	if total > headerLen { // as PostgreSQL: an error, also behind another, and ReadyForQuery
+		if t.touched && !t.owed.empty() {
+			if err := s.makeAnswer(); err != nil {
+				t.ended = true
+				return err
+			}
+		}
+		if !t.skip {
+			t.ended = true
+			return errMessageFormat
+		}
+		s.say(errMessageFormat)
+	}
 	t.ended = true
 	t.skip = false
 	if !t.touched {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -116,6 +117,22 @@ var (
 	errNoUser = &sqlError{fatal: true, code: "28000", message: "no PostgreSQL user name specified in startup packet"}
 )
 
+// maxName is the length of PostgreSQL's names. It looks for a longer one cut to that.
+const maxName = 63
+
+func errNoRole(name string) *sqlError {
+	return &sqlError{fatal: true, code: "28000", message: fmt.Sprintf("role \"%s\" does not exist", cutName(name)),
+		hint: "A name has at most 63 bytes."}
+}
+
+func errDatabaseName(name string) *sqlError {
+	return &sqlError{fatal: true, code: "3D000", message: fmt.Sprintf("database \"%s\" does not exist", cutName(name)),
+		hint: "A name has at most 63 bytes."}
+}
+
+// cutName is as much of a long name as an error repeats.
+func cutName(name string) string { return strings.ToValidUTF8(name[:maxName], "") }
+
 // run performs the startup of the client on conn, up to but without
 // AuthenticationOk. With an error the client has been told why, where that is
 // possible, and conn is the caller's to close; io.EOF is a client that left of
@@ -214,8 +231,13 @@ func (g *greeting) begin(packet []byte) (*hello, error) {
 			return nil, err
 		}
 	}
-	if m.user == "" {
+	switch {
+	case m.user == "":
 		return nil, errNoUser
+	case len(m.user) > maxName:
+		return nil, errNoRole(m.user)
+	case len(m.database) > maxName:
+		return nil, errDatabaseName(m.database)
 	}
 	if g.tlsRequired && g.secured == nil && !g.local() {
 		return nil, errTLSRequired

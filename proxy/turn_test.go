@@ -154,6 +154,80 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	waitFor(t, "the backend to come back", func() bool { return s.backends.Stats().InUse == 0 })
 }
 
+// A pipeline with an error in it is skipped from there to its Sync, also where the error
+// comes to light because the session holds as much unanswered as it may.
+func TestLongPipelineFails(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	const n = 12_000 // 36,000 frames, more than twice what is held
+	all := map[string][]option{"replay": {withReplay}}
+	for name, opts := range routes {
+		all[name] = opts
+	}
+	addrs := map[string]string{}
+	for name, opts := range all {
+		addrs[name] = startSluice(t, pg, opts...).addr
+	}
+	for _, failsAt := range []int{0, 5000, 5461, 11_000} {
+		for _, flush := range []bool{false, true} {
+			play := func(addr string) string {
+				c := dialRaw(t, addr)
+				defer c.conn.Close()
+				sent := make(chan struct{})
+				go func() {
+					defer close(sent)
+					out := encode(t, &pgproto3.Parse{Query: "SELECT 1 / $1::int"})
+					for i := range n {
+						value := []byte("1")
+						if i == failsAt {
+							value = []byte("0")
+						}
+						out = append(out, encode(t, &pgproto3.Bind{Parameters: [][]byte{value}}, &pgproto3.Describe{ObjectType: 'P'}, &pgproto3.Execute{})...)
+					}
+					last := encode(t, &pgproto3.Sync{})
+					if flush {
+						last = encode(t, &pgproto3.Flush{})
+					}
+					c.conn.Write(append(out, last...))
+				}()
+				counts, errors := map[byte]int{}, ""
+				read := func(until byte) {
+					for {
+						typ, payload, err := c.frame()
+						if err != nil {
+							errors += err.Error()
+							return
+						}
+						if typ == 'E' {
+							errors += showFrame(typ, payload)
+						}
+						counts[typ]++
+						if typ == until {
+							return
+						}
+					}
+				}
+				if flush { // the client waits for its error
+					read('E')
+					<-sent
+					c.conn.Write(encode(t, &pgproto3.Sync{}))
+				}
+				read('Z')
+				<-sent
+				c.conn.Write(encode(t, &pgproto3.Query{String: "SELECT 2"}))
+				read('Z')
+				return fmt.Sprint(errors, counts)
+			}
+			want := play(pg.addr)
+			for name, addr := range addrs {
+				if got := play(addr); got != want {
+					t.Errorf("%s, failing at %d, Flush %v:\n%s\ndirectly:\n%s", name, failsAt, flush, got, want)
+				}
+			}
+		}
+	}
+}
+
 // waitFor polls a condition that must come true in bounded time.
 func waitFor(t testing.TB, what string, done func() bool) {
 	t.Helper()
