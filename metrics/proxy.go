@@ -34,6 +34,7 @@ type ProxyGauges struct {
 	Idle    int // of those, idle outside a transaction
 	Pinned  int // of those, keeping a backend
 	Waiting int // of those, waiting for a backend
+	AtGate  int // of those, waiting behind others that want the same rows
 
 	LogBytes  int64 // kept to run open transactions again
 	HeldBytes int64 // of answers, not sent yet
@@ -78,6 +79,8 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 			func(g ProxyGauges) float64 { return float64(g.Pinned) }),
 		gauge("dsql_clients_waiting", "Client sessions that wait for a backend.",
 			func(g ProxyGauges) float64 { return float64(g.Waiting) }),
+		gauge("dsql_tx_gate_waiting", "Transactions that wait at the gate, behind others that want the same rows.",
+			func(g ProxyGauges) float64 { return float64(g.AtGate) }),
 		gauge("dsql_tx_log_bytes", "Bytes kept to run open transactions again; retry.log_total_bytes bounds them.",
 			func(g ProxyGauges) float64 { return float64(g.LogBytes) }),
 		gauge("dsql_tx_held_bytes", "Bytes of answers held back until their turn is known not to be run again; retry.held_total_bytes bounds them.",

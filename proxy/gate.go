@@ -10,12 +10,13 @@ import (
 )
 
 // queue is called before a statement is sent, with what the backend would be
-// told of it. When it is the transaction's first that may lock or write, it is
-// what the transaction fights for; while a replay fights for the same, this one
-// waits behind it, before it has a snapshot that would be out of date at once.
+// told of it. When it is the transaction's first that locks or changes rows that
+// exist, it is what the transaction fights for; while a replay fights for the same,
+// this one waits behind it, before it has a snapshot that would be out of date at
+// once.
 func queue[T string | []byte](s *session, plan *rewrite.Plan, sql T, params []byte) {
 	r := s.srv.replays
-	if r == nil || plan.Kind < rewrite.Write || s.tx.keyed || s.optedOut || s.status() == 'E' {
+	if r == nil || !plan.Contends || s.tx.keyed || s.optedOut || s.status() == 'E' {
 		return
 	}
 	s.tx.key, s.tx.keyed = retry.KeyOf(r.gate, sql, params), true

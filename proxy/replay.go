@@ -67,6 +67,10 @@ func (s *session) judge(cause retry.Cause) retry.Reason {
 // been passed on with the reason.
 func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again bool, err error) {
 	t, r := s.t, s.srv.replays
+	if cause.Contended() {
+		s.tx.fought = true
+		s.tx.pass.Conflicted()
+	}
 	if cause != retry.FormRefused && cause != retry.BackendLost {
 		s.srv.metrics.TxConflict(s.tx.operation)
 		if n, over := r.alarm.conflict(time.Now()); over {
@@ -278,15 +282,16 @@ func (s *session) toReady() error {
 	return nil
 }
 
-// regain waits out the pause, takes its place at the gate, and sees to a
-// backend that stands where the transaction's first frame found one.
+// regain waits out the pause, takes its place at the gate if there is a fight for
+// its rows, and sees to a backend that stands where the transaction's first frame
+// found one.
 func (s *session) regain() error {
 	t, r := s.t, s.srv.replays
 	if err := s.move(conflictMet); err != nil {
 		return err
 	}
 	deadline := t.deadline
-	queued := s.tx.keyed && !t.back && !s.tx.pass.Held()
+	queued := s.tx.fought && s.tx.keyed && !t.back && !s.tx.pass.Held()
 	if s.b != nil {
 		s.rollBack()
 	}

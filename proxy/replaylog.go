@@ -39,8 +39,9 @@ type transaction struct {
 	begin     *template
 	attempts  retry.Attempts
 	pass      *retry.Pass
-	key       retry.Key // of its first locking or writing statement
+	key       retry.Key // of its first statement that locks or changes rows that exist
 	keyed     bool
+	fought    bool   // it has lost to another, for rows
 	operation string // see nameOperation
 	writes    bool   // operation is that of a statement that locks or writes
 	optedOut  bool   // by a comment

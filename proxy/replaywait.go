@@ -29,7 +29,7 @@ func (s *session) waitOut(pause time.Duration, queued bool, deadline time.Time) 
 		}
 	}
 	if queued {
-		pass, err := r.gate.Enter(ctx, s.tx.key)
+		pass, err := r.gate.Enter(ctx, s.tx.key, s.tx.attempts.Alone(&r.cfg.Policy))
 		if err != nil {
 			return attendedReason(ctx)
 		}

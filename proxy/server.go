@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -125,6 +126,8 @@ func (srv *Server) Serve(ln net.Listener) error {
 // Stats is a snapshot of the sessions.
 type Stats struct {
 	Clients, Idle, Pinned, Waiting int
+	// Gate says who is at the gate, behind others that want the same rows.
+	Gate retry.GateStats
 	// Bytes that replays hold: logs of open transactions, and answers not sent yet.
 	LogBytes, HeldBytes int64
 }
@@ -134,6 +137,7 @@ func (srv *Server) Stats() Stats {
 	st := Stats{Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting}
 	if r := srv.replays; r != nil {
 		st.LogBytes, st.HeldBytes = r.logs.Used(), r.held.Used()
+		st.Gate = r.gate.Stats()
 	}
 	srv.mu.Lock()
 	defer srv.mu.Unlock()

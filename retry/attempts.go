@@ -46,6 +46,10 @@ func (a *Attempts) Next(p *Policy, cause Cause, now time.Time, random float64) (
 	return pause, Replayable
 }
 
+// Alone reports whether the attempt that was booked last shall be made with no
+// other beside it at the gate: it is the last, or the third.
+func (a *Attempts) Alone(p *Policy) bool { return a.count >= min(3, p.MaxRetries) }
+
 // pause is the n-th one, from 0.
 func (p *Policy) pause(n int, random float64) time.Duration {
 	d := p.MaxDelay

@@ -47,6 +47,10 @@ const (
 	causeCount
 )
 
+// Contended reports whether another transaction wanted the same rows, as far as
+// the server says.
+func (c Cause) Contended() bool { return c == DataConflict || c == UnknownConflict }
+
 // String is a value for labels: the OC code or SQLSTATE where there is one.
 func (c Cause) String() string {
 	return [causeCount]string{"unknown", "OC000", "OC001", "backend_lost", StateUnsupported}[c]

@@ -17,16 +17,18 @@ const (
 )
 
 // Key stands for what a transaction fights for: its first statement that locks
-// or writes.
+// or changes rows that exist.
 type Key uint64
 
 // Gate orders the transactions of a process that fight for the same rows.
 // Without it a replay loses to newcomers for ever. A replay takes a pass for its
-// key; while one is out, whoever comes with the same key waits in line and holds
-// the pass in turn. So a key that is fought for is served one transaction after
-// the other, and one that is not is not slowed.
+// key; from then on whoever comes with the same key takes one too, and waits in
+// line for it while a window full of them is out. The window is one transaction
+// wide at first, widens while they end without a conflict, and is gone when it is
+// so wide that nobody waits. So a key that is fought for is served one transaction
+// after the other, and one that is not is not slowed.
 type Gate struct {
-	// keys is how many have a pass out.
+	// keys is how many have a queue.
 	keys atomic.Int64
 	seed maphash.Seed
 	hold time.Duration
@@ -36,10 +38,16 @@ type Gate struct {
 	passes int // out and awaited
 }
 
-// queue is the line for one key.
+// queue is the line for one key. It is closed as soon as no pass is out or awaited.
 type queue struct {
-	holder  *Pass
-	waiting list.List // of *Pass
+	window
+	key    Key
+	out    int
+	closed bool // passes may be out still
+	// sole is the pass that is out and suffers no other; nil for none.
+	sole *Pass
+	// Replays go ahead of newcomers. Of *Pass.
+	replays, newcomers list.List
 }
 
 // NewGate returns a gate whose passes lapse after c.GateHold: a client that
@@ -61,53 +69,90 @@ func KeyOf[T string | []byte](g *Gate, text T, params []byte) Key {
 	return Key(maphash.Comparable(g.seed, parts))
 }
 
-// Idle reports whether no pass is out: nobody waits at an idle gate.
+// Idle reports whether there is no queue: nobody waits at an idle gate.
 func (g *Gate) Idle() bool { return g.keys.Load() == 0 }
+
+// GateStats is a snapshot of a gate.
+type GateStats struct {
+	// Keys are those that have a queue. Waiting are the transactions in line.
+	Keys, Waiting int
+}
+
+// Stats counts who is at the gate.
+func (g *Gate) Stats() GateStats {
+	if g.Idle() {
+		return GateStats{}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := GateStats{Keys: len(g.queues)}
+	for _, q := range g.queues {
+		s.Waiting += q.waiting()
+	}
+	return s
+}
 
 // Pass is the right to fight for a key while others wait. A nil Pass is none.
 type Pass struct {
 	gate    *Gate
-	key     Key
+	queue   *queue
+	alone   bool
+	out     bool
+	lost    bool          // it met a conflict
+	ended   bool          // Release was called
+	version int           // of the window that let it out
 	granted chan struct{} // closed when its turn has come; nil when it came at once
 	lapse   *time.Timer
 }
 
-// Enter is for a replay. It waits for its turn and returns a pass, or the cause
-// why ctx ended. The pass is nil at a gate that has too many in line already.
-func (g *Gate) Enter(ctx context.Context, key Key) (*Pass, error) {
-	return g.enter(ctx, key, true)
+// Enter is for a replay after a conflict. It waits for its turn, ahead of
+// newcomers, and returns a pass, or the cause why ctx ended; alone, it waits until
+// no other pass is out, and none is given out beside it. The pass is nil at a gate
+// that has too many in line already.
+func (g *Gate) Enter(ctx context.Context, key Key, alone bool) (*Pass, error) {
+	g.mu.Lock()
+	q := g.queues[key]
+	if g.passes == maxPasses {
+		g.mu.Unlock()
+		return nil, nil
+	}
+	if q == nil {
+		q = &queue{window: newWindow(), key: key}
+		g.queues[key] = q
+		g.keys.Add(1)
+	}
+	return g.await(ctx, &Pass{gate: g, queue: q, alone: alone}, &q.replays)
 }
 
 // Follow is for a transaction about to send the statement of its key for the
-// first time. It returns at once, without a pass, when none is out for the key;
-// else it waits as Enter does. Whoever gives up waiting may go on without a
-// pass: that is no worse than having come earlier.
+// first time. It returns at once, without a pass, when there is no queue for the
+// key; else it waits for its turn as a replay does. Whoever gives up waiting may go
+// on without a pass: that is no worse than having come earlier.
 func (g *Gate) Follow(ctx context.Context, key Key) (*Pass, error) {
 	if g.Idle() {
 		return nil, nil
 	}
-	return g.enter(ctx, key, false)
-}
-
-func (g *Gate) enter(ctx context.Context, key Key, first bool) (*Pass, error) {
 	g.mu.Lock()
 	q := g.queues[key]
-	if q == nil && !first || g.passes == maxPasses {
+	if q == nil || g.passes == maxPasses {
 		g.mu.Unlock()
 		return nil, nil
 	}
+	return g.await(ctx, &Pass{gate: g, queue: q}, &q.newcomers)
+}
+
+// await puts p in line and waits for its turn. It is called with the lock, and
+// gives the lock back.
+func (g *Gate) await(ctx context.Context, p *Pass, line *list.List) (*Pass, error) {
 	g.passes++
-	p := &Pass{gate: g, key: key}
-	if q == nil {
-		q = new(queue)
-		g.queues[key] = q
-		g.keys.Add(1)
-		g.grantLocked(q, p)
+	place := line.PushBack(p)
+	g.serveLocked(p.queue)
+	if p.out {
 		g.mu.Unlock()
 		return p, nil
 	}
+	p.queue.calm = 0
 	p.granted = make(chan struct{})
-	place := q.waiting.PushBack(p)
 	g.mu.Unlock()
 
 	select {
@@ -122,51 +167,117 @@ func (g *Gate) enter(ctx context.Context, key Key, first bool) (*Pass, error) {
 		return p, nil
 	default:
 	}
-	q.waiting.Remove(place)
+	line.Remove(place)
 	g.passes--
+	g.serveLocked(p.queue) // those behind it, if it wanted to be alone
 	return nil, context.Cause(ctx)
 }
 
-// grantLocked makes p the holder of its key.
+func (q *queue) waiting() int { return q.replays.Len() + q.newcomers.Len() }
+
+// serveLocked gives out the passes that the window has room for, and closes the
+// queue when nobody needs it.
+func (g *Gate) serveLocked(q *queue) {
+	for q.out < q.width && q.sole == nil {
+		line := &q.replays
+		if line.Len() == 0 {
+			line = &q.newcomers
+		}
+		first := line.Front()
+		if first == nil {
+			break
+		}
+		p := first.Value.(*Pass)
+		if p.alone && q.out > 0 {
+			break
+		}
+		line.Remove(first)
+		g.grantLocked(q, p)
+	}
+	if !q.closed && q.waiting() == 0 && (q.out == 0 || q.calm >= calmEnough) {
+		q.closed = true
+		delete(g.queues, q.key)
+		g.keys.Add(-1)
+	}
+}
+
+// grantLocked gives p out.
 func (g *Gate) grantLocked(q *queue, p *Pass) {
-	q.holder = p
-	p.lapse = time.AfterFunc(g.hold, p.Release)
+	q.out++
+	p.out, p.version = true, q.version
+	if p.alone {
+		q.sole = p
+	}
+	p.lapse = time.AfterFunc(g.hold, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		p.returnLocked()
+	})
 	if p.granted != nil {
 		close(p.granted)
 	}
 }
 
+// returnLocked takes a pass back, if it is out, and lets others go.
+func (p *Pass) returnLocked() {
+	if !p.out {
+		return
+	}
+	q := p.queue
+	p.out = false
+	p.lapse.Stop()
+	p.gate.passes--
+	q.out--
+	if q.sole == p {
+		q.sole = nil
+	}
+	p.gate.serveLocked(q)
+}
+
 // Held reports whether the pass is out still: it lapses when it is held for too
-// long.
+// long, and may be lost by a conflict.
 func (p *Pass) Held() bool {
 	if p == nil {
 		return false
 	}
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
-	q := p.gate.queues[p.key]
-	return q != nil && q.holder == p
+	return p.out
 }
 
-// Release ends the pass and lets the next in line go. Once is enough; more does
-// no harm.
+// Conflicted tells the gate that the holder met a conflict. If others of its key
+// are under way, the pass goes back, and the replay takes a new one. If not, the
+// other party is not of this process: the replay keeps its pass, so that nobody of
+// this process stands in its way.
+func (p *Pass) Conflicted() {
+	if p == nil {
+		return
+	}
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	p.lost = true
+	p.queue.conflicted(p.version)
+	if p.queue.out > 1 {
+		p.returnLocked()
+	}
+}
+
+// Release ends the pass with its transaction. Once is enough; more does no harm.
 func (p *Pass) Release() {
 	if p == nil {
 		return
 	}
-	g := p.gate
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	q := g.queues[p.key]
-	if q == nil || q.holder != p {
-		return // lapsed, or released before
-	}
-	p.lapse.Stop()
-	g.passes--
-	if next := q.waiting.Front(); next != nil {
-		g.grantLocked(q, q.waiting.Remove(next).(*Pass))
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	if p.ended {
 		return
 	}
-	delete(g.queues, p.key)
-	g.keys.Add(-1)
+	p.ended = true
+	if !p.lost {
+		p.queue.ended(p.version) // also when it has lapsed: slow is not wrong
+		if !p.out {
+			p.gate.serveLocked(p.queue)
+		}
+	}
+	p.returnLocked()
 }

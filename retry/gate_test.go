@@ -53,7 +53,7 @@ func TestGateIsFirstInFirstOut(t *testing.T) {
 		if p, err := g.Follow(ctx, 1); p != nil || err != nil {
 			t.Fatalf("a newcomer at an idle gate: %v, %v", p, err)
 		}
-		first, err := g.Enter(ctx, 1)
+		first, err := g.Enter(ctx, 1, false)
 		if err != nil || !first.Held() {
 			t.Fatal(err)
 		}
@@ -62,11 +62,11 @@ func TestGateIsFirstInFirstOut(t *testing.T) {
 		}
 		var order []int // each writes it while it holds the pass
 		var all sync.WaitGroup
-		for i := range 6 {
+		for i := range 9 {
 			all.Go(func() {
-				enter := g.Enter
-				if i%2 == 0 {
-					enter = g.Follow
+				enter := g.Follow
+				if i >= 6 { // replays go first
+					enter = func(ctx context.Context, key Key) (*Pass, error) { return g.Enter(ctx, key, i == 8) }
 				}
 				p, err := enter(ctx, 1)
 				if err != nil {
@@ -74,6 +74,9 @@ func TestGateIsFirstInFirstOut(t *testing.T) {
 				}
 				order = append(order, i)
 				time.Sleep(10 * time.Millisecond)
+				if p.Conflicted(); !p.Held() { // of another process: the window stays
+					t.Error("a pass is gone although no other is out")
+				}
 				p.Release()
 			})
 			synctest.Wait()
@@ -81,10 +84,14 @@ func TestGateIsFirstInFirstOut(t *testing.T) {
 		if len(order) != 0 {
 			t.Fatalf("%v went before the pass came back", order)
 		}
+		if s := g.Stats(); s != (GateStats{Keys: 1, Waiting: 9}) {
+			t.Errorf("%+v", s)
+		}
+		first.Conflicted()
 		first.Release()
 		first.Release()
 		all.Wait()
-		if !slices.Equal(order, []int{0, 1, 2, 3, 4, 5}) {
+		if !slices.Equal(order, []int{6, 7, 8, 0, 1, 2, 3, 4, 5}) {
 			t.Fatalf("order %v", order)
 		}
 		g.empty(t)
@@ -95,13 +102,13 @@ func TestGateGivingUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t)
-		holder, _ := g.Enter(t.Context(), 1)
+		holder, _ := g.Enter(t.Context(), 1, false)
 		why := errors.New("cancelled by the client")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var gone sync.WaitGroup
 		for range 10 {
 			gone.Go(func() {
-				if p, err := g.Enter(ctx, 1); p != nil || err != why {
+				if p, err := g.Enter(ctx, 1, true); p != nil || err != why {
 					t.Errorf("%v, %v", p, err)
 				}
 			})
@@ -114,6 +121,7 @@ func TestGateGivingUp(t *testing.T) {
 		synctest.Wait()
 		cancel(why)
 		gone.Wait()
+		holder.Conflicted()
 		holder.Release()
 		p := <-patient
 		if !p.Held() || holder.Held() {
@@ -122,23 +130,20 @@ func TestGateGivingUp(t *testing.T) {
 		// Its turn comes in the moment in which it gives up: the pass must not be lost.
 		ctx, cancel = context.WithCancelCause(t.Context())
 		go func() {
-			p, _ := g.Enter(ctx, 1)
+			p, _ := g.Enter(ctx, 1, false)
 			patient <- p
 		}()
 		synctest.Wait()
 		g.mu.Lock()
 		cancel(why)
-		q := g.queues[1]
-		p.lapse.Stop()
-		g.passes--
-		g.grantLocked(q, q.waiting.Remove(q.waiting.Front()).(*Pass))
+		p.returnLocked()
 		g.mu.Unlock()
 		if p = <-patient; !p.Held() {
 			t.Fatal("the pass is lost")
 		}
 		ctx, cancel = context.WithCancelCause(t.Context())
 		cancel(why)
-		if q, err := g.Enter(ctx, 1); q != nil || err != why {
+		if q, err := g.Enter(ctx, 1, false); q != nil || err != why {
 			t.Fatalf("%v, %v", q, err)
 		}
 		p.Release()
@@ -157,11 +162,14 @@ func TestGateStorm(t *testing.T) {
 				random := rand.New(rand.NewPCG(uint64(i), 1))
 				for range 20 {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(5))*time.Millisecond)
-					enter := g.Enter
-					if random.IntN(2) == 0 {
-						enter = g.Follow
+					key := Key(random.IntN(3))
+					p, _ := g.Follow(ctx, key)
+					for range random.IntN(3) {
+						time.Sleep(time.Duration(random.IntN(3)) * time.Millisecond)
+						if p.Conflicted(); !p.Held() {
+							p, _ = g.Enter(ctx, key, random.IntN(2) == 0)
+						}
 					}
-					p, _ := enter(ctx, Key(random.IntN(3)))
 					time.Sleep(time.Duration(random.IntN(3)) * time.Millisecond)
 					p.Release()
 					cancel()
@@ -178,14 +186,17 @@ func TestGatePassLapses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t)
 		start := time.Now()
-		stopped, _ := g.Enter(t.Context(), 1)
-		next, err := g.Enter(t.Context(), 1)
+		stopped, _ := g.Enter(t.Context(), 1, false)
+		next, err := g.Enter(t.Context(), 1, false)
 		if waited := time.Since(start); err != nil || waited != DefaultGateHold {
 			t.Fatalf("waited %v for a client that stopped, want %v: %v", waited, DefaultGateHold, err)
 		}
-		stopped.Release() // too late: not its pass any more
+		stopped.Release() // too late: not its pass any more, but an end without a conflict
 		if stopped.Held() || !next.Held() {
 			t.Fatal("a lapsed pass ends another's")
+		}
+		if w := next.queue.width; w != 2 {
+			t.Errorf("the window is %d wide", w)
 		}
 		next.Release()
 		g.empty(t)
@@ -198,12 +209,13 @@ func TestGateIsBounded(t *testing.T) {
 		g := newGate(t)
 		passes := make([]*Pass, maxPasses)
 		for i := range passes {
-			passes[i], _ = g.Enter(t.Context(), Key(i))
+			passes[i], _ = g.Enter(t.Context(), Key(i), false)
 		}
-		for _, enter := range []func(context.Context, Key) (*Pass, error){g.Enter, g.Follow} {
-			if p, err := enter(t.Context(), 0); p != nil || err != nil || p.Held() {
-				t.Fatalf("one more: %v, %v", p, err)
-			}
+		if p, err := g.Enter(t.Context(), 0, true); p != nil || err != nil || p.Held() {
+			t.Fatalf("one more: %v, %v", p, err)
+		}
+		if p, err := g.Follow(t.Context(), 0); p != nil || err != nil {
+			t.Fatalf("one more: %v, %v", p, err)
 		}
 		for _, p := range passes {
 			p.Release()
@@ -213,89 +225,85 @@ func TestGateIsBounded(t *testing.T) {
 	})
 }
 
-// contention lets clients fight for one row on a database where the first
-// committer wins, and returns how many transactions their clients saw fail.
-func contention(t *testing.T, gated bool) (failed, committed int) {
-	c := Defaults()
-	g, b := NewGate(c), NewBudget(c, time.Now)
-	version := 0 // of the row
-	var mu sync.Mutex
-	// attempt runs a transaction and reports whether it committed.
-	attempt := func() bool {
-		mu.Lock()
-		snapshot := version
-		mu.Unlock()
-		time.Sleep(time.Duration(2+rand.IntN(6)) * time.Millisecond)
-		mu.Lock()
-		defer mu.Unlock()
-		if version != snapshot {
-			return false
-		}
-		version++
-		return true
-	}
-	work := func() bool {
-		var pass *Pass
-		if gated {
-			pass, _ = g.Follow(t.Context(), 1)
-		}
-		defer func() { pass.Release() }()
-		var a Attempts
-		for !attempt() {
-			pause, why := a.Next(&c.Policy, DataConflict, time.Now(), rand.Float64())
-			if why != Replayable || !b.Take() {
-				return false
-			}
-			time.Sleep(pause)
-			if gated && !pass.Held() {
-				ctx, cancel := context.WithDeadline(t.Context(), a.Deadline(&c.Policy))
-				var err error
-				pass, err = g.Enter(ctx, 1)
-				cancel()
-				if err != nil {
-					return false
+// The window is as wide as it says, a pass that wants to be alone is, and one of
+// several that meets a conflict goes back.
+func TestGateWindow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(t)
+		var passes []*Pass
+		var alone *Pass
+		follow := func() {
+			go func() {
+				if p, err := g.Follow(t.Context(), 1); err == nil {
+					passes = append(passes, p)
 				}
-			}
+			}()
+			synctest.Wait()
 		}
-		b.Committed()
-		return true
-	}
-	var all sync.WaitGroup
-	for range 64 {
-		all.Go(func() {
-			for range 100 {
-				done := work()
-				mu.Lock()
-				if done {
-					committed++
-				} else {
-					failed++
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	all.Wait()
-	g.empty(t)
-	if version != committed {
-		t.Errorf("%d committed, the row says %d", committed, version)
-	}
-	return failed, committed
+		first, _ := g.Enter(t.Context(), 1, false)
+		for range 5 {
+			follow()
+		}
+		first.Release() // one clean end: the window is two wide
+		synctest.Wait()
+		if len(passes) != 2 || g.Stats().Waiting != 3 {
+			t.Fatalf("%d have a pass, %d wait", len(passes), g.Stats().Waiting)
+		}
+		passes[0].Conflicted()
+		passes[0].Conflicted() // once is enough
+		synctest.Wait()
+		if passes[0].Held() || !passes[1].Held() || len(passes) != 2 {
+			t.Fatal("with a conflict the window is one wide again")
+		}
+		go func() { alone, _ = g.Enter(t.Context(), 1, true) }()
+		synctest.Wait()
+		passes[1].Release()
+		synctest.Wait()
+		if !alone.Held() || len(passes) != 2 {
+			t.Fatal("a replay that is alone does not go first")
+		}
+		alone.queue.width = 8
+		follow()
+		if len(passes) != 2 {
+			t.Fatal("a replay is not alone")
+		}
+		alone.Release()
+		synctest.Wait()
+		if len(passes) != 6 || g.Stats().Waiting != 0 {
+			t.Fatalf("%d have a pass, %d wait", len(passes), g.Stats().Waiting)
+		}
+		for _, p := range passes {
+			p.Release()
+		}
+		g.empty(t)
+	})
 }
 
-// Feature: dsql-locking-compatibility, Property 4: Concurrency safety: of
-// transactions that fight for one row all commit, one after the other, when the
-// gate orders them; without it most conflicts reach their clients.
-func TestGateEndsTheFight(t *testing.T) {
+// A gate closes as soon as nobody has waited for a while, also for those that have
+// a pass then.
+func TestGateCloses(t *testing.T) {
 	t.Parallel()
-	for _, gated := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			start := time.Now()
-			failed, committed := contention(t, gated)
-			t.Logf("gate %v: %d committed in %v, %d told of a conflict", gated, committed, time.Since(start), failed)
-			if gated && failed > 0 || !gated && failed < 50 {
-				t.Errorf("gate %v: %d transactions failed", gated, failed)
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(t)
+		p, _ := g.Enter(t.Context(), 1, false)
+		p.queue.width = 2
+		for n := 0; !g.Idle(); n++ {
+			next, err := g.Follow(t.Context(), 1)
+			if err != nil || n > calmEnough {
+				t.Fatal("still open", n, err)
 			}
-		})
-	}
+			p.Release()
+			p = next
+		}
+		if !p.Held() {
+			t.Fatal("the pass that is out is lost")
+		}
+		if next, err := g.Follow(t.Context(), 1); next != nil || err != nil {
+			t.Fatal(next, err)
+		}
+		p.Conflicted()
+		p.Release()
+		g.empty(t)
+	})
 }

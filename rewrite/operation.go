@@ -63,8 +63,11 @@ func (o *operations) planOf(told *Plan, table []byte) *Plan {
 	if len(table) == 0 || len(table) > maxName {
 		return told
 	}
-	var buf [2*maxName + 1]byte
+	var buf [2*maxName + 2]byte
 	key := append(buf[:0], told.Operation...)
+	if told.Contends {
+		key = append(key, '!') // INSERT has plans of both kinds
+	}
 	key = append(append(key, ' '), table...)
 	if plan := (*o.plans.Load())[string(key)]; plan != nil {
 		return plan
@@ -82,7 +85,7 @@ func (o *operations) planOf(told *Plan, table []byte) *Plan {
 	if len(old) >= maxOperations || name == otherOperation {
 		return told
 	}
-	plan := &Plan{Kind: told.Kind, Operation: name, Statements: []Statement{told.Statements[0]}}
+	plan := &Plan{Kind: told.Kind, Operation: name, Contends: told.Contends, Statements: []Statement{told.Statements[0]}}
 	plan.Statements[0].Operation = name
 	grown := maps.Clone(old)
 	grown[string(key)] = plan

@@ -148,6 +148,11 @@ type Statement struct {
 	// Names of WITH queries are not among them; views and sequences are.
 	Tables []string
 	Pin    Pin
+	// Contends: it locks or changes rows that others may want, because they are
+	// there already: UPDATE, DELETE, MERGE, INSERT ... ON CONFLICT DO UPDATE, a
+	// locking clause. An INSERT has its rows for itself; what a function does, and
+	// what DDL does, is not seen.
+	Contends bool
 	// Operation names the statement in metrics: select_shards. The number of
 	// names is bounded.
 	Operation string
@@ -190,6 +195,8 @@ type Plan struct {
 	Statements []Statement
 	// Pin is the first pin reason of the statements.
 	Pin Pin
+	// Contends says that a statement does.
+	Contends bool
 	// Text goes to the server in the place of the client's; "" for the client's own.
 	Text string
 	// Operation is that of the first statement of the plan's kind; "" for Empty and Unknown.
@@ -220,7 +227,7 @@ func (p *Plan) Note() bool { return len(p.Findings) > 0 && !p.noted.Swap(true) }
 
 // sum gathers what the plan says of its statements together.
 func (p *Plan) sum() {
-	p.Kind, p.Pin, p.Operation = Empty, NoPin, ""
+	p.Kind, p.Pin, p.Operation, p.Contends = Empty, NoPin, "", false
 	for i := range p.Statements {
 		st := &p.Statements[i]
 		if st.Kind > p.Kind {
@@ -229,6 +236,7 @@ func (p *Plan) sum() {
 		if p.Pin == NoPin {
 			p.Pin = st.Pin
 		}
+		p.Contends = p.Contends || st.Contends
 	}
 }
 

@@ -6,8 +6,9 @@ var (
 	selectPlan  = told(Read, "select")
 	valuesPlan  = told(Read, "values")
 	insertPlan  = told(Write, "insert")
-	updatePlan  = told(Write, "update")
-	deletePlan  = told(Write, "delete")
+	upsertPlan  = contending("insert") // ON CONFLICT DO UPDATE
+	updatePlan  = contending("update")
+	deletePlan  = contending("delete")
 	guardedPlan = &Plan{Kind: Unknown, Pin: PinUnparsed}
 	// foreignPlan is of a text that PostgreSQL's grammar does not take and that
 	// holds no word for anything that would outlast it.
@@ -17,6 +18,13 @@ var (
 // told is the plan of a text that its words alone told.
 func told(kind Kind, operation string) *Plan {
 	return &Plan{Kind: kind, Operation: operation, Statements: []Statement{{Kind: kind, Operation: operation}}}
+}
+
+// contending is that of one that changes rows that exist.
+func contending(operation string) *Plan {
+	plan := told(Write, operation)
+	plan.Contends, plan.Statements[0].Contends = true, true
+	return plan
 }
 
 // scan plans a text by its words alone, for clients that send a new text each
@@ -104,6 +112,9 @@ func scanRest(l *lexer, plan *Plan, look search) (*Plan, []byte) {
 		case badToken, oddToken:
 			return nil, nil
 		case wordToken:
+			if plan == insertPlan && prev == aWord && is(word, "do") && is(l.lexeme(), "update") {
+				plan = upsertPlan
+			}
 			led, word, prev = prev, l.lexeme(), aWord
 			if isTelltale(word) {
 				return nil, nil

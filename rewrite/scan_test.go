@@ -34,8 +34,12 @@ func TestScan(t *testing.T) {
 		},
 		insertPlan: {
 			"INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (1, 2, 3, 4, CURRENT_TIMESTAMP)",
-			`INSERT INTO "t" ("a", "b") VALUES ($1, my_function($2)) ON CONFLICT ("a") DO UPDATE SET b = excluded.b RETURNING *`,
 			"insert /* c */ into t default values",
+			`INSERT INTO t ("do", update) SELECT 1, 2 ON CONFLICT DO NOTHING`,
+		},
+		upsertPlan: {
+			`INSERT INTO "t" ("a", "b") VALUES ($1, my_function($2)) ON CONFLICT ("a") DO UPDATE SET b = excluded.b RETURNING *`,
+			"insert INTO t VALUES (1) on conflict (a) where b do/**/\nUpDate SET a = 1",
 		},
 		deletePlan: {"DELETE FROM t WHERE a = 1"},
 	} {
@@ -86,7 +90,7 @@ func agree(t *testing.T, text string) {
 		return // the server refuses it just so
 	}
 	full, _ := build(text, tree)
-	if full.Kind != cleared.Kind || full.Pin != NoPin || len(full.Statements) != len(cleared.Statements) {
+	if full.Kind != cleared.Kind || full.Contends != cleared.Contends || full.Pin != NoPin || len(full.Statements) != len(cleared.Statements) {
 		t.Fatalf("%q: the scan says kind %d, the tree %s", text, cleared.Kind, describe(full))
 	}
 	for _, st := range full.Statements {

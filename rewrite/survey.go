@@ -12,6 +12,8 @@ type survey struct {
 	kind   Kind
 	pin    Pin
 	inert  bool
+	// contends: rows that exist are locked or changed.
+	contends bool
 	tables []mention
 	// ctes are the names of WITH queries in sight; hidden counts them by name.
 	ctes   []string
@@ -40,11 +42,15 @@ var functionPins = map[string]Pin{
 	"pg_try_advisory_lock_shared": PinAdvisory,
 }
 
+const onConflictUpdate = int(pg_query.OnConflictAction_ONCONFLICT_UPDATE)
+
 func (s *survey) raise(kind Kind) {
 	if !s.inert {
 		s.kind = max(s.kind, kind)
 	}
 }
+
+func (s *survey) contend() { s.contends = s.contends || !s.inert }
 
 func (s *survey) pinned(why Pin) {
 	if s.pin == NoPin {
@@ -63,6 +69,7 @@ func (s *survey) visit(m message) {
 		return
 	case "LockingClause":
 		s.raise(Write)
+		s.contend()
 		return // its tables are names of FROM items
 	case "RangeTableSample":
 		s.samples = true
@@ -98,6 +105,9 @@ func (s *survey) query(m message) {
 	target := message{}
 	if !m.is("SelectStmt") {
 		s.raise(Write)
+		if !m.is("InsertStmt") || m.child("on_conflict_clause").integer("action") == onConflictUpdate {
+			s.contend()
+		}
 		target = m.child("relation")
 		s.table(target, true)
 		if m.is("UpdateStmt") && target.text("relname") == "pg_settings" && !s.inert {

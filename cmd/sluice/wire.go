@@ -132,7 +132,7 @@ func nearRegion(dial reservoir.DialConfig) string {
 func (d *daemon) pull(planner *rewrite.Planner) {
 	d.metrics.Proxy.Pull(func() metrics.ProxyGauges {
 		s := d.server.Stats()
-		return metrics.ProxyGauges{Clients: s.Clients, Idle: s.Idle, Pinned: s.Pinned, Waiting: s.Waiting,
+		return metrics.ProxyGauges{Clients: s.Clients, Idle: s.Idle, Pinned: s.Pinned, Waiting: s.Waiting, AtGate: s.Gate.Waiting,
 			LogBytes: s.LogBytes, HeldBytes: s.HeldBytes}
 	})
 	d.metrics.Reservoir.Pull(d.reservoir.Gauges)
