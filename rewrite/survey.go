@@ -9,12 +9,12 @@ import (
 
 // survey walks the tree of one statement and gathers what it may do.
 type survey struct {
-	kind   Kind
-	pin    Pin
-	inert  bool
+	kind  Kind
+	pin   Pin
+	inert bool
 	// contends: rows that exist are locked or changed.
 	contends bool
-	tables []mention
+	tables   []mention
 	// ctes are the names of WITH queries in sight; hidden counts them by name.
 	ctes   []string
 	hidden map[string]int
