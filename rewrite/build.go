@@ -143,7 +143,7 @@ func statement(p *part) Statement {
 		s.dropped(m)
 	}
 	s.visit(m)
-	st.Kind, st.Pin, st.Tables, st.Contends = s.kind, s.pin, s.names(), s.contends
+	st.Kind, st.Pin, st.Tables, st.Contends, st.Calls = s.kind, s.pin, s.names(), s.contends, s.calls
 	p.locked, p.samples, p.advisory = s.locked, s.samples, s.advisory
 	return st
 }

@@ -153,6 +153,9 @@ type Statement struct {
 	// locking clause. An INSERT has its rows for itself; what a function does, and
 	// what DDL does, is not seen.
 	Contends bool
+	// Calls: the text calls a function that is not known, or one that changes
+	// settings: what it leaves of them in the session, nobody sees in the text.
+	Calls bool
 	// Operation names the statement in metrics: select_shards. The number of
 	// names is bounded.
 	Operation string

@@ -91,8 +91,7 @@ const (
 // scanRest reads on behind a statement's first word; plan is the answer when
 // nothing speaks against it.
 func scanRest(l *lexer, plan *Plan, look search) (*Plan, []byte) {
-	// What a writing statement calls makes it no stronger; telltales apart.
-	reads := plan.Kind == Read
+	reads, inserts := plan.Kind == Read, plan == insertPlan
 	var (
 		prev = anything
 		word []byte // of aWord
@@ -103,6 +102,7 @@ func scanRest(l *lexer, plan *Plan, look search) (*Plan, []byte) {
 	)
 	for {
 		kind := l.next()
+		columns := inserts && look == nameRead // a parenthesis holds those of the table
 		if look != noTable && depth == 0 {
 			look, table = look.step(kind, l, table)
 		}
@@ -132,7 +132,7 @@ func scanRest(l *lexer, plan *Plan, look search) (*Plan, []byte) {
 			case ';':
 				return scanEnd(l, plan), table
 			case '(':
-				if reads && (prev == aQuoted || prev == aWord && !mayCall(led, word)) {
+				if !columns && (prev == aQuoted || prev == aWord && !mayCall(led, word) && (reads || !lists(led, word))) {
 					return nil, nil
 				}
 				prev = anything
@@ -144,7 +144,7 @@ func scanRest(l *lexer, plan *Plan, look search) (*Plan, []byte) {
 				prev = operand
 			case '.':
 				switch {
-				case reads && prev == operand:
+				case prev == operand:
 					return nil, nil
 				case prev == aWord && led != qualified && is(word, "pg_catalog"):
 					prev = builtin
@@ -200,6 +200,12 @@ func mayCall(led before, word []byte) bool {
 		}
 	}
 	return roleOf(word)&callable != 0
+}
+
+// lists reports whether a word of a statement that writes stands before a list of
+// columns: ON CONFLICT (a), SET (a, b).
+func lists(led before, word []byte) bool {
+	return led != qualified && (is(word, "conflict") || is(word, "set"))
 }
 
 // isTelltale reports whether a word is a telltale. For nearly all words their

@@ -30,6 +30,7 @@ func TestScan(t *testing.T) {
 		valuesPlan: {"VALUES (1), (2)"},
 		updatePlan: {
 			"UPDATE pgbench_accounts SET abalance = abalance + -1234 WHERE aid = 123456;",
+			"UPDATE t SET (a, b) = (1, now()) WHERE c = 1",
 			"UPDATE pgbench_tellers SET tbalance = tbalance + 1 WHERE tid = 1",
 		},
 		insertPlan: {
@@ -38,10 +39,10 @@ func TestScan(t *testing.T) {
 			`INSERT INTO t ("do", update) SELECT 1, 2 ON CONFLICT DO NOTHING`,
 		},
 		upsertPlan: {
-			`INSERT INTO "t" ("a", "b") VALUES ($1, my_function($2)) ON CONFLICT ("a") DO UPDATE SET b = excluded.b RETURNING *`,
+			`INSERT INTO "t" ("a", "b") VALUES ($1, lower($2)) ON CONFLICT ("a") DO UPDATE SET b = excluded.b RETURNING *`,
 			"insert INTO t VALUES (1) on conflict (a) where b do/**/\nUpDate SET a = 1",
 		},
-		deletePlan: {"DELETE FROM t WHERE a = 1"},
+		deletePlan: {"DELETE FROM t WHERE a = 1 AND b IN (1, lower(c))"},
 	} {
 		for _, text := range texts {
 			if got, _ := scan([]byte(text)); got != want {
@@ -71,6 +72,8 @@ func TestScanLeavesToTheParser(t *testing.T) {
 		"SELECT 'open", `SELECT "open`, "SELECT /* open", "SELECT $a$ open", "SELECT E'\\'", "SELECT 1a", "SELECT $1a", "SELECT 0x1F",
 		"SELECT E'\xff\\'", "SELECT 1\x00", "INSERT t VALUES (1)", "INSERT \"into\" t",
 		"SELECT a FROM t x(y)",
+		"INSERT INTO t VALUES (my_function(1))", "INSERT INTO t (a) SELECT f(1)", "UPDATE t SET a = f(1)", `DELETE FROM t WHERE "f"(a)`,
+		"UPDATE t SET a = b.set(1)", "DELETE FROM t WHERE (a).f = 1",
 	} {
 		if got, _ := scan([]byte(text)); got != nil {
 			t.Errorf("%q was cleared as kind %d", text, got.Kind)
@@ -94,7 +97,7 @@ func agree(t *testing.T, text string) {
 		t.Fatalf("%q: the scan says kind %d, the tree %s", text, cleared.Kind, describe(full))
 	}
 	for _, st := range full.Statements {
-		if len(st.Changes) > 0 || st.Copy || st.Show != "" || st.Tx.Verb != NoVerb {
+		if len(st.Changes) > 0 || st.Calls || st.Copy || st.Show != "" || st.Tx.Verb != NoVerb {
 			t.Fatalf("%q: the scan has missed %s", text, describe(full))
 		}
 	}

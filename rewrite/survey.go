@@ -19,6 +19,7 @@ type survey struct {
 	ctes   []string
 	hidden map[string]int
 
+	calls             bool      // of a function that may change settings
 	locked            []message // queries with locking clauses
 	samples, advisory bool      // TABLESAMPLE; an advisory lock
 }
@@ -204,10 +205,12 @@ func (s *survey) function(schema, name string, call message) {
 	}
 	if schema != "" && schema != "pg_catalog" {
 		s.raise(Write)
+		s.calls = true
 		return
 	}
 	if roles[name]&harmless == 0 {
 		s.raise(Write)
+		s.calls = s.calls || !settingless(name)
 	}
 	s.pinned(functionPins[name])
 	if strings.HasPrefix(name, "pg_advisory_") || strings.HasPrefix(name, "pg_try_advisory_") {
@@ -216,6 +219,15 @@ func (s *survey) function(schema, name string, call message) {
 	if name == "set_config" && !isLocal(call) {
 		s.pinned(PinSetConfig)
 	}
+}
+
+// settingless reports whether a function with side effects is known to change no setting.
+func settingless(name string) bool {
+	switch name {
+	case "nextval", "setval", "currval", "lastval", "setseed":
+		return true
+	}
+	return strings.HasPrefix(name, "pg_") || strings.HasPrefix(name, "lo_") || strings.HasPrefix(name, "txid_")
 }
 
 // isLocal reports whether a call of set_config surely ends with its transaction:
