@@ -116,21 +116,60 @@ func (s *session) restoreStartup() error {
 // syncSettings is what applySettings sends; refusal is the server's.
 func (s *session) syncSettings() (refusal []byte, err error) {
 	b := s.b
-	if b.applied == s.settings {
+	reset := ""
+	if b.unsure && !s.keeps() {
+		reset = s.srv.resetSQL()
+		b.applied = noSettings
+	}
+	if reset == "" && b.applied == s.settings {
 		return nil, nil
 	}
-	if b.applied != nil && b.applied.equal(s.settings) {
+	if reset == "" && b.applied != nil && b.applied.equal(s.settings) {
 		b.applied = s.settings
 		return nil, nil
 	}
 	if b.applied == nil {
 		b.applied = noSettings // only a pinned backend gets here: DISCARD ALL went by
 	}
-	refusal, err = b.exchange(appendStrings(nil, msgQuery, diff(b.applied, s.settings)))
+	refusal, err = b.exchange(appendStrings(nil, msgQuery, reset+diff(b.applied, s.settings)))
 	if err == nil && refusal == nil {
+		b.unsure = b.unsure && reset == ""
 		b.applied = s.settings
 		b.reported = s.srv.sharedReports.share(b.reported)
 		b.idle = b.reported
 	}
 	return refusal, err
 }
+
+// unseen stands among staged changes for what a function may have set.
+var unseen = rewrite.Change{Action: rewrite.Set, Name: "*"}
+
+// noteCalls is told of a statement that has run, in whole or in part: what the functions
+// that it calls have set for the session is not known.
+func (s *session) noteCalls(st *rewrite.Statement) {
+	if st.Calls && s.srv.resetsAuto {
+		s.staged.Stage(unseen)
+	}
+}
+
+// resetsAuto reports whether functions may leave settings that must be reset. A
+// cluster refuses set_config (a recorded fact), so that functions of DSQL cannot.
+func (c Config) resetsAuto() bool {
+	return (c.Reset == ResetAuto || c.Reset == "") && c.Kind == Postgres
+}
+
+// resetSQL puts all settings of a server's session back.
+func (srv *Server) resetSQL() string {
+	if srv.cfg.Kind == Postgres {
+		return "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; "
+	}
+	var b strings.Builder
+	for _, name := range byRole(dsqlResets, -1) {
+		b.WriteString("RESET " + name + "; ")
+	}
+	return b.String()
+}
+
+// dsqlResets are the settings that every cluster knows.
+var dsqlResets = map[string]string{"client_encoding": "", "datestyle": "", "extra_float_digits": "", "intervalstyle": "",
+	"role": "", "search_path": "", "timezone": ""}

@@ -23,6 +23,8 @@ type backend struct {
 	prepared serverStatements
 	// applied are the settings in force on the server; nil when unknown.
 	applied *settings
+	// unsure: a function may have set what no statement and no report tells.
+	unsure bool
 	// reported are the parameters as the server has reported them, dialled at the
 	// start and idle where the last transaction ended.
 	reported, dialled, idle *reports

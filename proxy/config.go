@@ -31,6 +31,19 @@ const (
 	Postgres BackendKind = "postgres"
 )
 
+// Reset says when a backend's settings are reset before its next transaction,
+// beyond those that clients are seen to set.
+type Reset string
+
+const (
+	// ResetAuto resets them behind a text that calls functions which may change settings.
+	ResetAuto Reset = "auto"
+	// ResetAlways resets them behind every transaction.
+	ResetAlways Reset = "always"
+	// ResetNever resets only what was seen to be set.
+	ResetNever Reset = "never"
+)
+
 // AuthMethod is how a client proves who it is.
 type AuthMethod string
 
@@ -82,6 +95,8 @@ type Config struct {
 	IgnoredSettings []string
 	// ReapplyApplicationName carries application_name to each backend.
 	ReapplyApplicationName bool
+	// Reset says when a backend's settings are reset; empty: ResetAuto.
+	Reset Reset
 
 	// PreparedPerBackend bounds server-side prepared statements of a backend.
 	PreparedPerBackend int
@@ -139,6 +154,7 @@ func (c Config) Validate() error {
 	}
 	check(c.Kind == DSQL || c.Kind == Postgres, "backend.kind", "%q: want dsql or postgres", c.Kind)
 	check(c.Pairing == Transaction || c.Pairing == Session, "pairing", "%q: want transaction or session", c.Pairing)
+	check(c.Reset == "" || c.Reset == ResetAuto || c.Reset == ResetAlways || c.Reset == ResetNever, "reservoir.reset", "%q: want auto, always or never", c.Reset)
 	check(c.Database != "", "backend.database", "empty: name the backend's database")
 	if _, err := c.databases(); err != nil {
 		errs = append(errs, err)

@@ -113,14 +113,41 @@ func (s *session) parsing() uint64 {
 // saltParsing notes that a statement changes how later ones are parsed.
 func (s *session) saltParsing(plan *rewrite.Plan) {
 	s.changesSchema(plan)
-	if plan.Kind == rewrite.Read || len(plan.Statements) == 1 && len(plan.Statements[0].Changes) == 0 {
+	if plan.Kind == rewrite.Read || len(plan.Statements) == 1 && len(plan.Statements[0].Changes) == 0 && !plan.Statements[0].Calls {
 		return
 	}
+	calls := false
 	for i := range plan.Statements {
 		if len(plan.Statements[i].Changes) > 0 {
+			s.t.salted = true
 			s.salt = s.srv.salts.Add(1)<<1 | 1
 			return
 		}
+		calls = calls || plan.Statements[i].Calls
+	}
+	if calls && !s.t.guessed { // up to the next report nobody knows
+		s.t.guessed, s.t.saltWas = true, s.salt
+		s.salt = s.srv.salts.Add(1)<<1 | 1
+	}
+}
+
+// settleSalt compares what the backend reports in a block with what it reported before
+// the turn: a function may have changed how later statements are parsed.
+func (s *session) settleSalt() {
+	t := s.t
+	if t.salted || t.reported == s.b.reported && !t.guessed {
+		return
+	}
+	if t.reported != nil && t.reported != s.b.reported {
+		for _, p := range s.b.reported.news(t.reported) {
+			if slices.Contains(parsingSettings, p.lower) {
+				s.salt = s.srv.salts.Add(1)<<1 | 1
+				return
+			}
+		}
+	}
+	if t.guessed {
+		s.salt = t.saltWas
 	}
 }
 

@@ -39,6 +39,7 @@ func (s *session) lend() error {
 			return err
 		}
 	}
+	s.t.reported = s.b.reported
 	s.startLogging()
 	s.t.outcome = outcomeAt(s.b.status)
 	if inBlock {
@@ -172,6 +173,9 @@ func (s *session) settle(status byte) error {
 	}
 	if status != 'I' || s.keeps() {
 		return s.move(settledHeld)
+	}
+	if s.srv.cfg.Reset == ResetAlways && t.touched {
+		s.b.unsure = true
 	}
 	if s.b.suspect {
 		s.dropBackend(reservoir.Unclean)

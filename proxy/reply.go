@@ -138,6 +138,9 @@ func (s *session) replyReady(frame []byte) error {
 	s.t.outcome.ready(s.b.status)
 	s.t.settled = true
 	s.t.copying = false
+	if s.b.status == 'T' && !s.t.mute && !s.t.rerun {
+		s.settleSalt()
+	}
 	if s.dedicated || s.t.mute || s.t.rerun || !s.mayTell() {
 		return nil
 	}
@@ -157,6 +160,9 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 		tag = frame[headerLen : len(frame)-1]
 	}
 	st := s.statementOf(o, o.plan)
+	if st != nil {
+		s.noteCalls(st)
+	}
 	s.ended(o, tag)
 	if typ != msgCommandComplete {
 		return

@@ -223,6 +223,9 @@ func (s *session) function(total int) error {
 	s.logPlan(unread)
 	s.changesSchema(functionPlan)
 	t.owed.push(msgFunction)
+	if s.srv.resetsAuto {
+		s.staged.Stage(unseen)
+	}
 	t.outcome.call()
 	if err := s.forward(total); err != nil {
 		return err

@@ -35,6 +35,7 @@ type Server struct {
 	treat         treatments
 	catalog       *catalog
 	interned      interned
+	resetsAuto    bool // see Config.resetsAuto
 	sharedReports sharedReports
 	reports       atomic.Pointer[reports]
 	startup       *startup
@@ -73,7 +74,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 		return nil, err
 	}
 	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: startup,
-		treat: newTreatments(cfg), catalog: newCatalog(cfg.PreparedTexts),
+		treat: newTreatments(cfg), resetsAuto: cfg.resetsAuto(), catalog: newCatalog(cfg.PreparedTexts),
 		sessions: map[*session]uint64{}, listeners: map[net.Listener]struct{}{}}
 	if srv.replays, err = newReplays(cfg); err != nil {
 		return nil, err

@@ -141,7 +141,14 @@ func (s *session) merged(c rewrite.Change) rewrite.Change {
 
 // commitSettings makes what the transaction has staged the session's own.
 func (s *session) commitSettings() {
-	if done := s.staged.Commit(); len(done) > 0 {
+	done := s.staged.Commit()
+	if n := len(done); n > 0 {
+		done = slices.DeleteFunc(done, func(c rewrite.Change) bool { return c.Name == unseen.Name })
+		if s.b != nil && len(done) < n {
+			s.b.unsure = true
+		}
+	}
+	if len(done) > 0 {
 		s.settings = s.srv.interned.share(s.settings.with(done, s.startup))
 		if s.b != nil && s.b.applied != nil {
 			s.b.applied = s.srv.interned.share(s.b.applied.with(done, noSettings))

@@ -59,6 +59,12 @@ type turn struct {
 	staged        stagedSettings // when the turn began
 	executes      int            // in autocommit
 	unseen        bool           // what a suspended portal wrote is not visible yet: see increment
+	// reported is what the backend had reported when it was lent or the turn began;
+	// salted: a statement changed what parsing depends on; guessed: a function may
+	// have, and saltWas is the session's salt before.
+	reported        *reports
+	salted, guessed bool
+	saltWas         uint64
 	replay
 }
 

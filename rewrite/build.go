@@ -144,6 +144,9 @@ func statement(p *part) Statement {
 	}
 	s.visit(m)
 	st.Kind, st.Pin, st.Tables, st.Contends, st.Calls = s.kind, s.pin, s.names(), s.contends, s.calls
+	if s.sets {
+		st.Changes = []Change{{Action: SetLocal}}
+	}
 	p.locked, p.samples, p.advisory = s.locked, s.samples, s.advisory
 	return st
 }

@@ -94,6 +94,7 @@ const (
 type Change struct {
 	Action Action
 	// Name is the parameter's name, lower-cased: "timezone", "my.custom".
+	// It is empty where set_config changes what nobody reads out of the text.
 	Name string
 	// SQL is the value as it may be written after "SET name TO ", in PostgreSQL's
 	// syntax and quoted: `'UTC'`, `'$user', 'public'`, `0.5`. Empty for resets, and

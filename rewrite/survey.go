@@ -19,7 +19,7 @@ type survey struct {
 	ctes   []string
 	hidden map[string]int
 
-	calls             bool      // of a function that may change settings
+	calls, sets       bool      // of a function that may change settings; of set_config for the transaction
 	locked            []message // queries with locking clauses
 	samples, advisory bool      // TABLESAMPLE; an advisory lock
 }
@@ -216,8 +216,10 @@ func (s *survey) function(schema, name string, call message) {
 	if strings.HasPrefix(name, "pg_advisory_") || strings.HasPrefix(name, "pg_try_advisory_") {
 		s.advisory = true
 	}
-	if name == "set_config" && !isLocal(call) {
-		s.pinned(PinSetConfig)
+	if name == "set_config" {
+		if s.sets = true; !isLocal(call) {
+			s.pinned(PinSetConfig)
+		}
 	}
 }
 

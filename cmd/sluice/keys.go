@@ -173,6 +173,10 @@ var keys = []key{
 		help: "A backend this close to its end is not lent."},
 	{name: "reservoir.dial_timeout", def: 10 * time.Second, field: func(c *Config) any { return &c.Dial.Timeout },
 		help: "How long one dial may take, from DNS to the first ReadyForQuery."},
+	{name: "reservoir.reset", def: "auto", field: func(c *Config) any { return (*string)(&c.Proxy.Reset) },
+		choices: []string{"auto", "always", "never"},
+		help: "When a backend's settings are reset before its next transaction, beyond what clients are seen to set: auto, behind a text that calls a function which may change settings unseen (kind postgres; functions of DSQL cannot); " +
+			"always, behind every transaction, at the price of a round trip: triggers, views, defaults and operators may call functions as well; never."},
 
 	{name: "client.idle_timeout", def: time.Duration(0), field: func(c *Config) any { return &c.Proxy.ClientIdleTimeout },
 		help: "Close a client that is idle outside a transaction for so long. 0: never."},
