@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // newStatement is what a client has once it has prepared tmpl.
@@ -24,6 +25,11 @@ func (s *session) onBackend(cs *clientStatement) (*serverStatement, error) {
 	}
 	if tmpl != cs.tmpl { // under other settings the text may mean something else
 		epoch = s.epoch()
+	}
+	if s.b.reading != 0 && s.b.reading.Misleads([]byte(tmpl.sql)) && (tmpl != cs.tmpl || tmpl.plan.Pin != rewrite.PinUnparsed) {
+		if st := s.b.prepared.find(tmpl); st == nil || st.epoch != epoch {
+			return nil, errOtherReading
+		}
 	}
 	promise := cs.told
 	if promise == nil && cs.epoch != s.epoch() {

@@ -116,6 +116,9 @@ func (s *session) restoreStartup() error {
 // syncSettings is what applySettings sends; refusal is the server's.
 func (s *session) syncSettings() (refusal []byte, err error) {
 	b := s.b
+	if err := s.clearSequences(); err != nil {
+		return nil, err
+	}
 	reset := ""
 	if b.unsure && !s.keeps() {
 		reset = s.srv.resetSQL()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // exchangeTimeout bounds a round trip that Sluice makes on its own account:
@@ -30,6 +31,12 @@ type backend struct {
 	reported, dialled, idle *reports
 	// status is the byte of the last ReadyForQuery.
 	status byte
+	// reading is how the server reads texts now, as it reports; usual how it did
+	// when it was dialled.
+	reading, usual rewrite.Reading
+	// serial tells backends apart. drawer is the session that may have advanced a
+	// sequence here, 0 for none; see several.
+	serial, drawer uint64
 	// suspect: the server does not hold what we believe it holds.
 	suspect bool
 }
@@ -42,6 +49,9 @@ func attached(c *reservoir.Conn) *backend {
 	b := &backend{conn: c, src: newSource(c.Net, rawOf(c.Net)), applied: noSettings, status: 'I'}
 	b.reported = completed(c.Params)
 	b.dialled, b.idle = b.reported, b.reported
+	b.serial = backends.Add(1)
+	b.usual = readingOf(c.Params)
+	b.reading = b.usual
 	c.Attachment = b
 	return b
 }

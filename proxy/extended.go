@@ -51,6 +51,9 @@ func (s *session) parse(frame []byte) error {
 		if err := s.lend(); err != nil {
 			return err
 		}
+		if s.b.reading.Misleads(sql) && tmpl.plan.Pin != rewrite.PinUnparsed {
+			tmpl = s.unreadTemplate(sql, oids) // nobody knew before it was lent
+		}
 		if st := s.b.prepared.find(tmpl); st != nil {
 			s.closeOnBackend(st) // of an older schema
 		}
@@ -76,6 +79,9 @@ func (s *session) parse(frame []byte) error {
 // template returns the shared template of a text under the settings in force.
 func (s *session) template(sql, oids []byte) *template {
 	parsing := s.parsing()
+	if r := s.reading(); r != 0 && r.Misleads(sql) {
+		return s.unreadTemplate(sql, oids)
+	}
 	if t := s.recent; t != nil && t.parsing == parsing && t.sql == string(sql) && t.oids == string(oids) {
 		return t.inForce()
 	}
@@ -272,6 +278,12 @@ func (s *session) bind(total int) error {
 		return err
 	}
 	t := s.t
+	if judged := s.judged(plan); judged != plan {
+		plan = judged
+		p := s.portalOf(portalName)
+		p.plan = judged
+		s.keepPortal(portalName, p)
+	}
 	s.logPlan(plan)
 	head := len(portalName) + 1 + len(stmtName) + 1
 	params := total - headerLen - head
@@ -322,6 +334,7 @@ func (s *session) execute(frame []byte) error {
 	t.ran(p.plan.Kind, binary.BigEndian.Uint32(rest))
 	if p.plan.Kind != rewrite.Read {
 		s.saltParsing(p.plan)
+		t.rereads = t.rereads || p.plan.Rereads()
 	}
 	verb := rewrite.NoVerb
 	if st := p.plan.Single(); st != nil {

@@ -195,6 +195,9 @@ func (s *session) runLocal(st *rewrite.Statement, simple bool) error {
 	switch {
 	case st.Tag != "":
 		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
+		if st.Tag == "DISCARD SEQUENCES" {
+			s.discardedSequences(false)
+		}
 		return s.tell(appendCommand(nil, st.Tag))
 	case st.Show != "":
 		if simple {
@@ -228,6 +231,7 @@ func (s *session) runLocal(st *rewrite.Statement, simple bool) error {
 			tag = "RESET"
 			if c.Action == rewrite.DiscardAll {
 				tag = "DISCARD ALL"
+				s.discardedSequences(false)
 				s.forgetStatements()
 				s.portal, s.portals = portal{}, nil
 			}

@@ -51,7 +51,11 @@ func (s *session) lend() error {
 
 // acquire borrows a backend, waiting no longer than the reservoir allows.
 func (s *session) acquire(inBlock bool) error {
-	conn, err := s.borrow()
+	var err error
+	conn := s.borrowOwn()
+	if conn == nil {
+		conn, err = s.borrow()
+	}
 	if err != nil {
 		s.endTransaction(false)
 		e := unlent
@@ -100,7 +104,8 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 				return nil, err
 			}
 		}
-		if b := attached(conn); b.usable() && s.srv.probe(b) {
+		if b := attached(conn); b.usable() && s.srv.probe(b) && s.srv.askPurity(b) {
+			s.srv.noteReading(b.usual)
 			return conn, nil
 		}
 		s.srv.metrics.BackendLost(metrics.LostIdle)

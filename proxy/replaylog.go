@@ -149,7 +149,7 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 	switch {
 	case plan.Kind == rewrite.Unknown, plan.Pin == rewrite.PinUnparsed:
 		l.Refuse(retry.Unread)
-	case plan.Pin != rewrite.NoPin:
+	case plan.Pin != rewrite.NoPin, plan.Sequence != "":
 		l.Refuse(retry.Pinned)
 	case masks(plan) && !s.masksAlone(plan):
 		l.Refuse(retry.Masked)

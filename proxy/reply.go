@@ -176,6 +176,9 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 		return
 	}
 	s.noteSettings(st, string(tag))
+	if word := string(tag); word == "DISCARD SEQUENCES" || word == "DISCARD ALL" {
+		s.discardedSequences(true)
+	}
 	if st == nil {
 		return
 	}

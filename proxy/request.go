@@ -137,7 +137,7 @@ func (s *session) query(total int) error {
 		if !ok || len(rest) != 0 {
 			return errProtocolViolation("invalid string in message")
 		}
-		plan = s.srv.planner.Plan(sql)
+		plan = s.plan(sql)
 		s.note(plan)
 		s.optOut(s.srv.replays != nil && retry.OptsOut(sql))
 		if done, err := s.answerLocally(plan, sql); done || err != nil {
@@ -160,7 +160,10 @@ func (s *session) query(total int) error {
 			sql = frame[headerLen : len(frame)-1]
 			queue(s, plan, sql, nil)
 		}
-		err = s.admit(plan)
+		if err = s.admit(plan); err == nil && frame != nil && plan.Pin != rewrite.PinUnparsed && s.b.reading.Misleads(frame[headerLen:len(frame)-1]) {
+			plan = s.srv.planner.Unread() // nobody knew before it was lent
+			err = s.pin(plan)
+		}
 	}
 	if err != nil {
 		if frame == nil {
@@ -170,6 +173,7 @@ func (s *session) query(total int) error {
 		}
 		return err
 	}
+	plan = s.judged(plan)
 	s.logPlan(plan)
 	s.saltParsing(plan)
 	o := s.pushRun(msgQuery, plan)
@@ -202,6 +206,14 @@ func (s *session) admit(plan *rewrite.Plan) error {
 	}
 	if err := s.lend(); err != nil {
 		return err
+	}
+	if plan.Sequence != "" {
+		if err := s.askSequence(plan); err != nil {
+			return err
+		}
+	}
+	if plan.MayAdvance() {
+		s.draw()
 	}
 	if plan.Pin != rewrite.NoPin && !s.pinned {
 		return s.pin(plan)

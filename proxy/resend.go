@@ -21,6 +21,7 @@ func (s *session) again() error {
 		s.begin = s.tx.begin
 		s.sendBegin()
 	}
+	s.draw()
 	t.rerun = true
 	for l.At() < l.Turns() {
 		t.ready = false

@@ -41,6 +41,8 @@ type Server struct {
 	startup       *startup
 	replays       *replays // nil: replay is off
 	groups        groups
+	purity        purity
+	sequences     sequences
 
 	ctx  context.Context // ends when sessions are cut
 	stop context.CancelFunc
@@ -48,6 +50,7 @@ type Server struct {
 	keys     cancelKeys
 	ids      atomic.Uint64
 	salts    atomic.Uint64
+	usual    atomic.Uint32 // rewrite.Reading of the backend lent last, as it was dialled
 	pinned   atomic.Int64
 	clients  atomic.Int64
 	starting atomic.Int64 // connections in their startup

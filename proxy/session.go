@@ -72,6 +72,10 @@ type session struct {
 	optedOut bool               // the client, or its user, wants no replay
 	// pinned: the session has state on its backend that no other has.
 	pinned bool
+	// drewOn is the backend, by its serial, on which the session may have advanced a
+	// sequence last; 0 for none. wantsOwn: it asks for what it drew.
+	drewOn   uint64
+	wantsOwn bool
 	// pinLost: the pinned backend is gone, and what the session had there.
 	pinLost bool
 	schema  schemaChange

@@ -27,6 +27,9 @@ type settings struct {
 	kept map[string]string
 	// seen are the reports of a backend that had these settings; nil: none yet.
 	seen atomic.Pointer[reports]
+	// reading is what client_encoding among vals says of texts; recodes: it is there.
+	reading rewrite.Reading
+	recodes bool
 }
 
 // parsingSettings change what a prepared statement means.
@@ -39,6 +42,9 @@ var (
 
 func newSettings(vals map[string]string) *settings {
 	s := &settings{vals: vals}
+	if v, ok := vals["client_encoding"]; ok {
+		s.reading, s.recodes = rewrite.ReadingOf("client_encoding", v), true
+	}
 	var h maphash.Hash
 	h.SetSeed(settingsSeed)
 	some := false

@@ -15,6 +15,9 @@ import (
 func (b *backend) noteParameter(frame []byte) {
 	name, rest, ok := cstring(frame[headerLen:])
 	value, _, ok2 := cstring(rest)
+	if ok && ok2 {
+		b.noteReading(string(name), string(value))
+	}
 	if ok && ok2 && b.reported != nil {
 		b.reported = b.reported.with(string(name), string(value))
 	}

@@ -31,6 +31,8 @@ type turn struct {
 	pinned bool
 	// copying: the server waits for COPY data.
 	copying bool
+	// rereads: a statement of the turn may have changed how the server reads texts.
+	rereads bool
 	// statement counts the tags of a simple Query.
 	statement int
 	// upErr is a failed write that has not been reported yet.

@@ -138,7 +138,7 @@ func statement(p *part) Statement {
 			st.Pin = PinHoldCursor
 		}
 	}
-	s := survey{kind: st.Kind, pin: st.Pin, inert: t.inert}
+	s := survey{kind: st.Kind, pin: st.Pin, inert: t.inert, prepares: m.is("PrepareStmt")}
 	if m.is("DropStmt") {
 		s.dropped(m)
 	}
@@ -147,6 +147,8 @@ func statement(p *part) Statement {
 	if s.sets {
 		st.Changes = []Change{{Action: SetLocal}}
 	}
+	st.sequence = s.sequence
+	st.setsConfig, st.unsure = s.setsConfig, s.kind == Read && s.unsure && !s.inert
 	p.locked, p.samples, p.advisory = s.locked, s.samples, s.advisory
 	return st
 }

@@ -85,7 +85,7 @@ func (o *operations) planOf(told *Plan, table []byte) *Plan {
 	if len(old) >= maxOperations || name == otherOperation {
 		return told
 	}
-	plan := &Plan{Kind: told.Kind, Operation: name, Contends: told.Contends, Statements: []Statement{told.Statements[0]}}
+	plan := &Plan{Kind: told.Kind, Operation: name, Contends: told.Contends, Statements: []Statement{told.Statements[0]}, unsure: told.unsure}
 	plan.Statements[0].Operation = name
 	grown := maps.Clone(old)
 	grown[string(key)] = plan

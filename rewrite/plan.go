@@ -1,6 +1,9 @@
 package rewrite
 
-import "sync/atomic"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // Kind says what a statement may do, as far as a relay must know. The order is
 // by strength: the kind of a text is the greatest kind among its statements.
@@ -118,7 +121,7 @@ const (
 	PinTemp           // temporary table, view or sequence
 	PinAdvisory       // session-level advisory lock
 	PinSetConfig      // set_config(), SET whose value cannot be carried
-	PinSequence       // currval(), lastval()
+	PinSequence       // after a currval() or lastval() that another backend could answer
 	PinSeed           // setseed()
 	PinLoad           // LOAD
 	PinProcedural     // DO, CALL: may change settings where nobody sees it
@@ -172,6 +175,10 @@ type Statement struct {
 	Job Job
 	// Hint is for a 0A000 or 42704 of the server that comes without one; "" for none.
 	Hint string
+
+	setsConfig bool // by set_config()
+	unsure     bool // see Plan.SureRead
+	sequence   string
 }
 
 // Refusal is an error that Sluice originates for a statement.
@@ -215,6 +222,17 @@ type Plan struct {
 	splits bool
 	split  lazySplit
 	noted  atomic.Bool
+	// rereads is the answer of Rereads for the statements.
+	rereads bool
+	// Sequence says what a text asks of the sequences that its session has advanced, as
+	// PostgreSQL's errors name it: lastval, or currval of sequence "s". "" for nothing.
+	Sequence string
+	// unsure: a statement of Kind Read may write all the same; see SureRead.
+	unsure  bool
+	written struct {
+		once sync.Once
+		plan *Plan
+	}
 }
 
 // Position maps a position in the text that the server was sent, as its errors
@@ -231,7 +249,7 @@ func (p *Plan) Note() bool { return len(p.Findings) > 0 && !p.noted.Swap(true) }
 
 // sum gathers what the plan says of its statements together.
 func (p *Plan) sum() {
-	p.Kind, p.Pin, p.Operation, p.Contends = Empty, NoPin, "", false
+	p.Kind, p.Pin, p.Operation, p.Contends, p.rereads, p.unsure = Empty, NoPin, "", false, false, false
 	for i := range p.Statements {
 		st := &p.Statements[i]
 		if st.Kind > p.Kind {
@@ -241,6 +259,11 @@ func (p *Plan) sum() {
 			p.Pin = st.Pin
 		}
 		p.Contends = p.Contends || st.Contends
+		p.rereads = p.rereads || st.rereads()
+		p.unsure = p.unsure || st.unsure
+		if p.Sequence == "" {
+			p.Sequence = st.sequence
+		}
 	}
 }
 

@@ -3,8 +3,9 @@ package rewrite
 // Plans of texts that were never parsed. Shared and immutable.
 var (
 	emptyPlan   = &Plan{Kind: Empty}
-	selectPlan  = told(Read, "select")
-	valuesPlan  = told(Read, "values")
+	selectPlan  = doubted(told(Read, "select"))
+	valuesPlan  = doubted(told(Read, "values"))
+	sureSelect  = told(Read, "select")
 	insertPlan  = told(Write, "insert")
 	upsertPlan  = contending("insert") // ON CONFLICT DO UPDATE
 	updatePlan  = contending("update")
@@ -25,6 +26,12 @@ func contending(operation string) *Plan {
 	plan := told(Write, operation)
 	plan.Contends, plan.Statements[0].Contends = true, true
 	return plan
+}
+
+// doubted says of a plan that its text may write all the same.
+func doubted(p *Plan) *Plan {
+	p.unsure, p.Statements[0].unsure = true, true
+	return p
 }
 
 // scan plans a text by its words alone, for clients that send a new text each
@@ -99,16 +106,20 @@ func scanRest(l *lexer, plan *Plan, look search) (*Plan, []byte) {
 
 		table []byte
 		depth int
+		sure  = tokens{unsure: plan != selectPlan}
 	)
 	for {
 		kind := l.next()
 		columns := inserts && look == nameRead // a parenthesis holds those of the table
+		if !sure.unsure {
+			sure.token(kind, l.lexeme())
+		}
 		if look != noTable && depth == 0 {
 			look, table = look.step(kind, l, table)
 		}
 		switch kind {
 		case endToken:
-			return plan, table
+			return sure.of(plan), table
 		case badToken, oddToken:
 			return nil, nil
 		case wordToken:
@@ -130,7 +141,7 @@ func scanRest(l *lexer, plan *Plan, look search) (*Plan, []byte) {
 		case punctToken:
 			switch l.text[l.start] {
 			case ';':
-				return scanEnd(l, plan), table
+				return scanEnd(l, sure.of(plan)), table
 			case '(':
 				if !columns && (prev == aQuoted || prev == aWord && !mayCall(led, word) && (reads || !lists(led, word))) {
 					return nil, nil

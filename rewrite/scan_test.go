@@ -45,7 +45,7 @@ func TestScan(t *testing.T) {
 		deletePlan: {"DELETE FROM t WHERE a = 1 AND b IN (1, lower(c))"},
 	} {
 		for _, text := range texts {
-			if got, _ := scan([]byte(text)); got != want {
+			if got, _ := scan([]byte(text)); got != want && (got != sureSelect || want != selectPlan) {
 				t.Errorf("%.80q: got %v, want kind %d", text, got, want.Kind)
 			}
 			if len(text) < 1000 {

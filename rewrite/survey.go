@@ -22,6 +22,10 @@ type survey struct {
 	calls, sets       bool      // of a function that may change settings; of set_config for the transaction
 	locked            []message // queries with locking clauses
 	samples, advisory bool      // TABLESAMPLE; an advisory lock
+	setsConfig        bool      // set_config, or an EXECUTE that may
+	unsure            bool      // see Plan.SureRead
+	prepares          bool      // PREPARE: what it holds runs later
+	sequence          string    // see Plan.Sequence
 }
 
 // mention is a table named in the text.
@@ -34,8 +38,6 @@ type mention struct {
 // plain names. set_config is a case of its own. Those that release an advisory
 // lock are not here: whoever holds one is pinned.
 var functionPins = map[string]Pin{
-	"currval":                     PinSequence,
-	"lastval":                     PinSequence,
 	"setseed":                     PinSeed,
 	"pg_advisory_lock":            PinAdvisory,
 	"pg_advisory_lock_shared":     PinAdvisory,
@@ -62,6 +64,7 @@ func (s *survey) pinned(why Pin) {
 // visit walks m and everything under it. It recurses as deep as the guard let
 // the text nest.
 func (s *survey) visit(m message) {
+	s.doubt(m)
 	switch m.name() {
 	case "RangeVar":
 		s.table(m, false)
@@ -79,6 +82,7 @@ func (s *survey) visit(m message) {
 	case "ExecuteStmt":
 		s.raise(Write)
 		s.pinned(PinPrepare) // also behind EXPLAIN
+		s.setsConfig = true
 	case "FuncCall":
 		s.call(m)
 	case "A_Indirection":
@@ -113,6 +117,7 @@ func (s *survey) query(m message) {
 		s.table(target, true)
 		if m.is("UpdateStmt") && target.text("relname") == "pg_settings" && !s.inert {
 			s.pinned(PinSetConfig) // by a rule of the view
+			s.setsConfig = true
 		}
 	}
 	if m.is("SelectStmt") && m.child("locking_clause").shape != nil {
@@ -201,6 +206,9 @@ func (s *survey) call(m message) {
 // function judges a call of a function by its name; call may be absent.
 func (s *survey) function(schema, name string, call message) {
 	if s.inert {
+		if s.prepares && (schema == "" || schema == "pg_catalog") {
+			s.asks(name, call)
+		}
 		return
 	}
 	if schema != "" && schema != "pg_catalog" {
@@ -212,11 +220,13 @@ func (s *survey) function(schema, name string, call message) {
 		s.raise(Write)
 		s.calls = s.calls || !settingless(name)
 	}
+	s.asks(name, call)
 	s.pinned(functionPins[name])
 	if strings.HasPrefix(name, "pg_advisory_") || strings.HasPrefix(name, "pg_try_advisory_") {
 		s.advisory = true
 	}
 	if name == "set_config" {
+		s.setsConfig = true
 		if s.sets = true; !isLocal(call) {
 			s.pinned(PinSetConfig)
 		}

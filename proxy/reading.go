@@ -1,0 +1,73 @@
+package proxy
+
+import (
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// A text is planned as if it were UTF-8 with standard_conforming_strings on. Where the
+// server reads it in another way, it may hide a statement from the plan: then it is
+// not read at all. How a server reads it reports itself, whatever changed it; until a
+// backend is lent, the session's settings say it, and what backends were dialled with.
+
+// plan is the planner's, for a text that the server reads next.
+func (s *session) plan(sql []byte) *rewrite.Plan {
+	if r := s.reading(); r != 0 && r.Misleads(sql) {
+		return s.srv.planner.Unread()
+	}
+	return s.srv.planner.Plan(sql)
+}
+
+// unreadTemplate is that of a text that is not read. It is nobody else's.
+func (s *session) unreadTemplate(sql, oids []byte) *template {
+	return &template{sql: string(sql), oids: string(oids), plan: s.srv.planner.Unread(), parsing: s.parsing(), optsOut: retry.OptsOut(sql)}
+}
+
+// reading is how the server will read the session's next text, as far as that is known.
+func (s *session) reading() rewrite.Reading {
+	switch {
+	case s.t.rereads:
+		return rewrite.Recoded | rewrite.Escaping
+	case s.b != nil && s.b.applied != nil:
+		return s.b.reading | s.b.applied.reading
+	case s.b != nil:
+		return s.b.reading
+	case s.settings.recodes:
+		return s.settings.reading | rewrite.Reading(s.srv.usual.Load())&^rewrite.Recoded
+	}
+	return rewrite.Reading(s.srv.usual.Load())
+}
+
+// noteReading notes how a backend read texts when it was dialled.
+func (srv *Server) noteReading(usual rewrite.Reading) {
+	if rewrite.Reading(srv.usual.Load()) != usual {
+		srv.usual.Store(uint32(usual))
+	}
+}
+
+// readingOf is how a server reads texts that reports those parameters.
+func readingOf(params map[string]string) (r rewrite.Reading) {
+	for name, value := range params {
+		r |= rewrite.ReadingOf(name, value)
+	}
+	return r
+}
+
+// noteReading is told of a parameter that the server reports.
+func (b *backend) noteReading(name, value string) {
+	switch name {
+	case "client_encoding":
+		b.reading &^= rewrite.Recoded
+	case "standard_conforming_strings":
+		b.reading &^= rewrite.Escaping
+	default:
+		return
+	}
+	b.reading |= rewrite.ReadingOf(name, value)
+}
+
+// errOtherReading is told where a statement must be prepared on another backend, and
+// would mean something else there.
+var errOtherReading = &sqlError{code: "0A000", message: "cannot prepare a statement again under another client_encoding",
+	detail: "The session's settings were changed since the client prepared it, and its text may mean something else under them.",
+	hint:   "Prepare it again behind the change."}

@@ -1,0 +1,158 @@
+package proxy_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/sluice-proxy/sluice/integration/pgtest"
+)
+
+// hiding are texts that are valid UTF-8, in which a SET is a part of a string
+// constant; in that encoding it is a statement, which sets TimeZone.
+var hiding = map[string]string{
+	"SJIS":            "SELECT E'\xc3\x95\x5c'; SET TimeZone TO $$Asia/Tokyo$$ --'",
+	"SHIFT_JIS_2004":  "SELECT E'\xc3\x95\x5c'; SET TimeZone TO $$Asia/Tokyo$$ --'",
+	"BIG5":            "SELECT E'\xe3\xa1\xa5\x5c'; SET TimeZone TO $$Asia/Tokyo$$ --'",
+	"GBK":             "SELECT E'\xe3\x81\x95\x5c'; SET TimeZone TO $$Asia/Tokyo$$ --'",
+	"GB18030":         "SELECT E'\xe3\x81\x95\x5c'; SET TimeZone TO $$Asia/Tokyo$$ --'",
+	"\"Windows-936\"": "SELECT E'\xe3\x81\x95\x5c'; SET TimeZone TO $$Asia/Tokyo$$ --'",
+}
+
+// A text that the server does not read as UTF-8 hides nothing from the next client,
+// whatever changed the encoding.
+func TestTextsInOtherEncodings(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	pg.SQL(t, "postgres", "CREATE FUNCTION reading_recode(e text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN set_config('client_encoding', e, true); END $$")
+	s := startSluice(t, pg, maxOpen(1))
+	simple := func(statements ...string) string { return "Q " + strings.Join(statements, "\n< Z\nQ ") + "\n< Z\n" }
+	for encoding, text := range hiding {
+		call := strings.Replace(text, "; SET TimeZone TO $$Asia/Tokyo$$", ", set_config($$TimeZone$$, $$Asia/Tokyo$$, false)", 1)
+		for name, script := range map[string]string{
+			"SET":                   simple("SET client_encoding TO "+encoding, text),
+			"SET NAMES":             simple("SET NAMES "+strings.ReplaceAll("'"+encoding+"'", `"`, ""), text),
+			"in a block":            simple("BEGIN", "SET client_encoding TO "+encoding, text, "COMMIT"),
+			"LOCAL":                 simple("BEGIN", "SET LOCAL client_encoding TO "+encoding, text, "COMMIT"),
+			"set_config":            simple("BEGIN", "SELECT set_config('client_encoding', '"+strings.Trim(encoding, `"`)+"', true)", text, "COMMIT"),
+			"a block's own string":  simple("BEGIN; SET LOCAL client_encoding TO "+encoding, text, "COMMIT"),
+			"chained":               simple("BEGIN", "SET client_encoding TO "+encoding, "COMMIT AND CHAIN", text, "COMMIT"),
+			"behind a rollback":     simple("SET client_encoding TO "+encoding, "BEGIN", "SET client_encoding TO UTF8", "ROLLBACK", text),
+			"behind a savepoint":    simple("SET client_encoding TO "+encoding, "BEGIN", "SAVEPOINT a", "SET client_encoding TO UTF8", "ROLLBACK TO a", text, "COMMIT"),
+			"a function":            simple("BEGIN", "SELECT reading_recode('"+strings.Trim(encoding, `"`)+"')", text, "COMMIT"),
+			"extended":              ext("SET client_encoding TO "+encoding) + "S\n< Z\n" + ext(call) + "S\n< Z\n",
+			"prepared in the group": ext("SET client_encoding TO "+encoding) + ext(call) + "S\n< Z\n",
+			"in a group":            ext("SET client_encoding TO "+encoding) + "Q " + text + "\n< Z\n",
+			"set_config in a group": "Q BEGIN\n< Z\n" + ext("SELECT set_config('client_encoding', '"+strings.Trim(encoding, `"`)+"', true)") + "Q " + text + "\n< Z\nQ COMMIT\n< Z\n",
+		} {
+			t.Run(encoding+"/"+name, func(t *testing.T) {
+				if got := perform(t, s.addr, script); !strings.Contains(got, "C SET\n") && !strings.Contains(got, "Asia/Tokyo") {
+					t.Fatalf("the text does not hide a SET:\n%s", got)
+				}
+				waitFor(t, "the backend to come back or go", func() bool { return s.backends.Stats().InUse == 0 })
+				if got := perform(t, s.addr, "Q SHOW TimeZone\n< Z\n"); strings.Contains(got, "Tokyo") {
+					t.Errorf("another client has its TimeZone:\n%s", got)
+				}
+			})
+		}
+		t.Run(encoding+"/startup", func(t *testing.T) {
+			for _, params := range []map[string]string{
+				{"client_encoding": strings.Trim(encoding, `"`)},
+				{"options": "-c client_encoding=" + strings.Trim(encoding, `"`)},
+			} {
+				c := startWith(t, s.addr, params)
+				for _, sql := range []string{text, "SET client_encoding TO UTF8", "RESET client_encoding", text} {
+					c.queue(encodeLine(t, "Q", sql))
+					c.readThrough("Z")
+				}
+				c.conn.Close()
+				waitFor(t, "the backend to come back or go", func() bool { return s.backends.Stats().InUse == 0 })
+				if got := perform(t, s.addr, "Q SHOW TimeZone\n< Z\n"); strings.Contains(got, "Tokyo") {
+					t.Errorf("another client has its TimeZone:\n%s", got)
+				}
+			}
+		})
+	}
+	t.Run("ASCII is read", func(t *testing.T) {
+		before := s.count(t, "dsql_pins_total", "unparsed")
+		got := perform(t, s.addr, simple("SET client_encoding TO SJIS", "SET TimeZone TO 'Asia/Tokyo'", "SELECT 1", "SHOW TimeZone"))
+		if !strings.Contains(got, "Asia/Tokyo") || s.count(t, "dsql_pins_total", "unparsed") != before {
+			t.Errorf("pinned:\n%s", got)
+		}
+	})
+}
+
+// With standard_conforming_strings off at the server a backslash escapes in every
+// string constant, and hides a SET in the same way.
+func TestTextsThatEscape(t *testing.T) {
+	const text = `SELECT '\', '; SET TimeZone TO $$Asia/Tokyo$$ --'`
+	check := func(t *testing.T, s *sluice, script string) {
+		t.Helper()
+		got := perform(t, s.addr, script)
+		waitFor(t, "the backend to come back or go", func() bool { return s.backends.Stats().InUse == 0 })
+		if got := perform(t, s.addr, "Q SHOW TimeZone\n< Z\n"); strings.Contains(got, "Tokyo") {
+			t.Errorf("another client has its TimeZone:\n%s", got)
+		}
+		if !strings.Contains(got, "C SET") && !strings.Contains(got, "Asia/Tokyo") {
+			t.Errorf("the text does not hide a SET:\n%s", got)
+		}
+	}
+	t.Run("at the server", func(t *testing.T) {
+		pg := postgres{Server: pgtest.Start(t, pgtest.TLS(), pgtest.Setting("standard_conforming_strings", "off"))}
+		pg.addr = pg.Address()
+		for name, script := range map[string]string{"simple": "Q " + text + "\n< Z\n", "in a block": "Q BEGIN\n< Z\nQ " + text + "\n< Z\nQ COMMIT\n< Z\n"} {
+			t.Run(name, func(t *testing.T) { // the first text comes before any backend
+				s := startSluice(t, pg, maxOpen(1))
+				for range 3 {
+					check(t, s, script)
+				}
+			})
+		}
+		t.Run("prepared", func(t *testing.T) {
+			s := startSluice(t, pg, maxOpen(1))
+			for round := range 3 {
+				before := s.count(t, "dsql_pins_total", "unparsed")
+				perform(t, s.addr, "P - | SELECT set_config('TimeZone', 'Asia/Tokyo', false), '\\', ', false)\nS\n< Z\n"+ext(`SELECT '\\', 1`)+"S\n< Z\n")
+				if s.count(t, "dsql_pins_total", "unparsed") == before {
+					t.Errorf("round %d: a text with a backslash was read", round)
+				}
+				waitFor(t, "the backend to come back or go", func() bool { return s.backends.Stats().InUse == 0 })
+			}
+		})
+	})
+	t.Run("in a block", func(t *testing.T) {
+		s := startSluice(t, sharedPostgres(t), maxOpen(1))
+		for _, set := range []string{"SET LOCAL standard_conforming_strings = off", "SELECT set_config('standard_conforming_strings', 'off', true)", "SET standard_conforming_strings = off"} {
+			check(t, s, fmt.Sprintf("Q BEGIN\n< Z\nQ %s\n< Z\nQ %s\n< Z\nQ COMMIT\n< Z\n", set, text))
+		}
+	})
+}
+
+// startWith starts a session with those parameters.
+func startWith(t *testing.T, addr string, params map[string]string) *rawClient {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	c := &rawClient{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}
+	startup := &pgproto3.StartupMessage{ProtocolVersion: pgproto3.ProtocolVersion30,
+		Parameters: map[string]string{"user": "postgres", "database": "postgres"}}
+	for name, value := range params {
+		startup.Parameters[name] = value
+	}
+	b, err := startup.Encode(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.queue(b)
+	if got := c.readThrough("Z"); !strings.HasSuffix(got, "Z I\n") {
+		t.Fatalf("startup: %q", got)
+	}
+	return c
+}

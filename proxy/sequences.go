@@ -1,0 +1,101 @@
+package proxy
+
+import (
+	"sync/atomic"
+
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// currval and lastval answer with what the server's session has drawn: on a backend that
+// serves several clients, with another client's number. So they are passed on only where
+// all that any session may have drawn on the backend is this session's, and its last
+// draw was there; else they fail as in PostgreSQL in a session that has drawn nothing.
+
+// several stands for more than one session, or for one whose numbers are out of date.
+const several = ^uint64(0)
+
+// sequences is what the sessions of a Server know together.
+type sequences struct {
+	// asked: some client uses currval or lastval. From then on a backend is cleared of
+	// the numbers that others have drawn before it is lent, unless the server cannot.
+	asked, uncleared atomic.Bool
+}
+
+// backends counts those that were ever attached, to tell them apart.
+var backends atomic.Uint64
+
+// drawn reports whether what was drawn on the backend is the session's, whole and new.
+func (s *session) drawn() bool {
+	return s.b.drawer == s.id && s.drewOn == s.b.serial
+}
+
+// draw notes that the session may advance a sequence on its backend.
+func (s *session) draw() {
+	switch {
+	case s.b.drawer == 0:
+		s.b.drawer = s.id
+	case !s.drawn():
+		s.b.drawer = several
+	}
+	s.drewOn = s.b.serial
+}
+
+// askSequence decides whether a text may ask its backend for numbers drawn before. The
+// error is PostgreSQL's.
+func (s *session) askSequence(plan *rewrite.Plan) error {
+	s.srv.sequences.asked.Store(true)
+	if s.dedicated || s.drawn() || s.b.drawer == 0 && s.drewOn == 0 {
+		return nil
+	}
+	s.wantsOwn = true
+	return &sqlError{code: "55000", message: plan.Sequence + " is not yet defined in this session",
+		detail: "Its transactions share backends with other sessions, whose numbers it must not see.",
+		hint:   "Have the number returned: INSERT ... RETURNING, or SELECT nextval(...). From its next transaction on this session keeps a backend of its own, where it can ask."}
+}
+
+// clearSequences has the server forget what others have drawn on an idle backend.
+func (s *session) clearSequences() error {
+	q := &s.srv.sequences
+	if !q.asked.Load() || s.b.drawer == 0 || s.drawn() || q.uncleared.Load() {
+		return nil
+	}
+	refusal, err := s.b.exchange(appendStrings(nil, msgQuery, "DISCARD SEQUENCES"))
+	switch {
+	case err != nil:
+		return err
+	case refusal != nil:
+		q.uncleared.Store(true)
+	default:
+		s.b.drawer = 0
+	}
+	return nil
+}
+
+// discardedSequences notes that the client had its sequences discarded.
+func (s *session) discardedSequences(atServer bool) {
+	s.drewOn = 0
+	if atServer {
+		s.b.drawer = 0
+	}
+}
+
+// borrowOwn takes a backend that nobody else has used, and keeps it, for a session that
+// asked for its numbers in vain. nil when there is none: then it shares one again.
+func (s *session) borrowOwn() *reservoir.Conn {
+	if !s.wantsOwn || s.pinned || s.srv.pinned.Load() >= int64(s.srv.cfg.MaxPins) {
+		return nil
+	}
+	ctx, stop := s.cancellable()
+	defer stop()
+	conn, err := s.srv.backends.DialDedicated(ctx, reservoir.Startup{Database: s.srv.cfg.Database})
+	if err != nil {
+		return nil
+	}
+	s.srv.pinned.Add(1)
+	s.pinned, s.drewOn = true, 0
+	s.srv.metrics.Pinned(metrics.PinSequence)
+	s.srv.log.Info("session keeps its backend", append(s.logAttrs(), "reason", metrics.PinSequence)...)
+	return conn
+}

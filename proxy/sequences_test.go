@@ -1,0 +1,142 @@
+package proxy_test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
+)
+
+// ownRounds is how often each of two clients asks for its numbers, on each route.
+const ownRounds = 400
+
+// refusesDiscard has a server that does not take DISCARD SEQUENCES.
+func refusesDiscard(s *setup) {
+	s.dial.Wrap = func(conn net.Conn) net.Conn { return refusing{rawconn.Wrap(conn)} }
+}
+
+type refusing struct{ rawconn.Conn }
+
+func (c refusing) Write(b []byte) (int, error) {
+	return c.Conn.Write(bytes.ReplaceAll(b, []byte("DISCARD SEQUENCES"), []byte("DISCARD SEQUENCE?")))
+}
+
+// What currval and lastval answer was drawn by the client that asks, whoever else uses
+// its backend; or they fail as where nothing was drawn.
+func TestNobodyElsesNumbers(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	pg.SQL(t, "postgres", `CREATE SEQUENCE own_a; CREATE SEQUENCE own_b START 1000000;
+		CREATE TABLE own_serial_a (id serial, v int); CREATE TABLE own_serial_b (id serial, v int); ALTER SEQUENCE own_serial_b_id_seq RESTART 1000000;
+		CREATE TABLE own_identity_a (id int GENERATED ALWAYS AS IDENTITY, v int); CREATE TABLE own_identity_b (id int GENERATED ALWAYS AS IDENTITY (START 1000000), v int);
+		CREATE TABLE own_plain (v int);
+		CREATE FUNCTION own_last() RETURNS bigint LANGUAGE sql AS 'SELECT pg_catalog.lastval()'`)
+	asks := []string{"SELECT lastval()", "SELECT currval('own_%s')", "SELECT 1 + currval('own_serial_%s_id_seq'::regclass) - 1", "WITH w AS (SELECT lastval() AS v) SELECT v FROM w",
+		"SELECT currval(pg_get_serial_sequence('own_identity_%s', 'id'))", "SELECT own_last()", "COPY (SELECT pg_catalog.lastval()) TO STDOUT"}
+	draws := []string{"SELECT nextval('own_%s')", "INSERT INTO own_serial_%s (v) VALUES (1)", "INSERT INTO own_identity_%s (v) VALUES (1)",
+		"INSERT INTO own_plain VALUES (1)", "INSERT INTO own_plain VALUES (1); SELECT 1", "SELECT * FROM own_plain LIMIT 1", "SELECT nextval('own_%s') WHERE false"}
+	number := regexp.MustCompile(`(?m)^D .*?(\d{1,10})$|^d (\d+)\\n$`)
+	for name, opts := range map[string][]option{"postgres": nil, "dsql": {asDSQL}, "replay": {fastReplay}, "uncleared": {asDSQL, refusesDiscard}} {
+		t.Run(name, func(t *testing.T) {
+			s := startSluice(t, pg, append(opts, maxOpen(4))...)
+			clients := map[string]*rawClient{"a": dialRaw(t, s.addr), "b": dialRaw(t, s.addr)}
+			say := func(who, sql string, extended bool) string {
+				c := clients[who]
+				if strings.Contains(sql, "%s") {
+					sql = fmt.Sprintf(sql, who)
+				}
+				if extended && !strings.Contains(sql, ";") {
+					for line := range strings.Lines(ext(sql) + "S\n") {
+						verb, rest, _ := strings.Cut(strings.TrimRight(line, "\n"), " ")
+						c.queue(encodeLine(t, verb, rest))
+					}
+				} else {
+					c.queue(encodeLine(t, "Q", sql))
+				}
+				return c.readThrough("Z")
+			}
+			answered, refused := 0, 0
+			check := func(who, ask, got string) {
+				t.Helper()
+				if strings.Contains(got, "C=55000") {
+					refused++
+					return
+				}
+				m := number.FindStringSubmatch(got)
+				if m == nil {
+					t.Fatalf("%s: neither a number nor 55000:\n%s", ask, got)
+				}
+				answered++
+				if foreign := (len(m[1]+m[2]) >= 7) != (who == "b"); foreign {
+					t.Fatalf("%s: client %s has the number of another: %s", ask, who, got)
+				}
+			}
+			for i := range ownRounds {
+				if i%40 == 39 { // who comes anew shares a backend again
+					for who, c := range clients {
+						c.conn.Close()
+						clients[who] = dialRaw(t, s.addr)
+					}
+				}
+				for _, who := range []string{"a", "b"} {
+					ask, draw, extended := asks[i%len(asks)], draws[(i/len(asks))%len(draws)], i%3 == 0
+					if name == "uncleared" && ask == "SELECT own_last()" {
+						ask = asks[0]
+					}
+					switch i % 4 {
+					case 0: // in autocommit, and the other in between now and then
+						say(who, draw, extended)
+					case 1:
+						say(who, "BEGIN", false)
+						say(who, draw, extended)
+					case 2:
+						say(who, "BEGIN", false)
+					}
+					got := say(who, ask, extended)
+					check(who, ask, got)
+					if i%4 == 1 || i%4 == 2 {
+						say(who, "ROLLBACK", false)
+					}
+					if i%50 == 49 {
+						say(who, "DISCARD ALL", false)
+						if got := say(who, asks[0], false); !strings.Contains(got, "C=55000") {
+							t.Fatalf("behind DISCARD ALL: %s", got)
+						}
+					}
+				}
+			}
+			t.Logf("%d answered, %d refused", answered, refused)
+			if answered == 0 || refused == 0 {
+				t.Error("always the same")
+			}
+		})
+	}
+}
+
+// A session that asked in vain has a backend of its own from then on, where it can ask;
+// the error is PostgreSQL's.
+func TestOwnNumbers(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	pg.SQL(t, "postgres", `CREATE SEQUENCE "Ask me"; CREATE TABLE ask_t (id serial); CREATE SEQUENCE ask_other`)
+	s := startSluice(t, pg, asDSQL, maxOpen(2))
+	for range 3 {
+		perform(t, s.addr, "Q SELECT nextval('ask_other')\n< Z\n")
+	}
+	got := perform(t, s.addr, "Q SELECT nextval('\"Ask me\"')\n< Z\nQ SELECT currval('public.\"Ask me\"')\n< Z\n"+
+		"Q SELECT nextval('\"Ask me\"')\n< Z\nQ SELECT 1\n< Z\nQ SELECT currval('\"Ask me\"')\n< Z\nQ INSERT INTO ask_t DEFAULT VALUES\n< Z\nP - | SELECT lastval()\nB - | -\nE -\nS\n< Z\nQ SELECT currval('ask_other')\n< Z\n")
+	for _, want := range []string{`C=55000 M=currval of sequence "Ask me" is not yet defined in this session`, "H=Have the number returned",
+		"Q SELECT currval('\"Ask me\"')\n< Z\nT currval:20/0\nD \\x00\\x01\\x00\\x00\\x00\\x012\n", "2 \nD \\x00\\x01\\x00\\x00\\x00\\x011\n",
+		`C=55000 M=currval of sequence "ask_other" is not yet defined in this session R`} {
+		if !strings.Contains(got, strings.TrimSuffix(want, " R")) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if n := s.count(t, "dsql_pins_total", "sequence"); n != 1 {
+		t.Errorf("%v pins", n)
+	}
+}

@@ -1,0 +1,44 @@
+package rewrite
+
+import "strings"
+
+// asks notes a call of currval or lastval.
+func (s *survey) asks(name string, call message) {
+	switch {
+	case s.sequence != "":
+	case name == "lastval":
+		s.sequence = "lastval"
+	case name == "currval":
+		s.sequence = "currval of a sequence"
+		if call.shape == nil {
+			return
+		}
+		arg := call.child("args")
+		if arg.is("TypeCast") {
+			arg = arg.child("arg")
+		}
+		if arg.is("A_Const") {
+			s.sequence = `currval of sequence "` + relation(arg.child("sval").text("sval")) + `"`
+		}
+	}
+}
+
+// relation is the name of a relation without its schema, of a text such as regclass
+// takes: s, public.s, "My Sequence".
+func relation(text string) string {
+	if i := strings.LastIndex(text, `."`); i >= 0 {
+		text = text[i+1:]
+	} else if !strings.HasSuffix(text, `"`) {
+		text = text[strings.LastIndexByte(text, '.')+1:]
+	}
+	if len(text) >= 2 && text[0] == '"' {
+		return strings.ReplaceAll(text[1:len(text)-1], `""`, `"`)
+	}
+	return strings.ToLower(text)
+}
+
+// MayAdvance reports whether a text may advance a sequence: all that is not surely
+// without effect may, by a default, a trigger or a function.
+func (p *Plan) MayAdvance() bool {
+	return p.unsure || p.Kind >= Write
+}

@@ -1,0 +1,126 @@
+package rewrite
+
+import (
+	"slices"
+)
+
+// A text shows what it reads, not what that runs: a relation may be a view over a
+// function that writes, a.b a call of b(a), an operator or a cast a function of a
+// user's. A text is a sure read when none of these can be: it reads no relation outside
+// the catalog, and calls builtins with constants only.
+
+// SureRead reports whether every statement of a plan is surely without effect,
+// whatever the schema holds. It is false for most plans of Kind Read: of those it
+// takes the schema to tell.
+func (p *Plan) SureRead() bool { return p.Kind <= Read && !p.unsure }
+
+// AsWrite is the plan of a text for a database in which reading may write: the same,
+// where what is no sure read is a write. A plan without such statements is returned as it is.
+func (p *Plan) AsWrite() *Plan {
+	if !p.unsure {
+		return p
+	}
+	p.written.once.Do(func() {
+		w := &Plan{Kind: max(p.Kind, Write), Statements: slices.Clone(p.Statements), Pin: p.Pin, Text: p.Text, Operation: p.Operation,
+			Sequence: p.Sequence, source: p.source, edits: p.edits, rereads: p.rereads}
+		for i := range w.Statements {
+			if st := &w.Statements[i]; st.unsure {
+				st.Kind, st.unsure = Write, false
+			}
+		}
+		p.written.plan = w
+	})
+	return p.written.plan
+}
+
+// doubt notes nodes that make a read unsure. call is a function call's.
+func (s *survey) doubt(m message) {
+	switch m.name() {
+	case "RangeVar":
+		schema := m.text("schemaname")
+		if m.text("catalogname") != "" || schema != "pg_catalog" && schema != "information_schema" && (schema != "" || s.hidden[m.text("relname")] == 0) {
+			s.unsure = true
+		}
+	case "ColumnRef":
+		if fields := m.names("fields"); len(fields) > 1 {
+			s.unsure = true
+		}
+	case "A_Indirection", "CollateClause", "RangeTableSample", "RangeTableFunc", "JsonFuncExpr", "JsonTable", "XmlExpr":
+		s.unsure = true
+	case "SubLink":
+		s.unsure = s.unsure || m.child("testexpr").shape != nil
+	case "A_Expr":
+		for _, side := range []string{"lexpr", "rexpr"} {
+			if operand := m.child(side); operand.shape != nil && !operand.is("A_Const") {
+				s.unsure = true
+			}
+		}
+	case "TypeCast":
+		s.unsure = s.unsure || !m.child("arg").is("A_Const") || !builtinType(m.child("type_name"))
+	case "FuncCall":
+		for arg := range m.list("args") {
+			if !arg.is("A_Const") {
+				s.unsure = true
+			}
+		}
+	}
+}
+
+// builtinType reports whether a type's name cannot be that of a user's.
+func builtinType(m message) bool {
+	switch names := m.names("names"); len(names) {
+	case 1:
+		return builtinTypes[names[0]]
+	case 2:
+		return names[0] == "pg_catalog"
+	}
+	return false
+}
+
+// builtinTypes are those that people cast constants to by names that are no keywords.
+var builtinTypes = map[string]bool{"text": true, "bool": true, "int2": true, "int4": true, "int8": true, "float4": true, "float8": true,
+	"date": true, "uuid": true, "json": true, "jsonb": true, "bytea": true, "oid": true, "regclass": true, "regtype": true,
+	"timestamptz": true, "timestamp": true, "name": true}
+
+// tokens says of the tokens of a query that they are those of a sure read, as far as
+// the words alone tell: constants, parameters, and calls without arguments.
+type tokens struct {
+	unsure, opened bool
+	word           bool // the last token was a word
+}
+
+// token is told of each token behind the first word, until it is unsure.
+func (p *tokens) token(kind token, lexeme []byte) {
+	if p.opened && (kind != punctToken || lexeme[0] != ')') {
+		p.unsure = true // an argument
+		return
+	}
+	p.opened = false
+	switch kind {
+	case wordToken:
+		p.unsure = is(lexeme, "from") || is(lexeme, "union") || is(lexeme, "intersect") || is(lexeme, "except") || is(lexeme, "collate")
+	case stringToken:
+		p.unsure = p.word // type 'constant'
+	case numberToken, paramToken, endToken:
+	case punctToken:
+		switch lexeme[0] {
+		case '(':
+			p.opened = p.word
+			p.unsure = !p.word
+		case ')', ',', ';', '*':
+		default:
+			p.unsure = true
+		}
+	default:
+		p.unsure = true
+	}
+	p.word = kind == wordToken
+}
+
+// of is the plan of the text that was read, which begins like plan's.
+func (p *tokens) of(plan *Plan) *Plan {
+	if p.unsure {
+		return plan
+	}
+	return sureSelect
+}
