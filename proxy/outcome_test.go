@@ -35,7 +35,10 @@ type modelServer struct {
 	tx        byte // ' ' none, 'i' implicit, 'b' block, 'f' failed block
 	savepoint bool
 	pending   int // changes that are not committed
-	applied   int // changes that are; a block that commits is one of its own
+	// One bit for each change: those of pending, of them those before the savepoint,
+	// and those that are applied.
+	now, marked, done uint64
+	applied           int // changes that are; a block that commits is one of its own
 	// impatient: DDL outside a block commits at once.
 	impatient bool
 	failed    bool
@@ -43,17 +46,24 @@ type modelServer struct {
 
 func (m *modelServer) commit(next byte) {
 	m.applied += m.pending
+	m.done |= m.now
+	m.now = 0
 	if m.tx == 'b' {
 		m.applied++
 	}
 	m.pending, m.savepoint, m.tx = 0, false, next
 }
 
-func (m *modelServer) rollback(next byte) { m.pending, m.savepoint, m.tx = 0, false, next }
+func (m *modelServer) rollback(next byte) {
+	m.pending, m.savepoint, m.now, m.tx = 0, false, 0, next
+}
 
 // fail is what an error does.
 func (m *modelServer) fail() {
 	m.failed, m.pending = true, 0
+	if m.tx != 'b' {
+		m.now = 0
+	}
 	if m.tx == 'b' {
 		m.tx = 'f'
 	} else if m.tx == 'i' {
@@ -61,7 +71,7 @@ func (m *modelServer) fail() {
 	}
 }
 
-func (m *modelServer) run(text string) {
+func (m *modelServer) run(text string, change uint64) {
 	if m.tx == ' ' {
 		m.tx = 'i'
 	}
@@ -73,7 +83,7 @@ func (m *modelServer) run(text string) {
 		case strings.HasSuffix(text, "AND CHAIN"):
 			m.rollback('b')
 		case text == "ROLLBACK TO" && m.savepoint:
-			m.tx = 'b'
+			m.tx, m.now = 'b', m.marked
 		default:
 			m.fail()
 		}
@@ -84,8 +94,10 @@ func (m *modelServer) run(text string) {
 		m.tx = 'b'
 	case "WRITE":
 		m.pending++
+		m.now |= change
 	case "DDL":
 		m.pending++
+		m.now |= change
 		if m.impatient && !block {
 			m.commit('i')
 		}
@@ -110,13 +122,17 @@ func (m *modelServer) run(text string) {
 			m.fail()
 			return
 		}
-		m.savepoint = true
+		m.savepoint, m.marked = true, m.now
 	case "RELEASE", "ROLLBACK TO":
 		if !block || !m.savepoint {
 			m.fail()
 			return
 		}
-		m.savepoint = m.savepoint && text != "RELEASE"
+		if text == "RELEASE" {
+			m.savepoint = false
+		} else {
+			m.now = m.marked
+		}
 	}
 }
 
@@ -129,6 +145,31 @@ func (m *modelServer) end() {
 
 func (m *modelServer) status() byte {
 	return map[byte]byte{' ': 'I', 'i': 'I', 'b': 'T', 'f': 'E'}[m.tx]
+}
+
+// ModelTurn plays a turn on the model: the first executes of its commands by the extended
+// protocol, the others in one simple Query. In a block (start 'T') change 0 is pending;
+// command i makes change i+1. It returns the changes that are applied when the first i
+// commands were run, and at the end, and the status then.
+func ModelTurn(start byte, commands []string, executes int) (applied []uint64, status byte) {
+	m := modelServer{tx: ' '}
+	if start == 'T' {
+		m.tx, m.now = 'b', 1
+	}
+	applied = append(applied, 0)
+	for i, c := range commands {
+		if !m.failed {
+			m.run(c, 2<<i)
+			if i == len(commands)-1 && executes <= i && !m.failed {
+				m.end()
+			}
+		}
+		applied = append(applied, m.done)
+	}
+	if !m.failed {
+		m.end()
+	}
+	return append(applied, m.done), m.status()
 }
 
 // outcomeProgram is a turn: the first executes of its commands by the extended protocol,
@@ -170,7 +211,7 @@ func (p *outcomeProgram) worlds(impatient bool, moments []moment) (out []moment,
 	failsAt = -1
 	for i, c := range p.commands {
 		if failsAt < 0 {
-			m.run(c.text)
+			m.run(c.text, 0)
 			if m.failed {
 				failsAt = i
 			} else if i == len(p.commands)-1 && p.executes <= i {
