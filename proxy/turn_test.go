@@ -221,7 +221,7 @@ func TestLongPipelineFails(t *testing.T) {
 			want := play(pg.addr)
 			for name, addr := range addrs {
 				if got := play(addr); got != want {
-					t.Errorf("%s, failing at %d, Flush %v:\n%s\ndirectly:\n%s", name, failsAt, flush, got, want)
+					t.Fatalf("%s, failing at %d, Flush %v:\n%s\ndirectly:\n%s", name, failsAt, flush, got, want)
 				}
 			}
 		}
