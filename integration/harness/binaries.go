@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -62,36 +61,6 @@ func goBuild(root, dir string, programs []string, flags ...string) error {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return nil
-}
-
-// buildMutant builds the daemon with one source file changed, into dir. Each of
-// the changes replaces a text that must be in the file exactly once.
-func buildMutant(dir, file string, changes ...string) (Bin, error) {
-	root, err := moduleRoot()
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(root, filepath.FromSlash(file))
-	source, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	text := string(source)
-	for i := 0; i+1 < len(changes); i += 2 {
-		if n := strings.Count(text, changes[i]); n != 1 {
-			return "", fmt.Errorf("%s holds %d times, want once: %s", file, n, changes[i])
-		}
-		text = strings.Replace(text, changes[i], changes[i+1], 1)
-	}
-	mutant, overlay := filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json")
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{path: mutant}})
-	if err != nil {
-		return "", err
-	}
-	if err := errors.Join(os.WriteFile(mutant, []byte(text), 0o600), os.WriteFile(overlay, replace, 0o600)); err != nil {
-		return "", err
-	}
-	return Bin(dir), goBuild(root, dir, []string{"sluice"}, "-overlay", overlay)
 }
 
 // module is the one that the programs belong to.

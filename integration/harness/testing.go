@@ -16,19 +16,6 @@ func Binaries(tb testing.TB) Bin {
 	return bin
 }
 
-// Mutant builds a daemon that differs from the source in one file, named from the
-// module's root: each text of changes, which must be in it exactly once, is replaced
-// by the one behind it. For tests that must notice what a mistake would do; the
-// source needs no hooks for them.
-func Mutant(tb testing.TB, file string, changes ...string) Bin {
-	tb.Helper()
-	bin, err := buildMutant(tb.TempDir(), file, changes...)
-	if err != nil {
-		tb.Fatalf("build a mutant: %v", err)
-	}
-	return bin
-}
-
 // StartSluice runs a daemon for the length of one test and shows the end of its
 // log if the test fails. Bin and Dir may be left empty.
 func StartSluice(tb testing.TB, c SluiceConfig) *Sluice {

@@ -1,0 +1,194 @@
+package dialogues
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-proxy/sluice/integration/harness"
+)
+
+var (
+	mutantsFlag = flag.String("dialogues.mutants", "quick", "which mutants: quick, all, or a part of the file's name")
+	exploreFlag = flag.Bool("dialogues.explore", false, "try whether dialogues notice the mutants that they need not notice")
+	depthFlag   = flag.Int("dialogues.depth", 1500, "how many dialogues of a route may pass before they do not notice a mutant")
+)
+
+// A mutant is the source with one fix taken out: a file of mutants/ says which texts
+// are replaced, and who must notice.
+//
+//	# one line: what is taken out
+//	# expect: dialogues              and, or: TestName in ./package
+//	# route: dsql                    where dialogues are to notice it; none: anywhere
+//	== proxy/settings.go
+//	--
+//	old text, once in that file
+//	++
+//	new text
+type mutant struct {
+	name, about string
+	dialogues   bool   // must differ
+	test, dir   string // the test that must fail
+	route       string
+	changes     []harness.Change
+}
+
+// quickMutants run in every test, the others by make mutants.
+var quickMutants = []string{"15-savepoint-settings"}
+
+func readMutant(file string) (m mutant, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return m, err
+	}
+	m.name = strings.TrimSuffix(filepath.Base(file), ".txt")
+	var source string
+	var part *[]string
+	var old, replacement []string
+	end := func() {
+		if part != nil {
+			m.changes = append(m.changes, harness.Change{File: source, Old: strings.Join(old, "\n"), New: strings.Join(replacement, "\n")})
+		}
+		old, replacement, part = nil, nil, nil
+	}
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(text), "\n"), "\n") {
+		switch {
+		case strings.HasPrefix(line, "== "):
+			end()
+			source = strings.TrimSpace(line[3:])
+		case line == "--":
+			end()
+			part = &old
+		case line == "++" && part == &old:
+			part = &replacement
+		case part != nil:
+			*part = append(*part, line)
+		case strings.HasPrefix(line, "# expect:"):
+			what := strings.TrimSpace(line[len("# expect:"):])
+			if test, dir, ok := strings.Cut(what, " in "); ok {
+				m.test, m.dir = test, dir
+			} else if m.dialogues = what == "dialogues"; !m.dialogues {
+				return m, fmt.Errorf("%s expects %q: want dialogues, or TestName in ./package", file, what)
+			}
+		case strings.HasPrefix(line, "# route:"):
+			m.route = strings.TrimSpace(line[len("# route:"):])
+		case strings.HasPrefix(line, "#") && m.about == "":
+			m.about = strings.TrimSpace(line[1:])
+		}
+	}
+	end()
+	if !m.dialogues && m.test == "" || len(m.changes) == 0 {
+		return m, fmt.Errorf("%s: want a line \"# expect:\" and at least one change", file)
+	}
+	return m, nil
+}
+
+// TestMutants finds that each fix that is taken out is noticed.
+func TestMutants(t *testing.T) {
+	files, err := filepath.Glob("mutants/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no mutants: %v", err)
+	}
+	var table []string
+	for _, file := range files {
+		m, err := readMutant(file)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		overlay, err := harness.Overlay(t.TempDir(), m.changes...)
+		if err != nil { // every one of them, in every test: the source has moved on
+			t.Errorf("%s: %v", m.name, err)
+			continue
+		}
+		if !m.chosen() {
+			continue
+		}
+		t.Run(m.name, func(t *testing.T) {
+			by, err := m.noticed(t, overlay)
+			if err != nil {
+				t.Error(err)
+				by = "NOT NOTICED"
+			}
+			table = append(table, fmt.Sprintf("%-50s %s", m.name, by))
+		})
+	}
+	t.Logf("%d mutants:\n%s", len(table), strings.Join(table, "\n"))
+}
+
+func (m mutant) chosen() bool {
+	switch *mutantsFlag {
+	case "all":
+		return true
+	case "quick":
+		return slices.Contains(quickMutants, m.name)
+	}
+	return strings.Contains(m.name, *mutantsFlag)
+}
+
+// noticed says who notices the mutant; everybody who must has to.
+func (m mutant) noticed(t *testing.T, overlay string) (string, error) {
+	var by []string
+	if m.dialogues || *exploreFlag {
+		found, err := m.differs(t, overlay)
+		if err != nil {
+			return "", err
+		}
+		if found != "" {
+			by = append(by, found)
+		} else if m.dialogues {
+			return "", fmt.Errorf("%d dialogues of each route do not notice: %s", *depthFlag, m.about)
+		}
+	}
+	if m.test != "" {
+		if err := m.fails(overlay); err != nil {
+			return "", err
+		}
+		by = append(by, m.test+" in "+m.dir)
+	}
+	return strings.Join(by, "; "), nil
+}
+
+// differs says where and after how many dialogues the mutant differs from PostgreSQL.
+func (m mutant) differs(t *testing.T, overlay string) (by string, err error) {
+	bin, err := harness.BuildOverlay(t.TempDir(), overlay)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range routes {
+		if by != "" || m.route != "" && m.route != r.name {
+			continue
+		}
+		t.Run(r.name, func(t *testing.T) {
+			w := newWorld(t, r, bin)
+			for n := range *depthFlag {
+				d, _ := draw(*seedFlag, n, r)
+				if diff, _, err := w.check(d); err != nil || diff != "" {
+					by = fmt.Sprintf("dialogues of route %s, after %d", r.name, n+1)
+					t.Logf("%s: %s %v", m.about, diff, err)
+					return
+				}
+			}
+		})
+	}
+	return by, nil
+}
+
+// fails runs the test that must fail.
+func (m mutant) fails(overlay string) error {
+	cmd := exec.Command("go", "test", "-vet=off", "-count=1", "-overlay", overlay, "-run", "^"+m.test+"$", m.dir)
+	cmd.Dir = "../.."
+	out, err := cmd.CombinedOutput()
+	switch {
+	case err == nil:
+		return fmt.Errorf("%s passes: %s\n%s", m.test, m.about, out)
+	case !strings.Contains(string(out), "--- FAIL"):
+		return fmt.Errorf("%s did not run: %w\n%s", m.test, err, out)
+	}
+	return nil
+}

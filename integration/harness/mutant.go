@@ -1,0 +1,84 @@
+package harness
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Change replaces a text of a source file, named from the module's root, which must
+// be in it exactly once.
+type Change struct{ File, Old, New string }
+
+// Overlay writes the changed files into dir, and returns the file that the go
+// command's flag -overlay takes.
+func Overlay(dir string, changes ...Change) (string, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	texts := map[string]string{}
+	for _, c := range changes {
+		path := filepath.Join(root, filepath.FromSlash(c.File))
+		text, ok := texts[path]
+		if !ok {
+			source, err := os.ReadFile(path)
+			if err != nil {
+				return "", err
+			}
+			text = string(source)
+		}
+		if n := strings.Count(text, c.Old); n != 1 {
+			return "", fmt.Errorf("%s holds %d times, want once: %s", c.File, n, c.Old)
+		}
+		texts[path] = strings.Replace(text, c.Old, c.New, 1)
+	}
+	replace := map[string]string{}
+	for path, text := range texts {
+		changed := filepath.Join(dir, fmt.Sprintf("mutant%d.go", len(replace)))
+		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+		replace[path] = changed
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, list, 0o600)
+}
+
+// BuildOverlay builds a daemon with an overlay into dir.
+func BuildOverlay(dir, overlay string) (Bin, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	return Bin(dir), goBuild(root, dir, []string{"sluice"}, "-overlay", overlay)
+}
+
+// Mutant builds a daemon that differs from the source in one file, named from the
+// module's root: each text of changes, which must be in it exactly once, is replaced
+// by the one behind it. For tests that must notice what a mistake would do; the
+// source needs no hooks for them.
+func Mutant(tb testing.TB, file string, changes ...string) Bin {
+	tb.Helper()
+	var list []Change
+	for i := 0; i+1 < len(changes); i += 2 {
+		list = append(list, Change{file, changes[i], changes[i+1]})
+	}
+	dir := tb.TempDir()
+	overlay, err := Overlay(dir, list...)
+	if err != nil {
+		tb.Fatalf("make a mutant: %v", err)
+	}
+	bin, err := BuildOverlay(dir, overlay)
+	if err != nil {
+		tb.Fatalf("build a mutant: %v", err)
+	}
+	return bin
+}
