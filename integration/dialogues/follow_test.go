@@ -187,6 +187,7 @@ func (w *world) follow(d dialogue, told tale, sites []site, edits map[site]edit)
 			}
 		}
 	}
+	p.settle()
 	got, err := w.direct.sql(left)
 	if err != nil {
 		return "", err
@@ -270,7 +271,7 @@ func (w *world) compare(s step, o outcome, c *client, sites []site, loose bool) 
 		lost := slices.ContainsFunc(sites, func(at site) bool { return at.c == o.c && sameTurn(o.c, at.n, n) })
 		got, want := plain(a.lines, f, loose), plain(b.lines, f, loose)
 		if lost {
-			got = cutError(got)
+			got = completed(got, f)
 			if !slices.Contains(sites, site{o.c, n}) {
 				continue // of a turn that has failed, what came before was compared
 			}
@@ -299,12 +300,19 @@ func sameTurn(c *client, lost, n int) bool {
 	return true
 }
 
-// cutError is what came before an error.
-func cutError(lines []string) []string {
-	if i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "E ") || strings.HasPrefix(l, "closed") }); i >= 0 {
-		return lines[:i]
+// completed is the part of an answer that belongs to statements that were answered to
+// their end before an error.
+func completed(lines []string, f frame) []string {
+	end := 0
+	for i, l := range lines {
+		if strings.HasPrefix(l, "E ") || strings.HasPrefix(l, "closed") {
+			break
+		}
+		if f.verb == 'Q' && (strings.HasPrefix(l, "C ") || strings.HasPrefix(l, "I ")) {
+			end = i + 1
+		}
 	}
-	return lines
+	return lines[:end]
 }
 
 // paramDifference compares what clients know of the reported parameters.

@@ -38,6 +38,21 @@ func newPlayer(x *target) *player {
 	return &player{target: x, clients: map[string]*client{}, pinned: map[*client]bool{}}
 }
 
+// settle sends each client's Sync that is missing: what a server does with frames that
+// nothing follows is a matter of time.
+func (p *player) settle() {
+	for _, c := range p.clients {
+		p.sync(c)
+	}
+}
+
+func (p *player) sync(c *client) {
+	if c.open && !c.closed {
+		c.send([]frame{{verb: 'S'}})
+		c.read()
+	}
+}
+
 // leave ends what a dialogue has left open.
 func (p *player) leave() {
 	for _, c := range p.clients {
@@ -95,6 +110,7 @@ func (w *world) tell(d dialogue) (told tale, err error) {
 	if d.fault != "" {
 		told.struck = w.happened()
 	}
+	p.settle()
 	if told.breach == "" {
 		told.left, err = w.through.sql(left)
 	}
@@ -123,6 +139,7 @@ func (p *player) step(s step) (o outcome, err error) {
 	switch s.op {
 	case "connect":
 		if c != nil {
+			p.sync(c)
 			c.hangUp(true)
 			delete(p.clients, s.who)
 		}
@@ -134,6 +151,7 @@ func (p *player) step(s step) (o outcome, err error) {
 		return o, err
 	case "end", "vanish":
 		if c != nil {
+			p.sync(c)
 			c.hangUp(s.op == "end")
 		}
 		return o, nil
