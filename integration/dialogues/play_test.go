@@ -3,6 +3,7 @@ package dialogues
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -102,12 +103,16 @@ func (w *world) tell(d dialogue) (told tale, err error) {
 			return told, fmt.Errorf("step %d: %s: %w", i+1, s, err)
 		}
 		told.outcomes = append(told.outcomes, o)
+		if d.fault != "" && o.c != nil && slices.ContainsFunc(o.c.answers[o.from:o.to], func(a *answer) bool { return a.code == "08007" }) {
+			w.rest()
+		}
 		if o.c != nil && o.c.breach != "" {
 			told.breach, told.at = o.c.breach, i
 			break
 		}
 	}
 	if d.fault != "" {
+		w.rest()
 		told.struck = w.happened()
 	}
 	p.settle()
@@ -115,6 +120,17 @@ func (w *world) tell(d dialogue) (told tale, err error) {
 		told.left, err = w.through.sql(left)
 	}
 	return told, err
+}
+
+// rest waits until PostgreSQL is at rest: a statement whose connection was cut while it
+// ran goes on to its end.
+func (w *world) rest() {
+	const busy = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' AND pid <> pg_backend_pid()`
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if n, err := w.through.sql(busy); err != nil || n == "0" {
+			return
+		}
+	}
 }
 
 // outsider changes what is behind the clients' backs. None of it happens while a

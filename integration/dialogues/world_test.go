@@ -43,8 +43,9 @@ type world struct {
 	sim     *harness.DSQLSim
 	through target
 	direct  target
-	dirty   bool // an outsider has changed the schema
-	fresh   bool // every dialogue begins on new backends
+	dirty   bool           // an outsider has changed the schema
+	met     map[string]int // rows of docs/differences.md
+	fresh   bool           // every dialogue begins on new backends
 }
 
 // target is where a dialogue runs.
@@ -104,7 +105,7 @@ func newWorld(t testing.TB, r route, bin harness.Bin) *world {
 	t.Helper()
 	pg := pgtest.Start(t, pgtest.MaxConnections(100), pgtest.Setting("timezone", "UTC"))
 	pg.SQL(t, "postgres", "CREATE DATABASE direct; CREATE ROLE other; GRANT ALL ON SCHEMA public TO other")
-	w := &world{route: r, t: t,
+	w := &world{route: r, t: t, met: map[string]int{},
 		through: target{user: "postgres", database: "postgres"},
 		direct:  target{addr: pg.Address(), user: "postgres", database: "direct"}}
 	for _, database := range []string{"postgres", "direct"} {
