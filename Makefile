@@ -6,6 +6,8 @@ BACKEND    = dsql
 PAIRING    = transaction
 SCALE      = 5
 WORKFLOWS  = 100
+DIALOGUES  = 20000
+SEED       = 1
 RUNFLAGS   = --port $(PORT) --admin-port $(ADMIN_PORT) --backend $(BACKEND) --pairing $(PAIRING) --scale $(SCALE)
 
 # The same tags for every build and test, so that they share compiled packages:
@@ -15,7 +17,7 @@ export GOFLAGS += -tags=netgo,osusergo
 export CGO_ENABLED = 1
 STATIC = -ldflags '-linkmode external -extldflags=-static'
 
-.PHONY: help run build test deps lint unit race integration temporal fuzz bench clean
+.PHONY: help run build test deps lint unit race integration temporal fuzz dialogues mutants bench clean
 .DEFAULT_GOAL = help
 
 help: ## this list
@@ -41,6 +43,14 @@ deps lint unit race integration fuzz: ## one stage of the test
 temporal: ## 100 workflows on a Temporal server through Sluice while commits fail (WORKFLOWS=)
 	@.ci/tools && .ci/install postgresql
 	@WORKFLOWS=$(WORKFLOWS) .ci/stages $@
+
+dialogues: ## 20,000 random dialogues, compared with PostgreSQL (DIALOGUES= SEED=)
+	@.ci/tools && .ci/install postgresql
+	@DIALOGUES=$(DIALOGUES) SEED=$(SEED) .ci/stages $@
+
+mutants: ## every fix that a mutant takes out: do the dialogues, or the test that is named, notice?
+	@.ci/tools && .ci/install postgresql
+	@.ci/stages $@
 
 bench: build ## compare with PgBouncer and with no proxy; writes docs/bench.json and README's table
 	@.ci/install postgresql pgbouncer

@@ -21,7 +21,7 @@ func (s *session) handle(typ byte, total int) error {
 	case msgSync:
 		return s.sync(total)
 	}
-	if !t.skip && t.owed.len() >= maxOwed {
+	if !t.skip && !t.owed.empty() && (t.owed.len() >= maxOwed || typ == msgQuery || typ == msgFunction) {
 		if err := s.makeAnswer(); err != nil { // an error among the answers has the frame at hand skipped
 			return err
 		}

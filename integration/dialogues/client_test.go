@@ -20,11 +20,12 @@ const patience = 20 * time.Second
 
 // answer is what a frame was answered.
 type answer struct {
-	lines []string
-	code  string // SQLSTATE of its error
-	fatal bool
-	done  int  // of a Query: how many of its statements were answered
-	ready byte // of a Query or Sync: the status behind it
+	lines   []string
+	code    string // SQLSTATE of its error
+	fatal   bool
+	done    int  // of a Query: how many of its statements were answered
+	refused bool // docs/differences.md has the error
+	ready   byte // of a Query or Sync: the status behind it
 }
 
 // client is a connection on which every frame is seen, and each answer is put down

@@ -120,7 +120,7 @@ func (w *world) run(t *testing.T, seed uint64, count int, _ bool) {
 			break
 		}
 	}
-	t.Logf("%s, seed %d: %d dialogues in %v, %d faults struck, %d differences ignored; %s", w.name, seed, count, time.Since(began).Round(time.Second), struck, ignored, list(classes))
+	t.Logf("%s, seed %d: %d dialogues in %v, %d faults struck, %d differences ignored; %s; met of docs/differences.md: %s", w.name, seed, count, time.Since(began).Round(time.Second), struck, ignored, list(classes), list(w.met))
 }
 
 func list(classes map[string]int) string {

@@ -35,11 +35,11 @@ func frameOf(d dialogue, told tale, at site) (f frame, step int) {
 }
 
 // foreign lists the frames that failed with foreign errors, and what each may mean.
-func foreign(d dialogue, told tale) (sites []site, choices [][]edit) {
+func (w *world) foreign(d dialogue, told tale) (sites []site, choices [][]edit) {
 	for i, o := range told.outcomes {
 		for n := o.from; n < o.to; n++ {
 			a := o.c.answers[n]
-			if !isForeign(a.code, cancelled(d, told, i)) {
+			if a.refused = w.refusal(a.lines...); !a.refused && !isForeign(a.code, cancelled(d, told, i)) {
 				continue
 			}
 			at := site{o.c, n}
@@ -97,7 +97,7 @@ func meanings(d dialogue, told tale, at site, a *answer) []edit {
 // explain looks for a direct run that answers as Sluice did. difference is that of
 // the one that came furthest.
 func (w *world) explain(d dialogue, told tale) (difference string, err error) {
-	sites, choices := foreign(d, told)
+	sites, choices := w.foreign(d, told)
 	pick := make([]int, len(sites))
 	furthest := -1
 	for tries := 0; ; tries++ {
@@ -167,6 +167,10 @@ func (w *world) follow(d dialogue, told tale, sites []site, edits map[site]edit)
 			got, err := p.step(s)
 			if err != nil {
 				return "", i, err
+			}
+			if w.refusal(o.refused) {
+				delete(p.clients, s.who)
+				continue
 			}
 			if got.refused != o.refused {
 				return fmt.Sprintf("%srefused: %s\ndirectly: %s", at, o.refused, got.refused), i, nil
@@ -257,7 +261,7 @@ func (p *player) align(o outcome, c *client) {
 	}
 	lost := false
 	for n := o.to - 1; n >= 0 && !lost && (n == o.to-1 || o.c.answers[n].ready == 0); n-- {
-		lost = isForeign(o.c.answers[n].code, true)
+		lost = o.c.answers[n].refused || isForeign(o.c.answers[n].code, true)
 	}
 	if !lost {
 		return
@@ -286,7 +290,7 @@ func (w *world) compare(s step, o outcome, c *client, sites []site, loose bool) 
 		a, b := o.c.answers[n], c.answers[n]
 		f := s.frames[n-o.from]
 		lost := slices.ContainsFunc(sites, func(at site) bool { return at.c == o.c && sameTurn(o.c, at.n, n) })
-		got, want := plain(a.lines, f, loose), plain(b.lines, f, loose)
+		got, want := w.plain(a.lines, f, loose), w.plain(b.lines, f, loose)
 		if lost {
 			got = completed(got, f)
 			if !slices.Contains(sites, site{o.c, n}) {
@@ -297,7 +301,7 @@ func (w *world) compare(s step, o outcome, c *client, sites []site, loose bool) 
 			}
 			continue
 		}
-		if !slices.Equal(got, want) && !w.tolerated(f, got, want, sites, o.c) {
+		if !slices.Equal(got, want) && !w.tolerated(got, want, sites, o.c) {
 			return fmt.Sprintf("[%s]\n  %s\ndirectly:\n  %s", f, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 		}
 	}
