@@ -24,6 +24,8 @@ const (
 
 	// faultOneWay makes a statement take 10 ms.
 	faultOneWay = 5 * time.Millisecond
+	// warmUp suffices for a pool to be filled.
+	warmUp = 5 * time.Second
 	// recovery is how long after the fault the rate is measured again.
 	recovery = 5 * time.Second
 
@@ -113,6 +115,13 @@ func (b *bench) faults(ctx context.Context, r *report) error {
 	}
 	if err := prepareFaults(ctx, daemons[0].DSN("postgres")); err != nil {
 		return err
+	}
+	for _, d := range daemons { // pools fill
+		all := startCrowd(d.DSN("postgres"), fightingClients+steadyClients, func(int) []string { return []string{"BEGIN", "SELECT 1", "COMMIT"} })
+		time.Sleep(warmUp)
+		if _, err := all.stop(); err != nil {
+			return fmt.Errorf("warm up: %w", err)
+		}
 	}
 	loads := faultLoads()
 	before, after := make([][]float64, len(loads)), make([][]float64, len(loads))
