@@ -4,7 +4,7 @@
 //	go run ./integration/bench --bin bin    # measures, writes docs/bench.json
 //	go run ./integration/bench table        # docs/bench.json → README.md
 //
-// It has five parts, each a loop over rounds:
+// It has six parts, each a loop over rounds:
 //
 //   - load: pgbench through each candidate, for every workload;
 //   - features: pgbench through a Sluice that rewrites, or keeps what a replay needs, and
@@ -14,7 +14,9 @@
 //     way, as a server in another building would, and two drivers run Temporal's
 //     typical transaction with and without Sluice in between;
 //   - conflicts: a tenth of all commits is refused by the stand-in for DSQL, and Sluice
-//     runs these transactions again.
+//     runs these transactions again;
+//   - faults: 16 clients on rows of their own, 10 ms a statement, before and after one
+//     fault, while 64 fight for one row, in one Sluice and in two.
 //
 // # How to read a figure
 //

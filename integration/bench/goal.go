@@ -34,7 +34,15 @@ var goals = []goal{
 	{"rewriting, of relaying only: select-only simple, c=16", true, 0.97, 0, func(r *report) figure { return r.feature("rewriting-simple").Ratio }},
 	{"replay, of relaying only: TPC-B-like, c=16", true, 0.97, 0, func(r *report) figure { return r.feature("replay-tpcb").Ratio }},
 	{"replay, of relaying only: select-only prepared, c=16", true, 0.97, 0, func(r *report) figure { return r.feature("replay-prepared").Ratio }},
+	{"5 s after one fault, of before: INSERT, OC001", true, 0.9, 0, func(r *report) figure { return r.fault("insert").Ratio }},
+	{"5 s after one fault, of before: nextval and UPDATE, OC000", true, 0.9, 0, func(r *report) figure { return r.fault("number").Ratio }},
+	{"5 s after one fault, of before: INSERT in a block, backend cut", true, 0.9, 0, func(r *report) figure { return r.fault("block").Ratio }},
+	{"told of a conflict: 64 clients on one row", false, noneAtAll, 0, func(r *report) figure { return r.told(0) }},
+	{"told of a conflict: the same in two Sluices", false, 0, 0.02, func(r *report) figure { return r.told(1) }},
 }
+
+// noneAtAll is a bound that only 0 reaches: less than one of a run's transactions.
+const noneAtAll = 1e-9
 
 // judged is a goal and what became of it.
 type judged struct {

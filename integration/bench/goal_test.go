@@ -44,6 +44,10 @@ func TestGoalsFindTheirFigures(t *testing.T) {
 			r.Features = append(r.Features, featureResult{ID: w.id, Ratio: measured})
 		}
 	}
+	for _, l := range faultLoads() {
+		r.Faults = append(r.Faults, faultResult{ID: l.id, Ratio: measured})
+	}
+	r.Fights = []fightResult{{Told: measured}, {Told: measured}}
 	for _, g := range goals {
 		if g.of(r) != measured {
 			t.Errorf("%s: no figure", g.title)

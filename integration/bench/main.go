@@ -120,7 +120,7 @@ func ids() []string {
 			all = append(all, w.id)
 		}
 	}
-	return append(all, idIdle, idDelayed, idConflicts)
+	return append(all, idIdle, idDelayed, idConflicts, idFaults)
 }
 
 func (c config) wants(id string) bool { return c.only == nil || c.only.MatchString(id) }
@@ -137,7 +137,7 @@ func measure(ctx context.Context, c config) (r *report, err error) {
 		return nil, err
 	}
 	r.Rounds, r.Seconds = c.rounds, c.seconds
-	for _, part := range []func(context.Context, *report) error{b.load, b.features, b.idle, b.delayed, b.conflicts} {
+	for _, part := range []func(context.Context, *report) error{b.load, b.features, b.idle, b.delayed, b.conflicts, b.faults} {
 		if err := part(ctx, r); err != nil {
 			return nil, err
 		}

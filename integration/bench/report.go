@@ -28,6 +28,8 @@ type report struct {
 	Idle      *idleResult     `json:"idle,omitempty"`
 	Delayed   []delayedResult `json:"delayed"`
 	Features  []featureResult `json:"features"`
+	Faults    []faultResult   `json:"faults,omitempty"`
+	Fights    []fightResult   `json:"fights,omitempty"`
 	// LogBytes are kept for an open transaction of four statements; 0: not measured.
 	LogBytes float64  `json:"log_bytes_per_transaction,omitzero"`
 	Goals    []judged `json:"goals"`
@@ -139,6 +141,24 @@ func (r *report) feature(id string) featureResult {
 		}
 	}
 	return featureResult{}
+}
+
+// fault is like workload.
+func (r *report) fault(id string) faultResult {
+	for _, f := range r.Faults {
+		if f.ID == id {
+			return f
+		}
+	}
+	return faultResult{}
+}
+
+// told is the share of a fight's transactions that were told of a conflict.
+func (r *report) told(fight int) figure {
+	if fight >= len(r.Fights) {
+		return figure{}
+	}
+	return r.Fights[fight].Told
 }
 
 func (r *report) write(path string) error {

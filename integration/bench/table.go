@@ -86,6 +86,22 @@ What features cost, and what conflicts do (there the rate is that of the stand-i
 			row(&t, f.Title, f.Off.short(), f.On.short(), f.Ratio.ratio())
 		}
 	}
+	if len(r.Faults) > 0 {
+		fmt.Fprintf(&t, `
+What one fault leaves behind: %d clients on rows of their own, %d ms a statement, %v after it, while %d clients fight for one row:
+
+| workload | after to before |
+|---|---|
+`, steadyClients, 2*faultOneWay.Milliseconds(), recovery, fightingClients)
+		for _, f := range r.Faults {
+			row(&t, f.Title, f.Ratio.ratio())
+		}
+		t.WriteString("\nOf those that fight, told of a conflict:")
+		for i, f := range r.Fights {
+			fmt.Fprintf(&t, "%s %s, %.2f %% (at most %.2f)", [2]string{"", ";"}[min(i, 1)], f.Title, 100*f.Told.Median, 100*f.Told.High)
+		}
+		t.WriteString(".\n")
+	}
 	if r.LogBytes != 0 {
 		fmt.Fprintf(&t, "\nKept to run an open transaction of four statements again: %.0f bytes.\n", r.LogBytes)
 	}

@@ -60,6 +60,12 @@ func (u *upstream) dial(ctx context.Context, role string, parameters map[string]
 	if err != nil {
 		return nil, err
 	}
+	// On a busy machine the driver may have begun to read in the background, and
+	// would take what is PostgreSQL's first answer to the client.
+	if err := conn.SyncConn(ctx); err != nil {
+		conn.Conn().Close()
+		return nil, err
+	}
 	return conn.Hijack()
 }
 
