@@ -80,6 +80,8 @@ func (s *session) whole(total int) ([]byte, error) {
 // forward sends the next n bytes of the client to the backend as they are.
 func (s *session) forward(n int) error {
 	c := &s.client
+	s.t.midClient = true
+	defer func() { s.t.midClient = false }()
 	for n > 0 {
 		if c.buffered() == 0 {
 			if err := s.fillClient(); err != nil {
