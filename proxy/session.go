@@ -217,9 +217,7 @@ func (s *session) idleLimit() (time.Duration, *sqlError) {
 func (s *session) turn() error {
 	err := s.exchangeFrames()
 	if s.t.uplink != nil {
-		if uerr := s.closeUplink(); err == nil {
-			err = uerr
-		}
+		s.closeUplink() // the turn is over: a failed write has been told, or no longer matters
 	}
 	s.client.release()
 	return err
