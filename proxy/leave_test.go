@@ -95,8 +95,8 @@ type member struct {
 	leave          func(*leaver)
 }
 
-// crowd is one client for each way to leave.
-func crowd(t *testing.T, s *sluice, secure bool) (members []*member) {
+// leavers is one client for each way to leave.
+func leavers(t *testing.T, s *sluice, secure bool) (members []*member) {
 	for name, way := range leaves {
 		members = append(members, &member{newLeaver(t, s.addr, secure), len(members) + 1, name, way.stays, way.goodbye, way.leave})
 	}
@@ -114,7 +114,7 @@ func crowded(t *testing.T, pg postgres, route string, opts []option, runs func(*
 			opts = append(opts, clientTLS(t))
 		}
 		s := startSluice(t, pg, append(opts, leaveRoutes[route]...)...)
-		all, running := crowd(t, s, route == "TLS"), 0
+		all, running := leavers(t, s, route == "TLS"), 0
 		for _, m := range all {
 			if runs(m) {
 				running++
@@ -240,6 +240,9 @@ func leavesReplay(t *testing.T, pg postgres) {
 	}
 }
 
+// longText fills a frame for which a buffer is made that has no room for more.
+var longText = strings.Repeat("x", 40_000)
+
 // leaveForms are what clients run that then leave: lasts says that it leaves something
 // behind although no frame follows it.
 var leaveForms = []struct {
@@ -252,6 +255,7 @@ var leaveForms = []struct {
 	{"read", "Q SELECT %d\n", "Q SELECT %d AS n, count(*) FROM late\n", 1, []string{"TLS"}, false},
 	{"block", "Q BEGIN\n< Z\nQ INSERT INTO stumbled VALUES (%d)\n", "Q BEGIN\n< Z\nQ INSERT INTO stumbled VALUES (held(%d))\n", 1, []string{"plain"}, false},
 	{"block and its end", "Q BEGIN\n< Z\nQ INSERT INTO stumbled VALUES (%d)\nQ COMMIT\n", "Q BEGIN\n< Z\nQ INSERT INTO stumbled VALUES (held(%d))\nQ COMMIT\n", 2, []string{"TLS"}, true},
+	{"long", "Q INSERT INTO stumbled VALUES (%d) /*" + longText + "*/\n", "Q INSERT INTO stumbled VALUES (held(%d)) /*" + longText + "*/\n", 1, []string{"plain"}, true},
 	{"group", "P - | INSERT INTO stumbled VALUES (%d)\nB - | -\nE -\nS\n", "P - | INSERT INTO stumbled VALUES (held(%d))\nB - | -\nE -\nS\n", 1, []string{"plain"}, true},
 }
 

@@ -78,7 +78,7 @@ func (s *source) terminates() (first, some bool) {
 // stays where it is. The deadlines that others set to wake the session are kept.
 func (s *session) readAhead() (n int, err error) {
 	c := &s.client
-	if c.buf == nil {
+	if c.buf == nil || c.r == len(c.buf) { // a full one is left to those who still look at its frame
 		c.buf, c.r, c.w = getBuf(), 0, 0
 	}
 	if c.w == len(c.buf) {

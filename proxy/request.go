@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -254,6 +255,7 @@ var functionPlan = &rewrite.Plan{Kind: rewrite.Write}
 func (s *session) refuse(e *sqlError) error {
 	t := s.t
 	s.srv.metrics.ErrorSent(e.code)
+	t.deadline = time.Time{} // it has failed as it is
 	if s.state == busy || s.state == held && s.b.status == 'T' {
 		if err := s.lend(); err != nil {
 			return err

@@ -117,6 +117,8 @@ type ownWait struct {
 	before, after func(w *waitWorld)
 	// more is how often the statement may run, beyond what before saw.
 	more int64
+	// slow: it takes a while to come to the wait.
+	slow bool
 }
 
 type waitWorld struct {
@@ -185,13 +187,17 @@ func keenReplay(s *setup) {
 	s.proxy.Retry.GateHold = 5 * time.Minute
 }
 
+func halfASecond(s *setup) {
+	s.proxy.Retry.Policy.BaseDelay, s.proxy.Retry.Policy.MaxDelay = 500*time.Millisecond, 500*time.Millisecond
+}
+
 func longCheckout(s *setup) { s.backends.CheckoutWait = 30 * time.Second }
 
 var ownWaits = map[string]ownWait{
 	"gate, for the first time": {statement: fights, opts: []option{keenReplay, maxOpen(4)},
 		before: func(w *waitWorld) { w.client("Q BEGIN\n< Z\n" + w.send + "< Z\n") },
 		after:  func(w *waitWorld) { waitFor(w, "the client to wait", w.busy(1)) }},
-	"gate, in a replay": {statement: hurdled, opts: []option{keenReplay, maxOpen(4)}, more: 1,
+	"gate, in a replay": {statement: hurdled, opts: []option{keenReplay, maxOpen(4)}, more: 1, slow: true,
 		before: func(w *waitWorld) { w.lock("SELECT pg_advisory_lock(9)") },
 		after: func(w *waitWorld) {
 			waitFor(w, "the statement to be at the server", func() bool { return w.runs() == 1 })
@@ -204,10 +210,11 @@ var ownWaits = map[string]ownWait{
 	"backend": {statement: fights, opts: []option{keenReplay, maxOpen(1), longCheckout},
 		before: func(w *waitWorld) { w.holder = w.client("Q BEGIN\n< Z\nQ SELECT 1\n< Z\n") },
 		after:  func(w *waitWorld) { waitFor(w, "the line", func() bool { return w.s.backends.Stats().Waiting == 1 }) }},
-	"backend, in a replay": {statement: fights, opts: []option{slowReplay, maxOpen(1), longCheckout}, more: 1,
+	"backend, in a replay": {statement: fights, opts: []option{keenReplay, halfASecond, maxOpen(1), longCheckout}, more: 1, slow: true,
+		before: func(w *waitWorld) { w.holder = w.client("Q BEGIN\n< Z\n") },
 		after: func(w *waitWorld) {
 			waitFor(w, "the replay", func() bool { return replayed(w, w.s) == 1 })
-			w.holder = w.client("Q BEGIN\n< Z\nQ SELECT 1\n< Z\n")
+			w.holder.say(w.T, "Q SELECT 1\n< Z\n") // while it pauses
 			waitFor(w, "the line", func() bool { return w.s.backends.Stats().Waiting == 1 })
 		}},
 	"settings": {statement: fights, opts: []option{keenReplay, maxOpen(1)},
@@ -279,6 +286,12 @@ func TestStoppedWhileSluiceWaits(t *testing.T) {
 
 func stopsWhile(t *testing.T, pg postgres, wait ownWait, message string, params map[string]string, set, before, send, status string) {
 	stumbles(t, pg, true)
+	if wait.slow { // time enough to get there
+		set, before = strings.ReplaceAll(set, "300ms", "2s"), strings.ReplaceAll(before, "300ms", "2s")
+		if params != nil {
+			params = map[string]string{"statement_timeout": "2000"}
+		}
+	}
 	db, err := pgx.Connect(t.Context(), "postgres://postgres@"+pg.addr+"/postgres?sslmode=disable")
 	if err != nil {
 		t.Fatal(err)
