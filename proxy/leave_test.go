@@ -96,8 +96,11 @@ type member struct {
 }
 
 // leavers is one client for each way to leave.
-func leavers(t *testing.T, s *sluice, secure bool) (members []*member) {
+func leavers(t *testing.T, s *sluice, secure, closes bool) (members []*member) {
 	for name, way := range leaves {
+		if !closes && strings.Contains(name, "Terminate and close") {
+			continue // nobody says how much is run once an answer finds the socket closed
+		}
 		members = append(members, &member{newLeaver(t, s.addr, secure), len(members) + 1, name, way.stays, way.goodbye, way.leave})
 	}
 	return members
@@ -108,13 +111,13 @@ var leaveRoutes = map[string][]option{"plain": nil, "ordinary calls": {plainConn
 
 // crowded runs a test with such a crowd on a server of its own. runs says whose
 // statement is run to its end.
-func crowded(t *testing.T, pg postgres, route string, opts []option, runs func(*member) bool, test func(t *testing.T, s *sluice, all []*member, running int)) {
+func crowded(t *testing.T, pg postgres, route string, closes bool, opts []option, runs func(*member) bool, test func(t *testing.T, s *sluice, all []*member, running int)) {
 	t.Run(route, func(t *testing.T) {
 		if route == "TLS" {
 			opts = append(opts, clientTLS(t))
 		}
 		s := startSluice(t, pg, append(opts, leaveRoutes[route]...)...)
-		all, running := leavers(t, s, route == "TLS"), 0
+		all, running := leavers(t, s, route == "TLS", closes), 0
 		for _, m := range all {
 			if runs(m) {
 				running++
@@ -192,7 +195,7 @@ func leavesReplay(t *testing.T, pg postgres) {
 	for route := range leaveRoutes {
 		pg.SQL(t, "postgres", "ALTER SEQUENCE crowd RESTART")
 		t.Run("backoff", func(t *testing.T) {
-			crowded(t, pg, route, []option{patientReplay, maxOpen(12), func(s *setup) {
+			crowded(t, pg, route, true, []option{patientReplay, maxOpen(12), func(s *setup) {
 				s.proxy.Retry.Policy.BaseDelay, s.proxy.Retry.Policy.MaxDelay = 1500*time.Millisecond, 1500*time.Millisecond
 			}}, stays, func(t *testing.T, s *sluice, all []*member, running int) {
 				for _, m := range all {
@@ -209,7 +212,7 @@ func leavesReplay(t *testing.T, pg postgres) {
 		pg.SQL(t, "postgres", "ALTER SEQUENCE crowd RESTART")
 		t.Run("gate", func(t *testing.T) {
 			const fight = "UPDATE fight SET n = n + 1 WHERE id = 1 + crowded(true)"
-			crowded(t, pg, route, []option{keenReplay, maxOpen(14)}, func(*member) bool { return false }, func(t *testing.T, s *sluice, all []*member, _ int) {
+			crowded(t, pg, route, true, []option{keenReplay, maxOpen(14)}, func(*member) bool { return false }, func(t *testing.T, s *sluice, all []*member, _ int) {
 				stumbles(t, pg, true)
 				lock, other := dialRaw(t, pg.addr), dialRaw(t, s.addr)
 				lock.say(t, "Q SELECT pg_advisory_lock(9)\n< Z\n")
@@ -266,7 +269,7 @@ func leavesLine(t *testing.T, pg postgres) {
 		leftovers := func(m *member) bool { return form.lasts && (m.stays || m.goodbye) }
 		for _, route := range form.routes {
 			t.Run(form.name, func(t *testing.T) {
-				crowded(t, pg, route, []option{maxOpen(1), longCheckout}, leftovers, func(t *testing.T, s *sluice, all []*member, running int) {
+				crowded(t, pg, route, form.turns == 1, []option{maxOpen(1), longCheckout}, leftovers, func(t *testing.T, s *sluice, all []*member, running int) {
 					holder := dialRaw(t, s.addr)
 					holder.say(t, "Q BEGIN\n< Z\nQ SELECT 1\n< Z\n")
 					staying := 0
@@ -307,7 +310,7 @@ func leavesLongStatement(t *testing.T, pg postgres) {
 					continue
 				}
 				t.Run(form.name+"/"+mode, func(t *testing.T) {
-					crowded(t, pg, route, []option{maxOpen(12), replays}, leftovers, func(t *testing.T, s *sluice, all []*member, running int) {
+					crowded(t, pg, route, form.turns == 1, []option{maxOpen(12), replays}, leftovers, func(t *testing.T, s *sluice, all []*member, running int) {
 						lock := dialRaw(t, pg.addr)
 						lock.say(t, "Q BEGIN; LOCK TABLE late; SELECT pg_advisory_xact_lock(9)\n< Z\n")
 						staying := 0
