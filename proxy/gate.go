@@ -27,7 +27,7 @@ func queue[T string | []byte](s *session, plan *rewrite.Plan, sql T, params []by
 	defer over()
 	pass, _ := r.gate.Follow(ctx, s.tx.key)
 	// Whoever has waited long enough is no worse off than if it had come earlier.
-	if err := s.ended(ctx); err != nil && err != errWaitedEnough {
+	if err := s.waited(ctx); err != nil && err != errWaitedEnough {
 		pass.Release()
 		return err
 	}

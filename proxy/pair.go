@@ -108,7 +108,7 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 			}
 			var err error
 			if conn, err = wait(ctx); err != nil {
-				return nil, cmp.Or(s.ended(ctx), err)
+				return nil, cmp.Or(s.waited(ctx), err)
 			}
 		}
 		if b := attached(conn); b.usable() && s.srv.probe(b) && s.srv.askPurity(b) {

@@ -142,7 +142,7 @@ func (s *session) attend() error {
 	case gone:
 		return errClientGone
 	case leaving:
-		if !t.mayCommit && !t.committed {
+		if !t.outcome.mayCommit() {
 			return errClientGone
 		}
 	}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -53,8 +54,8 @@ func (s *session) wait(limit time.Time, every time.Duration) (ctx context.Contex
 	}
 }
 
-// ended is what a wait is over for: nil when its context has not ended.
-func (s *session) ended(ctx context.Context) error {
+// waited is what a wait is over for: nil when its context has not ended.
+func (s *session) waited(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
 	}
@@ -92,14 +93,14 @@ func (s *session) waitOut(pause time.Duration, queued bool) error {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-		return s.ended(ctx)
+		return s.waited(ctx)
 	}
 	if !queued {
 		return nil
 	}
 	pass, err := r.gate.Enter(ctx, s.tx.key, s.tx.attempts.Alone(&r.cfg.Policy))
 	s.tx.pass = pass
-	if ended := s.ended(ctx); err != nil || ended != errWaitedEnough {
+	if ended := s.waited(ctx); err != nil || ended != errWaitedEnough {
 		return ended
 	}
 	return nil
@@ -230,6 +231,12 @@ func (s *session) unawaited() error {
 // has to follow.
 func (s *session) lasts() bool {
 	plan := s.t.plan
-	inBlock := s.begin != nil || s.b != nil && (s.b.status != 'I' || s.t.inBlock)
-	return plan != nil && (commits(plan) || plan.Kind > rewrite.Read && !inBlock)
+	if plan == nil || plan.Kind <= rewrite.Read {
+		return false
+	}
+	ends := func(st rewrite.Statement) bool {
+		return st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.PrepareTransaction
+	}
+	inBlock := s.begin != nil || s.b != nil && s.b.status != 'I'
+	return !inBlock || plan.Kind == rewrite.Unknown || slices.ContainsFunc(plan.Statements, ends)
 }
