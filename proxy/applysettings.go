@@ -30,7 +30,7 @@ func (s *session) applySettings(inBlock bool) error {
 	}
 	refusal, err := s.syncSettings()
 	told := error(errBackendLost)
-	for losses := 1; err != nil && !s.pinned && losses < mostSettingLosses; losses++ {
+	for losses := 1; err != nil && !stops(err) && !s.pinned && losses < mostSettingLosses; losses++ {
 		s.srv.metrics.BackendLost(metrics.LostIdle)
 		s.dropBackend(reservoir.Broken)
 		conn, berr := s.borrow()
@@ -40,12 +40,29 @@ func (s *session) applySettings(inBlock bool) error {
 		}
 		s.b = attached(conn)
 		s.holdCancel(s.b)
-		refusal, err = s.syncSettings()
+		if refusal, err = s.syncSettings(); err == nil && refusal == nil {
+			err = s.stopped()
+		}
 	}
 	if err != nil || refusal != nil {
 		s.endTransaction(false)
 	}
 	switch {
+	case s.b != nil && stops(err):
+		s.heeded(err)
+		if s.keeps() && !inBlock && !s.b.suspect {
+			e = settledHeld
+		} else {
+			s.giveBack()
+		}
+		if merr := s.move(e); merr != nil {
+			return merr
+		}
+		return err
+	case err != nil && s.pinned:
+		s.losePin()
+		s.dropBackend(reservoir.Broken)
+		return errPinLost
 	case err != nil:
 		if s.b != nil {
 			s.dropBackend(reservoir.Broken)
@@ -113,7 +130,8 @@ func (s *session) restoreStartup() error {
 	return nil
 }
 
-// syncSettings is what applySettings sends; refusal is the server's.
+// syncSettings is what applySettings sends; refusal is the server's. The error may be
+// one that stops the turn: then the backend is as it should be, unless it is suspect.
 func (s *session) syncSettings() (refusal []byte, err error) {
 	b := s.b
 	if err := s.clearSequences(); err != nil {
@@ -134,12 +152,18 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 	if b.applied == nil {
 		b.applied = noSettings // only a pinned backend gets here: DISCARD ALL went by
 	}
-	refusal, err = b.exchange(appendStrings(nil, msgQuery, reset+diff(b.applied, s.settings)))
+	msg := appendStrings(nil, msgQuery, reset+diff(b.applied, s.settings))
+	if s.pinned { // its backend is worth the wait
+		refusal, err = b.exchange(msg)
+	} else {
+		refusal, err = s.exchange(msg)
+	}
 	if err == nil && refusal == nil {
 		b.unsure = b.unsure && reset == ""
 		b.applied = s.settings
 		b.reported = s.srv.sharedReports.share(b.reported)
 		b.idle = b.reported
+		err = s.stopped()
 	}
 	return refusal, err
 }

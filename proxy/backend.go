@@ -123,9 +123,29 @@ func (b *backend) exchange(msg []byte) (refusal []byte, err error) {
 
 // exchangeRows is exchange that gives each row's payload to row.
 func (b *backend) exchangeRows(msg []byte, row func(payload []byte)) (refusal []byte, err error) {
+	return b.exchangeAll(msg, row, time.Time{}, nil)
+}
+
+// exchangeUntil is exchange that asks stop whether it shall go on: before it begins,
+// when the read from the backend is woken, and at the given moment, unless that is
+// zero. It returns stop's error.
+func (b *backend) exchangeUntil(msg []byte, at time.Time, stop func() error) (refusal []byte, err error) {
+	return b.exchangeAll(msg, func([]byte) {}, at, stop)
+}
+
+func (b *backend) exchangeAll(msg []byte, row func(payload []byte), at time.Time, stop func() error) (refusal []byte, err error) {
 	end := time.Now().Add(exchangeTimeout)
-	b.conn.Net.SetReadDeadline(end)
+	look := func() error {
+		b.conn.Net.SetReadDeadline(earlier(end, at))
+		if stop == nil {
+			return nil
+		}
+		return stop()
+	}
 	defer b.conn.Net.SetReadDeadline(time.Time{})
+	if err := look(); err != nil {
+		return nil, err
+	}
 	if _, err := b.conn.Net.Write(msg); err != nil {
 		return nil, err
 	}
@@ -139,7 +159,9 @@ func (b *backend) exchangeRows(msg []byte, row func(payload []byte)) (refusal []
 		case total == 0 || total > b.src.buffered():
 			err := b.src.fill()
 			if errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(end) {
-				b.conn.Net.SetReadDeadline(end) // somebody's nudge for an earlier turn
+				if err := look(); err != nil { // else it was somebody's nudge for an earlier turn
+					return nil, err
+				}
 				continue
 			}
 			if err != nil {

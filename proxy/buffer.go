@@ -35,6 +35,8 @@ type source struct {
 	buf  []byte       // nil while nothing is unread
 	r, w int
 	one  [1]byte // first byte of an idle read through TLS
+	// failed: a look found the connection broken.
+	failed bool
 }
 
 func newSource(conn net.Conn, raw rawconn.Conn) source {
@@ -43,9 +45,6 @@ func newSource(conn net.Conn, raw rawconn.Conn) source {
 	}
 	return source{conn: conn, raw: raw}
 }
-
-// gone reports whether the peer has closed the connection.
-func (s *source) gone() bool { return s.raw.Peek() == rawconn.Closed }
 
 // plain reports whether reads go straight to the socket.
 func (s *source) plain() bool { return s.conn == net.Conn(s.raw) }

@@ -21,12 +21,12 @@ type cancelKey struct {
 
 // cancelState is what a cancel connection and its session share.
 type cancelState struct {
-	backend *backend           // nil while the session has none
-	stop    context.CancelFunc // ends a wait for a backend
-	asked   time.Time          // when the running turn was first asked to stop
-	flying  int                // cancel connections to the backend not yet at EOF
-	landed  chan struct{}      // closed when flying returns to 0
-	touched bool               // a cancel reached the backend since it was lent
+	backend *backend                // nil while the session has none
+	stop    context.CancelCauseFunc // ends a wait of ours; nil: there is none
+	asked   time.Time               // when the running turn was first asked to stop
+	flying  int                     // cancel connections to the backend not yet at EOF
+	landed  chan struct{}           // closed when flying returns to 0
+	touched bool                    // a cancel reached the backend since it was lent
 }
 
 // cancelKeys finds sessions by the key they were given.
@@ -75,26 +75,28 @@ func (k *cancelKeys) find(pid uint32, secret []byte) *session {
 	return s
 }
 
-// holdCancel lets cancels reach b from now on.
-func (s *session) holdCancel(b *backend) {
+// holdCancel lets cancels reach b from now on. It reports whether one has come
+// already, to this turn.
+func (s *session) holdCancel(b *backend) (asked bool) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.cancel.backend = b
 	s.cancel.touched = false
-	s.mu.Unlock()
+	return !s.cancel.asked.IsZero()
 }
 
-// cancellable returns a context that a cancel of this session ends.
-func (s *session) cancellable() (context.Context, func()) {
-	ctx, stop := context.WithCancel(s.srv.ctx)
+// cancelAsked reports whether the turn was asked to stop.
+func (s *session) cancelAsked() bool {
 	s.mu.Lock()
-	s.cancel.stop = stop
-	s.mu.Unlock()
-	return ctx, func() {
-		s.mu.Lock()
-		s.cancel.stop = nil
-		s.mu.Unlock()
-		stop()
-	}
+	defer s.mu.Unlock()
+	return !s.cancel.asked.IsZero()
+}
+
+// nothingRuns is said where a turn has failed, and no backend runs any of it:
+// there is nothing left to cancel.
+func (s *session) nothingRuns() {
+	s.stopWaiting()
+	s.heeded(errCanceled)
 }
 
 // askCancel serves a CancelRequest, on the canceller's goroutine. It returns
@@ -102,18 +104,20 @@ func (s *session) cancellable() (context.Context, func()) {
 func (s *session) askCancel(ctx context.Context) string {
 	s.mu.Lock()
 	c := &s.cancel
-	if c.stop != nil {
-		c.stop()
-		s.mu.Unlock()
-		return "waiting"
-	}
-	b := c.backend
-	if b == nil || s.tick.Load()&1 == 0 {
+	if s.tick.Load()&1 == 0 {
 		s.mu.Unlock()
 		return "dropped"
 	}
 	if c.asked.IsZero() {
 		c.asked = time.Now()
+	}
+	b := c.backend
+	if c.stop != nil || b == nil { // without both, the wait that comes next sees it
+		if c.stop != nil {
+			c.stop(errCanceled)
+		}
+		s.mu.Unlock()
+		return "waiting"
 	}
 	if !s.srv.cfg.ForwardCancel {
 		// The server will not stop: wake the session once the grace is over.
@@ -146,14 +150,18 @@ func (s *session) askCancel(ctx context.Context) string {
 
 // settleCancel runs at the end of a turn. A backend with a cancel in flight is
 // not given on before the cancel has landed and an empty round trip has come
-// back: no other client's statement is ever hit.
-func (s *session) settleCancel() {
+// back: no other client's statement is ever hit. It reports whether the turn was
+// asked to stop.
+func (s *session) settleCancel() (asked bool) {
 	s.mu.Lock()
 	c := &s.cancel
-	c.asked = time.Time{}
+	if asked = !c.asked.IsZero(); asked {
+		c.asked = time.Time{}
+		s.b.conn.Net.SetReadDeadline(time.Time{}) // that of the grace
+	}
 	if !c.touched {
 		s.mu.Unlock()
-		return
+		return asked
 	}
 	c.touched = false
 	landed := c.landed
@@ -165,7 +173,7 @@ func (s *session) settleCancel() {
 		case <-time.After(exchangeTimeout):
 			s.losePin()
 			s.dropBackend(reservoir.Cancelled)
-			return
+			return asked
 		}
 	}
 	s.b.conn.Net.SetReadDeadline(time.Time{})
@@ -174,6 +182,13 @@ func (s *session) settleCancel() {
 		s.losePin()
 		s.dropBackend(reservoir.Cancelled)
 	}
+	return asked
+}
+
+// stoppedBy is the error of a turn that was stopped while no backend ran it.
+func (s *session) stoppedBy(e *sqlError) []byte {
+	s.srv.metrics.ErrorSent(e.code)
+	return e.append(nil)
 }
 
 // actAt is when Sluice acts on a cancel by itself; zero when none was asked for.
@@ -210,8 +225,6 @@ func (s *session) woken() error {
 		return s.giveUp(t.stop)
 	case !act.IsZero() && !now.Before(act):
 		return s.giveUp(errCanceled)
-	case s.client.gone():
-		return errClientGone
 	}
 	return nil
 }

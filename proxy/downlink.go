@@ -85,7 +85,10 @@ func (s *session) pump() error {
 		if err := s.flushDown(); err != nil {
 			return err
 		}
-		return s.woken()
+		if err := s.woken(); err != nil {
+			return err
+		}
+		return s.attend()
 	}
 	return &lostError{err}
 }

@@ -269,7 +269,9 @@ func (s *session) bind(total int) error {
 		return err
 	}
 	s.nameOperation(plan)
-	queue(s, plan, cs.tmpl.sql, rest)
+	if err := queue(s, plan, cs.tmpl.sql, rest); err != nil {
+		return err
+	}
 	if err := s.admit(plan); err != nil {
 		return err
 	}

@@ -13,20 +13,26 @@ import (
 // told of it. When it is the transaction's first that locks or changes rows that
 // exist, it is what the transaction fights for; while a replay fights for the same,
 // this one waits behind it, before it has a snapshot that would be out of date at
-// once.
-func queue[T string | []byte](s *session, plan *rewrite.Plan, sql T, params []byte) {
+// once. With an error it must not be sent.
+func queue[T string | []byte](s *session, plan *rewrite.Plan, sql T, params []byte) error {
 	r := s.srv.replays
 	if r == nil || !plan.Contends || s.tx.keyed || s.optedOut || s.status() == 'E' {
-		return
+		return nil
 	}
 	s.tx.key, s.tx.keyed = retry.KeyOf(r.gate, sql, params), true
 	if r.gate.Idle() {
-		return
+		return nil
 	}
-	ctx, stop := s.attended(time.Now().Add(r.cfg.Policy.MaxElapsed))
-	defer stop()
-	// Whoever gives up waiting is no worse off than if it had come earlier.
-	s.tx.pass, _ = r.gate.Follow(ctx, s.tx.key)
+	ctx, over := s.wait(time.Now().Add(r.cfg.Policy.MaxElapsed), lookEvery)
+	defer over()
+	pass, _ := r.gate.Follow(ctx, s.tx.key)
+	// Whoever has waited long enough is no worse off than if it had come earlier.
+	if err := s.waited(ctx); err != nil && err != errWaitedEnough {
+		pass.Release()
+		return err
+	}
+	s.tx.pass = pass
+	return nil
 }
 
 // nameOperation names the transaction for metrics: after its first statement that

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -19,12 +20,14 @@ func (s *session) lend() error {
 	if s.state == busy {
 		return nil
 	}
-	inBlock := s.state == begun
+	inBlock, asked := s.state == begun, false
 	if err := s.move(wanted); err != nil {
 		return err
 	}
+	s.startWaiting()
 	if s.b == nil {
-		if err := s.acquire(inBlock); err != nil {
+		var err error
+		if asked, err = s.acquire(inBlock); err != nil {
 			return err
 		}
 	}
@@ -45,13 +48,16 @@ func (s *session) lend() error {
 	if inBlock {
 		s.sendBegin()
 	}
-	s.startWaiting()
-	return nil
+	if asked {
+		s.heeded(errCanceled)
+		return errCanceled
+	}
+	return s.armTimeout()
 }
 
-// acquire borrows a backend, waiting no longer than the reservoir allows.
-func (s *session) acquire(inBlock bool) error {
-	var err error
+// acquire borrows a backend, waiting no longer than the reservoir allows. asked says
+// that the client has cancelled in the same moment.
+func (s *session) acquire(inBlock bool) (asked bool, err error) {
 	conn := s.borrowOwn()
 	if conn == nil {
 		conn, err = s.borrow()
@@ -64,31 +70,32 @@ func (s *session) acquire(inBlock bool) error {
 			s.begin = nil
 		}
 		if merr := s.move(e); merr != nil {
-			return merr
+			return false, merr
 		}
-		return s.unlent(err)
+		return false, s.unlent(err)
 	}
 	s.b = attached(conn)
-	s.holdCancel(s.b)
-	return s.move(lent)
+	asked = s.holdCancel(s.b)
+	return asked, s.move(lent)
 }
 
-// unlent is what a client is told when borrow failed.
+// unlent is what becomes of a client when borrow failed.
 func (s *session) unlent(err error) error {
 	switch {
 	case s.cut.Load():
 		return errCut
-	case errors.Is(err, context.Canceled):
-		return errCanceled
+	case err == errCanceled, err == errTimedOut, err == errClientGone, err == errCut:
+		return err
 	}
 	return errNoBackend(err)
 }
 
 // borrow takes backends until one is alive. A replay goes ahead of new transactions.
+// When the wait was ended, the error says by what.
 func (s *session) borrow() (*reservoir.Conn, error) {
-	wait := s.srv.backends.Acquire
+	wait, every := s.srv.backends.Acquire, lookInLineEvery
 	if s.state == replaying {
-		wait = s.srv.backends.AcquireAhead
+		wait, every = s.srv.backends.AcquireAhead, lookEvery
 	}
 	var ctx context.Context
 	for {
@@ -96,12 +103,12 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 		if conn == nil {
 			if ctx == nil {
 				var stop func()
-				ctx, stop = s.cancellable()
+				ctx, stop = s.wait(time.Time{}, every)
 				defer stop()
 			}
 			var err error
 			if conn, err = wait(ctx); err != nil {
-				return nil, err
+				return nil, cmp.Or(s.waited(ctx), err)
 			}
 		}
 		if b := attached(conn); b.usable() && s.srv.probe(b) && s.srv.askPurity(b) {
@@ -225,14 +232,17 @@ func (s *session) releaseBackend() {
 	b.conn.Release()
 }
 
-// giveBack releases the backend, or drops it when pinned.
+// giveBack releases the backend, or drops it when it is pinned or suspect.
 func (s *session) giveBack() {
-	if s.pinned {
+	switch {
+	case s.pinned:
 		s.losePin()
 		s.dropBackend(reservoir.Pinned)
-		return
+	case s.b.suspect:
+		s.dropBackend(reservoir.Unclean)
+	default:
+		s.releaseBackend()
 	}
-	s.releaseBackend()
 }
 
 // dropBackend discards the backend.
@@ -245,7 +255,7 @@ func (s *session) dropBackend(why reservoir.Reason) {
 
 // forgetBackend takes the backend out of reach of cancels and sweeps.
 func (s *session) forgetBackend() {
-	s.stopWaiting()
+	s.disarm()
 	s.mu.Lock()
 	s.cancel.backend = nil
 	s.mu.Unlock()
@@ -253,7 +263,7 @@ func (s *session) forgetBackend() {
 }
 
 // losePin says that a pinned backend is going, and with it the state that the
-// session had there: the session ends at its next request.
+// session had there: the session ends once the turn has been answered.
 func (s *session) losePin() {
 	if s.pinned {
 		s.pinned, s.pinLost = false, true
@@ -290,7 +300,7 @@ func (s *session) backendLost(gone *lostError) error {
 		s.settleSettings(t.failed)
 	} else if s.survives() {
 		reason := s.judge(retry.BackendLost)
-		if reason == retry.Replayable || t.original != nil {
+		if reason == retry.Replayable || reason == retry.Cancelled || t.original != nil {
 			return s.survive(told, reason)
 		}
 		s.noteRefusal(reason)
@@ -356,6 +366,7 @@ func (s *session) abandon(e *sqlError, why reservoir.Reason) error {
 		s.dropBackend(why)
 	}
 	s.losePin()
+	s.nothingRuns()
 	s.forgetTurn()
 	ev := lost
 	if inBlock {
@@ -387,13 +398,26 @@ func (s *session) stopBackend() {
 	}
 }
 
-// startWaiting shows the sweeper that a turn waits for the backend.
+// startWaiting begins the part of a turn that can be cancelled and timed out: it
+// waits for its backend, or to have one. The sweeper is shown that it does.
 func (s *session) startWaiting() {
 	s.tick.Store(s.tick.Load() | 1)
-	if s.statementTimeout > 0 {
-		s.t.deadline = time.Now().Add(s.statementTimeout)
-		s.b.conn.Net.SetReadDeadline(s.t.deadline)
+	s.startClock()
+}
+
+// armTimeout has the read from the backend end with the statement's time, which may
+// be over already.
+func (s *session) armTimeout() error {
+	deadline := s.t.deadline
+	if deadline.IsZero() {
+		return nil
 	}
+	if !time.Now().Before(deadline) {
+		s.heeded(errTimedOut)
+		return errTimedOut
+	}
+	s.b.conn.Net.SetReadDeadline(deadline)
+	return nil
 }
 
 // stopWaiting ends it.
@@ -401,8 +425,16 @@ func (s *session) stopWaiting() {
 	if v := s.tick.Load(); v&1 == 1 {
 		s.tick.Store(v + 1)
 	}
+	s.disarm()
+	if s.t != nil {
+		s.t.deadline = time.Time{}
+	}
+}
+
+// disarm takes the alarms of the turn off its backend.
+func (s *session) disarm() {
 	if s.t != nil && !(s.t.deadline.IsZero() && s.t.holdEnd.IsZero()) {
-		s.t.deadline, s.t.holdEnd = time.Time{}, time.Time{}
+		s.t.holdEnd = time.Time{}
 		if s.b != nil {
 			s.b.conn.Net.SetReadDeadline(time.Time{})
 		}

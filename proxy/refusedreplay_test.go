@@ -167,7 +167,7 @@ func TestReplayEndsWithItsClient(t *testing.T) {
 	if err := conn.PgConn().CancelRequest(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-result; code(err) != "40001" {
+	if err := <-result; code(err) != "57014" {
 		t.Errorf("cancelled: %v", err)
 	}
 	waitFor(t, "the refusal", refused("cancelled"))

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -46,7 +45,7 @@ func (s *session) judge(cause retry.Cause) retry.Reason {
 	switch {
 	case !l.Replayable():
 		return l.Refused()
-	case !s.actAt().IsZero():
+	case s.cancelAsked():
 		return retry.Cancelled
 	case s.srv.draining.Load():
 		return retry.Draining
@@ -79,7 +78,7 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 	}
 	reason := s.judge(cause)
 	if t.original == nil {
-		if reason != retry.Replayable {
+		if reason != retry.Replayable && reason != retry.Cancelled {
 			s.noteRefusal(reason)
 			if err := s.tellTag(); err != nil {
 				return false, err
@@ -103,6 +102,9 @@ func (s *session) differs() {
 	t.refusal = retry.Differs
 	if why := s.tx.log.Refused(); why != retry.Replayable {
 		t.refusal = why
+	}
+	if s.cancelAsked() { // it is what differs
+		t.refusal = retry.Cancelled
 	}
 }
 
@@ -290,17 +292,18 @@ func (s *session) regain() error {
 	if err := s.move(conflictMet); err != nil {
 		return err
 	}
-	deadline := t.deadline
 	queued := s.tx.fought && s.tx.keyed && !t.back && !s.tx.pass.Held()
 	if s.b != nil {
-		s.rollBack()
+		if err := s.rollBack(s.exchange); err != nil {
+			return s.noReplay(err)
+		}
 	}
 	if s.b != nil && !s.keeps() && (t.pause >= keepUnder || queued && !r.gate.Idle()) {
 		s.releaseBackend()
 	}
 	began := time.Now()
-	if t.refusal = s.waitOut(t.pause, queued, deadline); t.refusal != retry.Replayable {
-		return nil
+	if err := s.waitOut(t.pause, queued); err != nil {
+		return s.noReplay(err)
 	}
 	if !t.back {
 		s.srv.metrics.TxBackoff(time.Since(began))
@@ -308,48 +311,65 @@ func (s *session) regain() error {
 	t.back = false
 	for s.b == nil {
 		conn, err := s.borrow()
-		switch {
-		case s.cut.Load():
-			return errCut
-		case errors.Is(err, context.Canceled):
-			t.refusal = retry.Cancelled
-			return nil
-		case err != nil:
-			t.refusal = retry.NoBackend
-			return nil
+		if err != nil {
+			return s.noReplay(err)
 		}
 		s.b = attached(conn)
 		s.holdCancel(s.b)
-		if refusal, err := s.syncSettings(); err != nil {
+		refusal, err := s.syncSettings()
+		switch {
+		case stops(err):
+			s.heeded(err)
+			return s.noReplay(err)
+		case err != nil:
 			s.srv.metrics.BackendLost(lostWhenReplaying)
 			s.dropBackend(reservoir.Broken)
-		} else if refusal != nil {
+		case refusal != nil:
 			t.refusal = retry.NoBackend
 			return nil
 		}
 	}
-	s.tick.Store(s.tick.Load() | 1)
-	t.deadline = deadline
+	if err := s.stopped(); err != nil {
+		s.heeded(err)
+		return s.noReplay(err)
+	}
 	s.alarmRead()
 	return nil
 }
 
-// rollBack ends the transaction at the backend, or drops the backend.
-func (s *session) rollBack() {
+// noReplay notes why a replay is not made that was to be.
+func (s *session) noReplay(err error) error {
+	if err == errCut || s.cut.Load() {
+		return errCut
+	}
+	s.t.refusal = reasonOf(err)
+	return nil
+}
+
+// rollBack ends the transaction at the backend, or drops the backend. It returns
+// why the turn was asked to stop meanwhile, which is forgotten.
+func (s *session) rollBack(exchange func([]byte) ([]byte, error)) (stop error) {
 	if s.b.status != 'I' {
-		refusal, err := s.b.exchange(appendStrings(nil, msgQuery, "ROLLBACK"))
+		refusal, err := exchange(appendStrings(nil, msgQuery, "ROLLBACK"))
 		if err != nil || refusal != nil || s.b.status != 'I' {
 			s.dropBackend(reservoir.Unclean)
-			return
+			if stops(err) {
+				stop = err
+			}
+			return stop
 		}
 	}
-	s.settleCancel()
+	if s.settleCancel() {
+		stop = errCanceled
+	}
 	if s.b != nil && s.b.suspect {
 		s.dropBackend(reservoir.Unclean)
 	}
+	return stop
 }
 
-// refuseReplay tells the client the original error, with the reason.
+// refuseReplay tells the client the original error, with the reason; or that it
+// cancelled the statement, or that it timed out.
 func (s *session) refuseReplay() error {
 	t := s.t
 	s.noteRefusal(t.refusal)
@@ -360,21 +380,29 @@ func (s *session) refuseReplay() error {
 	if t.refusal == retry.Differs {
 		diff = s.tx.log.Difference()
 	}
-	told := retry.AppendRefusal(nil, t.original, t.refusal.Detail(diff), retry.Hint)
-	if t.refusal == retry.Differs && t.returns != "" && s.drewAgain(diff) {
+	var told []byte
+	switch {
+	case t.refusal == retry.Cancelled:
+		told = s.stoppedBy(errCanceled)
+	case t.refusal == retry.TimedOut:
+		told = s.stoppedBy(errTimedOut)
+	case t.refusal == retry.Differs && t.returns != "" && s.drewAgain(diff):
 		told = errGenerated(t.returns, diff).append(nil)
+	default:
+		told = retry.AppendRefusal(nil, t.original, t.refusal.Detail(diff), retry.Hint)
 	}
 	if s.b != nil {
 		s.stopWaiting()
-		s.rollBack()
+		s.rollBack(s.b.exchange)
 	}
 	if s.b != nil {
-		s.releaseBackend()
+		s.giveBack()
 	}
 	for _, u := range t.undos {
 		s.setStatement(u.name, u.prev)
 	}
 	after := t.after
+	s.nothingRuns()
 	s.forgetTurn()
 	e := lost
 	if after != 'I' {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -10,9 +11,6 @@ import (
 // handle deals with the client's next frame.
 func (s *session) handle(typ byte, total int) error {
 	t := s.t
-	if s.pinLost {
-		return errPinLost
-	}
 	switch typ {
 	case msgTerminate:
 		return errTerminated
@@ -153,14 +151,18 @@ func (s *session) query(total int) error {
 	if s.status() == 'E' {
 		err = nil // the server says what a failed block says
 	}
+	t.plan = plan
 	var sql []byte
 	if err == nil {
 		s.nameOperation(plan)
 		if frame != nil && s.srv.replays != nil {
 			sql = frame[headerLen : len(frame)-1]
-			queue(s, plan, sql, nil)
+			err = queue(s, plan, sql, nil)
 		}
-		if err = s.admit(plan); err == nil && frame != nil && plan.Pin != rewrite.PinUnparsed && s.b.reading.Misleads(frame[headerLen:len(frame)-1]) {
+		if err == nil {
+			err = s.admit(plan)
+		}
+		if err == nil && frame != nil && plan.Pin != rewrite.PinUnparsed && s.b.reading.Misleads(frame[headerLen:len(frame)-1]) {
 			plan = s.srv.planner.Unread() // nobody knew before it was lent
 			err = s.pin(plan)
 		}
@@ -224,7 +226,7 @@ func (s *session) admit(plan *rewrite.Plan) error {
 // function is a FunctionCall: relayed, and taken for a write.
 func (s *session) function(total int) error {
 	t := s.t
-	t.ended = true
+	t.ended, t.plan = true, functionPlan
 	err := s.admit(functionPlan)
 	if err != nil {
 		if derr := s.discard(total); derr != nil {
@@ -253,6 +255,7 @@ var functionPlan = &rewrite.Plan{Kind: rewrite.Write}
 func (s *session) refuse(e *sqlError) error {
 	t := s.t
 	s.srv.metrics.ErrorSent(e.code)
+	t.deadline = time.Time{} // it has failed as it is
 	if s.state == busy || s.state == held && s.b.status == 'T' {
 		if err := s.lend(); err != nil {
 			return err
@@ -273,6 +276,7 @@ func (s *session) refuse(e *sqlError) error {
 		s.addBytes(frameSync)
 		return s.finish()
 	}
+	s.nothingRuns()
 	if s.state == begun {
 		if err := s.move(refusedInBlock); err != nil {
 			return err

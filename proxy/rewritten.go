@@ -203,7 +203,7 @@ func (s *session) awaitJob() ([]byte, error) {
 	t := s.t
 	asked := t.job
 	t.job = job{}
-	began, pause := time.Now(), jobPauseFirst
+	pause := jobPauseFirst
 	query := appendStrings(nil, msgQuery, "SELECT status, details FROM sys.jobs WHERE job_id = '"+asked.id+"'")
 	for {
 		status, details, err := s.b.jobStatus(query)
@@ -217,7 +217,7 @@ func (s *session) awaitJob() ([]byte, error) {
 		default: // completed, or forgotten
 			return asked.tag, nil
 		}
-		if err := s.jobPause(pause, began); err != nil {
+		if err := s.jobPause(pause); err != nil {
 			if told, ok := err.(*sqlError); ok && !told.fatal {
 				return told.append(nil), nil
 			}
@@ -228,23 +228,21 @@ func (s *session) awaitJob() ([]byte, error) {
 }
 
 // jobPause sleeps, unless somebody no longer waits.
-func (s *session) jobPause(pause time.Duration, began time.Time) error {
+func (s *session) jobPause(pause time.Duration) error {
 	select {
 	case <-time.After(pause):
 	case <-s.srv.ctx.Done():
 		return errCut
 	}
-	s.mu.Lock()
-	canceled := !s.cancel.asked.IsZero()
-	s.mu.Unlock()
-	switch {
-	case s.cut.Load():
-		return errCut
-	case canceled:
+	switch err := s.stopped(); err {
+	case errCanceled:
 		return errJobGoesOn(errCanceled)
-	case s.statementTimeout > 0 && time.Since(began) > s.statementTimeout:
+	case errTimedOut:
 		return errJobGoesOn(errTimedOut)
-	case s.client.gone():
+	case errCut:
+		return err
+	}
+	if s.presence() != here {
 		return errClientGone
 	}
 	return nil

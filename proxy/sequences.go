@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"time"
+
 	"sync/atomic"
 
 	"github.com/sluice-proxy/sluice/metrics"
@@ -87,7 +89,7 @@ func (s *session) borrowOwn() *reservoir.Conn {
 	if !s.wantsOwn || s.pinned || s.srv.pinned.Load() >= int64(s.srv.cfg.MaxPins) {
 		return nil
 	}
-	ctx, stop := s.cancellable()
+	ctx, stop := s.wait(time.Time{}, lookInLineEvery) // whatever ends it is heeded by what comes next
 	defer stop()
 	conn, err := s.srv.backends.DialDedicated(ctx, reservoir.Startup{Database: s.srv.cfg.Database})
 	if err != nil {

@@ -80,8 +80,9 @@ type session struct {
 	pinLost bool
 	schema  schemaChange
 
-	turns uint64
-	began time.Time
+	turns  uint64
+	began  time.Time
+	probed time.Time // when the client was probed last; see probe
 
 	// broken: the session met a bug; nobody knows what its backend is doing.
 	broken bool
@@ -146,6 +147,9 @@ func (s *session) serve() error {
 		}
 		s.turns++
 		s.srv.metrics.Turn()
+		if s.pinLost {
+			return errPinLost
+		}
 	}
 }
 
@@ -169,7 +173,7 @@ func (s *session) await() error {
 			began = start()
 		}
 		var err error
-		if s.b != nil && (s.dedicated || s.b.status == 'I') {
+		if s.b != nil && (s.dedicated || s.pinned || s.b.status == 'I') {
 			err = s.awaitEither()
 		} else {
 			err = s.client.idle()
@@ -213,9 +217,7 @@ func (s *session) idleLimit() (time.Duration, *sqlError) {
 func (s *session) turn() error {
 	err := s.exchangeFrames()
 	if s.t.uplink != nil {
-		if uerr := s.closeUplink(); err == nil {
-			err = uerr
-		}
+		s.closeUplink() // the turn is over: a failed write has been told, or no longer matters
 	}
 	s.client.release()
 	return err
@@ -231,6 +233,9 @@ func (s *session) exchangeFrames() error {
 		}
 		if err != nil {
 			err = s.recovered(err)
+			if err == nil && s.pinLost && !s.t.settled {
+				err = errPinLost
+			}
 			if err == nil && s.t.skip && !s.t.settled {
 				// A client may wait for the error behind a Flush.
 				if err = s.flush(); err != nil {

@@ -3,6 +3,8 @@ package proxy
 import (
 	"sync"
 	"time"
+
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // turn is the state of one turn, pooled.
@@ -10,6 +12,8 @@ type turn struct {
 	owed owedQueue
 	up   sink // to the backend
 	down sink // to the client
+	// plan is that of the turn's simple Query, before it is sent.
+	plan *rewrite.Plan
 	// touched: a frame of this turn is at, or on its way to, the backend.
 	touched bool
 	// ranLocal: a statement of a Sync group was answered locally.
@@ -39,7 +43,9 @@ type turn struct {
 	upErr error
 	// midFrame: a frame of the client's is at the backend in part.
 	midFrame bool
-	flushed  int // bytes written to the backend
+	// midClient: what is unread of the client begins in the middle of a frame.
+	midClient bool
+	flushed   int // bytes written to the backend
 	// rest bytes of a frame too large for a buffer are still to come.
 	rest        int
 	restSwallow bool
@@ -50,6 +56,7 @@ type turn struct {
 	scratch  []byte
 	uplink   *uplink
 	deadline time.Time // of the statement timeout; zero: none
+	clocked  bool      // the time of the statement timeout has begun
 	holdEnd  time.Time // when what is held is let go; zero: nothing is
 	// logs: the turn is part of the session's logged transaction.
 	logs bool

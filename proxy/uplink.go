@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -80,10 +81,12 @@ func (s *session) whole(total int) ([]byte, error) {
 // forward sends the next n bytes of the client to the backend as they are.
 func (s *session) forward(n int) error {
 	c := &s.client
+	s.t.midClient = true
+	defer func() { s.t.midClient = false }()
 	for n > 0 {
 		if c.buffered() == 0 {
 			if err := s.fillClient(); err != nil {
-				return err
+				return s.leftOver(n, err)
 			}
 			continue
 		}
@@ -99,14 +102,21 @@ func (s *session) forward(n int) error {
 		c.r += k
 		n -= k
 		if err != nil {
-			s.t.midFrame = false
-			if derr := s.take(n); derr != nil {
-				return derr
-			}
-			return err
+			return s.leftOver(n, err)
 		}
 	}
 	return nil
+}
+
+// leftOver is the end of a forward that met err: the n bytes of the client's frame
+// that are left are taken off its stream, if it was the backend's fault.
+func (s *session) leftOver(n int, err error) error {
+	var gone *lostError
+	if !errors.As(err, &gone) {
+		return err
+	}
+	s.t.midFrame = false
+	return cmp.Or(s.take(n), err)
 }
 
 // take is forward without a backend: the frame is kept for a replay.
@@ -129,7 +139,7 @@ func (s *session) take(n int) error {
 	return nil
 }
 
-// discard drops the next n bytes of the client.
+// discard drops the next n bytes of the client, also when the backend is lost meanwhile.
 func (s *session) discard(n int) error {
 	c := &s.client
 	for {
@@ -139,9 +149,27 @@ func (s *session) discard(n int) error {
 			return nil
 		}
 		if err := s.fillClient(); err != nil {
-			return err
+			return s.discardRest(n, err)
 		}
 	}
+}
+
+// discardRest is the end of a discard that met err.
+func (s *session) discardRest(n int, err error) error {
+	var gone *lostError
+	if !errors.As(err, &gone) {
+		return err
+	}
+	c := &s.client
+	for n > 0 {
+		if err := s.fillClientAlone(); err != nil {
+			return err
+		}
+		k := min(n, c.buffered())
+		c.r += k
+		n -= k
+	}
+	return err
 }
 
 // add gathers bytes for the backend, and writes when a buffer is full.

@@ -29,3 +29,14 @@ func peek(fd uintptr) (State, error) {
 		return Readable, nil
 	}
 }
+
+// broken reports whether a socket has an error to tell, or is closed on this side.
+func broken(socket syscall.RawConn) bool {
+	failed := true
+	// An error is that of a closed connection.
+	_ = socket.Control(func(fd uintptr) {
+		errno, err := syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_ERROR)
+		failed = err != nil || errno != 0
+	})
+	return failed
+}

@@ -60,6 +60,8 @@ func (c *plainConn) Peek() State {
 	return state
 }
 
+func (c *plainConn) Broken() bool { return c.socket != nil && broken(c.socket) }
+
 func (c *plainConn) WaitReadable() error {
 	if c.held {
 		return nil

@@ -128,6 +128,8 @@ func (c *rawConn) Peek() State {
 	return c.peeked
 }
 
+func (c *rawConn) Broken() bool { return broken(c.socket) }
+
 // Write returns when all of b was written, or with the error that stopped it.
 func (c *rawConn) Write(b []byte) (int, error) {
 	if len(b) == 0 {

@@ -19,6 +19,11 @@ type Conn interface {
 	// Peek tells what a Read would meet, without waiting and without reading.
 	Peek() State
 
+	// Broken reports whether the connection has failed: its peer reset it, or is
+	// out of reach. The end of the peer's stream is no failure. It says so once;
+	// it is no read, and anybody may call it.
+	Broken() bool
+
 	// WaitReadable returns nil once a Read would not wait: bytes have come, or
 	// the peer's end of stream. It reads nothing and honours the read deadline.
 	WaitReadable() error

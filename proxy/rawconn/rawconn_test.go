@@ -297,6 +297,37 @@ func TestReset(t *testing.T) {
 	}
 }
 
+// Broken tells a connection that failed from one whose peer has ended its half, once
+// the peer was written to.
+func TestBroken(t *testing.T) {
+	onEach(t, func(t *testing.T, c Conn, peer net.Conn) {
+		if c.Broken() {
+			t.Fatal("broken from the start")
+		}
+		peer.(interface{ CloseWrite() error }).CloseWrite()
+		if err := c.WaitReadable(); err != nil || c.Peek() != Closed {
+			t.Fatalf("WaitReadable = %v, Peek = %v", err, c.Peek())
+		}
+		for range 3 {
+			if _, err := c.Write([]byte("x")); err != nil || c.Broken() {
+				t.Fatalf("its half has ended: Write = %v", err)
+			}
+		}
+		peer.Close() // with bytes unread
+		broken := false
+		for end := time.Now().Add(long); !broken; {
+			_, err := c.Write([]byte("x"))
+			if broken = err != nil || c.Broken(); !broken && time.Now().After(end) {
+				t.Fatal("not broken")
+			}
+		}
+		c.Close()
+		if !c.Broken() {
+			t.Fatal("closed on this side, and not broken")
+		}
+	})
+}
+
 func TestPeek(t *testing.T) {
 	onEach(t, func(t *testing.T, c Conn, peer net.Conn) {
 		if got := c.Peek(); got != Quiet {
