@@ -162,7 +162,7 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 		return !s.pinned
 	case st.Deallocate != "":
 		return !s.pinned || s.stmts[st.Deallocate] != nil || s.b != nil && s.b.prepared.holds(st.Deallocate)
-	case s.srv.treat.local(st):
+	case s.answersSetting(st):
 		return true
 	case st.Kind != rewrite.Setting || len(st.Changes) == 0 || s.pinned || s.state != idle || s.t.touched:
 		return false
@@ -180,6 +180,15 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 		}
 	}
 	return true
+}
+
+// answersSetting reports whether a statement's changes of settings are all Sluice's
+// to make. A session of DSQL always has its own authorization, unless it has set a role.
+func (s *session) answersSetting(st *rewrite.Statement) bool {
+	if len(st.Changes) == 1 && st.Changes[0].Name == "session_authorization" && st.Changes[0].Action == rewrite.Reset {
+		return s.srv.cfg.Kind == DSQL && !s.pinned && s.salt == 0 && s.settings.vals["role"] == ""
+	}
+	return s.srv.treat.local(st)
 }
 
 // runLocal answers one statement: describe says whether its rows need describing,

@@ -102,7 +102,7 @@ func (d *division) of(st *rewrite.Statement) place {
 		}
 	case discardsAll(st):
 		return place{err: errDiscardInBlock}
-	case s.srv.treat.local(st):
+	case s.answersSetting(st):
 		for i := range st.Changes {
 			if _, err := valueOf(&st.Changes[i]); err != nil {
 				return place{err: err}
