@@ -128,8 +128,8 @@ func secondIsBool(call message) bool {
 // mostAsks bounds the parameters that one statement is known to ask for.
 const mostAsks = 32
 
-// asks notes a parameter.
-func (s *survey) asks(name string) {
+// asksFor notes a parameter.
+func (s *survey) asksFor(name string) {
 	if name != "" && len(s.asked) < mostAsks {
 		s.asked = append(s.asked, name)
 	}
@@ -149,7 +149,7 @@ func (s *survey) settingsAsked(m message) []string {
 
 func (s *survey) constants(m message) {
 	if m.is("A_Const") {
-		s.asks(constant(m))
+		s.asksFor(constant(m))
 		return
 	}
 	for child := range m.nodes() {

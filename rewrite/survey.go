@@ -227,7 +227,7 @@ func (s *survey) function(schema, name string, call message) {
 		s.advisory = true
 	}
 	if name == "current_setting" && call.shape != nil {
-		s.asks(constant(call.child("args")))
+		s.asksFor(constant(call.child("args")))
 	}
 	if name == "set_config" {
 		s.setsConfig = true
