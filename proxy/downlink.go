@@ -134,7 +134,7 @@ func (s *session) relay() error {
 		if total == 0 {
 			break
 		}
-		if (typ == msgDataRow || typ == msgCopyData) && !t.masks { // the hot path
+		if (typ == msgDataRow || typ == msgCopyData) && !t.looks { // the hot path
 			n := min(total, src.buffered())
 			src.r += n
 			if t.rest = total - n; t.rest > 0 {
@@ -253,9 +253,19 @@ func (s *session) relayed(span int) error {
 		putBuf(buf)
 		return err
 	}
-	err := s.passSpan(data)
+	err := s.passSpan(s.named(data))
 	putBuf(buf)
 	return err
+}
+
+// named is the end of a turn's answer, with what the client must be told of
+// application_name in front of the ReadyForQuery.
+func (s *session) named(data []byte) []byte {
+	n := len(data) - headerLen - 1
+	if !s.renamed || n < 0 || data[n] != msgReady {
+		return data
+	}
+	return append(s.appendName(data[:n:n], data[n+headerLen]), data[n:]...)
 }
 
 // passSpan sends bytes to the client, unless they are held back: at once when

@@ -268,6 +268,9 @@ func (s *session) bind(total int) error {
 	if err := s.setPortal(portalName, bound); err != nil {
 		return err
 	}
+	if err := s.notAsked(plan); err != nil {
+		return err
+	}
 	s.nameOperation(plan)
 	if err := queue(s, plan, cs.tmpl.sql, rest); err != nil {
 		return err

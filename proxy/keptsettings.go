@@ -2,9 +2,9 @@ package proxy
 
 import (
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -18,40 +18,89 @@ func (s *session) shown(name string) string {
 	return value
 }
 
-// keep stores a setting that never reaches the server.
-func (s *session) keep(name, value string, txOnly bool) error {
-	s.stage()
-	if txOnly && !s.inBlock() {
-		return s.tell(warnNoTransaction.appendWarning(nil))
+// keptChange is a change of a kept setting for the session; resetAll stands for all.
+type keptChange struct {
+	name, value string
+	reset       bool // to what it is without any SET
+}
+
+// valueOf is the value that a SET gives a kept setting, checked.
+func valueOf(c *rewrite.Change) (string, *sqlError) {
+	if c.Action == rewrite.Reset || c.Default {
+		return "", nil
 	}
-	if err := s.store(name, value); err != nil {
+	if c.Text == "" && c.SQL != "''" { // a list
+		return "", errOneArgument(c.Name)
+	}
+	return normal(c.Name, c.Text)
+}
+
+// keep does a SET of a setting that never reaches the server.
+func (s *session) keep(c *rewrite.Change, several bool) (notice []byte, err error) {
+	txOnly := c.Action == rewrite.SetLocal
+	value, bad := valueOf(c)
+	switch {
+	case bad != nil:
+		return nil, bad
+	case txOnly && !several && !s.inBlock():
+		return warnNoTransaction.appendWarning(nil), nil
+	case c.Default:
+		return nil, s.keepStartup(c.Name, txOnly)
+	}
+	return nil, s.keepValue(keptChange{name: c.Name, value: value}, txOnly)
+}
+
+// keepStartup returns a kept setting to what the client gave at its startup.
+func (s *session) keepStartup(name string, txOnly bool) error {
+	value, ok := s.startup.kept[name]
+	return s.keepValue(keptChange{name, value, !ok}, txOnly)
+}
+
+func (s *session) keepValue(c keptChange, txOnly bool) error {
+	s.stage()
+	if c.name == "application_name" {
+		s.renames()
+	}
+	if err := s.apply(c); err != nil {
 		return err
 	}
 	if !txOnly {
-		s.kept = slices.DeleteFunc(s.kept, func(kv [2]string) bool { return kv[0] == name })
-		s.kept = append(s.kept, [2]string{name, value})
+		s.kept = slices.DeleteFunc(s.kept, func(o keptChange) bool { return o.name == c.name })
+		s.kept = append(s.kept, c)
 	}
-	if name == "application_name" {
-		return s.tell(appendStrings(nil, msgParameterStatus, name, value))
+	return nil
+}
+
+// apply makes one change, of a value that is valid.
+func (s *session) apply(c keptChange) error {
+	switch {
+	case c.name == resetAll:
+		s.local, s.statementTimeout, s.idleTxTimeout = nil, 0, 0
+		return nil
+	case !c.reset:
+		return s.store(c.name, c.value)
+	}
+	delete(s.local, c.name)
+	switch c.name {
+	case "statement_timeout":
+		s.statementTimeout = 0
+	case "idle_in_transaction_session_timeout":
+		s.idleTxTimeout = 0
 	}
 	return nil
 }
 
 // store sets a kept or ignored setting.
 func (s *session) store(name, value string) error {
-	var timeout *time.Duration
+	value, bad := normal(name, value)
+	if bad != nil {
+		return bad
+	}
 	switch name {
 	case "statement_timeout":
-		timeout = &s.statementTimeout
+		s.statementTimeout, _ = timeoutOf(name, value)
 	case "idle_in_transaction_session_timeout":
-		timeout = &s.idleTxTimeout
-	}
-	if timeout != nil {
-		d, ok := parseMillis(value)
-		if !ok {
-			return &sqlError{code: "22023", message: "invalid value for parameter \"" + name + "\": \"" + value + "\""}
-		}
-		*timeout = d
+		s.idleTxTimeout, _ = timeoutOf(name, value)
 	}
 	if s.srv.treat.of(name) == ignored {
 		s.srv.metrics.SettingIgnored(name)
@@ -81,59 +130,168 @@ func (s *session) stage() {
 
 // foldLocal ends a transaction for the locally kept settings: what SET LOCAL
 // or a rolled back SET or RESET changed returns to what it was.
-func (s *session) foldLocal(rolledBack bool) error {
+func (s *session) foldLocal(rolledBack bool) {
+	s.keptMarks = nil
 	if s.before == nil {
-		return nil
+		return
 	}
-	was, again, name := s.before, s.kept, s.local["application_name"]
+	s.renames()
+	was, again := s.before, s.kept
 	s.before, s.kept = nil, nil
 	s.local, s.statementTimeout, s.idleTxTimeout = was.local, was.statement, was.idleTx
 	if rolledBack {
 		s.settings = was.carried
-	} else {
-		for _, kv := range again {
-			if kv[0] == resetAll {
-				s.local, s.statementTimeout, s.idleTxTimeout = nil, 0, 0
-				continue
+		return
+	}
+	for _, c := range again {
+		s.apply(c) // it was valid when the client set it
+	}
+}
+
+// keptMark is how the kept settings of a block were at a savepoint of the server's.
+type keptMark struct {
+	name  string
+	state *localState
+}
+
+// noteKept is told of a statement of the server's that has succeeded, by its tag:
+// what the end of a transaction, or a return to a savepoint, does to kept settings.
+func (s *session) noteKept(st *rewrite.Statement, tag string) {
+	switch tag {
+	case "COMMIT", "PREPARE TRANSACTION":
+		s.foldLocal(false)
+	case "SAVEPOINT":
+		if st != nil {
+			m := keptMark{name: st.Tx.Name}
+			if n := len(s.keptMarks); n > 0 && s.before == nil {
+				m.state = s.keptMarks[n-1].state // nothing has changed
+			} else {
+				m.state = s.localState()
 			}
-			s.store(kv[0], kv[1]) // it was valid when the client set it
+			s.keptMarks = append(s.keptMarks, m)
+		}
+	case "RELEASE":
+		if i := s.findKeptMark(st); i >= 0 {
+			s.keptMarks = slices.Clip(s.keptMarks[:i])
+		}
+	case "ROLLBACK":
+		if st == nil || st.Tx.Verb != rewrite.RollbackTo {
+			s.foldLocal(true)
+		} else if i := s.findKeptMark(st); i >= 0 {
+			s.keptMarks = slices.Clip(s.keptMarks[:i+1])
+			s.returnKept(s.keptMarks[i].state)
 		}
 	}
-	if now := s.local["application_name"]; now != name {
-		return s.passSpan(appendStrings(nil, msgParameterStatus, "application_name", now))
+}
+
+// findKeptMark is the newest savepoint of the name that a statement gives; -1 for none.
+func (s *session) findKeptMark(st *rewrite.Statement) int {
+	for i, m := range slices.Backward(s.keptMarks) {
+		if st != nil && m.name == st.Tx.Name {
+			return i
+		}
 	}
-	return nil
+	return -1
+}
+
+// returnKept returns the kept settings to what they were within the transaction.
+func (s *session) returnKept(was *localState) {
+	s.renames()
+	s.before, s.kept = was.before, slices.Clone(was.again)
+	s.local, s.statementTimeout, s.idleTxTimeout = cloneStrings(was.local), was.statement, was.idleTx
 }
 
 // resetAll stands for RESET ALL among the changes of a transaction.
 const resetAll = ""
 
-// resetOne is RESET of one setting outside a transaction block.
-func (s *session) resetOne(name string) error {
-	if s.srv.treat.of(name) == carried {
-		s.stage()
-		s.settings = s.srv.interned.share(s.settings.with([]rewrite.Change{{Action: rewrite.Reset, Name: name}}, s.startup))
-		return nil
+// renames is told that application_name may be about to change: its client is told
+// the new value in front of the next ReadyForQuery, as by PostgreSQL.
+func (s *session) renames() {
+	if !s.renamed {
+		s.renamed, s.knownName = true, s.local["application_name"]
 	}
-	value, ok := s.startup.kept[name]
-	if !ok && name != "application_name" {
-		value = "0"
+}
+
+// appendName appends what the client must be told of application_name in front of
+// a ReadyForQuery. In a failed block it is again what it was before the
+// block, or at its last savepoint.
+func (s *session) appendName(dst []byte, status byte) []byte {
+	if !s.renamed {
+		return dst
 	}
-	return s.keep(name, value, false)
+	name := s.local["application_name"]
+	if n := len(s.keptMarks); status == 'E' && n > 0 {
+		name = s.keptMarks[n-1].state.local["application_name"]
+	} else if status == 'E' && s.before != nil {
+		name = s.before.local["application_name"]
+	} else {
+		s.renamed = false
+	}
+	if name != s.knownName {
+		s.knownName = name
+		dst = append(dst, appendStrings(nil, msgParameterStatus, "application_name", name)...)
+	}
+	return dst
+}
+
+// resetOne is RESET of one setting; outside a transaction block if it is carried.
+func (s *session) resetOne(c *rewrite.Change) error {
+	if s.srv.treat.of(c.Name) != carried {
+		return s.keepStartup(c.Name, false)
+	}
+	s.stage()
+	s.settings = s.srv.interned.share(s.settings.with([]rewrite.Change{{Action: rewrite.Reset, Name: c.Name}}, s.startup))
+	return nil
 }
 
 // resetEverything is RESET ALL outside a transaction block.
-func (s *session) resetEverything() error {
-	s.stage()
+func (s *session) resetEverything() {
+	s.resetKept()
 	s.settings = s.startup
+}
+
+// resetKept is RESET ALL for the settings that Sluice keeps.
+func (s *session) resetKept() {
+	s.stage()
+	s.renames()
 	s.local, s.statementTimeout, s.idleTxTimeout = nil, 0, 0
-	s.kept = append(s.kept[:0], [2]string{resetAll})
+	s.kept = append(s.kept[:0], keptChange{name: resetAll})
 	for name, value := range s.startup.kept {
-		if err := s.keep(name, value, false); err != nil {
-			return err
+		s.keepValue(keptChange{name: name, value: value}, false) // it was valid at the startup
+	}
+}
+
+// keepsOr reports whether a setting is not the server's.
+func (s *session) keepsOr(name string) bool {
+	how := s.srv.treat.of(name)
+	return how == kept || how == ignored
+}
+
+// misleads reports whether the server would tell another value of a setting than
+// the client gave it.
+func (s *session) misleads(name string) bool {
+	value := s.local[name]
+	return value != "" && value != "0" && s.keepsOr(name)
+}
+
+// notAsked is the error of a statement that asks the server for a setting that
+// Sluice keeps, or nil.
+func (s *session) notAsked(plan *rewrite.Plan) error {
+	st := plan.Single()
+	if st == nil || st.Asks == nil || s.status() == 'E' {
+		return nil
+	}
+	for _, name := range st.Asks {
+		if s.misleads(name) {
+			return errNotAsked(name)
 		}
 	}
 	return nil
+}
+
+func errNotAsked(name string) *sqlError {
+	return &sqlError{code: retry.StateUnsupported, message: "the server does not know the session's value of \"" + name + "\", which Sluice keeps",
+		hint: "Ask by SHOW " + name + ", or by SELECT current_setting('" + name + "') in a query of its own."}
 }
 
 // resetLocally sends a RESET that must be seen by a server as the SET it means:
@@ -166,42 +324,10 @@ func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
 	return true, s.finish()
 }
 
-// resetTag is the tag of a reset.
-func resetTag(c *rewrite.Change) string {
-	if c.Default {
-		return "SET"
-	}
-	return "RESET"
-}
-
 func cloneStrings(m map[string]string) map[string]string {
 	out := make(map[string]string, len(m)+1)
 	for k, v := range m {
 		out[k] = v
 	}
 	return out
-}
-
-// parseMillis reads a timeout as PostgreSQL does: a number, in milliseconds
-// unless a unit follows.
-func parseMillis(v string) (time.Duration, bool) {
-	v = strings.TrimSpace(v)
-	i := 0
-	for i < len(v) && v[i] >= '0' && v[i] <= '9' {
-		i++
-	}
-	if i == 0 || i > 10 {
-		return 0, false
-	}
-	var n int64
-	for _, c := range v[:i] {
-		n = n*10 + int64(c-'0')
-	}
-	units := map[string]time.Duration{"": time.Millisecond, "us": time.Microsecond, "ms": time.Millisecond,
-		"s": time.Second, "min": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
-	unit, ok := units[strings.TrimSpace(v[i:])]
-	if !ok || n > int64(1<<31)*int64(time.Millisecond)/int64(unit) {
-		return 0, false
-	}
-	return time.Duration(n) * unit, true
 }

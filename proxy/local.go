@@ -23,12 +23,6 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	if t.touched {
 		return false, nil
 	}
-	if st := plan.Single(); st != nil && st.Tag != "" && s.localStatement(st) {
-		if err := s.runLocal(st, true); err != nil {
-			return true, err
-		}
-		return true, s.ready()
-	}
 	switch plan.Kind {
 	case rewrite.Empty:
 		s.srv.metrics.LocalAnswer("empty")
@@ -39,18 +33,17 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	case rewrite.Control:
 		return s.controlLocally(plan, sql)
 	case rewrite.Setting, rewrite.Read:
-		if len(plan.Statements) == 0 || plan.Kind == rewrite.Read && plan.Statements[0].Show == "" {
+		st := plan.Single()
+		switch {
+		case st == nil && plan.Substitutable():
+			return s.stringLocally(plan)
+		case st == nil || plan.Kind == rewrite.Read && st.Show == "" && st.Tag == "":
 			return false, nil
+		case !s.localStatement(st):
+			return s.resetLocally(plan)
 		}
-		for i := range plan.Statements {
-			if !s.localStatement(&plan.Statements[i]) {
-				return s.resetLocally(plan)
-			}
-		}
-		for i := range plan.Statements {
-			if err := s.runLocal(&plan.Statements[i], true); err != nil {
-				return true, err
-			}
+		if err := s.runLocal(st, true, false); err != nil {
+			return true, err
 		}
 		return true, s.ready()
 	}
@@ -79,6 +72,7 @@ func (s *session) endFailed() error {
 	s.endTransaction(false)
 	s.staged.Rollback()
 	s.salt = 0
+	s.foldLocal(true)
 	if err := s.move(endAnswered); err != nil {
 		return err
 	}
@@ -115,9 +109,7 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 		s.srv.metrics.LocalAnswer("end")
 		s.begin = nil
 		s.endTransaction(false)
-		if err := s.foldLocal(st.Tx.Verb == rewrite.Rollback); err != nil {
-			return true, err
-		}
+		s.foldLocal(st.Tx.Verb == rewrite.Rollback)
 		if err := s.move(endAnswered); err != nil {
 			return true, err
 		}
@@ -169,8 +161,8 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 	case st.DeallocateAll:
 		return !s.pinned
 	case st.Deallocate != "":
-		return !s.pinned || s.stmts[st.Deallocate] != nil
-	case s.srv.treat.local(st):
+		return !s.pinned || s.stmts[st.Deallocate] != nil || s.b != nil && s.b.prepared.holds(st.Deallocate)
+	case s.answersSetting(st):
 		return true
 	case st.Kind != rewrite.Setting || len(st.Changes) == 0 || s.pinned || s.state != idle || s.t.touched:
 		return false
@@ -190,59 +182,128 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 	return true
 }
 
-// runLocal answers one statement; simple says whether its rows need describing.
-func (s *session) runLocal(st *rewrite.Statement, simple bool) error {
+// answersSetting reports whether a statement's changes of settings are all Sluice's
+// to make. A session of DSQL always has its own authorization, unless it has set a role.
+func (s *session) answersSetting(st *rewrite.Statement) bool {
+	if len(st.Changes) == 1 && st.Changes[0].Name == "session_authorization" && st.Changes[0].Action == rewrite.Reset {
+		return s.srv.cfg.Kind == DSQL && !s.pinned && s.salt == 0 && s.settings.vals["role"] == ""
+	}
+	return s.srv.treat.local(st)
+}
+
+// runLocal answers one statement: describe says whether its rows need describing,
+// several that others stand in its string.
+func (s *session) runLocal(st *rewrite.Statement, describe, several bool) error {
+	frames, err := s.perform(st, describe, several)
+	if err != nil {
+		return err
+	}
+	return s.tell(frames...)
+}
+
+// perform does one statement and returns its answer.
+func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames [][]byte, err error) {
 	switch {
+	case st.Tag == "CLOSE CURSOR ALL" && len(s.portals) > 0:
+		return nil, errPortalsOpen
 	case st.Tag != "":
 		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
 		if st.Tag == "DISCARD SEQUENCES" {
 			s.discardedSequences(false)
 		}
-		return s.tell(appendCommand(nil, st.Tag))
-	case st.Show != "":
-		if simple {
-			if err := s.tell(showDescription(st.Show)); err != nil {
-				return err
-			}
+		if st.Void != "" {
+			frames = [][]byte{dataRow("")}
 		}
-		return s.tell(dataRow(s.shown(st.Show)), appendCommand(nil, "SHOW"))
+	case st.Show != "":
+		frames = [][]byte{dataRow(s.shown(st.Show))}
 	case st.DeallocateAll:
 		s.forgetStatements()
-		return s.tell(appendCommand(nil, "DEALLOCATE ALL"))
 	case st.Deallocate != "":
 		if s.stmts[st.Deallocate] == nil {
-			return errNoStatement([]byte(st.Deallocate))
+			return nil, errNoStatement([]byte(st.Deallocate))
+		}
+		if was := s.t.atString; was != nil {
+			was.gone = append(was.gone, undo{name: st.Deallocate, prev: s.stmts[st.Deallocate]})
 		}
 		delete(s.stmts, st.Deallocate)
-		return s.tell(appendCommand(nil, "DEALLOCATE"))
-	}
-	s.srv.metrics.LocalAnswer("setting")
-	tag := "SET"
-	for i := range st.Changes {
-		c := &st.Changes[i]
-		var err error
-		switch c.Action {
-		case rewrite.Set, rewrite.SetLocal:
-			err = s.keep(c.Name, c.Text, c.Action == rewrite.SetLocal)
-		case rewrite.Reset:
-			tag = "RESET"
-			err = s.resetOne(c.Name)
-		case rewrite.ResetAll, rewrite.DiscardAll:
-			tag = "RESET"
-			if c.Action == rewrite.DiscardAll {
-				tag = "DISCARD ALL"
-				s.discardedSequences(false)
-				s.forgetStatements()
-				s.portal, s.portals = portal{}, nil
+	default:
+		s.srv.metrics.LocalAnswer("setting")
+		for i := range st.Changes {
+			frame, err := s.change(&st.Changes[i], several)
+			if err != nil {
+				return nil, err
 			}
-			err = s.resetEverything()
-		}
-		if err != nil {
-			return err
+			if frame != nil {
+				frames = append(frames, frame)
+			}
 		}
 	}
-	return s.tell(appendCommand(nil, tag))
+	if row := rowOf(st); row != nil && describe {
+		frames = append([][]byte{row}, frames...)
+	}
+	return append(frames, appendCommand(nil, localTag(st))), nil
 }
+
+// change makes one change of a setting; frame is what goes in front of the tag.
+func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err error) {
+	switch c.Action {
+	case rewrite.Set, rewrite.SetLocal:
+		return s.keep(c, several)
+	case rewrite.Reset:
+		return nil, s.resetOne(c)
+	case rewrite.DiscardAll:
+		s.discardedSequences(false)
+		s.forgetStatements()
+		s.portal, s.portals = portal{}, nil
+	}
+	s.resetEverything()
+	return nil, nil
+}
+
+// localTag is the tag of a statement that is answered here.
+func localTag(st *rewrite.Statement) string {
+	switch {
+	case st.Tag != "":
+		return st.Tag
+	case st.Column != "":
+		return "SELECT 1"
+	case st.Show != "":
+		return "SHOW"
+	case st.DeallocateAll:
+		return "DEALLOCATE ALL"
+	case st.Deallocate != "":
+		return "DEALLOCATE"
+	}
+	return resetTag(&st.Changes[0])
+}
+
+// resetTag is the tag of a change of settings.
+func resetTag(c *rewrite.Change) string {
+	switch {
+	case c.Action == rewrite.DiscardAll:
+		return "DISCARD ALL"
+	case c.Action == rewrite.ResetAll, c.Action == rewrite.Reset && !c.Default:
+		return "RESET"
+	}
+	return "SET"
+}
+
+// rowOf describes the row that a statement answered here has; nil for none.
+func rowOf(st *rewrite.Statement) []byte {
+	const text, void = 25, 2278
+	switch {
+	case st.Void != "":
+		return columnDescription(st.Void, void, 4)
+	case st.Column != "":
+		return columnDescription(st.Column, text, -1)
+	case st.Show != "":
+		return columnDescription(st.Show, text, -1)
+	}
+	return nil
+}
+
+var errPortalsOpen = &sqlError{code: retry.StateUnsupported, message: "CLOSE ALL cannot close the portals that are open in this transaction",
+	hint: "Close them one by one, or end the transaction."}
 
 // executeLocal runs a local portal up to that many rows; 0 is all.
 func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
@@ -250,8 +311,10 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	switch {
 	case s.status() == 'E' && !s.endsFailed(p.plan):
 		return errAborted
-	case p.done && st.Show != "": // there was one row
+	case p.done && st.Show != "" && st.Column == "": // there was one row
 		return s.tell(appendCommand(nil, "SHOW"))
+	case p.done && (st.Column != "" || st.Void != ""):
+		return s.tell(appendCommand(nil, "SELECT 0"))
 	case p.done:
 		return &sqlError{code: "55000", message: fmt.Sprintf("portal \"%s\" cannot be run", name)}
 	}
@@ -273,8 +336,12 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	}
 	p.done = true
 	s.keepPortal(name, p)
-	if st.Show != "" && limit == 1 { // as PostgreSQL, which does not look for a second
-		return s.tell(dataRow(s.shown(st.Show)), framePortalSuspended)
+	if limit == 1 && rowOf(st) != nil { // as PostgreSQL, which does not look for a second
+		frames, err := s.perform(st, false, false)
+		if err != nil {
+			return err
+		}
+		return s.tell(frames[0], framePortalSuspended)
 	}
 	if st.Kind == rewrite.Control {
 		if s.state != failed {
@@ -284,15 +351,16 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	}
 	if !discardsAll(st) {
 		s.t.ranLocal = true
-		return s.runLocal(st, false)
+		return s.runLocal(st, false, false)
 	}
 	if s.t.ranLocal {
 		return &sqlError{code: "25001", message: "DISCARD ALL cannot be executed within a pipeline"}
 	}
-	if err := s.runLocal(st, false); err != nil {
+	if err := s.runLocal(st, false, false); err != nil {
 		return err
 	}
-	return s.foldLocal(false) // it commits at once
+	s.foldLocal(false) // it commits at once
+	return nil
 }
 
 // endsFailed reports whether a failed transaction takes a statement: PostgreSQL
@@ -313,20 +381,22 @@ func (s *session) endsFailed(plan *rewrite.Plan) bool {
 
 // localDescription answers Describe of a statement that is answered locally.
 func localDescription(plan *rewrite.Plan) [][]byte {
-	if show := plan.Single().Show; show != "" {
-		return [][]byte{showDescription(show)}
+	if row := rowOf(plan.Single()); row != nil {
+		return [][]byte{row}
 	}
 	return [][]byte{frameNoData}
 }
 
-// showDescription is the RowDescription of SHOW: one text column (OID 25).
-func showDescription(name string) []byte {
+// columnDescription is the RowDescription of one column of a type, by its OID and
+// size.
+func columnDescription(name string, typ uint32, size int16) []byte {
 	b := appendHeader(nil, msgRowDescription, 2+len(name)+1+18)
 	b = append(b, 0, 1)
 	b = append(b, name...)
 	b = append(b, 0, 0, 0, 0, 0, 0, 0)
-	b = binary.BigEndian.AppendUint32(b, 25)
-	return append(b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0)
+	b = binary.BigEndian.AppendUint32(b, typ)
+	b = binary.BigEndian.AppendUint16(b, uint16(size))
+	return append(b, 0xff, 0xff, 0xff, 0xff, 0, 0)
 }
 
 func dataRow(value string) []byte {

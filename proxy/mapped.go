@@ -6,6 +6,9 @@ import "strconv"
 // a text that was rewritten, or nil to pass it as it is. hint is one to give; ""
 // gives the statement's.
 func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
+	if err := o.strungError(frame[headerLen:]); err != nil {
+		return err.append(nil)
+	}
 	plan, split := o.sent()
 	if plan == nil {
 		return nil

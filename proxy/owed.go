@@ -19,6 +19,9 @@ type owed struct {
 	// the answer, of Q the next one in it, is that of the part that only locks.
 	split *rewrite.Split
 	locks bool
+	// strung, of Q: some of its statements are answered here; at is how many were answered.
+	strung *strung
+	at     int
 	// done: the reply has begun to arrive (rows, a tag of a longer string).
 	done bool
 	tmpl *template        // P: being prepared; B: being bound; D: being described

@@ -155,9 +155,7 @@ func (s *session) settle(status byte) error {
 		if !s.dedicated {
 			s.settleSettings(t.failed)
 		}
-		if err := s.foldLocal(t.outcome.rolledBack()); err != nil {
-			return err
-		}
+		s.foldLocal(t.failed)
 		s.endTransaction(!t.failed && !t.outcome.rolledBack())
 		s.portal, s.portals, s.salt = portal{}, nil, 0
 		s.schemaSettled(!t.failed && !t.outcome.rolledBack())
@@ -376,6 +374,7 @@ func (s *session) abandon(e *sqlError, why reservoir.Reason) error {
 		return err
 	}
 	if e != nil {
+		t.failed = true
 		s.say(e)
 	}
 	if !t.ended {

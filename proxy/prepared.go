@@ -205,6 +205,16 @@ func (s *serverStatements) add(t *template, epoch uint64) *serverStatement {
 	return st
 }
 
+// holds reports whether a name is that of a statement of ours.
+func (s *serverStatements) holds(name string) bool {
+	for _, st := range s.m {
+		if st.name == name {
+			return true
+		}
+	}
+	return false
+}
+
 // remove forgets st; the caller sends its Close where the server has it.
 func (s *serverStatements) remove(st *serverStatement) {
 	if s.m[st.tmpl] == st {

@@ -111,6 +111,10 @@ func perform(t *testing.T, addr, script string) string {
 			continue
 		}
 		verb, rest, _ := strings.Cut(line, " ")
+		if verb == "tell" { // shows ParameterStatus of that parameter
+			c.tells = rest
+			continue
+		}
 		if verb == "<" {
 			fmt.Fprintf(&out, "< %s\n%s", rest, c.readThrough(strings.ReplaceAll(rest, " ", "")))
 			continue
@@ -206,6 +210,8 @@ type rawClient struct {
 	out  []byte
 	// reports has ParameterStatus shown too.
 	reports bool
+	// tells is the parameter whose ParameterStatus is shown; "" for none.
+	tells string
 }
 
 func dialRaw(t *testing.T, addr string) *rawClient {
@@ -273,8 +279,8 @@ func (c *rawClient) readThrough(types string) string {
 			}
 			return out.String()
 		}
-		if c.reports && typ == 'S' {
-			fmt.Fprintf(&out, "S %s\n", strings.Replace(strings.TrimSuffix(string(payload), "\x00"), "\x00", "=", 1))
+		if name, value, _ := strings.Cut(string(payload), "\x00"); typ == 'S' && (c.reports || name == c.tells) {
+			fmt.Fprintf(&out, "S %s=%s\n", name, strings.TrimSuffix(value, "\x00"))
 		}
 		if line := showFrame(typ, payload); line != "" {
 			out.WriteString(line)

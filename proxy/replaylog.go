@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sluice-proxy/sluice/retry"
@@ -59,6 +60,8 @@ type note struct {
 	told *description     // B: what the client was told that it returns
 	stmt *clientStatement // D: whose client the answer tells
 	tag  []byte           // Q: a RESET that went as a SET, and its tag
+	// strung, of Q: some of its statements are answered here.
+	strung *strung
 	// commits: once it is sent, the turn may have committed.
 	commits bool
 	// undoes: a frame that the server skips leaves prev under the name.
@@ -81,7 +84,7 @@ func (s *session) startLogging() {
 		s.openLog()
 	}
 	s.t.logs = true
-	s.t.staged = s.staged.snapshot()
+	s.t.staged, s.t.marks = s.staged.snapshot(), slices.Clip(s.keptMarks)
 }
 
 // openLog begins the log of a transaction.

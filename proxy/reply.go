@@ -33,7 +33,7 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 	if t.owed.empty() {
 		return swallow, s.desync(typ)
 	}
-	if t.masks {
+	if t.looks {
 		if done, err := s.maskedReply(typ, frame, total); done || err != nil {
 			return swallow, err
 		}
@@ -146,6 +146,7 @@ func (s *session) replyReady(frame []byte) error {
 	}
 	if s.b.status == 'I' {
 		s.settleSettings(s.t.failed)
+		s.foldLocal(s.t.failed)
 	}
 	return s.tellParameters()
 }
@@ -176,6 +177,7 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 		return
 	}
 	s.noteSettings(st, string(tag))
+	s.noteKept(st, string(tag))
 	if word := string(tag); word == "DISCARD SEQUENCES" || word == "DISCARD ALL" {
 		s.discardedSequences(true)
 	}
@@ -183,6 +185,9 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 		return
 	}
 	for _, c := range st.Changes {
+		if c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll {
+			s.resetKept()
+		}
 		if c.Action == rewrite.DiscardAll {
 			s.b.prepared.clear()
 			s.forgetStatements()
@@ -292,6 +297,9 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 		v = swallow
 	}
 	t.failed = true
+	if s.before != nil {
+		s.renames()
+	}
 	t.copying = false
 	if head.poison {
 		v = swallow

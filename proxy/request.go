@@ -141,6 +141,7 @@ func (s *session) query(total int) error {
 		if done, err := s.answerLocally(plan, sql); done || err != nil {
 			return err
 		}
+		plan = s.substituted(plan, sql)
 	} else if s.state == failed {
 		if err := s.discard(total); err != nil {
 			return err
@@ -148,6 +149,9 @@ func (s *session) query(total int) error {
 		return errAborted
 	}
 	err := refusal(plan)
+	if err == nil {
+		err = s.notAsked(plan)
+	}
 	if s.status() == 'E' {
 		err = nil // the server says what a failed block says
 	}
@@ -179,6 +183,7 @@ func (s *session) query(total int) error {
 	s.logPlan(plan)
 	s.saltParsing(plan)
 	o := s.pushRun(msgQuery, plan)
+	s.strings(o, t.strung)
 	s.followsApart()
 	t.outcome.query(plan)
 	if frame != nil {
@@ -187,7 +192,7 @@ func (s *session) query(total int) error {
 		} else if plan.Text != "" {
 			frame = appendStrings(nil, msgQuery, plan.Text)
 		}
-		s.logFrame(msgQuery, note{plan: plan, commits: t.outcome.mayCommit()}, frame[headerLen:])
+		s.logFrame(msgQuery, note{plan: plan, commits: t.outcome.mayCommit(), strung: t.strung}, frame[headerLen:])
 		err = s.add(frame)
 	} else {
 		err = s.forward(total)
@@ -308,16 +313,14 @@ func (s *session) ready() error {
 	if status == 'I' {
 		s.endTransaction(false)
 		s.portal, s.portals = portal{}, nil
-		if err := s.foldLocal(s.t.failed); err != nil {
-			return err
-		}
+		s.foldLocal(s.t.failed)
 	}
 	if !s.dedicated {
 		if err := s.tellParameters(); err != nil {
 			return err
 		}
 	}
-	return s.passSpan(appendReady(nil, status))
+	return s.passSpan(appendReady(s.appendName(nil, status), status))
 }
 
 // bindNames splits a Bind's payload after its two names.

@@ -49,6 +49,8 @@ func (s *session) again() error {
 	}
 	t.rerun, t.ready, t.statement = false, false, 0
 	s.staged = t.staged.snapshot()
+	s.keptMarks = slices.Clip(t.marks)
+	s.restoreString()
 	if err := s.resend(true); err != nil || t.mute || t.abandoned() {
 		return err
 	}
@@ -201,6 +203,7 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 		o := s.pushRun(msgQuery, plan)
 		o.bytes = n.tag
 		t.outcome.query(n.plan)
+		s.strings(o, n.strung)
 		if split := n.plan.InSplit(); split != nil {
 			return s.add(s.askInTwo(o, split))
 		}

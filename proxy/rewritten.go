@@ -81,7 +81,7 @@ func (s *session) pushRun(kind byte, plan *rewrite.Plan) *owed {
 	o := s.t.owed.push(kind)
 	o.plan = plan
 	if masks(plan) {
-		o.masks, s.t.masks = true, true
+		o.masks, s.t.masks, s.t.looks = true, true, true
 	}
 	return o
 }
@@ -93,7 +93,7 @@ func (s *session) running() *rewrite.Statement {
 		return nil
 	}
 	o := s.t.owed.first()
-	if !o.masks {
+	if !o.masks || o.plan == nil { // of a turn that is run again
 		return nil
 	}
 	st := s.statementOf(o, o.plan)
@@ -114,6 +114,9 @@ func (s *session) maskedReply(typ byte, frame []byte, total int) (done bool, err
 	}
 	if s.ofLock(typ) {
 		return true, nil
+	}
+	if done, err := s.strungReply(t.owed.first(), typ); done || err != nil {
+		return true, err
 	}
 	st := s.running()
 	if st == nil {
@@ -300,5 +303,5 @@ func (s *session) settleJob() error {
 	if err := s.settle(status); err != nil {
 		return err
 	}
-	return s.passSpan(appendReady(answer, status))
+	return s.passSpan(appendReady(s.appendName(answer, status), status))
 }

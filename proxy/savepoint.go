@@ -30,7 +30,7 @@ type mark struct {
 	staged  stagedSettings
 	salt    uint64
 	kept    *keptSettings // nil: as before the transaction
-	again   [][2]string
+	again   []keptChange
 	binds   uint64
 	cursors bool
 }
@@ -171,7 +171,8 @@ func (s *session) rollbackTo(name string) error {
 	} else if err := s.runBack(name); err != nil || s.t.skip || s.t.settled {
 		return err
 	}
-	return s.tell(append([][]byte{appendCommand(nil, "ROLLBACK")}, s.restoreKept(m)...)...)
+	s.restoreKept(m)
+	return s.tell(appendCommand(nil, "ROLLBACK"))
 }
 
 // runBack ends the transaction at the backend, and runs what is left of it again.
@@ -230,22 +231,18 @@ func (s *session) againCut() error {
 	return nil
 }
 
-// restoreKept returns the settings that Sluice keeps to what they were, and
-// returns what the client must be told.
-func (s *session) restoreKept(m *mark) (changed [][]byte) {
+// restoreKept returns the settings that Sluice keeps to what they were.
+func (s *session) restoreKept(m *mark) {
 	if s.before == nil {
-		return nil
+		return
 	}
-	was, name := m.kept, s.local["application_name"]
+	s.renames()
+	was := m.kept
 	if was == nil {
 		was = s.before
 	}
 	s.local, s.statementTimeout, s.idleTxTimeout = cloneStrings(was.local), was.statement, was.idleTx
 	s.kept = slices.Clone(m.again)
-	if now := s.local["application_name"]; now != name {
-		changed = append(changed, appendStrings(nil, msgParameterStatus, "application_name", now))
-	}
-	return changed
 }
 
 // noteTag is told of a statement's tag. Where a cursor stands is not part of what

@@ -51,7 +51,12 @@ type session struct {
 	idleTxTimeout    time.Duration
 	// before and kept undo and redo local settings when a transaction ends.
 	before *keptSettings
-	kept   [][2]string
+	kept   []keptChange
+	// keptMarks are the server's savepoints in the transaction.
+	keptMarks []keptMark
+	// renamed: application_name may have changed since the client knew knownName.
+	renamed   bool
+	knownName string
 
 	stmts   map[string]*clientStatement
 	unnamed *clientStatement

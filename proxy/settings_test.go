@@ -83,14 +83,3 @@ func TestStartupValues(t *testing.T) {
 		}
 	}
 }
-
-func TestParseMillis(t *testing.T) {
-	t.Parallel()
-	for v, want := range map[string]string{"0": "0s", "250": "250ms", "5s": "5s", "1min": "1m0s", " 2 h ": "2h0m0s",
-		"soon": "", "-1": "", "1 week": "", "99999999999": ""} {
-		d, ok := parseMillis(v)
-		if got := d.String(); ok != (want != "") || ok && got != want {
-			t.Errorf("%q: %s, %v; want %q", v, got, ok, want)
-		}
-	}
-}

@@ -53,7 +53,7 @@ func (s *session) refusedForm(o *owed, payload []byte) (hint string, again bool)
 // askInTwo marks the answer to a simple Query that is sent in two parts, and
 // returns what is sent.
 func (s *session) askInTwo(o *owed, split *rewrite.Split) []byte {
-	o.split, o.locks, s.t.masks = split, true, true
+	o.split, o.locks, s.t.masks, s.t.looks = split, true, true, true
 	return appendStrings(nil, msgQuery, split.Text())
 }
 
@@ -79,7 +79,7 @@ func (s *session) lock(tmpl *template, d *description, params []byte) {
 	s.addBytes(append(appendHeader(nil, msgExecute, len(lockPortal)+5), lockPortal+"\x00\x00\x00\x00\x00"...))
 	mark(t.owed.push(msgClose))
 	s.addBytes(appendNamed(nil, msgClose, 'P', lockPortal))
-	t.masks = true
+	t.masks, t.looks = true, true
 }
 
 // lockPortal is the companion's: the unnamed one may be the client's.

@@ -21,6 +21,12 @@ type turn struct {
 	// masks: some of what is answered is for nobody; job is the one that an answer waits for.
 	masks bool
 	job   job
+	// looks: every frame of an answer is looked at, rows too.
+	looks bool
+	// strung is a string in which Sluice answers something, and atString how the
+	// session stood in front of it.
+	strung   *strung
+	atString *localState
 	// ended: the frame that ends the turn was read from the client.
 	ended bool
 	// skip: an error was told; the client's frames are dropped up to Sync.
@@ -66,6 +72,7 @@ type turn struct {
 	// counts for nothing in the log.
 	restUncounted bool
 	staged        stagedSettings // when the turn began
+	marks         []keptMark     // then
 	executes      int            // in autocommit
 	unseen        bool           // what a suspended portal wrote is not visible yet: see increment
 	// reported is what the backend had reported when it was lent or the turn began;

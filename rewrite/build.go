@@ -149,7 +149,11 @@ func statement(p *part) Statement {
 	}
 	st.sequence = s.sequence
 	st.setsConfig, st.unsure = s.setsConfig, s.kind == Read && s.unsure && !s.inert
+	st.Asks = s.settingsAsked(m)
 	p.locked, p.samples, p.advisory = s.locked, s.samples, s.advisory
+	if m.is("SelectStmt") && len(st.Asks) == 1 {
+		st.shows(m)
+	}
 	return st
 }
 

@@ -126,6 +126,9 @@ func (p *Plan) bytes() int {
 	}
 	n := int(unsafe.Sizeof(*p)) + cap(p.Statements)*int(unsafe.Sizeof(Statement{}))
 	n += len(p.Text) + findingBytes(p.Findings) + cap(p.edits)*int(unsafe.Sizeof(edit{}))
+	if p.Substitutable() {
+		n += p.substituteBytes()
+	}
 	if p.splits {
 		n += 3*len(p.source) + len(p.Text) // Lock and Read, when they are made
 	}
@@ -139,7 +142,7 @@ func (p *Plan) bytes() int {
 		for _, c := range st.Changes {
 			n += len(c.Name) + len(c.SQL) + len(c.Text)
 		}
-		n += cap(st.Tables) * wordBytes
+		n += cap(st.Tables)*wordBytes + cap(st.Asks)*wordBytes
 		for _, t := range st.Tables {
 			n += len(t)
 		}

@@ -140,8 +140,14 @@ type Statement struct {
 	Tx         Transaction
 	// Changes of settings, usually one.
 	Changes []Change
-	// Show is the parameter that a SHOW names, lower-cased.
+	// Show is the parameter that a SHOW names, lower-cased, or that the call names
+	// in SELECT current_setting('name'), which has Column.
 	Show string
+	// Column is the name of the column in which a query shows it; "" for SHOW.
+	Column string
+	// Asks are parameters that the statement asks for by a name that is constant, in
+	// other ways than Show: in calls of current_setting(), or beside pg_settings.
+	Asks []string
 	// Deallocate is the name a DEALLOCATE gives ("" with DeallocateAll).
 	Deallocate    string
 	DeallocateAll bool
@@ -168,6 +174,9 @@ type Statement struct {
 	// Plan.Text has a query in its place that reads nothing: where that goes to
 	// the server, its rows are swallowed and its tag is replaced by this one.
 	Tag string
+	// Void is the name of the column of the one row, of type void, that the answer
+	// behind Tag has; "" for an answer without rows.
+	Void string
 	// Refusal is the error that Sluice answers with; nil for none. Where the text
 	// goes to the server all the same, it stands for the error of this statement.
 	Refusal *Refusal
@@ -198,7 +207,7 @@ const (
 )
 
 // Plan is what Sluice knows about one text. Plans are shared, and immutable but
-// for InSplit.
+// for InSplit and what Planner.Substitute remembers.
 type Plan struct {
 	// Kind is the greatest kind of the statements.
 	Kind Kind
@@ -233,6 +242,8 @@ type Plan struct {
 		once sync.Once
 		plan *Plan
 	}
+	// substituted is a form in which Sluice answers some of the statements.
+	substituted lazySubstitute
 }
 
 // Position maps a position in the text that the server was sent, as its errors

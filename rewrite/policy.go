@@ -63,7 +63,7 @@ type Rules struct {
 	Serial            bool // serial columns to identity
 	Databases         bool // answer CREATE DATABASE and DROP DATABASE
 	Isolation         bool // weaker isolation levels to DSQL's
-	Session           bool // answer DISCARD PLANS, SEQUENCES and TEMP
+	Session           bool // answer DISCARD PLANS, SEQUENCES and TEMP, and what else resets a session
 	// Savepoints says that the relay emulates them: Dialect finds nothing in them.
 	Savepoints bool
 	// Dialect finds what DSQL refuses and no rule handles.

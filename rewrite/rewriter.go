@@ -167,8 +167,14 @@ func (r *rewriter) statement(p *part) {
 		r.setIsolation(p)
 	case "DiscardStmt":
 		r.discard(p)
+	case "ClosePortalStmt", "UnlistenStmt":
+		r.leavings(p)
+	case "SelectStmt":
+		if p.advisory {
+			r.leavings(p)
+		}
 	}
-	if r.rules.Dialect {
+	if r.rules.Dialect && p.st.Tag == "" {
 		r.dialect(p)
 	}
 	for i := first; i < len(r.findings); i++ {

@@ -26,6 +26,7 @@ type survey struct {
 	unsure            bool      // see Plan.SureRead
 	prepares          bool      // PREPARE: what it holds runs later
 	sequence          string    // see Plan.Sequence
+	asked             []string  // parameters, by current_setting
 }
 
 // mention is a table named in the text.
@@ -224,6 +225,9 @@ func (s *survey) function(schema, name string, call message) {
 	s.pinned(functionPins[name])
 	if strings.HasPrefix(name, "pg_advisory_") || strings.HasPrefix(name, "pg_try_advisory_") {
 		s.advisory = true
+	}
+	if name == "current_setting" && call.shape != nil {
+		s.asksFor(constant(call.child("args")))
 	}
 	if name == "set_config" {
 		s.setsConfig = true

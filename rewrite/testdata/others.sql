@@ -273,4 +273,45 @@ DEALLOCATE p
 same
 -- rules
 
+-- in
+UNLISTEN *
+-- out
+SELECT 1
+-- rules
+session discard answered info
+tag UNLISTEN
 
+-- in
+close all
+-- out
+SELECT 1
+-- rules
+session discard answered info
+tag CLOSE CURSOR ALL
+
+-- in
+SELECT pg_catalog.pg_advisory_unlock_all();
+-- out
+SELECT 1;
+-- rules
+session discard answered info
+tag SELECT 1
+
+-- in
+SELECT pg_advisory_unlock_all() FROM t
+-- out
+same
+-- rules
+dialect advisory_lock flagged error
+
+-- in
+SELECT pg_advisory_unlock_all();CLOSE ALL;UNLISTEN *;RESET ALL;
+-- out
+SELECT 1;SELECT 1;SELECT 1;RESET ALL;
+-- rules
+session discard answered info
+session discard answered info
+session discard answered info
+tag SELECT 1
+tag CLOSE CURSOR ALL
+tag UNLISTEN

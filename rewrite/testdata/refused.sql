@@ -211,13 +211,6 @@ same
 dialect listen_notify flagged error
 
 -- in
-UNLISTEN *
--- out
-same
--- rules
-dialect listen_notify flagged error
-
--- in
 DECLARE c CURSOR FOR SELECT 1
 -- out
 same

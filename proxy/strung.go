@@ -1,0 +1,352 @@
+package proxy
+
+import (
+	"slices"
+	"time"
+
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// A string of several statements may hold some that Sluice answers. The server is
+// sent the string with a statement in the place of each that does nothing, so that
+// errors, blocks and the order of answers are the server's; what it answers there
+// is replaced.
+
+// strung says what becomes of each statement of such a string.
+type strung struct {
+	plan   *rewrite.Plan // the client's
+	places []place
+}
+
+// place is what becomes of one statement; the zero value goes to the server.
+type place struct {
+	here bool      // answered here
+	err  *sqlError // answered here, with an error
+	sql  string    // what the server gets instead
+	tag  []byte    // of that
+}
+
+func (p *place) ours() bool { return p.here || p.err != nil }
+
+// substitute is what the server gets in the place.
+func (p *place) substitute() rewrite.Substitute {
+	switch {
+	case p.err != nil:
+		return rewrite.Fault
+	case p.here:
+		return rewrite.Place
+	}
+	return rewrite.Substitute{SQL: p.sql}
+}
+
+// divide says which statements of a string are answered here, as things will stand
+// when their turn comes; nil when none is.
+func (s *session) divide(plan *rewrite.Plan) *strung {
+	d := division{s: s, plan: plan, places: make([]place, len(plan.Statements)), block: s.status() != 'I' || s.t.touched,
+		prepares: s.pinned || plan.Pin == rewrite.PinPrepare}
+	for i := range plan.Statements {
+		d.places[i] = d.of(&plan.Statements[i])
+		d.follow(&plan.Statements[i], &d.places[i])
+	}
+	d.resets()
+	if !slices.ContainsFunc(d.places, func(p place) bool { return p.ours() || p.sql != "" }) {
+		return nil
+	}
+	return &strung{plan, d.places}
+}
+
+// division follows a session through a string.
+type division struct {
+	s      *session
+	plan   *rewrite.Plan
+	places []place
+	// block: the statement stands in a transaction block.
+	block bool
+	// prepares: statements may have been prepared in SQL.
+	prepares bool
+	// gone are statements that were deallocated; all of them when everything is.
+	gone       []string
+	everything bool
+	set        []string // kept settings that were set, in this transaction
+	unsure     []string // that were set in one before
+	// blocked are the statements that stand in a block, or behind a change of
+	// settings in the same transaction: no reset of settings is answered there.
+	blocked []bool
+	changed bool
+}
+
+// of decides for one statement.
+func (d *division) of(st *rewrite.Statement) place {
+	s := d.s
+	switch {
+	case st.Tag != "":
+		return place{here: true}
+	case st.Show != "":
+		return d.show(st)
+	case st.Asks != nil:
+		for _, name := range st.Asks {
+			if s.misleads(name) || s.keepsOr(name) && slices.Contains(d.set, name) {
+				return place{err: errNotAsked(name)}
+			}
+		}
+	case st.DeallocateAll:
+		return place{here: !d.prepares}
+	case st.Deallocate != "":
+		known := s.stmts[st.Deallocate] != nil && !d.everything && !slices.Contains(d.gone, st.Deallocate)
+		switch {
+		case known:
+			return place{here: true}
+		case !d.prepares || s.b != nil && s.b.prepared.holds(st.Deallocate):
+			return place{err: errNoStatement([]byte(st.Deallocate))}
+		}
+	case discardsAll(st):
+		return place{err: errDiscardInBlock}
+	case s.answersSetting(st):
+		for i := range st.Changes {
+			if _, err := valueOf(&st.Changes[i]); err != nil {
+				return place{err: err}
+			}
+		}
+		return place{here: true}
+	}
+	return place{}
+}
+
+// show decides for SHOW of a setting.
+func (d *division) show(st *rewrite.Statement) place {
+	name := st.Show
+	_, set := d.s.local[name]
+	switch how := d.s.srv.treat.of(name); {
+	case how == kept, how == ignored && (set || slices.Contains(d.set, name)):
+		return place{here: true}
+	case how == ignored && slices.Contains(d.unsure, name):
+		return place{err: errUnsure(name)}
+	}
+	return place{}
+}
+
+// follow notes what a statement changes.
+func (d *division) follow(st *rewrite.Statement, p *place) {
+	switch st.Tx.Verb {
+	case rewrite.Begin:
+		d.block = true
+	case rewrite.Commit, rewrite.Rollback, rewrite.PrepareTransaction:
+		d.block, d.changed = st.Tx.Chain, false
+		d.unsure, d.set = append(d.unsure, d.set...), nil
+	}
+	d.blocked = append(d.blocked, d.block || d.changed)
+	switch {
+	case st.DeallocateAll:
+		d.everything = true
+	case st.Deallocate != "":
+		d.gone = append(d.gone, st.Deallocate)
+	}
+	for i := range st.Changes {
+		switch c := &st.Changes[i]; {
+		case !p.ours() && c.Action <= rewrite.SetLocal:
+			d.changed = true
+		case c.Action <= rewrite.SetLocal:
+			d.set = append(d.set, c.Name)
+		}
+	}
+}
+
+// resets decides for RESET of what the server knows: it is answered here where no
+// server's statement follows, or where there is nothing to reset; else it must
+// return to the client's startup value, not the server's.
+func (d *division) resets() {
+	s, follows := d.s, false
+	clean := !s.pinned && !s.t.touched && len(s.staged.changes) == 0
+	for i := len(d.places) - 1; i >= 0; i-- {
+		st, p := &d.plan.Statements[i], &d.places[i]
+		switch {
+		case p.ours():
+			continue
+		case !s.resetsOnly(st):
+		case clean && !d.blocked[i] && !follows, clean && s.status() == 'I' && !d.changedBefore(i) && s.settings.equal(s.startup):
+			p.here = true
+			continue
+		case len(st.Changes) == 1 && st.Changes[0].Action == rewrite.Reset:
+			name := st.Changes[0].Name
+			if value, ok := s.startup.vals[name]; ok && !merges(name, value) {
+				p.sql, p.tag = "SET "+quoteName(name)+" TO "+value, appendCommand(nil, resetTag(&st.Changes[0]))
+			}
+		}
+		follows = true
+	}
+}
+
+// changedBefore reports whether a server's statement before may change settings.
+func (d *division) changedBefore(i int) bool {
+	for n := range i {
+		if k := d.plan.Statements[n].Kind; !d.places[n].ours() && (k == rewrite.Setting || k > rewrite.Control) {
+			return true
+		}
+	}
+	return false
+}
+
+// resetsOnly reports whether all that a statement does is to reset settings that
+// the server knows.
+func (s *session) resetsOnly(st *rewrite.Statement) bool {
+	if st.Kind != rewrite.Setting || len(st.Changes) == 0 {
+		return false
+	}
+	for i := range st.Changes {
+		c := &st.Changes[i]
+		if c.Action != rewrite.ResetAll && (c.Action != rewrite.Reset || s.srv.treat.of(c.Name) != carried) {
+			return false
+		}
+	}
+	return true
+}
+
+// stringLocally answers a string none of whose statements is for the server.
+func (s *session) stringLocally(plan *rewrite.Plan) (done bool, err error) {
+	if s.status() == 'E' {
+		return false, nil
+	}
+	d := s.divide(plan)
+	if d == nil || slices.ContainsFunc(d.places, func(p place) bool { return !p.ours() }) {
+		return false, nil
+	}
+	for i := range d.places {
+		if err := d.places[i].err; err != nil {
+			return true, err
+		}
+		if err := s.runLocal(&plan.Statements[i], true, true); err != nil {
+			return true, err
+		}
+	}
+	return true, s.ready()
+}
+
+// substituted is the plan of a string in which Sluice answers something, as the
+// server gets it. Any other plan it returns as it is.
+func (s *session) substituted(plan *rewrite.Plan, sql []byte) *rewrite.Plan {
+	if !plan.Substitutable() {
+		return plan
+	}
+	d := s.divide(plan)
+	if d == nil {
+		return plan
+	}
+	by := make([]rewrite.Substitute, len(d.places))
+	for i := range d.places {
+		by[i] = d.places[i].substitute()
+	}
+	made := s.srv.planner.Substitute(plan, string(sql), by)
+	if made == nil {
+		return plan
+	}
+	s.t.strung = d
+	s.t.atString = s.localState()
+	return made
+}
+
+// strings marks the answer to a string in which Sluice answers something.
+func (s *session) strings(o *owed, d *strung) {
+	if d != nil {
+		o.strung, o.masks, s.t.looks = d, true, true
+	}
+}
+
+// strungReply is told of a reply to such a string; done is false for one that is
+// the client's.
+func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
+	t := s.t
+	if o.strung == nil || o.at >= len(o.strung.places) {
+		return false, nil
+	}
+	p := &o.strung.places[o.at]
+	ends := typ == msgCommandComplete || typ == msgEmptyQuery
+	if ends {
+		o.at++
+	}
+	switch {
+	case p.here && ends:
+		st := &o.strung.plan.Statements[o.at-1]
+		if t.rerun {
+			return true, s.made(frameSet) // what it was is of no matter: see Log.Made
+		}
+		s.ended(o, nil)
+		t.statement++
+		return true, s.answerStrung(st)
+	case p.err != nil && ends:
+		return true, s.desync(typ)
+	case p.ours():
+		return typ == msgRowDescription || typ == msgDataRow, nil
+	case p.tag != nil && ends:
+		s.completed(o, typ, p.tag)
+		t.statement++
+		return true, s.made(p.tag)
+	}
+	return false, nil
+}
+
+// answerStrung does a statement of a string in its place.
+func (s *session) answerStrung(st *rewrite.Statement) error {
+	timeout := s.statementTimeout
+	frames, err := s.perform(st, true, true)
+	if err != nil {
+		return err
+	}
+	if s.statementTimeout != timeout { // it holds from the next statement on
+		s.t.deadline = time.Time{}
+		if s.statementTimeout > 0 {
+			s.t.deadline = time.Now().Add(s.statementTimeout)
+		}
+		s.alarmRead()
+	}
+	return s.made(slices.Concat(frames...))
+}
+
+// strungError is the error of a statement that is answered with one, in the place
+// of the server's; nil for any other.
+func (o *owed) strungError(payload []byte) *sqlError {
+	if o.strung == nil || o.at >= len(o.strung.places) || string(field(payload, 'C')) != rewrite.FaultCode {
+		return nil
+	}
+	return o.strung.places[o.at].err
+}
+
+var (
+	frameSet          = appendCommand(nil, "SET")
+	errDiscardInBlock = &sqlError{code: "25001", message: "DISCARD ALL cannot run inside a transaction block"}
+)
+
+// errUnsure is a setting whose value depends on what becomes of a transaction.
+func errUnsure(name string) *sqlError {
+	return &sqlError{code: retry.StateUnsupported, message: "the value of \"" + name + "\" is not known at this place of a string of statements",
+		hint: "Send SHOW " + name + " by itself."}
+}
+
+// localState is what statements that are answered here change, as it was.
+type localState struct {
+	keptSettings
+	before *keptSettings
+	again  []keptChange
+	stmts  map[string]*clientStatement
+	gone   []undo
+}
+
+func (s *session) localState() *localState {
+	return &localState{keptSettings: keptSettings{carried: s.settings, local: cloneStrings(s.local),
+		statement: s.statementTimeout, idleTx: s.idleTxTimeout}, before: s.before, again: slices.Clone(s.kept), stmts: s.stmts}
+}
+
+// restoreString undoes what the statements of a string did, before the string is
+// run again.
+func (s *session) restoreString() {
+	was := s.t.atString
+	if was == nil {
+		return
+	}
+	s.returnKept(was)
+	s.settings, s.stmts = was.carried, was.stmts
+	for _, u := range slices.Backward(was.gone) {
+		s.setStatement(u.name, u.prev)
+	}
+	was.gone = nil
+}

@@ -1,0 +1,255 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The values of settings that Sluice answers for are read, checked and shown as
+// PostgreSQL does it: '1.5s' is 1500ms, and 5000 is 5s.
+
+// form is how the values of one setting are written.
+type form struct {
+	read     func(f *form, name, value string) (string, *sqlError)
+	units    []unit // from the greatest on; nil for a number without a unit
+	base     string // the unit that a plain number has
+	plain    bool   // shown as a plain number
+	min, max int64
+	words    string // that may stand, the one shown first, then its other names
+	offered  string // the values that an error offers
+}
+
+// unit is a name of so many base units.
+type unit struct {
+	name string
+	size float64
+}
+
+var (
+	millis = []unit{{"d", 86_400_000}, {"h", 3_600_000}, {"min", 60_000}, {"s", 1000}, {"ms", 1}, {"us", 1.0 / 1000}}
+	secs   = []unit{{"d", 86_400}, {"h", 3600}, {"min", 60}, {"s", 1}, {"ms", 1.0 / 1000}, {"us", 1.0 / 1_000_000}}
+	kilo   = []unit{{"TB", 1 << 30}, {"GB", 1 << 20}, {"MB", 1 << 10}, {"kB", 1}, {"B", 1.0 / 1024}}
+)
+
+// forms of the settings that Sluice keeps, and of those that it ignores by
+// default. A setting without one has any text.
+var forms = map[string]*form{
+	"statement_timeout":                   {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},
+	"idle_in_transaction_session_timeout": {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},
+	"lock_timeout":                        {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},
+	"client_connection_check_interval":    {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},
+	"tcp_user_timeout":                    {read: readNumber, units: millis, base: "ms", plain: true, max: math.MaxInt32},
+	"tcp_keepalives_idle":                 {read: readNumber, units: secs, base: "s", plain: true, max: math.MaxInt32},
+	"tcp_keepalives_interval":             {read: readNumber, units: secs, base: "s", plain: true, max: math.MaxInt32},
+	"tcp_keepalives_count":                {read: readNumber, max: math.MaxInt32},
+	"work_mem":                            {read: readNumber, units: kilo, base: "kB", min: 64, max: math.MaxInt32},
+	"maintenance_work_mem":                {read: readNumber, units: kilo, base: "kB", min: 1024, max: math.MaxInt32},
+	"check_function_bodies":               {read: readBool},
+	"jit":                                 {read: readBool},
+	"row_security":                        {read: readBool},
+	"standard_conforming_strings":         {read: readBool},
+	"synchronize_seqscans":                {read: readBool},
+	"synchronous_commit": {read: readWord, words: "local remote_write remote_apply on,true,yes,1 off,false,no,0",
+		offered: "local, remote_write, remote_apply, on, off"},
+	"client_min_messages": {read: readWord, words: "debug5 debug4 debug3 debug2,debug debug1 log info notice warning error",
+		offered: "debug5, debug4, debug3, debug2, debug1, log, notice, warning, error"},
+	"xmloption": {read: readWord, words: "content document", offered: "content, document"},
+}
+
+// normal is the value of a setting as PostgreSQL shows it, or its error.
+func normal(name, value string) (string, *sqlError) {
+	f := forms[name]
+	if f == nil {
+		return value, nil
+	}
+	return f.read(f, name, value)
+}
+
+func errInvalidValue(name, value, hint string) *sqlError {
+	return &sqlError{code: "22023", message: fmt.Sprintf("invalid value for parameter %q: %q", name, value), hint: hint}
+}
+
+// errOneArgument is a list for a setting that takes one value.
+func errOneArgument(name string) *sqlError {
+	return &sqlError{code: "22023", message: "SET " + name + " takes only one argument"}
+}
+
+func readNumber(f *form, name, value string) (string, *sqlError) {
+	n, err := f.number(name, value)
+	if err != nil || n == 0 || f.units == nil || f.plain {
+		return strconv.FormatInt(n, 10), err
+	}
+	for _, u := range f.units {
+		if u.size <= 1 || n%int64(u.size) == 0 {
+			return strconv.FormatInt(int64(math.RoundToEven(float64(n)/u.size)), 10) + u.name, nil
+		}
+	}
+	return "", errInvalidValue(name, value, "")
+}
+
+// number reads a value in base units, as parse_int does in PostgreSQL's guc.c.
+func (f *form) number(name, value string) (int64, *sqlError) {
+	v, rest, ok := leadingNumber(value)
+	if !ok {
+		return 0, errInvalidValue(name, value, "")
+	}
+	if rest = strings.TrimLeft(rest, blanks); rest != "" {
+		if f.units == nil {
+			return 0, errInvalidValue(name, value, "")
+		}
+		if v, ok = f.inBase(v, strings.TrimRight(rest, blanks)); !ok {
+			return 0, errInvalidValue(name, value, unitsHint(f.units))
+		}
+	}
+	v = math.RoundToEven(v)
+	if v > math.MaxInt32 || v < math.MinInt32 {
+		return 0, errInvalidValue(name, value, "Value exceeds integer range.")
+	}
+	n := int64(v)
+	if n < f.min || n > f.max {
+		shown := strconv.FormatInt(n, 10)
+		if f.base != "" {
+			shown += " " + f.base
+		}
+		return 0, &sqlError{code: "22023", message: fmt.Sprintf("%s is outside the valid range for parameter %q (%d .. %d)", shown, name, f.min, f.max)}
+	}
+	return n, nil
+}
+
+// blanks are what C's isspace takes.
+const blanks = " \t\n\v\f\r"
+
+// inBase turns so many of a unit into base units, a fraction rounded to the next
+// smaller unit.
+func (f *form) inBase(v float64, name string) (float64, bool) {
+	for i, u := range f.units {
+		if u.name != name {
+			continue
+		}
+		v *= u.size
+		if i+1 < len(f.units) {
+			smaller := f.units[i+1].size
+			v = math.RoundToEven(v/smaller) * smaller
+		}
+		return v, true
+	}
+	return 0, false
+}
+
+func unitsHint(units []unit) string {
+	if &units[0] == &kilo[0] {
+		return `Valid units for this parameter are "B", "kB", "MB", "GB", and "TB".`
+	}
+	return `Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".`
+}
+
+// leadingNumber reads what strtol with base 0 takes, or strtod where a fraction or
+// an exponent follows or the number is too great.
+func leadingNumber(value string) (v float64, rest string, ok bool) {
+	s := strings.TrimLeft(value, blanks)
+	i := 0
+	if i < len(s) && (s[i] == '+' || s[i] == '-') {
+		i++
+	}
+	sign, digits := s[:i], s[i:]
+	base, skip := 10, 0
+	switch {
+	case len(digits) > 2 && digits[0] == '0' && digits[1]|0x20 == 'x' && digit(digits[2]) < 16:
+		base, skip = 16, 2
+	case strings.HasPrefix(digits, "0"):
+		base = 8
+	}
+	n := skip
+	for n < len(digits) && digit(digits[n]) < base {
+		n++
+	}
+	whole, err := strconv.ParseInt(sign+digits[skip:n], base, 64)
+	v, rest = float64(whole), digits[n:]
+	if ends := errors.Is(err, strconv.ErrRange); ends || rest != "" && strings.IndexByte(".eE", rest[0]) >= 0 {
+		if v, rest, err = leadingFloat(s); err != nil {
+			return 0, value, false
+		}
+		return v, rest, true
+	}
+	return v, rest, n > skip
+}
+
+// leadingFloat reads a decimal number with fraction and exponent.
+func leadingFloat(s string) (float64, string, error) {
+	i := 0
+	digits := func() (n int) {
+		for ; i < len(s) && s[i] >= '0' && s[i] <= '9'; i++ {
+			n++
+		}
+		return n
+	}
+	if i < len(s) && (s[i] == '+' || s[i] == '-') {
+		i++
+	}
+	n := digits()
+	if i < len(s) && s[i] == '.' {
+		i++
+		n += digits()
+	}
+	if n == 0 {
+		return 0, s, strconv.ErrSyntax
+	}
+	if end := i; i < len(s) && s[i]|0x20 == 'e' {
+		i++
+		if i < len(s) && (s[i] == '+' || s[i] == '-') {
+			i++
+		}
+		if digits() == 0 {
+			i = end
+		}
+	}
+	v, err := strconv.ParseFloat(s[:i], 64)
+	return v, s[i:], err
+}
+
+// digit is the value of a digit of any base; 99 for what is none.
+func digit(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c|0x20 >= 'a' && c|0x20 <= 'f':
+		return int(c|0x20-'a') + 10
+	}
+	return 99
+}
+
+// readBool takes what PostgreSQL takes for a Boolean: words and their beginnings,
+// as long as they tell which is meant.
+func readBool(_ *form, name, value string) (string, *sqlError) {
+	v := strings.ToLower(value)
+	begins := func(word string, least int) bool { return len(v) >= least && strings.HasPrefix(word, v) }
+	switch {
+	case begins("true", 1), begins("yes", 1), v == "on", v == "1":
+		return "on", nil
+	case begins("false", 1), begins("no", 1), begins("off", 2), v == "0":
+		return "off", nil
+	}
+	return "", &sqlError{code: "22023", message: fmt.Sprintf("parameter %q requires a Boolean value", name)}
+}
+
+func readWord(f *form, name, value string) (string, *sqlError) {
+	for names := range strings.FieldsSeq(f.words) {
+		shown, _, _ := strings.Cut(names, ",")
+		for word := range strings.SplitSeq(names, ",") {
+			if strings.EqualFold(word, value) {
+				return shown, nil
+			}
+		}
+	}
+	return "", errInvalidValue(name, value, "Available values: "+f.offered+".")
+}
+
+// timeoutOf is a timeout as a duration.
+func timeoutOf(name, value string) (time.Duration, *sqlError) {
+	n, err := forms[name].number(name, value)
+	return time.Duration(n) * time.Millisecond, err
+}

@@ -1,0 +1,158 @@
+package rewrite
+
+import "strings"
+
+// leavings answers, for a server whose sessions have neither cursors nor channels
+// nor advisory locks, what pools send to be rid of such: there is nothing.
+func (r *rewriter) leavings(p *part) {
+	if !r.rules.Session {
+		return
+	}
+	switch m := p.node; m.name() {
+	case "ClosePortalStmt":
+		if m.text("portalname") != "" {
+			return
+		}
+		r.answer(p, "CLOSE CURSOR ALL")
+	case "UnlistenStmt":
+		r.answer(p, "UNLISTEN")
+	case "SelectStmt":
+		call, column := loneCall(m)
+		if functionOf(call) != "pg_advisory_unlock_all" || len(call.values("args")) > 0 {
+			return
+		}
+		r.answer(p, "SELECT 1")
+		p.st.Void = column
+	default:
+		return
+	}
+	p.advisory = false
+	r.find(handled(Discard, Answered, Info, "answered: there is nothing to discard", p.st.Start))
+}
+
+// loneCall is the function call in SELECT f(...), without any other clause, and
+// the name of its column.
+func loneCall(m message) (call message, column string) {
+	targets := m.values("target_list")
+	if len(targets) != 1 {
+		return message{}, ""
+	}
+	plain := sampleNothing().child("stmts").child("stmt")
+	meant := intents{}
+	meant.set(plain, "target_list", targets...)
+	target := m.child("target_list")
+	call = target.child("val")
+	if !meant.equal(plain, m) || !target.is("ResTarget") || target.child("indirection").shape != nil || !call.is("FuncCall") {
+		return message{}, ""
+	}
+	for _, option := range []string{"agg_order", "agg_filter", "over"} {
+		if call.child(option).shape != nil {
+			return message{}, ""
+		}
+	}
+	for _, option := range []string{"agg_within_group", "agg_star", "agg_distinct", "func_variadic"} {
+		if call.flag(option) {
+			return message{}, ""
+		}
+	}
+	if column = target.text("name"); column == "" {
+		names := call.names("funcname")
+		column = names[len(names)-1]
+	}
+	return call, column
+}
+
+// functionOf is the plain name of a function of pg_catalog, or of none said; ""
+// for any other.
+func functionOf(call message) string {
+	names := call.names("funcname")
+	switch {
+	case len(names) == 1:
+		return names[0]
+	case len(names) == 2 && names[0] == "pg_catalog":
+		return names[1]
+	}
+	return ""
+}
+
+// settingAsked is the parameter that a call of current_setting asks for, if it is
+// a constant; "" for none.
+func settingAsked(call message) string {
+	if functionOf(call) != "current_setting" {
+		return ""
+	}
+	return constant(call.child("args"))
+}
+
+// constant is the text of a string constant that may name a parameter.
+func constant(m message) string {
+	if !m.is("A_Const") {
+		return ""
+	}
+	text := m.child("sval").text("sval")
+	if len(text) > maxName {
+		return ""
+	}
+	return strings.ToLower(text)
+}
+
+// shows reads SELECT current_setting('name') like a SHOW.
+func (st *Statement) shows(m message) {
+	call, column := loneCall(m)
+	if n := len(call.valuesOf("args")); n == 1 || n == 2 && secondIsBool(call) {
+		if name := settingAsked(call); name != "" {
+			st.Show, st.Column, st.Asks = name, column, nil
+		}
+	}
+}
+
+// valuesOf is values of a message that may be absent.
+func (m message) valuesOf(field string) []value {
+	if m.shape == nil {
+		return nil
+	}
+	return m.values(field)
+}
+
+// secondIsBool reports whether a call's second argument is TRUE or FALSE.
+func secondIsBool(call message) bool {
+	n := 0
+	for arg := range call.list("args") {
+		if n++; n == 2 {
+			return arg.is("A_Const") && arg.child("boolval").shape != nil
+		}
+	}
+	return false
+}
+
+// mostAsks bounds the parameters that one statement is known to ask for.
+const mostAsks = 32
+
+// asksFor notes a parameter.
+func (s *survey) asksFor(name string) {
+	if name != "" && len(s.asked) < mostAsks {
+		s.asked = append(s.asked, name)
+	}
+}
+
+// settingsAsked are the parameters that a statement asks for. Beside pg_settings
+// any constant may name one.
+func (s *survey) settingsAsked(m message) []string {
+	for _, t := range s.tables {
+		if t.name == "pg_settings" || t.name == "pg_catalog.pg_settings" {
+			s.constants(m)
+			break
+		}
+	}
+	return s.asked
+}
+
+func (s *survey) constants(m message) {
+	if m.is("A_Const") {
+		s.asksFor(constant(m))
+		return
+	}
+	for child := range m.nodes() {
+		s.constants(child)
+	}
+}
