@@ -174,8 +174,8 @@ func (s *session) carriedDeadline() time.Time {
 	if value == "" || s.srv.treat.of("statement_timeout") != carried {
 		return time.Time{}
 	}
-	d, ok := parseMillis(strings.Trim(value, "' "))
-	if !ok || d == 0 {
+	d, refused := timeoutOf("statement_timeout", strings.Trim(value, "' "))
+	if refused != nil || d == 0 {
 		return time.Time{}
 	}
 	return time.Now().Add(d)
