@@ -24,6 +24,9 @@ func (w *world) plain(lines []string, f frame, loose bool) []string {
 	for _, l := range lines {
 		if w.dsql && len(f.parts) > 1 { // the stand-in runs the statements of a string one by one
 			l = position.ReplaceAllString(l, "")
+			if strings.Contains(l, "M=SET LOCAL can only be used in transaction blocks") {
+				continue
+			}
 		}
 		l = madeName.ReplaceAllString(l, `$1""`)
 		l = bindName.ReplaceAllString(l, `$1""`)
@@ -59,7 +62,7 @@ var differences = []difference{
 	{row: "Any statement in a block whose backend was lost", rare: true, is: func(got, want []string, lost bool) bool {
 		return lost && hasError(got, "25P02") && hasError(want, "")
 	}},
-	{row: "`currval`, `lastval`", refused: regexp.MustCompile(`C=55000 M=.* is not yet defined in this session D=`)},
+	{row: "`currval`, `lastval`", refused: regexp.MustCompile(`C=55000 M=.* is not yet defined in this session`)},
 	{row: "`SAVEPOINT`, `RELEASE`, `ROLLBACK TO` in a string", refused: regexp.MustCompile(`C=0A000 M=savepoint commands must not share a string`)},
 	{row: "`SAVEPOINT`, `ROLLBACK TO` in a transaction that", rare: true, refused: regexp.MustCompile(`C=0A000 M=.*savepoint "\w+"`)},
 	{row: "A statement whose result was changed", rare: true, refused: regexp.MustCompile(`C=0A000 M=cached plan must not change result type`)},

@@ -184,6 +184,16 @@ func (g *drawer) script() []string {
 		return strings.Split(pick(g, resets...), "; ")
 	}
 	var parts []string
+	if g.one(4) { // a write behind the end of a block
+		g.count("write behind an end")
+		g.state[g.who].block = false
+		parts = []string{pick(g, "ROLLBACK", "COMMIT", "ROLLBACK AND CHAIN"), strings.NewReplacer("{X}", g.who, "{N}", strconv.Itoa(g.marker)).Replace("INSERT INTO t_{X} (n) VALUES ({N})")}
+		if g.dsql && parts[0] == "ROLLBACK AND CHAIN" {
+			parts[0] = "ROLLBACK"
+		}
+		g.marker++
+		return parts
+	}
 	for range 2 + g.IntN(3) {
 		parts = append(parts, g.simple())
 	}
@@ -338,6 +348,10 @@ func (g *drawer) plainRead() string {
 var themes = []theme{
 	{name: "settings", weight: 5, texts: (*drawer).settingText},
 	{name: "observers", weight: 3, texts: (*drawer).observer},
+	{name: "halves", weight: 2, texts: func(g *drawer) string { // of a value that the server merges with what it has
+		return pick(g, "SET DateStyle TO 'SQL'", "SET DateStyle TO DMY", "SET DateStyle TO 'SQL, DMY'", "SET DateStyle TO 'ISO'", "SET DateStyle TO MDY", "RESET DateStyle",
+			"SHOW DateStyle", "SELECT '02/03/2026'::date", "SELECT '02/03/2026'::date", "SELECT date '2026-02-03'")
+	}},
 	{name: "errors", weight: 2, texts: func(g *drawer) string {
 		return pick(g, "SELECT nosuch", "SELECT 1/0", "SELEC 1", "INSERT INTO t_{X} (n) VALUES ({N}), (1/0)", "SELECT * FROM nosuch", "")
 	}},
