@@ -30,7 +30,7 @@ func TestParametersAfterLoss(t *testing.T) {
 	}
 	for route, opts := range map[string][]option{"postgres": nil, "replay": {fastReplay}, "dsql": {asDSQL, fastReplay}, "no replay": {asDSQL}} {
 		var cut cutter
-		s := startSluice(t, pg, append(opts, cut.option, maxOpen(2))...)
+		s := startSluice(t, pg, append(opts, cut.option, maxOpen(8))...)
 		for name, test := range scripts {
 			for _, after := range []bool{false, true} {
 				c, out := dialWith(t, s.addr, map[string]string{"TimeZone": "America/New_York"})

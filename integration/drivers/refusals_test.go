@@ -56,7 +56,7 @@ var refusals = map[Feature]refusal{
 	Serializable:   {"0A000", "Unsupported isolation level: SERIALIZABLE"},                        // recorded
 	SetConfig:      {"0A000", `setting configuration parameter "TimeZone" not supported`},         // measured
 	Setting:        {"0A000", `setting configuration parameter "enable_sort" not supported`},      // recorded, of other settings
-	SetTransaction: {"0A000", `setting configuration parameter "TRANSACTION" not supported`},      // recorded
+	SetTransaction: {"0A000", "Unsupported isolation level: SERIALIZABLE"},                        // recorded, outside of a block
 	Temp:           {"0A000", "TEMPORARY or TEMP table not supported for CREATE TABLE"},           // recorded
 	Truncate:       {"0A000", "unsupported statement: Truncate"},                                  // recorded
 	TwoDDL:         {"0A000", "multiple ddl statements not supported in a transaction"},           // recorded
