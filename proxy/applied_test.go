@@ -23,6 +23,7 @@ func TestAppliedBehindTheEnd(t *testing.T) {
 	pg.SQL(t, "postgres", "CREATE TABLE applied_behind (a text)")
 	const (
 		insert = "INSERT INTO applied_behind VALUES ('%[1]s')"
+		hidden = "INSERT INTO applied_behind VALUES (convert_from(decode('%[2]s', 'hex'), 'UTF8'))" // no cut at this one
 		block  = "Q BEGIN\n< Z\nQ INSERT INTO applied_behind VALUES ('block')\n< Z\n"
 	)
 	for name, opts := range map[string][]option{"": nil, "replay": {fastReplay, func(s *setup) { s.proxy.Retry.Policy.MaxRetries = 2 }}} {
@@ -42,13 +43,14 @@ func TestAppliedBehindTheEnd(t *testing.T) {
 			{"Q BEGIN\n< Z\nQ SELECT 1\n< Z\n" + execs("COMMIT") + "H\n< C\n" + execs(insert) + "S\n< Z\n", "08007", "Z I", 1},
 			{"Q BEGIN\n< Z\nQ SELECT 1\n< Z\n" + execs("COMMIT") + "H\n< C\n" + execs(insert) + "H\n< E\nS\n< Z\n", "08006", "Z I", 0},
 			{execs("COMMIT") + "H\n< C\n" + execs("SELECT '%[1]s'") + "S\n< Z\n", "08006", "Z I", 0},
-			{execs(insert) + "Q SELECT 1\n< Z\n", "08007", "Z I", 1},
-			{execs(insert) + "Q -- nothing\n< Z\n", "08007", "Z I", 1},
+			{execs(insert) + "Q SELECT 1\n< Z\n", "08006", "Z I", 0}, // a Query waits for what stands before it
+			{execs(hidden) + "Q SELECT '%[1]s'\n< Z\n", "08007", "Z I", 1},
+			{execs(hidden) + "Q -- %[1]s\n< Z\n", "08007", "Z I", 1},
 			{execs(insert, "ROLLBACK") + "S\n< Z\n", "08006", "Z I", 0},
 			{execs(insert, "BEGIN") + "S\n< Z\nQ ROLLBACK\n< Z\n", "08006", "Z E", 0},
 		} {
 			mark := fmt.Sprintf("%s/%d", name, i)
-			script := strings.ReplaceAll(test.script, "%[1]s", mark)
+			script := strings.NewReplacer("%[1]s", mark, "%[2]s", fmt.Sprintf("%x", mark)).Replace(test.script)
 			cut.again.Store(true) // a replay meets the same end
 			cut.arm(mark, true)
 			got := perform(t, s.addr, script)

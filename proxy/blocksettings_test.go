@@ -45,6 +45,7 @@ var blockForms = map[string]func(texts []string) string{
 // In whatever way a block ends, its client keeps what it would keep on a connection of its own,
 // and the next client finds nothing of it.
 func TestSettingsThroughBlocks(t *testing.T) {
+	t.Parallel()
 	pg := sharedPostgres(t)
 	for name, opts := range map[string][]option{"postgres": nil, "replay": {withReplay}, "dsql": {asDSQL, fastReplay}} {
 		t.Run(name, func(t *testing.T) {

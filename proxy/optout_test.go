@@ -8,6 +8,7 @@ import (
 // The comment turns replay off for its whole transaction, wherever in it the
 // comment stands and whoever answers the statement that carries it.
 func TestOptOutOfWholeBlock(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", stumbling)

@@ -271,7 +271,7 @@ func (w *cutWorker) play(turn cutTurn, cut relayCut) (answered int, lost string,
 		}
 	}
 	w.relay.arm(cut)
-	failed := false
+	failed, asked := false, false // asked: the Query was sent
 	note := func(typ byte, payload []byte) bool {
 		switch typ {
 		case 'C', 'I':
@@ -282,6 +282,10 @@ func (w *cutWorker) play(turn cutTurn, cut relayCut) (answered int, lost string,
 				if strings.Contains(showFrame(typ, payload), "C="+code) {
 					lost = code
 				}
+			}
+			if asked && lost == "" && answered < turn.executes { // the Query is skipped
+				w.c.queue(encode(w.t, &pgproto3.Sync{}))
+				w.c.flush()
 			}
 		case 'Z':
 			status = payload[0]
@@ -306,6 +310,7 @@ func (w *cutWorker) play(turn cutTurn, cut relayCut) (answered int, lost string,
 			parts = append(parts, turn.sql(w.runs, i))
 		}
 		query(strings.Join(parts, "; "))
+		asked = true
 	} else {
 		w.c.queue(encode(w.t, &pgproto3.Sync{}))
 	}

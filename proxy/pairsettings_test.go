@@ -61,6 +61,7 @@ var settingForms = map[string]string{
 // A client sees its own settings, whatever the client before it on the same backend had set: by SHOW, in
 // what values look like, and in what it is told of parameters.
 func TestSettingsInPairs(t *testing.T) {
+	t.Parallel()
 	pg := sharedPostgres(t)
 	wanted := map[string]string{}
 	for kind, opts := range map[string][]option{"postgres": nil, "dsql": {asDSQL, fastReplay}} {

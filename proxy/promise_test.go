@@ -48,6 +48,7 @@ func crowd(t *testing.T, pg postgres, addr, script string, kill func()) string {
 // replaced in between, are to a client with prepared statements what they are on a
 // connection of its own.
 func TestPlansChangeAsWithPostgres(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	for name, script := range map[string]string{
@@ -281,6 +282,7 @@ func TestPlansChangeAsWithPostgres(t *testing.T) {
 // A client that was told what a statement returns never gets other rows, also when
 // the schema was changed where Sluice could not see it.
 func TestRowsAreAsDescribed(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	for name, script := range map[string]string{

@@ -25,10 +25,7 @@ func (s *session) handle(typ byte, total int) error {
 		}
 	}
 	if t.skip {
-		if err := s.discard(total); err != nil || typ != msgFlush {
-			return err
-		}
-		return s.flush()
+		return s.skipFrame(typ, total)
 	}
 	if typ == msgFlush && total > headerLen {
 		if err := s.discard(total); err != nil {
@@ -68,6 +65,24 @@ func (s *session) handle(typ byte, total int) error {
 		return s.closeNamed(frame)
 	}
 	return s.flush()
+}
+
+// skipFrame drops a frame behind an error, up to a Sync. A Query or FunctionCall before
+// which the backend was lost ends its turn all the same: a client that sends no Sync
+// waits for its ReadyForQuery.
+func (s *session) skipFrame(typ byte, total int) error {
+	t := s.t
+	if err := s.discard(total); err != nil {
+		return err
+	}
+	switch {
+	case t.lost && (typ == msgQuery || typ == msgFunction):
+		t.ended, t.skip = true, false
+		return s.ready()
+	case typ == msgFlush:
+		return s.flush()
+	}
+	return nil
 }
 
 // sync ends a turn of the extended protocol.

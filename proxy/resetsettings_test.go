@@ -17,6 +17,7 @@ CREATE ROLE setting_role;`
 
 // A function that sets something for the session does so for its client only.
 func TestFunctionsThatSet(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", settingFunctions)
@@ -92,6 +93,7 @@ func TestFunctionThatSetsTheRole(t *testing.T) {
 // Statements that are prepared while set_config or a function has other values in force are
 // not those of other clients, nor theirs its own.
 func TestSetConfigAndPreparedStatements(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", settingFunctions)

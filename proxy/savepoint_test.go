@@ -21,6 +21,7 @@ func ext(sql string) string { return "P - | " + sql + "\nB - | -\nE -\n" }
 // What an application does with savepoints is answered as by PostgreSQL, whether
 // conflicts come in between or not.
 func TestSavepoints(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", stumbling+"CREATE TABLE saved (a int PRIMARY KEY); CREATE TABLE random (a int)")
@@ -116,6 +117,7 @@ var savepointTexts = []string{
 // TestRandomSavepoints holds random dialogues against PostgreSQL, without
 // conflicts and with them.
 func TestRandomSavepoints(t *testing.T) {
+	t.Parallel()
 	fixSeed()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()

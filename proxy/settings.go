@@ -181,8 +181,11 @@ func (n *interned) share(s *settings) *settings {
 		return noSettings
 	}
 	key := diff(noSettings, s)
-	for _, name := range slices.Sorted(maps.Keys(s.kept)) {
-		key += "\x00" + name + "\x00" + s.kept[name]
+	for _, also := range []map[string]string{s.kept, s.shown} {
+		key += "\x00"
+		for _, name := range slices.Sorted(maps.Keys(also)) {
+			key += "\x00" + name + "\x00" + also[name]
+		}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

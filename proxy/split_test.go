@@ -135,6 +135,7 @@ func TestRefusalIsInvisible(t *testing.T) {
 // Where the transaction cannot be run again the client gets the refusal, and
 // the next try is in two parts; where there is no other form it gets it always.
 func TestRefusalIsTold(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", splitTables)

@@ -9,6 +9,7 @@ import (
 // when nobody here saw the change and the backend has one of before; and a backend that
 // lost its statements says so to nobody. Both need the log of a transaction.
 func TestStaleStatementsAreMadeAnew(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	for name, script := range map[string]string{

@@ -223,9 +223,11 @@ func (s *session) stringLocally(plan *rewrite.Plan) (done bool, err error) {
 }
 
 // substituted is the plan of a string in which Sluice answers something, as the
-// server gets it. Any other plan it returns as it is.
+// server gets it. Any other plan it returns as it is. Behind frames of the extended
+// protocol that no Sync has ended, a single statement is such a string too.
 func (s *session) substituted(plan *rewrite.Plan, sql []byte) *rewrite.Plan {
-	if !plan.Substitutable() {
+	if st := plan.Single(); !plan.Substitutable() &&
+		(st == nil || !s.t.touched || st.End == 0 || discardsAll(st) || !plan.Answerable()) {
 		return plan
 	}
 	d := s.divide(plan)

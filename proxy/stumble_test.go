@@ -59,6 +59,7 @@ func slowReplay(s *setup) {
 // A client cannot tell that its transaction met a conflict: what it is answered
 // is what PostgreSQL answers when there is none.
 func TestConflictsAreInvisible(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", stumbling)
@@ -135,6 +136,7 @@ func (s *sluice) sum(t testing.TB, name string) (n float64) {
 
 // The loss of a backend before anything that can commit was sent is as invisible.
 func TestLossIsInvisible(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", stumbling)
@@ -160,6 +162,7 @@ func TestLossIsInvisible(t *testing.T) {
 // A replay that waits for an answer before it sends on may be told an error, or
 // that its transaction is over: it must still come to its end.
 func TestReplayThatEndsEarly(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", stumbling)
@@ -218,6 +221,7 @@ var detail = regexp.MustCompile(`Replay refused: (.*?)\. H=`)
 // Feature: dsql-locking-compatibility, Property 3: Serialization conflict retry:
 // 40001 is retried, and nobody can tell.
 func TestRandomConflicts(t *testing.T) {
+	t.Parallel()
 	fixSeed()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()

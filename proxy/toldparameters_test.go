@@ -12,6 +12,7 @@ var reportLine = regexp.MustCompile(`(?m)^S (\w+)=(.*)$`)
 // A client whose backend was lost, or whose replay was refused, has been told in front of ReadyForQuery
 // which parameters are in force then.
 func TestParametersAfterLoss(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", changing)

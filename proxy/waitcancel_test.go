@@ -258,6 +258,7 @@ var whoseEnd = []struct {
 // Whatever Sluice waits for, a cancel and the statement timeout end the wait, and
 // the statement is not run.
 func TestStoppedWhileSluiceWaits(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", hurdles)

@@ -107,9 +107,13 @@ func (p *Planner) sameBut(before, after string, by []Substitute) bool {
 }
 
 // Substitutable reports whether a relay may have to answer some of several
-// statements: those of settings and prepared statements, and what a rule answers.
-func (p *Plan) Substitutable() bool {
-	return len(p.Statements) > 1 && slices.ContainsFunc(p.Statements, func(st Statement) bool {
+// statements.
+func (p *Plan) Substitutable() bool { return len(p.Statements) > 1 && p.Answerable() }
+
+// Answerable reports whether a relay may have to answer some of the statements:
+// those of settings and prepared statements, and what a rule answers.
+func (p *Plan) Answerable() bool {
+	return slices.ContainsFunc(p.Statements, func(st Statement) bool {
 		return st.Kind == Setting || st.Show != "" || st.Tag != "" || st.Asks != nil
 	})
 }
