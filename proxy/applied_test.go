@@ -43,7 +43,7 @@ func TestAppliedBehindTheEnd(t *testing.T) {
 			{"Q BEGIN\n< Z\nQ SELECT 1\n< Z\n" + execs("COMMIT") + "H\n< C\n" + execs(insert) + "S\n< Z\n", "08007", "Z I", 1},
 			{"Q BEGIN\n< Z\nQ SELECT 1\n< Z\n" + execs("COMMIT") + "H\n< C\n" + execs(insert) + "H\n< E\nS\n< Z\n", "08006", "Z I", 0},
 			{execs("COMMIT") + "H\n< C\n" + execs("SELECT '%[1]s'") + "S\n< Z\n", "08006", "Z I", 0},
-			{execs(insert) + "Q SELECT 1\n< Z\n", "08006", "Z I", 0}, // a Query waits for what stands before it
+			{execs(insert) + "Q SELECT 1\nS\n< Z\n", "08006", "Z I", 0}, // a Query waits for what stands before it
 			{execs(hidden) + "Q SELECT '%[1]s'\n< Z\n", "08007", "Z I", 1},
 			{execs(hidden) + "Q -- %[1]s\n< Z\n", "08007", "Z I", 1},
 			{execs(insert, "ROLLBACK") + "S\n< Z\n", "08006", "Z I", 0},

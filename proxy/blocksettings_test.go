@@ -9,7 +9,7 @@ import (
 
 // blockTexts are what a setting can go through.
 var blockTexts = []string{
-	"BEGIN", "SET TimeZone = 'Asia/Tokyo'", "SET TimeZone = 'Europe/Berlin'", "SET LOCAL TimeZone = 'Asia/Aden'", "RESET TimeZone",
+	"BEGIN", "SET TimeZone = 'Asia/Tokyo'", "SET TimeZone = 'Europe/Berlin'", "SET LOCAL TimeZone = 'Asia/Aden'", "RESET TimeZone", "SET work_mem = '5MB'", "SET work_mem = '6MB'",
 	"SAVEPOINT s", "SAVEPOINT t", "ROLLBACK TO s", "ROLLBACK TO t", "RELEASE s",
 	"COMMIT", "ROLLBACK", "COMMIT AND CHAIN", "ROLLBACK AND CHAIN", "SELECT 1/0",
 }
@@ -51,7 +51,7 @@ func TestSettingsThroughBlocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := startSluice(t, pg, append(opts, maxOpen(1))...)
 			direct, through, other := dialRaw(t, pg.addr), dialRaw(t, s.addr), dialRaw(t, s.addr)
-			const look = "Q SELECT current_setting('TimeZone')\n< Z\n"
+			const look = "Q SELECT current_setting('TimeZone'), current_setting('work_mem')\n< Z\n"
 			fresh := dialRaw(t, pg.addr).play(t, look)
 			check := func(form string, texts []string) {
 				t.Helper()
@@ -73,6 +73,7 @@ func TestSettingsThroughBlocks(t *testing.T) {
 				{"BEGIN", "SET TimeZone = 'Asia/Tokyo'", "SAVEPOINT s", "ROLLBACK TO s; RELEASE s", "COMMIT"},
 				{"BEGIN", "SET TimeZone = 'Asia/Tokyo'", "COMMIT AND CHAIN", "ROLLBACK"},
 				{"BEGIN", "SAVEPOINT s", "SET TimeZone = 'Asia/Tokyo'", "ROLLBACK TO s", "COMMIT"},
+				{"BEGIN", "SET work_mem = '5MB'", "SAVEPOINT s", "SET work_mem = '6MB'", "ROLLBACK TO s", "COMMIT"},
 				{"BEGIN", "SAVEPOINT s", "SET TimeZone = 'Asia/Tokyo'", "SELECT 1/0", "ROLLBACK TO s; SELECT 1", "COMMIT"},
 			} {
 				check("alone", texts)

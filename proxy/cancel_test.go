@@ -12,7 +12,8 @@ import (
 // A cancel ends the statement it was meant for, in every pairing.
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	pg := sharedPostgres(t)
+	pg := postgres{Server: newPostgres(t)} // beside others' functions a read might write, and is waited for
+	pg.addr = pg.Address()
 	for name, opts := range map[string][]option{
 		"transaction": nil, "session": {sessionPairing}, "tls": {backendTLS},
 		"ignored by the server": {asDSQL, configure(func(c *proxy.Config) { c.CancelGrace = 50 * time.Millisecond })},
@@ -121,7 +122,8 @@ func TestCancelWhileWaiting(t *testing.T) {
 // statement_timeout is Sluice's own where the server knows none.
 func TestStatementTimeout(t *testing.T) {
 	t.Parallel()
-	pg := sharedPostgres(t)
+	pg := postgres{Server: newPostgres(t)} // beside others' functions a read might write, and is waited for
+	pg.addr = pg.Address()
 	s := startSluice(t, pg, asDSQL)
 	conn := connect(t, s.addr)
 	if _, err := conn.Exec(t.Context(), "SET statement_timeout = 50"); err != nil {

@@ -79,9 +79,11 @@ func (s *session) copyIn() error {
 	return nil
 }
 
-// fillEither waits for the client, and relays what the backend says meanwhile.
+// fillEither waits for the client, and relays what the backend says meanwhile. A look
+// for the client, while a write is waited for, may read ahead: that is what is waited for.
 func (s *session) fillEither() error {
 	c := &s.client
+	had := c.buffered()
 	if c.plain() && c.raw.Peek() != rawconn.Quiet {
 		return c.fill()
 	}
@@ -95,7 +97,7 @@ func (s *session) fillEither() error {
 		if err := s.flushDown(); err != nil {
 			return err
 		}
-		if s.t.settled && !s.t.midFrame {
+		if s.t.settled && !s.t.midFrame || c.buffered() > had {
 			return nil
 		}
 		if s.b == nil || s.t.owed.empty() {

@@ -283,7 +283,7 @@ func (w *cutWorker) play(turn cutTurn, cut relayCut) (answered int, lost string,
 					lost = code
 				}
 			}
-			if asked && lost == "" && answered < turn.executes { // the Query is skipped
+			if asked && answered < turn.executes { // the Query is skipped
 				w.c.queue(encode(w.t, &pgproto3.Sync{}))
 				w.c.flush()
 			}

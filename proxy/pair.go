@@ -346,7 +346,6 @@ func (s *session) logLost(gone *lostError, when string) {
 // (nil: that the turn succeeded), so that its connection lives on.
 func (s *session) abandon(e *sqlError, why reservoir.Reason) error {
 	t := s.t
-	t.lost = true
 	if t.torn || t.rest > 0 && !t.restSwallow && !t.mute && !s.holding() {
 		return errors.Join(errClientGone, errors.New("a row was cut in the middle"))
 	}

@@ -133,7 +133,6 @@ func (s *session) survives() bool {
 // survive runs the transaction again after the loss of its backend.
 func (s *session) survive(told *sqlError, reason retry.Reason) error {
 	t := s.t
-	t.lost = true
 	if t.original == nil {
 		t.original, t.after = told.append(nil), 'I'
 		if s.inBlock() {
@@ -185,7 +184,6 @@ func (s *session) resolve() error {
 		if errors.As(err, &gone) && s.survives() {
 			s.logLost(gone, lostWhenReplaying)
 			reason := s.judge(retry.BackendLost)
-			t.lost = true
 			s.noteAttempt(retry.BackendLost, reason)
 			s.dropBackend(reservoir.Broken)
 			t.mute, t.refusal = true, reason

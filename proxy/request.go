@@ -67,22 +67,12 @@ func (s *session) handle(typ byte, total int) error {
 	return s.flush()
 }
 
-// skipFrame drops a frame behind an error, up to a Sync. A Query or FunctionCall before
-// which the backend was lost ends its turn all the same: a client that sends no Sync
-// waits for its ReadyForQuery.
+// skipFrame drops a frame behind an error, up to a Sync.
 func (s *session) skipFrame(typ byte, total int) error {
-	t := s.t
-	if err := s.discard(total); err != nil {
+	if err := s.discard(total); err != nil || typ != msgFlush {
 		return err
 	}
-	switch {
-	case t.lost && (typ == msgQuery || typ == msgFunction):
-		t.ended, t.skip = true, false
-		return s.ready()
-	case typ == msgFlush:
-		return s.flush()
-	}
-	return nil
+	return s.flush()
 }
 
 // sync ends a turn of the extended protocol.

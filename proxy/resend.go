@@ -14,7 +14,6 @@ import (
 // the client has sent of it. What that one answers is relayed as ever.
 func (s *session) again() error {
 	t, l := s.t, s.tx.log
-	t.lost = false
 	t.skip, t.failed, t.copying = false, false, false
 	t.outcome = outcomeAt('I')
 	t.statement, t.undos = 0, nil

@@ -31,8 +31,6 @@ type turn struct {
 	ended bool
 	// skip: an error was told; the client's frames are dropped up to Sync.
 	skip bool
-	// lost: the error was that of a lost backend.
-	lost bool
 	// failed: an error was told in this turn.
 	failed bool
 	// settled: the ReadyForQuery that ends the turn was relayed.
