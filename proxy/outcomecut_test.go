@@ -266,8 +266,10 @@ func (w *cutWorker) play(turn cutTurn, cut relayCut) (answered int, lost string,
 		query("BEGIN")
 		query(fmt.Sprintf("INSERT INTO cut_rows VALUES (%d, 0)", w.runs))
 		w.c.flush()
-		if !read(ready) || !read(ready) {
-			return 0, "", 0, false
+		for range 2 {
+			if !read(ready) {
+				return 0, "", 0, false
+			}
 		}
 	}
 	w.relay.arm(cut)

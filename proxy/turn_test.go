@@ -123,8 +123,7 @@ func TestLongPipeline(t *testing.T) {
 }
 
 // A client that does not read holds back its server and nobody's memory.
-func TestClientThatDoesNotRead(t *testing.T) {
-	t.Parallel()
+func TestClientThatDoesNotRead(t *testing.T) { // not parallel: it looks at the heap
 	pg := sharedPostgres(t)
 	s := startSluice(t, pg)
 	c := dialRaw(t, s.addr)

@@ -77,7 +77,7 @@ func meanings(d dialogue, told tale, at site, a *answer) []edit {
 	if a.code != "08007" {
 		return all
 	}
-	f, step := frameOf(d, told, at)
+	f, _ := frameOf(d, told, at)
 	if f.verb == 'Q' {
 		for k := a.done + 1; k <= len(f.parts); k++ {
 			all = append(all, edit{site: at, keep: k})
@@ -86,6 +86,7 @@ func meanings(d dialogue, told tale, at site, a *answer) []edit {
 	}
 	for n := at.n; f.verb != 'S' && f.verb != 'Q'; {
 		n++
+		var step int
 		if f, step = frameOf(d, told, site{at.c, n}); step < 0 {
 			break
 		}
