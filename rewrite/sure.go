@@ -83,7 +83,7 @@ var builtinTypes = map[string]bool{"text": true, "bool": true, "int2": true, "in
 	"timestamptz": true, "timestamp": true, "name": true}
 
 // tokens says of the tokens of a query that they are those of a sure read, as far as
-// the words alone tell: constants, parameters, and calls without arguments.
+// the words alone tell: constants, parameters, and calls with numbers or nothing.
 type tokens struct {
 	unsure, opened bool
 	word           bool // the last token was a word
@@ -91,9 +91,14 @@ type tokens struct {
 
 // token is told of each token behind the first word, until it is unsure.
 func (p *tokens) token(kind token, lexeme []byte) {
-	if p.opened && (kind != punctToken || lexeme[0] != ')') {
-		p.unsure = true // an argument
-		return
+	if p.opened {
+		switch {
+		case kind == numberToken, kind == punctToken && lexeme[0] == ',':
+			return
+		case kind != punctToken || lexeme[0] != ')':
+			p.unsure = true // any other argument
+			return
+		}
 	}
 	p.opened = false
 	switch kind {
