@@ -7,9 +7,29 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
+// asNow has a statement that is to be described, and whose Parse was answered from
+// memory, mean what it means now: nobody here knows of all that others do to the schema.
+// As long as its client has not heard of the Parse, the server is asked in its place.
+// Later, whether a change came before the Parse or behind it, nobody knows: then the
+// statement is refused where it has changed.
+func (s *session) asNow(cs *clientStatement) {
+	switch {
+	case cs.since == 0:
+		return
+	case cs.since == s.heard+1:
+		cs.known, cs.epoch = nil, s.epoch()
+		if st := s.b.prepared.find(cs.tmpl); st != nil {
+			s.closeOnBackend(st)
+		}
+	case cs.told == nil:
+		cs.told = cs.known
+	}
+	cs.since = 0
+}
+
 // newStatement is what a client has once it has prepared tmpl.
-func (s *session) newStatement(tmpl *template) clientStatement {
-	return clientStatement{tmpl: tmpl, epoch: s.epoch(), known: s.described(tmpl)}
+func (s *session) newStatement(tmpl *template, since uint64) clientStatement {
+	return clientStatement{tmpl: tmpl, epoch: s.epoch(), known: s.described(tmpl), since: since}
 }
 
 // onBackend is prepare for a client's statement: when the server now describes

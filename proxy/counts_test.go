@@ -33,6 +33,9 @@ func TestCounts(t *testing.T) {
 	run(first, "COMMIT")
 	run(first, "SET lock_timeout = 5")
 	run(first, "SHOW statement_timeout")
+	if _, err := first.Prepare(ctx, "shown", "SHOW statement_timeout"); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := first.Exec(ctx, "EXECUTE nosuch"); code(err) != "26000" {
 		t.Error(err)
 	}

@@ -40,9 +40,10 @@ func (s *session) parse(frame []byte) error {
 	if err := refusal(tmpl.plan); err != nil && !refused {
 		return err
 	}
-	prev := s.statement(name)
+	prev, since := s.statement(name), uint64(0)
 	if s.state == failed || !refused && s.emulates(tmpl.plan) || s.status() != 'E' && (maybeLocal(tmpl.plan) || s.known(tmpl)) {
 		s.srv.metrics.LocalAnswer(metrics.LocalParse)
+		since = s.heard + 1
 		s.increment()
 		if err := s.tell(frameParseComplete); err != nil {
 			return err
@@ -64,14 +65,14 @@ func (s *session) parse(frame []byte) error {
 	s.logUndo(string(name), prev)
 	if s.t.owed.empty() {
 		if len(name) == 0 && !s.t.touched { // nobody refers to the one before
-			s.spare = s.newStatement(tmpl)
+			s.spare = s.newStatement(tmpl, since)
 			s.unnamed = &s.spare
 			return nil
 		}
 	} else {
 		s.t.owed.undoable(string(name), prev)
 	}
-	st := s.newStatement(tmpl)
+	st := s.newStatement(tmpl, since)
 	s.setStatement(string(name), &st)
 	return nil
 }

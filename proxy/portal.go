@@ -65,8 +65,8 @@ func namedTarget(frame []byte) (what byte, name []byte, ok bool) {
 	return payload[0], name, ok && len(rest) == 0
 }
 
-// describe answers what a statement or portal returns, a statement from memory
-// when a backend has described it before.
+// describe answers what a statement or portal returns. The server is asked: what is
+// remembered may have been changed by somebody whom nobody here has seen.
 func (s *session) describe(frame []byte) error {
 	what, name, ok := namedTarget(frame)
 	if !ok {
@@ -108,19 +108,16 @@ func (s *session) describe(frame []byte) error {
 		return s.describeOnBackend(cs, s.b.prepared.find(cs.tmpl)) // the server knows
 	}
 	if s.state == failed || s.localNow(cs.tmpl.plan) || s.emulates(cs.tmpl.plan) {
+		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
 		if err := s.tell(frameNoParams); err != nil {
 			return err
 		}
 		return s.tell(localDescription(cs.tmpl.plan)...)
 	}
-	if d := s.described(cs.tmpl); d != nil && cs.epoch == d.epoch && cs.tmpl.parsing == s.parsing() {
-		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
-		cs.told = d
-		return s.tell(d.frames)
-	}
 	if err := s.lend(); err != nil {
 		return err
 	}
+	s.asNow(cs)
 	st, err := s.onBackend(cs)
 	if err == errPlanChanged && cs.told != nil { // PostgreSQL finds out after the parameters
 		if params, _ := cs.told.parts(); params != nil {

@@ -160,6 +160,9 @@ type clientStatement struct {
 	// known is what it would have been told when it prepared the statement; nil
 	// if nobody knew.
 	known *description
+	// since is 1 + session.heard of a Parse that was answered from memory; 0: the
+	// server was asked.
+	since uint64
 }
 
 // serverStatement is one statement that a backend holds under a name of ours.

@@ -235,6 +235,7 @@ func (s *session) letGo() error {
 
 // deliver sends the client all that is there for it; the turn goes on.
 func (s *session) deliver() error {
+	s.heard++
 	if err := s.letGo(); err != nil {
 		return err
 	}

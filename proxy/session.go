@@ -85,6 +85,8 @@ type session struct {
 	pinLost bool
 	schema  schemaChange
 
+	// heard counts the moments at which the client was sent all that there was for it.
+	heard  uint64
 	turns  uint64
 	began  time.Time
 	probed time.Time // when the client was probed last; see probe
@@ -151,6 +153,7 @@ func (s *session) serve() error {
 			return err
 		}
 		s.turns++
+		s.heard++
 		s.srv.metrics.Turn()
 		if s.pinLost {
 			return errPinLost

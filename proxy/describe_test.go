@@ -1,0 +1,92 @@
+package proxy_test
+
+import "testing"
+
+// A client is told what a statement returns now, whoever has changed the schema, and
+// also when nobody here has seen it. "?" begins a request that may be refused instead.
+func TestDescribesWhatIsThere(t *testing.T) {
+	t.Parallel()
+	pg := postgres{Server: newPostgres(t)}
+	pg.addr = pg.Address()
+	for name, script := range map[string]string{
+		"unnamed": `
+			B P - | SELECT * FROM p; D S -; S
+			db ALTER TABLE p ADD c int
+			B P - | SELECT * FROM p; D S -; S
+			B B - | -; E -; S
+			C P - | SELECT * FROM p; D S -; B - | -; D P -; E -; S
+			db ALTER TABLE p ALTER c TYPE text
+			C P - | SELECT * FROM p; D S -; D S -; B - | -; E -; P - | SELECT * FROM p; D S -; S
+			B P - | SELECT * FROM p; D S -; B - | -; D P -; E -; S`,
+		"named": `
+			B P s | SELECT * FROM p; D S s; S
+			db ALTER TABLE p ADD c int
+			B P t | SELECT * FROM p; D S t; S
+			B B - | t; E -; S
+			C P s | SELECT * FROM p; D S s; B - | s; E -; S
+			B B - | t; D P -; E -; S`,
+		"prepared before": `
+			B P s | SELECT * FROM p; D S s; S
+			db ALTER TABLE p ADD c int
+			B D S s; S
+			B B - | s; E -; S
+			B P t | SELECT * FROM p; D S t; B - | t; E -; S`,
+		"prepared from memory before": `
+			B P s | SELECT * FROM p; D S s; S
+			C P s | SELECT * FROM p; S
+			db ALTER TABLE p ADD c int
+			C D S s; S
+			C B - | s; E -; S
+			C P t | SELECT * FROM p; D S t; B - | t; E -; S`,
+		"heard of by a Flush": `
+			B P s | SELECT * FROM p; D S s; S
+			db ALTER TABLE p ADD c int
+			B P t | SELECT * FROM p; H; S
+			B P u | SELECT * FROM p; D S u; H; B - | u; E -; S`,
+		"the parameters": `
+			B P s | SELECT b FROM p WHERE a = $1; D S s; S
+			db ALTER TABLE p ALTER a TYPE text
+			B P - | SELECT b FROM p WHERE a = $1; D S -; S
+			B B - | - | 1; E -; S
+			B P t | SELECT b FROM p WHERE a = $1; D S t; B - | t | 1; E -; S`,
+		"in a block": `
+			B P s | SELECT * FROM p; D S s; S
+			db ALTER TABLE p ADD c int
+			B Q BEGIN
+			B P - | SELECT * FROM p; D S -; S
+			B B - | -; E -; S
+			B Q INSERT INTO p VALUES (5, 6, 7)
+			B P - | SELECT * FROM p; D S -; B - | -; D P -; E -; S
+			B Q COMMIT`,
+		"behind others in a group": `
+			B P s | SELECT * FROM p; D S s; S
+			db ALTER TABLE p ADD c int
+			B P - | INSERT INTO p VALUES (5, 6); B - | -; E -; P - | SELECT * FROM p; D S -; B k | -; P t | SELECT * FROM p; D S t; E k; B - | t; E -; S`,
+		"the text is wrong now": `
+			B P s | SELECT b FROM p; D S s; S
+			db ALTER TABLE p RENAME b TO z
+			B P t | SELECT z FROM p; D S t; S
+			B P u | SELECT a FROM p; D S u; S`,
+		"backends replaced": `
+			B P s | SELECT * FROM p; D S s; S
+			db ALTER TABLE p ADD c int
+			kill
+			B P - | SELECT * FROM p; D S -; S
+			B B - | -; D P -; E -; S
+			B D S s; S`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			play := func(addr string, kill func()) string {
+				pg.SQL(t, "postgres", `DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE p (a int, b int); INSERT INTO p VALUES (1, 2)`)
+				return crowd(t, pg, addr, script, kill)
+			}
+			want := play(pg.addr, func() {})
+			for route, opts := range map[string][]option{"": nil, "replay": {fastReplay}, "one backend": {maxOpen(1)}, "replay, one backend": {fastReplay, maxOpen(1)}} {
+				s := startSluice(t, pg, append([]option{maxOpen(5)}, opts...)...)
+				if got := play(s.addr, func() { pg.SQL(t, "postgres", killBackends) }); got != want {
+					t.Errorf("through Sluice (%s): %s", route, firstDifference(got, want))
+				}
+			}
+		})
+	}
+}
