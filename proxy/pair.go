@@ -111,7 +111,7 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 				return nil, cmp.Or(s.waited(ctx), err)
 			}
 		}
-		if b := attached(conn); b.usable() && s.srv.probe(b) && s.srv.askPurity(b) {
+		if b := attached(conn); b.usable() && s.srv.probe(b) && s.srv.askPurity(b, false) {
 			s.srv.noteReading(b.usual)
 			return conn, nil
 		}

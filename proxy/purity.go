@@ -9,10 +9,12 @@ import (
 
 // A text alone hardly ever shows that it only reads: a view, an attribute, an operator
 // or a cast may run a function that writes. A database in which no function of a user's
-// may write shows it for all texts: PostgreSQL holds functions that are not VOLATILE to
-// reading. purity remembers what a database answered to that.
+// that may write can be reached in such a way shows it for all texts: PostgreSQL holds
+// functions that are not VOLATILE to reading. purity remembers what a database answered
+// to that.
 type purity struct {
-	asked atomic.Int64 // when, in Unix nanoseconds; 0 for never
+	asked   atomic.Int64 // when the answer was asked for, in Unix nanoseconds; 0 for never
+	refused atomic.Int64 // when the server last refused to answer, likewise
 	// answer is 1 + the epoch of the schema that it is of, doubled, and 1 more when
 	// nothing may write; 0 for none.
 	answer atomic.Uint64
@@ -25,43 +27,69 @@ const purityAge = time.Minute
 // purityRest is how long nobody asks again after a refusal.
 const purityRest = time.Second
 
-// isPure asks for functions that may write, where nobody calls them by name. A foreign
-// table may stand for anything. Functions of triggers run with a write only. The second
+// isPure asks for functions that may write, and run where nobody calls them by name:
+// because something else is made of them (a view, a policy, an operator, a cast, an
+// aggregate, a domain), because of an attribute's name (a row or anything is their first
+// argument), or in the place of a builtin of the same name. Functions of triggers and of
+// defaults run with a write only. A foreign table may stand for anything. The second
 // column says that some function asks for what a session drew of sequences.
-const isPure = `SELECT NOT EXISTS (SELECT 1 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace` +
-	` WHERE p.provolatile = 'v' AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'sys')` +
-	` AND p.prorettype NOT IN ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype))` +
+const isPure = `SELECT NOT EXISTS (SELECT 1 FROM users p WHERE p.provolatile = 'v' AND (` +
+	`EXISTS (SELECT 1 FROM pg_catalog.pg_depend d WHERE d.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.refobjid = p.oid` +
+	` AND d.classid NOT IN ('pg_catalog.pg_trigger'::pg_catalog.regclass, 'pg_catalog.pg_event_trigger'::pg_catalog.regclass, 'pg_catalog.pg_attrdef'::pg_catalog.regclass))` +
+	` OR EXISTS (SELECT 1 FROM pg_catalog.pg_type t WHERE p.pronargs > 0 AND t.oid = p.proargtypes[0] AND t.typtype NOT IN ('b', 'e'))` +
+	` OR EXISTS (SELECT 1 FROM pg_catalog.pg_proc b JOIN pg_catalog.pg_namespace n ON n.oid = b.pronamespace WHERE b.proname = p.proname AND n.nspname IN ` + builtins + `)))` +
 	` AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_class WHERE relkind = 'f'),` +
-	` EXISTS (SELECT 1 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace` +
-	` WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'sys') AND p.prosrc ~* 'currval|lastval')`
+	` EXISTS (SELECT 1 FROM users p WHERE p.prosrc ~* 'currval|lastval')`
 
-// judged is the plan of a text that the session runs next: what may write, although
-// it looks like a read, is a write. In a block it makes no difference: nothing of it
-// is committed before the COMMIT.
+// builtins are the schemas of the server's own functions.
+const builtins = `('pg_catalog', 'information_schema', 'sys')`
+
+// askPure is the whole question.
+const askPure = `WITH users AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname NOT IN ` + builtins +
+	` AND p.prorettype NOT IN ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype)) ` + isPure
+
+// judged is the plan of a text that the session runs next, on a backend that is lent:
+// what may write, although it looks like a read, is a write. In a block it makes no
+// difference: nothing of it is committed before the COMMIT.
 func (s *session) judged(plan *rewrite.Plan) *rewrite.Plan {
-	if plan.Kind == rewrite.Read && (plan.SureRead() || s.inBlock()) || s.srv.reads() {
+	if plan.Kind == rewrite.Read && s.inBlock() || plan.AsWrite() == plan {
 		return plan
 	}
-	return plan.AsWrite()
+	if !s.srv.reads() && s.t.owed.empty() && s.b.status == 'I' {
+		s.srv.askPurity(s.b, false) // a loss shows at what is sent next
+	}
+	if !s.srv.reads() {
+		return plan.AsWrite()
+	}
+	s.t.believed = true
+	return plan
 }
+
+// stillReads asks the backend anew whether what ran as a read was one: others may have
+// made a function since the schema was asked.
+func (s *session) stillReads() bool { return s.srv.askPurity(s.b, true) && s.srv.reads() }
 
 // reads reports whether texts that look like reads are, as far as is known.
 func (srv *Server) reads() bool {
 	return srv.purity.answer.Load() == (srv.catalog.epoch.Load()+1)<<1|1
 }
 
-// askPurity asks an idle backend whether the database has functions that may write,
-// unless the answer is known. It reports false when the backend was lost.
-func (srv *Server) askPurity(b *backend) bool {
+// askPurity asks an idle backend whether a text that looks like a read may write,
+// unless the answer is known; anew: even then. It reports false when the backend was lost.
+func (srv *Server) askPurity(b *backend, anew bool) bool {
 	p, epoch, now := &srv.purity, srv.catalog.epoch.Load(), time.Now().UnixNano()
-	last, answer := p.asked.Load(), p.answer.Load()
-	fresh := answer>>1 == epoch+1 && now-last < int64(purityAge)
-	if fresh || answer == 0 && last != 0 && now-last < int64(purityRest) || !p.asked.CompareAndSwap(last, now) {
-		return true
+	if last := p.asked.Load(); !anew {
+		switch known := p.answer.Load()>>1 == epoch+1; {
+		case known && now-last < int64(purityAge), !known && now-p.refused.Load() < int64(purityRest):
+			return true
+		case known && !p.asked.CompareAndSwap(last, now): // somebody else asks, and until then the answer holds
+			return true
+		}
 	}
+	p.asked.Store(now)
 	pure, asks, refusal, err := "", "", []byte(nil), error(nil)
 	for range 2 { // the first may be told that the schema has changed
-		refusal, err = b.exchangeRows(appendStrings(nil, msgQuery, isPure), func(row []byte) {
+		refusal, err = b.exchangeRows(appendStrings(nil, msgQuery, askPure), func(row []byte) {
 			if columns := columnsOf(row); len(columns) == 2 {
 				pure, asks = columns[0], columns[1]
 			}
@@ -78,6 +106,7 @@ func (srv *Server) askPurity(b *backend) bool {
 	}
 	switch {
 	case refusal != nil:
+		p.refused.Store(now)
 		p.answer.Store(0)
 	case pure == "t":
 		p.answer.Store((epoch+1)<<1 | 1)

@@ -37,6 +37,8 @@ type replay struct {
 	back    bool
 	returns string
 	undos   []undo
+	// reads: the answer of what the schema says only reads was lost.
+	reads bool
 }
 
 // judge decides whether the transaction may be run once more, and books it.
@@ -140,6 +142,7 @@ func (s *session) survive(told *sqlError, reason retry.Reason) error {
 		}
 	}
 	t.torn = t.torn || t.rest > 0 && !t.restSwallow && t.streams
+	t.reads = told == errReadLost && t.believed
 	s.dropBackend(reservoir.Broken)
 	s.noteAttempt(retry.BackendLost, reason)
 	t.mute, t.refusal, t.skipping = true, reason, false
@@ -326,6 +329,9 @@ func (s *session) regain() error {
 			s.dropBackend(reservoir.Broken)
 		case refusal != nil:
 			t.refusal = retry.NoBackend
+			return nil
+		case t.reads && !s.stillReads():
+			t.original, t.refusal = errUnknownOutcome.append(nil), retry.InnerCommit
 			return nil
 		}
 	}

@@ -36,6 +36,8 @@ type turn struct {
 	// settled: the ReadyForQuery that ends the turn was relayed.
 	settled bool
 	outcome outcome
+	// believed: something ran as a read because the schema said so.
+	believed bool
 	// pinned: the turn's only statement made the session keep its backend, and
 	// leaves nothing there if it fails.
 	pinned bool

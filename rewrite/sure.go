@@ -7,7 +7,7 @@ import (
 // A text shows what it reads, not what that runs: a relation may be a view over a
 // function that writes, a.b a call of b(a), an operator or a cast a function of a
 // user's. A text is a sure read when none of these can be: it reads no relation outside
-// the catalog, and calls builtins with constants only.
+// the catalog, and calls nothing. Plan.AsWrite is for where the schema does not say more.
 
 // SureRead reports whether every statement of a plan is surely without effect,
 // whatever the schema holds. It is false for most plans of Kind Read: of those it
@@ -49,20 +49,10 @@ func (s *survey) doubt(m message) {
 		s.unsure = true
 	case "SubLink":
 		s.unsure = s.unsure || m.child("testexpr").shape != nil
-	case "A_Expr":
-		for _, side := range []string{"lexpr", "rexpr"} {
-			if operand := m.child(side); operand.shape != nil && !operand.is("A_Const") {
-				s.unsure = true
-			}
-		}
 	case "TypeCast":
 		s.unsure = s.unsure || !m.child("arg").is("A_Const") || !builtinType(m.child("type_name"))
-	case "FuncCall":
-		for arg := range m.list("args") {
-			if !arg.is("A_Const") {
-				s.unsure = true
-			}
-		}
+	case "FuncCall", "A_Expr": // a user's of the same name may take these arguments
+		s.unsure = true
 	}
 }
 
@@ -83,24 +73,14 @@ var builtinTypes = map[string]bool{"text": true, "bool": true, "int2": true, "in
 	"timestamptz": true, "timestamp": true, "name": true}
 
 // tokens says of the tokens of a query that they are those of a sure read, as far as
-// the words alone tell: constants, parameters, and calls with numbers or nothing.
+// the words alone tell: constants and parameters.
 type tokens struct {
-	unsure, opened bool
-	word           bool // the last token was a word
+	unsure bool
+	word   bool // the last token was a word
 }
 
 // token is told of each token behind the first word, until it is unsure.
 func (p *tokens) token(kind token, lexeme []byte) {
-	if p.opened {
-		switch {
-		case kind == numberToken, kind == punctToken && lexeme[0] == ',':
-			return
-		case kind != punctToken || lexeme[0] != ')':
-			p.unsure = true // any other argument
-			return
-		}
-	}
-	p.opened = false
 	switch kind {
 	case wordToken:
 		p.unsure = is(lexeme, "from") || is(lexeme, "union") || is(lexeme, "intersect") || is(lexeme, "except") || is(lexeme, "collate")
@@ -108,14 +88,7 @@ func (p *tokens) token(kind token, lexeme []byte) {
 		p.unsure = p.word // type 'constant'
 	case numberToken, paramToken, endToken:
 	case punctToken:
-		switch lexeme[0] {
-		case '(':
-			p.opened = p.word
-			p.unsure = !p.word
-		case ')', ',', ';', '*':
-		default:
-			p.unsure = true
-		}
+		p.unsure = lexeme[0] != ',' && lexeme[0] != ';' && lexeme[0] != '*'
 	default:
 		p.unsure = true
 	}
