@@ -23,7 +23,7 @@ func queue[T string | []byte](s *session, plan *rewrite.Plan, sql T, params []by
 	if r.gate.Idle() {
 		return nil
 	}
-	ctx, over := s.wait(time.Now().Add(r.cfg.Policy.MaxElapsed), lookEvery)
+	ctx, over := s.wait(time.Now().Add(r.cfg.Policy.Patience()), lookEvery)
 	defer over()
 	pass, _ := r.gate.Follow(ctx, s.tx.key)
 	// Whoever has waited long enough is no worse off than if it had come earlier.

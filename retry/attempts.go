@@ -23,6 +23,15 @@ func (a *Attempts) Deadline(p *Policy) time.Time {
 	return a.first.Add(p.MaxElapsed)
 }
 
+// patience is how many times MaxElapsed a transaction that has met no conflict stands in
+// line: it loses nothing by that, while without its turn it would meet one, and make
+// others lose. 64 clients of one row with 100 ms each are served in 1.6 times.
+const patience = 8
+
+// Patience is how long a transaction that has met no conflict waits at the gate behind
+// those that have.
+func (p *Policy) Patience() time.Duration { return patience * p.MaxElapsed }
+
 // Next books one more attempt and returns the pause before it, or Exhausted.
 // random is in [0, 1). The first schema conflict does not wait, since it has
 // renewed the backend's catalog; nor does the first loss of a backend, since

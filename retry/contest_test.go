@@ -18,6 +18,7 @@ type contest struct {
 	row                func(client int) int                // what a transaction changes
 	key                func(row int) Key                   // of its statement
 	injected           func() bool                         // a conflict that is nobody's
+	apart              time.Duration                       // between the first transactions of two clients
 	watch              func(stop context.Context, g *Gate) // nil: nobody looks
 
 	mu       sync.Mutex
@@ -49,7 +50,9 @@ func (c *contest) transact(ctx context.Context, g *Gate, b *Budget, row int) boo
 	policy := Defaults().Policy
 	var pass *Pass
 	if !c.ungated {
-		pass, _ = g.Follow(ctx, c.key(row))
+		waits, cancel := context.WithTimeout(ctx, policy.Patience())
+		pass, _ = g.Follow(waits, c.key(row))
+		cancel()
 	}
 	defer func() { pass.Release() }()
 	var a Attempts
@@ -91,6 +94,7 @@ func (c *contest) run(t *testing.T, lasts time.Duration) outcome {
 		}
 		for client := range c.clients {
 			all.Go(func() {
+				time.Sleep(time.Duration(client) * c.apart)
 				for ctx.Err() == nil {
 					done := c.transact(t.Context(), g, b, c.row(client))
 					c.mu.Lock()
@@ -142,7 +146,8 @@ func TestGateEndsTheFight(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]*contest{
 		"quick": {clients: 64, lasts: quick}, "slow": {clients: 64, lasts: slow}, "steady": {clients: 64, lasts: steady},
-		"few": {clients: 8, lasts: slow}, "three": {clients: 3, lasts: slow},
+		"a long line": {clients: 64, lasts: func() time.Duration { return 2 * DefaultMaxElapsed / 64 }, apart: 250 * time.Millisecond},
+		"few":         {clients: 8, lasts: slow}, "three": {clients: 3, lasts: slow},
 		"no gate": {clients: 64, lasts: quick, ungated: true},
 	} {
 		c.processes, c.row, c.key = 1, oneRow, oneKey
