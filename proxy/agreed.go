@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -25,6 +26,21 @@ func (s *session) asNow(cs *clientStatement) {
 		cs.told = cs.known
 	}
 	cs.since = 0
+}
+
+// began is what times of descriptions count from.
+var began = time.Now()
+
+// confirm notes that the server has just shown that d holds, for others too.
+func (s *session) confirm(d *description) {
+	if s.srv.cfg.DescribeMemory > 0 && !s.pinned && s.schema.own == 0 {
+		d.seen.Store(int64(time.Since(began)))
+	}
+}
+
+// holds reports whether the server has shown lately that d holds.
+func (srv *Server) holds(d *description) bool {
+	return time.Since(began)-time.Duration(d.seen.Load()) < srv.cfg.DescribeMemory
 }
 
 // newStatement is what a client has once it has prepared tmpl.

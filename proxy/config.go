@@ -104,6 +104,9 @@ type Config struct {
 	PreparedPerClient int
 	// PreparedTexts bounds the descriptions cached for all clients.
 	PreparedTexts int
+	// DescribeMemory is for how long Describe is answered from memory after the server
+	// has shown that the answer holds; 0: never. DDL of others is told of that much later.
+	DescribeMemory time.Duration
 	// MaxStatementBytes bounds a Query or Parse frame that must be held in
 	// memory; a longer Query passes unread, a longer Parse is refused.
 	MaxStatementBytes int
@@ -168,6 +171,7 @@ func (c Config) Validate() error {
 	check(c.PreparedPerBackend > 0, "prepared.per_backend", "%d: want at least 1", c.PreparedPerBackend)
 	check(c.PreparedPerClient > 0, "prepared.per_client", "%d: want at least 1", c.PreparedPerClient)
 	check(c.PreparedTexts > 0, "prepared.texts", "%d: want at least 1", c.PreparedTexts)
+	check(c.DescribeMemory >= 0, "prepared.describe_memory", "%s: want 0 (off) or more", c.DescribeMemory)
 	check(c.AlertConflictsPerMinute >= 0, "alert_threshold_conflicts_per_minute", "%d: want 0 (off) or more", c.AlertConflictsPerMinute)
 	check(c.Replay || !c.Retry.Savepoints || c.Kind != DSQL, "retry.savepoints", "true needs retry.enabled: savepoints are emulated by replay")
 	if c.Replay {

@@ -1,6 +1,12 @@
 package proxy_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy"
+)
 
 // A client is told what a statement returns now, whoever has changed the schema, and
 // also when nobody here has seen it. "?" begins a request that may be refused instead.
@@ -85,6 +91,53 @@ func TestDescribesWhatIsThere(t *testing.T) {
 				s := startSluice(t, pg, append([]option{maxOpen(5)}, opts...)...)
 				if got := play(s.addr, func() { pg.SQL(t, "postgres", killBackends) }); got != want {
 					t.Errorf("through Sluice (%s): %s", route, firstDifference(got, want))
+				}
+			}
+		})
+	}
+}
+
+// Where Describe is answered from memory, it is for as long as the server has shown
+// lately that the answer holds; a change that nobody here has seen is refused once, and
+// then everybody is told the new columns.
+func TestDescribesFromMemory(t *testing.T) {
+	t.Parallel()
+	pg := postgres{Server: newPostgres(t)}
+	pg.addr = pg.Address()
+	const describe, run = "P - | SELECT * FROM p\nD S -\nS", "B - | -\nE -\nS"
+	for name, memory := range map[string]time.Duration{"long": time.Hour, "over": 1, "off": 0} {
+		t.Run(name, func(t *testing.T) {
+			pg.SQL(t, "postgres", "DROP TABLE IF EXISTS p; CREATE TABLE p (a int, b int); INSERT INTO p VALUES (1, 2)")
+			s := startSluice(t, pg, maxOpen(2), configure(func(c *proxy.Config) { c.DescribeMemory = memory }))
+			fromMemory := func() float64 { return s.count(t, "dsql_local_answers_total", "describe") }
+			a, b := talk(t, s.addr), talk(t, s.addr)
+			a.play(t, describe)
+			a.play(t, run)
+			before := fromMemory()
+			a.play(t, describe)
+			a.play(t, run)
+			b.play(t, describe)
+			if remembered := fromMemory() != before; remembered != (name == "long") {
+				t.Fatalf("answered from memory: %v", remembered)
+			}
+			pg.SQL(t, "postgres", "ALTER TABLE p ADD c int DEFAULT 3")
+			told := func(c *talker, script string) string {
+				c.ask(t, script)
+				c.due = 0
+				return c.readThrough("Z")
+			}
+			if name != "long" {
+				if got := told(b, describe) + told(b, run); strings.Contains(got, "C=0A000") || strings.Count(got, "c:") == 0 {
+					t.Errorf("after the change:\n%s", got)
+				}
+				return
+			}
+			if got := told(b, describe) + told(b, run); !strings.Contains(got, "C=0A000") || strings.Contains(got, "\nD ") {
+				t.Errorf("right behind the change:\n%s", got)
+			}
+			for _, c := range []*talker{a, b} {
+				if got := told(c, describe) + told(c, run); strings.Contains(got, "C=0A000") || !strings.Contains(got, "3") {
+					t.Errorf("then:\n%s", got)
 				}
 			}
 		})

@@ -65,8 +65,9 @@ func namedTarget(frame []byte) (what byte, name []byte, ok bool) {
 	return payload[0], name, ok && len(rest) == 0
 }
 
-// describe answers what a statement or portal returns. The server is asked: what is
-// remembered may have been changed by somebody whom nobody here has seen.
+// describe answers what a statement or portal returns. The server is asked unless it
+// has shown a moment ago that what is remembered holds: somebody may have changed the
+// schema whom nobody here has seen.
 func (s *session) describe(frame []byte) error {
 	what, name, ok := namedTarget(frame)
 	if !ok {
@@ -113,6 +114,11 @@ func (s *session) describe(frame []byte) error {
 			return err
 		}
 		return s.tell(localDescription(cs.tmpl.plan)...)
+	}
+	if d := s.described(cs.tmpl); d != nil && cs.epoch == d.epoch && cs.tmpl.parsing == s.parsing() && s.srv.holds(d) {
+		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
+		cs.told = d
+		return s.tell(d.frames)
 	}
 	if err := s.lend(); err != nil {
 		return err

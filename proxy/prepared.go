@@ -32,7 +32,10 @@ type template struct {
 
 // description is the server's answer to Describe of a statement.
 type description struct {
-	epoch  uint64
+	epoch uint64
+	// seen is when the server last described it so, or bound a statement that it had
+	// described so: in nanoseconds since the process began. See Config.DescribeMemory.
+	seen   atomic.Int64
 	frames []byte // ParameterDescription, then RowDescription or NoData; of a portal only these
 }
 

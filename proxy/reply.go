@@ -58,6 +58,9 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 		if typ != msgBindComplete {
 			return v, s.desync(typ)
 		}
+		if o.told != nil && o.told.told != nil { // the server would have refused other columns
+			s.confirm(o.told.told)
+		}
 	case msgClose:
 		if typ != msgCloseComplete {
 			return v, s.desync(typ)

@@ -119,6 +119,7 @@ func (s *session) noteDescription(o *owed, frame []byte, whole bool) {
 	if have := o.tmpl.desc.Load(); have != nil && have.epoch == d.epoch && bytes.Equal(have.frames, d.frames) {
 		d = have
 	}
+	s.confirm(d)
 	t.desc, o.stmt.desc = d, d
 	if o.told != nil && o.told.tmpl.inForce() == o.tmpl.inForce() {
 		o.told.told = d

@@ -207,6 +207,8 @@ var keys = []key{
 		help: "Named statements of one client."},
 	{name: "prepared.texts", def: 5000, field: func(c *Config) any { return &c.Proxy.PreparedTexts },
 		help: "Statement descriptions remembered for all clients together."},
+	{name: "prepared.describe_memory", def: 2 * time.Second, field: func(c *Config) any { return &c.Proxy.DescribeMemory },
+		help: "Answer Describe from memory for so long after the server has last shown that the answer holds: saves lib/pq a round trip. 0: always ask."},
 
 	{name: "rewrite.max_bytes", def: rewrite.DefaultMaxBytes, field: func(c *Config) any { return &c.Rewrite.MaxBytes },
 		help: "Longer statements are passed on unread and pin their session; a longer Parse is refused."},

@@ -119,7 +119,7 @@ func newWorld(t testing.TB, r route, bin harness.Bin) *world {
 	}
 	env = env.With(harness.Env{
 		"DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(backends), "DSQL_CONNECTION_RATE_LIMIT": "1000",
-		"DSQL_RETRY_BUDGET_BURST": "1000000", "DSQL_RETRY_BASE_DELAY": "2ms", "DSQL_CANCEL_GRACE": "30ms", "DSQL_RESERVOIR_CHECKOUT_WAIT": "3s", "DSQL_LOG_LEVEL": "warn",
+		"DSQL_RETRY_BUDGET_BURST": "1000000", "DSQL_RETRY_BASE_DELAY": "2ms", "DSQL_CANCEL_GRACE": "30ms", "DSQL_PREPARED_DESCRIBE_MEMORY": "0", "DSQL_RESERVOIR_CHECKOUT_WAIT": "3s", "DSQL_LOG_LEVEL": "warn",
 	}).With(r.env)
 	sluice := harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: env})
 	w.through.addr = net.JoinHostPort(sluice.Host, strconv.Itoa(sluice.Port))
