@@ -37,6 +37,7 @@ type backend struct {
 	// serial tells backends apart. drawer is the session that may have advanced a
 	// sequence here, 0 for none; see several.
 	serial, drawer uint64
+	ran            ran
 	// suspect: the server does not hold what we believe it holds.
 	suspect bool
 }

@@ -227,6 +227,17 @@ func (s *session) bind(total int) error {
 		return errNoStatement(stmtName)
 	}
 	plan := cs.tmpl.plan
+	if plan.Sequence != "" {
+		if s.mayProve() && !s.t.owed.empty() { // what has run must be known
+			if err := s.makeAnswer(); err != nil || s.t.skip {
+				return err
+			}
+			if s.t.owed.empty() {
+				return s.bind(total) // the buffer may have moved
+			}
+		}
+		s.t.asks = cs.tmpl.sql
+	}
 	if s.status() == 'E' && !s.endsFailed(plan) {
 		if d := cs.tmpl.desc.Load(); d != nil {
 			if n, ok := bindParams(rest); ok && n != d.params() {
@@ -262,7 +273,7 @@ func (s *session) bind(total int) error {
 		}
 		portalName, stmtName, rest, _ = bindNames(frame[headerLen:])
 	}
-	bound := portal{plan: plan, open: true, split: cs.tmpl.split}
+	bound := portal{plan: plan, open: true, split: cs.tmpl.split, text: cs.tmpl.sql}
 	if len(stmtName) > 0 {
 		bound.stmt = cs
 	}
@@ -336,7 +347,8 @@ func (s *session) execute(frame []byte) error {
 	}
 	s.notePortal(p)
 	t := s.t
-	s.pushRun(msgExecute, p.plan).split = p.split
+	o := s.pushRun(msgExecute, p.plan)
+	o.split, o.text = p.split, p.text
 	t.ran(p.plan.Kind, binary.BigEndian.Uint32(rest))
 	if p.plan.Kind != rewrite.Read {
 		s.saltParsing(p.plan)

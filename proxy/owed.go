@@ -28,6 +28,7 @@ type owed struct {
 	stmt *serverStatement // P, C of ours: what the backend is to hold or drop
 	told *clientStatement // D: whose client is to be told; B: which one is bound
 	plan *rewrite.Plan    // E, Q: what runs
+	text string           // E: of the prepared statement that runs; "" when unknown
 	// bytes of a fake or a poison.
 	bytes []byte
 }

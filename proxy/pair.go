@@ -33,6 +33,8 @@ func (s *session) lend() error {
 	}
 	s.t.statement = 0
 	if s.b.status == 'I' && !s.dedicated {
+		s.b.ran.forget()
+		s.b.ran.moved = false
 		if err := s.applySettings(inBlock); err != nil {
 			return err
 		}
@@ -257,6 +259,7 @@ func (s *session) forgetBackend() {
 	s.mu.Lock()
 	s.cancel.backend = nil
 	s.mu.Unlock()
+	s.b.ran.forget()
 	s.b = nil
 }
 

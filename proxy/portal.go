@@ -16,6 +16,7 @@ type portal struct {
 	split *rewrite.Split   // the form that it was bound in
 	stmt  *clientStatement // that it was bound to, if it has a name
 	seq   uint64           // in the transaction
+	text  string           // of its statement
 }
 
 // setPortal notes a portal; it lives until its transaction ends.

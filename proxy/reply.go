@@ -168,6 +168,9 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 		s.noteCalls(st)
 	}
 	s.ended(o, tag)
+	if o.plan.Kind > rewrite.Read {
+		s.noteRun(o, st, tag)
+	}
 	if typ != msgCommandComplete {
 		return
 	}

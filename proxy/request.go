@@ -168,6 +168,9 @@ func (s *session) query(total int) error {
 			sql = frame[headerLen : len(frame)-1]
 			err = queue(s, plan, sql, nil)
 		}
+		if err == nil && plan.Sequence != "" && frame != nil {
+			t.asks = string(frame[headerLen : len(frame)-1])
+		}
 		if err == nil {
 			err = s.admit(plan)
 		}
@@ -189,6 +192,9 @@ func (s *session) query(total int) error {
 	s.saltParsing(plan)
 	o := s.pushRun(msgQuery, plan)
 	s.strings(o, t.strung)
+	if s.b.ran.at = -1; frame != nil && plan.Kind == rewrite.Write && s.inBlock() {
+		s.b.ran.keep(frame[headerLen : len(frame)-1])
+	}
 	s.followsApart()
 	t.outcome.query(plan)
 	if frame != nil {
@@ -246,6 +252,8 @@ func (s *session) function(total int) error {
 	}
 	s.logPlan(unread)
 	s.changesSchema(functionPlan)
+	s.b.ran.forget()
+	s.b.ran.moved = true
 	t.owed.push(msgFunction)
 	if s.srv.resetsAuto {
 		s.staged.Stage(unseen)

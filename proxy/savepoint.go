@@ -161,6 +161,9 @@ func (s *session) rollbackTo(name string) error {
 	}
 	maps.DeleteFunc(s.portals, func(_ string, p portal) bool { return p.seq > m.binds })
 	s.schemaReturned()
+	if s.b != nil {
+		s.returned(rewrite.RollbackTo)
+	}
 	if s.b == nil {
 		if s.state == failed {
 			if err := s.move(rolledBackTo); err != nil {

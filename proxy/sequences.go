@@ -1,9 +1,9 @@
 package proxy
 
 import (
-	"time"
-
+	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -51,10 +51,21 @@ func (s *session) askSequence(plan *rewrite.Plan) error {
 	if s.dedicated || s.drawn() || s.b.drawer == 0 && s.drewOn == 0 {
 		return nil
 	}
+	if s.b.status == 'E' && !revives(plan) {
+		return nil // the server refuses it
+	}
+	if own, err := s.proves(); own || err != nil {
+		return err
+	}
 	s.wantsOwn = true
 	return &sqlError{code: "55000", message: plan.Sequence + " is not yet defined in this session",
 		detail: "Its transactions share backends with other sessions, whose numbers it must not see.",
 		hint:   "Have the number returned: INSERT ... RETURNING, or SELECT nextval(...). From its next transaction on this session keeps a backend of its own, where it can ask."}
+}
+
+// revives reports whether a text may end a failed block, in whole or in part.
+func revives(plan *rewrite.Plan) bool {
+	return slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool { return st.Kind == rewrite.Control })
 }
 
 // clearSequences has the server forget what others have drawn on an idle backend.
@@ -78,6 +89,9 @@ func (s *session) clearSequences() error {
 // discardedSequences notes that the client had its sequences discarded.
 func (s *session) discardedSequences(atServer bool) {
 	s.drewOn = 0
+	if s.b != nil {
+		s.b.ran.forget()
+	}
 	if atServer {
 		s.b.drawer = 0
 	}

@@ -14,6 +14,8 @@ type turn struct {
 	down sink // to the client
 	// plan is that of the turn's simple Query, before it is sent.
 	plan *rewrite.Plan
+	// asks is the text at hand when it asks for numbers of sequences.
+	asks string
 	// touched: a frame of this turn is at, or on its way to, the backend.
 	touched bool
 	// ranLocal: a statement of a Sync group was answered locally.

@@ -4,6 +4,9 @@ import "strings"
 
 // asks notes a call of currval or lastval.
 func (s *survey) asks(name string, call message) {
+	if name == "currval" || name == "lastval" {
+		s.questions = append(s.questions, question{name, call})
+	}
 	switch {
 	case s.sequence != "":
 	case name == "lastval":
@@ -21,6 +24,12 @@ func (s *survey) asks(name string, call message) {
 			s.sequence = `currval of sequence "` + relation(arg.child("sval").text("sval")) + `"`
 		}
 	}
+}
+
+// question is a call of currval or lastval.
+type question struct {
+	name string
+	call message // absent where it is spelt in another way
 }
 
 // relation is the name of a relation without its schema, of a text such as regclass

@@ -26,6 +26,7 @@ type survey struct {
 	unsure            bool      // see Plan.SureRead
 	prepares          bool      // PREPARE: what it holds runs later
 	sequence          string    // see Plan.Sequence
+	questions         []question
 	asked             []string  // parameters, by current_setting
 }
 

@@ -1,0 +1,160 @@
+package proxy
+
+import (
+	"bytes"
+
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// ran are the statements that a session has run on a backend since it was lent, and
+// that may have drawn numbers of sequences: where others have drawn before, they show
+// whether currval and lastval answer with the session's own.
+type ran struct {
+	text []byte // of simple Queries, one behind the other
+	at   int    // where that of the Query at hand begins; -1 for one that is not kept
+	runs []run
+	// moved: names may mean something else than when the transaction began.
+	moved bool
+}
+
+// run is a statement that ran to its end, of a text that is kept or of a prepared one.
+type run struct {
+	prepared string
+	from, to int
+	n, rows  int
+}
+
+// Bounds of ran: of what was run before, nothing is known.
+const (
+	mostRuns    = 32
+	mostRunText = 8 << 10
+)
+
+// forget begins anew.
+func (r *ran) forget() { r.text, r.at, r.runs = r.text[:0], -1, r.runs[:0] }
+
+// keep is told of the text of a simple Query before it is sent in a block.
+func (r *ran) keep(sql []byte) {
+	if len(r.text)+len(sql) > mostRunText {
+		r.forget()
+	}
+	if r.at = -1; len(sql) <= mostRunText {
+		r.at = len(r.text)
+		r.text = append(r.text, sql...)
+	}
+}
+
+// add notes a run.
+func (r *ran) add(n run) {
+	if len(r.runs) == mostRuns {
+		r.runs = r.runs[:copy(r.runs, r.runs[1:])]
+	}
+	r.runs = append(r.runs, n)
+}
+
+// all are the runs as the planner takes them.
+func (r *ran) all() []rewrite.Run {
+	runs := make([]rewrite.Run, 0, len(r.runs))
+	for _, n := range r.runs {
+		text := n.prepared
+		if text == "" {
+			text = string(r.text[n.from:n.to])
+		}
+		runs = append(runs, rewrite.Run{Text: text, N: n.n, Rows: n.rows})
+	}
+	return runs
+}
+
+// noteRun is told of a statement that the server has run, with its tag; nil for a
+// portal that has more rows. st is nil where nobody knows which it was.
+func (s *session) noteRun(o *owed, st *rewrite.Statement, tag []byte) {
+	r := &s.b.ran
+	switch {
+	case st == nil, st.Kind >= rewrite.DDL, st.Calls, len(st.Changes) > 0:
+		r.forget()
+		r.moved = true
+		return
+	case st.Kind == rewrite.Control:
+		s.returned(st.Tx.Verb)
+		return
+	case st.Kind != rewrite.Write:
+		return
+	}
+	n := run{prepared: o.text, rows: 1}
+	if tag != nil && bytes.HasSuffix(tag, []byte(" 0")) {
+		n.rows = 0
+	}
+	if o.kind == msgQuery {
+		if r.at < 0 || r.at >= len(r.text) {
+			return
+		}
+		n.from, n.to, n.n = r.at, len(r.text), s.t.statement
+	}
+	if o.kind == msgQuery || o.text != "" {
+		r.add(n)
+	}
+}
+
+// returned is told of a command that ends a transaction, or a part of it: names mean
+// again what they meant before. Sequences are not turned back.
+func (s *session) returned(verb rewrite.Verb) {
+	switch r := &s.b.ran; verb {
+	case rewrite.Begin, rewrite.Savepoint, rewrite.ReleaseSavepoint, rewrite.SetTransaction:
+	case rewrite.RollbackTo:
+		if r.moved {
+			r.forget()
+		}
+	default:
+		r.forget()
+		r.moved = false
+	}
+}
+
+// mayProve reports whether the server may be asked whose numbers it has.
+func (s *session) mayProve() bool {
+	return s.b != nil && s.state != failed && !s.drawn() && s.inBlock() && s.t.uplink == nil
+}
+
+// ownName is that of the statement and the portal by which the server is asked.
+const ownName = "sluice_own"
+
+// proves asks the server whether what the session has run in its block has drawn all
+// that the text at hand asks for. It is one round trip, at a place where nothing is owed.
+func (s *session) proves() (bool, error) {
+	if s.t.asks == "" || !s.mayProve() || !s.t.owed.empty() {
+		return false, nil
+	}
+	sql := s.srv.planner.OwnNumbers(s.t.asks, s.b.ran.all())
+	if sql == "" {
+		return false, nil
+	}
+	if err := s.flushUp(); err != nil {
+		return false, err
+	}
+	ask := appendNamed(nil, msgClose, 'S', ownName) // one that failed may have left it
+	ask = appendParse(ask, ownName, sql, noOIDs)
+	ask = append(appendBindHead(ask, []byte(ownName), ownName, 6), 0, 0, 0, 0, 0, 0)
+	ask = append(append(appendHeader(ask, msgExecute, len(ownName)+1+4), ownName...), 0, 0, 0, 0, 0)
+	ask = appendNamed(ask, msgClose, 'P', ownName)
+	ask = appendNamed(ask, msgClose, 'S', ownName)
+	own := false
+	refusal, err := s.b.exchangeRows(append(ask, frameSync...), func(row []byte) {
+		columns := columnsOf(row)
+		own = len(columns) == 1 && columns[0] == "t"
+	})
+	switch {
+	case err != nil:
+		if s.tx.log != nil {
+			s.tx.log.Refuse(retry.Pinned) // the log knows nothing of the statement at hand
+		}
+		return false, &lostError{err}
+	case refusal == nil:
+		return own, nil
+	}
+	switch code := string(field(refusal, 'C')); code[:min(2, len(code))] {
+	case "40", "57":
+		return false, &sqlError{code: code, message: string(field(refusal, 'M')), detail: string(field(refusal, 'D'))}
+	}
+	return false, nil
+}
