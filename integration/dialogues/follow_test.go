@@ -39,7 +39,8 @@ func (w *world) foreign(d dialogue, told tale) (sites []site, choices [][]edit) 
 	for i, o := range told.outcomes {
 		for n := o.from; n < o.to; n++ {
 			a := o.c.answers[n]
-			if a.refused = w.refusal(a.lines...); !a.refused && !isForeign(a.code, cancelled(d, told, i)) {
+			a.refused = w.refusal(a.lines...) && !(a.code == "55000" && d.sure(told, site{o.c, n}))
+			if !a.refused && !isForeign(a.code, cancelled(d, told, i)) {
 				continue
 			}
 			at := site{o.c, n}
