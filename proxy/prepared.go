@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"container/list"
 	"encoding/binary"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -205,7 +206,7 @@ func (s *serverStatements) add(t *template, epoch uint64) *serverStatement {
 		s.m, s.lru = map[*template]*serverStatement{}, list.New()
 	}
 	s.seq++
-	st := &serverStatement{name: "sluice_" + strconv.FormatUint(s.seq, 10), seq: s.seq, tmpl: t, epoch: epoch}
+	st := &serverStatement{name: rewrite.RelayName + strconv.FormatUint(s.seq, 10), seq: s.seq, tmpl: t, epoch: epoch}
 	st.elem = s.lru.PushFront(st)
 	s.m[t] = st
 	return st
@@ -218,7 +219,7 @@ func (s *serverStatements) holds(name string) bool {
 			return true
 		}
 	}
-	return false
+	return slices.Contains(s.orphans, name)
 }
 
 // remove forgets st; the caller sends its Close where the server has it.

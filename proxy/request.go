@@ -230,6 +230,9 @@ func (s *session) admit(plan *rewrite.Plan) error {
 			return err
 		}
 	}
+	if st := plan.Single(); st != nil && st.Executes != "" && s.b.status != 'E' && (!s.pinned || s.b.prepared.holds(st.Executes)) {
+		return errNoStatement([]byte(st.Executes)) // it is a client's, by a name of ours
+	}
 	if plan.MayAdvance() {
 		s.draw()
 	}

@@ -65,6 +65,7 @@ type division struct {
 	block bool
 	// prepares: statements may have been prepared in SQL.
 	prepares bool
+	prepared bool // in this string
 	// gone are statements that were deallocated; all of them when everything is.
 	gone       []string
 	everything bool
@@ -99,6 +100,10 @@ func (d *division) of(st *rewrite.Statement) place {
 			return place{here: true}
 		case !d.prepares || s.b != nil && s.b.prepared.holds(st.Deallocate):
 			return place{err: errNoStatement([]byte(st.Deallocate))}
+		}
+	case st.Executes != "":
+		if !s.pinned && !d.prepared || s.b != nil && s.b.prepared.holds(st.Executes) {
+			return place{err: errNoStatement([]byte(st.Executes))}
 		}
 	case discardsAll(st):
 		return place{err: errDiscardInBlock}
@@ -136,6 +141,7 @@ func (d *division) follow(st *rewrite.Statement, p *place) {
 		d.unsure, d.set = append(d.unsure, d.set...), nil
 	}
 	d.blocked = append(d.blocked, d.block || d.changed)
+	d.prepared = d.prepared || st.Pin == rewrite.PinPrepare && st.Executes == ""
 	switch {
 	case st.DeallocateAll:
 		d.everything = true

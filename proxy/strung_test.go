@@ -278,3 +278,38 @@ func TestConflictsInStrings(t *testing.T) {
 		}
 	}
 }
+
+// EXECUTE in SQL does not run what a client has prepared by the protocol, by the name
+// that Sluice gave it: 26000, as for any name that the client does not know.
+func TestExecuteSparesOthers(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE spared (n int)")
+	for name, opts := range map[string][]option{"postgres": nil, "dsql": {asDSQL}, "replay": {withReplay}} {
+		t.Run(name, func(t *testing.T) {
+			s := startSluice(t, pg, append(opts, maxOpen(1))...)
+			perform(t, s.addr, "P mine | INSERT INTO spared VALUES (1)\nB - | mine\nE -\nS\n< Z\n")
+			const missing = `C=26000 M=prepared statement "sluice_1" does not exist`
+			for _, script := range []string{
+				"Q EXECUTE sluice_1\n< Z\n", "Q SELECT 1; EXECUTE sluice_1\n< Z\n", "Q EXECUTE sluice_1; SELECT 1\n< Z\n", "Q EXPLAIN ANALYZE EXECUTE sluice_1\n< Z\n",
+				"Q BEGIN\n< Z\nQ EXECUTE Sluice_1\n< Z\nQ COMMIT\n< Z\n", "Q BEGIN; EXECUTE \"sluice_1\"; COMMIT\n< Z\n", "P - | EXECUTE sluice_1\nB - | -\nE -\nS\n< Z\n",
+				"P - | SELECT 1\nB - | -\nE -\nP - | EXECUTE sluice_1\nB - | -\nE -\nS\n< Z\n",
+				"Q PREPARE own AS SELECT 7 AS own\n< Z\nQ EXECUTE own\n< Z\nQ EXECUTE sluice_1\n< Z\nQ SELECT 1; EXECUTE sluice_1\n< Z\nP - | EXECUTE sluice_1\nB - | -\nE -\nS\n< Z\n",
+			} {
+				got := perform(t, s.addr, script)
+				if want := strings.Count(strings.ToLower(script), "execute sluice_1") + strings.Count(script, `"sluice_1"`); strings.Count(got, missing) != want {
+					t.Errorf("%d times %s in\n%s", want, missing, got)
+				}
+				if strings.Contains(script, "own") && !strings.Contains(got, `\x017`) {
+					t.Errorf("no 7 in\n%s", got)
+				}
+			}
+			if got := perform(t, s.addr, "Q PREPARE sluice_77 AS SELECT 7 AS own; EXECUTE sluice_77\n< Z\nQ EXECUTE sluice_77\n< Z\n"); strings.Count(got, `\x017`) != 2 {
+				t.Errorf("not twice 7 in\n%s", got)
+			}
+		})
+	}
+	if got := perform(t, pg.addr, "Q SELECT count(*) FROM spared\n< Z\n"); !strings.Contains(got, `\x013`) {
+		t.Errorf("somebody's INSERT was run:\n%s", got)
+	}
+}

@@ -147,7 +147,7 @@ func statement(p *part) Statement {
 	if s.sets {
 		st.Changes = []Change{{Action: SetLocal}}
 	}
-	st.sequence = s.sequence
+	st.sequence, st.Executes = s.sequence, s.executes
 	st.setsConfig, st.unsure = s.setsConfig, s.kind == Read && s.unsure && !s.inert
 	st.Asks = s.settingsAsked(m)
 	p.locked, p.samples, p.advisory = s.locked, s.samples, s.advisory

@@ -130,6 +130,10 @@ const (
 	pinCount
 )
 
+// RelayName begins the names under which a relay prepares the statements of its
+// clients, for which DEALLOCATE and EXECUTE in SQL have no use.
+const RelayName = "sluice_"
+
 // Statement is one statement of a text.
 type Statement struct {
 	Kind Kind
@@ -151,6 +155,9 @@ type Statement struct {
 	// Deallocate is the name a DEALLOCATE gives ("" with DeallocateAll).
 	Deallocate    string
 	DeallocateAll bool
+	// Executes is the name that an EXECUTE gives, where it may be that of a statement
+	// which a relay prepared (RelayName); "" for any other.
+	Executes string
 	// Copy is true for COPY ... FROM STDIN and TO STDOUT.
 	Copy bool
 	// Tables named in the statement, as written (schema-qualified where the text

@@ -27,7 +27,8 @@ type survey struct {
 	prepares          bool      // PREPARE: what it holds runs later
 	sequence          string    // see Plan.Sequence
 	questions         []question
-	asked             []string  // parameters, by current_setting
+	executes          string   // see Statement.Executes
+	asked             []string // parameters, by current_setting
 }
 
 // mention is a table named in the text.
@@ -84,6 +85,9 @@ func (s *survey) visit(m message) {
 	case "ExecuteStmt":
 		s.raise(Write)
 		s.pinned(PinPrepare) // also behind EXPLAIN
+		if name := m.text("name"); strings.HasPrefix(name, RelayName) {
+			s.executes = name
+		}
 		s.setsConfig = true
 	case "FuncCall":
 		s.call(m)
