@@ -8,6 +8,21 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
+// shows reports whether SHOW of a setting is answered here. Of a setting that is
+// ignored and was not set, the server's value is told, unless the server uses it for
+// purposes of its own.
+func (s *session) shows(name string) bool {
+	switch s.srv.treat.of(name) {
+	case kept:
+		return true
+	case ignored:
+		_, set := s.local[name]
+		f := forms[name]
+		return set || f != nil && f.off
+	}
+	return false
+}
+
 // shown is the value of a setting that Sluice keeps.
 func (s *session) shown(name string) string {
 	s.srv.metrics.LocalAnswer("show")

@@ -155,14 +155,12 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 	case st.Tag != "":
 		return true
 	case st.Show != "":
-		_, set := s.local[st.Show]
-		how := s.srv.treat.of(st.Show)
-		return how == kept || how == ignored && set
+		return s.shows(st.Show)
 	case st.DeallocateAll:
 		return !s.pinned
 	case st.Deallocate != "":
 		return !s.pinned || s.stmts[st.Deallocate] != nil || s.b != nil && s.b.prepared.holds(st.Deallocate)
-	case s.answersSetting(st):
+	case s.answersSetting(st), s.discardFails(st) != nil:
 		return true
 	case st.Kind != rewrite.Setting || len(st.Changes) == 0 || s.pinned || s.state != idle || s.t.touched:
 		return false
@@ -180,6 +178,20 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 		}
 	}
 	return true
+}
+
+// discardFails is PostgreSQL's error of a DISCARD ALL where it cannot run, for a server
+// that knows no such statement; nil for any other.
+func (s *session) discardFails(st *rewrite.Statement) *sqlError {
+	switch {
+	case s.srv.cfg.Kind != DSQL || !discardsAll(st) || s.status() == 'E':
+		return nil
+	case s.inBlock():
+		return errDiscardInBlock
+	case s.t.executed:
+		return errDiscardInPipeline
+	}
+	return nil
 }
 
 // answersSetting reports whether a statement's changes of settings are all Sluice's
@@ -227,6 +239,9 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 		}
 		delete(s.stmts, st.Deallocate)
 	default:
+		if err := s.discardFails(st); err != nil {
+			return nil, err
+		}
 		s.srv.metrics.LocalAnswer("setting")
 		for i := range st.Changes {
 			frame, err := s.change(&st.Changes[i], several)
@@ -354,7 +369,7 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 		return s.runLocal(st, false, false)
 	}
 	if s.t.ranLocal {
-		return &sqlError{code: "25001", message: "DISCARD ALL cannot be executed within a pipeline"}
+		return errDiscardInPipeline
 	}
 	if err := s.runLocal(st, false, false); err != nil {
 		return err

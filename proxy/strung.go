@@ -106,6 +106,9 @@ func (d *division) of(st *rewrite.Statement) place {
 			return place{err: errNoStatement([]byte(st.Executes))}
 		}
 	case discardsAll(st):
+		if err := s.discardFails(st); err != nil {
+			return place{err: err}
+		}
 		return place{err: errDiscardInBlock}
 	case s.answersSetting(st):
 		for i := range st.Changes {
@@ -121,9 +124,9 @@ func (d *division) of(st *rewrite.Statement) place {
 // show decides for SHOW of a setting.
 func (d *division) show(st *rewrite.Statement) place {
 	name := st.Show
-	_, set := d.s.local[name]
-	switch how := d.s.srv.treat.of(name); {
-	case how == kept, how == ignored && (set || slices.Contains(d.set, name)):
+	how := d.s.srv.treat.of(name)
+	switch {
+	case d.s.shows(name), how == ignored && slices.Contains(d.set, name):
 		return place{here: true}
 	case how == ignored && slices.Contains(d.unsure, name):
 		return place{err: errUnsure(name)}
@@ -233,7 +236,7 @@ func (s *session) stringLocally(plan *rewrite.Plan) (done bool, err error) {
 // protocol that no Sync has ended, a single statement is such a string too.
 func (s *session) substituted(plan *rewrite.Plan, sql []byte) *rewrite.Plan {
 	if st := plan.Single(); !plan.Substitutable() &&
-		(st == nil || !s.t.touched || st.End == 0 || discardsAll(st) || !plan.Answerable()) {
+		(st == nil || !s.t.touched || st.End == 0 || discardsAll(st) && s.discardFails(st) == nil || !plan.Answerable()) {
 		return plan
 	}
 	d := s.divide(plan)
@@ -320,8 +323,9 @@ func (o *owed) strungError(payload []byte) *sqlError {
 }
 
 var (
-	frameSet          = appendCommand(nil, "SET")
-	errDiscardInBlock = &sqlError{code: "25001", message: "DISCARD ALL cannot run inside a transaction block"}
+	frameSet             = appendCommand(nil, "SET")
+	errDiscardInBlock    = &sqlError{code: "25001", message: "DISCARD ALL cannot run inside a transaction block"}
+	errDiscardInPipeline = &sqlError{code: "25001", message: "DISCARD ALL cannot be executed within a pipeline"}
 )
 
 // errUnsure is a setting whose value depends on what becomes of a transaction.

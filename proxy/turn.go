@@ -18,8 +18,8 @@ type turn struct {
 	asks string
 	// touched: a frame of this turn is at, or on its way to, the backend.
 	touched bool
-	// ranLocal: a statement of a Sync group was answered locally.
-	ranLocal bool
+	// executed: a statement of a Sync group was sent; ranLocal: one was answered locally.
+	executed, ranLocal bool
 	// masks: some of what is answered is for nobody; job is the one that an answer waits for.
 	masks bool
 	job   job

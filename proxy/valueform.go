@@ -18,6 +18,7 @@ type form struct {
 	units    []unit // from the greatest on; nil for a number without a unit
 	base     string // the unit that a plain number has
 	plain    bool   // shown as a plain number
+	off      bool   // a time limit, which is 0 as long as a session has not set it
 	min, max int64
 	words    string // that may stand, the one shown first, then its other names
 	offered  string // the values that an error offers
@@ -40,8 +41,8 @@ var (
 var forms = map[string]*form{
 	"statement_timeout":                   {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},
 	"idle_in_transaction_session_timeout": {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},
-	"lock_timeout":                        {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},
-	"client_connection_check_interval":    {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},
+	"lock_timeout":                        {read: readNumber, units: millis, base: "ms", max: math.MaxInt32, off: true},
+	"client_connection_check_interval":    {read: readNumber, units: millis, base: "ms", max: math.MaxInt32, off: true},
 	"tcp_user_timeout":                    {read: readNumber, units: millis, base: "ms", plain: true, max: math.MaxInt32},
 	"tcp_keepalives_idle":                 {read: readNumber, units: secs, base: "s", plain: true, max: math.MaxInt32},
 	"tcp_keepalives_interval":             {read: readNumber, units: secs, base: "s", plain: true, max: math.MaxInt32},

@@ -51,8 +51,6 @@ func ignored(diff string) bool {
 // open are the differences that are known and not mended yet: docs/progress.md has each
 // with its dialogue. They are counted; -dialogues.open makes them fail.
 var open = []*regexp.Regexp{
-	regexp.MustCompile(`lock_timeout`),                                 // shown as the backend has it
-	regexp.MustCompile(`DISCARD ALL|unsupported statement: Discard`),   // in a block of DSQL
 	regexp.MustCompile(`canceling statement due to statement timeout`), // in a string: ReadyForQuery's status, and what came before
 }
 

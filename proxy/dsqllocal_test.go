@@ -1,0 +1,100 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// A server like DSQL answers as PostgreSQL does where it knows less: a time limit that
+// it has for itself is not the session's, and DISCARD ALL cannot run in a block.
+func TestAsPostgreSQLWhereTheServerIsNot(t *testing.T) {
+	t.Parallel()
+	pg := postgres{Server: newPostgres(t)}
+	pg.addr = pg.Address()
+	scripts := map[string]string{
+		"limits": `
+			B Q SHOW lock_timeout
+			B Q SHOW client_connection_check_interval
+			B Q SELECT current_setting('lock_timeout')
+			B Q SELECT 1 AS one; SHOW lock_timeout; SELECT current_setting('lock_timeout') AS l
+			B P s | SHOW lock_timeout; D S s; B - | s; D P -; E -; S
+			B Q BEGIN
+			B Q SHOW lock_timeout
+			B Q SELECT 1 AS one
+			B Q SHOW lock_timeout
+			B B - | s; E -; S
+			B Q SET LOCAL lock_timeout = '3s'
+			B Q SHOW lock_timeout
+			B Q COMMIT
+			B Q SHOW lock_timeout
+			B Q SET lock_timeout = '3s'
+			B Q SHOW lock_timeout
+			B Q RESET lock_timeout
+			B Q SHOW lock_timeout
+			B Q SET lock_timeout = 7; COMMIT; SHOW lock_timeout
+			B Q SET lock_timeout TO DEFAULT; SHOW lock_timeout`,
+		"DISCARD ALL begun": `
+			B Q BEGIN
+			B Q DISCARD ALL
+			B Q SELECT 1 AS one
+			B Q ROLLBACK
+			B Q DISCARD ALL`,
+		"DISCARD ALL in a block": `
+			B Q BEGIN
+			B Q INSERT INTO p VALUES (1)
+			B Q DISCARD ALL
+			B Q COMMIT
+			B Q SELECT count(*) FROM p`,
+		"DISCARD ALL in a failed block": `
+			B Q BEGIN
+			B Q SELECT 1/0
+			B Q DISCARD ALL
+			B Q COMMIT`,
+		"DISCARD ALL prepared": `
+			B P s | DISCARD ALL; D S s; S
+			B Q BEGIN
+			B B - | s; D P -; E -; S
+			B Q ROLLBACK
+			B Q BEGIN
+			B Q INSERT INTO p VALUES (2)
+			B P - | DISCARD ALL; D S -; B - | -; E -; S
+			B Q COMMIT
+			B P i | INSERT INTO p VALUES (3); B - | i; E -; B - | s; E -; S
+			B B - | i; E -; P - | BEGIN; B - | -; E -; B - | s; E -; S
+			B Q ROLLBACK
+			B B - | s; E -; S
+			B B - | s; E -; S
+			B Q SELECT count(*) FROM p`,
+		"DISCARD ALL behind frames": `
+			B P i | INSERT INTO p VALUES (4); B - | i; E -; Q DISCARD ALL
+			B P b | BEGIN; B - | b; E -; Q DISCARD ALL
+			B Q ROLLBACK
+			B P - | SELECT 1/0; B - | -; E -; P - | DISCARD ALL; B - | -; E -; S
+			B Q SELECT count(*) FROM p`,
+		"DISCARD ALL in strings": `
+			B Q BEGIN; DISCARD ALL
+			B Q ROLLBACK
+			B Q INSERT INTO p VALUES (5); DISCARD ALL
+			B Q COMMIT; DISCARD ALL
+			B Q SELECT count(*) FROM p`,
+	}
+	play := func(addr, script string) string {
+		pg.SQL(t, "postgres", "DROP TABLE IF EXISTS p; CREATE TABLE p (a int)")
+		return crowd(t, pg, addr, script, func() {})
+	}
+	want := map[string]string{}
+	for name, script := range scripts {
+		if want[name] = play(pg.addr, script); strings.Contains(want[name], "TIMEOUT") {
+			t.Fatal(want[name])
+		}
+	}
+	pg.SQL(t, "postgres", "ALTER DATABASE postgres SET lock_timeout = '20ms'; ALTER DATABASE postgres SET client_connection_check_interval = '30ms'")
+	for route, opts := range map[string][]option{"": nil, "replay": {withReplay}, "session": {sessionPairing}} {
+		s := startSluice(t, pg, append(opts, asDSQL, answering, allIgnored, maxOpen(3))...)
+		for name, script := range scripts {
+			if got := play(s.addr, script); got != want[name] {
+				t.Errorf("%s, route %q: %s", name, route, firstDifference(got, want[name]))
+			}
+		}
+	}
+}
