@@ -9,7 +9,7 @@ import (
 )
 
 // A client is told what a statement returns now, whoever has changed the schema, and
-// also when nobody here has seen it. "?" begins a request that may be refused instead.
+// also when nobody here has seen it.
 func TestDescribesWhatIsThere(t *testing.T) {
 	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/retry"
@@ -65,6 +66,24 @@ func (s *session) answerFailed(plan *rewrite.Plan) error {
 		return errAborted
 	}
 	return s.ready()
+}
+
+// behindEnd is a string of statements whose first ends the block, without that one, where
+// the block's backend was lost: the others are run. nil for any other text. Spaces take
+// the first one's place, so that positions in errors are those in the client's text.
+func (s *session) behindEnd(plan *rewrite.Plan, sql []byte) []byte {
+	if s.state != failed || len(plan.Statements) < 2 || s.emulates(plan) {
+		return nil
+	}
+	st := &plan.Statements[0]
+	if st.Tx.Verb != rewrite.Commit && st.Tx.Verb != rewrite.Rollback || st.Tx.Chain || st.End == 0 {
+		return nil
+	}
+	behind := append([]byte(nil), sql[:st.Start]...)
+	for range utf8.RuneCount(sql[st.Start:st.End]) {
+		behind = append(behind, ' ')
+	}
+	return append(behind, sql[st.End:]...)
 }
 
 // endFailed is COMMIT or ROLLBACK of a block whose backend was lost.

@@ -141,6 +141,13 @@ func (s *session) query(total int) error {
 			return errProtocolViolation("invalid string in message")
 		}
 		plan = s.plan(sql)
+		if behind := s.behindEnd(plan, sql); behind != nil {
+			if err := s.endFailed(); err != nil {
+				return err
+			}
+			frame, sql, plan = appendStrings(nil, msgQuery, string(behind)), behind, s.plan(behind)
+			total = len(frame)
+		}
 		s.note(plan)
 		s.optOut(s.srv.replays != nil && retry.OptsOut(sql))
 		if done, err := s.answerLocally(plan, sql); done || err != nil {
