@@ -39,7 +39,67 @@ type cutRelay struct {
 	victim    net.Conn
 	sent      int // frames, by the victim
 	cuts      int
-	available int // answers that the last cut had
+	available int           // answers that the last cut had
+	ended     chan struct{} // closed when the connection that was cut is
+	spare     []*cutServer
+}
+
+// cutServer is a connection to PostgreSQL. It is used again when its client was cut off:
+// a million processes of the server would take hours.
+type cutServer struct {
+	net.Conn
+	hello [][]byte // what it said at its start
+}
+
+// borrow returns a connection to the server.
+func (r *cutRelay) borrow(startup []byte) (*cutServer, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.spare); n > 0 {
+		s := r.spare[n-1]
+		r.spare = r.spare[:n-1]
+		return s, nil
+	}
+	conn, err := net.Dial("tcp", r.target)
+	if err != nil {
+		return nil, err
+	}
+	s := &cutServer{Conn: conn}
+	s.Write(startup)
+	s.hello, err = s.toReady()
+	return s, err
+}
+
+// toReady returns the server's frames up to a ReadyForQuery.
+func (s *cutServer) toReady() (frames [][]byte, err error) {
+	for {
+		f, err := readFrame(s)
+		if err != nil {
+			return nil, err
+		}
+		if frames = append(frames, f); f[0] == 'Z' {
+			return frames, nil
+		}
+	}
+}
+
+// recycle does what the end of a connection does, and keeps the connection: what runs
+// outside a block fails, a block is rolled back, and nothing is left of the session.
+func (r *cutRelay) recycle(s *cutServer) {
+	fails, _ := (&pgproto3.Bind{PreparedStatement: "no_such_statement"}).Encode(nil)
+	fails, _ = (&pgproto3.Sync{}).Encode(fails)
+	rollback, _ := (&pgproto3.Query{String: "ROLLBACK"}).Encode(nil)
+	discard, _ := (&pgproto3.Query{String: "DISCARD ALL"}).Encode(nil)
+	for _, frames := range [][]byte{fails, rollback, discard} {
+		s.Write(frames)
+		if _, err := s.toReady(); err != nil {
+			s.Close()
+			return
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.spare = append(r.spare, s)
 }
 
 type relayCut struct{ frames, replies int }
@@ -60,7 +120,13 @@ func startCutRelay(t *testing.T, target string) *cutRelay {
 			serving.Go(func() { r.serve(c) })
 		}
 	})
-	t.Cleanup(func() { ln.Close(); serving.Wait() })
+	t.Cleanup(func() {
+		ln.Close()
+		serving.Wait()
+		for _, s := range r.spare {
+			s.Close()
+		}
+	})
 	return r
 }
 
@@ -74,6 +140,11 @@ func (r *cutRelay) arm(c relayCut) {
 
 func (r *cutRelay) disarm() (made bool, available int) {
 	r.mu.Lock()
+	if r.cuts > 0 {
+		r.mu.Unlock()
+		<-r.ended
+		r.mu.Lock()
+	}
 	defer r.mu.Unlock()
 	r.armed = nil
 	return r.cuts > 0, r.available
@@ -95,7 +166,7 @@ func (r *cutRelay) due(conn net.Conn) (before, behind bool, replies int) {
 func (r *cutRelay) made(available int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.armed, r.cuts, r.available = nil, r.cuts+1, available
+	r.armed, r.cuts, r.available, r.ended = nil, r.cuts+1, available, make(chan struct{})
 }
 
 func readFrame(in io.Reader) ([]byte, error) {
@@ -112,11 +183,6 @@ func readFrame(in io.Reader) ([]byte, error) {
 // serve relays one connection, frame by frame.
 func (r *cutRelay) serve(client net.Conn) {
 	defer client.Close()
-	server, err := net.Dial("tcp", r.target)
-	if err != nil {
-		return
-	}
-	defer server.Close()
 	var length [4]byte
 	if _, err := io.ReadFull(client, length[:]); err != nil {
 		return
@@ -126,10 +192,24 @@ func (r *cutRelay) serve(client net.Conn) {
 	if _, err := io.ReadFull(client, startup[4:]); err != nil {
 		return
 	}
-	server.Write(startup)
 	if binary.BigEndian.Uint32(startup[4:]) == 80877102 { // a cancel
-		io.Copy(io.Discard, server)
+		if server, err := net.Dial("tcp", r.target); err == nil {
+			server.Write(startup)
+			io.Copy(io.Discard, server)
+			server.Close()
+		}
 		return
+	}
+	server, err := r.borrow(startup)
+	if err != nil {
+		return
+	}
+	end := func() { server.Close() }
+	defer func() { end() }()
+	cut := func() {
+		client.Close()
+		close(r.ended)
+		r.recycle(server)
 	}
 	skipping, closes := false, 0
 	// answers are all that the server has to say to what it was sent, last a frame of that type.
@@ -138,7 +218,7 @@ func (r *cutRelay) serve(client net.Conn) {
 		switch {
 		case skipping && typ != 'S':
 			return nil
-		case typ != 'S' && typ != 'Q' && typ != 0:
+		case typ != 'S' && typ != 'Q':
 			server.Write(append([]byte{'C', 0, 0, 0, 8, 'S', 'z', 'z', 0}, 'H', 0, 0, 0, 4))
 			last, count = '3', closes+1
 		}
@@ -168,7 +248,7 @@ func (r *cutRelay) serve(client net.Conn) {
 			client.Write(f)
 		}
 	}
-	pass(answers(0))
+	pass(server.hello)
 	grouped := false
 	for {
 		f, err := readFrame(client)
@@ -178,6 +258,7 @@ func (r *cutRelay) serve(client net.Conn) {
 		before, behind, replies := r.due(client)
 		if before {
 			r.made(0)
+			end = cut
 			return
 		}
 		// A server that skips does not answer a Query: whether it does must be known before.
@@ -193,6 +274,7 @@ func (r *cutRelay) serve(client net.Conn) {
 		if behind {
 			out := append(earlier, answers(f[0])...)
 			r.made(len(out))
+			end = cut
 			pass(out[:min(replies, len(out))])
 			return
 		}
