@@ -241,6 +241,12 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
 		if st.Tag == "DISCARD SEQUENCES" {
 			s.discardedSequences(false)
+			if s.void && s.state == held && s.b.status == 'I' {
+				s.dropVoid()
+				if err := s.move(settledIdle); err != nil {
+					return nil, err
+				}
+			}
 		}
 		if st.Void != "" {
 			frames = [][]byte{dataRow("")}

@@ -183,6 +183,10 @@ func (s *session) settle(status byte) error {
 	if status != 'I' && t.outcome.mayCommit() {
 		s.tx.log.Refuse(retry.InnerCommit)
 	}
+	if status == 'I' && s.void {
+		s.dropVoid()
+		return s.move(settledIdle)
+	}
 	if status != 'I' || s.keeps() {
 		return s.move(settledHeld)
 	}
@@ -203,6 +207,7 @@ func (s *session) pin(plan *rewrite.Plan) error {
 	if why == rewrite.NoPin {
 		return nil
 	}
+	s.own, s.void = false, false
 	// PREPARE stays when another statement of its Sync group fails.
 	undone := len(plan.Statements) == 1 && leavesNothing[why] && (why != rewrite.PinPrepare || s.t.ended)
 	if s.pinned {
@@ -267,7 +272,7 @@ func (s *session) forgetBackend() {
 // session had there: the session ends once the turn has been answered.
 func (s *session) losePin() {
 	if s.pinned {
-		s.pinned, s.pinLost = false, true
+		s.pinned, s.own, s.void, s.pinLost = false, false, false, true
 		s.srv.pinned.Add(-1)
 	}
 }

@@ -88,6 +88,7 @@ func (s *session) clearSequences() error {
 
 // discardedSequences notes that the client had its sequences discarded.
 func (s *session) discardedSequences(atServer bool) {
+	s.void = !atServer && s.own && s.drewOn != 0
 	s.drewOn = 0
 	if s.b != nil {
 		s.b.ran.forget()
@@ -95,6 +96,14 @@ func (s *session) discardedSequences(atServer bool) {
 	if atServer {
 		s.b.drawer = 0
 	}
+}
+
+// dropVoid gives a backend of the session's own up where the server does not forget
+// what the session has drawn there: its next transaction is on a new one.
+func (s *session) dropVoid() {
+	s.pinned, s.own, s.void = false, false, false
+	s.srv.pinned.Add(-1)
+	s.dropBackend(reservoir.Pinned)
 }
 
 // borrowOwn takes a backend that nobody else has used, and keeps it, for a session that
@@ -110,7 +119,7 @@ func (s *session) borrowOwn() *reservoir.Conn {
 		return nil
 	}
 	s.srv.pinned.Add(1)
-	s.pinned, s.drewOn = true, 0
+	s.pinned, s.own, s.drewOn = true, true, 0
 	s.srv.metrics.Pinned(metrics.PinSequence)
 	s.srv.log.Info("session keeps its backend", append(s.logAttrs(), "reason", metrics.PinSequence)...)
 	return conn

@@ -140,3 +140,39 @@ func TestOwnNumbers(t *testing.T) {
 		t.Errorf("%v pins", n)
 	}
 }
+
+// Behind DISCARD SEQUENCES, which DSQL does not take, a session with a backend of its own
+// has drawn nothing, and what it draws from then on it can ask for.
+func TestOwnNumbersDiscarded(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	pg.SQL(t, "postgres", `CREATE SEQUENCE discarded_s`)
+	s := startSluice(t, pg, asDSQL, answering, refusesDiscard, maxOpen(2))
+	other, c := dialRaw(t, s.addr), dialRaw(t, s.addr)
+	say := func(c *rawClient, sql, want string) {
+		t.Helper()
+		c.queue(encodeLine(t, "Q", sql))
+		if got := c.readThrough("Z"); !strings.Contains(got, want) {
+			t.Errorf("%s: no %s in\n%s", sql, want, got)
+		}
+	}
+	say(other, "SELECT nextval('discarded_s')", `\x011`)
+	say(c, "SELECT nextval('discarded_s')", `\x012`)
+	say(c, "SELECT lastval()", "C=55000")
+	say(c, "SELECT nextval('discarded_s')", `\x013`)
+	for _, discard := range []string{"DISCARD SEQUENCES", "SELECT 1; DISCARD SEQUENCES", "SET extra_float_digits = 2; DISCARD SEQUENCES; SELECT 1", "BEGIN; DISCARD SEQUENCES; COMMIT"} {
+		say(c, "SELECT nextval('discarded_s')", "C SELECT 1")
+		say(c, "SELECT lastval() IS NOT NULL", `\x01t`)
+		say(c, discard, "DISCARD SEQUENCES")
+		say(c, "SELECT lastval()", "C=55000")
+		say(c, "SELECT nextval('discarded_s')", "C SELECT 1")
+		say(c, "SELECT lastval() = last_value FROM discarded_s", `\x01t`)
+		say(c, "BEGIN", "C BEGIN")
+		say(c, discard, "DISCARD SEQUENCES")
+		say(c, "ROLLBACK", "Z I")
+		say(c, "SELECT lastval()", "C=55000")
+	}
+	if n := s.count(t, "dsql_pins_total", "sequence"); n != 9 {
+		t.Errorf("%v pins", n)
+	}
+}

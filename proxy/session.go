@@ -81,6 +81,9 @@ type session struct {
 	// sequence last; 0 for none. wantsOwn: it asks for what it drew.
 	drewOn   uint64
 	wantsOwn bool
+	// own: the pinned backend is kept for that alone; void: what was drawn there before
+	// the client discarded its sequences, the server still knows.
+	own, void bool
 	// pinLost: the pinned backend is gone, and what the session had there.
 	pinLost bool
 	schema  schemaChange
