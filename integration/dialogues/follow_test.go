@@ -40,7 +40,7 @@ func (w *world) foreign(d dialogue, told tale) (sites []site, choices [][]edit) 
 		for n := o.from; n < o.to; n++ {
 			a := o.c.answers[n]
 			a.refused = w.refusal(a.lines...) && !(a.code == "55000" && d.sure(told, site{o.c, n}))
-			if !a.refused && !isForeign(a.code, cancelled(d, told, i)) {
+			if !a.refused && !isForeign(a.code, cancelled(d, told, i) || w.ranOut(d, told, i, a)) {
 				continue
 			}
 			at := site{o.c, n}
@@ -186,7 +186,7 @@ func (w *world) follow(d dialogue, told tale, sites []site, edits map[site]edit)
 			continue
 		}
 		c := twin[o.c]
-		if err := p.sendEdited(c, s.frames, o, edits); err != nil {
+		if err := p.sendEdited(c, w.unhurried(s.frames), o, edits); err != nil {
 			return "", i, err
 		}
 		c.read()
