@@ -47,6 +47,7 @@ func armFault(t *testing.T, pg postgres, calls int) {
 // same. One that lost its backend, or whose backend did not know the schema, takes
 // none: nobody else wants its rows. So it is with rows that are new.
 func TestWhoTakesAPass(t *testing.T) {
+	t.Parallel()
 	pg := faultyPostgres(t)
 	s := startSluice(t, pg, fastReplay, maxOpen(5), func(s *setup) { s.proxy.Retry.GateHold = time.Minute })
 	const (

@@ -14,6 +14,7 @@ import (
 // Output is held back no longer than retry.hold_time; what was let go is compared
 // when a conflict comes, and not sent twice.
 func TestHoldTime(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", stumbling)
@@ -85,6 +86,7 @@ func (l *lines) with(text string) (found []string) {
 // More conflicts in a minute than alert_threshold_conflicts_per_minute are one
 // line in the log.
 func TestAlarmLine(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", changing)
@@ -106,6 +108,7 @@ func TestAlarmLine(t *testing.T) {
 // A server on which a Sync group is more than one transaction, as its two now()
 // tell: a pipeline outside a block is not run again there, what else there is is.
 func TestGroupsThatAreNoTransaction(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", stumbling+`CREATE SCHEMA shadow;

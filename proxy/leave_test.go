@@ -147,7 +147,7 @@ func crowded(t *testing.T, pg postgres, route string, closes bool, opts []option
 			}
 			t.Errorf("run for %q, want %q", got, want)
 		}
-		pg.SQL(t, "postgres", "TRUNCATE stumbled")
+		pg.SQL(t, "postgres", emptied("stumbled"))
 	})
 }
 
@@ -199,7 +199,7 @@ func leavesReplay(t *testing.T, pg postgres) {
 		waitFor(t, "clients to be missed", func() bool { return s.count(t, "dsql_tx_replay_refused_total", "client_gone") == float64(n) })
 	}
 	for route := range leaveRoutes {
-		pg.SQL(t, "postgres", "ALTER SEQUENCE crowd RESTART")
+		pg.SQL(t, "postgres", "SELECT setval('crowd', 1, false)")
 		t.Run("backoff", func(t *testing.T) {
 			crowded(t, pg, route, true, []option{patientReplay, maxOpen(12), func(s *setup) {
 				s.proxy.Retry.Policy.BaseDelay, s.proxy.Retry.Policy.MaxDelay = 1500*time.Millisecond, 1500*time.Millisecond
@@ -215,7 +215,7 @@ func leavesReplay(t *testing.T, pg postgres) {
 				answered(t, all, 1)
 			})
 		})
-		pg.SQL(t, "postgres", "ALTER SEQUENCE crowd RESTART")
+		pg.SQL(t, "postgres", "SELECT setval('crowd', 1, false)")
 		t.Run("gate", func(t *testing.T) {
 			const fight = "UPDATE fight SET n = n + 1 WHERE id = 1 + crowded(true)"
 			crowded(t, pg, route, true, []option{keenReplay, maxOpen(14)}, func(*member) bool { return false }, func(t *testing.T, s *sluice, all []*member, _ int) {

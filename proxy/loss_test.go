@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,12 +34,27 @@ func (c *cutter) arm(word string, after bool) {
 }
 
 func (c *cutter) option(s *setup) {
-	s.dial.Wrap = func(conn net.Conn) net.Conn { return &cuttable{Conn: rawconn.Wrap(conn), c: c} }
+	s.dial.Wrap = func(conn net.Conn) net.Conn { return &cuttable{Conn: rawconn.Wrap(conn), c: c, socket: conn} }
 }
 
 type cuttable struct {
 	rawconn.Conn
-	c *cutter
+	c      *cutter
+	socket net.Conn
+}
+
+// pause lets the server run what it was sent: until it answers, or for a moment, as it need not answer.
+func (x *cuttable) pause() {
+	raw, err := x.socket.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return
+	}
+	for end, answered := time.Now().Add(50*time.Millisecond), false; !answered && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		raw.Control(func(fd uintptr) {
+			_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+			answered = err == nil
+		})
+	}
 }
 
 func (x *cuttable) Write(b []byte) (int, error) {
@@ -53,7 +69,7 @@ func (x *cuttable) Write(b []byte) (int, error) {
 	n := len(b)
 	if x.c.after.Load() {
 		x.Conn.Write(b)
-		time.Sleep(50 * time.Millisecond) // the server gets to run it
+		x.pause()
 	}
 	x.Conn.Close()
 	return n, nil

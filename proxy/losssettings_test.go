@@ -8,6 +8,7 @@ import (
 // A backend that is lost while the client's settings are applied has got nothing
 // of the client's: another is taken.
 func TestLostWhileSettingsAreApplied(t *testing.T) {
+	t.Parallel()
 	pg := sharedPostgres(t)
 	for name, opts := range map[string][]option{"replay off": nil, "replay on": {fastReplay}, "session": {sessionPairing}} {
 		t.Run(name, func(t *testing.T) {
@@ -38,6 +39,7 @@ func TestLostWhileSettingsAreApplied(t *testing.T) {
 
 // When backends are lost again and again the client is told.
 func TestLostAgainWhileSettingsAreApplied(t *testing.T) {
+	t.Parallel()
 	pg := sharedPostgres(t)
 	var cut cutter
 	s := startSluice(t, pg, cut.option, maxOpen(3), asDSQL, func(s *setup) { s.backends.CheckoutWait = 30 * time.Second })

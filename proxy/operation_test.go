@@ -22,6 +22,7 @@ func (s *sluice) operations(t *testing.T, name string) (seen []string) {
 // Feature: dsql-locking-compatibility, Property 7: Observability: retries,
 // latencies and conflicts are counted per operation.
 func TestOperations(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", stumbling+"CREATE TABLE shards (id int); INSERT INTO shards VALUES (1)")

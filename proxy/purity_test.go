@@ -49,7 +49,7 @@ func TestReadsThatWrite(t *testing.T) {
 			pg.SQL(t, "postgres", "CREATE DATABASE "+db)
 			pg.SQL(t, db, "CREATE TABLE plain_rows (a int); INSERT INTO plain_rows VALUES (1); CREATE TABLE wrote (a int)")
 			pg.SQL(t, db, h.schema)
-			rows := func() string { return strings.TrimSpace(pg.SQL(t, db, "SELECT count(*) FROM wrote")) }
+			rows := func() string { return pg.SQL(t, db, "SELECT count(*) FROM wrote") }
 			for name, opts := range map[string][]option{"": nil, "replay": {fastReplay}} {
 				var cut cutter
 				s := startSluice(t, pg, append(opts, cut.option, maxOpen(2), inDatabase(db), func(s *setup) {
@@ -59,9 +59,10 @@ func TestReadsThatWrite(t *testing.T) {
 				})...)
 				for sql := range strings.SplitSeq(h.texts, "; ") {
 					for route, script := range routesOf {
-						pg.SQL(t, db, "TRUNCATE wrote")
+						pg.SQL(t, db, emptied("wrote"))
 						cut.arm("doomed", true)
 						got := perform(t, s.addr, fmt.Sprintf(script, strings.Replace(sql, " ", " /* doomed */ ", 1)))
+						waitFor(t, "the server to run what it has read", func() bool { return rows() != "0" })
 						if n := rows(); n != "1" || !strings.Contains(got, "C=08007") {
 							t.Errorf("%s %s: %s: %s rows, and the client was told\n%s", name, route, sql, n, got)
 						}
@@ -71,7 +72,7 @@ func TestReadsThatWrite(t *testing.T) {
 					continue
 				}
 				// In a block nothing is committed before the COMMIT.
-				pg.SQL(t, db, "TRUNCATE wrote")
+				pg.SQL(t, db, emptied("wrote"))
 				cut.arm("doomed", true)
 				got := perform(t, s.addr, "Q BEGIN\n< Z\nQ SELECT /* doomed */ * FROM writing\n< Z\nQ COMMIT\n< Z\n")
 				if n := rows(); name == "replay" && (n != "1" || strings.Contains(got, "\nE ")) || name == "" && (n != "0" || !strings.Contains(got, "C=08006")) {
@@ -145,6 +146,7 @@ func TestReadsThatWriteSince(t *testing.T) {
 		}
 		cut.arm("doomed", true)
 		got := perform(t, s.addr, "Q SELECT /* doomed */ * FROM writing\n< Z\n")
+		waitFor(t, "the server to run what it has read", func() bool { return pg.SQL(t, "postgres", "SELECT count(*) FROM wrote") != "0" })
 		if n := strings.TrimSpace(pg.SQL(t, "postgres", "SELECT count(*) FROM wrote")); n != "1" || !strings.Contains(got, "C=08007") {
 			t.Errorf("%s: %s rows, and the client was told\n%s", name, n, got)
 		}

@@ -125,7 +125,8 @@ func fixSeed() {
 
 // TestRandomDialogues holds what Sluice answers to frames in any order against
 // what PostgreSQL answers.
-func TestRandomDialogues(t *testing.T) { // not parallel: others look at the heap
+func TestRandomDialogues(t *testing.T) {
+	t.Parallel()
 	fixSeed()
 	pg := sharedPostgres(t)
 	pg.SQL(t, "postgres", `CREATE TABLE random (a int); CREATE SCHEMA random_a; CREATE SCHEMA random_b;

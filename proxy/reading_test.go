@@ -89,6 +89,7 @@ func TestTextsInOtherEncodings(t *testing.T) {
 // With standard_conforming_strings off at the server a backslash escapes in every
 // string constant, and hides a SET in the same way.
 func TestTextsThatEscape(t *testing.T) {
+	t.Parallel()
 	const text = `SELECT '\', '; SET TimeZone TO $$Asia/Tokyo$$ --'`
 	check := func(t *testing.T, s *sluice, script string) {
 		t.Helper()

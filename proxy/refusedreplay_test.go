@@ -29,6 +29,7 @@ const conflictSeen = "E S=ERROR C=40001 M=change conflicts with another transact
 // Feature: dsql-locking-compatibility, Property 5: Error handling: a conflict
 // that is not retried is told, with its reason, and counted.
 func TestRefusedReplays(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", changing)
@@ -76,7 +77,7 @@ func TestRefusedReplays(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			stumbles(t, pg, true)
-			pg.SQL(t, "postgres", "ALTER SEQUENCE changing RESTART")
+			pg.SQL(t, "postgres", "SELECT setval('changing', 1, false)")
 			before := test.s.count(t, "dsql_tx_replay_refused_total", test.reason)
 			got := perform(t, test.s.addr, test.script+"Q ROLLBACK\n< Z\nQ SELECT count(*) FROM stumbled\n< Z\n")
 			i := strings.Index(got, conflictSeen)
@@ -110,7 +111,7 @@ func TestRefusedReplays(t *testing.T) {
 	t.Run("writes and a Flush", func(t *testing.T) {
 		for name, read := range map[string]string{"differs": "SELECT nextval('changing')", "differs in size": "SELECT generate_series(1, nextval('changing'))"} {
 			stumbles(t, pg, true)
-			pg.SQL(t, "postgres", "ALTER SEQUENCE changing RESTART")
+			pg.SQL(t, "postgres", "SELECT setval('changing', 1, false)")
 			got := perform(t, usual.addr, "P - | INSERT INTO stumbled VALUES (1)\nB - | -\nE -\nP - | "+read+"\nB - | -\nE -\nH\n< C C\n"+
 				"P - | SELECT stumble(1)\nB - | -\nE -\nH\n< E\nS\n< Z\nQ SELECT count(*) FROM stumbled\n< Z\n")
 			if !strings.Contains(got, conflictSeen) || !strings.Contains(got, "D \\x00\\x01\\x00\\x00\\x00\\x010\n") {
@@ -144,6 +145,7 @@ func TestRefusedReplays(t *testing.T) {
 
 // Who waits for a replay no longer ends it at once.
 func TestReplayEndsWithItsClient(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", changing)

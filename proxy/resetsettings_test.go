@@ -73,6 +73,7 @@ func TestFunctionsThatSet(t *testing.T) {
 
 // A session whose role a function has changed keeps it, and its backend.
 func TestFunctionThatSetsTheRole(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", settingFunctions)

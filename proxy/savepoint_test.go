@@ -24,7 +24,7 @@ func TestSavepoints(t *testing.T) {
 	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
-	pg.SQL(t, "postgres", stumbling+"CREATE TABLE saved (a int PRIMARY KEY); CREATE TABLE random (a int)")
+	pg.SQL(t, "postgres", stumbling+"CREATE TABLE saved (a int PRIMARY KEY) WITH (autovacuum_enabled = off); CREATE TABLE random (a int)")
 	routes := map[string]*sluice{
 		"fast":    startSluice(t, pg, withSavepoints, maxOpen(3)),
 		"slow":    startSluice(t, pg, slowReplay, withSavepoints, maxOpen(3)),
@@ -76,7 +76,7 @@ func TestSavepoints(t *testing.T) {
 		"conflict in a group": "Q BEGIN\n< Z\n" + ext("INSERT INTO saved VALUES (1)") + ext("SELECT stumble(1)") + ext("SAVEPOINT a") + ext("SELECT stumble(2)") + ext("INSERT INTO saved VALUES (2)") + ext("SELECT stumble(3)") + ext("ROLLBACK TO a") + ext("SELECT stumble(4)") + "S\n< Z\nQ SELECT * FROM saved\n< Z\nQ COMMIT\n< Z\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			reset := func(yes bool) { stumbles(t, pg, yes); pg.SQL(t, "postgres", "TRUNCATE saved") }
+			reset := func(yes bool) { stumbles(t, pg, yes, "saved") }
 			reset(false)
 			want := perform(t, pg.addr, script)
 			for route, s := range routes {
@@ -123,10 +123,7 @@ func TestRandomSavepoints(t *testing.T) {
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", stumbling+`CREATE TABLE random (a int); CREATE SCHEMA random_a; CREATE SCHEMA random_b;
 		CREATE TABLE random_a.random_x AS SELECT 1 AS v; CREATE TABLE random_b.random_x AS SELECT text 'b' AS v`)
-	reset := func(yes bool) {
-		stumbles(t, pg, yes)
-		pg.SQL(t, "postgres", "TRUNCATE random")
-	}
+	reset := func(yes bool) { stumbles(t, pg, yes, "random") }
 	for name, texts := range map[string][]string{"without conflicts": savepointTexts,
 		"with conflicts": append(savepointTexts, "SELECT stumble(1)", "SELECT stumble(2)", "SELECT stumble(3), 1/0", "INSERT INTO late VALUES (4)")} {
 		t.Run(name, func(t *testing.T) {

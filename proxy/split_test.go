@@ -58,6 +58,7 @@ func inTwo(t *testing.T, s *sluice, texts []string) {
 // TestRandomSplits plays random dialogues with queries that are sent in two
 // parts, with and without conflicts, which must be answered as in one.
 func TestRandomSplits(t *testing.T) {
+	t.Parallel()
 	fixSeed()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
@@ -91,6 +92,7 @@ func TestRandomSplits(t *testing.T) {
 
 // A refused query is sent in two parts, and its client cannot tell.
 func TestRefusalIsInvisible(t *testing.T) {
+	t.Parallel()
 	pg := postgres{Server: newPostgres(t)}
 	pg.addr = pg.Address()
 	pg.SQL(t, "postgres", splitTables)

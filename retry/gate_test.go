@@ -231,12 +231,15 @@ func TestGateWindow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t)
+		var mu sync.Mutex // several are let in at once
 		var passes []*Pass
 		var alone *Pass
 		follow := func() {
 			go func() {
 				if p, err := g.Follow(t.Context(), 1); err == nil {
+					mu.Lock()
 					passes = append(passes, p)
+					mu.Unlock()
 				}
 			}()
 			synctest.Wait()

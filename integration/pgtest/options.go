@@ -13,6 +13,7 @@ type options struct {
 	tlsNames []string
 	password string   // asked for over TCP when set
 	settings []string // lines of postgresql.conf
+	template *template
 }
 
 // TLS lets the server accept TLS with a self-made certificate for localhost,

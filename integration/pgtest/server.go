@@ -51,6 +51,8 @@ type Server struct {
 	home    *directory
 	account account
 	process *child.Process
+
+	sessions sessions
 }
 
 // Launch starts a server and returns when it accepts connections. The caller
@@ -130,6 +132,7 @@ func (s *Server) Restart(graceful bool) error {
 
 // Close ends the server at once and removes its directory.
 func (s *Server) Close() error {
+	s.sessions.close()
 	s.process.Stop(syscall.SIGQUIT, stopGrace)
 	return s.home.remove()
 }
@@ -146,7 +149,7 @@ func (s *Server) create(opts []Option) error {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	if err := s.initdb(o.password); err != nil {
+	if err := s.newCluster(o); err != nil {
 		return err
 	}
 	settings := []string{
@@ -170,6 +173,13 @@ func (s *Server) create(opts []Option) error {
 	}
 	s.Password = o.password
 	return s.writeConfig(append(settings, o.settings...), o.password != "")
+}
+
+func (s *Server) newCluster(o options) error {
+	if o.template != nil && o.password == "" {
+		return o.template.copyTo(s)
+	}
+	return s.initdb(o.password)
 }
 
 func (s *Server) initdb(password string) error {

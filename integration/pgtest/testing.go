@@ -1,9 +1,9 @@
 package pgtest
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 )
@@ -11,6 +11,12 @@ import (
 // Start runs a server for the length of one test.
 func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
+	shared.mu.Lock()
+	active := shared.active
+	shared.mu.Unlock()
+	if active {
+		opts = append([]Option{copied}, opts...)
+	}
 	s, err := Launch(opts...)
 	if err != nil {
 		tb.Fatalf("start PostgreSQL: %v", err)
@@ -23,6 +29,9 @@ func Start(tb testing.TB, opts ...Option) *Server {
 	return s
 }
 
+// copied takes a copy of the test binary's template.
+func copied(o *options) { o.template = &shared.template }
+
 // shared is the test binary's one server, started by whoever first asks.
 var shared struct {
 	mu     sync.Mutex
@@ -30,6 +39,8 @@ var shared struct {
 	active bool // Main runs and will stop it
 	server *Server
 	err    error
+
+	template template // of all clusters that are made while Main runs
 }
 
 // Main is the body of a TestMain: it runs the tests, then stops the server that
@@ -44,10 +55,11 @@ func Main(m *testing.M, opts ...Option) int {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	shared.active = false
-	if shared.server == nil {
-		return code
+	err := shared.template.remove()
+	if shared.server != nil {
+		err = errors.Join(err, shared.server.Close())
 	}
-	if err := shared.server.Close(); err != nil {
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "stop PostgreSQL: %v\n", err)
 		return max(code, 1)
 	}
@@ -64,27 +76,12 @@ func Shared(tb testing.TB) *Server {
 		tb.Fatal("pgtest.Shared needs a TestMain that calls pgtest.Main")
 	}
 	if shared.server == nil && shared.err == nil {
-		shared.server, shared.err = Launch(shared.opts...)
+		shared.server, shared.err = Launch(append([]Option{copied}, shared.opts...)...)
 	}
 	if shared.err != nil {
 		tb.Fatalf("start PostgreSQL: %v", shared.err)
 	}
 	return shared.server
-}
-
-// SQL runs statements with psql as the superuser over the Unix socket and
-// returns their rows, unaligned, without the trailing line end.
-func (s *Server) SQL(tb testing.TB, database, sql string) string {
-	tb.Helper()
-	cmd := s.Program("psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", database)
-	cmd.Stdin = strings.NewReader(sql)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		tb.Fatalf("psql: %v\n%s", err, stderr.String())
-	}
-	return strings.TrimSuffix(string(out), "\n")
 }
 
 // NewDatabase creates an empty database for one test, dropped at its end with

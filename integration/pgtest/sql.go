@@ -1,0 +1,115 @@
+package pgtest
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// SQL runs statements as the superuser over the Unix socket, as one simple
+// query, and returns their rows, unaligned, without the trailing line end.
+// Nothing of the session is left for the next call.
+func (s *Server) SQL(tb testing.TB, database, sql string) string {
+	tb.Helper()
+	rows, err := s.query(tb.Context(), database, sql)
+	if err != nil {
+		tb.Fatalf("SQL: %v", err)
+	}
+	return rows
+}
+
+// query is SQL without a test. A test's cleanup comes when its context has ended.
+func (s *Server) query(ctx context.Context, database, sql string) (string, error) {
+	ctx = context.WithoutCancel(ctx)
+	conn, err := s.sessions.take(ctx, s, database)
+	if err != nil {
+		return "", err
+	}
+	results, err := conn.Exec(ctx, sql).ReadAll()
+	if err != nil {
+		conn.Close(ctx)
+		return "", err
+	}
+	if _, err := conn.Exec(ctx, "DISCARD ALL").ReadAll(); err == nil {
+		s.sessions.put(database, conn)
+	} else { // a block is open
+		conn.Close(ctx)
+	}
+	var out strings.Builder
+	for _, result := range results {
+		for _, row := range result.Rows {
+			for i, value := range row {
+				if i > 0 {
+					out.WriteByte('|')
+				}
+				out.Write(value)
+			}
+			out.WriteByte('\n')
+		}
+	}
+	return strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+// sessions are the idle connections of SQL to each database: a new one costs the
+// server more than most statements.
+type sessions struct {
+	mu   sync.Mutex
+	idle map[string][]*pgconn.PgConn
+}
+
+// take returns a session that lives, an idle one if there is any.
+func (c *sessions) take(ctx context.Context, s *Server, database string) (*pgconn.PgConn, error) {
+	for {
+		conn := c.next(database)
+		if conn == nil {
+			break
+		}
+		if conn.Ping(ctx) == nil { // tests end all sessions that they find
+			return conn, nil
+		}
+		conn.Close(ctx)
+	}
+	config, err := pgconn.ParseConfig("sslmode=disable")
+	if err != nil {
+		return nil, err
+	}
+	config.Host, config.Port, config.User, config.Database = s.SocketDir, uint16(s.Port), s.User, database
+	config.TLSConfig, config.Fallbacks, config.RuntimeParams = nil, nil, map[string]string{}
+	return pgconn.ConnectConfig(ctx, config)
+}
+
+// next is an idle one, or nil.
+func (c *sessions) next(database string) *pgconn.PgConn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	idle := c.idle[database]
+	if len(idle) == 0 {
+		return nil
+	}
+	c.idle[database] = idle[:len(idle)-1]
+	return idle[len(idle)-1]
+}
+
+func (c *sessions) put(database string, conn *pgconn.PgConn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.idle == nil {
+		c.idle = map[string][]*pgconn.PgConn{}
+	}
+	c.idle[database] = append(c.idle[database], conn)
+}
+
+// close ends the idle ones.
+func (c *sessions) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, idle := range c.idle {
+		for _, conn := range idle {
+			conn.Close(context.Background())
+		}
+	}
+	c.idle = nil
+}
