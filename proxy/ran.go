@@ -32,7 +32,10 @@ const (
 )
 
 // forget begins anew.
-func (r *ran) forget() { r.text, r.at, r.runs = r.text[:0], -1, r.runs[:0] }
+func (r *ran) forget() {
+	clear(r.runs) // of the texts that they hold
+	r.text, r.at, r.runs = r.text[:0], -1, r.runs[:0]
+}
 
 // keep is told of the text of a simple Query before it is sent in a block.
 func (r *ran) keep(sql []byte) {
@@ -91,7 +94,7 @@ func (s *session) noteRun(o *owed, st *rewrite.Statement, tag []byte) {
 		}
 		n.from, n.to, n.n = r.at, len(r.text), s.t.statement
 	}
-	if o.kind == msgQuery || o.text != "" {
+	if o.kind == msgQuery || o.text != "" && len(o.text) <= mostRunText {
 		r.add(n)
 	}
 }
