@@ -20,7 +20,6 @@ func TestCancel(t *testing.T) {
 		"ignored by the server": {asDSQL, configure(func(c *proxy.Config) { c.CancelGrace = 50 * time.Millisecond })},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s := startSluice(t, pg, opts...)
 			conn := connect(t, s.addr)
 			for _, inBlock := range []bool{false, true} {

@@ -180,8 +180,7 @@ func TestClientLeaves(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, postgres){
 		"replay": leavesReplay, "line": leavesLine, "long statement": leavesLongStatement,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		t.Run(name, func(t *testing.T) { // in parallel they would begin when all else has ended
 			pg := postgres{Server: newPostgres(t)}
 			pg.addr = pg.Address()
 			pg.SQL(t, "postgres", leaving)

@@ -6,7 +6,8 @@
 //
 // A server has a directory of its own under the temporary directory, listens on
 // a free port of 127.0.0.1 and on a Unix socket in that directory, and trades
-// durability for speed (fsync off). Its superuser is `postgres`, without a
+// durability for speed (fsync off). While Main runs, servers without a password are
+// copies of one cluster that was made once. Its superuser is `postgres`, without a
 // password unless [SCRAM] is given. Nothing of the machine's own PostgreSQL
 // service or clusters is touched: only its programs are used.
 //
