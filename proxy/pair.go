@@ -321,6 +321,8 @@ func (s *session) lossTold() *sqlError {
 	switch o := &t.outcome; {
 	case o.unknown() || t.job.tag != nil || t.settled: // a job: see settleJob
 		return errUnknownOutcome
+	case t.refused != nil && !t.owed.empty() && t.owed.first().poison: // all that was before it is answered
+		return t.refused
 	case s.concluded():
 		return nil
 	case o.ended:

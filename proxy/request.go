@@ -293,6 +293,7 @@ func (s *session) refuse(e *sqlError) error {
 		}
 		o := t.owed.push(msgBind)
 		o.poison = true
+		t.refused = e
 		o.bytes = e.append(nil)
 		t.outcome.poison()
 		s.addBytes(appendBindNothing(nil, "sluice_refused"))

@@ -268,15 +268,18 @@ func (s *session) exchangeFrames() error {
 	return s.flushDown()
 }
 
-// recovered goes on after an error that is not the session's end.
+// recovered goes on after an error that is not the session's end. A backend may be lost
+// while an error is told, and another while the first one's loss is mended.
 func (s *session) recovered(err error) error {
 	var gone *lostError
 	var out *sqlError
-	switch {
-	case errors.As(err, &gone):
-		return s.backendLost(gone)
-	case errors.As(err, &out) && !out.fatal:
-		return s.refuse(out)
+	if !errors.As(err, &gone) && errors.As(err, &out) && !out.fatal {
+		err = s.refuse(out)
+	}
+	for errors.As(err, &gone) && s.b != nil {
+		if err = s.backendLost(gone); s.dedicated {
+			break
+		}
 	}
 	return err
 }

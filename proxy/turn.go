@@ -59,6 +59,8 @@ type turn struct {
 	// rest bytes of a frame too large for a buffer are still to come.
 	rest        int
 	restSwallow bool
+	// refused is what the client is told in the place of the server's error about a poison.
+	refused *sqlError
 	// stop ends the turn as soon as the row on its way to the client is whole.
 	stop     *sqlError
 	capture  []byte       // a ParameterDescription that waits for its other half
