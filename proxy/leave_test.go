@@ -278,14 +278,14 @@ func leavesLine(t *testing.T, pg postgres) {
 					holder := dialRaw(t, s.addr)
 					holder.say(t, "Q BEGIN\n< Z\nQ SELECT 1\n< Z\n")
 					staying := 0
-					for _, m := range all {
+					line := func(n int) func() bool { return func() bool { return s.backends.Stats().Waiting == n } }
+					for i, m := range all { // they are answered in this order
 						m.say(t, fmt.Sprintf(form.script, m.id))
 						if m.stays {
 							staying++
 						}
+						waitFor(t, "the line", line(i+1))
 					}
-					line := func(n int) func() bool { return func() bool { return s.backends.Stats().Waiting == n } }
-					waitFor(t, "the line", line(len(all)))
 					for _, m := range all {
 						m.leave(m.leaver)
 					}
