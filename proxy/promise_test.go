@@ -354,8 +354,11 @@ func TestRowsAreAsDescribed(t *testing.T) {
 	}
 }
 
-// killBackends ends every session but this one, and returns when they are gone.
-const killBackends = `DO $$ BEGIN
-	PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid();
-	WHILE EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()) LOOP
+// killBackends ends every session but this one, and returns when they are gone; there may
+// be new ones by then.
+const killBackends = `DO $$ DECLARE
+	pids int[] := ARRAY(SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid());
+BEGIN
+	PERFORM pg_terminate_backend(pid) FROM unnest(pids) pid;
+	WHILE EXISTS (SELECT FROM pg_stat_activity WHERE pid = ANY (pids)) LOOP
 		PERFORM pg_stat_clear_snapshot(); PERFORM pg_sleep(0.01); END LOOP; END $$`
