@@ -28,6 +28,9 @@ type answer struct {
 	ready   byte // of a Query or Sync: the status behind it
 }
 
+// text is all of an answer.
+func (a *answer) text() string { return strings.Join(a.lines, "; ") }
+
 // client is a connection on which every frame is seen, and each answer is put down
 // to the frame that it answers.
 type client struct {
@@ -120,6 +123,9 @@ func (c *client) send(frames []frame) error {
 		}
 		a := &answer{}
 		c.answers = append(c.answers, a)
+		if strings.IndexByte("dcf", f.verb) >= 0 {
+			continue // a part of the COPY before
+		}
 		c.open = true
 		c.expect(f.verb, f.kind, a)
 	}

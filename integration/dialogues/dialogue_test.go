@@ -2,6 +2,8 @@ package dialogues
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,16 +20,20 @@ type dialogue struct {
 // step is what one party does before another does something.
 type step struct {
 	who    string // a, b, c: a client; x: the outsider
-	op     string // frames, connect, end, vanish; of the outsider: sql, replace
+	op     string // frames, connect, end, quit, vanish; of the outsider: sql, replace
 	arg    string // of connect: startup parameters; of sql: the text
 	frames []frame
 	// cancel sends a cancel request behind the frames, after so many milliseconds.
 	cancel int
+	// times is how often all frames but the last are there; 0: once.
+	times int
+	// half closes the client's half of the connection behind the frames.
+	half bool
 }
 
 // frame is one message of a client.
 type frame struct {
-	verb   byte     // Q P B D E C H S
+	verb   byte     // Q P B D E C H S; d c f of a COPY
 	kind   byte     // of D and C: S or P
 	name   string   // of a statement, or of a portal for B, E, D P and C P
 	from   string   // of B: the statement
@@ -59,11 +65,19 @@ func (s step) String() string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s", s.who)
-	for _, f := range s.frames {
+	frames := s.frames
+	if s.times > 1 {
+		fmt.Fprintf(&b, " x%d", s.times)
+		frames = append(slices.Clone(frames[:(len(frames)-1)/s.times]), frames[len(frames)-1])
+	}
+	for _, f := range frames {
 		fmt.Fprintf(&b, " [%s]", f)
 	}
 	if s.cancel != noCancel {
 		fmt.Fprintf(&b, " cancel %d", s.cancel)
+	}
+	if s.half {
+		b.WriteString(" half")
 	}
 	return b.String() + "\n"
 }
@@ -92,6 +106,8 @@ func (f frame) String() string {
 			return fmt.Sprintf("E %s %d", named(f.name), f.rows)
 		}
 		return "E " + named(f.name)
+	case 'd', 'f':
+		return string(f.verb) + " " + escape(f.name)
 	case 'D', 'C':
 		return fmt.Sprintf("%c %c %s", f.verb, f.kind, named(f.name))
 	}
@@ -137,8 +153,12 @@ func parseDialogue(script string) (d dialogue, err error) {
 		case line == "" || line[0] == '#':
 		case who == "fault":
 			d.fault = rest
-		case strings.HasPrefix(rest, "["):
+		case strings.HasPrefix(rest, "[") || repeated.MatchString(rest):
 			s := step{who: who, op: "frames", cancel: noCancel}
+			if n := repeated.FindStringSubmatch(rest); n != nil {
+				s.times, _ = strconv.Atoi(n[1])
+				rest = rest[len(n[0])-1:]
+			}
 			for strings.HasPrefix(rest, "[") {
 				text, after, ok := strings.Cut(rest[1:], "]")
 				if !ok {
@@ -150,6 +170,10 @@ func parseDialogue(script string) (d dialogue, err error) {
 				}
 				s.frames = append(s.frames, f)
 				rest = strings.TrimSpace(after)
+			}
+			s.half = rest == "half"
+			if n := len(s.frames) - 1; s.times > 1 {
+				s.frames = append(slices.Repeat(s.frames[:n], s.times), s.frames[n])
 			}
 			if n, ok := strings.CutPrefix(rest, "cancel "); ok {
 				if s.cancel, err = strconv.Atoi(n); err != nil {
@@ -165,9 +189,11 @@ func parseDialogue(script string) (d dialogue, err error) {
 	return d, nil
 }
 
+var repeated = regexp.MustCompile(`^x(\d+) \[`)
+
 func parseFrame(text string) (f frame, err error) {
 	verb, rest, _ := strings.Cut(text, " ")
-	if len(verb) != 1 || !strings.Contains("QPBDECHS", verb) {
+	if len(verb) != 1 || !strings.Contains("QPBDECHSdcf", verb) {
 		return f, fmt.Errorf("unknown frame %q", text)
 	}
 	f.verb = verb[0]
@@ -197,6 +223,8 @@ func parseFrame(text string) (f frame, err error) {
 		if rows != "" {
 			f.rows, err = strconv.Atoi(rows)
 		}
+	case 'd', 'f':
+		f.name = unescape(rest)
 	case 'D', 'C':
 		kind, which, _ := strings.Cut(rest, " ")
 		f.kind, f.name = kind[0], name(which)
@@ -228,6 +256,12 @@ func (f frame) encode(dst []byte) ([]byte, error) {
 		m = &pgproto3.Execute{Portal: f.name, MaxRows: uint32(f.rows)}
 	case 'C':
 		m = &pgproto3.Close{ObjectType: f.kind, Name: f.name}
+	case 'd':
+		m = &pgproto3.CopyData{Data: []byte(f.name)}
+	case 'c':
+		m = &pgproto3.CopyDone{}
+	case 'f':
+		m = &pgproto3.CopyFail{Message: f.name}
 	case 'H':
 		m = &pgproto3.Flush{}
 	case 'S':

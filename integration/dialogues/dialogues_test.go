@@ -7,9 +7,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/sluice-proxy/sluice/integration/harness"
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 
@@ -19,6 +21,9 @@ var (
 	routeFlag  = flag.String("dialogues.route", "", "one route: plain, rewrite, replay, dsql, savepoints")
 	onlyFlag   = flag.Int("dialogues.only", -1, "this dialogue alone")
 	scriptFlag = flag.String("dialogues.script", "", "the dialogue in this file alone")
+	openFlag   = flag.Bool("dialogues.open", false, "fail at differences that are known and not mended yet too")
+	binFlag    = flag.String("dialogues.bin", "", "a directory with the daemon that is tried; none: that of this source")
+	themeFlag  = flag.String("dialogues.theme", "", "only those dialogues of the seed that have this theme")
 	ignoreFlag = flag.String("dialogues.ignore", "", "a regular expression: differences that match are counted only")
 	shrinkFlag = flag.Int("dialogues.shrink", 300, "how often a dialogue that differs is tried with less in it")
 	keepFlag   = flag.Bool("dialogues.all", false, "go on behind a difference, and list all")
@@ -38,29 +43,46 @@ func (w *world) check(d dialogue) (string, tale, error) {
 	if told.breach != "" {
 		return fmt.Sprintf("step %d: %s%s", told.at+1, d.steps[told.at], told.breach), told, nil
 	}
+	if diff := w.unplanned(d, told); diff != "" {
+		return diff, told, nil
+	}
 	diff, err := w.explain(d, told)
 	return diff, told, err
 }
 
 // ignored tells whether a difference is one that whoever runs this knows of.
 func ignored(diff string) bool {
-	return *ignoreFlag != "" && regexp.MustCompile(*ignoreFlag).MatchString(diff)
+	return !*openFlag && slices.ContainsFunc(open, func(known *regexp.Regexp) bool { return known.MatchString(diff) }) || *ignoreFlag != "" && regexp.MustCompile(*ignoreFlag).MatchString(diff)
 }
 
 // TestDialogues finds no difference between Sluice and PostgreSQL.
 func TestDialogues(t *testing.T) {
+	var mu sync.Mutex
+	met := map[string]int{}
+	t.Cleanup(func() { // when all routes are done
+		for _, d := range differences {
+			if *countFlag >= 5000 && *routeFlag == "" && *scriptFlag == "" && *themeFlag == "" && *onlyFlag < 0 && !d.rare && met[d.row] == 0 {
+				t.Errorf("docs/differences.md says %q, and in %d dialogues it was not met", d.row, *countFlag)
+			}
+		}
+	})
 	for _, r := range routes {
 		if *routeFlag != "" && *routeFlag != r.name {
 			continue
 		}
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, r, "")
+			w := newWorld(t, r, harness.Bin(*binFlag))
 			if *scriptFlag != "" {
 				w.script(t, *scriptFlag)
 				return
 			}
 			w.run(t, *seedFlag, *countFlag/len(routes)+1, *countFlag == 0)
+			mu.Lock()
+			defer mu.Unlock()
+			for row, n := range w.met {
+				met[row] += n
+			}
 		})
 	}
 }
@@ -88,7 +110,7 @@ func (w *world) script(t *testing.T, file string) {
 // run plays many dialogues, up to the first difference.
 func (w *world) run(t *testing.T, seed uint64, count int, _ bool) {
 	classes, struck := map[string]int{}, 0
-	differences, passed := 0, 0
+	differences, passed, played := 0, 0, 0
 	began := time.Now()
 	for n := range count {
 		if *onlyFlag >= 0 && n > 0 {
@@ -98,6 +120,10 @@ func (w *world) run(t *testing.T, seed uint64, count int, _ bool) {
 			n = *onlyFlag
 		}
 		d, met := draw(seed, n, w.route)
+		if *themeFlag != "" && met["theme "+*themeFlag] == 0 {
+			continue
+		}
+		played++
 		for class, k := range met {
 			classes[class] += k
 		}
@@ -125,7 +151,7 @@ func (w *world) run(t *testing.T, seed uint64, count int, _ bool) {
 			break
 		}
 	}
-	t.Logf("%s, seed %d: %d dialogues in %v, %d faults struck, %d differences ignored; %s; met of docs/differences.md: %s", w.name, seed, count, time.Since(began).Round(time.Second), struck, passed, list(classes), list(w.met))
+	t.Logf("%s, seed %d: %d of %d dialogues in %v, %d faults struck, %d differences ignored; %s; met of docs/differences.md: %s", w.name, seed, played, count, time.Since(began).Round(time.Second), struck, passed, list(classes), list(w.met))
 }
 
 func list(classes map[string]int) string {
@@ -167,7 +193,7 @@ func (w *world) shrink(d dialogue, diff string) (dialogue, string) {
 			return false
 		}
 		got, _, err := w.check(d)
-		if err != nil || got == "" || ignored(got) {
+		if err != nil || got == "" || ignored(got) || strings.Contains(got, uncaused) != strings.Contains(diff, uncaused) {
 			return false
 		}
 		diff = got
@@ -206,6 +232,9 @@ func (w *world) smaller(d dialogue) (all []dialogue) {
 			with(i, step{who: s.who, op: s.op, cancel: noCancel})
 		}
 		for k, f := range s.frames {
+			if s.times > 1 || strings.IndexByte("cf", f.verb) >= 0 {
+				continue
+			}
 			if len(s.frames) > 1 {
 				t := s
 				t.frames = slices.Delete(slices.Clone(s.frames), k, k+1)

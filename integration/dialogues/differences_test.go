@@ -66,9 +66,27 @@ var differences = []difference{
 	{row: "`SAVEPOINT`, `RELEASE`, `ROLLBACK TO` in a string", refused: regexp.MustCompile(`C=0A000 M=savepoint commands must not share a string`)},
 	{row: "`SAVEPOINT`, `ROLLBACK TO` in a transaction that", rare: true, refused: regexp.MustCompile(`C=0A000 M=.*savepoint "\w+"`)},
 	{row: "A statement whose result was changed", rare: true, refused: regexp.MustCompile(`C=0A000 M=cached plan must not change result type`)},
+	{row: unknownRow, rare: true},
 	{row: "`standard_conforming_strings=off` as a startup", refused: regexp.MustCompile(`C=0A000 M=standard_conforming_strings must be on`)},
 	{row: "`current_setting('name')` inside another query", rare: true, refused: regexp.MustCompile(`C=0A000 M=.*current_setting`)},
 }
+
+// unknownRow begins the row of unknownSettings.
+const unknownRow = "Settings made in a transaction whose outcome is unknown"
+
+// unknownSettings tells whether a transaction whose outcome nobody knows has changed
+// settings: of those Sluice says that they are as before, whatever became of the rest.
+func (w *world) unknownSettings(d dialogue, sites []site, told tale) bool {
+	for _, at := range sites {
+		if _, i := frameOf(d, told, at); i >= 0 && at.c.answers[at.n].code == "08007" && changesSettings.MatchString(d.steps[i].String()) {
+			w.met[unknownRow]++
+			return true
+		}
+	}
+	return false
+}
+
+var changesSettings = regexp.MustCompile(`\b(SET|RESET|DISCARD ALL|[gl]_[abc])\b`)
 
 // refusal tells whether an answer is a refusal that docs/differences.md has.
 func (w *world) refusal(lines ...string) bool {

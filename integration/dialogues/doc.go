@@ -13,6 +13,9 @@
 // after each step the parameters that were reported. In the end fresh clients look at
 // what is left on the backends, and the tables must be equal.
 //
+// Most steps are random; scenes_test.go has those that only mean something together.
+// A loss and a conflict must have been caused, see losses_test.go.
+//
 // Where Sluice told a client that a transaction is lost (08006, 40001, 57014), the
 // direct run does as it was told: an error takes the place of what failed. Where the
 // outcome is unknown (08007), each possible outcome is tried, and one must explain

@@ -8,7 +8,7 @@ import (
 )
 
 // A foreign error is one that PostgreSQL has no reason for: the backend was lost, a
-// conflict was planned, the client has cancelled.
+// conflict was planned, the client has cancelled, other clients keep all backends.
 
 // site is a frame of a client.
 type site struct {
@@ -36,14 +36,16 @@ func frameOf(d dialogue, told tale, at site) (f frame, step int) {
 
 // foreign lists the frames that failed with foreign errors, and what each may mean.
 func (w *world) foreign(d dialogue, told tale) (sites []site, choices [][]edit) {
+	forgot := map[*client]bool{} // a refused savepoint command has ended them all
 	for i, o := range told.outcomes {
 		for n := o.from; n < o.to; n++ {
 			a := o.c.answers[n]
-			a.refused = w.refusal(a.lines...) && !(a.code == "55000" && d.sure(told, site{o.c, n}))
+			at := site{o.c, n}
+			a.refused = w.refusal(a.lines...) && !(a.code == "55000" && d.sure(told, at)) && !(a.code == "0A000" && !w.stale(d, a, i, n-o.from)) || forgot[o.c] && a.code == "3B001"
+			forgot[o.c] = a.code == "0A000" && strings.Contains(a.text(), "savepoint") || forgot[o.c] && !strings.Contains(a.text(), "Z I")
 			if !a.refused && !isForeign(a.code, cancelled(d, told, i) || w.ranOut(d, told, i, a)) {
 				continue
 			}
-			at := site{o.c, n}
 			sites = append(sites, at)
 			choices = append(choices, meanings(d, told, at, a))
 		}
@@ -68,7 +70,7 @@ func cancelled(d dialogue, told tale, step int) bool {
 }
 
 func isForeign(code string, cancelled bool) bool {
-	return code == "08006" || code == "08007" || code == "40001" || code == "57014" && cancelled
+	return code == "08006" || code == "08007" || code == "40001" || code == "53300" || code == "57014" && cancelled
 }
 
 // meanings are the ways in which an error can be true: the first is the one that the
@@ -138,6 +140,9 @@ func (w *world) explain(d dialogue, told tale) (difference string, err error) {
 			next++
 		}
 		if next < 0 || next >= len(pick) || tries > 40 {
+			if w.unknownSettings(d, sites, told) {
+				return "", nil
+			}
 			return difference, nil
 		}
 	}
@@ -165,7 +170,7 @@ func (w *world) follow(d dialogue, told tale, sites []site, edits map[site]edit)
 				return fmt.Sprintf("%s\noutside: %q, directly %q", at, o.outside, got), i, nil
 			}
 			continue
-		case "connect", "end", "vanish":
+		case "connect", "end", "quit", "vanish":
 			got, err := p.step(s)
 			if err != nil {
 				return "", i, err
@@ -204,7 +209,8 @@ func (w *world) follow(d dialogue, told tale, sites []site, edits map[site]edit)
 			}
 		}
 		pending[c] = nil
-		if o.ready && !o.c.closed {
+		inLost := o.to > 0 && o.c.answers[o.to-1].ready == 'E' && slices.ContainsFunc(sites, func(at site) bool { return at.c == o.c })
+		if o.ready && !o.closed && !inLost { // a block that is lost has lost its settings at once
 			if diff := paramDifference(o.params, c.params); diff != "" {
 				return at + diff, i, nil
 			}
@@ -224,6 +230,12 @@ func (w *world) follow(d dialogue, told tale, sites []site, edits map[site]edit)
 // failing is a text that no server runs.
 const failing = "SELECT 1/0"
 
+// toldToFail is a Parse that fails. Of the name it leaves what was there; the unnamed
+// statement goes, as it does behind each Parse that fails.
+func toldToFail(name string) frame {
+	return frame{verb: 'P', name: name, parts: []string{"told to fail"}}
+}
+
 // sendEdited sends the frames of a step with the edits made.
 func (p *player) sendEdited(c *client, frames []frame, o outcome, edits map[site]edit) error {
 	for k, f := range frames {
@@ -234,12 +246,14 @@ func (p *player) sendEdited(c *client, frames []frame, o outcome, edits map[site
 			f.parts = append(slices.Clone(f.parts[:min(e.keep, len(f.parts))]), failing)
 		case f.verb == 'S':
 			n := len(c.answers)
-			if err := c.send([]frame{{verb: 'P', parts: []string{"told to fail"}}}); err != nil {
+			if err := c.send([]frame{toldToFail("told")}); err != nil {
 				return err
 			}
 			c.answers = c.answers[:n]
+		case f.verb == 'P':
+			f = toldToFail(f.name)
 		default:
-			f = frame{verb: 'P', parts: []string{"told to fail"}}
+			f = toldToFail("told")
 		}
 		if err := c.send([]frame{f}); err != nil {
 			return err
@@ -250,7 +264,7 @@ func (p *player) sendEdited(c *client, frames []frame, o outcome, edits map[site
 
 // align brings a direct client where a foreign error has left its twin.
 func (p *player) align(o outcome, c *client) {
-	if o.c.closed && o.to == len(o.c.answers) {
+	if o.closed {
 		c.hangUp(true)
 		return
 	}

@@ -32,6 +32,8 @@ type theme struct {
 	texts func(*drawer) string
 	// Not on DSQL, which has no such thing, or is asked about it elsewhere.
 	postgresOnly bool
+	dsqlOnly     bool
+	replaysOnly  bool
 	weight       int
 }
 
@@ -52,9 +54,29 @@ func draw(seed uint64, n int, r route) (dialogue, map[string]int) {
 		if g.IntN(5) < 2 {
 			g.who = clients[g.IntN(len(clients))]
 		}
-		d.steps = append(d.steps, g.step())
+		if g.one(5) {
+			steps, fault := g.scene(clients)
+			if d.steps = append(d.steps, steps...); fault != "" {
+				d.fault = fault
+			}
+		}
+		d.steps = append(d.steps, g.leaving(g.step())...)
 	}
 	return dialogue{d.fault, append(d.steps, epilogue(clients)...)}, g.classes
+}
+
+// leaving has the client of a step go behind it, now and then, and another come.
+func (g *drawer) leaving(s step) []step {
+	if !g.themed("leaving") || s.op != "frames" || s.cancel != noCancel || !g.one(5) {
+		return []step{s}
+	}
+	how := pick(g, "half", "quit", "vanish")
+	g.count("left by " + how)
+	if how == "half" {
+		s.half = true
+		return []step{s, g.connect(s.who)}
+	}
+	return []step{s, {who: s.who, op: how, cancel: noCancel}, g.connect(s.who)}
 }
 
 // epilogue ends all transactions, then all clients, and looks at what is left.
@@ -100,7 +122,7 @@ func pick[T any](g *drawer, of ...T) T { return of[g.IntN(len(of))] }
 func (g *drawer) chooseThemes() {
 	var all []theme
 	for _, t := range themes {
-		if g.dsql && t.postgresOnly || t.name == "savepoints" && !g.savepoints {
+		if g.dsql && t.postgresOnly || !g.dsql && t.dsqlOnly || !g.replays && t.replaysOnly || t.name == "savepoints" && !g.savepoints {
 			continue
 		}
 		for range t.weight {
@@ -108,7 +130,9 @@ func (g *drawer) chooseThemes() {
 		}
 	}
 	for range 1 + g.IntN(3) {
-		g.themes = append(g.themes, pick(g, all...))
+		t := pick(g, all...)
+		g.themes = append(g.themes, t)
+		g.count("theme " + t.name)
 	}
 }
 
@@ -352,6 +376,13 @@ var themes = []theme{
 		return pick(g, "SET DateStyle TO 'SQL'", "SET DateStyle TO DMY", "SET DateStyle TO 'SQL, DMY'", "SET DateStyle TO 'ISO'", "SET DateStyle TO MDY", "RESET DateStyle",
 			"SHOW DateStyle", "SELECT '02/03/2026'::date", "SELECT '02/03/2026'::date", "SELECT date '2026-02-03'")
 	}},
+	{name: "ends", weight: 2, texts: (*drawer).write},
+	{name: "forgotten", weight: 1, replaysOnly: true, texts: (*drawer).write},
+	{name: "leaving", weight: 1, texts: (*drawer).write},
+	{name: "copy", weight: 1, postgresOnly: true, texts: (*drawer).write},
+	{name: "memory", weight: 1, texts: (*drawer).write},
+	{name: "pipelines", weight: 1, texts: (*drawer).plainRead},
+	{name: "opt-out", weight: 1, dsqlOnly: true, texts: (*drawer).write},
 	{name: "errors", weight: 2, texts: func(g *drawer) string {
 		return pick(g, "SELECT nosuch", "SELECT 1/0", "SELEC 1", "INSERT INTO t_{X} (n) VALUES ({N}), (1/0)", "SELECT * FROM nosuch", "")
 	}},

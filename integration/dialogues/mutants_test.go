@@ -24,7 +24,9 @@ var (
 //
 //	# one line: what is taken out
 //	# expect: dialogues              and, or: TestName in ./package
+//	# why: ...                       where dialogues are not expected to: what keeps them from it
 //	# route: dsql                    where dialogues are to notice it; none: anywhere
+//	# theme: settings                only dialogues with this theme are played; none: all of the seed
 //	== proxy/settings.go
 //	--
 //	old text, once in that file
@@ -35,6 +37,7 @@ type mutant struct {
 	dialogues   bool   // must differ
 	test, dir   string // the test that must fail
 	route       string
+	theme, why  string
 	changes     []harness.Change
 }
 
@@ -77,6 +80,10 @@ func readMutant(file string) (m mutant, err error) {
 			}
 		case strings.HasPrefix(line, "# route:"):
 			m.route = strings.TrimSpace(line[len("# route:"):])
+		case strings.HasPrefix(line, "# theme:"):
+			m.theme = strings.TrimSpace(line[len("# theme:"):])
+		case strings.HasPrefix(line, "# why:"):
+			m.why = strings.TrimSpace(line[len("# why:"):])
 		case strings.HasPrefix(line, "#") && m.about == "":
 			m.about = strings.TrimSpace(line[1:])
 		}
@@ -84,6 +91,12 @@ func readMutant(file string) (m mutant, err error) {
 	end()
 	if !m.dialogues && m.test == "" || len(m.changes) == 0 {
 		return m, fmt.Errorf("%s: want a line \"# expect:\" and at least one change", file)
+	}
+	if !m.dialogues && m.why == "" {
+		return m, fmt.Errorf("%s: want \"# expect: dialogues\", or a line \"# why:\" that says what keeps them from noticing", file)
+	}
+	if m.theme != "" && !slices.ContainsFunc(themes, func(t theme) bool { return t.name == m.theme }) {
+		return m, fmt.Errorf("%s: no theme is called %q", file, m.theme)
 	}
 	return m, nil
 }
@@ -166,10 +179,15 @@ func (m mutant) differs(t *testing.T, overlay string) (by string, err error) {
 		}
 		t.Run(r.name, func(t *testing.T) {
 			w := newWorld(t, r, bin)
+			played := 0
 			for n := range *depthFlag {
-				d, _ := draw(*seedFlag, n, r)
+				d, met := draw(*seedFlag, n, r)
+				if m.theme != "" && met["theme "+m.theme] == 0 {
+					continue
+				}
+				played++
 				if diff, _, err := w.check(d); err != nil || diff != "" && !ignored(diff) {
-					by = fmt.Sprintf("dialogues of route %s, after %d", r.name, n+1)
+					by = fmt.Sprintf("dialogue %d of seed %d on route %s, after %d were played", n, *seedFlag, r.name, played)
 					t.Logf("%s: %s %v", m.about, diff, err)
 					return
 				}

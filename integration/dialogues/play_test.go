@@ -3,6 +3,7 @@ package dialogues
 import (
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ type outcome struct {
 	from, to int // the frames that it sent
 	refused  string
 	ready    bool              // nothing is owed behind it
+	closed   bool              // the client's connection has ended
 	params   map[string]string // then
 	outside  string
 }
@@ -165,10 +167,12 @@ func (p *player) step(s step) (o outcome, err error) {
 			o.c, o.ready, o.params = c, true, maps.Clone(c.params)
 		}
 		return o, err
-	case "end", "vanish":
+	case "end", "quit", "vanish":
 		if c != nil {
-			p.sync(c)
-			c.hangUp(s.op == "end")
+			if s.op == "end" {
+				p.sync(c)
+			}
+			c.hangUp(s.op != "vanish")
 		}
 		return o, nil
 	}
@@ -186,6 +190,9 @@ func (p *player) step(s step) (o outcome, err error) {
 		return o, err
 	}
 	o.to = len(c.answers)
+	if s.half {
+		c.conn.(*net.TCPConn).CloseWrite()
+	}
 	if s.cancel != noCancel {
 		time.Sleep(time.Duration(s.cancel) * time.Millisecond)
 		if err := cancel(p.addr, c.pid, c.key); err != nil {
@@ -196,6 +203,10 @@ func (p *player) step(s step) (o outcome, err error) {
 	if o.ready = len(c.owed) == 0 && !c.skipping && !c.closed; o.ready {
 		o.params = maps.Clone(c.params)
 	}
+	if s.half {
+		c.hangUp(false)
+	}
+	o.closed = c.closed
 	return o, nil
 }
 

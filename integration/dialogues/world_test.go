@@ -44,6 +44,7 @@ type world struct {
 	through target
 	direct  target
 	dirty   bool           // an outsider has changed the schema
+	changed bool           // it was changed back before this dialogue
 	met     map[string]int // rows of docs/differences.md
 	fresh   bool           // every dialogue begins on new backends
 }
@@ -67,6 +68,9 @@ CREATE TABLE w_X (s text);
 CREATE FUNCTION f_X() RETURNS int LANGUAGE sql AS 'INSERT INTO t_X (n) VALUES (-1) RETURNING n';
 CREATE VIEW k_X AS SELECT f_X() AS wk;
 CREATE FUNCTION g_X(text, text) RETURNS text LANGUAGE sql AS 'SELECT set_config($1, $2, false)';
+CREATE FUNCTION l_X(text, text) RETURNS text LANGUAGE sql AS 'SELECT set_config($1, $2, true)';
+CREATE FUNCTION h_X() RETURNS int LANGUAGE plpgsql AS 'BEGIN ALTER TABLE x_X ADD COLUMN h int DEFAULT 8; RETURN 1; END';
+CREATE FUNCTION z_X() RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 1; END';
 `, "X", who))
 	}
 	b.WriteString(`
@@ -78,6 +82,15 @@ CREATE SCHEMA postgres; CREATE TABLE postgres.v AS SELECT text 'user' AS x;
 	return b.String() + changing
 }()
 
+// forget: behind Sluice, z_X() deallocates what the backend has prepared, as anybody may.
+var forget = func() string {
+	var b strings.Builder
+	for _, who := range []string{"a", "b", "c"} {
+		fmt.Fprintf(&b, "CREATE OR REPLACE FUNCTION z_%s() RETURNS int LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'DEALLOCATE ALL'; RETURN 1; END $$;\n", who)
+	}
+	return b.String()
+}()
+
 // changing is what outsiders change.
 const changing = `
 DROP TABLE IF EXISTS d1, d2; CREATE TABLE d1 AS SELECT 1 AS a, 2 AS b; CREATE TABLE d2 AS SELECT 1 AS a, 2 AS b;
@@ -87,6 +100,7 @@ DROP TABLE IF EXISTS d1, d2; CREATE TABLE d1 AS SELECT 1 AS a, 2 AS b; CREATE TA
 // other number is.
 const clean = `
 DELETE FROM t_a; DELETE FROM t_b; DELETE FROM t_c; DELETE FROM u_a; DELETE FROM u_b; DELETE FROM u_c; DELETE FROM w_a; DELETE FROM w_b; DELETE FROM w_c;
+DROP TABLE IF EXISTS x_a, x_b, x_c;
 SELECT setval(c.oid, 1000000, false) FROM pg_class c WHERE relkind = 'S';
 `
 
@@ -112,6 +126,7 @@ func newWorld(t testing.TB, r route, bin harness.Bin) *world {
 	for _, database := range []string{"postgres", "direct"} {
 		pg.SQL(t, database, schema)
 	}
+	pg.SQL(t, "postgres", forget)
 	env := harness.PostgresEnv(pg)
 	if r.dsql {
 		pg.SQL(t, "postgres", "ALTER DATABASE direct SET default_transaction_isolation = 'repeatable read'")
@@ -157,7 +172,7 @@ func (x *target) sql(text string) (string, error) {
 // begin makes both databases as they were in the beginning.
 func (w *world) begin(d dialogue) error {
 	text := clean
-	if w.dirty {
+	if w.changed = w.dirty; w.dirty {
 		text += changing
 		w.dirty = false
 	}
@@ -192,4 +207,4 @@ func (w *world) happened() bool {
 }
 
 // pins are texts that keep a backend until the client leaves, or may.
-var pins = regexp.MustCompile(`(?i)(listen|\btemp|\btmp\b|advisory|set_config|prepare|execute|\bg_[abc]\b|currval|lastval|setval|nextval|with hold|\brole\b|session authorization|sjis|big5|gbk)|[^ -~]`)
+var pins = regexp.MustCompile(`(?i)(listen|\btemp|\btmp\b|advisory|set_config|prepare|execute|\b[ghlz]_[abc]\b|currval|lastval|setval|nextval|with hold|\brole\b|session authorization|sjis|shift_jis|big5|gbk|gb18030|standard_conforming|interval)|[^ -~]|\\`)

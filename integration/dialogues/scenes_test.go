@@ -1,0 +1,336 @@
+package dialogues
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// scene is a few steps that belong together: what random statements come to too
+// seldom. A dialogue of the theme has it among its other steps, whole or in part.
+//
+// {X} and {Y} are two clients, {N} and {M} new numbers; of <a~b> one is taken.
+type scene struct {
+	theme string
+	// fault is planned in place of the dialogue's, on DSQL.
+	fault  string
+	where  func(route) bool
+	whole  bool // no part of it is left out
+	script string
+}
+
+func onPostgres(r route) bool     { return !r.dsql }
+func onDSQL(r route) bool         { return r.dsql }
+func withSavepoints(r route) bool { return r.savepoints }
+func emulated(r route) bool       { return r.dsql && r.savepoints }
+
+const (
+	cutAtN   = `[{"at":"<answered~running~statement>","action":"cut","contains":"({N})"}]`
+	cutAtM   = `[{"at":"<answered~running~statement>","action":"cut","contains":"({M})"}]`
+	conflict = `[{"at":"statement","action":"fail","error":"conflict","contains":"({N})"}]`
+)
+
+var scenes = []scene{
+	// The end of a block, and writes behind it.
+	{theme: "ends", where: onDSQL, fault: cutAtM, script: `
+		{X} [Q BEGIN]
+		{X} [P - | INSERT INTO t_{X} (n) VALUES ({N})] [B - | -] [E -] [S]
+		{X} [P - | <COMMIT~ROLLBACK>] [B - | -] [E -] [H]
+		{X} [P - | INSERT INTO t_{X} (n) VALUES ({M})] [B - | -] [E -] [S]`},
+	{theme: "ends", where: onDSQL, fault: cutAtM, script: `
+		{X} [Q BEGIN]
+		{X} [Q INSERT INTO t_{X} (n) VALUES ({N})]
+		{X} [P - | <COMMIT~ROLLBACK>] [B - | -] [E -] [P - | INSERT INTO t_{X} (n) VALUES ({M})] [B - | -] [E -] [S]`},
+	{theme: "ends", where: onDSQL, fault: cutAtM, script: `
+		{X} [Q BEGIN]
+		{X} [Q INSERT INTO t_{X} (n) VALUES ({N})]
+		{X} [Q <COMMIT~ROLLBACK>; INSERT INTO t_{X} (n) VALUES ({M})]`},
+	{theme: "ends", where: onDSQL, fault: `[{"at":"<answered~running>","action":"cut","contains":"one"}]`, script: `
+		{X} [P - | INSERT INTO t_{X} (n) VALUES ({N})] [B - | -] [E -] [Q SELECT 1 AS one]
+		{X} [S]`},
+	// A transaction that is not to be run again gets its conflict.
+	{theme: "opt-out", where: onDSQL, fault: conflict, script: `
+		{X} [Q BEGIN /* sluice: no-retry */]
+		{X} [Q INSERT INTO t_{X} (n) VALUES ({N})]
+		{X} [Q COMMIT]`},
+	{theme: "opt-out", where: onDSQL, fault: conflict, script: `
+		{X} [Q INSERT INTO t_{X} (n) VALUES ({N}) /* sluice: no-retry */]`},
+	{theme: "opt-out", where: onDSQL, fault: conflict, script: `
+		{X} [P - | BEGIN /* sluice: no-retry */] [B - | -] [E -] [S]
+		{X} [P - | INSERT INTO t_{X} (n) VALUES ({N})] [B - | -] [E -] [S]
+		{X} [Q COMMIT]`},
+	// What Sluice keeps for a session, in a string that is run again, and at savepoints.
+	{theme: "local", where: onDSQL, fault: conflict, script: `
+		{X} [Q SHOW application_name; SET application_name = 'again'; INSERT INTO t_{X} (n) VALUES ({N}); SHOW application_name]`},
+	{theme: "local", where: onDSQL, fault: conflict, script: `
+		{X} [Q SELECT 1 AS one; SHOW statement_timeout; SET statement_timeout = '70s'; INSERT INTO t_{X} (n) VALUES ({N})]`},
+	{theme: "savepoints", where: withSavepoints, script: `
+		{X} [Q BEGIN]
+		{X} [Q SAVEPOINT a]
+		{X} [Q SET <application_name = 'inside'~TimeZone TO 'Asia/Tokyo'~search_path TO s1>]
+		{X} [Q <ROLLBACK TO a~SELECT 1/0>]
+		{X} [Q ROLLBACK TO a]
+		{X} [Q SHOW <application_name~TimeZone>]
+		{X} [Q COMMIT]
+		{X} [Q SHOW application_name]`},
+	{theme: "savepoints", where: onPostgres, script: `
+		{X} [Q BEGIN; SET <application_name = 'inside'~TimeZone TO 'Asia/Tokyo'~enable_seqscan TO off~search_path TO s1>; SAVEPOINT a]
+		{X} [Q SET <application_name = 'more'~TimeZone TO 'Europe/Berlin'~extra_float_digits TO 0>]
+		{X} [Q <ROLLBACK TO a; RELEASE a~ROLLBACK TO a>]
+		{X} [Q <COMMIT~COMMIT~ROLLBACK>]
+		{X} [Q SHOW application_name]
+		{Y} [Q {look}]
+		{X} [Q {look}]`},
+	{theme: "savepoints", where: onPostgres, script: `
+		{X} [Q BEGIN]
+		{X} [Q SAVEPOINT a]
+		{X} [Q SET TimeZone TO 'Asia/Tokyo']
+		{X} [P - | ROLLBACK TO a] [B - | -] [E -] [P - | SELECT 1] [B - | -] [E -] [S]
+		{X} [Q COMMIT]
+		{X} [Q SHOW TimeZone]`},
+	{theme: "savepoints", where: emulated, script: `
+		{X} [Q BEGIN]
+		{X} [Q INSERT INTO t_{X} (n) VALUES ({N}) RETURNING id]
+		{X} [Q SAVEPOINT a]
+		{X} [Q INSERT INTO t_{X} (n) VALUES ({M})]
+		{X} [Q ROLLBACK TO a]
+		{X} [Q COMMIT]`},
+	{theme: "settings", where: onPostgres, script: `
+		{X} [Q BEGIN]
+		{X} [Q SET <TimeZone TO 'Asia/Tokyo'~enable_seqscan TO off~extra_float_digits TO 0~DateStyle TO 'SQL, DMY'>]
+		{X} [Q <COMMIT~ROLLBACK> AND CHAIN]
+		{X} [Q SET <TimeZone TO 'Europe/Berlin'~search_path TO s2>]
+		{X} [Q <ROLLBACK~COMMIT>]
+		{Y} [Q {look}]
+		{X} [Q {look}]`},
+	{theme: "settings", script: `
+		{X} connect TimeZone=America/New_York
+		{X} [Q BEGIN]
+		{X} [Q SET TimeZone TO 'Asia/Tokyo']
+		{X} [Q <RESET ALL~RESET TimeZone~SET TimeZone TO DEFAULT>]
+		{X} [Q SELECT timestamp '2026-03-04 00:00'::timestamptz]
+		{X} [Q COMMIT]`},
+	{theme: "settings", where: onDSQL, fault: cutAtN, script: `
+		{X} [Q BEGIN]
+		{X} [Q SET <TimeZone = 'Asia/Tokyo'~IntervalStyle = 'iso_8601'~DateStyle = 'SQL, DMY'>]
+		{X} [Q INSERT INTO t_{X} (n) VALUES ({M}) RETURNING id]
+		{X} [Q INSERT INTO t_{X} (n) VALUES ({N})]
+		{X} [Q ROLLBACK]`},
+	{theme: "sequences", script: `
+		{X} [Q SELECT nextval('s_{X}')]
+		{Y} [Q <SELECT nextval('s_{Y}')~INSERT INTO u_{Y} (n) VALUES ({N})~INSERT INTO t_{Y} (n) VALUES ({N})>]
+		{X} [Q <SELECT currval('s_{X}')~SELECT lastval()>]
+		{Y} [Q SELECT lastval()]`},
+	{theme: "sequences", script: `
+		{Y} [Q SELECT nextval('s_{Y}')]
+		{X} [Q BEGIN]
+		{X} [Q SELECT nextval('s_{X}')]
+		{X} [Q <SELECT currval('s_{X}')~SELECT lastval()>]
+		{X} [Q COMMIT]`},
+	{theme: "reads that write", where: onDSQL, fault: `[{"at":"answered","action":"cut","contains":"wk"}]`, script: `
+		{X} [Q SELECT <wk~k_{X}.wk~max(wk)> FROM k_{X}]`},
+	{theme: "reads that write", where: onDSQL, fault: `[{"at":"answered","action":"cut","contains":"wk"}]`, script: `
+		{X} [P - | SELECT wk FROM k_{X}] [B - | -] [E -] [S]`},
+	// The schema changes.
+	{theme: "behind the back", script: `
+		{X} [P q1 | SELECT * FROM d1] [D S q1] [S]
+		x sql ALTER TABLE d1 ADD COLUMN c int
+		x replace
+		{Y} [P q1 | SELECT * FROM d1] [B - | q1] [E -] [S]
+		{X} [B - | q1] [E -] [S]`},
+	{theme: "behind the back", script: `
+		{X} [P - | SELECT * FROM d1] [B - | -] [D P -] [E -] [S]
+		x sql ALTER TABLE d1 ALTER COLUMN <a~b> TYPE text
+		x replace
+		{Y} [P - | SELECT * FROM d1] [B - | -] [E -] [S]
+		{X} [B - | -] [E -] [S]`},
+	{theme: "behind the back", script: `
+		{X} [P <q1~-> | SELECT * FROM d2] [B - | <q1~->] [E -] [S]
+		{Y} [P - | SELECT * FROM d2] [B - | -] [E -] [S]
+		x sql ALTER TABLE d2 ADD COLUMN c int
+		{X} [P - | SELECT * FROM d2] [B - | -] [D P -] [E -] [S]
+		{Y} [P q1 | SELECT * FROM d2] [B - | q1] [D P -] [E -] [S]
+		{Y} [B - | q1] [D P -] [E -] [S]`},
+	{theme: "forgotten", whole: true, script: `
+		{X} [P q1 | SELECT 'kept' AS kept] [D S q1] [B - | q1] [E -] [S]
+		{X} [P - | INSERT INTO t_{X} (n) VALUES ({N})] [B - | -] [E -] [S]
+		{Y} [Q SELECT z_{Y}() AS z]
+		{X} [P - | INSERT INTO t_{X} (n) VALUES ({N})] [B - | -] [E -] [B - | q1] [E -] [S]
+		{Y} [P q1 | SELECT 'kept' AS kept] [B - | q1] [E -] [S]`},
+	{theme: "ddl", where: onPostgres, script: `
+		{X} [Q CREATE TABLE x_{X} AS SELECT 1 AS n]
+		{X} [Q BEGIN]
+		{X} [Q ALTER TABLE x_{X} <ADD COLUMN m int DEFAULT 7~ALTER COLUMN n TYPE text>]
+		{X} [P q1 | SELECT * FROM x_{X}] [D S q1] [B - | q1] [E -] [S]
+		{X} [Q ROLLBACK]
+		{X} connect
+		{X} [P q1 | SELECT * FROM x_{X}] [D S q1] [S]
+		{X} [B - | q1] [E -] [S]
+		{X} [P q2 | SELECT * FROM x_{X}] [D S q2] [B - | q2] [E -] [S]
+		{X} [Q DROP TABLE x_{X}]`},
+	{theme: "ddl", where: onPostgres, script: `
+		{X} [Q CREATE TABLE x_{X} AS SELECT 1 AS n]
+		{X} [Q BEGIN]
+		{X} [Q SELECT h_{X}() AS h]
+		{X} [P <q1~-> | SELECT * FROM x_{X}] [B - | <q1~->] [D P -] [E -] [S]
+		{X} [Q ROLLBACK]
+		{X} [P - | SELECT * FROM x_{X}] [B - | -] [D P -] [E -] [S]
+		{X} [P - | SELECT * FROM x_{X}] [D S -] [B - | -] [E -] [S]
+		{X} [Q DROP TABLE x_{X}]`},
+	{theme: "ddl", where: onPostgres, script: `
+		{X} [Q CREATE TABLE x_{X} AS SELECT 1 AS n]
+		{X} [P q1 | SELECT * FROM x_{X}] [S]
+		{X} [Q BEGIN]
+		{X} [Q SAVEPOINT a]
+		{X} [Q ALTER TABLE x_{X} ADD COLUMN m int]
+		{X} [P q2 | SELECT * FROM x_{X}] [B - | q2] [E -] [S]
+		{X} [Q ROLLBACK TO a]
+		{X} [B - | q1] [E -] [S]
+		{X} [Q COMMIT]
+		{X} [B - | q1] [E -] [S]
+		{X} [Q DROP TABLE x_{X}]`},
+	// What a suspended portal has written is seen by what comes behind it.
+	{theme: "memory", script: `
+		{X} [P q3 | SELECT count(*) FROM t_{X}] [B - | q3] [E -] [S]
+		{X} [P - | INSERT INTO t_{X} (n) VALUES ({N}), ({M}) RETURNING n] [B c1 | -] [E c1 1] [P - | SELECT count(*) FROM t_{X}] [B - | -] [E -] [S]`},
+	{theme: "memory", script: `
+		{X} [P - | SELECT count(*) FROM t_{X}] [B - | -] [E -] [S]
+		{X} [P - | INSERT INTO t_{X} (n) VALUES ({N}) RETURNING n] [B - | -] [E - 1] [P - | SELECT count(*) FROM t_{X}] [B - | -] [E -] [S]`},
+	// Names of other clients' statements.
+	{theme: "local", script: `
+		{Y} [P q1 | SELECT 7 AS seven] [B - | q1] [E -] [P q2 | SELECT {N} AS n] [B - | q2] [E -] [S]
+		{X} [Q DEALLOCATE sluice_<1~2~3~4~5~6>; SELECT 1 AS one]
+		{Y} [B - | q1] [E -] [B - | q2] [E -] [S]`},
+	{theme: "local", where: onPostgres, script: `
+		{Y} [P q1 | SELECT 7 AS seven] [B - | q1] [E -] [P q2 | SELECT {N} AS n] [B - | q2] [E -] [S]
+		{X} [Q EXECUTE sluice_<1~2~3~4~5~6>]`},
+	{theme: "local", where: onDSQL, script: `
+		{X} [Q SET statement_timeout = <'1.5s'~60000~5000~'12345ms'>]
+		{X} [Q <SHOW statement_timeout~SELECT current_setting('statement_timeout')>]
+		{X} [Q SET application_name = 'named']
+		{X} [P - | SELECT current_setting('application_name')] [B - | -] [E -] [S]`},
+	{theme: "local", script: `
+		{X} [P st1 | SELECT 7 AS seven] [S]
+		{X} [Q DEALLOCATE st1; SELECT 1 AS one]
+		{X} [B - | st1] [E -] [S]`},
+	// Settings that functions make, and what is prepared beside them.
+	{theme: "set_config", where: onPostgres, script: `
+		{X} [P q1 | SELECT timestamptz '2024-01-0<1~2~3> 00:00' AT TIME ZONE 'UTC'] [S]
+		{X} [Q BEGIN]
+		{X} [<Q SELECT set_config('TimeZone', 'Asia/Tokyo', true)~Q SELECT l_{X}('TimeZone', 'Asia/Tokyo')~Q SELECT 1; SELECT l_{X}('TimeZone', 'Asia/Tokyo')>]
+		{X} [P - | SELECT timestamptz '2024-01-01 00:00' AT TIME ZONE 'UTC'] [B - | -] [E -] [S]
+		{X} [P - | SELECT timestamptz '2024-01-02 00:00' AT TIME ZONE 'UTC'] [B - | -] [E -] [P - | SELECT timestamptz '2024-01-03 00:00' AT TIME ZONE 'UTC'] [B - | -] [E -] [S]
+		{X} [Q <COMMIT~ROLLBACK>]
+		{X} [B - | q1] [E -] [S]
+		{Y} [P - | SELECT timestamptz '2024-01-01 00:00' AT TIME ZONE 'UTC'] [B - | -] [E -] [P - | SELECT timestamptz '2024-01-03 00:00' AT TIME ZONE 'UTC'] [B - | -] [E -] [S]
+		{X} [P - | SELECT timestamptz '2024-01-02 00:00' AT TIME ZONE 'UTC'] [B - | -] [E -] [S]`},
+	{theme: "set_config", where: onPostgres, script: `
+		{X} [Q SELECT g_{X}('<extra_float_digits', '3~enable_seqscan', 'off~search_path', 's1>')]
+		{X} connect
+		{Y} [Q {look}]`},
+	{theme: "set_config", where: onPostgres, script: `
+		{X} [Q SELECT g_{X}('<TimeZone', 'Asia/Tokyo~DateStyle', 'SQL, DMY~IntervalStyle', 'iso_8601>')]
+		{Y} [Q {look}]
+		{X} [Q {look}]`},
+	// Texts that are something else in another encoding.
+	{theme: "encodings", where: onPostgres, script: `
+		{X} [Q SET client_encoding TO <'SJIS'~SHIFT_JIS_2004>]
+		{X} [Q SELECT E'\xc3\x95\x5c'; SET <TimeZone TO $$Asia/Tokyo$$~enable_seqscan TO off~extra_float_digits TO 0> --']
+		{X} connect
+		{Y} [Q {look}]`},
+	{theme: "encodings", where: onPostgres, script: `
+		{X} [Q SET client_encoding TO <GBK~GB18030>]
+		{X} [Q SELECT E'\xe3\x81\x95\x5c'; SET <TimeZone TO $$Asia/Tokyo$$~enable_seqscan TO off~extra_float_digits TO 0> --']
+		{X} connect
+		{Y} [Q {look}]`},
+	{theme: "encodings", where: onPostgres, script: `
+		{X} [Q BEGIN]
+		{X} [Q <SET~SET LOCAL> standard_conforming_strings = off]
+		{X} [Q SELECT '\', '; SET <TimeZone TO $$Asia/Tokyo$$~enable_seqscan TO off~extra_float_digits TO 0> --']
+		{X} [Q COMMIT]
+		{X} connect
+		{Y} [Q {look}]`},
+	// A session with state on its backend ends with it.
+	{theme: "pinned", where: onPostgres, script: `
+		{X} [Q LISTEN l_{X}]
+		{X} [Q BEGIN]
+		{X} [Q SELECT 1 AS one]
+		x replace
+		{X} [Q SELECT 1 AS one]`},
+	{theme: "pinned", where: onPostgres, script: `
+		{X} [Q <LISTEN l_{X}~CREATE TEMP TABLE tmp (n int)~PREPARE p1 AS SELECT 5 AS five>]
+		{X} [Q <BEGIN; SELECT 1 AS one~SELECT 1 AS one>]
+		{X} [Q SELECT pg_terminate_backend(pg_backend_pid())]
+		{X} [Q SELECT 2 AS two]`},
+	// Clients that leave.
+	{theme: "leaving", where: onDSQL, fault: conflict, script: `
+		{X} [Q INSERT INTO t_{X} (n) VALUES ({N}) RETURNING n] half
+		{X} connect`},
+	{theme: "leaving", script: `
+		{X} [Q BEGIN]
+		{X} [P - | INSERT INTO t_{X} (n) VALUES ({N})] [B - | -] [E -] [<H~S>]
+		{X} <vanish~quit>
+		{X} connect`},
+	{theme: "leaving", script: `
+		{X} [P - | INSERT INTO t_{X} (n) VALUES ({N})] [B - | -] [E -] [H]
+		{X} <vanish~quit>
+		{X} connect
+		{X} [Q SELECT count(*) FROM t_{X}]`},
+	// The data of COPY.
+	{theme: "copy", where: onPostgres, script: `
+		{X} [Q <COPY t_{X} (n) FROM STDIN~BEGIN; COPY t_{X} (n) FROM STDIN~COPY t_{X} (n) FROM STDIN; SELECT 1 AS one>] [d {N}\x0a] [d <{M}~x>\x0a] [<c~c~f enough>]
+		{X} [Q SELECT n FROM t_{X} ORDER BY n]`},
+	{theme: "copy", where: onPostgres, script: `
+		{X} [Q INSERT INTO t_{X} (n) VALUES ({N})]
+		{X} [Q <COPY t_{X} (n) TO STDOUT~SELECT 1 AS one; COPY (SELECT generate_series(1, 3)) TO STDOUT~COPY t_{X} (nosuch) TO STDOUT>]`},
+	{theme: "pipelines", script: `
+		{X} [P q1 | SELECT 1/(g - $1::int) AS x FROM generate_series(1, 1) AS g] [S]
+		{X} x5500 [B - | q1 | 4] [D P -] [E -] [B - | q1 | <1~4>] [E -] [<S~H>]
+		{X} [S]
+		{X} [Q SELECT 1 AS one]`},
+}
+
+// scene draws a scene of the dialogue's themes, with the fault that it wants.
+func (g *drawer) scene(clients []string) (steps []step, fault string) {
+	var all []scene
+	for _, s := range scenes {
+		if g.themed(s.theme) && (s.where == nil || s.where(g.route)) {
+			all = append(all, s)
+		}
+	}
+	if len(all) == 0 {
+		return nil, ""
+	}
+	scene := pick(g, all...)
+	g.count("scene of " + scene.theme)
+	x := g.who
+	y := clients[(strings.Index("abc", x)+1)%len(clients)]
+	n := g.marker + 1
+	g.marker += 2
+	fill := func(text string) string {
+		text = alternatives.ReplaceAllStringFunc(text, func(all string) string { return pick(g, strings.Split(all[1:len(all)-1], "~")...) })
+		return strings.NewReplacer("{X}", x, "{Y}", y, "{N}", strconv.Itoa(n), "{M}", strconv.Itoa(n+1)).Replace(text)
+	}
+	script := fill(scene.script)
+	if g.one(2) {
+		script = x + " [S] [Q ROLLBACK]\n" + y + " [S] [Q ROLLBACK]\n" + script
+	}
+	d, err := parseDialogue(script)
+	if err != nil {
+		panic(err)
+	}
+	for _, s := range d.steps {
+		switch n := g.IntN(20); {
+		case scene.whole:
+		case n == 0:
+			continue
+		case n == 1:
+			steps = append(steps, g.step())
+		}
+		steps = append(steps, s)
+	}
+	g.state[x].block = false
+	return steps, fill(scene.fault)
+}
+
+var alternatives = regexp.MustCompile(`<[^<>]*~[^<>]*>`)
