@@ -177,7 +177,7 @@ var scenes = []scene{
 		{X} [P - | SELECT * FROM x_{X}] [B - | -] [D P -] [E -] [S]
 		{X} [P - | SELECT * FROM x_{X}] [D S -] [B - | -] [E -] [S]
 		{X} [Q DROP TABLE x_{X}]`},
-	{theme: "ddl", where: onPostgres, script: `
+	{theme: "ddl", where: onPostgres, whole: true, script: `
 		{X} [Q CREATE TABLE x_{X} AS SELECT 1 AS n]
 		{X} [P q1 | SELECT * FROM x_{X}] [S]
 		{X} [Q BEGIN]
