@@ -65,6 +65,7 @@ func (s *session) parse(frame []byte) error {
 	s.logUndo(string(name), prev)
 	if s.t.owed.empty() {
 		if len(name) == 0 && !s.t.touched { // nobody refers to the one before
+			s.forgetSpare()
 			s.spare = s.newStatement(tmpl, since)
 			s.unnamed = &s.spare
 			return nil
@@ -273,10 +274,7 @@ func (s *session) bind(total int) error {
 		}
 		portalName, stmtName, rest, _ = bindNames(frame[headerLen:])
 	}
-	bound := portal{plan: plan, open: true, split: cs.tmpl.split, text: cs.tmpl.sql}
-	if len(stmtName) > 0 {
-		bound.stmt = cs
-	}
+	bound := portal{plan: plan, open: true, split: cs.tmpl.split, text: cs.tmpl.sql, stmt: cs}
 	if err := s.setPortal(portalName, bound); err != nil {
 		return err
 	}

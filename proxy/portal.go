@@ -14,7 +14,7 @@ type portal struct {
 	open  bool
 	done  bool             // a local one that has run
 	split *rewrite.Split   // the form that it was bound in
-	stmt  *clientStatement // that it was bound to, if it has a name
+	stmt  *clientStatement // that it was bound to; nil: no client can bind that again
 	seq   uint64           // in the transaction
 	text  string           // of its statement
 }
@@ -46,6 +46,20 @@ func (s *session) keepPortal(name []byte, p portal) {
 		s.portal = p
 	} else {
 		s.portals[string(name)] = p
+	}
+}
+
+// forgetSpare is told that spare will be another statement: portals of the one before
+// stay, and no description of them is about the new one.
+func (s *session) forgetSpare() {
+	if s.portal.stmt == &s.spare {
+		s.portal.stmt = nil
+	}
+	for name, p := range s.portals {
+		if p.stmt == &s.spare {
+			p.stmt = nil
+			s.portals[name] = p
+		}
 	}
 }
 

@@ -29,6 +29,7 @@ type template struct {
 	// accepted is 1 + the epoch in which a backend last accepted the text; 0 never.
 	accepted atomic.Uint64
 	desc     atomic.Pointer[description]
+	portal   atomic.Pointer[description] // that of a portal, as last told to a client
 }
 
 // description is the server's answer to Describe of a statement.

@@ -321,6 +321,29 @@ func TestRowsAreAsDescribed(t *testing.T) {
 			D B - | s; E -; S
 			D Q COMMIT
 			B P t | SELECT * FROM p; D S t; B - | t; E -; S`,
+		"told as an unnamed portal": `
+			B P - | SELECT * FROM p; B - | -; D P -; E -; S
+			db ALTER TABLE p ADD c int
+			kill
+			D P - | SELECT * FROM p; B - | -; E -; S
+			B B - | -; E -; S
+			B B - | -; D P -; E -; S
+			B P - | SELECT * FROM p; B - | -; D P -; E -; S
+			B B - | -; D P -; E -; S`,
+		"told as a named portal of an unnamed statement": `
+			B P - | SELECT * FROM p; B k | -; D P k; E k; S
+			db ALTER TABLE p ADD c int
+			kill
+			D P - | SELECT * FROM p; B - | -; E -; S
+			B B k | -; E k; S`,
+		"told of a portal whose statement is gone": `
+			B Q BEGIN
+			B P - | SELECT 'x' AS other; B - | -; B k | -; E -; S
+			B P - | SELECT * FROM p; D P -; D P k; S
+			B B - | -; E -; S
+			B D P k; S
+			B B - | -; D P -; E -; S
+			B Q COMMIT`,
 		"told as a portal": `
 			B P s | SELECT * FROM p; B - | s; D P -; E -; S
 			db ALTER TABLE p ADD c int

@@ -106,7 +106,7 @@ func (s *session) described(tmpl *template) *description {
 func (s *session) noteDescription(o *owed, frame []byte, whole bool) {
 	if o.tmpl == nil { // a portal's: from now on its client counts on these columns
 		if o.told != nil && o.told.told == nil && whole {
-			o.told.told = &description{frames: bytes.Clone(frame)}
+			o.told.told = o.told.tmpl.ofPortal(frame)
 		}
 		return
 	}
@@ -131,6 +131,17 @@ func (s *session) noteDescription(o *owed, frame []byte, whole bool) {
 	case len(s.schema.learned) < maxLearned:
 		s.schema.learned = append(s.schema.learned, learned{o.tmpl, d})
 	}
+}
+
+// ofPortal is the description of a portal that a client is told of: the same one as long
+// as it stays the same.
+func (t *template) ofPortal(frame []byte) *description {
+	if d := t.portal.Load(); d != nil && bytes.Equal(d.frames, frame) {
+		return d
+	}
+	d := &description{frames: bytes.Clone(frame)}
+	t.portal.Store(d)
+	return d
 }
 
 // publish makes d what others are told. Where it is not what they were told, the

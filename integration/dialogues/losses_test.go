@@ -109,7 +109,4 @@ var open = []*regexp.Regexp{
 	regexp.MustCompile(`(?s)\[E \S+( \d+)?\]\s+D "[^"]*(2026|02/03|03:04).*directly:`),
 	// A SET that a BEGIN without a Sync between takes into its block, which fails then.
 	regexp.MustCompile(`parameter application_name was reported`),
-	// A portal of the unnamed statement was described, and another client has prepared the text since DDL and a
-	// replacement of backends.
-	regexp.MustCompile(`(?s)\[B \S+ \| -\]\s+2 .*directly:\s+E .*cached plan`),
 }
