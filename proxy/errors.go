@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"fmt"
+
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // sqlError is an error that Sluice itself tells a client.
@@ -118,6 +120,18 @@ func errNoDatabase(name string) *sqlError {
 func errNoBackend(cause error) *sqlError {
 	return &sqlError{code: "53300", message: "no backend connection became free in time",
 		detail: cause.Error(), hint: "Retry; if it stays so, raise reservoir.max_open or look at the reservoir's metrics."}
+}
+
+// notParsed reports whether an error says that the server's grammar does not take the
+// text of head, which nobody has read: then nothing of it has run. A function that runs
+// such a text fails with a context, and its query is an internal one.
+func notParsed(head *owed, payload []byte) bool {
+	plan := head.plan
+	if head.kind == msgParse && head.tmpl != nil {
+		plan = head.tmpl.plan
+	}
+	return (head.kind == msgParse || head.kind == msgQuery) && plan != nil && plan.Pin == rewrite.PinUnparsed && string(field(payload, 'R')) == "scanner_yyerror" &&
+		field(payload, 'P') != nil && field(payload, 'q') == nil && field(payload, 'W') == nil
 }
 
 func errTooManyPins(limit int, why string) *sqlError {

@@ -170,6 +170,7 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	s.ended(o, tag)
 	if o.plan.Kind > rewrite.Read {
 		s.noteRun(o, st, tag)
+		s.t.unreadPin = s.t.unreadPin && o.plan.Pin != rewrite.PinUnparsed
 	}
 	if typ != msgCommandComplete {
 		return
@@ -303,6 +304,10 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 		v = swallow
 	}
 	t.failed = true
+	if t.unreadPin && notParsed(&head, payload) {
+		s.pinned, t.unreadPin = false, false
+		s.srv.pinned.Add(-1)
+	}
 	if s.before != nil {
 		s.renames()
 	}

@@ -43,6 +43,8 @@ type turn struct {
 	// pinned: the turn's only statement made the session keep its backend, and
 	// leaves nothing there if it fails.
 	pinned bool
+	// unreadPin: nothing but a text that nobody has read made it keep it, in this turn.
+	unreadPin bool
 	// copying: the server waits for COPY data.
 	copying bool
 	// rereads: a statement of the turn may have changed how the server reads texts.

@@ -8,7 +8,8 @@ import (
 )
 
 // A foreign error is one that PostgreSQL has no reason for: the backend was lost, a
-// conflict was planned, the client has cancelled, other clients keep all backends.
+// conflict was planned, the client has cancelled. None is that other clients keep all
+// backends: a step that would find none is not taken, see player.free.
 
 // site is a frame of a client.
 type site struct {
@@ -70,7 +71,7 @@ func cancelled(d dialogue, told tale, step int) bool {
 }
 
 func isForeign(code string, cancelled bool) bool {
-	return code == "08006" || code == "08007" || code == "40001" || code == "53300" || code == "57014" && cancelled
+	return code == "08006" || code == "08007" || code == "40001" || code == "57014" && cancelled
 }
 
 // meanings are the ways in which an error can be true: the first is the one that the

@@ -9,7 +9,7 @@ import (
 // scene is a few steps that belong together: what random statements come to too
 // seldom. A dialogue of the theme has it among its other steps, whole or in part.
 //
-// {X} and {Y} are two clients, {N} and {M} new numbers; of <a~b> one is taken.
+// {X} and {Y} are two clients, {Z} a third, {N} and {M} new numbers; of <a~b> one is taken.
 type scene struct {
 	theme string
 	// fault is planned in place of the dialogue's, on DSQL.
@@ -262,6 +262,14 @@ var scenes = []scene{
 		{X} [Q <BEGIN; SELECT 1 AS one~SELECT 1 AS one>]
 		{X} [Q SELECT pg_terminate_backend(pg_backend_pid())]
 		{X} [Q SELECT 2 AS two]`},
+	// A text that nobody can read leaves nothing.
+	{theme: "errors", script: `
+		{X} [Q <SELEC 1; SET application_name = 'x'~SET application_name; SELECT 1>]
+		{Y} [Q BEGIN; SELECT 1 AS one]
+		{Z} connect
+		{Z} [Q BEGIN; SELECT 1 AS one]
+		{Z} [Q COMMIT]
+		{Y} [Q COMMIT]`},
 	// Clients that leave.
 	{theme: "leaving", where: onDSQL, fault: conflict, script: `
 		{X} [Q INSERT INTO t_{X} (n) VALUES ({N}) RETURNING n] half
@@ -305,11 +313,12 @@ func (g *drawer) scene(clients []string) (steps []step, fault string) {
 	g.count("scene of " + scene.theme)
 	x := g.who
 	y := clients[(strings.Index("abc", x)+1)%len(clients)]
+	z := strings.Trim("abc", x+y)[:1]
 	n := g.marker + 1
 	g.marker += 2
 	fill := func(text string) string {
 		text = alternatives.ReplaceAllStringFunc(text, func(all string) string { return pick(g, strings.Split(all[1:len(all)-1], "~")...) })
-		return strings.NewReplacer("{X}", x, "{Y}", y, "{N}", strconv.Itoa(n), "{M}", strconv.Itoa(n+1)).Replace(text)
+		return strings.NewReplacer("{X}", x, "{Y}", y, "{Z}", z, "{N}", strconv.Itoa(n), "{M}", strconv.Itoa(n+1)).Replace(text)
 	}
 	script := fill(scene.script)
 	if g.one(2) {
