@@ -243,7 +243,7 @@ func (s *session) admit(plan *rewrite.Plan) error {
 	if plan.MayAdvance() {
 		s.draw()
 	}
-	if plan.Pin != rewrite.NoPin && !s.pinned {
+	if plan.Pin != rewrite.NoPin {
 		return s.pin(plan)
 	}
 	return nil
