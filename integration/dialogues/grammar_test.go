@@ -422,8 +422,8 @@ var themes = []theme{
 			"SET TRANSACTION READ ONLY", "SET default_transaction_read_only = on", "SHOW default_transaction_isolation", "SELECT current_setting('transaction_isolation')")
 	}},
 	{name: "cancels", weight: 1, texts: func(g *drawer) string {
-		return pick(g, "SELECT pg_sleep(0.06)", "INSERT INTO t_{X} (n) SELECT {N} FROM pg_sleep(0.06)", "SET statement_timeout = '25ms'", "RESET statement_timeout",
-			"SELECT pg_sleep(0.06)")
+		return pick(g, "SELECT pg_sleep(0.35)", "INSERT INTO t_{X} (n) SELECT {N} FROM pg_sleep(0.35)", "SET statement_timeout = '120ms'", "RESET statement_timeout",
+			"SELECT pg_sleep(0.35)")
 	}},
 }
 
