@@ -1,6 +1,10 @@
 package proxy
 
-import "github.com/sluice-proxy/sluice/rewrite"
+import (
+	"slices"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
 
 // owed is one reply that the client is owed, or that the backend owes us.
 type owed struct {
@@ -116,6 +120,22 @@ func (q *owedQueue) failed(drop func(*owed)) []undo {
 	}
 	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
 		out[i], out[j] = out[j], out[i]
+	}
+	return out
+}
+
+// lost returns the undos of all that is still owed, the newest first. Of a Parse that is
+// next to be answered the unnamed statement is gone all the same, as where it fails.
+func (q *owedQueue) lost() (out []undo) {
+	from := q.seq - uint64(q.len()) + 1
+	for _, u := range slices.Backward(q.undos) {
+		if u.seq < from {
+			break
+		}
+		if u.seq == from && u.name == "" && q.first().kind == msgParse && !q.first().swallow {
+			u.prev = nil
+		}
+		out = append(out, u)
 	}
 	return out
 }

@@ -370,6 +370,9 @@ func (s *session) abandon(e *sqlError, why reservoir.Reason) error {
 	if e == nil { // it is done, and what it set is the session's
 		s.commitSettings()
 	}
+	if e != nil {
+		s.takeBack(append(t.owed.lost(), t.undos...))
+	}
 	if s.b != nil {
 		s.dropBackend(why)
 	}
@@ -392,6 +395,13 @@ func (s *session) abandon(e *sqlError, why reservoir.Reason) error {
 		return nil
 	}
 	return s.ready()
+}
+
+// takeBack undoes changes of the client's statements that it was told have failed.
+func (s *session) takeBack(undos []undo) {
+	for _, u := range undos {
+		s.setStatement(u.name, u.prev)
+	}
 }
 
 // stopBackend asks the server to stop what it is doing before its connection

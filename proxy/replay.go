@@ -240,6 +240,9 @@ func (s *session) quiet() error {
 		s.closeUplink() // a failed write was that of a turn that is over
 		t.flushed = 0
 	}
+	if s.b == nil {
+		t.undos = append(t.owed.lost(), t.undos...)
+	}
 	t.owed.reset()
 	t.up.reset()
 	t.upErr, t.rerun, t.rest, t.midFrame = nil, false, 0, false
@@ -404,9 +407,7 @@ func (s *session) refuseReplay() error {
 	if s.b != nil {
 		s.giveBack()
 	}
-	for _, u := range t.undos {
-		s.setStatement(u.name, u.prev)
-	}
+	s.takeBack(t.undos)
 	after := t.after
 	s.nothingRuns()
 	s.forgetTurn()

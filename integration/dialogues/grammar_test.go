@@ -377,7 +377,7 @@ var themes = []theme{
 			"SHOW DateStyle", "SELECT '02/03/2026'::date", "SELECT '02/03/2026'::date", "SELECT date '2026-02-03'")
 	}},
 	{name: "ends", weight: 2, texts: (*drawer).write},
-	{name: "forgotten", weight: 1, replaysOnly: true, texts: (*drawer).write},
+	{name: "forgotten", weight: 1, replaysOnly: true, postgresOnly: true, texts: (*drawer).write},
 	{name: "leaving", weight: 1, texts: (*drawer).write},
 	{name: "copy", weight: 1, postgresOnly: true, texts: (*drawer).write},
 	{name: "memory", weight: 1, texts: (*drawer).write},

@@ -44,7 +44,7 @@ type world struct {
 	through target
 	direct  target
 	dirty   bool           // an outsider has changed the schema
-	changed bool           // it was changed back before this dialogue
+	changed bool           // it was changed back before this dialogue, or an earlier one
 	met     map[string]int // rows of docs/differences.md
 	fresh   bool           // every dialogue begins on new backends
 }
@@ -172,7 +172,7 @@ func (x *target) sql(text string) (string, error) {
 // begin makes both databases as they were in the beginning.
 func (w *world) begin(d dialogue) error {
 	text := clean
-	if w.changed = w.dirty; w.dirty {
+	if w.changed = w.changed || w.dirty; w.dirty {
 		text += changing
 		w.dirty = false
 	}

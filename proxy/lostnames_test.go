@@ -1,0 +1,42 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// A statement whose Parse has no answer when its backend is lost is not there: its name
+// means what it meant before, as behind any error.
+func TestNamesBehindALoss(t *testing.T) {
+	t.Parallel()
+	pg := postgres{Server: newPostgres(t)}
+	pg.addr = pg.Address()
+	pg.SQL(t, "postgres", "CREATE TABLE p (a int)")
+	const write = "P w | INSERT /* doomed */ INTO p VALUES (1)\nB - | w\nE -\n"
+	for name, test := range map[string]struct{ before, group, then, want string }{
+		"a new name":                    {"", "P s | SELECT 1\n" + write + "S\n", "B - | s\nE -\nS", "C=26000"},
+		"the statement that was lost":   {"", write + "S\n", "B - | w\nE -\nS", "C=26000"},
+		"the unnamed statement":         {"", "P - | INSERT /* doomed */ INTO p VALUES (1)\nB - | -\nE -\nS\n", "B - | -\nE -\nS", "C=26000"},
+		"a name that was closed":        {"P s | SELECT 1\nS\n< Z\n", write + "C S s\nS\n", "B - | s\nE -\nS", "D \\x00\\x01\\x00\\x00\\x00\\x011"},
+		"a name that was made anew":     {"P s | SELECT 1\nS\n< Z\n", write + "C S s\nP s | SELECT 2\nS\n", "B - | s\nE -\nS", "D \\x00\\x01\\x00\\x00\\x00\\x011"},
+		"known texts":                   {"P k | SELECT 3\nS\n< Z\nC S k\nS\n< Z\n", write + "P s | SELECT 3\nS\n", "B - | s\nE -\nS", "C=26000"},
+		"what was answered by a Flush":  {"", "P s | SELECT 4\nH\n< 1\n" + write + "S\n", "B - | s\nE -\nS", "D \\x00\\x01\\x00\\x00\\x00\\x014"},
+		"in a block":                    {"Q BEGIN\n< Z\nQ SELECT 1\n< Z\n", "P s | SELECT 1\n" + write + "S\n", "Q ROLLBACK\n< Z\nB - | s\nE -\nS", "C=26000"},
+		"with a replay that is refused": {"Q BEGIN /* sluice: no-retry */\n< Z\nQ SELECT 1\n< Z\n", "P s | SELECT 1\n" + write + "S\n", "Q ROLLBACK\n< Z\nB - | s\nE -\nS", "C=26000"},
+	} {
+		for route, opts := range map[string][]option{"": nil, "replay": {fastReplay}} {
+			if route == "replay" && name == "in a block" {
+				continue // it is run again
+			}
+			var cut cutter
+			s := startSluice(t, pg, append(opts, cut.option, maxOpen(2))...)
+			cut.arm("doomed", true)
+			got := perform(t, s.addr, test.before+test.group+"< Z\n"+test.then+"\n< Z\n")
+			_, behind, _ := strings.Cut(got, "C=0800")
+			_, behind, _ = strings.Cut(behind, strings.SplitN(test.then, "\n", 2)[0])
+			if !strings.Contains(behind, test.want) {
+				t.Errorf("%s, route %q: want %s behind the loss:\n%s", name, route, test.want, got)
+			}
+		}
+	}
+}
