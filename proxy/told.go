@@ -79,19 +79,30 @@ func (s *session) view() *reports {
 func (s *session) inForce() *reports {
 	s.b.reported = s.srv.sharedReports.share(s.b.reported)
 	now := s.b.reported
-	if len(s.staged.changes) == 0 {
+	if len(s.staged.changes) == 0 && (s.b.applied == nil || s.b.applied == s.settings) {
 		return now
 	}
 	for _, c := range s.unrestored() {
-		value := s.srv.asReported(c.Name, s.startup.shown[c.Name])
-		for _, p := range now.all {
-			if p.lower == c.Name && p.value != value {
-				now = now.with(p.name, value)
-				break
+		now = now.showing(c.Name, s.srv.asReported(c.Name, s.startup.shown[c.Name]))
+	}
+	if len(s.staged.changes) == 0 { // DISCARD ALL: they go to the server with what comes next
+		for name, value := range s.startup.shown {
+			if s.settings.vals[name] == s.startup.vals[name] && s.b.applied.vals[name] != s.settings.vals[name] {
+				now = now.showing(name, s.srv.asReported(name, value))
 			}
 		}
 	}
 	return s.srv.sharedReports.share(now)
+}
+
+// showing is r with another value of a parameter that it has.
+func (r *reports) showing(lower, value string) *reports {
+	for _, p := range r.all {
+		if p.lower == lower && p.value != value {
+			return r.with(p.name, value)
+		}
+	}
+	return r
 }
 
 // fixed are reported parameters that nobody sets.

@@ -65,3 +65,42 @@ func TestParametersAfterLoss(t *testing.T) {
 		}
 	}
 }
+
+// Behind what resets a session that keeps its backend, the client's startup values are in
+// force, and it is not told of others.
+func TestParametersAfterReset(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	s := startSluice(t, pg)
+	for _, before := range []string{"", "Q LISTEN l\n< Z\n", "Q SET TimeZone = 'Asia/Tokyo'\n< Z\nQ LISTEN l\n< Z\n", "Q CREATE TEMP TABLE IF NOT EXISTS reset_t (a int)\n< Z\n"} {
+		for _, reset := range []string{"DISCARD ALL", "RESET ALL", "RESET TimeZone", "SET TimeZone TO DEFAULT", "SET SESSION AUTHORIZATION DEFAULT; RESET ALL"} {
+			for route, script := range map[string]string{"simple": "Q " + reset + "\n< Z\n", "extended": ext(reset) + "S\n< Z\n"} {
+				if route == "extended" && strings.Contains(reset, ";") {
+					continue
+				}
+				play := func(addr string) string {
+					c, out := dialWith(t, addr, map[string]string{"TimeZone": "America/New_York", "DateStyle": "SQL, DMY"})
+					defer c.conn.Close()
+					for line := range strings.Lines(before + script + "Q SELECT current_setting('TimeZone'), current_setting('DateStyle')\n< Z\n") {
+						verb, rest, _ := strings.Cut(strings.TrimRight(line, "\n"), " ")
+						if verb == "<" {
+							out += c.readThrough(rest)
+							continue
+						}
+						c.queue(encodeLine(t, verb, rest))
+						c.flush()
+					}
+					told := map[string]string{}
+					for _, m := range reportLine.FindAllStringSubmatch(out, -1) {
+						told[m[1]] = m[2]
+					}
+					row, _, _ := strings.Cut(out[strings.LastIndex(out, "\nD ")+1:], "\n")
+					return fmt.Sprint(told["TimeZone"], " ", told["DateStyle"], " ", row)
+				}
+				if got, want := play(s.addr), play(pg.addr); got != want {
+					t.Errorf("behind %q, %s %s: %s, directly %s", before, route, reset, got, want)
+				}
+			}
+		}
+	}
+}
