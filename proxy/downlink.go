@@ -262,7 +262,7 @@ func (s *session) relayed(span int) error {
 // application_name in front of the ReadyForQuery.
 func (s *session) named(data []byte) []byte {
 	n := len(data) - headerLen - 1
-	if !s.renamed || n < 0 || data[n] != msgReady {
+	if !s.renamed && s.before == nil || n < 0 || data[n] != msgReady {
 		return data
 	}
 	return append(s.appendName(data[:n:n], data[n+headerLen]), data[n:]...)

@@ -54,15 +54,16 @@ func valueOf(c *rewrite.Change) (string, *sqlError) {
 func (s *session) keep(c *rewrite.Change, several bool) (notice []byte, err error) {
 	txOnly := c.Action == rewrite.SetLocal
 	value, bad := valueOf(c)
+	if txOnly && !several && !s.inBlock() { // until the Sync, or the end of the block that a BEGIN makes of it
+		notice = warnNoTransaction.appendWarning(nil)
+	}
 	switch {
 	case bad != nil:
 		return nil, bad
-	case txOnly && !several && !s.inBlock():
-		return warnNoTransaction.appendWarning(nil), nil
 	case c.Default:
-		return nil, s.keepStartup(c.Name, txOnly)
+		return notice, s.keepStartup(c.Name, txOnly)
 	}
-	return nil, s.keepValue(keptChange{name: c.Name, value: value}, txOnly)
+	return notice, s.keepValue(keptChange{name: c.Name, value: value}, txOnly)
 }
 
 // keepStartup returns a kept setting to what the client gave at its startup.
@@ -231,6 +232,9 @@ func (s *session) renames() {
 // a ReadyForQuery. In a failed block it is again what it was before the
 // block, or at its last savepoint.
 func (s *session) appendName(dst []byte, status byte) []byte {
+	if status == 'E' && s.before != nil { // however the block failed
+		s.renames()
+	}
 	if !s.renamed {
 		return dst
 	}

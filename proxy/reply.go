@@ -308,9 +308,6 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 		s.pinned, t.unreadPin = false, false
 		s.srv.pinned.Add(-1)
 	}
-	if s.before != nil {
-		s.renames()
-	}
 	t.copying = false
 	if head.poison {
 		v = swallow

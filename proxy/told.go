@@ -32,10 +32,12 @@ func (s *session) mayTell() bool {
 // in front of a ReadyForQuery.
 func (s *session) tellParameters() error {
 	now := s.told
-	if s.b != nil && (s.b.status != 'I' || s.keeps()) {
+	if s.before != nil && s.before.carried != s.settings && len(s.keptMarks) == 0 && s.status() == 'E' {
+		now, s.toldFor = s.view(s.before.carried), s.before.carried // a RESET that was answered here is undone
+	} else if s.b != nil && (s.b.status != 'I' || s.keeps()) {
 		now, s.toldFor = s.inForce(), nil
 	} else if s.toldFor != s.settings || s.b != nil && s.b.reported != s.told {
-		now, s.toldFor = s.view(), s.settings
+		now, s.toldFor = s.view(s.settings), s.settings
 	}
 	if now == s.told {
 		return nil
@@ -52,22 +54,22 @@ func (s *session) tellParameters() error {
 	return nil
 }
 
-// view are the reports of a server on which the session's settings are in force.
-func (s *session) view() *reports {
-	if b := s.b; b != nil && b.applied == s.settings {
+// view are the reports of a server on which a client's settings, of, are in force.
+func (s *session) view(of *settings) *reports {
+	if b := s.b; b != nil && b.applied == of {
 		b.reported = s.srv.sharedReports.share(b.reported)
-		s.settings.seen.Store(b.reported)
+		of.seen.Store(b.reported)
 		return b.reported
 	}
-	if r := s.settings.seen.Load(); r != nil {
+	if r := of.seen.Load(); r != nil {
 		return r
 	}
 	r := s.srv.params()
-	for name, value := range s.settings.shown {
+	for name, value := range of.shown {
 		if name == "datestyle" {
 			value = s.srv.asReported(name, value)
 		}
-		if was, ok := r.get(name); ok && was != value && s.settings.vals[name] != "" {
+		if was, ok := r.get(name); ok && was != value && of.vals[name] != "" {
 			r = r.with(name, value)
 		}
 	}

@@ -262,6 +262,13 @@ var scenes = []scene{
 		{X} [Q <BEGIN; SELECT 1 AS one~SELECT 1 AS one>]
 		{X} [Q SELECT pg_terminate_backend(pg_backend_pid())]
 		{X} [Q SELECT 2 AS two]`},
+	// A BEGIN takes a SET into its block.
+	{theme: "local", script: `
+		{X} [P - | SET <application_name = 'taken'~LOCAL application_name = 'taken'>] [B - | -] [E -] [Q BEGIN]
+		{X} [S]
+		{X} [B - | nosuch] [E -] [S]
+		{X} [Q ROLLBACK]
+		{X} [Q SHOW application_name]`},
 	// A text that nobody can read leaves nothing.
 	{theme: "errors", script: `
 		{X} [Q <SELEC 1; SET application_name = 'x'~SET application_name; SELECT 1>]
