@@ -70,6 +70,14 @@ func TestAsPostgreSQLWhereTheServerIsNot(t *testing.T) {
 			B P b | BEGIN; B - | b; E -; Q DISCARD ALL
 			B Q ROLLBACK
 			B P - | SELECT 1/0; B - | -; E -; P - | DISCARD ALL; B - | -; E -; S
+			B P - | COMMIT; B - | -; E -; P - | DISCARD ALL; B - | -; E -; S
+			B P - | INSERT INTO p VALUES (6); B - | -; E -; P - | ROLLBACK; B - | -; E -; P - | DISCARD ALL; B - | -; E -; S
+			B P - | SET work_mem = '1MB'; B - | -; E -; P - | COMMIT; B - | -; E -; P - | DISCARD ALL; B - | -; E -; S
+			B Q BEGIN
+			B Q SELECT 1/0
+			B P - | ROLLBACK; B - | -; E -; P - | DISCARD ALL; B - | -; E -; S
+			B P - | BEGIN; B - | -; E -; P - | COMMIT; B - | -; E -; P - | DISCARD ALL; B - | -; E -; S
+			B P - | COMMIT; B - | -; E -; P - | SELECT 1 AS one; B - | -; E -; P - | DISCARD ALL; B - | -; E -; S
 			B Q SELECT count(*) FROM p`,
 		"DISCARD ALL in strings": `
 			B Q BEGIN; DISCARD ALL

@@ -360,6 +360,7 @@ func (s *session) execute(frame []byte) error {
 	s.logFrame(msgExecute, note{plan: p.plan, commits: t.outcome.mayCommit()}, frame[headerLen:])
 	if verb == rewrite.Commit || verb == rewrite.Rollback {
 		s.portal, s.portals = portal{}, nil // they end with their transaction
+		t.executed, t.ranLocal = false, false
 	}
 	revives := s.b.status == 'E' && s.endsFailed(p.plan)
 	if err := s.add(frame); err != nil || !revives && !deallocatesAll(p.plan) {

@@ -387,6 +387,7 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 		if s.state != failed {
 			return errNoPortal(nil)
 		}
+		s.t.executed, s.t.ranLocal = false, false
 		return s.endFailed()
 	}
 	if !discardsAll(st) {
