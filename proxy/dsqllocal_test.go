@@ -77,6 +77,8 @@ func TestAsPostgreSQLWhereTheServerIsNot(t *testing.T) {
 			B Q SELECT 1/0
 			B P - | ROLLBACK; B - | -; E -; P - | DISCARD ALL; B - | -; E -; S
 			B P - | BEGIN; B - | -; E -; P - | COMMIT; B - | -; E -; P - | DISCARD ALL; B - | -; E -; S
+			B P - | DISCARD ALL; B - | -; E -; P - | DISCARD ALL; B - | -; E -; P - | SELECT 1 AS one; B - | -; E -; S
+			B P - | SET work_mem = '1MB'; B - | -; E -; P - | COMMIT; B - | -; E -; P - | DISCARD ALL; B - | -; E -; P - | DISCARD ALL; B - | -; E -; S
 			B P - | COMMIT; B - | -; E -; P - | SELECT 1 AS one; B - | -; E -; P - | DISCARD ALL; B - | -; E -; S
 			B Q SELECT count(*) FROM p`,
 		"DISCARD ALL in strings": `

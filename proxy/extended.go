@@ -361,6 +361,8 @@ func (s *session) execute(frame []byte) error {
 	if verb == rewrite.Commit || verb == rewrite.Rollback {
 		s.portal, s.portals = portal{}, nil // they end with their transaction
 		t.executed, t.ranLocal = false, false
+	} else if st := p.plan.Single(); st != nil && discardsAll(st) { // it commits at once
+		t.executed, t.ranLocal = false, false
 	}
 	revives := s.b.status == 'E' && s.endsFailed(p.plan)
 	if err := s.add(frame); err != nil || !revives && !deallocatesAll(p.plan) {

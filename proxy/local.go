@@ -401,6 +401,7 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 		return err
 	}
 	s.foldLocal(false) // it commits at once
+	s.t.executed, s.t.ranLocal = false, false
 	return nil
 }
 
