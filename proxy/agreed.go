@@ -54,6 +54,9 @@ func (s *session) newStatement(tmpl *template, since uint64) clientStatement {
 func (s *session) onBackend(cs *clientStatement) (*serverStatement, error) {
 	tmpl, epoch := cs.tmpl, cs.epoch
 	if p := s.parsing(); tmpl.parsing != p {
+		if tmpl.readOtherwise(p) {
+			return s.asParsed(cs)
+		}
 		tmpl = s.srv.template(&s.t.scratch, []byte(tmpl.sql), []byte(tmpl.oids), p, tmpl.plan)
 		if cs.tmpl.split != nil {
 			tmpl = tmpl.inForce()

@@ -123,7 +123,7 @@ func (s *session) restoreStartup() error {
 			s.staged.Stage(c)
 		}
 	}
-	s.salt = s.srv.salts.Add(1)<<1 | 1
+	s.salt = s.salted(s.changed(sets))
 	if s.tx.log != nil {
 		s.tx.log.Refuse(retry.Pinned) // the log knows nothing of it
 	}

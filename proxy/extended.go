@@ -93,7 +93,7 @@ func (s *session) template(sql, oids []byte) *template {
 }
 
 // template finds or makes a template. plan is that of the text if known.
-func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing uint64, plan *rewrite.Plan) *template {
+func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing parsing, plan *rewrite.Plan) *template {
 	key := templateKey((*scratch)[:0], sql, oids, parsing)
 	*scratch = key[:0]
 	if t := srv.catalog.find(key); t != nil {
@@ -103,7 +103,7 @@ func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing uint64, p
 		plan = srv.planner.Plan(sql)
 	}
 	t := &template{sql: string(sql), oids: string(oids), plan: plan, parsing: parsing, optsOut: retry.OptsOut(sql)}
-	if len(key) > maxCachedText || parsing&1 == 1 {
+	if len(key) > maxCachedText || parsing.all&1 == 1 {
 		return t // too long, or of use to one transaction only
 	}
 	return srv.catalog.add(key, t)
@@ -111,8 +111,8 @@ func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing uint64, p
 
 // parsing is the hash of the settings under which the session's next Parse
 // runs. A transaction that changed one of them has a hash of its own.
-func (s *session) parsing() uint64 {
-	if s.salt != 0 {
+func (s *session) parsing() parsing {
+	if s.salt.all != 0 {
 		return s.salt
 	}
 	return s.settings.parsing
@@ -124,18 +124,20 @@ func (s *session) saltParsing(plan *rewrite.Plan) {
 	if plan.Kind == rewrite.Read || len(plan.Statements) == 1 && len(plan.Statements[0].Changes) == 0 && !plan.Statements[0].Calls {
 		return
 	}
-	calls := false
+	calls, changes, path, constants := false, false, false, false
 	for i := range plan.Statements {
-		if len(plan.Statements[i].Changes) > 0 {
-			s.t.salted = true
-			s.salt = s.srv.salts.Add(1)<<1 | 1
-			return
-		}
-		calls = calls || plan.Statements[i].Calls
+		st := &plan.Statements[i]
+		p, c := s.changed(st.Changes)
+		changes, path, constants = changes || len(st.Changes) > 0, path || p, constants || c
+		calls = calls || st.Calls
 	}
-	if calls && !s.t.guessed { // up to the next report nobody knows
+	switch {
+	case changes:
+		s.t.salted = true
+		s.salt = s.salted(path || calls, constants || calls)
+	case calls && !s.t.guessed: // up to the next report nobody knows
 		s.t.guessed, s.t.saltWas = true, s.salt
-		s.salt = s.srv.salts.Add(1)<<1 | 1
+		s.salt = s.salted(true, true)
 	}
 }
 
@@ -146,16 +148,16 @@ func (s *session) settleSalt() {
 	if t.salted || t.reported == s.b.reported && !t.guessed {
 		return
 	}
+	if t.guessed {
+		s.salt = t.saltWas
+	}
 	if t.reported != nil && t.reported != s.b.reported {
 		for _, p := range s.b.reported.news(t.reported) {
 			if slices.Contains(parsingSettings, p.lower) {
-				s.salt = s.srv.salts.Add(1)<<1 | 1
+				s.salt = s.salted(slices.Contains(pathSettings, p.lower), true)
 				return
 			}
 		}
-	}
-	if t.guessed {
-		s.salt = t.saltWas
 	}
 }
 

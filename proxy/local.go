@@ -90,7 +90,7 @@ func (s *session) behindEnd(plan *rewrite.Plan, sql []byte) []byte {
 func (s *session) endFailed() error {
 	s.endTransaction(false)
 	s.staged.Rollback()
-	s.salt = 0
+	s.salt = parsing{}
 	s.foldLocal(true)
 	if err := s.move(endAnswered); err != nil {
 		return err
@@ -217,7 +217,7 @@ func (s *session) discardFails(st *rewrite.Statement) *sqlError {
 // to make. A session of DSQL always has its own authorization, unless it has set a role.
 func (s *session) answersSetting(st *rewrite.Statement) bool {
 	if len(st.Changes) == 1 && st.Changes[0].Name == "session_authorization" && st.Changes[0].Action == rewrite.Reset {
-		return s.srv.cfg.Kind == DSQL && !s.pinned && s.salt == 0 && s.settings.vals["role"] == ""
+		return s.srv.cfg.Kind == DSQL && !s.pinned && s.salt.all == 0 && s.settings.vals["role"] == ""
 	}
 	return s.srv.treat.local(st)
 }

@@ -20,7 +20,9 @@ type template struct {
 	oids string // the parameter-type part of a Parse, count included
 	plan *rewrite.Plan
 	// parsing is the hash of the settings that it is parsed under.
-	parsing uint64
+	parsing parsing
+	// of is the shared template of the text, where this is one client's own: see asParsed.
+	of      *template
 	optsOut bool // of replay, by a comment
 	// split: this is the form in two parts, and its server-side statement is the
 	// part that answers; inTwo is that form of the others, once there is one.
@@ -114,8 +116,8 @@ func newCatalog(limit int) *catalog {
 }
 
 // templateKey appends the key of a text to dst.
-func templateKey(dst, sql, oids []byte, parsing uint64) []byte {
-	dst = binary.BigEndian.AppendUint64(dst, parsing)
+func templateKey(dst, sql, oids []byte, parsing parsing) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, parsing.all)
 	dst = append(dst, oids...)
 	dst = append(dst, 0)
 	return append(dst, sql...)
@@ -228,6 +230,14 @@ func (s *serverStatements) remove(st *serverStatement) {
 	if s.m[st.tmpl] == st {
 		delete(s.m, st.tmpl)
 		s.lru.Remove(st.elem)
+	}
+}
+
+// rename has st be the statement of another template.
+func (s *serverStatements) rename(st *serverStatement, t *template) {
+	if st.tmpl != t {
+		delete(s.m, st.tmpl)
+		st.tmpl, s.m[t] = t, st
 	}
 }
 

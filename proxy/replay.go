@@ -436,7 +436,7 @@ func (s *session) forgetTurn() {
 	s.schemaCommitted() // nobody knows
 	s.schemaSettled(false)
 	s.staged.Rollback()
-	s.salt = 0
+	s.salt = parsing{}
 	s.portal, s.portals = portal{}, nil
 	t.owed.reset()
 	t.up.reset()

@@ -28,7 +28,7 @@ type savepoints struct {
 // mark is how a session stood at a savepoint.
 type mark struct {
 	staged  stagedSettings
-	salt    uint64
+	salt    parsing
 	kept    *keptSettings // nil: as before the transaction
 	again   []keptChange
 	binds   uint64

@@ -62,9 +62,9 @@ type session struct {
 	unnamed *clientStatement
 	spare   clientStatement // where unnamed points, most of the time
 	recent  *template       // of the last Parse
-	// salt replaces the hash of the settings while a transaction has changed
-	// them; 0 otherwise.
-	salt uint64
+	// salt replaces the hashes of the settings while a transaction has changed
+	// them; zero otherwise.
+	salt parsing
 	// portals of the current transaction that need more than forwarding.
 	portal  portal
 	portals map[string]portal

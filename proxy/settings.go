@@ -17,9 +17,9 @@ import (
 // settings share one and compare by pointer.
 type settings struct {
 	vals map[string]string
-	// parsing is a hash of the values that change what a statement means when
+	// parsing are hashes of the values that change what a statement means when
 	// it is parsed: literals are folded at Parse.
-	parsing uint64
+	parsing parsing
 	// shown are the values as a server reports them, by the same names, where that
 	// is known; of kept settings too.
 	shown map[string]string
@@ -33,7 +33,12 @@ type settings struct {
 }
 
 // parsingSettings change what a prepared statement means.
-var parsingSettings = []string{"client_encoding", "datestyle", "intervalstyle", "role", "search_path", "timezone"}
+// PostgreSQL parses one anew where its path is another, and reads constants only then.
+var (
+	constantSettings = []string{"client_encoding", "datestyle", "intervalstyle", "timezone"}
+	pathSettings     = []string{"role", "search_path"}
+	parsingSettings  = slices.Concat(constantSettings, pathSettings)
+)
 
 var (
 	settingsSeed = maphash.MakeSeed()
@@ -45,10 +50,16 @@ func newSettings(vals map[string]string) *settings {
 	if v, ok := vals["client_encoding"]; ok {
 		s.reading, s.recodes = rewrite.ReadingOf("client_encoding", v), true
 	}
+	s.parsing = parsing{all: hashOf(vals, parsingSettings), path: hashOf(vals, pathSettings), constants: hashOf(vals, constantSettings)}
+	return s
+}
+
+// hashOf is a hash of some of the values, even; 0 where there is none of them.
+func hashOf(vals map[string]string, names []string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(settingsSeed)
 	some := false
-	for _, name := range parsingSettings {
+	for _, name := range names {
 		if v, ok := vals[name]; ok {
 			h.WriteString(name)
 			h.WriteByte(0)
@@ -57,10 +68,10 @@ func newSettings(vals map[string]string) *settings {
 			some = true
 		}
 	}
-	if some {
-		s.parsing = h.Sum64() &^ 1 // odd ones belong to transactions
+	if !some {
+		return 0
 	}
-	return s
+	return h.Sum64() &^ 1 // odd ones belong to transactions
 }
 
 // with returns s changed; base holds the values that a reset returns to.

@@ -38,7 +38,7 @@ func TestDiff(t *testing.T) {
 	if got := diff(to, to); got != "" {
 		t.Errorf("no difference gives %q", got)
 	}
-	if from.parsing == to.parsing || from.parsing&1 != 0 {
+	if from.parsing == to.parsing || from.parsing.all&1 != 0 {
 		t.Error("TimeZone changes what a Parse means")
 	}
 }

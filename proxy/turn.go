@@ -88,7 +88,7 @@ type turn struct {
 	// have, and saltWas is the session's salt before.
 	reported        *reports
 	salted, guessed bool
-	saltWas         uint64
+	saltWas         parsing
 	replay
 }
 

@@ -65,11 +65,15 @@ var differences = []difference{
 	{row: "`currval`, `lastval`", refused: regexp.MustCompile(`C=55000 M=.* is not yet defined in this session`)},
 	{row: "`SAVEPOINT`, `RELEASE`, `ROLLBACK TO` in a string", refused: regexp.MustCompile(`C=0A000 M=savepoint commands must not share a string`)},
 	{row: "`SAVEPOINT`, `ROLLBACK TO` in a transaction that", rare: true, refused: regexp.MustCompile(`C=0A000 M=.*savepoint "\w+"`)},
+	{row: "A statement with constants", rare: true, refused: readAnew},
 	{row: "A statement whose result was changed", rare: true, refused: regexp.MustCompile(`C=0A000 M=cached plan must not change result type`)},
 	{row: unknownRow, rare: true},
 	{row: "`standard_conforming_strings=off` as a startup", refused: regexp.MustCompile(`C=0A000 M=standard_conforming_strings must be on`)},
 	{row: "`current_setting('name')` inside another query", rare: true, refused: regexp.MustCompile(`C=0A000 M=.*current_setting`)},
 }
+
+// readAnew is the refusal of a statement whose constants would be read by other settings.
+var readAnew = regexp.MustCompile(`C=0A000 M=cached plan must not change result type D=Settings by which its constants are read`)
 
 // unknownRow begins the row of unknownSettings.
 const unknownRow = "Settings made in a transaction whose outcome is unknown"

@@ -1,0 +1,111 @@
+package proxy
+
+import (
+	"slices"
+
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// PostgreSQL reads the constants of a statement when it parses it, and parses it anew
+// only when search_path or an object that it refers to has changed. So behind a SET of
+// DateStyle the statement that a client has prepared before means what it meant then.
+
+// parsing are hashes of the settings that a text is parsed under. Settings of a transaction
+// that has changed them have odd numbers of its own.
+type parsing struct {
+	all       uint64
+	path      uint64 // of those whose change has PostgreSQL parse a statement anew
+	constants uint64 // of those that constants are read by
+}
+
+// errReadOtherwise is told where a statement must be parsed anew, and its constants
+// would be read otherwise.
+var errReadOtherwise = &sqlError{code: errPlanChanged.code, message: errPlanChanged.message,
+	detail: "Settings by which its constants are read were changed since the client prepared the statement, and this backend does not have it from before.",
+	hint:   "Prepare it again behind the change, or pass the constants as parameters.", source: errPlanChanged.source}
+
+// salted is what the transaction's next texts are parsed under, once it has changed
+// settings; those of neither kind change what all of them hash to only.
+func (s *session) salted(path, constants bool) parsing {
+	p, n := s.parsing(), s.srv.salts.Add(1)<<1|1
+	p.all = n
+	if path {
+		p.path = n
+	}
+	if constants {
+		p.constants = n
+	}
+	return p
+}
+
+// changed says which kinds of settings the changes may be of.
+func (s *session) changed(changes []rewrite.Change) (path, constants bool) {
+	for i := range changes {
+		c := &changes[i]
+		switch {
+		case c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll:
+			constants = true
+			path = path || s.parsing().path != s.startup.parsing.path
+		case c.Name == "":
+			path, constants = true, true
+		default:
+			path = path || slices.Contains(pathSettings, c.Name) || c.Name == "session_authorization"
+			constants = constants || slices.Contains(constantSettings, c.Name)
+		}
+	}
+	return path, constants
+}
+
+// readOtherwise reports whether constants of the text would be read otherwise than they
+// were, where PostgreSQL would not read them again.
+func (t *template) readOtherwise(p parsing) bool {
+	if t.parsing.path != p.path || t.parsing.constants == p.constants || t.plan.Kind == rewrite.Setting || t.plan.Kind == rewrite.Control {
+		return false
+	}
+	return rewrite.ReadBySettings([]byte(t.sql))
+}
+
+// asParsed is onBackend for a statement whose constants would be read otherwise: only the
+// one will do that the backend has parsed before. From then on no other client uses it:
+// PostgreSQL may parse it anew, under the settings of this one.
+func (s *session) asParsed(cs *clientStatement) (*serverStatement, error) {
+	st := s.b.prepared.find(cs.tmpl)
+	if of := cs.tmpl.of; st == nil && of != nil {
+		st = s.b.prepared.find(of)
+	}
+	if st == nil || cs.tmpl.split != nil || st.epoch != cs.epoch || st.tmpl.of == nil && st.epoch != s.epoch() {
+		if s.b.reading != 0 && s.b.reading.Misleads([]byte(cs.tmpl.sql)) {
+			return nil, errOtherReading
+		}
+		return nil, errReadOtherwise
+	}
+	if cs.told != nil && st.desc == nil {
+		s.describeSilently(st)
+		if err := s.makeAnswer(); err != nil || s.t.skip {
+			return nil, err
+		}
+		if s.b == nil || s.b.prepared.find(st.tmpl) != st { // it is another backend
+			return nil, errReadOtherwise
+		}
+	}
+	if cs.told != nil && st.desc != cs.told && (st.desc == nil || !st.desc.promises(cs.told)) {
+		return nil, errPlanChanged
+	}
+	s.srv.metrics.Prepared(metrics.PreparedHit)
+	s.tx.log.Refuse(retry.Pinned) // no other backend would have it
+	if cs.tmpl.of == nil {
+		cs.tmpl = cs.tmpl.ownCopy()
+	}
+	s.b.prepared.rename(st, cs.tmpl)
+	s.t.desc = st.desc
+	return st, nil
+}
+
+// ownCopy is the template of one client's statement, which shares nothing with others.
+func (t *template) ownCopy() *template {
+	own := &template{sql: t.sql, oids: t.oids, plan: t.plan, parsing: t.parsing, optsOut: t.optsOut, of: t}
+	own.desc.Store(t.desc.Load())
+	return own
+}
