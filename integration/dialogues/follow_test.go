@@ -200,6 +200,7 @@ func (w *world) follow(d dialogue, told tale, sites []site, edits map[site]edit)
 			return "", i, fmt.Errorf("%s PostgreSQL itself: %s", at, c.breach)
 		}
 		p.align(o, c)
+		p.forget(d, told, o, c)
 		pending[c] = append(pending[c], i)
 		if len(c.owed) > 0 {
 			continue
@@ -261,6 +262,33 @@ func (p *player) sendEdited(c *client, frames []frame, o outcome, edits map[site
 		}
 	}
 	return nil
+}
+
+// forget closes the statements that a group prepared which has an unknown outcome: where
+// it was run, PostgreSQL has them, and their client was told that they were skipped.
+func (p *player) forget(d dialogue, told tale, o outcome, c *client) {
+	if !o.ready || o.closed || o.to == o.from {
+		return
+	}
+	begun := o.to - 1 // the turn's first frame
+	for begun > 0 && o.c.answers[begun-1].ready == 0 {
+		begun--
+	}
+	unknown := false
+	var frames []frame
+	for n := min(begun, o.from); n < o.to; n++ {
+		unknown = unknown || o.c.answers[n].code == "08007"
+		if f, _ := frameOf(d, told, site{o.c, n}); unknown && f.verb == 'P' && f.name != "" {
+			frames = append(frames, frame{verb: 'C', kind: 'S', name: f.name})
+		}
+	}
+	if len(frames) == 0 {
+		return
+	}
+	n := len(c.answers)
+	c.send(append(frames, frame{verb: 'S'}))
+	c.read()
+	c.answers = c.answers[:n]
 }
 
 // align brings a direct client where a foreign error has left its twin.
