@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -109,11 +110,7 @@ func (s *session) restoreStartup() error {
 	}
 	var sql strings.Builder
 	for _, c := range sets {
-		sql.WriteString("SET ")
-		if c.Action == rewrite.SetLocal {
-			sql.WriteString("LOCAL ")
-		}
-		sql.WriteString(quoteName(c.Name) + " TO " + c.SQL + "; ")
+		sql.WriteString(setText(c) + "; ")
 	}
 	if _, err := s.b.exchange(appendStrings(nil, msgQuery, sql.String())); err != nil {
 		return &lostError{err}
@@ -123,12 +120,100 @@ func (s *session) restoreStartup() error {
 			s.staged.Stage(c)
 		}
 	}
+	s.restored(sets)
+	return nil
+}
+
+// restored is told of settings that a backend was given where the log knows nothing of it.
+func (s *session) restored(sets []rewrite.Change) {
 	s.salt = s.salted(s.changed(sets))
 	if s.tx.log != nil {
-		s.tx.log.Refuse(retry.Pinned) // the log knows nothing of it
+		s.tx.log.Refuse(retry.Pinned)
+	}
+}
+
+func setText(c rewrite.Change) string {
+	verb := "SET "
+	if c.Action == rewrite.SetLocal {
+		verb = "SET LOCAL "
+	}
+	return verb + quoteName(c.Name) + " TO " + c.SQL
+}
+
+// resetsStartup reports whether a statement that a shared backend runs puts its own value
+// in force where the client's startup has given one.
+func (s *session) resetsStartup(st *rewrite.Statement) bool {
+	if st == nil || s.dedicated || len(s.startup.vals) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool {
+		switch c.Action {
+		case rewrite.ResetAll:
+			return true
+		case rewrite.Reset, rewrite.SetLocal:
+			return c.SQL == "" && s.startup.vals[c.Name] != ""
+		}
+		return false
+	})
+}
+
+// restoreInGroup is restoreStartup between the frames of a Sync group, behind one that has
+// reset something.
+func (s *session) restoreInGroup() error {
+	if err := s.makeAnswer(); err != nil || s.t.skip {
+		return err
+	}
+	sets := s.unrestored()
+	for _, c := range sets {
+		for _, kind := range []byte{msgParse, msgBind, msgExecute, msgClose} {
+			s.t.owed.push(kind).swallow = true
+		}
+		frames := appendParse(nil, "", setText(c), noOIDs) // no client's statement has no name there
+		frames = append(appendBindHead(frames, []byte(ownName), "", 6), 0, 0, 0, 0, 0, 0)
+		frames = append(append(appendHeader(frames, msgExecute, len(ownName)+1+4), ownName...), 0, 0, 0, 0, 0)
+		s.addBytes(appendNamed(frames, msgClose, 'P', ownName))
+		s.staged.Stage(c)
+	}
+	if len(sets) > 0 {
+		s.restored(sets)
 	}
 	return nil
 }
+
+// resetsInside is the refusal of a string in which statements stand behind a reset that
+// puts the server's values in force for them; nil for any other.
+func (s *session) resetsInside(plan *rewrite.Plan, sql []byte) error {
+	if len(plan.Statements) < 2 || s.status() == 'E' {
+		return nil
+	}
+	reset := false
+	for i := range plan.Statements {
+		st := &plan.Statements[i]
+		if reset && !heedless(st, sql) {
+			return errResetInside
+		}
+		reset = reset || s.resetsStartup(st)
+	}
+	return nil
+}
+
+// heedless reports whether a statement surely means the same under all settings: of what
+// pools send to reset a session, each does.
+func heedless(st *rewrite.Statement, sql []byte) bool {
+	switch {
+	case st.End > len(sql):
+		return false
+	case st.Kind == rewrite.Setting || st.Kind == rewrite.Control:
+		return true
+	}
+	return heedlessText.Match(sql[st.Start:st.End])
+}
+
+var heedlessText = regexp.MustCompile(`(?i)^(unlisten|listen|notify|close|deallocate)\b|^select \d+( as \w+)?$|^select pg_advisory_unlock_all\(\)$`)
+
+// errResetInside is told where RESET stands in front of others in a string.
+var errResetInside = &sqlError{code: retry.StateUnsupported, message: "a RESET to a value of the client's startup must not stand in front of other statements in one string",
+	hint: "Send it in a request of its own, or at the end of the string."}
 
 // syncSettings is what applySettings sends; refusal is the server's. The error may be
 // one that stops the turn: then the backend is as it should be, unless it is suspect.

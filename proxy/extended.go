@@ -367,8 +367,16 @@ func (s *session) execute(frame []byte) error {
 		t.executed, t.ranLocal = false, false
 	}
 	revives := s.b.status == 'E' && s.endsFailed(p.plan)
-	if err := s.add(frame); err != nil || !revives && !deallocatesAll(p.plan) {
+	if err := s.add(frame); err != nil {
 		return err
+	}
+	if s.resetsStartup(p.plan.Single()) {
+		if err := s.restoreInGroup(); err != nil || t.skip {
+			return err
+		}
+	}
+	if !revives && !deallocatesAll(p.plan) {
+		return nil
 	}
 	// What the client prepares next must not be forgotten with the rest, nor
 	// refused for a failure that is over.

@@ -169,15 +169,19 @@ func TestGateClosesUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	waited := false
+	var waited atomic.Bool
+	load.Go(func() { // it may be over before anybody looks twice
+		for ctx.Err() == nil && !waited.Load() {
+			waited.Store(s.Stats().Gate.Waiting > 0)
+			time.Sleep(200 * time.Microsecond)
+		}
+	})
 	waitFor(t, "the conflict", func() bool { return replayed(t, s) == 1 })
 	before := commits.Load()
 	waitFor(t, "a gate that is closed while the load goes on", func() bool {
-		at := s.Stats().Gate
-		waited = waited || at.Waiting > 0
-		return commits.Load() > before+500 && at == (retry.GateStats{})
+		return commits.Load() > before+500 && s.Stats().Gate == (retry.GateStats{})
 	})
-	if !waited {
+	if !waited.Load() {
 		t.Error("nobody ever waited")
 	}
 }

@@ -164,6 +164,9 @@ func (s *session) query(total int) error {
 	if err == nil {
 		err = s.notAsked(plan)
 	}
+	if err == nil && t.strung == nil && frame != nil {
+		err = s.resetsInside(plan, frame[headerLen:len(frame)-1])
+	}
 	if s.status() == 'E' {
 		err = nil // the server says what a failed block says
 	}
