@@ -233,6 +233,10 @@ var leavesNothing = map[rewrite.Pin]bool{rewrite.PinPrepare: true, rewrite.PinLi
 // releaseBackend gives the backend back to the reservoir.
 func (s *session) releaseBackend() {
 	b := s.b
+	if !s.leaveBackend() {
+		s.dropBackend(reservoir.Unclean)
+		return
+	}
 	s.forgetBackend()
 	b.conn.Release()
 }
@@ -253,6 +257,7 @@ func (s *session) giveBack() {
 // dropBackend discards the backend.
 func (s *session) dropBackend(why reservoir.Reason) {
 	b := s.b
+	s.leaveBackend()
 	s.forgetBackend()
 	b.src.drop()
 	b.conn.Discard(why)

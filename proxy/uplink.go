@@ -291,6 +291,21 @@ func (s *session) awaitUplink() error {
 	}
 }
 
+// leaveBackend waits until the writer is done with the backend, before somebody else
+// writes to it: not for long, where all has been answered; a write that goes on is ended,
+// and was not whole.
+func (s *session) leaveBackend() (whole bool) {
+	if s.t == nil || s.t.uplink == nil || !s.t.uplink.busy {
+		return true
+	}
+	u := s.t.uplink
+	s.b.conn.Net.SetWriteDeadline(time.Unix(1, 0))
+	err := <-u.done
+	u.busy = false
+	s.b.conn.Net.SetWriteDeadline(time.Time{})
+	return err == nil
+}
+
 // closeUplink ends the writer; the backend has answered, or is gone.
 func (s *session) closeUplink() error {
 	u := s.t.uplink
