@@ -245,7 +245,7 @@ func (g *drawer) simple() string {
 func (g *drawer) group() (frames []frame) {
 	known := g.state[g.who].prepared
 	for range 1 + g.IntN(3) {
-		frames = append(frames, g.execution(known, slices.ContainsFunc(frames, func(f frame) bool { return f.rows > 0 }))...)
+		frames = append(frames, g.execution(known)...)
 		switch g.IntN(12) {
 		case 0:
 			frames = append(frames, frame{verb: 'H'})
@@ -271,9 +271,7 @@ func (g *drawer) group() (frames []frame) {
 }
 
 // execution runs one statement by the extended protocol.
-// limited says that an Execute of the group had a row limit: behind it a backend that lacks
-// a statement shows what was written so far, see docs/differences.md.
-func (g *drawer) execution(known map[string]string, limited bool) (frames []frame) {
+func (g *drawer) execution(known map[string]string) (frames []frame) {
 	name, text := "", ""
 	names := slices.Sorted(func(yield func(string) bool) {
 		for n := range known {
@@ -282,7 +280,7 @@ func (g *drawer) execution(known map[string]string, limited bool) (frames []fram
 			}
 		}
 	})
-	if len(names) > 0 && g.one(2) && !limited {
+	if len(names) > 0 && g.one(2) {
 		name = pick(g, names...)
 		text = known[name]
 		g.count("prepared before")
