@@ -25,7 +25,7 @@ func (s *session) applySettings(inBlock bool) error {
 		e = lostInBlock
 		defer func() {
 			if s.b == nil {
-				s.begin = nil
+				s.unserved, s.begin = s.begin, nil
 			}
 		}()
 	}
@@ -181,14 +181,21 @@ func (s *session) restoreInGroup() error {
 }
 
 // resetsInside is the refusal of a string in which statements stand behind a reset that
-// puts the server's values in force for them; nil for any other.
-func (s *session) resetsInside(plan *rewrite.Plan, sql []byte) error {
-	if len(plan.Statements) < 2 || s.status() == 'E' {
+// puts the server's values in force for them; nil for any other. In d are those of its
+// statements that the server does not get as they are.
+func (s *session) resetsInside(plan *rewrite.Plan, d *strung, sql []byte) error {
+	if len(plan.Statements) < 2 {
 		return nil
+	}
+	if first := plan.Statements[0].Tx.Verb; s.status() == 'E' && first != rewrite.Commit && first != rewrite.Rollback && first != rewrite.RollbackTo {
+		return nil // it fails, whatever stands in it
 	}
 	reset := false
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
+		if d != nil && (d.places[i].ours() || d.places[i].sql != "") {
+			continue
+		}
 		if reset && !heedless(st, sql) {
 			return errResetInside
 		}

@@ -40,7 +40,16 @@ type backend struct {
 	ran            ran
 	// suspect: the server does not hold what we believe it holds.
 	suspect bool
+	// said is what the server gave as its reason to end the connection, while it owed nothing:
+	// it answers nothing more, whether or not it closes.
+	said error
+	// group: frames of a client are there, or on their way, outside a block: the next
+	// Sync or Query commits what they do, and must be the client's.
+	group bool
 }
+
+// errOpenGroup ends an exchange that would commit what a client has sent.
+var errOpenGroup = errors.New("a Sync group of the client is open")
 
 // attached returns the backend that rides on c.
 func attached(c *reservoir.Conn) *backend {
@@ -135,6 +144,9 @@ func (b *backend) exchangeUntil(msg []byte, at time.Time, stop func() error) (re
 }
 
 func (b *backend) exchangeAll(msg []byte, row func(payload []byte), at time.Time, stop func() error) (refusal []byte, err error) {
+	if b.group {
+		return nil, errOpenGroup
+	}
 	end := time.Now().Add(exchangeTimeout)
 	look := func() error {
 		b.conn.Net.SetReadDeadline(earlier(end, at))

@@ -19,7 +19,7 @@ func TestSettingsThatABeginTakesIn(t *testing.T) {
 		after := "Q ROLLBACK\n< Z\nQ SHOW " + setting + "\n< Z\n"
 		for _, change := range changes {
 			for _, begin := range []string{"Q BEGIN READ WRITE\nS\n< Z\n< Z\n", "Q BEGIN\n< Z\n", "P - | BEGIN" + bound + "S\n< Z\n", "P - | BEGIN" + bound, "Q BEGIN; SELECT 1\n< Z\n"} {
-				for _, fails := range []string{"B - | nosuch\nE -\nS\n< Z\n", "Q SELECT 1/0\n< Z\n", "P - | SELECT 1/0" + bound + "S\n< Z\n", "E nosuch\nS\n< Z\n",
+				for _, fails := range []string{"B - | nosuch\nE -\nS\n< Z\n", "Q SELECT 1/0\n< Z\n", "P - | SELECT 1/0" + bound + "S\n< Z\n", "E nosuch\nS\n< Z\n", "P - | EXECUTE nosuch" + bound + "S\n< Z\n",
 					"Q SELEC 1\n< Z\n", "Q SET application_name = 'y'; SELECT 1/0\n< Z\n"} {
 					script := before + "P - | " + change + bound + begin + fails + after
 					want := perform(t, pg.addr, script)

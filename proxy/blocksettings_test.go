@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/proxy"
 )
 
 // blockTexts are what a setting can go through.
@@ -80,7 +82,7 @@ func TestSettingsThroughBlocks(t *testing.T) {
 			}
 			check("groups", []string{"BEGIN", "SAVEPOINT s", "SET TimeZone = 'Asia/Tokyo'", "ROLLBACK TO s", "SELECT 1", "COMMIT"})
 			rnd := rand.New(rand.NewPCG(10, 15))
-			for range 150 {
+			for range 100 / proxy.OneIn {
 				texts := make([]string, 2+rnd.IntN(7))
 				for i := range texts {
 					texts[i] = blockTexts[rnd.IntN(len(blockTexts))]

@@ -16,7 +16,7 @@ import (
 // that has changed them have odd numbers of its own.
 type parsing struct {
 	all       uint64
-	path      uint64 // of those whose change has PostgreSQL parse a statement anew
+	path      uint64 // of those whose change has PostgreSQL parse a statement anew, as far as is known
 	constants uint64 // of those that constants are read by
 }
 
@@ -49,7 +49,7 @@ func (s *session) changed(changes []rewrite.Change) (path, constants bool) {
 			constants = true
 			path = path || s.parsing().path != s.startup.parsing.path
 		case c.Name == "":
-			path, constants = true, true
+			constants = true
 		default:
 			path = path || slices.Contains(pathSettings, c.Name) || c.Name == "session_authorization"
 			constants = constants || slices.Contains(constantSettings, c.Name)

@@ -179,3 +179,22 @@ func TestConstantsAreNotReadAnew(t *testing.T) {
 		})
 	}
 }
+
+// Nobody reads out of a text what set_config sets: where it may have been something that
+// constants are read by, they are not read by other settings than PostgreSQL's.
+func TestConstantsBehindSetConfig(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	s := startSluice(t, pg, maxOpen(1))
+	got := perform(t, s.addr, `Q SELECT set_config('DateStyle', 'DMY', true); BEGIN
+P d | SELECT '02/03/2026'::date
+S
+Q ROLLBACK
+B - | d
+E -
+S
+< Z Z Z Z`)
+	if !strings.Contains(got, "2026-03-02") && !strings.Contains(got, "C=0A000") {
+		t.Errorf("neither PostgreSQL's date, 2026-03-02, nor a refusal:\n%s", got)
+	}
+}

@@ -140,8 +140,8 @@ func (s *session) relayArrived() error {
 		if err != nil {
 			return &lostError{err}
 		}
-		if err := s.relay(); err != nil {
-			return err
+		if err := s.relay(); err != nil || s.t.owed.empty() && !s.t.copying {
+			return err // behind the last answer a loss is told of what comes next
 		}
 	}
 	return nil

@@ -74,6 +74,9 @@ func (s *session) drained() error {
 
 // pump reads once from the backend and relays what came.
 func (s *session) pump() error {
+	if s.b.said != nil {
+		return &lostError{s.b.said}
+	}
 	err := s.b.src.fill()
 	if err == nil {
 		if err := s.relay(); err != nil || s.t.stop == nil || s.t.rest > 0 {

@@ -134,10 +134,10 @@ func (s *session) saltParsing(plan *rewrite.Plan) {
 	switch {
 	case changes:
 		s.t.salted = true
-		s.salt = s.salted(path || calls, constants || calls)
+		s.salt = s.salted(path, constants || calls)
 	case calls && !s.t.guessed: // up to the next report nobody knows
 		s.t.guessed, s.t.saltWas = true, s.salt
-		s.salt = s.salted(true, true)
+		s.salt = s.salted(false, true)
 	}
 }
 
@@ -251,6 +251,14 @@ func (s *session) bind(total int) error {
 	}
 	s.optOut(cs.tmpl.optsOut)
 	if s.state == failed || s.localNow(plan) || s.emulates(plan) {
+		if s.b != nil && !s.t.owed.empty() { // behind an error there would be no portal
+			if err := s.makeAnswer(); err != nil || s.t.skip {
+				return err
+			}
+			if s.t.owed.empty() {
+				return s.bind(total) // the buffer may have moved
+			}
+		}
 		switch n, ok := bindParams(rest); {
 		case !ok:
 			return errProtocolViolation("invalid message format")

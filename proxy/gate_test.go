@@ -139,8 +139,9 @@ func (c *talker) play(t *testing.T, script string) {
 	c.due = 0
 }
 
-// While clients that have their statement in common, but not their rows, go on and
-// on, one conflict makes them wait at the gate for a while, not for good.
+// While clients that have their statement in common, but not their rows, go on and on,
+// one conflict makes them wait at the gate for a while at most. That they wait at all
+// is for TestGateEndsTheFight.
 func TestGateClosesUnderLoad(t *testing.T) {
 	pg := faultyPostgres(t)
 	const clients = 8
@@ -169,19 +170,9 @@ func TestGateClosesUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	var waited atomic.Bool
-	load.Go(func() { // it may be over before anybody looks twice
-		for ctx.Err() == nil && !waited.Load() {
-			waited.Store(s.Stats().Gate.Waiting > 0)
-			time.Sleep(200 * time.Microsecond)
-		}
-	})
 	waitFor(t, "the conflict", func() bool { return replayed(t, s) == 1 })
 	before := commits.Load()
 	waitFor(t, "a gate that is closed while the load goes on", func() bool {
 		return commits.Load() > before+500 && s.Stats().Gate == (retry.GateStats{})
 	})
-	if !waited.Load() {
-		t.Error("nobody ever waited")
-	}
 }

@@ -326,7 +326,7 @@ func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
 		return false, nil
 	}
 	set := &rewrite.Plan{Kind: rewrite.Setting, Statements: []rewrite.Statement{{Kind: rewrite.Setting,
-		Changes: []rewrite.Change{{Action: rewrite.Set, Name: name, SQL: value}}}}}
+		Changes: []rewrite.Change{{Action: rewrite.Set, Name: name, SQL: value, Text: s.startup.shown[name]}}}}}
 	if err := s.admit(set); err != nil {
 		return true, err
 	}

@@ -1,10 +1,7 @@
 package proxy
 
 import (
-	"encoding/binary"
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/retry"
@@ -50,107 +47,6 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	}
 	return false, nil
 }
-
-// answerFailed answers in a block whose backend was lost.
-func (s *session) answerFailed(plan *rewrite.Plan) error {
-	switch st := plan.Single(); {
-	case plan.Kind == rewrite.Empty:
-		if err := s.tell(frameEmptyQuery); err != nil {
-			return err
-		}
-	case st != nil && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback) && !st.Tx.Chain:
-		if err := s.endFailed(); err != nil {
-			return err
-		}
-	default:
-		return errAborted
-	}
-	return s.ready()
-}
-
-// behindEnd is a string of statements whose first ends the block, without that one, where
-// the block's backend was lost: the others are run. nil for any other text. Spaces take
-// the first one's place, so that positions in errors are those in the client's text.
-func (s *session) behindEnd(plan *rewrite.Plan, sql []byte) []byte {
-	if s.state != failed || len(plan.Statements) < 2 || s.emulates(plan) {
-		return nil
-	}
-	st := &plan.Statements[0]
-	if st.Tx.Verb != rewrite.Commit && st.Tx.Verb != rewrite.Rollback || st.Tx.Chain || st.End == 0 {
-		return nil
-	}
-	behind := append([]byte(nil), sql[:st.Start]...)
-	for range utf8.RuneCount(sql[st.Start:st.End]) {
-		behind = append(behind, ' ')
-	}
-	return append(behind, sql[st.End:]...)
-}
-
-// endFailed is COMMIT or ROLLBACK of a block whose backend was lost.
-func (s *session) endFailed() error {
-	s.endTransaction(false)
-	s.staged.Rollback()
-	s.salt = parsing{}
-	s.foldLocal(true)
-	if err := s.move(endAnswered); err != nil {
-		return err
-	}
-	return s.tell(appendCommand(nil, "ROLLBACK"))
-}
-
-// controlLocally answers BEGIN, and the end of a block that no server has seen.
-func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
-	st := plan.Single()
-	if st == nil || s.b != nil {
-		return false, nil
-	}
-	switch {
-	case st.Tx.DeferrableBegin():
-		if s.state == begun {
-			if err := s.tell(warnInTransaction.appendWarning(nil)); err != nil {
-				return true, err
-			}
-		} else {
-			s.begin = s.template(sql, noOIDs)
-		}
-		s.srv.metrics.LocalAnswer("begin")
-		if err := s.move(beginAnswered); err != nil {
-			return true, err
-		}
-		tag := frameBegin
-		if text := sql[min(st.Start, len(sql)):]; len(text) >= 5 && strings.EqualFold(string(text[:5]), "start") {
-			tag = frameStart
-		}
-		if err := s.tell(tag); err != nil {
-			return true, err
-		}
-	case s.state == begun && !st.Tx.Chain && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback):
-		s.srv.metrics.LocalAnswer("end")
-		s.begin = nil
-		s.endTransaction(false)
-		s.foldLocal(st.Tx.Verb == rewrite.Rollback)
-		if err := s.move(endAnswered); err != nil {
-			return true, err
-		}
-		tag := frameCommit
-		if st.Tx.Verb == rewrite.Rollback {
-			tag = frameRollback
-		}
-		if err := s.tell(tag); err != nil {
-			return true, err
-		}
-	default:
-		return false, nil
-	}
-	return true, s.ready()
-}
-
-var (
-	frameBegin    = appendCommand(nil, "BEGIN")
-	frameStart    = appendCommand(nil, "START TRANSACTION")
-	frameCommit   = appendCommand(nil, "COMMIT")
-	frameRollback = appendCommand(nil, "ROLLBACK")
-)
 
 // maybeLocal reports whether a statement of that plan is answered locally at
 // least sometimes, so that its Parse is: a server accepts any such text.
@@ -225,6 +121,9 @@ func (s *session) answersSetting(st *rewrite.Statement) bool {
 // runLocal answers one statement: describe says whether its rows need describing,
 // several that others stand in its string.
 func (s *session) runLocal(st *rewrite.Statement, describe, several bool) error {
+	if st.Tag == closeAll && len(s.portals) > 0 {
+		return errPortalsOpen
+	}
 	frames, err := s.perform(st, describe, several)
 	if err != nil {
 		return err
@@ -235,8 +134,6 @@ func (s *session) runLocal(st *rewrite.Statement, describe, several bool) error 
 // perform does one statement and returns its answer.
 func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames [][]byte, err error) {
 	switch {
-	case st.Tag == "CLOSE CURSOR ALL" && len(s.portals) > 0:
-		return nil, errPortalsOpen
 	case st.Tag != "":
 		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
 		if st.Tag == "DISCARD SEQUENCES" {
@@ -300,47 +197,8 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 	return nil, nil
 }
 
-// localTag is the tag of a statement that is answered here.
-func localTag(st *rewrite.Statement) string {
-	switch {
-	case st.Tag != "":
-		return st.Tag
-	case st.Column != "":
-		return "SELECT 1"
-	case st.Show != "":
-		return "SHOW"
-	case st.DeallocateAll:
-		return "DEALLOCATE ALL"
-	case st.Deallocate != "":
-		return "DEALLOCATE"
-	}
-	return resetTag(&st.Changes[0])
-}
-
-// resetTag is the tag of a change of settings.
-func resetTag(c *rewrite.Change) string {
-	switch {
-	case c.Action == rewrite.DiscardAll:
-		return "DISCARD ALL"
-	case c.Action == rewrite.ResetAll, c.Action == rewrite.Reset && !c.Default:
-		return "RESET"
-	}
-	return "SET"
-}
-
-// rowOf describes the row that a statement answered here has; nil for none.
-func rowOf(st *rewrite.Statement) []byte {
-	const text, void = 25, 2278
-	switch {
-	case st.Void != "":
-		return columnDescription(st.Void, void, 4)
-	case st.Column != "":
-		return columnDescription(st.Column, text, -1)
-	case st.Show != "":
-		return columnDescription(st.Show, text, -1)
-	}
-	return nil
-}
+// closeAll is the tag of CLOSE ALL, which closes the portals of the protocol too.
+const closeAll = "CLOSE CURSOR ALL"
 
 var errPortalsOpen = &sqlError{code: retry.StateUnsupported, message: "CLOSE ALL cannot close the portals that are open in this transaction",
 	hint: "Close them one by one, or end the transaction."}
@@ -387,14 +245,20 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 		if s.state != failed {
 			return errNoPortal(nil)
 		}
+		if st.Tx.Verb == rewrite.RollbackTo {
+			return s.errReturnFailed(st)
+		}
 		s.t.executed, s.t.ranLocal = false, false
-		return s.endFailed()
+		return s.endFailed(st)
 	}
 	if !discardsAll(st) {
 		s.t.ranLocal = true
 		return s.runLocal(st, false, false)
 	}
-	if s.t.ranLocal {
+	switch {
+	case s.inBlock():
+		return errDiscardInBlock
+	case s.t.ranLocal:
 		return errDiscardInPipeline
 	}
 	if err := s.runLocal(st, false, false); err != nil {
@@ -403,47 +267,4 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	s.foldLocal(false) // it commits at once
 	s.t.executed, s.t.ranLocal = false, false
 	return nil
-}
-
-// endsFailed reports whether a failed transaction takes a statement: PostgreSQL
-// takes those that end it, in whole or in part.
-func (s *session) endsFailed(plan *rewrite.Plan) bool {
-	st := plan.Single()
-	if st == nil || st.Tx.Chain && s.state == failed {
-		return false
-	}
-	switch st.Tx.Verb {
-	case rewrite.Commit, rewrite.Rollback:
-		return true
-	case rewrite.RollbackTo, rewrite.PrepareTransaction:
-		return s.state != failed || s.srv.emulatesSavepoints()
-	}
-	return false
-}
-
-// localDescription answers Describe of a statement that is answered locally.
-func localDescription(plan *rewrite.Plan) [][]byte {
-	if row := rowOf(plan.Single()); row != nil {
-		return [][]byte{row}
-	}
-	return [][]byte{frameNoData}
-}
-
-// columnDescription is the RowDescription of one column of a type, by its OID and
-// size.
-func columnDescription(name string, typ uint32, size int16) []byte {
-	b := appendHeader(nil, msgRowDescription, 2+len(name)+1+18)
-	b = append(b, 0, 1)
-	b = append(b, name...)
-	b = append(b, 0, 0, 0, 0, 0, 0, 0)
-	b = binary.BigEndian.AppendUint32(b, typ)
-	b = binary.BigEndian.AppendUint16(b, uint16(size))
-	return append(b, 0xff, 0xff, 0xff, 0xff, 0, 0)
-}
-
-func dataRow(value string) []byte {
-	b := appendHeader(nil, msgDataRow, 2+4+len(value))
-	b = append(b, 0, 1)
-	b = binary.BigEndian.AppendUint32(b, uint32(len(value)))
-	return append(b, value...)
 }

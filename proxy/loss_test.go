@@ -43,13 +43,17 @@ type cuttable struct {
 	socket net.Conn
 }
 
-// pause lets the server run what it was sent: until it answers, or for a moment, as it need not answer.
-func (x *cuttable) pause() {
+// pause lets the server run what it was sent: until it answers, or for a moment where it need not.
+func (x *cuttable) pause(sent []byte) {
+	patience := 50 * time.Millisecond
+	if sent[0] == 'Q' || bytes.HasSuffix(sent, []byte{'S', 0, 0, 0, 4}) {
+		patience = 5 * time.Second
+	}
 	raw, err := x.socket.(syscall.Conn).SyscallConn()
 	if err != nil {
 		return
 	}
-	for end, answered := time.Now().Add(50*time.Millisecond), false; !answered && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end, answered := time.Now().Add(patience), false; !answered && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		raw.Control(func(fd uintptr) {
 			_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 			answered = err == nil
@@ -69,7 +73,7 @@ func (x *cuttable) Write(b []byte) (int, error) {
 	n := len(b)
 	if x.c.after.Load() {
 		x.Conn.Write(b)
-		x.pause()
+		x.pause(b)
 	}
 	x.Conn.Close()
 	return n, nil

@@ -172,8 +172,9 @@ func (o *outcome) unknown() bool { return o.sent.commits != o.seen.commits || o.
 // not: then it must not be sent again.
 func (o *outcome) mayCommit() bool { return o.sent.commits > 0 }
 
-// syncCommits reports whether a Sync that was sent now would commit something.
-func (o *outcome) syncCommits() bool { return o.sent.block == 'I' && o.sent.dirty }
+// syncCommits reports whether a Sync that was sent now would commit what was sent, be it
+// that something was read.
+func (o *outcome) syncCommits() bool { return o.sent.block == 'I' }
 
 // apart reports whether what is sent next may belong to another transaction than
 // what the Sync group has sent.

@@ -3,13 +3,11 @@ package proxy
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
-	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // lend makes sure that the session has a backend that stands where the client
@@ -21,6 +19,7 @@ func (s *session) lend() error {
 		return nil
 	}
 	inBlock, asked := s.state == begun, false
+	s.unserved = nil
 	if err := s.move(wanted); err != nil {
 		return err
 	}
@@ -69,7 +68,7 @@ func (s *session) acquire(inBlock bool) (asked bool, err error) {
 		e := unlent
 		if inBlock {
 			e = unlentInBlock
-			s.begin = nil
+			s.unserved, s.begin = s.begin, nil
 		}
 		if merr := s.move(e); merr != nil {
 			return false, merr
@@ -201,39 +200,10 @@ func (s *session) settle(status byte) error {
 	return s.move(settledIdle)
 }
 
-// pin keeps the backend for the rest of the session.
-func (s *session) pin(plan *rewrite.Plan) error {
-	why := plan.Pin
-	if why == rewrite.NoPin {
-		return nil
-	}
-	s.own, s.void = false, false
-	// PREPARE stays when another statement of its Sync group fails.
-	undone := len(plan.Statements) == 1 && leavesNothing[why] && (why != rewrite.PinPrepare || s.t.ended)
-	if s.pinned {
-		s.t.pinned, s.t.unreadPin = s.t.pinned && undone, false
-		return nil
-	}
-	if n := s.srv.pinned.Add(1); n > int64(s.srv.cfg.MaxPins) {
-		s.srv.pinned.Add(-1)
-		return errTooManyPins(s.srv.cfg.MaxPins, pinNames[why])
-	}
-	s.pinned = true
-	s.t.pinned, s.t.unreadPin = undone, why == rewrite.PinUnparsed
-	s.srv.metrics.Pinned(pinNames[why])
-	s.srv.log.Info("session keeps its backend", append(s.logAttrs(), "reason", pinNames[why])...)
-	return nil
-}
-
-// leavesNothing holds the reasons of a pin that a failed statement undoes. A
-// session lock, for one, stays when the statement that took it fails.
-var leavesNothing = map[rewrite.Pin]bool{rewrite.PinPrepare: true, rewrite.PinListen: true,
-	rewrite.PinHoldCursor: true, rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinRole: true}
-
 // releaseBackend gives the backend back to the reservoir.
 func (s *session) releaseBackend() {
 	b := s.b
-	if !s.leaveBackend() {
+	if !s.leaveBackend(exchangeTimeout) { // all was answered, so all was read
 		s.dropBackend(reservoir.Unclean)
 		return
 	}
@@ -257,7 +227,7 @@ func (s *session) giveBack() {
 // dropBackend discards the backend.
 func (s *session) dropBackend(why reservoir.Reason) {
 	b := s.b
-	s.leaveBackend()
+	s.leaveBackend(0)
 	s.forgetBackend()
 	b.src.drop()
 	b.conn.Discard(why)
@@ -273,15 +243,6 @@ func (s *session) forgetBackend() {
 	s.b = nil
 }
 
-// losePin says that a pinned backend is going, and with it the state that the
-// session had there: the session ends once the turn has been answered.
-func (s *session) losePin() {
-	if s.pinned {
-		s.pinned, s.own, s.void, s.pinLost = false, false, false, true
-		s.srv.pinned.Add(-1)
-	}
-}
-
 // inBlock reports whether the client believes itself inside a transaction block.
 func (s *session) inBlock() bool {
 	switch s.state {
@@ -294,173 +255,4 @@ func (s *session) inBlock() bool {
 		return s.b != nil && s.b.status != 'I'
 	}
 	return false
-}
-
-// backendLost answers the loss of a backend in the middle of a turn.
-func (s *session) backendLost(gone *lostError) error {
-	t := s.t
-	if s.dedicated {
-		return gone
-	}
-	told, when := s.lossTold(), "transaction"
-	if told == errUnknownOutcome {
-		when = "unknown_outcome"
-	}
-	s.logLost(gone, when)
-	if told == nil {
-		s.settleSettings(t.failed)
-	} else if s.survives() {
-		reason := s.judge(retry.BackendLost)
-		if reason == retry.Replayable || reason == retry.Cancelled || t.original != nil {
-			return s.survive(told, reason)
-		}
-		s.noteRefusal(reason)
-	}
-	return s.abandon(told, reservoir.Broken)
-}
-
-// lossTold is what the client is told of the loss of its backend; nil: all that it
-// asked for was answered, and only the ReadyForQuery is missing.
-func (s *session) lossTold() *sqlError {
-	t := s.t
-	switch o := &t.outcome; {
-	case o.unknown() || t.job.tag != nil || t.settled: // a job: see settleJob
-		return errUnknownOutcome
-	case t.refused != nil && !t.owed.empty() && t.owed.first().poison: // all that was before it is answered
-		return t.refused
-	case s.concluded():
-		return nil
-	case o.ended:
-		return errRestLost
-	case s.inBlock() || o.loses():
-		return errBackendLost
-	}
-	return errReadLost
-}
-
-// concluded reports whether the client can do without the backend: all that is owed
-// is a ReadyForQuery, and no transaction goes on that was not told to have failed.
-func (s *session) concluded() bool {
-	t := s.t
-	if !t.ended || t.mute || t.rerun || t.rest > 0 || t.owed.len() != 1 || s.inBlock() && !t.failed {
-		return false
-	}
-	kind := t.owed.first().kind
-	return kind == msgSync || kind == msgQuery && t.outcome.concluded
-}
-
-// lostWhenReplaying is the loss of a backend that no client is told of.
-const lostWhenReplaying = metrics.LostReplaying
-
-func (s *session) logLost(gone *lostError, when string) {
-	s.srv.metrics.BackendLost(when)
-	s.srv.log.Warn("backend lost in a turn", append(s.logAttrs(), "outcome", when, "error", gone.err)...)
-}
-
-// abandon drops the backend in the middle of a turn and tells the client e
-// (nil: that the turn succeeded), so that its connection lives on.
-func (s *session) abandon(e *sqlError, why reservoir.Reason) error {
-	t := s.t
-	if t.torn || t.rest > 0 && !t.restSwallow && !t.mute && !s.holding() {
-		return errors.Join(errClientGone, errors.New("a row was cut in the middle"))
-	}
-	// Behind COMMIT or ROLLBACK no client rolls back, whatever became of it.
-	inBlock := s.inBlock()
-	if t.original != nil && e != nil {
-		inBlock = t.after != 0 && t.after != 'I' || t.after == 0 && inBlock
-	}
-	if t.rest > 0 || t.mute {
-		s.held.Drop()
-	}
-	if e == nil { // it is done, and what it set is the session's
-		s.commitSettings()
-	}
-	if e != nil {
-		s.takeBack(append(t.owed.lost(), t.undos...))
-	}
-	if s.b != nil {
-		s.dropBackend(why)
-	}
-	s.losePin()
-	s.nothingRuns()
-	s.forgetTurn()
-	ev := lost
-	if inBlock {
-		ev = lostInBlock
-	}
-	if err := s.move(ev); err != nil {
-		return err
-	}
-	if e != nil {
-		t.failed = true
-		s.say(e)
-	}
-	if !t.ended {
-		t.skip = true
-		return nil
-	}
-	return s.ready()
-}
-
-// takeBack undoes changes of the client's statements that it was told have failed.
-func (s *session) takeBack(undos []undo) {
-	for _, u := range undos {
-		s.setStatement(u.name, u.prev)
-	}
-}
-
-// stopBackend asks the server to stop what it is doing before its connection
-// is dropped: closing a socket alone lets a running statement keep its locks.
-func (s *session) stopBackend() {
-	if !s.srv.cfg.ForwardCancel || s.b == nil {
-		return
-	}
-	ctx, stop := context.WithTimeout(context.Background(), exchangeTimeout)
-	defer stop()
-	if err := s.b.conn.Cancel(ctx); err != nil {
-		s.srv.log.Debug("cancel before discard", append(s.logAttrs(), "error", err)...)
-	}
-}
-
-// startWaiting begins the part of a turn that can be cancelled and timed out: it
-// waits for its backend, or to have one. The sweeper is shown that it does.
-func (s *session) startWaiting() {
-	s.tick.Store(s.tick.Load() | 1)
-	s.startClock()
-}
-
-// armTimeout has the read from the backend end with the statement's time, which may
-// be over already.
-func (s *session) armTimeout() error {
-	deadline := s.t.deadline
-	if deadline.IsZero() {
-		return nil
-	}
-	if !time.Now().Before(deadline) {
-		s.heeded(errTimedOut)
-		return errTimedOut
-	}
-	s.b.conn.Net.SetReadDeadline(deadline)
-	return nil
-}
-
-// stopWaiting ends it.
-func (s *session) stopWaiting() {
-	if v := s.tick.Load(); v&1 == 1 {
-		s.tick.Store(v + 1)
-	}
-	s.disarm()
-	if s.t != nil {
-		s.t.deadline = time.Time{}
-	}
-}
-
-// disarm takes the alarms of the turn off its backend.
-func (s *session) disarm() {
-	if s.t != nil && !(s.t.deadline.IsZero() && s.t.holdEnd.IsZero()) {
-		s.t.holdEnd = time.Time{}
-		if s.b != nil {
-			s.b.conn.Net.SetReadDeadline(time.Time{})
-		}
-	}
 }

@@ -49,13 +49,19 @@ const askPure = `WITH users AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN pg_cat
 	` AND p.prorettype NOT IN ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype)) ` + isPure
 
 // judged is the plan of a text that the session runs next, on a backend that is lent:
-// what may write, although it looks like a read, is a write. In a block it makes no
-// difference: nothing of it is committed before the COMMIT.
+// what may write, although it looks like a read, is a write. In a block nothing is
+// committed before the COMMIT: there it is one where a return to a savepoint must undo it.
 func (s *session) judged(plan *rewrite.Plan) *rewrite.Plan {
-	if plan.Kind == rewrite.Read && s.inBlock() || plan.AsWrite() == plan {
+	switch {
+	case plan.AsWrite() == plan:
+		return plan
+	case plan.Kind == rewrite.Read && s.inBlock():
+		if s.srv.emulatesSavepoints() && !s.srv.reads() {
+			return plan.AsWrite()
+		}
 		return plan
 	}
-	if !s.srv.reads() && s.t.owed.empty() && s.b.status == 'I' {
+	if !s.srv.reads() && !s.t.touched && s.b.status == 'I' {
 		s.srv.askPurity(s.b, false) // a loss shows at what is sent next
 	}
 	if !s.srv.reads() {

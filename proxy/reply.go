@@ -137,7 +137,7 @@ func (s *session) replyReady(frame []byte) error {
 		return &lostError{errProtocol}
 	}
 	s.t.owed.pop()
-	s.b.status = frame[headerLen]
+	s.b.status, s.b.group = frame[headerLen], false
 	s.t.outcome.ready(s.b.status)
 	s.t.settled = true
 	s.t.copying = false
@@ -262,7 +262,12 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 		if s.dedicated {
 			return pass, nil // the end of the stream follows
 		}
-		return swallow, &lostError{fmt.Errorf("server said %s", field(payload, 'C'))}
+		said := fmt.Errorf("server said %s", field(payload, 'C'))
+		if t.owed.empty() && !t.ended { // all is answered: the loss answers what comes next
+			s.b.said = said
+			return swallow, nil
+		}
+		return swallow, &lostError{said}
 	}
 	if t.owed.empty() {
 		return pass, nil

@@ -142,7 +142,7 @@ func (s *session) query(total int) error {
 		}
 		plan = s.plan(sql)
 		if behind := s.behindEnd(plan, sql); behind != nil {
-			if err := s.endFailed(); err != nil {
+			if err := s.endFailed(&plan.Statements[0]); err != nil {
 				return err
 			}
 			frame, sql, plan = appendStrings(nil, msgQuery, string(behind)), behind, s.plan(behind)
@@ -164,11 +164,11 @@ func (s *session) query(total int) error {
 	if err == nil {
 		err = s.notAsked(plan)
 	}
-	if err == nil && t.strung == nil && frame != nil {
-		err = s.resetsInside(plan, frame[headerLen:len(frame)-1])
-	}
 	if s.status() == 'E' {
 		err = nil // the server says what a failed block says
+	}
+	if err == nil && frame != nil {
+		err = s.resetsInside(plan, t.strung, frame[headerLen:len(frame)-1])
 	}
 	t.plan = plan
 	var sql []byte
@@ -313,7 +313,7 @@ func (s *session) refuse(e *sqlError) error {
 		if err := s.move(refusedInBlock); err != nil {
 			return err
 		}
-		s.begin = nil
+		s.unserved, s.begin = s.begin, nil
 		s.tx.log.Refuse(retry.Failed)
 	}
 	t.failed = true

@@ -70,7 +70,9 @@ type session struct {
 	portals map[string]portal
 
 	begin *template // the BEGIN to send in front, while begun
-	tx    transaction
+	// unserved is that of a block that has failed before it had a backend.
+	unserved *template
+	tx       transaction
 	// held is output of the turn that its client has not been sent.
 	held     retry.Held
 	sinkDown func([]byte) error // writeDown, made once
@@ -250,7 +252,9 @@ func (s *session) exchangeFrames() error {
 			if err == nil && s.t.skip && !s.t.settled {
 				// A client may wait for the error behind a Flush.
 				if err = s.flush(); err != nil {
-					err = s.recovered(err)
+					if err = s.recovered(err); err == nil && !s.t.settled {
+						err = s.deliver()
+					}
 				}
 			}
 		}

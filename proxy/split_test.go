@@ -32,7 +32,7 @@ CREATE FUNCTION complain(said text) RETURNS int LANGUAGE plpgsql AS $$ BEGIN
 var splitTexts = []string{
 	"SELECT a.v, b.w FROM split_a a JOIN split_b b ON b.a = a.id WHERE a.id = 2 ORDER BY 2 FOR UPDATE",
 	"SELECT b.w, $1 + 1 AS n FROM split_a a, split_b b WHERE b.a = $1 AND a.id = $1 ORDER BY 1 FOR UPDATE OF a",
-	"SELECT a.k FROM split_a a LEFT JOIN split_b b ON b.a > $1 WHERE a.id = 3 AND a.k = 'k3' FOR UPDATE OF a",
+	"SELECT a.k FROM split_a a LEFT JOIN split_b b ON b.a > $1 WHERE a.id = 3 AND a.k = 'k' || 3 FOR UPDATE OF a",
 	"SELECT count(*) FROM (SELECT 1) one, split_a WHERE split_a.id = 1",
 	"SELECT a.v / 0 FROM split_a a, split_b b WHERE a.id = 1 FOR UPDATE",
 	"SELECT a.nosuch FROM split_a a, split_b b WHERE a.id = 1 FOR UPDATE",

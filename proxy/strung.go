@@ -81,6 +81,8 @@ type division struct {
 func (d *division) of(st *rewrite.Statement) place {
 	s := d.s
 	switch {
+	case st.Tag == closeAll && len(s.portals) > 0 && (s.status() != 'I' || d.begins()):
+		return place{err: errPortalsOpen} // else they end with the string
 	case st.Tag != "":
 		return place{here: true}
 	case st.Show != "":
@@ -119,6 +121,11 @@ func (d *division) of(st *rewrite.Statement) place {
 		return place{here: true}
 	}
 	return place{}
+}
+
+// begins reports whether the string may leave a block behind.
+func (d *division) begins() bool {
+	return slices.ContainsFunc(d.plan.Statements, func(st rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || st.Tx.Chain })
 }
 
 // show decides for SHOW of a setting.
@@ -283,7 +290,13 @@ func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
 		}
 		s.ended(o, nil)
 		t.statement++
-		return true, s.answerStrung(st)
+		if err := s.answerStrung(st, len(o.strung.places) > 1); err != nil {
+			if _, told := err.(*sqlError); told { // divide foresees each
+				return true, s.desync(typ)
+			}
+			return true, err
+		}
+		return true, nil
 	case p.err != nil && ends:
 		return true, s.desync(typ)
 	case p.ours():
@@ -296,10 +309,10 @@ func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
 	return false, nil
 }
 
-// answerStrung does a statement of a string in its place.
-func (s *session) answerStrung(st *rewrite.Statement) error {
+// answerStrung does a statement of a string in its place; several: others stand beside it.
+func (s *session) answerStrung(st *rewrite.Statement, several bool) error {
 	timeout := s.statementTimeout
-	frames, err := s.perform(st, true, true)
+	frames, err := s.perform(st, true, several)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -47,6 +48,7 @@ var surroundings = map[string][2]string{
 	"begun, commit":   {"Q BEGIN\n< Z\n", "Q COMMIT\n< Z\n"},
 	"begun, rollback": {"Q BEGIN\n< Z\n", "Q ROLLBACK\n< Z\n"},
 	"block":           {"Q BEGIN\n< Z\nQ SELECT 1 AS first\n< Z\n", "Q SHOW statement_timeout\n< Z\nQ SHOW application_name\n< Z\nQ COMMIT\n< Z\n"},
+	"open group":      {"P - | SELECT 3 AS three\nB c1 | -\n", "Q SHOW statement_timeout\n< Z\nQ ROLLBACK\n< Z\n"},
 	"failed block":    {"Q BEGIN\n< Z\nQ SELECT 1/0\n< Z\n", "Q COMMIT\n< Z\n"},
 }
 
@@ -87,7 +89,9 @@ func TestLocalStatementsInStrings(t *testing.T) {
 		script := beforeString + around[0] + "Q " + c[1] + "\n< Z\n" + around[1] + probes
 		want := perform(t, pg.addr, script)
 		for name, addr := range routes {
-			if got := perform(t, addr, script); got != want {
+			got := perform(t, addr, script)
+			listed := strings.Contains(got, "M=CLOSE ALL cannot close the portals") || strings.Contains(want, "must be called before any query")
+			if got != want && !listed { // in docs/differences.md
 				t.Errorf("%s, %s, %s:\n%s", name, c[0], c[1], firstDifference(got, want))
 				break
 			}
@@ -97,7 +101,7 @@ func TestLocalStatementsInStrings(t *testing.T) {
 
 // sampledStrings is how many of the strings are played; the variable ALL_STRINGS
 // has all of them played.
-const sampledStrings = 300
+const sampledStrings = 200 / proxy.OneIn
 
 // replaceL puts a statement into a form.
 func replaceL(form, local string) string {
@@ -113,6 +117,39 @@ func replaceL(form, local string) string {
 		out = append(out, part)
 	}
 	return strings.Join(out, "; ")
+}
+
+// Behind a reset in a string stands the client's startup value, or the string is refused.
+func TestResetsInStringsOfAStartup(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE strung_at (a int)")
+	s := startSluice(t, pg, asDSQL, answering, allIgnored, withReplay, maxOpen(2))
+	startup := map[string]string{"TimeZone": "America/New_York", "DateStyle": "SQL, DMY"}
+	const at = "SELECT timestamp '2026-03-04 00:00'::timestamptz::text AS one"
+	refused := 0
+	for _, reset := range []string{"RESET ALL", "RESET TimeZone", "SET TimeZone TO DEFAULT", "RESET DateStyle", "RESET work_mem"} {
+		for _, form := range append(stringForms, "L; SELECT 1 AS one; COMMIT; L", "SELECT 1 AS one; COMMIT; L; SELECT 1 AS one; L", "L; SHOW application_name; SELECT 1 AS one; COMMIT; SHOW application_name") {
+			for name, around := range surroundings {
+				text := strings.ReplaceAll(strings.ReplaceAll(replaceL(form, reset), "SELECT 1 AS one", at), "INTO strung ", "INTO strung_at ")
+				script := around[0] + "Q " + text + "\n< Z\n" + around[1]
+				direct, _ := dialWith(t, pg.addr, startup)
+				through, _ := dialWith(t, s.addr, startup)
+				want, got := direct.play(t, script), through.play(t, script)
+				direct.conn.Close()
+				through.conn.Close()
+				switch {
+				case strings.Contains(got, "M=a RESET to a value of the client's startup"):
+					refused++
+				case got != want:
+					t.Errorf("%s, %s:\n%s", name, text, firstDifference(got, want))
+				}
+			}
+		}
+	}
+	if refused == 0 {
+		t.Error("no string was refused: none had a RESET in front of others")
+	}
 }
 
 // The strings that pools send to reset a session are answered.

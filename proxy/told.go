@@ -85,11 +85,20 @@ func (s *session) inForce() *reports {
 		return now
 	}
 	for _, c := range s.unrestored() {
+		reset, _ := s.b.dialled.get(c.Name)
+		if is, _ := now.get(c.Name); is != reset {
+			continue // a block that has failed has taken the RESET back
+		}
 		now = now.showing(c.Name, s.srv.asReported(c.Name, s.startup.shown[c.Name]))
 	}
-	if len(s.staged.changes) == 0 { // DISCARD ALL: they go to the server with what comes next
-		for name, value := range s.startup.shown {
-			if s.settings.vals[name] == s.startup.vals[name] && s.b.applied.vals[name] != s.settings.vals[name] {
+	if len(s.staged.changes) == 0 && s.b.status == 'I' { // the session's go to the server with what comes next
+		for name := range s.b.applied.vals {
+			if usual, ok := s.b.dialled.get(name); ok && s.settings.vals[name] == "" {
+				now = now.showing(name, usual)
+			}
+		}
+		for name, sql := range s.settings.vals {
+			if value := s.settings.shown[name]; value != "" && s.b.applied.vals[name] != sql {
 				now = now.showing(name, s.srv.asReported(name, value))
 			}
 		}

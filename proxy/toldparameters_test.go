@@ -67,13 +67,35 @@ func TestParametersAfterLoss(t *testing.T) {
 }
 
 // Behind what resets a session that keeps its backend, the client's startup values are in
+// A setting that a RESET in a block has given its startup value is told as that, also
+// when no backend is there to ask.
+func TestParameterOfAResetInABlock(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t), maxOpen(1))
+	c, _ := dialWith(t, s.addr, map[string]string{"TimeZone": "America/New_York"})
+	defer c.conn.Close()
+	told := "America/New_York"
+	for _, sql := range []string{"BEGIN", "SET TimeZone TO 'Asia/Tokyo'", "SET TimeZone TO DEFAULT", "COMMIT", "SET work_mem = '4MB'", "SET DateStyle TO 'SQL, DMY'", "SELECT 1", "RESET work_mem", "SELECT 1"} {
+		c.queue(encodeLine(t, "Q", sql))
+		for _, m := range reportLine.FindAllStringSubmatch(c.readThrough("Z"), -1) {
+			if m[1] == "TimeZone" {
+				told = m[2]
+			}
+		}
+		if want := map[bool]string{true: "Asia/Tokyo", false: "America/New_York"}[strings.Contains(sql, "Tokyo")]; told != want {
+			t.Errorf("behind %s the client was told TimeZone=%q, want %q", sql, told, want)
+		}
+	}
+}
+
 // force, and it is not told of others.
 func TestParametersAfterReset(t *testing.T) {
 	t.Parallel()
 	pg := sharedPostgres(t)
 	s := startSluice(t, pg)
 	for _, before := range []string{"", "Q LISTEN l\n< Z\n", "Q SET TimeZone = 'Asia/Tokyo'\n< Z\nQ LISTEN l\n< Z\n", "Q CREATE TEMP TABLE IF NOT EXISTS reset_t (a int)\n< Z\n"} {
-		for _, reset := range []string{"DISCARD ALL", "RESET ALL", "RESET TimeZone", "SET TimeZone TO DEFAULT", "SET SESSION AUTHORIZATION DEFAULT; RESET ALL"} {
+		for _, reset := range []string{"DISCARD ALL", "RESET ALL", "RESET TimeZone", "SET TimeZone TO DEFAULT", "SET SESSION AUTHORIZATION DEFAULT; RESET ALL",
+			"SET TimeZone TO DEFAULT; BEGIN READ ONLY; SELECT 1/0", "BEGIN; RESET TimeZone; SAVEPOINT a; SELECT 1/0"} {
 			for route, script := range map[string]string{"simple": "Q " + reset + "\n< Z\n", "extended": ext(reset) + "S\n< Z\n"} {
 				if route == "extended" && strings.Contains(reset, ";") {
 					continue

@@ -208,6 +208,7 @@ func (s *session) flushUp() error {
 		return nil
 	}
 	t.flushed += k.n
+	s.b.group = !t.outcome.inBlock()
 	if t.flushed > halfDuplexLimit && !t.owed.empty() || t.uplink != nil {
 		return s.flushBeside()
 	}
@@ -292,18 +293,16 @@ func (s *session) awaitUplink() error {
 }
 
 // leaveBackend waits until the writer is done with the backend, before somebody else
-// writes to it: not for long, where all has been answered; a write that goes on is ended,
-// and was not whole.
-func (s *session) leaveBackend() (whole bool) {
+// writes to it: for patience at most, then the write is ended and was not whole.
+func (s *session) leaveBackend(patience time.Duration) (whole bool) {
 	if s.t == nil || s.t.uplink == nil || !s.t.uplink.busy {
 		return true
 	}
-	u := s.t.uplink
-	s.b.conn.Net.SetWriteDeadline(time.Unix(1, 0))
+	u, conn := s.t.uplink, s.b.conn.Net
+	enough := time.AfterFunc(patience, func() { conn.SetWriteDeadline(time.Unix(1, 0)) })
 	err := <-u.done
 	u.busy = false
-	s.b.conn.Net.SetWriteDeadline(time.Time{})
-	return err == nil
+	return enough.Stop() && err == nil
 }
 
 // closeUplink ends the writer; the backend has answered, or is gone.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -156,29 +155,6 @@ func reasonOf(err error) retry.Reason {
 		return retry.Draining
 	}
 	return retry.NoBackend
-}
-
-// startClock starts the time of a statement timeout that Sluice keeps, once a turn:
-// when its first statement is about to wait or to be sent.
-func (s *session) startClock() {
-	if t := s.t; s.statementTimeout > 0 && !t.clocked {
-		t.clocked = true
-		t.deadline = time.Now().Add(s.statementTimeout)
-	}
-}
-
-// carriedDeadline is when a wait of ours exceeds a statement timeout that the server
-// keeps: it does not know of the wait. Zero: never, or nobody knows.
-func (s *session) carriedDeadline() time.Time {
-	value := s.settings.vals["statement_timeout"]
-	if value == "" || s.srv.treat.of("statement_timeout") != carried {
-		return time.Time{}
-	}
-	d, refused := timeoutOf("statement_timeout", strings.Trim(value, "' "))
-	if refused != nil || d == 0 {
-		return time.Time{}
-	}
-	return time.Now().Add(d)
 }
 
 // lookOut looks every so often whether anybody waits for the session, whose

@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	countFlag  = flag.Int("dialogues.count", 750, "how many dialogues")
+	countFlag  = flag.Int("dialogues.count", 400, "how many dialogues")
 	seedFlag   = flag.Uint64("dialogues.seed", 1, "the seed that they are drawn from")
 	routeFlag  = flag.String("dialogues.route", "", "one route: plain, rewrite, replay, dsql, savepoints")
 	onlyFlag   = flag.Int("dialogues.only", -1, "this dialogue alone")
@@ -77,7 +77,7 @@ func TestDialogues(t *testing.T) {
 				w.script(t, *scriptFlag)
 				return
 			}
-			w.run(t, *seedFlag, *countFlag/len(routes)+1, *countFlag == 0)
+			w.run(t, *seedFlag, *countFlag/len(routes)+1)
 			mu.Lock()
 			defer mu.Unlock()
 			for row, n := range w.met {
@@ -108,7 +108,7 @@ func (w *world) script(t *testing.T, file string) {
 }
 
 // run plays many dialogues, up to the first difference.
-func (w *world) run(t *testing.T, seed uint64, count int, _ bool) {
+func (w *world) run(t *testing.T, seed uint64, count int) {
 	classes, struck := map[string]int{}, 0
 	differences, passed, played := 0, 0, 0
 	began := time.Now()
@@ -144,6 +144,9 @@ func (w *world) run(t *testing.T, seed uint64, count int, _ bool) {
 		if ignored(diff) {
 			passed++
 			continue
+		}
+		if *keepFlag {
+			t.Logf("as it was told:\n%s", transcript(d, told))
 		}
 		small, last := w.shrink(d, diff)
 		t.Errorf("dialogue %d of seed %d on route %s: %s\nmade smaller:\n%s\n%s", n, seed, w.name, diff, small, last)

@@ -3,6 +3,7 @@ package dialogues
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,8 +63,51 @@ func draw(seed uint64, n int, r route) (dialogue, map[string]int) {
 		}
 		d.steps = append(d.steps, g.leaving(g.step())...)
 	}
-	return dialogue{d.fault, append(d.steps, epilogue(clients)...)}, g.classes
+	d.steps = append(d.steps, epilogue(clients)...)
+	d.unlimit()
+	return d, g.classes
 }
+
+// unlimit takes the row limit off statements that write, in front of a Bind in the same
+// pipeline of a statement that was prepared before it: docs/differences.md has them.
+func (d dialogue) unlimit() {
+	type pipeline struct {
+		texts, bound map[string]string // by the name of the statement, of the portal
+		here         map[string]bool   // prepared in this pipeline, behind what writes
+		limited      []*frame
+	}
+	all := map[string]*pipeline{}
+	for _, s := range d.steps {
+		p := all[s.who]
+		if p == nil || s.op == "connect" {
+			p = &pipeline{texts: map[string]string{}, bound: map[string]string{}, here: map[string]bool{}}
+			all[s.who] = p
+		}
+		for i := range s.frames {
+			switch f := &s.frames[i]; f.verb {
+			case 'P':
+				p.texts[f.name], p.here[f.name] = f.sql(), true
+			case 'B':
+				p.bound[f.name] = p.texts[f.from]
+				if !p.here[f.from] {
+					for _, e := range p.limited {
+						e.rows = 0
+					}
+				}
+			case 'E':
+				if f.rows > 0 && writing.MatchString(p.bound[f.name]) {
+					p.limited = append(p.limited, f)
+					clear(p.here)
+				}
+			case 'S', 'Q':
+				p.limited = nil
+				clear(p.here)
+			}
+		}
+	}
+}
+
+var writing = regexp.MustCompile(`INSERT|UPDATE|DELETE|\b[fk]_[abc]\b`)
 
 // leaving has the client of a step go behind it, now and then, and another come.
 func (g *drawer) leaving(s step) []step {
@@ -89,7 +133,8 @@ func epilogue(clients []string) (steps []step) {
 		steps = append(steps, d.steps...)
 	}
 	for _, who := range clients {
-		add(who, "[S] [Q ROLLBACK]")
+		add(who, "[S]") // by itself: what it tells is where a direct client is brought
+		add(who, "[Q ROLLBACK]")
 		add(who, "[Q "+lookMacro+"]")
 		add(who, "end")
 	}

@@ -23,11 +23,13 @@ func (w *world) unplanned(d dialogue, told tale) string {
 	if w.fresh {
 		losses += backends
 	}
+	losses += w.ended
+	w.ended = 0
+	for _, s := range d.steps {
+		w.ended += s.ends()
+	}
 	for i, o := range told.outcomes {
-		if d.steps[i].op == "replace" {
-			losses += backends
-		}
-		losses += strings.Count(d.steps[i].String(), "pg_terminate_backend")
+		losses += d.steps[i].ends()
 		for n := o.from; n < o.to; n++ {
 			text := o.c.answers[n].text()
 			switch o.c.answers[n].code {
@@ -39,16 +41,38 @@ func (w *world) unplanned(d dialogue, told tale) string {
 				if strings.Contains(text, "S=FATAL") {
 					continue // the end of a session that has lost its state, and was told so
 				}
-				if losses--; losses < 0 {
+				if losses--; losses+endsAhead(d, told, i) < 0 {
 					return fmt.Sprintf("step %d: %sa loss%s: %s", i+1, d.steps[i], uncaused, text)
 				}
 			}
 		}
 	}
-	if conflicts > 0 && strings.Contains(d.String(), "no-retry") && optedOut(d) {
+	if conflicts > 0 && strings.Contains(d.String(), "no-retry") && optedOut(d, told) {
 		return "a conflict in a transaction that is not to be run again was not told"
 	}
 	return ""
+}
+
+// endsAhead is how many backends may end behind step i until its turn is over: what was
+// not asked for by a Sync may be answered until then.
+func endsAhead(d dialogue, told tale, i int) (n int) {
+	for k, o := range told.outcomes[i:] {
+		if k > 0 {
+			n += d.steps[i+k].ends()
+		}
+		if o.c == told.outcomes[i].c && o.ready {
+			break
+		}
+	}
+	return n
+}
+
+// ends is how many backends a step may end.
+func (s step) ends() int {
+	if s.op == "replace" {
+		return backends
+	}
+	return strings.Count(s.String(), "pg_terminate_backend")
 }
 
 // stale tells whether frame k of step i may be told that its plan has changed, where
@@ -62,7 +86,7 @@ func (w *world) stale(d dialogue, a *answer, i, k int) bool {
 	if readAnew.MatchString(a.text()) {
 		return readBefore(d, i, k)
 	}
-	if !w.changed && !slices.ContainsFunc(d.steps[:i], func(s step) bool { return s.who == "x" && s.op == "sql" }) {
+	if !w.ddlBefore(d, i) {
 		return false
 	}
 	frames := d.steps[i].frames
@@ -75,6 +99,63 @@ func (w *world) stale(d dialogue, a *answer, i, k int) bool {
 		return p.verb == 'D' && (p.kind == 'S' && p.name == f.from || p.kind == 'P' && p.name == f.name)
 	})
 	return !parsed || !described || !w.replays
+}
+
+// renew finds the Bind of a step that PostgreSQL refused because DDL elsewhere has changed
+// the result, and that Sluice ran on a backend that had the statement from behind it: its
+// client was never told of columns, so it prepares the statement anew in the direct run.
+func (w *world) renew(d dialogue, told tale, i int, direct *client, anew map[site]frame) {
+	o := told.outcomes[i]
+	for n := o.from; n < o.to; n++ {
+		f := d.steps[i].frames[n-o.from]
+		if f.verb != 'B' || hasError(o.c.answers[n].lines, "") || !staleError(direct.answers[n].lines) || !w.ddlBefore(d, i) {
+			continue
+		}
+		if again, ok := undescribed(d, told, i, n-o.from); ok {
+			w.met[staleRow]++
+			anew[site{o.c, n}] = again
+		}
+		return
+	}
+}
+
+// undescribed is the Parse of the statement that frame k of step i binds, if no Describe
+// came since.
+func undescribed(d dialogue, told tale, i, k int) (parse frame, ok bool) {
+	name, portals := d.steps[i].frames[k].from, map[string]bool{}
+	for n, s := range d.steps[:i+1] {
+		o := told.outcomes[n]
+		if o.c != told.outcomes[i].c {
+			continue
+		}
+		frames := s.frames[:o.to-o.from]
+		if n == i {
+			frames = frames[:k]
+		}
+		for m, f := range frames {
+			switch a := o.c.answers[o.from+m]; {
+			case a.code != "" || a.text() == "skipped":
+			case f.verb == 'P' && f.name == name:
+				parse, ok = f, true
+			case f.verb == 'B':
+				portals[f.name] = f.from == name
+			case f.verb == 'D' && (f.kind == 'S' && f.name == name || f.kind == 'P' && portals[f.name]):
+				ok = false
+			}
+		}
+	}
+	return parse, ok
+}
+
+func staleError(lines []string) bool {
+	return slices.ContainsFunc(lines, func(l string) bool {
+		return strings.Contains(l, "cached plan must not change result type")
+	})
+}
+
+// ddlBefore tells whether another session has changed tables before step i.
+func (w *world) ddlBefore(d dialogue, i int) bool {
+	return w.changed || slices.ContainsFunc(d.steps[:i], func(s step) bool { return s.who == "x" && s.op == "sql" })
 }
 
 // readBefore tells whether frame k of step i binds or describes a statement with a constant
@@ -113,7 +194,7 @@ var (
 
 // optedOut tells whether the statement that is to fail is one of a transaction with the
 // comment that asks for its conflicts.
-func optedOut(d dialogue) bool {
+func optedOut(d dialogue, told tale) bool {
 	_, marker, ok := strings.Cut(d.fault, `"contains":"`)
 	marker, _, _ = strings.Cut(marker, `"`)
 	if !ok {
@@ -132,6 +213,9 @@ func optedOut(d dialogue) bool {
 				return false
 			}
 			before := d.steps[i-1].frames
+			if o := told.outcomes[i-1]; o.skipped || o.to > o.from && o.c.answers[o.from].text() == "skipped" {
+				return false
+			}
 			return len(before) > 0 && strings.HasPrefix(before[0].sql(), "BEGIN /* sluice: no-retry */") && (len(before) == 1 || before[0].verb == 'P' && len(before) == 4)
 		}
 	}

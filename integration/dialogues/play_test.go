@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -125,15 +126,28 @@ func (w *world) tell(d dialogue) (told tale, err error) {
 }
 
 // rest waits until PostgreSQL is at rest: a statement whose connection was cut while it
-// ran goes on to its end.
+// ran, or was on its way there, goes on to its end. Until then there are more connections
+// to PostgreSQL than to the stand-in.
 func (w *world) rest() {
-	const busy = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' AND pid <> pg_backend_pid()`
+	// One is that of whoever made the database, which was reset when it was last used.
+	const atRest = `SELECT count(*) FILTER (WHERE query <> 'DISCARD ALL') <= %s AND count(*) FILTER (WHERE state = 'active') = 0 FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if n, err := w.through.sql(busy); err != nil || n == "0" {
+		metrics, err := w.sim.Ask(w.t.Context(), "GET", "/metrics", "")
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		want := openConnections.FindStringSubmatch(metrics)
+		if want == nil {
+			w.t.Fatal("the stand-in does not tell how many connections it has")
+		}
+		if done, err := w.through.sql(fmt.Sprintf(atRest, want[1])); err != nil || done == "t" {
 			return
 		}
 	}
 }
+
+var openConnections = regexp.MustCompile(`(?m)^dsqlsim_connections (\d+)$`)
 
 // outsider changes what is behind the clients' backs. None of it happens while a
 // transaction is open, whose locks it would wait for.

@@ -21,6 +21,7 @@ type scene struct {
 
 func onPostgres(r route) bool     { return !r.dsql }
 func onDSQL(r route) bool         { return r.dsql }
+func onReplay(r route) bool       { return !r.dsql && r.replays }
 func withSavepoints(r route) bool { return r.savepoints }
 func emulated(r route) bool       { return r.dsql && r.savepoints }
 
@@ -48,6 +49,19 @@ var scenes = []scene{
 	{theme: "ends", where: onDSQL, fault: `[{"at":"<answered~running>","action":"cut","contains":"one"}]`, script: `
 		{X} [P - | INSERT INTO t_{X} (n) VALUES ({N})] [B - | -] [E -] [Q SELECT 1 AS one]
 		{X} [S]`},
+	// Questions of Sluice's own in the middle of a group: its schema is another meanwhile.
+	{theme: "ends", where: onReplay, whole: true, script: `
+		{X} [P q4 | SELECT n FROM t_{X} ORDER BY n] [S]
+		{X} [P - | INSERT INTO t_{X} (n) VALUES ({N})] [B - | -] [E -] [H]
+		{Y} [Q CREATE TABLE IF NOT EXISTS x_{Y} (n int)]
+		{X} [B - | q4] [E -] [H]
+		{X} [P - | SELECT 1/<0~1>] [B - | -] [E -] [S]
+		{X} [C S q4] [S]`},
+	// A backend is lost behind the answers of a group that no Sync has ended, and a Query comes.
+	{theme: "ends", script: `
+		{X} [P - | <INSERT INTO t_{X} (n) VALUES ({N})~SELECT 1 AS one>] [B - | -] [E -]
+		x replace
+		{X} [Q <SELECT 2 AS two~INSERT INTO t_{X} (n) VALUES ({M})>]`},
 	// A transaction that is not to be run again gets its conflict.
 	{theme: "opt-out", where: onDSQL, fault: conflict, script: `
 		{X} [Q BEGIN /* sluice: no-retry */]
@@ -224,7 +238,7 @@ var scenes = []scene{
 		{X} [B - | q1] [E -] [S]
 		{Y} [P - | SELECT timestamptz '2024-01-01 00:00' AT TIME ZONE 'UTC'] [B - | -] [E -] [P - | SELECT timestamptz '2024-01-03 00:00' AT TIME ZONE 'UTC'] [B - | -] [E -] [S]
 		{X} [P - | SELECT timestamptz '2024-01-02 00:00' AT TIME ZONE 'UTC'] [B - | -] [E -] [S]`},
-	{theme: "set_config", where: onPostgres, script: `
+	{theme: "set_config", where: onPostgres, whole: true, script: `
 		{X} [Q SELECT g_{X}('<extra_float_digits', '3~enable_seqscan', 'off~search_path', 's1>')]
 		{X} connect
 		{Y} [Q {look}]`},
@@ -297,7 +311,7 @@ var scenes = []scene{
 		{X} [Q SELECT n FROM t_{X} ORDER BY n]`},
 	{theme: "copy", where: onPostgres, script: `
 		{X} [Q INSERT INTO t_{X} (n) VALUES ({N})]
-		{X} [Q <COPY t_{X} (n) TO STDOUT~SELECT 1 AS one; COPY (SELECT generate_series(1, 3)) TO STDOUT~COPY t_{X} (nosuch) TO STDOUT>]`},
+		{X} [Q <COPY (SELECT n FROM t_{X} ORDER BY n) TO STDOUT~COPY s2.v TO STDOUT~SELECT 1 AS one; COPY (SELECT generate_series(1, 3)) TO STDOUT~COPY t_{X} (nosuch) TO STDOUT>]`},
 	{theme: "pipelines", script: `
 		{X} [P q1 | SELECT 1/(g - $1::int) AS x FROM generate_series(1, 1) AS g] [S]
 		{X} x5500 [B - | q1 | 4] [D P -] [E -] [B - | q1 | <1~4>] [E -] [<S~H>]
@@ -329,7 +343,7 @@ func (g *drawer) scene(clients []string) (steps []step, fault string) {
 	}
 	script := fill(scene.script)
 	if g.one(2) {
-		script = x + " [S] [Q ROLLBACK]\n" + y + " [S] [Q ROLLBACK]\n" + script
+		script = x + " [S]\n" + x + " [Q ROLLBACK]\n" + y + " [S]\n" + y + " [Q ROLLBACK]\n" + script
 	}
 	d, err := parseDialogue(script)
 	if err != nil {

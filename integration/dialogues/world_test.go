@@ -47,6 +47,7 @@ type world struct {
 	changed bool           // it was changed back before this dialogue, or an earlier one
 	met     map[string]int // rows of docs/differences.md
 	fresh   bool           // every dialogue begins on new backends
+	ended   int            // backends that the dialogue before has lost
 }
 
 // target is where a dialogue runs.

@@ -103,6 +103,9 @@ func draw(seed uint64, batch, n, size int) *program {
 	} else {
 		d.body()
 	}
+	if p.shape == burst {
+		p.cancelled = 0 // it may end the BEGIN alone, and the other turns are sent already
+	}
 	if r.Float64() < 0.4 {
 		turn := p.turns[r.IntN(len(p.turns))]
 		turn[r.IntN(len(turn))].tagged = true

@@ -1,0 +1,30 @@
+package proxy
+
+import (
+	"io"
+	"net"
+	"testing"
+
+	"github.com/sluice-proxy/sluice/reservoir"
+)
+
+// Where something of ours would commit what a client has sent, the backend is given up.
+func TestExchangeInAGroupIsRefused(t *testing.T) {
+	for block, open := range map[byte]bool{'I': true, 'T': false, 'E': false} {
+		here, server := net.Pipe()
+		go io.Copy(io.Discard, server)
+		s := &session{b: &backend{conn: &reservoir.Conn{Net: here}}, t: &turn{outcome: outcomeAt(block)}}
+		s.addBytes(frameFlush)
+		if err := s.flushUp(); err != nil {
+			t.Fatal(err)
+		}
+		if s.b.group != open {
+			t.Errorf("behind frames of a client at %c: open %v, want %v", block, s.b.group, open)
+		}
+		here.Close()
+		if _, err := s.b.exchange(frameSync); (err == errOpenGroup) != open {
+			t.Errorf("an exchange behind frames of a client at %c: %v", block, err)
+		}
+		server.Close()
+	}
+}

@@ -1,0 +1,147 @@
+package proxy
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// answerFailed answers in a block whose backend was lost, or that failed before it had one.
+func (s *session) answerFailed(plan *rewrite.Plan) error {
+	switch st := plan.Single(); {
+	case plan.Kind == rewrite.Empty:
+		if err := s.tell(frameEmptyQuery); err != nil {
+			return err
+		}
+	case st != nil && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback) && s.chains(st):
+		if err := s.endFailed(st); err != nil {
+			return err
+		}
+	case len(plan.Statements) > 0 && plan.Statements[0].Tx.Verb == rewrite.RollbackTo:
+		return s.errReturnFailed(&plan.Statements[0])
+	default:
+		return errAborted
+	}
+	return s.ready()
+}
+
+// behindEnd is a string of statements whose first ends the block, without that one, where
+// the block's backend was lost: the others are run. nil for any other text. Spaces take
+// the first one's place, so that positions in errors are those in the client's text.
+func (s *session) behindEnd(plan *rewrite.Plan, sql []byte) []byte {
+	if s.state != failed || len(plan.Statements) < 2 || s.emulates(plan) {
+		return nil
+	}
+	st := &plan.Statements[0]
+	if st.Tx.Verb != rewrite.Commit && st.Tx.Verb != rewrite.Rollback || !s.chains(st) || st.End == 0 {
+		return nil
+	}
+	behind := append([]byte(nil), sql[:st.Start]...)
+	for range utf8.RuneCount(sql[st.Start:st.End]) {
+		behind = append(behind, ' ')
+	}
+	return append(behind, sql[st.End:]...)
+}
+
+// chains reports whether st, the end of a block that has failed here, can be what it says.
+// Of a block whose backend was lost nobody knows what AND CHAIN would begin.
+func (s *session) chains(st *rewrite.Statement) bool { return !st.Tx.Chain || s.unserved != nil }
+
+// errReturnFailed is the error of ROLLBACK TO in such a block: what no backend has served has
+// no savepoint, and those of a lost block are lost.
+func (s *session) errReturnFailed(st *rewrite.Statement) *sqlError {
+	if s.unserved == nil {
+		return errAborted
+	}
+	return errNoSavepoint(st.Tx.Name)
+}
+
+// endFailed is COMMIT or ROLLBACK of a block whose backend was lost, or that had none.
+func (s *session) endFailed(st *rewrite.Statement) error {
+	s.endTransaction(false)
+	s.staged.Rollback()
+	s.salt = parsing{}
+	s.foldLocal(true)
+	if err := s.move(endAnswered); err != nil {
+		return err
+	}
+	if st.Tx.Chain {
+		s.begin = s.unserved
+		if err := s.move(beginAnswered); err != nil {
+			return err
+		}
+	}
+	s.unserved = nil
+	return s.tell(appendCommand(nil, "ROLLBACK"))
+}
+
+// controlLocally answers BEGIN, and the end of a block that no server has seen.
+func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
+	st := plan.Single()
+	if st == nil || s.b != nil {
+		return false, nil
+	}
+	switch {
+	case st.Tx.DeferrableBegin():
+		if s.state == begun {
+			if err := s.tell(warnInTransaction.appendWarning(nil)); err != nil {
+				return true, err
+			}
+		} else {
+			s.begin = s.template(sql, noOIDs)
+		}
+		s.srv.metrics.LocalAnswer("begin")
+		if err := s.move(beginAnswered); err != nil {
+			return true, err
+		}
+		tag := frameBegin
+		if text := sql[min(st.Start, len(sql)):]; len(text) >= 5 && strings.EqualFold(string(text[:5]), "start") {
+			tag = frameStart
+		}
+		if err := s.tell(tag); err != nil {
+			return true, err
+		}
+	case s.state == begun && !st.Tx.Chain && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback):
+		s.srv.metrics.LocalAnswer("end")
+		s.begin = nil
+		s.endTransaction(false)
+		s.foldLocal(st.Tx.Verb == rewrite.Rollback)
+		if err := s.move(endAnswered); err != nil {
+			return true, err
+		}
+		tag := frameCommit
+		if st.Tx.Verb == rewrite.Rollback {
+			tag = frameRollback
+		}
+		if err := s.tell(tag); err != nil {
+			return true, err
+		}
+	default:
+		return false, nil
+	}
+	return true, s.ready()
+}
+
+var (
+	frameBegin    = appendCommand(nil, "BEGIN")
+	frameStart    = appendCommand(nil, "START TRANSACTION")
+	frameCommit   = appendCommand(nil, "COMMIT")
+	frameRollback = appendCommand(nil, "ROLLBACK")
+)
+
+// endsFailed reports whether a failed transaction takes a statement: PostgreSQL
+// takes those that end it, in whole or in part.
+func (s *session) endsFailed(plan *rewrite.Plan) bool {
+	st := plan.Single()
+	if st == nil || s.state == failed && !s.chains(st) {
+		return false
+	}
+	switch st.Tx.Verb {
+	case rewrite.Commit, rewrite.Rollback, rewrite.RollbackTo:
+		return true
+	case rewrite.PrepareTransaction:
+		return s.state != failed || s.srv.emulatesSavepoints()
+	}
+	return false
+}

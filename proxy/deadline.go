@@ -1,0 +1,72 @@
+package proxy
+
+import (
+	"strings"
+	"time"
+)
+
+// startWaiting begins the part of a turn that can be cancelled and timed out: it
+// waits for its backend, or to have one. The sweeper is shown that it does.
+func (s *session) startWaiting() {
+	s.tick.Store(s.tick.Load() | 1)
+	s.startClock()
+}
+
+// armTimeout has the read from the backend end with the statement's time, which may
+// be over already.
+func (s *session) armTimeout() error {
+	deadline := s.t.deadline
+	if deadline.IsZero() {
+		return nil
+	}
+	if !time.Now().Before(deadline) {
+		s.heeded(errTimedOut)
+		return errTimedOut
+	}
+	s.b.conn.Net.SetReadDeadline(deadline)
+	return nil
+}
+
+// stopWaiting ends what startWaiting began, when the turn has been answered.
+func (s *session) stopWaiting() {
+	if v := s.tick.Load(); v&1 == 1 {
+		s.tick.Store(v + 1)
+	}
+	s.disarm()
+	if s.t != nil {
+		s.t.deadline = time.Time{}
+	}
+}
+
+// disarm takes the alarms of the turn off its backend.
+func (s *session) disarm() {
+	if s.t != nil && !(s.t.deadline.IsZero() && s.t.holdEnd.IsZero()) {
+		s.t.holdEnd = time.Time{}
+		if s.b != nil {
+			s.b.conn.Net.SetReadDeadline(time.Time{})
+		}
+	}
+}
+
+// startClock starts the time of a statement timeout that Sluice keeps, once a turn:
+// when its first statement is about to wait or to be sent.
+func (s *session) startClock() {
+	if t := s.t; s.statementTimeout > 0 && !t.clocked {
+		t.clocked = true
+		t.deadline = time.Now().Add(s.statementTimeout)
+	}
+}
+
+// carriedDeadline is when a wait of ours exceeds a statement timeout that the server
+// keeps: it does not know of the wait. Zero: never, or nobody knows.
+func (s *session) carriedDeadline() time.Time {
+	value := s.settings.vals["statement_timeout"]
+	if value == "" || s.srv.treat.of("statement_timeout") != carried {
+		return time.Time{}
+	}
+	d, refused := timeoutOf("statement_timeout", strings.Trim(value, "' "))
+	if refused != nil || d == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(d)
+}

@@ -1,0 +1,65 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// An implicit transaction ends with its Sync: nothing that Sluice asks the server on its
+// own account may end it before.
+func TestGroupIsNotCommittedByOurQuestions(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE grouped (n int)")
+	s := startSluice(t, postgres{Server: pg, addr: pg.Address()}, fastReplay, maxOpen(2))
+	a, b := talk(t, s.addr), talk(t, s.addr)
+	a.ask(t, "P - | INSERT INTO grouped VALUES (1)\nB - | -\nE -\nH")
+	a.readThrough("C")
+	b.play(t, "Q CREATE TABLE another (n int)") // what only reads is to be asked anew
+	a.ask(t, "P - | SELECT n FROM grouped\nH")
+	a.readThrough("1")
+	a.ask(t, "B - | -\nE -\nH")
+	a.readThrough("C")
+	a.ask(t, "P - | SELECT 1/0\nB - | -\nE -\nS")
+	a.readThrough("Z")
+	if got := pg.SQL(t, "postgres", "SELECT count(*) FROM grouped"); got != "0" {
+		t.Errorf("rows of a group that failed: %s, want 0", got)
+	}
+}
+
+// A return to a savepoint undoes what looked like a read and wrote.
+func TestReadsThatWriteBehindASavepoint(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", `CREATE TABLE written (n int);
+		CREATE FUNCTION writes() RETURNS int LANGUAGE sql AS 'INSERT INTO written VALUES (1) RETURNING n';
+		CREATE VIEW writing AS SELECT writes() AS n`)
+	s := startSluice(t, postgres{Server: pg, addr: pg.Address()}, withSavepoints, maxOpen(2))
+	for name, read := range map[string]string{"simple": "Q SELECT n FROM writing", "extended": "P - | SELECT n FROM writing\nB - | -\nE -\nS"} {
+		talk(t, s.addr).play(t, "Q BEGIN\nQ SAVEPOINT a\n"+read+"\nQ ROLLBACK TO a\nQ COMMIT")
+		if got := pg.SQL(t, "postgres", "SELECT count(*) FROM written"); got != "0" {
+			t.Errorf("%s: rows behind ROLLBACK TO: %s, want 0", name, got)
+		}
+	}
+}
+
+// AND CHAIN begins again what failed before it had a backend, not what another block was.
+func TestChainBehindALostBlock(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	s := startSluice(t, postgres{Server: pg, addr: pg.Address()}, withSavepoints, maxOpen(2))
+	got := perform(t, s.addr, `Q BEGIN
+Q SAVEPOINT a
+E nosuch
+S
+Q ROLLBACK TO a
+Q SET TRANSACTION ISOLATION LEVEL SERIALIZABLE /* sluice: no-retry */
+Q SELECT pg_terminate_backend(pg_backend_pid())
+Q ROLLBACK AND CHAIN
+Q SHOW transaction_isolation
+Q ROLLBACK
+< Z Z Z Z Z Z Z Z Z`)
+	if !strings.Contains(got, "C=08006") || strings.Contains(got, "read committed") {
+		t.Errorf("a block that was lost goes on as another:\n%s", got)
+	}
+}

@@ -1,0 +1,76 @@
+package proxy
+
+import (
+	"encoding/binary"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// localTag is the tag of a statement that is answered here.
+func localTag(st *rewrite.Statement) string {
+	switch {
+	case st.Tag != "":
+		return st.Tag
+	case st.Column != "":
+		return "SELECT 1"
+	case st.Show != "":
+		return "SHOW"
+	case st.DeallocateAll:
+		return "DEALLOCATE ALL"
+	case st.Deallocate != "":
+		return "DEALLOCATE"
+	}
+	return resetTag(&st.Changes[0])
+}
+
+// resetTag is the tag of a change of settings.
+func resetTag(c *rewrite.Change) string {
+	switch {
+	case c.Action == rewrite.DiscardAll:
+		return "DISCARD ALL"
+	case c.Action == rewrite.ResetAll, c.Action == rewrite.Reset && !c.Default:
+		return "RESET"
+	}
+	return "SET"
+}
+
+// rowOf describes the row that a statement answered here has; nil for none.
+func rowOf(st *rewrite.Statement) []byte {
+	const text, void = 25, 2278
+	switch {
+	case st.Void != "":
+		return columnDescription(st.Void, void, 4)
+	case st.Column != "":
+		return columnDescription(st.Column, text, -1)
+	case st.Show != "":
+		return columnDescription(st.Show, text, -1)
+	}
+	return nil
+}
+
+// localDescription answers Describe of a statement that is answered locally.
+func localDescription(plan *rewrite.Plan) [][]byte {
+	if row := rowOf(plan.Single()); row != nil {
+		return [][]byte{row}
+	}
+	return [][]byte{frameNoData}
+}
+
+// columnDescription is the RowDescription of one column of a type, by its OID and
+// size.
+func columnDescription(name string, typ uint32, size int16) []byte {
+	b := appendHeader(nil, msgRowDescription, 2+len(name)+1+18)
+	b = append(b, 0, 1)
+	b = append(b, name...)
+	b = append(b, 0, 0, 0, 0, 0, 0, 0)
+	b = binary.BigEndian.AppendUint32(b, typ)
+	b = binary.BigEndian.AppendUint16(b, uint16(size))
+	return append(b, 0xff, 0xff, 0xff, 0xff, 0, 0)
+}
+
+func dataRow(value string) []byte {
+	b := appendHeader(nil, msgDataRow, 2+4+len(value))
+	b = append(b, 0, 1)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(value)))
+	return append(b, value...)
+}

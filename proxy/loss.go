@@ -1,0 +1,136 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
+)
+
+// backendLost answers the loss of a backend in the middle of a turn.
+func (s *session) backendLost(gone *lostError) error {
+	t := s.t
+	if s.dedicated {
+		return gone
+	}
+	told, when := s.lossTold(), "transaction"
+	if told == errUnknownOutcome {
+		when = "unknown_outcome"
+	}
+	s.logLost(gone, when)
+	if told == nil {
+		s.settleSettings(t.failed)
+	} else if s.survives() {
+		reason := s.judge(retry.BackendLost)
+		if reason == retry.Replayable || reason == retry.Cancelled || t.original != nil {
+			return s.survive(told, reason)
+		}
+		s.noteRefusal(reason)
+	}
+	return s.abandon(told, reservoir.Broken)
+}
+
+// lossTold is what the client is told of the loss of its backend; nil: all that it
+// asked for was answered, and only the ReadyForQuery is missing.
+func (s *session) lossTold() *sqlError {
+	t := s.t
+	switch o := &t.outcome; {
+	case o.unknown() || t.job.tag != nil || t.settled: // a job: see settleJob
+		return errUnknownOutcome
+	case t.refused != nil && !t.owed.empty() && t.owed.first().poison: // all that was before it is answered
+		return t.refused
+	case s.concluded():
+		return nil
+	case o.ended:
+		return errRestLost
+	case s.inBlock() || o.loses():
+		return errBackendLost
+	}
+	return errReadLost
+}
+
+// concluded reports whether the client can do without the backend: all that is owed
+// is a ReadyForQuery, and no transaction goes on that was not told to have failed.
+func (s *session) concluded() bool {
+	t := s.t
+	if !t.ended || t.mute || t.rerun || t.rest > 0 || t.owed.len() != 1 || s.inBlock() && !t.failed {
+		return false
+	}
+	kind := t.owed.first().kind
+	return kind == msgSync || kind == msgQuery && t.outcome.concluded
+}
+
+// lostWhenReplaying is the loss of a backend that no client is told of.
+const lostWhenReplaying = metrics.LostReplaying
+
+func (s *session) logLost(gone *lostError, when string) {
+	s.srv.metrics.BackendLost(when)
+	s.srv.log.Warn("backend lost in a turn", append(s.logAttrs(), "outcome", when, "error", gone.err)...)
+}
+
+// abandon drops the backend in the middle of a turn and tells the client e
+// (nil: that the turn succeeded), so that its connection lives on.
+func (s *session) abandon(e *sqlError, why reservoir.Reason) error {
+	t := s.t
+	if t.torn || t.rest > 0 && !t.restSwallow && !t.mute && !s.holding() {
+		return errors.Join(errClientGone, errors.New("a row was cut in the middle"))
+	}
+	// Behind COMMIT or ROLLBACK no client rolls back, whatever became of it.
+	inBlock := s.inBlock()
+	if t.original != nil && e != nil {
+		inBlock = t.after != 0 && t.after != 'I' || t.after == 0 && inBlock
+	}
+	if t.rest > 0 || t.mute {
+		s.held.Drop()
+	}
+	if e == nil { // it is done, and what it set is the session's
+		s.commitSettings()
+	}
+	if e != nil {
+		s.takeBack(append(t.owed.lost(), t.undos...))
+	}
+	if s.b != nil {
+		s.dropBackend(why)
+	}
+	s.losePin()
+	s.nothingRuns()
+	s.forgetTurn()
+	ev := lost
+	if inBlock {
+		ev = lostInBlock
+	}
+	if err := s.move(ev); err != nil {
+		return err
+	}
+	if e != nil {
+		t.failed = true
+		s.say(e)
+	}
+	if !t.ended {
+		t.skip = true
+		return nil
+	}
+	return s.ready()
+}
+
+// takeBack undoes changes of the client's statements that it was told have failed.
+func (s *session) takeBack(undos []undo) {
+	for _, u := range undos {
+		s.setStatement(u.name, u.prev)
+	}
+}
+
+// stopBackend asks the server to stop what it is doing before its connection
+// is dropped: closing a socket alone lets a running statement keep its locks.
+func (s *session) stopBackend() {
+	if !s.srv.cfg.ForwardCancel || s.b == nil {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.Background(), exchangeTimeout)
+	defer stop()
+	if err := s.b.conn.Cancel(ctx); err != nil {
+		s.srv.log.Debug("cancel before discard", append(s.logAttrs(), "error", err)...)
+	}
+}

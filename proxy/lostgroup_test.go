@@ -1,0 +1,139 @@
+package proxy_test
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy"
+)
+
+// A backend that is lost behind the last answer of a group, which no Sync has ended, is
+// lost to what the client sends next: a Query gets its error and its ReadyForQuery, where
+// one that stands behind the error of a group would be skipped.
+func TestLossBehindTheAnswersOfAGroup(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]option{"postgres": nil, "replay": {fastReplay}, "savepoints": {withSavepoints}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pg := postgres{Server: newPostgres(t)}
+			pg.addr = pg.Address()
+			pg.SQL(t, "postgres", "CREATE TABLE lost_group (n int)")
+			s := startSluice(t, pg, opts...)
+			for i, group := range []string{"B - | s3\nE -\n", "C P c1\nB c1 | s3\nD P c1\nE c1\n", "B c1 | s3\nE c1\nH\n", "P - | SELECT 1\nB - | -\nE -\n", "P - | BEGIN\nB - | -\nE -\n", "B - | s3\nE -\nC S s3\n"} {
+				for _, next := range []string{"Q SELECT 2\n< Z\n", "Q INSERT INTO lost_group VALUES (-1)\n< Z\n", "F\n< Z\n", "P - | SELECT 3\nB - | -\nE -\nS\n< Z\n", "S\n< Z\n", "H\nS\n< Z\n"} {
+					c := dialRaw(t, s.addr)
+					c.play(t, fmt.Sprintf("P s3 | INSERT INTO lost_group VALUES (%d) RETURNING n\nS\n< Z\n", i))
+					c.play(t, group)
+					c.flush()
+					time.Sleep(20 * time.Millisecond) // the answers wait at the server for a Flush
+					pg.SQL(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
+					c.play(t, strings.TrimSuffix(next, "< Z\n"))
+					if got, err := c.behindAGroup(t, strings.Count(group, "\n")-strings.Count(group, "H\n")); err != nil {
+						t.Errorf("%s, then %s: %v behind %q", group, next, err, got)
+					}
+					c.conn.Close()
+				}
+			}
+		})
+	}
+}
+
+// A client is told at once of a backend that is lost while Sluice, which has refused a frame
+// itself, awaits the answers to those in front of it: it may wait for the error before it
+// sends its Sync.
+func TestErrorOfALostGroupIsSent(t *testing.T) {
+	t.Parallel()
+	pg := postgres{Server: newPostgres(t)}
+	pg.addr = pg.Address()
+	pg.SQL(t, "postgres", "CREATE TABLE lost_group (n int)")
+	s := startSluice(t, pg)
+	rng := rand.New(rand.NewPCG(10, 1))
+	for i := range 300 / proxy.OneIn {
+		c := dialRaw(t, s.addr)
+		c.play(t, []string{"Q BEGIN\n< Z\nQ SELECT 1/0\n< Z\n", "Q SELECT 1\n< Z\n"}[i%2])
+		c.play(t, "P - | INSERT INTO lost_group VALUES (1)\nB - | -\nE -\n")
+		c.flush()
+		time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
+		pg.SQL(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
+		time.Sleep(time.Duration(rng.IntN(3)) * time.Millisecond)
+		c.queue(encodeLine(t, "Q", "SELECT 2"))
+		if got, err := c.behindAGroup(t, 3); err != nil {
+			t.Fatalf("run %d: %v behind %q", i, err, got)
+		}
+		c.conn.Close()
+	}
+}
+
+// behindAGroup reads up to a ReadyForQuery, behind a group of so many frames that no Sync has
+// ended: where one of these fails, what follows is skipped, and the client sends a Sync.
+func (c *rawClient) behindAGroup(t *testing.T, frames int) (got string, err error) {
+	c.flush()
+	for answered := 0; !strings.HasSuffix(got, "Z"); {
+		typ, _, err := c.frame()
+		if err != nil {
+			return got, err
+		}
+		got += string(typ)
+		switch {
+		case strings.ContainsRune("123TnCs", rune(typ)):
+			answered++
+		case typ == 'E' && answered < frames:
+			c.queue(encodeLine(t, "S", ""))
+			c.flush()
+		}
+	}
+	return got, nil
+}
+
+// A server that takes its leave behind a group and does not close its connection is lost all the same.
+func TestFarewellWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	pg := postgres{Server: newPostgres(t)}
+	pg.addr = pg.Address()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() { // what the server ends, the other side is not told of
+		for {
+			client, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", pg.addr)
+			if err != nil {
+				client.Close()
+				return
+			}
+			go io.Copy(client, server)
+			go func() {
+				io.Copy(server, client)
+				io.Copy(io.Discard, client)
+				client.Close()
+				server.Close()
+			}()
+		}
+	}()
+	s := startSluice(t, pg, func(s *setup) { s.dial.Address, s.dial.Port = "127.0.0.1", ln.Addr().(*net.TCPAddr).Port })
+	for _, group := range []string{"P - | SELECT 1\nB - | -\nE -\n", "P - | SELECT 1\nB - | -\nE -\nH\n"} {
+		for _, next := range []string{"Q SELECT 2\n", "S\n", "P - | SELECT 3\nB - | -\nE -\nS\n"} {
+			c := dialRaw(t, s.addr)
+			c.play(t, "Q SELECT 1\n< Z\n"+group)
+			c.flush()
+			time.Sleep(20 * time.Millisecond)
+			pg.SQL(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE 'SELECT 1%'")
+			time.Sleep(20 * time.Millisecond)
+			c.play(t, next)
+			if got, err := c.behindAGroup(t, 3); err != nil {
+				t.Errorf("%s, then %s: %v behind %q", group, next, err, got)
+			}
+			c.conn.Close()
+		}
+	}
+}
