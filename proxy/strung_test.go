@@ -128,6 +128,7 @@ func TestResetsInStringsOfAStartup(t *testing.T) {
 	startup := map[string]string{"TimeZone": "America/New_York", "DateStyle": "SQL, DMY"}
 	const at = "SELECT timestamp '2026-03-04 00:00'::timestamptz::text AS one"
 	refused := 0
+	perform(t, s.addr, "Q SELECT 1\n< Z\n") // from now on what the server reports is known
 	for _, reset := range []string{"RESET ALL", "RESET TimeZone", "SET TimeZone TO DEFAULT", "RESET DateStyle", "RESET work_mem"} {
 		for _, form := range append(stringForms, "L; SELECT 1 AS one; COMMIT; L", "SELECT 1 AS one; COMMIT; L; SELECT 1 AS one; L", "L; SHOW application_name; SELECT 1 AS one; COMMIT; SHOW application_name") {
 			for name, around := range surroundings {
