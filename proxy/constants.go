@@ -9,14 +9,14 @@ import (
 )
 
 // PostgreSQL reads the constants of a statement when it parses it, and parses it anew
-// only when search_path or an object that it refers to has changed. So behind a SET of
-// DateStyle the statement that a client has prepared before means what it meant then.
+// only when an object that it refers to has changed, or what search_path resolves to. So
+// behind a SET of DateStyle the statement that a client has prepared before means what it
+// meant then; behind a SET of search_path only the backend that has it can tell.
 
 // parsing are hashes of the settings that a text is parsed under. Settings of a transaction
 // that has changed them have odd numbers of its own.
 type parsing struct {
 	all       uint64
-	path      uint64 // of those whose change has PostgreSQL parse a statement anew, as far as is known
 	constants uint64 // of those that constants are read by
 }
 
@@ -27,41 +27,27 @@ var errReadOtherwise = &sqlError{code: errPlanChanged.code, message: errPlanChan
 	hint:   "Prepare it again behind the change, or pass the constants as parameters.", source: errPlanChanged.source}
 
 // salted is what the transaction's next texts are parsed under, once it has changed
-// settings; those of neither kind change what all of them hash to only.
-func (s *session) salted(path, constants bool) parsing {
+// settings; constants: those that constants are read by too.
+func (s *session) salted(constants bool) parsing {
 	p, n := s.parsing(), s.srv.salts.Add(1)<<1|1
 	p.all = n
-	if path {
-		p.path = n
-	}
 	if constants {
 		p.constants = n
 	}
 	return p
 }
 
-// changed says which kinds of settings the changes may be of.
-func (s *session) changed(changes []rewrite.Change) (path, constants bool) {
-	for i := range changes {
-		c := &changes[i]
-		switch {
-		case c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll:
-			constants = true
-			path = path || s.parsing().path != s.startup.parsing.path
-		case c.Name == "":
-			constants = true
-		default:
-			path = path || slices.Contains(pathSettings, c.Name) || c.Name == "session_authorization"
-			constants = constants || slices.Contains(constantSettings, c.Name)
-		}
-	}
-	return path, constants
+// rereads reports whether the changes may be of settings that constants are read by.
+func rereads(changes []rewrite.Change) bool {
+	return slices.ContainsFunc(changes, func(c rewrite.Change) bool {
+		return c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll || c.Name == "" || slices.Contains(constantSettings, c.Name)
+	})
 }
 
 // readOtherwise reports whether constants of the text would be read otherwise than they
-// were, where PostgreSQL would not read them again.
+// were, if it were parsed now.
 func (t *template) readOtherwise(p parsing) bool {
-	if t.parsing.path != p.path || t.parsing.constants == p.constants || t.plan.Kind == rewrite.Setting || t.plan.Kind == rewrite.Control {
+	if t.parsing.constants == p.constants || t.plan.Kind == rewrite.Setting || t.plan.Kind == rewrite.Control {
 		return false
 	}
 	return rewrite.ReadBySettings([]byte(t.sql))

@@ -74,6 +74,13 @@ func TestConstantsAreReadAtParse(t *testing.T) {
 			kill
 			B B - | s | 02/03/2026; E -; S
 			B D S s; S`,
+		"the path it was": constants + `
+			B Q BEGIN; SET search_path TO "$user", public; SET SESSION AUTHORIZATION DEFAULT
+			B P x | SELECT timestamptz '2026-01-01 00:00' AT TIME ZONE 'UTC'; B - | x; E -; S
+			B Q COMMIT
+			B Q SET TimeZone TO 'Asia/Tokyo'
+			B B - | x; E -; S` + runConstants + `
+			B Q SET search_path TO public, nosuch` + runConstants,
 		"other settings": constants + `
 			kill
 			B Q BEGIN; SET LOCAL statement_timeout TO '60s'; SET extra_float_digits TO 0` + runConstants + `

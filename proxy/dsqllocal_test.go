@@ -108,3 +108,33 @@ func TestAsPostgreSQLWhereTheServerIsNot(t *testing.T) {
 		}
 	}
 }
+
+// DISCARD ALL gives up the backend that a session keeps, where the server knows no such
+// statement: nothing of the session is left.
+func TestDiscardAllOfAKeptBackend(t *testing.T) {
+	t.Parallel()
+	pg := postgres{Server: newPostgres(t)}
+	pg.addr = pg.Address()
+	for route, opts := range map[string][]option{"pinned": nil, "replay": {withReplay}, "session": {sessionPairing}} {
+		s := startSluice(t, pg, append(opts, asDSQL, answering, allIgnored, maxOpen(3))...)
+		perform(t, s.addr, "Q SELECT 1\n< Z\n") // from now on what the server reports is known
+		for _, before := range []string{"PREPARE p AS SELECT 1", "SET TIME ZONE INTERVAL '-03:30' HOUR TO MINUTE", "SET TimeZone = 'Asia/Tokyo'"} {
+			for _, discard := range []string{"Q DISCARD ALL", "P d | DISCARD ALL\nB - | d\nE -\nS", "P - | DISCARD ALL\nD S -\nB - | -\nE -\nP - | SELECT 1 AS one\nB - | -\nE -\nS"} {
+				script := "P s | SELECT 2 AS two\nS\n< Z\nQ " + before + "\n< Z\n" + discard + "\n< Z\n"
+				const look = "Q SHOW TimeZone\n< Z\nB - | s\nS\n< Z\nQ EXECUTE p\n< Z\nQ DISCARD ALL\n< Z\n"
+				direct, _ := dialWith(t, pg.addr, nil)
+				through, _ := dialWith(t, s.addr, nil)
+				want, got := direct.play(t, script), through.play(t, script)
+				if in := s.backends.Stats().InUse; in != 0 && !strings.Contains(discard, "one") {
+					t.Errorf("%s, %s: %d backends are kept", route, before, in)
+				}
+				want, got = want+direct.play(t, look), got+through.play(t, look)
+				direct.conn.Close()
+				through.conn.Close()
+				if got != want {
+					t.Errorf("%s, %s: %s", route, before, firstDifference(got, want))
+				}
+			}
+		}
+	}
+}

@@ -124,20 +124,19 @@ func (s *session) saltParsing(plan *rewrite.Plan) {
 	if plan.Kind == rewrite.Read || len(plan.Statements) == 1 && len(plan.Statements[0].Changes) == 0 && !plan.Statements[0].Calls {
 		return
 	}
-	calls, changes, path, constants := false, false, false, false
+	calls, changes, constants := false, false, false
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
-		p, c := s.changed(st.Changes)
-		changes, path, constants = changes || len(st.Changes) > 0, path || p, constants || c
+		changes, constants = changes || len(st.Changes) > 0, constants || rereads(st.Changes)
 		calls = calls || st.Calls
 	}
 	switch {
 	case changes:
 		s.t.salted = true
-		s.salt = s.salted(path, constants || calls)
+		s.salt = s.salted(constants || calls)
 	case calls && !s.t.guessed: // up to the next report nobody knows
 		s.t.guessed, s.t.saltWas = true, s.salt
-		s.salt = s.salted(false, true)
+		s.salt = s.salted(true)
 	}
 }
 
@@ -154,7 +153,7 @@ func (s *session) settleSalt() {
 	if t.reported != nil && t.reported != s.b.reported {
 		for _, p := range s.b.reported.news(t.reported) {
 			if slices.Contains(parsingSettings, p.lower) {
-				s.salt = s.salted(slices.Contains(pathSettings, p.lower), true)
+				s.salt = s.salted(true)
 				return
 			}
 		}

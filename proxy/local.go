@@ -75,7 +75,7 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 		return !s.pinned
 	case st.Deallocate != "":
 		return !s.pinned || s.stmts[st.Deallocate] != nil || s.b != nil && s.b.prepared.holds(st.Deallocate)
-	case s.answersSetting(st), s.discardFails(st) != nil:
+	case s.answersSetting(st), s.discardFails(st) != nil, s.discardLeaves(st):
 		return true
 	case st.Kind != rewrite.Setting || len(st.Changes) == 0 || s.pinned || s.state != idle || s.t.touched:
 		return false
@@ -109,6 +109,12 @@ func (s *session) discardFails(st *rewrite.Statement) *sqlError {
 	return nil
 }
 
+// discardLeaves reports whether a DISCARD ALL gives up the backend that the session keeps,
+// because the server knows no such statement.
+func (s *session) discardLeaves(st *rewrite.Statement) bool {
+	return s.srv.cfg.Kind == DSQL && discardsAll(st) && s.state == held && s.b.status == 'I' && !s.dedicated && !s.t.touched
+}
+
 // answersSetting reports whether a statement's changes of settings are all Sluice's
 // to make. A session of DSQL always has its own authorization, unless it has set a role.
 func (s *session) answersSetting(st *rewrite.Statement) bool {
@@ -139,7 +145,7 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 		if st.Tag == "DISCARD SEQUENCES" {
 			s.discardedSequences(false)
 			if s.void && s.state == held && s.b.status == 'I' {
-				s.dropVoid()
+				s.leaveKept()
 				if err := s.move(settledIdle); err != nil {
 					return nil, err
 				}
@@ -192,9 +198,13 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 		s.discardedSequences(false)
 		s.forgetStatements()
 		s.portal, s.portals = portal{}, nil
+		if s.b != nil {
+			s.leaveKept()
+			err = s.move(settledIdle)
+		}
 	}
 	s.resetEverything()
-	return nil, nil
+	return nil, err
 }
 
 // closeAll is the tag of CLOSE ALL, which closes the portals of the protocol too.

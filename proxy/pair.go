@@ -183,7 +183,7 @@ func (s *session) settle(status byte) error {
 		s.tx.log.Refuse(retry.InnerCommit)
 	}
 	if status == 'I' && s.void {
-		s.dropVoid()
+		s.leaveKept()
 		return s.move(settledIdle)
 	}
 	if status != 'I' || s.keeps() {

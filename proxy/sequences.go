@@ -98,11 +98,13 @@ func (s *session) discardedSequences(atServer bool) {
 	}
 }
 
-// dropVoid gives a backend of the session's own up where the server does not forget
-// what the session has drawn there: its next transaction is on a new one.
-func (s *session) dropVoid() {
+// leaveKept gives up the backend that the session keeps, where the server cannot forget
+// what the session has left there: the session's next transaction is on another one.
+func (s *session) leaveKept() {
+	if s.pinned {
+		s.srv.pinned.Add(-1)
+	}
 	s.pinned, s.own, s.void = false, false, false
-	s.srv.pinned.Add(-1)
 	s.dropBackend(reservoir.Pinned)
 }
 

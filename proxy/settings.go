@@ -32,12 +32,11 @@ type settings struct {
 	recodes bool
 }
 
-// parsingSettings change what a prepared statement means.
-// PostgreSQL parses one anew where its path is another, and reads constants only then.
+// parsingSettings change what a prepared statement means, constantSettings among them
+// what its constants do.
 var (
 	constantSettings = []string{"client_encoding", "datestyle", "intervalstyle", "timezone"}
-	pathSettings     = []string{"role", "search_path"}
-	parsingSettings  = slices.Concat(constantSettings, pathSettings)
+	parsingSettings  = slices.Concat(constantSettings, []string{"role", "search_path"})
 )
 
 var (
@@ -50,7 +49,7 @@ func newSettings(vals map[string]string) *settings {
 	if v, ok := vals["client_encoding"]; ok {
 		s.reading, s.recodes = rewrite.ReadingOf("client_encoding", v), true
 	}
-	s.parsing = parsing{all: hashOf(vals, parsingSettings), path: hashOf(vals, pathSettings), constants: hashOf(vals, constantSettings)}
+	s.parsing = parsing{all: hashOf(vals, parsingSettings), constants: hashOf(vals, constantSettings)}
 	return s
 }
 
