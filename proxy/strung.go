@@ -21,10 +21,11 @@ type strung struct {
 
 // place is what becomes of one statement; the zero value goes to the server.
 type place struct {
-	here bool      // answered here
-	err  *sqlError // answered here, with an error
-	sql  string    // what the server gets instead
-	tag  []byte    // of that
+	here bool           // answered here
+	err  *sqlError      // answered here, with an error
+	sql  string         // what the server gets instead
+	tag  []byte         // what the client gets for that
+	set  rewrite.Change // what that sets
 }
 
 func (p *place) ours() bool { return p.here || p.err != nil }
@@ -186,7 +187,8 @@ func (d *division) resets() {
 		case len(st.Changes) == 1 && st.Changes[0].Action == rewrite.Reset:
 			name := st.Changes[0].Name
 			if value, ok := s.startup.vals[name]; ok && !merges(name, value) {
-				p.sql, p.tag = "SET "+quoteName(name)+" TO "+value, appendCommand(nil, resetTag(&st.Changes[0]))
+				p.set = rewrite.Change{Action: rewrite.Set, Name: name, SQL: value, Text: s.startup.shown[name]}
+				p.sql, p.tag = setText(p.set), appendCommand(nil, resetTag(&st.Changes[0]))
 			}
 		}
 		follows = true
@@ -303,6 +305,7 @@ func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
 		return typ == msgRowDescription || typ == msgDataRow, nil
 	case p.tag != nil && ends:
 		s.completed(o, typ, p.tag)
+		s.staged.Stage(p.set) // the backend has it, not the server's own
 		t.statement++
 		return true, s.made(p.tag)
 	}

@@ -119,12 +119,15 @@ func replaceL(form, local string) string {
 	return strings.Join(out, "; ")
 }
 
-// Behind a reset in a string stands the client's startup value, or the string is refused.
+// Behind a reset in a string stands the client's startup value, or the string is refused;
+// the next client has its own values.
 func TestResetsInStringsOfAStartup(t *testing.T) {
 	t.Parallel()
 	pg := sharedPostgres(t)
 	pg.SQL(t, "postgres", "CREATE TABLE strung_at (a int)")
-	s := startSluice(t, pg, asDSQL, answering, allIgnored, withReplay, maxOpen(2))
+	s := startSluice(t, pg, asDSQL, answering, allIgnored, withReplay, maxOpen(1))
+	const look = "Q SHOW TimeZone\n< Z\nQ SHOW DateStyle\n< Z\n"
+	fresh := perform(t, pg.addr, look)
 	startup := map[string]string{"TimeZone": "America/New_York", "DateStyle": "SQL, DMY"}
 	const at = "SELECT timestamp '2026-03-04 00:00'::timestamptz::text AS one"
 	refused := 0
@@ -144,6 +147,9 @@ func TestResetsInStringsOfAStartup(t *testing.T) {
 					refused++
 				case got != want:
 					t.Errorf("%s, %s:\n%s", name, text, firstDifference(got, want))
+				}
+				if next := perform(t, s.addr, look); next != fresh {
+					t.Fatalf("%s, %s: the next client has\n%s", name, text, firstDifference(next, fresh))
 				}
 			}
 		}

@@ -22,6 +22,9 @@ var (
 func (w *world) plain(lines []string, f frame, loose bool) []string {
 	var out []string
 	for _, l := range lines {
+		if w.dsql && strings.Contains(l, "M=skipping cleanup for portal") { // a row
+			continue
+		}
 		if w.dsql && len(f.parts) > 1 { // the stand-in runs the statements of a string one by one
 			l = position.ReplaceAllString(l, "")
 			if strings.Contains(l, "M=SET LOCAL can only be used in transaction blocks") {
@@ -67,6 +70,7 @@ var differences = []difference{
 			(hasError(got, "0A000") || hasError(got, "25P02")) && hasError(want, "08P01")
 	}},
 	{row: snapshotRow, rare: true},
+	{row: "`ROLLBACK` of a block that failed with a portal open", rare: true},
 	{row: "`currval`, `lastval`", refused: regexp.MustCompile(`C=55000 M=.* is not yet defined in this session`)},
 	{row: "`SAVEPOINT`, `RELEASE`, `ROLLBACK TO` in a string", refused: regexp.MustCompile(`C=0A000 M=savepoint commands must not share a string`)},
 	{row: "`SAVEPOINT`, `ROLLBACK TO` in a transaction that", rare: true, refused: regexp.MustCompile(`C=0A000 M=.*savepoint "\w+"`)},
