@@ -12,6 +12,9 @@ import (
 	"github.com/sluice-proxy/sluice/proxy"
 )
 
+// drawing begins a block that answers otherwise where it is run again.
+const drawing = "Q BEGIN\n< Z\nQ INSERT INTO lost_group (n) VALUES (0) RETURNING id\n< Z\n"
+
 // A backend that is lost behind the last answer of a group, which no Sync has ended, is
 // lost to what the client sends next: a Query gets its error and its ReadyForQuery, where
 // one that stands behind the error of a group would be skipped.
@@ -22,19 +25,27 @@ func TestLossBehindTheAnswersOfAGroup(t *testing.T) {
 			t.Parallel()
 			pg := postgres{Server: newPostgres(t)}
 			pg.addr = pg.Address()
-			pg.SQL(t, "postgres", "CREATE TABLE lost_group (n int)")
+			pg.SQL(t, "postgres", "CREATE TABLE lost_group (n int, id int GENERATED ALWAYS AS IDENTITY)")
 			s := startSluice(t, pg, opts...)
-			for i, group := range []string{"B - | s3\nE -\n", "C P c1\nB c1 | s3\nD P c1\nE c1\n", "B c1 | s3\nE c1\nH\n", "P - | SELECT 1\nB - | -\nE -\n", "P - | BEGIN\nB - | -\nE -\n", "B - | s3\nE -\nC S s3\n"} {
+			for i, group := range []string{"B - | s3\nE -\n", "C P c1\nB c1 | s3\nD P c1\nE c1\n", "B c1 | s3\nE c1\nH\n", "P - | SELECT 1\nB - | -\nE -\n", "P - | BEGIN\nB - | -\nE -\n", "B - | s3\nE -\nC S s3\n", drawing + "P - | SELECT 1\nB - | -\n"} {
 				for _, next := range []string{"Q SELECT 2\n< Z\n", "Q INSERT INTO lost_group VALUES (-1)\n< Z\n", "F\n< Z\n", "P - | SELECT 3\nB - | -\nE -\nS\n< Z\n", "S\n< Z\n", "H\nS\n< Z\n"} {
 					c := dialRaw(t, s.addr)
 					c.play(t, fmt.Sprintf("P s3 | INSERT INTO lost_group VALUES (%d) RETURNING n\nS\n< Z\n", i))
 					c.play(t, group)
+					group = strings.TrimPrefix(group, drawing)
 					c.flush()
 					time.Sleep(20 * time.Millisecond) // the answers wait at the server for a Flush
 					pg.SQL(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
 					c.play(t, strings.TrimSuffix(next, "< Z\n"))
 					if got, err := c.behindAGroup(t, strings.Count(group, "\n")-strings.Count(group, "H\n")); err != nil {
 						t.Errorf("%s, then %s: %v behind %q", group, next, err, got)
+					}
+					if next[0] == 'Q' {
+						c.queue(encodeLine(t, "Q", "SELECT 3"))
+						c.flush()
+						if typ, _, err := c.frame(); err != nil || typ == 'Z' {
+							t.Errorf("%s, then %s: the answer of the next Query begins with %c (%v)", group, next, typ, err)
+						}
 					}
 					c.conn.Close()
 				}

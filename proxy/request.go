@@ -19,8 +19,14 @@ func (s *session) handle(typ byte, total int) error {
 	case msgSync:
 		return s.sync(total)
 	}
-	if !t.skip && !t.owed.empty() && (t.owed.len() >= maxOwed || typ == msgQuery || typ == msgFunction) {
+	closes := t.touched && (typ == msgQuery || typ == msgFunction) // a group that no Sync has ended
+	if !t.skip && !t.owed.empty() && (t.owed.len() >= maxOwed || closes) {
 		if err := s.makeAnswer(); err != nil { // an error among the answers has the frame at hand skipped
+			return err
+		}
+	}
+	if !t.skip && closes { // what fails from now on is the frame at hand
+		if err := s.deliver(); err != nil {
 			return err
 		}
 	}

@@ -62,7 +62,7 @@ type difference struct {
 }
 
 var differences = []difference{
-	{row: "Any statement in a block whose backend was lost", rare: true, is: func(got, want []string, lost bool) bool {
+	{row: lostRow, rare: true, is: func(got, want []string, lost bool) bool {
 		return lost && hasError(got, "25P02") && hasError(want, "")
 	}},
 	{row: "A message that deserves two errors", rare: true, is: func(got, want []string, lost bool) bool {
@@ -85,6 +85,9 @@ var differences = []difference{
 
 // readAnew is the refusal of a statement whose constants would be read by other settings.
 var readAnew = regexp.MustCompile(`C=0A000 M=cached plan must not change result type D=Settings by which its constants are read`)
+
+// lostRow begins the row of what is refused in a lost block.
+const lostRow = "Any statement in a block whose backend was lost"
 
 // staleRow begins the row of stale and renew.
 const staleRow = "A statement whose result was changed"

@@ -64,18 +64,14 @@ func draw(seed uint64, n int, r route) (dialogue, map[string]int) {
 		d.steps = append(d.steps, g.leaving(g.step())...)
 	}
 	d.steps = append(d.steps, epilogue(clients)...)
-	d.unlimit()
+	d.unlimit(r.dsql)
 	return d, g.classes
 }
 
 // unlimit takes the row limit off statements that write, in front of a Bind in the same
-// pipeline of a statement that was prepared before it: docs/differences.md has them.
-func (d dialogue) unlimit() {
-	type pipeline struct {
-		texts, bound map[string]string // by the name of the statement, of the portal
-		here         map[string]bool   // prepared in this pipeline, behind what writes
-		limited      []*frame
-	}
+// pipeline of a statement that was prepared before it: docs/differences.md has them. On the
+// stand-in a Query shows what they have written too: it sets a savepoint first.
+func (d dialogue) unlimit(dsql bool) {
 	all := map[string]*pipeline{}
 	for _, s := range d.steps {
 		p := all[s.who]
@@ -90,9 +86,7 @@ func (d dialogue) unlimit() {
 			case 'B':
 				p.bound[f.name] = p.texts[f.from]
 				if !p.here[f.from] {
-					for _, e := range p.limited {
-						e.rows = 0
-					}
+					p.unlimit()
 				}
 			case 'E':
 				if f.rows > 0 && writing.MatchString(p.bound[f.name]) {
@@ -100,10 +94,26 @@ func (d dialogue) unlimit() {
 					clear(p.here)
 				}
 			case 'S', 'Q':
+				if f.verb == 'Q' && dsql {
+					p.unlimit()
+				}
 				p.limited = nil
 				clear(p.here)
 			}
 		}
+	}
+}
+
+// pipeline is what unlimit knows of the frames since the last Sync.
+type pipeline struct {
+	texts, bound map[string]string // by the name of the statement, of the portal
+	here         map[string]bool   // prepared in this pipeline, behind what writes
+	limited      []*frame
+}
+
+func (p *pipeline) unlimit() {
+	for _, e := range p.limited {
+		e.rows = 0
 	}
 }
 
