@@ -52,7 +52,7 @@ mutants: ## every fix that a mutant takes out: do the dialogues, or the test tha
 	@.ci/tools && .ci/install postgresql
 	@.ci/stages $@
 
-bench: build ## compare with PgBouncer and with no proxy; writes docs/bench.json and README's table
+bench: build ## compare with PgBouncer and with no proxy; writes docs/bench.json and the tables made of it
 	@.ci/install postgresql pgbouncer
 	@go run ./integration/bench --bin bin && go run ./integration/bench table
 

@@ -88,7 +88,7 @@ func newConfigReference() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    "config-reference",
 		Short:  "Print the tables of keys and metrics as Markdown",
-		Hidden: true, // for README.md
+		Hidden: true, // for docs/configuration.md and docs/metrics.md
 		Args:   cobra.NoArgs,
 	}
 	file := cmd.Flags().String("write", "", "put the tables between the markers of this file instead")

@@ -41,7 +41,7 @@ func TestExitCodesAndWords(t *testing.T) {
 			"sluice: the configuration has 2 problems:\n  backend.ca_file: open /none: no such file or directory (flag --backend-ca-file)\n  tls.cert_file: "},
 		{[]string{"check", "--endpoint", endpoint, "--auth-method=scram-sha-256", "--auth-users-file=/none"}, exitUsage, "address: ",
 			"sluice: the configuration has 1 problem:\n  auth.users_file: users file /none: open /none: no such file or directory (flag --auth-users-file)\n"},
-		{[]string{"config-reference", "--write", "/none/README.md"}, exitRuntime, "", "sluice: open /none/README.md: "},
+		{[]string{"config-reference", "--write", "/none/metrics.md"}, exitRuntime, "", "sluice: open /none/metrics.md: "},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			code, stdout, stderr := runSluice(t, test.args...)
@@ -120,20 +120,19 @@ func TestVersionOf(t *testing.T) {
 	}
 }
 
-func TestReadmeHasTheReference(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
-	if os.IsNotExist(err) {
-		return // nothing that could be out of date
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	fresh, err := withReference(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if fresh != string(text) {
-		t.Error("the tables of README.md are out of date: go run ./cmd/sluice config-reference --write README.md")
+func TestDocumentsHaveTheReference(t *testing.T) {
+	for table, document := range map[string]string{"config": "docs/configuration.md", "metrics": "docs/metrics.md"} {
+		text, err := os.ReadFile("../../" + document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fresh, err := withReference(string(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if begin, _ := markers(table); fresh != string(text) || !strings.Contains(fresh, begin) {
+			t.Errorf("the table of %s is out of date: go run ./cmd/sluice config-reference --write %s", document, document)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 const envPrefix = "DSQL_"
 
 // key is one row of the configuration table. Defaults, environment variables,
-// flags, --help, the check command and the reference in README.md all come from
+// flags, --help, the check command and the reference in docs/configuration.md all come from
 // these rows and from nowhere else.
 type key struct {
 	// name in the file, dotted: "listen.address".

@@ -2,7 +2,7 @@
 // PostgreSQL in one run. `make bench` is:
 //
 //	go run ./integration/bench --bin bin    # measures, writes docs/bench.json
-//	go run ./integration/bench table        # docs/bench.json → README.md
+//	go run ./integration/bench table        # docs/bench.json → docs/bench.md, README.md
 //
 // It has six parts, each a loop over rounds:
 //

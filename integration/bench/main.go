@@ -18,7 +18,6 @@ import (
 
 const (
 	resultFile = "docs/bench.json"
-	readmeFile = "README.md"
 
 	// enoughRounds make a median worth keeping.
 	enoughRounds = 5

@@ -9,17 +9,23 @@ import (
 	"strings"
 )
 
+// A table stands between the markers of its name.
 const (
 	tableBegin = "<!-- begin:bench -->"
 	tableEnd   = "<!-- end:bench -->"
+	rowsBegin  = "<!-- begin:bench-rows -->"
+	rowsEnd    = "<!-- end:bench-rows -->"
 )
 
-// writeTable is the command table: it puts the result's tables between the
-// markers of the README.
+// documents have all tables, and a few rows of one.
+var documents = []string{"docs/bench.md", "README.md"}
+
+// writeTable is the command table: it puts the result's tables between the markers of the
+// documents.
 func writeTable(args []string) error {
 	flags := flag.NewFlagSet("bench table", flag.ContinueOnError)
 	from := flags.String("from", resultFile, "the result to show")
-	into := flags.String("into", readmeFile, "the document with the markers")
+	into := flags.String("into", "", "the document with the markers (default "+strings.Join(documents, " and ")+")")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -27,25 +33,60 @@ func writeTable(args []string) error {
 	if err != nil {
 		return err
 	}
-	old, err := os.ReadFile(*into)
-	if err != nil {
-		return err
+	files := documents
+	if *into != "" {
+		files = []string{*into}
 	}
-	text, err := withTable(string(old), r)
-	if err != nil {
-		return fmt.Errorf("%s: %w", *into, err)
+	for _, file := range files {
+		old, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		text, err := withTable(string(old), r)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			return err
+		}
 	}
-	return os.WriteFile(*into, []byte(text), 0o644)
+	return nil
 }
 
-// withTable returns a document with r's tables between its markers.
+// withTable returns a document with r's tables between the markers that it has, of one kind at least.
 func withTable(document string, r *report) (string, error) {
-	before, rest, begins := strings.Cut(document, tableBegin)
-	_, after, ends := strings.Cut(rest, tableEnd)
-	if !begins || !ends {
+	found := false
+	for _, m := range []struct{ begin, end, text string }{{tableBegin, tableEnd, r.tables()}, {rowsBegin, rowsEnd, r.rows()}} {
+		before, rest, begins := strings.Cut(document, m.begin)
+		if !begins {
+			continue
+		}
+		_, after, ends := strings.Cut(rest, m.end)
+		if !ends {
+			return "", errors.New(m.begin + " without " + m.end)
+		}
+		document, found = before+m.begin+"\n"+m.text+m.end+after, true
+	}
+	if !found {
 		return "", errors.New("no " + tableBegin + " ... " + tableEnd)
 	}
-	return before + tableBegin + "\n" + r.tables() + tableEnd + after, nil
+	return document, nil
+}
+
+// shown are the workloads of which the README has a row: where Sluice is ahead of
+// PgBouncer, beside it, and behind.
+var shown = []string{"select-extended-16", "tpcb", idChurn}
+
+// rows are the ratios of those.
+func (r *report) rows() string {
+	var t strings.Builder
+	t.WriteString("| pgbench | transactions/s, Sluice to PgBouncer | CPU, Sluice to PgBouncer |\n|---|---|---|\n")
+	for _, id := range shown {
+		if w := r.workload(id); w.ID != "" {
+			row(&t, w.Title, w.RateToPgBouncer.ratio(), w.CPUToPgBouncer.ratio())
+		}
+	}
+	return t.String()
 }
 
 // tables are the figures in Markdown.
