@@ -13,7 +13,7 @@ const incremented = 1
 func (t *turn) ran(kind rewrite.Kind, limit uint32) {
 	t.executed = t.executed || kind != rewrite.Control // see errDiscardInPipeline: these do not count
 	switch limited := int32(limit) > 0; {
-	case limited && kind > rewrite.Read:
+	case limited && kind != rewrite.Empty: // what looks like a read may have written
 		t.unseen = true
 	case !limited && kind != rewrite.Empty:
 		t.unseen = false

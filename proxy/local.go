@@ -75,7 +75,7 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 		return !s.pinned
 	case st.Deallocate != "":
 		return !s.pinned || s.stmts[st.Deallocate] != nil || s.b != nil && s.b.prepared.holds(st.Deallocate)
-	case s.answersSetting(st), s.discardFails(st) != nil, s.discardLeaves(st):
+	case s.answersSetting(st), s.answersDiscard(st):
 		return true
 	case st.Kind != rewrite.Setting || len(st.Changes) == 0 || s.pinned || s.state != idle || s.t.touched:
 		return false
@@ -99,7 +99,7 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 // that knows no such statement; nil for any other.
 func (s *session) discardFails(st *rewrite.Statement) *sqlError {
 	switch {
-	case s.srv.cfg.Kind != DSQL || !discardsAll(st) || s.status() == 'E':
+	case !s.answersDiscard(st) || s.status() == 'E':
 		return nil
 	case s.inBlock():
 		return errDiscardInBlock
@@ -109,10 +109,9 @@ func (s *session) discardFails(st *rewrite.Statement) *sqlError {
 	return nil
 }
 
-// discardLeaves reports whether a DISCARD ALL gives up the backend that the session keeps,
-// because the server knows no such statement.
-func (s *session) discardLeaves(st *rewrite.Statement) bool {
-	return s.srv.cfg.Kind == DSQL && discardsAll(st) && s.state == held && s.b.status == 'I' && !s.dedicated && !s.t.touched
+// answersDiscard reports whether a statement is a DISCARD ALL of a server that knows no such.
+func (s *session) answersDiscard(st *rewrite.Statement) bool {
+	return s.srv.cfg.Kind == DSQL && !s.dedicated && discardsAll(st)
 }
 
 // answersSetting reports whether a statement's changes of settings are all Sluice's
@@ -198,7 +197,11 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 		s.discardedSequences(false)
 		s.forgetStatements()
 		s.portal, s.portals = portal{}, nil
-		if s.b != nil {
+		switch {
+		case s.b == nil:
+		case s.t.touched: // it leaves its backend at the turn's end
+			s.void = s.void || s.keeps()
+		default:
 			s.leaveKept()
 			err = s.move(settledIdle)
 		}

@@ -89,12 +89,10 @@ func (n *sharedReports) share(r *reports) *reports {
 	if old, ok := n.m[key.String()]; ok {
 		return old
 	}
-	if n.m == nil {
+	if n.m == nil || len(n.m) >= internLimit {
 		n.m = map[string]*reports{}
 	}
-	if len(n.m) < internLimit {
-		n.m[key.String()] = r
-	}
+	n.m[key.String()] = r
 	return r
 }
 

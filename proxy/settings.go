@@ -176,8 +176,8 @@ func quoteLiteral(v string) string {
 	return quoted
 }
 
-// internLimit bounds the interned settings: past it sessions with the same
-// settings compare by value, which is only slower.
+// internLimit bounds the interned settings. Beyond it all are forgotten, and until they
+// are interned anew equal settings compare by value, which is only slower.
 const internLimit = 1024
 
 // interned shares equal settings between sessions.
@@ -202,12 +202,10 @@ func (n *interned) share(s *settings) *settings {
 	if old, ok := n.m[key]; ok {
 		return old
 	}
-	if n.m == nil {
+	if n.m == nil || len(n.m) >= internLimit {
 		n.m = map[string]*settings{}
 	}
-	if len(n.m) < internLimit {
-		n.m[key] = s
-	}
+	n.m[key] = s
 	return s
 }
 

@@ -139,9 +139,9 @@ func (s *session) merged(c rewrite.Change) rewrite.Change {
 	return c
 }
 
-// commitSettings makes what the transaction has staged the session's own.
-func (s *session) commitSettings() {
-	done := s.staged.Commit()
+// commitSettings makes what the transaction has staged the session's own, and returns it.
+func (s *session) commitSettings() (done []rewrite.Change) {
+	done = s.staged.Commit()
 	if n := len(done); n > 0 {
 		done = slices.DeleteFunc(done, func(c rewrite.Change) bool { return c.Name == unseen.Name })
 		if s.b != nil && len(done) < n {
@@ -157,15 +157,17 @@ func (s *session) commitSettings() {
 	if s.before != nil { // what is answered here from now on is of the next transaction
 		s.before.carried = s.settings
 	}
+	return done
 }
 
 // settleSettings ends the transaction at a ReadyForQuery that says so: what was
 // staged since the last COMMIT or ROLLBACK was a transaction of its own.
 func (s *session) settleSettings(failed bool) {
+	var done []rewrite.Change
 	if failed {
 		s.staged.Rollback()
 	} else {
-		s.commitSettings()
+		done = s.commitSettings()
 	}
-	s.believe()
+	s.believe(done)
 }

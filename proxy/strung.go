@@ -112,6 +112,9 @@ func (d *division) of(st *rewrite.Statement) place {
 		if err := s.discardFails(st); err != nil {
 			return place{err: err}
 		}
+		if s.answersDiscard(st) && len(d.places) == 1 {
+			return place{here: true}
+		}
 		return place{err: errDiscardInBlock}
 	case s.answersSetting(st):
 		for i := range st.Changes {
@@ -245,7 +248,7 @@ func (s *session) stringLocally(plan *rewrite.Plan) (done bool, err error) {
 // protocol that no Sync has ended, a single statement is such a string too.
 func (s *session) substituted(plan *rewrite.Plan, sql []byte) *rewrite.Plan {
 	if st := plan.Single(); !plan.Substitutable() &&
-		(st == nil || !s.t.touched || st.End == 0 || discardsAll(st) && s.discardFails(st) == nil || !plan.Answerable()) {
+		(st == nil || !s.t.touched || st.End == 0 || discardsAll(st) && !s.answersDiscard(st) || !plan.Answerable()) {
 		return plan
 	}
 	d := s.divide(plan)

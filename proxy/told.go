@@ -56,7 +56,7 @@ func (s *session) tellParameters() error {
 
 // view are the reports of a server on which a client's settings, of, are in force.
 func (s *session) view(of *settings) *reports {
-	if b := s.b; b != nil && b.applied == of {
+	if b := s.b; b != nil && b.applied != nil && b.applied.equal(of) {
 		b.reported = s.srv.sharedReports.share(b.reported)
 		of.seen.Store(b.reported)
 		return b.reported
@@ -81,7 +81,7 @@ func (s *session) view(of *settings) *reports {
 func (s *session) inForce() *reports {
 	s.b.reported = s.srv.sharedReports.share(s.b.reported)
 	now := s.b.reported
-	if len(s.staged.changes) == 0 && (s.b.applied == nil || s.b.applied == s.settings) {
+	if len(s.staged.changes) == 0 && (s.b.applied == nil || s.b.applied.equal(s.settings)) {
 		return now
 	}
 	for _, c := range s.unrestored() {
@@ -106,6 +106,14 @@ func (s *session) inForce() *reports {
 	return s.srv.sharedReports.share(now)
 }
 
+// without is r without a parameter.
+func (r *reports) without(lower string) *reports {
+	if i := slices.IndexFunc(r.all, func(p reportedParam) bool { return p.lower == lower }); i >= 0 {
+		return &reports{all: slices.Delete(slices.Clone(r.all), i, i+1)}
+	}
+	return r
+}
+
 // showing is r with another value of a parameter that it has.
 func (r *reports) showing(lower, value string) *reports {
 	for _, p := range r.all {
@@ -122,13 +130,20 @@ var fixed = []string{"in_hot_standby", "integer_datetimes", "is_superuser", "ser
 // believe compares, where a transaction has ended, what its backend reports with
 // what its statements say: what a function has set is a setting of the session too,
 // and what a server has made of a value is that value.
-func (s *session) believe() {
+//
+// done was set in that transaction: the server does not report again what it made of the
+// same value before.
+func (s *session) believe(done []rewrite.Change) {
 	b := s.b
-	if b.reported == b.idle || b.applied == nil {
+	if b.reported == b.idle && len(done) == 0 || b.applied == nil {
 		return
 	}
+	was := b.idle
+	for _, c := range done {
+		was = was.without(c.Name)
+	}
 	var of, ofSession []rewrite.Change
-	for _, p := range b.reported.news(b.idle) {
+	for _, p := range b.reported.news(was) {
 		if slices.Contains(fixed, p.lower) || listSettings[p.lower] || s.srv.treat.of(p.lower) != carried {
 			continue
 		}

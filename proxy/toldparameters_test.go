@@ -126,3 +126,21 @@ func TestParametersAfterReset(t *testing.T) {
 		}
 	}
 }
+
+// However many settings were made before, a client is told what the server makes of its own.
+func TestParametersBehindManySettings(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	s := startSluice(t, pg, maxOpen(1))
+	var many strings.Builder
+	for i := range 1100 {
+		fmt.Fprintf(&many, "Q SET work_mem = '%dkB'\n< Z\n", 100+i)
+	}
+	const script = "tell TimeZone\nQ SET search_path TO s2\n< Z\nP s1 | SET TIME ZONE -3\nB - | s1\nE -\nS\n< Z\nB - | s1\nE -\nS\n< Z\nQ SHOW TimeZone\n< Z\nQ RESET search_path\n< Z\nB - | s1\nE -\nS\n< Z\n"
+	for _, before := range []string{"", many.String(), ""} {
+		perform(t, s.addr, "Q SELECT 1\n< Z\n"+before)
+		if want, got := perform(t, pg.addr, script), perform(t, s.addr, script); got != want {
+			t.Errorf("behind %d settings: %s", strings.Count(before, "Q"), firstDifference(got, want))
+		}
+	}
+}

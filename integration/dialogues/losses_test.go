@@ -78,8 +78,9 @@ func (s step) ends() int {
 // stale tells whether frame k of step i may be told that its plan has changed, where
 // PostgreSQL has no reason to: DDL of another session came before, and the statement
 // was not prepared and described in the same request, which can be run again where
-// transactions are. Any other refusal may be.
-func (w *world) stale(d dialogue, a *answer, i, k int) bool {
+// transactions are and no block is. Any other refusal may be.
+func (w *world) stale(d dialogue, told tale, i, k int) bool {
+	a := told.outcomes[i].c.answers[told.outcomes[i].from+k]
 	if !strings.Contains(a.text(), "cached plan") {
 		return true
 	}
@@ -94,11 +95,13 @@ func (w *world) stale(d dialogue, a *answer, i, k int) bool {
 	if f.verb != 'B' {
 		return f.verb != 'Q'
 	}
+	o := told.outcomes[i]
+	inBlock := o.from > 0 && o.c.answers[o.from-1].ready == 'T' // which is not always to be run again
 	parsed := slices.ContainsFunc(frames[:k], func(p frame) bool { return p.verb == 'P' && p.name == f.from })
 	described := slices.ContainsFunc(frames, func(p frame) bool {
 		return p.verb == 'D' && (p.kind == 'S' && p.name == f.from || p.kind == 'P' && p.name == f.name)
 	})
-	return !parsed || !described || !w.replays
+	return !parsed || !described || !w.replays || inBlock
 }
 
 // renew finds the Bind of a step that PostgreSQL refused because DDL elsewhere has changed
@@ -204,6 +207,10 @@ func optedOut(d dialogue, told tale) bool {
 		for k, f := range s.frames {
 			if !strings.Contains(f.sql(), marker) {
 				continue
+			}
+			o := told.outcomes[i]
+			if !o.skipped && slices.ContainsFunc(o.c.answers[o.from:o.to], func(a *answer) bool { return a.code == "08006" || a.code == "08007" }) {
+				return false // the answer with the conflict was lost
 			}
 			if strings.Contains(f.sql(), "no-retry") {
 				return true
