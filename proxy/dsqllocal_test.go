@@ -67,6 +67,7 @@ func TestAsPostgreSQLWhereTheServerIsNot(t *testing.T) {
 			B Q SELECT count(*) FROM p`,
 		"DISCARD ALL behind frames": `
 			B P i | INSERT INTO p VALUES (4); B - | i; E -; Q DISCARD ALL
+			B P - | SHOW statement_timeout; B - | -; E - 1; P - | DISCARD ALL; B - | -; E -; S
 			B P b | BEGIN; B - | b; E -; Q DISCARD ALL
 			B Q ROLLBACK
 			B P - | SELECT 1/0; B - | -; E -; P - | DISCARD ALL; B - | -; E -; S

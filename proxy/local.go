@@ -118,7 +118,7 @@ func (s *session) answersDiscard(st *rewrite.Statement) bool {
 // to make. A session of DSQL always has its own authorization, unless it has set a role.
 func (s *session) answersSetting(st *rewrite.Statement) bool {
 	if len(st.Changes) == 1 && st.Changes[0].Name == "session_authorization" && st.Changes[0].Action == rewrite.Reset {
-		return s.srv.cfg.Kind == DSQL && !s.pinned && s.salt.all == 0 && s.settings.vals["role"] == ""
+		return s.srv.cfg.Kind == DSQL && !s.pinned && s.settings.vals["role"] == "" && !s.staged.mayHave("role")
 	}
 	return s.srv.treat.local(st)
 }
@@ -247,6 +247,8 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	}
 	p.done = true
 	s.keepPortal(name, p)
+	discards := discardsAll(st)
+	s.t.ranLocal = s.t.ranLocal || !discards
 	if limit == 1 && rowOf(st) != nil { // as PostgreSQL, which does not look for a second
 		frames, err := s.perform(st, false, false)
 		if err != nil {
@@ -264,11 +266,9 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 		s.t.executed, s.t.ranLocal = false, false
 		return s.endFailed(st)
 	}
-	if !discardsAll(st) {
-		s.t.ranLocal = true
-		return s.runLocal(st, false, false)
-	}
 	switch {
+	case !discards:
+		return s.runLocal(st, false, false)
 	case s.inBlock():
 		return errDiscardInBlock
 	case s.t.ranLocal:

@@ -44,6 +44,11 @@ func (x *stagedSettings) last(name string) *rewrite.Change {
 	return nil
 }
 
+// mayHave reports whether a setting may have been changed: by name, or by nobody knows what.
+func (x *stagedSettings) mayHave(name string) bool {
+	return slices.ContainsFunc(x.changes, func(c rewrite.Change) bool { return c.Name == name || c.Name == unseen.Name })
+}
+
 // Rollback ends the transaction and drops what it changed.
 func (x *stagedSettings) Rollback() { *x = stagedSettings{} }
 

@@ -332,7 +332,7 @@ func (p *player) sendEdited(c *client, frames []frame, o outcome, edits map[site
 	return nil
 }
 
-// forget closes the statements that a group prepared which has an unknown outcome: where
+// forget takes the statements back that a group prepared which has an unknown outcome: where
 // it was run, PostgreSQL has them, and their client was told that they were skipped.
 func (p *player) forget(d dialogue, told tale, o outcome, c *client) {
 	if !o.ready || o.closed || o.to == o.from {
@@ -348,6 +348,9 @@ func (p *player) forget(d dialogue, told tale, o outcome, c *client) {
 		unknown = unknown || o.c.answers[n].code == "08007"
 		if f, _ := frameOf(d, told, site{o.c, n}); unknown && f.verb == 'P' && f.name != "" {
 			frames = append(frames, frame{verb: 'C', kind: 'S', name: f.name})
+			if was := believed(d, told, o.c, n, f.name); was != nil {
+				frames = append(frames, *was)
+			}
 		}
 	}
 	if len(frames) == 0 {
@@ -357,6 +360,23 @@ func (p *player) forget(d dialogue, told tale, o outcome, c *client) {
 	c.send(append(frames, frame{verb: 'S'}))
 	c.read()
 	c.answers = c.answers[:n]
+}
+
+// believed is the Parse of the statement that a client, by what it was told up to answer
+// n, has under a name; nil when it has none.
+func believed(d dialogue, told tale, c *client, n int, name string) (parse *frame) {
+	for k := range n {
+		if c.answers[k].code != "" || c.answers[k].text() == "skipped" {
+			continue
+		}
+		switch f, _ := frameOf(d, told, site{c, k}); {
+		case f.verb == 'P' && f.name == name:
+			parse = &f
+		case f.verb == 'C' && f.kind == 'S' && f.name == name:
+			parse = nil
+		}
+	}
+	return parse
 }
 
 // align brings a direct client where a foreign error has left its twin.

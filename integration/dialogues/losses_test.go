@@ -98,10 +98,21 @@ func (w *world) stale(d dialogue, told tale, i, k int) bool {
 	o := told.outcomes[i]
 	inBlock := o.from > 0 && o.c.answers[o.from-1].ready == 'T' // which is not always to be run again
 	parsed := slices.ContainsFunc(frames[:k], func(p frame) bool { return p.verb == 'P' && p.name == f.from })
-	described := slices.ContainsFunc(frames, func(p frame) bool {
-		return p.verb == 'D' && (p.kind == 'S' && p.name == f.from || p.kind == 'P' && p.name == f.name)
-	})
-	return !parsed || !described || !w.replays || inBlock
+	described := false
+	for _, p := range frames[k+1:] {
+		if p.verb == 'B' && p.name == f.name {
+			break
+		}
+		described = described || p.verb == 'D' && p.kind == 'P' && p.name == f.name
+	}
+	for _, p := range slices.Backward(frames[:k]) {
+		if p.verb == 'P' && p.name == f.from {
+			break
+		}
+		described = described || p.verb == 'D' && p.kind == 'S' && p.name == f.from
+	}
+	ended := slices.ContainsFunc(frames[:k], func(p frame) bool { return endsBlock.MatchString(p.sql()) })
+	return !parsed || !described || !w.replays || inBlock || ended
 }
 
 // renew finds the Bind of a step that PostgreSQL refused because DDL elsewhere has changed
@@ -194,6 +205,9 @@ var (
 	readSettings = regexp.MustCompile(`(?i)\b(SET|RESET|DISCARD|set_config|[gl]_[abc])\b`)
 	readConstant = regexp.MustCompile(`(?i)'[^']*(\d|now|today)|[^\x00-\x7f]`)
 )
+
+// endsBlock is a statement behind which nothing is run again.
+var endsBlock = regexp.MustCompile(`^(END|COMMIT|ROLLBACK|ABORT)\b`)
 
 // optedOut tells whether the statement that is to fail is one of a transaction with the
 // comment that asks for its conflicts.
