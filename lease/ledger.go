@@ -369,7 +369,7 @@ func (l *ledger) leave(now time.Duration) (*call, time.Duration) {
 // jittered is d, give or take a tenth.
 func (l *ledger) jittered(d time.Duration) time.Duration { return d - d/10 + upTo(l.rng, d/5) }
 
-// part finds the part in a shard, or nil.
+// partIn finds the part in a shard, or nil.
 func (l *ledger) partIn(shard int) *part {
 	for _, p := range l.parts {
 		if p.shard == shard {

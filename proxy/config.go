@@ -67,9 +67,6 @@ type Config struct {
 	// "name=database". Empty: any, and unless a backend is dialled for each
 	// client every one means Database.
 	Databases []string
-	// ServerVersion and the other ParameterStatus values reported before a
-	// backend was ever dialled; a backend's own values replace them.
-	Params map[string]string
 
 	Auth Auth
 

@@ -205,7 +205,7 @@ func (t *turn) abandoned() bool { return t.original == nil }
 // quiet brings the backend to a ReadyForQuery, and forgets what it answers.
 func (s *session) quiet() error {
 	t := s.t
-	lost := func(err error) error {
+	tolerated := func(err error) error {
 		var gone *lostError
 		if !errors.As(err, &gone) {
 			return err
@@ -220,7 +220,7 @@ func (s *session) quiet() error {
 	}
 	if s.b != nil {
 		if err := s.toReady(); err != nil {
-			if err := lost(err); err != nil {
+			if err := tolerated(err); err != nil {
 				return err
 			}
 		}

@@ -76,7 +76,7 @@ func (s *session) masksAlone(plan *rewrite.Plan) bool {
 	return plan.Single() != nil && !s.inBlock()
 }
 
-// push owes the answer to a statement.
+// pushRun owes the answer to a statement.
 func (s *session) pushRun(kind byte, plan *rewrite.Plan) *owed {
 	o := s.t.owed.push(kind)
 	o.plan = plan
