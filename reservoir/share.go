@@ -68,7 +68,6 @@ func (r *Reservoir) heedLocked() {
 	if s.Limit > 0 {
 		r.shelf.leased = s.Held
 	}
-	r.shelf.postpone = s.Postpone
 	r.shelf.owed = max(0, s.Excess-r.shelf.closing)
 	for r.shelf.owed > 0 && len(r.shelf.ready) > 0 {
 		oldest := slices.MinFunc(r.shelf.ready, func(a, b *Conn) int { return cmp.Compare(a.endAt, b.endAt) })
@@ -107,9 +106,9 @@ func (r *Reservoir) severLocked(n int) {
 
 // putOffLocked gives a backend whose hour has come a later one, while the lease
 // asks for that and the server's own limit is far. The hours are spread, for the
-// time when backends can be replaced again.
+// time when backends can be replaced again. The lease is asked only once the hour has come.
 func (r *Reservoir) putOffLocked(c *Conn) bool {
-	if !r.shelf.postpone || c.dedicated || r.shelf.horizon < c.retireAt {
+	if c.dedicated || r.shelf.horizon < c.retireAt || !r.lease.State().Postpone {
 		return false
 	}
 	least := r.shelf.horizon + r.cfg.GuardWindow + retireMargin

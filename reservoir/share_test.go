@@ -249,6 +249,28 @@ func TestRecyclingIsPostponed(t *testing.T) {
 	})
 }
 
+// A backend that comes back in the moment in which the lease begins to ask for it is not
+// retired either: the lease is asked then, and not only once a second.
+func TestReturnedBackendsArePostponedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, l := &server{delay: 100 * time.Millisecond}, newShare(8)
+		r := running(t, sharing(8, l), s.dial)
+		var lent []*Conn
+		for range 8 {
+			lent = append(lent, mustAcquire(t, r))
+		}
+		sleep(14 * time.Minute) // all have reached their age
+		l.set(func(s *lease.State) { s.Phase, s.Postpone = lease.Degraded, true })
+		for _, c := range lent {
+			c.Release()
+		}
+		if got := r.Stats(); got.Ready != 8 {
+			t.Errorf("%d backends are ready, want the 8 that came back", got.Ready)
+		}
+	})
+}
+
 // Where the lease gives less than max_open, its slots bound the replacement: a
 // crowd is replaced in place, a tenth at a time.
 func TestCrowdIsReplacedInTheLeasesSlots(t *testing.T) {

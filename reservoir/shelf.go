@@ -26,9 +26,8 @@ type shelf struct {
 	replacing int // backends that stay until their replacement is there
 
 	// What the lease said last.
-	leased   int  // slots held, 0 when none are counted
-	owed     int  // backends that must end besides those that are closing
-	postpone bool // nothing is retired for its age
+	leased int // slots held, 0 when none are counted
+	owed   int // backends that must end besides those that are closing
 
 	// horizon is the latest that the time can be before the next scan: what is
 	// due then is due now. The time since the reservoir was made.
