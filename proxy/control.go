@@ -4,6 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -91,7 +92,7 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 		} else {
 			s.begin = s.template(sql, noOIDs)
 		}
-		s.srv.metrics.LocalAnswer("begin")
+		s.srv.metrics.LocalAnswer(metrics.LocalBegin)
 		if err := s.move(beginAnswered); err != nil {
 			return true, err
 		}
@@ -103,7 +104,7 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 			return true, err
 		}
 	case s.state == begun && !st.Tx.Chain && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback):
-		s.srv.metrics.LocalAnswer("end")
+		s.srv.metrics.LocalAnswer(metrics.LocalEnd)
 		s.begin = nil
 		s.endTransaction(false)
 		s.foldLocal(st.Tx.Verb == rewrite.Rollback)

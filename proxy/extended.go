@@ -368,7 +368,7 @@ func (s *session) execute(frame []byte) error {
 	s.countExecute(p.plan)
 	s.logFrame(msgExecute, note{plan: p.plan, commits: t.outcome.mayCommit()}, frame[headerLen:])
 	if verb == rewrite.Commit || verb == rewrite.Rollback {
-		s.portal, s.portals = portal{}, nil // they end with their transaction
+		s.closePortals() // they end with their transaction
 		t.executed, t.ranLocal = false, false
 	} else if st := p.plan.Single(); st != nil && discardsAll(st) { // it commits at once
 		t.executed, t.ranLocal = false, false

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -25,7 +26,7 @@ func (s *session) shows(name string) bool {
 
 // shown is the value of a setting that Sluice keeps.
 func (s *session) shown(name string) string {
-	s.srv.metrics.LocalAnswer("show")
+	s.srv.metrics.LocalAnswer(metrics.LocalShow)
 	value, ok := s.local[name]
 	if !ok && name != "application_name" {
 		return "0"

@@ -23,7 +23,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	}
 	switch plan.Kind {
 	case rewrite.Empty:
-		s.srv.metrics.LocalAnswer("empty")
+		s.srv.metrics.LocalAnswer(metrics.LocalEmpty)
 		if err := s.tell(frameEmptyQuery); err != nil {
 			return true, err
 		}
@@ -169,7 +169,7 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 		if err := s.discardFails(st); err != nil {
 			return nil, err
 		}
-		s.srv.metrics.LocalAnswer("setting")
+		s.srv.metrics.LocalAnswer(metrics.LocalSetting)
 		for i := range st.Changes {
 			frame, err := s.change(&st.Changes[i], several)
 			if err != nil {
@@ -196,7 +196,7 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 	case rewrite.DiscardAll:
 		s.discardedSequences(false)
 		s.forgetStatements()
-		s.portal, s.portals = portal{}, nil
+		s.closePortals()
 		switch {
 		case s.b == nil:
 		case s.t.touched: // it leaves its backend at the turn's end

@@ -158,7 +158,8 @@ func (s *session) settle(status byte) error {
 		}
 		s.foldLocal(t.failed)
 		s.endTransaction(!t.failed && !t.outcome.rolledBack())
-		s.portal, s.portals, s.salt = portal{}, nil, parsing{}
+		s.closePortals()
+		s.salt = parsing{}
 		s.schemaSettled(!t.failed && !t.outcome.rolledBack())
 	}
 	if t.midFrame && !s.dedicated { // the server waits for the rest of a frame

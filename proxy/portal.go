@@ -19,6 +19,9 @@ type portal struct {
 	text  string           // of its statement
 }
 
+// closePortals forgets all portals: their transaction has ended.
+func (s *session) closePortals() { s.portal, s.portals = portal{}, nil }
+
 // setPortal notes a portal; it lives until its transaction ends.
 func (s *session) setPortal(name []byte, p portal) error {
 	s.tx.binds++

@@ -437,7 +437,7 @@ func (s *session) forgetTurn() {
 	s.schemaSettled(false)
 	s.staged.Rollback()
 	s.salt = parsing{}
-	s.portal, s.portals = portal{}, nil
+	s.closePortals()
 	t.owed.reset()
 	t.up.reset()
 	t.rest, t.stop, t.copying, t.touched = 0, nil, false, false

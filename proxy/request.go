@@ -345,7 +345,7 @@ func (s *session) ready() error {
 	status := s.status()
 	if status == 'I' {
 		s.endTransaction(false)
-		s.portal, s.portals = portal{}, nil
+		s.closePortals()
 		s.foldLocal(s.t.failed)
 	}
 	if !s.dedicated {
