@@ -73,8 +73,8 @@ func (s *session) applySettings(inBlock bool) error {
 		}
 		return told
 	case refusal != nil:
-		out := &sqlError{code: string(field(refusal, 'C')), message: string(field(refusal, 'M')),
-			detail: "A setting of this session was refused by the server.", hint: string(field(refusal, 'H'))}
+		out := &sqlError{code: string(retry.Field(refusal, 'C')), message: string(retry.Field(refusal, 'M')),
+			detail: "A setting of this session was refused by the server.", hint: string(retry.Field(refusal, 'H'))}
 		s.giveBack()
 		if merr := s.move(e); merr != nil {
 			return merr

@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -130,8 +131,8 @@ func notParsed(head *owed, payload []byte) bool {
 	if head.kind == msgParse && head.tmpl != nil {
 		plan = head.tmpl.plan
 	}
-	return (head.kind == msgParse || head.kind == msgQuery) && plan != nil && plan.Pin == rewrite.PinUnparsed && string(field(payload, 'R')) == "scanner_yyerror" &&
-		field(payload, 'P') != nil && field(payload, 'q') == nil && field(payload, 'W') == nil
+	return (head.kind == msgParse || head.kind == msgQuery) && plan != nil && plan.Pin == rewrite.PinUnparsed && string(retry.Field(payload, 'R')) == "scanner_yyerror" &&
+		retry.Field(payload, 'P') != nil && retry.Field(payload, 'q') == nil && retry.Field(payload, 'W') == nil
 }
 
 func errTooManyPins(limit int, why string) *sqlError {

@@ -140,19 +140,3 @@ var (
 	frameNoParams = []byte{msgParameterDesc, 0, 0, 0, 6, 0, 0}
 	noOIDs        = []byte{0, 0}
 )
-
-// field returns the value of one field of an ErrorResponse or NoticeResponse
-// payload, or nil. A payload cut short yields the fields that are whole.
-func field(payload []byte, code byte) []byte {
-	for len(payload) > 1 && payload[0] != 0 {
-		v, rest, ok := cstring(payload[1:])
-		if !ok {
-			return nil
-		}
-		if payload[0] == code {
-			return v
-		}
-		payload = rest
-	}
-	return nil
-}

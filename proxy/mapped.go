@@ -1,6 +1,10 @@
 package proxy
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/sluice-proxy/sluice/retry"
+)
 
 // mappedError is what the client is told in the place of a server's error about
 // a text that was rewritten, or nil to pass it as it is. hint is one to give; ""
@@ -18,12 +22,12 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 		return refusalOf(st).append(nil)
 	}
 	payload := frame[headerLen:]
-	if field(payload, 'H') != nil {
+	if retry.Field(payload, 'H') != nil {
 		hint = ""
-	} else if code := string(field(payload, 'C')); hint == "" && st != nil && (code == "0A000" || code == "42704") {
+	} else if code := string(retry.Field(payload, 'C')); hint == "" && st != nil && (code == "0A000" || code == "42704") {
 		hint = st.Hint
 	}
-	moved := field(payload, 'P') != nil && (plan.Text != "" || split != nil)
+	moved := retry.Field(payload, 'P') != nil && (plan.Text != "" || split != nil)
 	if !moved && hint == "" {
 		return nil
 	}

@@ -155,9 +155,9 @@ func (s *session) proves() (bool, error) {
 	case refusal == nil:
 		return own, nil
 	}
-	switch code := string(field(refusal, 'C')); code[:min(2, len(code))] {
+	switch code := string(retry.Field(refusal, 'C')); code[:min(2, len(code))] {
 	case "40", "57":
-		return false, &sqlError{code: code, message: string(field(refusal, 'M')), detail: string(field(refusal, 'D'))}
+		return false, &sqlError{code: code, message: string(retry.Field(refusal, 'M')), detail: string(retry.Field(refusal, 'D'))}
 	}
 	return false, nil
 }

@@ -258,11 +258,11 @@ func (s *session) statementOf(o *owed, plan *rewrite.Plan) *rewrite.Statement {
 func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	t := s.t
 	payload := frame[headerLen:]
-	if sev := field(payload, 'V'); string(sev) == "FATAL" || string(sev) == "PANIC" {
+	if sev := retry.Field(payload, 'V'); string(sev) == "FATAL" || string(sev) == "PANIC" {
 		if s.dedicated {
 			return pass, nil // the end of the stream follows
 		}
-		said := fmt.Errorf("server said %s", field(payload, 'C'))
+		said := fmt.Errorf("server said %s", retry.Field(payload, 'C'))
 		if t.owed.empty() && !t.ended { // all is answered: the loss answers what comes next
 			s.b.said = said
 			return swallow, nil
@@ -272,11 +272,11 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	if t.owed.empty() {
 		return pass, nil
 	}
-	code := string(field(payload, 'C'))
+	code := string(retry.Field(payload, 'C'))
 	head := *t.owed.first()
 	hint, otherForm := s.refusedForm(&head, payload)
 	stale := s.stale(&head, payload)
-	if stale || code == "40001" && bytes.Contains(field(payload, 'M'), []byte("(OC001)")) || planChanged(payload) && (head.tmpl == nil || s.srv.catalog.trusts(head.tmpl)) {
+	if stale || code == "40001" && bytes.Contains(retry.Field(payload, 'M'), []byte("(OC001)")) || planChanged(payload) && (head.tmpl == nil || s.srv.catalog.trusts(head.tmpl)) {
 		s.srv.catalog.flush()
 	}
 	if s.deallocated(&head, payload) {
@@ -284,7 +284,7 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	}
 	v := pass
 	t.outcome.failed(s.endsBlock(&head))
-	class, cause := retry.Classify(field(payload, 'C'), field(payload, 'M'))
+	class, cause := retry.Classify(retry.Field(payload, 'C'), retry.Field(payload, 'M'))
 	s.srv.metrics.TxError(s.tx.operation, class.String())
 	told := s.mappedError(&head, frame, hint)
 	original := frame

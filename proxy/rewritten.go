@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -297,7 +298,7 @@ func (s *session) settleJob() error {
 	}
 	if answer[0] == msgError {
 		s.t.failed = true
-		s.srv.metrics.ErrorSent(string(field(answer[headerLen:], 'C')))
+		s.srv.metrics.ErrorSent(string(retry.Field(answer[headerLen:], 'C')))
 	}
 	status := s.b.status
 	if err := s.settle(status); err != nil {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -159,8 +160,8 @@ func (c *catalog) publish(t *template, d *description) {
 // planChanged reports whether an error says that a statement of the server's would
 // return other columns than it did when it was prepared.
 func planChanged(payload []byte) bool {
-	return string(field(payload, 'C')) == errPlanChanged.code &&
-		(string(field(payload, 'R')) == errPlanChanged.source.routine || string(field(payload, 'M')) == errPlanChanged.message)
+	return string(retry.Field(payload, 'C')) == errPlanChanged.code &&
+		(string(retry.Field(payload, 'R')) == errPlanChanged.source.routine || string(retry.Field(payload, 'M')) == errPlanChanged.message)
 }
 
 // trusts reports whether anything is remembered of t that is still told.
@@ -180,5 +181,5 @@ func (s *session) stale(o *owed, payload []byte) bool {
 // deallocated reports whether an error says that the backend has lost a statement of
 // ours: somebody deallocated it behind our back.
 func (s *session) deallocated(o *owed, payload []byte) bool {
-	return (o.kind == msgBind || o.kind == msgDescribe) && !o.poison && !s.dedicated && string(field(payload, 'C')) == "26000"
+	return (o.kind == msgBind || o.kind == msgDescribe) && !o.poison && !s.dedicated && string(retry.Field(payload, 'C')) == "26000"
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/binary"
 
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -39,7 +40,7 @@ func (s *session) refusedForm(o *owed, payload []byte) (hint string, again bool)
 	if plan == nil || o.poison {
 		return "", false
 	}
-	hint, again = s.srv.planner.Refused(plan, split, string(field(payload, 'C')), field(payload, 'M'))
+	hint, again = s.srv.planner.Refused(plan, split, string(retry.Field(payload, 'C')), retry.Field(payload, 'M'))
 	if hint != "" {
 		s.srv.metrics.Unsupported(plan.Operation, string(rewrite.JoinForUpdate))
 	}

@@ -335,7 +335,7 @@ func (s *session) answerStrung(st *rewrite.Statement, several bool) error {
 // strungError is the error of a statement that is answered with one, in the place
 // of the server's; nil for any other.
 func (o *owed) strungError(payload []byte) *sqlError {
-	if o.strung == nil || o.at >= len(o.strung.places) || string(field(payload, 'C')) != rewrite.FaultCode {
+	if o.strung == nil || o.at >= len(o.strung.places) || string(retry.Field(payload, 'C')) != rewrite.FaultCode {
 		return nil
 	}
 	return o.strung.places[o.at].err

@@ -8,9 +8,9 @@ import (
 // headerLen is a frame's type and length field.
 const headerLen = 5
 
-// field returns the value of one field of an ErrorResponse's or NoticeResponse's
+// Field returns the value of one field of an ErrorResponse's or NoticeResponse's
 // payload, or nil. A payload cut short yields the fields that are whole.
-func field(payload []byte, code byte) []byte {
+func Field(payload []byte, code byte) []byte {
 	for len(payload) > 1 && payload[0] != 0 {
 		i := bytes.IndexByte(payload[1:], 0)
 		if i < 0 {

@@ -42,14 +42,14 @@ func FuzzErrorFrame(f *testing.F) {
 			t.Fatalf("%q is no frame", got)
 		}
 		for _, code := range []byte("SVCM") {
-			if want := field(frame[headerLen:], code); !bytes.Equal(field(got[headerLen:], code), want) {
+			if want := Field(frame[headerLen:], code); !bytes.Equal(Field(got[headerLen:], code), want) {
 				t.Fatalf("field %c of %q was changed in %q", code, frame, got)
 			}
 		}
-		if !bytes.Equal(got, frame) && (field(got[headerLen:], 'D') == nil || field(got[headerLen:], 'H') == nil) {
+		if !bytes.Equal(got, frame) && (Field(got[headerLen:], 'D') == nil || Field(got[headerLen:], 'H') == nil) {
 			t.Fatalf("no DETAIL or HINT in %q", got)
 		}
-		Classify(field(frame[headerLen:], 'C'), field(frame[headerLen:], 'M'))
+		Classify(Field(frame[headerLen:], 'C'), Field(frame[headerLen:], 'M'))
 	})
 }
 

@@ -32,7 +32,7 @@ func (r reply) counts() string {
 	case r.made || bytes.IndexByte([]byte("SA123"), r.typ) >= 0:
 		return ""
 	case r.typ == 'E' || r.typ == 'N':
-		return string(r.typ) + string(field(r.payload, 'V')) + "/" + string(field(r.payload, 'C'))
+		return string(r.typ) + string(Field(r.payload, 'V')) + "/" + string(Field(r.payload, 'C'))
 	}
 	return string(r.frame())
 }

@@ -175,8 +175,8 @@ func (l *Log[R]) reply(typ byte, frame []byte, ends bool) (drop int, ok bool) {
 		if payload := frame[headerLen:]; ends {
 			short = append(short, payload...)
 		} else {
-			short = appendCounted(short, field(payload, 'V'))
-			short = appendCounted(short, field(payload, 'C'))
+			short = appendCounted(short, Field(payload, 'V'))
+			short = appendCounted(short, Field(payload, 'C'))
 		}
 	}
 	binary.BigEndian.PutUint32(short[1:], uint32(len(short)-1))
