@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"slices"
-
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -13,36 +11,11 @@ import (
 // behind a SET of DateStyle the statement that a client has prepared before means what it
 // meant then; behind a SET of search_path only the backend that has it can tell.
 
-// parsing are hashes of the settings that a text is parsed under. Settings of a transaction
-// that has changed them have odd numbers of its own.
-type parsing struct {
-	all       uint64
-	constants uint64 // of those that constants are read by
-}
-
 // errReadOtherwise is told where a statement must be parsed anew, and its constants
 // would be read otherwise.
 var errReadOtherwise = &sqlError{code: errPlanChanged.code, message: errPlanChanged.message,
 	detail: "Settings by which its constants are read were changed since the client prepared the statement, and this backend does not have it from before.",
 	hint:   "Prepare it again behind the change, or pass the constants as parameters.", source: errPlanChanged.source}
-
-// salted is what the transaction's next texts are parsed under, once it has changed
-// settings; constants: those that constants are read by too.
-func (s *session) salted(constants bool) parsing {
-	p, n := s.parsing(), s.srv.salts.Add(1)<<1|1
-	p.all = n
-	if constants {
-		p.constants = n
-	}
-	return p
-}
-
-// rereads reports whether the changes may be of settings that constants are read by.
-func rereads(changes []rewrite.Change) bool {
-	return slices.ContainsFunc(changes, func(c rewrite.Change) bool {
-		return c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll || c.Name == "" || slices.Contains(constantSettings, c.Name)
-	})
-}
 
 // readOtherwise reports whether constants of the text would be read otherwise than they
 // were, if it were parsed now.

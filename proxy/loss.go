@@ -25,7 +25,7 @@ func (s *session) backendLost(gone *lostError) error {
 	} else if s.survives() {
 		reason := s.judge(retry.BackendLost)
 		if reason == retry.Replayable || reason == retry.Cancelled || t.original != nil {
-			return s.survive(told, reason)
+			return s.replayAfterLoss(told, reason)
 		}
 		s.noteRefusal(reason)
 	}

@@ -132,8 +132,8 @@ func (s *session) survives() bool {
 	return t.logs && !t.outcome.mayCommit() && !(t.rest > 0 && t.restUncounted) && s.tx.log.Replayable()
 }
 
-// survive runs the transaction again after the loss of its backend.
-func (s *session) survive(told *sqlError, reason retry.Reason) error {
+// replayAfterLoss runs the transaction again after the loss of its backend.
+func (s *session) replayAfterLoss(told *sqlError, reason retry.Reason) error {
 	t := s.t
 	if t.original == nil {
 		t.original, t.after = told.append(nil), 'I'
@@ -161,14 +161,14 @@ func (s *session) resolve() error {
 			s.tx.log.Delivered()
 		}
 		s.held.Drop() // of the attempt that has failed
-		if err := s.quiet(); err != nil {
+		if err := s.abortAttempt(); err != nil {
 			return err
 		}
 		if t.abandoned() {
 			return nil
 		}
 		if t.refusal == retry.Replayable {
-			if err := s.regain(); err != nil {
+			if err := s.reacquire(); err != nil {
 				return err
 			}
 		}
@@ -182,7 +182,7 @@ func (s *session) resolve() error {
 			return err
 		}
 		t.mute, t.skipping, t.ready = false, false, false
-		err := s.again()
+		err := s.rerun()
 		var gone *lostError
 		if errors.As(err, &gone) && s.survives() {
 			s.logLost(gone, lostWhenReplaying)
@@ -197,184 +197,6 @@ func (s *session) resolve() error {
 		}
 	}
 	return nil
-}
-
-// abandoned reports whether the turn was given up while the backend was waited for.
-func (t *turn) abandoned() bool { return t.original == nil }
-
-// quiet brings the backend to a ReadyForQuery, and forgets what it answers.
-func (s *session) quiet() error {
-	t := s.t
-	tolerated := func(err error) error {
-		var gone *lostError
-		if !errors.As(err, &gone) {
-			return err
-		}
-		// The transaction is aborted all the same.
-		s.logLost(gone, lostWhenReplaying)
-		s.dropBackend(reservoir.Broken)
-		return nil
-	}
-	if s.b != nil && s.syncCommits() {
-		s.dropBackend(reservoir.Unclean)
-	}
-	if s.b != nil {
-		if err := s.toReady(); err != nil {
-			if err := tolerated(err); err != nil {
-				return err
-			}
-		}
-	}
-	if t.abandoned() {
-		return nil
-	}
-	if t.after == 0 {
-		t.after = 'I'
-		if s.b != nil {
-			t.after = s.b.status
-		} else if s.inBlock() {
-			t.after = 'E'
-		}
-	}
-	if t.uplink != nil {
-		s.closeUplink() // a failed write was that of a turn that is over
-		t.flushed = 0
-	}
-	if s.b == nil {
-		t.undos = append(t.owed.lost(), t.undos...)
-	}
-	t.owed.reset()
-	t.up.reset()
-	t.upErr, t.rerun, t.rest, t.midFrame = nil, false, 0, false
-	return nil
-}
-
-// syncCommits reports whether the Sync that would bring the backend to ReadyForQuery
-// may commit: of a group outside a block that has not failed at the server.
-func (s *session) syncCommits() bool {
-	t, q := s.t, &s.t.owed
-	synced := !q.empty() && q.items[len(q.items)-1].boundary()
-	return t.outcome.syncCommits() && !t.skipping && !t.ready && !synced
-}
-
-// toReady sends the Sync that is missing and reads up to ReadyForQuery.
-func (s *session) toReady() error {
-	t := s.t
-	if t.ready {
-		return s.awaitUplink()
-	}
-	if t.skipping {
-		undos := t.owed.failed(s.skipped)
-		t.undos = append(undos, t.undos...)
-	}
-	q := &t.owed
-	switch {
-	case q.empty() || !q.items[len(q.items)-1].boundary():
-		q.push(msgSync)
-		s.addBytes(frameSync)
-	case t.skipping && q.first().kind == msgQuery && !q.first().done:
-		*q.first() = owed{kind: msgSync} // it is skipped as well
-		s.addBytes(frameSync)
-	}
-	if err := s.flushUp(); err != nil {
-		return err
-	}
-	if err := s.awaitUplink(); err != nil {
-		return err
-	}
-	for !t.ready && !t.abandoned() {
-		if err := s.pump(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// regain waits out the pause, takes its place at the gate if there is a fight for
-// its rows, and sees to a backend that stands where the transaction's first frame
-// found one.
-func (s *session) regain() error {
-	t, r := s.t, s.srv.replays
-	if err := s.move(conflictMet); err != nil {
-		return err
-	}
-	queued := s.tx.fought && s.tx.keyed && !t.back && !s.tx.pass.Held()
-	if s.b != nil {
-		if err := s.rollBack(s.exchange); err != nil {
-			return s.noReplay(err)
-		}
-	}
-	if s.b != nil && !s.keeps() && (t.pause >= keepUnder || queued && !r.gate.Idle()) {
-		s.releaseBackend()
-	}
-	began := time.Now()
-	if err := s.waitOut(t.pause, queued); err != nil {
-		return s.noReplay(err)
-	}
-	if !t.back {
-		s.srv.metrics.TxBackoff(time.Since(began))
-	}
-	t.back = false
-	for s.b == nil {
-		conn, err := s.borrow()
-		if err != nil {
-			return s.noReplay(err)
-		}
-		s.b = attached(conn)
-		s.holdCancel(s.b)
-		refusal, err := s.syncSettings()
-		switch {
-		case stops(err):
-			s.heeded(err)
-			return s.noReplay(err)
-		case err != nil:
-			s.srv.metrics.BackendLost(lostWhenReplaying)
-			s.dropBackend(reservoir.Broken)
-		case refusal != nil:
-			t.refusal = retry.NoBackend
-			return nil
-		case t.reads && !s.stillReads():
-			t.original, t.refusal = errUnknownOutcome.append(nil), retry.InnerCommit
-			return nil
-		}
-	}
-	if err := s.stopped(); err != nil {
-		s.heeded(err)
-		return s.noReplay(err)
-	}
-	s.alarmRead()
-	return nil
-}
-
-// noReplay notes why a replay is not made that was to be.
-func (s *session) noReplay(err error) error {
-	if err == errCut || s.cut.Load() {
-		return errCut
-	}
-	s.t.refusal = reasonOf(err)
-	return nil
-}
-
-// rollBack ends the transaction at the backend, or drops the backend. It returns
-// why the turn was asked to stop meanwhile, which is forgotten.
-func (s *session) rollBack(exchange func([]byte) ([]byte, error)) (stop error) {
-	if s.b.status != 'I' {
-		refusal, err := exchange(appendStrings(nil, msgQuery, "ROLLBACK"))
-		if err != nil || refusal != nil || s.b.status != 'I' {
-			s.dropBackend(reservoir.Unclean)
-			if stops(err) {
-				stop = err
-			}
-			return stop
-		}
-	}
-	if s.settleCancel() {
-		stop = errCanceled
-	}
-	if s.b != nil && s.b.suspect {
-		s.dropBackend(reservoir.Unclean)
-	}
-	return stop
 }
 
 // refuseReplay tells the client the original error, with the reason; or that it

@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// again sends the logged transaction once more: every settled turn, whose
+// rerun sends the logged transaction once more: every settled turn, whose
 // replies must be what they were, and then as much of the turn in progress as
 // the client has sent of it. What that one answers is relayed as ever.
-func (s *session) again() error {
+func (s *session) rerun() error {
 	t, l := s.t, s.tx.log
 	t.skip, t.failed, t.copying = false, false, false
 	t.outcome = outcomeAt('I')
@@ -84,7 +84,7 @@ func (s *session) resend(last bool) error {
 		}
 		if t.skip && f.Type != msgSync {
 			if last {
-				s.unsay(frames[i:])
+				s.undoNames(frames[i:])
 			}
 			last = false
 			continue
@@ -96,9 +96,9 @@ func (s *session) resend(last bool) error {
 	return nil
 }
 
-// unsay takes back what frames did to the client's statements that the server
+// undoNames takes back what frames did to the client's statements that the server
 // skips this time.
-func (s *session) unsay(frames []retry.Frame[note]) {
+func (s *session) undoNames(frames []retry.Frame[note]) {
 	for i := len(frames) - 1; i >= 0; i-- {
 		if n := &frames[i].Note; n.undoes {
 			s.setStatement(n.name, n.prev)

@@ -1,0 +1,101 @@
+package proxy
+
+import (
+	"errors"
+
+	"github.com/sluice-proxy/sluice/reservoir"
+)
+
+// Abort: the attempt that has failed is brought to its end at the backend, and what it
+// says is for nobody.
+
+// abandoned reports whether the turn was given up while the backend was waited for.
+func (t *turn) abandoned() bool { return t.original == nil }
+
+// abortAttempt brings the backend to a ReadyForQuery, and forgets what it answers.
+func (s *session) abortAttempt() error {
+	t := s.t
+	tolerated := func(err error) error {
+		var gone *lostError
+		if !errors.As(err, &gone) {
+			return err
+		}
+		// The transaction is aborted all the same.
+		s.logLost(gone, lostWhenReplaying)
+		s.dropBackend(reservoir.Broken)
+		return nil
+	}
+	if s.b != nil && s.syncCommits() {
+		s.dropBackend(reservoir.Unclean)
+	}
+	if s.b != nil {
+		if err := s.toReady(); err != nil {
+			if err := tolerated(err); err != nil {
+				return err
+			}
+		}
+	}
+	if t.abandoned() {
+		return nil
+	}
+	if t.after == 0 {
+		t.after = 'I'
+		if s.b != nil {
+			t.after = s.b.status
+		} else if s.inBlock() {
+			t.after = 'E'
+		}
+	}
+	if t.uplink != nil {
+		s.closeUplink() // a failed write was that of a turn that is over
+		t.flushed = 0
+	}
+	if s.b == nil {
+		t.undos = append(t.owed.lost(), t.undos...)
+	}
+	t.owed.reset()
+	t.up.reset()
+	t.upErr, t.rerun, t.rest, t.midFrame = nil, false, 0, false
+	return nil
+}
+
+// syncCommits reports whether the Sync that would bring the backend to ReadyForQuery
+// may commit: of a group outside a block that has not failed at the server.
+func (s *session) syncCommits() bool {
+	t, q := s.t, &s.t.owed
+	synced := !q.empty() && q.items[len(q.items)-1].boundary()
+	return t.outcome.syncCommits() && !t.skipping && !t.ready && !synced
+}
+
+// toReady sends the Sync that is missing and reads up to ReadyForQuery.
+func (s *session) toReady() error {
+	t := s.t
+	if t.ready {
+		return s.awaitUplink()
+	}
+	if t.skipping {
+		undos := t.owed.failed(s.skipped)
+		t.undos = append(undos, t.undos...)
+	}
+	q := &t.owed
+	switch {
+	case q.empty() || !q.items[len(q.items)-1].boundary():
+		q.push(msgSync)
+		s.addBytes(frameSync)
+	case t.skipping && q.first().kind == msgQuery && !q.first().done:
+		*q.first() = owed{kind: msgSync} // it is skipped as well
+		s.addBytes(frameSync)
+	}
+	if err := s.flushUp(); err != nil {
+		return err
+	}
+	if err := s.awaitUplink(); err != nil {
+		return err
+	}
+	for !t.ready && !t.abandoned() {
+		if err := s.pump(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

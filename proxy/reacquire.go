@@ -1,0 +1,97 @@
+package proxy
+
+import (
+	"time"
+
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
+)
+
+// Wait and reacquire: the pause, the gate, and a backend for the next attempt.
+
+// reacquire waits out the pause, takes its place at the gate if there is a fight for
+// its rows, and sees to a backend that stands where the transaction's first frame
+// found one.
+func (s *session) reacquire() error {
+	t, r := s.t, s.srv.replays
+	if err := s.move(conflictMet); err != nil {
+		return err
+	}
+	queued := s.tx.fought && s.tx.keyed && !t.back && !s.tx.pass.Held()
+	if s.b != nil {
+		if err := s.rollBack(s.exchange); err != nil {
+			return s.noReplay(err)
+		}
+	}
+	if s.b != nil && !s.keeps() && (t.pause >= keepUnder || queued && !r.gate.Idle()) {
+		s.releaseBackend()
+	}
+	began := time.Now()
+	if err := s.waitOut(t.pause, queued); err != nil {
+		return s.noReplay(err)
+	}
+	if !t.back {
+		s.srv.metrics.TxBackoff(time.Since(began))
+	}
+	t.back = false
+	for s.b == nil {
+		conn, err := s.borrow()
+		if err != nil {
+			return s.noReplay(err)
+		}
+		s.b = attached(conn)
+		s.holdCancel(s.b)
+		refusal, err := s.syncSettings()
+		switch {
+		case stops(err):
+			s.heeded(err)
+			return s.noReplay(err)
+		case err != nil:
+			s.srv.metrics.BackendLost(lostWhenReplaying)
+			s.dropBackend(reservoir.Broken)
+		case refusal != nil:
+			t.refusal = retry.NoBackend
+			return nil
+		case t.reads && !s.stillReads():
+			t.original, t.refusal = errUnknownOutcome.append(nil), retry.InnerCommit
+			return nil
+		}
+	}
+	if err := s.stopped(); err != nil {
+		s.heeded(err)
+		return s.noReplay(err)
+	}
+	s.alarmRead()
+	return nil
+}
+
+// noReplay notes why a replay is not made that was to be.
+func (s *session) noReplay(err error) error {
+	if err == errCut || s.cut.Load() {
+		return errCut
+	}
+	s.t.refusal = reasonOf(err)
+	return nil
+}
+
+// rollBack ends the transaction at the backend, or drops the backend. It returns
+// why the turn was asked to stop meanwhile, which is forgotten.
+func (s *session) rollBack(exchange func([]byte) ([]byte, error)) (stop error) {
+	if s.b.status != 'I' {
+		refusal, err := exchange(appendStrings(nil, msgQuery, "ROLLBACK"))
+		if err != nil || refusal != nil || s.b.status != 'I' {
+			s.dropBackend(reservoir.Unclean)
+			if stops(err) {
+				stop = err
+			}
+			return stop
+		}
+	}
+	if s.settleCancel() {
+		stop = errCanceled
+	}
+	if s.b != nil && s.b.suspect {
+		s.dropBackend(reservoir.Unclean)
+	}
+	return stop
+}

@@ -1,0 +1,83 @@
+package proxy
+
+import (
+	"slices"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// parsing are hashes of the settings that a text is parsed under. Settings of a transaction
+// that has changed them have odd numbers of its own.
+type parsing struct {
+	all       uint64
+	constants uint64 // of those that constants are read by
+}
+
+// salted is what the transaction's next texts are parsed under, once it has changed
+// settings; constants: those that constants are read by too.
+func (s *session) salted(constants bool) parsing {
+	p, n := s.parsing(), s.srv.salts.Add(1)<<1|1
+	p.all = n
+	if constants {
+		p.constants = n
+	}
+	return p
+}
+
+// rereads reports whether the changes may be of settings that constants are read by.
+func rereads(changes []rewrite.Change) bool {
+	return slices.ContainsFunc(changes, func(c rewrite.Change) bool {
+		return c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll || c.Name == "" || slices.Contains(constantSettings, c.Name)
+	})
+}
+
+// parsing is the hash of the settings under which the session's next Parse
+// runs. A transaction that changed one of them has a hash of its own.
+func (s *session) parsing() parsing {
+	if s.salt.all != 0 {
+		return s.salt
+	}
+	return s.settings.parsing
+}
+
+// saltParsing notes that a statement changes how later ones are parsed.
+func (s *session) saltParsing(plan *rewrite.Plan) {
+	s.changesSchema(plan)
+	if plan.Kind == rewrite.Read || len(plan.Statements) == 1 && len(plan.Statements[0].Changes) == 0 && !plan.Statements[0].Calls {
+		return
+	}
+	calls, changes, constants := false, false, false
+	for i := range plan.Statements {
+		st := &plan.Statements[i]
+		changes, constants = changes || len(st.Changes) > 0, constants || rereads(st.Changes)
+		calls = calls || st.Calls
+	}
+	switch {
+	case changes:
+		s.t.salted = true
+		s.salt = s.salted(constants || calls)
+	case calls && !s.t.guessed: // up to the next report nobody knows
+		s.t.guessed, s.t.saltWas = true, s.salt
+		s.salt = s.salted(true)
+	}
+}
+
+// settleSalt compares what the backend reports in a block with what it reported before
+// the turn: a function may have changed how later statements are parsed.
+func (s *session) settleSalt() {
+	t := s.t
+	if t.salted || t.reported == s.b.reported && !t.guessed {
+		return
+	}
+	if t.guessed {
+		s.salt = t.saltWas
+	}
+	if t.reported != nil && t.reported != s.b.reported {
+		for _, p := range s.b.reported.news(t.reported) {
+			if slices.Contains(parsingSettings, p.lower) {
+				s.salt = s.salted(true)
+				return
+			}
+		}
+	}
+}
