@@ -126,7 +126,7 @@ func (s *session) restoreStartup() error {
 
 // restored is told of settings that a backend was given where the log knows nothing of it.
 func (s *session) restored(sets []rewrite.Change) {
-	s.salt = s.salted(rereads(sets))
+	s.txParsing = s.parsingAfter(rereads(sets))
 	if s.tx.log != nil {
 		s.tx.log.Refuse(retry.Pinned)
 	}

@@ -209,7 +209,7 @@ func (s *session) woken() error {
 	act := s.actAt()
 	if !t.holdEnd.IsZero() && !now.Before(t.holdEnd) {
 		t.holdEnd, t.streams = time.Time{}, true
-		if err := s.deliver(); err != nil {
+		if err := s.flushToClient(); err != nil {
 			return err
 		}
 	}

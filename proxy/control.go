@@ -62,7 +62,7 @@ func (s *session) errReturnFailed(st *rewrite.Statement) *sqlError {
 func (s *session) endFailed(st *rewrite.Statement) error {
 	s.endTransaction(false)
 	s.staged.Rollback()
-	s.salt = parsing{}
+	s.txParsing = parsing{}
 	s.foldLocal(true)
 	if err := s.move(endAnswered); err != nil {
 		return err

@@ -32,7 +32,7 @@ func (s *session) startCopy() {
 // copyIn relays COPY data until the client ends it or the server gave up.
 func (s *session) copyIn() error {
 	t := s.t
-	if err := s.deliver(); err != nil {
+	if err := s.flushToClient(); err != nil {
 		return err
 	}
 	for t.copying && !t.settled {

@@ -5,7 +5,7 @@ package proxy
 // turn ends.
 func (s *session) passThrough(typ byte, total int) error {
 	t := s.t
-	if err := s.lend(); err != nil {
+	if err := s.ensureBackend(); err != nil {
 		return err
 	}
 	switch typ {
@@ -13,7 +13,7 @@ func (s *session) passThrough(typ byte, total int) error {
 		if err := s.forward(total); err != nil {
 			return err
 		}
-		return s.drain()
+		return s.flushReplies()
 	case msgQuery, msgFunction:
 		t.ended = true
 		t.owed.push(typ).plan = unread

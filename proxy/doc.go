@@ -8,7 +8,7 @@
 // than the turn; the watcher of a backend that may speak while the client is
 // awaited (copy.go); cancel requests, which come on connections of their own
 // (cancel.go); and wake-ups by a read deadline in the past, from the sweeper, a
-// drain or a cancel. A read that such a deadline ended looks for its reason and
+// flushReplies or a cancel. A read that such a deadline ended looks for its reason and
 // goes on when it finds none, so a late one does no harm. Write deadlines never
 // expire on a connection that lives on: TLS would be broken by it.
 //

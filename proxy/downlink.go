@@ -35,8 +35,8 @@ func (s *session) finish() error {
 	return nil
 }
 
-// drain relays until the backend owes nothing, in the middle of a turn.
-func (s *session) drain() error {
+// flushReplies relays until the backend owes nothing, in the middle of a turn.
+func (s *session) flushReplies() error {
 	for {
 		err := s.drained()
 		var gone *lostError
@@ -279,12 +279,12 @@ func (s *session) passSpan(b []byte) error {
 		return nil
 	}
 	if t.logs && !t.settled && s.holding() {
-		if s.held.Add(b) {
+		if s.withheld.Add(b) {
 			return nil
 		}
 		t.streams = true
 	}
-	if err := s.letGo(); err != nil {
+	if err := s.releaseWithheld(); err != nil {
 		return err
 	}
 	return s.writeDown(b)
@@ -336,7 +336,7 @@ func (s *session) tell(frames ...[]byte) error {
 			t.owed.push(0).bytes = bytes.Clone(b)
 			continue
 		}
-		if err := s.made(b); err != nil {
+		if err := s.synthesize(b); err != nil {
 			return err
 		}
 	}
@@ -350,7 +350,7 @@ func (t *turn) owedFakes() bool { return !t.owed.empty() && t.owed.first().kind 
 func (s *session) emitFakes() {
 	t := s.t
 	for t.owedFakes() {
-		s.made(t.owed.first().bytes) // a write error shows again at the next write
+		s.synthesize(t.owed.first().bytes) // a write error shows again at the next write
 		t.owed.pop()
 	}
 }

@@ -49,7 +49,7 @@ func (s *session) parse(frame []byte) error {
 			return err
 		}
 	} else {
-		if err := s.lend(); err != nil {
+		if err := s.ensureBackend(); err != nil {
 			return err
 		}
 		if s.b.reading.Misleads(sql) && tmpl.plan.Pin != rewrite.PinUnparsed {
@@ -240,7 +240,7 @@ func (s *session) bind(total int) error {
 		return err
 	}
 	s.nameOperation(plan)
-	if err := queue(s, plan, cs.tmpl.sql, rest); err != nil {
+	if err := waitAtGate(s, plan, cs.tmpl.sql, rest); err != nil {
 		return err
 	}
 	if err := s.admit(plan); err != nil {
@@ -295,7 +295,7 @@ func (s *session) execute(frame []byte) error {
 	case s.b == nil, len(name) == 0 && !p.open: // a backend may have one left of ours
 		return errNoPortal(name)
 	}
-	if err := s.lend(); err != nil {
+	if err := s.ensureBackend(); err != nil {
 		return err
 	}
 	if p.plan == nil {
@@ -307,7 +307,7 @@ func (s *session) execute(frame []byte) error {
 	o.split, o.text = p.split, p.text
 	t.ran(p.plan.Kind, binary.BigEndian.Uint32(rest))
 	if p.plan.Kind != rewrite.Read {
-		s.saltParsing(p.plan)
+		s.noteParsing(p.plan)
 		t.rereads = t.rereads || p.plan.Rereads()
 	}
 	verb := rewrite.NoVerb

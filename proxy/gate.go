@@ -9,12 +9,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// queue is called before a statement is sent, with what the backend would be
+// waitAtGate is called before a statement is sent, with what the backend would be
 // told of it. When it is the transaction's first that locks or changes rows that
 // exist, it is what the transaction fights for; while a replay fights for the same,
 // this one waits behind it, before it has a snapshot that would be out of date at
 // once. With an error it must not be sent.
-func queue[T string | []byte](s *session, plan *rewrite.Plan, sql T, params []byte) error {
+func waitAtGate[T string | []byte](s *session, plan *rewrite.Plan, sql T, params []byte) error {
 	r := s.srv.replays
 	if r == nil || !plan.Contends || s.tx.keyed || s.optedOut || s.status() == 'E' {
 		return nil

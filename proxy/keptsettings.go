@@ -331,7 +331,7 @@ func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
 	if err := s.admit(set); err != nil {
 		return true, err
 	}
-	s.saltParsing(set)
+	s.noteParsing(set)
 	o := s.t.owed.push(msgQuery)
 	o.plan = set
 	o.bytes = appendCommand(nil, resetTag(&st.Changes[0]))

@@ -83,7 +83,7 @@ func (s *session) abandon(e *sqlError, why reservoir.Reason) error {
 		inBlock = t.after != 0 && t.after != 'I' || t.after == 0 && inBlock
 	}
 	if t.rest > 0 || t.mute {
-		s.held.Drop()
+		s.withheld.Drop()
 	}
 	if e == nil { // it is done, and what it set is the session's
 		s.commitSettings()

@@ -10,11 +10,11 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// lend makes sure that the session has a backend that stands where the client
+// ensureBackend makes sure that the session has a backend that stands where the client
 // believes the server stands: settings applied and, after a locally answered
 // BEGIN, that BEGIN in front of what follows. Errors of type *sqlError have
 // moved the session to the state they leave it in.
-func (s *session) lend() error {
+func (s *session) ensureBackend() error {
 	if s.state == busy {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (s *session) settle(status byte) error {
 		s.foldLocal(t.failed)
 		s.endTransaction(!t.failed && !t.outcome.rolledBack())
 		s.closePortals()
-		s.salt = parsing{}
+		s.txParsing = parsing{}
 		s.schemaSettled(!t.failed && !t.outcome.rolledBack())
 	}
 	if t.midFrame && !s.dedicated { // the server waits for the rest of a frame

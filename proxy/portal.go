@@ -99,7 +99,7 @@ func (s *session) describe(frame []byte) error {
 		case s.b == nil, len(name) == 0 && !p.open:
 			return errNoPortal(name)
 		}
-		if err := s.lend(); err != nil {
+		if err := s.ensureBackend(); err != nil {
 			return err
 		}
 		s.logFrame(msgDescribe, note{plan: p.plan, stmt: p.stmt}, frame[headerLen:])
@@ -138,7 +138,7 @@ func (s *session) describe(frame []byte) error {
 		cs.told = d
 		return s.tell(d.frames)
 	}
-	if err := s.lend(); err != nil {
+	if err := s.ensureBackend(); err != nil {
 		return err
 	}
 	s.asNow(cs)
@@ -158,7 +158,7 @@ func (s *session) describe(frame []byte) error {
 
 // describeOnBackend passes on a Describe of a statement that is st there.
 func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) error {
-	if err := s.lend(); err != nil {
+	if err := s.ensureBackend(); err != nil {
 		return err
 	}
 	s.logFrame(msgDescribe, note{tmpl: cs.tmpl, stmt: cs}, nil)
@@ -196,7 +196,7 @@ func (s *session) closeNamed(frame []byte) error {
 	if p.local || s.b == nil {
 		return s.tell(frameCloseComplete)
 	}
-	if err := s.lend(); err != nil {
+	if err := s.ensureBackend(); err != nil {
 		return err
 	}
 	s.logFrame(msgClose, note{}, frame[headerLen:])

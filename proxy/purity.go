@@ -72,7 +72,7 @@ func (s *session) judged(plan *rewrite.Plan) *rewrite.Plan {
 }
 
 // stillReads asks the backend anew whether what ran as a read was one: others may have
-// made a function since the schema was asked.
+// synthesize a function since the schema was asked.
 func (s *session) stillReads() bool { return s.srv.askPurity(s.b, true) && s.srv.reads() }
 
 // reads reports whether texts that look like reads are, as far as is known.

@@ -160,7 +160,7 @@ func (s *session) resolve() error {
 			}
 			s.tx.log.Delivered()
 		}
-		s.held.Drop() // of the attempt that has failed
+		s.withheld.Drop() // of the attempt that has failed
 		if err := s.abortAttempt(); err != nil {
 			return err
 		}
@@ -258,7 +258,7 @@ func (s *session) forgetTurn() {
 	s.schemaCommitted() // nobody knows
 	s.schemaSettled(false)
 	s.staged.Rollback()
-	s.salt = parsing{}
+	s.txParsing = parsing{}
 	s.closePortals()
 	t.owed.reset()
 	t.up.reset()

@@ -215,28 +215,28 @@ func (s *session) noteReply(typ byte, frame []byte) int {
 	return drop
 }
 
-// made sends the client an answer that was made up.
-func (s *session) made(b []byte) error {
+// synthesize sends the client an answer that was made up.
+func (s *session) synthesize(b []byte) error {
 	if s.noting() && s.tx.log.Made(len(b)) > 0 {
 		return nil
 	}
 	return s.passSpan(b)
 }
 
-// letGo sends the client what was held back for it.
-func (s *session) letGo() error {
-	if s.held.Len() == 0 {
+// releaseWithheld sends the client what was held back for it.
+func (s *session) releaseWithheld() error {
+	if s.withheld.Len() == 0 {
 		return nil
 	}
-	err := s.held.Each(s.sinkDown)
-	s.held.Drop()
+	err := s.withheld.Each(s.sinkDown)
+	s.withheld.Drop()
 	return err
 }
 
-// deliver sends the client all that is there for it; the turn goes on.
-func (s *session) deliver() error {
+// flushToClient sends the client all that is there for it; the turn goes on.
+func (s *session) flushToClient() error {
 	s.heard++
-	if err := s.letGo(); err != nil {
+	if err := s.releaseWithheld(); err != nil {
 		return err
 	}
 	if err := s.flushDown(); err != nil {
@@ -251,7 +251,7 @@ func (s *session) deliver() error {
 // limitHold bounds how long output that has come in part is held back.
 func (s *session) limitHold() {
 	t := s.t
-	if t.holdEnd.IsZero() && s.held.Len() > 0 {
+	if t.holdEnd.IsZero() && s.withheld.Len() > 0 {
 		t.holdEnd = time.Now().Add(s.srv.replays.cfg.HoldTime)
 		s.alarmRead()
 	}

@@ -94,7 +94,7 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 			s.completed(o, typ, frame)
 			t.statement++
 			if o.bytes != nil { // a RESET that went as a SET
-				return swallow, s.made(o.bytes)
+				return swallow, s.synthesize(o.bytes)
 			}
 			return v, nil
 		case msgCopyIn, msgCopyBoth:
@@ -142,7 +142,7 @@ func (s *session) replyReady(frame []byte) error {
 	s.t.settled = true
 	s.t.copying = false
 	if s.b.status == 'T' && !s.t.mute && !s.t.rerun {
-		s.settleSalt()
+		s.settleParsing()
 	}
 	if s.dedicated || s.t.mute || s.t.rerun || !s.mayTell() {
 		return nil

@@ -26,7 +26,7 @@ func (s *session) handle(typ byte, total int) error {
 		}
 	}
 	if !t.skip && closes { // what fails from now on is the frame at hand
-		if err := s.deliver(); err != nil {
+		if err := s.flushToClient(); err != nil {
 			return err
 		}
 	}
@@ -119,13 +119,13 @@ func (s *session) flush() error {
 			return err
 		}
 	}
-	return s.deliver()
+	return s.flushToClient()
 }
 
 // makeAnswer has the server send what it owes, and relays it.
 func (s *session) makeAnswer() error {
 	s.addBytes(frameFlush)
-	return s.drain()
+	return s.flushReplies()
 }
 
 // query is a simple Query.
@@ -182,7 +182,7 @@ func (s *session) query(total int) error {
 		s.nameOperation(plan)
 		if frame != nil && s.srv.replays != nil {
 			sql = frame[headerLen : len(frame)-1]
-			err = queue(s, plan, sql, nil)
+			err = waitAtGate(s, plan, sql, nil)
 		}
 		if err == nil && plan.Sequence != "" && frame != nil {
 			t.asks = string(frame[headerLen : len(frame)-1])
@@ -205,7 +205,7 @@ func (s *session) query(total int) error {
 	}
 	plan = s.judged(plan)
 	s.logPlan(plan)
-	s.saltParsing(plan)
+	s.noteParsing(plan)
 	o := s.pushRun(msgQuery, plan)
 	s.strings(o, t.strung)
 	if s.b.ran.at = -1; frame != nil && plan.Kind == rewrite.Write && s.inBlock() {
@@ -238,7 +238,7 @@ func (s *session) admit(plan *rewrite.Plan) error {
 	if s.state == failed {
 		return errAborted
 	}
-	if err := s.lend(); err != nil {
+	if err := s.ensureBackend(); err != nil {
 		return err
 	}
 	if plan.Sequence != "" {
@@ -294,7 +294,7 @@ func (s *session) refuse(e *sqlError) error {
 	s.srv.metrics.ErrorSent(e.code)
 	t.deadline = time.Time{} // it has failed as it is
 	if s.state == busy || s.state == held && s.b.status == 'T' {
-		if err := s.lend(); err != nil {
+		if err := s.ensureBackend(); err != nil {
 			return err
 		}
 		if t.logs {

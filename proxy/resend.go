@@ -229,7 +229,7 @@ func (s *session) remake(b []byte) error {
 		s.t.owed.push(0).bytes = bytes.Clone(b)
 		return nil
 	}
-	return s.made(b)
+	return s.synthesize(b)
 }
 
 // resendWhole sends a frame as it was logged.

@@ -27,12 +27,12 @@ type savepoints struct {
 
 // mark is how a session stood at a savepoint.
 type mark struct {
-	staged  stagedSettings
-	salt    parsing
-	kept    *keptSettings // nil: as before the transaction
-	again   []keptChange
-	binds   uint64
-	cursors bool
+	staged    stagedSettings
+	txParsing parsing
+	kept      *keptSettings // nil: as before the transaction
+	again     []keptChange
+	binds     uint64
+	cursors   bool
 }
 
 // emulates reports whether a text has savepoint commands that are not for the server.
@@ -114,7 +114,7 @@ func (s *session) cutTurn() error {
 		return err
 	}
 	t.ended = ended
-	if err := s.deliver(); err != nil || s.tx.log.Cut() {
+	if err := s.flushToClient(); err != nil || s.tx.log.Cut() {
 		return err
 	}
 	s.differs()
@@ -130,7 +130,7 @@ func (s *session) setSavepoint(name string) error {
 		return &sqlError{code: retry.StateUnsupported, message: fmt.Sprintf("savepoint \"%s\" is not possible in this transaction", name),
 			detail: l.Refused().Detail(retry.Difference{}), hint: "Sluice returns to a savepoint by running the transaction again: see retry.savepoints."}
 	}
-	m := mark{staged: s.staged.snapshot(), salt: s.salt, again: slices.Clone(s.kept), binds: s.tx.binds, cursors: s.tx.cursors}
+	m := mark{staged: s.staged.snapshot(), txParsing: s.txParsing, again: slices.Clone(s.kept), binds: s.tx.binds, cursors: s.tx.cursors}
 	if s.before != nil {
 		m.kept = &keptSettings{local: cloneStrings(s.local), statement: s.statementTimeout, idleTx: s.idleTxTimeout}
 	}
@@ -155,7 +155,7 @@ func (s *session) rollbackTo(name string) error {
 	m := &s.tx.marks[i]
 	l.RollbackTo(i)
 	s.tx.marks = s.tx.marks[:i+1]
-	s.staged, s.salt = m.staged.snapshot(), m.salt
+	s.staged, s.txParsing = m.staged.snapshot(), m.txParsing
 	if s.portal.seq > m.binds {
 		s.portal = portal{}
 	}
@@ -182,7 +182,7 @@ func (s *session) rollbackTo(name string) error {
 func (s *session) runBack(name string) error {
 	t := s.t
 	fresh := !t.touched
-	if err := s.lend(); err != nil {
+	if err := s.ensureBackend(); err != nil {
 		return err
 	}
 	t.staged = s.staged.snapshot()

@@ -47,15 +47,15 @@ type Server struct {
 	ctx  context.Context // ends when sessions are cut
 	stop context.CancelFunc
 
-	keys     cancelKeys
-	ids      atomic.Uint64
-	salts    atomic.Uint64
-	usual    atomic.Uint32 // rewrite.Reading of the backend lent last, as it was dialled
-	pinned   atomic.Int64
-	clients  atomic.Int64
-	starting atomic.Int64 // connections in their startup
-	draining atomic.Bool
-	running  sync.WaitGroup // sessions, cancellers, the sweeper
+	keys       cancelKeys
+	ids        atomic.Uint64
+	txParsings atomic.Uint64
+	usual      atomic.Uint32 // rewrite.Reading of the backend lent last, as it was dialled
+	pinned     atomic.Int64
+	clients    atomic.Int64
+	starting   atomic.Int64 // connections in their startup
+	draining   atomic.Bool
+	running    sync.WaitGroup // sessions, cancellers, the sweeper
 
 	mu        sync.Mutex
 	sessions  map[*session]uint64 // guarded by mu; the tick seen by the last sweep

@@ -62,9 +62,9 @@ type session struct {
 	unnamed *clientStatement
 	spare   clientStatement // where unnamed points, most of the time
 	recent  *template       // of the last Parse
-	// salt replaces the hashes of the settings while a transaction has changed
+	// txParsing replaces the hashes of the settings while a transaction has changed
 	// them; zero otherwise.
-	salt parsing
+	txParsing parsing
 	// portals of the current transaction that need more than forwarding.
 	portal  portal
 	portals map[string]portal
@@ -73,8 +73,8 @@ type session struct {
 	// unserved is that of a block that has failed before it had a backend.
 	unserved *template
 	tx       transaction
-	// held is output of the turn that its client has not been sent.
-	held     retry.Held
+	// withheld is output of the turn that its client has not been sent.
+	withheld retry.Held
 	sinkDown func([]byte) error // writeDown, made once
 	optedOut bool               // the client, or its user, wants no replay
 	// pinned: the session has state on its backend that no other has.
@@ -111,7 +111,7 @@ func newSession(srv *Server, id uint64, h *hello) *session {
 	s := &session{srv: srv, id: id, client: newSource(h.conn, h.raw), user: h.user,
 		settings: noSettings, startup: noSettings, began: time.Now()}
 	if r := srv.replays; r != nil {
-		s.held = retry.NewHeld(r.cfg.HeldBytes, r.held)
+		s.withheld = retry.NewHeld(r.cfg.HeldBytes, r.held)
 		s.sinkDown = s.writeDown
 		s.optedOut = srv.cfg.withoutReplay(h.user)
 	}
@@ -253,20 +253,20 @@ func (s *session) exchangeFrames() error {
 				// A client may wait for the error behind a Flush.
 				if err = s.flush(); err != nil {
 					if err = s.recovered(err); err == nil && !s.t.settled {
-						err = s.deliver()
+						err = s.flushToClient()
 					}
 				}
 			}
 		}
 		if err != nil {
 			if s.t.rest == 0 || s.t.mute {
-				s.letGo() // a write error shows again at the next write
+				s.releaseWithheld() // a write error shows again at the next write
 				s.flushDown()
 			}
 			return err
 		}
 	}
-	if err := s.letGo(); err != nil {
+	if err := s.releaseWithheld(); err != nil {
 		return err
 	}
 	return s.flushDown()
@@ -320,7 +320,7 @@ func (s *session) end(cause error) {
 	}
 	s.client.conn.Close()
 	s.client.drop()
-	s.held.Drop()
+	s.withheld.Drop()
 	s.endTransaction(false)
 	s.schemaCommitted() // nobody knows
 	if s.b == nil {

@@ -291,7 +291,7 @@ func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
 	case p.here && ends:
 		st := &o.strung.plan.Statements[o.at-1]
 		if t.rerun {
-			return true, s.made(frameSet) // what it was is of no matter: see Log.Made
+			return true, s.synthesize(frameSet) // what it was is of no matter: see Log.Made
 		}
 		s.ended(o, nil)
 		t.statement++
@@ -310,7 +310,7 @@ func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
 		s.completed(o, typ, p.tag)
 		s.staged.Stage(p.set) // the backend has it, not the server's own
 		t.statement++
-		return true, s.made(p.tag)
+		return true, s.synthesize(p.tag)
 	}
 	return false, nil
 }
@@ -329,7 +329,7 @@ func (s *session) answerStrung(st *rewrite.Statement, several bool) error {
 		}
 		s.alarmRead()
 	}
-	return s.made(slices.Concat(frames...))
+	return s.synthesize(slices.Concat(frames...))
 }
 
 // strungError is the error of a statement that is answered with one, in the place

@@ -84,11 +84,11 @@ type turn struct {
 	executes      int            // in autocommit
 	unseen        bool           // what a suspended portal wrote is not visible yet: see increment
 	// reported is what the backend had reported when it was lent or the turn began;
-	// salted: a statement changed what parsing depends on; guessed: a function may
-	// have, and saltWas is the session's salt before.
-	reported        *reports
-	salted, guessed bool
-	saltWas         parsing
+	// parsingChanged: a statement changed what parsing depends on; guessed: a function may
+	// have, and txParsingWas is the session's txParsing before.
+	reported                *reports
+	parsingChanged, guessed bool
+	txParsingWas            parsing
 	replay
 }
 

@@ -13,10 +13,10 @@ type parsing struct {
 	constants uint64 // of those that constants are read by
 }
 
-// salted is what the transaction's next texts are parsed under, once it has changed
+// parsingAfter is what the transaction's next texts are parsed under, once it has changed
 // settings; constants: those that constants are read by too.
-func (s *session) salted(constants bool) parsing {
-	p, n := s.parsing(), s.srv.salts.Add(1)<<1|1
+func (s *session) parsingAfter(constants bool) parsing {
+	p, n := s.parsing(), s.srv.txParsings.Add(1)<<1|1
 	p.all = n
 	if constants {
 		p.constants = n
@@ -34,14 +34,14 @@ func rereads(changes []rewrite.Change) bool {
 // parsing is the hash of the settings under which the session's next Parse
 // runs. A transaction that changed one of them has a hash of its own.
 func (s *session) parsing() parsing {
-	if s.salt.all != 0 {
-		return s.salt
+	if s.txParsing.all != 0 {
+		return s.txParsing
 	}
 	return s.settings.parsing
 }
 
-// saltParsing notes that a statement changes how later ones are parsed.
-func (s *session) saltParsing(plan *rewrite.Plan) {
+// noteParsing notes that a statement changes how later ones are parsed.
+func (s *session) noteParsing(plan *rewrite.Plan) {
 	s.changesSchema(plan)
 	if plan.Kind == rewrite.Read || len(plan.Statements) == 1 && len(plan.Statements[0].Changes) == 0 && !plan.Statements[0].Calls {
 		return
@@ -54,28 +54,28 @@ func (s *session) saltParsing(plan *rewrite.Plan) {
 	}
 	switch {
 	case changes:
-		s.t.salted = true
-		s.salt = s.salted(constants || calls)
+		s.t.parsingChanged = true
+		s.txParsing = s.parsingAfter(constants || calls)
 	case calls && !s.t.guessed: // up to the next report nobody knows
-		s.t.guessed, s.t.saltWas = true, s.salt
-		s.salt = s.salted(true)
+		s.t.guessed, s.t.txParsingWas = true, s.txParsing
+		s.txParsing = s.parsingAfter(true)
 	}
 }
 
-// settleSalt compares what the backend reports in a block with what it reported before
+// settleParsing compares what the backend reports in a block with what it reported before
 // the turn: a function may have changed how later statements are parsed.
-func (s *session) settleSalt() {
+func (s *session) settleParsing() {
 	t := s.t
-	if t.salted || t.reported == s.b.reported && !t.guessed {
+	if t.parsingChanged || t.reported == s.b.reported && !t.guessed {
 		return
 	}
 	if t.guessed {
-		s.salt = t.saltWas
+		s.txParsing = t.txParsingWas
 	}
 	if t.reported != nil && t.reported != s.b.reported {
 		for _, p := range s.b.reported.news(t.reported) {
 			if slices.Contains(parsingSettings, p.lower) {
-				s.salt = s.salted(true)
+				s.txParsing = s.parsingAfter(true)
 				return
 			}
 		}

@@ -49,7 +49,7 @@ func (srv *Server) admitClient(raw rawconn.Conn) (*session, *hello) {
 	case h.cancel != nil:
 		srv.cancel(h.cancel)
 	default:
-		s, err := srv.greet(h)
+		s, err := srv.openSession(h)
 		if err == nil {
 			return s, h
 		}
@@ -70,9 +70,9 @@ func (srv *Server) admitClient(raw rawconn.Conn) (*session, *hello) {
 	return nil, nil
 }
 
-// greet makes a session of an authenticated client and tells it that it may
+// openSession makes a session of an authenticated client and tells it that it may
 // begin. No backend is touched, unless the session is to have its own.
-func (srv *Server) greet(h *hello) (*session, error) {
+func (srv *Server) openSession(h *hello) (*session, error) {
 	if srv.draining.Load() {
 		return nil, errDraining
 	}
