@@ -1,6 +1,8 @@
 // Package proxy speaks the Postgres protocol to clients and pairs them, for
 // one transaction at a time, with backends of a reservoir.
 //
+// # Who owns what
+//
 // One goroutine owns a session. It reads the client, writes the backend, reads
 // the backend and writes the client, one turn after the other, so it always
 // knows where both streams stand and can tell the client of any error. The
@@ -8,11 +10,73 @@
 // than the turn; the watcher of a backend that may speak while the client is
 // awaited (copy.go); cancel requests, which come on connections of their own
 // (cancel.go); and wake-ups by a read deadline in the past, from the sweeper, a
-// flushReplies or a cancel. A read that such a deadline ended looks for its reason and
+// drain or a cancel. A read that such a deadline ended looks for its reason and
 // goes on when it finds none, so a late one does no harm. Write deadlines never
 // expire on a connection that lives on: TLS would be broken by it.
+//
+// A backend belongs to the reservoir, or to the session that it is lent to. What
+// rides on it (backend.go) goes with it: its settings, its prepared statements.
+//
+// # What happens to a frame
+//
+// session.go takes a turn: the client's frames up to the Sync, Query or
+// FunctionCall that ends it, and everything that answers them. handle (request.go)
+// takes one frame, query a simple one, extended.go those of the extended protocol,
+// copy.go those of a COPY. A text has a plan of package rewrite; what Sluice
+// answers itself is in local.go, control.go (BEGIN, and the end of a block that no
+// server has seen), savepoint.go, and strung.go (inside a string of others).
+//
+// The first frame that the server must see has ensureBackend (pair.go) borrow a
+// backend, and applysettings.go bring the client's settings to it. Then the frame
+// is logged for a replay (replaylog.go), an entry is owed (owed.go), and uplink.go
+// writes. outcome.go follows what was sent, and so what may have committed.
+//
+// # What happens to a reply
 //
 // Frames pass as bytes. What a session must know of them is kept in the owed
 // queue: one entry for each frame that the server will answer, and one for each
 // answer that Sluice makes up, in the order in which the client expects them.
+// downlink.go reads; reply.go matches a frame with the head of the queue, takes
+// note of what it means, and says whether it passes. Output is withheld while a
+// replay may still replace it. At ReadyForQuery settle (pair.go) keeps or drops
+// what the turn staged, told.go tells of parameters, and the backend goes back.
+//
+// # What happens to a conflict
+//
+//	conflict   conflicted (replay.go), or the loss of a backend (loss.go): may it be run again?
+//	abort      abort.go: the attempt is brought to its end, and what it says is for nobody
+//	wait       reacquire.go: the pause, and the gate (gate.go)
+//	reacquire  reacquire.go: the same backend, or another with the same settings
+//	resend     resend.go: the log, turn by turn
+//	verify     resend.go: each settled turn must answer what it answered
+//	continue   where the attempt has come as far as the client had; or
+//	refuse     refuseReplay (replay.go): the original error, with the reason
+//
+// # Where things are
+//
+//	accept      server.go, startup*.go, auth.go, users.go, databases.go, opensession.go, config.go
+//	session     session.go, state.go, turn.go, pair.go, pin.go, dedicated.go, wait.go, deadline.go, presence.go, cancel.go
+//	client      request.go, extended.go, copy.go, portal.go, local.go, localanswer.go, control.go, strung.go, valueform.go
+//	statements  prepared.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go, split.go, reading.go, purity.go, counter.go
+//	settings    settings.go, settingstx.go, keptsettings.go, applysettings.go, datestyle.go, params.go, told.go
+//	sequences   sequences.go, ran.go
+//	backend     backend.go, uplink.go, downlink.go, reply.go, owed.go, outcome.go, loss.go, mapped.go, groups.go
+//	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, gate.go, savepoint.go, alarm.go
+//	bytes       frame.go, buffer.go, errors.go, package rawconn
+//
+// # Words
+//
+//	turn       from a request's first frame to the ReadyForQuery that answers it
+//	block      a transaction from BEGIN to COMMIT or ROLLBACK
+//	group      frames of the extended protocol up to a Sync
+//	string     the statements of one simple Query
+//	owed       a reply that is still to come
+//	withheld   output that the client has not been sent, because a replay may replace it
+//	staged     changes of settings that their transaction has not committed
+//	kept       settings that Sluice answers for and the server never sees
+//	carried    settings that go with the client from backend to backend
+//	pinned     a session that keeps its backend, for what it has left there
+//	dedicated  a session whose backend was dialled for it
+//	mute       an attempt has failed, and what the backend says is for nobody
+//	unread     a text that nobody has parsed: it is taken for anything
 package proxy
