@@ -1,0 +1,110 @@
+package proxy
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// owedModel is the queue as plain slices: each entry carries its undos.
+type owedModel []modelEntry
+
+type modelEntry struct {
+	kind    byte
+	swallow bool
+	undos   []undo
+}
+
+// names are the undos of entries, the newest first, without their numbers.
+func (m owedModel) names() (out []undo) {
+	for _, e := range slices.Backward(m) {
+		for _, u := range slices.Backward(e.undos) {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+func unnumbered(undos []undo) (out []undo) {
+	for _, u := range undos {
+		out = append(out, undo{name: u.name, prev: u.prev})
+	}
+	return out
+}
+
+// The queue gives entries in order, and with each error or loss the undos of exactly
+// those entries that will not be answered, the newest first.
+func TestOwedQueue(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var q owedQueue
+		var m owedModel
+		check := func() {
+			if q.len() != len(m) || q.empty() != (len(m) == 0) {
+				t.Fatalf("%d entries, want %d", q.len(), len(m))
+			}
+			if len(m) > 0 && q.first().kind != m[0].kind {
+				t.Fatalf("the first is %c, want %c", q.first().kind, m[0].kind)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"": func(*rapid.T) { check() },
+			"push": func(t *rapid.T) {
+				e := modelEntry{kind: rapid.SampledFrom([]byte("PPBDECSQF")).Draw(t, "kind"), swallow: rapid.Bool().Draw(t, "swallow")}
+				q.push(e.kind).swallow = e.swallow
+				for range rapid.IntRange(0, 2).Draw(t, "undos") {
+					name, prev := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "name"), &clientStatement{}
+					q.undoable(name, prev)
+					e.undos = append(e.undos, undo{name: name, prev: prev})
+				}
+				m = append(m, e)
+			},
+			"pop": func(t *rapid.T) {
+				if len(m) == 0 {
+					t.Skip("empty")
+				}
+				q.pop()
+				m = m[1:]
+			},
+			"failed": func(t *rapid.T) {
+				n := slices.IndexFunc(m, func(e modelEntry) bool { return e.kind == msgSync || e.kind == msgQuery || e.kind == msgFunction })
+				if n < 0 {
+					n = len(m)
+				}
+				var dropped []byte
+				got := q.failed(func(o *owed) { dropped = append(dropped, o.kind) })
+				for i, e := range m[:n] {
+					if i >= len(dropped) || dropped[i] != e.kind {
+						t.Fatalf("dropped %q of %d", dropped, n)
+					}
+				}
+				if want := m[:n].names(); !reflect.DeepEqual(unnumbered(got), want) || len(dropped) != n {
+					t.Fatalf("undos %v, want %v; dropped %q", got, want, dropped)
+				}
+				m = m[n:]
+			},
+			"lost": func(t *rapid.T) {
+				want := m.names()
+				if len(m) > 0 && m[0].kind == msgParse && !m[0].swallow { // it fails, and destroys the unnamed statement
+					for i := range want[len(want)-len(m[0].undos):] {
+						if u := &want[len(want)-len(m[0].undos)+i]; u.name == "" {
+							u.prev = nil
+						}
+					}
+				}
+				if got := q.lost(); !reflect.DeepEqual(unnumbered(got), want) {
+					t.Fatalf("undos %v, want %v", got, want)
+				}
+			},
+			"reset": func(t *rapid.T) {
+				if rapid.IntRange(0, 9).Draw(t, "now") > 0 {
+					t.Skip("rarely")
+				}
+				q.reset()
+				m = nil
+			},
+		})
+	})
+}
