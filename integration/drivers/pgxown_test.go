@@ -266,8 +266,11 @@ func playStartup(ctx context.Context, w *transcript, over session, _ string) {
 		"standard_conforming_strings", "integer_datetimes"} {
 		w.line("%s is %s", name, conn.PgConn().ParameterStatus(name))
 	}
+	shown := 0
 	show := func() {
-		s.query(ctx, w, "SELECT '2026-01-02 03:04:05+00'::timestamptz::text, interval '1 day'::text", false, nil)
+		// A text of its own each time: one that was prepared before may be refused behind a SET, see docs/differences.md.
+		shown++
+		s.query(ctx, w, fmt.Sprintf("SELECT '2026-01-02 03:04:05+00'::timestamptz::text, interval '1 day'::text, %d AS n", shown), false, nil)
 		s.query(ctx, w, "SHOW search_path", false, nil)
 		s.query(ctx, w, "SHOW application_name", false, nil)
 		w.line("TimeZone is %s", conn.PgConn().ParameterStatus("TimeZone"))
