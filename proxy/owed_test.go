@@ -62,11 +62,10 @@ func TestOwedQueue(t *testing.T) {
 				m = append(m, e)
 			},
 			"pop": func(t *rapid.T) {
-				if len(m) == 0 {
-					t.Skip("empty")
+				if len(m) > 0 {
+					q.pop()
+					m = m[1:]
 				}
-				q.pop()
-				m = m[1:]
 			},
 			"failed": func(t *rapid.T) {
 				n := slices.IndexFunc(m, func(e modelEntry) bool { return e.kind == msgSync || e.kind == msgQuery || e.kind == msgFunction })
@@ -99,11 +98,10 @@ func TestOwedQueue(t *testing.T) {
 				}
 			},
 			"reset": func(t *rapid.T) {
-				if rapid.IntRange(0, 9).Draw(t, "now") > 0 {
-					t.Skip("rarely")
+				if rapid.IntRange(0, 9).Draw(t, "now") == 0 { // rarely: else the queue stays short
+					q.reset()
+					m = nil
 				}
-				q.reset()
-				m = nil
 			},
 		})
 	})

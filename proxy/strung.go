@@ -82,7 +82,7 @@ type division struct {
 func (d *division) of(st *rewrite.Statement) place {
 	s := d.s
 	switch {
-	case st.Tag == closeAll && len(s.portals) > 0 && (s.status() != 'I' || d.begins()):
+	case st.Tag == closeAll && len(s.portals) > 0 && (s.inBlock() || d.begins()):
 		return place{err: errPortalsOpen} // else they end with the string
 	case st.Tag != "":
 		return place{here: true}

@@ -186,6 +186,25 @@ func TestResetStringsOfPools(t *testing.T) {
 	}
 }
 
+// CLOSE ALL closes no portals of the protocol here, and so it is refused while there are
+// any in a block: also where the server has not answered the block's BEGIN yet.
+func TestCloseAllBesidePortals(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t), asDSQL, answering, maxOpen(1))
+	for _, behind := range []string{"S", "H", "C P nosuch"} {
+		for _, text := range []string{"CLOSE ALL", "SELECT 1 AS one; CLOSE ALL", "CLOSE ALL; UNLISTEN *"} {
+			script := "Q BEGIN\n< Z\nP - | SELECT 1 AS one\nB c1 | -\n" + behind + "\n"
+			if behind == "S" {
+				script += "< Z\n"
+			}
+			got := perform(t, s.addr, script+"Q "+text+"\n< Z\nE c1\nS\n< Z\n")
+			if !strings.Contains(got, "M=CLOSE ALL cannot close the portals") || !strings.Contains(got, "C=25P02") {
+				t.Errorf("%s behind %s:\n%s", text, behind, got)
+			}
+		}
+	}
+}
+
 // Settings that Sluice keeps follow the server's savepoints, and the ends of blocks
 // wherever they stand.
 func TestKeptSettingsFollowTransactions(t *testing.T) {

@@ -283,6 +283,57 @@ var scenes = []scene{
 		{X} [B - | nosuch] [E -] [S]
 		{X} [Q ROLLBACK]
 		{X} [Q SHOW application_name]`},
+	// CLOSE ALL closes the portals of the protocol too.
+	{theme: "local", where: onDSQL, script: `
+		{X} [Q BEGIN]
+		{X} [P - | SELECT generate_series(1, 3) AS g] [B c1 | -] [E c1 1] [<S~H~C P nosuch>]
+		{X} [Q <SELECT 1 AS one; CLOSE ALL~CLOSE ALL~CLOSE ALL; UNLISTEN *>]
+		{X} [E c1] [S]
+		{X} [Q ROLLBACK]`},
+	// What a session has left at a backend that it keeps is gone behind DISCARD ALL, also in the
+	// middle of frames that no Sync has ended.
+	{theme: "local", script: `
+		{X} [Q SET TIME ZONE <INTERVAL '-03:30' HOUR TO MINUTE~-3>]
+		{X} [P st1 | SELECT 7 AS seven] [S]
+		{X} <[Q DISCARD ALL]~[P - | DISCARD ALL] [B - | -] [E -] [S]~[P - | SELECT 1 AS one] [B - | -] [P - | DISCARD ALL] [B - | -] [E -] [S]~[P - | SELECT 1 AS one] [B - | -] [H] [Q DISCARD ALL]>
+		{X} [B - | st1] [E -] [S]
+		{X} [Q {look}]
+		{Y} [Q {look}]`},
+	// What a RESET inside a string returns to is this client's, not the next one's.
+	{theme: "settings", script: `
+		{X} connect <TimeZone=America/New_York~DateStyle=SQL, DMY~IntervalStyle=iso_8601>
+		{X} [Q SELECT 1 AS one; RESET <TimeZone~DateStyle~IntervalStyle>; <SELECT 2 AS two~SET LOCAL TimeZone TO 'UTC'~SHOW TimeZone>]
+		{Y} [Q {look}]
+		{X} [Q {look}]`},
+	// A path that is set to what it was has no constants read anew.
+	{theme: "settings", script: `
+		{X} [Q BEGIN; SET search_path TO <"$user", public~public, nosuch~public>]
+		{X} [P q1 | SELECT timestamptz '2024-01-02 00:00' AT TIME ZONE 'UTC'] [S]
+		{X} [Q COMMIT]
+		{X} [Q SET TimeZone TO 'Asia/Tokyo']
+		{X} [B - | q1] [E -] [S]`},
+	// The server reports what it makes of a value once.
+	{theme: "settings", script: `
+		{X} [Q SET <TimeZone TO -3~TIME ZONE -3>]
+		{X} [Q SET <TimeZone TO -3~TIME ZONE -3>]
+		{X} [Q RESET search_path]
+		{X} [Q SHOW TimeZone]`},
+	// What looks like a read may have written when its portal is suspended.
+	{theme: "reads that write", script: `
+		{X} [P q1 | SELECT count(*) FROM t_{X}] [B - | q1] [E -] [S]
+		{X} [Q <BEGIN~SELECT 1 AS one>]
+		{X} [P - | SELECT k_{X}.wk FROM k_{X}] [B - | -] [E - 1] [P - | SELECT count(*) FROM t_{X}] [B - | -] [E -] [S]
+		{X} [Q ROLLBACK]`},
+	// A backend is lost behind the answers of a group in a block that answers otherwise when it
+	// is run again, and a Query comes.
+	{theme: "ends", script: `
+		{X} [Q BEGIN]
+		{X} [Q INSERT INTO t_{X} (n) VALUES ({N}) RETURNING id]
+		{X} [P - | SELECT 1 AS one] [B - | -]
+		x replace
+		{X} [Q SELECT 2 AS two]
+		{X} [S]
+		{X} [Q SELECT 3 AS three]`},
 	// A text that nobody can read leaves nothing.
 	{theme: "errors", script: `
 		{X} [Q <SELEC 1; SET application_name = 'x'~SET application_name; SELECT 1>]
