@@ -14,14 +14,15 @@ import (
 	"github.com/sluice-proxy/sluice/proxy"
 )
 
-// By themselves TestOutcomeOfCuts samples; all turns up to three commands, and 20,000 of
-// four and five:
+// By itself TestOutcomeOfCuts samples; all turns up to three commands, and 20,000 of
+// four and five, in two hours of two cores:
 //
-//	go test ./proxy -run 'TestOutcomeOfCuts$' -outcome.all -outcome.samples 20000 -timeout 12h -v
+//	go test ./proxy -run 'TestOutcomeOfCuts$' -outcome.all -outcome.samples 20000 -outcome.workers 3 -timeout 12h -v
 var (
 	outcomeAll     = flag.Bool("outcome.all", false, "cut every turn of up to three commands")
 	outcomeSamples = flag.Int("outcome.samples", 40, "how many turns are drawn")
 	outcomeSeed    = flag.Uint64("outcome.seed", 1, "what they are drawn with")
+	outcomeWorkers = flag.Int("outcome.workers", 1, "how many clients of each route share the turns")
 )
 
 // cutTurn is a turn: the first executes of its commands by the extended protocol, with a
@@ -273,39 +274,50 @@ func TestOutcomeOfCuts(t *testing.T) {
 	routes := []struct {
 		name string
 		opts []option
-	}{{"", nil}, {"replay", []option{fastReplay}}}
+	}{{"plain", nil}, {"replay", []option{fastReplay}}}
+	workers := *outcomeWorkers
 	for i, route := range routes {
-		t.Run(route.name, func(t *testing.T) {
-			t.Parallel()
-			relay := startCutRelay(t, pg.addr)
-			s := startSluice(t, pg, append(route.opts, maxOpen(2), func(s *setup) {
-				s.dial.Port = relay.ln.Addr().(*net.TCPAddr).Port
-				s.dial.Address = "127.0.0.1"
-			})...)
-			look, err := pgx.Connect(t.Context(), "postgres://postgres@"+pg.addr+"/postgres?sslmode=disable")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer look.Close(t.Context())
-			w := &cutWorker{t: t, relay: relay, c: dialRaw(t, s.addr), look: look, runs: i, step: len(routes), kinds: map[string]int{}}
-			defer w.c.conn.Close()
-			rng := rand.New(rand.NewPCG(*outcomeSeed, uint64(i)))
-			turns := 0
-			for n := 1; n <= 5; n++ {
-				all, left := *outcomeAll && n <= 3, *outcomeSamples/5
-				if *outcomeAll {
-					left = *outcomeSamples / 2 / len(routes)
+		for n := range workers {
+			t.Run(fmt.Sprintf("%s/%d", route.name, n), func(t *testing.T) {
+				t.Parallel()
+				relay := startCutRelay(t, pg.addr)
+				s := startSluice(t, pg, append(route.opts, maxOpen(2), func(s *setup) {
+					s.dial.Port = relay.ln.Addr().(*net.TCPAddr).Port
+					s.dial.Address = "127.0.0.1"
+				})...)
+				look, err := pgx.Connect(t.Context(), "postgres://postgres@"+pg.addr+"/postgres?sslmode=disable")
+				if err != nil {
+					t.Fatal(err)
 				}
-				for turn := range cutTurns(rng, n, all) {
-					if left--; !all && left < 0 {
-						break
-					}
-					if turns++; !w.cuts(turn) {
-						return
-					}
-				}
-			}
-			t.Logf("%d turns, %d runs: no loss told %d times, 08006 %d, 08007 %d", turns, (w.runs-i)/w.step, w.kinds[""], w.kinds["08006"], w.kinds["08007"])
-		})
+				defer look.Close(t.Context())
+				w := &cutWorker{t: t, relay: relay, c: dialRaw(t, s.addr), look: look,
+					runs: i*workers + n, step: len(routes) * workers, kinds: map[string]int{}}
+				defer w.c.conn.Close()
+				w.share(n, workers, rand.New(rand.NewPCG(*outcomeSeed, uint64(i))))
+			})
+		}
 	}
+}
+
+// share plays every turn whose number is worker n's.
+func (w *cutWorker) share(n, workers int, rng *rand.Rand) {
+	number, turns, first := 0, 0, w.runs
+	for length := 1; length <= 5; length++ {
+		all, left := *outcomeAll && length <= 3, *outcomeSamples/5
+		if *outcomeAll {
+			left = *outcomeSamples / 2 / 2 // of two lengths, on two routes
+		}
+		for turn := range cutTurns(rng, length, all) {
+			if left--; !all && left < 0 {
+				break
+			}
+			if number++; number%workers != n {
+				continue
+			}
+			if turns++; !w.cuts(turn) {
+				return
+			}
+		}
+	}
+	w.t.Logf("%d turns, %d runs: no loss told %d times, 08006 %d, 08007 %d", turns, (w.runs-first)/w.step, w.kinds[""], w.kinds["08006"], w.kinds["08007"])
 }
