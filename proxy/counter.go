@@ -11,7 +11,7 @@ const incremented = 1
 
 // ran is told of an Execute with that limit on rows.
 func (t *turn) ran(kind rewrite.Kind, limit uint32) {
-	t.executed = t.executed || kind != rewrite.Control // see errDiscardInPipeline: these do not count
+	t.executed = t.executed || kind != rewrite.Control && kind != rewrite.Empty // see errDiscardInPipeline: these do not count
 	switch limited := int32(limit) > 0; {
 	case limited && kind != rewrite.Empty: // what looks like a read may have written
 		t.unseen = true

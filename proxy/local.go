@@ -103,7 +103,7 @@ func (s *session) discardFails(st *rewrite.Statement) *sqlError {
 		return nil
 	case s.inBlock():
 		return errDiscardInBlock
-	case s.t.executed:
+	case s.t.executed, s.t.ranLocal:
 		return errDiscardInPipeline
 	}
 	return nil
@@ -118,7 +118,7 @@ func (s *session) answersDiscard(st *rewrite.Statement) bool {
 // to make. A session of DSQL always has its own authorization, unless it has set a role.
 func (s *session) answersSetting(st *rewrite.Statement) bool {
 	if len(st.Changes) == 1 && st.Changes[0].Name == "session_authorization" && st.Changes[0].Action == rewrite.Reset {
-		return s.srv.cfg.Kind == DSQL && !s.pinned && s.settings.vals["role"] == "" && !s.staged.mayHave("role")
+		return s.srv.cfg.Kind == DSQL && s.settings.vals["role"] == "" && !s.staged.mayHave("role")
 	}
 	return s.srv.treat.local(st)
 }

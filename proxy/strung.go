@@ -109,13 +109,13 @@ func (d *division) of(st *rewrite.Statement) place {
 			return place{err: errNoStatement([]byte(st.Executes))}
 		}
 	case discardsAll(st):
-		if err := s.discardFails(st); err != nil {
+		switch err := s.discardFails(st); {
+		case len(d.places) > 1 || !s.answersDiscard(st):
+			return place{err: errDiscardInBlock}
+		case err != nil:
 			return place{err: err}
 		}
-		if s.answersDiscard(st) && len(d.places) == 1 {
-			return place{here: true}
-		}
-		return place{err: errDiscardInBlock}
+		return place{here: true}
 	case s.answersSetting(st):
 		for i := range st.Changes {
 			if _, err := valueOf(&st.Changes[i]); err != nil {

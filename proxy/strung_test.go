@@ -231,6 +231,9 @@ func TestKeptSettingsFollowTransactions(t *testing.T) {
 		extended("BEGIN", "SELECT 1 AS one", "SET application_name = 'inside'", "COMMIT", "SET application_name = 'later'", "SELECT 1/0"),
 		extended("SELECT pg_catalog.current_setting('statement_timeout') AS x", "SET statement_timeout TO DEFAULT", "RESET statement_timeout", "SET LOCAL TimeZone TO DEFAULT"),
 		"P s | SELECT current_setting('statement_timeout')\nD S s\nB p | s\nD P p\nE p 1\nE p 1\nS\n< Z\n",
+		"P - | SET lock_timeout = '1h'\nB - | -\nE -\nQ DISCARD ALL\n< Z\nS\n< Z\n",
+		"P - | SHOW TimeZone\nB - | -\nE -\nQ SELECT 2 AS two; DISCARD ALL\n< Z\nS\n< Z\n",
+		"P - | \nB - | -\nE -\nQ DISCARD ALL\n< Z\nS\n< Z\n",
 	} {
 		script = beforeString + script + probes
 		want := perform(t, pg.addr, script)

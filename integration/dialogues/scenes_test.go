@@ -299,6 +299,17 @@ var scenes = []scene{
 		{X} [B - | st1] [E -] [S]
 		{X} [Q {look}]
 		{Y} [Q {look}]`},
+	// DISCARD ALL runs neither behind others of its pipeline nor of its string.
+	{theme: "local", script: `
+		{X} [P - | <SET lock_timeout = '1h'~SHOW TimeZone~UNLISTEN *~SET TimeZone = 'UTC'~BEGIN~~SELECT 1 AS one>] [B - | -] <[E -]~[H]> [Q <DISCARD ALL~SELECT 2 AS two; DISCARD ALL~DISCARD ALL; UNLISTEN *>] [S]
+		{X} [Q ROLLBACK]
+		{X} [Q {look}]`},
+	// A session that keeps its backend is reset as any other is.
+	{theme: "local", script: `
+		{X} [Q SET TIME ZONE <INTERVAL '-03:30' HOUR TO MINUTE~-3>]
+		{X} [P - | SELECT 1 AS one] [B - | -] [S]
+		{X} [Q <SET SESSION AUTHORIZATION DEFAULT~SELECT 2 AS two; RESET SESSION AUTHORIZATION~CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; UNLISTEN *>]
+		{X} [Q {look}]`},
 	// What a RESET inside a string returns to is this client's, not the next one's.
 	{theme: "settings", script: `
 		{X} connect <TimeZone=America/New_York~DateStyle=SQL, DMY~IntervalStyle=iso_8601>
