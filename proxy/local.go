@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/retry"
@@ -83,9 +84,13 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 	for i := range st.Changes {
 		c := &st.Changes[i]
 		switch c.Action {
-		case rewrite.ResetAll, rewrite.DiscardAll:
+		case rewrite.DiscardAll: // it ends the transaction that it runs in
+		case rewrite.ResetAll:
+			if s.setsBegin() {
+				return false
+			}
 		case rewrite.Reset:
-			if s.srv.treat.of(c.Name) != carried {
+			if s.srv.treat.of(c.Name) != carried || s.setsBegin() {
 				return false
 			}
 		default:
@@ -93,6 +98,19 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 		}
 	}
 	return true
+}
+
+// setsBegin reports whether settings say how a transaction begins. The server begins one
+// at the first frame of a group, and a reset in the group does not change it.
+func (s *session) setsBegin() bool {
+	for _, set := range [...]*settings{s.settings, s.startup} {
+		for name := range set.vals {
+			if strings.HasPrefix(name, "default_transaction_") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // discardFails is PostgreSQL's error of a DISCARD ALL where it cannot run, for a server

@@ -234,6 +234,7 @@ func TestKeptSettingsFollowTransactions(t *testing.T) {
 		"P - | SET lock_timeout = '1h'\nB - | -\nE -\nQ DISCARD ALL\n< Z\nS\n< Z\n",
 		"P - | SHOW TimeZone\nB - | -\nE -\nQ SELECT 2 AS two; DISCARD ALL\n< Z\nS\n< Z\n",
 		"P - | \nB - | -\nE -\nQ DISCARD ALL\n< Z\nS\n< Z\n",
+		"Q SET default_transaction_deferrable = on\n< Z\nP - | RESET ALL\nB - | -\nE -\nQ SHOW transaction_deferrable\n< Z\nS\n< Z\n",
 	} {
 		script = beforeString + script + probes
 		want := perform(t, pg.addr, script)

@@ -310,6 +310,11 @@ var scenes = []scene{
 		{X} [P - | SELECT 1 AS one] [B - | -] [S]
 		{X} [Q <SET SESSION AUTHORIZATION DEFAULT~SELECT 2 AS two; RESET SESSION AUTHORIZATION~CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; UNLISTEN *>]
 		{X} [Q {look}]`},
+	// A group's transaction has begun at its first frame: a reset in it changes the next one.
+	{theme: "settings", where: onPostgres, script: `
+		{X} [Q SET <default_transaction_read_only = on~default_transaction_deferrable = on~default_transaction_isolation = 'serializable'>]
+		{X} [P - | RESET <ALL~default_transaction_read_only>] [B - | -] [E -] [Q SELECT current_setting('transaction_read_only'), current_setting('transaction_deferrable'), current_setting('transaction_isolation')] [S]
+		{X} [Q INSERT INTO t_{X} (n) VALUES ({N})]`},
 	// What a RESET inside a string returns to is this client's, not the next one's.
 	{theme: "settings", script: `
 		{X} connect <TimeZone=America/New_York~DateStyle=SQL, DMY~IntervalStyle=iso_8601>
