@@ -176,7 +176,7 @@ func (w *world) ddlBefore(d dialogue, i int) bool {
 // that settings may read otherwise, and its client has changed settings before.
 func readBefore(d dialogue, i, k int) bool {
 	f := d.steps[i].frames[k]
-	name, text, changed := f.from, "", false
+	name, constant, changed := f.from, false, false
 	if f.verb == 'D' {
 		name = f.name
 	}
@@ -193,12 +193,12 @@ func readBefore(d dialogue, i, k int) bool {
 		}
 		for _, f := range frames {
 			changed = changed || readSettings.MatchString(f.sql())
-			if f.verb == 'P' && f.name == name {
-				text = f.sql()
+			if f.verb == 'P' && f.name == name { // any of them: the server may have refused a later one
+				constant = constant || readConstant.MatchString(f.sql())
 			}
 		}
 	}
-	return changed && readConstant.MatchString(text)
+	return changed && constant
 }
 
 var (
