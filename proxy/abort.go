@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
@@ -54,7 +55,7 @@ func (s *session) abortAttempt() error {
 		t.undos = append(t.owed.lost(), t.undos...)
 	}
 	t.owed.reset()
-	t.up.reset()
+	t.up.Reset()
 	t.upErr, t.rerun, t.rest, t.midFrame = nil, false, 0, false
 	return nil
 }
@@ -80,11 +81,11 @@ func (s *session) toReady() error {
 	q := &t.owed
 	switch {
 	case q.empty() || !q.items[len(q.items)-1].boundary():
-		q.push(msgSync)
-		s.addBytes(frameSync)
-	case t.skipping && q.first().kind == msgQuery && !q.first().done:
-		*q.first() = owed{kind: msgSync} // it is skipped as well
-		s.addBytes(frameSync)
+		q.push(wire.Sync)
+		s.addBytes(wire.FrameSync)
+	case t.skipping && q.first().kind == wire.Query && !q.first().done:
+		*q.first() = owed{kind: wire.Sync} // it is skipped as well
+		s.addBytes(wire.FrameSync)
 	}
 	if err := s.flushUp(); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -113,10 +114,10 @@ func (s *session) typed(tmpl *template, promise, desc *description) *template {
 	if desc == nil || told == nil || tmpl.split != nil || len(told) > maxCachedText {
 		return nil
 	}
-	if now, _ := desc.parts(); bytes.Equal(told, now) || string(told[headerLen:]) == tmpl.oids {
+	if now, _ := desc.parts(); bytes.Equal(told, now) || string(told[wire.HeaderLen:]) == tmpl.oids {
 		return nil
 	}
-	return s.srv.template(&s.t.scratch, []byte(tmpl.sql), bytes.Clone(told[headerLen:]), tmpl.parsing, tmpl.plan)
+	return s.srv.template(&s.t.scratch, []byte(tmpl.sql), bytes.Clone(told[wire.HeaderLen:]), tmpl.parsing, tmpl.plan)
 }
 
 // agreed returns the backend's statement for tmpl, and whether it returns what was

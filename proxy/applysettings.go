@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -73,8 +74,8 @@ func (s *session) applySettings(inBlock bool) error {
 		}
 		return told
 	case refusal != nil:
-		out := &sqlError{code: string(retry.Field(refusal, 'C')), message: string(retry.Field(refusal, 'M')),
-			detail: "A setting of this session was refused by the server.", hint: string(retry.Field(refusal, 'H'))}
+		out := &wire.Error{Code: string(retry.Field(refusal, 'C')), Message: string(retry.Field(refusal, 'M')),
+			Detail: "A setting of this session was refused by the server.", Hint: string(retry.Field(refusal, 'H'))}
 		s.giveBack()
 		if merr := s.move(e); merr != nil {
 			return merr
@@ -112,7 +113,7 @@ func (s *session) restoreStartup() error {
 	for _, c := range sets {
 		sql.WriteString(setText(c) + "; ")
 	}
-	if _, err := s.b.exchange(appendStrings(nil, msgQuery, sql.String())); err != nil {
+	if _, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, sql.String())); err != nil {
 		return &lostError{err}
 	}
 	if s.b.status == 'T' {
@@ -165,13 +166,13 @@ func (s *session) restoreInGroup() error {
 	}
 	sets := s.unrestored()
 	for _, c := range sets {
-		for _, kind := range []byte{msgParse, msgBind, msgExecute, msgClose} {
+		for _, kind := range []byte{wire.Parse, wire.Bind, wire.Execute, wire.Close} {
 			s.t.owed.push(kind).swallow = true
 		}
-		frames := appendParse(nil, "", setText(c), noOIDs) // no client's statement has no name there
+		frames := wire.AppendParse(nil, "", setText(c), wire.NoOIDs) // no client's statement has no name there
 		frames = append(appendBindHead(frames, []byte(ownName), "", 6), 0, 0, 0, 0, 0, 0)
-		frames = append(append(appendHeader(frames, msgExecute, len(ownName)+1+4), ownName...), 0, 0, 0, 0, 0)
-		s.addBytes(appendNamed(frames, msgClose, 'P', ownName))
+		frames = append(append(wire.AppendHeader(frames, wire.Execute, len(ownName)+1+4), ownName...), 0, 0, 0, 0, 0)
+		s.addBytes(wire.AppendNamed(frames, wire.Close, 'P', ownName))
 		s.staged.Stage(c)
 	}
 	if len(sets) > 0 {
@@ -219,8 +220,8 @@ func heedless(st *rewrite.Statement, sql []byte) bool {
 var heedlessText = regexp.MustCompile(`(?i)^(unlisten|listen|notify|close|deallocate)\b|^select \d+( as \w+)?$|^select pg_advisory_unlock_all\(\)$`)
 
 // errResetInside is told where RESET stands in front of others in a string.
-var errResetInside = &sqlError{code: retry.StateUnsupported, message: "a RESET to a value of the client's startup must not stand in front of other statements in one string",
-	hint: "Send it in a request of its own, or at the end of the string."}
+var errResetInside = &wire.Error{Code: retry.StateUnsupported, Message: "a RESET to a value of the client's startup must not stand in front of other statements in one string",
+	Hint: "Send it in a request of its own, or at the end of the string."}
 
 // syncSettings is what applySettings sends; refusal is the server's. The error may be
 // one that stops the turn: then the backend is as it should be, unless it is suspect.
@@ -244,7 +245,7 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 	if b.applied == nil {
 		b.applied = noSettings // only a pinned backend gets here: DISCARD ALL went by
 	}
-	msg := appendStrings(nil, msgQuery, reset+diff(b.applied, s.settings))
+	msg := wire.AppendStrings(nil, wire.Query, reset+diff(b.applied, s.settings))
 	if s.pinned { // its backend is worth the wait
 		refusal, err = b.exchange(msg)
 	} else {

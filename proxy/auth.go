@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/xdg-go/scram"
 )
 
@@ -24,20 +25,20 @@ const (
 
 // Refusals of an authentication, as PostgreSQL words them.
 var (
-	errMalformedSCRAM = errProtocolViolation("malformed SCRAM message")
-	errMechanism      = errProtocolViolation("client selected an invalid SASL authentication mechanism")
-	errAuthzID        = &sqlError{fatal: true, code: "0A000",
-		message: "client uses authorization identity, but it is not supported"}
-	errChannelBinding = &sqlError{fatal: true, code: "28000", message: "SCRAM channel binding check failed"}
-	errNoClientCert   = &sqlError{fatal: true, code: "28000", message: "connection requires a valid client certificate"}
+	errMalformedSCRAM = wire.ProtocolViolation("malformed SCRAM message")
+	errMechanism      = wire.ProtocolViolation("client selected an invalid SASL authentication mechanism")
+	errAuthzID        = &wire.Error{Fatal: true, Code: "0A000",
+		Message: "client uses authorization identity, but it is not supported"}
+	errChannelBinding = &wire.Error{Fatal: true, Code: "28000", Message: "SCRAM channel binding check failed"}
+	errNoClientCert   = &wire.Error{Fatal: true, Code: "28000", Message: "connection requires a valid client certificate"}
 )
 
-func errPassword(user string) *sqlError {
-	return &sqlError{fatal: true, code: "28P01", message: fmt.Sprintf("password authentication failed for user \"%s\"", user)}
+func errPassword(user string) *wire.Error {
+	return &wire.Error{Fatal: true, Code: "28P01", Message: fmt.Sprintf("password authentication failed for user \"%s\"", user)}
 }
 
-func errClientCert(user string) *sqlError {
-	return &sqlError{fatal: true, code: "28000", message: fmt.Sprintf("certificate authentication failed for user \"%s\"", user)}
+func errClientCert(user string) *wire.Error {
+	return &wire.Error{Fatal: true, Code: "28000", Message: fmt.Sprintf("certificate authentication failed for user \"%s\"", user)}
 }
 
 // authenticate makes sure that the client is user. It leaves AuthenticationOk

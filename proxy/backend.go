@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -20,7 +21,7 @@ const exchangeTimeout = 5 * time.Second
 // Conn between lends.
 type backend struct {
 	conn     *reservoir.Conn
-	src      source
+	src      wire.Reader
 	prepared serverStatements
 	// applied are the settings in force on the server; nil when unknown.
 	applied *settings
@@ -56,7 +57,7 @@ func attached(c *reservoir.Conn) *backend {
 	if b, ok := c.Attachment.(*backend); ok {
 		return b
 	}
-	b := &backend{conn: c, src: newSource(c.Net, rawOf(c.Net)), applied: noSettings, status: 'I'}
+	b := &backend{conn: c, src: wire.NewReader(c.Net, rawOf(c.Net)), applied: noSettings, status: 'I'}
 	b.reported = completed(c.Params)
 	b.dialled, b.idle = b.reported, b.reported
 	b.serial = backends.Add(1)
@@ -74,10 +75,10 @@ const usableLooks = 16
 // parameters that a reload of the server's configuration changed do not.
 func (b *backend) usable() bool {
 	for range usableLooks {
-		switch b.src.raw.Peek() {
+		switch b.src.Raw.Peek() {
 		case rawconn.Quiet:
-			ok := b.src.buffered() == 0
-			b.src.release()
+			ok := b.src.Buffered() == 0
+			b.src.Release()
 			return ok
 		case rawconn.Closed:
 			return false
@@ -86,17 +87,17 @@ func (b *backend) usable() bool {
 			return false
 		}
 		for {
-			typ, total, err := b.src.header()
-			if err != nil || total > 0 && typ != msgParameterStatus && typ != msgNotice {
+			typ, total, err := b.src.Header()
+			if err != nil || total > 0 && typ != wire.ParameterStatus && typ != wire.NoticeResponse {
 				return false
 			}
-			if total == 0 || total > b.src.buffered() {
+			if total == 0 || total > b.src.Buffered() {
 				break
 			}
-			if typ == msgParameterStatus {
-				b.noteParameter(b.src.buf[b.src.r : b.src.r+total])
+			if typ == wire.ParameterStatus {
+				b.noteParameter(b.src.Peek(total))
 			}
-			b.src.r += total
+			b.src.Skip(total)
 		}
 	}
 	return false
@@ -110,18 +111,18 @@ const partialRecordWait = 100 * time.Millisecond
 // Bytes may wait inside TLS where the socket shows none; with a deadline in
 // the past TLS gives those and does not get to the socket.
 func (b *backend) poll() error {
-	if !b.src.plain() {
+	if !b.src.Plain() {
 		b.conn.Net.SetReadDeadline(time.Unix(1, 0))
 		defer b.conn.Net.SetReadDeadline(time.Time{})
-		if err := b.src.fill(); !isTimeout(err) {
+		if err := b.src.Fill(); !isTimeout(err) {
 			return err
 		}
 		b.conn.Net.SetReadDeadline(time.Now().Add(partialRecordWait))
 	}
-	if b.src.raw.Peek() == rawconn.Quiet {
+	if b.src.Raw.Peek() == rawconn.Quiet {
 		return os.ErrDeadlineExceeded
 	}
-	return b.src.fill()
+	return b.src.Fill()
 }
 
 // exchange writes msg, which ends in one ReadyForQuery, and reads up to it. It
@@ -163,14 +164,14 @@ func (b *backend) exchangeAll(msg []byte, row func(payload []byte), at time.Time
 		return nil, err
 	}
 	for {
-		typ, total, err := b.src.header()
+		typ, total, err := b.src.Header()
 		switch {
 		case err != nil:
 			return nil, err
-		case total > bufSize:
-			return nil, fmt.Errorf("answer of %d bytes to a request of our own: %w", total, errProtocol)
-		case total == 0 || total > b.src.buffered():
-			err := b.src.fill()
+		case total > wire.BufferSize:
+			return nil, fmt.Errorf("answer of %d bytes to a request of our own: %w", total, wire.ErrMalformed)
+		case total == 0 || total > b.src.Buffered():
+			err := b.src.Fill()
 			if errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(end) {
 				if err := look(); err != nil { // else it was somebody's nudge for an earlier turn
 					return nil, err
@@ -182,20 +183,20 @@ func (b *backend) exchangeAll(msg []byte, row func(payload []byte), at time.Time
 			}
 			continue
 		}
-		frame := b.src.buf[b.src.r : b.src.r+total]
-		b.src.r += total
+		frame := b.src.Peek(total)
+		b.src.Skip(total)
 		switch typ {
-		case msgParameterStatus:
+		case wire.ParameterStatus:
 			b.noteParameter(frame)
-		case msgError:
+		case wire.ErrorResponse:
 			if refusal == nil {
-				refusal = append([]byte(nil), frame[headerLen:]...)
+				refusal = append([]byte(nil), frame[wire.HeaderLen:]...)
 			}
-		case msgDataRow:
-			row(frame[headerLen:])
-		case msgReady:
-			b.status = frame[headerLen]
-			b.src.release()
+		case wire.DataRow:
+			row(frame[wire.HeaderLen:])
+		case wire.ReadyForQuery:
+			b.status = frame[wire.HeaderLen]
+			b.src.Release()
 			return refusal, nil
 		}
 	}

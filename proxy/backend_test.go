@@ -5,6 +5,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
@@ -14,7 +15,7 @@ func TestExchangeInAGroupIsRefused(t *testing.T) {
 		here, server := net.Pipe()
 		go io.Copy(io.Discard, server)
 		s := &session{b: &backend{conn: &reservoir.Conn{Net: here}}, t: &turn{outcome: outcomeAt(block)}}
-		s.addBytes(frameFlush)
+		s.addBytes(wire.FrameFlush)
 		if err := s.flushUp(); err != nil {
 			t.Fatal(err)
 		}
@@ -22,7 +23,7 @@ func TestExchangeInAGroupIsRefused(t *testing.T) {
 			t.Errorf("behind frames of a client at %c: open %v, want %v", block, s.b.group, open)
 		}
 		here.Close()
-		if _, err := s.b.exchange(frameSync); (err == errOpenGroup) != open {
+		if _, err := s.b.exchange(wire.FrameSync); (err == errOpenGroup) != open {
 			t.Errorf("an exchange behind frames of a client at %c: %v", block, err)
 		}
 		server.Close()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
@@ -178,7 +179,7 @@ func (s *session) settleCancel() (asked bool) {
 	}
 	s.b.conn.Net.SetReadDeadline(time.Time{})
 	status := s.b.status
-	if _, err := s.b.exchange(frameSync); err != nil || s.b.status != status {
+	if _, err := s.b.exchange(wire.FrameSync); err != nil || s.b.status != status {
 		s.losePin()
 		s.dropBackend(reservoir.Cancelled)
 	}
@@ -186,9 +187,9 @@ func (s *session) settleCancel() (asked bool) {
 }
 
 // stoppedBy is the error of a turn that was stopped while no backend ran it.
-func (s *session) stoppedBy(e *sqlError) []byte {
-	s.srv.metrics.ErrorSent(e.code)
-	return e.append(nil)
+func (s *session) stoppedBy(e *wire.Error) []byte {
+	s.srv.metrics.ErrorSent(e.Code)
+	return e.Append(nil)
 }
 
 // actAt is when Sluice acts on a cancel by itself; zero when none was asked for.
@@ -232,9 +233,9 @@ func (s *session) woken() error {
 // giveUp stops a turn that the server will not stop: inside a transaction
 // before a COMMIT left, or for a statement that only reads, by discarding the
 // backend. A commit or an autocommit write is waited for.
-func (s *session) giveUp(e *sqlError) error {
+func (s *session) giveUp(e *wire.Error) error {
 	t := s.t
-	readable := s.b.src.raw.Peek() == rawconn.Readable
+	readable := s.b.src.Raw.Peek() == rawconn.Readable
 	if s.srv.cfg.ForwardCancel && readable { // it has stopped: the client is slow to read what came before
 		t.stop = nil
 		s.b.conn.Net.SetReadDeadline(time.Now().Add(s.srv.cfg.CancelGrace))

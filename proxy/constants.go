@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -13,9 +14,9 @@ import (
 
 // errReadOtherwise is told where a statement must be parsed anew, and its constants
 // would be read otherwise.
-var errReadOtherwise = &sqlError{code: errPlanChanged.code, message: errPlanChanged.message,
-	detail: "Settings by which its constants are read were changed since the client prepared the statement, and this backend does not have it from before.",
-	hint:   "Prepare it again behind the change, or pass the constants as parameters.", source: errPlanChanged.source}
+var errReadOtherwise = &wire.Error{Code: errPlanChanged.Code, Message: errPlanChanged.Message,
+	Detail: "Settings by which its constants are read were changed since the client prepared the statement, and this backend does not have it from before.",
+	Hint:   "Prepare it again behind the change, or pass the constants as parameters.", Origin: errPlanChanged.Origin}
 
 // readOtherwise reports whether constants of the text would be read otherwise than they
 // were, if it were parsed now.

@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -12,7 +13,7 @@ import (
 func (s *session) answerFailed(plan *rewrite.Plan) error {
 	switch st := plan.Single(); {
 	case plan.Kind == rewrite.Empty:
-		if err := s.tell(frameEmptyQuery); err != nil {
+		if err := s.tell(wire.FrameEmptyQuery); err != nil {
 			return err
 		}
 	case st != nil && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback) && s.chains(st):
@@ -51,7 +52,7 @@ func (s *session) chains(st *rewrite.Statement) bool { return !st.Tx.Chain || s.
 
 // errReturnFailed is the error of ROLLBACK TO in such a block: what no backend has served has
 // no savepoint, and those of a lost block are lost.
-func (s *session) errReturnFailed(st *rewrite.Statement) *sqlError {
+func (s *session) errReturnFailed(st *rewrite.Statement) *wire.Error {
 	if s.unserved == nil {
 		return errAborted
 	}
@@ -74,7 +75,7 @@ func (s *session) endFailed(st *rewrite.Statement) error {
 		}
 	}
 	s.unserved = nil
-	return s.tell(appendCommand(nil, "ROLLBACK"))
+	return s.tell(wire.AppendCommand(nil, "ROLLBACK"))
 }
 
 // controlLocally answers BEGIN, and the end of a block that no server has seen.
@@ -86,11 +87,11 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 	switch {
 	case st.Tx.DeferrableBegin():
 		if s.state == begun {
-			if err := s.tell(warnInTransaction.appendWarning(nil)); err != nil {
+			if err := s.tell(warnInTransaction.AppendNotice(nil, "WARNING")); err != nil {
 				return true, err
 			}
 		} else {
-			s.begin = s.template(sql, noOIDs)
+			s.begin = s.template(sql, wire.NoOIDs)
 		}
 		s.srv.metrics.LocalAnswer(metrics.LocalBegin)
 		if err := s.move(beginAnswered); err != nil {
@@ -125,10 +126,10 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 }
 
 var (
-	frameBegin    = appendCommand(nil, "BEGIN")
-	frameStart    = appendCommand(nil, "START TRANSACTION")
-	frameCommit   = appendCommand(nil, "COMMIT")
-	frameRollback = appendCommand(nil, "ROLLBACK")
+	frameBegin    = wire.AppendCommand(nil, "BEGIN")
+	frameStart    = wire.AppendCommand(nil, "START TRANSACTION")
+	frameCommit   = wire.AppendCommand(nil, "COMMIT")
+	frameRollback = wire.AppendCommand(nil, "ROLLBACK")
 )
 
 // endsFailed reports whether a failed transaction takes a statement: PostgreSQL

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 )
@@ -22,7 +23,7 @@ func (s *session) startCopy() {
 	if t.logs {
 		s.tx.log.Refuse(retry.CopyFrom)
 	}
-	if t.owed.first().kind == msgExecute && t.owed.len() == 2 && t.owed.items[len(t.owed.items)-1].kind == msgSync {
+	if t.owed.first().kind == wire.Execute && t.owed.len() == 2 && t.owed.items[len(t.owed.items)-1].kind == wire.Sync {
 		t.owed.items = t.owed.items[:len(t.owed.items)-1]
 		t.owed.seq--
 		t.ended = false
@@ -47,11 +48,11 @@ func (s *session) copyIn() error {
 			break
 		}
 		switch typ {
-		case msgCopyData:
+		case wire.CopyData:
 			if err := s.forward(total); err != nil {
 				return err
 			}
-		case msgCopyDone, msgCopyFail:
+		case wire.CopyDone, wire.CopyFail:
 			if err := s.forward(total); err != nil {
 				return err
 			}
@@ -59,16 +60,16 @@ func (s *session) copyIn() error {
 			if err := s.flushUp(); err != nil {
 				return err
 			}
-		case msgFlush, msgSync:
+		case wire.Flush, wire.Sync:
 			if err := s.discard(total); err != nil { // as the server does
 				return err
 			}
-		case msgTerminate:
+		case wire.Terminate:
 			return errTerminated
 		default:
 			// Not allowed here: the COPY fails, and the frame is handled after it.
 			t.copying = false
-			if err := s.add(appendStrings(nil, msgCopyFail, "unexpected message during COPY from stdin")); err != nil {
+			if err := s.add(wire.AppendStrings(nil, wire.CopyFail, "unexpected message during COPY from stdin")); err != nil {
 				return err
 			}
 			if err := s.flushUp(); err != nil {
@@ -83,9 +84,9 @@ func (s *session) copyIn() error {
 // for the client, while a write is waited for, may read ahead: that is what is waited for.
 func (s *session) fillEither() error {
 	c := &s.client
-	had := c.buffered()
-	if c.plain() && c.raw.Peek() != rawconn.Quiet {
-		return c.fill()
+	had := c.Buffered()
+	if c.Plain() && c.Raw.Peek() != rawconn.Quiet {
+		return c.Fill()
 	}
 	if err := s.flushUp(); err != nil {
 		return err
@@ -97,13 +98,13 @@ func (s *session) fillEither() error {
 		if err := s.flushDown(); err != nil {
 			return err
 		}
-		if s.t.settled && !s.t.midFrame || c.buffered() > had {
+		if s.t.settled && !s.t.midFrame || c.Buffered() > had {
 			return nil
 		}
 		if s.b == nil || s.t.owed.empty() {
 			return s.fillClientAlone()
 		}
-		err := s.watching(c.fill)
+		err := s.watching(c.Fill)
 		if err == nil || !isTimeout(err) {
 			return err
 		}
@@ -119,14 +120,14 @@ func (s *session) fillEither() error {
 // fillClientAlone is fillClient once nothing is owed any more.
 func (s *session) fillClientAlone() error {
 	for {
-		err := s.client.fill()
+		err := s.client.Fill()
 		if err == nil || !isTimeout(err) {
 			return err
 		}
 		if s.cut.Load() {
 			return errCut
 		}
-		s.client.conn.SetReadDeadline(time.Time{})
+		s.client.Conn.SetReadDeadline(time.Time{})
 	}
 }
 
@@ -156,14 +157,14 @@ func (s *session) awaitEither() error {
 			return err
 		}
 		if s.b == nil {
-			return c.idle()
+			return c.Idle()
 		}
-		err := s.watching(c.idle)
+		err := s.watching(c.Idle)
 		if err == nil || !isTimeout(err) {
 			return err
 		}
-		c.conn.SetReadDeadline(time.Time{})
-		if s.b.src.raw.Peek() == rawconn.Quiet {
+		c.Conn.SetReadDeadline(time.Time{})
+		if s.b.src.Raw.Peek() == rawconn.Quiet {
 			return err // somebody else's nudge, or a timeout
 		}
 	}
@@ -184,19 +185,19 @@ func (s *session) relayIdle() error {
 		}
 		src := &s.b.src
 		for {
-			typ, total, err := src.header()
-			if err != nil || total > bufSize {
+			typ, total, err := src.Header()
+			if err != nil || total > wire.BufferSize {
 				return s.idleLost()
 			}
-			if total == 0 || total > src.buffered() {
+			if total == 0 || total > src.Buffered() {
 				break
 			}
-			frame := src.buf[src.r : src.r+total]
-			src.r += total
-			if typ == msgError && !s.dedicated {
+			frame := src.Peek(total)
+			src.Skip(total)
+			if typ == wire.ErrorResponse && !s.dedicated {
 				return s.idleLost()
 			}
-			if typ == msgParameterStatus && !s.dedicated {
+			if typ == wire.ParameterStatus && !s.dedicated {
 				s.b.noteParameter(frame) // it is told with the next answer
 				continue
 			}
@@ -204,7 +205,7 @@ func (s *session) relayIdle() error {
 				return err
 			}
 		}
-		src.release()
+		src.Release()
 	}
 }
 
@@ -222,7 +223,7 @@ func (s *session) idleLost() error {
 // watching runs a read from the client while a goroutine watches the backend's
 // socket and ends the read, as by a timeout, when the server speaks first.
 func (s *session) watching(read func() error) error {
-	client, raw := s.client.conn, s.b.src.raw
+	client, raw := s.client.Conn, s.b.src.Raw
 	var stopping atomic.Bool
 	spoke := make(chan bool, 1)
 	go func() {

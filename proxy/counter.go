@@ -1,6 +1,9 @@
 package proxy
 
-import "github.com/sluice-proxy/sluice/rewrite"
+import (
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
 
 // PostgreSQL makes what a statement has written visible to the statements behind
 // it (CommandCounterIncrement) when an Execute comes to the portal's end, and at
@@ -31,6 +34,6 @@ func (s *session) increment() {
 // parseNothing sends an empty Parse.
 func (s *session) parseNothing() {
 	s.t.unseen = false
-	s.t.owed.push(msgParse).swallow = true
-	s.addBytes(appendParse(s.t.scratch[:0], "", "", noOIDs))
+	s.t.owed.push(wire.Parse).swallow = true
+	s.addBytes(wire.AppendParse(s.t.scratch[:0], "", "", wire.NoOIDs))
 }

@@ -1,5 +1,7 @@
 package proxy
 
+import "github.com/sluice-proxy/sluice/proxy/wire"
+
 // passThrough relays a frame of a session that has its backend for itself.
 // Nothing is rewritten or answered here; the owed queue only tells where the
 // turn ends.
@@ -9,12 +11,12 @@ func (s *session) passThrough(typ byte, total int) error {
 		return err
 	}
 	switch typ {
-	case msgFlush:
+	case wire.Flush:
 		if err := s.forward(total); err != nil {
 			return err
 		}
 		return s.flushReplies()
-	case msgQuery, msgFunction:
+	case wire.Query, wire.FunctionCall:
 		t.ended = true
 		t.owed.push(typ).plan = unread
 		if err := s.forward(total); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"os"
 )
 
@@ -77,7 +78,7 @@ func (s *session) pump() error {
 	if s.b.said != nil {
 		return &lostError{s.b.said}
 	}
-	err := s.b.src.fill()
+	err := s.b.src.Fill()
 	if err == nil {
 		if err := s.relay(); err != nil || s.t.stop == nil || s.t.rest > 0 {
 			return err
@@ -109,60 +110,60 @@ const (
 func (s *session) relay() error {
 	t := s.t
 	src := &s.b.src
-	span := src.r  // start of the bytes to pass that are not yet in the sink
-	noted := src.r // end of those that the log was told of
+	span := src.Pos()  // start of the bytes to pass that are not yet in the sink
+	noted := src.Pos() // end of those that the log was told of
 	for {
 		if t.rest > 0 {
-			n := min(t.rest, src.buffered())
+			n := min(t.rest, src.Buffered())
 			if t.restSwallow {
-				if err := s.passSpan(src.buf[span:src.r]); err != nil {
+				if err := s.passSpan(src.Since(span)); err != nil {
 					return err
 				}
-				src.r += n
-				span, noted = src.r, src.r
+				src.Skip(n)
+				span, noted = src.Pos(), src.Pos()
 			} else {
-				src.r += n
+				src.Skip(n)
 				if t.restUncounted {
-					noted = src.r
+					noted = src.Pos()
 				}
 			}
 			if t.rest -= n; t.rest > 0 || t.stop != nil {
 				break
 			}
 		}
-		typ, total, err := src.header()
+		typ, total, err := src.Header()
 		if err != nil {
 			return &lostError{fmt.Errorf("frame of type %q from the backend: %w", typ, err)}
 		}
 		if total == 0 {
 			break
 		}
-		if (typ == msgDataRow || typ == msgCopyData) && !t.looks { // the hot path
-			n := min(total, src.buffered())
-			src.r += n
+		if (typ == wire.DataRow || typ == wire.CopyData) && !t.looks { // the hot path
+			n := min(total, src.Buffered())
+			src.Skip(n)
 			if t.rest = total - n; t.rest > 0 {
 				t.restSwallow, t.restUncounted = false, false
 				break
 			}
 			continue
 		}
-		have := src.buffered()
-		if have < total && total <= bufSize {
+		have := src.Buffered()
+		if have < total && total <= wire.BufferSize {
 			break // held whole once it has arrived
 		}
-		if have < errorHead && total > bufSize && (typ == msgError || typ == msgNotice) {
+		if have < errorHead && total > wire.BufferSize && (typ == wire.ErrorResponse || typ == wire.NoticeResponse) {
 			break // what counts of it stands at its beginning
 		}
 		if err := s.noteRows(&span, &noted); err != nil {
 			return err
 		}
-		frame := src.buf[src.r:min(src.r+total, src.w)]
+		frame := src.Peek(min(total, src.Buffered()))
 		// What the reply makes us say goes behind what came before it.
-		if !plainReply(typ) || s.gathers() || typ == msgReady && !s.dedicated && s.mayTell() {
-			if err := s.passSpan(src.buf[span:src.r]); err != nil {
+		if !plainReply(typ) || s.gathers() || typ == wire.ReadyForQuery && !s.dedicated && s.mayTell() {
+			if err := s.passSpan(src.Since(span)); err != nil {
 				return err
 			}
-			span = src.r
+			span = src.Pos()
 		}
 		v, err := s.reply(typ, frame, total)
 		if err != nil {
@@ -171,25 +172,25 @@ func (s *session) relay() error {
 		drop := 0
 		if v == pass && s.noting() {
 			if drop = s.noteReply(typ, frame); drop > 0 {
-				if err := s.passSpan(src.buf[span:src.r]); err != nil {
+				if err := s.passSpan(src.Since(span)); err != nil {
 					return err
 				}
-				span = src.r + drop
+				span = src.Pos() + drop
 			}
 		}
-		src.r += len(frame)
-		noted = src.r
+		src.Skip(len(frame))
+		noted = src.Pos()
 		t.rest, t.restSwallow = total-len(frame), v != pass
-		t.restUncounted = typ == msgError || typ == msgNotice
+		t.restUncounted = typ == wire.ErrorResponse || typ == wire.NoticeResponse
 		if v != pass || t.restUncounted && drop > 0 {
 			t.restSwallow = true
-			span = src.r
+			span = src.Pos()
 		}
 		if t.owedFakes() {
-			if err := s.passSpan(src.buf[span:src.r]); err != nil {
+			if err := s.passSpan(src.Since(span)); err != nil {
 				return err
 			}
-			span = src.r
+			span = src.Pos()
 			s.emitFakes()
 		}
 		if t.settled || t.copying {
@@ -210,7 +211,7 @@ const errorHead = 1 << 10
 // queue, when it passes.
 func plainReply(typ byte) bool {
 	switch typ {
-	case msgCommandComplete, msgBindComplete, msgRowDescription, msgReady, msgParseComplete, msgNoData:
+	case wire.CommandComplete, wire.BindComplete, wire.RowDescription, wire.ReadyForQuery, wire.ParseComplete, wire.NoData:
 		return true
 	}
 	return false
@@ -220,7 +221,7 @@ func plainReply(typ byte) bool {
 func (s *session) gathers() bool {
 	q := &s.t.owed
 	return q.empty() || q.first().swallow || q.first().poison || q.first().masks || q.first().locks || s.t.job.tag != nil ||
-		q.first().kind == msgQuery && q.first().bytes != nil
+		q.first().kind == wire.Query && q.first().bytes != nil
 }
 
 // relayed sends on what relay left: the span that ends at the buffer's read
@@ -229,7 +230,7 @@ func (s *session) gathers() bool {
 func (s *session) relayed(span int) error {
 	t := s.t
 	src := &s.b.src
-	data := src.buf[span:src.r]
+	data := src.Since(span)
 	switch {
 	case t.settled && (t.mute || t.rerun):
 		t.settled, t.ready = false, true // not the end of the client's turn
@@ -240,7 +241,7 @@ func (s *session) relayed(span int) error {
 		}
 		return s.settleJob()
 	}
-	if !t.settled || src.buffered() > 0 {
+	if !t.settled || src.Buffered() > 0 {
 		if err := s.passSpan(data); err != nil {
 			return err
 		}
@@ -250,25 +251,24 @@ func (s *session) relayed(span int) error {
 		}
 		return s.settle(s.b.status)
 	}
-	buf := src.buf
-	src.buf, src.r, src.w = nil, 0, 0
+	buf := src.Detach()
 	if err := s.settle(s.b.status); err != nil {
-		putBuf(buf)
+		wire.PutBuffer(buf)
 		return err
 	}
 	err := s.passSpan(s.named(data))
-	putBuf(buf)
+	wire.PutBuffer(buf)
 	return err
 }
 
 // named is the end of a turn's answer, with what the client must be told of
 // application_name in front of the ReadyForQuery.
 func (s *session) named(data []byte) []byte {
-	n := len(data) - headerLen - 1
-	if !s.renamed && s.before == nil || n < 0 || data[n] != msgReady {
+	n := len(data) - wire.HeaderLen - 1
+	if !s.renamed && s.before == nil || n < 0 || data[n] != wire.ReadyForQuery {
 		return data
 	}
-	return append(s.appendName(data[:n:n], data[n+headerLen]), data[n:]...)
+	return append(s.appendName(data[:n:n], data[n+wire.HeaderLen]), data[n:]...)
 }
 
 // passSpan sends bytes to the client, unless they are held back: at once when
@@ -293,14 +293,14 @@ func (s *session) passSpan(b []byte) error {
 // writeDown is passSpan for bytes that are not held back.
 func (s *session) writeDown(b []byte) error {
 	k := &s.t.down
-	if k.n == 0 && (len(b) >= bufSize/2 || s.t.settled) {
+	if k.Empty() && (len(b) >= wire.BufferSize/2 || s.t.settled) {
 		return s.writeClient(b)
 	}
 	for len(b) > 0 {
-		n := min(len(b), k.room())
-		k.add(b[:n])
+		n := min(len(b), k.Room())
+		k.Add(b[:n])
 		b = b[n:]
-		if k.room() == 0 {
+		if k.Room() == 0 {
 			if err := s.flushDown(); err != nil {
 				return err
 			}
@@ -312,16 +312,16 @@ func (s *session) writeDown(b []byte) error {
 // flushDown writes what was gathered for the client.
 func (s *session) flushDown() error {
 	k := &s.t.down
-	if k.n == 0 {
+	if k.Empty() {
 		return nil
 	}
-	err := s.writeClient(k.buf[:k.n])
-	k.reset()
+	err := s.writeClient(k.Bytes())
+	k.Reset()
 	return err
 }
 
 func (s *session) writeClient(b []byte) error {
-	if _, err := s.client.conn.Write(b); err != nil {
+	if _, err := s.client.Conn.Write(b); err != nil {
 		return fmt.Errorf("%w: %w", errClientGone, err)
 	}
 	return nil

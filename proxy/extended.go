@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -15,10 +16,10 @@ const maxCachedText = 64 << 10
 
 // parse prepares a statement under a name of the client's.
 func (s *session) parse(frame []byte) error {
-	name, rest, ok := cstring(frame[headerLen:])
-	sql, oids, ok2 := cstring(rest)
+	name, rest, ok := wire.CString(frame[wire.HeaderLen:])
+	sql, oids, ok2 := wire.CString(rest)
 	if !ok || !ok2 || len(oids) < 2 || len(oids) != 2+4*int(binary.BigEndian.Uint16(oids)) {
-		return errProtocolViolation("invalid message format")
+		return wire.ProtocolViolation("invalid message format")
 	}
 	tmpl := s.template(sql, oids)
 	s.note(tmpl.plan)
@@ -45,7 +46,7 @@ func (s *session) parse(frame []byte) error {
 		s.srv.metrics.LocalAnswer(metrics.LocalParse)
 		since = s.heard + 1
 		s.increment()
-		if err := s.tell(frameParseComplete); err != nil {
+		if err := s.tell(wire.FrameParseComplete); err != nil {
 			return err
 		}
 	} else {
@@ -59,7 +60,7 @@ func (s *session) parse(frame []byte) error {
 			s.closeOnBackend(st) // of an older schema
 		}
 		s.srv.metrics.Prepared(metrics.PreparedPrepared)
-		s.logFrame(msgParse, note{tmpl: tmpl}, nil)
+		s.logFrame(wire.Parse, note{tmpl: tmpl}, nil)
 		s.parseOnBackend(tmpl, false)
 	}
 	s.logUndo(string(name), prev)
@@ -115,8 +116,8 @@ func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
 	p := &s.b.prepared
 	st := p.add(tmpl, s.epoch())
 	for _, name := range p.orphans {
-		s.t.owed.push(msgClose).swallow = true
-		s.addBytes(appendNamed(s.t.scratch[:0], msgClose, 'S', name))
+		s.t.owed.push(wire.Close).swallow = true
+		s.addBytes(wire.AppendNamed(s.t.scratch[:0], wire.Close, 'S', name))
 	}
 	p.orphans = nil
 	if len(s.portals) == 0 { // closing a statement may close its portals
@@ -125,9 +126,9 @@ func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
 			s.closeOnBackend(old)
 		}
 	}
-	o := s.t.owed.push(msgParse)
+	o := s.t.owed.push(wire.Parse)
 	o.swallow, o.tmpl, o.stmt = silent, tmpl, st
-	s.t.scratch = appendParse(s.t.scratch[:0], st.name, tmpl.text(), []byte(tmpl.oids))
+	s.t.scratch = wire.AppendParse(s.t.scratch[:0], st.name, tmpl.text(), []byte(tmpl.oids))
 	s.addBytes(s.t.scratch)
 	return st
 }
@@ -135,9 +136,9 @@ func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
 // closeOnBackend drops one of our statements from the backend.
 func (s *session) closeOnBackend(st *serverStatement) {
 	s.b.prepared.remove(st)
-	o := s.t.owed.push(msgClose)
+	o := s.t.owed.push(wire.Close)
 	o.swallow, o.stmt = true, st
-	s.addBytes(appendNamed(s.t.scratch[:0], msgClose, 'S', st.name))
+	s.addBytes(wire.AppendNamed(s.t.scratch[:0], wire.Close, 'S', st.name))
 }
 
 // prepare makes sure that the backend holds tmpl, as it is now.
@@ -159,19 +160,19 @@ func (s *session) prepare(tmpl *template, describe bool) *serverStatement {
 
 // describeSilently asks what a statement of the backend returns, for ourselves.
 func (s *session) describeSilently(st *serverStatement) {
-	o := s.pushRun(msgDescribe, st.tmpl.plan)
+	o := s.pushRun(wire.Describe, st.tmpl.plan)
 	o.swallow, o.tmpl, o.stmt = true, st.tmpl, st
-	s.addBytes(appendNamed(s.t.scratch[:0], msgDescribe, 'S', st.name))
+	s.addBytes(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
 }
 
 // bind opens a portal. Its frame is rewritten in its head only: parameters
 // pass as they are, whatever their size.
 func (s *session) bind(total int) error {
 	c := &s.client
-	payload := c.buf[c.r+headerLen : c.r+min(total, c.buffered())]
+	payload := c.Peek(min(total, c.Buffered()))[wire.HeaderLen:]
 	portalName, stmtName, rest, ok := bindNames(payload)
 	if !ok {
-		return errProtocolViolation("invalid message format")
+		return wire.ProtocolViolation("invalid message format")
 	}
 	cs := s.statement(stmtName)
 	if cs == nil {
@@ -209,7 +210,7 @@ func (s *session) bind(total int) error {
 		}
 		switch n, ok := bindParams(rest); {
 		case !ok:
-			return errProtocolViolation("invalid message format")
+			return wire.ProtocolViolation("invalid message format")
 		case n > 0:
 			return errParameterCount(n, 0, stmtName)
 		}
@@ -219,7 +220,7 @@ func (s *session) bind(total int) error {
 		if err := s.discard(total); err != nil {
 			return err
 		}
-		return s.tell(frameBindComplete)
+		return s.tell(wire.FrameBindComplete)
 	}
 	var frame []byte // whole, where something else must be made of it
 	if cs.tmpl = cs.tmpl.inForce(); cs.tmpl.split != nil {
@@ -230,7 +231,7 @@ func (s *session) bind(total int) error {
 		if frame, err = s.whole(total); err != nil {
 			return err
 		}
-		portalName, stmtName, rest, _ = bindNames(frame[headerLen:])
+		portalName, stmtName, rest, _ = bindNames(frame[wire.HeaderLen:])
 	}
 	bound := portal{plan: plan, open: true, split: cs.tmpl.split, text: cs.tmpl.sql, stmt: cs}
 	if err := s.setPortal(portalName, bound); err != nil {
@@ -259,14 +260,14 @@ func (s *session) bind(total int) error {
 	}
 	s.logPlan(plan)
 	head := len(portalName) + 1 + len(stmtName) + 1
-	params := total - headerLen - head
+	params := total - wire.HeaderLen - head
 	if frame != nil {
 		s.lock(cs.tmpl, t.desc, rest)
 	}
 	if t.logs {
-		s.tx.log.Sent(msgBind, note{tmpl: cs.tmpl, told: cs.told, name: string(portalName)}, params)
+		s.tx.log.Sent(wire.Bind, note{tmpl: cs.tmpl, told: cs.told, name: string(portalName)}, params)
 	}
-	o := t.owed.push(msgBind)
+	o := t.owed.push(wire.Bind)
 	o.tmpl, o.told = cs.tmpl, cs
 	t.scratch = appendBindHead(t.scratch[:0], portalName, st.name, params)
 	if err := s.add(t.scratch); err != nil {
@@ -278,15 +279,15 @@ func (s *session) bind(total int) error {
 		}
 		return s.add(rest)
 	}
-	c.r += headerLen + head
+	c.Skip(wire.HeaderLen + head)
 	return s.forward(params)
 }
 
 // execute runs a portal.
 func (s *session) execute(frame []byte) error {
-	name, rest, ok := cstring(frame[headerLen:])
+	name, rest, ok := wire.CString(frame[wire.HeaderLen:])
 	if !ok || len(rest) != 4 {
-		return errProtocolViolation("invalid message format")
+		return wire.ProtocolViolation("invalid message format")
 	}
 	p := s.portalOf(name)
 	switch {
@@ -303,7 +304,7 @@ func (s *session) execute(frame []byte) error {
 	}
 	s.notePortal(p)
 	t := s.t
-	o := s.pushRun(msgExecute, p.plan)
+	o := s.pushRun(wire.Execute, p.plan)
 	o.split, o.text = p.split, p.text
 	t.ran(p.plan.Kind, binary.BigEndian.Uint32(rest))
 	if p.plan.Kind != rewrite.Read {
@@ -315,7 +316,7 @@ func (s *session) execute(frame []byte) error {
 		verb = st.Tx.Verb
 	}
 	s.countExecute(p.plan)
-	s.logFrame(msgExecute, note{plan: p.plan, commits: t.outcome.mayCommit()}, frame[headerLen:])
+	s.logFrame(wire.Execute, note{plan: p.plan, commits: t.outcome.mayCommit()}, frame[wire.HeaderLen:])
 	if verb == rewrite.Commit || verb == rewrite.Rollback {
 		s.closePortals() // they end with their transaction
 		t.executed, t.ranLocal = false, false

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"sync/atomic"
 )
 
@@ -26,13 +27,13 @@ func (srv *Server) probe(b *backend) bool {
 		return true
 	}
 	// now() is the time at which its transaction began.
-	ask := appendParse(nil, "", "SELECT now()", noOIDs)
+	ask := wire.AppendParse(nil, "", "SELECT now()", wire.NoOIDs)
 	for range 2 {
 		ask = appendBindNothing(ask, "")
 		ask = append(ask, appendExecuteAll...)
 	}
 	var times [][]byte
-	refusal, err := b.exchangeRows(append(ask, frameSync...), func(row []byte) { times = append(times, bytes.Clone(row)) })
+	refusal, err := b.exchangeRows(append(ask, wire.FrameSync...), func(row []byte) { times = append(times, bytes.Clone(row)) })
 	switch {
 	case err != nil:
 		g.state.Store(groupsUnknown)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -41,7 +42,7 @@ type keptChange struct {
 }
 
 // valueOf is the value that a SET gives a kept setting, checked.
-func valueOf(c *rewrite.Change) (string, *sqlError) {
+func valueOf(c *rewrite.Change) (string, *wire.Error) {
 	if c.Action == rewrite.Reset || c.Default {
 		return "", nil
 	}
@@ -56,7 +57,7 @@ func (s *session) keep(c *rewrite.Change, several bool) (notice []byte, err erro
 	txOnly := c.Action == rewrite.SetLocal
 	value, bad := valueOf(c)
 	if txOnly && !several && !s.inBlock() { // until the Sync, or the end of the block that a BEGIN makes of it
-		notice = warnNoTransaction.appendWarning(nil)
+		notice = warnNoTransaction.AppendNotice(nil, "WARNING")
 	}
 	switch {
 	case bad != nil:
@@ -249,7 +250,7 @@ func (s *session) appendName(dst []byte, status byte) []byte {
 	}
 	if name != s.knownName {
 		s.knownName = name
-		dst = append(dst, appendStrings(nil, msgParameterStatus, "application_name", name)...)
+		dst = append(dst, wire.AppendStrings(nil, wire.ParameterStatus, "application_name", name)...)
 	}
 	return dst
 }
@@ -309,9 +310,9 @@ func (s *session) notAsked(plan *rewrite.Plan) error {
 	return nil
 }
 
-func errNotAsked(name string) *sqlError {
-	return &sqlError{code: retry.StateUnsupported, message: "the server does not know the session's value of \"" + name + "\", which Sluice keeps",
-		hint: "Ask by SHOW " + name + ", or by SELECT current_setting('" + name + "') in a query of its own."}
+func errNotAsked(name string) *wire.Error {
+	return &wire.Error{Code: retry.StateUnsupported, Message: "the server does not know the session's value of \"" + name + "\", which Sluice keeps",
+		Hint: "Ask by SHOW " + name + ", or by SELECT current_setting('" + name + "') in a query of its own."}
 }
 
 // resetLocally sends a RESET that must be seen by a server as the SET it means:
@@ -332,12 +333,12 @@ func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
 		return true, err
 	}
 	s.noteParsing(set)
-	o := s.t.owed.push(msgQuery)
+	o := s.t.owed.push(wire.Query)
 	o.plan = set
-	o.bytes = appendCommand(nil, resetTag(&st.Changes[0]))
-	frame := appendStrings(nil, msgQuery, "SET "+quoteName(name)+" TO "+value)
+	o.bytes = wire.AppendCommand(nil, resetTag(&st.Changes[0]))
+	frame := wire.AppendStrings(nil, wire.Query, "SET "+quoteName(name)+" TO "+value)
 	s.logPlan(set)
-	s.logFrame(msgQuery, note{plan: set, tag: o.bytes}, frame[headerLen:])
+	s.logFrame(wire.Query, note{plan: set, tag: o.bytes}, frame[wire.HeaderLen:])
 	if err := s.add(frame); err != nil {
 		return true, err
 	}

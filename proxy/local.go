@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -25,7 +26,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	switch plan.Kind {
 	case rewrite.Empty:
 		s.srv.metrics.LocalAnswer(metrics.LocalEmpty)
-		if err := s.tell(frameEmptyQuery); err != nil {
+		if err := s.tell(wire.FrameEmptyQuery); err != nil {
 			return true, err
 		}
 		return true, s.ready()
@@ -115,7 +116,7 @@ func (s *session) setsBegin() bool {
 
 // discardFails is PostgreSQL's error of a DISCARD ALL where it cannot run, for a server
 // that knows no such statement; nil for any other.
-func (s *session) discardFails(st *rewrite.Statement) *sqlError {
+func (s *session) discardFails(st *rewrite.Statement) *wire.Error {
 	switch {
 	case !s.answersDiscard(st) || s.status() == 'E':
 		return nil
@@ -201,7 +202,7 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 	if row := rowOf(st); row != nil && describe {
 		frames = append([][]byte{row}, frames...)
 	}
-	return append(frames, appendCommand(nil, localTag(st))), nil
+	return append(frames, wire.AppendCommand(nil, localTag(st))), nil
 }
 
 // change makes one change of a setting; frame is what goes in front of the tag.
@@ -231,8 +232,8 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 // closeAll is the tag of CLOSE ALL, which closes the portals of the protocol too.
 const closeAll = "CLOSE CURSOR ALL"
 
-var errPortalsOpen = &sqlError{code: retry.StateUnsupported, message: "CLOSE ALL cannot close the portals that are open in this transaction",
-	hint: "Close them one by one, or end the transaction."}
+var errPortalsOpen = &wire.Error{Code: retry.StateUnsupported, Message: "CLOSE ALL cannot close the portals that are open in this transaction",
+	Hint: "Close them one by one, or end the transaction."}
 
 // executeLocal runs a local portal up to that many rows; 0 is all.
 func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
@@ -241,11 +242,11 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	case s.status() == 'E' && !s.endsFailed(p.plan):
 		return errAborted
 	case p.done && st.Show != "" && st.Column == "": // there was one row
-		return s.tell(appendCommand(nil, "SHOW"))
+		return s.tell(wire.AppendCommand(nil, "SHOW"))
 	case p.done && (st.Column != "" || st.Void != ""):
-		return s.tell(appendCommand(nil, "SELECT 0"))
+		return s.tell(wire.AppendCommand(nil, "SELECT 0"))
 	case p.done:
-		return &sqlError{code: "55000", message: fmt.Sprintf("portal \"%s\" cannot be run", name)}
+		return &wire.Error{Code: "55000", Message: fmt.Sprintf("portal \"%s\" cannot be run", name)}
 	}
 	if st.Show == "" || limit != 1 {
 		s.increment()
@@ -272,7 +273,7 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 		if err != nil {
 			return err
 		}
-		return s.tell(frames[0], framePortalSuspended)
+		return s.tell(frames[0], wire.FramePortalSuspended)
 	}
 	if st.Kind == rewrite.Control {
 		if s.state != failed {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/binary"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -53,13 +54,13 @@ func localDescription(plan *rewrite.Plan) [][]byte {
 	if row := rowOf(plan.Single()); row != nil {
 		return [][]byte{row}
 	}
-	return [][]byte{frameNoData}
+	return [][]byte{wire.FrameNoData}
 }
 
 // columnDescription is the RowDescription of one column of a type, by its OID and
 // size.
 func columnDescription(name string, typ uint32, size int16) []byte {
-	b := appendHeader(nil, msgRowDescription, 2+len(name)+1+18)
+	b := wire.AppendHeader(nil, wire.RowDescription, 2+len(name)+1+18)
 	b = append(b, 0, 1)
 	b = append(b, name...)
 	b = append(b, 0, 0, 0, 0, 0, 0, 0)
@@ -69,7 +70,7 @@ func columnDescription(name string, typ uint32, size int16) []byte {
 }
 
 func dataRow(value string) []byte {
-	b := appendHeader(nil, msgDataRow, 2+4+len(value))
+	b := wire.AppendHeader(nil, wire.DataRow, 2+4+len(value))
 	b = append(b, 0, 1)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(value)))
 	return append(b, value...)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -17,7 +18,7 @@ func TestLockValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return frame[headerLen+2:] // behind two empty names
+		return frame[wire.HeaderLen+2:] // behind two empty names
 	}
 	values := [][]byte{[]byte("one"), nil, {0, 0, 0, 3}, {}}
 	for _, test := range []struct {

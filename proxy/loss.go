@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 )
@@ -34,7 +35,7 @@ func (s *session) backendLost(gone *lostError) error {
 
 // lossTold is what the client is told of the loss of its backend; nil: all that it
 // asked for was answered, and only the ReadyForQuery is missing.
-func (s *session) lossTold() *sqlError {
+func (s *session) lossTold() *wire.Error {
 	t := s.t
 	switch o := &t.outcome; {
 	case o.unknown() || t.job.tag != nil || t.settled: // a job: see settleJob
@@ -59,7 +60,7 @@ func (s *session) concluded() bool {
 		return false
 	}
 	kind := t.owed.first().kind
-	return kind == msgSync || kind == msgQuery && t.outcome.concluded
+	return kind == wire.Sync || kind == wire.Query && t.outcome.concluded
 }
 
 // lostWhenReplaying is the loss of a backend that no client is told of.
@@ -72,7 +73,7 @@ func (s *session) logLost(gone *lostError, when string) {
 
 // abandon drops the backend in the middle of a turn and tells the client e
 // (nil: that the turn succeeded), so that its connection lives on.
-func (s *session) abandon(e *sqlError, why reservoir.Reason) error {
+func (s *session) abandon(e *wire.Error, why reservoir.Reason) error {
 	t := s.t
 	if t.torn || t.rest > 0 && !t.restSwallow && !t.mute && !s.holding() {
 		return errors.Join(errClientGone, errors.New("a row was cut in the middle"))

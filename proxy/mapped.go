@@ -3,6 +3,7 @@ package proxy
 import (
 	"strconv"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 )
 
@@ -10,8 +11,8 @@ import (
 // a text that was rewritten, or nil to pass it as it is. hint is one to give; ""
 // gives the statement's.
 func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
-	if err := o.strungError(frame[headerLen:]); err != nil {
-		return err.append(nil)
+	if err := o.strungError(frame[wire.HeaderLen:]); err != nil {
+		return err.Append(nil)
 	}
 	plan, split := o.sent()
 	if plan == nil {
@@ -19,9 +20,9 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 	}
 	st := s.statementOf(o, plan)
 	if st != nil && st.Refusal != nil {
-		return refusalOf(st).append(nil)
+		return refusalOf(st).Append(nil)
 	}
-	payload := frame[headerLen:]
+	payload := frame[wire.HeaderLen:]
 	if retry.Field(payload, 'H') != nil {
 		hint = ""
 	} else if code := string(retry.Field(payload, 'C')); hint == "" && st != nil && (code == "0A000" || code == "42704") {
@@ -33,7 +34,7 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 	}
 	var out []byte
 	for len(payload) > 1 && payload[0] != 0 {
-		value, rest, ok := cstring(payload[1:])
+		value, rest, ok := wire.CString(payload[1:])
 		if !ok {
 			return nil
 		}
@@ -51,7 +52,7 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 		out = append(append(append(out, 'H'), hint...), 0)
 	}
 	out = append(out, 0)
-	return append(appendHeader(nil, msgError, len(out)), out...)
+	return append(wire.AppendHeader(nil, wire.ErrorResponse, len(out)), out...)
 }
 
 // position maps a position in what was sent to the client's text; ok is false
@@ -60,7 +61,7 @@ func (o *owed) position(n int) (mapped int, ok bool) {
 	plan, split := o.sent()
 	switch {
 	case split == nil:
-	case o.kind == msgQuery:
+	case o.kind == wire.Query:
 		if n, ok = split.TextPosition(n); !ok {
 			return 0, false
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -55,12 +56,12 @@ func (srv *Server) admitClient(raw rawconn.Conn) (*session, *hello) {
 		}
 		srv.metrics.StartupRefused(refusedReason(err))
 		srv.log.Info("startup refused", "client", raw.RemoteAddr().String(), "error", err)
-		var told *sqlError
+		var told *wire.Error
 		if errors.As(err, &told) {
 			fatal := *told
-			fatal.fatal = true
+			fatal.Fatal = true
 			raw.SetWriteDeadline(time.Now().Add(refusalTimeout))
-			h.conn.Write(fatal.append(nil))
+			h.conn.Write(fatal.Append(nil))
 		}
 	}
 	if h != nil && h.conn != nil {
@@ -99,13 +100,12 @@ func (srv *Server) openSession(h *hello) (*session, error) {
 		n = secretLen32
 	}
 	srv.keys.issue(s, n)
-	out = appendHeader(out, msgBackendKey, 4+n)
+	out = wire.AppendHeader(out, wire.BackendKeyData, 4+n)
 	out = binary.BigEndian.AppendUint32(out, s.key.pid)
 	out = append(out, s.key.secret...)
-	out = appendReady(out, 'I')
+	out = wire.AppendReady(out, 'I')
 	if len(h.rest) > 0 {
-		s.client.buf = getBuf()
-		s.client.w = copy(s.client.buf, h.rest)
+		s.client.PutBack(h.rest)
 	}
 	h.raw.SetWriteDeadline(time.Now().Add(srv.cfg.StartupTimeout))
 	if _, err := h.conn.Write(out); err != nil {
@@ -121,7 +121,7 @@ func (srv *Server) openSession(h *hello) (*session, error) {
 // introduce prepares the session's settings, or its own backend, and returns
 // AuthenticationOk with what the client is told of the server.
 func (srv *Server) introduce(s *session, h *hello) ([]byte, error) {
-	out := append([]byte(nil), msgAuthentication, 0, 0, 0, 8, 0, 0, 0, 0)
+	out := append([]byte(nil), wire.Authentication, 0, 0, 0, 8, 0, 0, 0, 0)
 	params := srv.params()
 	if srv.cfg.dedicated() {
 		notices, err := s.dedicate(h)
@@ -149,7 +149,7 @@ func (srv *Server) introduce(s *session, h *hello) ([]byte, error) {
 				told = told.with(p.name, p.value)
 			}
 		}
-		out = appendStrings(out, msgParameterStatus, p.name, p.value)
+		out = wire.AppendStrings(out, wire.ParameterStatus, p.name, p.value)
 	}
 	s.told = s.srv.sharedReports.share(told)
 	return out, nil
@@ -164,16 +164,16 @@ func (s *session) dedicate(h *hello) (notices []byte, err error) {
 	if err != nil {
 		var refusal *reservoir.ServerError
 		if errors.As(err, &refusal) {
-			return nil, &sqlError{fatal: true, code: refusal.Code, message: refusal.Message,
-				detail: refusal.Detail, hint: refusal.Hint}
+			return nil, &wire.Error{Fatal: true, Code: refusal.Code, Message: refusal.Message,
+				Detail: refusal.Detail, Hint: refusal.Hint}
 		}
 		return nil, errNoBackend(err)
 	}
 	s.b = attached(conn)
 	s.holdCancel(s.b)
 	for _, n := range conn.Notices {
-		e := sqlError{code: n.Code, message: n.Message, detail: n.Detail, hint: n.Hint}
-		notices = e.encode(notices, msgNotice, n.Severity)
+		e := wire.Error{Code: n.Code, Message: n.Message, Detail: n.Detail, Hint: n.Hint}
+		notices = e.AppendNotice(notices, n.Severity)
 	}
 	return notices, nil
 }
@@ -187,8 +187,8 @@ func (s *session) takeStartup(params map[string]string) error {
 	for name, value := range params {
 		if name == retryOption { // ours: no server would know it
 			if !sameValue(value, "on") && !sameValue(value, "off") {
-				return &sqlError{fatal: true, code: "22023", message: "invalid value for parameter \"" + name + "\": \"" + value + "\"",
-					hint: "Available values: on, off."}
+				return &wire.Error{Fatal: true, Code: "22023", Message: "invalid value for parameter \"" + name + "\": \"" + value + "\"",
+					Hint: "Available values: on, off."}
 			}
 			s.optedOut = s.optedOut || sameValue(value, "off")
 			continue
@@ -196,8 +196,8 @@ func (s *session) takeStartup(params map[string]string) error {
 		if name == "standard_conforming_strings" && !sameValue(value, "on") {
 			// A plan would take a backslash in a string for what it is not.
 			s.srv.metrics.Refused(metrics.FeatureSetting)
-			return &sqlError{fatal: true, code: "0A000", message: "standard_conforming_strings must be on",
-				hint: "Write strings with backslashes as E'...'."}
+			return &wire.Error{Fatal: true, Code: "0A000", Message: "standard_conforming_strings must be on",
+				Hint: "Write strings with backslashes as E'...'."}
 		}
 		switch s.srv.treat.to(name, value) {
 		case carried:
@@ -320,7 +320,7 @@ func (srv *Server) cancel(r *cancelRequest) {
 
 // endCause names the end of a session for the metric.
 func endCause(cause error) string {
-	var told *sqlError
+	var told *wire.Error
 	switch {
 	case errors.Is(cause, errTerminated):
 		return metrics.EndTerminated
@@ -329,7 +329,7 @@ func endCause(cause error) string {
 	case errors.Is(cause, errServerGone):
 		return metrics.EndServer
 	case errors.As(cause, &told):
-		switch told.code {
+		switch told.Code {
 		case "08P01":
 			return metrics.EndProtocol
 		case "57P01":
@@ -352,7 +352,7 @@ func endCause(cause error) string {
 
 // refusedReason names a refused startup for the metric.
 func refusedReason(err error) string {
-	var told *sqlError
+	var told *wire.Error
 	var network net.Error
 	switch {
 	case errors.As(err, &told):
@@ -363,17 +363,17 @@ func refusedReason(err error) string {
 			return metrics.RefusedPlaintext
 		case told == errTLSRequired || told == errNoALPN:
 			return metrics.RefusedTLS
-		case told.code == "57P01":
+		case told.Code == "57P01":
 			return metrics.RefusedDraining
-		case told.code == "53300" && strings.HasPrefix(told.message, "sorry"):
+		case told.Code == "53300" && strings.HasPrefix(told.Message, "sorry"):
 			return metrics.RefusedClients
-		case told.code == "08P01":
+		case told.Code == "08P01":
 			return metrics.RefusedProtocol
-		case told.code == "28P01" || told.code == "28000":
+		case told.Code == "28P01" || told.Code == "28000":
 			return metrics.RefusedAuth
-		case told.code == "0A000":
+		case told.Code == "0A000":
 			return metrics.RefusedParameter
-		case told.code == "3D000":
+		case told.Code == "3D000":
 			return metrics.RefusedDatabase
 		}
 		return metrics.RefusedBackend

@@ -3,6 +3,7 @@ package proxy
 import (
 	"slices"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -39,7 +40,7 @@ type owed struct {
 
 // boundary reports whether a ReadyForQuery answers the entry.
 func (o *owed) boundary() bool {
-	return o.kind == msgSync || o.kind == msgQuery || o.kind == msgFunction
+	return o.kind == wire.Sync || o.kind == wire.Query || o.kind == wire.FunctionCall
 }
 
 // undo takes back a change of a client's statements whose frame the server skipped.
@@ -132,7 +133,7 @@ func (q *owedQueue) lost() (out []undo) {
 		if u.seq < from {
 			break
 		}
-		if u.seq == from && u.name == "" && q.first().kind == msgParse && !q.first().swallow {
+		if u.seq == from && u.name == "" && q.first().kind == wire.Parse && !q.first().swallow {
 			u.prev = nil
 		}
 		out = append(out, u)

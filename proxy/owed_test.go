@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"pgregory.net/rapid"
 )
 
@@ -68,7 +69,9 @@ func TestOwedQueue(t *testing.T) {
 				}
 			},
 			"failed": func(t *rapid.T) {
-				n := slices.IndexFunc(m, func(e modelEntry) bool { return e.kind == msgSync || e.kind == msgQuery || e.kind == msgFunction })
+				n := slices.IndexFunc(m, func(e modelEntry) bool {
+					return e.kind == wire.Sync || e.kind == wire.Query || e.kind == wire.FunctionCall
+				})
 				if n < 0 {
 					n = len(m)
 				}
@@ -86,7 +89,7 @@ func TestOwedQueue(t *testing.T) {
 			},
 			"lost": func(t *rapid.T) {
 				want := m.names()
-				if len(m) > 0 && m[0].kind == msgParse && !m[0].swallow { // it fails, and destroys the unnamed statement
+				if len(m) > 0 && m[0].kind == wire.Parse && !m[0].swallow { // it fails, and destroys the unnamed statement
 					for i := range want[len(want)-len(m[0].undos):] {
 						if u := &want[len(want)-len(m[0].undos)+i]; u.name == "" {
 							u.prev = nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 )
@@ -127,10 +128,10 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 func (s *session) sendBegin() {
 	s.t.outcome.begin()
 	name := s.prepare(s.begin, false).name
-	o := s.t.owed.push(msgBind)
+	o := s.t.owed.push(wire.Bind)
 	o.swallow = true
 	s.addBytes(appendBindNothing(nil, name))
-	o = s.t.owed.push(msgExecute)
+	o = s.t.owed.push(wire.Execute)
 	o.swallow = true
 	s.addBytes(appendExecuteAll)
 	s.begin = nil
@@ -138,14 +139,14 @@ func (s *session) sendBegin() {
 
 // appendBindNothing binds a statement without parameters to the unnamed portal.
 func appendBindNothing(dst []byte, name string) []byte {
-	dst = appendHeader(dst, msgBind, 1+len(name)+1+6)
+	dst = wire.AppendHeader(dst, wire.Bind, 1+len(name)+1+6)
 	dst = append(dst, 0)
 	dst = append(dst, name...)
 	return append(dst, 0, 0, 0, 0, 0, 0, 0)
 }
 
 // appendExecuteAll executes the unnamed portal to its end.
-var appendExecuteAll = []byte{msgExecute, 0, 0, 0, 9, 0, 0, 0, 0, 0}
+var appendExecuteAll = []byte{wire.Execute, 0, 0, 0, 9, 0, 0, 0, 0, 0}
 
 // settle ends a turn at a ReadyForQuery: it keeps or drops what the turn
 // staged, and gives the backend back when nothing ties the session to it.
@@ -230,7 +231,7 @@ func (s *session) dropBackend(why reservoir.Reason) {
 	b := s.b
 	s.leaveBackend(0)
 	s.forgetBackend()
-	b.src.drop()
+	b.src.Drop()
 	b.conn.Discard(why)
 }
 

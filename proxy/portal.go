@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -34,7 +35,7 @@ func (s *session) setPortal(name []byte, p portal) error {
 		return errPortalExists(name)
 	}
 	if len(s.portals) >= s.srv.cfg.PreparedPerClient {
-		return &sqlError{code: "54000", message: "too many open portals in one transaction"}
+		return &wire.Error{Code: "54000", Message: "too many open portals in one transaction"}
 	}
 	if s.portals == nil {
 		s.portals = map[string]portal{}
@@ -75,11 +76,11 @@ func (s *session) portalOf(name []byte) portal {
 
 // namedTarget splits the payload of a Describe or Close.
 func namedTarget(frame []byte) (what byte, name []byte, ok bool) {
-	payload := frame[headerLen:]
+	payload := frame[wire.HeaderLen:]
 	if len(payload) < 2 || payload[0] != 'S' && payload[0] != 'P' {
 		return 0, nil, false
 	}
-	name, rest, ok := cstring(payload[1:])
+	name, rest, ok := wire.CString(payload[1:])
 	return payload[0], name, ok && len(rest) == 0
 }
 
@@ -89,7 +90,7 @@ func namedTarget(frame []byte) (what byte, name []byte, ok bool) {
 func (s *session) describe(frame []byte) error {
 	what, name, ok := namedTarget(frame)
 	if !ok {
-		return errProtocolViolation("invalid message format")
+		return wire.ProtocolViolation("invalid message format")
 	}
 	if what == 'P' {
 		p := s.portalOf(name)
@@ -102,8 +103,8 @@ func (s *session) describe(frame []byte) error {
 		if err := s.ensureBackend(); err != nil {
 			return err
 		}
-		s.logFrame(msgDescribe, note{plan: p.plan, stmt: p.stmt}, frame[headerLen:])
-		o := s.pushRun(msgDescribe, p.plan)
+		s.logFrame(wire.Describe, note{plan: p.plan, stmt: p.stmt}, frame[wire.HeaderLen:])
+		o := s.pushRun(wire.Describe, p.plan)
 		o.told, o.split = p.stmt, p.split
 		return s.add(frame)
 	}
@@ -114,12 +115,12 @@ func (s *session) describe(frame []byte) error {
 	cs.tmpl = cs.tmpl.inForce()
 	if s.status() == 'E' && !s.endsFailed(cs.tmpl.plan) {
 		// A failed block describes what returns no rows, as PostgreSQL does.
-		if d := cs.tmpl.desc.Load(); d != nil && bytes.HasSuffix(d.frames, frameNoData) {
+		if d := cs.tmpl.desc.Load(); d != nil && bytes.HasSuffix(d.frames, wire.FrameNoData) {
 			return s.tell(d.frames)
 		}
 		switch cs.tmpl.plan.Kind {
 		case rewrite.Empty, rewrite.Setting, rewrite.Control:
-			return s.tell(frameNoParams, frameNoData)
+			return s.tell(wire.FrameNoParams, wire.FrameNoData)
 		}
 		if s.state == failed || s.b.prepared.find(cs.tmpl) == nil {
 			return errAborted
@@ -128,7 +129,7 @@ func (s *session) describe(frame []byte) error {
 	}
 	if s.state == failed || s.localNow(cs.tmpl.plan) || s.emulates(cs.tmpl.plan) {
 		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
-		if err := s.tell(frameNoParams); err != nil {
+		if err := s.tell(wire.FrameNoParams); err != nil {
 			return err
 		}
 		return s.tell(localDescription(cs.tmpl.plan)...)
@@ -161,21 +162,21 @@ func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) er
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	s.logFrame(msgDescribe, note{tmpl: cs.tmpl, stmt: cs}, nil)
-	o := s.pushRun(msgDescribe, cs.tmpl.plan)
+	s.logFrame(wire.Describe, note{tmpl: cs.tmpl, stmt: cs}, nil)
+	o := s.pushRun(wire.Describe, cs.tmpl.plan)
 	o.tmpl, o.stmt, o.told = cs.tmpl, st, cs
-	return s.add(appendNamed(s.t.scratch[:0], msgDescribe, 'S', st.name))
+	return s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
 }
 
 // closeNamed closes a statement, here only, or a portal.
 func (s *session) closeNamed(frame []byte) error {
 	what, name, ok := namedTarget(frame)
 	if !ok {
-		return errProtocolViolation("invalid message format")
+		return wire.ProtocolViolation("invalid message format")
 	}
 	if what == 'S' {
 		prev := s.statement(name)
-		if err := s.tell(frameCloseComplete); err != nil {
+		if err := s.tell(wire.FrameCloseComplete); err != nil {
 			return err
 		}
 		if prev != nil {
@@ -194,12 +195,12 @@ func (s *session) closeNamed(frame []byte) error {
 		delete(s.portals, string(name))
 	}
 	if p.local || s.b == nil {
-		return s.tell(frameCloseComplete)
+		return s.tell(wire.FrameCloseComplete)
 	}
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	s.logFrame(msgClose, note{}, frame[headerLen:])
-	s.t.owed.push(msgClose)
+	s.logFrame(wire.Close, note{}, frame[wire.HeaderLen:])
+	s.t.owed.push(wire.Close)
 	return s.add(frame)
 }

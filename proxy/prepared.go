@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -50,7 +51,7 @@ const columnSize, columnType, columnFormat = 18, 6, 16
 // parts splits a description into ParameterDescription, nil for a portal's, and
 // RowDescription or NoData.
 func (d *description) parts() (params, row []byte) {
-	if d.frames[0] != msgParameterDesc {
+	if d.frames[0] != wire.ParameterDescription {
 		return nil, d.frames
 	}
 	n := 1 + int(binary.BigEndian.Uint32(d.frames[1:]))
@@ -60,7 +61,7 @@ func (d *description) parts() (params, row []byte) {
 // params is how many parameters a described statement takes.
 func (d *description) params() int {
 	if params, _ := d.parts(); params != nil {
-		return int(binary.BigEndian.Uint16(params[headerLen:]))
+		return int(binary.BigEndian.Uint16(params[wire.HeaderLen:]))
 	}
 	return 0
 }
@@ -74,8 +75,8 @@ func (d *description) promises(other *description) bool {
 	if otherParams != nil && !bytes.Equal(params, otherParams) || len(a) != len(b) {
 		return false
 	}
-	head := headerLen
-	if a[0] == msgRowDescription {
+	head := wire.HeaderLen
+	if a[0] == wire.RowDescription {
 		head += 2
 	}
 	if !bytes.Equal(a[:head], b[:head]) {

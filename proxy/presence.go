@@ -1,13 +1,13 @@
 package proxy
 
 import (
-	"encoding/binary"
 	"errors"
 	"io"
 	"os"
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
 // presence is how a client stands that is not read from, since its turn waits.
@@ -27,15 +27,15 @@ const (
 // It reads ahead, and therefore is not for places that are about to read the client.
 func (s *session) presence() presence {
 	c := &s.client
-	eof := c.raw.Peek() == rawconn.Closed
+	eof := c.Raw.Peek() == rawconn.Closed
 	for !s.t.midClient {
-		if c.buffered() > 0 {
-			if first, some := c.terminates(); first {
+		if c.Buffered() > 0 {
+			if first, some := c.Terminates(); first {
 				return leaving
 			} else if some {
 				return here
 			}
-			if c.w == len(c.buf) {
+			if c.Full() {
 				break
 			}
 		}
@@ -43,74 +43,52 @@ func (s *session) presence() presence {
 		if n == 0 {
 			if err != nil && !isTimeout(err) {
 				eof = true
-				c.failed = c.failed || !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF)
+				s.clientBroken = s.clientBroken || !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF)
 			}
 			break
 		}
 	}
-	c.failed = c.failed || c.raw.Broken()
-	if !c.failed && eof {
-		c.failed = s.probe() != nil
+	s.clientBroken = s.clientBroken || c.Raw.Broken()
+	if !s.clientBroken && eof {
+		s.clientBroken = s.probe() != nil
 	}
-	if c.failed {
+	if s.clientBroken {
 		return gone
 	}
 	return here
-}
-
-// terminates looks for Terminate among the unread frames: it may be the first of
-// them, or some other.
-func (s *source) terminates() (first, some bool) {
-	for at := s.r; s.w-at >= headerLen; {
-		n := binary.BigEndian.Uint32(s.buf[at+1:])
-		if s.buf[at] == msgTerminate && n == 4 {
-			return at == s.r, true
-		}
-		if n < 4 || n > maxFrame {
-			break
-		}
-		at += 1 + int(n)
-	}
-	return false, false
 }
 
 // readAhead reads what the client has sent already behind what is unread, which
 // stays where it is. The deadlines that others set to wake the session are kept.
 func (s *session) readAhead() (n int, err error) {
 	c := &s.client
-	if c.buf == nil || c.r == len(c.buf) { // a full one is left to those who still look at its frame
-		c.buf, c.r, c.w = getBuf(), 0, 0
-	}
-	if c.w == len(c.buf) {
+	if !c.MayExtend() {
 		return 0, nil
 	}
-	if c.plain() {
-		if c.raw.Peek() == rawconn.Quiet {
+	if c.Plain() {
+		if c.Raw.Peek() == rawconn.Quiet {
 			return 0, nil
 		}
-		n, err = c.conn.Read(c.buf[c.w:])
-		c.w += n
-		return n, err
+		return c.Extend()
 	}
 	// As in backend.poll: bytes may wait inside TLS where the socket shows none.
 	defer func() {
-		c.conn.SetReadDeadline(time.Time{})
+		c.Conn.SetReadDeadline(time.Time{})
 		if s.cut.Load() {
-			c.conn.SetReadDeadline(time.Unix(1, 0))
+			c.Conn.SetReadDeadline(time.Unix(1, 0))
 		}
 	}()
-	c.conn.SetReadDeadline(time.Unix(1, 0))
-	n, err = c.conn.Read(c.buf[c.w:])
-	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.raw.Peek() != rawconn.Quiet {
-		c.conn.SetReadDeadline(time.Now().Add(partialRecordWait))
-		n, err = c.conn.Read(c.buf[c.w:])
+	c.Conn.SetReadDeadline(time.Unix(1, 0))
+	n, err = c.Extend()
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.Raw.Peek() != rawconn.Quiet {
+		c.Conn.SetReadDeadline(time.Now().Add(partialRecordWait))
+		n, err = c.Extend()
 	}
-	c.w += n
 	return n, err
 }
 
 // frameProbe says nothing new, and may stand between any two frames.
-var frameProbe = appendStrings(nil, msgParameterStatus, "integer_datetimes", "on")
+var frameProbe = wire.AppendStrings(nil, wire.ParameterStatus, "integer_datetimes", "on")
 
 // probe writes to a client whose half of the stream has ended. One that waits for
 // its answer takes it; the socket of one that is gone answers with a reset, which

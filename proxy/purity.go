@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -95,7 +96,7 @@ func (srv *Server) askPurity(b *backend, anew bool) bool {
 	p.asked.Store(now)
 	pure, asks, refusal, err := "", "", []byte(nil), error(nil)
 	for range 2 { // the first may be told that the schema has changed
-		refusal, err = b.exchangeRows(appendStrings(nil, msgQuery, askPure), func(row []byte) {
+		refusal, err = b.exchangeRows(wire.AppendStrings(nil, wire.Query, askPure), func(row []byte) {
 			if columns := columnsOf(row); len(columns) == 2 {
 				pure, asks = columns[0], columns[1]
 			}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -88,13 +89,13 @@ func (s *session) noteRun(o *owed, st *rewrite.Statement, tag []byte) {
 	if tag != nil && bytes.HasSuffix(tag, []byte(" 0")) {
 		n.rows = 0
 	}
-	if o.kind == msgQuery {
+	if o.kind == wire.Query {
 		if r.at < 0 || r.at >= len(r.text) {
 			return
 		}
 		n.from, n.to, n.n = r.at, len(r.text), s.t.statement
 	}
-	if o.kind == msgQuery || o.text != "" && len(o.text) <= mostRunText {
+	if o.kind == wire.Query || o.text != "" && len(o.text) <= mostRunText {
 		r.add(n)
 	}
 }
@@ -135,14 +136,14 @@ func (s *session) proves() (bool, error) {
 	if err := s.flushUp(); err != nil {
 		return false, err
 	}
-	ask := appendNamed(nil, msgClose, 'S', ownName) // one that failed may have left it
-	ask = appendParse(ask, ownName, sql, noOIDs)
+	ask := wire.AppendNamed(nil, wire.Close, 'S', ownName) // one that failed may have left it
+	ask = wire.AppendParse(ask, ownName, sql, wire.NoOIDs)
 	ask = append(appendBindHead(ask, []byte(ownName), ownName, 6), 0, 0, 0, 0, 0, 0)
-	ask = append(append(appendHeader(ask, msgExecute, len(ownName)+1+4), ownName...), 0, 0, 0, 0, 0)
-	ask = appendNamed(ask, msgClose, 'P', ownName)
-	ask = appendNamed(ask, msgClose, 'S', ownName)
+	ask = append(append(wire.AppendHeader(ask, wire.Execute, len(ownName)+1+4), ownName...), 0, 0, 0, 0, 0)
+	ask = wire.AppendNamed(ask, wire.Close, 'P', ownName)
+	ask = wire.AppendNamed(ask, wire.Close, 'S', ownName)
 	own := false
-	refusal, err := s.b.exchangeRows(append(ask, frameSync...), func(row []byte) {
+	refusal, err := s.b.exchangeRows(append(ask, wire.FrameSync...), func(row []byte) {
 		columns := columnsOf(row)
 		own = len(columns) == 1 && columns[0] == "t"
 	})
@@ -157,7 +158,7 @@ func (s *session) proves() (bool, error) {
 	}
 	switch code := string(retry.Field(refusal, 'C')); code[:min(2, len(code))] {
 	case "40", "57":
-		return false, &sqlError{code: code, message: string(retry.Field(refusal, 'M')), detail: string(retry.Field(refusal, 'D'))}
+		return false, &wire.Error{Code: code, Message: string(retry.Field(refusal, 'M')), Detail: string(retry.Field(refusal, 'D'))}
 	}
 	return false, nil
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 )
@@ -53,7 +54,7 @@ func (s *session) reacquire() error {
 			t.refusal = retry.NoBackend
 			return nil
 		case t.reads && !s.stillReads():
-			t.original, t.refusal = errUnknownOutcome.append(nil), retry.InnerCommit
+			t.original, t.refusal = errUnknownOutcome.Append(nil), retry.InnerCommit
 			return nil
 		}
 	}
@@ -78,7 +79,7 @@ func (s *session) noReplay(err error) error {
 // why the turn was asked to stop meanwhile, which is forgotten.
 func (s *session) rollBack(exchange func([]byte) ([]byte, error)) (stop error) {
 	if s.b.status != 'I' {
-		refusal, err := exchange(appendStrings(nil, msgQuery, "ROLLBACK"))
+		refusal, err := exchange(wire.AppendStrings(nil, wire.Query, "ROLLBACK"))
 		if err != nil || refusal != nil || s.b.status != 'I' {
 			s.dropBackend(reservoir.Unclean)
 			if stops(err) {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -68,6 +69,6 @@ func (b *backend) noteReading(name, value string) {
 
 // errOtherReading is told where a statement must be prepared on another backend, and
 // would mean something else there.
-var errOtherReading = &sqlError{code: "0A000", message: "cannot prepare a statement again under another client_encoding",
-	detail: "The session's settings were changed since the client prepared it, and its text may mean something else under them.",
-	hint:   "Prepare it again behind the change."}
+var errOtherReading = &wire.Error{Code: "0A000", Message: "cannot prepare a statement again under another client_encoding",
+	Detail: "The session's settings were changed since the client prepared it, and its text may mean something else under them.",
+	Hint:   "Prepare it again behind the change."}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 )
@@ -133,10 +134,10 @@ func (s *session) survives() bool {
 }
 
 // replayAfterLoss runs the transaction again after the loss of its backend.
-func (s *session) replayAfterLoss(told *sqlError, reason retry.Reason) error {
+func (s *session) replayAfterLoss(told *wire.Error, reason retry.Reason) error {
 	t := s.t
 	if t.original == nil {
-		t.original, t.after = told.append(nil), 'I'
+		t.original, t.after = told.Append(nil), 'I'
 		if s.inBlock() {
 			t.after = 'E'
 		}
@@ -218,7 +219,7 @@ func (s *session) refuseReplay() error {
 	case t.refusal == retry.TimedOut:
 		told = s.stoppedBy(errTimedOut)
 	case t.refusal == retry.Differs && t.returns != "" && s.drewAgain(diff):
-		told = errGenerated(t.returns, diff).append(nil)
+		told = errGenerated(t.returns, diff).Append(nil)
 	default:
 		told = retry.AppendRefusal(nil, t.original, t.refusal.Detail(diff), retry.Hint)
 	}
@@ -261,7 +262,7 @@ func (s *session) forgetTurn() {
 	s.txParsing = parsing{}
 	s.closePortals()
 	t.owed.reset()
-	t.up.reset()
+	t.up.Reset()
 	t.rest, t.stop, t.copying, t.touched = 0, nil, false, false
 	t.logs, t.outcome = false, outcome{}
 	t.replay = replay{}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -178,22 +179,22 @@ func (s *session) holding() bool {
 // the span what the client has already.
 func (s *session) noteRows(span, noted *int) error {
 	src := &s.b.src
-	if *noted == src.r {
+	if *noted == src.Pos() {
 		return nil
 	}
 	if s.noting() {
-		drop, ok := s.tx.log.Rows(src.buf[*noted:src.r])
+		drop, ok := s.tx.log.Rows(src.Since(*noted))
 		if !ok {
 			s.differs()
 		}
 		if drop > 0 {
-			if err := s.passSpan(src.buf[*span:*noted]); err != nil {
+			if err := s.passSpan(src.Between(*span, *noted)); err != nil {
 				return err
 			}
 			*span = *noted + drop
 		}
 	}
-	*noted = src.r
+	*noted = src.Pos()
 	return nil
 }
 
@@ -201,7 +202,7 @@ func (s *session) noteRows(span, noted *int) error {
 // its leading bytes the client has already.
 func (s *session) noteReply(typ byte, frame []byte) int {
 	l := s.tx.log
-	if typ == msgReady && s.b.status == 'I' && !s.t.rerun && !l.Behind() {
+	if typ == wire.ReadyForQuery && s.b.status == 'I' && !s.t.rerun && !l.Behind() {
 		return 0 // the transaction is over: nobody will ask what it was
 	}
 	drop, ok := l.Reply(typ, frame)
@@ -209,7 +210,7 @@ func (s *session) noteReply(typ byte, frame []byte) int {
 		s.differs()
 		return len(frame)
 	}
-	if typ == msgError && drop == 0 && !s.t.rerun {
+	if typ == wire.ErrorResponse && drop == 0 && !s.t.rerun {
 		l.Refuse(retry.Failed)
 	}
 	return drop

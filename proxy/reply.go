@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -13,8 +14,8 @@ import (
 func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 	t := s.t
 	switch typ {
-	case msgParameterStatus, msgNotice:
-		if typ == msgParameterStatus && !s.dedicated {
+	case wire.ParameterStatus, wire.NoticeResponse:
+		if typ == wire.ParameterStatus && !s.dedicated {
 			s.b.noteParameter(frame)
 			return swallow, nil
 		}
@@ -22,12 +23,12 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 			return swallow, nil
 		}
 		return pass, nil
-	case msgNotification:
+	case wire.NotificationResponse:
 		if !s.pinned && !s.dedicated {
 			return swallow, nil // of a LISTEN that another client left behind
 		}
 		return pass, nil
-	case msgError:
+	case wire.ErrorResponse:
 		return s.replyError(frame, total)
 	}
 	if t.owed.empty() {
@@ -40,82 +41,82 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 	}
 	o := t.owed.first()
 	v := pass
-	if typ == msgDataRow || typ == msgCopyData {
+	if typ == wire.DataRow || typ == wire.CopyData {
 		return v, nil // where others are masked
 	}
 	if o.swallow {
 		v = swallow
 	}
 	switch o.kind {
-	case msgParse:
-		if typ != msgParseComplete {
+	case wire.Parse:
+		if typ != wire.ParseComplete {
 			return v, s.desync(typ)
 		}
 		if o.tmpl != nil && !s.pinned && o.stmt.epoch&private == 0 { // nil when frames pass unseen
 			o.tmpl.accepted.Store(o.stmt.epoch + 1)
 		}
-	case msgBind:
-		if typ != msgBindComplete {
+	case wire.Bind:
+		if typ != wire.BindComplete {
 			return v, s.desync(typ)
 		}
 		if o.told != nil && o.told.told != nil { // the server would have refused other columns
 			s.confirm(o.told.told)
 		}
-	case msgClose:
-		if typ != msgCloseComplete {
+	case wire.Close:
+		if typ != wire.CloseComplete {
 			return v, s.desync(typ)
 		}
-	case msgDescribe:
+	case wire.Describe:
 		switch typ {
-		case msgParameterDesc:
+		case wire.ParameterDescription:
 			t.capture = append(t.capture[:0], frame...)
 			o.done = len(frame) == total
 			return v, nil
-		case msgRowDescription, msgNoData:
+		case wire.RowDescription, wire.NoData:
 			s.noteDescription(o, frame, len(frame) == total)
 		default:
 			return v, s.desync(typ)
 		}
-	case msgExecute:
+	case wire.Execute:
 		switch typ {
-		case msgCommandComplete, msgEmptyQuery, msgPortalSuspended:
+		case wire.CommandComplete, wire.EmptyQueryResponse, wire.PortalSuspended:
 			s.completed(o, typ, frame)
-		case msgCopyIn, msgCopyBoth:
+		case wire.CopyInResponse, wire.CopyBothResponse:
 			s.startCopy()
 			return v, nil
-		case msgCopyOut, msgCopyDone:
+		case wire.CopyOutResponse, wire.CopyDone:
 			return v, nil
 		default:
 			return v, s.desync(typ)
 		}
-	case msgQuery:
+	case wire.Query:
 		switch typ {
-		case msgCommandComplete, msgEmptyQuery:
+		case wire.CommandComplete, wire.EmptyQueryResponse:
 			s.completed(o, typ, frame)
 			t.statement++
 			if o.bytes != nil { // a RESET that went as a SET
 				return swallow, s.synthesize(o.bytes)
 			}
 			return v, nil
-		case msgCopyIn, msgCopyBoth:
+		case wire.CopyInResponse, wire.CopyBothResponse:
 			s.startCopy()
 			return v, nil
-		case msgRowDescription, msgCopyOut, msgCopyDone:
+		case wire.RowDescription, wire.CopyOutResponse, wire.CopyDone:
 			return v, nil
-		case msgReady:
+		case wire.ReadyForQuery:
 			return s.waitsForJob(v), s.replyReady(frame)
 		}
 		return v, s.desync(typ)
-	case msgFunction:
+	case wire.FunctionCall:
 		switch typ {
-		case msgFunctionResponse:
+		case wire.FunctionCallResponse:
 			return v, nil
-		case msgReady:
+		case wire.ReadyForQuery:
 			return v, s.replyReady(frame)
 		}
 		return v, s.desync(typ)
-	case msgSync:
-		if typ != msgReady {
+	case wire.Sync:
+		if typ != wire.ReadyForQuery {
 			return v, s.desync(typ)
 		}
 		return s.waitsForJob(v), s.replyReady(frame)
@@ -133,11 +134,11 @@ func (s *session) desync(typ byte) error {
 
 // replyReady is a ReadyForQuery: the turn has settled.
 func (s *session) replyReady(frame []byte) error {
-	if len(frame) != headerLen+1 {
-		return &lostError{errProtocol}
+	if len(frame) != wire.HeaderLen+1 {
+		return &lostError{wire.ErrMalformed}
 	}
 	s.t.owed.pop()
-	s.b.status, s.b.group = frame[headerLen], false
+	s.b.status, s.b.group = frame[wire.HeaderLen], false
 	s.t.outcome.ready(s.b.status)
 	s.t.settled = true
 	s.t.copying = false
@@ -160,8 +161,8 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 		return
 	}
 	var tag []byte
-	if typ == msgCommandComplete {
-		tag = frame[headerLen : len(frame)-1]
+	if typ == wire.CommandComplete {
+		tag = frame[wire.HeaderLen : len(frame)-1]
 	}
 	st := s.statementOf(o, o.plan)
 	if st != nil {
@@ -172,7 +173,7 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 		s.noteRun(o, st, tag)
 		s.t.unreadPin = s.t.unreadPin && o.plan.Pin != rewrite.PinUnparsed
 	}
-	if typ != msgCommandComplete {
+	if typ != wire.CommandComplete {
 		return
 	}
 	if st != nil && retry.Missed(tag) {
@@ -214,7 +215,7 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 func (s *session) ended(o *owed, tag []byte) {
 	t := s.t
 	var did ending
-	if o.kind == msgQuery {
+	if o.kind == wire.Query {
 		did = t.outcome.answered(o.plan, t.statement, tag)
 	} else {
 		did = t.outcome.executed(o.plan, s.standsAlone(), tag)
@@ -233,7 +234,7 @@ func (s *session) ended(o *owed, tag []byte) {
 // endsBlock reports whether o is being answered for a statement that ends a block
 // even when it fails.
 func (s *session) endsBlock(o *owed) bool {
-	if o.plan == nil || o.poison || o.kind != msgExecute && o.kind != msgQuery {
+	if o.plan == nil || o.poison || o.kind != wire.Execute && o.kind != wire.Query {
 		return false
 	}
 	st := s.statementOf(o, o.plan)
@@ -244,7 +245,7 @@ func (s *session) endsBlock(o *owed) bool {
 // answered for; nil when nobody knows.
 func (s *session) statementOf(o *owed, plan *rewrite.Plan) *rewrite.Statement {
 	i := 0
-	if o.kind == msgQuery {
+	if o.kind == wire.Query {
 		i = s.t.statement
 	}
 	if i >= len(plan.Statements) {
@@ -257,7 +258,7 @@ func (s *session) statementOf(o *owed, plan *rewrite.Plan) *rewrite.Statement {
 // be answered any more.
 func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	t := s.t
-	payload := frame[headerLen:]
+	payload := frame[wire.HeaderLen:]
 	if sev := retry.Field(payload, 'V'); string(sev) == "FATAL" || string(sev) == "PANIC" {
 		if s.dedicated {
 			return pass, nil // the end of the stream follows
@@ -325,13 +326,13 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	}
 	if told != nil && v == pass {
 		v = swallow
-		if !s.noting() || s.noteReply(msgError, frame) == 0 {
+		if !s.noting() || s.noteReply(wire.ErrorResponse, frame) == 0 {
 			if err := s.passSpan(told); err != nil {
 				return v, err
 			}
 		}
 	}
-	own := head.kind == msgParse && !head.swallow
+	own := head.kind == wire.Parse && !head.swallow
 	undos := t.owed.failed(s.skipped)
 	for i, u := range undos {
 		if own && i == len(undos)-1 && u.name == "" {
@@ -343,11 +344,11 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	case head.boundary():
 	case t.owed.empty():
 		t.skip = true
-	case t.owed.first().kind != msgSync:
+	case t.owed.first().kind != wire.Sync:
 		// The server skips to a Sync that the client never sends: a Query came
 		// behind frames that failed, the BEGIN in front of it at least.
-		*t.owed.first() = owed{kind: msgSync}
-		s.addBytes(frameSync)
+		*t.owed.first() = owed{kind: wire.Sync}
+		s.addBytes(wire.FrameSync)
 		return v, s.flushUp()
 	}
 	return v, nil
@@ -360,9 +361,9 @@ func (s *session) skipped(o *owed) {
 		return
 	}
 	switch o.kind {
-	case msgParse:
+	case wire.Parse:
 		s.b.prepared.remove(o.stmt)
-	case msgClose:
+	case wire.Close:
 		s.b.prepared.orphans = append(s.b.prepared.orphans, o.stmt.name)
 	}
 }

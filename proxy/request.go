@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -12,14 +13,14 @@ import (
 func (s *session) handle(typ byte, total int) error {
 	t := s.t
 	switch typ {
-	case msgTerminate:
+	case wire.Terminate:
 		return errTerminated
-	case msgCopyData, msgCopyDone, msgCopyFail:
+	case wire.CopyData, wire.CopyDone, wire.CopyFail:
 		return s.discard(total) // the rest of a COPY that has failed
-	case msgSync:
+	case wire.Sync:
 		return s.sync(total)
 	}
-	closes := t.touched && (typ == msgQuery || typ == msgFunction) // a group that no Sync has ended
+	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // a group that no Sync has ended
 	if !t.skip && !t.owed.empty() && (t.owed.len() >= maxOwed || closes) {
 		if err := s.makeAnswer(); err != nil { // an error among the answers has the frame at hand skipped
 			return err
@@ -33,7 +34,7 @@ func (s *session) handle(typ byte, total int) error {
 	if t.skip {
 		return s.skipFrame(typ, total)
 	}
-	if typ == msgFlush && total > headerLen {
+	if typ == wire.Flush && total > wire.HeaderLen {
 		if err := s.discard(total); err != nil {
 			return err
 		}
@@ -43,14 +44,14 @@ func (s *session) handle(typ byte, total int) error {
 		return s.passThrough(typ, total)
 	}
 	switch typ {
-	case msgQuery:
+	case wire.Query:
 		return s.query(total)
-	case msgFunction:
+	case wire.FunctionCall:
 		return s.function(total)
-	case msgBind:
+	case wire.Bind:
 		return s.bind(total)
 	}
-	if typ == msgParse && total > s.srv.cfg.MaxStatementBytes {
+	if typ == wire.Parse && total > s.srv.cfg.MaxStatementBytes {
 		if err := s.discard(total); err != nil {
 			return err
 		}
@@ -61,13 +62,13 @@ func (s *session) handle(typ byte, total int) error {
 		return err
 	}
 	switch typ {
-	case msgParse:
+	case wire.Parse:
 		return s.parse(frame)
-	case msgDescribe:
+	case wire.Describe:
 		return s.describe(frame)
-	case msgExecute:
+	case wire.Execute:
 		return s.execute(frame)
-	case msgClose:
+	case wire.Close:
 		return s.closeNamed(frame)
 	}
 	return s.flush()
@@ -75,7 +76,7 @@ func (s *session) handle(typ byte, total int) error {
 
 // skipFrame drops a frame behind an error, up to a Sync.
 func (s *session) skipFrame(typ byte, total int) error {
-	if err := s.discard(total); err != nil || typ != msgFlush {
+	if err := s.discard(total); err != nil || typ != wire.Flush {
 		return err
 	}
 	return s.flush()
@@ -87,7 +88,7 @@ func (s *session) sync(total int) error {
 		return err
 	}
 	t := s.t
-	if total > headerLen { // as PostgreSQL: an error, also behind another, and ReadyForQuery
+	if total > wire.HeaderLen { // as PostgreSQL: an error, also behind another, and ReadyForQuery
 		if t.touched && !t.owed.empty() {
 			if err := s.makeAnswer(); err != nil {
 				t.ended = true
@@ -105,10 +106,10 @@ func (s *session) sync(total int) error {
 	if !t.touched {
 		return s.ready()
 	}
-	t.owed.push(msgSync)
+	t.owed.push(wire.Sync)
 	t.outcome.sync()
-	s.logFrame(msgSync, note{commits: t.outcome.mayCommit()}, nil)
-	s.addBytes(frameSync)
+	s.logFrame(wire.Sync, note{commits: t.outcome.mayCommit()}, nil)
+	s.addBytes(wire.FrameSync)
 	return s.finish()
 }
 
@@ -124,7 +125,7 @@ func (s *session) flush() error {
 
 // makeAnswer has the server send what it owes, and relays it.
 func (s *session) makeAnswer() error {
-	s.addBytes(frameFlush)
+	s.addBytes(wire.FrameFlush)
 	return s.flushReplies()
 }
 
@@ -142,16 +143,16 @@ func (s *session) query(total int) error {
 	t.ended = true
 	s.unnamed, s.portal = nil, portal{}
 	if frame != nil {
-		sql, rest, ok := cstring(frame[headerLen:])
+		sql, rest, ok := wire.CString(frame[wire.HeaderLen:])
 		if !ok || len(rest) != 0 {
-			return errProtocolViolation("invalid string in message")
+			return wire.ProtocolViolation("invalid string in message")
 		}
 		plan = s.plan(sql)
 		if behind := s.behindEnd(plan, sql); behind != nil {
 			if err := s.endFailed(&plan.Statements[0]); err != nil {
 				return err
 			}
-			frame, sql, plan = appendStrings(nil, msgQuery, string(behind)), behind, s.plan(behind)
+			frame, sql, plan = wire.AppendStrings(nil, wire.Query, string(behind)), behind, s.plan(behind)
 			total = len(frame)
 		}
 		s.note(plan)
@@ -174,23 +175,23 @@ func (s *session) query(total int) error {
 		err = nil // the server says what a failed block says
 	}
 	if err == nil && frame != nil {
-		err = s.resetsInside(plan, t.strung, frame[headerLen:len(frame)-1])
+		err = s.resetsInside(plan, t.strung, frame[wire.HeaderLen:len(frame)-1])
 	}
 	t.plan = plan
 	var sql []byte
 	if err == nil {
 		s.nameOperation(plan)
 		if frame != nil && s.srv.replays != nil {
-			sql = frame[headerLen : len(frame)-1]
+			sql = frame[wire.HeaderLen : len(frame)-1]
 			err = waitAtGate(s, plan, sql, nil)
 		}
 		if err == nil && plan.Sequence != "" && frame != nil {
-			t.asks = string(frame[headerLen : len(frame)-1])
+			t.asks = string(frame[wire.HeaderLen : len(frame)-1])
 		}
 		if err == nil {
 			err = s.admit(plan)
 		}
-		if err == nil && frame != nil && plan.Pin != rewrite.PinUnparsed && s.b.reading.Misleads(frame[headerLen:len(frame)-1]) {
+		if err == nil && frame != nil && plan.Pin != rewrite.PinUnparsed && s.b.reading.Misleads(frame[wire.HeaderLen:len(frame)-1]) {
 			plan = s.srv.planner.Unread() // nobody knew before it was lent
 			err = s.pin(plan)
 		}
@@ -206,10 +207,10 @@ func (s *session) query(total int) error {
 	plan = s.judged(plan)
 	s.logPlan(plan)
 	s.noteParsing(plan)
-	o := s.pushRun(msgQuery, plan)
+	o := s.pushRun(wire.Query, plan)
 	s.strings(o, t.strung)
 	if s.b.ran.at = -1; frame != nil && plan.Kind == rewrite.Write && s.inBlock() {
-		s.b.ran.keep(frame[headerLen : len(frame)-1])
+		s.b.ran.keep(frame[wire.HeaderLen : len(frame)-1])
 	}
 	s.followsApart()
 	t.outcome.query(plan)
@@ -217,9 +218,9 @@ func (s *session) query(total int) error {
 		if split := plan.InSplit(); split != nil {
 			frame = s.askInTwo(o, split)
 		} else if plan.Text != "" {
-			frame = appendStrings(nil, msgQuery, plan.Text)
+			frame = wire.AppendStrings(nil, wire.Query, plan.Text)
 		}
-		s.logFrame(msgQuery, note{plan: plan, commits: t.outcome.mayCommit(), strung: t.strung}, frame[headerLen:])
+		s.logFrame(wire.Query, note{plan: plan, commits: t.outcome.mayCommit(), strung: t.strung}, frame[wire.HeaderLen:])
 		err = s.add(frame)
 	} else {
 		err = s.forward(total)
@@ -273,7 +274,7 @@ func (s *session) function(total int) error {
 	s.changesSchema(functionPlan)
 	s.b.ran.forget()
 	s.b.ran.moved = true
-	t.owed.push(msgFunction)
+	t.owed.push(wire.FunctionCall)
 	if s.srv.resetsAuto {
 		s.staged.Stage(unseen)
 	}
@@ -289,9 +290,9 @@ var functionPlan = &rewrite.Plan{Kind: rewrite.Write}
 // refuse tells the client an error of ours where it stands in the stream. What
 // the server has of the turn must fail too: it is sent something that does,
 // and its error is replaced.
-func (s *session) refuse(e *sqlError) error {
+func (s *session) refuse(e *wire.Error) error {
 	t := s.t
-	s.srv.metrics.ErrorSent(e.code)
+	s.srv.metrics.ErrorSent(e.Code)
 	t.deadline = time.Time{} // it has failed as it is
 	if s.state == busy || s.state == held && s.b.status == 'T' {
 		if err := s.ensureBackend(); err != nil {
@@ -300,18 +301,18 @@ func (s *session) refuse(e *sqlError) error {
 		if t.logs {
 			s.tx.log.Refuse(retry.Failed)
 		}
-		o := t.owed.push(msgBind)
+		o := t.owed.push(wire.Bind)
 		o.poison = true
 		t.refused = e
-		o.bytes = e.append(nil)
+		o.bytes = e.Append(nil)
 		t.outcome.poison()
 		s.addBytes(appendBindNothing(nil, "sluice_refused"))
 		if !t.ended {
 			t.skip = true
 			return nil
 		}
-		t.owed.push(msgSync)
-		s.addBytes(frameSync)
+		t.owed.push(wire.Sync)
+		s.addBytes(wire.FrameSync)
 		return s.finish()
 	}
 	s.nothingRuns()
@@ -323,7 +324,7 @@ func (s *session) refuse(e *sqlError) error {
 		s.tx.log.Refuse(retry.Failed)
 	}
 	t.failed = true
-	if err := s.passSpan(e.append(nil)); err != nil {
+	if err := s.passSpan(e.Append(nil)); err != nil {
 		return err
 	}
 	if !t.ended {
@@ -334,9 +335,9 @@ func (s *session) refuse(e *sqlError) error {
 }
 
 // say tells an error that stands outside the owed queue.
-func (s *session) say(e *sqlError) {
-	s.srv.metrics.ErrorSent(e.code)
-	s.passSpan(e.append(nil)) // a write error shows again at the next write
+func (s *session) say(e *wire.Error) {
+	s.srv.metrics.ErrorSent(e.Code)
+	s.passSpan(e.Append(nil)) // a write error shows again at the next write
 }
 
 // ready ends a turn that the server does not end.
@@ -353,16 +354,16 @@ func (s *session) ready() error {
 			return err
 		}
 	}
-	return s.passSpan(appendReady(s.appendName(nil, status), status))
+	return s.passSpan(wire.AppendReady(s.appendName(nil, status), status))
 }
 
 // bindNames splits a Bind's payload after its two names.
 func bindNames(payload []byte) (portalName, statement, rest []byte, ok bool) {
-	portalName, rest, ok = cstring(payload)
+	portalName, rest, ok = wire.CString(payload)
 	if !ok {
 		return nil, nil, nil, false
 	}
-	statement, rest, ok = cstring(rest)
+	statement, rest, ok = wire.CString(rest)
 	return portalName, statement, rest, ok
 }
 
@@ -381,7 +382,7 @@ func bindParams(rest []byte) (n int, ok bool) {
 // appendBindHead starts a Bind with a statement's name replaced; n is the
 // length of what follows the names.
 func appendBindHead(dst, portalName []byte, statement string, n int) []byte {
-	dst = append(dst, msgBind)
+	dst = append(dst, wire.Bind)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(4+len(portalName)+1+len(statement)+1+n))
 	dst = append(dst, portalName...)
 	dst = append(dst, 0)

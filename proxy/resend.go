@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -55,7 +56,7 @@ func (s *session) rerun() error {
 		return err
 	}
 	if !t.ended && !t.owed.empty() {
-		s.addBytes(frameFlush)
+		s.addBytes(wire.FrameFlush)
 	}
 	return s.flushUp()
 }
@@ -71,7 +72,7 @@ func (s *session) resend(last bool) error {
 	for i := range frames {
 		f := &frames[i]
 		switch f.Type {
-		case 0, msgParse, msgBind, msgClose:
+		case 0, wire.Parse, wire.Bind, wire.Close:
 			if acks++; last && acks <= s.tx.log.Acknowledged() {
 				f.Note.undoes = false // the client was told: the name means what it was told
 			}
@@ -82,7 +83,7 @@ func (s *session) resend(last bool) error {
 				return err
 			}
 		}
-		if t.skip && f.Type != msgSync {
+		if t.skip && f.Type != wire.Sync {
 			if last {
 				s.undoNames(frames[i:])
 			}
@@ -126,7 +127,7 @@ func (s *session) catchUp() error {
 // COMMIT empties the log: what is left of the turn was not sent, and cannot be.
 func (s *session) settleOwed() error {
 	t := s.t
-	s.addBytes(frameFlush)
+	s.addBytes(wire.FrameFlush)
 	if err := s.flushUp(); err != nil {
 		return err
 	}
@@ -166,14 +167,14 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 	case incremented:
 		s.parseNothing()
 		return nil
-	case msgParse:
+	case wire.Parse:
 		tmpl := n.tmpl.inForce()
 		st := s.b.prepared.find(tmpl)
 		if st != nil && st.epoch == s.epoch() {
 			if t.unseen {
 				s.parseNothing()
 			}
-			if err := s.remake(frameParseComplete); err != nil {
+			if err := s.remake(wire.FrameParseComplete); err != nil {
 				return err
 			}
 			if !t.owed.empty() {
@@ -187,20 +188,20 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 		s.parseOnBackend(tmpl, false)
 		undoable()
 		return nil
-	case msgBind:
+	case wire.Bind:
 		return s.rebind(f)
-	case msgDescribe:
+	case wire.Describe:
 		if n.tmpl == nil {
-			s.pushRun(msgDescribe, plan).told = stmt
+			s.pushRun(wire.Describe, plan).told = stmt
 			return s.resendWhole(f)
 		}
 		tmpl := n.tmpl.inForce()
 		st := s.prepare(tmpl, false)
-		o := s.pushRun(msgDescribe, tmpl.plan)
+		o := s.pushRun(wire.Describe, tmpl.plan)
 		o.tmpl, o.stmt, o.told = tmpl, st, stmt
-		return s.add(appendNamed(t.scratch[:0], msgDescribe, 'S', st.name))
-	case msgQuery:
-		o := s.pushRun(msgQuery, plan)
+		return s.add(wire.AppendNamed(t.scratch[:0], wire.Describe, 'S', st.name))
+	case wire.Query:
+		o := s.pushRun(wire.Query, plan)
 		o.bytes = n.tag
 		t.outcome.query(n.plan)
 		s.strings(o, n.strung)
@@ -209,12 +210,12 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 		}
 		return s.resendWhole(f)
 	}
-	t.unseen = t.unseen || f.Type == msgExecute
+	t.unseen = t.unseen || f.Type == wire.Execute
 	o := s.pushRun(f.Type, plan)
 	switch f.Type {
-	case msgExecute:
+	case wire.Execute:
 		t.outcome.execute(n.plan, s.standsAlone())
-	case msgSync:
+	case wire.Sync:
 		t.outcome.sync()
 	}
 	if plan != nil {
@@ -234,7 +235,7 @@ func (s *session) remake(b []byte) error {
 
 // resendWhole sends a frame as it was logged.
 func (s *session) resendWhole(f *retry.Frame[note]) error {
-	head := appendHeader(s.t.scratch[:0], f.Type, f.Len())
+	head := wire.AppendHeader(s.t.scratch[:0], f.Type, f.Len())
 	if err := s.add(head); err != nil {
 		return err
 	}
@@ -271,7 +272,7 @@ func (s *session) rebind(f *retry.Frame[note]) error {
 	if tmpl.split != nil {
 		s.lock(tmpl, t.desc, bytes.Clone(s.payload(f)))
 	}
-	t.owed.push(msgBind).tmpl = tmpl
+	t.owed.push(wire.Bind).tmpl = tmpl
 	t.scratch = appendBindHead(t.scratch[:0], []byte(n.name), st.name, f.Len())
 	if err := s.add(t.scratch); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -48,9 +49,9 @@ func refusal(plan *rewrite.Plan) error {
 	return refusalOf(st)
 }
 
-func refusalOf(st *rewrite.Statement) *sqlError {
+func refusalOf(st *rewrite.Statement) *wire.Error {
 	r := st.Refusal
-	return &sqlError{code: r.Code, message: r.Message, detail: r.Detail, hint: r.Hint}
+	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 }
 
 // masks reports whether some of what a server answers to a text is not for the client.
@@ -108,7 +109,7 @@ func (s *session) running() *rewrite.Statement {
 // statement; done is false for what is.
 func (s *session) maskedReply(typ byte, frame []byte, total int) (done bool, err error) {
 	t := s.t
-	if typ != msgReady { // a Sync group or text goes on behind CREATE INDEX
+	if typ != wire.ReadyForQuery { // a Sync group or text goes on behind CREATE INDEX
 		if err := s.tellTag(); err != nil {
 			return false, err
 		}
@@ -125,32 +126,32 @@ func (s *session) maskedReply(typ byte, frame []byte, total int) (done bool, err
 	}
 	o := t.owed.first()
 	switch typ {
-	case msgRowDescription:
-		if o.kind != msgDescribe {
+	case wire.RowDescription:
+		if o.kind != wire.Describe {
 			return true, nil
 		}
-		s.noteDescription(o, frameNoData, true)
+		s.noteDescription(o, wire.FrameNoData, true)
 		swallowed := o.swallow
 		t.owed.pop()
 		if swallowed {
 			return true, nil
 		}
-		return true, s.passSpan(frameNoData)
-	case msgDataRow:
+		return true, s.passSpan(wire.FrameNoData)
+	case wire.DataRow:
 		if st.Job != rewrite.NoJob && len(frame) == total {
 			t.job.id = firstColumn(frame)
 		}
 		return true, nil
-	case msgCommandComplete, msgPortalSuspended:
+	case wire.CommandComplete, wire.PortalSuspended:
 		tag := frame
 		if st.Tag != "" {
-			tag = appendCommand(nil, st.Tag)
-		} else if typ == msgPortalSuspended { // behind the one row, which was ours
-			tag = appendCommand(nil, "CREATE INDEX")
+			tag = wire.AppendCommand(nil, st.Tag)
+		} else if typ == wire.PortalSuspended { // behind the one row, which was ours
+			tag = wire.AppendCommand(nil, "CREATE INDEX")
 		}
-		s.completed(o, msgCommandComplete, tag)
+		s.completed(o, wire.CommandComplete, tag)
 		alone := len(o.plan.Statements) == 1
-		if o.kind == msgQuery {
+		if o.kind == wire.Query {
 			t.statement++
 		} else {
 			t.owed.pop()
@@ -183,7 +184,7 @@ func (s *session) tellTag() error {
 
 // firstColumn is the first value of a DataRow; "" for NULL and for none.
 func firstColumn(frame []byte) string {
-	row := frame[headerLen:]
+	row := frame[wire.HeaderLen:]
 	if len(row) < 6 || binary.BigEndian.Uint16(row) == 0 {
 		return ""
 	}
@@ -208,7 +209,7 @@ func (s *session) awaitJob() ([]byte, error) {
 	asked := t.job
 	t.job = job{}
 	pause := jobPauseFirst
-	query := appendStrings(nil, msgQuery, "SELECT status, details FROM sys.jobs WHERE job_id = '"+asked.id+"'")
+	query := wire.AppendStrings(nil, wire.Query, "SELECT status, details FROM sys.jobs WHERE job_id = '"+asked.id+"'")
 	for {
 		status, details, err := s.b.jobStatus(query)
 		if err != nil {
@@ -217,13 +218,13 @@ func (s *session) awaitJob() ([]byte, error) {
 		switch status {
 		case "submitted", "processing", "running", "pending":
 		case "failed", "cancelled", "canceled":
-			return errJobFailed(status, details).append(nil), nil
+			return errJobFailed(status, details).Append(nil), nil
 		default: // completed, or forgotten
 			return asked.tag, nil
 		}
 		if err := s.jobPause(pause); err != nil {
-			if told, ok := err.(*sqlError); ok && !told.fatal {
-				return told.append(nil), nil
+			if told, ok := err.(*wire.Error); ok && !told.Fatal {
+				return told.Append(nil), nil
 			}
 			return nil, err
 		}
@@ -296,13 +297,13 @@ func (s *session) settleJob() error {
 	if err != nil {
 		return err
 	}
-	if answer[0] == msgError {
+	if answer[0] == wire.ErrorResponse {
 		s.t.failed = true
-		s.srv.metrics.ErrorSent(string(retry.Field(answer[headerLen:], 'C')))
+		s.srv.metrics.ErrorSent(string(retry.Field(answer[wire.HeaderLen:], 'C')))
 	}
 	status := s.b.status
 	if err := s.settle(status); err != nil {
 		return err
 	}
-	return s.passSpan(appendReady(s.appendName(answer, status), status))
+	return s.passSpan(wire.AppendReady(s.appendName(answer, status), status))
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -65,10 +66,10 @@ func (s *session) savepointQuery(plan *rewrite.Plan) error {
 	if !t.touched {
 		return s.ready()
 	}
-	t.owed.push(msgSync)
+	t.owed.push(wire.Sync)
 	t.outcome.sync()
-	s.logFrame(msgSync, note{commits: t.outcome.mayCommit()}, nil)
-	s.addBytes(frameSync)
+	s.logFrame(wire.Sync, note{commits: t.outcome.mayCommit()}, nil)
+	s.addBytes(wire.FrameSync)
 	return s.finish()
 }
 
@@ -81,7 +82,7 @@ func (s *session) savepoint(st *rewrite.Statement) error {
 	verb, name, l := st.Tx.Verb, st.Tx.Name, s.tx.log
 	switch {
 	case !s.inBlock():
-		return &sqlError{code: "25P01", message: savepointNames[verb] + " can only be used in transaction blocks"}
+		return &wire.Error{Code: "25P01", Message: savepointNames[verb] + " can only be used in transaction blocks"}
 	case s.status() == 'E' && verb != rewrite.RollbackTo:
 		return errAborted
 	}
@@ -96,7 +97,7 @@ func (s *session) savepoint(st *rewrite.Statement) error {
 		}
 		l.Release(i)
 		s.tx.marks = s.tx.marks[:i]
-		return s.tell(appendCommand(nil, "RELEASE"))
+		return s.tell(wire.AppendCommand(nil, "RELEASE"))
 	}
 	return s.rollbackTo(name)
 }
@@ -127,15 +128,15 @@ func (s *session) setSavepoint(name string) error {
 		s.openLog() // nothing was sent yet
 	}
 	if l := s.tx.log; !l.Savepoint(name) {
-		return &sqlError{code: retry.StateUnsupported, message: fmt.Sprintf("savepoint \"%s\" is not possible in this transaction", name),
-			detail: l.Refused().Detail(retry.Difference{}), hint: "Sluice returns to a savepoint by running the transaction again: see retry.savepoints."}
+		return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("savepoint \"%s\" is not possible in this transaction", name),
+			Detail: l.Refused().Detail(retry.Difference{}), Hint: "Sluice returns to a savepoint by running the transaction again: see retry.savepoints."}
 	}
 	m := mark{staged: s.staged.snapshot(), txParsing: s.txParsing, again: slices.Clone(s.kept), binds: s.tx.binds, cursors: s.tx.cursors}
 	if s.before != nil {
 		m.kept = &keptSettings{local: cloneStrings(s.local), statement: s.statementTimeout, idleTx: s.idleTxTimeout}
 	}
 	s.tx.marks = append(s.tx.marks, m)
-	return s.tell(appendCommand(nil, "SAVEPOINT"))
+	return s.tell(wire.AppendCommand(nil, "SAVEPOINT"))
 }
 
 // rollbackTo is ROLLBACK TO SAVEPOINT.
@@ -175,7 +176,7 @@ func (s *session) rollbackTo(name string) error {
 		return err
 	}
 	s.restoreKept(m)
-	return s.tell(appendCommand(nil, "ROLLBACK"))
+	return s.tell(wire.AppendCommand(nil, "ROLLBACK"))
 }
 
 // runBack ends the transaction at the backend, and runs what is left of it again.
@@ -188,7 +189,7 @@ func (s *session) runBack(name string) error {
 	t.staged = s.staged.snapshot()
 	t.mute, t.ready, t.skipping = true, fresh, false
 	t.refusal, t.pause, t.back = retry.Replayable, 0, true
-	t.original, t.after, t.returns = errReturnDiffers(name).append(nil), 'E', name
+	t.original, t.after, t.returns = errReturnDiffers(name).Append(nil), 'E', name
 	if err := s.resolve(); err != nil || t.abandoned() {
 		return err
 	}
@@ -205,11 +206,11 @@ func (s *session) drewAgain(diff retry.Difference) bool {
 	frames := s.tx.log.Frames(s.tx.log.At())
 	for i := range frames {
 		switch f := &frames[i]; f.Type {
-		case msgQuery:
+		case wire.Query:
 			if rewrite.Generates(s.payload(f)) {
 				return true
 			}
-		case msgBind:
+		case wire.Bind:
 			if rewrite.Generates([]byte(f.Note.tmpl.sql)) {
 				return true
 			}
@@ -279,28 +280,28 @@ func (s *session) notePortal(p portal) {
 	}
 }
 
-var errSavepointMixed = &sqlError{code: retry.StateUnsupported,
-	message: "savepoint commands must not share a string with other statements",
-	detail:  "Nothing of the string was run.", hint: "Send them one by one."}
+var errSavepointMixed = &wire.Error{Code: retry.StateUnsupported,
+	Message: "savepoint commands must not share a string with other statements",
+	Detail:  "Nothing of the string was run.", Hint: "Send them one by one."}
 
-func errNoSavepoint(name string) *sqlError {
-	return &sqlError{code: "3B001", message: fmt.Sprintf("savepoint \"%s\" does not exist", name)}
+func errNoSavepoint(name string) *wire.Error {
+	return &wire.Error{Code: "3B001", Message: fmt.Sprintf("savepoint \"%s\" does not exist", name)}
 }
 
 // errNoReturn is a savepoint that was set before the transaction became unreplayable.
-func errNoReturn(name, detail string) *sqlError {
-	return &sqlError{code: retry.StateUnsupported, message: fmt.Sprintf("cannot return to savepoint \"%s\"", name),
-		detail: detail, hint: "Roll the whole transaction back."}
+func errNoReturn(name, detail string) *wire.Error {
+	return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("cannot return to savepoint \"%s\"", name),
+		Detail: detail, Hint: "Roll the whole transaction back."}
 }
 
 // errReturnDiffers is told when the replay up to a savepoint is refused.
-func errReturnDiffers(name string) *sqlError {
-	return &sqlError{code: retry.StateConflict, message: fmt.Sprintf("could not return to savepoint \"%s\" due to concurrent update", name)}
+func errReturnDiffers(name string) *wire.Error {
+	return &wire.Error{Code: retry.StateConflict, Message: fmt.Sprintf("could not return to savepoint \"%s\" due to concurrent update", name)}
 }
 
 // errGenerated is told when it is refused for values that no replay can draw again.
-func errGenerated(name string, diff retry.Difference) *sqlError {
-	return &sqlError{code: retry.StateUnsupported, message: fmt.Sprintf("cannot return to savepoint \"%s\"", name),
-		detail: "The client has the result of " + diff.Statement() + ", which may hold what the server generates anew each time: a number of a sequence, a time, a random value.",
-		hint:   "Roll the whole transaction back. Make such values in the application, or do not have them returned."}
+func errGenerated(name string, diff retry.Difference) *wire.Error {
+	return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("cannot return to savepoint \"%s\"", name),
+		Detail: "The client has the result of " + diff.Statement() + ", which may hold what the server generates anew each time: a number of a sequence, a time, a random value.",
+		Hint:   "Roll the whole transaction back. Make such values in the application, or do not have them returned."}
 }

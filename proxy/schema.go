@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -160,8 +161,8 @@ func (c *catalog) publish(t *template, d *description) {
 // planChanged reports whether an error says that a statement of the server's would
 // return other columns than it did when it was prepared.
 func planChanged(payload []byte) bool {
-	return string(retry.Field(payload, 'C')) == errPlanChanged.code &&
-		(string(retry.Field(payload, 'R')) == errPlanChanged.source.routine || string(retry.Field(payload, 'M')) == errPlanChanged.message)
+	return string(retry.Field(payload, 'C')) == errPlanChanged.Code &&
+		(string(retry.Field(payload, 'R')) == errPlanChanged.Origin.Routine || string(retry.Field(payload, 'M')) == errPlanChanged.Message)
 }
 
 // trusts reports whether anything is remembered of t that is still told.
@@ -174,12 +175,12 @@ func (c *catalog) trusts(t *template) bool {
 // its client prepared it: then it says nothing of the client's. DDL that was seen
 // since, and a description that the client has, make it the client's error.
 func (s *session) stale(o *owed, payload []byte) bool {
-	return (o.kind == msgBind || o.kind == msgDescribe) && !o.poison && planChanged(payload) &&
+	return (o.kind == wire.Bind || o.kind == wire.Describe) && !o.poison && planChanged(payload) &&
 		o.told != nil && o.told.told == nil && o.told.epoch == s.epoch()
 }
 
 // deallocated reports whether an error says that the backend has lost a statement of
 // ours: somebody deallocated it behind our back.
 func (s *session) deallocated(o *owed, payload []byte) bool {
-	return (o.kind == msgBind || o.kind == msgDescribe) && !o.poison && !s.dedicated && string(retry.Field(payload, 'C')) == "26000"
+	return (o.kind == wire.Bind || o.kind == wire.Describe) && !o.poison && !s.dedicated && string(retry.Field(payload, 'C')) == "26000"
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -58,9 +59,9 @@ func (s *session) askSequence(plan *rewrite.Plan) error {
 		return err
 	}
 	s.wantsOwn = true
-	return &sqlError{code: "55000", message: plan.Sequence + " is not yet defined in this session",
-		detail: "Its transactions share backends with other sessions, whose numbers it must not see.",
-		hint:   "Have the number returned: INSERT ... RETURNING, or SELECT nextval(...). From its next transaction on this session keeps a backend of its own, where it can ask."}
+	return &wire.Error{Code: "55000", Message: plan.Sequence + " is not yet defined in this session",
+		Detail: "Its transactions share backends with other sessions, whose numbers it must not see.",
+		Hint:   "Have the number returned: INSERT ... RETURNING, or SELECT nextval(...). From its next transaction on this session keeps a backend of its own, where it can ask."}
 }
 
 // revives reports whether a text may end a failed block, in whole or in part.
@@ -74,7 +75,7 @@ func (s *session) clearSequences() error {
 	if !q.asked.Load() || s.b.drawer == 0 || s.drawn() || q.uncleared.Load() {
 		return nil
 	}
-	refusal, err := s.b.exchange(appendStrings(nil, msgQuery, "DISCARD SEQUENCES"))
+	refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, "DISCARD SEQUENCES"))
 	switch {
 	case err != nil:
 		return err

@@ -160,7 +160,7 @@ func (srv *Server) Stats() Stats {
 func (srv *Server) Shutdown(ctx context.Context) error {
 	srv.closeListeners()
 	srv.draining.Store(true)
-	srv.nudge(func(s *session) { s.client.conn.SetReadDeadline(time.Unix(1, 0)) })
+	srv.nudge(func(s *session) { s.client.Conn.SetReadDeadline(time.Unix(1, 0)) })
 	done := make(chan struct{})
 	go func() {
 		srv.running.Wait()
@@ -200,11 +200,11 @@ func (srv *Server) Close() error {
 	// A peer that does not read holds its session in a write: close it.
 	grace := time.AfterFunc(time.Second, func() {
 		srv.nudge(func(s *session) {
-			s.client.raw.Close()
+			s.client.Raw.Close()
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if b := s.cancel.backend; b != nil {
-				b.src.raw.Close()
+				b.src.Raw.Close()
 			}
 		})
 	})
@@ -234,7 +234,7 @@ func (srv *Server) nudge(f func(*session)) {
 // interrupt wakes the session wherever it reads, to end.
 func (s *session) interrupt() {
 	s.cut.Store(true)
-	s.client.conn.SetReadDeadline(time.Unix(1, 0))
+	s.client.Conn.SetReadDeadline(time.Unix(1, 0))
 	s.wakeBackend()
 }
 

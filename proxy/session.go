@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 )
@@ -27,9 +28,11 @@ var (
 type session struct {
 	srv    *Server
 	id     uint64
-	client source
-	user   string
-	key    cancelKey
+	client wire.Reader
+	// clientBroken: a look found its connection broken.
+	clientBroken bool
+	user         string
+	key          cancelKey
 	// dedicated: the backend is this client's own from startup to end, and
 	// frames pass unseen (backend kind postgres, session pairing).
 	dedicated bool
@@ -108,7 +111,7 @@ type session struct {
 }
 
 func newSession(srv *Server, id uint64, h *hello) *session {
-	s := &session{srv: srv, id: id, client: newSource(h.conn, h.raw), user: h.user,
+	s := &session{srv: srv, id: id, client: wire.NewReader(h.conn, h.raw), user: h.user,
 		settings: noSettings, startup: noSettings, began: time.Now()}
 	if r := srv.replays; r != nil {
 		s.withheld = retry.NewHeld(r.cfg.HeldBytes, r.held)
@@ -173,12 +176,12 @@ func (s *session) await() error {
 		if s.srv.draining.Load() && (s.state == idle || s.state == held && s.b.status == 'I') {
 			return errDraining
 		}
-		if s.client.buffered() > 0 {
+		if s.client.Buffered() > 0 {
 			return nil
 		}
 		limit, expired := s.idleLimit()
 		if limit > 0 {
-			s.client.conn.SetReadDeadline(time.Now().Add(limit))
+			s.client.Conn.SetReadDeadline(time.Now().Add(limit))
 		}
 		start := time.Now
 		var began time.Time
@@ -189,12 +192,12 @@ func (s *session) await() error {
 		if s.b != nil && (s.dedicated || s.pinned || s.b.status == 'I') {
 			err = s.awaitEither()
 		} else {
-			err = s.client.idle()
+			err = s.client.Idle()
 		}
 		switch {
 		case err == nil:
 			if limit > 0 {
-				s.client.conn.SetReadDeadline(time.Time{})
+				s.client.Conn.SetReadDeadline(time.Time{})
 			}
 			return nil
 		case !errors.Is(err, os.ErrDeadlineExceeded):
@@ -204,13 +207,13 @@ func (s *session) await() error {
 		case limit > 0 && time.Since(began) >= limit:
 			return expired
 		}
-		s.client.conn.SetReadDeadline(time.Time{})
+		s.client.Conn.SetReadDeadline(time.Time{})
 	}
 }
 
 // idleLimit is how long the client may be silent now, and the error for one
 // that is silent longer; 0 for ever.
-func (s *session) idleLimit() (time.Duration, *sqlError) {
+func (s *session) idleLimit() (time.Duration, *wire.Error) {
 	switch s.state {
 	case begun, held, failed:
 		if s.status() == 'I' {
@@ -232,7 +235,7 @@ func (s *session) turn() error {
 	if s.t.uplink != nil {
 		s.closeUplink() // the turn is over: a failed write has been told, or no longer matters
 	}
-	s.client.release()
+	s.client.Release()
 	return err
 }
 
@@ -276,8 +279,8 @@ func (s *session) exchangeFrames() error {
 // while an error is told, and another while the first one's loss is mended.
 func (s *session) recovered(err error) error {
 	var gone *lostError
-	var out *sqlError
-	if !errors.As(err, &gone) && errors.As(err, &out) && !out.fatal {
+	var out *wire.Error
+	if !errors.As(err, &gone) && errors.As(err, &out) && !out.Fatal {
 		err = s.refuse(out)
 	}
 	for errors.As(err, &gone) && s.b != nil {
@@ -305,21 +308,21 @@ func (s *session) step() error {
 // end releases what the session holds. It tells the client why where the
 // protocol has a place for it.
 func (s *session) end(cause error) {
-	var told *sqlError
+	var told *wire.Error
 	if errors.Is(cause, errCut) {
 		told = errDraining
 	} else {
 		errors.As(cause, &told)
 	}
 	if told != nil {
-		s.srv.metrics.ErrorSent(told.code)
+		s.srv.metrics.ErrorSent(told.Code)
 		fatal := *told
-		fatal.fatal = true
-		s.client.conn.SetWriteDeadline(time.Now().Add(time.Second))
-		s.client.conn.Write(fatal.append(nil))
+		fatal.Fatal = true
+		s.client.Conn.SetWriteDeadline(time.Now().Add(time.Second))
+		s.client.Conn.Write(fatal.Append(nil))
 	}
-	s.client.conn.Close()
-	s.client.drop()
+	s.client.Conn.Close()
+	s.client.Drop()
 	s.withheld.Drop()
 	s.endTransaction(false)
 	s.schemaCommitted() // nobody knows
@@ -353,7 +356,7 @@ func (s *session) keeps() bool {
 // rollback ends the transaction that a vanished client left open, so that no
 // lock stays behind, and gives the backend back.
 func (s *session) rollback() {
-	refusal, err := s.b.exchange(appendStrings(nil, msgQuery, "ROLLBACK"))
+	refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, "ROLLBACK"))
 	if err != nil || refusal != nil || s.b.status != 'I' {
 		s.dropBackend(reservoir.Unclean)
 		return
@@ -366,7 +369,7 @@ func (s *session) rollback() {
 
 // logAttrs are what every line about a session says.
 func (s *session) logAttrs() []any {
-	return []any{slog.Uint64("session", s.id), slog.String("client", s.client.conn.RemoteAddr().String())}
+	return []any{slog.Uint64("session", s.id), slog.String("client", s.client.Conn.RemoteAddr().String())}
 }
 
 // rawOf finds the socket under conn.

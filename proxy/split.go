@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/binary"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -55,7 +56,7 @@ func (s *session) refusedForm(o *owed, payload []byte) (hint string, again bool)
 // returns what is sent.
 func (s *session) askInTwo(o *owed, split *rewrite.Split) []byte {
 	o.split, o.locks, s.t.masks, s.t.looks = split, true, true, true
-	return appendStrings(nil, msgQuery, split.Text())
+	return wire.AppendStrings(nil, wire.Query, split.Text())
 }
 
 // lock runs the companion of a statement in front of a Bind; params is that
@@ -74,12 +75,12 @@ func (s *session) lock(tmpl *template, d *description, params []byte) {
 	if t.owed.seq != seq {
 		mark(&t.owed.items[len(t.owed.items)-1]) // its Parse
 	}
-	mark(t.owed.push(msgBind))
+	mark(t.owed.push(wire.Bind))
 	s.addBytes(append(appendBindHead(nil, []byte(lockPortal), name, len(values)), values...))
-	mark(t.owed.push(msgExecute))
-	s.addBytes(append(appendHeader(nil, msgExecute, len(lockPortal)+5), lockPortal+"\x00\x00\x00\x00\x00"...))
-	mark(t.owed.push(msgClose))
-	s.addBytes(appendNamed(nil, msgClose, 'P', lockPortal))
+	mark(t.owed.push(wire.Execute))
+	s.addBytes(append(wire.AppendHeader(nil, wire.Execute, len(lockPortal)+5), lockPortal+"\x00\x00\x00\x00\x00"...))
+	mark(t.owed.push(wire.Close))
+	s.addBytes(wire.AppendNamed(nil, wire.Close, 'P', lockPortal))
 	t.masks, t.looks = true, true
 }
 
@@ -92,7 +93,7 @@ func (s *session) companion(tmpl *template, d *description) *template {
 	oids := []byte(tmpl.oids)
 	if d != nil {
 		if params, _ := d.parts(); params != nil {
-			oids = params[headerLen:]
+			oids = params[wire.HeaderLen:]
 		}
 	}
 	types := binary.BigEndian.AppendUint16(nil, uint16(len(tmpl.split.Params)))
@@ -167,10 +168,10 @@ func (s *session) ofLock(typ byte) bool {
 		return false
 	}
 	switch typ {
-	case msgRowDescription, msgDataRow:
+	case wire.RowDescription, wire.DataRow:
 		return true
-	case msgCommandComplete:
-		if o.kind == msgQuery {
+	case wire.CommandComplete:
+		if o.kind == wire.Query {
 			o.locks = false // what follows is the query's
 		} else {
 			s.t.owed.pop()

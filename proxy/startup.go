@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
 const (
@@ -40,7 +41,7 @@ const (
 )
 
 // A startup packet always fits into a buffer.
-const _ = uint(bufSize - 4 - maxStartupPacket)
+const _ = uint(wire.BufferSize - 4 - maxStartupPacket)
 
 // startup answers the beginnings of client connections: encryption, protocol
 // version, authentication. One serves all clients of a Server, each in its own
@@ -103,31 +104,31 @@ type cancelRequest struct {
 
 // Refusals of a startup. Texts and codes are PostgreSQL's where it has them.
 var (
-	errStartupTimeout = &sqlError{fatal: true, code: "57014", message: "canceling authentication due to timeout"}
-	errStartupLength  = errProtocolViolation("invalid length of startup packet")
-	errStartupCut     = errProtocolViolation("incomplete startup packet")
-	errPlainAfterTLS  = &sqlError{fatal: true, code: "08P01",
-		message: "received unencrypted data after SSL request",
-		detail:  "This could be either a client-software bug or evidence of an attempted man-in-the-middle attack."}
-	errNoALPN = errProtocolViolation("received direct SSL connection request without ALPN protocol negotiation extension")
+	errStartupTimeout = &wire.Error{Fatal: true, Code: "57014", Message: "canceling authentication due to timeout"}
+	errStartupLength  = wire.ProtocolViolation("invalid length of startup packet")
+	errStartupCut     = wire.ProtocolViolation("incomplete startup packet")
+	errPlainAfterTLS  = &wire.Error{Fatal: true, Code: "08P01",
+		Message: "received unencrypted data after SSL request",
+		Detail:  "This could be either a client-software bug or evidence of an attempted man-in-the-middle attack."}
+	errNoALPN = wire.ProtocolViolation("received direct SSL connection request without ALPN protocol negotiation extension")
 	errNoTLS  = errors.New("client began with TLS, which is not configured")
 
-	errTLSRequired = &sqlError{fatal: true, code: "28000", message: "this connection requires TLS",
-		hint: "Connect with sslmode=require or stronger."}
-	errNoUser = &sqlError{fatal: true, code: "28000", message: "no PostgreSQL user name specified in startup packet"}
+	errTLSRequired = &wire.Error{Fatal: true, Code: "28000", Message: "this connection requires TLS",
+		Hint: "Connect with sslmode=require or stronger."}
+	errNoUser = &wire.Error{Fatal: true, Code: "28000", Message: "no PostgreSQL user name specified in startup packet"}
 )
 
 // maxName is the length of PostgreSQL's names. It looks for a longer one cut to that.
 const maxName = 63
 
-func errNoRole(name string) *sqlError {
-	return &sqlError{fatal: true, code: "28000", message: fmt.Sprintf("role \"%s\" does not exist", cutName(name)),
-		hint: "A name has at most 63 bytes."}
+func errNoRole(name string) *wire.Error {
+	return &wire.Error{Fatal: true, Code: "28000", Message: fmt.Sprintf("role \"%s\" does not exist", cutName(name)),
+		Hint: "A name has at most 63 bytes."}
 }
 
-func errDatabaseName(name string) *sqlError {
-	return &sqlError{fatal: true, code: "3D000", message: fmt.Sprintf("database \"%s\" does not exist", cutName(name)),
-		hint: "A name has at most 63 bytes."}
+func errDatabaseName(name string) *wire.Error {
+	return &wire.Error{Fatal: true, Code: "3D000", Message: fmt.Sprintf("database \"%s\" does not exist", cutName(name)),
+		Hint: "A name has at most 63 bytes."}
 }
 
 // cutName is as much of a long name as an error repeats.
@@ -213,7 +214,7 @@ func (g *greeting) greet() (*hello, error) {
 func (g *greeting) cancel(packet []byte) (*hello, error) {
 	var c pgproto3.CancelRequest
 	if err := c.Decode(packet); err != nil {
-		return nil, errProtocolViolation("invalid length of query cancel packet")
+		return nil, wire.ProtocolViolation("invalid length of query cancel packet")
 	}
 	return &hello{conn: g.conn, raw: g.raw, cancel: &cancelRequest{pid: c.ProcessID, secret: c.SecretKey}}, nil
 }
@@ -270,8 +271,8 @@ func (g *greeting) admitReplication(params map[string]string) error {
 		delete(params, "replication")
 		return nil
 	}
-	return &sqlError{fatal: true, code: "0A000", message: "replication connections are not supported",
-		hint: "Connect to the server itself."}
+	return &wire.Error{Fatal: true, Code: "0A000", Message: "replication connections are not supported",
+		Hint: "Connect to the server itself."}
 }
 
 // local reports whether the client came by Unix socket.
@@ -293,17 +294,17 @@ func (g *greeting) packet() ([]byte, error) {
 // response reads the client's next authentication message. It is valid until
 // the next read.
 func (g *greeting) response() ([]byte, error) {
-	if err := g.need(headerLen); err != nil {
+	if err := g.need(wire.HeaderLen); err != nil {
 		return nil, err
 	}
 	if typ := g.buf[g.r]; typ != msgSASLResponse {
-		return nil, errProtocolViolation("expected SASL response, got message type %d", typ)
+		return nil, wire.ProtocolViolation("expected SASL response, got message type %d", typ)
 	}
 	n := binary.BigEndian.Uint32(g.buf[g.r+1:])
 	if n < 4 || n > 4+maxSASLResponse {
-		return nil, errProtocolViolation("invalid message length")
+		return nil, wire.ProtocolViolation("invalid message length")
 	}
-	return g.take(headerLen, int(n)+1)
+	return g.take(wire.HeaderLen, int(n)+1)
 }
 
 // take consumes total bytes and returns them without their first skip.
@@ -328,9 +329,9 @@ func (g *greeting) need(n int) error {
 			g.r = 0
 			got, err = g.conn.Read(g.buf[g.w:])
 		case g.secured == nil:
-			g.buf, got, err = g.raw.ReadWith(getBuf, putBuf)
+			g.buf, got, err = g.raw.ReadWith(wire.GetBuffer, wire.PutBuffer)
 		default:
-			g.buf = getBuf()
+			g.buf = wire.GetBuffer()
 			continue
 		}
 		g.w += got
@@ -384,13 +385,13 @@ func (g *greeting) flush() error {
 
 // refuse tells the client why, if it can still be told and was not the one to leave.
 func (g *greeting) refuse(cause error) {
-	var told *sqlError
+	var told *wire.Error
 	if !errors.As(cause, &told) || g.conn == nil {
 		return
 	}
 	// Best effort: the connection is lost whether this arrives or not.
 	_ = g.raw.SetDeadline(time.Now().Add(refusalTimeout))
-	_, _ = g.conn.Write(told.append(g.out))
+	_, _ = g.conn.Write(told.Append(g.out))
 	if g.secured != nil {
 		_ = g.secured.CloseWrite()
 	}
@@ -398,7 +399,7 @@ func (g *greeting) refuse(cause error) {
 
 func (g *greeting) release() {
 	if g.buf != nil {
-		putBuf(g.buf)
+		wire.PutBuffer(g.buf)
 		g.buf = nil
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
 // startupTape is a client that has said all it will ever say.
@@ -105,7 +106,7 @@ func TestStartupSlowClients(t *testing.T) {
 				}
 				server.Close()
 				<-gone
-				if told := bytes.HasSuffix(<-said, errStartupTimeout.append(nil)); told == test.mute {
+				if told := bytes.HasSuffix(<-said, errStartupTimeout.Append(nil)); told == test.mute {
 					t.Errorf("client told: %v", told)
 				}
 			})
@@ -157,7 +158,7 @@ func TestStartupReleasesBuffer(t *testing.T) {
 		}
 		runtime.ReadMemStats(&after)
 		// The race detector makes a sync.Pool lose every fourth.
-		if each := (after.TotalAlloc - before.TotalAlloc) / runs; each > bufSize/2 {
+		if each := (after.TotalAlloc - before.TotalAlloc) / runs; each > wire.BufferSize/2 {
 			t.Errorf("%s: %d bytes allocated by each startup", name, each)
 		}
 	}
@@ -215,13 +216,13 @@ func checkFuzzedStartup(t *testing.T, in []byte, conn *startupTape, h *hello, er
 	if n := conn.out.Len(); n > 2*maxStartupPacket {
 		t.Fatalf("%d bytes said to %d bytes", n, len(in))
 	}
-	var told *sqlError
+	var told *wire.Error
 	switch {
 	case errors.As(err, &told):
-		if !told.fatal || told.code == "" || told.message == "" {
+		if !told.Fatal || told.Code == "" || told.Message == "" {
 			t.Fatalf("refused with %+v", told)
 		}
-		if !bytes.HasSuffix(conn.out.Bytes(), told.append(nil)) {
+		if !bytes.HasSuffix(conn.out.Bytes(), told.Append(nil)) {
 			t.Fatalf("the client was not told %v", told)
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {

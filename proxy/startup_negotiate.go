@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
 // alpnPostgreSQL is the protocol's name in a TLS handshake (IANA's registry of
@@ -40,20 +41,20 @@ type startupMessage struct {
 func parseStartup(packet []byte) (m startupMessage, err error) {
 	m.protocol = binary.BigEndian.Uint32(packet)
 	if m.protocol>>16 != 3 {
-		return m, &sqlError{fatal: true, code: "0A000",
-			message: fmt.Sprintf("unsupported frontend protocol %d.%d: server supports 3.0 to 3.2",
+		return m, &wire.Error{Fatal: true, Code: "0A000",
+			Message: fmt.Sprintf("unsupported frontend protocol %d.%d: server supports 3.0 to 3.2",
 				m.protocol>>16, m.protocol&0xffff)}
 	}
 	given, options := map[string]string{}, ""
 	rest := packet[4:]
 	for {
-		name, after, ok := cstring(rest)
+		name, after, ok := wire.CString(rest)
 		if ok && len(name) == 0 && len(after) == 0 {
 			break
 		}
-		value, after, whole := cstring(after)
+		value, after, whole := wire.CString(after)
 		if len(name) == 0 || !whole {
-			return m, errProtocolViolation("invalid startup packet layout: expected terminator as last byte")
+			return m, wire.ProtocolViolation("invalid startup packet layout: expected terminator as last byte")
 		}
 		rest = after
 		switch key := string(name); {
@@ -105,9 +106,9 @@ func optionSettings(options string) (map[string]string, error) {
 	return settings, nil
 }
 
-func errOption(format, option string) *sqlError {
-	return &sqlError{fatal: true, code: "42601", message: fmt.Sprintf(format, option),
-		hint: "Settings are given as -c name=value or --name=value."}
+func errOption(format, option string) *wire.Error {
+	return &wire.Error{Fatal: true, Code: "42601", Message: fmt.Sprintf(format, option),
+		Hint: "Settings are given as -c name=value or --name=value."}
 }
 
 // optionWords splits at white space that no backslash precedes; a backslash

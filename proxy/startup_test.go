@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
 // Requests as they stand on the wire.
@@ -236,9 +237,9 @@ func TestStartupRestIsCopied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	buf := getBuf()
+	buf := wire.GetBuffer()
 	clear(buf)
-	putBuf(buf)
+	wire.PutBuffer(buf)
 	if string(h.rest) != query {
 		t.Fatalf("rest became %q", h.rest)
 	}
@@ -362,8 +363,8 @@ func TestStartupRefuses(t *testing.T) {
 // at the end of the stream.
 func checkRefusal(t *testing.T, client io.Reader, got startupResult, code, message string) {
 	t.Helper()
-	var told *sqlError
-	if got.hello != nil || !errors.As(got.err, &told) || !told.fatal || told.code != code || told.message != message {
+	var told *wire.Error
+	if got.hello != nil || !errors.As(got.err, &told) || !told.Fatal || told.Code != code || told.Message != message {
 		t.Errorf("run returned %+v, %v; want a FATAL %s %s", got.hello, got.err, code, message)
 	}
 	frontend := pgproto3.NewFrontend(client, nil)

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
 // startupCA signs the certificates of a test.
@@ -293,7 +294,7 @@ func TestStartupTLSMute(t *testing.T) {
 			client, done := startupClient(t, test.s, "tcp")
 			test.client(t, client)
 			got := <-done
-			var told *sqlError
+			var told *wire.Error
 			if got.err == nil || errors.As(got.err, &told) || !strings.HasPrefix(got.err.Error(), test.want) {
 				t.Errorf("run = %v, want %s", got.err, test.want)
 			}

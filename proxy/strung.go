@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -22,7 +23,7 @@ type strung struct {
 // place is what becomes of one statement; the zero value goes to the server.
 type place struct {
 	here bool           // answered here
-	err  *sqlError      // answered here, with an error
+	err  *wire.Error    // answered here, with an error
 	sql  string         // what the server gets instead
 	tag  []byte         // what the client gets for that
 	set  rewrite.Change // what that sets
@@ -191,7 +192,7 @@ func (d *division) resets() {
 			name := st.Changes[0].Name
 			if value, ok := s.startup.vals[name]; ok && !merges(name, value) {
 				p.set = rewrite.Change{Action: rewrite.Set, Name: name, SQL: value, Text: s.startup.shown[name]}
-				p.sql, p.tag = setText(p.set), appendCommand(nil, resetTag(&st.Changes[0]))
+				p.sql, p.tag = setText(p.set), wire.AppendCommand(nil, resetTag(&st.Changes[0]))
 			}
 		}
 		follows = true
@@ -283,7 +284,7 @@ func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
 		return false, nil
 	}
 	p := &o.strung.places[o.at]
-	ends := typ == msgCommandComplete || typ == msgEmptyQuery
+	ends := typ == wire.CommandComplete || typ == wire.EmptyQueryResponse
 	if ends {
 		o.at++
 	}
@@ -296,7 +297,7 @@ func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
 		s.ended(o, nil)
 		t.statement++
 		if err := s.answerStrung(st, len(o.strung.places) > 1); err != nil {
-			if _, told := err.(*sqlError); told { // divide foresees each
+			if _, told := err.(*wire.Error); told { // divide foresees each
 				return true, s.desync(typ)
 			}
 			return true, err
@@ -305,7 +306,7 @@ func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
 	case p.err != nil && ends:
 		return true, s.desync(typ)
 	case p.ours():
-		return typ == msgRowDescription || typ == msgDataRow, nil
+		return typ == wire.RowDescription || typ == wire.DataRow, nil
 	case p.tag != nil && ends:
 		s.completed(o, typ, p.tag)
 		s.staged.Stage(p.set) // the backend has it, not the server's own
@@ -334,7 +335,7 @@ func (s *session) answerStrung(st *rewrite.Statement, several bool) error {
 
 // strungError is the error of a statement that is answered with one, in the place
 // of the server's; nil for any other.
-func (o *owed) strungError(payload []byte) *sqlError {
+func (o *owed) strungError(payload []byte) *wire.Error {
 	if o.strung == nil || o.at >= len(o.strung.places) || string(retry.Field(payload, 'C')) != rewrite.FaultCode {
 		return nil
 	}
@@ -342,15 +343,15 @@ func (o *owed) strungError(payload []byte) *sqlError {
 }
 
 var (
-	frameSet             = appendCommand(nil, "SET")
-	errDiscardInBlock    = &sqlError{code: "25001", message: "DISCARD ALL cannot run inside a transaction block"}
-	errDiscardInPipeline = &sqlError{code: "25001", message: "DISCARD ALL cannot be executed within a pipeline"}
+	frameSet             = wire.AppendCommand(nil, "SET")
+	errDiscardInBlock    = &wire.Error{Code: "25001", Message: "DISCARD ALL cannot run inside a transaction block"}
+	errDiscardInPipeline = &wire.Error{Code: "25001", Message: "DISCARD ALL cannot be executed within a pipeline"}
 )
 
 // errUnsure is a setting whose value depends on what becomes of a transaction.
-func errUnsure(name string) *sqlError {
-	return &sqlError{code: retry.StateUnsupported, message: "the value of \"" + name + "\" is not known at this place of a string of statements",
-		hint: "Send SHOW " + name + " by itself."}
+func errUnsure(name string) *wire.Error {
+	return &wire.Error{Code: retry.StateUnsupported, Message: "the value of \"" + name + "\" is not known at this place of a string of statements",
+		Hint: "Send SHOW " + name + " by itself."}
 }
 
 // localState is what statements that are answered here change, as it was.

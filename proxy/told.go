@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -13,8 +14,8 @@ import (
 
 // noteParameter is told of a ParameterStatus.
 func (b *backend) noteParameter(frame []byte) {
-	name, rest, ok := cstring(frame[headerLen:])
-	value, _, ok2 := cstring(rest)
+	name, rest, ok := wire.CString(frame[wire.HeaderLen:])
+	value, _, ok2 := wire.CString(rest)
 	if ok && ok2 {
 		b.noteReading(string(name), string(value))
 	}
@@ -46,7 +47,7 @@ func (s *session) tellParameters() error {
 		if p.lower == "application_name" && s.srv.treat.of(p.lower) != carried {
 			continue // told where it is set
 		}
-		if err := s.passSpan(appendStrings(nil, msgParameterStatus, p.name, p.value)); err != nil {
+		if err := s.passSpan(wire.AppendStrings(nil, wire.ParameterStatus, p.name, p.value)); err != nil {
 			return err
 		}
 	}

@@ -4,14 +4,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // turn is the state of one turn, pooled.
 type turn struct {
 	owed owedQueue
-	up   sink // to the backend
-	down sink // to the client
+	up   wire.Batch // to the backend
+	down wire.Batch // to the client
 	// plan is that of the turn's simple Query, before it is sent.
 	plan *rewrite.Plan
 	// asks is the text at hand when it asks for numbers of sequences.
@@ -62,9 +63,9 @@ type turn struct {
 	rest        int
 	restSwallow bool
 	// refused is what the client is told in the place of the server's error about a poison.
-	refused *sqlError
+	refused *wire.Error
 	// stop ends the turn as soon as the row on its way to the client is whole.
-	stop     *sqlError
+	stop     *wire.Error
 	capture  []byte       // a ParameterDescription that waits for its other half
 	desc     *description // the last that the server gave
 	scratch  []byte
@@ -95,8 +96,8 @@ type turn struct {
 var turnPool = sync.Pool{New: func() any { return new(turn) }}
 
 func (t *turn) free() {
-	t.up.reset()
-	t.down.reset()
+	t.up.Reset()
+	t.down.Reset()
 	items, undos, capture, scratch := t.owed.items[:0], t.owed.undos[:0], t.capture[:0], t.scratch[:0]
 	if cap(items) > 256 {
 		items = nil

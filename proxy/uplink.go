@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"errors"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"sync/atomic"
 	"time"
 )
@@ -21,25 +22,22 @@ const maxOwed = 16 << 10
 func (s *session) nextFrame() (typ byte, total int, err error) {
 	c := &s.client
 	for {
-		typ, total, err = c.header()
+		typ, total, err = c.Header()
 		switch {
 		case err != nil:
-			return 0, 0, errProtocolViolation("invalid message length")
+			return 0, 0, wire.ProtocolViolation("invalid message length")
 		case total > 0:
-			limit := clientFrameLimit(typ)
+			limit := wire.ClientFrameLimit(typ)
 			if limit == 0 {
-				return 0, 0, errProtocolViolation("invalid frontend message type %d", typ)
+				return 0, 0, wire.ProtocolViolation("invalid frontend message type %d", typ)
 			}
 			if total-1 > limit {
-				return 0, 0, errProtocolViolation("invalid message length")
+				return 0, 0, wire.ProtocolViolation("invalid message length")
 			}
-			if c.buffered() >= min(total, bufSize) {
+			if c.Buffered() >= min(total, wire.BufferSize) {
 				return typ, total, nil
 			}
-			if len(c.buf)-c.r < min(total, bufSize) {
-				c.w = copy(c.buf, c.buf[c.r:c.w])
-				c.r = 0
-			}
+			c.MakeRoom(min(total, wire.BufferSize))
 		}
 		if err := s.fillClient(); err != nil {
 			return 0, 0, err
@@ -67,14 +65,14 @@ func (s *session) fillClient() error {
 // until the next read from the client.
 func (s *session) whole(total int) ([]byte, error) {
 	c := &s.client
-	c.grow(total)
-	for c.buffered() < total {
+	c.Grow(total)
+	for c.Buffered() < total {
 		if err := s.fillClient(); err != nil {
 			return nil, err
 		}
 	}
-	frame := c.buf[c.r : c.r+total]
-	c.r += total
+	frame := c.Peek(total)
+	c.Skip(total)
 	return frame, nil
 }
 
@@ -84,7 +82,7 @@ func (s *session) forward(n int) error {
 	s.t.midClient = true
 	defer func() { s.t.midClient = false }()
 	for n > 0 {
-		if c.buffered() == 0 {
+		if c.Buffered() == 0 {
 			if err := s.fillClient(); err != nil {
 				return s.leftOver(n, err)
 			}
@@ -93,13 +91,13 @@ func (s *session) forward(n int) error {
 		if s.b == nil {
 			return s.discard(n) // the backend was lost meanwhile
 		}
-		k := min(n, c.buffered())
+		k := min(n, c.Buffered())
 		s.t.midFrame = k < n
 		if s.t.logs {
-			s.tx.log.Write(c.buf[c.r : c.r+k])
+			s.tx.log.Write(c.Peek(k))
 		}
-		err := s.add(c.buf[c.r : c.r+k])
-		c.r += k
+		err := s.add(c.Peek(k))
+		c.Skip(k)
 		n -= k
 		if err != nil {
 			return s.leftOver(n, err)
@@ -123,17 +121,17 @@ func (s *session) leftOver(n int, err error) error {
 func (s *session) take(n int) error {
 	c := &s.client
 	for n > 0 {
-		if c.buffered() == 0 {
+		if c.Buffered() == 0 {
 			if err := s.fillClientAlone(); err != nil {
 				return err
 			}
 			continue
 		}
-		k := min(n, c.buffered())
+		k := min(n, c.Buffered())
 		if s.t.logs {
-			s.tx.log.Write(c.buf[c.r : c.r+k])
+			s.tx.log.Write(c.Peek(k))
 		}
-		c.r += k
+		c.Skip(k)
 		n -= k
 	}
 	return nil
@@ -143,8 +141,8 @@ func (s *session) take(n int) error {
 func (s *session) discard(n int) error {
 	c := &s.client
 	for {
-		k := min(n, c.buffered())
-		c.r += k
+		k := min(n, c.Buffered())
+		c.Skip(k)
 		if n -= k; n == 0 {
 			return nil
 		}
@@ -165,8 +163,8 @@ func (s *session) discardRest(n int, err error) error {
 		if err := s.fillClientAlone(); err != nil {
 			return err
 		}
-		k := min(n, c.buffered())
-		c.r += k
+		k := min(n, c.Buffered())
+		c.Skip(k)
 		n -= k
 	}
 	return err
@@ -176,13 +174,13 @@ func (s *session) discardRest(n int, err error) error {
 func (s *session) add(b []byte) error {
 	k := &s.t.up
 	for len(b) > 0 {
-		if k.room() == 0 {
+		if k.Room() == 0 {
 			if err := s.flushUp(); err != nil {
 				return err
 			}
 		}
-		n := min(len(b), k.room())
-		k.add(b[:n])
+		n := min(len(b), k.Room())
+		k.Add(b[:n])
 		b = b[n:]
 	}
 	s.t.touched = true
@@ -204,16 +202,16 @@ func (s *session) flushUp() error {
 		return err
 	}
 	k := &t.up
-	if k.n == 0 {
+	if k.Empty() {
 		return nil
 	}
-	t.flushed += k.n
+	t.flushed += len(k.Bytes())
 	s.b.group = !t.outcome.inBlock()
 	if t.flushed > halfDuplexLimit && !t.owed.empty() || t.uplink != nil {
 		return s.flushBeside()
 	}
-	_, err := s.b.conn.Net.Write(k.buf[:k.n])
-	k.reset()
+	_, err := s.b.conn.Net.Write(k.Bytes())
+	k.Reset()
 	if err != nil {
 		return &lostError{err}
 	}
@@ -240,12 +238,11 @@ func (s *session) flushBeside() error {
 	if err := s.awaitUplink(); err != nil {
 		return err
 	}
-	if t.up.n == 0 {
+	if t.up.Empty() {
 		return nil // the backend was dropped meanwhile
 	}
 	t.uplink.busy = true
-	t.uplink.work <- t.up.buf[:t.up.n]
-	t.up.buf, t.up.n = nil, 0
+	t.uplink.work <- t.up.Detach()
 	return nil
 }
 
@@ -253,7 +250,7 @@ func (u *uplink) run(b *backend) {
 	conn := b.conn.Net
 	for buf := range u.work {
 		_, err := conn.Write(buf)
-		putBuf(buf)
+		wire.PutBuffer(buf)
 		u.done <- err
 		if u.waiting.Load() {
 			conn.SetReadDeadline(time.Unix(1, 0))

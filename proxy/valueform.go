@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"fmt"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"math"
 	"strconv"
 	"strings"
@@ -14,7 +15,7 @@ import (
 
 // form is how the values of one setting are written.
 type form struct {
-	read     func(f *form, name, value string) (string, *sqlError)
+	read     func(f *form, name, value string) (string, *wire.Error)
 	units    []unit // from the greatest on; nil for a number without a unit
 	base     string // the unit that a plain number has
 	plain    bool   // shown as a plain number
@@ -62,7 +63,7 @@ var forms = map[string]*form{
 }
 
 // normal is the value of a setting as PostgreSQL shows it, or its error.
-func normal(name, value string) (string, *sqlError) {
+func normal(name, value string) (string, *wire.Error) {
 	f := forms[name]
 	if f == nil {
 		return value, nil
@@ -70,16 +71,16 @@ func normal(name, value string) (string, *sqlError) {
 	return f.read(f, name, value)
 }
 
-func errInvalidValue(name, value, hint string) *sqlError {
-	return &sqlError{code: "22023", message: fmt.Sprintf("invalid value for parameter %q: %q", name, value), hint: hint}
+func errInvalidValue(name, value, hint string) *wire.Error {
+	return &wire.Error{Code: "22023", Message: fmt.Sprintf("invalid value for parameter %q: %q", name, value), Hint: hint}
 }
 
 // errOneArgument is a list for a setting that takes one value.
-func errOneArgument(name string) *sqlError {
-	return &sqlError{code: "22023", message: "SET " + name + " takes only one argument"}
+func errOneArgument(name string) *wire.Error {
+	return &wire.Error{Code: "22023", Message: "SET " + name + " takes only one argument"}
 }
 
-func readNumber(f *form, name, value string) (string, *sqlError) {
+func readNumber(f *form, name, value string) (string, *wire.Error) {
 	n, err := f.number(name, value)
 	if err != nil || n == 0 || f.units == nil || f.plain {
 		return strconv.FormatInt(n, 10), err
@@ -93,7 +94,7 @@ func readNumber(f *form, name, value string) (string, *sqlError) {
 }
 
 // number reads a value in base units, as parse_int does in PostgreSQL's guc.c.
-func (f *form) number(name, value string) (int64, *sqlError) {
+func (f *form) number(name, value string) (int64, *wire.Error) {
 	v, rest, ok := leadingNumber(value)
 	if !ok {
 		return 0, errInvalidValue(name, value, "")
@@ -116,7 +117,7 @@ func (f *form) number(name, value string) (int64, *sqlError) {
 		if f.base != "" {
 			shown += " " + f.base
 		}
-		return 0, &sqlError{code: "22023", message: fmt.Sprintf("%s is outside the valid range for parameter %q (%d .. %d)", shown, name, f.min, f.max)}
+		return 0, &wire.Error{Code: "22023", Message: fmt.Sprintf("%s is outside the valid range for parameter %q (%d .. %d)", shown, name, f.min, f.max)}
 	}
 	return n, nil
 }
@@ -225,7 +226,7 @@ func digit(c byte) int {
 
 // readBool takes what PostgreSQL takes for a Boolean: words and their beginnings,
 // as long as they tell which is meant.
-func readBool(_ *form, name, value string) (string, *sqlError) {
+func readBool(_ *form, name, value string) (string, *wire.Error) {
 	v := strings.ToLower(value)
 	begins := func(word string, least int) bool { return len(v) >= least && strings.HasPrefix(word, v) }
 	switch {
@@ -234,10 +235,10 @@ func readBool(_ *form, name, value string) (string, *sqlError) {
 	case begins("false", 1), begins("no", 1), begins("off", 2), v == "0":
 		return "off", nil
 	}
-	return "", &sqlError{code: "22023", message: fmt.Sprintf("parameter %q requires a Boolean value", name)}
+	return "", &wire.Error{Code: "22023", Message: fmt.Sprintf("parameter %q requires a Boolean value", name)}
 }
 
-func readWord(f *form, name, value string) (string, *sqlError) {
+func readWord(f *form, name, value string) (string, *wire.Error) {
 	for names := range strings.FieldsSeq(f.words) {
 		shown, _, _ := strings.Cut(names, ",")
 		for word := range strings.SplitSeq(names, ",") {
@@ -250,7 +251,7 @@ func readWord(f *form, name, value string) (string, *sqlError) {
 }
 
 // timeoutOf is a timeout as a duration.
-func timeoutOf(name, value string) (time.Duration, *sqlError) {
+func timeoutOf(name, value string) (time.Duration, *wire.Error) {
 	n, err := forms[name].number(name, value)
 	return time.Duration(n) * time.Millisecond, err
 }

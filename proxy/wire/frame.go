@@ -1,0 +1,152 @@
+// Package wire holds what both sides of the Postgres protocol share: the types of frames
+// and how they are written, the buffers that frames are read and gathered in, and the
+// errors that Sluice itself tells, with their encoding. Nothing here knows of sessions.
+//
+//	frame.go   types and bounds of frames; the Append functions write them
+//	reader.go  Reader, which reads frames from a connection
+//	batch.go   Batch, which gathers bytes for one write
+//	buffer.go  the pool of buffers that both use
+//	error.go   Error
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// Types of frames, client to server, by the names that the protocol has for them.
+const (
+	Query        = 'Q'
+	Parse        = 'P'
+	Bind         = 'B'
+	Describe     = 'D'
+	Execute      = 'E'
+	Close        = 'C'
+	Sync         = 'S'
+	Flush        = 'H'
+	FunctionCall = 'F'
+	CopyData     = 'd'
+	CopyDone     = 'c'
+	CopyFail     = 'f'
+	Terminate    = 'X'
+)
+
+// Types of frames, server to client, where they differ.
+const (
+	ParseComplete        = '1'
+	BindComplete         = '2'
+	CloseComplete        = '3'
+	NotificationResponse = 'A'
+	CommandComplete      = 'C'
+	DataRow              = 'D'
+	ErrorResponse        = 'E'
+	CopyInResponse       = 'G'
+	CopyOutResponse      = 'H'
+	EmptyQueryResponse   = 'I'
+	BackendKeyData       = 'K'
+	NoticeResponse       = 'N'
+	Authentication       = 'R'
+	ParameterStatus      = 'S'
+	RowDescription       = 'T'
+	FunctionCallResponse = 'V'
+	CopyBothResponse     = 'W'
+	ReadyForQuery        = 'Z'
+	NoData               = 'n'
+	PortalSuspended      = 's'
+	ParameterDescription = 't'
+)
+
+const (
+	// HeaderLen is the length of a frame's type and length field.
+	HeaderLen = 5
+	// maxFrame is PostgreSQL's own bound on a message (MaxAllocSize, 1 GiB - 1).
+	maxFrame = 1<<30 - 1
+	// smallFrame bounds messages that carry names only (PQ_SMALL_MESSAGE_LIMIT
+	// of PostgreSQL's libpq.h).
+	smallFrame = 10000
+)
+
+// ClientFrameLimit returns the longest length field that a client's frame of
+// this type may have, or 0 for a type that no client sends.
+func ClientFrameLimit(typ byte) int {
+	switch typ {
+	case Query, Parse, Bind, FunctionCall, CopyData, CopyFail:
+		return maxFrame
+	case Describe, Execute, Close, Sync, Flush, CopyDone, Terminate:
+		return smallFrame
+	}
+	return 0
+}
+
+// CString splits b at its first NUL. ok is false when there is none.
+func CString(b []byte) (s, rest []byte, ok bool) {
+	i := bytes.IndexByte(b, 0)
+	if i < 0 {
+		return nil, nil, false
+	}
+	return b[:i], b[i+1:], true
+}
+
+// AppendHeader starts a frame whose payload has n bytes.
+func AppendHeader(dst []byte, typ byte, n int) []byte {
+	dst = append(dst, typ)
+	return binary.BigEndian.AppendUint32(dst, uint32(n+4))
+}
+
+// AppendStrings appends a frame whose payload is the given NUL-terminated strings.
+func AppendStrings(dst []byte, typ byte, ss ...string) []byte {
+	n := 0
+	for _, s := range ss {
+		n += len(s) + 1
+	}
+	dst = AppendHeader(dst, typ, n)
+	for _, s := range ss {
+		dst = append(dst, s...)
+		dst = append(dst, 0)
+	}
+	return dst
+}
+
+// AppendCommand appends CommandComplete.
+func AppendCommand(dst []byte, tag string) []byte {
+	return AppendStrings(dst, CommandComplete, tag)
+}
+
+// AppendReady appends ReadyForQuery.
+func AppendReady(dst []byte, status byte) []byte {
+	return append(dst, ReadyForQuery, 0, 0, 0, 5, status)
+}
+
+// AppendParse appends a Parse of sql under name; oids is the parameter-type
+// part of a Parse as it stands on the wire, its count included.
+func AppendParse(dst []byte, name, sql string, oids []byte) []byte {
+	dst = AppendHeader(dst, Parse, len(name)+1+len(sql)+1+len(oids))
+	dst = append(dst, name...)
+	dst = append(dst, 0)
+	dst = append(dst, sql...)
+	dst = append(dst, 0)
+	return append(dst, oids...)
+}
+
+// AppendNamed appends a Describe or Close of a statement ('S') or portal ('P').
+func AppendNamed(dst []byte, typ, what byte, name string) []byte {
+	dst = AppendHeader(dst, typ, 1+len(name)+1)
+	dst = append(dst, what)
+	dst = append(dst, name...)
+	return append(dst, 0)
+}
+
+// Frames without content, in both directions.
+var (
+	FrameParseComplete   = []byte{ParseComplete, 0, 0, 0, 4}
+	FrameBindComplete    = []byte{BindComplete, 0, 0, 0, 4}
+	FrameCloseComplete   = []byte{CloseComplete, 0, 0, 0, 4}
+	FramePortalSuspended = []byte{PortalSuspended, 0, 0, 0, 4}
+	FrameNoData          = []byte{NoData, 0, 0, 0, 4}
+	FrameEmptyQuery      = []byte{EmptyQueryResponse, 0, 0, 0, 4}
+	FrameSync            = []byte{Sync, 0, 0, 0, 4}
+	FrameFlush           = []byte{Flush, 0, 0, 0, 4}
+	// FrameNoParams is a ParameterDescription of no parameters.
+	FrameNoParams = []byte{ParameterDescription, 0, 0, 0, 6, 0, 0}
+	NoOIDs        = []byte{0, 0}
+)
