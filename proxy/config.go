@@ -1,13 +1,13 @@
 package proxy
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/retry"
 )
 
@@ -44,18 +44,6 @@ const (
 	ResetNever Reset = "never"
 )
 
-// AuthMethod is how a client proves who it is.
-type AuthMethod string
-
-const (
-	// Trust asks for nothing.
-	Trust AuthMethod = "trust"
-	// SCRAM asks for SCRAM-SHA-256 against a users file.
-	SCRAM AuthMethod = "scram-sha-256"
-	// Cert asks for a TLS client certificate whose CN is the user.
-	Cert AuthMethod = "cert"
-)
-
 // Config of a Server. The zero value is not valid; cmd/sluice fills it from its
 // table of keys, where each default stands.
 type Config struct {
@@ -68,12 +56,11 @@ type Config struct {
 	// client every one means Database.
 	Databases []string
 
-	Auth Auth
+	// Startup is how connections begin: encryption, authentication. Server sets its Replication.
+	Startup startup.Config
 
 	// MaxClients bounds open client connections; more get 53300.
 	MaxClients int
-	// StartupTimeout bounds a client's startup, authentication included.
-	StartupTimeout time.Duration
 	// ClientIdleTimeout closes a client idle outside a transaction; 0 never.
 	ClientIdleTimeout time.Duration
 	// IdleTransactionTimeout ends a session idle inside a transaction (25P03); 0 never.
@@ -122,18 +109,6 @@ type Config struct {
 	PlainConn bool
 }
 
-// Auth is how clients authenticate and what TLS they are offered.
-type Auth struct {
-	Method AuthMethod
-	// UsersFile in PgBouncer's userlist.txt form, with SCRAM verifiers.
-	UsersFile string
-	// TLS is offered when non-nil. cmd/sluice reloads certificates behind its
-	// GetConfigForClient.
-	TLS *tls.Config
-	// TLSRequired refuses plain clients that do not come by Unix socket.
-	TLSRequired bool
-}
-
 // dedicated reports whether each client has a backend of its own from the start.
 func (c Config) dedicated() bool { return c.Kind == Postgres && c.Pairing == Session }
 
@@ -160,7 +135,6 @@ func (c Config) Validate() error {
 		errs = append(errs, err)
 	}
 	check(c.MaxClients > 0, "listen.max_clients", "%d: want at least 1", c.MaxClients)
-	check(c.StartupTimeout > 0, "listen.startup_timeout", "%s: want more than 0", c.StartupTimeout)
 	check(c.ClientIdleTimeout >= 0, "client.idle_timeout", "%s: want 0 (off) or more", c.ClientIdleTimeout)
 	check(c.IdleTransactionTimeout >= 0, "client.idle_transaction_timeout", "%s: want 0 (off) or more", c.IdleTransactionTimeout)
 	check(c.MaxPins > 0, "pins.max", "%d: want at least 1", c.MaxPins)
@@ -179,14 +153,7 @@ func (c Config) Validate() error {
 		check(!weakens, "settings.ignored", "%q: a client would be told that it has what it has not; leave it out, or ignore a harmless value only: %s", entry, allowed)
 	}
 	check(c.MaxStatementBytes >= 64<<10, "rewrite.max_bytes", "%d: want at least 65536", c.MaxStatementBytes)
-	switch c.Auth.Method {
-	case Trust, SCRAM, Cert:
-	default:
-		check(false, "auth.method", "%q: want trust, scram-sha-256 or cert", c.Auth.Method)
-	}
-	check(c.Auth.Method != SCRAM || c.Auth.UsersFile != "", "auth.users_file", "empty: scram-sha-256 needs a users file")
-	check(c.Auth.Method != Cert || c.Auth.TLS != nil, "auth.method", "cert needs tls.cert_file, tls.key_file and tls.client_ca_file")
-	check(!c.Auth.TLSRequired || c.Auth.TLS != nil, "tls.required", "true needs tls.cert_file and tls.key_file")
+	errs = append(errs, c.Startup.Validate())
 	return errors.Join(errs...)
 }
 

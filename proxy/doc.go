@@ -54,7 +54,7 @@
 //
 // # Where things are
 //
-//	accept      server.go, startup*.go, auth.go, users.go, databases.go, opensession.go, config.go
+//	accept      server.go, opensession.go, databases.go, config.go, package startup
 //	session     session.go, state.go, turn.go, pair.go, pin.go, dedicated.go, wait.go, deadline.go, presence.go, cancel.go
 //	client      request.go, extended.go, copy.go, portal.go, local.go, localanswer.go, control.go, strung.go, valueform.go
 //	statements  prepared.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go, split.go, reading.go, purity.go, counter.go
@@ -62,7 +62,7 @@
 //	sequences   sequences.go, ran.go
 //	backend     backend.go, uplink.go, downlink.go, reply.go, owed.go, outcome.go, loss.go, mapped.go, groups.go
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, gate.go, savepoint.go, alarm.go
-//	bytes       frame.go, buffer.go, errors.go, package rawconn
+//	bytes       errors.go, packages wire and rawconn
 //
 // # Words
 //

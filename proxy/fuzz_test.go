@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy"
+	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -111,7 +112,7 @@ func startFake(t testing.TB, serve func(net.Conn)) (dial func() net.Conn, stop f
 		t.Fatal(err)
 	}
 	srv, err := proxy.New(proxy.Config{Kind: proxy.DSQL, Pairing: proxy.Transaction, Database: "postgres",
-		Auth: proxy.Auth{Method: proxy.Trust}, MaxClients: 1000, StartupTimeout: time.Second, MaxPins: 1000,
+		Startup: startup.Config{Timeout: time.Second, Method: startup.Trust}, MaxClients: 1000, MaxPins: 1000,
 		CancelGrace: time.Second, PreparedPerBackend: 4, PreparedPerClient: 8, PreparedTexts: 16,
 		MaxStatementBytes: 64 << 10}, backends, planner, nil, slog.New(slog.DiscardHandler))
 	if err != nil {

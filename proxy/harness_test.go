@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -126,7 +127,7 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 	t.Helper()
 	s := setup{
 		proxy: proxy.Config{Kind: proxy.Postgres, Pairing: proxy.Transaction, Database: "postgres",
-			Auth: proxy.Auth{Method: proxy.Trust}, MaxClients: 5000, StartupTimeout: 10 * time.Second, MaxPins: 20,
+			Startup: startup.Config{Timeout: 10 * time.Second, Method: startup.Trust}, MaxClients: 5000, MaxPins: 20,
 			CancelGrace: time.Second, ForwardCancel: true, IgnoredSettings: []string{"lock_timeout"},
 			PreparedPerBackend: 200, PreparedPerClient: 5000, PreparedTexts: 5000, MaxStatementBytes: 2 << 20},
 		backends: reservoir.Defaults(),

@@ -29,7 +29,7 @@ func clientTLS(t testing.TB) option {
 		t.Fatal(err)
 	}
 	return configure(func(c *proxy.Config) {
-		c.Auth.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+		c.Startup.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
 	})
 }
 

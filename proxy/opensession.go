@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -30,7 +31,7 @@ const spareStartups = 100
 
 // admitClient runs a client's startup. It returns nil when the connection has
 // been dealt with: a cancel, a refusal, a client that left.
-func (srv *Server) admitClient(raw rawconn.Conn) (*session, *hello) {
+func (srv *Server) admitClient(raw rawconn.Conn) (*session, *startup.Client) {
 	if n := srv.starting.Add(1); n > int64(srv.cfg.MaxClients+spareStartups) {
 		srv.starting.Add(-1)
 		srv.metrics.StartupRefused(metrics.RefusedClients)
@@ -40,15 +41,15 @@ func (srv *Server) admitClient(raw rawconn.Conn) (*session, *hello) {
 	defer srv.starting.Add(-1)
 	// Close ends a startup too; from greet on the session is woken instead.
 	defer context.AfterFunc(srv.ctx, func() { raw.Close() })()
-	h, err := srv.startup.run(raw)
+	h, err := srv.startup.Run(raw)
 	switch {
 	case err != nil:
 		srv.metrics.StartupRefused(refusedReason(err))
 		if !errors.Is(err, io.EOF) {
 			srv.log.Info("startup refused", "client", raw.RemoteAddr().String(), "error", err)
 		}
-	case h.cancel != nil:
-		srv.cancel(h.cancel)
+	case h.Cancel != nil:
+		srv.cancel(h.Cancel)
 	default:
 		s, err := srv.openSession(h)
 		if err == nil {
@@ -60,12 +61,12 @@ func (srv *Server) admitClient(raw rawconn.Conn) (*session, *hello) {
 		if errors.As(err, &told) {
 			fatal := *told
 			fatal.Fatal = true
-			raw.SetWriteDeadline(time.Now().Add(refusalTimeout))
-			h.conn.Write(fatal.Append(nil))
+			raw.SetWriteDeadline(time.Now().Add(startup.RefusalTimeout))
+			h.Conn.Write(fatal.Append(nil))
 		}
 	}
-	if h != nil && h.conn != nil {
-		h.conn.Close()
+	if h != nil && h.Conn != nil {
+		h.Conn.Close()
 	}
 	raw.Close()
 	return nil, nil
@@ -73,15 +74,15 @@ func (srv *Server) admitClient(raw rawconn.Conn) (*session, *hello) {
 
 // openSession makes a session of an authenticated client and tells it that it may
 // begin. No backend is touched, unless the session is to have its own.
-func (srv *Server) openSession(h *hello) (*session, error) {
+func (srv *Server) openSession(h *startup.Client) (*session, error) {
 	if srv.draining.Load() {
 		return nil, errDraining
 	}
-	database, ok := srv.names.find(h.database)
+	database, ok := srv.names.find(h.Database)
 	if !ok {
-		return nil, errNoDatabase(h.database)
+		return nil, errNoDatabase(h.Database)
 	}
-	h.database = database
+	h.Database = database
 	if n := srv.clients.Add(1); n > int64(srv.cfg.MaxClients) {
 		srv.clients.Add(-1)
 		return nil, errTooManyClients(srv.cfg.MaxClients)
@@ -96,7 +97,7 @@ func (srv *Server) openSession(h *hello) (*session, error) {
 	srv.sessions[s] = 0
 	srv.mu.Unlock()
 	n := secretLen30
-	if h.protocol >= protocol32 {
+	if h.Protocol >= protocol32 {
 		n = secretLen32
 	}
 	srv.keys.issue(s, n)
@@ -104,23 +105,23 @@ func (srv *Server) openSession(h *hello) (*session, error) {
 	out = binary.BigEndian.AppendUint32(out, s.key.pid)
 	out = append(out, s.key.secret...)
 	out = wire.AppendReady(out, 'I')
-	if len(h.rest) > 0 {
-		s.client.PutBack(h.rest)
+	if len(h.Rest) > 0 {
+		s.client.PutBack(h.Rest)
 	}
-	h.raw.SetWriteDeadline(time.Now().Add(srv.cfg.StartupTimeout))
-	if _, err := h.conn.Write(out); err != nil {
+	h.Raw.SetWriteDeadline(time.Now().Add(srv.cfg.Startup.Timeout))
+	if _, err := h.Conn.Write(out); err != nil {
 		s.end(errClientGone)
 		srv.forget(s)
 		return nil, err
 	}
-	h.raw.SetWriteDeadline(time.Time{})
+	h.Raw.SetWriteDeadline(time.Time{})
 	srv.metrics.SessionStarted()
 	return s, nil
 }
 
 // introduce prepares the session's settings, or its own backend, and returns
 // AuthenticationOk with what the client is told of the server.
-func (srv *Server) introduce(s *session, h *hello) ([]byte, error) {
+func (srv *Server) introduce(s *session, h *startup.Client) ([]byte, error) {
 	out := append([]byte(nil), wire.Authentication, 0, 0, 0, 8, 0, 0, 0, 0)
 	params := srv.params()
 	if srv.cfg.dedicated() {
@@ -134,7 +135,7 @@ func (srv *Server) introduce(s *session, h *hello) ([]byte, error) {
 			return nil, err
 		}
 	} else {
-		if err := s.takeStartup(h.params); err != nil {
+		if err := s.takeStartup(h.Params); err != nil {
 			return nil, err
 		}
 		if err := s.move(started); err != nil {
@@ -156,11 +157,11 @@ func (srv *Server) introduce(s *session, h *hello) ([]byte, error) {
 }
 
 // dedicate dials a backend for this client alone.
-func (s *session) dedicate(h *hello) (notices []byte, err error) {
+func (s *session) dedicate(h *startup.Client) (notices []byte, err error) {
 	s.dedicated = true
-	ctx, stop := context.WithTimeout(s.srv.ctx, s.srv.cfg.StartupTimeout)
+	ctx, stop := context.WithTimeout(s.srv.ctx, s.srv.cfg.Startup.Timeout)
 	defer stop()
-	conn, err := s.srv.backends.DialDedicated(ctx, reservoir.Startup{Database: h.database, Params: h.params})
+	conn, err := s.srv.backends.DialDedicated(ctx, reservoir.Startup{Database: h.Database, Params: h.Params})
 	if err != nil {
 		var refusal *reservoir.ServerError
 		if errors.As(err, &refusal) {
@@ -302,8 +303,8 @@ func (srv *Server) asReported(name, value string) string {
 }
 
 // cancel serves a CancelRequest.
-func (srv *Server) cancel(r *cancelRequest) {
-	s := srv.keys.find(r.pid, r.secret)
+func (srv *Server) cancel(r *startup.CancelRequest) {
+	s := srv.keys.find(r.PID, r.Secret)
 	if s == nil {
 		srv.metrics.Cancel(metrics.CancelUnknownKey)
 		return
@@ -357,11 +358,11 @@ func refusedReason(err error) string {
 	switch {
 	case errors.As(err, &told):
 		switch {
-		case told == errStartupTimeout:
+		case told == startup.ErrTimeout:
 			return metrics.RefusedTimeout
-		case told == errPlainAfterTLS:
+		case told == startup.ErrPlainAfterTLS:
 			return metrics.RefusedPlaintext
-		case told == errTLSRequired || told == errNoALPN:
+		case told == startup.ErrTLSRequired || told == startup.ErrNoALPN:
 			return metrics.RefusedTLS
 		case told.Code == "57P01":
 			return metrics.RefusedDraining

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -38,7 +39,7 @@ type Server struct {
 	resetsAuto    bool // see Config.resetsAuto
 	sharedReports sharedReports
 	reports       atomic.Pointer[reports]
-	startup       *startup
+	startup       *startup.Handshaker
 	replays       *replays // nil: replay is off
 	groups        groups
 	purity        purity
@@ -68,7 +69,8 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	startup, err := newStartup(cfg, cfg.dedicated())
+	cfg.Startup.Replication = cfg.dedicated()
+	handshaker, err := startup.New(cfg.Startup)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +78,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	if err != nil {
 		return nil, err
 	}
-	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: startup,
+	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker,
 		treat: newTreatments(cfg), resetsAuto: cfg.resetsAuto(), catalog: newCatalog(cfg.PreparedTexts),
 		sessions: map[*session]uint64{}, listeners: map[net.Listener]struct{}{}}
 	if srv.replays, err = newReplays(cfg); err != nil {
@@ -88,7 +90,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 }
 
 // ReloadUsers reads the users file again; on an error the old users stay.
-func (srv *Server) ReloadUsers() error { return srv.startup.reloadUsers() }
+func (srv *Server) ReloadUsers() error { return srv.startup.ReloadUsers() }
 
 // Serve accepts clients from ln until the server is closed; then it returns
 // ErrServerClosed. It may be called for several listeners.
@@ -283,8 +285,8 @@ func (srv *Server) welcome(conn net.Conn) {
 	if s == nil {
 		return
 	}
-	srv.log.Info("session started", append(s.logAttrs(), "user", s.user, "database", hello.database,
-		"application", hello.params["application_name"], "tls", hello.conn != net.Conn(raw))...)
+	srv.log.Info("session started", append(s.logAttrs(), "user", s.user, "database", hello.Database,
+		"application", hello.Params["application_name"], "tls", hello.Conn != net.Conn(raw))...)
 	srv.running.Go(s.run)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -110,13 +111,13 @@ type session struct {
 	cancel cancelState // guarded by mu
 }
 
-func newSession(srv *Server, id uint64, h *hello) *session {
-	s := &session{srv: srv, id: id, client: wire.NewReader(h.conn, h.raw), user: h.user,
+func newSession(srv *Server, id uint64, h *startup.Client) *session {
+	s := &session{srv: srv, id: id, client: wire.NewReader(h.Conn, h.Raw), user: h.User,
 		settings: noSettings, startup: noSettings, began: time.Now()}
 	if r := srv.replays; r != nil {
 		s.withheld = retry.NewHeld(r.cfg.HeldBytes, r.held)
 		s.sinkDown = s.writeDown
-		s.optedOut = srv.cfg.withoutReplay(h.user)
+		s.optedOut = srv.cfg.withoutReplay(h.User)
 	}
 	return s
 }

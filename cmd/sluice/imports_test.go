@@ -19,13 +19,16 @@ const module = "github.com/sluice-proxy/sluice"
 // layers says what of ours each product package may import: packages below it
 // only. A folder below one of these may import what its owner may.
 var layers = map[string][]string{
-	"cmd/sluice": {"proxy", "proxy/rawconn", "reservoir", "lease", "rewrite", "retry", "metrics"},
-	"proxy":      {"proxy/rawconn", "reservoir", "retry", "rewrite", "metrics"},
-	"reservoir":  {"lease", "metrics"},
-	"lease":      {"metrics"},
-	"rewrite":    {},
-	"retry":      {},
-	"metrics":    {},
+	"cmd/sluice":    {"proxy", "proxy/startup", "proxy/rawconn", "reservoir", "lease", "rewrite", "retry", "metrics"},
+	"proxy":         {"proxy/startup", "proxy/wire", "proxy/rawconn", "reservoir", "retry", "rewrite", "metrics"},
+	"proxy/startup": {"proxy/wire", "proxy/rawconn"},
+	"proxy/wire":    {"proxy/rawconn"},
+	"proxy/rawconn": {},
+	"reservoir":     {"lease", "metrics"},
+	"lease":         {"metrics"},
+	"rewrite":       {},
+	"retry":         {},
+	"metrics":       {},
 }
 
 // doors says which product package may import a third-party package; the longest
@@ -41,9 +44,9 @@ var doors = map[string][]string{
 	"github.com/aws/aws-sdk-go-v2/feature/dsql/auth": {"reservoir"},
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb":  {"lease"},
 
-	"github.com/jackc/pgx/v5/pgproto3": {"proxy"},
+	"github.com/jackc/pgx/v5/pgproto3": {"proxy", "proxy/startup", "proxy/wire"},
 	"github.com/jackc/pgx/v5/pgconn":   {"reservoir"},
-	"github.com/xdg-go/scram":          {"proxy"},
+	"github.com/xdg-go/scram":          {"proxy/startup"},
 	"golang.org/x/time/rate":           {"reservoir"},
 	"golang.org/x/sys/unix":            {"lease"}, // a clock that goes on while the machine sleeps
 
@@ -169,13 +172,13 @@ func forbidden(dir string, test bool, imported string) string {
 }
 
 // ownerOf is the product package that a folder belongs to, or "".
-func ownerOf(dir string) string {
-	for owner := range layers {
-		if within(dir, owner) {
-			return owner
+func ownerOf(dir string) (owner string) {
+	for p := range layers {
+		if within(dir, p) && len(p) > len(owner) { // the innermost
+			owner = p
 		}
 	}
-	return ""
+	return owner
 }
 
 func within(p, parent string) bool { return p == parent || strings.HasPrefix(p, parent+"/") }
@@ -191,6 +194,10 @@ func TestForbidden(t *testing.T) {
 		{"cmd/sluice", false, module + "/proxy", true},
 		{"proxy", false, module + "/reservoir", true},
 		{"proxy", false, module + "/proxy/rawconn", true},
+		{"proxy", false, module + "/proxy/wire", true},
+		{"proxy/wire", false, module + "/proxy", false},
+		{"proxy/wire", false, module + "/retry", false},
+		{"proxy/startup", false, module + "/reservoir", false},
 		{"proxy", false, module + "/lease", false},
 		{"reservoir", false, module + "/proxy", false},
 		{"reservoir", false, module + "/proxy/rawconn", false},

@@ -168,7 +168,7 @@ func (d *daemon) logStart(clients []net.Listener, admin net.Listener) {
 		slog.String("user", c.Dial.User),
 		slog.String("database", c.Dial.Database),
 		slog.String("pairing", string(c.Proxy.Pairing)),
-		slog.String("auth", string(c.Proxy.Auth.Method)),
+		slog.String("auth", string(c.Proxy.Startup.Method)),
 		slog.Bool("tls", c.TLS.Cert != ""),
 	}
 	if c.Dial.Address != "" {

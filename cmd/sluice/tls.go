@@ -7,7 +7,7 @@ import (
 	"os"
 	"sync/atomic"
 
-	"github.com/sluice-proxy/sluice/proxy"
+	"github.com/sluice-proxy/sluice/proxy/startup"
 )
 
 // A certificate offers clients the TLS that its files describe, and takes new
@@ -19,10 +19,10 @@ type certificate struct {
 }
 
 // newCertificate reads the files. Its errors begin with the key of the file.
-func newCertificate(files TLSFiles, method proxy.AuthMethod) (*certificate, error) {
+func newCertificate(files TLSFiles, method startup.AuthMethod) (*certificate, error) {
 	c := &certificate{files: files}
 	switch {
-	case method == proxy.Cert:
+	case method == startup.Cert:
 		c.clientAuth = tls.RequireAndVerifyClientCert
 	case files.ClientCA != "":
 		c.clientAuth = tls.VerifyClientCertIfGiven

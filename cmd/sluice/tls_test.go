@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-proxy/sluice/proxy"
+	"github.com/sluice-proxy/sluice/proxy/startup"
 )
 
 // makeCertificate writes a self-signed certificate for localhost with the given
@@ -90,7 +90,7 @@ func TestCertificateIsReplacedWithoutANewListener(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	files := makeCertificate(t, dir, "first")
-	cert, err := newCertificate(files, proxy.Trust)
+	cert, err := newCertificate(files, startup.Trust)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,16 +137,16 @@ func TestClientCertificates(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		files  TLSFiles
-		method proxy.AuthMethod
+		method startup.AuthMethod
 		client []tls.Certificate
 		fails  bool
 	}{
-		{"needed and given", files, proxy.Cert, []tls.Certificate{own}, false},
-		{"needed", files, proxy.Cert, nil, true},
-		{"needed, a stranger's given", files, proxy.Cert, []tls.Certificate{foreign}, true},
-		{"not needed", files, proxy.Trust, nil, false},
-		{"not needed, a stranger's given", files, proxy.Trust, []tls.Certificate{foreign}, true},
-		{"not asked for", without, proxy.Trust, []tls.Certificate{foreign}, false},
+		{"needed and given", files, startup.Cert, []tls.Certificate{own}, false},
+		{"needed", files, startup.Cert, nil, true},
+		{"needed, a stranger's given", files, startup.Cert, []tls.Certificate{foreign}, true},
+		{"not needed", files, startup.Trust, nil, false},
+		{"not needed, a stranger's given", files, startup.Trust, []tls.Certificate{foreign}, true},
+		{"not asked for", without, startup.Trust, []tls.Certificate{foreign}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

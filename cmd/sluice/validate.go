@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/sluice-proxy/sluice/proxy"
+	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
@@ -31,7 +32,7 @@ func (c *Config) validate() error {
 
 	server := c.Proxy
 	if c.TLS.Cert != "" {
-		server.Auth.TLS = &tls.Config{} // build reads the files
+		server.Startup.TLS = &tls.Config{} // build reads the files
 	}
 	return errors.Join(append(v.errs,
 		server.Validate(), c.Dial.Validate(), c.Reservoir.Validate(), c.Lease.Validate(), c.Rewrite.Validate())...)
@@ -57,7 +58,7 @@ func (v *validation) listeners() {
 	v.want(c.Listen.Address != "" || c.Listen.UnixSocket != "", "listen.address", "nobody could connect: set it or listen.unix_socket")
 	v.want(c.Listen.UnixSocket == "" || len(c.Listen.socketPath()) <= maxUnixPath,
 		"listen.unix_socket", fmt.Sprintf("too long: the socket's whole path must stay within %d bytes", maxUnixPath))
-	v.want(c.Proxy.Auth.Method != proxy.Trust || !validAddress(c.Listen.Address) || isLoopback(c.Listen.Address) || c.Listen.AllowRemoteTrust,
+	v.want(c.Proxy.Startup.Method != startup.Trust || !validAddress(c.Listen.Address) || isLoopback(c.Listen.Address) || c.Listen.AllowRemoteTrust,
 		"listen.address", "other machines could connect without a password: set auth.method, "+
 			"or listen on 127.0.0.1, or allow it with auth.allow_remote_trust")
 }
@@ -88,7 +89,7 @@ func (v *validation) clientTLS() {
 	v.want(c.TLS.Cert == "" || c.TLS.Key != "", "tls.key_file", "tls.cert_file needs its key")
 	v.want(c.TLS.Key == "" || c.TLS.Cert != "", "tls.cert_file", "tls.key_file needs its certificate")
 	v.want(c.TLS.ClientCA == "" || c.TLS.Cert != "", "tls.client_ca_file", "needs tls.cert_file and tls.key_file")
-	v.want(c.Proxy.Auth.Method != proxy.Cert || c.TLS.ClientCA != "", "tls.client_ca_file",
+	v.want(c.Proxy.Startup.Method != startup.Cert || c.TLS.ClientCA != "", "tls.client_ca_file",
 		"auth.method cert needs the authorities of the clients' certificates")
 }
 

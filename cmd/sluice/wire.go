@@ -65,13 +65,13 @@ func build(ctx context.Context, c *Config, log *slog.Logger) (*daemon, error) {
 	note(err)
 	serverConfig := c.Proxy
 	if c.TLS.Cert != "" {
-		cert, err := newCertificate(c.TLS, c.Proxy.Auth.Method)
+		cert, err := newCertificate(c.TLS, c.Proxy.Startup.Method)
 		note(err)
-		serverConfig.Auth.TLS = cert.config()
+		serverConfig.Startup.TLS = cert.config()
 		d.watched = append(d.watched, newWatched("TLS certificate", cert.reload, c.TLS.Cert, c.TLS.Key, c.TLS.ClientCA))
 	}
 	d.server, err = proxy.New(serverConfig, d.reservoir, planner, d.metrics.Proxy, log)
-	if err != nil && c.Proxy.Auth.UsersFile != "" { // the one thing that load did not judge
+	if err != nil && c.Proxy.Startup.UsersFile != "" { // the one thing that load did not judge
 		err = fmt.Errorf("auth.users_file: %w", err)
 	}
 	note(err)
@@ -80,8 +80,8 @@ func build(ctx context.Context, c *Config, log *slog.Logger) (*daemon, error) {
 		return nil, &ConfigError{Problems: problems}
 	}
 
-	if c.Proxy.Auth.UsersFile != "" {
-		d.watched = append(d.watched, newWatched("users file", d.server.ReloadUsers, c.Proxy.Auth.UsersFile))
+	if c.Proxy.Startup.UsersFile != "" {
+		d.watched = append(d.watched, newWatched("users file", d.server.ReloadUsers, c.Proxy.Startup.UsersFile))
 	}
 	if c.Admin.Address != "" {
 		d.admin = newAdmin(promhttp.HandlerFor(d.metrics.Registry, promhttp.HandlerOpts{}), d.ready, log)

@@ -1,4 +1,4 @@
-package proxy
+package startup
 
 import (
 	"crypto/ed25519"
@@ -23,8 +23,8 @@ import (
 func startupSCRAM(t testing.TB, text string) Config {
 	t.Helper()
 	config := startupConfig(SCRAM)
-	config.Auth.UsersFile = filepath.Join(t.TempDir(), "userlist.txt")
-	if err := os.WriteFile(config.Auth.UsersFile, []byte(text), 0o600); err != nil {
+	config.UsersFile = filepath.Join(t.TempDir(), "userlist.txt")
+	if err := os.WriteFile(config.UsersFile, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return config
@@ -142,8 +142,8 @@ func TestSCRAM(t *testing.T) {
 			if _, err := conversation.Step(string(final.Data)); err != nil || !conversation.Valid() {
 				t.Errorf("the server did not prove itself: %v", err)
 			}
-			if got := <-done; got.err != nil || got.hello.user != test.user {
-				t.Errorf("%+v, %v", got.hello, got.err)
+			if got := <-done; got.err != nil || got.client.User != test.user {
+				t.Errorf("%+v, %v", got.client, got.err)
 			}
 		})
 	}
@@ -166,7 +166,7 @@ func TestSCRAMSaltIsStable(t *testing.T) {
 	}
 	for _, user := range []string{"plain", "nobody"} {
 		before := salt(user)
-		if err := s.reloadUsers(); err != nil {
+		if err := s.ReloadUsers(); err != nil {
 			t.Fatal(err)
 		}
 		if after := salt(user); after != before {
@@ -232,7 +232,7 @@ func TestSCRAMRefuses(t *testing.T) {
 func TestSCRAMChannelBinding(t *testing.T) {
 	ca := newStartupCA(t)
 	config := startupSCRAM(t, `"u" "sesame"`)
-	config.Auth.TLS = ca.server(t)
+	config.TLS = ca.server(t)
 	s := startupWith(t, config)
 	for _, test := range []struct {
 		name, mechanism string
@@ -304,7 +304,7 @@ func TestSCRAMWithoutChannelBinding(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := startupSCRAM(t, `"u" "sesame"`)
-	config.Auth.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}}}
+	config.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}}}
 	conn, done := startupClient(t, startupWith(t, config), "tcp")
 	startupAnswered(t, conn, 'S')
 	client := newSASLClient(t, tls.Client(conn, &tls.Config{InsecureSkipVerify: true}), "u")
@@ -320,7 +320,7 @@ func TestSCRAMWithoutChannelBinding(t *testing.T) {
 func TestStartupCertificates(t *testing.T) {
 	ca, other := newStartupCA(t), newStartupCA(t)
 	config := startupConfig(Cert)
-	config.Auth.TLS = ca.server(t)
+	config.TLS = ca.server(t)
 	s := startupWith(t, config)
 	for _, test := range []struct {
 		name    string
@@ -350,8 +350,8 @@ func TestStartupCertificates(t *testing.T) {
 			got := <-done
 			switch test.code {
 			case "":
-				if got.err != nil || got.hello.user != "ann" {
-					t.Errorf("%+v, %v", got.hello, got.err)
+				if got.err != nil || got.client.User != "ann" {
+					t.Errorf("%+v, %v", got.client, got.err)
 				}
 			case "alert":
 				if got.err == nil || !strings.HasPrefix(got.err.Error(), "TLS handshake: ") {
@@ -369,8 +369,8 @@ func TestStartupCertificates(t *testing.T) {
 	})
 	t.Run("not verified", func(t *testing.T) {
 		loose := config
-		loose.Auth.TLS = ca.server(t)
-		loose.Auth.TLS.ClientAuth = tls.RequireAnyClientCert
+		loose.TLS = ca.server(t)
+		loose.TLS.ClientAuth = tls.RequireAnyClientCert
 		client, done := startupClient(t, startupWith(t, loose), "tcp")
 		startupAnswered(t, client, 'S')
 		secured := startupSecured(client, ca, "", ca.issue(t, "ann"))

@@ -1,4 +1,4 @@
-package proxy
+package startup
 
 import (
 	"bytes"
@@ -45,12 +45,12 @@ func startupCancel(secretLen int) []byte {
 }
 
 func startupConfig(method AuthMethod) Config {
-	return Config{StartupTimeout: 20 * time.Second, Auth: Auth{Method: method}}
+	return Config{Timeout: 20 * time.Second, Method: method}
 }
 
-func startupWith(t testing.TB, config Config) *startup {
+func startupWith(t testing.TB, config Config) *Handshaker {
 	t.Helper()
-	s, err := newStartup(config, false)
+	s, err := New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,12 +58,12 @@ func startupWith(t testing.TB, config Config) *startup {
 }
 
 type startupResult struct {
-	hello *hello
-	err   error
+	client *Client
+	err    error
 }
 
 // startupClient connects a client to s over network and runs its startup.
-func startupClient(t testing.TB, s *startup, network string) (client net.Conn, done <-chan startupResult) {
+func startupClient(t testing.TB, s *Handshaker, network string) (client net.Conn, done <-chan startupResult) {
 	t.Helper()
 	address := "127.0.0.1:0"
 	if network == "unix" {
@@ -90,7 +90,7 @@ func startupClient(t testing.TB, s *startup, network string) (client net.Conn, d
 	client.SetDeadline(time.Now().Add(20 * time.Second))
 	results := make(chan startupResult, 1)
 	go func() {
-		h, err := s.run(rawconn.Wrap(server))
+		h, err := s.Run(rawconn.Wrap(server))
 		if err != nil {
 			server.Close()
 		}
@@ -105,7 +105,7 @@ type startupStep struct {
 	want string
 }
 
-func runStartupScript(t *testing.T, s *startup, network string, steps []startupStep) (net.Conn, startupResult) {
+func runStartupScript(t *testing.T, s *Handshaker, network string, steps []startupStep) (net.Conn, startupResult) {
 	t.Helper()
 	client, done := startupClient(t, s, network)
 	for i, step := range steps {
@@ -137,46 +137,46 @@ func TestStartupAccepts(t *testing.T) {
 		name    string
 		network string // tcp unless given
 		steps   []startupStep
-		want    hello
+		want    Client
 	}{
 		{name: "3.0, database is the user", steps: []startupStep{{send: startupPacket(3, 0, "user", "u")}},
-			want: hello{user: "u", database: "u", protocol: v30}},
+			want: Client{User: "u", Database: "u", Protocol: v30}},
 		{name: "3.2, all said", steps: []startupStep{{send: startupPacket(3, 2, "user", "u", "database", "d", "client_encoding", "UTF8", "DateStyle", "ISO")}},
-			want: hello{user: "u", database: "d", protocol: v32, params: map[string]string{"client_encoding": "UTF8", "datestyle": "ISO"}}},
+			want: Client{User: "u", Database: "d", Protocol: v32, Params: map[string]string{"client_encoding": "UTF8", "datestyle": "ISO"}}},
 		{name: "empty database is none", steps: []startupStep{{send: startupPacket(3, 0, "database", "", "user", "u")}},
-			want: hello{user: "u", database: "u", protocol: v30}},
+			want: Client{User: "u", Database: "u", Protocol: v30}},
 		{name: "unix socket", network: "unix", steps: []startupStep{{send: startupPacket(3, 0, "user", "u")}},
-			want: hello{user: "u", database: "u", protocol: v30}},
+			want: Client{User: "u", Database: "u", Protocol: v30}},
 		{name: "3.1 never was", steps: []startupStep{{startupPacket(3, 1, "user", "u"), negotiated(t, v30)}},
-			want: hello{user: "u", database: "u", protocol: v30}},
+			want: Client{User: "u", Database: "u", Protocol: v30}},
 		{name: "3.3 is newer", steps: []startupStep{{startupPacket(3, 3, "user", "u"), negotiated(t, v32)}},
-			want: hello{user: "u", database: "u", protocol: v32}},
+			want: Client{User: "u", Database: "u", Protocol: v32}},
 		{name: "3.9999 is libpq 19", steps: []startupStep{{startupPacket(3, 9999, "user", "u", "_pq_.test_protocol_negotiation", ""),
 			negotiated(t, v32, "_pq_.test_protocol_negotiation")}},
-			want: hello{user: "u", database: "u", protocol: v32}},
+			want: Client{User: "u", Database: "u", Protocol: v32}},
 		{name: "unknown option of 3.0", steps: []startupStep{{startupPacket(3, 0, "_pq_.b", "1", "user", "u", "_pq_.a", "2"),
 			negotiated(t, v30, "_pq_.b", "_pq_.a")}},
-			want: hello{user: "u", database: "u", protocol: v30}},
+			want: Client{User: "u", Database: "u", Protocol: v30}},
 		{name: "options", steps: []startupStep{{send: startupPacket(3, 0, "search_path", "own", "user", "u",
 			"options", `-c search_path=other --statement-timeout=5s  -cTimeZone=Etc/UTC -c application_name=a\ b\\c `)}},
-			want: hello{user: "u", database: "u", protocol: v30, params: map[string]string{
+			want: Client{User: "u", Database: "u", Protocol: v30, Params: map[string]string{
 				"search_path": "own", "statement_timeout": "5s", "timezone": "Etc/UTC", "application_name": `a b\c`}}},
 		{name: "no replication", steps: []startupStep{{send: startupPacket(3, 0, "user", "u", "replication", "off")}},
-			want: hello{user: "u", database: "u", protocol: v30}},
+			want: Client{User: "u", Database: "u", Protocol: v30}},
 		{name: "SSL not offered", steps: []startupStep{{startupSSL, "N"}, {send: startupPacket(3, 0, "user", "u")}},
-			want: hello{user: "u", database: "u", protocol: v30}},
+			want: Client{User: "u", Database: "u", Protocol: v30}},
 		{name: "GSS, then SSL", steps: []startupStep{{startupGSS, "N"}, {startupSSL, "N"}, {send: startupPacket(3, 0, "user", "u")}},
-			want: hello{user: "u", database: "u", protocol: v30}},
+			want: Client{User: "u", Database: "u", Protocol: v30}},
 		{name: "SSL, then GSS", steps: []startupStep{{startupSSL, "N"}, {startupGSS, "N"}, {send: startupPacket(3, 0, "user", "u")}},
-			want: hello{user: "u", database: "u", protocol: v30}},
+			want: Client{User: "u", Database: "u", Protocol: v30}},
 		{name: "pipelined query", steps: []startupStep{{send: append(startupPacket(3, 0, "user", "u"), query...)}},
-			want: hello{user: "u", database: "u", protocol: v30, rest: []byte(query)}},
+			want: Client{User: "u", Database: "u", Protocol: v30, Rest: []byte(query)}},
 		{name: "cancel of 3.0", steps: []startupStep{{send: startupCancel(4)}},
-			want: hello{cancel: &cancelRequest{pid: 0x01020304, secret: []byte("kkkk")}}},
+			want: Client{Cancel: &CancelRequest{PID: 0x01020304, Secret: []byte("kkkk")}}},
 		{name: "cancel of 3.2", steps: []startupStep{{send: startupCancel(256)}},
-			want: hello{cancel: &cancelRequest{pid: 0x01020304, secret: bytes.Repeat([]byte("k"), 256)}}},
+			want: Client{Cancel: &CancelRequest{PID: 0x01020304, Secret: bytes.Repeat([]byte("k"), 256)}}},
 		{name: "cancel after SSL not offered", steps: []startupStep{{startupSSL, "N"}, {send: startupCancel(32)}},
-			want: hello{cancel: &cancelRequest{pid: 0x01020304, secret: bytes.Repeat([]byte("k"), 32)}}},
+			want: Client{Cancel: &CancelRequest{PID: 0x01020304, Secret: bytes.Repeat([]byte("k"), 32)}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -188,12 +188,12 @@ func TestStartupAccepts(t *testing.T) {
 			if got.err != nil {
 				t.Fatal(got.err)
 			}
-			checkHello(t, got.hello, &test.want)
-			if got.hello.conn != net.Conn(got.hello.raw) {
+			checkClient(t, got.client, &test.want)
+			if got.client.Conn != net.Conn(got.client.Raw) {
 				t.Error("conn is not the socket in plain text")
 			}
 			// Nothing more was said to the client, and no deadline is left behind.
-			got.hello.conn.Close()
+			got.client.Conn.Close()
 			if more, err := io.ReadAll(client); len(more) > 0 || err != nil {
 				t.Errorf("then the client read %q, %v", more, err)
 			}
@@ -201,24 +201,24 @@ func TestStartupAccepts(t *testing.T) {
 	}
 }
 
-func checkHello(t *testing.T, got, want *hello) {
+func checkClient(t *testing.T, got, want *Client) {
 	t.Helper()
-	if got.user != want.user || got.database != want.database || got.protocol != want.protocol ||
-		!maps.Equal(got.params, want.params) || !bytes.Equal(got.rest, want.rest) {
+	if got.User != want.User || got.Database != want.Database || got.Protocol != want.Protocol ||
+		!maps.Equal(got.Params, want.Params) || !bytes.Equal(got.Rest, want.Rest) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if (got.cancel == nil) != (want.cancel == nil) {
-		t.Fatalf("cancel %v, want %v", got.cancel, want.cancel)
+	if (got.Cancel == nil) != (want.Cancel == nil) {
+		t.Fatalf("cancel %v, want %v", got.Cancel, want.Cancel)
 	}
-	if want.cancel != nil && (got.cancel.pid != want.cancel.pid || !bytes.Equal(got.cancel.secret, want.cancel.secret)) {
-		t.Errorf("cancel %v, want %v", got.cancel, want.cancel)
+	if want.Cancel != nil && (got.Cancel.PID != want.Cancel.PID || !bytes.Equal(got.Cancel.Secret, want.Cancel.Secret)) {
+		t.Errorf("cancel %v, want %v", got.Cancel, want.Cancel)
 	}
 }
 
 // The usual startup is one read and no write, and leaves no deadline behind.
 func TestStartupUsual(t *testing.T) {
 	conn := &startupTape{in: startupPacket(3, 0, "user", "u")}
-	if _, err := startupWith(t, startupConfig(Trust)).run(rawconn.Plain(conn)); err != nil {
+	if _, err := startupWith(t, startupConfig(Trust)).Run(rawconn.Plain(conn)); err != nil {
 		t.Fatal(err)
 	}
 	if conn.reads != 1 || conn.out.Len() != 0 {
@@ -232,7 +232,7 @@ func TestStartupUsual(t *testing.T) {
 // What the client pipelined is its own, not the buffer's.
 func TestStartupRestIsCopied(t *testing.T) {
 	const query = "Q\x00\x00\x00\x0dSELECT 1\x00"
-	h, err := startupWith(t, startupConfig(Trust)).run(rawconn.Plain(&startupTape{
+	h, err := startupWith(t, startupConfig(Trust)).Run(rawconn.Plain(&startupTape{
 		in: append(startupPacket(3, 0, "user", "u"), query...)}))
 	if err != nil {
 		t.Fatal(err)
@@ -240,8 +240,8 @@ func TestStartupRestIsCopied(t *testing.T) {
 	buf := wire.GetBuffer()
 	clear(buf)
 	wire.PutBuffer(buf)
-	if string(h.rest) != query {
-		t.Fatalf("rest became %q", h.rest)
+	if string(h.Rest) != query {
+		t.Fatalf("rest became %q", h.Rest)
 	}
 }
 
@@ -250,21 +250,23 @@ func TestStartupLongest(t *testing.T) {
 	for over, want := range []error{nil, errStartupLength} {
 		fixed := len(startupPacket(3, 0, "user", "u", "a", "")) - 4
 		value := strings.Repeat("x", maxStartupPacket-fixed+over)
-		h, err := s.run(rawconn.Plain(&startupTape{in: startupPacket(3, 0, "user", "u", "a", value)}))
-		if err != want || err == nil && h.params["a"] != value {
+		h, err := s.Run(rawconn.Plain(&startupTape{in: startupPacket(3, 0, "user", "u", "a", value)}))
+		if err != want || err == nil && h.Params["a"] != value {
 			t.Errorf("%d bytes too long: %v, want %v", over, err, want)
 		}
 	}
 }
 
 func TestStartupReplicationAllowed(t *testing.T) {
-	s, err := newStartup(startupConfig(Trust), true)
+	config := startupConfig(Trust)
+	config.Replication = true
+	s, err := New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, got := runStartupScript(t, s, "tcp", []startupStep{{send: startupPacket(3, 0, "user", "u", "replication", "database")}})
-	if got.err != nil || got.hello.params["replication"] != "database" {
-		t.Fatalf("%+v, %v", got.hello, got.err)
+	if got.err != nil || got.client.Params["replication"] != "database" {
+		t.Fatalf("%+v, %v", got.client, got.err)
 	}
 }
 
@@ -364,8 +366,8 @@ func TestStartupRefuses(t *testing.T) {
 func checkRefusal(t *testing.T, client io.Reader, got startupResult, code, message string) {
 	t.Helper()
 	var told *wire.Error
-	if got.hello != nil || !errors.As(got.err, &told) || !told.Fatal || told.Code != code || told.Message != message {
-		t.Errorf("run returned %+v, %v; want a FATAL %s %s", got.hello, got.err, code, message)
+	if got.client != nil || !errors.As(got.err, &told) || !told.Fatal || told.Code != code || told.Message != message {
+		t.Errorf("run returned %+v, %v; want a FATAL %s %s", got.client, got.err, code, message)
 	}
 	frontend := pgproto3.NewFrontend(client, nil)
 	m, err := frontend.Receive()

@@ -1,4 +1,4 @@
-package proxy
+package startup
 
 import (
 	"crypto/tls"
@@ -17,7 +17,7 @@ import (
 
 // psqlServer serves startups on a TCP port and a Unix socket. Clients that are
 // let in get their user's name as the answer to any query.
-func psqlServer(t *testing.T, s *startup) (host, port string) {
+func psqlServer(t *testing.T, s *Handshaker) (host, port string) {
 	t.Helper()
 	host, err := os.MkdirTemp("", "startup") // short enough for a socket's name
 	if err != nil {
@@ -48,15 +48,15 @@ func psqlServer(t *testing.T, s *startup) (host, port string) {
 	return host, port
 }
 
-func servePSQL(s *startup, conn rawconn.Conn) {
+func servePSQL(s *Handshaker, conn rawconn.Conn) {
 	defer conn.Close()
-	h, err := s.run(conn)
-	if err != nil || h.cancel != nil {
+	h, err := s.Run(conn)
+	if err != nil || h.Cancel != nil {
 		return
 	}
-	defer h.conn.Close()
-	h.conn.SetDeadline(time.Now().Add(20 * time.Second))
-	backend := pgproto3.NewBackend(h.conn, h.conn)
+	defer h.Conn.Close()
+	h.Conn.SetDeadline(time.Now().Add(20 * time.Second))
+	backend := pgproto3.NewBackend(h.Conn, h.Conn)
 	backend.Send(&pgproto3.AuthenticationOk{})
 	backend.Send(&pgproto3.ParameterStatus{Name: "server_version", Value: "16.0"})
 	backend.Send(&pgproto3.ParameterStatus{Name: "client_encoding", Value: "UTF8"})
@@ -71,7 +71,7 @@ func servePSQL(s *startup, conn rawconn.Conn) {
 			return
 		}
 		const text = 25 // its type's OID
-		answer := h.user + " " + h.database + " " + h.params["application_name"] + " " + h.params["geqo"]
+		answer := h.User + " " + h.Database + " " + h.Params["application_name"] + " " + h.Params["geqo"]
 		backend.Send(&pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{Name: []byte("who"), DataTypeOID: text, DataTypeSize: -1}}})
 		backend.Send(&pgproto3.DataRow{Values: [][]byte{[]byte(answer)}})
 		backend.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT 1")})
@@ -96,7 +96,7 @@ func TestLibpq(t *testing.T) {
 	const file = `"ann" "` + verifierSesame + `"` + "\n" + `"bob" "p'lain"`
 
 	offer := func(config Config, required bool) Config {
-		config.Auth.TLS, config.Auth.TLSRequired = ca.server(t), required
+		config.TLS, config.TLSRequired = ca.server(t), required
 		return config
 	}
 	servers := map[string]Config{

@@ -1,4 +1,4 @@
-package proxy
+package startup
 
 import (
 	"bytes"
@@ -97,16 +97,16 @@ func TestStartupSlowClients(t *testing.T) {
 					}
 				}()
 				start := time.Now()
-				h, err := s.run(rawconn.Wrap(server))
+				h, err := s.Run(rawconn.Wrap(server))
 				if took := time.Since(start); took != s.timeout {
 					t.Errorf("startup ended after %s, want %s", took, s.timeout)
 				}
-				if h != nil || err != error(errStartupTimeout) {
+				if h != nil || err != error(ErrTimeout) {
 					t.Errorf("run = %v, %v", h, err)
 				}
 				server.Close()
 				<-gone
-				if told := bytes.HasSuffix(<-said, errStartupTimeout.Append(nil)); told == test.mute {
+				if told := bytes.HasSuffix(<-said, ErrTimeout.Append(nil)); told == test.mute {
 					t.Errorf("client told: %v", told)
 				}
 			})
@@ -122,9 +122,9 @@ func TestStartupRefusesDeafClient(t *testing.T) {
 		defer client.Close()
 		go client.Write([]byte{0, 0, 0, 1})
 		start := time.Now()
-		_, err := s.run(rawconn.Wrap(server))
-		if took := time.Since(start); err != error(errStartupLength) || took != refusalTimeout {
-			t.Errorf("run = %v after %s, want %v after %s", err, took, errStartupLength, refusalTimeout)
+		_, err := s.Run(rawconn.Wrap(server))
+		if took := time.Since(start); err != error(errStartupLength) || took != RefusalTimeout {
+			t.Errorf("run = %v after %s, want %v after %s", err, took, errStartupLength, RefusalTimeout)
 		}
 	})
 }
@@ -134,8 +134,8 @@ func TestStartupInPieces(t *testing.T) {
 	s := startupWith(t, startupConfig(Trust))
 	for _, piece := range []int{1, 2, 3, 7, 1000} {
 		conn := &startupTape{in: startupPacket(3, 2, "user", "u", "options", "-c a=b"), piece: piece}
-		h, err := s.run(rawconn.Plain(conn))
-		if err != nil || h.user != "u" || h.params["a"] != "b" {
+		h, err := s.Run(rawconn.Plain(conn))
+		if err != nil || h.User != "u" || h.Params["a"] != "b" {
 			t.Errorf("pieces of %d: %+v, %v", piece, h, err)
 		}
 	}
@@ -154,7 +154,7 @@ func TestStartupReleasesBuffer(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for range runs {
-			s.run(rawconn.Plain(&startupTape{in: in}))
+			s.Run(rawconn.Plain(&startupTape{in: in}))
 		}
 		runtime.ReadMemStats(&after)
 		// The race detector makes a sync.Pool lose every fourth.
@@ -169,7 +169,7 @@ func BenchmarkStartup(b *testing.B) {
 	in := startupPacket(3, 0, "user", "u", "database", "d", "application_name", "psql", "client_encoding", "UTF8")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := s.run(rawconn.Plain(&startupTape{in: in})); err != nil {
+		if _, err := s.Run(rawconn.Plain(&startupTape{in: in})); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -190,7 +190,7 @@ func FuzzStartup(f *testing.F) {
 			f.Add(seed, mode, byte(3))
 		}
 	}
-	startups := []*startup{
+	startups := []*Handshaker{
 		startupWith(f, startupConfig(Trust)),
 		startupWith(f, startupSCRAM(f, `"u" "x"`)),
 		startupWith(f, startupTLSConfig(f, Trust)),
@@ -199,16 +199,16 @@ func FuzzStartup(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte, mode, piece byte) {
 		s := startups[int(mode)%len(startups)]
 		conn := &startupTape{in: bytes.Clone(in), piece: int(piece)}
-		h, err := s.run(rawconn.Plain(conn))
+		h, err := s.Run(rawconn.Plain(conn))
 		checkFuzzedStartup(t, in, conn, h, err)
 	})
 }
 
 // checkFuzzedStartup holds a startup to what must be true of any.
-func checkFuzzedStartup(t *testing.T, in []byte, conn *startupTape, h *hello, err error) {
+func checkFuzzedStartup(t *testing.T, in []byte, conn *startupTape, h *Client, err error) {
 	t.Helper()
 	if (h == nil) == (err == nil) {
-		t.Fatalf("hello %+v and error %v", h, err)
+		t.Fatalf("client %+v and error %v", h, err)
 	}
 	if conn.closed {
 		t.Fatal("the connection is the caller's to close")
@@ -229,16 +229,16 @@ func checkFuzzedStartup(t *testing.T, in []byte, conn *startupTape, h *hello, er
 			t.Fatal("a tape has no deadline")
 		}
 	case err != nil:
-	case h.cancel != nil:
-		if n := len(h.cancel.secret); n < 4 || n > 256 || h.user != "" {
+	case h.Cancel != nil:
+		if n := len(h.Cancel.Secret); n < 4 || n > 256 || h.User != "" {
 			t.Fatalf("cancel %+v", h)
 		}
 	default:
-		if h.user == "" || h.database == "" || h.protocol != pgproto3.ProtocolVersion30 && h.protocol != pgproto3.ProtocolVersion32 {
-			t.Fatalf("hello %+v", h)
+		if h.User == "" || h.Database == "" || h.Protocol != pgproto3.ProtocolVersion30 && h.Protocol != pgproto3.ProtocolVersion32 {
+			t.Fatalf("client %+v", h)
 		}
-		if !bytes.HasSuffix(in, append(bytes.Clone(h.rest), conn.in...)) {
-			t.Fatalf("rest %q and unread %q of %q", h.rest, conn.in, in)
+		if !bytes.HasSuffix(in, append(bytes.Clone(h.Rest), conn.in...)) {
+			t.Fatalf("rest %q and unread %q of %q", h.Rest, conn.in, in)
 		}
 	}
 }

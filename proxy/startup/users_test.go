@@ -1,4 +1,4 @@
-package proxy
+package startup
 
 import (
 	"encoding/base64"
@@ -167,36 +167,36 @@ func TestReloadUsers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	config := Config{Auth: Auth{Method: SCRAM, UsersFile: path}}
-	if _, err := newStartup(config, false); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), path) {
+	config := Config{Method: SCRAM, UsersFile: path}
+	if _, err := New(config); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), path) {
 		t.Fatalf("without a file: %v", err)
 	}
 	write(`"a" "x"`)
-	s, err := newStartup(config, false)
+	s, err := New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := s.users.Load()
 	write("nonsense")
-	if err := s.reloadUsers(); err == nil || !strings.Contains(err.Error(), path+": line 1: ") {
+	if err := s.ReloadUsers(); err == nil || !strings.Contains(err.Error(), path+": line 1: ") {
 		t.Fatalf("reload of a bad file: %v", err)
 	}
 	if s.users.Load() != before {
 		t.Fatal("a bad file replaced the users")
 	}
 	write(strings.Repeat(";\n", maxUsersFile/2+1))
-	if err := s.reloadUsers(); err == nil || s.users.Load() != before {
+	if err := s.ReloadUsers(); err == nil || s.users.Load() != before {
 		t.Fatalf("reload of a huge file: %v", err)
 	}
 	write(`"b" "x"`)
-	if err := s.reloadUsers(); err != nil {
+	if err := s.ReloadUsers(); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := s.users.Load().credentials["b"]; !ok || len(s.users.Load().credentials) != 1 {
 		t.Fatal("reload did not bring the new user, or kept the old one")
 	}
 	// Without SCRAM there is no file to read.
-	if _, err := newStartup(Config{Auth: Auth{Method: Trust}}, false); err != nil {
+	if _, err := New(Config{Method: Trust}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,4 +1,4 @@
-package proxy
+package startup
 
 import (
 	"bytes"
@@ -98,7 +98,7 @@ func (ca *startupCA) server(t testing.TB) *tls.Config {
 
 func startupTLSConfig(t testing.TB, method AuthMethod) Config {
 	config := startupConfig(method)
-	config.Auth.TLS = newStartupCA(t).server(t)
+	config.TLS = newStartupCA(t).server(t)
 	return config
 }
 
@@ -124,7 +124,7 @@ func startupAnswered(t *testing.T, client net.Conn, want byte) {
 func TestStartupTLS(t *testing.T) {
 	ca := newStartupCA(t)
 	config := startupConfig(Trust)
-	config.Auth.TLS, config.Auth.TLSRequired = ca.server(t), true
+	config.TLS, config.TLSRequired = ca.server(t), true
 	s := startupWith(t, config)
 	for _, test := range []struct {
 		name   string
@@ -148,14 +148,14 @@ func TestStartupTLS(t *testing.T) {
 			if got.err != nil {
 				t.Fatal(got.err)
 			}
-			checkHello(t, got.hello, &hello{user: "u", database: "u", protocol: 3<<16 | 2, rest: []byte(query)})
-			if _, ok := got.hello.conn.(*tls.Conn); !ok || got.hello.raw == nil {
-				t.Errorf("conn is a %T over %T", got.hello.conn, got.hello.raw)
+			checkClient(t, got.client, &Client{User: "u", Database: "u", Protocol: 3<<16 | 2, Rest: []byte(query)})
+			if _, ok := got.client.Conn.(*tls.Conn); !ok || got.client.Raw == nil {
+				t.Errorf("conn is a %T over %T", got.client.Conn, got.client.Raw)
 			}
 			// The stream goes on where the startup left it.
 			go secured.Write([]byte("more"))
 			more := make([]byte, 4)
-			if _, err := io.ReadFull(got.hello.conn, more); err != nil || string(more) != "more" {
+			if _, err := io.ReadFull(got.client.Conn, more); err != nil || string(more) != "more" {
 				t.Errorf("then read %q, %v", more, err)
 			}
 		})
@@ -166,7 +166,7 @@ func TestStartupTLS(t *testing.T) {
 func TestStartupTLSDoesNotResume(t *testing.T) {
 	ca := newStartupCA(t)
 	config := startupConfig(Trust)
-	config.Auth.TLS = ca.server(t)
+	config.TLS = ca.server(t)
 	s := startupWith(t, config)
 	remembering := &tls.Config{RootCAs: ca.pool, ServerName: "localhost", NextProtos: []string{"postgresql"},
 		ClientSessionCache: tls.NewLRUClientSessionCache(1)}
@@ -178,7 +178,7 @@ func TestStartupTLSDoesNotResume(t *testing.T) {
 		if got.err != nil {
 			t.Fatal(got.err)
 		}
-		go got.hello.conn.Write([]byte("x"))
+		go got.client.Conn.Write([]byte("x"))
 		if _, err := secured.Read(make([]byte, 1)); err != nil { // takes a ticket along
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestStartupTLSDoesNotResume(t *testing.T) {
 func TestStartupTLSCancel(t *testing.T) {
 	ca := newStartupCA(t)
 	config := startupConfig(Cert)
-	config.Auth.TLS, config.Auth.TLSRequired = ca.server(t), true
+	config.TLS, config.TLSRequired = ca.server(t), true
 	s := startupWith(t, config)
 	for name, secure := range map[string]bool{"secured": true, "plain although TLS is required": false} {
 		t.Run(name, func(t *testing.T) {
@@ -203,8 +203,8 @@ func TestStartupTLSCancel(t *testing.T) {
 				conn = startupSecured(client, ca, "")
 			}
 			conn.Write(startupCancel(32))
-			if got := <-done; got.err != nil || got.hello.cancel == nil || len(got.hello.cancel.secret) != 32 {
-				t.Fatalf("%+v, %v", got.hello, got.err)
+			if got := <-done; got.err != nil || got.client.Cancel == nil || len(got.client.Cancel.Secret) != 32 {
+				t.Fatalf("%+v, %v", got.client, got.err)
 			}
 		})
 	}
@@ -213,7 +213,7 @@ func TestStartupTLSCancel(t *testing.T) {
 func TestStartupTLSRefuses(t *testing.T) {
 	ca := newStartupCA(t)
 	config := startupConfig(Trust)
-	config.Auth.TLS, config.Auth.TLSRequired = ca.server(t), true
+	config.TLS, config.TLSRequired = ca.server(t), true
 	s := startupWith(t, config)
 	inside := func(direct bool, alpn string, send []byte) func(*testing.T, net.Conn) net.Conn {
 		return func(t *testing.T, client net.Conn) net.Conn {
@@ -272,7 +272,7 @@ func TestStartupTLSMute(t *testing.T) {
 	ca := newStartupCA(t) // which the servers' certificates are not of
 	for _, test := range []struct {
 		name   string
-		s      *startup
+		s      *Handshaker
 		client func(*testing.T, net.Conn)
 		want   string
 	}{
@@ -308,11 +308,11 @@ func TestStartupTLSMute(t *testing.T) {
 // As with PostgreSQL, nobody needs TLS on a Unix socket, nor gets it.
 func TestStartupUnixSocketHasNoTLS(t *testing.T) {
 	config := startupTLSConfig(t, Trust)
-	config.Auth.TLSRequired = true
+	config.TLSRequired = true
 	_, got := runStartupScript(t, startupWith(t, config), "unix",
 		[]startupStep{{startupSSL, "N"}, {send: startupPacket(3, 0, "user", "u")}})
-	if got.err != nil || got.hello.user != "u" {
-		t.Fatalf("%+v, %v", got.hello, got.err)
+	if got.err != nil || got.client.User != "u" {
+		t.Fatalf("%+v, %v", got.client, got.err)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestStartupReloadsCertificates(t *testing.T) {
 	first, second := newStartupCA(t), newStartupCA(t)
 	var current atomic.Pointer[tls.Config]
 	config := startupConfig(Trust)
-	config.Auth.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+	config.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return current.Load(), nil
 	}}
 	s := startupWith(t, config)

@@ -1,4 +1,4 @@
-package proxy
+package startup
 
 import (
 	"crypto/hmac"
@@ -43,7 +43,7 @@ func errClientCert(user string) *wire.Error {
 
 // authenticate makes sure that the client is user. It leaves AuthenticationOk
 // to whoever says what follows it.
-func (g *greeting) authenticate(user string) error {
+func (g *handshake) authenticate(user string) error {
 	switch g.method {
 	case SCRAM:
 		return g.authenticateSCRAM(user)
@@ -55,7 +55,7 @@ func (g *greeting) authenticate(user string) error {
 
 // authenticateCert compares the user with the CN of a certificate that the
 // handshake has verified.
-func (g *greeting) authenticateCert(user string) error {
+func (g *handshake) authenticateCert(user string) error {
 	if g.secured == nil {
 		return errNoClientCert
 	}
@@ -71,7 +71,7 @@ func (g *greeting) authenticateCert(user string) error {
 
 // authenticateSCRAM runs the whole exchange for unknown users too: they fail
 // where a wrong password does. The user name in the exchange is ignored.
-func (g *greeting) authenticateSCRAM(user string) error {
+func (g *handshake) authenticateSCRAM(user string) error {
 	credentials := g.users.Load().find(user, g.secret)
 	server, err := scram.SHA256.NewServer(func(string) (scram.StoredCredentials, error) { return credentials, nil })
 	if err != nil {
@@ -127,10 +127,10 @@ func (g *greeting) authenticateSCRAM(user string) error {
 	return errMalformedSCRAM
 }
 
-// channelBinding is what ties the exchange to this TLS connection
+// ChannelBinding is what ties the exchange to this TLS connection
 // (tls-server-end-point, RFC 5929); ok is false in plain text, and for a
 // certificate whose signature has no hash.
-func (g *greeting) channelBinding() (binding scram.ChannelBinding, ok bool) {
+func (g *handshake) channelBinding() (binding scram.ChannelBinding, ok bool) {
 	if g.secured == nil || g.cert == nil {
 		return binding, false
 	}

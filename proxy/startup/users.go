@@ -1,4 +1,4 @@
-package proxy
+package startup
 
 import (
 	"bytes"
@@ -31,9 +31,9 @@ type users struct {
 	iterations  int // what a user who does not exist is said to have
 }
 
-// reloadUsers reads the users file again, for clients that connect from now
+// ReloadUsers reads the users file again, for clients that connect from now
 // on. With an error the old content stays.
-func (s *startup) reloadUsers() error {
+func (s *Handshaker) ReloadUsers() error {
 	if s.method != SCRAM {
 		return nil
 	}

@@ -1,0 +1,126 @@
+package startup
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+)
+
+// supportedProtocol is the newest version that both sides speak. 3.1 never was.
+func supportedProtocol(asked uint32) uint32 {
+	if asked < pgproto3.ProtocolVersion32 {
+		return pgproto3.ProtocolVersion30
+	}
+	return pgproto3.ProtocolVersion32
+}
+
+// message is what a startup packet says.
+type message struct {
+	protocol       uint32
+	user, database string
+	params         map[string]string // as Client.Params
+	unknown        []string          // _pq_. options, of which none is known
+}
+
+// parseStartup reads a startup packet as PostgreSQL does.
+func parseStartup(packet []byte) (m message, err error) {
+	m.protocol = binary.BigEndian.Uint32(packet)
+	if m.protocol>>16 != 3 {
+		return m, &wire.Error{Fatal: true, Code: "0A000",
+			Message: fmt.Sprintf("unsupported frontend protocol %d.%d: server supports 3.0 to 3.2",
+				m.protocol>>16, m.protocol&0xffff)}
+	}
+	given, options := map[string]string{}, ""
+	rest := packet[4:]
+	for {
+		name, after, ok := wire.CString(rest)
+		if ok && len(name) == 0 && len(after) == 0 {
+			break
+		}
+		value, after, whole := wire.CString(after)
+		if len(name) == 0 || !whole {
+			return m, wire.ProtocolViolation("invalid startup packet layout: expected terminator as last byte")
+		}
+		rest = after
+		switch key := string(name); {
+		case key == "user":
+			m.user = string(value)
+		case key == "database":
+			m.database = string(value)
+		case key == "options":
+			options = string(value)
+		case strings.HasPrefix(key, "_pq_."):
+			m.unknown = append(m.unknown, key)
+		default:
+			given[strings.ToLower(key)] = string(value)
+		}
+	}
+	if m.database == "" {
+		m.database = m.user
+	}
+	if m.params, err = optionSettings(options); err != nil {
+		return m, err
+	}
+	maps.Copy(m.params, given) // a parameter of its own beats one in options
+	return m, nil
+}
+
+// optionSettings reads the settings in the `options` parameter: -c name=value,
+// -cname=value and --name=value. PostgreSQL's other switches are refused.
+func optionSettings(options string) (map[string]string, error) {
+	settings := map[string]string{}
+	words := optionWords(options)
+	for i := 0; i < len(words); i++ {
+		option := words[i]
+		setting, ok := strings.CutPrefix(option, "--")
+		if !ok {
+			if setting, ok = strings.CutPrefix(option, "-c"); ok && setting == "" && i+1 < len(words) {
+				i++
+				setting = words[i]
+			}
+		}
+		name, value, whole := strings.Cut(setting, "=")
+		switch {
+		case !ok || name == "":
+			return nil, errOption("invalid command-line argument for server process: %s", option)
+		case !whole:
+			return nil, errOption("%s requires a value", option)
+		}
+		settings[strings.ToLower(strings.ReplaceAll(name, "-", "_"))] = value
+	}
+	return settings, nil
+}
+
+func errOption(format, option string) *wire.Error {
+	return &wire.Error{Fatal: true, Code: "42601", Message: fmt.Sprintf(format, option),
+		Hint: "Settings are given as -c name=value or --name=value."}
+}
+
+// optionWords splits at white space that no backslash precedes; a backslash
+// takes the next character as it is (pg_split_opts of PostgreSQL's postinit.c).
+func optionWords(options string) []string {
+	var words []string
+	var word []byte
+	inWord, escaped := false, false
+	for i := range len(options) {
+		switch c := options[i]; {
+		case escaped:
+			word, escaped = append(word, c), false
+		case c == '\\':
+			inWord, escaped = true, true
+		case strings.IndexByte(" \t\n\v\f\r", c) < 0:
+			word, inWord = append(word, c), true
+		case inWord:
+			words, word, inWord = append(words, string(word)), word[:0], false
+		}
+	}
+	if inWord {
+		words = append(words, string(word))
+	}
+	return words
+}

@@ -1,0 +1,139 @@
+package startup
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+)
+
+// packet reads one startup packet, without its length. It is valid until the
+// next read.
+func (g *handshake) packet() ([]byte, error) {
+	if err := g.need(4); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(g.buf[g.r:])
+	if n < 4+4 || n > 4+maxStartupPacket {
+		return nil, errStartupLength
+	}
+	return g.take(4, int(n))
+}
+
+// response reads the client's next authentication message. It is valid until
+// the next read.
+func (g *handshake) response() ([]byte, error) {
+	if err := g.need(wire.HeaderLen); err != nil {
+		return nil, err
+	}
+	if typ := g.buf[g.r]; typ != msgSASLResponse {
+		return nil, wire.ProtocolViolation("expected SASL response, got message type %d", typ)
+	}
+	n := binary.BigEndian.Uint32(g.buf[g.r+1:])
+	if n < 4 || n > 4+maxSASLResponse {
+		return nil, wire.ProtocolViolation("invalid message length")
+	}
+	return g.take(wire.HeaderLen, int(n)+1)
+}
+
+// take consumes total bytes and returns them without their first skip.
+func (g *handshake) take(skip, total int) ([]byte, error) {
+	if err := g.need(total); err != nil {
+		return nil, err
+	}
+	b := g.buf[g.r+skip : g.r+total]
+	g.r += total
+	return b, nil
+}
+
+// need reads until n bytes are buffered. A client that is silent from the
+// beginning costs no buffer.
+func (g *handshake) need(n int) error {
+	for g.w-g.r < n {
+		var got int
+		var err error
+		switch {
+		case g.buf != nil:
+			g.w = copy(g.buf, g.buf[g.r:g.w])
+			g.r = 0
+			got, err = g.conn.Read(g.buf[g.w:])
+		case g.secured == nil:
+			g.buf, got, err = g.raw.ReadWith(wire.GetBuffer, wire.PutBuffer)
+		default:
+			g.buf = wire.GetBuffer()
+			continue
+		}
+		g.w += got
+		switch {
+		case got > 0:
+		case err == io.EOF && g.w > g.r:
+			return errStartupCut
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// answerByte answers an encryption request. Bytes that came with it would pass
+// for encrypted ones later (CVE-2021-23222).
+func (g *handshake) answerByte(answer byte) error {
+	if g.w > g.r {
+		return ErrPlainAfterTLS
+	}
+	_, err := g.conn.Write([]byte{answer})
+	return err
+}
+
+// hold keeps a message back until the next flush.
+func (g *handshake) hold(m pgproto3.BackendMessage) error {
+	out, err := m.Encode(g.out)
+	if err != nil {
+		return fmt.Errorf("encode %T: %w", m, err)
+	}
+	g.out = out
+	return nil
+}
+
+// send writes a message, behind what was held.
+func (g *handshake) send(m pgproto3.BackendMessage) error {
+	if err := g.hold(m); err != nil {
+		return err
+	}
+	return g.flush()
+}
+
+func (g *handshake) flush() error {
+	if len(g.out) == 0 {
+		return nil
+	}
+	_, err := g.conn.Write(g.out)
+	g.out = g.out[:0]
+	return err
+}
+
+// refuse tells the client why, if it can still be told and was not the one to leave.
+func (g *handshake) refuse(cause error) {
+	var told *wire.Error
+	if !errors.As(cause, &told) || g.conn == nil {
+		return
+	}
+	// Best effort: the connection is lost whether this arrives or not.
+	_ = g.raw.SetDeadline(time.Now().Add(RefusalTimeout))
+	_, _ = g.conn.Write(told.Append(g.out))
+	if g.secured != nil {
+		_ = g.secured.CloseWrite()
+	}
+}
+
+func (g *handshake) release() {
+	if g.buf != nil {
+		wire.PutBuffer(g.buf)
+		g.buf = nil
+	}
+}

@@ -1,0 +1,139 @@
+package startup
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
+)
+
+// alpnPostgreSQL is the protocol's name in a TLS handshake (IANA's registry of
+// ALPN protocol IDs).
+const alpnPostgreSQL = "postgresql"
+
+// answerTLS answers an SSLRequest, and goes on in TLS where it is offered. As
+// with PostgreSQL that is never by Unix socket.
+func (g *handshake) answerTLS() error {
+	if g.tls == nil || g.local() {
+		return g.answerByte('N')
+	}
+	if err := g.answerByte('S'); err != nil {
+		return err
+	}
+	return g.secure(g.raw)
+}
+
+// secureDirect takes a client that begins with TLS. It must name the
+// protocol, so that no other protocol's client can be led here (RFC 7301).
+func (g *handshake) secureDirect() error {
+	if g.tls == nil || g.local() {
+		g.conn = nil // nothing that it would understand can be said
+		return errNoTLS
+	}
+	begun := &prefixed{Conn: g.raw, prefix: append([]byte(nil), g.buf[g.r:g.w]...)}
+	g.r = g.w
+	if err := g.secure(begun); err != nil {
+		return err
+	}
+	if g.secured.ConnectionState().NegotiatedProtocol != alpnPostgreSQL {
+		return ErrNoALPN
+	}
+	return nil
+}
+
+func (g *handshake) secure(conn net.Conn) error {
+	g.conn = nil
+	secured := tls.Server(conn, g.tls)
+	if err := secured.HandshakeContext(context.WithValue(context.Background(), handshakeKey{}, g)); err != nil {
+		return fmt.Errorf("TLS handshake: %w", err)
+	}
+	g.conn, g.secured = secured, secured
+	return nil
+}
+
+// prefixed is a connection whose first bytes were read already.
+type prefixed struct {
+	rawconn.Conn
+	prefix []byte
+}
+
+func (p *prefixed) Read(b []byte) (int, error) {
+	if len(p.prefix) == 0 {
+		return p.Conn.Read(b)
+	}
+	n := copy(b, p.prefix)
+	if p.prefix = p.prefix[n:]; len(p.prefix) == 0 {
+		p.prefix = nil
+	}
+	return n, nil
+}
+
+// handshakeKey finds the handshake in the context of its handshake.
+type handshakeKey struct{}
+
+// offered is config as clients meet it: with ALPN, without session tickets
+// (PostgreSQL has none; a resumed session would outlive its certificate), and
+// noting which certificate was presented, for channel binding. A configuration
+// that config.GetConfigForClient returns is treated alike, once each.
+func offered(config *tls.Config) *tls.Config {
+	prepared := prepareTLS(config)
+	current := config.GetConfigForClient
+	if current == nil {
+		return prepared
+	}
+	type pair struct{ from, to *tls.Config }
+	var last atomic.Pointer[pair]
+	prepared.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		from, err := current(h)
+		if from == nil || err != nil {
+			return nil, err
+		}
+		p := last.Load()
+		if p == nil || p.from != from {
+			p = &pair{from, prepareTLS(from)}
+			last.Store(p)
+		}
+		return p.to, nil
+	}
+	return prepared
+}
+
+func prepareTLS(config *tls.Config) *tls.Config {
+	prepared := config.Clone()
+	prepared.NextProtos = []string{alpnPostgreSQL}
+	prepared.SessionTicketsDisabled = true
+	prepared.Certificates = nil // else GetCertificate is not always asked
+	prepared.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		cert, err := chooseCertificate(config, h)
+		if err != nil {
+			return nil, err
+		}
+		if g, ok := h.Context().Value(handshakeKey{}).(*handshake); ok {
+			g.cert = cert.Certificate[0]
+		}
+		return cert, nil
+	}
+	return prepared
+}
+
+// chooseCertificate does what crypto/tls does without a GetCertificate of ours.
+func chooseCertificate(config *tls.Config, h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if config.GetCertificate != nil && (len(config.Certificates) == 0 || h.ServerName != "") {
+		if cert, err := config.GetCertificate(h); cert != nil || err != nil {
+			return cert, err
+		}
+	}
+	if len(config.Certificates) == 0 {
+		return nil, errors.New("no certificate configured")
+	}
+	for i := range config.Certificates {
+		if h.SupportsCertificate(&config.Certificates[i]) == nil {
+			return &config.Certificates[i], nil
+		}
+	}
+	return &config.Certificates[0], nil
+}
