@@ -261,9 +261,6 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 	return refusal, err
 }
 
-// unseen stands among staged changes for what a function may have set.
-var unseen = rewrite.Change{Action: rewrite.Set, Name: "*"}
-
 // noteCalls is told of a statement that has run, in whole or in part: what the functions
 // that it calls have set for the session is not known.
 func (s *session) noteCalls(st *rewrite.Statement) {

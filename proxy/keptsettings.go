@@ -19,8 +19,7 @@ func (s *session) shows(name string) bool {
 		return true
 	case ignored:
 		_, set := s.local[name]
-		f := forms[name]
-		return set || f != nil && f.off
+		return set || offUnlessSet(name)
 	}
 	return false
 }

@@ -230,69 +230,6 @@ func (s *session) takeStartup(params map[string]string) error {
 	return nil
 }
 
-// listSettings hold lists of identifiers: as one string constant, SET would
-// take the whole list for one name (GUC_LIST_QUOTE in PostgreSQL's guc tables).
-var listSettings = map[string]bool{"search_path": true, "temp_tablespaces": true,
-	"local_preload_libraries": true, "session_preload_libraries": true}
-
-// startupSQL writes a startup parameter's raw value for SET.
-func startupSQL(name, value string) string {
-	if !listSettings[name] {
-		return quoteLiteral(value)
-	}
-	var parts []string
-	for rest := value; ; {
-		rest = strings.TrimLeft(rest, " \t\n\r\f\v")
-		var part string
-		if strings.HasPrefix(rest, `"`) {
-			rest = rest[1:]
-			for {
-				i := strings.IndexByte(rest, '"')
-				if i < 0 {
-					return quoteLiteral(value) // not a list: the server says so
-				}
-				part += rest[:i]
-				rest = rest[i+1:]
-				if !strings.HasPrefix(rest, `"`) {
-					break
-				}
-				part += `"`
-				rest = rest[1:]
-			}
-		} else {
-			i := strings.IndexAny(rest, ", \t\n\r\f\v")
-			if i < 0 {
-				i = len(rest)
-			}
-			part, rest = strings.ToLower(rest[:i]), rest[i:]
-		}
-		parts = append(parts, quoteLiteral(part))
-		rest = strings.TrimLeft(rest, " \t\n\r\f\v")
-		if rest == "" {
-			return strings.Join(parts, ", ")
-		}
-		if rest[0] != ',' {
-			return quoteLiteral(value)
-		}
-		rest = rest[1:]
-	}
-}
-
-// asReported is the spelling in which the server reports a value it was given.
-func asReported(name, value string) string {
-	switch name {
-	case "client_encoding":
-		switch strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(value, "-", ""), "_", "")) {
-		case "utf8", "unicode":
-			return "UTF8"
-		}
-		return strings.ToUpper(value)
-	case "intervalstyle":
-		return strings.ToLower(value)
-	}
-	return value
-}
-
 // asReported is the same for a value that a server may merge with its default.
 func (srv *Server) asReported(name, value string) string {
 	if name == "datestyle" {

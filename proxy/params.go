@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -70,6 +69,24 @@ func (r *reports) news(told *reports) (changed []reportedParam) {
 	return changed
 }
 
+// without is r without a parameter.
+func (r *reports) without(lower string) *reports {
+	if i := slices.IndexFunc(r.all, func(p reportedParam) bool { return p.lower == lower }); i >= 0 {
+		return &reports{all: slices.Delete(slices.Clone(r.all), i, i+1)}
+	}
+	return r
+}
+
+// showing is r with another value of a parameter that it has.
+func (r *reports) showing(lower, value string) *reports {
+	for _, p := range r.all {
+		if p.lower == lower && p.value != value {
+			return r.with(p.name, value)
+		}
+	}
+	return r
+}
+
 // sharedReports holds equal reports once, so that they compare by pointer.
 type sharedReports struct {
 	mu sync.Mutex
@@ -96,18 +113,6 @@ func (n *sharedReports) share(r *reports) *reports {
 	return r
 }
 
-// params are the parameters of the backend dialled last, completed.
-func (srv *Server) params() *reports {
-	seen := srv.backends.Params()
-	r := srv.reports.Load()
-	if r != nil && reflect.ValueOf(r.from).Pointer() == reflect.ValueOf(seen).Pointer() {
-		return r
-	}
-	r = completed(seen)
-	srv.reports.Store(r)
-	return r
-}
-
 // completed are a server's parameters with those that clients insist on.
 func completed(seen map[string]string) *reports {
 	params := maps.Clone(defaultParams)
@@ -115,18 +120,4 @@ func completed(seen map[string]string) *reports {
 	r := newReports(params)
 	r.from = seen
 	return r
-}
-
-// reported returns how a parameter is spelt in ParameterStatus and what a
-// client with that startup has been told; ok is false when it is not reported.
-func (srv *Server) reported(startup *settings, name string) (shown, value string, ok bool) {
-	for _, p := range srv.params().all {
-		if p.lower == name {
-			if told, given := startup.shown[name]; given {
-				p.value = told
-			}
-			return p.name, p.value, true
-		}
-	}
-	return "", "", false
 }

@@ -79,7 +79,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 		return nil, err
 	}
 	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker,
-		treat: newTreatments(cfg), resetsAuto: cfg.resetsAuto(), catalog: newCatalog(cfg.PreparedTexts),
+		treat: newTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.resetsAuto(), catalog: newCatalog(cfg.PreparedTexts),
 		sessions: map[*session]uint64{}, listeners: map[net.Listener]struct{}{}}
 	if srv.replays, err = newReplays(cfg); err != nil {
 		return nil, err

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -30,6 +29,13 @@ type settings struct {
 	// reading is what client_encoding among vals says of texts; recodes: it is there.
 	reading rewrite.Reading
 	recodes bool
+}
+
+// parsing are hashes of the settings that a text is parsed under. Settings of a transaction
+// that has changed them have odd numbers of its own.
+type parsing struct {
+	all       uint64
+	constants uint64 // of those that constants are read by
 }
 
 // parsingSettings change what a prepared statement means, constantSettings among them
@@ -151,166 +157,4 @@ func byRole(vals map[string]string, at int) []string {
 	return slices.SortedFunc(maps.Keys(vals), func(a, b string) int {
 		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
 	})
-}
-
-// quoteName quotes each part of a parameter's name where it must be.
-func quoteName(name string) string {
-	parts := strings.Split(name, ".")
-	for i, p := range parts {
-		if p == "" || strings.IndexFunc(p, func(r rune) bool {
-			return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
-		}) >= 0 || p[0] >= '0' && p[0] <= '9' {
-			parts[i] = `"` + strings.ReplaceAll(p, `"`, `""`) + `"`
-		}
-	}
-	return strings.Join(parts, ".")
-}
-
-// quoteLiteral writes v as an SQL string constant that means the same whatever
-// standard_conforming_strings is.
-func quoteLiteral(v string) string {
-	quoted := "'" + strings.ReplaceAll(v, "'", "''") + "'"
-	if strings.Contains(v, `\`) {
-		return " E" + strings.ReplaceAll(quoted, `\`, `\\`)
-	}
-	return quoted
-}
-
-// internLimit bounds the interned settings. Beyond it all are forgotten, and until they
-// are interned anew equal settings compare by value, which is only slower.
-const internLimit = 1024
-
-// interned shares equal settings between sessions.
-type interned struct {
-	mu sync.Mutex
-	m  map[string]*settings
-}
-
-func (n *interned) share(s *settings) *settings {
-	if len(s.vals) == 0 && len(s.kept) == 0 {
-		return noSettings
-	}
-	key := diff(noSettings, s)
-	for _, also := range []map[string]string{s.kept, s.shown} {
-		key += "\x00"
-		for _, name := range slices.Sorted(maps.Keys(also)) {
-			key += "\x00" + name + "\x00" + also[name]
-		}
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if old, ok := n.m[key]; ok {
-		return old
-	}
-	if n.m == nil || len(n.m) >= internLimit {
-		n.m = map[string]*settings{}
-	}
-	n.m[key] = s
-	return s
-}
-
-// treatment is what becomes of one setting.
-type treatment uint8
-
-const (
-	// carried settings go to the server and to every backend that serves next.
-	carried treatment = iota
-	// kept settings are answered locally and enforced by Sluice.
-	kept
-	// ignored settings are answered locally and have no effect.
-	ignored
-	// foreign settings go to the server, which refuses them.
-	foreign
-)
-
-// dsqlSettings is DSQL's allow-list (its documentation, "Supported session
-// parameters", 2026), application_name aside.
-var dsqlSettings = map[string]bool{
-	"client_encoding": true, "datestyle": true, "extra_float_digits": true, "intervalstyle": true,
-	"timezone": true, "search_path": true, "enable_bitmapscan": true, "enable_hashjoin": true,
-	"enable_indexonlyscan": true, "enable_indexscan": true, "enable_material": true,
-	"enable_mergejoin": true, "enable_nestloop": true, "dsql.enable_batched_nestloop": true,
-	"enable_seqscan": true, "disable_sync_create_index": true, "role": true,
-}
-
-// treatments decides per configuration.
-type treatments struct {
-	kind    BackendKind
-	reapply bool
-	ignored map[string]string // the value that is ignored; empty: any
-}
-
-func newTreatments(c Config) treatments {
-	t := treatments{kind: c.Kind, reapply: c.ReapplyApplicationName, ignored: map[string]string{}}
-	for _, entry := range c.IgnoredSettings {
-		name, value, _ := strings.Cut(entry, "=")
-		t.ignored[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
-	}
-	return t
-}
-
-// to is what becomes of setting name to value: where only one value may be
-// ignored, others go to the server.
-func (t treatments) to(name, value string) treatment {
-	how := t.of(name)
-	if only := t.ignored[name]; how == ignored && only != "" && !sameValue(value, only) {
-		return foreign
-	}
-	return how
-}
-
-// sameValue compares values of a setting as PostgreSQL spells booleans.
-func sameValue(a, b string) bool {
-	truth := map[string]string{"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
-	norm := func(v string) string {
-		v = strings.ToLower(strings.TrimSpace(v))
-		if t, ok := truth[v]; ok {
-			return t
-		}
-		return v
-	}
-	return norm(a) == norm(b)
-}
-
-// of is to without a value: for SHOW and RESET.
-
-func (t treatments) of(name string) treatment {
-	switch {
-	case name == "application_name":
-		if t.reapply {
-			return carried
-		}
-		return kept
-	case t.kind == Postgres:
-		return carried
-	case name == "statement_timeout", name == "idle_in_transaction_session_timeout":
-		return kept
-	case dsqlSettings[name]:
-		return carried
-	}
-	if _, ok := t.ignored[name]; ok {
-		return ignored
-	}
-	return foreign
-}
-
-// local reports whether a statement's changes are all answered by Sluice.
-func (t treatments) local(st *rewrite.Statement) bool {
-	if st.Kind != rewrite.Setting || len(st.Changes) == 0 {
-		return false
-	}
-	for i := range st.Changes {
-		c := &st.Changes[i]
-		if c.Name == "" {
-			return false
-		}
-		how := t.of(c.Name)
-		if c.Action == rewrite.Set || c.Action == rewrite.SetLocal {
-			how = t.to(c.Name, c.Text)
-		}
-		if how == carried || how == foreign {
-			return false
-		}
-	}
-	return true
 }

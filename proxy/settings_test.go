@@ -9,8 +9,8 @@ import (
 func TestTreatments(t *testing.T) {
 	t.Parallel()
 	ignore := []string{"lock_timeout", "standard_conforming_strings=on"}
-	dsql := newTreatments(Config{Kind: DSQL, IgnoredSettings: ignore})
-	pg := newTreatments(Config{Kind: Postgres, IgnoredSettings: ignore, ReapplyApplicationName: true})
+	dsql := newTreatments(true, false, ignore)
+	pg := newTreatments(false, true, ignore)
 	for _, c := range []struct {
 		in          treatments
 		name, value string
@@ -23,7 +23,7 @@ func TestTreatments(t *testing.T) {
 		{pg, "lock_timeout", "1s", carried}, {pg, "application_name", "x", carried}, {pg, "my.own", "x", carried},
 	} {
 		if got := c.in.to(c.name, c.value); got != c.want {
-			t.Errorf("%s %s = %s: %d, want %d", c.in.kind, c.name, c.value, got, c.want)
+			t.Errorf("DSQL %v, %s = %s: %d, want %d", c.in.dsql, c.name, c.value, got, c.want)
 		}
 	}
 }

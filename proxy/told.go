@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/sluice-proxy/sluice/metrics"
@@ -107,24 +108,6 @@ func (s *session) inForce() *reports {
 	return s.srv.sharedReports.share(now)
 }
 
-// without is r without a parameter.
-func (r *reports) without(lower string) *reports {
-	if i := slices.IndexFunc(r.all, func(p reportedParam) bool { return p.lower == lower }); i >= 0 {
-		return &reports{all: slices.Delete(slices.Clone(r.all), i, i+1)}
-	}
-	return r
-}
-
-// showing is r with another value of a parameter that it has.
-func (r *reports) showing(lower, value string) *reports {
-	for _, p := range r.all {
-		if p.lower == lower && p.value != value {
-			return r.with(p.name, value)
-		}
-	}
-	return r
-}
-
 // fixed are reported parameters that nobody sets.
 var fixed = []string{"in_hot_standby", "integer_datetimes", "is_superuser", "server_encoding", "server_version", "session_authorization"}
 
@@ -188,4 +171,30 @@ func (s *session) noteRole() {
 		}
 		return
 	}
+}
+
+// params are the parameters of the backend dialled last, completed.
+func (srv *Server) params() *reports {
+	seen := srv.backends.Params()
+	r := srv.reports.Load()
+	if r != nil && reflect.ValueOf(r.from).Pointer() == reflect.ValueOf(seen).Pointer() {
+		return r
+	}
+	r = completed(seen)
+	srv.reports.Store(r)
+	return r
+}
+
+// reported returns how a parameter is spelt in ParameterStatus and what a
+// client with that startup has been told; ok is false when it is not reported.
+func (srv *Server) reported(startup *settings, name string) (shown, value string, ok bool) {
+	for _, p := range srv.params().all {
+		if p.lower == name {
+			if told, given := startup.shown[name]; given {
+				p.value = told
+			}
+			return p.name, p.value, true
+		}
+	}
+	return "", "", false
 }

@@ -6,13 +6,6 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// parsing are hashes of the settings that a text is parsed under. Settings of a transaction
-// that has changed them have odd numbers of its own.
-type parsing struct {
-	all       uint64
-	constants uint64 // of those that constants are read by
-}
-
 // parsingAfter is what the transaction's next texts are parsed under, once it has changed
 // settings; constants: those that constants are read by too.
 func (s *session) parsingAfter(constants bool) parsing {

@@ -250,6 +250,12 @@ func readWord(f *form, name, value string) (string, *wire.Error) {
 	return "", errInvalidValue(name, value, "Available values: "+f.offered+".")
 }
 
+// offUnlessSet reports whether a setting is a time limit that is 0 as long as nobody sets it.
+func offUnlessSet(name string) bool {
+	f := forms[name]
+	return f != nil && f.off
+}
+
 // timeoutOf is a timeout as a duration.
 func timeoutOf(name, value string) (time.Duration, *wire.Error) {
 	n, err := forms[name].number(name, value)
