@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -88,12 +89,12 @@ func (s *session) applySettings(inBlock bool) error {
 // unrestored are the SETs that give the settings of the client's startup which the
 // transaction has reset their startup values: the server has put its own in force.
 func (s *session) unrestored() (sets []rewrite.Change) {
-	for _, name := range slices.Sorted(maps.Keys(s.startup.vals)) {
-		last := s.staged.last(name)
+	for _, name := range slices.Sorted(maps.Keys(s.startup.SQL)) {
+		last := s.staged.Last(name)
 		if last == nil || last.SQL != "" || last.Action == rewrite.SetLocal && !last.Default {
 			continue
 		}
-		c := rewrite.Change{Action: rewrite.Set, Name: name, SQL: s.startup.vals[name], Text: s.startup.shown[name]}
+		c := rewrite.Change{Action: rewrite.Set, Name: name, SQL: s.startup.SQL[name], Text: s.startup.Shown[name]}
 		if last.Action == rewrite.SetLocal {
 			c.Action = rewrite.SetLocal
 		}
@@ -138,13 +139,13 @@ func setText(c rewrite.Change) string {
 	if c.Action == rewrite.SetLocal {
 		verb = "SET LOCAL "
 	}
-	return verb + quoteName(c.Name) + " TO " + c.SQL
+	return verb + settings.QuoteName(c.Name) + " TO " + c.SQL
 }
 
 // resetsStartup reports whether a statement that a shared backend runs puts its own value
 // in force where the client's startup has given one.
 func (s *session) resetsStartup(st *rewrite.Statement) bool {
-	if st == nil || s.dedicated || len(s.startup.vals) == 0 {
+	if st == nil || s.dedicated || len(s.startup.SQL) == 0 {
 		return false
 	}
 	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool {
@@ -152,7 +153,7 @@ func (s *session) resetsStartup(st *rewrite.Statement) bool {
 		case rewrite.ResetAll:
 			return true
 		case rewrite.Reset, rewrite.SetLocal:
-			return c.SQL == "" && s.startup.vals[c.Name] != ""
+			return c.SQL == "" && s.startup.SQL[c.Name] != ""
 		}
 		return false
 	})
@@ -233,19 +234,19 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 	reset := ""
 	if b.unsure && !s.keeps() {
 		reset = s.srv.resetSQL()
-		b.applied = noSettings
+		b.applied = settings.None
 	}
 	if reset == "" && b.applied == s.settings {
 		return nil, nil
 	}
-	if reset == "" && b.applied != nil && b.applied.equal(s.settings) {
+	if reset == "" && b.applied != nil && b.applied.Equal(s.settings) {
 		b.applied = s.settings
 		return nil, nil
 	}
 	if b.applied == nil {
-		b.applied = noSettings // only a pinned backend gets here: DISCARD ALL went by
+		b.applied = settings.None // only a pinned backend gets here: DISCARD ALL went by
 	}
-	msg := wire.AppendStrings(nil, wire.Query, reset+diff(b.applied, s.settings))
+	msg := wire.AppendStrings(nil, wire.Query, reset+settings.Diff(b.applied, s.settings))
 	if s.pinned { // its backend is worth the wait
 		refusal, err = b.exchange(msg)
 	} else {
@@ -254,7 +255,7 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 	if err == nil && refusal == nil {
 		b.unsure = b.unsure && reset == ""
 		b.applied = s.settings
-		b.reported = s.srv.sharedReports.share(b.reported)
+		b.reported = s.srv.sharedReports.Share(b.reported)
 		b.idle = b.reported
 		err = s.stopped()
 	}
@@ -265,7 +266,7 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 // that it calls have set for the session is not known.
 func (s *session) noteCalls(st *rewrite.Statement) {
 	if st.Calls && s.srv.resetsAuto {
-		s.staged.Stage(unseen)
+		s.staged.Stage(settings.Unseen)
 	}
 }
 
@@ -281,7 +282,7 @@ func (srv *Server) resetSQL() string {
 		return "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; "
 	}
 	var b strings.Builder
-	for _, name := range byRole(dsqlResets, -1) {
+	for _, name := range settings.ByRole(dsqlResets, -1) {
 		b.WriteString("RESET " + name + "; ")
 	}
 	return b.String()

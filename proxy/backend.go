@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -24,12 +25,12 @@ type backend struct {
 	src      wire.Reader
 	prepared serverStatements
 	// applied are the settings in force on the server; nil when unknown.
-	applied *settings
+	applied *settings.Values
 	// unsure: a function may have set what no statement and no report tells.
 	unsure bool
 	// reported are the parameters as the server has reported them, dialled at the
 	// start and idle where the last transaction ended.
-	reported, dialled, idle *reports
+	reported, dialled, idle *settings.Reports
 	// status is the byte of the last ReadyForQuery.
 	status byte
 	// reading is how the server reads texts now, as it reports; usual how it did
@@ -57,8 +58,8 @@ func attached(c *reservoir.Conn) *backend {
 	if b, ok := c.Attachment.(*backend); ok {
 		return b
 	}
-	b := &backend{conn: c, src: wire.NewReader(c.Net, rawOf(c.Net)), applied: noSettings, status: 'I'}
-	b.reported = completed(c.Params)
+	b := &backend{conn: c, src: wire.NewReader(c.Net, rawOf(c.Net)), applied: settings.None, status: 'I'}
+	b.reported = settings.Completed(c.Params)
 	b.dialled, b.idle = b.reported, b.reported
 	b.serial = backends.Add(1)
 	b.usual = readingOf(c.Params)

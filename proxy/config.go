@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/retry"
 )
@@ -178,5 +179,5 @@ func (c Config) weakening(entry string) (allowed string, weakens bool) {
 		return "", false
 	}
 	return name + "=" + strings.Join(harmless, ", "+name+"="),
-		!slices.ContainsFunc(harmless, func(v string) bool { return sameValue(v, value) })
+		!slices.ContainsFunc(harmless, func(v string) bool { return settings.SameValue(v, value) })
 }

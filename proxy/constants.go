@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -20,8 +21,8 @@ var errReadOtherwise = &wire.Error{Code: errPlanChanged.Code, Message: errPlanCh
 
 // readOtherwise reports whether constants of the text would be read otherwise than they
 // were, if it were parsed now.
-func (t *template) readOtherwise(p parsing) bool {
-	if t.parsing.constants == p.constants || t.plan.Kind == rewrite.Setting || t.plan.Kind == rewrite.Control {
+func (t *template) readOtherwise(p settings.Parsing) bool {
+	if t.parsing.Constants == p.Constants || t.plan.Kind == rewrite.Setting || t.plan.Kind == rewrite.Control {
 		return false
 	}
 	return rewrite.ReadBySettings([]byte(t.sql))

@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -63,7 +64,7 @@ func (s *session) errReturnFailed(st *rewrite.Statement) *wire.Error {
 func (s *session) endFailed(st *rewrite.Statement) error {
 	s.endTransaction(false)
 	s.staged.Rollback()
-	s.txParsing = parsing{}
+	s.txParsing = settings.Parsing{}
 	s.foldLocal(true)
 	if err := s.move(endAnswered); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"strings"
 	"time"
 )
@@ -60,11 +61,11 @@ func (s *session) startClock() {
 // carriedDeadline is when a wait of ours exceeds a statement timeout that the server
 // keeps: it does not know of the wait. Zero: never, or nobody knows.
 func (s *session) carriedDeadline() time.Time {
-	value := s.settings.vals["statement_timeout"]
-	if value == "" || s.srv.treat.of("statement_timeout") != carried {
+	value := s.settings.SQL["statement_timeout"]
+	if value == "" || s.srv.treat.Of("statement_timeout") != settings.Carried {
 		return time.Time{}
 	}
-	d, refused := timeoutOf("statement_timeout", strings.Trim(value, "' "))
+	d, refused := settings.Timeout("statement_timeout", strings.Trim(value, "' "))
 	if refused != nil || d == 0 {
 		return time.Time{}
 	}

@@ -56,9 +56,9 @@
 //
 //	accept      server.go, opensession.go, databases.go, config.go, package startup
 //	session     session.go, state.go, turn.go, pair.go, pin.go, dedicated.go, wait.go, deadline.go, presence.go, cancel.go
-//	client      request.go, extended.go, copy.go, portal.go, local.go, localanswer.go, control.go, strung.go, valueform.go
+//	client      request.go, extended.go, copy.go, portal.go, local.go, localanswer.go, control.go, strung.go
 //	statements  prepared.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go, split.go, reading.go, purity.go, counter.go
-//	settings    settings.go, settingstx.go, keptsettings.go, applysettings.go, datestyle.go, params.go, told.go
+//	settings    notesettings.go, keptsettings.go, applysettings.go, told.go, package settings
 //	sequences   sequences.go, ran.go
 //	backend     backend.go, uplink.go, downlink.go, reply.go, owed.go, outcome.go, loss.go, mapped.go, groups.go
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, gate.go, savepoint.go, alarm.go

@@ -10,7 +10,7 @@ import (
 // The map of each package names every file of it.
 func TestMapNamesEveryFile(t *testing.T) {
 	t.Parallel()
-	for dir, doc := range map[string]string{".": "doc.go", "startup": "handshake.go", "wire": "frame.go"} {
+	for dir, doc := range map[string]string{".": "doc.go", "startup": "handshake.go", "settings": "values.go", "wire": "frame.go"} {
 		text, err := os.ReadFile(filepath.Join(dir, doc))
 		if err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -94,7 +95,7 @@ func (s *session) template(sql, oids []byte) *template {
 }
 
 // template finds or makes a template. plan is that of the text if known.
-func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing parsing, plan *rewrite.Plan) *template {
+func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, plan *rewrite.Plan) *template {
 	key := templateKey((*scratch)[:0], sql, oids, parsing)
 	*scratch = key[:0]
 	if t := srv.catalog.find(key); t != nil {
@@ -104,7 +105,7 @@ func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing parsing, 
 		plan = srv.planner.Plan(sql)
 	}
 	t := &template{sql: string(sql), oids: string(oids), plan: plan, parsing: parsing, optsOut: retry.OptsOut(sql)}
-	if len(key) > maxCachedText || parsing.all&1 == 1 {
+	if len(key) > maxCachedText || parsing.All&1 == 1 {
 		return t // too long, or of use to one transaction only
 	}
 	return srv.catalog.add(key, t)

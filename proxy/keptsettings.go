@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -14,12 +15,12 @@ import (
 // ignored and was not set, the server's value is told, unless the server uses it for
 // purposes of its own.
 func (s *session) shows(name string) bool {
-	switch s.srv.treat.of(name) {
-	case kept:
+	switch s.srv.treat.Of(name) {
+	case settings.Kept:
 		return true
-	case ignored:
+	case settings.Ignored:
 		_, set := s.local[name]
-		return set || offUnlessSet(name)
+		return set || settings.OffUnlessSet(name)
 	}
 	return false
 }
@@ -46,9 +47,9 @@ func valueOf(c *rewrite.Change) (string, *wire.Error) {
 		return "", nil
 	}
 	if c.Text == "" && c.SQL != "''" { // a list
-		return "", errOneArgument(c.Name)
+		return "", settings.ErrOneArgument(c.Name)
 	}
-	return normal(c.Name, c.Text)
+	return settings.Normal(c.Name, c.Text)
 }
 
 // keep does a SET of a setting that never reaches the server.
@@ -69,7 +70,7 @@ func (s *session) keep(c *rewrite.Change, several bool) (notice []byte, err erro
 
 // keepStartup returns a kept setting to what the client gave at its startup.
 func (s *session) keepStartup(name string, txOnly bool) error {
-	value, ok := s.startup.kept[name]
+	value, ok := s.startup.Kept[name]
 	return s.keepValue(keptChange{name, value, !ok}, txOnly)
 }
 
@@ -109,17 +110,17 @@ func (s *session) apply(c keptChange) error {
 
 // store sets a kept or ignored setting.
 func (s *session) store(name, value string) error {
-	value, bad := normal(name, value)
+	value, bad := settings.Normal(name, value)
 	if bad != nil {
 		return bad
 	}
 	switch name {
 	case "statement_timeout":
-		s.statementTimeout, _ = timeoutOf(name, value)
+		s.statementTimeout, _ = settings.Timeout(name, value)
 	case "idle_in_transaction_session_timeout":
-		s.idleTxTimeout, _ = timeoutOf(name, value)
+		s.idleTxTimeout, _ = settings.Timeout(name, value)
 	}
-	if s.srv.treat.of(name) == ignored {
+	if s.srv.treat.Of(name) == settings.Ignored {
 		s.srv.metrics.SettingIgnored(name)
 	}
 	if s.local == nil {
@@ -132,7 +133,7 @@ func (s *session) store(name, value string) error {
 // keptSettings are a session's settings as they were before a transaction, of
 // one turn or many, that changes locally kept ones.
 type keptSettings struct {
-	carried           *settings
+	carried           *settings.Values
 	local             map[string]string
 	statement, idleTx time.Duration
 }
@@ -256,11 +257,11 @@ func (s *session) appendName(dst []byte, status byte) []byte {
 
 // resetOne is RESET of one setting; outside a transaction block if it is carried.
 func (s *session) resetOne(c *rewrite.Change) error {
-	if s.srv.treat.of(c.Name) != carried {
+	if s.srv.treat.Of(c.Name) != settings.Carried {
 		return s.keepStartup(c.Name, false)
 	}
 	s.stage()
-	s.settings = s.srv.interned.share(s.settings.with([]rewrite.Change{{Action: rewrite.Reset, Name: c.Name}}, s.startup))
+	s.settings = s.srv.interned.Share(s.settings.With([]rewrite.Change{{Action: rewrite.Reset, Name: c.Name}}, s.startup))
 	return nil
 }
 
@@ -276,15 +277,15 @@ func (s *session) resetKept() {
 	s.renames()
 	s.local, s.statementTimeout, s.idleTxTimeout = nil, 0, 0
 	s.kept = append(s.kept[:0], keptChange{name: resetAll})
-	for name, value := range s.startup.kept {
+	for name, value := range s.startup.Kept {
 		s.keepValue(keptChange{name: name, value: value}, false) // it was valid at the startup
 	}
 }
 
 // keepsOr reports whether a setting is not the server's.
 func (s *session) keepsOr(name string) bool {
-	how := s.srv.treat.of(name)
-	return how == kept || how == ignored
+	how := s.srv.treat.Of(name)
+	return how == settings.Kept || how == settings.Ignored
 }
 
 // misleads reports whether the server would tell another value of a setting than
@@ -322,12 +323,12 @@ func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
 		return false, nil
 	}
 	name := st.Changes[0].Name
-	value, ok := s.startup.vals[name]
-	if !ok || merges(name, value) { // see restoreStartup
+	value, ok := s.startup.SQL[name]
+	if !ok || settings.Merges(name, value) { // see restoreStartup
 		return false, nil
 	}
 	set := &rewrite.Plan{Kind: rewrite.Setting, Statements: []rewrite.Statement{{Kind: rewrite.Setting,
-		Changes: []rewrite.Change{{Action: rewrite.Set, Name: name, SQL: value, Text: s.startup.shown[name]}}}}}
+		Changes: []rewrite.Change{{Action: rewrite.Set, Name: name, SQL: value, Text: s.startup.Shown[name]}}}}}
 	if err := s.admit(set); err != nil {
 		return true, err
 	}
@@ -335,7 +336,7 @@ func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
 	o := s.t.owed.push(wire.Query)
 	o.plan = set
 	o.bytes = wire.AppendCommand(nil, resetTag(&st.Changes[0]))
-	frame := wire.AppendStrings(nil, wire.Query, "SET "+quoteName(name)+" TO "+value)
+	frame := wire.AppendStrings(nil, wire.Query, "SET "+settings.QuoteName(name)+" TO "+value)
 	s.logPlan(set)
 	s.logFrame(wire.Query, note{plan: set, tag: o.bytes}, frame[wire.HeaderLen:])
 	if err := s.add(frame); err != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -91,7 +92,7 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 				return false
 			}
 		case rewrite.Reset:
-			if s.srv.treat.of(c.Name) != carried || s.setsBegin() {
+			if s.srv.treat.Of(c.Name) != settings.Carried || s.setsBegin() {
 				return false
 			}
 		default:
@@ -104,8 +105,8 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 // setsBegin reports whether settings say how a transaction begins. The server begins one
 // at the first frame of a group, and a reset in the group does not change it.
 func (s *session) setsBegin() bool {
-	for _, set := range [...]*settings{s.settings, s.startup} {
-		for name := range set.vals {
+	for _, set := range [...]*settings.Values{s.settings, s.startup} {
+		for name := range set.SQL {
 			if strings.HasPrefix(name, "default_transaction_") {
 				return true
 			}
@@ -137,9 +138,9 @@ func (s *session) answersDiscard(st *rewrite.Statement) bool {
 // to make. A session of DSQL always has its own authorization, unless it has set a role.
 func (s *session) answersSetting(st *rewrite.Statement) bool {
 	if len(st.Changes) == 1 && st.Changes[0].Name == "session_authorization" && st.Changes[0].Action == rewrite.Reset {
-		return s.srv.cfg.Kind == DSQL && s.settings.vals["role"] == "" && !s.staged.mayHave("role")
+		return s.srv.cfg.Kind == DSQL && s.settings.SQL["role"] == "" && !s.staged.MayHave("role")
 	}
-	return s.srv.treat.local(st)
+	return s.srv.treat.Local(st)
 }
 
 // runLocal answers one statement: describe says whether its rows need describing,

@@ -3,6 +3,7 @@ package proxy
 import (
 	"slices"
 
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -51,15 +52,15 @@ func (s *session) merged(c rewrite.Change) rewrite.Change {
 	if c.Name != "datestyle" || c.SQL == "" {
 		return c
 	}
-	reset := readDateStyle(dateStyle{}, s.startup.vals[c.Name], dateStyle{})
-	was := readDateStyle(dateStyle{}, s.settings.vals[c.Name], dateStyle{})
-	if last := s.staged.last(c.Name); last != nil {
+	reset := settings.ReadDateStyle(settings.DateStyle{}, s.startup.SQL[c.Name], settings.DateStyle{})
+	was := settings.ReadDateStyle(settings.DateStyle{}, s.settings.SQL[c.Name], settings.DateStyle{})
+	if last := s.staged.Last(c.Name); last != nil {
 		if was = reset; last.SQL != "" {
-			was = readDateStyle(dateStyle{}, last.SQL, dateStyle{})
+			was = settings.ReadDateStyle(settings.DateStyle{}, last.SQL, settings.DateStyle{})
 		}
 	}
-	now := readDateStyle(was, c.SQL, reset)
-	c.SQL, c.Text = now.sql(), now.String()
+	now := settings.ReadDateStyle(was, c.SQL, reset)
+	c.SQL, c.Text = now.SQL(), now.String()
 	return c
 }
 
@@ -67,15 +68,15 @@ func (s *session) merged(c rewrite.Change) rewrite.Change {
 func (s *session) commitSettings() (done []rewrite.Change) {
 	done = s.staged.Commit()
 	if n := len(done); n > 0 {
-		done = slices.DeleteFunc(done, func(c rewrite.Change) bool { return c.Name == unseen.Name })
+		done = slices.DeleteFunc(done, func(c rewrite.Change) bool { return c.Name == settings.Unseen.Name })
 		if s.b != nil && len(done) < n {
 			s.b.unsure = true
 		}
 	}
 	if len(done) > 0 {
-		s.settings = s.srv.interned.share(s.settings.with(done, s.startup))
+		s.settings = s.srv.interned.Share(s.settings.With(done, s.startup))
 		if s.b != nil && s.b.applied != nil {
-			s.b.applied = s.srv.interned.share(s.b.applied.with(done, noSettings))
+			s.b.applied = s.srv.interned.Share(s.b.applied.With(done, settings.None))
 		}
 	}
 	if s.before != nil { // what is answered here from now on is of the next transaction

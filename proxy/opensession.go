@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -130,7 +131,7 @@ func (srv *Server) introduce(s *session, h *startup.Client) ([]byte, error) {
 			return nil, err
 		}
 		out = append(out, notices...)
-		params = newReports(s.b.conn.Params)
+		params = settings.NewReports(s.b.conn.Params)
 		if err := s.move(settledHeld); err != nil {
 			return nil, err
 		}
@@ -143,16 +144,16 @@ func (srv *Server) introduce(s *session, h *startup.Client) ([]byte, error) {
 		}
 	}
 	told := params
-	for _, p := range params.all {
-		if v, ok := s.startup.shown[p.lower]; ok {
-			p.value = s.srv.asReported(p.lower, v)
-			if was, _ := told.get(p.lower); was != p.value && s.srv.treat.of(p.lower) == carried {
-				told = told.with(p.name, p.value)
+	for _, p := range params.All {
+		if v, ok := s.startup.Shown[p.Lower]; ok {
+			p.Value = s.srv.asReported(p.Lower, v)
+			if was, _ := told.Get(p.Lower); was != p.Value && s.srv.treat.Of(p.Lower) == settings.Carried {
+				told = told.With(p.Name, p.Value)
 			}
 		}
-		out = wire.AppendStrings(out, wire.ParameterStatus, p.name, p.value)
+		out = wire.AppendStrings(out, wire.ParameterStatus, p.Name, p.Value)
 	}
-	s.told = s.srv.sharedReports.share(told)
+	s.told = s.srv.sharedReports.Share(told)
 	return out, nil
 }
 
@@ -184,45 +185,45 @@ const retryOption = "sluice.retry"
 
 // takeStartup sorts the settings of a startup packet.
 func (s *session) takeStartup(params map[string]string) error {
-	made := &settings{vals: map[string]string{}, kept: map[string]string{}, shown: map[string]string{}}
+	made := &settings.Values{SQL: map[string]string{}, Kept: map[string]string{}, Shown: map[string]string{}}
 	for name, value := range params {
 		if name == retryOption { // ours: no server would know it
-			if !sameValue(value, "on") && !sameValue(value, "off") {
+			if !settings.SameValue(value, "on") && !settings.SameValue(value, "off") {
 				return &wire.Error{Fatal: true, Code: "22023", Message: "invalid value for parameter \"" + name + "\": \"" + value + "\"",
 					Hint: "Available values: on, off."}
 			}
-			s.optedOut = s.optedOut || sameValue(value, "off")
+			s.optedOut = s.optedOut || settings.SameValue(value, "off")
 			continue
 		}
-		if name == "standard_conforming_strings" && !sameValue(value, "on") {
+		if name == "standard_conforming_strings" && !settings.SameValue(value, "on") {
 			// A plan would take a backslash in a string for what it is not.
 			s.srv.metrics.Refused(metrics.FeatureSetting)
 			return &wire.Error{Fatal: true, Code: "0A000", Message: "standard_conforming_strings must be on",
 				Hint: "Write strings with backslashes as E'...'."}
 		}
-		switch s.srv.treat.to(name, value) {
-		case carried:
-			if made.vals[name] = startupSQL(name, value); name == "datestyle" { // as merged values are written
-				if d := readDateStyle(dateStyle{}, value, dateStyle{}); d != (dateStyle{}) {
-					made.vals[name] = d.sql()
+		switch s.srv.treat.To(name, value) {
+		case settings.Carried:
+			if made.SQL[name] = settings.StartupSQL(name, value); name == "datestyle" { // as merged values are written
+				if d := settings.ReadDateStyle(settings.DateStyle{}, value, settings.DateStyle{}); d != (settings.DateStyle{}) {
+					made.SQL[name] = d.SQL()
 				}
 			}
-		case kept, ignored:
-			made.kept[name] = value
-		case foreign:
+		case settings.Kept, settings.Ignored:
+			made.Kept[name] = value
+		case settings.Foreign:
 			s.srv.metrics.Refused(metrics.FeatureSetting)
 			return errSettingRefused(name)
 		}
-		made.shown[name] = asReported(name, value)
+		made.Shown[name] = settings.Reported(name, value)
 	}
 	if len(params) == 0 {
 		return nil
 	}
-	base := newSettings(made.vals)
-	base.kept, base.shown = made.kept, made.shown
-	s.startup = s.srv.interned.share(base)
+	base := settings.New(made.SQL)
+	base.Kept, base.Shown = made.Kept, made.Shown
+	s.startup = s.srv.interned.Share(base)
 	s.settings = s.startup
-	for name, value := range s.startup.kept {
+	for name, value := range s.startup.Kept {
 		if err := s.store(name, value); err != nil {
 			return err
 		}
@@ -233,10 +234,10 @@ func (s *session) takeStartup(params map[string]string) error {
 // asReported is the same for a value that a server may merge with its default.
 func (srv *Server) asReported(name, value string) string {
 	if name == "datestyle" {
-		_, usual, _ := srv.reported(noSettings, name)
-		return readDateStyle(readDateStyle(dateStyle{}, usual, dateStyle{}), value, dateStyle{}).String()
+		_, usual, _ := srv.reported(settings.None, name)
+		return settings.ReadDateStyle(settings.ReadDateStyle(settings.DateStyle{}, usual, settings.DateStyle{}), value, settings.DateStyle{}).String()
 	}
-	return asReported(name, value)
+	return settings.Reported(name, value)
 }
 
 // cancel serves a CancelRequest.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -39,7 +40,7 @@ func (s *session) ensureBackend() error {
 			return err
 		}
 	}
-	if s.b.status == 'T' && len(s.staged.changes) > 0 {
+	if s.b.status == 'T' && len(s.staged.Changes) > 0 {
 		if err := s.restoreStartup(); err != nil {
 			return err
 		}
@@ -160,7 +161,7 @@ func (s *session) settle(status byte) error {
 		s.foldLocal(t.failed)
 		s.endTransaction(!t.failed && !t.outcome.rolledBack())
 		s.closePortals()
-		s.txParsing = parsing{}
+		s.txParsing = settings.Parsing{}
 		s.schemaSettled(!t.failed && !t.outcome.rolledBack())
 	}
 	if t.midFrame && !s.dedicated { // the server waits for the rest of a frame

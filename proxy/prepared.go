@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -21,7 +22,7 @@ type template struct {
 	oids string // the parameter-type part of a Parse, count included
 	plan *rewrite.Plan
 	// parsing is the hash of the settings that it is parsed under.
-	parsing parsing
+	parsing settings.Parsing
 	// of is the shared template of the text, where this is one client's own: see asParsed.
 	of      *template
 	optsOut bool // of replay, by a comment
@@ -117,8 +118,8 @@ func newCatalog(limit int) *catalog {
 }
 
 // templateKey appends the key of a text to dst.
-func templateKey(dst, sql, oids []byte, parsing parsing) []byte {
-	dst = binary.BigEndian.AppendUint64(dst, parsing.all)
+func templateKey(dst, sql, oids []byte, parsing settings.Parsing) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, parsing.All)
 	dst = append(dst, oids...)
 	dst = append(dst, 0)
 	return append(dst, sql...)

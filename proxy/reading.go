@@ -30,11 +30,11 @@ func (s *session) reading() rewrite.Reading {
 	case s.t.rereads:
 		return rewrite.Recoded | rewrite.Escaping
 	case s.b != nil && s.b.applied != nil:
-		return s.b.reading | s.b.applied.reading
+		return s.b.reading | s.b.applied.Reading
 	case s.b != nil:
 		return s.b.reading
-	case s.settings.recodes:
-		return s.settings.reading | rewrite.Reading(s.srv.usual.Load())&^rewrite.Recoded
+	case s.settings.Recodes:
+		return s.settings.Reading | rewrite.Reading(s.srv.usual.Load())&^rewrite.Recoded
 	}
 	return rewrite.Reading(s.srv.usual.Load())
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -259,7 +260,7 @@ func (s *session) forgetTurn() {
 	s.schemaCommitted() // nobody knows
 	s.schemaSettled(false)
 	s.staged.Rollback()
-	s.txParsing = parsing{}
+	s.txParsing = settings.Parsing{}
 	s.closePortals()
 	t.owed.reset()
 	t.up.Reset()

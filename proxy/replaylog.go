@@ -85,7 +85,7 @@ func (s *session) startLogging() {
 		s.openLog()
 	}
 	s.t.logs = true
-	s.t.staged, s.t.marks = s.staged.snapshot(), slices.Clip(s.keptMarks)
+	s.t.staged, s.t.marks = s.staged.Snapshot(), slices.Clip(s.keptMarks)
 }
 
 // openLog begins the log of a transaction.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -276,7 +277,7 @@ func (s *session) function(total int) error {
 	s.b.ran.moved = true
 	t.owed.push(wire.FunctionCall)
 	if s.srv.resetsAuto {
-		s.staged.Stage(unseen)
+		s.staged.Stage(settings.Unseen)
 	}
 	t.outcome.call()
 	if err := s.forward(total); err != nil {

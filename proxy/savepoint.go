@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -28,8 +29,8 @@ type savepoints struct {
 
 // mark is how a session stood at a savepoint.
 type mark struct {
-	staged    stagedSettings
-	txParsing parsing
+	staged    settings.Staged
+	txParsing settings.Parsing
 	kept      *keptSettings // nil: as before the transaction
 	again     []keptChange
 	binds     uint64
@@ -131,7 +132,7 @@ func (s *session) setSavepoint(name string) error {
 		return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("savepoint \"%s\" is not possible in this transaction", name),
 			Detail: l.Refused().Detail(retry.Difference{}), Hint: "Sluice returns to a savepoint by running the transaction again: see retry.savepoints."}
 	}
-	m := mark{staged: s.staged.snapshot(), txParsing: s.txParsing, again: slices.Clone(s.kept), binds: s.tx.binds, cursors: s.tx.cursors}
+	m := mark{staged: s.staged.Snapshot(), txParsing: s.txParsing, again: slices.Clone(s.kept), binds: s.tx.binds, cursors: s.tx.cursors}
 	if s.before != nil {
 		m.kept = &keptSettings{local: cloneStrings(s.local), statement: s.statementTimeout, idleTx: s.idleTxTimeout}
 	}
@@ -156,7 +157,7 @@ func (s *session) rollbackTo(name string) error {
 	m := &s.tx.marks[i]
 	l.RollbackTo(i)
 	s.tx.marks = s.tx.marks[:i+1]
-	s.staged, s.txParsing = m.staged.snapshot(), m.txParsing
+	s.staged, s.txParsing = m.staged.Snapshot(), m.txParsing
 	if s.portal.seq > m.binds {
 		s.portal = portal{}
 	}
@@ -186,7 +187,7 @@ func (s *session) runBack(name string) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	t.staged = s.staged.snapshot()
+	t.staged = s.staged.Snapshot()
 	t.mute, t.ready, t.skipping = true, fresh, false
 	t.refusal, t.pause, t.back = retry.Replayable, 0, true
 	t.original, t.after, t.returns = errReturnDiffers(name).Append(nil), 'E', name

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -33,12 +34,12 @@ type Server struct {
 	planner       *rewrite.Planner
 	metrics       *metrics.Proxy
 	log           *slog.Logger
-	treat         treatments
+	treat         settings.Treatments
 	catalog       *catalog
-	interned      interned
+	interned      settings.Interned
 	resetsAuto    bool // see Config.resetsAuto
-	sharedReports sharedReports
-	reports       atomic.Pointer[reports]
+	sharedReports settings.SharedReports
+	reports       atomic.Pointer[settings.Reports]
 	startup       *startup.Handshaker
 	replays       *replays // nil: replay is off
 	groups        groups
@@ -79,7 +80,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 		return nil, err
 	}
 	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker,
-		treat: newTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.resetsAuto(), catalog: newCatalog(cfg.PreparedTexts),
+		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.resetsAuto(), catalog: newCatalog(cfg.PreparedTexts),
 		sessions: map[*session]uint64{}, listeners: map[net.Listener]struct{}{}}
 	if srv.replays, err = newReplays(cfg); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -42,13 +43,13 @@ type session struct {
 	b     *backend // nil unless busy or held
 	t     *turn    // nil between turns
 
-	settings *settings // in force for the client
-	startup  *settings // what RESET returns to
-	staged   stagedSettings
+	settings *settings.Values // in force for the client
+	startup  *settings.Values // what RESET returns to
+	staged   settings.Staged
 	// told are the parameters as the client knows them; toldFor are the settings
 	// that this is the truth for while no backend is held, nil for none.
-	told    *reports
-	toldFor *settings
+	told    *settings.Reports
+	toldFor *settings.Values
 	// local values of settings that Sluice keeps or ignores.
 	local            map[string]string
 	statementTimeout time.Duration
@@ -68,7 +69,7 @@ type session struct {
 	recent  *template       // of the last Parse
 	// txParsing replaces the hashes of the settings while a transaction has changed
 	// them; zero otherwise.
-	txParsing parsing
+	txParsing settings.Parsing
 	// portals of the current transaction that need more than forwarding.
 	portal  portal
 	portals map[string]portal
@@ -113,7 +114,7 @@ type session struct {
 
 func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s := &session{srv: srv, id: id, client: wire.NewReader(h.Conn, h.Raw), user: h.User,
-		settings: noSettings, startup: noSettings, began: time.Now()}
+		settings: settings.None, startup: settings.None, began: time.Now()}
 	if r := srv.replays; r != nil {
 		s.withheld = retry.NewHeld(r.cfg.HeldBytes, r.held)
 		s.sinkDown = s.writeDown

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -136,11 +137,11 @@ func (d *division) begins() bool {
 // show decides for SHOW of a setting.
 func (d *division) show(st *rewrite.Statement) place {
 	name := st.Show
-	how := d.s.srv.treat.of(name)
+	how := d.s.srv.treat.Of(name)
 	switch {
-	case d.s.shows(name), how == ignored && slices.Contains(d.set, name):
+	case d.s.shows(name), how == settings.Ignored && slices.Contains(d.set, name):
 		return place{here: true}
-	case how == ignored && slices.Contains(d.unsure, name):
+	case how == settings.Ignored && slices.Contains(d.unsure, name):
 		return place{err: errUnsure(name)}
 	}
 	return place{}
@@ -178,20 +179,20 @@ func (d *division) follow(st *rewrite.Statement, p *place) {
 // return to the client's startup value, not the server's.
 func (d *division) resets() {
 	s, follows := d.s, false
-	clean := !s.pinned && !s.t.touched && len(s.staged.changes) == 0
+	clean := !s.pinned && !s.t.touched && len(s.staged.Changes) == 0
 	for i := len(d.places) - 1; i >= 0; i-- {
 		st, p := &d.plan.Statements[i], &d.places[i]
 		switch {
 		case p.ours():
 			continue
 		case !s.resetsOnly(st):
-		case clean && !d.blocked[i] && !follows, clean && s.status() == 'I' && !d.changedBefore(i) && s.settings.equal(s.startup):
+		case clean && !d.blocked[i] && !follows, clean && s.status() == 'I' && !d.changedBefore(i) && s.settings.Equal(s.startup):
 			p.here = true
 			continue
 		case len(st.Changes) == 1 && st.Changes[0].Action == rewrite.Reset:
 			name := st.Changes[0].Name
-			if value, ok := s.startup.vals[name]; ok && !merges(name, value) {
-				p.set = rewrite.Change{Action: rewrite.Set, Name: name, SQL: value, Text: s.startup.shown[name]}
+			if value, ok := s.startup.SQL[name]; ok && !settings.Merges(name, value) {
+				p.set = rewrite.Change{Action: rewrite.Set, Name: name, SQL: value, Text: s.startup.Shown[name]}
 				p.sql, p.tag = setText(p.set), wire.AppendCommand(nil, resetTag(&st.Changes[0]))
 			}
 		}
@@ -217,7 +218,7 @@ func (s *session) resetsOnly(st *rewrite.Statement) bool {
 	}
 	for i := range st.Changes {
 		c := &st.Changes[i]
-		if c.Action != rewrite.ResetAll && (c.Action != rewrite.Reset || s.srv.treat.of(c.Name) != carried) {
+		if c.Action != rewrite.ResetAll && (c.Action != rewrite.Reset || s.srv.treat.Of(c.Name) != settings.Carried) {
 			return false
 		}
 	}

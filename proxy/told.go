@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -21,13 +22,13 @@ func (b *backend) noteParameter(frame []byte) {
 		b.noteReading(string(name), string(value))
 	}
 	if ok && ok2 && b.reported != nil {
-		b.reported = b.reported.with(string(name), string(value))
+		b.reported = b.reported.With(string(name), string(value))
 	}
 }
 
 // mayTell reports whether the end of this turn may have something to tell of parameters.
 func (s *session) mayTell() bool {
-	return s.b.reported != s.told || s.settings != s.toldFor || len(s.staged.changes) > 0 || s.before != nil
+	return s.b.reported != s.told || s.settings != s.toldFor || len(s.staged.Changes) > 0 || s.before != nil
 }
 
 // tellParameters tells the client of the parameters that are not as it knows them,
@@ -44,11 +45,11 @@ func (s *session) tellParameters() error {
 	if now == s.told {
 		return nil
 	}
-	for _, p := range now.news(s.told) {
-		if p.lower == "application_name" && s.srv.treat.of(p.lower) != carried {
+	for _, p := range now.News(s.told) {
+		if p.Lower == "application_name" && s.srv.treat.Of(p.Lower) != settings.Carried {
 			continue // told where it is set
 		}
-		if err := s.passSpan(wire.AppendStrings(nil, wire.ParameterStatus, p.name, p.value)); err != nil {
+		if err := s.passSpan(wire.AppendStrings(nil, wire.ParameterStatus, p.Name, p.Value)); err != nil {
 			return err
 		}
 	}
@@ -57,55 +58,55 @@ func (s *session) tellParameters() error {
 }
 
 // view are the reports of a server on which a client's settings, of, are in force.
-func (s *session) view(of *settings) *reports {
-	if b := s.b; b != nil && b.applied != nil && b.applied.equal(of) {
-		b.reported = s.srv.sharedReports.share(b.reported)
-		of.seen.Store(b.reported)
+func (s *session) view(of *settings.Values) *settings.Reports {
+	if b := s.b; b != nil && b.applied != nil && b.applied.Equal(of) {
+		b.reported = s.srv.sharedReports.Share(b.reported)
+		of.Seen.Store(b.reported)
 		return b.reported
 	}
-	if r := of.seen.Load(); r != nil {
+	if r := of.Seen.Load(); r != nil {
 		return r
 	}
 	r := s.srv.params()
-	for name, value := range of.shown {
+	for name, value := range of.Shown {
 		if name == "datestyle" {
 			value = s.srv.asReported(name, value)
 		}
-		if was, ok := r.get(name); ok && was != value && of.vals[name] != "" {
-			r = r.with(name, value)
+		if was, ok := r.Get(name); ok && was != value && of.SQL[name] != "" {
+			r = r.With(name, value)
 		}
 	}
-	return s.srv.sharedReports.share(r)
+	return s.srv.sharedReports.Share(r)
 }
 
 // inForce are the reports of the backend that is held, with the client's startup values
 // where the server has its own since a RESET: see restoreStartup.
-func (s *session) inForce() *reports {
-	s.b.reported = s.srv.sharedReports.share(s.b.reported)
+func (s *session) inForce() *settings.Reports {
+	s.b.reported = s.srv.sharedReports.Share(s.b.reported)
 	now := s.b.reported
-	if len(s.staged.changes) == 0 && (s.b.applied == nil || s.b.applied.equal(s.settings)) {
+	if len(s.staged.Changes) == 0 && (s.b.applied == nil || s.b.applied.Equal(s.settings)) {
 		return now
 	}
 	for _, c := range s.unrestored() {
-		reset, _ := s.b.dialled.get(c.Name)
-		if is, _ := now.get(c.Name); is != reset {
+		reset, _ := s.b.dialled.Get(c.Name)
+		if is, _ := now.Get(c.Name); is != reset {
 			continue // a block that has failed has taken the RESET back
 		}
-		now = now.showing(c.Name, s.srv.asReported(c.Name, s.startup.shown[c.Name]))
+		now = now.Showing(c.Name, s.srv.asReported(c.Name, s.startup.Shown[c.Name]))
 	}
-	if len(s.staged.changes) == 0 && s.b.status == 'I' { // the session's go to the server with what comes next
-		for name := range s.b.applied.vals {
-			if usual, ok := s.b.dialled.get(name); ok && s.settings.vals[name] == "" {
-				now = now.showing(name, usual)
+	if len(s.staged.Changes) == 0 && s.b.status == 'I' { // the session's go to the server with what comes next
+		for name := range s.b.applied.SQL {
+			if usual, ok := s.b.dialled.Get(name); ok && s.settings.SQL[name] == "" {
+				now = now.Showing(name, usual)
 			}
 		}
-		for name, sql := range s.settings.vals {
-			if value := s.settings.shown[name]; value != "" && s.b.applied.vals[name] != sql {
-				now = now.showing(name, s.srv.asReported(name, value))
+		for name, sql := range s.settings.SQL {
+			if value := s.settings.Shown[name]; value != "" && s.b.applied.SQL[name] != sql {
+				now = now.Showing(name, s.srv.asReported(name, value))
 			}
 		}
 	}
-	return s.srv.sharedReports.share(now)
+	return s.srv.sharedReports.Share(now)
 }
 
 // fixed are reported parameters that nobody sets.
@@ -124,30 +125,30 @@ func (s *session) believe(done []rewrite.Change) {
 	}
 	was := b.idle
 	for _, c := range done {
-		was = was.without(c.Name)
+		was = was.Without(c.Name)
 	}
 	var of, ofSession []rewrite.Change
-	for _, p := range b.reported.news(was) {
-		if slices.Contains(fixed, p.lower) || listSettings[p.lower] || s.srv.treat.of(p.lower) != carried {
+	for _, p := range b.reported.News(was) {
+		if slices.Contains(fixed, p.Lower) || settings.ListSettings[p.Lower] || s.srv.treat.Of(p.Lower) != settings.Carried {
 			continue
 		}
-		sql, given := b.applied.vals[p.lower]
-		expected := b.applied.shown[p.lower]
+		sql, given := b.applied.SQL[p.Lower]
+		expected := b.applied.Shown[p.Lower]
 		if !given {
-			expected, _ = b.dialled.get(p.lower)
+			expected, _ = b.dialled.Get(p.Lower)
 		}
-		if p.value == expected {
+		if p.Value == expected {
 			continue
 		}
-		c := rewrite.Change{Action: rewrite.Set, Name: p.lower, SQL: quoteLiteral(p.value), Text: p.value}
+		c := rewrite.Change{Action: rewrite.Set, Name: p.Lower, SQL: settings.QuoteLiteral(p.Value), Text: p.Value}
 		of = append(of, c)
-		if s.settings.vals[p.lower] == sql {
+		if s.settings.SQL[p.Lower] == sql {
 			ofSession = append(ofSession, c)
 		}
 	}
 	if len(of) > 0 {
-		b.applied = s.srv.interned.share(b.applied.with(of, noSettings))
-		s.settings = s.srv.interned.share(s.settings.with(ofSession, s.startup))
+		b.applied = s.srv.interned.Share(b.applied.With(of, settings.None))
+		s.settings = s.srv.interned.Share(s.settings.With(ofSession, s.startup))
 	}
 	s.noteRole()
 	b.idle = b.reported
@@ -161,8 +162,8 @@ func (s *session) noteRole() {
 		return
 	}
 	for _, name := range []string{"is_superuser", "session_authorization"} {
-		was, _ := b.idle.get(name)
-		if is, _ := b.reported.get(name); is == was {
+		was, _ := b.idle.Get(name)
+		if is, _ := b.reported.Get(name); is == was {
 			continue
 		}
 		if err := s.pin(&rewrite.Plan{Pin: rewrite.PinRole, Statements: make([]rewrite.Statement, 2)}); err != nil {
@@ -174,26 +175,26 @@ func (s *session) noteRole() {
 }
 
 // params are the parameters of the backend dialled last, completed.
-func (srv *Server) params() *reports {
+func (srv *Server) params() *settings.Reports {
 	seen := srv.backends.Params()
 	r := srv.reports.Load()
-	if r != nil && reflect.ValueOf(r.from).Pointer() == reflect.ValueOf(seen).Pointer() {
+	if r != nil && reflect.ValueOf(r.From).Pointer() == reflect.ValueOf(seen).Pointer() {
 		return r
 	}
-	r = completed(seen)
+	r = settings.Completed(seen)
 	srv.reports.Store(r)
 	return r
 }
 
 // reported returns how a parameter is spelt in ParameterStatus and what a
 // client with that startup has been told; ok is false when it is not reported.
-func (srv *Server) reported(startup *settings, name string) (shown, value string, ok bool) {
-	for _, p := range srv.params().all {
-		if p.lower == name {
-			if told, given := startup.shown[name]; given {
-				p.value = told
+func (srv *Server) reported(startup *settings.Values, name string) (shown, value string, ok bool) {
+	for _, p := range srv.params().All {
+		if p.Lower == name {
+			if told, given := startup.Shown[name]; given {
+				p.Value = told
 			}
-			return p.name, p.value, true
+			return p.Name, p.Value, true
 		}
 	}
 	return "", "", false

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -80,16 +81,16 @@ type turn struct {
 	// restUncounted: the rest of the frame is an error's or a notice's, and
 	// counts for nothing in the log.
 	restUncounted bool
-	staged        stagedSettings // when the turn began
-	marks         []keptMark     // then
-	executes      int            // in autocommit
-	unseen        bool           // what a suspended portal wrote is not visible yet: see increment
+	staged        settings.Staged // when the turn began
+	marks         []keptMark      // then
+	executes      int             // in autocommit
+	unseen        bool            // what a suspended portal wrote is not visible yet: see increment
 	// reported is what the backend had reported when it was lent or the turn began;
 	// parsingChanged: a statement changed what parsing depends on; guessed: a function may
 	// have, and txParsingWas is the session's txParsing before.
-	reported                *reports
+	reported                *settings.Reports
 	parsingChanged, guessed bool
-	txParsingWas            parsing
+	txParsingWas            settings.Parsing
 	replay
 }
 

@@ -3,16 +3,17 @@ package proxy
 import (
 	"slices"
 
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // parsingAfter is what the transaction's next texts are parsed under, once it has changed
 // settings; constants: those that constants are read by too.
-func (s *session) parsingAfter(constants bool) parsing {
+func (s *session) parsingAfter(constants bool) settings.Parsing {
 	p, n := s.parsing(), s.srv.txParsings.Add(1)<<1|1
-	p.all = n
+	p.All = n
 	if constants {
-		p.constants = n
+		p.Constants = n
 	}
 	return p
 }
@@ -20,17 +21,17 @@ func (s *session) parsingAfter(constants bool) parsing {
 // rereads reports whether the changes may be of settings that constants are read by.
 func rereads(changes []rewrite.Change) bool {
 	return slices.ContainsFunc(changes, func(c rewrite.Change) bool {
-		return c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll || c.Name == "" || slices.Contains(constantSettings, c.Name)
+		return c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll || c.Name == "" || slices.Contains(settings.ConstantSettings, c.Name)
 	})
 }
 
 // parsing is the hash of the settings under which the session's next Parse
 // runs. A transaction that changed one of them has a hash of its own.
-func (s *session) parsing() parsing {
-	if s.txParsing.all != 0 {
+func (s *session) parsing() settings.Parsing {
+	if s.txParsing.All != 0 {
 		return s.txParsing
 	}
-	return s.settings.parsing
+	return s.settings.Parsing
 }
 
 // noteParsing notes that a statement changes how later ones are parsed.
@@ -66,8 +67,8 @@ func (s *session) settleParsing() {
 		s.txParsing = t.txParsingWas
 	}
 	if t.reported != nil && t.reported != s.b.reported {
-		for _, p := range s.b.reported.news(t.reported) {
-			if slices.Contains(parsingSettings, p.lower) {
+		for _, p := range s.b.reported.News(t.reported) {
+			if slices.Contains(settings.ParsingSettings, p.Lower) {
 				s.txParsing = s.parsingAfter(true)
 				return
 			}

@@ -19,16 +19,17 @@ const module = "github.com/sluice-proxy/sluice"
 // layers says what of ours each product package may import: packages below it
 // only. A folder below one of these may import what its owner may.
 var layers = map[string][]string{
-	"cmd/sluice":    {"proxy", "proxy/startup", "proxy/rawconn", "reservoir", "lease", "rewrite", "retry", "metrics"},
-	"proxy":         {"proxy/startup", "proxy/wire", "proxy/rawconn", "reservoir", "retry", "rewrite", "metrics"},
-	"proxy/startup": {"proxy/wire", "proxy/rawconn"},
-	"proxy/wire":    {"proxy/rawconn"},
-	"proxy/rawconn": {},
-	"reservoir":     {"lease", "metrics"},
-	"lease":         {"metrics"},
-	"rewrite":       {},
-	"retry":         {},
-	"metrics":       {},
+	"cmd/sluice":     {"proxy", "proxy/startup", "proxy/rawconn", "reservoir", "lease", "rewrite", "retry", "metrics"},
+	"proxy":          {"proxy/startup", "proxy/settings", "proxy/wire", "proxy/rawconn", "reservoir", "retry", "rewrite", "metrics"},
+	"proxy/startup":  {"proxy/wire", "proxy/rawconn"},
+	"proxy/settings": {"proxy/wire", "retry", "rewrite"},
+	"proxy/wire":     {"proxy/rawconn"},
+	"proxy/rawconn":  {},
+	"reservoir":      {"lease", "metrics"},
+	"lease":          {"metrics"},
+	"rewrite":        {},
+	"retry":          {},
+	"metrics":        {},
 }
 
 // doors says which product package may import a third-party package; the longest

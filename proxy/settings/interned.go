@@ -1,4 +1,4 @@
-package proxy
+package settings
 
 import (
 	"maps"
@@ -10,18 +10,19 @@ import (
 // are interned anew equal settings compare by value, which is only slower.
 const internLimit = 1024
 
-// interned shares equal settings between sessions.
-type interned struct {
+// Interned shares equal settings between sessions.
+type Interned struct {
 	mu sync.Mutex
-	m  map[string]*settings
+	m  map[string]*Values
 }
 
-func (n *interned) share(s *settings) *settings {
-	if len(s.vals) == 0 && len(s.kept) == 0 {
-		return noSettings
+// Share returns the one Values that is equal to s for all who ask.
+func (n *Interned) Share(s *Values) *Values {
+	if len(s.SQL) == 0 && len(s.Kept) == 0 {
+		return None
 	}
-	key := diff(noSettings, s)
-	for _, also := range []map[string]string{s.kept, s.shown} {
+	key := Diff(None, s)
+	for _, also := range []map[string]string{s.Kept, s.Shown} {
 		key += "\x00"
 		for _, name := range slices.Sorted(maps.Keys(also)) {
 			key += "\x00" + name + "\x00" + also[name]
@@ -33,7 +34,7 @@ func (n *interned) share(s *settings) *settings {
 		return old
 	}
 	if n.m == nil || len(n.m) >= internLimit {
-		n.m = map[string]*settings{}
+		n.m = map[string]*Values{}
 	}
 	n.m[key] = s
 	return s

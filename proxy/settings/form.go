@@ -1,4 +1,4 @@
-package proxy
+package settings
 
 import (
 	"errors"
@@ -62,8 +62,8 @@ var forms = map[string]*form{
 	"xmloption": {read: readWord, words: "content document", offered: "content, document"},
 }
 
-// normal is the value of a setting as PostgreSQL shows it, or its error.
-func normal(name, value string) (string, *wire.Error) {
+// Normal is the value of a setting as PostgreSQL shows it, or its error.
+func Normal(name, value string) (string, *wire.Error) {
 	f := forms[name]
 	if f == nil {
 		return value, nil
@@ -75,8 +75,8 @@ func errInvalidValue(name, value, hint string) *wire.Error {
 	return &wire.Error{Code: "22023", Message: fmt.Sprintf("invalid value for parameter %q: %q", name, value), Hint: hint}
 }
 
-// errOneArgument is a list for a setting that takes one value.
-func errOneArgument(name string) *wire.Error {
+// ErrOneArgument is a list for a setting that takes one value.
+func ErrOneArgument(name string) *wire.Error {
 	return &wire.Error{Code: "22023", Message: "SET " + name + " takes only one argument"}
 }
 
@@ -250,14 +250,14 @@ func readWord(f *form, name, value string) (string, *wire.Error) {
 	return "", errInvalidValue(name, value, "Available values: "+f.offered+".")
 }
 
-// offUnlessSet reports whether a setting is a time limit that is 0 as long as nobody sets it.
-func offUnlessSet(name string) bool {
+// OffUnlessSet reports whether a setting is a time limit that is 0 as long as nobody sets it.
+func OffUnlessSet(name string) bool {
 	f := forms[name]
 	return f != nil && f.off
 }
 
-// timeoutOf is a timeout as a duration.
-func timeoutOf(name, value string) (time.Duration, *wire.Error) {
+// Timeout is a timeout as a duration.
+func Timeout(name, value string) (time.Duration, *wire.Error) {
 	n, err := forms[name].number(name, value)
 	return time.Duration(n) * time.Millisecond, err
 }

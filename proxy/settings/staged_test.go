@@ -1,4 +1,4 @@
-package proxy
+package settings
 
 import (
 	"strings"
@@ -27,7 +27,7 @@ func TestStagedSettings(t *testing.T) {
 		"a snapshot b restore c commit":                   "a c",
 		"a mark:s b snapshot return:s c restore d commit": "a b d",
 	} {
-		var x, saved stagedSettings
+		var x, saved Staged
 		var got []string
 		for word := range strings.FieldsSeq(script) {
 			verb, name, _ := strings.Cut(word, ":")
@@ -47,9 +47,9 @@ func TestStagedSettings(t *testing.T) {
 			case "local":
 				x.Stage(rewrite.Change{Action: rewrite.SetLocal, Name: "l"})
 			case "snapshot":
-				saved = x.snapshot()
+				saved = x.Snapshot()
 			case "restore":
-				x = saved.snapshot()
+				x = saved.Snapshot()
 			default:
 				x.Stage(rewrite.Change{Name: word})
 			}

@@ -1,17 +1,17 @@
-package proxy
+package settings
 
 import (
 	"strings"
 )
 
-// dateStyle is a value of DateStyle as SET takes it, which may say only a half: the
+// DateStyle is a value of DateStyle as SET takes it, which may say only a half: the
 // server keeps the other half that is in force. Empty: not said.
-type dateStyle struct{ style, order string }
+type DateStyle struct{ style, order string }
 
-// readDateStyle adds the words of a value to those in force before it; reset is
+// ReadDateStyle adds the words of a value to those in force before it; reset is
 // what DEFAULT among them means. A word that PostgreSQL does not know is left out:
 // the server refuses it.
-func readDateStyle(in dateStyle, value string, reset dateStyle) dateStyle {
+func ReadDateStyle(in DateStyle, value string, reset DateStyle) DateStyle {
 	ordered := false
 	for _, word := range strings.FieldsFunc(strings.ToUpper(value), func(r rune) bool { return r == ',' || r == '\'' || r == '"' || r <= ' ' }) {
 		switch {
@@ -41,24 +41,24 @@ func readDateStyle(in dateStyle, value string, reset dateStyle) dateStyle {
 }
 
 // whole reports whether both halves are said.
-func (d dateStyle) whole() bool { return d.style != "" && d.order != "" }
+func (d DateStyle) whole() bool { return d.style != "" && d.order != "" }
 
-func (d dateStyle) String() string {
+func (d DateStyle) String() string {
 	if d.style == "" || d.order == "" {
 		return d.style + d.order
 	}
 	return d.style + ", " + d.order
 }
 
-// merges reports whether a server adds that value to the one in force.
-func merges(name, value string) bool {
-	return name == "datestyle" && !readDateStyle(dateStyle{}, value, dateStyle{}).whole()
+// Merges reports whether a server adds that value to the one in force.
+func Merges(name, value string) bool {
+	return name == "datestyle" && !ReadDateStyle(DateStyle{}, value, DateStyle{}).whole()
 }
 
-// sql is the value for SET; "" when nothing is said.
-func (d dateStyle) sql() string {
-	if d == (dateStyle{}) {
+// SQL is the value for SET; "" when nothing is said.
+func (d DateStyle) SQL() string {
+	if d == (DateStyle{}) {
 		return ""
 	}
-	return quoteLiteral(d.String())
+	return QuoteLiteral(d.String())
 }

@@ -1,9 +1,9 @@
-package proxy
+package settings
 
 import "strings"
 
-// quoteName quotes each part of a parameter's name where it must be.
-func quoteName(name string) string {
+// QuoteName quotes each part of a parameter's name where it must be.
+func QuoteName(name string) string {
 	parts := strings.Split(name, ".")
 	for i, p := range parts {
 		if p == "" || strings.IndexFunc(p, func(r rune) bool {
@@ -15,9 +15,9 @@ func quoteName(name string) string {
 	return strings.Join(parts, ".")
 }
 
-// quoteLiteral writes v as an SQL string constant that means the same whatever
+// QuoteLiteral writes v as an SQL string constant that means the same whatever
 // standard_conforming_strings is.
-func quoteLiteral(v string) string {
+func QuoteLiteral(v string) string {
 	quoted := "'" + strings.ReplaceAll(v, "'", "''") + "'"
 	if strings.Contains(v, `\`) {
 		return " E" + strings.ReplaceAll(quoted, `\`, `\\`)
@@ -25,15 +25,15 @@ func quoteLiteral(v string) string {
 	return quoted
 }
 
-// listSettings hold lists of identifiers: as one string constant, SET would
+// ListSettings hold lists of identifiers: as one string constant, SET would
 // take the whole list for one name (GUC_LIST_QUOTE in PostgreSQL's guc tables).
-var listSettings = map[string]bool{"search_path": true, "temp_tablespaces": true,
+var ListSettings = map[string]bool{"search_path": true, "temp_tablespaces": true,
 	"local_preload_libraries": true, "session_preload_libraries": true}
 
-// startupSQL writes a startup parameter's raw value for SET.
-func startupSQL(name, value string) string {
-	if !listSettings[name] {
-		return quoteLiteral(value)
+// StartupSQL writes a startup parameter's raw value for SET.
+func StartupSQL(name, value string) string {
+	if !ListSettings[name] {
+		return QuoteLiteral(value)
 	}
 	var parts []string
 	for rest := value; ; {
@@ -44,7 +44,7 @@ func startupSQL(name, value string) string {
 			for {
 				i := strings.IndexByte(rest, '"')
 				if i < 0 {
-					return quoteLiteral(value) // not a list: the server says so
+					return QuoteLiteral(value) // not a list: the server says so
 				}
 				part += rest[:i]
 				rest = rest[i+1:]
@@ -61,20 +61,20 @@ func startupSQL(name, value string) string {
 			}
 			part, rest = strings.ToLower(rest[:i]), rest[i:]
 		}
-		parts = append(parts, quoteLiteral(part))
+		parts = append(parts, QuoteLiteral(part))
 		rest = strings.TrimLeft(rest, " \t\n\r\f\v")
 		if rest == "" {
 			return strings.Join(parts, ", ")
 		}
 		if rest[0] != ',' {
-			return quoteLiteral(value)
+			return QuoteLiteral(value)
 		}
 		rest = rest[1:]
 	}
 }
 
-// asReported is the spelling in which the server reports a value it was given.
-func asReported(name, value string) string {
+// Reported is the spelling in which the server reports a value it was given.
+func Reported(name, value string) string {
 	switch name {
 	case "client_encoding":
 		switch strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(value, "-", ""), "_", "")) {

@@ -1,4 +1,4 @@
-package proxy
+package settings
 
 import (
 	"strings"
@@ -6,18 +6,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// treatment is what becomes of one setting.
-type treatment uint8
+// Treatment is what becomes of one setting.
+type Treatment uint8
 
 const (
-	// carried settings go to the server and to every backend that serves next.
-	carried treatment = iota
-	// kept settings are answered locally and enforced by Sluice.
-	kept
-	// ignored settings are answered locally and have no effect.
-	ignored
-	// foreign settings go to the server, which refuses them.
-	foreign
+	// Carried settings go to the server and to every backend that serves next.
+	Carried Treatment = iota
+	// Kept settings are answered locally and enforced by Sluice.
+	Kept
+	// Ignored settings are answered locally and have no effect.
+	Ignored
+	// Foreign settings go to the server, which refuses them.
+	Foreign
 )
 
 // dsqlSettings is DSQL's allow-list (its documentation, "Supported session
@@ -30,18 +30,18 @@ var dsqlSettings = map[string]bool{
 	"enable_seqscan": true, "disable_sync_create_index": true, "role": true,
 }
 
-// treatments decides per configuration.
-type treatments struct {
+// Treatments decides per configuration.
+type Treatments struct {
 	dsql    bool
 	reapply bool
 	ignored map[string]string // the value that is ignored; empty: any
 }
 
-// newTreatments returns how settings are treated by a server that is DSQL or is not. reapply
+// NewTreatments returns how settings are treated by a server that is DSQL or is not. reapply
 // carries application_name; entries of ignored are "name", or "name=value" where only
 // that value is ignored.
-func newTreatments(dsql, reapply bool, ignored []string) treatments {
-	t := treatments{dsql: dsql, reapply: reapply, ignored: map[string]string{}}
+func NewTreatments(dsql, reapply bool, ignored []string) Treatments {
+	t := Treatments{dsql: dsql, reapply: reapply, ignored: map[string]string{}}
 	for _, entry := range ignored {
 		name, value, _ := strings.Cut(entry, "=")
 		t.ignored[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
@@ -49,18 +49,18 @@ func newTreatments(dsql, reapply bool, ignored []string) treatments {
 	return t
 }
 
-// to is what becomes of setting name to value: where only one value may be
+// To is what becomes of setting name to value: where only one value may be
 // ignored, others go to the server.
-func (t treatments) to(name, value string) treatment {
-	how := t.of(name)
-	if only := t.ignored[name]; how == ignored && only != "" && !sameValue(value, only) {
-		return foreign
+func (t Treatments) To(name, value string) Treatment {
+	how := t.Of(name)
+	if only := t.ignored[name]; how == Ignored && only != "" && !SameValue(value, only) {
+		return Foreign
 	}
 	return how
 }
 
-// sameValue compares values of a setting as PostgreSQL spells booleans.
-func sameValue(a, b string) bool {
+// SameValue compares values of a setting as PostgreSQL spells booleans.
+func SameValue(a, b string) bool {
 	truth := map[string]string{"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
 	norm := func(v string) string {
 		v = strings.ToLower(strings.TrimSpace(v))
@@ -72,29 +72,29 @@ func sameValue(a, b string) bool {
 	return norm(a) == norm(b)
 }
 
-// of is to without a value: for SHOW and RESET.
-func (t treatments) of(name string) treatment {
+// Of is to without a value: for SHOW and RESET.
+func (t Treatments) Of(name string) Treatment {
 	switch {
 	case name == "application_name":
 		if t.reapply {
-			return carried
+			return Carried
 		}
-		return kept
+		return Kept
 	case !t.dsql:
-		return carried
+		return Carried
 	case name == "statement_timeout", name == "idle_in_transaction_session_timeout":
-		return kept
+		return Kept
 	case dsqlSettings[name]:
-		return carried
+		return Carried
 	}
 	if _, ok := t.ignored[name]; ok {
-		return ignored
+		return Ignored
 	}
-	return foreign
+	return Foreign
 }
 
-// local reports whether a statement's changes are all answered by Sluice.
-func (t treatments) local(st *rewrite.Statement) bool {
+// Local reports whether a statement's changes are all answered by Sluice.
+func (t Treatments) Local(st *rewrite.Statement) bool {
 	if st.Kind != rewrite.Setting || len(st.Changes) == 0 {
 		return false
 	}
@@ -103,11 +103,11 @@ func (t treatments) local(st *rewrite.Statement) bool {
 		if c.Name == "" {
 			return false
 		}
-		how := t.of(c.Name)
+		how := t.Of(c.Name)
 		if c.Action == rewrite.Set || c.Action == rewrite.SetLocal {
-			how = t.to(c.Name, c.Text)
+			how = t.To(c.Name, c.Text)
 		}
-		if how == carried || how == foreign {
+		if how == Carried || how == Foreign {
 			return false
 		}
 	}

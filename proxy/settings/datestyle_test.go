@@ -1,4 +1,4 @@
-package proxy
+package settings
 
 import "testing"
 
@@ -12,8 +12,8 @@ func TestDateStyle(t *testing.T) {
 		{"SQL", "DMY", "SQL, DMY"}, {"DMY", "SQL", "SQL, DMY"}, {"", "SQL", "SQL"}, {"", "noneuropean", "MDY"}, {"", "", ""},
 		{"SQL, DMY", "default", "German, YMD"}, {"SQL, DMY", "default, iso", "ISO, YMD"}, {"SQL, DMY", "mdy, default", "German, MDY"},
 	} {
-		reset := dateStyle{"German", "YMD"}
-		if got := readDateStyle(readDateStyle(dateStyle{}, c[0], dateStyle{}), c[1], reset).String(); got != c[2] {
+		reset := DateStyle{"German", "YMD"}
+		if got := ReadDateStyle(ReadDateStyle(DateStyle{}, c[0], DateStyle{}), c[1], reset).String(); got != c[2] {
 			t.Errorf("%q, then %q: %q, want %q", c[0], c[1], got, c[2])
 		}
 	}
