@@ -29,7 +29,11 @@ func TestTextsThatNobodyReads(t *testing.T) {
 		"a function's text":  {"Q DO $$ BEGIN PERFORM misspelt(); END $$\n< Z\n", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := startSluice(t, pg, maxOpen(1), fastReplay, func(s *setup) { s.backends.CheckoutWait = 100 * time.Millisecond })
+			s := startSluice(t, pg, maxOpen(1), fastReplay, func(s *setup) {
+				if test.keeps { // long enough for the first client's backend to be dialled
+					s.backends.CheckoutWait = time.Second
+				}
+			})
 			first, second := dialRaw(t, s.addr), dialRaw(t, s.addr)
 			if got := first.say(t, test.script); !strings.Contains(got, "C=42601") {
 				t.Fatalf("got:\n%s", got)
