@@ -198,7 +198,7 @@ func (s *session) resetsInside(plan *rewrite.Plan, d *strung, sql []byte) error 
 		if d != nil && (d.places[i].ours() || d.places[i].sql != "") {
 			continue
 		}
-		if reset && !heedless(st, sql) {
+		if reset && !s.heedless(st, sql) {
 			return errResetInside
 		}
 		reset = reset || s.resetsStartup(st)
@@ -206,13 +206,17 @@ func (s *session) resetsInside(plan *rewrite.Plan, d *strung, sql []byte) error 
 	return nil
 }
 
-// heedless reports whether a statement surely means the same under all settings: of what
-// pools send to reset a session, each does.
-func heedless(st *rewrite.Statement, sql []byte) bool {
+// heedless reports whether a statement surely means the same whatever settings of the
+// startup are in force: of what pools send to reset a session, each does.
+func (s *session) heedless(st *rewrite.Statement, sql []byte) bool {
 	switch {
 	case st.End > len(sql):
 		return false
-	case st.Kind == rewrite.Setting || st.Kind == rewrite.Control:
+	case st.Kind == rewrite.Setting:
+		return s.startup.SQL["datestyle"] == "" || !slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool {
+			return c.SQL != "" && settings.Merges(c.Name, c.SQL)
+		})
+	case st.Kind == rewrite.Control:
 		return true
 	}
 	return heedlessText.Match(sql[st.Start:st.End])

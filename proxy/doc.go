@@ -60,7 +60,7 @@
 //	statements  prepared.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go, split.go, reading.go, purity.go, counter.go
 //	settings    notesettings.go, keptsettings.go, applysettings.go, told.go, package settings
 //	sequences   sequences.go, ran.go
-//	backend     backend.go, uplink.go, downlink.go, reply.go, owed.go, outcome.go, loss.go, mapped.go, groups.go
+//	backend     backend.go, uplink.go, downlink.go, reply.go, replyerror.go, owed.go, outcome.go, loss.go, mapped.go, groups.go
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, gate.go, savepoint.go, alarm.go
 //	bytes       errors.go, packages wire and rawconn
 //

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"fmt"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -9,29 +8,57 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
+// answer is what a frame of the backend means for the entry that it answers.
+type answer uint8
+
+const (
+	unexpected   answer = iota // nobody asked for such a frame: the backend is out of step
+	continues                  // more follows for the same entry
+	ends                       // the entry is answered
+	prepares                   // as ends: the server has taken a text
+	binds                      // as ends: the columns are those that were described
+	parameters                 // the first half of a description
+	describes                  // as ends: the other half
+	completes                  // as ends: a statement has run
+	completesOne               // a statement of a string has run, and more may follow
+	copies                     // the server waits for COPY data
+	settles                    // ReadyForQuery: the turn is over
+)
+
+// answers says by what was asked (the kind of an entry) and the type of the backend's
+// frame what the frame means. Rows and what comes unasked do not get here.
+var answers = func() (table [128][128]answer) {
+	for asked, frames := range map[byte]map[byte]answer{
+		wire.Parse:    {wire.ParseComplete: prepares},
+		wire.Bind:     {wire.BindComplete: binds},
+		wire.Close:    {wire.CloseComplete: ends},
+		wire.Describe: {wire.ParameterDescription: parameters, wire.RowDescription: describes, wire.NoData: describes},
+		wire.Execute: {wire.CommandComplete: completes, wire.EmptyQueryResponse: completes, wire.PortalSuspended: completes,
+			wire.CopyInResponse: copies, wire.CopyBothResponse: copies, wire.CopyOutResponse: continues, wire.CopyDone: continues},
+		wire.Query: {wire.CommandComplete: completesOne, wire.EmptyQueryResponse: completesOne, wire.RowDescription: continues,
+			wire.CopyInResponse: copies, wire.CopyBothResponse: copies, wire.CopyOutResponse: continues, wire.CopyDone: continues,
+			wire.ReadyForQuery: settles},
+		wire.FunctionCall: {wire.FunctionCallResponse: continues, wire.ReadyForQuery: settles},
+		wire.Sync:         {wire.ReadyForQuery: settles},
+	} {
+		for typ, a := range frames {
+			table[asked][typ] = a
+		}
+	}
+	return table
+}()
+
 // reply matches one frame of the backend with what it owes. frame may be cut
 // short when it is longer than a buffer; total is its whole length.
 func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 	t := s.t
 	switch typ {
-	case wire.ParameterStatus, wire.NoticeResponse:
-		if typ == wire.ParameterStatus && !s.dedicated {
-			s.b.noteParameter(frame)
-			return swallow, nil
-		}
-		if !t.owed.empty() && t.owed.first().swallow {
-			return swallow, nil
-		}
-		return pass, nil
-	case wire.NotificationResponse:
-		if !s.pinned && !s.dedicated {
-			return swallow, nil // of a LISTEN that another client left behind
-		}
-		return pass, nil
+	case wire.ParameterStatus, wire.NoticeResponse, wire.NotificationResponse:
+		return s.unasked(typ, frame), nil
 	case wire.ErrorResponse:
 		return s.replyError(frame, total)
 	}
-	if t.owed.empty() {
+	if t.owed.empty() || typ >= 128 {
 		return swallow, s.desync(typ)
 	}
 	if t.looks {
@@ -39,90 +66,75 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 			return swallow, err
 		}
 	}
+	if typ == wire.DataRow || typ == wire.CopyData {
+		return pass, nil // where others are masked
+	}
 	o := t.owed.first()
 	v := pass
-	if typ == wire.DataRow || typ == wire.CopyData {
-		return v, nil // where others are masked
-	}
 	if o.swallow {
 		v = swallow
 	}
-	switch o.kind {
-	case wire.Parse:
-		if typ != wire.ParseComplete {
-			return v, s.desync(typ)
-		}
-		if o.tmpl != nil && !s.pinned && o.stmt.epoch&private == 0 { // nil when frames pass unseen
-			o.tmpl.accepted.Store(o.stmt.epoch + 1)
-		}
-	case wire.Bind:
-		if typ != wire.BindComplete {
-			return v, s.desync(typ)
-		}
+	switch answers[o.kind][typ] {
+	case unexpected:
+		return v, s.desync(typ)
+	case continues:
+		return v, nil
+	case prepares:
+		s.accepted(o)
+	case binds:
 		if o.told != nil && o.told.told != nil { // the server would have refused other columns
 			s.confirm(o.told.told)
 		}
-	case wire.Close:
-		if typ != wire.CloseComplete {
-			return v, s.desync(typ)
+	case parameters:
+		t.capture = append(t.capture[:0], frame...)
+		o.done = len(frame) == total
+		return v, nil
+	case describes:
+		s.noteDescription(o, frame, len(frame) == total)
+	case completes:
+		s.completed(o, typ, frame)
+	case completesOne:
+		s.completed(o, typ, frame)
+		t.statement++
+		if o.bytes != nil { // a RESET that went as a SET
+			return swallow, s.synthesize(o.bytes)
 		}
-	case wire.Describe:
-		switch typ {
-		case wire.ParameterDescription:
-			t.capture = append(t.capture[:0], frame...)
-			o.done = len(frame) == total
-			return v, nil
-		case wire.RowDescription, wire.NoData:
-			s.noteDescription(o, frame, len(frame) == total)
-		default:
-			return v, s.desync(typ)
-		}
-	case wire.Execute:
-		switch typ {
-		case wire.CommandComplete, wire.EmptyQueryResponse, wire.PortalSuspended:
-			s.completed(o, typ, frame)
-		case wire.CopyInResponse, wire.CopyBothResponse:
-			s.startCopy()
-			return v, nil
-		case wire.CopyOutResponse, wire.CopyDone:
-			return v, nil
-		default:
-			return v, s.desync(typ)
-		}
-	case wire.Query:
-		switch typ {
-		case wire.CommandComplete, wire.EmptyQueryResponse:
-			s.completed(o, typ, frame)
-			t.statement++
-			if o.bytes != nil { // a RESET that went as a SET
-				return swallow, s.synthesize(o.bytes)
-			}
-			return v, nil
-		case wire.CopyInResponse, wire.CopyBothResponse:
-			s.startCopy()
-			return v, nil
-		case wire.RowDescription, wire.CopyOutResponse, wire.CopyDone:
-			return v, nil
-		case wire.ReadyForQuery:
-			return s.waitsForJob(v), s.replyReady(frame)
-		}
-		return v, s.desync(typ)
-	case wire.FunctionCall:
-		switch typ {
-		case wire.FunctionCallResponse:
-			return v, nil
-		case wire.ReadyForQuery:
-			return v, s.replyReady(frame)
-		}
-		return v, s.desync(typ)
-	case wire.Sync:
-		if typ != wire.ReadyForQuery {
-			return v, s.desync(typ)
-		}
+		return v, nil
+	case copies:
+		s.startCopy()
+		return v, nil
+	case settles:
 		return s.waitsForJob(v), s.replyReady(frame)
 	}
 	t.owed.pop()
 	return v, nil
+}
+
+// unasked is a frame that a backend sends of its own accord.
+func (s *session) unasked(typ byte, frame []byte) verdict {
+	hidden := false
+	switch typ {
+	case wire.ParameterStatus:
+		if hidden = !s.dedicated; hidden {
+			s.b.noteParameter(frame)
+		}
+	case wire.NotificationResponse:
+		if !s.pinned && !s.dedicated {
+			return swallow // of a LISTEN that another client left behind
+		}
+		return pass
+	}
+	if hidden || !s.t.owed.empty() && s.t.owed.first().swallow {
+		return swallow
+	}
+	return pass
+}
+
+// accepted is told that the server has taken a text.
+func (s *session) accepted(o *owed) {
+	if o.tmpl != nil && !s.pinned && o.stmt.epoch&private == 0 { // nil when frames pass unseen
+		o.tmpl.accepted.Store(o.stmt.epoch + 1)
+	}
 }
 
 // desync says that the backend sent what nobody asked for: its stream cannot
@@ -189,19 +201,22 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	if word := string(tag); word == "DISCARD SEQUENCES" || word == "DISCARD ALL" {
 		s.discardedSequences(true)
 	}
-	if st == nil {
-		return
+	if st != nil {
+		s.reset(st)
 	}
+}
+
+// reset is told of a statement that has run: what it takes from the session, and what it
+// makes of the schema.
+func (s *session) reset(st *rewrite.Statement) {
+	clears := st.DeallocateAll
 	for _, c := range st.Changes {
 		if c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll {
 			s.resetKept()
 		}
-		if c.Action == rewrite.DiscardAll {
-			s.b.prepared.clear()
-			s.forgetStatements()
-		}
+		clears = clears || c.Action == rewrite.DiscardAll
 	}
-	if st.DeallocateAll {
+	if clears {
 		s.b.prepared.clear()
 		s.forgetStatements()
 	}
@@ -252,118 +267,4 @@ func (s *session) statementOf(o *owed, plan *rewrite.Plan) *rewrite.Statement {
 		return nil
 	}
 	return &plan.Statements[i]
-}
-
-// replyError is an ErrorResponse: the entries up to the next boundary will not
-// be answered any more.
-func (s *session) replyError(frame []byte, total int) (verdict, error) {
-	t := s.t
-	payload := frame[wire.HeaderLen:]
-	if sev := retry.Field(payload, 'V'); string(sev) == "FATAL" || string(sev) == "PANIC" {
-		if s.dedicated {
-			return pass, nil // the end of the stream follows
-		}
-		said := fmt.Errorf("server said %s", retry.Field(payload, 'C'))
-		if t.owed.empty() && !t.ended { // all is answered: the loss answers what comes next
-			s.b.said = said
-			return swallow, nil
-		}
-		return swallow, &lostError{said}
-	}
-	if t.owed.empty() {
-		return pass, nil
-	}
-	code := string(retry.Field(payload, 'C'))
-	head := *t.owed.first()
-	hint, otherForm := s.refusedForm(&head, payload)
-	stale := s.stale(&head, payload)
-	if stale || code == "40001" && bytes.Contains(retry.Field(payload, 'M'), []byte("(OC001)")) || planChanged(payload) && (head.tmpl == nil || s.srv.catalog.trusts(head.tmpl)) {
-		s.srv.catalog.flush()
-	}
-	if s.deallocated(&head, payload) {
-		s.b.suspect = true // somebody deallocated our statements behind our back
-	}
-	v := pass
-	t.outcome.failed(s.endsBlock(&head))
-	class, cause := retry.Classify(retry.Field(payload, 'C'), retry.Field(payload, 'M'))
-	s.srv.metrics.TxError(s.tx.operation, class.String())
-	told := s.mappedError(&head, frame, hint)
-	original := frame
-	if stale {
-		cause = retry.FormRefused
-	} else if s.deallocated(&head, payload) {
-		cause, stale = retry.BackendLost, true
-	}
-	if otherForm {
-		cause = retry.FormRefused
-		if told != nil {
-			original = told
-		}
-	}
-	if (class == retry.Conflict || otherForm || stale && s.tx.log.Replayable()) && s.noting() && !head.poison {
-		again, err := s.conflicted(cause, original, len(frame) == total)
-		if again || err != nil {
-			t.owed.first().done = true // it was this one's
-			t.undos = t.owed.failed(s.skipped)
-			return swallow, err
-		}
-		v = swallow
-	}
-	t.failed = true
-	if t.unreadPin && notParsed(&head, payload) {
-		s.pinned, t.unreadPin = false, false
-		s.srv.pinned.Add(-1)
-	}
-	t.copying = false
-	if head.poison {
-		v = swallow
-		if err := s.passSpan(head.bytes); err != nil {
-			return v, err
-		}
-	}
-	if err := s.tellTag(); err != nil {
-		return v, err
-	}
-	if told != nil && v == pass {
-		v = swallow
-		if !s.noting() || s.noteReply(wire.ErrorResponse, frame) == 0 {
-			if err := s.passSpan(told); err != nil {
-				return v, err
-			}
-		}
-	}
-	own := head.kind == wire.Parse && !head.swallow
-	undos := t.owed.failed(s.skipped)
-	for i, u := range undos {
-		if own && i == len(undos)-1 && u.name == "" {
-			u.prev = nil // a Parse that fails destroys the unnamed statement all the same
-		}
-		s.setStatement(u.name, u.prev)
-	}
-	switch {
-	case head.boundary():
-	case t.owed.empty():
-		t.skip = true
-	case t.owed.first().kind != wire.Sync:
-		// The server skips to a Sync that the client never sends: a Query came
-		// behind frames that failed, the BEGIN in front of it at least.
-		*t.owed.first() = owed{kind: wire.Sync}
-		s.addBytes(wire.FrameSync)
-		return v, s.flushUp()
-	}
-	return v, nil
-}
-
-// skipped is an entry that the server will not answer because of an error
-// before it.
-func (s *session) skipped(o *owed) {
-	if o.stmt == nil {
-		return
-	}
-	switch o.kind {
-	case wire.Parse:
-		s.b.prepared.remove(o.stmt)
-	case wire.Close:
-		s.b.prepared.orphans = append(s.b.prepared.orphans, o.stmt.name)
-	}
 }

@@ -128,3 +128,27 @@ func TestSetConfigAndPreparedStatements(t *testing.T) {
 		})
 	}
 }
+
+// A value of DateStyle that says a half is added to what the client has, behind a reset
+// to its startup's value too; where the server has its own in force there, it is refused.
+func TestHalvesBehindAReset(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	for name, opts := range map[string][]option{"postgres": nil, "dsql": {asDSQL, answering, allIgnored}} {
+		s := startSluice(t, pg, append(opts, maxOpen(1))...)
+		for _, startup := range []string{"DMY", "SQL", "SQL, DMY"} {
+			for _, reset := range []string{"SET DateStyle TO 'YMD'; SET DateStyle TO DEFAULT", "SELECT 1 AS one; RESET DateStyle", "RESET ALL"} {
+				script := "Q " + reset + "; SET DateStyle = 'ISO'\n< Z\nQ SHOW DateStyle\n< Z\n"
+				params := map[string]string{"DateStyle": startup}
+				direct, _ := dialWith(t, pg.addr, params)
+				through, _ := dialWith(t, s.addr, params)
+				want, got := direct.play(t, script), through.play(t, script)
+				direct.conn.Close()
+				through.conn.Close()
+				if got != want && !strings.Contains(got, "M=a RESET to a value of the client's startup") {
+					t.Errorf("%s, DateStyle %s, %s:\n%s", name, startup, reset, firstDifference(got, want))
+				}
+			}
+		}
+	}
+}

@@ -321,6 +321,11 @@ var scenes = []scene{
 		{X} [Q SELECT 1 AS one; RESET <TimeZone~DateStyle~IntervalStyle>; <SELECT 2 AS two~SET LOCAL TimeZone TO 'UTC'~SHOW TimeZone>]
 		{Y} [Q {look}]
 		{X} [Q {look}]`},
+	// A value that says a half is added to the client's own, also behind a reset in its string.
+	{theme: "settings", script: `
+		{X} connect <DateStyle=DMY~DateStyle=SQL~DateStyle=SQL, DMY>
+		{X} [Q <SET DateStyle TO 'YMD'; SET DateStyle TO DEFAULT~SELECT 1 AS one; RESET DateStyle~RESET ALL>; SET DateStyle = <'ISO'~'German'~'MDY'>]
+		{X} [Q {look}]`},
 	// A path that is set to what it was has no constants read anew.
 	{theme: "settings", script: `
 		{X} [Q BEGIN; SET search_path TO <"$user", public~public, nosuch~public>]

@@ -1,0 +1,170 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+)
+
+// serverError is what an ErrorResponse means for the turn.
+type serverError struct {
+	class retry.Class
+	cause retry.Cause
+	// mapped is what the client is told in its place; nil: the server's own.
+	mapped []byte
+	// original is what it is told when a replay is refused.
+	original []byte
+	// replays: a replay may get another answer.
+	replays bool
+}
+
+// replyError is an ErrorResponse: the entries up to the next boundary will not
+// be answered any more.
+func (s *session) replyError(frame []byte, total int) (verdict, error) {
+	t := s.t
+	payload := frame[wire.HeaderLen:]
+	if sev := retry.Field(payload, 'V'); string(sev) == "FATAL" || string(sev) == "PANIC" {
+		return s.replyFatal(payload)
+	}
+	if t.owed.empty() {
+		return pass, nil
+	}
+	head := *t.owed.first()
+	e := s.understand(&head, frame)
+	v := pass
+	if e.replays && s.noting() && !head.poison {
+		again, err := s.conflicted(e.cause, e.original, len(frame) == total)
+		if again || err != nil {
+			t.owed.first().done = true // it was this one's
+			t.undos = t.owed.failed(s.skipped)
+			return swallow, err
+		}
+		v = swallow
+	}
+	t.failed = true
+	if t.unreadPin && notParsed(&head, payload) {
+		s.pinned, t.unreadPin = false, false
+		s.srv.pinned.Add(-1)
+	}
+	t.copying = false
+	v, err := s.tellError(&head, &e, frame, v)
+	if err != nil {
+		return v, err
+	}
+	s.undoFailed(&head)
+	return v, s.skipOn(&head)
+}
+
+// replyFatal is an error with which the backend ends.
+func (s *session) replyFatal(payload []byte) (verdict, error) {
+	if s.dedicated {
+		return pass, nil // the end of the stream follows
+	}
+	said := fmt.Errorf("server said %s", retry.Field(payload, 'C'))
+	if s.t.owed.empty() && !s.t.ended { // all is answered: the loss answers what comes next
+		s.b.said = said
+		return swallow, nil
+	}
+	return swallow, &lostError{said}
+}
+
+// understand says what the error that answers head means, and forgets what it shows to be
+// wrong: what is remembered of the schema, what the backend is believed to hold.
+func (s *session) understand(head *owed, frame []byte) (e serverError) {
+	payload := frame[wire.HeaderLen:]
+	hint, otherForm := s.refusedForm(head, payload)
+	stale, deallocated := s.stale(head, payload), s.deallocated(head, payload)
+	if stale || schemaConflict(payload) || planChanged(payload) && (head.tmpl == nil || s.srv.catalog.trusts(head.tmpl)) {
+		s.srv.catalog.flush()
+	}
+	if deallocated {
+		s.b.suspect = true // somebody deallocated our statements behind our back
+	}
+	s.t.outcome.failed(s.endsBlock(head))
+	e.class, e.cause = retry.Classify(retry.Field(payload, 'C'), retry.Field(payload, 'M'))
+	s.srv.metrics.TxError(s.tx.operation, e.class.String())
+	e.mapped, e.original = s.mappedError(head, frame, hint), frame
+	switch {
+	case otherForm:
+		e.cause = retry.FormRefused
+		if e.mapped != nil {
+			e.original = e.mapped
+		}
+	case stale:
+		e.cause = retry.FormRefused
+	case deallocated:
+		e.cause = retry.BackendLost
+	}
+	e.replays = e.class == retry.Conflict || otherForm || (stale || deallocated) && s.tx.log.Replayable()
+	return e
+}
+
+// schemaConflict reports whether an error is DSQL's for a schema that has changed.
+func schemaConflict(payload []byte) bool {
+	return string(retry.Field(payload, 'C')) == "40001" && bytes.Contains(retry.Field(payload, 'M'), []byte("(OC001)"))
+}
+
+// tellError gives the client the error, or what it gets in its place.
+func (s *session) tellError(head *owed, e *serverError, frame []byte, v verdict) (verdict, error) {
+	if head.poison {
+		v = swallow
+		if err := s.passSpan(head.bytes); err != nil {
+			return v, err
+		}
+	}
+	if err := s.tellTag(); err != nil {
+		return v, err
+	}
+	if e.mapped == nil || v != pass {
+		return v, nil
+	}
+	if s.noting() && s.noteReply(wire.ErrorResponse, frame) > 0 {
+		return swallow, nil
+	}
+	return swallow, s.passSpan(e.mapped)
+}
+
+// undoFailed takes back the client's names that the frames behind an error would have changed.
+func (s *session) undoFailed(head *owed) {
+	own := head.kind == wire.Parse && !head.swallow
+	undos := s.t.owed.failed(s.skipped)
+	for i, u := range undos {
+		if own && i == len(undos)-1 && u.name == "" {
+			u.prev = nil // a Parse that fails destroys the unnamed statement all the same
+		}
+		s.setStatement(u.name, u.prev)
+	}
+}
+
+// skipOn has the server, which skips to a Sync, find one.
+func (s *session) skipOn(head *owed) error {
+	q := &s.t.owed
+	switch {
+	case head.boundary():
+	case q.empty():
+		s.t.skip = true
+	case q.first().kind != wire.Sync:
+		// The client never sends one: a Query came behind frames that failed, the
+		// BEGIN in front of it at least.
+		*q.first() = owed{kind: wire.Sync}
+		s.addBytes(wire.FrameSync)
+		return s.flushUp()
+	}
+	return nil
+}
+
+// skipped is an entry that the server will not answer because of an error
+// before it.
+func (s *session) skipped(o *owed) {
+	if o.stmt == nil {
+		return
+	}
+	switch o.kind {
+	case wire.Parse:
+		s.b.prepared.remove(o.stmt)
+	case wire.Close:
+		s.b.prepared.orphans = append(s.b.prepared.orphans, o.stmt.name)
+	}
+}
