@@ -192,13 +192,15 @@ func (s *session) resetsInside(plan *rewrite.Plan, d *strung, sql []byte) error 
 	if first := plan.Statements[0].Tx.Verb; s.status() == 'E' && first != rewrite.Commit && first != rewrite.Rollback && first != rewrite.RollbackTo {
 		return nil // it fails, whatever stands in it
 	}
-	reset := false
+	reset, committed := false, false
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
 		if d != nil && (d.places[i].ours() || d.places[i].sql != "") {
 			continue
 		}
-		if reset && !s.heedless(st, sql) {
+		committed = committed || reset && st.Tx.Verb == rewrite.Commit
+		begins := st.Tx.Verb == rewrite.Begin || st.Tx.Chain // a block that would know nothing of the reset
+		if reset && !s.heedless(st, sql) || committed && begins {
 			return errResetInside
 		}
 		reset = reset || s.resetsStartup(st)

@@ -129,16 +129,25 @@ func TestSetConfigAndPreparedStatements(t *testing.T) {
 	}
 }
 
-// A value of DateStyle that says a half is added to what the client has, behind a reset
-// to its startup's value too; where the server has its own in force there, it is refused.
-func TestHalvesBehindAReset(t *testing.T) {
+// Behind a reset in a string stands what the client gave at its startup, for a value of
+// DateStyle that says a half and in the block that the string begins; where the server
+// would have its own in force there, the string is refused.
+func TestStringsBehindAReset(t *testing.T) {
 	t.Parallel()
 	pg := sharedPostgres(t)
 	for name, opts := range map[string][]option{"postgres": nil, "dsql": {asDSQL, answering, allIgnored}} {
 		s := startSluice(t, pg, append(opts, maxOpen(1))...)
 		for _, startup := range []string{"DMY", "SQL", "SQL, DMY"} {
-			for _, reset := range []string{"SET DateStyle TO 'YMD'; SET DateStyle TO DEFAULT", "SELECT 1 AS one; RESET DateStyle", "RESET ALL"} {
-				script := "Q " + reset + "; SET DateStyle = 'ISO'\n< Z\nQ SHOW DateStyle\n< Z\n"
+			for _, script := range []string{
+				"Q SET DateStyle TO 'YMD'; SET DateStyle TO DEFAULT; SET DateStyle = 'ISO'\n< Z\n",
+				"Q SELECT 1 AS one; RESET DateStyle; SET DateStyle = 'ISO'\n< Z\n",
+				"Q RESET ALL; SET DateStyle = 'MDY'\n< Z\n",
+				"Q SELECT 1 AS one; RESET ALL; COMMIT; BEGIN READ ONLY\n< Z\n",
+				"Q BEGIN\n< Z\nQ SELECT 1 AS one; RESET ALL; COMMIT AND CHAIN\n< Z\n",
+				"Q SELECT 1 AS one; RESET ALL; BEGIN\n< Z\n",
+				"Q BEGIN\n< Z\nQ SELECT 1 AS one; RESET ALL; ROLLBACK; BEGIN\n< Z\n",
+			} {
+				script += "Q SHOW DateStyle\n< Z\nQ COMMIT\n< Z\n"
 				params := map[string]string{"DateStyle": startup}
 				direct, _ := dialWith(t, pg.addr, params)
 				through, _ := dialWith(t, s.addr, params)
@@ -146,7 +155,7 @@ func TestHalvesBehindAReset(t *testing.T) {
 				direct.conn.Close()
 				through.conn.Close()
 				if got != want && !strings.Contains(got, "M=a RESET to a value of the client's startup") {
-					t.Errorf("%s, DateStyle %s, %s:\n%s", name, startup, reset, firstDifference(got, want))
+					t.Errorf("%s, DateStyle %s:\n%s", name, startup, firstDifference(got, want))
 				}
 			}
 		}

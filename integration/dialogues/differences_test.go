@@ -75,6 +75,7 @@ var differences = []difference{
 	{row: "`SAVEPOINT`, `RELEASE`, `ROLLBACK TO` in a string", refused: regexp.MustCompile(`C=0A000 M=savepoint commands must not share a string`)},
 	{row: "`SAVEPOINT`, `ROLLBACK TO` in a transaction that", rare: true, refused: regexp.MustCompile(`C=0A000 M=.*savepoint "\w+"`)},
 	{row: "A statement with constants", rare: true, refused: readAnew},
+	{row: "A prepared statement on a backend where a function", rare: true, refused: regexp.MustCompile(`C=26000 M=prepared statement "sluice_\w*" does not exist`)},
 	{row: staleRow, rare: true, refused: regexp.MustCompile(`C=0A000 M=cached plan must not change result type`)},
 	{row: unknownRow, rare: true},
 	{row: "`standard_conforming_strings=off` as a startup", refused: regexp.MustCompile(`C=0A000 M=standard_conforming_strings must be on`)},

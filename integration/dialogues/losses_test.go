@@ -167,6 +167,13 @@ func staleError(lines []string) bool {
 	})
 }
 
+// forgotten tells whether a function has deallocated statements before frame k of step i,
+// and the group may have an error of Sluice's own, with which nothing is run again.
+func forgotten(d dialogue, i, k int) bool {
+	return slices.ContainsFunc(d.steps[:i], func(s step) bool { return strings.Contains(s.String(), " z_") }) &&
+		slices.ContainsFunc(d.steps[i].frames[k:], func(f frame) bool { return f.verb == 'B' && f.from != "" })
+}
+
 // ddlBefore tells whether another session has changed tables before step i.
 func (w *world) ddlBefore(d dialogue, i int) bool {
 	return w.changed || slices.ContainsFunc(d.steps[:i], func(s step) bool { return s.who == "x" && s.op == "sql" })
