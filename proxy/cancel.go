@@ -100,6 +100,25 @@ func (s *session) nothingRuns() {
 	s.heeded(errCanceled)
 }
 
+// answeredSoFar is said in a turn whose client is awaited and owed nothing: what a cancel
+// was asked for has been answered, and one that comes now has nothing to stop. again is
+// called when the client goes on.
+func (s *session) answeredSoFar() (again func()) {
+	if s.tick.Load()&1 == 0 {
+		return func() {}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tick.Add(1)
+	if c := &s.cancel; c.flying == 0 && !c.asked.IsZero() {
+		c.asked = time.Time{}
+		if c.backend != nil {
+			c.backend.conn.Net.SetReadDeadline(time.Time{}) // that of the grace
+		}
+	}
+	return func() { s.tick.Store(s.tick.Load() | 1) }
+}
+
 // askCancel serves a CancelRequest, on the canceller's goroutine. It returns
 // what became of it, for the metric.
 func (s *session) askCancel(ctx context.Context) string {
@@ -140,7 +159,10 @@ func (s *session) askCancel(ctx context.Context) string {
 	if c.flying--; c.flying == 0 {
 		close(c.landed)
 	}
-	if c.backend == b && s.tick.Load()&1 == 1 && !c.asked.IsZero() {
+	switch {
+	case s.tick.Load()&1 == 0:
+		c.asked = time.Time{} // what ran has been answered
+	case c.backend == b && !c.asked.IsZero():
 		b.conn.Net.SetReadDeadline(c.asked.Add(s.srv.cfg.CancelGrace))
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -159,5 +160,30 @@ func TestStatementTimeout(t *testing.T) {
 	time.Sleep(200 * time.Millisecond)
 	if _, err := conn.Exec(t.Context(), "SELECT 1"); code(err) != "25P03" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A cancel stops what runs, and nothing that its client sends behind the answer: also in
+// one group, whose Sync comes later.
+func TestCancelOfAnsweredFrames(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	for name, opts := range map[string][]option{"postgres": nil, "dsql": {asDSQL}, "replay": {withReplay}, "not forwarded": {func(s *setup) { s.proxy.ForwardCancel = false }}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startSluice(t, pg, append(opts, func(s *setup) { s.proxy.CancelGrace = 20 * time.Millisecond })...)
+			for range 5 {
+				c, cancel := dialKeyed(t, s.addr, nil)
+				for _, begin := range []string{"", "Q BEGIN\n< Z\n"} {
+					c.play(t, begin+"P - | SELECT 1 AS one\nB - | -\nE -\nH\n< C\n")
+					cancel()
+					time.Sleep(40 * time.Millisecond) // longer than the grace
+					if got := c.play(t, "P - | SELECT 2 AS two\nB - | -\nE -\nH\n< C\nS\n< Z\n"); strings.Contains(got, "57014") {
+						t.Fatalf("behind a cancel of what was answered:\n%s", got)
+					}
+				}
+				c.play(t, "Q ROLLBACK\n< Z\n")
+			}
+		})
 	}
 }

@@ -117,8 +117,10 @@ func (s *session) fillEither() error {
 	}
 }
 
-// fillClientAlone is fillClient once nothing is owed any more.
+// fillClientAlone is fillClient once nothing is owed any more. A cancel that comes
+// meanwhile finds nothing that runs.
 func (s *session) fillClientAlone() error {
+	defer s.answeredSoFar()()
 	for {
 		err := s.client.Fill()
 		if err == nil || !isTimeout(err) {

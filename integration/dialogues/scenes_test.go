@@ -361,6 +361,13 @@ var scenes = []scene{
 		{X} [Q SELECT 2 AS two]
 		{X} [S]
 		{X} [Q SELECT 3 AS three]`},
+	// A cancel stops what runs, and nothing of the group behind the answer.
+	{theme: "cancels", script: `
+		{X} <[Q BEGIN]~[Q SELECT 0 AS zero]>
+		{X} [P - | SELECT 1 AS one] [B - | -] [E -] [H] cancel <0~5>
+		{Y} [Q SELECT pg_sleep(0.35)]
+		{X} [P - | SELECT 2 AS two] [B - | -] [E -] [S]
+		{X} [Q ROLLBACK]`},
 	// A text that nobody can read leaves nothing.
 	{theme: "errors", script: `
 		{X} [Q <SELEC 1; SET application_name = 'x'~SET application_name; SELECT 1>]
