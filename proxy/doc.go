@@ -21,7 +21,7 @@
 //
 // session.go takes a turn: the client's frames up to the Sync, Query or
 // FunctionCall that ends it, and everything that answers them. handle (request.go)
-// takes one frame, query a simple one, extended.go those of the extended protocol,
+// takes one frame, query.go a simple one, extended.go and bind.go those of the extended protocol,
 // copy.go those of a COPY. A text has a plan of package rewrite; what Sluice
 // answers itself is in local.go, control.go (BEGIN, and the end of a block that no
 // server has seen), savepoint.go, and strung.go (inside a string of others).
@@ -56,7 +56,7 @@
 //
 //	accept      server.go, opensession.go, databases.go, config.go, package startup
 //	session     session.go, state.go, turn.go, pair.go, pin.go, dedicated.go, wait.go, deadline.go, presence.go, cancel.go
-//	client      request.go, extended.go, copy.go, portal.go, local.go, localanswer.go, control.go, strung.go
+//	client      request.go, query.go, extended.go, bind.go, copy.go, portal.go, local.go, localanswer.go, control.go, strung.go
 //	statements  prepared.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go, split.go, reading.go, purity.go, counter.go
 //	settings    notesettings.go, keptsettings.go, applysettings.go, told.go, package settings
 //	sequences   sequences.go, ran.go

@@ -105,29 +105,24 @@ const (
 	swallow
 )
 
+// stretch is what relay has gone through of the backend's buffer, by positions in it.
+type stretch struct {
+	span  int // start of the bytes to pass that are not yet in the batch
+	noted int // end of those that the log was told of
+}
+
 // relay handles the frames in the backend's buffer. Runs of frames that pass
-// are written from that buffer as one; the rest is gathered in the down sink.
+// are written from that buffer as one; the rest is gathered in the down batch.
 func (s *session) relay() error {
 	t := s.t
 	src := &s.b.src
-	span := src.Pos()  // start of the bytes to pass that are not yet in the sink
-	noted := src.Pos() // end of those that the log was told of
+	r := stretch{span: src.Pos(), noted: src.Pos()}
 	for {
 		if t.rest > 0 {
-			n := min(t.rest, src.Buffered())
-			if t.restSwallow {
-				if err := s.passSpan(src.Since(span)); err != nil {
-					return err
-				}
-				src.Skip(n)
-				span, noted = src.Pos(), src.Pos()
-			} else {
-				src.Skip(n)
-				if t.restUncounted {
-					noted = src.Pos()
-				}
+			if err := s.relayRest(&r); err != nil {
+				return err
 			}
-			if t.rest -= n; t.rest > 0 || t.stop != nil {
+			if t.rest > 0 || t.stop != nil {
 				break
 			}
 		}
@@ -147,60 +142,104 @@ func (s *session) relay() error {
 			}
 			continue
 		}
-		have := src.Buffered()
-		if have < total && total <= wire.BufferSize {
-			break // held whole once it has arrived
+		if !arrived(src, typ, total) {
+			break
 		}
-		if have < errorHead && total > wire.BufferSize && (typ == wire.ErrorResponse || typ == wire.NoticeResponse) {
-			break // what counts of it stands at its beginning
-		}
-		if err := s.noteRows(&span, &noted); err != nil {
+		if err := s.relayFrame(&r, typ, total); err != nil {
 			return err
-		}
-		frame := src.Peek(min(total, src.Buffered()))
-		// What the reply makes us say goes behind what came before it.
-		if !plainReply(typ) || s.gathers() || typ == wire.ReadyForQuery && !s.dedicated && s.mayTell() {
-			if err := s.passSpan(src.Since(span)); err != nil {
-				return err
-			}
-			span = src.Pos()
-		}
-		v, err := s.reply(typ, frame, total)
-		if err != nil {
-			return err
-		}
-		drop := 0
-		if v == pass && s.noting() {
-			if drop = s.noteReply(typ, frame); drop > 0 {
-				if err := s.passSpan(src.Since(span)); err != nil {
-					return err
-				}
-				span = src.Pos() + drop
-			}
-		}
-		src.Skip(len(frame))
-		noted = src.Pos()
-		t.rest, t.restSwallow = total-len(frame), v != pass
-		t.restUncounted = typ == wire.ErrorResponse || typ == wire.NoticeResponse
-		if v != pass || t.restUncounted && drop > 0 {
-			t.restSwallow = true
-			span = src.Pos()
-		}
-		if t.owedFakes() {
-			if err := s.passSpan(src.Since(span)); err != nil {
-				return err
-			}
-			span = src.Pos()
-			s.emitFakes()
 		}
 		if t.settled || t.copying {
 			break
 		}
 	}
-	if err := s.noteRows(&span, &noted); err != nil {
+	if err := s.noteRows(&r); err != nil {
 		return err
 	}
-	return s.relayed(span)
+	return s.relayed(r.span)
+}
+
+// arrived reports whether as much of a frame is buffered as must be seen of it: all, or
+// what counts of one that no buffer holds.
+func arrived(src *wire.Reader, typ byte, total int) bool {
+	if total <= wire.BufferSize {
+		return src.Buffered() >= total
+	}
+	return typ != wire.ErrorResponse && typ != wire.NoticeResponse || src.Buffered() >= errorHead
+}
+
+// relayRest goes on with a frame that no buffer holds.
+func (s *session) relayRest(r *stretch) error {
+	t := s.t
+	src := &s.b.src
+	n := min(t.rest, src.Buffered())
+	t.rest -= n
+	if !t.restSwallow {
+		src.Skip(n)
+		if t.restUncounted {
+			r.noted = src.Pos()
+		}
+		return nil
+	}
+	if err := s.passStretch(r); err != nil {
+		return err
+	}
+	src.Skip(n)
+	r.span, r.noted = src.Pos(), src.Pos()
+	return nil
+}
+
+// passStretch passes what has been gone through.
+func (s *session) passStretch(r *stretch) error {
+	if err := s.passSpan(s.b.src.Since(r.span)); err != nil {
+		return err
+	}
+	r.span = s.b.src.Pos()
+	return nil
+}
+
+// relayFrame deals with one frame, which has arrived, but for the end of one that no
+// buffer holds.
+func (s *session) relayFrame(r *stretch, typ byte, total int) error {
+	t := s.t
+	src := &s.b.src
+	if err := s.noteRows(r); err != nil {
+		return err
+	}
+	frame := src.Peek(min(total, src.Buffered()))
+	// What the reply makes us say goes behind what came before it.
+	if !plainReply(typ) || s.gathers() || typ == wire.ReadyForQuery && !s.dedicated && s.mayTell() {
+		if err := s.passStretch(r); err != nil {
+			return err
+		}
+	}
+	v, err := s.reply(typ, frame, total)
+	if err != nil {
+		return err
+	}
+	drop := 0
+	if v == pass && s.noting() {
+		if drop = s.noteReply(typ, frame); drop > 0 {
+			if err := s.passStretch(r); err != nil {
+				return err
+			}
+			r.span += drop
+		}
+	}
+	src.Skip(len(frame))
+	r.noted = src.Pos()
+	t.rest, t.restSwallow = total-len(frame), v != pass
+	t.restUncounted = typ == wire.ErrorResponse || typ == wire.NoticeResponse
+	if v != pass || t.restUncounted && drop > 0 {
+		t.restSwallow = true
+		r.span = src.Pos()
+	}
+	if t.owedFakes() {
+		if err := s.passStretch(r); err != nil {
+			return err
+		}
+		s.emitFakes()
+	}
+	return nil
 }
 
 // errorHead is how much of an error or notice too long for a buffer must be

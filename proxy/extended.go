@@ -166,124 +166,6 @@ func (s *session) describeSilently(st *serverStatement) {
 	s.addBytes(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
 }
 
-// bind opens a portal. Its frame is rewritten in its head only: parameters
-// pass as they are, whatever their size.
-func (s *session) bind(total int) error {
-	c := &s.client
-	payload := c.Peek(min(total, c.Buffered()))[wire.HeaderLen:]
-	portalName, stmtName, rest, ok := bindNames(payload)
-	if !ok {
-		return wire.ProtocolViolation("invalid message format")
-	}
-	cs := s.statement(stmtName)
-	if cs == nil {
-		return errNoStatement(stmtName)
-	}
-	plan := cs.tmpl.plan
-	if plan.Sequence != "" {
-		if s.mayProve() && !s.t.owed.empty() { // what has run must be known
-			if err := s.makeAnswer(); err != nil || s.t.skip {
-				return err
-			}
-			if s.t.owed.empty() {
-				return s.bind(total) // the buffer may have moved
-			}
-		}
-		s.t.asks = cs.tmpl.sql
-	}
-	if s.status() == 'E' && !s.endsFailed(plan) {
-		if d := cs.tmpl.desc.Load(); d != nil {
-			if n, ok := bindParams(rest); ok && n != d.params() {
-				return errParameterCount(n, d.params(), stmtName)
-			}
-		}
-		return errAborted
-	}
-	s.optOut(cs.tmpl.optsOut)
-	if s.state == failed || s.localNow(plan) || s.emulates(plan) {
-		if s.b != nil && !s.t.owed.empty() { // behind an error there would be no portal
-			if err := s.makeAnswer(); err != nil || s.t.skip {
-				return err
-			}
-			if s.t.owed.empty() {
-				return s.bind(total) // the buffer may have moved
-			}
-		}
-		switch n, ok := bindParams(rest); {
-		case !ok:
-			return wire.ProtocolViolation("invalid message format")
-		case n > 0:
-			return errParameterCount(n, 0, stmtName)
-		}
-		if err := s.setPortal(portalName, portal{plan: plan, local: true, open: true}); err != nil {
-			return err
-		}
-		if err := s.discard(total); err != nil {
-			return err
-		}
-		return s.tell(wire.FrameBindComplete)
-	}
-	var frame []byte // whole, where something else must be made of it
-	if cs.tmpl = cs.tmpl.inForce(); cs.tmpl.split != nil {
-		if total > s.srv.cfg.MaxStatementBytes {
-			return errStatementTooLong(total, s.srv.cfg.MaxStatementBytes)
-		}
-		var err error
-		if frame, err = s.whole(total); err != nil {
-			return err
-		}
-		portalName, stmtName, rest, _ = bindNames(frame[wire.HeaderLen:])
-	}
-	bound := portal{plan: plan, open: true, split: cs.tmpl.split, text: cs.tmpl.sql, stmt: cs}
-	if err := s.setPortal(portalName, bound); err != nil {
-		return err
-	}
-	if err := s.notAsked(plan); err != nil {
-		return err
-	}
-	s.nameOperation(plan)
-	if err := waitAtGate(s, plan, cs.tmpl.sql, rest); err != nil {
-		return err
-	}
-	if err := s.admit(plan); err != nil {
-		return err
-	}
-	st, err := s.onBackend(cs)
-	if err != nil || st == nil {
-		return err
-	}
-	t := s.t
-	if judged := s.judged(plan); judged != plan {
-		plan = judged
-		p := s.portalOf(portalName)
-		p.plan = judged
-		s.keepPortal(portalName, p)
-	}
-	s.logPlan(plan)
-	head := len(portalName) + 1 + len(stmtName) + 1
-	params := total - wire.HeaderLen - head
-	if frame != nil {
-		s.lock(cs.tmpl, t.desc, rest)
-	}
-	if t.logs {
-		s.tx.log.Sent(wire.Bind, note{tmpl: cs.tmpl, told: cs.told, name: string(portalName)}, params)
-	}
-	o := t.owed.push(wire.Bind)
-	o.tmpl, o.told = cs.tmpl, cs
-	t.scratch = appendBindHead(t.scratch[:0], portalName, st.name, params)
-	if err := s.add(t.scratch); err != nil {
-		return err
-	}
-	if frame != nil {
-		if t.logs {
-			s.tx.log.Write(rest)
-		}
-		return s.add(rest)
-	}
-	c.Skip(wire.HeaderLen + head)
-	return s.forward(params)
-}
-
 // execute runs a portal.
 func (s *session) execute(frame []byte) error {
 	name, rest, ok := wire.CString(frame[wire.HeaderLen:])
@@ -304,32 +186,15 @@ func (s *session) execute(frame []byte) error {
 		p.plan = functionPlan // a cursor made in SQL
 	}
 	s.notePortal(p)
-	t := s.t
 	o := s.pushRun(wire.Execute, p.plan)
 	o.split, o.text = p.split, p.text
-	t.ran(p.plan.Kind, binary.BigEndian.Uint32(rest))
-	if p.plan.Kind != rewrite.Read {
-		s.noteParsing(p.plan)
-		t.rereads = t.rereads || p.plan.Rereads()
-	}
-	verb := rewrite.NoVerb
-	if st := p.plan.Single(); st != nil {
-		verb = st.Tx.Verb
-	}
-	s.countExecute(p.plan)
-	s.logFrame(wire.Execute, note{plan: p.plan, commits: t.outcome.mayCommit()}, frame[wire.HeaderLen:])
-	if verb == rewrite.Commit || verb == rewrite.Rollback {
-		s.closePortals() // they end with their transaction
-		t.executed, t.ranLocal = false, false
-	} else if st := p.plan.Single(); st != nil && discardsAll(st) { // it commits at once
-		t.executed, t.ranLocal = false, false
-	}
+	s.noteExecute(p.plan, frame)
 	revives := s.b.status == 'E' && s.endsFailed(p.plan)
 	if err := s.add(frame); err != nil {
 		return err
 	}
 	if s.resetsStartup(p.plan.Single()) {
-		if err := s.restoreInGroup(); err != nil || t.skip {
+		if err := s.restoreInGroup(); err != nil || s.t.skip {
 			return err
 		}
 	}
@@ -338,7 +203,7 @@ func (s *session) execute(frame []byte) error {
 	}
 	// What the client prepares next must not be forgotten with the rest, nor
 	// refused for a failure that is over.
-	if err := s.makeAnswer(); err != nil || !revives || t.skip {
+	if err := s.makeAnswer(); err != nil || !revives || s.t.skip {
 		return err
 	}
 	s.b.status = 'I'
@@ -346,6 +211,29 @@ func (s *session) execute(frame []byte) error {
 		s.b.status = 'T'
 	}
 	return nil
+}
+
+// noteExecute notes what a plan that is about to be executed will have done.
+func (s *session) noteExecute(plan *rewrite.Plan, frame []byte) {
+	t := s.t
+	t.ran(plan.Kind, binary.BigEndian.Uint32(frame[len(frame)-4:]))
+	if plan.Kind != rewrite.Read {
+		s.noteParsing(plan)
+		t.rereads = t.rereads || plan.Rereads()
+	}
+	s.countExecute(plan)
+	s.logFrame(wire.Execute, note{plan: plan, commits: t.outcome.mayCommit()}, frame[wire.HeaderLen:])
+	st := plan.Single()
+	if st == nil {
+		return
+	}
+	ends := st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback
+	if ends {
+		s.closePortals() // they end with their transaction
+	}
+	if ends || discardsAll(st) { // which commits at once
+		t.executed, t.ranLocal = false, false
+	}
 }
 
 // deallocatesAll reports whether a statement drops all that are prepared.

@@ -177,24 +177,24 @@ func (s *session) holding() bool {
 
 // noteRows tells the log of the rows up to the read position, and takes out of
 // the span what the client has already.
-func (s *session) noteRows(span, noted *int) error {
+func (s *session) noteRows(r *stretch) error {
 	src := &s.b.src
-	if *noted == src.Pos() {
+	if r.noted == src.Pos() {
 		return nil
 	}
 	if s.noting() {
-		drop, ok := s.tx.log.Rows(src.Since(*noted))
+		drop, ok := s.tx.log.Rows(src.Since(r.noted))
 		if !ok {
 			s.differs()
 		}
 		if drop > 0 {
-			if err := s.passSpan(src.Between(*span, *noted)); err != nil {
+			if err := s.passSpan(src.Between(r.span, r.noted)); err != nil {
 				return err
 			}
-			*span = *noted + drop
+			r.span = r.noted + drop
 		}
 	}
-	*noted = src.Pos()
+	r.noted = src.Pos()
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"encoding/binary"
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -21,42 +20,24 @@ func (s *session) handle(typ byte, total int) error {
 	case wire.Sync:
 		return s.sync(total)
 	}
-	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // a group that no Sync has ended
-	if !t.skip && !t.owed.empty() && (t.owed.len() >= maxOwed || closes) {
-		if err := s.makeAnswer(); err != nil { // an error among the answers has the frame at hand skipped
-			return err
-		}
+	if err := s.closeGroup(typ); err != nil {
+		return err
 	}
-	if !t.skip && closes { // what fails from now on is the frame at hand
-		if err := s.flushToClient(); err != nil {
-			return err
-		}
-	}
-	if t.skip {
+	switch {
+	case t.skip:
 		return s.skipFrame(typ, total)
-	}
-	if typ == wire.Flush && total > wire.HeaderLen {
-		if err := s.discard(total); err != nil {
-			return err
-		}
-		return errMessageFormat
-	}
-	if s.dedicated {
+	case typ == wire.Flush && total > wire.HeaderLen:
+		return s.refuseFrame(total, errMessageFormat)
+	case s.dedicated:
 		return s.passThrough(typ, total)
-	}
-	switch typ {
-	case wire.Query:
+	case typ == wire.Query:
 		return s.query(total)
-	case wire.FunctionCall:
+	case typ == wire.FunctionCall:
 		return s.function(total)
-	case wire.Bind:
+	case typ == wire.Bind:
 		return s.bind(total)
-	}
-	if typ == wire.Parse && total > s.srv.cfg.MaxStatementBytes {
-		if err := s.discard(total); err != nil {
-			return err
-		}
-		return errStatementTooLong(total, s.srv.cfg.MaxStatementBytes)
+	case typ == wire.Parse && total > s.srv.cfg.MaxStatementBytes:
+		return s.refuseFrame(total, errStatementTooLong(total, s.srv.cfg.MaxStatementBytes))
 	}
 	frame, err := s.whole(total)
 	if err != nil {
@@ -73,6 +54,30 @@ func (s *session) handle(typ byte, total int) error {
 		return s.closeNamed(frame)
 	}
 	return s.flush()
+}
+
+// closeGroup has a group answered that a Query or FunctionCall ends without a Sync, and a
+// pipeline that has become too long.
+func (s *session) closeGroup(typ byte) error {
+	t := s.t
+	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // a group that no Sync has ended
+	if !t.skip && !t.owed.empty() && (t.owed.len() >= maxOwed || closes) {
+		if err := s.makeAnswer(); err != nil { // an error among the answers has the frame at hand skipped
+			return err
+		}
+	}
+	if !t.skip && closes { // what fails from now on is the frame at hand
+		return s.flushToClient()
+	}
+	return nil
+}
+
+// refuseFrame drops a frame of the client's and returns why.
+func (s *session) refuseFrame(total int, why *wire.Error) error {
+	if err := s.discard(total); err != nil {
+		return err
+	}
+	return why
 }
 
 // skipFrame drops a frame behind an error, up to a Sync.
@@ -128,108 +133,6 @@ func (s *session) flush() error {
 func (s *session) makeAnswer() error {
 	s.addBytes(wire.FrameFlush)
 	return s.flushReplies()
-}
-
-// query is a simple Query.
-func (s *session) query(total int) error {
-	t := s.t
-	plan := unread
-	var frame []byte
-	if total <= s.srv.cfg.MaxStatementBytes {
-		var err error
-		if frame, err = s.whole(total); err != nil {
-			return err
-		}
-	}
-	t.ended = true
-	s.unnamed, s.portal = nil, portal{}
-	if frame != nil {
-		sql, rest, ok := wire.CString(frame[wire.HeaderLen:])
-		if !ok || len(rest) != 0 {
-			return wire.ProtocolViolation("invalid string in message")
-		}
-		plan = s.plan(sql)
-		if behind := s.behindEnd(plan, sql); behind != nil {
-			if err := s.endFailed(&plan.Statements[0]); err != nil {
-				return err
-			}
-			frame, sql, plan = wire.AppendStrings(nil, wire.Query, string(behind)), behind, s.plan(behind)
-			total = len(frame)
-		}
-		s.note(plan)
-		s.optOut(s.srv.replays != nil && retry.OptsOut(sql))
-		if done, err := s.answerLocally(plan, sql); done || err != nil {
-			return err
-		}
-		plan = s.substituted(plan, sql)
-	} else if s.state == failed {
-		if err := s.discard(total); err != nil {
-			return err
-		}
-		return errAborted
-	}
-	err := refusal(plan)
-	if err == nil {
-		err = s.notAsked(plan)
-	}
-	if s.status() == 'E' {
-		err = nil // the server says what a failed block says
-	}
-	if err == nil && frame != nil {
-		err = s.resetsInside(plan, t.strung, frame[wire.HeaderLen:len(frame)-1])
-	}
-	t.plan = plan
-	var sql []byte
-	if err == nil {
-		s.nameOperation(plan)
-		if frame != nil && s.srv.replays != nil {
-			sql = frame[wire.HeaderLen : len(frame)-1]
-			err = waitAtGate(s, plan, sql, nil)
-		}
-		if err == nil && plan.Sequence != "" && frame != nil {
-			t.asks = string(frame[wire.HeaderLen : len(frame)-1])
-		}
-		if err == nil {
-			err = s.admit(plan)
-		}
-		if err == nil && frame != nil && plan.Pin != rewrite.PinUnparsed && s.b.reading.Misleads(frame[wire.HeaderLen:len(frame)-1]) {
-			plan = s.srv.planner.Unread() // nobody knew before it was lent
-			err = s.pin(plan)
-		}
-	}
-	if err != nil {
-		if frame == nil {
-			if derr := s.discard(total); derr != nil {
-				return derr
-			}
-		}
-		return err
-	}
-	plan = s.judged(plan)
-	s.logPlan(plan)
-	s.noteParsing(plan)
-	o := s.pushRun(wire.Query, plan)
-	s.strings(o, t.strung)
-	if s.b.ran.at = -1; frame != nil && plan.Kind == rewrite.Write && s.inBlock() {
-		s.b.ran.keep(frame[wire.HeaderLen : len(frame)-1])
-	}
-	s.followsApart()
-	t.outcome.query(plan)
-	if frame != nil {
-		if split := plan.InSplit(); split != nil {
-			frame = s.askInTwo(o, split)
-		} else if plan.Text != "" {
-			frame = wire.AppendStrings(nil, wire.Query, plan.Text)
-		}
-		s.logFrame(wire.Query, note{plan: plan, commits: t.outcome.mayCommit(), strung: t.strung}, frame[wire.HeaderLen:])
-		err = s.add(frame)
-	} else {
-		err = s.forward(total)
-	}
-	if err != nil {
-		return err
-	}
-	return s.finish()
 }
 
 // unread is the plan of a text too long to be held.
@@ -356,37 +259,4 @@ func (s *session) ready() error {
 		}
 	}
 	return s.passSpan(wire.AppendReady(s.appendName(nil, status), status))
-}
-
-// bindNames splits a Bind's payload after its two names.
-func bindNames(payload []byte) (portalName, statement, rest []byte, ok bool) {
-	portalName, rest, ok = wire.CString(payload)
-	if !ok {
-		return nil, nil, nil, false
-	}
-	statement, rest, ok = wire.CString(rest)
-	return portalName, statement, rest, ok
-}
-
-// bindParams returns how many parameters a Bind has, from what follows its names.
-func bindParams(rest []byte) (n int, ok bool) {
-	if len(rest) < 2 {
-		return 0, false
-	}
-	at := 2 + 2*int(binary.BigEndian.Uint16(rest)) // behind the format codes
-	if len(rest) < at+2 {
-		return 0, false
-	}
-	return int(binary.BigEndian.Uint16(rest[at:])), true
-}
-
-// appendBindHead starts a Bind with a statement's name replaced; n is the
-// length of what follows the names.
-func appendBindHead(dst, portalName []byte, statement string, n int) []byte {
-	dst = append(dst, wire.Bind)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(4+len(portalName)+1+len(statement)+1+n))
-	dst = append(dst, portalName...)
-	dst = append(dst, 0)
-	dst = append(dst, statement...)
-	return append(dst, 0)
 }

@@ -1,0 +1,195 @@
+package proxy
+
+import (
+	"encoding/binary"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+)
+
+// binding is a Bind of the client's on its way.
+type binding struct {
+	cs *clientStatement
+	// total is the frame's length. portal, stmt and rest are its parts, the last as far
+	// as it has arrived: they stay valid until more is read.
+	total              int
+	portal, stmt, rest []byte
+	// whole: the frame was taken off the client's stream, because something else is made of it.
+	whole bool
+}
+
+// bind opens a portal. Its frame is rewritten in its head only: parameters
+// pass as they are, whatever their size.
+func (s *session) bind(total int) error {
+	c := &s.client
+	b := binding{total: total}
+	var ok bool
+	b.portal, b.stmt, b.rest, ok = bindNames(c.Peek(min(total, c.Buffered()))[wire.HeaderLen:])
+	if !ok {
+		return wire.ProtocolViolation("invalid message format")
+	}
+	if b.cs = s.statement(b.stmt); b.cs == nil {
+		return errNoStatement(b.stmt)
+	}
+	plan := b.cs.tmpl.plan
+	asks, local := plan.Sequence != "" && s.mayProve(), false
+	if s.status() != 'E' || s.endsFailed(plan) {
+		local = s.state == failed || s.localNow(plan) || s.emulates(plan)
+	}
+	// What has run must be known, and behind an error there would be no portal.
+	if (asks || local && s.b != nil) && !s.t.owed.empty() {
+		if err := s.makeAnswer(); err != nil || s.t.skip {
+			return err
+		}
+		if s.t.owed.empty() {
+			return s.bind(total) // the buffer may have moved
+		}
+	}
+	if plan.Sequence != "" {
+		s.t.asks = b.cs.tmpl.sql
+	}
+	if s.status() == 'E' && !s.endsFailed(plan) {
+		return b.inFailedBlock()
+	}
+	s.optOut(b.cs.tmpl.optsOut)
+	if local {
+		return s.bindHere(&b)
+	}
+	return s.bindOnBackend(&b)
+}
+
+// inFailedBlock is the error of a Bind that no failed block takes.
+func (b *binding) inFailedBlock() error {
+	if d := b.cs.tmpl.desc.Load(); d != nil {
+		if n, ok := bindParams(b.rest); ok && n != d.params() {
+			return errParameterCount(n, d.params(), b.stmt)
+		}
+	}
+	return errAborted
+}
+
+// bindHere opens a portal of a statement that Sluice answers.
+func (s *session) bindHere(b *binding) error {
+	switch n, ok := bindParams(b.rest); {
+	case !ok:
+		return wire.ProtocolViolation("invalid message format")
+	case n > 0:
+		return errParameterCount(n, 0, b.stmt)
+	}
+	if err := s.setPortal(b.portal, portal{plan: b.cs.tmpl.plan, local: true, open: true}); err != nil {
+		return err
+	}
+	if err := s.discard(b.total); err != nil {
+		return err
+	}
+	return s.tell(wire.FrameBindComplete)
+}
+
+// takeWhole takes the frame off the client's stream, where its parameters are needed.
+func (s *session) takeWhole(b *binding) error {
+	if b.total > s.srv.cfg.MaxStatementBytes {
+		return errStatementTooLong(b.total, s.srv.cfg.MaxStatementBytes)
+	}
+	frame, err := s.whole(b.total)
+	if err != nil {
+		return err
+	}
+	b.portal, b.stmt, b.rest, b.whole = bindNames(frame[wire.HeaderLen:])
+	return nil
+}
+
+// bindOnBackend opens a portal of the server's.
+func (s *session) bindOnBackend(b *binding) error {
+	cs := b.cs
+	plan := cs.tmpl.plan
+	if cs.tmpl = cs.tmpl.inForce(); cs.tmpl.split != nil {
+		if err := s.takeWhole(b); err != nil {
+			return err
+		}
+	}
+	bound := portal{plan: plan, open: true, split: cs.tmpl.split, text: cs.tmpl.sql, stmt: cs}
+	if err := s.setPortal(b.portal, bound); err != nil {
+		return err
+	}
+	if err := s.notAsked(plan); err != nil {
+		return err
+	}
+	s.nameOperation(plan)
+	if err := waitAtGate(s, plan, cs.tmpl.sql, b.rest); err != nil {
+		return err
+	}
+	if err := s.admit(plan); err != nil {
+		return err
+	}
+	st, err := s.onBackend(cs)
+	if err != nil || st == nil {
+		return err
+	}
+	if judged := s.judged(plan); judged != plan {
+		plan = judged
+		p := s.portalOf(b.portal)
+		p.plan = judged
+		s.keepPortal(b.portal, p)
+	}
+	s.logPlan(plan)
+	if b.whole {
+		s.lock(cs.tmpl, s.t.desc, b.rest)
+	}
+	return s.sendBind(b, st)
+}
+
+// sendBind sends a Bind of the backend's statement in the place of the client's.
+func (s *session) sendBind(b *binding, st *serverStatement) error {
+	t := s.t
+	head := len(b.portal) + 1 + len(b.stmt) + 1
+	params := b.total - wire.HeaderLen - head
+	if t.logs {
+		s.tx.log.Sent(wire.Bind, note{tmpl: b.cs.tmpl, told: b.cs.told, name: string(b.portal)}, params)
+	}
+	o := t.owed.push(wire.Bind)
+	o.tmpl, o.told = b.cs.tmpl, b.cs
+	t.scratch = appendBindHead(t.scratch[:0], b.portal, st.name, params)
+	if err := s.add(t.scratch); err != nil {
+		return err
+	}
+	if b.whole {
+		if t.logs {
+			s.tx.log.Write(b.rest)
+		}
+		return s.add(b.rest)
+	}
+	s.client.Skip(wire.HeaderLen + head)
+	return s.forward(params)
+}
+
+// bindNames splits a Bind's payload after its two names.
+func bindNames(payload []byte) (portalName, statement, rest []byte, ok bool) {
+	portalName, rest, ok = wire.CString(payload)
+	if !ok {
+		return nil, nil, nil, false
+	}
+	statement, rest, ok = wire.CString(rest)
+	return portalName, statement, rest, ok
+}
+
+// bindParams returns how many parameters a Bind has, from what follows its names.
+func bindParams(rest []byte) (n int, ok bool) {
+	if len(rest) < 2 {
+		return 0, false
+	}
+	at := 2 + 2*int(binary.BigEndian.Uint16(rest)) // behind the format codes
+	if len(rest) < at+2 {
+		return 0, false
+	}
+	return int(binary.BigEndian.Uint16(rest[at:])), true
+}
+
+// appendBindHead starts a Bind with a statement's name replaced; n is the
+// length of what follows the names.
+func appendBindHead(dst, portalName []byte, statement string, n int) []byte {
+	dst = append(dst, wire.Bind)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(4+len(portalName)+1+len(statement)+1+n))
+	dst = append(dst, portalName...)
+	dst = append(dst, 0)
+	dst = append(dst, statement...)
+	return append(dst, 0)
+}

@@ -1,0 +1,149 @@
+package proxy
+
+import (
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// simple is a Query of the client's on its way.
+type simple struct {
+	total int
+	// frame is the whole of it as the server will get it; nil: it is too long to be
+	// read, and passes as it is.
+	frame []byte
+	plan  *rewrite.Plan
+}
+
+// sql is the text; nil when it is not known.
+func (q *simple) sql() []byte {
+	if q.frame == nil {
+		return nil
+	}
+	return q.frame[wire.HeaderLen : len(q.frame)-1]
+}
+
+// query is a simple Query.
+func (s *session) query(total int) error {
+	q := simple{total: total, plan: unread}
+	if total <= s.srv.cfg.MaxStatementBytes {
+		var err error
+		if q.frame, err = s.whole(total); err != nil {
+			return err
+		}
+	}
+	s.t.ended = true
+	s.unnamed, s.portal = nil, portal{}
+	if q.frame == nil && s.state == failed {
+		return s.refuseFrame(total, errAborted)
+	}
+	if q.frame != nil {
+		if done, err := s.readQuery(&q); done || err != nil {
+			return err
+		}
+	}
+	err := s.queryRefused(&q)
+	s.t.plan = q.plan
+	if err == nil {
+		err = s.admitQuery(&q)
+	}
+	if err != nil {
+		if q.frame == nil {
+			if derr := s.discard(total); derr != nil {
+				return derr
+			}
+		}
+		return err
+	}
+	return s.sendQuery(&q)
+}
+
+// readQuery plans the text. It is done when Sluice has answered it.
+func (s *session) readQuery(q *simple) (done bool, err error) {
+	sql, rest, ok := wire.CString(q.frame[wire.HeaderLen:])
+	if !ok || len(rest) != 0 {
+		return false, wire.ProtocolViolation("invalid string in message")
+	}
+	q.plan = s.plan(sql)
+	if behind := s.behindEnd(q.plan, sql); behind != nil {
+		if err := s.endFailed(&q.plan.Statements[0]); err != nil {
+			return false, err
+		}
+		q.frame, sql, q.plan = wire.AppendStrings(nil, wire.Query, string(behind)), behind, s.plan(behind)
+		q.total = len(q.frame)
+	}
+	s.note(q.plan)
+	s.optOut(s.srv.replays != nil && retry.OptsOut(sql))
+	if done, err := s.answerLocally(q.plan, sql); done || err != nil {
+		return done, err
+	}
+	q.plan = s.substituted(q.plan, sql)
+	return false, nil
+}
+
+// queryRefused is the error of a text that the server must not see as it is.
+func (s *session) queryRefused(q *simple) error {
+	var err error
+	if s.status() != 'E' { // else the server says what a failed block says
+		if err = refusal(q.plan); err == nil {
+			err = s.notAsked(q.plan)
+		}
+	}
+	if err == nil && q.frame != nil {
+		err = s.resetsInside(q.plan, s.t.strung, q.sql())
+	}
+	return err
+}
+
+// admitQuery waits for what the text must wait for, and gets a backend.
+func (s *session) admitQuery(q *simple) error {
+	s.nameOperation(q.plan)
+	if q.frame != nil && s.srv.replays != nil {
+		if err := waitAtGate(s, q.plan, q.sql(), nil); err != nil {
+			return err
+		}
+	}
+	if q.plan.Sequence != "" && q.frame != nil {
+		s.t.asks = string(q.sql())
+	}
+	if err := s.admit(q.plan); err != nil {
+		return err
+	}
+	if q.frame != nil && q.plan.Pin != rewrite.PinUnparsed && s.b.reading.Misleads(q.sql()) {
+		q.plan = s.srv.planner.Unread() // nobody knew before it was lent
+		return s.pin(q.plan)
+	}
+	return nil
+}
+
+// sendQuery sends the text, as it is or in another form.
+func (s *session) sendQuery(q *simple) error {
+	t := s.t
+	plan := s.judged(q.plan)
+	s.logPlan(plan)
+	s.noteParsing(plan)
+	o := s.pushRun(wire.Query, plan)
+	s.strings(o, t.strung)
+	if s.b.ran.at = -1; q.frame != nil && plan.Kind == rewrite.Write && s.inBlock() {
+		s.b.ran.keep(q.sql())
+	}
+	s.followsApart()
+	t.outcome.query(plan)
+	if q.frame == nil {
+		if err := s.forward(q.total); err != nil {
+			return err
+		}
+		return s.finish()
+	}
+	frame := q.frame
+	if split := plan.InSplit(); split != nil {
+		frame = s.askInTwo(o, split)
+	} else if plan.Text != "" {
+		frame = wire.AppendStrings(nil, wire.Query, plan.Text)
+	}
+	s.logFrame(wire.Query, note{plan: plan, commits: t.outcome.mayCommit(), strung: t.strung}, frame[wire.HeaderLen:])
+	if err := s.add(frame); err != nil {
+		return err
+	}
+	return s.finish()
+}
