@@ -56,7 +56,7 @@
 //
 //	accept      server.go, opensession.go, databases.go, config.go, package startup
 //	session     session.go, state.go, turn.go, pair.go, pin.go, dedicated.go, wait.go, deadline.go, presence.go, cancel.go
-//	client      request.go, query.go, extended.go, bind.go, copy.go, portal.go, local.go, localanswer.go, control.go, strung.go
+//	client      request.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go, local.go, localanswer.go, control.go, strung.go
 //	statements  prepared.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go, split.go, reading.go, purity.go, counter.go
 //	settings    notesettings.go, keptsettings.go, applysettings.go, told.go, package settings
 //	sequences   sequences.go, ran.go

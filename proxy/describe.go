@@ -1,0 +1,108 @@
+package proxy
+
+import (
+	"bytes"
+
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// describe answers what a statement or portal returns.
+func (s *session) describe(frame []byte) error {
+	what, name, ok := namedTarget(frame)
+	if !ok {
+		return wire.ProtocolViolation("invalid message format")
+	}
+	if what == 'P' {
+		return s.describePortal(name, frame)
+	}
+	cs := s.statement(name)
+	if cs == nil {
+		return errNoStatement(name)
+	}
+	cs.tmpl = cs.tmpl.inForce()
+	plan := cs.tmpl.plan
+	switch {
+	case s.status() == 'E' && !s.endsFailed(plan):
+		return s.describeInFailedBlock(cs)
+	case s.state == failed || s.localNow(plan) || s.emulates(plan):
+		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
+		if err := s.tell(wire.FrameNoParams); err != nil {
+			return err
+		}
+		return s.tell(localDescription(plan)...)
+	}
+	return s.describeStatement(cs)
+}
+
+// describePortal answers what a portal returns.
+func (s *session) describePortal(name, frame []byte) error {
+	p := s.portalOf(name)
+	switch {
+	case p.local:
+		return s.tell(localDescription(p.plan)...)
+	case s.b == nil, len(name) == 0 && !p.open:
+		return errNoPortal(name)
+	}
+	if err := s.ensureBackend(); err != nil {
+		return err
+	}
+	s.logFrame(wire.Describe, note{plan: p.plan, stmt: p.stmt}, frame[wire.HeaderLen:])
+	o := s.pushRun(wire.Describe, p.plan)
+	o.told, o.split = p.stmt, p.split
+	return s.add(frame)
+}
+
+// describeInFailedBlock answers as PostgreSQL, which describes there what returns no rows.
+func (s *session) describeInFailedBlock(cs *clientStatement) error {
+	if d := cs.tmpl.desc.Load(); d != nil && bytes.HasSuffix(d.frames, wire.FrameNoData) {
+		return s.tell(d.frames)
+	}
+	switch cs.tmpl.plan.Kind {
+	case rewrite.Empty, rewrite.Setting, rewrite.Control:
+		return s.tell(wire.FrameNoParams, wire.FrameNoData)
+	}
+	if s.state == failed || s.b.prepared.find(cs.tmpl) == nil {
+		return errAborted
+	}
+	return s.describeOnBackend(cs, s.b.prepared.find(cs.tmpl)) // the server knows
+}
+
+// describeStatement answers what a statement of the server's returns. The server is asked
+// unless it has shown a moment ago that what is remembered holds: somebody may have
+// changed the schema whom nobody here has seen.
+func (s *session) describeStatement(cs *clientStatement) error {
+	if d := s.described(cs.tmpl); d != nil && cs.epoch == d.epoch && cs.tmpl.parsing == s.parsing() && s.srv.holds(d) {
+		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
+		cs.told = d
+		return s.tell(d.frames)
+	}
+	if err := s.ensureBackend(); err != nil {
+		return err
+	}
+	s.asNow(cs)
+	st, err := s.onBackend(cs)
+	if err == errPlanChanged && cs.told != nil { // PostgreSQL finds out after the parameters
+		if params, _ := cs.told.parts(); params != nil {
+			if terr := s.tell(params); terr != nil {
+				return terr
+			}
+		}
+	}
+	if err != nil || st == nil {
+		return err
+	}
+	return s.describeOnBackend(cs, st)
+}
+
+// describeOnBackend passes on a Describe of a statement that is st there.
+func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) error {
+	if err := s.ensureBackend(); err != nil {
+		return err
+	}
+	s.logFrame(wire.Describe, note{tmpl: cs.tmpl, stmt: cs}, nil)
+	o := s.pushRun(wire.Describe, cs.tmpl.plan)
+	o.tmpl, o.stmt, o.told = cs.tmpl, st, cs
+	return s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
+}
