@@ -31,16 +31,13 @@ func (s *session) parse(frame []byte) error {
 		}
 		return errAborted
 	}
-	if len(name) > 0 && !refused {
-		if s.stmts[string(name)] != nil {
-			return errStatementExists(name)
+	if !refused {
+		if err := s.mayName(name); err != nil {
+			return err
 		}
-		if len(s.stmts) >= s.srv.cfg.PreparedPerClient {
-			return errTooManyStatements(s.srv.cfg.PreparedPerClient)
+		if err := refusal(tmpl.plan); err != nil {
+			return err
 		}
-	}
-	if err := refusal(tmpl.plan); err != nil && !refused {
-		return err
 	}
 	prev, since := s.statement(name), uint64(0)
 	if s.state == failed || !refused && s.emulates(tmpl.plan) || s.status() != 'E' && (maybeLocal(tmpl.plan) || s.known(tmpl)) {
@@ -51,33 +48,59 @@ func (s *session) parse(frame []byte) error {
 			return err
 		}
 	} else {
-		if err := s.ensureBackend(); err != nil {
+		var err error
+		if tmpl, err = s.parseThere(tmpl, sql, oids); err != nil {
 			return err
 		}
-		if s.b.reading.Misleads(sql) && tmpl.plan.Pin != rewrite.PinUnparsed {
-			tmpl = s.unreadTemplate(sql, oids) // nobody knew before it was lent
-		}
-		if st := s.b.prepared.find(tmpl); st != nil {
-			s.closeOnBackend(st) // of an older schema
-		}
-		s.srv.metrics.Prepared(metrics.PreparedPrepared)
-		s.logFrame(wire.Parse, note{tmpl: tmpl}, nil)
-		s.parseOnBackend(tmpl, false)
 	}
+	s.nameStatement(name, tmpl, prev, since)
+	return nil
+}
+
+// mayName is the error of a Parse whose name is taken, or is one too many.
+func (s *session) mayName(name []byte) error {
+	switch {
+	case len(name) == 0:
+	case s.stmts[string(name)] != nil:
+		return errStatementExists(name)
+	case len(s.stmts) >= s.srv.cfg.PreparedPerClient:
+		return errTooManyStatements(s.srv.cfg.PreparedPerClient)
+	}
+	return nil
+}
+
+// parseThere has the server parse a text, and returns the template that it is then of.
+func (s *session) parseThere(tmpl *template, sql, oids []byte) (*template, error) {
+	if err := s.ensureBackend(); err != nil {
+		return nil, err
+	}
+	if s.b.reading.Misleads(sql) && tmpl.plan.Pin != rewrite.PinUnparsed {
+		tmpl = s.unreadTemplate(sql, oids) // nobody knew before it was lent
+	}
+	if st := s.b.prepared.find(tmpl); st != nil {
+		s.closeOnBackend(st) // of an older schema
+	}
+	s.srv.metrics.Prepared(metrics.PreparedPrepared)
+	s.logFrame(wire.Parse, note{tmpl: tmpl}, nil)
+	s.parseOnBackend(tmpl, false)
+	return tmpl, nil
+}
+
+// nameStatement gives a client's name to a template; prev had it before.
+func (s *session) nameStatement(name []byte, tmpl *template, prev *clientStatement, since uint64) {
 	s.logUndo(string(name), prev)
 	if s.t.owed.empty() {
 		if len(name) == 0 && !s.t.touched { // nobody refers to the one before
 			s.forgetSpare()
 			s.spare = s.newStatement(tmpl, since)
 			s.unnamed = &s.spare
-			return nil
+			return
 		}
 	} else {
 		s.t.owed.undoable(string(name), prev)
 	}
 	st := s.newStatement(tmpl, since)
 	s.setStatement(string(name), &st)
-	return nil
 }
 
 // template returns the shared template of a text under the settings in force.

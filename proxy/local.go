@@ -83,6 +83,12 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 	case st.Kind != rewrite.Setting || len(st.Changes) == 0 || s.pinned || s.state != idle || s.t.touched:
 		return false
 	}
+	return s.resetsCarried(st)
+}
+
+// resetsCarried reports whether a statement does nothing but reset settings that go with the
+// client: with no transaction open, it is enough to remember that.
+func (s *session) resetsCarried(st *rewrite.Statement) bool {
 	for i := range st.Changes {
 		c := &st.Changes[i]
 		switch c.Action {
@@ -242,12 +248,8 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	switch {
 	case s.status() == 'E' && !s.endsFailed(p.plan):
 		return errAborted
-	case p.done && st.Show != "" && st.Column == "": // there was one row
-		return s.tell(wire.AppendCommand(nil, "SHOW"))
-	case p.done && (st.Column != "" || st.Void != ""):
-		return s.tell(wire.AppendCommand(nil, "SELECT 0"))
 	case p.done:
-		return &wire.Error{Code: "55000", Message: fmt.Sprintf("portal \"%s\" cannot be run", name)}
+		return s.executeAgain(name, st)
 	}
 	if st.Show == "" || limit != 1 {
 		s.increment()
@@ -276,17 +278,9 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 		}
 		return s.tell(frames[0], wire.FramePortalSuspended)
 	}
-	if st.Kind == rewrite.Control {
-		if s.state != failed {
-			return errNoPortal(nil)
-		}
-		if st.Tx.Verb == rewrite.RollbackTo {
-			return s.errReturnFailed(st)
-		}
-		s.t.executed, s.t.ranLocal = false, false
-		return s.endFailed(st)
-	}
 	switch {
+	case st.Kind == rewrite.Control:
+		return s.executeControl(st)
 	case !discards:
 		return s.runLocal(st, false, false)
 	case s.inBlock():
@@ -300,4 +294,27 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	s.foldLocal(false) // it commits at once
 	s.t.executed, s.t.ranLocal = false, false
 	return nil
+}
+
+// executeAgain is Execute of a portal that has run: of one row there is none left.
+func (s *session) executeAgain(name []byte, st *rewrite.Statement) error {
+	switch {
+	case st.Show != "" && st.Column == "":
+		return s.tell(wire.AppendCommand(nil, "SHOW"))
+	case st.Column != "" || st.Void != "":
+		return s.tell(wire.AppendCommand(nil, "SELECT 0"))
+	}
+	return &wire.Error{Code: "55000", Message: fmt.Sprintf("portal \"%s\" cannot be run", name)}
+}
+
+// executeControl ends a block that has failed and that no backend knows.
+func (s *session) executeControl(st *rewrite.Statement) error {
+	switch {
+	case s.state != failed:
+		return errNoPortal(nil)
+	case st.Tx.Verb == rewrite.RollbackTo:
+		return s.errReturnFailed(st)
+	}
+	s.t.executed, s.t.ranLocal = false, false
+	return s.endFailed(st)
 }
