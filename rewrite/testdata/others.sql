@@ -273,6 +273,7 @@ DEALLOCATE p
 same
 -- rules
 
+
 -- in
 UNLISTEN *
 -- out
@@ -315,3 +316,4 @@ session discard answered info
 tag SELECT 1
 tag CLOSE CURSOR ALL
 tag UNLISTEN
+

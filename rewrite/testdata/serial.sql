@@ -142,3 +142,4 @@ same
 -- rules
 index create_index flagged error
 dialect unlogged_table flagged error
+
