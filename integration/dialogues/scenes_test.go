@@ -365,7 +365,7 @@ var scenes = []scene{
 	{theme: "cancels", script: `
 		{X} <[Q BEGIN]~[Q SELECT 0 AS zero]>
 		{X} [P - | SELECT 1 AS one] [B - | -] [E -] [H] cancel <0~5>
-		{Y} [Q SELECT pg_sleep(0.35)]
+		{Y} [Q SELECT pg_sleep(0.05)]
 		{X} [P - | SELECT 2 AS two] [B - | -] [E -] [S]
 		{X} [Q ROLLBACK]`},
 	// A text that nobody can read leaves nothing.
