@@ -89,12 +89,12 @@ func (s *session) applySettings(inBlock bool) error {
 // unrestored are the SETs that give the settings of the client's startup which the
 // transaction has reset their startup values: the server has put its own in force.
 func (s *session) unrestored() (sets []rewrite.Change) {
-	for _, name := range slices.Sorted(maps.Keys(s.startup.SQL)) {
-		last := s.staged.Last(name)
+	for _, name := range slices.Sorted(maps.Keys(s.settings.Startup.SQL)) {
+		last := s.settings.Staged.Last(name)
 		if last == nil || last.SQL != "" || last.Action == rewrite.SetLocal && !last.Default {
 			continue
 		}
-		c := rewrite.Change{Action: rewrite.Set, Name: name, SQL: s.startup.SQL[name], Text: s.startup.Shown[name]}
+		c := rewrite.Change{Action: rewrite.Set, Name: name, SQL: s.settings.Startup.SQL[name], Text: s.settings.Startup.Shown[name]}
 		if last.Action == rewrite.SetLocal {
 			c.Action = rewrite.SetLocal
 		}
@@ -119,7 +119,7 @@ func (s *session) restoreStartup() error {
 	}
 	if s.b.status == 'T' {
 		for _, c := range sets {
-			s.staged.Stage(c)
+			s.settings.Stage(c)
 		}
 	}
 	s.restored(sets)
@@ -145,7 +145,7 @@ func setText(c rewrite.Change) string {
 // resetsStartup reports whether a statement that a shared backend runs puts its own value
 // in force where the client's startup has given one.
 func (s *session) resetsStartup(st *rewrite.Statement) bool {
-	if st == nil || s.dedicated || len(s.startup.SQL) == 0 {
+	if st == nil || s.dedicated || len(s.settings.Startup.SQL) == 0 {
 		return false
 	}
 	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool {
@@ -153,7 +153,7 @@ func (s *session) resetsStartup(st *rewrite.Statement) bool {
 		case rewrite.ResetAll:
 			return true
 		case rewrite.Reset, rewrite.SetLocal:
-			return c.SQL == "" && s.startup.SQL[c.Name] != ""
+			return c.SQL == "" && s.settings.Startup.SQL[c.Name] != ""
 		}
 		return false
 	})
@@ -174,7 +174,7 @@ func (s *session) restoreInGroup() error {
 		frames = append(appendBindHead(frames, []byte(ownName), "", 6), 0, 0, 0, 0, 0, 0)
 		frames = append(append(wire.AppendHeader(frames, wire.Execute, len(ownName)+1+4), ownName...), 0, 0, 0, 0, 0)
 		s.addBytes(wire.AppendNamed(frames, wire.Close, 'P', ownName))
-		s.staged.Stage(c)
+		s.settings.Stage(c)
 	}
 	if len(sets) > 0 {
 		s.restored(sets)
@@ -215,7 +215,7 @@ func (s *session) heedless(st *rewrite.Statement, sql []byte) bool {
 	case st.End > len(sql):
 		return false
 	case st.Kind == rewrite.Setting:
-		return s.startup.SQL["datestyle"] == "" || !slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool {
+		return s.settings.Startup.SQL["datestyle"] == "" || !slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool {
 			return c.SQL != "" && settings.Merges(c.Name, c.SQL)
 		})
 	case st.Kind == rewrite.Control:
@@ -242,17 +242,17 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 		reset = s.srv.resetSQL()
 		b.applied = settings.None
 	}
-	if reset == "" && b.applied == s.settings {
+	if reset == "" && b.applied == s.settings.InForce {
 		return nil, nil
 	}
-	if reset == "" && b.applied != nil && b.applied.Equal(s.settings) {
-		b.applied = s.settings
+	if reset == "" && b.applied != nil && b.applied.Equal(s.settings.InForce) {
+		b.applied = s.settings.InForce
 		return nil, nil
 	}
 	if b.applied == nil {
 		b.applied = settings.None // only a pinned backend gets here: DISCARD ALL went by
 	}
-	msg := wire.AppendStrings(nil, wire.Query, reset+settings.Diff(b.applied, s.settings))
+	msg := wire.AppendStrings(nil, wire.Query, reset+settings.Diff(b.applied, s.settings.InForce))
 	if s.pinned { // its backend is worth the wait
 		refusal, err = b.exchange(msg)
 	} else {
@@ -260,7 +260,7 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 	}
 	if err == nil && refusal == nil {
 		b.unsure = b.unsure && reset == ""
-		b.applied = s.settings
+		b.applied = s.settings.InForce
 		b.reported = s.srv.sharedReports.Share(b.reported)
 		b.idle = b.reported
 		err = s.stopped()
@@ -272,7 +272,7 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 // that it calls have set for the session is not known.
 func (s *session) noteCalls(st *rewrite.Statement) {
 	if st.Calls && s.srv.resetsAuto {
-		s.staged.Stage(settings.Unseen)
+		s.settings.Stage(settings.Unseen)
 	}
 }
 

@@ -63,9 +63,9 @@ func (s *session) errReturnFailed(st *rewrite.Statement) *wire.Error {
 // endFailed is COMMIT or ROLLBACK of a block whose backend was lost, or that had none.
 func (s *session) endFailed(st *rewrite.Statement) error {
 	s.endTransaction(false)
-	s.staged.Rollback()
+	s.settings.Staged.Rollback()
 	s.txParsing = settings.Parsing{}
-	s.foldLocal(true)
+	s.settings.EndKept(true)
 	if err := s.move(endAnswered); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 		s.srv.metrics.LocalAnswer(metrics.LocalEnd)
 		s.begin = nil
 		s.endTransaction(false)
-		s.foldLocal(st.Tx.Verb == rewrite.Rollback)
+		s.settings.EndKept(st.Tx.Verb == rewrite.Rollback)
 		if err := s.move(endAnswered); err != nil {
 			return true, err
 		}

@@ -52,16 +52,16 @@ func (s *session) disarm() {
 // startClock starts the time of a statement timeout that Sluice keeps, once a turn:
 // when its first statement is about to wait or to be sent.
 func (s *session) startClock() {
-	if t := s.t; s.statementTimeout > 0 && !t.clocked {
+	if t := s.t; s.settings.StatementTimeout() > 0 && !t.clocked {
 		t.clocked = true
-		t.deadline = time.Now().Add(s.statementTimeout)
+		t.deadline = time.Now().Add(s.settings.StatementTimeout())
 	}
 }
 
 // carriedDeadline is when a wait of ours exceeds a statement timeout that the server
 // keeps: it does not know of the wait. Zero: never, or nobody knows.
 func (s *session) carriedDeadline() time.Time {
-	value := s.settings.SQL["statement_timeout"]
+	value := s.settings.InForce.SQL["statement_timeout"]
 	if value == "" || s.srv.treat.Of("statement_timeout") != settings.Carried {
 		return time.Time{}
 	}

@@ -304,10 +304,19 @@ func (s *session) relayed(span int) error {
 // application_name in front of the ReadyForQuery.
 func (s *session) named(data []byte) []byte {
 	n := len(data) - wire.HeaderLen - 1
-	if !s.renamed && s.before == nil || n < 0 || data[n] != wire.ReadyForQuery {
+	if !s.settings.MayRename() || n < 0 || data[n] != wire.ReadyForQuery {
 		return data
 	}
 	return append(s.appendName(data[:n:n], data[n+wire.HeaderLen]), data[n:]...)
+}
+
+// appendName appends what the client must be told of application_name in front of a
+// ReadyForQuery.
+func (s *session) appendName(dst []byte, status byte) []byte {
+	if name, news := s.settings.Name(status); news {
+		dst = append(dst, wire.AppendStrings(nil, wire.ParameterStatus, "application_name", name)...)
+	}
+	return dst
 }
 
 // passSpan sends bytes to the client, unless they are held back: at once when

@@ -73,7 +73,7 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 	case st.Tag != "":
 		return true
 	case st.Show != "":
-		return s.shows(st.Show)
+		return s.settings.Shows(st.Show)
 	case st.DeallocateAll:
 		return !s.pinned
 	case st.Deallocate != "":
@@ -111,7 +111,7 @@ func (s *session) resetsCarried(st *rewrite.Statement) bool {
 // setsBegin reports whether settings say how a transaction begins. The server begins one
 // at the first frame of a group, and a reset in the group does not change it.
 func (s *session) setsBegin() bool {
-	for _, set := range [...]*settings.Values{s.settings, s.startup} {
+	for _, set := range [...]*settings.Values{s.settings.InForce, s.settings.Startup} {
 		for name := range set.SQL {
 			if strings.HasPrefix(name, "default_transaction_") {
 				return true
@@ -144,7 +144,7 @@ func (s *session) answersDiscard(st *rewrite.Statement) bool {
 // to make. A session of DSQL always has its own authorization, unless it has set a role.
 func (s *session) answersSetting(st *rewrite.Statement) bool {
 	if len(st.Changes) == 1 && st.Changes[0].Name == "session_authorization" && st.Changes[0].Action == rewrite.Reset {
-		return s.srv.cfg.Kind == DSQL && s.settings.SQL["role"] == "" && !s.staged.MayHave("role")
+		return s.srv.cfg.Kind == DSQL && s.settings.InForce.SQL["role"] == "" && !s.settings.Staged.MayHave("role")
 	}
 	return s.srv.treat.Local(st)
 }
@@ -180,7 +180,8 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 			frames = [][]byte{dataRow("")}
 		}
 	case st.Show != "":
-		frames = [][]byte{dataRow(s.shown(st.Show))}
+		s.srv.metrics.LocalAnswer(metrics.LocalShow)
+		frames = [][]byte{dataRow(s.settings.Shown(st.Show))}
 	case st.DeallocateAll:
 		s.forgetStatements()
 	case st.Deallocate != "":
@@ -218,7 +219,7 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 	case rewrite.Set, rewrite.SetLocal:
 		return s.keep(c, several)
 	case rewrite.Reset:
-		return nil, s.resetOne(c)
+		return nil, s.settings.Reset(c.Name)
 	case rewrite.DiscardAll:
 		s.discardedSequences(false)
 		s.forgetStatements()
@@ -232,7 +233,7 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 			err = s.move(settledIdle)
 		}
 	}
-	s.resetEverything()
+	s.settings.ResetAll()
 	return nil, err
 }
 
@@ -291,7 +292,7 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	if err := s.runLocal(st, false, false); err != nil {
 		return err
 	}
-	s.foldLocal(false) // it commits at once
+	s.settings.EndKept(false) // it commits at once
 	s.t.executed, s.t.ranLocal = false, false
 	return nil
 }

@@ -145,7 +145,7 @@ func (srv *Server) introduce(s *session, h *startup.Client) ([]byte, error) {
 	}
 	told := params
 	for _, p := range params.All {
-		if v, ok := s.startup.Shown[p.Lower]; ok {
+		if v, ok := s.settings.Startup.Shown[p.Lower]; ok {
 			p.Value = s.srv.asReported(p.Lower, v)
 			if was, _ := told.Get(p.Lower); was != p.Value && s.srv.treat.Of(p.Lower) == settings.Carried {
 				told = told.With(p.Name, p.Value)
@@ -153,7 +153,7 @@ func (srv *Server) introduce(s *session, h *startup.Client) ([]byte, error) {
 		}
 		out = wire.AppendStrings(out, wire.ParameterStatus, p.Name, p.Value)
 	}
-	s.told = s.srv.sharedReports.Share(told)
+	s.settings.Reported = s.srv.sharedReports.Share(told)
 	return out, nil
 }
 
@@ -221,14 +221,12 @@ func (s *session) takeStartup(params map[string]string) error {
 	}
 	base := settings.New(made.SQL)
 	base.Kept, base.Shown = made.Kept, made.Shown
-	s.startup = s.srv.interned.Share(base)
-	s.settings = s.startup
-	for name, value := range s.startup.Kept {
-		if err := s.store(name, value); err != nil {
-			return err
+	for name := range base.Kept {
+		if s.srv.treat.Of(name) == settings.Ignored {
+			s.srv.metrics.SettingIgnored(name)
 		}
 	}
-	return nil
+	return s.settings.Start(base)
 }
 
 // asReported is the same for a value that a server may merge with its default.

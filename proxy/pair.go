@@ -40,7 +40,7 @@ func (s *session) ensureBackend() error {
 			return err
 		}
 	}
-	if s.b.status == 'T' && len(s.staged.Changes) > 0 {
+	if s.b.status == 'T' && len(s.settings.Staged.Changes) > 0 {
 		if err := s.restoreStartup(); err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func (s *session) settle(status byte) error {
 		if !s.dedicated {
 			s.settleSettings(t.failed)
 		}
-		s.foldLocal(t.failed)
+		s.settings.EndKept(t.failed)
 		s.endTransaction(!t.failed && !t.outcome.rolledBack())
 		s.closePortals()
 		s.txParsing = settings.Parsing{}

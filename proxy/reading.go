@@ -33,8 +33,8 @@ func (s *session) reading() rewrite.Reading {
 		return s.b.reading | s.b.applied.Reading
 	case s.b != nil:
 		return s.b.reading
-	case s.settings.Recodes:
-		return s.settings.Reading | rewrite.Reading(s.srv.usual.Load())&^rewrite.Recoded
+	case s.settings.InForce.Recodes:
+		return s.settings.InForce.Reading | rewrite.Reading(s.srv.usual.Load())&^rewrite.Recoded
 	}
 	return rewrite.Reading(s.srv.usual.Load())
 }

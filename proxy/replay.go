@@ -259,7 +259,7 @@ func (s *session) forgetTurn() {
 	s.endTransaction(false)
 	s.schemaCommitted() // nobody knows
 	s.schemaSettled(false)
-	s.staged.Rollback()
+	s.settings.Staged.Rollback()
 	s.txParsing = settings.Parsing{}
 	s.closePortals()
 	t.owed.reset()

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"slices"
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -85,7 +84,7 @@ func (s *session) startLogging() {
 		s.openLog()
 	}
 	s.t.logs = true
-	s.t.staged, s.t.marks = s.staged.Snapshot(), slices.Clip(s.keptMarks)
+	s.t.progress = s.settings.Progress()
 }
 
 // openLog begins the log of a transaction.

@@ -162,7 +162,7 @@ func (s *session) replyReady(frame []byte) error {
 	}
 	if s.b.status == 'I' {
 		s.settleSettings(s.t.failed)
-		s.foldLocal(s.t.failed)
+		s.settings.EndKept(s.t.failed)
 	}
 	return s.tellParameters()
 }
@@ -197,7 +197,6 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 		return
 	}
 	s.noteSettings(st, string(tag))
-	s.noteKept(st, string(tag))
 	if word := string(tag); word == "DISCARD SEQUENCES" || word == "DISCARD ALL" {
 		s.discardedSequences(true)
 	}
@@ -212,7 +211,7 @@ func (s *session) reset(st *rewrite.Statement) {
 	clears := st.DeallocateAll
 	for _, c := range st.Changes {
 		if c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll {
-			s.resetKept()
+			s.settings.ResetKept()
 		}
 		clears = clears || c.Action == rewrite.DiscardAll
 	}

@@ -180,7 +180,7 @@ func (s *session) function(total int) error {
 	s.b.ran.moved = true
 	t.owed.push(wire.FunctionCall)
 	if s.srv.resetsAuto {
-		s.staged.Stage(settings.Unseen)
+		s.settings.Stage(settings.Unseen)
 	}
 	t.outcome.call()
 	if err := s.forward(total); err != nil {
@@ -251,7 +251,7 @@ func (s *session) ready() error {
 	if status == 'I' {
 		s.endTransaction(false)
 		s.closePortals()
-		s.foldLocal(s.t.failed)
+		s.settings.EndKept(s.t.failed)
 	}
 	if !s.dedicated {
 		if err := s.tellParameters(); err != nil {

@@ -49,8 +49,7 @@ func (s *session) rerun() error {
 		t.skip, t.failed, t.outcome = false, false, outcomeAt(s.b.status)
 	}
 	t.rerun, t.ready, t.statement = false, false, 0
-	s.staged = t.staged.Snapshot()
-	s.keptMarks = slices.Clip(t.marks)
+	s.settings.Resume(t.progress)
 	s.restoreString()
 	if err := s.resend(true); err != nil || t.mute || t.abandoned() {
 		return err

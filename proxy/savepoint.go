@@ -30,9 +30,8 @@ type savepoints struct {
 // mark is how a session stood at a savepoint.
 type mark struct {
 	staged    settings.Staged
+	stood     *settings.Snapshot
 	txParsing settings.Parsing
-	kept      *keptSettings // nil: as before the transaction
-	again     []keptChange
 	binds     uint64
 	cursors   bool
 }
@@ -132,11 +131,8 @@ func (s *session) setSavepoint(name string) error {
 		return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("savepoint \"%s\" is not possible in this transaction", name),
 			Detail: l.Refused().Detail(retry.Difference{}), Hint: "Sluice returns to a savepoint by running the transaction again: see retry.savepoints."}
 	}
-	m := mark{staged: s.staged.Snapshot(), txParsing: s.txParsing, again: slices.Clone(s.kept), binds: s.tx.binds, cursors: s.tx.cursors}
-	if s.before != nil {
-		m.kept = &keptSettings{local: cloneStrings(s.local), statement: s.statementTimeout, idleTx: s.idleTxTimeout}
-	}
-	s.tx.marks = append(s.tx.marks, m)
+	s.tx.marks = append(s.tx.marks, mark{staged: s.settings.Staged.Snapshot(), stood: s.settings.Snapshot(), txParsing: s.txParsing,
+		binds: s.tx.binds, cursors: s.tx.cursors})
 	return s.tell(wire.AppendCommand(nil, "SAVEPOINT"))
 }
 
@@ -157,7 +153,7 @@ func (s *session) rollbackTo(name string) error {
 	m := &s.tx.marks[i]
 	l.RollbackTo(i)
 	s.tx.marks = s.tx.marks[:i+1]
-	s.staged, s.txParsing = m.staged.Snapshot(), m.txParsing
+	s.settings.Staged, s.txParsing = m.staged.Snapshot(), m.txParsing
 	if s.portal.seq > m.binds {
 		s.portal = portal{}
 	}
@@ -176,7 +172,7 @@ func (s *session) rollbackTo(name string) error {
 	} else if err := s.runBack(name); err != nil || s.t.skip || s.t.settled {
 		return err
 	}
-	s.restoreKept(m)
+	s.settings.Restore(m.stood)
 	return s.tell(wire.AppendCommand(nil, "ROLLBACK"))
 }
 
@@ -187,7 +183,7 @@ func (s *session) runBack(name string) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	t.staged = s.staged.Snapshot()
+	t.progress = s.settings.Progress()
 	t.mute, t.ready, t.skipping = true, fresh, false
 	t.refusal, t.pause, t.back = retry.Replayable, 0, true
 	t.original, t.after, t.returns = errReturnDiffers(name).Append(nil), 'E', name
@@ -234,20 +230,6 @@ func (s *session) againCut() error {
 	}
 	t.outcome.caughtUp()
 	return nil
-}
-
-// restoreKept returns the settings that Sluice keeps to what they were.
-func (s *session) restoreKept(m *mark) {
-	if s.before == nil {
-		return
-	}
-	s.renames()
-	was := m.kept
-	if was == nil {
-		was = s.before
-	}
-	s.local, s.statementTimeout, s.idleTxTimeout = cloneStrings(was.local), was.statement, was.idleTx
-	s.kept = slices.Clone(m.again)
 }
 
 // noteTag is told of a statement's tag. Where a cursor stands is not part of what

@@ -43,25 +43,7 @@ type session struct {
 	b     *backend // nil unless busy or held
 	t     *turn    // nil between turns
 
-	settings *settings.Values // in force for the client
-	startup  *settings.Values // what RESET returns to
-	staged   settings.Staged
-	// told are the parameters as the client knows them; toldFor are the settings
-	// that this is the truth for while no backend is held, nil for none.
-	told    *settings.Reports
-	toldFor *settings.Values
-	// local values of settings that Sluice keeps or ignores.
-	local            map[string]string
-	statementTimeout time.Duration
-	idleTxTimeout    time.Duration
-	// before and kept undo and redo local settings when a transaction ends.
-	before *keptSettings
-	kept   []keptChange
-	// keptMarks are the server's savepoints in the transaction.
-	keptMarks []keptMark
-	// renamed: application_name may have changed since the client knew knownName.
-	renamed   bool
-	knownName string
+	settings settings.Client
 
 	stmts   map[string]*clientStatement
 	unnamed *clientStatement
@@ -114,7 +96,7 @@ type session struct {
 
 func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s := &session{srv: srv, id: id, client: wire.NewReader(h.Conn, h.Raw), user: h.User,
-		settings: settings.None, startup: settings.None, began: time.Now()}
+		settings: settings.NewClient(srv.treat, &srv.interned), began: time.Now()}
 	if r := srv.replays; r != nil {
 		s.withheld = retry.NewHeld(r.cfg.HeldBytes, r.held)
 		s.sinkDown = s.writeDown
@@ -222,8 +204,8 @@ func (s *session) idleLimit() (time.Duration, *wire.Error) {
 			break
 		}
 		limit := s.srv.cfg.IdleTransactionTimeout
-		if s.idleTxTimeout > 0 && (limit == 0 || s.idleTxTimeout < limit) {
-			limit = s.idleTxTimeout
+		if s.settings.IdleInTransactionTimeout() > 0 && (limit == 0 || s.settings.IdleInTransactionTimeout() < limit) {
+			limit = s.settings.IdleInTransactionTimeout()
 		}
 		return limit, errIdleInTransaction
 	}

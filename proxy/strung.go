@@ -92,7 +92,7 @@ func (d *division) of(st *rewrite.Statement) place {
 		return d.show(st)
 	case st.Asks != nil:
 		for _, name := range st.Asks {
-			if s.misleads(name) || s.keepsOr(name) && slices.Contains(d.set, name) {
+			if s.settings.Misleads(name) || s.settings.Keeps(name) && slices.Contains(d.set, name) {
 				return place{err: errNotAsked(name)}
 			}
 		}
@@ -120,7 +120,7 @@ func (d *division) of(st *rewrite.Statement) place {
 		return place{here: true}
 	case s.answersSetting(st):
 		for i := range st.Changes {
-			if _, err := valueOf(&st.Changes[i]); err != nil {
+			if _, err := settings.ValueOf(&st.Changes[i]); err != nil {
 				return place{err: err}
 			}
 		}
@@ -139,7 +139,7 @@ func (d *division) show(st *rewrite.Statement) place {
 	name := st.Show
 	how := d.s.srv.treat.Of(name)
 	switch {
-	case d.s.shows(name), how == settings.Ignored && slices.Contains(d.set, name):
+	case d.s.settings.Shows(name), how == settings.Ignored && slices.Contains(d.set, name):
 		return place{here: true}
 	case how == settings.Ignored && slices.Contains(d.unsure, name):
 		return place{err: errUnsure(name)}
@@ -179,20 +179,20 @@ func (d *division) follow(st *rewrite.Statement, p *place) {
 // return to the client's startup value, not the server's.
 func (d *division) resets() {
 	s, follows := d.s, false
-	clean := !s.pinned && !s.t.touched && len(s.staged.Changes) == 0
+	clean := !s.pinned && !s.t.touched && len(s.settings.Staged.Changes) == 0
 	for i := len(d.places) - 1; i >= 0; i-- {
 		st, p := &d.plan.Statements[i], &d.places[i]
 		switch {
 		case p.ours():
 			continue
 		case !s.resetsOnly(st):
-		case clean && !d.blocked[i] && !follows, clean && s.status() == 'I' && !d.changedBefore(i) && s.settings.Equal(s.startup):
+		case clean && !d.blocked[i] && !follows, clean && s.status() == 'I' && !d.changedBefore(i) && s.settings.InForce.Equal(s.settings.Startup):
 			p.here = true
 			continue
 		case len(st.Changes) == 1 && st.Changes[0].Action == rewrite.Reset:
 			name := st.Changes[0].Name
-			if value, ok := s.startup.SQL[name]; ok && !settings.Merges(name, value) {
-				p.set = rewrite.Change{Action: rewrite.Set, Name: name, SQL: value, Text: s.startup.Shown[name]}
+			if value, ok := s.settings.Startup.SQL[name]; ok && !settings.Merges(name, value) {
+				p.set = rewrite.Change{Action: rewrite.Set, Name: name, SQL: value, Text: s.settings.Startup.Shown[name]}
 				p.sql, p.tag = setText(p.set), wire.AppendCommand(nil, resetTag(&st.Changes[0]))
 			}
 		}
@@ -310,7 +310,7 @@ func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
 		return typ == wire.RowDescription || typ == wire.DataRow, nil
 	case p.tag != nil && ends:
 		s.completed(o, typ, p.tag)
-		s.staged.Stage(p.set) // the backend has it, not the server's own
+		s.settings.Stage(p.set) // the backend has it, not the server's own
 		t.statement++
 		return true, s.synthesize(p.tag)
 	}
@@ -319,15 +319,15 @@ func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
 
 // answerStrung does a statement of a string in its place; several: others stand beside it.
 func (s *session) answerStrung(st *rewrite.Statement, several bool) error {
-	timeout := s.statementTimeout
+	timeout := s.settings.StatementTimeout()
 	frames, err := s.perform(st, true, several)
 	if err != nil {
 		return err
 	}
-	if s.statementTimeout != timeout { // it holds from the next statement on
+	if s.settings.StatementTimeout() != timeout { // it holds from the next statement on
 		s.t.deadline = time.Time{}
-		if s.statementTimeout > 0 {
-			s.t.deadline = time.Now().Add(s.statementTimeout)
+		if s.settings.StatementTimeout() > 0 {
+			s.t.deadline = time.Now().Add(s.settings.StatementTimeout())
 		}
 		s.alarmRead()
 	}
@@ -357,16 +357,13 @@ func errUnsure(name string) *wire.Error {
 
 // localState is what statements that are answered here change, as it was.
 type localState struct {
-	keptSettings
-	before *keptSettings
-	again  []keptChange
-	stmts  map[string]*clientStatement
-	gone   []undo
+	settings *settings.Snapshot
+	stmts    map[string]*clientStatement
+	gone     []undo
 }
 
 func (s *session) localState() *localState {
-	return &localState{keptSettings: keptSettings{carried: s.settings, local: cloneStrings(s.local),
-		statement: s.statementTimeout, idleTx: s.idleTxTimeout}, before: s.before, again: slices.Clone(s.kept), stmts: s.stmts}
+	return &localState{settings: s.settings.Snapshot(), stmts: s.stmts}
 }
 
 // restoreString undoes what the statements of a string did, before the string is
@@ -376,8 +373,8 @@ func (s *session) restoreString() {
 	if was == nil {
 		return
 	}
-	s.returnKept(was)
-	s.settings, s.stmts = was.carried, was.stmts
+	s.settings.RestoreAll(was.settings)
+	s.stmts = was.stmts
 	for _, u := range slices.Backward(was.gone) {
 		s.setStatement(u.name, u.prev)
 	}

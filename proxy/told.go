@@ -28,24 +28,24 @@ func (b *backend) noteParameter(frame []byte) {
 
 // mayTell reports whether the end of this turn may have something to tell of parameters.
 func (s *session) mayTell() bool {
-	return s.b.reported != s.told || s.settings != s.toldFor || len(s.staged.Changes) > 0 || s.before != nil
+	return s.b.reported != s.settings.Reported || s.settings.InForce != s.settings.ReportedFor || s.settings.Unsettled()
 }
 
 // tellParameters tells the client of the parameters that are not as it knows them,
 // in front of a ReadyForQuery.
 func (s *session) tellParameters() error {
-	now := s.told
-	if s.before != nil && s.before.carried != s.settings && len(s.keptMarks) == 0 && s.status() == 'E' {
-		now, s.toldFor = s.view(s.before.carried), s.before.carried // a RESET that was answered here is undone
+	now := s.settings.Reported
+	if undone := s.settings.Undone(); undone != nil && s.status() == 'E' {
+		now, s.settings.ReportedFor = s.view(undone), undone
 	} else if s.b != nil && (s.b.status != 'I' || s.keeps()) {
-		now, s.toldFor = s.inForce(), nil
-	} else if s.toldFor != s.settings || s.b != nil && s.b.reported != s.told {
-		now, s.toldFor = s.view(s.settings), s.settings
+		now, s.settings.ReportedFor = s.inForce(), nil
+	} else if s.settings.ReportedFor != s.settings.InForce || s.b != nil && s.b.reported != s.settings.Reported {
+		now, s.settings.ReportedFor = s.view(s.settings.InForce), s.settings.InForce
 	}
-	if now == s.told {
+	if now == s.settings.Reported {
 		return nil
 	}
-	for _, p := range now.News(s.told) {
+	for _, p := range now.News(s.settings.Reported) {
 		if p.Lower == "application_name" && s.srv.treat.Of(p.Lower) != settings.Carried {
 			continue // told where it is set
 		}
@@ -53,7 +53,7 @@ func (s *session) tellParameters() error {
 			return err
 		}
 	}
-	s.told = now
+	s.settings.Reported = now
 	return nil
 }
 
@@ -84,7 +84,7 @@ func (s *session) view(of *settings.Values) *settings.Reports {
 func (s *session) inForce() *settings.Reports {
 	s.b.reported = s.srv.sharedReports.Share(s.b.reported)
 	now := s.b.reported
-	if len(s.staged.Changes) == 0 && (s.b.applied == nil || s.b.applied.Equal(s.settings)) {
+	if len(s.settings.Staged.Changes) == 0 && (s.b.applied == nil || s.b.applied.Equal(s.settings.InForce)) {
 		return now
 	}
 	for _, c := range s.unrestored() {
@@ -92,16 +92,16 @@ func (s *session) inForce() *settings.Reports {
 		if is, _ := now.Get(c.Name); is != reset {
 			continue // a block that has failed has taken the RESET back
 		}
-		now = now.Showing(c.Name, s.srv.asReported(c.Name, s.startup.Shown[c.Name]))
+		now = now.Showing(c.Name, s.srv.asReported(c.Name, s.settings.Startup.Shown[c.Name]))
 	}
-	if len(s.staged.Changes) == 0 && s.b.status == 'I' { // the session's go to the server with what comes next
+	if len(s.settings.Staged.Changes) == 0 && s.b.status == 'I' { // the session's go to the server with what comes next
 		for name := range s.b.applied.SQL {
-			if usual, ok := s.b.dialled.Get(name); ok && s.settings.SQL[name] == "" {
+			if usual, ok := s.b.dialled.Get(name); ok && s.settings.InForce.SQL[name] == "" {
 				now = now.Showing(name, usual)
 			}
 		}
-		for name, sql := range s.settings.SQL {
-			if value := s.settings.Shown[name]; value != "" && s.b.applied.SQL[name] != sql {
+		for name, sql := range s.settings.InForce.SQL {
+			if value := s.settings.InForce.Shown[name]; value != "" && s.b.applied.SQL[name] != sql {
 				now = now.Showing(name, s.srv.asReported(name, value))
 			}
 		}
@@ -142,13 +142,13 @@ func (s *session) believe(done []rewrite.Change) {
 		}
 		c := rewrite.Change{Action: rewrite.Set, Name: p.Lower, SQL: settings.QuoteLiteral(p.Value), Text: p.Value}
 		of = append(of, c)
-		if s.settings.SQL[p.Lower] == sql {
+		if s.settings.InForce.SQL[p.Lower] == sql {
 			ofSession = append(ofSession, c)
 		}
 	}
 	if len(of) > 0 {
 		b.applied = s.srv.interned.Share(b.applied.With(of, settings.None))
-		s.settings = s.srv.interned.Share(s.settings.With(ofSession, s.startup))
+		s.settings.Adopt(ofSession)
 	}
 	s.noteRole()
 	b.idle = b.reported

@@ -81,10 +81,9 @@ type turn struct {
 	// restUncounted: the rest of the frame is an error's or a notice's, and
 	// counts for nothing in the log.
 	restUncounted bool
-	staged        settings.Staged // when the turn began
-	marks         []keptMark      // then
-	executes      int             // in autocommit
-	unseen        bool            // what a suspended portal wrote is not visible yet: see increment
+	progress      settings.Progress // of the transaction when the turn began
+	executes      int               // in autocommit
+	unseen        bool              // what a suspended portal wrote is not visible yet: see increment
 	// reported is what the backend had reported when it was lent or the turn began;
 	// parsingChanged: a statement changed what parsing depends on; guessed: a function may
 	// have, and txParsingWas is the session's txParsing before.

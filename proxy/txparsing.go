@@ -31,7 +31,7 @@ func (s *session) parsing() settings.Parsing {
 	if s.txParsing.All != 0 {
 		return s.txParsing
 	}
-	return s.settings.Parsing
+	return s.settings.InForce.Parsing
 }
 
 // noteParsing notes that a statement changes how later ones are parsed.

@@ -2,6 +2,8 @@
 // transaction has staged, what a server reports, and the SQL that brings a backend from
 // one set of them to another. Nothing here knows of connections.
 //
+//	client.go      Client: what one client has SET, through transactions and savepoints
+//	kept.go        the part of it that Sluice keeps and no server sees
 //	values.go      Values, and Diff between two of them
 //	interned.go    Interned, which shares equal Values
 //	staged.go      Staged, the changes that a transaction has made

@@ -1,0 +1,267 @@
+package settings
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// kept are the values of settings that no server sees.
+type kept struct {
+	texts                                      map[string]string
+	statementTimeout, idleInTransactionTimeout time.Duration
+}
+
+// keptChange is a change of such a setting for the session; resetAll stands for all.
+type keptChange struct {
+	name, value string
+	reset       bool // to what it is without any SET
+}
+
+// resetAll stands for RESET ALL among the changes of a transaction.
+const resetAll = ""
+
+// keptMark is how things stood at a savepoint of the server's.
+type keptMark struct {
+	name  string
+	stood *Snapshot
+}
+
+// Snapshot is what statements that Sluice answers change, as it was.
+type Snapshot struct {
+	inForce *Values
+	kept    kept
+	before  *Snapshot
+	changes []keptChange
+}
+
+// Snapshot returns how things stand now; what comes later does not touch it.
+func (c *Client) Snapshot() *Snapshot {
+	return &Snapshot{inForce: c.InForce, kept: c.kept.clone(), before: c.before, changes: slices.Clone(c.changes)}
+}
+
+// Restore returns the kept settings to what they were within the transaction.
+func (c *Client) Restore(s *Snapshot) {
+	c.renames()
+	c.before, c.changes, c.kept = s.before, slices.Clone(s.changes), s.kept.clone()
+}
+
+// RestoreAll returns the carried settings too.
+func (c *Client) RestoreAll(s *Snapshot) {
+	c.Restore(s)
+	c.InForce = s.inForce
+}
+
+// store sets a kept or ignored setting.
+func (k *kept) store(name, value string) error {
+	value, bad := Normal(name, value)
+	if bad != nil {
+		return bad
+	}
+	switch name {
+	case "statement_timeout":
+		k.statementTimeout, _ = Timeout(name, value)
+	case "idle_in_transaction_session_timeout":
+		k.idleInTransactionTimeout, _ = Timeout(name, value)
+	}
+	if k.texts == nil {
+		k.texts = map[string]string{}
+	}
+	k.texts[name] = value
+	return nil
+}
+
+// apply makes one change.
+func (k *kept) apply(c keptChange) error {
+	switch {
+	case c.name == resetAll:
+		*k = kept{}
+		return nil
+	case !c.reset:
+		return k.store(c.name, c.value)
+	}
+	delete(k.texts, c.name)
+	switch c.name {
+	case "statement_timeout":
+		k.statementTimeout = 0
+	case "idle_in_transaction_session_timeout":
+		k.idleInTransactionTimeout = 0
+	}
+	return nil
+}
+
+func (k kept) clone() kept {
+	k.texts = maps.Clone(k.texts)
+	return k
+}
+
+// StatementTimeout is the client's statement_timeout where Sluice keeps it; 0 for none.
+func (c *Client) StatementTimeout() time.Duration { return c.kept.statementTimeout }
+
+// IdleInTransactionTimeout is idle_in_transaction_session_timeout likewise.
+func (c *Client) IdleInTransactionTimeout() time.Duration { return c.kept.idleInTransactionTimeout }
+
+// Keeps reports whether a setting is not the server's.
+func (c *Client) Keeps(name string) bool {
+	how := c.treat.Of(name)
+	return how == Kept || how == Ignored
+}
+
+// Shows reports whether SHOW of a setting is answered by Shown. Of a setting that is
+// ignored and was not set, the server's value is told, unless the server uses it for
+// purposes of its own.
+func (c *Client) Shows(name string) bool {
+	switch c.treat.Of(name) {
+	case Kept:
+		return true
+	case Ignored:
+		_, set := c.kept.texts[name]
+		return set || OffUnlessSet(name)
+	}
+	return false
+}
+
+// Shown is the value of a setting that Sluice keeps.
+func (c *Client) Shown(name string) string {
+	value, ok := c.kept.texts[name]
+	if !ok && name != "application_name" {
+		return "0"
+	}
+	return value
+}
+
+// Misleads reports whether the server would tell another value of a setting than
+// the client gave it.
+func (c *Client) Misleads(name string) bool {
+	value := c.kept.texts[name]
+	return value != "" && value != "0" && c.Keeps(name)
+}
+
+// ValueOf is the value that a SET gives a kept setting, checked.
+func ValueOf(c *rewrite.Change) (string, *wire.Error) {
+	if c.Action == rewrite.Reset || c.Default {
+		return "", nil
+	}
+	if c.Text == "" && c.SQL != "''" { // a list
+		return "", ErrOneArgument(c.Name)
+	}
+	return Normal(c.Name, c.Text)
+}
+
+// Keep gives a kept setting a value that ValueOf has checked; txOnly: until the
+// transaction ends.
+func (c *Client) Keep(name, value string, txOnly bool) error {
+	return c.keep(keptChange{name: name, value: value}, txOnly)
+}
+
+// KeepStartup returns a kept setting to what the client gave at its startup.
+func (c *Client) KeepStartup(name string, txOnly bool) error {
+	value, ok := c.Startup.Kept[name]
+	return c.keep(keptChange{name, value, !ok}, txOnly)
+}
+
+func (c *Client) keep(change keptChange, txOnly bool) error {
+	c.stage()
+	if change.name == "application_name" {
+		c.renames()
+	}
+	if err := c.kept.apply(change); err != nil {
+		return err
+	}
+	if !txOnly {
+		c.changes = slices.DeleteFunc(c.changes, func(o keptChange) bool { return o.name == change.name })
+		c.changes = append(c.changes, change)
+	}
+	return nil
+}
+
+// stage notes how the settings are, before the first change of a transaction.
+func (c *Client) stage() {
+	if c.before == nil {
+		c.before = &Snapshot{inForce: c.InForce, kept: c.kept}
+		c.kept = c.kept.clone()
+	}
+}
+
+// Reset is RESET of one setting; outside a transaction block if it is carried.
+func (c *Client) Reset(name string) error {
+	if c.treat.Of(name) != Carried {
+		return c.KeepStartup(name, false)
+	}
+	c.stage()
+	c.Adopt([]rewrite.Change{{Action: rewrite.Reset, Name: name}})
+	return nil
+}
+
+// ResetAll is RESET ALL outside a transaction block.
+func (c *Client) ResetAll() {
+	c.ResetKept()
+	c.InForce = c.Startup
+}
+
+// ResetKept is RESET ALL for the settings that Sluice keeps.
+func (c *Client) ResetKept() {
+	c.stage()
+	c.renames()
+	c.kept = kept{}
+	c.changes = append(c.changes[:0], keptChange{name: resetAll})
+	for name, value := range c.Startup.Kept {
+		c.keep(keptChange{name: name, value: value}, false) // it was valid at the startup
+	}
+}
+
+// EndKept ends a transaction for what was answered here: a SET LOCAL, and a rolled back SET
+// or RESET, is undone.
+func (c *Client) EndKept(rolledBack bool) {
+	c.marks = nil
+	if c.before == nil {
+		return
+	}
+	c.renames()
+	was, again := c.before, c.changes
+	c.before, c.changes, c.kept = nil, nil, was.kept
+	if rolledBack {
+		c.InForce = was.inForce
+		return
+	}
+	for _, change := range again {
+		c.kept.apply(change) // it was valid when the client set it
+	}
+}
+
+// renames is told that application_name may be about to change: its client is told
+// the new value in front of the next ReadyForQuery, as by PostgreSQL.
+func (c *Client) renames() {
+	if !c.renamed {
+		c.renamed, c.knownName = true, c.kept.texts["application_name"]
+	}
+}
+
+// MayRename reports whether Name may have something to tell.
+func (c *Client) MayRename() bool { return c.renamed || c.before != nil }
+
+// Name is application_name where the client must be told of it in front of a ReadyForQuery
+// that carries status. In a failed block it is again what it was before the block, or at
+// its last savepoint.
+func (c *Client) Name(status byte) (name string, news bool) {
+	if status == 'E' && c.before != nil { // however the block failed
+		c.renames()
+	}
+	if !c.renamed {
+		return "", false
+	}
+	name = c.kept.texts["application_name"]
+	if n := len(c.marks); status == 'E' && n > 0 {
+		name = c.marks[n-1].stood.kept.texts["application_name"]
+	} else if status == 'E' && c.before != nil {
+		name = c.before.kept.texts["application_name"]
+	} else {
+		c.renamed = false
+	}
+	news = name != c.knownName
+	c.knownName = name
+	return name, news
+}
