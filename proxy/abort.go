@@ -13,6 +13,9 @@ import (
 // abandoned reports whether the turn was given up while the backend was waited for.
 func (t *turn) abandoned() bool { return t.original == nil }
 
+// attemptOver reports whether nothing more is sent in this attempt.
+func (t *turn) attemptOver() bool { return t.phase == aborting || t.abandoned() }
+
 // abortAttempt brings the backend to a ReadyForQuery, and forgets what it answers.
 func (s *session) abortAttempt() error {
 	t := s.t
@@ -56,7 +59,7 @@ func (s *session) abortAttempt() error {
 	}
 	t.owed.reset()
 	t.up.Reset()
-	t.upErr, t.rerun, t.rest, t.midFrame = nil, false, 0, false
+	t.upErr, t.partial = nil, partial{}
 	return nil
 }
 
@@ -65,16 +68,16 @@ func (s *session) abortAttempt() error {
 func (s *session) syncCommits() bool {
 	t, q := s.t, &s.t.owed
 	synced := !q.empty() && q.items[len(q.items)-1].boundary()
-	return t.outcome.syncCommits() && !t.skipping && !t.ready && !synced
+	return t.outcome.syncCommits() && t.stand == inTurn && !synced
 }
 
 // toReady sends the Sync that is missing and reads up to ReadyForQuery.
 func (s *session) toReady() error {
 	t := s.t
-	if t.ready {
+	if t.stand == atReady {
 		return s.awaitUplink()
 	}
-	if t.skipping {
+	if t.stand == skips {
 		undos := t.owed.failed(s.skipped)
 		t.undos = append(undos, t.undos...)
 	}
@@ -83,7 +86,7 @@ func (s *session) toReady() error {
 	case q.empty() || !q.items[len(q.items)-1].boundary():
 		q.push(wire.Sync)
 		s.addBytes(wire.FrameSync)
-	case t.skipping && q.first().kind == wire.Query && !q.first().done:
+	case t.stand == skips && q.first().kind == wire.Query && !q.first().done:
 		*q.first() = owed{kind: wire.Sync} // it is skipped as well
 		s.addBytes(wire.FrameSync)
 	}
@@ -93,7 +96,7 @@ func (s *session) toReady() error {
 	if err := s.awaitUplink(); err != nil {
 		return err
 	}
-	for !t.ready && !t.abandoned() {
+	for t.stand != atReady && !t.abandoned() {
 		if err := s.pump(); err != nil {
 			return err
 		}

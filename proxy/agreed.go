@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -53,29 +54,17 @@ func (s *session) newStatement(tmpl *template, since uint64) clientStatement {
 // it otherwise than the client was told, nothing is executed. No statement and no
 // error: the server refused the text and the client has been told.
 func (s *session) onBackend(cs *clientStatement) (*serverStatement, error) {
-	tmpl, epoch := cs.tmpl, cs.epoch
-	if p := s.parsing(); tmpl.parsing != p {
-		if tmpl.readOtherwise(p) {
-			return s.asParsed(cs)
-		}
-		tmpl = s.srv.template(&s.t.scratch, []byte(tmpl.sql), []byte(tmpl.oids), p, tmpl.plan)
-		if cs.tmpl.split != nil {
-			tmpl = tmpl.inForce()
-		}
+	p := s.parsing()
+	if cs.tmpl.parsing != p && cs.tmpl.readOtherwise(p) {
+		return s.asParsed(cs)
 	}
-	if tmpl != cs.tmpl { // under other settings the text may mean something else
-		epoch = s.epoch()
-	}
-	if s.b.reading != 0 && s.b.reading.Misleads([]byte(tmpl.sql)) && (tmpl != cs.tmpl || tmpl.plan.Pin != rewrite.PinUnparsed) {
-		if st := s.b.prepared.find(tmpl); st == nil || st.epoch != epoch {
-			return nil, errOtherReading
-		}
+	tmpl, epoch := s.underSettings(cs, p)
+	if s.misreads(cs, tmpl, epoch) {
+		return nil, errOtherReading
 	}
 	promise := cs.told
-	if promise == nil && cs.epoch != s.epoch() {
-		if st := s.b.prepared.find(tmpl); st == nil || st.epoch != epoch {
-			promise = cs.known
-		}
+	if promise == nil && cs.epoch != s.epoch() && !s.b.prepared.holdsOf(tmpl, epoch) {
+		promise = cs.known
 	}
 	st, agrees, err := s.agreed(tmpl, epoch, promise, func() (bool, error) {
 		err := s.makeAnswer()
@@ -105,6 +94,28 @@ func (s *session) onBackend(cs *clientStatement) (*serverStatement, error) {
 		cs.told = st.desc // the same, and newer
 	}
 	return st, nil
+}
+
+// underSettings is the template of a client's statement under the settings in force, and
+// the epoch of which a backend's will do: under others the text may mean something else.
+func (s *session) underSettings(cs *clientStatement, p settings.Parsing) (tmpl *template, epoch uint64) {
+	if tmpl = cs.tmpl; tmpl.parsing != p {
+		tmpl = s.srv.template(&s.t.scratch, []byte(tmpl.sql), []byte(tmpl.oids), p, tmpl.plan)
+		if cs.tmpl.split != nil {
+			tmpl = tmpl.inForce()
+		}
+	}
+	if tmpl != cs.tmpl {
+		return tmpl, s.epoch()
+	}
+	return tmpl, cs.epoch
+}
+
+// misreads reports whether the backend would have to read the text of a statement anew,
+// in another way than its plan has.
+func (s *session) misreads(cs *clientStatement, tmpl *template, epoch uint64) bool {
+	return s.b.reading != 0 && s.b.reading.Misleads([]byte(tmpl.sql)) &&
+		(tmpl != cs.tmpl || tmpl.plan.Pin != rewrite.PinUnparsed) && !s.b.prepared.holdsOf(tmpl, epoch)
 }
 
 // typed is tmpl with the parameter types that the client was told, where the server

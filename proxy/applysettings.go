@@ -47,9 +47,16 @@ func (s *session) applySettings(inBlock bool) error {
 			err = s.stopped()
 		}
 	}
-	if err != nil || refusal != nil {
-		s.endTransaction(false)
+	if err == nil && refusal == nil {
+		return nil
 	}
+	s.endTransaction(false)
+	return s.notApplied(e, inBlock, refusal, err, told)
+}
+
+// notApplied ends what applySettings could not do: refusal is the server's, err is what
+// came between, and told is for the client where the backend was lost. e moves the session.
+func (s *session) notApplied(e event, inBlock bool, refusal []byte, err, told error) error {
 	switch {
 	case s.b != nil && stops(err):
 		s.heeded(err)
@@ -74,7 +81,7 @@ func (s *session) applySettings(inBlock bool) error {
 			return merr
 		}
 		return told
-	case refusal != nil:
+	default:
 		out := &wire.Error{Code: string(retry.Field(refusal, 'C')), Message: string(retry.Field(refusal, 'M')),
 			Detail: "A setting of this session was refused by the server.", Hint: string(retry.Field(refusal, 'H'))}
 		s.giveBack()
@@ -83,7 +90,6 @@ func (s *session) applySettings(inBlock bool) error {
 		}
 		return out
 	}
-	return nil
 }
 
 // unrestored are the SETs that give the settings of the client's startup which the

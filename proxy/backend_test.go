@@ -14,7 +14,7 @@ func TestExchangeInAGroupIsRefused(t *testing.T) {
 	for block, open := range map[byte]bool{'I': true, 'T': false, 'E': false} {
 		here, server := net.Pipe()
 		go io.Copy(io.Discard, server)
-		s := &session{b: &backend{conn: &reservoir.Conn{Net: here}}, t: &turn{outcome: outcomeAt(block)}}
+		s := &session{pairing: pairing{b: &backend{conn: &reservoir.Conn{Net: here}}, t: &turn{course: course{outcome: outcomeAt(block)}}}}
 		s.addBytes(wire.FrameFlush)
 		if err := s.flushUp(); err != nil {
 			t.Fatal(err)

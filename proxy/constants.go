@@ -32,11 +32,8 @@ func (t *template) readOtherwise(p settings.Parsing) bool {
 // one will do that the backend has parsed before. From then on no other client uses it:
 // PostgreSQL may parse it anew, under the settings of this one.
 func (s *session) asParsed(cs *clientStatement) (*serverStatement, error) {
-	st := s.b.prepared.find(cs.tmpl)
-	if of := cs.tmpl.of; st == nil && of != nil {
-		st = s.b.prepared.find(of)
-	}
-	if st == nil || cs.tmpl.split != nil || st.epoch != cs.epoch || st.tmpl.of == nil && st.epoch != s.epoch() {
+	st := s.parsedBefore(cs)
+	if st == nil {
 		if s.b.reading != 0 && s.b.reading.Misleads([]byte(cs.tmpl.sql)) {
 			return nil, errOtherReading
 		}
@@ -62,6 +59,19 @@ func (s *session) asParsed(cs *clientStatement) (*serverStatement, error) {
 	s.b.prepared.rename(st, cs.tmpl)
 	s.t.desc = st.desc
 	return st, nil
+}
+
+// parsedBefore is the backend's statement that was parsed when the client prepared its own;
+// nil for none.
+func (s *session) parsedBefore(cs *clientStatement) *serverStatement {
+	st := s.b.prepared.find(cs.tmpl)
+	if of := cs.tmpl.of; st == nil && of != nil {
+		st = s.b.prepared.find(of)
+	}
+	if st == nil || cs.tmpl.split != nil || st.epoch != cs.epoch || st.tmpl.of == nil && st.epoch != s.epoch() {
+		return nil
+	}
+	return st
 }
 
 // ownCopy is the template of one client's statement, which shares nothing with others.

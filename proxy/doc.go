@@ -77,6 +77,6 @@
 //	carried    settings that go with the client from backend to backend
 //	pinned     a session that keeps its backend, for what it has left there
 //	dedicated  a session whose backend was dialled for it
-//	mute       an attempt has failed, and what the backend says is for nobody
+//	aborting   an attempt has failed, and what the backend says is for nobody
 //	unread     a text that nobody has parsed: it is taken for anything
 package proxy

@@ -14,7 +14,7 @@ func (s *session) finish() error {
 		return err
 	}
 	for !s.t.settled {
-		if s.t.mute {
+		if s.t.phase == aborting {
 			if err := s.resolve(); err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ func (s *session) flushReplies() error {
 
 func (s *session) drained() error {
 	t := s.t
-	if t.mute {
+	if t.phase == aborting {
 		if err := s.resolve(); err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (s *session) drained() error {
 		if err := s.pump(); err != nil {
 			return err
 		}
-		if t.mute {
+		if t.phase == aborting {
 			if err := s.resolve(); err != nil {
 				return err
 			}
@@ -271,8 +271,8 @@ func (s *session) relayed(span int) error {
 	src := &s.b.src
 	data := src.Since(span)
 	switch {
-	case t.settled && (t.mute || t.rerun):
-		t.settled, t.ready = false, true // not the end of the client's turn
+	case t.settled && t.phase != live:
+		t.settled, t.stand = false, atReady // not the end of the client's turn
 		return nil
 	case t.settled && t.job.tag != nil:
 		if err := s.passSpan(data); err != nil {
@@ -323,7 +323,7 @@ func (s *session) appendName(dst []byte, status byte) []byte {
 // they are many and nothing waits before them, else with the next flush.
 func (s *session) passSpan(b []byte) error {
 	t := s.t
-	if len(b) == 0 || t.mute {
+	if len(b) == 0 || t.phase == aborting {
 		return nil
 	}
 	if t.logs && !t.settled && s.holding() {

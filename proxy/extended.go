@@ -17,9 +17,8 @@ const maxCachedText = 64 << 10
 
 // parse prepares a statement under a name of the client's.
 func (s *session) parse(frame []byte) error {
-	name, rest, ok := wire.CString(frame[wire.HeaderLen:])
-	sql, oids, ok2 := wire.CString(rest)
-	if !ok || !ok2 || len(oids) < 2 || len(oids) != 2+4*int(binary.BigEndian.Uint16(oids)) {
+	name, sql, oids, ok := parseParts(frame)
+	if !ok {
 		return wire.ProtocolViolation("invalid message format")
 	}
 	tmpl := s.template(sql, oids)
@@ -55,6 +54,14 @@ func (s *session) parse(frame []byte) error {
 	}
 	s.nameStatement(name, tmpl, prev, since)
 	return nil
+}
+
+// parseParts takes a Parse frame apart: the name, the text, and the parameter types with
+// their count.
+func parseParts(frame []byte) (name, sql, oids []byte, ok bool) {
+	name, rest, ok := wire.CString(frame[wire.HeaderLen:])
+	sql, oids, ok2 := wire.CString(rest)
+	return name, sql, oids, ok && ok2 && len(oids) >= 2 && len(oids) == 2+4*int(binary.BigEndian.Uint16(oids))
 }
 
 // mayName is the error of a Parse whose name is taken, or is one too many.

@@ -270,8 +270,10 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	}
 	p.done = true
 	s.keepPortal(name, p)
-	discards := discardsAll(st)
-	s.t.ranLocal = s.t.ranLocal || !discards
+	if discardsAll(st) {
+		return s.executeDiscard(st)
+	}
+	s.t.ranLocal = true
 	if limit == 1 && rowOf(st) != nil { // as PostgreSQL, which does not look for a second
 		frames, err := s.perform(st, false, false)
 		if err != nil {
@@ -279,11 +281,15 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 		}
 		return s.tell(frames[0], wire.FramePortalSuspended)
 	}
-	switch {
-	case st.Kind == rewrite.Control:
+	if st.Kind == rewrite.Control {
 		return s.executeControl(st)
-	case !discards:
-		return s.runLocal(st, false, false)
+	}
+	return s.runLocal(st, false, false)
+}
+
+// executeDiscard is Execute of DISCARD ALL.
+func (s *session) executeDiscard(st *rewrite.Statement) error {
+	switch {
 	case s.inBlock():
 		return errDiscardInBlock
 	case s.t.ranLocal:

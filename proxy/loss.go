@@ -56,7 +56,7 @@ func (s *session) lossTold() *wire.Error {
 // is a ReadyForQuery, and no transaction goes on that was not told to have failed.
 func (s *session) concluded() bool {
 	t := s.t
-	if !t.ended || t.mute || t.rerun || t.rest > 0 || t.owed.len() != 1 || s.inBlock() && !t.failed {
+	if !t.ended || t.phase != live || t.rest > 0 || t.owed.len() != 1 || s.inBlock() && !t.failed {
 		return false
 	}
 	kind := t.owed.first().kind
@@ -75,7 +75,7 @@ func (s *session) logLost(gone *lostError, when string) {
 // (nil: that the turn succeeded), so that its connection lives on.
 func (s *session) abandon(e *wire.Error, why reservoir.Reason) error {
 	t := s.t
-	if t.torn || t.rest > 0 && !t.restSwallow && !t.mute && !s.holding() {
+	if t.torn || t.rest > 0 && !t.restSwallow && t.phase != aborting && !s.holding() {
 		return errors.Join(errClientGone, errors.New("a row was cut in the middle"))
 	}
 	// Behind COMMIT or ROLLBACK no client rolls back, whatever became of it.
@@ -83,7 +83,7 @@ func (s *session) abandon(e *wire.Error, why reservoir.Reason) error {
 	if t.original != nil && e != nil {
 		inBlock = t.after != 0 && t.after != 'I' || t.after == 0 && inBlock
 	}
-	if t.rest > 0 || t.mute {
+	if t.rest > 0 || t.phase == aborting {
 		s.withheld.Drop()
 	}
 	if e == nil { // it is done, and what it set is the session's

@@ -32,6 +32,12 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 	if !moved && hint == "" {
 		return nil
 	}
+	return o.withPosition(payload, moved, hint)
+}
+
+// withPosition is an error with the position mapped, where moved says so, and a hint added;
+// nil for one that cannot be read.
+func (o *owed) withPosition(payload []byte, moved bool, hint string) []byte {
 	var out []byte
 	for len(payload) > 1 && payload[0] != 0 {
 		value, rest, ok := wire.CString(payload[1:])

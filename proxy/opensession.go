@@ -15,7 +15,6 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
-	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // secretLen of the cancel keys we issue, by protocol version: 4 bytes in 3.0,
@@ -318,14 +317,4 @@ func refusedReason(err error) string {
 		return metrics.RefusedGone
 	}
 	return metrics.RefusedProtocol
-}
-
-// pinNames name the reasons of a pin, for the metric and the log.
-var pinNames = map[rewrite.Pin]string{
-	rewrite.PinPrepare: metrics.PinPrepare, rewrite.PinListen: metrics.PinListen,
-	rewrite.PinHoldCursor: metrics.PinHoldCursor, rewrite.PinTemp: metrics.PinTemporary,
-	rewrite.PinAdvisory: metrics.PinAdvisoryLock, rewrite.PinSetConfig: metrics.PinSetConfig,
-	rewrite.PinSequence: metrics.PinSequence, rewrite.PinSeed: metrics.PinSeed,
-	rewrite.PinLoad: metrics.PinLoad, rewrite.PinProcedural: metrics.PinProcedural,
-	rewrite.PinUnparsed: metrics.PinUnparsed, rewrite.PinRole: metrics.PinRole,
 }

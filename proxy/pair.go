@@ -155,14 +155,7 @@ func (s *session) settle(status byte) error {
 	t := s.t
 	s.stopWaiting()
 	if status == 'I' {
-		if !s.dedicated {
-			s.settleSettings(t.failed)
-		}
-		s.settings.EndKept(t.failed)
-		s.endTransaction(!t.failed && !t.outcome.rolledBack())
-		s.closePortals()
-		s.txParsing = settings.Parsing{}
-		s.schemaSettled(!t.failed && !t.outcome.rolledBack())
+		s.settleTransaction()
 	}
 	if t.midFrame && !s.dedicated { // the server waits for the rest of a frame
 		s.losePin()
@@ -185,22 +178,30 @@ func (s *session) settle(status byte) error {
 	if status != 'I' && t.outcome.mayCommit() {
 		s.tx.log.Refuse(retry.InnerCommit)
 	}
-	if status == 'I' && s.void {
+	switch {
+	case status == 'I' && s.void:
 		s.leaveKept()
 		return s.move(settledIdle)
-	}
-	if status != 'I' || s.keeps() {
+	case status != 'I' || s.keeps():
 		return s.move(settledHeld)
 	}
-	if s.srv.cfg.Reset == ResetAlways && t.touched {
-		s.b.unsure = true
-	}
-	if s.b.suspect {
-		s.dropBackend(reservoir.Unclean)
-	} else {
-		s.releaseBackend()
-	}
+	s.b.unsure = s.b.unsure || s.srv.cfg.Reset == ResetAlways && t.touched
+	s.giveBack()
 	return s.move(settledIdle)
+}
+
+// settleTransaction ends the transaction that the backend has ended.
+func (s *session) settleTransaction() {
+	t := s.t
+	if !s.dedicated {
+		s.settleSettings(t.failed)
+	}
+	s.settings.EndKept(t.failed)
+	committed := !t.failed && !t.outcome.rolledBack()
+	s.endTransaction(committed)
+	s.closePortals()
+	s.txParsing = settings.Parsing{}
+	s.schemaSettled(committed)
 }
 
 // releaseBackend gives the backend back to the reservoir.

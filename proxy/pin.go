@@ -1,6 +1,9 @@
 package proxy
 
-import "github.com/sluice-proxy/sluice/rewrite"
+import (
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
 
 // pin keeps the backend for the rest of the session.
 func (s *session) pin(plan *rewrite.Plan) error {
@@ -38,4 +41,14 @@ func (s *session) losePin() {
 		s.pinned, s.own, s.void, s.pinLost = false, false, false, true
 		s.srv.pinned.Add(-1)
 	}
+}
+
+// pinNames name the reasons of a pin, for the metric and the log.
+var pinNames = map[rewrite.Pin]string{
+	rewrite.PinPrepare: metrics.PinPrepare, rewrite.PinListen: metrics.PinListen,
+	rewrite.PinHoldCursor: metrics.PinHoldCursor, rewrite.PinTemp: metrics.PinTemporary,
+	rewrite.PinAdvisory: metrics.PinAdvisoryLock, rewrite.PinSetConfig: metrics.PinSetConfig,
+	rewrite.PinSequence: metrics.PinSequence, rewrite.PinSeed: metrics.PinSeed,
+	rewrite.PinLoad: metrics.PinLoad, rewrite.PinProcedural: metrics.PinProcedural,
+	rewrite.PinUnparsed: metrics.PinUnparsed, rewrite.PinRole: metrics.PinRole,
 }

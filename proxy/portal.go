@@ -17,8 +17,14 @@ type portal struct {
 	text  string           // of its statement
 }
 
+// openPortals are those of the current transaction that need more than forwarding.
+type openPortals struct {
+	portal  portal // the unnamed one
+	portals map[string]portal
+}
+
 // closePortals forgets all portals: their transaction has ended.
-func (s *session) closePortals() { s.portal, s.portals = portal{}, nil }
+func (s *session) closePortals() { s.openPortals = openPortals{} }
 
 // setPortal notes a portal; it lives until its transaction ends.
 func (s *session) setPortal(name []byte, p portal) error {

@@ -36,6 +36,17 @@ type template struct {
 	portal   atomic.Pointer[description] // that of a portal, as last told to a client
 }
 
+// statements are those that a client has prepared.
+type statements struct {
+	stmts   map[string]*clientStatement
+	unnamed *clientStatement
+	spare   clientStatement // where unnamed points, most of the time
+	recent  *template       // of the last Parse
+	// txParsing replaces the hashes of the settings while a transaction has changed
+	// them; zero otherwise.
+	txParsing settings.Parsing
+}
+
 // description is the server's answer to Describe of a statement.
 type description struct {
 	epoch uint64
@@ -202,6 +213,12 @@ func (s *serverStatements) find(t *template) *serverStatement {
 		s.lru.MoveToFront(st.elem)
 	}
 	return st
+}
+
+// holdsOf reports whether there is a statement of t that was prepared in that epoch.
+func (s *serverStatements) holdsOf(t *template, epoch uint64) bool {
+	st := s.find(t)
+	return st != nil && st.epoch == epoch
 }
 
 // add registers a statement under a new name that was never used before on

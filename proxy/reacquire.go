@@ -35,28 +35,8 @@ func (s *session) reacquire() error {
 		s.srv.metrics.TxBackoff(time.Since(began))
 	}
 	t.back = false
-	for s.b == nil {
-		conn, err := s.borrow()
-		if err != nil {
-			return s.noReplay(err)
-		}
-		s.b = attached(conn)
-		s.holdCancel(s.b)
-		refusal, err := s.syncSettings()
-		switch {
-		case stops(err):
-			s.heeded(err)
-			return s.noReplay(err)
-		case err != nil:
-			s.srv.metrics.BackendLost(lostWhenReplaying)
-			s.dropBackend(reservoir.Broken)
-		case refusal != nil:
-			t.refusal = retry.NoBackend
-			return nil
-		case t.reads && !s.stillReads():
-			t.original, t.refusal = errUnknownOutcome.Append(nil), retry.InnerCommit
-			return nil
-		}
+	if again, err := s.borrowAgain(); !again {
+		return err
 	}
 	if err := s.stopped(); err != nil {
 		s.heeded(err)
@@ -64,6 +44,36 @@ func (s *session) reacquire() error {
 	}
 	s.alarmRead()
 	return nil
+}
+
+// borrowAgain sees to a backend with the session's settings; again is false where the
+// attempt is not made.
+func (s *session) borrowAgain() (again bool, err error) {
+	t := s.t
+	for s.b == nil {
+		conn, err := s.borrow()
+		if err != nil {
+			return false, s.noReplay(err)
+		}
+		s.b = attached(conn)
+		s.holdCancel(s.b)
+		refusal, err := s.syncSettings()
+		switch {
+		case stops(err):
+			s.heeded(err)
+			return false, s.noReplay(err)
+		case err != nil:
+			s.srv.metrics.BackendLost(lostWhenReplaying)
+			s.dropBackend(reservoir.Broken)
+		case refusal != nil:
+			t.refusal = retry.NoBackend
+			return false, nil
+		case t.reads && !s.stillReads():
+			t.original, t.refusal = errUnknownOutcome.Append(nil), retry.InnerCommit
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // noReplay notes why a replay is not made that was to be.

@@ -15,17 +15,28 @@ import (
 // keepUnder is the longest pause for which a replay keeps its backend.
 const keepUnder = 200 * time.Millisecond
 
-// replay is the part of a turn that is about running its transaction again.
-type replay struct {
-	// mute: the attempt has failed. What the backend says is for nobody, until
-	// the next attempt begins or the client is told.
-	mute bool
-	// rerun: turns that have settled are run again.
-	rerun bool
-	// ready: a ReadyForQuery came that is not the client's.
-	ready bool
-	// skipping: the server skips to a Sync.
-	skipping bool
+// phase says for whom it is what the backend answers.
+type phase uint8
+
+const (
+	live      phase = iota // for the client
+	repeating              // turns that have settled are run again: for the log, which compares
+	aborting               // for nobody: the attempt has failed, until the next begins or the client is told
+)
+
+// stand is where the server stands in a turn whose answers are not the client's.
+type stand uint8
+
+const (
+	inTurn  stand = iota
+	skips         // up to a Sync
+	atReady       // a ReadyForQuery came that is not the client's
+)
+
+// attempt is the part of a turn that is about running its transaction again.
+type attempt struct {
+	phase phase
+	stand stand
 	// torn: the client has a part of a row whose rest was lost with its backend.
 	torn bool
 	// original is the error that the client gets if the transaction cannot be
@@ -42,6 +53,9 @@ type replay struct {
 	// reads: the answer of what the schema says only reads was lost.
 	reads bool
 }
+
+// fail ends the attempt. With a reason, no further one is made.
+func (a *attempt) fail(reason retry.Reason) { a.phase, a.refusal = aborting, reason }
 
 // judge decides whether the transaction may be run once more, and books it.
 func (s *session) judge(cause retry.Cause) retry.Reason {
@@ -95,15 +109,18 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 		t.original = bytes.Clone(frame)
 	}
 	s.noteAttempt(cause, reason)
-	t.mute, t.refusal, t.skipping, t.job = true, reason, true, job{}
+	t.fail(reason)
+	t.stand, t.job = skips, job{}
 	return true, nil
 }
 
 // differs is told that the replay answers otherwise than the client was answered.
 func (s *session) differs() {
 	t := s.t
-	t.mute, t.skipping = true, false
-	t.refusal = retry.Differs
+	t.fail(retry.Differs)
+	if t.stand == skips {
+		t.stand = inTurn
+	}
 	if why := s.tx.log.Refused(); why != retry.Replayable {
 		t.refusal = why
 	}
@@ -147,7 +164,8 @@ func (s *session) replayAfterLoss(told *wire.Error, reason retry.Reason) error {
 	t.reads = told == errReadLost && t.believed
 	s.dropBackend(reservoir.Broken)
 	s.noteAttempt(retry.BackendLost, reason)
-	t.mute, t.refusal, t.skipping = true, reason, false
+	t.fail(reason)
+	t.stand = inTurn
 	return s.resolve()
 }
 
@@ -155,7 +173,7 @@ func (s *session) replayAfterLoss(told *wire.Error, reason retry.Reason) error {
 // the client why there are no more.
 func (s *session) resolve() error {
 	t := s.t
-	for t.mute {
+	for t.phase == aborting {
 		if t.streams {
 			if err := s.flushDown(); err != nil {
 				return err
@@ -183,7 +201,7 @@ func (s *session) resolve() error {
 		if err := s.move(resumed); err != nil {
 			return err
 		}
-		t.mute, t.skipping, t.ready = false, false, false
+		t.phase, t.stand = live, inTurn
 		err := s.rerun()
 		var gone *lostError
 		if errors.As(err, &gone) && s.survives() {
@@ -191,7 +209,7 @@ func (s *session) resolve() error {
 			reason := s.judge(retry.BackendLost)
 			s.noteAttempt(retry.BackendLost, reason)
 			s.dropBackend(reservoir.Broken)
-			t.mute, t.refusal = true, reason
+			t.fail(reason)
 			continue
 		}
 		if err != nil {
@@ -264,7 +282,7 @@ func (s *session) forgetTurn() {
 	s.closePortals()
 	t.owed.reset()
 	t.up.Reset()
-	t.rest, t.stop, t.copying, t.touched = 0, nil, false, false
+	t.partial, t.stop, t.copying, t.touched = partial{}, nil, false, false
 	t.logs, t.outcome = false, outcome{}
-	t.replay = replay{}
+	t.attempt = attempt{}
 }

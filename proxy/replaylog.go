@@ -167,7 +167,7 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 }
 
 // noting reports whether what the backend says is told to the log.
-func (s *session) noting() bool { return s.t.logs && !s.t.mute }
+func (s *session) noting() bool { return s.t.logs && s.t.phase != aborting }
 
 // holding reports whether output for the client is held back.
 func (s *session) holding() bool {
@@ -201,7 +201,7 @@ func (s *session) noteRows(r *stretch) error {
 // its leading bytes the client has already.
 func (s *session) noteReply(typ byte, frame []byte) int {
 	l := s.tx.log
-	if typ == wire.ReadyForQuery && s.b.status == 'I' && !s.t.rerun && !l.Behind() {
+	if typ == wire.ReadyForQuery && s.b.status == 'I' && s.t.phase != repeating && !l.Behind() {
 		return 0 // the transaction is over: nobody will ask what it was
 	}
 	drop, ok := l.Reply(typ, frame)
@@ -209,7 +209,7 @@ func (s *session) noteReply(typ byte, frame []byte) int {
 		s.differs()
 		return len(frame)
 	}
-	if typ == wire.ErrorResponse && drop == 0 && !s.t.rerun {
+	if typ == wire.ErrorResponse && drop == 0 && s.t.phase != repeating {
 		l.Refuse(retry.Failed)
 	}
 	return drop

@@ -69,12 +69,17 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 	if typ == wire.DataRow || typ == wire.CopyData {
 		return pass, nil // where others are masked
 	}
-	o := t.owed.first()
-	v := pass
+	return s.answered(answers[t.owed.first().kind][typ], typ, frame, total)
+}
+
+// answered deals with a frame that means a for the entry at the head of the queue.
+func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict, error) {
+	t := s.t
+	o, v := t.owed.first(), pass
 	if o.swallow {
 		v = swallow
 	}
-	switch answers[o.kind][typ] {
+	switch a {
 	case unexpected:
 		return v, s.desync(typ)
 	case continues:
@@ -154,10 +159,10 @@ func (s *session) replyReady(frame []byte) error {
 	s.t.outcome.ready(s.b.status)
 	s.t.settled = true
 	s.t.copying = false
-	if s.b.status == 'T' && !s.t.mute && !s.t.rerun {
+	if s.b.status == 'T' && s.t.phase == live {
 		s.settleParsing()
 	}
-	if s.dedicated || s.t.mute || s.t.rerun || !s.mayTell() {
+	if s.dedicated || s.t.phase != live || !s.mayTell() {
 		return nil
 	}
 	if s.b.status == 'I' {

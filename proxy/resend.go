@@ -15,19 +15,17 @@ import (
 // the client has sent of it. What that one answers is relayed as ever.
 func (s *session) rerun() error {
 	t, l := s.t, s.tx.log
-	t.skip, t.failed, t.copying = false, false, false
-	t.outcome = outcomeAt('I')
-	t.statement, t.undos = 0, nil
+	t.course, t.undos = course{outcome: outcomeAt('I')}, nil
 	if s.tx.begin != nil {
 		s.begin = s.tx.begin
 		s.sendBegin()
 	}
 	s.draw()
-	t.rerun = true
+	t.phase = repeating
 	for l.At() < l.Turns() {
-		t.ready = false
+		t.stand = inTurn
 		if l.IsCut(l.At()) {
-			if err := s.againCut(); err != nil || t.mute || t.abandoned() {
+			if err := s.againCut(); err != nil || t.attemptOver() {
 				return err
 			}
 			continue
@@ -38,20 +36,20 @@ func (s *session) rerun() error {
 		if err := s.flushUp(); err != nil {
 			return err
 		}
-		for !t.ready && !t.mute && !t.abandoned() {
+		for t.stand != atReady && !t.attemptOver() {
 			if err := s.pump(); err != nil {
 				return err
 			}
 		}
-		if t.mute || t.abandoned() {
+		if t.attemptOver() {
 			return nil
 		}
-		t.skip, t.failed, t.outcome = false, false, outcomeAt(s.b.status)
+		t.course = course{outcome: outcomeAt(s.b.status)}
 	}
-	t.rerun, t.ready, t.statement = false, false, 0
+	t.phase, t.stand, t.statement = live, inTurn, 0
 	s.settings.Resume(t.progress)
 	s.restoreString()
-	if err := s.resend(true); err != nil || t.mute || t.abandoned() {
+	if err := s.resend(true); err != nil || t.attemptOver() {
 		return err
 	}
 	if !t.ended && !t.owed.empty() {
@@ -78,7 +76,7 @@ func (s *session) resend(last bool) error {
 		}
 		commits := last && f.Note.commits
 		if commits {
-			if err := s.catchUp(); err != nil || t.mute || t.abandoned() {
+			if err := s.catchUp(); err != nil || t.attemptOver() {
 				return err
 			}
 		}
@@ -89,7 +87,7 @@ func (s *session) resend(last bool) error {
 			last = false
 			continue
 		}
-		if err := s.resendFrame(f, last); err != nil || t.mute || t.abandoned() {
+		if err := s.resendFrame(f, last); err != nil || t.attemptOver() {
 			return err
 		}
 	}
@@ -113,11 +111,11 @@ func (s *session) catchUp() error {
 	if !l.Behind() {
 		return nil
 	}
-	if err := s.settleOwed(); err != nil || t.mute || t.abandoned() {
+	if err := s.settleOwed(); err != nil || t.attemptOver() {
 		return err
 	}
 	if l.Behind() {
-		t.mute, t.skipping, t.refusal = true, false, retry.Delivered
+		t.fail(retry.Delivered)
 	}
 	return nil
 }
@@ -130,97 +128,122 @@ func (s *session) settleOwed() error {
 	if err := s.flushUp(); err != nil {
 		return err
 	}
-	for !t.owed.empty() && !t.mute && !t.abandoned() {
+	for !t.owed.empty() && !t.attemptOver() {
 		if err := s.pump(); err != nil {
 			return err
 		}
 	}
-	if t.mute || t.abandoned() || t.skip || s.tx.log.Replayable() {
+	if t.attemptOver() || t.skip || s.tx.log.Replayable() {
 		return nil
 	}
 	return s.abandon(s.lossTold(), reservoir.Unclean)
 }
 
 // resendFrame sends one logged frame. What it did to the session it does again
-// only in the turn in progress.
+// only in the turn in progress, which last says.
 func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
-	t, n := s.t, &f.Note
-	plan, stmt := n.plan, n.stmt
-	if !last {
-		plan, stmt = nil, nil
-	}
-	undoable := func() {
-		if last && n.undoes {
-			t.owed.undoable(n.name, n.prev)
-		}
-	}
+	n := &f.Note
 	switch f.Type {
 	case 0:
-		if err := s.remake(s.payload(f)); err != nil {
-			return err
-		}
-		if !t.owed.empty() {
-			undoable()
-		}
-		return nil
+		return s.remakeUndoable(s.payload(f), n, last)
 	case incremented:
 		s.parseNothing()
 		return nil
 	case wire.Parse:
-		tmpl := n.tmpl.inForce()
-		st := s.b.prepared.find(tmpl)
-		if st != nil && st.epoch == s.epoch() {
-			if t.unseen {
-				s.parseNothing()
-			}
-			if err := s.remake(wire.FrameParseComplete); err != nil {
-				return err
-			}
-			if !t.owed.empty() {
-				undoable()
-			}
-			return nil
-		}
-		if st != nil {
-			s.closeOnBackend(st)
-		}
-		s.parseOnBackend(tmpl, false)
-		undoable()
-		return nil
+		return s.resendParse(n, last)
 	case wire.Bind:
 		return s.rebind(f)
 	case wire.Describe:
-		if n.tmpl == nil {
-			s.pushRun(wire.Describe, plan).told = stmt
-			return s.resendWhole(f)
-		}
-		tmpl := n.tmpl.inForce()
-		st := s.prepare(tmpl, false)
-		o := s.pushRun(wire.Describe, tmpl.plan)
-		o.tmpl, o.stmt, o.told = tmpl, st, stmt
-		return s.add(wire.AppendNamed(t.scratch[:0], wire.Describe, 'S', st.name))
+		return s.resendDescribe(f, last)
 	case wire.Query:
-		o := s.pushRun(wire.Query, plan)
-		o.bytes = n.tag
-		t.outcome.query(n.plan)
-		s.strings(o, n.strung)
-		if split := n.plan.InSplit(); split != nil {
-			return s.add(s.askInTwo(o, split))
-		}
-		return s.resendWhole(f)
+		return s.resendQuery(f, last)
 	}
-	t.unseen = t.unseen || f.Type == wire.Execute
+	s.t.unseen = s.t.unseen || f.Type == wire.Execute
+	var plan *rewrite.Plan
+	if last {
+		plan = n.plan
+	}
 	o := s.pushRun(f.Type, plan)
 	switch f.Type {
 	case wire.Execute:
-		t.outcome.execute(n.plan, s.standsAlone())
+		s.t.outcome.execute(n.plan, s.standsAlone())
 	case wire.Sync:
-		t.outcome.sync()
+		s.t.outcome.sync()
 	}
 	if plan != nil {
 		o.split = plan.InSplit()
 	}
 	return s.resendWhole(f)
+}
+
+// resendParse sends a Parse where the backend does not have its statement.
+func (s *session) resendParse(n *note, last bool) error {
+	tmpl := n.tmpl.inForce()
+	st := s.b.prepared.find(tmpl)
+	if st != nil && st.epoch == s.epoch() {
+		if s.t.unseen {
+			s.parseNothing()
+		}
+		return s.remakeUndoable(wire.FrameParseComplete, n, last)
+	}
+	if st != nil {
+		s.closeOnBackend(st)
+	}
+	s.parseOnBackend(tmpl, false)
+	s.undoable(n, last)
+	return nil
+}
+
+func (s *session) resendDescribe(f *retry.Frame[note], last bool) error {
+	n := &f.Note
+	plan, stmt := n.plan, n.stmt
+	if !last {
+		plan, stmt = nil, nil
+	}
+	if n.tmpl == nil {
+		s.pushRun(wire.Describe, plan).told = stmt
+		return s.resendWhole(f)
+	}
+	tmpl := n.tmpl.inForce()
+	st := s.prepare(tmpl, false)
+	o := s.pushRun(wire.Describe, tmpl.plan)
+	o.tmpl, o.stmt, o.told = tmpl, st, stmt
+	return s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
+}
+
+func (s *session) resendQuery(f *retry.Frame[note], last bool) error {
+	n := &f.Note
+	var plan *rewrite.Plan
+	if last {
+		plan = n.plan
+	}
+	o := s.pushRun(wire.Query, plan)
+	o.bytes = n.tag
+	s.t.outcome.query(n.plan)
+	s.strings(o, n.strung)
+	if split := n.plan.InSplit(); split != nil {
+		return s.add(s.askInTwo(o, split))
+	}
+	return s.resendWhole(f)
+}
+
+// undoable has an error in front of the newest entry take back what its frame did to the
+// client's statements.
+func (s *session) undoable(n *note, last bool) {
+	if last && n.undoes {
+		s.t.owed.undoable(n.name, n.prev)
+	}
+}
+
+// remakeUndoable is remake of what answers a frame with an effect on the client's statements.
+func (s *session) remakeUndoable(b []byte, n *note, last bool) error {
+	if err := s.remake(b); err != nil {
+		return err
+	}
+	if !s.t.owed.empty() {
+		s.undoable(n, last)
+	}
+	return nil
 }
 
 // remake makes an answer up once more.
@@ -259,13 +282,13 @@ func (s *session) rebind(f *retry.Frame[note]) error {
 	tmpl := n.tmpl.inForce()
 	st, ok, err := s.agreed(tmpl, s.epoch(), n.told, func() (bool, error) {
 		err := s.settleOwed()
-		return err == nil && !t.mute && !t.skip && !t.abandoned(), err
+		return err == nil && !t.attemptOver() && !t.skip, err
 	})
 	switch {
 	case err != nil || st == nil:
 		return err
 	case !ok:
-		t.mute, t.skipping, t.refusal = true, false, retry.Differs
+		t.fail(retry.Differs)
 		return nil
 	}
 	if tmpl.split != nil {

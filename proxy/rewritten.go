@@ -124,8 +124,7 @@ func (s *session) maskedReply(typ byte, frame []byte, total int) (done bool, err
 	if st == nil {
 		return false, nil
 	}
-	o := t.owed.first()
-	switch typ {
+	switch o := t.owed.first(); typ {
 	case wire.RowDescription:
 		if o.kind != wire.Describe {
 			return true, nil
@@ -143,27 +142,33 @@ func (s *session) maskedReply(typ byte, frame []byte, total int) (done bool, err
 		}
 		return true, nil
 	case wire.CommandComplete, wire.PortalSuspended:
-		tag := frame
-		if st.Tag != "" {
-			tag = wire.AppendCommand(nil, st.Tag)
-		} else if typ == wire.PortalSuspended { // behind the one row, which was ours
-			tag = wire.AppendCommand(nil, "CREATE INDEX")
-		}
-		s.completed(o, wire.CommandComplete, tag)
-		alone := len(o.plan.Statements) == 1
-		if o.kind == wire.Query {
-			t.statement++
-		} else {
-			t.owed.pop()
-		}
-		if st.Job == rewrite.AwaitedJob && t.job.id != "" && alone && !t.outcome.inBlock() {
-			t.job.tag = append([]byte(nil), tag...)
-			return true, nil
-		}
-		t.job = job{}
-		return true, s.passSpan(tag)
+		return true, s.maskedEnd(st, typ, frame)
 	}
 	return false, nil
+}
+
+// maskedEnd is the end of a statement whose rows are for nobody.
+func (s *session) maskedEnd(st *rewrite.Statement, typ byte, tag []byte) error {
+	t := s.t
+	o := t.owed.first()
+	if st.Tag != "" {
+		tag = wire.AppendCommand(nil, st.Tag)
+	} else if typ == wire.PortalSuspended { // behind the one row, which was ours
+		tag = wire.AppendCommand(nil, "CREATE INDEX")
+	}
+	s.completed(o, wire.CommandComplete, tag)
+	alone := len(o.plan.Statements) == 1
+	if o.kind == wire.Query {
+		t.statement++
+	} else {
+		t.owed.pop()
+	}
+	if st.Job == rewrite.AwaitedJob && t.job.id != "" && alone && !t.outcome.inBlock() {
+		t.job.tag = append([]byte(nil), tag...)
+		return nil
+	}
+	t.job = job{}
+	return s.passSpan(tag)
 }
 
 // job is a background job that an answer waits for.

@@ -184,8 +184,11 @@ func (s *session) runBack(name string) error {
 		return err
 	}
 	t.progress = s.settings.Progress()
-	t.mute, t.ready, t.skipping = true, fresh, false
-	t.refusal, t.pause, t.back = retry.Replayable, 0, true
+	t.fail(retry.Replayable)
+	if t.stand = inTurn; fresh {
+		t.stand = atReady
+	}
+	t.pause, t.back = 0, true
 	t.original, t.after, t.returns = errReturnDiffers(name).Append(nil), 'E', name
 	if err := s.resolve(); err != nil || t.abandoned() {
 		return err
@@ -219,10 +222,10 @@ func (s *session) drewAgain(diff retry.Difference) bool {
 // againCut sends a turn that was cut once more, whose end no ReadyForQuery tells.
 func (s *session) againCut() error {
 	t := s.t
-	if err := s.resend(false); err != nil || t.mute || t.abandoned() {
+	if err := s.resend(false); err != nil || t.attemptOver() {
 		return err
 	}
-	if err := s.settleOwed(); err != nil || t.mute || t.abandoned() {
+	if err := s.settleOwed(); err != nil || t.attemptOver() {
 		return err
 	}
 	if !s.tx.log.Cut() {

@@ -26,6 +26,17 @@ type sequences struct {
 	asked, uncleared atomic.Bool
 }
 
+// draws is what one session has drawn of sequences.
+type draws struct {
+	// drewOn is the backend, by its serial, on which the session may have advanced a
+	// sequence last; 0 for none. wantsOwn: it asks for what it drew.
+	drewOn   uint64
+	wantsOwn bool
+	// own: the pinned backend is kept for that alone; void: what was drawn there before
+	// the client discarded its sequences, the server still knows.
+	own, void bool
+}
+
 // backends counts those that were ever attached, to tell them apart.
 var backends atomic.Uint64
 

@@ -26,56 +26,28 @@ var (
 )
 
 // session is one client connection. One goroutine owns it; what others may
-// touch is behind mu or atomic.
+// touch is behind mu or atomic. Its parts are values, each at home in the file that is named.
 type session struct {
 	srv    *Server
 	id     uint64
+	user   string
+	key    cancelKey
 	client wire.Reader
 	// clientBroken: a look found its connection broken.
 	clientBroken bool
-	user         string
-	key          cancelKey
-	// dedicated: the backend is this client's own from startup to end, and
-	// frames pass unseen (backend kind postgres, session pairing).
-	dedicated bool
 
-	state state
-	b     *backend // nil unless busy or held
-	t     *turn    // nil between turns
+	pairing
+	block
+	settings    settings.Client
+	statements  // prepared.go
+	openPortals // portal.go
+	draws       // sequences.go
+	schema      schemaChange
 
-	settings settings.Client
-
-	stmts   map[string]*clientStatement
-	unnamed *clientStatement
-	spare   clientStatement // where unnamed points, most of the time
-	recent  *template       // of the last Parse
-	// txParsing replaces the hashes of the settings while a transaction has changed
-	// them; zero otherwise.
-	txParsing settings.Parsing
-	// portals of the current transaction that need more than forwarding.
-	portal  portal
-	portals map[string]portal
-
-	begin *template // the BEGIN to send in front, while begun
-	// unserved is that of a block that has failed before it had a backend.
-	unserved *template
-	tx       transaction
 	// withheld is output of the turn that its client has not been sent.
 	withheld retry.Held
 	sinkDown func([]byte) error // writeDown, made once
 	optedOut bool               // the client, or its user, wants no replay
-	// pinned: the session has state on its backend that no other has.
-	pinned bool
-	// drewOn is the backend, by its serial, on which the session may have advanced a
-	// sequence last; 0 for none. wantsOwn: it asks for what it drew.
-	drewOn   uint64
-	wantsOwn bool
-	// own: the pinned backend is kept for that alone; void: what was drawn there before
-	// the client discarded its sequences, the server still knows.
-	own, void bool
-	// pinLost: the pinned backend is gone, and what the session had there.
-	pinLost bool
-	schema  schemaChange
 
 	// heard counts the moments at which the client was sent all that there was for it.
 	heard  uint64
@@ -92,6 +64,27 @@ type session struct {
 
 	mu     sync.Mutex
 	cancel cancelState // guarded by mu
+}
+
+// pairing is where a session stands with its backend.
+type pairing struct {
+	state state
+	b     *backend // nil unless busy or held
+	t     *turn    // nil between turns
+	// dedicated: the backend is this client's own from startup to end, and
+	// frames pass unseen (backend kind postgres, session pairing).
+	dedicated bool
+	// pinned: the session has state on its backend that no other has; pinLost: that
+	// backend is gone, and what the session had there.
+	pinned, pinLost bool
+}
+
+// block is the transaction that a session is in.
+type block struct {
+	begin *template // the BEGIN to send in front, while begun
+	// unserved is that of a block that has failed before it had a backend.
+	unserved *template
+	tx       transaction
 }
 
 func newSession(srv *Server, id uint64, h *startup.Client) *session {
@@ -246,7 +239,7 @@ func (s *session) exchangeFrames() error {
 			}
 		}
 		if err != nil {
-			if s.t.rest == 0 || s.t.mute {
+			if s.t.rest == 0 || s.t.phase == aborting {
 				s.releaseWithheld() // a write error shows again at the next write
 				s.flushDown()
 			}
@@ -281,7 +274,7 @@ func (s *session) step() error {
 	if err != nil {
 		return err
 	}
-	if s.t.mute {
+	if s.t.phase == aborting {
 		if err := s.resolve(); err != nil || s.t.settled {
 			return err
 		}
@@ -317,7 +310,7 @@ func (s *session) end(cause error) {
 		s.srv.pinned.Add(-1)
 	}
 	inTurn := s.state == busy || s.state == replaying
-	s.state = closing
+	s.move(left)
 	switch {
 	case s.keeps():
 		if inTurn {

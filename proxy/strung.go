@@ -91,33 +91,17 @@ func (d *division) of(st *rewrite.Statement) place {
 	case st.Show != "":
 		return d.show(st)
 	case st.Asks != nil:
-		for _, name := range st.Asks {
-			if s.settings.Misleads(name) || s.settings.Keeps(name) && slices.Contains(d.set, name) {
-				return place{err: errNotAsked(name)}
-			}
-		}
+		return d.ask(st)
 	case st.DeallocateAll:
 		return place{here: !d.prepares}
 	case st.Deallocate != "":
-		known := s.stmts[st.Deallocate] != nil && !d.everything && !slices.Contains(d.gone, st.Deallocate)
-		switch {
-		case known:
-			return place{here: true}
-		case !d.prepares || s.b != nil && s.b.prepared.holds(st.Deallocate):
-			return place{err: errNoStatement([]byte(st.Deallocate))}
-		}
+		return d.deallocate(st.Deallocate)
 	case st.Executes != "":
 		if !s.pinned && !d.prepared || s.b != nil && s.b.prepared.holds(st.Executes) {
 			return place{err: errNoStatement([]byte(st.Executes))}
 		}
 	case discardsAll(st):
-		switch err := s.discardFails(st); {
-		case len(d.places) > 1 || !s.answersDiscard(st):
-			return place{err: errDiscardInBlock}
-		case err != nil:
-			return place{err: err}
-		}
-		return place{here: true}
+		return d.discard(st)
 	case s.answersSetting(st):
 		for i := range st.Changes {
 			if _, err := settings.ValueOf(&st.Changes[i]); err != nil {
@@ -125,6 +109,39 @@ func (d *division) of(st *rewrite.Statement) place {
 			}
 		}
 		return place{here: true}
+	}
+	return place{}
+}
+
+// discard decides for DISCARD ALL.
+func (d *division) discard(st *rewrite.Statement) place {
+	switch err := d.s.discardFails(st); {
+	case len(d.places) > 1 || !d.s.answersDiscard(st):
+		return place{err: errDiscardInBlock}
+	case err != nil:
+		return place{err: err}
+	}
+	return place{here: true}
+}
+
+// ask decides for a statement that asks the server for settings.
+func (d *division) ask(st *rewrite.Statement) place {
+	for _, name := range st.Asks {
+		if d.s.settings.Misleads(name) || d.s.settings.Keeps(name) && slices.Contains(d.set, name) {
+			return place{err: errNotAsked(name)}
+		}
+	}
+	return place{}
+}
+
+// deallocate decides for DEALLOCATE of one statement.
+func (d *division) deallocate(name string) place {
+	s := d.s
+	switch {
+	case s.stmts[name] != nil && !d.everything && !slices.Contains(d.gone, name):
+		return place{here: true}
+	case !d.prepares || s.b != nil && s.b.prepared.holds(name):
+		return place{err: errNoStatement([]byte(name))}
 	}
 	return place{}
 }
@@ -292,7 +309,7 @@ func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
 	switch {
 	case p.here && ends:
 		st := &o.strung.plan.Statements[o.at-1]
-		if t.rerun {
+		if t.phase != live {
 			return true, s.synthesize(frameSet) // what it was is of no matter: see Log.Made
 		}
 		s.ended(o, nil)
