@@ -138,19 +138,19 @@ func statement(p *part) Statement {
 			st.Pin = PinHoldCursor
 		}
 	}
-	s := survey{kind: st.Kind, pin: st.Pin, inert: t.inert, prepares: m.is("PrepareStmt")}
+	a := analysis{kind: st.Kind, pin: st.Pin, inert: t.inert, prepares: m.is("PrepareStmt")}
 	if m.is("DropStmt") {
-		s.dropped(m)
+		a.dropped(m)
 	}
-	s.visit(m)
-	st.Kind, st.Pin, st.Tables, st.Contends, st.Calls = s.kind, s.pin, s.names(), s.contends, s.calls
-	if s.sets {
+	a.visit(m)
+	st.Kind, st.Pin, st.Tables, st.Contends, st.Calls = a.kind, a.pin, a.names(), a.contends, a.calls
+	if a.sets {
 		st.Changes = []Change{{Action: SetLocal}}
 	}
-	st.sequence, st.Executes = s.sequence, s.executes
-	st.setsConfig, st.unsure = s.setsConfig, s.kind == Read && s.unsure && !s.inert
-	st.Asks = s.settingsAsked(m)
-	p.locked, p.samples, p.advisory = s.locked, s.samples, s.advisory
+	st.sequence, st.Executes = a.sequence, a.executes
+	st.setsConfig, st.unsure = a.setsConfig, a.kind == Read && a.unsure && !a.inert
+	st.Asks = a.settingsAsked(m)
+	p.locked, p.samples, p.advisory = a.locked, a.samples, a.advisory
 	if m.is("SelectStmt") && len(st.Asks) == 1 {
 		st.shows(m)
 	}

@@ -9,8 +9,8 @@
 // The cache (cache.go) knows it; or its words alone show that it is one harmless
 // SELECT, VALUES, INSERT, UPDATE or DELETE (scan.go); or it is too long or too
 // deep for the parser (guard.go); or PostgreSQL's own parser reads it (tree.go)
-// and a plan is built from the tree (build.go). The rules go over it (rewriter.go),
-// and it is remembered.
+// and a plan is built from the tree (analysis.go, build.go). The rules go over it
+// (rewriter.go), and it is remembered.
 //
 // # Rules
 //

@@ -89,9 +89,9 @@ const anySequence = "any"
 // questions are the sequences that a statement asks for, as queries for their OIDs. known
 // is false when one is not plain to see.
 func questions(node message) (asked []string, known bool) {
-	s := survey{}
-	s.visit(node)
-	for _, q := range s.questions {
+	a := analysis{}
+	a.visit(node)
+	for _, q := range a.questions {
 		if q.name == "lastval" {
 			asked = append(asked, anySequence)
 		} else if sequence := sequenceOf(q.call); sequence != "" {

@@ -3,16 +3,16 @@ package rewrite
 import "strings"
 
 // asks notes a call of currval or lastval.
-func (s *survey) asks(name string, call message) {
+func (a *analysis) asks(name string, call message) {
 	if name == "currval" || name == "lastval" {
-		s.questions = append(s.questions, question{name, call})
+		a.questions = append(a.questions, question{name, call})
 	}
 	switch {
-	case s.sequence != "":
+	case a.sequence != "":
 	case name == "lastval":
-		s.sequence = "lastval"
+		a.sequence = "lastval"
 	case name == "currval":
-		s.sequence = "currval of a sequence"
+		a.sequence = "currval of a sequence"
 		if call.shape == nil {
 			return
 		}
@@ -21,7 +21,7 @@ func (s *survey) asks(name string, call message) {
 			arg = arg.child("arg")
 		}
 		if arg.is("A_Const") {
-			s.sequence = `currval of sequence "` + relation(arg.child("sval").text("sval")) + `"`
+			a.sequence = `currval of sequence "` + relation(arg.child("sval").text("sval")) + `"`
 		}
 	}
 }

@@ -129,30 +129,30 @@ func secondIsBool(call message) bool {
 const mostAsks = 32
 
 // asksFor notes a parameter.
-func (s *survey) asksFor(name string) {
-	if name != "" && len(s.asked) < mostAsks {
-		s.asked = append(s.asked, name)
+func (a *analysis) asksFor(name string) {
+	if name != "" && len(a.asked) < mostAsks {
+		a.asked = append(a.asked, name)
 	}
 }
 
 // settingsAsked are the parameters that a statement asks for. Beside pg_settings
 // any constant may name one.
-func (s *survey) settingsAsked(m message) []string {
-	for _, t := range s.tables {
+func (a *analysis) settingsAsked(m message) []string {
+	for _, t := range a.tables {
 		if t.name == "pg_settings" || t.name == "pg_catalog.pg_settings" {
-			s.constants(m)
+			a.constants(m)
 			break
 		}
 	}
-	return s.asked
+	return a.asked
 }
 
-func (s *survey) constants(m message) {
+func (a *analysis) constants(m message) {
 	if m.is("A_Const") {
-		s.asksFor(constant(m))
+		a.asksFor(constant(m))
 		return
 	}
 	for child := range m.nodes() {
-		s.constants(child)
+		a.constants(child)
 	}
 }

@@ -34,25 +34,25 @@ func (p *Plan) AsWrite() *Plan {
 }
 
 // doubt notes nodes that make a read unsure. call is a function call's.
-func (s *survey) doubt(m message) {
+func (a *analysis) doubt(m message) {
 	switch m.name() {
 	case "RangeVar":
 		schema := m.text("schemaname")
-		if m.text("catalogname") != "" || schema != "pg_catalog" && schema != "information_schema" && (schema != "" || s.hidden[m.text("relname")] == 0) {
-			s.unsure = true
+		if m.text("catalogname") != "" || schema != "pg_catalog" && schema != "information_schema" && (schema != "" || a.hidden[m.text("relname")] == 0) {
+			a.unsure = true
 		}
 	case "ColumnRef":
 		if fields := m.names("fields"); len(fields) > 1 {
-			s.unsure = true
+			a.unsure = true
 		}
 	case "A_Indirection", "CollateClause", "RangeTableSample", "RangeTableFunc", "JsonFuncExpr", "JsonTable", "XmlExpr":
-		s.unsure = true
+		a.unsure = true
 	case "SubLink":
-		s.unsure = s.unsure || m.child("testexpr").shape != nil
+		a.unsure = a.unsure || m.child("testexpr").shape != nil
 	case "TypeCast":
-		s.unsure = s.unsure || !m.child("arg").is("A_Const") || !builtinType(m.child("type_name"))
+		a.unsure = a.unsure || !m.child("arg").is("A_Const") || !builtinType(m.child("type_name"))
 	case "FuncCall", "A_Expr": // a user's of the same name may take these arguments
-		s.unsure = true
+		a.unsure = true
 	}
 }
 

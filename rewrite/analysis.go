@@ -7,14 +7,14 @@ import (
 	pg_query "github.com/pganalyze/pg_query_go/v6"
 )
 
-// survey walks the tree of one statement and gathers what it may do.
-type survey struct {
+// analysis walks the tree of one statement and gathers what it may do.
+type analysis struct {
 	kind  Kind
 	pin   Pin
 	inert bool
 	// contends: rows that exist are locked or changed.
 	contends bool
-	tables   []mention
+	tables   []tableRef
 	// ctes are the names of WITH queries in sight; hidden counts them by name.
 	ctes   []string
 	hidden map[string]int
@@ -31,8 +31,8 @@ type survey struct {
 	asked             []string // parameters, by current_setting
 }
 
-// mention is a table named in the text.
-type mention struct {
+// tableRef is a table named in the text.
+type tableRef struct {
 	name string
 	at   int // offset in the text
 }
@@ -50,133 +50,133 @@ var functionPins = map[string]Pin{
 
 const onConflictUpdate = int(pg_query.OnConflictAction_ONCONFLICT_UPDATE)
 
-func (s *survey) raise(kind Kind) {
-	if !s.inert {
-		s.kind = max(s.kind, kind)
+func (a *analysis) raise(kind Kind) {
+	if !a.inert {
+		a.kind = max(a.kind, kind)
 	}
 }
 
-func (s *survey) contend() { s.contends = s.contends || !s.inert }
+func (a *analysis) contend() { a.contends = a.contends || !a.inert }
 
-func (s *survey) pinned(why Pin) {
-	if s.pin == NoPin {
-		s.pin = why
+func (a *analysis) pinned(why Pin) {
+	if a.pin == NoPin {
+		a.pin = why
 	}
 }
 
 // visit walks m and everything under it. It recurses as deep as the guard let
 // the text nest.
-func (s *survey) visit(m message) {
-	s.doubt(m)
+func (a *analysis) visit(m message) {
+	a.doubt(m)
 	switch m.name() {
 	case "RangeVar":
-		s.table(m, false)
+		a.table(m, false)
 		return
 	case "A_Const":
 		return
 	case "LockingClause":
-		s.raise(Write)
-		s.contend()
+		a.raise(Write)
+		a.contend()
 		return // its tables are names of FROM items
 	case "RangeTableSample":
-		s.samples = true
+		a.samples = true
 	case "IntoClause":
-		s.raise(DDL)
+		a.raise(DDL)
 	case "ExecuteStmt":
-		s.raise(Write)
-		s.pinned(PinPrepare) // also behind EXPLAIN
+		a.raise(Write)
+		a.pinned(PinPrepare) // also behind EXPLAIN
 		if name := m.text("name"); strings.HasPrefix(name, RelayName) {
-			s.executes = name
+			a.executes = name
 		}
-		s.setsConfig = true
+		a.setsConfig = true
 	case "FuncCall":
-		s.call(m)
+		a.call(m)
 	case "A_Indirection":
 		// (x).f calls f(x) where x has no such field.
 		for _, name := range m.names("indirection") {
-			s.function("", name, message{})
+			a.function("", name, message{})
 		}
 	case "String":
 		if isTemp(m.text("sval")) {
-			s.pinned(PinTemp) // pg_temp.name, wherever names are lists
+			a.pinned(PinTemp) // pg_temp.name, wherever names are lists
 		}
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
-		s.query(m)
+		a.query(m)
 		return
 	}
 	for child := range m.nodes() {
-		s.visit(child)
+		a.visit(child)
 	}
 }
 
 // query walks a statement that may have WITH queries, which hide tables of the
 // same name from each other and from the rest, but not from its target.
-func (s *survey) query(m message) {
-	outer := len(s.ctes)
+func (a *analysis) query(m message) {
+	outer := len(a.ctes)
 	target := message{}
 	if !m.is("SelectStmt") {
-		s.raise(Write)
+		a.raise(Write)
 		if !m.is("InsertStmt") || m.child("on_conflict_clause").integer("action") == onConflictUpdate {
-			s.contend()
+			a.contend()
 		}
 		target = m.child("relation")
-		s.table(target, true)
-		if m.is("UpdateStmt") && target.text("relname") == "pg_settings" && !s.inert {
-			s.pinned(PinSetConfig) // by a rule of the view
-			s.setsConfig = true
+		a.table(target, true)
+		if m.is("UpdateStmt") && target.text("relname") == "pg_settings" && !a.inert {
+			a.pinned(PinSetConfig) // by a rule of the view
+			a.setsConfig = true
 		}
 	}
 	if m.is("SelectStmt") && m.child("locking_clause").shape != nil {
-		s.locked = append(s.locked, m)
+		a.locked = append(a.locked, m)
 	}
 	with := m.child("with_clause")
 	recursive := with.flag("recursive")
 	for cte := range with.list("ctes") {
 		if recursive {
-			s.hide(cte.text("ctename"))
+			a.hide(cte.text("ctename"))
 		}
 	}
 	for cte := range with.list("ctes") {
-		s.visit(cte)
+		a.visit(cte)
 		if !recursive {
-			s.hide(cte.text("ctename"))
+			a.hide(cte.text("ctename"))
 		}
 	}
 	for child := range m.nodes() {
 		if !child.is("WithClause") && !child.same(target) {
-			s.visit(child)
+			a.visit(child)
 		}
 	}
-	for _, name := range s.ctes[outer:] {
-		s.hidden[name]--
+	for _, name := range a.ctes[outer:] {
+		a.hidden[name]--
 	}
-	s.ctes = s.ctes[:outer]
+	a.ctes = a.ctes[:outer]
 }
 
 // hide puts a WITH query in front of the table of its name.
-func (s *survey) hide(name string) {
-	if s.hidden == nil {
-		s.hidden = map[string]int{}
+func (a *analysis) hide(name string) {
+	if a.hidden == nil {
+		a.hidden = map[string]int{}
 	}
-	s.hidden[name]++
-	s.ctes = append(s.ctes, name)
+	a.hidden[name]++
+	a.ctes = append(a.ctes, name)
 }
 
 // table notes a table. The target of a statement is never a WITH query.
-func (s *survey) table(m message, target bool) {
+func (a *analysis) table(m message, target bool) {
 	schema, name := m.text("schemaname"), m.text("relname")
 	if m.text("relpersistence") == "t" || isTemp(schema) {
-		s.pinned(PinTemp)
+		a.pinned(PinTemp)
 	}
 	switch catalog := m.text("catalogname"); {
 	case catalog != "":
 		name = catalog + "." + schema + "." + name
 	case schema != "":
 		name = schema + "." + name
-	case !target && s.hidden[name] > 0:
+	case !target && a.hidden[name] > 0:
 		return
 	}
-	s.tables = append(s.tables, mention{name, m.integer("location")})
+	a.tables = append(a.tables, tableRef{name, m.integer("location")})
 }
 
 // isTemp reports whether a schema is the session's own.
@@ -185,18 +185,18 @@ func isTemp(schema string) bool {
 }
 
 // dropped notes the tables of a DROP, which stand in lists of names.
-func (s *survey) dropped(m message) {
+func (a *analysis) dropped(m message) {
 	switch pg_query.ObjectType(m.integer("remove_type")) {
 	case pg_query.ObjectType_OBJECT_TABLE, pg_query.ObjectType_OBJECT_VIEW, pg_query.ObjectType_OBJECT_MATVIEW,
 		pg_query.ObjectType_OBJECT_FOREIGN_TABLE, pg_query.ObjectType_OBJECT_SEQUENCE:
 		for object := range m.list("objects") {
-			s.tables = append(s.tables, mention{name: strings.Join(object.names("items"), ".")})
+			a.tables = append(a.tables, tableRef{name: strings.Join(object.names("items"), ".")})
 		}
 	}
 }
 
 // call judges a function call.
-func (s *survey) call(m message) {
+func (a *analysis) call(m message) {
 	schema, name := "", ""
 	switch names := m.names("funcname"); len(names) {
 	case 1:
@@ -206,38 +206,38 @@ func (s *survey) call(m message) {
 	default:
 		schema = "?" // of another database: an error in PostgreSQL
 	}
-	s.function(schema, name, m)
+	a.function(schema, name, m)
 }
 
 // function judges a call of a function by its name; call may be absent.
-func (s *survey) function(schema, name string, call message) {
-	if s.inert {
-		if s.prepares && (schema == "" || schema == "pg_catalog") {
-			s.asks(name, call)
+func (a *analysis) function(schema, name string, call message) {
+	if a.inert {
+		if a.prepares && (schema == "" || schema == "pg_catalog") {
+			a.asks(name, call)
 		}
 		return
 	}
 	if schema != "" && schema != "pg_catalog" {
-		s.raise(Write)
-		s.calls = true
+		a.raise(Write)
+		a.calls = true
 		return
 	}
 	if roles[name]&harmless == 0 {
-		s.raise(Write)
-		s.calls = s.calls || !settingless(name)
+		a.raise(Write)
+		a.calls = a.calls || !settingless(name)
 	}
-	s.asks(name, call)
-	s.pinned(functionPins[name])
+	a.asks(name, call)
+	a.pinned(functionPins[name])
 	if strings.HasPrefix(name, "pg_advisory_") || strings.HasPrefix(name, "pg_try_advisory_") {
-		s.advisory = true
+		a.advisory = true
 	}
 	if name == "current_setting" && call.shape != nil {
-		s.asksFor(constant(call.child("args")))
+		a.asksFor(constant(call.child("args")))
 	}
 	if name == "set_config" {
-		s.setsConfig = true
-		if s.sets = true; !isLocal(call) {
-			s.pinned(PinSetConfig)
+		a.setsConfig = true
+		if a.sets = true; !isLocal(call) {
+			a.pinned(PinSetConfig)
 		}
 	}
 }
@@ -267,11 +267,11 @@ func isLocal(call message) bool {
 }
 
 // names are the tables in order of appearance, each once.
-func (s *survey) names() []string {
-	slices.SortStableFunc(s.tables, func(a, b mention) int { return a.at - b.at })
+func (a *analysis) names() []string {
+	slices.SortStableFunc(a.tables, func(x, y tableRef) int { return x.at - y.at })
 	var names []string
-	seen := make(map[string]bool, len(s.tables))
-	for _, t := range s.tables {
+	seen := make(map[string]bool, len(a.tables))
+	for _, t := range a.tables {
 		if !seen[t.name] {
 			seen[t.name] = true
 			names = append(names, t.name)
