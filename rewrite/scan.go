@@ -111,7 +111,7 @@ func scanRest(l *lexer, plan *Plan, look search) (*Plan, []byte) {
 	for {
 		kind := l.next()
 		columns := inserts && look == nameRead // a parenthesis holds those of the table
-		if !sure.unsure {
+		if !sure.unsure && kind != badToken {  // that one has no lexeme
 			sure.token(kind, l.lexeme())
 		}
 		if look != noTable && depth == 0 {

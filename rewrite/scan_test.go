@@ -55,6 +55,14 @@ func TestScan(t *testing.T) {
 	}
 }
 
+func TestScanReadsNothingBehindTheText(t *testing.T) {
+	t.Parallel()
+	text := []byte(`SELECT E'\`) // the backslash takes along what is not there
+	if got, _ := scan(text[:len(text):len(text)]); got != nil {
+		t.Errorf("got kind %d, want it left to the parser", got.Kind)
+	}
+}
+
 func TestScanLeavesToTheParser(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
