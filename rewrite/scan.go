@@ -43,10 +43,10 @@ func doubted(p *Plan) *Plan {
 // statement. table is what the statement's first table is called, to name the
 // operation by; nil when it is not plain to see.
 func scan(sql []byte) (plan *Plan, table []byte) {
-	l := lexer{text: sql}
-	kind := l.next()
-	for kind == punctToken && sql[l.start] == ';' {
-		kind = l.next()
+	s := scanner{lexer: lexer{text: sql}}
+	kind := s.next()
+	for kind == punctToken && sql[s.start] == ';' {
+		kind = s.next()
 	}
 	switch kind {
 	case endToken:
@@ -55,20 +55,20 @@ func scan(sql []byte) (plan *Plan, table []byte) {
 	default:
 		return nil, nil
 	}
-	switch word := l.lexeme(); {
+	switch word := s.lexeme(); {
 	case is(word, "select"):
-		return scanRest(&l, selectPlan, fromAhead)
+		return s.rest(selectPlan, fromAhead)
 	case is(word, "values"):
-		return scanRest(&l, valuesPlan, noTable)
+		return s.rest(valuesPlan, noTable)
 	case is(word, "insert"):
-		if l.next() != wordToken || !is(l.lexeme(), "into") {
+		if s.next() != wordToken || !is(s.lexeme(), "into") {
 			return nil, nil
 		}
-		return scanRest(&l, insertPlan, nameAhead)
+		return s.rest(insertPlan, nameAhead)
 	case is(word, "update"):
-		return scanRest(&l, updatePlan, nameAhead)
+		return s.rest(updatePlan, nameAhead)
 	case is(word, "delete"):
-		return scanRest(&l, deletePlan, fromAhead)
+		return s.rest(deletePlan, fromAhead)
 	}
 	return nil, nil
 }
@@ -95,106 +95,135 @@ const (
 	builtin          // the dot of pg_catalog.
 )
 
-// scanRest reads on behind a statement's first word; plan is the answer when
-// nothing speaks against it.
-func scanRest(l *lexer, plan *Plan, look search) (*Plan, []byte) {
-	reads, inserts := plan.Kind == Read, plan == insertPlan
-	var (
-		prev = anything
-		word []byte // of aWord
-		led  before // what stood before that word
+// scanner is the reading of a statement behind its first word.
+type scanner struct {
+	lexer
+	plan *Plan  // the answer when nothing speaks against it
+	sure tokens // whether the plan is that of a sure read
 
-		table []byte
-		depth int
-		sure  = tokens{unsure: plan != selectPlan}
-	)
+	prev before
+	name []byte // the word that prev stands for
+	led  before // what stood before that word
+
+	look  search
+	table []byte // as far as its name was read
+	depth int    // of parentheses
+}
+
+// rest reads to the end; plan is that of the first word.
+func (s *scanner) rest(plan *Plan, look search) (*Plan, []byte) {
+	s.plan, s.look, s.sure.unsure = plan, look, plan != selectPlan
 	for {
-		kind := l.next()
-		columns := inserts && look == nameRead // a parenthesis holds those of the table
-		if !sure.unsure && kind != badToken {  // that one has no lexeme
-			sure.token(kind, l.lexeme())
-		}
-		if look != noTable && depth == 0 {
-			look, table = look.step(kind, l, table)
-		}
-		switch kind {
-		case endToken:
-			return sure.of(plan), table
-		case badToken, oddToken:
+		switch kind := s.next(); {
+		case kind == endToken:
+			return s.sure.of(s.plan), s.table
+		case kind == punctToken && s.text[s.start] == ';':
+			return scanEnd(&s.lexer, s.sure.of(s.plan)), s.table
+		case kind == badToken || !s.take(kind):
 			return nil, nil
-		case wordToken:
-			if plan == insertPlan && prev == aWord && is(word, "do") && is(l.lexeme(), "update") {
-				plan = upsertPlan
-			}
-			led, word, prev = prev, l.lexeme(), aWord
-			if isTelltale(word) {
-				return nil, nil
-			}
-		case quotedToken:
-			name := l.lexeme()
-			if name[0] != '"' || isTelltale(name[1:len(name)-1]) {
-				return nil, nil // U&"" may be spelt in any way
-			}
-			prev = aQuoted
-		case paramToken:
-			prev = operand
-		case punctToken:
-			switch l.text[l.start] {
-			case ';':
-				return scanEnd(l, sure.of(plan)), table
-			case '(':
-				if !columns && (prev == aQuoted || prev == aWord && !mayCall(led, word) && (reads || !lists(led, word))) {
-					return nil, nil
-				}
-				prev = anything
-				depth++
-			case ')':
-				prev = operand
-				depth--
-			case ']':
-				prev = operand
-			case '.':
-				switch {
-				case prev == operand:
-					return nil, nil
-				case prev == aWord && led != qualified && is(word, "pg_catalog"):
-					prev = builtin
-				default:
-					prev = qualified
-				}
-			default:
-				prev = anything
-			}
-		default:
-			prev = anything
 		}
 	}
 }
 
-// step takes the search on by one token outside parentheses.
-func (s search) step(kind token, l *lexer, table []byte) (search, []byte) {
-	switch s {
+// take takes the next token and reports whether nothing speaks against the plan.
+func (s *scanner) take(kind token) bool {
+	columns := s.look == nameRead && s.plan == insertPlan // a parenthesis holds those of the table
+	if !s.sure.unsure {
+		s.sure.token(kind, s.lexeme())
+	}
+	if s.look != noTable && s.depth == 0 {
+		s.seek(kind)
+	}
+	switch kind {
+	case oddToken:
+		return false
+	case wordToken:
+		return s.takeWord()
+	case quotedToken:
+		return s.takeQuoted()
+	case punctToken:
+		return s.takePunct(columns)
+	case paramToken:
+		s.prev = operand
+	default:
+		s.prev = anything
+	}
+	return true
+}
+
+// seek takes the search for the table on by one token outside parentheses.
+func (s *scanner) seek(kind token) {
+	switch s.look {
 	case fromAhead:
-		if kind == wordToken && is(l.lexeme(), "from") {
-			return nameAhead, nil
+		if kind == wordToken && is(s.lexeme(), "from") {
+			s.look = nameAhead
 		}
 	case nameAhead:
-		switch {
+		switch name := s.lexeme(); {
 		case kind == quotedToken:
-			name := l.lexeme()
-			return nameRead, name[1 : len(name)-1]
+			s.look, s.table = nameRead, name[1:len(name)-1]
 		case kind != wordToken:
-			return noTable, nil
-		case !is(l.lexeme(), "only"):
-			return nameRead, l.lexeme()
+			s.look = noTable
+		case !is(name, "only"):
+			s.look, s.table = nameRead, name
 		}
 	case nameRead:
-		if kind == punctToken && l.text[l.start] == '.' {
-			return nameAhead, nil
+		s.look = noTable
+		if kind == punctToken && s.text[s.start] == '.' {
+			s.look, s.table = nameAhead, nil
 		}
-		return noTable, table
 	}
-	return s, table
+}
+
+// takeWord is take for a word.
+func (s *scanner) takeWord() bool {
+	word := s.lexeme()
+	if s.plan == insertPlan && s.prev == aWord && is(s.name, "do") && is(word, "update") {
+		s.plan = upsertPlan
+	}
+	s.led, s.name, s.prev = s.prev, word, aWord
+	return !isTelltale(word)
+}
+
+// takeQuoted is take for a name in quotes. One of U&"" may be spelt in any way.
+func (s *scanner) takeQuoted() bool {
+	name := s.lexeme()
+	s.prev = aQuoted
+	return name[0] == '"' && !isTelltale(name[1:len(name)-1])
+}
+
+// takePunct is take for a byte of punctuation.
+func (s *scanner) takePunct(columns bool) bool {
+	prev := s.prev
+	s.prev = anything
+	switch s.text[s.start] {
+	case '(':
+		s.depth++
+		return columns || s.mayOpen(prev)
+	case ')':
+		s.depth--
+		s.prev = operand
+	case ']':
+		s.prev = operand
+	case '.':
+		s.prev = qualified
+		if prev == aWord && s.led != qualified && is(s.name, "pg_catalog") {
+			s.prev = builtin
+		}
+		return prev != operand
+	}
+	return true
+}
+
+// mayOpen reports whether a parenthesis may stand behind prev.
+func (s *scanner) mayOpen(prev before) bool {
+	switch prev {
+	case aQuoted:
+		return false
+	case aWord:
+		return mayCall(s.led, s.name) || s.plan.Kind != Read && lists(s.led, s.name)
+	}
+	return true
 }
 
 // mayCall reports whether a word, led by that, may stand before a parenthesis
