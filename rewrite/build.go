@@ -27,8 +27,8 @@ var traits = map[string]trait{
 	"NotifyStmt":         {kind: Write},
 	"CheckPointStmt":     {kind: Write},
 	"ConstraintsSetStmt": {kind: Write},
-	"CopyStmt":           {kind: Read}, // from the client or a file: see copy
-	"ExplainStmt":        {kind: Read}, // with ANALYZE: see explain
+	"CopyStmt":           {kind: Read}, // from the client or a file: see analyze
+	"ExplainStmt":        {kind: Read}, // with ANALYZE: see analyze
 	"VariableShowStmt":   {kind: Read},
 	"VariableSetStmt":    {kind: Setting},
 	"DiscardStmt":        {kind: Setting},
@@ -109,22 +109,27 @@ func statement(p *part) Statement {
 	switch m.name() {
 	case "VariableSetStmt":
 		st.set(m)
-		return st
 	case "TransactionStmt":
 		st.Tx = transaction(m)
-		return st
 	case "VariableShowStmt":
 		st.Show = strings.ToLower(m.text("name"))
-		return st
 	case "DiscardStmt":
 		if m.integer("target") == int(pg_query.DiscardMode_DISCARD_ALL) {
 			st.Changes = []Change{{Action: DiscardAll}}
 		}
-		return st
 	case "DeallocateStmt":
 		st.Deallocate = m.text("name")
 		st.DeallocateAll = m.flag("isall")
-		return st
+	default:
+		st.analyze(p, t.inert)
+	}
+	return st
+}
+
+// analyze fills in what the tables, calls and clauses of a statement tell.
+func (st *Statement) analyze(p *part, inert bool) {
+	m := p.node
+	switch m.name() {
 	case "CopyStmt":
 		file := m.text("filename") != "" || m.flag("is_program")
 		st.Copy = !file
@@ -132,13 +137,13 @@ func statement(p *part) Statement {
 			st.Kind = Write
 		}
 	case "ExplainStmt":
-		t.inert = !analyzes(m)
+		inert = !explainAnalyze(m)
 	case "DeclareCursorStmt":
 		if m.integer("options")&cursorHold != 0 {
 			st.Pin = PinHoldCursor
 		}
 	}
-	a := analysis{kind: st.Kind, pin: st.Pin, inert: t.inert, prepares: m.is("PrepareStmt")}
+	a := analysis{kind: st.Kind, pin: st.Pin, inert: inert, prepares: m.is("PrepareStmt")}
 	if m.is("DropStmt") {
 		a.dropped(m)
 	}
@@ -154,14 +159,13 @@ func statement(p *part) Statement {
 	if m.is("SelectStmt") && len(st.Asks) == 1 {
 		st.shows(m)
 	}
-	return st
 }
 
 // cursorHold is CURSOR_OPT_HOLD of PostgreSQL's parsenodes.h.
 const cursorHold = 0x0020
 
-// analyzes reports whether an EXPLAIN runs its statement.
-func analyzes(m message) bool {
+// explainAnalyze reports whether an EXPLAIN runs its statement.
+func explainAnalyze(m message) bool {
 	for option := range m.list("options") {
 		if option.text("defname") != "analyze" {
 			continue

@@ -96,52 +96,76 @@ type script struct {
 
 // next reads one statement, without its semicolon; more is false behind the last.
 func (s *script) next() (one Snippet, more bool) {
-	begin, depth, atomic := -1, 0, 0
-	from, data := s.pos, false // data follow: COPY ... FROM STDIN
-	var before, last string    // words
-	for {
-		kind := s.lexer.next()
-		if kind == endToken || kind == badToken {
-			if begin < 0 {
-				begin = max(s.start, from)
-			}
-			return s.snippet(begin, len(s.text)), false
-		}
-		if begin < 0 {
-			if kind == punctToken && s.text[s.start] == '\\' {
-				s.skipLine()
+	from := s.pos
+	kind := s.first()
+	begin := max(s.start, from) // at a comment without end no token begins
+	var end delimiter
+	for ; kind != endToken && kind != badToken; kind = s.lexer.next() {
+		switch kind {
+		case wordToken:
+			end.word(strings.ToLower(string(s.lexeme())))
+		case punctToken:
+			if !end.punct(s.text[s.start]) {
 				continue
 			}
-			if kind == punctToken && s.text[s.start] == ';' {
-				continue
-			}
-			begin = s.start
-		}
-		switch {
-		case kind == punctToken && s.text[s.start] == '(':
-			depth++
-		case kind == punctToken && s.text[s.start] == ')':
-			depth--
-		case kind == punctToken && s.text[s.start] == ';' && depth <= 0 && atomic == 0:
 			one = s.snippet(begin, s.start)
-			if data {
+			if end.copying {
 				s.skipData()
 			}
 			return one, true
-		case kind == wordToken:
-			before, last = last, strings.ToLower(string(s.lexeme()))
-			switch {
-			case before == "from" && last == "stdin" && depth == 0:
-				data = true
-			case before == "begin" && last == "atomic":
-				atomic++
-			case atomic > 0 && last == "case":
-				atomic++
-			case atomic > 0 && last == "end":
-				atomic--
-			}
 		}
 	}
+	return s.snippet(begin, len(s.text)), false
+}
+
+// first reads the first token of a statement: what stands before are commands of
+// psql, and semicolons behind nothing.
+func (s *script) first() token {
+	for {
+		kind := s.lexer.next()
+		switch {
+		case kind == punctToken && s.text[s.start] == '\\':
+			s.skipLine()
+		case kind != punctToken || s.text[s.start] != ';':
+			return kind
+		}
+	}
+}
+
+// delimiter tells the semicolon that ends a statement from those within it.
+type delimiter struct {
+	parens  int
+	bodies  int    // BEGIN ATOMIC, and each CASE within
+	last    string // word
+	copying bool   // COPY ... FROM STDIN: its data follow
+}
+
+// word takes the next word, in lower case.
+func (d *delimiter) word(word string) {
+	switch {
+	case d.last == "from" && word == "stdin" && d.parens == 0:
+		d.copying = true
+	case d.last == "begin" && word == "atomic":
+		d.bodies++
+	case d.bodies > 0 && word == "case":
+		d.bodies++
+	case d.bodies > 0 && word == "end":
+		d.bodies--
+	}
+	d.last = word
+}
+
+// punct takes the next byte of punctuation and reports whether it ends the statement.
+func (d *delimiter) punct(b byte) bool {
+	switch b {
+	case '(':
+		d.parens++
+	case ')':
+		d.parens--
+	case ';':
+		return d.parens <= 0 && d.bodies == 0
+	}
+	return false
 }
 
 func (s *script) snippet(begin, end int) Snippet {

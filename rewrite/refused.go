@@ -20,10 +20,24 @@ var refused = map[string]Feature{
 	"MergeStmt": Merge, "AlterSystemStmt": AlterSystem,
 }
 
+// refusedForms are the statements that DSQL refuses in some forms only.
+var refusedForms = map[string]struct {
+	feature Feature
+	uses    func(m message) bool
+}{
+	"SelectStmt":         {TableAs, func(m message) bool { return m.child("into_clause").shape != nil }},
+	"CreateSeqStmt":      {SequenceCache, func(m message) bool { return !cached(m.list("options")) }},
+	"CreateFunctionStmt": {Procedural, func(m message) bool { return m.flag("is_procedure") || !inSQL(m) }},
+	"VacuumStmt":         {Vacuum, func(m message) bool { return m.flag("is_vacuumcmd") }},
+	"DropStmt": {UserType, func(m message) bool {
+		return pg_query.ObjectType(m.integer("remove_type")) == pg_query.ObjectType_OBJECT_TYPE
+	}},
+}
+
 // dialect finds what DSQL refuses of a statement and no rule handles.
 func (r *rewriter) dialect(p *part) {
-	at := p.st.Start
-	if f, ok := refused[p.node.name()]; ok {
+	at, name := p.st.Start, p.node.name()
+	if f, ok := refused[name]; ok {
 		r.find(found(f, at))
 	}
 	if p.samples {
@@ -35,11 +49,10 @@ func (r *rewriter) dialect(p *part) {
 	if p.st.Pin == PinTemp {
 		r.find(found(TempTable, at))
 	}
-	switch m := p.node; m.name() {
-	case "SelectStmt":
-		if m.child("into_clause").shape != nil {
-			r.find(found(TableAs, at))
-		}
+	if form, ok := refusedForms[name]; ok && form.uses(p.node) {
+		r.find(found(form.feature, at))
+	}
+	switch name {
 	case "TransactionStmt":
 		r.refusedControl(p)
 	case "CreateStmt":
@@ -50,22 +63,6 @@ func (r *rewriter) dialect(p *part) {
 		}
 	case "AlterTableStmt":
 		r.refusedAlters(p)
-	case "CreateSeqStmt":
-		if !cached(m.list("options")) {
-			r.find(found(SequenceCache, at))
-		}
-	case "CreateFunctionStmt":
-		if m.flag("is_procedure") || !inSQL(m) {
-			r.find(found(Procedural, at))
-		}
-	case "VacuumStmt":
-		if m.flag("is_vacuumcmd") {
-			r.find(found(Vacuum, at))
-		}
-	case "DropStmt":
-		if pg_query.ObjectType(m.integer("remove_type")) == pg_query.ObjectType_OBJECT_TYPE {
-			r.find(found(UserType, at))
-		}
 	}
 }
 

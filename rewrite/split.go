@@ -171,34 +171,19 @@ func (p *Planner) splitOf(text string) *Split {
 // that compare a column of it with a constant. There is none when those are not
 // sure to hold for every row that the query would lock.
 func lockedTable(query message) (table message, on []value) {
-	from := query.child("from_clause")
-	clause := query.child("locking_clause")
-	n := 0
-	for range query.list("locking_clause") {
-		n++
-	}
-	if n != 1 || clause.integer("strength") != forUpdate || clause.integer("wait_policy") != int(pg_query.LockWaitPolicy_LockWaitBlock) ||
-		len(query.values("from_clause")) == 0 || query.child("with_clause").shape != nil ||
+	if !waitsForUpdate(query) || query.child("with_clause").shape != nil ||
 		query.integer("op") != int(pg_query.SetOperation_SETOP_NONE) {
 		return message{}, nil
 	}
-	several := len(query.values("from_clause")) > 1
-	for from.is("JoinExpr") {
-		kind := pg_query.JoinType(from.integer("jointype"))
-		if kind != pg_query.JoinType_JOIN_INNER && kind != pg_query.JoinType_JOIN_LEFT || from.child("alias").shape != nil {
-			return message{}, nil
-		}
-		several = true
-		from = from.child("larg")
-	}
-	if !from.is("RangeVar") || !several {
-		return message{}, nil // of one table the companion would be refused just so
+	clause, table := query.child("locking_clause"), leftmost(query)
+	if table.shape == nil {
+		return message{}, nil
 	}
 	if len(clause.values("locked_rels")) == 0 && outerJoined(query) || folded(query) {
 		return message{}, nil // PostgreSQL refuses these, and so shall the server
 	}
-	name := from.text("relname")
-	if alias := from.child("alias").text("aliasname"); alias != "" {
+	name := table.text("relname")
+	if alias := table.child("alias").text("aliasname"); alias != "" {
 		name = alias
 	}
 	for of := range clause.list("locked_rels") {
@@ -210,7 +195,35 @@ func lockedTable(query message) (table message, on []value) {
 	if len(where) == 0 {
 		return message{}, nil
 	}
-	return from, equalities(query.child("where_clause"), where[0], name)
+	return table, equalities(query.child("where_clause"), where[0], name)
+}
+
+// waitsForUpdate reports whether FOR UPDATE, without a wait policy, is the only
+// locking clause of a query.
+func waitsForUpdate(query message) bool {
+	clause := query.child("locking_clause")
+	return len(query.values("locking_clause")) == 1 && clause.integer("strength") == forUpdate &&
+		clause.integer("wait_policy") == int(pg_query.LockWaitPolicy_LockWaitBlock)
+}
+
+// leftmost is the first table of a query's FROM. It is absent where a join hides its
+// name or makes up rows for it, and where it is the only one: of one table the
+// companion would be refused just so.
+func leftmost(query message) message {
+	item := query.child("from_clause")
+	several := len(query.values("from_clause")) > 1
+	for item.is("JoinExpr") {
+		kind := pg_query.JoinType(item.integer("jointype"))
+		if kind != pg_query.JoinType_JOIN_INNER && kind != pg_query.JoinType_JOIN_LEFT || item.child("alias").shape != nil {
+			return message{}
+		}
+		several = true
+		item = item.child("larg")
+	}
+	if !item.is("RangeVar") || !several {
+		return message{}
+	}
+	return item
 }
 
 // outerJoined reports whether rows of some table may be made up for a join: they
