@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -20,63 +21,75 @@ const redacted = "<redacted>"
 // write instead. Nothing is guessed: a YAML number is no text, because
 // 0123 and 1e3 would not come out as they were written.
 func (k *key) decode(raw any) (any, error) {
-	text, isText := raw.(string)
 	switch k.def.(type) {
 	case string:
-		if b, ok := raw.(bool); ok && k.choices != nil { // forward: true
-			text, isText = strconv.FormatBool(b), true
-		}
-		if !isText {
-			return nil, fmt.Errorf("want text; put it in quotes")
-		}
-		if k.choices != nil && !slices.Contains(k.choices, text) {
-			return nil, fmt.Errorf("want %s", oneOf(k.choices))
-		}
-		return text, nil
+		return k.decodeText(raw)
 	case int:
-		if n, ok := raw.(int); ok {
-			return n, nil
-		}
-		if n, err := strconv.Atoi(text); isText && err == nil {
-			return n, nil
-		}
-		return nil, fmt.Errorf("want a whole number")
+		return decodeAs(raw, strconv.Atoi, "a whole number")
 	case float64:
-		switch n := raw.(type) {
-		case float64:
-			return n, nil
-		case int:
+		if n, ok := raw.(int); ok {
 			return float64(n), nil
 		}
-		if n, err := strconv.ParseFloat(text, 64); isText && err == nil && !math.IsNaN(n) {
-			return n, nil
-		}
-		return nil, fmt.Errorf("want a number")
+		return decodeAs(raw, parseNumber, "a number")
 	case bool:
-		if b, ok := raw.(bool); ok {
-			return b, nil
-		}
-		if text == "true" || text == "false" {
-			return text == "true", nil
-		}
-		return nil, fmt.Errorf("want true or false")
+		return decodeAs(raw, parseBool, "true or false")
 	case time.Duration:
-		if d, ok := raw.(time.Duration); ok { // the default
-			return d, nil
-		}
 		if raw == 0 {
 			return time.Duration(0), nil
 		}
-		if d, err := time.ParseDuration(text); isText && err == nil {
-			return d, nil
-		}
-		return nil, fmt.Errorf("want a duration with its unit, such as 500ms, 15s or 11m")
+		return decodeAs(raw, time.ParseDuration, "a duration with its unit, such as 500ms, 15s or 11m")
 	case []string:
 		return decodeList(raw)
 	case []rewrite.LockPolicy:
 		return decodePolicies(raw)
 	}
 	panic("key " + k.name + " has a default of an unknown type")
+}
+
+// decodeText takes text; where the key is a choice it must be one of those.
+func (k *key) decodeText(raw any) (string, error) {
+	if b, ok := raw.(bool); ok && k.choices != nil { // forward: true
+		raw = strconv.FormatBool(b)
+	}
+	text, ok := raw.(string)
+	if !ok {
+		return "", errors.New("want text; put it in quotes")
+	}
+	if k.choices != nil && !slices.Contains(k.choices, text) {
+		return "", fmt.Errorf("want %s", oneOf(k.choices))
+	}
+	return text, nil
+}
+
+// decodeAs takes a T, or text that parse makes one of.
+func decodeAs[T any](raw any, parse func(string) (T, error), want string) (T, error) {
+	if value, ok := raw.(T); ok {
+		return value, nil
+	}
+	if text, ok := raw.(string); ok {
+		if value, err := parse(text); err == nil {
+			return value, nil
+		}
+	}
+	var none T
+	return none, errors.New("want " + want)
+}
+
+// parseNumber is strconv.ParseFloat without NaN.
+func parseNumber(text string) (float64, error) {
+	n, err := strconv.ParseFloat(text, 64)
+	if math.IsNaN(n) {
+		return 0, strconv.ErrSyntax
+	}
+	return n, err
+}
+
+// parseBool is strconv.ParseBool without its short forms.
+func parseBool(text string) (bool, error) {
+	if text != "true" && text != "false" {
+		return false, strconv.ErrSyntax
+	}
+	return text == "true", nil
 }
 
 // decodeList takes a YAML list, or names separated by commas.
