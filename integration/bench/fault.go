@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -85,101 +86,148 @@ func (b *bench) faults(ctx context.Context, r *report) error {
 	if !b.wants(idFaults) {
 		return nil
 	}
-	dir, err := os.MkdirTemp(b.rig.dir, "faults-")
+	loads := faultLoads()
+	f := faultRun{bench: b, loads: loads, before: make([][]float64, len(loads)), after: make([][]float64, len(loads))}
+	defer f.down()
+	if err := f.up(ctx); err != nil {
+		return err
+	}
+	for round := range b.rounds {
+		if err := f.round(ctx, round); err != nil {
+			return err
+		}
+	}
+	for i, l := range loads {
+		r.Faults = append(r.Faults, faultResult{l.id, l.title, summarize(f.before[i]), summarize(f.after[i]), summarize(ratios(f.after[i], f.before[i]))})
+	}
+	r.Fights = []fightResult{
+		{fmt.Sprintf("%d clients of one Sluice", fightingClients), summarize(f.alone)},
+		{fmt.Sprintf("%d clients of each of two", fightingClients/2), summarize(f.both)},
+	}
+	return nil
+}
+
+// faultRun is the part with faults: what runs, nil until it does, and its samples.
+type faultRun struct {
+	*bench
+	sim     *harness.DSQLSim
+	far     *relay // to sim
+	sluices [2]*harness.Sluice
+
+	loads         []faultLoad
+	before, after [][]float64 // rates by load, and round
+	alone, both   []float64   // shares told of a conflict: of one Sluice's clients, of two's
+}
+
+// up starts everything, makes the tables and fills the pools; what it has started
+// at an error is down's to end.
+func (f *faultRun) up(ctx context.Context) error {
+	dir, err := os.MkdirTemp(f.rig.dir, "faults-")
 	if err != nil {
 		return err
 	}
-	sim, err := harness.LaunchDSQLSim(ctx, harness.DSQLSimConfig{Bin: b.bin, Dir: dir, Upstream: b.rig.postgres})
-	if err != nil {
+	if f.sim, err = harness.LaunchDSQLSim(ctx, harness.DSQLSimConfig{Bin: f.bin, Dir: dir, Upstream: f.rig.postgres}); err != nil {
 		return err
 	}
-	defer sim.Stop(syscall.SIGTERM, stopGrace)
-	far, err := newRelay(net.JoinHostPort(loopback, strconv.Itoa(sim.Port)), faultOneWay)
-	if err != nil {
+	if f.far, err = newRelay(net.JoinHostPort(loopback, strconv.Itoa(f.sim.Port)), faultOneWay); err != nil {
 		return err
 	}
-	defer far.close()
-	go far.serve() // ends with close
-	var daemons [2]*harness.Sluice
-	for i := range daemons {
+	go f.far.serve() // ends with close
+	for i := range f.sluices {
 		dir, err := os.MkdirTemp(dir, "sluice-")
 		if err != nil {
 			return err
 		}
-		daemons[i], err = harness.LaunchSluice(ctx, harness.SluiceConfig{Bin: b.bin, Dir: dir, Env: sim.Env().With(harness.Env{
-			"DSQL_BACKEND_PORT": strconv.Itoa(far.port()), "DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(faultPool), "DSQL_LOG_LEVEL": "error"})})
+		f.sluices[i], err = harness.LaunchSluice(ctx, harness.SluiceConfig{Bin: f.bin, Dir: dir, Env: f.sim.Env().With(harness.Env{
+			"DSQL_BACKEND_PORT": strconv.Itoa(f.far.port()), "DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(faultPool), "DSQL_LOG_LEVEL": "error"})})
 		if err != nil {
 			return err
 		}
-		defer daemons[i].Stop(syscall.SIGTERM, stopGrace)
 	}
-	if err := prepareFaults(ctx, daemons[0].DSN("postgres")); err != nil {
+	if err := prepareFaults(ctx, f.sluices[0].DSN("postgres")); err != nil {
 		return err
 	}
-	for _, d := range daemons { // pools fill
-		all := startCrowd(d.DSN("postgres"), fightingClients+steadyClients, func(int) []string { return []string{"BEGIN", "SELECT 1", "COMMIT"} })
+	for _, s := range f.sluices {
+		all := startCrowd(s.DSN("postgres"), fightingClients+steadyClients, func(int) []string { return []string{"BEGIN", "SELECT 1", "COMMIT"} })
 		time.Sleep(warmUp)
 		if _, err := all.stop(); err != nil {
 			return fmt.Errorf("warm up: %w", err)
 		}
 	}
-	loads := faultLoads()
-	before, after := make([][]float64, len(loads)), make([][]float64, len(loads))
-	var alone, both []float64
-	for round := range b.rounds {
-		fighters := startCrowd(daemons[0].DSN("postgres"), fightingClients, fight)
-		for i, l := range loads {
-			x, y, err := b.oneFault(ctx, sim, daemons[0].DSN("postgres"), l)
-			if err != nil {
-				fighters.stop()
-				return fmt.Errorf("%s: %w", l.title, err)
-			}
-			before[i], after[i] = append(before[i], x), append(after[i], y)
-			b.say(round, l.title, "before "+number(x)+"/s", "after "+number(y)+"/s")
-		}
-		told, err := fighters.stop()
-		if err != nil {
-			return err
-		}
-		var crowds [2]*crowd
-		for i, d := range daemons {
-			crowds[i] = startCrowd(d.DSN("postgres"), fightingClients/2, fight)
-		}
-		time.Sleep(3 * time.Duration(b.seconds) * time.Second)
-		var apart float64
-		for _, c := range crowds {
-			share, err := c.stop()
-			if err != nil {
-				return err
-			}
-			apart += share / float64(len(crowds))
-		}
-		alone, both = append(alone, told), append(both, apart)
-		b.say(round, "told of a conflict", fmt.Sprintf("one Sluice %.2f %%", 100*told), fmt.Sprintf("two %.2f %%", 100*apart))
-	}
-	for i, l := range loads {
-		r.Faults = append(r.Faults, faultResult{l.id, l.title, summarize(before[i]), summarize(after[i]), summarize(ratios(after[i], before[i]))})
-	}
-	r.Fights = []fightResult{
-		{fmt.Sprintf("%d clients of one Sluice", fightingClients), summarize(alone)},
-		{fmt.Sprintf("%d clients of each of two", fightingClients/2), summarize(both)},
-	}
 	return nil
 }
 
+// down ends what runs, top first.
+func (f *faultRun) down() {
+	for _, s := range slices.Backward(f.sluices[:]) {
+		if s != nil {
+			s.Stop(syscall.SIGTERM, stopGrace)
+		}
+	}
+	if f.far != nil {
+		f.far.close()
+	}
+	if f.sim != nil {
+		f.sim.Stop(syscall.SIGTERM, stopGrace)
+	}
+}
+
+// round takes one sample of everything.
+func (f *faultRun) round(ctx context.Context, round int) error {
+	fighters := startCrowd(f.sluices[0].DSN("postgres"), fightingClients, fight)
+	for i, l := range f.loads {
+		before, after, err := f.oneFault(ctx, l)
+		if err != nil {
+			fighters.stop()
+			return fmt.Errorf("%s: %w", l.title, err)
+		}
+		f.before[i], f.after[i] = append(f.before[i], before), append(f.after[i], after)
+		f.say(round, l.title, "before "+number(before)+"/s", "after "+number(after)+"/s")
+	}
+	alone, err := fighters.stop()
+	if err != nil {
+		return err
+	}
+	both, err := f.fightOfTwo()
+	if err != nil {
+		return err
+	}
+	f.alone, f.both = append(f.alone, alone), append(f.both, both)
+	f.say(round, "told of a conflict", fmt.Sprintf("one Sluice %.2f %%", 100*alone), fmt.Sprintf("two %.2f %%", 100*both))
+	return nil
+}
+
+// fightOfTwo has clients of both Sluices fight, and returns the share of their
+// transactions that were told of a conflict.
+func (f *faultRun) fightOfTwo() (told float64, err error) {
+	var crowds [len(f.sluices)]*crowd
+	for i, s := range f.sluices {
+		crowds[i] = startCrowd(s.DSN("postgres"), fightingClients/len(crowds), fight)
+	}
+	time.Sleep(3 * time.Duration(f.seconds) * time.Second)
+	for _, c := range crowds {
+		share, err := c.stop()
+		if err != nil {
+			return 0, err
+		}
+		told += share / float64(len(crowds))
+	}
+	return told, nil
+}
+
 // oneFault measures a workload's rate before one fault, and after it.
-func (b *bench) oneFault(ctx context.Context, sim *harness.DSQLSim, dsn string, l faultLoad) (before, after float64, err error) {
-	c := startCrowd(dsn, steadyClients, l.statement)
+func (f *faultRun) oneFault(ctx context.Context, l faultLoad) (before, after float64, err error) {
+	c := startCrowd(f.sluices[0].DSN("postgres"), steadyClients, l.statement)
 	rate := func(after time.Duration) float64 {
 		time.Sleep(after)
 		n, began := c.committed.Load(), time.Now()
-		time.Sleep(time.Duration(b.seconds) * time.Second)
+		time.Sleep(time.Duration(f.seconds) * time.Second)
 		return float64(c.committed.Load()-n) / time.Since(began).Seconds()
 	}
 	before = rate(time.Second)
-	if _, err = sim.Ask(ctx, "POST", "/faults", "["+l.plan+"]"); err == nil {
+	if _, err = f.sim.Ask(ctx, "POST", "/faults", "["+l.plan+"]"); err == nil {
 		after = rate(recovery)
-		_, err = sim.Ask(ctx, "DELETE", "/faults", "")
+		_, err = f.sim.Ask(ctx, "DELETE", "/faults", "")
 	}
 	_, stopped := c.stop()
 	return before, after, errors.Join(err, stopped, ctx.Err())

@@ -93,56 +93,10 @@ func (r *report) rows() string {
 func (r *report) tables() string {
 	var t strings.Builder
 	r.conditions(&t)
-	t.WriteString(`
-| pgbench | direct /s | PgBouncer /s | Sluice /s | Sluice to PgBouncer | p50 µs: direct, PgBouncer, Sluice | proxy CPU s per 100,000: PgBouncer, Sluice | CPU, to PgBouncer |
-|---|---|---|---|---|---|---|---|
-`)
-	for _, w := range r.Workloads {
-		title := w.Title
-		if w.Note != "" {
-			title += " (" + w.Note + ")"
-		}
-		row(&t, title, w.Direct.Rate.short(), w.PgBouncer.Rate.short(), w.Sluice.Rate.short(), w.RateToPgBouncer.ratio(),
-			join(w.Direct.P50, w.PgBouncer.P50, w.Sluice.P50), join(w.PgBouncer.CPU, w.Sluice.CPU), w.CPUToPgBouncer.ratio())
-	}
-	if len(r.Delayed) > 0 {
-		fmt.Fprintf(&t, `
-The server %d ms away (each way), one connection, BEGIN; SELECT FOR UPDATE; UPDATE; COMMIT:
-
-| driver | direct, transactions/s | Sluice | Sluice to direct | round trips: direct, Sluice |
-|---|---|---|---|---|
-`, oneWay.Milliseconds())
-		for _, d := range r.Delayed {
-			row(&t, d.Driver, d.Direct.Rate.short(), d.Sluice.Rate.short(), d.Ratio.ratio(), join(d.Direct.RoundTrips, d.Sluice.RoundTrips))
-		}
-	}
-	if len(r.Features) > 0 {
-		t.WriteString(`
-What features cost, and what conflicts do (there the rate is that of the stand-in for DSQL, and none reaches the client):
-
-| pgbench | off /s | on /s | on to off |
-|---|---|---|---|
-`)
-		for _, f := range r.Features {
-			row(&t, f.Title, f.Off.short(), f.On.short(), f.Ratio.ratio())
-		}
-	}
-	if len(r.Faults) > 0 {
-		fmt.Fprintf(&t, `
-What one fault leaves behind: %d clients on rows of their own, %d ms a statement, %v after it, while %d clients fight for one row:
-
-| workload | after to before |
-|---|---|
-`, steadyClients, 2*faultOneWay.Milliseconds(), recovery, fightingClients)
-		for _, f := range r.Faults {
-			row(&t, f.Title, f.Ratio.ratio())
-		}
-		t.WriteString("\nOf those that fight, told of a conflict:")
-		for i, f := range r.Fights {
-			fmt.Fprintf(&t, "%s %s, %.2f %% (at most %.2f)", [2]string{"", ";"}[min(i, 1)], f.Title, 100*f.Told.Median, 100*f.Told.High)
-		}
-		t.WriteString(".\n")
-	}
+	r.workloadTable(&t)
+	r.delayedTable(&t)
+	r.featureTable(&t)
+	r.faultTable(&t)
 	if r.LogBytes != 0 {
 		fmt.Fprintf(&t, "\nKept to run an open transaction of four statements again: %.0f bytes.\n", r.LogBytes)
 	}
@@ -151,6 +105,71 @@ What one fault leaves behind: %d clients on rows of their own, %d ms a statement
 			r.Idle.Clients, r.Idle.PgBouncer.short(), r.Idle.Sluice.short())
 	}
 	return t.String()
+}
+
+func (r *report) workloadTable(w io.Writer) {
+	fmt.Fprint(w, `
+| pgbench | direct /s | PgBouncer /s | Sluice /s | Sluice to PgBouncer | p50 µs: direct, PgBouncer, Sluice | proxy CPU s per 100,000: PgBouncer, Sluice | CPU, to PgBouncer |
+|---|---|---|---|---|---|---|---|
+`)
+	for _, l := range r.Workloads {
+		title := l.Title
+		if l.Note != "" {
+			title += " (" + l.Note + ")"
+		}
+		row(w, title, l.Direct.Rate.short(), l.PgBouncer.Rate.short(), l.Sluice.Rate.short(), l.RateToPgBouncer.ratio(),
+			join(l.Direct.P50, l.PgBouncer.P50, l.Sluice.P50), join(l.PgBouncer.CPU, l.Sluice.CPU), l.CPUToPgBouncer.ratio())
+	}
+}
+
+func (r *report) delayedTable(w io.Writer) {
+	if len(r.Delayed) == 0 {
+		return
+	}
+	fmt.Fprintf(w, `
+The server %d ms away (each way), one connection, BEGIN; SELECT FOR UPDATE; UPDATE; COMMIT:
+
+| driver | direct, transactions/s | Sluice | Sluice to direct | round trips: direct, Sluice |
+|---|---|---|---|---|
+`, oneWay.Milliseconds())
+	for _, d := range r.Delayed {
+		row(w, d.Driver, d.Direct.Rate.short(), d.Sluice.Rate.short(), d.Ratio.ratio(), join(d.Direct.RoundTrips, d.Sluice.RoundTrips))
+	}
+}
+
+func (r *report) featureTable(w io.Writer) {
+	if len(r.Features) == 0 {
+		return
+	}
+	fmt.Fprint(w, `
+What features cost, and what conflicts do (there the rate is that of the stand-in for DSQL, and none reaches the client):
+
+| pgbench | off /s | on /s | on to off |
+|---|---|---|---|
+`)
+	for _, f := range r.Features {
+		row(w, f.Title, f.Off.short(), f.On.short(), f.Ratio.ratio())
+	}
+}
+
+func (r *report) faultTable(w io.Writer) {
+	if len(r.Faults) == 0 {
+		return
+	}
+	fmt.Fprintf(w, `
+What one fault leaves behind: %d clients on rows of their own, %d ms a statement, %v after it, while %d clients fight for one row:
+
+| workload | after to before |
+|---|---|
+`, steadyClients, 2*faultOneWay.Milliseconds(), recovery, fightingClients)
+	for _, f := range r.Faults {
+		row(w, f.Title, f.Ratio.ratio())
+	}
+	fmt.Fprint(w, "\nOf those that fight, told of a conflict:")
+	for i, f := range r.Fights {
+		fmt.Fprintf(w, "%s %s, %.2f %% (at most %.2f)", [2]string{"", ";"}[min(i, 1)], f.Title, 100*f.Told.Median, 100*f.Told.High)
+	}
+	fmt.Fprint(w, ".\n")
 }
 
 // conditions says how the figures came about.
