@@ -24,8 +24,8 @@ func (s *session) asNow(cs *clientStatement) {
 		if st := s.b.prepared.find(cs.tmpl); st != nil {
 			s.closeOnBackend(st)
 		}
-	case cs.told == nil:
-		cs.told = cs.known
+	case cs.described == nil:
+		cs.described = cs.known
 	}
 	cs.since = 0
 }
@@ -62,7 +62,7 @@ func (s *session) onBackend(cs *clientStatement) (*serverStatement, error) {
 	if s.misreads(cs, tmpl, epoch) {
 		return nil, errOtherReading
 	}
-	promise := cs.told
+	promise := cs.described
 	if promise == nil && cs.epoch != s.epoch() && !s.b.prepared.holdsOf(tmpl, epoch) {
 		promise = cs.known
 	}
@@ -88,10 +88,10 @@ func (s *session) onBackend(cs *clientStatement) (*serverStatement, error) {
 	if st.epoch&private == 0 {
 		cs.epoch = st.epoch
 	}
-	if cs.told == nil {
+	if cs.described == nil {
 		cs.known = st.desc
 	} else if st.desc != nil {
-		cs.told = st.desc // the same, and newer
+		cs.described = st.desc // the same, and newer
 	}
 	return st, nil
 }

@@ -27,18 +27,18 @@ func (s *session) applySettings(inBlock bool) error {
 		e = lostInBlock
 		defer func() {
 			if s.b == nil {
-				s.unserved, s.begin = s.begin, nil
+				s.unserved, s.deferredBegin = s.deferredBegin, nil
 			}
 		}()
 	}
 	refusal, err := s.syncSettings()
-	told := error(errBackendLost)
+	clientErr := error(errBackendLost)
 	for losses := 1; err != nil && !stops(err) && !s.pinned && losses < mostSettingLosses; losses++ {
 		s.srv.metrics.BackendLost(metrics.LostIdle)
 		s.dropBackend(reservoir.Broken)
 		conn, berr := s.borrow()
 		if berr != nil {
-			told = s.unlent(berr)
+			clientErr = s.unlent(berr)
 			break
 		}
 		s.b = attached(conn)
@@ -51,12 +51,12 @@ func (s *session) applySettings(inBlock bool) error {
 		return nil
 	}
 	s.endTransaction(false)
-	return s.notApplied(e, inBlock, refusal, err, told)
+	return s.notApplied(e, inBlock, refusal, err, clientErr)
 }
 
 // notApplied ends what applySettings could not do: refusal is the server's, err is what
 // came between, and told is for the client where the backend was lost. e moves the session.
-func (s *session) notApplied(e event, inBlock bool, refusal []byte, err, told error) error {
+func (s *session) notApplied(e event, inBlock bool, refusal []byte, err, clientErr error) error {
 	switch {
 	case s.b != nil && stops(err):
 		s.heeded(err)
@@ -80,7 +80,7 @@ func (s *session) notApplied(e event, inBlock bool, refusal []byte, err, told er
 		if merr := s.move(e); merr != nil {
 			return merr
 		}
-		return told
+		return clientErr
 	default:
 		out := &wire.Error{Code: string(retry.Field(refusal, 'C')), Message: string(retry.Field(refusal, 'M')),
 			Detail: "A setting of this session was refused by the server.", Hint: string(retry.Field(refusal, 'H'))}

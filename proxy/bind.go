@@ -143,10 +143,10 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 	head := len(b.portal) + 1 + len(b.stmt) + 1
 	params := b.total - wire.HeaderLen - head
 	if t.logs {
-		s.tx.log.Sent(wire.Bind, note{tmpl: b.cs.tmpl, told: b.cs.told, name: string(b.portal)}, params)
+		s.tx.log.Sent(wire.Bind, logEntry{tmpl: b.cs.tmpl, described: b.cs.described, name: string(b.portal)}, params)
 	}
 	o := t.owed.push(wire.Bind)
-	o.tmpl, o.told = b.cs.tmpl, b.cs
+	o.tmpl, o.clientStmt = b.cs.tmpl, b.cs
 	t.scratch = appendBindHead(t.scratch[:0], b.portal, st.name, params)
 	if err := s.add(t.scratch); err != nil {
 		return err

@@ -238,7 +238,7 @@ func (s *session) woken() error {
 	}
 	s.b.conn.Net.SetReadDeadline(earlier(earlier(t.deadline, t.holdEnd), act))
 	switch {
-	case s.cut.Load():
+	case s.cutOff.Load():
 		return errCut
 	case !t.deadline.IsZero() && !now.Before(t.deadline):
 		t.deadline = time.Time{}

@@ -39,7 +39,7 @@ func (s *session) asParsed(cs *clientStatement) (*serverStatement, error) {
 		}
 		return nil, errReadOtherwise
 	}
-	if cs.told != nil && st.desc == nil {
+	if cs.described != nil && st.desc == nil {
 		s.describeSilently(st)
 		if err := s.makeAnswer(); err != nil || s.t.skip {
 			return nil, err
@@ -48,7 +48,7 @@ func (s *session) asParsed(cs *clientStatement) (*serverStatement, error) {
 			return nil, errReadOtherwise
 		}
 	}
-	if cs.told != nil && st.desc != cs.told && (st.desc == nil || !st.desc.promises(cs.told)) {
+	if cs.described != nil && st.desc != cs.described && (st.desc == nil || !st.desc.promises(cs.described)) {
 		return nil, errPlanChanged
 	}
 	s.srv.metrics.Prepared(metrics.PreparedHit)

@@ -70,7 +70,7 @@ func (s *session) endFailed(st *rewrite.Statement) error {
 		return err
 	}
 	if st.Tx.Chain {
-		s.begin = s.unserved
+		s.deferredBegin = s.unserved
 		if err := s.move(beginAnswered); err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 				return true, err
 			}
 		} else {
-			s.begin = s.template(sql, wire.NoOIDs)
+			s.deferredBegin = s.template(sql, wire.NoOIDs)
 		}
 		s.srv.metrics.LocalAnswer(metrics.LocalBegin)
 		if err := s.move(beginAnswered); err != nil {
@@ -107,7 +107,7 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 		}
 	case s.state == begun && !st.Tx.Chain && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback):
 		s.srv.metrics.LocalAnswer(metrics.LocalEnd)
-		s.begin = nil
+		s.deferredBegin = nil
 		s.endTransaction(false)
 		s.settings.EndKept(st.Tx.Verb == rewrite.Rollback)
 		if err := s.move(endAnswered); err != nil {

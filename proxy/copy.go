@@ -108,7 +108,7 @@ func (s *session) fillEither() error {
 		if err == nil || !isTimeout(err) {
 			return err
 		}
-		if s.cut.Load() {
+		if s.cutOff.Load() {
 			return errCut
 		}
 		if err := s.woken(); err != nil {
@@ -126,7 +126,7 @@ func (s *session) fillClientAlone() error {
 		if err == nil || !isTimeout(err) {
 			return err
 		}
-		if s.cut.Load() {
+		if s.cutOff.Load() {
 			return errCut
 		}
 		s.client.Conn.SetReadDeadline(time.Time{})

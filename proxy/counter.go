@@ -26,7 +26,7 @@ func (t *turn) ran(kind rewrite.Kind, limit uint32) {
 // increment does at the server what a frame that is answered here would have done there.
 func (s *session) increment() {
 	if s.t.unseen && s.state == busy {
-		s.logFrame(incremented, note{}, nil)
+		s.logFrame(incremented, logEntry{}, nil)
 		s.parseNothing()
 	}
 }

@@ -48,9 +48,9 @@ func (s *session) describePortal(name, frame []byte) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	s.logFrame(wire.Describe, note{plan: p.plan, stmt: p.stmt}, frame[wire.HeaderLen:])
+	s.logFrame(wire.Describe, logEntry{plan: p.plan, stmt: p.stmt}, frame[wire.HeaderLen:])
 	o := s.pushRun(wire.Describe, p.plan)
-	o.told, o.split = p.stmt, p.split
+	o.clientStmt, o.split = p.stmt, p.split
 	return s.add(frame)
 }
 
@@ -75,7 +75,7 @@ func (s *session) describeInFailedBlock(cs *clientStatement) error {
 func (s *session) describeStatement(cs *clientStatement) error {
 	if d := s.described(cs.tmpl); d != nil && cs.epoch == d.epoch && cs.tmpl.parsing == s.parsing() && s.srv.holds(d) {
 		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
-		cs.told = d
+		cs.described = d
 		return s.tell(d.frames)
 	}
 	if err := s.ensureBackend(); err != nil {
@@ -83,8 +83,8 @@ func (s *session) describeStatement(cs *clientStatement) error {
 	}
 	s.asNow(cs)
 	st, err := s.onBackend(cs)
-	if err == errPlanChanged && cs.told != nil { // PostgreSQL finds out after the parameters
-		if params, _ := cs.told.parts(); params != nil {
+	if err == errPlanChanged && cs.described != nil { // PostgreSQL finds out after the parameters
+		if params, _ := cs.described.parts(); params != nil {
 			if terr := s.tell(params); terr != nil {
 				return terr
 			}
@@ -101,8 +101,8 @@ func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) er
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	s.logFrame(wire.Describe, note{tmpl: cs.tmpl, stmt: cs}, nil)
+	s.logFrame(wire.Describe, logEntry{tmpl: cs.tmpl, stmt: cs}, nil)
 	o := s.pushRun(wire.Describe, cs.tmpl.plan)
-	o.tmpl, o.stmt, o.told = cs.tmpl, st, cs
+	o.tmpl, o.stmt, o.clientStmt = cs.tmpl, st, cs
 	return s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
 }

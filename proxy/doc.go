@@ -39,7 +39,7 @@
 // downlink.go reads; reply.go matches a frame with the head of the queue, takes
 // note of what it means, and says whether it passes. Output is withheld while a
 // replay may still replace it. At ReadyForQuery settle (pair.go) keeps or drops
-// what the turn staged, told.go tells of parameters, and the backend goes back.
+// what the turn staged, reported.go tells of parameters, and the backend goes back.
 //
 // # What happens to a conflict
 //
@@ -58,7 +58,7 @@
 //	session     session.go, state.go, turn.go, pair.go, pin.go, dedicated.go, wait.go, deadline.go, presence.go, cancel.go
 //	client      request.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go, local.go, localanswer.go, control.go, strung.go
 //	statements  prepared.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go, split.go, reading.go, purity.go, counter.go
-//	settings    notesettings.go, keptsettings.go, applysettings.go, told.go, package settings (Client: all that a client has SET)
+//	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go, package settings (Client: all that a client has SET)
 //	sequences   sequences.go, ran.go
 //	backend     backend.go, uplink.go, downlink.go, reply.go, replyerror.go, owed.go, outcome.go, loss.go, mapped.go, groups.go
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, gate.go, savepoint.go, alarm.go

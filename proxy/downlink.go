@@ -233,11 +233,11 @@ func (s *session) relayFrame(r *stretch, typ byte, total int) error {
 		t.restSwallow = true
 		r.span = src.Pos()
 	}
-	if t.owedFakes() {
+	if t.owesSynthetic() {
 		if err := s.passStretch(r); err != nil {
 			return err
 		}
-		s.emitFakes()
+		s.emitSynthetic()
 	}
 	return nil
 }
@@ -259,7 +259,7 @@ func plainReply(typ byte) bool {
 // gathers reports whether the head's reply does not simply pass.
 func (s *session) gathers() bool {
 	q := &s.t.owed
-	return q.empty() || q.first().swallow || q.first().poison || q.first().masks || q.first().locks || s.t.job.tag != nil ||
+	return q.empty() || q.first().swallow || q.first().forcedError || q.first().masks || q.first().locks || s.t.job.tag != nil ||
 		q.first().kind == wire.Query && q.first().bytes != nil
 }
 
@@ -379,7 +379,7 @@ func (s *session) writeClient(b []byte) error {
 func (s *session) tell(frames ...[]byte) error {
 	t := s.t
 	for _, b := range frames {
-		s.logFrame(0, note{}, b)
+		s.logFrame(0, logEntry{}, b)
 		if !t.owed.empty() {
 			t.owed.push(0).bytes = bytes.Clone(b)
 			continue
@@ -391,13 +391,13 @@ func (s *session) tell(frames ...[]byte) error {
 	return nil
 }
 
-// owedFakes reports whether the head of the queue is a fake.
-func (t *turn) owedFakes() bool { return !t.owed.empty() && t.owed.first().kind == 0 }
+// owesSynthetic reports whether an answer of our own is at the head of the queue.
+func (t *turn) owesSynthetic() bool { return !t.owed.empty() && t.owed.first().kind == 0 }
 
-// emitFakes writes the fakes at the head of the queue.
-func (s *session) emitFakes() {
+// emitSynthetic writes those answers.
+func (s *session) emitSynthetic() {
 	t := s.t
-	for t.owedFakes() {
+	for t.owesSynthetic() {
 		s.synthesize(t.owed.first().bytes) // a write error shows again at the next write
 		t.owed.pop()
 	}

@@ -88,7 +88,7 @@ func (s *session) parseThere(tmpl *template, sql, oids []byte) (*template, error
 		s.closeOnBackend(st) // of an older schema
 	}
 	s.srv.metrics.Prepared(metrics.PreparedPrepared)
-	s.logFrame(wire.Parse, note{tmpl: tmpl}, nil)
+	s.logFrame(wire.Parse, logEntry{tmpl: tmpl}, nil)
 	s.parseOnBackend(tmpl, false)
 	return tmpl, nil
 }
@@ -252,7 +252,7 @@ func (s *session) noteExecute(plan *rewrite.Plan, frame []byte) {
 		t.rereads = t.rereads || plan.Rereads()
 	}
 	s.countExecute(plan)
-	s.logFrame(wire.Execute, note{plan: plan, commits: t.outcome.mayCommit()}, frame[wire.HeaderLen:])
+	s.logFrame(wire.Execute, logEntry{plan: plan, commits: t.outcome.mayCommit()}, frame[wire.HeaderLen:])
 	st := plan.Single()
 	if st == nil {
 		return

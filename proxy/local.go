@@ -169,7 +169,7 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
 		if st.Tag == "DISCARD SEQUENCES" {
 			s.discardedSequences(false)
-			if s.void && s.state == held && s.b.status == 'I' {
+			if s.void && s.state == inTransaction && s.b.status == 'I' {
 				s.leaveKept()
 				if err := s.move(settledIdle); err != nil {
 					return nil, err

@@ -16,21 +16,21 @@ func (s *session) backendLost(gone *lostError) error {
 	if s.dedicated {
 		return gone
 	}
-	told, when := s.lossTold(), "transaction"
-	if told == errUnknownOutcome {
+	clientErr, when := s.lossTold(), "transaction"
+	if clientErr == errUnknownOutcome {
 		when = "unknown_outcome"
 	}
 	s.logLost(gone, when)
-	if told == nil {
-		s.settleSettings(t.failed)
+	if clientErr == nil {
+		s.settleSettings(t.errorTold)
 	} else if s.survives() {
 		reason := s.judge(retry.BackendLost)
 		if reason == retry.Replayable || reason == retry.Cancelled || t.original != nil {
-			return s.replayAfterLoss(told, reason)
+			return s.replayAfterLoss(clientErr, reason)
 		}
 		s.noteRefusal(reason)
 	}
-	return s.abandon(told, reservoir.Broken)
+	return s.abandon(clientErr, reservoir.Broken)
 }
 
 // lossTold is what the client is told of the loss of its backend; nil: all that it
@@ -40,7 +40,7 @@ func (s *session) lossTold() *wire.Error {
 	switch o := &t.outcome; {
 	case o.unknown() || t.job.tag != nil || t.settled: // a job: see settleJob
 		return errUnknownOutcome
-	case t.refused != nil && !t.owed.empty() && t.owed.first().poison: // all that was before it is answered
+	case t.refused != nil && !t.owed.empty() && t.owed.first().forcedError: // all that was before it is answered
 		return t.refused
 	case s.concluded():
 		return nil
@@ -56,7 +56,7 @@ func (s *session) lossTold() *wire.Error {
 // is a ReadyForQuery, and no transaction goes on that was not told to have failed.
 func (s *session) concluded() bool {
 	t := s.t
-	if !t.ended || t.phase != live || t.rest > 0 || t.owed.len() != 1 || s.inBlock() && !t.failed {
+	if !t.ended || t.phase != live || t.rest > 0 || t.owed.len() != 1 || s.inBlock() && !t.errorTold {
 		return false
 	}
 	kind := t.owed.first().kind
@@ -106,7 +106,7 @@ func (s *session) abandon(e *wire.Error, why reservoir.Reason) error {
 		return err
 	}
 	if e != nil {
-		t.failed = true
+		t.errorTold = true
 		s.say(e)
 	}
 	if !t.ended {

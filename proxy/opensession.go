@@ -57,9 +57,9 @@ func (srv *Server) admitClient(raw rawconn.Conn) (*session, *startup.Client) {
 		}
 		srv.metrics.StartupRefused(refusedReason(err))
 		srv.log.Info("startup refused", "client", raw.RemoteAddr().String(), "error", err)
-		var told *wire.Error
-		if errors.As(err, &told) {
-			fatal := *told
+		var clientErr *wire.Error
+		if errors.As(err, &clientErr) {
+			fatal := *clientErr
 			fatal.Fatal = true
 			raw.SetWriteDeadline(time.Now().Add(startup.RefusalTimeout))
 			h.Conn.Write(fatal.Append(nil))
@@ -256,7 +256,7 @@ func (srv *Server) cancel(r *startup.CancelRequest) {
 
 // endCause names the end of a session for the metric.
 func endCause(cause error) string {
-	var told *wire.Error
+	var clientErr *wire.Error
 	switch {
 	case errors.Is(cause, errTerminated):
 		return metrics.EndTerminated
@@ -264,8 +264,8 @@ func endCause(cause error) string {
 		return metrics.EndClosed
 	case errors.Is(cause, errServerGone):
 		return metrics.EndServer
-	case errors.As(cause, &told):
-		switch told.Code {
+	case errors.As(cause, &clientErr):
+		switch clientErr.Code {
 		case "08P01":
 			return metrics.EndProtocol
 		case "57P01":
@@ -288,28 +288,28 @@ func endCause(cause error) string {
 
 // refusedReason names a refused startup for the metric.
 func refusedReason(err error) string {
-	var told *wire.Error
+	var clientErr *wire.Error
 	var network net.Error
 	switch {
-	case errors.As(err, &told):
+	case errors.As(err, &clientErr):
 		switch {
-		case told == startup.ErrTimeout:
+		case clientErr == startup.ErrTimeout:
 			return metrics.RefusedTimeout
-		case told == startup.ErrPlainAfterTLS:
+		case clientErr == startup.ErrPlainAfterTLS:
 			return metrics.RefusedPlaintext
-		case told == startup.ErrTLSRequired || told == startup.ErrNoALPN:
+		case clientErr == startup.ErrTLSRequired || clientErr == startup.ErrNoALPN:
 			return metrics.RefusedTLS
-		case told.Code == "57P01":
+		case clientErr.Code == "57P01":
 			return metrics.RefusedDraining
-		case told.Code == "53300" && strings.HasPrefix(told.Message, "sorry"):
+		case clientErr.Code == "53300" && strings.HasPrefix(clientErr.Message, "sorry"):
 			return metrics.RefusedClients
-		case told.Code == "08P01":
+		case clientErr.Code == "08P01":
 			return metrics.RefusedProtocol
-		case told.Code == "28P01" || told.Code == "28000":
+		case clientErr.Code == "28P01" || clientErr.Code == "28000":
 			return metrics.RefusedAuth
-		case told.Code == "0A000":
+		case clientErr.Code == "0A000":
 			return metrics.RefusedParameter
-		case told.Code == "3D000":
+		case clientErr.Code == "3D000":
 			return metrics.RefusedDatabase
 		}
 		return metrics.RefusedBackend

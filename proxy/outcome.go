@@ -96,8 +96,8 @@ func (o *outcome) execute(plan *rewrite.Plan, alone bool) {
 // sync says that a Sync is sent.
 func (o *outcome) sync() { o.sent.end() }
 
-// poison says that something is sent that is sure to fail.
-func (o *outcome) poison() { o.sent.abort(false) }
+// forceError says that something is sent that is sure to fail.
+func (o *outcome) forceError() { o.sent.abort(false) }
 
 // answered is told of the tag of statement i of a simple Query ("": the Query was
 // empty), and returns what the statement did to its transaction.

@@ -9,15 +9,15 @@ import (
 
 // owed is one reply that the client is owed, or that the backend owes us.
 type owed struct {
-	// kind is the type of the frame that asked: P B D E C S Q F; 0 is a fake,
-	// whose bytes stand in for a reply that the backend was never asked for. A
-	// fake is never the head: with nothing before it, it is written at once.
+	// kind is the type of the frame that asked: P B D E C S Q F; 0 is synthetic:
+	// its bytes stand in for a reply that the backend was never asked for. Such an
+	// entry is never the head: with nothing before it, it is written at once.
 	kind byte
 	// swallow: asked by us; the client must not see the answer.
 	swallow bool
-	// poison: a Bind sent only to make the server fail; bytes is the error that
+	// forcedError: a Bind sent only to make the server fail; bytes is the error that
 	// the client gets instead of the server's.
-	poison bool
+	forcedError bool
 	// masks: some of the answer to plan is not for the client.
 	masks bool
 	// split is the form in two parts that the statement was sent in, if any; locks:
@@ -28,13 +28,13 @@ type owed struct {
 	strung *strung
 	at     int
 	// done: the reply has begun to arrive (rows, a tag of a longer string).
-	done bool
-	tmpl *template        // P: being prepared; B: being bound; D: being described
-	stmt *serverStatement // P, C of ours: what the backend is to hold or drop
-	told *clientStatement // D: whose client is to be told; B: which one is bound
-	plan *rewrite.Plan    // E, Q: what runs
-	text string           // E: of the prepared statement that runs; "" when unknown
-	// bytes of a fake or a poison.
+	done       bool
+	tmpl       *template        // P: being prepared; B: being bound; D: being described
+	stmt       *serverStatement // P, C of ours: what the backend is to hold or drop
+	clientStmt *clientStatement // D: whose client is to be told; B: which one is bound
+	plan       *rewrite.Plan    // E, Q: what runs
+	text       string           // E: of the prepared statement that runs; "" when unknown
+	// bytes of a synthetic answer or a forced error.
 	bytes []byte
 }
 

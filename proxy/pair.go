@@ -70,7 +70,7 @@ func (s *session) acquire(inBlock bool) (asked bool, err error) {
 		e := unlent
 		if inBlock {
 			e = unlentInBlock
-			s.unserved, s.begin = s.begin, nil
+			s.unserved, s.deferredBegin = s.deferredBegin, nil
 		}
 		if merr := s.move(e); merr != nil {
 			return false, merr
@@ -85,7 +85,7 @@ func (s *session) acquire(inBlock bool) (asked bool, err error) {
 // unlent is what becomes of a client when borrow failed.
 func (s *session) unlent(err error) error {
 	switch {
-	case s.cut.Load():
+	case s.cutOff.Load():
 		return errCut
 	case err == errCanceled, err == errTimedOut, err == errClientGone, err == errCut:
 		return err
@@ -128,14 +128,14 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 // autocommit.
 func (s *session) sendBegin() {
 	s.t.outcome.begin()
-	name := s.prepare(s.begin, false).name
+	name := s.prepare(s.deferredBegin, false).name
 	o := s.t.owed.push(wire.Bind)
 	o.swallow = true
 	s.addBytes(appendBindNothing(nil, name))
 	o = s.t.owed.push(wire.Execute)
 	o.swallow = true
 	s.addBytes(appendExecuteAll)
-	s.begin = nil
+	s.deferredBegin = nil
 }
 
 // appendBindNothing binds a statement without parameters to the unnamed portal.
@@ -168,7 +168,7 @@ func (s *session) settle(status byte) error {
 		return s.move(lost)
 	case s.b == nil:
 		return s.move(lostInBlock)
-	case status == 'I' && t.pinned && t.failed:
+	case status == 'I' && t.pinnedByTurn && t.errorTold:
 		s.pinned = false
 		s.srv.pinned.Add(-1)
 	}
@@ -194,10 +194,10 @@ func (s *session) settle(status byte) error {
 func (s *session) settleTransaction() {
 	t := s.t
 	if !s.dedicated {
-		s.settleSettings(t.failed)
+		s.settleSettings(t.errorTold)
 	}
-	s.settings.EndKept(t.failed)
-	committed := !t.failed && !t.outcome.rolledBack()
+	s.settings.EndKept(t.errorTold)
+	committed := !t.errorTold && !t.outcome.rolledBack()
 	s.endTransaction(committed)
 	s.closePortals()
 	s.txParsing = settings.Parsing{}
@@ -252,7 +252,7 @@ func (s *session) inBlock() bool {
 	switch s.state {
 	case begun, failed:
 		return true
-	case held, busy, replaying:
+	case inTransaction, busy, replaying:
 		if s.t != nil && s.t.outcome.started() {
 			return s.t.outcome.inBlock()
 		}

@@ -15,7 +15,7 @@ func (s *session) pin(plan *rewrite.Plan) error {
 	// PREPARE stays when another statement of its Sync group fails.
 	undone := len(plan.Statements) == 1 && leavesNothing[why] && (why != rewrite.PinPrepare || s.t.ended)
 	if s.pinned {
-		s.t.pinned, s.t.unreadPin = s.t.pinned && undone, false
+		s.t.pinnedByTurn, s.t.unreadPin = s.t.pinnedByTurn && undone, false
 		return nil
 	}
 	if n := s.srv.pinned.Add(1); n > int64(s.srv.cfg.MaxPins) {
@@ -23,7 +23,7 @@ func (s *session) pin(plan *rewrite.Plan) error {
 		return errTooManyPins(s.srv.cfg.MaxPins, pinNames[why])
 	}
 	s.pinned = true
-	s.t.pinned, s.t.unreadPin = undone, why == rewrite.PinUnparsed
+	s.t.pinnedByTurn, s.t.unreadPin = undone, why == rewrite.PinUnparsed
 	s.srv.metrics.Pinned(pinNames[why])
 	s.srv.log.Info("session keeps its backend", append(s.logAttrs(), "reason", pinNames[why])...)
 	return nil

@@ -119,7 +119,7 @@ func (s *session) closeNamed(frame []byte) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	s.logFrame(wire.Close, note{}, frame[wire.HeaderLen:])
+	s.logFrame(wire.Close, logEntry{}, frame[wire.HeaderLen:])
 	s.t.owed.push(wire.Close)
 	return s.add(frame)
 }

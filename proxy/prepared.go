@@ -176,7 +176,7 @@ type clientStatement struct {
 	epoch uint64
 	// told is what the client was told when it asked for a description; nil if
 	// it never did.
-	told *description
+	described *description
 	// known is what it would have been told when it prepared the statement; nil
 	// if nobody knew.
 	known *description

@@ -74,7 +74,7 @@ func (s *session) readAhead() (n int, err error) {
 	// As in backend.poll: bytes may wait inside TLS where the socket shows none.
 	defer func() {
 		c.Conn.SetReadDeadline(time.Time{})
-		if s.cut.Load() {
+		if s.cutOff.Load() {
 			c.Conn.SetReadDeadline(time.Unix(1, 0))
 		}
 	}()

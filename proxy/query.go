@@ -141,7 +141,7 @@ func (s *session) sendQuery(q *simple) error {
 	} else if plan.Text != "" {
 		frame = wire.AppendStrings(nil, wire.Query, plan.Text)
 	}
-	s.logFrame(wire.Query, note{plan: plan, commits: t.outcome.mayCommit(), strung: t.strung}, frame[wire.HeaderLen:])
+	s.logFrame(wire.Query, logEntry{plan: plan, commits: t.outcome.mayCommit(), strung: t.strung}, frame[wire.HeaderLen:])
 	if err := s.add(frame); err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func (s *session) borrowAgain() (again bool, err error) {
 
 // noReplay notes why a replay is not made that was to be.
 func (s *session) noReplay(err error) error {
-	if err == errCut || s.cut.Load() {
+	if err == errCut || s.cutOff.Load() {
 		return errCut
 	}
 	s.t.refusal = reasonOf(err)

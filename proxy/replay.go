@@ -152,16 +152,16 @@ func (s *session) survives() bool {
 }
 
 // replayAfterLoss runs the transaction again after the loss of its backend.
-func (s *session) replayAfterLoss(told *wire.Error, reason retry.Reason) error {
+func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.Reason) error {
 	t := s.t
 	if t.original == nil {
-		t.original, t.after = told.Append(nil), 'I'
+		t.original, t.after = clientErr.Append(nil), 'I'
 		if s.inBlock() {
 			t.after = 'E'
 		}
 	}
 	t.torn = t.torn || t.rest > 0 && !t.restSwallow && t.streams
-	t.reads = told == errReadLost && t.believed
+	t.reads = clientErr == errReadLost && t.believed
 	s.dropBackend(reservoir.Broken)
 	s.noteAttempt(retry.BackendLost, reason)
 	t.fail(reason)
@@ -260,7 +260,7 @@ func (s *session) refuseReplay() error {
 	if err := s.move(e); err != nil {
 		return err
 	}
-	t.failed = true
+	t.errorTold = true
 	if err := s.passSpan(told); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 // has none.
 type replays struct {
 	cfg    retry.Config
-	logs   *retry.Logs[note]
+	logs   *retry.Logs[logEntry]
 	held   *retry.Quota
 	budget *retry.Budget
 	gate   *retry.Gate
@@ -23,7 +23,7 @@ func newReplays(cfg Config) (*replays, error) {
 	if !cfg.Replay || cfg.dedicated() {
 		return nil, nil
 	}
-	logs, err := retry.NewLogs[note](cfg.Retry)
+	logs, err := retry.NewLogs[logEntry](cfg.Retry)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func newReplays(cfg Config) (*replays, error) {
 // transaction is what a session keeps of the transaction it runs, so that it
 // can be run again.
 type transaction struct {
-	log *retry.Log[note] // nil: no transaction, or replay is off
+	log *retry.Log[logEntry] // nil: no transaction, or replay is off
 	// begin is the BEGIN that went in front of its first frame; nil: none did.
 	begin     *template
 	attempts  retry.Attempts
@@ -54,12 +54,12 @@ type transaction struct {
 // The frames: Q, E, S, and D and C of portals, as they came; B with what follows
 // its two names; P and D of statements without payload; and, with type 0,
 // answers that were made up.
-type note struct {
-	plan *rewrite.Plan    // Q, E: what runs
-	tmpl *template        // P, B, D of a statement
-	told *description     // B: what the client was told that it returns
-	stmt *clientStatement // D: whose client the answer tells
-	tag  []byte           // Q: a RESET that went as a SET, and its tag
+type logEntry struct {
+	plan      *rewrite.Plan    // Q, E: what runs
+	tmpl      *template        // P, B, D of a statement
+	described *description     // B: what the client was told that it returns
+	stmt      *clientStatement // D: whose client the answer tells
+	tag       []byte           // Q: a RESET that went as a SET, and its tag
 	// strung, of Q: some of its statements are answered here.
 	strung *strung
 	// commits: once it is sent, the turn may have committed.
@@ -89,7 +89,7 @@ func (s *session) startLogging() {
 
 // openLog begins the log of a transaction.
 func (s *session) openLog() {
-	s.tx.log, s.tx.begin = s.srv.replays.logs.Open(), s.begin
+	s.tx.log, s.tx.begin = s.srv.replays.logs.Open(), s.deferredBegin
 	s.tx.began = time.Now()
 	s.srv.metrics.TxBegan("", s.tx.operation)
 	switch {
@@ -125,7 +125,7 @@ func (s *session) endTransaction(committed bool) {
 }
 
 // logFrame notes a frame of the client's before it is sent.
-func (s *session) logFrame(typ byte, n note, payload []byte) {
+func (s *session) logFrame(typ byte, n logEntry, payload []byte) {
 	if s.t.logs && s.tx.log.Sent(typ, n, len(payload)) {
 		s.tx.log.Write(payload)
 	}

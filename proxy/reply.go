@@ -87,8 +87,8 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 	case prepares:
 		s.accepted(o)
 	case binds:
-		if o.told != nil && o.told.told != nil { // the server would have refused other columns
-			s.confirm(o.told.told)
+		if o.clientStmt != nil && o.clientStmt.described != nil { // the server would have refused other columns
+			s.confirm(o.clientStmt.described)
 		}
 	case parameters:
 		t.capture = append(t.capture[:0], frame...)
@@ -166,8 +166,8 @@ func (s *session) replyReady(frame []byte) error {
 		return nil
 	}
 	if s.b.status == 'I' {
-		s.settleSettings(s.t.failed)
-		s.settings.EndKept(s.t.failed)
+		s.settleSettings(s.t.errorTold)
+		s.settings.EndKept(s.t.errorTold)
 	}
 	return s.tellParameters()
 }
@@ -253,7 +253,7 @@ func (s *session) ended(o *owed, tag []byte) {
 // endsBlock reports whether o is being answered for a statement that ends a block
 // even when it fails.
 func (s *session) endsBlock(o *owed) bool {
-	if o.plan == nil || o.poison || o.kind != wire.Execute && o.kind != wire.Query {
+	if o.plan == nil || o.forcedError || o.kind != wire.Execute && o.kind != wire.Query {
 		return false
 	}
 	st := s.statementOf(o, o.plan)

@@ -34,7 +34,7 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	head := *t.owed.first()
 	e := s.understand(&head, frame)
 	v := pass
-	if e.replays && s.noting() && !head.poison {
+	if e.replays && s.noting() && !head.forcedError {
 		again, err := s.conflicted(e.cause, e.original, len(frame) == total)
 		if again || err != nil {
 			t.owed.first().done = true // it was this one's
@@ -43,7 +43,7 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 		}
 		v = swallow
 	}
-	t.failed = true
+	t.errorTold = true
 	if t.unreadPin && notParsed(&head, payload) {
 		s.pinned, t.unreadPin = false, false
 		s.srv.pinned.Add(-1)
@@ -108,7 +108,7 @@ func schemaConflict(payload []byte) bool {
 
 // tellError gives the client the error, or what it gets in its place.
 func (s *session) tellError(head *owed, e *serverError, frame []byte, v verdict) (verdict, error) {
-	if head.poison {
+	if head.forcedError {
 		v = swallow
 		if err := s.passSpan(head.bytes); err != nil {
 			return v, err

@@ -114,7 +114,7 @@ func (s *session) sync(total int) error {
 	}
 	t.owed.push(wire.Sync)
 	t.outcome.sync()
-	s.logFrame(wire.Sync, note{commits: t.outcome.mayCommit()}, nil)
+	s.logFrame(wire.Sync, logEntry{commits: t.outcome.mayCommit()}, nil)
 	s.addBytes(wire.FrameSync)
 	return s.finish()
 }
@@ -198,7 +198,7 @@ func (s *session) refuse(e *wire.Error) error {
 	t := s.t
 	s.srv.metrics.ErrorSent(e.Code)
 	t.deadline = time.Time{} // it has failed as it is
-	if s.state == busy || s.state == held && s.b.status == 'T' {
+	if s.state == busy || s.state == inTransaction && s.b.status == 'T' {
 		if err := s.ensureBackend(); err != nil {
 			return err
 		}
@@ -206,10 +206,10 @@ func (s *session) refuse(e *wire.Error) error {
 			s.tx.log.Refuse(retry.Failed)
 		}
 		o := t.owed.push(wire.Bind)
-		o.poison = true
+		o.forcedError = true
 		t.refused = e
 		o.bytes = e.Append(nil)
-		t.outcome.poison()
+		t.outcome.forceError()
 		s.addBytes(appendBindNothing(nil, "sluice_refused"))
 		if !t.ended {
 			t.skip = true
@@ -224,10 +224,10 @@ func (s *session) refuse(e *wire.Error) error {
 		if err := s.move(refusedInBlock); err != nil {
 			return err
 		}
-		s.unserved, s.begin = s.begin, nil
+		s.unserved, s.deferredBegin = s.deferredBegin, nil
 		s.tx.log.Refuse(retry.Failed)
 	}
-	t.failed = true
+	t.errorTold = true
 	if err := s.passSpan(e.Append(nil)); err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (s *session) ready() error {
 	if status == 'I' {
 		s.endTransaction(false)
 		s.closePortals()
-		s.settings.EndKept(s.t.failed)
+		s.settings.EndKept(s.t.errorTold)
 	}
 	if !s.dedicated {
 		if err := s.tellParameters(); err != nil {

@@ -17,7 +17,7 @@ func (s *session) rerun() error {
 	t, l := s.t, s.tx.log
 	t.course, t.undos = course{outcome: outcomeAt('I')}, nil
 	if s.tx.begin != nil {
-		s.begin = s.tx.begin
+		s.deferredBegin = s.tx.begin
 		s.sendBegin()
 	}
 	s.draw()
@@ -96,7 +96,7 @@ func (s *session) resend(last bool) error {
 
 // undoNames takes back what frames did to the client's statements that the server
 // skips this time.
-func (s *session) undoNames(frames []retry.Frame[note]) {
+func (s *session) undoNames(frames []retry.Frame[logEntry]) {
 	for i := len(frames) - 1; i >= 0; i-- {
 		if n := &frames[i].Note; n.undoes {
 			s.setStatement(n.name, n.prev)
@@ -141,7 +141,7 @@ func (s *session) settleOwed() error {
 
 // resendFrame sends one logged frame. What it did to the session it does again
 // only in the turn in progress, which last says.
-func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
+func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 	n := &f.Note
 	switch f.Type {
 	case 0:
@@ -177,7 +177,7 @@ func (s *session) resendFrame(f *retry.Frame[note], last bool) error {
 }
 
 // resendParse sends a Parse where the backend does not have its statement.
-func (s *session) resendParse(n *note, last bool) error {
+func (s *session) resendParse(n *logEntry, last bool) error {
 	tmpl := n.tmpl.inForce()
 	st := s.b.prepared.find(tmpl)
 	if st != nil && st.epoch == s.epoch() {
@@ -194,24 +194,24 @@ func (s *session) resendParse(n *note, last bool) error {
 	return nil
 }
 
-func (s *session) resendDescribe(f *retry.Frame[note], last bool) error {
+func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) error {
 	n := &f.Note
 	plan, stmt := n.plan, n.stmt
 	if !last {
 		plan, stmt = nil, nil
 	}
 	if n.tmpl == nil {
-		s.pushRun(wire.Describe, plan).told = stmt
+		s.pushRun(wire.Describe, plan).clientStmt = stmt
 		return s.resendWhole(f)
 	}
 	tmpl := n.tmpl.inForce()
 	st := s.prepare(tmpl, false)
 	o := s.pushRun(wire.Describe, tmpl.plan)
-	o.tmpl, o.stmt, o.told = tmpl, st, stmt
+	o.tmpl, o.stmt, o.clientStmt = tmpl, st, stmt
 	return s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
 }
 
-func (s *session) resendQuery(f *retry.Frame[note], last bool) error {
+func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) error {
 	n := &f.Note
 	var plan *rewrite.Plan
 	if last {
@@ -229,14 +229,14 @@ func (s *session) resendQuery(f *retry.Frame[note], last bool) error {
 
 // undoable has an error in front of the newest entry take back what its frame did to the
 // client's statements.
-func (s *session) undoable(n *note, last bool) {
+func (s *session) undoable(n *logEntry, last bool) {
 	if last && n.undoes {
 		s.t.owed.undoable(n.name, n.prev)
 	}
 }
 
 // remakeUndoable is remake of what answers a frame with an effect on the client's statements.
-func (s *session) remakeUndoable(b []byte, n *note, last bool) error {
+func (s *session) remakeUndoable(b []byte, n *logEntry, last bool) error {
 	if err := s.remake(b); err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func (s *session) remake(b []byte) error {
 }
 
 // resendWhole sends a frame as it was logged.
-func (s *session) resendWhole(f *retry.Frame[note]) error {
+func (s *session) resendWhole(f *retry.Frame[logEntry]) error {
 	head := wire.AppendHeader(s.t.scratch[:0], f.Type, f.Len())
 	if err := s.add(head); err != nil {
 		return err
@@ -265,7 +265,7 @@ func (s *session) resendWhole(f *retry.Frame[note]) error {
 }
 
 // payload gathers a short payload.
-func (s *session) payload(f *retry.Frame[note]) []byte {
+func (s *session) payload(f *retry.Frame[logEntry]) []byte {
 	b := s.t.scratch[:0]
 	s.tx.log.Payload(f, func(piece []byte) error { // no error in it
 		b = append(b, piece...)
@@ -277,10 +277,10 @@ func (s *session) payload(f *retry.Frame[note]) []byte {
 
 // rebind sends a Bind of a statement that this backend may not have yet. A
 // statement that returns other columns now than the client was told is not run.
-func (s *session) rebind(f *retry.Frame[note]) error {
+func (s *session) rebind(f *retry.Frame[logEntry]) error {
 	t, n := s.t, &f.Note
 	tmpl := n.tmpl.inForce()
-	st, ok, err := s.agreed(tmpl, s.epoch(), n.told, func() (bool, error) {
+	st, ok, err := s.agreed(tmpl, s.epoch(), n.described, func() (bool, error) {
 		err := s.settleOwed()
 		return err == nil && !t.attemptOver() && !t.skip, err
 	})

@@ -228,8 +228,8 @@ func (s *session) awaitJob() ([]byte, error) {
 			return asked.tag, nil
 		}
 		if err := s.jobPause(pause); err != nil {
-			if told, ok := err.(*wire.Error); ok && !told.Fatal {
-				return told.Append(nil), nil
+			if clientErr, ok := err.(*wire.Error); ok && !clientErr.Fatal {
+				return clientErr.Append(nil), nil
 			}
 			return nil, err
 		}
@@ -303,7 +303,7 @@ func (s *session) settleJob() error {
 		return err
 	}
 	if answer[0] == wire.ErrorResponse {
-		s.t.failed = true
+		s.t.errorTold = true
 		s.srv.metrics.ErrorSent(string(retry.Field(answer[wire.HeaderLen:], 'C')))
 	}
 	status := s.b.status

@@ -68,7 +68,7 @@ func (s *session) savepointQuery(plan *rewrite.Plan) error {
 	}
 	t.owed.push(wire.Sync)
 	t.outcome.sync()
-	s.logFrame(wire.Sync, note{commits: t.outcome.mayCommit()}, nil)
+	s.logFrame(wire.Sync, logEntry{commits: t.outcome.mayCommit()}, nil)
 	s.addBytes(wire.FrameSync)
 	return s.finish()
 }
@@ -168,7 +168,7 @@ func (s *session) rollbackTo(name string) error {
 				return err
 			}
 		}
-		s.begin = s.tx.begin
+		s.deferredBegin = s.tx.begin
 	} else if err := s.runBack(name); err != nil || s.t.skip || s.t.settled {
 		return err
 	}

@@ -107,8 +107,8 @@ func (s *session) described(tmpl *template) *description {
 // noteDescription notes a description for this client and the others.
 func (s *session) noteDescription(o *owed, frame []byte, whole bool) {
 	if o.tmpl == nil { // a portal's: from now on its client counts on these columns
-		if o.told != nil && o.told.told == nil && whole {
-			o.told.told = o.told.tmpl.ofPortal(frame)
+		if o.clientStmt != nil && o.clientStmt.described == nil && whole {
+			o.clientStmt.described = o.clientStmt.tmpl.ofPortal(frame)
 		}
 		return
 	}
@@ -123,8 +123,8 @@ func (s *session) noteDescription(o *owed, frame []byte, whole bool) {
 	}
 	s.confirm(d)
 	t.desc, o.stmt.desc = d, d
-	if o.told != nil && o.told.tmpl.inForce() == o.tmpl.inForce() {
-		o.told.told = d
+	if o.clientStmt != nil && o.clientStmt.tmpl.inForce() == o.tmpl.inForce() {
+		o.clientStmt.described = d
 	}
 	switch {
 	case s.pinned || d.epoch&private != 0:
@@ -175,12 +175,12 @@ func (c *catalog) trusts(t *template) bool {
 // its client prepared it: then it says nothing of the client's. DDL that was seen
 // since, and a description that the client has, make it the client's error.
 func (s *session) stale(o *owed, payload []byte) bool {
-	return (o.kind == wire.Bind || o.kind == wire.Describe) && !o.poison && planChanged(payload) &&
-		o.told != nil && o.told.told == nil && o.told.epoch == s.epoch()
+	return (o.kind == wire.Bind || o.kind == wire.Describe) && !o.forcedError && planChanged(payload) &&
+		o.clientStmt != nil && o.clientStmt.described == nil && o.clientStmt.epoch == s.epoch()
 }
 
 // deallocated reports whether an error says that the backend has lost a statement of
 // ours: somebody deallocated it behind our back.
 func (s *session) deallocated(o *owed, payload []byte) bool {
-	return (o.kind == wire.Bind || o.kind == wire.Describe) && !o.poison && !s.dedicated && string(retry.Field(payload, 'C')) == "26000"
+	return (o.kind == wire.Bind || o.kind == wire.Describe) && !o.forcedError && !s.dedicated && string(retry.Field(payload, 'C')) == "26000"
 }

@@ -236,7 +236,7 @@ func (srv *Server) nudge(f func(*session)) {
 
 // interrupt wakes the session wherever it reads, to end.
 func (s *session) interrupt() {
-	s.cut.Store(true)
+	s.cutOff.Store(true)
 	s.client.Conn.SetReadDeadline(time.Unix(1, 0))
 	s.wakeBackend()
 }

@@ -59,8 +59,8 @@ type session struct {
 	broken bool
 
 	// cut ends the session wherever it is.
-	cut  atomic.Bool
-	tick atomic.Uint64 // odd while a turn waits for the backend; see Server.sweep
+	cutOff atomic.Bool
+	tick   atomic.Uint64 // odd while a turn waits for the backend; see Server.sweep
 
 	mu     sync.Mutex
 	cancel cancelState // guarded by mu
@@ -69,7 +69,7 @@ type session struct {
 // pairing is where a session stands with its backend.
 type pairing struct {
 	state state
-	b     *backend // nil unless busy or held
+	b     *backend // nil unless busy or inTransaction
 	t     *turn    // nil between turns
 	// dedicated: the backend is this client's own from startup to end, and
 	// frames pass unseen (backend kind postgres, session pairing).
@@ -81,7 +81,7 @@ type pairing struct {
 
 // block is the transaction that a session is in.
 type block struct {
-	begin *template // the BEGIN to send in front, while begun
+	deferredBegin *template // the BEGIN to send in front, while begun
 	// unserved is that of a block that has failed before it had a backend.
 	unserved *template
 	tx       transaction
@@ -116,7 +116,7 @@ func (s *session) status() byte {
 		return 'T'
 	case failed:
 		return 'E'
-	case held, busy:
+	case inTransaction, busy:
 		if s.b != nil {
 			return s.b.status
 		}
@@ -150,7 +150,7 @@ func (s *session) serve() error {
 // happen before: drain, timeouts, a pinned backend that speaks.
 func (s *session) await() error {
 	for {
-		if s.srv.draining.Load() && (s.state == idle || s.state == held && s.b.status == 'I') {
+		if s.srv.draining.Load() && (s.state == idle || s.state == inTransaction && s.b.status == 'I') {
 			return errDraining
 		}
 		if s.client.Buffered() > 0 {
@@ -179,7 +179,7 @@ func (s *session) await() error {
 			return nil
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return err
-		case s.cut.Load():
+		case s.cutOff.Load():
 			return errCut
 		case limit > 0 && time.Since(began) >= limit:
 			return expired
@@ -192,7 +192,7 @@ func (s *session) await() error {
 // that is silent longer; 0 for ever.
 func (s *session) idleLimit() (time.Duration, *wire.Error) {
 	switch s.state {
-	case begun, held, failed:
+	case begun, inTransaction, failed:
 		if s.status() == 'I' {
 			break
 		}
@@ -285,15 +285,15 @@ func (s *session) step() error {
 // end releases what the session holds. It tells the client why where the
 // protocol has a place for it.
 func (s *session) end(cause error) {
-	var told *wire.Error
+	var clientErr *wire.Error
 	if errors.Is(cause, errCut) {
-		told = errDraining
+		clientErr = errDraining
 	} else {
-		errors.As(cause, &told)
+		errors.As(cause, &clientErr)
 	}
-	if told != nil {
-		s.srv.metrics.ErrorSent(told.Code)
-		fatal := *told
+	if clientErr != nil {
+		s.srv.metrics.ErrorSent(clientErr.Code)
+		fatal := *clientErr
 		fatal.Fatal = true
 		s.client.Conn.SetWriteDeadline(time.Now().Add(time.Second))
 		s.client.Conn.Write(fatal.Append(nil))
@@ -317,7 +317,7 @@ func (s *session) end(cause error) {
 			s.stopBackend()
 		}
 		s.dropBackend(reservoir.Pinned)
-	case inTurn || s.broken || s.cut.Load():
+	case inTurn || s.broken || s.cutOff.Load():
 		s.stopBackend()
 		s.dropBackend(reservoir.ClientGone)
 	default:

@@ -38,7 +38,7 @@ func (o *owed) sent() (*rewrite.Plan, *rewrite.Split) {
 // was sent in, hint is for the client, and again says that there is another form.
 func (s *session) refusedForm(o *owed, payload []byte) (hint string, again bool) {
 	plan, split := o.sent()
-	if plan == nil || o.poison {
+	if plan == nil || o.forcedError {
 		return "", false
 	}
 	hint, again = s.srv.planner.Refused(plan, split, string(retry.Field(payload, 'C')), retry.Field(payload, 'M'))

@@ -2,13 +2,13 @@ package proxy
 
 // state is where a session stands between frames.
 //
-//	idle      no transaction, no backend
-//	begun     a BEGIN was answered locally; no backend yet
-//	acquiring waiting for a backend
-//	busy      a turn is with the backend
-//	held      inside a transaction, or pinned; the backend is kept
-//	replaying between two attempts of a transaction that met a conflict
-//	failed    inside a transaction that has lost its backend
+//	idle           no transaction, no backend
+//	begun          a BEGIN was answered locally; no backend yet
+//	acquiring      waiting for a backend
+//	busy           a turn is with the backend
+//	inTransaction  the backend is kept: for an open transaction, or because the session is pinned
+//	replaying      between two attempts of a transaction that met a conflict
+//	failed         inside a transaction that has lost its backend
 type state uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	begun
 	acquiring
 	busy
-	held
+	inTransaction
 	replaying
 	failed
 	closing
@@ -25,7 +25,7 @@ const (
 )
 
 func (s state) String() string {
-	return [...]string{"starting", "idle", "begun", "acquiring", "busy", "held", "replaying", "failed", "closing"}[s]
+	return [...]string{"starting", "idle", "begun", "acquiring", "busy", "inTransaction", "replaying", "failed", "closing"}[s]
 }
 
 // event is what moves a session from one state to another.
@@ -59,16 +59,16 @@ func (e event) String() string {
 // transitions holds every (state, event) pair that may occur; the zero state,
 // starting, marks a pair that may not, since nothing returns there.
 var transitions = [stateCount][eventCount]state{
-	starting: {started: idle, left: closing, settledHeld: held},
+	starting: {started: idle, left: closing, settledHeld: inTransaction},
 	idle:     {beginAnswered: begun, endAnswered: idle, wanted: acquiring, left: closing},
 	begun: {beginAnswered: begun, endAnswered: idle, wanted: acquiring, refusedInBlock: failed,
 		lostInBlock: failed, left: closing},
-	acquiring: {lent: busy, unlent: idle, unlentInBlock: failed, lost: idle, lostInBlock: failed, left: closing},
-	busy:      {settledIdle: idle, settledHeld: held, lost: idle, lostInBlock: failed, conflictMet: replaying, left: closing},
-	replaying: {resumed: busy, lost: idle, lostInBlock: failed, left: closing},
-	held:      {wanted: busy, settledHeld: held, settledIdle: idle, lost: idle, lostInBlock: failed, left: closing},
-	failed:    {endAnswered: idle, rolledBackTo: begun, left: closing},
-	closing:   {left: closing},
+	acquiring:     {lent: busy, unlent: idle, unlentInBlock: failed, lost: idle, lostInBlock: failed, left: closing},
+	busy:          {settledIdle: idle, settledHeld: inTransaction, lost: idle, lostInBlock: failed, conflictMet: replaying, left: closing},
+	replaying:     {resumed: busy, lost: idle, lostInBlock: failed, left: closing},
+	inTransaction: {wanted: busy, settledHeld: inTransaction, settledIdle: idle, lost: idle, lostInBlock: failed, left: closing},
+	failed:        {endAnswered: idle, rolledBackTo: begun, left: closing},
+	closing:       {left: closing},
 }
 
 // next is the state after event e; ok is false for a pair that may not occur,

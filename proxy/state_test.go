@@ -11,17 +11,17 @@ func TestTransitions(t *testing.T) {
 		e    event
 		to   state
 	}{
-		{starting, started, idle}, {starting, settledHeld, held}, {starting, left, closing},
+		{starting, started, idle}, {starting, settledHeld, inTransaction}, {starting, left, closing},
 		{idle, beginAnswered, begun}, {idle, endAnswered, idle}, {idle, wanted, acquiring}, {idle, left, closing},
 		{begun, beginAnswered, begun}, {begun, endAnswered, idle}, {begun, wanted, acquiring},
 		{begun, refusedInBlock, failed}, {begun, lostInBlock, failed}, {begun, left, closing},
 		{acquiring, lent, busy}, {acquiring, unlent, idle}, {acquiring, unlentInBlock, failed},
 		{acquiring, lost, idle}, {acquiring, lostInBlock, failed}, {acquiring, left, closing},
-		{busy, settledIdle, idle}, {busy, settledHeld, held}, {busy, lost, idle}, {busy, lostInBlock, failed},
+		{busy, settledIdle, idle}, {busy, settledHeld, inTransaction}, {busy, lost, idle}, {busy, lostInBlock, failed},
 		{busy, conflictMet, replaying}, {busy, left, closing},
 		{replaying, resumed, busy}, {replaying, lost, idle}, {replaying, lostInBlock, failed}, {replaying, left, closing},
-		{held, wanted, busy}, {held, settledHeld, held}, {held, settledIdle, idle}, {held, lost, idle},
-		{held, lostInBlock, failed}, {held, left, closing},
+		{inTransaction, wanted, busy}, {inTransaction, settledHeld, inTransaction}, {inTransaction, settledIdle, idle}, {inTransaction, lost, idle},
+		{inTransaction, lostInBlock, failed}, {inTransaction, left, closing},
 		{failed, endAnswered, idle}, {failed, rolledBackTo, begun}, {failed, left, closing},
 		{closing, left, closing},
 	}

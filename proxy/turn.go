@@ -61,7 +61,7 @@ type request struct {
 	atString *localState
 	// pinned: the turn's only statement made the session keep its backend, and
 	// leaves nothing there if it fails.
-	pinned bool
+	pinnedByTurn bool
 	// unreadPin: nothing but a text that nobody has read made it keep it, in this turn.
 	unreadPin bool
 }
@@ -72,7 +72,7 @@ type course struct {
 	// skip: an error was told; the client's frames are dropped up to Sync.
 	skip bool
 	// failed: an error was told in this turn.
-	failed bool
+	errorTold bool
 	// copying: the server waits for COPY data.
 	copying bool
 	// statement counts the tags of a simple Query.
@@ -108,7 +108,7 @@ type output struct {
 	job   job
 	// looks: every frame of an answer is looked at, rows too.
 	looks bool
-	// refused is what the client is told in the place of the server's error about a poison.
+	// refused is what the client is told in the place of the server's, where an error was forced.
 	refused *wire.Error
 	// stop ends the turn as soon as the row on its way to the client is whole.
 	stop *wire.Error

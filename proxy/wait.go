@@ -130,7 +130,7 @@ func stops(err error) bool { return err == errCanceled || err == errTimedOut || 
 // sent; nil where it may.
 func (s *session) stopped() error {
 	switch deadline := s.t.deadline; {
-	case s.cut.Load():
+	case s.cutOff.Load():
 		return errCut
 	case s.cancelAsked():
 		return errCanceled
@@ -213,6 +213,6 @@ func (s *session) lasts() bool {
 	ends := func(st rewrite.Statement) bool {
 		return st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.PrepareTransaction
 	}
-	inBlock := s.begin != nil || s.b != nil && s.b.status != 'I'
+	inBlock := s.deferredBegin != nil || s.b != nil && s.b.status != 'I'
 	return !inBlock || plan.Kind == rewrite.Unknown || slices.ContainsFunc(plan.Statements, ends)
 }

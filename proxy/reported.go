@@ -79,7 +79,7 @@ func (s *session) view(of *settings.Values) *settings.Reports {
 	return s.srv.sharedReports.Share(r)
 }
 
-// inForce are the reports of the backend that is held, with the client's startup values
+// inForce are the reports of the backend that is lent, with the client's startup values
 // where the server has its own since a RESET: see restoreStartup.
 func (s *session) inForce() *settings.Reports {
 	s.b.reported = s.srv.sharedReports.Share(s.b.reported)
