@@ -1,35 +1,21 @@
 package proxy_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"math/big"
 	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/sluice-proxy/sluice/integration/certs"
 	"github.com/sluice-proxy/sluice/proxy"
 )
 
 // clientTLS offers TLS to clients, with a certificate of its own.
-func clientTLS(t testing.TB) option {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+func clientTLS() option {
 	return configure(func(c *proxy.Config) {
-		c.Startup.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+		c.Startup.TLS = &tls.Config{Certificates: []tls.Certificate{certs.SelfSigned("sluice")}}
 	})
 }
 
@@ -114,7 +100,7 @@ var leaveRoutes = map[string][]option{"plain": nil, "ordinary calls": {plainConn
 func crowded(t *testing.T, pg postgres, route string, closes bool, opts []option, runs func(*member) bool, test func(t *testing.T, s *sluice, all []*member, running int)) {
 	t.Run(route, func(t *testing.T) {
 		if route == "TLS" {
-			opts = append(opts, clientTLS(t))
+			opts = append(opts, clientTLS())
 		}
 		s := startSluice(t, pg, append(opts, leaveRoutes[route]...)...)
 		all, running := leavers(t, s, route == "TLS", closes), 0

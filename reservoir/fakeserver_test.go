@@ -2,22 +2,14 @@ package reservoir
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/binary"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/sluice-proxy/sluice/integration/certs"
 )
 
 // fakeServer speaks just enough of the startup to see what a dial sends.
@@ -150,24 +142,9 @@ func errorResponse(code, message, hint string) []byte {
 }
 
 // newCertificate makes a certificate that is its own authority, and a file of it.
-func newCertificate(t *testing.T, names ...string) (*tls.Certificate, string) {
+func newCertificate(t *testing.T, name string) (*tls.Certificate, string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, DNSNames: names,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		BasicConstraintsValid: true, IsCA: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
+	cert := certs.SelfSigned("test", name)
+	file, _ := certs.Files(t, cert)
+	return &cert, file
 }

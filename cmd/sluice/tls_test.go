@@ -1,56 +1,27 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/sluice-proxy/sluice/integration/certs"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 )
 
-// makeCertificate writes a self-signed certificate for localhost with the given
-// common name, and returns the files, which are its authority as well.
+// makeCertificate writes a self-signed certificate with the given common name, and
+// returns the files, which are its authority as well.
 func makeCertificate(t *testing.T, dir, commonName string) TLSFiles {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: commonName},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{"localhost"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage:    x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
 	files := TLSFiles{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"), ClientCA: filepath.Join(dir, "ca.crt")}
-	write := func(path, kind string, der []byte) {
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	cert := certs.SelfSigned(commonName)
+	if err := errors.Join(certs.Write(cert, files.Cert, files.Key), certs.Write(cert, files.ClientCA, files.Key)); err != nil {
+		t.Fatal(err)
 	}
-	write(files.Cert, "CERTIFICATE", certificate)
-	write(files.ClientCA, "CERTIFICATE", certificate)
-	write(files.Key, "PRIVATE KEY", private)
 	return files
 }
 

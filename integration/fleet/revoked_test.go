@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/sluice-proxy/sluice/integration/certs"
 	"github.com/sluice-proxy/sluice/integration/harness"
-	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 
 // secured is a daemon that takes clients by TLS only, and how they connect.
@@ -25,11 +24,7 @@ type secured struct {
 
 func (w *world) startSecured(t *testing.T, other harness.Env) *secured {
 	t.Helper()
-	dir := t.TempDir()
-	cert, key := filepath.Join(dir, "server.crt"), filepath.Join(dir, "server.key")
-	if err := pgtest.WriteCertificate(cert, key, nil); err != nil {
-		t.Fatal(err)
-	}
+	cert, key := certs.Files(t, certs.SelfSigned("sluice"))
 	s := w.start(t, harness.Env{"DSQL_TLS_CERT_FILE": cert, "DSQL_TLS_KEY_FILE": key, "DSQL_TLS_REQUIRED": "true"}.With(other))
 	return &secured{s, fmt.Sprintf("host=%s port=%d user=admin dbname=postgres sslmode=verify-full sslrootcert=%s", s.Host, s.Port, cert)}
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluice-proxy/sluice/integration/certs"
 	"github.com/sluice-proxy/sluice/integration/child"
 )
 
@@ -162,8 +163,8 @@ func (s *Server) create(opts []Option) error {
 	}
 	if o.tls {
 		cert, key := s.path("server.crt"), s.path("server.key")
-		if err := WriteCertificate(cert, key, o.tlsNames); err != nil {
-			return fmt.Errorf("make a certificate: %w", err)
+		if err := certs.Write(certs.SelfSigned("throw-away server", o.tlsNames...), cert, key); err != nil {
+			return fmt.Errorf("write a certificate: %w", err)
 		}
 		if err := s.account.give(key); err != nil {
 			return err

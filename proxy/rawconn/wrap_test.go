@@ -2,19 +2,16 @@ package rawconn
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/sluice-proxy/sluice/integration/certs"
 )
 
 func TestWrapTwice(t *testing.T) {
@@ -85,7 +82,8 @@ func TestPipe(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	config := tlsConfig(t)
+	cert := certs.SelfSigned("peer")
+	config := &tls.Config{ServerName: "localhost", RootCAs: certs.Pool(cert), Certificates: []tls.Certificate{cert}}
 	onEach(t, func(t *testing.T, c Conn, peer net.Conn) {
 		server, client := tls.Server(c, config), tls.Client(peer, config)
 		data := bytes.Repeat([]byte("0123456789abcdef"), 256<<10) // 4 MiB
@@ -116,28 +114,6 @@ func TestTLS(t *testing.T) {
 			t.Fatalf("Read after a deadline = %d, %v", n, err)
 		}
 	})
-}
-
-func tlsConfig(t *testing.T) *tls.Config {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"peer"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AddCert(leaf)
-	return &tls.Config{ServerName: "peer", RootCAs: roots,
-		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
 }
 
 func TestAllocations(t *testing.T) {

@@ -4,19 +4,18 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"io"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/xdg-go/scram"
+
+	"github.com/sluice-proxy/sluice/integration/certs"
 )
 
 // startupSCRAM is a configuration with that users file.
@@ -230,9 +229,9 @@ func TestSCRAMRefuses(t *testing.T) {
 
 // Over TLS the exchange can be bound to the server's certificate.
 func TestSCRAMChannelBinding(t *testing.T) {
-	ca := newStartupCA(t)
+	ca := certs.SelfSigned("ca")
 	config := startupSCRAM(t, `"u" "sesame"`)
-	config.TLS = ca.server(t)
+	config.TLS = startupOffer(ca)
 	s := startupWith(t, config)
 	for _, test := range []struct {
 		name, mechanism string
@@ -293,18 +292,12 @@ func TestSCRAMChannelBinding(t *testing.T) {
 
 // A certificate whose signature has no hash cannot be bound to; TLS works.
 func TestSCRAMWithoutChannelBinding(t *testing.T) {
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
+	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	config := startupSCRAM(t, `"u" "sesame"`)
-	config.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}}}
+	config.TLS = &tls.Config{Certificates: []tls.Certificate{certs.SelfSignedWith(key, "server")}}
 	conn, done := startupClient(t, startupWith(t, config), "tcp")
 	startupAnswered(t, conn, 'S')
 	client := newSASLClient(t, tls.Client(conn, &tls.Config{InsecureSkipVerify: true}), "u")
@@ -318,9 +311,9 @@ func TestSCRAMWithoutChannelBinding(t *testing.T) {
 }
 
 func TestStartupCertificates(t *testing.T) {
-	ca, other := newStartupCA(t), newStartupCA(t)
+	ca, other := certs.SelfSigned("ca"), certs.SelfSigned("ca")
 	config := startupConfig(Cert)
-	config.TLS = ca.server(t)
+	config.TLS = startupOffer(ca)
 	s := startupWith(t, config)
 	for _, test := range []struct {
 		name    string
@@ -328,11 +321,11 @@ func TestStartupCertificates(t *testing.T) {
 		code    string // "" for welcome, "alert" for a handshake that fails
 		message string
 	}{
-		{name: "the user's", certs: []tls.Certificate{ca.issue(t, "ann")}},
-		{name: "another user's", certs: []tls.Certificate{ca.issue(t, "bob")},
+		{name: "the user's", certs: []tls.Certificate{certs.SignedBy(ca, "ann")}},
+		{name: "another user's", certs: []tls.Certificate{certs.SignedBy(ca, "bob")},
 			code: "28000", message: `certificate authentication failed for user "ann"`},
 		{name: "none", code: "28000", message: "connection requires a valid client certificate"},
-		{name: "another CA's", certs: []tls.Certificate{other.issue(t, "ann")}, code: "alert"},
+		{name: "another CA's", certs: []tls.Certificate{certs.SignedBy(other, "ann")}, code: "alert"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -341,7 +334,7 @@ func TestStartupCertificates(t *testing.T) {
 			secured := startupSecured(client, ca, "")
 			if test.code == "alert" {
 				// crypto/tls keeps a certificate back that the server's CAs have not issued.
-				secured = tls.Client(client, &tls.Config{RootCAs: ca.pool, ServerName: "localhost",
+				secured = tls.Client(client, &tls.Config{RootCAs: certs.Pool(ca), ServerName: "localhost",
 					GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &test.certs[0], nil }})
 			} else if len(test.certs) > 0 {
 				secured = startupSecured(client, ca, "", test.certs...)
@@ -369,11 +362,11 @@ func TestStartupCertificates(t *testing.T) {
 	})
 	t.Run("not verified", func(t *testing.T) {
 		loose := config
-		loose.TLS = ca.server(t)
+		loose.TLS = startupOffer(ca)
 		loose.TLS.ClientAuth = tls.RequireAnyClientCert
 		client, done := startupClient(t, startupWith(t, loose), "tcp")
 		startupAnswered(t, client, 'S')
-		secured := startupSecured(client, ca, "", ca.issue(t, "ann"))
+		secured := startupSecured(client, ca, "", certs.SignedBy(ca, "ann"))
 		secured.Write(startupPacket(3, 0, "user", "ann"))
 		checkRefusal(t, secured, <-done, "28000", "connection requires a valid client certificate")
 	})

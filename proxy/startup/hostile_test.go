@@ -70,8 +70,8 @@ func TestStartupSlowClients(t *testing.T) {
 		{name: "between requests", config: startupConfig(Trust), at: startupSSL},
 		{name: "silent in SCRAM", config: scram, at: packet},
 		{name: "slow in SCRAM", config: scram, at: packet, slowly: []byte("p\x00\x00\x00\xffSCRAM-SHA-256")},
-		{name: "silent in a handshake", config: startupTLSConfig(t, Trust), at: startupSSL, mute: true},
-		{name: "slow in a handshake", config: startupTLSConfig(t, Trust), at: startupSSL,
+		{name: "silent in a handshake", config: startupTLSConfig(Trust), at: startupSSL, mute: true},
+		{name: "slow in a handshake", config: startupTLSConfig(Trust), at: startupSSL,
 			slowly: []byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"), mute: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -193,8 +193,8 @@ func FuzzStartup(f *testing.F) {
 	startups := []*Handshaker{
 		startupWith(f, startupConfig(Trust)),
 		startupWith(f, startupSCRAM(f, `"u" "x"`)),
-		startupWith(f, startupTLSConfig(f, Trust)),
-		startupWith(f, startupTLSConfig(f, Cert)),
+		startupWith(f, startupTLSConfig(Trust)),
+		startupWith(f, startupTLSConfig(Cert)),
 	}
 	f.Fuzz(func(t *testing.T, in []byte, mode, piece byte) {
 		s := startups[int(mode)%len(startups)]

@@ -1,7 +1,6 @@
 package startup
 
 import (
-	"crypto/tls"
 	"net"
 	"os"
 	"os/exec"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/sluice-proxy/sluice/integration/certs"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 )
 
@@ -90,13 +90,13 @@ func psql(t *testing.T, password, conninfo string) (output string, err error) {
 
 // libpq is the client that matters most: what it makes of each way in.
 func TestLibpq(t *testing.T) {
-	ca := newStartupCA(t)
-	annCert, annKey := ca.write(t, ca.issue(t, "ann"))
-	caFile, _ := ca.write(t, tls.Certificate{Certificate: [][]byte{ca.cert.Raw}, PrivateKey: ca.key})
+	ca := certs.SelfSigned("ca")
+	annCert, annKey := certs.Files(t, certs.SignedBy(ca, "ann"))
+	caFile, _ := certs.Files(t, ca)
 	const file = `"ann" "` + verifierSesame + `"` + "\n" + `"bob" "p'lain"`
 
 	offer := func(config Config, required bool) Config {
-		config.TLS, config.TLSRequired = ca.server(t), required
+		config.TLS, config.TLSRequired = startupOffer(ca), required
 		return config
 	}
 	servers := map[string]Config{

@@ -2,109 +2,35 @@ package startup
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"io"
-	"math/big"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/sluice-proxy/sluice/integration/certs"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// startupCA signs the certificates of a test.
-type startupCA struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pool *x509.CertPool
+// startupOffer is the TLS configuration of a server that ca vouches for.
+func startupOffer(ca tls.Certificate) *tls.Config {
+	return &tls.Config{Certificates: []tls.Certificate{certs.SignedBy(ca, "server")},
+		ClientCAs: certs.Pool(ca), ClientAuth: tls.VerifyClientCertIfGiven}
 }
 
-func newStartupCA(t testing.TB) *startupCA {
-	t.Helper()
-	ca := &startupCA{pool: x509.NewCertPool()}
-	pair := ca.issue(t, "CA of a test")
-	ca.cert, ca.key = pair.Leaf, pair.PrivateKey.(*ecdsa.PrivateKey)
-	ca.pool.AddCert(ca.cert)
-	return ca
-}
-
-// issue makes a certificate for the name, which is valid for localhost too.
-func (ca *startupCA) issue(t testing.TB, name string) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{"localhost"}, BasicConstraintsValid: true, IsCA: ca.cert == nil,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
-	parent, signer := template, key
-	if ca.cert != nil {
-		parent, signer = ca.cert, ca.key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
-}
-
-// write puts a pair into files as libpq wants them.
-func (ca *startupCA) write(t *testing.T, pair tls.Certificate) (certFile, keyFile string) {
-	t.Helper()
-	certFile, keyFile = filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
-	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{
-		certFile: {Type: "CERTIFICATE", Bytes: pair.Certificate[0]},
-		keyFile:  {Type: "PRIVATE KEY", Bytes: key},
-	} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return certFile, keyFile
-}
-
-// server is the TLS configuration of a Server that ca vouches for.
-func (ca *startupCA) server(t testing.TB) *tls.Config {
-	return &tls.Config{Certificates: []tls.Certificate{ca.issue(t, "server")},
-		ClientCAs: ca.pool, ClientAuth: tls.VerifyClientCertIfGiven}
-}
-
-func startupTLSConfig(t testing.TB, method AuthMethod) Config {
+func startupTLSConfig(method AuthMethod) Config {
 	config := startupConfig(method)
-	config.TLS = newStartupCA(t).server(t)
+	config.TLS = startupOffer(certs.SelfSigned("ca"))
 	return config
 }
 
 // startupSecured makes client a TLS client; without alpn it names no protocol.
-func startupSecured(client net.Conn, ca *startupCA, alpn string, certs ...tls.Certificate) *tls.Conn {
-	config := &tls.Config{RootCAs: ca.pool, ServerName: "localhost", Certificates: certs}
+func startupSecured(client net.Conn, ca tls.Certificate, alpn string, own ...tls.Certificate) *tls.Conn {
+	config := &tls.Config{RootCAs: certs.Pool(ca), ServerName: "localhost", Certificates: own}
 	if alpn != "" {
 		config.NextProtos = []string{alpn}
 	}
@@ -122,9 +48,9 @@ func startupAnswered(t *testing.T, client net.Conn, want byte) {
 }
 
 func TestStartupTLS(t *testing.T) {
-	ca := newStartupCA(t)
+	ca := certs.SelfSigned("ca")
 	config := startupConfig(Trust)
-	config.TLS, config.TLSRequired = ca.server(t), true
+	config.TLS, config.TLSRequired = startupOffer(ca), true
 	s := startupWith(t, config)
 	for _, test := range []struct {
 		name   string
@@ -164,11 +90,11 @@ func TestStartupTLS(t *testing.T) {
 
 // Each client shows the certificate that it has now.
 func TestStartupTLSDoesNotResume(t *testing.T) {
-	ca := newStartupCA(t)
+	ca := certs.SelfSigned("ca")
 	config := startupConfig(Trust)
-	config.TLS = ca.server(t)
+	config.TLS = startupOffer(ca)
 	s := startupWith(t, config)
-	remembering := &tls.Config{RootCAs: ca.pool, ServerName: "localhost", NextProtos: []string{"postgresql"},
+	remembering := &tls.Config{RootCAs: certs.Pool(ca), ServerName: "localhost", NextProtos: []string{"postgresql"},
 		ClientSessionCache: tls.NewLRUClientSessionCache(1)}
 	for range 2 {
 		client, done := startupClient(t, s, "tcp")
@@ -189,9 +115,9 @@ func TestStartupTLSDoesNotResume(t *testing.T) {
 }
 
 func TestStartupTLSCancel(t *testing.T) {
-	ca := newStartupCA(t)
+	ca := certs.SelfSigned("ca")
 	config := startupConfig(Cert)
-	config.TLS, config.TLSRequired = ca.server(t), true
+	config.TLS, config.TLSRequired = startupOffer(ca), true
 	s := startupWith(t, config)
 	for name, secure := range map[string]bool{"secured": true, "plain although TLS is required": false} {
 		t.Run(name, func(t *testing.T) {
@@ -211,9 +137,9 @@ func TestStartupTLSCancel(t *testing.T) {
 }
 
 func TestStartupTLSRefuses(t *testing.T) {
-	ca := newStartupCA(t)
+	ca := certs.SelfSigned("ca")
 	config := startupConfig(Trust)
-	config.TLS, config.TLSRequired = ca.server(t), true
+	config.TLS, config.TLSRequired = startupOffer(ca), true
 	s := startupWith(t, config)
 	inside := func(direct bool, alpn string, send []byte) func(*testing.T, net.Conn) net.Conn {
 		return func(t *testing.T, client net.Conn) net.Conn {
@@ -267,9 +193,9 @@ func TestStartupTLSRefuses(t *testing.T) {
 
 // What cannot be said in TLS is not said in plain text either.
 func TestStartupTLSMute(t *testing.T) {
-	offered := startupWith(t, startupTLSConfig(t, Trust))
+	offered := startupWith(t, startupTLSConfig(Trust))
 	missing := startupWith(t, startupConfig(Trust))
-	ca := newStartupCA(t) // which the servers' certificates are not of
+	ca := certs.SelfSigned("ca") // which the servers' certificates are not of
 	for _, test := range []struct {
 		name   string
 		s      *Handshaker
@@ -307,7 +233,7 @@ func TestStartupTLSMute(t *testing.T) {
 
 // As with PostgreSQL, nobody needs TLS on a Unix socket, nor gets it.
 func TestStartupUnixSocketHasNoTLS(t *testing.T) {
-	config := startupTLSConfig(t, Trust)
+	config := startupTLSConfig(Trust)
 	config.TLSRequired = true
 	_, got := runStartupScript(t, startupWith(t, config), "unix",
 		[]startupStep{{startupSSL, "N"}, {send: startupPacket(3, 0, "user", "u")}})
@@ -318,27 +244,27 @@ func TestStartupUnixSocketHasNoTLS(t *testing.T) {
 
 // New certificates reach new clients, through the same preparation.
 func TestStartupReloadsCertificates(t *testing.T) {
-	first, second := newStartupCA(t), newStartupCA(t)
+	first, second := certs.SelfSigned("ca"), certs.SelfSigned("ca")
 	var current atomic.Pointer[tls.Config]
 	config := startupConfig(Trust)
 	config.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return current.Load(), nil
 	}}
 	s := startupWith(t, config)
-	connect := func(ca *startupCA) error {
+	connect := func(ca tls.Certificate) error {
 		client, done := startupClient(t, s, "tcp")
 		secured := startupSecured(client, ca, "postgresql")
 		secured.Write(startupPacket(3, 0, "user", "u"))
 		return (<-done).err
 	}
-	current.Store(first.server(t))
+	current.Store(startupOffer(first))
 	if err := errors.Join(connect(first), connect(first)); err != nil {
 		t.Fatal(err)
 	}
 	if connect(second) == nil {
 		t.Fatal("a client trusts a certificate that it does not know")
 	}
-	current.Store(second.server(t))
+	current.Store(startupOffer(second))
 	if err := connect(second); err != nil {
 		t.Fatal(err)
 	}
@@ -348,8 +274,8 @@ func TestStartupReloadsCertificates(t *testing.T) {
 }
 
 func TestChooseCertificate(t *testing.T) {
-	ca := newStartupCA(t)
-	one, two, own := ca.issue(t, "one"), ca.issue(t, "two"), ca.issue(t, "own")
+	ca := certs.SelfSigned("ca")
+	one, two, own := certs.SignedBy(ca, "one"), certs.SignedBy(ca, "two"), certs.SignedBy(ca, "own")
 	pick := func(cert *tls.Certificate, err error) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, err }
 	}
