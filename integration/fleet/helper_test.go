@@ -232,20 +232,14 @@ func inPhase(t *testing.T, s *harness.Sluice, phase string) bool {
 	return metric(t, scrape(t, s), `dsql_lease_phase{phase="`+phase+`"}`) == 1
 }
 
-// metric is the value of a series, named with its labels.
+// metric is the value of a metric, or of one series of it, in a text that has it.
 func metric(t *testing.T, text, name string) float64 {
 	t.Helper()
-	for line := range strings.SplitSeq(text, "\n") {
-		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			n, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
-			return n
-		}
+	n, found := harness.Metric(t, text, name, "")
+	if !found {
+		t.Fatalf("no %s in:\n%s", name, text)
 	}
-	t.Fatalf("no %s in:\n%s", name, text)
-	return 0
+	return n
 }
 
 // query runs one statement as a client of s.

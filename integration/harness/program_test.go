@@ -218,6 +218,30 @@ func TestPostgresEnv(t *testing.T) {
 	}
 }
 
+func TestMetric(t *testing.T) {
+	t.Parallel()
+	const text = "# HELP a Of a 7\n# TYPE a counter\na{kind=\"x\"} 1\na{kind=\"y z\"} 2\nab 4\nb 8.5\n\nzero 0"
+	for _, test := range []struct {
+		name, label string
+		want        float64
+		found       bool
+	}{
+		{"a", "", 3, true},
+		{"a", "x", 1, true},
+		{"a", `kind="y z"`, 2, true},
+		{`a{kind="x"}`, "", 1, true},
+		{"b", "", 8.5, true},
+		{"zero", "", 0, true},
+		{"a", "w", 0, false},
+		{"b", "x", 0, false},
+		{"c", "", 0, false},
+	} {
+		if got, found := Metric(t, text, test.name, test.label); got != test.want || found != test.found {
+			t.Errorf("%s with %q: %v, found: %v; want %v, %v", test.name, test.label, got, found, test.want, test.found)
+		}
+	}
+}
+
 func TestModuleRootIsFoundFromBelow(t *testing.T) {
 	root := t.TempDir()
 	below := filepath.Join(root, "a", "b")

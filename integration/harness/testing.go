@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -72,6 +73,30 @@ func (s *DSQLSim) Admin(tb testing.TB, method, path, body string) string {
 		tb.Fatal(err)
 	}
 	return answer
+}
+
+// Metric sums up the series of a metric in a text that was scraped, those with the
+// text label among their labels if one is given. A name with all its labels is the name
+// of one series. found says that there was any.
+func Metric(tb testing.TB, text, name, label string) (sum float64, found bool) {
+	tb.Helper()
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		end := strings.LastIndexByte(line, ' ') // a label's value may have spaces
+		if end < 0 {
+			continue
+		}
+		series := line[:end]
+		if series != name && !strings.HasPrefix(series, name+"{") || !strings.Contains(series, label) {
+			continue
+		}
+		n, err := strconv.ParseFloat(line[end+1:], 64)
+		if err != nil {
+			tb.Fatalf("%s: %v", line, err)
+		}
+		sum, found = sum+n, true
+	}
+	return sum, found
 }
 
 // endWith stops p when tb ends. A program that must be killed has hung, and

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -112,22 +111,6 @@ func (r *rig) metric(t *testing.T, name, label string) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sumOf(t, text, name, label)
-}
-
-// sumOf is the same of a text that was scraped.
-func sumOf(t *testing.T, text, name, label string) (sum float64) {
-	t.Helper()
-	for line := range strings.Lines(text) {
-		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if series != name && !strings.HasPrefix(series, name+"{") || !strings.Contains(series, label) {
-			continue
-		}
-		n, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sum += n
-	}
-	return sum
+	n, _ := harness.Metric(t, text, name, label)
+	return n
 }

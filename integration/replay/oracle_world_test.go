@@ -175,7 +175,7 @@ func (w *world) settle(t *testing.T) {
 		}
 		backends := w.metric(t, "dsql_reservoir_size", "")
 		lent := w.metric(t, "dsql_reservoir_in_use", "") + w.metric(t, "dsql_reservoir_dialing", "")
-		connected := sumOf(t, w.sim.Admin(t, "GET", "/metrics", ""), "dsqlsim_connections", "")
+		connected, _ := harness.Metric(t, w.sim.Admin(t, "GET", "/metrics", ""), "dsqlsim_connections", "")
 		if active == 0 && lent == 0 && backends == connected {
 			return
 		}
@@ -251,7 +251,8 @@ func (w *world) metric(t *testing.T, name, label string) (sum float64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum += sumOf(t, text, name, label)
+		n, _ := harness.Metric(t, text, name, label)
+		sum += n
 	}
 	return sum
 }

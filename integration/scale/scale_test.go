@@ -8,7 +8,6 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -40,17 +39,11 @@ func gauge(t *testing.T, s *harness.Sluice, name string) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(text) {
-		if rest, ok := strings.CutPrefix(line, name+" "); ok {
-			v, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return v
-		}
+	n, found := harness.Metric(t, text, name, "")
+	if !found {
+		t.Fatalf("no %s", name)
 	}
-	t.Fatalf("no %s", name)
-	return 0
+	return n
 }
 
 func connect(t *testing.T, s *harness.Sluice) *pgx.Conn {
