@@ -3,13 +3,13 @@ package main
 import (
 	"crypto/tls"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/sluice-proxy/sluice/integration/certs"
+	"github.com/sluice-proxy/sluice/integration/sockets"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 )
 
@@ -30,27 +30,15 @@ func makeCertificate(t *testing.T, dir, commonName string) TLSFiles {
 func handshake(t *testing.T, server, client *tls.Config) (tls.ConnectionState, error) {
 	t.Helper()
 	// Not net.Pipe: without a buffer an alert that nobody reads blocks both sides.
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
+	there, here := sockets.Pair(t, "tcp")
+	defer here.Close()
 	failed := make(chan error, 1)
 	go func() {
-		there, err := ln.Accept()
-		if err == nil {
-			defer there.Close()
-			err = tls.Server(there, server).HandshakeContext(t.Context())
-		}
-		failed <- err
+		defer there.Close()
+		failed <- tls.Server(there, server).HandshakeContext(t.Context())
 	}()
-	here, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer here.Close()
 	conn := tls.Client(here, client)
-	err = conn.HandshakeContext(t.Context())
+	err := conn.HandshakeContext(t.Context())
 	if serverErr := <-failed; serverErr != nil {
 		err = serverErr
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/integration/child"
+	"github.com/sluice-proxy/sluice/integration/sockets"
 )
 
 // pooler is a running PgBouncer.
@@ -50,7 +50,7 @@ func (r *rig) launchPooler(ctx context.Context, mode string, size int) (*pooler,
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	port, err := sockets.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -146,15 +146,6 @@ func postgresAccount() (uid, gid int, err error) {
 	}
 	gid, err = strconv.Atoi(account.Gid)
 	return uid, gid, err
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // firstLine is the first line that a program prints.

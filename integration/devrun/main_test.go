@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluice-proxy/sluice/integration/sockets"
 )
 
 // The test binary plays devrun and, called by their names, its two programs.
@@ -76,16 +78,7 @@ func startDevrunWith(t *testing.T, bin string, args ...string) *devrun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Not t.TempDir: the account postgres must be able to pass, and a socket's
-	// name to fit.
-	base, err := os.MkdirTemp("", "devrun-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(base) })
-	if err := os.Chmod(base, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	base := sockets.Dir(t) // for the account postgres, and its sockets
 	cmd := exec.Command(self, append([]string{"--bin", bin, "--scale", "1"}, args...)...)
 	cmd.Env = append(os.Environ(), "DEVRUN_TEST=1", "TMPDIR="+base)
 	cmd.Stderr = os.Stderr

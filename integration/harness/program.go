@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/integration/child"
+	"github.com/sluice-proxy/sluice/integration/sockets"
 )
 
 const (
@@ -165,7 +166,7 @@ func onFreePorts(n int, start func(ports []int) error) error {
 	var err error
 	for range portTries {
 		var ports []int
-		if ports, err = freePorts(n); err != nil {
+		if ports, err = sockets.FreePorts(n); err != nil {
 			return err
 		}
 		if err = start(ports); !errors.Is(err, errPortTaken) {
@@ -173,19 +174,6 @@ func onFreePorts(n int, start func(ports []int) error) error {
 		}
 	}
 	return err
-}
-
-func freePorts(n int) ([]int, error) {
-	ports := make([]int, 0, n)
-	for range n {
-		l, err := net.Listen("tcp", address(0))
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // all are held until all are chosen, so that they differ
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 // address is a TCP address on the loopback, the only place programs listen.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/integration/certs"
 	"github.com/sluice-proxy/sluice/integration/child"
+	"github.com/sluice-proxy/sluice/integration/sockets"
 )
 
 const (
@@ -234,7 +235,7 @@ func (s *Server) writeConfig(settings []string, scram bool) error {
 func (s *Server) run() error {
 	var err error
 	for range portTries {
-		if s.Port, err = freePort(); err != nil {
+		if s.Port, err = sockets.FreePort(); err != nil {
 			return err
 		}
 		if socket := filepath.Join(s.SocketDir, ".s.PGSQL."+strconv.Itoa(s.Port)); len(socket) > maxSocketPath {
@@ -307,13 +308,4 @@ func cleanEnviron() []string {
 		}
 	}
 	return append(env, "LC_ALL=C")
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-proxy/sluice/integration/sockets"
 )
 
 func TestMain(m *testing.M) {
@@ -145,7 +147,7 @@ func orphan(base string) {
 
 func TestKilledOwnerLeavesNothingAfterTheNextSweep(t *testing.T) {
 	t.Parallel()
-	base := shortTempDir(t)
+	base := sockets.Dir(t)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "PGTEST_ORPHAN="+base)
 	cmd.Stderr = os.Stderr
@@ -191,7 +193,7 @@ func TestKilledOwnerLeavesNothingAfterTheNextSweep(t *testing.T) {
 
 func TestSweepEndsAPostmasterThatWasNotTold(t *testing.T) {
 	t.Parallel()
-	base := shortTempDir(t)
+	base := sockets.Dir(t)
 	acc, err := serverAccount()
 	if err != nil {
 		t.Fatal(err)
@@ -230,21 +232,6 @@ func TestSweepEndsAPostmasterThatWasNotTold(t *testing.T) {
 	if runsIn(cmd.Process.Pid, home.path) {
 		t.Error("it still runs")
 	}
-}
-
-// shortTempDir is a directory that the server's account can pass through and
-// whose path leaves room for a socket's name.
-func shortTempDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "pgtest-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }
 
 func waitFor(t *testing.T, what string, done func() bool) {

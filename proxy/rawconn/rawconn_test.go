@@ -8,12 +8,13 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluice-proxy/sluice/integration/sockets"
 )
 
 // long is the deadline of what must happen; no test waits for it to pass.
@@ -48,28 +49,7 @@ var hasRaw = runtime.GOOS == "linux" && (runtime.GOARCH == "amd64" || runtime.GO
 
 func socketPair(t testing.TB, network string) (near, far net.Conn) {
 	t.Helper()
-	address := "127.0.0.1:0"
-	if network == "unix" {
-		// Not t.TempDir: its path may be longer than a socket's name can be.
-		dir, err := os.MkdirTemp("", "rawconn")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { os.RemoveAll(dir) })
-		address = filepath.Join(dir, "s")
-	}
-	ln, err := net.Listen(network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	if far, err = net.Dial(network, ln.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
-	if near, err = ln.Accept(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { near.Close(); far.Close() })
+	near, far = sockets.Pair(t, network)
 	for _, c := range []net.Conn{near, far} {
 		if err := c.SetDeadline(time.Now().Add(long)); err != nil {
 			t.Fatal(err)

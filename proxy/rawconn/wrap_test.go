@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/integration/certs"
+	"github.com/sluice-proxy/sluice/integration/sockets"
 )
 
 func TestWrapTwice(t *testing.T) {
@@ -24,12 +25,7 @@ func TestWrapTwice(t *testing.T) {
 
 // What is no stream socket gets the plain layer.
 func TestWrapFallsBack(t *testing.T) {
-	dir, err := os.MkdirTemp("", "rawconn")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	datagram, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unixgram"})
+	datagram, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(sockets.Dir(t), "s"), Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,14 +7,13 @@ import (
 	"io"
 	"maps"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/sluice-proxy/sluice/integration/sockets"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
@@ -65,28 +64,7 @@ type startupResult struct {
 // startupClient connects a client to s over network and runs its startup.
 func startupClient(t testing.TB, s *Handshaker, network string) (client net.Conn, done <-chan startupResult) {
 	t.Helper()
-	address := "127.0.0.1:0"
-	if network == "unix" {
-		dir, err := os.MkdirTemp("", "startup") // short enough for a socket's name
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { os.RemoveAll(dir) })
-		address = filepath.Join(dir, "s")
-	}
-	ln, err := net.Listen(network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	if client, err = net.Dial(network, ln.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
-	server, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close(); server.Close() })
+	server, client := sockets.Pair(t, network)
 	client.SetDeadline(time.Now().Add(20 * time.Second))
 	results := make(chan startupResult, 1)
 	go func() {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/sluice-proxy/sluice/integration/certs"
+	"github.com/sluice-proxy/sluice/integration/sockets"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 )
 
@@ -19,11 +20,7 @@ import (
 // let in get their user's name as the answer to any query.
 func psqlServer(t *testing.T, s *Handshaker) (host, port string) {
 	t.Helper()
-	host, err := os.MkdirTemp("", "startup") // short enough for a socket's name
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(host) })
+	host = sockets.Dir(t)
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -8,26 +8,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-proxy/sluice/integration/sockets"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 )
 
 // connected returns a Reader of one end of a TCP connection, and the other end.
 func connected(t *testing.T) (*Reader, net.Conn) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close(); server.Close() })
+	server, client := sockets.Pair(t, "tcp")
 	raw := rawconn.Wrap(server)
 	r := NewReader(raw, raw)
 	return &r, client
