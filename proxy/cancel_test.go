@@ -14,8 +14,7 @@ import (
 // A cancel ends the statement it was meant for, in every pairing.
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)} // beside others' functions a read might write, and is waited for
-	pg.addr = pg.Address()
+	pg := newPostgres(t) // beside others' functions a read might write, and is waited for
 	for name, opts := range map[string][]option{
 		"transaction": nil, "session": {sessionPairing}, "tls": {backendTLS},
 		"ignored by the server": {asDSQL, configure(func(c *proxy.Config) { c.CancelGrace = 50 * time.Millisecond })},
@@ -126,8 +125,7 @@ func TestCancelWhileWaiting(t *testing.T) {
 // statement_timeout is Sluice's own where the server knows none.
 func TestStatementTimeout(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)} // beside others' functions a read might write, and is waited for
-	pg.addr = pg.Address()
+	pg := newPostgres(t) // beside others' functions a read might write, and is waited for
 	s := startSluice(t, pg, asDSQL)
 	conn := connect(t, s.addr)
 	if _, err := conn.Exec(t.Context(), "SET statement_timeout = 50"); err != nil {

@@ -18,8 +18,7 @@ const runConstants = `
 // What the server has read at Parse means the same behind every way to change settings.
 func TestConstantsAreReadAtParse(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", `CREATE TABLE p (d date); INSERT INTO p VALUES ('2026-02-03');
 		CREATE FUNCTION dmy() RETURNS int LANGUAGE plpgsql AS $$ BEGIN SET DateStyle TO DMY; SET TimeZone TO 'Asia/Tokyo'; RETURN 1; END $$`)
 	const set = "SET DateStyle TO DMY; SET TimeZone TO 'Asia/Tokyo'; SET IntervalStyle TO sql_standard"
@@ -107,8 +106,7 @@ func TestConstantsAreReadAtParse(t *testing.T) {
 // A transaction whose statement no other backend has as it was parsed is not run again.
 func TestConstantsAreNotReplayed(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", `CREATE TABLE p (d date); CREATE SEQUENCE s; CREATE FUNCTION once() RETURNS int LANGUAGE plpgsql AS $$ BEGIN
 		IF nextval('s') = 1 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; RETURN 1; END $$`)
 	s := startSluice(t, pg, maxOpen(2), fastReplay)
@@ -129,8 +127,7 @@ func TestConstantsAreNotReplayed(t *testing.T) {
 // so also where a replay would parse it anew. Nobody is told of another day.
 func TestConstantsAreNotReadAnew(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", "CREATE TABLE p (n int)")
 	const refused, lost, right, wrong = "C=0A000 M=cached plan must not change result type", "C=0800", "2026-02-03", "2026-03-02"
 	kill := func() { pg.SQL(t, "postgres", killBackends) }

@@ -14,8 +14,7 @@ import (
 // What an operator reads on /metrics is what happened.
 func TestCounts(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)} // beside others' functions a read might write, and is waited for
-	pg.addr = pg.Address()
+	pg := newPostgres(t) // beside others' functions a read might write, and is waited for
 	s := startSluice(t, pg, asDSQL, maxOpen(1), configure(func(c *proxy.Config) { c.CancelGrace = 20 * time.Millisecond }))
 	first, second := connect(t, s.addr), connect(t, s.addr)
 	ctx := t.Context()

@@ -12,8 +12,7 @@ import (
 // also when nobody here has seen it.
 func TestDescribesWhatIsThere(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	for name, script := range map[string]string{
 		"unnamed": `
 			B P - | SELECT * FROM p; D S -; S
@@ -102,8 +101,7 @@ func TestDescribesWhatIsThere(t *testing.T) {
 // then everybody is told the new columns.
 func TestDescribesFromMemory(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	const describe, run = "P - | SELECT * FROM p\nD S -\nS", "B - | -\nE -\nS"
 	for name, memory := range map[string]time.Duration{"long": time.Hour, "over": 1, "off": 0} {
 		t.Run(name, func(t *testing.T) {

@@ -9,8 +9,7 @@ import (
 // it has for itself is not the session's, and DISCARD ALL cannot run in a block.
 func TestAsPostgreSQLWhereTheServerIsNot(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	scripts := map[string]string{
 		"limits": `
 			B Q SHOW lock_timeout
@@ -114,8 +113,7 @@ func TestAsPostgreSQLWhereTheServerIsNot(t *testing.T) {
 // statement: nothing of the session is left.
 func TestDiscardAllOfAKeptBackend(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	for route, opts := range map[string][]option{"pinned": nil, "replay": {withReplay}, "session": {sessionPairing}} {
 		s := startSluice(t, pg, append(opts, asDSQL, answering, allIgnored, maxOpen(3))...)
 		perform(t, s.addr, "Q SELECT 1\n< Z\n") // from now on what the server reports is known

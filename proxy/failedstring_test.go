@@ -10,8 +10,7 @@ import (
 // end, as it does where the block has failed for another reason.
 func TestStringsBehindALostBlock(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	texts := []string{"COMMIT; INSERT INTO p VALUES (1)", "ROLLBACK; INSERT INTO p VALUES (2) RETURNING a; SELECT 1 AS one", "ABORT; BEGIN", "END; BEGIN; INSERT INTO p VALUES (3)",
 		"COMMIT; SELECT 1 AS one; SELECT nosuch", "COMMIT; INSERT INTO p VALUES (4); SELECT 1/0", "; COMMIT; SELECT 1 AS one", "/* é */ COMMIT /* ü */ WORK ; SELECT 'é', nosuch",
 		"COMMIT; COMMIT", "ROLLBACK; SHOW statement_timeout", "ROLLBACK; RESET ALL; SELECT 1 AS one", "COMMIT;", "ROLLBACK; ROLLBACK; INSERT INTO p VALUES (5)", "COMMIT; BEGIN; COMMIT",
@@ -45,8 +44,7 @@ func TestStringsBehindALostBlock(t *testing.T) {
 // place would have.
 func TestStatusBehindALostString(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", "CREATE TABLE p (a int)")
 	statuses := func(addr, lost string, dialogue []string) string {
 		script := ""

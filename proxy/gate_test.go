@@ -30,8 +30,7 @@ CREATE TABLE busy (name text PRIMARY KEY, n int); INSERT INTO busy SELECT g, 0 F
 CREATE CONSTRAINT TRIGGER late_fault AFTER UPDATE ON busy DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION late_fault();`
 
 func faultyPostgres(t *testing.T) postgres {
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", faulty)
 	return pg
 }

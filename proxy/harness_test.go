@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -44,7 +43,7 @@ type postgres struct {
 func sharedPostgres(t testing.TB) postgres {
 	t.Helper()
 	s := pgtest.Shared(t)
-	return postgres{s, net.JoinHostPort(s.Host, strconv.Itoa(s.Port))}
+	return postgres{s, s.Address()}
 }
 
 // sluice is a server under test.
@@ -187,4 +186,8 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 }
 
 // newPostgres is a server for a test that does to it what others would notice.
-func newPostgres(t *testing.T) *pgtest.Server { return pgtest.Start(t, pgtest.TLS()) }
+func newPostgres(t *testing.T, opts ...pgtest.Option) postgres {
+	t.Helper()
+	s := pgtest.Start(t, append(opts, pgtest.TLS())...)
+	return postgres{s, s.Address()}
+}

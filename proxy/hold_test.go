@@ -15,8 +15,7 @@ import (
 // when a conflict comes, and not sent twice.
 func TestHoldTime(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", stumbling)
 	stumbles(t, pg, true)
 	s := startSluice(t, pg, fastReplay, func(s *setup) { s.proxy.Retry.HoldTime = 20 * time.Millisecond })
@@ -87,8 +86,7 @@ func (l *lines) with(text string) (found []string) {
 // line in the log.
 func TestAlarmLine(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", changing)
 	log := newLines()
 	s := startSluice(t, pg, fastReplay, func(s *setup) {
@@ -109,8 +107,7 @@ func TestAlarmLine(t *testing.T) {
 // tell: a pipeline outside a block is not run again there, what else there is is.
 func TestGroupsThatAreNoTransaction(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", stumbling+`CREATE SCHEMA shadow;
 		CREATE FUNCTION shadow.now() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT clock_timestamp()';
 		ALTER ROLE postgres SET search_path = shadow, pg_catalog, public`)

@@ -11,7 +11,7 @@ func TestGroupIsNotCommittedByOurQuestions(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
 	pg.SQL(t, "postgres", "CREATE TABLE grouped (n int)")
-	s := startSluice(t, postgres{Server: pg, addr: pg.Address()}, fastReplay, maxOpen(2))
+	s := startSluice(t, pg, fastReplay, maxOpen(2))
 	a, b := talk(t, s.addr), talk(t, s.addr)
 	a.ask(t, "P - | INSERT INTO grouped VALUES (1)\nB - | -\nE -\nH")
 	a.readThrough("C")
@@ -34,7 +34,7 @@ func TestReadsThatWriteBehindASavepoint(t *testing.T) {
 	pg.SQL(t, "postgres", `CREATE TABLE written (n int);
 		CREATE FUNCTION writes() RETURNS int LANGUAGE sql AS 'INSERT INTO written VALUES (1) RETURNING n';
 		CREATE VIEW writing AS SELECT writes() AS n`)
-	s := startSluice(t, postgres{Server: pg, addr: pg.Address()}, withSavepoints, maxOpen(2))
+	s := startSluice(t, pg, withSavepoints, maxOpen(2))
 	for name, read := range map[string]string{"simple": "Q SELECT n FROM writing", "extended": "P - | SELECT n FROM writing\nB - | -\nE -\nS"} {
 		talk(t, s.addr).play(t, "Q BEGIN\nQ SAVEPOINT a\n"+read+"\nQ ROLLBACK TO a\nQ COMMIT")
 		if got := pg.SQL(t, "postgres", "SELECT count(*) FROM written"); got != "0" {
@@ -47,7 +47,7 @@ func TestReadsThatWriteBehindASavepoint(t *testing.T) {
 func TestChainBehindALostBlock(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
-	s := startSluice(t, postgres{Server: pg, addr: pg.Address()}, withSavepoints, maxOpen(2))
+	s := startSluice(t, pg, withSavepoints, maxOpen(2))
 	got := perform(t, s.addr, `Q BEGIN
 Q SAVEPOINT a
 E nosuch

@@ -226,8 +226,7 @@ func TestBackendLost(t *testing.T) {
 // The death of idle backends reaches no client.
 func TestIdleBackendsDie(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	s := startSluice(t, pg, maxOpen(5), func(s *setup) { s.backends.TargetReady = 5 })
 	conn := connect(t, s.addr)
 	for range 5 {

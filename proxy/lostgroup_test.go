@@ -23,8 +23,7 @@ func TestLossBehindTheAnswersOfAGroup(t *testing.T) {
 	for name, opts := range map[string][]option{"postgres": nil, "replay": {fastReplay}, "savepoints": {withSavepoints}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pg := postgres{Server: newPostgres(t)}
-			pg.addr = pg.Address()
+			pg := newPostgres(t)
 			pg.SQL(t, "postgres", "CREATE TABLE lost_group (n int, id int GENERATED ALWAYS AS IDENTITY)")
 			s := startSluice(t, pg, opts...)
 			for i, group := range []string{"B - | s3\nE -\n", "C P c1\nB c1 | s3\nD P c1\nE c1\n", "B c1 | s3\nE c1\nH\n", "P - | SELECT 1\nB - | -\nE -\n", "P - | BEGIN\nB - | -\nE -\n", "B - | s3\nE -\nC S s3\n", drawing + "P - | SELECT 1\nB - | -\n"} {
@@ -59,8 +58,7 @@ func TestLossBehindTheAnswersOfAGroup(t *testing.T) {
 // sends its Sync.
 func TestErrorOfALostGroupIsSent(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", "CREATE TABLE lost_group (n int)")
 	s := startSluice(t, pg)
 	rng := rand.New(rand.NewPCG(10, 1))
@@ -104,8 +102,7 @@ func (c *rawClient) behindAGroup(t *testing.T, frames int) (got string, err erro
 // A server that takes its leave behind a group and does not close its connection is lost all the same.
 func TestFarewellWithoutAnEnd(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,7 @@ import (
 // means what it meant before, as behind any error.
 func TestNamesBehindALoss(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", "CREATE TABLE p (a int)")
 	const write = "P w | INSERT /* doomed */ INTO p VALUES (1)\nB - | w\nE -\n"
 	for name, test := range map[string]struct{ before, group, then, want string }{

@@ -23,8 +23,7 @@ func (s *sluice) operations(t *testing.T, name string) (seen []string) {
 // latencies and conflicts are counted per operation.
 func TestOperations(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", stumbling+"CREATE TABLE shards (id int); INSERT INTO shards VALUES (1)")
 	for _, test := range []struct {
 		name, script, operation string

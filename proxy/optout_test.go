@@ -9,8 +9,7 @@ import (
 // comment stands and whoever answers the statement that carries it.
 func TestOptOutOfWholeBlock(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", stumbling)
 	s := startSluice(t, pg, fastReplay, asDSQL, maxOpen(3))
 	saves := startSluice(t, pg, withSavepoints, asDSQL, maxOpen(3))

@@ -49,8 +49,7 @@ func crowd(t *testing.T, pg postgres, addr, script string, kill func()) string {
 // connection of its own.
 func TestPlansChangeAsWithPostgres(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	for name, script := range map[string]string{
 		"described, another client executes": `
 			B P s | SELECT * FROM p; D S s; S
@@ -283,8 +282,7 @@ func TestPlansChangeAsWithPostgres(t *testing.T) {
 // the schema was changed where Sluice could not see it.
 func TestRowsAreAsDescribed(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	for name, script := range map[string]string{
 		"another client executes": `
 			B P s | SELECT * FROM p; D S s; S

@@ -28,11 +28,7 @@ type leaver struct {
 
 func newLeaver(t *testing.T, addr string, secure bool) *leaver {
 	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
+	conn := dialTCP(t, addr)
 	l := &leaver{tcp: conn.(*net.TCPConn)}
 	if secure {
 		conn.Write([]byte{0, 0, 0, 8, 4, 210, 22, 47})
@@ -167,8 +163,7 @@ func TestClientLeaves(t *testing.T) {
 		"replay": leavesReplay, "line": leavesLine, "long statement": leavesLongStatement,
 	} {
 		t.Run(name, func(t *testing.T) { // in parallel they would begin when all else has ended
-			pg := postgres{Server: newPostgres(t)}
-			pg.addr = pg.Address()
+			pg := newPostgres(t)
 			pg.SQL(t, "postgres", leaving)
 			test(t, pg)
 		})

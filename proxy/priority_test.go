@@ -11,8 +11,7 @@ import (
 // A replay that gave its backend away gets the next one that comes back, before
 // transactions that have not begun.
 func TestReplaysGoAhead(t *testing.T) {
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", stumbling)
 	stumbles(t, pg, true)
 	s := startSluice(t, pg, slowReplay, maxOpen(1), func(s *setup) {

@@ -214,21 +214,9 @@ type rawClient struct {
 	tells string
 }
 
-func dialRaw(t *testing.T, addr string) *rawClient {
+// greeting is a client on conn whose startup packet is still to be flushed.
+func greeting(t *testing.T, conn net.Conn, params map[string]string) *rawClient {
 	t.Helper()
-	c, _ := dialWith(t, addr, nil)
-	return c
-}
-
-// dialWith connects with those startup parameters, and returns what was answered too.
-func dialWith(t *testing.T, addr string, params map[string]string) (*rawClient, string) {
-	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	c := &rawClient{conn: conn, in: bufio.NewReaderSize(conn, 64<<10), reports: params != nil}
 	startup := &pgproto3.StartupMessage{ProtocolVersion: pgproto3.ProtocolVersion30,
 		Parameters: map[string]string{"user": "postgres", "database": "postgres"}}
 	maps.Copy(startup.Parameters, params)
@@ -236,7 +224,55 @@ func dialWith(t *testing.T, addr string, params map[string]string) (*rawClient, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.queue(b)
+	return &rawClient{conn: conn, in: bufio.NewReaderSize(conn, 64<<10), out: b}
+}
+
+// greetRaw starts a session on conn, and returns the payload of BackendKeyData.
+func greetRaw(t *testing.T, conn net.Conn, params map[string]string) (c *rawClient, key []byte) {
+	t.Helper()
+	c = greeting(t, conn, params)
+	c.flush()
+	for {
+		typ, payload, err := c.frame()
+		switch {
+		case err != nil || typ == 'E':
+			t.Fatalf("startup: %q, %v", payload, err)
+		case typ == 'K':
+			key = payload
+		case typ == 'Z':
+			return c, key
+		}
+	}
+}
+
+func dialTCP(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// startRaw connects with those startup parameters, and returns the payload of
+// BackendKeyData as well.
+func startRaw(t *testing.T, addr string, params map[string]string) (c *rawClient, key []byte) {
+	t.Helper()
+	return greetRaw(t, dialTCP(t, addr), params)
+}
+
+func dialRaw(t *testing.T, addr string) *rawClient {
+	t.Helper()
+	c, _ := startRaw(t, addr, nil)
+	return c
+}
+
+// dialWith connects with those startup parameters, and returns what was answered too.
+func dialWith(t *testing.T, addr string, params map[string]string) (*rawClient, string) {
+	t.Helper()
+	c := greeting(t, dialTCP(t, addr), params)
+	c.reports = params != nil
 	got := c.readThrough("Z")
 	if !strings.HasSuffix(got, "Z I\n") {
 		t.Fatalf("startup: %q", got)

@@ -40,8 +40,7 @@ var routesOf = map[string]string{
 // lost: its client is told that nobody knows. Each way is alone in a database.
 func TestReadsThatWrite(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	for i, h := range hazards {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
@@ -89,8 +88,7 @@ func inDatabase(name string) option { return func(s *setup) { s.dial.Database = 
 // functions that may write, where only those who call them by name run them.
 func TestReadsThatRead(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	const tables = "CREATE TABLE plain_rows (a int); INSERT INTO plain_rows VALUES (1); CREATE VIEW reading AS SELECT a FROM plain_rows; CREATE TABLE wrote (a int);" +
 		"CREATE FUNCTION stable_one() RETURNS int STABLE LANGUAGE sql AS 'SELECT 1'; CREATE VIEW calling AS SELECT stable_one() AS a;" +
 		"CREATE FUNCTION fires() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'; CREATE TRIGGER t BEFORE INSERT ON plain_rows FOR EACH ROW EXECUTE FUNCTION fires();"
@@ -129,8 +127,7 @@ func TestReadsThatRead(t *testing.T) {
 // anything is run again.
 func TestReadsThatWriteSince(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", "CREATE TABLE wrote (a int)")
 	statements := []string{"CREATE FUNCTION writes() RETURNS int LANGUAGE sql AS $$ INSERT INTO wrote VALUES (1) RETURNING a $$", "CREATE VIEW writing AS SELECT writes()"}
 	for name, opts := range map[string][]option{"made here": nil, "made here, with replay": {fastReplay}, "made elsewhere, with replay": {fastReplay}} {

@@ -1,13 +1,9 @@
 package proxy_test
 
 import (
-	"bufio"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
-
-	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
@@ -64,7 +60,7 @@ func TestTextsInOtherEncodings(t *testing.T) {
 				{"client_encoding": strings.Trim(encoding, `"`)},
 				{"options": "-c client_encoding=" + strings.Trim(encoding, `"`)},
 			} {
-				c := startWith(t, s.addr, params)
+				c, _ := startRaw(t, s.addr, params)
 				for _, sql := range []string{text, "SET client_encoding TO UTF8", "RESET client_encoding", text} {
 					c.queue(encodeLine(t, "Q", sql))
 					c.readThrough("Z")
@@ -103,8 +99,7 @@ func TestTextsThatEscape(t *testing.T) {
 		}
 	}
 	t.Run("at the server", func(t *testing.T) {
-		pg := postgres{Server: pgtest.Start(t, pgtest.TLS(), pgtest.Setting("standard_conforming_strings", "off"))}
-		pg.addr = pg.Address()
+		pg := newPostgres(t, pgtest.Setting("standard_conforming_strings", "off"))
 		for name, script := range map[string]string{"simple": "Q " + text + "\n< Z\n", "in a block": "Q BEGIN\n< Z\nQ " + text + "\n< Z\nQ COMMIT\n< Z\n"} {
 			t.Run(name, func(t *testing.T) { // the first text comes before any backend
 				s := startSluice(t, pg, maxOpen(1))
@@ -131,29 +126,4 @@ func TestTextsThatEscape(t *testing.T) {
 			check(t, s, fmt.Sprintf("Q BEGIN\n< Z\nQ %s\n< Z\nQ %s\n< Z\nQ COMMIT\n< Z\n", set, text))
 		}
 	})
-}
-
-// startWith starts a session with those parameters.
-func startWith(t *testing.T, addr string, params map[string]string) *rawClient {
-	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	c := &rawClient{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}
-	startup := &pgproto3.StartupMessage{ProtocolVersion: pgproto3.ProtocolVersion30,
-		Parameters: map[string]string{"user": "postgres", "database": "postgres"}}
-	for name, value := range params {
-		startup.Parameters[name] = value
-	}
-	b, err := startup.Encode(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.queue(b)
-	if got := c.readThrough("Z"); !strings.HasSuffix(got, "Z I\n") {
-		t.Fatalf("startup: %q", got)
-	}
-	return c
 }

@@ -9,8 +9,7 @@ import (
 // there too, is told all the same: the client keeps its connection.
 func TestRefusedAsTheBackendIsLost(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", "CREATE TABLE p (a int)")
 	for name, test := range map[string]struct{ before, script, want, status string }{
 		"a block":           {"Q BEGIN\n< Z\nQ SELECT 1\n< Z\n", "Q DISCARD ALL\n< Z\n", "E S=ERROR C=25001", "Z E"},

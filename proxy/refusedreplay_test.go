@@ -30,8 +30,7 @@ const conflictSeen = "E S=ERROR C=40001 M=change conflicts with another transact
 // that is not retried is told, with its reason, and counted.
 func TestRefusedReplays(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", changing)
 	usual := startSluice(t, pg, fastReplay, maxOpen(3))
 	small := startSluice(t, pg, fastReplay, maxOpen(3), func(s *setup) { s.proxy.Retry.LogBytes = 4096 })
@@ -146,8 +145,7 @@ func TestRefusedReplays(t *testing.T) {
 // Who waits for a replay no longer ends it at once.
 func TestReplayEndsWithItsClient(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", changing)
 	patient := func(s *setup) {
 		fastReplay(s)

@@ -9,8 +9,7 @@ import (
 // can no longer be returned to, when it is. To release it takes no replay.
 func TestRefusedSavepoints(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", changing+"CREATE TABLE saved (a int PRIMARY KEY); CREATE TABLE keyed (id bigint GENERATED ALWAYS AS IDENTITY, u uuid DEFAULT gen_random_uuid(), s serial, v int UNIQUE); "+
 		"CREATE FUNCTION drawn() RETURNS bigint LANGUAGE sql AS $$ SELECT nextval('changing') $$")
 	s := startSluice(t, pg, withSavepoints, maxOpen(3))
@@ -87,8 +86,7 @@ func TestRefusedSavepoints(t *testing.T) {
 // to be compared: the client decided on what is no longer true.
 func TestReturnMeetsAnothersChange(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", "CREATE TABLE saved (a int PRIMARY KEY, n int); INSERT INTO saved VALUES (1, 1), (2, 2)")
 	s := startSluice(t, pg, withSavepoints, maxOpen(3))
 	for read, want := range map[int]string{1: "40001", 2: "<nil>"} {

@@ -68,8 +68,7 @@ func slowReplay(s *setup) {
 // is what PostgreSQL answers when there is none.
 func TestConflictsAreInvisible(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", stumbling)
 	routes := map[string]*sluice{
 		"fast":    startSluice(t, pg, fastReplay, maxOpen(3)),
@@ -145,8 +144,7 @@ func (s *sluice) sum(t testing.TB, name string) (n float64) {
 // The loss of a backend before anything that can commit was sent is as invisible.
 func TestLossIsInvisible(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", stumbling)
 	s := startSluice(t, pg, fastReplay, maxOpen(3))
 	for name, script := range map[string]string{
@@ -171,8 +169,7 @@ func TestLossIsInvisible(t *testing.T) {
 // that its transaction is over: it must still come to its end.
 func TestReplayThatEndsEarly(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", stumbling)
 	// The conflict is one of the schema, behind which a replay prepares statements
 	// again, and asks what they return.
@@ -231,8 +228,7 @@ var detail = regexp.MustCompile(`Replay refused: (.*?)\. H=`)
 func TestRandomConflicts(t *testing.T) {
 	t.Parallel()
 	fixSeed()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", stumbling+"CREATE TABLE random (a int)")
 	reset := func(yes bool) { stumbles(t, pg, yes, "random") }
 	s := startSluice(t, pg, fastReplay, maxOpen(3), func(s *setup) { s.proxy.Retry.Policy.MaxElapsed = retry.DefaultMaxElapsed })

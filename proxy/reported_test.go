@@ -13,8 +13,7 @@ var reportLine = regexp.MustCompile(`(?m)^S (\w+)=(.*)$`)
 // which parameters are in force then.
 func TestParametersAfterLoss(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", changing)
 	stumbles(t, pg, true)
 	scripts := map[string]struct{ script, word string }{

@@ -18,8 +18,7 @@ CREATE ROLE setting_role;`
 // A function that sets something for the session does so for its client only.
 func TestFunctionsThatSet(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", settingFunctions)
 	resets := func(r proxy.Reset) option { return configure(func(c *proxy.Config) { c.Reset = r }) }
 	const look = "Q SELECT current_setting('TimeZone'), current_setting('DateStyle'), current_setting('work_mem'), current_setting('search_path'), current_user\n< Z\n"
@@ -74,8 +73,7 @@ func TestFunctionsThatSet(t *testing.T) {
 // A session whose role a function has changed keeps it, and its backend.
 func TestFunctionThatSetsTheRole(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", settingFunctions)
 	s := startSluice(t, pg, maxOpen(2))
 	const script = "Q SELECT sets('role', 'setting_role', false)\n< Z\nQ SELECT current_user\n< Z\n"
@@ -95,8 +93,7 @@ func TestFunctionThatSetsTheRole(t *testing.T) {
 // not those of other clients, nor theirs its own.
 func TestSetConfigAndPreparedStatements(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", settingFunctions)
 	text := func(n int) string { return fmt.Sprintf("SELECT timestamptz '2024-01-0%d 00:00' AT TIME ZONE 'UTC'", n) }
 	for name, how := range map[string]string{

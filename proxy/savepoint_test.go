@@ -22,8 +22,7 @@ func ext(sql string) string { return "P - | " + sql + "\nB - | -\nE -\n" }
 // conflicts come in between or not.
 func TestSavepoints(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", stumbling+"CREATE TABLE saved (a int PRIMARY KEY) WITH (autovacuum_enabled = off); CREATE TABLE random (a int)")
 	routes := map[string]*sluice{
 		"fast":    startSluice(t, pg, withSavepoints, maxOpen(3)),
@@ -119,8 +118,7 @@ var savepointTexts = []string{
 func TestRandomSavepoints(t *testing.T) {
 	t.Parallel()
 	fixSeed()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", stumbling+`CREATE TABLE random (a int); CREATE SCHEMA random_a; CREATE SCHEMA random_b;
 		CREATE TABLE random_a.random_x AS SELECT 1 AS v; CREATE TABLE random_b.random_x AS SELECT text 'b' AS v`)
 	reset := func(yes bool) { stumbles(t, pg, yes, "random") }

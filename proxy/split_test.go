@@ -60,8 +60,7 @@ func inTwo(t *testing.T, s *sluice, texts []string) {
 func TestRandomSplits(t *testing.T) {
 	t.Parallel()
 	fixSeed()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", stumbling+splitTables+"CREATE TABLE random (a int)")
 	texts := slices.Concat(splitTexts, []string{"SELECT 1 AS one", "SELECT $1::int AS n", "SELECT 1/0", "", "BEGIN", "COMMIT", "ROLLBACK",
 		"INSERT INTO random VALUES (1)", "SET TimeZone = 'Asia/Tokyo'", "SET search_path = public", "PREPARE p2 AS SELECT 5 AS five", "DISCARD ALL"})
@@ -93,8 +92,7 @@ func TestRandomSplits(t *testing.T) {
 // A refused query is sent in two parts, and its client cannot tell.
 func TestRefusalIsInvisible(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", splitTables)
 	const (
 		query = "SELECT b.w, complain(current_query()) AS c FROM split_a a JOIN split_b b ON b.a = a.id WHERE a.id = 2 ORDER BY 1 FOR UPDATE"
@@ -138,8 +136,7 @@ func TestRefusalIsInvisible(t *testing.T) {
 // the next try is in two parts; where there is no other form it gets it always.
 func TestRefusalIsTold(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", splitTables)
 	const (
 		query = "SELECT b.w, complain(current_query()) AS c FROM split_a a JOIN split_b b ON b.a = a.id WHERE a.id = 2 ORDER BY 1 FOR UPDATE"

@@ -10,8 +10,7 @@ import (
 // lost its statements says so to nobody. Both need the log of a transaction.
 func TestStaleStatementsAreMadeAnew(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	for name, script := range map[string]string{
 		"unnamed": `
 			B P - | SELECT * FROM p; B - | -; D P -; E -; S

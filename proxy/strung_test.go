@@ -305,8 +305,7 @@ func TestSettingsAskedInOtherWays(t *testing.T) {
 // included, and a string that fails leaves nothing of it.
 func TestConflictsInStrings(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", stumbling)
 	routes := map[string]*sluice{
 		"dsql":     startSluice(t, pg, fastReplay, asDSQL, answering, maxOpen(3)),

@@ -10,8 +10,7 @@ import (
 // backend: the session gives the backend back. Where something may have run, it stays.
 func TestTextsThatNobodyReads(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", `CREATE FUNCTION misspelt() RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_lock(77); EXECUTE 'SELEC 1'; RETURN 1; END $$`)
 	for name, test := range map[string]struct {
 		script string

@@ -1,11 +1,9 @@
 package proxy_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -13,7 +11,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 )
@@ -32,43 +29,6 @@ func dialKeyed(t *testing.T, addr string, params map[string]string) (c *rawClien
 		defer conn.Close()
 		conn.Write(append([]byte{0, 0, 0, byte(8 + len(key)), 4, 210, 22, 46}, key...))
 		conn.Read(make([]byte, 1)) // up to its end
-	}
-}
-
-// startRaw connects and returns the payload of BackendKeyData as well.
-func startRaw(t *testing.T, addr string, params map[string]string) (c *rawClient, key []byte) {
-	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return greetRaw(t, conn, params)
-}
-
-// greetRaw starts a session on conn, and returns the payload of BackendKeyData.
-func greetRaw(t *testing.T, conn net.Conn, params map[string]string) (c *rawClient, key []byte) {
-	t.Helper()
-	c = &rawClient{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}
-	startup := &pgproto3.StartupMessage{ProtocolVersion: pgproto3.ProtocolVersion30,
-		Parameters: map[string]string{"user": "postgres", "database": "postgres"}}
-	maps.Copy(startup.Parameters, params)
-	b, err := startup.Encode(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.queue(b)
-	c.flush()
-	for {
-		typ, payload, err := c.frame()
-		switch {
-		case err != nil || typ == 'E':
-			t.Fatalf("startup: %q, %v", payload, err)
-		case typ == 'K':
-			key = payload
-		case typ == 'Z':
-			return c, key
-		}
 	}
 }
 
@@ -259,8 +219,7 @@ var whoseEnd = []struct {
 // the statement is not run.
 func TestStoppedWhileSluiceWaits(t *testing.T) {
 	t.Parallel()
-	pg := postgres{Server: newPostgres(t)}
-	pg.addr = pg.Address()
+	pg := newPostgres(t)
 	pg.SQL(t, "postgres", hurdles)
 	for name, wait := range ownWaits {
 		for _, end := range whoseEnd {
