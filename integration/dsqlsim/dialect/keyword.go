@@ -50,9 +50,46 @@ var clues = [keywordCount]clue{
 // longestKeyword is len("websearch_to_tsquery").
 const longestKeyword = 20
 
-// specials are words that rules for expressions and tables in FROM look for.
-var specials = words("merge tablesample lateral point line lseg box path polygon circle regconfig to_tsvector " +
-	"to_tsquery plainto_tsquery phraseto_tsquery websearch_to_tsquery json_to_tsvector jsonb_to_tsvector ts_headline")
+// keywords are all words that a keyword stands for, in lower case. Those of special
+// are what rules for expressions and tables in FROM look for.
+var keywords = keywordsOf([keywordCount]string{
+	alter:        "alter",
+	async:        "async",
+	begin:        "begin",
+	commit:       "commit end",
+	create:       "create",
+	delete_:      "delete",
+	forWord:      "for",
+	index:        "index",
+	insert:       "insert",
+	into:         "into",
+	rollback:     "rollback abort",
+	selectWord:   "select",
+	setConfig:    "set_config",
+	setOperation: "union intersect except",
+	special: "merge tablesample lateral point line lseg box path polygon circle regconfig to_tsvector " +
+		"to_tsquery plainto_tsquery phraseto_tsquery websearch_to_tsquery json_to_tsvector jsonb_to_tsvector ts_headline",
+	answered: "version current_database current_catalog current_setting",
+	table:    "table",
+	unique:   "unique",
+	update:   "update",
+	using:    "using",
+	values:   "values",
+	with:     "with",
+	from:     "from",
+	joinWord: "join",
+	modern:   "json json_object json_array json_objectagg json_arrayagg any_value",
+})
+
+func keywordsOf(spellings [keywordCount]string) map[string]keyword {
+	found := make(map[string]keyword)
+	for key, list := range spellings {
+		for w := range words(list) {
+			found[w] = keyword(key)
+		}
+	}
+	return found
+}
 
 // lookup finds the keyword that s spells, in any case, quoted or not.
 func lookup(s string) keyword {
@@ -70,58 +107,5 @@ func lookup(s string) keyword {
 		}
 		lower[i] = c
 	}
-	switch string(lower[:len(s)]) {
-	case "alter":
-		return alter
-	case "async":
-		return async
-	case "begin":
-		return begin
-	case "commit", "end":
-		return commit
-	case "create":
-		return create
-	case "delete":
-		return delete_
-	case "for":
-		return forWord
-	case "index":
-		return index
-	case "insert":
-		return insert
-	case "into":
-		return into
-	case "rollback", "abort":
-		return rollback
-	case "select":
-		return selectWord
-	case "set_config":
-		return setConfig
-	case "union", "intersect", "except":
-		return setOperation
-	case "table":
-		return table
-	case "unique":
-		return unique
-	case "update":
-		return update
-	case "using":
-		return using
-	case "values":
-		return values
-	case "with":
-		return with
-	case "from":
-		return from
-	case "join":
-		return joinWord
-	case "json", "json_object", "json_array", "json_objectagg", "json_arrayagg", "any_value":
-		return modern
-	case "version", "current_database", "current_catalog", "current_setting":
-		return answered
-	}
-	if specials[string(lower[:len(s)])] {
-		return special
-	}
-	return none
+	return keywords[string(lower[:len(s)])]
 }

@@ -42,76 +42,113 @@ type outline struct {
 // siblings, so that the chain begins anew; but a chain of set operations goes on.
 type level struct{ chain, setOperations int }
 
+// nesting follows the brackets of one statement.
+type nesting struct {
+	levels []level
+	depth  int // no tree of the tokens so far is deeper
+}
+
+func newNesting() nesting { return nesting{levels: make([]level, 1, 16)} }
+
+// outermost tells whether no bracket is open.
+func (n *nesting) outermost() bool { return len(n.levels) == 1 }
+
+// restart begins the next statement; no bracket is open.
+func (n *nesting) restart() { n.levels[0], n.depth = level{}, 0 }
+
+// add counts one token.
+func (n *nesting) add(kind tokenKind, key keyword) {
+	top := &n.levels[len(n.levels)-1]
+	switch {
+	case kind == comma:
+		n.depth -= top.chain
+		top.chain = 0
+		return
+	case kind == shut:
+		if n.outermost() {
+			return
+		}
+		n.depth -= 1 + top.chain + top.setOperations
+		n.levels = n.levels[:len(n.levels)-1]
+		n.levels[len(n.levels)-1].chain++
+	case kind == open:
+		n.levels = append(n.levels, level{}) // a level counts, whatever stands in it
+	case key == setOperation:
+		top.setOperations++
+	default:
+		top.chain++
+	}
+	n.depth++
+}
+
+// recent is what stands in front of a token in its statement. The zero value
+// stands for the beginning.
+type recent struct {
+	last, lastButOne keyword
+	kind             tokenKind
+	// opened: parentheses where FROM may have a table.
+	opened bool
+}
+
+// push makes a token the most recent one.
+func (r *recent) push(kind tokenKind, key keyword) {
+	mayBeTable := r.last == from || r.last == joinWord || r.last == special || r.kind == comma || r.opened
+	*r = recent{last: key, lastButOne: r.last, kind: kind, opened: kind == open && mayBeTable}
+}
+
 func draw(sql string) outline {
 	var o outline
 	if len(sql) > maxTextBytes {
 		o.deep = true
 		return o
 	}
-	var few [16]level
-	levels := append(few[:0], level{})
-	depth, inStatement := 0, 0
-	var last, lastButOne keyword
-	var lastKind tokenKind
-	opened := false // a parenthesis where FROM may have a table
+	brackets := newNesting()
+	before := recent{}
+	begun := false // the statement has a token
 	lex := lexer{sql: sql}
 	for t := lex.next(); t.kind != endOfText; t = lex.next() {
-		top := &levels[len(levels)-1]
-		if t.kind == semicolon && len(levels) == 1 {
-			*top, depth, inStatement, last, lastButOne = level{}, 0, 0, none, none
+		if t.kind == semicolon && brackets.outermost() {
+			brackets.restart()
+			before, begun = recent{}, false
 			continue
 		}
 		if o.tokens++; o.tokens == 1 {
 			o.first = t
 		}
-		if inStatement++; inStatement == 1 {
+		if !begun {
+			begun = true
 			o.statements++
 		}
-		key := none
-		switch t.kind {
-		case comma:
-			depth -= top.chain
-			top.chain = 0
-		case open:
-			levels = append(levels, level{})
-			depth++ // a level counts, whatever stands in it
-		case shut:
-			if len(levels) > 1 {
-				depth -= 1 + top.chain + top.setOperations
-				levels = levels[:len(levels)-1]
-				levels[len(levels)-1].chain++
-				depth++
-			}
-		case word, quoted:
-			key = lookup(sql[t.start:t.end])
-			o.clues |= clues[key]
-			if key == setOperation {
-				top.setOperations++
-			} else {
-				top.chain++
-			}
-			depth++
-			if key == async && takesAsync(lastButOne, last) {
-				o.async = append(o.async, t.start)
-			}
-		default:
-			if t.kind == literal && isModernNumber(sql[t.start:t.end]) {
-				o.clues |= sawNumber
-			}
-			top.chain++
-			depth++
-		}
-		if opened && (key == selectWord || key == values || key == with) {
-			o.clues |= sawModern
-		}
-		opened = t.kind == open && (last == from || last == joinWord || last == special || lastKind == comma || opened)
-		lastButOne, last, lastKind = last, key, t.kind
-		if depth > maxDepth {
+		key := o.notice(t, sql, &before)
+		before.push(t.kind, key)
+		brackets.add(t.kind, key)
+		if brackets.depth > maxDepth {
 			o.deep = true
 			return o
 		}
 	}
 	return o
+}
+
+// notice takes the clues of one token, and returns the keyword that it is.
+func (o *outline) notice(t token, sql string, before *recent) keyword {
+	key := none
+	switch t.kind {
+	case word, quoted:
+		key = lookup(sql[t.start:t.end])
+		o.clues |= clues[key]
+		if key == async && takesAsync(before.lastButOne, before.last) {
+			o.async = append(o.async, t.start)
+		}
+	case literal:
+		if isModernNumber(sql[t.start:t.end]) {
+			o.clues |= sawNumber
+		}
+	}
+	if before.opened && (key == selectWord || key == values || key == with) {
+		o.clues |= sawModern
+	}
+	return key
 }
 
 // takesAsync tells whether ASYNC after these two words is DSQL's own syntax.
