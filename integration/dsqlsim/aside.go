@@ -52,14 +52,10 @@ func (s *session) ask(sql string) (*told, error) {
 func (s *session) hear() (*told, error) {
 	t := &told{}
 	for {
-		header, err := s.up.Peek(frameHeader)
+		kind, total, err := s.header()
 		if err != nil {
-			return nil, upstreamError(err)
+			return nil, err
 		}
-		if _, err := bodyLength(header); err != nil {
-			return nil, upstreamError(err)
-		}
-		kind, total := header[0], lengthOf(header)
 		switch kind {
 		case 'D', 'C', 'E', 'Z', 't':
 		case 'S': // a setting that comes or goes is the client's to know

@@ -30,11 +30,11 @@ func (s *session) copyIn(total int) error {
 func (s *session) copyOutcome(over chan<- struct{}) error {
 	defer close(over)
 	for {
-		header, err := s.up.Peek(frameHeader)
+		kind, _, err := s.header()
 		if err != nil {
-			return upstreamError(err)
+			return err
 		}
-		if header[0] == 'C' || header[0] == 'E' {
+		if kind == 'C' || kind == 'E' {
 			return nil // for the session's usual course
 		}
 		if err := s.reply(); err != nil {

@@ -104,17 +104,20 @@ func (s *session) execute(f *frame) error {
 		s.work.lost = s.work.lost || p == nil
 		return s.forward(f, d)
 	}
-	st := p.of.statement()
 	d.text, d.sent = p.of.text, p.sent
-	if p.started {
-		if p.epoch != s.epoch && s.status == statusInBlock {
-			d.inPlace = dataConflict // where it stood nobody knows any more
-			return s.forward(parseFrame(ownName, markerSQL, nil), d)
-		}
-		return s.forward(f, d)
+	switch {
+	case !p.started:
+		return s.startPortal(f, name, p, d)
+	case p.epoch != s.epoch && s.status == statusInBlock:
+		return s.fail(d, dataConflict) // where it stood nobody knows any more
 	}
-	if s.server.plan.pending.Load() > 0 || s.delicate(st, p) || st.Kind == dialect.Commit && s.owed.writes(&s.server.config.Limits) {
-		// It matters where the transaction stands.
+	return s.forward(f, d)
+}
+
+// startPortal passes on the first Execute of a portal.
+func (s *session) startPortal(f *frame, name string, p *portal, d debt) error {
+	st := p.of.statement()
+	if s.delicate(st, p) {
 		if err := s.settle(); err != nil || s.skipping {
 			return err
 		}
@@ -135,21 +138,22 @@ func (s *session) execute(f *frame) error {
 	case conflictsAtCommit(st, s.status, failed):
 		return s.rollback(d, failed)
 	}
-	d.inPlace = failed
-	return s.forward(parseFrame(ownName, markerSQL, nil), d)
+	return s.fail(d, failed)
 }
 
 // delicate tells whether everything in front of a statement must have been
 // answered before it is known how to run it.
 func (s *session) delicate(st *dialect.Statement, p *portal) bool {
-	w := &s.work
+	w, commits := &s.work, st.Kind == dialect.Commit
 	switch {
+	case s.server.plan.pending.Load() > 0, commits && s.owed.writes(&s.server.config.Limits):
+		return true
 	case s.status != statusInBlock:
 		return false
 	case w.parked, w.guessing, p.of.plan != nil:
 		return true
 	}
-	return st.Kind == dialect.Commit && (s.contended() || s.server.certifier.Keys() > 0)
+	return commits && (s.contended() || s.server.certifier.Keys() > 0)
 }
 
 // executeNow forwards an Execute, with the savepoint in front of the first
@@ -262,8 +266,7 @@ func (s *session) rollback(d debt, why *failure) error {
 func (s *session) guess(f *frame, st *dialect.Statement, p *portal, d debt) error {
 	sql := d.guessed(st)
 	if d.guess == nil {
-		d.inPlace = dataConflict
-		return s.forward(parseFrame(ownName, markerSQL, nil), d)
+		return s.fail(d, dataConflict)
 	}
 	types, err := s.parameterTypes(s.server.plans.spelling(st), p.of.types)
 	if err != nil {

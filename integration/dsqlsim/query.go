@@ -115,41 +115,56 @@ func (s *session) one(f *frame, sql string, text *dialect.Text) error {
 		more: f.next+1 < len(text.Statements), mayWait: waits(st), alone: len(text.Statements) == 1,
 	}
 	failed, err := s.judge(f, st, s.status)
-	if err == nil && failed == nil && d.alone && st.Kind == dialect.Begin && s.status == statusIdle {
-		return s.begin(st)
-	}
-	if err == nil {
-		err = s.open()
-	}
-	if err == nil && failed == nil {
-		failed, err = s.prepare(st, capture{plan: s.server.plans.of(st), values: noValues})
-	}
 	if err != nil {
 		return err
 	}
-	send := s.server.plans.spelling(st)
-	switch {
-	case failed != nil:
-		send = d.replace(f.next, st, s.status, failed)
-	case s.work.guessing:
-		if send = d.guessed(st); d.guess == nil {
-			send = d.replace(f.next, st, s.status, dataConflict)
-		}
-	case s.status == statusInBlock && hasEffect(st):
-		d.effect = newEffect(st, send, nil, noValues)
-		if !s.work.savepoint {
-			if err := s.savepoint(); err != nil {
-				return err
-			}
+	if failed == nil && d.alone && st.Kind == dialect.Begin && s.status == statusIdle {
+		return s.begin(st)
+	}
+	if err := s.open(); err != nil {
+		return err
+	}
+	if failed == nil {
+		failed, err = s.prepare(st, capture{plan: s.server.plans.of(st), values: noValues})
+		if err != nil {
+			return err
 		}
 	}
-	if failed == nil && !s.work.guessing && s.interrupt(&d, f.next) {
-		send += "\n;" + markerSQL
+	send, err := s.inQuery(&d, st, failed)
+	if err != nil {
+		return err
 	}
 	if f.next > 0 {
 		d.offset = offsetOf(sql, text, f.next)
 	}
 	return s.turn(&frame{kind: 'Q', body: append([]byte(send), 0)}, d)
+}
+
+// inQuery is what PostgreSQL gets for one statement of a Query, or in its place
+// if it has failed. d is told what the answer will stand for.
+func (s *session) inQuery(d *debt, st *dialect.Statement, failed *failure) (string, error) {
+	if failed == nil && s.work.guessing {
+		if guess := d.guessed(st); d.guess != nil {
+			return guess, nil
+		}
+		failed = dataConflict
+	}
+	if failed != nil {
+		return d.replace(d.index, st, s.status, failed), nil
+	}
+	sql := s.server.plans.spelling(st)
+	if s.status == statusInBlock && hasEffect(st) {
+		d.effect = newEffect(st, sql, nil, noValues)
+		if !s.work.savepoint {
+			if err := s.savepoint(); err != nil {
+				return "", err
+			}
+		}
+	}
+	if s.interrupt(d, d.index) {
+		sql += "\n;" + markerSQL
+	}
+	return sql, nil
 }
 
 // begin answers a BEGIN, which PostgreSQL gets with the first statement.

@@ -15,14 +15,10 @@ const oidText = 25
 // reply reads one frame of PostgreSQL's and passes on what the client is to see
 // of it.
 func (s *session) reply() error {
-	header, err := s.up.Peek(frameHeader)
+	kind, total, err := s.header()
 	if err != nil {
-		return upstreamError(err)
+		return err
 	}
-	if _, err := bodyLength(header); err != nil {
-		return upstreamError(err)
-	}
-	kind, total := header[0], lengthOf(header)
 	if s.over && kind != 'Z' {
 		return s.swallow(kind, total)
 	}
@@ -43,19 +39,40 @@ func (s *session) reply() error {
 		return s.copyIn(total)
 	case 'T', 'n', 't':
 		return s.described(kind, total)
+	case 's':
+		return s.suspended(total)
 	}
-	// 1 ParseComplete, 2 BindComplete, 3 CloseComplete, I EmptyQueryResponse,
-	// s PortalSuspended, c CopyDone.
+	return s.acknowledged(kind, total)
+}
+
+// header tells type and length of PostgreSQL's next frame, which stays unread.
+func (s *session) header() (kind byte, total int, err error) {
+	header, err := s.up.Peek(frameHeader)
+	if err != nil {
+		return 0, 0, upstreamError(err)
+	}
+	if _, err := bodyLength(header); err != nil {
+		return 0, 0, upstreamError(err)
+	}
+	return header[0], lengthOf(header), nil
+}
+
+// suspended is PortalSuspended: the client has read a part of the result.
+func (s *session) suspended(total int) error {
+	if d := s.owed.first(); d != nil && d.effect != nil {
+		s.work.lost = true // its tag and the rest of its rows are unknown
+	}
+	if gone, err := s.breakOff(total); gone || err != nil {
+		s.owed.pop()
+		return err
+	}
+	return s.acknowledged('s', total)
+}
+
+// acknowledged is an answer without a content: ParseComplete (1), BindComplete (2),
+// CloseComplete (3), EmptyQueryResponse (I), PortalSuspended (s), CopyDone (c).
+func (s *session) acknowledged(kind byte, total int) error {
 	d := s.owed.first()
-	if kind == 's' {
-		if d != nil && d.effect != nil {
-			s.work.lost = true // its tag and the rest of its rows are unknown
-		}
-		if gone, err := s.breakOff(total); gone || err != nil {
-			s.owed.pop()
-			return err
-		}
-	}
 	if d != nil && d.silent {
 		s.owed.pop()
 		_, err := s.up.Discard(total)

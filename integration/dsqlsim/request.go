@@ -51,22 +51,9 @@ func (s *session) request(f *frame) error {
 	case 'C':
 		return s.closeName(f)
 	case 'H':
-		if err := s.settle(); err != nil {
-			return err
-		}
-		if s.atReady != nil {
-			return s.atReady
-		}
-		return s.out.Flush()
+		return s.flushToClient()
 	case 'S':
-		if err := s.beforeSync(); err != nil {
-			return err
-		}
-		s.skipping = false
-		if f.plain {
-			delete(s.statements, "")
-		}
-		return s.turn(f, debt{kind: 'S', from: *f})
+		return s.sync(f)
 	case 'F':
 		s.work.lost = true // it may do anything
 		return s.turn(f, debt{kind: 'F', from: *f})
@@ -74,6 +61,29 @@ func (s *session) request(f *frame) error {
 		return nil // what a client still sends after a COPY that failed
 	}
 	return protocolViolation("invalid frontend message type " + string(rune(f.kind)))
+}
+
+// flushToClient does what a Flush asks for.
+func (s *session) flushToClient() error {
+	if err := s.settle(); err != nil {
+		return err
+	}
+	if s.atReady != nil {
+		return s.atReady
+	}
+	return s.out.Flush()
+}
+
+// sync passes on a Sync.
+func (s *session) sync(f *frame) error {
+	if err := s.beforeSync(); err != nil {
+		return err
+	}
+	s.skipping = false
+	if f.plain {
+		delete(s.statements, "")
+	}
+	return s.turn(f, debt{kind: 'S', from: *f})
 }
 
 // forward sends one frame, for which d will be owed.
@@ -143,6 +153,12 @@ func (s *session) waiting(may bool) {
 	}
 	s.since.Store(time.Now().UnixNano())
 	signal(s.server.referee.stirred)
+}
+
+// fail has PostgreSQL fail where d's frame would have been, to answer why.
+func (s *session) fail(d debt, why *failure) error {
+	d.inPlace = why
+	return s.forward(parseFrame(ownName, markerSQL, nil), d)
 }
 
 // flush sends what is buffered for PostgreSQL.
