@@ -34,7 +34,7 @@ func (c *catalog) install(ctx context.Context, u *upstream) error {
 	if c.installed {
 		return nil
 	}
-	conn, err := u.own(ctx)
+	conn, err := u.dialOwn(ctx)
 	if err != nil {
 		return err
 	}

@@ -19,18 +19,18 @@ type capture struct {
 	types, values []byte
 }
 
-// prepare brings the transaction into the state that the next statement needs.
-// Nothing may be owed if that takes more than a look. The failure is what the
+// setUp brings the transaction into the state that the next statement needs.
+// No reply may be pending if that takes more than a look. The failure is what the
 // client is to be told instead of running the statement.
-func (s *session) prepare(st *dialect.Statement, c capture) (*failure, error) {
-	if failed := s.outdated(st, s.status); failed != nil {
+func (s *session) setUp(st *dialect.Statement, c capture) (*failure, error) {
+	if failed := s.schemaConflictFor(st, s.status); failed != nil {
 		return failed, nil
 	}
-	w := &s.work
+	b := &s.block
 	switch st.Kind {
 	case dialect.Begin:
 		if s.status == statusIdle {
-			w.begin = st.SQL
+			b.beginSQL = st.SQL
 		}
 		return nil, nil
 	case dialect.Rollback:
@@ -40,30 +40,30 @@ func (s *session) prepare(st *dialect.Statement, c capture) (*failure, error) {
 		return nil, nil
 	}
 	if st.Kind == dialect.Commit {
-		if !s.contended() {
+		if !s.needsCertifying() {
 			return nil, nil
 		}
-		return s.adjudicate()
+		return s.certify()
 	}
-	if !w.begun {
-		w.begun, w.snapshot = true, s.server.certifier.Open()
+	if !b.hasSnapshot {
+		b.hasSnapshot, b.snapshot = true, s.server.certifier.Open()
 	}
-	if w.parked {
+	if b.parked {
 		if err := s.resume(); err != nil {
 			return nil, err
 		}
 	}
 	if c.plan != nil {
-		return s.note(c)
+		return s.captureRows(c)
 	}
 	return nil, nil
 }
 
-// outdated is the conflict of a statement that needs the catalog, in a session
-// that does not know its last change: recorded of idle sessions, and of every
-// statement up to the first of a block. It happens once.
-func (s *session) outdated(st *dialect.Statement, status byte) *failure {
-	if !s.stale() || status == statusFailed || status == statusInBlock && s.work.begun {
+// schemaConflictFor is the conflict of a statement that needs the catalog, in a
+// session that does not know its last change: recorded of idle sessions, and of
+// every statement up to the first of a block. It happens once.
+func (s *session) schemaConflictFor(st *dialect.Statement, status byte) *failure {
+	if !s.schemaIsStale() || status == statusFailed || status == statusInBlock && s.block.hasSnapshot {
 		return nil
 	}
 	switch st.Kind {
@@ -78,27 +78,27 @@ func (s *session) outdated(st *dialect.Statement, status byte) *failure {
 	return schemaConflict
 }
 
-// stale tells whether another session has changed the schema since this one
+// schemaIsStale tells whether another session has changed the schema since this one
 // looked.
-func (s *session) stale() bool { return s.schema != s.server.schema.Load() }
+func (s *session) schemaIsStale() bool { return s.schema != s.server.schema.Load() }
 
-// note finds the rows that a statement's locking clauses name. They are written,
-// or locked, at COMMIT: until then nobody is in their way.
-func (s *session) note(c capture) (*failure, error) {
-	w := &s.work
-	if readOnly(w.begin) {
+// captureRows finds the rows that a statement's locking clauses name. They are
+// written, or locked, at COMMIT: until then nobody is in their way.
+func (s *session) captureRows(c capture) (*failure, error) {
+	b := &s.block
+	if readOnly(b.beginSQL) {
 		return noLockInReadOnly, nil
 	}
 	if c.plan.Capture == "" {
 		return nil, nil
 	}
 	var packets [][]byte
-	if !w.savepoint {
-		packets = bound(savepointSQL, nil, noValues)
+	if !b.savepointSet {
+		packets = runPackets(savepointSQL, nil, noValues)
 		packets = packets[:len(packets)-1] // one Sync is enough
-		w.asked, w.savepoint = true, true
+		b.savepointSent, b.savepointSet = true, true
 	}
-	answer, err := s.aside(append(packets, bound(c.plan.Capture, c.types, asText(c.values))...)...)
+	answer, err := s.exchange(append(packets, runPackets(c.plan.Capture, c.types, asText(c.values))...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -109,8 +109,8 @@ func (s *session) note(c capture) (*failure, error) {
 		}
 		return nil, s.resume()
 	}
-	if w.named == nil {
-		w.named = make(map[place]occ.Strength)
+	if b.namedRows == nil {
+		b.namedRows = make(map[place]occ.Strength)
 	}
 	for _, row := range answer.rows {
 		columns := row[len(row)-2*len(c.plan.Strengths):]
@@ -120,7 +120,7 @@ func (s *session) note(c capture) (*failure, error) {
 				continue
 			}
 			at := place{string(table), string(ctid)}
-			w.named[at] = max(w.named[at], strength)
+			b.namedRows[at] = max(b.namedRows[at], strength)
 		}
 	}
 	return nil, nil
@@ -143,42 +143,42 @@ func readOnly(begin string) bool {
 	return i >= 0 && i+1 < len(words) && strings.HasPrefix(words[i+1], "ONLY")
 }
 
-// contended tells whether COMMIT needs more than PostgreSQL's own.
-func (s *session) contended() bool {
-	w := &s.work
-	return w.doomed != nil || w.parked || len(w.named) > 0 || s.stale() && w.begun ||
-		w.changed && s.server.certifier.Keys() > 0
+// needsCertifying tells whether COMMIT needs more than PostgreSQL's own.
+func (s *session) needsCertifying() bool {
+	b := &s.block
+	return b.doomed != nil || b.parked || len(b.namedRows) > 0 || s.schemaIsStale() && b.hasSnapshot ||
+		b.changedRows && s.server.certifier.Keys() > 0
 }
 
-// adjudicate decides whether the transaction can commit, and has PostgreSQL hold
+// certify decides whether the transaction can commit, and has PostgreSQL hold
 // everything that it needs for that.
-func (s *session) adjudicate() (*failure, error) {
-	w := &s.work
-	if s.stale() && w.begun {
+func (s *session) certify() (*failure, error) {
+	b := &s.block
+	if s.schemaIsStale() && b.hasSnapshot {
 		s.schema = s.server.schema.Load()
 		return schemaConflict, nil
 	}
-	for _, step := range []func() error{s.resume, s.secure, s.compare} {
-		if w.doomed != nil {
+	for _, step := range []func() error{s.resume, s.holdNamedRows, s.checkNamedKeys} {
+		if b.doomed != nil {
 			break
 		}
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	return w.doomed, nil
+	return b.doomed, nil
 }
 
-// secure writes the rows named FOR UPDATE, as they are, and locks those named
+// holdNamedRows writes the rows named FOR UPDATE, as they are, and locks those named
 // FOR KEY SHARE. Both fail if another's commit has changed them.
-func (s *session) secure() error {
-	w := &s.work
+func (s *session) holdNamedRows() error {
+	b := &s.block
 	type group struct {
 		table    string
 		strength occ.Strength
 	}
 	places := make(map[group][]string)
-	for at, strength := range w.named {
+	for at, strength := range b.namedRows {
 		g := group{at.table, strength}
 		places[g] = append(places[g], `"`+at.ctid+`"`)
 	}
@@ -193,35 +193,35 @@ func (s *session) secure() error {
 		if g.strength == occ.Share || t.column == "" {
 			sql = "SELECT " + t.condition + " FROM " + t.name + where + " FOR KEY SHARE"
 		}
-		answer, err := s.insist(sql)
-		if err != nil || w.doomed != nil {
+		answer, err := s.askOrDoom(sql)
+		if err != nil || b.doomed != nil {
 			return err
 		}
 		for _, row := range answer.rows {
 			keys = append(keys, occ.Key{Table: t.name, Condition: string(row[0])})
 		}
 	}
-	s.server.certifier.Announce(w.snapshot, keys)
+	s.server.certifier.Announce(b.snapshot, keys)
 	return nil
 }
 
-// insist runs a statement of ours that takes locks, and dooms the transaction if
+// askOrDoom runs a statement of ours that takes locks, and dooms the transaction if
 // it cannot.
-func (s *session) insist(sql string) (*told, error) {
+func (s *session) askOrDoom(sql string) (*answer, error) {
 	for began := time.Now(); ; {
 		answer, err := s.ask(sql)
 		if err != nil || answer.failed == nil {
 			return answer, err
 		}
-		again := s.obstacleIn(answer.failed) == wait && time.Since(began) < maxTrying
+		again := s.obstacleIn(answer.failed) == lockWait && time.Since(began) < retryTime
 		if err := s.rewind(); err != nil {
 			return nil, err
 		}
 		if !again {
-			s.work.doom()
+			s.block.doom()
 			return nil, nil
 		}
-		if err := s.resume(); err != nil || s.work.doomed != nil {
+		if err := s.resume(); err != nil || s.block.doomed != nil {
 			return nil, err
 		}
 	}
@@ -253,14 +253,14 @@ func (s *session) table(oid string) (tableFacts, error) {
 	return tableFacts{string(row[0]), string(row[1]), string(row[2])}, nil
 }
 
-// compare dooms a transaction that has deleted a row, or changed its key, which
-// another has named FOR KEY SHARE and committed since the snapshot.
-func (s *session) compare() error {
-	w := &s.work
-	if !w.changed {
+// checkNamedKeys dooms a transaction that has deleted a row, or changed its key,
+// which another has named FOR KEY SHARE and committed since the snapshot.
+func (s *session) checkNamedKeys() error {
+	b := &s.block
+	if !b.changedRows {
 		return nil
 	}
-	for _, k := range s.server.certifier.Against(w.snapshot) {
+	for _, k := range s.server.certifier.Against(b.snapshot) {
 		gone, err := s.missing(k)
 		if err != nil {
 			return err
@@ -277,13 +277,13 @@ func (s *session) compare() error {
 			return err
 		}
 		if !never {
-			w.doom()
+			b.doom()
 			return nil
 		}
-		if err := s.resume(); err != nil || w.doomed != nil {
+		if err := s.resume(); err != nil || b.doomed != nil {
 			return err
 		}
-		if err := s.secure(); err != nil || w.doomed != nil {
+		if err := s.holdNamedRows(); err != nil || b.doomed != nil {
 			return err
 		}
 	}
@@ -299,8 +299,8 @@ func (s *session) missing(k occ.Key) (bool, error) {
 	return len(answer.rows) == 0, nil
 }
 
-// changedSchema makes every other session's knowledge of the schema outdated.
-func (s *session) changedSchema() {
+// announceSchemaChange makes every other session's knowledge of the schema outdated.
+func (s *session) announceSchemaChange() {
 	if s.server.config.SchemaConflicts {
 		s.schema = s.server.schema.Add(1)
 	}

@@ -1,19 +1,19 @@
 package dsqlsim
 
-// copyIn is CopyInResponse: PostgreSQL now reads the client's data until
+// onCopyIn is CopyInResponse: PostgreSQL now reads the client's data until
 // CopyDone or CopyFail, or fails before. A helper passes the data on while the
 // session reads the outcome; it ends with the copy.
-func (s *session) copyIn(total int) error {
+func (s *session) onCopyIn(total int) error {
 	if err := s.relay(total); err != nil {
 		return err
 	}
-	if err := s.out.Flush(); err != nil {
+	if err := s.toClient.Flush(); err != nil {
 		return err
 	}
 	// A Sync or Flush that the client sent behind the COPY is part of the copy to
 	// PostgreSQL, which ignores it.
-	if d := s.owed.first(); d != nil && d.kind == 'E' {
-		s.owed.dropSync()
+	if r := s.replies.first(); r != nil && r.kind == 'E' {
+		s.replies.dropSync()
 	}
 	over := make(chan struct{})
 	ended := make(chan error, 1)
@@ -30,14 +30,14 @@ func (s *session) copyIn(total int) error {
 func (s *session) copyOutcome(over chan<- struct{}) error {
 	defer close(over)
 	for {
-		kind, _, err := s.header()
+		kind, _, err := s.nextHeader()
 		if err != nil {
 			return err
 		}
 		if kind == 'C' || kind == 'E' {
 			return nil // for the session's usual course
 		}
-		if err := s.reply(); err != nil {
+		if err := s.handleReply(); err != nil {
 			return err
 		}
 	}
@@ -72,27 +72,27 @@ func (s *session) feed(over <-chan struct{}) error {
 		default:
 			s.at++
 		}
-		if err := writeFrame(s.send, f.kind, f.body); err != nil {
+		if err := writeFrame(s.toUpstream, f.kind, f.body); err != nil {
 			return upstreamError(err)
 		}
 		if f.kind == 'd' {
 			continue
 		}
 		// In the extended protocol nobody has asked for the outcome yet.
-		if err := writeFrame(s.send, 'H', nil); err != nil {
+		if err := writeFrame(s.toUpstream, 'H', nil); err != nil {
 			return upstreamError(err)
 		}
-		return s.flush()
+		return s.flushUpstream()
 	}
 }
 
 // idleFeed waits for more of the client's data.
 func (s *session) idleFeed(over <-chan struct{}) error {
-	if err := s.flush(); err != nil {
+	if err := s.flushUpstream(); err != nil {
 		return err
 	}
 	select {
-	case <-s.in.arrived:
+	case <-s.inbox.arrived:
 	case <-over:
 	case <-s.done:
 		return errClosing

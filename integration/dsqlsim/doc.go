@@ -20,7 +20,7 @@
 // inbox, so that a client that goes away is noticed while its statement runs.
 // The other owns everything else: it takes frames from the inbox, passes them on
 // in batches that the socket buffers hold (so that writing never waits for
-// reading), keeps a queue of the replies owed, and reads until none is owed.
+// reading), keeps a queue of pending replies, and reads until it is empty.
 // Between two batches nothing is in flight: that is where transactions are parked
 // and run again, and why that needs no lock inside a session.
 //
@@ -68,7 +68,7 @@
 //     likewise (presumed: only data conflicts are recorded). Switched off by
 //     Config.KeyConflicts.
 //   - Locking clauses are taken out before PostgreSQL sees them, at any depth. In a
-//     block the rows that they name are noted. At COMMIT those named FOR UPDATE are
+//     block the rows that they name are remembered. At COMMIT those named FOR UPDATE are
 //     written, unchanged, so that PostgreSQL remembers them as a change; those named
 //     FOR KEY SHARE are locked, and remembered by occ.Certifier while an older
 //     snapshot is open: who deletes one, or changes its key, fails.
@@ -114,7 +114,7 @@
 //   - FOR UPDATE conflicts as an UPDATE of the row that leaves its key alone does:
 //     not with FOR KEY SHARE, nor with the insert of a child. (Not recorded.)
 //   - The rows of a locking clause in a subquery, of a view or of a derived table are
-//     not noted. In a READ ONLY block FOR UPDATE fails as in PostgreSQL.
+//     not remembered. In a READ ONLY block FOR UPDATE fails as in PostgreSQL.
 //   - Without a primary key a row named FOR KEY SHARE is known by its version only.
 //   - A deferred constraint that has to wait at COMMIT fails with OC000.
 //   - PostgreSQL's other clients, and functions that write when called by SELECT

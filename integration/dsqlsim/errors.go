@@ -82,7 +82,7 @@ func refused(r *dialect.Refusal) *failure {
 
 func (f *failure) Error() string { return f.message + " (SQLSTATE " + f.code + ")" }
 
-// because adds for the books what the client is not told.
+// because adds, for log and ledger, what the client is not told.
 func because(reason string, err error) error { return fmt.Errorf("%s: %w", reason, err) }
 
 func (f *failure) response() *pgproto3.ErrorResponse {

@@ -18,24 +18,24 @@ func (s *session) parse(f *frame) error {
 	}
 	text := s.server.dialect.Read(sql)
 	made := &prepared{text: text, types: types}
-	d := debt{kind: 'P', from: *f, silent: f.plain, text: text, status: s.status, rules: s.tx, name: name, previous: s.statements[name], alone: !s.busy}
+	r := pendingReply{kind: 'P', from: *f, silent: f.ofQuery, text: text, status: s.status, rules: s.rules, name: name, previous: s.statements[name], alone: !s.busy}
 	send := text.SQL
 	if st := made.statement(); st != nil {
-		if r := st.Refusal; r != nil {
-			d.inPlace = refused(r)
-			return s.forward(parseFrame(name, markerSQL, nil), d)
+		if st.Refusal != nil {
+			r.marked = refused(st.Refusal)
+			return s.forward(parseFrame(name, markerSQL, nil), r)
 		}
 		if made.plan = s.server.plans.of(st); made.plan != nil {
 			send = made.plan.SQL
 		}
 	}
-	if d.previous != nil || len(s.statements) < maxNamed {
+	if r.previous != nil || len(s.statements) < maxNamed {
 		s.statements[name] = made
 	}
 	if send == sql {
-		return s.forward(f, d)
+		return s.forward(f, r)
 	}
-	return s.forward(parseFrame(name, send, types), d)
+	return s.forward(parseFrame(name, send, types), r)
 }
 
 // parseFrame makes a Parse; types is the end of the client's, or nil for none.
@@ -54,16 +54,16 @@ func (s *session) bind(f *frame) error {
 	if !ok || !ok2 {
 		return protocolViolation("invalid string in message")
 	}
-	d := debt{kind: 'B', from: *f, silent: f.plain, status: s.status, rules: s.tx, alone: !s.busy, name: to, portal: s.portals[to]}
+	r := pendingReply{kind: 'B', from: *f, silent: f.ofQuery, status: s.status, rules: s.rules, alone: !s.busy, name: to, portal: s.portals[to]}
 	if of := s.statements[name]; of != nil && len(s.portals) < maxNamed {
-		s.portals[to] = &portal{of: of, bind: f.body, epoch: s.epoch, sent: f.sent()}
+		s.portals[to] = &portal{of: of, bind: f.body, epoch: s.epoch, bytes: f.dataBytes()}
 	}
 	if f.again {
 		if err := s.closePortal(to); err != nil {
 			return err
 		}
 	}
-	return s.forward(f, d)
+	return s.forward(f, r)
 }
 
 // rebind binds a portal once more.
@@ -72,7 +72,7 @@ func (s *session) rebind(name string, p *portal) error {
 	if err := s.closePortal(name); err != nil {
 		return err
 	}
-	return s.forward(&frame{kind: 'B', body: p.bind}, debt{kind: 'B', silent: true})
+	return s.forward(&frame{kind: 'B', body: p.bind}, pendingReply{kind: 'B', silent: true})
 }
 
 // closePortal makes room for a named portal: what was bound in front of the
@@ -81,7 +81,7 @@ func (s *session) closePortal(name string) error {
 	if name == "" {
 		return nil
 	}
-	return s.forward(&frame{kind: 'C', body: []byte("P" + name + "\x00")}, debt{kind: 'C', silent: true})
+	return s.forward(&frame{kind: 'C', body: []byte("P" + name + "\x00")}, pendingReply{kind: 'C', silent: true})
 }
 
 // values is the part of a Bind's body behind its names.
@@ -98,73 +98,73 @@ func (s *session) execute(f *frame) error {
 		return protocolViolation("invalid string in message")
 	}
 	p := s.portals[name]
-	d := debt{kind: 'E', from: *f, status: s.status, rules: s.tx, alone: !s.busy}
+	r := pendingReply{kind: 'E', from: *f, status: s.status, rules: s.rules, alone: !s.busy}
 	s.busy = true
 	if p == nil || p.of.statement() == nil {
-		s.work.lost = s.work.lost || p == nil
-		return s.forward(f, d)
+		s.block.incomplete = s.block.incomplete || p == nil
+		return s.forward(f, r)
 	}
-	d.text, d.sent = p.of.text, p.sent
+	r.text, r.bytes = p.of.text, p.bytes
 	switch {
 	case !p.started:
-		return s.startPortal(f, name, p, d)
+		return s.startPortal(f, name, p, r)
 	case p.epoch != s.epoch && s.status == statusInBlock:
-		return s.fail(d, dataConflict) // where it stood nobody knows any more
+		return s.fail(r, dataConflict) // where it stood nobody knows any more
 	}
-	return s.forward(f, d)
+	return s.forward(f, r)
 }
 
 // startPortal passes on the first Execute of a portal.
-func (s *session) startPortal(f *frame, name string, p *portal, d debt) error {
+func (s *session) startPortal(f *frame, name string, p *portal, r pendingReply) error {
 	st := p.of.statement()
-	if s.delicate(st, p) {
+	if s.mustSettle(st, p) {
 		if err := s.settle(); err != nil || s.skipping {
 			return err
 		}
-		d.status = s.status
+		r.status = s.status
 	}
-	p.started, d.portal = true, p
-	failed, err := s.judge(f, st, s.status)
+	p.started, r.portal = true, p
+	failed, err := s.check(f, st, s.status)
 	if err == nil && failed == nil {
-		failed, err = s.prepare(st, capture{plan: p.of.plan, types: p.of.types, values: p.values()})
+		failed, err = s.setUp(st, capture{plan: p.of.plan, types: p.of.types, values: p.values()})
 	}
 	switch {
 	case err != nil:
 		return err
-	case failed == nil && s.work.guessing:
-		return s.guess(f, st, p, d)
+	case failed == nil && s.block.guessing:
+		return s.runGuess(f, st, p, r)
 	case failed == nil:
-		return s.executeNow(f, name, st, p, d)
+		return s.runPortal(f, name, st, p, r)
 	case conflictsAtCommit(st, s.status, failed):
-		return s.rollback(d, failed)
+		return s.rollbackInstead(r, failed)
 	}
-	return s.fail(d, failed)
+	return s.fail(r, failed)
 }
 
-// delicate tells whether everything in front of a statement must have been
+// mustSettle tells whether everything in front of a statement must have been
 // answered before it is known how to run it.
-func (s *session) delicate(st *dialect.Statement, p *portal) bool {
-	w, commits := &s.work, st.Kind == dialect.Commit
+func (s *session) mustSettle(st *dialect.Statement, p *portal) bool {
+	b, commits := &s.block, st.Kind == dialect.Commit
 	switch {
-	case s.server.plan.pending.Load() > 0, commits && s.owed.writes(&s.server.config.Limits):
+	case s.server.plan.pending.Load() > 0, commits && s.replies.mayExceed(&s.server.config.Limits):
 		return true
 	case s.status != statusInBlock:
 		return false
-	case w.parked, w.guessing, p.of.plan != nil:
+	case b.parked, b.guessing, p.of.plan != nil:
 		return true
 	}
-	return commits && (s.contended() || s.server.certifier.Keys() > 0)
+	return commits && (s.needsCertifying() || s.server.certifier.Keys() > 0)
 }
 
-// executeNow forwards an Execute, with the savepoint in front of the first
+// runPortal forwards an Execute, with the savepoint in front of the first
 // effect, and the portal bound anew if it is gone.
-func (s *session) executeNow(f *frame, name string, st *dialect.Statement, p *portal, d debt) error {
-	d.mayWait = waits(st)
+func (s *session) runPortal(f *frame, name string, st *dialect.Statement, p *portal, r pendingReply) error {
+	r.mayWait = waits(st)
 	inBlock := s.status == statusInBlock
 	if inBlock && hasEffect(st) {
-		d.effect = newEffect(st, s.server.plans.spelling(st), p.of.types, p.values())
-		if !s.work.savepoint && !s.work.asked {
-			if err := s.savepoint(); err != nil {
+		r.effect = newEffect(st, s.server.plans.spelling(st), p.of.types, p.values())
+		if !s.block.savepointSet && !s.block.savepointSent {
+			if err := s.setSavepoint(); err != nil {
 				return err
 			}
 		}
@@ -175,69 +175,69 @@ func (s *session) executeNow(f *frame, name string, st *dialect.Statement, p *po
 		}
 	}
 	s.status = after(s.status, st.Kind)
-	fails := s.interrupt(&d, 0)
-	if err := s.forward(f, d); err != nil || !fails {
+	fails := s.interrupt(&r, 0)
+	if err := s.forward(f, r); err != nil || !fails {
 		return err
 	}
-	return s.forward(parseFrame(ownName, markerSQL, nil), debt{kind: 'P', silent: true, name: ownName, mid: d.mid})
+	return s.forward(parseFrame(ownName, markerSQL, nil), pendingReply{kind: 'P', silent: true, name: ownName, interruption: r.interruption})
 }
 
-// standing are statements that a session of ours keeps prepared, by their names.
+// beginName and savepointName are the standing statements: ours, and kept prepared.
 const (
 	beginName     = ownName + " begin"
 	savepointName = ownName + " savepoint"
 )
 
-// open begins the block that the client believes to be in. The BEGIN travels
+// openBlock begins the block that the client believes to be in. The BEGIN travels
 // with the first statement: most blocks take one round trip less.
-func (s *session) open() error {
-	if !s.work.deferred {
+func (s *session) openBlock() error {
+	if !s.block.deferred {
 		return nil
 	}
-	s.work.deferred = false
-	return s.standing(beginName, s.work.begin, debt{kind: 'E', silent: true, quiet: true})
+	s.block.deferred = false
+	return s.runStanding(beginName, s.block.beginSQL, pendingReply{kind: 'E', silent: true, begin: true})
 }
 
-// savepoint sets the savepoint behind what is on its way.
-func (s *session) savepoint() error {
-	s.work.asked = true
-	return s.standing(savepointName, savepointSQL, debt{kind: 'E', silent: true, preamble: true})
+// setSavepoint sets the savepoint behind what is on its way.
+func (s *session) setSavepoint() error {
+	s.block.savepointSent = true
+	return s.runStanding(savepointName, savepointSQL, pendingReply{kind: 'E', silent: true, savepoint: true})
 }
 
-// standing runs a statement that stays prepared; d is owed for its Execute.
-func (s *session) standing(name, sql string, d debt) error {
+// runStanding runs a statement that stays prepared; r is the reply to its Execute.
+func (s *session) runStanding(name, sql string, r pendingReply) error {
 	if s.prepared[name] != sql {
 		frames := []*frame{{kind: 'C', body: []byte("S" + name + "\x00")}, parseFrame(name, sql, nil)}
 		for _, f := range frames {
-			if err := s.forward(f, debt{kind: f.kind, silent: true, name: name}); err != nil {
+			if err := s.forward(f, pendingReply{kind: f.kind, silent: true, name: name}); err != nil {
 				return err
 			}
 		}
 		s.prepared[name] = sql
 	}
 	bind := append([]byte(name+"\x00"+name+"\x00"), noValues...)
-	if err := s.forward(&frame{kind: 'B', body: bind}, debt{kind: 'B', silent: true}); err != nil {
+	if err := s.forward(&frame{kind: 'B', body: bind}, pendingReply{kind: 'B', silent: true}); err != nil {
 		return err
 	}
-	return s.forward(&frame{kind: 'E', body: []byte(name + "\x00\x00\x00\x00\x00")}, d)
+	return s.forward(&frame{kind: 'E', body: []byte(name + "\x00\x00\x00\x00\x00")}, r)
 }
 
-// own runs a statement of ours with parameter types, and values as in a Bind's
-// body; d is owed for its Execute.
-func (s *session) own(sql string, types, values []byte, d debt) error {
+// runOwn runs a statement of ours with parameter types, and values as in a Bind's
+// body; r is the reply to its Execute.
+func (s *session) runOwn(sql string, types, values []byte, r pendingReply) error {
 	bind := append([]byte(ownName+"\x00"+ownName+"\x00"), values...)
 	statement, portal := []byte("S"+ownName+"\x00"), []byte("P"+ownName+"\x00")
 	for _, step := range []struct {
 		frame *frame
-		owed  debt
+		reply pendingReply
 	}{
-		{&frame{kind: 'C', body: statement}, debt{kind: 'C', silent: true}},
-		{&frame{kind: 'C', body: portal}, debt{kind: 'C', silent: true}},
-		{parseFrame(ownName, sql, types), debt{kind: 'P', silent: true}},
-		{&frame{kind: 'B', body: bind}, debt{kind: 'B', silent: true}},
-		{&frame{kind: 'E', body: []byte(ownName + "\x00\x00\x00\x00\x00")}, d},
+		{&frame{kind: 'C', body: statement}, pendingReply{kind: 'C', silent: true}},
+		{&frame{kind: 'C', body: portal}, pendingReply{kind: 'C', silent: true}},
+		{parseFrame(ownName, sql, types), pendingReply{kind: 'P', silent: true}},
+		{&frame{kind: 'B', body: bind}, pendingReply{kind: 'B', silent: true}},
+		{&frame{kind: 'E', body: []byte(ownName + "\x00\x00\x00\x00\x00")}, r},
 	} {
-		if err := s.forward(step.frame, step.owed); err != nil {
+		if err := s.forward(step.frame, step.reply); err != nil {
 			return err
 		}
 	}
@@ -247,11 +247,11 @@ func (s *session) own(sql string, types, values []byte, d debt) error {
 // noValues is the end of a Bind's body without parameters.
 var noValues = make([]byte, 6)
 
-// rollback runs ROLLBACK in place of the COMMIT that d stands for, and answers
+// rollbackInstead runs ROLLBACK in place of the COMMIT that r stands for, and answers
 // why. The rest of the client's group is void, as after any error.
-func (s *session) rollback(d debt, why *failure) error {
-	d.instead = &replaced{0, why}
-	if err := s.own("ROLLBACK", nil, noValues, d); err != nil {
+func (s *session) rollbackInstead(r pendingReply, why *failure) error {
+	r.replaced = &replacement{0, why}
+	if err := s.runOwn("ROLLBACK", nil, noValues, r); err != nil {
 		return err
 	}
 	if err := s.settle(); err != nil {
@@ -261,24 +261,24 @@ func (s *session) rollback(d debt, why *failure) error {
 	return nil
 }
 
-// guess runs, in place of an Execute, the query that tells what would have come
+// runGuess runs, in place of an Execute, the query that tells what would have come
 // of it.
-func (s *session) guess(f *frame, st *dialect.Statement, p *portal, d debt) error {
-	sql := d.guessed(st)
-	if d.guess == nil {
-		return s.fail(d, dataConflict)
+func (s *session) runGuess(f *frame, st *dialect.Statement, p *portal, r pendingReply) error {
+	sql := r.makeGuess(st)
+	if r.guess == nil {
+		return s.fail(r, dataConflict)
 	}
 	types, err := s.parameterTypes(s.server.plans.spelling(st), p.of.types)
 	if err != nil {
 		return err
 	}
-	return s.own(sql, types, p.values(), d)
+	return s.runOwn(sql, types, p.values(), r)
 }
 
 // parameterTypes are those that PostgreSQL gives a statement's parameters, as
 // they stand in a Parse: the query in its place may not show them all.
 func (s *session) parameterTypes(sql string, types []byte) ([]byte, error) {
-	told, err := s.aside(
+	told, err := s.exchange(
 		encode(&pgproto3.Close{ObjectType: 'S', Name: ownName}),
 		parseFrame(ownName, sql, types).packet(),
 		encode(&pgproto3.Describe{ObjectType: 'S', Name: ownName}),
@@ -303,26 +303,26 @@ func (s *session) describe(f *frame) error {
 			return err
 		}
 	}
-	d := debt{kind: 'D', from: *f, silent: f.plain, status: s.status, rules: s.tx, alone: !s.busy}
+	r := pendingReply{kind: 'D', from: *f, silent: f.ofQuery, status: s.status, rules: s.rules, alone: !s.busy}
 	if of != nil {
-		d.text = of.text
+		r.text = of.text
 	}
-	return s.forward(f, d)
+	return s.forward(f, r)
 }
 
 func (s *session) closeName(f *frame) error {
 	if _, _, err := s.named(f); err != nil {
 		return err
 	}
-	d := debt{kind: 'C', from: *f, status: s.status, rules: s.tx, alone: !s.busy}
+	r := pendingReply{kind: 'C', from: *f, status: s.status, rules: s.rules, alone: !s.busy}
 	if name := string(f.body[1 : len(f.body)-1]); f.body[0] == 'S' {
-		d.name, d.previous = name, s.statements[name]
+		r.name, r.previous = name, s.statements[name]
 		delete(s.statements, name)
 	} else {
-		d.name, d.portal = name, s.portals[name]
+		r.name, r.portal = name, s.portals[name]
 		delete(s.portals, name)
 	}
-	return s.forward(f, d)
+	return s.forward(f, r)
 }
 
 // named finds what a Describe or Close is about; nil when nobody knows.

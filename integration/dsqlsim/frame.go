@@ -23,14 +23,14 @@ var errTooLong = errors.New("message too long")
 type frame struct {
 	kind byte
 	body []byte
-	// again: the frame was taken back, see retrace, and is now sent once more.
+	// again: the frame was taken back, see replayFrames, and is now sent once more.
 	again bool
-	// next is the statement of a Query to go on with.
-	next int
-	// plain: ours, one of several in place of a simple Query (see byParts). instead
-	// is how many bytes of the Query a Bind stands for.
-	plain   bool
-	instead int
+	// nextStatement is the one of a Query to go on with.
+	nextStatement int
+	// ofQuery: ours, one of several in place of a simple Query (see splitQuery).
+	// queryBytes is how many bytes of the Query a Bind stands for.
+	ofQuery    bool
+	queryBytes int
 }
 
 // packet is the frame as it travels.

@@ -93,7 +93,7 @@ func (j *jobs) run(s *Server) {
 		}
 		err := error(nil)
 		if conn == nil || conn.IsClosed() {
-			conn, err = j.upstream.own(s.ctx)
+			conn, err = j.upstream.dialOwn(s.ctx)
 		}
 		if err == nil {
 			err = j.finish(s.ctx, conn)
@@ -150,34 +150,34 @@ func (j *jobs) finish(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
-// own connects for the stand-in's own work.
-func (u *upstream) own(ctx context.Context) (*pgconn.PgConn, error) {
+// dialOwn connects for the stand-in's own work.
+func (u *upstream) dialOwn(ctx context.Context) (*pgconn.PgConn, error) {
 	config := u.config.Copy()
 	config.RuntimeParams = map[string]string{"application_name": "dsqlsim", "client_min_messages": "error"}
 	return dialUpstream(ctx, config)
 }
 
-// notice passes on a NoticeResponse, unless it is for us: then a job was
+// onNotice passes on a NoticeResponse, unless it is for us: then a job was
 // submitted, or is to be waited for.
-func (s *session) notice(total int) error {
+func (s *session) onNotice(total int) error {
 	if total <= maxNotice {
-		b, err := s.up.Peek(total)
+		b, err := s.fromUpstream.Peek(total)
 		if err != nil {
 			return upstreamError(err)
 		}
 		if bytes.Contains(b, []byte("Mdsqlsim ")) {
-			return s.jobNotice(total)
+			return s.onJobNotice(total)
 		}
 	}
 	if err := s.relay(total); err != nil {
 		return err
 	}
-	return s.out.Flush()
+	return s.toClient.Flush()
 }
 
-func (s *session) jobNotice(total int) error {
+func (s *session) onJobNotice(total int) error {
 	body := make([]byte, total)
-	if _, err := io.ReadFull(s.up, body); err != nil {
+	if _, err := io.ReadFull(s.fromUpstream, body); err != nil {
 		return upstreamError(err)
 	}
 	var n pgproto3.NoticeResponse
@@ -193,8 +193,8 @@ func (s *session) jobNotice(total int) error {
 	return nil
 }
 
-// await ends when the job that the last statement waits for is completed.
-func (s *session) await() error {
+// awaitJob ends when the job that the last statement waits for is completed.
+func (s *session) awaitJob() error {
 	if s.awaited == "" {
 		return nil
 	}
@@ -208,13 +208,13 @@ func (s *session) await() error {
 	}
 }
 
-// submitted answers the job that the last statement has submitted: a row, none if
+// sendJobID answers the job that the last statement has submitted: a row, none if
 // there was nothing to do.
-func (s *session) submitted() error {
+func (s *session) sendJobID() error {
 	id := s.job
 	if s.job = ""; id == "" {
 		return nil
 	}
 	s.server.jobs.follow(s.server, id)
-	return s.say(&pgproto3.DataRow{Values: [][]byte{[]byte(id)}})
+	return s.respond(&pgproto3.DataRow{Values: [][]byte{[]byte(id)}})
 }

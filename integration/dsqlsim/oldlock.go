@@ -18,7 +18,7 @@ const keySQL = `SELECT attname FROM pg_index JOIN pg_attribute ON attrelid = ind
 func (s *session) wholeKeys(st *dialect.Statement) (*failure, error) {
 	ctx, cancel := context.WithTimeout(s.server.ctx, dialTimeout)
 	defer cancel()
-	conn, err := s.server.upstream.own(ctx)
+	conn, err := s.server.upstream.dialOwn(ctx)
 	if err != nil {
 		return nil, err
 	}

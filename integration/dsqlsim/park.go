@@ -14,23 +14,23 @@ const retryPause = 2 * time.Millisecond
 // giveWay takes an idle transaction out of another's way. One that only its own
 // reads keep in the way of DDL is ended, in its client's eyes as well: a change
 // of the schema would not let it commit anyway.
-func (s *session) giveWay(r request) error {
-	w := &s.work
+func (s *session) giveWay(r yieldRequest) error {
+	b := &s.block
 	switch {
-	case s.status != statusInBlock || s.work.deferred || r.at.Before(s.moved):
+	case s.status != statusInBlock || s.block.deferred || r.at.Before(s.locksMoved):
 		return nil // it is not in the way any more
-	case w.savepoint && !w.parked && !w.lost:
+	case b.savepointSet && !b.parked && !b.incomplete:
 		return s.rewind()
-	case r.table || w.lost:
+	case r.table || b.incomplete:
 		return s.evict()
 	}
 	return nil
 }
 
 // rewind parks the transaction: its effects and locks are gone, its snapshot
-// stays. Nothing may be owed.
+// stays. No reply may be pending.
 func (s *session) rewind() error {
-	if s.work.lost {
+	if s.block.incomplete {
 		return s.evict()
 	}
 	answer, err := s.ask(rewindSQL)
@@ -41,23 +41,23 @@ func (s *session) rewind() error {
 		return s.evict()
 	}
 	s.epoch++
-	s.moved = time.Now()
-	s.work.parked = len(s.work.log) > 0
+	s.locksMoved = time.Now()
+	s.block.parked = len(s.block.log) > 0
 	return nil
 }
 
 // evict ends the transaction in PostgreSQL. The client's goes on in a new
 // snapshot, and cannot commit.
 func (s *session) evict() error {
-	s.work.doom()
-	w := &s.work
-	w.asked, w.savepoint, w.parked, w.log, w.lost = false, false, false, nil, false
+	s.block.doom()
+	b := &s.block
+	b.savepointSent, b.savepointSet, b.parked, b.log, b.incomplete = false, false, false, nil, false
 	s.epoch++
-	s.moved = time.Now()
+	s.locksMoved = time.Now()
 	if _, err := s.ask("ROLLBACK"); err != nil {
 		return err
 	}
-	_, err := s.ask(w.begin)
+	_, err := s.ask(b.beginSQL)
 	return err
 }
 
@@ -65,42 +65,42 @@ func (s *session) evict() error {
 // made impossible stays out, and dooms the transaction; so does an answer other
 // than the first.
 func (s *session) resume() error {
-	w := &s.work
-	for began := time.Now(); w.parked; {
-		i, failed, err := s.replay()
+	b := &s.block
+	for began := time.Now(); b.parked; {
+		i, failed, err := s.rerunLog()
 		if err != nil {
 			return err
 		}
-		if i == len(w.log) {
-			w.parked = false
+		if i == len(b.log) {
+			b.parked = false
 			s.epoch++ // a portal that was bound meanwhile does not see the effects
-			s.moved = time.Now()
+			s.locksMoved = time.Now()
 			return nil
 		}
 		if err := s.rewind(); err != nil {
 			return err
 		}
-		if failed != nil && s.obstacleIn(failed) == wait && time.Since(began) < maxTrying {
+		if failed != nil && s.obstacleIn(failed) == lockWait && time.Since(began) < retryTime {
 			time.Sleep(rand.N(2 * retryPause))
 			continue
 		}
-		w.doom()
-		if i < len(w.log) {
-			w.log[i].void = true
+		b.doom()
+		if i < len(b.log) {
+			b.log[i].void = true
 		}
 	}
 	return nil
 }
 
-// replay runs the log up to the first statement that fails, or answers
+// rerunLog runs the log up to the first statement that fails, or answers
 // differently (failed is nil then), and returns its place.
-func (s *session) replay() (int, *pgproto3.ErrorResponse, error) {
-	for i := range s.work.log {
-		e := &s.work.log[i]
+func (s *session) rerunLog() (int, *pgproto3.ErrorResponse, error) {
+	for i := range s.block.log {
+		e := &s.block.log[i]
 		if e.void {
 			continue
 		}
-		answer, err := s.aside(bound(e.sql, e.types, e.values)...)
+		answer, err := s.exchange(runPackets(e.sql, e.types, e.values)...)
 		if err != nil {
 			return i, nil, err
 		}
@@ -108,5 +108,5 @@ func (s *session) replay() (int, *pgproto3.ErrorResponse, error) {
 			return i, answer.failed, nil
 		}
 	}
-	return len(s.work.log), nil, nil
+	return len(s.block.log), nil, nil
 }

@@ -7,16 +7,16 @@ import (
 	"testing"
 )
 
-// commits asks the plan about COMMITs of a session and tells at which it struck.
+// commits asks the plan about COMMITs of a session and tells at which a fault happened.
 func commits(p *plan, session uint64, n int) []int {
-	var struck []int
+	var happened []int
 	for i := 1; i <= n; i++ {
 		m := moment{at: AtCommit, session: session, transaction: uint64(i), statement: 2, verb: "COMMIT", sql: "COMMIT"}
 		if p.next(&m) != nil {
-			struck = append(struck, i)
+			happened = append(happened, i)
 		}
 	}
-	return struck
+	return happened
 }
 
 func planOf(t *testing.T, faults ...Fault) *plan {
@@ -60,7 +60,7 @@ func TestPlanCounts(t *testing.T) {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
 		if at := (moment{at: AtStatement, session: 1}); p.next(&at) != nil {
-			t.Errorf("%s: struck at another point", test.name)
+			t.Errorf("%s: happened at another point", test.name)
 		}
 	}
 }

@@ -26,35 +26,35 @@ func (s *session) query(f *frame) error {
 	if !ok {
 		return protocolViolation("invalid string in message")
 	}
-	if f.next == 0 {
+	if f.nextStatement == 0 {
 		delete(s.statements, "") // a simple Query destroys the unnamed statement
 		delete(s.portals, "")
 	}
 	text := s.server.dialect.Read(sql)
 	if len(text.Statements) == 0 {
-		if err := s.open(); err != nil {
+		if err := s.openBlock(); err != nil {
 			return err
 		}
-		s.work.lost = s.work.lost || text.Unread
-		return s.turn(f, debt{kind: 'Q', from: *f, text: text, status: s.status, rules: s.tx, mayWait: text.Unread})
+		s.block.incomplete = s.block.incomplete || text.Unread
+		return s.forwardAndSettle(f, pendingReply{kind: 'Q', from: *f, text: text, status: s.status, rules: s.rules, mayWait: text.Unread})
 	}
-	if f.next == 0 && s.byItself(text) {
-		s.byParts(text)
+	if f.nextStatement == 0 && s.commitsItself(text) {
+		s.splitQuery(text)
 		return nil
 	}
 	s.broken = false
-	for i := f.next; i < len(text.Statements) && !s.broken; {
+	for i := f.nextStatement; i < len(text.Statements) && !s.broken; {
 		n := len(text.Statements) - i
 		if s.status == statusInBlock || text.Statements[i].Kind == dialect.Begin {
 			n = 1
 		}
 		part := *f
-		part.next, part.again = i, f.again && i == f.next
+		part.nextStatement, part.again = i, f.again && i == f.nextStatement
 		var err error
 		if n == 1 {
-			err = s.one(&part, sql, text)
+			err = s.queryOne(&part, sql, text)
 		} else {
-			err = s.several(&part, text)
+			err = s.queryRest(&part, text)
 		}
 		if err != nil {
 			return err
@@ -64,24 +64,24 @@ func (s *session) query(f *frame) error {
 	return nil
 }
 
-// several passes on the rest of a Query that is an implicit transaction, cut
+// queryRest passes on the rest of a Query that is an implicit transaction, cut
 // short in front of a statement that must not run.
-func (s *session) several(f *frame, text *dialect.Text) error {
-	d := debt{kind: 'Q', from: *f, text: text, index: f.next, status: s.status, rules: s.tx, mayWait: true}
+func (s *session) queryRest(f *frame, text *dialect.Text) error {
+	r := pendingReply{kind: 'Q', from: *f, text: text, index: f.nextStatement, status: s.status, rules: s.rules, mayWait: true}
 	var send strings.Builder
-	asItIs := f.next == 0
+	asItIs := f.nextStatement == 0
 	status := s.status
-	for i := f.next; i < len(text.Statements); i++ {
+	for i := f.nextStatement; i < len(text.Statements); i++ {
 		st := &text.Statements[i]
-		failed, err := s.judge(f, st, status)
-		if err == nil && failed == nil {
-			failed = s.outdated(st, status)
-		}
+		failed, err := s.check(f, st, status)
 		if err != nil {
 			return err
 		}
+		if failed == nil {
+			failed = s.schemaConflictFor(st, status)
+		}
 		if failed != nil {
-			send.WriteString(d.replace(i, st, status, failed))
+			send.WriteString(r.replace(i, st, status, failed))
 			asItIs = false
 			break
 		}
@@ -89,7 +89,7 @@ func (s *session) several(f *frame, text *dialect.Text) error {
 		asItIs = asItIs && spelling == st.SQL
 		send.WriteString(spelling)
 		send.WriteString("\n;") // it may end in a comment
-		if s.interrupt(&d, i) {
+		if s.interrupt(&r, i) {
 			send.WriteString(markerSQL)
 			asItIs = false
 			break
@@ -100,96 +100,96 @@ func (s *session) several(f *frame, text *dialect.Text) error {
 	if asItIs {
 		sql = text.SQL // positions in it are the client's
 	}
-	if err := s.turn(&frame{kind: 'Q', body: append([]byte(sql), 0)}, d); err != nil {
+	if err := s.forwardAndSettle(&frame{kind: 'Q', body: append([]byte(sql), 0)}, r); err != nil {
 		return err
 	}
-	s.work.lost = s.status == statusInBlock // there is no savepoint in front of it
+	s.block.incomplete = s.status == statusInBlock // there is no savepoint in front of it
 	return nil
 }
 
-// one passes on one statement of a Query.
-func (s *session) one(f *frame, sql string, text *dialect.Text) error {
-	st := &text.Statements[f.next]
-	d := debt{
-		kind: 'Q', from: *f, text: text, index: f.next, status: s.status, rules: s.tx,
-		more: f.next+1 < len(text.Statements), mayWait: waits(st), alone: len(text.Statements) == 1,
+// queryOne passes on one statement of a Query.
+func (s *session) queryOne(f *frame, sql string, text *dialect.Text) error {
+	st := &text.Statements[f.nextStatement]
+	r := pendingReply{
+		kind: 'Q', from: *f, text: text, index: f.nextStatement, status: s.status, rules: s.rules,
+		more: f.nextStatement+1 < len(text.Statements), mayWait: waits(st), alone: len(text.Statements) == 1,
 	}
-	failed, err := s.judge(f, st, s.status)
+	failed, err := s.check(f, st, s.status)
 	if err != nil {
 		return err
 	}
-	if failed == nil && d.alone && st.Kind == dialect.Begin && s.status == statusIdle {
-		return s.begin(st)
+	if failed == nil && r.alone && st.Kind == dialect.Begin && s.status == statusIdle {
+		return s.answerBegin(st)
 	}
-	if err := s.open(); err != nil {
+	if err := s.openBlock(); err != nil {
 		return err
 	}
 	if failed == nil {
-		failed, err = s.prepare(st, capture{plan: s.server.plans.of(st), values: noValues})
+		failed, err = s.setUp(st, capture{plan: s.server.plans.of(st), values: noValues})
 		if err != nil {
 			return err
 		}
 	}
-	send, err := s.inQuery(&d, st, failed)
+	send, err := s.upstreamText(&r, st, failed)
 	if err != nil {
 		return err
 	}
-	if f.next > 0 {
-		d.offset = offsetOf(sql, text, f.next)
+	if f.nextStatement > 0 {
+		r.offset = offsetOf(sql, text, f.nextStatement)
 	}
-	return s.turn(&frame{kind: 'Q', body: append([]byte(send), 0)}, d)
+	return s.forwardAndSettle(&frame{kind: 'Q', body: append([]byte(send), 0)}, r)
 }
 
-// inQuery is what PostgreSQL gets for one statement of a Query, or in its place
-// if it has failed. d is told what the answer will stand for.
-func (s *session) inQuery(d *debt, st *dialect.Statement, failed *failure) (string, error) {
-	if failed == nil && s.work.guessing {
-		if guess := d.guessed(st); d.guess != nil {
+// upstreamText is what PostgreSQL gets for one statement of a Query, or in its place
+// if it has failed. r is told what the answer will stand for.
+func (s *session) upstreamText(r *pendingReply, st *dialect.Statement, failed *failure) (string, error) {
+	if failed == nil && s.block.guessing {
+		if guess := r.makeGuess(st); r.guess != nil {
 			return guess, nil
 		}
 		failed = dataConflict
 	}
 	if failed != nil {
-		return d.replace(d.index, st, s.status, failed), nil
+		return r.replace(r.index, st, s.status, failed), nil
 	}
 	sql := s.server.plans.spelling(st)
 	if s.status == statusInBlock && hasEffect(st) {
-		d.effect = newEffect(st, sql, nil, noValues)
-		if !s.work.savepoint {
-			if err := s.savepoint(); err != nil {
+		r.effect = newEffect(st, sql, nil, noValues)
+		if !s.block.savepointSet {
+			if err := s.setSavepoint(); err != nil {
 				return "", err
 			}
 		}
 	}
-	if s.interrupt(d, d.index) {
+	if s.interrupt(r, r.index) {
 		sql += "\n;" + markerSQL
 	}
 	return sql, nil
 }
 
-// begin answers a BEGIN, which PostgreSQL gets with the first statement.
-func (s *session) begin(st *dialect.Statement) error {
+// answerBegin answers a BEGIN, which PostgreSQL gets with the first statement.
+func (s *session) answerBegin(st *dialect.Statement) error {
 	s.status = statusInBlock
-	s.work = work{begin: st.SQL, deferred: true}
+	s.block = block{beginSQL: st.SQL, deferred: true}
 	tag := "BEGIN"
 	if st.Verb == "START" {
 		tag = "START TRANSACTION"
 	}
-	s.record(st, tag)
+	s.recordSuccess(st, tag)
 	s.server.metrics.statements.WithLabelValues(kindLabel(st)).Inc()
-	if err := s.completed(&debt{kind: 'Q'}, st, &tag); err != nil {
+	if err := s.finishStatement(&pendingReply{kind: 'Q'}, st, &tag); err != nil {
 		return err
 	}
 	if s.atReady != nil {
 		return s.atReady
 	}
-	if err := s.say(&pgproto3.CommandComplete{CommandTag: []byte(tag)}); err != nil {
+	if err := s.respond(&pgproto3.CommandComplete{CommandTag: []byte(tag)}); err != nil {
 		return err
 	}
-	if err := s.say(&pgproto3.ReadyForQuery{TxStatus: s.status}); err != nil {
+	if err := s.respond(&pgproto3.ReadyForQuery{TxStatus: s.status}); err != nil {
 		return err
 	}
-	return s.out.Flush()
+	return s.toClient.Flush()
 }
 
 // offsetOf counts the characters in front of a statement.
@@ -197,13 +197,10 @@ func offsetOf(sql string, text *dialect.Text, index int) int32 {
 	at := 0
 	for i := 0; ; i++ {
 		// One that is spelled differently for PostgreSQL is not found: near enough.
-		found := max(strings.Index(sql[at:], text.Statements[i].SQL), 0)
-		at += found
+		at += max(strings.Index(sql[at:], text.Statements[i].SQL), 0)
 		if i == index {
 			return int32(utf8.RuneCountInString(sql[:at]))
 		}
-		if found >= 0 {
-			at += min(len(text.Statements[i].SQL), len(sql)-at)
-		}
+		at += min(len(text.Statements[i].SQL), len(sql)-at)
 	}
 }

@@ -28,14 +28,14 @@ func newReferee(lockTimeout time.Duration) *referee {
 	return &referee{stirred: make(chan struct{}, 1), patience: max(lockTimeout/2, time.Millisecond)}
 }
 
-// request asks a session to give way.
-type request struct {
+// yieldRequest asks a session to give way.
+type yieldRequest struct {
 	at time.Time // when it was in the way, or before
 	// table: it is a lock on a whole table that is wanted, by DDL.
 	table bool
 }
 
-// referee runs until the server closes.
+// runReferee works until the server closes.
 func (s *Server) runReferee() {
 	r := s.referee
 	defer r.close()
@@ -77,7 +77,7 @@ func (s *Server) arbitrate() bool {
 	s.mu.Lock()
 	for key, each := range s.sessions {
 		byPID[key.pid] = each
-		if since := each.since.Load(); since != 0 {
+		if since := each.waitingSince.Load(); since != 0 {
 			busy = true
 			if now.UnixNano()-since >= int64(r.patience) {
 				waiting[key.pid] = true
@@ -99,7 +99,7 @@ func (s *Server) arbitrate() bool {
 	for pid, table := range blockers {
 		if each := byPID[pid]; each != nil {
 			select {
-			case each.yield <- request{now, table}:
+			case each.yield <- yieldRequest{now, table}:
 			default:
 			}
 		}

@@ -12,42 +12,42 @@ import (
 // oidText is the type of a job_id.
 const oidText = 25
 
-// reply reads one frame of PostgreSQL's and passes on what the client is to see
+// handleReply reads one frame of PostgreSQL's and passes on what the client is to see
 // of it.
-func (s *session) reply() error {
-	kind, total, err := s.header()
+func (s *session) handleReply() error {
+	kind, total, err := s.nextHeader()
 	if err != nil {
 		return err
 	}
 	if s.over && kind != 'Z' {
-		return s.swallow(kind, total)
+		return s.discardReply(kind, total)
 	}
 	switch kind {
 	case 'D':
-		return s.row(total)
+		return s.onRow(total)
 	case 'd', 'H', 'V', 'S', 'A': // what changes nothing here
 		return s.relay(total)
 	case 'N':
-		return s.notice(total)
+		return s.onNotice(total)
 	case 'E':
-		return s.error(total)
+		return s.onError(total)
 	case 'C':
-		return s.complete(total)
+		return s.onComplete(total)
 	case 'Z':
-		return s.ready()
+		return s.onReady()
 	case 'G':
-		return s.copyIn(total)
+		return s.onCopyIn(total)
 	case 'T', 'n', 't':
-		return s.described(kind, total)
+		return s.onDescription(kind, total)
 	case 's':
-		return s.suspended(total)
+		return s.onSuspended(total)
 	}
-	return s.acknowledged(kind, total)
+	return s.onAcknowledged(kind, total)
 }
 
-// header tells type and length of PostgreSQL's next frame, which stays unread.
-func (s *session) header() (kind byte, total int, err error) {
-	header, err := s.up.Peek(frameHeader)
+// nextHeader tells type and length of PostgreSQL's next frame, which stays unread.
+func (s *session) nextHeader() (kind byte, total int, err error) {
+	header, err := s.fromUpstream.Peek(frameHeader)
 	if err != nil {
 		return 0, 0, upstreamError(err)
 	}
@@ -57,206 +57,206 @@ func (s *session) header() (kind byte, total int, err error) {
 	return header[0], lengthOf(header), nil
 }
 
-// suspended is PortalSuspended: the client has read a part of the result.
-func (s *session) suspended(total int) error {
-	if d := s.owed.first(); d != nil && d.effect != nil {
-		s.work.lost = true // its tag and the rest of its rows are unknown
+// onSuspended is PortalSuspended: the client has read a part of the result.
+func (s *session) onSuspended(total int) error {
+	if r := s.replies.first(); r != nil && r.effect != nil {
+		s.block.incomplete = true // its tag and the rest of its rows are unknown
 	}
-	if gone, err := s.breakOff(total); gone || err != nil {
-		s.owed.pop()
+	if gone, err := s.injectInResult(total); gone || err != nil {
+		s.replies.pop()
 		return err
 	}
-	return s.acknowledged('s', total)
+	return s.onAcknowledged('s', total)
 }
 
-// acknowledged is an answer without a content: ParseComplete (1), BindComplete (2),
+// onAcknowledged is an answer without a content: ParseComplete (1), BindComplete (2),
 // CloseComplete (3), EmptyQueryResponse (I), PortalSuspended (s), CopyDone (c).
-func (s *session) acknowledged(kind byte, total int) error {
-	d := s.owed.first()
-	if d != nil && d.silent {
-		s.owed.pop()
-		_, err := s.up.Discard(total)
+func (s *session) onAcknowledged(kind byte, total int) error {
+	r := s.replies.first()
+	if r != nil && r.silent {
+		s.replies.pop()
+		_, err := s.fromUpstream.Discard(total)
 		return err
 	}
-	if d != nil && kind != 'c' && !d.endsTurn() {
-		s.owed.pop()
+	if r != nil && kind != 'c' && !r.endsTurn() {
+		s.replies.pop()
 	}
 	return s.relay(total)
 }
 
-func (s *session) relay(total int) error { return relayFrame(s.out, s.up, total) }
+func (s *session) relay(total int) error { return relayFrame(s.toClient, s.fromUpstream, total) }
 
-// row is a row of a result. Those of an effect are added up, to know them
+// onRow is a row of a result. Those of an effect are added up, to know them
 // again; those of a guess are the client's only if it asked for rows.
-func (s *session) row(total int) error {
-	if gone, err := s.beforeRow(total); gone || err != nil {
+func (s *session) onRow(total int) error {
+	if gone, err := s.injectBeforeRow(total); gone || err != nil {
 		return err
 	}
-	d := s.owed.first()
+	r := s.replies.first()
 	switch {
-	case d == nil:
-	case d.guess != nil && !d.guess.Returning:
-		_, err := s.up.Discard(total)
+	case r == nil:
+	case r.guess != nil && !r.guess.Returning:
+		_, err := s.fromUpstream.Discard(total)
 		return err
-	case d.effect != nil && total <= s.up.Size():
-		b, err := s.up.Peek(total)
+	case r.effect != nil && total <= s.fromUpstream.Size():
+		b, err := s.fromUpstream.Peek(total)
 		if err != nil {
 			return upstreamError(err)
 		}
-		d.effect.sum += sumOf(b[frameHeader:])
+		r.effect.sum += sumOf(b[frameHeader:])
 	}
 	return s.relay(total)
 }
 
-// take reads a frame of this length, header included, and returns its body.
-func (s *session) take(total int) ([]byte, error) {
+// readBody reads a frame of this length, header included, and returns its body.
+func (s *session) readBody(total int) ([]byte, error) {
 	b := make([]byte, total)
-	if _, err := io.ReadFull(s.up, b); err != nil {
+	if _, err := io.ReadFull(s.fromUpstream, b); err != nil {
 		return nil, upstreamError(err)
 	}
 	return b[frameHeader:], nil
 }
 
-// described is the answer, or half of it, to a Describe; or the columns of a
+// onDescription is the answer, or half of it, to a Describe; or the columns of a
 // Query's result.
-func (s *session) described(kind byte, total int) error {
-	d := s.owed.first()
-	if d != nil && d.guess != nil && !d.guess.Returning {
-		_, err := s.up.Discard(total)
+func (s *session) onDescription(kind byte, total int) error {
+	r := s.replies.first()
+	if r != nil && r.guess != nil && !r.guess.Returning {
+		_, err := s.fromUpstream.Discard(total)
 		return err
 	}
-	if d == nil || d.kind != 'D' || kind == 't' {
+	if r == nil || r.kind != 'D' || kind == 't' {
 		return s.relay(total)
 	}
-	st := d.statement()
+	st := r.statement()
 	job := kind == 'n' && st != nil && st.Job
-	unasked := d.silent && kind == 'n'
-	s.owed.pop()
+	unasked := r.silent && kind == 'n'
+	s.replies.pop()
 	if !job && !unasked {
 		return s.relay(total)
 	}
-	if _, err := s.up.Discard(total); err != nil {
+	if _, err := s.fromUpstream.Discard(total); err != nil {
 		return upstreamError(err)
 	}
 	if !job {
 		return nil
 	}
-	return s.say(jobColumns)
+	return s.respond(jobColumns)
 }
 
-// complete is the end of a statement that did not fail.
-func (s *session) complete(total int) error {
-	d := s.owed.first()
-	if d == nil || d.kind == 'F' {
+// onComplete is the end of a statement that did not fail.
+func (s *session) onComplete(total int) error {
+	r := s.replies.first()
+	if r == nil || r.kind == 'F' {
 		return s.relay(total)
 	}
-	if gone, err := s.breakOff(total); gone || err != nil {
-		if d.kind == 'E' {
-			s.owed.pop()
+	if gone, err := s.injectInResult(total); gone || err != nil {
+		if r.kind == 'E' {
+			s.replies.pop()
 		}
 		return err
 	}
-	body, err := s.take(total)
+	body, err := s.readBody(total)
 	if err != nil {
 		return err
 	}
 	tag := strings.TrimSuffix(string(body), "\x00")
-	if d.preamble || d.quiet {
-		s.work.savepoint = s.work.savepoint || d.preamble
-		s.owed.pop()
+	if r.savepoint || r.begin {
+		s.block.savepointSet = s.block.savepointSet || r.savepoint
+		s.replies.pop()
 		return nil
 	}
-	if d.guess != nil {
-		tag = d.guess.Tag(tag)
+	if r.guess != nil {
+		tag = r.guess.Tag(tag)
 	}
-	if d.instead != nil && d.instead.at == d.index {
+	if r.replaced != nil && r.replaced.at == r.index {
 		s.broken = true
-		err := s.answer(d, d.instead.by.response())
-		if d.kind == 'E' {
-			s.owed.pop()
+		err := s.sendError(r, r.replaced.by.response())
+		if r.kind == 'E' {
+			s.replies.pop()
 		}
 		return err
 	}
-	st := d.statement()
-	if over := s.spend(d, st, tag); over != nil {
-		return s.overrun(d, over)
+	st := r.statement()
+	if over := s.countUsage(r, st, tag); over != nil {
+		return s.refuseOverLimit(r, over)
 	}
-	if err := s.await(); err != nil {
+	if err := s.awaitJob(); err != nil {
 		return err
 	}
-	s.succeeded(d, st, tag)
+	s.noteSuccess(r, st, tag)
 	if st != nil {
-		if err := s.completed(d, st, &tag); err != nil {
+		if err := s.finishStatement(r, st, &tag); err != nil {
 			return err
 		}
 	}
-	s.record(st, tag)
+	s.recordSuccess(st, tag)
 	s.server.metrics.statements.WithLabelValues(kindLabel(st)).Inc()
-	if d.index++; d.kind == 'E' {
-		s.owed.pop()
+	if r.index++; r.kind == 'E' {
+		s.replies.pop()
 	}
-	return s.say(&pgproto3.CommandComplete{CommandTag: []byte(tag)})
+	return s.respond(&pgproto3.CommandComplete{CommandTag: []byte(tag)})
 }
 
-// succeeded enters a statement that did not fail into the transaction's books.
-func (s *session) succeeded(d *debt, st *dialect.Statement, tag string) {
-	w := &s.work
-	w.settled()
-	if d.effect != nil {
-		d.effect.tag = tag
-		w.remember(*d.effect)
-		d.effect = nil
+// noteSuccess brings the session's state in line with a statement that did not fail.
+func (s *session) noteSuccess(r *pendingReply, st *dialect.Statement, tag string) {
+	b := &s.block
+	b.settled()
+	if r.effect != nil {
+		r.effect.tag = tag
+		b.remember(*r.effect)
+		r.effect = nil
 	}
 	switch {
 	case st == nil:
-		w.lost = w.lost || d.kind == 'E'
+		b.incomplete = b.incomplete || r.kind == 'E'
 	case st.Kind == dialect.DDL:
 		s.ddl = true
 	case st.Verb == "UPDATE", st.Verb == "DELETE", st.Verb == "WITH":
-		w.changed = true
+		b.changedRows = true
 	case st.Kind == dialect.Commit:
-		w.committed = tag == "COMMIT"
+		b.committed = tag == "COMMIT"
 	case st.Kind == dialect.Begin:
-		w.begin = st.SQL
+		b.beginSQL = st.SQL
 	case st.Verb == "DEALLOCATE":
 		clear(s.prepared)
 	}
 }
 
-// completed does what is special about a statement.
-func (s *session) completed(d *debt, st *dialect.Statement, tag *string) error {
+// finishStatement does what is special about a statement.
+func (s *session) finishStatement(r *pendingReply, st *dialect.Statement, tag *string) error {
 	if st.Tag != "" {
 		*tag = st.Tag
 	}
-	s.answered(st, *tag)
+	s.injectAfter(st, *tag)
 	if !st.Job {
 		return nil
 	}
-	if d.kind == 'Q' {
-		if err := s.say(jobColumns); err != nil {
+	if r.kind == 'Q' {
+		if err := s.respond(jobColumns); err != nil {
 			return err
 		}
 	}
-	return s.submitted()
+	return s.sendJobID()
 }
 
-// error is an ErrorResponse: it ends the statement, and in the extended protocol
+// onError is an ErrorResponse: it ends the statement, and in the extended protocol
 // everything up to Sync.
-func (s *session) error(total int) error {
-	d := s.owed.first()
-	if d.struck() {
-		_, err := s.up.Discard(total)
-		s.failed(d)
+func (s *session) onError(total int) error {
+	r := s.replies.first()
+	if r.errorReported() {
+		_, err := s.fromUpstream.Discard(total)
+		s.noteFailure(r)
 		return err
 	}
 	if total > maxReply {
 		if err := s.relay(total); err != nil {
 			return err
 		}
-		s.failed(d)
+		s.noteFailure(r)
 		return nil
 	}
-	body, err := s.take(total)
+	body, err := s.readBody(total)
 	if err != nil {
 		return err
 	}
@@ -264,49 +264,50 @@ func (s *session) error(total int) error {
 	if err := e.Decode(body); err != nil {
 		return upstreamError(err)
 	}
-	if d == nil {
-		return s.say(&e)
+	if r == nil {
+		return s.respond(&e)
 	}
-	if s.canRetrace(d, &e) {
-		return s.retrace(d, &e)
+	if s.canReplay(r, &e) {
+		return s.replayFrames(r, &e)
 	}
 	if e.Position > 0 {
-		e.Position += d.offset
+		e.Position += r.offset
 	}
-	told := translate(&e, d.inPlace)
-	if d.guess != nil {
+	told := translate(&e, r.marked)
+	if r.guess != nil {
 		told = dataConflict.response()
 	}
-	err = s.answer(d, told)
-	s.failed(d)
+	err = s.sendError(r, told)
+	s.noteFailure(r)
 	return err
 }
 
-// answer tells the client that the statement d stands for failed.
-func (s *session) answer(d *debt, e *pgproto3.ErrorResponse) error {
-	s.recordFailure(d.statement(), e.Code)
-	s.server.metrics.errors.WithLabelValues(errorLabel(d, e)).Inc()
-	if err := s.say(e); err != nil {
+// sendError tells the client that the statement r stands for failed.
+func (s *session) sendError(r *pendingReply, e *pgproto3.ErrorResponse) error {
+	s.recordFailure(r.statement(), e.Code)
+	s.server.metrics.errors.WithLabelValues(errorLabel(r, e)).Inc()
+	if err := s.respond(e); err != nil {
 		return err
 	}
-	return s.out.Flush()
+	return s.toClient.Flush()
 }
 
-// failed brings the books in line with PostgreSQL, which skips to Sync.
-func (s *session) failed(d *debt) {
-	w := &s.work
-	w.settled()
+// noteFailure brings the session's state in line with PostgreSQL, which skips to
+// Sync.
+func (s *session) noteFailure(r *pendingReply) {
+	b := &s.block
+	b.settled()
 	s.ddl, s.broken = false, true
-	if d == nil || d.endsTurn() {
+	if r == nil || r.endsTurn() {
 		return
 	}
-	hasSync := s.owed.skip(s.undo)
+	hasSync := s.replies.skip(s.undo)
 	s.skipping = !hasSync
 }
 
-// ready is the end of a turn.
-func (s *session) ready() error {
-	body, err := s.take(frameHeader + 1)
+// onReady is the end of a turn.
+func (s *session) onReady() error {
+	body, err := s.readBody(frameHeader + 1)
 	if err != nil {
 		return err
 	}
@@ -315,15 +316,15 @@ func (s *session) ready() error {
 		return s.failBlock()
 	}
 	s.over = false
-	s.turned()
+	s.recordTurn()
 	if s.status == statusIdle {
 		s.usage = usage{}
-		s.ended()
+		s.endTransaction()
 	}
 	more := false
-	if d := s.owed.first(); d != nil {
-		more = d.more && !s.broken
-		s.owed.pop()
+	if r := s.replies.first(); r != nil {
+		more = r.more && !s.broken
+		s.replies.pop()
 	}
 	if s.atReady != nil {
 		return s.atReady
@@ -331,30 +332,29 @@ func (s *session) ready() error {
 	if more {
 		return nil
 	}
-	if err := s.say(&pgproto3.ReadyForQuery{TxStatus: s.status}); err != nil {
+	if err := s.respond(&pgproto3.ReadyForQuery{TxStatus: s.status}); err != nil {
 		return err
 	}
-	return s.out.Flush()
+	return s.toClient.Flush()
 }
 
-// ended closes the books of a transaction.
-func (s *session) ended() {
-	if s.ddl && (s.work.committed || s.work.begin == "") {
-		s.changedSchema()
+// endTransaction forgets the transaction that has ended.
+func (s *session) endTransaction() {
+	if s.ddl && (s.block.committed || s.block.beginSQL == "") {
+		s.announceSchemaChange()
 	}
 	s.ddl = false
-	if s.work.begun {
-		s.server.certifier.Close(s.work.snapshot, s.work.committed)
+	if s.block.hasSnapshot {
+		s.server.certifier.Close(s.block.snapshot, s.block.committed)
 	}
-	// The statement that is in others' way keeps its count.
-	s.work = work{}
-	s.tx = dialect.Transaction{}
+	s.block = block{}
+	s.rules = dialect.Transaction{}
 	clear(s.portals)
 }
 
-// say writes a message of ours to the client's buffer.
-func (s *session) say(m pgproto3.Message) error {
-	_, err := s.out.Write(encode(m))
+// respond writes a message of ours to the client's buffer.
+func (s *session) respond(m pgproto3.Message) error {
+	_, err := s.toClient.Write(encode(m))
 	return err
 }
 
@@ -378,11 +378,11 @@ func kindLabel(st *dialect.Statement) string {
 	return "other"
 }
 
-func errorLabel(d *debt, e *pgproto3.ErrorResponse) string {
+func errorLabel(r *pendingReply, e *pgproto3.ErrorResponse) string {
 	switch {
 	case e.Code == codeConflict:
 		return "conflict"
-	case d.inPlace != nil && e.Message == d.inPlace.message:
+	case r.marked != nil && e.Message == r.marked.message:
 		return "refused"
 	}
 	return "postgresql"

@@ -20,8 +20,8 @@ const ownName = "dsqlsim"
 // work, but rules that look at their execution do not see them.
 const maxNamed = 10_000
 
-// request passes on one frame of the client's.
-func (s *session) request(f *frame) error {
+// handleFrame passes on one frame of the client's.
+func (s *session) handleFrame(f *frame) error {
 	switch {
 	case s.skipping && f.kind == 'H':
 		return s.atReady
@@ -30,7 +30,7 @@ func (s *session) request(f *frame) error {
 	}
 	switch f.kind {
 	case 'P', 'B', 'E', 'D', 'S', 'F':
-		if err := s.open(); err != nil {
+		if err := s.openBlock(); err != nil {
 			return err
 		}
 	}
@@ -42,7 +42,7 @@ func (s *session) request(f *frame) error {
 	case 'B':
 		return s.bind(f)
 	case 'E':
-		if err := s.execute(f); err != nil || !f.plain {
+		if err := s.execute(f); err != nil || !f.ofQuery {
 			return err
 		}
 		return s.settle()
@@ -51,27 +51,27 @@ func (s *session) request(f *frame) error {
 	case 'C':
 		return s.closeName(f)
 	case 'H':
-		return s.flushToClient()
+		return s.flushClient()
 	case 'S':
 		return s.sync(f)
 	case 'F':
-		s.work.lost = true // it may do anything
-		return s.turn(f, debt{kind: 'F', from: *f})
+		s.block.incomplete = true // it may do anything
+		return s.forwardAndSettle(f, pendingReply{kind: 'F', from: *f})
 	case 'd', 'c', 'f':
 		return nil // what a client still sends after a COPY that failed
 	}
 	return protocolViolation("invalid frontend message type " + string(rune(f.kind)))
 }
 
-// flushToClient does what a Flush asks for.
-func (s *session) flushToClient() error {
+// flushClient does what a Flush asks for.
+func (s *session) flushClient() error {
 	if err := s.settle(); err != nil {
 		return err
 	}
 	if s.atReady != nil {
 		return s.atReady
 	}
-	return s.out.Flush()
+	return s.toClient.Flush()
 }
 
 // sync passes on a Sync.
@@ -80,16 +80,16 @@ func (s *session) sync(f *frame) error {
 		return err
 	}
 	s.skipping = false
-	if f.plain {
+	if f.ofQuery {
 		delete(s.statements, "")
 	}
-	return s.turn(f, debt{kind: 'S', from: *f})
+	return s.forwardAndSettle(f, pendingReply{kind: 'S', from: *f})
 }
 
-// forward sends one frame, for which d will be owed.
-func (s *session) forward(f *frame, d debt) error {
+// forward sends one frame, to which r is the reply.
+func (s *session) forward(f *frame, r pendingReply) error {
 	size := frameHeader + len(f.body)
-	if s.owed.bytes+size > batchBytes {
+	if s.replies.bytes+size > batchBytes {
 		if err := s.settle(); err != nil {
 			return err
 		}
@@ -97,73 +97,73 @@ func (s *session) forward(f *frame, d debt) error {
 			return nil
 		}
 	}
-	s.owed.push(d, size)
+	s.replies.push(r, size)
 	s.inTurn = true
-	s.sent = s.sent || !d.silent
-	if err := writeFrame(s.send, f.kind, f.body); err != nil {
+	s.sent = s.sent || !r.silent
+	if err := writeFrame(s.toUpstream, f.kind, f.body); err != nil {
 		return upstreamError(err)
 	}
 	return nil
 }
 
-// turn forwards a frame that ends a turn, and settles: what follows is to know
-// where the transaction stands.
-func (s *session) turn(f *frame, d debt) error {
-	if err := s.forward(f, d); err != nil {
+// forwardAndSettle forwards a frame that ends a turn, and settles: what follows is
+// to know where the transaction stands.
+func (s *session) forwardAndSettle(f *frame, r pendingReply) error {
+	if err := s.forward(f, r); err != nil {
 		return err
 	}
 	return s.settle()
 }
 
-// settle sends what is pending and reads until no reply is owed.
+// settle sends what is pending and reads until no reply is pending.
 func (s *session) settle() error {
-	last := s.owed.last()
+	last := s.replies.last()
 	if last == nil {
 		return nil
 	}
 	if !last.endsTurn() {
-		if err := writeFrame(s.send, 'H', nil); err != nil {
+		if err := writeFrame(s.toUpstream, 'H', nil); err != nil {
 			return upstreamError(err)
 		}
 	}
-	if s.owed.waits > 0 {
-		s.waiting(true)
-		defer s.waiting(false)
+	if s.replies.waits > 0 {
+		s.markWaiting(true)
+		defer s.markWaiting(false)
 	}
-	if err := s.flush(); err != nil {
+	if err := s.flushUpstream(); err != nil {
 		return err
 	}
-	if err := s.departed(last.endsTurn()); err != nil {
+	if err := s.injectInTransit(last.endsTurn()); err != nil {
 		return err
 	}
-	for s.owed.first() != nil {
-		if err := s.reply(); err != nil {
+	for s.replies.first() != nil {
+		if err := s.handleReply(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// waiting tells the referee that PostgreSQL may now wait for another
+// markWaiting tells the referee that PostgreSQL may now wait for another
 // transaction on our behalf, or that it does no longer.
-func (s *session) waiting(may bool) {
+func (s *session) markWaiting(may bool) {
 	if !may {
-		s.since.Store(0)
+		s.waitingSince.Store(0)
 		return
 	}
-	s.since.Store(time.Now().UnixNano())
+	s.waitingSince.Store(time.Now().UnixNano())
 	signal(s.server.referee.stirred)
 }
 
-// fail has PostgreSQL fail where d's frame would have been, to answer why.
-func (s *session) fail(d debt, why *failure) error {
-	d.inPlace = why
-	return s.forward(parseFrame(ownName, markerSQL, nil), d)
+// fail has PostgreSQL fail where r's frame would have been, to answer why.
+func (s *session) fail(r pendingReply, why *failure) error {
+	r.marked = why
+	return s.forward(parseFrame(ownName, markerSQL, nil), r)
 }
 
-// flush sends what is buffered for PostgreSQL.
-func (s *session) flush() error {
-	if err := s.send.Flush(); err != nil {
+// flushUpstream sends what is buffered for PostgreSQL.
+func (s *session) flushUpstream() error {
+	if err := s.toUpstream.Flush(); err != nil {
 		return upstreamError(err)
 	}
 	return nil
@@ -172,12 +172,12 @@ func (s *session) flush() error {
 // replace returns the SQL that takes the place of statement i, and notes what
 // its answer stands for. A conflict at the end of a transaction ends it; any
 // other failure leaves it failed.
-func (d *debt) replace(i int, st *dialect.Statement, status byte, by *failure) string {
+func (r *pendingReply) replace(i int, st *dialect.Statement, status byte, by *failure) string {
 	if conflictsAtCommit(st, status, by) {
-		d.instead = &replaced{i, by}
+		r.replaced = &replacement{i, by}
 		return "ROLLBACK"
 	}
-	d.inPlace = by
+	r.marked = by
 	return markerSQL
 }
 
@@ -196,13 +196,13 @@ func after(status byte, kind dialect.Kind) byte {
 	return status
 }
 
-// judge tells whether a statement may run: a failure is to be answered instead,
+// check tells whether a statement may run: a failure is to be answered instead,
 // an error ends the session. In a failed block PostgreSQL answers 25P02 whatever
 // we send.
-func (s *session) judge(f *frame, st *dialect.Statement, status byte) (*failure, error) {
+func (s *session) check(f *frame, st *dialect.Statement, status byte) (*failure, error) {
 	s.judged = true
 	if !f.again { // a fault happens once
-		err := s.planned(st, status)
+		err := s.injectBefore(st, status)
 		if f, ok := errors.AsType[*failure](err); ok {
 			return f, nil
 		}
@@ -210,12 +210,12 @@ func (s *session) judge(f *frame, st *dialect.Statement, status byte) (*failure,
 			return nil, err
 		}
 	}
-	if f := s.limited(st, status); f != nil {
+	if f := s.refusedByLimits(st, status); f != nil {
 		return f, nil
 	}
 	r := st.Refusal
 	if r == nil {
-		r = s.tx.Next(st)
+		r = s.rules.Next(st)
 	}
 	switch {
 	case r != nil:

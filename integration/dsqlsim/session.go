@@ -43,15 +43,15 @@ type session struct {
 	key    cancelKey
 	born   time.Time
 
-	in      *inbox
+	inbox   *inbox
 	pending []frame // taken from the inbox; those before at are done
 	at      int
 
-	out  *bufio.Writer // to the client
-	up   *bufio.Reader // from PostgreSQL
-	send *bufio.Writer // to PostgreSQL
+	toClient     *bufio.Writer
+	fromUpstream *bufio.Reader // upstream is PostgreSQL
+	toUpstream   *bufio.Writer
 
-	owed owed
+	replies replyQueue
 	// status is that of the last ReadyForQuery, and within a turn what it will
 	// be if everything succeeds.
 	status byte
@@ -61,26 +61,26 @@ type session struct {
 	skipping bool
 	// busy: something was executed in this turn. broken: a Query has failed.
 	busy, broken bool
-	tx           dialect.Transaction
-	work         work
+	rules        dialect.Transaction
+	block        block
 	statements   map[string]*prepared
 	portals      map[string]*portal
 	// prepared are the standing statements, by their names.
 	prepared map[string]string
 	// epoch counts how often PostgreSQL has dropped portals that we still have.
 	epoch int
-	// judged and sent tell of the client's frame at hand that faults were asked
-	// about it, and that it is owed for. retraced is how many frames stand in front
-	// of the queue again.
+	// judged and sent tell of the client's frame at hand that faults were looked for,
+	// and that its reply is pending. replayed is how many frames stand in front of
+	// the queue again.
 	judged, sent bool
-	retraced     int
+	replayed     int
 	// schema is the last change of the schema that this session knows; ddl: it is
 	// making one.
 	schema uint64
 	ddl    bool
-	// moved is when the transaction's locks were last let go or taken again.
-	moved time.Time
-	usage usage
+	// locksMoved is when the transaction's locks were last let go or taken again.
+	locksMoved time.Time
+	usage      usage
 	// over: the transaction is over a limit, and PostgreSQL is to fail it yet.
 	over bool
 	// job was submitted by the statement that runs, awaited is what it waits for.
@@ -89,8 +89,8 @@ type session struct {
 	atReady error
 	script  script
 
-	since atomic.Int64 // when it began to do what may wait for others, in Unix nanoseconds, or 0
-	yield chan request // from the referee
+	waitingSince atomic.Int64      // when it began to do what may wait for others, in Unix nanoseconds, or 0
+	yield        chan yieldRequest // from the referee
 
 	closing  sync.Once
 	client   net.Conn // closed by cut: the TCP connection below the TLS
@@ -98,31 +98,31 @@ type session struct {
 	done     chan struct{}
 }
 
-// session dials PostgreSQL for an authenticated client and serves it to its end.
+// serveSession dials PostgreSQL for an authenticated client and serves it to its end.
 // raw is the TCP connection below client. It calls leave before a client can see
 // that its session has ended: whoever connects then has the place.
-func (s *Server) session(client, raw net.Conn, id uint64, start *startup, leave func()) {
+func (s *Server) serveSession(client, raw net.Conn, id uint64, start *startup, leave func()) {
 	if err := s.catalog.install(s.ctx, s.upstream); err != nil {
 		s.log.Warn("no jobs, and no rules of the schema", "error", err)
 	}
 	up, err := s.upstream.dial(s.ctx, start.role, start.parameters)
 	if err != nil {
-		s.turnAway(client, id, fmt.Errorf("%w: %w", upstreamFailure(err), err))
+		s.refuse(client, id, fmt.Errorf("%w: %w", upstreamFailure(err), err))
 		return
 	}
 	each := &session{
 		server: s, id: id, born: time.Now(), status: statusIdle,
-		key:        cancelKey{up.PID, string(up.SecretKey)},
-		in:         newInbox(s.config.Limits.MessageBytes),
-		out:        bufio.NewWriterSize(client, clientBuffer),
-		up:         bufio.NewReaderSize(up.Conn, upstreamBuffer),
-		send:       bufio.NewWriterSize(up.Conn, upstreamBuffer),
-		statements: make(map[string]*prepared),
-		portals:    make(map[string]*portal),
-		prepared:   make(map[string]string),
-		client:     raw, upstream: up.Conn,
+		key:          cancelKey{up.PID, string(up.SecretKey)},
+		inbox:        newInbox(s.config.Limits.MessageBytes),
+		toClient:     bufio.NewWriterSize(client, clientBuffer),
+		fromUpstream: bufio.NewReaderSize(up.Conn, upstreamBuffer),
+		toUpstream:   bufio.NewWriterSize(up.Conn, upstreamBuffer),
+		statements:   make(map[string]*prepared),
+		portals:      make(map[string]*portal),
+		prepared:     make(map[string]string),
+		client:       raw, upstream: up.Conn,
 		done:  make(chan struct{}),
-		yield: make(chan request, 1), schema: s.schema.Load(),
+		yield: make(chan yieldRequest, 1), schema: s.schema.Load(),
 	}
 	defer each.cut()
 	if !s.register(each) {
@@ -141,14 +141,14 @@ func (s *Server) session(client, raw net.Conn, id uint64, start *startup, leave 
 	filled := make(chan struct{})
 	go func() {
 		defer close(filled)
-		each.in.fill(client, each.done)
+		each.inbox.fill(client, each.done)
 		each.abandon()
 	}()
 	err = each.run()
 	leave()
 	each.end(client, err)
 	<-filled
-	each.closed(err)
+	each.recordClose(err)
 	if errors.Is(err, errUpstream) && s.ctx.Err() == nil {
 		s.log.Warn("upstream lost", "session", id, "error", err)
 	}
@@ -176,13 +176,13 @@ func (s *session) cut() {
 // end says goodbye as the cause deserves, and closes both connections.
 func (s *session) end(client net.Conn, cause error) {
 	if f, ok := errors.AsType[*failure](cause); ok {
-		_, _ = s.out.Write(encode(f.response()))
+		_, _ = s.toClient.Write(encode(f.response()))
 	}
 	if !errors.Is(cause, errCut) {
 		// PostgreSQL's last words are in the buffer, or ours. The client may be
 		// gone, and must not keep us.
 		_ = client.SetWriteDeadline(time.Now().Add(vanishGrace))
-		_ = s.out.Flush()
+		_ = s.toClient.Flush()
 		_, _ = s.upstream.Write(encode(&pgproto3.Terminate{}))
 		_ = client.Close()
 	}
@@ -207,10 +207,10 @@ func (s *session) welcome(role string, parameters map[string]string) error {
 	}
 	out = append(out, encode(&pgproto3.BackendKeyData{ProcessID: s.key.pid, SecretKey: []byte(s.key.secret)})...)
 	out = append(out, encode(&pgproto3.ReadyForQuery{TxStatus: statusIdle})...)
-	if _, err := s.out.Write(out); err != nil {
+	if _, err := s.toClient.Write(out); err != nil {
 		return err
 	}
-	return s.out.Flush()
+	return s.toClient.Flush()
 }
 
 // run serves the client until it ends, and returns why.
@@ -223,8 +223,8 @@ func (s *session) run() error {
 		case err != nil:
 			return err
 		case f == nil:
-			err = s.rest(watch)
-		case isCopyData(f.kind) && s.owed.first() != nil:
+			err = s.idle(watch)
+		case isCopyData(f.kind) && s.replies.first() != nil:
 			err = s.settle() // a COPY may be about to begin, and want this frame
 		default:
 			// A copy: a COPY inside recycles what f points to.
@@ -232,11 +232,11 @@ func (s *session) run() error {
 			*f = frame{}
 			s.at++
 			s.judged, s.sent = false, false
-			if err = s.request(&next); errors.Is(err, errRetraced) && !s.sent {
+			if err = s.handleFrame(&next); errors.Is(err, errReplay) && !s.sent {
 				s.putBack(next)
 			}
 		}
-		if err != nil && !errors.Is(err, errRetraced) {
+		if err != nil && !errors.Is(err, errReplay) {
 			return err
 		}
 	}
@@ -246,7 +246,7 @@ func (s *session) run() error {
 func (s *session) peek() (*frame, error) {
 	if s.at == len(s.pending) {
 		var err error
-		if s.pending, err = s.in.take(s.pending); err != nil {
+		if s.pending, err = s.inbox.take(s.pending); err != nil {
 			return nil, err
 		}
 		s.at = 0
@@ -257,50 +257,50 @@ func (s *session) peek() (*frame, error) {
 	return &s.pending[s.at], nil
 }
 
-// rest is what a session does when the client is silent: it brings what has
+// idle is what a session does when the client is silent: it brings what has
 // begun to its end, and waits.
-func (s *session) rest(watch *time.Timer) error {
+func (s *session) idle(watch *time.Timer) error {
 	if err := s.settle(); err != nil {
 		return err
 	}
-	if s.aged() {
-		return s.age()
+	if s.isAged() {
+		return s.ageError()
 	}
 	watch.Reset(watchEvery)
 	select {
-	case <-s.in.arrived:
+	case <-s.inbox.arrived:
 		return nil
 	case r := <-s.yield:
 		return s.giveWay(r)
 	case <-s.done:
 		return errClosing
 	case <-watch.C:
-		return s.listen()
+		return s.relayUnsolicited()
 	}
 }
 
-// aged tells whether the connection has reached its age and may end now.
-func (s *session) aged() bool {
+// isAged tells whether the connection has reached its age and may end now.
+func (s *session) isAged() bool {
 	return s.status == statusIdle && !s.inTurn && time.Since(s.born) >= s.server.config.MaxAge
 }
 
-func (s *session) age() error {
+func (s *session) ageError() error {
 	if s.server.config.AgeFatal {
 		return fmt.Errorf("%w: %w", errAged, tooOld)
 	}
 	return errAged
 }
 
-// listen passes on what PostgreSQL says unasked: its shutdown, a changed
+// relayUnsolicited passes on what PostgreSQL says unasked: its shutdown, a changed
 // parameter. It does not wait if there is nothing.
-func (s *session) listen() error {
-	for s.up.Buffered() > 0 || readable(s.upstream) {
-		if err := s.reply(); err != nil {
-			_ = s.out.Flush()
+func (s *session) relayUnsolicited() error {
+	for s.fromUpstream.Buffered() > 0 || readable(s.upstream) {
+		if err := s.handleReply(); err != nil {
+			_ = s.toClient.Flush()
 			return err
 		}
 	}
-	return s.out.Flush()
+	return s.toClient.Flush()
 }
 
 func upstreamError(err error) error { return fmt.Errorf("%w: %w", errUpstream, err) }

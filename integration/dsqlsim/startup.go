@@ -160,26 +160,26 @@ func (s *Server) serve(conn net.Conn) {
 		return
 	}
 	id := s.lastID.Add(1)
-	up, err := s.judge(g, id)
+	up, err := s.checkGreeting(g, id)
 	if err != nil {
-		s.turnAway(g.conn, id, err)
+		s.refuse(g.conn, id, err)
 		return
 	}
 	if err := s.admit(); err != nil {
-		s.turnAway(g.conn, id, err)
+		s.refuse(g.conn, id, err)
 		return
 	}
 	leave := sync.OnceFunc(s.leave)
 	defer leave()
 	if err := s.authenticate(g, up); err != nil {
-		s.turnAway(g.conn, id, err)
+		s.refuse(g.conn, id, err)
 		return
 	}
-	s.session(g.conn, conn, id, up, leave)
+	s.serveSession(g.conn, conn, id, up, leave)
 }
 
-// judge is everything that needs no password and costs the cluster nothing.
-func (s *Server) judge(g *greeting, id uint64) (*startup, error) {
+// checkGreeting is everything that needs no password and costs the cluster nothing.
+func (s *Server) checkGreeting(g *greeting, id uint64) (*startup, error) {
 	if !g.secure {
 		return nil, because("no TLS", noTLS)
 	}
@@ -187,7 +187,7 @@ func (s *Server) judge(g *greeting, id uint64) (*startup, error) {
 	if failed != nil {
 		return nil, because("startup packet", failed)
 	}
-	if err := s.connecting(id); err != nil {
+	if err := s.injectAtConnect(id); err != nil {
 		return nil, because("planned", err)
 	}
 	_ = g.conn.SetDeadline(time.Now().Add(handshakeTimeout)) // a stall was not the client's
@@ -238,8 +238,8 @@ func negotiate(out []byte, extensions []string) []byte {
 	return appendFrame(out, 'v', body)
 }
 
-// turnAway tells the client and the books why there is no session.
-func (s *Server) turnAway(conn net.Conn, id uint64, err error) {
+// refuse tells the client, log and ledger why there is no session.
+func (s *Server) refuse(conn net.Conn, id uint64, err error) {
 	outcome := "closed"
 	if f, ok := errors.AsType[*failure](err); ok {
 		outcome = f.code

@@ -9,8 +9,8 @@ import (
 // waitInBlock is presumed: that the wait works outside a block only is documented.
 var waitInBlock = &failure{code: "25001", message: "CALL sys.wait_for_job cannot run inside a transaction block"}
 
-// limited tells which limit forbids the next statement.
-func (s *session) limited(st *dialect.Statement, status byte) *failure {
+// refusedByLimits tells which limit forbids the next statement.
+func (s *session) refusedByLimits(st *dialect.Statement, status byte) *failure {
 	switch {
 	case status != statusInBlock:
 		return nil
@@ -21,12 +21,12 @@ func (s *session) limited(st *dialect.Statement, status byte) *failure {
 	return s.usage.refuse(st, &s.server.config.Limits)
 }
 
-// spend counts a statement that has succeeded, and tells which limit it crosses.
-func (s *session) spend(d *debt, st *dialect.Statement, tag string) *failure {
-	sent, listed := d.sent, false
+// countUsage counts a statement that has succeeded, and tells which limit it crosses.
+func (s *session) countUsage(r *pendingReply, st *dialect.Statement, tag string) *failure {
+	sent, listed := r.bytes, false
 	if st != nil {
 		listed = st.Listed
-		if d.kind == 'Q' {
+		if r.kind == 'Q' {
 			sent = len(st.SQL)
 		}
 		switch st.Kind {
@@ -37,41 +37,41 @@ func (s *session) spend(d *debt, st *dialect.Statement, tag string) *failure {
 	return s.usage.add(tag, listed, sent, &s.server.config.Limits)
 }
 
-// overrun answers a statement that has crossed a limit with an error. PostgreSQL
-// does not know yet: it is told in front of the Sync that would commit, or behind
-// the turn in a block. Until then its answers are for nobody.
-func (s *session) overrun(d *debt, why *failure) error {
-	err := s.answer(d, why.response())
+// refuseOverLimit answers a statement that has crossed a limit with an error.
+// PostgreSQL does not know yet: it is told in front of the Sync that would commit,
+// or behind the turn in a block. Until then its answers are for nobody.
+func (s *session) refuseOverLimit(r *pendingReply, why *failure) error {
+	err := s.sendError(r, why.response())
 	s.over = true
-	if d.kind != 'E' {
+	if r.kind != 'E' {
 		s.broken = true
 		return err
 	}
-	s.owed.pop()
-	last := s.owed.last()
+	s.replies.pop()
+	last := s.replies.last()
 	s.skipping = last == nil || !last.endsTurn()
 	return err
 }
 
-// swallow reads an answer that is for nobody.
-func (s *session) swallow(kind byte, total int) error {
-	d := s.owed.first()
-	if d == nil || kind == 'S' || kind == 'A' {
+// discardReply reads an answer that is for nobody.
+func (s *session) discardReply(kind byte, total int) error {
+	r := s.replies.first()
+	if r == nil || kind == 'S' || kind == 'A' {
 		return s.relay(total)
 	}
 	if kind == 'E' {
-		s.failed(d)
-	} else if !d.endsTurn() {
+		s.noteFailure(r)
+	} else if !r.endsTurn() {
 		switch kind {
 		case '1', '2', '3', 'C', 'I', 's', 'n':
-			s.owed.pop()
+			s.replies.pop()
 		case 'T':
-			if d.kind == 'D' {
-				s.owed.pop()
+			if r.kind == 'D' {
+				s.replies.pop()
 			}
 		}
 	}
-	_, err := s.up.Discard(total)
+	_, err := s.fromUpstream.Discard(total)
 	if err != nil {
 		return upstreamError(err)
 	}
@@ -81,12 +81,12 @@ func (s *session) swallow(kind byte, total int) error {
 // failBlock has PostgreSQL fail the block as well, before the client hears that
 // the turn is over.
 func (s *session) failBlock() error {
-	s.owed.pop()
+	s.replies.pop()
 	f := frame{kind: 'Q', body: append([]byte(markerSQL), 0)}
-	if err := s.forward(&f, debt{kind: 'Q', silent: true}); err != nil {
+	if err := s.forward(&f, pendingReply{kind: 'Q', silent: true}); err != nil {
 		return err
 	}
-	return s.flush()
+	return s.flushUpstream()
 }
 
 // beforeSync sees to it that what the Sync would commit is within the limits.
@@ -94,14 +94,14 @@ func (s *session) beforeSync() error {
 	if s.status != statusIdle {
 		return nil
 	}
-	if s.countsAhead() && s.owed.writes(&s.server.config.Limits) {
+	if s.countsAhead() && s.replies.mayExceed(&s.server.config.Limits) {
 		if err := s.settle(); err != nil {
 			return err
 		}
 	}
 	limit := s.server.config.Limits.TransactionBytes
 	if !s.over && s.usage.bytes > limit {
-		if err := s.say(tooLarge(s.usage.bytes, limit).response()); err != nil {
+		if err := s.respond(tooLarge(s.usage.bytes, limit).response()); err != nil {
 			return err
 		}
 		s.over = true
@@ -109,7 +109,7 @@ func (s *session) beforeSync() error {
 	if !s.over {
 		return nil
 	}
-	return s.forward(parseFrame(ownName, markerSQL, nil), debt{kind: 'P', silent: true})
+	return s.forward(parseFrame(ownName, markerSQL, nil), pendingReply{kind: 'P', silent: true})
 }
 
 // countsAhead tells whether rows are to be counted before a commit that PostgreSQL
@@ -124,13 +124,13 @@ func mayExceed(st *dialect.Statement, l *Limits) bool {
 	return st.Kind == dialect.DML && !(st.Listed && len(st.Source)/leastRow <= l.TransactionRows)
 }
 
-// writes tells whether statements are on their way that may write too much: one
+// mayExceed tells whether statements are on their way that may write too much: one
 // of them, or several together.
-func (o *owed) writes(l *Limits) bool {
+func (q *replyQueue) mayExceed(l *Limits) bool {
 	n := 0
-	for i := o.head; i < len(o.debts); i++ {
-		st := o.debts[i].statement()
-		if o.debts[i].kind != 'E' || st == nil || st.Kind != dialect.DML {
+	for i := q.head; i < len(q.list); i++ {
+		st := q.list[i].statement()
+		if q.list[i].kind != 'E' || st == nil || st.Kind != dialect.DML {
 			continue
 		}
 		if n++; n > 1 || mayExceed(st, l) {
@@ -140,9 +140,9 @@ func (o *owed) writes(l *Limits) bool {
 	return false
 }
 
-// byItself tells whether a Query is a transaction that writes: then PostgreSQL
+// commitsItself tells whether a Query is a transaction that writes: then PostgreSQL
 // would have committed before the rows are counted.
-func (s *session) byItself(text *dialect.Text) bool {
+func (s *session) commitsItself(text *dialect.Text) bool {
 	writes := false
 	for i := range text.Statements {
 		switch st := &text.Statements[i]; st.Kind {
@@ -155,14 +155,14 @@ func (s *session) byItself(text *dialect.Text) bool {
 	return writes && s.status == statusIdle && s.countsAhead()
 }
 
-// byParts puts frames of the extended protocol in the place of a Query: there we
+// splitQuery puts frames of the extended protocol in the place of a Query: there we
 // can look at each statement's tag before the Sync commits. The client does not see
 // the difference.
-func (s *session) byParts(text *dialect.Text) {
+func (s *session) splitQuery(text *dialect.Text) {
 	var parts []frame
 	add := func(m pgproto3.FrontendMessage, instead int) {
 		packet := encode(m)
-		parts = append(parts, frame{kind: packet[0], body: packet[frameHeader:], plain: true, instead: instead})
+		parts = append(parts, frame{kind: packet[0], body: packet[frameHeader:], ofQuery: true, queryBytes: instead})
 	}
 	for i := range text.Statements {
 		sql := text.Statements[i].Source
@@ -175,5 +175,5 @@ func (s *session) byParts(text *dialect.Text) {
 	s.pending, s.at = append(parts, s.pending[s.at:]...), 0
 }
 
-// sent is how many bytes of data a Bind brings.
-func (f *frame) sent() int { return max(f.instead, len(f.body)) }
+// dataBytes is how many bytes of data a Bind brings.
+func (f *frame) dataBytes() int { return max(f.queryBytes, len(f.body)) }

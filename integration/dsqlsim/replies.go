@@ -28,30 +28,31 @@ type portal struct {
 	bind    []byte // body of its Bind
 	epoch   int    // of the session: an older portal is gone
 	started bool
-	sent    int // bytes of its Bind
+	bytes   int // bytes of its Bind
 }
 
-// debt is the reply that one frame of ours to PostgreSQL will get.
-type debt struct {
+// pendingReply is the reply that one frame of ours to PostgreSQL will get.
+type pendingReply struct {
 	kind byte // the frame's type
 	// from is the client's frame that this one stands for.
 	from frame
 	text *dialect.Text
 	// index is the statement of a Query that PostgreSQL works at.
 	index int
-	// inPlace is what the marker in the frame stands for.
-	inPlace *failure
-	// instead replaces the reply of statement instead.at, a ROLLBACK that took a
-	// COMMIT's place, by an error.
-	instead *replaced
-	// mid is a fault in the middle of this reply, if one was planned.
-	mid *interruption
-	// sent is how many bytes the client has sent for it.
-	sent int
+	// marked is what the marker in the frame stands for.
+	marked *failure
+	// replaced: the reply of statement replaced.at, a ROLLBACK that took a COMMIT's
+	// place, becomes an error.
+	replaced *replacement
+	// interruption is a fault in the middle of this reply, if one was planned.
+	interruption *interruption
+	// bytes is how many the client has sent for it.
+	bytes int
 	// silent: the client did not send this frame and gets no reply to it.
 	silent bool
-	// preamble: it is the savepoint's. quiet: it is a BEGIN that was answered.
-	preamble, quiet bool
+	// savepoint: it is that of our savepoint. begin: it is that of a BEGIN which was
+	// answered before.
+	savepoint, begin bool
 	// more: statements of the client's Query follow, and its ReadyForQuery later.
 	more bool
 	// offset is what an error's position in the client's text is behind ours.
@@ -74,88 +75,88 @@ type debt struct {
 	portal   *portal
 }
 
-type replaced struct {
+type replacement struct {
 	at int
 	by *failure
 }
 
 // statement is the one that PostgreSQL works at, nil when nobody knows.
-func (d *debt) statement() *dialect.Statement {
-	if d.text == nil || d.index >= len(d.text.Statements) {
+func (r *pendingReply) statement() *dialect.Statement {
+	if r.text == nil || r.index >= len(r.text.Statements) {
 		return nil
 	}
-	return &d.text.Statements[d.index]
+	return &r.text.Statements[r.index]
 }
 
 // endsTurn tells whether the reply ends in ReadyForQuery.
-func (d *debt) endsTurn() bool { return d.kind == 'S' || d.kind == 'Q' || d.kind == 'F' }
+func (r *pendingReply) endsTurn() bool { return r.kind == 'S' || r.kind == 'Q' || r.kind == 'F' }
 
-// owed is the queue of replies to come.
-type owed struct {
-	debts []debt
+// replyQueue holds the replies to come.
+type replyQueue struct {
+	list  []pendingReply
 	head  int
 	bytes int // of the frames that are on their way
 	waits int // how many of them may wait for another transaction
 }
 
-func (o *owed) push(d debt, bytes int) {
-	o.debts = append(o.debts, d)
-	o.bytes += bytes
-	if d.mayWait {
-		o.waits++
+func (q *replyQueue) push(r pendingReply, bytes int) {
+	q.list = append(q.list, r)
+	q.bytes += bytes
+	if r.mayWait {
+		q.waits++
 	}
 }
 
-// first is the reply that comes next, nil if none is owed.
-func (o *owed) first() *debt {
-	if o.head == len(o.debts) {
+// first is the reply that comes next, nil if none is pending.
+func (q *replyQueue) first() *pendingReply {
+	if q.head == len(q.list) {
 		return nil
 	}
-	return &o.debts[o.head]
+	return &q.list[q.head]
 }
 
-func (o *owed) last() *debt {
-	if o.head == len(o.debts) {
+func (q *replyQueue) last() *pendingReply {
+	if q.head == len(q.list) {
 		return nil
 	}
-	return &o.debts[len(o.debts)-1]
+	return &q.list[len(q.list)-1]
 }
 
-func (o *owed) pop() {
-	o.head++
-	if o.head == len(o.debts) {
-		o.clear()
+func (q *replyQueue) pop() {
+	q.head++
+	if q.head == len(q.list) {
+		q.clear()
 	}
 }
 
-func (o *owed) clear() {
-	clear(o.debts)
-	*o = owed{debts: o.debts[:0]}
+func (q *replyQueue) clear() {
+	clear(q.list)
+	*q = replyQueue{list: q.list[:0]}
 }
 
 // skip removes what PostgreSQL will not answer after an error, up to the next
 // Sync, newest first, and tells whether there is such a Sync.
-func (o *owed) skip(each func(*debt)) bool {
-	end := o.head
-	for end < len(o.debts) && o.debts[end].kind != 'S' {
+func (q *replyQueue) skip(each func(*pendingReply)) bool {
+	end := q.head
+	for end < len(q.list) && q.list[end].kind != 'S' {
 		end++
 	}
-	for i := end - 1; i >= o.head; i-- {
-		each(&o.debts[i])
+	for i := end - 1; i >= q.head; i-- {
+		each(&q.list[i])
 	}
-	if end == o.head {
-		return o.first() != nil
+	if end == q.head {
+		return q.first() != nil
 	}
-	o.head = end - 1
-	o.pop()
-	return o.first() != nil
+	q.head = end - 1
+	q.pop()
+	return q.first() != nil
 }
 
 // dropSync forgets the next Sync, which PostgreSQL will not answer.
-func (o *owed) dropSync() {
-	for i := o.head; i < len(o.debts); i++ {
-		if o.debts[i].kind == 'S' {
-			o.debts = append(o.debts[:i], o.debts[i+1:]...)
+func (q *replyQueue) dropSync() {
+	for i := q.head; i < len(q.list); i++ {
+		if q.list[i].kind == 'S' {
+			q.list = append(q.list[:i], q.list[i+1:]...)
 			return
 		}
 	}

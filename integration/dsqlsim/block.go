@@ -12,32 +12,33 @@ import (
 // what a cluster lets a transaction write.
 const maxLogBytes = 32 << 20
 
-// work is the client's open block, as far as others may get in its way. Its
+// block is the client's open block, as far as others may get in its way. Its
 // effects can be taken out of PostgreSQL, with their locks, and put back: parked
 // and resumed, in the snapshot that it has.
-type work struct {
-	// begun: a statement has run that takes the snapshot. snapshot is the
+type block struct {
+	// hasSnapshot: a statement has run that takes the snapshot. snapshot is the
 	// certifier's number of it.
-	begun    bool
-	snapshot uint64
-	// begin is the statement that opened the block; deferred: PostgreSQL has not
+	hasSnapshot bool
+	snapshot    uint64
+	// beginSQL is the statement that opened the block; deferred: PostgreSQL has not
 	// got it yet.
-	begin    string
+	beginSQL string
 	deferred bool
-	// asked: the savepoint is on its way to PostgreSQL; savepoint: it is there.
-	asked, savepoint bool
+	// savepointSent: the savepoint is on its way to PostgreSQL; savepointSet: it is
+	// there.
+	savepointSent, savepointSet bool
 	// log holds the statements to run again, oldest first.
 	log      []effect
 	logBytes int
-	// lost: something has run that the log does not have.
-	lost   bool
-	parked bool
+	// incomplete: something has run that the log does not have.
+	incomplete bool
+	parked     bool
 	// doomed is what COMMIT will be answered, nil while it may succeed.
 	doomed *failure
-	// changed: rows were updated or deleted.
-	changed bool
-	// named are the rows of locking clauses.
-	named map[place]occ.Strength
+	// changedRows: rows were updated or deleted.
+	changedRows bool
+	// namedRows are those of locking clauses.
+	namedRows map[place]occ.Strength
 	// trying is since when others are in the way of the statement at hand;
 	// guessing: it can only be guessed. genuine: its error is the client's.
 	trying            time.Time
@@ -63,32 +64,32 @@ func newEffect(st *dialect.Statement, sql string, types, values []byte) *effect 
 }
 
 // remember adds an effect to the log.
-func (w *work) remember(e effect) {
-	w.logBytes += len(e.sql) + len(e.types) + len(e.values)
-	if w.logBytes > maxLogBytes {
-		w.log, w.lost = nil, true
+func (b *block) remember(e effect) {
+	b.logBytes += len(e.sql) + len(e.types) + len(e.values)
+	if b.logBytes > maxLogBytes {
+		b.log, b.incomplete = nil, true
 		return
 	}
-	w.log = append(w.log, e)
+	b.log = append(b.log, e)
 }
 
 // doom settles how the transaction ends, unless that is settled.
-func (w *work) doom() {
-	if w.doomed == nil {
-		w.doomed = dataConflict
+func (b *block) doom() {
+	if b.doomed == nil {
+		b.doomed = dataConflict
 	}
 }
 
 // settled ends what was remembered of one statement: it was answered.
-func (w *work) settled() { w.trying, w.guessing, w.genuine = time.Time{}, false, false }
+func (b *block) settled() { b.trying, b.guessing, b.genuine = time.Time{}, false, false }
 
-// mayTry tells, of a statement that others were in the way of, whether it should
+// mayRetry tells, of a statement that others were in the way of, whether it should
 // be tried once more.
-func (w *work) mayTry() bool {
-	if w.trying.IsZero() {
-		w.trying = time.Now()
+func (b *block) mayRetry() bool {
+	if b.trying.IsZero() {
+		b.trying = time.Now()
 	}
-	return time.Since(w.trying) < maxTrying
+	return time.Since(b.trying) < retryTime
 }
 
 // sumOf is a digest of one row, FNV-1a; those of a result are added up, because

@@ -17,8 +17,8 @@ type ordinal struct {
 	failure     string // SQLSTATE of its first error
 }
 
-// enter goes on to the next statement.
-func (o *ordinal) enter(kind dialect.Kind) {
+// advance goes on to the next statement.
+func (o *ordinal) advance(kind dialect.Kind) {
 	if !o.open {
 		if ends(kind) {
 			return // there is nothing to end
@@ -32,8 +32,8 @@ func (o *ordinal) enter(kind dialect.Kind) {
 	o.statement++
 }
 
-// leave ends the transaction.
-func (o *ordinal) leave() { o.open, o.block, o.failure = false, false, "" }
+// end ends the transaction.
+func (o *ordinal) end() { o.open, o.block, o.failure = false, false, "" }
 
 func ends(kind dialect.Kind) bool { return kind == dialect.Commit || kind == dialect.Rollback }
 
@@ -67,58 +67,58 @@ const (
 	wasUnknown    = "unknown" // the connection ended while it may have been committing
 )
 
-// record enters a statement that has succeeded into the ledger, with the command
-// tag that the client gets.
-func (s *session) record(st *dialect.Statement, tag string) {
-	s.enter(st, tag)
+// recordSuccess enters a statement that has succeeded into the ledger, with the
+// command tag that the client gets.
+func (s *session) recordSuccess(st *dialect.Statement, tag string) {
+	s.recordStatement(st, tag)
 	if st == nil || !ends(st.Kind) {
 		return
 	}
 	switch tag {
 	case "COMMIT":
-		s.conclude(wasCommitted)
+		s.recordEnd(wasCommitted)
 	case "ROLLBACK":
-		s.conclude(wasRolledBack)
+		s.recordEnd(wasRolledBack)
 	}
 }
 
 // recordFailure is the same for a statement that has failed. Whether that ends
 // the transaction is known at the end of the turn.
 func (s *session) recordFailure(st *dialect.Statement, code string) {
-	s.enter(st, code)
+	s.recordStatement(st, code)
 	if at := &s.script.done; at.failure == "" {
 		at.failure = code
 	}
 }
 
-func (s *session) enter(st *dialect.Statement, outcome string) {
+func (s *session) recordStatement(st *dialect.Statement, outcome string) {
 	e := Event{Session: s.id, PID: s.key.pid, Kind: "statement", Outcome: outcome}
 	kind := dialect.Other
 	if st != nil {
 		kind, e.Verb, e.SQL = st.Kind, st.Verb, st.SQL
 	}
 	at := &s.script.done
-	at.enter(kind)
+	at.advance(kind)
 	e.Transaction, e.Statement = at.transaction, at.statement
 	s.server.ledger.add(e)
 }
 
-// turned is called at the end of a turn. Outside a block, what began in it has
+// recordTurn is called at the end of a turn. Outside a block, what began in it has
 // ended as well.
-func (s *session) turned() {
+func (s *session) recordTurn() {
 	at := &s.script.done
 	switch {
 	case s.status != statusIdle:
 	case at.failure != "":
-		s.conclude(wasRolledBack)
+		s.recordEnd(wasRolledBack)
 	default:
-		s.conclude(wasCommitted)
+		s.recordEnd(wasCommitted)
 	}
-	s.script.asked, s.script.doomed = *at, false
+	s.script.asked, s.script.mustFail = *at, false
 }
 
-// conclude enters the end of the transaction, if there is one, into the ledger.
-func (s *session) conclude(outcome string) {
+// recordEnd enters the end of the transaction, if there is one, into the ledger.
+func (s *session) recordEnd(outcome string) {
 	at := &s.script.done
 	if !at.open {
 		return
@@ -128,12 +128,12 @@ func (s *session) conclude(outcome string) {
 		Session: s.id, PID: s.key.pid, Kind: "transaction", Transaction: at.transaction, Statement: at.statement,
 		Outcome: outcome, Detail: at.failure,
 	})
-	at.leave()
+	at.end()
 }
 
-// closed enters the end of the connection into the ledger, and that of the
+// recordClose enters the end of the connection into the ledger, and that of the
 // transaction which it leaves.
-func (s *session) closed(cause error) {
+func (s *session) recordClose(cause error) {
 	asked, done := &s.script.asked, &s.script.done
 	if asked.transaction > done.transaction {
 		*done = *asked // nothing of it was answered
@@ -141,10 +141,10 @@ func (s *session) closed(cause error) {
 	}
 	outcome := wasUnknown
 	inBlock := asked.open && asked.block && asked.transaction == done.transaction
-	if inBlock || s.owed.first() == nil || s.script.doomed {
+	if inBlock || s.replies.first() == nil || s.script.mustFail {
 		outcome = wasLost
 	}
-	s.conclude(outcome)
+	s.recordEnd(outcome)
 	s.server.plan.forget(s.id)
 	s.server.ledger.add(Event{Session: s.id, PID: s.key.pid, Kind: "close", Outcome: "closed", Detail: cause.Error()})
 }

@@ -1,0 +1,127 @@
+package dsqlsim
+
+import (
+	"encoding/binary"
+	"io"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+)
+
+// maxAnswerRows bounds the rows that are kept of an answer to ourselves.
+const maxAnswerRows = 100_000
+
+// answer is PostgreSQL's answer to something of ours.
+type answer struct {
+	rows       [][][]byte
+	tag        string
+	sum        uint64
+	parameters []uint32
+	failed     *pgproto3.ErrorResponse
+}
+
+// exchange says something to PostgreSQL that the client does not hear of, and reads
+// up to ReadyForQuery. Only replies to what cannot fail may be pending, and the
+// session must be in a block: there a Sync or Query of ours ends nothing of the
+// client's.
+func (s *session) exchange(packets ...[]byte) (*answer, error) {
+	if err := s.openBlock(); err != nil {
+		return nil, err
+	}
+	if err := s.settle(); err != nil {
+		return nil, err
+	}
+	for _, p := range packets {
+		if _, err := s.toUpstream.Write(p); err != nil {
+			return nil, upstreamError(err)
+		}
+	}
+	s.markWaiting(true)
+	defer s.markWaiting(false)
+	if err := s.flushUpstream(); err != nil {
+		return nil, err
+	}
+	return s.readAnswer()
+}
+
+// ask is exchange with one statement. It is not a simple Query, which would destroy
+// the client's unnamed statement and portal.
+func (s *session) ask(sql string) (*answer, error) {
+	return s.exchange(runPackets(sql, nil, noValues)...)
+}
+
+// readAnswer reads, for ourselves, up to ReadyForQuery.
+func (s *session) readAnswer() (*answer, error) {
+	a := &answer{}
+	for {
+		kind, total, err := s.nextHeader()
+		if err != nil {
+			return nil, err
+		}
+		switch kind {
+		case 'D', 'C', 'E', 'Z', 't':
+		case 'S': // a setting that comes or goes is the client's to know
+			if err := s.relay(total); err != nil {
+				return nil, err
+			}
+			continue
+		default:
+			if _, err := io.CopyN(io.Discard, s.fromUpstream, int64(total)); err != nil {
+				return nil, upstreamError(err)
+			}
+			continue
+		}
+		body, err := s.readBody(total)
+		if err != nil {
+			return nil, err
+		}
+		if kind == 'Z' {
+			s.status = body[0]
+			return a, nil
+		}
+		if err := a.add(kind, body); err != nil {
+			return nil, upstreamError(err)
+		}
+	}
+}
+
+// add takes one message into the answer.
+func (a *answer) add(kind byte, body []byte) error {
+	switch kind {
+	case 'D':
+		a.sum += sumOf(body)
+		if len(a.rows) >= maxAnswerRows {
+			return nil
+		}
+		var row pgproto3.DataRow
+		if err := row.Decode(body); err != nil {
+			return err
+		}
+		a.rows = append(a.rows, row.Values)
+	case 'C':
+		a.tag = string(body[:len(body)-1])
+	case 't':
+		for rest := body[2:]; len(rest) >= 4; rest = rest[4:] {
+			a.parameters = append(a.parameters, binary.BigEndian.Uint32(rest))
+		}
+	case 'E':
+		if a.failed == nil {
+			a.failed = &pgproto3.ErrorResponse{}
+			return a.failed.Decode(body)
+		}
+	}
+	return nil
+}
+
+// runPackets makes the packets that run a statement of ours with the client's
+// values.
+func runPackets(sql string, types, values []byte) [][]byte {
+	bind := append([]byte(ownName+"\x00"+ownName+"\x00"), values...)
+	return [][]byte{
+		encode(&pgproto3.Close{ObjectType: 'S', Name: ownName}),
+		encode(&pgproto3.Close{ObjectType: 'P', Name: ownName}),
+		parseFrame(ownName, sql, types).packet(),
+		appendFrame(nil, 'B', bind),
+		encode(&pgproto3.Execute{Portal: ownName}),
+		encode(&pgproto3.Sync{}),
+	}
+}

@@ -1,0 +1,239 @@
+package dsqlsim
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
+)
+
+// script is what a session knows of the plan and of its own progress in it.
+type script struct {
+	// asked is where the client's requests stand, done where the answers do.
+	asked, done ordinal
+	// row is injected in the statement that was checked last.
+	row *interruption
+	// inTransit is injected when what is buffered for PostgreSQL has gone.
+	inTransit *Fault
+	// mustFail: the statement that runs must not succeed.
+	mustFail bool
+}
+
+// interruption is a fault in the middle of one statement's result. For one that
+// must not succeed PostgreSQL is given a statement behind it that fails.
+type interruption struct {
+	fault    *Fault
+	index    int  // of the statement in its text
+	rows     int  // that still reach the client before
+	reported bool // the client got the error: what PostgreSQL still says is not for it
+}
+
+// injectAtConnect injects the fault of a connection that is not a session yet.
+func (s *Server) injectAtConnect(id uint64) error {
+	f := s.plan.next(&moment{at: AtConnect, session: id})
+	if f == nil {
+		return nil
+	}
+	return s.inject(f, Event{Session: id}, nil)
+}
+
+// inject makes a fault happen: it waits, or returns errCut or the *failure to
+// answer. e says to whom it happens; ended cuts the wait short.
+func (s *Server) inject(f *Fault, e Event, ended <-chan struct{}) error {
+	s.metrics.faults.WithLabelValues(string(f.At), string(f.Action)).Inc()
+	e.Kind, e.Fault, e.Outcome, e.Detail = "fault", f.Name, string(f.Action), string(f.At)
+	if f.Action == Fail {
+		e.Detail += " " + f.Error
+	}
+	s.ledger.add(e)
+	switch f.Action {
+	case Cut:
+		return errCut
+	case Fail:
+		return f.failure()
+	}
+	wait := time.NewTimer(f.length())
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return nil
+	case <-ended:
+	case <-s.ctx.Done():
+	}
+	return errClosing
+}
+
+// moment describes the session's next statement to the plan.
+func (s *session) moment(at Point, st *dialect.Statement, in ordinal) *moment {
+	return &moment{
+		at: at, session: s.id, transaction: in.transaction, statement: in.statement,
+		verb: verb(st), sql: st.SQL,
+	}
+}
+
+// injectBefore injects the faults in front of a statement, and arms those that
+// happen while it runs.
+func (s *session) injectBefore(st *dialect.Statement, status byte) error {
+	at := &s.script.asked
+	at.advance(st.Kind)
+	in := *at
+	if ends(st.Kind) {
+		at.end()
+	}
+	s.script.row = nil
+	if status == statusFailed || s.server.plan.pending.Load() == 0 {
+		return nil
+	}
+	commits := st.Kind == dialect.Commit && status == statusInBlock
+	if err := s.injectAt(AtStatement, st, in); err != nil {
+		return err
+	}
+	if commits {
+		if err := s.injectAt(AtCommit, st, in); err != nil {
+			return err
+		}
+	}
+	if st.Refusal == nil {
+		s.arm(st, in, commits)
+	}
+	return nil
+}
+
+// injectAt injects the fault that is planned for this moment, if any.
+func (s *session) injectAt(at Point, st *dialect.Statement, in ordinal) error {
+	if f := s.server.plan.next(s.moment(at, st, in)); f != nil {
+		return s.inject(f)
+	}
+	return nil
+}
+
+func (s *session) inject(f *Fault) error {
+	return s.server.inject(f, Event{Session: s.id, PID: s.key.pid}, s.done)
+}
+
+// arm takes from the plan what is to happen while the statement runs.
+func (s *session) arm(st *dialect.Statement, in ordinal, commits bool) {
+	if st.Kind == dialect.Other || st.Kind == dialect.DML {
+		if f := s.server.plan.next(s.moment(AtRow, st, in)); f != nil {
+			s.script.row = &interruption{fault: f, rows: f.Row}
+		}
+	}
+	for _, at := range []Point{Running, Committing} {
+		if s.script.inTransit == nil && (at == Running || commits) {
+			s.script.inTransit = s.server.plan.next(s.moment(at, st, in))
+		}
+	}
+}
+
+// interrupt makes r the reply to a statement whose result a fault interrupts, if
+// one was planned for the statement that was checked last; index is where it
+// stands in its text. It tells whether the statement must fail in the end.
+func (s *session) interrupt(r *pendingReply, index int) bool {
+	mid := s.script.row
+	if mid == nil {
+		return false
+	}
+	s.script.row = nil
+	mid.index = index
+	r.interruption = mid
+	s.script.mustFail = mid.fault.Action != Stall
+	return s.script.mustFail
+}
+
+// currentInterruption is the one in the result that PostgreSQL is about to give, if
+// any.
+func (r *pendingReply) currentInterruption() *interruption {
+	if r == nil || r.interruption == nil || r.savepoint || r.interruption.index != r.index {
+		return nil
+	}
+	return r.interruption
+}
+
+// errorReported tells whether the client already has the error of this statement.
+func (r *pendingReply) errorReported() bool {
+	mid := r.currentInterruption()
+	return mid != nil && mid.reported
+}
+
+// injectBeforeRow injects the fault in front of a row, and tells whether the row
+// is not for the client and gone.
+func (s *session) injectBeforeRow(total int) (bool, error) {
+	mid := s.replies.first().currentInterruption()
+	if mid != nil && mid.rows > 0 {
+		mid.rows--
+		return false, nil
+	}
+	return s.injectInResult(total)
+}
+
+// injectInResult injects the fault in a result, at the latest here, and tells
+// whether the client gets an error instead of the frame that is next, which is
+// then gone.
+func (s *session) injectInResult(total int) (bool, error) {
+	r := s.replies.first()
+	mid := r.currentInterruption()
+	if mid == nil {
+		return false, nil
+	}
+	if !mid.reported {
+		if err := s.toClient.Flush(); err != nil {
+			return false, err
+		}
+		err := s.inject(mid.fault)
+		f, failed := errors.AsType[*failure](err)
+		if !failed {
+			r.interruption = nil
+			return false, err
+		}
+		mid.reported = true
+		if err := s.sendError(r, f.response()); err != nil {
+			return false, err
+		}
+	}
+	if _, err := s.fromUpstream.Discard(total); err != nil {
+		return false, upstreamError(err)
+	}
+	return true, nil
+}
+
+// injectInTransit injects a fault while a statement is on its way, once everything
+// has gone that it needs to run to its end.
+func (s *session) injectInTransit(endsTurn bool) error {
+	f := s.script.inTransit
+	if f == nil || !endsTurn && f.At == Running && s.status == statusIdle {
+		return nil
+	}
+	s.script.inTransit = nil
+	err := s.inject(f)
+	if !errors.Is(err, errCut) {
+		return err
+	}
+	// The client is cut off; the session reads on what becomes of the statement.
+	_ = s.client.Close()
+	s.silence(errCut)
+	return nil
+}
+
+// injectAfter injects the fault behind a statement that PostgreSQL has run.
+func (s *session) injectAfter(st *dialect.Statement, tag string) {
+	if s.server.plan.pending.Load() == 0 {
+		return
+	}
+	at := Answered
+	if tag == "COMMIT" {
+		at = Committed
+	}
+	in := s.script.done
+	in.advance(st.Kind)
+	if err := s.injectAt(at, st, in); err != nil {
+		// Whether PostgreSQL has committed is certain when it is ready.
+		s.silence(err)
+	}
+}
+
+// silence lets no more reach the client and ends the session with the turn.
+func (s *session) silence(why error) {
+	s.toClient.Reset(io.Discard)
+	s.atReady = why
+}
