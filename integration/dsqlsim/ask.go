@@ -2,7 +2,6 @@ package dsqlsim
 
 import (
 	"encoding/binary"
-	"io"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 )
@@ -19,25 +18,25 @@ type answer struct {
 	failed     *pgproto3.ErrorResponse
 }
 
-// exchange says something to PostgreSQL that the client does not hear of, and reads
-// up to ReadyForQuery. Only replies to what cannot fail may be pending, and the
+// exchange sends frames and a Sync that the client does not hear of, and reads up to
+// ReadyForQuery. Only replies to what cannot fail may be pending, and the
 // session must be in a block: there a Sync or Query of ours ends nothing of the
 // client's.
-func (s *session) exchange(packets ...[]byte) (*answer, error) {
+func (s *session) exchange(frames ...*frame) (*answer, error) {
 	if err := s.openBlock(); err != nil {
 		return nil, err
 	}
 	if err := s.settle(); err != nil {
 		return nil, err
 	}
-	for _, p := range packets {
-		if _, err := s.toUpstream.Write(p); err != nil {
-			return nil, upstreamError(err)
+	for _, f := range append(frames, &frame{kind: 'S'}) {
+		if err := s.upstream.write(f.kind, f.body); err != nil {
+			return nil, err
 		}
 	}
 	s.markWaiting(true)
 	defer s.markWaiting(false)
-	if err := s.flushUpstream(); err != nil {
+	if err := s.upstream.flush(); err != nil {
 		return nil, err
 	}
 	return s.readAnswer()
@@ -46,14 +45,14 @@ func (s *session) exchange(packets ...[]byte) (*answer, error) {
 // ask is exchange with one statement. It is not a simple Query, which would destroy
 // the client's unnamed statement and portal.
 func (s *session) ask(sql string) (*answer, error) {
-	return s.exchange(runPackets(sql, nil, noValues)...)
+	return s.exchange(ownFrames(sql, nil, noValues)...)
 }
 
 // readAnswer reads, for ourselves, up to ReadyForQuery.
 func (s *session) readAnswer() (*answer, error) {
 	a := &answer{}
 	for {
-		kind, total, err := s.nextHeader()
+		kind, total, err := s.upstream.header()
 		if err != nil {
 			return nil, err
 		}
@@ -65,12 +64,12 @@ func (s *session) readAnswer() (*answer, error) {
 			}
 			continue
 		default:
-			if _, err := io.CopyN(io.Discard, s.fromUpstream, int64(total)); err != nil {
-				return nil, upstreamError(err)
+			if err := s.upstream.discard(total); err != nil {
+				return nil, err
 			}
 			continue
 		}
-		body, err := s.readBody(total)
+		body, err := s.upstream.body(total)
 		if err != nil {
 			return nil, err
 		}
@@ -110,18 +109,4 @@ func (a *answer) add(kind byte, body []byte) error {
 		}
 	}
 	return nil
-}
-
-// runPackets makes the packets that run a statement of ours with the client's
-// values.
-func runPackets(sql string, types, values []byte) [][]byte {
-	bind := append([]byte(ownName+"\x00"+ownName+"\x00"), values...)
-	return [][]byte{
-		encode(&pgproto3.Close{ObjectType: 'S', Name: ownName}),
-		encode(&pgproto3.Close{ObjectType: 'P', Name: ownName}),
-		parseFrame(ownName, sql, types).packet(),
-		appendFrame(nil, 'B', bind),
-		encode(&pgproto3.Execute{Portal: ownName}),
-		encode(&pgproto3.Sync{}),
-	}
 }

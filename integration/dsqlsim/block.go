@@ -24,26 +24,35 @@ type block struct {
 	// got it yet.
 	beginSQL string
 	deferred bool
-	// savepointSent: the savepoint is on its way to PostgreSQL; savepointSet: it is
-	// there.
-	savepointSent, savepointSet bool
-	// log holds the statements to run again, oldest first.
-	log      []effect
-	logBytes int
-	// incomplete: something has run that the log does not have.
-	incomplete bool
-	parked     bool
+	log      effectLog
 	// doomed is what COMMIT will be answered, nil while it may succeed.
 	doomed *failure
 	// changedRows: rows were updated or deleted.
 	changedRows bool
 	// namedRows are those of locking clauses.
 	namedRows map[place]occ.Strength
-	// trying is since when others are in the way of the statement at hand;
-	// guessing: it can only be guessed. genuine: its error is the client's.
-	trying            time.Time
-	guessing, genuine bool
-	committed         bool
+	attempt   attempt
+	committed bool
+}
+
+// effectLog is what the block has done behind its savepoint. It can be run again.
+type effectLog struct {
+	// savepointSent: the savepoint is on its way to PostgreSQL; savepointSet: it is
+	// there.
+	savepointSent, savepointSet bool
+	effects                     []effect // oldest first
+	bytes                       int
+	// incomplete: something has run that is not in the log.
+	incomplete bool
+	// parked: the effects are not in PostgreSQL now.
+	parked bool
+}
+
+// attempt is what other transactions have done to the statement at hand.
+type attempt struct {
+	since    time.Time // they are in its way; zero if they are not
+	guessing bool      // its outcome can only be guessed
+	genuine  bool      // its error is the client's
 }
 
 // place is a row version, which a snapshot keeps: a table's oid and a ctid.
@@ -63,15 +72,19 @@ func newEffect(st *dialect.Statement, sql string, types, values []byte) *effect 
 	return &effect{sql: sql, types: types, values: values, exact: st.Kind == dialect.DML || st.Verb == "WITH"}
 }
 
-// remember adds an effect to the log.
-func (b *block) remember(e effect) {
-	b.logBytes += len(e.sql) + len(e.types) + len(e.values)
-	if b.logBytes > maxLogBytes {
-		b.log, b.incomplete = nil, true
+// add remembers an effect.
+func (l *effectLog) add(e effect) {
+	l.bytes += len(e.sql) + len(e.types) + len(e.values)
+	if l.bytes > maxLogBytes {
+		l.effects, l.incomplete = nil, true
 		return
 	}
-	b.log = append(b.log, e)
+	l.effects = append(l.effects, e)
 }
+
+// canRewind tells whether a return to the savepoint takes all effects out, and the
+// log brings them back.
+func (l *effectLog) canRewind() bool { return l.savepointSet && !l.incomplete }
 
 // doom settles how the transaction ends, unless that is settled.
 func (b *block) doom() {
@@ -80,16 +93,20 @@ func (b *block) doom() {
 	}
 }
 
-// settled ends what was remembered of one statement: it was answered.
-func (b *block) settled() { b.trying, b.guessing, b.genuine = time.Time{}, false, false }
+// giveUp dooms the transaction and lets the outcome of the statement at hand be
+// guessed.
+func (b *block) giveUp() {
+	b.doom()
+	b.attempt.guessing = true
+}
 
 // mayRetry tells, of a statement that others were in the way of, whether it should
-// be tried once more.
-func (b *block) mayRetry() bool {
-	if b.trying.IsZero() {
-		b.trying = time.Now()
+// be run once more.
+func (a *attempt) mayRetry() bool {
+	if a.since.IsZero() {
+		a.since = time.Now()
 	}
-	return time.Since(b.trying) < retryTime
+	return time.Since(a.since) < retryTime
 }
 
 // sumOf is a digest of one row, FNV-1a; those of a result are added up, because

@@ -48,7 +48,7 @@ func (s *session) setUp(st *dialect.Statement, c capture) (*failure, error) {
 	if !b.hasSnapshot {
 		b.hasSnapshot, b.snapshot = true, s.server.certifier.Open()
 	}
-	if b.parked {
+	if b.log.parked {
 		if err := s.resume(); err != nil {
 			return nil, err
 		}
@@ -58,29 +58,6 @@ func (s *session) setUp(st *dialect.Statement, c capture) (*failure, error) {
 	}
 	return nil, nil
 }
-
-// schemaConflictFor is the conflict of a statement that needs the catalog, in a
-// session that does not know its last change: recorded of idle sessions, and of
-// every statement up to the first of a block. It happens once.
-func (s *session) schemaConflictFor(st *dialect.Statement, status byte) *failure {
-	if !s.schemaIsStale() || status == statusFailed || status == statusInBlock && s.block.hasSnapshot {
-		return nil
-	}
-	switch st.Kind {
-	case dialect.Begin, dialect.Commit, dialect.Rollback:
-		return nil
-	}
-	switch st.Verb {
-	case "SET", "RESET", "SHOW":
-		return nil
-	}
-	s.schema = s.server.schema.Load()
-	return schemaConflict
-}
-
-// schemaIsStale tells whether another session has changed the schema since this one
-// looked.
-func (s *session) schemaIsStale() bool { return s.schema != s.server.schema.Load() }
 
 // captureRows finds the rows that a statement's locking clauses name. They are
 // written, or locked, at COMMIT: until then nobody is in their way.
@@ -92,13 +69,12 @@ func (s *session) captureRows(c capture) (*failure, error) {
 	if c.plan.Capture == "" {
 		return nil, nil
 	}
-	var packets [][]byte
-	if !b.savepointSet {
-		packets = runPackets(savepointSQL, nil, noValues)
-		packets = packets[:len(packets)-1] // one Sync is enough
-		b.savepointSent, b.savepointSet = true, true
+	var frames []*frame
+	if !b.log.savepointSet {
+		frames = ownFrames(savepointSQL, nil, noValues)
+		b.log.savepointSent, b.log.savepointSet = true, true
 	}
-	answer, err := s.exchange(append(packets, runPackets(c.plan.Capture, c.types, asText(c.values))...)...)
+	answer, err := s.exchange(append(frames, ownFrames(c.plan.Capture, c.types, asText(c.values))...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +122,7 @@ func readOnly(begin string) bool {
 // needsCertifying tells whether COMMIT needs more than PostgreSQL's own.
 func (s *session) needsCertifying() bool {
 	b := &s.block
-	return b.doomed != nil || b.parked || len(b.namedRows) > 0 || s.schemaIsStale() && b.hasSnapshot ||
+	return b.doomed != nil || b.log.parked || len(b.namedRows) > 0 || s.schema.stale() && b.hasSnapshot ||
 		b.changedRows && s.server.certifier.Keys() > 0
 }
 
@@ -154,8 +130,8 @@ func (s *session) needsCertifying() bool {
 // everything that it needs for that.
 func (s *session) certify() (*failure, error) {
 	b := &s.block
-	if s.schemaIsStale() && b.hasSnapshot {
-		s.schema = s.server.schema.Load()
+	if s.schema.stale() && b.hasSnapshot {
+		s.schema.update()
 		return schemaConflict, nil
 	}
 	for _, step := range []func() error{s.resume, s.holdNamedRows, s.checkNamedKeys} {
@@ -297,11 +273,4 @@ func (s *session) missing(k occ.Key) (bool, error) {
 		return false, err
 	}
 	return len(answer.rows) == 0, nil
-}
-
-// announceSchemaChange makes every other session's knowledge of the schema outdated.
-func (s *session) announceSchemaChange() {
-	if s.server.config.SchemaConflicts {
-		s.schema = s.server.schema.Add(1)
-	}
 }

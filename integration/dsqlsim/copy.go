@@ -30,7 +30,7 @@ func (s *session) onCopyIn(total int) error {
 func (s *session) copyOutcome(over chan<- struct{}) error {
 	defer close(over)
 	for {
-		kind, _, err := s.nextHeader()
+		kind, _, err := s.upstream.header()
 		if err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func (s *session) feed(over <-chan struct{}) error {
 		}
 		f, err := s.peek()
 		if err != nil {
-			s.cut() // PostgreSQL waits for data that will not come
+			s.link.cut() // PostgreSQL waits for data that will not come
 			return err
 		}
 		switch {
@@ -64,37 +64,38 @@ func (s *session) feed(over <-chan struct{}) error {
 			}
 			continue
 		case f.kind == 'H' || f.kind == 'S':
-			s.at++
+			s.queue.pop()
 			continue
 		case !isCopyData(f.kind):
 			// The client broke off: it is served as soon as the copy has failed.
 			f = &frame{kind: 'f', body: []byte("unexpected message during COPY from stdin\x00")}
 		default:
-			s.at++
+			data := s.queue.pop()
+			f = &data
 		}
-		if err := writeFrame(s.toUpstream, f.kind, f.body); err != nil {
-			return upstreamError(err)
+		if err := s.upstream.write(f.kind, f.body); err != nil {
+			return err
 		}
 		if f.kind == 'd' {
 			continue
 		}
 		// In the extended protocol nobody has asked for the outcome yet.
-		if err := writeFrame(s.toUpstream, 'H', nil); err != nil {
-			return upstreamError(err)
+		if err := s.upstream.write('H', nil); err != nil {
+			return err
 		}
-		return s.flushUpstream()
+		return s.upstream.flush()
 	}
 }
 
 // idleFeed waits for more of the client's data.
 func (s *session) idleFeed(over <-chan struct{}) error {
-	if err := s.flushUpstream(); err != nil {
+	if err := s.upstream.flush(); err != nil {
 		return err
 	}
 	select {
 	case <-s.inbox.arrived:
 	case <-over:
-	case <-s.done:
+	case <-s.link.done:
 		return errClosing
 	}
 	return nil

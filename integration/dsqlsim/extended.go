@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 
-	"github.com/jackc/pgx/v5/pgproto3"
-
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
@@ -18,7 +16,8 @@ func (s *session) parse(f *frame) error {
 	}
 	text := s.server.dialect.Read(sql)
 	made := &prepared{text: text, types: types}
-	r := pendingReply{kind: 'P', from: *f, silent: f.ofQuery, text: text, status: s.status, rules: s.rules, name: name, previous: s.statements[name], alone: !s.busy}
+	r := s.replyTo(f)
+	r.text, r.name, r.previous = text, name, s.names.statements[name]
 	send := text.SQL
 	if st := made.statement(); st != nil {
 		if st.Refusal != nil {
@@ -29,23 +28,11 @@ func (s *session) parse(f *frame) error {
 			send = made.plan.SQL
 		}
 	}
-	if r.previous != nil || len(s.statements) < maxNamed {
-		s.statements[name] = made
-	}
+	s.names.prepare(name, made)
 	if send == sql {
 		return s.forward(f, r)
 	}
 	return s.forward(parseFrame(name, send, types), r)
-}
-
-// parseFrame makes a Parse; types is the end of the client's, or nil for none.
-func parseFrame(name, sql string, types []byte) *frame {
-	body := append([]byte(name), 0)
-	body = append(append(body, sql...), 0)
-	if types == nil {
-		types = []byte{0, 0}
-	}
-	return &frame{kind: 'P', body: append(body, types...)}
 }
 
 func (s *session) bind(f *frame) error {
@@ -54,9 +41,10 @@ func (s *session) bind(f *frame) error {
 	if !ok || !ok2 {
 		return protocolViolation("invalid string in message")
 	}
-	r := pendingReply{kind: 'B', from: *f, silent: f.ofQuery, status: s.status, rules: s.rules, alone: !s.busy, name: to, portal: s.portals[to]}
-	if of := s.statements[name]; of != nil && len(s.portals) < maxNamed {
-		s.portals[to] = &portal{of: of, bind: f.body, epoch: s.epoch, bytes: f.dataBytes()}
+	r := s.replyTo(f)
+	r.name, r.portal = to, s.names.portals[to]
+	if of := s.names.statements[name]; of != nil {
+		s.names.bind(to, &portal{of: of, bind: f.body, bytes: f.dataBytes()})
 	}
 	if f.again {
 		if err := s.closePortal(to); err != nil {
@@ -68,11 +56,11 @@ func (s *session) bind(f *frame) error {
 
 // rebind binds a portal once more.
 func (s *session) rebind(name string, p *portal) error {
-	p.epoch = s.epoch
+	p.epoch = s.names.epoch
 	if err := s.closePortal(name); err != nil {
 		return err
 	}
-	return s.forward(&frame{kind: 'B', body: p.bind}, pendingReply{kind: 'B', silent: true})
+	return s.forwardOwn(&frame{kind: 'B', body: p.bind})
 }
 
 // closePortal makes room for a named portal: what was bound in front of the
@@ -81,14 +69,7 @@ func (s *session) closePortal(name string) error {
 	if name == "" {
 		return nil
 	}
-	return s.forward(&frame{kind: 'C', body: []byte("P" + name + "\x00")}, pendingReply{kind: 'C', silent: true})
-}
-
-// values is the part of a Bind's body behind its names.
-func (p *portal) values() []byte {
-	_, rest, _ := cString(p.bind)
-	_, rest, _ = cString(rest)
-	return rest
+	return s.forwardOwn(closeFrame('P', name))
 }
 
 // execute passes on an Execute, unless something must happen instead.
@@ -97,18 +78,18 @@ func (s *session) execute(f *frame) error {
 	if !ok {
 		return protocolViolation("invalid string in message")
 	}
-	p := s.portals[name]
-	r := pendingReply{kind: 'E', from: *f, status: s.status, rules: s.rules, alone: !s.busy}
-	s.busy = true
+	p := s.names.portals[name]
+	r := s.replyTo(f)
+	s.turn.busy = true
 	if p == nil || p.of.statement() == nil {
-		s.block.incomplete = s.block.incomplete || p == nil
+		s.block.log.incomplete = s.block.log.incomplete || p == nil
 		return s.forward(f, r)
 	}
 	r.text, r.bytes = p.of.text, p.bytes
 	switch {
 	case !p.started:
 		return s.startPortal(f, name, p, r)
-	case p.epoch != s.epoch && s.status == statusInBlock:
+	case s.names.gone(p) && s.status == statusInBlock:
 		return s.fail(r, dataConflict) // where it stood nobody knows any more
 	}
 	return s.forward(f, r)
@@ -131,8 +112,8 @@ func (s *session) startPortal(f *frame, name string, p *portal, r pendingReply) 
 	switch {
 	case err != nil:
 		return err
-	case failed == nil && s.block.guessing:
-		return s.runGuess(f, st, p, r)
+	case failed == nil && s.block.attempt.guessing:
+		return s.runGuess(st, p, r)
 	case failed == nil:
 		return s.runPortal(f, name, st, p, r)
 	case conflictsAtCommit(st, s.status, failed):
@@ -150,7 +131,7 @@ func (s *session) mustSettle(st *dialect.Statement, p *portal) bool {
 		return true
 	case s.status != statusInBlock:
 		return false
-	case b.parked, b.guessing, p.of.plan != nil:
+	case b.log.parked, b.attempt.guessing, p.of.plan != nil:
 		return true
 	}
 	return commits && (s.needsCertifying() || s.server.certifier.Keys() > 0)
@@ -163,13 +144,13 @@ func (s *session) runPortal(f *frame, name string, st *dialect.Statement, p *por
 	inBlock := s.status == statusInBlock
 	if inBlock && hasEffect(st) {
 		r.effect = newEffect(st, s.server.plans.spelling(st), p.of.types, p.values())
-		if !s.block.savepointSet && !s.block.savepointSent {
+		if !s.block.log.savepointSet && !s.block.log.savepointSent {
 			if err := s.setSavepoint(); err != nil {
 				return err
 			}
 		}
 	}
-	if p.epoch != s.epoch {
+	if s.names.gone(p) {
 		if err := s.rebind(name, p); err != nil {
 			return err
 		}
@@ -200,52 +181,38 @@ func (s *session) openBlock() error {
 
 // setSavepoint sets the savepoint behind what is on its way.
 func (s *session) setSavepoint() error {
-	s.block.savepointSent = true
+	s.block.log.savepointSent = true
 	return s.runStanding(savepointName, savepointSQL, pendingReply{kind: 'E', silent: true, savepoint: true})
 }
 
 // runStanding runs a statement that stays prepared; r is the reply to its Execute.
 func (s *session) runStanding(name, sql string, r pendingReply) error {
-	if s.prepared[name] != sql {
-		frames := []*frame{{kind: 'C', body: []byte("S" + name + "\x00")}, parseFrame(name, sql, nil)}
-		for _, f := range frames {
+	if s.names.standing[name] != sql {
+		for _, f := range []*frame{closeFrame('S', name), parseFrame(name, sql, nil)} {
 			if err := s.forward(f, pendingReply{kind: f.kind, silent: true, name: name}); err != nil {
 				return err
 			}
 		}
-		s.prepared[name] = sql
+		s.names.standing[name] = sql
 	}
-	bind := append([]byte(name+"\x00"+name+"\x00"), noValues...)
-	if err := s.forward(&frame{kind: 'B', body: bind}, pendingReply{kind: 'B', silent: true}); err != nil {
+	if err := s.forwardOwn(bindFrame(name, noValues)); err != nil {
 		return err
 	}
-	return s.forward(&frame{kind: 'E', body: []byte(name + "\x00\x00\x00\x00\x00")}, r)
+	return s.forward(executeFrame(name), r)
 }
 
 // runOwn runs a statement of ours with parameter types, and values as in a Bind's
 // body; r is the reply to its Execute.
 func (s *session) runOwn(sql string, types, values []byte, r pendingReply) error {
-	bind := append([]byte(ownName+"\x00"+ownName+"\x00"), values...)
-	statement, portal := []byte("S"+ownName+"\x00"), []byte("P"+ownName+"\x00")
-	for _, step := range []struct {
-		frame *frame
-		reply pendingReply
-	}{
-		{&frame{kind: 'C', body: statement}, pendingReply{kind: 'C', silent: true}},
-		{&frame{kind: 'C', body: portal}, pendingReply{kind: 'C', silent: true}},
-		{parseFrame(ownName, sql, types), pendingReply{kind: 'P', silent: true}},
-		{&frame{kind: 'B', body: bind}, pendingReply{kind: 'B', silent: true}},
-		{&frame{kind: 'E', body: []byte(ownName + "\x00\x00\x00\x00\x00")}, r},
-	} {
-		if err := s.forward(step.frame, step.reply); err != nil {
+	frames := ownFrames(sql, types, values)
+	last := len(frames) - 1
+	for _, f := range frames[:last] {
+		if err := s.forwardOwn(f); err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.forward(frames[last], r)
 }
-
-// noValues is the end of a Bind's body without parameters.
-var noValues = make([]byte, 6)
 
 // rollbackInstead runs ROLLBACK in place of the COMMIT that r stands for, and answers
 // why. The rest of the client's group is void, as after any error.
@@ -263,7 +230,7 @@ func (s *session) rollbackInstead(r pendingReply, why *failure) error {
 
 // runGuess runs, in place of an Execute, the query that tells what would have come
 // of it.
-func (s *session) runGuess(f *frame, st *dialect.Statement, p *portal, r pendingReply) error {
+func (s *session) runGuess(st *dialect.Statement, p *portal, r pendingReply) error {
 	sql := r.makeGuess(st)
 	if r.guess == nil {
 		return s.fail(r, dataConflict)
@@ -278,32 +245,30 @@ func (s *session) runGuess(f *frame, st *dialect.Statement, p *portal, r pending
 // parameterTypes are those that PostgreSQL gives a statement's parameters, as
 // they stand in a Parse: the query in its place may not show them all.
 func (s *session) parameterTypes(sql string, types []byte) ([]byte, error) {
-	told, err := s.exchange(
-		encode(&pgproto3.Close{ObjectType: 'S', Name: ownName}),
-		parseFrame(ownName, sql, types).packet(),
-		encode(&pgproto3.Describe{ObjectType: 'S', Name: ownName}),
-		encode(&pgproto3.Sync{}))
-	if err != nil || told.failed != nil {
+	answer, err := s.exchange(closeFrame('S', ownName), parseFrame(ownName, sql, types),
+		&frame{kind: 'D', body: []byte("S" + ownName + "\x00")})
+	if err != nil || answer.failed != nil {
 		return types, err
 	}
-	out := binary.BigEndian.AppendUint16(nil, uint16(len(told.parameters)))
-	for _, oid := range told.parameters {
+	out := binary.BigEndian.AppendUint16(nil, uint16(len(answer.parameters)))
+	for _, oid := range answer.parameters {
 		out = binary.BigEndian.AppendUint32(out, oid)
 	}
 	return out, nil
 }
 
 func (s *session) describe(f *frame) error {
-	of, portal, err := s.named(f)
+	kind, name, err := target(f)
 	if err != nil {
 		return err
 	}
-	if portal != nil && portal.epoch != s.epoch && !portal.started && s.status == statusInBlock {
-		if err := s.rebind(string(f.body[1:len(f.body)-1]), portal); err != nil {
+	of, portal := s.names.find(kind, name)
+	if portal != nil && s.names.gone(portal) && !portal.started && s.status == statusInBlock {
+		if err := s.rebind(name, portal); err != nil {
 			return err
 		}
 	}
-	r := pendingReply{kind: 'D', from: *f, silent: f.ofQuery, status: s.status, rules: s.rules, alone: !s.busy}
+	r := s.replyTo(f)
 	if of != nil {
 		r.text = of.text
 	}
@@ -311,31 +276,26 @@ func (s *session) describe(f *frame) error {
 }
 
 func (s *session) closeName(f *frame) error {
-	if _, _, err := s.named(f); err != nil {
+	kind, name, err := target(f)
+	if err != nil {
 		return err
 	}
-	r := pendingReply{kind: 'C', from: *f, status: s.status, rules: s.rules, alone: !s.busy}
-	if name := string(f.body[1 : len(f.body)-1]); f.body[0] == 'S' {
-		r.name, r.previous = name, s.statements[name]
-		delete(s.statements, name)
+	r := s.replyTo(f)
+	r.name = name
+	if kind == 'S' {
+		r.previous = s.names.statements[name]
+		delete(s.names.statements, name)
 	} else {
-		r.name, r.portal = name, s.portals[name]
-		delete(s.portals, name)
+		r.portal = s.names.portals[name]
+		delete(s.names.portals, name)
 	}
 	return s.forward(f, r)
 }
 
-// named finds what a Describe or Close is about; nil when nobody knows.
-func (s *session) named(f *frame) (*prepared, *portal, error) {
+// target reads what a Describe or Close is about.
+func target(f *frame) (kind byte, name string, err error) {
 	if len(f.body) < 2 || bytes.IndexByte(f.body, 0) != len(f.body)-1 {
-		return nil, nil, protocolViolation("invalid message format")
+		return 0, "", protocolViolation("invalid message format")
 	}
-	name := f.body[1 : len(f.body)-1]
-	if f.body[0] == 'S' {
-		return s.statements[string(name)], nil, nil
-	}
-	if p := s.portals[string(name)]; p != nil {
-		return p.of, p, nil
-	}
-	return nil, nil, nil
+	return f.body[0], string(f.body[1 : len(f.body)-1]), nil
 }

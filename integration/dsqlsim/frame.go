@@ -33,9 +33,6 @@ type frame struct {
 	queryBytes int
 }
 
-// packet is the frame as it travels.
-func (f *frame) packet() []byte { return appendFrame(nil, f.kind, f.body) }
-
 // readFrame reads one frame whose body has max bytes at most. The body is the
 // caller's.
 func readFrame(r io.Reader, max int) (frame, error) {
@@ -116,6 +113,43 @@ func cString(b []byte) (s string, rest []byte, ok bool) {
 		}
 	}
 	return "", nil, false
+}
+
+// ownFrames run a statement of ours, with parameter types as in a Parse, or nil, and
+// values as in a Bind.
+func ownFrames(sql string, types, values []byte) []*frame {
+	return []*frame{
+		closeFrame('S', ownName), closeFrame('P', ownName),
+		parseFrame(ownName, sql, types), bindFrame(ownName, values), executeFrame(ownName),
+	}
+}
+
+// parseFrame makes a Parse; types is the end of the client's, or nil for none.
+func parseFrame(name, sql string, types []byte) *frame {
+	body := append([]byte(name), 0)
+	body = append(append(body, sql...), 0)
+	if types == nil {
+		types = []byte{0, 0}
+	}
+	return &frame{kind: 'P', body: append(body, types...)}
+}
+
+// bindFrame makes a Bind of a statement to a portal of the same name.
+func bindFrame(name string, values []byte) *frame {
+	return &frame{kind: 'B', body: append([]byte(name+"\x00"+name+"\x00"), values...)}
+}
+
+// noValues is the end of a Bind's body without parameters.
+var noValues = make([]byte, 6)
+
+// executeFrame makes an Execute of a whole portal.
+func executeFrame(portal string) *frame {
+	return &frame{kind: 'E', body: []byte(portal + "\x00\x00\x00\x00\x00")}
+}
+
+// closeFrame makes a Close of a statement (S) or portal (P).
+func closeFrame(kind byte, name string) *frame {
+	return &frame{kind: 'C', body: []byte(string(rune(kind)) + name + "\x00")}
 }
 
 // encode panics where only a programmer's mistake can fail: none of our own

@@ -8,16 +8,16 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// script is what a session knows of the plan and of its own progress in it.
-type script struct {
-	// asked is where the client's requests stand, done where the answers do.
-	asked, done ordinal
+// injection is what a session has taken from the plan and not injected yet.
+type injection struct {
 	// row is injected in the statement that was checked last.
 	row *interruption
 	// inTransit is injected when what is buffered for PostgreSQL has gone.
 	inTransit *Fault
 	// mustFail: the statement that runs must not succeed.
 	mustFail bool
+	// atReady is how the session ends when the turn does: errCut, or not at all.
+	atReady error
 }
 
 // interruption is a fault in the middle of one statement's result. For one that
@@ -75,13 +75,13 @@ func (s *session) moment(at Point, st *dialect.Statement, in ordinal) *moment {
 // injectBefore injects the faults in front of a statement, and arms those that
 // happen while it runs.
 func (s *session) injectBefore(st *dialect.Statement, status byte) error {
-	at := &s.script.asked
+	at := &s.progress.asked
 	at.advance(st.Kind)
 	in := *at
 	if ends(st.Kind) {
 		at.end()
 	}
-	s.script.row = nil
+	s.injection.row = nil
 	if status == statusFailed || s.server.plan.pending.Load() == 0 {
 		return nil
 	}
@@ -109,19 +109,19 @@ func (s *session) injectAt(at Point, st *dialect.Statement, in ordinal) error {
 }
 
 func (s *session) inject(f *Fault) error {
-	return s.server.inject(f, Event{Session: s.id, PID: s.key.pid}, s.done)
+	return s.server.inject(f, Event{Session: s.id, PID: s.key.pid}, s.link.done)
 }
 
 // arm takes from the plan what is to happen while the statement runs.
 func (s *session) arm(st *dialect.Statement, in ordinal, commits bool) {
 	if st.Kind == dialect.Other || st.Kind == dialect.DML {
 		if f := s.server.plan.next(s.moment(AtRow, st, in)); f != nil {
-			s.script.row = &interruption{fault: f, rows: f.Row}
+			s.injection.row = &interruption{fault: f, rows: f.Row}
 		}
 	}
 	for _, at := range []Point{Running, Committing} {
-		if s.script.inTransit == nil && (at == Running || commits) {
-			s.script.inTransit = s.server.plan.next(s.moment(at, st, in))
+		if s.injection.inTransit == nil && (at == Running || commits) {
+			s.injection.inTransit = s.server.plan.next(s.moment(at, st, in))
 		}
 	}
 }
@@ -130,15 +130,15 @@ func (s *session) arm(st *dialect.Statement, in ordinal, commits bool) {
 // one was planned for the statement that was checked last; index is where it
 // stands in its text. It tells whether the statement must fail in the end.
 func (s *session) interrupt(r *pendingReply, index int) bool {
-	mid := s.script.row
+	mid := s.injection.row
 	if mid == nil {
 		return false
 	}
-	s.script.row = nil
+	s.injection.row = nil
 	mid.index = index
 	r.interruption = mid
-	s.script.mustFail = mid.fault.Action != Stall
-	return s.script.mustFail
+	s.injection.mustFail = mid.fault.Action != Stall
+	return s.injection.mustFail
 }
 
 // currentInterruption is the one in the result that PostgreSQL is about to give, if
@@ -191,26 +191,23 @@ func (s *session) injectInResult(total int) (bool, error) {
 			return false, err
 		}
 	}
-	if _, err := s.fromUpstream.Discard(total); err != nil {
-		return false, upstreamError(err)
-	}
-	return true, nil
+	return true, s.upstream.discard(total)
 }
 
 // injectInTransit injects a fault while a statement is on its way, once everything
 // has gone that it needs to run to its end.
 func (s *session) injectInTransit(endsTurn bool) error {
-	f := s.script.inTransit
+	f := s.injection.inTransit
 	if f == nil || !endsTurn && f.At == Running && s.status == statusIdle {
 		return nil
 	}
-	s.script.inTransit = nil
+	s.injection.inTransit = nil
 	err := s.inject(f)
 	if !errors.Is(err, errCut) {
 		return err
 	}
 	// The client is cut off; the session reads on what becomes of the statement.
-	_ = s.client.Close()
+	_ = s.link.client.Close()
 	s.silence(errCut)
 	return nil
 }
@@ -224,7 +221,7 @@ func (s *session) injectAfter(st *dialect.Statement, tag string) {
 	if tag == "COMMIT" {
 		at = Committed
 	}
-	in := s.script.done
+	in := s.progress.done
 	in.advance(st.Kind)
 	if err := s.injectAt(at, st, in); err != nil {
 		// Whether PostgreSQL has committed is certain when it is ready.
@@ -235,5 +232,5 @@ func (s *session) injectAfter(st *dialect.Statement, tag string) {
 // silence lets no more reach the client and ends the session with the turn.
 func (s *session) silence(why error) {
 	s.toClient.Reset(io.Discard)
-	s.atReady = why
+	s.injection.atReady = why
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"time"
@@ -161,11 +160,11 @@ func (u *upstream) dialOwn(ctx context.Context) (*pgconn.PgConn, error) {
 // submitted, or is to be waited for.
 func (s *session) onNotice(total int) error {
 	if total <= maxNotice {
-		b, err := s.fromUpstream.Peek(total)
+		packet, ok, err := s.upstream.peek(total)
 		if err != nil {
-			return upstreamError(err)
+			return err
 		}
-		if bytes.Contains(b, []byte("Mdsqlsim ")) {
+		if ok && bytes.Contains(packet, []byte("Mdsqlsim ")) {
 			return s.onJobNotice(total)
 		}
 	}
@@ -176,12 +175,12 @@ func (s *session) onNotice(total int) error {
 }
 
 func (s *session) onJobNotice(total int) error {
-	body := make([]byte, total)
-	if _, err := io.ReadFull(s.fromUpstream, body); err != nil {
-		return upstreamError(err)
+	body, err := s.upstream.body(total)
+	if err != nil {
+		return err
 	}
 	var n pgproto3.NoticeResponse
-	if err := n.Decode(body[frameHeader:]); err != nil {
+	if err := n.Decode(body); err != nil {
 		return upstreamError(err)
 	}
 	if id, ok := strings.CutPrefix(n.Message, jobNotice); ok {
@@ -203,7 +202,7 @@ func (s *session) awaitJob() error {
 	select {
 	case <-done:
 		return nil
-	case <-s.done:
+	case <-s.link.done:
 		return errClosing
 	}
 }

@@ -4,11 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
 // Limits are those of a cluster. All are inclusive: what equals a limit is
@@ -81,69 +78,6 @@ func tooAged(age, limit time.Duration) *failure {
 }
 
 func mebibytes(n int) float64 { return math.Ceil(float64(n) / (1 << 20)) }
-
-// usage is what a transaction has taken of its limits. The zero value is one that
-// has not begun.
-type usage struct {
-	began time.Time
-	rows  int
-	bytes int
-}
-
-// begin starts the clock, once for each block.
-func (u *usage) begin() {
-	if u.began.IsZero() {
-		u.began = time.Now()
-	}
-}
-
-// refuse tells why a statement of an open block may not run. An aged transaction
-// learns it at its next statement, a large one at COMMIT; ROLLBACK always may.
-func (u *usage) refuse(st *dialect.Statement, l *Limits) *failure {
-	if st.Kind == dialect.Rollback || u.began.IsZero() {
-		return nil
-	}
-	if age := time.Since(u.began); age > l.TransactionAge {
-		return tooAged(age, l.TransactionAge)
-	}
-	if st.Kind == dialect.Commit && u.bytes > l.TransactionBytes {
-		return tooLarge(u.bytes, l.TransactionBytes)
-	}
-	return nil
-}
-
-// add counts a statement that has run, by its command tag and by the bytes that
-// the client has sent for it. What the server makes up by itself is not seen: a
-// statement that writes many rows counts its bytes once for each of them, unless
-// it lists the rows.
-func (u *usage) add(tag string, listed bool, sent int, l *Limits) *failure {
-	verb, rows := rowsWritten(tag)
-	if rows == 0 {
-		return nil
-	}
-	u.rows += rows
-	switch {
-	case verb == "DELETE":
-	case listed:
-		u.bytes += sent
-	default:
-		u.bytes += sent * rows
-	}
-	if u.rows > l.TransactionRows {
-		return tooManyRows
-	}
-	return nil
-}
-
-// rowsWritten reads a command tag such as "INSERT 0 1".
-func rowsWritten(tag string) (verb string, rows int) {
-	verb, _, _ = strings.Cut(tag, " ")
-	switch verb {
-	case "INSERT", "UPDATE", "DELETE":
-		rows, _ = strconv.Atoi(tag[strings.LastIndexByte(tag, ' ')+1:])
-	}
-	return verb, rows
-}
 
 // setting tells the catalog's guards (see catalog.sql) the limits that they look
 // after, in the order in which they read them.

@@ -19,9 +19,9 @@ func (s *session) giveWay(r yieldRequest) error {
 	switch {
 	case s.status != statusInBlock || s.block.deferred || r.at.Before(s.locksMoved):
 		return nil // it is not in the way any more
-	case b.savepointSet && !b.parked && !b.incomplete:
+	case b.log.canRewind() && !b.log.parked:
 		return s.rewind()
-	case r.table || b.incomplete:
+	case r.table || b.log.incomplete:
 		return s.evict()
 	}
 	return nil
@@ -30,7 +30,7 @@ func (s *session) giveWay(r yieldRequest) error {
 // rewind parks the transaction: its effects and locks are gone, its snapshot
 // stays. No reply may be pending.
 func (s *session) rewind() error {
-	if s.block.incomplete {
+	if s.block.log.incomplete {
 		return s.evict()
 	}
 	answer, err := s.ask(rewindSQL)
@@ -40,9 +40,9 @@ func (s *session) rewind() error {
 	if answer.failed != nil {
 		return s.evict()
 	}
-	s.epoch++
+	s.names.epoch++
 	s.locksMoved = time.Now()
-	s.block.parked = len(s.block.log) > 0
+	s.block.log.parked = len(s.block.log.effects) > 0
 	return nil
 }
 
@@ -51,8 +51,8 @@ func (s *session) rewind() error {
 func (s *session) evict() error {
 	s.block.doom()
 	b := &s.block
-	b.savepointSent, b.savepointSet, b.parked, b.log, b.incomplete = false, false, false, nil, false
-	s.epoch++
+	b.log = effectLog{}
+	s.names.epoch++
 	s.locksMoved = time.Now()
 	if _, err := s.ask("ROLLBACK"); err != nil {
 		return err
@@ -66,14 +66,14 @@ func (s *session) evict() error {
 // than the first.
 func (s *session) resume() error {
 	b := &s.block
-	for began := time.Now(); b.parked; {
+	for began := time.Now(); b.log.parked; {
 		i, failed, err := s.rerunLog()
 		if err != nil {
 			return err
 		}
-		if i == len(b.log) {
-			b.parked = false
-			s.epoch++ // a portal that was bound meanwhile does not see the effects
+		if i == len(b.log.effects) {
+			b.log.parked = false
+			s.names.epoch++ // a portal that was bound meanwhile does not see the effects
 			s.locksMoved = time.Now()
 			return nil
 		}
@@ -85,8 +85,8 @@ func (s *session) resume() error {
 			continue
 		}
 		b.doom()
-		if i < len(b.log) {
-			b.log[i].void = true
+		if i < len(b.log.effects) {
+			b.log.effects[i].void = true
 		}
 	}
 	return nil
@@ -95,12 +95,12 @@ func (s *session) resume() error {
 // rerunLog runs the log up to the first statement that fails, or answers
 // differently (failed is nil then), and returns its place.
 func (s *session) rerunLog() (int, *pgproto3.ErrorResponse, error) {
-	for i := range s.block.log {
-		e := &s.block.log[i]
+	for i := range s.block.log.effects {
+		e := &s.block.log.effects[i]
 		if e.void {
 			continue
 		}
-		answer, err := s.exchange(runPackets(e.sql, e.types, e.values)...)
+		answer, err := s.exchange(ownFrames(e.sql, e.types, e.values)...)
 		if err != nil {
 			return i, nil, err
 		}
@@ -108,5 +108,5 @@ func (s *session) rerunLog() (int, *pgproto3.ErrorResponse, error) {
 			return i, answer.failed, nil
 		}
 	}
-	return len(s.block.log), nil, nil
+	return len(s.block.log.effects), nil, nil
 }

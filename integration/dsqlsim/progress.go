@@ -6,6 +6,12 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
+// progress is where a session stands.
+type progress struct {
+	asked ordinal // its client's requests
+	done  ordinal // the answers
+}
+
 // ordinal is where a session stands: in the n-th statement of its n-th
 // transaction. A statement outside a block is a transaction of its own, and so
 // is a string or a pipeline of them.
@@ -86,7 +92,7 @@ func (s *session) recordSuccess(st *dialect.Statement, tag string) {
 // the transaction is known at the end of the turn.
 func (s *session) recordFailure(st *dialect.Statement, code string) {
 	s.recordStatement(st, code)
-	if at := &s.script.done; at.failure == "" {
+	if at := &s.progress.done; at.failure == "" {
 		at.failure = code
 	}
 }
@@ -97,7 +103,7 @@ func (s *session) recordStatement(st *dialect.Statement, outcome string) {
 	if st != nil {
 		kind, e.Verb, e.SQL = st.Kind, st.Verb, st.SQL
 	}
-	at := &s.script.done
+	at := &s.progress.done
 	at.advance(kind)
 	e.Transaction, e.Statement = at.transaction, at.statement
 	s.server.ledger.add(e)
@@ -106,7 +112,7 @@ func (s *session) recordStatement(st *dialect.Statement, outcome string) {
 // recordTurn is called at the end of a turn. Outside a block, what began in it has
 // ended as well.
 func (s *session) recordTurn() {
-	at := &s.script.done
+	at := &s.progress.done
 	switch {
 	case s.status != statusIdle:
 	case at.failure != "":
@@ -114,12 +120,12 @@ func (s *session) recordTurn() {
 	default:
 		s.recordEnd(wasCommitted)
 	}
-	s.script.asked, s.script.mustFail = *at, false
+	s.progress.asked, s.injection.mustFail = *at, false
 }
 
 // recordEnd enters the end of the transaction, if there is one, into the ledger.
 func (s *session) recordEnd(outcome string) {
-	at := &s.script.done
+	at := &s.progress.done
 	if !at.open {
 		return
 	}
@@ -134,14 +140,14 @@ func (s *session) recordEnd(outcome string) {
 // recordClose enters the end of the connection into the ledger, and that of the
 // transaction which it leaves.
 func (s *session) recordClose(cause error) {
-	asked, done := &s.script.asked, &s.script.done
+	asked, done := &s.progress.asked, &s.progress.done
 	if asked.transaction > done.transaction {
 		*done = *asked // nothing of it was answered
 		done.open = true
 	}
 	outcome := wasUnknown
 	inBlock := asked.open && asked.block && asked.transaction == done.transaction
-	if inBlock || s.replies.first() == nil || s.script.mustFail {
+	if inBlock || s.replies.first() == nil || s.injection.mustFail {
 		outcome = wasLost
 	}
 	s.recordEnd(outcome)

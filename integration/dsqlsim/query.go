@@ -27,15 +27,15 @@ func (s *session) query(f *frame) error {
 		return protocolViolation("invalid string in message")
 	}
 	if f.nextStatement == 0 {
-		delete(s.statements, "") // a simple Query destroys the unnamed statement
-		delete(s.portals, "")
+		delete(s.names.statements, "") // a simple Query destroys the unnamed statement
+		delete(s.names.portals, "")
 	}
 	text := s.server.dialect.Read(sql)
 	if len(text.Statements) == 0 {
 		if err := s.openBlock(); err != nil {
 			return err
 		}
-		s.block.incomplete = s.block.incomplete || text.Unread
+		s.block.log.incomplete = s.block.log.incomplete || text.Unread
 		return s.forwardAndSettle(f, pendingReply{kind: 'Q', from: *f, text: text, status: s.status, rules: s.rules, mayWait: text.Unread})
 	}
 	if f.nextStatement == 0 && s.commitsItself(text) {
@@ -103,7 +103,7 @@ func (s *session) queryRest(f *frame, text *dialect.Text) error {
 	if err := s.forwardAndSettle(&frame{kind: 'Q', body: append([]byte(sql), 0)}, r); err != nil {
 		return err
 	}
-	s.block.incomplete = s.status == statusInBlock // there is no savepoint in front of it
+	s.block.log.incomplete = s.status == statusInBlock // there is no savepoint in front of it
 	return nil
 }
 
@@ -143,7 +143,7 @@ func (s *session) queryOne(f *frame, sql string, text *dialect.Text) error {
 // upstreamText is what PostgreSQL gets for one statement of a Query, or in its place
 // if it has failed. r is told what the answer will stand for.
 func (s *session) upstreamText(r *pendingReply, st *dialect.Statement, failed *failure) (string, error) {
-	if failed == nil && s.block.guessing {
+	if failed == nil && s.block.attempt.guessing {
 		if guess := r.makeGuess(st); r.guess != nil {
 			return guess, nil
 		}
@@ -155,7 +155,7 @@ func (s *session) upstreamText(r *pendingReply, st *dialect.Statement, failed *f
 	sql := s.server.plans.spelling(st)
 	if s.status == statusInBlock && hasEffect(st) {
 		r.effect = newEffect(st, sql, nil, noValues)
-		if !s.block.savepointSet {
+		if !s.block.log.savepointSet {
 			if err := s.setSavepoint(); err != nil {
 				return "", err
 			}
@@ -180,8 +180,8 @@ func (s *session) answerBegin(st *dialect.Statement) error {
 	if err := s.finishStatement(&pendingReply{kind: 'Q'}, st, &tag); err != nil {
 		return err
 	}
-	if s.atReady != nil {
-		return s.atReady
+	if s.injection.atReady != nil {
+		return s.injection.atReady
 	}
 	if err := s.respond(&pgproto3.CommandComplete{CommandTag: []byte(tag)}); err != nil {
 		return err

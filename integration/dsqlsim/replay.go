@@ -2,6 +2,7 @@ package dsqlsim
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -56,10 +57,10 @@ func (s *session) canReplay(r *pendingReply, e *pgproto3.ErrorResponse) bool {
 	case o == noObstacle, r.marked != nil, r.guess != nil, r.silent, r.from.kind == 0:
 		return false
 	case r.status == statusInBlock:
-		return b.savepointSet && !b.incomplete && (r.kind == 'Q' || r.kind == 'E') && !(o == hiddenRow && b.genuine)
+		return b.log.canRewind() && (r.kind == 'Q' || r.kind == 'E') && !(o == hiddenRow && b.attempt.genuine)
 	case r.status == statusIdle:
 		// The statement is its transaction: it has a fresh snapshot each time.
-		return o == lockWait && r.alone && b.mayRetry()
+		return o == lockWait && r.alone && b.attempt.mayRetry()
 	}
 	return false
 }
@@ -72,31 +73,30 @@ func (s *session) replayFrames(r *pendingReply, e *pgproto3.ErrorResponse) error
 	if err := s.takeBack(); err != nil {
 		return err
 	}
-	s.rules, s.busy = failed.rules, !failed.alone
-	s.epoch++
+	s.rules, s.turn.busy = failed.rules, !failed.alone
+	s.names.epoch++
 	if failed.status == statusInBlock {
 		if err := s.rewind(); err != nil {
 			return err
 		}
-		if err := s.decideRetry(&failed, e); err != nil {
+		if err := s.decideRetry(e); err != nil {
 			return err
 		}
 	}
 	return errReplay
 }
 
-// decideRetry decides how the statement that failed is to run in its block again.
-func (s *session) decideRetry(r *pendingReply, e *pgproto3.ErrorResponse) error {
+// decideRetry decides how the statement that failed with e is to run in its block
+// again.
+func (s *session) decideRetry(e *pgproto3.ErrorResponse) error {
 	b := &s.block
 	switch s.obstacleIn(e) {
 	case lockWait:
-		if !b.mayRetry() {
-			b.doom()
-			b.guessing = true
+		if !b.attempt.mayRetry() {
+			b.giveUp()
 		}
 	case lostUpdate:
-		b.doom()
-		b.guessing = true
+		b.giveUp()
 	case hiddenRow:
 		if err := s.resume(); err != nil {
 			return err
@@ -108,9 +108,8 @@ func (s *session) decideRetry(r *pendingReply, e *pgproto3.ErrorResponse) error 
 				return err
 			}
 		}
-		if b.genuine = seen; !seen {
-			b.doom()
-			b.guessing = true
+		if b.attempt.genuine = seen; !seen {
+			b.giveUp()
 		}
 	}
 	return nil
@@ -121,8 +120,7 @@ func (s *session) decideRetry(r *pendingReply, e *pgproto3.ErrorResponse) error 
 func (s *session) takeBack() error {
 	var frames []frame
 	hasEnd := false
-	for i := s.replies.head; i < len(s.replies.list); i++ {
-		r := &s.replies.list[i]
+	for _, r := range s.replies.rest() {
 		hasEnd = hasEnd || r.endsTurn()
 		if r.from.kind != 0 {
 			again := r.from
@@ -130,15 +128,15 @@ func (s *session) takeBack() error {
 			frames = append(frames, again)
 		}
 	}
-	for i := len(s.replies.list) - 1; i >= s.replies.head; i-- {
-		s.undo(&s.replies.list[i])
+	for _, r := range slices.Backward(s.replies.rest()) {
+		s.undo(&r)
 	}
 	s.replies.clear()
 	if !hasEnd {
-		if err := writeFrame(s.toUpstream, 'S', nil); err != nil {
-			return upstreamError(err)
+		if err := s.upstream.write('S', nil); err != nil {
+			return err
 		}
-		if err := s.flushUpstream(); err != nil {
+		if err := s.upstream.flush(); err != nil {
 			return err
 		}
 	}
@@ -146,50 +144,16 @@ func (s *session) takeBack() error {
 		return err
 	}
 	s.skipping = false
-	s.replayed = len(frames)
-	s.pending = append(frames, s.pending[s.at:]...)
-	s.at = 0
+	s.queue.replay(frames)
 	return nil
 }
 
 // undo forgets the effect of a frame that PostgreSQL has skipped.
 func (s *session) undo(r *pendingReply) {
 	if r.interruption != nil && !r.interruption.reported {
-		s.script.row = r.interruption // it is still to happen
+		s.injection.row = r.interruption // it is still to happen
 	}
-	switch r.kind {
-	case 'P', 'C':
-		switch {
-		case r.silent:
-			delete(s.prepared, r.name)
-		case r.portal != nil:
-			s.portals[r.name] = r.portal
-		case r.previous != nil:
-			s.statements[r.name] = r.previous
-		case r.kind == 'P':
-			delete(s.statements, r.name)
-		}
-	case 'B':
-		if r.silent {
-			return
-		}
-		if r.portal != nil {
-			s.portals[r.name] = r.portal
-		} else {
-			delete(s.portals, r.name)
-		}
-	case 'E':
-		if r.portal != nil {
-			r.portal.started = false
-		}
-	}
-}
-
-// putBack puts a frame, which was not sent, behind those that were taken back.
-func (s *session) putBack(f frame) {
-	f.again = f.again || s.judged
-	at := s.at + s.replayed
-	s.pending = append(s.pending[:at:at], append([]frame{f}, s.pending[at:]...)...)
+	s.names.undo(r)
 }
 
 // makeGuess returns the query that tells what a statement's outcome would be, and

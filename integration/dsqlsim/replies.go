@@ -5,32 +5,6 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/occ"
 )
 
-// prepared is a prepared statement of the client's.
-type prepared struct {
-	text *dialect.Text
-	// plan is that of its one statement, nil when it has no locking clause.
-	plan *occ.Plan
-	// types are the parameter types of its Parse, as they stand in the frame.
-	types []byte
-}
-
-// statement is the one that it consists of, nil when it has another number.
-func (p *prepared) statement() *dialect.Statement {
-	if p == nil || len(p.text.Statements) != 1 {
-		return nil
-	}
-	return &p.text.Statements[0]
-}
-
-// portal is a bound statement. started is true from its first Execute on.
-type portal struct {
-	of      *prepared
-	bind    []byte // body of its Bind
-	epoch   int    // of the session: an older portal is gone
-	started bool
-	bytes   int // bytes of its Bind
-}
-
 // pendingReply is the reply that one frame of ours to PostgreSQL will get.
 type pendingReply struct {
 	kind byte // the frame's type
@@ -106,6 +80,9 @@ func (q *replyQueue) push(r pendingReply, bytes int) {
 		q.waits++
 	}
 }
+
+// rest are the replies to come.
+func (q *replyQueue) rest() []pendingReply { return q.list[q.head:] }
 
 // first is the reply that comes next, nil if none is pending.
 func (q *replyQueue) first() *pendingReply {

@@ -1,7 +1,6 @@
 package dsqlsim
 
 import (
-	"io"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -15,11 +14,11 @@ const oidText = 25
 // handleReply reads one frame of PostgreSQL's and passes on what the client is to see
 // of it.
 func (s *session) handleReply() error {
-	kind, total, err := s.nextHeader()
+	kind, total, err := s.upstream.header()
 	if err != nil {
 		return err
 	}
-	if s.over && kind != 'Z' {
+	if s.usage.over && kind != 'Z' {
 		return s.discardReply(kind, total)
 	}
 	switch kind {
@@ -45,22 +44,10 @@ func (s *session) handleReply() error {
 	return s.onAcknowledged(kind, total)
 }
 
-// nextHeader tells type and length of PostgreSQL's next frame, which stays unread.
-func (s *session) nextHeader() (kind byte, total int, err error) {
-	header, err := s.fromUpstream.Peek(frameHeader)
-	if err != nil {
-		return 0, 0, upstreamError(err)
-	}
-	if _, err := bodyLength(header); err != nil {
-		return 0, 0, upstreamError(err)
-	}
-	return header[0], lengthOf(header), nil
-}
-
 // onSuspended is PortalSuspended: the client has read a part of the result.
 func (s *session) onSuspended(total int) error {
 	if r := s.replies.first(); r != nil && r.effect != nil {
-		s.block.incomplete = true // its tag and the rest of its rows are unknown
+		s.block.log.incomplete = true // its tag and the rest of its rows are unknown
 	}
 	if gone, err := s.injectInResult(total); gone || err != nil {
 		s.replies.pop()
@@ -75,8 +62,7 @@ func (s *session) onAcknowledged(kind byte, total int) error {
 	r := s.replies.first()
 	if r != nil && r.silent {
 		s.replies.pop()
-		_, err := s.fromUpstream.Discard(total)
-		return err
+		return s.upstream.discard(total)
 	}
 	if r != nil && kind != 'c' && !r.endsTurn() {
 		s.replies.pop()
@@ -84,7 +70,7 @@ func (s *session) onAcknowledged(kind byte, total int) error {
 	return s.relay(total)
 }
 
-func (s *session) relay(total int) error { return relayFrame(s.toClient, s.fromUpstream, total) }
+func (s *session) relay(total int) error { return relayFrame(s.toClient, s.upstream.in, total) }
 
 // onRow is a row of a result. Those of an effect are added up, to know them
 // again; those of a guess are the client's only if it asked for rows.
@@ -96,25 +82,17 @@ func (s *session) onRow(total int) error {
 	switch {
 	case r == nil:
 	case r.guess != nil && !r.guess.Returning:
-		_, err := s.fromUpstream.Discard(total)
-		return err
-	case r.effect != nil && total <= s.fromUpstream.Size():
-		b, err := s.fromUpstream.Peek(total)
+		return s.upstream.discard(total)
+	case r.effect != nil:
+		row, ok, err := s.upstream.peek(total)
 		if err != nil {
-			return upstreamError(err)
+			return err
 		}
-		r.effect.sum += sumOf(b[frameHeader:])
+		if ok {
+			r.effect.sum += sumOf(row[frameHeader:])
+		}
 	}
 	return s.relay(total)
-}
-
-// readBody reads a frame of this length, header included, and returns its body.
-func (s *session) readBody(total int) ([]byte, error) {
-	b := make([]byte, total)
-	if _, err := io.ReadFull(s.fromUpstream, b); err != nil {
-		return nil, upstreamError(err)
-	}
-	return b[frameHeader:], nil
 }
 
 // onDescription is the answer, or half of it, to a Describe; or the columns of a
@@ -122,8 +100,7 @@ func (s *session) readBody(total int) ([]byte, error) {
 func (s *session) onDescription(kind byte, total int) error {
 	r := s.replies.first()
 	if r != nil && r.guess != nil && !r.guess.Returning {
-		_, err := s.fromUpstream.Discard(total)
-		return err
+		return s.upstream.discard(total)
 	}
 	if r == nil || r.kind != 'D' || kind == 't' {
 		return s.relay(total)
@@ -135,8 +112,8 @@ func (s *session) onDescription(kind byte, total int) error {
 	if !job && !unasked {
 		return s.relay(total)
 	}
-	if _, err := s.fromUpstream.Discard(total); err != nil {
-		return upstreamError(err)
+	if err := s.upstream.discard(total); err != nil {
+		return err
 	}
 	if !job {
 		return nil
@@ -156,13 +133,13 @@ func (s *session) onComplete(total int) error {
 		}
 		return err
 	}
-	body, err := s.readBody(total)
+	body, err := s.upstream.body(total)
 	if err != nil {
 		return err
 	}
 	tag := strings.TrimSuffix(string(body), "\x00")
 	if r.savepoint || r.begin {
-		s.block.savepointSet = s.block.savepointSet || r.savepoint
+		s.block.log.savepointSet = s.block.log.savepointSet || r.savepoint
 		s.replies.pop()
 		return nil
 	}
@@ -201,17 +178,17 @@ func (s *session) onComplete(total int) error {
 // noteSuccess brings the session's state in line with a statement that did not fail.
 func (s *session) noteSuccess(r *pendingReply, st *dialect.Statement, tag string) {
 	b := &s.block
-	b.settled()
+	b.attempt = attempt{}
 	if r.effect != nil {
 		r.effect.tag = tag
-		b.remember(*r.effect)
+		b.log.add(*r.effect)
 		r.effect = nil
 	}
 	switch {
 	case st == nil:
-		b.incomplete = b.incomplete || r.kind == 'E'
+		b.log.incomplete = b.log.incomplete || r.kind == 'E'
 	case st.Kind == dialect.DDL:
-		s.ddl = true
+		s.schema.changing = true
 	case st.Verb == "UPDATE", st.Verb == "DELETE", st.Verb == "WITH":
 		b.changedRows = true
 	case st.Kind == dialect.Commit:
@@ -219,7 +196,7 @@ func (s *session) noteSuccess(r *pendingReply, st *dialect.Statement, tag string
 	case st.Kind == dialect.Begin:
 		b.beginSQL = st.SQL
 	case st.Verb == "DEALLOCATE":
-		clear(s.prepared)
+		clear(s.names.standing)
 	}
 }
 
@@ -245,7 +222,7 @@ func (s *session) finishStatement(r *pendingReply, st *dialect.Statement, tag *s
 func (s *session) onError(total int) error {
 	r := s.replies.first()
 	if r.errorReported() {
-		_, err := s.fromUpstream.Discard(total)
+		err := s.upstream.discard(total)
 		s.noteFailure(r)
 		return err
 	}
@@ -256,7 +233,7 @@ func (s *session) onError(total int) error {
 		s.noteFailure(r)
 		return nil
 	}
-	body, err := s.readBody(total)
+	body, err := s.upstream.body(total)
 	if err != nil {
 		return err
 	}
@@ -296,8 +273,8 @@ func (s *session) sendError(r *pendingReply, e *pgproto3.ErrorResponse) error {
 // Sync.
 func (s *session) noteFailure(r *pendingReply) {
 	b := &s.block
-	b.settled()
-	s.ddl, s.broken = false, true
+	b.attempt = attempt{}
+	s.schema.changing, s.broken = false, true
 	if r == nil || r.endsTurn() {
 		return
 	}
@@ -307,15 +284,15 @@ func (s *session) noteFailure(r *pendingReply) {
 
 // onReady is the end of a turn.
 func (s *session) onReady() error {
-	body, err := s.readBody(frameHeader + 1)
+	body, err := s.upstream.body(frameHeader + 1)
 	if err != nil {
 		return err
 	}
-	s.status, s.inTurn, s.busy = body[0], false, false
-	if s.over && s.status == statusInBlock {
+	s.status, s.turn = body[0], turn{}
+	if s.usage.over && s.status == statusInBlock {
 		return s.failBlock()
 	}
-	s.over = false
+	s.usage.over = false
 	s.recordTurn()
 	if s.status == statusIdle {
 		s.usage = usage{}
@@ -326,8 +303,8 @@ func (s *session) onReady() error {
 		more = r.more && !s.broken
 		s.replies.pop()
 	}
-	if s.atReady != nil {
-		return s.atReady
+	if s.injection.atReady != nil {
+		return s.injection.atReady
 	}
 	if more {
 		return nil
@@ -340,16 +317,17 @@ func (s *session) onReady() error {
 
 // endTransaction forgets the transaction that has ended.
 func (s *session) endTransaction() {
-	if s.ddl && (s.block.committed || s.block.beginSQL == "") {
-		s.announceSchemaChange()
+	committed := s.block.committed || s.block.beginSQL == ""
+	if s.schema.changing && committed && s.server.config.SchemaConflicts {
+		s.schema.announce()
 	}
-	s.ddl = false
+	s.schema.changing = false
 	if s.block.hasSnapshot {
 		s.server.certifier.Close(s.block.snapshot, s.block.committed)
 	}
 	s.block = block{}
 	s.rules = dialect.Transaction{}
-	clear(s.portals)
+	clear(s.names.portals)
 }
 
 // respond writes a message of ours to the client's buffer.

@@ -16,15 +16,11 @@ const batchBytes = 16 << 10
 // ownName is the prepared statement and portal that we use in a session.
 const ownName = "dsqlsim"
 
-// maxNamed bounds the prepared statements that are kept track of. Beyond it they
-// work, but rules that look at their execution do not see them.
-const maxNamed = 10_000
-
 // handleFrame passes on one frame of the client's.
 func (s *session) handleFrame(f *frame) error {
 	switch {
 	case s.skipping && f.kind == 'H':
-		return s.atReady
+		return s.injection.atReady
 	case s.skipping && f.kind != 'S':
 		return nil
 	}
@@ -55,7 +51,7 @@ func (s *session) handleFrame(f *frame) error {
 	case 'S':
 		return s.sync(f)
 	case 'F':
-		s.block.incomplete = true // it may do anything
+		s.block.log.incomplete = true // it may do anything
 		return s.forwardAndSettle(f, pendingReply{kind: 'F', from: *f})
 	case 'd', 'c', 'f':
 		return nil // what a client still sends after a COPY that failed
@@ -68,8 +64,8 @@ func (s *session) flushClient() error {
 	if err := s.settle(); err != nil {
 		return err
 	}
-	if s.atReady != nil {
-		return s.atReady
+	if s.injection.atReady != nil {
+		return s.injection.atReady
 	}
 	return s.toClient.Flush()
 }
@@ -81,7 +77,7 @@ func (s *session) sync(f *frame) error {
 	}
 	s.skipping = false
 	if f.ofQuery {
-		delete(s.statements, "")
+		delete(s.names.statements, "")
 	}
 	return s.forwardAndSettle(f, pendingReply{kind: 'S', from: *f})
 }
@@ -98,12 +94,23 @@ func (s *session) forward(f *frame, r pendingReply) error {
 		}
 	}
 	s.replies.push(r, size)
-	s.inTurn = true
-	s.sent = s.sent || !r.silent
-	if err := writeFrame(s.toUpstream, f.kind, f.body); err != nil {
-		return upstreamError(err)
+	s.turn.begun = true
+	s.current.sent = s.current.sent || !r.silent
+	return s.upstream.write(f.kind, f.body)
+}
+
+// forwardOwn sends a frame whose reply is not the client's.
+func (s *session) forwardOwn(f *frame) error {
+	return s.forward(f, pendingReply{kind: f.kind, silent: true})
+}
+
+// replyTo is the reply to a frame of the extended protocol. Of the frames of a Query
+// that was split only the Execute has one that is the client's.
+func (s *session) replyTo(f *frame) pendingReply {
+	return pendingReply{
+		kind: f.kind, from: *f, silent: f.ofQuery && f.kind != 'E',
+		status: s.status, rules: s.rules, alone: !s.turn.busy,
 	}
-	return nil
 }
 
 // forwardAndSettle forwards a frame that ends a turn, and settles: what follows is
@@ -122,15 +129,15 @@ func (s *session) settle() error {
 		return nil
 	}
 	if !last.endsTurn() {
-		if err := writeFrame(s.toUpstream, 'H', nil); err != nil {
-			return upstreamError(err)
+		if err := s.upstream.write('H', nil); err != nil {
+			return err
 		}
 	}
 	if s.replies.waits > 0 {
 		s.markWaiting(true)
 		defer s.markWaiting(false)
 	}
-	if err := s.flushUpstream(); err != nil {
+	if err := s.upstream.flush(); err != nil {
 		return err
 	}
 	if err := s.injectInTransit(last.endsTurn()); err != nil {
@@ -159,14 +166,6 @@ func (s *session) markWaiting(may bool) {
 func (s *session) fail(r pendingReply, why *failure) error {
 	r.marked = why
 	return s.forward(parseFrame(ownName, markerSQL, nil), r)
-}
-
-// flushUpstream sends what is buffered for PostgreSQL.
-func (s *session) flushUpstream() error {
-	if err := s.toUpstream.Flush(); err != nil {
-		return upstreamError(err)
-	}
-	return nil
 }
 
 // replace returns the SQL that takes the place of statement i, and notes what
@@ -200,7 +199,7 @@ func after(status byte, kind dialect.Kind) byte {
 // an error ends the session. In a failed block PostgreSQL answers 25P02 whatever
 // we send.
 func (s *session) check(f *frame, st *dialect.Statement, status byte) (*failure, error) {
-	s.judged = true
+	s.current.checked = true
 	if !f.again { // a fault happens once
 		err := s.injectBefore(st, status)
 		if f, ok := errors.AsType[*failure](err); ok {

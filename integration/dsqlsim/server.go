@@ -42,10 +42,10 @@ type Server struct {
 	jobs     *jobs
 	metrics  *metrics
 
-	referee   *referee
-	certifier occ.Certifier
-	plans     *plans
-	schema    atomic.Uint64 // counts the changes of the schema
+	referee       *referee
+	certifier     occ.Certifier
+	plans         *plans
+	schemaChanges atomic.Uint64 // how many there were
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -183,7 +183,7 @@ func (s *Server) Close() error {
 		_ = conn.Close()
 	}
 	for _, each := range s.sessions {
-		each.cut()
+		each.link.cut()
 	}
 	s.mu.Unlock()
 	s.working.Wait()
@@ -282,7 +282,7 @@ func (s *Server) CloseSession(id uint64) bool {
 	defer s.mu.Unlock()
 	for _, each := range s.sessions {
 		if each.id == id {
-			each.cut()
+			each.link.cut()
 			return true
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,8 +23,7 @@ const (
 	// vanishGrace is how long a statement may go on when its client has left.
 	vanishGrace = time.Second
 
-	clientBuffer   = 16 << 10 // one TLS record
-	upstreamBuffer = 32 << 10
+	clientBuffer = 16 << 10 // one TLS record
 )
 
 // Transaction status as ReadyForQuery says it.
@@ -36,66 +34,59 @@ const (
 )
 
 // session is one client and its PostgreSQL connection. Its fields belong to the
-// goroutine that runs it, but for those of cut.
+// goroutine that runs it, but for link, waitingSince and yield.
 type session struct {
 	server *Server
 	id     uint64
 	key    cancelKey
 	born   time.Time
 
+	link     link
+	toClient *bufio.Writer
+	upstream upstreamConn
+
 	inbox   *inbox
-	pending []frame // taken from the inbox; those before at are done
-	at      int
-
-	toClient     *bufio.Writer
-	fromUpstream *bufio.Reader // upstream is PostgreSQL
-	toUpstream   *bufio.Writer
-
+	queue   frameQueue
+	current handling
 	replies replyQueue
+
 	// status is that of the last ReadyForQuery, and within a turn what it will
 	// be if everything succeeds.
 	status byte
-	// inTurn: something was sent since that ReadyForQuery.
-	inTurn bool
+	turn   turn
 	// skipping: an error was answered, the client's frames are void up to Sync.
 	skipping bool
-	// busy: something was executed in this turn. broken: a Query has failed.
-	busy, broken bool
-	rules        dialect.Transaction
-	block        block
-	statements   map[string]*prepared
-	portals      map[string]*portal
-	// prepared are the standing statements, by their names.
-	prepared map[string]string
-	// epoch counts how often PostgreSQL has dropped portals that we still have.
-	epoch int
-	// judged and sent tell of the client's frame at hand that faults were looked for,
-	// and that its reply is pending. replayed is how many frames stand in front of
-	// the queue again.
-	judged, sent bool
-	replayed     int
-	// schema is the last change of the schema that this session knows; ddl: it is
-	// making one.
-	schema uint64
-	ddl    bool
-	// locksMoved is when the transaction's locks were last let go or taken again.
-	locksMoved time.Time
-	usage      usage
-	// over: the transaction is over a limit, and PostgreSQL is to fail it yet.
-	over bool
+	// broken: a Query has failed.
+	broken bool
+
+	names     names
+	schema    schema
+	rules     dialect.Transaction
+	block     block
+	usage     usage
+	progress  progress
+	injection injection
 	// job was submitted by the statement that runs, awaited is what it waits for.
 	job, awaited string
-	// atReady is what shall happen when the turn ends: errCut, or nothing.
-	atReady error
-	script  script
 
-	waitingSince atomic.Int64      // when it began to do what may wait for others, in Unix nanoseconds, or 0
-	yield        chan yieldRequest // from the referee
+	// waitingSince is when the session began to do what may wait for others, in Unix
+	// nanoseconds, or 0. The referee reads it, and writes to yield.
+	waitingSince atomic.Int64
+	yield        chan yieldRequest
+	// locksMoved is when the transaction's locks were last let go or taken again.
+	locksMoved time.Time
+}
 
-	closing  sync.Once
-	client   net.Conn // closed by cut: the TCP connection below the TLS
-	upstream net.Conn
-	done     chan struct{}
+// handling is how far the client's frame at hand has come.
+type handling struct {
+	checked bool // faults were looked for
+	sent    bool // its reply is pending
+}
+
+// turn is what has happened since the last ReadyForQuery.
+type turn struct {
+	begun bool // something was sent
+	busy  bool // something was executed
 }
 
 // serveSession dials PostgreSQL for an authenticated client and serves it to its end.
@@ -112,25 +103,22 @@ func (s *Server) serveSession(client, raw net.Conn, id uint64, start *startup, l
 	}
 	each := &session{
 		server: s, id: id, born: time.Now(), status: statusIdle,
-		key:          cancelKey{up.PID, string(up.SecretKey)},
-		inbox:        newInbox(s.config.Limits.MessageBytes),
-		toClient:     bufio.NewWriterSize(client, clientBuffer),
-		fromUpstream: bufio.NewReaderSize(up.Conn, upstreamBuffer),
-		toUpstream:   bufio.NewWriterSize(up.Conn, upstreamBuffer),
-		statements:   make(map[string]*prepared),
-		portals:      make(map[string]*portal),
-		prepared:     make(map[string]string),
-		client:       raw, upstream: up.Conn,
-		done:  make(chan struct{}),
-		yield: make(chan yieldRequest, 1), schema: s.schema.Load(),
+		key:      cancelKey{up.PID, string(up.SecretKey)},
+		link:     link{client: raw, upstream: up.Conn, done: make(chan struct{})},
+		toClient: bufio.NewWriterSize(client, clientBuffer),
+		upstream: newUpstreamConn(up.Conn),
+		inbox:    newInbox(s.config.Limits.MessageBytes),
+		names:    newNames(),
+		schema:   schema{changes: &s.schemaChanges, known: s.schemaChanges.Load()},
+		yield:    make(chan yieldRequest, 1),
 	}
-	defer each.cut()
+	defer each.link.cut()
 	if !s.register(each) {
 		return
 	}
 	defer s.unregister(each)
 	_ = client.SetDeadline(time.Time{})
-	limit := time.AfterFunc(s.config.MaxAge+lastTransaction, each.cut)
+	limit := time.AfterFunc(s.config.MaxAge+lastTransaction, each.link.cut)
 	defer limit.Stop()
 
 	s.metrics.connected.Inc()
@@ -141,7 +129,7 @@ func (s *Server) serveSession(client, raw net.Conn, id uint64, start *startup, l
 	filled := make(chan struct{})
 	go func() {
 		defer close(filled)
-		each.inbox.fill(client, each.done)
+		each.inbox.fill(client, each.link.done)
 		each.abandon()
 	}()
 	err = each.run()
@@ -158,19 +146,10 @@ func (s *Server) serveSession(client, raw net.Conn, id uint64, start *startup, l
 // any server, but a statement that goes on is ended by and by.
 func (s *session) abandon() {
 	select {
-	case <-s.done:
+	case <-s.link.done:
 	case <-time.After(vanishGrace):
-		s.cut()
+		s.link.cut()
 	}
-}
-
-// cut closes both connections. Any goroutine may call it.
-func (s *session) cut() {
-	s.closing.Do(func() {
-		close(s.done)
-		_ = s.client.Close()
-		_ = s.upstream.Close()
-	})
 }
 
 // end says goodbye as the cause deserves, and closes both connections.
@@ -183,10 +162,10 @@ func (s *session) end(client net.Conn, cause error) {
 		// gone, and must not keep us.
 		_ = client.SetWriteDeadline(time.Now().Add(vanishGrace))
 		_ = s.toClient.Flush()
-		_, _ = s.upstream.Write(encode(&pgproto3.Terminate{}))
+		_, _ = s.link.upstream.Write(encode(&pgproto3.Terminate{}))
 		_ = client.Close()
 	}
-	s.cut()
+	s.link.cut()
 }
 
 // welcome ends the startup: authenticated, parameters, key, ready. Which
@@ -227,13 +206,11 @@ func (s *session) run() error {
 		case isCopyData(f.kind) && s.replies.first() != nil:
 			err = s.settle() // a COPY may be about to begin, and want this frame
 		default:
-			// A copy: a COPY inside recycles what f points to.
-			next := *f
-			*f = frame{}
-			s.at++
-			s.judged, s.sent = false, false
-			if err = s.handleFrame(&next); errors.Is(err, errReplay) && !s.sent {
-				s.putBack(next)
+			next := s.queue.pop()
+			s.current = handling{}
+			if err = s.handleFrame(&next); errors.Is(err, errReplay) && !s.current.sent {
+				next.again = next.again || s.current.checked
+				s.queue.pushBehindReplayed(next)
 			}
 		}
 		if err != nil && !errors.Is(err, errReplay) {
@@ -244,17 +221,14 @@ func (s *session) run() error {
 
 // peek returns the client's next frame, nil if none has arrived.
 func (s *session) peek() (*frame, error) {
-	if s.at == len(s.pending) {
-		var err error
-		if s.pending, err = s.inbox.take(s.pending); err != nil {
+	if s.queue.first() == nil {
+		frames, err := s.inbox.take(s.queue.frames)
+		if err != nil {
 			return nil, err
 		}
-		s.at = 0
+		s.queue.frames, s.queue.at = frames, 0
 	}
-	if s.at == len(s.pending) {
-		return nil, nil
-	}
-	return &s.pending[s.at], nil
+	return s.queue.first(), nil
 }
 
 // idle is what a session does when the client is silent: it brings what has
@@ -272,7 +246,7 @@ func (s *session) idle(watch *time.Timer) error {
 		return nil
 	case r := <-s.yield:
 		return s.giveWay(r)
-	case <-s.done:
+	case <-s.link.done:
 		return errClosing
 	case <-watch.C:
 		return s.relayUnsolicited()
@@ -281,7 +255,7 @@ func (s *session) idle(watch *time.Timer) error {
 
 // isAged tells whether the connection has reached its age and may end now.
 func (s *session) isAged() bool {
-	return s.status == statusIdle && !s.inTurn && time.Since(s.born) >= s.server.config.MaxAge
+	return s.status == statusIdle && !s.turn.begun && time.Since(s.born) >= s.server.config.MaxAge
 }
 
 func (s *session) ageError() error {
@@ -294,7 +268,7 @@ func (s *session) ageError() error {
 // relayUnsolicited passes on what PostgreSQL says unasked: its shutdown, a changed
 // parameter. It does not wait if there is nothing.
 func (s *session) relayUnsolicited() error {
-	for s.fromUpstream.Buffered() > 0 || readable(s.upstream) {
+	for s.upstream.in.Buffered() > 0 || readable(s.link.upstream) {
 		if err := s.handleReply(); err != nil {
 			_ = s.toClient.Flush()
 			return err
@@ -302,5 +276,3 @@ func (s *session) relayUnsolicited() error {
 	}
 	return s.toClient.Flush()
 }
-
-func upstreamError(err error) error { return fmt.Errorf("%w: %w", errUpstream, err) }

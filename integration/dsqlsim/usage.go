@@ -1,6 +1,10 @@
 package dsqlsim
 
 import (
+	"strconv"
+	"strings"
+	"time"
+
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
@@ -8,6 +12,71 @@ import (
 
 // waitInBlock is presumed: that the wait works outside a block only is documented.
 var waitInBlock = &failure{code: "25001", message: "CALL sys.wait_for_job cannot run inside a transaction block"}
+
+// usage is what a transaction has taken of its limits. The zero value is one that
+// has not begun.
+type usage struct {
+	began time.Time
+	rows  int
+	bytes int
+	// over: PostgreSQL is to fail the transaction yet.
+	over bool
+}
+
+// begin starts the clock, once for each block.
+func (u *usage) begin() {
+	if u.began.IsZero() {
+		u.began = time.Now()
+	}
+}
+
+// refuse tells why a statement of an open block may not run. An aged transaction
+// learns it at its next statement, a large one at COMMIT; ROLLBACK always may.
+func (u *usage) refuse(st *dialect.Statement, l *Limits) *failure {
+	if st.Kind == dialect.Rollback || u.began.IsZero() {
+		return nil
+	}
+	if age := time.Since(u.began); age > l.TransactionAge {
+		return tooAged(age, l.TransactionAge)
+	}
+	if st.Kind == dialect.Commit && u.bytes > l.TransactionBytes {
+		return tooLarge(u.bytes, l.TransactionBytes)
+	}
+	return nil
+}
+
+// add counts a statement that has run, by its command tag and by the bytes that
+// the client has sent for it. What the server makes up by itself is not seen: a
+// statement that writes many rows counts its bytes once for each of them, unless
+// it lists the rows.
+func (u *usage) add(tag string, listed bool, sent int, l *Limits) *failure {
+	verb, rows := rowsWritten(tag)
+	if rows == 0 {
+		return nil
+	}
+	u.rows += rows
+	switch {
+	case verb == "DELETE":
+	case listed:
+		u.bytes += sent
+	default:
+		u.bytes += sent * rows
+	}
+	if u.rows > l.TransactionRows {
+		return tooManyRows
+	}
+	return nil
+}
+
+// rowsWritten reads a command tag such as "INSERT 0 1".
+func rowsWritten(tag string) (verb string, rows int) {
+	verb, _, _ = strings.Cut(tag, " ")
+	switch verb {
+	case "INSERT", "UPDATE", "DELETE":
+		rows, _ = strconv.Atoi(tag[strings.LastIndexByte(tag, ' ')+1:])
+	}
+	return verb, rows
+}
 
 // refusedByLimits tells which limit forbids the next statement.
 func (s *session) refusedByLimits(st *dialect.Statement, status byte) *failure {
@@ -42,7 +111,7 @@ func (s *session) countUsage(r *pendingReply, st *dialect.Statement, tag string)
 // or behind the turn in a block. Until then its answers are for nobody.
 func (s *session) refuseOverLimit(r *pendingReply, why *failure) error {
 	err := s.sendError(r, why.response())
-	s.over = true
+	s.usage.over = true
 	if r.kind != 'E' {
 		s.broken = true
 		return err
@@ -71,11 +140,7 @@ func (s *session) discardReply(kind byte, total int) error {
 			}
 		}
 	}
-	_, err := s.fromUpstream.Discard(total)
-	if err != nil {
-		return upstreamError(err)
-	}
-	return nil
+	return s.upstream.discard(total)
 }
 
 // failBlock has PostgreSQL fail the block as well, before the client hears that
@@ -83,10 +148,10 @@ func (s *session) discardReply(kind byte, total int) error {
 func (s *session) failBlock() error {
 	s.replies.pop()
 	f := frame{kind: 'Q', body: append([]byte(markerSQL), 0)}
-	if err := s.forward(&f, pendingReply{kind: 'Q', silent: true}); err != nil {
+	if err := s.forwardOwn(&f); err != nil {
 		return err
 	}
-	return s.flushUpstream()
+	return s.upstream.flush()
 }
 
 // beforeSync sees to it that what the Sync would commit is within the limits.
@@ -100,16 +165,16 @@ func (s *session) beforeSync() error {
 		}
 	}
 	limit := s.server.config.Limits.TransactionBytes
-	if !s.over && s.usage.bytes > limit {
+	if !s.usage.over && s.usage.bytes > limit {
 		if err := s.respond(tooLarge(s.usage.bytes, limit).response()); err != nil {
 			return err
 		}
-		s.over = true
+		s.usage.over = true
 	}
-	if !s.over {
+	if !s.usage.over {
 		return nil
 	}
-	return s.forward(parseFrame(ownName, markerSQL, nil), pendingReply{kind: 'P', silent: true})
+	return s.forwardOwn(parseFrame(ownName, markerSQL, nil))
 }
 
 // countsAhead tells whether rows are to be counted before a commit that PostgreSQL
@@ -128,9 +193,9 @@ func mayExceed(st *dialect.Statement, l *Limits) bool {
 // of them, or several together.
 func (q *replyQueue) mayExceed(l *Limits) bool {
 	n := 0
-	for i := q.head; i < len(q.list); i++ {
-		st := q.list[i].statement()
-		if q.list[i].kind != 'E' || st == nil || st.Kind != dialect.DML {
+	for _, r := range q.rest() {
+		st := r.statement()
+		if r.kind != 'E' || st == nil || st.Kind != dialect.DML {
 			continue
 		}
 		if n++; n > 1 || mayExceed(st, l) {
@@ -172,7 +237,7 @@ func (s *session) splitQuery(text *dialect.Text) {
 		add(&pgproto3.Execute{}, 0)
 	}
 	add(&pgproto3.Sync{}, 0)
-	s.pending, s.at = append(parts, s.pending[s.at:]...), 0
+	s.queue.pushFront(parts)
 }
 
 // dataBytes is how many bytes of data a Bind brings.

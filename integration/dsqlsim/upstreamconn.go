@@ -1,0 +1,78 @@
+package dsqlsim
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+)
+
+const upstreamBuffer = 32 << 10
+
+// upstreamConn carries a session's frames to and from PostgreSQL. All its errors are
+// errUpstream.
+type upstreamConn struct {
+	in  *bufio.Reader
+	out *bufio.Writer
+}
+
+func newUpstreamConn(conn net.Conn) upstreamConn {
+	return upstreamConn{bufio.NewReaderSize(conn, upstreamBuffer), bufio.NewWriterSize(conn, upstreamBuffer)}
+}
+
+// header tells type and length of the next frame, which stays unread.
+func (c *upstreamConn) header() (kind byte, total int, err error) {
+	header, err := c.in.Peek(frameHeader)
+	if err != nil {
+		return 0, 0, upstreamError(err)
+	}
+	if _, err := bodyLength(header); err != nil {
+		return 0, 0, upstreamError(err)
+	}
+	return header[0], lengthOf(header), nil
+}
+
+// body reads a frame of this length, header included, and returns its body.
+func (c *upstreamConn) body(total int) ([]byte, error) {
+	b := make([]byte, total)
+	if _, err := io.ReadFull(c.in, b); err != nil {
+		return nil, upstreamError(err)
+	}
+	return b[frameHeader:], nil
+}
+
+// peek returns the next frame, which stays unread, if it is short enough for that.
+func (c *upstreamConn) peek(total int) (packet []byte, ok bool, err error) {
+	if total > c.in.Size() {
+		return nil, false, nil
+	}
+	if packet, err = c.in.Peek(total); err != nil {
+		return nil, false, upstreamError(err)
+	}
+	return packet, true, nil
+}
+
+// discard reads a frame of this length that nobody looks at.
+func (c *upstreamConn) discard(total int) error {
+	if _, err := c.in.Discard(total); err != nil {
+		return upstreamError(err)
+	}
+	return nil
+}
+
+func (c *upstreamConn) write(kind byte, body []byte) error {
+	if err := writeFrame(c.out, kind, body); err != nil {
+		return upstreamError(err)
+	}
+	return nil
+}
+
+// flush sends what was written.
+func (c *upstreamConn) flush() error {
+	if err := c.out.Flush(); err != nil {
+		return upstreamError(err)
+	}
+	return nil
+}
+
+func upstreamError(err error) error { return fmt.Errorf("%w: %w", errUpstream, err) }
