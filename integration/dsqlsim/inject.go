@@ -75,7 +75,7 @@ func (s *session) moment(at Point, st *dialect.Statement, in ordinal) *moment {
 // injectBefore injects the faults in front of a statement, and arms those that
 // happen while it runs.
 func (s *session) injectBefore(st *dialect.Statement, status byte) error {
-	at := &s.progress.asked
+	at := &s.journal.asked
 	at.advance(st.Kind)
 	in := *at
 	if ends(st.Kind) {
@@ -221,7 +221,7 @@ func (s *session) injectAfter(st *dialect.Statement, tag string) {
 	if tag == "COMMIT" {
 		at = Committed
 	}
-	in := s.progress.done
+	in := s.journal.done
 	in.advance(st.Kind)
 	if err := s.injectAt(at, st, in); err != nil {
 		// Whether PostgreSQL has committed is certain when it is ready.

@@ -175,8 +175,7 @@ func (s *session) answerBegin(st *dialect.Statement) error {
 	if st.Verb == "START" {
 		tag = "START TRANSACTION"
 	}
-	s.recordSuccess(st, tag)
-	s.server.metrics.statements.WithLabelValues(kindLabel(st)).Inc()
+	s.journal.success(st, tag)
 	if err := s.finishStatement(&pendingReply{kind: 'Q'}, st, &tag); err != nil {
 		return err
 	}

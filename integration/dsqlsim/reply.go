@@ -167,8 +167,7 @@ func (s *session) onComplete(total int) error {
 			return err
 		}
 	}
-	s.recordSuccess(st, tag)
-	s.server.metrics.statements.WithLabelValues(kindLabel(st)).Inc()
+	s.journal.success(st, tag)
 	if r.index++; r.kind == 'E' {
 		s.replies.pop()
 	}
@@ -261,7 +260,7 @@ func (s *session) onError(total int) error {
 
 // sendError tells the client that the statement r stands for failed.
 func (s *session) sendError(r *pendingReply, e *pgproto3.ErrorResponse) error {
-	s.recordFailure(r.statement(), e.Code)
+	s.journal.failure(r.statement(), e.Code)
 	s.server.metrics.errors.WithLabelValues(errorLabel(r, e)).Inc()
 	if err := s.respond(e); err != nil {
 		return err
@@ -293,7 +292,8 @@ func (s *session) onReady() error {
 		return s.failBlock()
 	}
 	s.usage.over = false
-	s.recordTurn()
+	s.journal.endTurn(s.status)
+	s.injection.mustFail = false
 	if s.status == statusIdle {
 		s.usage = usage{}
 		s.endTransaction()
@@ -340,21 +340,6 @@ func (s *session) respond(m pgproto3.Message) error {
 var jobColumns = &pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{
 	Name: []byte("job_id"), DataTypeOID: oidText, DataTypeSize: -1, TypeModifier: -1,
 }}}
-
-func kindLabel(st *dialect.Statement) string {
-	if st == nil {
-		return "other"
-	}
-	switch st.Kind {
-	case dialect.DML:
-		return "dml"
-	case dialect.DDL:
-		return "ddl"
-	case dialect.Begin, dialect.Commit, dialect.Rollback:
-		return "transaction"
-	}
-	return "other"
-}
 
 func errorLabel(r *pendingReply, e *pgproto3.ErrorResponse) string {
 	switch {

@@ -64,7 +64,7 @@ type session struct {
 	rules     dialect.Transaction
 	block     block
 	usage     usage
-	progress  progress
+	journal   journal
 	injection injection
 	// job was submitted by the statement that runs, awaited is what it waits for.
 	job, awaited string
@@ -110,6 +110,7 @@ func (s *Server) serveSession(client, raw net.Conn, id uint64, start *startup, l
 		inbox:    newInbox(s.config.Limits.MessageBytes),
 		names:    newNames(),
 		schema:   schema{changes: &s.schemaChanges, known: s.schemaChanges.Load()},
+		journal:  journal{ledger: s.ledger, metrics: s.metrics, session: id, pid: up.PID},
 		yield:    make(chan yieldRequest, 1),
 	}
 	defer each.link.cut()
@@ -122,7 +123,7 @@ func (s *Server) serveSession(client, raw net.Conn, id uint64, start *startup, l
 	defer limit.Stop()
 
 	s.metrics.connected.Inc()
-	s.ledger.add(Event{Session: id, PID: up.PID, Kind: "connect", Outcome: "ok", Detail: start.role})
+	each.journal.add(Event{Kind: "connect", Outcome: "ok", Detail: start.role})
 	if err := each.welcome(start.role, up.ParameterStatuses); err != nil {
 		return
 	}
@@ -136,7 +137,8 @@ func (s *Server) serveSession(client, raw net.Conn, id uint64, start *startup, l
 	leave()
 	each.end(client, err)
 	<-filled
-	each.recordClose(err)
+	s.plan.forget(id)
+	each.journal.close(err, each.replies.first() == nil || each.injection.mustFail)
 	if errors.Is(err, errUpstream) && s.ctx.Err() == nil {
 		s.log.Warn("upstream lost", "session", id, "error", err)
 	}

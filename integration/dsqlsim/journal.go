@@ -1,0 +1,176 @@
+package dsqlsim
+
+import (
+	"strings"
+
+	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
+)
+
+// ordinal is where a session stands: in the n-th statement of its n-th
+// transaction. A statement outside a block is a transaction of its own, and so
+// is a string or a pipeline of them.
+type ordinal struct {
+	transaction uint64
+	statement   int // BEGIN does not count
+	open        bool
+	block       bool   // it began with BEGIN
+	failure     string // SQLSTATE of its first error
+}
+
+// advance goes on to the next statement.
+func (o *ordinal) advance(kind dialect.Kind) {
+	if !o.open {
+		if ends(kind) {
+			return // there is nothing to end
+		}
+		*o = ordinal{transaction: o.transaction + 1, open: true}
+	}
+	if kind == dialect.Begin {
+		o.block = true
+		return
+	}
+	o.statement++
+}
+
+// end ends the transaction.
+func (o *ordinal) end() { o.open, o.block, o.failure = false, false, "" }
+
+func ends(kind dialect.Kind) bool { return kind == dialect.Commit || kind == dialect.Rollback }
+
+// verb is a statement's first word, in the one spelling that plans know.
+func verb(st *dialect.Statement) string {
+	switch st.Kind {
+	case dialect.Begin, dialect.Commit, dialect.Rollback:
+		return canonical(st.Verb)
+	}
+	return st.Verb
+}
+
+// canonical turns START, END and ABORT into BEGIN, COMMIT and ROLLBACK.
+func canonical(verb string) string {
+	switch verb = strings.ToUpper(verb); verb {
+	case "START":
+		return "BEGIN"
+	case "END":
+		return "COMMIT"
+	case "ABORT":
+		return "ROLLBACK"
+	}
+	return verb
+}
+
+// Outcomes of a transaction in the ledger.
+const (
+	wasCommitted  = "committed"
+	wasRolledBack = "rolled back"
+	wasLost       = "lost"    // the connection ended in front of its COMMIT
+	wasUnknown    = "unknown" // the connection ended while it may have been committing
+)
+
+// journal writes the story of a session into the ledger.
+type journal struct {
+	ledger  *ledger
+	metrics *metrics
+	session uint64
+	pid     uint32
+	// asked is where the client's requests stand, done where the answers do.
+	asked, done ordinal
+}
+
+func (j *journal) add(e Event) {
+	e.Session, e.PID = j.session, j.pid
+	j.ledger.add(e)
+}
+
+// success enters and counts a statement that has succeeded, with the command tag
+// that the client gets.
+func (j *journal) success(st *dialect.Statement, tag string) {
+	j.statement(st, tag)
+	j.metrics.statements.WithLabelValues(kindLabel(st)).Inc()
+	if st == nil || !ends(st.Kind) {
+		return
+	}
+	switch tag {
+	case "COMMIT":
+		j.end(wasCommitted)
+	case "ROLLBACK":
+		j.end(wasRolledBack)
+	}
+}
+
+func kindLabel(st *dialect.Statement) string {
+	if st == nil {
+		return "other"
+	}
+	switch st.Kind {
+	case dialect.DML:
+		return "dml"
+	case dialect.DDL:
+		return "ddl"
+	case dialect.Begin, dialect.Commit, dialect.Rollback:
+		return "transaction"
+	}
+	return "other"
+}
+
+// failure enters a statement that has failed. Whether that ends the transaction is
+// known at the end of the turn.
+func (j *journal) failure(st *dialect.Statement, code string) {
+	j.statement(st, code)
+	if j.done.failure == "" {
+		j.done.failure = code
+	}
+}
+
+func (j *journal) statement(st *dialect.Statement, outcome string) {
+	e := Event{Kind: "statement", Outcome: outcome}
+	kind := dialect.Other
+	if st != nil {
+		kind, e.Verb, e.SQL = st.Kind, st.Verb, st.SQL
+	}
+	j.done.advance(kind)
+	e.Transaction, e.Statement = j.done.transaction, j.done.statement
+	j.add(e)
+}
+
+// endTurn is called at the end of a turn. Outside a block, what began in it has
+// ended as well.
+func (j *journal) endTurn(status byte) {
+	switch {
+	case status != statusIdle:
+	case j.done.failure != "":
+		j.end(wasRolledBack)
+	default:
+		j.end(wasCommitted)
+	}
+	j.asked = j.done
+}
+
+// end enters the end of the transaction, if there is one.
+func (j *journal) end(outcome string) {
+	if !j.done.open {
+		return
+	}
+	j.metrics.transactions.WithLabelValues(outcome).Inc()
+	j.add(Event{
+		Kind: "transaction", Transaction: j.done.transaction, Statement: j.done.statement,
+		Outcome: outcome, Detail: j.done.failure,
+	})
+	j.done.end()
+}
+
+// close enters the end of the connection, and that of the transaction which it
+// leaves; unfinished: that one cannot have committed, whatever was asked for.
+func (j *journal) close(cause error, unfinished bool) {
+	if j.asked.transaction > j.done.transaction {
+		j.done = j.asked // nothing of it was answered
+		j.done.open = true
+	}
+	outcome := wasUnknown
+	inBlock := j.asked.open && j.asked.block && j.asked.transaction == j.done.transaction
+	if inBlock || unfinished {
+		outcome = wasLost
+	}
+	j.end(outcome)
+	j.add(Event{Kind: "close", Outcome: "closed", Detail: cause.Error()})
+}
