@@ -44,10 +44,6 @@ func increment(t *testing.T, conn *pgconn.PgConn, lock string) bool {
 func TestCounter(t *testing.T) {
 	t.Parallel()
 	const clients = 16
-	rounds := 500
-	if raceDetector {
-		rounds = 25
-	}
 	for name, test := range map[string]struct {
 		lock  string
 		retry bool
@@ -65,7 +61,7 @@ func TestCounter(t *testing.T) {
 			for range clients {
 				conn := c.connect(t)
 				working.Go(func() {
-					for range rounds {
+					for range countRounds {
 						for pause := 8 * time.Millisecond; !t.Failed(); pause = min(2*pause, 128*time.Millisecond) {
 							if increment(t, conn, test.lock) {
 								commits.Add(1)
@@ -86,7 +82,7 @@ func TestCounter(t *testing.T) {
 			if value != strconv.FormatInt(commits.Load(), 10) {
 				t.Errorf("counted to %s in %d commits", value, commits.Load())
 			}
-			if test.retry && commits.Load() != int64(clients*rounds) {
+			if test.retry && commits.Load() != int64(clients*countRounds) {
 				t.Errorf("%d commits", commits.Load())
 			}
 			if conflicts.Load() == 0 {

@@ -73,7 +73,7 @@ func TestExtendedProtocolInSteps(t *testing.T) {
 // A pipeline longer than all buffers, written while its answers are read.
 func TestLongPipeline(t *testing.T) {
 	t.Parallel()
-	const n = 100_000
+	const n = pipelineSteps
 	w := start(t, nil).raw(t)
 	w.ask(1, &pgproto3.Parse{Name: "s", Query: "SELECT $1::text"}, &pgproto3.Sync{})
 	written := make(chan error, 1)
@@ -122,7 +122,7 @@ func TestLargeMessages(t *testing.T) {
 	t.Parallel()
 	conn := start(t, nil).connect(t)
 	value := []byte(strings.Repeat("x", 9<<20))
-	for range 3 {
+	for range largeMessages {
 		got := conn.ExecParams(deadline(t), "SELECT $1::text, repeat('y', 20000000)", [][]byte{value}, nil, nil, nil).Read()
 		if got.Err != nil {
 			t.Fatal(got.Err)
@@ -141,7 +141,7 @@ func TestLargeMessages(t *testing.T) {
 func TestLargeResultIsStreamed(t *testing.T) {
 	t.Parallel()
 	w := start(t, nil).raw(t)
-	w.SendQuery(&pgproto3.Query{String: "SELECT repeat('x', 1000) FROM generate_series(1, 200000)"})
+	w.SendQuery(&pgproto3.Query{String: fmt.Sprintf("SELECT repeat('x', 1000) FROM generate_series(1, %d)", streamedRows)})
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestLargeResultIsStreamed(t *testing.T) {
 		case *pgproto3.DataRow:
 			rows++
 		case *pgproto3.ReadyForQuery:
-			if rows != 200_000 {
+			if rows != streamedRows {
 				t.Errorf("%d rows", rows)
 			}
 			return

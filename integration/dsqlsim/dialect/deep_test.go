@@ -45,7 +45,7 @@ func TestDeepTexts(t *testing.T) {
 	t.Parallel()
 	d := New(Options{})
 	for _, p := range pumps {
-		for _, n := range []int{1000, 1999, 3900, 30_000} {
+		for _, n := range pumpings {
 			for _, tail := range []string{" FOR UPDATE", "; SELECT JSON_ARRAY(1) FROM (SELECT 1)"} {
 				sql := p.head + strings.Repeat(p.term, n) + p.middle + strings.Repeat(p.end, n) + tail
 				text := d.Read(sql)
@@ -59,7 +59,7 @@ func TestDeepTexts(t *testing.T) {
 
 func TestLongListsAreRead(t *testing.T) {
 	t.Parallel()
-	sql := "INSERT INTO t VALUES (1, 'a'" + strings.Repeat("), (1 + 1, 'a'", 20_000) + ") RETURNING version()"
+	sql := "INSERT INTO t VALUES (1, 'a'" + strings.Repeat("), (1 + 1, 'a'", longList) + ") RETURNING version()"
 	if text := New(Options{}).Read(sql); text.Unread || !text.Statements[0].Listed {
 		t.Error("not read")
 	}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package dsqlsim_test
-
-const raceDetector = false
