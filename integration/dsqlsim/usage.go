@@ -10,9 +10,6 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// waitInBlock is presumed: that the wait works outside a block only is documented.
-var waitInBlock = &failure{code: "25001", message: "CALL sys.wait_for_job cannot run inside a transaction block"}
-
 // usage is what a transaction has taken of its limits. The zero value is one that
 // has not begun.
 type usage struct {
@@ -77,6 +74,9 @@ func rowsWritten(tag string) (verb string, rows int) {
 	}
 	return verb, rows
 }
+
+// waitInBlock is presumed: that the wait works outside a block only is documented.
+var waitInBlock = &failure{code: "25001", message: "CALL sys.wait_for_job cannot run inside a transaction block"}
 
 // refusedByLimits tells which limit forbids the next statement.
 func (s *session) refusedByLimits(st *dialect.Statement, status byte) *failure {
