@@ -21,23 +21,9 @@ const (
 // table or one switch, which would be harder to read in pieces.
 var exempt = map[string]string{}
 
-// mending are functions that exceed the limits and are still to be split, sorted
-// by package.
-var mending = []string{
-	"integration/dsqlsim.session.execute",
-	"integration/dsqlsim.session.one",
-	"integration/dsqlsim.session.reply",
-	"integration/dsqlsim.session.request",
-	"integration/dsqlsim/dialect.draw",
-	"integration/dsqlsim/dialect.lookup",
-}
-
 // Functions outside tests stay within the limits, and no list names one that does.
 func TestSizeOfFunctions(t *testing.T) {
 	t.Parallel()
-	if !slices.IsSorted(mending) {
-		t.Error("mending is not sorted")
-	}
 	exceeding := map[string]bool{}
 	for _, file := range sourceFiles(t) {
 		if file.test || ast.IsGenerated(file.syntax) {
@@ -49,19 +35,14 @@ func TestSizeOfFunctions(t *testing.T) {
 				continue
 			}
 			exceeding[f.name] = true
-			if exempt[f.name] == "" && !slices.Contains(mending, f.name) {
+			if exempt[f.name] == "" {
 				t.Errorf("%s: %s has %s", file.name, f.name, why)
 			}
 		}
 	}
 	for name := range exempt {
-		if !exceeding[name] || slices.Contains(mending, name) {
-			t.Errorf("%s need not be in exempt", name)
-		}
-	}
-	for _, name := range mending {
 		if !exceeding[name] {
-			t.Errorf("%s need not be in mending: it keeps to the limits, or is gone", name)
+			t.Errorf("%s need not be in exempt", name)
 		}
 	}
 }
