@@ -127,7 +127,7 @@ func (w *world) tell(d dialogue) (told tale, err error) {
 
 // rest waits until PostgreSQL is at rest: a statement whose connection was cut while it
 // ran, or was on its way there, goes on to its end. Until then there are more connections
-// to PostgreSQL than to the stand-in.
+// to PostgreSQL than sessions of the stand-in that have one.
 func (w *world) rest() {
 	// One is that of whoever made the database, which was reset when it was last used.
 	const atRest = `SELECT count(*) FILTER (WHERE query <> 'DISCARD ALL') <= %s AND count(*) FILTER (WHERE state = 'active') = 0 FROM pg_stat_activity
@@ -137,9 +137,9 @@ func (w *world) rest() {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		want := openConnections.FindStringSubmatch(metrics)
+		want := openSessions.FindStringSubmatch(metrics)
 		if want == nil {
-			w.t.Fatal("the stand-in does not tell how many connections it has")
+			w.t.Fatal("the stand-in does not tell how many sessions it has")
 		}
 		if done, err := w.through.sql(fmt.Sprintf(atRest, want[1])); err != nil || done == "t" {
 			return
@@ -147,7 +147,7 @@ func (w *world) rest() {
 	}
 }
 
-var openConnections = regexp.MustCompile(`(?m)^dsqlsim_connections (\d+)$`)
+var openSessions = regexp.MustCompile(`(?m)^dsqlsim_sessions (\d+)$`)
 
 // outsider changes what is behind the clients' backs. None of it happens while a
 // transaction is open, whose locks it would wait for.

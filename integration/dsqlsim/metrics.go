@@ -17,7 +17,7 @@ type metrics struct {
 	faults             *prometheus.CounterVec
 }
 
-func newMetrics(connections, most func() int) *metrics {
+func newMetrics(connections, most, established func() int) *metrics {
 	registry := prometheus.NewRegistry()
 	make := promauto.With(registry)
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -29,6 +29,9 @@ func newMetrics(connections, most func() int) *metrics {
 	make.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "dsqlsim_connections_most", Help: "Clients connected at once, at most, since the start.",
 	}, func() float64 { return float64(most()) })
+	make.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "dsqlsim_sessions", Help: "Sessions that have their PostgreSQL connection and go on.",
+	}, func() float64 { return float64(established()) })
 	return &metrics{
 		registry: registry,
 		connected: make.NewCounter(prometheus.CounterOpts{

@@ -46,6 +46,7 @@ type Server struct {
 	certifier     occ.Certifier
 	plans         *plans
 	schemaChanges atomic.Uint64 // how many there were
+	established   atomic.Int64  // sessions that have their PostgreSQL connection and go on
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -104,7 +105,7 @@ func New(c Config) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.metrics = newMetrics(s.Connections, s.MostConnections)
+	s.metrics = newMetrics(s.Connections, s.MostConnections, func() int { return int(s.established.Load()) })
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }

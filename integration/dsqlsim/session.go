@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -101,6 +102,9 @@ func (s *Server) serveSession(client, raw net.Conn, id uint64, start *startup, l
 		s.refuse(client, id, fmt.Errorf("%w: %w", upstreamFailure(err), err))
 		return
 	}
+	s.established.Add(1)
+	ended := sync.OnceFunc(func() { s.established.Add(-1) })
+	defer ended()
 	each := &session{
 		server: s, id: id, born: time.Now(), status: statusIdle,
 		key:      cancelKey{up.PID, string(up.SecretKey)},
@@ -134,6 +138,7 @@ func (s *Server) serveSession(client, raw net.Conn, id uint64, start *startup, l
 		each.abandon()
 	}()
 	err = each.run()
+	ended()
 	leave()
 	each.end(client, err)
 	<-filled
