@@ -41,8 +41,7 @@ func (s *session) applySettings(inBlock bool) error {
 			clientErr = s.unlent(berr)
 			break
 		}
-		s.b = attached(conn)
-		s.holdCancel(s.b)
+		s.attach(conn)
 		if refusal, err = s.syncSettings(); err == nil && refusal == nil {
 			err = s.stopped()
 		}

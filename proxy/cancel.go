@@ -76,12 +76,13 @@ func (k *cancelKeys) find(pid uint32, secret []byte) *session {
 	return s
 }
 
-// holdCancel lets cancels reach b from now on. It reports whether one has come
-// already, to this turn.
-func (s *session) holdCancel(b *backend) (asked bool) {
+// attach gives the session a backend, which cancels reach from now on. It reports whether
+// one has come already, to this turn.
+func (s *session) attach(conn *reservoir.Conn) (asked bool) {
+	s.b = attached(conn)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cancel.backend = b
+	s.cancel.backend = s.b
 	s.cancel.touched = false
 	return !s.cancel.asked.IsZero()
 }

@@ -170,8 +170,7 @@ func (s *session) dedicate(h *startup.Client) (notices []byte, err error) {
 		}
 		return nil, errNoBackend(err)
 	}
-	s.b = attached(conn)
-	s.holdCancel(s.b)
+	s.attach(conn)
 	for _, n := range conn.Notices {
 		e := wire.Error{Code: n.Code, Message: n.Message, Detail: n.Detail, Hint: n.Hint}
 		notices = e.AppendNotice(notices, n.Severity)

@@ -77,8 +77,7 @@ func (s *session) acquire(inBlock bool) (asked bool, err error) {
 		}
 		return false, s.unlent(err)
 	}
-	s.b = attached(conn)
-	asked = s.holdCancel(s.b)
+	asked = s.attach(conn)
 	return asked, s.move(lent)
 }
 

@@ -55,8 +55,7 @@ func (s *session) borrowAgain() (again bool, err error) {
 		if err != nil {
 			return false, s.noReplay(err)
 		}
-		s.b = attached(conn)
-		s.holdCancel(s.b)
+		s.attach(conn)
 		refusal, err := s.syncSettings()
 		switch {
 		case stops(err):
