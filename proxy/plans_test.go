@@ -189,6 +189,12 @@ func TestPlansChangeAsWithPostgres(t *testing.T) {
 			C P t | SELECT * FROM q WHERE true; D S t; S
 			C B - | t; E -; S
 			B B - | s; E -; S`,
+		"by a function, unnamed": `
+			X Q BEGIN
+			X P - | SELECT alter_q(); B - | -; E -; S
+			X P - | SELECT * FROM q; B - | -; D P -; E -; S
+			X Q ROLLBACK
+			X P - | SELECT * FROM q; B - | -; D P -; E -; S`,
 		"by a function, committed": `
 			X Q BEGIN
 			X P - | SELECT alter_q(); B - | -; E -; S

@@ -182,7 +182,7 @@ var scenes = []scene{
 		{X} [B - | q1] [E -] [S]
 		{X} [P q2 | SELECT * FROM x_{X}] [D S q2] [B - | q2] [E -] [S]
 		{X} [Q DROP TABLE x_{X}]`},
-	{theme: "ddl", where: onPostgres, script: `
+	{theme: "ddl", where: onPostgres, whole: true, script: `
 		{X} [Q CREATE TABLE x_{X} AS SELECT 1 AS n]
 		{X} [Q BEGIN]
 		{X} [Q SELECT h_{X}() AS h]
