@@ -282,6 +282,9 @@ func stopsWhile(t *testing.T, pg postgres, wait ownWait, message string, params 
 	if want := "E S=ERROR C=57014 M=" + message + "\nZ " + status + "\n"; !strings.HasSuffix(got, want) || strings.Contains(got, "\nC ") {
 		t.Fatalf("got:\n%swant:\n%s", got, want)
 	}
+	if n := w.s.count(t, "dsql_backends_lost_total", "idle"); n > 0 {
+		t.Errorf("%g backends were waited for until they were given up", n)
+	}
 	if n := w.runs() - ran - others(wait); n > wait.more {
 		t.Errorf("the statement was run %d times, want %d at most", n, wait.more)
 	}

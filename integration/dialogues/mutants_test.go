@@ -92,6 +92,9 @@ func readMutant(file string) (m mutant, err error) {
 	if !m.dialogues && m.test == "" || len(m.changes) == 0 {
 		return m, fmt.Errorf("%s: want a line \"# expect:\" and at least one change", file)
 	}
+	if m.test != "" && !hasTest(m.dir, m.test) {
+		return m, fmt.Errorf("%s: %s has no %s", file, m.dir, m.test)
+	}
 	if !m.dialogues && m.why == "" {
 		return m, fmt.Errorf("%s: want \"# expect: dialogues\", or a line \"# why:\" that says what keeps them from noticing", file)
 	}
@@ -99,6 +102,15 @@ func readMutant(file string) (m mutant, err error) {
 		return m, fmt.Errorf("%s: no theme is called %q", file, m.theme)
 	}
 	return m, nil
+}
+
+// hasTest reports whether a package, by its directory below the module's root, has a test.
+func hasTest(dir, name string) bool {
+	files, _ := filepath.Glob(filepath.Join("../..", dir, "*_test.go"))
+	return slices.ContainsFunc(files, func(file string) bool {
+		text, err := os.ReadFile(file)
+		return err == nil && strings.Contains(string(text), "func "+name+"(t ")
+	})
 }
 
 // TestMutants finds that each fix that is taken out is noticed.
