@@ -272,7 +272,11 @@ type turnPart struct {
 // turnsOf divides a step in which a transaction was lost at each ReadyForQuery: what comes
 // behind it is played where the client was told that it stands. Any other step is one part.
 func turnsOf(s step, o outcome, sites []site) []turnPart {
-	if !slices.ContainsFunc(sites, func(at site) bool { return at.c == o.c && o.from <= at.n && at.n < o.to }) {
+	begun := o.from // where the turn began, perhaps in an earlier step
+	for begun > 0 && o.c.answers[begun-1].ready == 0 {
+		begun--
+	}
+	if !slices.ContainsFunc(sites, func(at site) bool { return at.c == o.c && begun <= at.n && at.n < o.to }) {
 		return []turnPart{{s.frames, o}}
 	}
 	var parts []turnPart
