@@ -207,6 +207,7 @@ func (s *session) injectInTransit(endsTurn bool) error {
 		return err
 	}
 	// The client is cut off; the session reads on what becomes of the statement.
+	s.uncount()
 	_ = s.link.client.Close()
 	s.silence(errCut)
 	return nil

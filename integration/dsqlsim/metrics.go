@@ -30,7 +30,7 @@ func newMetrics(connections, most, established func() int) *metrics {
 		Name: "dsqlsim_connections_most", Help: "Clients connected at once, at most, since the start.",
 	}, func() float64 { return float64(most()) })
 	make.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "dsqlsim_sessions", Help: "Sessions that have their PostgreSQL connection and go on.",
+		Name: "dsqlsim_sessions", Help: "Sessions that have their client and their PostgreSQL connection.",
 	}, func() float64 { return float64(established()) })
 	return &metrics{
 		registry: registry,

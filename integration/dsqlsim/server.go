@@ -46,7 +46,7 @@ type Server struct {
 	certifier     occ.Certifier
 	plans         *plans
 	schemaChanges atomic.Uint64 // how many there were
-	established   atomic.Int64  // sessions that have their PostgreSQL connection and go on
+	established   atomic.Int64  // sessions that have their client and their PostgreSQL connection
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc

@@ -42,6 +42,9 @@ type session struct {
 	key    cancelKey
 	born   time.Time
 
+	// uncount takes the session off the gauge of those that have their client, before the
+	// client can see that it is cut off.
+	uncount  func()
 	link     link
 	toClient *bufio.Writer
 	upstream upstreamConn
@@ -103,10 +106,8 @@ func (s *Server) serveSession(client, raw net.Conn, id uint64, start *startup, l
 		return
 	}
 	s.established.Add(1)
-	ended := sync.OnceFunc(func() { s.established.Add(-1) })
-	defer ended()
 	each := &session{
-		server: s, id: id, born: time.Now(), status: statusIdle,
+		uncount: sync.OnceFunc(func() { s.established.Add(-1) }), server: s, id: id, born: time.Now(), status: statusIdle,
 		key:      cancelKey{up.PID, string(up.SecretKey)},
 		link:     link{client: raw, upstream: up.Conn, done: make(chan struct{})},
 		toClient: bufio.NewWriterSize(client, clientBuffer),
@@ -117,6 +118,7 @@ func (s *Server) serveSession(client, raw net.Conn, id uint64, start *startup, l
 		journal:  journal{ledger: s.ledger, metrics: s.metrics, session: id, pid: up.PID},
 		yield:    make(chan yieldRequest, 1),
 	}
+	defer each.uncount()
 	defer each.link.cut()
 	if !s.register(each) {
 		return
@@ -138,7 +140,7 @@ func (s *Server) serveSession(client, raw net.Conn, id uint64, start *startup, l
 		each.abandon()
 	}()
 	err = each.run()
-	ended()
+	each.uncount()
 	leave()
 	each.end(client, err)
 	<-filled
