@@ -145,6 +145,13 @@ var scenes = []scene{
 		{X} [Q SELECT <wk~k_{X}.wk~max(wk)> FROM k_{X}]`},
 	{theme: "reads that write", where: onDSQL, fault: `[{"at":"answered","action":"cut","contains":"wk"}]`, script: `
 		{X} [P - | SELECT wk FROM k_{X}] [B - | -] [E -] [S]`},
+	{theme: "reads that write", where: withSavepoints, whole: true, script: `
+		{X} [Q BEGIN]
+		{X} [Q SAVEPOINT a]
+		{X} [<Q SELECT wk FROM k_{X}~Q SELECT f_{X}()>]
+		{X} [Q ROLLBACK TO a]
+		{X} [Q SELECT n FROM t_{X} ORDER BY n]
+		{X} [Q COMMIT]`},
 	// The schema changes.
 	{theme: "behind the back", script: `
 		{X} [P q1 | SELECT * FROM d1] [D S q1] [S]
