@@ -14,13 +14,19 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
+// Cancels. A CancelRequest comes on a connection of its own, whose goroutine calls
+// askCancel; the session's goroutine acts on the request, or drops it when the turn is
+// answered. Where the server takes cancels (ForwardCancel) it is the server that stops, and
+// Sluice acts only when the grace is over; DSQL does not, and there the backend is given
+// up. woken and giveUp are also how a statement timeout of Sluice's own ends a statement.
+
 // cancelKey is the BackendKeyData that a client was given.
 type cancelKey struct {
 	pid    uint32
 	secret []byte
 }
 
-// cancelState is what a cancel connection and its session share.
+// cancelState is what a cancel connection and its session share, under the session's mu.
 type cancelState struct {
 	backend *backend                // nil while the session has none
 	stop    context.CancelCauseFunc // ends a wait of ours; nil: there is none
@@ -30,14 +36,16 @@ type cancelState struct {
 	touched bool                    // a cancel reached the backend since it was lent
 }
 
-// cancelKeys finds sessions by the key they were given.
+// cancelKeys finds sessions by the key they were given. Process numbers are made up: they
+// are no backend's, since a session has many backends or none.
 type cancelKeys struct {
 	mu   sync.Mutex
 	next uint32
 	m    map[uint32]*session
 }
 
-// issue gives s a key; secrets of protocol 3.2 may be long.
+// issue gives s a key; secrets of protocol 3.2 may be long. Numbers begin at a random place
+// and count up: one is not given again soon after its session has ended.
 func (k *cancelKeys) issue(s *session, secretLen int) {
 	secret := make([]byte, secretLen)
 	rand.Read(secret)
@@ -59,13 +67,15 @@ func (k *cancelKeys) issue(s *session, secretLen int) {
 	k.m[k.next] = s
 }
 
+// revoke takes the session's key back: a cancel with it finds nobody.
 func (k *cancelKeys) revoke(s *session) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.m, s.key.pid)
 }
 
-// find returns the session with that key, or nil.
+// find returns the session with that key, or nil. The comparison takes the same time
+// however much of a guess is right.
 func (k *cancelKeys) find(pid uint32, secret []byte) *session {
 	k.mu.Lock()
 	s := k.m[pid]
@@ -77,7 +87,7 @@ func (k *cancelKeys) find(pid uint32, secret []byte) *session {
 }
 
 // attach gives the session a backend, which cancels reach from now on. It reports whether
-// one has come already, to this turn.
+// one has come already, to this turn: that one found no backend, and was only noted.
 func (s *session) attach(conn *reservoir.Conn) (asked bool) {
 	s.b = attached(conn)
 	s.mu.Lock()
@@ -94,8 +104,9 @@ func (s *session) cancelAsked() bool {
 	return !s.cancel.asked.IsZero()
 }
 
-// nothingRuns is said where a turn has failed, and no backend runs any of it:
-// there is nothing left to cancel.
+// nothingRuns is said where a turn has failed, and no backend runs any of it: there is
+// nothing left to cancel, and a cancel that was asked for has found its end in that
+// failure.
 func (s *session) nothingRuns() {
 	s.stopWaiting()
 	s.heeded(errCanceled)
@@ -120,8 +131,11 @@ func (s *session) answeredSoFar() (again func()) {
 	return func() { s.tick.Store(s.tick.Load() | 1) }
 }
 
-// askCancel serves a CancelRequest, on the canceller's goroutine. It returns
-// what became of it, for the metric.
+// askCancel serves a CancelRequest, on the canceller's goroutine. It returns what became of
+// it, for the metric: "dropped" when no turn waits, "waiting" when a wait of Sluice's own
+// was ended or will be, "noted" when the session acts on it after the grace, "forwarded" or
+// "failed" when the server was asked. The lock is not held while the server is asked, which
+// takes a connection and a round trip.
 func (s *session) askCancel(ctx context.Context) string {
 	s.mu.Lock()
 	c := &s.cancel
@@ -132,6 +146,7 @@ func (s *session) askCancel(ctx context.Context) string {
 	if c.asked.IsZero() {
 		c.asked = time.Now()
 	}
+	// The first request begins the grace: more of them do not prolong it.
 	b := c.backend
 	if c.stop != nil || b == nil { // without both, the wait that comes next sees it
 		if c.stop != nil {
@@ -172,10 +187,11 @@ func (s *session) askCancel(ctx context.Context) string {
 	return "forwarded"
 }
 
-// settleCancel runs at the end of a turn. A backend with a cancel in flight is
-// not given on before the cancel has landed and an empty round trip has come
-// back: no other client's statement is ever hit. It reports whether the turn was
-// asked to stop.
+// settleCancel runs at the end of a turn, with a backend that is answered in full. A
+// backend with a cancel in flight is not given on before the cancel has landed and an empty
+// round trip has come back: no other client's statement is ever hit. It reports whether the
+// turn was asked to stop. The backend may be gone afterwards, where the cancel did not land
+// in time or the round trip failed.
 func (s *session) settleCancel() (asked bool) {
 	s.mu.Lock()
 	c := &s.cancel
@@ -201,6 +217,8 @@ func (s *session) settleCancel() (asked bool) {
 		}
 	}
 	s.b.conn.Net.SetReadDeadline(time.Time{})
+	// The empty group is answered behind any cancel that has landed. The group changes no
+	// status: another one says that the backend is not where it is believed to be.
 	status := s.b.status
 	if _, err := s.b.exchange(wire.FrameSync); err != nil || s.b.status != status {
 		s.losePin()
@@ -209,7 +227,8 @@ func (s *session) settleCancel() (asked bool) {
 	return asked
 }
 
-// stoppedBy is the error of a turn that was stopped while no backend ran it.
+// stoppedBy is the frame of an error that ends a turn while no backend runs it. The error
+// is counted here.
 func (s *session) stoppedBy(e *wire.Error) []byte {
 	s.srv.metrics.ErrorSent(e.Code)
 	return e.Append(nil)
@@ -225,8 +244,11 @@ func (s *session) actAt() time.Time {
 	return s.cancel.asked.Add(s.srv.cfg.CancelGrace)
 }
 
-// woken is called when a read from the backend ran into a deadline: somebody
-// wants the session to look up.
+// woken is called when a read from the backend ran into a deadline: somebody wants the
+// session to look up. Each of the possible reasons is looked at, and where none is due the
+// deadline is set to the next of them: who overwrote whose deadline does not matter. An
+// error ends the session, or is a backend given up; with nil the read goes on, or the turn
+// was ended (t.settled, t.skip).
 func (s *session) woken() error {
 	t := s.t
 	now := time.Now()
@@ -253,9 +275,10 @@ func (s *session) woken() error {
 	return nil
 }
 
-// giveUp stops a turn that the server will not stop: inside a transaction
-// before a COMMIT left, or for a statement that only reads, by discarding the
-// backend. A commit or an autocommit write is waited for.
+// giveUp stops a turn that the server will not stop: inside a transaction before a COMMIT
+// left, or for a statement that only reads, by discarding the backend; the client is told
+// e, and the connection lives on. A commit or an autocommit write is waited for, and so is
+// a backend that holds the session's own state: then nil is returned and the turn goes on.
 func (s *session) giveUp(e *wire.Error) error {
 	t := s.t
 	readable := s.b.src.Raw.Peek() == rawconn.Readable
@@ -272,6 +295,8 @@ func (s *session) giveUp(e *wire.Error) error {
 		s.b.conn.Net.SetReadDeadline(time.Time{})
 		return nil
 	}
+	// Half a row cannot be taken back: the turn stops behind its end (pump), if that comes
+	// within another grace.
 	if t.rest > 0 && !t.restSwallow && (t.stop == nil || readable) { // not in the middle of a row
 		t.stop = e
 		s.b.conn.Net.SetReadDeadline(time.Now().Add(s.srv.cfg.CancelGrace))

@@ -12,6 +12,9 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
+// This file is the configuration of a Server as values, and the judgement over them.
+// Package cmd/sluice fills it in and calls Validate; so does New.
+
 // Pairing says for how long a client keeps a backend.
 type Pairing string
 
@@ -32,8 +35,9 @@ const (
 	Postgres BackendKind = "postgres"
 )
 
-// Reset says when a backend's settings are reset before its next transaction,
-// beyond those that clients are seen to set.
+// Reset says when a backend's settings are reset before its next transaction, beyond those
+// that clients are seen to set. Settings that only a function has set, and that no report
+// shows, are told by nothing else.
 type Reset string
 
 const (
@@ -110,17 +114,21 @@ type Config struct {
 	PlainConn bool
 }
 
-// dedicated reports whether each client has a backend of its own from the start.
+// dedicated reports whether each client has a backend of its own from the start. On DSQL
+// none has: with pairing session a client there keeps the first backend that it is lent
+// (session.keeps), and Sluice still answers for what the cluster lacks.
 func (c Config) dedicated() bool { return c.Kind == Postgres && c.Pairing == Session }
 
 // withoutReplay reports whether a user's clients want no replay.
 func (c Config) withoutReplay(user string) bool { return slices.Contains(c.UsersWithoutReplay, user) }
 
+// databases is the table that Databases describe, or why they cannot be.
 func (c Config) databases() (databases, error) {
 	return newDatabases(c.Databases, c.Database, c.dedicated())
 }
 
-// Validate reports every bad value at once.
+// Validate reports every bad value at once, each by the name of its configuration key and
+// with what is wanted. Bounds that concern other packages are theirs to check.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, key, format string, args ...any) {
@@ -158,8 +166,10 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// promises are settings by which a client asks for something that it then relies
-// on, with the values that ask for nothing.
+// promises are settings by which a client asks for something that it then relies on, with
+// the values that ask for nothing. To ignore any other value of theirs would tell a client
+// that it has an isolation level, READ ONLY, another user or escaping strings, which it has
+// not.
 var promises = map[string][]string{
 	"transaction_isolation":         {"read uncommitted", "read committed", "repeatable read"},
 	"default_transaction_isolation": {"read uncommitted", "read committed", "repeatable read"},
@@ -169,8 +179,9 @@ var promises = map[string][]string{
 	"standard_conforming_strings":   {"on"},
 }
 
-// weakening reports whether a setting, ignored as that entry says, would take a
-// guarantee from a client that asks for it; allowed are the entries that do not.
+// weakening reports whether a setting, ignored as that entry says, would take a guarantee
+// from a client that asks for it; allowed are the entries that do not. Only for kind dsql
+// are settings ignored at all.
 func (c Config) weakening(entry string) (allowed string, weakens bool) {
 	name, value, _ := strings.Cut(entry, "=")
 	name = strings.ToLower(strings.TrimSpace(name))

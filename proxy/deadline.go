@@ -6,15 +6,19 @@ import (
 	"time"
 )
 
-// startWaiting begins the part of a turn that can be cancelled and timed out: it
-// waits for its backend, or to have one. The sweeper is shown that it does.
+// The statement timeout of a turn, where Sluice keeps that setting, and the part of a turn
+// that can be cancelled. Both end reads from the backend; woken (cancel.go) looks for the
+// reason.
+
+// startWaiting begins the part of a turn that can be cancelled and timed out: it waits for
+// its backend, or to have one. The sweeper is shown that it does, by an odd tick.
 func (s *session) startWaiting() {
 	s.tick.Store(s.tick.Load() | 1)
 	s.startClock()
 }
 
-// armTimeout has the read from the backend end with the statement's time, which may
-// be over already.
+// armTimeout has the read from the backend end with the statement's time, which may be over
+// already: then the error is for the client, and the backend is lent all the same.
 func (s *session) armTimeout() error {
 	deadline := s.t.deadline
 	if deadline.IsZero() {
@@ -28,7 +32,8 @@ func (s *session) armTimeout() error {
 	return nil
 }
 
-// stopWaiting ends what startWaiting began, when the turn has been answered.
+// stopWaiting ends what startWaiting began, when the turn has been answered. The tick gets
+// a new value, so that the sweeper takes the next wait for another one.
 func (s *session) stopWaiting() {
 	if v := s.tick.Load(); v&1 == 1 {
 		s.tick.Store(v + 1)
@@ -39,7 +44,8 @@ func (s *session) stopWaiting() {
 	}
 }
 
-// disarm takes the alarms of the turn off its backend.
+// disarm takes the alarms of the turn off its backend. Where there are none, the common
+// case, it leaves the deadline alone.
 func (s *session) disarm() {
 	if s.t != nil && !(s.t.deadline.IsZero() && s.t.holdEnd.IsZero()) {
 		s.t.holdEnd = time.Time{}
@@ -49,8 +55,9 @@ func (s *session) disarm() {
 	}
 }
 
-// startClock starts the time of a statement timeout that Sluice keeps, once a turn:
-// when its first statement is about to wait or to be sent.
+// startClock starts the time of a statement timeout that Sluice keeps, once a turn: when
+// its first statement is about to wait or to be sent. A pipeline or string has one timeout
+// as a whole (docs/differences.md).
 func (s *session) startClock() {
 	if t := s.t; s.settings.StatementTimeout() > 0 && !t.clocked {
 		t.clocked = true
@@ -58,8 +65,9 @@ func (s *session) startClock() {
 	}
 }
 
-// carriedDeadline is when a wait of ours exceeds a statement timeout that the server
-// keeps: it does not know of the wait. Zero: never, or nobody knows.
+// carriedDeadline is when a wait of ours exceeds a statement timeout that the server keeps:
+// the server does not know of the wait, and counts from zero behind it. Zero: never, or
+// nobody knows.
 func (s *session) carriedDeadline() time.Time {
 	value := s.settings.InForce.SQL["statement_timeout"]
 	if value == "" || s.srv.treat.Of("statement_timeout") != settings.Carried {

@@ -2,9 +2,13 @@ package proxy
 
 import "github.com/sluice-proxy/sluice/proxy/wire"
 
-// passThrough relays a frame of a session that has its backend for itself.
-// Nothing is rewritten or answered here; the owed queue only tells where the
-// turn ends.
+// Sessions with a backend of their own from startup to end: backend kind postgres with
+// pairing session. handle calls passThrough for their frames; a Sync ends their turns as
+// any other's.
+
+// passThrough relays a frame of a session that has its backend for itself. Nothing is
+// rewritten or answered here; the owed queue only tells where the turn ends. Frames of any
+// length pass, the backend sees them as they came, and its errors are the client's.
 func (s *session) passThrough(typ byte, total int) error {
 	t := s.t
 	if err := s.ensureBackend(); err != nil {

@@ -17,7 +17,12 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// secretLen of the cancel keys we issue, by protocol version: 4 bytes in 3.0,
+// This file is the step accept from a connection to a session that may begin: the startup
+// (package startup), the limits, the settings of the startup packet, the greeting.
+// Server.welcome calls admitClient. Cancel requests, which are connections too, go on in
+// cancel.go. At the end stand the names that metrics have for ends and refusals.
+
+// secretLen of the cancel keys that Sluice issues, by protocol version: 4 bytes in 3.0,
 // PostgreSQL's own choice of 32 since 3.2.
 const (
 	secretLen30 = 4
@@ -25,12 +30,14 @@ const (
 	protocol32  = 3<<16 | 2
 )
 
-// spareStartups bounds, together with listen.max_clients, connections that
-// have not said who they are: a cancel must get through when all clients are in.
+// spareStartups bounds, together with listen.max_clients, connections that have not said
+// who they are: a cancel must get through when all clients are in. Connections beyond that
+// are closed without a word.
 const spareStartups = 100
 
-// admitClient runs a client's startup. It returns nil when the connection has
-// been dealt with: a cancel, a refusal, a client that left.
+// admitClient runs a client's startup. It returns nil when the connection has been dealt
+// with, and closed: a cancel, a refusal, a client that left. Else the client has been told
+// that it may send queries, and the session is on the Server's books: the caller runs it.
 func (srv *Server) admitClient(raw rawconn.Conn) (*session, *startup.Client) {
 	if n := srv.starting.Add(1); n > int64(srv.cfg.MaxClients+spareStartups) {
 		srv.starting.Add(-1)
@@ -39,8 +46,11 @@ func (srv *Server) admitClient(raw rawconn.Conn) (*session, *startup.Client) {
 		return nil, nil
 	}
 	defer srv.starting.Add(-1)
-	// Close ends a startup too; from greet on the session is woken instead.
+	// Close ends a startup too. Once this function has returned, interrupt wakes the
+	// session instead.
 	defer context.AfterFunc(srv.ctx, func() { raw.Close() })()
+	// A client whose startup fails in Run has been told why by Run, one that openSession
+	// refuses is told here.
 	h, err := srv.startup.Run(raw)
 	switch {
 	case err != nil:
@@ -59,6 +69,7 @@ func (srv *Server) admitClient(raw rawconn.Conn) (*session, *startup.Client) {
 		srv.log.Info("startup refused", "client", raw.RemoteAddr().String(), "error", err)
 		var clientErr *wire.Error
 		if errors.As(err, &clientErr) {
+			// The connection ends, whatever the error says of itself elsewhere.
 			fatal := *clientErr
 			fatal.Fatal = true
 			raw.SetWriteDeadline(time.Now().Add(startup.RefusalTimeout))
@@ -72,8 +83,13 @@ func (srv *Server) admitClient(raw rawconn.Conn) (*session, *startup.Client) {
 	return nil, nil
 }
 
-// openSession makes a session of an authenticated client and tells it that it may
-// begin. No backend is touched, unless the session is to have its own.
+// openSession makes a session of an authenticated client and tells it that it may begin. No
+// backend is touched, unless the session is to have its own. A *wire.Error is for the
+// client, who has been told nothing yet; any other error says that the client is gone. With
+// an error nothing of the session is left.
+//
+// A place among the clients is taken before anything that takes time, and given back when
+// something fails: so max_clients holds however many come at once.
 func (srv *Server) openSession(h *startup.Client) (*session, error) {
 	if srv.draining.Load() {
 		return nil, errDraining
@@ -105,9 +121,12 @@ func (srv *Server) openSession(h *startup.Client) (*session, error) {
 	out = binary.BigEndian.AppendUint32(out, s.key.pid)
 	out = append(out, s.key.secret...)
 	out = wire.AppendReady(out, 'I')
+	// A client may have sent its first frames in one piece with the startup packet.
 	if len(h.Rest) > 0 {
 		s.client.PutBack(h.Rest)
 	}
+	// A client that does not read its greeting holds a place for no longer than a startup
+	// may take.
 	h.Raw.SetWriteDeadline(time.Now().Add(srv.cfg.Startup.Timeout))
 	if _, err := h.Conn.Write(out); err != nil {
 		s.end(errClientGone)
@@ -120,7 +139,10 @@ func (srv *Server) openSession(h *startup.Client) (*session, error) {
 }
 
 // introduce prepares the session's settings, or its own backend, and returns
-// AuthenticationOk with what the client is told of the server.
+// AuthenticationOk with what the client is told of the server. Where backends are shared
+// none is asked: the parameters are those of the backend dialled last, with the values that
+// the client's startup gave in their place. An error is for the client, and leaves no
+// backend behind.
 func (srv *Server) introduce(s *session, h *startup.Client) ([]byte, error) {
 	out := append([]byte(nil), wire.Authentication, 0, 0, 0, 8, 0, 0, 0, 0)
 	params := srv.params()
@@ -142,6 +164,9 @@ func (srv *Server) introduce(s *session, h *startup.Client) ([]byte, error) {
 			return nil, err
 		}
 	}
+	// told is what the client is told, as one value of its own: tellParameters later tells
+	// what differs from it. A setting that Sluice keeps (application_name) is told too, and
+	// is no part of told: appendName tells of its changes.
 	told := params
 	for _, p := range params.All {
 		if v, ok := s.settings.Startup.Shown[p.Lower]; ok {
@@ -156,7 +181,9 @@ func (srv *Server) introduce(s *session, h *startup.Client) ([]byte, error) {
 	return out, nil
 }
 
-// dedicate dials a backend for this client alone.
+// dedicate dials a backend for this client alone, with the client's own startup parameters,
+// and returns the notices that the server sent meanwhile. The refusal of a server becomes
+// the client's, with its SQLSTATE; any other failure is errNoBackend.
 func (s *session) dedicate(h *startup.Client) (notices []byte, err error) {
 	s.dedicated = true
 	ctx, stop := context.WithTimeout(s.srv.ctx, s.srv.cfg.Startup.Timeout)
@@ -178,10 +205,14 @@ func (s *session) dedicate(h *startup.Client) (notices []byte, err error) {
 	return notices, nil
 }
 
-// retryOption is the startup option with which a client turns replay off.
+// retryOption is the startup option with which a client turns replay off. The values are
+// "on" and "off".
 const retryOption = "sluice.retry"
 
-// takeStartup sorts the settings of a startup packet.
+// takeStartup sorts the settings of a startup packet by their treatment: those that are
+// carried will be applied to each backend in front of the session's next transaction
+// (applysettings.go), kept ones are stored. Server and backend are not asked. The error
+// refuses the startup, and is for the client.
 func (s *session) takeStartup(params map[string]string) error {
 	made := &settings.Values{SQL: map[string]string{}, Kept: map[string]string{}, Shown: map[string]string{}}
 	for name, value := range params {
@@ -214,6 +245,8 @@ func (s *session) takeStartup(params map[string]string) error {
 		}
 		made.Shown[name] = settings.Reported(name, value)
 	}
+	// Without settings the session starts with settings.None, which all such sessions
+	// share.
 	if len(params) == 0 {
 		return nil
 	}
@@ -227,7 +260,8 @@ func (s *session) takeStartup(params map[string]string) error {
 	return s.settings.Start(base)
 }
 
-// asReported is the same for a value that a server may merge with its default.
+// asReported is a value of the client's as a server would report it. DateStyle is the one
+// that a server merges with its default, where the client has given only a half.
 func (srv *Server) asReported(name, value string) string {
 	if name == "datestyle" {
 		_, usual, _ := srv.reported(settings.None, name)
@@ -236,7 +270,9 @@ func (srv *Server) asReported(name, value string) string {
 	return settings.Reported(name, value)
 }
 
-// cancel serves a CancelRequest.
+// cancel serves a CancelRequest, on the goroutine of its connection. The one who asks is
+// told nothing, as by PostgreSQL, whatever comes of it: key and effect show in metrics
+// only. The bound keeps a server that does not take cancels from holding the connection.
 func (srv *Server) cancel(r *startup.CancelRequest) {
 	s := srv.keys.find(r.PID, r.Secret)
 	if s == nil {
@@ -253,7 +289,8 @@ func (srv *Server) cancel(r *startup.CancelRequest) {
 	}
 }
 
-// endCause names the end of a session for the metric.
+// endCause names the end of a session for the metric. cause is serve's: a *wire.Error is
+// one that the client was told, and its SQLSTATE says which.
 func endCause(cause error) string {
 	var clientErr *wire.Error
 	switch {
@@ -285,7 +322,9 @@ func endCause(cause error) string {
 	return metrics.EndDisconnected
 }
 
-// refusedReason names a refused startup for the metric.
+// refusedReason names a refused startup for the metric. err is that of package startup or
+// of openSession. The prefix tells too many clients (errTooManyClients) from too few
+// backends, which have one SQLSTATE.
 func refusedReason(err error) string {
 	var clientErr *wire.Error
 	var network net.Error

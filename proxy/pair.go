@@ -12,10 +12,20 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
+// Pairing: a session gets a backend when the first frame needs one (ensureBackend), and
+// gives it back when nothing ties the session to it (settle). Handlers of frames call the
+// former; relayed (downlink.go) and settleJob (rewritten.go) call the latter at a
+// ReadyForQuery.
+
 // ensureBackend makes sure that the session has a backend that stands where the client
-// believes the server stands: settings applied and, after a locally answered
-// BEGIN, that BEGIN in front of what follows. Errors of type *sqlError have
-// moved the session to the state they leave it in.
+// believes the server stands: settings applied and, after a locally answered BEGIN, that
+// BEGIN in front of what follows. On success the state is busy, the outcome of what the
+// turn sends counts from the backend's status, and the log of the transaction is open.
+//
+// A *wire.Error is for the client. Either no backend is lent, and the session has been
+// moved to the state that follows (idle, or failed in a block), or one is lent, and refuse
+// has to make the turn fail there as well. Any other error is a lost backend or the
+// session's end.
 func (s *session) ensureBackend() error {
 	if s.state == busy {
 		return nil
@@ -33,6 +43,8 @@ func (s *session) ensureBackend() error {
 		}
 	}
 	s.t.statement = 0
+	// In a block the server has the settings already, and its statements are remembered
+	// from its beginning on (ran.go).
 	if s.b.status == 'I' && !s.dedicated {
 		s.b.ran.forget()
 		s.b.ran.moved = false
@@ -46,6 +58,8 @@ func (s *session) ensureBackend() error {
 		}
 	}
 	s.t.reported = s.b.reported
+	// The log begins behind the settings: a replay brings them to its backend by itself
+	// (borrowAgain).
 	s.startLogging()
 	s.t.outcome = outcomeAt(s.b.status)
 	if inBlock {
@@ -58,8 +72,11 @@ func (s *session) ensureBackend() error {
 	return s.armTimeout()
 }
 
-// acquire borrows a backend, waiting no longer than the reservoir allows. asked says
-// that the client has cancelled in the same moment.
+// acquire borrows a backend, waiting no longer than the reservoir allows. asked says that
+// the client has cancelled in the same moment: the backend is lent all the same. With an
+// error none is lent, the transaction is forgotten, and the session stands where an error
+// leaves it; a BEGIN that was answered before is kept in unserved, for COMMIT or ROLLBACK
+// AND CHAIN.
 func (s *session) acquire(inBlock bool) (asked bool, err error) {
 	conn := s.borrowOwn()
 	if conn == nil {
@@ -81,7 +98,8 @@ func (s *session) acquire(inBlock bool) (asked bool, err error) {
 	return asked, s.move(lent)
 }
 
-// unlent is what becomes of a client when borrow failed.
+// unlent is the error of a turn that got no backend, given the reason why borrow failed:
+// for the client, save those that end the session.
 func (s *session) unlent(err error) error {
 	switch {
 	case s.cutOff.Load():
@@ -92,8 +110,10 @@ func (s *session) unlent(err error) error {
 	return errNoBackend(err)
 }
 
-// borrow takes backends until one is alive. A replay goes ahead of new transactions.
-// When the wait was ended, the error says by what.
+// borrow takes backends until one is alive. A replay goes ahead of new transactions: others
+// may wait for what it holds at the gate. When the wait was ended, the error says by what.
+// A backend that has died on the shelf is nobody's fault: the next one is taken, and the
+// client waits on.
 func (s *session) borrow() (*reservoir.Conn, error) {
 	wait, every := s.srv.backends.Acquire, lookInLineEvery
 	if s.state == replaying {
@@ -101,6 +121,7 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 	}
 	var ctx context.Context
 	for {
+		// Without a line there is no wait to be looked after, and nothing is allocated.
 		conn := s.srv.backends.TryAcquire()
 		if conn == nil {
 			if ctx == nil {
@@ -113,6 +134,8 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 				return nil, cmp.Or(s.waited(ctx), err)
 			}
 		}
+		// The first backends are asked about the server too: about groups, and about
+		// functions that write.
 		if b := attached(conn); b.usable() && s.srv.probe(b) && s.srv.askPurity(b, false) {
 			s.srv.noteReading(b.usual)
 			return conn, nil
@@ -122,9 +145,10 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 	}
 }
 
-// sendBegin writes the deferred BEGIN as Parse, Bind and Execute without a
-// Sync: if it fails, the server skips what follows instead of running it in
-// autocommit.
+// sendBegin writes the deferred BEGIN as Parse, Bind and Execute without a Sync: if it
+// fails, the server skips what follows instead of running it in autocommit. Its answers are
+// for nobody, since the client has been answered; its error is the client's. It is no frame
+// of the log, which keeps its text beside (transaction.begin).
 func (s *session) sendBegin() {
 	s.t.outcome.begin()
 	name := s.prepare(s.deferredBegin, false).name
@@ -137,7 +161,8 @@ func (s *session) sendBegin() {
 	s.deferredBegin = nil
 }
 
-// appendBindNothing binds a statement without parameters to the unnamed portal.
+// appendBindNothing binds a statement without parameters, by its name, to the unnamed
+// portal.
 func appendBindNothing(dst []byte, name string) []byte {
 	dst = wire.AppendHeader(dst, wire.Bind, 1+len(name)+1+6)
 	dst = append(dst, 0)
@@ -148,14 +173,20 @@ func appendBindNothing(dst []byte, name string) []byte {
 // appendExecuteAll executes the unnamed portal to its end.
 var appendExecuteAll = []byte{wire.Execute, 0, 0, 0, 9, 0, 0, 0, 0, 0}
 
-// settle ends a turn at a ReadyForQuery: it keeps or drops what the turn
-// staged, and gives the backend back when nothing ties the session to it.
+// settle ends a turn at a ReadyForQuery of that status: it keeps or drops what the turn
+// staged, and gives the backend back when nothing ties the session to it. Afterwards the
+// session may be without a backend, also in a block, where the backend was lost meanwhile;
+// the client is told with its next statement. An error is a bug.
 func (s *session) settle(status byte) error {
 	t := s.t
+	// A cancel that comes from here on is dropped: the turn is answered. Those that came
+	// before are seen to by settleCancel.
 	s.stopWaiting()
 	if status == 'I' {
 		s.settleTransaction()
 	}
+	// Settings go first: what the backend has reported counts among them, and the backend
+	// may be dropped below.
 	if t.midFrame && !s.dedicated { // the server waits for the rest of a frame
 		s.losePin()
 		s.dropBackend(reservoir.Unclean)
@@ -171,9 +202,13 @@ func (s *session) settle(status byte) error {
 		s.pinned = false
 		s.srv.pinned.Add(-1)
 	}
+	// The statement for which the backend was to be kept has failed, and left nothing
+	// there: see pin.
 	if status == 'E' && s.tx.log != nil {
 		s.tx.log.Refuse(retry.Failed)
 	}
+	// A block is open, and the request that began it may have committed something in front
+	// of it: to run the block again would be to run that again.
 	if status != 'I' && t.outcome.mayCommit() {
 		s.tx.log.Refuse(retry.InnerCommit)
 	}
@@ -189,7 +224,10 @@ func (s *session) settle(status byte) error {
 	return s.move(settledIdle)
 }
 
-// settleTransaction ends the transaction that the backend has ended.
+// settleTransaction ends the transaction that the backend has ended, while the session
+// still has that backend. The session keeps what a transaction has committed: settings,
+// descriptions that others are told of. Of one that failed it keeps nothing, and portals
+// end with either.
 func (s *session) settleTransaction() {
 	t := s.t
 	if !s.dedicated {
@@ -203,7 +241,8 @@ func (s *session) settleTransaction() {
 	s.schemaSettled(committed)
 }
 
-// releaseBackend gives the backend back to the reservoir.
+// releaseBackend gives the backend, which is idle outside a transaction, back to the
+// reservoir. It is discarded instead where a write to it did not come to its end.
 func (s *session) releaseBackend() {
 	b := s.b
 	if !s.leaveBackend(exchangeTimeout) { // all was answered, so all was read
@@ -214,7 +253,8 @@ func (s *session) releaseBackend() {
 	b.conn.Release()
 }
 
-// giveBack releases the backend, or drops it when it is pinned or suspect.
+// giveBack releases the backend, or drops it when it is pinned or suspect. Of a pinned one
+// the session is told (losePin).
 func (s *session) giveBack() {
 	switch {
 	case s.pinned:
@@ -227,7 +267,8 @@ func (s *session) giveBack() {
 	}
 }
 
-// dropBackend discards the backend.
+// dropBackend discards the backend, in whatever state it is. A write that is under way is
+// ended, not awaited.
 func (s *session) dropBackend(why reservoir.Reason) {
 	b := s.b
 	s.leaveBackend(0)
@@ -236,7 +277,8 @@ func (s *session) dropBackend(why reservoir.Reason) {
 	b.conn.Discard(why)
 }
 
-// forgetBackend takes the backend out of reach of cancels and sweeps.
+// forgetBackend takes the backend out of reach of cancels and sweeps, before somebody else
+// gets it.
 func (s *session) forgetBackend() {
 	s.disarm()
 	s.mu.Lock()
@@ -246,7 +288,9 @@ func (s *session) forgetBackend() {
 	s.b = nil
 }
 
-// inBlock reports whether the client believes itself inside a transaction block.
+// inBlock reports whether the client believes itself inside a transaction block. In a turn
+// that has sent something the outcome says so, ahead of the answers; else the state or the
+// backend's status.
 func (s *session) inBlock() bool {
 	switch s.state {
 	case begun, failed:

@@ -5,15 +5,24 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// pin keeps the backend for the rest of the session.
+// Pins: a session keeps its backend from the moment at which it may have left something
+// there that no other backend has. admit pins for a statement that is about to be sent,
+// noteRole for what a server reports. borrowOwn (sequences.go) makes pins of its own.
+
+// pin keeps the backend, which is lent, for the rest of the session, for the reason that
+// the plan gives. With an error, for the client, there are too many pins: the plan must not
+// be sent. The pin comes before the statement has run; where that one turns out to have
+// left nothing, settle or replyError takes the pin back.
 func (s *session) pin(plan *rewrite.Plan) error {
 	why := plan.Pin
 	if why == rewrite.NoPin {
 		return nil
 	}
+	// From now on more than numbers of sequences is kept there: see draws.
 	s.own, s.void = false, false
 	// PREPARE stays when another statement of its Sync group fails.
 	undone := len(plan.Statements) == 1 && leavesNothing[why] && (why != rewrite.PinPrepare || s.t.ended)
+	// A text of several statements may have left something even where one of them fails.
 	if s.pinned {
 		s.t.pinnedByTurn, s.t.unreadPin = s.t.pinnedByTurn && undone, false
 		return nil
@@ -29,13 +38,15 @@ func (s *session) pin(plan *rewrite.Plan) error {
 	return nil
 }
 
-// leavesNothing holds the reasons of a pin that a failed statement undoes. A
-// session lock, for one, stays when the statement that took it fails.
+// leavesNothing holds the reasons of a pin that a failed statement undoes, since its
+// transaction takes back what it did. A session lock, for one, stays when the statement
+// that took it fails.
 var leavesNothing = map[rewrite.Pin]bool{rewrite.PinPrepare: true, rewrite.PinListen: true,
 	rewrite.PinHoldCursor: true, rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinRole: true}
 
-// losePin says that a pinned backend is going, and with it the state that the
-// session had there: the session ends once the turn has been answered.
+// losePin says that a pinned backend is going, and with it the state that the session had
+// there: the session ends once the turn has been answered. Of a session that is not pinned
+// it takes no notice.
 func (s *session) losePin() {
 	if s.pinned {
 		s.pinned, s.own, s.void, s.pinLost = false, false, false, true

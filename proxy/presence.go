@@ -10,6 +10,10 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
+// Whether anybody still waits for a turn's answer. The session's own goroutine looks while
+// its backend is long about an answer (attend), and lookOut while the session waits for
+// something else; nobody reads the client meanwhile.
+
 // presence is how a client stands that is not read from, since its turn waits.
 type presence uint8
 
@@ -23,11 +27,17 @@ const (
 	gone
 )
 
-// presence looks, without waiting, at what the client has sent and at its socket.
-// It reads ahead, and therefore is not for places that are about to read the client.
+// presence looks, without waiting, at what the client has sent and at its socket. It reads
+// ahead, and therefore is not for places that are about to read the client. clientBroken is
+// remembered: a socket tells of its failure once.
+//
+// A client that is gone and one that closed only its half of the stream look alike at
+// first; the second gets its answer, as from PostgreSQL. Only a write tells them apart: see
+// probe.
 func (s *session) presence() presence {
 	c := &s.client
 	eof := c.Raw.Peek() == rawconn.Closed
+	// In the middle of a frame no bytes can be told from a Terminate.
 	for !s.t.midClient {
 		if c.Buffered() > 0 {
 			if first, some := c.Terminates(); first {
@@ -58,8 +68,9 @@ func (s *session) presence() presence {
 	return here
 }
 
-// readAhead reads what the client has sent already behind what is unread, which
-// stays where it is. The deadlines that others set to wake the session are kept.
+// readAhead reads what the client has sent already behind what is unread, which stays where
+// it is: slices of the frame at hand stay valid. The deadlines that others set to wake the
+// session are kept. No bytes and no error says that there is nothing, or no room.
 func (s *session) readAhead() (n int, err error) {
 	c := &s.client
 	if !c.MayExtend() {
@@ -87,7 +98,8 @@ func (s *session) readAhead() (n int, err error) {
 	return n, err
 }
 
-// frameProbe says nothing new, and may stand between any two frames.
+// frameProbe says nothing new, and may stand between any two frames: integer_datetimes has
+// one value in every server.
 var frameProbe = wire.AppendStrings(nil, wire.ParameterStatus, "integer_datetimes", "on")
 
 // probe writes to a client whose half of the stream has ended. One that waits for
@@ -108,9 +120,10 @@ func (s *session) probe() error {
 // probeEvery bounds how often a client is probed that has closed its half.
 const probeEvery = sweepEvery / 2
 
-// attend looks for the client of a turn that waits long for its backend. The
-// backend of one that is gone, or has said goodbye, is not kept waiting for: unless
-// the turn may commit, which the goodbye of a client does not undo.
+// attend looks for the client of a turn that waits long for its backend; pump calls it when
+// a read was woken. The backend of one that is gone, or has said goodbye, is not kept
+// waiting for: unless the turn may commit, which the goodbye of a client does not undo. The
+// error ends the session, which stops the backend.
 func (s *session) attend() error {
 	t := s.t
 	if s.b == nil || t.settled {

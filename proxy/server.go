@@ -19,6 +19,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
+// This file is the outer end of the step accept: the Server, its listeners, the goroutine
+// of each session, and the sweeper. Package cmd/sluice calls what is exported. Locks are
+// taken in one order: Server.mu, then session.mu.
+
 // ErrServerClosed is what Serve returns after Shutdown or Close.
 var ErrServerClosed = errors.New("proxy: server closed")
 
@@ -26,38 +30,45 @@ var ErrServerClosed = errors.New("proxy: server closed")
 // a client that vanished is noticed after one to two of these.
 const sweepEvery = time.Second
 
-// Server accepts clients and runs their sessions.
+// Server accepts clients and runs their sessions. Its fields are shared by all sessions:
+// what is neither constant since New, nor atomic, nor guarded by mu, guards itself.
 type Server struct {
-	cfg           Config
-	backends      *reservoir.Reservoir
-	names         databases
-	planner       *rewrite.Planner
-	metrics       *metrics.Proxy
-	log           *slog.Logger
-	treat         settings.Treatments
+	cfg      Config
+	backends *reservoir.Reservoir
+	names    databases
+	planner  *rewrite.Planner
+	metrics  *metrics.Proxy
+	log      *slog.Logger
+	treat    settings.Treatments
+	// catalog, interned and sharedReports hold what sessions have in common once.
 	catalog       *catalog
 	interned      settings.Interned
 	resetsAuto    bool // see Config.resetsAuto
 	sharedReports settings.SharedReports
-	reports       atomic.Pointer[settings.Reports]
-	startup       *startup.Handshaker
-	replays       *replays // nil: replay is off
-	groups        groups
-	purity        purity
-	sequences     sequences
+	// reports is the last answer of params; startup answers the beginnings of connections.
+	reports   atomic.Pointer[settings.Reports]
+	startup   *startup.Handshaker
+	replays   *replays // nil: replay is off
+	groups    groups
+	purity    purity
+	sequences sequences
 
 	ctx  context.Context // ends when sessions are cut
 	stop context.CancelFunc
 
+	// ids and txParsings count: sessions ever made, and transactions that have changed how
+	// texts are parsed (parsingAfter).
 	keys       cancelKeys
 	ids        atomic.Uint64
 	txParsings atomic.Uint64
 	usual      atomic.Uint32 // rewrite.Reading of the backend lent last, as it was dialled
-	pinned     atomic.Int64
-	clients    atomic.Int64
-	starting   atomic.Int64 // connections in their startup
-	draining   atomic.Bool
-	running    sync.WaitGroup // sessions, cancellers, the sweeper
+	// pinned counts sessions that keep a backend, against Config.MaxPins, and clients those
+	// against Config.MaxClients.
+	pinned   atomic.Int64
+	clients  atomic.Int64
+	starting atomic.Int64 // connections in their startup
+	draining atomic.Bool
+	running  sync.WaitGroup // sessions, cancellers, the sweeper
 
 	mu        sync.Mutex
 	sessions  map[*session]uint64 // guarded by mu; the tick seen by the last sweep
@@ -65,11 +76,14 @@ type Server struct {
 	closed    bool
 }
 
-// New returns a Server that borrows from backends. Close or Shutdown ends it.
+// New returns a Server that borrows from backends, with its sweeper running. Close or
+// Shutdown ends the Server. An error says what is wrong with cfg, or with the users file
+// that it names; then nothing runs.
 func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m *metrics.Proxy, log *slog.Logger) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	// A replication connection needs a server's session of its own.
 	cfg.Startup.Replication = cfg.dedicated()
 	handshaker, err := startup.New(cfg.Startup)
 	if err != nil {
@@ -90,11 +104,13 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	return srv, nil
 }
 
-// ReloadUsers reads the users file again; on an error the old users stay.
+// ReloadUsers reads the users file again; on an error the old users stay. Sessions that
+// have begun go on.
 func (srv *Server) ReloadUsers() error { return srv.startup.ReloadUsers() }
 
 // Serve accepts clients from ln until the server is closed; then it returns
-// ErrServerClosed. It may be called for several listeners.
+// ErrServerClosed. It may be called for several listeners. The listener is closed when
+// Serve returns. Another error is that of a listener which somebody else has closed.
 func (srv *Server) Serve(ln net.Listener) error {
 	srv.mu.Lock()
 	if srv.closed {
@@ -120,6 +136,8 @@ func (srv *Server) Serve(ln net.Listener) error {
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 			srv.log.Warn("accept", "error", err, "retry_in", pause)
 			select {
+			// The pause ends early with the sessions: then the listener is closed too, and
+			// Accept says so.
 			case <-time.After(pause):
 			case <-srv.ctx.Done():
 			}
@@ -130,7 +148,8 @@ func (srv *Server) Serve(ln net.Listener) error {
 	}
 }
 
-// Stats is a snapshot of the sessions.
+// Stats is a snapshot of the sessions. A session is idle unless its turn waits for a
+// backend, or to have one. Waiting are the sessions in line for a backend.
 type Stats struct {
 	Clients, Idle, Pinned, Waiting int
 	// Gate says who is at the gate, behind others that want the same rows.
@@ -139,7 +158,8 @@ type Stats struct {
 	LogBytes, HeldBytes int64
 }
 
-// Stats counts the sessions as they stand.
+// Stats counts the sessions as they stand. The counts are taken one after the other: their
+// sum may be off by a session that moves meanwhile.
 func (srv *Server) Stats() Stats {
 	st := Stats{Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting}
 	if r := srv.replays; r != nil {
@@ -157,13 +177,20 @@ func (srv *Server) Stats() Stats {
 	return st
 }
 
-// Shutdown drains: it stops accepting, tells idle clients 57P01, lets
-// transactions in flight finish until ctx ends, and then cuts them. It returns
-// ctx's error if it had to cut.
+// Shutdown drains: it stops accepting, tells idle clients 57P01, lets transactions in
+// flight finish until ctx ends, and then cuts them. It returns ctx's error if it had to
+// cut.
+//
+// The flag draining is stored before the nudge: a session whose read the nudge ends looks
+// for a reason, and must find this one. A session in the middle of a turn takes no notice
+// of the nudge, and looks at the flag when it awaits its client next; a replay that waits
+// is given up (unawaited).
 func (srv *Server) Shutdown(ctx context.Context) error {
 	srv.closeListeners()
 	srv.draining.Store(true)
 	srv.nudge(func(s *session) { s.client.Conn.SetReadDeadline(time.Unix(1, 0)) })
+	// Sessions, cancellers and startups are waited for in any case: nothing of the Server
+	// is left.
 	done := make(chan struct{})
 	go func() {
 		srv.running.Wait()
@@ -180,7 +207,8 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// sessionsEnded waits until no session is left; false when ctx ended first.
+// sessionsEnded waits until no session is left; false when ctx ended first. It polls: the
+// end of a session has no signal, and a drain happens once.
 func (srv *Server) sessionsEnded(ctx context.Context) bool {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -194,11 +222,14 @@ func (srv *Server) sessionsEnded(ctx context.Context) bool {
 	return true
 }
 
-// Close cuts every session and returns once all have ended.
+// Close cuts every session and returns once all have ended. A client is told 57P01 where it
+// reads; a transaction that is open is rolled back or given up with its backend.
 func (srv *Server) Close() error {
 	srv.closeListeners()
 	srv.draining.Store(true)
 	srv.stop()
+	// The sessions' context goes first: a wait for a backend, for a pause or at the gate
+	// ends with it, and the reads of all others end by the nudge.
 	srv.nudge(func(s *session) { s.interrupt() })
 	// A peer that does not read holds its session in a write: close it.
 	grace := time.AfterFunc(time.Second, func() {
@@ -216,6 +247,7 @@ func (srv *Server) Close() error {
 	return nil
 }
 
+// closeListeners has Serve return, and keeps it from being called again.
 func (srv *Server) closeListeners() {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -225,7 +257,8 @@ func (srv *Server) closeListeners() {
 	}
 }
 
-// nudge calls f for every session.
+// nudge calls f for every session, from another goroutine than theirs. mu is held
+// meanwhile: f must neither wait nor take mu.
 func (srv *Server) nudge(f func(*session)) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -234,14 +267,17 @@ func (srv *Server) nudge(f func(*session)) {
 	}
 }
 
-// interrupt wakes the session wherever it reads, to end.
+// interrupt wakes the session wherever it reads, to end. Anybody may call it. The flag is
+// stored before the deadlines are set: a read that a deadline ends looks for its reason.
 func (s *session) interrupt() {
 	s.cutOff.Store(true)
 	s.client.Conn.SetReadDeadline(time.Unix(1, 0))
 	s.wakeBackend()
 }
 
-// wakeBackend ends a read from the backend as by a timeout.
+// wakeBackend ends a read from the backend as by a timeout. Anybody may call it: mu keeps
+// the session from giving the backend away meanwhile (forgetBackend). A session that is
+// woken without a reason sets its deadline anew (woken) and goes on.
 func (s *session) wakeBackend() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,9 +286,15 @@ func (s *session) wakeBackend() {
 	}
 }
 
-// sweep wakes sessions that have waited for their backend for a whole period,
-// so that they look whether their client is still there. One goroutine for all
-// costs a query nothing; a deadline for each would cost two timer operations.
+// sweep wakes sessions that have waited for their backend for a whole period, so that they
+// look whether their client is still there. One goroutine for all costs a query nothing; a
+// deadline for each would cost two timer operations.
+//
+// An odd tick says that the session waits, and each wait of a session has a tick of its
+// own: one that is odd and the same as a period ago has lasted for all of it. A session
+// that reads its backend looks at all its reasons when it is woken (woken): so a timeout, a
+// cancel or the end of hold_time whose deadline was overwritten is late by two periods at
+// most.
 func (srv *Server) sweep() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -274,9 +316,9 @@ func (srv *Server) sweep() {
 	}
 }
 
-// welcome runs the startup of an accepted connection. The session goes on in a
-// goroutine of its own: a startup needs a deep stack, and an idle client would
-// keep it.
+// welcome runs the startup of an accepted connection, which is its own to close. The
+// session goes on in a goroutine of its own: a startup needs a deep stack, and an idle
+// client would keep it.
 func (srv *Server) welcome(conn net.Conn) {
 	raw := rawconn.Wrap(conn)
 	if srv.cfg.PlainConn {
@@ -291,7 +333,8 @@ func (srv *Server) welcome(conn net.Conn) {
 	srv.running.Go(s.run)
 }
 
-// run is a session's life after its startup.
+// run is a session's life after its startup. The backend is given up or back (end) before
+// the session is forgotten: Shutdown returns when the last session is.
 func (s *session) run() {
 	cause := s.guarded()
 	s.end(cause)
@@ -301,7 +344,8 @@ func (s *session) run() {
 		"duration", time.Since(s.began).Round(time.Millisecond))...)
 }
 
-// guarded is serve, with a panic turned into the end of this session alone.
+// guarded is serve, with a panic turned into the end of this session alone. Behind a panic
+// nobody knows what the backend was sent: broken has end discard it.
 func (s *session) guarded() (cause error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -313,7 +357,8 @@ func (s *session) guarded() (cause error) {
 	return s.serve()
 }
 
-// forget takes an ended session off the books.
+// forget takes an ended session off the books: no cancel, sweep or nudge finds it any more.
+// The count of clients goes last, since Shutdown waits for that one.
 func (srv *Server) forget(s *session) {
 	srv.keys.revoke(s)
 	srv.mu.Lock()

@@ -17,6 +17,17 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
+// A session is one client's connection, and this file is its loop: await the client, take a
+// turn, settle, and at the end give back what the session holds. Server.run calls serve and
+// end.
+//
+// The errors of a turn have these meanings, wherever they are returned. A *wire.Error that
+// is not Fatal is for the client, who has not been told: refuse tells it, and the session
+// goes on. A Fatal one ends the session, and end tells it. A *lostError says that the
+// backend is lost: backendLost runs the transaction again, or tells the client. Every other
+// error ends the session without a word to the client, save errCut, for which it is told
+// that Sluice is shutting down.
+
 // Ends of a session that are not the client's fault and need no reply.
 var (
 	errTerminated = errors.New("client said goodbye")
@@ -25,8 +36,10 @@ var (
 	errCut        = errors.New("cut at the end of a drain")
 )
 
-// session is one client connection. One goroutine owns it; what others may
-// touch is behind mu or atomic. Its parts are values, each at home in the file that is named.
+// session is one client connection. One goroutine owns it; what others may touch is behind
+// mu or atomic. Its parts are values, each at home in the file that is named. Besides the
+// owner there are, for as long as a wait of Sluice's own lasts, the looks for the client
+// (lookOut), while the owner does nothing but wait.
 type session struct {
 	srv    *Server
 	id     uint64
@@ -58,7 +71,7 @@ type session struct {
 	// broken: the session met a bug; nobody knows what its backend is doing.
 	broken bool
 
-	// cut ends the session wherever it is.
+	// cutOff ends the session wherever it is.
 	cutOff atomic.Bool
 	tick   atomic.Uint64 // odd while a turn waits for the backend; see Server.sweep
 
@@ -66,7 +79,9 @@ type session struct {
 	cancel cancelState // guarded by mu
 }
 
-// pairing is where a session stands with its backend.
+// pairing is where a session stands with its backend. While a backend is lent, b belongs to
+// the session alone; a copy of the pointer in cancelState is for cancels, sweeps and the
+// Server's Close, under mu.
 type pairing struct {
 	state state
 	b     *backend // nil unless busy or inTransaction
@@ -79,7 +94,8 @@ type pairing struct {
 	pinned, pinLost bool
 }
 
-// block is the transaction that a session is in.
+// block is the transaction that a session is in. A BEGIN that was answered here waits in
+// deferredBegin for the first statement that needs a server.
 type block struct {
 	deferredBegin *template // the BEGIN to send in front, while begun
 	// unserved is that of a block that has failed before it had a backend.
@@ -87,6 +103,8 @@ type block struct {
 	tx       transaction
 }
 
+// newSession returns a session that has been told nothing and has no backend. Without
+// replay its output is never withheld, and withheld stays the zero value.
 func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s := &session{srv: srv, id: id, client: wire.NewReader(h.Conn, h.Raw), user: h.User,
 		settings: settings.NewClient(srv.treat, &srv.interned), began: time.Now()}
@@ -98,7 +116,8 @@ func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	return s
 }
 
-// move applies an event; a pair that the table lacks is a bug.
+// move applies an event; a pair that the table lacks is a bug, and errInternal ends the
+// session.
 func (s *session) move(e event) error {
 	to, ok := next(s.state, e)
 	if !ok {
@@ -109,7 +128,8 @@ func (s *session) move(e event) error {
 	return nil
 }
 
-// status is the byte a local ReadyForQuery carries.
+// status is the byte that a ReadyForQuery of Sluice's own carries now. A backend's is that
+// of its last ReadyForQuery: in the middle of a group it says where the group began.
 func (s *session) status() byte {
 	switch s.state {
 	case begun:
@@ -124,7 +144,9 @@ func (s *session) status() byte {
 	return 'I'
 }
 
-// serve runs turns until the client leaves; the error says why it ended.
+// serve runs turns until the client leaves; the error says why it ended, and is never nil.
+// Behind a turn in which a pinned backend was lost there is no other: the client has its
+// answer, and is told in end that its state is gone.
 func (s *session) serve() error {
 	for {
 		if err := s.await(); err != nil {
@@ -138,6 +160,7 @@ func (s *session) serve() error {
 			return err
 		}
 		s.turns++
+		// Everything that there was for the client has been written: see asNow.
 		s.heard++
 		s.srv.metrics.Turn()
 		if s.pinLost {
@@ -146,8 +169,12 @@ func (s *session) serve() error {
 	}
 }
 
-// await returns when the client has sent something, and deals with what may
-// happen before: drain, timeouts, a pinned backend that speaks.
+// await returns when the client has sent something, and deals with what may happen before:
+// drain, timeouts, a pinned backend that speaks. An error ends the session.
+//
+// A read deadline serves three purposes here: the idle limit, the nudge of a drain, and the
+// cut. The clock and the flags tell which of them ended the read; where none did, the read
+// goes on.
 func (s *session) await() error {
 	for {
 		if s.srv.draining.Load() && (s.state == idle || s.state == inTransaction && s.b.status == 'I') {
@@ -188,8 +215,10 @@ func (s *session) await() error {
 	}
 }
 
-// idleLimit is how long the client may be silent now, and the error for one
-// that is silent longer; 0 for ever.
+// idleLimit is how long the client may be silent now, and the error for one that is silent
+// longer; 0 for ever. In a transaction the shorter of the configuration's limit and the
+// client's own counts; the client's own is set where Sluice keeps that setting, else it is
+// the server's to enforce.
 func (s *session) idleLimit() (time.Duration, *wire.Error) {
 	switch s.state {
 	case begun, inTransaction, failed:
@@ -205,8 +234,9 @@ func (s *session) idleLimit() (time.Duration, *wire.Error) {
 	return s.srv.cfg.ClientIdleTimeout, errIdleClient
 }
 
-// turn relays one turn: the client's frames up to the one that ends it, and
-// everything that answers them.
+// turn relays one turn: the client's frames up to the one that ends it, and everything that
+// answers them. An error ends the session. The writer of an oversized turn is gone when
+// turn returns.
 func (s *session) turn() error {
 	err := s.exchangeFrames()
 	if s.t.uplink != nil {
@@ -216,6 +246,9 @@ func (s *session) turn() error {
 	return err
 }
 
+// exchangeFrames handles frames until the turn has settled and its answer is written. An
+// error that is not the session's end is mended here (recovered). Where the rest of the
+// client's frames is then skipped, the client is sent the error at once.
 func (s *session) exchangeFrames() error {
 	for !s.t.settled {
 		var err error
@@ -225,6 +258,8 @@ func (s *session) exchangeFrames() error {
 			err = s.step()
 		}
 		if err != nil {
+			// recovered has answered the frame at hand. A turn that has not settled goes on
+			// with the next frame of the client, or with what a new backend owes.
 			err = s.recovered(err)
 			if err == nil && s.pinLost && !s.t.settled {
 				err = errPinLost
@@ -239,6 +274,8 @@ func (s *session) exchangeFrames() error {
 			}
 		}
 		if err != nil {
+			// The session ends, and the client gets what was answered; but not behind the
+			// first half of a row, where more bytes would be taken for its rest.
 			if s.t.rest == 0 || s.t.phase == aborting {
 				s.releaseWithheld() // a write error shows again at the next write
 				s.flushDown()
@@ -252,8 +289,9 @@ func (s *session) exchangeFrames() error {
 	return s.flushDown()
 }
 
-// recovered goes on after an error that is not the session's end. A backend may be lost
-// while an error is told, and another while the first one's loss is mended.
+// recovered goes on after an error that is not the session's end, and returns one that is.
+// A backend may be lost while an error is told, and another while the first one's loss is
+// mended. A loss with no backend left to lose is the session's end.
 func (s *session) recovered(err error) error {
 	var gone *lostError
 	var out *wire.Error
@@ -268,7 +306,9 @@ func (s *session) recovered(err error) error {
 	return err
 }
 
-// step handles the next frame of the client.
+// step handles the next frame of the client. While the frame was awaited the backend may
+// have failed the transaction: then an attempt to run it again is made first, so that the
+// frame meets the new one.
 func (s *session) step() error {
 	typ, total, err := s.nextFrame()
 	if err != nil {
@@ -282,8 +322,14 @@ func (s *session) step() error {
 	return s.handle(typ, total)
 }
 
-// end releases what the session holds. It tells the client why where the
-// protocol has a place for it.
+// end releases what the session holds. It tells the client why where the protocol has a
+// place for it. cause is serve's, or that of an opening that failed. The state that the
+// session leaves decides what becomes of its backend:
+//
+//   - one that the session keeps (keeps) is discarded;
+//   - one in the middle of a turn is asked to stop, then discarded: a socket that is merely
+//     closed lets a running statement keep its locks;
+//   - any other is rolled back and serves the next client.
 func (s *session) end(cause error) {
 	var clientErr *wire.Error
 	if errors.Is(cause, errCut) {
@@ -295,6 +341,7 @@ func (s *session) end(cause error) {
 		s.srv.metrics.ErrorSent(clientErr.Code)
 		fatal := *clientErr
 		fatal.Fatal = true
+		// A client that does not read must not keep the session from ending.
 		s.client.Conn.SetWriteDeadline(time.Now().Add(time.Second))
 		s.client.Conn.Write(fatal.Append(nil))
 	}
@@ -325,31 +372,37 @@ func (s *session) end(cause error) {
 	}
 }
 
-// keeps reports whether the session keeps its backend to its end.
+// keeps reports whether the session keeps its backend to its end, by how it was paired or
+// for what it has left there.
 func (s *session) keeps() bool {
 	return s.dedicated || s.pinned || s.srv.cfg.Pairing == Session
 }
 
-// rollback ends the transaction that a vanished client left open, so that no
-// lock stays behind, and gives the backend back.
+// rollback ends the transaction that a vanished client left open, so that no lock stays
+// behind, and gives the backend back; one that does not come to rest is discarded. The
+// session needs its backend, between two turns.
 func (s *session) rollback() {
 	refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, "ROLLBACK"))
 	if err != nil || refusal != nil || s.b.status != 'I' {
 		s.dropBackend(reservoir.Unclean)
 		return
 	}
+	// A cancel in flight may have hit the ROLLBACK only; the next client's statement it
+	// must not hit.
 	s.settleCancel()
 	if s.b != nil {
 		s.releaseBackend()
 	}
 }
 
-// logAttrs are what every line about a session says.
+// logAttrs are what every line about a session says. They are made anew for each line: the
+// caller may append.
 func (s *session) logAttrs() []any {
 	return []any{slog.Uint64("session", s.id), slog.String("client", s.client.Conn.RemoteAddr().String())}
 }
 
-// rawOf finds the socket under conn.
+// rawOf finds the socket under conn, which may be TLS or a wrapper of a test. A connection
+// without the raw layer is read by ordinary calls.
 func rawOf(conn net.Conn) rawconn.Conn {
 	for {
 		switch c := conn.(type) {

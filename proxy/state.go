@@ -1,5 +1,8 @@
 package proxy
 
+// The states of a session and the events that move it. session.move applies them;
+// everything else of a session may read its state.
+
 // state is where a session stands between frames.
 //
 //	idle           no transaction, no backend
@@ -9,6 +12,10 @@ package proxy
 //	inTransaction  the backend is kept: for an open transaction, or because the session is pinned
 //	replaying      between two attempts of a transaction that met a conflict
 //	failed         inside a transaction that has lost its backend
+//
+// The names of two states say less than they mean: a session whose backend is kept for a
+// pin alone is inTransaction too, with a backend whose status is 'I', and one in a block
+// that failed before it had a backend is failed.
 type state uint8
 
 const (
@@ -24,11 +31,13 @@ const (
 	stateCount
 )
 
+// String is the state's name, for the log.
 func (s state) String() string {
 	return [...]string{"starting", "idle", "begun", "acquiring", "busy", "inTransaction", "replaying", "failed", "closing"}[s]
 }
 
-// event is what moves a session from one state to another.
+// event is what moves a session from one state to another. lost and lostInBlock do so also
+// where the backend is given up on purpose, for a cancel or a timeout.
 type event uint8
 
 const (
@@ -51,6 +60,7 @@ const (
 	eventCount
 )
 
+// String is the event's name, for the log.
 func (e event) String() string {
 	return [...]string{"started", "beginAnswered", "endAnswered", "wanted", "lent", "unlent", "unlentInBlock",
 		"settledIdle", "settledHeld", "lost", "lostInBlock", "refusedInBlock", "conflictMet", "resumed", "rolledBackTo", "left"}[e]
@@ -71,8 +81,8 @@ var transitions = [stateCount][eventCount]state{
 	closing:       {left: closing},
 }
 
-// next is the state after event e; ok is false for a pair that may not occur,
-// which is a bug: the session logs it and closes.
+// next is the state after event e; ok is false for a pair that may not occur, which is a
+// bug: the session logs it and closes. TestTransitions holds a second copy of the table.
 func next(s state, e event) (to state, ok bool) {
 	to = transitions[s][e]
 	return to, to != starting

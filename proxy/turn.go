@@ -9,7 +9,21 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
+// The state of one turn. session.serve takes a turn from the pool and frees it. A turn
+// belongs to the goroutine of its session, except while that one waits (see lookOut), and
+// ends with the ReadyForQuery that the client is sent.
+
 // turn is the state of one turn, pooled. Its parts are values: one assignment resets each.
+// The embedded parts group what lives and ends together:
+//
+//	request  what the client has sent of the turn
+//	course   how far the turn has come at the server
+//	partial  frames that have come or gone in part
+//	writing  the way to the backend
+//	output   what becomes of the answers
+//	clock    the statement timeout
+//	parse    settings that texts are parsed under
+//	attempt  running the transaction again (replay.go)
 type turn struct {
 	owed    owedQueue
 	up      wire.Batch   // to the backend
@@ -59,19 +73,20 @@ type request struct {
 	// session stood in front of it.
 	strung   *strung
 	atString *localState
-	// pinned: the turn's only statement made the session keep its backend, and
-	// leaves nothing there if it fails.
+	// pinnedByTurn: the turn's only statement made the session keep its backend, and leaves
+	// nothing there if it fails.
 	pinnedByTurn bool
 	// unreadPin: nothing but a text that nobody has read made it keep it, in this turn.
 	unreadPin bool
 }
 
-// course is how far the turn has come at the server.
+// course is how far the turn has come at the server. An attempt to run the transaction
+// again starts it anew (rerun).
 type course struct {
 	outcome outcome
 	// skip: an error was told; the client's frames are dropped up to Sync.
 	skip bool
-	// failed: an error was told in this turn.
+	// errorTold: an error was told in this turn.
 	errorTold bool
 	// copying: the server waits for COPY data.
 	copying bool
@@ -79,7 +94,8 @@ type course struct {
 	statement int
 }
 
-// partial is what has come or gone of a frame, between a session and its backend.
+// partial is what has come or gone of a frame, between a session and its backend. It is
+// dropped with the backend.
 type partial struct {
 	// rest bytes of a backend's frame too large for a buffer are still to come;
 	// restSwallow: they are not for the client; restUncounted: the frame is an error's or
@@ -114,7 +130,8 @@ type output struct {
 	stop *wire.Error
 }
 
-// clock is the time of the statement timeout.
+// clock is the time of the statement timeout, where Sluice keeps that setting: it runs from
+// the turn's first wait or frame to its answer, once for the whole turn.
 type clock struct {
 	deadline time.Time // zero: none
 	clocked  bool      // it has begun
@@ -132,8 +149,11 @@ type parse struct {
 	txParsingWas            settings.Parsing
 }
 
+// turnPool holds turns between uses: a query takes one and allocates none.
 var turnPool = sync.Pool{New: func() any { return new(turn) }}
 
+// free resets the turn and gives it to the pool. Queues and buffers that the turn has grown
+// are kept for the next, up to a bound: one long pipeline must not stay in memory for good.
 func (t *turn) free() {
 	t.up.Reset()
 	t.down.Reset()

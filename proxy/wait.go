@@ -11,22 +11,31 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
+// Waits that Sluice makes on its own account in a turn: for a backend (borrow), for the
+// pause and the gate in front of a replay (waitOut), at the gate for the first time
+// (waitAtGate), for the answer to settings (exchange). As PostgreSQL's waits they end by
+// cancel and statement timeout; besides, when nobody waits for the session any more.
+
 // How often a wait of Sluice's own looks for its client.
 const (
 	lookEvery       = 50 * time.Millisecond
 	lookInLineEvery = sweepEvery // for those who wait for a backend: they may be thousands
 )
 
-// errWaitedEnough ends a wait at the limit that its caller set.
+// errWaitedEnough ends a wait at the limit that its caller set. No client is told of it.
 var errWaitedEnough = errors.New("waited long enough")
 
-// wait begins a wait that Sluice itself makes in a turn: at the gate, between two
-// attempts, for a backend. The context ends, with its cause, at the limit
-// (errWaitedEnough), when the client cancels or its statement times out, when
-// nobody waits any more, and when the session is cut. over ends the wait.
+// wait begins a wait that Sluice itself makes in a turn: at the gate, between two attempts,
+// for a backend. The context ends, with its cause, at the limit (errWaitedEnough; a zero
+// limit is none), when the client cancels or its statement times out, when nobody waits any
+// more, and when the session is cut. Every so often the client is looked for. over ends the
+// wait, and must be called before the session goes on: until then looks for the client may
+// be under way.
 func (s *session) wait(limit time.Time, every time.Duration) (ctx context.Context, over func()) {
 	s.tick.Store(s.tick.Load() | 1)
 	s.startClock()
+	// A statement timeout ends the wait too: the one that Sluice keeps, and the one that
+	// the server keeps, which does not know of this wait.
 	cause := errWaitedEnough
 	if end := earlier(s.t.deadline, s.carriedDeadline()); earlier(limit, end) != limit || limit.IsZero() {
 		limit, cause = end, errTimedOut
@@ -42,6 +51,7 @@ func (s *session) wait(limit time.Time, every time.Duration) (ctx context.Contex
 		leave(errCanceled)
 	}
 	s.mu.Unlock()
+	// A cancel that came before this wait, or between two of them, counts as well.
 	stopLooking := s.lookOut(every, leave)
 	return ctx, func() {
 		stopLooking()
@@ -53,7 +63,8 @@ func (s *session) wait(limit time.Time, every time.Duration) (ctx context.Contex
 	}
 }
 
-// waited is what a wait is over for: nil when its context has not ended.
+// waited is what a wait is over for: nil when its context has not ended. A cancel or
+// timeout that it returns is forgotten by that, since the caller is about to tell it.
 func (s *session) waited(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -66,7 +77,8 @@ func (s *session) waited(ctx context.Context) error {
 	return cause
 }
 
-// heeded forgets a cancel or a statement timeout that is about to be told.
+// heeded forgets a cancel or a statement timeout that is about to be told: neither must end
+// the client's next statement. For every other cause nothing is done.
 func (s *session) heeded(cause error) {
 	switch cause {
 	case errCanceled:
@@ -78,8 +90,9 @@ func (s *session) heeded(cause error) {
 	}
 }
 
-// waitOut waits for the pause before a replay, and at the gate. The error is why
-// the replay is not made.
+// waitOut waits for the pause before a replay, and, where the replay is queued, at the
+// gate; the pass that it gets there is the transaction's. The error is why the replay is
+// not made. At a gate that has too many in line the replay goes on without a pass.
 func (s *session) waitOut(pause time.Duration, queued bool) error {
 	if pause == 0 && !queued {
 		return nil
@@ -105,8 +118,10 @@ func (s *session) waitOut(pause time.Duration, queued bool) error {
 	return nil
 }
 
-// exchange is a round trip of Sluice's own in a turn, which ends when the turn must
-// not go on; then nobody knows what the backend has done.
+// exchange is a round trip of Sluice's own in a turn, which ends when the turn must not go
+// on; then nobody knows what the backend has done, and it is suspect. refusal is the
+// server's error. An error that does not stop the turn (stops) means that the backend is
+// lost.
 func (s *session) exchange(msg []byte) (refusal []byte, err error) {
 	b := s.b
 	s.mu.Lock()
@@ -126,8 +141,8 @@ func (s *session) exchange(msg []byte) (refusal []byte, err error) {
 // stops reports whether an error says that the turn must not go on.
 func stops(err error) bool { return err == errCanceled || err == errTimedOut || err == errCut }
 
-// stopped is why the turn must not go on, at a place where nothing of it has been
-// sent; nil where it may.
+// stopped is why the turn must not go on, at a place where nothing of it has been sent; nil
+// where it may. It takes no note of the cause being told: see heeded.
 func (s *session) stopped() error {
 	switch deadline := s.t.deadline; {
 	case s.cutOff.Load():
@@ -140,7 +155,8 @@ func (s *session) stopped() error {
 	return nil
 }
 
-// reasonOf is the reason of a replay that is not made because of err.
+// reasonOf is the reason of a replay that is not made because of err, an error of a wait or
+// of borrow.
 func reasonOf(err error) retry.Reason {
 	switch err {
 	case errCanceled:
@@ -157,8 +173,10 @@ func reasonOf(err error) retry.Reason {
 	return retry.NoBackend
 }
 
-// lookOut looks every so often whether anybody waits for the session, whose
-// goroutine must do nothing but wait meanwhile. stop ends it.
+// lookOut looks every so often whether anybody waits for the session, whose goroutine must
+// do nothing but wait meanwhile. leave is told when nobody does. stop ends the looks: when
+// it returns none is under way, so that the session's goroutine has the session to itself
+// again.
 func (s *session) lookOut(every time.Duration, leave context.CancelCauseFunc) (stop func()) {
 	var mu sync.Mutex
 	over := false
@@ -185,8 +203,10 @@ func (s *session) lookOut(every time.Duration, leave context.CancelCauseFunc) (s
 	}
 }
 
-// unawaited is why nobody waits for the turn in progress any more. What the client
-// sent before it said goodbye is still run, as in PostgreSQL, but not run again.
+// unawaited is why nobody waits for the turn in progress any more; nil when somebody does.
+// A client that has said goodbye has sent what is still run, as in PostgreSQL, but not run
+// again. A replay is given up in a drain too: its client gets the error that it met, and
+// can try elsewhere.
 func (s *session) unawaited() error {
 	replaying := s.state == replaying
 	if replaying && s.srv.draining.Load() {
@@ -203,8 +223,9 @@ func (s *session) unawaited() error {
 	return nil
 }
 
-// lasts reports whether the turn's text may leave something behind that no frame
-// has to follow.
+// lasts reports whether the turn's text may leave something behind that no frame has to
+// follow: a write outside a block, or the end of a block. In a block all else is rolled
+// back when its client is gone. A turn whose text is not known yet leaves nothing.
 func (s *session) lasts() bool {
 	plan := s.t.plan
 	if plan == nil || plan.Kind <= rewrite.Read {
