@@ -6,7 +6,12 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// binding is a Bind of the client's on its way.
+// Bind: the client's statement, by its own name, becomes a portal at the backend, of the
+// backend's statement by Sluice's name. handle calls bind with a frame that may be larger
+// than any buffer; resend.go has its own way for a Bind that is sent once more (rebind).
+
+// binding is a Bind of the client's on its way. Until sendBind the frame is unread in the
+// client's buffer, unless whole says otherwise.
 type binding struct {
 	cs *clientStatement
 	// total is the frame's length. portal, stmt and rest are its parts, the last as far
@@ -17,8 +22,10 @@ type binding struct {
 	whole bool
 }
 
-// bind opens a portal. Its frame is rewritten in its head only: parameters
-// pass as they are, whatever their size.
+// bind opens a portal. Its frame is rewritten in its head only: parameters pass as they
+// are, whatever their size. An error is for the client, and the frame may be unread still:
+// refuse has the frames up to a Sync skipped, and this one is the first of them. So it is
+// with nil where t.skip is set.
 func (s *session) bind(total int) error {
 	c := &s.client
 	b := binding{total: total}
@@ -30,12 +37,14 @@ func (s *session) bind(total int) error {
 	if b.cs = s.statement(b.stmt); b.cs == nil {
 		return errNoStatement(b.stmt)
 	}
+	// The statement is answered here, or by the server, as things stand at its Bind.
 	plan := b.cs.tmpl.plan
 	asks, local := plan.Sequence != "" && s.mayProve(), false
 	if s.status() != 'E' || s.endsFailed(plan) {
 		local = s.state == failed || s.localNow(plan) || s.emulates(plan)
 	}
-	// What has run must be known, and behind an error there would be no portal.
+	// The server must have answered what has run; and behind an error there would be no
+	// portal.
 	if (asks || local && s.b != nil) && !s.t.owed.empty() {
 		if err := s.makeAnswer(); err != nil || s.t.skip {
 			return err
@@ -50,6 +59,8 @@ func (s *session) bind(total int) error {
 	if s.status() == 'E' && !s.endsFailed(plan) {
 		return b.inFailedBlock()
 	}
+	// The comment counts from the Bind on: a statement that is only prepared runs in no
+	// transaction.
 	s.optOut(b.cs.tmpl.optsOut)
 	if local {
 		return s.bindHere(&b)
@@ -57,7 +68,8 @@ func (s *session) bind(total int) error {
 	return s.bindOnBackend(&b)
 }
 
-// inFailedBlock is the error of a Bind that no failed block takes.
+// inFailedBlock is the error of a Bind that no failed block takes. As at the server, a
+// wrong number of parameters is found out first, where the number is known.
 func (b *binding) inFailedBlock() error {
 	if d := b.cs.tmpl.desc.Load(); d != nil {
 		if n, ok := bindParams(b.rest); ok && n != d.params() {
@@ -67,7 +79,8 @@ func (b *binding) inFailedBlock() error {
 	return errAborted
 }
 
-// bindHere opens a portal of a statement that Sluice answers.
+// bindHere opens a portal of a statement that Sluice answers, which has no parameters. No
+// server hears of the portal.
 func (s *session) bindHere(b *binding) error {
 	switch n, ok := bindParams(b.rest); {
 	case !ok:
@@ -84,7 +97,8 @@ func (s *session) bindHere(b *binding) error {
 	return s.tell(wire.FrameBindComplete)
 }
 
-// takeWhole takes the frame off the client's stream, where its parameters are needed.
+// takeWhole takes the frame off the client's stream, where its parameters are needed. A
+// frame beyond the bound of a text is refused, and stays unread.
 func (s *session) takeWhole(b *binding) error {
 	if b.total > s.srv.cfg.MaxStatementBytes {
 		return errStatementTooLong(b.total, s.srv.cfg.MaxStatementBytes)
@@ -97,7 +111,9 @@ func (s *session) takeWhole(b *binding) error {
 	return nil
 }
 
-// bindOnBackend opens a portal of the server's.
+// bindOnBackend opens a portal of the server's. The order is that of what may go wrong:
+// first what is known here, then the wait at the gate, which needs no backend, then the
+// backend, and then its statement, of which the server may have to be asked.
 func (s *session) bindOnBackend(b *binding) error {
 	cs := b.cs
 	plan := cs.tmpl.plan
@@ -120,10 +136,13 @@ func (s *session) bindOnBackend(b *binding) error {
 	if err := s.admit(plan); err != nil {
 		return err
 	}
+	// Without a statement and without an error the server has refused the text, and the
+	// rest is skipped.
 	st, err := s.onBackend(cs)
 	if err != nil || st == nil {
 		return err
 	}
+	// Whether a read may write can only be asked of a backend that is lent.
 	if judged := s.judged(plan); judged != plan {
 		plan = judged
 		p := s.portalOf(b.portal)
@@ -137,7 +156,9 @@ func (s *session) bindOnBackend(b *binding) error {
 	return s.sendBind(b, st)
 }
 
-// sendBind sends a Bind of the backend's statement in the place of the client's.
+// sendBind sends a Bind of the backend's statement in the place of the client's. A frame
+// that was not taken whole is forwarded as it arrives; the log is told its length first,
+// and its bytes as they pass.
 func (s *session) sendBind(b *binding, st *serverStatement) error {
 	t := s.t
 	head := len(b.portal) + 1 + len(b.stmt) + 1
@@ -161,7 +182,8 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 	return s.forward(params)
 }
 
-// bindNames splits a Bind's payload after its two names.
+// bindNames splits a Bind's payload after its two names. The payload may be cut short
+// behind them; ok is false when a name has no end.
 func bindNames(payload []byte) (portalName, statement, rest []byte, ok bool) {
 	portalName, rest, ok = wire.CString(payload)
 	if !ok {
@@ -171,7 +193,8 @@ func bindNames(payload []byte) (portalName, statement, rest []byte, ok bool) {
 	return portalName, statement, rest, ok
 }
 
-// bindParams returns how many parameters a Bind has, from what follows its names.
+// bindParams returns how many parameters a Bind has, from what follows its names; ok is
+// false when too little of that has arrived.
 func bindParams(rest []byte) (n int, ok bool) {
 	if len(rest) < 2 {
 		return 0, false
@@ -183,8 +206,8 @@ func bindParams(rest []byte) (n int, ok bool) {
 	return int(binary.BigEndian.Uint16(rest[at:])), true
 }
 
-// appendBindHead starts a Bind with a statement's name replaced; n is the
-// length of what follows the names.
+// appendBindHead starts a Bind with a statement's name replaced; n is the length of what
+// follows the names, which the caller appends or forwards.
 func appendBindHead(dst, portalName []byte, statement string, n int) []byte {
 	dst = append(dst, wire.Bind)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(4+len(portalName)+1+len(statement)+1+n))

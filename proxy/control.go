@@ -10,7 +10,13 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// answerFailed answers in a block whose backend was lost, or that failed before it had one.
+// Transaction control that Sluice answers itself: a BEGIN, which is sent only in front of
+// the first statement that needs a server; the end of a block that no server has seen; and
+// everything in a block that failed without a server, or whose backend was lost (state
+// failed).
+
+// answerFailed answers a Query in a block whose backend was lost, or that failed before it
+// had one: the end of the block, or an error. With nil the turn is over.
 func (s *session) answerFailed(plan *rewrite.Plan) error {
 	switch st := plan.Single(); {
 	case plan.Kind == rewrite.Empty:
@@ -30,8 +36,9 @@ func (s *session) answerFailed(plan *rewrite.Plan) error {
 }
 
 // behindEnd is a string of statements whose first ends the block, without that one, where
-// the block's backend was lost: the others are run. nil for any other text. Spaces take
-// the first one's place, so that positions in errors are those in the client's text.
+// the block's backend was lost: the others are run. nil for any other text. Spaces take the
+// first one's place, so that positions in errors, which count characters, are those in the
+// client's text.
 func (s *session) behindEnd(plan *rewrite.Plan, sql []byte) []byte {
 	if s.state != failed || len(plan.Statements) < 2 || s.emulates(plan) {
 		return nil
@@ -48,11 +55,13 @@ func (s *session) behindEnd(plan *rewrite.Plan, sql []byte) []byte {
 }
 
 // chains reports whether st, the end of a block that has failed here, can be what it says.
-// Of a block whose backend was lost nobody knows what AND CHAIN would begin.
+// Of a block whose backend was lost nobody knows what AND CHAIN would begin; of one that
+// never had a backend the BEGIN is known (unserved).
 func (s *session) chains(st *rewrite.Statement) bool { return !st.Tx.Chain || s.unserved != nil }
 
-// errReturnFailed is the error of ROLLBACK TO in such a block: what no backend has served has
-// no savepoint, and those of a lost block are lost.
+// errReturnFailed is the error of ROLLBACK TO in such a block: a block that no backend has
+// served has no savepoint (3B001), and of those of a lost block nobody knows (25P02).
+// Savepoints that Sluice emulates do not get here.
 func (s *session) errReturnFailed(st *rewrite.Statement) *wire.Error {
 	if s.unserved == nil {
 		return errAborted
@@ -61,6 +70,8 @@ func (s *session) errReturnFailed(st *rewrite.Statement) *wire.Error {
 }
 
 // endFailed is COMMIT or ROLLBACK of a block whose backend was lost, or that had none.
+// Either is answered ROLLBACK, as in any failed block, and takes back what Sluice has
+// answered in the block. AND CHAIN begins the same block again. The caller ends the turn.
 func (s *session) endFailed(st *rewrite.Statement) error {
 	s.endTransaction(false)
 	s.settings.Staged.Rollback()
@@ -79,7 +90,9 @@ func (s *session) endFailed(st *rewrite.Statement) error {
 	return s.tell(wire.AppendCommand(nil, "ROLLBACK"))
 }
 
-// controlLocally answers BEGIN, and the end of a block that no server has seen.
+// controlLocally answers BEGIN, and the end of a block that no server has seen. Everything
+// else goes to the server (done is false): so does any command while a backend is held,
+// since that one knows the block.
 func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	st := plan.Single()
 	if st == nil || s.b != nil {
@@ -87,6 +100,7 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 	}
 	switch {
 	case st.Tx.DeferrableBegin():
+		// PostgreSQL only warns of a second BEGIN, and the first stays in force.
 		if s.state == begun {
 			if err := s.tell(warnInTransaction.AppendNotice(nil, "WARNING")); err != nil {
 				return true, err
@@ -98,6 +112,7 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 		if err := s.move(beginAnswered); err != nil {
 			return true, err
 		}
+		// The tag repeats the word that the client has used.
 		tag := frameBegin
 		if text := sql[min(st.Start, len(sql)):]; len(text) >= 5 && strings.EqualFold(string(text[:5]), "start") {
 			tag = frameStart
@@ -133,8 +148,9 @@ var (
 	frameRollback = wire.AppendCommand(nil, "ROLLBACK")
 )
 
-// endsFailed reports whether a failed transaction takes a statement: PostgreSQL
-// takes those that end it, in whole or in part.
+// endsFailed reports whether a failed transaction takes a statement: PostgreSQL takes those
+// that end it, in whole or in part. Where the block has failed here alone, AND CHAIN is
+// taken only if it can be done, and PREPARE TRANSACTION only where savepoints are emulated.
 func (s *session) endsFailed(plan *rewrite.Plan) bool {
 	st := plan.Single()
 	if st == nil || s.state == failed && !s.chains(st) {

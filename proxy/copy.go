@@ -13,10 +13,18 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
+// COPY from the client, and the two waits in which client and server may both speak: in the
+// middle of a turn (fillEither), and between turns with a backend that is kept
+// (awaitEither). watching is how one goroutine waits for two connections.
+
+// isTimeout reports whether an error is that of a deadline: mostly a nudge, whose reason is
+// to be looked for.
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
-// startCopy: the server waits for COPY data. A Sync that the client sent along
-// is ignored by the server in that mode; the client sends another.
+// startCopy is told that the server waits for COPY data, which are not kept: the
+// transaction is not run again. A Sync that the client sent along is ignored by the server
+// in that mode; the client sends another, so that no answer to the first is owed and the
+// turn has not ended.
 func (s *session) startCopy() {
 	t := s.t
 	t.copying = true
@@ -30,7 +38,10 @@ func (s *session) startCopy() {
 	}
 }
 
-// copyIn relays COPY data until the client ends it or the server gave up.
+// copyIn relays COPY data until the client ends it or the server gave up. The client was
+// told to send: all output is let go first. With nil the COPY is over for the client, its
+// answer is still owed, or the turn has settled. The error ends the session or is a lost
+// backend.
 func (s *session) copyIn() error {
 	t := s.t
 	if err := s.flushToClient(); err != nil {
@@ -44,6 +55,8 @@ func (s *session) copyIn() error {
 		if err != nil {
 			return err
 		}
+		// The server may have failed the COPY while the frame was awaited: the frame stays
+		// unread, and is handled behind the error.
 		if !t.copying {
 			break
 		}
@@ -80,14 +93,17 @@ func (s *session) copyIn() error {
 	return nil
 }
 
-// fillEither waits for the client, and relays what the backend says meanwhile. A look
-// for the client, while a write is waited for, may read ahead: that is what is waited for.
+// fillEither waits for the client, and relays what the backend says meanwhile. It returns
+// when more of the client has come, or when the turn has settled without it (a COPY that
+// failed). A look for the client, while a write is waited for, may read ahead: that is what
+// is waited for.
 func (s *session) fillEither() error {
 	c := &s.client
 	had := c.Buffered()
 	if c.Plain() && c.Raw.Peek() != rawconn.Quiet {
 		return c.Fill()
 	}
+	// Nothing of the client is there: what was gathered for the backend waits no longer.
 	if err := s.flushUp(); err != nil {
 		return err
 	}
@@ -118,7 +134,8 @@ func (s *session) fillEither() error {
 }
 
 // fillClientAlone is fillClient once nothing is owed any more. A cancel that comes
-// meanwhile finds nothing that runs.
+// meanwhile finds nothing that runs. Nudges of others are not for a session in the middle
+// of a turn, save the cut.
 func (s *session) fillClientAlone() error {
 	defer s.answeredSoFar()()
 	for {
@@ -150,8 +167,9 @@ func (s *session) relayArrived() error {
 	return nil
 }
 
-// awaitEither waits for the client of a kept, idle backend, and passes on what
-// the server says by itself: notifications, parameters, its farewell.
+// awaitEither waits for the client of a kept, idle backend, and passes on what the server
+// says by itself: notifications, parameters, its farewell. With nil the client has sent
+// something. The backend may be gone afterwards, where the session can do without it.
 func (s *session) awaitEither() error {
 	c := &s.client
 	for {
@@ -172,7 +190,9 @@ func (s *session) awaitEither() error {
 	}
 }
 
-// relayIdle passes on what an idle backend has said.
+// relayIdle passes on what an idle backend has said. Parameters are noted instead where
+// Sluice tells them itself. An error ends the session; a backend that only the pairing kept
+// is given up without one.
 func (s *session) relayIdle() error {
 	for {
 		err := s.b.poll()
@@ -211,8 +231,8 @@ func (s *session) relayIdle() error {
 	}
 }
 
-// idleLost is the loss of a kept backend between transactions. Where nothing
-// but the pairing kept it, the session goes on with another.
+// idleLost is the loss of a kept backend between transactions. Where nothing but the
+// pairing kept it, the session goes on with another; else errPinLost ends the session.
 func (s *session) idleLost() error {
 	if s.pinned || s.dedicated {
 		return errPinLost
@@ -222,8 +242,10 @@ func (s *session) idleLost() error {
 	return s.move(lost)
 }
 
-// watching runs a read from the client while a goroutine watches the backend's
-// socket and ends the read, as by a timeout, when the server speaks first.
+// watching runs a read from the client while a goroutine watches the backend's socket and
+// ends the read, as by a timeout, when the server speaks first. Nothing is read from the
+// backend. When it returns the goroutine has ended, and the backend has no read deadline;
+// neither has the client, if the server spoke.
 func (s *session) watching(read func() error) error {
 	client, raw := s.client.Conn, s.b.src.Raw
 	var stopping atomic.Bool
@@ -245,6 +267,8 @@ func (s *session) watching(read func() error) error {
 		}
 	}()
 	err := read()
+	// The watcher has to be woken, unless it has ended; its own nudge to the client may
+	// come after the read.
 	stopping.Store(true)
 	raw.SetReadDeadline(time.Unix(1, 0))
 	if <-spoke {

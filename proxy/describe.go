@@ -8,7 +8,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// describe answers what a statement or portal returns.
+// Describe of a statement or portal. The server is asked, unless it has shown the answer a
+// moment ago (Config.DescribeMemory); statements that Sluice answers, Sluice describes.
+// handle calls describe. Descriptions that come in are noted in schema.go.
+
+// describe answers what a statement or portal returns. An error is for the client.
 func (s *session) describe(frame []byte) error {
 	what, name, ok := namedTarget(frame)
 	if !ok {
@@ -21,6 +25,7 @@ func (s *session) describe(frame []byte) error {
 	if cs == nil {
 		return errNoStatement(name)
 	}
+	// A query that is sent in two parts from now on is described in that form.
 	cs.tmpl = cs.tmpl.inForce()
 	plan := cs.tmpl.plan
 	switch {
@@ -36,7 +41,8 @@ func (s *session) describe(frame []byte) error {
 	return s.describeStatement(cs)
 }
 
-// describePortal answers what a portal returns.
+// describePortal answers what a portal returns. A portal that Sluice does not know may be
+// one of the server's, a cursor made in SQL for one: the server is asked.
 func (s *session) describePortal(name, frame []byte) error {
 	p := s.portalOf(name)
 	switch {
@@ -55,6 +61,8 @@ func (s *session) describePortal(name, frame []byte) error {
 }
 
 // describeInFailedBlock answers as PostgreSQL, which describes there what returns no rows.
+// Nothing can be prepared in a failed block: where the server does not hold the statement,
+// what is remembered of its text decides, and else its kind.
 func (s *session) describeInFailedBlock(cs *clientStatement) error {
 	if d := cs.tmpl.desc.Load(); d != nil && bytes.HasSuffix(d.frames, wire.FrameNoData) {
 		return s.tell(d.frames)
@@ -70,8 +78,9 @@ func (s *session) describeInFailedBlock(cs *clientStatement) error {
 }
 
 // describeStatement answers what a statement of the server's returns. The server is asked
-// unless it has shown a moment ago that what is remembered holds: somebody may have
-// changed the schema whom nobody here has seen.
+// unless it has shown a moment ago that what is remembered holds: somebody may have changed
+// the schema whom nobody here has seen. From now on the client counts on the answer
+// (clientStatement.described).
 func (s *session) describeStatement(cs *clientStatement) error {
 	if d := s.described(cs.tmpl); d != nil && cs.epoch == d.epoch && cs.tmpl.parsing == s.parsing() && s.srv.holds(d) {
 		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
@@ -96,7 +105,8 @@ func (s *session) describeStatement(cs *clientStatement) error {
 	return s.describeOnBackend(cs, st)
 }
 
-// describeOnBackend passes on a Describe of a statement that is st there.
+// describeOnBackend passes on a Describe of a statement that is st there. The answer goes
+// to the client, and to noteDescription.
 func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) error {
 	if err := s.ensureBackend(); err != nil {
 		return err

@@ -11,11 +11,19 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// maxCachedText bounds a text that the catalog keeps: the catalog is bounded
-// by entries, and this makes that a bound in bytes.
+// Frames of the extended protocol: Parse and Execute; Bind is in bind.go, Describe in
+// describe.go, Close in portal.go. handle calls parse and execute. At the backend each text
+// is prepared under a name of Sluice's own, once for all clients that the backend serves
+// (parseOnBackend, prepare).
+
+// maxCachedText bounds a text that the catalog keeps: the catalog is bounded by entries,
+// and this makes that a bound in bytes.
 const maxCachedText = 64 << 10
 
-// parse prepares a statement under a name of the client's.
+// parse prepares a statement under a name of the client's, and answers ParseComplete. The
+// server is asked only where nobody knows whether it would take the text: a text that a
+// backend has accepted in this epoch of the schema, and one that Sluice answers, are named
+// here alone. With an error, which is for the client, the name is not given.
 func (s *session) parse(frame []byte) error {
 	name, sql, oids, ok := parseParts(frame)
 	if !ok {
@@ -23,6 +31,7 @@ func (s *session) parse(frame []byte) error {
 	}
 	tmpl := s.template(sql, oids)
 	s.note(tmpl.plan)
+	// A failed block takes nothing but what ends it. An empty text it takes.
 	refused := s.status() == 'E' && !s.endsFailed(tmpl.plan) && tmpl.plan.Kind != rewrite.Empty
 	if refused && s.state == failed {
 		if len(name) == 0 {
@@ -38,10 +47,13 @@ func (s *session) parse(frame []byte) error {
 			return err
 		}
 	}
+	// A text that the failed block at a server refuses is sent there all the same: the
+	// error is the server's.
 	prev, since := s.statement(name), uint64(0)
 	if s.state == failed || !refused && s.emulates(tmpl.plan) || s.status() != 'E' && (maybeLocal(tmpl.plan) || s.known(tmpl)) {
 		s.srv.metrics.LocalAnswer(metrics.LocalParse)
 		since = s.heard + 1
+		// A Parse at the server would have made visible what went before.
 		s.increment()
 		if err := s.tell(wire.FrameParseComplete); err != nil {
 			return err
@@ -57,14 +69,15 @@ func (s *session) parse(frame []byte) error {
 }
 
 // parseParts takes a Parse frame apart: the name, the text, and the parameter types with
-// their count.
+// their count. ok is false for a frame that no server would take.
 func parseParts(frame []byte) (name, sql, oids []byte, ok bool) {
 	name, rest, ok := wire.CString(frame[wire.HeaderLen:])
 	sql, oids, ok2 := wire.CString(rest)
 	return name, sql, oids, ok && ok2 && len(oids) >= 2 && len(oids) == 2+4*int(binary.BigEndian.Uint16(oids))
 }
 
-// mayName is the error of a Parse whose name is taken, or is one too many.
+// mayName is the error of a Parse whose name is taken, or is one too many; nil for any
+// other. The server could not tell: names of clients do not reach it.
 func (s *session) mayName(name []byte) error {
 	switch {
 	case len(name) == 0:
@@ -76,7 +89,9 @@ func (s *session) mayName(name []byte) error {
 	return nil
 }
 
-// parseThere has the server parse a text, and returns the template that it is then of.
+// parseThere has the server parse a text, and returns the template that it is then of. It
+// gets a backend. The answer is still owed when it returns: an error of the server's takes
+// the client's name back (undoable).
 func (s *session) parseThere(tmpl *template, sql, oids []byte) (*template, error) {
 	if err := s.ensureBackend(); err != nil {
 		return nil, err
@@ -93,7 +108,9 @@ func (s *session) parseThere(tmpl *template, sql, oids []byte) (*template, error
 	return tmpl, nil
 }
 
-// nameStatement gives a client's name to a template; prev had it before.
+// nameStatement gives a client's name to a template; prev had it before. since is as in
+// clientStatement. Where answers are owed, an error before the Parse, or its own, gives
+// prev its name back.
 func (s *session) nameStatement(name []byte, tmpl *template, prev *clientStatement, since uint64) {
 	s.logUndo(string(name), prev)
 	if s.t.owed.empty() {
@@ -110,7 +127,10 @@ func (s *session) nameStatement(name []byte, tmpl *template, prev *clientStateme
 	s.setStatement(string(name), &st)
 }
 
-// template returns the shared template of a text under the settings in force.
+// template returns the shared template of a text under the settings in force, in the form
+// that goes to the server now. A text that the server would read otherwise than the planner
+// has a template of its own. The last one is remembered by the session: drivers prepare a
+// text again and again.
 func (s *session) template(sql, oids []byte) *template {
 	parsing := s.parsing()
 	if r := s.reading(); r != 0 && r.Misleads(sql) {
@@ -124,7 +144,8 @@ func (s *session) template(sql, oids []byte) *template {
 	return t.inForce()
 }
 
-// template finds or makes a template. plan is that of the text if known.
+// template finds or makes a template. plan is that of the text if known; scratch is for the
+// key. A template that is not cached is the caller's alone.
 func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, plan *rewrite.Plan) *template {
 	key := templateKey((*scratch)[:0], sql, oids, parsing)
 	*scratch = key[:0]
@@ -141,7 +162,10 @@ func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing settings.
 	return srv.catalog.add(key, t)
 }
 
-// parseOnBackend sends a Parse under a new name of ours.
+// parseOnBackend sends a Parse under a new name of ours, and returns the statement; silent
+// keeps its answer from the client. The statement counts as held from now on: an error
+// takes it off again (skipped). Names whose Close was skipped are closed first, and the
+// statement that was bound least recently makes room.
 func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
 	s.t.unseen = false
 	p := &s.b.prepared
@@ -164,7 +188,9 @@ func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
 	return st
 }
 
-// closeOnBackend drops one of our statements from the backend.
+// closeOnBackend drops one of our statements from the backend. Nobody finds it from now on;
+// where an error has the server skip the Close, the name is an orphan, and is closed with
+// the next Parse.
 func (s *session) closeOnBackend(st *serverStatement) {
 	s.b.prepared.remove(st)
 	o := s.t.owed.push(wire.Close)
@@ -172,7 +198,9 @@ func (s *session) closeOnBackend(st *serverStatement) {
 	s.addBytes(wire.AppendNamed(s.t.scratch[:0], wire.Close, 'S', st.name))
 }
 
-// prepare makes sure that the backend holds tmpl, as it is now.
+// prepare makes sure that the backend holds tmpl, as it is now: one of another epoch is
+// closed and prepared anew. describe asks for a description of a new one, whose answer is
+// still owed at the return. The Parse is for nobody, its error is the client's.
 func (s *session) prepare(tmpl *template, describe bool) *serverStatement {
 	if st := s.b.prepared.find(tmpl); st != nil {
 		if st.epoch == s.epoch() {
@@ -189,14 +217,18 @@ func (s *session) prepare(tmpl *template, describe bool) *serverStatement {
 	return st
 }
 
-// describeSilently asks what a statement of the backend returns, for ourselves.
+// describeSilently asks what a statement of the backend returns, for ourselves: the answer
+// goes to noteDescription alone.
 func (s *session) describeSilently(st *serverStatement) {
 	o := s.pushRun(wire.Describe, st.tmpl.plan)
 	o.swallow, o.tmpl, o.stmt = true, st.tmpl, st
 	s.addBytes(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
 }
 
-// execute runs a portal.
+// execute runs a portal: here, where Sluice answers its statement, else at the server. The
+// answer of the server is awaited only behind statements after which the session must know
+// how things stand: the end of a failed block, DEALLOCATE ALL, a RESET to be followed by
+// the client's startup values.
 func (s *session) execute(frame []byte) error {
 	name, rest, ok := wire.CString(frame[wire.HeaderLen:])
 	if !ok || len(rest) != 4 {
@@ -216,6 +248,8 @@ func (s *session) execute(frame []byte) error {
 		p.plan = functionPlan // a cursor made in SQL
 	}
 	s.notePortal(p)
+	// The entry is owed before the frame is added, as everywhere: an answer may come as
+	// soon as a buffer is full.
 	o := s.pushRun(wire.Execute, p.plan)
 	o.split, o.text = p.split, p.text
 	s.noteExecute(p.plan, frame)
@@ -231,11 +265,13 @@ func (s *session) execute(frame []byte) error {
 	if !revives && !deallocatesAll(p.plan) {
 		return nil
 	}
-	// What the client prepares next must not be forgotten with the rest, nor
+	// Statements that the client prepares next must not be forgotten with the rest, nor
 	// refused for a failure that is over.
 	if err := s.makeAnswer(); err != nil || !revives || s.t.skip {
 		return err
 	}
+	// No ReadyForQuery tells it before the Sync, and the frames until then are judged by
+	// the status.
 	s.b.status = 'I'
 	if tx := p.plan.Single().Tx; tx.Chain || tx.Verb == rewrite.RollbackTo {
 		s.b.status = 'T'
@@ -243,7 +279,9 @@ func (s *session) execute(frame []byte) error {
 	return nil
 }
 
-// noteExecute notes what a plan that is about to be executed will have done.
+// noteExecute notes what a plan that is about to be executed will have done: how later
+// texts are parsed, what may be committed, what a replay sends. frame is the client's
+// Execute; its last four bytes are the limit on rows.
 func (s *session) noteExecute(plan *rewrite.Plan, frame []byte) {
 	t := s.t
 	t.ran(plan.Kind, binary.BigEndian.Uint32(frame[len(frame)-4:]))
@@ -266,12 +304,14 @@ func (s *session) noteExecute(plan *rewrite.Plan, frame []byte) {
 	}
 }
 
-// deallocatesAll reports whether a statement drops all that are prepared.
+// deallocatesAll reports whether a statement drops all that are prepared: those of the
+// backend, which serve other clients too, included.
 func deallocatesAll(plan *rewrite.Plan) bool {
 	st := plan.Single()
 	return st != nil && (st.DeallocateAll || discardsAll(st))
 }
 
+// discardsAll reports whether a statement is DISCARD ALL.
 func discardsAll(st *rewrite.Statement) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool { return c.Action == rewrite.DiscardAll })
 }

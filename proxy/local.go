@@ -11,8 +11,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// answerLocally answers a simple Query that no server need see. done is false
-// when one must.
+// Statements that Sluice answers, alone in a Query (answerLocally) or by a portal
+// (executeLocal): settings that no server keeps, DEALLOCATE, what a rule of package rewrite
+// answers. query.go asks for the former, extended.go for the latter. Strings of several are
+// in strung.go, BEGIN and the ends of blocks in control.go, the frames of answers in
+// localanswer.go.
+
+// answerLocally answers a simple Query that no server need see. done is false when one
+// must; else the turn is over, unless the error is for the client.
 func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	t := s.t
 	if s.emulates(plan) {
@@ -21,6 +27,8 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	if s.state == failed {
 		return true, s.answerFailed(plan)
 	}
+	// Behind frames of a group the answer has a place in the server's order: see
+	// substituted.
 	if t.touched {
 		return false, nil
 	}
@@ -51,20 +59,22 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	return false, nil
 }
 
-// maybeLocal reports whether a statement of that plan is answered locally at
-// least sometimes, so that its Parse is: a server accepts any such text.
+// maybeLocal reports whether a statement of that plan is answered locally at least
+// sometimes, so that its Parse is: a server accepts any such text. Whether it is this time
+// is decided at its Bind or Describe (localNow).
 func maybeLocal(plan *rewrite.Plan) bool {
 	st := plan.Single()
 	return st != nil && (plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "")
 }
 
-// localNow reports whether the single statement of a plan is answered locally
-// as things stand.
+// localNow reports whether the single statement of a plan is answered locally as things
+// stand. The answer may be another one a frame later.
 func (s *session) localNow(plan *rewrite.Plan) bool {
 	return maybeLocal(plan) && s.localStatement(plan.Single())
 }
 
-// localStatement decides for one statement.
+// localStatement decides for one statement. In a failed block nothing is answered here: the
+// server has to refuse it.
 func (s *session) localStatement(st *rewrite.Statement) bool {
 	if s.status() == 'E' {
 		return false
@@ -74,20 +84,23 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 		return true
 	case st.Show != "":
 		return s.settings.Shows(st.Show)
+	// Statements that a pinned session has prepared in SQL are on its backend. Those that
+	// it has prepared by the protocol are Sluice's, and names of Sluice's own are nobody's.
 	case st.DeallocateAll:
 		return !s.pinned
 	case st.Deallocate != "":
 		return !s.pinned || s.stmts[st.Deallocate] != nil || s.b != nil && s.b.prepared.holds(st.Deallocate)
 	case s.answersSetting(st), s.answersDiscard(st):
 		return true
+	// A reset outside a transaction only changes what the next backend will be given.
 	case st.Kind != rewrite.Setting || len(st.Changes) == 0 || s.pinned || s.state != idle || s.t.touched:
 		return false
 	}
 	return s.resetsCarried(st)
 }
 
-// resetsCarried reports whether a statement does nothing but reset settings that go with the
-// client: with no transaction open, it is enough to remember that.
+// resetsCarried reports whether a statement does nothing but reset settings that go with
+// the client: with no transaction open, it is enough to remember that.
 func (s *session) resetsCarried(st *rewrite.Statement) bool {
 	for i := range st.Changes {
 		c := &st.Changes[i]
@@ -108,8 +121,9 @@ func (s *session) resetsCarried(st *rewrite.Statement) bool {
 	return true
 }
 
-// setsBegin reports whether settings say how a transaction begins. The server begins one
-// at the first frame of a group, and a reset in the group does not change it.
+// setsBegin reports whether settings say how a transaction begins. The server begins one at
+// the first frame of a group, and a reset in the group does not change it: so the server
+// has to see such a reset.
 func (s *session) setsBegin() bool {
 	for _, set := range [...]*settings.Values{s.settings.InForce, s.settings.Startup} {
 		for name := range set.SQL {
@@ -122,7 +136,8 @@ func (s *session) setsBegin() bool {
 }
 
 // discardFails is PostgreSQL's error of a DISCARD ALL where it cannot run, for a server
-// that knows no such statement; nil for any other.
+// that knows no such statement; nil for any other. PostgreSQL refuses it in a block, and
+// behind another statement of the same pipeline.
 func (s *session) discardFails(st *rewrite.Statement) *wire.Error {
 	switch {
 	case !s.answersDiscard(st) || s.status() == 'E':
@@ -135,13 +150,15 @@ func (s *session) discardFails(st *rewrite.Statement) *wire.Error {
 	return nil
 }
 
-// answersDiscard reports whether a statement is a DISCARD ALL of a server that knows no such.
+// answersDiscard reports whether a statement is a DISCARD ALL of a server that knows no
+// such. With a dedicated backend nothing is answered here at all.
 func (s *session) answersDiscard(st *rewrite.Statement) bool {
 	return s.srv.cfg.Kind == DSQL && !s.dedicated && discardsAll(st)
 }
 
-// answersSetting reports whether a statement's changes of settings are all Sluice's
-// to make. A session of DSQL always has its own authorization, unless it has set a role.
+// answersSetting reports whether a statement's changes of settings are all Sluice's to
+// make. A session of DSQL always has its own authorization, unless it has set a role: so a
+// reset of the authorization changes nothing there.
 func (s *session) answersSetting(st *rewrite.Statement) bool {
 	if len(st.Changes) == 1 && st.Changes[0].Name == "session_authorization" && st.Changes[0].Action == rewrite.Reset {
 		return s.srv.cfg.Kind == DSQL && s.settings.InForce.SQL["role"] == "" && !s.settings.Staged.MayHave("role")
@@ -149,8 +166,9 @@ func (s *session) answersSetting(st *rewrite.Statement) bool {
 	return s.srv.treat.Local(st)
 }
 
-// runLocal answers one statement: describe says whether its rows need describing,
-// several that others stand in its string.
+// runLocal answers one statement: describe says whether its rows need describing, several
+// that others stand in its string. An error is for the client. The answer stands behind all
+// that is owed.
 func (s *session) runLocal(st *rewrite.Statement, describe, several bool) error {
 	if st.Tag == closeAll && len(s.portals) > 0 {
 		return errPortalsOpen
@@ -162,7 +180,9 @@ func (s *session) runLocal(st *rewrite.Statement, describe, several bool) error 
 	return s.tell(frames...)
 }
 
-// perform does one statement and returns its answer.
+// perform does one statement and returns its answer: a RowDescription where describe asks
+// for one, rows, notices, the tag. Its effects are of the client's transaction: those on
+// settings end with a rollback (settings.Client.EndKept). An error is for the client.
 func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames [][]byte, err error) {
 	switch {
 	case st.Tag != "":
@@ -188,6 +208,7 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 		if s.stmts[st.Deallocate] == nil {
 			return nil, errNoStatement([]byte(st.Deallocate))
 		}
+		// When the string is run again the name has to be there once more.
 		if was := s.t.atString; was != nil {
 			was.gone = append(was.gone, undo{name: st.Deallocate, prev: s.stmts[st.Deallocate]})
 		}
@@ -213,7 +234,9 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 	return append(frames, wire.AppendCommand(nil, localTag(st))), nil
 }
 
-// change makes one change of a setting; frame is what goes in front of the tag.
+// change makes one change of a setting, or DISCARD ALL; frame is what goes in front of the
+// tag, a warning for one. DISCARD ALL leaves nothing of the session, and so gives up a
+// backend that it keeps.
 func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err error) {
 	switch c.Action {
 	case rewrite.Set, rewrite.SetLocal:
@@ -237,13 +260,17 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 	return nil, err
 }
 
-// closeAll is the tag of CLOSE ALL, which closes the portals of the protocol too.
+// closeAll is the tag of CLOSE ALL, which closes the portals of the protocol too. Sluice
+// answers it on DSQL without closing any, and so refuses it while there are some.
 const closeAll = "CLOSE CURSOR ALL"
 
 var errPortalsOpen = &wire.Error{Code: retry.StateUnsupported, Message: "CLOSE ALL cannot close the portals that are open in this transaction",
 	Hint: "Close them one by one, or end the transaction."}
 
-// executeLocal runs a local portal up to that many rows; 0 is all.
+// executeLocal runs a local portal up to that many rows; 0 is all. An error is for the
+// client; with nil its frame is answered or skipped. Where the statement changes something,
+// all that went before in the group is answered first: behind an error the statement would
+// not have run.
 func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	st := p.plan.Single()
 	switch {
@@ -252,9 +279,13 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	case p.done:
 		return s.executeAgain(name, st)
 	}
+	// With a limit of one row the server would suspend a SHOW, which makes nothing visible:
+	// see counter.go.
 	if st.Show == "" || limit != 1 {
 		s.increment()
 	}
+	// A savepoint ends the turn of the log by itself (cutTurn), and is undone with its
+	// transaction.
 	if s.emulates(p.plan) {
 		p.done = true
 		s.keepPortal(name, p)
@@ -273,6 +304,7 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	if discardsAll(st) {
 		return s.executeDiscard(st)
 	}
+	// From now on a DISCARD ALL of the group comes behind another statement.
 	s.t.ranLocal = true
 	if limit == 1 && rowOf(st) != nil { // as PostgreSQL, which does not look for a second
 		frames, err := s.perform(st, false, false)
@@ -287,7 +319,8 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	return s.runLocal(st, false, false)
 }
 
-// executeDiscard is Execute of DISCARD ALL.
+// executeDiscard is Execute of DISCARD ALL, which PostgreSQL runs in a transaction of its
+// own: it commits at once, and what follows in the group is the first statement of another.
 func (s *session) executeDiscard(st *rewrite.Statement) error {
 	switch {
 	case s.inBlock():
@@ -303,7 +336,8 @@ func (s *session) executeDiscard(st *rewrite.Statement) error {
 	return nil
 }
 
-// executeAgain is Execute of a portal that has run: of one row there is none left.
+// executeAgain is Execute of a portal that has run: of one row there is none left. Any
+// statement without rows cannot be run again, as at the server.
 func (s *session) executeAgain(name []byte, st *rewrite.Statement) error {
 	switch {
 	case st.Show != "" && st.Column == "":
@@ -314,7 +348,8 @@ func (s *session) executeAgain(name []byte, st *rewrite.Statement) error {
 	return &wire.Error{Code: "55000", Message: fmt.Sprintf("portal \"%s\" cannot be run", name)}
 }
 
-// executeControl ends a block that has failed and that no backend knows.
+// executeControl ends a block that has failed and that no backend knows. A portal that was
+// bound in such a block, and is run behind its end, is there no more.
 func (s *session) executeControl(st *rewrite.Statement) error {
 	switch {
 	case s.state != failed:

@@ -7,7 +7,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// localTag is the tag of a statement that is answered here.
+// The frames of statements that Sluice answers: tags, descriptions, rows. They are
+// PostgreSQL's, byte for byte: clients are not to tell the two apart.
+
+// localTag is the tag of a statement that is answered here. Of several changes the first
+// tells.
 func localTag(st *rewrite.Statement) string {
 	switch {
 	case st.Tag != "":
@@ -24,7 +28,8 @@ func localTag(st *rewrite.Statement) string {
 	return resetTag(&st.Changes[0])
 }
 
-// resetTag is the tag of a change of settings.
+// resetTag is the tag of a change of settings. SET name TO DEFAULT is a reset whose tag is
+// SET.
 func resetTag(c *rewrite.Change) string {
 	switch {
 	case c.Action == rewrite.DiscardAll:
@@ -35,7 +40,8 @@ func resetTag(c *rewrite.Change) string {
 	return "SET"
 }
 
-// rowOf describes the row that a statement answered here has; nil for none.
+// rowOf describes the one row that a statement answered here has; nil for none. The numbers
+// are the OIDs of the types text and void.
 func rowOf(st *rewrite.Statement) []byte {
 	const text, void = 25, 2278
 	switch {
@@ -49,7 +55,8 @@ func rowOf(st *rewrite.Statement) []byte {
 	return nil
 }
 
-// localDescription answers Describe of a statement that is answered locally.
+// localDescription answers Describe of a statement or portal that is answered locally. The
+// ParameterDescription of a statement goes in front of it.
 func localDescription(plan *rewrite.Plan) [][]byte {
 	if row := rowOf(plan.Single()); row != nil {
 		return [][]byte{row}
@@ -57,8 +64,8 @@ func localDescription(plan *rewrite.Plan) [][]byte {
 	return [][]byte{wire.FrameNoData}
 }
 
-// columnDescription is the RowDescription of one column of a type, by its OID and
-// size.
+// columnDescription is the RowDescription of one column of a type, by its OID and size. The
+// column is of no table, has no type modifier, and comes as text.
 func columnDescription(name string, typ uint32, size int16) []byte {
 	b := wire.AppendHeader(nil, wire.RowDescription, 2+len(name)+1+18)
 	b = append(b, 0, 1)
@@ -69,6 +76,7 @@ func columnDescription(name string, typ uint32, size int16) []byte {
 	return append(b, 0xff, 0xff, 0xff, 0xff, 0, 0)
 }
 
+// dataRow is a DataRow with one value as text, which is not NULL.
 func dataRow(value string) []byte {
 	b := wire.AppendHeader(nil, wire.DataRow, 2+4+len(value))
 	b = append(b, 0, 1)

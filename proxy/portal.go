@@ -5,7 +5,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// portal is what is known of a bound portal.
+// Portals of the transaction in progress, as far as more than forwarding is to be known of
+// them, and Close. Bind opens portals (bind.go), Execute and Describe look them up. The
+// server keeps its own; names are the client's at both.
+
+// portal is what is known of a bound portal. The zero value is one that Sluice knows
+// nothing of: for the server it may exist.
 type portal struct {
 	plan  *rewrite.Plan
 	local bool
@@ -17,7 +22,8 @@ type portal struct {
 	text  string           // of its statement
 }
 
-// openPortals are those of the current transaction that need more than forwarding.
+// openPortals are those of the current transaction that need more than forwarding. The
+// unnamed one may be replaced at any time, a named one only behind its Close.
 type openPortals struct {
 	portal  portal // the unnamed one
 	portals map[string]portal
@@ -26,7 +32,10 @@ type openPortals struct {
 // closePortals forgets all portals: their transaction has ended.
 func (s *session) closePortals() { s.openPortals = openPortals{} }
 
-// setPortal notes a portal; it lives until its transaction ends.
+// setPortal notes a portal, before its Bind is sent; the portal lives until its transaction
+// ends. The error, for the client, is that of a name which is taken, where one of the two
+// portals is answered here: the server, which knows of one at most, would not complain.
+// Their number is bounded as that of statements.
 func (s *session) setPortal(name []byte, p portal) error {
 	s.tx.binds++
 	p.seq = s.tx.binds
@@ -47,7 +56,7 @@ func (s *session) setPortal(name []byte, p portal) error {
 	return nil
 }
 
-// keepPortal notes what has become of a portal.
+// keepPortal notes what has become of a portal that setPortal has noted.
 func (s *session) keepPortal(name []byte, p portal) {
 	if len(name) == 0 {
 		s.portal = p
@@ -56,8 +65,8 @@ func (s *session) keepPortal(name []byte, p portal) {
 	}
 }
 
-// forgetSpare is told that spare will be another statement: portals of the one before
-// stay, and no description of them is about the new one.
+// forgetSpare is told that spare will be another statement: portals of the one before stay,
+// and no description of them is about the new one.
 func (s *session) forgetSpare() {
 	if s.portal.stmt == &s.spare {
 		s.portal.stmt = nil
@@ -70,6 +79,7 @@ func (s *session) forgetSpare() {
 	}
 }
 
+// portalOf is the portal of that name; the zero value for one that Sluice does not know.
 func (s *session) portalOf(name []byte) portal {
 	if len(name) == 0 {
 		return s.portal
@@ -77,7 +87,8 @@ func (s *session) portalOf(name []byte) portal {
 	return s.portals[string(name)]
 }
 
-// namedTarget splits the payload of a Describe or Close.
+// namedTarget splits the payload of a Describe or Close: 'S' for a statement or 'P' for a
+// portal, and the name.
 func namedTarget(frame []byte) (what byte, name []byte, ok bool) {
 	payload := frame[wire.HeaderLen:]
 	if len(payload) < 2 || payload[0] != 'S' && payload[0] != 'P' {
@@ -87,7 +98,10 @@ func namedTarget(frame []byte) (what byte, name []byte, ok bool) {
 	return payload[0], name, ok && len(rest) == 0
 }
 
-// closeNamed closes a statement, here only, or a portal.
+// closeNamed closes a statement, here only, or a portal. The backend keeps its statement:
+// other clients, or the same one again, may prepare the text. An error in front of a Close
+// gives the name back (undoable). To close what does not exist is no error, as in
+// PostgreSQL.
 func (s *session) closeNamed(frame []byte) error {
 	what, name, ok := namedTarget(frame)
 	if !ok {

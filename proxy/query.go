@@ -6,7 +6,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// simple is a Query of the client's on its way.
+// The simple Query of a client, from its text to the frame that the server gets: plan,
+// answer it here or refuse it (readQuery, queryRefused), wait and get a backend
+// (admitQuery), send (sendQuery). handle calls query.
+
+// simple is a Query of the client's on its way. The plan and the frame change on it: what
+// the server gets may be another form.
 type simple struct {
 	total int
 	// frame is the whole of it as the server will get it; nil: it is too long to be
@@ -15,7 +20,8 @@ type simple struct {
 	plan  *rewrite.Plan
 }
 
-// sql is the text; nil when it is not known.
+// sql is the text as the server will get it, unless its plan has another form; nil when it
+// is not known.
 func (q *simple) sql() []byte {
 	if q.frame == nil {
 		return nil
@@ -23,7 +29,9 @@ func (q *simple) sql() []byte {
 	return q.frame[wire.HeaderLen : len(q.frame)-1]
 }
 
-// query is a simple Query.
+// query is a simple Query of total bytes with its header. It ends a turn: with nil the turn
+// has settled, or its error has been told and the answer is complete. A frame too long to
+// be held is forwarded unread.
 func (s *session) query(total int) error {
 	q := simple{total: total, plan: unread}
 	if total <= s.srv.cfg.MaxStatementBytes {
@@ -33,6 +41,8 @@ func (s *session) query(total int) error {
 		}
 	}
 	s.t.ended = true
+	// As at the server, a Query destroys the unnamed statement and portal, also where it
+	// fails.
 	s.unnamed, s.portal = nil, portal{}
 	if q.frame == nil && s.state == failed {
 		return s.refuseFrame(total, errAborted)
@@ -43,6 +53,7 @@ func (s *session) query(total int) error {
 		}
 	}
 	err := s.queryRefused(&q)
+	// lasts asks for the plan while the session waits for a backend.
 	s.t.plan = q.plan
 	if err == nil {
 		err = s.admitQuery(&q)
@@ -58,7 +69,8 @@ func (s *session) query(total int) error {
 	return s.sendQuery(&q)
 }
 
-// readQuery plans the text. It is done when Sluice has answered it.
+// readQuery plans the text. It is done when Sluice has answered it: then the turn is over,
+// save for an error to be told. Else q has the plan of what is to be sent.
 func (s *session) readQuery(q *simple) (done bool, err error) {
 	sql, rest, ok := wire.CString(q.frame[wire.HeaderLen:])
 	if !ok || len(rest) != 0 {
@@ -73,6 +85,7 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 		q.total = len(q.frame)
 	}
 	s.note(q.plan)
+	// The comment counts also in a statement that is answered here, a BEGIN for one.
 	s.optOut(s.srv.replays != nil && retry.OptsOut(sql))
 	if done, err := s.answerLocally(q.plan, sql); done || err != nil {
 		return done, err
@@ -81,7 +94,8 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 	return false, nil
 }
 
-// queryRefused is the error of a text that the server must not see as it is.
+// queryRefused is the error of a text that the server must not see as it is; nil for any
+// other. Nothing has been sent of it.
 func (s *session) queryRefused(q *simple) error {
 	var err error
 	if s.status() != 'E' { // else the server says what a failed block says
@@ -95,7 +109,9 @@ func (s *session) queryRefused(q *simple) error {
 	return err
 }
 
-// admitQuery waits for what the text must wait for, and gets a backend.
+// admitQuery waits for what the text must wait for, and then gets a backend: a transaction
+// that begins holds none while it waits at the gate. With an error the text must not be
+// sent: see admit.
 func (s *session) admitQuery(q *simple) error {
 	s.nameOperation(q.plan)
 	if q.frame != nil && s.srv.replays != nil {
@@ -116,7 +132,10 @@ func (s *session) admitQuery(q *simple) error {
 	return nil
 }
 
-// sendQuery sends the text, as it is or in another form.
+// sendQuery sends the text, as it is or in another form, and relays the answer: with nil
+// the turn has settled. The backend is lent. The entry is owed and logged, and the outcome
+// told, before anything is written: whatever becomes of the write, what may have happened
+// is known.
 func (s *session) sendQuery(q *simple) error {
 	t := s.t
 	plan := s.judged(q.plan)
@@ -124,6 +143,7 @@ func (s *session) sendQuery(q *simple) error {
 	s.noteParsing(plan)
 	o := s.pushRun(wire.Query, plan)
 	s.strings(o, t.strung)
+	// In a block the text is remembered for currval and lastval behind it.
 	if s.b.ran.at = -1; q.frame != nil && plan.Kind == rewrite.Write && s.inBlock() {
 		s.b.ran.keep(q.sql())
 	}

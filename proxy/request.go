@@ -9,7 +9,16 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// handle deals with the client's next frame.
+// A frame of the client (handle), the ends of a turn that a frame brings (sync, flush,
+// function), and errors of Sluice's own as answers (refuse). session.step calls handle for
+// each frame that is not part of a running COPY.
+
+// handle deals with the client's next frame, whose header and first bytes are buffered and
+// still unread: each way takes the whole frame off the client's stream. Only a Bind that
+// fails leaves its frame there: then the frame is the first of those that are skipped.
+//
+// The order of the cases is PostgreSQL's: behind an error nothing but a Sync is looked at,
+// not even whether a frame is well-formed.
 func (s *session) handle(typ byte, total int) error {
 	t := s.t
 	switch typ {
@@ -57,7 +66,9 @@ func (s *session) handle(typ byte, total int) error {
 }
 
 // closeGroup has a group answered that a Query or FunctionCall ends without a Sync, and a
-// pipeline that has become too long.
+// pipeline that has become too long. The frame at hand is still unread: with an error it is
+// the next that handle is given, and with nil it is handled, or skipped where t.skip says
+// so.
 func (s *session) closeGroup(typ byte) error {
 	t := s.t
 	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // a group that no Sync has ended
@@ -72,7 +83,8 @@ func (s *session) closeGroup(typ byte) error {
 	return nil
 }
 
-// refuseFrame drops a frame of the client's and returns why.
+// refuseFrame drops a frame of the client's and returns why, or the error that dropping it
+// met.
 func (s *session) refuseFrame(total int, why *wire.Error) error {
 	if err := s.discard(total); err != nil {
 		return err
@@ -80,7 +92,8 @@ func (s *session) refuseFrame(total int, why *wire.Error) error {
 	return why
 }
 
-// skipFrame drops a frame behind an error, up to a Sync.
+// skipFrame drops a frame behind an error, up to a Sync. A Flush has no effect at a server
+// that skips, but the client may wait for what Sluice has not sent yet.
 func (s *session) skipFrame(typ byte, total int) error {
 	if err := s.discard(total); err != nil || typ != wire.Flush {
 		return err
@@ -88,7 +101,8 @@ func (s *session) skipFrame(typ byte, total int) error {
 	return s.flush()
 }
 
-// sync ends a turn of the extended protocol.
+// sync ends a turn of the extended protocol. A turn of which no server has seen anything is
+// answered here; else the Sync is sent, and finish returns when the turn has settled.
 func (s *session) sync(total int) error {
 	if err := s.discard(total); err != nil {
 		return err
@@ -112,6 +126,7 @@ func (s *session) sync(total int) error {
 	if !t.touched {
 		return s.ready()
 	}
+	// The outcome is told first: the log's entry says whether this Sync may commit.
 	t.owed.push(wire.Sync)
 	t.outcome.sync()
 	s.logFrame(wire.Sync, logEntry{commits: t.outcome.mayCommit()}, nil)
@@ -119,7 +134,8 @@ func (s *session) sync(total int) error {
 	return s.finish()
 }
 
-// flush is the client's Flush: it wants what it is owed so far.
+// flush is the client's Flush: it wants what it is owed so far. The answers are no longer
+// withheld afterwards: a replay has to answer them again.
 func (s *session) flush() error {
 	if s.t.touched && !s.t.owed.empty() {
 		if err := s.makeAnswer(); err != nil {
@@ -129,16 +145,22 @@ func (s *session) flush() error {
 	return s.flushToClient()
 }
 
-// makeAnswer has the server send what it owes, and relays it.
+// makeAnswer has the server send what it owes, and relays it. With nil nothing is owed any
+// more, unless the turn has settled or the server awaits COPY data; t.skip says that an
+// error was among the answers. The transaction may have been run again meanwhile: callers
+// look at s.b anew.
 func (s *session) makeAnswer() error {
 	s.addBytes(wire.FrameFlush)
 	return s.flushReplies()
 }
 
-// unread is the plan of a text too long to be held.
+// unread is the plan of a text too long to be held. Nobody has read it: it may do anything,
+// and keeps its backend.
 var unread = &rewrite.Plan{Kind: rewrite.Unknown, Pin: rewrite.PinUnparsed}
 
-// admit gets a backend for a plan, and pins it where the plan needs that.
+// admit gets a backend for a plan that is about to be sent, and pins it where the plan
+// needs that. With an error the plan must not be sent; the error is for the client, or
+// ensureBackend's.
 func (s *session) admit(plan *rewrite.Plan) error {
 	if s.state == failed {
 		return errAborted
@@ -146,6 +168,7 @@ func (s *session) admit(plan *rewrite.Plan) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
+	// currval and lastval are asked of a backend that may have others' numbers.
 	if plan.Sequence != "" {
 		if err := s.askSequence(plan); err != nil {
 			return err
@@ -154,6 +177,7 @@ func (s *session) admit(plan *rewrite.Plan) error {
 	if st := plan.Single(); st != nil && st.Executes != "" && s.b.status != 'E' && (!s.pinned || s.b.prepared.holds(st.Executes)) {
 		return errNoStatement([]byte(st.Executes)) // it is a client's, by a name of ours
 	}
+	// Noted before the statement runs: a draw is not taken back when its statement fails.
 	if plan.MayAdvance() {
 		s.draw()
 	}
@@ -163,7 +187,9 @@ func (s *session) admit(plan *rewrite.Plan) error {
 	return nil
 }
 
-// function is a FunctionCall: relayed, and taken for a write.
+// function is a FunctionCall: relayed, and taken for a write. Nobody knows what the
+// function does: it may change the schema, settings, and what names mean. The frame ends
+// the turn, so that it is dropped here where an error keeps it from the server.
 func (s *session) function(total int) error {
 	t := s.t
 	t.ended, t.plan = true, functionPlan
@@ -189,19 +215,27 @@ func (s *session) function(total int) error {
 	return s.finish()
 }
 
+// functionPlan is the plan of a FunctionCall, and of a portal that nobody knows: see
+// execute.
 var functionPlan = &rewrite.Plan{Kind: rewrite.Write}
 
-// refuse tells the client an error of ours where it stands in the stream. What
-// the server has of the turn must fail too: it is sent something that does,
-// and its error is replaced.
+// refuse tells the client an error of ours, e, where it stands in the stream: behind the
+// answers that are still owed. Afterwards the turn has ended, or its frames are skipped up
+// to a Sync; a block has failed.
+//
+// The server's part of the turn must fail too: the server is sent something that does (a
+// Bind of a statement that does not exist), and its error is replaced. So a block at the
+// server fails, and a group outside one is undone.
 func (s *session) refuse(e *wire.Error) error {
 	t := s.t
 	s.srv.metrics.ErrorSent(e.Code)
 	t.deadline = time.Time{} // it has failed as it is
 	if s.state == busy || s.state == inTransaction && s.b.status == 'T' {
+		// In a block between two turns the server has to be told as well.
 		if err := s.ensureBackend(); err != nil {
 			return err
 		}
+		// A transaction with a failed statement is not run again.
 		if t.logs {
 			s.tx.log.Refuse(retry.Failed)
 		}
@@ -224,6 +258,8 @@ func (s *session) refuse(e *wire.Error) error {
 		if err := s.move(refusedInBlock); err != nil {
 			return err
 		}
+		// The server knows nothing of the block: it fails here alone, and its BEGIN is kept
+		// for AND CHAIN.
 		s.unserved, s.deferredBegin = s.deferredBegin, nil
 		s.tx.log.Refuse(retry.Failed)
 	}
@@ -238,13 +274,15 @@ func (s *session) refuse(e *wire.Error) error {
 	return s.ready()
 }
 
-// say tells an error that stands outside the owed queue.
+// say tells an error that stands outside the owed queue. The caller sees to what follows.
 func (s *session) say(e *wire.Error) {
 	s.srv.metrics.ErrorSent(e.Code)
 	s.passSpan(e.Append(nil)) // a write error shows again at the next write
 }
 
-// ready ends a turn that the server does not end.
+// ready ends a turn that the server does not end, with a ReadyForQuery of Sluice's own.
+// Outside a block its transaction ends with it: settings that were answered here are kept,
+// or dropped behind an error, and portals are gone.
 func (s *session) ready() error {
 	s.t.settled = true
 	status := s.status()

@@ -15,7 +15,9 @@ import (
 // errors, blocks and the order of answers are the server's; what it answers there
 // is replaced.
 
-// strung says what becomes of each statement of such a string.
+// strung says what becomes of each statement of such a string. It is made for one sending
+// of the string, as the session stands then, and stays with the entry that is owed and with
+// the log: a replay sends the same string.
 type strung struct {
 	plan   *rewrite.Plan // the client's
 	places []place
@@ -30,9 +32,12 @@ type place struct {
 	set  rewrite.Change // what that sets
 }
 
+// ours reports whether nothing of the statement itself reaches the server.
 func (p *place) ours() bool { return p.here || p.err != nil }
 
-// substitute is what the server gets in the place.
+// substitute is what the server gets in the place: a query that fails where the answer is
+// an error, so that the server skips what follows; one that does nothing where the
+// statement is answered; or another statement.
 func (p *place) substitute() rewrite.Substitute {
 	switch {
 	case p.err != nil:
@@ -43,8 +48,9 @@ func (p *place) substitute() rewrite.Substitute {
 	return rewrite.Substitute{SQL: p.sql}
 }
 
-// divide says which statements of a string are answered here, as things will stand
-// when their turn comes; nil when none is.
+// divide says which statements of a string are answered here, as things will stand when
+// their turn comes; nil when none is. Nothing is changed: the effects come with the answers
+// (strungReply).
 func (s *session) divide(plan *rewrite.Plan) *strung {
 	d := division{s: s, plan: plan, places: make([]place, len(plan.Statements)), block: s.status() != 'I' || s.t.touched,
 		prepares: s.pinned || plan.Pin == rewrite.PinPrepare}
@@ -52,6 +58,8 @@ func (s *session) divide(plan *rewrite.Plan) *strung {
 		d.places[i] = d.of(&plan.Statements[i])
 		d.follow(&plan.Statements[i], &d.places[i])
 	}
+	// Only the whole string tells which resets have a statement of the server's behind
+	// them.
 	d.resets()
 	if !slices.ContainsFunc(d.places, func(p place) bool { return p.ours() || p.sql != "" }) {
 		return nil
@@ -59,7 +67,8 @@ func (s *session) divide(plan *rewrite.Plan) *strung {
 	return &strung{plan, d.places}
 }
 
-// division follows a session through a string.
+// division follows a session through a string: what earlier statements of the string will
+// have done, as far as it decides for later ones.
 type division struct {
 	s      *session
 	plan   *rewrite.Plan
@@ -80,7 +89,8 @@ type division struct {
 	changed bool
 }
 
-// of decides for one statement.
+// of decides for one statement, by what those before it will have done. The zero place is a
+// statement for the server.
 func (d *division) of(st *rewrite.Statement) place {
 	s := d.s
 	switch {
@@ -113,7 +123,8 @@ func (d *division) of(st *rewrite.Statement) place {
 	return place{}
 }
 
-// discard decides for DISCARD ALL.
+// discard decides for DISCARD ALL, which PostgreSQL refuses in a string of several: such a
+// string is a transaction.
 func (d *division) discard(st *rewrite.Statement) place {
 	switch err := d.s.discardFails(st); {
 	case len(d.places) > 1 || !d.s.answersDiscard(st):
@@ -124,7 +135,8 @@ func (d *division) discard(st *rewrite.Statement) place {
 	return place{here: true}
 }
 
-// ask decides for a statement that asks the server for settings.
+// ask decides for a statement that asks the server for settings. One that has another value
+// here, or will have, is refused: the server would tell its own.
 func (d *division) ask(st *rewrite.Statement) place {
 	for _, name := range st.Asks {
 		if d.s.settings.Misleads(name) || d.s.settings.Keeps(name) && slices.Contains(d.set, name) {
@@ -134,7 +146,9 @@ func (d *division) ask(st *rewrite.Statement) place {
 	return place{}
 }
 
-// deallocate decides for DEALLOCATE of one statement.
+// deallocate decides for DEALLOCATE of one statement: of the client's by the protocol, of
+// its own in SQL at the server, and of nobody's. Names of Sluice's own are nobody's to the
+// client.
 func (d *division) deallocate(name string) place {
 	s := d.s
 	switch {
@@ -146,12 +160,15 @@ func (d *division) deallocate(name string) place {
 	return place{}
 }
 
-// begins reports whether the string may leave a block behind.
+// begins reports whether the string may leave a block behind, in which portals would stay
+// open.
 func (d *division) begins() bool {
 	return slices.ContainsFunc(d.plan.Statements, func(st rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || st.Tx.Chain })
 }
 
-// show decides for SHOW of a setting.
+// show decides for SHOW of a setting. A setting that is ignored, and set in an earlier
+// transaction of the string, has a value that depends on how that transaction ends: then
+// SHOW is refused.
 func (d *division) show(st *rewrite.Statement) place {
 	name := st.Show
 	how := d.s.srv.treat.Of(name)
@@ -164,7 +181,7 @@ func (d *division) show(st *rewrite.Statement) place {
 	return place{}
 }
 
-// follow notes what a statement changes.
+// follow notes what a statement changes for those behind it.
 func (d *division) follow(st *rewrite.Statement, p *place) {
 	switch st.Tx.Verb {
 	case rewrite.Begin:
@@ -191,9 +208,10 @@ func (d *division) follow(st *rewrite.Statement, p *place) {
 	}
 }
 
-// resets decides for RESET of what the server knows: it is answered here where no
-// server's statement follows, or where there is nothing to reset; else it must
-// return to the client's startup value, not the server's.
+// resets decides for RESET of what the server knows: it is answered here where no server's
+// statement follows, or where there is nothing to reset; else it must return to the
+// client's startup value, not the server's. It goes through the string from its end, since
+// what follows decides.
 func (d *division) resets() {
 	s, follows := d.s, false
 	clean := !s.pinned && !s.t.touched && len(s.settings.Staged.Changes) == 0
@@ -227,8 +245,8 @@ func (d *division) changedBefore(i int) bool {
 	return false
 }
 
-// resetsOnly reports whether all that a statement does is to reset settings that
-// the server knows.
+// resetsOnly reports whether all that a statement does is to reset settings that the server
+// knows.
 func (s *session) resetsOnly(st *rewrite.Statement) bool {
 	if st.Kind != rewrite.Setting || len(st.Changes) == 0 {
 		return false
@@ -242,7 +260,9 @@ func (s *session) resetsOnly(st *rewrite.Statement) bool {
 	return true
 }
 
-// stringLocally answers a string none of whose statements is for the server.
+// stringLocally answers a string none of whose statements is for the server. done is false
+// for any other, and in a failed block. An error is that of the statement at which the
+// string stops, and is for the client; those before it are answered.
 func (s *session) stringLocally(plan *rewrite.Plan) (done bool, err error) {
 	if s.status() == 'E' {
 		return false, nil
@@ -262,9 +282,10 @@ func (s *session) stringLocally(plan *rewrite.Plan) (done bool, err error) {
 	return true, s.ready()
 }
 
-// substituted is the plan of a string in which Sluice answers something, as the
-// server gets it. Any other plan it returns as it is. Behind frames of the extended
-// protocol that no Sync has ended, a single statement is such a string too.
+// substituted is the plan of a string in which Sluice answers something, as the server gets
+// it. Any other plan it returns as it is. Behind frames of the extended protocol that no
+// Sync has ended, a single statement is such a string too: its answer needs a place in the
+// server's order. How the session stands is noted for a replay (restoreString).
 func (s *session) substituted(plan *rewrite.Plan, sql []byte) *rewrite.Plan {
 	if st := plan.Single(); !plan.Substitutable() &&
 		(st == nil || !s.t.touched || st.End == 0 || discardsAll(st) && !s.answersDiscard(st) || !plan.Answerable()) {
@@ -287,15 +308,18 @@ func (s *session) substituted(plan *rewrite.Plan, sql []byte) *rewrite.Plan {
 	return made
 }
 
-// strings marks the answer to a string in which Sluice answers something.
+// strings marks the answer to a string in which Sluice answers something: every frame of
+// the answer is looked at. d is nil for any other.
 func (s *session) strings(o *owed, d *strung) {
 	if d != nil {
 		o.strung, o.masks, s.t.looks = d, true, true
 	}
 }
 
-// strungReply is told of a reply to such a string; done is false for one that is
-// the client's.
+// strungReply is told of a reply to such a string, with the entry o at the head of the
+// queue; done is false for one that is the client's. Rows of what stands in for a statement
+// are nobody's, and at its tag the statement is done and answered here. A tag where the
+// server should have failed means that the backend is out of step.
 func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
 	t := s.t
 	if o.strung == nil || o.at >= len(o.strung.places) {
@@ -335,6 +359,7 @@ func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
 }
 
 // answerStrung does a statement of a string in its place; several: others stand beside it.
+// A change of statement_timeout holds for the statements behind it.
 func (s *session) answerStrung(st *rewrite.Statement, several bool) error {
 	timeout := s.settings.StatementTimeout()
 	frames, err := s.perform(st, true, several)
@@ -351,8 +376,9 @@ func (s *session) answerStrung(st *rewrite.Statement, several bool) error {
 	return s.synthesize(slices.Concat(frames...))
 }
 
-// strungError is the error of a statement that is answered with one, in the place
-// of the server's; nil for any other.
+// strungError is the error of a statement that is answered with one, in the place of the
+// server's; nil for any other. The server's is that of rewrite.Fault, and comes where the
+// string stands at such a statement.
 func (o *owed) strungError(payload []byte) *wire.Error {
 	if o.strung == nil || o.at >= len(o.strung.places) || string(retry.Field(payload, 'C')) != rewrite.FaultCode {
 		return nil
@@ -372,19 +398,23 @@ func errUnsure(name string) *wire.Error {
 		Hint: "Send SHOW " + name + " by itself."}
 }
 
-// localState is what statements that are answered here change, as it was.
+// localState is what statements that are answered here change, as it was. Of the named
+// statements the map is kept as it is, and those that are deleted from it are noted in
+// gone.
 type localState struct {
 	settings *settings.Snapshot
 	stmts    map[string]*clientStatement
 	gone     []undo
 }
 
+// localState notes how the session stands in front of a string.
 func (s *session) localState() *localState {
 	return &localState{settings: s.settings.Snapshot(), stmts: s.stmts}
 }
 
-// restoreString undoes what the statements of a string did, before the string is
-// run again.
+// restoreString undoes what the statements of a string did, before the string is run again:
+// its statements are done once more with the new answers. Without such a string there is
+// nothing to undo.
 func (s *session) restoreString() {
 	was := s.t.atString
 	if was == nil {
