@@ -10,6 +10,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
+// A client's statement, by the backend's: whether what the backend would run is what its
+// client was told. bind and describeStatement ask for it (onBackend), a replay by rebind.
+// schema.go has the epochs, constants.go the statements whose constants are read by
+// settings.
+
 // asNow has a statement that is to be described, and whose Parse was answered from
 // memory, mean what it means now: nobody here knows of all that others do to the schema.
 // As long as its client has not heard of the Parse, the server is asked in its place.
@@ -30,29 +35,35 @@ func (s *session) asNow(cs *clientStatement) {
 	cs.since = 0
 }
 
-// began is what times of descriptions count from.
+// began is what times of descriptions count from. The monotonic clock counts.
 var began = time.Now()
 
-// confirm notes that the server has just shown that d holds, for others too.
+// confirm notes that the server has just shown that d holds, for others too: not from a
+// session whose view of the schema is its own.
 func (s *session) confirm(d *description) {
 	if s.srv.cfg.DescribeMemory > 0 && !s.pinned && s.schema.own == 0 {
 		d.seen.Store(int64(time.Since(began)))
 	}
 }
 
-// holds reports whether the server has shown lately that d holds.
+// holds reports whether the server has shown lately that d holds; never, where
+// DescribeMemory is 0.
 func (srv *Server) holds(d *description) bool {
 	return time.Since(began)-time.Duration(d.seen.Load()) < srv.cfg.DescribeMemory
 }
 
-// newStatement is what a client has once it has prepared tmpl.
+// newStatement is a client's statement of tmpl, prepared now: of the epoch that the session
+// sees, with the description that the client would be told. since is as in clientStatement.
 func (s *session) newStatement(tmpl *template, since uint64) clientStatement {
 	return clientStatement{tmpl: tmpl, epoch: s.epoch(), known: s.described(tmpl), since: since}
 }
 
-// onBackend is prepare for a client's statement: when the server now describes
-// it otherwise than the client was told, nothing is executed. No statement and no
-// error: the server refused the text and the client has been told.
+// onBackend is prepare for a client's statement: when the server now describes it otherwise
+// than the client was told, nothing is executed. It needs a backend, may send and await
+// answers, and the backend may be another one afterwards. cs is changed only on success:
+// then it is of the template and epoch that it was found by.
+//
+// No statement and no error: the server refused the text and the client has been told.
 func (s *session) onBackend(cs *clientStatement) (*serverStatement, error) {
 	p := s.parsing()
 	if cs.tmpl.parsing != p && cs.tmpl.readOtherwise(p) {
@@ -62,6 +73,9 @@ func (s *session) onBackend(cs *clientStatement) (*serverStatement, error) {
 	if s.misreads(cs, tmpl, epoch) {
 		return nil, errOtherReading
 	}
+	// A statement that was never described has made no promise. Only where the backend has
+	// to prepare it anew behind a change of the schema, the promise is the description of
+	// the time of its Parse.
 	promise := cs.described
 	if promise == nil && cs.epoch != s.epoch() && !s.b.prepared.holdsOf(tmpl, epoch) {
 		promise = cs.known
@@ -74,6 +88,8 @@ func (s *session) onBackend(cs *clientStatement) (*serverStatement, error) {
 	case err != nil || st == nil:
 		return nil, err
 	case !agrees:
+		// The same text with the parameter types that its client was told, which PostgreSQL
+		// would have kept.
 		if typed := s.typed(tmpl, promise, st.desc); typed != nil {
 			before := *cs
 			cs.tmpl, cs.epoch = typed, s.epoch()
@@ -111,20 +127,22 @@ func (s *session) underSettings(cs *clientStatement, p settings.Parsing) (tmpl *
 	return tmpl, cs.epoch
 }
 
-// misreads reports whether the backend would have to read the text of a statement anew,
-// in another way than its plan has.
+// misreads reports whether the backend would have to read the text of a statement anew, in
+// another way than its plan has: then nobody knows what it would run.
 func (s *session) misreads(cs *clientStatement, tmpl *template, epoch uint64) bool {
 	return s.b.reading != 0 && s.b.reading.Misleads([]byte(tmpl.sql)) &&
 		(tmpl != cs.tmpl || tmpl.plan.Pin != rewrite.PinUnparsed) && !s.b.prepared.holdsOf(tmpl, epoch)
 }
 
-// typed is tmpl with the parameter types that the client was told, where the server
-// would choose others now: PostgreSQL does not choose again. nil: it is not that.
+// typed is tmpl with the parameter types that the client was told, where the server would
+// choose others now: PostgreSQL does not choose again. nil: it is not that. promise is what
+// the client was told, and desc what the server says now.
 func (s *session) typed(tmpl *template, promise, desc *description) *template {
 	told, _ := promise.parts()
 	if desc == nil || told == nil || tmpl.split != nil || len(told) > maxCachedText {
 		return nil
 	}
+	// Types that the text had been given already make no difference a second time.
 	if now, _ := desc.parts(); bytes.Equal(told, now) || string(told[wire.HeaderLen:]) == tmpl.oids {
 		return nil
 	}
@@ -144,9 +162,10 @@ func (s *session) agreed(tmpl *template, epoch uint64, promise *description, ans
 	} else {
 		s.srv.metrics.Prepared(metrics.PreparedHit)
 	}
-	// What is sent in two parts needs to know its parameters.
+	// A query that is sent in two parts needs to know its parameters.
 	for promise != nil || tmpl.split != nil {
 		if st.desc == nil && fresh {
+			// The description has been asked for, and its answer is still owed.
 			attempts := s.tx.attempts.Count()
 			if ok, err := answered(); !ok || err != nil {
 				return nil, false, err

@@ -14,13 +14,20 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
+// The settings of a session at its backend: brought there before a transaction begins
+// (applySettings, called by ensureBackend), and put back to the client's startup values
+// behind a RESET, for which a server has values of its own (restoreStartup,
+// restoreInGroup). A replay uses syncSettings alone.
+
 // mostSettingLosses is how many backends may be lost in a row while their settings
 // are applied: more are no accident.
 const mostSettingLosses = 3
 
-// applySettings brings the backend's settings to the session's, in a Sync group
-// of its own, and waits for the answer: what follows must not run under others'.
-// A backend that is lost meanwhile has got nothing of the client's: the next is taken.
+// applySettings brings the backend's settings to the session's, in a Sync group of its own,
+// and waits for the answer: what follows must not run under others'. A backend that is lost
+// meanwhile has got nothing of the client's: the next is taken. With an error none of the
+// turn has been sent, and the session has been moved to where the error leaves it; inBlock
+// says that a BEGIN was answered before, which then is kept in unserved.
 func (s *session) applySettings(inBlock bool) error {
 	e := lost
 	if inBlock {
@@ -55,8 +62,11 @@ func (s *session) applySettings(inBlock bool) error {
 
 // notApplied ends what applySettings could not do: refusal is the server's, err is what
 // came between, and told is for the client where the backend was lost. e moves the session.
+// It returns the error of applySettings.
 func (s *session) notApplied(e event, inBlock bool, refusal []byte, err, clientErr error) error {
 	switch {
+	// A cancel, a timeout or a cut: the backend serves on, unless its answer is still to
+	// come (suspect).
 	case s.b != nil && stops(err):
 		s.heeded(err)
 		if s.keeps() && !inBlock && !s.b.suspect {
@@ -92,7 +102,8 @@ func (s *session) notApplied(e event, inBlock bool, refusal []byte, err, clientE
 }
 
 // unrestored are the SETs that give the settings of the client's startup which the
-// transaction has reset their startup values: the server has put its own in force.
+// transaction has reset their startup values: the server has put its own in force. They are
+// in the order of their names, and SET LOCAL where the reset was.
 func (s *session) unrestored() (sets []rewrite.Change) {
 	for _, name := range slices.Sorted(maps.Keys(s.settings.Startup.SQL)) {
 		last := s.settings.Staged.Last(name)
@@ -108,8 +119,9 @@ func (s *session) unrestored() (sets []rewrite.Change) {
 	return sets
 }
 
-// restoreStartup puts the client's startup values in force, in front of what it sends
-// next in its block.
+// restoreStartup puts the client's startup values in force, in front of what it sends next
+// in its block. Between two turns of a block nothing is owed, so that a round trip is
+// possible. An error is a lost backend.
 func (s *session) restoreStartup() error {
 	sets := s.unrestored()
 	if len(sets) == 0 {
@@ -131,7 +143,8 @@ func (s *session) restoreStartup() error {
 	return nil
 }
 
-// restored is told of settings that a backend was given where the log knows nothing of it.
+// restored is told of settings that a backend was given where the log knows nothing of it:
+// the transaction is not run again.
 func (s *session) restored(sets []rewrite.Change) {
 	s.txParsing = s.parsingAfter(rereads(sets))
 	if s.tx.log != nil {
@@ -139,6 +152,7 @@ func (s *session) restored(sets []rewrite.Change) {
 	}
 }
 
+// setText is the statement of a change, a Set or SetLocal with a value.
 func setText(c rewrite.Change) string {
 	verb := "SET "
 	if c.Action == rewrite.SetLocal {
@@ -148,7 +162,8 @@ func setText(c rewrite.Change) string {
 }
 
 // resetsStartup reports whether a statement that a shared backend runs puts its own value
-// in force where the client's startup has given one.
+// in force where the client's startup has given one. st may be nil, which is no such
+// statement.
 func (s *session) resetsStartup(st *rewrite.Statement) bool {
 	if st == nil || s.dedicated || len(s.settings.Startup.SQL) == 0 {
 		return false
@@ -165,7 +180,9 @@ func (s *session) resetsStartup(st *rewrite.Statement) bool {
 }
 
 // restoreInGroup is restoreStartup between the frames of a Sync group, behind one that has
-// reset something.
+// reset something. The SETs go in front of the client's next frames, as frames whose
+// answers are for nobody, by a portal of Sluice's own. With nil the group goes on, unless
+// t.skip says that the reset has failed.
 func (s *session) restoreInGroup() error {
 	if err := s.makeAnswer(); err != nil || s.t.skip {
 		return err
@@ -189,7 +206,7 @@ func (s *session) restoreInGroup() error {
 
 // resetsInside is the refusal of a string in which statements stand behind a reset that
 // puts the server's values in force for them; nil for any other. In d are those of its
-// statements that the server does not get as they are.
+// statements that the server does not get as they are; d may be nil.
 func (s *session) resetsInside(plan *rewrite.Plan, d *strung, sql []byte) error {
 	if len(plan.Statements) < 2 {
 		return nil
@@ -214,7 +231,8 @@ func (s *session) resetsInside(plan *rewrite.Plan, d *strung, sql []byte) error 
 }
 
 // heedless reports whether a statement surely means the same whatever settings of the
-// startup are in force: of what pools send to reset a session, each does.
+// startup are in force: of what pools send to reset a session, each does. sql is the text
+// that the plan is of.
 func (s *session) heedless(st *rewrite.Statement, sql []byte) bool {
 	switch {
 	case st.End > len(sql):
@@ -229,14 +247,18 @@ func (s *session) heedless(st *rewrite.Statement, sql []byte) bool {
 	return heedlessText.Match(sql[st.Start:st.End])
 }
 
+// heedlessText are the statements beside SET and transaction control that pools send to
+// reset a session. Only whole statements match where a SELECT is meant.
 var heedlessText = regexp.MustCompile(`(?i)^(unlisten|listen|notify|close|deallocate)\b|^select \d+( as \w+)?$|^select pg_advisory_unlock_all\(\)$`)
 
 // errResetInside is told where RESET stands in front of others in a string.
 var errResetInside = &wire.Error{Code: retry.StateUnsupported, Message: "a RESET to a value of the client's startup must not stand in front of other statements in one string",
 	Hint: "Send it in a request of its own, or at the end of the string."}
 
-// syncSettings is what applySettings sends; refusal is the server's. The error may be
-// one that stops the turn: then the backend is as it should be, unless it is suspect.
+// syncSettings is what applySettings sends; refusal is the server's. The backend is idle,
+// outside a transaction. The error may be one that stops the turn: then the backend is as
+// it should be, unless it is suspect. Where the backend has the session's settings already,
+// which a comparison of pointers mostly tells, nothing is sent.
 func (s *session) syncSettings() (refusal []byte, err error) {
 	b := s.b
 	if err := s.clearSequences(); err != nil {
@@ -266,6 +288,8 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 	if err == nil && refusal == nil {
 		b.unsure = b.unsure && reset == ""
 		b.applied = s.settings.InForce
+		// The reports of the group are those of these settings: what a transaction changes
+		// from here on is compared with them (believe).
 		b.reported = s.srv.sharedReports.Share(b.reported)
 		b.idle = b.reported
 		err = s.stopped()
@@ -274,20 +298,22 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 }
 
 // noteCalls is told of a statement that has run, in whole or in part: what the functions
-// that it calls have set for the session is not known.
+// that it calls have set for the session is not known. It counts when the transaction is
+// committed (commitSettings).
 func (s *session) noteCalls(st *rewrite.Statement) {
 	if st.Calls && s.srv.resetsAuto {
 		s.settings.Stage(settings.Unseen)
 	}
 }
 
-// resetsAuto reports whether functions may leave settings that must be reset. A
-// cluster refuses set_config (a recorded fact), so that functions of DSQL cannot.
+// resetsAuto reports whether functions may leave settings that must be reset. A cluster
+// refuses set_config (a recorded fact), so that functions of DSQL cannot.
 func (c Config) resetsAuto() bool {
 	return (c.Reset == ResetAuto || c.Reset == "") && c.Kind == Postgres
 }
 
-// resetSQL puts all settings of a server's session back.
+// resetSQL puts all settings of a server's session back. The authorization goes first:
+// another role may not be allowed to reset what the session's own may.
 func (srv *Server) resetSQL() string {
 	if srv.cfg.Kind == Postgres {
 		return "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; "
@@ -299,6 +325,7 @@ func (srv *Server) resetSQL() string {
 	return b.String()
 }
 
-// dsqlResets are the settings that every cluster knows.
+// dsqlResets are the settings that every cluster knows. The values are of no use: ByRole
+// wants a map.
 var dsqlResets = map[string]string{"client_encoding": "", "datestyle": "", "extra_float_digits": "", "intervalstyle": "",
 	"role": "", "search_path": "", "timezone": ""}

@@ -20,7 +20,8 @@ var errReadOtherwise = &wire.Error{Code: errPlanChanged.Code, Message: errPlanCh
 	Hint:   "Prepare it again behind the change, or pass the constants as parameters.", Origin: errPlanChanged.Origin}
 
 // readOtherwise reports whether constants of the text would be read otherwise than they
-// were, if it were parsed now.
+// were, if it were parsed now, under p. Only a text that may have such constants at all is
+// looked at more closely, and only when a setting that they are read by has changed.
 func (t *template) readOtherwise(p settings.Parsing) bool {
 	if t.parsing.Constants == p.Constants || t.plan.Kind == rewrite.Setting || t.plan.Kind == rewrite.Control {
 		return false
@@ -30,7 +31,8 @@ func (t *template) readOtherwise(p settings.Parsing) bool {
 
 // asParsed is onBackend for a statement whose constants would be read otherwise: only the
 // one will do that the backend has parsed before. From then on no other client uses it:
-// PostgreSQL may parse it anew, under the settings of this one.
+// PostgreSQL may parse it anew, under the settings of this one. The transaction is not run
+// again, since no other backend would have the statement.
 func (s *session) asParsed(cs *clientStatement) (*serverStatement, error) {
 	st := s.parsedBefore(cs)
 	if st == nil {
@@ -62,7 +64,8 @@ func (s *session) asParsed(cs *clientStatement) (*serverStatement, error) {
 }
 
 // parsedBefore is the backend's statement that was parsed when the client prepared its own;
-// nil for none.
+// nil for none. One of another epoch, or in two parts, may have been parsed at another
+// time.
 func (s *session) parsedBefore(cs *clientStatement) *serverStatement {
 	st := s.b.prepared.find(cs.tmpl)
 	if of := cs.tmpl.of; st == nil && of != nil {

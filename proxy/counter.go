@@ -9,10 +9,12 @@ import (
 // it (CommandCounterIncrement) when an Execute comes to the portal's end, and at
 // every Parse; not when a portal is suspended, nor at any other frame of a group.
 
-// incremented is the type, in a log, of a Parse whose effect alone was wanted.
+// incremented is the type, in a log, of a Parse whose effect alone was wanted. No frame of
+// the protocol has it.
 const incremented = 1
 
-// ran is told of an Execute with that limit on rows.
+// ran is told of an Execute with that limit on rows, which is about to be sent. 0, and what
+// is negative as a signed number, is no limit.
 func (t *turn) ran(kind rewrite.Kind, limit uint32) {
 	t.executed = t.executed || kind != rewrite.Control && kind != rewrite.Empty // see errDiscardInPipeline: these do not count
 	switch limited := int32(limit) > 0; {
@@ -23,7 +25,9 @@ func (t *turn) ran(kind rewrite.Kind, limit uint32) {
 	}
 }
 
-// increment does at the server what a frame that is answered here would have done there.
+// increment does at the server what a frame that is answered here would have done there. It
+// is called for each Parse that is answered here, and for each Execute of a portal of ours.
+// Where nothing is invisible it does nothing.
 func (s *session) increment() {
 	if s.t.unseen && s.state == busy {
 		s.logFrame(incremented, logEntry{}, nil)
@@ -31,7 +35,8 @@ func (s *session) increment() {
 	}
 }
 
-// parseNothing sends an empty Parse.
+// parseNothing sends an empty Parse, whose answer is for nobody. The server's unnamed
+// statement is no client's.
 func (s *session) parseNothing() {
 	s.t.unseen = false
 	s.t.owed.push(wire.Parse).swallow = true

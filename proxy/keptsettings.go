@@ -7,7 +7,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// keep does a SET of a setting that never reaches the server.
+// Settings that Sluice keeps, as the statements of clients meet them: SET (keep), questions
+// that the server would answer otherwise (notAsked), and a RESET to the client's startup
+// value, which a server does not know (resetLocally). Package settings holds the values.
+
+// keep does a SET of a setting that never reaches the server. notice is PostgreSQL's
+// warning of a SET LOCAL that has no effect; several: other statements stand in the string,
+// which is a transaction then. The error, for the client, is that of a value that
+// PostgreSQL would refuse.
 func (s *session) keep(c *rewrite.Change, several bool) (notice []byte, err error) {
 	txOnly := c.Action == rewrite.SetLocal
 	value, bad := settings.ValueOf(c)
@@ -26,8 +33,8 @@ func (s *session) keep(c *rewrite.Change, several bool) (notice []byte, err erro
 	return notice, s.settings.Keep(c.Name, value, txOnly)
 }
 
-// notAsked is the error of a statement that asks the server for a setting that
-// Sluice keeps, or nil.
+// notAsked is the error of a statement that asks the server for a setting that Sluice
+// keeps, or nil. In a failed block the server's own error comes first.
 func (s *session) notAsked(plan *rewrite.Plan) error {
 	st := plan.Single()
 	if st == nil || st.Asks == nil || s.status() == 'E' {
@@ -41,13 +48,16 @@ func (s *session) notAsked(plan *rewrite.Plan) error {
 	return nil
 }
 
+// errNotAsked refuses a question to which the server's answer would not be the session's.
 func errNotAsked(name string) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: "the server does not know the session's value of \"" + name + "\", which Sluice keeps",
 		Hint: "Ask by SHOW " + name + ", or by SELECT current_setting('" + name + "') in a query of its own."}
 }
 
-// resetLocally sends a RESET that must be seen by a server as the SET it means:
-// to the client's startup value.
+// resetLocally sends a RESET that must be seen by a server as the SET it means: to the
+// client's startup value. done is false for any other statement; else the turn has settled,
+// unless the error is for the client. The client gets the tag of its RESET, also in a
+// replay (logEntry.tag).
 func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
 	st := plan.Single()
 	if st == nil || len(st.Changes) != 1 || st.Changes[0].Action != rewrite.Reset || s.status() == 'E' {

@@ -5,8 +5,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// noteSettings is told of a statement that has succeeded: what it did to the
-// session's settings, and to those that its transaction has staged.
+// Settings as the statements of a client change them, from a statement's tag to the end of
+// its transaction. reply.go calls noteSettings for each statement that has run; settle, or
+// replyReady before it, ends the transaction.
+
+// noteSettings is told of a statement that has succeeded: what it did to the session's
+// settings, and to those that its transaction has staged. st is nil where nobody has read
+// the text, and then the tag alone tells. A COMMIT that has rolled back has the tag of a
+// ROLLBACK.
 func (s *session) noteSettings(st *rewrite.Statement, tag string) {
 	switch tag {
 	case "COMMIT", "PREPARE TRANSACTION":
@@ -43,6 +49,7 @@ func (s *session) noteSettings(st *rewrite.Statement, tag string) {
 }
 
 // commitSettings makes what the transaction has staged the session's own, and returns it.
+// The backend, if there is one, has these settings in force by now.
 func (s *session) commitSettings() (done []rewrite.Change) {
 	done, unseen := s.settings.Commit()
 	if s.b != nil && unseen {
@@ -54,8 +61,10 @@ func (s *session) commitSettings() (done []rewrite.Change) {
 	return done
 }
 
-// settleSettings ends the transaction at a ReadyForQuery that says so: what was
-// staged since the last COMMIT or ROLLBACK was a transaction of its own.
+// settleSettings ends the transaction at a ReadyForQuery that says so: what was staged
+// since the last COMMIT or ROLLBACK was a transaction of its own. failed says that an error
+// was told. The backend is still there: its reports are believed. A second call in the same
+// turn finds nothing staged.
 func (s *session) settleSettings(failed bool) {
 	var done []rewrite.Change
 	if failed {

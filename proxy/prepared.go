@@ -14,9 +14,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// template is one statement text as clients prepare it: shared by every client
-// and backend, keyed by SQL, parameter types and the settings that change
-// parsing.
+// Prepared statements: the texts as all clients share them (template, catalog), the
+// statements of a client (clientStatement), and those that a backend holds
+// (serverStatements). A client's name never reaches a server. extended.go makes templates
+// and prepares them on backends; schema.go says how long what is remembered holds.
+
+// template is one statement text as clients prepare it: shared by every client and backend,
+// keyed by SQL, parameter types and the settings that change parsing. It is immutable but
+// for its atomic fields, which any session may set.
 type template struct {
 	sql  string
 	oids string // the parameter-type part of a Parse, count included
@@ -32,11 +37,12 @@ type template struct {
 	inTwo atomic.Pointer[template]
 	// accepted is 1 + the epoch in which a backend last accepted the text; 0 never.
 	accepted atomic.Uint64
-	desc     atomic.Pointer[description]
-	portal   atomic.Pointer[description] // that of a portal, as last told to a client
+	// desc is what others are told that the statement returns; see publish.
+	desc   atomic.Pointer[description]
+	portal atomic.Pointer[description] // that of a portal, as last told to a client
 }
 
-// statements are those that a client has prepared.
+// statements are those that a client has prepared. A session embeds it.
 type statements struct {
 	stmts   map[string]*clientStatement
 	unnamed *clientStatement
@@ -47,7 +53,8 @@ type statements struct {
 	txParsing settings.Parsing
 }
 
-// description is the server's answer to Describe of a statement.
+// description is the server's answer to Describe of a statement or portal. It is shared,
+// and immutable but for seen.
 type description struct {
 	epoch uint64
 	// seen is when the server last described it so, or bound a statement that it had
@@ -56,8 +63,8 @@ type description struct {
 	frames []byte // ParameterDescription, then RowDescription or NoData; of a portal only these
 }
 
-// A column of a RowDescription without its name: table (4) and attribute (2)
-// that it is from, type (4), size (2), modifier (4), format (2).
+// columnSize is the length of a column of a RowDescription without its name: table (4) and
+// attribute (2) that it is from, type (4), size (2), modifier (4), format (2).
 const columnSize, columnType, columnFormat = 18, 6, 16
 
 // parts splits a description into ParameterDescription, nil for a portal's, and
@@ -70,7 +77,8 @@ func (d *description) parts() (params, row []byte) {
 	return d.frames[:n], d.frames[n:]
 }
 
-// params is how many parameters a described statement takes.
+// params is how many parameters a described statement takes; 0 for a portal's, which says
+// nothing of them.
 func (d *description) params() int {
 	if params, _ := d.parts(); params != nil {
 		return int(binary.BigEndian.Uint16(params[wire.HeaderLen:]))
@@ -79,8 +87,8 @@ func (d *description) params() int {
 }
 
 // promises reports whether d tells a client the same as other does: types of the
-// parameters, and name and type of each column. Which table a column is from may
-// change, as PostgreSQL lets it when a table is made anew.
+// parameters, where other tells them, and name and type of each column. A column may come
+// from another table, as PostgreSQL lets it when a table is made anew.
 func (d *description) promises(other *description) bool {
 	params, a := d.parts()
 	otherParams, b := other.parts()
@@ -107,8 +115,9 @@ func (d *description) promises(other *description) bool {
 	return true
 }
 
-// catalog holds the templates of all clients, the least recently parsed
-// evicted, and the epoch of the server's schema as far as it was seen to change.
+// catalog holds the templates of all clients, the least recently parsed evicted, and the
+// epoch of the server's schema as far as it was seen to change. A template that was evicted
+// lives on with those who have it; a new one of the text shares nothing with it.
 type catalog struct {
 	epoch    atomic.Uint64
 	privates atomic.Uint64 // see schema.go
@@ -119,16 +128,19 @@ type catalog struct {
 	lru   *list.List // of *catalogEntry, the newest in front
 }
 
+// catalogEntry is what the list holds: the key is needed for the eviction.
 type catalogEntry struct {
 	key  string
 	tmpl *template
 }
 
+// newCatalog returns an empty catalog of at most limit templates.
 func newCatalog(limit int) *catalog {
 	return &catalog{limit: limit, m: map[string]*list.Element{}, lru: list.New()}
 }
 
-// templateKey appends the key of a text to dst.
+// templateKey appends the key of a text to dst. The types begin with their number: so no
+// two texts with their types have one key.
 func templateKey(dst, sql, oids []byte, parsing settings.Parsing) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, parsing.All)
 	dst = append(dst, oids...)
@@ -136,7 +148,7 @@ func templateKey(dst, sql, oids []byte, parsing settings.Parsing) []byte {
 	return append(dst, sql...)
 }
 
-// find returns the template of a key, or nil.
+// find returns the template of a key, or nil. The key is not kept.
 func (c *catalog) find(key []byte) *template {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,16 +178,18 @@ func (c *catalog) add(key []byte, t *template) *template {
 	return t
 }
 
-// flush forgets what is known of every text: DDL, OC001 or a changed plan was seen.
+// flush forgets what is known of every text: DDL, OC001 or a changed plan was seen. Nothing
+// is removed: what belongs to an older epoch is no longer told.
 func (c *catalog) flush() { c.epoch.Add(1) }
 
-// clientStatement is one prepared statement of a client.
+// clientStatement is one prepared statement of a client, under one of its names. Only its
+// client's session has it; portals and the log point to it.
 type clientStatement struct {
 	tmpl *template
 	// epoch is that of the schema which the client prepared it under.
 	epoch uint64
-	// told is what the client was told when it asked for a description; nil if
-	// it never did.
+	// described is what the client was told when it asked for a description; nil if it
+	// never did.
 	described *description
 	// known is what it would have been told when it prepared the statement; nil
 	// if nobody knew.
@@ -185,7 +199,8 @@ type clientStatement struct {
 	since uint64
 }
 
-// serverStatement is one statement that a backend holds under a name of ours.
+// serverStatement is one statement that a backend holds under a name of ours. Clients of
+// every kind share it, save those of asParsed.
 type serverStatement struct {
 	name  string
 	seq   uint64 // of those that the backend prepared
@@ -197,7 +212,8 @@ type serverStatement struct {
 	desc *description
 }
 
-// serverStatements is what one backend holds, least recently bound evicted.
+// serverStatements is what one backend holds, least recently bound evicted. It is as much
+// the session's as the backend is.
 type serverStatements struct {
 	m   map[*template]*serverStatement
 	lru *list.List
@@ -206,7 +222,7 @@ type serverStatements struct {
 	orphans []string
 }
 
-// find returns the backend's statement for t and marks it used.
+// find returns the backend's statement for t and marks it used; nil when there is none.
 func (s *serverStatements) find(t *template) *serverStatement {
 	st := s.m[t]
 	if st != nil {
@@ -221,8 +237,8 @@ func (s *serverStatements) holdsOf(t *template, epoch uint64) bool {
 	return st != nil && st.epoch == epoch
 }
 
-// add registers a statement under a new name that was never used before on
-// this backend.
+// add registers a statement under a new name that was never used before on this backend:
+// the Close of an older one may still be skipped by the server. The caller sends its Parse.
 func (s *serverStatements) add(t *template, epoch uint64) *serverStatement {
 	if s.m == nil {
 		s.m, s.lru = map[*template]*serverStatement{}, list.New()
@@ -234,7 +250,8 @@ func (s *serverStatements) add(t *template, epoch uint64) *serverStatement {
 	return st
 }
 
-// holds reports whether a name is that of a statement of ours.
+// holds reports whether a name is that of a statement of ours, orphans included. To a
+// client such a name is that of nothing.
 func (s *serverStatements) holds(name string) bool {
 	for _, st := range s.m {
 		if st.name == name {
@@ -252,7 +269,8 @@ func (s *serverStatements) remove(st *serverStatement) {
 	}
 }
 
-// rename has st be the statement of another template.
+// rename has st be the statement of another template, of the same text: nobody else finds
+// it.
 func (s *serverStatements) rename(st *serverStatement, t *template) {
 	if st.tmpl != t {
 		delete(s.m, st.tmpl)
@@ -260,7 +278,8 @@ func (s *serverStatements) rename(st *serverStatement, t *template) {
 	}
 }
 
-// oldest returns the statement to evict once more than limit are held.
+// oldest returns the statement to evict once more than limit are held, or nil. The caller
+// closes it.
 func (s *serverStatements) oldest(limit int) *serverStatement {
 	if len(s.m) <= limit {
 		return nil
@@ -268,8 +287,8 @@ func (s *serverStatements) oldest(limit int) *serverStatement {
 	return s.lru.Back().Value.(*serverStatement)
 }
 
-// distrust has what was prepared after the first seq statements prepared anew
-// before it is used again.
+// distrust has what was prepared after the first seq statements prepared anew before it is
+// used again: what they were parsed against was rolled back.
 func (s *serverStatements) distrust(seq uint64) {
 	if s.seq == seq {
 		return
@@ -294,6 +313,7 @@ func (s *session) statement(name []byte) *clientStatement {
 	return s.stmts[string(name)]
 }
 
+// setStatement gives a name of the client's its statement; nil takes it from the name.
 func (s *session) setStatement(name string, st *clientStatement) {
 	switch {
 	case name == "":
@@ -308,5 +328,6 @@ func (s *session) setStatement(name string, st *clientStatement) {
 	}
 }
 
-// forgetStatements is DEALLOCATE ALL, which spares the unnamed statement.
+// forgetStatements is DEALLOCATE ALL, which spares the unnamed statement. A new map takes
+// the place of the old one, which a localState may hold.
 func (s *session) forgetStatements() { s.stmts = nil }

@@ -8,6 +8,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
+// Whether texts that look like reads are reads, by the database. sendQuery, bindOnBackend
+// and others ask it for each such text (judged), a replay of a lost read asks anew
+// (stillReads).
+
 // A text alone hardly ever shows that it only reads: a view, an attribute, an operator
 // or a cast may run a function that writes. A database in which no function of a user's
 // that may write can be reached in such a way shows it for all texts: PostgreSQL holds
@@ -49,9 +53,11 @@ const builtins = `('pg_catalog', 'information_schema', 'sys')`
 const askPure = `WITH users AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname NOT IN ` + builtins +
 	` AND p.prorettype NOT IN ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype)) ` + isPure
 
-// judged is the plan of a text that the session runs next, on a backend that is lent:
-// what may write, although it looks like a read, is a write. In a block nothing is
-// committed before the COMMIT: there it is one where a return to a savepoint must undo it.
+// judged is the plan of a text that the session runs next, on a backend that is lent: what
+// may write, although it looks like a read, is a write. In a block nothing is committed
+// before the COMMIT: there it is one where a return to a savepoint must undo it. The
+// database is asked only where nothing of a group has been sent: the question would commit
+// it.
 func (s *session) judged(plan *rewrite.Plan) *rewrite.Plan {
 	switch {
 	case plan.AsWrite() == plan:
@@ -72,8 +78,9 @@ func (s *session) judged(plan *rewrite.Plan) *rewrite.Plan {
 	return plan
 }
 
-// stillReads asks the backend anew whether what ran as a read was one: others may have
-// synthesize a function since the schema was asked.
+// stillReads asks the backend, which is idle, anew whether what ran as a read was one:
+// others may have made a function since the schema was asked. A backend that is lost over
+// it leaves that open: false.
 func (s *session) stillReads() bool { return s.srv.askPurity(s.b, true) && s.srv.reads() }
 
 // reads reports whether texts that look like reads are, as far as is known.
@@ -81,8 +88,11 @@ func (srv *Server) reads() bool {
 	return srv.purity.answer.Load() == (srv.catalog.epoch.Load()+1)<<1|1
 }
 
-// askPurity asks an idle backend whether a text that looks like a read may write,
-// unless the answer is known; anew: even then. It reports false when the backend was lost.
+// askPurity asks an idle backend whether a text that looks like a read may write, unless
+// the answer is known; anew: even then. It reports false when the backend was lost. An
+// answer is of the epoch at which the question was asked: a change of the schema meanwhile
+// makes the answer worthless. While one session asks, others go by the answer that is
+// known.
 func (srv *Server) askPurity(b *backend, anew bool) bool {
 	p, epoch, now := &srv.purity, srv.catalog.epoch.Load(), time.Now().UnixNano()
 	if last := p.asked.Load(); !anew {

@@ -8,9 +8,15 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// ran are the statements that a session has run on a backend since it was lent, and
-// that may have drawn numbers of sequences: where others have drawn before, they show
-// whether currval and lastval answer with the session's own.
+// Whose numbers currval and lastval would tell, in a block on a backend that others have
+// used: the statements that the block has run are remembered (noteRun), and when the
+// question comes, the server is asked whether they have surely drawn what is asked for
+// (proves). A client that never asks pays for nothing but the memory.
+
+// ran are the statements that a session has run on a backend since it was lent, and that
+// may have drawn numbers of sequences: where others have drawn before, they show whether
+// currval and lastval answer with the session's own. It is bounded: of what falls out
+// nothing is proved.
 type ran struct {
 	text []byte // of simple Queries, one behind the other
 	at   int    // where that of the Query at hand begins; -1 for one that is not kept
@@ -32,13 +38,14 @@ const (
 	mostRunText = 8 << 10
 )
 
-// forget begins anew.
+// forget begins anew: nothing that ran before proves anything.
 func (r *ran) forget() {
 	clear(r.runs) // of the texts that they hold
 	r.text, r.at, r.runs = r.text[:0], -1, r.runs[:0]
 }
 
-// keep is told of the text of a simple Query before it is sent in a block.
+// keep is told of the text of a simple Query before it is sent in a block. A text beyond
+// the bound is not kept.
 func (r *ran) keep(sql []byte) {
 	if len(r.text)+len(sql) > mostRunText {
 		r.forget()
@@ -49,7 +56,7 @@ func (r *ran) keep(sql []byte) {
 	}
 }
 
-// add notes a run.
+// add notes a run; the oldest gives way.
 func (r *ran) add(n run) {
 	if len(r.runs) == mostRuns {
 		r.runs = r.runs[:copy(r.runs, r.runs[1:])]
@@ -57,7 +64,7 @@ func (r *ran) add(n run) {
 	r.runs = append(r.runs, n)
 }
 
-// all are the runs as the planner takes them.
+// all are the runs as the planner takes them, the oldest first.
 func (r *ran) all() []rewrite.Run {
 	runs := make([]rewrite.Run, 0, len(r.runs))
 	for _, n := range r.runs {
@@ -70,8 +77,9 @@ func (r *ran) all() []rewrite.Run {
 	return runs
 }
 
-// noteRun is told of a statement that the server has run, with its tag; nil for a
-// portal that has more rows. st is nil where nobody knows which it was.
+// noteRun is told of a statement that the server has run, with its tag; nil for a portal
+// that has more rows. st is nil where nobody knows which it was. A statement that may have
+// changed the meaning of names makes all that ran before prove nothing.
 func (s *session) noteRun(o *owed, st *rewrite.Statement, tag []byte) {
 	r := &s.b.ran
 	switch {
@@ -100,8 +108,8 @@ func (s *session) noteRun(o *owed, st *rewrite.Statement, tag []byte) {
 	}
 }
 
-// returned is told of a command that ends a transaction, or a part of it: names mean
-// again what they meant before. Sequences are not turned back.
+// returned is told of a command that ends a transaction, or a part of it: names mean again
+// what they meant before. Sequences are not turned back: what was drawn is drawn.
 func (s *session) returned(verb rewrite.Verb) {
 	switch r := &s.b.ran; verb {
 	case rewrite.Begin, rewrite.Savepoint, rewrite.ReleaseSavepoint, rewrite.SetTransaction:
@@ -115,16 +123,20 @@ func (s *session) returned(verb rewrite.Verb) {
 	}
 }
 
-// mayProve reports whether the server may be asked whose numbers it has.
+// mayProve reports whether the server may be asked whose numbers it has: in a block at a
+// backend that is lent, and not while a writer has it.
 func (s *session) mayProve() bool {
 	return s.b != nil && s.state != failed && !s.drawn() && s.inBlock() && s.t.uplink == nil
 }
 
-// ownName is that of the statement and the portal by which the server is asked.
+// ownName is that of the statement and the portal by which the server is asked, and of the
+// portal of restoreInGroup. They are closed behind each use.
 const ownName = "sluice_own"
 
-// proves asks the server whether what the session has run in its block has drawn all
-// that the text at hand asks for. It is one round trip, at a place where nothing is owed.
+// proves asks the server whether what the session has run in its block has drawn all that
+// the text at hand asks for. The question is one round trip, at a place where nothing is
+// owed; where it cannot be asked the answer is false. An error is for the client where the
+// question has met a conflict or a cancel, which end the block; else the backend is lost.
 func (s *session) proves() (bool, error) {
 	if s.t.asks == "" || !s.mayProve() || !s.t.owed.empty() {
 		return false, nil

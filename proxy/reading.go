@@ -11,7 +11,8 @@ import (
 // not read at all. How a server reads it reports itself, whatever changed it; until a
 // backend is lent, the session's settings say it, and what backends were dialled with.
 
-// plan is the planner's, for a text that the server reads next.
+// plan is the planner's, for a text that the server reads next; Unread where the server may
+// read it in another way. It never is nil.
 func (s *session) plan(sql []byte) *rewrite.Plan {
 	if r := s.reading(); r != 0 && r.Misleads(sql) {
 		return s.srv.planner.Unread()
@@ -19,12 +20,15 @@ func (s *session) plan(sql []byte) *rewrite.Plan {
 	return s.srv.planner.Plan(sql)
 }
 
-// unreadTemplate is that of a text that is not read. It is nobody else's.
+// unreadTemplate is that of a text that is not read. It is nobody else's, since the text
+// may be taken for something else by another client's server.
 func (s *session) unreadTemplate(sql, oids []byte) *template {
 	return &template{sql: string(sql), oids: string(oids), plan: s.srv.planner.Unread(), parsing: s.parsing(), optsOut: retry.OptsOut(sql)}
 }
 
 // reading is how the server will read the session's next text, as far as that is known.
+// Within a turn that may have changed the reading nothing is known, and the worst is
+// assumed.
 func (s *session) reading() rewrite.Reading {
 	switch {
 	case s.t.rereads:
@@ -39,14 +43,16 @@ func (s *session) reading() rewrite.Reading {
 	return rewrite.Reading(s.srv.usual.Load())
 }
 
-// noteReading notes how a backend read texts when it was dialled.
+// noteReading notes how a backend read texts when it was dialled. Backends of one server
+// are taken to be dialled alike: the last one speaks for the next. Most calls find nothing
+// new, and write nothing.
 func (srv *Server) noteReading(usual rewrite.Reading) {
 	if rewrite.Reading(srv.usual.Load()) != usual {
 		srv.usual.Store(uint32(usual))
 	}
 }
 
-// readingOf is how a server reads texts that reports those parameters.
+// readingOf is how a server reads texts that reports those parameters when it is dialled.
 func readingOf(params map[string]string) (r rewrite.Reading) {
 	for name, value := range params {
 		r |= rewrite.ReadingOf(name, value)
@@ -54,7 +60,8 @@ func readingOf(params map[string]string) (r rewrite.Reading) {
 	return r
 }
 
-// noteReading is told of a parameter that the server reports.
+// noteReading is told of a parameter that the server reports. Each of the two parameters
+// tells one half of the reading.
 func (b *backend) noteReading(name, value string) {
 	switch name {
 	case "client_encoding":

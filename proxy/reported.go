@@ -14,7 +14,9 @@ import (
 // what a backend reports is noted, and told where it differs from what its client
 // knows. So a client knows the truth too when its backend was lost or replaced.
 
-// noteParameter is told of a ParameterStatus.
+// noteParameter is told of a ParameterStatus, wherever it comes from. It is noted on the
+// backend, and told to a client by tellParameters only. Reports are never changed: a new
+// value makes new ones.
 func (b *backend) noteParameter(frame []byte) {
 	name, rest, ok := wire.CString(frame[wire.HeaderLen:])
 	value, _, ok2 := wire.CString(rest)
@@ -26,13 +28,19 @@ func (b *backend) noteParameter(frame []byte) {
 	}
 }
 
-// mayTell reports whether the end of this turn may have something to tell of parameters.
+// mayTell reports whether the end of this turn may have something to tell of parameters. It
+// is asked at every ReadyForQuery, and mostly answered by two comparisons of pointers. A
+// backend is lent.
 func (s *session) mayTell() bool {
 	return s.b.reported != s.settings.Reported || s.settings.InForce != s.settings.ReportedFor || s.settings.Unsettled()
 }
 
-// tellParameters tells the client of the parameters that are not as it knows them,
-// in front of a ReadyForQuery.
+// tellParameters tells the client of the parameters that are not as it knows them, in front
+// of a ReadyForQuery, whoever makes that one. The truth is found in this order:
+//
+// - in a failed block in which a RESET was answered here, the values that it took back;
+// - while a backend is kept, and in a block, its own reports;
+// - else the session's settings, as a backend that has them reports, or would.
 func (s *session) tellParameters() error {
 	now := s.settings.Reported
 	if undone := s.settings.Undone(); undone != nil && s.status() == 'E' {
@@ -57,7 +65,9 @@ func (s *session) tellParameters() error {
 	return nil
 }
 
-// view are the reports of a server on which a client's settings, of, are in force.
+// view are the reports of a server on which a client's settings, of, are in force. A
+// backend that has them knows; what one has reported is remembered with the settings.
+// Without one the reports are made of what is usual and what the client has set.
 func (s *session) view(of *settings.Values) *settings.Reports {
 	if b := s.b; b != nil && b.applied != nil && b.applied.Equal(of) {
 		b.reported = s.srv.sharedReports.Share(b.reported)
@@ -80,7 +90,9 @@ func (s *session) view(of *settings.Values) *settings.Reports {
 }
 
 // inForce are the reports of the backend that is lent, with the client's startup values
-// where the server has its own since a RESET: see restoreStartup.
+// where the server has its own since a RESET: see restoreStartup. Outside a transaction
+// they are corrected by what the next group of settings will change: the client is to see
+// its settings as if they were in force already.
 func (s *session) inForce() *settings.Reports {
 	s.b.reported = s.srv.sharedReports.Share(s.b.reported)
 	now := s.b.reported
@@ -112,9 +124,10 @@ func (s *session) inForce() *settings.Reports {
 // fixed are reported parameters that nobody sets.
 var fixed = []string{"in_hot_standby", "integer_datetimes", "is_superuser", "server_encoding", "server_version", "session_authorization"}
 
-// believe compares, where a transaction has ended, what its backend reports with
-// what its statements say: what a function has set is a setting of the session too,
-// and what a server has made of a value is that value.
+// believe compares, where a transaction has ended, what its backend reports with what its
+// statements say: what a function has set is a setting of the session too, and what a
+// server has made of a value is that value. Session and backend are brought in step with
+// it, and the comparison begins anew at these reports.
 //
 // done was set in that transaction: the server does not report again what it made of the
 // same value before.
@@ -129,6 +142,8 @@ func (s *session) believe(done []rewrite.Change) {
 	}
 	var of, ofSession []rewrite.Change
 	for _, p := range b.reported.News(was) {
+		// Of a list the report is not the text that a SET takes; what Sluice keeps is not
+		// the server's to say.
 		if slices.Contains(fixed, p.Lower) || settings.ListSettings[p.Lower] || s.srv.treat.Of(p.Lower) != settings.Carried {
 			continue
 		}
@@ -142,6 +157,8 @@ func (s *session) believe(done []rewrite.Change) {
 		}
 		c := rewrite.Change{Action: rewrite.Set, Name: p.Lower, SQL: settings.QuoteLiteral(p.Value), Text: p.Value}
 		of = append(of, c)
+		// The session may have set another value here meanwhile, which the backend does not
+		// know yet: that one stays.
 		if s.settings.InForce.SQL[p.Lower] == sql {
 			ofSession = append(ofSession, c)
 		}
@@ -154,8 +171,9 @@ func (s *session) believe(done []rewrite.Change) {
 	b.idle = b.reported
 }
 
-// noteRole keeps the backend of a session whose role a function has changed: what
-// the session may do depends on it, and no other backend has it.
+// noteRole keeps the backend of a session whose role a function has changed: what the
+// session may do depends on the role, and no other backend has that. Where no more sessions
+// may keep one, this session ends, and the backend with it.
 func (s *session) noteRole() {
 	b := s.b
 	if s.keeps() {
@@ -166,6 +184,7 @@ func (s *session) noteRole() {
 		if is, _ := b.reported.Get(name); is == was {
 			continue
 		}
+		// A plan of two statements makes a pin that no failure takes back: see pin.
 		if err := s.pin(&rewrite.Plan{Pin: rewrite.PinRole, Statements: make([]rewrite.Statement, 2)}); err != nil {
 			b.suspect, s.pinLost = true, true
 			s.srv.metrics.Refused(metrics.FeatureSetting)
@@ -174,7 +193,8 @@ func (s *session) noteRole() {
 	}
 }
 
-// params are the parameters of the backend dialled last, completed.
+// params are the parameters of the backend dialled last, completed by what clients insist
+// on. They are made once for each such backend, which the map tells that they come from.
 func (srv *Server) params() *settings.Reports {
 	seen := srv.backends.Params()
 	r := srv.reports.Load()
@@ -186,8 +206,8 @@ func (srv *Server) params() *settings.Reports {
 	return r
 }
 
-// reported returns how a parameter is spelt in ParameterStatus and what a
-// client with that startup has been told; ok is false when it is not reported.
+// reported returns how a parameter is spelt in ParameterStatus and what a client with that
+// startup has been told; ok is false when it is not reported. name is in lower case.
 func (srv *Server) reported(startup *settings.Values, name string) (shown, value string, ok bool) {
 	for _, p := range srv.params().All {
 		if p.Lower == name {

@@ -9,7 +9,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// text is what a server is sent in the place of the client's text.
+// Texts that the server gets in another form than the client's, and answers in which
+// something is not for the client: statements that Sluice answers in the place of a query,
+// and CREATE INDEX, whose background job a client does not see. reply.go asks maskedReply
+// of each frame where a turn looks.
+
+// text is what a server is sent in the place of the client's text at its Parse.
 func (t *template) text() string {
 	if t.split != nil {
 		return t.split.Read
@@ -20,7 +25,8 @@ func (t *template) text() string {
 	return t.sql
 }
 
-// note counts, and logs once, what DSQL would not do of a text.
+// note counts, and logs once for each text, what DSQL would not do of it. It is called at
+// each Parse and Query, answered here or not.
 func (s *session) note(plan *rewrite.Plan) {
 	for i := range plan.Findings {
 		f := &plan.Findings[i]
@@ -39,8 +45,9 @@ func (s *session) note(plan *rewrite.Plan) {
 	}
 }
 
-// refusal is the error with which Sluice answers the only statement of a text,
-// or nil.
+// refusal is the error with which Sluice answers the only statement of a text, or nil. In a
+// text of several the server gets the statement, and its error is replaced: see
+// mappedError.
 func refusal(plan *rewrite.Plan) error {
 	st := plan.Single()
 	if st == nil || st.Refusal == nil {
@@ -49,12 +56,14 @@ func refusal(plan *rewrite.Plan) error {
 	return refusalOf(st)
 }
 
+// refusalOf is the error of a statement that has a refusal.
 func refusalOf(st *rewrite.Statement) *wire.Error {
 	r := st.Refusal
 	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 }
 
-// masks reports whether some of what a server answers to a text is not for the client.
+// masks reports whether some of what a server answers to a text is not for the client. plan
+// may be nil.
 func masks(plan *rewrite.Plan) bool {
 	if plan == nil || plan.Text == "" {
 		return false
@@ -67,18 +76,20 @@ func masks(plan *rewrite.Plan) bool {
 	return false
 }
 
-// masked reports whether rows of the answer to a statement are ours: of the
-// query that stands in its place, or of the job that it began.
+// masked reports whether rows of the answer to a statement are ours: of the query that
+// stands in its place, or of the job that it began.
 func masked(st *rewrite.Statement) bool { return st.Tag != "" || st.Job != rewrite.NoJob }
 
-// masksAlone reports whether the only masked part of a transaction is one CREATE
-// INDEX in autocommit: as long as nothing of it was told, a replay has nothing to
-// compare. Else the log would miss what was masked.
+// masksAlone reports whether the only masked part of a transaction is one CREATE INDEX in
+// autocommit: as long as nothing of it was told, a replay has nothing to compare. Else the
+// log would miss what was masked.
 func (s *session) masksAlone(plan *rewrite.Plan) bool {
 	return plan.Single() != nil && !s.inBlock()
 }
 
-// pushRun owes the answer to a statement.
+// pushRun owes the answer to a statement, which is what the entry's plan says; nil for one
+// that is not looked at. Where something of the answer is ours, all frames of the turn are
+// looked at from now on.
 func (s *session) pushRun(kind byte, plan *rewrite.Plan) *owed {
 	o := s.t.owed.push(kind)
 	o.plan = plan
@@ -88,8 +99,8 @@ func (s *session) pushRun(kind byte, plan *rewrite.Plan) *owed {
 	return o
 }
 
-// running is the statement that the head of the queue is being answered for, if
-// its answer is not all for the client.
+// running is the statement that the head of the queue is being answered for, if its answer
+// is not all for the client; else nil.
 func (s *session) running() *rewrite.Statement {
 	if s.t.owed.empty() {
 		return nil
@@ -105,8 +116,9 @@ func (s *session) running() *rewrite.Statement {
 	return st
 }
 
-// maskedReply keeps from the client what is not its own in the answer to a
-// statement; done is false for what is.
+// maskedReply keeps from the client what is not its own in the answer to a statement; done
+// is false for what is. It is asked before the frame is matched with the head of the queue,
+// and pops the head where it has dealt with the entry's last frame.
 func (s *session) maskedReply(typ byte, frame []byte, total int) (done bool, err error) {
 	t := s.t
 	if typ != wire.ReadyForQuery { // a Sync group or text goes on behind CREATE INDEX
@@ -147,7 +159,9 @@ func (s *session) maskedReply(typ byte, frame []byte, total int) (done bool, err
 	return false, nil
 }
 
-// maskedEnd is the end of a statement whose rows are for nobody.
+// maskedEnd is the end of a statement whose rows are for nobody: the client is sent the tag
+// of its own statement. Alone outside a block, the tag of a CREATE INDEX that is to be
+// awaited is held until the job is done.
 func (s *session) maskedEnd(st *rewrite.Statement, typ byte, tag []byte) error {
 	t := s.t
 	o := t.owed.first()
@@ -177,7 +191,8 @@ type job struct {
 	tag []byte // held until the job is done
 }
 
-// tellTag sends the tag that was held until a job is done: nobody waits for it.
+// tellTag sends the tag that was held until a job is done: nobody waits for it, because
+// more of the turn follows.
 func (s *session) tellTag() error {
 	if s.t.job.tag == nil {
 		return nil
@@ -206,9 +221,10 @@ const (
 	jobPauseMost  = time.Second
 )
 
-// awaitJob waits until the job of a CREATE INDEX is done, and returns what the
-// client is answered: the tag, or the error of a job that failed. Cancel, the
-// statement timeout, the client's end and drain end the wait, not the job.
+// awaitJob waits until the job of a CREATE INDEX is done, and returns what the client is
+// answered: the tag, or the error of a job that failed. Cancel, the statement timeout, the
+// client's end and drain end the wait, not the job. The backend, which is idle, is asked.
+// The error is a loss or the session's end.
 func (s *session) awaitJob() ([]byte, error) {
 	t := s.t
 	asked := t.job
@@ -237,7 +253,8 @@ func (s *session) awaitJob() ([]byte, error) {
 	}
 }
 
-// jobPause sleeps, unless somebody no longer waits.
+// jobPause sleeps, unless somebody no longer waits: then the error is for the client where
+// it can be told, else the session's end.
 func (s *session) jobPause(pause time.Duration) error {
 	select {
 	case <-time.After(pause):
@@ -258,7 +275,8 @@ func (s *session) jobPause(pause time.Duration) error {
 	return nil
 }
 
-// jobStatus asks for a job; "" when there is no such job, or nobody may ask.
+// jobStatus asks for a job; "" when there is no such job, or nobody may ask. An error means
+// that the backend is lost.
 func (b *backend) jobStatus(query []byte) (status, details string, err error) {
 	_, err = b.exchangeRows(query, func(row []byte) {
 		columns := columnsOf(row)
@@ -269,7 +287,7 @@ func (b *backend) jobStatus(query []byte) (status, details string, err error) {
 	return status, details, err
 }
 
-// columnsOf splits a DataRow's payload; NULL is "".
+// columnsOf splits a DataRow's payload; NULL is "". nil where the row is not well-formed.
 func columnsOf(row []byte) []string {
 	if len(row) < 2 {
 		return nil
@@ -296,7 +314,9 @@ func (s *session) waitsForJob(v verdict) verdict {
 	return v
 }
 
-// settleJob ends a turn whose answer waited for a job.
+// settleJob ends a turn whose answer waited for a job, behind the server's ReadyForQuery,
+// which was kept from the client: the client gets one of ours behind the answer. A loss
+// meanwhile is told as an unknown outcome (lossTold).
 func (s *session) settleJob() error {
 	answer, err := s.awaitJob()
 	if err != nil {

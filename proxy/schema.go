@@ -8,9 +8,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// What is remembered of statements holds for one epoch of the server's schema. A
-// transaction that may have changed the schema has epochs of its own: nothing of
-// what it sees reaches other sessions, nor does anything remain of it.
+// All that is remembered of statements holds for one epoch of the server's schema. A
+// transaction that may have changed the schema has epochs of its own: nothing of what it
+// sees reaches other sessions, nor does anything remain of it. extended.go and describe.go
+// ask what is known, reply.go tells of what the server shows, and settle of the
+// transaction's end.
 
 // private marks an epoch that is one transaction's own.
 const private = 1 << 63
@@ -18,7 +20,8 @@ const private = 1 << 63
 // maxLearned bounds the descriptions that wait for the end of a transaction.
 const maxLearned = 64
 
-// schemaChange is what a transaction has to do with the schema.
+// schemaChange is what a transaction has to do with the schema. The zero value is that of
+// one that has not touched it.
 type schemaChange struct {
 	own     uint64 // its epoch, once it may have changed the schema; else 0
 	ddl     bool   // and not for want of a parse only
@@ -33,7 +36,8 @@ type learned struct {
 	desc *description
 }
 
-// epoch is that of the schema as the session sees it.
+// epoch is that of the schema as the session sees it: its transaction's own, or the
+// server's as far as it was seen to change.
 func (s *session) epoch() uint64 {
 	if s.schema.own != 0 {
 		return s.schema.own
@@ -42,7 +46,9 @@ func (s *session) epoch() uint64 {
 }
 
 // changesSchema is told of a plan that is about to be sent. After DDL a return to a
-// savepoint changes the schema too.
+// savepoint changes the schema too. A write may do so by a function: from the first on it
+// is noted how many statements the backend had by then, since a rollback makes those that
+// come later doubtful.
 func (s *session) changesSchema(plan *rewrite.Plan) {
 	c := &s.schema
 	switch {
@@ -57,21 +63,26 @@ func (s *session) changesSchema(plan *rewrite.Plan) {
 	}
 }
 
-// schemaReturned is told that the transaction may have come back to a savepoint.
+// schemaReturned is told that the transaction may have come back to a savepoint: what it
+// has learned since is of an epoch that nobody sees again.
 func (s *session) schemaReturned() {
 	if s.schema.own != 0 {
 		s.schema.own = s.srv.catalog.privates.Add(1) | private
 	}
 }
 
-// schemaCommitted is told of the end of a transaction behind which another may run.
+// schemaCommitted is told of the end of a transaction behind which another may run. Where
+// the transaction may have changed the schema, all that is remembered is asked anew. That
+// is done also where nobody knows whether it was committed.
 func (s *session) schemaCommitted() {
 	if s.schema.own != 0 {
 		s.srv.catalog.flush()
 	}
 }
 
-// schemaSettled is told that the session is in no transaction any more.
+// schemaSettled is told that the session is in no transaction any more, and how the last
+// one ended as far as that is known. Without a backend there is nothing to distrust: it is
+// gone.
 func (s *session) schemaSettled(committed bool) {
 	c := &s.schema
 	if committed || c.ddl { // CALL, for one, may have committed before it failed
@@ -96,7 +107,8 @@ func (s *session) known(tmpl *template) bool {
 	return !s.pinned && tmpl.accepted.Load() == s.epoch()+1
 }
 
-// described returns the description to tell the client without asking, or nil.
+// described returns the description to tell the client without asking, or nil. It is of
+// this epoch, and not for a pinned session: see known.
 func (s *session) described(tmpl *template) *description {
 	if d := tmpl.desc.Load(); d != nil && d.epoch == s.epoch() && !s.pinned {
 		return d
@@ -104,7 +116,10 @@ func (s *session) described(tmpl *template) *description {
 	return nil
 }
 
-// noteDescription notes a description for this client and the others.
+// noteDescription notes a description, the answer to o, for this client and the others.
+// frame is its second half, the first is captured; whole says that nothing of it is
+// missing. Others are told at once, unless the transaction may have changed what it saw:
+// then when that is committed, or never.
 func (s *session) noteDescription(o *owed, frame []byte, whole bool) {
 	if o.tmpl == nil { // a portal's: from now on its client counts on these columns
 		if o.clientStmt != nil && o.clientStmt.described == nil && whole {
@@ -146,8 +161,9 @@ func (t *template) ofPortal(frame []byte) *description {
 	return d
 }
 
-// publish makes d what others are told. Where it is not what they were told, the
-// schema was changed where nobody here saw it: then nothing that was known holds.
+// publish makes d what others are told. Where it is not what they were told, the schema was
+// changed where nobody here saw it: then nothing that was known holds. One that is older
+// than what is known is dropped.
 func (c *catalog) publish(t *template, d *description) {
 	switch have := t.desc.Load(); {
 	case have == d, have != nil && have.epoch > d.epoch:
@@ -158,29 +174,32 @@ func (c *catalog) publish(t *template, d *description) {
 	t.desc.Store(d)
 }
 
-// planChanged reports whether an error says that a statement of the server's would
-// return other columns than it did when it was prepared.
+// planChanged reports whether an error says that a statement of the server's would return
+// other columns than it did when it was prepared. Servers that tell no routine are known by
+// the message.
 func planChanged(payload []byte) bool {
 	return string(retry.Field(payload, 'C')) == errPlanChanged.Code &&
 		(string(retry.Field(payload, 'R')) == errPlanChanged.Origin.Routine || string(retry.Field(payload, 'M')) == errPlanChanged.Message)
 }
 
-// trusts reports whether anything is remembered of t that is still told.
+// trusts reports whether anything is remembered of t that is still told. If not, an error
+// about t says nothing new.
 func (c *catalog) trusts(t *template) bool {
 	epoch, d := c.epoch.Load(), t.desc.Load()
 	return t.accepted.Load() == epoch+1 || d != nil && d.epoch == epoch
 }
 
-// stale reports whether an error is that of a statement which the backend had before
-// its client prepared it: then it says nothing of the client's. DDL that was seen
-// since, and a description that the client has, make it the client's error.
+// stale reports whether an error is that of a statement which the backend had before its
+// client prepared it: then the error says nothing of the client's statement, and a replay
+// prepares that anew. DDL that was seen since, and a description that the client has, make
+// it the client's error.
 func (s *session) stale(o *owed, payload []byte) bool {
 	return (o.kind == wire.Bind || o.kind == wire.Describe) && !o.forcedError && planChanged(payload) &&
 		o.clientStmt != nil && o.clientStmt.described == nil && o.clientStmt.epoch == s.epoch()
 }
 
-// deallocated reports whether an error says that the backend has lost a statement of
-// ours: somebody deallocated it behind our back.
+// deallocated reports whether an error says that the backend has lost a statement of ours:
+// somebody deallocated it behind our back. A dedicated backend has none of ours.
 func (s *session) deallocated(o *owed, payload []byte) bool {
 	return (o.kind == wire.Bind || o.kind == wire.Describe) && !o.forcedError && !s.dedicated && string(retry.Field(payload, 'C')) == "26000"
 }

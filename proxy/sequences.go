@@ -19,14 +19,15 @@ import (
 // several stands for more than one session, or for one whose numbers are out of date.
 const several = ^uint64(0)
 
-// sequences is what the sessions of a Server know together.
+// sequences is what the sessions of a Server know together. Both flags are set once and
+// stay.
 type sequences struct {
 	// asked: some client uses currval or lastval. From then on a backend is cleared of
 	// the numbers that others have drawn before it is lent, unless the server cannot.
 	asked, uncleared atomic.Bool
 }
 
-// draws is what one session has drawn of sequences.
+// draws is what one session has drawn of sequences. A session embeds it.
 type draws struct {
 	// drewOn is the backend, by its serial, on which the session may have advanced a
 	// sequence last; 0 for none. wantsOwn: it asks for what it drew.
@@ -40,12 +41,13 @@ type draws struct {
 // backends counts those that were ever attached, to tell them apart.
 var backends atomic.Uint64
 
-// drawn reports whether what was drawn on the backend is the session's, whole and new.
+// drawn reports whether what was drawn on the backend is the session's, whole and new. The
+// number of a backend tells apart two that were lent one after the other.
 func (s *session) drawn() bool {
 	return s.b.drawer == s.id && s.drewOn == s.b.serial
 }
 
-// draw notes that the session may advance a sequence on its backend.
+// draw notes that the session may advance a sequence on its backend, before it does.
 func (s *session) draw() {
 	switch {
 	case s.b.drawer == 0:
@@ -56,8 +58,10 @@ func (s *session) draw() {
 	s.drewOn = s.b.serial
 }
 
-// askSequence decides whether a text may ask its backend for numbers drawn before. The
-// error is PostgreSQL's.
+// askSequence decides whether a text may ask its backend for numbers drawn before. With nil
+// it may: what the backend has drawn is the session's own, or nobody has drawn anything,
+// and the server's own error is the answer. The error is PostgreSQL's, with a hint; from
+// the next transaction on the session has a backend of its own.
 func (s *session) askSequence(plan *rewrite.Plan) error {
 	s.srv.sequences.asked.Store(true)
 	if s.dedicated || s.drawn() || s.b.drawer == 0 && s.drewOn == 0 {
@@ -80,7 +84,9 @@ func revives(plan *rewrite.Plan) bool {
 	return slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool { return st.Kind == rewrite.Control })
 }
 
-// clearSequences has the server forget what others have drawn on an idle backend.
+// clearSequences has the server forget what others have drawn on an idle backend, in front
+// of a transaction of this session. A server that refuses is not asked again, by anybody.
+// The error is a lost backend.
 func (s *session) clearSequences() error {
 	q := &s.srv.sequences
 	if !q.asked.Load() || s.b.drawer == 0 || s.drawn() || q.uncleared.Load() {
@@ -98,7 +104,9 @@ func (s *session) clearSequences() error {
 	return nil
 }
 
-// discardedSequences notes that the client had its sequences discarded.
+// discardedSequences notes that the client had its sequences discarded, at the server or,
+// where Sluice has answered that, here only: then a backend that is kept for the session's
+// numbers still has them, and has to go (void).
 func (s *session) discardedSequences(atServer bool) {
 	s.void = !atServer && s.own && s.drewOn != 0
 	s.drewOn = 0
@@ -111,7 +119,8 @@ func (s *session) discardedSequences(atServer bool) {
 }
 
 // leaveKept gives up the backend that the session keeps, where the server cannot forget
-// what the session has left there: the session's next transaction is on another one.
+// what the session has left there: the session's next transaction is on another one. The
+// session does not end with it, as behind losePin. The caller moves the session.
 func (s *session) leaveKept() {
 	if s.pinned {
 		s.srv.pinned.Add(-1)
@@ -121,7 +130,8 @@ func (s *session) leaveKept() {
 }
 
 // borrowOwn takes a backend that nobody else has used, and keeps it, for a session that
-// asked for its numbers in vain. nil when there is none: then it shares one again.
+// asked for its numbers in vain. nil when there is none: then it shares one again, and may
+// ask in vain again. Such a backend counts as a pin.
 func (s *session) borrowOwn() *reservoir.Conn {
 	if !s.wantsOwn || s.pinned || s.srv.pinned.Load() >= int64(s.srv.cfg.MaxPins) {
 		return nil

@@ -13,7 +13,8 @@ import (
 // query without its clause. In a simple Query both are one text; otherwise the
 // companion is bound and run in front of the client's Bind, with its values.
 
-// inForce is the template of the form in which the text goes to the server now.
+// inForce is the template of the form in which the text goes to the server now. All who
+// have the text get the same one; one that is a split form already is its own.
 func (t *template) inForce() *template {
 	split := t.plan.InSplit()
 	if split == nil || t.split != nil {
@@ -26,7 +27,8 @@ func (t *template) inForce() *template {
 	return made
 }
 
-// sent is the plan that an answer is about, and the split form if it was sent in one.
+// sent is the plan that an answer is about, and the split form if it was sent in one; nil
+// for an answer that is about no text.
 func (o *owed) sent() (*rewrite.Plan, *rewrite.Split) {
 	if o.tmpl != nil && o.split == nil {
 		return o.tmpl.plan, o.tmpl.split
@@ -52,15 +54,16 @@ func (s *session) refusedForm(o *owed, payload []byte) (hint string, again bool)
 	return hint, again
 }
 
-// askInTwo marks the answer to a simple Query that is sent in two parts, and
-// returns what is sent.
+// askInTwo marks the answer to a simple Query that is sent in two parts, and returns what
+// is sent. The first tag in the answer is the companion's.
 func (s *session) askInTwo(o *owed, split *rewrite.Split) []byte {
 	o.split, o.locks, s.t.masks, s.t.looks = split, true, true, true
 	return wire.AppendStrings(nil, wire.Query, split.Text())
 }
 
-// lock runs the companion of a statement in front of a Bind; params is that
-// Bind behind its names, and d what the server says of the statement.
+// lock runs the companion of a statement in front of a Bind; params is that Bind behind its
+// names, and d what the server says of the statement. Its answers are for nobody; an error
+// of it is the client's, and has the server skip the Bind.
 func (s *session) lock(tmpl *template, d *description, params []byte) {
 	values, ok := lockValues(tmpl.split, params)
 	if !ok {
@@ -71,6 +74,7 @@ func (s *session) lock(tmpl *template, d *description, params []byte) {
 		o.swallow, o.locks, o.plan, o.split = true, true, tmpl.plan, tmpl.split
 	}
 	seq := t.owed.seq
+	// The companion is prepared like a client's statement, and may be held already.
 	name := s.prepare(s.companion(tmpl, d), false).name
 	if t.owed.seq != seq {
 		mark(&t.owed.items[len(t.owed.items)-1]) // its Parse
@@ -84,11 +88,13 @@ func (s *session) lock(tmpl *template, d *description, params []byte) {
 	t.masks, t.looks = true, true
 }
 
-// lockPortal is the companion's: the unnamed one may be the client's.
+// lockPortal is the companion's: the unnamed one may be the client's. It is closed at once,
+// since a name can be bound once only.
 const lockPortal = "sluice_lock"
 
-// companion is the template of the statement that locks. Its parameters have the
-// types that the server gave the query's: alone it might take others.
+// companion is the template of the statement that locks. Its parameters have the types that
+// the server gave the query's: alone it might take others. Without a description they are
+// those that the client gave.
 func (s *session) companion(tmpl *template, d *description) *template {
 	oids := []byte(tmpl.oids)
 	if d != nil {
@@ -107,8 +113,9 @@ func (s *session) companion(tmpl *template, d *description) *template {
 	return s.srv.template(&s.t.scratch, []byte(tmpl.split.Lock), types, tmpl.parsing, nil)
 }
 
-// lockValues picks a companion's parameters out of the query's: what stands
-// behind the names of a Bind.
+// lockValues picks a companion's parameters out of the query's: what stands behind the
+// names of a Bind, and is not trusted to be well-formed. Each value keeps its format, text
+// or binary. ok is false where the companion cannot be bound with them.
 func lockValues(split *rewrite.Split, params []byte) (values []byte, ok bool) {
 	take := func(n int) []byte {
 		if n < 0 || n > len(params) {
@@ -161,7 +168,8 @@ func lockValues(split *rewrite.Split, params []byte) (values []byte, ok bool) {
 	return append(values, 0, 0), true
 }
 
-// ofLock reports whether a reply is a companion's, and for nobody.
+// ofLock reports whether a reply is a companion's, and for nobody. The companion's tag ends
+// its part.
 func (s *session) ofLock(typ byte) bool {
 	o := s.t.owed.first()
 	if !o.locks {

@@ -7,8 +7,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
+// The settings that a text is parsed under, as a key of templates (settings.Parsing). A
+// transaction that has changed such a setting has keys of its own, which are odd and never
+// used again: its templates are nobody else's, and are not cached.
+
 // parsingAfter is what the transaction's next texts are parsed under, once it has changed
-// settings; constants: those that constants are read by too.
+// settings; constants: those that constants are read by too. Each call makes a new key.
 func (s *session) parsingAfter(constants bool) settings.Parsing {
 	p, n := s.parsing(), s.srv.txParsings.Add(1)<<1|1
 	p.All = n
@@ -18,15 +22,16 @@ func (s *session) parsingAfter(constants bool) settings.Parsing {
 	return p
 }
 
-// rereads reports whether the changes may be of settings that constants are read by.
+// rereads reports whether the changes may be of settings that constants are read by. A
+// change without a name is one of anything.
 func rereads(changes []rewrite.Change) bool {
 	return slices.ContainsFunc(changes, func(c rewrite.Change) bool {
 		return c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll || c.Name == "" || slices.Contains(settings.ConstantSettings, c.Name)
 	})
 }
 
-// parsing is the hash of the settings under which the session's next Parse
-// runs. A transaction that changed one of them has a hash of its own.
+// parsing is the hash of the settings under which the session's next Parse runs. A
+// transaction that changed one of them has a hash of its own, up to its end.
 func (s *session) parsing() settings.Parsing {
 	if s.txParsing.All != 0 {
 		return s.txParsing
@@ -34,7 +39,9 @@ func (s *session) parsing() settings.Parsing {
 	return s.settings.InForce.Parsing
 }
 
-// noteParsing notes that a statement changes how later ones are parsed.
+// noteParsing notes that a statement, which is about to be sent, changes how later ones are
+// parsed. A function that it calls may do so unseen: then a key of the transaction's own is
+// used until the server's reports tell (settleParsing).
 func (s *session) noteParsing(plan *rewrite.Plan) {
 	s.changesSchema(plan)
 	if plan.Kind == rewrite.Read || len(plan.Statements) == 1 && len(plan.Statements[0].Changes) == 0 && !plan.Statements[0].Calls {
@@ -57,7 +64,9 @@ func (s *session) noteParsing(plan *rewrite.Plan) {
 }
 
 // settleParsing compares what the backend reports in a block with what it reported before
-// the turn: a function may have changed how later statements are parsed.
+// the turn: a function may have changed how later statements are parsed. A guess that no
+// report confirms is taken back. Where the text itself told of changes, there is nothing to
+// find out.
 func (s *session) settleParsing() {
 	t := s.t
 	if t.parsingChanged || t.reported == s.b.reported && !t.guessed {
