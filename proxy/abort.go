@@ -7,16 +7,21 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// Abort: the attempt that has failed is brought to its end at the backend, and what it
-// says is for nobody.
+// Abort: the attempt that has failed is brought to its end at the backend, and what it says
+// is for nobody. resolve calls abortAttempt first of all.
 
-// abandoned reports whether the turn was given up while the backend was waited for.
+// abandoned reports whether the turn was given up while the backend was waited for: then
+// the client has been told, and nothing is left of the attempt.
 func (t *turn) abandoned() bool { return t.original == nil }
 
-// attemptOver reports whether nothing more is sent in this attempt.
+// attemptOver reports whether nothing more is sent in this attempt: it has failed, or the
+// turn was given up.
 func (t *turn) attemptOver() bool { return t.phase == aborting || t.abandoned() }
 
-// abortAttempt brings the backend to a ReadyForQuery, and forgets what it answers.
+// abortAttempt brings the backend to a ReadyForQuery, and forgets what it answers. A
+// backend that is lost over it, or whose Sync would commit, is dropped: the transaction is
+// aborted all the same. after is noted, where the client would stand if it were told now.
+// An error is the session's end.
 func (s *session) abortAttempt() error {
 	t := s.t
 	tolerated := func(err error) error {
@@ -71,7 +76,9 @@ func (s *session) syncCommits() bool {
 	return t.outcome.syncCommits() && t.stand == inTurn && !synced
 }
 
-// toReady sends the Sync that is missing and reads up to ReadyForQuery.
+// toReady sends the Sync that is missing and reads up to ReadyForQuery. Answers are relayed
+// to nobody. A Query behind frames that failed is skipped by the server like the others,
+// and has no ReadyForQuery of its own.
 func (s *session) toReady() error {
 	t := s.t
 	if t.stand == atReady {

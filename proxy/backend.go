@@ -13,6 +13,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
+// A backend as its session sees it, attached to the reservoir's connection from lend to
+// lend, and the round trips that Sluice makes on its own account (exchange). The relay of
+// clients' turns is in uplink.go and downlink.go.
+
 // exchangeTimeout bounds a round trip that Sluice makes on its own account:
 // settings, ROLLBACK, the empty one after a cancel.
 const exchangeTimeout = 5 * time.Second
@@ -50,10 +54,13 @@ type backend struct {
 	group bool
 }
 
-// errOpenGroup ends an exchange that would commit what a client has sent.
+// errOpenGroup ends an exchange that would commit what a client has sent: every exchange
+// ends in a Sync or Query. The caller takes it for a loss and gives the backend up, which
+// undoes the group.
 var errOpenGroup = errors.New("a Sync group of the client is open")
 
-// attached returns the backend that rides on c.
+// attached returns the backend that rides on c, and makes one at the first lend: idle, with
+// nothing set and nothing prepared.
 func attached(c *reservoir.Conn) *backend {
 	if b, ok := c.Attachment.(*backend); ok {
 		return b
@@ -71,9 +78,9 @@ func attached(c *reservoir.Conn) *backend {
 // usableLooks bounds how often usable reads before it gives a backend up.
 const usableLooks = 16
 
-// usable looks at an idle backend without blocking: false when the server
-// closed it or said something that ends it. TLS housekeeping, notices, and
-// parameters that a reload of the server's configuration changed do not.
+// usable looks at an idle backend without blocking: false when the server closed it or said
+// something that ends it. TLS housekeeping, notices, and parameters that a reload of the
+// server's configuration changed do not. No buffer is held afterwards.
 func (b *backend) usable() bool {
 	for range usableLooks {
 		switch b.src.Raw.Peek() {
@@ -104,13 +111,13 @@ func (b *backend) usable() bool {
 	return false
 }
 
-// partialRecordWait bounds the wait for the rest of a TLS record whose
-// beginning has arrived.
+// partialRecordWait bounds the wait for the rest of a TLS record whose beginning has
+// arrived: TLS gives out whole records only.
 const partialRecordWait = 100 * time.Millisecond
 
-// poll reads what has arrived already; os.ErrDeadlineExceeded means nothing.
-// Bytes may wait inside TLS where the socket shows none; with a deadline in
-// the past TLS gives those and does not get to the socket.
+// poll reads what has arrived already; os.ErrDeadlineExceeded means nothing. Bytes may wait
+// inside TLS where the socket shows none; with a deadline in the past TLS gives those and
+// does not get to the socket. Any other error means that the backend is lost.
 func (b *backend) poll() error {
 	if !b.src.Plain() {
 		b.conn.Net.SetReadDeadline(time.Unix(1, 0))
@@ -126,25 +133,28 @@ func (b *backend) poll() error {
 	return b.src.Fill()
 }
 
-// exchange writes msg, which ends in one ReadyForQuery, and reads up to it. It
-// returns the payload of the first ErrorResponse, if any. An error means that
-// the backend cannot be used any more.
+// exchange writes msg, which ends in one ReadyForQuery, and reads up to it. It returns the
+// payload of the first ErrorResponse, if any. An error means that the backend cannot be
+// used any more. Nothing may be owed, and no group of the client's be open.
 func (b *backend) exchange(msg []byte) (refusal []byte, err error) {
 	return b.exchangeRows(msg, func([]byte) {})
 }
 
-// exchangeRows is exchange that gives each row's payload to row.
+// exchangeRows is exchange that gives each row's payload to row, which must not keep it.
 func (b *backend) exchangeRows(msg []byte, row func(payload []byte)) (refusal []byte, err error) {
 	return b.exchangeAll(msg, row, time.Time{}, nil)
 }
 
-// exchangeUntil is exchange that asks stop whether it shall go on: before it begins,
-// when the read from the backend is woken, and at the given moment, unless that is
-// zero. It returns stop's error.
+// exchangeUntil is exchange that asks stop whether it shall go on: before it begins, when
+// the read from the backend is woken, and at the given moment, unless that is zero. It
+// returns stop's error; the answer may still be to come then.
 func (b *backend) exchangeUntil(msg []byte, at time.Time, stop func() error) (refusal []byte, err error) {
 	return b.exchangeAll(msg, func([]byte) {}, at, stop)
 }
 
+// exchangeAll is what the others are: row is given the rows, stop may be nil. A deadline
+// that somebody else has set for the client's turn does not end the exchange: the clock
+// tells the two apart. Parameters are noted, notices dropped.
 func (b *backend) exchangeAll(msg []byte, row func(payload []byte), at time.Time, stop func() error) (refusal []byte, err error) {
 	if b.group {
 		return nil, errOpenGroup
@@ -203,8 +213,13 @@ func (b *backend) exchangeAll(msg []byte, row func(payload []byte), at time.Time
 	}
 }
 
-// lostError says that the backend's connection broke.
+// lostError says that the backend's connection broke, or that what the backend sends cannot
+// be understood: either way nothing more is to be expected of it. A loss in a turn reaches
+// backendLost as one.
 type lostError struct{ err error }
 
+// Error is for the log: no client is told it.
 func (e *lostError) Error() string { return "backend lost: " + e.err.Error() }
+
+// Unwrap returns what broke the connection.
 func (e *lostError) Unwrap() error { return e.err }

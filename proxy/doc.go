@@ -8,14 +8,15 @@
 // knows where both streams stand and can tell the client of any error. The
 // exceptions: the writer of an oversized turn (uplink.go), which lives no longer
 // than the turn; the watcher of a backend that may speak while the client is
-// awaited (copy.go); cancel requests, which come on connections of their own
-// (cancel.go); and wake-ups by a read deadline in the past, from the sweeper, a
+// awaited (copy.go); the looks for a client while its session waits for something
+// else (lookOut in wait.go); cancel requests, which come on connections of their
+// own (cancel.go); and wake-ups by a read deadline in the past, from the sweeper, a
 // drain or a cancel. A read that such a deadline ended looks for its reason and
 // goes on when it finds none, so a late one does no harm. Write deadlines never
 // expire on a connection that lives on: TLS would be broken by it.
 //
-// A backend belongs to the reservoir, or to the session that it is lent to. What
-// rides on it (backend.go) goes with it: its settings, its prepared statements.
+// A backend belongs to the reservoir, or to the session that it is lent to. Its
+// settings and its prepared statements ride on it (backend.go), and go with it.
 //
 // # What happens to a frame
 //
@@ -33,7 +34,7 @@
 //
 // # What happens to a reply
 //
-// Frames pass as bytes. What a session must know of them is kept in the owed
+// Frames pass as bytes. A session keeps what it must know of them in the owed
 // queue: one entry for each frame that the server will answer, and one for each
 // answer that Sluice makes up, in the order in which the client expects them.
 // downlink.go reads; reply.go matches a frame with the head of the queue, takes
@@ -55,13 +56,19 @@
 // # Where things are
 //
 //	accept      server.go, opensession.go, databases.go, config.go, package startup
-//	session     session.go, state.go, turn.go, pair.go, pin.go, dedicated.go, wait.go, deadline.go, presence.go, cancel.go
-//	client      request.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go, local.go, localanswer.go, control.go, strung.go
-//	statements  prepared.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go, split.go, reading.go, purity.go, counter.go
-//	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go, package settings (Client: all that a client has SET)
+//	session     session.go, state.go, turn.go, pair.go, pin.go, dedicated.go, wait.go,
+//	            deadline.go, presence.go, cancel.go
+//	client      request.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
+//	            local.go, localanswer.go, control.go, strung.go
+//	statements  prepared.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,
+//	            split.go, reading.go, purity.go, counter.go
+//	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go,
+//	            package settings (Client: all that a client has SET)
 //	sequences   sequences.go, ran.go
-//	backend     backend.go, uplink.go, downlink.go, reply.go, replyerror.go, owed.go, outcome.go, loss.go, mapped.go, groups.go
-//	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, gate.go, savepoint.go, alarm.go
+//	backend     backend.go, uplink.go, downlink.go, reply.go, replyerror.go, owed.go, outcome.go,
+//	            loss.go, mapped.go, groups.go
+//	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, gate.go,
+//	            savepoint.go, alarm.go
 //	bytes       errors.go, packages wire and rawconn
 //
 // # Words

@@ -8,7 +8,14 @@ import (
 	"os"
 )
 
-// finish sends what is left of the turn and relays until it has settled.
+// The way from the backend to the client: read (pump), go through the frames in the buffer
+// (relay), have reply.go judge those that matter, and send on what passes, in spans of the
+// buffer where that is possible. passSpan is where output is withheld for a replay,
+// writeDown where it is gathered.
+
+// finish sends what is left of the turn and relays until it has settled. It returns before
+// that with an error, and behind a COPY in the extended protocol, whose Sync is still to
+// come. A transaction that has failed on the way is run again here.
 func (s *session) finish() error {
 	if err := s.flushUp(); err != nil {
 		return err
@@ -36,7 +43,9 @@ func (s *session) finish() error {
 	return nil
 }
 
-// flushReplies relays until the backend owes nothing, in the middle of a turn.
+// flushReplies relays until the backend owes nothing, in the middle of a turn. A loss that
+// the transaction survives is mended here, and its successor owes the rest; any other is
+// the error.
 func (s *session) flushReplies() error {
 	for {
 		err := s.drained()
@@ -50,6 +59,8 @@ func (s *session) flushReplies() error {
 	}
 }
 
+// drained is flushReplies for one backend. A transaction that has to be run again is run
+// again in its course.
 func (s *session) drained() error {
 	t := s.t
 	if t.phase == aborting {
@@ -73,8 +84,11 @@ func (s *session) drained() error {
 	return s.flushDown()
 }
 
-// pump reads once from the backend and relays what came.
+// pump reads once from the backend and relays what came. Where the read was woken it looks
+// for the reason, and for the client. An error is a lost backend, or the session's end.
 func (s *session) pump() error {
+	// A server that has said goodbye answers nothing more, even if its connection stays
+	// open.
 	if s.b.said != nil {
 		return &lostError{s.b.said}
 	}
@@ -97,7 +111,7 @@ func (s *session) pump() error {
 	return &lostError{err}
 }
 
-// verdict is what becomes of one frame of the backend.
+// verdict is what becomes of one frame of the backend: the client gets it as it is, or not.
 type verdict uint8
 
 const (
@@ -111,8 +125,10 @@ type stretch struct {
 	noted int // end of those that the log was told of
 }
 
-// relay handles the frames in the backend's buffer. Runs of frames that pass
-// are written from that buffer as one; the rest is gathered in the down batch.
+// relay handles the frames in the backend's buffer. Runs of frames that pass are written
+// from that buffer as one; the rest is gathered in the down batch. It stops where the turn
+// has settled, where the server waits for COPY data, and in front of a frame of which too
+// little has arrived. An error is a lost backend, or the session's end.
 func (s *session) relay() error {
 	t := s.t
 	src := &s.b.src
@@ -133,6 +149,8 @@ func (s *session) relay() error {
 		if total == 0 {
 			break
 		}
+		// Rows are most of all bytes: they are neither matched with the queue nor awaited
+		// whole, only counted off.
 		if (typ == wire.DataRow || typ == wire.CopyData) && !t.looks { // the hot path
 			n := min(total, src.Buffered())
 			src.Skip(n)
@@ -167,7 +185,8 @@ func arrived(src *wire.Reader, typ byte, total int) bool {
 	return typ != wire.ErrorResponse && typ != wire.NoticeResponse || src.Buffered() >= errorHead
 }
 
-// relayRest goes on with a frame that no buffer holds.
+// relayRest goes on with a frame that no buffer holds: its bytes pass, or are dropped, as
+// its beginning was.
 func (s *session) relayRest(r *stretch) error {
 	t := s.t
 	src := &s.b.src
@@ -188,7 +207,7 @@ func (s *session) relayRest(r *stretch) error {
 	return nil
 }
 
-// passStretch passes what has been gone through.
+// passStretch passes what has been gone through, in front of what is sent from elsewhere.
 func (s *session) passStretch(r *stretch) error {
 	if err := s.passSpan(s.b.src.Since(r.span)); err != nil {
 		return err
@@ -197,8 +216,10 @@ func (s *session) passStretch(r *stretch) error {
 	return nil
 }
 
-// relayFrame deals with one frame, which has arrived, but for the end of one that no
-// buffer holds.
+// relayFrame deals with one frame, which has arrived, but for the end of one that no buffer
+// holds. The log is told of the rows before it, then the frame is judged, then the log is
+// told of a frame that passes, and may say that the client has that frame already. Answers
+// of Sluice's own that come next in the queue are made up behind it.
 func (s *session) relayFrame(r *stretch, typ byte, total int) error {
 	t := s.t
 	src := &s.b.src
@@ -206,7 +227,8 @@ func (s *session) relayFrame(r *stretch, typ byte, total int) error {
 		return err
 	}
 	frame := src.Peek(min(total, src.Buffered()))
-	// What the reply makes us say goes behind what came before it.
+	// Anything that Sluice says because of the reply goes behind what came before the
+	// reply.
 	if !plainReply(typ) || s.gathers() || typ == wire.ReadyForQuery && !s.dedicated && s.mayTell() {
 		if err := s.passStretch(r); err != nil {
 			return err
@@ -246,8 +268,8 @@ func (s *session) relayFrame(r *stretch, typ byte, total int) error {
 // there before it is looked at.
 const errorHead = 1 << 10
 
-// plainReply reports whether a frame of this type changes nothing but the owed
-// queue, when it passes.
+// plainReply reports whether a frame of this type, when it passes, changes nothing but the
+// owed queue: then nothing is sent in front of the frame, and the span before it can go on.
 func plainReply(typ byte) bool {
 	switch typ {
 	case wire.CommandComplete, wire.BindComplete, wire.RowDescription, wire.ReadyForQuery, wire.ParseComplete, wire.NoData:
@@ -256,16 +278,18 @@ func plainReply(typ byte) bool {
 	return false
 }
 
-// gathers reports whether the head's reply does not simply pass.
+// gathers reports whether the head's reply does not simply pass: something else may be sent
+// in its place.
 func (s *session) gathers() bool {
 	q := &s.t.owed
 	return q.empty() || q.first().swallow || q.first().forcedError || q.first().masks || q.first().locks || s.t.job.tag != nil ||
 		q.first().kind == wire.Query && q.first().bytes != nil
 }
 
-// relayed sends on what relay left: the span that ends at the buffer's read
-// position. When the turn has settled, the backend is given back first, so
-// that it serves the next client while this one is written to.
+// relayed sends on what relay left: the span that ends at the buffer's read position. When
+// the turn has settled, the backend is given back first, so that it serves the next client
+// while this one is written to; its buffer, which holds the answer, is detached for that.
+// An error is the session's end, or that of a job's backend.
 func (s *session) relayed(span int) error {
 	t := s.t
 	src := &s.b.src
@@ -301,7 +325,8 @@ func (s *session) relayed(span int) error {
 }
 
 // named is the end of a turn's answer, with what the client must be told of
-// application_name in front of the ReadyForQuery.
+// application_name in front of the ReadyForQuery. data is left as it is; the result may be
+// data.
 func (s *session) named(data []byte) []byte {
 	n := len(data) - wire.HeaderLen - 1
 	if !s.settings.MayRename() || n < 0 || data[n] != wire.ReadyForQuery {
@@ -311,7 +336,7 @@ func (s *session) named(data []byte) []byte {
 }
 
 // appendName appends what the client must be told of application_name in front of a
-// ReadyForQuery.
+// ReadyForQuery of that status.
 func (s *session) appendName(dst []byte, status byte) []byte {
 	if name, news := s.settings.Name(status); news {
 		dst = append(dst, wire.AppendStrings(nil, wire.ParameterStatus, "application_name", name)...)
@@ -319,8 +344,10 @@ func (s *session) appendName(dst []byte, status byte) []byte {
 	return dst
 }
 
-// passSpan sends bytes to the client, unless they are held back: at once when
-// they are many and nothing waits before them, else with the next flush.
+// passSpan sends bytes to the client, unless they are held back: at once when they are many
+// and nothing waits before them, else with the next flush. The bytes are copied or written,
+// not kept. In an attempt that has failed they are for nobody. An error is the session's
+// end.
 func (s *session) passSpan(b []byte) error {
 	t := s.t
 	if len(b) == 0 || t.phase == aborting {
@@ -330,6 +357,7 @@ func (s *session) passSpan(b []byte) error {
 		if s.withheld.Add(b) {
 			return nil
 		}
+		// Too much to be withheld: from now on a replay has to answer all of it again.
 		t.streams = true
 	}
 	if err := s.releaseWithheld(); err != nil {
@@ -357,7 +385,7 @@ func (s *session) writeDown(b []byte) error {
 	return nil
 }
 
-// flushDown writes what was gathered for the client.
+// flushDown writes what was gathered for the client. Withheld output stays where it is.
 func (s *session) flushDown() error {
 	k := &s.t.down
 	if k.Empty() {
@@ -368,6 +396,8 @@ func (s *session) flushDown() error {
 	return err
 }
 
+// writeClient writes to the client. Its error is errClientGone with the reason, and ends
+// the session.
 func (s *session) writeClient(b []byte) error {
 	if _, err := s.client.Conn.Write(b); err != nil {
 		return fmt.Errorf("%w: %w", errClientGone, err)
@@ -375,7 +405,8 @@ func (s *session) writeClient(b []byte) error {
 	return nil
 }
 
-// tell appends frames for the client behind everything owed before them.
+// tell appends frames of Sluice's own for the client behind everything owed before them,
+// and logs them: a replay makes them up again. Where nothing is owed they are sent.
 func (s *session) tell(frames ...[]byte) error {
 	t := s.t
 	for _, b := range frames {
@@ -391,10 +422,12 @@ func (s *session) tell(frames ...[]byte) error {
 	return nil
 }
 
-// owesSynthetic reports whether an answer of our own is at the head of the queue.
+// owesSynthetic reports whether an answer of our own is at the head of the queue: then all
+// before it is answered.
 func (t *turn) owesSynthetic() bool { return !t.owed.empty() && t.owed.first().kind == 0 }
 
-// emitSynthetic writes those answers.
+// emitSynthetic writes the answers of our own that are at the head of the queue, and takes
+// them off it.
 func (s *session) emitSynthetic() {
 	t := s.t
 	for t.owesSynthetic() {

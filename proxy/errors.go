@@ -8,6 +8,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
+// The errors that Sluice tells clients, whatever the step that meets them. Where PostgreSQL
+// has such an error, code and text are its own. Errors of one place only stand there:
+// errOtherReading, errNotAsked and others.
+
 // Every error that Sluice originates. Severity is ERROR, so that clients keep
 // their connection: on FATAL lib/pq reports ErrBadConn and database/sql sends
 // an autocommit statement again by itself, which after 08007 applies it twice.
@@ -49,17 +53,20 @@ var (
 	warnInTransaction = &wire.Error{Code: "25001", Message: "there is already a transaction in progress"}
 )
 
+// errTooManyClients refuses a startup beyond listen.max_clients. refusedReason knows it by
+// its first word.
 func errTooManyClients(limit int) *wire.Error {
 	return &wire.Error{Fatal: true, Code: "53300", Message: "sorry, too many clients already",
 		Detail: fmt.Sprintf("listen.max_clients is %d.", limit)}
 }
 
+// errNoDatabase refuses a startup for a database that listen.databases does not have.
 func errNoDatabase(name string) *wire.Error {
 	return &wire.Error{Fatal: true, Code: "3D000", Message: fmt.Sprintf("database \"%s\" does not exist", name),
 		Detail: "It is not among listen.databases."}
 }
 
-// errNoBackend tells what Acquire waited for.
+// errNoBackend tells what Acquire waited for. The client may try again.
 func errNoBackend(cause error) *wire.Error {
 	return &wire.Error{Code: "53300", Message: "no backend connection became free in time",
 		Detail: cause.Error(), Hint: "Retry; if it stays so, raise reservoir.max_open or look at the reservoir's metrics."}
@@ -77,16 +84,21 @@ func notParsed(head *owed, payload []byte) bool {
 		retry.Field(payload, 'P') != nil && retry.Field(payload, 'q') == nil && retry.Field(payload, 'W') == nil
 }
 
+// errTooManyPins refuses a statement that would have the session keep a backend; why is the
+// name of the reason.
 func errTooManyPins(limit int, why string) *wire.Error {
 	return &wire.Error{Code: "53300",
 		Message: "too many sessions keep a backend of their own",
 		Detail:  fmt.Sprintf("This statement needs one (%s) and pins.max is %d.", why, limit)}
 }
 
+// errStatementExists refuses a Parse under a name that is taken.
 func errStatementExists(name []byte) *wire.Error {
 	return &wire.Error{Code: "42P05", Message: fmt.Sprintf("prepared statement \"%s\" already exists", name)}
 }
 
+// errNoStatement is told of a name that is no statement's. Drivers know by the routine that
+// to prepare again helps.
 func errNoStatement(name []byte) *wire.Error {
 	if len(name) == 0 {
 		return &wire.Error{Code: "26000", Message: "unnamed prepared statement does not exist"}
@@ -95,15 +107,19 @@ func errNoStatement(name []byte) *wire.Error {
 		Origin: wire.Origin{File: "prepare.c", Line: "451", Routine: "FetchPreparedStatement"}}
 }
 
+// errParameterCount refuses a Bind with n parameters where its statement takes want.
 func errParameterCount(n, want int, statement []byte) *wire.Error {
 	return &wire.Error{Code: "08P01",
 		Message: fmt.Sprintf("bind message supplies %d parameters, but prepared statement \"%s\" requires %d", n, statement, want)}
 }
 
+// errNoPortal is told of a name that is no portal's.
 func errNoPortal(name []byte) *wire.Error {
 	return &wire.Error{Code: "34000", Message: fmt.Sprintf("portal \"%s\" does not exist", name)}
 }
 
+// errPortalExists refuses a Bind under a name that is taken, which PostgreSQL calls a
+// cursor's.
 func errPortalExists(name []byte) *wire.Error {
 	return &wire.Error{Code: "42P03", Message: fmt.Sprintf("cursor \"%s\" already exists", name)}
 }
@@ -119,16 +135,19 @@ func errJobGoesOn(why *wire.Error) *wire.Error {
 	return &wire.Error{Code: why.Code, Message: why.Message, Detail: "The index is still being built: see sys.jobs."}
 }
 
+// errTooManyStatements refuses a Parse beyond prepared.per_client.
 func errTooManyStatements(limit int) *wire.Error {
 	return &wire.Error{Code: "54000", Message: "too many prepared statements in one session",
 		Detail: fmt.Sprintf("prepared.per_client is %d.", limit)}
 }
 
+// errStatementTooLong refuses a frame of n bytes that would have to be held whole.
 func errStatementTooLong(n, limit int) *wire.Error {
 	return &wire.Error{Code: "54000", Message: "statement too long to be prepared",
 		Detail: fmt.Sprintf("It has %d bytes and rewrite.max_bytes is %d.", n, limit)}
 }
 
+// errSettingRefused refuses a startup with a setting that the cluster does not take.
 func errSettingRefused(name string) *wire.Error {
 	return &wire.Error{Fatal: true, Code: "0A000", Message: fmt.Sprintf("setting configuration parameter %q not supported", name)}
 }

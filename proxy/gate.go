@@ -9,6 +9,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
+// The gate, from a session's side: which statement a transaction fights for, and the wait
+// in front of it. Package retry holds the queues; a replay takes its place in waitOut.
+// Beside it stands the name of a transaction for metrics, after that same statement.
+
 // waitAtGate is called before a statement is sent, with what the backend would be
 // told of it. When it is the transaction's first that locks or changes rows that
 // exist, it is what the transaction fights for; while a replay fights for the same,
@@ -20,13 +24,16 @@ func waitAtGate[T string | []byte](s *session, plan *rewrite.Plan, sql T, params
 		return nil
 	}
 	s.tx.key, s.tx.keyed = retry.KeyOf(r.gate, sql, params), true
+	// The key is kept for a replay of this transaction, which may be the first to take a
+	// pass.
 	if r.gate.Idle() {
 		return nil
 	}
 	ctx, over := s.wait(time.Now().Add(r.cfg.Policy.Patience()), lookEvery)
 	defer over()
 	pass, _ := r.gate.Follow(ctx, s.tx.key)
-	// Whoever has waited long enough is no worse off than if it had come earlier.
+	// A transaction that has waited long enough is no worse off than if it had come
+	// earlier.
 	if err := s.waited(ctx); err != nil && err != errWaitedEnough {
 		pass.Release()
 		return err

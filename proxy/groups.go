@@ -6,6 +6,9 @@ import (
 	"sync/atomic"
 )
 
+// A question about the server that is asked once: is a Sync group one transaction? borrow
+// asks with the first backend that it lends, and resend.go judges replays by the answer.
+
 // groups is what is known of the server's Sync groups: whether several
 // statements of one outside a block are one transaction. PostgreSQL says so;
 // another server is asked once, before the first backend is used.
@@ -17,10 +20,12 @@ const (
 	groupsOne
 )
 
-// one reports whether a Sync group is known to be one transaction.
+// one reports whether a Sync group is known to be one transaction. While nobody knows, a
+// group is taken for several, which errs towards not running one again.
 func (g *groups) one() bool { return g.state.Load() == groupsOne }
 
-// probe asks b if nobody has asked yet. It reports false when b is broken.
+// probe asks b, which is idle, if nobody has asked yet. It reports false when b is broken;
+// then the next backend is asked. Without replay nobody needs to know.
 func (srv *Server) probe(b *backend) bool {
 	g := &srv.groups
 	if srv.replays == nil || g.state.Load() != groupsUnknown || !g.state.CompareAndSwap(groupsUnknown, groupsAsked) {

@@ -10,7 +10,15 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// backendLost answers the loss of a backend in the middle of a turn.
+// The loss of a backend in the middle of a turn: is the transaction run again, and if not,
+// what is the client told, and where does it stand? recovered calls backendLost with each
+// loss. Losses between turns are in copy.go (idleLost), those while settings are applied in
+// applysettings.go.
+
+// backendLost answers the loss of a backend in the middle of a turn: by a replay, where the
+// transaction certainly did not commit, or by an error that says what may have become of
+// it. With nil the turn goes on (with another backend, or with frames that are skipped) or
+// has settled. A dedicated session ends with its backend.
 func (s *session) backendLost(gone *lostError) error {
 	t := s.t
 	if s.dedicated {
@@ -21,6 +29,7 @@ func (s *session) backendLost(gone *lostError) error {
 		when = "unknown_outcome"
 	}
 	s.logLost(gone, when)
+	// Nothing but ReadyForQuery was missing: what was set is kept, or not, as at one.
 	if clientErr == nil {
 		s.settleSettings(t.errorTold)
 	} else if s.survives() {
@@ -33,8 +42,9 @@ func (s *session) backendLost(gone *lostError) error {
 	return s.abandon(clientErr, reservoir.Broken)
 }
 
-// lossTold is what the client is told of the loss of its backend; nil: all that it
-// asked for was answered, and only the ReadyForQuery is missing.
+// lossTold is what the client is told of the loss of its backend; nil: all that it asked
+// for was answered, and only the ReadyForQuery is missing. The order matters: what may have
+// been committed comes first, since no other answer is true then.
 func (s *session) lossTold() *wire.Error {
 	t := s.t
 	switch o := &t.outcome; {
@@ -52,8 +62,8 @@ func (s *session) lossTold() *wire.Error {
 	return errReadLost
 }
 
-// concluded reports whether the client can do without the backend: all that is owed
-// is a ReadyForQuery, and no transaction goes on that was not told to have failed.
+// concluded reports whether the client can do without the backend: all that is owed is a
+// ReadyForQuery, and no transaction goes on that was not told to have failed.
 func (s *session) concluded() bool {
 	t := s.t
 	if !t.ended || t.phase != live || t.rest > 0 || t.owed.len() != 1 || s.inBlock() && !t.errorTold {
@@ -66,13 +76,16 @@ func (s *session) concluded() bool {
 // lostWhenReplaying is the loss of a backend that no client is told of.
 const lostWhenReplaying = metrics.LostReplaying
 
+// logLost counts and logs a loss in a turn; when says what became of the turn.
 func (s *session) logLost(gone *lostError, when string) {
 	s.srv.metrics.BackendLost(when)
 	s.srv.log.Warn("backend lost in a turn", append(s.logAttrs(), "outcome", when, "error", gone.err)...)
 }
 
-// abandon drops the backend in the middle of a turn and tells the client e
-// (nil: that the turn succeeded), so that its connection lives on.
+// abandon drops the backend in the middle of a turn and tells the client e (nil: that the
+// turn succeeded), so that its connection lives on. The turn has ended then, or the rest of
+// its frames is skipped; a block that the client is in has failed. The session ends instead
+// where the client has half a row, behind which no error can stand.
 func (s *session) abandon(e *wire.Error, why reservoir.Reason) error {
 	t := s.t
 	if t.torn || t.rest > 0 && !t.restSwallow && t.phase != aborting && !s.holding() {
@@ -80,6 +93,8 @@ func (s *session) abandon(e *wire.Error, why reservoir.Reason) error {
 	}
 	// Behind COMMIT or ROLLBACK no client rolls back, whatever became of it.
 	inBlock := s.inBlock()
+	// In an attempt to run the transaction again the server stood elsewhere: after is where
+	// the client stands.
 	if t.original != nil && e != nil {
 		inBlock = t.after != 0 && t.after != 'I' || t.after == 0 && inBlock
 	}
@@ -116,15 +131,17 @@ func (s *session) abandon(e *wire.Error, why reservoir.Reason) error {
 	return s.ready()
 }
 
-// takeBack undoes changes of the client's statements that it was told have failed.
+// takeBack undoes changes of the client's statements that it was told have failed, in the
+// order given: the newest first.
 func (s *session) takeBack(undos []undo) {
 	for _, u := range undos {
 		s.setStatement(u.name, u.prev)
 	}
 }
 
-// stopBackend asks the server to stop what it is doing before its connection
-// is dropped: closing a socket alone lets a running statement keep its locks.
+// stopBackend asks the server to stop what it is doing before its connection is dropped:
+// closing a socket alone lets a running statement keep its locks. It waits for the server
+// to take the request, and is of no consequence when that fails.
 func (s *session) stopBackend() {
 	if !s.srv.cfg.ForwardCancel || s.b == nil {
 		return

@@ -7,6 +7,10 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
+// Errors of the server about texts that the client did not write as the server got them:
+// positions are mapped back, hints added, and errors of Sluice's own put in their place.
+// understand asks mappedError for each ErrorResponse.
+
 // mappedError is what the client is told in the place of a server's error about
 // a text that was rewritten, or nil to pass it as it is. hint is one to give; ""
 // gives the statement's.
@@ -36,7 +40,8 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 }
 
 // withPosition is an error with the position mapped, where moved says so, and a hint added;
-// nil for one that cannot be read.
+// nil for one that cannot be read. A position that the client's text has nothing of is left
+// out. All other fields stay as they are.
 func (o *owed) withPosition(payload []byte, moved bool, hint string) []byte {
 	var out []byte
 	for len(payload) > 1 && payload[0] != 0 {
@@ -61,8 +66,9 @@ func (o *owed) withPosition(payload []byte, moved bool, hint string) []byte {
 	return append(wire.AppendHeader(nil, wire.ErrorResponse, len(out)), out...)
 }
 
-// position maps a position in what was sent to the client's text; ok is false
-// where the client's text has nothing of it.
+// position maps a position in what was sent to the client's text; ok is false where the
+// client's text has nothing of it. Positions count characters from 1. They pass through two
+// texts at most: the query of two parts, and the rewritten text.
 func (o *owed) position(n int) (mapped int, ok bool) {
 	plan, split := o.sent()
 	switch {

@@ -2,6 +2,11 @@ package proxy
 
 import "github.com/sluice-proxy/sluice/rewrite"
 
+// The pure value behind every decision about conflicts and losses: may the turn have
+// committed? Handlers of frames tell it what is sent (query, execute, sync), reply.go what
+// is answered. loss.go, replay.go and cancel.go ask. TestOutcome holds it against a model
+// of the server.
+
 // outcome is what a turn may have done to the transactions of its client: what
 // the server was sent, and what of that it has answered. It is a pure value: one
 // assignment (from outcomeAt) starts it anew.
@@ -19,7 +24,9 @@ type outcome struct {
 	ended bool
 }
 
-// position is where the server stands between two statements, if none before failed.
+// position is where the server stands between two statements, if none before failed. Its
+// methods are the steps, as PostgreSQL takes them; where servers differ, the step is the
+// one that may have committed more.
 type position struct {
 	// block is the status that a ReadyForQuery would tell; 0: the turn has sent nothing.
 	block byte
@@ -71,7 +78,8 @@ func outcomeAt(status byte) outcome {
 // it is in a block: whatever becomes of the BEGIN, that holds.
 func (o *outcome) begin() { o.sent.block, o.seen.block = 'T', 'T' }
 
-// query says that a simple Query is sent. It takes in what a Sync group has begun.
+// query says that a simple Query is sent. It takes in what a Sync group has begun: its end
+// commits that too. A plan without statements is one step.
 func (o *outcome) query(plan *rewrite.Plan) {
 	o.concluded = false
 	for i := range max(len(plan.Statements), 1) {
@@ -93,10 +101,11 @@ func (o *outcome) execute(plan *rewrite.Plan, alone bool) {
 	o.sent.run(st)
 }
 
-// sync says that a Sync is sent.
+// sync says that a Sync is sent, which commits what stands outside a block.
 func (o *outcome) sync() { o.sent.end() }
 
-// forceError says that something is sent that is sure to fail.
+// forceError says that something is sent that is sure to fail: a block at the server fails,
+// and what a group has done so far is undone.
 func (o *outcome) forceError() { o.sent.abort(false) }
 
 // answered is told of the tag of statement i of a simple Query ("": the Query was
@@ -115,7 +124,8 @@ func (o *outcome) answered(plan *rewrite.Plan, i int, tag []byte) ending {
 	return did
 }
 
-// executed is told that a portal was run, to its end or as far as was asked for.
+// executed is told that a portal was run, to its end or as far as was asked for, with its
+// tag, and returns what the statement did to its transaction.
 func (o *outcome) executed(plan *rewrite.Plan, alone bool, tag []byte) ending {
 	st := stepOf(plan, 0)
 	st.alone = alone
@@ -126,6 +136,7 @@ func (o *outcome) executed(plan *rewrite.Plan, alone bool, tag []byte) ending {
 	return o.did(o.seen.told(tag))
 }
 
+// did notes that the end of a transaction was answered.
 func (o *outcome) did(e ending) ending {
 	o.ended = o.ended || e != goesOn
 	return e
@@ -142,30 +153,34 @@ func endingOf(tag []byte) ending {
 	return goesOn
 }
 
-// failed is told of an error; atEnd says that the statement that failed is one
-// that ends a block: it does so all the same.
+// failed is told of an error; atEnd says that the statement that failed is one that ends a
+// block: it does so all the same. The server skips all that was sent behind the failed
+// statement: the two positions are one again.
 func (o *outcome) failed(atEnd bool) {
 	o.seen.abort(atEnd)
 	o.sent, o.concluded = o.seen, true
 }
 
-// caughtUp is told that all that was sent is answered.
+// caughtUp is told that all that was sent is answered, where no ReadyForQuery says so.
 func (o *outcome) caughtUp() { o.seen = o.sent }
 
-// ready is told of a ReadyForQuery.
+// ready is told of a ReadyForQuery: nothing is open, and the server's own word for the
+// block counts.
 func (o *outcome) ready(status byte) {
 	o.seen.commits, o.seen.dirty, o.seen.eager, o.seen.block = o.sent.commits, false, false, status
 	o.sent = o.seen
 }
 
-// started reports whether anything is known.
+// started reports whether anything is known. The zero value is that of a turn in which
+// nothing was sent.
 func (o *outcome) started() bool { return o.sent.block != 0 }
 
-// inBlock reports whether the client, which has sent what it has sent, believes
-// itself in a block.
+// inBlock reports whether the client, which has sent what it has sent, believes itself in a
+// block, be it a failed one.
 func (o *outcome) inBlock() bool { return o.sent.block == 'T' || o.sent.block == 'E' }
 
-// unknown reports whether something may have been committed that no answer tells of.
+// unknown reports whether something may have been committed that no answer tells of: then a
+// loss is an unknown outcome (08007).
 func (o *outcome) unknown() bool { return o.sent.commits != o.seen.commits || o.seen.eager }
 
 // mayCommit reports whether anything of the turn may have been committed, told or
@@ -180,15 +195,18 @@ func (o *outcome) syncCommits() bool { return o.sent.block == 'I' }
 // what the Sync group has sent.
 func (o *outcome) apart() bool { return o.sent.eager }
 
-// loses reports whether the loss of the server now undoes something, or may.
+// loses reports whether the loss of the server now undoes something, or may: then the
+// client has to be told so.
 func (o *outcome) loses() bool {
 	return o.inBlock() || o.sent.dirty || o.seen.dirty || o.seen.block == 'T' || o.seen.block == 'E'
 }
 
-// rolledBack reports whether the transaction that ended last was rolled back.
+// rolledBack reports whether the transaction that ended last was rolled back, as far as
+// answers tell.
 func (o *outcome) rolledBack() bool { return o.seen.last == rollsBack }
 
-// run is one statement.
+// run is one statement. Outside a block DDL, and what may stand alone, may be committed
+// before the rest of its group; in a block nothing is committed before the end.
 func (p *position) run(st step) {
 	p.last = goesOn
 	switch {
@@ -254,7 +272,8 @@ func (p *position) end() {
 	}
 }
 
-// told corrects by its tag what a statement did: COMMIT may have rolled back.
+// told corrects by its tag what a statement did: COMMIT of a failed block rolls back, and
+// says so.
 func (p *position) told(tag []byte) ending {
 	if p.last == commits && string(tag) == "ROLLBACK" {
 		p.last = rollsBack
@@ -262,7 +281,8 @@ func (p *position) told(tag []byte) ending {
 	return p.last
 }
 
-// abort is an error.
+// abort is an error: a block fails, or ends where its end has failed, and outside one all
+// that is not committed is undone.
 func (p *position) abort(atEnd bool) {
 	switch {
 	case atEnd:

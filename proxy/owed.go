@@ -7,6 +7,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
+// The owed queue: one entry for each frame that the server will answer, and one for each
+// answer that Sluice makes up, in the order in which the client expects them. Handlers of
+// frames push, reply.go pops. With the entries goes what an error must take back of the
+// client's names.
+
 // owed is one reply that the client is owed, or that the backend owes us.
 type owed struct {
 	// kind is the type of the frame that asked: P B D E C S Q F; 0 is synthetic:
@@ -38,7 +43,8 @@ type owed struct {
 	bytes []byte
 }
 
-// boundary reports whether a ReadyForQuery answers the entry.
+// boundary reports whether a ReadyForQuery answers the entry: an error before it ends
+// there.
 func (o *owed) boundary() bool {
 	return o.kind == wire.Sync || o.kind == wire.Query || o.kind == wire.FunctionCall
 }
@@ -59,13 +65,17 @@ type owedQueue struct {
 	undos []undo
 }
 
-func (q *owedQueue) len() int    { return len(q.items) - q.head }
+// len is how many answers are owed.
+func (q *owedQueue) len() int { return len(q.items) - q.head }
+
+// empty reports whether nothing is owed.
 func (q *owedQueue) empty() bool { return q.head == len(q.items) }
 
 // first returns the head entry; the queue must not be empty.
 func (q *owedQueue) first() *owed { return &q.items[q.head] }
 
-// push appends an entry and returns it for filling in; valid until the next push.
+// push appends an entry and returns it for filling in; valid until the next push. The room
+// of entries that were popped is used again before the queue grows.
 func (q *owedQueue) push(kind byte) *owed {
 	if q.head > 0 && len(q.items) == cap(q.items) {
 		n := copy(q.items, q.items[q.head:])
@@ -77,7 +87,8 @@ func (q *owedQueue) push(kind byte) *owed {
 	return &q.items[len(q.items)-1]
 }
 
-// pop removes the head.
+// pop removes the head. With the last entry the undos go: what they would take back has
+// been answered.
 func (q *owedQueue) pop() {
 	q.items[q.head] = owed{}
 	q.head++
@@ -87,14 +98,15 @@ func (q *owedQueue) pop() {
 	}
 }
 
-// undoable notes what name meant before the entry pushed last.
+// undoable notes what name meant before the entry pushed last: an error up to that entry
+// gives prev its name back.
 func (q *owedQueue) undoable(name string, prev *clientStatement) {
 	q.undos = append(q.undos, undo{seq: q.seq, name: name, prev: prev})
 }
 
-// failed is told of an error: it takes every entry up to the next boundary off
-// the queue, gives each to drop, and returns the undos they carry, the newest
-// first.
+// failed is told of an error: it takes every entry up to the next boundary off the queue,
+// gives each to drop, and returns the undos they carry, the newest first. The boundary
+// itself stays: its ReadyForQuery still comes.
 func (q *owedQueue) failed(drop func(*owed)) []undo {
 	from := q.seq - uint64(q.len()) + 1
 	to := from
@@ -141,7 +153,7 @@ func (q *owedQueue) lost() (out []undo) {
 	return out
 }
 
-// reset forgets everything.
+// reset forgets everything, for a backend that is gone or an attempt that is over.
 func (q *owedQueue) reset() {
 	clear(q.items)
 	q.items, q.head, q.undos = q.items[:0], 0, q.undos[:0]

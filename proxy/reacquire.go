@@ -10,9 +10,10 @@ import (
 
 // Wait and reacquire: the pause, the gate, and a backend for the next attempt.
 
-// reacquire waits out the pause, takes its place at the gate if there is a fight for
-// its rows, and sees to a backend that stands where the transaction's first frame
-// found one.
+// reacquire waits out the pause, takes its place at the gate if there is a fight for its
+// rows, and sees to a backend that stands where the transaction's first frame found one.
+// Where the attempt is not made, t.refusal says why, and the error is nil; an error is the
+// session's end.
 func (s *session) reacquire() error {
 	t, r := s.t, s.srv.replays
 	if err := s.move(conflictMet); err != nil {
@@ -24,6 +25,8 @@ func (s *session) reacquire() error {
 			return s.noReplay(err)
 		}
 	}
+	// A replay that waits for long holds no backend: the transaction that it waits for may
+	// need one.
 	if s.b != nil && !s.keeps() && (t.pause >= keepUnder || queued && !r.gate.Idle()) {
 		s.releaseBackend()
 	}
@@ -47,7 +50,8 @@ func (s *session) reacquire() error {
 }
 
 // borrowAgain sees to a backend with the session's settings; again is false where the
-// attempt is not made.
+// attempt is not made, for the reason in t.refusal. A backend that is kept has the settings
+// already.
 func (s *session) borrowAgain() (again bool, err error) {
 	t := s.t
 	for s.b == nil {
@@ -75,7 +79,8 @@ func (s *session) borrowAgain() (again bool, err error) {
 	return true, nil
 }
 
-// noReplay notes why a replay is not made that was to be.
+// noReplay notes why a replay is not made that was to be. The error is the session's end,
+// where that is the reason.
 func (s *session) noReplay(err error) error {
 	if err == errCut || s.cutOff.Load() {
 		return errCut
@@ -84,8 +89,9 @@ func (s *session) noReplay(err error) error {
 	return nil
 }
 
-// rollBack ends the transaction at the backend, or drops the backend. It returns
-// why the turn was asked to stop meanwhile, which is forgotten.
+// rollBack ends the transaction at the backend, or drops the backend. It returns why the
+// turn was asked to stop meanwhile, which is forgotten. exchange is the round trip: one
+// that a cancel ends, or one that comes to its end.
 func (s *session) rollBack(exchange func([]byte) ([]byte, error)) (stop error) {
 	if s.b.status != 'I' {
 		refusal, err := exchange(wire.AppendStrings(nil, wire.Query, "ROLLBACK"))

@@ -12,7 +12,13 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// keepUnder is the longest pause for which a replay keeps its backend.
+// Replay: whether a transaction that met a conflict or lost its backend is run again
+// (judge, conflicted, replayAfterLoss), the loop of attempts (resolve), and the refusal
+// (refuseReplay). The steps of an attempt are in abort.go, reacquire.go and resend.go, the
+// log in replaylog.go. docs/replay.md says what is guaranteed.
+
+// keepUnder bounds the pauses for which a replay keeps its backend: in one that is as long
+// or longer, somebody else can use it.
 const keepUnder = 200 * time.Millisecond
 
 // phase says for whom it is what the backend answers.
@@ -33,7 +39,9 @@ const (
 	atReady       // a ReadyForQuery came that is not the client's
 )
 
-// attempt is the part of a turn that is about running its transaction again.
+// attempt is the part of a turn that is about running its transaction again. The zero value
+// is a turn that has met nothing. original is set from the first conflict on, for as long
+// as the client may still have to be told of it.
 type attempt struct {
 	phase phase
 	stand stand
@@ -54,10 +62,13 @@ type attempt struct {
 	reads bool
 }
 
-// fail ends the attempt. With a reason, no further one is made.
+// fail ends the attempt. With a reason, no further one is made. resolve sees to what
+// follows.
 func (a *attempt) fail(reason retry.Reason) { a.phase, a.refusal = aborting, reason }
 
-// judge decides whether the transaction may be run once more, and books it.
+// judge decides whether the transaction may be run once more, and books it: an attempt of
+// its policy, a token of the process's budget, the pause in front of it. With a reason
+// other than retry.Replayable nothing is run; the caller counts the refusal.
 func (s *session) judge(cause retry.Cause) retry.Reason {
 	r, l := s.srv.replays, s.tx.log
 	switch {
@@ -67,10 +78,14 @@ func (s *session) judge(cause retry.Cause) retry.Reason {
 		return retry.Cancelled
 	case s.srv.draining.Load():
 		return retry.Draining
+	// Parts of answers that were masked are not in the log's digest: nothing of the turn
+	// can be compared.
 	case s.t.masks && !l.Untold():
 		return retry.Masked
 	}
 	pause, reason := s.tx.attempts.Next(&r.cfg.Policy, cause, time.Now(), rand.Float64())
+	// A statement that goes out in another form, or is prepared anew, is no sign of a
+	// fight, and takes nothing of the budget.
 	if reason == retry.Replayable && cause != retry.FormRefused && !r.budget.Take() {
 		reason = retry.OverBudget
 	}
@@ -78,10 +93,11 @@ func (s *session) judge(cause retry.Cause) retry.Reason {
 	return reason
 }
 
-// conflicted is told of an error that reports a conflict, or that the server
-// wants a statement in another form. It reports false when
-// the transaction is not run again: then the error is the client's, and has
-// been passed on with the reason.
+// conflicted is told of an error that reports a conflict, or that the server wants a
+// statement in another form; frame is that error, and whole says that none of it is
+// missing. again: the turn goes on as an attempt that has failed, which resolve follows up.
+// It reports false when the transaction is not run again: then the error is the client's,
+// and has been passed on with the reason.
 func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again bool, err error) {
 	t, r := s.t, s.srv.replays
 	if cause.Contended() {
@@ -95,7 +111,11 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 		}
 	}
 	reason := s.judge(cause)
+	// A later attempt that fails is no news to the client: what it is told then is the
+	// first error.
 	if t.original == nil {
+		// A cancel is not told here: resolve brings the server to rest first, and
+		// refuseReplay tells it.
 		if reason != retry.Replayable && reason != retry.Cancelled {
 			s.noteRefusal(reason)
 			if err := s.tellTag(); err != nil {
@@ -114,7 +134,9 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 	return true, nil
 }
 
-// differs is told that the replay answers otherwise than the client was answered.
+// differs is told that the replay answers otherwise than the client was answered. No
+// further attempt is made. A cancel, and what has made the log unusable meanwhile, are told
+// in its place.
 func (s *session) differs() {
 	t := s.t
 	t.fail(retry.Differs)
@@ -144,14 +166,16 @@ func (s *session) noteRefusal(reason retry.Reason) {
 	}
 }
 
-// survives reports whether the transaction may be run again if its backend is
-// lost now: it certainly did not commit.
+// survives reports whether the transaction may be run again if its backend is lost now: it
+// certainly did not commit, and the log has all of it.
 func (s *session) survives() bool {
 	t := s.t
 	return t.logs && !t.outcome.mayCommit() && !(t.rest > 0 && t.restUncounted) && s.tx.log.Replayable()
 }
 
-// replayAfterLoss runs the transaction again after the loss of its backend.
+// replayAfterLoss runs the transaction again after the loss of its backend, or refuses that
+// for a reason that is told as such. clientErr is what the client is told if it comes to
+// nothing. The backend is dropped here.
 func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.Reason) error {
 	t := s.t
 	if t.original == nil {
@@ -169,11 +193,14 @@ func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.Reason) er
 	return s.resolve()
 }
 
-// resolve makes attempts until one has come as far as its client has, or tells
-// the client why there are no more.
+// resolve makes attempts until one has come as far as its client has, or tells the client
+// why there are no more. It needs a turn whose phase is aborting. With nil the turn goes on
+// with a backend that stands where the client believes it, or the turn has settled, or its
+// rest is skipped; t.original keeps the first error for attempts to come.
 func (s *session) resolve() error {
 	t := s.t
 	for t.phase == aborting {
+		// Output that was let go is delivered, and the next attempt has to answer it again.
 		if t.streams {
 			if err := s.flushDown(); err != nil {
 				return err
@@ -219,8 +246,10 @@ func (s *session) resolve() error {
 	return nil
 }
 
-// refuseReplay tells the client the original error, with the reason; or that it
-// cancelled the statement, or that it timed out.
+// refuseReplay tells the client the original error, with the reason; or that it cancelled
+// the statement, or that it timed out. The backend is rolled back and given back, and the
+// session stands where the original error leaves it: in a failed block, or in none. With
+// nil the turn is over, or its rest is skipped.
 func (s *session) refuseReplay() error {
 	t := s.t
 	s.noteRefusal(t.refusal)
@@ -271,7 +300,8 @@ func (s *session) refuseReplay() error {
 	return s.ready()
 }
 
-// forgetTurn forgets what the backend of a turn owed, and its transaction.
+// forgetTurn forgets what the backend of a turn owed, and its transaction. The session has
+// no backend any more. The caller sees to what the client is told, and where it stands.
 func (s *session) forgetTurn() {
 	t := s.t
 	s.endTransaction(false)

@@ -8,6 +8,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
+// The log of a transaction, and output that is withheld: what a session notes while it
+// relays, so that the transaction can be run again. Frames are noted before they are sent
+// (logFrame), answers as they come (noteRows, noteReply, synthesize). Package retry holds
+// the log, and says of each answer how much of it the client has already.
+
 // replays is what the replays of all sessions share; a Server without replay
 // has none.
 type replays struct {
@@ -19,6 +24,8 @@ type replays struct {
 	alarm  *alarm
 }
 
+// newReplays is what the sessions of a Server share; nil where replay is off, or has
+// nothing to do.
 func newReplays(cfg Config) (*replays, error) {
 	if !cfg.Replay || cfg.dedicated() {
 		return nil, nil
@@ -32,8 +39,8 @@ func newReplays(cfg Config) (*replays, error) {
 		alarm: newAlarm(cfg.AlertConflictsPerMinute)}, nil
 }
 
-// transaction is what a session keeps of the transaction it runs, so that it
-// can be run again.
+// transaction is what a session keeps of the transaction it runs, so that it can be run
+// again, and for metrics. endTransaction resets it.
 type transaction struct {
 	log *retry.Log[logEntry] // nil: no transaction, or replay is off
 	// begin is the BEGIN that went in front of its first frame; nil: none did.
@@ -50,10 +57,9 @@ type transaction struct {
 	savepoints
 }
 
-// note is what it takes, besides its payload, to send a logged frame once more.
-// The frames: Q, E, S, and D and C of portals, as they came; B with what follows
-// its two names; P and D of statements without payload; and, with type 0,
-// answers that were made up.
+// logEntry is what it takes, besides its payload, to send a logged frame once more. The
+// frames: Q, E, S, and D and C of portals, as they came; B with what follows its two names;
+// P and D of statements without payload; and, with type 0, answers that were made up.
 type logEntry struct {
 	plan      *rewrite.Plan    // Q, E: what runs
 	tmpl      *template        // P, B, D of a statement
@@ -70,9 +76,10 @@ type logEntry struct {
 	prev   *clientStatement
 }
 
-// startLogging attaches the turn to the log of its transaction. It is called
-// when the turn first needs its backend. What the client was told before stays
-// outside: that is delivered, and nothing of the server's went before it.
+// startLogging attaches the turn to the log of its transaction. It is called when the turn
+// first needs its backend. Answers that the client was given before stay outside: they are
+// delivered, and nothing of the server's went before them. A block whose log is gone goes
+// on without one.
 func (s *session) startLogging() {
 	if s.srv.replays == nil || s.dedicated {
 		return
@@ -87,7 +94,8 @@ func (s *session) startLogging() {
 	s.t.progress = s.settings.Progress()
 }
 
-// openLog begins the log of a transaction.
+// openLog begins the log of a transaction. A transaction that has opted out has one too,
+// which is refused from the start.
 func (s *session) openLog() {
 	s.tx.log, s.tx.begin = s.srv.replays.logs.Open(), s.deferredBegin
 	s.tx.began = time.Now()
@@ -109,7 +117,9 @@ func (s *session) optOut(asked bool) {
 	}
 }
 
-// endTransaction frees what was kept of a transaction.
+// endTransaction frees what was kept of a transaction, and gives its pass back; others may
+// be waiting for that. committed says that the client was told so, which pays into the
+// budget.
 func (s *session) endTransaction(committed bool) {
 	s.tx.pass.Release()
 	if s.tx.log == nil {
@@ -124,14 +134,15 @@ func (s *session) endTransaction(committed bool) {
 	s.tx = transaction{}
 }
 
-// logFrame notes a frame of the client's before it is sent.
+// logFrame notes a frame of the client's before it is sent: a log that has no room for it
+// is refused, and the frame is sent all the same.
 func (s *session) logFrame(typ byte, n logEntry, payload []byte) {
 	if s.t.logs && s.tx.log.Sent(typ, n, len(payload)) {
 		s.tx.log.Write(payload)
 	}
 }
 
-// logUndo notes that the frame logged last changed what a name means.
+// logUndo notes that the frame logged last changed what a name means: prev had it before.
 func (s *session) logUndo(name string, prev *clientStatement) {
 	l := s.tx.log
 	if !s.t.logs || !l.Replayable() {
@@ -143,7 +154,8 @@ func (s *session) logUndo(name string, prev *clientStatement) {
 	}
 }
 
-// logPlan judges a text that the transaction runs.
+// logPlan judges a text that the transaction is about to run: some make it unreplayable,
+// others are noted as writes, which a return to a savepoint forgets.
 func (s *session) logPlan(plan *rewrite.Plan) {
 	l := s.tx.log
 	if !s.t.logs || !l.Replayable() {
@@ -166,16 +178,19 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 	}
 }
 
-// noting reports whether what the backend says is told to the log.
+// noting reports whether what the backend says is told to the log: not in an attempt that
+// has failed.
 func (s *session) noting() bool { return s.t.logs && s.t.phase != aborting }
 
-// holding reports whether output for the client is held back.
+// holding reports whether output for the client is held back: as long as a replay may
+// replace it, and not too much of it has come.
 func (s *session) holding() bool {
 	return s.t.logs && !s.t.streams && s.tx.log.Replayable()
 }
 
-// noteRows tells the log of the rows up to the read position, and takes out of
-// the span what the client has already.
+// noteRows tells the log of the rows up to the read position, and takes out of the span
+// what the client has already. It passes what comes before those. A difference ends the
+// attempt (differs).
 func (s *session) noteRows(r *stretch) error {
 	src := &s.b.src
 	if r.noted == src.Pos() {
@@ -197,8 +212,9 @@ func (s *session) noteRows(r *stretch) error {
 	return nil
 }
 
-// noteReply tells the log of a frame that is not a row, and returns how many of
-// its leading bytes the client has already.
+// noteReply tells the log of a frame that is not a row, and returns how many of its leading
+// bytes the client has already: all or none of an error or notice. A difference ends the
+// attempt, and the frame is for nobody.
 func (s *session) noteReply(typ byte, frame []byte) int {
 	l := s.tx.log
 	if typ == wire.ReadyForQuery && s.b.status == 'I' && s.t.phase != repeating && !l.Behind() {
@@ -209,13 +225,15 @@ func (s *session) noteReply(typ byte, frame []byte) int {
 		s.differs()
 		return len(frame)
 	}
+	// Behind an error that the client is told nothing but a rollback can follow.
 	if typ == wire.ErrorResponse && drop == 0 && s.t.phase != repeating {
 		l.Refuse(retry.Failed)
 	}
 	return drop
 }
 
-// synthesize sends the client an answer that was made up.
+// synthesize sends the client an answer that was made up, unless it has that answer
+// already.
 func (s *session) synthesize(b []byte) error {
 	if s.noting() && s.tx.log.Made(len(b)) > 0 {
 		return nil
@@ -223,7 +241,8 @@ func (s *session) synthesize(b []byte) error {
 	return s.passSpan(b)
 }
 
-// releaseWithheld sends the client what was held back for it.
+// releaseWithheld sends the client what was held back for it. A replay has to answer that
+// again, once the log is told (Delivered).
 func (s *session) releaseWithheld() error {
 	if s.withheld.Len() == 0 {
 		return nil
@@ -233,7 +252,8 @@ func (s *session) releaseWithheld() error {
 	return err
 }
 
-// flushToClient sends the client all that is there for it; the turn goes on.
+// flushToClient sends the client all that is there for it; the turn goes on. The client has
+// heard of all answers so far: see asNow.
 func (s *session) flushToClient() error {
 	s.heard++
 	if err := s.releaseWithheld(); err != nil {
@@ -248,7 +268,8 @@ func (s *session) flushToClient() error {
 	return nil
 }
 
-// limitHold bounds how long output that has come in part is held back.
+// limitHold bounds how long output that has come in part is held back: from its first part
+// on, hold_time.
 func (s *session) limitHold() {
 	t := s.t
 	if t.holdEnd.IsZero() && s.withheld.Len() > 0 {
@@ -257,8 +278,9 @@ func (s *session) limitHold() {
 	}
 }
 
-// alarmRead sets the backend's read deadline to the next moment at which the
-// session wants to look up.
+// alarmRead sets the backend's read deadline to the next moment at which the session wants
+// to look up: the statement's time, the end of hold_time, the grace of a cancel. mu is
+// held, since a cancel sets the same deadline.
 func (s *session) alarmRead() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,6 +8,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
+// Frames of the backend, as answers to what is owed: reply matches each with the head of
+// the queue, takes note of what it means for the session, and says whether it passes. relay
+// calls reply for all frames but plain rows; errors go on in replyerror.go.
+
 // answer is what a frame of the backend means for the entry that it answers.
 type answer uint8
 
@@ -48,8 +52,9 @@ var answers = func() (table [128][128]answer) {
 	return table
 }()
 
-// reply matches one frame of the backend with what it owes. frame may be cut
-// short when it is longer than a buffer; total is its whole length.
+// reply matches one frame of the backend with what it owes. frame may be cut short when it
+// is longer than a buffer; total is its whole length. An error is a lost backend, or the
+// session's end; the verdict counts without one.
 func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 	t := s.t
 	switch typ {
@@ -72,7 +77,8 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 	return s.answered(answers[t.owed.first().kind][typ], typ, frame, total)
 }
 
-// answered deals with a frame that means a for the entry at the head of the queue.
+// answered deals with a frame that means a for the entry at the head of the queue, which is
+// popped when it is answered.
 func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict, error) {
 	t := s.t
 	o, v := t.owed.first(), pass
@@ -105,6 +111,7 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 			return swallow, s.synthesize(o.bytes)
 		}
 		return v, nil
+	// The entry stays: the answer to the COPY is its tag.
 	case copies:
 		s.startCopy()
 		return v, nil
@@ -115,7 +122,9 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 	return v, nil
 }
 
-// unasked is a frame that a backend sends of its own accord.
+// unasked is a frame that a backend sends of its own accord. Parameters are noted, and told
+// at the turn's end. A notice passes, unless it is about something that Sluice has sent by
+// itself.
 func (s *session) unasked(typ byte, frame []byte) verdict {
 	hidden := false
 	switch typ {
@@ -135,21 +144,26 @@ func (s *session) unasked(typ byte, frame []byte) verdict {
 	return pass
 }
 
-// accepted is told that the server has taken a text.
+// accepted is told that the server has taken a text: in this epoch of the schema its Parse
+// is answered from memory, for all. A pinned session, or one that may have changed the
+// schema, speaks for itself only.
 func (s *session) accepted(o *owed) {
 	if o.tmpl != nil && !s.pinned && o.stmt.epoch&private == 0 { // nil when frames pass unseen
 		o.tmpl.accepted.Store(o.stmt.epoch + 1)
 	}
 }
 
-// desync says that the backend sent what nobody asked for: its stream cannot
-// be trusted any more.
+// desync says that the backend sent what nobody asked for: its stream cannot be trusted any
+// more. It returns the loss.
 func (s *session) desync(typ byte) error {
 	s.srv.log.Error("backend out of step", append(s.logAttrs(), "frame", string(rune(typ)))...)
 	return &lostError{fmt.Errorf("unexpected frame %q", typ)}
 }
 
-// replyReady is a ReadyForQuery: the turn has settled.
+// replyReady is a ReadyForQuery: the turn has settled, unless the answers are for a replay
+// (relayed takes settled back then). Where there is something to tell of parameters, they
+// are told here, in front of the frame, and so the settings that the turn has staged are
+// settled here too; else settle does that.
 func (s *session) replyReady(frame []byte) error {
 	if len(frame) != wire.HeaderLen+1 {
 		return &lostError{wire.ErrMalformed}
@@ -172,7 +186,9 @@ func (s *session) replyReady(frame []byte) error {
 	return s.tellParameters()
 }
 
-// completed is the end of one statement: what it did to the session takes hold.
+// completed is the end of one statement, or the suspension of its portal: what it did to
+// the session takes hold. The entries of a settled turn that is run again have no plan:
+// those statements have done to the session what they do.
 func (s *session) completed(o *owed, typ byte, frame []byte) {
 	if o.plan == nil {
 		return
@@ -198,6 +214,7 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	}
 	s.noteTag(tag)
 	kind := o.plan.Kind
+	// A single statement that writes has no settings to note: this is the way of most.
 	if kind <= rewrite.Read || kind == rewrite.Write && len(o.plan.Statements) == 1 {
 		return
 	}
@@ -211,7 +228,8 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 }
 
 // reset is told of a statement that has run: what it takes from the session, and what it
-// makes of the schema.
+// makes of the schema. Statements that are deallocated at the server are gone for all who
+// share the backend.
 func (s *session) reset(st *rewrite.Statement) {
 	clears := st.DeallocateAll
 	for _, c := range st.Changes {
@@ -230,7 +248,8 @@ func (s *session) reset(st *rewrite.Statement) {
 }
 
 // ended is told of a statement that the server has answered, and of the end of a
-// transaction that this was.
+// transaction that this was. Behind such an end the request goes on in another transaction:
+// the log, which is of the first, is refused, and changes of the schema count.
 func (s *session) ended(o *owed, tag []byte) {
 	t := s.t
 	var did ending
@@ -250,8 +269,8 @@ func (s *session) ended(o *owed, tag []byte) {
 	}
 }
 
-// endsBlock reports whether o is being answered for a statement that ends a block
-// even when it fails.
+// endsBlock reports whether o is being answered for a statement that ends a block even when
+// it fails, as COMMIT does.
 func (s *session) endsBlock(o *owed) bool {
 	if o.plan == nil || o.forcedError || o.kind != wire.Execute && o.kind != wire.Query {
 		return false
@@ -260,8 +279,8 @@ func (s *session) endsBlock(o *owed) bool {
 	return st != nil && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.PrepareTransaction)
 }
 
-// statementOf is the statement of plan that the head of the queue is being
-// answered for; nil when nobody knows.
+// statementOf is the statement of plan that the head of the queue is being answered for;
+// nil when nobody knows. Of a string the tags are counted.
 func (s *session) statementOf(o *owed, plan *rewrite.Plan) *rewrite.Statement {
 	i := 0
 	if o.kind == wire.Query {

@@ -8,6 +8,10 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
+// ErrorResponses: what one means (understand), whether the transaction is run again for it
+// (conflicted), what the client is told (tellError), and which frames the server skips for
+// it (undoFailed, skipOn). reply calls replyError.
+
 // serverError is what an ErrorResponse means for the turn.
 type serverError struct {
 	class retry.Class
@@ -20,8 +24,11 @@ type serverError struct {
 	replays bool
 }
 
-// replyError is an ErrorResponse: the entries up to the next boundary will not
-// be answered any more.
+// replyError is an ErrorResponse: the entries up to the next boundary will not be answered
+// any more. frame holds as much of it as counts. Where a replay may get another answer, the
+// error is withheld and the turn goes on as an attempt that has failed (t.phase); resolve
+// sees to the rest. The client's names are put back in either case, in the former when the
+// replay is given up.
 func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	t := s.t
 	payload := frame[wire.HeaderLen:]
@@ -44,6 +51,7 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 		v = swallow
 	}
 	t.errorTold = true
+	// A text that the server does not understand either has left nothing on the backend.
 	if t.unreadPin && notParsed(&head, payload) {
 		s.pinned, t.unreadPin = false, false
 		s.srv.pinned.Add(-1)
@@ -57,7 +65,8 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	return v, s.skipOn(&head)
 }
 
-// replyFatal is an error with which the backend ends.
+// replyFatal is an error with which the backend ends. It is not the client's: that one's
+// connection lives on. A dedicated client gets it.
 func (s *session) replyFatal(payload []byte) (verdict, error) {
 	if s.dedicated {
 		return pass, nil // the end of the stream follows
@@ -71,7 +80,8 @@ func (s *session) replyFatal(payload []byte) (verdict, error) {
 }
 
 // understand says what the error that answers head means, and forgets what it shows to be
-// wrong: what is remembered of the schema, what the backend is believed to hold.
+// wrong: what is remembered of the schema, what the backend is believed to hold. The
+// outcome is told that the statement has failed.
 func (s *session) understand(head *owed, frame []byte) (e serverError) {
 	payload := frame[wire.HeaderLen:]
 	hint, otherForm := s.refusedForm(head, payload)
@@ -101,12 +111,15 @@ func (s *session) understand(head *owed, frame []byte) (e serverError) {
 	return e
 }
 
-// schemaConflict reports whether an error is DSQL's for a schema that has changed.
+// schemaConflict reports whether an error is DSQL's for a schema that has changed: then
+// what is remembered of the schema is old.
 func schemaConflict(payload []byte) bool {
 	return string(retry.Field(payload, 'C')) == "40001" && bytes.Contains(retry.Field(payload, 'M'), []byte("(OC001)"))
 }
 
-// tellError gives the client the error, or what it gets in its place.
+// tellError gives the client the error, or what it gets in its place, and says whether the
+// frame itself still passes. v is what has been decided so far. A tag that waited for a job
+// goes first.
 func (s *session) tellError(head *owed, e *serverError, frame []byte, v verdict) (verdict, error) {
 	if head.forcedError {
 		v = swallow
@@ -126,7 +139,8 @@ func (s *session) tellError(head *owed, e *serverError, frame []byte, v verdict)
 	return swallow, s.passSpan(e.mapped)
 }
 
-// undoFailed takes back the client's names that the frames behind an error would have changed.
+// undoFailed takes back the client's names that the frames behind an error would have
+// changed, and what the backend was believed to hold for them.
 func (s *session) undoFailed(head *owed) {
 	own := head.kind == wire.Parse && !head.swallow
 	undos := s.t.owed.failed(s.skipped)
@@ -138,7 +152,8 @@ func (s *session) undoFailed(head *owed) {
 	}
 }
 
-// skipOn has the server, which skips to a Sync, find one.
+// skipOn has the server, which skips to a Sync, find one. Where the client's own is still
+// to come, its frames are skipped until then.
 func (s *session) skipOn(head *owed) error {
 	q := &s.t.owed
 	switch {
@@ -155,8 +170,9 @@ func (s *session) skipOn(head *owed) error {
 	return nil
 }
 
-// skipped is an entry that the server will not answer because of an error
-// before it.
+// skipped is an entry that the server will not answer because of an error before it, or
+// that the error answers: a statement that was to be prepared is not held, and one that was
+// to be closed is held still.
 func (s *session) skipped(o *owed) {
 	if o.stmt == nil {
 		return

@@ -10,9 +10,15 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// rerun sends the logged transaction once more: every settled turn, whose
-// replies must be what they were, and then as much of the turn in progress as
-// the client has sent of it. What that one answers is relayed as ever.
+// Resend and verify: the log of a transaction is sent once more, turn by turn, through the
+// same queue and relay as a client's frames (rerun). The log compares the answers. At the
+// end stands what outside a block makes a group more than one transaction.
+
+// rerun sends the logged transaction once more: every settled turn, whose replies must be
+// what they were, and then as much of the turn in progress as the client has sent of it.
+// Answers to that one are relayed as ever. rerun needs a backend that is idle and has the
+// session's settings. With nil the attempt has come as far as the client had, or is over
+// (attemptOver), or the turn has settled.
 func (s *session) rerun() error {
 	t, l := s.t, s.tx.log
 	t.course, t.undos = course{outcome: outcomeAt('I')}, nil
@@ -20,6 +26,7 @@ func (s *session) rerun() error {
 		s.deferredBegin = s.tx.begin
 		s.sendBegin()
 	}
+	// Its statements may draw numbers again.
 	s.draw()
 	t.phase = repeating
 	for l.At() < l.Turns() {
@@ -47,6 +54,8 @@ func (s *session) rerun() error {
 		t.course = course{outcome: outcomeAt(s.b.status)}
 	}
 	t.phase, t.stand, t.statement = live, inTurn, 0
+	// The turn in progress does to the session again what it did: so the session is put
+	// back to where the turn began.
 	s.settings.Resume(t.progress)
 	s.restoreString()
 	if err := s.resend(true); err != nil || t.attemptOver() {
@@ -58,8 +67,9 @@ func (s *session) rerun() error {
 	return s.flushUp()
 }
 
-// resend sends the frames of the turn whose replies are awaited; last says that
-// it is the turn in progress.
+// resend sends the frames of the turn whose replies are awaited; last says that it is the
+// turn in progress. Behind an error that is told on the way frames are skipped up to a
+// Sync, as ever.
 func (s *session) resend(last bool) error {
 	t := s.t
 	// An error that is told in between empties the log: a Sync is still to be sent.
@@ -74,6 +84,7 @@ func (s *session) resend(last bool) error {
 				f.Note.undoes = false // the client was told: the name means what it was told
 			}
 		}
+		// A turn that has settled in a block commits nothing.
 		commits := last && f.Note.commits
 		if commits {
 			if err := s.catchUp(); err != nil || t.attemptOver() {
@@ -94,8 +105,8 @@ func (s *session) resend(last bool) error {
 	return nil
 }
 
-// undoNames takes back what frames did to the client's statements that the server
-// skips this time.
+// undoNames takes back what frames did to the client's statements that the server skips
+// this time. The newest goes first: so the oldest meaning stays.
 func (s *session) undoNames(frames []retry.Frame[logEntry]) {
 	for i := len(frames) - 1; i >= 0; i-- {
 		if n := &frames[i].Note; n.undoes {
@@ -104,8 +115,9 @@ func (s *session) undoNames(frames []retry.Frame[logEntry]) {
 	}
 }
 
-// catchUp has the server answer before a frame is sent that can commit: what
-// the client has been sent must have come once more by then.
+// catchUp has the server answer before a frame is sent that can commit: what the client has
+// been sent must have come once more by then. If it has not, the attempt has failed, and
+// nothing is committed.
 func (s *session) catchUp() error {
 	t, l := s.t, s.tx.log
 	if !l.Behind() {
@@ -120,8 +132,9 @@ func (s *session) catchUp() error {
 	return nil
 }
 
-// settleOwed has the server send what it owes, and relays it. The tag of an inner
-// COMMIT empties the log: what is left of the turn was not sent, and cannot be.
+// settleOwed has the server send what it owes, and relays it. The tag of an inner COMMIT
+// empties the log: what is left of the turn was not sent, and cannot be. Then the client is
+// told of a loss.
 func (s *session) settleOwed() error {
 	t := s.t
 	s.addBytes(wire.FrameFlush)
@@ -139,8 +152,8 @@ func (s *session) settleOwed() error {
 	return s.abandon(s.lossTold(), reservoir.Unclean)
 }
 
-// resendFrame sends one logged frame. What it did to the session it does again
-// only in the turn in progress, which last says.
+// resendFrame sends one logged frame. The frame does to the session what it did then only
+// in the turn in progress, which last says.
 func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 	n := &f.Note
 	switch f.Type {
@@ -158,6 +171,7 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 	case wire.Query:
 		return s.resendQuery(f, last)
 	}
+	// The limit of an Execute is not looked at: to be too careful costs a Parse.
 	s.t.unseen = s.t.unseen || f.Type == wire.Execute
 	var plan *rewrite.Plan
 	if last {
@@ -176,7 +190,8 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 	return s.resendWhole(f)
 }
 
-// resendParse sends a Parse where the backend does not have its statement.
+// resendParse sends a Parse where the backend does not have its statement, else makes its
+// answer up.
 func (s *session) resendParse(n *logEntry, last bool) error {
 	tmpl := n.tmpl.inForce()
 	st := s.b.prepared.find(tmpl)
@@ -194,6 +209,8 @@ func (s *session) resendParse(n *logEntry, last bool) error {
 	return nil
 }
 
+// resendDescribe sends a Describe of a portal as it was, or of a statement by the name that
+// it has on this backend. Its client is told again only in the turn in progress.
 func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) error {
 	n := &f.Note
 	plan, stmt := n.plan, n.stmt
@@ -211,6 +228,7 @@ func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) error {
 	return s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
 }
 
+// resendQuery sends a simple Query once more, in the form that goes to the server now.
 func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) error {
 	n := &f.Note
 	var plan *rewrite.Plan
@@ -228,7 +246,8 @@ func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) error {
 }
 
 // undoable has an error in front of the newest entry take back what its frame did to the
-// client's statements.
+// client's statements: in the turn in progress only, and not where the client has been told
+// of it.
 func (s *session) undoable(n *logEntry, last bool) {
 	if last && n.undoes {
 		s.t.owed.undoable(n.name, n.prev)
@@ -246,7 +265,7 @@ func (s *session) remakeUndoable(b []byte, n *logEntry, last bool) error {
 	return nil
 }
 
-// remake makes an answer up once more.
+// remake makes an answer up once more, behind all that is owed.
 func (s *session) remake(b []byte) error {
 	if !s.t.owed.empty() {
 		s.t.owed.push(0).bytes = bytes.Clone(b)
@@ -264,7 +283,7 @@ func (s *session) resendWhole(f *retry.Frame[logEntry]) error {
 	return s.tx.log.Payload(f, s.add)
 }
 
-// payload gathers a short payload.
+// payload gathers a short payload. Valid until the next use of the turn's scratch buffer.
 func (s *session) payload(f *retry.Frame[logEntry]) []byte {
 	b := s.t.scratch[:0]
 	s.tx.log.Payload(f, func(piece []byte) error { // no error in it
@@ -275,8 +294,8 @@ func (s *session) payload(f *retry.Frame[logEntry]) []byte {
 	return b
 }
 
-// rebind sends a Bind of a statement that this backend may not have yet. A
-// statement that returns other columns now than the client was told is not run.
+// rebind sends a Bind of a statement that this backend may not have yet. A statement that
+// returns other columns now than the client was told is not run: the attempt has failed.
 func (s *session) rebind(f *retry.Frame[logEntry]) error {
 	t, n := s.t, &f.Note
 	tmpl := n.tmpl.inForce()
@@ -302,8 +321,9 @@ func (s *session) rebind(f *retry.Frame[logEntry]) error {
 	return s.tx.log.Payload(f, s.add)
 }
 
-// countExecute notes that a portal is run, and refuses a replay where a Sync group
-// outside a block may be more than one transaction by now.
+// countExecute notes that a portal is run, and refuses a replay where a Sync group outside
+// a block may be more than one transaction by now. It is called before the Execute is
+// logged.
 func (s *session) countExecute(plan *rewrite.Plan) {
 	t := s.t
 	outside := !t.outcome.inBlock()

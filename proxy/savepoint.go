@@ -42,15 +42,20 @@ func (s *session) emulates(plan *rewrite.Plan) bool {
 		slices.ContainsFunc(plan.Statements, isSavepoint)
 }
 
+// emulatesSavepoints reports whether savepoints are Sluice's: the server's own are not used
+// then.
 func (srv *Server) emulatesSavepoints() bool { return srv.replays != nil && srv.replays.cfg.Savepoints }
 
+// isSavepoint reports whether a statement is one of the three commands.
 func isSavepoint(st rewrite.Statement) bool { return savepointNames[st.Tx.Verb] != "" }
 
 // savepointNames are what PostgreSQL calls the commands in errors.
 var savepointNames = map[rewrite.Verb]string{rewrite.Savepoint: "SAVEPOINT",
 	rewrite.ReleaseSavepoint: "RELEASE SAVEPOINT", rewrite.RollbackTo: "ROLLBACK TO SAVEPOINT"}
 
-// savepointQuery is a simple Query of savepoint commands.
+// savepointQuery is a simple Query of savepoint commands, and of nothing else: a savepoint
+// lies between two turns, which a string cannot be cut into. With nil the turn is over, or
+// its rest is skipped.
 func (s *session) savepointQuery(plan *rewrite.Plan) error {
 	t := s.t
 	for i := range plan.Statements {
@@ -73,8 +78,8 @@ func (s *session) savepointQuery(plan *rewrite.Plan) error {
 	return s.finish()
 }
 
-// savepoint does one command. Afterwards the turn may have been settled, or the
-// rest of it may have to be skipped.
+// savepoint does one command, of a Query or of a portal. Afterwards the turn may have been
+// settled, or the rest of it may have to be skipped. An error is for the client.
 func (s *session) savepoint(st *rewrite.Statement) error {
 	if err := s.cutTurn(); err != nil || s.t.skip || s.t.settled {
 		return err
@@ -102,8 +107,9 @@ func (s *session) savepoint(st *rewrite.Statement) error {
 	return s.rollbackTo(name)
 }
 
-// cutTurn ends the turn of the log in the middle of the client's: a savepoint lies
-// between two turns.
+// cutTurn ends the turn of the log in the middle of the client's: a savepoint lies between
+// two turns. The server answers what it owes, and the client is sent it, so that a replay
+// can compare up to here. Where the turn has sent nothing there is nothing to cut.
 func (s *session) cutTurn() error {
 	t := s.t
 	if !t.touched {
@@ -122,7 +128,8 @@ func (s *session) cutTurn() error {
 	return s.resolve()
 }
 
-// setSavepoint is SAVEPOINT. It fails where a return would not be possible.
+// setSavepoint is SAVEPOINT. It fails where a return would not be possible, and leaves the
+// transaction as it is then.
 func (s *session) setSavepoint(name string) error {
 	if s.tx.log == nil && s.b == nil {
 		s.openLog() // nothing was sent yet
@@ -136,7 +143,10 @@ func (s *session) setSavepoint(name string) error {
 	return s.tell(wire.AppendCommand(nil, "SAVEPOINT"))
 }
 
-// rollbackTo is ROLLBACK TO SAVEPOINT.
+// rollbackTo is ROLLBACK TO SAVEPOINT. All that the client has set and opened since the
+// savepoint is taken back here; its changes at the server are undone by running the
+// transaction again up to the savepoint, unless no server has seen any of it. An error is
+// for the client, and the transaction is as it was then, or has failed.
 func (s *session) rollbackTo(name string) error {
 	l := s.tx.log
 	i := l.Find(name)
@@ -176,7 +186,9 @@ func (s *session) rollbackTo(name string) error {
 	return s.tell(wire.AppendCommand(nil, "ROLLBACK"))
 }
 
-// runBack ends the transaction at the backend, and runs what is left of it again.
+// runBack ends the transaction at the backend, and runs what is left of its log again. The
+// replay is like any other, but that it does not pause, takes no place at the gate, and
+// refuses itself with an error that names the savepoint.
 func (s *session) runBack(name string) error {
 	t := s.t
 	fresh := !t.touched
@@ -197,8 +209,9 @@ func (s *session) runBack(name string) error {
 	return nil
 }
 
-// drewAgain reports whether the difference that the replay met may be of values that
-// the server generates: such a replay differs however often it is made.
+// drewAgain reports whether the difference that the replay met may be of values that the
+// server generates: such a replay differs however often it is made. The texts of the turn
+// that differs decide.
 func (s *session) drewAgain(diff retry.Difference) bool {
 	if diff.What == retry.Outcome {
 		return false
@@ -219,7 +232,8 @@ func (s *session) drewAgain(diff retry.Difference) bool {
 	return false
 }
 
-// againCut sends a turn that was cut once more, whose end no ReadyForQuery tells.
+// againCut sends a turn that was cut once more, whose end no ReadyForQuery tells: the
+// server is made to answer by a Flush, and the log compares there.
 func (s *session) againCut() error {
 	t := s.t
 	if err := s.resend(false); err != nil || t.attemptOver() {
@@ -235,8 +249,9 @@ func (s *session) againCut() error {
 	return nil
 }
 
-// noteTag is told of a statement's tag. Where a cursor stands is not part of what
-// a ROLLBACK TO takes back.
+// noteTag is told of a statement's tag, where savepoints are emulated. Where a cursor
+// stands is not part of what a ROLLBACK TO takes back: one from before the savepoint that
+// was moved since makes a return impossible.
 func (s *session) noteTag(tag []byte) {
 	t := s.t
 	if !t.logs || !s.srv.emulatesSavepoints() {
@@ -259,17 +274,20 @@ func (s *session) noteTag(tag []byte) {
 	}
 }
 
-// notePortal is told that a portal is run.
+// notePortal is told that a portal is run. One from before the last savepoint has moved
+// since then, as a cursor does.
 func (s *session) notePortal(p portal) {
 	if n := len(s.tx.marks); n > 0 && p.seq <= s.tx.marks[n-1].binds && s.t.logs {
 		s.tx.moved = s.tx.log.Turns() + 1
 	}
 }
 
+// errSavepointMixed refuses a string in which savepoint commands stand beside others.
 var errSavepointMixed = &wire.Error{Code: retry.StateUnsupported,
 	Message: "savepoint commands must not share a string with other statements",
 	Detail:  "Nothing of the string was run.", Hint: "Send them one by one."}
 
+// errNoSavepoint is PostgreSQL's error of a name that no savepoint has.
 func errNoSavepoint(name string) *wire.Error {
 	return &wire.Error{Code: "3B001", Message: fmt.Sprintf("savepoint \"%s\" does not exist", name)}
 }

@@ -8,17 +8,23 @@ import (
 	"time"
 )
 
+// The way from the client to the backend: frames are read from the client (nextFrame,
+// whole), gathered in the turn's batch (add), and written in one piece where a turn fits
+// (flushUp). A turn that does not fit has a writer goroutine, the uplink.
+
 // halfDuplexLimit is how much of a turn is written before anything of its
 // replies is read. Both directions' socket buffers hold more than this, so a
 // server that waits for us to read still takes it; past it a writer goroutine
 // writes while the session reads.
 const halfDuplexLimit = 64 << 10
 
-// maxOwed bounds the owed queue: a longer pipeline is made to answer by a Flush.
+// maxOwed bounds the owed queue: a longer pipeline is made to answer by a Flush
+// (closeGroup).
 const maxOwed = 16 << 10
 
-// nextFrame waits until the header of the client's next frame is there, and as
-// much of the frame as fits a buffer.
+// nextFrame waits until the header of the client's next frame is there, and as much of the
+// frame as fits a buffer. The frame stays unread. errTurnOver says that there is none in
+// this turn; a frame that no server would take ends the session.
 func (s *session) nextFrame() (typ byte, total int, err error) {
 	c := &s.client
 	for {
@@ -27,6 +33,7 @@ func (s *session) nextFrame() (typ byte, total int, err error) {
 		case err != nil:
 			return 0, 0, wire.ProtocolViolation("invalid message length")
 		case total > 0:
+			// PostgreSQL bounds the lengths in the same way, by type.
 			limit := wire.ClientFrameLimit(typ)
 			if limit == 0 {
 				return 0, 0, wire.ProtocolViolation("invalid frontend message type %d", typ)
@@ -52,8 +59,9 @@ func (s *session) nextFrame() (typ byte, total int, err error) {
 // expected to go on with it: a COPY that failed.
 var errTurnOver = errors.New("the server ended the turn")
 
-// fillClient reads from the client in the middle of a turn. While the backend
-// owes something it may speak first.
+// fillClient reads from the client in the middle of a turn. While the backend owes
+// something it may speak first. With nil more of the client has come, or the turn has
+// settled.
 func (s *session) fillClient() error {
 	if s.b != nil && (!s.t.owed.empty() || s.t.copying) {
 		return s.fillEither()
@@ -61,8 +69,9 @@ func (s *session) fillClient() error {
 	return s.fillClientAlone()
 }
 
-// whole returns the next frame, all of it, and takes it off the buffer. Valid
-// until the next read from the client.
+// whole returns the next frame, all of it, and takes it off the buffer. Valid until the
+// next read from the client. A frame larger than a buffer gets one of its own: callers
+// bound total.
 func (s *session) whole(total int) ([]byte, error) {
 	c := &s.client
 	c.Grow(total)
@@ -76,7 +85,9 @@ func (s *session) whole(total int) ([]byte, error) {
 	return frame, nil
 }
 
-// forward sends the next n bytes of the client to the backend as they are.
+// forward sends the next n bytes of the client to the backend as they are, which is a frame
+// or the rest of one, and logs them. With an error they are off the client's stream all the
+// same, unless the session ends: the next frame is whole.
 func (s *session) forward(n int) error {
 	c := &s.client
 	s.t.midClient = true
@@ -92,6 +103,7 @@ func (s *session) forward(n int) error {
 			return s.discard(n) // the backend was lost meanwhile
 		}
 		k := min(n, c.Buffered())
+		// A backend that has a part of a frame can be given nothing else: see settle.
 		s.t.midFrame = k < n
 		if s.t.logs {
 			s.tx.log.Write(c.Peek(k))
@@ -106,8 +118,9 @@ func (s *session) forward(n int) error {
 	return nil
 }
 
-// leftOver is the end of a forward that met err: the n bytes of the client's frame
-// that are left are taken off its stream, if it was the backend's fault.
+// leftOver is the end of a forward that met err: the n bytes of the client's frame that are
+// left are taken off its stream, if it was the backend's fault. The error is err, or the
+// session's end.
 func (s *session) leftOver(n int, err error) error {
 	var gone *lostError
 	if !errors.As(err, &gone) {
@@ -117,7 +130,7 @@ func (s *session) leftOver(n int, err error) error {
 	return cmp.Or(s.take(n), err)
 }
 
-// take is forward without a backend: the frame is kept for a replay.
+// take is forward without a backend: the frame is kept for a replay, which sends all of it.
 func (s *session) take(n int) error {
 	c := &s.client
 	for n > 0 {
@@ -137,7 +150,8 @@ func (s *session) take(n int) error {
 	return nil
 }
 
-// discard drops the next n bytes of the client, also when the backend is lost meanwhile.
+// discard drops the next n bytes of the client, also when the backend is lost meanwhile:
+// then the loss is the error, and the bytes are gone all the same.
 func (s *session) discard(n int) error {
 	c := &s.client
 	for {
@@ -152,7 +166,8 @@ func (s *session) discard(n int) error {
 	}
 }
 
-// discardRest is the end of a discard that met err.
+// discardRest is the end of a discard that met err, with n bytes left. It returns err, or
+// the session's end.
 func (s *session) discardRest(n int, err error) error {
 	var gone *lostError
 	if !errors.As(err, &gone) {
@@ -170,7 +185,8 @@ func (s *session) discardRest(n int, err error) error {
 	return err
 }
 
-// add gathers bytes for the backend, and writes when a buffer is full.
+// add gathers bytes for the backend, and writes when a buffer is full. The turn counts as
+// touched from then on. An error is a lost backend's.
 func (s *session) add(b []byte) error {
 	k := &s.t.up
 	for len(b) > 0 {
@@ -194,7 +210,9 @@ func (s *session) addBytes(b []byte) {
 	}
 }
 
-// flushUp writes what was gathered for the backend.
+// flushUp writes what was gathered for the backend. Beyond halfDuplexLimit that is done by
+// the uplink, and replies are relayed meanwhile. Outside a block the backend has an open
+// group from now on, up to its ReadyForQuery.
 func (s *session) flushUp() error {
 	t := s.t
 	if err := t.upErr; err != nil {
@@ -218,8 +236,9 @@ func (s *session) flushUp() error {
 	return nil
 }
 
-// uplink is the writer goroutine of an oversized turn: writing all and then
-// reading would deadlock once both directions exceed the socket buffers.
+// uplink is the writer goroutine of an oversized turn: writing all and then reading would
+// deadlock once both directions exceed the socket buffers. It has one buffer at a time, and
+// lives no longer than the turn.
 type uplink struct {
 	work    chan []byte
 	done    chan error
@@ -227,8 +246,8 @@ type uplink struct {
 	waiting atomic.Bool // the session reads the backend until the writer is done
 }
 
-// flushBeside hands the gathered bytes to the writer, and relays replies while
-// the one before is still being written.
+// flushBeside hands the gathered bytes to the writer, and relays replies while the one
+// before is still being written. An error of that write is a lost backend.
 func (s *session) flushBeside() error {
 	t := s.t
 	if t.uplink == nil {
@@ -246,6 +265,8 @@ func (s *session) flushBeside() error {
 	return nil
 }
 
+// run writes what it is handed to the backend until work is closed. The session may be
+// reading the backend meanwhile, and waits for this: a deadline in the past has it look.
 func (u *uplink) run(b *backend) {
 	conn := b.conn.Net
 	for buf := range u.work {
@@ -259,7 +280,8 @@ func (u *uplink) run(b *backend) {
 	close(u.done)
 }
 
-// awaitUplink returns once the writer has written what it was given.
+// awaitUplink returns once the writer has written what it was given. Replies are relayed
+// meanwhile; the backend may be dropped over them, and then there is nothing to wait for.
 func (s *session) awaitUplink() error {
 	u := s.t.uplink
 	if u == nil || !u.busy {
@@ -289,8 +311,9 @@ func (s *session) awaitUplink() error {
 	}
 }
 
-// leaveBackend waits until the writer is done with the backend, before somebody else
-// writes to it: for patience at most, then the write is ended and was not whole.
+// leaveBackend waits until the writer is done with the backend, before somebody else writes
+// to it: for patience at most, then the write is ended and was not whole. Without a writer
+// the backend is left at once. It needs the backend.
 func (s *session) leaveBackend(patience time.Duration) (whole bool) {
 	if s.t == nil || s.t.uplink == nil || !s.t.uplink.busy {
 		return true
@@ -302,7 +325,8 @@ func (s *session) leaveBackend(patience time.Duration) (whole bool) {
 	return enough.Stop() && err == nil
 }
 
-// closeUplink ends the writer; the backend has answered, or is gone.
+// closeUplink ends the writer; the backend has answered, or is gone. The error is that of a
+// write that nobody has been told of.
 func (s *session) closeUplink() error {
 	u := s.t.uplink
 	s.t.uplink = nil
