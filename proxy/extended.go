@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/binary"
+	"errors"
 	"slices"
 
 	"github.com/sluice-proxy/sluice/metrics"
@@ -29,14 +30,21 @@ func (s *session) parse(frame []byte) error {
 	if !ok {
 		return wire.ProtocolViolation("invalid message format")
 	}
+	err := s.parseStatement(name, sql, oids)
+	var refused *wire.Error
+	if len(name) == 0 && errors.As(err, &refused) {
+		s.unnamed = nil // a Parse that fails destroys it all the same
+	}
+	return err
+}
+
+// parseStatement is parse for a frame that was taken apart.
+func (s *session) parseStatement(name, sql, oids []byte) error {
 	tmpl := s.template(sql, oids)
 	s.note(tmpl.plan)
 	// A failed block takes nothing but what ends it. An empty text it takes.
 	refused := s.status() == 'E' && !s.endsFailed(tmpl.plan) && tmpl.plan.Kind != rewrite.Empty
 	if refused && s.state == failed {
-		if len(name) == 0 {
-			s.unnamed = nil // a Parse that fails destroys it all the same
-		}
 		return errAborted
 	}
 	if !refused {

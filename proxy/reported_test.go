@@ -65,7 +65,6 @@ func TestParametersAfterLoss(t *testing.T) {
 	}
 }
 
-// Behind what resets a session that keeps its backend, the client's startup values are in
 // A setting that a RESET in a block has given its startup value is told as that, also
 // when no backend is there to ask.
 func TestParameterOfAResetInABlock(t *testing.T) {
@@ -87,6 +86,7 @@ func TestParameterOfAResetInABlock(t *testing.T) {
 	}
 }
 
+// Behind what resets a session that keeps its backend, the client's startup values are in
 // force, and it is not told of others.
 func TestParametersAfterReset(t *testing.T) {
 	t.Parallel()

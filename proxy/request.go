@@ -46,6 +46,9 @@ func (s *session) handle(typ byte, total int) error {
 	case typ == wire.Bind:
 		return s.bind(total)
 	case typ == wire.Parse && total > s.srv.cfg.MaxStatementBytes:
+		if s.client.Peek(wire.HeaderLen + 1)[wire.HeaderLen] == 0 {
+			s.unnamed = nil // see parse
+		}
 		return s.refuseFrame(total, errStatementTooLong(total, s.srv.cfg.MaxStatementBytes))
 	}
 	frame, err := s.whole(total)
