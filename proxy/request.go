@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"crypto/rand"
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -222,6 +223,10 @@ func (s *session) function(total int) error {
 // execute.
 var functionPlan = &rewrite.Plan{Kind: rewrite.Write}
 
+// nobodysName is that of a statement that no server has. It is another one in each process,
+// so that no client can PREPARE it.
+var nobodysName = "sluice_refused_" + rand.Text()
+
 // refuse tells the client an error of ours, e, where it stands in the stream: behind the
 // answers that are still owed. Afterwards the turn has ended, or its frames are skipped up
 // to a Sync; a block has failed.
@@ -247,7 +252,7 @@ func (s *session) refuse(e *wire.Error) error {
 		t.refused = e
 		o.bytes = e.Append(nil)
 		t.outcome.forceError()
-		s.addBytes(appendBindNothing(nil, "sluice_refused"))
+		s.addBytes(appendBindNothing(nil, nobodysName))
 		if !t.ended {
 			t.skip = true
 			return nil
