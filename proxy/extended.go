@@ -31,11 +31,16 @@ func (s *session) parse(frame []byte) error {
 		return wire.ProtocolViolation("invalid message format")
 	}
 	err := s.parseStatement(name, sql, oids)
-	var refused *wire.Error
-	if len(name) == 0 && errors.As(err, &refused) {
+	if err != nil && len(name) == 0 && isRefusal(err) {
 		s.unnamed = nil // a Parse that fails destroys it all the same
 	}
 	return err
+}
+
+// isRefusal reports whether an error is for the client.
+func isRefusal(err error) bool {
+	var e *wire.Error
+	return errors.As(err, &e)
 }
 
 // parseStatement is parse for a frame that was taken apart.
