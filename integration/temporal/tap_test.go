@@ -1,6 +1,8 @@
 package temporal
 
 import (
+	"bufio"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -12,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// tap passes Postgres connections on to an address, byte by byte, and notes
+// tap passes Postgres connections on to an address, message by message, and notes
 // every error that goes to a client with the statements of its transaction.
 type tap struct {
 	listener net.Listener
@@ -125,31 +127,37 @@ type tapped struct {
 	statements []string          // of the transaction
 }
 
-// requests reads what the client sends; reading is what passes it on.
+// requests passes on what the client sends.
 func (c *tapped) requests(from, to net.Conn) {
-	r := pgproto3.NewBackend(io.TeeReader(from, to), io.Discard)
-	if _, err := r.ReceiveStartupMessage(); err != nil {
+	r := bufio.NewReader(from)
+	if err := passOn(r, to, 0, nil); err != nil { // the startup message has no kind
 		return
 	}
-	if err := r.SetAuthType(pgproto3.AuthTypeOk); err != nil {
-		return
+	for passOn(r, to, 1, c.request) == nil {
 	}
-	for {
-		msg, err := r.Receive()
-		if err != nil {
-			return
-		}
-		c.mu.Lock()
-		switch m := msg.(type) {
-		case *pgproto3.Query:
-			c.note(m.String)
-		case *pgproto3.Parse:
-			c.texts[m.Name] = m.Query
-		case *pgproto3.Bind:
-			c.note(c.texts[m.PreparedStatement])
-		}
-		c.mu.Unlock()
+}
+
+func (c *tapped) request(kind byte, body []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch kind {
+	case 'Q':
+		var m pgproto3.Query
+		err := m.Decode(body)
+		c.note(m.String)
+		return err
+	case 'P':
+		var m pgproto3.Parse
+		err := m.Decode(body)
+		c.texts[m.Name] = m.Query
+		return err
+	case 'B':
+		var m pgproto3.Bind
+		err := m.Decode(body)
+		c.note(c.texts[m.PreparedStatement])
+		return err
 	}
+	return nil
 }
 
 func (c *tapped) note(sql string) {
@@ -160,28 +168,50 @@ func (c *tapped) note(sql string) {
 	c.statements = append(c.statements, fmt.Sprintf("%.60s", sql))
 }
 
-// answers reads what the server sends.
+// answers passes on what the server sends.
 func (c *tapped) answers(from, to net.Conn) {
-	r := pgproto3.NewFrontend(io.TeeReader(from, to), io.Discard)
-	for {
-		msg, err := r.Receive()
-		if err != nil {
-			return
+	r := bufio.NewReader(from)
+	for passOn(r, to, 1, c.answer) == nil {
+	}
+}
+
+func (c *tapped) answer(kind byte, body []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch kind {
+	case 'E':
+		var m pgproto3.ErrorResponse
+		if err := m.Decode(body); err != nil {
+			return err
 		}
-		switch m := msg.(type) {
-		case *pgproto3.ErrorResponse:
-			c.mu.Lock()
-			e := told{m.Code, m.Message, m.Detail, c.statements}
-			c.mu.Unlock()
-			c.tap.mu.Lock()
-			c.tap.errors = append(c.tap.errors, e)
-			c.tap.mu.Unlock()
-		case *pgproto3.ReadyForQuery:
-			if m.TxStatus == 'I' {
-				c.mu.Lock()
-				c.statements = nil
-				c.mu.Unlock()
-			}
+		c.tap.mu.Lock()
+		c.tap.errors = append(c.tap.errors, told{m.Code, m.Message, m.Detail, c.statements})
+		c.tap.mu.Unlock()
+	case 'Z':
+		if string(body) == "I" {
+			c.statements = nil
 		}
 	}
+	return nil
+}
+
+// passOn copies one message whose kind has as many bytes, 0 or 1, and shows it
+// to see before its receiver can have it: the tap then knows of it whenever the
+// receiver acts on it.
+func passOn(from *bufio.Reader, to net.Conn, kind int, see func(kind byte, body []byte) error) error {
+	head, err := from.Peek(kind + 4)
+	if err != nil {
+		return err
+	}
+	message := make([]byte, kind+int(binary.BigEndian.Uint32(head[kind:])))
+	if _, err := io.ReadFull(from, message); err != nil {
+		return err
+	}
+	if see != nil {
+		if err := see(message[0], message[kind+4:]); err != nil {
+			return err
+		}
+	}
+	_, err = to.Write(message)
+	return err
 }
