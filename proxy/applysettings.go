@@ -91,13 +91,11 @@ func (s *session) notApplied(e event, inBlock bool, refusal []byte, err, clientE
 		}
 		return clientErr
 	default:
-		out := &wire.Error{Code: string(retry.Field(refusal, 'C')), Message: string(retry.Field(refusal, 'M')),
-			Detail: "A setting of this session was refused by the server.", Hint: string(retry.Field(refusal, 'H'))}
 		s.giveBack()
 		if merr := s.move(e); merr != nil {
 			return merr
 		}
-		return out
+		return errNotApplied(refusal)
 	}
 }
 
@@ -121,7 +119,8 @@ func (s *session) unrestored() (sets []rewrite.Change) {
 
 // restoreStartup puts the client's startup values in force, in front of what it sends next
 // in its block. Between two turns of a block nothing is owed, so that a round trip is
-// possible. An error is a lost backend.
+// possible. An error is a lost backend, or for the client: the server has refused a value,
+// and its block has failed.
 func (s *session) restoreStartup() error {
 	sets := s.unrestored()
 	if len(sets) == 0 {
@@ -131,13 +130,15 @@ func (s *session) restoreStartup() error {
 	for _, c := range sets {
 		sql.WriteString(setText(c) + "; ")
 	}
-	if _, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, sql.String())); err != nil {
+	refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, sql.String()))
+	if err != nil {
 		return &lostError{err}
 	}
-	if s.b.status == 'T' {
-		for _, c := range sets {
-			s.settings.Stage(c)
-		}
+	if refusal != nil {
+		return errNotApplied(refusal)
+	}
+	for _, c := range sets {
+		s.settings.Stage(c)
 	}
 	s.restored(sets)
 	return nil

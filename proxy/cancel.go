@@ -125,7 +125,7 @@ func (s *session) answeredSoFar() (again func()) {
 	if c := &s.cancel; c.flying == 0 && !c.asked.IsZero() {
 		c.asked = time.Time{}
 		if c.backend != nil {
-			c.backend.conn.Net.SetReadDeadline(time.Time{}) // that of the grace
+			s.alarmLocked(time.Time{}) // not that of the grace any more
 		}
 	}
 	return func() { s.tick.Store(s.tick.Load() | 1) }
@@ -259,13 +259,13 @@ func (s *session) woken() error {
 			return err
 		}
 	}
-	s.b.conn.Net.SetReadDeadline(earlier(earlier(t.deadline, t.holdEnd), act))
+	s.alarmRead()
 	switch {
 	case s.cutOff.Load():
 		return errCut
 	case !t.deadline.IsZero() && !now.Before(t.deadline):
 		t.deadline = time.Time{}
-		s.b.conn.Net.SetReadDeadline(time.Time{})
+		s.alarmRead()
 		return s.giveUp(errTimedOut)
 	case t.stop != nil:
 		return s.giveUp(t.stop)
@@ -284,7 +284,7 @@ func (s *session) giveUp(e *wire.Error) error {
 	readable := s.b.src.Raw.Peek() == rawconn.Readable
 	if s.srv.cfg.ForwardCancel && readable { // it has stopped: the client is slow to read what came before
 		t.stop = nil
-		s.b.conn.Net.SetReadDeadline(time.Now().Add(s.srv.cfg.CancelGrace))
+		s.alarmBy(time.Now().Add(s.srv.cfg.CancelGrace))
 		return nil
 	}
 	s.mu.Lock()
@@ -292,14 +292,14 @@ func (s *session) giveUp(e *wire.Error) error {
 	s.mu.Unlock()
 	if t.outcome.mayCommit() || s.dedicated || s.pinned {
 		s.srv.metrics.Cancel(metrics.CancelIneffective)
-		s.b.conn.Net.SetReadDeadline(time.Time{})
+		s.alarmRead()
 		return nil
 	}
 	// Half a row cannot be taken back: the turn stops behind its end (pump), if that comes
 	// within another grace.
 	if t.rest > 0 && !t.restSwallow && (t.stop == nil || readable) { // not in the middle of a row
 		t.stop = e
-		s.b.conn.Net.SetReadDeadline(time.Now().Add(s.srv.cfg.CancelGrace))
+		s.alarmBy(time.Now().Add(s.srv.cfg.CancelGrace))
 		return nil
 	}
 	s.srv.metrics.Cancel(metrics.CancelDiscarded)

@@ -23,7 +23,7 @@ func (s *session) answerFailed(plan *rewrite.Plan) error {
 		if err := s.tell(wire.FrameEmptyQuery); err != nil {
 			return err
 		}
-	case st != nil && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback) && s.chains(st):
+	case st != nil && endsBlock(st.Tx.Verb) && s.chains(st):
 		if err := s.endFailed(st); err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (s *session) behindEnd(plan *rewrite.Plan, sql []byte) []byte {
 		return nil
 	}
 	st := &plan.Statements[0]
-	if st.Tx.Verb != rewrite.Commit && st.Tx.Verb != rewrite.Rollback || !s.chains(st) || st.End == 0 {
+	if !endsBlock(st.Tx.Verb) || !s.chains(st) || st.End == 0 {
 		return nil
 	}
 	behind := append([]byte(nil), sql[:st.Start]...)
@@ -69,8 +69,8 @@ func (s *session) errReturnFailed(st *rewrite.Statement) *wire.Error {
 	return errNoSavepoint(st.Tx.Name)
 }
 
-// endFailed is COMMIT or ROLLBACK of a block whose backend was lost, or that had none.
-// Either is answered ROLLBACK, as in any failed block, and takes back what Sluice has
+// endFailed is COMMIT, ROLLBACK or PREPARE TRANSACTION of a block whose backend was lost, or that had none.
+// Each is answered ROLLBACK, as in any failed block, and takes back what Sluice has
 // answered in the block. AND CHAIN begins the same block again. The caller ends the turn.
 func (s *session) endFailed(st *rewrite.Statement) error {
 	s.endTransaction(false)
@@ -150,17 +150,16 @@ var (
 
 // endsFailed reports whether a failed transaction takes a statement: PostgreSQL takes those
 // that end it, in whole or in part. Where the block has failed here alone, AND CHAIN is
-// taken only if it can be done, and PREPARE TRANSACTION only where savepoints are emulated.
+// taken only if it can be done.
 func (s *session) endsFailed(plan *rewrite.Plan) bool {
 	st := plan.Single()
 	if st == nil || s.state == failed && !s.chains(st) {
 		return false
 	}
-	switch st.Tx.Verb {
-	case rewrite.Commit, rewrite.Rollback, rewrite.RollbackTo:
-		return true
-	case rewrite.PrepareTransaction:
-		return s.state != failed || s.srv.emulatesSavepoints()
-	}
-	return false
+	return endsBlock(st.Tx.Verb) || st.Tx.Verb == rewrite.RollbackTo
+}
+
+// endsBlock reports a verb that ends the whole of a block. In a failed one each rolls back.
+func endsBlock(v rewrite.Verb) bool {
+	return v == rewrite.Commit || v == rewrite.Rollback || v == rewrite.PrepareTransaction
 }

@@ -34,6 +34,7 @@ func (s *session) startCopy() {
 	if t.owed.first().kind == wire.Execute && t.owed.len() == 2 && t.owed.items[len(t.owed.items)-1].kind == wire.Sync {
 		t.owed.items = t.owed.items[:len(t.owed.items)-1]
 		t.owed.seq--
+		t.outcome.unsync()
 		t.ended = false
 	}
 }
@@ -120,6 +121,7 @@ func (s *session) fillEither() error {
 		if s.b == nil || s.t.owed.empty() {
 			return s.fillClientAlone()
 		}
+		s.alarmRead()
 		err := s.watching(c.Fill)
 		if err == nil || !isTimeout(err) {
 			return err
@@ -143,10 +145,10 @@ func (s *session) fillClientAlone() error {
 		if err == nil || !isTimeout(err) {
 			return err
 		}
+		s.client.Conn.SetReadDeadline(time.Time{})
 		if s.cutOff.Load() {
 			return errCut
 		}
-		s.client.Conn.SetReadDeadline(time.Time{})
 	}
 }
 
@@ -169,25 +171,16 @@ func (s *session) relayArrived() error {
 
 // awaitEither waits for the client of a kept, idle backend, and passes on what the server
 // says by itself: notifications, parameters, its farewell. With nil the client has sent
-// something. The backend may be gone afterwards, where the session can do without it.
+// something. An error of time says that the server has spoken, or what await makes of it.
+// The backend may be gone afterwards, where the session can do without it.
 func (s *session) awaitEither() error {
-	c := &s.client
-	for {
-		if err := s.relayIdle(); err != nil {
-			return err
-		}
-		if s.b == nil {
-			return c.Idle()
-		}
-		err := s.watching(c.Idle)
-		if err == nil || !isTimeout(err) {
-			return err
-		}
-		c.Conn.SetReadDeadline(time.Time{})
-		if s.b.src.Raw.Peek() == rawconn.Quiet {
-			return err // somebody else's nudge, or a timeout
-		}
+	if err := s.relayIdle(); err != nil {
+		return err
 	}
+	if s.b == nil {
+		return s.client.Idle()
+	}
+	return s.watching(s.client.Idle)
 }
 
 // relayIdle passes on what an idle backend has said. Parameters are noted instead where
@@ -243,26 +236,29 @@ func (s *session) idleLost() error {
 }
 
 // watching runs a read from the client while a goroutine watches the backend's socket and
-// ends the read, as by a timeout, when the server speaks first. Nothing is read from the
+// ends the read, as by a timeout, when the server speaks first; in a turn also when
+// somebody wakes the session by the backend's deadline (woken). Nothing is read from the
 // backend. When it returns the goroutine has ended, and the backend has no read deadline;
-// neither has the client, if the server spoke.
+// neither has the client, if it was the goroutine that ended the read.
 func (s *session) watching(read func() error) error {
 	client, raw := s.client.Conn, s.b.src.Raw
+	inTurn := s.t != nil
 	var stopping atomic.Bool
-	spoke := make(chan bool, 1)
+	ended := make(chan bool, 1)
 	go func() {
 		for {
 			err := raw.WaitReadable()
-			if isTimeout(err) && !stopping.Load() {
+			if isTimeout(err) && !inTurn && !stopping.Load() {
 				raw.SetReadDeadline(time.Time{}) // a nudge meant for a turn
 				if !stopping.Load() {
 					continue
 				}
 			}
-			if !stopping.Load() {
+			nudges := !stopping.Load()
+			if nudges {
 				client.SetReadDeadline(time.Unix(1, 0))
 			}
-			spoke <- !isTimeout(err)
+			ended <- nudges
 			return
 		}
 	}()
@@ -271,7 +267,7 @@ func (s *session) watching(read func() error) error {
 	// come after the read.
 	stopping.Store(true)
 	raw.SetReadDeadline(time.Unix(1, 0))
-	if <-spoke {
+	if <-ended {
 		client.SetReadDeadline(time.Time{})
 	}
 	raw.SetReadDeadline(time.Time{})

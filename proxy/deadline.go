@@ -28,8 +28,39 @@ func (s *session) armTimeout() error {
 		s.heeded(errTimedOut)
 		return errTimedOut
 	}
-	s.b.conn.Net.SetReadDeadline(deadline)
+	s.alarmRead()
 	return nil
+}
+
+// alarmRead sets the backend's read deadline to the next moment at which the session wants
+// to look up: the statement's time, the end of hold_time, the grace of a cancel. Everybody
+// who has moved that deadline for a purpose of its own sets it back by this.
+func (s *session) alarmRead() { s.alarmBy(time.Time{}) }
+
+// alarmBy is alarmRead for a session that wants to look up at that time at the latest; zero
+// is no such time.
+func (s *session) alarmBy(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.alarmLocked(at)
+}
+
+// alarmLocked is alarmBy under mu, which a cancel takes to set the same deadline. The turn
+// needs a backend.
+func (s *session) alarmLocked(at time.Time) {
+	at = earlier(at, earlier(s.t.deadline, s.t.holdEnd))
+	if !s.cancel.asked.IsZero() {
+		at = earlier(at, s.cancel.asked.Add(s.srv.cfg.CancelGrace))
+	}
+	s.b.conn.Net.SetReadDeadline(at)
+}
+
+// earlier is the earlier of two moments; a zero one is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // stopWaiting ends what startWaiting began, when the turn has been answered. The tick gets

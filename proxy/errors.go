@@ -92,6 +92,12 @@ func errTooManyPins(limit int, why string) *wire.Error {
 		Detail:  fmt.Sprintf("This statement needs one (%s) and pins.max is %d.", why, limit)}
 }
 
+// errNotApplied is the server's refusal of a setting that the client has made before.
+func errNotApplied(refusal []byte) *wire.Error {
+	return &wire.Error{Code: string(retry.Field(refusal, 'C')), Message: string(retry.Field(refusal, 'M')),
+		Detail: "A setting of this session was refused by the server.", Hint: string(retry.Field(refusal, 'H'))}
+}
+
 // errStatementExists refuses a Parse under a name that is taken.
 func errStatementExists(name []byte) *wire.Error {
 	return &wire.Error{Code: "42P05", Message: fmt.Sprintf("prepared statement \"%s\" already exists", name)}

@@ -63,3 +63,19 @@ Q ROLLBACK
 		t.Errorf("a block that was lost goes on as another:\n%s", got)
 	}
 }
+
+// PREPARE TRANSACTION of a block whose backend was lost rolls back, as of any failed block.
+func TestPrepareTransactionOfALostBlock(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	for name, opts := range map[string][]option{"plain": nil, "savepoints": {withSavepoints}} {
+		s := startSluice(t, pg, append(opts, maxOpen(2))...)
+		for _, end := range []string{"Q PREPARE TRANSACTION 'x'\n", "Q PREPARE TRANSACTION 'x'; SELECT 1\n",
+			"P - | PREPARE TRANSACTION 'x'\nB - | -\nE -\nS\n"} {
+			got := perform(t, s.addr, "Q BEGIN\nQ SELECT pg_terminate_backend(pg_backend_pid()) /* sluice: no-retry */\n"+end+"< Z Z Z")
+			if !strings.Contains(got, "C=08006") || !strings.Contains(got, "C ROLLBACK\\x00\n") || !strings.HasSuffix(got, "Z I\n") {
+				t.Errorf("%s:\n%s", name, got)
+			}
+		}
+	}
+}

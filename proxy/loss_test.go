@@ -438,3 +438,18 @@ func TestDrainDeadline(t *testing.T) {
 		t.Errorf("client in a transaction: %v", err)
 	}
 }
+
+// A COPY whose data have not ended has committed nothing, although a Sync was sent with it:
+// the server has ignored that one.
+func TestLossInsideACopy(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE copied (n int)")
+	s := startSluice(t, pg, maxOpen(1))
+	c := dialRaw(t, s.addr)
+	c.say(t, "P - | COPY copied FROM STDIN\nB - | -\nE -\nS\n< G")
+	pg.SQL(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'COPY copied%'")
+	if got := c.say(t, "d 1\\n\nc\nS\n< Z"); !strings.Contains(got, "C=08006") {
+		t.Errorf("got\n%s", got)
+	}
+}

@@ -18,6 +18,8 @@ import "github.com/sluice-proxy/sluice/rewrite"
 // server skips that.
 type outcome struct {
 	sent, seen position
+	// ahead is where sent stood in front of the last Sync.
+	ahead position
 	// concluded: nothing but a ReadyForQuery is missing from a simple Query.
 	concluded bool
 	// ended: the end of a transaction was answered in this turn.
@@ -102,7 +104,14 @@ func (o *outcome) execute(plan *rewrite.Plan, alone bool) {
 }
 
 // sync says that a Sync is sent, which commits what stands outside a block.
-func (o *outcome) sync() { o.sent.end() }
+func (o *outcome) sync() {
+	o.ahead = o.sent
+	o.sent.end()
+}
+
+// unsync takes back the Sync that was sent last: the server ignores it, being about to read
+// COPY data.
+func (o *outcome) unsync() { o.sent = o.ahead }
 
 // forceError says that something is sent that is sure to fail: a block at the server fails,
 // and what a group has done so far is undone.
@@ -240,10 +249,10 @@ func prepared(v rewrite.Verb) bool {
 
 // revive is a statement in a failed block: nothing of that can be committed.
 func (p *position) revive(st step) {
-	switch st.verb {
-	case rewrite.Commit, rewrite.Rollback, rewrite.PrepareTransaction:
+	switch {
+	case endsBlock(st.verb):
 		p.close(rollsBack, st.chain)
-	case rewrite.RollbackTo:
+	case st.verb == rewrite.RollbackTo:
 		p.block = 'T'
 	}
 }

@@ -27,8 +27,7 @@ func (s *session) pin(plan *rewrite.Plan) error {
 		s.t.pinnedByTurn, s.t.unreadPin = s.t.pinnedByTurn && undone, false
 		return nil
 	}
-	if n := s.srv.pinned.Add(1); n > int64(s.srv.cfg.MaxPins) {
-		s.srv.pinned.Add(-1)
+	if !s.srv.takePin() {
 		return errTooManyPins(s.srv.cfg.MaxPins, pinNames[why])
 	}
 	s.pinned = true
@@ -36,6 +35,16 @@ func (s *session) pin(plan *rewrite.Plan) error {
 	s.srv.metrics.Pinned(pinNames[why])
 	s.srv.log.Info("session keeps its backend", append(s.logAttrs(), "reason", pinNames[why])...)
 	return nil
+}
+
+// takePin counts one more session that keeps its backend, unless there are as many as may
+// be.
+func (srv *Server) takePin() bool {
+	if srv.pinned.Add(1) <= int64(srv.cfg.MaxPins) {
+		return true
+	}
+	srv.pinned.Add(-1)
+	return false
 }
 
 // leavesNothing holds the reasons of a pin that a failed statement undoes, since its

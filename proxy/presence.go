@@ -138,7 +138,7 @@ func (s *session) attend() error {
 		}
 	}
 	if time.Since(s.probed) < lookEvery { // the answer comes soon
-		s.b.conn.Net.SetReadDeadline(earlier(time.Now().Add(lookEvery), earlier(t.deadline, t.holdEnd)))
+		s.alarmBy(time.Now().Add(lookEvery))
 	}
 	return nil
 }

@@ -277,24 +277,3 @@ func (s *session) limitHold() {
 		s.alarmRead()
 	}
 }
-
-// alarmRead sets the backend's read deadline to the next moment at which the session wants
-// to look up: the statement's time, the end of hold_time, the grace of a cancel. mu is
-// held, since a cancel sets the same deadline.
-func (s *session) alarmRead() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next := earlier(s.t.deadline, s.t.holdEnd)
-	if !s.cancel.asked.IsZero() {
-		next = earlier(next, s.cancel.asked.Add(s.srv.cfg.CancelGrace))
-	}
-	s.b.conn.Net.SetReadDeadline(next)
-}
-
-// earlier is the earlier of two moments; a zero one is never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}

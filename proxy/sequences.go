@@ -133,16 +133,16 @@ func (s *session) leaveKept() {
 // asked for its numbers in vain. nil when there is none: then it shares one again, and may
 // ask in vain again. Such a backend counts as a pin.
 func (s *session) borrowOwn() *reservoir.Conn {
-	if !s.wantsOwn || s.pinned || s.srv.pinned.Load() >= int64(s.srv.cfg.MaxPins) {
+	if !s.wantsOwn || s.pinned || !s.srv.takePin() {
 		return nil
 	}
 	ctx, stop := s.wait(time.Time{}, lookInLineEvery) // whatever ends it is heeded by what comes next
 	defer stop()
 	conn, err := s.srv.backends.DialDedicated(ctx, reservoir.Startup{Database: s.srv.cfg.Database})
 	if err != nil {
+		s.srv.pinned.Add(-1)
 		return nil
 	}
-	s.srv.pinned.Add(1)
 	s.pinned, s.own, s.drewOn = true, true, 0
 	s.srv.metrics.Pinned(metrics.PinSequence)
 	s.srv.log.Info("session keeps its backend", append(s.logAttrs(), "reason", metrics.PinSequence)...)

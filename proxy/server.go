@@ -144,8 +144,23 @@ func (srv *Server) Serve(ln net.Listener) error {
 			continue
 		}
 		pause = 0
-		srv.running.Go(func() { srv.welcome(conn) })
+		if !srv.start(conn) {
+			return ErrServerClosed
+		}
 	}
+}
+
+// start begins the startup of a client that was accepted, unless the server has been closed
+// meanwhile: then the connection is closed, since nobody waits for its end any more.
+func (srv *Server) start(conn net.Conn) bool {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	if srv.closed {
+		conn.Close()
+		return false
+	}
+	srv.running.Go(func() { srv.welcome(conn) })
+	return true
 }
 
 // Stats is a snapshot of the sessions. A session is idle unless its turn waits for a

@@ -1,10 +1,10 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -174,23 +174,21 @@ func (s *session) serve() error {
 //
 // A read deadline serves three purposes here: the idle limit, the nudge of a drain, and the
 // cut. The clock and the flags tell which of them ended the read; where none did, the read
-// goes on.
+// goes on. The flags are looked at behind each setting of the deadline: whoever sets a flag
+// sets the deadline after it, so that one of the two is seen.
 func (s *session) await() error {
+	if err := s.toEnd(); err != nil || s.client.Buffered() > 0 {
+		return err
+	}
+	var end time.Time
+	limit, expired := s.idleLimit()
+	if limit > 0 {
+		end = time.Now().Add(limit)
+		s.client.Conn.SetReadDeadline(end)
+	}
 	for {
-		if s.srv.draining.Load() && (s.state == idle || s.state == inTransaction && s.b.status == 'I') {
-			return errDraining
-		}
-		if s.client.Buffered() > 0 {
-			return nil
-		}
-		limit, expired := s.idleLimit()
-		if limit > 0 {
-			s.client.Conn.SetReadDeadline(time.Now().Add(limit))
-		}
-		start := time.Now
-		var began time.Time
-		if limit > 0 {
-			began = start()
+		if err := s.toEnd(); err != nil {
+			return err
 		}
 		var err error
 		if s.b != nil && (s.dedicated || s.pinned || s.b.status == 'I') {
@@ -204,15 +202,25 @@ func (s *session) await() error {
 				s.client.Conn.SetReadDeadline(time.Time{})
 			}
 			return nil
-		case !errors.Is(err, os.ErrDeadlineExceeded):
+		case !isTimeout(err):
 			return err
-		case s.cutOff.Load():
-			return errCut
-		case limit > 0 && time.Since(began) >= limit:
-			return expired
+		case limit > 0 && !time.Now().Before(end):
+			return cmp.Or(s.toEnd(), error(expired))
 		}
-		s.client.Conn.SetReadDeadline(time.Time{})
+		s.client.Conn.SetReadDeadline(end)
 	}
+}
+
+// toEnd is why the session ends between two turns: it is cut, or drained where no
+// transaction is open. nil: it goes on.
+func (s *session) toEnd() error {
+	switch {
+	case s.cutOff.Load():
+		return errCut
+	case s.srv.draining.Load() && (s.state == idle || s.state == inTransaction && s.b.status == 'I'):
+		return errDraining
+	}
+	return nil
 }
 
 // idleLimit is how long the client may be silent now, and the error for one that is silent

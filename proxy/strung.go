@@ -183,10 +183,10 @@ func (d *division) show(st *rewrite.Statement) place {
 
 // follow notes what a statement changes for those behind it.
 func (d *division) follow(st *rewrite.Statement, p *place) {
-	switch st.Tx.Verb {
-	case rewrite.Begin:
+	switch {
+	case st.Tx.Verb == rewrite.Begin:
 		d.block = true
-	case rewrite.Commit, rewrite.Rollback, rewrite.PrepareTransaction:
+	case endsBlock(st.Tx.Verb):
 		d.block, d.changed = st.Tx.Chain, false
 		d.unsure, d.set = append(d.unsure, d.set...), nil
 	}

@@ -294,7 +294,7 @@ func (s *session) awaitUplink() error {
 		case err := <-u.done:
 			u.busy = false
 			if s.b != nil {
-				s.b.conn.Net.SetReadDeadline(s.t.deadline)
+				s.alarmRead()
 			}
 			if err != nil {
 				return &lostError{err}
