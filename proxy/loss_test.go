@@ -449,7 +449,7 @@ func TestLossInsideACopy(t *testing.T) {
 	c := dialRaw(t, s.addr)
 	c.say(t, "P - | COPY copied FROM STDIN\nB - | -\nE -\nS\n< G")
 	pg.SQL(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'COPY copied%'")
-	if got := c.say(t, "d 1\\n\nc\nS\n< Z"); !strings.Contains(got, "C=08006") {
+	if got := c.say(t, "d 1\\n\n< E\nS\n< Z"); !strings.Contains(got, "C=08006") {
 		t.Errorf("got\n%s", got)
 	}
 }
