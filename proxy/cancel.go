@@ -30,7 +30,7 @@ type cancelKey struct {
 type cancelState struct {
 	backend *backend                // nil while the session has none
 	stop    context.CancelCauseFunc // ends a wait of ours; nil: there is none
-	asked   time.Time               // when the running turn was first asked to stop
+	asked   time.Time               // when the running turn was first asked to stop; see graceAnew
 	flying  int                     // cancel connections to the backend not yet at EOF
 	landed  chan struct{}           // closed when flying returns to 0
 	touched bool                    // a cancel reached the backend since it was lent
@@ -282,9 +282,11 @@ func (s *session) woken() error {
 func (s *session) giveUp(e *wire.Error) error {
 	t := s.t
 	readable := s.b.src.Raw.Peek() == rawconn.Readable
-	if s.srv.cfg.ForwardCancel && readable { // it has stopped: the client is slow to read what came before
+	// A cancel has the server stop: the client is slow to read what came before. Of a
+	// timeout of ours the server knows nothing.
+	if e == errCanceled && s.srv.cfg.ForwardCancel && readable {
 		t.stop = nil
-		s.alarmBy(time.Now().Add(s.srv.cfg.CancelGrace))
+		s.graceAnew()
 		return nil
 	}
 	s.mu.Lock()
@@ -305,4 +307,16 @@ func (s *session) giveUp(e *wire.Error) error {
 	s.srv.metrics.Cancel(metrics.CancelDiscarded)
 	s.stopBackend()
 	return s.abandon(e, reservoir.Cancelled)
+}
+
+// graceAnew lets a cancel have its grace once more. With the old one, which is over, each
+// read from the backend would end before it has begun.
+func (s *session) graceAnew() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if !s.cancel.asked.IsZero() {
+		s.cancel.asked = now
+	}
+	s.alarmLocked(now.Add(s.srv.cfg.CancelGrace))
 }

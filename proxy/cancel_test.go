@@ -185,3 +185,29 @@ func TestCancelOfAnsweredFrames(t *testing.T) {
 		})
 	}
 }
+
+// A client that is slow to read gets the end of a statement that was stopped meanwhile.
+func TestStoppedWhileTheClientIsSlow(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t) // beside others' functions a read might write, and is waited for
+	grace := configure(func(c *proxy.Config) { c.CancelGrace, c.ForwardCancel = 50*time.Millisecond, true })
+	for name, how := range map[string]struct {
+		opts  []option
+		setup string
+	}{"cancel": {[]option{grace}, ""}, "timeout": {[]option{asDSQL, grace}, "Q SET statement_timeout = 200\n< Z\n"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, cancel := dialKeyed(t, startSluice(t, pg, how.opts...).addr, nil)
+			c.say(t, how.setup+"Q SELECT repeat('x', 1000) FROM generate_series(1, 40000)")
+			if name == "cancel" {
+				c.readThrough("T")
+				time.Sleep(200 * time.Millisecond) // by now sockets are full
+				cancel()
+			}
+			time.Sleep(400 * time.Millisecond) // longer than the grace, and than the timeout
+			if got := c.readThrough("Z"); !strings.Contains(got, "C=57014") {
+				t.Errorf("%d bytes, at the end: %s", len(got), got[max(0, len(got)-200):])
+			}
+		})
+	}
+}
