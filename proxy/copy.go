@@ -102,7 +102,9 @@ func (s *session) fillEither() error {
 	c := &s.client
 	had := c.Buffered()
 	if c.Plain() && c.Raw.Peek() != rawconn.Quiet {
-		return c.Fill()
+		if err := c.Fill(); !isTimeout(err) {
+			return err
+		}
 	}
 	// Nothing of the client is there: what was gathered for the backend waits no longer.
 	if err := s.flushUp(); err != nil {
@@ -121,11 +123,14 @@ func (s *session) fillEither() error {
 		if s.b == nil || s.t.owed.empty() {
 			return s.fillClientAlone()
 		}
-		s.alarmRead()
 		err := s.watching(c.Fill)
+		s.alarmRead()
 		if err == nil || !isTimeout(err) {
 			return err
 		}
+		// The nudge of a drain is not for a session in a turn: left there, it would end
+		// every read.
+		c.Conn.SetReadDeadline(time.Time{})
 		if s.cutOff.Load() {
 			return errCut
 		}
@@ -156,6 +161,7 @@ func (s *session) fillClientAlone() error {
 func (s *session) relayArrived() error {
 	for s.b != nil {
 		err := s.b.poll()
+		s.alarmRead()
 		if isTimeout(err) {
 			return nil
 		}

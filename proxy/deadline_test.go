@@ -3,7 +3,9 @@ package proxy_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -118,7 +120,7 @@ func TestNoClientIsAcceptedBehindClose(t *testing.T) {
 	// An SSLRequest would be answered by one byte.
 	conn.Write([]byte{0, 0, 0, 8, 4, 210, 22, 47})
 	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if n, err := conn.Read(make([]byte, 1)); n != 0 || errors.Is(err, context.DeadlineExceeded) {
+	if n, err := conn.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a closed server answered %d bytes, %v", n, err)
 	}
 }
@@ -158,5 +160,92 @@ func TestOwnBackendsAreBounded(t *testing.T) {
 	}
 	if n := s.Stats().Pinned; n != 1 {
 		t.Errorf("%d sessions keep a backend, of at most 1", n)
+	}
+}
+
+// A statement times out in time also where Sluice has waited for something else meanwhile:
+// for the client, or for the server's answer to a question of its own. The sweeper would
+// wake the session after a second at the earliest.
+func TestTimeoutBehindAnotherWait(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE SEQUENCE timed_s")
+	for name, how := range map[string]struct {
+		opts         []option
+		other, setup string // what another client and this one have run before
+		begun, ends  string
+		pause        time.Duration
+	}{
+		"for the client": {nil, "", "", "P - | SELECT pg_sleep(600)\nB - | -\nE -\n", "S\n< Z", 100 * time.Millisecond},
+		"for whose numbers it has": {[]option{refusesDiscard, maxOpen(1)}, "Q SELECT nextval('timed_s')\n< Z", "Q BEGIN\nQ SELECT nextval('timed_s')\n< ZZ",
+			"", "Q SELECT currval('timed_s'), pg_sleep(600)\nQ ROLLBACK\n< ZZ", 0},
+		"for what a read may do": {[]option{sessionPairing}, "Q CREATE SCHEMA IF NOT EXISTS timed_x\n< Z", "", "", "Q SELECT pg_sleep(600)\n< Z", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startSluice(t, pg, append(how.opts, asDSQL)...)
+			other, c := dialRaw(t, s.addr), dialRaw(t, s.addr)
+			var took time.Duration
+			for range 3 { // a busy machine may be slow once
+				c.say(t, "Q RESET statement_timeout\nQ SELECT 1\n< ZZ")
+				other.say(t, how.other)
+				c.say(t, how.setup+"\nQ SET statement_timeout = 300\n< Z")
+				began := time.Now()
+				c.say(t, how.begun)
+				time.Sleep(how.pause)
+				if got := c.say(t, how.ends); !strings.Contains(got, "C=57014") {
+					t.Errorf("got\n%s", got)
+				}
+				if took = time.Since(began); took < time.Second {
+					return
+				}
+			}
+			t.Errorf("a statement_timeout of 300 ms ended it after %v", took)
+		})
+	}
+}
+
+// In a drain a turn in progress goes on to its end, also one whose client is silent in the
+// middle of it.
+func TestDrainWhileTheClientIsSilent(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t))
+	c := dialRaw(t, s.addr)
+	c.say(t, "P - | SELECT pg_sleep(1)\nB - | -\nE -\n")
+	time.Sleep(200 * time.Millisecond)
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	drained := make(chan error, 1)
+	go func() { drained <- s.Shutdown(ctx) }()
+	time.Sleep(200 * time.Millisecond)
+	if got := c.say(t, "S\n< Z"); !strings.Contains(got, "C SELECT 1") {
+		t.Errorf("got\n%s", got)
+	}
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+}
+
+// A drain lets a COPY come to its end.
+func TestDrainInsideACopy(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE drained_copy (n int)")
+	s := startSluice(t, pg)
+	c := dialRaw(t, s.addr)
+	c.say(t, "Q COPY drained_copy FROM STDIN\n< G")
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	drained := make(chan error, 1)
+	time.AfterFunc(100*time.Millisecond, func() { drained <- s.Shutdown(ctx) })
+	rows := 0
+	for began := time.Now(); time.Since(began) < 300*time.Millisecond; rows += 1000 {
+		c.say(t, strings.Repeat("d 1\\n\n", 1000))
+	}
+	if got, want := c.say(t, "c\n< Z"), fmt.Sprintf("C COPY %d\\x00\nZ I\n", rows); got != want {
+		t.Errorf("got\n%s, want\n%s", got, want)
+	}
+	if err := <-drained; err != nil {
+		t.Error(err)
 	}
 }

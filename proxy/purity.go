@@ -70,6 +70,7 @@ func (s *session) judged(plan *rewrite.Plan) *rewrite.Plan {
 	}
 	if !s.srv.reads() && !s.t.touched && s.b.status == 'I' {
 		s.srv.askPurity(s.b, false) // a loss shows at what is sent next
+		s.alarmRead()
 	}
 	if !s.srv.reads() {
 		return plan.AsWrite()

@@ -159,6 +159,7 @@ func (s *session) proves() (bool, error) {
 		columns := columnsOf(row)
 		own = len(columns) == 1 && columns[0] == "t"
 	})
+	s.alarmRead()
 	switch {
 	case err != nil:
 		if s.tx.log != nil {
