@@ -32,15 +32,15 @@ func (s *session) parse(frame []byte) error {
 	}
 	err := s.parseStatement(name, sql, oids)
 	if err != nil && len(name) == 0 && isRefusal(err) {
-		s.unnamed = nil // a Parse that fails destroys it all the same
+		s.destroyUnnamed()
 	}
 	return err
 }
 
-// isRefusal reports whether an error is for the client.
+// isRefusal reports whether an error is for a client whose session goes on.
 func isRefusal(err error) bool {
 	var e *wire.Error
-	return errors.As(err, &e)
+	return errors.As(err, &e) && !e.Fatal
 }
 
 // parseStatement is parse for a frame that was taken apart.

@@ -25,3 +25,22 @@ func TestRefusedParseLeavesNoUnnamedStatement(t *testing.T) {
 		})
 	}
 }
+
+// Behind an error the server skips a Parse, and the statement before it stays: also where
+// Sluice has refused the Parse before the error came.
+func TestSkippedParseThatIsRefused(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	s := startSluice(t, pg, func(s *setup) { s.rules.Databases, s.proxy.MaxStatementBytes = true, 64<<10 })
+	for name, text := range map[string]string{
+		"a rule":     "CREATE DATABASE postgres",
+		"its length": "SELECT '" + strings.Repeat("x", 80<<10) + "'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			script := "P - | SELECT 'before' AS b\nS\n< Z\nP x | SELECT 1/0\nB - | x\nE -\nP - | " + text + "\nS\n< Z\nB - | -\nE -\nS\n< Z\n"
+			if got, want := perform(t, s.addr, script), perform(t, pg.addr, script); got != want {
+				t.Error(firstDifference(got, want))
+			}
+		})
+	}
+}

@@ -328,6 +328,16 @@ func (s *session) setStatement(name string, st *clientStatement) {
 	}
 }
 
+// destroyUnnamed is a Parse of the unnamed statement that Sluice refuses: as at a server,
+// what was prepared before is gone all the same. Behind an error of what is still owed the
+// Parse would have been skipped: then that statement is back.
+func (s *session) destroyUnnamed() {
+	if s.unnamed != nil && !s.t.owed.empty() {
+		s.t.owed.undoable("", s.unnamed)
+	}
+	s.unnamed = nil
+}
+
 // forgetStatements is DEALLOCATE ALL, which spares the unnamed statement. A new map takes
 // the place of the old one, which a localState may hold.
 func (s *session) forgetStatements() { s.stmts = nil }

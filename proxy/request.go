@@ -48,7 +48,7 @@ func (s *session) handle(typ byte, total int) error {
 		return s.bind(total)
 	case typ == wire.Parse && total > s.srv.cfg.MaxStatementBytes:
 		if s.client.Peek(wire.HeaderLen + 1)[wire.HeaderLen] == 0 {
-			s.unnamed = nil // see parse
+			s.destroyUnnamed()
 		}
 		return s.refuseFrame(total, errStatementTooLong(total, s.srv.cfg.MaxStatementBytes))
 	}
