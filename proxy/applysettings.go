@@ -212,7 +212,7 @@ func (s *session) resetsInside(plan *rewrite.Plan, d *strung, sql []byte) error 
 	if len(plan.Statements) < 2 {
 		return nil
 	}
-	if first := plan.Statements[0].Tx.Verb; s.status() == 'E' && first != rewrite.Commit && first != rewrite.Rollback && first != rewrite.RollbackTo {
+	if first := plan.Statements[0].Tx.Verb; s.status() == 'E' && !endsBlock(first) && first != rewrite.RollbackTo {
 		return nil // it fails, whatever stands in it
 	}
 	reset, committed := false, false
@@ -221,7 +221,7 @@ func (s *session) resetsInside(plan *rewrite.Plan, d *strung, sql []byte) error 
 		if d != nil && (d.places[i].ours() || d.places[i].sql != "") {
 			continue
 		}
-		committed = committed || reset && st.Tx.Verb == rewrite.Commit
+		committed = committed || reset && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.PrepareTransaction)
 		begins := st.Tx.Verb == rewrite.Begin || st.Tx.Chain // a block that would know nothing of the reset
 		if reset && !s.heedless(st, sql) || committed && begins {
 			return errResetInside

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-proxy/sluice/integration/pgtest"
 	"github.com/sluice-proxy/sluice/proxy"
 )
 
@@ -155,6 +156,22 @@ func TestStringsBehindAReset(t *testing.T) {
 					t.Errorf("%s, DateStyle %s:\n%s", name, startup, firstDifference(got, want))
 				}
 			}
+		}
+	}
+}
+
+// PREPARE TRANSACTION ends a block as COMMIT does: no statement and no block behind it runs
+// under a value that a RESET in front has taken from the server's default.
+func TestResetBesidePrepareTransaction(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, newPostgres(t, pgtest.Setting("max_prepared_transactions", "5")))
+	for _, script := range []string{
+		"Q BEGIN\nQ SELECT 1/0\nQ PREPARE TRANSACTION 'x'; RESET ALL; SHOW TimeZone\nQ ROLLBACK\n< ZZZZ",
+		"Q BEGIN\nQ RESET ALL; PREPARE TRANSACTION 'x'; BEGIN\nQ SHOW TimeZone\nQ ROLLBACK\n< ZZZZ",
+	} {
+		c, _ := startRaw(t, s.addr, map[string]string{"timezone": "Asia/Tokyo"})
+		if got := c.say(t, script); !strings.Contains(got, "C=0A000") || strings.Contains(got, "D ") {
+			t.Errorf("%s\n%s", script, got)
 		}
 	}
 }
