@@ -116,18 +116,26 @@ func (c *rawClient) play(t *testing.T, script string) string {
 }
 
 // A RESET inside a block puts the server's own value in force. Where the server does not
-// take the client's startup value back, the next statement must not run under another.
+// take the client's startup value back, the next statement must not run under another. The
+// block has failed, and its session goes on.
 func TestStartupValueThatIsRefusedInABlock(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
 	pg.SQL(t, "postgres", "CREATE TEXT SEARCH CONFIGURATION mine (COPY = simple)")
-	s := startSluice(t, pg, maxOpen(1))
-	c, _ := startRaw(t, s.addr, map[string]string{"default_text_search_config": "public.mine"})
-	c.say(t, "Q SELECT 1\nQ BEGIN\nQ SELECT 1\n< ZZZ")
+	s := startSluice(t, pg, maxOpen(2))
+	clients := map[string]*rawClient{}
+	for next, code := range map[string]string{"Q SHOW default_text_search_config\nQ SELECT 8": "22023", "B - | nosuch\nS\nQ SELECT 8": "26000"} {
+		c, _ := startRaw(t, s.addr, map[string]string{"default_text_search_config": "public.mine"})
+		c.say(t, "Q SELECT 1\nQ BEGIN\nQ SELECT 1\n< ZZZ")
+		clients[next+"\n"+code] = c
+	}
 	pg.SQL(t, "postgres", "DROP TEXT SEARCH CONFIGURATION mine")
-	c.say(t, "Q SELECT FROM pg_class LIMIT 1\n< Z") // the server looks at what others have dropped
-	got := c.say(t, "Q RESET ALL\nQ SHOW default_text_search_config\nQ SELECT 8\nQ ROLLBACK\n< ZZZZ")
-	if !strings.Contains(got, "C=22023") || strings.Contains(got, "D ") || !strings.HasSuffix(got, "C ROLLBACK\\x00\nZ I\n") {
-		t.Errorf("got\n%s", got)
+	for key, c := range clients {
+		at := strings.LastIndex(key, "\n")
+		c.say(t, "Q SELECT FROM pg_class LIMIT 1\n< Z") // the server looks at what others have dropped
+		got := c.say(t, "Q RESET ALL\n"+key[:at]+"\nQ ROLLBACK\n< ZZZZ")
+		if !strings.Contains(got, "C="+key[at+1:]) || strings.Contains(got, "D ") || !strings.HasSuffix(got, "C ROLLBACK\\x00\nZ I\n") {
+			t.Errorf("%s\n%s", key, got)
+		}
 	}
 }

@@ -239,8 +239,9 @@ func (s *session) refuse(e *wire.Error) error {
 	s.srv.metrics.ErrorSent(e.Code)
 	t.deadline = time.Time{} // it has failed as it is
 	if s.state == busy || s.state == inTransaction && s.b.status == 'T' {
-		// In a block between two turns the server has to be told as well.
-		if err := s.ensureBackend(); err != nil {
+		// In a block between two turns the server has to be told as well. It may have
+		// failed the block already, over a startup value: one error is enough.
+		if err := s.ensureBackend(); err != nil && !isRefusal(err) {
 			return err
 		}
 		// A transaction with a failed statement is not run again.
