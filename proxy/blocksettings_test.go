@@ -123,19 +123,20 @@ func TestStartupValueThatIsRefusedInABlock(t *testing.T) {
 	pg := newPostgres(t)
 	pg.SQL(t, "postgres", "CREATE TEXT SEARCH CONFIGURATION mine (COPY = simple)")
 	s := startSluice(t, pg, maxOpen(2))
-	clients := map[string]*rawClient{}
-	for next, code := range map[string]string{"Q SHOW default_text_search_config\nQ SELECT 8": "22023", "B - | nosuch\nS\nQ SELECT 8": "26000"} {
-		c, _ := startRaw(t, s.addr, map[string]string{"default_text_search_config": "public.mine"})
-		c.say(t, "Q SELECT 1\nQ BEGIN\nQ SELECT 1\n< ZZZ")
-		clients[next+"\n"+code] = c
+	tests := []struct {
+		c          *rawClient
+		next, code string
+	}{{nil, "Q SHOW default_text_search_config", "22023"}, {nil, "B - | nosuch\nS", "26000"}}
+	for i := range tests {
+		tests[i].c, _ = startRaw(t, s.addr, map[string]string{"default_text_search_config": "public.mine"})
+		tests[i].c.say(t, "Q SELECT 1\nQ BEGIN\nQ SELECT 1\n< ZZZ")
 	}
 	pg.SQL(t, "postgres", "DROP TEXT SEARCH CONFIGURATION mine")
-	for key, c := range clients {
-		at := strings.LastIndex(key, "\n")
-		c.say(t, "Q SELECT FROM pg_class LIMIT 1\n< Z") // the server looks at what others have dropped
-		got := c.say(t, "Q RESET ALL\n"+key[:at]+"\nQ ROLLBACK\n< ZZZZ")
-		if !strings.Contains(got, "C="+key[at+1:]) || strings.Contains(got, "D ") || !strings.HasSuffix(got, "C ROLLBACK\\x00\nZ I\n") {
-			t.Errorf("%s\n%s", key, got)
+	for _, test := range tests {
+		test.c.say(t, "Q SELECT FROM pg_class LIMIT 1\n< Z") // the server looks at what others have dropped
+		got := test.c.say(t, "Q RESET ALL\n"+test.next+"\nQ SELECT 8\nQ ROLLBACK\n< ZZZZ")
+		if !strings.Contains(got, "C="+test.code) || strings.Contains(got, "D ") || !strings.HasSuffix(got, "C ROLLBACK\\x00\nZ I\n") {
+			t.Errorf("%s\n%s", test.next, got)
 		}
 	}
 }

@@ -247,8 +247,8 @@ func (s *session) actAt() time.Time {
 // woken is called when a read from the backend ran into a deadline: somebody wants the
 // session to look up. Each of the possible reasons is looked at, and where none is due the
 // deadline is set to the next of them: who overwrote whose deadline does not matter. An
-// error ends the session, or is a backend given up; with nil the read goes on, or the turn
-// was ended (t.settled, t.skip).
+// error ends the session. With nil the read goes on, or the backend was given up and the
+// client told (t.settled, t.skip).
 func (s *session) woken() error {
 	t := s.t
 	now := time.Now()
@@ -277,7 +277,7 @@ func (s *session) woken() error {
 
 // giveUp stops a turn that the server will not stop: inside a transaction before a COMMIT
 // left, or for a statement that only reads, by discarding the backend; the client is told
-// e, and the connection lives on. A commit or an autocommit write is waited for, and so is
+// e, and its connection lives on. A commit or an autocommit write is waited for, and so is
 // a backend that holds the session's own state: then nil is returned and the turn goes on.
 func (s *session) giveUp(e *wire.Error) error {
 	t := s.t

@@ -69,9 +69,10 @@ func (s *session) errReturnFailed(st *rewrite.Statement) *wire.Error {
 	return errNoSavepoint(st.Tx.Name)
 }
 
-// endFailed is COMMIT, ROLLBACK or PREPARE TRANSACTION of a block whose backend was lost, or that had none.
-// Each is answered ROLLBACK, as in any failed block, and takes back what Sluice has
-// answered in the block. AND CHAIN begins the same block again. The caller ends the turn.
+// endFailed is COMMIT, ROLLBACK or PREPARE TRANSACTION of a block whose backend was lost,
+// or that had none. Each is answered ROLLBACK, as in any failed block, and takes back what
+// Sluice has answered in the block. AND CHAIN begins the same block again. The caller ends
+// the turn.
 func (s *session) endFailed(st *rewrite.Statement) error {
 	s.endTransaction(false)
 	s.settings.Staged.Rollback()

@@ -1,9 +1,10 @@
 package proxy
 
 import (
-	"github.com/sluice-proxy/sluice/proxy/settings"
 	"strings"
 	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/settings"
 )
 
 // The statement timeout of a turn, where Sluice keeps that setting, and the part of a turn

@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"github.com/sluice-proxy/sluice/proxy/wire"
 	"os"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
 // The way from the backend to the client: read (pump), go through the frames in the buffer

@@ -2,8 +2,9 @@ package proxy
 
 import (
 	"bytes"
-	"github.com/sluice-proxy/sluice/proxy/wire"
 	"sync/atomic"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
 // A question about the server that is asked once: is a Sync group one transaction? borrow

@@ -269,9 +269,9 @@ func (s *session) ended(o *owed, tag []byte) {
 	}
 }
 
-// endsBlock reports whether o is being answered for a statement that ends a block even when
-// it fails, as COMMIT does.
-func (s *session) endsBlock(o *owed) bool {
+// endsAnyway reports whether o is being answered for a statement that ends a block even
+// when it fails, as COMMIT does.
+func (s *session) endsAnyway(o *owed) bool {
 	if o.plan == nil || o.forcedError || o.kind != wire.Execute && o.kind != wire.Query {
 		return false
 	}

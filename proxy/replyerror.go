@@ -92,7 +92,7 @@ func (s *session) understand(head *owed, frame []byte) (e serverError) {
 	if deallocated {
 		s.b.suspect = true // somebody deallocated our statements behind our back
 	}
-	s.t.outcome.failed(s.endsBlock(head))
+	s.t.outcome.failed(s.endsAnyway(head))
 	e.class, e.cause = retry.Classify(retry.Field(payload, 'C'), retry.Field(payload, 'M'))
 	s.srv.metrics.TxError(s.tx.operation, e.class.String())
 	e.mapped, e.original = s.mappedError(head, frame, hint), frame

@@ -223,7 +223,7 @@ const (
 
 // awaitJob waits until the job of a CREATE INDEX is done, and returns what the client is
 // answered: the tag, or the error of a job that failed. Cancel, the statement timeout, the
-// client's end and drain end the wait, not the job. The backend, which is idle, is asked.
+// client's end and the cut end the wait, not the job. The backend, which is idle, is asked.
 // The error is a loss or the session's end.
 func (s *session) awaitJob() ([]byte, error) {
 	t := s.t

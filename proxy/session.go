@@ -84,7 +84,7 @@ type session struct {
 // Server's Close, under mu.
 type pairing struct {
 	state state
-	b     *backend // nil unless busy or inTransaction
+	b     *backend // nil unless busy, inTransaction or replaying
 	t     *turn    // nil between turns
 	// dedicated: the backend is this client's own from startup to end, and
 	// frames pass unseen (backend kind postgres, session pairing).

@@ -3,9 +3,10 @@ package proxy
 import (
 	"cmp"
 	"errors"
-	"github.com/sluice-proxy/sluice/proxy/wire"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
 // The way from the client to the backend: frames are read from the client (nextFrame,
