@@ -10,10 +10,10 @@
 // than the turn; the watcher of a backend that may speak while the client is
 // awaited (copy.go); the looks for a client while its session waits for something
 // else (lookOut in wait.go); cancel requests, which come on connections of their
-// own (cancel.go); and wake-ups by a read deadline in the past, from the sweeper, a
-// drain or a cancel. A read that such a deadline ended looks for its reason and
-// goes on when it finds none, so a late one does no harm. Write deadlines never
-// expire on a connection that lives on: TLS would be broken by it.
+// own (cancel.go); and wake-ups by a read deadline, from the sweeper, a drain or a
+// cancel. A read that such a deadline ended looks for its reason and goes on when
+// it finds none, so a late one does no harm. Write deadlines never expire on a
+// connection that lives on: TLS would be broken by it.
 //
 // A backend belongs to the reservoir, or to the session that it is lent to. Its
 // settings and its prepared statements ride on it (backend.go), and go with it.
