@@ -249,3 +249,21 @@ func TestDrainInsideACopy(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A client that says goodbye in a drain is missed as ever: nobody waits for its answer.
+func TestClientLeavesInADrain(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, newPostgres(t)) // beside others' functions a read might write, and is waited for
+	c := dialRaw(t, s.addr)
+	c.say(t, "Q SELECT pg_sleep(600)")
+	time.Sleep(200 * time.Millisecond)
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	drained := make(chan error, 1)
+	go func() { drained <- s.Shutdown(ctx) }()
+	time.Sleep(200 * time.Millisecond)
+	c.say(t, "X")
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+}

@@ -69,26 +69,28 @@ func (s *session) presence() presence {
 }
 
 // readAhead reads what the client has sent already behind what is unread, which stays where
-// it is: slices of the frame at hand stay valid. The deadlines that others set to wake the
-// session are kept. No bytes and no error says that there is nothing, or no room.
+// it is: slices of the frame at hand stay valid. Of the deadlines that others set to wake
+// the session the cut's is kept; a drain has nothing to say to a turn. No bytes and no error
+// says that there is nothing, or no room.
 func (s *session) readAhead() (n int, err error) {
 	c := &s.client
 	if !c.MayExtend() {
 		return 0, nil
 	}
-	if c.Plain() {
-		if c.Raw.Peek() == rawconn.Quiet {
-			return 0, nil
-		}
-		return c.Extend()
+	if c.Plain() && c.Raw.Peek() == rawconn.Quiet {
+		return 0, nil
 	}
-	// As in backend.poll: bytes may wait inside TLS where the socket shows none.
 	defer func() {
 		c.Conn.SetReadDeadline(time.Time{})
 		if s.cutOff.Load() {
 			c.Conn.SetReadDeadline(time.Unix(1, 0))
 		}
 	}()
+	if c.Plain() {
+		c.Conn.SetReadDeadline(time.Time{})
+		return c.Extend()
+	}
+	// As in backend.poll: bytes may wait inside TLS where the socket shows none.
 	c.Conn.SetReadDeadline(time.Unix(1, 0))
 	n, err = c.Extend()
 	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.Raw.Peek() != rawconn.Quiet {
