@@ -77,6 +77,8 @@ type ownWait struct {
 	before, after func(w *waitWorld)
 	// more is how often the statement may run, beyond what before saw.
 	more int64
+	// others is how often other clients run it meanwhile.
+	others int64
 	// slow: it takes a while to come to the wait.
 	slow bool
 }
@@ -157,7 +159,7 @@ var ownWaits = map[string]ownWait{
 	"gate, for the first time": {statement: fights, opts: []option{keenReplay, maxOpen(4)},
 		before: func(w *waitWorld) { w.client("Q BEGIN\n< Z\n" + w.send + "< Z\n") },
 		after:  func(w *waitWorld) { waitFor(w, "the client to wait", w.busy(1)) }},
-	"gate, in a replay": {statement: hurdled, opts: []option{keenReplay, maxOpen(4)}, more: 1, slow: true,
+	"gate, in a replay": {statement: hurdled, opts: []option{keenReplay, maxOpen(4)}, more: 1, others: 2, slow: true,
 		before: func(w *waitWorld) { w.lock("SELECT pg_advisory_lock(9)") },
 		after: func(w *waitWorld) {
 			waitFor(w, "the statement to be at the server", func() bool { return w.runs() == 1 })
@@ -170,11 +172,19 @@ var ownWaits = map[string]ownWait{
 	"backend": {statement: fights, opts: []option{keenReplay, maxOpen(1), longCheckout},
 		before: func(w *waitWorld) { w.holder = w.client("Q BEGIN\n< Z\nQ SELECT 1\n< Z\n") },
 		after:  func(w *waitWorld) { waitFor(w, "the line", func() bool { return w.s.backends.Stats().Waiting == 1 }) }},
-	"backend, in a replay": {statement: fights, opts: []option{keenReplay, halfASecond, maxOpen(1), longCheckout}, more: 1, slow: true,
-		before: func(w *waitWorld) { w.holder = w.client("Q BEGIN\n< Z\n") },
+	// Another client is in line before the conflict, and gets the backend while the replay
+	// pauses.
+	"backend, in a replay": {statement: hurdled, opts: []option{keenReplay, halfASecond, maxOpen(1), longCheckout}, more: 1, slow: true,
+		before: func(w *waitWorld) {
+			w.lock("SELECT pg_advisory_lock(9)")
+			w.holder = w.client("Q BEGIN\n< Z\n")
+		},
 		after: func(w *waitWorld) {
-			waitFor(w, "the replay", func() bool { return replayed(w, w.s) == 1 })
-			w.holder.say(w.T, "Q SELECT 1\n< Z\n") // while it pauses
+			waitFor(w, "the statement to be at the server", func() bool { return w.runs() == 1 })
+			w.holder.say(w.T, "Q SELECT 1\n")
+			waitFor(w, "the other client to be in line", func() bool { return w.s.backends.Stats().Waiting == 1 })
+			w.lock("SELECT pg_advisory_unlock(9)")
+			w.holder.say(w.T, "< Z\n")
 			waitFor(w, "the line", func() bool { return w.s.backends.Stats().Waiting == 1 })
 		}},
 	"settings": {statement: fights, opts: []option{keenReplay, maxOpen(1)},
@@ -285,7 +295,7 @@ func stopsWhile(t *testing.T, pg postgres, wait ownWait, message string, params 
 	if n := w.s.count(t, "dsql_backends_lost_total", "idle"); n > 0 {
 		t.Errorf("%g backends were waited for until they were given up", n)
 	}
-	if n := w.runs() - ran - others(wait); n > wait.more {
+	if n := w.runs() - ran - wait.others; n > wait.more {
 		t.Errorf("the statement was run %d times, want %d at most", n, wait.more)
 	}
 	if status == "E" {
@@ -309,14 +319,6 @@ func stopsWhile(t *testing.T, pg postgres, wait ownWait, message string, params 
 	}
 	c.say(t, "X\n")
 	waitFor(t, "backends to come back", func() bool { return w.s.backends.Stats().InUse == 0 })
-}
-
-// others is how often a second client runs the statement meanwhile.
-func others(w ownWait) int64 {
-	if strings.Contains(w.statement, "hurdle") {
-		return 2
-	}
-	return 0
 }
 
 // say is client for one that leaves again.
