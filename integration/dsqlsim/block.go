@@ -2,7 +2,6 @@ package dsqlsim
 
 import (
 	"strings"
-	"time"
 
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/occ"
@@ -50,9 +49,9 @@ type effectLog struct {
 
 // attempt is what other transactions have done to the statement at hand.
 type attempt struct {
-	since    time.Time // they are in its way; zero if they are not
-	guessing bool      // its outcome can only be guessed
-	genuine  bool      // its error is the client's
+	tries    tries // others are in its way
+	guessing bool  // its outcome can only be guessed
+	genuine  bool  // its error is the client's
 }
 
 // place is a row version, which a snapshot keeps: a table's oid and a ctid.
@@ -98,15 +97,6 @@ func (b *block) doom() {
 func (b *block) giveUp() {
 	b.doom()
 	b.attempt.guessing = true
-}
-
-// mayRetry tells, of a statement that others were in the way of, whether it should
-// be run once more.
-func (a *attempt) mayRetry() bool {
-	if a.since.IsZero() {
-		a.since = time.Now()
-	}
-	return time.Since(a.since) < retryTime
 }
 
 // sumOf is a digest of one row, FNV-1a; those of a result are added up, because

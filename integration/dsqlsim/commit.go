@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
@@ -184,12 +183,12 @@ func (s *session) holdNamedRows() error {
 // askOrDoom runs a statement of ours that takes locks, and dooms the transaction if
 // it cannot.
 func (s *session) askOrDoom(sql string) (*answer, error) {
-	for began := time.Now(); ; {
+	for tried := (tries{}); ; {
 		answer, err := s.ask(sql)
 		if err != nil || answer.failed == nil {
 			return answer, err
 		}
-		again := s.obstacleIn(answer.failed) == lockWait && time.Since(began) < retryTime
+		again := s.obstacleIn(answer.failed) == lockWait && s.again(&tried)
 		if err := s.rewind(); err != nil {
 			return nil, err
 		}

@@ -66,7 +66,7 @@ func (s *session) evict() error {
 // than the first.
 func (s *session) resume() error {
 	b := &s.block
-	for began := time.Now(); b.log.parked; {
+	for tried := (tries{}); b.log.parked; {
 		i, failed, err := s.rerunLog()
 		if err != nil {
 			return err
@@ -80,7 +80,7 @@ func (s *session) resume() error {
 		if err := s.rewind(); err != nil {
 			return err
 		}
-		if failed != nil && s.obstacleIn(failed) == lockWait && time.Since(began) < retryTime {
+		if failed != nil && s.obstacleIn(failed) == lockWait && s.again(&tried) {
 			time.Sleep(rand.N(2 * retryPause))
 			continue
 		}

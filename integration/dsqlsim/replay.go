@@ -12,8 +12,23 @@ import (
 )
 
 // retryTime is how long a statement is run again that others are in the way of. They
-// are busy then, for whoever idles gives way much sooner.
+// are busy then, for whoever idles gives way much sooner. On a machine that is slow at
+// that, it is as many tries as fit into that time on another.
 const retryTime = time.Second
+
+// tries are those of a statement that others are in the way of.
+type tries struct {
+	n     int
+	since time.Time // the first
+}
+
+// again counts a try that has failed, and tells whether there should be another.
+func (s *session) again(t *tries) bool {
+	if t.n++; t.n == 1 {
+		t.since = time.Now()
+	}
+	return t.n < int(retryTime/s.server.config.LockTimeout) || time.Since(t.since) < retryTime
+}
 
 // cancelledText is PostgreSQL's of a cancel; the SQLSTATE has other uses.
 const cancelledText = "canceling statement due to user request"
@@ -60,7 +75,7 @@ func (s *session) canReplay(r *pendingReply, e *pgproto3.ErrorResponse) bool {
 		return b.log.canRewind() && (r.kind == 'Q' || r.kind == 'E') && !(o == hiddenRow && b.attempt.genuine)
 	case r.status == statusIdle:
 		// The statement is its transaction: it has a fresh snapshot each time.
-		return o == lockWait && r.alone && b.attempt.mayRetry()
+		return o == lockWait && r.alone && s.again(&b.attempt.tries)
 	}
 	return false
 }
@@ -92,7 +107,7 @@ func (s *session) decideRetry(e *pgproto3.ErrorResponse) error {
 	b := &s.block
 	switch s.obstacleIn(e) {
 	case lockWait:
-		if !b.attempt.mayRetry() {
+		if !s.again(&b.attempt.tries) {
 			b.giveUp()
 		}
 	case lostUpdate:
