@@ -86,6 +86,7 @@ func TestBackendLostInsideAFrame(t *testing.T) {
 			c.queue(bind[:120_000])
 			c.flush()
 			conns.cut(t)
+			waitFor(t, "the loss", func() bool { return s.sum(t, "dsql_backends_lost_total") > 0 })
 			c.queue(bind[120_000:])
 			got := c.say(t, "E -\nS\n< Z\nQ SELECT 2\n< Z\nQ ROLLBACK\n< Z\nQ SELECT 3 AS three\n< Z\n")
 			if strings.Contains(got, "C=08P01") || strings.Count(got, "C=08006") != 1 || !strings.Contains(got, "C=25P02") || !strings.HasSuffix(got, "C SELECT 1\\x00\nZ I\n") {
