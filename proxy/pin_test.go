@@ -1,10 +1,14 @@
 package proxy_test
 
 import (
+	"io"
 	"net"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
 )
 
 var digits = regexp.MustCompile(`pid=([0-9]+)`)
@@ -86,7 +90,7 @@ func TestBackendLostInsideAFrame(t *testing.T) {
 			c.queue(bind[:120_000])
 			c.flush()
 			conns.cut(t)
-			waitFor(t, "the loss", func() bool { return s.sum(t, "dsql_backends_lost_total") > 0 })
+			waitFor(t, "the loss to be seen", func() bool { return conns.seen.Load() > 0 })
 			c.queue(bind[120_000:])
 			got := c.say(t, "E -\nS\n< Z\nQ SELECT 2\n< Z\nQ ROLLBACK\n< Z\nQ SELECT 3 AS three\n< Z\n")
 			if strings.Contains(got, "C=08P01") || strings.Count(got, "C=08006") != 1 || !strings.Contains(got, "C=25P02") || !strings.HasSuffix(got, "C SELECT 1\\x00\nZ I\n") {
@@ -96,13 +100,29 @@ func TestBackendLostInsideAFrame(t *testing.T) {
 	}
 }
 
-// cutEarly closes backends when the test says so.
-type cutEarly struct{ conns chan net.Conn }
+// cutEarly closes backends when the test says so, and counts ends that were read.
+type cutEarly struct {
+	conns chan net.Conn
+	seen  atomic.Int32
+}
+
+type seesEnd struct {
+	rawconn.Conn
+	c *cutEarly
+}
+
+func (s seesEnd) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	if err == io.EOF {
+		s.c.seen.Add(1)
+	}
+	return n, err
+}
 
 func (c *cutEarly) option(s *setup) {
 	c.conns = make(chan net.Conn, 100)
 	wrap := s.dial.Wrap
-	s.dial.Wrap = func(conn net.Conn) net.Conn { c.conns <- conn; return wrap(conn) }
+	s.dial.Wrap = func(conn net.Conn) net.Conn { c.conns <- conn; return seesEnd{rawconn.Wrap(wrap(conn)), c} }
 }
 
 func (c *cutEarly) cut(t *testing.T) {
