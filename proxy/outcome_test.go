@@ -32,13 +32,13 @@ var outcomeCommands = []command{
 // modelServer is PostgreSQL, as far as the programs can tell. It knows nothing of
 // outcome: it keeps what was changed, and moves it where PostgreSQL would.
 type modelServer struct {
-	tx        byte // ' ' none, 'i' implicit, 'b' block, 'f' failed block
-	savepoint bool
-	pending   int // changes that are not committed
-	// One bit for each change: those of pending, of them those before the savepoint,
-	// and those that are applied.
-	now, marked, done uint64
-	applied           int // changes that are; a block that commits is one of its own
+	tx      byte // ' ' none, 'i' implicit, 'b' block, 'f' failed block
+	pending int  // changes that are not committed
+	// One bit for each change: those of pending, and those that are applied.
+	now, done uint64
+	// savepoints are those of the block, all of one name, by the changes before them.
+	savepoints []uint64
+	applied    int // changes that are; a block that commits is one of its own
 	// impatient: DDL outside a block commits at once.
 	impatient bool
 	failed    bool
@@ -51,11 +51,11 @@ func (m *modelServer) commit(next byte) {
 	if m.tx == 'b' {
 		m.applied++
 	}
-	m.pending, m.savepoint, m.tx = 0, false, next
+	m.pending, m.savepoints, m.tx = 0, nil, next
 }
 
 func (m *modelServer) rollback(next byte) {
-	m.pending, m.savepoint, m.now, m.tx = 0, false, 0, next
+	m.pending, m.savepoints, m.now, m.tx = 0, nil, 0, next
 }
 
 // fail is what an error does.
@@ -82,8 +82,8 @@ func (m *modelServer) run(text string, change uint64) {
 			m.rollback(' ')
 		case strings.HasSuffix(text, "AND CHAIN"):
 			m.rollback('b')
-		case text == "ROLLBACK TO" && m.savepoint:
-			m.tx, m.now = 'b', m.marked
+		case text == "ROLLBACK TO" && len(m.savepoints) > 0:
+			m.tx, m.now = 'b', m.savepoints[len(m.savepoints)-1]
 		default:
 			m.fail()
 		}
@@ -122,16 +122,17 @@ func (m *modelServer) run(text string, change uint64) {
 			m.fail()
 			return
 		}
-		m.savepoint, m.marked = true, m.now
+		m.savepoints = append(m.savepoints, m.now)
 	case "RELEASE", "ROLLBACK TO":
-		if !block || !m.savepoint {
+		last := len(m.savepoints) - 1
+		if !block || last < 0 {
 			m.fail()
 			return
 		}
 		if text == "RELEASE" {
-			m.savepoint = false
+			m.savepoints = m.savepoints[:last]
 		} else {
-			m.now = m.marked
+			m.now = m.savepoints[last]
 		}
 	}
 }
@@ -206,7 +207,10 @@ type moment struct{ applied, pending int }
 // worlds plays the program on a server: what it holds when the first i commands were
 // run (the end of the turn counts as one more), and where an error stops it.
 func (p *outcomeProgram) worlds(impatient bool, moments []moment) (out []moment, failsAt int, after byte) {
-	m := modelServer{tx: map[byte]byte{'I': ' ', 'T': 'b', 'E': 'f'}[p.start], impatient: impatient, savepoint: p.start != 'I'}
+	m := modelServer{tx: map[byte]byte{'I': ' ', 'T': 'b', 'E': 'f'}[p.start], impatient: impatient}
+	if p.start != 'I' {
+		m.savepoints = []uint64{0}
+	}
 	out = append(moments, moment{})
 	failsAt = -1
 	for i, c := range p.commands {
