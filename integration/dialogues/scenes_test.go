@@ -336,8 +336,13 @@ var scenes = []scene{
 	// A block that begins behind a reset in its string knows the client's values.
 	{theme: "settings", script: `
 		{X} connect <TimeZone=Asia/Tokyo~IntervalStyle=iso_8601~DateStyle=SQL, DMY>
-		{X} [Q <BEGIN~SELECT 1 AS one>]
-		{X} [Q SELECT 1 AS one; RESET ALL; <COMMIT; BEGIN READ ONLY~COMMIT AND CHAIN~ROLLBACK; BEGIN~BEGIN>]
+		{X} [Q SELECT 1 AS one; RESET ALL; <COMMIT; BEGIN READ ONLY~ROLLBACK; BEGIN~BEGIN>]
+		{X} [Q SELECT interval '1 day 2 hours'::text, timestamptz '2024-03-04 05:06Z'::text]
+		{X} [Q ROLLBACK]`},
+	{theme: "settings", where: onPostgres, script: `
+		{X} connect <TimeZone=Asia/Tokyo~IntervalStyle=iso_8601~DateStyle=SQL, DMY>
+		{X} [Q BEGIN]
+		{X} [Q SELECT 1 AS one; RESET ALL; <COMMIT~ROLLBACK> AND CHAIN]
 		{X} [Q SELECT interval '1 day 2 hours'::text, timestamptz '2024-03-04 05:06Z'::text]
 		{X} [Q ROLLBACK]`},
 	// A path that is set to what it was has no constants read anew.
