@@ -113,6 +113,7 @@ func (r *rig) admit(t *testing.T, n int) []*Permit {
 		}
 		permits = append(permits, p)
 	}
+	synctest.Wait() // what the Lease does besides is done
 	return permits
 }
 
@@ -128,6 +129,8 @@ func (r *rig) refused(t *testing.T) {
 
 // free is what the table has free in all shards.
 func (r *rig) free() int {
+	r.table.mu.Lock()
+	defer r.table.mu.Unlock()
 	free := 0
 	for _, s := range r.table.shards {
 		free += s.Free
@@ -212,6 +215,7 @@ func TestTableAway(t *testing.T) {
 			for r.State().Age < age {
 				time.Sleep(10 * time.Millisecond)
 			}
+			synctest.Wait() // the Lease knows the time too
 			return r.State()
 		}
 
@@ -320,8 +324,7 @@ func TestWithoutSettingsNothingIsGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := worldConfig()
 		table := &flaky{memory: newMemory(cfg.settings(), time.Now)}
-		settings := table.settings
-		table.settings = nil
+		settings := table.become(nil)
 		r := newRig(t, cfg, table)
 		r.refused(t)
 		if s := r.State(); !errors.Is(s.Reason, ErrNoSettings) {
@@ -331,7 +334,7 @@ func TestWithoutSettingsNothingIsGranted(t *testing.T) {
 			t.Errorf("said %d times in the log:\n%s", n, r.log.String())
 		}
 		table.mu.Lock()
-		table.settings = settings // lease init
+		table.become(settings) // lease init
 		table.mu.Unlock()
 		r.admit(t, 1)[0].Release()
 		r.end(t)

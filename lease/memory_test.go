@@ -26,10 +26,21 @@ func newMemory(s Settings, clock func() time.Time) *memory {
 func (m *memory) stamp() Stamp { return Stamp(m.clock().Truncate(time.Second)) }
 
 func (m *memory) Settings(context.Context) (Settings, Stamp, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.settings == nil {
 		return Settings{}, m.stamp(), ErrNoSettings
 	}
 	return *m.settings, m.stamp(), nil
+}
+
+// become gives the table other settings, none for nil, and returns those that it had.
+func (m *memory) become(s *Settings) *Settings {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.settings
+	m.settings = s
+	return before
 }
 
 func (m *memory) Look(_ context.Context, shard int) (Shard, error) {
