@@ -333,9 +333,7 @@ func TestWithoutSettingsNothingIsGranted(t *testing.T) {
 		if n := strings.Count(r.log.String(), "run sluice lease init"); n != 1 {
 			t.Errorf("said %d times in the log:\n%s", n, r.log.String())
 		}
-		table.mu.Lock()
 		table.become(settings) // lease init
-		table.mu.Unlock()
 		r.admit(t, 1)[0].Release()
 		r.end(t)
 	})
