@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/sluice-proxy/sluice/proxy"
 )
 
 // What random dialogues are made of. $1 is an int where it occurs.
@@ -116,10 +119,14 @@ func drawExtended(t *rapid.T, add func(string, ...any), text func() string) {
 // A server that complains of a Bind tells a statement by the name we gave it.
 var bindComplaint = regexp.MustCompile(`(bind message supplies .* prepared statement )"\w*"`)
 
-// fixSeed draws the same dialogues in every run, unless asked for others.
+// fixSeed draws the same dialogues in every run, and fewer with the race detector, unless
+// asked for others.
 func fixSeed() {
 	if f := flag.Lookup("rapid.seed"); f.Value.String() == f.DefValue {
 		flag.Set("rapid.seed", "1")
+	}
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == "100" {
+		flag.Set("rapid.checks", strconv.Itoa(100/proxy.OneIn))
 	}
 }
 

@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+
+	"github.com/sluice-proxy/sluice/proxy"
 )
 
 // ownRounds is how often each of two clients asks for its numbers, on each route.
-const ownRounds = 400
+const ownRounds = 400 / proxy.OneIn
 
 // refusesDiscard has a server that does not take DISCARD SEQUENCES.
 func refusesDiscard(s *setup) {
