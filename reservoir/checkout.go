@@ -310,11 +310,12 @@ func (r *Reservoir) returnLocked(c *Conn, put func(*Conn)) {
 // offerLocked decides what becomes of a backend that has just come to the
 // shelf: it ends, it is lent to who waits, or it stays.
 func (r *Reservoir) offerLocked(c *Conn) {
-	r.putOffLocked(c)
-	if reason, due := r.shelf.due(c); due {
-		r.endLocked(r.shelf.remove(c), reason)
-		r.wake()
-		return
+	if !r.putOffLocked(c) {
+		if reason, due := r.shelf.due(c); due {
+			r.endLocked(r.shelf.remove(c), reason)
+			r.wake()
+			return
+		}
 	}
 	switch {
 	case r.shelf.waiting > 0:

@@ -271,6 +271,33 @@ func TestReturnedBackendsArePostponedAtOnce(t *testing.T) {
 	})
 }
 
+// A backend that was put off stays, however soon its new hour is: also one that is not
+// needed any more, or whose replacement is there.
+func TestPostponedBackendsStay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, l := &server{delay: 100 * time.Millisecond}, newShare(8)
+		r := running(t, sharing(8, l), s.dial)
+		var lent []*Conn
+		for range 8 {
+			lent = append(lent, mustAcquire(t, r))
+		}
+		sleep(14 * time.Minute)
+		l.set(func(s *lease.State) { s.Phase, s.Postpone = lease.Degraded, true })
+		r.mu.Lock()
+		r.shelf.target = 4
+		r.cfg.BaseLifetime = 1 // each hour is the next one
+		r.mu.Unlock()
+		for _, c := range lent {
+			c.Release()
+		}
+		sleep(time.Minute)
+		if got := r.Stats(); got.Ready != 8 {
+			t.Errorf("%d backends are ready, want the 8 that came back", got.Ready)
+		}
+	})
+}
+
 // Where the lease gives less than max_open, its slots bound the replacement: a
 // crowd is replaced in place, a tenth at a time.
 func TestCrowdIsReplacedInTheLeasesSlots(t *testing.T) {
