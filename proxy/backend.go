@@ -49,6 +49,8 @@ type backend struct {
 	// said is what the server gave as its reason to end the connection, while it owed nothing:
 	// it answers nothing more, whether or not it closes.
 	said error
+	// path is what looks in turns have found of the way to the server.
+	path path
 	// group: frames of a client are there, or on their way, outside a block: the next
 	// Sync or Query commits what they do, and must be the client's.
 	group bool

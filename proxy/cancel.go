@@ -260,6 +260,9 @@ func (s *session) woken() error {
 		}
 	}
 	s.alarmRead()
+	if err := s.lookAtPath(); err != nil {
+		return err
+	}
 	switch {
 	case s.cutOff.Load():
 		return errCut

@@ -110,7 +110,7 @@ func (srv *Server) openSession(h *startup.Client) (*session, error) {
 		return nil, err
 	}
 	srv.mu.Lock()
-	srv.sessions[s] = 0
+	srv.sessions[s] = new(swept)
 	srv.mu.Unlock()
 	n := secretLen30
 	if h.Protocol >= protocol32 {

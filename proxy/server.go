@@ -71,7 +71,7 @@ type Server struct {
 	running  sync.WaitGroup // sessions, cancellers, the sweeper
 
 	mu        sync.Mutex
-	sessions  map[*session]uint64 // guarded by mu; the tick seen by the last sweep
+	sessions  map[*session]*swept // guarded by mu; the sweeper's own notes
 	listeners map[net.Listener]struct{}
 	closed    bool
 }
@@ -95,7 +95,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	}
 	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker,
 		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.resetsAuto(), catalog: newCatalog(cfg.PreparedTexts),
-		sessions: map[*session]uint64{}, listeners: map[net.Listener]struct{}{}}
+		sessions: map[*session]*swept{}, listeners: map[net.Listener]struct{}{}}
 	if srv.replays, err = newReplays(cfg); err != nil {
 		return nil, err
 	}
@@ -322,10 +322,11 @@ func (srv *Server) sweep() {
 		srv.mu.Lock()
 		for s, seen := range srv.sessions {
 			now := s.tick.Load()
-			if now&1 == 1 && now == seen {
+			if now&1 == 1 && now == seen.tick {
 				s.wakeBackend()
 			}
-			srv.sessions[s] = now
+			seen.tick = now
+			srv.watchClient(s, seen)
 		}
 		srv.mu.Unlock()
 	}
@@ -335,6 +336,9 @@ func (srv *Server) sweep() {
 // session goes on in a goroutine of its own: a startup needs a deep stack, and an idle
 // client would keep it.
 func (srv *Server) welcome(conn net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		tcp.SetKeepAliveConfig(reservoir.KeepAlive(srv.cfg.ClientPathLimit))
+	}
 	raw := rawconn.Wrap(conn)
 	if srv.cfg.PlainConn {
 		raw = rawconn.Plain(conn)

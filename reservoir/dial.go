@@ -24,10 +24,6 @@ const (
 // for DbConnect.
 const adminUser = "admin"
 
-// keepAlive finds a dead peer within a minute. Between two requests nothing
-// else would.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 3}
-
 // Dialer opens backends of one identity: server, role, database.
 type Dialer struct {
 	cfg    DialConfig
@@ -211,7 +207,7 @@ func (a *attempt) connect(ctx context.Context, network, address string) (net.Con
 	for i, ip := range addresses {
 		// The ones that follow get their share of the time.
 		deadline, _ := ctx.Deadline()
-		dialer := net.Dialer{Timeout: time.Until(deadline) / time.Duration(len(addresses)-i), KeepAliveConfig: keepAlive}
+		dialer := net.Dialer{Timeout: time.Until(deadline) / time.Duration(len(addresses)-i), KeepAlive: -1, KeepAliveConfig: KeepAlive(a.dialer.cfg.KeepAlive)}
 		// TCP_NODELAY is what Go sets by itself.
 		conn, err := dialer.DialContext(ctx, network, net.JoinHostPort(ip, port))
 		if err != nil {

@@ -28,7 +28,7 @@ type canceler struct {
 // send returns nil when the server has closed the connection: it does so after
 // it has acted on the request.
 func (c canceler) send(ctx context.Context) error {
-	dialer := net.Dialer{KeepAliveConfig: keepAlive}
+	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, c.address.Network(), c.address.String())
 	if err != nil {
 		return fmt.Errorf("cancel: %w", err)

@@ -49,6 +49,9 @@ type DialConfig struct {
 	Wrap func(net.Conn) net.Conn
 	// Timeout bounds a dial.
 	Timeout time.Duration
+	// KeepAlive is how long the server's host may be silent on an idle connection: see the
+	// function. 0: for ever.
+	KeepAlive time.Duration
 	// Metrics may be nil.
 	Metrics *metrics.Reservoir
 }
@@ -78,6 +81,7 @@ func (c DialConfig) Validate() error {
 	check(c.Port > 0 && c.Port < 1<<16, "backend.port", "%d: want 1 to 65535", c.Port)
 	check(c.User != "", "backend.user", "empty: want the database role")
 	check(c.Database != "", "backend.database", "empty: want the database's name")
+	check(c.KeepAlive >= 0, "backend.tcp_keepalive", "%v: want 0 (off) or more", c.KeepAlive)
 	check(c.Timeout > 0, "reservoir.dial_timeout", "%v: want more than 0", c.Timeout)
 	return errors.Join(errs...)
 }

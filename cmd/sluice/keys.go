@@ -146,6 +146,11 @@ var keys = []key{
 		choices: []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"},
 		help:    "TLS to the backend as in libpq; kind postgres only: DSQL is always verify-full."},
 
+	{name: "backend.tcp_user_timeout", def: 20 * time.Second, field: func(c *Config) any { return &c.Proxy.BackendPathLimit },
+		help: "How long the backend's host may leave what it was sent unacknowledged before the connection is lost; as tcp_user_timeout, but a host that only takes nothing more does not count. 0: as long as the kernel tries."},
+	{name: "backend.tcp_keepalive", def: 20 * time.Second, field: func(c *Config) any { return &c.Dial.KeepAlive },
+		help: "How soon the kernel finds out that the backend's host is gone while nothing is under way. 0: never."},
+
 	{name: "connection.rate_limit", def: reservoir.DefaultRateLimit, field: func(c *Config) any { return &c.Reservoir.RateLimit },
 		help: "Backend connections dialled per second by this process (a cluster takes 100/s from all)."},
 	{name: "connection.burst_limit", def: reservoir.DefaultBurstLimit, field: func(c *Config) any { return &c.Reservoir.BurstLimit },
@@ -182,6 +187,9 @@ var keys = []key{
 		help: "Close a client that is idle outside a transaction for so long. 0: never."},
 	{name: "client.idle_transaction_timeout", def: time.Duration(0), field: func(c *Config) any { return &c.Proxy.IdleTransactionTimeout },
 		help: "End a session that is idle inside a transaction for so long (25P03). 0: never."},
+
+	{name: "client.tcp_keepalive", def: 30 * time.Second, field: func(c *Config) any { return &c.Proxy.ClientPathLimit },
+		help: "How soon a client whose host is gone loses its connection, and with it its transaction. A client that only reads nothing does not count. 0: when the kernel gives up."},
 
 	// Kubernetes kills 30 s after SIGTERM; five seconds are left for the end.
 	{name: "drain.timeout", def: 25 * time.Second, field: func(c *Config) any { return &c.Drain.Timeout },

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"syscall"
+	"time"
 )
 
 // plainConn is the layer of ordinary calls.
@@ -61,6 +62,13 @@ func (c *plainConn) Peek() State {
 }
 
 func (c *plainConn) Broken() bool { return c.socket != nil && broken(c.socket) }
+
+func (c *plainConn) Unacked() (owed bool, last time.Duration) {
+	if c.socket == nil {
+		return false, 0
+	}
+	return unacked(c.socket)
+}
 
 func (c *plainConn) WaitReadable() error {
 	if c.held {

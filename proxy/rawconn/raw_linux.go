@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -129,6 +130,8 @@ func (c *rawConn) Peek() State {
 }
 
 func (c *rawConn) Broken() bool { return broken(c.socket) }
+
+func (c *rawConn) Unacked() (owed bool, last time.Duration) { return unacked(c.socket) }
 
 // Write returns when all of b was written, or with the error that stopped it.
 func (c *rawConn) Write(b []byte) (int, error) {

@@ -1,6 +1,9 @@
 package rawconn
 
-import "net"
+import (
+	"net"
+	"time"
+)
 
 // Conn is a net.Conn with what a session needs beside it. Unlike any net.Conn,
 // it may be read by one goroutine at a time only, and written by one at a time;
@@ -23,6 +26,12 @@ type Conn interface {
 	// out of reach. The end of the peer's stream is no failure. It says so once;
 	// it is no read, and anybody may call it.
 	Broken() bool
+
+	// Unacked reports whether the peer's host owes an acknowledgement, of bytes or of a
+	// question whether it takes more, and how long ago it has last sent any. A host that
+	// answers owes nothing, whatever its program does. Anybody may call it; where the
+	// system does not tell, nothing is owed.
+	Unacked() (owed bool, last time.Duration)
 
 	// WaitReadable returns nil once a Read would not wait: bytes have come, or
 	// the peer's end of stream. It reads nothing and honours the read deadline.

@@ -1,0 +1,76 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
+)
+
+// Dead paths and silent servers. A network that swallows packets tells nobody: the kernel
+// sends again for a quarter of an hour. So the session looks at the path to its backend
+// whenever it is woken in a turn (woken), and the sweeper at the paths to clients that hold
+// a backend. A path without anything under way is for the kernel's keepalive to watch.
+
+// path is what is known of the way to a peer. The zero value knows nothing.
+type path struct {
+	// since: from then on an acknowledgement was owed at every look, and none came.
+	since time.Time
+}
+
+// dead reports whether the peer's host has owed an acknowledgement for as long as limit
+// without sending any; last is how long ago it sent one. A host whose program takes nothing
+// acknowledges that it is asked: a shut window is no dead path. No limit (0) is never over.
+func (p *path) dead(now time.Time, owed bool, last, limit time.Duration) bool {
+	if !owed || limit == 0 {
+		p.since = time.Time{}
+		return false
+	}
+	if p.since.IsZero() || now.Add(-last).After(p.since) {
+		p.since = now
+	}
+	return now.Sub(p.since) >= limit
+}
+
+// look is dead for the peer of a connection.
+func (p *path) look(conn rawconn.Conn, limit time.Duration) bool {
+	owed, last := conn.Unacked()
+	return p.dead(time.Now(), owed, last, limit)
+}
+
+// errDeadPath is a backend whose host has acknowledged nothing for the time that is allowed.
+var errDeadPath = errors.New("the server's host has stopped acknowledging")
+
+// errSilent is a backend that has owed an answer for the time that is allowed, without a
+// byte.
+func errSilent(limit time.Duration) error {
+	return fmt.Errorf("the server has sent nothing for %v", limit)
+}
+
+// lookAtPath is the loss of a backend whose path is dead. nil: it may be waited for.
+func (s *session) lookAtPath() error {
+	if s.b != nil && s.b.path.look(s.b.src.Raw, s.srv.cfg.BackendPathLimit) {
+		return &lostError{errDeadPath}
+	}
+	return nil
+}
+
+// swept is what the sweeper remembers of a session from look to look.
+type swept struct {
+	tick uint64 // of the session, at the last look
+	path path   // to its client
+}
+
+// watchClient ends the connection to a client that holds a backend and whose path is dead.
+// The session finds it closed, wherever it reads or writes. A client without a backend
+// keeps nothing from others: the kernel gives it up in time.
+func (srv *Server) watchClient(s *session, seen *swept) {
+	s.mu.Lock()
+	holds := s.cancel.backend != nil
+	s.mu.Unlock()
+	if holds && seen.path.look(s.client.Raw, srv.cfg.ClientPathLimit) {
+		srv.log.Warn("the client's host has stopped acknowledging", s.logAttrs()...)
+		s.client.Raw.Close()
+	}
+}

@@ -1,0 +1,10 @@
+//go:build !linux
+
+package rawconn
+
+import (
+	"syscall"
+	"time"
+)
+
+func unacked(syscall.RawConn) (owed bool, last time.Duration) { return false, 0 }
