@@ -132,7 +132,7 @@ func (s *session) restoreStartup() error {
 	}
 	refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, sql.String()))
 	if err != nil {
-		return &lostError{err}
+		return &lostError{err: err}
 	}
 	if refusal != nil {
 		return errNotApplied(refusal)

@@ -218,7 +218,11 @@ func (b *backend) exchangeAll(msg []byte, row func(payload []byte), at time.Time
 // lostError says that the backend's connection broke, or that what the backend sends cannot
 // be understood: either way nothing more is to be expected of it. A loss in a turn reaches
 // backendLost as one.
-type lostError struct{ err error }
+type lostError struct {
+	err error
+	// silent: its connection may be whole, and the server still at work.
+	silent bool
+}
 
 // Error is for the log: no client is told it.
 func (e *lostError) Error() string { return "backend lost: " + e.err.Error() }

@@ -75,6 +75,10 @@ type Config struct {
 	// ClientPathLimit for how long that of a client which holds a backend; 0 without end.
 	BackendPathLimit, ClientPathLimit time.Duration
 
+	// SilenceTimeout is for how long the server may send nothing while it owes an answer;
+	// 0 without end.
+	SilenceTimeout time.Duration
+
 	// MaxPins bounds sessions that keep a backend; more get 53300.
 	MaxPins int
 	// CancelGrace is how long a cancel may stay without effect before Sluice
@@ -150,6 +154,7 @@ func (c Config) Validate() error {
 	check(c.MaxClients > 0, "listen.max_clients", "%d: want at least 1", c.MaxClients)
 	check(c.ClientIdleTimeout >= 0, "client.idle_timeout", "%s: want 0 (off) or more", c.ClientIdleTimeout)
 	check(c.BackendPathLimit >= 0, "backend.tcp_user_timeout", "%s: want 0 (off) or more", c.BackendPathLimit)
+	check(c.SilenceTimeout >= 0, "backend.silence_timeout", "%s: want 0 (off) or more", c.SilenceTimeout)
 	check(c.ClientPathLimit >= 0, "client.tcp_keepalive", "%s: want 0 (off) or more", c.ClientPathLimit)
 	check(c.IdleTransactionTimeout >= 0, "client.idle_transaction_timeout", "%s: want 0 (off) or more", c.IdleTransactionTimeout)
 	check(c.MaxPins > 0, "pins.max", "%d: want at least 1", c.MaxPins)

@@ -166,7 +166,7 @@ func (s *session) relayArrived() error {
 			return nil
 		}
 		if err != nil {
-			return &lostError{err}
+			return &lostError{err: err}
 		}
 		if err := s.relay(); err != nil || s.t.owed.empty() && !s.t.copying {
 			return err // behind the last answer a loss is told of what comes next

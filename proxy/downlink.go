@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
@@ -91,10 +92,11 @@ func (s *session) pump() error {
 	// A server that has said goodbye answers nothing more, even if its connection stays
 	// open.
 	if s.b.said != nil {
-		return &lostError{s.b.said}
+		return &lostError{err: s.b.said}
 	}
 	err := s.b.src.Fill()
 	if err == nil {
+		s.t.quiet = time.Time{}
 		if err := s.relay(); err != nil || s.t.stop == nil || s.t.rest > 0 {
 			return err
 		}
@@ -107,9 +109,12 @@ func (s *session) pump() error {
 		if err := s.woken(); err != nil {
 			return err
 		}
-		return s.attend()
+		if err := s.attend(); err != nil {
+			return err
+		}
+		return s.lookAtSilence()
 	}
-	return &lostError{err}
+	return &lostError{err: err}
 }
 
 // verdict is what becomes of one frame of the backend: the client gets it as it is, or not.
@@ -145,7 +150,7 @@ func (s *session) relay() error {
 		}
 		typ, total, err := src.Header()
 		if err != nil {
-			return &lostError{fmt.Errorf("frame of type %q from the backend: %w", typ, err)}
+			return &lostError{err: fmt.Errorf("frame of type %q from the backend: %w", typ, err)}
 		}
 		if total == 0 {
 			break

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"syscall"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -24,6 +25,9 @@ func (s *session) backendLost(gone *lostError) error {
 	if s.dedicated {
 		return gone
 	}
+	if gone.wordless() {
+		s.srv.backends.Suspect()
+	}
 	clientErr, when := s.lossTold(), "transaction"
 	if clientErr == errUnknownOutcome {
 		when = "unknown_outcome"
@@ -32,14 +36,28 @@ func (s *session) backendLost(gone *lostError) error {
 	// Nothing but ReadyForQuery was missing: what was set is kept, or not, as at one.
 	if clientErr == nil {
 		s.settleSettings(t.errorTold)
-	} else if s.survives() {
+	} else if !gone.silent && s.survives() {
 		reason := s.judge(retry.BackendLost)
 		if reason == retry.Replayable || reason == retry.Cancelled || t.original != nil {
 			return s.replayAfterLoss(clientErr, reason)
 		}
 		s.noteRefusal(reason)
 	}
-	return s.abandon(clientErr, reservoir.Broken)
+	return s.abandon(clientErr, gone.reason())
+}
+
+// wordless reports whether neither the server nor its host has said that the connection
+// ends: others may have ended in the same way.
+func (e *lostError) wordless() bool {
+	return e.silent || e.err == errDeadPath || errors.Is(e.err, syscall.ETIMEDOUT)
+}
+
+// reason is why the backend is discarded.
+func (e *lostError) reason() reservoir.Reason {
+	if e.silent {
+		return reservoir.Silent
+	}
+	return reservoir.Broken
 }
 
 // lossTold is what the client is told of the loss of its backend; nil: all that it asked

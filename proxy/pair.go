@@ -136,9 +136,12 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 		}
 		// The first backends are asked about the server too: about groups, and about
 		// functions that write.
-		if b := attached(conn); b.usable() && s.srv.probe(b) && s.srv.askPurity(b, false) {
-			s.srv.noteReading(b.usual)
-			return conn, nil
+		if b := attached(conn); b.usable() {
+			if s.srv.probe(b) && s.srv.askPurity(b, false) {
+				s.srv.noteReading(b.usual)
+				return conn, nil
+			}
+			s.srv.backends.Suspect() // it looked alive and did not answer
 		}
 		s.srv.metrics.BackendLost(metrics.LostIdle)
 		conn.Discard(reservoir.PeekFailed)

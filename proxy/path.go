@@ -3,9 +3,11 @@ package proxy
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // Dead paths and silent servers. A network that swallows packets tells nobody: the kernel
@@ -42,18 +44,35 @@ func (p *path) look(conn rawconn.Conn, limit time.Duration) bool {
 // errDeadPath is a backend whose host has acknowledged nothing for the time that is allowed.
 var errDeadPath = errors.New("the server's host has stopped acknowledging")
 
-// errSilent is a backend that has owed an answer for the time that is allowed, without a
-// byte.
-func errSilent(limit time.Duration) error {
-	return fmt.Errorf("the server has sent nothing for %v", limit)
-}
-
 // lookAtPath is the loss of a backend whose path is dead. nil: it may be waited for.
 func (s *session) lookAtPath() error {
 	if s.b != nil && s.b.path.look(s.b.src.Raw, s.srv.cfg.BackendPathLimit) {
-		return &lostError{errDeadPath}
+		return &lostError{err: errDeadPath}
 	}
 	return nil
+}
+
+// lookAtSilence is the loss of a backend that owes an answer and has sent nothing for the
+// time that is allowed: its host may acknowledge and its program be frozen. Nothing is sent
+// again then, since the server may go on at any time. A procedure and COPY have no limit,
+// for they are long about things. It is called when the session was woken in a read, so that
+// the limit is exceeded by two periods of the sweeper at most.
+func (s *session) lookAtSilence() error {
+	t, limit := s.t, s.srv.cfg.SilenceTimeout
+	switch {
+	case limit == 0 || s.b == nil || t.settled || t.owed.empty() || t.copying:
+	case t.quiet.IsZero():
+		t.quiet = time.Now()
+	case time.Since(t.quiet) >= limit && !slices.ContainsFunc(t.owed.items[t.owed.head:], unhurried):
+		return &lostError{err: fmt.Errorf("the server has sent nothing for %v", limit), silent: true}
+	}
+	return nil
+}
+
+// unhurried reports whether an answer may take as long as it likes.
+func unhurried(o owed) bool {
+	return o.plan != nil && (o.plan.Pin == rewrite.PinProcedural ||
+		slices.ContainsFunc(o.plan.Statements, func(st rewrite.Statement) bool { return st.Copy }))
 }
 
 // swept is what the sweeper remembers of a session from look to look.

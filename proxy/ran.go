@@ -165,7 +165,7 @@ func (s *session) proves() (bool, error) {
 		if s.tx.log != nil {
 			s.tx.log.Refuse(retry.Pinned) // the log knows nothing of the statement at hand
 		}
-		return false, &lostError{err}
+		return false, &lostError{err: err}
 	case refusal == nil:
 		return own, nil
 	}

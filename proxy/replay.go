@@ -231,7 +231,7 @@ func (s *session) resolve() error {
 		t.phase, t.stand = live, inTurn
 		err := s.rerun()
 		var gone *lostError
-		if errors.As(err, &gone) && s.survives() {
+		if errors.As(err, &gone) && !gone.silent && s.survives() {
 			s.logLost(gone, lostWhenReplaying)
 			reason := s.judge(retry.BackendLost)
 			s.noteAttempt(retry.BackendLost, reason)

@@ -157,7 +157,7 @@ func (s *session) accepted(o *owed) {
 // more. It returns the loss.
 func (s *session) desync(typ byte) error {
 	s.srv.log.Error("backend out of step", append(s.logAttrs(), "frame", string(rune(typ)))...)
-	return &lostError{fmt.Errorf("unexpected frame %q", typ)}
+	return &lostError{err: fmt.Errorf("unexpected frame %q", typ)}
 }
 
 // replyReady is a ReadyForQuery: the turn has settled, unless the answers are for a replay
@@ -166,7 +166,7 @@ func (s *session) desync(typ byte) error {
 // settled here too; else settle does that.
 func (s *session) replyReady(frame []byte) error {
 	if len(frame) != wire.HeaderLen+1 {
-		return &lostError{wire.ErrMalformed}
+		return &lostError{err: wire.ErrMalformed}
 	}
 	s.t.owed.pop()
 	s.b.status, s.b.group = frame[wire.HeaderLen], false

@@ -76,7 +76,7 @@ func (s *session) replyFatal(payload []byte) (verdict, error) {
 		s.b.said = said
 		return swallow, nil
 	}
-	return swallow, &lostError{said}
+	return swallow, &lostError{err: said}
 }
 
 // understand says what the error that answers head means, and forgets what it shows to be

@@ -135,6 +135,9 @@ type output struct {
 type clock struct {
 	deadline time.Time // zero: none
 	clocked  bool      // it has begun
+	// quiet: since then the backend, which owes something, has sent nothing, as far as the
+	// session has looked. Zero: nobody has looked since it sent something.
+	quiet time.Time
 }
 
 // parse is about settings that texts are parsed under.

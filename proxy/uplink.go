@@ -232,7 +232,7 @@ func (s *session) flushUp() error {
 	_, err := s.b.conn.Net.Write(k.Bytes())
 	k.Reset()
 	if err != nil {
-		return &lostError{err}
+		return &lostError{err: err}
 	}
 	return nil
 }
@@ -298,7 +298,7 @@ func (s *session) awaitUplink() error {
 				s.alarmRead()
 			}
 			if err != nil {
-				return &lostError{err}
+				return &lostError{err: err}
 			}
 			return nil
 		default:
@@ -334,7 +334,7 @@ func (s *session) closeUplink() error {
 	close(u.work)
 	for err := range u.done {
 		if err != nil {
-			return &lostError{err}
+			return &lostError{err: err}
 		}
 	}
 	return nil

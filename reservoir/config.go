@@ -17,8 +17,9 @@ const (
 	DefaultLifetimeJitter = 2 * time.Minute
 	DefaultGuardWindow    = 45 * time.Second
 	DefaultInitialFill    = 30 * time.Second
-	DefaultRateLimit      = 10  // a tenth of what a cluster takes per second
-	DefaultBurstLimit     = 100 // a tenth of a cluster's burst
+	DefaultProbeInterval  = 30 * time.Second // one small round trip
+	DefaultRateLimit      = 10               // a tenth of what a cluster takes per second
+	DefaultBurstLimit     = 100              // a tenth of a cluster's burst
 )
 
 const (

@@ -40,13 +40,15 @@ const (
 	Unleased Reason = "unleased"
 	// Revoked: its slot was lost, and it was cut while it was lent.
 	Revoked Reason = "revoked"
+	// Silent: it owed an answer and sent nothing for too long.
+	Silent Reason = "silent"
 	// ProbeFailed: found dead on the shelf, before any borrower did.
 	ProbeFailed Reason = "probe_failed"
 )
 
 // Reasons are all of them.
 var Reasons = []Reason{Aged, Guarded, Broken, PeekFailed, Pinned, Dedicated, Cancelled, ClientGone, Unclean, Shutdown, Surplus,
-	Unleased, Revoked, ProbeFailed}
+	Unleased, Revoked, Silent, ProbeFailed}
 
 const (
 	// terminateWait bounds the good-bye to a server: an idle one closes within
@@ -86,7 +88,8 @@ type Conn struct {
 	replacing bool // counted in shelf.replacing
 	hour      int64
 	began     time.Duration // when its dial began
-	probedAt  time.Duration // when the liveness probe last took it
+	provenAt  time.Duration // when it was last known to answer
+	patience  time.Duration // for how long that is enough
 	retireAt  time.Duration // when the calendar wants it replaced
 	guardAt   time.Duration // when it may no longer be lent
 	endAt     time.Duration // the end of its lifetime

@@ -186,6 +186,7 @@ func (r *Reservoir) addLocked(c *Conn, began time.Duration) {
 	}
 	c.owner = r
 	c.began = began
+	r.provenLocked(c, began)
 	r.scheduleLocked(c, began+life)
 	r.params = c.Params
 	r.alive[c] = struct{}{}

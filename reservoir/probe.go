@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"math/rand/v2"
+	"sync"
 	"time"
 )
 
@@ -16,8 +18,18 @@ var (
 	readyFrame = []byte{'Z', 0, 0, 0, 5, 'I'}
 )
 
-// probe asks the ready backends, one after the other, for a sign of life, until
-// ctx ends. The one that is asked is away from the shelf meanwhile.
+// Suspect says that a backend has failed without a word: the others may have as well. All
+// that are ready are asked for a sign of life at once, and until one has answered it is not
+// lent. Suspicions that come while that goes on are part of it.
+func (r *Reservoir) Suspect() {
+	select {
+	case r.suspected <- struct{}{}:
+	default:
+	}
+}
+
+// probe asks ready backends for a sign of life, until ctx ends: those that have given none
+// for long, and all behind a suspicion.
 func (r *Reservoir) probe(ctx context.Context) {
 	ticker := time.NewTicker(scanEvery)
 	defer ticker.Stop()
@@ -25,44 +37,62 @@ func (r *Reservoir) probe(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-r.suspected:
+			r.ask(r.takeToAsk(func(*Conn) bool { return true }))
+			select {
+			case <-r.suspected: // what was suspected meanwhile has been asked
+			default:
+			}
 		case <-ticker.C:
-		}
-		for c := r.beginProbe(); c != nil && ctx.Err() == nil; c = r.beginProbe() {
-			r.endProbe(c, c.answers())
+			if r.cfg.ProbeInterval > 0 {
+				now := r.age()
+				r.ask(r.takeToAsk(func(c *Conn) bool { return now-c.provenAt >= c.patience }))
+			}
 		}
 	}
 }
 
-// beginProbe takes the backend that was not used for longest and is due to be
-// asked, unless it is the only one or somebody waits.
-func (r *Reservoir) beginProbe() *Conn {
-	now := r.age()
+// takeToAsk lends the ready backends that are due to the prober, unless somebody waits.
+func (r *Reservoir) takeToAsk(due func(*Conn) bool) (asked []*Conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.shelf.ready) < 2 {
-		return nil
-	}
-	for i, c := range r.shelf.ready {
-		if now-max(c.probedAt, c.began) >= r.cfg.ProbeInterval {
-			c.probedAt = now
+	for i := len(r.shelf.ready) - 1; i >= 0; i-- {
+		if c := r.shelf.ready[i]; due(c) {
 			r.shelf.take(i)
 			r.shelf.lend(c)
-			return c
+			asked = append(asked, c)
 		}
 	}
-	return nil
+	return asked
 }
 
-// endProbe puts a backend back to where it was, or ends it.
-func (r *Reservoir) endProbe(c *Conn, alive bool) {
-	if !alive {
-		r.discard(c, ProbeFailed)
-		return
+// ask makes a round trip on each backend, beside the others. One that answers is back on
+// the shelf at once, any other ends; ask returns when that is known of all.
+func (r *Reservoir) ask(asked []*Conn) {
+	var asking sync.WaitGroup
+	for _, c := range asked {
+		asking.Go(func() {
+			if !c.answers() {
+				r.discard(c, ProbeFailed)
+				return
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.provenLocked(c, r.age())
+			r.unlendLocked(c)
+			r.returnLocked(c, r.shelf.putNew)
+		})
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.unlendLocked(c)
-	r.returnLocked(c, r.shelf.putNew)
+	asking.Wait()
+}
+
+// provenLocked notes that a backend answered at that time. For how long that is enough
+// differs by half an interval, so that the questions of a fleet spread.
+func (r *Reservoir) provenLocked(c *Conn, at time.Duration) {
+	c.provenAt = at
+	if r.cfg.ProbeInterval > 0 {
+		c.patience = r.cfg.ProbeInterval*3/4 + rand.N(r.cfg.ProbeInterval/2+1)
+	}
 }
 
 // answers makes a round trip to the server. What is not the expected answer, be

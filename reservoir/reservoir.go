@@ -40,6 +40,8 @@ type Reservoir struct {
 	born    time.Time
 	limiter *rate.Limiter
 	kick    chan struct{} // capacity 1: the fill has something to look at
+	// suspected has capacity 1: the prober is to ask all that are ready.
+	suspected chan struct{}
 
 	// admitting counts the dials that wait for the lease, throttled those that
 	// wait for the rate limit of this process.
@@ -78,17 +80,18 @@ func New(cfg Config, dial DialFunc, m *metrics.Reservoir, log *slog.Logger) (*Re
 		shared = lease.Static{}
 	}
 	return &Reservoir{
-		cfg:      cfg,
-		dial:     dial,
-		lease:    shared,
-		metrics:  m,
-		log:      log,
-		born:     time.Now(),
-		limiter:  rate.NewLimiter(rate.Limit(cfg.RateLimit), cfg.BurstLimit),
-		kick:     make(chan struct{}, 1),
-		shelf:    shelf{maxOpen: cfg.MaxOpen, target: cfg.TargetReady, batch: cfg.batch(), horizon: scanEvery},
-		calendar: newCalendar(cfg.replaceEvery()),
-		alive:    make(map[*Conn]struct{}, cfg.MaxOpen),
+		cfg:       cfg,
+		dial:      dial,
+		lease:     shared,
+		metrics:   m,
+		log:       log,
+		born:      time.Now(),
+		limiter:   rate.NewLimiter(rate.Limit(cfg.RateLimit), cfg.BurstLimit),
+		kick:      make(chan struct{}, 1),
+		suspected: make(chan struct{}, 1),
+		shelf:     shelf{maxOpen: cfg.MaxOpen, target: cfg.TargetReady, batch: cfg.batch(), horizon: scanEvery},
+		calendar:  newCalendar(cfg.replaceEvery()),
+		alive:     make(map[*Conn]struct{}, cfg.MaxOpen),
 	}, nil
 }
 
@@ -97,9 +100,7 @@ func New(cfg Config, dial DialFunc, m *metrics.Reservoir, log *slog.Logger) (*Re
 // is lent stays so; it is closed when it comes back. Run is called once.
 func (r *Reservoir) Run(ctx context.Context) error {
 	r.work.Go(func() { r.fill(ctx) })
-	if r.cfg.ProbeInterval > 0 {
-		r.work.Go(func() { r.probe(ctx) })
-	}
+	r.work.Go(func() { r.probe(ctx) })
 	r.scan(ctx)
 	r.close()
 	r.work.Wait()

@@ -32,6 +32,8 @@ type Config struct {
 	Rewrite          rewrite.Config
 	// RewriteEnabled is not decided until the backend's kind is known: auto, true or false.
 	RewriteEnabled string
+	// SilenceTimeout is auto or a duration.
+	SilenceTimeout string
 	// RewriteIsolation and RewriteSession answer what is so on DSQL alone: auto, true or false.
 	RewriteIsolation, RewriteSession string
 
@@ -104,6 +106,18 @@ func (c *Config) onDSQL(choice string) bool {
 	return choice == "true" || choice == "auto" && c.Proxy.Kind == proxy.DSQL
 }
 
+// silence is the duration that SilenceTimeout means, or what is wrong with it. A statement
+// of DSQL ends at 300 s; half a minute more is for its answer.
+func (c *Config) silence() (time.Duration, error) {
+	switch {
+	case c.SilenceTimeout != "auto":
+		return time.ParseDuration(c.SilenceTimeout)
+	case c.Proxy.Kind == proxy.DSQL:
+		return 330 * time.Second, nil
+	}
+	return 0, nil
+}
+
 // derive fills the fields that follow from others. Every key is filled before.
 func (c *Config) derive() {
 	c.Proxy.Kind = proxy.BackendKind(c.Dial.Kind)
@@ -111,6 +125,7 @@ func (c *Config) derive() {
 	c.Proxy.MaxStatementBytes = c.Rewrite.MaxBytes
 	c.Lease.Cluster = lease.Cluster(c.Dial.Endpoint, c.Dial.Port)
 	c.Lease.Lifetime = c.Reservoir.BaseLifetime + c.Reservoir.LifetimeJitter
+	c.Proxy.SilenceTimeout, _ = c.silence() // validate tells of an error
 	if c.Reservoir.LowWatermark == fillAll {
 		c.Reservoir.LowWatermark = c.Reservoir.MaxOpen
 	}

@@ -27,6 +27,8 @@ func (c *Config) validate() error {
 		"DSQL is always verify-full; leave it out, or set backend.kind to postgres")
 	v.lease()
 	v.guarantees()
+	_, err := c.silence()
+	v.want(err == nil, "backend.silence_timeout", "want auto, or a duration with its unit, such as 330s or 10m")
 	v.want(c.Drain.Timeout >= 0, "drain.timeout", "want 0 (cut at once) or more")
 	v.want(c.Runtime.Procs >= 0, "runtime.procs", "want 0 (automatic) or more")
 

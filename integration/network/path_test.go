@@ -4,11 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/sluice-proxy/sluice/integration/harness"
 	"github.com/sluice-proxy/sluice/integration/pgtest"
@@ -111,4 +117,148 @@ func TestPathOfExistingConnectionsDies(t *testing.T) {
 		}
 	}
 	w.must(block, "COMMIT")
+}
+
+// The server freezes: its host acknowledges, and nobody answers. Whoever waits is told
+// within the time of silence, and served again when the server goes on.
+func TestServerFreezes(t *testing.T) {
+	w := start(t, harness.Env{"DSQL_BACKEND_SILENCE_TIMEOUT": "3s"})
+	w.must(w.client(), "CREATE TABLE t (id int PRIMARY KEY, n int)")
+	read, block, committing, write := w.client(), w.client(), w.client(), w.client()
+	for i, c := range []*pgx.Conn{block, committing} {
+		w.must(c, "BEGIN")
+		w.must(c, fmt.Sprintf("INSERT INTO t VALUES (%d, 0)", i))
+	}
+	w.sim.Signal(syscall.SIGSTOP)
+	defer w.sim.Signal(syscall.SIGCONT)
+	for name, a := range map[string]struct {
+		answer <-chan told
+		want   []string
+	}{
+		// A backend that Sluice asks something itself first does not get the statement: 53300.
+		"a read":                 {w.ask(read, "SELECT 1"), []string{"08006", "53300"}},
+		"a statement of a block": {w.ask(block, "INSERT INTO t VALUES (100, 0)"), []string{"08006"}},
+		"a COMMIT":               {w.ask(committing, "COMMIT"), []string{"08007"}},
+		"a write":                {w.ask(write, "INSERT INTO t VALUES (200, 0)"), []string{"08007", "53300"}},
+	} {
+		got := <-a.answer
+		t.Logf("%s: %q after %v", name, got.code, got.took.Round(time.Millisecond))
+		if !slices.Contains(a.want, got.code) || got.took > 15*time.Second {
+			t.Errorf("%s: %q after %v, want %q", name, got.code, got.took, a.want)
+		}
+	}
+	w.sim.Signal(syscall.SIGCONT)
+	w.must(block, "ROLLBACK")
+	for _, c := range []*pgx.Conn{read, block, committing, write} {
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+			_, err := c.Exec(t.Context(), "SELECT 1")
+			if err == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("behind the freeze: %v", err)
+			}
+		}
+	}
+}
+
+// A server that takes nothing for longer than any limit of the path is no dead one: its
+// host acknowledges. So is a client that reads nothing.
+func TestShutWindows(t *testing.T) {
+	w := start(t, harness.Env{"DSQL_CLIENT_TCP_KEEPALIVE": deadAfter.String()})
+	conn, err := net.Dial("tcp", net.JoinHostPort(w.sluice.Host, strconv.Itoa(w.sluice.Port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client := pgproto3.NewFrontend(conn, conn)
+	client.Send(&pgproto3.StartupMessage{ProtocolVersion: pgproto3.ProtocolVersion30, Parameters: map[string]string{"user": "admin", "database": "postgres"}})
+	if err := client.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	ready(t, client)
+	const more = 20
+	long := "SELECT length('" + strings.Repeat("x", 1<<20) + "')"
+	sent := make(chan error, 1)
+	go func() {
+		client.Send(&pgproto3.Query{String: "SELECT pg_sleep(8)"})
+		for range more {
+			client.Send(&pgproto3.Query{String: long})
+		}
+		for range 3 {
+			client.Send(&pgproto3.Query{String: "SELECT repeat('y', 8 << 20)"})
+		}
+		sent <- client.Flush()
+	}()
+	time.Sleep(8 * time.Second) // it reads nothing meanwhile
+	for range 1 + more {
+		ready(t, client)
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(4 * deadAfter)
+	for range 3 {
+		if n := ready(t, client); n < 8<<20 {
+			t.Errorf("%d bytes of a row of 8 MiB", n)
+		}
+	}
+}
+
+// ready reads up to a ReadyForQuery, and returns how many bytes of rows came before.
+func ready(t *testing.T, client *pgproto3.Frontend) (bytes int) {
+	t.Helper()
+	for {
+		msg, err := client.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch m := msg.(type) {
+		case *pgproto3.DataRow:
+			for _, v := range m.Values {
+				bytes += len(v)
+			}
+		case *pgproto3.ErrorResponse:
+			t.Fatalf("%s: %s", m.Code, m.Message)
+		case *pgproto3.ReadyForQuery:
+			return bytes
+		}
+	}
+}
+
+// A client whose host vanishes inside a transaction gives its backend back soon, be the
+// last answer acknowledged or not.
+func TestClientVanishes(t *testing.T) {
+	w := start(t, harness.Env{"DSQL_CLIENT_TCP_KEEPALIVE": deadAfter.String()})
+	idle, asking := w.client(), w.client()
+	w.must(idle, "BEGIN")
+	w.must(idle, "SELECT 1")
+	w.must(asking, "BEGIN")
+	w.ask(asking, "SELECT pg_sleep(1)")
+	time.Sleep(500 * time.Millisecond)
+	if n := w.metric("dsql_reservoir_in_use"); n != 2 {
+		t.Fatalf("%v backends in use, want 2", n)
+	}
+	newWall(t, w.sluice.Port).swallow()
+	began := time.Now()
+	for w.metric("dsql_reservoir_in_use") > 0 {
+		if time.Since(began) > 15*time.Second {
+			t.Fatal("a client that vanished keeps its backend")
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Logf("both backends are free after %v", time.Since(began).Round(time.Millisecond))
+}
+
+func (w *world) metric(name string) float64 {
+	w.Helper()
+	text, err := w.sluice.Metrics(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	n, found := harness.Metric(w, text, name, "")
+	if !found {
+		w.Fatalf("there is no metric %s", name)
+	}
+	return n
 }
