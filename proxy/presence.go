@@ -36,7 +36,7 @@ const (
 // probe.
 func (s *session) presence() presence {
 	c := &s.client
-	eof := c.Raw.Peek() == rawconn.Closed
+	eof := c.Raw.Ended()
 	// In the middle of a frame no bytes can be told from a Terminate.
 	for !s.t.midClient {
 		if c.Buffered() > 0 {
@@ -59,8 +59,10 @@ func (s *session) presence() presence {
 		}
 	}
 	s.clientBroken = s.clientBroken || c.Raw.Broken()
-	if !s.clientBroken && eof {
-		s.clientBroken = s.probe() != nil
+	// The end of a client that is in the middle of a frame, for which the backend has no room,
+	// stands behind bytes that nobody can take.
+	if eof || s.t.midClient && time.Since(s.probed) >= midFrameProbeEvery {
+		s.clientBroken = s.clientBroken || s.probe() != nil
 	}
 	if s.clientBroken {
 		return gone
@@ -104,8 +106,7 @@ func (s *session) readAhead() (n int, err error) {
 // one value in every server.
 var frameProbe = wire.AppendStrings(nil, wire.ParameterStatus, "integer_datetimes", "on")
 
-// probe writes to a client whose half of the stream has ended. One that waits for
-// its answer takes it; the socket of one that is gone answers with a reset, which
+// probe writes to a client that may have gone. One that waits for its answer takes it; the socket of one that is gone answers with a reset, which
 // shows at the next look. Nothing else tells them apart.
 func (s *session) probe() error {
 	t := s.t
@@ -119,8 +120,12 @@ func (s *session) probe() error {
 	return s.flushDown()
 }
 
-// probeEvery bounds how often a client is probed that has closed its half.
-const probeEvery = sweepEvery / 2
+// How often a client is probed: one that has closed its half, and one that is in the middle
+// of a frame.
+const (
+	probeEvery         = sweepEvery / 2
+	midFrameProbeEvery = 4 * sweepEvery
+)
 
 // attend looks for the client of a turn that waits long for its backend; pump calls it when
 // a read was woken. The backend of one that is gone, or has said goodbye, is not kept

@@ -248,6 +248,9 @@ func (s *session) idleLimit() (time.Duration, *wire.Error) {
 func (s *session) turn() error {
 	err := s.exchangeFrames()
 	if s.t.uplink != nil {
+		if err != nil && s.b != nil {
+			s.leaveBackend(0) // the session ends, whatever the server takes
+		}
 		s.closeUplink() // the turn is over: a failed write has been told, or no longer matters
 	}
 	s.client.Release()

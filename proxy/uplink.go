@@ -195,6 +195,9 @@ func (s *session) add(b []byte) error {
 			if err := s.flushUp(); err != nil {
 				return err
 			}
+			if s.b == nil { // given up meanwhile: the turn has its error
+				return nil
+			}
 		}
 		n := min(len(b), k.Room())
 		k.Add(b[:n])

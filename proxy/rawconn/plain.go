@@ -63,6 +63,13 @@ func (c *plainConn) Peek() State {
 
 func (c *plainConn) Broken() bool { return c.socket != nil && broken(c.socket) }
 
+func (c *plainConn) Ended() bool {
+	if c.socket == nil {
+		return false
+	}
+	return ended(c.socket)
+}
+
 func (c *plainConn) Unacked() (owed bool, last time.Duration) {
 	if c.socket == nil {
 		return false, 0

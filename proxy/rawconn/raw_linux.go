@@ -131,6 +131,8 @@ func (c *rawConn) Peek() State {
 
 func (c *rawConn) Broken() bool { return broken(c.socket) }
 
+func (c *rawConn) Ended() bool { return ended(c.socket) }
+
 func (c *rawConn) Unacked() (owed bool, last time.Duration) { return unacked(c.socket) }
 
 // Write returns when all of b was written, or with the error that stopped it.

@@ -27,6 +27,11 @@ type Conn interface {
 	// it is no read, and anybody may call it.
 	Broken() bool
 
+	// Ended reports whether the peer has ended its half of the stream, or all of it, be
+	// there unread bytes or not. Anybody may call it; where the system does not tell, it
+	// says no while there are unread bytes.
+	Ended() bool
+
 	// Unacked reports whether the peer's host owes an acknowledgement, of bytes or of a
 	// question whether it takes more, and how long ago it has last sent any. A host that
 	// answers owes nothing, whatever its program does. Anybody may call it; where the

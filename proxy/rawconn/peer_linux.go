@@ -17,3 +17,14 @@ func unacked(socket syscall.RawConn) (owed bool, last time.Duration) {
 	})
 	return owed, last
 }
+
+// ended asks the kernel. A socket that is closed on this side has no peer any more.
+func ended(socket syscall.RawConn) bool {
+	gone := true
+	_ = socket.Control(func(fd uintptr) {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		n, err := unix.Poll(poll, 0)
+		gone = err == nil && n > 0 // an error says nothing
+	})
+	return gone
+}
