@@ -125,7 +125,7 @@ var (
 	// discardReasons are the reasons of package reservoir, which tests that it
 	// has no other.
 	discardReasons = []string{"aged", "guarded", "broken", "pinned", "dedicated", "cancelled", "client_gone",
-		"unclean", "shutdown", "surplus", "peek_failed", "unleased", "revoked", "probe_failed"}
+		"unclean", "shutdown", "surplus", "peek_failed", "unleased", "revoked", "silent", "probe_failed"}
 	// refillFailures are the steps of a dial and the refusals that have a
 	// quota behind them.
 	refillFailures = []string{"dns", "tcp", "tls", "credentials", "token", "auth", "startup",

@@ -75,6 +75,9 @@ type Config struct {
 	// ClientPathLimit for how long that of a client which holds a backend; 0 without end.
 	BackendPathLimit, ClientPathLimit time.Duration
 
+	// MaxMessageBytes is the longest message that the server takes; a longer one is refused
+	// before the server sees any of it. 0: any.
+	MaxMessageBytes int
 	// SilenceTimeout is for how long the server may send nothing while it owes an answer;
 	// 0 without end.
 	SilenceTimeout time.Duration
@@ -154,6 +157,7 @@ func (c Config) Validate() error {
 	check(c.MaxClients > 0, "listen.max_clients", "%d: want at least 1", c.MaxClients)
 	check(c.ClientIdleTimeout >= 0, "client.idle_timeout", "%s: want 0 (off) or more", c.ClientIdleTimeout)
 	check(c.BackendPathLimit >= 0, "backend.tcp_user_timeout", "%s: want 0 (off) or more", c.BackendPathLimit)
+	check(c.MaxMessageBytes >= 0, "backend.max_message_bytes", "%d: want 0 (any) or more", c.MaxMessageBytes)
 	check(c.SilenceTimeout >= 0, "backend.silence_timeout", "%s: want 0 (off) or more", c.SilenceTimeout)
 	check(c.ClientPathLimit >= 0, "client.tcp_keepalive", "%s: want 0 (off) or more", c.ClientPathLimit)
 	check(c.IdleTransactionTimeout >= 0, "client.idle_transaction_timeout", "%s: want 0 (off) or more", c.IdleTransactionTimeout)

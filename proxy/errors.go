@@ -153,6 +153,13 @@ func errStatementTooLong(n, limit int) *wire.Error {
 		Detail: fmt.Sprintf("It has %d bytes and rewrite.max_bytes is %d.", n, limit)}
 }
 
+// errMessageTooLong refuses a message of n bytes that the server would not take.
+func errMessageTooLong(n, limit int) *wire.Error {
+	return &wire.Error{Code: "54000", Message: "message too long for the backend",
+		Detail: fmt.Sprintf("It has %d bytes and backend.max_message_bytes is %d.", n, limit),
+		Hint:   "Send the data in several statements. A transaction of Aurora DSQL changes at most 10 MiB."}
+}
+
 // errSettingRefused refuses a startup with a setting that the cluster does not take.
 func errSettingRefused(name string) *wire.Error {
 	return &wire.Error{Fatal: true, Code: "0A000", Message: fmt.Sprintf("setting configuration parameter %q not supported", name)}

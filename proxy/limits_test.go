@@ -132,3 +132,35 @@ func TestServerSpeaksFirst(t *testing.T) {
 		}
 	}
 }
+
+// A message that the server would close its connection over is refused, and costs no
+// backend.
+func TestMessagesThatTheServerDoesNotTake(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) { c.MaxMessageBytes = 3 << 20 }))
+	long := strings.Repeat("x", 3<<20)
+	for name, form := range map[string]struct {
+		start, send, want string
+		status            string
+	}{
+		"a Query":            {"Q SELECT 1", "Q SELECT length('" + long + "')", "< Z", "Z I"},
+		"a Query in a block": {"Q BEGIN", "Q SELECT length('" + long + "')", "< Z", "Z E"},
+		"a Bind":             {"Q SELECT 1", "P - | SELECT length($1::text)\nB - | - | " + long + "\nE -\nS", "< Z", "Z I"},
+		"a Bind in a block":  {"Q BEGIN", "P - | SELECT length($1::text)\nB - | - | " + long + "\nE -\nS", "< Z", "Z E"},
+	} {
+		c := dialRaw(t, s.addr)
+		c.say(t, form.start+"\n< Z")
+		got := c.say(t, form.send+"\n"+form.want)
+		if !strings.Contains(got, "C=54000") || !strings.Contains(got, "backend.max_message_bytes is 3145728") || !strings.HasSuffix(got, form.status+"\n") {
+			t.Errorf("%s: %.300q", name, got)
+		}
+		if got := c.say(t, "Q ROLLBACK\nQ SELECT 7\n< ZZ"); !strings.Contains(got, "C SELECT 1") {
+			t.Errorf("%s: behind it %s", name, got)
+		}
+		c.conn.Close()
+	}
+	waitFor(t, "backends to be back", func() bool { return s.backends.Stats().InUse == 0 })
+	if n := s.sum(t, "dsql_reservoir_discards_total"); n > 0 {
+		t.Errorf("%v backends were discarded", n)
+	}
+}

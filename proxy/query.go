@@ -44,6 +44,9 @@ func (s *session) query(total int) error {
 	// As at the server, a Query destroys the unnamed statement and portal, also where it
 	// fails.
 	s.unnamed, s.portal = nil, portal{}
+	if err := s.tooLong(total); err != nil {
+		return err
+	}
 	if q.frame == nil && s.state == failed {
 		return s.refuseFrame(total, errAborted)
 	}

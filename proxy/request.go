@@ -105,6 +105,14 @@ func (s *session) skipFrame(typ byte, total int) error {
 	return s.flush()
 }
 
+// tooLong is the refusal of a message that the server would not take; nil for any other.
+func (s *session) tooLong(total int) error {
+	if limit := s.srv.cfg.MaxMessageBytes; limit > 0 && total > limit {
+		return s.refuseFrame(total, errMessageTooLong(total, limit))
+	}
+	return nil
+}
+
 // sync ends a turn of the extended protocol. A turn of which no server has seen anything is
 // answered here; else the Sync is sent, and finish returns when the turn has settled.
 func (s *session) sync(total int) error {
@@ -197,6 +205,9 @@ func (s *session) admit(plan *rewrite.Plan) error {
 func (s *session) function(total int) error {
 	t := s.t
 	t.ended, t.plan = true, functionPlan
+	if err := s.tooLong(total); err != nil {
+		return err
+	}
 	err := s.admit(functionPlan)
 	if err != nil {
 		if derr := s.discard(total); derr != nil {

@@ -20,6 +20,9 @@ const (
 	DefaultProbeInterval  = 30 * time.Second // one small round trip
 	DefaultRateLimit      = 10               // a tenth of what a cluster takes per second
 	DefaultBurstLimit     = 100              // a tenth of a cluster's burst
+	// PostgresRateLimit is for a server without quotas: no login of a thousand clients at
+	// once waits for more than a second.
+	PostgresRateLimit = 1000
 )
 
 const (

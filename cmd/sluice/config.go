@@ -91,6 +91,21 @@ type RuntimeConfig struct {
 // that means reservoir.max_open.
 const fillAll = -1
 
+// byKind is the value of connection.rate_limit and connection.burst_limit that means what
+// is right for backend.kind.
+const byKind = -1
+
+// defaultTo is what a value means that may be byKind.
+func (c *Config) defaultTo(value *int, dsql, postgres int) {
+	switch {
+	case *value != byKind:
+	case c.Proxy.Kind == proxy.DSQL:
+		*value = dsql
+	default:
+		*value = postgres
+	}
+}
+
 // dedicated reports whether every backend is dialled for its one client.
 func (c *Config) dedicated() bool {
 	return c.Proxy.Kind == proxy.Postgres && c.Proxy.Pairing == proxy.Session
@@ -125,6 +140,9 @@ func (c *Config) derive() {
 	c.Proxy.MaxStatementBytes = c.Rewrite.MaxBytes
 	c.Lease.Cluster = lease.Cluster(c.Dial.Endpoint, c.Dial.Port)
 	c.Lease.Lifetime = c.Reservoir.BaseLifetime + c.Reservoir.LifetimeJitter
+	c.defaultTo(&c.Reservoir.RateLimit, reservoir.DefaultRateLimit, reservoir.PostgresRateLimit)
+	c.defaultTo(&c.Reservoir.BurstLimit, reservoir.DefaultBurstLimit, reservoir.PostgresRateLimit)
+	c.defaultTo(&c.Proxy.MaxMessageBytes, 10<<20, 0)
 	c.Proxy.SilenceTimeout, _ = c.silence() // validate tells of an error
 	if c.Reservoir.LowWatermark == fillAll {
 		c.Reservoir.LowWatermark = c.Reservoir.MaxOpen

@@ -146,6 +146,8 @@ var keys = []key{
 		choices: []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"},
 		help:    "TLS to the backend as in libpq; kind postgres only: DSQL is always verify-full."},
 
+	{name: "backend.max_message_bytes", def: byKind, field: func(c *Config) any { return &c.Proxy.MaxMessageBytes },
+		help: "The longest message that the backend takes; a longer one gets 54000 and costs no backend. 0: any. -1: 10 MiB for kind dsql, whose clusters close the connection over a longer one, any for kind postgres."},
 	{name: "backend.silence_timeout", def: "auto", field: func(c *Config) any { return &c.SilenceTimeout },
 		help: "How long the backend may send nothing while it owes an answer before it is given up, and nothing of it is sent again; not for COPY and CALL. auto: 330s for kind dsql, whose statements end at 300 s, off for kind postgres. 0: for ever."},
 	{name: "backend.tcp_user_timeout", def: 20 * time.Second, field: func(c *Config) any { return &c.Proxy.BackendPathLimit },
@@ -153,10 +155,10 @@ var keys = []key{
 	{name: "backend.tcp_keepalive", def: 20 * time.Second, field: func(c *Config) any { return &c.Dial.KeepAlive },
 		help: "How soon the kernel finds out that the backend's host is gone while nothing is under way. 0: never."},
 
-	{name: "connection.rate_limit", def: reservoir.DefaultRateLimit, field: func(c *Config) any { return &c.Reservoir.RateLimit },
-		help: "Backend connections dialled per second by this process (a cluster takes 100/s from all)."},
-	{name: "connection.burst_limit", def: reservoir.DefaultBurstLimit, field: func(c *Config) any { return &c.Reservoir.BurstLimit },
-		help: "Backend connections that may be dialled at once before the rate applies (a cluster takes 1,000 from all)."},
+	{name: "connection.rate_limit", def: byKind, field: func(c *Config) any { return &c.Reservoir.RateLimit },
+		help: "Backend connections dialled per second by this process. -1: 10 for kind dsql, whose clusters take 100/s from all, and 1000 for kind postgres."},
+	{name: "connection.burst_limit", def: byKind, field: func(c *Config) any { return &c.Reservoir.BurstLimit },
+		help: "Backend connections that may be dialled at once before the rate applies. -1: 100 for kind dsql, whose clusters take 1,000 from all, and 1000 for kind postgres."},
 
 	{name: "reservoir.max_open", def: reservoir.DefaultMaxOpen, field: func(c *Config) any { return &c.Reservoir.MaxOpen },
 		help: "Backends in use, ready and being dialled, together."},

@@ -9,8 +9,4 @@ import (
 
 func unacked(syscall.RawConn) (owed bool, last time.Duration) { return false, 0 }
 
-func ended(socket syscall.RawConn) bool {
-	state := Closed
-	_ = socket.Control(func(fd uintptr) { state, _ = peek(fd) })
-	return state == Closed
-}
+func ended(socket syscall.RawConn) bool { return endedUnread(socket) }

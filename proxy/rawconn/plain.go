@@ -128,3 +128,10 @@ func opError(conn net.Conn, op string, err error) error {
 	}
 	return e
 }
+
+// endedUnread is ended where the system only tells of a stream without unread bytes.
+func endedUnread(socket syscall.RawConn) bool {
+	state := Closed
+	_ = socket.Control(func(fd uintptr) { state, _ = peek(fd) }) // an error is that of a closed connection
+	return state == Closed
+}
