@@ -3,12 +3,8 @@ package reservoir
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
-	"net"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,72 +64,4 @@ func TestInitialFillIsOverInTime(t *testing.T) {
 			t.Errorf("filled %v after the timeout, log:\n%s", r.Stats().Filled, log.String())
 		}
 	})
-}
-
-// A ready backend that does not answer is found before a client gets it; those
-// that do stay where they are.
-func TestProbeFindsTheDead(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var dialled []*answering
-		s := &server{}
-		cfg := small(3)
-		cfg.ProbeInterval = 10 * time.Second
-		r := running(t, cfg, func(ctx context.Context, st *Startup) (*Conn, error) {
-			c, err := s.dial(ctx, st)
-			if err == nil {
-				a := &answering{Conn: c.Net}
-				a.says(string(readyFrame))
-				mu.Lock()
-				dialled = append(dialled, a)
-				mu.Unlock()
-				c.Net = a
-			}
-			return c, err
-		})
-		sleep(25 * time.Second)
-		for i, a := range dialled {
-			if n := a.asked.Load(); n != 2 {
-				t.Errorf("backend %d was asked %d times in 25 s, want 2", i, n)
-			}
-		}
-		if attempts, _, _ := s.counts(); attempts != 3 || r.Stats().Checkouts != 0 {
-			t.Errorf("%d dials, %d checkouts, want 3 and 0", attempts, r.Stats().Checkouts)
-		}
-		dialled[0].says("")
-		dialled[1].says("Z\x00\x00\x00\x05T")
-		sleep(15 * time.Second)
-		if attempts, open, _ := s.counts(); attempts != 5 || open != 3 || r.Stats().Ready != 3 {
-			t.Errorf("%d dials, %d open, %d ready, want 5, 3, 3", attempts, open, r.Stats().Ready)
-		}
-	})
-}
-
-// answering answers each Sync, for the server behind it.
-type answering struct {
-	net.Conn
-	answer atomic.Pointer[string]
-	asked  atomic.Int32
-}
-
-func (a *answering) says(answer string) { a.answer.Store(&answer) }
-
-func (a *answering) Write(b []byte) (int, error) {
-	if b[0] == 'S' {
-		a.asked.Add(1)
-		return len(b), nil
-	}
-	return a.Conn.Write(b)
-}
-
-func (a *answering) Read(b []byte) (int, error) {
-	switch answer := *a.answer.Load(); {
-	case len(b) != len(readyFrame): // the good-bye
-		return a.Conn.Read(b)
-	case answer == "":
-		return 0, io.EOF
-	default:
-		return copy(b, answer), nil
-	}
 }

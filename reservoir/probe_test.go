@@ -1,0 +1,157 @@
+package reservoir
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// answeringDial is a dial of backends that answer each Sync, and those that it has made.
+func answeringDial(s *server) (dial DialFunc, dialled func() []*answering) {
+	var mu sync.Mutex
+	var all []*answering
+	dial = func(ctx context.Context, st *Startup) (*Conn, error) {
+		c, err := s.dial(ctx, st)
+		if err == nil {
+			a := &answering{Conn: c.Net}
+			a.says(string(readyFrame))
+			mu.Lock()
+			all = append(all, a)
+			mu.Unlock()
+			c.Net = a
+		}
+		return c, err
+	}
+	return dial, func() []*answering {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]*answering(nil), all...)
+	}
+}
+
+// Each backend that is not used is asked about once in an interval, and one that does not
+// answer is replaced, before anybody borrows it.
+func TestProbeFindsTheDead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		cfg := small(3)
+		cfg.ProbeInterval = 10 * time.Second
+		dial, dialled := answeringDial(s)
+		r := running(t, cfg, dial)
+		sleep(100 * time.Second)
+		for i, a := range dialled() {
+			if n := a.asked.Load(); n < 7 || n > 13 {
+				t.Errorf("backend %d was asked %d times in 100 s, want 7 to 13", i, n)
+			}
+		}
+		if attempts, _, _ := s.counts(); attempts != 3 || r.Stats().Checkouts != 0 {
+			t.Errorf("%d dials, %d checkouts, want 3 and 0", attempts, r.Stats().Checkouts)
+		}
+		dialled()[0].says("")
+		dialled()[1].says("Z\x00\x00\x00\x05T")
+		sleep(15 * time.Second)
+		if attempts, open, _ := s.counts(); attempts != 5 || open != 3 || r.Stats().Ready != 3 {
+			t.Errorf("%d dials, %d open, %d ready, want 5, 3, 3", attempts, open, r.Stats().Ready)
+		}
+	})
+}
+
+// A backend that was used is known to answer, and is not asked.
+func TestProbeSparesTheUsed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := small(1)
+		cfg.ProbeInterval = 10 * time.Second
+		dial, dialled := answeringDial(&server{})
+		r := running(t, cfg, dial)
+		sleep(time.Second)
+		for range 30 {
+			c := r.TryAcquire()
+			if c == nil {
+				t.Fatal("no backend is ready")
+			}
+			c.Release()
+			sleep(time.Second)
+		}
+		if n := dialled()[0].asked.Load(); n != 0 {
+			t.Errorf("it was asked %d times", n)
+		}
+	})
+}
+
+// Behind a suspicion all ready backends are asked at once, the only one too: none is lent
+// before it has answered, and those that do not are replaced within one wait, however many
+// they are.
+func TestSuspicion(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 5} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &server{}
+			dial, dialled := answeringDial(s)
+			r := running(t, small(n), dial)
+			sleep(2 * time.Second)
+			for _, a := range dialled()[:(n+1)/2] {
+				a.says("silence")
+			}
+			r.Suspect()
+			r.Suspect()
+			synctest.Wait()
+			if got, want := r.Stats().Ready, n-(n+1)/2; got != want {
+				t.Errorf("of %d, %d are ready while the others are asked, want %d", n, got, want)
+			}
+			sleep(probeWait + time.Second)
+			if attempts, open, _ := s.counts(); attempts != n+(n+1)/2 || open != n || r.Stats().Ready != n {
+				t.Errorf("of %d: %d dials, %d open, %d ready", n, attempts, open, r.Stats().Ready)
+			}
+			for i, a := range dialled()[:n] {
+				if asked := a.asked.Load(); asked != 1 {
+					t.Errorf("backend %d was asked %d times", i, asked)
+				}
+			}
+		})
+	}
+}
+
+// answering answers each Sync, for the server behind it.
+type answering struct {
+	net.Conn
+	answer atomic.Pointer[string]
+	asked  atomic.Int32
+	until  time.Time
+}
+
+func (a *answering) SetDeadline(t time.Time) error {
+	a.until = t
+	return a.Conn.SetDeadline(t)
+}
+
+func (a *answering) says(answer string) { a.answer.Store(&answer) }
+
+func (a *answering) Write(b []byte) (int, error) {
+	if b[0] == 'S' {
+		a.asked.Add(1)
+		return len(b), nil
+	}
+	return a.Conn.Write(b)
+}
+
+func (a *answering) Read(b []byte) (int, error) {
+	switch answer := *a.answer.Load(); {
+	case len(b) != len(readyFrame): // the good-bye
+		return a.Conn.Read(b)
+	case answer == "":
+		return 0, io.EOF
+	case answer == "silence":
+		time.Sleep(time.Until(a.until))
+		return 0, os.ErrDeadlineExceeded
+	default:
+		return copy(b, answer), nil
+	}
+}
