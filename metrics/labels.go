@@ -22,6 +22,7 @@ const (
 // Why a startup was refused: label reason of dsql_startups_refused_total.
 const (
 	RefusedClients     = "too_many_clients"
+	RefusedMemory      = "memory"
 	RefusedTimeout     = "timeout"
 	RefusedProtocol    = "protocol"     // malformed, or a version nobody speaks
 	RefusedPlaintext   = "plaintext"    // bytes sent before TLS was agreed on
@@ -107,7 +108,7 @@ var (
 	endCauses = []string{EndTerminated, EndDisconnected, EndProtocol, EndDrained, EndClosed, EndIdle,
 		EndIdleTransaction, EndBackendLost, EndServer, EndFault}
 	refusedReasons = []string{RefusedClients, RefusedTimeout, RefusedProtocol, RefusedPlaintext, RefusedTLS,
-		RefusedAuth, RefusedDatabase, RefusedParameter, RefusedReplication, RefusedBackend, RefusedDraining, RefusedGone}
+		RefusedAuth, RefusedDatabase, RefusedParameter, RefusedReplication, RefusedBackend, RefusedDraining, RefusedGone, RefusedMemory}
 	pinReasons = []string{PinSession, PinPrepare, PinListen, PinHoldCursor, PinTemporary, PinAdvisoryLock,
 		PinSetConfig, PinSequence, PinSeed, PinLoad, PinProcedural, PinUnparsed, PinRole}
 	localKinds = []string{LocalEmpty, LocalBegin, LocalEnd, LocalParse, LocalDescribe, LocalSetting, LocalShow,
@@ -120,11 +121,11 @@ var (
 
 	// sqlStates are the errors that Sluice itself originates.
 	sqlStates = []string{"08006", "08007", "08P01", "0A000", "22023", "25P01", "25P02", "25P03", "26000", "28000", "28P01",
-		"34000", "3B001", "3D000", "40001", "42601", "42P05", "53300", "54000", "57014", "57P01", "57P05", "XX000"}
+		"34000", "3B001", "3D000", "40001", "42601", "42P05", "53200", "53300", "54000", "57014", "57P01", "57P05", "XX000"}
 
 	// discardReasons are the reasons of package reservoir, which tests that it
 	// has no other.
-	discardReasons = []string{"aged", "guarded", "broken", "pinned", "dedicated", "cancelled", "client_gone",
+	discardReasons = []string{"aged", "guarded", "broken", "pinned", "dedicated", "cancelled", "client_gone", "client_left",
 		"unclean", "shutdown", "surplus", "peek_failed", "unleased", "revoked", "silent", "probe_failed"}
 	// refillFailures are the steps of a dial and the refusals that have a
 	// quota behind them.

@@ -38,6 +38,7 @@ type ProxyGauges struct {
 
 	LogBytes  int64 // kept to run open transactions again
 	HeldBytes int64 // of answers, not sent yet
+	TextBytes int64 // of prepared statements
 }
 
 func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
@@ -85,6 +86,8 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 			func(g ProxyGauges) float64 { return float64(g.LogBytes) }),
 		gauge("dsql_tx_held_bytes", "Bytes of answers held back until their turn is known not to be run again; retry.held_total_bytes bounds them.",
 			func(g ProxyGauges) float64 { return float64(g.HeldBytes) }),
+		gauge("dsql_prepared_text_bytes", "Bytes that the texts of prepared statements take, as clients have them and as they are remembered; prepared.total_bytes bounds them.",
+			func(g ProxyGauges) float64 { return float64(g.TextBytes) }),
 	}
 	p.unsupported = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "dsql_unsupported_feature_total",

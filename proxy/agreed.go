@@ -55,7 +55,7 @@ func (srv *Server) holds(d *description) bool {
 // newStatement is a client's statement of tmpl, prepared now: of the epoch that the session
 // sees, with the description that the client would be told. since is as in clientStatement.
 func (s *session) newStatement(tmpl *template, since uint64) clientStatement {
-	return clientStatement{tmpl: tmpl, epoch: s.epoch(), known: s.described(tmpl), since: since}
+	return clientStatement{tmpl: tmpl, cost: tmpl.cost, epoch: s.epoch(), known: s.described(tmpl), since: since}
 }
 
 // onBackend is prepare for a client's statement: when the server now describes it otherwise

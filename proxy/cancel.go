@@ -207,14 +207,10 @@ func (s *session) settleCancel() (asked bool) {
 	landed := c.landed
 	flying := c.flying > 0
 	s.mu.Unlock()
-	if flying {
-		select {
-		case <-landed:
-		case <-time.After(exchangeTimeout):
-			s.losePin()
-			s.dropBackend(reservoir.Cancelled)
-			return asked
-		}
+	if flying && !s.landsInTime(landed) {
+		s.losePin()
+		s.dropBackend(reservoir.Cancelled)
+		return asked
 	}
 	s.b.conn.Net.SetReadDeadline(time.Time{})
 	// The empty group is answered behind any cancel that has landed. The group changes no
@@ -225,6 +221,17 @@ func (s *session) settleCancel() (asked bool) {
 		s.dropBackend(reservoir.Cancelled)
 	}
 	return asked
+}
+
+// landsInTime waits for a cancel that is on its way to the server.
+func (s *session) landsInTime(landed <-chan struct{}) bool {
+	select {
+	case <-landed:
+		return true
+	case <-time.After(exchangeTimeout):
+	case <-s.srv.ctx.Done():
+	}
+	return false
 }
 
 // stoppedBy is the frame of an error that ends a turn while no backend runs it. The error

@@ -82,6 +82,10 @@ type Config struct {
 	// 0 without end.
 	SilenceTimeout time.Duration
 
+	// CommitGrace is for how long a turn that may commit goes on behind the goodbye of its
+	// client; 0: until it ends.
+	CommitGrace time.Duration
+
 	// MaxPins bounds sessions that keep a backend; more get 53300.
 	MaxPins int
 	// CancelGrace is how long a cancel may stay without effect before Sluice
@@ -102,6 +106,12 @@ type Config struct {
 	PreparedPerBackend int
 	// PreparedPerClient bounds named statements of a client.
 	PreparedPerClient int
+	// PreparedBytesPerClient bounds the texts of those, PreparedTotalBytes those of all
+	// clients and what is remembered of them: see textCost.
+	PreparedBytesPerClient, PreparedTotalBytes int
+	// MemoryLimit is the process's GOMEMLIMIT in bytes, above nine tenths of which nothing new
+	// is begun; 0: none.
+	MemoryLimit int64
 	// PreparedTexts bounds the descriptions cached for all clients.
 	PreparedTexts int
 	// DescribeMemory is for how long Describe is answered from memory after the server
@@ -160,11 +170,14 @@ func (c Config) Validate() error {
 	check(c.MaxMessageBytes >= 0, "backend.max_message_bytes", "%d: want 0 (any) or more", c.MaxMessageBytes)
 	check(c.SilenceTimeout >= 0, "backend.silence_timeout", "%s: want 0 (off) or more", c.SilenceTimeout)
 	check(c.ClientPathLimit >= 0, "client.tcp_keepalive", "%s: want 0 (off) or more", c.ClientPathLimit)
+	check(c.CommitGrace >= 0, "client.commit_grace", "%s: want 0 (off) or more", c.CommitGrace)
 	check(c.IdleTransactionTimeout >= 0, "client.idle_transaction_timeout", "%s: want 0 (off) or more", c.IdleTransactionTimeout)
 	check(c.MaxPins > 0, "pins.max", "%d: want at least 1", c.MaxPins)
 	check(c.CancelGrace > 0, "cancel.grace", "%s: want more than 0", c.CancelGrace)
 	check(c.PreparedPerBackend > 0, "prepared.per_backend", "%d: want at least 1", c.PreparedPerBackend)
 	check(c.PreparedPerClient > 0, "prepared.per_client", "%d: want at least 1", c.PreparedPerClient)
+	check(c.PreparedBytesPerClient > 0, "prepared.bytes_per_client", "%d: want at least 1", c.PreparedBytesPerClient)
+	check(c.PreparedTotalBytes >= c.PreparedBytesPerClient, "prepared.total_bytes", "%d: want at least prepared.bytes_per_client, %d", c.PreparedTotalBytes, c.PreparedBytesPerClient)
 	check(c.PreparedTexts > 0, "prepared.texts", "%d: want at least 1", c.PreparedTexts)
 	check(c.DescribeMemory >= 0, "prepared.describe_memory", "%s: want 0 (off) or more", c.DescribeMemory)
 	check(c.AlertConflictsPerMinute >= 0, "alert_threshold_conflicts_per_minute", "%d: want 0 (off) or more", c.AlertConflictsPerMinute)

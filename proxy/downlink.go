@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -418,7 +417,7 @@ func (s *session) tell(frames ...[]byte) error {
 	for _, b := range frames {
 		s.logFrame(0, logEntry{}, b)
 		if !t.owed.empty() {
-			t.owed.push(0).bytes = bytes.Clone(b)
+			t.owed.push(0).bytes = b
 			continue
 		}
 		if err := s.synthesize(b); err != nil {

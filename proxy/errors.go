@@ -1,9 +1,11 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -49,6 +51,11 @@ var (
 		Origin: wire.Origin{File: "plancache.c", Line: "722", Routine: "RevalidateCachedQuery"}}
 	errInternal = &wire.Error{Fatal: true, Code: "XX000", Message: "Sluice met a state that it does not know and closed the connection",
 		Hint: "Please report this with Sluice's log line."}
+	// errShort refuses new work of a process that has come close to its limit; FATAL to a
+	// client that has just come.
+	errShort = &wire.Error{Code: "53200", Message: "Sluice is short of memory and begins no new transaction",
+		Detail: "More than nine tenths of GOMEMLIMIT are in use.",
+		Hint:   "Retry; if it stays so, give the process more memory or lower prepared.total_bytes and retry.log_total_bytes."}
 	warnNoTransaction = &wire.Error{Code: "25P01", Message: "SET LOCAL can only be used in transaction blocks"}
 	warnInTransaction = &wire.Error{Code: "25001", Message: "there is already a transaction in progress"}
 )
@@ -68,8 +75,11 @@ func errNoDatabase(name string) *wire.Error {
 
 // errNoBackend tells what Acquire waited for. The client may try again.
 func errNoBackend(cause error) *wire.Error {
-	return &wire.Error{Code: "53300", Message: "no backend connection became free in time",
-		Detail: cause.Error(), Hint: "Retry; if it stays so, raise reservoir.max_open or look at the reservoir's metrics."}
+	hint := "Retry."
+	if empty, ok := errors.AsType[*reservoir.EmptyError](cause); ok {
+		hint = empty.Remedy()
+	}
+	return &wire.Error{Code: "53300", Message: "no backend connection became free in time", Detail: cause.Error(), Hint: hint}
 }
 
 // notParsed reports whether an error says that the server's grammar does not take the
@@ -145,6 +155,20 @@ func errJobGoesOn(why *wire.Error) *wire.Error {
 func errTooManyStatements(limit int) *wire.Error {
 	return &wire.Error{Code: "54000", Message: "too many prepared statements in one session",
 		Detail: fmt.Sprintf("prepared.per_client is %d.", limit)}
+}
+
+// errTextsOfClient refuses a Parse whose text one client may not keep besides its others,
+// errTextsOfAll one that all clients together may not.
+func errTextsOfClient(limit int) *wire.Error {
+	return &wire.Error{Code: "53200", Message: "the prepared statements of this session are too long",
+		Detail: fmt.Sprintf("Their texts are bounded by prepared.bytes_per_client, %d.", limit),
+		Hint:   "Deallocate statements that are not used any more, or send parameters in the place of long constants."}
+}
+
+func errTextsOfAll(limit int) *wire.Error {
+	return &wire.Error{Code: "53200", Message: "the prepared statements of all sessions are too long",
+		Detail: fmt.Sprintf("Their texts are bounded by prepared.total_bytes, %d.", limit),
+		Hint:   "Retry, or raise prepared.total_bytes."}
 }
 
 // errStatementTooLong refuses a frame of n bytes that would have to be held whole.

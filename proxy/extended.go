@@ -17,8 +17,7 @@ import (
 // is prepared under a name of Sluice's own, once for all clients that the backend serves
 // (parseOnBackend, prepare).
 
-// maxCachedText bounds a text that the catalog keeps: the catalog is bounded by entries,
-// and this makes that a bound in bytes.
+// maxCachedText bounds a text that the catalog keeps: longer ones seldom come again.
 const maxCachedText = 64 << 10
 
 // parse prepares a statement under a name of the client's, and answers ParseComplete. The
@@ -54,6 +53,9 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	}
 	if !refused {
 		if err := s.mayName(name); err != nil {
+			return err
+		}
+		if err := s.mayKeep(name, tmpl); err != nil {
 			return err
 		}
 		if err := refusal(tmpl.plan); err != nil {
@@ -153,7 +155,9 @@ func (s *session) template(sql, oids []byte) *template {
 		return t.inForce()
 	}
 	t := s.srv.template(&s.t.scratch, sql, oids, parsing, nil)
-	s.recent = t
+	if s.recent = t; len(t.sql) > maxCachedText {
+		s.recent = nil // nobody may hold it but for its name
+	}
 	return t.inForce()
 }
 
@@ -168,11 +172,17 @@ func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing settings.
 	if plan == nil {
 		plan = srv.planner.Plan(sql)
 	}
-	t := &template{sql: string(sql), oids: string(oids), plan: plan, parsing: parsing, optsOut: retry.OptsOut(sql)}
+	t := srv.newTemplate(sql, oids, plan, parsing)
 	if len(key) > maxCachedText || parsing.All&1 == 1 {
 		return t // too long, or of use to one transaction only
 	}
 	return srv.catalog.add(key, t)
+}
+
+// newTemplate makes a template, whose texts count from now on.
+func (srv *Server) newTemplate(sql, oids []byte, plan *rewrite.Plan, parsing settings.Parsing) *template {
+	t := &template{sql: string(sql), oids: string(oids), plan: plan, parsing: parsing, optsOut: retry.OptsOut(sql)}
+	return srv.texts.count(t, textCost(sql, oids))
 }
 
 // parseOnBackend sends a Parse under a new name of ours, and returns the statement; silent
@@ -189,7 +199,7 @@ func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
 	}
 	p.orphans = nil
 	if len(s.portals) == 0 { // closing a statement may close its portals
-		if old := p.oldest(s.srv.cfg.PreparedPerBackend); old != nil && old != st {
+		for old := p.oldest(s.srv.cfg.PreparedPerBackend, s.srv.textsOfBackend); old != nil && old != st; old = p.oldest(s.srv.cfg.PreparedPerBackend, s.srv.textsOfBackend) {
 			s.srv.metrics.Prepared(metrics.PreparedEvicted)
 			s.closeOnBackend(old)
 		}

@@ -212,7 +212,7 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 		if was := s.t.atString; was != nil {
 			was.gone = append(was.gone, undo{name: st.Deallocate, prev: s.stmts[st.Deallocate]})
 		}
-		delete(s.stmts, st.Deallocate)
+		s.setStatement(st.Deallocate, nil)
 	default:
 		if err := s.discardFails(st); err != nil {
 			return nil, err

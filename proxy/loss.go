@@ -164,7 +164,11 @@ func (s *session) stopBackend() {
 	if !s.srv.cfg.ForwardCancel || s.b == nil {
 		return
 	}
-	ctx, stop := context.WithTimeout(context.Background(), exchangeTimeout)
+	parent, limit := s.srv.ctx, exchangeTimeout
+	if parent.Err() != nil { // all are cut
+		parent, limit = context.Background(), lastWordsWait
+	}
+	ctx, stop := context.WithTimeout(parent, limit)
 	defer stop()
 	if err := s.b.conn.Cancel(ctx); err != nil {
 		s.srv.log.Debug("cancel before discard", append(s.logAttrs(), "error", err)...)

@@ -94,6 +94,11 @@ func (srv *Server) openSession(h *startup.Client) (*session, error) {
 	if srv.draining.Load() {
 		return nil, errDraining
 	}
+	if srv.memory.short.Load() {
+		fatal := *errShort
+		fatal.Fatal = true
+		return nil, &fatal
+	}
 	database, ok := srv.names.find(h.Database)
 	if !ok {
 		return nil, errNoDatabase(h.Database)
@@ -341,6 +346,8 @@ func refusedReason(err error) string {
 			return metrics.RefusedDraining
 		case clientErr.Code == "53300" && strings.HasPrefix(clientErr.Message, "sorry"):
 			return metrics.RefusedClients
+		case clientErr.Code == "53200":
+			return metrics.RefusedMemory
 		case clientErr.Code == "08P01":
 			return metrics.RefusedProtocol
 		case clientErr.Code == "28P01" || clientErr.Code == "28000":

@@ -79,7 +79,11 @@ func (s *session) ensureBackend() error {
 // AND CHAIN.
 func (s *session) acquire(inBlock bool) (asked bool, err error) {
 	conn := s.borrowOwn()
-	if conn == nil {
+	switch {
+	case conn != nil:
+	case s.srv.memory.short.Load() && s.state != replaying:
+		err = errShort
+	default:
 		conn, err = s.borrow()
 	}
 	if err != nil {
@@ -104,7 +108,7 @@ func (s *session) unlent(err error) error {
 	switch {
 	case s.cutOff.Load():
 		return errCut
-	case err == errCanceled, err == errTimedOut, err == errClientGone, err == errCut:
+	case err == errCanceled, err == errTimedOut, err == errClientGone, err == errCut, err == errShort:
 		return err
 	}
 	return errNoBackend(err)

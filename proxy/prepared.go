@@ -24,6 +24,7 @@ import (
 // for its atomic fields, which any session may set.
 type template struct {
 	sql  string
+	cost int    // see texts
 	oids string // the parameter-type part of a Parse, count included
 	plan *rewrite.Plan
 	// parsing is the hash of the settings that it is parsed under.
@@ -45,6 +46,7 @@ type template struct {
 // statements are those that a client has prepared. A session embeds it.
 type statements struct {
 	stmts   map[string]*clientStatement
+	kept    int // the cost of their texts
 	unnamed *clientStatement
 	spare   clientStatement // where unnamed points, most of the time
 	recent  *template       // of the last Parse
@@ -123,7 +125,9 @@ type catalog struct {
 	privates atomic.Uint64 // see schema.go
 
 	mu    sync.Mutex
-	limit int
+	limit int // of templates
+	most  int // of their cost
+	cost  int
 	m     map[string]*list.Element
 	lru   *list.List // of *catalogEntry, the newest in front
 }
@@ -134,9 +138,9 @@ type catalogEntry struct {
 	tmpl *template
 }
 
-// newCatalog returns an empty catalog of at most limit templates.
-func newCatalog(limit int) *catalog {
-	return &catalog{limit: limit, m: map[string]*list.Element{}, lru: list.New()}
+// newCatalog returns an empty catalog of at most limit templates, which cost most together.
+func newCatalog(limit, most int) *catalog {
+	return &catalog{limit: limit, most: most, m: map[string]*list.Element{}, lru: list.New()}
 }
 
 // templateKey appends the key of a text to dst. The types begin with their number: so no
@@ -168,14 +172,23 @@ func (c *catalog) add(key []byte, t *template) *template {
 	if e, ok := c.m[string(key)]; ok {
 		return e.Value.(*catalogEntry).tmpl
 	}
-	if c.lru.Len() >= c.limit {
-		oldest := c.lru.Back()
-		delete(c.m, oldest.Value.(*catalogEntry).key)
-		c.lru.Remove(oldest)
+	for c.lru.Len() > 0 && (c.lru.Len() >= c.limit || c.cost+t.cost > c.most) {
+		oldest := c.lru.Remove(c.lru.Back()).(*catalogEntry)
+		delete(c.m, oldest.key)
+		c.cost -= oldest.tmpl.cost
 	}
 	k := string(key)
 	c.m[k] = c.lru.PushFront(&catalogEntry{key: k, tmpl: t})
+	c.cost += t.cost
 	return t
+}
+
+// clear lets every template go.
+func (c *catalog) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.m, c.cost = map[string]*list.Element{}, 0
+	c.lru.Init()
 }
 
 // flush forgets what is known of every text: DDL, OC001 or a changed plan was seen. Nothing
@@ -186,6 +199,7 @@ func (c *catalog) flush() { c.epoch.Add(1) }
 // client's session has it; portals and the log point to it.
 type clientStatement struct {
 	tmpl *template
+	cost int // of the text that it was prepared with
 	// epoch is that of the schema which the client prepared it under.
 	epoch uint64
 	// described is what the client was told when it asked for a description; nil if it
@@ -215,9 +229,10 @@ type serverStatement struct {
 // serverStatements is what one backend holds, least recently bound evicted. It is as much
 // the session's as the backend is.
 type serverStatements struct {
-	m   map[*template]*serverStatement
-	lru *list.List
-	seq uint64
+	m    map[*template]*serverStatement
+	lru  *list.List
+	seq  uint64
+	cost int // of their texts
 	// orphans are names whose Close was skipped by the server after an error.
 	orphans []string
 }
@@ -247,6 +262,7 @@ func (s *serverStatements) add(t *template, epoch uint64) *serverStatement {
 	st := &serverStatement{name: rewrite.RelayName + strconv.FormatUint(s.seq, 10), seq: s.seq, tmpl: t, epoch: epoch}
 	st.elem = s.lru.PushFront(st)
 	s.m[t] = st
+	s.cost += t.cost
 	return st
 }
 
@@ -266,6 +282,7 @@ func (s *serverStatements) remove(st *serverStatement) {
 	if s.m[st.tmpl] == st {
 		delete(s.m, st.tmpl)
 		s.lru.Remove(st.elem)
+		s.cost -= st.tmpl.cost
 	}
 }
 
@@ -278,10 +295,10 @@ func (s *serverStatements) rename(st *serverStatement, t *template) {
 	}
 }
 
-// oldest returns the statement to evict once more than limit are held, or nil. The caller
-// closes it.
-func (s *serverStatements) oldest(limit int) *serverStatement {
-	if len(s.m) <= limit {
+// oldest returns the statement to evict once more than limit are held, or several whose
+// texts cost more than most; else nil. The caller closes it.
+func (s *serverStatements) oldest(limit, most int) *serverStatement {
+	if len(s.m) <= limit && (len(s.m) < 2 || s.cost <= most) {
 		return nil
 	}
 	return s.lru.Back().Value.(*serverStatement)
@@ -302,7 +319,7 @@ func (s *serverStatements) distrust(seq uint64) {
 
 // clear forgets everything: the server deallocated it all.
 func (s *serverStatements) clear() {
-	s.m, s.lru, s.orphans = nil, nil, nil
+	s.m, s.lru, s.orphans, s.cost = nil, nil, nil, 0
 }
 
 // statement returns the client's statement of that name, or nil.
@@ -318,13 +335,27 @@ func (s *session) setStatement(name string, st *clientStatement) {
 	switch {
 	case name == "":
 		s.unnamed = st
-	case st == nil:
-		delete(s.stmts, name)
 	default:
+		if prev := s.stmts[name]; prev != nil {
+			s.kept -= prev.cost
+			delete(s.stmts, name)
+		}
+		if st == nil {
+			return
+		}
 		if s.stmts == nil {
 			s.stmts = map[string]*clientStatement{}
 		}
 		s.stmts[name] = st
+		s.kept += st.cost
+	}
+}
+
+// setStatements gives the client those of a map in the place of all that have a name.
+func (s *session) setStatements(stmts map[string]*clientStatement) {
+	s.stmts, s.kept = stmts, 0
+	for _, st := range stmts {
+		s.kept += st.cost
 	}
 }
 
@@ -340,4 +371,4 @@ func (s *session) destroyUnnamed() {
 
 // forgetStatements is DEALLOCATE ALL, which spares the unnamed statement. A new map takes
 // the place of the old one, which a localState may hold.
-func (s *session) forgetStatements() { s.stmts = nil }
+func (s *session) forgetStatements() { s.setStatements(nil) }

@@ -129,8 +129,8 @@ const (
 
 // attend looks for the client of a turn that waits long for its backend; pump calls it when
 // a read was woken. The backend of one that is gone, or has said goodbye, is not kept
-// waiting for: unless the turn may commit, which the goodbye of a client does not undo. The
-// error ends the session, which stops the backend.
+// waiting for: unless the turn may commit, which the goodbye of a client does not undo, and
+// which has its grace. The error ends the session, which stops the backend.
 func (s *session) attend() error {
 	t := s.t
 	if s.b == nil || t.settled {
@@ -140,8 +140,14 @@ func (s *session) attend() error {
 	case gone:
 		return errClientGone
 	case leaving:
-		if !t.outcome.mayCommit() {
+		grace := s.srv.cfg.CommitGrace
+		switch {
+		case !t.outcome.mayCommit():
 			return errClientGone
+		case t.leftAt.IsZero():
+			t.leftAt = time.Now()
+		case grace > 0 && time.Since(t.leftAt) >= grace:
+			return errClientLeft
 		}
 	}
 	if time.Since(s.probed) < lookEvery { // the answer comes soon

@@ -160,7 +160,7 @@ CREATE FUNCTION held(n int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_
 func TestClientLeaves(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(*testing.T, postgres){
-		"replay": leavesReplay, "line": leavesLine, "long statement": leavesLongStatement,
+		"replay": leavesReplay, "line": leavesLine, "long statement": leavesLongStatement, "commit without an end": leavesEndlessCommit,
 	} {
 		t.Run(name, func(t *testing.T) { // in parallel they would begin when all else has ended
 			pg := newPostgres(t)
@@ -319,5 +319,39 @@ func leavesLongStatement(t *testing.T, pg postgres) {
 				})
 			}
 		}
+	}
+}
+
+// What a client has asked for before its goodbye keeps its backend for a while only; the
+// server is not asked to stop it, and may still carry it out.
+func leavesEndlessCommit(t *testing.T, pg postgres) {
+	grace := func(s *setup) { s.proxy.CommitGrace = 500 * time.Millisecond }
+	for route := range leaveRoutes {
+		crowded(t, pg, route, true, []option{maxOpen(12), grace}, func(m *member) bool { return m.stays || m.goodbye }, func(t *testing.T, s *sluice, all []*member, _ int) {
+			lock := dialRaw(t, pg.addr)
+			lock.say(t, "Q BEGIN; SELECT pg_advisory_xact_lock(9)\n< Z\n")
+			staying, goodbyes := 0, 0
+			for _, m := range all {
+				m.say(t, fmt.Sprintf("Q INSERT INTO stumbled VALUES (held(%d))\n", m.id))
+				if m.stays {
+					staying++
+				}
+				if m.goodbye {
+					goodbyes++
+				}
+			}
+			waitFor(t, "the statements", func() bool {
+				return strings.TrimSpace(pg.SQL(t, "postgres", "SELECT count(*) FROM pg_locks WHERE NOT granted")) == fmt.Sprint(len(all))
+			})
+			for _, m := range all {
+				m.leave(m.leaver)
+			}
+			waitFor(t, "slots to be free", func() bool { return s.backends.Stats().InUse == staying })
+			if n := s.count(t, "dsql_reservoir_discards_total", "client_left"); n != float64(goodbyes) {
+				t.Errorf("%v backends given up for goodbyes, want %d", n, goodbyes)
+			}
+			lock.say(t, "Q COMMIT\n< Z\nX\n")
+			answered(t, all, 1)
+		})
 	}
 }

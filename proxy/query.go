@@ -164,7 +164,11 @@ func (s *session) sendQuery(q *simple) error {
 	} else if plan.Text != "" {
 		frame = wire.AppendStrings(nil, wire.Query, plan.Text)
 	}
-	s.logFrame(wire.Query, logEntry{plan: plan, commits: t.outcome.mayCommit(), strung: t.strung}, frame[wire.HeaderLen:])
+	entry := logEntry{plan: plan, commits: t.outcome.mayCommit()}
+	if t.strung != nil {
+		entry.answered = &answeredHere{strung: t.strung}
+	}
+	s.logFrame(wire.Query, entry, frame[wire.HeaderLen:])
 	if err := s.add(frame); err != nil {
 		return err
 	}

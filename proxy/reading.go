@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
-	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -23,7 +22,7 @@ func (s *session) plan(sql []byte) *rewrite.Plan {
 // unreadTemplate is that of a text that is not read. It is nobody else's, since the text
 // may be taken for something else by another client's server.
 func (s *session) unreadTemplate(sql, oids []byte) *template {
-	return &template{sql: string(sql), oids: string(oids), plan: s.srv.planner.Unread(), parsing: s.parsing(), optsOut: retry.OptsOut(sql)}
+	return s.srv.newTemplate(sql, oids, s.srv.planner.Unread(), s.parsing())
 }
 
 // reading is how the server will read the session's next text, as far as that is known.

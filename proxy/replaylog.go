@@ -65,15 +65,19 @@ type logEntry struct {
 	tmpl      *template        // P, B, D of a statement
 	described *description     // B: what the client was told that it returns
 	stmt      *clientStatement // D: whose client the answer tells
-	tag       []byte           // Q: a RESET that went as a SET, and its tag
-	// strung, of Q: some of its statements are answered here.
-	strung *strung
+	answered  *answeredHere    // Q: some of what it asks for is answered here; else nil
 	// commits: once it is sent, the turn may have committed.
 	commits bool
 	// undoes: a frame that the server skips leaves prev under the name.
 	undoes bool
 	name   string // of that statement; B: of the portal
 	prev   *clientStatement
+}
+
+// answeredHere says how a Query is answered that is not the server's alone.
+type answeredHere struct {
+	tag    []byte  // of a RESET that went as a SET
+	strung *strung // of a string
 }
 
 // startLogging attaches the turn to the log of its transaction. It is called when the turn

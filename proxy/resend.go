@@ -236,9 +236,11 @@ func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) error {
 		plan = n.plan
 	}
 	o := s.pushRun(wire.Query, plan)
-	o.bytes = n.tag
 	s.t.outcome.query(n.plan)
-	s.strings(o, n.strung)
+	if n.answered != nil {
+		o.bytes = n.answered.tag
+		s.strings(o, n.answered.strung)
+	}
 	if split := n.plan.InSplit(); split != nil {
 		return s.add(s.askInTwo(o, split))
 	}

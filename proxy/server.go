@@ -30,6 +30,10 @@ var ErrServerClosed = errors.New("proxy: server closed")
 // a client that vanished is noticed after one to two of these.
 const sweepEvery = time.Second
 
+// lastWordsWait is for how long a session that is cut may write to a peer that does not read,
+// and ask a server to stop that does not answer: a drain ends within a second of its time.
+const lastWordsWait = 250 * time.Millisecond
+
 // Server accepts clients and runs their sessions. Its fields are shared by all sessions:
 // what is neither constant since New, nor atomic, nor guarded by mu, guards itself.
 type Server struct {
@@ -41,10 +45,14 @@ type Server struct {
 	log      *slog.Logger
 	treat    settings.Treatments
 	// catalog, interned and sharedReports hold what sessions have in common once.
-	catalog       *catalog
-	interned      settings.Interned
-	resetsAuto    bool // see Config.resetsAuto
-	sharedReports settings.SharedReports
+	catalog *catalog
+	texts   texts
+	// textsOfBackend bounds the cost of the texts that one backend holds.
+	textsOfBackend int
+	memory         memory
+	interned       settings.Interned
+	resetsAuto     bool // see Config.resetsAuto
+	sharedReports  settings.SharedReports
 	// reports is the last answer of params; startup answers the beginnings of connections.
 	reports   atomic.Pointer[settings.Reports]
 	startup   *startup.Handshaker
@@ -94,8 +102,10 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 		return nil, err
 	}
 	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker,
-		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.resetsAuto(), catalog: newCatalog(cfg.PreparedTexts),
+		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.resetsAuto(), catalog: newCatalog(cfg.PreparedTexts, cfg.PreparedTotalBytes/rememberedShare),
 		sessions: map[*session]*swept{}, listeners: map[net.Listener]struct{}{}}
+	srv.texts.limit = int64(cfg.PreparedTotalBytes)
+	srv.textsOfBackend = cfg.PreparedTotalBytes / (backendsShare * backends.Stats().MaxOpen)
 	if srv.replays, err = newReplays(cfg); err != nil {
 		return nil, err
 	}
@@ -169,14 +179,15 @@ type Stats struct {
 	Clients, Idle, Pinned, Waiting int
 	// Gate says who is at the gate, behind others that want the same rows.
 	Gate retry.GateStats
-	// Bytes that replays hold: logs of open transactions, and answers not sent yet.
-	LogBytes, HeldBytes int64
+	// Bytes that replays hold: logs of open transactions, and answers not sent yet; and
+	// those of prepared texts.
+	LogBytes, HeldBytes, TextBytes int64
 }
 
 // Stats counts the sessions as they stand. The counts are taken one after the other: their
 // sum may be off by a session that moves meanwhile.
 func (srv *Server) Stats() Stats {
-	st := Stats{Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting}
+	st := Stats{Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.used.Load()}
 	if r := srv.replays; r != nil {
 		st.LogBytes, st.HeldBytes = r.logs.Used(), r.held.Used()
 		st.Gate = r.gate.Stats()
@@ -247,7 +258,7 @@ func (srv *Server) Close() error {
 	// ends with it, and the reads of all others end by the nudge.
 	srv.nudge(func(s *session) { s.interrupt() })
 	// A peer that does not read holds its session in a write: close it.
-	grace := time.AfterFunc(time.Second, func() {
+	grace := time.AfterFunc(lastWordsWait, func() {
 		srv.nudge(func(s *session) {
 			s.client.Raw.Close()
 			s.mu.Lock()
@@ -319,6 +330,7 @@ func (srv *Server) sweep() {
 			return
 		case <-tick.C:
 		}
+		srv.memory.look(srv.cfg.MemoryLimit, srv.log)
 		srv.mu.Lock()
 		for s, seen := range srv.sessions {
 			now := s.tick.Load()

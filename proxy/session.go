@@ -32,6 +32,7 @@ import (
 var (
 	errTerminated = errors.New("client said goodbye")
 	errClientGone = errors.New("client gone")
+	errClientLeft = errors.New("the client has left, and what it had asked for has not ended")
 	errServerGone = errors.New("server closed the session's own connection")
 	errCut        = errors.New("cut at the end of a drain")
 )
@@ -339,7 +340,8 @@ func (s *session) step() error {
 //
 //   - one that the session keeps (keeps) is discarded;
 //   - one in the middle of a turn is asked to stop, then discarded: a socket that is merely
-//     closed lets a running statement keep its locks;
+//     closed lets a running statement keep its locks. It is not asked where the client has
+//     left in peace, since what the turn may commit was wanted;
 //   - any other is rolled back and serves the next client.
 func (s *session) end(cause error) {
 	var clientErr *wire.Error
@@ -353,7 +355,7 @@ func (s *session) end(cause error) {
 		fatal := *clientErr
 		fatal.Fatal = true
 		// A client that does not read must not keep the session from ending.
-		s.client.Conn.SetWriteDeadline(time.Now().Add(time.Second))
+		s.client.Conn.SetWriteDeadline(time.Now().Add(lastWordsWait))
 		s.client.Conn.Write(fatal.Append(nil))
 	}
 	s.client.Conn.Close()
@@ -370,6 +372,9 @@ func (s *session) end(cause error) {
 	inTurn := s.state == busy || s.state == replaying
 	s.move(left)
 	switch {
+	case inTurn && errors.Is(cause, errClientLeft):
+		s.srv.log.Warn("a commit outlasts its client", append(s.logAttrs(), "grace", s.srv.cfg.CommitGrace)...)
+		s.dropBackend(reservoir.ClientLeft)
 	case s.keeps():
 		if inTurn {
 			s.stopBackend()

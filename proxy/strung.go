@@ -421,7 +421,7 @@ func (s *session) restoreString() {
 		return
 	}
 	s.settings.RestoreAll(was.settings)
-	s.stmts = was.stmts
+	s.setStatements(was.stmts)
 	for _, u := range slices.Backward(was.gone) {
 		s.setStatement(u.name, u.prev)
 	}

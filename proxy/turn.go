@@ -138,6 +138,8 @@ type clock struct {
 	// quiet: since then the backend, which owes something, has sent nothing, as far as the
 	// session has looked. Zero: nobody has looked since it sent something.
 	quiet time.Time
+	// leftAt is when the client's goodbye was seen behind the turn; zero: it was not.
+	leftAt time.Time
 }
 
 // parse is about settings that texts are parsed under.

@@ -51,6 +51,23 @@ func (e *EmptyError) Error() string {
 	return b.String()
 }
 
+// Remedy says what ends the cause, one sentence or two for whoever runs the client.
+func (e *EmptyError) Remedy() string {
+	switch {
+	case e.Lease != "" || e.Reason != nil:
+		return "The fleet's lease grants no connection; sluice lease status says how it stands. Retry."
+	case e.LastDialErr != nil:
+		return "Sluice cannot open connections to the server; the detail says why. Retry."
+	case e.InUse >= e.MaxOpen:
+		return "Every backend is in use. Retry; if it stays so, shorten transactions or raise reservoir.max_open."
+	case e.Unleased:
+		return "The cluster has no connection slot left for this process. Retry; if it stays so, raise the lease's limit or close connections elsewhere."
+	case e.Throttled:
+		return "The connection rate is used up. Retry."
+	}
+	return "Retry; if it stays so, look at the reservoir's metrics."
+}
+
 func (e *EmptyError) Unwrap() []error {
 	return slices.DeleteFunc([]error{e.LastDialErr, e.Reason}, func(err error) bool { return err == nil })
 }
@@ -287,6 +304,7 @@ func (r *Reservoir) release(c *Conn) {
 	defer r.mu.Unlock()
 	r.unlendLocked(c)
 	c.provenAt = r.shelf.horizon // a second late at most, and no clock is read
+	r.provenAt = c.provenAt
 	r.returnLocked(c, r.shelf.put)
 }
 

@@ -30,6 +30,9 @@ const (
 	Cancelled Reason = "cancelled"
 	// ClientGone: the client left in the middle of a turn or a transaction.
 	ClientGone Reason = "client_gone"
+	// ClientLeft: the client said goodbye, and what it had asked for before, which may
+	// commit, has not ended in time. The server has not been asked to stop it.
+	ClientLeft Reason = "client_left"
 	// Unclean: nobody can say what state the server's session is in.
 	Unclean Reason = "unclean"
 	// Shutdown: the reservoir is closing.
@@ -47,7 +50,7 @@ const (
 )
 
 // Reasons are all of them.
-var Reasons = []Reason{Aged, Guarded, Broken, PeekFailed, Pinned, Dedicated, Cancelled, ClientGone, Unclean, Shutdown, Surplus,
+var Reasons = []Reason{Aged, Guarded, Broken, PeekFailed, Pinned, Dedicated, Cancelled, ClientGone, ClientLeft, Unclean, Shutdown, Surplus,
 	Unleased, Revoked, Silent, ProbeFailed}
 
 const (

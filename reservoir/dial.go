@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -28,7 +29,7 @@ const adminUser = "admin"
 type Dialer struct {
 	cfg    DialConfig
 	region string
-	base   *pgconn.Config // copied for each dial
+	base   atomic.Pointer[pgconn.Config] // copied for each dial
 }
 
 // NewDialer returns a Dialer, or says what is wrong with cfg.
@@ -39,15 +40,25 @@ func NewDialer(cfg DialConfig) (*Dialer, error) {
 	if cfg.Kind == KindDSQL && cfg.Credentials == nil {
 		return nil, errors.New("backend.kind: dsql needs AWS credentials")
 	}
+	d := &Dialer{cfg: cfg, region: cfg.region()}
+	if err := d.ReloadCA(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// ReloadCA reads the authorities of the server's certificate again, for dials that begin
+// from now on. After an error the old ones stay in use.
+func (d *Dialer) ReloadCA() error {
+	cfg := d.cfg
 	modes, err := cfg.tlsConfigs()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	base, err := bareConfig()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	d := &Dialer{cfg: cfg, region: cfg.region(), base: base}
 	base.Host = cfg.host()
 	base.Port = uint16(cfg.Port)
 	base.User = cfg.User
@@ -57,14 +68,15 @@ func NewDialer(cfg DialConfig) (*Dialer, error) {
 	for _, mode := range modes[1:] {
 		base.Fallbacks = append(base.Fallbacks, &pgconn.FallbackConfig{Host: base.Host, Port: base.Port, TLSConfig: mode})
 	}
-	return d, nil
+	d.base.Store(base)
+	return nil
 }
 
 // Dial opens a backend; it is a DialFunc. An error is a *DialError.
 func (d *Dialer) Dial(ctx context.Context, s *Startup) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
 	defer cancel()
-	a := &attempt{dialer: d, address: net.JoinHostPort(d.base.Host, strconv.Itoa(d.cfg.Port)), last: time.Now()}
+	a := &attempt{dialer: d, address: net.JoinHostPort(d.cfg.host(), strconv.Itoa(d.cfg.Port)), last: time.Now()}
 	ctx = context.WithValue(ctx, attemptKey{}, a)
 	cfg, err := a.config(ctx, s)
 	if err != nil {
@@ -90,7 +102,7 @@ func (d *Dialer) Check(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
 	defer cancel()
-	a := &attempt{dialer: d, address: net.JoinHostPort(d.base.Host, strconv.Itoa(d.cfg.Port)), last: time.Now()}
+	a := &attempt{dialer: d, address: net.JoinHostPort(d.cfg.host(), strconv.Itoa(d.cfg.Port)), last: time.Now()}
 	if _, err := a.token(ctx); err != nil {
 		return a.fail(ctx, err)
 	}
@@ -112,7 +124,7 @@ type attemptKey struct{}
 
 // config is what pgconn needs for this one dial, a fresh token included.
 func (a *attempt) config(ctx context.Context, s *Startup) (*pgconn.Config, error) {
-	cfg := a.dialer.base.Copy()
+	cfg := a.dialer.base.Load().Copy()
 	if s != nil {
 		if a.dialer.cfg.Kind != KindPostgres {
 			a.step = StepStartup
@@ -270,6 +282,9 @@ func (a *attempt) fail(ctx context.Context, err error) *DialError {
 	}
 	if a.err != nil {
 		err = a.err
+	}
+	if a.step == StepTLS && a.dialer.cfg.CAFile != "" {
+		_ = a.dialer.ReloadCA() // the server may have other authorities by now; the old ones stay after an error
 	}
 	e := &DialError{Step: a.step, Address: a.address, Err: err}
 	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {

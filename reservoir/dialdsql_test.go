@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -193,5 +194,82 @@ func TestDSQLTakesNoStartupOfAClient(t *testing.T) {
 	_, err := dialer(t, toDSQL(f, ca)).Dial(t.Context(), &Startup{Database: "x"})
 	if failure, ok := errors.AsType[*DialError](err); !ok || failure.Step != StepStartup || f.accepted != 0 {
 		t.Errorf("got %v after %d connections", err, f.accepted)
+	}
+}
+
+// A server that comes back with other authorities is reached again: when their file is read
+// anew, at the latest after a dial that failed on the certificate.
+func TestOtherAuthorities(t *testing.T) {
+	t.Parallel()
+	certificate, ca := newCertificate(t, cluster)
+	f := (&fakeServer{certificate: certificate, cleartext: true}).start(t)
+	d := dialer(t, toDSQL(f, ca))
+	dial := func() error {
+		c, err := d.Dial(t.Context(), nil)
+		if err == nil {
+			c.terminate()
+		}
+		return err
+	}
+	change := func() {
+		other, file := newCertificate(t, cluster)
+		f.note(func() { f.certificate = other })
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(ca, pem, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := dial(); err != nil {
+		t.Fatal(err)
+	}
+	change()
+	if failure, ok := errors.AsType[*DialError](dial()); !ok || failure.Step != StepTLS {
+		t.Fatalf("with the old authorities: %v", failure)
+	}
+	if err := dial(); err != nil {
+		t.Errorf("after a dial that failed on the certificate: %v", err)
+	}
+	change()
+	if err := d.ReloadCA(); err != nil {
+		t.Fatal(err)
+	}
+	if err := dial(); err != nil {
+		t.Errorf("with the authorities read anew: %v", err)
+	}
+	if err := os.WriteFile(ca, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.ReloadCA(); err == nil || !strings.Contains(err.Error(), "backend.ca_file") {
+		t.Errorf("a file without a certificate: %v", err)
+	}
+	if err := dial(); err != nil {
+		t.Errorf("the old authorities do not stay: %v", err)
+	}
+}
+
+// The remedy is about the cause.
+func TestRemedies(t *testing.T) {
+	t.Parallel()
+	full := EmptyError{InUse: 40, MaxOpen: 40}
+	undialled := EmptyError{MaxOpen: 40, LastDialErr: errors.New("no route to host")}
+	for _, tt := range []struct {
+		name string
+		err  EmptyError
+		want string
+	}{
+		{"full", full, "raise reservoir.max_open"},
+		{"dials fail", undialled, "cannot open connections"},
+		{"dials fail while some are in use", EmptyError{InUse: 3, MaxOpen: 40, LastDialErr: undialled.LastDialErr}, "cannot open connections"},
+		{"no slot", EmptyError{InUse: 3, MaxOpen: 40, Unleased: true}, "raise the lease's limit"},
+		{"no rate", EmptyError{InUse: 3, MaxOpen: 40, Throttled: true}, "connection rate"},
+		{"lease", EmptyError{MaxOpen: 40, Lease: "lost"}, "sluice lease status"},
+		{"nothing known", EmptyError{MaxOpen: 40}, "look at"},
+	} {
+		if got := tt.err.Remedy(); !strings.Contains(got, tt.want) || !strings.Contains(got, "Retry") {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
 	}
 }

@@ -73,11 +73,13 @@ func (f *fakeServer) serve(conn net.Conn) {
 	}
 	packet := readPacket(conn)
 	if len(packet) == 4 && binary.BigEndian.Uint32(packet) == sslRequest {
-		if f.certificate == nil {
+		var certificate *tls.Certificate
+		f.note(func() { certificate = f.certificate })
+		if certificate == nil {
 			conn.Write([]byte("N"))
 		} else {
 			conn.Write([]byte("S"))
-			secured := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*f.certificate}})
+			secured := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*certificate}})
 			if secured.Handshake() != nil {
 				return
 			}

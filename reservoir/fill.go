@@ -166,7 +166,7 @@ func (r *Reservoir) dialReady(ctx context.Context, generation int, permit *lease
 
 // failedLocked books a failure that concerns every dial.
 func (r *Reservoir) failedLocked(generation int, err error) (pause time.Duration, news bool) {
-	r.lastErr = err
+	r.lastErr, r.failedAt = err, r.age()
 	_, refused := quotaRefusal(err)
 	return r.backoff.failed(generation, time.Now(), refused)
 }

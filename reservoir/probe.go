@@ -90,6 +90,7 @@ func (r *Reservoir) ask(asked []*Conn) {
 // differs by half an interval, so that the questions of a fleet spread.
 func (r *Reservoir) provenLocked(c *Conn, at time.Duration) {
 	c.provenAt = at
+	r.provenAt = max(r.provenAt, at)
 	if r.cfg.ProbeInterval > 0 {
 		c.patience = r.cfg.ProbeInterval*3/4 + rand.N(r.cfg.ProbeInterval/2+1)
 	}

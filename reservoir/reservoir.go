@@ -64,6 +64,8 @@ type Reservoir struct {
 	closed   bool
 	params   map[string]string
 	lastErr  error
+	failedAt time.Duration // when a dial failed last
+	provenAt time.Duration // when a backend gave a sign of life last, a second ahead at most
 	stats    counts
 }
 
@@ -116,6 +118,7 @@ type Stats struct {
 	Unleased                       bool   // a dial waits for a slot of the cluster's
 	Filled                         bool   // the initial fill is over
 	LastDialErr                    error  // nil after a success
+	Unanswered                     bool   // the last dial failed, and no backend has given a sign of life since
 	Checkouts                      uint64 // backends lent
 	Immediate                      uint64 // of those, without a wait
 	Empty                          uint64 // checkouts that found none ready
@@ -130,7 +133,8 @@ func (r *Reservoir) Stats() Stats {
 		Ready: len(r.shelf.ready), InUse: r.shelf.inUse, Dialing: r.shelf.dialing, Closing: r.shelf.closing,
 		Waiting: r.shelf.waiting + r.shelf.claimed,
 		MaxOpen: r.shelf.maxOpen, Target: r.shelf.target,
-		Throttled: throttled, Unleased: unleased, Filled: r.filled, LastDialErr: r.lastErr,
+		Throttled: throttled, Unleased: unleased, Filled: r.filled,
+		LastDialErr: r.lastErr, Unanswered: r.lastErr != nil && r.provenAt <= r.failedAt,
 		Checkouts: r.stats.checkouts, Immediate: r.stats.immediate, Empty: r.stats.empty,
 	}
 }

@@ -21,7 +21,9 @@ const (
 	DefaultBudgetPerSecond = 10
 	DefaultGateHold        = time.Second
 
-	DefaultLogBytes       = 256 << 10
+	// DefaultLogBytes is enough for 3,000 rows, the most that a transaction on DSQL
+	// changes, by an INSERT each.
+	DefaultLogBytes       = 2 << 20
 	DefaultLogTotalBytes  = 64 << 20
 	DefaultHeldBytes      = 64 << 10
 	DefaultHeldTotalBytes = 32 << 20

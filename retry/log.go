@@ -1,14 +1,18 @@
 package retry
 
-import "sync"
-
-// What a frame, a turn and a savepoint cost of a log's bytes, besides payloads
-// and names. Rounded up: it is a bound, not a measurement.
-const (
-	frameCost     = 64
-	turnCost      = 96
-	savepointCost = 256 // with what a caller keeps beside it
+import (
+	"sync"
+	"unsafe"
 )
+
+// What a turn and a savepoint cost of a log's bytes, besides names.
+const (
+	turnCost      = int(unsafe.Sizeof(turn{}))
+	savepointCost = 256 // with what a caller keeps beside it, rounded up
+)
+
+// frameCost is what a frame costs of a log's bytes, besides its payload.
+func frameCost[R any]() int { return int(unsafe.Sizeof(Frame[R]{})) }
 
 // Logs makes the logs of a process and holds them to their bounds. R is what a
 // caller keeps with each frame: what it needs to send the frame once more.
@@ -181,7 +185,7 @@ func (l *Log[R]) charge(n int) bool {
 // would have to send are noted too. It reports false when the transaction is not
 // replayable, or no longer so.
 func (l *Log[R]) Sent(typ byte, note R, size int) bool {
-	if l == nil || l.refused != Replayable || !l.charge(size+frameCost) {
+	if l == nil || l.refused != Replayable || !l.charge(size+frameCost[R]()) {
 		return false
 	}
 	l.frames = append(l.frames, Frame[R]{Type: typ, Note: note, start: l.data.n, end: l.data.n})

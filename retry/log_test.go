@@ -115,7 +115,7 @@ func TestLogKeepsFramesAndSavepoints(t *testing.T) {
 				}
 				charged += turnCost
 				for _, f := range turn.frames {
-					charged += len(f) - 2 + frameCost
+					charged += len(f) - 2 + frameCost[int]()
 				}
 			}
 			for _, name := range names {
@@ -148,7 +148,7 @@ func TestLogBounds(t *testing.T) {
 	}{
 		{"one large frame", func(l *Log[int]) { l.Sent('B', 0, 2*chunkSize) }},
 		{"many small frames", func(l *Log[int]) {
-			for range 2 * chunkSize / frameCost {
+			for range 2 * chunkSize / frameCost[int]() {
 				l.Sent('S', 0, 0)
 			}
 			l.Sent('S', 0, 0)

@@ -85,7 +85,7 @@ func (l *Log[R]) truncate(turns int) {
 	if frames > 0 {
 		end = l.frames[frames-1].end
 	}
-	l.charged -= l.data.n - end + frameCost*(len(l.frames)-frames) + turnCost*(len(l.turns)-turns)
+	l.charged -= l.data.n - end + frameCost[R]()*(len(l.frames)-frames) + turnCost*(len(l.turns)-turns)
 	l.data.truncate(end)
 	clear(l.frames[frames:])
 	l.frames, l.turns = l.frames[:frames], l.turns[:turns]

@@ -25,7 +25,7 @@ const (
 // flags are what the command line says.
 type flags struct {
 	config                 dsqlsim.Config
-	listen, admin, certDir string
+	listen, admin          string
 	cancel, ageEnd, faults string
 	user                   string
 	tokenLife              time.Duration
@@ -51,7 +51,7 @@ func (f *flags) server(set *pflag.FlagSet) {
 	set.StringVar(&c.Upstream, "upstream", "", `the PostgreSQL behind it, as psql would be told, without TLS`)
 	set.StringVar(&f.listen, "listen", defaultListen, "address for Postgres clients")
 	set.StringVar(&f.admin, "admin", defaultAdmin, `address of the admin HTTP interface, "" for none`)
-	set.StringVar(&f.certDir, "cert-dir", "", "directory to write ca.pem to, the CA of the endpoint's certificate")
+	set.StringVar(&c.CertDir, "cert-dir", "", "directory of ca.pem, the CA of the endpoint's certificate: made where there is none, kept for the next start")
 	set.StringVar(&f.faults, "faults", "", "file with a list of faults to plan from the start, see below")
 	set.Float64Var(&c.Rate, "rate", c.Rate, "new connections per second")
 	set.IntVar(&c.Burst, "burst", c.Burst, "new connections at once, before the rate holds")

@@ -28,9 +28,6 @@ func serve(ctx context.Context, out io.Writer, f *flags) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := writeCA(f.certDir, srv.CAPEM()); err != nil {
-		return &runtimeError{err}
-	}
 	ln, err := net.Listen("tcp", f.listen)
 	if err != nil {
 		return &runtimeError{fmt.Errorf("--listen: %w", err)}
@@ -66,8 +63,8 @@ func (f *flags) announce(out io.Writer, listen, admin net.Addr) {
 		host = "127.0.0.1"
 	}
 	verify := "sslmode=require"
-	if f.certDir != "" {
-		verify = "sslmode=verify-full sslrootcert=" + filepath.Join(f.certDir, caFile)
+	if f.config.CertDir != "" {
+		verify = "sslmode=verify-full sslrootcert=" + filepath.Join(f.config.CertDir, dsqlsim.AuthorityFile)
 	}
 	fmt.Fprintf(out, "dsqlsim: stands in for %s on %s\n", f.config.Endpoint, listen)
 	fmt.Fprintf(out, "dsqlsim: PGPASSWORD=$(%s token%s) psql \"host=%s hostaddr=%s port=%s user=admin dbname=postgres %s\"\n",
@@ -102,21 +99,6 @@ func behind(ctx context.Context, out io.Writer, srv *dsqlsim.Server) {
 		return
 	}
 	fmt.Fprintf(out, "dsqlsim: PostgreSQL %s is behind it\n", version)
-}
-
-const caFile = "ca.pem"
-
-func writeCA(dir string, pem []byte) error {
-	if dir == "" {
-		return nil
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("--cert-dir: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, caFile), pem, 0o644); err != nil {
-		return fmt.Errorf("--cert-dir: %w", err)
-	}
-	return nil
 }
 
 func printToken(out io.Writer, f *flags) error {

@@ -32,7 +32,7 @@ func newServe() *cobra.Command {
 		Use:   "serve",
 		Short: "Serve clients until SIGTERM",
 		Long: "Serve clients until SIGTERM or SIGINT, which let transactions finish (drain.timeout);\n" +
-			"a second signal cuts. SIGHUP reloads TLS certificate and users file.\n\n" +
+			"a second signal cuts. SIGHUP reloads TLS certificates and users file.\n\n" +
 			"Every setting is a key of the YAML file, a variable (DSQL_ and the key in capitals,\n" +
 			"_ for .) and a flag. A flag beats a variable, a variable beats the file.",
 		Example: "  sluice serve --endpoint <id>.dsql.<region>.on.aws",

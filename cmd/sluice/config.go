@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -144,6 +146,9 @@ func (c *Config) derive() {
 	c.defaultTo(&c.Reservoir.BurstLimit, reservoir.DefaultBurstLimit, reservoir.PostgresRateLimit)
 	c.defaultTo(&c.Proxy.MaxMessageBytes, 10<<20, 0)
 	c.Proxy.SilenceTimeout, _ = c.silence() // validate tells of an error
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+		c.Proxy.MemoryLimit = limit
+	}
 	if c.Reservoir.LowWatermark == fillAll {
 		c.Reservoir.LowWatermark = c.Reservoir.MaxOpen
 	}

@@ -135,7 +135,7 @@ var keys = []key{
 	{name: "backend.region", def: "", field: func(c *Config) any { return &c.Dial.Region },
 		help: "AWS region that tokens are signed for. Empty: the one in backend.endpoint."},
 	{name: "backend.ca_file", def: "", field: func(c *Config) any { return &c.Dial.CAFile },
-		help: "Authorities (PEM) that the backend's certificate is verified against. Empty: the system's."},
+		help: "Authorities (PEM) that the backend's certificate is verified against. Empty: the system's. Reloaded on change and on SIGHUP."},
 	{name: "backend.user", def: "admin", field: func(c *Config) any { return &c.Dial.User },
 		help: "Database role of every backend connection."},
 	{name: "backend.database", def: "postgres", field: func(c *Config) any { return &c.Dial.Database },
@@ -192,6 +192,8 @@ var keys = []key{
 	{name: "client.idle_transaction_timeout", def: time.Duration(0), field: func(c *Config) any { return &c.Proxy.IdleTransactionTimeout },
 		help: "End a session that is idle inside a transaction for so long (25P03). 0: never."},
 
+	{name: "client.commit_grace", def: 10 * time.Second, field: func(c *Config) any { return &c.Proxy.CommitGrace },
+		help: "How long a statement that may commit goes on for a client that has said goodbye, before its backend is given up without stopping it. 0: until it ends."},
 	{name: "client.tcp_keepalive", def: 30 * time.Second, field: func(c *Config) any { return &c.Proxy.ClientPathLimit },
 		help: "How soon a client whose host is gone loses its connection, and with it its transaction. A client that only reads nothing does not count. 0: when the kernel gives up."},
 
@@ -217,6 +219,10 @@ var keys = []key{
 		help: "Prepared statements kept on one backend, least recently used first out."},
 	{name: "prepared.per_client", def: 5000, field: func(c *Config) any { return &c.Proxy.PreparedPerClient },
 		help: "Named statements of one client."},
+	{name: "prepared.bytes_per_client", def: 16 << 20, field: func(c *Config) any { return &c.Proxy.PreparedBytesPerClient },
+		help: "Bytes that the texts of one client's named statements may take, with their plans; a Parse beyond gets 53200."},
+	{name: "prepared.total_bytes", def: 256 << 20, field: func(c *Config) any { return &c.Proxy.PreparedTotalBytes },
+		help: "Bytes that the texts of all prepared statements may take, those that are only remembered included: of these the least recently used go first. Beyond, a Parse gets 53200."},
 	{name: "prepared.texts", def: 5000, field: func(c *Config) any { return &c.Proxy.PreparedTexts },
 		help: "Statement descriptions remembered for all clients together."},
 	{name: "prepared.describe_memory", def: 2 * time.Second, field: func(c *Config) any { return &c.Proxy.DescribeMemory },

@@ -80,6 +80,9 @@ func build(ctx context.Context, c *Config, log *slog.Logger) (*daemon, error) {
 		return nil, &ConfigError{Problems: problems}
 	}
 
+	if c.Dial.CAFile != "" {
+		d.watched = append(d.watched, newWatched("authorities of the backend", dialer.ReloadCA, c.Dial.CAFile))
+	}
 	if c.Proxy.Startup.UsersFile != "" {
 		d.watched = append(d.watched, newWatched("users file", d.server.ReloadUsers, c.Proxy.Startup.UsersFile))
 	}
@@ -133,7 +136,7 @@ func (d *daemon) pull(planner *rewrite.Planner) {
 	d.metrics.Proxy.Pull(func() metrics.ProxyGauges {
 		s := d.server.Stats()
 		return metrics.ProxyGauges{Clients: s.Clients, Idle: s.Idle, Pinned: s.Pinned, Waiting: s.Waiting, AtGate: s.Gate.Waiting,
-			LogBytes: s.LogBytes, HeldBytes: s.HeldBytes}
+			LogBytes: s.LogBytes, HeldBytes: s.HeldBytes, TextBytes: s.TextBytes}
 	})
 	d.metrics.Reservoir.Pull(d.reservoir.Gauges)
 	if d.lease != nil {
@@ -174,6 +177,8 @@ func (d *daemon) ready() error {
 	switch {
 	case s.Ready+s.InUse == 0 && s.Target > 0 && s.LastDialErr != nil:
 		return fmt.Errorf("no backend: %w", s.LastDialErr)
+	case s.Ready == 0 && s.Unanswered: // those in use may hang, for all that is known
+		return fmt.Errorf("dials fail, and none of %d backends in use has answered since: %w", s.InUse, s.LastDialErr)
 	case !s.Filled:
 		return fmt.Errorf("initial fill: %d backends of %d", s.Ready+s.InUse, min(s.Target, d.config.Reservoir.LowWatermark))
 	case s.Ready+s.InUse > 0:

@@ -8,57 +8,113 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/big"
+	"os"
+	"path/filepath"
 	"time"
 )
 
 // certificateLife is longer than any stand-in runs.
 const certificateLife = 365 * 24 * time.Hour
 
-// authority is a certificate authority made for one server.
+// The files of an authority in Config.CertDir.
+const (
+	AuthorityFile    = "ca.pem"
+	authorityKeyFile = "ca-key.pem"
+)
+
+// authority is the certificate authority that signs a server's certificate.
 type authority struct {
+	tls.Certificate
+	key  *ecdsa.PrivateKey
 	pem  []byte
 	pool *x509.CertPool
 }
 
-// newCertificates makes an authority and, signed by it, the endpoint's certificate.
-func newCertificates(endpoint string) (*authority, tls.Certificate, error) {
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, tls.Certificate{}, err
+// newAuthority returns the authority of dir, so that whoever trusts it still does after a
+// restart. Where dir has none, or one that will end within a day, a new one is made and
+// kept there. An empty dir keeps nothing.
+func newAuthority(dir string) (*authority, error) {
+	if dir != "" {
+		a, err := loadAuthority(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%w: repair or remove %s and %s", err, AuthorityFile, authorityKeyFile)
+		}
+		if err == nil && time.Until(a.Leaf.NotAfter) > 24*time.Hour {
+			return a, nil
+		}
 	}
-	caTemplate := template("dsqlsim CA", 1)
-	caTemplate.IsCA, caTemplate.BasicConstraintsValid = true, true
-	caTemplate.KeyUsage = x509.KeyUsageCertSign
-	caDER, err := x509.CreateCertificate(rand.Reader, caTemplate, caTemplate, &caKey.PublicKey, caKey)
-	if err != nil {
-		return nil, tls.Certificate{}, fmt.Errorf("make CA: %w", err)
-	}
-	ca, err := x509.ParseCertificate(caDER)
-	if err != nil {
-		return nil, tls.Certificate{}, fmt.Errorf("read CA: %w", err)
-	}
-
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, tls.Certificate{}, err
+		return nil, err
 	}
-	leaf := template(endpoint, 2)
+	ca := template("dsqlsim CA", 1)
+	ca.IsCA, ca.BasicConstraintsValid = true, true
+	ca.KeyUsage = x509.KeyUsageCertSign
+	der, err := x509.CreateCertificate(rand.Reader, ca, ca, &key.PublicKey, key)
+	if err != nil {
+		return nil, fmt.Errorf("make CA: %w", err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("make CA: %w", err)
+	}
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
+	if dir != "" {
+		// The certificate last: whoever waits for it finds all that there is.
+		err = errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, authorityKeyFile), keyPEM, 0o600))
+		if err := errors.Join(err, os.WriteFile(filepath.Join(dir, AuthorityFile), certPEM, 0o644)); err != nil {
+			return nil, err
+		}
+	}
+	return parseAuthority(certPEM, keyPEM)
+}
+
+func loadAuthority(dir string) (*authority, error) {
+	certPEM, err := os.ReadFile(filepath.Join(dir, AuthorityFile))
+	if err != nil {
+		return nil, err
+	}
+	keyPEM, err := os.ReadFile(filepath.Join(dir, authorityKeyFile))
+	if err != nil {
+		return nil, err
+	}
+	return parseAuthority(certPEM, keyPEM)
+}
+
+func parseAuthority(certPEM, keyPEM []byte) (*authority, error) {
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("read CA: %w", err)
+	}
+	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok || !pair.Leaf.IsCA {
+		return nil, errors.New("read CA: not an authority that a stand-in has made")
+	}
+	a := &authority{Certificate: pair, key: key, pem: certPEM, pool: x509.NewCertPool()}
+	a.pool.AddCert(pair.Leaf)
+	return a, nil
+}
+
+// sign returns a new certificate for an endpoint.
+func (a *authority) sign(endpoint string) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	leaf := template(endpoint, time.Now().UnixNano()) // one authority signs at each start
 	leaf.DNSNames = []string{endpoint}
 	leaf.KeyUsage = x509.KeyUsageDigitalSignature
 	leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, &key.PublicKey, caKey)
+	der, err := x509.CreateCertificate(rand.Reader, leaf, a.Leaf, &key.PublicKey, a.key)
 	if err != nil {
-		return nil, tls.Certificate{}, fmt.Errorf("make certificate: %w", err)
+		return tls.Certificate{}, fmt.Errorf("make certificate: %w", err)
 	}
-
-	a := &authority{
-		pem:  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER}),
-		pool: x509.NewCertPool(),
-	}
-	a.pool.AddCert(ca)
-	return a, tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }
 
 func template(name string, serial int64) *x509.Certificate {

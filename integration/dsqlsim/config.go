@@ -36,6 +36,9 @@ type Config struct {
 	AccessKeyID, SecretAccessKey string
 	// SessionToken, when set, must be in the token (X-Amz-Security-Token).
 	SessionToken string
+	// CertDir keeps the certificate authority, so that a server started anew is trusted as
+	// the one before it. Empty: each server makes an authority of its own.
+	CertDir string
 
 	Rate           float64
 	Burst          int

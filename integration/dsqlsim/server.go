@@ -74,7 +74,11 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	up.settings[limitsSetting] = c.Limits.setting(c.AllowByteaKeys)
-	ca, certificate, err := newCertificates(c.Endpoint)
+	ca, err := newAuthority(c.CertDir)
+	if err != nil {
+		return nil, fmt.Errorf("cert-dir %s: %w", c.CertDir, err)
+	}
+	certificate, err := ca.sign(c.Endpoint)
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,12 @@ type Sluice struct {
 	AdminURL string // http://127.0.0.1:port, without a path
 }
 
+// Ready is nil when /readyz says yes, else what it says.
+func (s *Sluice) Ready(ctx context.Context) error {
+	_, err := ask(ctx, http.MethodGet, s.AdminURL+"/readyz", "")
+	return err
+}
+
 // LaunchSluice starts the daemon and waits until /readyz says yes. The caller
 // ends it with Stop.
 func LaunchSluice(ctx context.Context, c SluiceConfig) (*Sluice, error) {

@@ -20,11 +20,13 @@ import (
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 
-// world is a daemon in front of the stand-in for DSQL, with a wall between the two.
+// world is a daemon in front of the stand-in for DSQL, with a relay between the two, and a
+// wall between the daemon and the relay.
 type world struct {
 	*testing.T
 	sim    *harness.DSQLSim
 	sluice *harness.Sluice
+	relay  *relay
 	wall   *wall
 }
 
@@ -35,8 +37,10 @@ func start(t *testing.T, env harness.Env) *world {
 	t.Helper()
 	bin, dir := harness.Binaries(t), t.TempDir()
 	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Bin: bin, Dir: dir, Upstream: pgtest.Start(t)})
-	w := &world{T: t, sim: sim, wall: newWall(t, sim.Port)}
+	between := newRelay(t, net.JoinHostPort(sim.Host, strconv.Itoa(sim.Port)))
+	w := &world{T: t, sim: sim, relay: between, wall: newWall(t, between.port)}
 	w.sluice = harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Dir: dir, Env: sim.Env().With(harness.Env{
+		"DSQL_BACKEND_PORT":             strconv.Itoa(between.port),
 		"DSQL_BACKEND_TCP_USER_TIMEOUT": deadAfter.String(), "DSQL_BACKEND_TCP_KEEPALIVE": deadAfter.String(),
 		"DSQL_RESERVOIR_DIAL_TIMEOUT": "2s", "DSQL_RESERVOIR_CHECKOUT_WAIT": "3s", "DSQL_RESERVOIR_MAX_OPEN": "12",
 	}).With(env)})

@@ -30,6 +30,14 @@ const chaos = `[
  {"at":"statement","contains":"register","action":"fail","error":"conflict","probability":0.01},
  {"at":"row","contains":"register","action":"fail","error":"conflict","probability":0.01},
  {"at":"row","row":3,"contains":"register","action":"fail","error":"conflict","probability":0.01},
+ {"at":"statement","action":"stall","seconds":0.2,"probability":0.002},
+ {"at":"statement","action":"stall","seconds":5,"probability":0.0004},
+ {"at":"running","action":"stall","seconds":5,"probability":0.0004},
+ {"at":"row","row":2,"action":"stall","seconds":5,"probability":0.0004},
+ {"at":"answered","action":"stall","seconds":5,"probability":0.0004},
+ {"at":"commit","action":"stall","seconds":5,"probability":0.0008},
+ {"at":"committing","action":"stall","seconds":5,"probability":0.0008},
+ {"at":"committed","action":"stall","seconds":5,"probability":0.0008},
  {"at":"statement","action":"cut","probability":0.002},
  {"at":"running","action":"cut","probability":0.002},
  {"at":"row","row":2,"action":"cut","probability":0.003},
@@ -72,7 +80,7 @@ func newWorld(t *testing.T, bin harness.Bin, seed uint64, size int) *world {
 	} {
 		all := sim.Env().With(harness.Env{
 			"DSQL_RESERVOIR_MAX_OPEN": "20", "DSQL_CONNECTION_RATE_LIMIT": "1000", "DSQL_RETRY_BUDGET_BURST": "1000000",
-			"DSQL_RETRY_BASE_DELAY": "20ms",
+			"DSQL_RETRY_BASE_DELAY": "20ms", "DSQL_BACKEND_SILENCE_TIMEOUT": "1s",
 		}).With(env)
 		w.daemons = append(w.daemons, harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: all}))
 	}
@@ -262,10 +270,10 @@ func (w *world) report(t *testing.T) {
 	t.Helper()
 	n := &w.sum
 	t.Logf("seed %d: %d programs; transactions: %d committed, %d aborted, %d unknown; conflicts: %d, of them %d planned; %d connections cut; "+
-		"%v replays, %v of them after a loss; %v refused; errors that clients got: %s",
+		"%v replays, %v of them after a loss; %v refused; %v backends given up for their silence; errors that clients got: %s",
 		w.seed, n.programs, n.committed, n.aborted, n.unknown, n.conflicts, n.planned, n.cuts,
 		w.metric(t, "dsql_tx_retries_total", ""), w.metric(t, "dsql_tx_retries_total", "backend_lost"),
-		w.metric(t, "dsql_tx_replay_refused_total", ""), w.errors())
+		w.metric(t, "dsql_tx_replay_refused_total", ""), w.metric(t, "dsql_reservoir_discards_total", "silent"), w.errors())
 }
 
 // vacuous fails a test in which too little has happened to show anything. The shares
@@ -287,6 +295,7 @@ func (w *world) vacuous(t *testing.T) {
 		{"replays", int(w.metric(t, "dsql_tx_retries_total", "")), 0.15},
 		{"replays after a loss", int(w.metric(t, "dsql_tx_retries_total", "backend_lost")), 0.01},
 		{"killed clients", w.codes[""], 0.003},
+		{"backends given up for their silence", int(w.metric(t, "dsql_reservoir_discards_total", "silent")), 0.001},
 	} {
 		if float64(each.count) < each.least*float64(n.programs) {
 			t.Errorf("%d %s in %d programs: this shows too little", each.count, each.what, n.programs)

@@ -1,0 +1,132 @@
+package proxy_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/sluice-proxy/sluice/proxy"
+)
+
+// prepares has a client prepare a text of so many bytes under a name, and returns the answer.
+func (c *rawClient) prepares(t *testing.T, name string, bytes int) string {
+	t.Helper()
+	c.queue(encode(t, &pgproto3.Parse{Name: name, Query: fmt.Sprintf("SELECT 1 AS %s /*%s*/", c.tag(name), strings.Repeat("x", bytes))}, &pgproto3.Sync{}))
+	return c.readThrough("Z")
+}
+
+// tag makes texts of two clients differ.
+func (c *rawClient) tag(name string) string {
+	return strings.NewReplacer(":", "_", ".", "_", "[", "_", "]", "_").Replace("a_" + name + c.conn.LocalAddr().String())
+}
+
+// The texts of one client's statements are bounded in bytes; what it deallocates makes room.
+func TestTextsOfAClient(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) { c.PreparedBytesPerClient = 4 << 20 }))
+	c, other := dialRaw(t, s.addr), dialRaw(t, s.addr)
+	fits := 0
+	for ; fits < 10 && !strings.Contains(c.prepares(t, fmt.Sprint("s", fits), 500_000), "E S="); fits++ {
+	}
+	if fits != 4 { // a text counts twice
+		t.Fatalf("%d texts of 500 kB fit into 4 MiB, want 4", fits)
+	}
+	if got := c.prepares(t, "more", 500_000); !strings.Contains(got, "C=53200") || !strings.Contains(got, "prepared.bytes_per_client") {
+		t.Errorf("one more: %s", got)
+	}
+	if got := c.prepares(t, "", 1_000_000); strings.Contains(got, "E S=") {
+		t.Errorf("the unnamed statement, which keeps nothing of those: %s", got)
+	}
+	if got := other.prepares(t, "s", 500_000); strings.Contains(got, "E S=") {
+		t.Errorf("another client: %s", got)
+	}
+	for i, free := range []func(){
+		func() { c.queue(encode(t, &pgproto3.Close{ObjectType: 'S', Name: "s0"}, &pgproto3.Sync{})) },
+		func() { c.queue(encodeLine(t, "Q", "DEALLOCATE s1")) },
+		func() { c.queue(encodeLine(t, "Q", "DEALLOCATE s2; SELECT 1")) },
+		func() { c.queue(encodeLine(t, "Q", "DEALLOCATE ALL")) },
+	} {
+		free()
+		c.readThrough("Z")
+		if got := c.prepares(t, fmt.Sprint("again", i), 500_000); strings.Contains(got, "E S=") {
+			t.Errorf("after %d statements were deallocated: %s", i+1, got)
+		}
+	}
+	// What an error takes back counts no more.
+	for range 10 {
+		c.queue(encode(t, &pgproto3.Parse{Query: "SELECT 1/0"}, &pgproto3.Bind{}, &pgproto3.Execute{},
+			&pgproto3.Parse{Name: "late", Query: "SELECT 1 /*" + strings.Repeat("y", 500_000) + "*/"}, &pgproto3.Sync{}))
+		if got := c.readThrough("Z"); !strings.Contains(got, "C=22012") {
+			t.Fatalf("a Parse behind an error: %s", got)
+		}
+	}
+	if got := c.prepares(t, "last", 500_000); strings.Contains(got, "E S=") {
+		t.Errorf("behind Parses that were skipped: %s", got)
+	}
+}
+
+// The texts of all clients are bounded together. What is only remembered goes first, and
+// the memory of those who have left is there for others.
+func TestTextsOfAll(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) {
+		c.PreparedBytesPerClient, c.PreparedTotalBytes = 4<<20, 8<<20
+	}))
+	first := dialRaw(t, s.addr)
+	for i := range 200 { // 24 MB with their keys
+		if got := first.prepares(t, "", 60_000+i); strings.Contains(got, "E S=") {
+			t.Fatalf("text %d that nobody keeps: %s", i, got)
+		}
+	}
+	var clients []*rawClient
+	refused := false
+	for range 5 {
+		c := dialRaw(t, s.addr)
+		clients = append(clients, c)
+		for i := range 4 {
+			got := c.prepares(t, fmt.Sprint("s", i), 450_000)
+			if refused = strings.Contains(got, "E S="); refused {
+				if !strings.Contains(got, "C=53200") || !strings.Contains(got, "prepared.total_bytes") {
+					t.Errorf("a text too many: %s", got)
+				}
+				break
+			}
+		}
+	}
+	if !refused {
+		t.Error("five clients keep 18 MB of texts, of 8 MiB")
+	}
+	runtime.GC() // what was refused
+	waitFor(t, "no more to be kept than may be", func() bool { return s.Stats().TextBytes <= 8<<20 })
+	for _, c := range clients {
+		c.conn.Close()
+	}
+	waitFor(t, "the clients to be gone", func() bool { return s.Stats().Clients == 1 })
+	waitFor(t, "room", func() bool { return !strings.Contains(first.prepares(t, "", 900_000), "E S=") })
+}
+
+// A process that is short of memory lets what has begun come to its end, and begins nothing.
+func TestShortOfMemory(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) { c.MemoryLimit = 1 }))
+	running, idle := dialRaw(t, s.addr), dialRaw(t, s.addr)
+	running.say(t, "Q BEGIN\n< Z\nQ SELECT 1\n< Z\n")
+	waitFor(t, "a refusal", func() bool { return strings.Contains(idle.say(t, "Q SELECT 1\n< Z\n"), "C=53200") })
+	if got := running.say(t, "Q SELECT 2\n< Z\nQ COMMIT\n< Z\n"); strings.Contains(got, "E S=") {
+		t.Errorf("a transaction that had begun: %s", got)
+	}
+	for name, script := range map[string]string{"statement": "Q SELECT 1\n< Z\n", "block": "Q BEGIN\n< Z\nQ SELECT 1\n< Z\nQ ROLLBACK\n< Z\n",
+		"group": "P - | SELECT 1\nB - | -\nE -\nS\n< Z\n"} {
+		if got := running.say(t, script); !strings.Contains(got, "C=53200") {
+			t.Errorf("a new %s: %s", name, got)
+		}
+	}
+	if _, err := pgconn.Connect(t.Context(), "postgres://postgres@"+s.addr+"/postgres?sslmode=disable"); code(err) != "53200" {
+		t.Errorf("a new client: %v", err)
+	}
+	waitFor(t, "backends to be back", func() bool { return s.backends.Stats().InUse == 0 })
+}
