@@ -28,12 +28,14 @@ type cancelKey struct {
 
 // cancelState is what a cancel connection and its session share, under the session's mu.
 type cancelState struct {
-	backend *backend                // nil while the session has none
-	stop    context.CancelCauseFunc // ends a wait of ours; nil: there is none
-	asked   time.Time               // when the running turn was first asked to stop; see graceAnew
-	flying  int                     // cancel connections to the backend not yet at EOF
-	landed  chan struct{}           // closed when flying returns to 0
-	touched bool                    // a cancel reached the backend since it was lent
+	backend *backend // nil while the session has none
+	// questioned is one that is asked something before the session has it; else nil.
+	questioned *backend
+	stop       context.CancelCauseFunc // ends a wait of ours; nil: there is none
+	asked      time.Time               // when the running turn was first asked to stop; see graceAnew
+	flying     int                     // cancel connections to the backend not yet at EOF
+	landed     chan struct{}           // closed when flying returns to 0
+	touched    bool                    // a cancel reached the backend since it was lent
 }
 
 // cancelKeys finds sessions by the key they were given. Process numbers are made up: they

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
@@ -25,12 +26,15 @@ const (
 // group is taken for several, which errs towards not running one again.
 func (g *groups) one() bool { return g.state.Load() == groupsOne }
 
-// probe asks b, which is idle, if nobody has asked yet. It reports false when b is broken;
-// then the next backend is asked. Without replay nobody needs to know.
-func (srv *Server) probe(b *backend) bool {
+// groupsDue reports whether nobody has asked yet. Without replay nobody needs to know.
+func (srv *Server) groupsDue() bool { return srv.replays != nil && srv.groups.state.Load() == groupsUnknown }
+
+// askGroups asks b, which is idle, if nobody has asked yet. An error is stop's, or says that
+// b is broken; then the next backend is asked.
+func (srv *Server) askGroups(b *backend, at time.Time, stop func() error) error {
 	g := &srv.groups
-	if srv.replays == nil || g.state.Load() != groupsUnknown || !g.state.CompareAndSwap(groupsUnknown, groupsAsked) {
-		return true
+	if !srv.groupsDue() || !g.state.CompareAndSwap(groupsUnknown, groupsAsked) {
+		return nil
 	}
 	// now() is the time at which its transaction began.
 	ask := wire.AppendParse(nil, "", "SELECT now()", wire.NoOIDs)
@@ -39,15 +43,15 @@ func (srv *Server) probe(b *backend) bool {
 		ask = append(ask, appendExecuteAll...)
 	}
 	var times [][]byte
-	refusal, err := b.exchangeRows(append(ask, wire.FrameSync...), func(row []byte) { times = append(times, bytes.Clone(row)) })
+	refusal, err := b.exchangeAll(append(ask, wire.FrameSync...), func(row []byte) { times = append(times, bytes.Clone(row)) }, at, stop)
 	switch {
 	case err != nil:
 		g.state.Store(groupsUnknown)
-		return false
+		return err
 	case refusal == nil && len(times) == 2 && bytes.Equal(times[0], times[1]):
 		g.state.Store(groupsOne)
 	default:
 		srv.log.Warn("pipelines of several statements outside a block are not run again: they are more than one transaction here")
 	}
-	return true
+	return nil
 }

@@ -138,18 +138,50 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 				return nil, cmp.Or(s.waited(ctx), err)
 			}
 		}
-		// The first backends are asked about the server too: about groups, and about
-		// functions that write.
 		if b := attached(conn); b.usable() {
-			if s.srv.probe(b) && s.srv.askPurity(b, false) {
+			err := s.question(b)
+			if err == nil {
 				s.srv.noteReading(b.usual)
 				return conn, nil
+			}
+			if stops(err) {
+				conn.Discard(reservoir.Cancelled)
+				s.heeded(err)
+				return nil, err
 			}
 			s.srv.backends.Suspect() // it looked alive and did not answer
 		}
 		s.srv.metrics.BackendLost(metrics.LostIdle)
 		conn.Discard(reservoir.PeekFailed)
 	}
+}
+
+// question asks a backend that the session is about to have about the server: about groups,
+// and about functions that write. Most of the time all is known. An error that stops the
+// turn (stops) leaves the answer on its way; with any other the backend is lost.
+func (s *session) question(b *backend) error {
+	if !s.srv.groupsDue() && !s.srv.purityDue() {
+		return nil
+	}
+	s.mu.Lock()
+	stop := s.cancel.stop // of a wait for the backend
+	s.cancel.questioned = b
+	s.cancel.stop = func(cause error) {
+		if stop != nil {
+			stop(cause)
+		}
+		b.conn.Net.SetReadDeadline(time.Unix(1, 0))
+	}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.cancel.questioned, s.cancel.stop = nil, stop
+	}()
+	if err := s.srv.askGroups(b, s.t.deadline, s.stopped); err != nil {
+		return err
+	}
+	return s.srv.askPurity(b, false, s.t.deadline, s.stopped)
 }
 
 // sendBegin writes the deferred BEGIN as Parse, Bind and Execute without a Sync: if it

@@ -69,7 +69,7 @@ func (s *session) judged(plan *rewrite.Plan) *rewrite.Plan {
 		return plan
 	}
 	if !s.srv.reads() && !s.t.touched && s.b.status == 'I' {
-		s.srv.askPurity(s.b, false) // a loss shows at what is sent next
+		s.srv.askPurity(s.b, false, time.Time{}, nil) // a loss shows at what is sent next
 		s.alarmRead()
 	}
 	if !s.srv.reads() {
@@ -82,38 +82,47 @@ func (s *session) judged(plan *rewrite.Plan) *rewrite.Plan {
 // stillReads asks the backend, which is idle, anew whether what ran as a read was one:
 // others may have made a function since the schema was asked. A backend that is lost over
 // it leaves that open: false.
-func (s *session) stillReads() bool { return s.srv.askPurity(s.b, true) && s.srv.reads() }
+func (s *session) stillReads() bool { return s.srv.askPurity(s.b, true, time.Time{}, nil) == nil && s.srv.reads() }
 
 // reads reports whether texts that look like reads are, as far as is known.
 func (srv *Server) reads() bool {
 	return srv.purity.answer.Load() == (srv.catalog.epoch.Load()+1)<<1|1
 }
 
+// purityDue reports whether the answer of askPurity is not known, or old.
+func (srv *Server) purityDue() bool {
+	p, now := &srv.purity, time.Now().UnixNano()
+	if p.answer.Load()>>1 == srv.catalog.epoch.Load()+1 {
+		return now-p.asked.Load() >= int64(purityAge)
+	}
+	return now-p.refused.Load() >= int64(purityRest)
+}
+
 // askPurity asks an idle backend whether a text that looks like a read may write, unless
-// the answer is known; anew: even then. It reports false when the backend was lost. An
-// answer is of the epoch at which the question was asked: a change of the schema meanwhile
+// the answer is known; anew: even then. An error is stop's, which may be nil, or says that
+// the backend was lost. An answer is of the epoch at which the question was asked: a change of the schema meanwhile
 // makes the answer worthless. While one session asks, others go by the answer that is
 // known.
-func (srv *Server) askPurity(b *backend, anew bool) bool {
+func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() error) error {
 	p, epoch, now := &srv.purity, srv.catalog.epoch.Load(), time.Now().UnixNano()
 	if last := p.asked.Load(); !anew {
 		switch known := p.answer.Load()>>1 == epoch+1; {
-		case known && now-last < int64(purityAge), !known && now-p.refused.Load() < int64(purityRest):
-			return true
+		case !srv.purityDue():
+			return nil
 		case known && !p.asked.CompareAndSwap(last, now): // somebody else asks, and until then the answer holds
-			return true
+			return nil
 		}
 	}
 	p.asked.Store(now)
 	pure, asks, refusal, err := "", "", []byte(nil), error(nil)
 	for range 2 { // the first may be told that the schema has changed
-		refusal, err = b.exchangeRows(wire.AppendStrings(nil, wire.Query, askPure), func(row []byte) {
+		refusal, err = b.exchangeAll(wire.AppendStrings(nil, wire.Query, askPure), func(row []byte) {
 			if columns := columnsOf(row); len(columns) == 2 {
 				pure, asks = columns[0], columns[1]
 			}
-		})
+		}, at, stop)
 		if err != nil {
-			return false
+			return err
 		}
 		if refusal == nil {
 			break
@@ -131,5 +140,5 @@ func (srv *Server) askPurity(b *backend, anew bool) bool {
 	default:
 		p.answer.Store((epoch + 1) << 1)
 	}
-	return true
+	return nil
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -263,7 +264,7 @@ func (srv *Server) Close() error {
 			s.client.Raw.Close()
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if b := s.cancel.backend; b != nil {
+			if b := cmp.Or(s.cancel.backend, s.cancel.questioned); b != nil {
 				b.src.Raw.Close()
 			}
 		})
@@ -307,7 +308,7 @@ func (s *session) interrupt() {
 func (s *session) wakeBackend() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if b := s.cancel.backend; b != nil {
+	if b := cmp.Or(s.cancel.backend, s.cancel.questioned); b != nil {
 		b.conn.Net.SetReadDeadline(time.Unix(1, 0))
 	}
 }

@@ -39,7 +39,7 @@ var attacks = []struct {
 	}},
 	{"60 prepared statements of 1.9 MB", 96, func(t *testing.T, s *harness.Sluice) { prepare(t, s, 60, 1_900_000) }},
 	{"200 Parses of 2 MB", 96, func(t *testing.T, s *harness.Sluice) { prepare(t, s, 200, 2_000_000) }},
-	{"1,500 texts of 60 kB", 96, func(t *testing.T, s *harness.Sluice) { prepare(t, s, 1500, 60_000) }},
+	{"1,500 texts of 60 kB", 128, func(t *testing.T, s *harness.Sluice) { prepare(t, s, 1500, 60_000) }},
 	{"40 clients with as much as each may have", 384, func(t *testing.T, s *harness.Sluice) {
 		for range 40 {
 			prepare(t, s, 8, 1_000_000)

@@ -71,7 +71,7 @@ var events = []event{
 		want: [5][]string{{"", "08006", "53300"}, lost, lost, {"08007"}, unknown}, key: deadPath + ", then `reservoir.checkout_wait`", limit: 20 * time.Second},
 	{name: "connections that exist are reset",
 		strike: func(w *world) { w.relay.reset() },
-		want:   [5][]string{served, served, served, served, served}, key: "at once", limit: 10 * time.Second},
+		want:   [5][]string{served, served, served, {"", "08007"}, {"", "08007"}}, key: "at once", limit: 10 * time.Second},
 	{name: "the server freezes (SIGSTOP)", env: silence,
 		strike: func(w *world) { w.sim.Signal(syscall.SIGSTOP) }, heal: func(w *world) { w.sim.Signal(syscall.SIGCONT) },
 		want: [5][]string{lost, lost, lost, {"08007"}, unknown}, key: silenceRule + ", then `reservoir.checkout_wait`", limit: 20 * time.Second},
