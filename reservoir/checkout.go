@@ -53,13 +53,15 @@ func (e *EmptyError) Error() string {
 
 // Remedy says what ends the cause, one sentence or two for whoever runs the client.
 func (e *EmptyError) Remedy() string {
+	// A lease that was not renewed lately closes nothing: when all are in use it is not the cause.
+	granting := e.Lease == "" && e.Reason == nil
 	switch {
-	case e.Lease != "" || e.Reason != nil:
+	case e.InUse >= e.MaxOpen && (granting || e.Lease == lease.Degraded.String()):
+		return "Every backend is in use. Retry; if it stays so, shorten transactions or raise reservoir.max_open."
+	case !granting:
 		return "The fleet's lease grants no connection; sluice lease status says how it stands. Retry."
 	case e.LastDialErr != nil:
 		return "Sluice cannot open connections to the server; the detail says why. Retry."
-	case e.InUse >= e.MaxOpen:
-		return "Every backend is in use. Retry; if it stays so, shorten transactions or raise reservoir.max_open."
 	case e.Unleased:
 		return "The cluster has no connection slot left for this process. Retry; if it stays so, raise the lease's limit or close connections elsewhere."
 	case e.Throttled:
@@ -303,8 +305,8 @@ func (r *Reservoir) release(c *Conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unlendLocked(c)
-	c.provenAt = r.shelf.horizon // a second late at most, and no clock is read
-	r.provenAt = c.provenAt
+	c.provenAt = r.shelf.horizon // a second ahead at most, and no clock is read
+	r.provenAt = max(r.provenAt, c.provenAt)
 	r.returnLocked(c, r.shelf.put)
 }
 

@@ -60,8 +60,8 @@ type Config struct {
 	// InitialFillTimeout is how long Stats.Filled waits for the first LowWatermark
 	// backends. 0 does not wait.
 	InitialFillTimeout time.Duration
-	// ProbeInterval is how often each ready backend must answer a round trip. 0
-	// asks none.
+	// ProbeInterval is how often a ready backend that is not used must answer a
+	// round trip. 0 asks none but behind a Suspect.
 	ProbeInterval time.Duration
 	// CheckoutWait is how long Acquire waits for a backend.
 	CheckoutWait time.Duration
@@ -112,7 +112,7 @@ func (c Config) Validate() error {
 		"want 0 (dial on demand) to reservoir.max_open")
 	check(c.LowWatermark >= 0, "reservoir.low_watermark", c.LowWatermark, "want 0 or more, or -1 (reservoir.max_open)")
 	check(c.InitialFillTimeout >= 0, "reservoir.initial_fill_timeout", c.InitialFillTimeout, "want 0 (do not wait) or more")
-	check(c.ProbeInterval >= 0, "reservoir.probe_interval", c.ProbeInterval, "want 0 (never) or more")
+	check(c.ProbeInterval >= 0, "reservoir.probe_interval", c.ProbeInterval, "want 0 (only behind a failure without a word) or more")
 	check(c.CheckoutWait > 0, "reservoir.checkout_wait", c.CheckoutWait, "want more than 0")
 	check(c.LifetimeJitter >= 0, "reservoir.lifetime_jitter", c.LifetimeJitter, "want 0 or more")
 	check(c.GuardWindow >= 0, "reservoir.guard_window", c.GuardWindow, "want 0 or more")

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/sluice-proxy/sluice/lease"
 )
 
 const cluster = "abcdefghijklmnopqrstuvwxyz.dsql.eu-west-1.on.aws"
@@ -261,6 +263,8 @@ func TestRemedies(t *testing.T) {
 		want string
 	}{
 		{"full", full, "raise reservoir.max_open"},
+		{"full while the table is away", EmptyError{InUse: 40, MaxOpen: 40, Lease: lease.Degraded.String()}, "raise reservoir.max_open"},
+		{"full while the lease runs out", EmptyError{InUse: 40, MaxOpen: 40, Lease: lease.Draining.String()}, "sluice lease status"},
 		{"dials fail", undialled, "cannot open connections"},
 		{"dials fail while some are in use", EmptyError{InUse: 3, MaxOpen: 40, LastDialErr: undialled.LastDialErr}, "cannot open connections"},
 		{"no slot", EmptyError{InUse: 3, MaxOpen: 40, Unleased: true}, "raise the lease's limit"},

@@ -166,7 +166,12 @@ func (r *Reservoir) dialReady(ctx context.Context, generation int, permit *lease
 
 // failedLocked books a failure that concerns every dial.
 func (r *Reservoir) failedLocked(generation int, err error) (pause time.Duration, news bool) {
-	r.lastErr, r.failedAt = err, r.age()
+	r.lastErr = err
+	if refusedByServer(err) {
+		r.provenAt = max(r.provenAt, r.age()) // a refusal is an answer
+	} else {
+		r.failedAt = r.age()
+	}
 	_, refused := quotaRefusal(err)
 	return r.backoff.failed(generation, time.Now(), refused)
 }
@@ -255,6 +260,12 @@ func quotaRefusal(err error) (lease.Quota, bool) {
 		return lease.Rate, true
 	}
 	return 0, false
+}
+
+// refusedByServer reports whether it was the server that refused a dial.
+func refusedByServer(err error) bool {
+	e, ok := errors.AsType[*DialError](err)
+	return ok && e.SQLState != ""
 }
 
 // offline reports whether a dial failed before it reached for the network.

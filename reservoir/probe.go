@@ -38,7 +38,7 @@ func (r *Reservoir) probe(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-r.suspected:
-			r.ask(r.takeToAsk(func(*Conn) bool { return true }))
+			r.ask(ctx, r.takeToAsk(func(*Conn) bool { return true }))
 			select {
 			case <-r.suspected: // what was suspected meanwhile has been asked
 			default:
@@ -46,13 +46,13 @@ func (r *Reservoir) probe(ctx context.Context) {
 		case <-ticker.C:
 			if r.cfg.ProbeInterval > 0 {
 				now := r.age()
-				r.ask(r.takeToAsk(func(c *Conn) bool { return now-c.provenAt >= c.patience }))
+				r.ask(ctx, r.takeToAsk(func(c *Conn) bool { return now-c.provenAt >= c.patience }))
 			}
 		}
 	}
 }
 
-// takeToAsk lends the ready backends that are due to the prober, unless somebody waits.
+// takeToAsk lends the ready backends that are due to the prober.
 func (r *Reservoir) takeToAsk(due func(*Conn) bool) (asked []*Conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,12 +67,17 @@ func (r *Reservoir) takeToAsk(due func(*Conn) bool) (asked []*Conn) {
 }
 
 // ask makes a round trip on each backend, beside the others. One that answers is back on
-// the shelf at once, any other ends; ask returns when that is known of all.
-func (r *Reservoir) ask(asked []*Conn) {
+// the shelf at once, any other ends; ask returns when that is known of all, or ctx ends.
+func (r *Reservoir) ask(ctx context.Context, asked []*Conn) {
 	var asking sync.WaitGroup
 	for _, c := range asked {
 		asking.Go(func() {
-			if !c.answers() {
+			alive := c.answers(ctx)
+			switch {
+			case ctx.Err() != nil:
+				r.discard(c, Shutdown)
+				return
+			case !alive:
 				r.discard(c, ProbeFailed)
 				return
 			}
@@ -97,12 +102,14 @@ func (r *Reservoir) provenLocked(c *Conn, at time.Duration) {
 }
 
 // answers makes a round trip to the server. What is not the expected answer, be
-// it a notice of its end, is none.
-func (c *Conn) answers() bool {
+// it a notice of its end, is none; nor is one that comes behind the end of ctx.
+func (c *Conn) answers(ctx context.Context) bool {
 	answer := make([]byte, len(readyFrame))
 	if c.Net.SetDeadline(time.Now().Add(probeWait)) != nil {
 		return false
 	}
+	stop := context.AfterFunc(ctx, func() { c.Net.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
 	if _, err := c.Net.Write(syncFrame); err != nil {
 		return false
 	}

@@ -2,6 +2,7 @@ package reservoir
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -114,6 +115,67 @@ func TestSuspicion(t *testing.T) {
 				if asked := a.asked.Load(); asked != 1 {
 					t.Errorf("backend %d was asked %d times", i, asked)
 				}
+			}
+		})
+	}
+}
+
+// The end of Run does not wait for servers that are asked and do not answer.
+func TestProbeEndsWithRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := made(t, small(3), (&server{}).dial) // they take a Sync and say nothing
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			r.Run(ctx)
+			close(ended)
+		}()
+		sleep(2 * time.Second)
+		r.Suspect()
+		synctest.Wait()
+		if s := r.Stats(); s.Ready != 0 || s.InUse != 3 {
+			t.Fatalf("%d ready, %d asked, want 0 and 3", s.Ready, s.InUse)
+		}
+		began := time.Now()
+		end()
+		<-ended
+		if took := time.Since(began); took > terminateWait {
+			t.Errorf("it took %v, want %v at most", took, terminateWait)
+		}
+	})
+}
+
+// Unanswered is a dial that failed without a word of the server, until a backend that is
+// used shows that the server answers.
+func TestUnanswered(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"silence", &DialError{Step: StepTCP, Err: context.DeadlineExceeded}, true},
+		{"refusal", &DialError{Step: StepStartup, SQLState: tooManyConnections, Err: errors.New("no room")}, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &server{fail: func(attempt int) error {
+				if attempt > 1 {
+					return tt.err
+				}
+				return nil
+			}}
+			cfg := small(2)
+			cfg.LowWatermark = 1 // the second dial comes a second later
+			r := running(t, cfg, s.dial)
+			c := mustAcquire(t, r)
+			sleep(5 * time.Second)
+			if s := r.Stats(); s.LastDialErr == nil || s.Unanswered != tt.want {
+				t.Errorf("%s: unanswered %v, want %v; last error %v", tt.name, s.Unanswered, tt.want, s.LastDialErr)
+			}
+			c.Release()
+			if r.Stats().Unanswered {
+				t.Errorf("%s: unanswered behind an answer", tt.name)
 			}
 		})
 	}

@@ -64,8 +64,8 @@ type Reservoir struct {
 	closed   bool
 	params   map[string]string
 	lastErr  error
-	failedAt time.Duration // when a dial failed last
-	provenAt time.Duration // when a backend gave a sign of life last, a second ahead at most
+	failedAt time.Duration // when a dial failed last without a word of the server
+	provenAt time.Duration // when the server gave a sign of life last, a second ahead at most
 	stats    counts
 }
 
@@ -118,7 +118,7 @@ type Stats struct {
 	Unleased                       bool   // a dial waits for a slot of the cluster's
 	Filled                         bool   // the initial fill is over
 	LastDialErr                    error  // nil after a success
-	Unanswered                     bool   // the last dial failed, and no backend has given a sign of life since
+	Unanswered                     bool   // a dial failed without a word of the server, and nothing has shown since that it answers
 	Checkouts                      uint64 // backends lent
 	Immediate                      uint64 // of those, without a wait
 	Empty                          uint64 // checkouts that found none ready

@@ -249,3 +249,20 @@ func TestReadyWithoutBackendsOnDemand(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Where backends are dialled on demand only clients can find out that dials succeed again:
+// a daemon that is not ready has none.
+func TestReadyOnDemandBehindAFailedDial(t *testing.T) {
+	r := start(t, "--reservoir-target-ready=0", "--reservoir-checkout-wait=200ms")
+	conn := r.connect()
+	io.WriteString(conn, "Q\x00\x00\x00\x0dSELECT 1\x00")
+	r.expect(conn, "C53300\x00")
+	r.expect(conn, readyForQuery)
+	if status, body := r.get("/readyz"); status != 200 {
+		t.Errorf("/readyz: %d %q, want ready: nothing is dialled before a client asks", status, body)
+	}
+	r.stop <- syscall.SIGTERM
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+}

@@ -177,7 +177,8 @@ func (d *daemon) ready() error {
 	switch {
 	case s.Ready+s.InUse == 0 && s.Target > 0 && s.LastDialErr != nil:
 		return fmt.Errorf("no backend: %w", s.LastDialErr)
-	case s.Ready == 0 && s.Unanswered: // those in use may hang, for all that is known
+	case s.Ready == 0 && s.Unanswered && (s.InUse < s.Target || s.Waiting > 0):
+		// Dials go on, so they still fail. Those in use may hang, for all that is known.
 		return fmt.Errorf("dials fail, and none of %d backends in use has answered since: %w", s.InUse, s.LastDialErr)
 	case !s.Filled:
 		return fmt.Errorf("initial fill: %d backends of %d", s.Ready+s.InUse, min(s.Target, d.config.Reservoir.LowWatermark))
