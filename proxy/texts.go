@@ -80,7 +80,8 @@ func (x *texts) room(c *catalog) bool {
 // mayKeep is the error of a Parse for whose text there is no room: of the client's, when it
 // is to have a name, or of the process's.
 func (s *session) mayKeep(name []byte, t *template) error {
-	if s.srv.memory.short.Load() {
+	// What has begun goes on, and a block may always be ended.
+	if s.srv.memory.short.Load() && s.b == nil && !s.inBlock() {
 		return errShort
 	}
 	if limit := s.srv.cfg.PreparedBytesPerClient; len(name) > 0 && s.kept+t.cost > limit {

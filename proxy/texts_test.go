@@ -113,11 +113,22 @@ func TestTextsOfAll(t *testing.T) {
 func TestShortOfMemory(t *testing.T) {
 	t.Parallel()
 	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) { c.MemoryLimit = 1 }))
-	running, idle := dialRaw(t, s.addr), dialRaw(t, s.addr)
-	running.say(t, "Q BEGIN\n< Z\nQ SELECT 1\n< Z\n")
+	running, idle, parsing, begun := dialRaw(t, s.addr), dialRaw(t, s.addr), dialRaw(t, s.addr), dialRaw(t, s.addr)
+	for _, c := range []*rawClient{running, parsing} {
+		c.say(t, "Q BEGIN\n< Z\nQ SELECT 1\n< Z\n")
+	}
+	begun.say(t, "Q BEGIN\n< Z\n")
+	const rollback = "P - | ROLLBACK\nB - | -\nE -\nS\n< Z\n"
 	waitFor(t, "a refusal", func() bool { return strings.Contains(idle.say(t, "Q SELECT 1\n< Z\n"), "C=53200") })
 	if got := running.say(t, "Q SELECT 2\n< Z\nQ COMMIT\n< Z\n"); strings.Contains(got, "E S=") {
 		t.Errorf("a transaction that had begun: %s", got)
+	}
+	if got := parsing.say(t, "P - | SELECT 2\nB - | -\nE -\nS\n< Z\nP - | COMMIT\nB - | -\nE -\nS\n< Z\n"); strings.Contains(got, "E S=") {
+		t.Errorf("a transaction that had begun, by Parse: %s", got)
+	}
+	begun.say(t, "Q SELECT 1\n< Z\n") // refused: there is no backend for it
+	if got := begun.say(t, rollback); strings.Contains(got, "E S=") || !strings.HasSuffix(got, "Z I\n") {
+		t.Errorf("the end of a block that failed, by Parse: %s", got)
 	}
 	for name, script := range map[string]string{"statement": "Q SELECT 1\n< Z\n", "block": "Q BEGIN\n< Z\nQ SELECT 1\n< Z\nQ ROLLBACK\n< Z\n",
 		"group": "P - | SELECT 1\nB - | -\nE -\nS\n< Z\n"} {
