@@ -52,7 +52,9 @@ func TestMemoryOfAttacks(t *testing.T) {
 	pg := pgtest.Shared(t)
 	for _, a := range attacks {
 		t.Run(strings.ReplaceAll(a.name, " ", "-"), func(t *testing.T) {
-			s := harness.StartSluice(t, harness.SluiceConfig{Env: harness.PostgresEnv(pg).With(harness.Env{"DSQL_LOG_LEVEL": "warn"})})
+			// All that is dialled ahead is there before the first measurement.
+			s := harness.StartSluice(t, harness.SluiceConfig{Env: harness.PostgresEnv(pg).With(harness.Env{"DSQL_LOG_LEVEL": "warn",
+				"DSQL_RESERVOIR_TARGET_READY": "4", "DSQL_RESERVOIR_LOW_WATERMARK": "4", "DSQL_RESERVOIR_INITIAL_FILL_TIMEOUT": "30s"})})
 			prepare(t, s, 1, 2_000_000) // what the first one costs is everybody's
 			before := resident(t, s)
 			a.attack(t, s)

@@ -161,8 +161,8 @@ func (w *world) holdings() holdings {
 	return holdings{w.metric("dsql_reservoir_in_use"), w.metric("dsql_clients"), w.metric("go_goroutines"), w.metric("process_open_fds")}
 }
 
-// within reports whether nothing has grown, but for backends that are opened anew: they are
-// as many as before at most.
+// within reports whether nothing has grown. Before, all backends were open (see start), so
+// those that are opened anew are as many at most.
 func (h holdings) within(before holdings) bool {
 	return h.inUse <= 0 && h.clients <= before.clients && h.goroutines <= before.goroutines+2 && h.descriptors <= before.descriptors+2
 }

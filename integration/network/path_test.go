@@ -43,6 +43,8 @@ func start(t *testing.T, env harness.Env) *world {
 		"DSQL_BACKEND_PORT":             strconv.Itoa(between.port),
 		"DSQL_BACKEND_TCP_USER_TIMEOUT": deadAfter.String(), "DSQL_BACKEND_TCP_KEEPALIVE": deadAfter.String(),
 		"DSQL_RESERVOIR_DIAL_TIMEOUT": "2s", "DSQL_RESERVOIR_CHECKOUT_WAIT": "3s", "DSQL_RESERVOIR_MAX_OPEN": "12",
+		// All backends are there before anything happens: none is dialled while it does.
+		"DSQL_RESERVOIR_INITIAL_FILL_TIMEOUT": "30s",
 	}).With(env)})
 	return w
 }
@@ -70,12 +72,16 @@ type told struct {
 	took time.Duration
 }
 
-// ask runs a statement beside others.
+// ask runs a statement beside others. With the test it ends, before its connection does.
 func (w *world) ask(conn *pgx.Conn, sql string) <-chan told {
-	answer := make(chan told, 1)
+	answer, over := make(chan told, 1), make(chan struct{})
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	w.Cleanup(func() {
+		stop()
+		<-over
+	})
 	go func() {
-		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
-		defer stop()
+		defer close(over)
 		began := time.Now()
 		_, err := conn.Exec(ctx, sql)
 		var refusal *pgconn.PgError
@@ -181,23 +187,32 @@ func TestShutWindows(t *testing.T) {
 		t.Fatal(err)
 	}
 	ready(t, client)
-	const more = 20
-	long := "SELECT length('" + strings.Repeat("x", 1<<20) + "')"
+	// One turn, more than the sockets on its way hold: the server takes the rest of it when
+	// it has slept.
 	sent := make(chan error, 1)
 	go func() {
-		client.Send(&pgproto3.Query{String: "SELECT pg_sleep(8)"})
-		for range more {
-			client.Send(&pgproto3.Query{String: long})
+		for _, m := range []pgproto3.FrontendMessage{&pgproto3.Parse{Query: "SELECT pg_sleep(8)"}, &pgproto3.Bind{}, &pgproto3.Execute{},
+			&pgproto3.Parse{Query: "SELECT length($1::text)"}} {
+			client.Send(m)
 		}
+		long := [][]byte{[]byte(strings.Repeat("x", 1<<20))}
+		for range 64 {
+			client.Send(&pgproto3.Bind{Parameters: long})
+			client.Send(&pgproto3.Execute{})
+		}
+		client.Send(&pgproto3.Sync{})
 		for range 3 {
 			client.Send(&pgproto3.Query{String: "SELECT repeat('y', 8 << 20)"})
 		}
 		sent <- client.Flush()
 	}()
-	time.Sleep(8 * time.Second) // it reads nothing meanwhile
-	for range 1 + more {
-		ready(t, client)
+	time.Sleep(3 * deadAfter)
+	select {
+	case err := <-sent:
+		t.Fatalf("all was taken while the server sleeps (%v): nothing was tested", err)
+	default:
 	}
+	ready(t, client)
 	if err := <-sent; err != nil {
 		t.Fatal(err)
 	}
@@ -239,10 +254,7 @@ func TestClientVanishes(t *testing.T) {
 	w.must(idle, "SELECT 1")
 	w.must(asking, "BEGIN")
 	w.ask(asking, "SELECT pg_sleep(1)")
-	time.Sleep(500 * time.Millisecond)
-	if n := w.metric("dsql_reservoir_in_use"); n != 2 {
-		t.Fatalf("%v backends in use, want 2", n)
-	}
+	w.until("both to have a backend", 10*time.Second, func() bool { return w.metric("dsql_reservoir_in_use") == 2 })
 	newWall(t, w.sluice.Port).swallow()
 	began := time.Now()
 	for w.metric("dsql_reservoir_in_use") > 0 {

@@ -1,7 +1,7 @@
 package network
 
 import (
-	"io"
+	"maps"
 	"net"
 	"sync"
 	"testing"
@@ -19,7 +19,8 @@ type relay struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	mode    mode
-	conns   map[net.Conn]struct{}
+	closed  bool
+	conns   map[net.Conn]struct{} // that are passed
 }
 
 // mode is what becomes of bytes on their way.
@@ -46,7 +47,12 @@ func newRelay(tb testing.TB, target string) *relay {
 	tb.Cleanup(func() {
 		listener.Close()
 		r.become(passes)
-		r.each(func(c net.Conn) { c.Close() })
+		r.mu.Lock()
+		r.closed = true
+		for c := range r.conns {
+			c.Close()
+		}
+		r.mu.Unlock()
 		r.running.Wait()
 	})
 	return r
@@ -63,25 +69,16 @@ func (r *relay) accept() {
 			client.Close()
 			continue
 		}
-		r.keep(client, server)
-		r.running.Go(func() { r.pass(server, client, false) })
-		r.running.Go(func() { r.pass(client, server, true) })
-	}
-}
-
-func (r *relay) keep(conns ...net.Conn) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, c := range conns {
-		r.conns[c] = struct{}{}
-	}
-}
-
-func (r *relay) each(f func(net.Conn)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for c := range r.conns {
-		f(c)
+		r.mu.Lock()
+		if r.closed {
+			client.Close()
+			server.Close()
+		} else {
+			r.conns[client], r.conns[server] = struct{}{}, struct{}{}
+			r.running.Go(func() { r.pass(server, client, false) })
+			r.running.Go(func() { r.pass(client, server, true) })
+		}
+		r.mu.Unlock()
 	}
 }
 
@@ -105,8 +102,14 @@ func (r *relay) current() mode {
 
 // pass copies until one side ends, and ends both.
 func (r *relay) pass(to, from net.Conn, fromServer bool) {
-	defer to.Close()
-	defer from.Close()
+	defer func() {
+		to.Close()
+		from.Close()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.conns, from)
+		r.changed.Broadcast()
+	}()
 	buf := make([]byte, 32<<10)
 	for {
 		m := r.current()
@@ -116,7 +119,7 @@ func (r *relay) pass(to, from net.Conn, fromServer bool) {
 		}
 		n, err := from.Read(chunk)
 		switch {
-		case err == io.EOF && n == 0, err != nil:
+		case err != nil:
 			return
 		case r.current() == swallows:
 			continue
@@ -129,10 +132,26 @@ func (r *relay) pass(to, from net.Conn, fromServer bool) {
 	}
 }
 
-// reset ends the connections that exist, each with a RST to both sides.
+// reset ends the connections that exist, each with a RST to both sides. It returns when they
+// are closed: nothing that is sent afterwards is taken.
 func (r *relay) reset() {
-	r.each(func(c net.Conn) {
-		c.(*net.TCPConn).SetLinger(0)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := maps.Clone(r.conns)
+	for c := range old {
+		c.(*net.TCPConn).SetLinger(0) // all of them first: the end of one side ends the other
+	}
+	for c := range old {
 		c.Close()
-	})
+	}
+	for c := range old {
+		for r.has(c) {
+			r.changed.Wait()
+		}
+	}
+}
+
+func (r *relay) has(c net.Conn) bool {
+	_, has := r.conns[c]
+	return has
 }
