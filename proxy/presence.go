@@ -106,8 +106,9 @@ func (s *session) readAhead() (n int, err error) {
 // one value in every server.
 var frameProbe = wire.AppendStrings(nil, wire.ParameterStatus, "integer_datetimes", "on")
 
-// probe writes to a client that may have gone. One that waits for its answer takes it; the socket of one that is gone answers with a reset, which
-// shows at the next look. Nothing else tells them apart.
+// probe writes to a client that may have gone. One that waits for its answer takes it; the
+// socket of one that is gone answers with a reset, which shows at the next look. Nothing
+// else tells them apart.
 func (s *session) probe() error {
 	t := s.t
 	if t.rest > 0 || t.torn || time.Since(s.probed) < probeEvery {
