@@ -29,24 +29,34 @@ func (r *Reservoir) Suspect() {
 }
 
 // probe asks ready backends for a sign of life, until ctx ends: those that have given none
-// for long, and all behind a suspicion.
+// for long, and all behind a suspicion, which waits for no other question.
 func (r *Reservoir) probe(ctx context.Context) {
+	var asking sync.WaitGroup
+	defer asking.Wait()
 	ticker := time.NewTicker(scanEvery)
 	defer ticker.Stop()
+	suspecting, over := false, make(chan struct{}, 1)
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-over:
+			suspecting = false
 		case <-r.suspected:
-			r.ask(ctx, r.takeToAsk(func(*Conn) bool { return true }))
-			select {
-			case <-r.suspected: // what was suspected meanwhile has been asked
-			default:
+			if suspecting {
+				break // all have been asked
 			}
+			suspecting = true
+			asked := r.takeToAsk(func(*Conn) bool { return true })
+			asking.Go(func() {
+				r.ask(ctx, asked)
+				over <- struct{}{}
+			})
 		case <-ticker.C:
 			if r.cfg.ProbeInterval > 0 {
 				now := r.age()
-				r.ask(ctx, r.takeToAsk(func(c *Conn) bool { return now-c.provenAt >= c.patience }))
+				asked := r.takeToAsk(func(c *Conn) bool { return now-c.provenAt >= c.patience })
+				asking.Go(func() { r.ask(ctx, asked) })
 			}
 		}
 	}
@@ -108,8 +118,16 @@ func (c *Conn) answers(ctx context.Context) bool {
 	if c.Net.SetDeadline(time.Now().Add(probeWait)) != nil {
 		return false
 	}
-	stop := context.AfterFunc(ctx, func() { c.Net.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
+	woken := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		c.Net.SetDeadline(time.Unix(1, 0))
+		close(woken)
+	})
+	defer func() {
+		if !stop() {
+			<-woken // the goodbye has a deadline of its own
+		}
+	}()
 	if _, err := c.Net.Write(syncFrame); err != nil {
 		return false
 	}

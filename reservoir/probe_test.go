@@ -120,6 +120,31 @@ func TestSuspicion(t *testing.T) {
 	}
 }
 
+// A suspicion does not wait for a backend that is being asked in its turn and is silent.
+func TestSuspicionBesideAProbe(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := small(3)
+		cfg.ProbeInterval = 10 * time.Second
+		dial, dialled := answeringDial(&server{})
+		r := running(t, cfg, dial)
+		sleep(2 * time.Second)
+		silent, others := dialled()[0], dialled()[1:]
+		silent.says("silence")
+		for silent.asked.Load() == 0 {
+			sleep(100 * time.Millisecond)
+		}
+		before := []int32{others[0].asked.Load(), others[1].asked.Load()}
+		r.Suspect()
+		synctest.Wait()
+		for i, a := range others {
+			if n := a.asked.Load() - before[i]; n != 1 {
+				t.Errorf("backend %d was asked %d times at once, want 1", i+1, n)
+			}
+		}
+	})
+}
+
 // The end of Run does not wait for servers that are asked and do not answer.
 func TestProbeEndsWithRun(t *testing.T) {
 	t.Parallel()
@@ -186,11 +211,11 @@ type answering struct {
 	net.Conn
 	answer atomic.Pointer[string]
 	asked  atomic.Int32
-	until  time.Time
+	until  atomic.Pointer[time.Time]
 }
 
 func (a *answering) SetDeadline(t time.Time) error {
-	a.until = t
+	a.until.Store(&t)
 	return a.Conn.SetDeadline(t)
 }
 
@@ -211,7 +236,7 @@ func (a *answering) Read(b []byte) (int, error) {
 	case answer == "":
 		return 0, io.EOF
 	case answer == "silence":
-		time.Sleep(time.Until(a.until))
+		time.Sleep(time.Until(*a.until.Load()))
 		return 0, os.ErrDeadlineExceeded
 	default:
 		return copy(b, answer), nil
