@@ -78,16 +78,16 @@ func (x *texts) room(c *catalog) bool {
 }
 
 // mayKeep is the error of a Parse for whose text there is no room: of the client's, when it
-// is to have a name, or of the process's.
+// is to have a name, or of the process's. A block may always be ended.
 func (s *session) mayKeep(name []byte, t *template) error {
-	// What has begun goes on, and a block may always be ended.
-	if s.srv.memory.short.Load() && s.b == nil && !s.inBlock() {
+	ends := s.inBlock() && s.endsFailed(t.plan) && t.cost <= 2*templateCost
+	if s.srv.memory.short.Load() && s.b == nil && !s.inBlock() { // what has begun goes on
 		return errShort
 	}
 	if limit := s.srv.cfg.PreparedBytesPerClient; len(name) > 0 && s.kept+t.cost > limit {
 		return errTextsOfClient(limit)
 	}
-	if !s.srv.texts.room(s.srv.catalog) {
+	if !ends && !s.srv.texts.room(s.srv.catalog) {
 		return errTextsOfAll(s.srv.cfg.PreparedTotalBytes)
 	}
 	return nil

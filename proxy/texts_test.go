@@ -109,6 +109,30 @@ func TestTextsOfAll(t *testing.T) {
 	waitFor(t, "room", func() bool { return !strings.Contains(first.prepares(t, "", 900_000), "E S=") })
 }
 
+// Where there is no room for a text, a block can be ended all the same.
+func TestTextsOfAllAndTheEndOfABlock(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) {
+		c.PreparedBytesPerClient, c.PreparedTotalBytes = 4<<20, 4<<20
+	}))
+	running, failed, greedy, other := dialRaw(t, s.addr), dialRaw(t, s.addr), dialRaw(t, s.addr), dialRaw(t, s.addr)
+	running.say(t, "Q BEGIN\n< Z\nQ SELECT 1\n< Z\n")
+	failed.say(t, "Q BEGIN\n< Z\nQ SELECT 1/0\n< Z\n")
+	for i := range 4 {
+		if got := greedy.prepares(t, fmt.Sprint("s", i), 450_000); strings.Contains(got, "E S=") {
+			t.Fatalf("text %d: %s", i, got)
+		}
+	}
+	if got := other.prepares(t, "s", 450_000); !strings.Contains(got, "prepared.total_bytes") {
+		t.Fatalf("a text too many: %s", got)
+	}
+	for end, c := range map[string]*rawClient{"COMMIT": running, "ROLLBACK": failed} {
+		if got := c.say(t, "P - | "+end+"\nB - | -\nE -\nS\n< Z\n"); strings.Contains(got, "E S=") || !strings.HasSuffix(got, "Z I\n") {
+			t.Errorf("%s: %s", end, got)
+		}
+	}
+}
+
 // A process that is short of memory lets what has begun come to its end, and begins nothing.
 func TestShortOfMemory(t *testing.T) {
 	t.Parallel()

@@ -1,4 +1,5 @@
-// Package lifecycle tests the built daemon's start and end under load.
+// Package lifecycle tests the built daemon's start and end under load, and what memory it
+// takes under attack.
 package lifecycle
 
 import (
