@@ -27,8 +27,8 @@ type binding struct {
 // refuse has the frames up to a Sync skipped, and this one is the first of them. So it is
 // with nil where t.skip is set.
 func (s *session) bind(total int) error {
-	if err := s.tooLong(total); err != nil {
-		return err
+	if s.exceeds(total) {
+		return s.refuseFrame(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
 	}
 	c := &s.client
 	b := binding{total: total}

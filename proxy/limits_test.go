@@ -164,3 +164,72 @@ func TestMessagesThatTheServerDoesNotTake(t *testing.T) {
 		t.Errorf("%v backends were discarded", n)
 	}
 }
+
+// A limit below that of a text that is read counts for such a text too.
+func TestShortLimitOfMessages(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) { c.MaxMessageBytes = 64 << 10 }))
+	long := strings.Repeat("x", 80<<10)
+	for name, script := range map[string]string{
+		"a Query": "Q SELECT length('" + long + "')\n< Z",
+		"a Parse": "P - | SELECT length('" + long + "')\nB - | -\nE -\nS\n< Z",
+	} {
+		c := dialRaw(t, s.addr)
+		if got := c.say(t, script+"\nQ SELECT 7\n< Z"); strings.Count(got, "C=54000") != 1 || !strings.Contains(got, "C SELECT 1") {
+			t.Errorf("%s: %.300q", name, got)
+		}
+		c.conn.Close()
+	}
+}
+
+// A message that is too long is skipped behind an error as any other, also where the error
+// comes while the message does.
+func TestLongMessageBehindAnError(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) { c.MaxMessageBytes = 3 << 20 }))
+	c := dialRaw(t, s.addr)
+	c.say(t, "P - | SELECT 1/0\nB - | -\nE -\nP - | SELECT repeat('y', 20000), length($1::text)\n")
+	c.slowly(t, &pgproto3.Bind{Parameters: [][]byte{[]byte(strings.Repeat("x", 3<<20))}}, nil)
+	if got := c.say(t, "E -\nS\n< Z"); !strings.Contains(got, "C=22012") || strings.Contains(got, "C=54000") || !strings.HasSuffix(got, "Z I\n") {
+		t.Errorf("got %.500s", got)
+	}
+	if got := c.say(t, "Q SELECT 7\n< Z"); !strings.Contains(got, "C SELECT 1") {
+		t.Errorf("behind it %s", got)
+	}
+	if n := s.sum(t, "dsql_reservoir_discards_total"); n > 0 {
+		t.Errorf("%v backends were discarded", n)
+	}
+}
+
+// A message that is too long is refused also where the backend is lost while it comes, and
+// what went before it is run again.
+func TestLongMessageAndALoss(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	s := startSluice(t, pg, fastReplay, configure(func(c *proxy.Config) { c.MaxMessageBytes = 3 << 20 }))
+	c := dialRaw(t, s.addr)
+	c.say(t, "P - | SELECT pg_sleep(1)\nB - | -\nE -\nP - | SELECT length($1::text)\n")
+	c.slowly(t, &pgproto3.Bind{Parameters: [][]byte{[]byte(strings.Repeat("x", 3<<20))}}, func() {
+		pg.SQL(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND pid <> pg_backend_pid()")
+	})
+	if got := c.say(t, "E -\nS\n< Z"); !strings.Contains(got, "C=54000") || strings.Count(got, "D ") > 1 || !strings.HasSuffix(got, "Z I\n") {
+		t.Errorf("got %.500s", got)
+	}
+	if got := c.say(t, "Q SELECT 7\n< Z"); !strings.Contains(got, "C SELECT 1") {
+		t.Errorf("behind it %s", got)
+	}
+}
+
+// slowly sends what is queued, and a message in two parts; then is called between them.
+func (c *rawClient) slowly(t *testing.T, message pgproto3.FrontendMessage, then func()) {
+	t.Helper()
+	c.flush()
+	out := encode(t, message)
+	c.conn.Write(out[:len(out)/2])
+	time.Sleep(200 * time.Millisecond)
+	if then != nil {
+		then()
+		time.Sleep(200 * time.Millisecond)
+	}
+	c.conn.Write(out[len(out)/2:])
+}

@@ -34,7 +34,7 @@ func (q *simple) sql() []byte {
 // be held is forwarded unread.
 func (s *session) query(total int) error {
 	q := simple{total: total, plan: unread}
-	if total <= s.srv.cfg.MaxStatementBytes {
+	if total <= s.srv.cfg.MaxStatementBytes && !s.exceeds(total) {
 		var err error
 		if q.frame, err = s.whole(total); err != nil {
 			return err
@@ -44,8 +44,8 @@ func (s *session) query(total int) error {
 	// As at the server, a Query destroys the unnamed statement and portal, also where it
 	// fails.
 	s.unnamed, s.portal = nil, portal{}
-	if err := s.tooLong(total); err != nil {
-		return err
+	if s.exceeds(total) {
+		return s.refuseFrame(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
 	}
 	if q.frame == nil && s.state == failed {
 		return s.refuseFrame(total, errAborted)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"crypto/rand"
+	"errors"
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -47,10 +48,9 @@ func (s *session) handle(typ byte, total int) error {
 	case typ == wire.Bind:
 		return s.bind(total)
 	case typ == wire.Parse && total > s.srv.cfg.MaxStatementBytes:
-		if s.client.Peek(wire.HeaderLen + 1)[wire.HeaderLen] == 0 {
-			s.destroyUnnamed()
-		}
-		return s.refuseFrame(total, errStatementTooLong(total, s.srv.cfg.MaxStatementBytes))
+		return s.refuseParse(total, errStatementTooLong(total, s.srv.cfg.MaxStatementBytes))
+	case typ == wire.Parse && s.exceeds(total):
+		return s.refuseParse(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
 	}
 	frame, err := s.whole(total)
 	if err != nil {
@@ -88,12 +88,27 @@ func (s *session) closeGroup(typ byte) error {
 }
 
 // refuseFrame drops a frame of the client's and returns why, or the error that dropping it
-// met.
+// met. While the frame comes, an error of what was before it may come too: then the frame is
+// skipped like the rest. A loss that the transaction survives is mended here: who mends it
+// later knows nothing of the frame.
 func (s *session) refuseFrame(total int, why *wire.Error) error {
-	if err := s.discard(total); err != nil {
+	err := s.discard(total)
+	var gone *lostError
+	for errors.As(err, &gone) && s.b != nil && s.survives() {
+		err = s.backendLost(gone)
+	}
+	if err != nil || s.t.skip {
 		return err
 	}
 	return why
+}
+
+// refuseParse is refuseFrame for a Parse that is not looked at.
+func (s *session) refuseParse(total int, why *wire.Error) error {
+	if s.client.Peek(wire.HeaderLen + 1)[wire.HeaderLen] == 0 {
+		s.destroyUnnamed()
+	}
+	return s.refuseFrame(total, why)
 }
 
 // skipFrame drops a frame behind an error, up to a Sync. A Flush has no effect at a server
@@ -105,12 +120,10 @@ func (s *session) skipFrame(typ byte, total int) error {
 	return s.flush()
 }
 
-// tooLong is the refusal of a message that the server would not take; nil for any other.
-func (s *session) tooLong(total int) error {
-	if limit := s.srv.cfg.MaxMessageBytes; limit > 0 && total > limit {
-		return s.refuseFrame(total, errMessageTooLong(total, limit))
-	}
-	return nil
+// exceeds reports whether a message is longer than the server takes.
+func (s *session) exceeds(total int) bool {
+	limit := s.srv.cfg.MaxMessageBytes
+	return limit > 0 && total > limit
 }
 
 // sync ends a turn of the extended protocol. A turn of which no server has seen anything is
@@ -205,8 +218,8 @@ func (s *session) admit(plan *rewrite.Plan) error {
 func (s *session) function(total int) error {
 	t := s.t
 	t.ended, t.plan = true, functionPlan
-	if err := s.tooLong(total); err != nil {
-		return err
+	if s.exceeds(total) {
+		return s.refuseFrame(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
 	}
 	err := s.admit(functionPlan)
 	if err != nil {
