@@ -79,6 +79,15 @@ func (s *session) forgetSpare() {
 	}
 }
 
+// freeSpare lets the text of an unnamed statement go that was destroyed. It is called between
+// two turns: within one the statement may come back.
+func (s *session) freeSpare() {
+	if s.spare.tmpl != nil && s.unnamed != &s.spare {
+		s.forgetSpare()
+		s.spare = clientStatement{}
+	}
+}
+
 // portalOf is the portal of that name; the zero value for one that Sluice does not know.
 func (s *session) portalOf(name []byte) portal {
 	if len(name) == 0 {

@@ -157,6 +157,7 @@ func (s *session) serve() error {
 		err := s.turn()
 		s.t.free()
 		s.t = nil
+		s.freeSpare()
 		if err != nil {
 			return err
 		}

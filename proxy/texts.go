@@ -78,10 +78,12 @@ func (x *texts) room(c *catalog) bool {
 }
 
 // mayKeep is the error of a Parse for whose text there is no room: of the client's, when it
-// is to have a name, or of the process's. A block may always be ended.
+// is to have a name, or of the process's. One that is short of memory refuses none of a
+// transaction that has begun, which needs it to come to its end; and a block may always be
+// ended.
 func (s *session) mayKeep(name []byte, t *template) error {
 	ends := s.inBlock() && s.endsFailed(t.plan) && t.cost <= 2*templateCost
-	if s.srv.memory.short.Load() && s.b == nil && !s.inBlock() { // what has begun goes on
+	if s.state == idle && s.srv.memory.short.Load() {
 		return errShort
 	}
 	if limit := s.srv.cfg.PreparedBytesPerClient; len(name) > 0 && s.kept+t.cost > limit {

@@ -165,3 +165,36 @@ func TestShortOfMemory(t *testing.T) {
 	}
 	waitFor(t, "backends to be back", func() bool { return s.backends.Stats().InUse == 0 })
 }
+
+// A transaction that has begun may prepare statements when the process is short of memory:
+// many drivers send all of them so, its end too.
+func TestShortOfMemoryInsideATransaction(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) { c.MemoryLimit = 1 }))
+	good, bad, idle := dialRaw(t, s.addr), dialRaw(t, s.addr), dialRaw(t, s.addr)
+	good.say(t, "Q BEGIN\nQ SELECT 1\n< ZZ")
+	bad.say(t, "Q BEGIN\nQ SELECT 1/0\n< ZZ")
+	waitFor(t, "a refusal", func() bool { return strings.Contains(idle.say(t, "Q SELECT 1\n< Z\n"), "C=53200") })
+	if got := good.say(t, "P - | SELECT 'short'\nB - | -\nE -\nS\n< Z\nP - | COMMIT\nB - | -\nE -\nS\n< Z"); strings.Contains(got, "E S=") || !strings.Contains(got, "C COMMIT") {
+		t.Errorf("a transaction that had begun: %s", got)
+	}
+	if got := bad.say(t, "P - | ROLLBACK\nB - | -\nE -\nS\n< Z"); !strings.Contains(got, "C ROLLBACK") {
+		t.Errorf("one that had failed: %s", got)
+	}
+	if got := idle.say(t, "P - | BEGIN\nB - | -\nE -\nS\n< Z"); !strings.Contains(got, "C=53200") {
+		t.Errorf("a new one: %s", got)
+	}
+}
+
+// The unnamed statement of a client is nobody's any more once a Query has destroyed it: its
+// text makes room.
+func TestTextOfADestroyedStatement(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) { c.PreparedBytesPerClient, c.PreparedTotalBytes = 4<<20, 32<<20 }))
+	for range 10 {
+		c := dialRaw(t, s.addr)
+		c.prepares(t, "", 1_000_000)
+		c.say(t, "Q DEALLOCATE ALL\nQ SELECT 1\n< ZZ")
+	}
+	waitFor(t, "the texts to be gone", func() bool { runtime.GC(); return s.Stats().TextBytes < 8<<20 })
+}
