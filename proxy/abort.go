@@ -26,7 +26,7 @@ func (s *session) abortAttempt() error {
 	t := s.t
 	tolerated := func(err error) error {
 		var gone *lostError
-		if !errors.As(err, &gone) {
+		if !errors.As(err, &gone) || gone.told != nil {
 			return err
 		}
 		// The transaction is aborted all the same.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/binary"
+	"errors"
 	"sync"
 	"time"
 
@@ -256,8 +257,8 @@ func (s *session) actAt() time.Time {
 // woken is called when a read from the backend ran into a deadline: somebody wants the
 // session to look up. Each of the possible reasons is looked at, and where none is due the
 // deadline is set to the next of them: who overwrote whose deadline does not matter. An
-// error ends the session. With nil the read goes on, or the backend was given up and the
-// client told (t.settled, t.skip).
+// error ends the session, or is a lost backend. With nil the read goes on, or the backend
+// was given up and the client told (t.settled, t.skip).
 func (s *session) woken() error {
 	t := s.t
 	now := time.Now()
@@ -291,6 +292,7 @@ func (s *session) woken() error {
 // left, or for a statement that only reads, by discarding the backend; the client is told
 // e, and its connection lives on. A commit or an autocommit write is waited for, and so is
 // a backend that holds the session's own state: then nil is returned and the turn goes on.
+// In the middle of a frame that is being gathered all this is left to backendLost.
 func (s *session) giveUp(e *wire.Error) error {
 	t := s.t
 	readable := s.b.src.Raw.Peek() == rawconn.Readable
@@ -316,6 +318,17 @@ func (s *session) giveUp(e *wire.Error) error {
 		s.alarmBy(time.Now().Add(s.srv.cfg.CancelGrace))
 		return nil
 	}
+	if t.adding { // whoever gathers the frame counts on the backend
+		return &lostError{err: errGivenUp, told: e}
+	}
+	return s.discardStopped(e)
+}
+
+// errGivenUp is a backend that giveUp has left to backendLost.
+var errGivenUp = errors.New("given up")
+
+// discardStopped is the end of a turn that is given up.
+func (s *session) discardStopped(e *wire.Error) error {
 	s.srv.metrics.Cancel(metrics.CancelDiscarded)
 	s.stopBackend()
 	return s.abandon(e, reservoir.Cancelled)

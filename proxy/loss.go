@@ -25,6 +25,9 @@ func (s *session) backendLost(gone *lostError) error {
 	if s.dedicated {
 		return gone
 	}
+	if gone.told != nil {
+		return s.discardStopped(gone.told)
+	}
 	if gone.wordless() {
 		s.srv.backends.Suspect()
 	}

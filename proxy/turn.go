@@ -111,6 +111,8 @@ type writing struct {
 	uplink  *uplink
 	upErr   error // a failed write that has not been reported yet
 	flushed int   // bytes written
+	// adding: a frame is being gathered that does not come from the client's stream.
+	adding bool
 }
 
 // output is about what becomes of the answers.
@@ -136,7 +138,7 @@ type clock struct {
 	deadline time.Time // zero: none
 	clocked  bool      // it has begun
 	// quiet: since then the backend, which owes something, has sent nothing, as far as the
-	// session has looked. Zero: nobody has looked since it sent something.
+	// session has looked. Zero: nobody has looked since it sent, or was sent, something.
 	quiet time.Time
 	// leftAt is when the client's goodbye was seen behind the turn; zero: it was not.
 	leftAt time.Time

@@ -128,6 +128,12 @@ func (s *session) leftOver(n int, err error) error {
 		return err
 	}
 	s.t.midFrame = false
+	if gone.told != nil {
+		if err := s.backendLost(gone); err != nil {
+			return err
+		}
+		return s.discard(n)
+	}
 	return cmp.Or(s.take(n), err)
 }
 
@@ -192,10 +198,13 @@ func (s *session) add(b []byte) error {
 	k := &s.t.up
 	for len(b) > 0 {
 		if k.Room() == 0 {
-			if err := s.flushUp(); err != nil {
+			s.t.adding = !s.t.midClient
+			err := s.flushUp()
+			s.t.adding = false
+			if err != nil {
 				return err
 			}
-			if s.b == nil { // given up meanwhile: the turn has its error
+			if s.b == nil { // forward goes on without one: the turn has its error
 				return nil
 			}
 		}
@@ -228,6 +237,7 @@ func (s *session) flushUp() error {
 		return nil
 	}
 	t.flushed += len(k.Bytes())
+	t.quiet = time.Time{} // as long as it is still being sent something, it owes nothing
 	s.b.group = !t.outcome.inBlock()
 	if t.flushed > halfDuplexLimit && !t.owed.empty() || t.uplink != nil {
 		return s.flushBeside()

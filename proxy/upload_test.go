@@ -1,6 +1,8 @@
 package proxy_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,4 +84,55 @@ func (c *rawClient) endsWith(t *testing.T, sent chan struct{}, want, status stri
 		t.Errorf("behind it\n%s", got)
 	}
 	c.conn.Close()
+}
+
+// A turn that is given up while a statement is being prepared, which the server does not
+// take, ends as any other.
+func TestGivenUpWhilePreparing(t *testing.T) {
+	t.Parallel()
+	const texts = 300 // of 60 kB each: more than the sockets hold
+	pg := newPostgres(t)
+	for name, opts := range map[string][]option{"plain": nil, "replay": {fastReplay}} {
+		t.Run(name, func(t *testing.T) {
+			s := startSluice(t, pg, append(opts, asDSQL, maxOpen(4), configure(func(c *proxy.Config) {
+				c.PreparedPerBackend, c.PreparedTotalBytes = 2*texts, 1<<30
+			}))...)
+			first, c := dialRaw(t, s.addr), dialRaw(t, s.addr)
+			text := func(i int) *pgproto3.Parse {
+				return &pgproto3.Parse{Query: fmt.Sprintf("SELECT %d /*%s*/", i, strings.Repeat("x", 60_000))}
+			}
+			for i := range texts {
+				first.queue(encode(t, text(i), &pgproto3.Sync{}))
+				first.readThrough("Z")
+			}
+			first.say(t, "Q BEGIN\nQ SELECT 1\n< ZZ") // the other client gets another backend
+			c.say(t, "Q SET statement_timeout = 1000\nQ BEGIN\n< ZZ")
+			out := encode(t, &pgproto3.Parse{Query: "SELECT pg_sleep(600)"}, &pgproto3.Bind{}, &pgproto3.Execute{})
+			for i := range texts {
+				out = append(out, encode(t, text(i), &pgproto3.Bind{}, &pgproto3.Execute{})...)
+			}
+			sent := make(chan struct{})
+			go func() {
+				defer close(sent)
+				c.conn.Write(append(out, encode(t, &pgproto3.Sync{})...))
+			}()
+			c.endsWith(t, sent, "C=57014", "Z E")
+		})
+	}
+}
+
+// A server that is still being sent a message owes nothing, however long that takes.
+func TestSlowUploadIsNoSilence(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) { c.SilenceTimeout = time.Second }))
+	c := dialRaw(t, s.addr)
+	out := encode(t, &pgproto3.Parse{Query: "SELECT length($1::text)"}, &pgproto3.Bind{Parameters: [][]byte{[]byte(strings.Repeat("x", 30<<20))}},
+		&pgproto3.Execute{}, &pgproto3.Sync{})
+	for piece := range slices.Chunk(out, 1<<20) {
+		c.conn.Write(piece)
+		time.Sleep(100 * time.Millisecond)
+	}
+	if got := c.readThrough("Z"); !strings.Contains(got, "C SELECT 1") {
+		t.Errorf("got\n%s", got)
+	}
 }
