@@ -36,6 +36,9 @@ type template struct {
 	// part that answers; inTwo is that form of the others, once there is one.
 	split *rewrite.Split
 	inTwo atomic.Pointer[template]
+	// whole, of a split form, is the one that it was made of: its texts are counted while
+	// that lives.
+	whole *template
 	// accepted is 1 + the epoch in which a backend last accepted the text; 0 never.
 	accepted atomic.Uint64
 	// desc is what others are told that the statement returns; see publish.

@@ -48,7 +48,7 @@ type Server struct {
 	treat    settings.Treatments
 	// catalog, interned and sharedReports hold what sessions have in common once.
 	catalog *catalog
-	texts   texts
+	texts   *texts // on its own: what counts a template down must not keep the server
 	// textsOfBackend bounds the cost of the texts that one backend holds.
 	textsOfBackend int
 	memory         memory
@@ -106,7 +106,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker,
 		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.resetsAuto(), catalog: newCatalog(cfg.PreparedTexts, cfg.PreparedTotalBytes/rememberedShare),
 		sessions: map[*session]*swept{}, listeners: map[net.Listener]struct{}{}}
-	srv.texts.limit = int64(cfg.PreparedTotalBytes)
+	srv.texts = &texts{limit: int64(cfg.PreparedTotalBytes)}
 	srv.textsOfBackend = cfg.PreparedTotalBytes / (backendsShare * backends.Stats().MaxOpen)
 	if srv.replays, err = newReplays(cfg); err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ func (t *template) inForce() *template {
 	if split == nil || t.split != nil {
 		return t
 	}
-	made := &template{sql: t.sql, oids: t.oids, cost: t.cost, plan: t.plan, parsing: t.parsing, optsOut: t.optsOut, split: split}
+	made := &template{sql: t.sql, oids: t.oids, cost: t.cost, plan: t.plan, parsing: t.parsing, optsOut: t.optsOut, split: split, whole: t}
 	if !t.inTwo.CompareAndSwap(nil, made) {
 		return t.inTwo.Load()
 	}

@@ -1,0 +1,60 @@
+package proxy
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// collected reports whether a condition holds once what nobody has is gone.
+func collected(done func() bool) bool {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if runtime.GC(); done() {
+			return true
+		}
+	}
+	return false
+}
+
+// A text counts for as long as anybody has it, in whatever form.
+func TestTextOfASplitForm(t *testing.T) {
+	planner, err := rewrite.New(rewrite.Config{MaxBytes: 2 << 20, MaxNesting: 2000, CacheEntries: 1000, CacheBytes: 8 << 20, Rules: rewrite.Rules{Split: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sql := []byte("SELECT a.v FROM split_a a, split_b b WHERE a.id = 77 FOR UPDATE")
+	plan := planner.Plan(sql)
+	if _, again := planner.Refused(plan, nil, "0A000", []byte("locking clause such as FOR UPDATE can be applied on a single table")); !again {
+		t.Fatal("the text has no split form")
+	}
+	srv := &Server{planner: planner, catalog: newCatalog(10, 1<<20), texts: new(texts)}
+	form := srv.newTemplate(sql, []byte{0, 0}, plan, settings.Parsing{}).inForce()
+	free := srv.newTemplate(sql, []byte{0, 0}, plan, settings.Parsing{}).cost
+	if !collected(func() bool { return srv.texts.used.Load() <= int64(free) }) {
+		t.Fatal("a text that nobody has still counts")
+	}
+	for range 10 {
+		runtime.GC()
+		time.Sleep(time.Millisecond)
+	}
+	if used := srv.texts.used.Load(); used != int64(form.cost) {
+		t.Errorf("%d bytes are counted, of a text that costs %d", used, form.cost)
+	}
+	runtime.KeepAlive(form)
+}
+
+// What is remembered keeps no server in memory that is not used any more.
+func TestServerIsFreed(t *testing.T) {
+	freed := make(chan bool, 1)
+	func() {
+		srv := &Server{catalog: newCatalog(10, 1<<20), texts: new(texts)}
+		runtime.AddCleanup(srv, func(freed chan bool) { freed <- true }, freed)
+		srv.catalog.add([]byte("k"), srv.newTemplate([]byte("SELECT 1"), []byte{0, 0}, nil, settings.Parsing{}))
+	}()
+	if !collected(func() bool { return len(freed) > 0 }) {
+		t.Error("it is still there")
+	}
+}
