@@ -63,7 +63,8 @@ func (s *session) lookAtSilence() error {
 	case limit == 0 || s.b == nil || t.settled || t.owed.empty() || t.copying:
 	case t.quiet.IsZero():
 		t.quiet = time.Now()
-	case time.Since(t.quiet) >= limit && !slices.ContainsFunc(t.owed.items[t.owed.head:], unhurried):
+	case time.Since(t.quiet) < limit || s.b.src.Raw.Peek() != rawconn.Quiet: // what is there is to be read first
+	case !slices.ContainsFunc(t.owed.items[t.owed.head:], unhurried):
 		return &lostError{err: fmt.Errorf("the server has sent nothing for %v", limit), silent: true}
 	}
 	return nil
