@@ -55,18 +55,19 @@
 //
 // # Where things are
 //
-//	accept      server.go, opensession.go, databases.go, config.go, package startup
+//	accept      server.go, opensession.go, databases.go, config.go, memory.go,
+//	            package startup
 //	session     session.go, state.go, turn.go, pair.go, pin.go, dedicated.go, wait.go,
 //	            deadline.go, presence.go, cancel.go
 //	client      request.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
 //	            local.go, localanswer.go, control.go, strung.go
 //	statements  prepared.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,
-//	            split.go, reading.go, purity.go, counter.go
+//	            split.go, reading.go, purity.go, counter.go, texts.go
 //	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go,
 //	            package settings (Client: all that a client has SET)
 //	sequences   sequences.go, ran.go
 //	backend     backend.go, uplink.go, downlink.go, reply.go, replyerror.go, owed.go, outcome.go,
-//	            loss.go, mapped.go, groups.go
+//	            loss.go, path.go, mapped.go, groups.go
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, gate.go,
 //	            savepoint.go, alarm.go
 //	bytes       errors.go, packages wire and rawconn

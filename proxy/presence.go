@@ -61,13 +61,28 @@ func (s *session) presence() presence {
 	s.clientBroken = s.clientBroken || c.Raw.Broken()
 	// The end of a client that is in the middle of a frame, for which the backend has no room,
 	// stands behind bytes that nobody can take.
-	if eof || s.t.midClient && time.Since(s.probed) >= midFrameProbeEvery {
+	if eof || s.t.longMidFrame() {
 		s.clientBroken = s.clientBroken || s.probe() != nil
 	}
 	if s.clientBroken {
 		return gone
 	}
 	return here
+}
+
+// longMidFrame reports, every midFrameProbeEvery, that the client has been in the middle of
+// a frame for as long.
+func (t *turn) longMidFrame() bool {
+	switch {
+	case !t.midClient:
+		t.midSince = time.Time{}
+	case t.midSince.IsZero():
+		t.midSince = time.Now()
+	case time.Since(t.midSince) >= midFrameProbeEvery:
+		t.midSince = time.Now()
+		return true
+	}
+	return false
 }
 
 // readAhead reads what the client has sent already behind what is unread, which stays where

@@ -140,6 +140,8 @@ type clock struct {
 	// quiet: since then the backend, which owes something, has sent nothing, as far as the
 	// session has looked. Zero: nobody has looked since it sent, or was sent, something.
 	quiet time.Time
+	// midSince is when the client was first, or last probed, in the middle of a frame.
+	midSince time.Time
 	// leftAt is when the client's goodbye was seen behind the turn; zero: it was not.
 	leftAt time.Time
 }
