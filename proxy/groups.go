@@ -27,7 +27,9 @@ const (
 func (g *groups) one() bool { return g.state.Load() == groupsOne }
 
 // groupsDue reports whether nobody has asked yet. Without replay nobody needs to know.
-func (srv *Server) groupsDue() bool { return srv.replays != nil && srv.groups.state.Load() == groupsUnknown }
+func (srv *Server) groupsDue() bool {
+	return srv.replays != nil && srv.groups.state.Load() == groupsUnknown
+}
 
 // askGroups asks b, which is idle, if nobody has asked yet. An error is stop's, or says that
 // b is broken; then the next backend is asked.
