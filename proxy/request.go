@@ -47,10 +47,10 @@ func (s *session) handle(typ byte, total int) error {
 		return s.function(total)
 	case typ == wire.Bind:
 		return s.bind(total)
-	case typ == wire.Parse && total > s.srv.cfg.MaxStatementBytes:
-		return s.refuseParse(total, errStatementTooLong(total, s.srv.cfg.MaxStatementBytes))
-	case typ == wire.Parse && s.exceeds(total):
-		return s.refuseParse(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
+	case typ == wire.Parse:
+		if why := s.tooLong(total); why != nil {
+			return s.refuseParse(total, why)
+		}
 	}
 	frame, err := s.whole(total)
 	if err != nil {
@@ -67,6 +67,18 @@ func (s *session) handle(typ byte, total int) error {
 		return s.closeNamed(frame)
 	}
 	return s.flush()
+}
+
+// tooLong is why a Parse of total bytes is refused, nil for one that is not: it must be held
+// whole, and the server must take it.
+func (s *session) tooLong(total int) *wire.Error {
+	switch {
+	case total > s.srv.cfg.MaxStatementBytes:
+		return errStatementTooLong(total, s.srv.cfg.MaxStatementBytes)
+	case s.exceeds(total):
+		return errMessageTooLong(total, s.srv.cfg.MaxMessageBytes)
+	}
+	return nil
 }
 
 // closeGroup has a group answered that a Query or FunctionCall ends without a Sync, and a
