@@ -51,6 +51,11 @@ func (s *session) describePortal(name, frame []byte) error {
 	case s.b == nil, len(name) == 0 && !p.open:
 		return errNoPortal(name)
 	}
+	if p.stmt != nil {
+		if err := s.mayDescribe(p.stmt.tmpl, p.stmt.tmpl.portal.Load()); err != nil {
+			return err
+		}
+	}
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
@@ -86,6 +91,9 @@ func (s *session) describeStatement(cs *clientStatement) error {
 		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
 		cs.described = d
 		return s.tell(d.frames)
+	}
+	if err := s.mayDescribe(cs.tmpl, cs.tmpl.desc.Load()); err != nil {
+		return err
 	}
 	if err := s.ensureBackend(); err != nil {
 		return err

@@ -24,7 +24,8 @@ import (
 type cutter struct {
 	word  atomic.Pointer[string]
 	after atomic.Bool
-	again atomic.Bool // not once only
+	again atomic.Bool            // not once only
+	next  atomic.Pointer[string] // the word of a second cut
 	cuts  atomic.Int32
 }
 
@@ -67,7 +68,7 @@ func (x *cuttable) Write(b []byte) (int, error) {
 		return x.Conn.Write(b)
 	}
 	if !x.c.again.Load() {
-		x.c.word.Store(nil)
+		x.c.word.Store(x.c.next.Swap(nil))
 	}
 	x.c.cuts.Add(1)
 	n := len(b)
@@ -85,6 +86,27 @@ func code(err error) string {
 		return pgErr.Code
 	}
 	return fmt.Sprint(err)
+}
+
+// A backend that is lost over what Sluice itself asks it before a replay is replaced, as one
+// that is lost at any other moment: nothing of the client's has run there.
+func TestLossOverQuestionsOfAReplay(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	for question, word := range map[string]string{"whether reads write": "pg_catalog.pg_proc", "settings": "extra_float_digits"} {
+		for _, script := range []string{"Q SELECT 'doomed', 7 AS seven FROM pg_sleep(0)\n< Z\n", "P - | SELECT 'doomed', 7 AS seven FROM pg_sleep(0)\nB - | -\nE -\nS\n< Z\n"} {
+			var cut cutter
+			s := startSluice(t, pg, fastReplay, cut.option, maxOpen(3))
+			c := dialRaw(t, s.addr)
+			c.say(t, "Q SET extra_float_digits = 2\n< Z\nQ SELECT 1\n< Z\n")
+			cut.arm("doomed", true)
+			cut.next.Store(&word)
+			got := c.say(t, script)
+			if strings.Contains(got, "E S=") || !strings.Contains(got, "\\x017") || cut.cuts.Load() != 2 {
+				t.Errorf("%s: %d cuts, and the client was told\n%s", question, cut.cuts.Load(), got)
+			}
+		}
+	}
 }
 
 // A client that waits behind a Flush is told of the loss, before it sends its Sync.

@@ -91,6 +91,14 @@ func (d *description) params() int {
 	return 0
 }
 
+// cost is what it costs to keep a description, 0 for none.
+func (d *description) cost() int {
+	if d == nil {
+		return 0
+	}
+	return descriptionCost + len(d.frames)
+}
+
 // promises reports whether d tells a client the same as other does: types of the
 // parameters, where other tells them, and name and type of each column. A column may come
 // from another table, as PostgreSQL lets it when a table is made anew.
@@ -235,7 +243,7 @@ type serverStatements struct {
 	m    map[*template]*serverStatement
 	lru  *list.List
 	seq  uint64
-	cost int // of their texts
+	cost int // of their texts and descriptions
 	// orphans are names whose Close was skipped by the server after an error.
 	orphans []string
 }
@@ -285,8 +293,16 @@ func (s *serverStatements) remove(st *serverStatement) {
 	if s.m[st.tmpl] == st {
 		delete(s.m, st.tmpl)
 		s.lru.Remove(st.elem)
-		s.cost -= st.tmpl.cost
+		s.cost -= st.tmpl.cost + st.desc.cost()
 	}
+}
+
+// describe gives st what the server said that it returns.
+func (s *serverStatements) describe(st *serverStatement, d *description) {
+	if s.m[st.tmpl] == st {
+		s.cost += d.cost() - st.desc.cost()
+	}
+	st.desc = d
 }
 
 // rename has st be the statement of another template, of the same text: nobody else finds
@@ -298,8 +314,8 @@ func (s *serverStatements) rename(st *serverStatement, t *template) {
 	}
 }
 
-// oldest returns the statement to evict once more than limit are held, or several whose
-// texts cost more than most; else nil. The caller closes it.
+// oldest returns the statement to evict once more than limit are held, or several that
+// cost more than most; else nil. The caller closes it.
 func (s *serverStatements) oldest(limit, most int) *serverStatement {
 	if len(s.m) <= limit && (len(s.m) < 2 || s.cost <= most) {
 		return nil

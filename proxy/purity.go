@@ -80,10 +80,10 @@ func (s *session) judged(plan *rewrite.Plan) *rewrite.Plan {
 }
 
 // stillReads asks the backend, which is idle, anew whether what ran as a read was one:
-// others may have made a function since the schema was asked. A backend that is lost over
-// it leaves that open: false.
-func (s *session) stillReads() bool {
-	return s.srv.askPurity(s.b, true, time.Time{}, nil) == nil && s.srv.reads()
+// others may have made a function since the schema was asked. Errors are those of asking.
+func (s *session) stillReads() (bool, error) {
+	err := s.asking(func(b *backend) error { return s.srv.askPurity(b, true, s.t.deadline, s.stopped) })
+	return err == nil && s.srv.reads(), err
 }
 
 // reads reports whether texts that look like reads are, as far as is known.

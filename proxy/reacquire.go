@@ -61,6 +61,10 @@ func (s *session) borrowAgain() (again bool, err error) {
 		}
 		s.attach(conn)
 		refusal, err := s.syncSettings()
+		reads := true
+		if err == nil && refusal == nil && t.reads {
+			reads, err = s.stillReads()
+		}
 		switch {
 		case stops(err):
 			s.heeded(err)
@@ -68,10 +72,14 @@ func (s *session) borrowAgain() (again bool, err error) {
 		case err != nil:
 			s.srv.metrics.BackendLost(lostWhenReplaying)
 			s.dropBackend(reservoir.Broken)
+			if time.Now().After(s.tx.attempts.Deadline(&s.srv.replays.cfg.Policy)) {
+				t.refusal = retry.NoBackend
+				return false, nil
+			}
 		case refusal != nil:
 			t.refusal = retry.NoBackend
 			return false, nil
-		case t.reads && !s.stillReads():
+		case !reads:
 			t.original, t.refusal = errUnknownOutcome.Append(nil), retry.InnerCommit
 			return false, nil
 		}

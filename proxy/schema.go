@@ -123,7 +123,7 @@ func (s *session) described(tmpl *template) *description {
 func (s *session) noteDescription(o *owed, frame []byte, whole bool) {
 	if o.tmpl == nil { // a portal's: from now on its client counts on these columns
 		if o.clientStmt != nil && o.clientStmt.described == nil && whole {
-			o.clientStmt.described = o.clientStmt.tmpl.ofPortal(frame)
+			o.clientStmt.described = o.clientStmt.tmpl.ofPortal(frame, s.srv.texts)
 		}
 		return
 	}
@@ -135,9 +135,12 @@ func (s *session) noteDescription(o *owed, frame []byte, whole bool) {
 	d := &description{epoch: o.stmt.epoch, frames: append(bytes.Clone(t.capture), frame...)}
 	if have := o.tmpl.desc.Load(); have != nil && have.epoch == d.epoch && bytes.Equal(have.frames, d.frames) {
 		d = have
+	} else {
+		s.srv.texts.describe(d)
 	}
 	s.confirm(d)
-	t.desc, o.stmt.desc = d, d
+	t.desc = d
+	s.b.prepared.describe(o.stmt, d)
 	if o.clientStmt != nil && o.clientStmt.tmpl.inForce() == o.tmpl.inForce() {
 		o.clientStmt.described = d
 	}
@@ -151,12 +154,13 @@ func (s *session) noteDescription(o *owed, frame []byte, whole bool) {
 }
 
 // ofPortal is the description of a portal that a client is told of: the same one as long
-// as it stays the same.
-func (t *template) ofPortal(frame []byte) *description {
+// as it stays the same. x counts it.
+func (t *template) ofPortal(frame []byte, x *texts) *description {
 	if d := t.portal.Load(); d != nil && bytes.Equal(d.frames, frame) {
 		return d
 	}
 	d := &description{frames: bytes.Clone(frame)}
+	x.describe(d)
 	t.portal.Store(d)
 	return d
 }

@@ -49,7 +49,8 @@ type Server struct {
 	// catalog, interned and sharedReports hold what sessions have in common once.
 	catalog *catalog
 	texts   *texts // on its own: what counts a template down must not keep the server
-	// textsOfBackend bounds the cost of the texts that one backend holds.
+	// textsOfBackend bounds the cost of the texts that one backend holds, with their
+	// descriptions.
 	textsOfBackend int
 	memory         memory
 	interned       settings.Interned

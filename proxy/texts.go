@@ -9,11 +9,14 @@ import (
 
 // Statement texts are what a client can make Sluice keep most of: by names, portals, logs,
 // and for others in the catalog. Whoever holds them, their bytes are counted while they are
-// in memory (texts), against prepared.total_bytes; those of one client's names against
-// prepared.bytes_per_client.
+// in memory (texts), against prepared.total_bytes, and so are the descriptions of their
+// columns; the texts of one client's names count against prepared.bytes_per_client.
 
 // templateCost is what a template takes besides its texts, rounded up.
 const templateCost = 1 << 10
+
+// descriptionCost is what a description takes besides its frames, rounded up.
+const descriptionCost = 128
 
 // Parts of prepared.total_bytes, one in so many: that the catalog may take, which saves a
 // round trip and no more, and that all backends together may take, by what they have
@@ -41,6 +44,13 @@ func (x *texts) count(t *template, cost int) *template {
 	x.used.Add(int64(cost))
 	runtime.AddCleanup(t, x.forget, int64(cost))
 	return t
+}
+
+// describe counts a description likewise.
+func (x *texts) describe(d *description) {
+	cost := int64(d.cost())
+	x.used.Add(cost)
+	runtime.AddCleanup(d, x.forget, cost)
 }
 
 func (x *texts) forget(cost int64) { x.used.Add(-cost) }
@@ -93,4 +103,13 @@ func (s *session) mayKeep(name []byte, t *template) error {
 		return errTextsOfAll(s.srv.cfg.PreparedTotalBytes)
 	}
 	return nil
+}
+
+// mayDescribe is the error of a Describe for whose answer there is no room. have is the
+// answer that is kept already, nil for none.
+func (s *session) mayDescribe(t *template, have *description) error {
+	if have != nil || s.endsFailed(t.plan) || s.srv.texts.room(s.srv.catalog) {
+		return nil
+	}
+	return errTextsOfAll(s.srv.cfg.PreparedTotalBytes)
 }

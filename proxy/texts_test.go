@@ -198,3 +198,43 @@ func TestTextOfADestroyedStatement(t *testing.T) {
 	}
 	waitFor(t, "the texts to be gone", func() bool { runtime.GC(); return s.Stats().TextBytes < 8<<20 })
 }
+
+// What is kept of the columns of a client's statements counts as their texts do.
+func TestDescriptionsOfAll(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) {
+		c.PreparedBytesPerClient, c.PreparedTotalBytes = 4<<20, 4<<20
+	}))
+	c := dialRaw(t, s.addr)
+	columns := make([]string, 300)
+	for i := range columns {
+		columns[i] = fmt.Sprintf("1 AS %s%d", strings.Repeat("c", 50), i)
+	}
+	wide := c.tag("wide")
+	c.say(t, "Q CREATE TABLE "+wide+" AS SELECT "+strings.Join(columns, ", ")+"\n< Z\n")
+	t.Cleanup(func() { dialRaw(t, s.addr).say(t, "Q DROP TABLE "+wide+"\n< Z\n") })
+	const statements = 220 // of 21 kB each
+	name := func(i int) string { return fmt.Sprint("s", i) }
+	for i := range statements {
+		c.queue(encode(t, &pgproto3.Parse{Name: name(i), Query: fmt.Sprintf("SELECT %d, * FROM %s", i, wide)}, &pgproto3.Sync{}))
+		if got := c.readThrough("Z"); strings.Contains(got, "E S=") {
+			t.Fatalf("statement %d: %s", i, got)
+		}
+	}
+	refused := 0
+	for i := range statements {
+		c.queue(encode(t, &pgproto3.Describe{ObjectType: 'S', Name: name(i)}, &pgproto3.Sync{}))
+		if got := c.readThrough("Z"); strings.Contains(got, "E S=") {
+			if refused++; !strings.Contains(got, "C=53200") || !strings.Contains(got, "prepared.total_bytes") {
+				t.Fatalf("a description too many: %s", got)
+			}
+		}
+	}
+	if n := s.Stats().TextBytes; refused == 0 || n > 5<<20 {
+		t.Errorf("%d bytes are kept of 4 MiB, and %d descriptions were refused", n, refused)
+	}
+	c.conn.Close()
+	waitFor(t, "the client to be gone", func() bool { return s.Stats().Clients == 0 })
+	other := dialRaw(t, s.addr)
+	waitFor(t, "room", func() bool { return !strings.Contains(other.prepares(t, "", 900_000), "E S=") })
+}

@@ -118,16 +118,25 @@ func (s *session) waitOut(pause time.Duration, queued bool) error {
 	return nil
 }
 
-// exchange is a round trip of Sluice's own in a turn, which ends when the turn must not go
-// on; then nobody knows what the backend has done, and it is suspect. refusal is the
-// server's error. An error that does not stop the turn (stops) means that the backend is
-// lost.
+// exchange is a round trip of Sluice's own in a turn: see asking. refusal is the server's
+// error.
 func (s *session) exchange(msg []byte) (refusal []byte, err error) {
+	err = s.asking(func(b *backend) error {
+		refusal, err = b.exchangeUntil(msg, s.t.deadline, s.stopped)
+		return err
+	})
+	return refusal, err
+}
+
+// asking makes a round trip of Sluice's own in a turn, which ends when the turn must not go
+// on; then nobody knows what the backend has done, and it is suspect. An error that does not
+// stop the turn (stops) means that the backend is lost.
+func (s *session) asking(ask func(*backend) error) error {
 	b := s.b
 	s.mu.Lock()
 	s.cancel.stop = func(error) { b.conn.Net.SetReadDeadline(time.Unix(1, 0)) }
 	s.mu.Unlock()
-	refusal, err = b.exchangeUntil(msg, s.t.deadline, s.stopped)
+	err := ask(b)
 	s.mu.Lock()
 	s.cancel.stop = nil
 	s.mu.Unlock()
@@ -135,7 +144,7 @@ func (s *session) exchange(msg []byte) (refusal []byte, err error) {
 		b.suspect = true
 		s.heeded(err)
 	}
-	return refusal, err
+	return err
 }
 
 // stops reports whether an error says that the turn must not go on.

@@ -147,7 +147,7 @@ var keys = []key{
 		help:    "TLS to the backend as in libpq; kind postgres only: DSQL is always verify-full."},
 
 	{name: "backend.max_message_bytes", def: byKind, field: func(c *Config) any { return &c.Proxy.MaxMessageBytes },
-		help: "The longest message that the backend takes; a longer one gets 54000 and costs no backend. 0: any. -1: 10 MiB for kind dsql, whose clusters close the connection over a longer one, any for kind postgres."},
+		help: "The longest message that the backend takes; a longer one gets 54000 and costs no backend. 0: any. -1: 10 MiB for kind dsql, whose clusters close the connection over a longer one, any for kind postgres. COPY data and sessions with a backend of their own are not looked at."},
 	{name: "backend.silence_timeout", def: "auto", field: func(c *Config) any { return &c.SilenceTimeout },
 		help: "How long the backend may send nothing while it owes an answer before it is given up, and nothing of it is sent again; not for COPY and CALL. auto: 330s for kind dsql, whose statements end at 300 s, off for kind postgres. 0: for ever."},
 	{name: "backend.tcp_user_timeout", def: 20 * time.Second, field: func(c *Config) any { return &c.Proxy.BackendPathLimit },
@@ -222,7 +222,7 @@ var keys = []key{
 	{name: "prepared.bytes_per_client", def: 16 << 20, field: func(c *Config) any { return &c.Proxy.PreparedBytesPerClient },
 		help: "Bytes that the texts of one client's named statements may take, with their plans; a Parse beyond gets 53200."},
 	{name: "prepared.total_bytes", def: 256 << 20, field: func(c *Config) any { return &c.Proxy.PreparedTotalBytes },
-		help: "Bytes that the texts of all prepared statements may take, those that are only remembered included: of these the least recently used go first. Beyond, a Parse gets 53200."},
+		help: "Bytes that the texts of all prepared statements and the descriptions of their columns may take, those that are only remembered included: of these the least recently used go first. Beyond, a Parse or a Describe gets 53200."},
 	{name: "prepared.texts", def: 5000, field: func(c *Config) any { return &c.Proxy.PreparedTexts },
 		help: "Statement descriptions remembered for all clients together."},
 	{name: "prepared.describe_memory", def: 2 * time.Second, field: func(c *Config) any { return &c.Proxy.DescribeMemory },

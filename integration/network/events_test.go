@@ -72,6 +72,9 @@ var events = []event{
 	{name: "connections that exist are reset",
 		strike: func(w *world) { w.relay.reset() },
 		want:   [5][]string{served, served, served, {"", "08007"}, {"", "08007"}}, key: "at once", limit: 10 * time.Second},
+	{name: "the server's host forgets its connections (half-open)",
+		strike: func(w *world) { w.forget() },
+		want:   [5][]string{served, served, served, {"", "08007"}, {"", "08007"}}, key: "`backend.tcp_keepalive`", limit: 10 * time.Second},
 	{name: "the server freezes (SIGSTOP)", env: silence,
 		strike: func(w *world) { w.sim.Signal(syscall.SIGSTOP) }, heal: func(w *world) { w.sim.Signal(syscall.SIGCONT) },
 		want: [5][]string{lost, lost, lost, {"08007"}, unknown}, key: silenceRule + ", then `reservoir.checkout_wait`", limit: 20 * time.Second},
@@ -84,6 +87,13 @@ var events = []event{
 	{name: "the server's bytes trickle", env: silence,
 		strike: func(w *world) { w.relay.become(trickles) }, heal: func(w *world) { w.relay.become(passes) },
 		want: [5][]string{served, served, served, served, served}, key: "as they come", limit: 20 * time.Second},
+}
+
+// forget leaves connections half-open: the server's host has forgotten its connections, and says so when it is asked.
+func (w *world) forget() {
+	w.wall.swallow()
+	w.relay.reset()
+	w.wall.open()
 }
 
 // Whatever happens to the network, each client gets the right answer soon. Behind it rows
@@ -209,6 +219,10 @@ func table() string {
 			b.WriteString(" " + strings.Join(words, " or ") + " |")
 		}
 		b.WriteString(" " + e.key + " |\n")
+	}
+	b.WriteString("\n| What becomes of a client | what it sees | its backend is free |\n|---|---|---|\n")
+	for _, e := range clientEvents {
+		b.WriteString("| " + e.name + " | " + e.sees + " | " + e.frees + " |\n")
 	}
 	return b.String()
 }

@@ -245,27 +245,6 @@ func ready(t *testing.T, client *pgproto3.Frontend) (bytes int) {
 	}
 }
 
-// A client whose host vanishes inside a transaction gives its backend back soon, be the
-// last answer acknowledged or not.
-func TestClientVanishes(t *testing.T) {
-	w := start(t, harness.Env{"DSQL_CLIENT_TCP_KEEPALIVE": deadAfter.String()})
-	idle, asking := w.client(), w.client()
-	w.must(idle, "BEGIN")
-	w.must(idle, "SELECT 1")
-	w.must(asking, "BEGIN")
-	w.ask(asking, "SELECT pg_sleep(1)")
-	w.until("both to have a backend", 10*time.Second, func() bool { return w.metric("dsql_reservoir_in_use") == 2 })
-	newWall(t, w.sluice.Port).swallow()
-	began := time.Now()
-	for w.metric("dsql_reservoir_in_use") > 0 {
-		if time.Since(began) > 15*time.Second {
-			t.Fatal("a client that vanished keeps its backend")
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	t.Logf("both backends are free after %v", time.Since(began).Round(time.Millisecond))
-}
-
 func (w *world) metric(name string) float64 {
 	w.Helper()
 	text, err := w.sluice.Metrics(w.Context())

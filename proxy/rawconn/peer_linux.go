@@ -1,61 +1,38 @@
 package rawconn
 
 import (
-	"encoding/binary"
 	"syscall"
 	"time"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
-// tcpInfo is the beginning of what the kernel knows of a TCP connection (struct tcp_info,
-// linux/tcp.h), whose layout only grows.
-type tcpInfo [60]byte
-
-// Places in a tcpInfo.
-const (
-	infoState   = 0  // see closeWait
-	infoProbes  = 3  // window and keepalive probes without an answer
-	infoUnacked = 24 // segments on their way
-	infoLastAck = 56 // milliseconds since the last acknowledgement came
-)
-
-// The states of TCP (net/tcp_states.h) in which the peer has sent its FIN, or nobody has
-// the connection any more.
-const (
-	closed    = 7
-	closeWait = 8
-	lastAck   = 9
-	closing   = 11
-)
-
-// askTCP asks the kernel; a socket of another family has no such thing.
-func askTCP(socket syscall.RawConn) (info tcpInfo, ok bool) {
+// askTCP asks the kernel; nil of a socket of another family, which has no such thing.
+func askTCP(socket syscall.RawConn) (info *unix.TCPInfo) {
 	_ = socket.Control(func(fd uintptr) {
-		size := uint32(len(info))
-		_, _, errno := syscall.Syscall6(syscall.SYS_GETSOCKOPT, fd, syscall.IPPROTO_TCP, syscall.TCP_INFO,
-			uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
-		ok = errno == 0 && int(size) == len(info)
+		if asked, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+			info = asked
+		}
 	})
-	return info, ok
+	return info
 }
 
 func unacked(socket syscall.RawConn) (owed bool, last time.Duration) {
-	info, ok := askTCP(socket)
-	if !ok {
+	info := askTCP(socket)
+	if info == nil {
 		return false, 0
 	}
-	last = time.Duration(binary.NativeEndian.Uint32(info[infoLastAck:])) * time.Millisecond
-	return info[infoProbes] > 0 || binary.NativeEndian.Uint32(info[infoUnacked:]) > 0, last
+	return info.Probes > 0 || info.Unacked > 0, time.Duration(info.Last_ack_recv) * time.Millisecond
 }
 
 func ended(socket syscall.RawConn) bool {
-	info, ok := askTCP(socket)
-	if !ok {
+	info := askTCP(socket)
+	if info == nil {
 		return endedUnread(socket)
 	}
-	switch info[infoState] {
-	case closed, closeWait, lastAck, closing:
-		return true
+	switch info.State {
+	case unix.BPF_TCP_CLOSE, unix.BPF_TCP_CLOSE_WAIT, unix.BPF_TCP_LAST_ACK, unix.BPF_TCP_CLOSING:
+		return true // the peer has sent its FIN, or nobody has the connection any more
 	}
 	return false
 }
