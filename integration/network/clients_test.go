@@ -66,14 +66,13 @@ var clientEvents = []struct {
 		c.say("BEGIN; INSERT INTO t VALUES (1, 0);")
 		w.holds(1)
 		c.stop(4 * deadAfter)
-		w.holds(1)
 		c.say("COMMIT;")
 		c.quit()
 		w.has(1)
 	}},
 	{"it is stopped (SIGSTOP) while it reads, and goes on", "answered", "when it has read", func(w *world) {
 		c := w.psql()
-		c.say("SELECT repeat('y', 100000) FROM generate_series(1, 500);") // 50 MB
+		c.say("SELECT repeat('y', 100000) FROM pg_sleep(2), generate_series(1, 500);") // 50 MB
 		w.holds(1)
 		c.stop(4 * deadAfter)
 		if rows := strings.Count(c.quit(), "yyy\n"); rows != 500 {
@@ -243,7 +242,7 @@ func (c *psqlClient) say(sql string) {
 	}
 }
 
-// stop freezes the process for so long.
+// stop freezes the process for so long; it keeps its backend.
 func (c *psqlClient) stop(d time.Duration) {
 	c.w.Helper()
 	for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
@@ -252,6 +251,7 @@ func (c *psqlClient) stop(d time.Duration) {
 		}
 		if signal == syscall.SIGSTOP {
 			time.Sleep(d)
+			c.w.holds(1)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 // While the server hangs, and dials with it, the daemon is not ready and says what it waits
 // for; and it is ready again when the server goes on.
 func TestNotReadyWhileTheServerHangs(t *testing.T) {
+	t.Parallel()
 	w := start(t, harness.Env{"DSQL_RESERVOIR_PROBE_INTERVAL": "1s"})
 	w.must(w.client(), "CREATE TABLE t (id int PRIMARY KEY, n int)")
 	w.must(w.client(), "INSERT INTO t VALUES (1, 0)")
@@ -39,6 +40,7 @@ func TestDrainWhileTheServerHangs(t *testing.T) {
 	const timeout = 2 * time.Second
 	for name, env := range map[string]harness.Env{"cancels": {"DSQL_CANCEL_FORWARD": "true"}, "no cancels": nil} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := start(t, harness.Env{"DSQL_DRAIN_TIMEOUT": timeout.String()}.With(env))
 			w.must(w.client(), "CREATE TABLE t (id int PRIMARY KEY, n int)")
 			idle, block, committing, read, write := w.client(), w.client(), w.client(), w.client(), w.client()

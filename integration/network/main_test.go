@@ -2,6 +2,7 @@ package network
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +11,9 @@ import (
 
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
+
+// worlds is how many tests run at a time: mostly they wait.
+const worlds = "6"
 
 // inside marks the process that runs in the namespace.
 const inside = "SLUICE_TEST_NETWORK_NAMESPACE"
@@ -21,6 +25,10 @@ func TestMain(m *testing.M) {
 	if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "the namespace has no loopback interface: %v: %s", err, out)
 		os.Exit(1)
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", worlds); err != nil {
+		panic(err)
 	}
 	os.Exit(pgtest.Main(m))
 }

@@ -3,12 +3,9 @@ package network
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -97,84 +94,10 @@ func (w *world) ask(conn *pgx.Conn, sql string) <-chan told {
 	return answer
 }
 
-// Existing connections to the server are swallowed, new ones work. A read is answered on
-// another backend, a transaction is run again, and a commit is of unknown outcome, each
-// soon.
-func TestPathOfExistingConnectionsDies(t *testing.T) {
-	w := start(t, nil)
-	w.must(w.client(), "CREATE TABLE t (id int PRIMARY KEY, n int)")
-	read, running, block, committing, write := w.client(), w.client(), w.client(), w.client(), w.client()
-	for i, c := range []*pgx.Conn{block, committing} {
-		w.must(c, "BEGIN")
-		w.must(c, fmt.Sprintf("INSERT INTO t VALUES (%d, 0)", i))
-	}
-	sleeping := w.ask(running, "SELECT pg_sleep(3)")
-	time.Sleep(500 * time.Millisecond)
-	w.wall.swallow()
-	answers := map[string]<-chan told{
-		"a read that runs":       sleeping,
-		"a read":                 w.ask(read, "SELECT 1"),
-		"a statement of a block": w.ask(block, "INSERT INTO t VALUES (100, 0)"),
-		"a COMMIT":               w.ask(committing, "COMMIT"),
-		"a write":                w.ask(write, "INSERT INTO t VALUES (200, 0)"),
-	}
-	want := map[string]string{"a COMMIT": "08007", "a write": "08007"}
-	for name, answer := range answers {
-		got := <-answer
-		t.Logf("%s: %q after %v", name, got.code, got.took.Round(time.Millisecond))
-		if got.code != want[name] || got.took > 15*time.Second {
-			t.Errorf("%s: %q after %v, want %q", name, got.code, got.took, want[name])
-		}
-	}
-	w.must(block, "COMMIT")
-}
-
-// The server freezes: its host acknowledges, and nobody answers. Whoever waits is told
-// within the time of silence, and served again when the server goes on.
-func TestServerFreezes(t *testing.T) {
-	w := start(t, harness.Env{"DSQL_BACKEND_SILENCE_TIMEOUT": "3s"})
-	w.must(w.client(), "CREATE TABLE t (id int PRIMARY KEY, n int)")
-	read, block, committing, write := w.client(), w.client(), w.client(), w.client()
-	for i, c := range []*pgx.Conn{block, committing} {
-		w.must(c, "BEGIN")
-		w.must(c, fmt.Sprintf("INSERT INTO t VALUES (%d, 0)", i))
-	}
-	w.sim.Signal(syscall.SIGSTOP)
-	defer w.sim.Signal(syscall.SIGCONT)
-	for name, a := range map[string]struct {
-		answer <-chan told
-		want   []string
-	}{
-		// A backend that Sluice asks something itself first does not get the statement: 53300.
-		"a read":                 {w.ask(read, "SELECT 1"), []string{"08006", "53300"}},
-		"a statement of a block": {w.ask(block, "INSERT INTO t VALUES (100, 0)"), []string{"08006"}},
-		"a COMMIT":               {w.ask(committing, "COMMIT"), []string{"08007"}},
-		"a write":                {w.ask(write, "INSERT INTO t VALUES (200, 0)"), []string{"08007", "53300"}},
-	} {
-		got := <-a.answer
-		t.Logf("%s: %q after %v", name, got.code, got.took.Round(time.Millisecond))
-		if !slices.Contains(a.want, got.code) || got.took > 15*time.Second {
-			t.Errorf("%s: %q after %v, want %q", name, got.code, got.took, a.want)
-		}
-	}
-	w.sim.Signal(syscall.SIGCONT)
-	w.must(block, "ROLLBACK")
-	for _, c := range []*pgx.Conn{read, block, committing, write} {
-		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-			_, err := c.Exec(t.Context(), "SELECT 1")
-			if err == nil {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("behind the freeze: %v", err)
-			}
-		}
-	}
-}
-
 // A server that takes nothing for longer than any limit of the path is no dead one: its
 // host acknowledges. So is a client that reads nothing.
 func TestShutWindows(t *testing.T) {
+	t.Parallel()
 	w := start(t, harness.Env{"DSQL_CLIENT_TCP_KEEPALIVE": deadAfter.String()})
 	conn, err := net.Dial("tcp", net.JoinHostPort(w.sluice.Host, strconv.Itoa(w.sluice.Port)))
 	if err != nil {
