@@ -2,6 +2,7 @@ package dialogues
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -47,6 +48,36 @@ const lookMacro = "{look}"
 
 // noCancel is step.cancel of a step that cancels nothing.
 const noCancel = -1
+
+// settled is the dialogue with a Sync of each client that has not ended what it sent last,
+// where it connects again and at the end: what a server does with frames that nothing follows
+// is a matter of time, and what the Sync is answered is a part of the dialogue.
+func (d dialogue) settled() dialogue {
+	all := dialogue{fault: d.fault}
+	open := map[string]step{} // what each client has sent last, where that has no end
+	sync := func(who string) {
+		if s, ok := open[who]; ok {
+			all.steps = append(all.steps, step{who: who, op: s.op, frames: []frame{{verb: 'S'}}, cancel: noCancel})
+			delete(open, who)
+		}
+	}
+	for _, s := range d.steps {
+		f := s.frames
+		switch {
+		case s.op == "connect", s.op == "end":
+			sync(s.who)
+		case len(f) > 0 && f[len(f)-1].verb != 'S' && f[len(f)-1].verb != 'Q':
+			open[s.who] = s
+		default:
+			delete(open, s.who)
+		}
+		all.steps = append(all.steps, s)
+	}
+	for _, who := range slices.Sorted(maps.Keys(open)) {
+		sync(who)
+	}
+	return all
+}
 
 func (d dialogue) String() string {
 	var b strings.Builder

@@ -33,6 +33,7 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
 // check plays a dialogue on both ways, and returns the difference.
 func (w *world) check(d dialogue) (string, tale, error) {
+	d = d.settled()
 	if err := w.begin(d); err != nil {
 		return "", tale{}, err
 	}
@@ -169,6 +170,7 @@ func list(classes map[string]int) string {
 // transcript is what Sluice answered.
 func transcript(d dialogue, told tale) string {
 	var b strings.Builder
+	d = d.settled()
 	for i, o := range told.outcomes {
 		b.WriteString(d.steps[i].String())
 		if o.skipped {

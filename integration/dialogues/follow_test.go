@@ -252,7 +252,6 @@ func (w *world) follow(d dialogue, told tale, sites []site, edits map[site]edit,
 			}
 		}
 	}
-	p.settle()
 	got, err := w.direct.sql(left)
 	if err != nil {
 		return "", 0, err

@@ -42,21 +42,6 @@ func newPlayer(x *target) *player {
 	return &player{target: x, clients: map[string]*client{}, pinned: map[*client]bool{}}
 }
 
-// settle sends each client's Sync that is missing: what a server does with frames that
-// nothing follows is a matter of time.
-func (p *player) settle() {
-	for _, c := range p.clients {
-		p.sync(c)
-	}
-}
-
-func (p *player) sync(c *client) {
-	if c.open && !c.closed {
-		c.send([]frame{{verb: 'S'}})
-		c.read()
-	}
-}
-
 // leave ends what a dialogue has left open.
 func (p *player) leave() {
 	for _, c := range p.clients {
@@ -118,7 +103,6 @@ func (w *world) tell(d dialogue) (told tale, err error) {
 		w.rest()
 		told.struck = w.happened()
 	}
-	p.settle()
 	if told.breach == "" {
 		told.left, err = w.through.sql(left)
 	}
@@ -171,7 +155,6 @@ func (p *player) step(s step) (o outcome, err error) {
 	switch s.op {
 	case "connect":
 		if c != nil {
-			p.sync(c)
 			c.hangUp(true)
 			delete(p.clients, s.who)
 		}
@@ -183,9 +166,6 @@ func (p *player) step(s step) (o outcome, err error) {
 		return o, err
 	case "end", "quit", "vanish":
 		if c != nil {
-			if s.op == "end" {
-				p.sync(c)
-			}
 			c.hangUp(s.op != "vanish")
 		}
 		return o, nil
