@@ -51,8 +51,8 @@ func (w *world) foreign(d dialogue, told tale) (sites []site, choices [][]edit) 
 				continue
 			}
 			a.refused = w.refusal(a.lines...) && !(a.code == "55000" && d.sure(told, at)) && !(a.code == "0A000" && !w.stale(d, told, i, n-o.from)) && !(a.code == "26000" && !forgotten(d, i, n-o.from)) || forgot[o.c] && a.code == "3B001"
-			lost := forgot[o.c] || slices.ContainsFunc(d.steps[:i], func(s step) bool { return s.ends() > 0 })                     // unseen, where another error was told
-			a.refused = a.refused || lost && a.code == "25P02" && strings.Contains(d.steps[i].frames[n-o.from].sql(), "AND CHAIN") // nobody knows what it would begin
+			lost := forgot[o.c] || slices.ContainsFunc(d.steps[:i], func(s step) bool { return s.ends() > 0 }) // unseen, where another error was told
+			a.refused = a.refused || lost && a.code == "25P02" && chains(d, i, n-o.from)                       // nobody knows what it would begin
 			forgot[o.c] = a.code == "0A000" && strings.Contains(a.text(), "savepoint") || isForeign(a.code, false) || forgot[o.c] && !strings.Contains(a.text(), "Z I")
 			if !a.refused && !isForeign(a.code, cancelled(d, told, i) || w.ranOut(d, told, i, a)) {
 				continue

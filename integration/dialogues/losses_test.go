@@ -174,6 +174,23 @@ func forgotten(d dialogue, i, k int) bool {
 		slices.ContainsFunc(d.steps[i].frames[k:], func(f frame) bool { return f.verb == 'B' && f.from != "" })
 }
 
+// chains tells whether frame k of step i says AND CHAIN, or binds or describes a statement of
+// its client's that does.
+func chains(d dialogue, i, k int) bool {
+	says := func(f frame) bool { return strings.Contains(f.sql(), "AND CHAIN") }
+	f := d.steps[i].frames[k]
+	name := f.from
+	switch {
+	case f.verb == 'D' && f.kind == 'S':
+		name = f.name
+	case f.verb != 'B':
+		return says(f)
+	}
+	return slices.ContainsFunc(d.steps[:i+1], func(s step) bool {
+		return s.who == d.steps[i].who && slices.ContainsFunc(s.frames, func(f frame) bool { return f.verb == 'P' && f.name == name && says(f) })
+	})
+}
+
 // ddlBefore tells whether another session has changed tables before step i.
 func (w *world) ddlBefore(d dialogue, i int) bool {
 	return w.changed || slices.ContainsFunc(d.steps[:i], func(s step) bool { return s.who == "x" && s.op == "sql" })
