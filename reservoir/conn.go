@@ -57,6 +57,9 @@ const (
 	// terminateWait bounds the good-bye to a server: an idle one closes within
 	// a round trip, one that is busy with a statement does not listen.
 	terminateWait = time.Second
+	// closingWait bounds it once the reservoir is closing: by then whatever may end in
+	// order has had the time of the drain. Nearly all servers are nearer than that.
+	closingWait = 500 * time.Millisecond
 	// terminateRead is how much of what it still sends is read meanwhile.
 	terminateRead = 64 << 10
 )
@@ -140,14 +143,15 @@ func (c *Conn) sever() {
 	socket.Close() // its borrower sees the error
 }
 
-// terminate ends the connection. It returns in bounded time, if possible after
-// the server has closed its end: only then has the server one connection less.
+// expire bounds how long terminate takes. It also ends a read that somebody else may be in.
+func (c *Conn) expire(wait time.Duration) {
+	_ = c.Net.SetDeadline(time.Now().Add(wait)) // a connection that is closed takes no time
+}
+
+// terminate ends the connection, in the time that expire gave. It returns, if possible,
+// after the server has closed its end: only then has the server one connection less.
 func (c *Conn) terminate() {
-	// The deadline also ends a read that somebody else may be in.
-	err := c.Net.SetDeadline(time.Now().Add(terminateWait))
-	if err == nil {
-		_, err = c.Net.Write([]byte{'X', 0, 0, 0, 4})
-	}
+	_, err := c.Net.Write([]byte{'X', 0, 0, 0, 4})
 	if err == nil {
 		_, err = io.CopyN(io.Discard, c.Net, terminateRead)
 	}

@@ -39,7 +39,7 @@ func dial(t *testing.T, cfg DialConfig, s *Startup) *Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.terminate)
+	t.Cleanup(func() { c.expire(terminateWait); c.terminate() })
 	return c
 }
 
@@ -48,6 +48,7 @@ func refused(t *testing.T, cfg DialConfig, step Step) *DialError {
 	t.Helper()
 	c, err := dialer(t, cfg).Dial(t.Context(), nil)
 	if err == nil {
+		c.expire(terminateWait)
 		c.terminate()
 		t.Fatal("the dial succeeded")
 	}

@@ -175,7 +175,7 @@ func TestEachDialSignsItsOwnToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.terminate()
+		defer func() { c.expire(terminateWait); c.terminate() }()
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -209,6 +209,7 @@ func TestOtherAuthorities(t *testing.T) {
 	dial := func() error {
 		c, err := d.Dial(t.Context(), nil)
 		if err == nil {
+			c.expire(terminateWait)
 			c.terminate()
 		}
 		return err

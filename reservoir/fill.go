@@ -156,6 +156,7 @@ func (r *Reservoir) dialReady(ctx context.Context, generation int, permit *lease
 	r.warn(news, err, pause)
 	switch {
 	case late:
+		c.expire(closingWait)
 		c.terminate()
 		permit.Release()
 		r.metrics.Discarded(string(Shutdown))

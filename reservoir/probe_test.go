@@ -165,8 +165,8 @@ func TestProbeEndsWithRun(t *testing.T) {
 		began := time.Now()
 		end()
 		<-ended
-		if took := time.Since(began); took > terminateWait {
-			t.Errorf("it took %v, want %v at most", took, terminateWait)
+		if took := time.Since(began); took > closingWait {
+			t.Errorf("it took %v, want %v at most", took, closingWait)
 		}
 	})
 }

@@ -60,6 +60,7 @@ type Reservoir struct {
 	filling  int                // dials in flight for the shelf
 	trickle  time.Time          // no dial above the low watermark before
 	alive    map[*Conn]struct{} // dialled and not ended, dedicated ones included
+	ending   map[*Conn]struct{} // whose sockets are being closed
 	filled   bool               // the initial fill is over
 	closed   bool
 	params   map[string]string
@@ -94,6 +95,7 @@ func New(cfg Config, dial DialFunc, m *metrics.Reservoir, log *slog.Logger) (*Re
 		shelf:     shelf{maxOpen: cfg.MaxOpen, target: cfg.TargetReady, batch: cfg.batch(), horizon: scanEvery},
 		calendar:  newCalendar(cfg.replaceEvery()),
 		alive:     make(map[*Conn]struct{}, cfg.MaxOpen),
+		ending:    map[*Conn]struct{}{},
 	}, nil
 }
 
@@ -221,9 +223,16 @@ func (r *Reservoir) endLocked(c *Conn, reason Reason) {
 	delete(r.alive, c)
 	r.shelf.end(c)
 	r.metrics.Discarded(string(reason))
+	wait := terminateWait
+	if reason == Shutdown || r.closed {
+		wait = closingWait
+	}
+	c.expire(wait)
+	r.ending[c] = struct{}{}
 	r.startLocked(func() {
 		c.terminate()
 		r.mu.Lock()
+		delete(r.ending, c)
 		r.shelf.closing--
 		c.permit.Release()
 		r.slotFreedLocked()
@@ -259,10 +268,14 @@ func (r *Reservoir) wake() {
 	}
 }
 
-// close refuses whoever waits and closes what is ready.
+// close refuses whoever waits and closes what is ready. What is being closed has closingWait
+// from now on.
 func (r *Reservoir) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for c := range r.ending {
+		c.expire(closingWait)
+	}
 	for len(r.shelf.ready) > 0 {
 		r.endLocked(r.shelf.take(len(r.shelf.ready)-1), Shutdown)
 	}

@@ -276,6 +276,36 @@ func TestDiscardHoldsItsSlotUntilTheSocketIsClosed(t *testing.T) {
 	})
 }
 
+// Servers that do not listen hold the end of Run up for closingWait, also those whose goodbye
+// had begun before.
+func TestGoodbyesAreShortAtTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		r := made(t, small(2), func(ctx context.Context, _ *Startup) (*Conn, error) {
+			c, err := s.dial(ctx, nil)
+			if err == nil {
+				c.Net = stuck{c.Net}
+			}
+			return c, err
+		})
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			r.Run(ctx)
+			close(ended)
+		}()
+		sleep(time.Second)
+		r.TryAcquire().Discard(Cancelled)
+		began := time.Now()
+		end()
+		<-ended
+		if took := time.Since(began); took > closingWait {
+			t.Errorf("it took %v, want %v at most", took, closingWait)
+		}
+	})
+}
+
 func TestSecondEndOfALoanPanics(t *testing.T) {
 	t.Parallel()
 	ends := map[string]func(*Conn){"Release": (*Conn).Release, "Discard": func(c *Conn) { c.Discard(Broken) }}
