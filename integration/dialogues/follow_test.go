@@ -297,6 +297,20 @@ func turnsOf(s step, o outcome, sites []site) []turnPart {
 // failing is a text that no server runs.
 const failing = "SELECT 1/0"
 
+// beginning is the first n statements of a string. An empty one in between is answered by
+// nothing.
+func beginning(parts []string, n int) []string {
+	for i, part := range parts {
+		if n == 0 {
+			return parts[:i]
+		}
+		if strings.TrimSpace(part) != "" {
+			n--
+		}
+	}
+	return parts
+}
+
 // toldToFail is a Parse that fails. Of the name it leaves what was there; the unnamed
 // statement goes, as it does behind each Parse that fails.
 func toldToFail(name string) frame {
@@ -317,7 +331,7 @@ func (p *player) sendEdited(c *client, frames []frame, o outcome, edits map[site
 		switch {
 		case !ok:
 		case f.verb == 'Q':
-			f.parts = append(slices.Clone(f.parts[:min(e.keep, len(f.parts))]), failing)
+			f.parts = append(slices.Clone(beginning(f.parts, e.keep)), failing)
 		case f.verb == 'S':
 			n := len(c.answers)
 			if err := c.send([]frame{toldToFail("told")}); err != nil {
