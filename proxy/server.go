@@ -32,8 +32,8 @@ var ErrServerClosed = errors.New("proxy: server closed")
 const sweepEvery = time.Second
 
 // lastWordsWait is for how long a session that is cut may write to a peer that does not read,
-// and ask a server to stop that does not answer. With the goodbyes to servers behind it a
-// drain ends within two seconds of its time.
+// and ask a server to stop that does not answer. With the goodbyes to servers behind it (see
+// reservoir) a drain ends within a second of its time.
 const lastWordsWait = 250 * time.Millisecond
 
 // Server accepts clients and runs their sessions. Its fields are shared by all sessions:
