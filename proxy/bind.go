@@ -172,16 +172,20 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 	o := t.owed.push(wire.Bind)
 	o.tmpl, o.clientStmt = b.cs.tmpl, b.cs
 	t.scratch = appendBindHead(t.scratch[:0], b.portal, st.name, params)
-	if err := s.add(t.scratch); err != nil {
-		return err
+	if b.whole && t.logs {
+		s.tx.log.Write(b.rest)
 	}
+	err := s.add(t.scratch)
 	if b.whole {
-		if t.logs {
-			s.tx.log.Write(b.rest)
+		if err != nil {
+			return err
 		}
 		return s.add(b.rest)
 	}
 	s.client.Skip(wire.HeaderLen + head)
+	if err != nil { // the log has its head: it needs the rest, and the client's stream is behind it
+		return s.leftOver(params, err)
+	}
 	return s.forward(params)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
@@ -106,6 +107,31 @@ func TestLossOverQuestionsOfAReplay(t *testing.T) {
 				t.Errorf("%s: %d cuts, and the client was told\n%s", question, cut.cuts.Load(), got)
 			}
 		}
+	}
+}
+
+// A loss that shows in the middle of a Bind, when what was gathered is written, has the whole
+// of the Bind run again, wherever it is split.
+func TestLossInsideABind(t *testing.T) {
+	t.Parallel()
+	var cut cutter
+	s := startSluice(t, sharedPostgres(t), fastReplay, cut.option, maxOpen(2))
+	const binds = 3000
+	for pad := range 30 {
+		c := dialRaw(t, s.addr)
+		frames := []pgproto3.FrontendMessage{&pgproto3.Parse{Name: "s", Query: "SELECT $1::int /* doomed " + strings.Repeat("x", 2*pad) + " */"}}
+		for range binds {
+			frames = append(frames, &pgproto3.Bind{PreparedStatement: "s", Parameters: [][]byte{[]byte("4")}}, &pgproto3.Execute{})
+		}
+		cut.arm("doomed", false)
+		c.queue(encode(t, append(frames, &pgproto3.Sync{})...))
+		if got := c.readThrough("Z"); strings.Contains(got, "E S=") || strings.Count(got, "C SELECT 1") != binds {
+			t.Fatalf("with %d bytes in front: %d answers of %d: %.300s", 2*pad, strings.Count(got, "C SELECT 1"), binds, got[max(0, strings.Index(got, "E S=")):])
+		}
+		c.conn.Close()
+	}
+	if cut.cuts.Load() != 30 {
+		t.Errorf("%d cuts of 30", cut.cuts.Load())
 	}
 }
 

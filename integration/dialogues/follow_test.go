@@ -97,12 +97,14 @@ func meanings(d dialogue, told tale, at site, a *answer) []edit {
 	if a.code != "08007" {
 		return all
 	}
+	// That all of it has run is the likeliest besides: the ways of many losses multiply.
+	all = append(all, edit{site: at, none: true})
 	f, _ := frameOf(d, told, at)
 	if f.verb == 'Q' {
 		for k := a.done + 1; k <= len(f.parts); k++ {
 			all = append(all, edit{site: at, keep: k})
 		}
-		return append(all, edit{site: at, none: true})
+		return all
 	}
 	for n := at.n; f.verb != 'S' && f.verb != 'Q'; {
 		n++
@@ -112,7 +114,7 @@ func meanings(d dialogue, told tale, at site, a *answer) []edit {
 		}
 		all = append(all, edit{site: site{at.c, n}})
 	}
-	return append(all, edit{site: at, none: true})
+	return all
 }
 
 // mostMeanings bounds the ways in which explain takes the errors of a dialogue.
