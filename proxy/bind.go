@@ -182,6 +182,7 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 		}
 		return s.add(b.rest)
 	}
+	// Off the client's stream: it was sent above, under the server's name.
 	s.client.Skip(wire.HeaderLen + head)
 	if err != nil { // the log has its head: it needs the rest, and the client's stream is behind it
 		return s.leftOver(params, err)

@@ -157,8 +157,8 @@ func errTooManyStatements(limit int) *wire.Error {
 		Detail: fmt.Sprintf("prepared.per_client is %d.", limit)}
 }
 
-// errTextsOfClient refuses a Parse whose text one client may not keep besides its others,
-// errTextsOfAll one that all clients together may not.
+// errTextsOfClient refuses a Parse whose text one client may not keep besides its others;
+// errTextsOfAll refuses a Parse or Describe when all clients together keep too much.
 func errTextsOfClient(limit int) *wire.Error {
 	return &wire.Error{Code: "53200", Message: "the prepared statements of this session are too long",
 		Detail: fmt.Sprintf("Their texts are bounded by prepared.bytes_per_client, %d.", limit),
@@ -167,7 +167,7 @@ func errTextsOfClient(limit int) *wire.Error {
 
 func errTextsOfAll(limit int) *wire.Error {
 	return &wire.Error{Code: "53200", Message: "the prepared statements of all sessions are too long",
-		Detail: fmt.Sprintf("Their texts are bounded by prepared.total_bytes, %d.", limit),
+		Detail: fmt.Sprintf("Their texts and the descriptions of their columns are bounded by prepared.total_bytes, %d.", limit),
 		Hint:   "Retry, or raise prepared.total_bytes."}
 }
 

@@ -199,7 +199,8 @@ func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
 	}
 	p.orphans = nil
 	if len(s.portals) == 0 { // closing a statement may close its portals
-		for old := p.oldest(s.srv.cfg.PreparedPerBackend, s.srv.textsOfBackend); old != nil && old != st; old = p.oldest(s.srv.cfg.PreparedPerBackend, s.srv.textsOfBackend) {
+		limit, most := s.srv.cfg.PreparedPerBackend, s.srv.textsOfBackend
+		for old := p.oldest(limit, most); old != nil && old != st; old = p.oldest(limit, most) {
 			s.srv.metrics.Prepared(metrics.PreparedEvicted)
 			s.closeOnBackend(old)
 		}

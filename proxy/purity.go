@@ -102,9 +102,9 @@ func (srv *Server) purityDue() bool {
 
 // askPurity asks an idle backend whether a text that looks like a read may write, unless
 // the answer is known; anew: even then. An error is stop's, which may be nil, or says that
-// the backend was lost. An answer is of the epoch at which the question was asked: a change of the schema meanwhile
-// makes the answer worthless. While one session asks, others go by the answer that is
-// known.
+// the backend was lost. An answer is of the epoch at which the question was asked: a change
+// of the schema meanwhile makes the answer worthless. While one session asks, others go by
+// the answer that is known.
 func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() error) error {
 	p, epoch, now := &srv.purity, srv.catalog.epoch.Load(), time.Now().UnixNano()
 	if last := p.asked.Load(); !anew {

@@ -249,19 +249,26 @@ func TestRecyclingIsPostponed(t *testing.T) {
 	})
 }
 
+// pastTheirAge returns eight backends that are lent and have reached their age, while the
+// lease has just begun to put retirements off.
+func pastTheirAge(t *testing.T) (*Reservoir, []*Conn) {
+	s, l := &server{delay: 100 * time.Millisecond}, newShare(8)
+	r := running(t, sharing(8, l), s.dial)
+	var lent []*Conn
+	for range 8 {
+		lent = append(lent, mustAcquire(t, r))
+	}
+	sleep(14 * time.Minute)
+	l.set(func(s *lease.State) { s.Phase, s.Postpone = lease.Degraded, true })
+	return r, lent
+}
+
 // A backend that comes back in the moment in which the lease begins to ask for it is not
 // retired either: the lease is asked then, and not only once a second.
 func TestReturnedBackendsArePostponedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, l := &server{delay: 100 * time.Millisecond}, newShare(8)
-		r := running(t, sharing(8, l), s.dial)
-		var lent []*Conn
-		for range 8 {
-			lent = append(lent, mustAcquire(t, r))
-		}
-		sleep(14 * time.Minute) // all have reached their age
-		l.set(func(s *lease.State) { s.Phase, s.Postpone = lease.Degraded, true })
+		r, lent := pastTheirAge(t)
 		for _, c := range lent {
 			c.Release()
 		}
@@ -276,14 +283,7 @@ func TestReturnedBackendsArePostponedAtOnce(t *testing.T) {
 func TestPostponedBackendsStay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, l := &server{delay: 100 * time.Millisecond}, newShare(8)
-		r := running(t, sharing(8, l), s.dial)
-		var lent []*Conn
-		for range 8 {
-			lent = append(lent, mustAcquire(t, r))
-		}
-		sleep(14 * time.Minute)
-		l.set(func(s *lease.State) { s.Phase, s.Postpone = lease.Degraded, true })
+		r, lent := pastTheirAge(t)
 		r.mu.Lock()
 		r.shelf.target = 4
 		r.cfg.BaseLifetime = 1 // each hour is the next one

@@ -93,8 +93,8 @@ type RuntimeConfig struct {
 // that means reservoir.max_open.
 const fillAll = -1
 
-// byKind is the value of connection.rate_limit and connection.burst_limit that means what
-// is right for backend.kind.
+// byKind is the value that means what is right for backend.kind, of the keys that derive gives
+// to defaultTo.
 const byKind = -1
 
 // defaultTo is what a value means that may be byKind.
