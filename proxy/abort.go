@@ -30,7 +30,7 @@ func (s *session) abortAttempt() error {
 			return err
 		}
 		// The transaction is aborted all the same.
-		s.logLost(gone, lostWhenReplaying)
+		s.noteLost(gone, lostWhenReplaying)
 		s.dropBackend(reservoir.Broken)
 		return nil
 	}

@@ -156,7 +156,7 @@ func (b *backend) exchangeUntil(msg []byte, at time.Time, stop func() error) (re
 
 // exchangeAll is what the others are: row is given the rows, stop may be nil. A deadline
 // that somebody else has set for the client's turn does not end the exchange: the clock
-// tells the two apart. Parameters are noted, notices dropped.
+// tells the two apart, and the path is looked at. Parameters are noted, notices dropped.
 func (b *backend) exchangeAll(msg []byte, row func(payload []byte), at time.Time, stop func() error) (refusal []byte, err error) {
 	if b.group {
 		return nil, errOpenGroup
@@ -185,7 +185,10 @@ func (b *backend) exchangeAll(msg []byte, row func(payload []byte), at time.Time
 			return nil, fmt.Errorf("answer of %d bytes to a request of our own: %w", total, wire.ErrMalformed)
 		case total == 0 || total > b.src.Buffered():
 			err := b.src.Fill()
-			if errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(end) {
+			if isTimeout(err) && time.Now().Before(end) {
+				if b.path.look(b.src.Raw) {
+					return nil, errDeadPath
+				}
 				if err := look(); err != nil { // else it was somebody's nudge for an earlier turn
 					return nil, err
 				}

@@ -28,14 +28,11 @@ func (s *session) backendLost(gone *lostError) error {
 	if gone.told != nil {
 		return s.discardStopped(gone.told)
 	}
-	if gone.wordless() {
-		s.srv.backends.Suspect()
-	}
 	clientErr, when := s.lossTold(), "transaction"
 	if clientErr == errUnknownOutcome {
 		when = "unknown_outcome"
 	}
-	s.logLost(gone, when)
+	s.noteLost(gone, when)
 	// Nothing but ReadyForQuery was missing: what was set is kept, or not, as at one.
 	if clientErr == nil {
 		s.settleSettings(t.errorTold)
@@ -52,7 +49,7 @@ func (s *session) backendLost(gone *lostError) error {
 // wordless reports whether neither the server nor its host has said that the connection
 // ends: others may have ended in the same way.
 func (e *lostError) wordless() bool {
-	return e.silent || e.err == errDeadPath || errors.Is(e.err, syscall.ETIMEDOUT)
+	return e.silent || e.err == errDeadPath || errors.Is(e.err, syscall.ETIMEDOUT) || isTimeout(e.err)
 }
 
 // reason is why the backend is discarded.
@@ -97,8 +94,12 @@ func (s *session) concluded() bool {
 // lostWhenReplaying is the loss of a backend that no client is told of.
 const lostWhenReplaying = metrics.LostReplaying
 
-// logLost counts and logs a loss in a turn; when says what became of the turn.
-func (s *session) logLost(gone *lostError, when string) {
+// noteLost counts and logs a loss in a turn, and has the reservoir suspect the others where
+// it was wordless; when says what became of the turn.
+func (s *session) noteLost(gone *lostError, when string) {
+	if gone.wordless() {
+		s.srv.backends.Suspect()
+	}
 	s.srv.metrics.BackendLost(when)
 	s.srv.log.Warn("backend lost in a turn", append(s.logAttrs(), "outcome", when, "error", gone.err)...)
 }

@@ -115,7 +115,7 @@ func (srv *Server) openSession(h *startup.Client) (*session, error) {
 		return nil, err
 	}
 	srv.mu.Lock()
-	srv.sessions[s] = new(swept)
+	srv.sessions[s] = &swept{path: path{limit: srv.cfg.ClientPathLimit}}
 	srv.mu.Unlock()
 	n := secretLen30
 	if h.Protocol >= protocol32 {

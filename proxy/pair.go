@@ -163,6 +163,7 @@ func (s *session) question(b *backend) error {
 	if !s.srv.groupsDue() && !s.srv.purityDue() {
 		return nil
 	}
+	b.path = path{limit: s.srv.cfg.BackendPathLimit}
 	s.mu.Lock()
 	stop := s.cancel.stop // of a wait for the backend
 	s.cancel.questioned = b

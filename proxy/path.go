@@ -15,30 +15,31 @@ import (
 // whenever it is woken in a turn (woken), and the sweeper at the paths to clients that hold
 // a backend. A path without anything under way is for the kernel's keepalive to watch.
 
-// path is what is known of the way to a peer. The zero value knows nothing.
+// path is what is known of the way to a peer.
 type path struct {
+	limit time.Duration // how long the peer's host may owe an acknowledgement; 0: for ever
 	// since: from then on an acknowledgement was owed at every look, and none came.
 	since time.Time
 }
 
-// dead reports whether the peer's host has owed an acknowledgement for as long as limit
+// dead reports whether the peer's host has owed an acknowledgement for as long as the limit
 // without sending any; last is how long ago it sent one. A host whose program takes nothing
-// acknowledges that it is asked: a shut window is no dead path. No limit (0) is never over.
-func (p *path) dead(now time.Time, owed bool, last, limit time.Duration) bool {
-	if !owed || limit == 0 {
+// acknowledges that it is asked: a shut window is no dead path.
+func (p *path) dead(now time.Time, owed bool, last time.Duration) bool {
+	if !owed || p.limit == 0 {
 		p.since = time.Time{}
 		return false
 	}
 	if p.since.IsZero() || now.Add(-last).After(p.since) {
 		p.since = now
 	}
-	return now.Sub(p.since) >= limit
+	return now.Sub(p.since) >= p.limit
 }
 
 // look is dead for the peer of a connection.
-func (p *path) look(conn rawconn.Conn, limit time.Duration) bool {
+func (p *path) look(conn rawconn.Conn) bool {
 	owed, last := conn.Unacked()
-	return p.dead(time.Now(), owed, last, limit)
+	return p.dead(time.Now(), owed, last)
 }
 
 // errDeadPath is a backend whose host has acknowledged nothing for the time that is allowed.
@@ -46,7 +47,7 @@ var errDeadPath = errors.New("the server's host has stopped acknowledging")
 
 // lookAtPath is the loss of a backend whose path is dead. nil: it may be waited for.
 func (s *session) lookAtPath() error {
-	if s.b != nil && s.b.path.look(s.b.src.Raw, s.srv.cfg.BackendPathLimit) {
+	if s.b != nil && s.b.path.look(s.b.src.Raw) {
 		return &lostError{err: errDeadPath}
 	}
 	return nil
@@ -89,7 +90,7 @@ func (srv *Server) watchClient(s *session, seen *swept) {
 	s.mu.Lock()
 	holds := s.cancel.backend != nil
 	s.mu.Unlock()
-	if holds && seen.path.look(s.client.Raw, srv.cfg.ClientPathLimit) {
+	if holds && seen.path.look(s.client.Raw) {
 		srv.log.Warn("the client's host has stopped acknowledging", s.logAttrs()...)
 		s.client.Raw.Close()
 	}

@@ -70,7 +70,7 @@ func (s *session) borrowAgain() (again bool, err error) {
 			s.heeded(err)
 			return false, s.noReplay(err)
 		case err != nil:
-			s.srv.metrics.BackendLost(lostWhenReplaying)
+			s.noteLost(&lostError{err: err}, lostWhenReplaying)
 			s.dropBackend(reservoir.Broken)
 			if time.Now().After(s.tx.attempts.Deadline(&s.srv.replays.cfg.Policy)) {
 				t.refusal = retry.NoBackend

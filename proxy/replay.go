@@ -232,7 +232,7 @@ func (s *session) resolve() error {
 		err := s.rerun()
 		var gone *lostError
 		if errors.As(err, &gone) && !gone.silent && gone.told == nil && s.survives() {
-			s.logLost(gone, lostWhenReplaying)
+			s.noteLost(gone, lostWhenReplaying)
 			reason := s.judge(retry.BackendLost)
 			s.noteAttempt(retry.BackendLost, reason)
 			s.dropBackend(reservoir.Broken)

@@ -1,12 +1,14 @@
 package proxy
 
 import (
+	"io"
 	"net"
 	"testing"
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/reservoir"
 )
 
 // A server whose answer has arrived is not silent, also where the session was kept from
@@ -40,5 +42,38 @@ func TestUnreadAnswerIsNoSilence(t *testing.T) {
 	}
 	if err := s.lookAtSilence(); err != nil {
 		t.Errorf("one that has answered: %v", err)
+	}
+}
+
+// unacked is a connection whose peer's host acknowledges nothing.
+type unacked struct{ rawconn.Conn }
+
+func (unacked) Unacked() (owed bool, last time.Duration) { return true, time.Hour }
+
+// A question of Sluice's own ends with the path to the server, as a client's statement does,
+// and not when its five seconds are over.
+func TestQuestionsEndWithThePath(t *testing.T) {
+	here, there := net.Pipe()
+	defer there.Close()
+	raw := unacked{rawconn.Plain(here)}
+	defer raw.Close()
+	go io.Copy(io.Discard, there)
+	b := &backend{conn: &reservoir.Conn{Net: raw}, src: wire.NewReader(raw, raw), path: path{limit: 50 * time.Millisecond}}
+	s := &session{srv: &Server{}}
+	s.cancel.backend = b
+	over := make(chan struct{})
+	defer close(over)
+	go func() { // as the sweeper does
+		for tick := time.NewTicker(10 * time.Millisecond); ; {
+			select {
+			case <-tick.C:
+				s.wakeBackend()
+			case <-over:
+				return
+			}
+		}
+	}()
+	if _, err := b.exchange(wire.FrameSync); err != errDeadPath {
+		t.Errorf("it ends with %v, want %v", err, errDeadPath)
 	}
 }

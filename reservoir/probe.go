@@ -18,14 +18,18 @@ var (
 	readyFrame = []byte{'Z', 0, 0, 0, 5, 'I'}
 )
 
-// Suspect says that a backend has failed without a word: the others may have as well. All
-// that are ready are asked for a sign of life at once, and until one has answered it is not
-// lent. Suspicions that come while that goes on are part of it.
+// Suspect says that a backend has failed without a word: the others may have as well. When
+// it returns, no backend that was ready is lent before it has given a sign of life, for
+// which all are asked at once. Suspicions that come while that goes on are part of it.
 func (r *Reservoir) Suspect() {
-	select {
-	case r.suspected <- struct{}{}:
-	default:
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.suspecting || r.closed {
+		return
 	}
+	r.suspecting = true
+	r.suspects = r.takeToAskLocked(func(*Conn) bool { return true })
+	r.suspected <- struct{}{} // one at most until it is over
 }
 
 // probe asks ready backends for a sign of life, until ctx ends: those that have given none
@@ -35,37 +39,35 @@ func (r *Reservoir) probe(ctx context.Context) {
 	defer asking.Wait()
 	ticker := time.NewTicker(scanEvery)
 	defer ticker.Stop()
-	suspecting, over := false, make(chan struct{}, 1)
 	for {
 		select {
 		case <-ctx.Done():
-			return
-		case <-over:
-			suspecting = false
+			return // close ends those that are suspected
 		case <-r.suspected:
-			if suspecting {
-				break // all have been asked
-			}
-			suspecting = true
-			asked := r.takeToAsk(func(*Conn) bool { return true })
+			r.mu.Lock()
+			asked := r.suspects
+			r.suspects = nil
+			r.mu.Unlock()
 			asking.Go(func() {
 				r.ask(ctx, asked)
-				over <- struct{}{}
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				r.suspecting = false
 			})
 		case <-ticker.C:
 			if r.cfg.ProbeInterval > 0 {
+				r.mu.Lock()
 				now := r.age()
-				asked := r.takeToAsk(func(c *Conn) bool { return now-c.provenAt >= c.patience })
+				asked := r.takeToAskLocked(func(c *Conn) bool { return now-c.provenAt >= c.patience })
+				r.mu.Unlock()
 				asking.Go(func() { r.ask(ctx, asked) })
 			}
 		}
 	}
 }
 
-// takeToAsk lends the ready backends that are due to the prober.
-func (r *Reservoir) takeToAsk(due func(*Conn) bool) (asked []*Conn) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// takeToAskLocked lends the ready backends that are due to the prober.
+func (r *Reservoir) takeToAskLocked(due func(*Conn) bool) (asked []*Conn) {
 	for i := len(r.shelf.ready) - 1; i >= 0; i-- {
 		if c := r.shelf.ready[i]; due(c) {
 			r.shelf.take(i)

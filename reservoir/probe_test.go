@@ -102,6 +102,9 @@ func TestSuspicion(t *testing.T) {
 				a.says("silence")
 			}
 			r.Suspect()
+			if r.TryAcquire() != nil {
+				t.Errorf("of %d, one is lent that has given no sign of life", n)
+			}
 			r.Suspect()
 			synctest.Wait()
 			if got, want := r.Stats().Ready, n-(n+1)/2; got != want {
@@ -145,30 +148,40 @@ func TestSuspicionBesideAProbe(t *testing.T) {
 	})
 }
 
-// The end of Run does not wait for servers that are asked and do not answer.
+// The end of Run does not wait for servers that are asked and do not answer, and closes those
+// that were about to be asked.
 func TestProbeEndsWithRun(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := made(t, small(3), (&server{}).dial) // they take a Sync and say nothing
-		ctx, end := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			r.Run(ctx)
-			close(ended)
-		}()
-		sleep(2 * time.Second)
-		r.Suspect()
-		synctest.Wait()
-		if s := r.Stats(); s.Ready != 0 || s.InUse != 3 {
-			t.Fatalf("%d ready, %d asked, want 0 and 3", s.Ready, s.InUse)
-		}
-		began := time.Now()
-		end()
-		<-ended
-		if took := time.Since(began); took > closingWait {
-			t.Errorf("it took %v, want %v at most", took, closingWait)
-		}
-	})
+	for _, asked := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := &server{}
+			r := made(t, small(3), srv.dial) // they take a Sync and say nothing
+			ctx, end := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				r.Run(ctx)
+				close(ended)
+			}()
+			sleep(2 * time.Second)
+			r.Suspect()
+			if s := r.Stats(); s.Ready != 0 || s.InUse != 3 {
+				t.Fatalf("%d ready, %d suspected, want 0 and 3", s.Ready, s.InUse)
+			}
+			if asked {
+				synctest.Wait()
+			}
+			began := time.Now()
+			end()
+			<-ended
+			if took := time.Since(began); took > closingWait {
+				t.Errorf("it took %v, want %v at most", took, closingWait)
+			}
+			synctest.Wait() // the server sees it
+			if _, open, _ := srv.counts(); open != 0 || r.Stats().InUse != 0 {
+				t.Errorf("%d are open, %d lent", open, r.Stats().InUse)
+			}
+		})
+	}
 }
 
 // Unanswered is a dial that failed without a word of the server, until a backend that is

@@ -40,7 +40,7 @@ type Reservoir struct {
 	born    time.Time
 	limiter *rate.Limiter
 	kick    chan struct{} // capacity 1: the fill has something to look at
-	// suspected has capacity 1: the prober is to ask all that are ready.
+	// suspected has capacity 1: the prober is to ask suspects.
 	suspected chan struct{}
 
 	// admitting counts the dials that wait for the lease, throttled those that
@@ -63,11 +63,15 @@ type Reservoir struct {
 	ending   map[*Conn]struct{} // whose sockets are being closed
 	filled   bool               // the initial fill is over
 	closed   bool
-	params   map[string]string
-	lastErr  error
-	failedAt time.Duration // when a dial failed last without a word of the server
-	provenAt time.Duration // when the server gave a sign of life last, a second ahead at most
-	stats    counts
+	// suspecting: a suspicion is under way; suspects are lent to the prober, which has not
+	// begun to ask them.
+	suspecting bool
+	suspects   []*Conn
+	params     map[string]string
+	lastErr    error
+	failedAt   time.Duration // when a dial failed last without a word of the server
+	provenAt   time.Duration // when the server gave a sign of life last, a second ahead at most
+	stats      counts
 }
 
 // counts only grow.
@@ -223,13 +227,15 @@ func (r *Reservoir) endLocked(c *Conn, reason Reason) {
 	delete(r.alive, c)
 	r.shelf.end(c)
 	r.metrics.Discarded(string(reason))
-	wait := terminateWait
-	if reason == Shutdown || r.closed {
-		wait = closingWait
-	}
-	c.expire(wait)
 	r.ending[c] = struct{}{}
 	r.startLocked(func() {
+		r.mu.Lock()
+		wait := terminateWait
+		if r.closed {
+			wait = closingWait
+		}
+		c.expire(wait)
+		r.mu.Unlock()
 		c.terminate()
 		r.mu.Lock()
 		delete(r.ending, c)
@@ -279,6 +285,11 @@ func (r *Reservoir) close() {
 	for len(r.shelf.ready) > 0 {
 		r.endLocked(r.shelf.take(len(r.shelf.ready)-1), Shutdown)
 	}
+	for _, c := range r.suspects { // the prober, which would ask them, may have ended
+		r.unlendLocked(c)
+		r.endLocked(c, Shutdown)
+	}
+	r.suspects = nil
 	r.closed = true
 	r.shelf.waiting, r.shelf.claimed = 0, 0
 	r.waiters.dismiss()
