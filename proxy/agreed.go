@@ -66,7 +66,7 @@ func (s *session) newStatement(tmpl *template, since uint64) clientStatement {
 // No statement and no error: the server refused the text and the client has been told.
 func (s *session) onBackend(cs *clientStatement) (*serverStatement, error) {
 	p := s.parsing()
-	if cs.tmpl.parsing != p && cs.tmpl.readOtherwise(p) {
+	if cs.tmpl.parsing != p && (cs.tmpl.readOtherwise(p) || s.misled(cs.tmpl) && s.parsedBefore(cs) != nil) {
 		return s.asParsed(cs)
 	}
 	tmpl, epoch := s.underSettings(cs, p)
@@ -130,8 +130,12 @@ func (s *session) underSettings(cs *clientStatement, p settings.Parsing) (tmpl *
 // misreads reports whether the backend would have to read the text of a statement anew, in
 // another way than its plan has: then nobody knows what it would run.
 func (s *session) misreads(cs *clientStatement, tmpl *template, epoch uint64) bool {
-	return s.b.reading != 0 && s.b.reading.Misleads([]byte(tmpl.sql)) &&
-		(tmpl != cs.tmpl || tmpl.plan.Pin != rewrite.PinUnparsed) && !s.b.prepared.holdsOf(tmpl, epoch)
+	return s.misled(tmpl) && (tmpl != cs.tmpl || tmpl.plan.Pin != rewrite.PinUnparsed) && !s.b.prepared.holdsOf(tmpl, epoch)
+}
+
+// misled reports whether the backend would read a text otherwise than the planner.
+func (s *session) misled(tmpl *template) bool {
+	return s.b.reading != 0 && s.b.reading.Misleads([]byte(tmpl.sql))
 }
 
 // typed is tmpl with the parameter types that the client was told, where the server would

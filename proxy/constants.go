@@ -29,14 +29,14 @@ func (t *template) readOtherwise(p settings.Parsing) bool {
 	return rewrite.ReadBySettings([]byte(t.sql))
 }
 
-// asParsed is onBackend for a statement whose constants would be read otherwise: only the
-// one will do that the backend has parsed before. From then on no other client uses it:
+// asParsed is onBackend for a statement that would be read otherwise: only the one will do
+// that the backend has parsed before. From then on no other client uses it:
 // PostgreSQL may parse it anew, under the settings of this one. The transaction is not run
 // again, since no other backend would have the statement.
 func (s *session) asParsed(cs *clientStatement) (*serverStatement, error) {
 	st := s.parsedBefore(cs)
 	if st == nil {
-		if s.b.reading != 0 && s.b.reading.Misleads([]byte(cs.tmpl.sql)) {
+		if s.misled(cs.tmpl) {
 			return nil, errOtherReading
 		}
 		return nil, errReadOtherwise
@@ -55,7 +55,7 @@ func (s *session) asParsed(cs *clientStatement) (*serverStatement, error) {
 	}
 	s.srv.metrics.Prepared(metrics.PreparedHit)
 	s.tx.log.Refuse(retry.Pinned) // no other backend would have it
-	if cs.tmpl.of == nil {
+	if !cs.tmpl.own {
 		cs.tmpl = cs.tmpl.ownCopy()
 	}
 	s.b.prepared.rename(st, cs.tmpl)
@@ -71,7 +71,7 @@ func (s *session) parsedBefore(cs *clientStatement) *serverStatement {
 	if of := cs.tmpl.of; st == nil && of != nil {
 		st = s.b.prepared.find(of)
 	}
-	if st == nil || cs.tmpl.split != nil || st.epoch != cs.epoch || st.tmpl.of == nil && st.epoch != s.epoch() {
+	if st == nil || cs.tmpl.split != nil || st.epoch != cs.epoch || !st.tmpl.own && st.epoch != s.epoch() {
 		return nil
 	}
 	return st
@@ -79,7 +79,7 @@ func (s *session) parsedBefore(cs *clientStatement) *serverStatement {
 
 // ownCopy is the template of one client's statement, which shares nothing with others.
 func (t *template) ownCopy() *template {
-	own := &template{sql: t.sql, oids: t.oids, cost: t.cost, plan: t.plan, parsing: t.parsing, optsOut: t.optsOut, of: t}
+	own := &template{sql: t.sql, oids: t.oids, cost: t.cost, plan: t.plan, parsing: t.parsing, optsOut: t.optsOut, own: true, of: t}
 	own.desc.Store(t.desc.Load())
 	return own
 }

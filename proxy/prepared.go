@@ -29,7 +29,9 @@ type template struct {
 	plan *rewrite.Plan
 	// parsing is the hash of the settings that it is parsed under.
 	parsing settings.Parsing
-	// of is the shared template of the text, where this is one client's own: see asParsed.
+	// own: it is one client's alone; of is then the shared template of the text, if it has
+	// one: see asParsed and unreadTemplate.
+	own     bool
 	of      *template
 	optsOut bool // of replay, by a comment
 	// split: this is the form in two parts, and its server-side statement is the

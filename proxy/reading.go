@@ -22,7 +22,9 @@ func (s *session) plan(sql []byte) *rewrite.Plan {
 // unreadTemplate is that of a text that is not read. It is nobody else's, since the text
 // may be taken for something else by another client's server.
 func (s *session) unreadTemplate(sql, oids []byte) *template {
-	return s.srv.newTemplate(sql, oids, s.srv.planner.Unread(), s.parsing())
+	t := s.srv.newTemplate(sql, oids, s.srv.planner.Unread(), s.parsing())
+	t.own = true
+	return t
 }
 
 // reading is how the server will read the session's next text, as far as that is known.

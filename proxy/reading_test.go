@@ -83,6 +83,39 @@ func TestTextsInOtherEncodings(t *testing.T) {
 	})
 }
 
+// A statement whose text nobody but the server can read goes on to be what it was prepared
+// as, whatever is set behind it.
+func TestStatementsInOtherEncodings(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", `CREATE ROLE reader; GRANT reader TO CURRENT_USER;
+		CREATE FUNCTION reading_zone() RETURNS int LANGUAGE plpgsql AS $$ BEGIN SET TimeZone TO 'Asia/Tokyo'; RETURN 1; END $$`)
+	s := startSluice(t, pg, maxOpen(1))
+	const run = "B - | s\nD P -\nE -\nS\n< Z\n"
+	for _, encoding := range []string{"SJIS", "BIG5", "GBK"} {
+		for name, script := range map[string]string{
+			"in a block":           "Q BEGIN\n< Z\nQ SET LOCAL client_encoding TO %s\n< Z\n%s\nQ COMMIT\n< Z\n",
+			"a block's own string": "Q BEGIN; SET client_encoding TO %s\n< Z\n%s\nQ ROLLBACK\n< Z\n",
+			"session":              "Q SET client_encoding TO %s\n< Z\n%s",
+		} {
+			for _, change := range []string{"SET LOCAL TIME ZONE 'Asia/Tokyo'", "SET TimeZone TO 'Asia/Tokyo'", "SET DateStyle TO SQL, DMY", "SET IntervalStyle TO sql_standard",
+				"SET search_path TO pg_catalog", "SET ROLE reader", "SELECT set_config('TimeZone', 'Asia/Tokyo', false)", "SELECT reading_zone()", "RESET TimeZone", "SET client_encoding TO UTF8", "SET LOCAL client_encoding TO EUC_CN", "RESET client_encoding"} {
+				for _, text := range []string{"SELECT '\xc3\xa9'", "SELECT '02/03/2026'::date, '\xc3\xa9'", "SELECT $1::int, '\xc3\xa9'", "SELECT 1 AS \"\xc3\xa9\""} {
+					bind := run
+					if strings.Contains(text, "$1") {
+						bind = strings.ReplaceAll(run, "B - | s", "B - | s | 7")
+					}
+					script := fmt.Sprintf(script, encoding, "P s | "+text+"\nD S s\nS\n< Z\n"+bind+"Q "+change+"\n< Z\n"+bind+bind)
+					if got, want := perform(t, s.addr, script), perform(t, pg.addr, script); got != want {
+						t.Errorf("%s, %s, %s, %s:\n%s\nPostgreSQL:\n%s", encoding, name, change, text, got, want)
+					}
+					waitFor(t, "the backend to come back or go", func() bool { return s.backends.Stats().InUse == 0 })
+				}
+			}
+		}
+	}
+}
+
 // With standard_conforming_strings off at the server a backslash escapes in every
 // string constant, and hides a SET in the same way.
 func TestTextsThatEscape(t *testing.T) {
