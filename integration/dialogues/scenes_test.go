@@ -410,7 +410,9 @@ var scenes = []scene{
 	{theme: "copy", where: onPostgres, script: `
 		{X} [Q INSERT INTO t_{X} (n) VALUES ({N})]
 		{X} [Q <COPY (SELECT n FROM t_{X} ORDER BY n) TO STDOUT~COPY s2.v TO STDOUT~SELECT 1 AS one; COPY (SELECT generate_series(1, 3)) TO STDOUT~COPY t_{X} (nosuch) TO STDOUT>]`},
+	// Without a timeout: how far a long pipeline gets until it strikes differs from run to run.
 	{theme: "pipelines", script: `
+		{X} [Q SET statement_timeout = 0]
 		{X} [P q1 | SELECT 1/(g - $1::int) AS x FROM generate_series(1, 1) AS g] [S]
 		{X} x5500 [B - | q1 | 4] [D P -] [E -] [B - | q1 | <1~4>] [E -] [<S~H>]
 		{X} [S]
