@@ -165,7 +165,10 @@ func TestLongPipelineFails(t *testing.T) {
 	}
 	addrs := map[string]string{}
 	for name, opts := range all {
-		addrs[name] = startSluice(t, pg, opts...).addr
+		s := startSluice(t, pg, opts...)
+		// A client that comes before the first backend is told parameters later.
+		waitFor(t, "a backend", func() bool { return strings.HasPrefix(name, "session") || s.backends.Stats().Ready > 0 })
+		addrs[name] = s.addr
 	}
 	for _, failsAt := range []int{0, 5000, 5461, 11_000} {
 		for _, flush := range []bool{false, true} {
