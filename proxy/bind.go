@@ -182,8 +182,8 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 		}
 		return s.add(b.rest)
 	}
-	// Off the client's stream: it was sent above, under the server's name.
-	s.client.Skip(wire.HeaderLen + head)
+	s.client.Skip(wire.HeaderLen + head) // Reader.Skip, no test: these bytes were sent above, under the server's name
+
 	if err != nil { // the log has its head: it needs the rest, and the client's stream is behind it
 		return s.leftOver(params, err)
 	}

@@ -229,6 +229,8 @@ func (r *Reservoir) endLocked(c *Conn, reason Reason) {
 	r.metrics.Discarded(string(reason))
 	r.ending[c] = struct{}{}
 	r.startLocked(func() {
+		// The deadline is set here, behind whoever had the backend until now: a probe
+		// or a loan that ends at this moment sets one of its own.
 		r.mu.Lock()
 		wait := terminateWait
 		if r.closed {
