@@ -160,15 +160,17 @@ func (j *journal) end(outcome string) {
 }
 
 // close enters the end of the connection, and that of the transaction which it
-// leaves; unfinished: that one cannot have committed, whatever was asked for.
-func (j *journal) close(cause error, unfinished bool) {
+// leaves; unfinished: that one cannot have committed, whatever was asked for;
+// endless: nothing is under way that would end a group.
+func (j *journal) close(cause error, unfinished, endless bool) {
 	if j.asked.transaction > j.done.transaction {
 		j.done = j.asked // nothing of it was answered
 		j.done.open = true
 	}
 	outcome := wasUnknown
-	inBlock := j.asked.open && j.asked.block && j.asked.transaction == j.done.transaction
-	if inBlock || unfinished {
+	// A block ends with its COMMIT, anything else with a Sync or a Query.
+	open := j.asked.open && j.asked.transaction == j.done.transaction
+	if open && (j.asked.block || endless) || unfinished {
 		outcome = wasLost
 	}
 	j.end(outcome)

@@ -1,6 +1,8 @@
 package dsqlsim
 
 import (
+	"slices"
+
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/occ"
 )
@@ -83,6 +85,11 @@ func (q *replyQueue) push(r pendingReply, bytes int) {
 
 // rest are the replies to come.
 func (q *replyQueue) rest() []pendingReply { return q.list[q.head:] }
+
+// endTurn tells whether any of the replies to come ends in ReadyForQuery.
+func (q *replyQueue) endTurn() bool {
+	return slices.ContainsFunc(q.rest(), func(r pendingReply) bool { return r.endsTurn() })
+}
 
 // first is the reply that comes next, nil if none is pending.
 func (q *replyQueue) first() *pendingReply {

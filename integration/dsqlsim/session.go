@@ -145,7 +145,7 @@ func (s *Server) serveSession(client, raw net.Conn, id uint64, start *startup, l
 	each.end(client, err)
 	<-filled
 	s.plan.forget(id)
-	each.journal.close(err, each.replies.first() == nil || each.injection.mustFail)
+	each.journal.close(err, each.replies.first() == nil || each.injection.mustFail, !each.replies.endTurn())
 	if errors.Is(err, errUpstream) && s.ctx.Err() == nil {
 		s.log.Warn("upstream lost", "session", id, "error", err)
 	}

@@ -3,6 +3,7 @@ package dsqlsim_test
 import (
 	"crypto/tls"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -74,5 +75,86 @@ func TestStallEndsWithItsClient(t *testing.T) {
 	eventually(t, "the stall", func() bool { return len(c.Planned()) == 0 })
 	if err := c.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A session that ends in the middle of its work: the ledger says "unknown" only where what
+// was sent may commit by itself, and "lost" where the end of the transaction is missing.
+func TestOutcomeOfAnEndedSession(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	c.direct(t, "CREATE TABLE ended (id int)")
+	statement := func(sql string) []pgproto3.FrontendMessage {
+		return []pgproto3.FrontendMessage{&pgproto3.Parse{Query: sql}, &pgproto3.Bind{}, &pgproto3.Execute{}}
+	}
+	begin, insert, sleep, commit := statement("BEGIN"), statement("INSERT INTO ended VALUES (1)"), statement("SELECT pg_sleep(600)"), statement("COMMIT")
+	flush, sync := []pgproto3.FrontendMessage{&pgproto3.Flush{}}, []pgproto3.FrontendMessage{&pgproto3.Sync{}}
+	for name, test := range map[string]struct {
+		first, last []pgproto3.FrontendMessage // the answers of the first are read
+		want        string
+	}{
+		"a group, answered in part":           {slices.Concat(insert, flush), slices.Concat(sleep, flush), "lost"},
+		"a group of which nothing is":         {nil, slices.Concat(insert, sleep, flush), "lost"},
+		"a group to its Sync":                 {slices.Concat(insert, flush), slices.Concat(sleep, sync), "unknown"},
+		"a block":                             {slices.Concat(begin, insert, flush), slices.Concat(sleep, flush), "lost"},
+		"a block and a Sync":                  {slices.Concat(begin, insert, flush), slices.Concat(sleep, sync), "lost"},
+		"a block to its COMMIT":               {slices.Concat(begin, insert, flush), slices.Concat(sleep, commit, flush), "unknown"},
+		"a statement":                         {nil, []pgproto3.FrontendMessage{&pgproto3.Query{String: "SELECT pg_sleep(600)"}}, "unknown"},
+		"a string":                            {nil, []pgproto3.FrontendMessage{&pgproto3.Query{String: "INSERT INTO ended VALUES (1); SELECT pg_sleep(600)"}}, "lost"}, // it is sent statement by statement
+		"a group that a Query ends":           {slices.Concat(insert, flush), []pgproto3.FrontendMessage{&pgproto3.Query{String: "SELECT pg_sleep(600)"}}, "unknown"},
+		"a string that begins a block":        {nil, []pgproto3.FrontendMessage{&pgproto3.Query{String: "BEGIN; INSERT INTO ended VALUES (1); SELECT pg_sleep(600)"}}, "lost"},
+		"a string in which a block is to end": {nil, []pgproto3.FrontendMessage{&pgproto3.Query{String: "BEGIN; INSERT INTO ended VALUES (1); SELECT pg_sleep(600); COMMIT"}}, "lost"}, // so is this
+	} {
+		t.Run(name, func(t *testing.T) {
+			from := uint64(0)
+			if all := c.Ledger(0); len(all) > 0 {
+				from = all[len(all)-1].Seq
+			}
+			w := c.raw(t)
+			for _, m := range test.first {
+				w.Send(m)
+			}
+			if err := w.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			for tags := 0; tags < len(test.first)/3; {
+				m, err := w.Receive()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, ok := m.(*pgproto3.CommandComplete); ok {
+					tags++
+				}
+			}
+			for _, m := range test.last {
+				w.Send(m)
+			}
+			if err := w.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the sleep", func() bool {
+				return c.direct(t, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)%' AND state = 'active' AND datname = current_database() AND pid <> pg_backend_pid()") != "0"
+			})
+			_ = w.conn.Close()
+			eventually(t, "the end of the session", func() bool { return c.Connections() == 0 })
+			var got []string
+			eventually(t, "the ledger to tell", func() bool {
+				got = nil
+				events := c.Ledger(from)
+				for _, e := range events {
+					if e.Kind == "transaction" {
+						got = append(got, e.Outcome)
+					}
+				}
+				return slices.ContainsFunc(events, func(e dsqlsim.Event) bool { return e.Kind == "close" })
+			})
+			if len(got) != 1 || got[0] != test.want {
+				t.Errorf("the ledger says %v, want %s", got, test.want)
+			}
+			c.direct(t, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)%' AND datname = current_database() AND pid <> pg_backend_pid()")
+		})
+	}
+	if rows := c.direct(t, "SELECT count(*) FROM ended"); rows != "0" {
+		t.Errorf("%s rows of transactions that were killed", rows)
 	}
 }

@@ -3,6 +3,7 @@ package replay
 import (
 	"cmp"
 	"flag"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -30,7 +31,7 @@ func TestOracle(t *testing.T) {
 			t.Errorf("batch %d: %v", number, b)
 		}
 		if t.Failed() {
-			t.Errorf("batch %d: %d errors and %d breaches; again with -oracle.seed %d", number, len(errs), len(breaches), *oracleSeed)
+			t.Errorf("batch %d: %d errors and %d breaches; again with -oracle.seed %d%s", number, len(errs), len(breaches), *oracleSeed, rules(breaches))
 			break
 		}
 	}
@@ -38,6 +39,15 @@ func TestOracle(t *testing.T) {
 	if !t.Failed() {
 		w.vacuous(t)
 	}
+}
+
+// rules says which rules were broken, a line each: the stories in front may be long, and
+// whoever reads the end of a log gets no more than this.
+func rules(breaches []oracle.Violation) (lines string) {
+	for _, b := range breaches {
+		lines += fmt.Sprintf("\n%s: %s", b.Verdict, b.Text)
+	}
+	return lines
 }
 
 // shortest are the n breaches with the shortest stories.
