@@ -26,7 +26,7 @@ func (s *session) abortAttempt() error {
 	t := s.t
 	tolerated := func(err error) error {
 		var gone *lostError
-		if !errors.As(err, &gone) || gone.told != nil {
+		if !errors.As(err, &gone) {
 			return err
 		}
 		// The transaction is aborted all the same.
@@ -64,7 +64,7 @@ func (s *session) abortAttempt() error {
 	}
 	t.owed.reset()
 	t.up.Reset()
-	t.upErr, t.partial = nil, partial{}
+	t.partial = partial{}
 	return nil
 }
 
@@ -92,10 +92,10 @@ func (s *session) toReady() error {
 	switch {
 	case q.empty() || !q.items[len(q.items)-1].boundary():
 		q.push(wire.Sync)
-		s.addBytes(wire.FrameSync)
+		s.add(wire.FrameSync)
 	case t.stand == skips && q.first().kind == wire.Query && !q.first().done:
 		*q.first() = owed{kind: wire.Sync} // it is skipped as well
-		s.addBytes(wire.FrameSync)
+		s.add(wire.FrameSync)
 	}
 	if err := s.flushUp(); err != nil {
 		return err

@@ -196,7 +196,7 @@ func (s *session) restoreInGroup() error {
 		frames := wire.AppendParse(nil, "", setText(c), wire.NoOIDs) // no client's statement has no name there
 		frames = append(appendBindHead(frames, []byte(ownName), "", 6), 0, 0, 0, 0, 0, 0)
 		frames = append(append(wire.AppendHeader(frames, wire.Execute, len(ownName)+1+4), ownName...), 0, 0, 0, 0, 0)
-		s.addBytes(wire.AppendNamed(frames, wire.Close, 'P', ownName))
+		s.add(wire.AppendNamed(frames, wire.Close, 'P', ownName))
 		s.settings.Stage(c)
 	}
 	if len(sets) > 0 {

@@ -225,8 +225,6 @@ type lostError struct {
 	err error
 	// silent: its connection may be whole, and the server still at work.
 	silent bool
-	// told: the turn is given up, and this is what its client is told; see giveUp.
-	told *wire.Error
 }
 
 // Error is for the log: no client is told it.

@@ -15,7 +15,7 @@ func TestExchangeInAGroupIsRefused(t *testing.T) {
 		here, server := net.Pipe()
 		go io.Copy(io.Discard, server)
 		s := &session{pairing: pairing{b: &backend{conn: &reservoir.Conn{Net: here}}, t: &turn{course: course{outcome: outcomeAt(block)}}}}
-		s.addBytes(wire.FrameFlush)
+		s.add(wire.FrameFlush)
 		if err := s.flushUp(); err != nil {
 			t.Fatal(err)
 		}

@@ -175,18 +175,13 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 	if b.whole && t.logs {
 		s.tx.log.Write(b.rest)
 	}
-	err := s.add(t.scratch)
+	s.add(t.scratch)
 	if b.whole {
-		if err != nil {
-			return err
-		}
-		return s.add(b.rest)
+		s.add(b.rest)
+		return nil
 	}
 	s.client.Skip(wire.HeaderLen + head) // Reader.Skip, no test: these bytes were sent above, under the server's name
 
-	if err != nil { // the log has its head: it needs the rest, and the client's stream is behind it
-		return s.leftOver(params, err)
-	}
 	return s.forward(params)
 }
 

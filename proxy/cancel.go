@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/binary"
-	"errors"
 	"sync"
 	"time"
 
@@ -319,14 +318,8 @@ func (s *session) giveUp(e *wire.Error) error {
 		s.alarmBy(time.Now().Add(s.srv.cfg.CancelGrace))
 		return nil
 	}
-	if t.adding { // whoever gathers the frame counts on the backend
-		return &lostError{err: errGivenUp, told: e}
-	}
 	return s.discardStopped(e)
 }
-
-// errGivenUp is a backend that giveUp has left to backendLost.
-var errGivenUp = errors.New("given up")
 
 // discardStopped is the end of a turn that is given up.
 func (s *session) discardStopped(e *wire.Error) error {

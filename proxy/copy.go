@@ -83,9 +83,7 @@ func (s *session) copyIn() error {
 		default:
 			// Not allowed here: the COPY fails, and the frame is handled after it.
 			t.copying = false
-			if err := s.add(wire.AppendStrings(nil, wire.CopyFail, "unexpected message during COPY from stdin")); err != nil {
-				return err
-			}
+			s.add(wire.AppendStrings(nil, wire.CopyFail, "unexpected message during COPY from stdin"))
 			if err := s.flushUp(); err != nil {
 				return err
 			}

@@ -40,5 +40,5 @@ func (s *session) increment() {
 func (s *session) parseNothing() {
 	s.t.unseen = false
 	s.t.owed.push(wire.Parse).swallow = true
-	s.addBytes(wire.AppendParse(s.t.scratch[:0], "", "", wire.NoOIDs))
+	s.add(wire.AppendParse(s.t.scratch[:0], "", "", wire.NoOIDs))
 }

@@ -62,7 +62,8 @@ func (s *session) describePortal(name, frame []byte) error {
 	s.logFrame(wire.Describe, logEntry{plan: p.plan, stmt: p.stmt}, frame[wire.HeaderLen:])
 	o := s.pushRun(wire.Describe, p.plan)
 	o.clientStmt, o.split = p.stmt, p.split
-	return s.add(frame)
+	s.add(frame)
+	return nil
 }
 
 // describeInFailedBlock answers as PostgreSQL, which describes there what returns no rows.
@@ -122,5 +123,6 @@ func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) er
 	s.logFrame(wire.Describe, logEntry{tmpl: cs.tmpl, stmt: cs}, nil)
 	o := s.pushRun(wire.Describe, cs.tmpl.plan)
 	o.tmpl, o.stmt, o.clientStmt = cs.tmpl, st, cs
-	return s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
+	s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
+	return nil
 }

@@ -195,7 +195,7 @@ func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
 	st := p.add(tmpl, s.epoch())
 	for _, name := range p.orphans {
 		s.t.owed.push(wire.Close).swallow = true
-		s.addBytes(wire.AppendNamed(s.t.scratch[:0], wire.Close, 'S', name))
+		s.add(wire.AppendNamed(s.t.scratch[:0], wire.Close, 'S', name))
 	}
 	p.orphans = nil
 	if len(s.portals) == 0 { // closing a statement may close its portals
@@ -208,7 +208,7 @@ func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
 	o := s.t.owed.push(wire.Parse)
 	o.swallow, o.tmpl, o.stmt = silent, tmpl, st
 	s.t.scratch = wire.AppendParse(s.t.scratch[:0], st.name, tmpl.text(), []byte(tmpl.oids))
-	s.addBytes(s.t.scratch)
+	s.add(s.t.scratch)
 	return st
 }
 
@@ -219,7 +219,7 @@ func (s *session) closeOnBackend(st *serverStatement) {
 	s.b.prepared.remove(st)
 	o := s.t.owed.push(wire.Close)
 	o.swallow, o.stmt = true, st
-	s.addBytes(wire.AppendNamed(s.t.scratch[:0], wire.Close, 'S', st.name))
+	s.add(wire.AppendNamed(s.t.scratch[:0], wire.Close, 'S', st.name))
 }
 
 // prepare makes sure that the backend holds tmpl, as it is now: one of another epoch is
@@ -246,7 +246,7 @@ func (s *session) prepare(tmpl *template, describe bool) *serverStatement {
 func (s *session) describeSilently(st *serverStatement) {
 	o := s.pushRun(wire.Describe, st.tmpl.plan)
 	o.swallow, o.tmpl, o.stmt = true, st.tmpl, st
-	s.addBytes(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
+	s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
 }
 
 // execute runs a portal: here, where Sluice answers its statement, else at the server. The
@@ -278,9 +278,7 @@ func (s *session) execute(frame []byte) error {
 	o.split, o.text = p.split, p.text
 	s.noteExecute(p.plan, frame)
 	revives := s.b.status == 'E' && s.endsFailed(p.plan)
-	if err := s.add(frame); err != nil {
-		return err
-	}
+	s.add(frame)
 	if s.resetsStartup(p.plan.Single()) {
 		if err := s.restoreInGroup(); err != nil || s.t.skip {
 			return err

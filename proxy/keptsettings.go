@@ -80,8 +80,6 @@ func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
 	frame := wire.AppendStrings(nil, wire.Query, "SET "+settings.QuoteName(name)+" TO "+value)
 	s.logPlan(set)
 	s.logFrame(wire.Query, logEntry{plan: set, answered: &answeredHere{tag: o.bytes}}, frame[wire.HeaderLen:])
-	if err := s.add(frame); err != nil {
-		return true, err
-	}
+	s.add(frame)
 	return true, s.finish()
 }

@@ -25,9 +25,6 @@ func (s *session) backendLost(gone *lostError) error {
 	if s.dedicated {
 		return gone
 	}
-	if gone.told != nil {
-		return s.discardStopped(gone.told)
-	}
 	clientErr, when := s.lossTold(), "transaction"
 	if clientErr == errUnknownOutcome {
 		when = "unknown_outcome"
@@ -81,9 +78,13 @@ func (s *session) lossTold() *wire.Error {
 }
 
 // concluded reports whether the client can do without the backend: all that is owed is a
-// ReadyForQuery, and no transaction goes on that was not told to have failed.
+// ReadyForQuery, or nothing in front of the Sync behind an error, and no transaction goes on
+// that was not told to have failed.
 func (s *session) concluded() bool {
 	t := s.t
+	if t.skip && t.errorTold && t.phase == live && t.rest == 0 && t.owed.empty() {
+		return true
+	}
 	if !t.ended || t.phase != live || t.rest > 0 || t.owed.len() != 1 || s.inBlock() && !t.errorTold {
 		return false
 	}

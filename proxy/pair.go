@@ -194,10 +194,10 @@ func (s *session) sendBegin() {
 	name := s.prepare(s.deferredBegin, false).name
 	o := s.t.owed.push(wire.Bind)
 	o.swallow = true
-	s.addBytes(appendBindNothing(nil, name))
+	s.add(appendBindNothing(nil, name))
 	o = s.t.owed.push(wire.Execute)
 	o.swallow = true
-	s.addBytes(appendExecuteAll)
+	s.add(appendExecuteAll)
 	s.deferredBegin = nil
 }
 

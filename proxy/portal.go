@@ -144,5 +144,6 @@ func (s *session) closeNamed(frame []byte) error {
 	}
 	s.logFrame(wire.Close, logEntry{}, frame[wire.HeaderLen:])
 	s.t.owed.push(wire.Close)
-	return s.add(frame)
+	s.add(frame)
+	return nil
 }

@@ -169,8 +169,6 @@ func (s *session) sendQuery(q *simple) error {
 		entry.answered = &answeredHere{strung: t.strung}
 	}
 	s.logFrame(wire.Query, entry, frame[wire.HeaderLen:])
-	if err := s.add(frame); err != nil {
-		return err
-	}
+	s.add(frame)
 	return s.finish()
 }

@@ -231,7 +231,7 @@ func (s *session) resolve() error {
 		t.phase, t.stand = live, inTurn
 		err := s.rerun()
 		var gone *lostError
-		if errors.As(err, &gone) && !gone.silent && gone.told == nil && s.survives() {
+		if errors.As(err, &gone) && !gone.silent && s.survives() {
 			s.noteLost(gone, lostWhenReplaying)
 			reason := s.judge(retry.BackendLost)
 			s.noteAttempt(retry.BackendLost, reason)
@@ -312,7 +312,6 @@ func (s *session) forgetTurn() {
 	s.closePortals()
 	t.owed.reset()
 	t.up.Reset()
-	t.upErr = nil
 	t.partial, t.stop, t.copying, t.touched = partial{}, nil, false, false
 	t.logs, t.outcome = false, outcome{}
 	t.attempt = attempt{}

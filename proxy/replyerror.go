@@ -164,7 +164,7 @@ func (s *session) skipOn(head *owed) error {
 		// The client never sends one: a Query came behind frames that failed, the
 		// BEGIN in front of it at least.
 		*q.first() = owed{kind: wire.Sync}
-		s.addBytes(wire.FrameSync)
+		s.add(wire.FrameSync)
 		return s.flushUp()
 	}
 	return nil

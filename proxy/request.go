@@ -167,7 +167,7 @@ func (s *session) sync(total int) error {
 	t.owed.push(wire.Sync)
 	t.outcome.sync()
 	s.logFrame(wire.Sync, logEntry{commits: t.outcome.mayCommit()}, nil)
-	s.addBytes(wire.FrameSync)
+	s.add(wire.FrameSync)
 	return s.finish()
 }
 
@@ -187,7 +187,7 @@ func (s *session) flush() error {
 // error was among the answers. The transaction may have been run again meanwhile: callers
 // look at s.b anew.
 func (s *session) makeAnswer() error {
-	s.addBytes(wire.FrameFlush)
+	s.add(wire.FrameFlush)
 	return s.flushReplies()
 }
 
@@ -289,13 +289,13 @@ func (s *session) refuse(e *wire.Error) error {
 		t.refused = e
 		o.bytes = e.Append(nil)
 		t.outcome.forceError()
-		s.addBytes(appendBindNothing(nil, nobodysName))
+		s.add(appendBindNothing(nil, nobodysName))
 		if !t.ended {
 			t.skip = true
 			return nil
 		}
 		t.owed.push(wire.Sync)
-		s.addBytes(wire.FrameSync)
+		s.add(wire.FrameSync)
 		return s.finish()
 	}
 	s.nothingRuns()

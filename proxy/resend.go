@@ -62,7 +62,7 @@ func (s *session) rerun() error {
 		return err
 	}
 	if !t.ended && !t.owed.empty() {
-		s.addBytes(wire.FrameFlush)
+		s.add(wire.FrameFlush)
 	}
 	return s.flushUp()
 }
@@ -90,6 +90,9 @@ func (s *session) resend(last bool) error {
 			if err := s.catchUp(); err != nil || t.attemptOver() {
 				return err
 			}
+		}
+		if err := s.flushFull(); err != nil || t.attemptOver() {
+			return err
 		}
 		if t.skip && f.Type != wire.Sync {
 			if last {
@@ -137,7 +140,7 @@ func (s *session) catchUp() error {
 // told of a loss.
 func (s *session) settleOwed() error {
 	t := s.t
-	s.addBytes(wire.FrameFlush)
+	s.add(wire.FrameFlush)
 	if err := s.flushUp(); err != nil {
 		return err
 	}
@@ -167,9 +170,11 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 	case wire.Bind:
 		return s.rebind(f)
 	case wire.Describe:
-		return s.resendDescribe(f, last)
+		s.resendDescribe(f, last)
+		return nil
 	case wire.Query:
-		return s.resendQuery(f, last)
+		s.resendQuery(f, last)
+		return nil
 	}
 	// The limit of an Execute is not looked at: to be too careful costs a Parse.
 	s.t.unseen = s.t.unseen || f.Type == wire.Execute
@@ -187,7 +192,8 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 	if plan != nil {
 		o.split = plan.InSplit()
 	}
-	return s.resendWhole(f)
+	s.resendWhole(f)
+	return nil
 }
 
 // resendParse sends a Parse where the backend does not have its statement, else makes its
@@ -211,7 +217,7 @@ func (s *session) resendParse(n *logEntry, last bool) error {
 
 // resendDescribe sends a Describe of a portal as it was, or of a statement by the name that
 // it has on this backend. Its client is told again only in the turn in progress.
-func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) error {
+func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) {
 	n := &f.Note
 	plan, stmt := n.plan, n.stmt
 	if !last {
@@ -219,17 +225,18 @@ func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) error {
 	}
 	if n.tmpl == nil {
 		s.pushRun(wire.Describe, plan).clientStmt = stmt
-		return s.resendWhole(f)
+		s.resendWhole(f)
+		return
 	}
 	tmpl := n.tmpl.inForce()
 	st := s.prepare(tmpl, false)
 	o := s.pushRun(wire.Describe, tmpl.plan)
 	o.tmpl, o.stmt, o.clientStmt = tmpl, st, stmt
-	return s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
+	s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
 }
 
 // resendQuery sends a simple Query once more, in the form that goes to the server now.
-func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) error {
+func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) {
 	n := &f.Note
 	var plan *rewrite.Plan
 	if last {
@@ -242,9 +249,10 @@ func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) error {
 		s.strings(o, n.answered.strung)
 	}
 	if split := n.plan.InSplit(); split != nil {
-		return s.add(s.askInTwo(o, split))
+		s.add(s.askInTwo(o, split))
+		return
 	}
-	return s.resendWhole(f)
+	s.resendWhole(f)
 }
 
 // undoable has an error in front of the newest entry take back what its frame did to the
@@ -277,12 +285,17 @@ func (s *session) remake(b []byte) error {
 }
 
 // resendWhole sends a frame as it was logged.
-func (s *session) resendWhole(f *retry.Frame[logEntry]) error {
-	head := wire.AppendHeader(s.t.scratch[:0], f.Type, f.Len())
-	if err := s.add(head); err != nil {
-		return err
-	}
-	return s.tx.log.Payload(f, s.add)
+func (s *session) resendWhole(f *retry.Frame[logEntry]) {
+	s.add(wire.AppendHeader(s.t.scratch[:0], f.Type, f.Len()))
+	s.addPayload(f)
+}
+
+// addPayload sends the payload of a frame whose head was added.
+func (s *session) addPayload(f *retry.Frame[logEntry]) {
+	s.tx.log.Payload(f, func(piece []byte) error { // no error in it
+		s.add(piece)
+		return nil
+	})
 }
 
 // payload gathers a short payload. Valid until the next use of the turn's scratch buffer.
@@ -317,10 +330,9 @@ func (s *session) rebind(f *retry.Frame[logEntry]) error {
 	}
 	t.owed.push(wire.Bind).tmpl = tmpl
 	t.scratch = appendBindHead(t.scratch[:0], []byte(n.name), st.name, f.Len())
-	if err := s.add(t.scratch); err != nil {
-		return err
-	}
-	return s.tx.log.Payload(f, s.add)
+	s.add(t.scratch)
+	s.addPayload(f)
+	return nil
 }
 
 // countExecute notes that a portal is run, and refuses a replay where a Sync group outside

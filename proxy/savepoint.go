@@ -74,7 +74,7 @@ func (s *session) savepointQuery(plan *rewrite.Plan) error {
 	t.owed.push(wire.Sync)
 	t.outcome.sync()
 	s.logFrame(wire.Sync, logEntry{commits: t.outcome.mayCommit()}, nil)
-	s.addBytes(wire.FrameSync)
+	s.add(wire.FrameSync)
 	return s.finish()
 }
 

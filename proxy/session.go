@@ -319,12 +319,15 @@ func (s *session) recovered(err error) error {
 	return err
 }
 
-// step handles the next frame of the client. While the frame was awaited the backend may
-// have failed the transaction: then an attempt to run it again is made first, so that the
-// frame meets the new one.
+// step handles the next frame of the client. While the frame was awaited, or what was
+// gathered before it was written, the backend may have failed the transaction: then an attempt
+// to run it again is made first, so that the frame meets the new one.
 func (s *session) step() error {
 	typ, total, err := s.nextFrame()
 	if err != nil {
+		return err
+	}
+	if err := s.flushFull(); err != nil || s.t.settled {
 		return err
 	}
 	if s.t.phase == aborting {

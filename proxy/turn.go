@@ -109,10 +109,7 @@ type partial struct {
 // writing is about the way to the backend.
 type writing struct {
 	uplink  *uplink
-	upErr   error // a failed write that has not been reported yet
-	flushed int   // bytes written
-	// adding: a frame is being gathered that does not come from the client's stream.
-	adding bool
+	flushed int // bytes written
 }
 
 // output is about what becomes of the answers.

@@ -109,10 +109,10 @@ func (s *session) forward(n int) error {
 		if s.t.logs {
 			s.tx.log.Write(c.Peek(k))
 		}
-		err := s.add(c.Peek(k))
+		s.add(c.Peek(k))
 		c.Skip(k)
 		n -= k
-		if err != nil {
+		if err := s.flushFull(); err != nil {
 			return s.leftOver(n, err)
 		}
 	}
@@ -128,12 +128,6 @@ func (s *session) leftOver(n int, err error) error {
 		return err
 	}
 	s.t.midFrame = false
-	if gone.told != nil {
-		if err := s.backendLost(gone); err != nil {
-			return err
-		}
-		return s.discard(n)
-	}
 	return cmp.Or(s.take(n), err)
 }
 
@@ -192,35 +186,21 @@ func (s *session) discardRest(n int, err error) error {
 	return err
 }
 
-// add gathers bytes for the backend, and writes when a buffer is full. The turn counts as
-// touched from then on. An error is a lost backend's.
-func (s *session) add(b []byte) error {
-	k := &s.t.up
-	for len(b) > 0 {
-		if k.Room() == 0 {
-			s.t.adding = !s.t.midClient
-			err := s.flushUp()
-			s.t.adding = false
-			if err != nil {
-				return err
-			}
-			if s.b == nil { // forward goes on without one: the turn has its error
-				return nil
-			}
-		}
-		n := min(len(b), k.Room())
-		k.Add(b[:n])
-		b = b[n:]
-	}
+// add gathers bytes for the backend. The turn counts as touched from then on. Nothing is
+// written, and so nothing is relayed: what stands in the queue of answers, on the backend and
+// in the log is as it was. Whoever adds much has flushFull called between two frames.
+func (s *session) add(b []byte) {
+	s.t.up.Add(b)
 	s.t.touched = true
-	return nil
 }
 
-// addBytes is add for short frames of our own; an error shows at the next flush.
-func (s *session) addBytes(b []byte) {
-	if err := s.add(b); err != nil && s.t.upErr == nil {
-		s.t.upErr = err
+// flushFull writes what was gathered where that is a buffer or more. With nil the backend may
+// have been lost or dropped meanwhile, or an error been relayed, as with flushUp.
+func (s *session) flushFull() error {
+	if !s.t.up.Full() {
+		return nil
 	}
+	return s.flushUp()
 }
 
 // flushUp writes what was gathered for the backend. Beyond halfDuplexLimit that is done by
@@ -228,10 +208,6 @@ func (s *session) addBytes(b []byte) {
 // group from now on, up to its ReadyForQuery.
 func (s *session) flushUp() error {
 	t := s.t
-	if err := t.upErr; err != nil {
-		t.upErr = nil
-		return err
-	}
 	k := &t.up
 	if k.Empty() {
 		return nil

@@ -20,6 +20,7 @@ var (
 	seedFlag   = flag.Uint64("dialogues.seed", 1, "the seed that they are drawn from")
 	routeFlag  = flag.String("dialogues.route", "", "one route: plain, rewrite, replay, dsql, savepoints")
 	onlyFlag   = flag.Int("dialogues.only", -1, "this dialogue alone")
+	fromFlag   = flag.Int("dialogues.from", 0, "the first dialogue of each route: those before it are left out")
 	scriptFlag = flag.String("dialogues.script", "", "the dialogue in this file alone")
 	openFlag   = flag.Bool("dialogues.open", false, "fail at differences that are known and not mended yet too")
 	binFlag    = flag.String("dialogues.bin", "", "a directory with the daemon that is tried; none: that of this source")
@@ -121,6 +122,9 @@ func (w *world) run(t *testing.T, seed uint64, count int) {
 			n = *onlyFlag
 		}
 		d, met := draw(seed, n, w.route)
+		if n < *fromFlag {
+			continue
+		}
 		if *themeFlag != "" && met["theme "+*themeFlag] == 0 {
 			continue
 		}

@@ -30,7 +30,8 @@
 //
 // Dialogue n of a seed is the same in every run. One that differs is made smaller
 // and printed as a script, which runs alone with -dialogues.script FILE and its
-// route. "-dialogues.only n" runs one dialogue of a seed, and with -v shows all of it.
+// route. "-dialogues.only n" runs one dialogue of a seed, and with -v shows all of it;
+// "-dialogues.from n" goes on where a run was stopped.
 //
 // The mutants in mutants/ each take one fix out of the source; TestMutants shows that
 // a difference is found then, or that the named test fails. See mutants_test.go.

@@ -30,8 +30,8 @@ const (
 	askLimit = 5 * time.Second
 	// portTries bounds how often a free port may be snatched before its bind.
 	portTries = 5
-	// tailLines of a log are shown with an error.
-	tailLines = 30
+	// tailLines of a log are shown with an error, and tailErrors of those before.
+	tailLines, tailErrors = 30, 5
 )
 
 // errPortTaken marks a start that failed for a port that looked free.
@@ -104,10 +104,13 @@ func (p *Program) Log() string {
 	return string(text)
 }
 
-// Tail is the end of Log, for error messages.
+// Tail is the end of Log, for error messages. In front of it stand the last errors that the
+// program has logged before: a panic may be long ago when its consequence shows.
 func (p *Program) Tail() string {
 	lines := strings.Split(strings.TrimRight(p.Log(), "\n"), "\n")
-	return strings.Join(lines[max(0, len(lines)-tailLines):], "\n")
+	at := max(0, len(lines)-tailLines)
+	errs := slices.DeleteFunc(slices.Clone(lines[:at]), func(line string) bool { return !strings.Contains(line, "level=ERROR") })
+	return strings.Join(slices.Concat(errs[max(0, len(errs)-tailErrors):], lines[at:]), "\n")
 }
 
 // waitReady polls url until it answers 200. It gives up when the program ends,

@@ -1,6 +1,7 @@
 package wire
 
-// Batch gathers bytes for one write.
+// Batch gathers bytes for one write: in a pooled buffer, and in one of its own where that is
+// too small.
 type Batch struct {
 	buf []byte // nil while empty
 	n   int
@@ -14,13 +15,22 @@ func (k *Batch) Room() int {
 	return len(k.buf) - k.n
 }
 
-// Add copies b, which must fit.
+// Add copies b, however long. The caller bounds what it adds between two flushes.
 func (k *Batch) Add(b []byte) {
 	if k.buf == nil {
 		k.buf = GetBuffer()
 	}
+	if need := k.n + len(b); need > len(k.buf) {
+		larger := make([]byte, max(need, 2*len(k.buf)))
+		copy(larger, k.buf[:k.n])
+		PutBuffer(k.buf)
+		k.buf = larger
+	}
 	k.n += copy(k.buf[k.n:], b)
 }
+
+// Full reports whether as much was added as a pooled buffer holds.
+func (k *Batch) Full() bool { return k.n >= BufferSize }
 
 // Empty reports whether nothing was added.
 func (k *Batch) Empty() bool { return k.n == 0 }
