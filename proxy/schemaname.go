@@ -80,7 +80,7 @@ func (srv *Server) schemaThere(schema string) (there bool, err error) {
 		}
 		told := toldBy(refusal)
 		if err = told; told.Code != retry.StateConflict {
-			break
+			return false, err
 		}
 	}
 	return false, errNoBackend(err)
@@ -91,10 +91,12 @@ func fromSchema(schema string) string {
 	return " FROM pg_catalog.pg_namespace n WHERE n.nspname = " + settings.QuoteLiteral(schema)
 }
 
-// askPlain asks a backend that no session holds, with none of the settings that its last
-// client has left there. It ends with ctx.
+// askPlain asks the catalog by a backend that no session holds. On PostgreSQL the settings of
+// its last client go first, a statement_timeout for one; what DSQL lets a client set changes
+// nothing of the answer. It ends with ctx.
 func (srv *Server) askPlain(ctx context.Context, b *backend, query string, row func([]byte)) (refusal []byte, err error) {
-	if b.unsure || b.applied != settings.None {
+	resets := srv.cfg.Kind == Postgres && (b.unsure || b.applied != settings.None)
+	if resets {
 		query = srv.resetSQL() + query
 	}
 	wake := context.AfterFunc(ctx, func() { b.conn.Net.SetReadDeadline(time.Unix(1, 0)) })
@@ -102,7 +104,7 @@ func (srv *Server) askPlain(ctx context.Context, b *backend, query string, row f
 	if !wake() && err == nil {
 		err = ctx.Err()
 	}
-	if err == nil && refusal == nil {
+	if resets && err == nil && refusal == nil {
 		b.applied, b.unsure = settings.None, false
 		b.reported = srv.sharedReports.Share(b.reported)
 		b.idle = b.reported

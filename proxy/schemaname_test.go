@@ -359,3 +359,64 @@ func TestDatabaseNamesOfSchemas(t *testing.T) {
 		t.Error("a list without schemas maps")
 	}
 }
+
+// A backend that is lost over such a statement leaves its outcome unknown, what a cancel or
+// timeout ends is told with how far it came, and the client's session goes on.
+func TestDatabaseStatementsInterrupted(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	var cut cutter
+	s := startSluice(t, pg, asSchemas, asDSQL, withReplay, cut.option, maxOpen(2))
+	c := connectTo(t, s, "plain", pgx.QueryExecModeExec)
+	for _, after := range []bool{false, true} {
+		cut.arm("CREATE SCHEMA", after)
+		_, err := c.Exec(t.Context(), "CREATE DATABASE app_a")
+		failsAs(t, "lost", err, "08007", "outcome is unknown")
+		made := pg.SQL(t, "postgres", "SELECT count(*) FROM pg_namespace WHERE nspname = 'app_a'")
+		if want := map[bool]string{true: "1", false: "0"}[after]; made != want {
+			t.Errorf("%s schemas, want %s", made, want)
+		}
+	}
+	run(t, c, "CREATE TABLE app_a.a (k int)", "CREATE TABLE app_a.b (k int)", "CREATE TABLE app_a.c (k int)")
+	cut.arm(`"app_a"."b"`, false)
+	_, err := c.Exec(t.Context(), "DROP DATABASE app_a")
+	failsAs(t, "lost", err, "08007", "1 objects of the database are dropped, and stay so.")
+
+	cut.arm("pg_namespace", false)
+	connectTo(t, s, "app_a", pgx.QueryExecModeExec).Close(t.Context()) // another backend is asked
+
+	holder := connectTo(t, s, "plain", pgx.QueryExecModeExec)
+	run(t, holder, "BEGIN", "INSERT INTO app_a.c VALUES (1)")
+	run(t, c, "SET statement_timeout = '300ms'")
+	_, err = c.Exec(t.Context(), "DROP DATABASE app_a")
+	failsAs(t, "out of time", err, "57014", "statement timeout", "1 objects of the database are dropped")
+	run(t, c, "SET statement_timeout = 0")
+	time.AfterFunc(300*time.Millisecond, func() { c.PgConn().CancelRequest(t.Context()) })
+	_, err = c.Exec(t.Context(), "DROP DATABASE app_a")
+	failsAs(t, "cancelled", err, "57014", "user request")
+	run(t, holder, "ROLLBACK")
+	run(t, c, "DROP DATABASE app_a")
+	if st := s.backends.Stats(); st.InUse != 0 {
+		t.Errorf("%d backends are lent", st.InUse)
+	}
+}
+
+// The statements of a pipeline stand alone: behind another they are refused, and in front of
+// others they are done by the time these run.
+func TestDatabaseStatementsInAPipeline(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	s := startSluice(t, pg, asSchemas, asDSQL, withReplay)
+	got := perform(t, s.addr, ext("CREATE DATABASE app_a")+ext("CREATE TABLE app_a.t (k int)")+"S\n< Z\n")
+	if !strings.Contains(got, "CREATE DATABASE") || !strings.Contains(got, "CREATE TABLE") {
+		t.Errorf("in front: %s", got)
+	}
+	for _, first := range []string{"SELECT 1", "SHOW statement_timeout"} {
+		if got := perform(t, s.addr, ext(first)+ext("DROP DATABASE app_a")+"S\n< Z\n"); !strings.Contains(got, "C=25001") || !strings.Contains(got, "within a pipeline") {
+			t.Errorf("behind %s: %s", first, got)
+		}
+	}
+	if n := pg.SQL(t, "postgres", "SELECT count(*) FROM app_a.t"); n != "0" {
+		t.Errorf("the table has %s rows", n)
+	}
+}
