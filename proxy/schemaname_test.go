@@ -420,3 +420,41 @@ func TestDatabaseStatementsInAPipeline(t *testing.T) {
 		t.Errorf("the table has %s rows", n)
 	}
 }
+
+// What is remembered of a text is remembered for the schema that it was read in: a table of
+// the same name has other columns in another database.
+func TestDescriptionsApart(t *testing.T) {
+	t.Parallel()
+	for kind, opts := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			s := startSluice(t, newPostgres(t), append(opts, asSchemas, maxOpen(1), configure(func(c *proxy.Config) { c.DescribeMemory = time.Minute }))...)
+			admin := connectTo(t, s, "postgres", pgx.QueryExecModeSimpleProtocol)
+			run(t, admin, "CREATE DATABASE app_a", "CREATE DATABASE app_b", "CREATE TABLE app_a.t (k int, v text)", "CREATE TABLE app_b.t (n text)",
+				"INSERT INTO app_a.t VALUES (1, 'a')", "INSERT INTO app_b.t VALUES ('b')")
+			for round := range 3 {
+				for name, want := range map[string]string{"app_a": "k v 1 a", "app_b": "n b"} {
+					for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec} {
+						rows, err := connectTo(t, s, name, mode).Query(t.Context(), "SELECT * FROM t")
+						if err != nil {
+							t.Fatalf("round %d, %s, %s: %v", round, name, mode, err)
+						}
+						var got []any
+						for _, f := range rows.FieldDescriptions() {
+							got = append(got, f.Name)
+						}
+						for rows.Next() {
+							values, err := rows.Values()
+							if err != nil {
+								t.Fatal(err)
+							}
+							got = append(got, values...)
+						}
+						if text := strings.TrimSpace(fmt.Sprintln(got...)); rows.Err() != nil || text != want {
+							t.Errorf("round %d, %s, %s: %s (%v), want %s", round, name, mode, text, rows.Err(), want)
+						}
+					}
+				}
+			}
+		})
+	}
+}
