@@ -33,9 +33,13 @@ func (r *rewriter) createDatabase(p *part) {
 // templates are what a schema begins as.
 func schemaLacks(m message) string {
 	for option := range m.list("options") {
-		name, value := option.text("defname"), strings.ToLower(option.child("arg").text("sval"))
+		name, value := option.text("defname"), ""
+		arg := option.child("arg")
+		if arg.is("String") {
+			value = strings.ToLower(arg.text("sval"))
+		}
 		switch {
-		case option.child("arg").shape == nil: // DEFAULT
+		case arg.shape == nil: // DEFAULT
 		case name == "encoding" && (value == "utf8" || value == "utf-8" || value == "unicode"):
 		case name == "template" && (value == "template0" || value == "template1"):
 		default:
