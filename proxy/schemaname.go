@@ -37,6 +37,19 @@ func inSchema(params map[string]string, schema string) (map[string]string, error
 	return made, nil
 }
 
+// ofOwnSchema is a text as it is read in the session: where the session's database is a
+// schema, what asks information_schema for public means that schema. Schema tools do that to
+// find the tables of their database.
+func (s *session) ofOwnSchema(sql []byte) (own []byte, changed bool) {
+	if s.inSchema == "" {
+		return sql, false
+	}
+	if r := s.reading(); r != 0 && r.Misleads(sql) {
+		return sql, false
+	}
+	return s.srv.planner.InSchema(sql, s.inSchema)
+}
+
 // errPathOfStartup refuses a startup whose search_path is not that of its database.
 func errPathOfStartup(schema string) *wire.Error {
 	return &wire.Error{Fatal: true, Code: retry.StateUnsupported, Message: "search_path of the startup is not that of the database",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -257,31 +258,55 @@ func TestDescriptionsApart(t *testing.T) {
 	}
 }
 
-// A schema tool that lists the tables of public, and drops each by its bare name, reaches
-// those of its own database only.
+// A schema tool that lists the tables of public, and drops each by its bare name, finds and
+// drops those of its own database, in every way of sending its question.
 func TestOverwriteInOneOfTwoDatabases(t *testing.T) {
 	t.Parallel()
-	s := startSluice(t, newPostgres(t), asSchemas, asDSQL)
-	admin := connectTo(t, s, "postgres", pgx.QueryExecModeSimpleProtocol)
-	run(t, admin, "CREATE DATABASE app_a", "CREATE DATABASE app_b", "CREATE TABLE public.shards (k int)")
-	for _, name := range []string{"app_a", "app_b"} {
-		run(t, connectTo(t, s, name, pgx.QueryExecModeExec), "CREATE TABLE shards (k int)", "INSERT INTO shards VALUES (1)")
-	}
-	a := connectTo(t, s, "app_a", pgx.QueryExecModeExec)
-	rows, err := a.Query(t.Context(), "select table_name from information_schema.tables where table_schema='public'")
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil || len(names) == 0 {
-		t.Fatalf("%q, %v", names, err)
-	}
-	for _, name := range names {
-		run(t, a, "DROP TABLE "+name)
-	}
-	run(t, a, "CREATE TABLE shards (k int)")
-	for name, want := range map[string]string{"app_a": "0", "app_b": "1", "plain": "0"} {
-		isText(t, connectTo(t, s, name, pgx.QueryExecModeExec), "SELECT count(*)::text FROM shards", want)
+	for kind, opts := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			s := startSluice(t, newPostgres(t), append(opts, asSchemas, maxOpen(1))...)
+			admin := connectTo(t, s, "postgres", pgx.QueryExecModeSimpleProtocol)
+			run(t, admin, "CREATE DATABASE app_a", "CREATE DATABASE app_b", "CREATE TABLE public.shards (k int)", "CREATE TABLE public.of_public (k int)")
+			list := func(c *pgx.Conn) string {
+				t.Helper()
+				rows, err := c.Query(t.Context(), "select table_name from information_schema.tables where table_schema='public'")
+				if err != nil {
+					t.Fatal(err)
+				}
+				names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+				if err != nil {
+					t.Fatal(err)
+				}
+				slices.Sort(names)
+				return strings.Join(names, " ")
+			}
+			for _, name := range []string{"app_a", "app_b"} {
+				run(t, connectTo(t, s, name, pgx.QueryExecModeExec), "CREATE TABLE shards (k int)", "CREATE TABLE of_"+name+" (k int)", "INSERT INTO shards VALUES (1)")
+			}
+			for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeExec, pgx.QueryExecModeCacheStatement} {
+				a := connectTo(t, s, "app_a", mode)
+				for _, name := range []string{"app_a", "app_b"} {
+					if got := list(connectTo(t, s, name, mode)); got != "of_"+name+" shards" {
+						t.Errorf("%s lists %s", name, got)
+					}
+				}
+				plain := connectTo(t, s, "plain", mode)
+				run(t, plain, "SET search_path TO app_a") // does not make it a session of that database
+				if got := list(plain); got != "of_public shards" {
+					t.Errorf("public lists %s", got)
+				}
+				for name := range strings.FieldsSeq(list(a)) {
+					run(t, a, "DROP TABLE "+name)
+				}
+				if got := list(a); got != "" {
+					t.Errorf("there stay %s", got)
+				}
+				run(t, a, "CREATE TABLE shards (k int)", "CREATE TABLE of_app_a (k int)")
+				for name, want := range map[string]string{"app_a": "0", "app_b": "1", "plain": "0"} {
+					isText(t, connectTo(t, s, name, mode), "SELECT count(*)::text FROM shards", want)
+				}
+			}
+		})
 	}
 }
 

@@ -46,3 +46,33 @@ func TestDatabasesThatAreSchemas(t *testing.T) {
 		}
 	}
 }
+
+// A question to information_schema about public is about the schema of the session; nothing
+// else is changed.
+func TestInSchema(t *testing.T) {
+	t.Parallel()
+	planner, err := New(Config{MaxBytes: 1 << 20, MaxNesting: 100, CacheEntries: 10, CacheBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sql, want := range map[string]string{
+		"select table_name from information_schema.tables where table_schema='public'":                                                                                                    "select table_name from information_schema.tables where table_schema='it''s'",
+		"SELECT 'public' FROM INFORMATION_SCHEMA.Tables t WHERE 'public' = t.TABLE_SCHEMA AND table_name = $1":                                                                            "SELECT 'public' FROM INFORMATION_SCHEMA.Tables t WHERE 'it''s' = t.TABLE_SCHEMA AND table_name = $1",
+		"SELECT EXISTS (SELECT 1 FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema) WHERE c.table_schema = 'public' OR (t.table_schema = 'public'))": "SELECT EXISTS (SELECT 1 FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema) WHERE c.table_schema = 'it''s' OR (t.table_schema = 'it''s'))",
+		"SELECT 1; SELECT 1 FROM information_schema.tables WHERE table_schema = 'public'":                                                                                                 "SELECT 1; SELECT 1 FROM information_schema.tables WHERE table_schema = 'it''s'",
+		"SELECT 1 FROM information_schema.tables WHERE table_schema <> 'public'":                                                                                                          "",
+		"SELECT 1 FROM information_schema.tables WHERE table_schema = 'public2'":                                                                                                          "",
+		"SELECT 1 FROM information_schema.tables WHERE table_schema = E'public'":                                                                                                          "",
+		"SELECT 1 FROM information_schema.tables WHERE table_name = 'public'":                                                                                                             "",
+		"SELECT 1 FROM information_schema.tables, mine WHERE table_schema = 'public'":                                                                                                     "",
+		"SELECT 1 FROM mine WHERE table_schema = 'public' -- information_schema":                                                                                                          "",
+		"INSERT INTO t SELECT 1 FROM information_schema.tables WHERE table_schema = 'public'":                                                                                             "",
+		"SELECT 'information_schema, table_schema = ''public'''":                                                                                                                          "",
+		"SELECT 1 FROM information_schema.tables WHERE table_schema = 'public' AND":                                                                                                       "",
+	} {
+		got, changed := planner.InSchema([]byte(sql), "it's")
+		if changed != (want != "") || changed && string(got) != want || !changed && string(got) != sql {
+			t.Errorf("%s\n\tis %s", sql, got)
+		}
+	}
+}
