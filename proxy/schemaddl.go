@@ -46,6 +46,12 @@ func (s *session) changeDatabase(st *rewrite.Statement) (notices [][]byte, err e
 	case s.t.touched, s.t.executed, s.t.ranLocal:
 		return nil, errDatabaseInPipeline(st.Database)
 	}
+	s.startWaiting()
+	if c.Drop { // no backend is held meanwhile: the others may need it to come to their end
+		if err := c.unused(); err != nil {
+			return nil, err
+		}
+	}
 	s.tx.operation, s.tx.writes = st.Operation, true
 	if err := s.ensureBackend(); err != nil {
 		return nil, err
@@ -114,13 +120,6 @@ func (c *schemaDDL) partly(err error) error {
 	with.Detail = fmt.Sprintf("%d objects of the database are dropped, and stay so.", c.dropped)
 	return &with
 }
-
-// mostWaitForSessions is for how long DROP DATABASE waits for the sessions in the database to
-// end, and lookForSessions how often it looks: PostgreSQL's own figures.
-const (
-	mostWaitForSessions = 5 * time.Second
-	lookForSessions     = 100 * time.Millisecond
-)
 
 // run sends one statement, which commits at once, and gives its rows to row. A conflict with
 // another's change of the catalog has it sent again.
@@ -207,9 +206,6 @@ func (c *schemaDDL) drop() error {
 		c.notices = append(c.notices, missing.AppendNotice(nil, "NOTICE"))
 		return nil
 	}
-	if err := c.unused(); err != nil {
-		return err
-	}
 	if c.s.srv.cfg.Kind == Postgres {
 		return c.run("DROP SCHEMA "+quoted(c.Schema)+" CASCADE", nil)
 	}
@@ -222,6 +218,13 @@ func (c *schemaDDL) drop() error {
 	}
 	return err
 }
+
+// mostWaitForSessions is for how long DROP DATABASE waits for the sessions in the database to
+// end, and lookForSessions how often it looks: PostgreSQL's own figures.
+const (
+	mostWaitForSessions = 5 * time.Second
+	lookForSessions     = 100 * time.Millisecond
+)
 
 // unused waits until no session of this process is in the database, as PostgreSQL does, and
 // refuses the statement where one stays (55006). Sessions of other processes are not seen.

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,44 @@ func TestDropDatabaseInUse(t *testing.T) {
 	run(t, c, "DROP DATABASE app_a WITH (FORCE)")
 	_, err = in.Exec(t.Context(), "SELECT * FROM kept")
 	failsAs(t, "behind FORCE", err, "42P01")
+}
+
+// A session that keeps its backend makes and drops databases on that one, and a transaction in
+// the database may end while it is waited for, although there is one backend.
+func TestDatabaseStatementsOfPinnedSessions(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	for name, opts := range map[string][]option{"pairing session": {asDSQL, sessionPairing, maxOpen(2)}, "pinned": {asDSQL, maxOpen(2)}} {
+		s := startSluice(t, pg, append(opts, asSchemas)...)
+		c := connectTo(t, s, "plain", pgx.QueryExecModeSimpleProtocol)
+		if name == "pinned" {
+			run(t, c, "PREPARE kept AS SELECT 'kept'")
+		}
+		isText(t, c, "SELECT 'mine'", "mine")
+		run(t, c, "CREATE DATABASE app_a")
+		in := connectTo(t, s, "app_a", pgx.QueryExecModeSimpleProtocol)
+		run(t, in, "CREATE TABLE t (k int)", "SET search_path TO public", "RESET ALL")
+		isText(t, in, "SHOW search_path", "app_a")
+		in.Close(t.Context())
+		run(t, c, "DROP DATABASE app_a")
+		if name == "pinned" {
+			isText(t, c, "EXECUTE kept", "kept")
+		}
+	}
+	s := startSluice(t, pg, asSchemas, asDSQL, maxOpen(1))
+	c := connectTo(t, s, "plain", pgx.QueryExecModeExec)
+	run(t, c, "CREATE DATABASE app_a")
+	in := connectTo(t, s, "app_a", pgx.QueryExecModeExec)
+	ended := make(chan error, 1)
+	run(t, in, "BEGIN")
+	time.AfterFunc(200*time.Millisecond, func() {
+		_, err := in.Exec(context.Background(), "CREATE TABLE t (k int)")
+		ended <- errors.Join(err, in.Close(context.Background()))
+	})
+	run(t, c, "DROP DATABASE app_a")
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
 
 // What cannot be dropped is told, what could be dropped is gone, and the statement can be sent
