@@ -155,8 +155,9 @@ func (b *backend) exchangeUntil(msg []byte, at time.Time, stop func() error) (re
 }
 
 // exchangeAll is what the others are: row is given the rows, stop may be nil, and patience is
-// for how long the answer may take, 0 without end. A deadline that somebody else has set for the client's turn does not end the exchange: the clock
-// tells the two apart, and the path is looked at. Parameters are noted, notices dropped.
+// for how long the answer may take, 0 without end. A deadline that somebody else has set for
+// the client's turn does not end the exchange: the clock tells the two apart, and the path is
+// looked at. Parameters are noted, notices dropped.
 func (b *backend) exchangeAll(msg []byte, row func(payload []byte), patience time.Duration, at time.Time, stop func() error) (refusal []byte, err error) {
 	if b.group {
 		return nil, errOpenGroup
