@@ -144,24 +144,28 @@ func (b *backend) exchange(msg []byte) (refusal []byte, err error) {
 
 // exchangeRows is exchange that gives each row's payload to row, which must not keep it.
 func (b *backend) exchangeRows(msg []byte, row func(payload []byte)) (refusal []byte, err error) {
-	return b.exchangeAll(msg, row, time.Time{}, nil)
+	return b.exchangeAll(msg, row, exchangeTimeout, time.Time{}, nil)
 }
 
 // exchangeUntil is exchange that asks stop whether it shall go on: before it begins, when
 // the read from the backend is woken, and at the given moment, unless that is zero. It
 // returns stop's error; the answer may still be to come then.
 func (b *backend) exchangeUntil(msg []byte, at time.Time, stop func() error) (refusal []byte, err error) {
-	return b.exchangeAll(msg, func([]byte) {}, at, stop)
+	return b.exchangeAll(msg, func([]byte) {}, exchangeTimeout, at, stop)
 }
 
-// exchangeAll is what the others are: row is given the rows, stop may be nil. A deadline
-// that somebody else has set for the client's turn does not end the exchange: the clock
-// tells the two apart, and the path is looked at. Parameters are noted, notices dropped.
-func (b *backend) exchangeAll(msg []byte, row func(payload []byte), at time.Time, stop func() error) (refusal []byte, err error) {
+// exchangeAll is what the others are: row is given the rows, stop may be nil, and patience is
+// for how long the answer may take, 0 without end. A deadline that somebody else has set for
+// the client's turn does not end the exchange: the clock tells the two apart, and the path is
+// looked at. Parameters are noted, notices dropped.
+func (b *backend) exchangeAll(msg []byte, row func(payload []byte), patience time.Duration, at time.Time, stop func() error) (refusal []byte, err error) {
 	if b.group {
 		return nil, errOpenGroup
 	}
-	end := time.Now().Add(exchangeTimeout)
+	var end time.Time
+	if patience > 0 {
+		end = time.Now().Add(patience)
+	}
 	look := func() error {
 		b.conn.Net.SetReadDeadline(earlier(end, at))
 		if stop == nil {
@@ -185,7 +189,7 @@ func (b *backend) exchangeAll(msg []byte, row func(payload []byte), at time.Time
 			return nil, fmt.Errorf("answer of %d bytes to a request of our own: %w", total, wire.ErrMalformed)
 		case total == 0 || total > b.src.Buffered():
 			err := b.src.Fill()
-			if isTimeout(err) && time.Now().Before(end) {
+			if isTimeout(err) && (end.IsZero() || time.Now().Before(end)) {
 				if b.path.look(b.src.Raw) {
 					return nil, errDeadPath
 				}

@@ -56,9 +56,9 @@ type Config struct {
 	Pairing Pairing
 	// Database is the backend's database.
 	Database string
-	// Databases are the database names that clients may ask for, as "name" or
-	// "name=database". Empty: any, and unless a backend is dialled for each
-	// client every one means Database.
+	// Databases are the database names that clients may ask for: see newDatabases for the
+	// forms. Empty: any, and unless a backend is dialled for each client every one means
+	// Database.
 	Databases []string
 
 	// Startup is how connections begin: encryption, authentication. Server sets its Replication.
@@ -146,6 +146,15 @@ func (c Config) withoutReplay(user string) bool { return slices.Contains(c.Users
 // databases is the table that Databases describe, or why they cannot be.
 func (c Config) databases() (databases, error) {
 	return newDatabases(c.Databases, c.Database, c.dedicated())
+}
+
+// SchemaOf is what the planner is to know of Databases (rewrite.Rules.SchemaOf): nil where
+// no name stands for a schema.
+func (c Config) SchemaOf() func(database string) (schema string, ok bool) {
+	if d, err := c.databases(); err == nil && d.maps() {
+		return d.schemaOf
+	}
+	return nil
 }
 
 // Validate reports every bad value at once, each by the name of its configuration key and

@@ -69,6 +69,19 @@ func TestDatabaseNamesThatCannotBe(t *testing.T) {
 		{proxy.Session, []string{"a=b", "b"}, ""},
 		{proxy.Session, []string{"a=b", "a=c"}, "twice"},
 		{proxy.Session, []string{"a="}, "want a name"},
+		{proxy.Transaction, []string{"a=schema:x", "b_*=schema:*", "postgres"}, ""},
+		{proxy.Transaction, []string{"a=schema:x", "a=schema:x"}, ""},
+		{proxy.Transaction, []string{"a=schema:x", "a=schema:y"}, "twice"},
+		{proxy.Transaction, []string{"a", "a=schema:x"}, "twice"},
+		{proxy.Transaction, []string{"a=schema:"}, "name=schema:<schema>"},
+		{proxy.Transaction, []string{"=schema:x"}, "want a name"},
+		{proxy.Transaction, []string{"*=schema:*"}, "want <prefix>*=schema:*"},
+		{proxy.Transaction, []string{"a*b*=schema:*"}, "want <prefix>*=schema:*"},
+		{proxy.Transaction, []string{"a*=schema:x"}, "want <prefix>*=schema:*"},
+		{proxy.Transaction, []string{"a=schema:*"}, "want <prefix>*=schema:*"},
+		{proxy.Transaction, []string{"a=schema:public"}, `schema "public"`},
+		{proxy.Transaction, []string{"a=schema:pg_x"}, `schema "pg_x"`},
+		{proxy.Session, []string{"a=schema:x"}, "only where backends are shared"},
 	} {
 		err := proxy.Config{Kind: proxy.Postgres, Pairing: test.pairing, Database: "postgres", Databases: test.items}.Validate()
 		told := ""

@@ -67,10 +67,16 @@ func errTooManyClients(limit int) *wire.Error {
 		Detail: fmt.Sprintf("listen.max_clients is %d.", limit)}
 }
 
-// errNoDatabase refuses a startup for a database that listen.databases does not have.
+// errNoDatabase is told of a database that is not there.
 func errNoDatabase(name string) *wire.Error {
-	return &wire.Error{Fatal: true, Code: "3D000", Message: fmt.Sprintf("database \"%s\" does not exist", name),
-		Detail: "It is not among listen.databases."}
+	return &wire.Error{Code: "3D000", Message: fmt.Sprintf("database \"%s\" does not exist", name)}
+}
+
+// errNotListed refuses a startup for a database that listen.databases does not have.
+func errNotListed(name string) *wire.Error {
+	err := errNoDatabase(name)
+	err.Detail = "It is not among listen.databases."
+	return err
 }
 
 // errNoBackend tells what Acquire waited for. The client may try again.

@@ -29,6 +29,7 @@ func (s *session) parse(frame []byte) error {
 	if !ok {
 		return wire.ProtocolViolation("invalid message format")
 	}
+	sql, _ = s.ofOwnSchema(sql)
 	err := s.parseStatement(name, sql, oids)
 	if err != nil && len(name) == 0 && isRefusal(err) {
 		s.destroyUnnamed()

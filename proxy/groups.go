@@ -45,7 +45,7 @@ func (srv *Server) askGroups(b *backend, at time.Time, stop func() error) error 
 		ask = append(ask, appendExecuteAll...)
 	}
 	var times [][]byte
-	refusal, err := b.exchangeAll(append(ask, wire.FrameSync...), func(row []byte) { times = append(times, bytes.Clone(row)) }, at, stop)
+	refusal, err := b.exchangeAll(append(ask, wire.FrameSync...), func(row []byte) { times = append(times, bytes.Clone(row)) }, exchangeTimeout, at, stop)
 	switch {
 	case err != nil:
 		g.state.Store(groupsUnknown)

@@ -151,6 +151,7 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.rules.SchemaOf = s.proxy.SchemaOf()
 	planner, err := rewrite.New(rewrite.Config{MaxBytes: 2 << 20, MaxNesting: 2000, CacheEntries: 1000, CacheBytes: 8 << 20, Rules: s.rules})
 	if err != nil {
 		t.Fatal(err)

@@ -41,12 +41,12 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 		return true, s.ready()
 	case rewrite.Control:
 		return s.controlLocally(plan, sql)
-	case rewrite.Setting, rewrite.Read:
+	case rewrite.Setting, rewrite.Read, rewrite.DDL:
 		st := plan.Single()
 		switch {
 		case st == nil && plan.Substitutable():
 			return s.stringLocally(plan)
-		case st == nil || plan.Kind == rewrite.Read && st.Show == "" && st.Tag == "":
+		case st == nil || plan.Kind == rewrite.Read && st.Show == "" && st.Tag == "" || plan.Kind == rewrite.DDL && st.Database == nil:
 			return false, nil
 		case !s.localStatement(st):
 			return s.resetLocally(plan)
@@ -64,7 +64,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 // is decided at its Bind or Describe (localNow).
 func maybeLocal(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	return st != nil && (plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "")
+	return st != nil && (plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" || st.Database != nil)
 }
 
 // localNow reports whether the single statement of a plan is answered locally as things
@@ -80,7 +80,7 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 		return false
 	}
 	switch {
-	case st.Tag != "":
+	case st.Tag != "", st.Database != nil:
 		return true
 	case st.Show != "":
 		return s.settings.Shows(st.Show)
@@ -202,6 +202,11 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 	case st.Show != "":
 		s.srv.metrics.LocalAnswer(metrics.LocalShow)
 		frames = [][]byte{dataRow(s.settings.Shown(st.Show))}
+	case st.Database != nil:
+		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
+		if frames, err = s.changeDatabase(st); err != nil {
+			return nil, err
+		}
 	case st.DeallocateAll:
 		s.forgetStatements()
 	case st.Deallocate != "":
@@ -301,8 +306,11 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	}
 	p.done = true
 	s.keepPortal(name, p)
-	if discardsAll(st) {
+	switch {
+	case discardsAll(st):
 		return s.executeDiscard(st)
+	case st.Database != nil:
+		return s.runLocal(st, false, false)
 	}
 	// From now on a DISCARD ALL of the group comes behind another statement.
 	s.t.ranLocal = true

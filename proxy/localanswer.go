@@ -16,6 +16,8 @@ func localTag(st *rewrite.Statement) string {
 	switch {
 	case st.Tag != "":
 		return st.Tag
+	case st.Database != nil:
+		return databaseVerb(st.Database)
 	case st.Column != "":
 		return "SELECT 1"
 	case st.Show != "":

@@ -99,16 +99,25 @@ func (srv *Server) openSession(h *startup.Client) (*session, error) {
 		fatal.Fatal = true
 		return nil, &fatal
 	}
-	database, ok := srv.names.find(h.Database)
-	if !ok {
-		return nil, errNoDatabase(h.Database)
+	means, ok := srv.names.find(h.Database)
+	switch {
+	case !ok:
+		return nil, errNotListed(h.Database)
+	case means.schema != "":
+		var err error
+		if h.Params, err = inSchema(h.Params, means.schema); err != nil {
+			srv.metrics.Refused(metrics.FeatureSetting)
+			return nil, err
+		}
+	default:
+		h.Database = means.database
 	}
-	h.Database = database
 	if n := srv.clients.Add(1); n > int64(srv.cfg.MaxClients) {
 		srv.clients.Add(-1)
 		return nil, errTooManyClients(srv.cfg.MaxClients)
 	}
 	s := newSession(srv, srv.ids.Add(1), h)
+	s.inSchema = means.schema
 	out, err := srv.introduce(s, h)
 	if err != nil {
 		srv.clients.Add(-1)
@@ -164,6 +173,14 @@ func (srv *Server) introduce(s *session, h *startup.Client) ([]byte, error) {
 	} else {
 		if err := s.takeStartup(h.Params); err != nil {
 			return nil, err
+		}
+		if s.inSchema != "" {
+			switch there, err := srv.schemaThere(s.inSchema); {
+			case err != nil:
+				return nil, err
+			case !there:
+				return nil, errNoDatabase(h.Database)
+			}
 		}
 		if err := s.move(started); err != nil {
 			return nil, err

@@ -122,7 +122,7 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 			if columns := columnsOf(row); len(columns) == 2 {
 				pure, asks = columns[0], columns[1]
 			}
-		}, at, stop)
+		}, exchangeTimeout, at, stop)
 		if err != nil {
 			return err
 		}

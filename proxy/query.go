@@ -79,6 +79,10 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 	if !ok || len(rest) != 0 {
 		return false, wire.ProtocolViolation("invalid string in message")
 	}
+	if own, changed := s.ofOwnSchema(sql); changed {
+		q.frame, sql = wire.AppendStrings(nil, wire.Query, string(own)), own
+		q.total = len(q.frame)
+	}
 	q.plan = s.plan(sql)
 	if behind := s.behindEnd(q.plan, sql); behind != nil {
 		if err := s.endFailed(&q.plan.Statements[0]); err != nil {

@@ -253,20 +253,27 @@ func (s *session) awaitJob() ([]byte, error) {
 	}
 }
 
-// jobPause sleeps, unless somebody no longer waits: then the error is for the client where
-// it can be told, else the session's end.
+// jobPause is pause in the wait for a job, which goes on whoever stops waiting.
 func (s *session) jobPause(pause time.Duration) error {
-	select {
-	case <-time.After(pause):
-	case <-s.srv.ctx.Done():
-		return errCut
-	}
-	switch err := s.stopped(); err {
+	switch err := s.pause(pause); err {
 	case errCanceled:
 		return errJobGoesOn(errCanceled)
 	case errTimedOut:
 		return errJobGoesOn(errTimedOut)
-	case errCut:
+	default:
+		return err
+	}
+}
+
+// pause sleeps, unless somebody no longer waits: then the error is stopped's or the session's
+// end.
+func (s *session) pause(d time.Duration) error {
+	select {
+	case <-time.After(d):
+	case <-s.srv.ctx.Done():
+		return errCut
+	}
+	if err := s.stopped(); err != nil {
 		return err
 	}
 	if s.presence() != here {

@@ -62,6 +62,9 @@ type session struct {
 	withheld retry.Held
 	sinkDown func([]byte) error // writeDown, made once
 	optedOut bool               // the client, or its user, wants no replay
+	// inSchema is the schema that the client's database name stands for; "" for none. It
+	// stays as it is from the startup on.
+	inSchema string
 
 	// heard counts the moments at which the client was sent all that there was for it.
 	heard  uint64

@@ -98,6 +98,8 @@ func (d *division) of(st *rewrite.Statement) place {
 		return place{err: errPortalsOpen} // else they end with the string
 	case st.Tag != "":
 		return place{here: true}
+	case st.Database != nil:
+		return place{err: errDatabaseInBlock(st.Database)} // such a string is a transaction
 	case st.Show != "":
 		return d.show(st)
 	case st.Asks != nil:

@@ -6,9 +6,19 @@ import (
 	pg_query "github.com/pganalyze/pg_query_go/v6"
 )
 
-// createDatabase answers that the database exists: tools take that for success.
+// createDatabase leaves a database that is a schema to the relay. Of any other it answers that
+// the database exists: tools take that for success.
 func (r *rewriter) createDatabase(p *part) {
+	schema, ok := r.schemaOf(p)
 	switch {
+	case ok:
+		p.st.Database = &Database{Name: p.node.text("dbname"), Schema: schema}
+		if option := schemaLacks(p.node); option != "" {
+			p.st.Database = nil
+			p.st.Refusal = &Refusal{Code: "0A000", Message: "CREATE DATABASE cannot have the option \"" + option + "\" here",
+				Detail: "The name stands for a schema (listen.databases), which has no such option.", Hint: "Leave the option out."}
+		}
+		r.find(handled(CreateDatabase, Answered, Info, "answered: the schema that the name stands for is made", p.st.Start))
 	case r.rules.Databases:
 		p.st.Refusal = &Refusal{Code: "42P04", Message: "database \"" + p.node.text("dbname") + "\" already exists",
 			Detail: "Every database name means the cluster's one database."}
@@ -18,9 +28,47 @@ func (r *rewriter) createDatabase(p *part) {
 	}
 }
 
-// dropDatabase answers as if it had been done.
+// schemaLacks is the first option of a CREATE DATABASE that would have to change something
+// of a schema; "" when there is none. An encoding is what every database has, and the empty
+// templates are what a schema begins as.
+func schemaLacks(m message) string {
+	for option := range m.list("options") {
+		name, value := option.text("defname"), ""
+		arg := option.child("arg")
+		if arg.is("String") {
+			value = strings.ToLower(arg.text("sval"))
+		}
+		switch {
+		case arg.shape == nil: // DEFAULT
+		case name == "encoding" && (value == "utf8" || value == "utf-8" || value == "unicode"):
+		case name == "template" && (value == "template0" || value == "template1"):
+		default:
+			return name
+		}
+	}
+	return ""
+}
+
+// schemaOf is the schema that the database of a statement stands for.
+func (r *rewriter) schemaOf(p *part) (schema string, ok bool) {
+	if r.rules.SchemaOf == nil {
+		return "", false
+	}
+	return r.rules.SchemaOf(p.node.text("dbname"))
+}
+
+// dropDatabase leaves a database that is a schema to the relay, and answers any other as if
+// it had been done.
 func (r *rewriter) dropDatabase(p *part) {
+	schema, ok := r.schemaOf(p)
 	switch {
+	case ok:
+		d := &Database{Name: p.node.text("dbname"), Schema: schema, Drop: true, IfExists: p.node.flag("missing_ok")}
+		for option := range p.node.list("options") {
+			d.Force = d.Force || option.text("defname") == "force"
+		}
+		p.st.Database = d
+		r.find(handled(DropDatabase, Answered, Info, "answered: the schema that the name stands for is dropped", p.st.Start))
 	case r.rules.Databases:
 		r.answer(p, "DROP DATABASE")
 		r.find(handled(DropDatabase, Answered, Warning, "answered as done; nothing is dropped", p.st.Start))

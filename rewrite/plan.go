@@ -191,6 +191,9 @@ type Statement struct {
 	Job Job
 	// Hint is for a 0A000 or 42704 of the server that comes without one; "" for none.
 	Hint string
+	// Database is what a CREATE DATABASE or DROP DATABASE says that the relay carries out
+	// itself (Rules.SchemaOf); nil for any other statement. The server must not see it.
+	Database *Database
 
 	setsConfig bool // by set_config()
 	unsure     bool // see Plan.SureRead
@@ -200,6 +203,13 @@ type Statement struct {
 // Refusal is an error that Sluice originates for a statement.
 type Refusal struct {
 	Code, Message, Detail, Hint string // Code is a SQLSTATE
+}
+
+// Database is a CREATE DATABASE, or a DROP DATABASE, of a name that stands for a schema.
+type Database struct {
+	Name, Schema    string
+	Drop            bool
+	IfExists, Force bool // of DROP DATABASE
 }
 
 // Job says what to do about the background job that a rewritten CREATE INDEX

@@ -64,6 +64,10 @@ type Rules struct {
 	Databases         bool // answer CREATE DATABASE and DROP DATABASE
 	Isolation         bool // weaker isolation levels to DSQL's
 	Session           bool // answer DISCARD PLANS, SEQUENCES and TEMP, and what else resets a session
+	// SchemaOf tells the schema that a database's name stands for; ok is false for a name
+	// that stands for none. nil: no name does. CREATE DATABASE and DROP DATABASE of such
+	// names are the relay's to carry out, whatever Databases says.
+	SchemaOf func(database string) (schema string, ok bool)
 	// Savepoints says that the relay emulates them: Dialect finds nothing in them.
 	Savepoints bool
 	// Dialect finds what DSQL refuses and no rule handles.
@@ -78,7 +82,7 @@ func AllRules() Rules {
 
 // any reports whether there is anything to look for.
 func (r *Rules) any() bool {
-	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.Isolation || r.Session || r.Dialect
+	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.Dialect
 }
 
 // policiesKey is the configuration key of Policies.

@@ -180,5 +180,6 @@ func (c *Config) derive() {
 	default:
 		c.Proxy.Replay, _ = strconv.ParseBool(c.Retry.Enabled) // one of the key's choices
 	}
+	c.Rewrite.Rules.SchemaOf = c.Proxy.SchemaOf()
 	c.Rewrite.Rules.Savepoints = c.Proxy.Replay && c.Proxy.Retry.Savepoints
 }

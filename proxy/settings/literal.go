@@ -6,13 +6,20 @@ import "strings"
 func QuoteName(name string) string {
 	parts := strings.Split(name, ".")
 	for i, p := range parts {
-		if p == "" || strings.IndexFunc(p, func(r rune) bool {
-			return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
-		}) >= 0 || p[0] >= '0' && p[0] <= '9' {
-			parts[i] = `"` + strings.ReplaceAll(p, `"`, `""`) + `"`
-		}
+		parts[i] = QuoteIdentifier(p)
 	}
 	return strings.Join(parts, ".")
+}
+
+// QuoteIdentifier writes v as an SQL identifier, in quotes unless it is one of lower-case
+// letters, digits and _.
+func QuoteIdentifier(v string) string {
+	if v != "" && (v[0] < '0' || v[0] > '9') && strings.IndexFunc(v, func(r rune) bool {
+		return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	}) < 0 {
+		return v
+	}
+	return `"` + strings.ReplaceAll(v, `"`, `""`) + `"`
 }
 
 // QuoteLiteral writes v as an SQL string constant that means the same whatever

@@ -1,0 +1,331 @@
+package proxy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// CREATE DATABASE and DROP DATABASE of a name that stands for a schema (schemaname.go).
+// Sluice sends the statements that make or drop the schema, each a transaction of its own,
+// on the session's backend. perform (local.go) calls changeDatabase.
+
+// databaseVerb is the statement's name, and its tag.
+func databaseVerb(d *rewrite.Database) string {
+	if d.Drop {
+		return "DROP DATABASE"
+	}
+	return "CREATE DATABASE"
+}
+
+// errDatabaseInBlock is PostgreSQL's refusal of the statement inside a transaction.
+func errDatabaseInBlock(d *rewrite.Database) *wire.Error {
+	return &wire.Error{Code: "25001", Message: databaseVerb(d) + " cannot run inside a transaction block"}
+}
+
+// errDatabaseInPipeline likewise refuses it behind other statements of its pipeline.
+func errDatabaseInPipeline(d *rewrite.Database) *wire.Error {
+	return &wire.Error{Code: "25001", Message: databaseVerb(d) + " cannot be executed within a pipeline"}
+}
+
+// changeDatabase makes or drops the schema of a statement, and returns the notices that go in
+// front of the tag. The session stands outside of any transaction afterwards. An error is for
+// the client, or the session's end.
+func (s *session) changeDatabase(st *rewrite.Statement) (notices [][]byte, err error) {
+	c := schemaDDL{s: s, Database: st.Database}
+	switch {
+	case s.inBlock():
+		return nil, errDatabaseInBlock(st.Database)
+	case s.t.touched, s.t.executed, s.t.ranLocal:
+		return nil, errDatabaseInPipeline(st.Database)
+	}
+	s.startWaiting()
+	if c.Drop { // no backend is held meanwhile: the others may need it to come to their end
+		if err := c.unused(); err != nil {
+			return nil, err
+		}
+	}
+	s.tx.operation, s.tx.writes = st.Operation, true
+	if err := s.ensureBackend(); err != nil {
+		return nil, err
+	}
+	if c.Drop {
+		err = c.drop()
+	} else {
+		err = c.create()
+	}
+	s.srv.catalog.flush()
+	return c.notices, c.settle(err)
+}
+
+// schemaDDL is a CREATE DATABASE or DROP DATABASE that is being carried out, in a turn of its
+// session that has a backend and has sent it nothing else. The errors of its methods are a
+// server's refusal, behind which the backend is idle; one that stops the turn (stops);
+// errClientGone; or a *lostError.
+type schemaDDL struct {
+	*rewrite.Database
+	s       *session
+	notices [][]byte
+	dropped int // objects of the schema
+}
+
+// settle ends the turn's part at the backend, whatever err is, and returns what the client is
+// told of err.
+func (c *schemaDDL) settle(err error) error {
+	s := c.s
+	s.t.logs = false // the log ends here with its transaction
+	var gone *lostError
+	switch {
+	case errors.As(err, &gone):
+		s.noteLost(gone, "unknown_outcome")
+		err = c.partly(errUnknownOutcome)
+		if s.pinned {
+			err = errPinLost
+		}
+		s.losePin()
+		s.dropBackend(reservoir.Broken)
+	case err == errClientGone, err == errCut:
+		return err
+	case stops(err) && s.b.suspect: // it may be at work still
+		s.stopBackend()
+		s.giveBack()
+	default:
+		if merr := s.settle('I'); merr != nil {
+			return merr
+		}
+		return c.partly(err)
+	}
+	s.stopWaiting()
+	s.endTransaction(false)
+	if merr := s.move(lost); merr != nil {
+		return merr
+	}
+	return c.partly(err)
+}
+
+// partly adds to an error how much of a DROP DATABASE stands all the same.
+func (c *schemaDDL) partly(err error) error {
+	told, ok := err.(*wire.Error)
+	if !ok || told.Fatal || c.dropped == 0 || told.Detail != "" {
+		return err
+	}
+	with := *told
+	with.Detail = fmt.Sprintf("%d objects of the database are dropped, and stay so.", c.dropped)
+	return &with
+}
+
+// run sends one statement, which commits at once, and gives its rows to row. A conflict with
+// another's change of the catalog has it sent again.
+func (c *schemaDDL) run(sql string, row func(payload []byte)) error {
+	s, query := c.s, wire.AppendStrings(nil, wire.Query, sql)
+	if row == nil {
+		row = func([]byte) {}
+	}
+	pause := jobPauseFirst
+	for try := 1; ; try++ {
+		var refusal []byte
+		err := s.asking(func(b *backend) (err error) {
+			refusal, err = b.exchangeAll(query, row, s.srv.cfg.SilenceTimeout, s.t.deadline, c.wanted)
+			return err
+		})
+		switch {
+		case stops(err), err == errClientGone:
+			return err
+		case err != nil:
+			return &lostError{err: err}
+		case refusal == nil:
+			return nil
+		}
+		told := toldBy(refusal)
+		if told.Code != retry.StateConflict || try == mostCatalogTries {
+			return told
+		}
+		if err := s.pause(pause); err != nil {
+			return err
+		}
+		pause = min(2*pause, jobPauseMost)
+	}
+}
+
+// wanted is why the statement must not go on; nil where it may.
+func (c *schemaDDL) wanted() error {
+	if err := c.s.stopped(); err != nil {
+		return err
+	}
+	if c.s.presence() != here {
+		return errClientGone
+	}
+	return nil
+}
+
+// refused returns the server's refusal that err is; nil for any other error.
+func refused(err error) *wire.Error {
+	told, ok := err.(*wire.Error)
+	if !ok || stops(err) {
+		return nil
+	}
+	return told
+}
+
+// create makes the schema.
+func (c *schemaDDL) create() error {
+	err := c.run("CREATE SCHEMA "+quoted(c.Schema), nil)
+	switch told := refused(err); {
+	case told == nil:
+	case told.Code == "42P06":
+		return &wire.Error{Code: "42P04", Message: fmt.Sprintf("database \"%s\" already exists", c.Name)}
+	case told.Code == "54000" && told.Hint == "":
+		told.Hint = "A database is a schema here (listen.databases), and a cluster takes ten, public among them. Drop a database that is not needed."
+	}
+	return err
+}
+
+// quoted is a name as SQL.
+func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// drop drops the schema with what it holds: at once, or on DSQL object by object, since a
+// transaction there has one change of the catalog.
+func (c *schemaDDL) drop() error {
+	there := false
+	if err := c.run("SELECT 1"+fromSchema(c.Schema), func([]byte) { there = true }); err != nil {
+		return err
+	}
+	if !there {
+		missing := errNoDatabase(c.Name)
+		if !c.IfExists {
+			return missing
+		}
+		missing.Code, missing.Message = "00000", missing.Message+", skipping"
+		c.notices = append(c.notices, missing.AppendNotice(nil, "NOTICE"))
+		return nil
+	}
+	if c.s.srv.cfg.Kind == Postgres {
+		return c.run("DROP SCHEMA "+quoted(c.Schema)+" CASCADE", nil)
+	}
+	if err := c.dropObjects(); err != nil {
+		return err
+	}
+	err := c.run("DROP SCHEMA "+quoted(c.Schema), nil)
+	if told := refused(err); told != nil {
+		return c.errStays(told, told.Message+". "+told.Detail)
+	}
+	return err
+}
+
+// mostWaitForSessions is for how long DROP DATABASE waits for the sessions in the database to
+// end, and lookForSessions how often it looks: PostgreSQL's own figures.
+const (
+	mostWaitForSessions = 5 * time.Second
+	lookForSessions     = 100 * time.Millisecond
+)
+
+// unused waits until no session of this process is in the database, as PostgreSQL does, and
+// refuses the statement where one stays (55006). Sessions of other processes are not seen.
+func (c *schemaDDL) unused() error {
+	if c.s.inSchema == c.Schema {
+		return &wire.Error{Code: "55006", Message: "cannot drop the currently open database"}
+	}
+	for end := time.Now().Add(mostWaitForSessions); !c.Force; {
+		n := c.sessions()
+		if n == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			detail := "There is 1 other session using the database."
+			if n > 1 {
+				detail = fmt.Sprintf("There are %d other sessions using the database.", n)
+			}
+			return &wire.Error{Code: "55006", Message: fmt.Sprintf("database \"%s\" is being accessed by other users", c.Name), Detail: detail}
+		}
+		if err := c.s.pause(lookForSessions); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sessions counts the sessions whose database name stands for the schema.
+func (c *schemaDDL) sessions() (n int) {
+	c.s.srv.nudge(func(s *session) {
+		if s.inSchema == c.Schema {
+			n++
+		}
+	})
+	return n
+}
+
+// object is something that a schema holds: its kind as DROP names it, and its name.
+type object struct{ kind, name string }
+
+// dropObjects drops what a schema of DSQL holds, one at a time. What something else depends
+// on is tried again when that may be gone, until nothing can be dropped any more.
+func (c *schemaDDL) dropObjects() error {
+	for {
+		all, err := c.objects()
+		if err != nil || len(all) == 0 {
+			return err
+		}
+		var stay []string
+		var why *wire.Error
+		for _, o := range all {
+			name := quoted(c.Schema) + "." + quoted(o.name)
+			// The sequence of an identity column has gone with its table.
+			err := c.run("DROP "+o.kind+" IF EXISTS "+name, nil)
+			switch told := refused(err); {
+			case err == nil:
+				c.dropped++
+			case told == nil:
+				return err
+			default:
+				stay = append(stay, strings.ToLower(o.kind)+" "+name)
+				why = cmp.Or(why, told)
+			}
+		}
+		if len(stay) == len(all) {
+			return c.errStays(why, listed(stay)+" stay: "+why.Message+".")
+		}
+	}
+}
+
+// objects are the views, tables, sequences and domains of the schema, in the order in which
+// they are dropped.
+func (c *schemaDDL) objects() (all []object, err error) {
+	const kinds = `SELECT k.kind, k.name FROM (` +
+		`SELECT c.relnamespace AS schema, CASE c.relkind WHEN 'v' THEN 1 WHEN 'S' THEN 3 ELSE 2 END AS place, ` +
+		`CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.relname AS name ` +
+		`FROM pg_catalog.pg_class c WHERE c.relkind IN ('v', 'r', 'S') ` +
+		`UNION ALL SELECT t.typnamespace, 4, 'DOMAIN', t.typname FROM pg_catalog.pg_type t WHERE t.typtype = 'd') k ` +
+		`WHERE k.schema = (SELECT n.oid`
+	err = c.run(kinds+fromSchema(c.Schema)+`) ORDER BY k.place, k.name`, func(row []byte) {
+		if columns := columnsOf(row); len(columns) == 2 {
+			all = append(all, object{columns[0], columns[1]})
+		}
+	})
+	return all, err
+}
+
+// errStays is told where something of the database could not be dropped; why is the server's
+// first reason.
+func (c *schemaDDL) errStays(why *wire.Error, detail string) *wire.Error {
+	return &wire.Error{Code: why.Code, Message: fmt.Sprintf("database \"%s\" is not dropped: its schema still holds something", c.Name),
+		Detail: fmt.Sprintf("%d objects of the database are dropped. ", c.dropped) + strings.TrimSpace(detail),
+		Hint:   "Drop in the schema " + quoted(c.Schema) + " what stays, then the database again."}
+}
+
+// mostListed bounds the names in a message.
+const mostListed = 10
+
+// listed are names in a sentence.
+func listed(names []string) string {
+	if n := len(names) - mostListed; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostListed], ", "), n)
+	}
+	return strings.Join(names, ", ")
+}

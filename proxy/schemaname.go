@@ -1,0 +1,133 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
+)
+
+// A client whose database name stands for a schema (databases.go) gets a session whose
+// search_path is that schema and nothing else, from its startup on: every RESET returns to
+// it. openSession calls inSchema and schemaThere. It keeps applications apart that do not
+// name each other's schemas, and is no security boundary: a client may name any schema.
+
+// inSchema returns the startup parameters of a client whose database stands for a schema. A
+// search_path of the client's own is refused, unless it is that schema: its tables would be
+// looked for elsewhere, and several databases would share them. The error is for the client.
+func inSchema(params map[string]string, schema string) (map[string]string, error) {
+	name := settings.QuoteIdentifier(schema)
+	if own, given := params["search_path"]; given {
+		own = strings.TrimSpace(own)
+		if own != quoted(schema) && (name != schema || strings.ToLower(own) != schema) {
+			return nil, errPathOfStartup(schema)
+		}
+	}
+	made := map[string]string{"search_path": name}
+	for name, value := range params {
+		if name != "search_path" {
+			made[name] = value
+		}
+	}
+	return made, nil
+}
+
+// ofOwnSchema is a text as it is read in the session: where the session's database is a
+// schema, what asks information_schema for public means that schema. Schema tools do that to
+// find the tables of their database.
+func (s *session) ofOwnSchema(sql []byte) (own []byte, changed bool) {
+	if s.inSchema == "" {
+		return sql, false
+	}
+	if r := s.reading(); r != 0 && r.Misleads(sql) {
+		return sql, false
+	}
+	return s.srv.planner.InSchema(sql, s.inSchema)
+}
+
+// errPathOfStartup refuses a startup whose search_path is not that of its database.
+func errPathOfStartup(schema string) *wire.Error {
+	return &wire.Error{Fatal: true, Code: retry.StateUnsupported, Message: "search_path of the startup is not that of the database",
+		Detail: "The database name stands for the schema \"" + schema + "\" (listen.databases), and the session begins with that search_path.",
+		Hint:   "Leave search_path out of the connection string. The session may SET it."}
+}
+
+// mostCatalogTries is how often a question about the catalog is asked, where a backend is
+// lost over it or has not seen the last change of the catalog (40001).
+const mostCatalogTries = 10
+
+// schemaThere asks a backend whether a schema is there. An error is for the client. The
+// question is asked of each client anew: another process may have dropped the schema.
+func (srv *Server) schemaThere(schema string) (there bool, err error) {
+	ctx, stop := context.WithTimeout(srv.ctx, srv.cfg.Startup.Timeout)
+	defer stop()
+	err = errors.New("the catalog could not be read")
+	for range mostCatalogTries {
+		var conn *reservoir.Conn
+		if conn, err = srv.backends.Acquire(ctx); err != nil {
+			break
+		}
+		b := attached(conn)
+		if !b.usable() {
+			err = errors.New("the backend was closed")
+			conn.Discard(reservoir.PeekFailed)
+			continue
+		}
+		b.path = path{limit: srv.cfg.BackendPathLimit}
+		there = false
+		var refusal []byte
+		refusal, err = srv.askPlain(ctx, b, "SELECT 1"+fromSchema(schema), func([]byte) { there = true })
+		if err != nil {
+			b.src.Drop()
+			conn.Discard(reservoir.Broken)
+			continue
+		}
+		conn.Release()
+		if refusal == nil {
+			return there, nil
+		}
+		told := toldBy(refusal)
+		if err = told; told.Code != retry.StateConflict {
+			return false, err
+		}
+	}
+	return false, errNoBackend(err)
+}
+
+// fromSchema is the rest of a query about a schema, n, whatever search_path is in force.
+func fromSchema(schema string) string {
+	return " FROM pg_catalog.pg_namespace n WHERE n.nspname = " + settings.QuoteLiteral(schema)
+}
+
+// askPlain asks the catalog by a backend that no session holds. On PostgreSQL the settings of
+// its last client go first, a statement_timeout for one; what DSQL lets a client set changes
+// nothing of the answer. It ends with ctx.
+func (srv *Server) askPlain(ctx context.Context, b *backend, query string, row func([]byte)) (refusal []byte, err error) {
+	resets := srv.cfg.Kind == Postgres && (b.unsure || b.applied != settings.None)
+	if resets {
+		query = srv.resetSQL() + query
+	}
+	wake := context.AfterFunc(ctx, func() { b.conn.Net.SetReadDeadline(time.Unix(1, 0)) })
+	refusal, err = b.exchangeAll(wire.AppendStrings(nil, wire.Query, query), row, exchangeTimeout, time.Time{}, ctx.Err)
+	if !wake() && err == nil {
+		err = ctx.Err()
+	}
+	if resets && err == nil && refusal == nil {
+		b.applied, b.unsure = settings.None, false
+		b.reported = srv.sharedReports.Share(b.reported)
+		b.idle = b.reported
+	}
+	return refusal, err
+}
+
+// toldBy is the error that the payload of an ErrorResponse tells, as it is passed on where
+// Sluice has sent the statement.
+func toldBy(refusal []byte) *wire.Error {
+	field := func(f byte) string { return string(retry.Field(refusal, f)) }
+	return &wire.Error{Code: field('C'), Message: field('M'), Detail: field('D'), Hint: field('H')}
+}
