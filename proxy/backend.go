@@ -181,30 +181,10 @@ func (b *backend) exchangeAll(msg []byte, row func(payload []byte), patience tim
 		return nil, err
 	}
 	for {
-		typ, total, err := b.src.Header()
-		switch {
-		case err != nil:
+		typ, frame, err := b.ownFrame(end, look)
+		if err != nil {
 			return nil, err
-		case total > wire.BufferSize:
-			return nil, fmt.Errorf("answer of %d bytes to a request of our own: %w", total, wire.ErrMalformed)
-		case total == 0 || total > b.src.Buffered():
-			err := b.src.Fill()
-			if isTimeout(err) && (end.IsZero() || time.Now().Before(end)) {
-				if b.path.look(b.src.Raw) {
-					return nil, errDeadPath
-				}
-				if err := look(); err != nil { // else it was somebody's nudge for an earlier turn
-					return nil, err
-				}
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			continue
 		}
-		frame := b.src.Peek(total)
-		b.src.Skip(total)
 		switch typ {
 		case wire.ParameterStatus:
 			b.noteParameter(frame)
@@ -218,6 +198,36 @@ func (b *backend) exchangeAll(msg []byte, row func(payload []byte), patience tim
 			b.status = frame[wire.HeaderLen]
 			b.src.Release()
 			return refusal, nil
+		}
+	}
+}
+
+// ownFrame returns the next frame of an answer to Sluice itself, valid until the next read. A
+// read that is woken before end, unless that is zero, goes on where look has no error.
+func (b *backend) ownFrame(end time.Time, look func() error) (typ byte, frame []byte, err error) {
+	for {
+		typ, total, err := b.src.Header()
+		switch {
+		case err != nil:
+			return 0, nil, err
+		case total > wire.BufferSize:
+			return 0, nil, fmt.Errorf("answer of %d bytes to a request of our own: %w", total, wire.ErrMalformed)
+		case total > 0 && total <= b.src.Buffered():
+			frame = b.src.Peek(total)
+			b.src.Skip(total)
+			return typ, frame, nil
+		}
+		err = b.src.Fill()
+		switch {
+		case err == nil:
+			continue
+		case !isTimeout(err) || !end.IsZero() && !time.Now().Before(end):
+			return 0, nil, err
+		case b.path.look(b.src.Raw):
+			return 0, nil, errDeadPath
+		}
+		if err := look(); err != nil { // else it was somebody's nudge for an earlier turn
+			return 0, nil, err
 		}
 	}
 }

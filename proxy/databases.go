@@ -34,44 +34,63 @@ const (
 func newDatabases(items []string, only string, dedicated bool) (databases, error) {
 	d := databases{named: map[string]meaning{}, only: only}
 	for _, item := range items {
-		bad := func(format string, args ...any) (databases, error) {
-			return databases{}, fmt.Errorf("listen.databases: %q: %s", item, fmt.Sprintf(format, args...))
-		}
-		name, value, mapped := strings.Cut(item, "=")
-		schema, isSchema := strings.CutPrefix(value, schemaWord)
-		m := meaning{database: value}
-		switch {
-		case isSchema:
-			m = meaning{only, schema}
-		case !mapped && dedicated:
-			m.database = name
-		case !mapped:
-			m.database = only
-		}
+		name, m := d.read(item, dedicated)
 		prefix, isPrefix := strings.CutSuffix(name, wildcard)
+		isPrefix = isPrefix && m.schema == wildcard && prefix != "" && !strings.Contains(prefix, wildcard)
+		was, twice := d.named[name]
+		problem := d.refused(name, m, dedicated, isPrefix)
 		switch {
-		case name == "" || m.database == "" || isSchema && schema == "":
-			return bad("want a name, name=database, name=schema:<schema> or <prefix>*=schema:*")
-		case isSchema && dedicated:
-			return bad("a name stands for a schema only where backends are shared: want name=database with backend.kind postgres and pairing session, or pairing transaction")
-		case !dedicated && m.database != only:
-			return bad("every backend is connected to %q (backend.database): only backend.kind postgres with pairing session can map a name to another; "+
-				"name=schema:<schema> maps it to a schema", only)
-		case isSchema && (isPrefix || schema == wildcard):
-			if !isPrefix || schema != wildcard || prefix == "" || strings.Contains(prefix, wildcard) {
-				return bad("want <prefix>*=schema:*, which maps each name that begins with the prefix to the schema of the same name")
-			}
+		case problem == "" && twice && was != m:
+			problem = "the name is there twice"
+		case problem == "" && isPrefix:
 			d.prefixes = append(d.prefixes, prefix)
 			continue
-		case isSchema && !canBeSchema(schema):
-			return bad("schema %q: want 1 to 63 printable ASCII characters, and none of public, sys, information_schema and pg_*", schema)
 		}
-		if was, twice := d.named[name]; twice && was != m {
-			return bad("the name is there twice")
+		if problem != "" {
+			return databases{}, fmt.Errorf("listen.databases: %q: %s", item, problem)
 		}
 		d.named[name] = m
 	}
 	return d, nil
+}
+
+// read takes an item apart. A name alone means the database of the backends, or the one of
+// its own name where they are not shared.
+func (d databases) read(item string, dedicated bool) (name string, m meaning) {
+	name, value, mapped := strings.Cut(item, "=")
+	schema, isSchema := strings.CutPrefix(value, schemaWord)
+	switch {
+	case isSchema && schema == "":
+		return "", meaning{} // no name that could be mapped
+	case isSchema:
+		return name, meaning{d.only, schema}
+	case !mapped && dedicated:
+		return name, meaning{database: name}
+	case !mapped:
+		return name, meaning{database: d.only}
+	}
+	return name, meaning{database: value}
+}
+
+// refused says why a name cannot mean that; "" if it can. isPrefix: it is a prefix of names
+// that each mean a schema of their own.
+func (d databases) refused(name string, m meaning, dedicated, isPrefix bool) string {
+	isSchema := m.schema != ""
+	switch {
+	case name == "" || m.database == "":
+		return "want a name, name=database, name=schema:<schema> or <prefix>*=schema:*"
+	case isSchema && dedicated:
+		return "a name stands for a schema only where backends are shared: want name=database with backend.kind postgres and pairing session, or pairing transaction"
+	case !dedicated && m.database != d.only:
+		return fmt.Sprintf("every backend is connected to %q (backend.database): only backend.kind postgres with pairing session can map a name to another; "+
+			"name=schema:<schema> maps it to a schema", d.only)
+	case isPrefix:
+	case isSchema && (m.schema == wildcard || strings.HasSuffix(name, wildcard)):
+		return "want <prefix>*=schema:*, which maps each name that begins with the prefix to the schema of the same name"
+	case isSchema && !canBeSchema(m.schema):
+		return fmt.Sprintf("schema %q: want 1 to 63 printable ASCII characters, and none of public, sys, information_schema and pg_*", m.schema)
+	}
+	return ""
 }
 
 // find returns what a client's name means; ok is false for a name that means nothing. The

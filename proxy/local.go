@@ -210,14 +210,9 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 	case st.DeallocateAll:
 		s.forgetStatements()
 	case st.Deallocate != "":
-		if s.stmts[st.Deallocate] == nil {
-			return nil, errNoStatement([]byte(st.Deallocate))
+		if err := s.deallocate(st.Deallocate); err != nil {
+			return nil, err
 		}
-		// When the string is run again the name has to be there once more.
-		if was := s.t.atString; was != nil {
-			was.gone = append(was.gone, undo{name: st.Deallocate, prev: s.stmts[st.Deallocate]})
-		}
-		s.setStatement(st.Deallocate, nil)
 	default:
 		if err := s.discardFails(st); err != nil {
 			return nil, err
@@ -237,6 +232,19 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 		frames = append([][]byte{row}, frames...)
 	}
 	return append(frames, wire.AppendCommand(nil, localTag(st))), nil
+}
+
+// deallocate forgets one of the client's statements. An error is for the client.
+func (s *session) deallocate(name string) error {
+	if s.stmts[name] == nil {
+		return errNoStatement([]byte(name))
+	}
+	// When the string is run again the name has to be there once more.
+	if was := s.t.atString; was != nil {
+		was.gone = append(was.gone, undo{name: name, prev: s.stmts[name]})
+	}
+	s.setStatement(name, nil)
+	return nil
 }
 
 // change makes one change of a setting, or DISCARD ALL; frame is what goes in front of the

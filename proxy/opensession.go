@@ -99,25 +99,16 @@ func (srv *Server) openSession(h *startup.Client) (*session, error) {
 		fatal.Fatal = true
 		return nil, &fatal
 	}
-	means, ok := srv.names.find(h.Database)
-	switch {
-	case !ok:
-		return nil, errNotListed(h.Database)
-	case means.schema != "":
-		var err error
-		if h.Params, err = inSchema(h.Params, means.schema); err != nil {
-			srv.metrics.Refused(metrics.FeatureSetting)
-			return nil, err
-		}
-	default:
-		h.Database = means.database
+	schema, err := srv.understood(h)
+	if err != nil {
+		return nil, err
 	}
 	if n := srv.clients.Add(1); n > int64(srv.cfg.MaxClients) {
 		srv.clients.Add(-1)
 		return nil, errTooManyClients(srv.cfg.MaxClients)
 	}
 	s := newSession(srv, srv.ids.Add(1), h)
-	s.inSchema = means.schema
+	s.inSchema = schema
 	out, err := srv.introduce(s, h)
 	if err != nil {
 		srv.clients.Add(-1)
@@ -150,6 +141,23 @@ func (srv *Server) openSession(h *startup.Client) (*session, error) {
 	h.Raw.SetWriteDeadline(time.Time{})
 	srv.metrics.SessionStarted()
 	return s, nil
+}
+
+// understood puts what the client's database name means in its place: a database, or the
+// startup values of a session in a schema, which is returned. An error is for the client.
+func (srv *Server) understood(h *startup.Client) (schema string, err error) {
+	means, ok := srv.names.find(h.Database)
+	switch {
+	case !ok:
+		return "", errNotListed(h.Database)
+	case means.schema == "":
+		h.Database = means.database
+		return "", nil
+	}
+	if h.Params, err = inSchema(h.Params, means.schema); err != nil {
+		srv.metrics.Refused(metrics.FeatureSetting)
+	}
+	return means.schema, err
 }
 
 // introduce prepares the session's settings, or its own backend, and returns
