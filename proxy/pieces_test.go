@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -142,19 +143,20 @@ func TestReplayedPipelinesInPieces(t *testing.T) {
 	t.Parallel()
 	pg := sharedPostgres(t)
 	pg.SQL(t, "postgres", "CREATE SEQUENCE pieces_met; CREATE FUNCTION pieces_meet(n int) RETURNS int LANGUAGE plpgsql AS"+
-		" $$ BEGIN IF nextval('pieces_met') % n = 0 THEN RAISE SQLSTATE '40001' USING MESSAGE = 'change conflicts with another transaction (OC000)'; END IF; RETURN 5; END $$")
+		" $$ BEGIN IF nextval('pieces_met') % n = 0 THEN RAISE SQLSTATE '40001' USING MESSAGE = 'change conflicts with another transaction (OC000)'; END IF; RETURN 5; END $$;"+
+		"CREATE SEQUENCE pieces_draws; CREATE FUNCTION pieces_draw() RETURNS text LANGUAGE sql VOLATILE AS $$ SELECT 'drawn' || lpad(nextval('pieces_draws')::text, 7, '0') $$")
 	for name, opts := range map[string][]option{"held": nil, "streamed": {func(s *setup) { s.proxy.Retry.HeldBytes = 64 }},
 		"shortly": {func(s *setup) { s.proxy.Retry.HoldTime = time.Millisecond }},
 		"dsql":    {asDSQL, func(s *setup) { s.proxy.Retry.HeldBytes = 512 }}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pg.SQL(t, "postgres", "CREATE TABLE pieces_"+name+" (k int PRIMARY KEY, v int); INSERT INTO pieces_"+name+" SELECT g, 0 FROM generate_series(1,9) g")
+			pg.SQL(t, "postgres", "CREATE TABLE pieces_"+name+" (k int PRIMARY KEY, v int); INSERT INTO pieces_"+name+" SELECT g, 0 FROM generate_series(1,9) g; CREATE TABLE pieces_"+name+"_done (n int)")
 			relay := startPieceRelay(t, pg.addr)
 			s := startSluice(t, pg, append(opts, fastReplay, maxOpen(3), relay.option)...)
 			told := make(map[string]int)
 			for n := range *piecesCount {
 				seed := *piecesSeed<<32 + uint64(n)
-				frames, blocks := drawPipeline(rand.New(rand.NewPCG(seed, 1)), "pieces_"+name)
+				frames, blocks := drawPipeline(rand.New(rand.NewPCG(seed, 1)), "pieces_"+name, n)
 				want := playPieces(t, pg.addr, frames, nil)
 				rnd := rand.New(rand.NewPCG(seed, 2))
 				if rnd.IntN(3) > 0 {
@@ -170,6 +172,11 @@ func TestReplayedPipelinesInPieces(t *testing.T) {
 					}
 				}
 				told[how]++
+				// PostgreSQL's own makes one.
+				done := pg.SQL(t, "postgres", fmt.Sprintf("SELECT count(*) FROM pieces_%s_done WHERE n = %d", name, n))
+				if want := map[string]string{"whole": "2", "40001": "1", "08006": "1"}[how]; want != "" && done != want || done != "1" && done != "2" {
+					t.Fatalf("pipeline %d of seed %d: %s, and its row is there %s times, PostgreSQL's own counted\n%s", n, *piecesSeed, how, done, got)
+				}
 			}
 			replays := 0.0
 			for _, n := range s.series(t, "dsql_tx_retries_total") {
@@ -183,8 +190,8 @@ func TestReplayedPipelinesInPieces(t *testing.T) {
 	}
 }
 
-// drawPipeline draws one Sync group, in a block or not.
-func drawPipeline(r *rand.Rand, table string) (frames []pgproto3.FrontendMessage, block bool) {
+// drawPipeline draws one Sync group, in a block or not, which leaves a row n.
+func drawPipeline(r *rand.Rand, table string, n int) (frames []pgproto3.FrontendMessage, block bool) {
 	block = r.IntN(3) > 0
 	say := func(sql string) {
 		frames = append(frames, &pgproto3.Parse{Query: sql}, &pgproto3.Bind{})
@@ -199,8 +206,14 @@ func drawPipeline(r *rand.Rand, table string) (frames []pgproto3.FrontendMessage
 	if block {
 		say("BEGIN")
 	}
+	say(fmt.Sprintf("INSERT INTO %s_done VALUES (%d)", table, n))
+	draws := r.IntN(2) == 0
 	for range 2 + r.IntN(8) {
-		switch r.IntN(6) {
+		switch r.IntN(7) {
+		case 6:
+			if draws {
+				say("SELECT pieces_draw()")
+			}
 		case 0:
 			say(fmt.Sprintf("SELECT g, repeat('x', %d) FROM generate_series(1, %d) g", r.IntN(200), r.IntN(20)))
 		case 1:
@@ -216,6 +229,9 @@ func drawPipeline(r *rand.Rand, table string) (frames []pgproto3.FrontendMessage
 	}
 	return append(frames, &pgproto3.Sync{}), block
 }
+
+// drawn is what is another at each time of asking.
+var drawn = regexp.MustCompile(`drawn\d{7}`)
 
 // playPieces sends frames and returns the answers. With rnd they are sent in pieces. A
 // conflict on a connection to PostgreSQL itself is tried again by hand.
@@ -241,7 +257,7 @@ func playPieces(t *testing.T, addr string, frames []pgproto3.FrontendMessage, rn
 			}()
 			defer func() { <-sent }()
 		}
-		got := c.readThrough("Z")
+		got := drawn.ReplaceAllString(c.readThrough("Z"), "drawn")
 		c.conn.Close()
 		if rnd != nil || !strings.Contains(got, "C=40001") {
 			return got

@@ -190,3 +190,42 @@ func TestReplayEndsWithItsClient(t *testing.T) {
 		t.Errorf("Shutdown: %v", err)
 	}
 }
+
+// A client that commits while its transaction is being run again, in the same pipeline: the
+// commit waits for the answers that the client has been given. Where they differ, nothing is
+// committed.
+func TestCommitWaitsForTheReplay(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", changing+"CREATE TABLE waits (a int)")
+	for route, opts := range map[string][]option{"replay": nil, "dsql": {asDSQL}} {
+		s := startSluice(t, pg, append(opts, fastReplay, maxOpen(3))...)
+		for name, end := range map[string]string{"block": "P - | COMMIT\nB - | -\nE -\nS\n< Z\n", "a query behind it": "Q COMMIT\n< Z\n",
+			"group": "S\n< Z\n", "its last statement": "P - | INSERT INTO waits VALUES (1)\nB - | -\nE -\nS\n< Z\n"} {
+			for _, answer := range []string{"1", "nextval('changing')"} {
+				pg.SQL(t, "postgres", "DELETE FROM waits; SELECT setval('stumble_1', 1, false)")
+				c := dialRaw(t, s.addr)
+				begin := ""
+				if strings.Contains(end, "COMMIT") {
+					begin = "P - | BEGIN\nB - | -\nE -\n"
+				}
+				c.say(t, begin+"P - | INSERT INTO waits VALUES (1)\nB - | -\nE -\nP - | SELECT "+answer+", pg_sleep(0.1)\nB - | -\nE -\nH\n< C C\n"+strings.Repeat("< C\n", min(1, len(begin))))
+				c.say(t, "P - | SELECT stumble(1)\nB - | -\nE -\n")
+				c.flush()
+				time.Sleep(50 * time.Millisecond) // the conflict is there, and what the client sends next finds the replay
+				if answer != "1" {                // a Query behind an error is skipped, as the rest up to a Sync
+					end = strings.Replace(end, "Q COMMIT\n", "Q COMMIT\n< E\nS\n", 1)
+				}
+				got := c.say(t, end)
+				told := strings.Contains(got, "E S=")
+				if told != (answer != "1") || told && !strings.Contains(got, conflictSeen) {
+					t.Errorf("%s, %s, %s: %s", route, name, answer, got)
+				}
+				if n := pg.SQL(t, "postgres", "SELECT count(*) FROM waits"); told != (n == "0") {
+					t.Errorf("%s, %s, %s: %s rows, and the client was told\n%s", route, name, answer, n, got)
+				}
+				c.conn.Close()
+			}
+		}
+	}
+}

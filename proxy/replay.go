@@ -295,7 +295,7 @@ func (s *session) refuseReplay() error {
 	}
 	if !t.ended {
 		t.skip = true
-		return nil
+		return s.flushDown() // the client may wait for it
 	}
 	return s.ready()
 }

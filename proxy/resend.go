@@ -61,6 +61,11 @@ func (s *session) rerun() error {
 	if err := s.resend(true); err != nil || t.attemptOver() {
 		return err
 	}
+	// What the client sends next may commit: it must meet a server that has answered as the
+	// client was answered.
+	if err := s.catchUp(); err != nil || t.attemptOver() {
+		return err
+	}
 	if !t.ended && !t.owed.empty() {
 		s.add(wire.FrameFlush)
 	}
@@ -118,9 +123,9 @@ func (s *session) undoNames(frames []retry.Frame[logEntry]) {
 	}
 }
 
-// catchUp has the server answer before a frame is sent that can commit: what the client has
-// been sent must have come once more by then. If it has not, the attempt has failed, and
-// nothing is committed.
+// catchUp has the server answer before a frame is sent that can commit, and before the client
+// goes on: what the client has been sent must have come once more by then. If it has not, the
+// attempt has failed, and nothing is committed.
 func (s *session) catchUp() error {
 	t, l := s.t, s.tx.log
 	if !l.Behind() {

@@ -125,6 +125,10 @@ func (g *drawer) leaving(s step) []step {
 		return []step{s}
 	}
 	how := pick(g, "half", "quit", "vanish")
+	// Whether frames are run that nothing ends is not the same: see docs/differences.md.
+	if how == "half" && strings.IndexByte("PBDEC", s.frames[len(s.frames)-1].verb) >= 0 {
+		how = "quit"
+	}
 	g.count("left by " + how)
 	if how == "half" {
 		s.half = true
