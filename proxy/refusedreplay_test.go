@@ -229,3 +229,27 @@ func TestCommitWaitsForTheReplay(t *testing.T) {
 		}
 	}
 }
+
+// Reads that are run again with their Sync, behind an answer that the client has been given:
+// their ReadyForQuery ends the turn, once.
+func TestReadsAreRunAgainToTheirSync(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t) // without functions that a read might call
+	for route, opts := range map[string][]option{"replay": nil, "dsql": {asDSQL}} {
+		var cut cutter
+		s := startSluice(t, pg, append(opts, fastReplay, cut.option, maxOpen(3))...)
+		for n := range 5 {
+			c := dialRaw(t, s.addr)
+			c.say(t, "P - | SELECT 1\nB - | -\nE -\nH\n< C\n")
+			cut.arm("doomed", true)
+			got := c.say(t, fmt.Sprintf("P d | SELECT 2 /* doomed %d */\nB - | d\nE -\nS\n< Z\n", n)) + c.say(t, "Q SELECT 3\n< Z\n")
+			if strings.Contains(got, "E S=") || strings.Count(got, "C SELECT 1") != 2 || strings.Count(got, "Z I") != 2 {
+				t.Errorf("%s: %s", route, got)
+			}
+			c.conn.Close()
+		}
+		if n := cut.cuts.Load(); n != 5 {
+			t.Errorf("%s: %d cuts of 5", route, n)
+		}
+	}
+}

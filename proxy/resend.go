@@ -61,12 +61,15 @@ func (s *session) rerun() error {
 	if err := s.resend(true); err != nil || t.attemptOver() {
 		return err
 	}
+	if t.ended {
+		return s.flushUp()
+	}
 	// What the client sends next may commit: it must meet a server that has answered as the
 	// client was answered.
 	if err := s.catchUp(); err != nil || t.attemptOver() {
 		return err
 	}
-	if !t.ended && !t.owed.empty() {
+	if !t.owed.empty() {
 		s.add(wire.FrameFlush)
 	}
 	return s.flushUp()
