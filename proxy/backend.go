@@ -107,7 +107,7 @@ func (b *backend) usable() bool {
 			if typ == wire.ParameterStatus {
 				b.noteParameter(b.src.Peek(total))
 			}
-			b.src.Skip(total)
+			b.src.Advance(total)
 		}
 	}
 	return false
@@ -214,7 +214,7 @@ func (b *backend) ownFrame(end time.Time, look func() error) (typ byte, frame []
 			return 0, nil, fmt.Errorf("answer of %d bytes to a request of our own: %w", total, wire.ErrMalformed)
 		case total > 0 && total <= b.src.Buffered():
 			frame = b.src.Peek(total)
-			b.src.Skip(total)
+			b.src.Advance(total)
 			return typ, frame, nil
 		}
 		err = b.src.Fill()

@@ -180,7 +180,7 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 		s.add(b.rest)
 		return nil
 	}
-	s.client.Skip(wire.HeaderLen + head) // Reader.Skip, no test: these bytes were sent above, under the server's name
+	s.client.Advance(wire.HeaderLen + head) // sent above, under the server's name
 
 	return s.forward(params)
 }

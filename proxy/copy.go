@@ -212,7 +212,7 @@ func (s *session) relayIdle() error {
 				break
 			}
 			frame := src.Peek(total)
-			src.Skip(total)
+			src.Advance(total)
 			if typ == wire.ErrorResponse && !s.dedicated {
 				return s.idleLost()
 			}

@@ -17,7 +17,7 @@ import (
 // through to the server, waits until the server has answered all of them, lets so
 // many of the answers to the last through, and ends the connection.
 type cutRelay struct {
-	ln     net.Listener
+	listener
 	target string
 
 	mu        sync.Mutex
@@ -92,28 +92,14 @@ func (r *cutRelay) recycle(s *cutServer) {
 type relayCut struct{ frames, replies int }
 
 func startCutRelay(t *testing.T, target string) *cutRelay {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &cutRelay{ln: ln, target: target}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() { r.serve(c) })
-		}
-	})
+	t.Helper()
+	r := &cutRelay{target: target}
 	t.Cleanup(func() {
-		ln.Close()
-		serving.Wait()
 		for _, s := range r.spare {
 			s.Close()
 		}
 	})
+	r.listener = startListener(t, r.serve) // it ends first
 	return r
 }
 

@@ -158,7 +158,7 @@ func (s *session) relay() error {
 		// whole, only counted off.
 		if (typ == wire.DataRow || typ == wire.CopyData) && !t.looks { // the hot path
 			n := min(total, src.Buffered())
-			src.Skip(n)
+			src.Advance(n)
 			if t.rest = total - n; t.rest > 0 {
 				t.restSwallow, t.restUncounted = false, false
 				break
@@ -198,7 +198,7 @@ func (s *session) relayRest(r *stretch) error {
 	n := min(t.rest, src.Buffered())
 	t.rest -= n
 	if !t.restSwallow {
-		src.Skip(n)
+		src.Advance(n)
 		if t.restUncounted {
 			r.noted = src.Pos()
 		}
@@ -207,7 +207,7 @@ func (s *session) relayRest(r *stretch) error {
 	if err := s.passStretch(r); err != nil {
 		return err
 	}
-	src.Skip(n)
+	src.Advance(n)
 	r.span, r.noted = src.Pos(), src.Pos()
 	return nil
 }
@@ -252,7 +252,7 @@ func (s *session) relayFrame(r *stretch, typ byte, total int) error {
 			r.span += drop
 		}
 	}
-	src.Skip(len(frame))
+	src.Advance(len(frame))
 	r.noted = src.Pos()
 	t.rest, t.restSwallow = total-len(frame), v != pass
 	t.restUncounted = typ == wire.ErrorResponse || typ == wire.NoticeResponse

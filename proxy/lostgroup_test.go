@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,36 +100,97 @@ func (c *rawClient) behindAGroup(t *testing.T, frames int) (got string, err erro
 	return got, nil
 }
 
+// A backend that is lost behind an error that its client was told is not told of as well:
+// the Sync gets its ReadyForQuery, and nothing else.
+func TestLossBehindAToldError(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]option{"postgres": nil, "replay": {fastReplay}, "savepoints": {withSavepoints}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pg := newPostgres(t)
+			s := startSluice(t, pg, opts...)
+			for _, before := range []string{"Q SELECT 1\n< Z\n", "Q BEGIN\n< Z\n", "Q BEGIN\n< Z\nQ SELECT 1\n< Z\n"} {
+				for _, group := range []string{"P - | SELEKT\n", "P - | SELECT 1/0\nB - | -\nE -\n", "P - | SELECT 1\nB - | -\nE -\nC S s9\nB - | s9\n"} {
+					for _, next := range []string{"S\n", "H\nS\n", "Q SELECT 2\nP - | SELECT 1\nB - | -\nE -\nS\n", strings.Repeat("P - | SELECT 1\nB - | -\nE -\n", 3000) + "S\n"} {
+						c := dialRaw(t, s.addr)
+						c.play(t, before+group+"H\n< E\n")
+						pg.SQL(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
+						time.Sleep(20 * time.Millisecond)
+						c.play(t, next)
+						c.flush()
+						if typ, payload, err := c.frame(); err != nil || typ != 'Z' {
+							t.Errorf("%s, %s, then %.80s: %c %q (%v)", before, group, next, typ, payload, err)
+						}
+						c.conn.Close()
+					}
+				}
+			}
+		})
+	}
+}
+
+// The same where the client is in the middle of a pipeline which the server, whose
+// connection ends behind its error, has stopped to read.
+func TestLossInAPipelineBehindItsError(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	frames := "P - | SELEKT\n" + strings.Repeat("P - | SELECT /* "+strings.Repeat("x", 16<<10)+" */ 1\nB - | -\nE -\n", 1000)
+	for name, opts := range map[string][]option{"postgres": nil, "replay": {fastReplay}, "savepoints": {withSavepoints}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var armed atomic.Bool
+			relay := startListener(t, passEach(pg.addr, func(up, down net.Conn) {
+				for buf := make([]byte, 1<<10); ; {
+					n, err := down.Read(buf)
+					last := err != nil || armed.CompareAndSwap(true, false)
+					if last {
+						time.Sleep(300 * time.Millisecond) // what is not read stops whoever writes
+					}
+					if _, err := up.Write(buf[:n]); err != nil {
+						return
+					}
+					if last {
+						time.Sleep(200 * time.Millisecond) // for the error to pass
+						return
+					}
+				}
+			}, func(down, up net.Conn) { io.Copy(down, up) }))
+			s := startSluice(t, pg, append(opts, maxOpen(1), relay.option)...)
+			for _, before := range []string{"Q SELECT 1\n< Z\n", "Q BEGIN\n< Z\n"} {
+				c := dialRaw(t, s.addr)
+				c.play(t, before)
+				armed.Store(true)
+				c.play(t, frames)
+				sent := make(chan struct{})
+				go func() { defer close(sent); c.flush() }()
+				typ, _, err := c.frame()
+				if err != nil || typ != 'E' {
+					t.Fatalf("behind %q: %c, %v", before, typ, err)
+				}
+				<-sent
+				c.queue(encodeLine(t, "S", ""))
+				c.flush()
+				if typ, payload, err := c.frame(); err != nil || typ != 'Z' {
+					t.Errorf("behind %q, and an error: %c %q (%v)", before, typ, payload, err)
+				}
+				c.conn.Close()
+			}
+		})
+	}
+}
+
 // A server that takes its leave behind a group and does not close its connection is lost all the same.
 func TestFarewellWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	go func() { // what the server ends, the other side is not told of
-		for {
-			client, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", pg.addr)
-			if err != nil {
-				client.Close()
-				return
-			}
-			go io.Copy(client, server)
-			go func() {
-				io.Copy(server, client)
-				io.Copy(io.Discard, client)
-				client.Close()
-				server.Close()
-			}()
-		}
-	}()
-	s := startSluice(t, pg, func(s *setup) { s.dial.Address, s.dial.Port = "127.0.0.1", ln.Addr().(*net.TCPAddr).Port })
+	relay := startListener(t, passEach(pg.addr, func(up, down net.Conn) {
+		io.Copy(up, down)
+		io.Copy(io.Discard, down)
+	}, func(down, up net.Conn) {
+		io.Copy(down, up)
+		<-t.Context().Done() // what the server ends, the other side is not told of
+	}))
+	s := startSluice(t, pg, relay.option)
 	for _, group := range []string{"P - | SELECT 1\nB - | -\nE -\n", "P - | SELECT 1\nB - | -\nE -\nH\n"} {
 		for _, next := range []string{"Q SELECT 2\n", "S\n", "P - | SELECT 3\nB - | -\nE -\nS\n"} {
 			c := dialRaw(t, s.addr)

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"testing"
 
@@ -281,10 +280,7 @@ func TestOutcomeOfCuts(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", route.name, n), func(t *testing.T) {
 				t.Parallel()
 				relay := startCutRelay(t, pg.addr)
-				s := startSluice(t, pg, append(route.opts, maxOpen(2), func(s *setup) {
-					s.dial.Port = relay.ln.Addr().(*net.TCPAddr).Port
-					s.dial.Address = "127.0.0.1"
-				})...)
+				s := startSluice(t, pg, append(route.opts, maxOpen(2), relay.option)...)
 				look, err := pgx.Connect(t.Context(), "postgres://postgres@"+pg.addr+"/postgres?sslmode=disable")
 				if err != nil {
 					t.Fatal(err)

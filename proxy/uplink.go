@@ -82,7 +82,7 @@ func (s *session) whole(total int) ([]byte, error) {
 		}
 	}
 	frame := c.Peek(total)
-	c.Skip(total)
+	c.Advance(total)
 	return frame, nil
 }
 
@@ -110,7 +110,7 @@ func (s *session) forward(n int) error {
 			s.tx.log.Write(c.Peek(k))
 		}
 		s.add(c.Peek(k))
-		c.Skip(k)
+		c.Advance(k)
 		n -= k
 		if err := s.flushFull(); err != nil {
 			return s.leftOver(n, err)
@@ -145,7 +145,7 @@ func (s *session) take(n int) error {
 		if s.t.logs {
 			s.tx.log.Write(c.Peek(k))
 		}
-		c.Skip(k)
+		c.Advance(k)
 		n -= k
 	}
 	return nil
@@ -157,7 +157,7 @@ func (s *session) discard(n int) error {
 	c := &s.client
 	for {
 		k := min(n, c.Buffered())
-		c.Skip(k)
+		c.Advance(k)
 		if n -= k; n == 0 {
 			return nil
 		}
@@ -180,7 +180,7 @@ func (s *session) discardRest(n int, err error) error {
 			return err
 		}
 		k := min(n, c.Buffered())
-		c.Skip(k)
+		c.Advance(k)
 		n -= k
 	}
 	return err

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // pipeGrace bounds the wait for a pipe that a grandchild still holds open
@@ -77,6 +79,17 @@ func (p *Process) Signal(sig syscall.Signal) {
 	// The only failure left after Start is "already finished".
 	_ = p.cmd.Process.Signal(sig)
 }
+
+// Freeze stops the child with SIGSTOP. It returns when every thread of the child stands
+// still, or the child has ended: kill alone returns while threads may still answer.
+func (p *Process) Freeze() {
+	p.Signal(syscall.SIGSTOP)
+	for unix.Waitid(unix.P_PID, p.PID(), nil, unix.WSTOPPED, nil) == unix.EINTR {
+	}
+}
+
+// Thaw lets a frozen child go on.
+func (p *Process) Thaw() { p.Signal(syscall.SIGCONT) }
 
 // Stop asks the child to end with sig, kills it after grace, and returns when
 // it has been reaped. It reports whether the child ended without being killed.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -20,6 +21,9 @@ func init() { runtime.LockOSThread() }
 func TestMain(m *testing.M) {
 	if os.Getenv("CHILD_TEST_PARENT") != "" {
 		parent()
+	}
+	if os.Getenv("CHILD_TEST_BUSY") != "" {
+		busy()
 	}
 	os.Exit(m.Run())
 }
@@ -86,6 +90,46 @@ func running(pid int) bool {
 	}
 	_, after, _ := strings.Cut(string(stat), ") ")
 	return !strings.HasPrefix(after, "Z")
+}
+
+// busy is the body of a process with more threads at work than there are processors.
+func busy() {
+	runtime.GOMAXPROCS(8)
+	for range 8 {
+		go func() {
+			for {
+			}
+		}()
+	}
+	select {}
+}
+
+func TestFreeze(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "CHILD_TEST_BUSY=1")
+	p, err := Start(cmd, syscall.SIGKILL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop(syscall.SIGKILL, time.Minute)
+	for range 100 {
+		p.Freeze()
+		stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.PID()))
+		for _, path := range stats {
+			stat, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, after, _ := strings.Cut(string(stat), ") "); !strings.HasPrefix(after, "T") {
+				t.Fatalf("a thread of a frozen child: %s", stat)
+			}
+		}
+		p.Thaw()
+		time.Sleep(time.Millisecond)
+	}
+	p.Stop(syscall.SIGKILL, time.Minute)
+	p.Freeze() // a child that has ended is not waited for
 }
 
 func TestStop(t *testing.T) {

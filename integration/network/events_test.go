@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -76,7 +75,7 @@ var events = []event{
 		strike: func(w *world) { w.forget() },
 		want:   [5][]string{served, served, served, {"", "08007"}, {"", "08007"}}, key: "`backend.tcp_keepalive`", limit: 10 * time.Second},
 	{name: "the server freezes (SIGSTOP)", env: silence,
-		strike: func(w *world) { w.sim.Signal(syscall.SIGSTOP) }, heal: func(w *world) { w.sim.Signal(syscall.SIGCONT) },
+		strike: func(w *world) { w.sim.Freeze() }, heal: func(w *world) { w.sim.Thaw() },
 		want: [5][]string{lost, lost, lost, {"08007"}, unknown}, key: silenceRule + ", then `reservoir.checkout_wait`", limit: 20 * time.Second},
 	{name: "something in between acknowledges and swallows", env: silence,
 		strike: func(w *world) { w.relay.become(swallows) }, heal: func(w *world) { w.relay.become(passes) },

@@ -19,8 +19,8 @@ func TestNotReadyWhileTheServerHangs(t *testing.T) {
 	blocked := w.client()
 	w.must(blocked, "BEGIN")
 	w.must(blocked, "SELECT 1")
-	w.sim.Signal(syscall.SIGSTOP)
-	defer w.sim.Signal(syscall.SIGCONT)
+	w.sim.Freeze()
+	defer w.sim.Thaw()
 	hung := w.ask(blocked, "INSERT INTO t VALUES (2, 0)")
 	began := time.Now()
 	w.until("not ready", 20*time.Second, func() bool {
@@ -28,7 +28,7 @@ func TestNotReadyWhileTheServerHangs(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "has answered since")
 	})
 	t.Logf("not ready after %v", time.Since(began).Round(time.Millisecond))
-	w.sim.Signal(syscall.SIGCONT)
+	w.sim.Thaw()
 	w.until("ready again", 30*time.Second, func() bool { return w.sluice.Ready(t.Context()) == nil })
 	if got := <-hung; got.code != "" {
 		t.Errorf("the statement that was waited for: %q", got.code)
@@ -51,8 +51,8 @@ func TestDrainWhileTheServerHangs(t *testing.T) {
 			w.must(committing, "BEGIN")
 			w.must(committing, "INSERT INTO t VALUES (2, 0)")
 			w.must(read, "SELECT 1")
-			w.sim.Signal(syscall.SIGSTOP)
-			defer w.sim.Signal(syscall.SIGCONT)
+			w.sim.Freeze()
+			defer w.sim.Thaw()
 			answers := map[string]<-chan told{
 				"a read": w.ask(read, "SELECT count(*) FROM t"), "a block": w.ask(block, "SELECT 1"),
 				"a commit": w.ask(committing, "COMMIT"), "a write": w.ask(write, "INSERT INTO t VALUES (3, 0)"),

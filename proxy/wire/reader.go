@@ -54,8 +54,8 @@ func (s *Reader) Header() (typ byte, total int, err error) {
 // Peek returns the first n unread bytes, of those that are buffered.
 func (s *Reader) Peek(n int) []byte { return s.buf[s.r : s.r+n] }
 
-// Skip takes n unread bytes, of those that are buffered, as read.
-func (s *Reader) Skip(n int) { s.r += n }
+// Advance takes n unread bytes, of those that are buffered, as read.
+func (s *Reader) Advance(n int) { s.r += n }
 
 // Pos is where the first unread byte stands in the buffer, until the next read.
 func (s *Reader) Pos() int { return s.r }

@@ -118,7 +118,7 @@ func read(t *rapid.T, r *Reader, total int) (frame []byte) {
 		}
 		n := min(total-len(frame), r.Buffered())
 		piece := r.Peek(n)
-		r.Skip(n)
+		r.Advance(n)
 		if since := r.Since(start); !bytes.Equal(since, piece) || !bytes.Equal(r.Between(start, start+n), piece) {
 			t.Fatal("since and between differ from what was read")
 		}
@@ -134,7 +134,7 @@ func TestReaderDetachAndPutBack(t *testing.T) {
 	if got := string(r.Peek(2)); got != "ab" {
 		t.Fatal(got)
 	}
-	r.Skip(2)
+	r.Advance(2)
 	kept := r.Since(0)
 	buf := r.Detach()
 	if _, err := peer.Write([]byte("cd")); err != nil {
@@ -190,7 +190,7 @@ func FuzzHeader(f *testing.F) {
 			if total < HeaderLen || total > maxFrame+1 {
 				t.Fatalf("total %d", total)
 			}
-			r.Skip(min(total, r.Buffered()))
+			r.Advance(min(total, r.Buffered()))
 		}
 		r.Terminates()
 		r.Drop()
