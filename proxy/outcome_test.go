@@ -304,7 +304,7 @@ func TestOutcome(t *testing.T) {
 		c := &outcomeCommands[i]
 		single[c] = &rewrite.Plan{Kind: c.kind, Statements: []rewrite.Statement{{Kind: c.kind, Tx: c.tx}}}
 	}
-	const longest = 5 - OneIn/4 // with the race detector 4
+	const longest = 5 - min(OneIn-1, 1) // with the race detector 4
 	var patient, impatient []moment
 	programs := 0
 	var commands [longest]*command

@@ -19,7 +19,7 @@ import (
 //	go test ./proxy -run 'TestOutcomeOfCuts$' -outcome.all -outcome.samples 20000 -outcome.workers 3 -timeout 12h -v
 var (
 	outcomeAll     = flag.Bool("outcome.all", false, "cut every turn of up to three commands")
-	outcomeSamples = flag.Int("outcome.samples", 40, "how many turns are drawn")
+	outcomeSamples = flag.Int("outcome.samples", 40/proxy.OneIn, "how many turns are drawn")
 	outcomeSeed    = flag.Uint64("outcome.seed", 1, "what they are drawn with")
 	outcomeWorkers = flag.Int("outcome.workers", 1, "how many clients of each route share the turns")
 )

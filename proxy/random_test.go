@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -121,14 +122,14 @@ var bindComplaint = regexp.MustCompile(`(bind message supplies .* prepared state
 
 // fixSeed draws the same dialogues in every run, and fewer with the race detector, unless
 // asked for others.
-func fixSeed() {
+var fixSeed = sync.OnceFunc(func() {
 	if f := flag.Lookup("rapid.seed"); f.Value.String() == f.DefValue {
 		flag.Set("rapid.seed", "1")
 	}
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == "100" {
 		flag.Set("rapid.checks", strconv.Itoa(100/proxy.OneIn))
 	}
-}
+})
 
 // TestRandomDialogues holds what Sluice answers to frames in any order against
 // what PostgreSQL answers.
