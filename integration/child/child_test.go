@@ -97,7 +97,7 @@ func busy() {
 	runtime.GOMAXPROCS(8)
 	for range 8 {
 		go func() {
-			for {
+			for n := 0; ; n++ {
 			}
 		}()
 	}
