@@ -87,7 +87,7 @@ CREATE SCHEMA postgres; CREATE TABLE postgres.v AS SELECT text 'user' AS x;
 var forget = func() string {
 	var b strings.Builder
 	for _, who := range []string{"a", "b", "c"} {
-		fmt.Fprintf(&b, "CREATE OR REPLACE FUNCTION z_%s() RETURNS int LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'DEALLOCATE ALL'; RETURN 1; END $$;\n", who)
+		fmt.Fprintf(&b, "CREATE OR REPLACE FUNCTION public.z_%s() RETURNS int LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'DEALLOCATE ALL'; RETURN 1; END $$;\n", who)
 	}
 	return b.String()
 }()
