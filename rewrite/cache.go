@@ -11,7 +11,7 @@ import (
 // other's lock.
 const cacheShards = 16
 
-// cache remembers plans by text, within a number of entries and of bytes. It is
+// cache remembers plans by text, and by the number of the Names that they depend on, within a number of entries and of bytes. It is
 // safe for concurrent use; finding allocates nothing.
 type cache struct {
 	seed   maphash.Seed
@@ -36,11 +36,15 @@ type shard struct {
 
 type entry struct {
 	hash  uint64
+	names uint64
 	text  string
 	plan  *Plan
 	bytes int
 	used  atomic.Bool
 }
+
+// spread turns the small numbers of Names into hashes far from each other.
+const spread = 0x9e3779b97f4a7c15
 
 // newCache makes a cache; the bounds are shared out among its shards.
 func newCache(entries, bytes int) *cache {
@@ -53,16 +57,16 @@ func newCache(entries, bytes int) *cache {
 }
 
 // find returns the plan of a text, or nil.
-func (c *cache) find(text []byte) *Plan {
+func (c *cache) find(names uint64, text []byte) *Plan {
 	if len(text) > c.longest {
 		return nil
 	}
-	hash := maphash.Bytes(c.seed, text)
+	hash := maphash.Bytes(c.seed, text) ^ names*spread
 	s := &c.shards[hash%uint64(len(c.shards))]
 	s.mu.RLock()
 	e := s.entries[hash]
 	s.mu.RUnlock()
-	if e == nil || e.text != string(text) {
+	if e == nil || e.names != names || e.text != string(text) {
 		return nil
 	}
 	if !e.used.Load() {
@@ -72,10 +76,10 @@ func (c *cache) find(text []byte) *Plan {
 }
 
 // add remembers a plan, unless its text alone would fill a shard.
-func (c *cache) add(text string, plan *Plan) {
-	hash := maphash.String(c.seed, text)
+func (c *cache) add(names uint64, text string, plan *Plan) {
+	hash := maphash.String(c.seed, text) ^ names*spread
 	s := &c.shards[hash%uint64(len(c.shards))]
-	e := &entry{hash: hash, text: text, plan: plan}
+	e := &entry{hash: hash, names: names, text: text, plan: plan}
 	e.bytes = int(unsafe.Sizeof(*e)) + 2*wordBytes + len(text) + plan.bytes()
 	if e.bytes > s.maxBytes {
 		return

@@ -25,7 +25,7 @@ func TestCacheIsBounded(t *testing.T) {
 	} {
 		c := newCache(bound.entries, bound.bytes)
 		for i := range 20_000 {
-			c.add(fmt.Sprint("text ", i), &Plan{Kind: Write, Statements: make([]Statement, i%3)})
+			c.add(0, fmt.Sprint("text ", i), &Plan{Kind: Write, Statements: make([]Statement, i%3)})
 		}
 		entries, bytes := c.size()
 		if entries == 0 || entries > bound.entries || bytes > bound.bytes {
@@ -41,16 +41,16 @@ func TestCacheKeepsWhatIsUsed(t *testing.T) {
 	t.Parallel()
 	c := newCache(1600, 1<<20) // 100 in each shard
 	hot := []byte("hot")
-	c.add(string(hot), updatePlan)
+	c.add(0, string(hot), updatePlan)
 	for i := range 50_000 {
-		if c.find(hot) == nil {
+		if c.find(0, hot) == nil {
 			t.Fatalf("gone after %d others", i)
 		}
-		c.add(fmt.Sprint("cold ", i), selectPlan)
+		c.add(0, fmt.Sprint("cold ", i), selectPlan)
 	}
 	// CLOCK is not exact, but what nobody asks for goes within a few rounds.
 	for i := range 50_000 - 5*1600 {
-		if c.find(fmt.Append(nil, "cold ", i)) != nil {
+		if c.find(0, fmt.Append(nil, "cold ", i)) != nil {
 			t.Fatalf("cold %d outlived all that came after it", i)
 		}
 	}
@@ -59,17 +59,17 @@ func TestCacheKeepsWhatIsUsed(t *testing.T) {
 func TestCacheRefusesGiants(t *testing.T) {
 	t.Parallel()
 	c := newCache(100, 160_000)
-	c.add("small", selectPlan)
+	c.add(0, "small", selectPlan)
 	giant := strings.Repeat("x", 10_000)
-	c.add(giant, selectPlan)
-	if c.find([]byte(giant)) != nil {
+	c.add(0, giant, selectPlan)
+	if c.find(0, []byte(giant)) != nil {
 		t.Error("a text larger than a shard was kept")
 	}
-	c.add("plan", &Plan{Statements: make([]Statement, 1000)})
-	if c.find([]byte("plan")) != nil {
+	c.add(0, "plan", &Plan{Statements: make([]Statement, 1000)})
+	if c.find(0, []byte("plan")) != nil {
 		t.Error("a plan larger than a shard was kept")
 	}
-	if c.find([]byte("small")) != selectPlan {
+	if c.find(0, []byte("small")) != selectPlan {
 		t.Error("the small one had to go for what was not kept")
 	}
 }
@@ -77,9 +77,9 @@ func TestCacheRefusesGiants(t *testing.T) {
 func TestCacheKeepsTheFirst(t *testing.T) {
 	t.Parallel()
 	c := newCache(10, 1<<20)
-	c.add("text", selectPlan)
-	c.add("text", updatePlan)
-	if entries, _ := c.size(); entries != 1 || c.find([]byte("text")) != selectPlan {
+	c.add(0, "text", selectPlan)
+	c.add(0, "text", updatePlan)
+	if entries, _ := c.size(); entries != 1 || c.find(0, []byte("text")) != selectPlan {
 		t.Error("one text, two entries")
 	}
 }

@@ -37,7 +37,7 @@ func (l *Linter) Read(sql string) []Finding {
 	for i := range parts {
 		verbs[i] = parts[i].st.Tx.Verb
 	}
-	findings := p.rewrite(sql, tree, plan, parts).Findings
+	findings := p.rewrite(sql, tree, nil, plan, parts).Findings
 	for i := range parts {
 		switch verbs[i] {
 		case Begin:

@@ -110,7 +110,7 @@ func New(c Config) (*Planner, error) {
 // Plan says what sql may do. It never returns nil. A plan that is remembered,
 // and one that the words alone tell, cost no allocation.
 func (p *Planner) Plan(sql []byte) *Plan {
-	if plan := p.cache.find(sql); plan != nil {
+	if plan := p.cache.find(0, sql); plan != nil {
 		p.hits.Add(1)
 		return plan
 	}
@@ -118,13 +118,34 @@ func (p *Planner) Plan(sql []byte) *Plan {
 		p.scanned.Add(1)
 		return p.operations.planOf(plan, table)
 	}
+	return p.planByTree(sql, nil)
+}
+
+// PlanIn is Plan for a session in which names stand for what names says, where columns are
+// mapped (Rules.Bytea); nil: no name is known, and nothing is mapped.
+func (p *Planner) PlanIn(sql []byte, names *Names) *Plan {
+	if names == nil || p.config.Rules.Bytea == ByteaOff {
+		return p.Plan(sql)
+	}
+	if plan := p.cache.find(names.id, sql); plan != nil {
+		p.hits.Add(1)
+		return plan
+	}
+	if !names.concerns(sql) {
+		return p.Plan(sql)
+	}
+	return p.planByTree(sql, names)
+}
+
+// planByTree plans a text by its tree, and remembers the plan.
+func (p *Planner) planByTree(sql []byte, names *Names) *Plan {
 	if why := p.config.guard(sql); why != fits {
 		p.guarded[why].Add(1)
 		return guardedPlan
 	}
 	text := string(sql)
-	plan := p.parse(text)
-	p.cache.add(text, plan)
+	plan := p.parse(text, names)
+	p.cache.add(names.ID(), text, plan)
 	return plan
 }
 
@@ -144,7 +165,7 @@ func (p *Planner) Stats() Stats {
 }
 
 // parse plans a text that passed the guard.
-func (p *Planner) parse(sql string) *Plan {
+func (p *Planner) parse(sql string, names *Names) *Plan {
 	if len(sql) >= heavyBytes {
 		p.heavy.Lock()
 		defer p.heavy.Unlock()
@@ -156,5 +177,5 @@ func (p *Planner) parse(sql string) *Plan {
 		return unparsable(sql)
 	}
 	plan, parts := p.draft(sql, tree)
-	return p.rewrite(sql, tree, plan, parts)
+	return p.rewrite(sql, tree, names, plan, parts)
 }

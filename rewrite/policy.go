@@ -50,6 +50,19 @@ type LockPolicy struct {
 	Name string
 }
 
+// ByteaMapping is what becomes of columns of type bytea that are in keys.
+type ByteaMapping string
+
+const (
+	// ByteaOff maps nothing: the server refuses such a column.
+	ByteaOff ByteaMapping = ""
+	// ByteaHex stores it as text of hexadecimal digits (MappedSuffix); the server converts,
+	// by encode() and decode().
+	ByteaHex ByteaMapping = "hex"
+	// ByteaHexCast likewise, by casts: for a server that has no encode() and decode().
+	ByteaHexCast ByteaMapping = "hex-cast"
+)
+
 // Rules switches the rules; the zero value is none of them.
 type Rules struct {
 	// Locking rewrites FOR SHARE and FOR NO KEY UPDATE by Policies: the first that
@@ -70,6 +83,14 @@ type Rules struct {
 	SchemaOf func(database string) (schema string, ok bool)
 	// Savepoints says that the relay emulates them: Dialect finds nothing in them.
 	Savepoints bool
+	// Bytea says how columns of type bytea that are in keys are stored; "" is ByteaOff.
+	Bytea ByteaMapping
+	// ByteaCheck gives each mapped column of a new table a CHECK that holds what is written to
+	// it, by whomever, to lower-case hexadecimal digits.
+	ByteaCheck bool
+	// ByteaColumns are columns, each as table.column, that a new table maps though they are in
+	// no key: for an index to come.
+	ByteaColumns []string
 	// Dialect finds what DSQL refuses and no rule handles.
 	Dialect bool
 }
@@ -82,7 +103,7 @@ func AllRules() Rules {
 
 // any reports whether there is anything to look for.
 func (r *Rules) any() bool {
-	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.Dialect
+	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.Dialect || r.Bytea != ByteaOff
 }
 
 // policiesKey is the configuration key of Policies.

@@ -21,6 +21,9 @@ type part struct {
 // rewriter gathers what the rules make of one text.
 type rewriter struct {
 	rules *Rules
+	names *Names // nil where nothing is mapped
+	// maps: the statement being read touches mapped columns, and must not pass as it is.
+	maps bool
 	text  []byte
 	parts []part
 
@@ -35,12 +38,12 @@ type rewriter struct {
 
 // rewrite applies the rules to a text that passed the guard. It fills the plan,
 // which draft has made of the text and its tree.
-func (p *Planner) rewrite(sql string, tree message, plan *Plan, parts []part) *Plan {
+func (p *Planner) rewrite(sql string, tree message, names *Names, plan *Plan, parts []part) *Plan {
 	if len(parts) == 0 || !p.config.Rules.any() {
 		return plan
 	}
 	held := len(sql) >= heavyBytes
-	r := p.run(sql, parts, nil)
+	r := p.run(sql, parts, names, nil)
 	for try := 0; len(r.edits) > 0; try++ {
 		text := applyEdits(sql, r.edits)
 		if p.verified(text, tree, r.meant, held) {
@@ -54,7 +57,7 @@ func (p *Planner) rewrite(sql string, tree message, plan *Plan, parts []part) *P
 			wrong = r.wrong(p, held)
 		}
 		plan, parts = p.draft(sql, tree)
-		r = p.run(sql, parts, wrong)
+		r = p.run(sql, parts, names, wrong)
 	}
 	plan.Findings = r.findings
 	plan.sum()
@@ -66,8 +69,8 @@ func (p *Planner) rewrite(sql string, tree message, plan *Plan, parts []part) *P
 
 // run applies the rules to every statement but those that pass as they are, of
 // which they only tell.
-func (p *Planner) run(sql string, parts []part, passes func(i int) bool) *rewriter {
-	r := &rewriter{rules: &p.config.Rules, text: []byte(sql), parts: parts, meant: intents{}}
+func (p *Planner) run(sql string, parts []part, names *Names, passes func(i int) bool) *rewriter {
+	r := &rewriter{rules: &p.config.Rules, names: names, text: []byte(sql), parts: parts, meant: intents{}}
 	for i := range parts {
 		if passes != nil && passes(i) {
 			r.unverified(&parts[i])
@@ -129,9 +132,12 @@ func (r *rewriter) wrong(p *Planner, held bool) func(i int) bool {
 // unverified finds what was to be rewritten of a statement that passes unchanged.
 func (r *rewriter) unverified(p *part) {
 	unchanged := *p.st
-	alone := &rewriter{rules: r.rules, text: r.text, meant: intents{}}
+	alone := &rewriter{rules: r.rules, names: r.names, text: r.text, meant: intents{}}
 	alone.statement(p)
 	*p.st = unchanged
+	if alone.maps {
+		p.st.Refusal = errUnmapped("The text that was made does not mean what was intended.")
+	}
 	for _, f := range alone.findings {
 		if f.Outcome == Rewritten || f.Outcome == Answered {
 			f.Outcome, f.Severity, f.Action = Unverified, Error, notTheSame
@@ -147,6 +153,9 @@ func (r *rewriter) unverified(p *part) {
 // statement has every rule look at one statement.
 func (r *rewriter) statement(p *part) {
 	first := len(r.findings)
+	if r.names != nil {
+		r.mapping(p)
+	}
 	r.locking(p)
 	switch p.node.name() {
 	case "IndexStmt":

@@ -1,0 +1,219 @@
+package rewrite
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// MappedSuffix ends the name under which the server has a mapped column: one that clients
+// know as bytea, and that is stored as text of lower-case hexadecimal digits, because the
+// server takes no bytea in a key.
+const MappedSuffix = "__byteahex"
+
+// Column is a column of a relation.
+type Column struct {
+	Name   string // as clients know it
+	Mapped bool
+}
+
+// Physical is the name of the column at the server.
+func (c Column) Physical() string {
+	if c.Mapped {
+		return c.Name + MappedSuffix
+	}
+	return c.Name
+}
+
+// Relation is what a query can read from: a table, a view.
+type Relation struct {
+	Schema, Name string
+	Columns      []Column // in their order
+	Key          []string // the columns of the primary key, as clients know them; nil for none
+}
+
+// Column returns the column that clients know by a name.
+func (r *Relation) Column(name string) (Column, bool) {
+	i := slices.IndexFunc(r.Columns, func(c Column) bool { return c.Name == name })
+	if i < 0 {
+		return Column{}, false
+	}
+	return r.Columns[i], true
+}
+
+// Maps reports whether a column is mapped.
+func (r *Relation) Maps() bool {
+	return slices.ContainsFunc(r.Columns, func(c Column) bool { return c.Mapped })
+}
+
+// relationName is a relation's name with that of its schema.
+type relationName struct{ schema, name string }
+
+// Schema is a snapshot of the relations of a server: it never changes. It holds all of
+// them, mapped or not: what a name means depends on all that it could mean.
+type Schema struct {
+	relations map[relationName]*Relation
+	mapped    map[string]bool // names, without schema, of relations that have mapped columns
+
+	mu    sync.Mutex
+	names map[string]*Names // by path; see In
+}
+
+// NewSchema makes a snapshot. It keeps the relations.
+func NewSchema(relations []Relation) *Schema {
+	s := &Schema{relations: make(map[relationName]*Relation, len(relations)), mapped: map[string]bool{}, names: map[string]*Names{}}
+	for i := range relations {
+		r := &relations[i]
+		s.relations[relationName{r.Schema, r.Name}] = r
+		if r.Maps() {
+			s.mapped[r.Name] = true
+		}
+	}
+	return s
+}
+
+// Equal reports whether two snapshots say the same.
+func (s *Schema) Equal(o *Schema) bool {
+	return maps.EqualFunc(s.relations, o.relations, func(a, b *Relation) bool {
+		return slices.Equal(a.Columns, b.Columns) && slices.Equal(a.Key, b.Key)
+	})
+}
+
+// Mapped are the relations that have mapped columns, by schema and name.
+func (s *Schema) Mapped() []*Relation {
+	var all []*Relation
+	for _, r := range s.relations {
+		if r.Maps() {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Relation) int {
+		return strings.Compare(a.Schema+"\x00"+a.Name, b.Schema+"\x00"+b.Name)
+	})
+	return all
+}
+
+// maxPaths bounds the search paths that a snapshot remembers. Names of further ones are
+// made anew each time.
+const maxPaths = 256
+
+// namesMade counts all Names, which gives each a number of its own.
+var namesMade atomic.Uint64
+
+// Names says what the names of relations in a text stand for: by a snapshot and a search
+// path. Plans depend on it. It never changes.
+type Names struct {
+	schema *Schema
+	// path are the schemas in which a name without schema is looked for, in order; nil
+	// where nobody knows.
+	path []string
+	id   uint64
+}
+
+// In returns the names of a session that looks for relations in these schemas, in this
+// order. pg_catalog comes first where the path does not name it. Equal paths get the same
+// Names, as long as few are asked for.
+func (s *Schema) In(path []string) *Names {
+	if path == nil {
+		path = []string{}
+	}
+	if !slices.Contains(path, "pg_catalog") {
+		path = slices.Insert(slices.Clone(path), 0, "pg_catalog")
+	}
+	return s.namesOf(strings.Join(path, "\x00"), path)
+}
+
+// InUnknown returns the names of a session whose search path nobody knows.
+func (s *Schema) InUnknown() *Names { return s.namesOf("\x00", nil) }
+
+func (s *Schema) namesOf(key string, path []string) *Names {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.names[key]; n != nil {
+		return n
+	}
+	n := &Names{schema: s, path: path, id: namesMade.Add(1)}
+	if len(s.names) < maxPaths {
+		s.names[key] = n
+	}
+	return n
+}
+
+// ID tells Names apart, for keys of caches: 0 for nil.
+func (n *Names) ID() uint64 {
+	if n == nil {
+		return 0
+	}
+	return n.id
+}
+
+// Schema is the snapshot; nil for nil.
+func (n *Names) Schema() *Schema {
+	if n == nil {
+		return nil
+	}
+	return n.schema
+}
+
+// find returns the relation that a name in a text stands for; schema is "" where the text
+// gives none. It is nil where the snapshot has none of that name. known is false where the
+// search path decides and nobody knows it, unless no relation of that name is mapped.
+func (n *Names) find(schema, name string) (r *Relation, known bool) {
+	if schema != "" {
+		return n.schema.relations[relationName{schema, name}], true
+	}
+	if n.path == nil && n.schema.mapped[name] {
+		return nil, false
+	}
+	for _, schema := range n.path {
+		if r := n.schema.relations[relationName{schema, name}]; r != nil {
+			return r, true
+		}
+	}
+	return nil, true
+}
+
+// concerns reports whether a text may touch the mapping: it names a mapped relation in
+// some schema, or holds the word bytea, which a new table's column has. It errs towards
+// yes, and allocates nothing for words in small letters.
+func (n *Names) concerns(sql []byte) bool {
+	var small [64]byte
+	for l := (lexer{text: sql}); ; {
+		switch l.next() {
+		case endToken:
+			return false
+		case badToken:
+			return true
+		case wordToken:
+			word := l.lexeme()
+			if is(word, "bytea") {
+				return true
+			}
+			if len(n.schema.mapped) == 0 {
+				continue
+			}
+			if n.schema.mapped[string(lowered(small[:0], word))] {
+				return true
+			}
+		case quotedToken:
+			word := l.lexeme()
+			if word[0] != '"' || slices.Contains(word[1:len(word)-1], '"') || n.schema.mapped[string(word[1:len(word)-1])] {
+				return true
+			}
+		}
+	}
+}
+
+// lowered appends a word as PostgreSQL folds it, ASCII letters only, and cut to the length
+// that a name can have.
+func lowered(to, word []byte) []byte {
+	for _, c := range word {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		to = append(to, c)
+	}
+	return to[:min(len(to), maxName)]
+}
