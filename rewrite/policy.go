@@ -109,7 +109,10 @@ func (r *Rules) any() bool {
 // policiesKey is the configuration key of Policies.
 const policiesKey = "rewrite.locking_policies"
 
-// validate reports every bad policy at once.
+// byteaColumnsKey is the configuration key of ByteaColumns.
+const byteaColumnsKey = "rewrite.bytea_columns"
+
+// validate reports every bad policy and column at once.
 func (r *Rules) validate() error {
 	var errs []error
 	for i, p := range r.Policies {
@@ -117,11 +120,22 @@ func (r *Rules) validate() error {
 			errs = append(errs, fmt.Errorf("%s: policy %d: %s", policiesKey, i+1, problem))
 		}
 	}
+	for _, column := range r.ByteaColumns {
+		table, name, _ := strings.Cut(column, ".")
+		if table == "" || name == "" || strings.Contains(name, ".") {
+			errs = append(errs, fmt.Errorf("%s: %q: want table.column", byteaColumnsKey, column))
+		} else if len(name) > maxMapped {
+			errs = append(errs, fmt.Errorf("%s: %q: want a column's name of at most %d bytes: %s is put behind it", byteaColumnsKey, column, maxMapped, MappedSuffix))
+		}
+	}
 	return errors.Join(errs...)
 }
 
 // maxName bounds what a configuration or a text gives as an operation's name.
 const maxName = 63
+
+// maxMapped bounds the name of a mapped column, so that its physical name is one.
+const maxMapped = maxName - len(MappedSuffix)
 
 func (p *LockPolicy) problems() []string {
 	var bad []string

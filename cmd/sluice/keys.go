@@ -260,6 +260,13 @@ var keys = []key{
 	{name: "rewrite.session", def: "auto", field: func(c *Config) any { return &c.RewriteSession },
 		choices: []string{"auto", "true", "false"},
 		help:    "Answer DISCARD PLANS, SEQUENCES and TEMP. auto: for kind dsql only."},
+	{name: "rewrite.bytea", def: "off", field: func(c *Config) any { return &c.RewriteBytea },
+		choices: []string{"off", "hex"},
+		help:    "How columns of type bytea that are in keys, which DSQL refuses, are stored. hex: as text of hexadecimal digits under the name with __byteahex behind it, and statements over them are rewritten, so that clients see bytea; for kind dsql only. off: not at all."},
+	{name: "rewrite.bytea_check", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.ByteaCheck },
+		help: "Give each such column of a new table a CHECK that takes lower-case hexadecimal digits only, and take a column for one of them only where it has the CHECK."},
+	{name: "rewrite.bytea_columns", def: []string{}, field: func(c *Config) any { return &c.Rewrite.Rules.ByteaColumns },
+		help: "Columns of type bytea, each as table.column, that CREATE TABLE stores so though they are in no key: for an index to come."},
 
 	{name: "retry.enabled", def: "auto", field: func(c *Config) any { return &c.Retry.Enabled },
 		choices: []string{"auto", "true", "false"},
