@@ -23,7 +23,7 @@ type rewriter struct {
 	rules *Rules
 	names *Names // nil where nothing is mapped
 	// maps: the statement being read touches mapped columns, and must not pass as it is.
-	maps bool
+	maps  bool
 	text  []byte
 	parts []part
 
