@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 )
@@ -70,4 +71,38 @@ func TestCreateTableMapped(t *testing.T) {
 		{"CREATE TABLE x (k BYTEA NOT NULL, n int, v bytea, PRIMARY KEY (n, k))",
 			"CREATE TABLE x (k__byteahex text NOT NULL, n int, v bytea, PRIMARY KEY (n, k__byteahex))"},
 	})
+}
+
+// TestTemporalMapped reads Temporal's schema, one statement after another, each with the
+// tables that those before have made: what goes out stands in a golden file.
+func TestTemporalMapped(t *testing.T) {
+	t.Parallel()
+	const file = "testdata/mapped/temporal_schema.sql"
+	p := mappedPlanner(t, func(r *Rules) { r.ByteaCheck = true })
+	l := p.Linter()
+	var fresh strings.Builder
+	cases := readGolden(t, file)
+	for _, c := range cases {
+		plan := p.PlanIn([]byte(c.in), l.names())
+		tree, err := parseDialect(c.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, parts := p.draft(c.in, tree)
+		l.learn(parts)
+		out, rules := plan.Text, showFindings(plan)
+		if out == "" {
+			out = "same"
+		}
+		fmt.Fprintf(&fresh, "-- in\n%s\n-- out\n%s\n-- rules\n%s\n\n", c.in, out, rules)
+		if !*update && (out != c.out || rules != c.rules) {
+			t.Errorf("%s:%d\n%s\n got  %s\n want %s\n rules %s\n want  %s", file, c.line, c.in, out, c.out, rules, c.rules)
+		}
+	}
+	if *update {
+		head, _, _ := strings.Cut(readFile(t, file), "-- in\n")
+		if err := os.WriteFile(file, []byte(head+fresh.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -51,9 +51,6 @@ func (r *rewriter) tableMade(create message) *table {
 			}
 		}
 	}
-	if len(bytea) == 0 {
-		return t
-	}
 	for constraint, keys := range constraintsOf(create) {
 		if constraintIs(constraint, pg_query.ConstrType_CONSTR_PRIMARY, pg_query.ConstrType_CONSTR_UNIQUE) {
 			for _, key := range keys {
@@ -77,6 +74,22 @@ func (r *rewriter) tableMade(create message) *table {
 		}
 	}
 	return t
+}
+
+// relationMade is the relation that a CREATE TABLE makes.
+func (r *rewriter) relationMade(create message) *Relation {
+	t := r.tableMade(create)
+	rel := &Relation{Schema: t.schema, Name: t.name, Key: t.key}
+	if rel.Schema == "" {
+		rel.Schema = lintSchema
+	}
+	for column := range create.list("table_elts") {
+		if column.is("ColumnDef") {
+			name := column.text("colname")
+			rel.Columns = append(rel.Columns, Column{Name: name, Mapped: t.maps(name)})
+		}
+	}
+	return rel
 }
 
 // constraintsOf yields the constraints of a CREATE TABLE in their order, each with the
