@@ -61,5 +61,5 @@ func (d *ddl) indexColumns(index message) []string {
 			columns = append(columns, element.text("name"))
 		}
 	}
-	return columns
+	return distinct(columns)
 }

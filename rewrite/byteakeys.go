@@ -68,12 +68,12 @@ func (d *ddl) nameConstraint(t *table, constraint message, keys []string, taken 
 		}
 	case pg_query.ConstrType_CONSTR_UNIQUE:
 		columns, label = append(columns, keys...), "key"
-		columns = append(columns, constraint.names("including")...)
+		columns = distinct(append(columns, constraint.names("including")...))
 	case pg_query.ConstrType_CONSTR_FOREIGN:
 		columns, label = keys, "fkey"
 	}
 	name := taken.choose(t.name, columns, label)
-	for _, column := range columns {
+	for _, column := range columns { // a number is behind one that is there twice, too
 		if t.maps(column) {
 			given[&constraint.wire[0]] = name
 		}
@@ -157,8 +157,8 @@ func (d *ddl) foreignKey(t *table, constraint message, keys []string) {
 	i := d.constraintToken(constraint)
 	for n, name := range keys {
 		if n < len(referred) && referred[n].Mapped != t.maps(name) {
-			d.refuse("A FOREIGN KEY pairs a bytea column that is stored as text with a column that is not. " +
-				"CREATE TABLE maps a bytea column that refers to such a column, and what " + byteaColumnsKey + " names.")
+			d.refuse("A FOREIGN KEY pairs a bytea column that is stored as text with a column that is not: " +
+				"create the table anew with the column of type bytea, and name both in " + byteaColumnsKey + ".")
 		}
 	}
 	if ph.words(i, "foreign", "key") {

@@ -42,6 +42,23 @@ func (c chooser) choose(table string, columns []string, label string) string {
 	}
 }
 
+// distinct are the names of an index's columns with a number behind each that is there twice,
+// as PostgreSQL's ChooseIndexColumnNames has them.
+func distinct(columns []string) []string {
+	taken := make(map[string]bool, len(columns))
+	all := make([]string, 0, len(columns))
+	for _, column := range columns {
+		name := column
+		for i := 1; taken[name]; i++ {
+			number := strconv.Itoa(i)
+			name = clipped(column, min(len(column), maxName-len(number))) + number
+		}
+		taken[name] = true
+		all = append(all, name)
+	}
+	return all
+}
+
 // joined are names of columns with _ between them, as far as PostgreSQL writes them.
 func joined(columns []string) string {
 	var b strings.Builder

@@ -76,7 +76,9 @@ type Rules struct {
 	Serial            bool // serial columns to identity
 	Databases         bool // answer CREATE DATABASE and DROP DATABASE
 	Isolation         bool // weaker isolation levels to DSQL's
-	Session           bool // answer DISCARD PLANS, SEQUENCES and TEMP, and what else resets a session
+	// AddColumn takes NULL, which says nothing, from the columns that ALTER TABLE adds.
+	AddColumn bool
+	Session   bool // answer DISCARD PLANS, SEQUENCES and TEMP, and what else resets a session
 	// SchemaOf tells the schema that a database's name stands for; ok is false for a name
 	// that stands for none. nil: no name does. CREATE DATABASE and DROP DATABASE of such
 	// names are the relay's to carry out, whatever Databases says.
@@ -98,12 +100,12 @@ type Rules struct {
 // AllRules are the rules for DSQL.
 func AllRules() Rules {
 	return Rules{Locking: true, Split: true, Index: true, AwaitIndex: true, Serial: true, Databases: true,
-		Isolation: true, Session: true, Dialect: true}
+		Isolation: true, Session: true, AddColumn: true, Dialect: true}
 }
 
 // any reports whether there is anything to look for.
 func (r *Rules) any() bool {
-	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.Dialect || r.Bytea != ByteaOff
+	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.AddColumn || r.Dialect || r.Bytea != ByteaOff
 }
 
 // policiesKey is the configuration key of Policies.

@@ -166,6 +166,8 @@ func (r *rewriter) statement(p *part) {
 		for within := range p.members() {
 			r.member(within)
 		}
+	case "AlterTableStmt":
+		r.addColumn(p)
 	case "CreatedbStmt":
 		r.createDatabase(p)
 	case "DropdbStmt":

@@ -252,6 +252,8 @@ var keys = []key{
 		help: "Answer a rewritten CREATE INDEX when its job is done; inside a transaction block nobody waits."},
 	{name: "rewrite.serial", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.Serial },
 		help: "Rewrite serial columns to bigint identity columns with CACHE 1."},
+	{name: "rewrite.add_column", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.AddColumn },
+		help: "Take NULL out of ALTER TABLE ... ADD COLUMN, which DSQL refuses as a constraint."},
 	{name: "rewrite.databases", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.Databases },
 		help: "Answer CREATE DATABASE (42P04) and DROP DATABASE (success): there is one database. Names that stand for schemas (listen.databases) do not ask this key."},
 	{name: "rewrite.isolation", def: "auto", field: func(c *Config) any { return &c.RewriteIsolation },
