@@ -1,7 +1,6 @@
 package rewrite
 
 import (
-	"strconv"
 	"strings"
 
 	pg_query "github.com/pganalyze/pg_query_go/v6"
@@ -20,40 +19,65 @@ func (d *ddl) constraintNames(t *table, create message) givenNames {
 	}
 	taken := chooser{}
 	for _, kind := range []pg_query.ConstrType{pg_query.ConstrType_CONSTR_CHECK, pg_query.ConstrType_CONSTR_UNIQUE, pg_query.ConstrType_CONSTR_FOREIGN} {
-		merged := map[string]bool{}
-		if kind == pg_query.ConstrType_CONSTR_UNIQUE {
-			for constraint, keys := range constraintsOf(create) {
-				if constraintIs(constraint, pg_query.ConstrType_CONSTR_PRIMARY) {
-					merged[likeness(constraint, keys)] = true
-				}
-			}
-		}
+		same := merged(create)
 		for constraint, keys := range constraintsOf(create) {
-			if !constraintIs(constraint, kind) {
-				continue
-			}
-			if name := constraint.text("conname"); name != "" {
+			switch name := constraint.text("conname"); {
+			case !constraintIs(constraint, kind):
+			case name != "":
 				taken[name] = true
-				continue
+			case !same[&constraint.wire[0]]:
+				d.nameConstraint(t, constraint, keys, taken, given)
 			}
-			like := likeness(constraint, keys)
-			if kind == pg_query.ConstrType_CONSTR_UNIQUE && merged[like] {
-				continue // PostgreSQL makes one of both, with the name of the first
-			}
-			merged[like] = true
-			d.nameConstraint(t, constraint, keys, taken, given)
 		}
 	}
 	return given
 }
 
-// likeness is what two constraints share of which PostgreSQL makes one index.
-func likeness(constraint message, keys []string) string {
-	b := []byte(strings.Join(append(append(keys, ""), constraint.names("including")...), "\x00"))
-	for _, flag := range []string{"deferrable", "initdeferred", "nulls_not_distinct"} {
-		b = strconv.AppendBool(b, constraint.flag(flag))
+// merged are the UNIQUE constraints that say what another one before, or PRIMARY KEY, says:
+// PostgreSQL makes one of both, with the name of the first.
+func merged(create message) map[*byte]bool {
+	said, same := map[string]bool{}, map[*byte]bool{}
+	deferred := deferrals(create)
+	for _, kind := range []pg_query.ConstrType{pg_query.ConstrType_CONSTR_PRIMARY, pg_query.ConstrType_CONSTR_UNIQUE} {
+		for constraint, keys := range constraintsOf(create) {
+			if !constraintIs(constraint, kind) {
+				continue
+			}
+			id := &constraint.wire[0]
+			says := strings.Join(keys, "\x00") + "\x00\x00" + strings.Join(constraint.names("including"), "\x00") + "\x00" + deferred[id]
+			if constraint.flag("nulls_not_distinct") {
+				says += "N"
+			}
+			same[id] = said[says]
+			said[says] = true
+		}
 	}
-	return string(b)
+	return same
+}
+
+// deferrals say of constraints whether they are deferrable, and deferred. A column's have it
+// in constraints of their own behind them.
+func deferrals(create message) map[*byte]string {
+	all := map[*byte]string{}
+	var last *byte
+	for constraint := range constraintsOf(create) {
+		switch pg_query.ConstrType(constraint.integer("contype")) {
+		case pg_query.ConstrType_CONSTR_ATTR_DEFERRABLE:
+			all[last] = "D" + strings.TrimPrefix(all[last], "D")
+		case pg_query.ConstrType_CONSTR_ATTR_DEFERRED:
+			all[last] = "DI"
+		case pg_query.ConstrType_CONSTR_ATTR_NOT_DEFERRABLE, pg_query.ConstrType_CONSTR_ATTR_IMMEDIATE:
+		default:
+			last = &constraint.wire[0]
+			if constraint.flag("deferrable") {
+				all[last] = "D"
+			}
+			if constraint.flag("initdeferred") {
+				all[last] = "DI"
+			}
+		}
+	}
+	return all
 }
 
 // nameConstraint chooses the name of a constraint, and gives it where it is over a mapped

@@ -20,7 +20,7 @@ CREATE DATABASE "temporal"
 same
 -- rules
 database create_database answered info
-refusal 42P04
+refusal 42P04: Every database name means the cluster's one database.
 
 -- in
 DROP DATABASE IF EXISTS temporal
@@ -351,7 +351,7 @@ CREATE DATABASE temporal
 same
 -- rules
 database create_database answered info
-refusal 42P04
+refusal 42P04: Every database name means the cluster's one database.
 
 -- in
 CREATE TABLE executions( shard_id INTEGER NOT NULL, namespace_id BYTEA NOT NULL, workflow_id VARCHAR(255) NOT NULL, run_id BYTEA NOT NULL, next_event_id BIGINT NOT NULL, last_write_version BIGINT NOT NULL, data BYTEA NOT NULL, data_encoding VARCHAR(16) NOT NULL, state BYTEA NOT NULL, state_encoding VARCHAR(16) NOT NULL, PRIMARY KEY (shard_id, namespace_id, workflow_id, run_id) )
