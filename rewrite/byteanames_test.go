@@ -1,4 +1,4 @@
-package rewriting
+package rewrite
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-proxy/sluice/integration/pgtest"
-	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // long is a name that PostgreSQL cuts where it makes another of it.
@@ -48,24 +47,24 @@ var named = []string{
 // Clients write the names of constraints and read them in errors, so those that PostgreSQL
 // chooses must not depend on how a column is stored.
 func TestNamesOverMappedColumns(t *testing.T) {
-	planner, err := rewrite.New(byteaConfig())
+	planner, err := New(byteaConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
 	pg := pgtest.Start(t)
 	var made [2][]string
-	names := rewrite.NewSchema([]rewrite.Relation{{Schema: "public", Name: "i", Columns: []rewrite.Column{
+	names := NewSchema([]Relation{{Schema: "public", Name: "i", Columns: []Column{
 		{Name: "k", Mapped: true}, {Name: "k1", Mapped: true}, {Name: "n"}, {Name: "m"}}}}).In([]string{"public"})
 	for _, sql := range named {
 		plan := planner.PlanIn([]byte(sql), names)
-		if plan.Text == "" || !strings.Contains(plan.Text, rewrite.MappedSuffix) {
+		if plan.Text == "" || !strings.Contains(plan.Text, MappedSuffix) {
 			t.Errorf("%s\nis not mapped: %q", sql, plan.Text)
 			continue
 		}
 		for i, text := range []string{sql, plan.Text} {
 			made[i] = namesOf(t, pg, []string{"k bytea, k1 bytea", "k__byteahex text, k1__byteahex text"}[i], text)
 		}
-		made[1] = slices.DeleteFunc(made[1], func(name string) bool { return strings.HasSuffix(name, rewrite.MappedSuffix) })
+		made[1] = slices.DeleteFunc(made[1], func(name string) bool { return strings.HasSuffix(name, MappedSuffix) })
 		if !slices.Equal(made[0], made[1]) {
 			t.Errorf("%s\n%s\nPostgreSQL's names %q\nwhere mapped       %q", sql, plan.Text, made[0], made[1])
 		}
@@ -73,9 +72,9 @@ func TestNamesOverMappedColumns(t *testing.T) {
 }
 
 // byteaConfig maps bytea keys and rewrites nothing else.
-func byteaConfig() rewrite.Config {
-	config := rewrite.Defaults()
-	config.Rules = rewrite.Rules{Bytea: rewrite.ByteaHex, ByteaCheck: true}
+func byteaConfig() Config {
+	config := Defaults()
+	config.Rules = Rules{Bytea: ByteaHex, ByteaCheck: true}
 	return config
 }
 
