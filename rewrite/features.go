@@ -59,6 +59,7 @@ const (
 	IdentityType     Feature = "identity_type"
 	SequenceCache    Feature = "sequence_cache"
 	AddColumn        Feature = "alter_add_column"
+	AddNull          Feature = "alter_add_null"
 	AlterType        Feature = "alter_column_type"
 	SetNotNullColumn Feature = "alter_set_not_null"
 	AddConstraint    Feature = "alter_add_constraint"
@@ -132,13 +133,14 @@ var catalogue = map[Feature]fact{
 	Collation:     {DialectRule, "DSQL has the collation C only", "leave COLLATE out and sort in the application"},
 	Exclusion:     {DialectRule, "DSQL has no EXCLUDE constraints", "check it in the application under a lock FOR UPDATE"},
 	ColumnType:    {DialectRule, "DSQL has no columns of this type", "store it as text, jsonb or numbers"},
-	ByteaKey:      {DialectRule, "DSQL takes neither bytea nor jsonb in a key", "use uuid or text for the key's columns"},
+	ByteaKey:      {DialectRule, "DSQL takes neither bytea nor jsonb in a key", "for bytea set rewrite.bytea to hex; or use uuid or text for the columns of the key"},
 	IdentityCache: {DialectRule, "DSQL wants CACHE 1, or 65536 or more, for identity columns", "add (CACHE 1)"},
 	IdentityType:  {DialectRule, "DSQL's identity columns are bigint", "declare the column bigint"},
 	SequenceCache: {DialectRule, "DSQL wants CACHE 1, or 65536 or more, for sequences", "add CACHE 1"},
 
-	AddColumn:        {DialectRule, "DSQL adds columns without DEFAULT, NOT NULL or other constraints only", "ADD COLUMN, then ALTER COLUMN ... SET DEFAULT, then UPDATE in batches; NOT NULL cannot be added"},
-	AlterType:        {DialectRule, "DSQL does not change a column's type", "create the table anew with the type, or add a column and copy"},
+	AddColumn:        {DialectRule, "DSQL adds columns without DEFAULT, NOT NULL or other constraints only", "ADD COLUMN name type, then ALTER COLUMN name SET DEFAULT value, then UPDATE ... SET name = value WHERE name IS NULL in batches of at most 3,000 rows, each in a transaction of its own; NOT NULL cannot be added"},
+	AddNull:          {AlterRule, "DSQL takes the word NULL behind an added column for a constraint", "leave NULL out: it is so without"},
+	AlterType:        {DialectRule, "DSQL does not change a column's type", "ADD COLUMN of the type, UPDATE in batches, DROP COLUMN of the old one and RENAME COLUMN, each in a transaction of its own; or create the table anew"},
 	SetNotNullColumn: {DialectRule, "DSQL does not SET NOT NULL", "add a CHECK (column IS NOT NULL) NOT VALID"},
 	AddConstraint:    {DialectRule, "DSQL adds only CHECK and FOREIGN KEY ... NOT VALID, and UNIQUE USING INDEX", "add NOT VALID; for UNIQUE create a unique index ASYNC first"},
 	Validate:         {DialectRule, "DSQL validates constraints only by ALTER TABLE ASYNC", "write ALTER TABLE ASYNC ... VALIDATE CONSTRAINT and wait for the job"},

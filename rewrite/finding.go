@@ -15,10 +15,11 @@ const (
 	DatabaseRule       // CREATE DATABASE, DROP DATABASE
 	IsolationRule      // isolation levels
 	SessionRule        // DISCARD
+	AlterRule          // ALTER TABLE ... ADD COLUMN
 	ruleCount
 )
 
-var ruleNames = [ruleCount]string{"dialect", "locking", "split", "index", "serial", "database", "isolation", "session"}
+var ruleNames = [ruleCount]string{"dialect", "locking", "split", "index", "serial", "database", "isolation", "session", "alter"}
 
 func (r Rule) String() string { return ruleNames[r] }
 

@@ -15,11 +15,19 @@ type Linter struct {
 	planner *Planner
 	inBlock bool
 	block   block
+	// tables are those that the texts have made so far, where bytea is mapped; nil elsewhere.
+	tables *Schema
 }
 
 // Linter begins a session of reading. Whatever the word scan would clear is
 // parsed all the same, and nothing is remembered.
-func (p *Planner) Linter() *Linter { return &Linter{planner: p} }
+func (p *Planner) Linter() *Linter {
+	l := &Linter{planner: p}
+	if p.config.Rules.Bytea != ByteaOff {
+		l.tables = NewSchema(nil)
+	}
+	return l
+}
 
 // Read says what DSQL would not do with a text as PostgreSQL does, and what
 // Sluice does about it. Only the reason of a Syntax finding quotes the text.
@@ -37,7 +45,8 @@ func (l *Linter) Read(sql string) []Finding {
 	for i := range parts {
 		verbs[i] = parts[i].st.Tx.Verb
 	}
-	findings := p.rewrite(sql, tree, nil, plan, parts).Findings
+	findings := p.rewrite(sql, tree, l.names(), plan, parts).Findings
+	l.learn(parts)
 	for i := range parts {
 		switch verbs[i] {
 		case Begin:
@@ -53,6 +62,29 @@ func (l *Linter) Read(sql string) []Finding {
 		}
 	}
 	return findings
+}
+
+// lintSchema is where a script's tables are whose names have no schema.
+const lintSchema = "public"
+
+func (l *Linter) names() *Names {
+	if l.tables == nil {
+		return nil
+	}
+	return l.tables.In([]string{lintSchema})
+}
+
+// learn takes note of the tables that a text makes. What becomes of them later is not followed.
+func (l *Linter) learn(parts []part) {
+	if l.tables == nil {
+		return
+	}
+	r := &rewriter{rules: &l.planner.config.Rules, names: l.names()}
+	for i := range parts {
+		if parts[i].node.is("CreateStmt") {
+			l.tables.add(r.relationMade(parts[i].node))
+		}
+	}
 }
 
 // misspelt is the finding of a text that PostgreSQL's parser does not take.

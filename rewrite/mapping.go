@@ -11,6 +11,9 @@ func (r *rewriter) mapping(p *part) {
 	default:
 		r.mapDDL(p)
 	}
+	if p.st.Refusal != nil {
+		r.find(handled(ByteaKey, Rejected, Error, "refused: a statement of this form over a mapped column is not rewritten", p.st.Start))
+	}
 }
 
 // errUnmapped refuses a statement over mapped columns that cannot be said to the server.

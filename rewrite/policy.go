@@ -76,7 +76,9 @@ type Rules struct {
 	Serial            bool // serial columns to identity
 	Databases         bool // answer CREATE DATABASE and DROP DATABASE
 	Isolation         bool // weaker isolation levels to DSQL's
-	Session           bool // answer DISCARD PLANS, SEQUENCES and TEMP, and what else resets a session
+	// AddColumn takes NULL, which says nothing, from the columns that ALTER TABLE adds.
+	AddColumn bool
+	Session   bool // answer DISCARD PLANS, SEQUENCES and TEMP, and what else resets a session
 	// SchemaOf tells the schema that a database's name stands for; ok is false for a name
 	// that stands for none. nil: no name does. CREATE DATABASE and DROP DATABASE of such
 	// names are the relay's to carry out, whatever Databases says.
@@ -98,18 +100,21 @@ type Rules struct {
 // AllRules are the rules for DSQL.
 func AllRules() Rules {
 	return Rules{Locking: true, Split: true, Index: true, AwaitIndex: true, Serial: true, Databases: true,
-		Isolation: true, Session: true, Dialect: true}
+		Isolation: true, Session: true, AddColumn: true, Dialect: true}
 }
 
 // any reports whether there is anything to look for.
 func (r *Rules) any() bool {
-	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.Dialect || r.Bytea != ByteaOff
+	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.AddColumn || r.Dialect || r.Bytea != ByteaOff
 }
 
 // policiesKey is the configuration key of Policies.
 const policiesKey = "rewrite.locking_policies"
 
-// validate reports every bad policy at once.
+// byteaColumnsKey is the configuration key of ByteaColumns.
+const byteaColumnsKey = "rewrite.bytea_columns"
+
+// validate reports every bad policy and column at once.
 func (r *Rules) validate() error {
 	var errs []error
 	for i, p := range r.Policies {
@@ -117,11 +122,22 @@ func (r *Rules) validate() error {
 			errs = append(errs, fmt.Errorf("%s: policy %d: %s", policiesKey, i+1, problem))
 		}
 	}
+	for _, column := range r.ByteaColumns {
+		table, name, _ := strings.Cut(column, ".")
+		if table == "" || name == "" || strings.Contains(name, ".") {
+			errs = append(errs, fmt.Errorf("%s: %q: want table.column", byteaColumnsKey, column))
+		} else if len(name) > maxMapped {
+			errs = append(errs, fmt.Errorf("%s: %q: want a column's name of at most %d bytes: %s is put behind it", byteaColumnsKey, column, maxMapped, MappedSuffix))
+		}
+	}
 	return errors.Join(errs...)
 }
 
 // maxName bounds what a configuration or a text gives as an operation's name.
 const maxName = 63
+
+// maxMapped bounds the name of a mapped column, so that its physical name is one.
+const maxMapped = maxName - len(MappedSuffix)
 
 func (p *LockPolicy) problems() []string {
 	var bad []string

@@ -15,6 +15,7 @@ func TestPolicyValidation(t *testing.T) {
 		{Policy: "lock", FencedBy: "x"},
 		{Tables: []string{"a.b.c", ""}, Clauses: []string{"update"}, Policy: KeyShare, FencedBy: "x", Name: "Lock Me"},
 	}
+	config.Rules.ByteaColumns = []string{"t.c", "t." + strings.Repeat("x", 53), "t." + strings.Repeat("y", 54), "t.", ".c"}
 	_, err := New(config)
 	if err == nil {
 		t.Fatal("no error")
@@ -28,13 +29,15 @@ func TestPolicyValidation(t *testing.T) {
 		`policy 4: clauses: "update": want`,
 		`policy 4: fenced_by: "x": has a meaning with policy strip only`,
 		`policy 4: name: "Lock Me": want`,
+		`rewrite.bytea_columns: "t.": want`, `rewrite.bytea_columns: ".c": want`,
+		`rewrite.bytea_columns: "t.` + strings.Repeat("y", 54) + `": want a column's name of at most 53 bytes`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in\n%v", want, err)
 		}
 	}
-	if strings.Contains(err.Error(), "policy 1") {
-		t.Errorf("a good policy is refused: %v", err)
+	if strings.Contains(err.Error(), "policy 1") || strings.Contains(err.Error(), `"t.c"`) || strings.Contains(err.Error(), "xxx") {
+		t.Errorf("what is good is refused: %v", err)
 	}
 }
 

@@ -110,13 +110,18 @@ func (r *rewriter) refusedTable(p *part) {
 	if m.text("tablespacename") != "" {
 		r.find(found(Tablespace, at))
 	}
-	types := map[string]string{}
+	types, made := map[string]string{}, &table{}
+	if r.names != nil {
+		made = r.tableMade(m)
+	}
 	for column := range m.list("table_elts") {
 		if !column.is("ColumnDef") {
 			continue
 		}
 		kind := typeOf(column)
-		types[column.text("colname")] = kind
+		if name := column.text("colname"); !made.maps(name) {
+			types[name] = kind
+		}
 		r.refusedColumn(column, kind)
 	}
 	for constraint := range m.list("table_elts") {

@@ -159,6 +159,23 @@ func (r *rewriter) statement(p *part) {
 		r.mapping(p)
 		r.mapped = r.mapped || r.maps
 	}
+	if p.st.Refusal == nil {
+		r.others(p)
+	}
+	for i := first; i < len(r.findings); i++ {
+		f := &r.findings[i]
+		f.Operation = p.st.Operation
+		if f.Severity == Error && p.st.Hint == "" {
+			p.st.Hint = hint(f.Remedy)
+		}
+	}
+	if r.rules.Bytea != ByteaOff && p.node.is("IndexStmt") && p.st.Hint == "" {
+		p.st.Hint = unmappedIndex
+	}
+}
+
+// others are the rules but that of mapping.
+func (r *rewriter) others(p *part) {
 	r.locking(p)
 	switch p.node.name() {
 	case "IndexStmt":
@@ -169,6 +186,8 @@ func (r *rewriter) statement(p *part) {
 		for within := range p.members() {
 			r.member(within)
 		}
+	case "AlterTableStmt":
+		r.addColumn(p)
 	case "CreatedbStmt":
 		r.createDatabase(p)
 	case "DropdbStmt":
@@ -188,13 +207,6 @@ func (r *rewriter) statement(p *part) {
 	}
 	if r.rules.Dialect && p.st.Tag == "" {
 		r.dialect(p)
-	}
-	for i := first; i < len(r.findings); i++ {
-		f := &r.findings[i]
-		f.Operation = p.st.Operation
-		if f.Severity == Error && p.st.Hint == "" {
-			p.st.Hint = hint(f.Remedy)
-		}
 	}
 }
 

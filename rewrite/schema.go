@@ -66,14 +66,18 @@ type Schema struct {
 func NewSchema(relations []Relation) *Schema {
 	s := &Schema{relations: make(map[relationName]*Relation, len(relations)), mapped: map[string]bool{}, known: map[string]bool{}, names: map[string]*Names{}}
 	for i := range relations {
-		r := &relations[i]
-		s.relations[relationName{r.Schema, r.Name}] = r
-		s.known[r.Name] = true
-		if r.Maps() {
-			s.mapped[r.Name] = true
-		}
+		s.add(&relations[i])
 	}
 	return s
+}
+
+// add takes a relation in, while nobody else has the snapshot.
+func (s *Schema) add(r *Relation) {
+	s.relations[relationName{r.Schema, r.Name}] = r
+	s.known[r.Name] = true
+	if r.Maps() {
+		s.mapped[r.Name] = true
+	}
 }
 
 // Equal reports whether two snapshots say the same.

@@ -38,6 +38,8 @@ type Config struct {
 	SilenceTimeout string
 	// RewriteIsolation and RewriteSession answer what is so on DSQL alone: auto, true or false.
 	RewriteIsolation, RewriteSession string
+	// RewriteBytea is off, or a rewrite.ByteaMapping.
+	RewriteBytea string
 
 	// values and origins have one entry per key of the table: the effective
 	// value, decoded, and where it came from.
@@ -165,8 +167,11 @@ func (c *Config) derive() {
 		c.Rewrite.Rules.Dialect = true
 		c.Rewrite.Rules.Isolation = c.onDSQL(c.RewriteIsolation)
 		c.Rewrite.Rules.Session = c.onDSQL(c.RewriteSession)
-	} else { // the policies stay, to be validated
-		c.Rewrite.Rules = rewrite.Rules{Policies: c.Rewrite.Rules.Policies}
+		if c.RewriteBytea != "off" {
+			c.Rewrite.Rules.Bytea = rewrite.ByteaMapping(c.RewriteBytea)
+		}
+	} else { // the lists stay, to be validated
+		c.Rewrite.Rules = rewrite.Rules{Policies: c.Rewrite.Rules.Policies, ByteaColumns: c.Rewrite.Rules.ByteaColumns}
 	}
 	switch c.Cancel.Forward {
 	case "auto":

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // endpoint has the real form; nothing answers there.
@@ -206,6 +208,11 @@ func TestRules(t *testing.T) {
 		{"isolation of PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-enabled=true"}, ""},
 		{"isolation answered, but nothing is", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-isolation=true"}, ""},
 		{"discards answered for PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-enabled=true", "--rewrite-session=true"}, "rewrite.session: \"true\": sessions of PostgreSQL"},
+		{"bytea mapped for PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-bytea=hex"}, "rewrite.bytea: \"hex\": PostgreSQL takes bytea in keys"},
+		{"bytea mapped, but nothing is", []string{"--rewrite-enabled=false", "--rewrite-bytea=hex"}, "rewrite.bytea: \"hex\": nothing is rewritten"},
+		{"bytea mapped", []string{"--rewrite-bytea=hex", "--rewrite-bytea-check=false", "--rewrite-bytea-columns=t.a,u.b"}, ""},
+		{"no column", []string{"--rewrite-bytea-columns=a"}, "rewrite.bytea_columns: \"a\": want table.column"},
+		{"no column, and nothing is rewritten", []string{"--rewrite-enabled=false", "--rewrite-bytea-columns=s.t.a"}, "rewrite.bytea_columns: \"s.t.a\": want table.column"},
 		{"an isolation level ignored", []string{"--settings-ignored=jit,Default_Transaction_Isolation"}, "settings.ignored: \"Default_Transaction_Isolation\": a client would be told"},
 		{"SERIALIZABLE ignored", []string{"--settings-ignored=transaction_isolation=serializable"}, "settings.ignored: \"transaction_isolation=serializable\": a client would be told"},
 		{"a weaker level ignored", []string{"--settings-ignored=default_transaction_isolation=Read Committed"}, ""},
@@ -260,6 +267,17 @@ func TestDerived(t *testing.T) {
 				t.Errorf("kind %q, database %q, %d bytes are not those of the keys", c.Proxy.Kind, c.Proxy.Database, c.Proxy.MaxStatementBytes)
 			}
 		})
+	}
+}
+
+func TestByteaMapping(t *testing.T) {
+	flags := []string{"--endpoint=" + endpoint, "--rewrite-bytea-columns=t.a"}
+	if rules := (source{flags: flags}).mustLoad(t).Rewrite.Rules; rules.Bytea != rewrite.ByteaOff {
+		t.Errorf("mapped without being told: %q", rules.Bytea)
+	}
+	rules := source{flags: append(flags, "--rewrite-bytea=hex")}.mustLoad(t).Rewrite.Rules
+	if rules.Bytea != rewrite.ByteaHex || !rules.ByteaCheck || !slices.Equal(rules.ByteaColumns, []string{"t.a"}) {
+		t.Errorf("rules %q, %v, %q", rules.Bytea, rules.ByteaCheck, rules.ByteaColumns)
 	}
 }
 

@@ -73,6 +73,11 @@ func (v *validation) guarantees() {
 		"transactions of PostgreSQL are READ COMMITTED unless it is told otherwise, so that the level must reach the server; leave it at auto, or set it to false")
 	v.want(!dropped || v.config.RewriteSession != "true", "rewrite.session",
 		"sessions of PostgreSQL have sequences and temporary tables to discard; leave it at auto, or set it to false")
+	maps := v.config.RewriteBytea != "off"
+	v.want(!maps || v.config.Proxy.Kind == proxy.DSQL, "rewrite.bytea",
+		"PostgreSQL takes bytea in keys, and tables made so would be another schema; set it to off")
+	v.want(!maps || v.config.Proxy.Kind != proxy.DSQL || v.config.rewrites(), "rewrite.bytea",
+		"nothing is rewritten; set rewrite.enabled to auto or true, or this to off")
 }
 
 // lease looks after the time in which backends must be gone when a lease cannot be

@@ -407,8 +407,9 @@ same
 -- in
 ALTER TABLE t ADD a int NULL, ADD b int NOT NULL
 -- out
-same
+ALTER TABLE t ADD a int, ADD b int NOT NULL
 -- rules
+alter alter_add_null rewritten info
 dialect alter_add_column flagged error
 
 -- in

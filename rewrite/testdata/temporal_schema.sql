@@ -551,16 +551,17 @@ same
 -- in
 ALTER TABLE current_executions ADD COLUMN start_time TIMESTAMP NULL
 -- out
-same
+ALTER TABLE current_executions ADD COLUMN start_time TIMESTAMP
 -- rules
-
+alter alter_add_null rewritten info
 
 -- in
 ALTER TABLE current_executions ADD COLUMN data BYTEA NULL, ADD COLUMN data_encoding VARCHAR(16) NULL
 -- out
-same
+ALTER TABLE current_executions ADD COLUMN data BYTEA, ADD COLUMN data_encoding VARCHAR(16)
 -- rules
-
+alter alter_add_null rewritten info
+alter alter_add_null rewritten info
 
 -- in
 ALTER TABLE current_executions DROP COLUMN data_encoding

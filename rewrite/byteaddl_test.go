@@ -1,0 +1,149 @@
+package rewrite
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// mappedNames are the names of a schema public with the tables that the tests of mapped
+// columns speak about.
+func mappedNames() *Names {
+	return NewSchema([]Relation{
+		{Schema: "public", Name: "t", Columns: []Column{{Name: "a"}, {Name: "k", Mapped: true}, {Name: "v"}}, Key: []string{"a", "k"}},
+		{Schema: "public", Name: "u", Columns: []Column{{Name: "Id", Mapped: true}, {Name: "n"}}, Key: []string{"Id"}},
+		{Schema: "public", Name: "plain", Columns: []Column{{Name: "a"}, {Name: "k"}}, Key: []string{"a"}},
+		{Schema: "other", Name: "t", Columns: []Column{{Name: "k"}}},
+	}).In([]string{"public"})
+}
+
+// mappedPlanner maps bytea keys, without CHECKs unless told.
+func mappedPlanner(t testing.TB, change func(*Rules)) *Planner {
+	t.Helper()
+	config := Defaults()
+	config.Rules.Bytea = ByteaHex
+	if change != nil {
+		change(&config.Rules)
+	}
+	p, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestMapped reads statements over the tables of mappedNames: what goes out, and what is
+// refused and why, stands in golden files.
+func TestMapped(t *testing.T) {
+	t.Parallel()
+	p := mappedPlanner(t, func(r *Rules) { r.ByteaColumns = []string{"x.later"} })
+	checkMapped(t, "testdata/mapped/ddl.sql", func(in string) *Plan { return p.PlanIn([]byte(in), mappedNames()) })
+}
+
+// TestTemporalMapped reads Temporal's schema, one statement after another, each with the
+// tables that those before have made.
+func TestTemporalMapped(t *testing.T) {
+	t.Parallel()
+	p := mappedPlanner(t, func(r *Rules) { r.ByteaCheck = true })
+	l := p.Linter()
+	checkMapped(t, "testdata/mapped/temporal_schema.sql", func(in string) *Plan {
+		plan := p.PlanIn([]byte(in), l.names())
+		tree, err := parseDialect(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, parts := p.draft(in, tree)
+		l.learn(parts)
+		return plan
+	})
+}
+
+// checkMapped reads a golden file in order, and holds that what goes out for a mapped column
+// is told, and parsed again.
+func checkMapped(t *testing.T, file string, plan func(in string) *Plan) {
+	t.Helper()
+	var fresh strings.Builder
+	for _, c := range readGolden(t, file) {
+		plan := plan(c.in)
+		out, rules := plan.Text, showFindings(plan)
+		if out == "" {
+			out = "same"
+		}
+		for _, st := range plan.Statements {
+			if st.Refusal != nil {
+				rules += ": " + st.Refusal.Detail
+			}
+		}
+		fmt.Fprintf(&fresh, "-- in\n%s\n-- out\n%s\n-- rules\n%s\n\n", c.in, out, rules)
+		if !*update && (out != c.out || rules != c.rules) {
+			t.Errorf("%s:%d\n%s\n got  %s\n want %s\n rules %s\n want  %s", file, c.line, c.in, out, c.out, rules, c.rules)
+		}
+		if told := strings.Contains(rules, "bytea_key rewritten info"); told != strings.Contains(out, MappedSuffix) {
+			t.Errorf("%s\n is mapped to %s\n and told so: %v", c.in, out, told)
+		}
+		if strings.Contains(rules, "unverified") {
+			t.Errorf("%s\n does not mean what was intended", c.in)
+		}
+	}
+	if *update {
+		head, _, _ := strings.Cut(readFile(t, file), "-- in\n")
+		if err := os.WriteFile(file, []byte(head+fresh.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// An index over a bytea column that is stored as such is the server's to refuse, and the
+// hint says how to have it.
+func TestIndexOverUnmappedColumnHasAHint(t *testing.T) {
+	t.Parallel()
+	p := mappedPlanner(t, nil)
+	for sql, want := range map[string]string{
+		"CREATE INDEX ON plain (k)":                              unmappedIndex,
+		"CREATE INDEX ON t (k)":                                  unmappedIndex, // v of it may be bytea
+		"CREATE INDEX ON plain USING gin (k)":                    hint(catalogue[IndexMethod].remedy),
+		"ALTER TABLE plain ADD COLUMN z int, ADD COLUMN y bytea": "",
+	} {
+		if got := p.PlanIn([]byte(sql), mappedNames()).Statements[0].Hint; got != want {
+			t.Errorf("%s\n hint %q, want %q", sql, got, want)
+		}
+	}
+	if got := goldenPlanner(t).Plan([]byte("CREATE INDEX ON plain (k)")).Statements[0].Hint; got != "" {
+		t.Errorf("nothing is mapped, and the hint is %q", got)
+	}
+}
+
+// Lint reads a script as one that makes its tables: what is mapped is for nobody to look at.
+func TestLintReadsMappedTables(t *testing.T) {
+	t.Parallel()
+	l := mappedPlanner(t, nil).Linter()
+	for _, c := range []struct{ sql, want string }{
+		{"CREATE TABLE x (k bytea PRIMARY KEY, v bytea)", "bytea_key rewritten info"},
+		{"CREATE INDEX i ON x (v, k)", "bytea_key rewritten info, create_index rewritten info"},
+		{"ALTER TABLE x ALTER COLUMN k TYPE text", "bytea_key rejected error"},
+		{"CREATE TABLE y (k jsonb PRIMARY KEY)", "bytea_key flagged error"},
+	} {
+		var got []string
+		for _, f := range l.Read(c.sql) {
+			got = append(got, fmt.Sprint(f.Feature, " ", f.Outcome, " ", f.Severity))
+		}
+		if strings.Join(got, ", ") != c.want {
+			t.Errorf("%s\n got  %q\n want %q", c.sql, got, c.want)
+		}
+	}
+}
+
+// What leaves Sluice is left alone when it comes back, as a dump does.
+func TestMappedTextsStay(t *testing.T) {
+	t.Parallel()
+	p := mappedPlanner(t, func(r *Rules) { r.ByteaCheck = true })
+	for _, c := range readGolden(t, "testdata/mapped/temporal_schema.sql") {
+		if !strings.Contains(c.out, MappedSuffix) {
+			continue
+		}
+		if plan := p.PlanIn([]byte(c.out), NewSchema(nil).In([]string{"public"})); plan.Text != "" && plan.Text != c.out || plan.Statements[0].Refusal != nil {
+			t.Errorf("%s\n became %s", c.out, plan.Text)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package rewrite
+
+// unmappedIndex is the hint for an index that the server refuses: a column of type bytea that
+// was in no key when its table was made is stored as it is.
+const unmappedIndex = "To index a column of type bytea, name it in " + byteaColumnsKey + " and create the table anew."
+
+// createIndex rewrites CREATE INDEX over mapped columns.
+func (d *ddl) createIndex(index message) {
+	rel := d.find(index.child("relation"))
+	if rel == nil || !rel.Maps() {
+		return
+	}
+	t := tableOf(rel)
+	ph := d.phrase()
+	at := 0
+	for at < len(ph.tokens) && !ph.word(at, "on") {
+		at++
+	}
+	open := at
+	for open < len(ph.tokens) && !ph.punct(open, '(') {
+		open++
+	}
+	touched := d.indexElements(t, index, "index_params", open)
+	if index.child("index_including_params").shape != nil {
+		touched = d.indexElements(t, index, "index_including_params", ph.closing(open)+2) || touched
+	}
+	if where := index.child("where_clause"); reads(where, t.name, t.maps) {
+		d.refuse("The predicate of an index reads such a column.")
+	}
+	if touched && index.text("idxname") == "" {
+		name := chooser{}.choose(t.name, d.indexColumns(index), "idx")
+		d.before(at, written(name)+" ")
+		d.r.meant.set(index, "idxname", value{bytes: []byte(name)})
+	}
+}
+
+// indexElements writes the columns of an index, in parentheses that open at token open. It
+// reports whether one of them is mapped.
+func (d *ddl) indexElements(t *table, index message, field string, open int) (touched bool) {
+	ph := d.phrase()
+	i := open + 1
+	for element := range index.list(field) {
+		name := element.text("name")
+		switch expr := element.child("expr"); {
+		case name != "" && t.maps(name):
+			d.rewriteName(element, "name", i, physicalName(name))
+			touched = true
+		case name == "" && reads(expr, t.name, t.maps):
+			d.refuse("An expression of an index reads such a column.")
+			return true
+		}
+		i = ph.ends(i) + 2
+	}
+	return touched
+}
+
+// indexColumns are the names of an index's columns, from which it gets its own.
+func (d *ddl) indexColumns(index message) []string {
+	var columns []string
+	for _, field := range []string{"index_params", "index_including_params"} {
+		for element := range index.list(field) {
+			if element.text("name") == "" {
+				d.refuse("An index over such a column and an expression has no name.")
+			}
+			columns = append(columns, element.text("name"))
+		}
+	}
+	return distinct(columns)
+}

@@ -1,0 +1,259 @@
+package rewrite
+
+import (
+	"slices"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+)
+
+// table is a table whose constraints are rewritten: one that CREATE TABLE makes, or one
+// that is there.
+type table struct {
+	schema, name string
+	mapped       map[string]bool
+	key          []string // of its primary key
+}
+
+func (t *table) maps(name string) bool { return t.mapped[name] }
+
+// tableOf is a relation that is there.
+func tableOf(rel *Relation) *table {
+	t := &table{schema: rel.Schema, name: rel.Name, mapped: map[string]bool{}, key: rel.Key}
+	for _, c := range rel.Columns {
+		if c.Mapped {
+			t.mapped[c.Name] = true
+		}
+	}
+	return t
+}
+
+// tableMade is the table that a CREATE TABLE makes, with the columns that are mapped: those
+// of type bytea that are in a key, refer to a mapped column, or are named by the
+// configuration. None are where the server refuses the table anyway.
+func (r *rewriter) tableMade(create message) *table {
+	relation := create.child("relation")
+	t := &table{schema: relation.text("schemaname"), name: relation.text("relname"), mapped: map[string]bool{}}
+	for _, field := range []string{"partspec", "partbound", "inh_relations", "of_typename"} {
+		if create.child(field).shape != nil {
+			return t
+		}
+	}
+	if relation.text("relpersistence") != "p" || t.schema == "pg_temp" {
+		return t
+	}
+	bytea := map[string]bool{}
+	for column := range create.list("table_elts") {
+		if column.is("ColumnDef") && isBytea(column.child("type_name")) {
+			name := column.text("colname")
+			bytea[name] = true
+			if slices.Contains(r.rules.ByteaColumns, t.name+"."+name) {
+				t.mapped[name] = true
+			}
+		}
+	}
+	for constraint, keys := range constraintsOf(create) {
+		if constraintIs(constraint, pg_query.ConstrType_CONSTR_PRIMARY, pg_query.ConstrType_CONSTR_UNIQUE) {
+			for _, key := range keys {
+				if bytea[key] {
+					t.mapped[key] = true
+				}
+			}
+		}
+		if constraintIs(constraint, pg_query.ConstrType_CONSTR_PRIMARY) {
+			t.key = keys
+		}
+	}
+	for constraint, keys := range constraintsOf(create) {
+		if !constraintIs(constraint, pg_query.ConstrType_CONSTR_FOREIGN) {
+			continue
+		}
+		for i, to := range r.referred(t, constraint) {
+			if i < len(keys) && to.Mapped && bytea[keys[i]] {
+				t.mapped[keys[i]] = true
+			}
+		}
+	}
+	return t
+}
+
+// relationMade is the relation that a CREATE TABLE makes.
+func (r *rewriter) relationMade(create message) *Relation {
+	t := r.tableMade(create)
+	rel := &Relation{Schema: t.schema, Name: t.name, Key: t.key}
+	if rel.Schema == "" {
+		rel.Schema = lintSchema
+	}
+	for column := range create.list("table_elts") {
+		if column.is("ColumnDef") {
+			name := column.text("colname")
+			rel.Columns = append(rel.Columns, Column{Name: name, Mapped: t.maps(name)})
+		}
+	}
+	return rel
+}
+
+// constraintsOf yields the constraints of a CREATE TABLE in their order, each with the
+// columns that it is over.
+func constraintsOf(create message) func(yield func(constraint message, keys []string) bool) {
+	return func(yield func(message, []string) bool) {
+		for element := range create.list("table_elts") {
+			if element.is("Constraint") && !yield(element, keysOf(element)) {
+				return
+			}
+			if !element.is("ColumnDef") {
+				continue
+			}
+			for constraint := range element.list("constraints") {
+				if !yield(constraint, []string{element.text("colname")}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// keysOf are the columns that a table's constraint is over.
+func keysOf(constraint message) []string {
+	if constraintIs(constraint, pg_query.ConstrType_CONSTR_FOREIGN) {
+		return constraint.names("fk_attrs")
+	}
+	return constraint.names("keys")
+}
+
+// referred are the columns that a FOREIGN KEY of a table refers to; none where nobody knows
+// them.
+func (r *rewriter) referred(t *table, constraint message) []Column {
+	to := constraint.child("pktable")
+	schema, name := to.text("schemaname"), to.text("relname")
+	other := t
+	if name != t.name || schema != t.schema {
+		rel, _ := r.names.find(schema, name)
+		if rel == nil {
+			return nil
+		}
+		other = tableOf(rel)
+	}
+	names := constraint.names("pk_attrs")
+	if len(names) == 0 {
+		names = other.key
+	}
+	var columns []Column
+	for _, name := range names {
+		columns = append(columns, Column{Name: name, Mapped: other.mapped[name]})
+	}
+	return columns
+}
+
+// createTable rewrites CREATE TABLE.
+func (d *ddl) createTable(create message) {
+	for element := range create.list("table_elts") {
+		if !element.is("TableLikeClause") {
+			continue
+		}
+		if rel := d.find(element.child("relation")); rel != nil && rel.Maps() {
+			d.refuse("LIKE would copy a table that has such columns.")
+		}
+	}
+	t := d.r.tableMade(create)
+	given := d.constraintNames(t, create)
+	for element := range create.list("table_elts") {
+		switch {
+		case element.is("ColumnDef"):
+			d.column(t, element, given)
+		case element.is("Constraint"):
+			d.constraint(t, element, keysOf(element), given)
+		}
+	}
+	if len(t.mapped) > 0 && d.p.node.is("CreateSchemaStmt") {
+		d.created[t.name] = true
+	}
+}
+
+// column rewrites a column's definition in CREATE TABLE.
+func (d *ddl) column(t *table, column message, given givenNames) {
+	name := column.text("colname")
+	if !t.maps(name) {
+		for constraint := range column.list("constraints") {
+			d.constraint(t, constraint, []string{name}, given)
+		}
+		return
+	}
+	if len(name) > maxMapped {
+		d.refuse(tooLongName)
+		return
+	}
+	if column.child("coll_clause").shape != nil {
+		d.refuse("A bytea column in a key has COLLATE.")
+	}
+	ph, i := d.phrase(), d.token(column.integer("location"))
+	d.rewriteName(column, "colname", i, physicalName(name))
+	if isBytea(column.child("type_name")) { // else it is there twice, and the server says so
+		d.textColumn(column)
+	}
+	end := ph.ends(i)
+	for constraint := range column.list("constraints") {
+		d.constraint(t, constraint, []string{name}, given)
+		switch {
+		case constraintIs(constraint, pg_query.ConstrType_CONSTR_DEFAULT):
+			first := d.constraintToken(constraint) + 1
+			d.wrap(constraint, "raw_expr", first, d.lastBefore(column, constraint, end))
+		case constraintIs(constraint, pg_query.ConstrType_CONSTR_GENERATED):
+			d.refuse("A bytea column in a key is generated.")
+		}
+	}
+	if !d.r.rules.ByteaCheck {
+		return
+	}
+	text := checkOf(physicalName(name))
+	d.behind(end, " "+text)
+	all := append(column.values("constraints"), d.parsed("CREATE TABLE t (c text "+text+")").
+		child("stmts").child("stmt").child("table_elts").values("constraints")...)
+	d.r.meant.set(column, "constraints", all...)
+}
+
+// sampleText has a column of type text.
+var sampleText = sample("CREATE TABLE t (c text)")
+
+// textColumn makes a column's type text.
+func (d *ddl) textColumn(column message) {
+	kind := column.child("type_name")
+	ph, i := d.phrase(), d.token(kind.integer("location"))
+	if i < 0 {
+		return
+	}
+	last := ph.qualified(i) - 1
+	d.r.edit(edit{int(ph.tokens[i].start), int(ph.tokens[last].end), "text"})
+	d.r.meant.set(column, "type_name", sampleText().child("stmts").child("stmt").child("table_elts").values("type_name")...)
+}
+
+// checkOf is the CHECK of a mapped column: it holds lower-case hexadecimal digits, two for
+// each byte. Its name, which is the column's when the table is made, tells such a column
+// from one of the client's.
+func checkOf(physical string) string {
+	c := written(physical)
+	return "CONSTRAINT " + c + " CHECK (pg_catalog.encode(pg_catalog.decode(" + c + ", 'hex'), 'hex') = " + c + ")"
+}
+
+// parsed is the tree of a text of ours.
+func (d *ddl) parsed(sql string) message {
+	tree, err := parseTree(sql)
+	if err != nil {
+		d.refuse("What was to be put in is not PostgreSQL's grammar.")
+	}
+	return tree
+}
+
+// lastBefore is the last token of a column's constraint: the one before the next of the
+// column's constraints, or its end.
+func (d *ddl) lastBefore(column, constraint message, end int) int {
+	at, next := constraint.integer("location"), -1
+	for other := range column.list("constraints") {
+		if o := other.integer("location"); o > at && (next < 0 || o < next) {
+			next = o
+		}
+	}
+	if next < 0 {
+		return end
+	}
+	return d.token(next) - 1
+}
