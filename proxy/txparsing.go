@@ -50,6 +50,7 @@ func (s *session) noteParsing(plan *rewrite.Plan) {
 	calls, changes, constants := false, false, false
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
+		s.t.movesNames = s.t.movesNames || st.Calls || movesNames(st.Changes)
 		changes, constants = changes || len(st.Changes) > 0, constants || rereads(st.Changes)
 		calls = calls || st.Calls
 	}
