@@ -75,3 +75,52 @@ func TestTemporalSchemaWithByteaKeys(t *testing.T) {
 		t.Errorf("mapped columns with their CHECKs: %s, want 34 in 22", got)
 	}
 }
+
+// changes are statements over tables with mapped columns, one after another, with the code
+// of the error that they get; want is what PostgreSQL answers behind them.
+var changes = []struct{ sql, code string }{
+	{"CREATE TABLE parents (k bytea PRIMARY KEY DEFAULT '\\x00' CHECK (length(k) < 5), n int UNIQUE)", ""},
+	{"CREATE TABLE children (id int PRIMARY KEY, k bytea REFERENCES parents, v bytea, later bytea)", ""},
+	{"CREATE TABLE IF NOT EXISTS children (k bytea PRIMARY KEY)", ""},
+	{"CREATE TABLE children (k bytea PRIMARY KEY)", "42P07"},
+	{"CREATE TABLE copies (LIKE parents)", "0A000"},
+	{"CREATE TABLE twice (k bytea PRIMARY KEY, k int)", "42701"},
+	{"CREATE INDEX ON children (k)", ""},
+	{"CREATE INDEX mine ON children (id) INCLUDE (k)", ""},
+	{"CREATE INDEX ON children (later)", ""},
+	{"CREATE INDEX ON children (v)", "0A000"},
+	{"CREATE INDEX lengths ON children (length(k))", ""},
+	{"CREATE STATISTICS s ON id, k FROM children", "0A000"},
+	{"COMMENT ON COLUMN children.k IS 'the parent'", ""},
+	{"ALTER TABLE children ALTER COLUMN k SET DEFAULT '\\x01'", ""},
+	{"ALTER TABLE parents ALTER COLUMN k DROP DEFAULT", ""},
+	{"ALTER TABLE parents ALTER COLUMN k TYPE text", "0A000"},
+	{"ALTER TABLE children DROP CONSTRAINT k__byteahex", "0A000"},
+	{"ALTER TABLE children ADD COLUMN k int", "42701"},
+	{"ALTER TABLE children RENAME COLUMN v TO k", "42701"},
+	{"ALTER TABLE children RENAME COLUMN k TO v", "42701"},
+	{"ALTER TABLE children RENAME COLUMN k TO \"Parent\"", ""},
+	{"ALTER TABLE children ALTER COLUMN \"Parent\" SET DEFAULT '\\x02'::bytea", ""},
+	{"ALTER TABLE children ADD CHECK (\"Parent\" <> '\\xff') NOT VALID", ""},
+	{"ALTER TABLE children DROP CONSTRAINT \"children_Parent_check\"", ""},
+	{"ALTER TABLE children DROP COLUMN later", ""},
+	{"ALTER TABLE children ADD COLUMN later timestamp NULL, ADD COLUMN more bytea NULL", ""},
+	{"DROP INDEX children_k_idx", ""},
+	{"DROP TABLE children", ""},
+	{"DROP TABLE parents", ""},
+}
+
+func TestChangesOverMappedColumns(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	_, sluice := standIn(t, harness.Env{"DSQL_REWRITE_BYTEA": "hex", "DSQL_REWRITE_BYTEA_COLUMNS": "children.later"})
+	for _, c := range clients {
+		t.Run(c.name, func(t *testing.T) {
+			for _, change := range changes {
+				if _, err := c.run(ctx, sluice.DSN("postgres"), change.sql, nil); code(err) != change.code {
+					t.Errorf("%s: %v, want %q", change.sql, err, change.code)
+				}
+			}
+		})
+	}
+}
