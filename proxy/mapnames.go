@@ -22,6 +22,8 @@ type mapped struct {
 	names  *rewrite.Names
 	// lost: something on the session's own backend may have moved its search path.
 	lost bool
+	// called: so may a function that the transaction has called.
+	called bool
 }
 
 // hidesPath are the reasons of a pin behind which nobody knows the search path, or what is
@@ -48,7 +50,7 @@ func (s *session) names() (*rewrite.Names, error) {
 func (s *session) namesBy(now *snapshot) *rewrite.Names {
 	m := &s.mapped
 	switch {
-	case s.pinned && m.lost, s.pathAwaited():
+	case s.pinned && m.lost, m.called, s.pathAwaited():
 		return now.InUnknown()
 	case len(s.settings.Staged.Changes) > 0:
 		return s.namesAnew(now)
