@@ -1,12 +1,18 @@
 package proxy_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -200,6 +206,92 @@ func TestPreparedNamesFollow(t *testing.T) {
 			pg.SQL(t, "postgres", "SELECT pg_sleep(1)")
 			if got := c.say(t, execute); strings.Contains(got, "E S=") {
 				t.Errorf("behind the error: got\n%s", got)
+			}
+		})
+	}
+}
+
+// Clients that come at once wait for one reading.
+func TestOneReaderOfTheSchema(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	s := startSluice(t, pg, mapping, asDSQL, withReplay)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			c := dialRaw(t, s.addr)
+			if got := c.say(t, "Q SELECT 1\n< Z\n"); !strings.HasSuffix(got, "C SELECT 1\\x00\nZ I\n") {
+				t.Errorf("got\n%s", got)
+			}
+		})
+	}
+	all.Wait()
+	loaded(t, s, 1, 0, 0)
+}
+
+// A session that keeps the only backend reads the schema by it.
+func TestSchemaByTheSessionsOwnBackend(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	s := startSluice(t, pg, mapping, asDSQL, withReplay, sessionPairing, maxOpen(1))
+	c := connectTo(t, s, "postgres", pgx.QueryExecModeCacheStatement)
+	keyed(t, pg, "m1", true)
+	run(t, c, "SELECT 1", "CREATE TABLE own (a int)", "SELECT * FROM own", "SET search_path TO m1")
+	comments(t, pg, c, "m1", "one")
+	run(t, c, "SELECT 1")
+	keyed(t, pg, "m2", true)
+	run(t, c, "SELECT n FROM m2.t", "SET search_path TO m2, m1")
+	comments(t, pg, c, "m2", "two")
+	loaded(t, s, 1, 2, 1)
+}
+
+// Without a schema no text is planned: it is refused, until there is a backend.
+func TestNoSchemaWithoutBackend(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	var up atomic.Bool
+	s := startSluice(t, pg, mapping, asDSQL, withReplay, func(s *setup) {
+		s.proxy.Startup.Timeout = 300 * time.Millisecond
+		s.wrap = func(dial reservoir.DialFunc) reservoir.DialFunc {
+			return func(ctx context.Context, x *reservoir.Startup) (*reservoir.Conn, error) {
+				if !up.Load() {
+					return nil, errors.New("down")
+				}
+				return dial(ctx, x)
+			}
+		}
+	})
+	c := dialRaw(t, s.addr)
+	for name, script := range map[string]string{"simple": "Q SELECT 1\n< Z\n", "extended": "P - | SELECT 1\nB - | -\nE -\nS\n< Z\n",
+		"block": "Q BEGIN\n< Z\nQ SELECT 1\n< Z\nQ ROLLBACK\n< Z\n"} {
+		if got := c.say(t, script); strings.Count(got, "E S=") != 1 || !strings.Contains(got, "E S=ERROR C=53300 M=the relations of the database could not be read") || !strings.HasSuffix(got, "Z I\n") {
+			t.Errorf("%s: got\n%s", name, got)
+		}
+	}
+	up.Store(true)
+	for try := 0; !strings.HasSuffix(c.say(t, "Q SELECT 1\n< Z\n"), "C SELECT 1\\x00\nZ I\n"); try++ {
+		if try == 100 {
+			t.Fatal("the backend is there, and texts are refused")
+		}
+	}
+}
+
+// A text in a block that names what the snapshot lacks waits for another backend; where none
+// is to be had it is refused, since the name may be a mapped table's.
+func TestMissingNameInABlock(t *testing.T) {
+	t.Parallel()
+	for backends, want := range map[int]string{1: "E S=ERROR C=53300", 2: "C SELECT 0"} {
+		t.Run(fmt.Sprint(backends), func(t *testing.T) {
+			pg := newPostgres(t)
+			s := startSluice(t, pg, mapping, asDSQL, withReplay, maxOpen(backends))
+			c := dialRaw(t, s.addr)
+			c.say(t, "Q BEGIN\n< Z\nQ SELECT 1\n< Z\n")
+			pg.SQL(t, "postgres", "CREATE TABLE late (a int)")
+			if got := c.say(t, "Q SELECT * FROM late\n< Z\n"); !strings.Contains(got, want) {
+				t.Errorf("got\n%s\nwant %s", got, want)
+			}
+			if got := c.say(t, "Q ROLLBACK\n< Z\nQ SELECT * FROM late\n< Z\n"); !strings.HasSuffix(got, "C SELECT 0\\x00\nZ I\n") {
+				t.Errorf("then:\n%s", got)
 			}
 		})
 	}
