@@ -104,6 +104,14 @@ const (
 	FeatureReplication    = "replication"
 )
 
+// Why the schema was read: label cause of dsql_schema_loads_total.
+const (
+	LoadStart   = "start"   // nothing was known
+	LoadChange  = "change"  // DDL of this process, or the server told of a change
+	LoadMissing = "missing" // a text names a relation that was not there
+	LoadError   = "error"   // the server did not know a relation or column
+)
+
 var (
 	endCauses = []string{EndTerminated, EndDisconnected, EndProtocol, EndDrained, EndClosed, EndIdle,
 		EndIdleTransaction, EndBackendLost, EndServer, EndFault}
@@ -113,6 +121,7 @@ var (
 		PinSetConfig, PinSequence, PinSeed, PinLoad, PinProcedural, PinUnparsed, PinRole}
 	localKinds = []string{LocalEmpty, LocalBegin, LocalEnd, LocalParse, LocalDescribe, LocalSetting, LocalShow,
 		LocalStatement, LocalSavepoint}
+	loadCauses      = []string{LoadStart, LoadChange, LoadMissing, LoadError}
 	cancelOutcomes  = []string{CancelDropped, CancelForwarded, CancelDiscarded, CancelIneffective, CancelUnknownKey}
 	lostWhens       = []string{LostIdle, LostTransaction, LostUnknownOutcome, LostReplaying}
 	preparedResults = []string{PreparedHit, PreparedPrepared, PreparedMiss, PreparedInvalidated, PreparedEvicted}

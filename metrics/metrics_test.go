@@ -154,6 +154,7 @@ func TestVerbsCount(t *testing.T) {
 		{"dsql_backends_lost_total", []string{"when", "transaction"}, func() { p.BackendLost(metrics.LostTransaction) }},
 		{"dsql_prepared_statements_total", []string{"outcome", "miss"}, func() { p.Prepared(metrics.PreparedMiss) }},
 		{"dsql_statements_refused_total", []string{"feature", "pins"}, func() { p.Refused(metrics.FeaturePins) }},
+		{"dsql_schema_loads_total", []string{"cause", "missing"}, func() { p.SchemaLoaded(metrics.LoadMissing) }},
 		{"dsql_reservoir_discards_total", []string{"reason", "aged"}, func() { r.Discarded("aged") }},
 		{"dsql_reservoir_refills_total", nil, func() { r.Dialed(time.Millisecond) }},
 		{"dsql_reservoir_refill_failures_total", []string{"reason", "rate_exceeded"}, func() { r.DialFailed("rate_exceeded") }},
@@ -183,7 +184,7 @@ func TestValuesOutsideTheirSetAreCountedTogether(t *testing.T) {
 	}
 	before := series()
 	for _, count := range []func(string){p.SessionEnded, p.StartupRefused, p.Pinned, p.LocalAnswer, p.SettingIgnored,
-		p.ErrorSent, p.Cancel, p.BackendLost, p.Prepared, p.Refused, r.Discarded, r.DialFailed,
+		p.ErrorSent, p.Cancel, p.BackendLost, p.Prepared, p.Refused, p.SchemaLoaded, r.Discarded, r.DialFailed,
 		func(s string) { r.DialStep(s, time.Second) }} {
 		count("10.0.0.1")
 		count("10.0.0.2")

@@ -22,6 +22,7 @@ type Proxy struct {
 	lost     closedCounter
 	prepared closedCounter
 	refused  closedCounter
+	loads    closedCounter
 	tx       *transactions
 	gauges   pulled[ProxyGauges]
 
@@ -67,6 +68,8 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 			"Uses of prepared statements, by what the backend had.", "outcome", preparedResults),
 		refused: newClosedCounter(reg, "dsql_statements_refused_total",
 			"Requests that Sluice refused by itself, by feature.", "feature", features),
+		loads: newClosedCounter(reg, "dsql_schema_loads_total",
+			"Times that the relations of the database were read, by cause.", "cause", loadCauses),
 	}
 	turns := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "dsql_turns_total", Help: "Turns: requests answered up to a ReadyForQuery.",
@@ -207,5 +210,12 @@ func (p *Proxy) Prepared(outcome string) {
 func (p *Proxy) Refused(feature string) {
 	if p != nil {
 		p.refused.inc(feature)
+	}
+}
+
+// SchemaLoaded counts that the relations of the database were read; cause is one of Load….
+func (p *Proxy) SchemaLoaded(cause string) {
+	if p != nil {
+		p.loads.inc(cause)
 	}
 }

@@ -40,6 +40,12 @@ func (s *session) bind(total int) error {
 	if b.cs = s.statement(b.stmt); b.cs == nil {
 		return errNoStatement(b.stmt)
 	}
+	if s.srv.keeper.on {
+		if err := s.asNamed(b.cs); err != nil {
+			return err
+		}
+		b.portal, b.stmt, b.rest, _ = bindNames(c.Peek(min(total, c.Buffered()))[wire.HeaderLen:]) // the buffer may have moved
+	}
 	// The statement is answered here, or by the server, as things stand at its Bind.
 	plan := b.cs.tmpl.plan
 	asks, local := plan.Sequence != "" && s.mayProve(), false

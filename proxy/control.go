@@ -107,7 +107,9 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 				return true, err
 			}
 		} else {
-			s.deferredBegin = s.template(sql, wire.NoOIDs)
+			if s.deferredBegin, err = s.template(sql, wire.NoOIDs); err != nil {
+				return true, err
+			}
 		}
 		s.srv.metrics.LocalAnswer(metrics.LocalBegin)
 		if err := s.move(beginAnswered); err != nil {

@@ -25,6 +25,9 @@ func (s *session) describe(frame []byte) error {
 	if cs == nil {
 		return errNoStatement(name)
 	}
+	if err := s.asNamed(cs); err != nil {
+		return err
+	}
 	// A query that is sent in two parts from now on is described in that form.
 	cs.tmpl = cs.tmpl.inForce()
 	plan := cs.tmpl.plan

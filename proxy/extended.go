@@ -45,7 +45,10 @@ func isRefusal(err error) bool {
 
 // parseStatement is parse for a frame that was taken apart.
 func (s *session) parseStatement(name, sql, oids []byte) error {
-	tmpl := s.template(sql, oids)
+	tmpl, err := s.template(sql, oids)
+	if err != nil {
+		return err
+	}
 	s.note(tmpl.plan)
 	// A failed block takes nothing but what ends it. An empty text it takes.
 	refused := s.status() == 'E' && !s.endsFailed(tmpl.plan) && tmpl.plan.Kind != rewrite.Empty
@@ -75,7 +78,6 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 			return err
 		}
 	} else {
-		var err error
 		if tmpl, err = s.parseThere(tmpl, sql, oids); err != nil {
 			return err
 		}
@@ -147,25 +149,62 @@ func (s *session) nameStatement(name []byte, tmpl *template, prev *clientStateme
 // that goes to the server now. A text that the server would read otherwise than the planner
 // has a template of its own. The last one is remembered by the session: drivers prepare a
 // text again and again.
-func (s *session) template(sql, oids []byte) *template {
-	parsing := s.parsing()
+//
+// An error is that of names.
+func (s *session) template(sql, oids []byte) (*template, error) {
 	if r := s.reading(); r != 0 && r.Misleads(sql) {
-		return s.unreadTemplate(sql, oids)
+		return s.unreadTemplate(sql, oids), nil
 	}
-	if t := s.recent; t != nil && t.parsing == parsing && t.sql == string(sql) && t.oids == string(oids) {
-		return t.inForce()
+	names, err := s.names()
+	var plan *rewrite.Plan
+	if err != nil {
+		if plan = s.srv.planner.Plan(sql); !isRefusal(err) || !needsNoNames(plan) {
+			return nil, err
+		}
 	}
-	t := s.srv.template(&s.t.scratch, sql, oids, parsing, nil)
+	t := s.templateBy(sql, oids, names.ID(), plan)
+	if t == nil {
+		if plan, names, err = s.planned(sql); err != nil {
+			return nil, err
+		}
+		t = s.srv.template(&s.t.scratch, sql, oids, s.parsing(), names.ID(), plan)
+	}
 	if s.recent = t; len(t.sql) > maxCachedText {
 		s.recent = nil // nobody may hold it but for its name
 	}
-	return t.inForce()
+	return t.inForce(), nil
 }
 
-// template finds or makes a template. plan is that of the text if known; scratch is for the
-// key. A template that is not cached is the caller's alone.
-func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, plan *rewrite.Plan) *template {
-	key := templateKey((*scratch)[:0], sql, oids, parsing)
+// templateBy is a template that is remembered, by what names stand for; nil where there is
+// none, or the schema must be read first.
+func (s *session) templateBy(sql, oids []byte, names uint64, plan *rewrite.Plan) *template {
+	parsing := s.parsing()
+	t := s.recent
+	if t == nil || t.parsing != parsing || t.names != names || t.sql != string(sql) || t.oids != string(oids) {
+		t = s.srv.remembered(&s.t.scratch, sql, oids, parsing, names)
+	}
+	switch {
+	case t != nil && s.mustLook(t.plan):
+		return nil
+	case t == nil && s.srv.keeper.on && plan == nil:
+		return nil
+	case t == nil:
+		return s.srv.template(&s.t.scratch, sql, oids, parsing, names, plan)
+	}
+	return t
+}
+
+// remembered finds a template, or nil; scratch is for the key.
+func (srv *Server) remembered(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, names uint64) *template {
+	key := templateKey((*scratch)[:0], sql, oids, parsing, names)
+	*scratch = key[:0]
+	return srv.catalog.find(key)
+}
+
+// template finds or makes a template. plan is that of the text by those names, if known;
+// scratch is for the key. A template that is not cached is the caller's alone.
+func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, names uint64, plan *rewrite.Plan) *template {
+	key := templateKey((*scratch)[:0], sql, oids, parsing, names)
 	*scratch = key[:0]
 	if t := srv.catalog.find(key); t != nil {
 		return t
@@ -174,6 +213,7 @@ func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing settings.
 		plan = srv.planner.Plan(sql)
 	}
 	t := srv.newTemplate(sql, oids, plan, parsing)
+	t.names = names
 	if len(key) > maxCachedText || parsing.All&1 == 1 {
 		return t // too long, or of use to one transaction only
 	}

@@ -20,6 +20,7 @@ func (s *session) pin(plan *rewrite.Plan) error {
 	}
 	// From now on more than numbers of sequences is kept there: see draws.
 	s.own, s.void = false, false
+	s.mapped.lost = s.mapped.lost && s.pinned || hidesPath[why]
 	// PREPARE stays when another statement of its Sync group fails.
 	undone := len(plan.Statements) == 1 && leavesNothing[why] && (why != rewrite.PinPrepare || s.t.ended)
 	// A text of several statements may have left something even where one of them fails.

@@ -27,8 +27,10 @@ type template struct {
 	cost int    // see texts
 	oids string // the parameter-type part of a Parse, count included
 	plan *rewrite.Plan
-	// parsing is the hash of the settings that it is parsed under.
+	// parsing is the hash of the settings that it is parsed under, and names the number of
+	// what its names stood for when it was planned.
 	parsing settings.Parsing
+	names   uint64
 	// own: it is one client's alone; of is then the shared template of the text, if it has
 	// one: see asParsed and unreadTemplate.
 	own     bool
@@ -158,8 +160,9 @@ func newCatalog(limit, most int) *catalog {
 
 // templateKey appends the key of a text to dst. The types begin with their number: so no
 // two texts with their types have one key.
-func templateKey(dst, sql, oids []byte, parsing settings.Parsing) []byte {
+func templateKey(dst, sql, oids []byte, parsing settings.Parsing, names uint64) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, parsing.All)
+	dst = binary.BigEndian.AppendUint64(dst, names)
 	dst = append(dst, oids...)
 	dst = append(dst, 0)
 	return append(dst, sql...)
@@ -215,6 +218,9 @@ type clientStatement struct {
 	cost int // of the text that it was prepared with
 	// epoch is that of the schema which the client prepared it under.
 	epoch uint64
+	// names is the number of what names stood for when the template's plan was last seen to
+	// hold; see asNamed.
+	names uint64
 	// described is what the client was told when it asked for a description; nil if it
 	// never did.
 	described *description

@@ -83,13 +83,18 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 		q.frame, sql = wire.AppendStrings(nil, wire.Query, string(own)), own
 		q.total = len(q.frame)
 	}
-	q.plan = s.plan(sql)
+	if q.plan, err = s.plan(sql); err != nil {
+		return false, err
+	}
 	if behind := s.behindEnd(q.plan, sql); behind != nil {
 		if err := s.endFailed(&q.plan.Statements[0]); err != nil {
 			return false, err
 		}
-		q.frame, sql, q.plan = wire.AppendStrings(nil, wire.Query, string(behind)), behind, s.plan(behind)
+		q.frame, sql = wire.AppendStrings(nil, wire.Query, string(behind)), behind
 		q.total = len(q.frame)
+		if q.plan, err = s.plan(behind); err != nil {
+			return false, err
+		}
 	}
 	s.note(q.plan)
 	// The comment counts also in a statement that is answered here, a BEGIN for one.

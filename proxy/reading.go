@@ -11,12 +11,13 @@ import (
 // backend is lent, the session's settings say it, and what backends were dialled with.
 
 // plan is the planner's, for a text that the server reads next; Unread where the server may
-// read it in another way. It never is nil.
-func (s *session) plan(sql []byte) *rewrite.Plan {
+// read it in another way. It never is nil without an error, which is that of names.
+func (s *session) plan(sql []byte) (*rewrite.Plan, error) {
 	if r := s.reading(); r != 0 && r.Misleads(sql) {
-		return s.srv.planner.Unread()
+		return s.srv.planner.Unread(), nil
 	}
-	return s.srv.planner.Plan(sql)
+	plan, _, err := s.planned(sql)
+	return plan, err
 }
 
 // unreadTemplate is that of a text that is not read. It is nobody else's, since the text

@@ -49,11 +49,15 @@ func (s *session) note(plan *rewrite.Plan) {
 // text of several the server gets the statement, and its error is replaced: see
 // mappedError.
 func refusal(plan *rewrite.Plan) error {
-	st := plan.Single()
-	if st == nil || st.Refusal == nil {
-		return nil
+	if st := plan.Single(); st != nil && st.Refusal != nil {
+		return refusalOf(st)
 	}
-	return refusalOf(st)
+	for i := range plan.Statements {
+		if st := &plan.Statements[i]; st.Refusal != nil && st.Refusal.Unsent {
+			return refusalOf(st) // it could not be left out
+		}
+	}
+	return nil
 }
 
 // refusalOf is the error of a statement that has a refusal.

@@ -63,6 +63,7 @@ type Server struct {
 	groups    groups
 	purity    purity
 	sequences sequences
+	keeper    keeper
 
 	ctx  context.Context // ends when sessions are cut
 	stop context.CancelFunc
@@ -107,6 +108,9 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker,
 		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.resetsAuto(), catalog: newCatalog(cfg.PreparedTexts, cfg.PreparedTotalBytes/rememberedShare),
 		sessions: map[*session]*swept{}, listeners: map[net.Listener]struct{}{}}
+	if how, checked := planner.Mapping(); how != rewrite.ByteaOff && !cfg.dedicated() {
+		srv.keeper.on, srv.keeper.checked = true, checked
+	}
 	srv.texts = &texts{limit: int64(cfg.PreparedTotalBytes)}
 	srv.textsOfBackend = cfg.PreparedTotalBytes / (backendsShare * backends.Stats().MaxOpen)
 	if srv.replays, err = newReplays(cfg); err != nil {

@@ -57,6 +57,7 @@ type session struct {
 	openPortals // portal.go
 	draws       // sequences.go
 	schema      schemaChange
+	mapped      mapped // mapnames.go
 
 	// withheld is output of the turn that its client has not been sent.
 	withheld retry.Held

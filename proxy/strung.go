@@ -94,6 +94,8 @@ type division struct {
 func (d *division) of(st *rewrite.Statement) place {
 	s := d.s
 	switch {
+	case st.Refusal != nil && st.Refusal.Unsent:
+		return place{err: refusalOf(st)}
 	case st.Tag == closeAll && len(s.portals) > 0 && (s.inBlock() || d.begins()):
 		return place{err: errPortalsOpen} // else they end with the string
 	case st.Tag != "":

@@ -152,7 +152,9 @@ type parse struct {
 	// have, and txParsingWas is the session's txParsing before.
 	reported                *settings.Reports
 	parsingChanged, guessed bool
-	txParsingWas            settings.Parsing
+	// movesNames: a statement may have changed what names stand for.
+	movesNames   bool
+	txParsingWas settings.Parsing
 }
 
 // turnPool holds turns between uses: a query takes one and allocates none.

@@ -93,3 +93,57 @@ func checkMapped(t *testing.T, file string, plan func(in string) *Plan) {
 		}
 	}
 }
+
+// An index over a bytea column that is stored as such is the server's to refuse, and the
+// hint says how to have it.
+func TestIndexOverUnmappedColumnHasAHint(t *testing.T) {
+	t.Parallel()
+	p := mappedPlanner(t, nil)
+	for sql, want := range map[string]string{
+		"CREATE INDEX ON plain (k)":                              unmappedIndex,
+		"CREATE INDEX ON t (k)":                                  unmappedIndex, // v of it may be bytea
+		"CREATE INDEX ON plain USING gin (k)":                    hint(catalogue[IndexMethod].remedy),
+		"ALTER TABLE plain ADD COLUMN z int, ADD COLUMN y bytea": "",
+	} {
+		if got := p.PlanIn([]byte(sql), mappedNames()).Statements[0].Hint; got != want {
+			t.Errorf("%s\n hint %q, want %q", sql, got, want)
+		}
+	}
+	if got := goldenPlanner(t).Plan([]byte("CREATE INDEX ON plain (k)")).Statements[0].Hint; got != "" {
+		t.Errorf("nothing is mapped, and the hint is %q", got)
+	}
+}
+
+// Lint reads a script as one that makes its tables: what is mapped is for nobody to look at.
+func TestLintReadsMappedTables(t *testing.T) {
+	t.Parallel()
+	l := mappedPlanner(t, nil).Linter()
+	for _, c := range []struct{ sql, want string }{
+		{"CREATE TABLE x (k bytea PRIMARY KEY, v bytea)", "bytea_key rewritten info"},
+		{"CREATE INDEX i ON x (v, k)", "bytea_key rewritten info, create_index rewritten info"},
+		{"ALTER TABLE x ALTER COLUMN k TYPE text", "bytea_key rejected error"},
+		{"CREATE TABLE y (k jsonb PRIMARY KEY)", "bytea_key flagged error"},
+	} {
+		var got []string
+		for _, f := range l.Read(c.sql) {
+			got = append(got, fmt.Sprint(f.Feature, " ", f.Outcome, " ", f.Severity))
+		}
+		if strings.Join(got, ", ") != c.want {
+			t.Errorf("%s\n got  %q\n want %q", c.sql, got, c.want)
+		}
+	}
+}
+
+// What leaves Sluice is left alone when it comes back, as a dump does.
+func TestMappedTextsStay(t *testing.T) {
+	t.Parallel()
+	p := mappedPlanner(t, func(r *Rules) { r.ByteaCheck = true })
+	for _, c := range readGolden(t, "testdata/mapped/temporal_schema.sql") {
+		if !strings.Contains(c.out, MappedSuffix) {
+			continue
+		}
+		if plan := p.PlanIn([]byte(c.out), NewSchema(nil).In([]string{"public"})); plan.Text != "" && plan.Text != c.out || plan.Statements[0].Refusal != nil {
+			t.Errorf("%s\n became %s", c.out, plan.Text)
+		}
+	}
+}

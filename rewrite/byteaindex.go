@@ -1,5 +1,9 @@
 package rewrite
 
+// unmappedIndex is the hint for an index that the server refuses: a column of type bytea that
+// was in no key when its table was made is stored as it is.
+const unmappedIndex = "To index a column of type bytea, name it in " + byteaColumnsKey + " and create the table anew."
+
 // createIndex rewrites CREATE INDEX over mapped columns.
 func (d *ddl) createIndex(index message) {
 	rel := d.find(index.child("relation"))

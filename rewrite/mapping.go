@@ -11,10 +11,13 @@ func (r *rewriter) mapping(p *part) {
 	default:
 		r.mapDDL(p)
 	}
+	if p.st.Refusal != nil {
+		r.find(handled(ByteaKey, Rejected, Error, "refused: a statement of this form over a mapped column is not rewritten", p.st.Start))
+	}
 }
 
 // errUnmapped refuses a statement over mapped columns that cannot be said to the server.
 func errUnmapped(detail string) *Refusal {
-	return &Refusal{Code: "0A000", Message: "cannot map the bytea columns of the statement", Detail: detail,
+	return &Refusal{Unsent: true, Code: "0A000", Message: "cannot map the bytea columns of the statement", Detail: detail,
 		Hint: "A bytea column of a key is stored as text (rewrite.bytea). Name the columns, qualified by their table, and write the statement in a simpler way."}
 }

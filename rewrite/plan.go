@@ -203,6 +203,8 @@ type Statement struct {
 // Refusal is an error that Sluice originates for a statement.
 type Refusal struct {
 	Code, Message, Detail, Hint string // Code is a SQLSTATE
+	// Unsent: the statement must not reach the server, which might take it for another.
+	Unsent bool
 }
 
 // Database is a CREATE DATABASE, or a DROP DATABASE, of a name that stands for a schema.
@@ -240,6 +242,13 @@ type Plan struct {
 	Operation string
 	// Findings in text order; nil for nearly all plans.
 	Findings []Finding
+
+	// Mapped says that Text has mapped columns in it: errors about it name what the client
+	// does not know.
+	Mapped bool
+	// Lacks says that a statement reads or writes a relation which the snapshot of the schema
+	// does not have (PlanIn): another process may have made it since.
+	Lacks bool
 
 	// source is the client's text and edits what made Text of it, where there are any.
 	source string

@@ -121,6 +121,12 @@ func (p *Planner) Plan(sql []byte) *Plan {
 	return p.planByTree(sql, nil)
 }
 
+// Mapping tells how columns of keys that are of type bytea are stored, and whether a CHECK of
+// the column's physical name is there for each (Rules.ByteaCheck).
+func (p *Planner) Mapping() (how ByteaMapping, checked bool) {
+	return p.config.Rules.Bytea, p.config.Rules.ByteaCheck
+}
+
 // PlanIn is Plan for a session in which names stand for what names says, where columns are
 // mapped (Rules.Bytea); nil: no name is known, and nothing is mapped.
 func (p *Planner) PlanIn(sql []byte, names *Names) *Plan {
@@ -131,7 +137,7 @@ func (p *Planner) PlanIn(sql []byte, names *Names) *Plan {
 		p.hits.Add(1)
 		return plan
 	}
-	if !names.concerns(sql) {
+	if !names.concerns(sql) && !names.mayLack(sql) {
 		return p.Plan(sql)
 	}
 	return p.planByTree(sql, names)
@@ -177,5 +183,9 @@ func (p *Planner) parse(sql string, names *Names) *Plan {
 		return unparsable(sql)
 	}
 	plan, parts := p.draft(sql, tree)
-	return p.rewrite(sql, tree, names, plan, parts)
+	plan = p.rewrite(sql, tree, names, plan, parts)
+	if names != nil && plan.lacks(names) {
+		plan.Lacks = true
+	}
+	return plan
 }

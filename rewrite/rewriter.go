@@ -23,9 +23,11 @@ type rewriter struct {
 	rules *Rules
 	names *Names // nil where nothing is mapped
 	// maps: the statement being read touches mapped columns, and must not pass as it is.
-	maps  bool
-	text  []byte
-	parts []part
+	maps bool
+	// mapped: some statement does.
+	mapped bool
+	text   []byte
+	parts  []part
 
 	tokens phrase // of the statement lexed
 	lexed  *Statement
@@ -47,7 +49,7 @@ func (p *Planner) rewrite(sql string, tree message, names *Names, plan *Plan, pa
 	for try := 0; len(r.edits) > 0; try++ {
 		text := applyEdits(sql, r.edits)
 		if p.verified(text, tree, r.meant, held) {
-			plan.Text, plan.source, plan.edits = text, sql, r.edits
+			plan.Text, plan.source, plan.edits, plan.Mapped = text, sql, r.edits, r.mapped
 			p.rewritten.Add(1)
 			break
 		}
@@ -155,7 +157,25 @@ func (r *rewriter) statement(p *part) {
 	first := len(r.findings)
 	if r.names != nil {
 		r.mapping(p)
+		r.mapped = r.mapped || r.maps
 	}
+	if p.st.Refusal == nil {
+		r.others(p)
+	}
+	for i := first; i < len(r.findings); i++ {
+		f := &r.findings[i]
+		f.Operation = p.st.Operation
+		if f.Severity == Error && p.st.Hint == "" {
+			p.st.Hint = hint(f.Remedy)
+		}
+	}
+	if r.rules.Bytea != ByteaOff && p.node.is("IndexStmt") && p.st.Hint == "" {
+		p.st.Hint = unmappedIndex
+	}
+}
+
+// others are the rules but that of mapping.
+func (r *rewriter) others(p *part) {
 	r.locking(p)
 	switch p.node.name() {
 	case "IndexStmt":
@@ -187,13 +207,6 @@ func (r *rewriter) statement(p *part) {
 	}
 	if r.rules.Dialect && p.st.Tag == "" {
 		r.dialect(p)
-	}
-	for i := first; i < len(r.findings); i++ {
-		f := &r.findings[i]
-		f.Operation = p.st.Operation
-		if f.Severity == Error && p.st.Hint == "" {
-			p.st.Hint = hint(f.Remedy)
-		}
 	}
 }
 

@@ -56,6 +56,7 @@ type relationName struct{ schema, name string }
 type Schema struct {
 	relations map[relationName]*Relation
 	mapped    map[string]bool // names, without schema, of relations that have mapped columns
+	known     map[string]bool // names, without schema, of all
 
 	mu    sync.Mutex
 	names map[string]*Names // by path; see In
@@ -63,7 +64,7 @@ type Schema struct {
 
 // NewSchema makes a snapshot. It keeps the relations.
 func NewSchema(relations []Relation) *Schema {
-	s := &Schema{relations: make(map[relationName]*Relation, len(relations)), mapped: map[string]bool{}, names: map[string]*Names{}}
+	s := &Schema{relations: make(map[relationName]*Relation, len(relations)), mapped: map[string]bool{}, known: map[string]bool{}, names: map[string]*Names{}}
 	for i := range relations {
 		s.add(&relations[i])
 	}
@@ -73,10 +74,14 @@ func NewSchema(relations []Relation) *Schema {
 // add takes a relation in, while nobody else has the snapshot.
 func (s *Schema) add(r *Relation) {
 	s.relations[relationName{r.Schema, r.Name}] = r
+	s.known[r.Name] = true
 	if r.Maps() {
 		s.mapped[r.Name] = true
 	}
 }
+
+// Relation returns the relation of a name, or nil.
+func (s *Schema) Relation(schema, name string) *Relation { return s.relations[relationName{schema, name}] }
 
 // Equal reports whether two snapshots say the same.
 func (s *Schema) Equal(o *Schema) bool {

@@ -47,7 +47,7 @@ func (p *Planner) Substitute(plan *Plan, sql string, by []Substitute) *Plan {
 }
 
 func (p *Planner) substitute(plan *Plan, sql string, by []Substitute) *Plan {
-	made := &Plan{Statements: slices.Clone(plan.Statements), Findings: plan.Findings, source: sql}
+	made := &Plan{Statements: slices.Clone(plan.Statements), Findings: plan.Findings, Mapped: plan.Mapped, source: sql}
 	made.noted.Store(true)
 	for i := range made.Statements {
 		st := &made.Statements[i]
@@ -114,7 +114,8 @@ func (p *Plan) Substitutable() bool { return len(p.Statements) > 1 && p.Answerab
 // those of settings and prepared statements, and what a rule answers or leaves to the relay.
 func (p *Plan) Answerable() bool {
 	return slices.ContainsFunc(p.Statements, func(st Statement) bool {
-		return st.Kind == Setting || st.Show != "" || st.Tag != "" || st.Asks != nil || st.Executes != "" || st.Database != nil
+		return st.Kind == Setting || st.Show != "" || st.Tag != "" || st.Asks != nil || st.Executes != "" || st.Database != nil ||
+			st.Refusal != nil && st.Refusal.Unsent
 	})
 }
 

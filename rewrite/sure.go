@@ -22,7 +22,7 @@ func (p *Plan) AsWrite() *Plan {
 	}
 	p.written.once.Do(func() {
 		w := &Plan{Kind: max(p.Kind, Write), Statements: slices.Clone(p.Statements), Pin: p.Pin, Text: p.Text, Operation: p.Operation,
-			Sequence: p.Sequence, source: p.source, edits: p.edits, rereads: p.rereads}
+			Sequence: p.Sequence, Mapped: p.Mapped, Lacks: p.Lacks, source: p.source, edits: p.edits, rereads: p.rereads}
 		for i := range w.Statements {
 			if st := &w.Statements[i]; st.unsure {
 				st.Kind, st.unsure = Write, false

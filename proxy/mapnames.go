@@ -1,0 +1,272 @@
+package proxy
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// What the names in a session's texts stand for (rewrite.Names): the snapshot of mapping.go,
+// by the session's search path. Every text is planned by it.
+
+// mapped is what a session remembers of its names. They hold for one snapshot and one set of
+// values.
+type mapped struct {
+	schema *rewrite.Schema
+	values *settings.Values
+	names  *rewrite.Names
+	// lost: something on the session's own backend may have moved its search path.
+	lost bool
+	// called: so may a function that the transaction has called.
+	called bool
+}
+
+// hidesPath are the reasons of a pin behind which nobody knows the search path, or what is
+// found by it.
+var hidesPath = map[rewrite.Pin]bool{rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinProcedural: true,
+	rewrite.PinUnparsed: true, rewrite.PinRole: true}
+
+// names are what the names in the session's next text stand for; nil where nothing is mapped.
+// It may wait for the schema to be read. An error is for the client, or the session's end.
+func (s *session) names() (*rewrite.Names, error) {
+	k := &s.srv.keeper
+	if !k.on {
+		return nil, nil
+	}
+	if s.srv.schemaDue() != "" {
+		if err := s.renewNames(); err != nil {
+			return nil, err
+		}
+	}
+	return s.namesBy(k.now.Load()), nil
+}
+
+// namesBy are the session's names by a snapshot.
+func (s *session) namesBy(now *snapshot) *rewrite.Names {
+	m := &s.mapped
+	switch {
+	case s.pinned && m.lost, m.called, s.pathAwaited():
+		return now.InUnknown()
+	case len(s.settings.Staged.Changes) > 0:
+		return s.namesAnew(now)
+	case m.schema != now.Schema || m.values != s.settings.InForce:
+		m.schema, m.values, m.names = now.Schema, s.settings.InForce, s.namesAnew(now)
+	}
+	return m.names
+}
+
+// namesAnew is namesBy by the settings as they stand.
+func (s *session) namesAnew(now *snapshot) *rewrite.Names {
+	if path, ok := pathInForce(&s.settings, now.base.role, now.base.path); ok {
+		return now.In(path)
+	}
+	return now.InUnknown()
+}
+
+// pathAwaited reports whether the answer to something that may change the search path is
+// still owed: a statement of settings, or the end of a transaction that has changed it.
+func (s *session) pathAwaited() bool {
+	t := s.t
+	if t.owed.empty() {
+		return false
+	}
+	return t.movesNames || movesNames(s.settings.Staged.Changes) && slices.ContainsFunc(t.owed.items[t.owed.head:], func(o owed) bool {
+		return o.plan != nil && o.plan.Kind == rewrite.Control
+	})
+}
+
+// movesNames reports whether names may mean something else for one statement of a string than
+// for the one before.
+func (s *session) movesNames(plan *rewrite.Plan) bool {
+	if len(plan.Statements) < 2 {
+		return false
+	}
+	staged := movesNames(s.settings.Staged.Changes)
+	return slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool {
+		return st.Calls || movesNames(st.Changes) || staged && st.Kind == rewrite.Control
+	})
+}
+
+// renewNames has the schema read where that is due. Behind an error that is not told, an
+// older snapshot is there.
+func (s *session) renewNames() error {
+	for range 2 { // what is under way may have begun before the change
+		cause := s.srv.schemaDue()
+		if cause == "" {
+			return nil
+		}
+		mine, err := s.readSchema(cause)
+		if err != nil && isUnread(err) && s.srv.keeper.now.Load() != nil {
+			return nil
+		}
+		if mine || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missing has the schema read for a text that names a relation which the snapshot lacks, from
+// now on. Without it the text must not be sent: the relation may have mapped columns.
+func (s *session) missing() error {
+	for range 2 {
+		if mine, err := s.readSchema(metrics.LoadMissing); mine || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readSchema has the schema read, by the session's own backend where it keeps one that is
+// idle: there may be no other. mine is false where it was under way, or where there is none
+// to be read now. An error is for the client, or the session's end, or a lost backend.
+func (s *session) readSchema(cause string) (mine bool, err error) {
+	if s.b == nil || s.b.status != 'I' || s.b.group || s.t.touched || !s.t.owed.empty() {
+		r, mine := s.srv.readSchema(cause)
+		if r == nil {
+			return false, nil
+		}
+		return mine, s.awaitSchema(r)
+	}
+	r, mine, _ := s.srv.beginRead(cause)
+	if !mine {
+		if r == nil {
+			return false, nil
+		}
+		return false, s.awaitSchema(r)
+	}
+	s.srv.finishRead(r, cause, func() ([]rewrite.Relation, error) {
+		return s.srv.schemaBy(func(query string, row func([]byte)) ([]byte, error) {
+			return s.b.exchangeRows(wire.AppendStrings(nil, wire.Query, query), row)
+		})
+	})
+	if refused := (*refusedError)(nil); r.err == nil || errors.As(r.err, &refused) {
+		return true, schemaError(r.err)
+	}
+	return true, &lostError{err: r.err}
+}
+
+// awaitSchema waits for the end of a reading. The error is for the client, or the session's
+// end.
+func (s *session) awaitSchema(r *schemaRead) error {
+	patience := schemaWait
+	if s.b != nil { // somebody may wait for it, whoever reads
+		patience = schemaWaitInBlock
+	}
+	tick := s.tick.Load()
+	ctx, over := s.wait(time.Now().Add(patience), lookInLineEvery)
+	var err error
+	select {
+	case <-r.done:
+		err = r.err
+	case <-ctx.Done():
+		if err = s.waited(ctx); err == errWaitedEnough {
+			err = errSchemaLate
+		}
+	}
+	over()
+	if tick&1 == 0 { // the turn may be answered without a backend
+		s.tick.Store((tick | 1) + 1)
+	}
+	return schemaError(err)
+}
+
+// schemaError is the error of a session whose reading has ended so, or its wait for one.
+func schemaError(err error) error {
+	if err == nil || stops(err) || err == errClientGone {
+		return err
+	}
+	return errSchemaUnread(err)
+}
+
+var errSchemaLate = errors.New("the answer took too long")
+
+// schemaUnread is the message of errSchemaUnread, by which isUnread knows it.
+const schemaUnread = "the relations of the database could not be read"
+
+// errSchemaUnread refuses a text of which nobody knows what its names stand for.
+func errSchemaUnread(cause error) *wire.Error {
+	return &wire.Error{Code: "53300", Message: schemaUnread, Detail: cause.Error(),
+		Hint: "Retry. Columns are mapped (rewrite.bytea), and what a name stands for must be known before the text is sent."}
+}
+
+func isUnread(err error) bool {
+	e, ok := errors.AsType[*wire.Error](err)
+	return ok && e.Message == schemaUnread
+}
+
+// needsNoNames reports whether a text means the same whatever its names stand for: it has
+// none.
+func needsNoNames(plan *rewrite.Plan) bool {
+	return !slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool {
+		return st.Kind != rewrite.Setting && st.Kind != rewrite.Control
+	}) && plan.Kind != rewrite.Unknown
+}
+
+// planned is the plan of a text by the session's names, and those names.
+func (s *session) planned(sql []byte) (*rewrite.Plan, *rewrite.Names, error) {
+	names, err := s.names()
+	if err != nil {
+		if plan := s.srv.planner.Plan(sql); isRefusal(err) && needsNoNames(plan) {
+			return plan, nil, nil
+		}
+		return nil, nil, err
+	}
+	plan := s.srv.planner.PlanIn(sql, names)
+	if s.mustLook(plan) {
+		if err := s.missing(); err != nil {
+			return nil, nil, err
+		}
+		names = s.namesBy(s.srv.keeper.now.Load())
+		plan = s.srv.planner.PlanIn(sql, names)
+	}
+	if names != nil && s.movesNames(plan) {
+		names = names.Schema().InUnknown()
+		plan = s.srv.planner.PlanIn(sql, names)
+	}
+	return plan, names, nil
+}
+
+// mustLook reports whether the schema must be read before a text is sent. What a transaction
+// has made itself, no other backend sees.
+func (s *session) mustLook(plan *rewrite.Plan) bool {
+	return plan.Lacks && s.status() != 'E' && !s.schema.ddl
+}
+
+// asNamed has a client's statement mean what its names stand for now, as a server plans one
+// anew behind a change of the schema or of the search path. Whether it still returns what
+// the client was told is found out where it is prepared (onBackend). An error is for the
+// client, or the session's end; then nothing is changed.
+func (s *session) asNamed(cs *clientStatement) error {
+	t := cs.tmpl
+	if !s.srv.keeper.on || t.plan.Pin == rewrite.PinUnparsed || needsNoNames(t.plan) || s.status() == 'E' {
+		return nil
+	}
+	names, err := s.names()
+	if err != nil {
+		return err
+	}
+	if id := names.ID(); (id == t.names || id == cs.names) && !s.mustLook(t.plan) {
+		return nil
+	}
+	plan, names, err := s.planned([]byte(t.sql))
+	if err != nil {
+		return err
+	}
+	if err := refusal(plan); err != nil {
+		return err
+	}
+	switch same := plan.Text == t.plan.Text; {
+	case !same && t.own:
+		return errReadOtherwise // its backend has it from before
+	case !same || t.plan.Lacks && !plan.Lacks:
+		cs.tmpl = s.srv.template(&s.t.scratch, []byte(t.sql), []byte(t.oids), t.parsing, names.ID(), plan).inForce()
+	}
+	cs.names = names.ID()
+	return nil
+}

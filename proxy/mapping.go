@@ -1,0 +1,348 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// The snapshot of the relations by which columns are mapped (rewrite.bytea): what a text
+// means depends on it, so that none is planned before there is one. The keeper reads it by a
+// backend that no session holds, one reader for all who wait. mapnames.go asks for it in
+// front of each text.
+
+// keeper has the snapshot of the schema. The zero value is that of a Server that maps
+// nothing, and is never asked.
+type keeper struct {
+	on      bool
+	checked bool // a mapped column has a CHECK by which it is known
+
+	now atomic.Pointer[snapshot]
+	// erred: a server did not know a relation or column, since the snapshot.
+	erred atomic.Bool
+
+	mu      sync.Mutex
+	reading *schemaRead // under way; nil for none. Guarded by mu
+	ended   time.Time   // of the last; guarded by mu
+	failed  bool        // the last; guarded by mu
+	base    *schemaBase // guarded by reading: one has it at a time
+}
+
+// snapshot is the schema as it was read in an epoch of the catalog.
+type snapshot struct {
+	*rewrite.Schema
+	base  *schemaBase
+	epoch uint64
+}
+
+// schemaBase is what stays as it is while the process lives: the server's own relations, the
+// role of the backends, and the search path that they begin with.
+type schemaBase struct {
+	relations []rewrite.Relation
+	role      string
+	path      []string
+}
+
+// schemaRead is one reading of the schema, for all that wait for it. err counts behind done.
+type schemaRead struct {
+	done chan struct{}
+	err  error
+}
+
+// Bounds of the snapshot: how long a session waits for one, also in a block, where its
+// backend is held meanwhile; how long nobody reads behind a reading that was made for an
+// error or has failed, and for a name; and how many columns a database may have. DSQL takes
+// 1,000 tables of 255 columns.
+const (
+	schemaWait        = exchangeTimeout
+	schemaWaitInBlock = time.Second
+	schemaRest        = time.Second
+	missingRest       = 250 * time.Millisecond
+	mostColumns       = 300_000
+)
+
+// systemSchemas are those of the server itself, whose relations stay as they are.
+const systemSchemas = `('pg_catalog', 'information_schema', 'sys')`
+
+// askColumns asks for the columns of all relations, of the server's own or of all others. A
+// column of type text tells whether a CHECK of that column alone has a name that ends in the
+// suffix: RENAME COLUMN leaves it its name. The key is given with each column.
+func askColumns(of string) string {
+	return `SELECT n.nspname, c.relname, a.attname, a.attnum, CASE WHEN a.atttypid <> 25 THEN ''` +
+		` WHEN EXISTS (SELECT 1 FROM pg_catalog.pg_constraint w WHERE w.conrelid = c.oid AND w.contype = 'c' AND w.conkey = ARRAY[a.attnum]` +
+		` AND pg_catalog.right(w.conname, 10) = '` + rewrite.MappedSuffix + `') THEN 'checked' ELSE 'text' END, p.conkey` +
+		` FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
+		` LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped` +
+		` LEFT JOIN pg_catalog.pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'` +
+		` WHERE c.relkind IN ('r', 'v', 'm', 'p', 'f', 'S') AND n.nspname ` + of + ` ORDER BY n.nspname, c.relname, a.attnum`
+}
+
+// Questions that are asked once. reset_val is the search path whatever the last client of the
+// backend has set.
+const (
+	askRole = "SELECT session_user"
+	askPath = "SELECT reset_val FROM pg_catalog.pg_settings WHERE name = 'search_path'"
+)
+
+// usualPath is the search path of a server that does not tell its own.
+const usualPath = `"$user", public`
+
+// due is why the schema is to be read; "" where the snapshot stands.
+func (srv *Server) schemaDue() string {
+	k := &srv.keeper
+	switch now := k.now.Load(); {
+	case now == nil:
+		return metrics.LoadStart
+	case now.epoch != srv.catalog.epoch.Load():
+		return metrics.LoadChange
+	case k.erred.Load():
+		return metrics.LoadError
+	}
+	return ""
+}
+
+// beginRead claims the reading of the schema, which finishRead ends. Where it is under way
+// already, that one is returned, and mine is false. nil: it has been tried just now, and who
+// has a snapshot goes on with it. rest is for how long the reading shall wait.
+func (srv *Server) beginRead(cause string) (r *schemaRead, mine bool, rest time.Duration) {
+	k := &srv.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.reading != nil {
+		return k.reading, false, 0
+	}
+	since := time.Since(k.ended)
+	switch {
+	case cause == metrics.LoadError && since < schemaRest, cause == metrics.LoadChange && k.failed && since < schemaRest:
+		return nil, false, 0
+	case cause == metrics.LoadMissing:
+		rest = max(0, missingRest-since)
+	}
+	k.reading = &schemaRead{done: make(chan struct{})}
+	return k.reading, true, rest
+}
+
+// finishRead reads the schema by ask, and tells all who wait.
+func (srv *Server) finishRead(r *schemaRead, cause string, ask func() ([]rewrite.Relation, error)) {
+	r.err = srv.renewSchema(cause, ask)
+	k := &srv.keeper
+	k.mu.Lock()
+	k.reading, k.ended, k.failed = nil, time.Now(), r.err != nil
+	k.mu.Unlock()
+	close(r.done)
+}
+
+// readSchema begins to read the schema by a backend that no session holds: see beginRead.
+func (srv *Server) readSchema(cause string) (r *schemaRead, mine bool) {
+	r, mine, rest := srv.beginRead(cause)
+	if mine {
+		srv.running.Go(func() {
+			if rest > 0 {
+				select {
+				case <-time.After(rest):
+				case <-srv.ctx.Done():
+				}
+			}
+			srv.finishRead(r, cause, srv.askSchema)
+		})
+	}
+	return r, mine
+}
+
+// renewSchema reads the schema and puts it in the place of the snapshot, which stays where
+// nothing has changed: all that is planned by it holds. Where something has changed that
+// nobody here was told of, what is remembered of texts holds no longer.
+func (srv *Server) renewSchema(cause string, ask func() ([]rewrite.Relation, error)) error {
+	k := &srv.keeper
+	k.erred.Store(false)
+	epoch := srv.catalog.epoch.Load()
+	srv.metrics.SchemaLoaded(cause)
+	relations, err := ask()
+	if err != nil {
+		srv.log.Warn("the relations of the database could not be read", "cause", cause, "error", err)
+		return err
+	}
+	made := &snapshot{Schema: rewrite.NewSchema(relations), base: k.base, epoch: epoch}
+	was := k.now.Load()
+	switch {
+	case was == nil:
+	case was.Equal(made.Schema):
+		made.Schema = was.Schema
+	case was.epoch == epoch:
+		srv.catalog.flush()
+		made.epoch = srv.catalog.epoch.Load()
+	}
+	k.now.Store(made)
+	return nil
+}
+
+// askSchema asks a backend for all relations.
+func (srv *Server) askSchema() (relations []rewrite.Relation, err error) {
+	ctx, stop := context.WithTimeout(srv.ctx, srv.cfg.Startup.Timeout)
+	defer stop()
+	err = errors.New("the catalog could not be read")
+	for range mostCatalogTries {
+		var conn *reservoir.Conn
+		if conn, err = srv.backends.AcquireAhead(ctx); err != nil {
+			return nil, err
+		}
+		b := attached(conn)
+		if !b.usable() {
+			err = errors.New("the backend was closed")
+			conn.Discard(reservoir.PeekFailed)
+			continue
+		}
+		b.path = path{limit: srv.cfg.BackendPathLimit}
+		relations, err = srv.schemaBy(func(query string, row func([]byte)) ([]byte, error) { return srv.askPlain(ctx, b, query, row) })
+		var refused *refusedError
+		if err != nil && !errors.As(err, &refused) {
+			b.src.Drop()
+			conn.Discard(reservoir.Broken)
+			continue
+		}
+		conn.Release()
+		if err == nil || refused.code != retry.StateConflict {
+			return relations, err
+		}
+	}
+	return nil, err
+}
+
+// refusedError is an error of the server's to a question of Sluice's own: the backend lives
+// on.
+type refusedError struct{ code, message string }
+
+// Error is for the log.
+func (e *refusedError) Error() string { return "the server said " + e.code + ": " + e.message }
+
+// asker sends a question to one backend, and gives its rows to row.
+type asker func(query string, row func(payload []byte)) (refusal []byte, err error)
+
+// schemaBy reads the schema by one backend. What stays as it is is asked once per process.
+func (srv *Server) schemaBy(ask asker) ([]rewrite.Relation, error) {
+	k := &srv.keeper
+	if k.base == nil {
+		base, err := srv.baseBy(ask)
+		if err != nil {
+			return nil, err
+		}
+		k.base = base
+	}
+	made, err := srv.columnsBy(ask, "NOT IN "+systemSchemas)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(k.base.relations, made), nil
+}
+
+// baseBy asks for what stays as it is.
+func (srv *Server) baseBy(ask asker) (*schemaBase, error) {
+	base := &schemaBase{}
+	var err error
+	if base.relations, err = srv.columnsBy(ask, "IN "+systemSchemas); err != nil {
+		return nil, err
+	}
+	if base.role, err = srv.valueBy(ask, askRole); err != nil {
+		return nil, err
+	}
+	own, err := srv.valueBy(ask, askPath)
+	var refused *refusedError
+	if err != nil && !errors.As(err, &refused) {
+		return nil, err
+	}
+	if own == "" {
+		own = usualPath
+	}
+	base.path, _ = rawPath(own)
+	return base, nil
+}
+
+// valueBy asks for one value; "" where there is no row.
+func (srv *Server) valueBy(ask asker, query string) (value string, err error) {
+	err = srv.rowsBy(ask, query, func(columns []string) error {
+		value = columns[0]
+		return nil
+	})
+	return value, err
+}
+
+// columnsBy asks for relations, of the schemas that a condition names.
+func (srv *Server) columnsBy(ask asker, of string) ([]rewrite.Relation, error) {
+	g := relationGatherer{checked: srv.keeper.checked}
+	err := srv.rowsBy(ask, askColumns(of), g.add)
+	return g.relations, err
+}
+
+// rowsBy gives the rows of a query to row. Behind an error of row's the others are left out.
+func (srv *Server) rowsBy(ask asker, query string, row func(columns []string) error) error {
+	var bad error
+	refusal, err := ask(query, func(payload []byte) {
+		if columns := columnsOf(payload); bad == nil && len(columns) > 0 {
+			bad = row(columns)
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case refusal != nil:
+		return &refusedError{string(retry.Field(refusal, 'C')), string(retry.Field(refusal, 'M'))}
+	case bad != nil:
+		return &refusedError{"54000", bad.Error()}
+	}
+	return nil
+}
+
+// relationGatherer makes relations of rows, one for each column, in the order of the
+// relations.
+type relationGatherer struct {
+	checked   bool
+	relations []rewrite.Relation
+	key       []string // the numbers of the key's columns
+	columns   int
+}
+
+// add takes a row of askColumns.
+func (g *relationGatherer) add(row []string) error {
+	if len(row) != 6 {
+		return fmt.Errorf("a row of %d columns, want 6", len(row))
+	}
+	schema, name, column, number, kind, key := row[0], row[1], row[2], row[3], row[4], row[5]
+	n := len(g.relations) - 1
+	if n < 0 || g.relations[n].Schema != schema || g.relations[n].Name != name {
+		g.relations = append(g.relations, rewrite.Relation{Schema: schema, Name: name})
+		g.key = nil
+		if key != "" {
+			g.key = strings.Split(strings.Trim(key, "{}"), ",")
+		}
+		n++
+	}
+	if number == "" { // a relation without columns
+		return nil
+	}
+	if g.columns++; g.columns > mostColumns {
+		return errors.New("the database has more than " + strconv.Itoa(mostColumns) + " columns")
+	}
+	r, c := &g.relations[n], rewrite.Column{Name: column}
+	if natural, ok := strings.CutSuffix(column, rewrite.MappedSuffix); ok && natural != "" && (kind == "checked" || kind == "text" && !g.checked) {
+		c = rewrite.Column{Name: natural, Mapped: true}
+	}
+	r.Columns = append(r.Columns, c)
+	if at := slices.Index(g.key, number); at >= 0 {
+		for len(r.Key) < len(g.key) {
+			r.Key = append(r.Key, "")
+		}
+		r.Key[at] = c.Name
+	}
+	return nil
+}

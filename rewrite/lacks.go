@@ -1,0 +1,205 @@
+package rewrite
+
+import "strings"
+
+// Names that a snapshot of the schema lacks: another process may have made the relation, and
+// a text that says no column of it (SELECT *, INSERT without a list) would reach the server
+// as if nothing were mapped. The words tell which texts may name such a relation, the tree
+// which do (Plan.Lacks).
+
+// knows reports whether a name in a text stands for a relation of the snapshot, or for one
+// of the server's own. Where nobody knows the search path, any schema will do.
+func (n *Names) knows(schema, name string) bool {
+	if schema != "" {
+		return n.schema.relations[relationName{schema, name}] != nil ||
+			strings.HasPrefix(schema, "pg_") || schema == "information_schema" || schema == "sys"
+	}
+	if n.path == nil {
+		return n.schema.known[name]
+	}
+	r, _ := n.find("", name)
+	return r != nil
+}
+
+// lacksAny reports whether one of the tables of a statement, as Statement.Tables has them,
+// is none of the snapshot's.
+func (n *Names) lacksAny(tables []string) bool {
+	for _, table := range tables {
+		parts := strings.Split(table, ".")
+		schema := ""
+		if len(parts) > 1 {
+			schema = parts[len(parts)-2]
+		}
+		if !n.knows(schema, parts[len(parts)-1]) {
+			return true
+		}
+	}
+	return false
+}
+
+// lacks reports whether a statement reads or writes a relation that the snapshot does not
+// have. The first that DDL names may be the one that it makes or drops.
+func (p *Plan) lacks(n *Names) bool {
+	for i := range p.Statements {
+		st := &p.Statements[i]
+		tables := st.Tables
+		if st.Kind > Write && len(tables) > 0 {
+			tables = tables[1:]
+		}
+		if n.lacksAny(tables) {
+			return true
+		}
+	}
+	return false
+}
+
+// relationNames goes through the tokens of a text for names where a relation may be meant.
+// It errs towards more of them.
+type relationNames struct {
+	names *Names
+	// awaits: a relation's name may come next; called: and be followed by a parenthesis.
+	awaits, called bool
+	// lists has a bit for each depth of parentheses at which a comma goes before a relation.
+	lists uint64
+	depth uint
+	// in is the name that is being read, with the schema's.
+	in struct {
+		schema, name         [maxName]byte
+		schemaLen, nameLen   int
+		reading, dot, called bool
+	}
+}
+
+// mayLack reports whether a text may name a relation that the snapshot does not have.
+func (n *Names) mayLack(sql []byte) bool {
+	s := relationNames{names: n}
+	for l := (lexer{text: sql}); ; {
+		kind := l.next()
+		if kind == badToken || s.token(kind, l.lexeme()) {
+			return true
+		}
+		if kind == endToken {
+			return false
+		}
+	}
+}
+
+// token is told of each token; it reports that an unknown relation may have been named.
+func (s *relationNames) token(kind token, lexeme []byte) bool {
+	if s.in.reading {
+		switch {
+		case s.in.dot && (kind == wordToken || kind == quotedToken):
+			s.in.schema, s.in.schemaLen = s.in.name, s.in.nameLen
+			s.in.dot = false
+			return !s.take(kind, lexeme)
+		case kind == punctToken && lexeme[0] == '.' && !s.in.dot:
+			s.in.dot = true
+			return false
+		}
+		s.in.reading = false
+		if s.in.dot || !s.isCall(kind, lexeme) && !s.isKnown() {
+			return true
+		}
+	}
+	switch kind {
+	case wordToken:
+		return s.word(lexeme)
+	case quotedToken:
+		if s.awaits {
+			return s.begin(kind, lexeme)
+		}
+	case punctToken:
+		return s.punctuation(lexeme[0])
+	default:
+		s.awaits = false
+	}
+	return false
+}
+
+// isCall reports whether what was read is a function's name, by the token behind it.
+func (s *relationNames) isCall(kind token, lexeme []byte) bool {
+	return kind == punctToken && lexeme[0] == '(' && !s.in.called
+}
+
+func (s *relationNames) isKnown() bool {
+	return s.names.knows(string(s.in.schema[:s.in.schemaLen]), string(s.in.name[:s.in.nameLen]))
+}
+
+// begin begins to read a name.
+func (s *relationNames) begin(kind token, lexeme []byte) bool {
+	s.in.reading, s.in.dot, s.in.called, s.in.schemaLen = true, false, s.called, 0
+	s.awaits, s.called = false, false
+	return !s.take(kind, lexeme)
+}
+
+// take keeps a name as PostgreSQL reads it; false for one that it is not sure of.
+func (s *relationNames) take(kind token, lexeme []byte) bool {
+	if kind == quotedToken {
+		lexeme = lexeme[1 : len(lexeme)-1]
+		for _, c := range lexeme {
+			if c == '"' {
+				return false
+			}
+		}
+		if len(lexeme) > maxName {
+			return false
+		}
+		s.in.nameLen = copy(s.in.name[:], lexeme)
+		return true
+	}
+	if len(lexeme) > maxName {
+		return false
+	}
+	s.in.nameLen = len(lowered(s.in.name[:0], lexeme))
+	return true
+}
+
+// word is an unquoted word where no name is being read.
+func (s *relationNames) word(lexeme []byte) bool {
+	switch {
+	case is(lexeme, "from"), is(lexeme, "using"):
+		s.awaits, s.called = true, false
+		s.lists |= 1 << s.depth
+	case is(lexeme, "join"), is(lexeme, "copy"):
+		s.awaits, s.called = true, is(lexeme, "copy")
+	case is(lexeme, "into"), is(lexeme, "update"), is(lexeme, "table"):
+		s.awaits, s.called = true, true
+	case is(lexeme, "where"), is(lexeme, "group"), is(lexeme, "order"), is(lexeme, "having"), is(lexeme, "window"),
+		is(lexeme, "limit"), is(lexeme, "returning"), is(lexeme, "union"), is(lexeme, "intersect"), is(lexeme, "except"):
+		s.lists &^= 1 << s.depth
+		s.awaits = false
+	case s.awaits && (is(lexeme, "only") || is(lexeme, "lateral")):
+	case is(lexeme, "select"), is(lexeme, "values"), is(lexeme, "with"), is(lexeme, "set"), is(lexeme, "skip"), is(lexeme, "nowait"), is(lexeme, "of"):
+		s.awaits = false
+	case s.awaits:
+		return s.begin(wordToken, lexeme)
+	}
+	return false
+}
+
+// punctuation is any other single byte where no name is being read.
+func (s *relationNames) punctuation(c byte) bool {
+	switch c {
+	case '(':
+		if s.depth++; s.depth == 64 {
+			return true
+		}
+		s.lists &^= 1 << s.depth
+		if s.awaits {
+			s.lists |= 1 << s.depth
+		}
+		return false
+	case ')':
+		if s.depth > 0 {
+			s.depth--
+		}
+		s.awaits = false
+	case ',':
+		s.awaits, s.called = s.lists&(1<<s.depth) != 0, false
+	case ';':
+		s.awaits, s.lists = false, 0
+	default:
+		s.awaits = false
+	}
+	return false
+}
