@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 )
@@ -117,9 +116,6 @@ func (p *play) both(ctx context.Context, s statement, made []int) error {
 		t.Rows += len(stock.rows)
 	case bothFail:
 		add(&t.BothFail, stock.code)
-		if os.Getenv("X") == stock.code {
-			fmt.Println(stock.reason, "::", s.text)
-		}
 	case codesDiffer:
 		add(&t.Differ, v.text)
 	case refused:
