@@ -51,7 +51,7 @@ func (d *ddl) alterCommand(t *table, cmd message, i, end int) {
 		at := ph.columnToken(i)
 		d.rewriteName(cmd, "name", at, physicalName(name))
 		if kind == pg_query.AlterTableType_AT_ColumnDefault && cmd.child("def").shape != nil {
-			d.wrap(cmd, "def", at+3, end) // name SET DEFAULT expression
+			d.wrap(t, cmd, "def", at+3, end) // name SET DEFAULT expression
 		}
 	case kind == pg_query.AlterTableType_AT_AddColumn:
 		// A column that clients know by the name is there: the server must find it.

@@ -231,21 +231,6 @@ func (p *phrase) qualified(i int) int {
 	return i + 1
 }
 
-// reads reports whether an expression of a table's own definition has one of these columns
-// in it, or the whole row of the table.
-func reads(expr message, table string, mapped func(name string) bool) bool {
-	if expr.is("ColumnRef") {
-		names := expr.names("fields")
-		return len(names) > 0 && (mapped(names[len(names)-1]) || names[len(names)-1] == table)
-	}
-	for child := range expr.nodes() {
-		if reads(child, table, mapped) {
-			return true
-		}
-	}
-	return false
-}
-
 // isBytea reports whether a type is bytea, as a column's definition has it.
 func isBytea(kind message) bool {
 	names := kind.names("names")
@@ -254,30 +239,6 @@ func isBytea(kind message) bool {
 	}
 	return slices.Equal(names, []string{"bytea"}) && !kind.flag("setof") && !kind.flag("pct_type") &&
 		kind.child("array_bounds").shape == nil && kind.child("typmods").shape == nil
-}
-
-// sampleHexed has the call that makes hexadecimal digits of a value.
-var sampleHexed = sample("SELECT pg_catalog.encode(NULL, 'hex')")
-
-// hexed is the call that makes hexadecimal digits of an expression.
-func (d *ddl) hexed(expr value) value {
-	model := sampleHexed().child("stmts").child("stmt").child("target_list").values("val")[0]
-	node := value{bytes: slices.Clone(model.bytes)}
-	call := message{shape: shapes()["Node"], wire: node.bytes}.inner()
-	d.r.meant.set(call, "args", expr, call.values("args")[1])
-	return node
-}
-
-// wrap has the expression in a field of a node, from token first to token last, made
-// hexadecimal digits.
-func (d *ddl) wrap(node message, field string, first, last int) {
-	if last < first {
-		d.refuse("The place of an expression was not found in the text.")
-		return
-	}
-	d.before(first, "pg_catalog.encode(")
-	d.behind(last, ", 'hex')")
-	d.r.meant.set(node, field, d.hexed(node.values(field)[0]))
 }
 
 // constraintIs reports the kind of a constraint.

@@ -24,9 +24,7 @@ func (d *ddl) createIndex(index message) {
 	if index.child("index_including_params").shape != nil {
 		touched = d.indexElements(t, index, "index_including_params", ph.closing(open)+2) || touched
 	}
-	if where := index.child("where_clause"); reads(where, t.name, t.maps) {
-		d.refuse("The predicate of an index reads such a column.")
-	}
+	d.natural(t, index, "where_clause")
 	if touched && index.text("idxname") == "" {
 		name := chooser{}.choose(t.name, d.indexColumns(index), "idx")
 		d.before(at, written(name)+" ")
@@ -42,12 +40,18 @@ func (d *ddl) indexElements(t *table, index message, field string, open int) (to
 	for element := range index.list(field) {
 		name := element.text("name")
 		switch expr := element.child("expr"); {
-		case name != "" && t.maps(name):
+		case t.maps(name):
 			d.rewriteName(element, "name", i, physicalName(name))
 			touched = true
-		case name == "" && reads(expr, t.name, t.maps):
-			d.refuse("An expression of an index reads such a column.")
-			return true
+		case expr.is("ColumnRef"): // in parentheses: the column itself
+			if name, path := column(expr); t.maps(name) {
+				d.rewriteName(path, "sval", ph.qualified(d.token(expr.integer("location")))-1, physicalName(name))
+				touched = true
+			}
+		case expr.shape != nil:
+			edits := len(d.r.edits)
+			d.natural(t, element, "expr")
+			touched = touched || len(d.r.edits) > edits
 		}
 		i = ph.ends(i) + 2
 	}
@@ -59,10 +63,14 @@ func (d *ddl) indexColumns(index message) []string {
 	var columns []string
 	for _, field := range []string{"index_params", "index_including_params"} {
 		for element := range index.list(field) {
-			if element.text("name") == "" {
-				d.refuse("An index over such a column and an expression has no name.")
+			name := element.text("name")
+			if expr := element.child("expr"); expr.is("ColumnRef") {
+				name, _ = column(expr)
 			}
-			columns = append(columns, element.text("name"))
+			if name == "" {
+				d.refuse("An index over such a column and an expression has no name: give it one.")
+			}
+			columns = append(columns, name)
 		}
 	}
 	return distinct(columns)

@@ -145,10 +145,8 @@ func (d *ddl) constraint(t *table, constraint message, keys []string, given give
 		d.keyColumns(t, constraint)
 	case pg_query.ConstrType_CONSTR_FOREIGN:
 		d.foreignKey(t, constraint, keys)
-	case pg_query.ConstrType_CONSTR_CHECK, pg_query.ConstrType_CONSTR_GENERATED:
-		if len(t.mapped) > 0 && reads(constraint.child("raw_expr"), t.name, t.maps) {
-			d.refuse("A CHECK or a generated column reads such a column.")
-		}
+	case pg_query.ConstrType_CONSTR_CHECK:
+		d.natural(t, constraint, "raw_expr")
 	case pg_query.ConstrType_CONSTR_EXCLUSION:
 		if len(t.mapped) > 0 {
 			d.refuse("The table has an EXCLUDE constraint.")

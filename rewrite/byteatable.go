@@ -175,6 +175,9 @@ func (d *ddl) column(t *table, column message, given givenNames) {
 	if !t.maps(name) {
 		for constraint := range column.list("constraints") {
 			d.constraint(t, constraint, []string{name}, given)
+			if constraintIs(constraint, pg_query.ConstrType_CONSTR_GENERATED) {
+				d.natural(t, constraint, "raw_expr")
+			}
 		}
 		return
 	}
@@ -196,9 +199,10 @@ func (d *ddl) column(t *table, column message, given givenNames) {
 		switch {
 		case constraintIs(constraint, pg_query.ConstrType_CONSTR_DEFAULT):
 			first := d.constraintToken(constraint) + 1
-			d.wrap(constraint, "raw_expr", first, d.lastBefore(column, constraint, end))
+			d.wrap(t, constraint, "raw_expr", first, d.lastBefore(column, constraint, end))
 		case constraintIs(constraint, pg_query.ConstrType_CONSTR_GENERATED):
-			d.refuse("A bytea column in a key is generated.")
+			open := d.constraintToken(constraint) + 3 // GENERATED ALWAYS AS (
+			d.wrap(t, constraint, "raw_expr", open+1, ph.closing(open)-1)
 		}
 	}
 	if !d.r.rules.ByteaCheck {

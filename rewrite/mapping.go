@@ -12,7 +12,9 @@ func (r *rewriter) mapping(p *part) {
 		r.mapDDL(p)
 	}
 	if p.st.Refusal != nil {
-		r.find(handled(ByteaKey, Rejected, Error, "refused: a statement of this form over a mapped column is not rewritten", p.st.Start))
+		f := handled(ByteaKey, Rejected, Error, "refused: a statement of this form over a mapped column is not rewritten", p.st.Start)
+		f.Remedy = "name the columns, qualified by their table, and write the statement in a simpler way"
+		r.find(f)
 	}
 }
 

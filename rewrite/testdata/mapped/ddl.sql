@@ -54,10 +54,9 @@ dialect bytea_key rewritten info
 -- in
 CREATE TABLE x (k bytea CONSTRAINT mine UNIQUE CHECK (length(k) > 3))
 -- out
-same
+CREATE TABLE x (k__byteahex text CONSTRAINT mine UNIQUE CONSTRAINT x_k_check CHECK (length(pg_catalog.decode(k__byteahex, 'hex')) > 3))
 -- rules
-dialect bytea_key rejected error
-refusal 0A000: A CHECK or a generated column reads such a column.
+dialect bytea_key rewritten info
 
 -- in
 CREATE TABLE x (k bytea, n int CHECK (n > 3) CONSTRAINT "both" CHECK (n < 5), CONSTRAINT x_k_key UNIQUE (k), UNIQUE (k, n))
@@ -214,18 +213,16 @@ dialect bytea_key rewritten info
 -- in
 CREATE TABLE x (k bytea GENERATED ALWAYS AS ('a'::bytea) STORED PRIMARY KEY)
 -- out
-same
+CREATE TABLE x (k__byteahex text GENERATED ALWAYS AS (pg_catalog.encode('a'::bytea, 'hex')) STORED PRIMARY KEY)
 -- rules
-dialect bytea_key rejected error
-refusal 0A000: A bytea column in a key is generated.
+dialect bytea_key rewritten info
 
 -- in
 CREATE TABLE x (k bytea primary key, z int GENERATED ALWAYS AS (length(k)) STORED)
 -- out
-same
+CREATE TABLE x (k__byteahex text primary key, z int GENERATED ALWAYS AS (length(pg_catalog.decode(k__byteahex, 'hex'))) STORED)
 -- rules
-dialect bytea_key rejected error
-refusal 0A000: A CHECK or a generated column reads such a column.
+dialect bytea_key rewritten info
 
 -- in
 CREATE TABLE x AS SELECT k FROM t
@@ -311,10 +308,11 @@ dialect bytea_key rewritten info
 -- in
 CREATE INDEX i ON t ((k))
 -- out
-same
+CREATE INDEX ASYNC i ON t ((k__byteahex))
 -- rules
-dialect bytea_key rejected error
-refusal 0A000: An expression of an index reads such a column.
+dialect bytea_key rewritten info
+index create_index rewritten info
+job awaited
 
 -- in
 CREATE INDEX i ON t (lower(v), k)
@@ -331,23 +329,25 @@ CREATE INDEX ON t (lower(v), k)
 same
 -- rules
 dialect bytea_key rejected error
-refusal 0A000: An index over such a column and an expression has no name.
+refusal 0A000: An index over such a column and an expression has no name: give it one.
 
 -- in
 CREATE INDEX i ON t (md5(k))
 -- out
-same
+CREATE INDEX ASYNC i ON t (md5(pg_catalog.decode(k__byteahex, 'hex')))
 -- rules
-dialect bytea_key rejected error
-refusal 0A000: An expression of an index reads such a column.
+dialect bytea_key rewritten info
+index create_index rewritten info
+job awaited
 
 -- in
 CREATE INDEX i ON t (v) WHERE k > ''
 -- out
-same
+CREATE INDEX ASYNC i ON t (v) WHERE pg_catalog.decode(k__byteahex, 'hex') > ''
 -- rules
-dialect bytea_key rejected error
-refusal 0A000: The predicate of an index reads such a column.
+dialect bytea_key rewritten info
+index create_index rewritten info
+job awaited
 
 -- in
 CREATE INDEX ON t (v)
@@ -533,10 +533,9 @@ same
 -- in
 ALTER TABLE t ADD CHECK (length(k) > 3) NOT VALID
 -- out
-same
+ALTER TABLE t ADD CONSTRAINT t_k_check CHECK (length(pg_catalog.decode(k__byteahex, 'hex')) > 3) NOT VALID
 -- rules
-dialect bytea_key rejected error
-refusal 0A000: A CHECK or a generated column reads such a column.
+dialect bytea_key rewritten info
 
 -- in
 ALTER TABLE t ADD FOREIGN KEY (k) REFERENCES u NOT VALID
@@ -742,4 +741,60 @@ LOCK t
 same
 -- rules
 dialect lock_table flagged error
+
+-- in
+CREATE TABLE x (k bytea PRIMARY KEY, n int, CHECK (x IS NOT NULL))
+-- out
+same
+-- rules
+dialect bytea_key rejected error
+refusal 0A000: An expression reads a whole row.
+
+-- in
+CREATE TABLE x (k bytea DEFAULT NULL UNIQUE, g bytea GENERATED ALWAYS AS (k) STORED UNIQUE, CHECK (k = g AND public.x.k <> $$a$$))
+-- out
+CREATE TABLE x (k__byteahex text DEFAULT pg_catalog.encode(NULL, 'hex') CONSTRAINT x_k_key UNIQUE, g__byteahex text GENERATED ALWAYS AS (pg_catalog.encode(pg_catalog.decode(k__byteahex, 'hex'), 'hex')) STORED CONSTRAINT x_g_key UNIQUE, CHECK (pg_catalog.decode(k__byteahex, 'hex') = pg_catalog.decode(g__byteahex, 'hex') AND pg_catalog.decode(public.x.k__byteahex, 'hex') <> $$a$$))
+-- rules
+dialect bytea_key rewritten info
+
+-- in
+CREATE INDEX i ON t ((t.k), (k || $$a$$), a)
+-- out
+CREATE INDEX ASYNC i ON t ((t.k__byteahex), (pg_catalog.decode(k__byteahex, 'hex') || $$a$$), a)
+-- rules
+dialect bytea_key rewritten info
+index create_index rewritten info
+job awaited
+
+-- in
+CREATE INDEX ON t (md5(k))
+-- out
+same
+-- rules
+dialect bytea_key rejected error
+refusal 0A000: An index over such a column and an expression has no name: give it one.
+
+-- in
+ALTER TABLE t ADD CONSTRAINT c CHECK (k > $1::bytea OR v IS NULL)
+-- out
+ALTER TABLE t ADD CONSTRAINT c CHECK (pg_catalog.decode(k__byteahex, 'hex') > $1::bytea OR v IS NULL)
+-- rules
+dialect bytea_key rewritten info
+dialect alter_add_constraint flagged error
+
+-- in
+ALTER TABLE t ADD CHECK (a > 0), ADD CHECK (k NOT BETWEEN v AND k)
+-- out
+ALTER TABLE t ADD CHECK (a > 0), ADD CHECK (pg_catalog.decode(k__byteahex, 'hex') NOT BETWEEN v AND pg_catalog.decode(k__byteahex, 'hex'))
+-- rules
+dialect bytea_key rewritten info
+dialect alter_add_constraint flagged error
+dialect alter_add_constraint flagged error
+
+-- in
+CREATE TABLE x (k bytea PRIMARY KEY DEFAULT gen()::bytea CHECK (true), CHECK ((SELECT k FROM t) = k))
+-- out
+CREATE TABLE x (k__byteahex text PRIMARY KEY DEFAULT pg_catalog.encode(gen()::bytea, 'hex') CHECK (true), CONSTRAINT x_k_check CHECK ((SELECT pg_catalog.decode(k__byteahex, 'hex') FROM t) = pg_catalog.decode(k__byteahex, 'hex')))
+-- rules
+dialect bytea_key rewritten info
 

@@ -1,4 +1,4 @@
-package rewriting
+package rewrite
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-proxy/sluice/integration/pgtest"
-	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // long is a name that PostgreSQL cuts where it makes another of it.
@@ -36,7 +35,14 @@ var named = []string{
 	`CREATE TABLE t (k bytea DEFAULT '\x00' NOT NULL UNIQUE, n int CHECK (n > 0) UNIQUE CHECK (n < 9), CHECK (n <> 5))`,
 	fmt.Sprintf(`CREATE TABLE t (%[1]s bytea UNIQUE, b bytea, UNIQUE (b, %[1]s), UNIQUE (%[1]s, b))`, long),
 	fmt.Sprintf(`CREATE TABLE %[1]s%[1]s (%[1]s bytea UNIQUE, b bytea UNIQUE, UNIQUE (b, %[1]s), UNIQUE (%[1]s, b))`, long),
+	`CREATE TABLE t (k bytea UNIQUE CHECK (length(k) > 3) CHECK (k <> ''), CHECK (t.k > 'a'), n int CHECK (n < 5), CHECK (length(k) < n), CHECK (n > length(k)))`,
+	`CREATE TABLE t (k bytea UNIQUE, b bytea, CONSTRAINT t_k_check CHECK (b <> ''), CHECK (k IS NOT NULL), CHECK (k = ANY (ARRAY[k, ''::bytea])), CHECK (b > 'c'))`,
+	`CREATE TABLE t (k bytea DEFAULT substr('\x0102'::bytea, 2) PRIMARY KEY, l int GENERATED ALWAYS AS (length(k)) STORED CHECK (l > 0), CHECK (k::text LIKE '%' COLLATE "C"))`,
+	`CREATE TABLE t (b bytea, k bytea GENERATED ALWAYS AS (b || '\x00') STORED UNIQUE, g bytea GENERATED ALWAYS AS (k2) STORED UNIQUE, k2 bytea UNIQUE, l bytea GENERATED ALWAYS AS (k2) STORED)`,
+	`ALTER TABLE i ADD CHECK (k <> 'a'), ADD CHECK (k <> k1) NOT VALID, ADD CHECK (n > 0)`,
+	`CREATE INDEX x ON i ((k), (i.k1), md5(k), (k || k1)) WHERE k > '\x01' AND n > 0`,
 	`CREATE INDEX ON i (k)`,
+	`CREATE INDEX ON i ((k), n)`,
 	`CREATE UNIQUE INDEX ON i (n, k) INCLUDE (m)`,
 	`CREATE INDEX ON i (k, k) INCLUDE (k, k1)`,
 	`CREATE INDEX ON i USING btree (k1, k ASC NULLS FIRST)`,
@@ -48,24 +54,24 @@ var named = []string{
 // Clients write the names of constraints and read them in errors, so those that PostgreSQL
 // chooses must not depend on how a column is stored.
 func TestNamesOverMappedColumns(t *testing.T) {
-	planner, err := rewrite.New(byteaConfig())
+	planner, err := New(byteaConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
 	pg := pgtest.Start(t)
 	var made [2][]string
-	names := rewrite.NewSchema([]rewrite.Relation{{Schema: "public", Name: "i", Columns: []rewrite.Column{
+	names := NewSchema([]Relation{{Schema: "public", Name: "i", Columns: []Column{
 		{Name: "k", Mapped: true}, {Name: "k1", Mapped: true}, {Name: "n"}, {Name: "m"}}}}).In([]string{"public"})
 	for _, sql := range named {
 		plan := planner.PlanIn([]byte(sql), names)
-		if plan.Text == "" || !strings.Contains(plan.Text, rewrite.MappedSuffix) {
+		if plan.Text == "" || !strings.Contains(plan.Text, MappedSuffix) {
 			t.Errorf("%s\nis not mapped: %q", sql, plan.Text)
 			continue
 		}
 		for i, text := range []string{sql, plan.Text} {
 			made[i] = namesOf(t, pg, []string{"k bytea, k1 bytea", "k__byteahex text, k1__byteahex text"}[i], text)
 		}
-		made[1] = slices.DeleteFunc(made[1], func(name string) bool { return strings.HasSuffix(name, rewrite.MappedSuffix) })
+		made[1] = slices.DeleteFunc(made[1], func(name string) bool { return strings.HasSuffix(name, MappedSuffix) })
 		if !slices.Equal(made[0], made[1]) {
 			t.Errorf("%s\n%s\nPostgreSQL's names %q\nwhere mapped       %q", sql, plan.Text, made[0], made[1])
 		}
@@ -73,9 +79,9 @@ func TestNamesOverMappedColumns(t *testing.T) {
 }
 
 // byteaConfig maps bytea keys and rewrites nothing else.
-func byteaConfig() rewrite.Config {
-	config := rewrite.Defaults()
-	config.Rules = rewrite.Rules{Bytea: rewrite.ByteaHex, ByteaCheck: true}
+func byteaConfig() Config {
+	config := Defaults()
+	config.Rules = Rules{Bytea: ByteaHex, ByteaCheck: true}
 	return config
 }
 
