@@ -270,3 +270,14 @@ func (s *session) asNamed(cs *clientStatement) error {
 	cs.names = names.ID()
 	return nil
 }
+
+// mapsUnread is the error of a text that is too long to be held, where it may name a table
+// with mapped columns; nil where there is no such table.
+func (s *session) mapsUnread() error {
+	names, err := s.names()
+	if err != nil || !names.Mentions(nil) {
+		return err
+	}
+	r := rewrite.UnreadMapped()
+	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
+}

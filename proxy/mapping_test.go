@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -294,5 +295,34 @@ func TestMissingNameInABlock(t *testing.T) {
 				t.Errorf("then:\n%s", got)
 			}
 		})
+	}
+}
+
+// A text that nobody reads is refused where it may name a table with mapped columns, and
+// passes where it names none.
+func TestUnreadTextsOverMappedTables(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	keyed(t, pg, "m1", true)
+	pg.SQL(t, "postgres", "CREATE TABLE other (a text)")
+	s := startSluice(t, pg, mapping, asDSQL, withReplay, configure(func(c *proxy.Config) { c.MaxStatementBytes = 1 << 20 }))
+	deep := strings.Repeat("(", 3000) + "1" + strings.Repeat(")", 3000)
+	for script, want := range map[string]string{
+		"Q SELECT * FROM m1.T, (VALUES (" + deep + ")) v\n< Z\n":                                                  "C=0A000",
+		"P - | SELECT * FROM m1.t, (VALUES (" + deep + ")) v\nB - | -\nE -\nS\n< Z\n":                             "C=0A000",
+		"Q SELECT * FROM " + `u&"m1"."\0074"` + ", (VALUES (" + deep + ")) v\n< Z\n":                              "C=0A000",
+		"Q BEGIN\n< Z\nQ INSERT INTO other VALUES ('" + strings.Repeat("x", 1<<20) + "')\n< Z\nQ ROLLBACK\n< Z\n": "C=0A000",
+	} {
+		if got := dialRaw(t, s.addr).say(t, script); !strings.Contains(got, want) || strings.Count(got, "E S=") != 1 {
+			t.Errorf("%.60s: got %.300s", script, got)
+		}
+	}
+	pg.SQL(t, "postgres", "DROP TABLE m1.t; CREATE TABLE fresh (a int)")
+	c := dialRaw(t, s.addr)
+	c.say(t, "Q SELECT * FROM fresh\n< Z\n")
+	for _, script := range []string{"Q SELECT (" + deep + ") FROM other\n< Z\n", "Q INSERT INTO other VALUES ('" + strings.Repeat("x", 1<<20) + "')\n< Z\n"} {
+		if got := c.say(t, script); strings.Contains(got, "E S=") {
+			t.Errorf("%.60s: got %.300s", script, got)
+		}
 	}
 }
