@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -171,9 +172,11 @@ func TestTemporal(t *testing.T) {
 	}
 	pg := pgtest.Shared(t)
 	stock := pg.DSN(pg.NewDatabase(t))
-	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pgtest.Start(t)})
+	upstream := pgtest.Start(t)
+	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: upstream})
 	mapped := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(harness.Env{"DSQL_REWRITE_BYTEA": "hex"})}).DSN("postgres")
 	types := prepared(t, stock, mapped, schema, texts)
+	missesFail(t, upstream, texts)
 	for i, m := range manners {
 		t.Run(m.name, func(t *testing.T) {
 			s := temporalRun{t: t, texts: texts, types: types, stock: m.open(t, stock), mapped: m.open(t, mapped), random: rand.New(rand.NewPCG(*seedFlag, uint64(i)))}
@@ -223,6 +226,41 @@ func prepared(t *testing.T, stock, mapped string, schema []string, texts []named
 	}
 	t.Logf("%d of %d texts are described alike", len(types), len(texts))
 	return types
+}
+
+// missesFail prepares the texts past what maps: each that names a mapped column must fail,
+// because the database has no column of the name.
+func missesFail(t *testing.T, upstream *pgtest.Server, texts []named) {
+	t.Helper()
+	columns := map[string][]string{}
+	for line := range strings.Lines(upstream.SQL(t, "postgres", `SELECT c.relname, left(a.attname, -10) FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+		WHERE c.relkind = 'r' AND right(a.attname, 10) = '__byteahex' AND NOT a.attisdropped`)) {
+		table, column, _ := strings.Cut(strings.TrimSpace(line), "|")
+		columns[table] = append(columns[table], column)
+	}
+	conn, err := pgconn.Connect(t.Context(), upstream.DSN("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	failed := 0
+	for _, n := range texts {
+		words := strings.FieldsFunc(n.text, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+		touches := slices.ContainsFunc(words, func(table string) bool {
+			return slices.ContainsFunc(columns[table], func(column string) bool { return slices.Contains(words, column) })
+		})
+		_, err := conn.Prepare(t.Context(), "", n.text, nil)
+		if touches && codeOf(err) != "42703" || !touches && err != nil {
+			t.Errorf("%s, past Sluice: %v, names a mapped column: %v", n.name, err, touches)
+		}
+		if touches {
+			failed++
+		}
+	}
+	if failed < 130 || len(columns) != 22 {
+		t.Errorf("%d texts fail, %d tables are mapped: want about 140, and 22", failed, len(columns))
+	}
+	t.Logf("%d of %d texts name a mapped column, and fail where nothing maps them", failed, len(texts))
 }
 
 // temporalRun is one manner.
