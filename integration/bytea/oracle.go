@@ -24,12 +24,12 @@ type Oracle struct {
 
 // Tally counts what came of the statements.
 type Tally struct {
-	Worlds, Statements, Answered, Rows, Writes int
-	BothFail                                   map[string]int // by SQLSTATE
-	Refused                                    map[string]int
-	Differ                                     map[string]int // pairs of SQLSTATEs
-	Mismatches                                 []string
-	Refusals                                   []string // one text for each reason
+	Worlds, Statements, Rewritten, Answered, Rows, Writes int
+	BothFail                                              map[string]int // by SQLSTATE
+	Refused                                               map[string]int
+	Differ                                                map[string]int // pairs of SQLSTATEs
+	Mismatches                                            []string
+	Refusals                                              []string // one text for each reason
 }
 
 // Play plays a world of a seed.
@@ -110,6 +110,9 @@ func (p *play) both(ctx context.Context, s statement, made []int) error {
 	}
 	t := &p.oracle.Tally
 	t.Statements++
+	if mapped.sent != s.text {
+		t.Rewritten++
+	}
 	switch v.kind {
 	case same:
 		t.Answered++
@@ -226,8 +229,8 @@ func sum(counts map[string]int) int {
 
 // String is the report.
 func (t *Tally) String() string {
-	text := fmt.Sprintf("%d worlds, %d statements: %d answered (%d rows, %d writes, all tables compared behind each), %d fail in both, %d with another SQLSTATE, %d refused, %d mismatches",
-		t.Worlds, t.Statements, t.Answered, t.Rows, t.Writes, sum(t.BothFail), sum(t.Differ), sum(t.Refused), len(t.Mismatches))
+	text := fmt.Sprintf("%d worlds, %d statements, %d of them rewritten here: %d answered (%d rows, %d writes, all tables compared behind each), %d fail in both, %d with another SQLSTATE, %d refused, %d mismatches",
+		t.Worlds, t.Statements, t.Rewritten, t.Answered, t.Rows, t.Writes, sum(t.BothFail), sum(t.Differ), sum(t.Refused), len(t.Mismatches))
 	text += fmt.Sprintf("\n  failures: %v", t.BothFail)
 	for _, pair := range slices.Sorted(maps.Keys(t.Differ)) {
 		text += fmt.Sprintf("\n  %s: %d", pair, t.Differ[pair])

@@ -19,7 +19,9 @@ var sabotages = []struct {
 	{"another operator", func(sql string) string { return strings.ReplaceAll(sql, " < ", " <= ") }, "rows: "},
 	{"another name", func(sql string) string { return strings.Replace(sql, "coalesce(", "nullif(", 1) }, "columns: "},
 	{"a parameter of another type", func(sql string) string { return strings.Replace(sql, "encode($1,", "encode($1::text::bytea,", 1) }, "parameters: "},
-	{"an error is lost", func(sql string) string { return strings.Replace(sql, " ON CONFLICT DO UPDATE", " ON CONFLICT DO NOTHING --", 1) }, "stock: 42601"},
+	{"an error is lost", func(sql string) string {
+		return strings.Replace(sql, " ON CONFLICT DO UPDATE", " ON CONFLICT DO NOTHING --", 1)
+	}, "stock: 42601"},
 	{"rows are kept", func(sql string) string { return strings.Replace(sql, "DELETE FROM", "SELECT * FROM", 1) }, "tag: "},
 	{"other values are stored", func(sql string) string { return strings.Replace(sql, `('\x61'`, `('\x62'`, 1) }, "leaves in "},
 }
