@@ -1,6 +1,9 @@
 package rewrite
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // Names that a snapshot of the schema lacks: another process may have made the relation, and
 // a text that says no column of it (SELECT *, INSERT without a list) would reach the server
@@ -203,3 +206,45 @@ func (s *relationNames) punctuation(c byte) bool {
 	}
 	return false
 }
+
+// Mentions reports whether a text that nobody can read may name a relation with mapped
+// columns. It errs towards yes. The text of a nil slice is one that nobody has: it may name
+// any.
+func (n *Names) Mentions(sql []byte) bool {
+	if n == nil || len(n.schema.mapped) == 0 {
+		return false
+	}
+	small := bytes.ToLower(sql)
+	if sql == nil || bytes.Contains(small, []byte(`u&"`)) {
+		return true
+	}
+	for name := range n.schema.mapped {
+		quoted := strings.ReplaceAll(strings.ToLower(name), `"`, `""`)
+		if bytes.Contains(small, []byte(quoted)) {
+			return true
+		}
+	}
+	return false
+}
+
+// unread is the plan of a text that nobody reads: refused where it may name a relation with
+// mapped columns.
+func (n *Names) unread(sql []byte) *Plan {
+	if n.Mentions(sql) {
+		return unreadMapped
+	}
+	return guardedPlan
+}
+
+// UnreadMapped is the refusal of a text that nobody reads and that may name a relation with
+// mapped columns.
+func UnreadMapped() Refusal {
+	return Refusal{Unsent: true, Code: "0A000", Message: "cannot map the bytea columns of a statement that is not read",
+		Detail: "It may name a table with columns that are stored as text (rewrite.bytea), and is too long, too deep or no UTF-8.",
+		Hint:   "Send the constants as parameters, or raise rewrite.max_bytes."}
+}
+
+var unreadMapped = func() *Plan {
+	refusal := UnreadMapped()
+	return &Plan{Kind: Unknown, Pin: PinUnparsed, Statements: []Statement{{Kind: Unknown, Pin: PinUnparsed, Refusal: &refusal}}}
+}()
