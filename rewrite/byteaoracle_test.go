@@ -96,7 +96,12 @@ func planOf(t *testing.T, w *bytea.World) func(string) (string, error) {
 		t.Fatal(err)
 	}
 	names := NewSchema(relations).In([]string{"public"})
-	return func(sql string) (string, error) {
+	return func(sql string) (text string, err error) {
+		defer func() { // to make the text smaller that panics
+			if why := recover(); why != nil {
+				err = &pgconn.PgError{Code: "XX000", Message: fmt.Sprintf("panic: %v", why)}
+			}
+		}()
 		plan := planner.PlanIn([]byte(sql), names)
 		for _, s := range plan.Statements {
 			if r := s.Refusal; r != nil {

@@ -22,7 +22,12 @@ var sabotages = []struct {
 	{"an error is lost", func(sql string) string {
 		return strings.Replace(sql, " ON CONFLICT DO UPDATE", " ON CONFLICT DO NOTHING --", 1)
 	}, "stock: 42601"},
-	{"rows are kept", func(sql string) string { return strings.Replace(sql, "DELETE FROM", "SELECT * FROM", 1) }, "tag: "},
+	{"rows are kept", func(sql string) string {
+		if strings.HasPrefix(sql, "UPDATE") {
+			return strings.Replace(sql, " WHERE ", " WHERE false AND ", 1)
+		}
+		return sql
+	}, "tag: "},
 	{"other values are stored", func(sql string) string { return strings.Replace(sql, `('\x61'`, `('\x62'`, 1) }, "leaves in "},
 }
 
