@@ -83,11 +83,11 @@ func (m *mapper) deriveTable(n, node message, hidden map[string]bool) {
 	text, as := naturally(node, columns), ""
 	alias := node.values("alias")
 	if len(alias) == 0 {
-		as = " AS " + written(name)
+		as = " AS " + inQuotes(name)
 	}
 	at := m.token(node)
 	m.edit(at, m.lastOf(at), "("+text+")"+as)
-	for _, from := range m.parsed("SELECT FROM (" + text + ") AS " + written(name)).wrapped("from_clause") {
+	for _, from := range m.parsed("SELECT FROM (" + text + ") AS " + inQuotes(name)).wrapped("from_clause") {
 		m.replace(n, from)
 		if len(alias) > 0 {
 			m.meant.set(from.kind(), "alias", alias...)
