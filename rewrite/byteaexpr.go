@@ -328,7 +328,7 @@ func (m *mapper) fits(query message, wanted []bool) bool {
 
 // oneSelect reports whether a query is one SELECT whose columns are what its targets say.
 func oneSelect(query message) bool {
-	return query.is("SelectStmt") && query.integer("op") <= 1 && len(query.values("distinct_clause")) == 0 && !query.has("values_lists")
+	return query.is("SelectStmt") && query.integer("op") <= 1 && len(query.values("distinct_clause")) == 0 && !query.has("values_lists", "group_clause")
 }
 
 // isUntyped reports whether the type of a value depends on where it stands.

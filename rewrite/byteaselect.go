@@ -112,7 +112,12 @@ func (m *mapper) targets(s *scope, node message, field string, wanted []bool) ([
 			o.name, leaf = figure(val)
 		}
 		if len(out) < len(wanted) && wanted[len(out)] {
-			m.value(s, val, m.token(target), m.targetEnd(target))
+			end := m.targetEnd(target)
+			m.value(s, val, m.token(target), end)
+			if target.text("name") == "" && node.has("sort_clause") {
+				m.behind(end, " AS "+written(o.name))
+				m.meant.set(target, "name", value{bytes: []byte(o.name)})
+			}
 		} else {
 			m.expr(s, val)
 			m.name(s, target, leaf)
@@ -217,7 +222,13 @@ func (m *mapper) spelt(s *scope, ref message, columns []attribute, before int, w
 		return ""
 	}
 	var all []string
+	seen := map[string]bool{}
 	for i, c := range columns {
+		if name := c.written(); seen[name] {
+			m.cannot("A star stands for several columns of one name.")
+		} else {
+			seen[name] = true
+		}
 		digits := before+i < len(wanted) && wanted[before+i]
 		text := c.written()
 		switch {

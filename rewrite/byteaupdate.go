@@ -150,5 +150,8 @@ func naturally(relation message, columns []attribute) string {
 	if schema := relation.text("schemaname"); schema != "" {
 		from = inQuotes(schema) + "." + from
 	}
+	if !relation.flag("inh") {
+		from = "ONLY " + from
+	}
 	return "SELECT " + strings.Join(all, ", ") + " FROM " + from
 }
