@@ -58,6 +58,8 @@ func (m *mapper) deriveIn(node message, hidden map[string]bool) {
 		case inner.shape == nil:
 		case inner.is("RangeVar") && n.is("Node"):
 			m.deriveTable(n, inner, hidden)
+		case inner.is("ColumnRef"):
+			m.deriveName(inner)
 		default:
 			m.deriveIn(inner, hidden)
 		}
@@ -80,17 +82,35 @@ func (m *mapper) deriveTable(n, node message, hidden map[string]bool) {
 	for _, c := range rel.Columns {
 		columns = append(columns, attribute{name: c.Name, server: c.Physical(), mapped: c.Mapped})
 	}
+	at := m.token(node)
+	first := at
+	if m.ph.word(at-1, "only") {
+		first--
+	}
 	text, as := naturally(node, columns), ""
 	alias := node.values("alias")
 	if len(alias) == 0 {
-		as = " AS " + written(name)
+		as = " AS " + inQuotes(name)
 	}
-	at := m.token(node)
-	m.edit(at, m.lastOf(at), "("+text+")"+as)
-	for _, from := range m.parsed("SELECT FROM (" + text + ") AS " + written(name)).wrapped("from_clause") {
+	m.edit(first, m.lastOf(at), "("+text+")"+as)
+	for _, from := range m.parsed("SELECT FROM (" + text + ") AS " + inQuotes(name)).wrapped("from_clause") {
 		m.replace(n, from)
 		if len(alias) > 0 {
 			m.meant.set(from.kind(), "alias", alias...)
 		}
 	}
+}
+
+// deriveName takes the schema from a name of a column of a table that is a query now.
+func (m *mapper) deriveName(ref message) {
+	fields, names := ref.values("fields"), ref.names("fields")
+	if len(fields) != 3 || len(names) < 2 {
+		return
+	}
+	if rel, _ := m.r.names.find(names[0], names[1]); rel == nil || !rel.Maps() {
+		return
+	}
+	at := m.token(ref)
+	m.edit(at, at+1, "")
+	m.meant.set(ref, "fields", fields[1:]...)
 }

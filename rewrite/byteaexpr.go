@@ -1,5 +1,7 @@
 package rewrite
 
+import "strings"
+
 // expr maps an expression: it reads mapped columns as the bytea that they stand for.
 func (m *mapper) expr(s *scope, n message) {
 	node := n.kind()
@@ -27,8 +29,14 @@ func (m *mapper) expr(s *scope, n message) {
 		for _, arg := range node.wrapped("args") {
 			m.ordered(s, arg)
 		}
+	case "A_Indirection":
+		if !m.fieldOf(s, n, node) {
+			m.children(s, node)
+		}
+	case "RowExpr":
+		m.row(s, node)
 	case "BoolExpr", "BooleanTest", "CaseExpr", "CaseWhen", "CoalesceExpr", "MinMaxExpr", "TypeCast", "A_ArrayExpr",
-		"A_Indirection", "A_Indices", "CollateClause", "NamedArgExpr", "RowExpr", "List", "SQLValueFunction",
+		"A_Indices", "CollateClause", "NamedArgExpr", "List", "SQLValueFunction",
 		"ParamRef", "A_Const", "SetToDefault", "CurrentOfExpr", "String", "A_Star":
 		m.children(s, node)
 	default:
@@ -51,6 +59,102 @@ func (m *mapper) children(s *scope, node message) {
 			m.unreadable(s, message{f.shape, v.bytes})
 		}
 	}
+}
+
+// row maps a row. A star in it stands for its columns.
+func (m *mapper) row(s *scope, node message) {
+	var list []value
+	all, spelt := node.values("args"), false
+	for i, n := range node.wrapped("args") {
+		if columns := m.starOf(s, n.kind()); mapsAny(columns) {
+			var texts []string
+			for _, c := range columns {
+				text := c.written()
+				if c.mapped {
+					text = decodeOpen + text + convertClose
+				}
+				texts = append(texts, text)
+			}
+			text := strings.Join(texts, ", ")
+			at := m.token(n.kind())
+			m.edit(at, m.lastOf(at), text)
+			for target := range m.parsed("SELECT " + text).list("target_list") {
+				list = append(list, target.values("val")...)
+			}
+			spelt = true
+			continue
+		}
+		list = append(list, all[i])
+		m.expr(s, n)
+	}
+	if spelt {
+		m.meant.set(node, "args", list...)
+	}
+}
+
+// starOf are the columns that a star stands for; none where there may be others, and for
+// anything else.
+func (m *mapper) starOf(s *scope, node message) []attribute {
+	if !isStar(node) {
+		return nil
+	}
+	columns, known := m.starred(s, node)
+	if !known {
+		return nil
+	}
+	return columns
+}
+
+// fieldOf maps a field of a whole row, as in (t).k. It reports false for any other.
+func (m *mapper) fieldOf(s *scope, n, node message) bool {
+	c, ok := m.rowField(s, node)
+	if ok && c.mapped {
+		m.readField(n, node, node.child("indirection"), c)
+	}
+	return ok
+}
+
+// rowField finds the column that is a field of a whole row.
+func (m *mapper) rowField(s *scope, node message) (attribute, bool) {
+	row, field := node.child("arg"), node.child("indirection")
+	if !row.is("ColumnRef") || !field.is("String") || len(node.values("indirection")) != 1 {
+		return attribute{}, false
+	}
+	names := row.names("fields")
+	if len(names) != 1 {
+		return attribute{}, false
+	}
+	for level := s; level != nil; level = level.outer {
+		if len(level.named(names[0])) > 0 {
+			return attribute{}, false
+		}
+	}
+	it := s.item("", names[0])
+	if it == nil {
+		return attribute{}, false
+	}
+	for _, c := range it.columns {
+		if c.name == field.text("sval") {
+			return c, true
+		}
+	}
+	return attribute{}, false
+}
+
+// readField has (t).k read a mapped column as bytea.
+func (m *mapper) readField(n, node, field message, c attribute) {
+	first := m.token(node.child("arg"))
+	last := first + 1
+	for m.ph.punct(last, ')') {
+		first = m.pair(last)
+		last++
+	}
+	m.before(first, decodeOpen)
+	if c.name != c.server {
+		m.rename(field, "sval", last+1, c.server)
+	}
+	m.behind(last+1, convertClose)
+	m.convert(n, sampleUnhexed())
 }
 
 // unreadable refuses a node of a kind that is not known here, if it may read a column.
@@ -142,7 +246,12 @@ func (m *mapper) convert(n, sample message) {
 	made := message{n.shape, append([]byte(nil), sample.child("stmts").child("stmt").child("target_list").values("val")[0].bytes...)}
 	argument := made.inner().wrapped("args")[0]
 	m.meant.set(argument, "a_const")
-	m.become(argument, n)
+	if changes := m.meant.of(n); changes == nil {
+		m.become(argument, n)
+	} else {
+		m.meant[&argument.wire[0]] = append(m.meant[&argument.wire[0]], changes...)
+		delete(m.meant, &n.wire[0])
+	}
 	m.replace(n, made)
 }
 
@@ -219,12 +328,13 @@ func (m *mapper) fits(query message, wanted []bool) bool {
 
 // oneSelect reports whether a query is one SELECT whose columns are what its targets say.
 func oneSelect(query message) bool {
-	return query.is("SelectStmt") && query.integer("op") <= 1 && len(query.values("distinct_clause")) == 0 && !query.has("values_lists")
+	return query.is("SelectStmt") && query.integer("op") <= 1 && len(query.values("distinct_clause")) == 0 && !query.has("values_lists", "group_clause")
 }
 
 // isUntyped reports whether the type of a value depends on where it stands.
 func isUntyped(value message) bool { return value.is("A_Const") || value.is("ParamRef") }
 
+// isStar reports whether a target is a star, with a table or without.
 func isStar(value message) bool {
 	star := false
 	if value.is("ColumnRef") {

@@ -97,7 +97,7 @@ func (m *mapper) join(s *scope, beside view, node message) view {
 		using = m.naturally(left, right)
 	}
 	if len(using) > 0 {
-		both.columns = m.merged(left, right, using)
+		both.columns = m.merged(left, right, using, m.usingNames(node, left, right))
 	}
 	if alias := node.child("alias"); alias.shape != nil {
 		return m.joinAlias(both, alias)
@@ -121,23 +121,72 @@ func (m *mapper) naturally(left, right view) (names []string) {
 	return names
 }
 
-// merged are the columns of a join of which some are merged. Those must not be mapped.
-func (m *mapper) merged(left, right view, using []string) []attribute {
+// merged are the columns of a join of which some are merged. Those must not be mapped, but
+// where both sides have the same name at the server.
+func (m *mapper) merged(left, right view, using []string, same map[string]string) []attribute {
 	set := make(map[string]bool, len(using))
 	var all, rest []attribute
 	for _, name := range using {
 		set[name] = true
-		all = append(all, columnNamed(name))
+		if server := same[name]; server != "" {
+			all = append(all, attribute{name: name, server: server, mapped: true})
+		} else {
+			all = append(all, columnNamed(name))
+		}
 	}
 	for _, c := range slices.Concat(left.columns, right.columns) {
 		switch {
 		case !set[c.name]:
 			rest = append(rest, c)
-		case c.mapped:
+		case c.mapped && same[c.name] == "":
 			m.cannot("A join merges a mapped column with another.")
 		}
 	}
 	return append(all, rest...)
+}
+
+// usingNames maps the names in USING of a join with a table that both sides have mapped, and
+// tells how the server names them.
+func (m *mapper) usingNames(node message, left, right view) map[string]string {
+	if !node.child("rarg").is("RangeVar") || node.flag("is_natural") {
+		return nil
+	}
+	i := m.lastOf(m.token(node.child("rarg"))) + 1
+	for i > 0 && i < len(m.ph.tokens) && !m.ph.word(i, "using") {
+		if m.ph.punct(i, '(') && m.pair(i) > 0 {
+			i = m.pair(i)
+		}
+		i++
+	}
+	names := node.wrapped("using_clause")
+	spans := m.items(i+1, len(names))
+	if spans == nil {
+		return nil
+	}
+	same := map[string]string{}
+	for j, n := range names {
+		name := n.kind().text("sval")
+		l, inLeft := onlyMapped(left, name)
+		r, inRight := onlyMapped(right, name)
+		if inLeft && inRight && l.server == r.server {
+			same[name] = l.server
+			if l.server != name {
+				m.rename(n.kind(), "sval", spans[j][0], l.server)
+			}
+		}
+	}
+	return same
+}
+
+// onlyMapped is the mapped column of a name where no other has it.
+func onlyMapped(v view, name string) (found attribute, ok bool) {
+	n := 0
+	for _, c := range v.columns {
+		if c.name == name {
+			found, n = c, n+1
+		}
+	}
+	return found, n == 1 && found.mapped
 }
 
 // joinAlias is a join that has a name of its own: what is in it has none any more.

@@ -167,12 +167,20 @@ func (m *mapper) qualified(s *scope, schema, table, name string) (attribute, boo
 	if it == nil {
 		return attribute{}, false
 	}
+	found, n := attribute{}, 0
 	for _, c := range it.columns {
 		if c.name == name {
-			return c, c.mapped
+			n++
+			if c.mapped {
+				found = c
+			}
 		}
 	}
-	return attribute{}, false
+	if found.mapped && n > 1 {
+		m.ambiguous(name)
+		return attribute{}, false
+	}
+	return found, found.mapped
 }
 
 // item finds what a name of a table stands for at the innermost level that has it; nil for

@@ -112,7 +112,12 @@ func (m *mapper) targets(s *scope, node message, field string, wanted []bool) ([
 			o.name, leaf = figure(val)
 		}
 		if len(out) < len(wanted) && wanted[len(out)] {
-			m.value(s, val, m.token(target), m.targetEnd(target))
+			end := m.targetEnd(target)
+			m.value(s, val, m.token(target), end)
+			if target.text("name") == "" && node.has("sort_clause") {
+				m.behind(end, " AS "+written(o.name))
+				m.meant.set(target, "name", value{bytes: []byte(o.name)})
+			}
 		} else {
 			m.expr(s, val)
 			m.name(s, target, leaf)
@@ -131,18 +136,17 @@ func (m *mapper) targets(s *scope, node message, field string, wanted []bool) ([
 
 // name gives a target the name that it would have, where a mapped column gives it.
 func (m *mapper) name(s *scope, target, leaf message) {
-	if leaf.shape == nil {
-		return
+	var c attribute
+	switch {
+	case leaf.is("ColumnRef"):
+		c, _ = m.column(s, leaf)
+	case leaf.is("A_Indirection"):
+		c, _ = m.rowField(s, leaf)
 	}
-	if _, ok := m.column(s, leaf); !ok {
-		return
+	if c.mapped {
+		m.behind(m.targetEnd(target), " AS "+written(c.name))
+		m.meant.set(target, "name", value{bytes: []byte(c.name)})
 	}
-	var last message
-	for last = range leaf.list("fields") {
-	}
-	name := last.text("sval")
-	m.behind(m.targetEnd(target), " AS "+written(name))
-	m.meant.set(target, "name", value{bytes: []byte(name)})
 }
 
 // targetEnd is the last token of a target's expression; -1 where that is not plain to see.
@@ -218,9 +222,15 @@ func (m *mapper) spelt(s *scope, ref message, columns []attribute, before int, w
 		return ""
 	}
 	var all []string
+	seen := map[string]bool{}
 	for i, c := range columns {
-		text := c.written()
+		if name := c.written(); seen[name] {
+			m.cannot("A star stands for several columns of one name.")
+		} else {
+			seen[name] = true
+		}
 		digits := before+i < len(wanted) && wanted[before+i]
+		text := c.written()
 		switch {
 		case c.mapped && !digits:
 			text = decodeOpen + text + convertClose + " AS " + written(c.name)
@@ -237,11 +247,18 @@ func (m *mapper) spelt(s *scope, ref message, columns []attribute, before int, w
 
 // written is a column as a text may name it anywhere in its query.
 func (c attribute) written() string {
-	if c.of == nil || c.of.name == "" {
-		return written(c.server)
+	name := written(c.server)
+	if c.of != nil && c.of.name != "" {
+		return inQuotes(c.of.name) + "." + name // behind a dot a keyword is a name
 	}
-	return written(c.of.name) + "." + written(c.server)
+	if !c.mapped {
+		return inQuotes(c.server)
+	}
+	return name
 }
+
+// inQuotes is a name that may be a keyword, as a text may have it.
+func inQuotes(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
 // outputNamed finds the output column that a bare name or a number means; n is -1 for none and
 // -2 for several.

@@ -143,12 +143,15 @@ func naturally(relation message, columns []attribute) string {
 		if c.mapped {
 			all = append(all, decodeOpen+written(c.server)+convertClose+" AS "+written(c.name))
 		} else {
-			all = append(all, written(c.server))
+			all = append(all, inQuotes(c.server))
 		}
 	}
-	from := written(relation.text("relname"))
+	from := inQuotes(relation.text("relname"))
 	if schema := relation.text("schemaname"); schema != "" {
-		from = written(schema) + "." + from
+		from = inQuotes(schema) + "." + from
+	}
+	if !relation.flag("inh") {
+		from = "ONLY " + from
 	}
 	return "SELECT " + strings.Join(all, ", ") + " FROM " + from
 }
