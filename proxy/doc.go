@@ -27,6 +27,10 @@
 // answers itself is in local.go, control.go (BEGIN, and the end of a block that no
 // server has seen), savepoint.go, and strung.go (inside a string of others).
 //
+// Where columns are mapped (rewrite.bytea), what a text means depends on the relations of
+// the database and on the session's search path: mapping.go keeps the former, mapnames.go
+// knows the latter, and no text is planned without.
+//
 // The first frame that the server must see has ensureBackend (pair.go) borrow a
 // backend, and applysettings.go bring the client's settings to it. Then the frame
 // is logged for a replay (replaylog.go), an entry is owed (owed.go), and uplink.go
@@ -65,6 +69,7 @@
 //	            split.go, reading.go, purity.go, counter.go, texts.go
 //	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go,
 //	            package settings (Client: all that a client has SET)
+//	mapping     mapping.go, mapnames.go, searchpath.go, mappederrors.go
 //	sequences   sequences.go, ran.go
 //	backend     backend.go, uplink.go, downlink.go, reply.go, replyerror.go, owed.go, outcome.go,
 //	            loss.go, path.go, mapped.go, groups.go

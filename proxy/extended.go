@@ -115,7 +115,10 @@ func (s *session) parseThere(tmpl *template, sql, oids []byte) (*template, error
 		return nil, err
 	}
 	if s.b.reading.Misleads(sql) && tmpl.plan.Pin != rewrite.PinUnparsed {
-		tmpl = s.unreadTemplate(sql, oids) // nobody knew before it was lent
+		var err error
+		if tmpl, err = s.unreadTemplate(sql, oids); err != nil { // nobody knew before it was lent
+			return nil, err
+		}
 	}
 	if st := s.b.prepared.find(tmpl); st != nil {
 		s.closeOnBackend(st) // of an older schema
@@ -152,8 +155,11 @@ func (s *session) nameStatement(name []byte, tmpl *template, prev *clientStateme
 //
 // An error is that of names.
 func (s *session) template(sql, oids []byte) (*template, error) {
+	if err := s.unmapped(sql); err != nil {
+		return nil, err
+	}
 	if r := s.reading(); r != 0 && r.Misleads(sql) {
-		return s.unreadTemplate(sql, oids), nil
+		return s.unreadTemplate(sql, oids)
 	}
 	names, err := s.names()
 	var plan *rewrite.Plan

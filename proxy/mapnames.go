@@ -22,6 +22,8 @@ type mapped struct {
 	names  *rewrite.Names
 	// lost: something on the session's own backend may have moved its search path.
 	lost bool
+	// called: so may a function that the transaction has called.
+	called bool
 }
 
 // hidesPath are the reasons of a pin behind which nobody knows the search path, or what is
@@ -48,7 +50,7 @@ func (s *session) names() (*rewrite.Names, error) {
 func (s *session) namesBy(now *snapshot) *rewrite.Names {
 	m := &s.mapped
 	switch {
-	case s.pinned && m.lost, s.pathAwaited():
+	case s.pinned && m.lost, m.called, s.pathAwaited():
 		return now.InUnknown()
 	case len(s.settings.Staged.Changes) > 0:
 		return s.namesAnew(now)
@@ -98,18 +100,12 @@ func (s *session) renewNames() error {
 		if cause == "" {
 			return nil
 		}
-		r, others := s.srv.readSchema(cause)
-		if r == nil {
+		mine, err := s.readSchema(cause)
+		if err != nil && isUnread(err) && s.srv.keeper.now.Load() != nil {
 			return nil
 		}
-		if err := s.awaitSchema(r); err != nil {
-			if isUnread(err) && s.srv.keeper.now.Load() != nil {
-				return nil
-			}
+		if mine || err != nil {
 			return err
-		}
-		if !others {
-			return nil
 		}
 	}
 	return nil
@@ -119,12 +115,40 @@ func (s *session) renewNames() error {
 // now on. Without it the text must not be sent: the relation may have mapped columns.
 func (s *session) missing() error {
 	for range 2 {
-		r, others := s.srv.readSchema(metrics.LoadMissing)
-		if err := s.awaitSchema(r); err != nil || !others {
+		if mine, err := s.readSchema(metrics.LoadMissing); mine || err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// readSchema has the schema read, by the session's own backend where it keeps one that is
+// idle: there may be no other. mine is false where it was under way, or where there is none
+// to be read now. An error is for the client, or the session's end, or a lost backend.
+func (s *session) readSchema(cause string) (mine bool, err error) {
+	if s.b == nil || s.b.status != 'I' || s.b.group || s.t.touched || !s.t.owed.empty() {
+		r, mine := s.srv.readSchema(cause)
+		if r == nil {
+			return false, nil
+		}
+		return mine, s.awaitSchema(r)
+	}
+	r, mine, _ := s.srv.beginRead(cause)
+	if !mine {
+		if r == nil {
+			return false, nil
+		}
+		return false, s.awaitSchema(r)
+	}
+	s.srv.finishRead(r, cause, func() ([]rewrite.Relation, error) {
+		return s.srv.schemaBy(func(query string, row func([]byte)) ([]byte, error) {
+			return s.b.exchangeRows(wire.AppendStrings(nil, wire.Query, query), row)
+		})
+	})
+	if refused := (*refusedError)(nil); r.err == nil || errors.As(r.err, &refused) {
+		return true, schemaError(r.err)
+	}
+	return true, &lostError{err: r.err}
 }
 
 // awaitSchema waits for the end of a reading. The error is for the client, or the session's
@@ -149,6 +173,11 @@ func (s *session) awaitSchema(r *schemaRead) error {
 	if tick&1 == 0 { // the turn may be answered without a backend
 		s.tick.Store((tick | 1) + 1)
 	}
+	return schemaError(err)
+}
+
+// schemaError is the error of a session whose reading has ended so, or its wait for one.
+func schemaError(err error) error {
 	if err == nil || stops(err) || err == errClientGone {
 		return err
 	}
@@ -240,4 +269,41 @@ func (s *session) asNamed(cs *clientStatement) error {
 	}
 	cs.names = names.ID()
 	return nil
+}
+
+// mapsUnread is the error of a text that is too long to be held, where it may name a table
+// with mapped columns; nil where there is no such table.
+func (s *session) mapsUnread() error {
+	names, err := s.names()
+	if err != nil || !names.Mentions(nil) {
+		return err
+	}
+	r := rewrite.UnreadMapped()
+	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
+}
+
+// unmapped is the error of a text that names a table with mapped columns where nothing is
+// mapped; nil for any other. Of such tables it is enough to know as well as can be: the first
+// text waits for the schema, and no other does.
+func (s *session) unmapped(sql []byte) error {
+	k := &s.srv.keeper
+	if !k.watch {
+		return nil
+	}
+	if cause := s.srv.schemaDue(); cause != "" && s.b == nil {
+		if r, _ := s.srv.readSchema(cause); r != nil && cause == metrics.LoadStart {
+			if err := s.awaitSchema(r); err != nil && !isUnread(err) {
+				return err
+			}
+		}
+	}
+	now := k.now.Load()
+	if now == nil {
+		return nil // without a backend nothing is sent either
+	}
+	r := s.srv.planner.Unmapped(sql, now.InUnknown())
+	if r == nil || s.status() == 'E' {
+		return nil
+	}
+	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 }

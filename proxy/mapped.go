@@ -31,33 +31,31 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 		hint = ""
 	} else if code := string(retry.Field(payload, 'C')); hint == "" && st != nil && (code == "0A000" || code == "42704") {
 		hint = st.Hint
+	} else if hint == "" && plan.Mapped && unknownName(payload) {
+		hint = hintSchemaChanged
 	}
 	moved := retry.Field(payload, 'P') != nil && (plan.Text != "" || split != nil)
-	if !moved && hint == "" {
+	dress := s.srv.dresserOf(plan, payload)
+	if !moved && hint == "" && !dress.on {
 		return nil
 	}
-	return o.withPosition(payload, moved, hint)
+	return o.retold(payload, moved, hint, dress)
 }
 
-// withPosition is an error with the position mapped, where moved says so, and a hint added;
-// nil for one that cannot be read. A position that the client's text has nothing of is left
-// out. All other fields stay as they are.
-func (o *owed) withPosition(payload []byte, moved bool, hint string) []byte {
-	var out []byte
-	for len(payload) > 1 && payload[0] != 0 {
-		value, rest, ok := wire.CString(payload[1:])
-		if !ok {
-			return nil
+// retold is an error with the position mapped, where moved says so, with names and values as
+// dress has them, and a hint added; nil for one that cannot be read. A position that the
+// client's text has nothing of is left out. All other fields stay as they are.
+func (o *owed) retold(payload []byte, moved bool, hint string, dress dresser) []byte {
+	out := appendFields(nil, payload, func(code byte, value []byte) ([]byte, bool) {
+		n, err := strconv.Atoi(string(value))
+		if code != 'P' || !moved || err != nil {
+			return dress.field(code, value), true
 		}
-		code := payload[0]
-		payload = rest
-		if n, err := strconv.Atoi(string(value)); code == 'P' && moved && err == nil {
-			if n, ok = o.position(n); !ok {
-				continue
-			}
-			value = strconv.AppendInt(nil, int64(n), 10)
-		}
-		out = append(append(append(out, code), value...), 0)
+		n, ok := o.position(n)
+		return strconv.AppendInt(nil, int64(n), 10), ok
+	})
+	if out == nil {
+		return nil
 	}
 	if hint != "" {
 		out = append(append(append(out, 'H'), hint...), 0)

@@ -26,6 +26,7 @@ import (
 // nothing, and is never asked.
 type keeper struct {
 	on      bool
+	watch   bool // nothing is mapped here: what names a mapped table is refused
 	checked bool // a mapped column has a CHECK by which it is known
 
 	now atomic.Pointer[snapshot]
@@ -34,7 +35,8 @@ type keeper struct {
 
 	mu      sync.Mutex
 	reading *schemaRead // under way; nil for none. Guarded by mu
-	began   time.Time   // of the last; guarded by mu
+	ended   time.Time   // of the last; guarded by mu
+	failed  bool        // the last; guarded by mu
 	base    *schemaBase // guarded by reading: one has it at a time
 }
 
@@ -97,6 +99,13 @@ const (
 // usualPath is the search path of a server that does not tell its own.
 const usualPath = `"$user", public`
 
+// askMapped asks for mapped columns alone, where nothing is mapped here: they have a CHECK.
+const askMapped = `SELECT n.nspname, c.relname, a.attname, a.attnum, 'checked', NULL FROM pg_catalog.pg_attribute a` +
+	` JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
+	` WHERE a.atttypid = 25 AND a.attnum > 0 AND NOT a.attisdropped AND pg_catalog.right(a.attname, 10) = '` + rewrite.MappedSuffix + `'` +
+	` AND EXISTS (SELECT 1 FROM pg_catalog.pg_constraint w WHERE w.conrelid = c.oid AND w.contype = 'c' AND w.conkey = ARRAY[a.attnum]` +
+	` AND pg_catalog.right(w.conname, 10) = '` + rewrite.MappedSuffix + `') ORDER BY n.nspname, c.relname, a.attnum`
+
 // due is why the schema is to be read; "" where the snapshot stands.
 func (srv *Server) schemaDue() string {
 	k := &srv.keeper
@@ -111,54 +120,63 @@ func (srv *Server) schemaDue() string {
 	return ""
 }
 
-// read begins to read the schema, unless that is under way: then what is under way is
-// returned, and others says so. nil: it has been tried just now, and who has a snapshot goes
-// on with it.
-func (srv *Server) readSchema(cause string) (r *schemaRead, others bool) {
+// beginRead claims the reading of the schema, which finishRead ends. Where it is under way
+// already, that one is returned, and mine is false. nil: it has been tried just now, and who
+// has a snapshot goes on with it. rest is for how long the reading shall wait.
+func (srv *Server) beginRead(cause string) (r *schemaRead, mine bool, rest time.Duration) {
 	k := &srv.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.reading != nil {
-		return k.reading, true
+		return k.reading, false, 0
 	}
-	since := time.Since(k.began)
-	rest := time.Duration(0)
+	since := time.Since(k.ended)
 	switch {
-	case cause == metrics.LoadError && since < schemaRest:
-		return nil, false
+	case cause == metrics.LoadError && since < schemaRest, cause == metrics.LoadChange && k.failed && since < schemaRest:
+		return nil, false, 0
 	case cause == metrics.LoadMissing:
 		rest = max(0, missingRest-since)
 	}
-	r = &schemaRead{done: make(chan struct{})}
-	k.reading = r
-	srv.running.Go(func() {
-		if rest > 0 {
-			select {
-			case <-time.After(rest):
-			case <-srv.ctx.Done():
+	k.reading = &schemaRead{done: make(chan struct{})}
+	return k.reading, true, rest
+}
+
+// finishRead reads the schema by ask, and tells all who wait.
+func (srv *Server) finishRead(r *schemaRead, cause string, ask func() ([]rewrite.Relation, error)) {
+	r.err = srv.renewSchema(cause, ask)
+	k := &srv.keeper
+	k.mu.Lock()
+	k.reading, k.ended, k.failed = nil, time.Now(), r.err != nil
+	k.mu.Unlock()
+	close(r.done)
+}
+
+// readSchema begins to read the schema by a backend that no session holds: see beginRead.
+func (srv *Server) readSchema(cause string) (r *schemaRead, mine bool) {
+	r, mine, rest := srv.beginRead(cause)
+	if mine {
+		srv.running.Go(func() {
+			if rest > 0 {
+				select {
+				case <-time.After(rest):
+				case <-srv.ctx.Done():
+				}
 			}
-		}
-		r.err = srv.renewSchema(cause)
-		k.mu.Lock()
-		k.reading = nil
-		k.mu.Unlock()
-		close(r.done)
-	})
-	return r, false
+			srv.finishRead(r, cause, srv.askSchema)
+		})
+	}
+	return r, mine
 }
 
 // renewSchema reads the schema and puts it in the place of the snapshot, which stays where
 // nothing has changed: all that is planned by it holds. Where something has changed that
 // nobody here was told of, what is remembered of texts holds no longer.
-func (srv *Server) renewSchema(cause string) error {
+func (srv *Server) renewSchema(cause string, ask func() ([]rewrite.Relation, error)) error {
 	k := &srv.keeper
-	k.mu.Lock()
-	k.began = time.Now()
-	k.mu.Unlock()
 	k.erred.Store(false)
 	epoch := srv.catalog.epoch.Load()
 	srv.metrics.SchemaLoaded(cause)
-	relations, err := srv.askSchema()
+	relations, err := ask()
 	if err != nil {
 		srv.log.Warn("the relations of the database could not be read", "cause", cause, "error", err)
 		return err
@@ -174,6 +192,10 @@ func (srv *Server) renewSchema(cause string) error {
 		made.epoch = srv.catalog.epoch.Load()
 	}
 	k.now.Store(made)
+	if mapped := made.Mapped(); k.watch && len(mapped) > 0 && (was == nil || made.Schema != was.Schema) {
+		srv.log.Warn("the database has tables with bytea columns that are stored as text, which this process does not map: statements over them are refused",
+			"tables", len(mapped), "first", mapped[0].Schema+"."+mapped[0].Name, "remedy", "set rewrite.bytea: hex")
+	}
 	return nil
 }
 
@@ -194,7 +216,7 @@ func (srv *Server) askSchema() (relations []rewrite.Relation, err error) {
 			continue
 		}
 		b.path = path{limit: srv.cfg.BackendPathLimit}
-		relations, err = srv.schemaBy(ctx, b)
+		relations, err = srv.schemaBy(func(query string, row func([]byte)) ([]byte, error) { return srv.askPlain(ctx, b, query, row) })
 		var refused *refusedError
 		if err != nil && !errors.As(err, &refused) {
 			b.src.Drop()
@@ -216,17 +238,23 @@ type refusedError struct{ code, message string }
 // Error is for the log.
 func (e *refusedError) Error() string { return "the server said " + e.code + ": " + e.message }
 
+// asker sends a question to one backend, and gives its rows to row.
+type asker func(query string, row func(payload []byte)) (refusal []byte, err error)
+
 // schemaBy reads the schema by one backend. What stays as it is is asked once per process.
-func (srv *Server) schemaBy(ctx context.Context, b *backend) ([]rewrite.Relation, error) {
+func (srv *Server) schemaBy(ask asker) ([]rewrite.Relation, error) {
 	k := &srv.keeper
+	if k.watch {
+		return srv.relationsBy(ask, askMapped)
+	}
 	if k.base == nil {
-		base, err := srv.baseBy(ctx, b)
+		base, err := srv.baseBy(ask)
 		if err != nil {
 			return nil, err
 		}
 		k.base = base
 	}
-	made, err := srv.columnsBy(ctx, b, "NOT IN "+systemSchemas)
+	made, err := srv.columnsBy(ask, "NOT IN "+systemSchemas)
 	if err != nil {
 		return nil, err
 	}
@@ -234,16 +262,16 @@ func (srv *Server) schemaBy(ctx context.Context, b *backend) ([]rewrite.Relation
 }
 
 // baseBy asks for what stays as it is.
-func (srv *Server) baseBy(ctx context.Context, b *backend) (*schemaBase, error) {
+func (srv *Server) baseBy(ask asker) (*schemaBase, error) {
 	base := &schemaBase{}
 	var err error
-	if base.relations, err = srv.columnsBy(ctx, b, "IN "+systemSchemas); err != nil {
+	if base.relations, err = srv.columnsBy(ask, "IN "+systemSchemas); err != nil {
 		return nil, err
 	}
-	if base.role, err = srv.valueBy(ctx, b, askRole); err != nil {
+	if base.role, err = srv.valueBy(ask, askRole); err != nil {
 		return nil, err
 	}
-	own, err := srv.valueBy(ctx, b, askPath)
+	own, err := srv.valueBy(ask, askPath)
 	var refused *refusedError
 	if err != nil && !errors.As(err, &refused) {
 		return nil, err
@@ -256,8 +284,8 @@ func (srv *Server) baseBy(ctx context.Context, b *backend) (*schemaBase, error) 
 }
 
 // valueBy asks for one value; "" where there is no row.
-func (srv *Server) valueBy(ctx context.Context, b *backend, query string) (value string, err error) {
-	err = srv.rowsBy(ctx, b, query, func(columns []string) error {
+func (srv *Server) valueBy(ask asker, query string) (value string, err error) {
+	err = srv.rowsBy(ask, query, func(columns []string) error {
 		value = columns[0]
 		return nil
 	})
@@ -265,16 +293,21 @@ func (srv *Server) valueBy(ctx context.Context, b *backend, query string) (value
 }
 
 // columnsBy asks for relations, of the schemas that a condition names.
-func (srv *Server) columnsBy(ctx context.Context, b *backend, of string) ([]rewrite.Relation, error) {
+func (srv *Server) columnsBy(ask asker, of string) ([]rewrite.Relation, error) {
+	return srv.relationsBy(ask, askColumns(of))
+}
+
+// relationsBy asks for relations by a question of the form of askColumns.
+func (srv *Server) relationsBy(ask asker, query string) ([]rewrite.Relation, error) {
 	g := relationGatherer{checked: srv.keeper.checked}
-	err := srv.rowsBy(ctx, b, askColumns(of), g.add)
+	err := srv.rowsBy(ask, query, g.add)
 	return g.relations, err
 }
 
 // rowsBy gives the rows of a query to row. Behind an error of row's the others are left out.
-func (srv *Server) rowsBy(ctx context.Context, b *backend, query string, row func(columns []string) error) error {
+func (srv *Server) rowsBy(ask asker, query string, row func(columns []string) error) error {
 	var bad error
-	refusal, err := srv.askPlain(ctx, b, query, func(payload []byte) {
+	refusal, err := ask(query, func(payload []byte) {
 		if columns := columnsOf(payload); bad == nil && len(columns) > 0 {
 			bad = row(columns)
 		}

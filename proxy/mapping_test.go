@@ -1,10 +1,19 @@
 package proxy_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-proxy/sluice/proxy"
+	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -51,5 +60,297 @@ func TestSchemaIsReadWhenItMust(t *testing.T) {
 				run(t, c, "CREATE TABLE third (a int)", "DROP TABLE third", "SELECT 2")
 			}
 		})
+	}
+}
+
+// keyed makes the table t of a schema past Sluice, with k as its key: mapped, or of type text.
+func keyed(t *testing.T, pg postgres, schema string, mapped bool) {
+	t.Helper()
+	sql := "CREATE SCHEMA IF NOT EXISTS " + schema + "; CREATE TABLE " + schema + ".t (n int, k text PRIMARY KEY)"
+	if mapped {
+		sql = strings.ReplaceAll(sql, " k text", " k__byteahex text CHECK (k__byteahex ~ '^([0-9a-f]{2})*$')")
+		sql = strings.ReplaceAll(sql, "CHECK", "CONSTRAINT k__byteahex CHECK")
+	}
+	pg.SQL(t, "postgres", sql)
+}
+
+// comments has a session comment on t.k, and checks whose column that is: it has another name
+// where it is mapped, in schemas that begin with m.
+func comments(t *testing.T, pg postgres, c *pgx.Conn, schema, what string) {
+	t.Helper()
+	run(t, c, "COMMENT ON COLUMN t.k IS '"+what+"'")
+	commented(t, pg, schema, what)
+}
+
+func commented(t *testing.T, pg postgres, schema, what string) {
+	t.Helper()
+	column := "k"
+	if strings.HasPrefix(schema, "m") {
+		column += rewrite.MappedSuffix
+	}
+	got := pg.SQL(t, "postgres", "SELECT col_description(a.attrelid, a.attnum) FROM pg_attribute a WHERE attrelid = '"+schema+".t'::regclass AND attname = '"+column+"'")
+	if !strings.Contains(got, what) {
+		t.Errorf("%s: the comment on %s.t.%s is %q", what, schema, column, got)
+	}
+}
+
+// A name stands for what the session's search path says, wherever that comes from: clients
+// take turns on one backend.
+func TestNamesBySearchPath(t *testing.T) {
+	t.Parallel()
+	for kind, opts := range mappingKinds {
+		t.Run(kind, func(t *testing.T) {
+			pg := newPostgres(t)
+			for schema, mapped := range map[string]bool{"m1": true, "p1": false, "m_app": true, "public": false} {
+				keyed(t, pg, schema, mapped)
+			}
+			s := startSluice(t, pg, append(opts, maxOpen(1), func(s *setup) { s.proxy.Databases = []string{"postgres", "m_*=schema:*"} })...)
+			for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeCacheStatement} {
+				usual, of := connectTo(t, s, "postgres", mode), connectTo(t, s, "m_app", mode)
+				m1, p1 := connectTo(t, s, "postgres", mode, "search_path", "nowhere, m1"), connectTo(t, s, "postgres", mode, "search_path", "p1,m1")
+				for round := range 3 {
+					what := fmt.Sprint(mode, round)
+					comments(t, pg, usual, "public", what)
+					comments(t, pg, of, "m_app", what)
+					comments(t, pg, m1, "m1", what)
+					comments(t, pg, p1, "p1", what)
+				}
+				run(t, usual, "SET search_path TO 'm1', p1")
+				comments(t, pg, usual, "m1", "set")
+				run(t, m1, "SET search_path TO DEFAULT")
+				comments(t, pg, m1, "m1", "back")
+				run(t, usual, "RESET search_path")
+				comments(t, pg, usual, "public", "reset")
+				run(t, p1, "BEGIN", "SET LOCAL search_path TO m1")
+				comments2 := func(schema, what string) {
+					run(t, p1, "COMMENT ON COLUMN t.k IS '"+what+"'", "COMMIT")
+					commented(t, pg, schema, what)
+				}
+				comments2("m1", "local")
+				comments(t, pg, p1, "p1", "behind local")
+				run(t, p1, "BEGIN", "SET search_path TO m1", "ROLLBACK")
+				comments(t, pg, p1, "p1", "behind rollback")
+				run(t, p1, "BEGIN", "SET LOCAL search_path TO m1", "SET LOCAL search_path TO public")
+				comments2("public", "local twice")
+			}
+		})
+	}
+}
+
+// Where nobody knows the search path, a name that may be a mapped table's is refused, unless
+// the text gives its schema.
+func TestNamesByAnUnknownPath(t *testing.T) {
+	t.Parallel()
+	for kind, opts := range mappingKinds {
+		t.Run(kind, func(t *testing.T) {
+			pg := newPostgres(t)
+			keyed(t, pg, "m1", true)
+			keyed(t, pg, "public", false)
+			pg.SQL(t, "postgres", "CREATE TABLE u (a int); CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'")
+			s := startSluice(t, pg, append(opts, maxOpen(3))...)
+			for name, script := range map[string]string{
+				"set_config":              "Q SELECT set_config('search_path', 'm1', false)\n< Z\nQ COMMENT ON COLUMN t.k IS 'no'\n< Z\n",
+				"set_config of a block":   "Q BEGIN\n< Z\nQ SELECT set_config('search_path', 'm1', true)\n< Z\nQ COMMENT ON COLUMN t.k IS 'no'\n< Z\n",
+				"a string":                "Q SET search_path TO m1; COMMENT ON COLUMN t.k IS 'no'\n< Z\n",
+				"a string, with a block":  "Q BEGIN; SET LOCAL search_path TO m1; COMMENT ON COLUMN t.k IS 'no'; COMMIT\n< Z\n",
+				"the end of what was set": "Q BEGIN\n< Z\nQ SET LOCAL search_path TO m1\n< Z\nQ ROLLBACK; COMMENT ON COLUMN t.k IS 'no'\n< Z\n",
+				"a string, by a function": "Q SELECT f(); COMMENT ON COLUMN t.k IS 'no'\n< Z\n",
+				"a group":                 "P - | SET search_path TO m1\nB - | -\nE -\nP - | COMMENT ON COLUMN t.k IS 'no'\nB - | -\nE -\nS\n< Z\n",
+				"the end of one, a group": "Q BEGIN\n< Z\nQ SET LOCAL search_path TO m1\n< Z\nP - | COMMIT\nB - | -\nE -\nP - | COMMENT ON COLUMN t.k IS 'no'\nB - | -\nE -\nS\n< Z\n",
+			} {
+				c := dialRaw(t, s.addr)
+				if got := c.say(t, script); !strings.Contains(got, "C=0A000") || strings.Count(got, "E S=") != 1 {
+					t.Errorf("%s: got\n%s", name, got)
+				}
+				c.say(t, "Q ROLLBACK\n< Z\n")
+				if got := c.say(t, "Q SELECT a FROM u\n< Z\nQ COMMENT ON COLUMN m1.t.k IS 'named'\n< Z\n"); strings.Contains(got, "C=0A000") {
+					t.Errorf("%s: then\n%s", name, got)
+				}
+				if got := pg.SQL(t, "postgres", "SELECT count(*) FROM pg_description WHERE description = 'no'"); !strings.Contains(got, "0") {
+					t.Errorf("%s: a comment was made: %s", name, got)
+				}
+			}
+			commented(t, pg, "m1", "named")
+		})
+	}
+}
+
+// A prepared statement means what its names stand for when it is bound.
+func TestPreparedNamesFollow(t *testing.T) {
+	t.Parallel()
+	for kind, opts := range mappingKinds {
+		t.Run(kind, func(t *testing.T) {
+			pg := newPostgres(t)
+			keyed(t, pg, "m1", true)
+			keyed(t, pg, "public", false)
+			s := startSluice(t, pg, append(opts, maxOpen(2))...)
+			c := dialRaw(t, s.addr)
+			c.say(t, "P s | COMMENT ON COLUMN t.k IS 'one'\nS\n< Z\n")
+			const execute = "B - | s\nE -\nS\n< Z\n"
+			for _, step := range []struct{ set, schema string }{
+				{"Q SELECT 1\n< Z\n", "public"}, {"Q SET search_path TO m1\n< Z\n", "m1"}, {"Q RESET search_path\n< Z\n", "public"},
+				{"Q BEGIN\n< Z\nQ SET LOCAL search_path TO m1\n< Z\n", "m1"},
+			} {
+				pg.SQL(t, "postgres", "COMMENT ON COLUMN m1.t.k__byteahex IS NULL; COMMENT ON COLUMN public.t.k IS NULL")
+				if got := c.say(t, step.set+execute+"Q COMMIT\n< Z\n"); strings.Contains(got, "E S=") {
+					t.Errorf("%s: got\n%s", step.set, got)
+				}
+				commented(t, pg, step.schema, "one")
+			}
+			c.say(t, "Q SELECT 1\n< Z\n")
+			// The table is made anew with a mapped column, where nobody here sees it.
+			pg.SQL(t, "postgres", "DROP TABLE public.t")
+			keyed(t, pg, "public", true)
+			if got := c.say(t, execute); !strings.Contains(got, "C=42703") {
+				t.Errorf("by the old schema: got\n%s", got)
+			}
+			pg.SQL(t, "postgres", "SELECT pg_sleep(1)")
+			if got := c.say(t, execute); strings.Contains(got, "E S=") {
+				t.Errorf("behind the error: got\n%s", got)
+			}
+		})
+	}
+}
+
+// Clients that come at once wait for one reading.
+func TestOneReaderOfTheSchema(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	s := startSluice(t, pg, mapping, asDSQL, withReplay)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			c := dialRaw(t, s.addr)
+			if got := c.say(t, "Q SELECT 1\n< Z\n"); !strings.HasSuffix(got, "C SELECT 1\\x00\nZ I\n") {
+				t.Errorf("got\n%s", got)
+			}
+		})
+	}
+	all.Wait()
+	loaded(t, s, 1, 0, 0)
+}
+
+// A session that keeps the only backend reads the schema by it.
+func TestSchemaByTheSessionsOwnBackend(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	s := startSluice(t, pg, mapping, asDSQL, withReplay, sessionPairing, maxOpen(1))
+	c := connectTo(t, s, "postgres", pgx.QueryExecModeCacheStatement)
+	keyed(t, pg, "m1", true)
+	run(t, c, "SELECT 1", "CREATE TABLE own (a int)", "SELECT * FROM own", "SET search_path TO m1")
+	comments(t, pg, c, "m1", "one")
+	run(t, c, "SELECT 1")
+	keyed(t, pg, "m2", true)
+	run(t, c, "SELECT n FROM m2.t", "SET search_path TO m2, m1")
+	comments(t, pg, c, "m2", "two")
+	loaded(t, s, 1, 2, 1)
+}
+
+// Without a schema no text is planned: it is refused, until there is a backend.
+func TestNoSchemaWithoutBackend(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	var up atomic.Bool
+	s := startSluice(t, pg, mapping, asDSQL, withReplay, func(s *setup) {
+		s.proxy.Startup.Timeout = 300 * time.Millisecond
+		s.wrap = func(dial reservoir.DialFunc) reservoir.DialFunc {
+			return func(ctx context.Context, x *reservoir.Startup) (*reservoir.Conn, error) {
+				if !up.Load() {
+					return nil, errors.New("down")
+				}
+				return dial(ctx, x)
+			}
+		}
+	})
+	c := dialRaw(t, s.addr)
+	for name, script := range map[string]string{"simple": "Q SELECT 1\n< Z\n", "extended": "P - | SELECT 1\nB - | -\nE -\nS\n< Z\n",
+		"block": "Q BEGIN\n< Z\nQ SELECT 1\n< Z\nQ ROLLBACK\n< Z\n"} {
+		if got := c.say(t, script); strings.Count(got, "E S=") != 1 || !strings.Contains(got, "E S=ERROR C=53300 M=the relations of the database could not be read") || !strings.HasSuffix(got, "Z I\n") {
+			t.Errorf("%s: got\n%s", name, got)
+		}
+	}
+	up.Store(true)
+	for try := 0; !strings.HasSuffix(c.say(t, "Q SELECT 1\n< Z\n"), "C SELECT 1\\x00\nZ I\n"); try++ {
+		if try == 100 {
+			t.Fatal("the backend is there, and texts are refused")
+		}
+	}
+}
+
+// A text in a block that names what the snapshot lacks waits for another backend; where none
+// is to be had it is refused, since the name may be a mapped table's.
+func TestMissingNameInABlock(t *testing.T) {
+	t.Parallel()
+	for backends, want := range map[int]string{1: "E S=ERROR C=53300", 2: "C SELECT 0"} {
+		t.Run(fmt.Sprint(backends), func(t *testing.T) {
+			pg := newPostgres(t)
+			s := startSluice(t, pg, mapping, asDSQL, withReplay, maxOpen(backends))
+			c := dialRaw(t, s.addr)
+			c.say(t, "Q BEGIN\n< Z\nQ SELECT 1\n< Z\n")
+			pg.SQL(t, "postgres", "CREATE TABLE late (a int)")
+			if got := c.say(t, "Q SELECT * FROM late\n< Z\n"); !strings.Contains(got, want) {
+				t.Errorf("got\n%s\nwant %s", got, want)
+			}
+			if got := c.say(t, "Q ROLLBACK\n< Z\nQ SELECT * FROM late\n< Z\n"); !strings.HasSuffix(got, "C SELECT 0\\x00\nZ I\n") {
+				t.Errorf("then:\n%s", got)
+			}
+		})
+	}
+}
+
+// A text that nobody reads is refused where it may name a table with mapped columns, and
+// passes where it names none.
+func TestUnreadTextsOverMappedTables(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	keyed(t, pg, "m1", true)
+	pg.SQL(t, "postgres", "CREATE TABLE other (a text)")
+	s := startSluice(t, pg, mapping, asDSQL, withReplay, configure(func(c *proxy.Config) { c.MaxStatementBytes = 1 << 20 }))
+	deep := strings.Repeat("(", 3000) + "1" + strings.Repeat(")", 3000)
+	for script, want := range map[string]string{
+		"Q SELECT * FROM m1.T, (VALUES (" + deep + ")) v\n< Z\n":                                                  "C=0A000",
+		"P - | SELECT * FROM m1.t, (VALUES (" + deep + ")) v\nB - | -\nE -\nS\n< Z\n":                             "C=0A000",
+		"Q SELECT * FROM " + `u&"m1"."\0074"` + ", (VALUES (" + deep + ")) v\n< Z\n":                              "C=0A000",
+		"Q BEGIN\n< Z\nQ INSERT INTO other VALUES ('" + strings.Repeat("x", 1<<20) + "')\n< Z\nQ ROLLBACK\n< Z\n": "C=0A000",
+	} {
+		if got := dialRaw(t, s.addr).say(t, script); !strings.Contains(got, want) || strings.Count(got, "E S=") != 1 {
+			t.Errorf("%.60s: got %.300s", script, got)
+		}
+	}
+	pg.SQL(t, "postgres", "DROP TABLE m1.t; CREATE TABLE fresh (a int)")
+	c := dialRaw(t, s.addr)
+	c.say(t, "Q SELECT * FROM fresh\n< Z\n")
+	for _, script := range []string{"Q SELECT (" + deep + ") FROM other\n< Z\n", "Q INSERT INTO other VALUES ('" + strings.Repeat("x", 1<<20) + "')\n< Z\n"} {
+		if got := c.say(t, script); strings.Contains(got, "E S=") {
+			t.Errorf("%.60s: got %.300s", script, got)
+		}
+	}
+}
+
+// Where nothing is mapped, a text over a table with mapped columns is refused: it would see
+// their digits. Others pass, and nobody waits for the schema but the first.
+func TestMappedTablesOfOthers(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	keyed(t, pg, "public", true)
+	keyed(t, pg, "p1", false)
+	pg.SQL(t, "postgres", "CREATE TABLE other (t int)")
+	s := startSluice(t, pg, asDSQL, withReplay, configure(func(c *proxy.Config) { c.WatchMapped = true }))
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeCacheStatement} {
+		c := connectTo(t, s, "postgres", mode)
+		for _, sql := range []string{"SELECT * FROM t", "SELECT 1; INSERT INTO T VALUES (1, '61')", "UPDATE public.t SET n = 1", "WITH x AS (SELECT 1) SELECT n FROM x, t"} {
+			if strings.Contains(sql, ";") && mode != pgx.QueryExecModeSimpleProtocol {
+				continue
+			}
+			_, err := c.Exec(t.Context(), sql)
+			failsAs(t, sql, err, "0A000", "rewrite.bytea: hex")
+		}
+		run(t, c, "SELECT 1", "SELECT t FROM other AS t", "SELECT t.t FROM other t", "SELECT * FROM p1.t", "BEGIN")
+		_, err := c.Exec(t.Context(), "DELETE FROM t")
+		failsAs(t, "in a block", err, "0A000")
+		run(t, c, "ROLLBACK", "CREATE TABLE more (a int)", "DROP TABLE more", "SELECT 1")
+	}
+	if n := loads(t, s, "start"); n != 1 {
+		t.Errorf("read %d times at the start", n)
 	}
 }

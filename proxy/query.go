@@ -114,6 +114,9 @@ func (s *session) queryRefused(q *simple) error {
 		if err = refusal(q.plan); err == nil {
 			err = s.notAsked(q.plan)
 		}
+		if err == nil && q.frame == nil {
+			err = s.mapsUnread()
+		}
 	}
 	if err == nil && q.frame != nil {
 		err = s.resetsInside(q.plan, s.t.strung, q.sql())
@@ -138,7 +141,13 @@ func (s *session) admitQuery(q *simple) error {
 		return err
 	}
 	if q.frame != nil && q.plan.Pin != rewrite.PinUnparsed && s.b.reading.Misleads(q.sql()) {
-		q.plan = s.srv.planner.Unread() // nobody knew before it was lent
+		var err error
+		if q.plan, err = s.plan(q.sql()); err == nil { // nobody knew before it was lent
+			err = refusal(q.plan)
+		}
+		if err != nil {
+			return err
+		}
 		return s.pin(q.plan)
 	}
 	return nil

@@ -13,8 +13,12 @@ import (
 // plan is the planner's, for a text that the server reads next; Unread where the server may
 // read it in another way. It never is nil without an error, which is that of names.
 func (s *session) plan(sql []byte) (*rewrite.Plan, error) {
+	if err := s.unmapped(sql); err != nil {
+		return nil, err
+	}
 	if r := s.reading(); r != 0 && r.Misleads(sql) {
-		return s.srv.planner.Unread(), nil
+		names, err := s.names()
+		return s.srv.planner.UnreadIn(sql, names), err
 	}
 	plan, _, err := s.planned(sql)
 	return plan, err
@@ -22,10 +26,14 @@ func (s *session) plan(sql []byte) (*rewrite.Plan, error) {
 
 // unreadTemplate is that of a text that is not read. It is nobody else's, since the text
 // may be taken for something else by another client's server.
-func (s *session) unreadTemplate(sql, oids []byte) *template {
-	t := s.srv.newTemplate(sql, oids, s.srv.planner.Unread(), s.parsing())
+func (s *session) unreadTemplate(sql, oids []byte) (*template, error) {
+	names, err := s.names()
+	if err != nil {
+		return nil, err
+	}
+	t := s.srv.newTemplate(sql, oids, s.srv.planner.UnreadIn(sql, names), s.parsing())
 	t.own = true
-	return t
+	return t, refusal(t.plan)
 }
 
 // reading is how the server will read the session's next text, as far as that is known.

@@ -59,7 +59,13 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 	t := s.t
 	switch typ {
 	case wire.ParameterStatus, wire.NoticeResponse, wire.NotificationResponse:
-		return s.unasked(typ, frame), nil
+		v := s.unasked(typ, frame)
+		if v == pass && typ == wire.NoticeResponse && len(frame) == total {
+			if own := s.noticed(frame); own != nil {
+				return swallow, s.passSpan(own)
+			}
+		}
+		return v, nil
 	case wire.ErrorResponse:
 		return s.replyError(frame, total)
 	}

@@ -92,6 +92,9 @@ func (s *session) understand(head *owed, frame []byte) (e serverError) {
 	if deallocated {
 		s.b.suspect = true // somebody deallocated our statements behind our back
 	}
+	if unknownName(payload) {
+		s.srv.keeper.erred.Store(true)
+	}
 	s.t.outcome.failed(s.endsAnyway(head))
 	e.class, e.cause = retry.Classify(retry.Field(payload, 'C'), retry.Field(payload, 'M'))
 	s.srv.metrics.TxError(s.tx.operation, e.class.String())
@@ -109,6 +112,16 @@ func (s *session) understand(head *owed, frame []byte) (e serverError) {
 	}
 	e.replays = e.class == retry.Conflict || otherForm || (stale || deallocated) && s.tx.log.Replayable()
 	return e
+}
+
+// unknownName reports whether an error says that the server knows no relation or column of a
+// name: then what is remembered of the schema may be old.
+func unknownName(payload []byte) bool {
+	switch string(retry.Field(payload, 'C')) {
+	case "42703", "42P01":
+		return true
+	}
+	return false
 }
 
 // schemaConflict reports whether an error is DSQL's for a schema that has changed: then

@@ -51,6 +51,7 @@ func (s *session) noteParsing(plan *rewrite.Plan) {
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
 		s.t.movesNames = s.t.movesNames || st.Calls || movesNames(st.Changes)
+		s.mapped.called = s.mapped.called || st.Calls
 		changes, constants = changes || len(st.Changes) > 0, constants || rereads(st.Changes)
 		calls = calls || st.Calls
 	}

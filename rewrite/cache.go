@@ -125,7 +125,7 @@ const wordBytes = int(unsafe.Sizeof(""))
 
 // bytes is about what a plan takes in memory; shared ones take nothing.
 func (p *Plan) bytes() int {
-	if p == emptyPlan || p == guardedPlan || p == foreignPlan {
+	if p == emptyPlan || p == guardedPlan || p == unreadMapped || p == foreignPlan {
 		return 0
 	}
 	n := int(unsafe.Sizeof(*p)) + cap(p.Statements)*int(unsafe.Sizeof(Statement{}))

@@ -81,6 +81,13 @@ func (p *Planner) Unread() *Plan {
 	return guardedPlan
 }
 
+// UnreadIn is Unread for a session in which names stand for what names says; nil: nothing is
+// mapped.
+func (p *Planner) UnreadIn(sql []byte, names *Names) *Plan {
+	p.guarded[notText].Add(1)
+	return names.unread(sql)
+}
+
 // Rereads reports whether the texts that follow a plan's may be read otherwise: it
 // changes client_encoding or standard_conforming_strings, or calls set_config.
 func (p *Plan) Rereads() bool { return p.rereads || p.Kind == Unknown }

@@ -1,6 +1,9 @@
 package rewrite
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // Names that a snapshot of the schema lacks: another process may have made the relation, and
 // a text that says no column of it (SELECT *, INSERT without a list) would reach the server
@@ -25,16 +28,20 @@ func (n *Names) knows(schema, name string) bool {
 // is none of the snapshot's.
 func (n *Names) lacksAny(tables []string) bool {
 	for _, table := range tables {
-		parts := strings.Split(table, ".")
-		schema := ""
-		if len(parts) > 1 {
-			schema = parts[len(parts)-2]
-		}
-		if !n.knows(schema, parts[len(parts)-1]) {
+		if !n.knows(splitTable(table)) {
 			return true
 		}
 	}
 	return false
+}
+
+// splitTable takes a table's name as Statement.Tables has it apart.
+func splitTable(table string) (schema, name string) {
+	parts := strings.Split(table, ".")
+	if len(parts) > 1 {
+		schema = parts[len(parts)-2]
+	}
+	return schema, parts[len(parts)-1]
 }
 
 // lacks reports whether a statement reads or writes a relation that the snapshot does not
@@ -203,3 +210,45 @@ func (s *relationNames) punctuation(c byte) bool {
 	}
 	return false
 }
+
+// Mentions reports whether a text that nobody can read may name a relation with mapped
+// columns. It errs towards yes. The text of a nil slice is one that nobody has: it may name
+// any.
+func (n *Names) Mentions(sql []byte) bool {
+	if n == nil || len(n.schema.mapped) == 0 {
+		return false
+	}
+	small := bytes.ToLower(sql)
+	if sql == nil || bytes.Contains(small, []byte(`u&"`)) {
+		return true
+	}
+	for name := range n.schema.mapped {
+		quoted := strings.ReplaceAll(strings.ToLower(name), `"`, `""`)
+		if bytes.Contains(small, []byte(quoted)) {
+			return true
+		}
+	}
+	return false
+}
+
+// unread is the plan of a text that nobody reads: refused where it may name a relation with
+// mapped columns.
+func (n *Names) unread(sql []byte) *Plan {
+	if n.Mentions(sql) {
+		return unreadMapped
+	}
+	return guardedPlan
+}
+
+// UnreadMapped is the refusal of a text that nobody reads and that may name a relation with
+// mapped columns.
+func UnreadMapped() Refusal {
+	return Refusal{Unsent: true, Code: "0A000", Message: "cannot map the bytea columns of a statement that is not read",
+		Detail: "It may name a table with columns that are stored as text (rewrite.bytea), and is too long, too deep or no UTF-8.",
+		Hint:   "Send the constants as parameters, or raise rewrite.max_bytes."}
+}
+
+var unreadMapped = func() *Plan {
+	refusal := UnreadMapped()
+	return &Plan{Kind: Unknown, Pin: PinUnparsed, Statements: []Statement{{Kind: Unknown, Pin: PinUnparsed, Refusal: &refusal}}}
+}()

@@ -147,7 +147,7 @@ func (p *Planner) PlanIn(sql []byte, names *Names) *Plan {
 func (p *Planner) planByTree(sql []byte, names *Names) *Plan {
 	if why := p.config.guard(sql); why != fits {
 		p.guarded[why].Add(1)
-		return guardedPlan
+		return names.unread(sql)
 	}
 	text := string(sql)
 	plan := p.parse(text, names)
