@@ -133,7 +133,7 @@ var catalogue = map[Feature]fact{
 	Collation:     {DialectRule, "DSQL has the collation C only", "leave COLLATE out and sort in the application"},
 	Exclusion:     {DialectRule, "DSQL has no EXCLUDE constraints", "check it in the application under a lock FOR UPDATE"},
 	ColumnType:    {DialectRule, "DSQL has no columns of this type", "store it as text, jsonb or numbers"},
-	ByteaKey:      {DialectRule, "DSQL takes neither bytea nor jsonb in a key", "for bytea set rewrite.bytea to hex; or use uuid or text for the columns of the key"},
+	ByteaKey:      {ByteaRule, "DSQL takes neither bytea nor jsonb in a key", "for bytea set rewrite.bytea to hex; or use uuid or text for the columns of the key"},
 	IdentityCache: {DialectRule, "DSQL wants CACHE 1, or 65536 or more, for identity columns", "add (CACHE 1)"},
 	IdentityType:  {DialectRule, "DSQL's identity columns are bigint", "declare the column bigint"},
 	SequenceCache: {DialectRule, "DSQL wants CACHE 1, or 65536 or more, for sequences", "add CACHE 1"},
