@@ -178,3 +178,16 @@ func TestMappingTakesTimeWithLength(t *testing.T) {
 		})
 	}
 }
+
+// Where no column is mapped, and no key is bytea, a text is planned as without the mapping.
+func TestNothingMappedChangesNothing(t *testing.T) {
+	t.Parallel()
+	plain, mapping := newPlanner(t), mappedPlanner(t, nil)
+	names := NewSchema([]Relation{{Schema: "public", Name: "t", Columns: []Column{{Name: "a"}, {Name: "b"}}}}).In([]string{"public"})
+	for _, sql := range readCorpus(t) {
+		want, got := plain.Plan([]byte(sql)), mapping.planByTree([]byte(sql), names)
+		if got.Text != want.Text || showFindings(got) != showFindings(want) {
+			t.Errorf("%s\n became %q, want %q; %s, want %s", sql, got.Text, want.Text, showFindings(got), showFindings(want))
+		}
+	}
+}
