@@ -1,0 +1,150 @@
+package bytea
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Client is a session in one of the two databases.
+type Client struct {
+	Conn *pgconn.PgConn
+	// Plan says what goes to the server in the place of a text, or the error that the
+	// client gets; nil: the text goes as it is.
+	Plan func(sql string) (string, error)
+	// Mapped is set where Conn looks at a database that maps, past what maps.
+	Mapped bool
+}
+
+// field is a column of an answer, as its client is told.
+type field struct {
+	name string
+	typ  uint32
+	size int16
+	mod  int32
+}
+
+// outcome is what a client is told about a statement.
+type outcome struct {
+	sent   string
+	code   string // the SQLSTATE of its error
+	reason string
+	params []uint32
+	fields []field
+	rows   []string
+	keys   [][]string // the rows' values
+	tag    string
+}
+
+// firstOwn is the least number that a type or a table which somebody made can have.
+const firstOwn = 16384
+
+// record is the type of a row of no table.
+const record = 2249
+
+// run runs a statement and tells what came back. An error is one of the connection.
+func (c *Client) run(ctx context.Context, s statement) (outcome, error) {
+	o := outcome{sent: s.text}
+	err := c.ask(ctx, s, &o)
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		o.code, o.reason = refused.Code, refused.Message
+		return o, nil
+	}
+	return o, err
+}
+
+func (c *Client) ask(ctx context.Context, s statement, o *outcome) error {
+	if c.Plan != nil {
+		text, err := c.Plan(s.text)
+		if err != nil {
+			return err
+		}
+		o.sent = text
+	}
+	if s.simple {
+		results, err := c.Conn.Exec(ctx, o.sent).ReadAll()
+		if len(results) > 0 {
+			o.take(results[0])
+		}
+		return err
+	}
+	var given []uint32
+	for _, p := range s.params {
+		given = append(given, p.oid)
+	}
+	described, err := c.Conn.Prepare(ctx, "", o.sent, given)
+	if err != nil {
+		return err
+	}
+	o.params = described.ParamOIDs
+	var values [][]byte
+	var formats []int16
+	for _, p := range s.params {
+		format := int16(0)
+		if p.binary {
+			format = 1
+		}
+		values, formats = append(values, p.value), append(formats, format)
+	}
+	if len(values) != len(o.params) {
+		return &pgconn.PgError{Code: "08P01", Message: "the statement has another number of parameters"}
+	}
+	result := c.Conn.ExecPrepared(ctx, "", values, formats, []int16{s.results}).Read()
+	o.take(result)
+	if o.fields == nil {
+		o.describe(described.Fields)
+	}
+	return result.Err
+}
+
+func (o *outcome) describe(fields []pgconn.FieldDescription) {
+	for _, f := range fields {
+		typ := f.DataTypeOID
+		if typ >= firstOwn {
+			typ = record
+		}
+		o.fields = append(o.fields, field{f.Name, typ, f.DataTypeSize, f.TypeModifier})
+	}
+}
+
+// take notes what came back.
+func (o *outcome) take(r *pgconn.Result) {
+	o.tag = r.CommandTag.String()
+	o.describe(r.FieldDescriptions)
+	for _, row := range r.Rows {
+		var values []string
+		for i, v := range row {
+			switch {
+			case v == nil:
+				values = append(values, "NULL")
+			case r.FieldDescriptions[i].Format == 1 && o.fields[i].typ == record:
+				// Types of the values stand in it.
+				values = append(values, fmt.Sprintf("a row of %d values", v[3]))
+			default:
+				values = append(values, fmt.Sprintf("%q", v))
+			}
+		}
+		o.keys = append(o.keys, values)
+		o.rows = append(o.rows, strings.Join(values, " | "))
+	}
+}
+
+// contents are the rows of a table, in no order.
+func (c *Client) contents(ctx context.Context, t *Table) ([]string, error) {
+	text := "SELECT * FROM " + Ident(t.Name)
+	if c.Mapped && t.Of == nil {
+		var all []string
+		for i := range t.Columns {
+			all = append(all, t.Columns[i].read(true))
+		}
+		text = "SELECT " + strings.Join(all, ", ") + " FROM " + Ident(t.Name)
+	}
+	var o outcome
+	result := c.Conn.ExecParams(ctx, text, nil, nil, nil, nil).Read()
+	o.take(result)
+	return o.rows, result.Err
+}

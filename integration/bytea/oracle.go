@@ -1,0 +1,239 @@
+package bytea
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Oracle plays worlds in two databases.
+type Oracle struct {
+	// Begin makes a world in two empty databases, and gives a client of each.
+	Begin func(ctx context.Context, w *World) (stock, mapped *Client, err error)
+	// Statements is how many there are in a world.
+	Statements int
+	// Shrink bounds how often a statement that differs is tried with less in it.
+	Shrink int
+	// Most is how many differences are looked for before the oracle ends; 0: one.
+	Most int
+
+	Tally Tally
+}
+
+// Tally counts what came of the statements.
+type Tally struct {
+	Worlds, Statements, Rewritten, Answered, Rows, Writes int
+	BothFail                                              map[string]int // by SQLSTATE
+	Refused                                               map[string]int
+	Differ                                                map[string]int // pairs of SQLSTATEs
+	Mismatches                                            []string
+	Refusals                                              []string // one text for each reason
+}
+
+// Play plays a world of a seed.
+func (o *Oracle) Play(ctx context.Context, seed, n uint64) error {
+	w := NewWorld(seed, n)
+	stock, mapped, err := o.Begin(ctx, w)
+	if err != nil {
+		return fmt.Errorf("world %d of seed %d: %w\n%s", n, seed, err, w)
+	}
+	o.Tally.Worlds++
+	p := &play{oracle: o, world: w, stock: stock, mapped: mapped}
+	for _, s := range w.filling(newDraw(seed, n<<32+1)) {
+		if err := p.both(ctx, s, nil); err != nil {
+			return err
+		}
+	}
+	for i := range o.Statements {
+		d := newDraw(seed, n<<32+2+uint64(i))
+		if err := p.both(ctx, w.statement(d), d.made); err != nil {
+			return fmt.Errorf("world %d of seed %d, statement %d: %w", n, seed, i, err)
+		}
+		if p.found != "" {
+			o.Tally.Mismatches = append(o.Tally.Mismatches, fmt.Sprintf("world %d of seed %d, statement %d: %s", n, seed, i, p.found))
+			p.found = ""
+		}
+		if len(o.Tally.Mismatches) > o.Most || p.diverged {
+			break
+		}
+	}
+	return nil
+}
+
+// filling are the first rows of each table.
+func (w *World) filling(d *draw) []statement {
+	var all []statement
+	for _, t := range w.Tables {
+		if t.Of != nil {
+			continue
+		}
+		for range 8 {
+			var values []string
+			for _, c := range t.Columns {
+				v := w.constant(d, c.Type)
+				if !c.NotNull && d.chance(20) {
+					v = "NULL"
+				}
+				values = append(values, v)
+			}
+			text := "INSERT INTO " + Ident(t.Name) + " (" + idents(t.names()) + ") VALUES (" + strings.Join(values, ", ") + ") ON CONFLICT DO NOTHING"
+			all = append(all, statement{text: text, table: t})
+		}
+	}
+	return all
+}
+
+func (w *World) String() string {
+	var all []string
+	for _, t := range w.Tables {
+		all = append(all, t.DDL()+";")
+	}
+	return strings.Join(all, "\n")
+}
+
+// play is one world that is played.
+type play struct {
+	oracle        *Oracle
+	world         *World
+	stock, mapped *Client
+	found         string
+	diverged      bool // the tables are no longer equal
+}
+
+// both runs a statement in both databases and counts what came of it.
+func (p *play) both(ctx context.Context, s statement, made []int) error {
+	stock, mapped, v, err := p.try(ctx, s)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.text, err)
+	}
+	t := &p.oracle.Tally
+	t.Statements++
+	if mapped.sent != s.text {
+		t.Rewritten++
+	}
+	switch v.kind {
+	case same:
+		t.Answered++
+		t.Rows += len(stock.rows)
+	case bothFail:
+		add(&t.BothFail, stock.code)
+	case codesDiffer:
+		add(&t.Differ, v.text)
+	case refused:
+		if t.Refused[v.text] == 0 {
+			t.Refusals = append(t.Refusals, v.text+": "+s.text)
+		}
+		add(&t.Refused, v.text)
+		// What stock has done must not be seen.
+		p.diverged = s.table != nil || strings.Contains(stock.tag, "UPDATE")
+	case mismatch:
+		p.diverged = s.table != nil
+		p.found = p.explain(ctx, s, made, v, mapped)
+		return nil
+	}
+	if v.kind == same && s.table != nil {
+		t.Writes++
+		return p.tables(ctx, s)
+	}
+	return nil
+}
+
+func add(counts *map[string]int, what string) {
+	if *counts == nil {
+		*counts = map[string]int{}
+	}
+	(*counts)[what]++
+}
+
+// try runs a statement in both databases.
+func (p *play) try(ctx context.Context, s statement) (stock, mapped outcome, v verdict, err error) {
+	if mapped, err = p.mapped.run(ctx, s); err != nil {
+		return
+	}
+	if stock, err = p.stock.run(ctx, s); err != nil {
+		return
+	}
+	return stock, mapped, compare(s, stock, mapped), nil
+}
+
+// tables compares all tables after a statement.
+func (p *play) tables(ctx context.Context, s statement) error {
+	for _, t := range p.world.Tables {
+		if t.Of != nil {
+			continue
+		}
+		a, err := p.stock.contents(ctx, t)
+		if err != nil {
+			return err
+		}
+		b, err := p.mapped.contents(ctx, t)
+		if err != nil {
+			return err
+		}
+		if diff := differentRows(a, b); diff != "" {
+			p.found, p.diverged = fmt.Sprintf("%s\nleaves in %s other %s", s, t.Name, diff), true
+			return nil
+		}
+	}
+	return nil
+}
+
+// explain makes a statement that differs smaller, and shows it.
+func (p *play) explain(ctx context.Context, s statement, made []int, v verdict, mapped outcome) string {
+	if made != nil && !p.diverged {
+		smaller(made, p.oracle.Shrink, func(list []int) bool {
+			t := p.world.statement(&draw{given: list})
+			if t.table != nil {
+				return false
+			}
+			_, m, found, err := p.try(ctx, t)
+			if err != nil || found.kind != mismatch {
+				return false
+			}
+			s, v, mapped = t, found, m
+			return true
+		})
+	}
+	return fmt.Sprintf("%s\nsent: %s\n%s\nin\n%s", s, mapped.sent, v.text, p.world)
+}
+
+func (s statement) String() string {
+	text := s.text
+	for i, p := range s.params {
+		text += fmt.Sprintf("\n  $%d = %q", i+1, p.value)
+		if p.value == nil {
+			text += " (NULL)"
+		}
+		if p.binary {
+			text += " in binary"
+		}
+		if p.oid != 0 {
+			text += fmt.Sprintf(" as type %d", p.oid)
+		}
+	}
+	return text
+}
+
+// AllRefused counts the statements that were refused.
+func (t *Tally) AllRefused() int { return sum(t.Refused) }
+
+func sum(counts map[string]int) int {
+	n := 0
+	for _, k := range counts {
+		n += k
+	}
+	return n
+}
+
+// String is the report.
+func (t *Tally) String() string {
+	text := fmt.Sprintf("%d worlds, %d statements, %d of them rewritten here: %d answered (%d rows, %d writes, all tables compared behind each), %d fail in both, %d with another SQLSTATE, %d refused, %d mismatches",
+		t.Worlds, t.Statements, t.Rewritten, t.Answered, t.Rows, t.Writes, sum(t.BothFail), sum(t.Differ), sum(t.Refused), len(t.Mismatches))
+	text += fmt.Sprintf("\n  failures: %v", t.BothFail)
+	for _, pair := range slices.Sorted(maps.Keys(t.Differ)) {
+		text += fmt.Sprintf("\n  %s: %d", pair, t.Differ[pair])
+	}
+	return text + "\n" + strings.Join(t.Refusals, "\n")
+}

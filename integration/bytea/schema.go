@@ -1,0 +1,262 @@
+package bytea
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Column is a column of a table.
+type Column struct {
+	Name    string
+	Type    Type
+	NotNull bool
+	Default string // an expression, or ""
+	// Mapped says that the column is in a key and of type bytea.
+	Mapped bool
+}
+
+// Key is a primary key or a unique constraint.
+type Key struct {
+	Name    string
+	Primary bool
+	Columns []string
+}
+
+// Table is a table of a world, or a view.
+type Table struct {
+	Name    string
+	Columns []Column
+	Keys    []Key
+	Checks  []string // with %s where the column stands
+	Checked []string // the columns of Checks
+	Of      *Table   // of a view, what it shows
+	Where   string   // and the condition, with %s where its first column stands
+}
+
+// World is a schema, and the values that its statements use.
+type World struct {
+	Tables []*Table // the views are behind the tables
+	values [][]byte
+}
+
+var (
+	tableNames  = []string{"t", "u", "Order", "select", "Mixed Case", `q"t`, "event", "a.b", "k", "excluded_", "naïve"}
+	columnNames = []string{"k", "id", "n", "v", "ID", "user", "K k", "data", "value", "group", "é", "decode", "t", "c.d", `q"c`, "x", "a_name_of_fifty_three_bytes_which_is_all_there_can_be"}
+)
+
+// Ident writes a name as a client must.
+func Ident(name string) string {
+	plain := name != "" && !slices.Contains([]string{"select", "user", "group"}, name)
+	for i, c := range name {
+		if (c < 'a' || c > 'z') && c != '_' && (i == 0 || c < '0' || c > '9') {
+			plain = false
+		}
+	}
+	if plain {
+		return name
+	}
+	return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+}
+
+func idents(names []string) string {
+	var all []string
+	for _, n := range names {
+		all = append(all, Ident(n))
+	}
+	return strings.Join(all, ", ")
+}
+
+// shuffled are n of some names, in any order.
+func shuffled(d *draw, names []string, n int) []string {
+	names = slices.Clone(names)
+	for i := range min(n, len(names)) {
+		k := i + d.below(len(names)-i)
+		names[i], names[k] = names[k], names[i]
+	}
+	return names[:min(n, len(names))]
+}
+
+// NewWorld draws a world.
+func NewWorld(seed, n uint64) *World {
+	d := newDraw(seed, n<<32)
+	w := &World{}
+	var values [][]byte
+	for range 6 {
+		values = append(values, w.bytesOf(d))
+	}
+	w.values = slices.SortedFunc(slices.Values(values), func(a, b []byte) int { return len(a) - len(b) })
+	for _, name := range shuffled(d, tableNames, 1+d.below(4)) {
+		w.Tables = append(w.Tables, w.newTable(d, name))
+	}
+	for i := range d.below(3) {
+		t := w.Tables[d.below(len(w.Tables))]
+		if t.Of == nil {
+			w.Tables = append(w.Tables, newView(d, t, fmt.Sprintf("view%d", i)))
+		}
+	}
+	return w
+}
+
+func (w *World) newTable(d *draw, name string) *Table {
+	t := &Table{Name: name}
+	// The first names are likelier, so that tables have them in common.
+	for _, name := range shuffled(d, columnNames[:one(d, 6, 8, len(columnNames))], 2+d.below(5)) {
+		t.Columns = append(t.Columns, Column{Name: name, Type: one(d, Bytea, Bytea, Bytea, Int, Text, Bool, Bigint), NotNull: d.chance(20)})
+	}
+	key := t.newKey(d, true)
+	t.Keys = append(t.Keys, key)
+	for d.chance(40) && len(t.Keys) < 3 {
+		if key := t.newKey(d, false); !slices.ContainsFunc(t.Keys, func(k Key) bool { return slices.Equal(k.Columns, key.Columns) }) {
+			t.Keys = append(t.Keys, key)
+		}
+	}
+	for i := range t.Columns {
+		w.constrain(d, t, &t.Columns[i])
+	}
+	return t
+}
+
+// newKey draws a key, with a bytea column in it where there is one, mostly.
+func (t *Table) newKey(d *draw, primary bool) Key {
+	var names []string
+	for _, c := range shuffled(d, t.names(), len(t.Columns)) {
+		bytea := t.column(c).Type == Bytea
+		if len(names) < 1+d.below(3) && (bytea || d.chance(40)) {
+			names = append(names, c)
+		}
+	}
+	if len(names) == 0 {
+		names = t.names()[:1]
+	}
+	for _, n := range names {
+		c := t.column(n)
+		c.Mapped = c.Type == Bytea
+		c.NotNull = c.NotNull || primary
+	}
+	suffix := "_pkey"
+	if !primary {
+		suffix = fmt.Sprintf("_u%d", len(t.Keys))
+	}
+	return Key{Name: t.Name + suffix, Primary: primary, Columns: names}
+}
+
+// constrain gives a column a DEFAULT and a CHECK, perhaps.
+func (w *World) constrain(d *draw, t *Table, c *Column) {
+	if d.chance(30) {
+		c.Default = w.constant(d, c.Type)
+	}
+	if c.Type == Bytea && d.chance(25) {
+		t.Checks = append(t.Checks, one(d, "length(%s) < 300", `%s <> '\x6e6f'`, "octet_length(%s) >= 0 OR %[1]s IS NULL", `%s BETWEEN '' AND '\xffffffffffffffffffffffffffffffffffffffffff'`))
+		t.Checked = append(t.Checked, c.Name)
+	}
+}
+
+func newView(d *draw, t *Table, name string) *Table {
+	v := &Table{Name: name, Of: t}
+	for _, c := range t.Columns {
+		v.Columns = append(v.Columns, Column{Name: c.Name, Type: c.Type})
+	}
+	if d.chance(50) {
+		v.Where = " WHERE %s IS NOT NULL"
+	}
+	return v
+}
+
+func (t *Table) names() []string {
+	var names []string
+	for _, c := range t.Columns {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+func (t *Table) column(name string) *Column {
+	for i := range t.Columns {
+		if t.Columns[i].Name == name {
+			return &t.Columns[i]
+		}
+	}
+	return nil
+}
+
+// DDL is the statement that makes a table or a view, as a client writes it.
+func (t *Table) DDL() string { return t.ddl(false) }
+
+// MappedDDL is how a database that maps it has it.
+func (t *Table) MappedDDL() string { return t.ddl(true) }
+
+const suffix = "__byteahex"
+
+func (t *Table) ddl(mapped bool) string {
+	if t.Of != nil {
+		return t.viewDDL(mapped)
+	}
+	var lines []string
+	for i := range t.Columns {
+		lines = append(lines, t.Columns[i].line(t.Columns[i].physical(mapped), mapped))
+	}
+	for _, k := range t.Keys {
+		var names []string
+		for _, n := range k.Columns {
+			names = append(names, t.column(n).physical(mapped))
+		}
+		kind := "UNIQUE"
+		if k.Primary {
+			kind = "PRIMARY KEY"
+		}
+		lines = append(lines, fmt.Sprintf("CONSTRAINT %s %s (%s)", Ident(k.Name), kind, strings.Join(names, ", ")))
+	}
+	for i, check := range t.Checks {
+		lines = append(lines, "CHECK ("+fmt.Sprintf(check, t.column(t.Checked[i]).read(mapped))+")")
+	}
+	return "CREATE TABLE " + Ident(t.Name) + " (\n  " + strings.Join(lines, ",\n  ") + "\n)"
+}
+
+func (t *Table) viewDDL(mapped bool) string {
+	columns := "*"
+	if mapped || t.Where != "" {
+		var all []string
+		for i := range t.Of.Columns {
+			all = append(all, t.Of.Columns[i].read(mapped)+" AS "+Ident(t.Of.Columns[i].Name))
+		}
+		columns = strings.Join(all, ", ")
+	}
+	where := ""
+	if t.Where != "" {
+		where = fmt.Sprintf(t.Where, t.Of.Columns[0].read(mapped))
+	}
+	return "CREATE VIEW " + Ident(t.Name) + " AS SELECT " + columns + " FROM " + Ident(t.Of.Name) + where
+}
+
+// physical is a column's name in a database.
+func (c *Column) physical(mapped bool) string {
+	if mapped && c.Mapped {
+		return Ident(c.Name + suffix)
+	}
+	return Ident(c.Name)
+}
+
+// read is the expression that reads it.
+func (c *Column) read(mapped bool) string {
+	if mapped && c.Mapped {
+		return "decode(" + c.physical(true) + ", 'hex')"
+	}
+	return Ident(c.Name)
+}
+
+// line defines a column.
+func (c *Column) line(name string, mapped bool) string {
+	typ, value := c.Type.String(), c.Default
+	if mapped && c.Mapped {
+		typ, value = "text", "encode("+c.Default+", 'hex')"
+	}
+	line := name + " " + typ
+	if c.NotNull {
+		line += " NOT NULL"
+	}
+	if c.Default != "" {
+		line += " DEFAULT " + value
+	}
+	return line
+}

@@ -1,0 +1,252 @@
+package bytea
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// named is a text of Temporal, by the name that its source gives it.
+type named struct{ name, text string }
+
+// temporalModule is the folder of Temporal's source: the module that integration/temporal
+// runs. Its texts are constants that nobody can import.
+func temporalModule(moduleOf string) (string, error) {
+	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "go.temporal.io/server")
+	list.Dir = moduleOf
+	out, err := list.Output()
+	if err != nil {
+		return "", fmt.Errorf("%v: %w", list.Args, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// temporalSchema are the statements of the schema that a new installation runs.
+func temporalSchema(module string) ([]string, error) {
+	text, err := os.ReadFile(filepath.Join(module, "schema/postgresql/v12/temporal/schema.sql"))
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, s := range strings.Split(regexp.MustCompile(`(?m)--.*$`).ReplaceAllString(string(text), ""), ";") {
+		if s = strings.TrimSpace(s); s != "" {
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+// temporalTexts are the statements of Temporal's plugin for PostgreSQL, as they are sent.
+func temporalTexts(module string) ([]named, error) {
+	e := evaluator{declared: map[string]ast.Expr{}, known: map[string]any{}}
+	folder := filepath.Join(module, "common/persistence/sql/sqlplugin/postgresql")
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		if name := filepath.Base(file); strings.HasPrefix(name, "visibility") || strings.HasPrefix(name, "query_converter") || name == "plugin.go" || name == "admin.go" {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			return nil, err
+		}
+		e.declare(parsed)
+	}
+	var all []named
+	for _, name := range slices.Sorted(keysOf(e.declared)) {
+		text, ok := e.value(name).(string)
+		if ok && statementStart.MatchString(text) && !strings.Contains(text, "%") {
+			all = append(all, variants(named{name, text}, e)...)
+		}
+	}
+	return all, nil
+}
+
+func keysOf[V any](m map[string]V) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+var statementStart = regexp.MustCompile(`(?is)^\s*(SELECT|INSERT|UPDATE|DELETE)\s`)
+
+// evaluator evaluates the declarations of a package that make texts.
+type evaluator struct {
+	declared map[string]ast.Expr
+	known    map[string]any
+}
+
+func (e evaluator) declare(file *ast.File) {
+	for _, d := range file.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, s := range g.Specs {
+			if v, ok := s.(*ast.ValueSpec); ok && len(v.Names) == len(v.Values) {
+				for i, n := range v.Names {
+					e.declared[n.Name] = v.Values[i]
+				}
+			}
+		}
+	}
+}
+
+// value is what a name stands for: a string, a []string, or nil.
+func (e evaluator) value(name string) any {
+	if _, ok := e.known[name]; !ok {
+		e.known[name] = nil
+		if x, ok := e.declared[name]; ok {
+			e.known[name] = e.eval(x)
+		}
+	}
+	return e.known[name]
+}
+
+func (e evaluator) eval(x ast.Expr) any {
+	switch x := x.(type) {
+	case *ast.BasicLit:
+		if text, err := strconv.Unquote(x.Value); err == nil && x.Kind == token.STRING {
+			return text
+		}
+	case *ast.Ident:
+		return e.value(x.Name)
+	case *ast.BinaryExpr:
+		a, okA := e.eval(x.X).(string)
+		b, okB := e.eval(x.Y).(string)
+		if okA && okB && x.Op == token.ADD {
+			return a + b
+		}
+	case *ast.CompositeLit:
+		var all []string
+		for _, item := range x.Elts {
+			if text, ok := e.eval(item).(string); ok {
+				all = append(all, text)
+			}
+		}
+		return all
+	case *ast.CallExpr:
+		return e.call(x)
+	}
+	return nil
+}
+
+// call is what the functions of the plugin make of their templates.
+func (e evaluator) call(x *ast.CallExpr) any {
+	f, ok := x.Fun.(*ast.Ident)
+	if !ok {
+		return nil
+	}
+	var table, key string
+	var columns []string
+	for i, a := range x.Args {
+		switch v := e.eval(a).(type) {
+		case string:
+			if i == 0 {
+				table = v
+			} else {
+				key = v
+			}
+		case []string:
+			columns = v
+		}
+	}
+	with := func(prefix string) string {
+		var all []string
+		for _, c := range columns {
+			all = append(all, prefix+c)
+		}
+		return strings.Join(all, ",")
+	}
+	template := func(name string) string { t, _ := e.value(name).(string); return t }
+	switch f.Name {
+	case "makeDeleteMapQry":
+		return fmt.Sprintf(template("deleteMapQueryTemplate"), table)
+	case "makeSetKeyInMapQry":
+		return fmt.Sprintf(template("setKeyInMapQueryTemplate"), table, with(""), with(":"), key, with("excluded."))
+	case "makeDeleteKeyInMapQry":
+		return fmt.Sprintf(template("deleteKeyInMapQueryTemplate"), table, key)
+	case "makeGetMapQryTemplate":
+		return fmt.Sprintf(template("getMapQueryTemplate"), table, key, with(""))
+	}
+	return nil
+}
+
+// variants are the forms in which a text is sent: its names bound, with one and with three
+// rows or items, over each version of its table, with what is put behind it.
+func variants(n named, e evaluator) []named {
+	switch {
+	case strings.HasSuffix(n.text, "$"):
+		return membership(n, e)
+	case strings.HasSuffix(strings.TrimSpace(n.text), " VALUES"):
+		n.text += " (:a, :b, :c)"
+	case strings.HasSuffix(n.text, "IN ("):
+		return []named{{n.name, n.text + "$3)"}, {n.name + " of three", n.text + "$3, $4, $5)"}}
+	}
+	texts := []named{n}
+	if strings.Contains(n.text, "task_queues_v2") {
+		texts = append(texts, named{n.name + " v1", strings.ReplaceAll(n.text, "task_queues_v2", "task_queues")})
+	}
+	var all []named
+	for _, t := range texts {
+		all = append(all, named{t.name, numbered(t.text)})
+		if rows := threeRows(t.text); rows != t.text {
+			all = append(all, named{t.name + " of three", numbered(rows)})
+		}
+	}
+	return all
+}
+
+var (
+	placeholder = regexp.MustCompile(`:[a-z_]+|\?`)
+	valuesList  = regexp.MustCompile(`(?is)(VALUES\s*)(\([^()]*:[^()]*\))`)
+)
+
+// numbered gives parameters the numbers that they have on the wire.
+func numbered(text string) string {
+	n := 0
+	return placeholder.ReplaceAllStringFunc(text, func(string) string {
+		n++
+		return fmt.Sprintf("$%d", n)
+	})
+}
+
+func threeRows(text string) string {
+	text = strings.ReplaceAll(text, "( ? )", "( ?, ?, ? )")
+	return valuesList.ReplaceAllString(text, "$1$2, $2, $2")
+}
+
+// membership are the queries of cluster members: with each condition, and with all.
+func membership(n named, e evaluator) []named {
+	suffix := func(name string) string { t, _ := e.value(name).(string); return t }
+	conditions := []string{"templateWithHostIDSuffix", "templateWithRPCAddressSuffix", "templateWithRoleSuffix", "templateWithHeartbeatSinceSuffix",
+		"templateWithRecordExpirySuffix", "templateWithSessionStartSuffix", "templateWithHostIDGreaterSuffix"}
+	build := func(name string, of ...string) named {
+		text, k := n.text+"1", 1
+		for _, c := range of {
+			k++
+			text += suffix(c) + strconv.Itoa(k)
+		}
+		text += suffix("templateWithOrderBySessionStartSuffix") + suffix("templateWithLimitSuffix") + strconv.Itoa(k+1)
+		return named{n.name + " " + name, text}
+	}
+	all := []named{build("all", conditions...)}
+	for _, c := range conditions {
+		all = append(all, build(c, c))
+	}
+	return all
+}
