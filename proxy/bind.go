@@ -37,14 +37,8 @@ func (s *session) bind(total int) error {
 	if !ok {
 		return wire.ProtocolViolation("invalid message format")
 	}
-	if b.cs = s.statement(b.stmt); b.cs == nil {
-		return errNoStatement(b.stmt)
-	}
-	if s.srv.keeper.on {
-		if err := s.asNamed(b.cs); err != nil {
-			return err
-		}
-		b.portal, b.stmt, b.rest, _ = bindNames(c.Peek(min(total, c.Buffered()))[wire.HeaderLen:]) // the buffer may have moved
+	if err := s.findBound(&b); err != nil {
+		return err
 	}
 	// The statement is answered here, or by the server, as things stand at its Bind.
 	plan := b.cs.tmpl.plan
@@ -75,6 +69,22 @@ func (s *session) bind(total int) error {
 		return s.bindHere(&b)
 	}
 	return s.bindOnBackend(&b)
+}
+
+// findBound finds the statement of a Bind that is unread, as what its names stand for now
+// (asNamed). A wait for the schema may move the client's buffer.
+func (s *session) findBound(b *binding) error {
+	if b.cs = s.statement(b.stmt); b.cs == nil {
+		return errNoStatement(b.stmt)
+	}
+	if !s.srv.keeper.on {
+		return nil
+	}
+	if err := s.asNamed(b.cs); err != nil {
+		return err
+	}
+	b.portal, b.stmt, b.rest, _ = bindNames(s.client.Peek(min(b.total, s.client.Buffered()))[wire.HeaderLen:])
+	return nil
 }
 
 // inFailedBlock is the error of a Bind that no failed block takes. As at the server, a

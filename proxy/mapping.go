@@ -192,6 +192,10 @@ func (srv *Server) renewSchema(cause string, ask func() ([]rewrite.Relation, err
 		made.epoch = srv.catalog.epoch.Load()
 	}
 	k.now.Store(made)
+	if mapped := made.Mapped(); k.watch && len(mapped) > 0 && (was == nil || made.Schema != was.Schema) {
+		srv.log.Warn("the database has tables with bytea columns that are stored as text, which this process does not map: statements over them are refused",
+			"tables", len(mapped), "first", mapped[0].Schema+"."+mapped[0].Name, "remedy", "set rewrite.bytea: hex")
+	}
 	return nil
 }
 

@@ -354,3 +354,34 @@ func TestMappedTablesOfOthers(t *testing.T) {
 		t.Errorf("read %d times at the start", n)
 	}
 }
+
+// A statement of a string that cannot be mapped never reaches the server: those before it
+// run, and are undone with it, and a string that commits in front keeps what it has committed.
+func TestRefusedInAString(t *testing.T) {
+	t.Parallel()
+	for kind, opts := range mappingKinds {
+		t.Run(kind, func(t *testing.T) {
+			pg := newPostgres(t)
+			keyed(t, pg, "m1", true)
+			pg.SQL(t, "postgres", "CREATE TABLE other (a int)")
+			s := startSluice(t, pg, opts...)
+			c := dialRaw(t, s.addr)
+			const refused = "CREATE STATISTICS no ON n, k FROM m1.t"
+			for script, rows := range map[string]string{
+				"Q INSERT INTO other VALUES (1); " + refused + "; INSERT INTO other VALUES (2)\n< Z\n":                "0",
+				"Q BEGIN; INSERT INTO other VALUES (1); COMMIT; " + refused + "; INSERT INTO other VALUES (2)\n< Z\n": "1",
+				"Q " + refused + "\n< Z\n":                      "0",
+				"P - | " + refused + "\nB - | -\nE -\nS\n< Z\n": "0",
+			} {
+				pg.SQL(t, "postgres", "DELETE FROM other")
+				got := c.say(t, script)
+				if strings.Count(got, "E S=") != 1 || !strings.Contains(got, "C=0A000 M=cannot map the bytea columns") || !strings.HasSuffix(got, "Z I\n") {
+					t.Errorf("%s: got\n%s", script, got)
+				}
+				if n := pg.SQL(t, "postgres", "SELECT count(*) FROM other"); !strings.Contains(n, rows) {
+					t.Errorf("%s: %s rows, want %s", script, n, rows)
+				}
+			}
+		})
+	}
+}

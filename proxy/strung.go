@@ -55,7 +55,11 @@ func (s *session) divide(plan *rewrite.Plan) *strung {
 	d := division{s: s, plan: plan, places: make([]place, len(plan.Statements)), block: s.status() != 'I' || s.t.touched,
 		prepares: s.pinned || plan.Pin == rewrite.PinPrepare}
 	for i := range plan.Statements {
-		d.places[i] = d.of(&plan.Statements[i])
+		if st := &plan.Statements[i]; st.Refusal != nil && st.Refusal.Unsent {
+			d.places[i] = place{err: refusalOf(st)}
+		} else {
+			d.places[i] = d.of(st)
+		}
 		d.follow(&plan.Statements[i], &d.places[i])
 	}
 	// Only the whole string tells which resets have a statement of the server's behind
@@ -94,8 +98,6 @@ type division struct {
 func (d *division) of(st *rewrite.Statement) place {
 	s := d.s
 	switch {
-	case st.Refusal != nil && st.Refusal.Unsent:
-		return place{err: refusalOf(st)}
 	case st.Tag == closeAll && len(s.portals) > 0 && (s.inBlock() || d.begins()):
 		return place{err: errPortalsOpen} // else they end with the string
 	case st.Tag != "":

@@ -1,10 +1,13 @@
 package rewrite
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -88,12 +91,17 @@ func planOf(t *testing.T, w *bytea.World) func(string) (string, error) {
 		}
 		relations = append(relations, r)
 	}
-	planner, err := New(Config{MaxBytes: 1 << 20, MaxNesting: DefaultMaxNesting, CacheEntries: 10, CacheBytes: 1 << 20, Rules: Rules{Bytea: ByteaHex, ByteaCheck: true}})
+	planner, err := New(Config{MaxBytes: 1 << 20, MaxNesting: DefaultMaxNesting, CacheEntries: 10, CacheBytes: 1 << 20, Rules: Rules{Bytea: ByteaHex}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	names := NewSchema(relations).In([]string{"public"})
-	return func(sql string) (string, error) {
+	return func(sql string) (text string, err error) {
+		defer func() { // to make the text smaller that panics
+			if why := recover(); why != nil {
+				err = &pgconn.PgError{Code: "XX000", Message: fmt.Sprintf("panic: %v", why)}
+			}
+		}()
 		plan := planner.PlanIn([]byte(sql), names)
 		for _, s := range plan.Statements {
 			if r := s.Refusal; r != nil {
@@ -105,4 +113,62 @@ func planOf(t *testing.T, w *bytea.World) func(string) (string, error) {
 		}
 		return sql, nil
 	}
+}
+
+const (
+	// columnsAndChecks is what a database says of its tables but for names of constraints.
+	columnsAndChecks = `SELECT c.relname, a.attname, a.atttypid::regtype, a.attnotnull, pg_get_expr(d.adbin, d.adrelid) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+			LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum WHERE c.relnamespace = 'public'::regnamespace AND a.attnum > 0 AND c.relkind IN ('r', 'v') ORDER BY c.relname, a.attnum;
+		SELECT c.relname, pg_get_constraintdef(k.oid) FROM pg_class c JOIN pg_constraint k ON k.conrelid = c.oid WHERE c.relnamespace = 'public'::regnamespace ORDER BY 1, 2`
+	// constraintNames are those names.
+	constraintNames = `SELECT k.conrelid::regclass, k.contype, k.conname FROM pg_constraint k WHERE k.connamespace = 'public'::regnamespace ORDER BY 1, 2, 3`
+)
+
+// ofConstraint is the name that a constraint is given.
+var ofConstraint = regexp.MustCompile(`CONSTRAINT (\w+|"(""|[^"])+") `)
+
+// TestByteaTables makes the tables of random worlds by the planned text and by hand: the
+// catalogue says the same. Constraints without a name get the one that they have where
+// nothing is mapped.
+func TestByteaTables(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Start(t)
+	stock, byHand, planned := sessionIn(t, pg), sessionIn(t, pg), sessionIn(t, pg)
+	unnamed := func(table *bytea.Table) string { return ofConstraint.ReplaceAllString(table.DDL(), "") }
+	for n := range uint64(40) {
+		w := bytea.NewWorld(*byteaSeed, n)
+		plan := planOf(t, w)
+		err := errors.Join(makeWorld(t.Context(), stock, w, unnamed), makeWorld(t.Context(), byHand, w, (*bytea.Table).MappedDDL),
+			makeWorld(t.Context(), planned, w, func(table *bytea.Table) string {
+				text, err := plan(unnamed(table))
+				if err != nil {
+					return err.Error() // which is no SQL
+				}
+				return text
+			}))
+		if err != nil {
+			t.Fatalf("world %d: %v", n, err)
+		}
+		if want, got := saidBy(t, byHand, columnsAndChecks), saidBy(t, planned, columnsAndChecks); want != got {
+			t.Fatalf("world %d is\n%s\nwant\n%s\n%s", n, got, want, w)
+		}
+		if want, got := saidBy(t, stock, constraintNames), saidBy(t, planned, constraintNames); want != got {
+			t.Fatalf("the constraints of world %d are\n%s\nwant\n%s\n%s", n, got, want, w)
+		}
+	}
+}
+
+// saidBy is what a database answers.
+func saidBy(t *testing.T, conn *pgconn.PgConn, text string) string {
+	results, err := conn.Exec(t.Context(), text).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for _, r := range results {
+		for _, row := range r.Rows {
+			fmt.Fprintf(&out, "%s\n", bytes.Join(row, []byte(" | ")))
+		}
+	}
+	return out.String()
 }

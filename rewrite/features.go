@@ -55,6 +55,7 @@ const (
 	Exclusion        Feature = "exclude"
 	ColumnType       Feature = "column_type"
 	ByteaKey         Feature = "bytea_key"
+	ByteaFollowed    Feature = "bytea_followed"
 	IdentityCache    Feature = "identity_cache"
 	IdentityType     Feature = "identity_type"
 	SequenceCache    Feature = "sequence_cache"
@@ -133,7 +134,8 @@ var catalogue = map[Feature]fact{
 	Collation:     {DialectRule, "DSQL has the collation C only", "leave COLLATE out and sort in the application"},
 	Exclusion:     {DialectRule, "DSQL has no EXCLUDE constraints", "check it in the application under a lock FOR UPDATE"},
 	ColumnType:    {DialectRule, "DSQL has no columns of this type", "store it as text, jsonb or numbers"},
-	ByteaKey:      {DialectRule, "DSQL takes neither bytea nor jsonb in a key", "for bytea set rewrite.bytea to hex; or use uuid or text for the columns of the key"},
+	ByteaKey:      {ByteaRule, "DSQL takes neither bytea nor jsonb in a key", "for bytea set rewrite.bytea to hex; or use uuid or text for the columns of the key"},
+	ByteaFollowed: {ByteaRule, "the bytea column of a key is text on DSQL, and what this statement does with it has no form that an index serves", "name the columns, qualified by their table: no whole rows, NATURAL JOIN, or JOIN USING of the column"},
 	IdentityCache: {DialectRule, "DSQL wants CACHE 1, or 65536 or more, for identity columns", "add (CACHE 1)"},
 	IdentityType:  {DialectRule, "DSQL's identity columns are bigint", "declare the column bigint"},
 	SequenceCache: {DialectRule, "DSQL wants CACHE 1, or 65536 or more, for sequences", "add CACHE 1"},

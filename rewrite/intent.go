@@ -147,6 +147,9 @@ func (in intents) encode(m message) []byte {
 
 // values are the contents of a field as they stand, wrapped in their Nodes.
 func (m message) values(field string) []value {
+	if m.shape == nil {
+		return nil
+	}
 	var all []value
 	number := m.shape.number(field)
 	for n, v := range m.each() {

@@ -4,11 +4,9 @@ package rewrite
 // to the server what they mean where columns are mapped (MappedSuffix). It goes first: its
 // edits and those of the other rules do not overlap.
 func (r *rewriter) mapping(p *part) {
-	switch p.node.name() {
-	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt",
-		"ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "CopyStmt":
+	if asks(p.node) {
 		r.mapQuery(p)
-	default:
+	} else {
 		r.mapDDL(p)
 	}
 	if p.st.Refusal != nil {

@@ -45,7 +45,7 @@ func (p *Planner) rewrite(sql string, tree message, names *Names, plan *Plan, pa
 		return plan
 	}
 	held := len(sql) >= heavyBytes
-	r := p.run(sql, parts, names, nil)
+	r := p.run(sql, parts, names, nil, false)
 	for try := 0; len(r.edits) > 0; try++ {
 		text := applyEdits(sql, r.edits)
 		if p.verified(text, tree, r.meant, held) {
@@ -59,23 +59,25 @@ func (p *Planner) rewrite(sql string, tree message, names *Names, plan *Plan, pa
 			wrong = r.wrong(p, held)
 		}
 		plan, parts = p.draft(sql, tree)
-		r = p.run(sql, parts, names, wrong)
+		r = p.run(sql, parts, names, wrong, try == 0)
 	}
 	plan.Findings = r.findings
 	plan.sum()
-	if p.config.Rules.Split && splittable(parts) {
+	if p.config.Rules.Split && !r.mapped && splittable(parts) {
 		plan.source, plan.splits = sql, true
 	}
 	return plan
 }
 
 // run applies the rules to every statement but those that pass as they are, of
-// which they only tell.
-func (p *Planner) run(sql string, parts []part, names *Names, passes func(i int) bool) *rewriter {
+// which they only tell. again: columns are mapped in these too, in another form.
+func (p *Planner) run(sql string, parts []part, names *Names, passes func(i int) bool, again bool) *rewriter {
 	r := &rewriter{rules: &p.config.Rules, names: names, text: []byte(sql), parts: parts, meant: intents{}}
 	for i := range parts {
 		if passes != nil && passes(i) {
-			r.unverified(&parts[i])
+			if !again || !r.again(p, &parts[i], len(sql) >= heavyBytes) {
+				r.unverified(&parts[i])
+			}
 		} else {
 			r.statement(&parts[i])
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // check prints the effective configuration and makes sure that a daemon can be
@@ -115,12 +116,26 @@ func connect(ctx context.Context, dial reservoir.DialFunc, timeout time.Duration
 		return "", stepError(stepQuery, err)
 	}
 	began = time.Now()
-	if err := runQuery(conn.Net, "SELECT 1"); err != nil {
+	if err := runQuery(conn.Net, "SELECT 1", func(string) {}); err != nil {
 		return "", stepError(stepQuery, err)
 	}
-	return fmt.Sprintf("server_version %s, connected in %s, SELECT 1 in %s", conn.Params["server_version"],
-		dialled.Round(time.Millisecond), time.Since(began).Round(time.Microsecond)), nil
+	answered := time.Since(began)
+	var mapped []string
+	if err := runQuery(conn.Net, askMapped, func(name string) { mapped = append(mapped, strings.TrimSuffix(name, rewrite.MappedSuffix)) }); err != nil {
+		return "", stepError(stepQuery, err)
+	}
+	result := fmt.Sprintf("server_version %s, connected in %s, SELECT 1 in %s", conn.Params["server_version"],
+		dialled.Round(time.Millisecond), answered.Round(time.Microsecond))
+	if len(mapped) > 0 {
+		result += "\n# bytea columns that are stored as text (rewrite.bytea): " + strings.Join(mapped, ", ")
+	}
+	return result, nil
 }
+
+// askMapped asks for the columns that are stored as text of hexadecimal digits.
+const askMapped = "SELECT n.nspname || '.' || c.relname || '.' || a.attname FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid" +
+	" JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid = 25" +
+	" AND pg_catalog.right(a.attname, 10) = '" + rewrite.MappedSuffix + "' ORDER BY 1"
 
 func stepError(step reservoir.Step, err error) error {
 	hint := stepHints[step]

@@ -94,6 +94,7 @@ func TestConnectNamesTheStep(t *testing.T) {
 
 func TestCheckAgainstPostgres(t *testing.T) {
 	srv := pgtest.Start(t, pgtest.TLS(), pgtest.SCRAM("hunter2"))
+	srv.SQL(t, "postgres", "CREATE TABLE keyed (a int, k__byteahex text, l__byteahex text, m__byteahex int)")
 	other := makeCertificate(t, t.TempDir(), "other")
 	for _, test := range []struct {
 		name, password string
@@ -102,6 +103,7 @@ func TestCheckAgainstPostgres(t *testing.T) {
 		want           string // in what is printed
 	}{
 		{"fine", "hunter2", []string{"--backend-sslmode=verify-full", "--backend-ca-file=" + srv.CAFile}, exitOK, "# connect: ok, server_version "},
+		{"mapped columns", "hunter2", nil, exitOK, "(rewrite.bytea): public.keyed.k, public.keyed.l\n"},
 		{"wrong password", "hunter3", nil, exitRuntime, "connect failed at step auth: "},
 		{"wrong authority", "hunter2", []string{"--backend-sslmode=verify-full", "--backend-ca-file=" + other.Cert}, exitRuntime, "connect failed at step tls: "},
 		{"no such database", "hunter2", []string{"--backend-database=none"}, exitRuntime, "connect failed at step startup: "},

@@ -10,11 +10,12 @@ import (
 	"strings"
 )
 
-// maxAnswer bounds a frame of the check's query; the answers have under 100 bytes.
+// maxAnswer bounds a frame of the check's query; the answers have under 300 bytes each.
 const maxAnswer = 64 << 10
 
-// runQuery sends a simple Query and reads the answer to its ReadyForQuery.
-func runQuery(conn net.Conn, sql string) error {
+// runQuery sends a simple Query and reads the answer to its ReadyForQuery. row is given the
+// first value of each row.
+func runQuery(conn net.Conn, sql string, row func(first string)) error {
 	request := []byte{'Q'}
 	request = binary.BigEndian.AppendUint32(request, uint32(4+len(sql)+1))
 	request = append(request, sql...)
@@ -37,6 +38,8 @@ func runQuery(conn net.Conn, sql string) error {
 			return errors.Join(refused, fmt.Errorf("reading the answer: %w", err))
 		}
 		switch header[0] {
+		case 'D':
+			row(firstValue(body))
 		case 'C':
 			answered = true
 		case 'E':
@@ -48,6 +51,18 @@ func runQuery(conn net.Conn, sql string) error {
 			return refused
 		}
 	}
+}
+
+// firstValue is the first value of a DataRow; "" for NULL and for none.
+func firstValue(row []byte) string {
+	if len(row) < 6 {
+		return ""
+	}
+	n := int32(binary.BigEndian.Uint32(row[2:]))
+	if n < 0 || int(n) > len(row)-6 {
+		return ""
+	}
+	return string(row[6 : 6+n])
 }
 
 // serverError reads severity, SQLSTATE and message of an ErrorResponse.

@@ -66,7 +66,10 @@ func (g *generator) anyForm(s *scope, t Type, depth int) string {
 	case 8:
 		return "(" + e() + ")"
 	case 9:
-		return g.field(s, t)
+		if g.chance(30) {
+			return g.field(s, t)
+		}
+		return e()
 	case 10:
 		return e() + "::" + t.String()
 	}
@@ -139,7 +142,10 @@ func (g *generator) textExpr(s *scope, depth int) string {
 	case 10:
 		return "concat(" + b() + ", " + g.expr(s, Text, depth) + ")"
 	case 11:
-		return g.wholeRow(s)
+		if g.chance(30) {
+			return g.wholeRow(s)
+		}
+		return "initcap(" + g.expr(s, Text, depth) + ")"
 	}
 }
 

@@ -47,7 +47,7 @@ func (w *World) statement(d *draw) statement {
 // writable is a table that is no view; a view, seldom.
 func (g *generator) writable() *Table {
 	for range 8 {
-		if t := g.world.Tables[g.below(len(g.world.Tables))]; t.Of == nil || g.chance(10) {
+		if t := g.world.Tables[g.below(len(g.world.Tables))]; t.Of == nil || g.chance(2) {
 			return t
 		}
 	}

@@ -24,12 +24,12 @@ type Oracle struct {
 
 // Tally counts what came of the statements.
 type Tally struct {
-	Worlds, Statements, Answered, Rows, Writes int
-	BothFail                                   map[string]int // by SQLSTATE
-	Refused                                    map[string]int
-	Differ                                     map[string]int // pairs of SQLSTATEs
-	Mismatches                                 []string
-	Refusals                                   []string // one text for each reason
+	Worlds, Statements, Rewritten, Answered, Rows, Writes int
+	BothFail                                              map[string]int // by SQLSTATE
+	Refused                                               map[string]int
+	Differ                                                map[string]int // pairs of SQLSTATEs
+	Mismatches                                            []string
+	Refusals                                              []string // one text for each reason
 }
 
 // Play plays a world of a seed.
@@ -55,7 +55,7 @@ func (o *Oracle) Play(ctx context.Context, seed, n uint64) error {
 			o.Tally.Mismatches = append(o.Tally.Mismatches, fmt.Sprintf("world %d of seed %d, statement %d: %s", n, seed, i, p.found))
 			p.found = ""
 		}
-		if len(o.Tally.Mismatches) > o.Most || p.diverged {
+		if len(o.Tally.Mismatches) > o.Most {
 			break
 		}
 	}
@@ -99,40 +99,68 @@ type play struct {
 	world         *World
 	stock, mapped *Client
 	found         string
-	diverged      bool // the tables are no longer equal
 }
 
-// both runs a statement in both databases and counts what came of it.
+// both runs a statement in both databases and counts what came of it. One that writes is
+// taken back where it differs or is refused, so that the tables stay equal.
 func (p *play) both(ctx context.Context, s statement, made []int) error {
 	stock, mapped, v, err := p.try(ctx, s)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.text, err)
 	}
+	if v.kind == same && s.table != nil {
+		if v, err = p.tables(ctx, s); err != nil {
+			return err
+		}
+	}
+	if err := p.end(ctx, s, v.kind == same); err != nil {
+		return err
+	}
 	t := &p.oracle.Tally
 	t.Statements++
+	if mapped.sent != s.text {
+		t.Rewritten++
+	}
 	switch v.kind {
 	case same:
 		t.Answered++
 		t.Rows += len(stock.rows)
+		if s.table != nil {
+			t.Writes++
+		}
 	case bothFail:
 		add(&t.BothFail, stock.code)
 	case codesDiffer:
 		add(&t.Differ, v.text)
 	case refused:
 		if t.Refused[v.text] == 0 {
-			t.Refusals = append(t.Refusals, v.text+": "+s.text)
+			t.Refusals = append(t.Refusals, v.text+": "+s.String())
 		}
 		add(&t.Refused, v.text)
-		// What stock has done must not be seen.
-		p.diverged = s.table != nil || strings.Contains(stock.tag, "UPDATE")
 	case mismatch:
-		p.diverged = s.table != nil
 		p.found = p.explain(ctx, s, made, v, mapped)
+	}
+	return nil
+}
+
+// end ends the transaction of a statement that writes.
+func (p *play) end(ctx context.Context, s statement, keep bool) error {
+	how := "ROLLBACK"
+	if keep {
+		how = "COMMIT"
+	}
+	if s.table == nil {
 		return nil
 	}
-	if v.kind == same && s.table != nil {
-		t.Writes++
-		return p.tables(ctx, s)
+	return p.say(ctx, how)
+}
+
+// say runs a text in both databases.
+func (p *play) say(ctx context.Context, text string) error {
+	for _, c := range []*Client{p.stock, p.mapped} {
+		if _, err := c.Conn.Exec(ctx, text).ReadAll(); err != nil {
+			return fmt.Errorf("%s: %w", text, err)
+		}
 	}
 	return nil
 }
@@ -144,8 +172,13 @@ func add(counts *map[string]int, what string) {
 	(*counts)[what]++
 }
 
-// try runs a statement in both databases.
+// try runs a statement in both databases: one that writes in a transaction that is left open.
 func (p *play) try(ctx context.Context, s statement) (stock, mapped outcome, v verdict, err error) {
+	if s.table != nil {
+		if err = p.say(ctx, "BEGIN"); err != nil {
+			return
+		}
+	}
 	if mapped, err = p.mapped.run(ctx, s); err != nil {
 		return
 	}
@@ -155,44 +188,41 @@ func (p *play) try(ctx context.Context, s statement) (stock, mapped outcome, v v
 	return stock, mapped, compare(s, stock, mapped), nil
 }
 
-// tables compares all tables after a statement.
-func (p *play) tables(ctx context.Context, s statement) error {
+// tables compares all tables after a statement that both have done.
+func (p *play) tables(ctx context.Context, s statement) (verdict, error) {
 	for _, t := range p.world.Tables {
 		if t.Of != nil {
 			continue
 		}
 		a, err := p.stock.contents(ctx, t)
 		if err != nil {
-			return err
+			return verdict{}, err
 		}
 		b, err := p.mapped.contents(ctx, t)
 		if err != nil {
-			return err
+			return verdict{}, err
 		}
 		if diff := differentRows(a, b); diff != "" {
-			p.found, p.diverged = fmt.Sprintf("%s\nleaves in %s other %s", s, t.Name, diff), true
-			return nil
+			return verdict{mismatch, "it leaves in " + t.Name + " other " + diff}, nil
 		}
 	}
-	return nil
+	return verdict{same, ""}, nil
 }
 
 // explain makes a statement that differs smaller, and shows it.
 func (p *play) explain(ctx context.Context, s statement, made []int, v verdict, mapped outcome) string {
-	if made != nil && !p.diverged {
-		smaller(made, p.oracle.Shrink, func(list []int) bool {
-			t := p.world.statement(&draw{given: list})
-			if t.table != nil {
-				return false
-			}
-			_, m, found, err := p.try(ctx, t)
-			if err != nil || found.kind != mismatch {
-				return false
-			}
-			s, v, mapped = t, found, m
-			return true
-		})
-	}
+	smaller(made, p.oracle.Shrink, func(list []int) bool {
+		t := p.world.statement(&draw{given: list})
+		_, m, found, err := p.try(ctx, t)
+		if err == nil && found.kind == same && t.table != nil {
+			found, err = p.tables(ctx, t)
+		}
+		if p.end(ctx, t, false) != nil || err != nil || found.kind != mismatch {
+			return false
+		}
+		s, v, mapped = t, found, m
+		return true
+	})
 	return fmt.Sprintf("%s\nsent: %s\n%s\nin\n%s", s, mapped.sent, v.text, p.world)
 }
 
@@ -226,8 +256,8 @@ func sum(counts map[string]int) int {
 
 // String is the report.
 func (t *Tally) String() string {
-	text := fmt.Sprintf("%d worlds, %d statements: %d answered (%d rows, %d writes, all tables compared behind each), %d fail in both, %d with another SQLSTATE, %d refused, %d mismatches",
-		t.Worlds, t.Statements, t.Answered, t.Rows, t.Writes, sum(t.BothFail), sum(t.Differ), sum(t.Refused), len(t.Mismatches))
+	text := fmt.Sprintf("%d worlds, %d statements, %d of them rewritten here: %d answered (%d rows, %d writes, all tables compared behind each), %d fail in both, %d with another SQLSTATE, %d refused, %d mismatches",
+		t.Worlds, t.Statements, t.Rewritten, t.Answered, t.Rows, t.Writes, sum(t.BothFail), sum(t.Differ), sum(t.Refused), len(t.Mismatches))
 	text += fmt.Sprintf("\n  failures: %v", t.BothFail)
 	for _, pair := range slices.Sorted(maps.Keys(t.Differ)) {
 		text += fmt.Sprintf("\n  %s: %d", pair, t.Differ[pair])

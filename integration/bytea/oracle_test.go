@@ -6,10 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/sluice-proxy/sluice/integration/harness"
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 
@@ -90,4 +92,58 @@ func TestStockAgainstItself(t *testing.T) {
 	if o.Tally.Answered*2 < o.Tally.Statements {
 		t.Errorf("%d of %d statements are answered: the test has lost its force", o.Tally.Answered, o.Tally.Statements)
 	}
+}
+
+// TestOracle finds no difference between plain PostgreSQL and Sluice on the stand-in for
+// DSQL, which refuses bytea in keys.
+func TestOracle(t *testing.T) {
+	t.Parallel()
+	stock := sessionIn(t, pgtest.Shared(t))
+	mapped := throughSluice(t)
+	var before *World
+	plays(t, &Oracle{Begin: func(ctx context.Context, w *World) (*Client, *Client, error) {
+		err := errors.Join(makeWorld(ctx, stock, w), before.drop(ctx, mapped), w.make(ctx, mapped))
+		before = w
+		return &Client{Conn: stock}, &Client{Conn: mapped}, err
+	}})
+}
+
+// throughSluice is a session through a daemon that maps, on a stand-in of its own.
+func throughSluice(t *testing.T) *pgconn.PgConn {
+	t.Helper()
+	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pgtest.Start(t)})
+	sluice := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(harness.Env{"DSQL_REWRITE_BYTEA": "hex"})})
+	conn, err := pgconn.Connect(t.Context(), sluice.DSN("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	return conn
+}
+
+// make makes the tables of a world as a client does.
+func (w *World) make(ctx context.Context, conn *pgconn.PgConn) error {
+	for _, table := range w.Tables {
+		if _, err := conn.Exec(ctx, table.DDL()).ReadAll(); err != nil {
+			return fmt.Errorf("%s: %w", table.DDL(), err)
+		}
+	}
+	return nil
+}
+
+// drop drops them.
+func (w *World) drop(ctx context.Context, conn *pgconn.PgConn) error {
+	if w == nil {
+		return nil
+	}
+	for _, table := range slices.Backward(w.Tables) {
+		kind := "TABLE "
+		if table.Of != nil {
+			kind = "VIEW "
+		}
+		if _, err := conn.Exec(ctx, "DROP "+kind+Ident(table.Name)).ReadAll(); err != nil {
+			return fmt.Errorf("DROP %s: %w", table.Name, err)
+		}
+	}
+	return nil
 }

@@ -1,0 +1,116 @@
+package rewrite
+
+// derive writes a statement that only reads over queries in the place of tables with mapped
+// columns, which have these as clients know them. It is right whatever the statement does with
+// them, but no index over a mapped column serves it. why says what cannot be said otherwise.
+func (m *mapper) derive(node message, why string) {
+	query := node
+	for query.is("ExplainStmt") || query.is("PrepareStmt") || query.is("DeclareCursorStmt") || query.is("ViewStmt") || query.is("CopyStmt") {
+		query = query.child("query")
+	}
+	if !query.is("SelectStmt") || writes(query) {
+		m.refuse(why)
+		return
+	}
+	hidden := map[string]bool{}
+	commonNames(query, hidden)
+	m.deriveIn(query, hidden)
+}
+
+// writes reports whether a query changes data or locks rows.
+func writes(node message) bool {
+	switch node.name() {
+	case "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "LockingClause", "IntoClause":
+		return true
+	}
+	for child := range node.nodes() {
+		if child.shape != nil && writes(child) {
+			return true
+		}
+	}
+	return false
+}
+
+// commonNames gathers the names of the queries of WITH.
+func commonNames(node message, names map[string]bool) {
+	if node.is("CommonTableExpr") {
+		names[node.text("ctename")] = true
+	}
+	for child := range node.nodes() {
+		if child.shape != nil {
+			commonNames(child, names)
+		}
+	}
+}
+
+// deriveIn puts queries in the place of the mapped tables of a tree.
+func (m *mapper) deriveIn(node message, hidden map[string]bool) {
+	for number, v := range node.each() {
+		if int(number) >= len(node.shape.fields) || node.shape.fields[number].shape == nil {
+			continue
+		}
+		n := message{node.shape.fields[number].shape, v.bytes}
+		inner := n
+		if n.is("Node") {
+			inner = n.kind()
+		}
+		switch {
+		case inner.shape == nil:
+		case inner.is("RangeVar") && n.is("Node"):
+			m.deriveTable(n, inner, hidden)
+		case inner.is("ColumnRef"):
+			m.deriveName(inner)
+		default:
+			m.deriveIn(inner, hidden)
+		}
+	}
+}
+
+// deriveTable puts a query in the place of one table, if that has mapped columns.
+func (m *mapper) deriveTable(n, node message, hidden map[string]bool) {
+	name := node.text("relname")
+	unqualified := node.text("schemaname") == ""
+	rel, known := m.r.names.find(node.text("schemaname"), name)
+	if known && (rel == nil || !rel.Maps()) {
+		return
+	}
+	if !known || unqualified && hidden[name] {
+		m.refuse("Nobody can tell which table the name " + written(name) + " stands for.")
+		return
+	}
+	var columns []attribute
+	for _, c := range rel.Columns {
+		columns = append(columns, attribute{name: c.Name, server: c.Physical(), mapped: c.Mapped})
+	}
+	at := m.token(node)
+	first := at
+	if m.ph.word(at-1, "only") {
+		first--
+	}
+	text, as := naturally(node, columns), ""
+	alias := node.values("alias")
+	if len(alias) == 0 {
+		as = " AS " + inQuotes(name)
+	}
+	m.edit(first, m.lastOf(at), "("+text+")"+as)
+	for _, from := range m.parsed("SELECT FROM (" + text + ") AS " + inQuotes(name)).wrapped("from_clause") {
+		m.replace(n, from)
+		if len(alias) > 0 {
+			m.meant.set(from.kind(), "alias", alias...)
+		}
+	}
+}
+
+// deriveName takes the schema from a name of a column of a table that is a query now.
+func (m *mapper) deriveName(ref message) {
+	fields, names := ref.values("fields"), ref.names("fields")
+	if len(fields) != 3 || len(names) < 2 {
+		return
+	}
+	if rel, _ := m.r.names.find(names[0], names[1]); rel == nil || !rel.Maps() {
+		return
+	}
+	at := m.token(ref)
+	m.edit(at, at+1, "")
+	m.meant.set(ref, "fields", fields[1:]...)
+}

@@ -1,0 +1,243 @@
+package rewrite
+
+// Where the operand of an operator begins and ends in the text: the tree has one place of
+// each node only, and no parentheses.
+
+// root is the token that says of an expression where in its text it has its operator, or
+// begins; infix: what it begins with stands before that.
+func (m *mapper) root(n message) (at int, infix bool) {
+	at = -1
+	switch n.name() {
+	case "ColumnRef", "ParamRef", "A_Const", "FuncCall", "CaseExpr", "CoalesceExpr", "MinMaxExpr",
+		"A_ArrayExpr", "RowExpr", "SQLValueFunction", "SetToDefault":
+		return m.token(n), false
+	case "SubLink":
+		return m.token(n), n.child("testexpr").shape != nil
+	case "TypeCast":
+		at = m.token(n)
+		return at, at >= 0 && m.ph.tokens[at].kind == castToken
+	case "A_Expr":
+		return m.token(n), n.child("lexpr").shape != nil
+	case "NullTest", "BooleanTest", "CollateClause":
+		return m.token(n), true
+	case "BoolExpr":
+		return m.token(n), !m.ph.word(m.token(n), "not")
+	}
+	return at, false
+}
+
+// end is the last token of an expression that begins at token start; -1 where that is not
+// plain to see.
+func (m *mapper) end(n message, start int) int {
+	if n.is("A_Indirection") {
+		return m.indirectionEnd(n, start)
+	}
+	at, infix := m.root(n)
+	if at < 0 || start < 0 {
+		return m.literalEnd(n, start)
+	}
+	if m.ph.punct(start, '(') {
+		switch close := m.pair(start); {
+		case !infix && at >= start && at <= close, infix && at < close:
+			return close
+		case !infix:
+			return -1
+		}
+	} else if !infix && at != start {
+		return -1
+	}
+	switch n.name() {
+	case "ColumnRef":
+		return m.ph.qualified(at) - 1
+	case "ParamRef", "SetToDefault":
+		return at
+	case "A_Const":
+		if m.ph.tokens[at].kind == operatorToken {
+			at++
+		}
+		return m.stringEnd(at)
+	case "FuncCall":
+		return m.callEnd(m.ph.qualified(at))
+	case "SQLValueFunction", "CoalesceExpr", "MinMaxExpr":
+		if m.ph.punct(at+1, '(') {
+			return m.pair(at + 1)
+		}
+		return at
+	case "A_ArrayExpr", "RowExpr":
+		return m.pair(at + 1)
+	case "SubLink":
+		if infix {
+			return -1
+		}
+		return m.pair(at + 1)
+	case "CaseExpr":
+		return m.caseEnd(at)
+	case "TypeCast":
+		if infix {
+			return m.typeEnd(at + 1)
+		}
+		return m.pair(at + 1)
+	case "A_Expr":
+		if n.integer("kind") == opExpr && m.ph.tokens[at].kind == operatorToken {
+			return m.end(n.child("rexpr"), at+1)
+		}
+	}
+	return -1
+}
+
+// literalEnd is the end of a constant with its type before it.
+func (m *mapper) literalEnd(n message, start int) int {
+	if !n.is("TypeCast") || start < 0 || !m.ph.name(start) {
+		return -1
+	}
+	at := m.token(n.child("arg"))
+	if at != m.ph.qualified(start) {
+		return -1
+	}
+	return m.stringEnd(at)
+}
+
+// stringEnd is the last token of a constant, which may go on on a line of its own.
+func (m *mapper) stringEnd(at int) int {
+	if at >= len(m.ph.tokens) {
+		return -1
+	}
+	for m.ph.tokens[at].kind == stringToken && at+1 < len(m.ph.tokens) && m.ph.tokens[at+1].kind == stringToken {
+		at++
+	}
+	return at
+}
+
+// callEnd is the end of a function's call whose arguments open at token i.
+func (m *mapper) callEnd(i int) int {
+	if !m.ph.punct(i, '(') {
+		return -1
+	}
+	end := m.pair(i)
+	if m.ph.words(end+1, "within", "group") {
+		end = m.pair(end + 3)
+	}
+	if end > 0 && m.ph.word(end+1, "filter") && m.ph.punct(end+2, '(') {
+		end = m.pair(end + 2)
+	}
+	if end > 0 && m.ph.word(end+1, "over") {
+		if m.ph.punct(end+2, '(') {
+			return m.pair(end + 2)
+		}
+		return end + 2
+	}
+	return end
+}
+
+// caseEnd is the END of the CASE at token i.
+func (m *mapper) caseEnd(i int) int {
+	for depth := 0; i >= 0 && i < len(m.ph.tokens); i++ {
+		switch {
+		case m.ph.punct(i, '('):
+			if i = m.pair(i); i < 0 {
+				return -1
+			}
+		case m.ph.punct(i-1, '.'):
+		case m.ph.word(i, "case"):
+			depth++
+		case m.ph.word(i, "end"):
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// typeEnd is the last token of a type's name that begins at token i.
+func (m *mapper) typeEnd(i int) int {
+	ph := &m.ph
+	if !ph.name(i) || ph.word(i, "interval") || ph.word(i, "setof") || ph.word(i, "national") {
+		return -1
+	}
+	first := i
+	i = ph.qualified(i) - 1
+	switch {
+	case ph.word(i, "double") && ph.word(i+1, "precision"), ph.word(i+1, "varying"):
+		i++
+	}
+	if ph.punct(i+1, '(') {
+		i = m.pair(i + 1)
+	}
+	if (ph.word(first, "timestamp") || ph.word(first, "time")) && ph.words(i+2, "time", "zone") {
+		i += 3
+	}
+	for i >= 0 && ph.punct(i+1, '[') {
+		i = m.pair(i + 1)
+	}
+	return i
+}
+
+// indirectionEnd is the end of a subscript or a field.
+func (m *mapper) indirectionEnd(n message, start int) int {
+	i := m.end(n.child("arg"), start)
+	for range n.wrapped("indirection") {
+		switch {
+		case i < 0:
+			return -1
+		case m.ph.punct(i+1, '['):
+			i = m.pair(i + 1)
+		case m.ph.punct(i+1, '.'):
+			i += 2
+		default:
+			return -1
+		}
+	}
+	return i
+}
+
+// begin is the first token of an expression that ends at token end; -1 where that is not
+// plain to see.
+func (m *mapper) begin(n message, end int) int {
+	at, infix := m.root(n)
+	if at < 0 || end < 0 {
+		return -1
+	}
+	if m.ph.punct(end, ')') {
+		if open := m.pair(end); at > open {
+			return open
+		}
+	}
+	if !infix {
+		return at
+	}
+	switch {
+	case n.is("A_Expr") && n.integer("kind") == opExpr && m.ph.tokens[at].kind == operatorToken:
+		return m.begin(n.child("lexpr"), at-1)
+	case n.is("TypeCast"), n.is("CollateClause"):
+		return m.begin(n.child("arg"), at-1)
+	}
+	return -1
+}
+
+// items are the first and last tokens of the n items of a list whose parenthesis or bracket
+// opens at token i; none where they are not so many.
+func (m *mapper) items(i, n int) [][2]int {
+	end := m.pair(i)
+	if end < 0 {
+		return nil
+	}
+	var all [][2]int
+	first := i + 1
+	for i++; i <= end; i++ {
+		if i == end || m.ph.punct(i, ',') {
+			all = append(all, [2]int{first, i - 1})
+			first = i + 1
+			continue
+		}
+		if m.ph.punct(i, '(') || m.ph.punct(i, '[') {
+			if i = m.pair(i); i < 0 {
+				return nil
+			}
+		}
+	}
+	if len(all) != n {
+		return nil
+	}
+	return all
+}
