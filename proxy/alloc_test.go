@@ -13,7 +13,7 @@ import (
 // pools drop what they are given, at random.)
 func TestNoAllocationPerQuery(t *testing.T) {
 	pg := sharedPostgres(t)
-	for name, opts := range map[string][]option{"replay off": nil, "replay on": {withReplay}} {
+	for name, opts := range map[string][]option{"replay off": nil, "replay on": {withReplay}, "mapping": {withReplay, asDSQL, mapping}} {
 		t.Run(name, func(t *testing.T) { noAllocationPerQuery(t, startSluice(t, pg, opts...)) })
 	}
 }

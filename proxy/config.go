@@ -121,6 +121,10 @@ type Config struct {
 	// memory; a longer Query passes unread, a longer Parse is refused.
 	MaxStatementBytes int
 
+	// WatchMapped refuses texts that name a table with mapped columns, where the planner maps
+	// none.
+	WatchMapped bool
+
 	// Replay runs transactions that met a conflict again, by Retry's rules. It is
 	// without effect where each client has a backend of its own.
 	Replay bool

@@ -155,6 +155,9 @@ func (s *session) nameStatement(name []byte, tmpl *template, prev *clientStateme
 //
 // An error is that of names.
 func (s *session) template(sql, oids []byte) (*template, error) {
+	if err := s.unmapped(sql); err != nil {
+		return nil, err
+	}
 	if r := s.reading(); r != 0 && r.Misleads(sql) {
 		return s.unreadTemplate(sql, oids)
 	}

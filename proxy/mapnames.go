@@ -281,3 +281,29 @@ func (s *session) mapsUnread() error {
 	r := rewrite.UnreadMapped()
 	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 }
+
+// unmapped is the error of a text that names a table with mapped columns where nothing is
+// mapped; nil for any other. Of such tables it is enough to know as well as can be: the first
+// text waits for the schema, and no other does.
+func (s *session) unmapped(sql []byte) error {
+	k := &s.srv.keeper
+	if !k.watch {
+		return nil
+	}
+	if cause := s.srv.schemaDue(); cause != "" && s.b == nil {
+		if r, _ := s.srv.readSchema(cause); r != nil && cause == metrics.LoadStart {
+			if err := s.awaitSchema(r); err != nil && !isUnread(err) {
+				return err
+			}
+		}
+	}
+	now := k.now.Load()
+	if now == nil {
+		return nil // without a backend nothing is sent either
+	}
+	r := s.srv.planner.Unmapped(sql, now.InUnknown())
+	if r == nil || s.status() == 'E' {
+		return nil
+	}
+	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
+}

@@ -26,6 +26,7 @@ import (
 // nothing, and is never asked.
 type keeper struct {
 	on      bool
+	watch   bool // nothing is mapped here: what names a mapped table is refused
 	checked bool // a mapped column has a CHECK by which it is known
 
 	now atomic.Pointer[snapshot]
@@ -97,6 +98,13 @@ const (
 
 // usualPath is the search path of a server that does not tell its own.
 const usualPath = `"$user", public`
+
+// askMapped asks for mapped columns alone, where nothing is mapped here: they have a CHECK.
+const askMapped = `SELECT n.nspname, c.relname, a.attname, a.attnum, 'checked', NULL FROM pg_catalog.pg_attribute a` +
+	` JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
+	` WHERE a.atttypid = 25 AND a.attnum > 0 AND NOT a.attisdropped AND pg_catalog.right(a.attname, 10) = '` + rewrite.MappedSuffix + `'` +
+	` AND EXISTS (SELECT 1 FROM pg_catalog.pg_constraint w WHERE w.conrelid = c.oid AND w.contype = 'c' AND w.conkey = ARRAY[a.attnum]` +
+	` AND pg_catalog.right(w.conname, 10) = '` + rewrite.MappedSuffix + `') ORDER BY n.nspname, c.relname, a.attnum`
 
 // due is why the schema is to be read; "" where the snapshot stands.
 func (srv *Server) schemaDue() string {
@@ -184,6 +192,10 @@ func (srv *Server) renewSchema(cause string, ask func() ([]rewrite.Relation, err
 		made.epoch = srv.catalog.epoch.Load()
 	}
 	k.now.Store(made)
+	if mapped := made.Mapped(); k.watch && len(mapped) > 0 && (was == nil || made.Schema != was.Schema) {
+		srv.log.Warn("the database has tables with bytea columns that are stored as text, which this process does not map: statements over them are refused",
+			"tables", len(mapped), "first", mapped[0].Schema+"."+mapped[0].Name, "remedy", "set rewrite.bytea: hex")
+	}
 	return nil
 }
 
@@ -232,6 +244,9 @@ type asker func(query string, row func(payload []byte)) (refusal []byte, err err
 // schemaBy reads the schema by one backend. What stays as it is is asked once per process.
 func (srv *Server) schemaBy(ask asker) ([]rewrite.Relation, error) {
 	k := &srv.keeper
+	if k.watch {
+		return srv.relationsBy(ask, askMapped)
+	}
 	if k.base == nil {
 		base, err := srv.baseBy(ask)
 		if err != nil {
@@ -279,8 +294,13 @@ func (srv *Server) valueBy(ask asker, query string) (value string, err error) {
 
 // columnsBy asks for relations, of the schemas that a condition names.
 func (srv *Server) columnsBy(ask asker, of string) ([]rewrite.Relation, error) {
+	return srv.relationsBy(ask, askColumns(of))
+}
+
+// relationsBy asks for relations by a question of the form of askColumns.
+func (srv *Server) relationsBy(ask asker, query string) ([]rewrite.Relation, error) {
 	g := relationGatherer{checked: srv.keeper.checked}
-	err := srv.rowsBy(ask, askColumns(of), g.add)
+	err := srv.rowsBy(ask, query, g.add)
 	return g.relations, err
 }
 

@@ -326,3 +326,31 @@ func TestUnreadTextsOverMappedTables(t *testing.T) {
 		}
 	}
 }
+
+// Where nothing is mapped, a text over a table with mapped columns is refused: it would see
+// their digits. Others pass, and nobody waits for the schema but the first.
+func TestMappedTablesOfOthers(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	keyed(t, pg, "public", true)
+	keyed(t, pg, "p1", false)
+	pg.SQL(t, "postgres", "CREATE TABLE other (t int)")
+	s := startSluice(t, pg, asDSQL, withReplay, configure(func(c *proxy.Config) { c.WatchMapped = true }))
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeCacheStatement} {
+		c := connectTo(t, s, "postgres", mode)
+		for _, sql := range []string{"SELECT * FROM t", "SELECT 1; INSERT INTO T VALUES (1, '61')", "UPDATE public.t SET n = 1", "WITH x AS (SELECT 1) SELECT n FROM x, t"} {
+			if strings.Contains(sql, ";") && mode != pgx.QueryExecModeSimpleProtocol {
+				continue
+			}
+			_, err := c.Exec(t.Context(), sql)
+			failsAs(t, sql, err, "0A000", "rewrite.bytea: hex")
+		}
+		run(t, c, "SELECT 1", "SELECT t FROM other AS t", "SELECT t.t FROM other t", "SELECT * FROM p1.t", "BEGIN")
+		_, err := c.Exec(t.Context(), "DELETE FROM t")
+		failsAs(t, "in a block", err, "0A000")
+		run(t, c, "ROLLBACK", "CREATE TABLE more (a int)", "DROP TABLE more", "SELECT 1")
+	}
+	if n := loads(t, s, "start"); n != 1 {
+		t.Errorf("read %d times at the start", n)
+	}
+}

@@ -13,6 +13,9 @@ import (
 // plan is the planner's, for a text that the server reads next; Unread where the server may
 // read it in another way. It never is nil without an error, which is that of names.
 func (s *session) plan(sql []byte) (*rewrite.Plan, error) {
+	if err := s.unmapped(sql); err != nil {
+		return nil, err
+	}
 	if r := s.reading(); r != 0 && r.Misleads(sql) {
 		names, err := s.names()
 		return s.srv.planner.UnreadIn(sql, names), err

@@ -110,6 +110,8 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 		sessions: map[*session]*swept{}, listeners: map[net.Listener]struct{}{}}
 	if how, checked := planner.Mapping(); how != rewrite.ByteaOff && !cfg.dedicated() {
 		srv.keeper.on, srv.keeper.checked = true, checked
+	} else {
+		srv.keeper.watch = cfg.WatchMapped && !cfg.dedicated()
 	}
 	srv.texts = &texts{limit: int64(cfg.PreparedTotalBytes)}
 	srv.textsOfBackend = cfg.PreparedTotalBytes / (backendsShare * backends.Stats().MaxOpen)

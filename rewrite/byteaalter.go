@@ -62,7 +62,7 @@ func (d *ddl) alterCommand(t *table, cmd message, i, end int) {
 		constraint := cmd.child("def")
 		given := givenNames{}
 		if constraint.text("conname") == "" && constraint.text("indexname") == "" {
-			d.nameConstraint(t, constraint, keysOf(constraint), chooser{}, given)
+			d.nameConstraint(t, constraint, keysOf(constraint), newChooser(), given)
 		}
 		d.constraint(t, constraint, keysOf(constraint), given)
 	case kind == pg_query.AlterTableType_AT_AlterColumnType && t.maps(name):
@@ -162,15 +162,16 @@ func (d *ddl) grant(node message) {
 		return
 	}
 	var tables []*table
-	objects := 0
+	objects := map[*Relation]bool{}
 	for object := range node.list("objects") {
 		if !object.is("RangeVar") {
 			return // all tables of a schema: no columns
 		}
-		objects++
-		if rel := d.find(object); rel != nil {
+		rel := d.find(object)
+		if rel != nil && !objects[rel] {
 			tables = append(tables, tableOf(rel))
 		}
+		objects[rel] = true
 	}
 	mapped := func(name string) bool {
 		n := 0
@@ -179,7 +180,7 @@ func (d *ddl) grant(node message) {
 				n++
 			}
 		}
-		if n > 0 && n < objects {
+		if n > 0 && n < len(objects) {
 			d.refuse("The column is stored as text in some of the tables only: name each in a statement of its own.")
 		}
 		return n > 0

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // mappedNames are the names of a schema public with the tables that the tests of mapped
@@ -146,6 +147,49 @@ func TestMappedTextsStay(t *testing.T) {
 		}
 		if plan := p.PlanIn([]byte(c.out), NewSchema(nil).In([]string{"public"})); plan.Text != "" && plan.Text != c.out || plan.Statements[0].Refusal != nil {
 			t.Errorf("%s\n became %s", c.out, plan.Text)
+		}
+	}
+}
+
+// TestMappingTakesTimeWithLength is TestTimeGoesWithLength over mapped columns.
+func TestMappingTakesTimeWithLength(t *testing.T) {
+	for name, text := range map[string][3]string{
+		"keys":        {"CREATE TABLE x (k bytea", ", UNIQUE (k, k, k)", ")"},
+		"deferred":    {"CREATE TABLE x (k bytea", ", UNIQUE (k) DEFERRABLE, UNIQUE (k)", ")"},
+		"checks":      {"CREATE TABLE x (k bytea PRIMARY KEY", " CHECK (k > '')", ")"},
+		"defaults":    {"CREATE TABLE x (k bytea PRIMARY KEY", " DEFAULT '' NULL", ")"},
+		"columns":     {"CREATE TABLE x (k bytea", ", k bytea PRIMARY KEY DEFAULT ''", ")"},
+		"references":  {"CREATE TABLE x (k bytea REFERENCES t (k)", ", FOREIGN KEY (k, k) REFERENCES t", ")"},
+		"expression":  {"CREATE TABLE x (k bytea PRIMARY KEY, CHECK (k = ''", " OR k > a", "))"},
+		"index":       {"CREATE INDEX ON t (k", ", k", ")"},
+		"included":    {"CREATE INDEX ON t (k) INCLUDE (k", ", k", ")"},
+		"commands":    {"ALTER TABLE t DROP k", ", ALTER k SET DEFAULT '', ADD UNIQUE (k)", ""},
+		"grants":      {"GRANT SELECT (k", ", k", ") ON t TO x"},
+		"granted":     {"GRANT SELECT (k, v) ON t", ", t", " TO x"},
+		"tables":      {"", "CREATE TABLE x (k bytea PRIMARY KEY);", ""},
+		"one of many": {"CREATE SCHEMA s", " CREATE TABLE x (k bytea PRIMARY KEY)", ""},
+		"refused":     {"", "ALTER TABLE t ALTER k TYPE text; DROP TABLE t;", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkLinear(t, func(n int) time.Duration {
+				p, sql := mappedPlanner(t, nil), []byte(text[0]+strings.Repeat(text[1], n)+text[2])
+				began := cpuTime(t)
+				p.PlanIn(sql, mappedNames())
+				return cpuTime(t) - began
+			})
+		})
+	}
+}
+
+// Where no column is mapped, and no key is bytea, a text is planned as without the mapping.
+func TestNothingMappedChangesNothing(t *testing.T) {
+	t.Parallel()
+	plain, mapping := newPlanner(t), mappedPlanner(t, nil)
+	names := NewSchema([]Relation{{Schema: "public", Name: "t", Columns: []Column{{Name: "a"}, {Name: "b"}}}}).In([]string{"public"})
+	for _, sql := range readCorpus(t) {
+		want, got := plain.Plan([]byte(sql)), mapping.planByTree([]byte(sql), names)
+		if got.Text != want.Text || showFindings(got) != showFindings(want) {
+			t.Errorf("%s\n became %q, want %q; %s, want %s", sql, got.Text, want.Text, showFindings(got), showFindings(want))
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (d *ddl) createIndex(index message) {
 	}
 	d.natural(t, index, "where_clause")
 	if touched && index.text("idxname") == "" {
-		name := chooser{}.choose(t.name, d.indexColumns(index), "idx")
+		name := newChooser().choose(t.name, d.indexColumns(index), "idx")
 		d.before(at, written(name)+" ")
 		d.r.meant.set(index, "idxname", value{bytes: []byte(name)})
 	}

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"slices"
 	"strings"
 
 	pg_query "github.com/pganalyze/pg_query_go/v6"
@@ -17,14 +18,14 @@ func (d *ddl) constraintNames(t *table, create message) givenNames {
 	if len(t.mapped) == 0 {
 		return given
 	}
-	taken := chooser{}
+	taken := newChooser()
 	for _, kind := range []pg_query.ConstrType{pg_query.ConstrType_CONSTR_CHECK, pg_query.ConstrType_CONSTR_UNIQUE, pg_query.ConstrType_CONSTR_FOREIGN} {
 		same := merged(create)
 		for constraint, keys := range constraintsOf(create) {
 			switch name := constraint.text("conname"); {
 			case !constraintIs(constraint, kind):
 			case name != "":
-				taken[name] = true
+				taken.taken[name] = true
 			case !same[&constraint.wire[0]]:
 				d.nameConstraint(t, constraint, keys, taken, given)
 			}
@@ -87,7 +88,7 @@ func (d *ddl) nameConstraint(t *table, constraint message, keys []string, taken 
 	label := "check"
 	switch pg_query.ConstrType(constraint.integer("contype")) {
 	case pg_query.ConstrType_CONSTR_CHECK:
-		if columns = columnsIn(constraint.child("raw_expr"), nil); len(columns) > 1 {
+		if columns = columnsIn(constraint.child("raw_expr"), nil); len(columns) > 1 { // then none of them is in the name
 			columns = nil
 		}
 	case pg_query.ConstrType_CONSTR_UNIQUE:
@@ -104,23 +105,18 @@ func (d *ddl) nameConstraint(t *table, constraint message, keys []string, taken 
 	}
 }
 
-// columnsIn are the names of the columns in an expression, each once.
+// columnsIn adds the names of the columns in an expression, each once, up to a second.
 func columnsIn(expr message, columns []string) []string {
 	if expr.is("ColumnRef") {
-		names := expr.names("fields")
-		if len(names) == 0 {
-			return columns
+		if name, _ := column(expr); name != "" && !slices.Contains(columns, name) {
+			columns = append(columns, name)
 		}
-		name := names[len(names)-1]
-		for _, c := range columns {
-			if c == name {
-				return columns
-			}
-		}
-		return append(columns, name)
+		return columns
 	}
 	for child := range expr.nodes() {
-		columns = columnsIn(child, columns)
+		if columns = columnsIn(child, columns); len(columns) > 1 {
+			break
+		}
 	}
 	return columns
 }

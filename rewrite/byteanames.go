@@ -25,26 +25,35 @@ func written(name string) string {
 // chooser gives constraints and indexes the names that PostgreSQL gives them where the
 // statement does not, from the names of columns that clients know. It knows only the names
 // in the statement: where another table has the name, the server refuses the statement.
-type chooser map[string]bool
+type chooser struct {
+	taken  map[string]bool
+	passes map[string]int // by the name of the first pass: those that have been tried
+}
+
+func newChooser() chooser { return chooser{map[string]bool{}, map[string]int{}} }
 
 // choose makes a name of table, columns and a label, as PostgreSQL's ChooseRelationName and
 // ChooseConstraintName do.
 func (c chooser) choose(table string, columns []string, label string) string {
-	for pass := 0; ; pass++ {
+	second := joined(columns)
+	first := objectName(table, second, label)
+	for {
 		tail := label
-		if pass > 0 {
+		if pass := c.passes[first]; pass > 0 {
 			tail += strconv.Itoa(pass)
 		}
-		if name := objectName(table, joined(columns), tail); !c[name] {
-			c[name] = true
+		c.passes[first]++
+		if name := objectName(table, second, tail); !c.taken[name] {
+			c.taken[name] = true
 			return name
 		}
 	}
 }
 
 // distinct are the names of an index's columns with a number behind each that is there twice,
-// as PostgreSQL's ChooseIndexColumnNames has them.
+// as PostgreSQL's ChooseIndexColumnNames has them. More than have room in a name are left out.
 func distinct(columns []string) []string {
+	columns = columns[:min(len(columns), maxName)]
 	taken := make(map[string]bool, len(columns))
 	all := make([]string, 0, len(columns))
 	for _, column := range columns {

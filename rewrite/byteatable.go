@@ -103,8 +103,9 @@ func constraintsOf(create message) func(yield func(constraint message, keys []st
 			if !element.is("ColumnDef") {
 				continue
 			}
+			keys := []string{element.text("colname")}
 			for constraint := range element.list("constraints") {
-				if !yield(constraint, []string{element.text("colname")}) {
+				if !yield(constraint, keys) {
 					return
 				}
 			}
@@ -194,12 +195,16 @@ func (d *ddl) column(t *table, column message, given givenNames) {
 		d.textColumn(column)
 	}
 	end := ph.ends(i)
-	for constraint := range column.list("constraints") {
+	constraints := slices.Collect(column.list("constraints"))
+	for n, constraint := range constraints {
 		d.constraint(t, constraint, []string{name}, given)
 		switch {
 		case constraintIs(constraint, pg_query.ConstrType_CONSTR_DEFAULT):
-			first := d.constraintToken(constraint) + 1
-			d.wrap(t, constraint, "raw_expr", first, d.lastBefore(column, constraint, end))
+			last := end
+			if n+1 < len(constraints) {
+				last = d.token(constraints[n+1].integer("location")) - 1
+			}
+			d.wrap(t, constraint, "raw_expr", d.constraintToken(constraint)+1, last)
 		case constraintIs(constraint, pg_query.ConstrType_CONSTR_GENERATED):
 			open := d.constraintToken(constraint) + 3 // GENERATED ALWAYS AS (
 			d.wrap(t, constraint, "raw_expr", open+1, ph.closing(open)-1)
@@ -245,19 +250,4 @@ func (d *ddl) parsed(sql string) message {
 		d.refuse("What was to be put in is not PostgreSQL's grammar.")
 	}
 	return tree
-}
-
-// lastBefore is the last token of a column's constraint: the one before the next of the
-// column's constraints, or its end.
-func (d *ddl) lastBefore(column, constraint message, end int) int {
-	at, next := constraint.integer("location"), -1
-	for other := range column.list("constraints") {
-		if o := other.integer("location"); o > at && (next < 0 || o < next) {
-			next = o
-		}
-	}
-	if next < 0 {
-		return end
-	}
-	return d.token(next) - 1
 }

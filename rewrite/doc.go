@@ -22,6 +22,17 @@
 // findings of the plan. Which policy a locking clause gets depends on the text and
 // the configuration alone (policy.go). Linter reads a script by the same rules.
 //
+// # Mapped columns
+//
+// Where bytea keys are mapped (Rules.Bytea), plans also depend on what names stand for:
+// a snapshot of the relations and a search path (schema.go: Names). The rule goes
+// first (mapping.go); a text that it changes and that cannot be verified is refused.
+// Queries are in bytea.go and its like. Statements that change the schema
+// (byteaddl.go) are CREATE TABLE (byteatable.go), its constraints (byteakeys.go) and
+// the names that they get (byteanames.go), CREATE INDEX (byteaindex.go), ALTER TABLE
+// and what else names columns (byteaalter.go); byteareads.go has the expressions that
+// a table's definition computes.
+//
 // # Invariants
 //
 //   - The parser is C and recursive, without a check of its stack. Nothing

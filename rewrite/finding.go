@@ -16,10 +16,11 @@ const (
 	IsolationRule      // isolation levels
 	SessionRule        // DISCARD
 	AlterRule          // ALTER TABLE ... ADD COLUMN
+	ByteaRule          // bytea in keys
 	ruleCount
 )
 
-var ruleNames = [ruleCount]string{"dialect", "locking", "split", "index", "serial", "database", "isolation", "session", "alter"}
+var ruleNames = [ruleCount]string{"dialect", "locking", "split", "index", "serial", "database", "isolation", "session", "alter", "bytea"}
 
 func (r Rule) String() string { return ruleNames[r] }
 

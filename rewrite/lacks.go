@@ -28,16 +28,20 @@ func (n *Names) knows(schema, name string) bool {
 // is none of the snapshot's.
 func (n *Names) lacksAny(tables []string) bool {
 	for _, table := range tables {
-		parts := strings.Split(table, ".")
-		schema := ""
-		if len(parts) > 1 {
-			schema = parts[len(parts)-2]
-		}
-		if !n.knows(schema, parts[len(parts)-1]) {
+		if !n.knows(splitTable(table)) {
 			return true
 		}
 	}
 	return false
+}
+
+// splitTable takes a table's name as Statement.Tables has it apart.
+func splitTable(table string) (schema, name string) {
+	parts := strings.Split(table, ".")
+	if len(parts) > 1 {
+		schema = parts[len(parts)-2]
+	}
+	return schema, parts[len(parts)-1]
 }
 
 // lacks reports whether a statement reads or writes a relation that the snapshot does not

@@ -81,7 +81,9 @@ func (s *Schema) add(r *Relation) {
 }
 
 // Relation returns the relation of a name, or nil.
-func (s *Schema) Relation(schema, name string) *Relation { return s.relations[relationName{schema, name}] }
+func (s *Schema) Relation(schema, name string) *Relation {
+	return s.relations[relationName{schema, name}]
+}
 
 // Equal reports whether two snapshots say the same.
 func (s *Schema) Equal(o *Schema) bool {

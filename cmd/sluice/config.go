@@ -185,6 +185,7 @@ func (c *Config) derive() {
 	default:
 		c.Proxy.Replay, _ = strconv.ParseBool(c.Retry.Enabled) // one of the key's choices
 	}
+	c.Proxy.WatchMapped = c.Proxy.Kind == proxy.DSQL // of use where nothing is mapped
 	c.Rewrite.Rules.SchemaOf = c.Proxy.SchemaOf()
 	c.Rewrite.Rules.Savepoints = c.Proxy.Replay && c.Proxy.Retry.Savepoints
 }

@@ -345,15 +345,15 @@ CREATE TABLE t (a bytea PRIMARY KEY)
 -- out
 same
 -- rules
-dialect bytea_key flagged error
+bytea bytea_key flagged error
 
 -- in
 CREATE TABLE t (a bytea, b jsonb UNIQUE, PRIMARY KEY (a, b))
 -- out
 same
 -- rules
-dialect bytea_key flagged error
-dialect bytea_key flagged error
+bytea bytea_key flagged error
+bytea bytea_key flagged error
 
 -- in
 CREATE TABLE t (a int) TABLESPACE x

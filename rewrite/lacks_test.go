@@ -1,0 +1,62 @@
+package rewrite
+
+import "testing"
+
+// A text that names a relation which the snapshot lacks says so, however it names it; texts
+// that name none of those are not parsed for it.
+func TestLacks(t *testing.T) {
+	t.Parallel()
+	p, err := New(Config{MaxBytes: DefaultMaxBytes, MaxNesting: DefaultMaxNesting, CacheEntries: 1000, CacheBytes: 1 << 20, Rules: Rules{Bytea: ByteaHex}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := NewSchema([]Relation{{Schema: "public", Name: "t"}, {Schema: "public", Name: "u"}, {Schema: "other", Name: "o"},
+		{Schema: "public", Name: "Odd name"}, {Schema: "pg_catalog", Name: "pg_class"}})
+	names := schema.In([]string{"public"})
+	for _, sql := range []string{
+		"SELECT * FROM x", "SELECT * FROM t, x", "SELECT * FROM (t JOIN x ON true)", "SELECT * FROM ((x CROSS JOIN u) CROSS JOIN t)", "select * from T join X on true",
+		"SELECT * FROM t WHERE a IN (SELECT a FROM u, x)", "SELECT (SELECT 1 FROM x)", "SELECT * FROM ONLY x", "SELECT * FROM f(1), x", "TABLE x",
+		"INSERT INTO x VALUES (1)", "INSERT INTO x(a) VALUES (1)", "INSERT INTO t SELECT * FROM x", "UPDATE x SET a = 1", "UPDATE t SET a = 1 FROM u, x",
+		"DELETE FROM x", "DELETE FROM t USING u, x", "MERGE INTO x USING t ON true WHEN MATCHED THEN DELETE", "MERGE INTO t USING x ON true WHEN MATCHED THEN DELETE",
+		"COPY x FROM STDIN", "COPY x TO STDOUT", "COPY (SELECT * FROM x) TO STDOUT", "SELECT * FROM o", "SELECT * FROM public.x", "SELECT * FROM other.t", "SELECT * FROM db.public.x",
+		`SELECT * FROM "T"`, `SELECT * FROM "odd name"`, `SELECT * FROM U&"\0078"`, "WITH c AS (SELECT * FROM x) SELECT * FROM c", "WITH t2 AS (SELECT 1) SELECT * FROM t2, x",
+		"SELECT 1 UNION SELECT a FROM x", "SELECT * FROM t LEFT JOIN LATERAL (SELECT * FROM x) s ON true", "EXPLAIN SELECT * FROM x", "SELECT 1; SELECT * FROM x",
+		"SELECT a, count(*) FROM t GROUP BY a, b HAVING EXISTS (TABLE x)", "SELECT EXTRACT(year FROM a) FROM t, x", "CREATE VIEW v AS SELECT * FROM x", "SELECT * FROM t JOIN u USING (a), x",
+		"PREPARE p AS SELECT * FROM x", "DECLARE c CURSOR FOR SELECT * FROM x", "SELECT * INTO n FROM x",
+	} {
+		if !names.mayLack([]byte(sql)) {
+			t.Errorf("%s: its words do not tell", sql)
+		}
+		if !p.PlanIn([]byte(sql), names).Lacks {
+			t.Errorf("%s: lacks nothing", sql)
+		}
+	}
+	for _, sql := range []string{
+		"SELECT 1", "SELECT * FROM t", `SELECT * FROM public.t, "Odd name", other.o AS x`, "INSERT INTO t (a, b) VALUES ($1, $2) ON CONFLICT (a) DO UPDATE SET b = excluded.b",
+		"UPDATE t SET a = 1, b = x.c WHERE d = 2 RETURNING e, f", "DELETE FROM t WHERE a = $1", "SELECT a, b FROM t x, u y WHERE x.a = y.a GROUP BY c, d ORDER BY e, f LIMIT 1",
+		"SELECT * FROM generate_series(1, 2) g, pg_class, pg_catalog.pg_class c", "SELECT * FROM information_schema.tables, sys.jobs", "SELECT a FROM t FOR UPDATE SKIP LOCKED",
+		"SELECT a FROM t FOR UPDATE OF t NOWAIT", "SELECT * FROM t WHERE a = ANY (SELECT b FROM u) AND c IN (d, e)", "BEGIN", "COMMIT", "SELECT * FROM unnest($1::int[]) WITH ORDINALITY",
+	} {
+		if names.mayLack([]byte(sql)) {
+			t.Errorf("%s: is parsed for its names", sql)
+		}
+	}
+	for _, sql := range []string{"WITH c AS (SELECT 1) SELECT * FROM c", "SELECT * FROM t JOIN u USING (a)", "SELECT EXTRACT(year FROM a) FROM t",
+		"SELECT a IS DISTINCT FROM b FROM t", "CREATE TABLE x (a int)", "DROP TABLE x", "CREATE TABLE x AS SELECT * FROM t", "SELECT * FROM t x, LATERAL f(x.a)"} {
+		if p.PlanIn([]byte(sql), names).Lacks {
+			t.Errorf("%s: lacks something", sql)
+		}
+	}
+	unknown := schema.InUnknown()
+	if !unknown.knows("", "o") || unknown.knows("", "x") {
+		t.Error("by an unknown path every schema's names are known, and no others")
+	}
+}
+
+func TestLacksAllocatesNothing(t *testing.T) {
+	names := NewSchema([]Relation{{Schema: "public", Name: "t"}, {Schema: "public", Name: "u"}}).In([]string{"public"})
+	sql := []byte("SELECT a, b FROM t, public.u WHERE a = $1")
+	if n := testing.AllocsPerRun(100, func() { names.mayLack(sql) }); n > 0 {
+		t.Errorf("%.0f allocations", n)
+	}
+}
