@@ -68,22 +68,22 @@ func (m *mapper) selects(node message, s *scope, wanted []bool) outputs {
 	return made
 }
 
-// tableWord is the word TABLE of a query that is no more than that and a name; 0 for any other.
+// tableWord is the word TABLE of a query that is no more than that and a name; -1 for any other.
 func (m *mapper) tableWord(node message) int {
 	target := node.child("target_list")
 	if target.shape == nil || !isStar(target.child("val")) {
-		return 0
+		return -1
 	}
 	i := m.token(target.child("val"))
 	from := node.child("from_clause")
 	if i >= 0 || !from.is("RangeVar") {
-		return 0
+		return -1
 	}
 	if i = m.token(from) - 1; m.ph.word(i, "only") {
 		i--
 	}
 	if !m.ph.word(i, "table") {
-		return 0
+		return -1
 	}
 	return i
 }
@@ -261,7 +261,7 @@ func (m *mapper) spelt(s *scope, ref message, columns []attribute, before int, w
 		all = append(all, text)
 	}
 	text := strings.Join(all, ", ")
-	if at := m.token(ref); at < 0 && m.table > 0 {
+	if at := m.token(ref); at < 0 && m.table >= 0 {
 		m.edit(m.table, m.table, "SELECT "+text+" FROM")
 	} else {
 		m.edit(at, m.lastOf(at), text)
