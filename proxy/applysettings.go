@@ -326,7 +326,7 @@ func (srv *Server) resetSQL() string {
 	return b.String()
 }
 
-// dsqlResets are the settings that every cluster knows. The values are of no use: ByRole
-// wants a map.
+// dsqlResets are the settings that every cluster lets a session change; the role is its
+// transaction's only (SET LOCAL). The values are of no use: ByRole wants a map.
 var dsqlResets = map[string]string{"client_encoding": "", "datestyle": "", "extra_float_digits": "", "intervalstyle": "",
-	"role": "", "search_path": "", "timezone": ""}
+	"search_path": "", "timezone": ""}

@@ -276,6 +276,8 @@ func (s *session) woken() error {
 	switch {
 	case s.cutOff.Load():
 		return errCut
+	case s.allAnswered():
+		s.forgetStops()
 	case !t.deadline.IsZero() && !now.Before(t.deadline):
 		t.deadline = time.Time{}
 		s.alarmRead()
@@ -286,6 +288,16 @@ func (s *session) woken() error {
 		return s.giveUp(errCanceled)
 	}
 	return nil
+}
+
+// forgetStops has nothing stop a statement that has ended: only the server's ReadyForQuery is
+// late, and an error behind the answer would be a second one.
+func (s *session) forgetStops() {
+	s.mu.Lock()
+	s.cancel.asked = time.Time{}
+	s.mu.Unlock()
+	s.t.deadline, s.t.stop = time.Time{}, nil
+	s.alarmRead()
 }
 
 // giveUp stops a turn that the server will not stop: inside a transaction before a COMMIT

@@ -77,15 +77,23 @@ func (s *session) lossTold() *wire.Error {
 	return errReadLost
 }
 
-// concluded reports whether the client can do without the backend: all that is owed is a
-// ReadyForQuery, or nothing in front of the Sync behind an error, and no transaction goes on
-// that was not told to have failed.
+// concluded reports whether the client can do without the backend: it has its answers, and no
+// transaction goes on that was not told to have failed.
 func (s *session) concluded() bool {
+	return s.allAnswered() && (s.t.errorTold || !s.inBlock())
+}
+
+// allAnswered reports whether all that is owed is a ReadyForQuery, or nothing in front of the
+// Sync behind an error.
+func (s *session) allAnswered() bool {
 	t := s.t
-	if t.skip && t.errorTold && t.phase == live && t.rest == 0 && t.owed.empty() {
+	if t.phase != live || t.rest > 0 {
+		return false
+	}
+	if t.skip && t.errorTold && t.owed.empty() {
 		return true
 	}
-	if !t.ended || t.phase != live || t.rest > 0 || t.owed.len() != 1 || s.inBlock() && !t.errorTold {
+	if !t.ended || t.owed.len() != 1 {
 		return false
 	}
 	kind := t.owed.first().kind

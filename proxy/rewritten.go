@@ -238,7 +238,8 @@ func (s *session) awaitJob() ([]byte, error) {
 	for {
 		status, details, err := s.b.jobStatus(query)
 		if err != nil {
-			return nil, err
+			t.job = asked // for lossTold
+			return nil, &lostError{err: err}
 		}
 		switch status {
 		case "submitted", "processing", "running", "pending":
@@ -289,12 +290,15 @@ func (s *session) pause(d time.Duration) error {
 // jobStatus asks for a job; "" when there is no such job, or nobody may ask. An error means
 // that the backend is lost.
 func (b *backend) jobStatus(query []byte) (status, details string, err error) {
-	_, err = b.exchangeRows(query, func(row []byte) {
+	refusal, err := b.exchangeRows(query, func(row []byte) {
 		columns := columnsOf(row)
 		if len(columns) == 2 {
 			status, details = columns[0], columns[1]
 		}
 	})
+	if refusal != nil && toldBy(refusal).Code == retry.StateConflict {
+		return "pending", "", nil // the backend had not seen the last change of the schema
+	}
 	return status, details, err
 }
 

@@ -261,13 +261,16 @@ func (c *schemaDDL) sessions() (n int) {
 	return n
 }
 
-// object is something that a schema holds: its kind as DROP names it, and its name.
-type object struct{ kind, name string }
+// object is something that a schema holds: its kind as DROP names it, its name, and the types
+// of a function's arguments in parentheses.
+type object struct{ kind, name, arguments string }
 
 // dropObjects drops what a schema of DSQL holds, one at a time. What something else depends
-// on is tried again when that may be gone, until nothing can be dropped any more.
+// on is tried again when that may be gone, until nothing can be dropped any more: then the
+// foreign keys of what stays are dropped, once, since those of several tables may go in a
+// circle.
 func (c *schemaDDL) dropObjects() error {
-	for {
+	for untied := false; ; {
 		all, err := c.objects()
 		if err != nil || len(all) == 0 {
 			return err
@@ -275,7 +278,7 @@ func (c *schemaDDL) dropObjects() error {
 		var stay []string
 		var why *wire.Error
 		for _, o := range all {
-			name := quoted(c.Schema) + "." + quoted(o.name)
+			name := quoted(c.Schema) + "." + quoted(o.name) + o.arguments
 			// The sequence of an identity column has gone with its table.
 			err := c.run("DROP "+o.kind+" IF EXISTS "+name, nil)
 			switch told := refused(err); {
@@ -288,24 +291,53 @@ func (c *schemaDDL) dropObjects() error {
 				why = cmp.Or(why, told)
 			}
 		}
-		if len(stay) == len(all) {
+		switch {
+		case len(stay) < len(all):
+		case untied:
 			return c.errStays(why, listed(stay)+" stay: "+why.Message+".")
+		default:
+			if err := c.dropForeignKeys(); err != nil {
+				return err
+			}
+			untied = true
 		}
 	}
 }
 
-// objects are the views, tables, sequences and domains of the schema, in the order in which
-// they are dropped.
-func (c *schemaDDL) objects() (all []object, err error) {
-	const kinds = `SELECT k.kind, k.name FROM (` +
-		`SELECT c.relnamespace AS schema, CASE c.relkind WHEN 'v' THEN 1 WHEN 'S' THEN 3 ELSE 2 END AS place, ` +
-		`CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.relname AS name ` +
-		`FROM pg_catalog.pg_class c WHERE c.relkind IN ('v', 'r', 'S') ` +
-		`UNION ALL SELECT t.typnamespace, 4, 'DOMAIN', t.typname FROM pg_catalog.pg_type t WHERE t.typtype = 'd') k ` +
-		`WHERE k.schema = (SELECT n.oid`
-	err = c.run(kinds+fromSchema(c.Schema)+`) ORDER BY k.place, k.name`, func(row []byte) {
+// dropForeignKeys drops those of the schema's tables. One that is refused stays.
+func (c *schemaDDL) dropForeignKeys() error {
+	var all []object // the table, and its constraint in the place of a kind
+	err := c.run(`SELECT k.conname, t.relname FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class t ON t.oid = k.conrelid `+
+		`WHERE k.contype = 'f' AND t.relnamespace = (SELECT n.oid`+fromSchema(c.Schema)+`) ORDER BY 2, 1`, func(row []byte) {
 		if columns := columnsOf(row); len(columns) == 2 {
-			all = append(all, object{columns[0], columns[1]})
+			all = append(all, object{kind: columns[0], name: columns[1]})
+		}
+	})
+	for _, o := range all {
+		if err == nil {
+			err = c.run("ALTER TABLE "+quoted(c.Schema)+"."+quoted(o.name)+" DROP CONSTRAINT "+quoted(o.kind), nil)
+		}
+		if refused(err) != nil {
+			err = nil
+		}
+	}
+	return err
+}
+
+// objects are the views, functions, tables, sequences and domains of the schema, in the order
+// in which they are dropped.
+func (c *schemaDDL) objects() (all []object, err error) {
+	const kinds = `SELECT k.kind, k.name, k.arguments FROM (` +
+		`SELECT c.relnamespace AS schema, CASE c.relkind WHEN 'v' THEN 1 WHEN 'S' THEN 4 ELSE 3 END AS place, ` +
+		`CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.relname AS name, '' AS arguments ` +
+		`FROM pg_catalog.pg_class c WHERE c.relkind IN ('v', 'r', 'S') ` +
+		`UNION ALL SELECT f.pronamespace, 2, 'FUNCTION', f.proname, '(' || pg_catalog.pg_get_function_identity_arguments(f.oid) || ')' ` +
+		`FROM pg_catalog.pg_proc f WHERE f.prokind = 'f' ` +
+		`UNION ALL SELECT t.typnamespace, 5, 'DOMAIN', t.typname, '' FROM pg_catalog.pg_type t WHERE t.typtype = 'd') k ` +
+		`WHERE k.schema = (SELECT n.oid`
+	err = c.run(kinds+fromSchema(c.Schema)+`) ORDER BY k.place, k.name, k.arguments`, func(row []byte) {
+		if columns := columnsOf(row); len(columns) == 3 {
+			all = append(all, object{columns[0], columns[1], columns[2]})
 		}
 	})
 	return all, err

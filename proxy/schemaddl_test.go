@@ -137,10 +137,10 @@ func TestDropDatabaseInPart(t *testing.T) {
 	failsAs(t, "in part", err, "2BP01", "1 objects of the database are dropped", `table "app_a"."used" stay`, "Drop in the schema")
 	isText(t, c, "SELECT string_agg(tablename, ',') FROM pg_tables WHERE schemaname = 'app_a'", "used")
 	run(t, c, "DROP VIEW public.uses")
-	run(t, c, "CREATE FUNCTION app_a.f() RETURNS int LANGUAGE sql AS 'SELECT 1'")
-	_, err = c.Exec(t.Context(), "DROP DATABASE app_a")
-	failsAs(t, "a function", err, "2BP01", "app_a.f()")
-	run(t, c, "DROP FUNCTION app_a.f()", "DROP DATABASE app_a")
+	run(t, c, "CREATE FUNCTION app_a.f(int, \"odd name\" text DEFAULT 'x') RETURNS int LANGUAGE sql AS 'SELECT 1'",
+		"CREATE TABLE app_a.a (k int PRIMARY KEY, b int)", "CREATE TABLE app_a.b (k int PRIMARY KEY, a int REFERENCES app_a.a)",
+		"ALTER TABLE app_a.a ADD CONSTRAINT \"in a circle\" FOREIGN KEY (b) REFERENCES app_a.b",
+		"CREATE TABLE app_a.early (k int CHECK (app_a.f(k) > 0))", "DROP DATABASE app_a")
 	_, err = tryConnect(t, s, "app_a", pgx.QueryExecModeExec)
 	failsAs(t, "dropped", err, "3D000")
 }

@@ -109,6 +109,9 @@ func (w *world) script(t *testing.T, file string) {
 	}
 }
 
+// perReport is after how many dialogues a long run says that it goes on.
+const perReport = 250
+
 // run plays many dialogues, up to the first difference.
 func (w *world) run(t *testing.T, seed uint64, count int) {
 	classes, struck := map[string]int{}, 0
@@ -128,7 +131,9 @@ func (w *world) run(t *testing.T, seed uint64, count int) {
 		if *themeFlag != "" && met["theme "+*themeFlag] == 0 {
 			continue
 		}
-		played++
+		if played++; played%perReport == 0 {
+			t.Logf("%s: %d dialogues in %v", w.name, played, time.Since(began).Round(time.Second))
+		}
 		for class, k := range met {
 			classes[class] += k
 		}

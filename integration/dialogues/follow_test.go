@@ -2,9 +2,11 @@ package dialogues
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
+	"testing"
 )
 
 // A foreign error is one that PostgreSQL has no reason for: the backend was lost, a
@@ -120,25 +122,39 @@ func meanings(d dialogue, told tale, at site, a *answer) []edit {
 // mostMeanings bounds the ways in which explain takes the errors of a dialogue.
 const mostMeanings = 400
 
+// picks yields the ways to choose one of several, at each of several sites, by number: each
+// site's first two in all ways before the others, which are less likely. No slice that was
+// yielded is kept.
+func picks(choices [][]edit) iter.Seq[[]int] {
+	return func(yield func([]int) bool) {
+		for _, few := range []bool{true, false} {
+			for pick := make([]int, len(choices)); ; {
+				rare := slices.ContainsFunc(pick, func(n int) bool { return n > 1 })
+				if rare != few && !yield(pick) {
+					return
+				}
+				i := 0
+				for ; i < len(pick); i++ {
+					if pick[i]++; pick[i] < len(choices[i]) && !(few && pick[i] > 1) {
+						break
+					}
+					pick[i] = 0
+				}
+				if i == len(pick) {
+					break
+				}
+			}
+		}
+	}
+}
+
 // explain looks for a direct run that answers as Sluice did. difference is that of
 // the one that came furthest.
 func (w *world) explain(d dialogue, told tale) (difference string, err error) {
 	sites, choices := w.foreign(d, told)
-	pick := make([]int, len(sites))
 	anew := map[site]frame{}
-	furthest := -1
-	for tries := 0; ; tries++ {
-		if tries > 0 {
-			// The tables as they were, and the answers that Sluice gave.
-			if _, err := w.direct.sql(clean); err != nil {
-				return "", err
-			}
-			if w.dirty {
-				if _, err := w.direct.sql(changing); err != nil {
-					return "", err
-				}
-			}
-		}
+	furthest, tries := -1, 0
+	for pick := range picks(choices) {
 		edits := map[site]edit{}
 		for i := range sites {
 			e := choices[i][pick[i]]
@@ -146,32 +162,39 @@ func (w *world) explain(d dialogue, told tale) (difference string, err error) {
 				edits[e.site] = e
 			}
 		}
-		renewed := len(anew)
-		diff, step, err := w.follow(d, told, sites, edits, anew)
-		if err != nil || diff == "" {
-			return "", err
-		}
-		if len(anew) > renewed {
-			continue
-		}
-		if step > furthest {
-			difference, furthest = diff, step
-		}
-		next := slices.IndexFunc(pick, func(int) bool { return true })
-		for next >= 0 && next < len(pick) {
-			if pick[next]++; pick[next] < len(choices[next]) {
-				break
+		for again := true; again; tries++ {
+			if tries > 0 {
+				if err := w.tablesAnew(); err != nil {
+					return "", err
+				}
 			}
-			pick[next] = 0
-			next++
-		}
-		if next < 0 || next >= len(pick) || tries > mostMeanings {
-			if w.unknownSettings(d, sites, told) {
-				return "", nil
+			renewed := len(anew)
+			diff, step, err := w.follow(d, told, sites, edits, anew)
+			if err != nil || diff == "" {
+				return "", err
 			}
-			return difference, nil
+			if again = len(anew) > renewed; !again && step > furthest {
+				difference, furthest = diff, step
+			}
+		}
+		if tries > mostMeanings {
+			break
 		}
 	}
+	if w.unknownSettings(d, sites, told) {
+		return "", nil
+	}
+	return difference, nil
+}
+
+// tablesAnew puts the tables of the direct run back as they were; the answers that Sluice
+// gave stay.
+func (w *world) tablesAnew() error {
+	_, err := w.direct.sql(clean)
+	if err == nil && w.dirty {
+		_, err = w.direct.sql(changing)
+	}
+	return err
 }
 
 // follow plays a dialogue directly, as far as Sluice played it, and returns the
@@ -514,3 +537,29 @@ func paramDifference(got, want map[string]string) string {
 
 // aboutServer are the parameters that tell which server and user it is.
 var aboutServer = map[string]bool{"server_version": true, "session_authorization": true, "is_superuser": true, "in_hot_standby": true}
+
+// The likely meanings of many losses are tried before the others, each meaning once.
+func TestLikelyMeaningsComeFirst(t *testing.T) {
+	choices := make([][]edit, 6)
+	all := 1
+	for i := range choices {
+		choices[i] = make([]edit, 1+i)
+		all *= len(choices[i])
+	}
+	seen := map[string]bool{}
+	for pick := range picks(choices) {
+		if rare := slices.ContainsFunc(pick, func(n int) bool { return n > 1 }); rare != (len(seen) >= 1<<5) {
+			t.Fatalf("%v is number %d", pick, len(seen)+1)
+		}
+		seen[fmt.Sprint(pick)] = true
+	}
+	if len(seen) != all {
+		t.Errorf("%d ways, want %d", len(seen), all)
+	}
+	for range picks(nil) {
+		all--
+	}
+	if all != len(seen)-1 {
+		t.Error("where nothing was lost there is one way")
+	}
+}

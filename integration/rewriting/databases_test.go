@@ -38,6 +38,7 @@ func TestDatabasesAsSchemas(t *testing.T) {
 				do(name, "CREATE TABLE shards (shard_id int PRIMARY KEY, name text)", "")
 				do(name, "CREATE INDEX ON shards (name)", "")
 				do(name, "CREATE VIEW names AS SELECT name FROM shards", "")
+				do(name, "CREATE FUNCTION one() RETURNS int LANGUAGE sql AS 'SELECT 1'", "")
 				do(name, "INSERT INTO shards VALUES (1, '"+name+"')", "")
 				do(name, "SELECT name FROM shards WHERE shard_id = $1 FOR SHARE", name, 1)
 			}

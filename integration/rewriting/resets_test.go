@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-proxy/sluice/integration/harness"
 )
 
 // The strings with which pools reset a session are refused by DSQL, and work
@@ -52,5 +54,32 @@ func TestResetStrings(t *testing.T) {
 		if tags, err := run(near); err != nil || strings.Join(tags, ",") != c.tags {
 			t.Errorf("%s: %v, %v", c.sql, tags, err)
 		}
+	}
+}
+
+// With reservoir.reset=always each backend's settings are reset by what a cluster takes, and
+// no backend is lost over it.
+func TestBackendsAreReset(t *testing.T) {
+	_, sluice := standIn(t, harness.Env{"DSQL_RESERVOIR_RESET": "always"})
+	for _, sql := range []string{"SET TimeZone TO 'Asia/Tokyo'", "SELECT 1", "SHOW TimeZone"} {
+		a, err := pgx.Connect(t.Context(), sluice.DSN("postgres"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := pgx.Connect(t.Context(), sluice.DSN("postgres"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if _, err := a.Exec(t.Context(), sql); err != nil {
+				t.Errorf("%s: %v", sql, err)
+			}
+			var zone string
+			if err := b.QueryRow(t.Context(), "SHOW TimeZone").Scan(&zone); err != nil || zone == "Asia/Tokyo" {
+				t.Errorf("another client behind %s: %q, %v", sql, zone, err)
+			}
+		}
+		a.Close(t.Context())
+		b.Close(t.Context())
 	}
 }

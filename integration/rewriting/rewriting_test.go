@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -286,16 +287,22 @@ func TestCreateIndexWaitsForItsJob(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	const unfinished = "SELECT count(*) FROM sys.jobs WHERE job_type = 'INDEX_BUILD' AND status <> 'completed'"
+	const conflict = `[{"at": "statement", "contains": "FROM sys.jobs WHERE job_id", "action": "fail", "error": "schema"}]`
 	for _, test := range []struct {
 		wait, delay, unfinished string
 		cancel                  bool
+		faults                  string
 	}{
-		{"true", "700ms", "0", false},
-		{"false", "1h", "1", false},
-		{"true", "1h", "1", true},
+		{"true", "700ms", "0", false, ""},
+		{"true", "700ms", "0", false, conflict},
+		{"false", "1h", "1", false, ""},
+		{"true", "1h", "1", true, ""},
 	} {
 		for _, simple := range []bool{true, false} {
-			_, sluice := standIn(t, harness.Env{"DSQL_REWRITE_CREATE_INDEX_WAIT": test.wait, "DSQL_CANCEL_GRACE": "100ms"}, "--job-delay", test.delay)
+			sim, sluice := standIn(t, harness.Env{"DSQL_REWRITE_CREATE_INDEX_WAIT": test.wait, "DSQL_CANCEL_GRACE": "100ms"}, "--job-delay", test.delay)
+			if test.faults != "" {
+				sim.Admin(t, http.MethodPost, "/faults", test.faults)
+			}
 			conn, err := pgconn.Connect(ctx, sluice.DSN("postgres"))
 			if err != nil {
 				t.Fatal(err)
@@ -317,6 +324,34 @@ func TestCreateIndexWaitsForItsJob(t *testing.T) {
 			if r.Err != nil || string(r.Rows[0][0]) != test.unfinished {
 				t.Errorf("%+v: %s jobs are not done (%v), want %s", test, r.Rows, r.Err, test.unfinished)
 			}
+		}
+	}
+}
+
+// A backend that is lost while an answer waits for its job has committed the statement. The
+// client is told that nobody knows, and stays connected.
+func TestJobWhoseBackendIsLost(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	sim, sluice := standIn(t, nil)
+	for _, simple := range []bool{true, false} {
+		sim.Admin(t, http.MethodPost, "/faults", `[{"at": "statement", "contains": "FROM sys.jobs WHERE", "action": "cut"}]`)
+		conn, err := pgconn.Connect(ctx, sluice.DSN("postgres"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(ctx)
+		text := fmt.Sprintf("CREATE INDEX lost_%v ON tasks (shard_id)", simple)
+		if simple {
+			_, err = conn.Exec(ctx, text).ReadAll()
+		} else {
+			err = conn.ExecParams(ctx, text, nil, nil, nil, nil).Read().Err
+		}
+		if code(err) != "08007" {
+			t.Errorf("simple %v: %v, want 08007", simple, err)
+		}
+		if err := conn.ExecParams(ctx, "SELECT 1", nil, nil, nil, nil).Read().Err; err != nil {
+			t.Errorf("simple %v: behind it %v", simple, err)
 		}
 	}
 }
