@@ -114,7 +114,7 @@ func (p *Planner) Plan(sql []byte) *Plan {
 		p.hits.Add(1)
 		return plan
 	}
-	if plan, table := scan(sql); plan != nil {
+	if plan, table := scan(sql); plan != nil && !p.config.Rules.mayList(plan, table) {
 		p.scanned.Add(1)
 		return p.operations.planOf(plan, table)
 	}
@@ -156,5 +156,7 @@ func (p *Planner) parse(sql string) *Plan {
 		return unparsable(sql)
 	}
 	plan, parts := p.draft(sql, tree)
-	return p.rewrite(sql, tree, plan, parts)
+	plan = p.rewrite(sql, tree, plan, parts)
+	p.config.Rules.list(sql, tree, plan)
+	return plan
 }
