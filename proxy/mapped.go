@@ -31,6 +31,8 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 		hint = ""
 	} else if code := string(retry.Field(payload, 'C')); hint == "" && st != nil && (code == "0A000" || code == "42704") {
 		hint = st.Hint
+	} else if hint == "" {
+		hint = s.hintOfRows(o, plan, st, payload)
 	}
 	moved := retry.Field(payload, 'P') != nil && (plan.Text != "" || split != nil)
 	if !moved && hint == "" {

@@ -53,7 +53,7 @@ func LimitsRows(code string, message []byte) bool {
 // mayList reports whether a plan that the words alone told may be that of a DELETE from a
 // table that is listed: then the text must be parsed. table is its name as it is written.
 func (r *Rules) mayList(plan *Plan, table []byte) bool {
-	if len(r.Chunked) == 0 || !plan.Deletes() {
+	if len(r.Chunked) == 0 || len(plan.Statements) != 1 || !plan.Statements[0].Deletes() {
 		return false
 	}
 	name := strings.ToLower(string(table))
@@ -62,10 +62,9 @@ func (r *Rules) mayList(plan *Plan, table []byte) bool {
 	})
 }
 
-// Deletes reports whether the plan is that of a single DELETE, as its operation tells.
-func (p *Plan) Deletes() bool {
-	st := p.Single()
-	return st != nil && st.Kind == Write && (st.Operation == "delete" || strings.HasPrefix(st.Operation, "delete_"))
+// Deletes reports whether a statement is a DELETE, as its operation tells.
+func (st *Statement) Deletes() bool {
+	return st.Kind == Write && (st.Operation == "delete" || strings.HasPrefix(st.Operation, "delete_"))
 }
 
 // Listed reports whether the plan is that of a single DELETE from a table of Rules.Chunked.

@@ -165,8 +165,8 @@ func (c *Config) derive() {
 		c.Rewrite.Rules.Dialect = true
 		c.Rewrite.Rules.Isolation = c.onDSQL(c.RewriteIsolation)
 		c.Rewrite.Rules.Session = c.onDSQL(c.RewriteSession)
-	} else { // the policies stay, to be validated
-		c.Rewrite.Rules = rewrite.Rules{Policies: c.Rewrite.Rules.Policies}
+	} else { // what lists tables stays, to be validated
+		c.Rewrite.Rules = rewrite.Rules{Policies: c.Rewrite.Rules.Policies, Chunked: c.Rewrite.Rules.Chunked}
 	}
 	switch c.Cancel.Forward {
 	case "auto":
