@@ -22,7 +22,7 @@ func limited(t *testing.T, limit int, at string) postgres {
 	t.Helper()
 	pg := newPostgres(t)
 	pg.SQL(t, "postgres", fmt.Sprintf(`CREATE SEQUENCE calls MINVALUE 0;
-		CREATE TABLE many (k int, b bytea DEFAULT '\x00', g int NOT NULL, PRIMARY KEY (k, g));
+		CREATE TABLE many (k int, b bytea, g int NOT NULL, PRIMARY KEY (k, g));
 		CREATE FUNCTION limits() RETURNS trigger LANGUAGE plpgsql AS $$
 		DECLARE calls bigint := nextval('calls');
 		BEGIN
@@ -46,26 +46,25 @@ func left(t *testing.T, pg postgres, where string) string {
 func TestDeleteInBatches(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"at once": 3000, "halved": 800} {
+		pg := limited(t, limit, "")
 		for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeExec, pgx.QueryExecModeCacheStatement} {
 			for replay, opts := range map[string][]option{"": {inBatches}, ", replay": {inBatches, withReplay}} {
-				t.Run(name+", "+mode.String()+replay, func(t *testing.T) {
-					t.Parallel()
-					pg := limited(t, limit, "")
-					s := startSluice(t, pg, opts...)
-					c := connectTo(t, s, "postgres", mode)
-					tag, err := c.Exec(t.Context(), "DELETE FROM many WHERE g = $1 AND k >= $2 AND k < $3 -- mine", 1, 2, 14001)
-					if err != nil || tag.String() != "DELETE 6999" {
-						t.Errorf("%q (%v)", tag, err)
-					}
-					if n, m := left(t, pg, "true"), left(t, pg, "NOT (g = 1 AND k >= 2 AND k < 14001)"); n != m || n != "7101" {
-						t.Errorf("%s rows are left, of which %s do not match", n, m)
-					}
-					isText(t, c, "SELECT 'well'", "well")
-					run(t, c, "DELETE FROM many WHERE k < 5")
-					if n := s.count(t, "dsql_delete_batches_total", ""); name == "at once" && n != 3 || n < 3 {
-						t.Errorf("%v batches", n)
-					}
-				})
+				what := name + ", " + mode.String() + replay
+				s := startSluice(t, pg, opts...)
+				c := connectTo(t, s, "postgres", mode)
+				tag, err := c.Exec(t.Context(), "DELETE FROM many WHERE g = $1 AND k >= $2 AND k < $3 -- mine", 1, 2, 14001)
+				if err != nil || tag.String() != "DELETE 6999" {
+					t.Errorf("%s: %q (%v)", what, tag, err)
+				}
+				if n, m := left(t, pg, "true"), left(t, pg, "NOT (g = 1 AND k >= 2 AND k < 14001)"); n != m || n != "7101" {
+					t.Errorf("%s: %s rows are left, of which %s do not match", what, n, m)
+				}
+				isText(t, c, "SELECT 'well'", "well")
+				run(t, c, "DELETE FROM many WHERE k < 5")
+				if n := s.count(t, "dsql_delete_batches_total", ""); name == "at once" && n != 3 || n < 3 {
+					t.Errorf("%s: %v batches", what, n)
+				}
+				pg.SQL(t, "postgres", "INSERT INTO many SELECT i, NULL, i % 2 FROM generate_series(1, 14100) i ON CONFLICT DO NOTHING")
 			}
 		}
 	}
@@ -76,7 +75,8 @@ func TestFramesOfDeleteInBatches(t *testing.T) {
 	t.Parallel()
 	pg := limited(t, 3000, "")
 	s := startSluice(t, pg, inBatches, withReplay)
-	f := rawClient(t, s)
+	f := framesOf(t, s)
+	f.ask(t, 1, &pgproto3.Query{String: "SELECT 1"})
 	got := f.ask(t, 1, &pgproto3.Parse{Query: "DELETE FROM many WHERE k <= $1"},
 		&pgproto3.Bind{ParameterFormatCodes: []int16{1}, Parameters: [][]byte{{0, 0, 0x27, 0x10}}},
 		&pgproto3.Describe{ObjectType: 'P'}, &pgproto3.Execute{}, &pgproto3.Sync{})
@@ -115,7 +115,7 @@ func TestDeleteNotInBatches(t *testing.T) {
 			refused("SELECT 1; DELETE FROM many WHERE k > 0", rewrite.ChunkedAloneHint)
 		}
 	}
-	f := rawClient(t, s)
+	f := framesOf(t, s)
 	run := func(sql string) []pgproto3.FrontendMessage {
 		return []pgproto3.FrontendMessage{&pgproto3.Parse{Query: sql}, &pgproto3.Bind{}, &pgproto3.Execute{}}
 	}
@@ -172,7 +172,7 @@ func TestBatchesEnd(t *testing.T) {
 	c := connectTo(t, s, "postgres", pgx.QueryExecModeSimpleProtocol)
 	_, err := c.Exec(t.Context(), "DELETE FROM many WHERE k > 0")
 	failsAs(t, "an error", err, "P0001", "enough", "2900 rows are deleted, and stay so.")
-	f := rawClient(t, s)
+	f := framesOf(t, s)
 	f.send(t, &pgproto3.Query{String: "DELETE FROM many WHERE k > 0"})
 	awaitSleep(t, pg)
 	f.cancel(t, s)
@@ -193,11 +193,14 @@ func TestClientOfBatchesLeaves(t *testing.T) {
 	t.Parallel()
 	pg := limited(t, 3000, "IF calls = 2 THEN PERFORM pg_sleep(0.5); END IF;")
 	s := startSluice(t, pg, inBatches)
-	f := rawClient(t, s)
+	f := framesOf(t, s)
 	f.send(t, &pgproto3.Query{String: "DELETE FROM many WHERE k > 0"})
 	awaitSleep(t, pg)
 	f.conn.Close()
 	awaitCount(t, s, "dsql_clients", 0)
+	for pg.SQL(t, "postgres", sleeps) != "0" { // the batch that the client left behind
+		time.Sleep(5 * time.Millisecond)
+	}
 	if n := left(t, pg, "true"); n != "8300" {
 		t.Errorf("%s rows are left", n)
 	}
@@ -219,7 +222,7 @@ func TestBackendOfBatchesLost(t *testing.T) {
 		pg := limited(t, 3000, "")
 		cut := &cutter{}
 		s := startSluice(t, pg, inBatches, withReplay, cut.option)
-		f := rawClient(t, s)
+		f := framesOf(t, s)
 		cut.arm(at.word, at.after)
 		f.send(t, &pgproto3.Query{String: "DELETE FROM many WHERE k > 0"})
 		if told := f.failure(t); told.Code != at.code || told.Detail != at.detail {
@@ -242,7 +245,7 @@ type frames struct {
 	key  pgproto3.BackendKeyData
 }
 
-func rawClient(t *testing.T, s *sluice) *frames {
+func framesOf(t *testing.T, s *sluice) *frames {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.addr)
 	if err != nil {
@@ -335,10 +338,12 @@ func (f *frames) cancel(t *testing.T, s *sluice) {
 	conn.Read(make([]byte, 1))
 }
 
+const sleeps = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+
 // awaitSleep waits until a statement of the server sleeps.
 func awaitSleep(t *testing.T, pg postgres) {
 	t.Helper()
-	for pg.SQL(t, "postgres", "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == "0" {
+	for pg.SQL(t, "postgres", sleeps) == "0" {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
