@@ -20,8 +20,6 @@ type Chunked struct {
 	// Table names the table for a cast to regclass: quoted, and qualified where the text is.
 	Table string
 
-	text      string // that the server refused
-	table     string // its name as a token of the table's own
 	head      string // up to WHERE, which it includes
 	condition string
 	tree      message
@@ -121,10 +119,9 @@ func chunkedOf(text string) *Chunked {
 	if !plainDelete(node, table) || !lasting(node.child("where_clause"), table.text("relname")) {
 		return nil
 	}
-	c := &Chunked{text: text, tree: tree, table: identifier(table.text("relname"))}
-	c.Table = c.table
+	c := &Chunked{tree: tree, Table: identifier(table.text("relname"))}
 	if schema := table.text("schemaname"); schema != "" {
-		c.Table = identifier(schema) + "." + c.table
+		c.Table = identifier(schema) + "." + c.Table
 	}
 	ph := lexPhrase([]byte(text), st.Start, st.End)
 	for i := range ph.tokens {
@@ -272,45 +269,30 @@ func (c *Chunked) Batches(key []string) (batch func(rows int) string, ok bool) {
 	}
 	list := strings.Join(columns, ", ")
 	batch = func(rows int) string {
-		// A comment may end the condition: the line ends in front of what follows.
-		return fmt.Sprintf("%s (%s\n) AND (%s) IN (SELECT %s FROM %s WHERE (%s\n) ORDER BY %s LIMIT %d)",
-			c.head, c.condition, list, list, c.Table, c.condition, list, rows)
+		// The condition stands inside only: beside the keys it would have planners that expect
+		// few rows go through the query once for each of them. One statement sees one snapshot,
+		// so that it holds for all that is deleted. A comment may end it: so does the line.
+		return fmt.Sprintf("%s (%s) IN (SELECT %s FROM %s WHERE (%s\n) ORDER BY %s LIMIT %d)",
+			c.head, list, list, c.Table, c.condition, list, rows)
 	}
 	return batch, len(key) > 0 && c.verified(batch(1))
 }
 
-var sampleBoth = sample("DELETE FROM t WHERE true AND true")
-
-// verified reports whether a batch is the client's statement with one more condition, which
-// picks rows of the same table by the same condition.
+// verified reports whether a batch is the client's statement with another condition, which
+// picks rows of the same table by the client's.
 func (c *Chunked) verified(text string) bool {
-	made, err := parseTree(text)
+	tree, err := parseTree(text)
 	if err != nil {
 		return false
 	}
-	node := c.tree.child("stmts").child("stmt")
-	where := node.values("where_clause")
-	if clause := node.child("where_clause"); clause.is("BoolExpr") {
-		where = clause.values("args")
-	}
-	added := made.child("stmts").child("stmt").child("where_clause")
-	if !added.is("BoolExpr") || len(added.values("args")) != len(where)+1 {
+	node, made := c.tree.child("stmts").child("stmt"), tree.child("stmts").child("stmt")
+	if !made.is("DeleteStmt") || !made.child("where_clause").is("SubLink") {
 		return false
 	}
-	link, query := added.values("args")[len(where)], message{}
-	for arg := range added.list("args") {
-		if arg.is("SubLink") {
-			query = arg.child("subselect")
-		}
-	}
-	if !query.is("SelectStmt") || !(intents{}).equal(query.child("from_clause"), node.child("relation")) ||
-		!(intents{}).equal(query.child("where_clause"), node.child("where_clause")) {
-		return false
-	}
-	both := sampleBoth().child("stmts").child("stmt")
 	meant := intents{}
-	meant.set(both.child("where_clause"), "args", append(where[:len(where):len(where)], link)...)
-	meant.set(node, "where_clause", both.values("where_clause")...)
-	// The two texts end at different places, which the statement alone does not tell.
-	return meant.equal(node, made.child("stmts").child("stmt"))
+	meant.set(node, "where_clause", made.values("where_clause")...)
+	query := made.child("where_clause").child("subselect")
+	return meant.equal(node, made) && query.is("SelectStmt") &&
+		intents{}.equal(query.child("from_clause"), node.child("relation")) &&
+		intents{}.equal(query.child("where_clause"), node.child("where_clause"))
 }

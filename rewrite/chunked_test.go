@@ -90,7 +90,7 @@ func TestBatch(t *testing.T) {
 		t.Fatal(c)
 	}
 	batch, ok := c.Batches([]string{"a", "B"})
-	want := "DELETE FROM s.t WHERE ( a = $1 -- mine\n) AND (\"a\", \"B\") IN " +
+	want := "DELETE FROM s.t WHERE (\"a\", \"B\") IN " +
 		"(SELECT \"a\", \"B\" FROM \"s\".\"t\" WHERE ( a = $1 -- mine\n) ORDER BY \"a\", \"B\" LIMIT 2900)"
 	if got := batch(2900); !ok || got != want {
 		t.Errorf("%v\n%s\nwant\n%s", ok, got, want)
