@@ -36,7 +36,7 @@ type boundDelete struct {
 // keepBound takes the Bind of a DELETE that may be run in batches off the client's stream,
 // and returns what is kept of it; nil for any other.
 func (s *session) keepBound(b *binding) (*boundDelete, error) {
-	if !b.cs.tmpl.plan.Listed() || s.srv.cfg.Kind != DSQL || b.whole || b.total > min(mostBound, s.srv.cfg.MaxStatementBytes) {
+	if !b.cs.tmpl.plan.Listed() || s.srv.cfg.Kind != DSQL || s.inBlock() || b.whole || b.total > min(mostBound, s.srv.cfg.MaxStatementBytes) {
 		return nil, nil
 	}
 	if err := s.takeWhole(b); err != nil {
@@ -48,6 +48,15 @@ func (s *session) keepBound(b *binding) (*boundDelete, error) {
 // executesAlone reports whether nothing has run in front of the statement at hand in its
 // group, and it stands outside of a block.
 func (s *session) executesAlone() bool { return !s.t.executed && !s.t.ranLocal && !s.inBlock() }
+
+// boundAlone is what is kept of a portal that is about to be run, where it stands alone; nil
+// for any other.
+func (s *session) boundAlone(p *portal) *boundDelete {
+	if p.bound == nil || !s.executesAlone() {
+		return nil
+	}
+	return p.bound
+}
 
 // chunks is a DELETE that is run in batches, from the server's refusal to the answer.
 type chunks struct {
@@ -192,7 +201,7 @@ func (c *chunks) run() error {
 		}
 		c.deleted += n
 		c.s.srv.metrics.DeleteBatch()
-		if n < rows {
+		if n < rows { // one snapshot holds for what is picked and what is deleted
 			return nil
 		}
 	}

@@ -276,10 +276,7 @@ func (s *session) execute(frame []byte) error {
 	// The entry is owed before the frame is added, as everywhere: an answer may come as
 	// soon as a buffer is full.
 	o := s.pushRun(wire.Execute, p.plan)
-	o.split, o.text = p.split, p.text
-	if p.bound != nil && s.executesAlone() {
-		o.bound = p.bound
-	}
+	o.split, o.text, o.bound = p.split, p.text, s.boundAlone(&p)
 	s.noteExecute(p.plan, o.bound, frame)
 	revives := s.b.status == 'E' && s.endsFailed(p.plan)
 	s.add(frame)

@@ -22,6 +22,9 @@
 // findings of the plan. Which policy a locking clause gets depends on the text and
 // the configuration alone (policy.go). Linter reads a script by the same rules.
 //
+// What is only needed once the server has refused a text is made then: the split form
+// (split.go) and the batches of a DELETE (chunked.go).
+//
 // # Invariants
 //
 //   - The parser is C and recursive, without a check of its stack. Nothing
