@@ -204,7 +204,7 @@ func TestRules(t *testing.T) {
 		{"no guard without a lease", []string{"--distributed-guard=1s"}, ""},
 		{"isolation answered for PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-enabled=true", "--rewrite-isolation=true"}, "rewrite.isolation: \"true\": transactions of PostgreSQL are READ COMMITTED"},
 		{"isolation of PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-enabled=true"}, ""},
-		{"batches for PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-enabled=true", "--rewrite-chunked-delete=t"}, "rewrite.chunked_delete: a DELETE is carried out in batches on kind dsql only"},
+		{"batches for PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-enabled=true", "--rewrite-chunked-delete=t"}, "rewrite.chunked_delete: t: a DELETE is carried out in batches on kind dsql only"},
 		{"batches, but nothing is rewritten", []string{"--rewrite-enabled=false", "--rewrite-chunked-delete=t"}, "rewrite.chunked_delete"},
 		{"batches of no table", []string{"--rewrite-chunked-delete=a.b.c"}, "rewrite.chunked_delete: \"a.b.c\": want table or schema.table"},
 		{"isolation answered, but nothing is", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-isolation=true"}, ""},
