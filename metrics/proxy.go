@@ -11,6 +11,7 @@ import (
 // Proxy counts what sessions do. Its verbs may be called on nil.
 type Proxy struct {
 	started  prometheus.Counter
+	batches  prometheus.Counter
 	ended    closedCounter
 	startups closedCounter
 	turns    atomic.Uint64
@@ -71,6 +72,8 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 		loads: newClosedCounter(reg, "dsql_schema_loads_total",
 			"Times that the relations of the database were read, by cause.", "cause", loadCauses),
 	}
+	p.batches = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "dsql_delete_batches_total", Help: "Transactions that DELETEs of too many rows were carried out in (rewrite.chunked_delete)."})
 	turns := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "dsql_turns_total", Help: "Turns: requests answered up to a ReadyForQuery.",
 	}, func() float64 { return float64(p.turns.Load()) })
@@ -97,7 +100,7 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 		Help: "Statements that use what DSQL takes otherwise than PostgreSQL, rewritten or not (sluice lint explains the features).",
 	}, []string{"operation", "feature"})
 	p.unsupported.WithLabelValues(Other, Other) // so that it is there before the first
-	reg.MustRegister(p.started, turns, &p.gauges, p.unsupported)
+	reg.MustRegister(p.started, p.batches, turns, &p.gauges, p.unsupported)
 	return p
 }
 
@@ -106,6 +109,13 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 func (p *Proxy) Unsupported(operation, feature string) {
 	if p != nil {
 		p.unsupported.WithLabelValues(operation, feature).Inc()
+	}
+}
+
+// DeleteBatch counts one batch of a DELETE that is carried out in several.
+func (p *Proxy) DeleteBatch() {
+	if p != nil {
+		p.batches.Inc()
 	}
 }
 

@@ -49,6 +49,8 @@ type backend struct {
 	// said is what the server gave as its reason to end the connection, while it owed nothing:
 	// it answers nothing more, whether or not it closes.
 	said error
+	// tag is the last that answered Sluice itself.
+	tag []byte
 	// path is what looks in turns have found of the way to the server.
 	path path
 	// group: frames of a client are there, or on their way, outside a block: the next
@@ -194,6 +196,8 @@ func (b *backend) exchangeAll(msg []byte, row func(payload []byte), patience tim
 			}
 		case wire.DataRow:
 			row(frame[wire.HeaderLen:])
+		case wire.CommandComplete:
+			b.tag = append(b.tag[:0], frame[wire.HeaderLen:len(frame)-1]...)
 		case wire.ReadyForQuery:
 			b.status = frame[wire.HeaderLen]
 			b.src.Release()

@@ -141,7 +141,11 @@ func (s *session) bindOnBackend(b *binding) error {
 			return err
 		}
 	}
-	bound := portal{plan: plan, open: true, split: cs.tmpl.split, text: cs.tmpl.sql, stmt: cs}
+	kept, err := s.keepBound(b)
+	if err != nil {
+		return err
+	}
+	bound := portal{plan: plan, open: true, split: cs.tmpl.split, text: cs.tmpl.sql, stmt: cs, bound: kept}
 	if err := s.setPortal(b.portal, bound); err != nil {
 		return err
 	}
@@ -169,7 +173,7 @@ func (s *session) bindOnBackend(b *binding) error {
 		s.keepPortal(b.portal, p)
 	}
 	s.logPlan(plan)
-	if b.whole {
+	if cs.tmpl.split != nil {
 		s.lock(cs.tmpl, s.t.desc, b.rest)
 	}
 	return s.sendBind(b, st)

@@ -287,7 +287,7 @@ func plainReply(typ byte) bool {
 // in its place.
 func (s *session) gathers() bool {
 	q := &s.t.owed
-	return q.empty() || q.first().swallow || q.first().forcedError || q.first().masks || q.first().locks || s.t.job.tag != nil ||
+	return q.empty() || q.first().swallow || q.first().forcedError || q.first().masks || q.first().locks || s.t.job.tag != nil || s.t.chunks != nil ||
 		q.first().kind == wire.Query && q.first().bytes != nil
 }
 
@@ -308,6 +308,11 @@ func (s *session) relayed(span int) error {
 			return err
 		}
 		return s.settleJob()
+	case t.settled && t.chunks != nil:
+		if err := s.passSpan(data); err != nil {
+			return err
+		}
+		return s.settleChunks()
 	}
 	if !t.settled || src.Buffered() > 0 {
 		if err := s.passSpan(data); err != nil {

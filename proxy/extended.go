@@ -322,8 +322,8 @@ func (s *session) execute(frame []byte) error {
 	// The entry is owed before the frame is added, as everywhere: an answer may come as
 	// soon as a buffer is full.
 	o := s.pushRun(wire.Execute, p.plan)
-	o.split, o.text = p.split, p.text
-	s.noteExecute(p.plan, frame)
+	o.split, o.text, o.bound = p.split, p.text, s.boundAlone(&p)
+	s.noteExecute(p.plan, o.bound, frame)
 	revives := s.b.status == 'E' && s.endsFailed(p.plan)
 	s.add(frame)
 	if s.resetsStartup(p.plan.Single()) {
@@ -350,8 +350,8 @@ func (s *session) execute(frame []byte) error {
 
 // noteExecute notes what a plan that is about to be executed will have done: how later
 // texts are parsed, what may be committed, what a replay sends. frame is the client's
-// Execute; its last four bytes are the limit on rows.
-func (s *session) noteExecute(plan *rewrite.Plan, frame []byte) {
+// Execute; its last four bytes are the limit on rows. bound may be nil.
+func (s *session) noteExecute(plan *rewrite.Plan, bound *boundDelete, frame []byte) {
 	t := s.t
 	t.ran(plan.Kind, binary.BigEndian.Uint32(frame[len(frame)-4:]))
 	if plan.Kind != rewrite.Read {
@@ -359,7 +359,7 @@ func (s *session) noteExecute(plan *rewrite.Plan, frame []byte) {
 		t.rereads = t.rereads || plan.Rereads()
 	}
 	s.countExecute(plan)
-	s.logFrame(wire.Execute, logEntry{plan: plan, commits: t.outcome.mayCommit()}, frame[wire.HeaderLen:])
+	s.logFrame(wire.Execute, logEntry{plan: plan, bound: bound, commits: t.outcome.mayCommit()}, frame[wire.HeaderLen:])
 	st := plan.Single()
 	if st == nil {
 		return

@@ -26,7 +26,7 @@ func (s *session) backendLost(gone *lostError) error {
 		return gone
 	}
 	clientErr, when := s.lossTold(), "transaction"
-	if clientErr == errUnknownOutcome {
+	if clientErr != nil && clientErr.Code == errUnknownOutcome.Code {
 		when = "unknown_outcome"
 	}
 	s.noteLost(gone, when)
@@ -63,6 +63,8 @@ func (e *lostError) reason() reservoir.Reason {
 func (s *session) lossTold() *wire.Error {
 	t := s.t
 	switch o := &t.outcome; {
+	case t.chunks != nil:
+		return t.chunks.lost()
 	case o.unknown() || t.job.tag != nil || t.settled: // a job: see settleJob
 		return errUnknownOutcome
 	case t.refused != nil && !t.owed.empty() && t.owed.first().forcedError: // all that was before it is answered

@@ -35,6 +35,8 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 		hint = st.Hint
 	} else if hint == "" && plan.Mapped && unknownName(payload) && bytes.Contains(retry.Field(payload, 'M'), []byte(rewrite.MappedSuffix)) {
 		hint = hintSchemaChanged
+	} else if hint == "" {
+		hint = s.hintOfRows(o, plan, st, payload)
 	}
 	moved := retry.Field(payload, 'P') != nil && (plan.Text != "" || split != nil)
 	dress := s.srv.dresserOf(plan, payload)

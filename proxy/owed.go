@@ -39,6 +39,7 @@ type owed struct {
 	clientStmt *clientStatement // D: whose client is to be told; B: which one is bound
 	plan       *rewrite.Plan    // E, Q: what runs
 	text       string           // E: of the prepared statement that runs; "" when unknown
+	bound      *boundDelete     // E: what it takes to run it in batches; nil: it is not
 	// bytes of a synthetic answer or a forced error.
 	bytes []byte
 }

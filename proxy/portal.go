@@ -20,6 +20,7 @@ type portal struct {
 	stmt  *clientStatement // that it was bound to; nil: no client can bind that again
 	seq   uint64           // in the transaction
 	text  string           // of its statement
+	bound *boundDelete     // nil: it cannot be run in batches
 }
 
 // openPortals are those of the current transaction that need more than forwarding. The

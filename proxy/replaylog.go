@@ -64,6 +64,7 @@ type logEntry struct {
 	plan      *rewrite.Plan    // Q, E: what runs
 	tmpl      *template        // P, B, D of a statement
 	described *description     // B: what the client was told that it returns
+	bound     *boundDelete     // E: what it takes to run it in batches
 	stmt      *clientStatement // D: whose client the answer tells
 	answered  *answeredHere    // Q: some of what it asks for is answered here; else nil
 	// commits: once it is sent, the turn may have committed.

@@ -50,6 +50,9 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 		}
 		v = swallow
 	}
+	if s.putOff(&head, payload) {
+		return swallow, nil
+	}
 	t.errorTold = true
 	// A text that the server does not understand either has left nothing on the backend.
 	if t.unreadPin && notParsed(&head, payload) {

@@ -198,7 +198,7 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 		s.t.outcome.sync()
 	}
 	if plan != nil {
-		o.split = plan.InSplit()
+		o.split, o.bound = plan.InSplit(), n.bound
 	}
 	s.resendWhole(f)
 	return nil

@@ -321,9 +321,9 @@ func columnsOf(row []byte) []string {
 	return out
 }
 
-// waitsForJob says what becomes of a ReadyForQuery: it comes behind the job.
+// waitsForJob says what becomes of a ReadyForQuery: it comes behind the job, or the batches.
 func (s *session) waitsForJob(v verdict) verdict {
-	if s.t.job.tag != nil {
+	if s.t.job.tag != nil || s.t.chunks != nil {
 		return swallow
 	}
 	return v

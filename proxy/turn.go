@@ -121,6 +121,8 @@ type output struct {
 	// masks: some of what is answered is for nobody; job is the one that an answer waits for.
 	masks bool
 	job   job
+	// chunks is a DELETE that is run in batches; nil: there is none.
+	chunks *chunks
 	// looks: every frame of an answer is looked at, rows too.
 	looks bool
 	// refused is what the client is told in the place of the server's, where an error was forced.

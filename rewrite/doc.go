@@ -33,6 +33,9 @@
 // and what else names columns (byteaalter.go); byteareads.go has the expressions that
 // a table's definition computes.
 //
+// What is only needed once the server has refused a text is made then: the split form
+// (split.go) and the batches of a DELETE (chunked.go).
+//
 // # Invariants
 //
 //   - The parser is C and recursive, without a check of its stack. Nothing

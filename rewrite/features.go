@@ -26,6 +26,7 @@ const (
 	IsolationLevel  Feature = "isolation_level"
 	SerializableTx  Feature = "serializable"
 	TransactionMode Feature = "transaction_mode"
+	ChunkedDelete   Feature = "chunked_delete"
 	Discard         Feature = "discard"
 
 	Truncate         Feature = "truncate"
@@ -106,6 +107,8 @@ var catalogue = map[Feature]fact{
 	SerializableTx:  {IsolationRule, "DSQL has no SERIALIZABLE", "use REPEATABLE READ, and lock FOR UPDATE what a decision rests on"},
 	TransactionMode: {IsolationRule, "DSQL refuses SET TRANSACTION and SET SESSION CHARACTERISTICS", "write the mode behind BEGIN: BEGIN READ ONLY"},
 	Discard:         {SessionRule, "DSQL is not known to take DISCARD", ""},
+
+	ChunkedDelete: {DialectRule, "DSQL changes at most 3,000 rows in a transaction", "list the table under rewrite.chunked_delete, or delete at most 3,000 rows at a time"},
 
 	Truncate:     {DialectRule, "DSQL refuses TRUNCATE", "DELETE in batches of at most 3,000 rows, or DROP and CREATE the table"},
 	Vacuum:       {DialectRule, "DSQL refuses VACUUM and needs none", "leave VACUUM out"},

@@ -257,6 +257,9 @@ type Plan struct {
 	splits bool
 	split  lazySplit
 	noted  atomic.Bool
+	// listed says that it is one DELETE from a table of Rules.Chunked.
+	listed  bool
+	chunked lazyChunked
 	// rereads is the answer of Rereads for the statements.
 	rereads bool
 	// Sequence says what a text asks of the sequences that its session has advanced, as

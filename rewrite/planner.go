@@ -115,7 +115,7 @@ func (p *Planner) Plan(sql []byte) *Plan {
 		p.hits.Add(1)
 		return plan
 	}
-	if plan, table := scan(sql); plan != nil {
+	if plan, table := scan(sql); plan != nil && !p.config.Rules.mayList(plan, table) {
 		p.scanned.Add(1)
 		return p.operations.planOf(plan, table)
 	}
@@ -185,6 +185,7 @@ func (p *Planner) parse(sql string, names *Names) *Plan {
 	}
 	plan, parts := p.draft(sql, tree)
 	plan = p.rewrite(sql, tree, names, plan, parts)
+	p.config.Rules.list(sql, tree, plan)
 	if names != nil && len(plan.Statements) > 0 { // else it may be shared
 		plan.Lacks = plan.lacks(names)
 		plan.Mapped = plan.Mapped || slices.ContainsFunc(plan.Statements, func(st Statement) bool { return names.mapsAny(st.Tables) })

@@ -74,8 +74,11 @@ type Rules struct {
 	// Index makes CREATE INDEX asynchronous; AwaitIndex has the relay wait for the job.
 	Index, AwaitIndex bool
 	Serial            bool // serial columns to identity
-	Databases         bool // answer CREATE DATABASE and DROP DATABASE
-	Isolation         bool // weaker isolation levels to DSQL's
+	// Chunked are tables, as in LockPolicy.Tables, of which the relay deletes more rows than
+	// one transaction may change in several (Planner.Chunked).
+	Chunked   []string
+	Databases bool // answer CREATE DATABASE and DROP DATABASE
+	Isolation bool // weaker isolation levels to DSQL's
 	// AddColumn takes NULL, which says nothing, from the columns that ALTER TABLE adds.
 	AddColumn bool
 	Session   bool // answer DISCARD PLANS, SEQUENCES and TEMP, and what else resets a session
@@ -130,7 +133,20 @@ func (r *Rules) validate() error {
 			errs = append(errs, fmt.Errorf("%s: %q: want a column's name of at most %d bytes: %s is put behind it", byteaColumnsKey, column, maxMapped, MappedSuffix))
 		}
 	}
+	for _, problem := range patternProblems(r.Chunked) {
+		errs = append(errs, fmt.Errorf("%s: %s", ChunkedKey, problem))
+	}
 	return errors.Join(errs...)
+}
+
+// patternProblems says what is wrong with patterns of tables.
+func patternProblems(patterns []string) (bad []string) {
+	for _, pattern := range patterns {
+		if pattern == "" || strings.Count(pattern, ".") > 1 {
+			bad = append(bad, fmt.Sprintf("%q: want table or schema.table", pattern))
+		}
+	}
+	return bad
 }
 
 // maxName bounds what a configuration or a text gives as an operation's name.
@@ -144,10 +160,8 @@ func (p *LockPolicy) problems() []string {
 	if len(p.Tables) == 0 {
 		bad = append(bad, `tables: want at least one pattern, such as "queue_*"`)
 	}
-	for _, pattern := range p.Tables {
-		if pattern == "" || strings.Count(pattern, ".") > 1 {
-			bad = append(bad, fmt.Sprintf("tables: %q: want table or schema.table", pattern))
-		}
+	for _, problem := range patternProblems(p.Tables) {
+		bad = append(bad, "tables: "+problem)
 	}
 	for _, c := range p.Clauses {
 		if c != ShareClause && c != NoKeyUpdateClause {
@@ -187,8 +201,11 @@ func (p *LockPolicy) concerns(clause string) bool {
 	return len(p.Clauses) == 0
 }
 
-func (p *LockPolicy) matches(table string) bool {
-	for _, pattern := range p.Tables {
+func (p *LockPolicy) matches(table string) bool { return matchesAny(p.Tables, table) }
+
+// matchesAny reports whether a pattern matches a table as a text names it.
+func matchesAny(patterns []string, table string) bool {
+	for _, pattern := range patterns {
 		name := table
 		if dot := strings.LastIndexByte(table, '.'); dot >= 0 {
 			if strings.Contains(pattern, ".") {

@@ -170,8 +170,8 @@ func (c *Config) derive() {
 		if c.RewriteBytea != "off" {
 			c.Rewrite.Rules.Bytea = rewrite.ByteaMapping(c.RewriteBytea)
 		}
-	} else { // the lists stay, to be validated
-		c.Rewrite.Rules = rewrite.Rules{Policies: c.Rewrite.Rules.Policies, ByteaColumns: c.Rewrite.Rules.ByteaColumns}
+	} else { // what lists tables stays, to be validated
+		c.Rewrite.Rules = rewrite.Rules{Policies: c.Rewrite.Rules.Policies, ByteaColumns: c.Rewrite.Rules.ByteaColumns, Chunked: c.Rewrite.Rules.Chunked}
 	}
 	switch c.Cancel.Forward {
 	case "auto":

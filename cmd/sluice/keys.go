@@ -244,6 +244,8 @@ var keys = []key{
 	{name: "rewrite.locking_policies", def: []rewrite.LockPolicy{}, field: func(c *Config) any { return &c.Rewrite.Rules.Policies },
 		help: "What becomes of locking clauses, by table; the first that matches counts. Each has tables (patterns), policy (update, key-share, strip, flag, reject), " +
 			"and may have clauses (share, no key update), fenced_by (the column that fences instead; strip needs it) and name (the operation in metrics). As JSON outside of the file."},
+	{name: "rewrite.chunked_delete", def: []string{}, field: func(c *Config) any { return &c.Rewrite.Rules.Chunked },
+		help: "Tables (patterns: * stands for any text, ? for one character) whose DELETEs are carried out in batches where one is over the 3,000 rows of a transaction, which fails on DSQL. Each batch is a transaction of its own: one that fails leaves those before it deleted. Only for a DELETE that is sent alone, outside a transaction, by comparisons of columns with constants or parameters. Kind dsql only."},
 	{name: "rewrite.split_for_update", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.Split },
 		help: "Split FOR UPDATE over several tables on clusters that refuse it."},
 	{name: "rewrite.create_index", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.Index },

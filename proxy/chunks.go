@@ -1,0 +1,291 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// DELETEs of more rows than a transaction of DSQL may change. The server has refused the
+// statement as it was sent: where it stood alone and its table is listed, Sluice keeps the
+// error, and behind the ReadyForQuery deletes the rows in batches on the same backend, each a
+// transaction of its own. replyError asks putOff, relayed calls settleChunks.
+
+const (
+	// batchRows is of how many rows the first batch is: rows of other tables that go with
+	// them count too, so a batch that is refused is halved.
+	batchRows = 2900
+	// mostBound bounds the Bind whose values are kept; those of comparisons are short.
+	mostBound = 64 << 10
+)
+
+// boundDelete is what it takes to run the statement of an Execute in batches: of a listed
+// table, with the values of its Bind.
+type boundDelete struct {
+	oids   string
+	values []byte // what follows the names in the Bind
+}
+
+// keepBound takes the Bind of a DELETE that may be run in batches off the client's stream,
+// and returns what is kept of it; nil for any other.
+func (s *session) keepBound(b *binding) (*boundDelete, error) {
+	if !b.cs.tmpl.plan.Listed() || s.srv.cfg.Kind != DSQL || s.inBlock() || b.whole || b.total > min(mostBound, s.srv.cfg.MaxStatementBytes) {
+		return nil, nil
+	}
+	if err := s.takeWhole(b); err != nil {
+		return nil, err
+	}
+	return &boundDelete{oids: b.cs.tmpl.oids, values: bytes.Clone(b.rest)}, nil
+}
+
+// executesAlone reports whether nothing has run in front of the statement at hand in its
+// group, and it stands outside of a block.
+func (s *session) executesAlone() bool { return !s.t.executed && !s.t.ranLocal && !s.inBlock() }
+
+// boundAlone is what is kept of a portal that is about to be run, where it stands alone; nil
+// for any other.
+func (s *session) boundAlone(p *portal) *boundDelete {
+	if p.bound == nil || !s.executesAlone() {
+		return nil
+	}
+	return p.bound
+}
+
+// chunks is a DELETE that is run in batches, from the server's refusal to the answer.
+type chunks struct {
+	s       *session
+	form    *rewrite.Chunked
+	bound   *boundDelete // nil: it came by a simple Query
+	refusal *wire.Error  // the server's
+	begun   bool         // a batch was sent
+	deleted int          // rows of the batches that are committed
+}
+
+// putOff is told of an error that answers head, and keeps it from the client where the
+// statement is to be run in batches. It stood alone, and all of its turn has been read.
+func (s *session) putOff(head *owed, payload []byte) bool {
+	t := s.t
+	if !limitsRows(payload) || s.srv.cfg.Kind != DSQL || t.phase != live || !t.ended || s.inBlock() || head.plan == nil {
+		return false
+	}
+	switch {
+	case head.kind == wire.Query && t.owed.len() == 1 && t.strung == nil && s.executesAlone():
+	case head.kind == wire.Execute && t.owed.len() == 2 && t.owed.items[len(t.owed.items)-1].kind == wire.Sync &&
+		head.bound != nil && !rewrite.Momentary(head.bound.values):
+	default:
+		return false
+	}
+	form := s.srv.planner.Chunked(head.plan)
+	if form == nil {
+		return false
+	}
+	t.chunks = &chunks{s: s, form: form, bound: head.bound, refusal: toldBy(payload)}
+	s.tx.log.Refuse(retry.Failed)
+	t.owed.failed(s.skipped)
+	s.srv.metrics.Unsupported(head.plan.Operation, string(rewrite.ChunkedDelete))
+	return true
+}
+
+// limitsRows reports whether an error says that a transaction changes too many rows.
+func limitsRows(payload []byte) bool {
+	return rewrite.LimitsRows(string(retry.Field(payload, 'C')), retry.Field(payload, 'M'))
+}
+
+// hintOfRows is the hint for an error that says that a DELETE changes too many rows; "" for
+// any other.
+func (s *session) hintOfRows(o *owed, plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
+	switch {
+	case s.srv.cfg.Kind != DSQL || st == nil || !st.Deletes() || !limitsRows(payload):
+		return ""
+	case plan.Single() == nil:
+		return rewrite.ChunkedAloneHint
+	case !plan.Listed():
+		return rewrite.ChunkedUnlistedHint
+	case s.srv.planner.Chunked(plan) == nil, o.bound != nil && rewrite.Momentary(o.bound.values):
+		return rewrite.ChunkedOtherHint
+	}
+	return rewrite.ChunkedAloneHint
+}
+
+// settleChunks ends a turn whose DELETE is run in batches, behind the server's
+// ReadyForQuery, which was kept from the client. An error is a loss, which lossTold tells,
+// or the session's end.
+func (s *session) settleChunks() error {
+	answer, err := s.t.chunks.answer()
+	if err != nil {
+		return err
+	}
+	if answer[0] == wire.ErrorResponse {
+		s.t.errorTold = true
+		s.srv.metrics.ErrorSent(string(retry.Field(answer[wire.HeaderLen:], 'C')))
+	}
+	s.t.chunks = nil
+	status := s.b.status
+	if err := s.settle(status); err != nil {
+		return err
+	}
+	return s.passSpan(wire.AppendReady(s.appendName(answer, status), status))
+}
+
+// answer runs the batches, and returns the frame that the client gets.
+func (c *chunks) answer() ([]byte, error) {
+	err := c.run()
+	if stops(err) && err != errCut {
+		c.s.heeded(err)
+	}
+	told, ok := err.(*wire.Error)
+	switch {
+	case err == nil:
+		return wire.AppendCommand(nil, "DELETE "+strconv.Itoa(c.deleted)), nil
+	case !ok || told.Fatal:
+		return nil, err
+	}
+	return c.partly(told).Append(nil), nil
+}
+
+// partly adds to an error how much is deleted all the same.
+func (c *chunks) partly(told *wire.Error) *wire.Error {
+	if !c.begun {
+		return told
+	}
+	with := *told
+	with.Detail = strings.TrimSpace(fmt.Sprintf("%s %d rows are deleted, and stay so.", told.Detail, c.deleted))
+	return &with
+}
+
+// lost is what the client is told of the loss of the backend.
+func (c *chunks) lost() *wire.Error {
+	if !c.begun { // the server has undone the statement
+		return c.refusal
+	}
+	return c.partly(errUnknownOutcome)
+}
+
+// run deletes batch by batch until one finds fewer rows than it may take. An error is the
+// server's, or one that stops the turn, behind which the backend is idle; errCut,
+// errClientGone; or a *lostError.
+func (c *chunks) run() error {
+	key, err := c.key()
+	if err != nil {
+		return err
+	}
+	if len(key) == 0 {
+		c.refusal.Hint = "The table has no primary key, which batches (" + rewrite.ChunkedKey + ") go by. Delete at most 3,000 rows at a time."
+		return c.refusal
+	}
+	text, ok := c.form.Batches(key)
+	if !ok {
+		c.refusal.Hint = rewrite.ChunkedOtherHint
+		return c.refusal
+	}
+	for rows := batchRows; ; {
+		if err := c.wanted(); err != nil {
+			return err
+		}
+		c.begun = true
+		n, err := c.batch(text(rows))
+		told := refused(err)
+		switch {
+		case told != nil && rows > 1 && rewrite.LimitsRows(told.Code, []byte(told.Message)):
+			rows /= 2
+			continue
+		case err != nil:
+			return err
+		}
+		c.deleted += n
+		c.s.srv.metrics.DeleteBatch()
+		if n < rows { // one snapshot holds for what is picked and what is deleted
+			return nil
+		}
+	}
+}
+
+// wanted is why no further batch is begun; nil where one is.
+func (c *chunks) wanted() error {
+	if err := c.s.stopped(); err != nil {
+		return err
+	}
+	if c.s.presence() != here {
+		return errClientGone
+	}
+	return nil
+}
+
+// key is the columns of the table's primary key, in its order; none for a table without.
+func (c *chunks) key() (columns []string, err error) {
+	const query = `SELECT a.attname FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_attribute a ` +
+		`ON a.attrelid = c.conrelid AND a.attnum = ANY (c.conkey) WHERE c.contype = 'p' AND c.conrelid = %s::pg_catalog.regclass ` +
+		`ORDER BY pg_catalog.array_position(c.conkey, a.attnum)`
+	literal := "'" + strings.ReplaceAll(c.form.Table, "'", "''") + "'"
+	err = c.ask(wire.AppendStrings(nil, wire.Query, fmt.Sprintf(query, literal)), func(row []byte) {
+		columns = append(columns, columnsOf(row)...)
+	})
+	return columns, err
+}
+
+// batch runs one batch by the protocol that the client's statement came by, and returns how
+// many rows are gone.
+func (c *chunks) batch(text string) (rows int, err error) {
+	msg := wire.AppendStrings(nil, wire.Query, text)
+	if b := c.bound; b != nil {
+		msg = wire.AppendParse(nil, "", text, []byte(b.oids))
+		msg = append(appendBindHead(msg, nil, "", len(b.values)), b.values...)
+		msg = append(append(msg, appendExecuteAll...), wire.FrameSync...)
+	}
+	if err := c.ask(msg, func([]byte) {}); err != nil {
+		return 0, err
+	}
+	count, ok := strings.CutPrefix(string(c.s.b.tag), "DELETE ")
+	if rows, err = strconv.Atoi(count); !ok || err != nil {
+		return 0, &lostError{err: fmt.Errorf("a DELETE is answered %q", c.s.b.tag)}
+	}
+	return rows, nil
+}
+
+// ask makes one round trip, and makes it again behind a conflict, as often and with the
+// pauses of a transaction. Nothing but a cut ends a round trip, so that it is known what has
+// been deleted: cancel and timeout are heeded in between.
+func (c *chunks) ask(msg []byte, row func([]byte)) error {
+	s, attempts := c.s, retry.Attempts{}
+	for {
+		var refusal []byte
+		err := s.asking(func(b *backend) (err error) {
+			refusal, err = b.exchangeAll(msg, row, s.srv.cfg.SilenceTimeout, time.Time{}, c.cut)
+			return err
+		})
+		switch {
+		case stops(err):
+			return err
+		case err != nil:
+			return &lostError{err: err}
+		case refusal == nil:
+			return nil
+		}
+		class, cause := retry.Classify(retry.Field(refusal, 'C'), retry.Field(refusal, 'M'))
+		if class != retry.Conflict {
+			return toldBy(refusal)
+		}
+		pause, reason := attempts.Next(&s.srv.cfg.Retry.Policy, cause, time.Now(), rand.Float64())
+		if reason != retry.Replayable {
+			return toldBy(refusal)
+		}
+		if err := s.pause(pause); err != nil {
+			return err
+		}
+	}
+}
+
+// cut is why even a batch that runs is not awaited.
+func (c *chunks) cut() error {
+	if c.s.cutOff.Load() {
+		return errCut
+	}
+	return nil
+}
