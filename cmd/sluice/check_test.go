@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -35,7 +36,7 @@ func TestPrintedConfigurationLoadsAgain(t *testing.T) {
 }
 
 // script is a server's side of the query: it reads the Query and writes answers.
-func script(t *testing.T, answers string) reservoir.DialFunc {
+func script(t *testing.T, answers ...string) reservoir.DialFunc {
 	return func(context.Context, *reservoir.Startup) (*reservoir.Conn, error) {
 		here, there := net.Pipe()
 		t.Cleanup(func() { there.Close() })
@@ -45,7 +46,15 @@ func script(t *testing.T, answers string) reservoir.DialFunc {
 			if _, err := io.ReadFull(in, query); err != nil || string(query) != "Q\x00\x00\x00\x0dSELECT 1\x00" {
 				t.Errorf("the query arrived as %q, %v", query, err)
 			}
-			io.WriteString(there, answers)
+			io.WriteString(there, answers[0])
+			for _, answer := range answers[1:] { // to further queries
+				var header [5]byte
+				if _, err := io.ReadFull(in, header[:]); err != nil {
+					t.Error(err)
+				}
+				io.CopyN(io.Discard, in, int64(binary.BigEndian.Uint32(header[1:]))-4)
+				io.WriteString(there, answer)
+			}
 			io.Copy(io.Discard, in) // Terminate
 			there.Close()
 		}()
@@ -67,7 +76,7 @@ func TestConnectNamesTheStep(t *testing.T) {
 		dial reservoir.DialFunc
 		want string // begins the error, "" for success
 	}{
-		{"fine", script(t, "D\x00\x00\x00\x0b\x00\x01\x00\x00\x00\x011C\x00\x00\x00\x0dSELECT 1\x00"+readyForQuery), ""},
+		{"fine", script(t, "D\x00\x00\x00\x0b\x00\x01\x00\x00\x00\x011C\x00\x00\x00\x0dSELECT 1\x00"+readyForQuery, "C\x00\x00\x00\x0dSELECT 0\x00"+readyForQuery), ""},
 		{"refused", script(t, "E\x00\x00\x00\x25SERROR\x00C57014\x00Mcanceled by test\x00\x00"+readyForQuery), "connect failed at step query: ERROR: canceled by test (SQLSTATE 57014)"},
 		{"no answer", script(t, readyForQuery), "connect failed at step query: the server did not answer"},
 		{"bad length", script(t, "D\xff\xff\xff\xff"), "connect failed at step query: reading the answer: a frame of 4294967295 bytes"},
