@@ -17,6 +17,11 @@ import (
 // statement as it was sent: where it stood alone and its table is listed, Sluice keeps the
 // error, and behind the ReadyForQuery deletes the rows in batches on the same backend, each a
 // transaction of its own. replyError asks putOff, relayed calls settleChunks.
+//
+// Until the first batch is sent nothing has changed, and the client can be told the server's
+// error. From then on every error says how many rows are gone. Only a cut at the end of a
+// drain and the loss of the backend end a batch that runs: cancel, timeout and a client that
+// has left are looked at in between, so that the number is true.
 
 const (
 	// batchRows is of how many rows the first batch is: rows of other tables that go with
@@ -231,7 +236,9 @@ func (c *chunks) key() (columns []string, err error) {
 }
 
 // batch runs one batch by the protocol that the client's statement came by, and returns how
-// many rows are gone.
+// many rows are gone. The values are the client's, in its formats, and have the types that it
+// declared. The backend's unnamed statement and portal are used: statements of clients have
+// names there, and the group in which a portal lived has ended.
 func (c *chunks) batch(text string) (rows int, err error) {
 	msg := wire.AppendStrings(nil, wire.Query, text)
 	if b := c.bound; b != nil {

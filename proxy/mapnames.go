@@ -13,6 +13,10 @@ import (
 
 // What the names in a session's texts stand for (rewrite.Names): the snapshot of mapping.go,
 // by the session's search path. Every text is planned by it.
+//
+// The names are the session's as its next statement will find them: the settings that its
+// transaction has staged count, and so does what is sent and not yet answered. Where that
+// cannot be told the names are those of an unknown path.
 
 // mapped is what a session remembers of its names. They hold for one snapshot and one set of
 // values.
@@ -81,7 +85,7 @@ func (s *session) pathAwaited() bool {
 }
 
 // movesNames reports whether names may mean something else for one statement of a string than
-// for the one before.
+// for the one before. All statements of a string are planned by the same names.
 func (s *session) movesNames(plan *rewrite.Plan) bool {
 	if len(plan.Statements) < 2 {
 		return false
@@ -195,6 +199,7 @@ func errSchemaUnread(cause error) *wire.Error {
 		Hint: "Retry. Columns are mapped (rewrite.bytea), and what a name stands for must be known before the text is sent."}
 }
 
+// isUnread reports whether an error is of errSchemaUnread.
 func isUnread(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && e.Message == schemaUnread

@@ -11,6 +11,11 @@ import (
 
 // Errors and notices about texts with mapped columns (rewrite.bytea): the client is told of
 // its own columns and values. mappedError and noticed ask for the fields.
+//
+// Only the fields that PostgreSQL fills with names and values of the table are dressed:
+// message, detail, hint, column and constraint. Where a text cannot be taken apart for
+// certain it stays as the server wrote it: a physical name in an error is odd, a wrong value
+// would be false.
 
 // hintSchemaChanged goes with an error about a name that the snapshot has.
 const hintSchemaChanged = "Another process may have changed the schema meanwhile, which is read again before the next statement: retry."
@@ -18,12 +23,13 @@ const hintSchemaChanged = "Another process may have changed the schema meanwhile
 // dresser puts the client's names and values into the fields of an error. The zero value
 // changes nothing.
 type dresser struct {
-	on bool
+	on bool // the statement touches mapped columns
 	// row is the relation that the error is about; nil where nobody knows.
 	row *rewrite.Relation
 }
 
 // dresserOf is what dresses the error or notice of that payload, about a text of that plan.
+// The relation is looked up in the newest snapshot, by the names that the server gives.
 func (srv *Server) dresserOf(plan *rewrite.Plan, payload []byte) dresser {
 	if plan == nil || !plan.Mapped {
 		return dresser{}
@@ -61,7 +67,8 @@ func (d dresser) detail(text string) string {
 	return naturalNames(text)
 }
 
-// naturalNames takes the suffix of mapped columns off the names in a text.
+// naturalNames takes the suffix of mapped columns off the names in a text. A longer name that
+// merely has it inside, and the suffix alone, stay.
 func naturalNames(text string) string {
 	var b strings.Builder
 	for {
@@ -84,11 +91,13 @@ func isNameByte(c byte) bool {
 	return c == '_' || c == '$' || c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// keyEnds are what stands behind the values of a key.
+// keyEnds are what stands behind the values of a key, in PostgreSQL's messages about unique
+// indexes, foreign keys and exclusion constraints. lc_messages of DSQL is English.
 var keyEnds = []string{") already exists.", ") is not present in table ", ") is still referenced from table ", ") is duplicated.", ") conflicts with existing key "}
 
 // naturalKeys is the rest of a detail behind "Key (": names, values, and what is wrong with
-// them.
+// them. The digits of a mapped value have no comma; where another value has one, names and
+// values do not count up, and the text is returned as it is.
 func naturalKeys(text string) string {
 	names, rest, ok := strings.Cut(text, ")=(")
 	end := -1
@@ -110,7 +119,8 @@ func naturalKeys(text string) string {
 	return strings.Join(columns, ", ") + ")=(" + strings.Join(values, ", ") + rest[end:]
 }
 
-// naturalRow are the values of a row of a relation, in their order.
+// naturalRow are the values of a row of a relation, in their order. text is returned as it is
+// where it has more or fewer values than the relation has columns.
 func naturalRow(r *rewrite.Relation, text string) string {
 	values := strings.Split(text, ", ")
 	if len(values) != len(r.Columns) {
@@ -125,6 +135,7 @@ func naturalRow(r *rewrite.Relation, text string) string {
 }
 
 // naturalValue is a value of a mapped column as bytea is shown; what is no such value stays.
+// The server cuts long values, and marks that with three dots.
 func naturalValue(value string) string {
 	digits := strings.TrimSuffix(value, "...")
 	if strings.IndexFunc(digits, func(c rune) bool { return (c < '0' || c > '9') && (c < 'a' || c > 'f') }) >= 0 {
@@ -133,7 +144,8 @@ func naturalValue(value string) string {
 	return `\x` + value
 }
 
-// mostShown is how much of a value PostgreSQL shows in an error about a row.
+// mostShown is how much of a value PostgreSQL shows in an error about a row, in bytes
+// (maxfieldlen of its ExecBuildSlotValueDescription).
 const mostShown = 64
 
 // cutValue is a value as an error about a row shows it.

@@ -21,6 +21,12 @@ import (
 // means depends on it, so that none is planned before there is one. The keeper reads it by a
 // backend that no session holds, one reader for all who wait. mapnames.go asks for it in
 // front of each text.
+//
+// A snapshot is of all relations, mapped or not: a table without mapped columns may stand in
+// front of another of its name. It is as old as the last of these: the first text, a change of
+// the schema that this process relayed (the epoch of the catalog), an error by which a server
+// did not know a name, a text with a name that the snapshot lacks. What another process
+// changes meanwhile fails loudly (42703), since the physical names differ from the client's.
 
 // keeper has the snapshot of the schema. The zero value is that of a Server that maps
 // nothing, and is never asked.
@@ -40,7 +46,8 @@ type keeper struct {
 	base    *schemaBase // guarded by reading: one has it at a time
 }
 
-// snapshot is the schema as it was read in an epoch of the catalog.
+// snapshot is the schema as it was read in an epoch of the catalog: a later epoch says that
+// it is to be read again.
 type snapshot struct {
 	*rewrite.Schema
 	base  *schemaBase
@@ -199,7 +206,9 @@ func (srv *Server) renewSchema(cause string, ask func() ([]rewrite.Relation, err
 	return nil
 }
 
-// askSchema asks a backend for all relations.
+// askSchema asks a backend for all relations. The backend is borrowed ahead of those who wait
+// in line, since they may wait for the schema, and given back, or discarded where its answer
+// did not come. A conflict with a change of the schema is tried again.
 func (srv *Server) askSchema() (relations []rewrite.Relation, err error) {
 	ctx, stop := context.WithTimeout(srv.ctx, srv.cfg.Startup.Timeout)
 	defer stop()
@@ -241,7 +250,8 @@ func (e *refusedError) Error() string { return "the server said " + e.code + ": 
 // asker sends a question to one backend, and gives its rows to row.
 type asker func(query string, row func(payload []byte)) (refusal []byte, err error)
 
-// schemaBy reads the schema by one backend. What stays as it is is asked once per process.
+// schemaBy reads the schema by one backend. What stays as it is is asked once per process. A
+// *refusedError leaves the backend as it was; behind any other error it is of no use.
 func (srv *Server) schemaBy(ask asker) ([]rewrite.Relation, error) {
 	k := &srv.keeper
 	if k.watch {
@@ -304,7 +314,8 @@ func (srv *Server) relationsBy(ask asker, query string) ([]rewrite.Relation, err
 	return g.relations, err
 }
 
-// rowsBy gives the rows of a query to row. Behind an error of row's the others are left out.
+// rowsBy gives the rows of a query to row, each as text, NULL as "". Behind an error of row's
+// the others are left out; it is returned as a *refusedError, since the backend is sound.
 func (srv *Server) rowsBy(ask asker, query string, row func(columns []string) error) error {
 	var bad error
 	refusal, err := ask(query, func(payload []byte) {

@@ -304,7 +304,9 @@ func (c *schemaDDL) dropObjects() error {
 	}
 }
 
-// dropForeignKeys drops those of the schema's tables. One that is refused stays.
+// dropForeignKeys drops those of the schema's tables, each a transaction of its own. One that
+// is refused stays, and so does its table: dropObjects tells of it. Foreign keys of tables in
+// other schemas are not this database's to drop.
 func (c *schemaDDL) dropForeignKeys() error {
 	var all []object // the table, and its constraint in the place of a kind
 	err := c.run(`SELECT k.conname, t.relname FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class t ON t.oid = k.conrelid `+

@@ -9,6 +9,10 @@ import (
 )
 
 // The values of search_path, and what a session's is. Nothing here asks a server.
+//
+// A path decides which relation a name without a schema stands for, and so whether its
+// columns are mapped. Where the text of a value cannot be read for certain, the answer is
+// that nobody knows: the planner then refuses names that are mapped in any schema.
 
 // ownSchema stands in a search path for the schema of the user's name.
 const ownSchema = "$user"
@@ -20,7 +24,8 @@ func rawPath(value string) (path []string, ok bool) {
 }
 
 // constantPath reads a search path as a SET has it: a list of constants. ok is false for what
-// is none.
+// is none. Constants are what the planner writes of a SET, whatever the client wrote: names
+// are folded already, and "a, b" in one constant is one schema of that odd name.
 func constantPath(sql string) (path []string, ok bool) {
 	path = []string{}
 	for rest := sql; ; {
@@ -44,7 +49,8 @@ func constantPath(sql string) (path []string, ok bool) {
 }
 
 // leadingConstant reads the string constant with which a text begins, as settings.QuoteLiteral
-// and the planner write them.
+// and the planner write them. rest is the text behind it. ok is false where the text begins
+// otherwise, or holds an escape of another kind than a doubled backslash.
 func leadingConstant(text string) (value, rest string, ok bool) {
 	escapes := strings.HasPrefix(text, "E'")
 	if escapes {
@@ -84,7 +90,9 @@ func movesNames(changes []rewrite.Change) bool {
 }
 
 // pathInForce is the search path that a client's settings say, or usual where they say none.
-// user is the role of the backends. ok is false where they do not tell it.
+// user is the role of the backends, which $user stands for as long as the client has not
+// taken another one. ok is false where they do not tell it. The last change that the
+// transaction has staged counts before what is in force.
 func pathInForce(c *settings.Client, user string, usual []string) (path []string, ok bool) {
 	sql, ok := pathSetting(c)
 	if !ok {
@@ -110,7 +118,9 @@ func pathInForce(c *settings.Client, user string, usual []string) (path []string
 	return path, true
 }
 
-// pathSetting is the value of search_path as SQL; "" for the server's own.
+// pathSetting is the value of search_path as SQL; "" for the server's own. ok is false behind
+// a change of settings whose name or value nobody has read. A reset inside a transaction
+// returns to the client's startup value.
 func pathSetting(c *settings.Client) (sql string, ok bool) {
 	for _, change := range slices.Backward(c.Staged.Changes) {
 		switch {
