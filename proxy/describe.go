@@ -11,6 +11,10 @@ import (
 // Describe of a statement or portal. The server is asked, unless it has shown the answer a
 // moment ago (Config.DescribeMemory); statements that Sluice answers, Sluice describes.
 // handle calls describe. Descriptions that come in are noted in schema.go.
+//
+// What a client is told of a statement, it counts on: drivers read rows by it. So an answer
+// from memory must be the one that the server would give at this moment, and an execution
+// whose columns would differ is refused, as PostgreSQL refuses it.
 
 // describe answers what a statement or portal returns. An error is for the client.
 func (s *session) describe(frame []byte) error {

@@ -19,7 +19,7 @@ import (
 // cannot be told the names are those of an unknown path.
 
 // mapped is what a session remembers of its names. They hold for one snapshot and one set of
-// values.
+// values, both of which are compared by pointer: most texts cost two comparisons.
 type mapped struct {
 	schema *rewrite.Schema
 	values *settings.Values
@@ -155,8 +155,9 @@ func (s *session) readSchema(cause string) (mine bool, err error) {
 	return true, &lostError{err: r.err}
 }
 
-// awaitSchema waits for the end of a reading. The error is for the client, or the session's
-// end.
+// awaitSchema waits for the end of a reading, for schemaWait, or schemaWaitInBlock where the
+// session holds a backend meanwhile. Cancel, the statement's time and the client's end are
+// heeded. The error is for the client, or the session's end.
 func (s *session) awaitSchema(r *schemaRead) error {
 	patience := schemaWait
 	if s.b != nil { // somebody may wait for it, whoever reads
