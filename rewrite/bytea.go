@@ -16,6 +16,8 @@ type mapper struct {
 	meant intents
 	// copied: what is read is a copy of what has been, and has no text of its own.
 	copied bool
+	// table is the word of a TABLE t, which is read; -1 for none.
+	table int
 	// plainly: columns are read as bytea wherever that is right, and no comparison is
 	// changed: it is slow, and needs the ends of no operand.
 	plainly bool

@@ -313,7 +313,7 @@ func (m *mapper) fits(query message, wanted []bool) bool {
 		return false
 	}
 	targets := query.wrapped("target_list")
-	if len(targets) != len(wanted) {
+	if len(targets) != len(wanted) || len(targets) > 1 && sortsOutput(query) {
 		return false
 	}
 	for i, n := range targets {
@@ -329,6 +329,17 @@ func (m *mapper) fits(query message, wanted []bool) bool {
 // oneSelect reports whether a query is one SELECT whose columns are what its targets say.
 func oneSelect(query message) bool {
 	return query.is("SelectStmt") && query.integer("op") <= 1 && len(query.values("distinct_clause")) == 0 && !query.has("values_lists", "group_clause")
+}
+
+// sortsOutput reports whether a query may be sorted by the name or number of a column that it
+// returns.
+func sortsOutput(query message) bool {
+	for sort := range query.list("sort_clause") {
+		if by := sort.child("node"); by.is("A_Const") || by.is("ColumnRef") && len(by.values("fields")) == 1 {
+			return true
+		}
+	}
+	return false
 }
 
 // isUntyped reports whether the type of a value depends on where it stands.

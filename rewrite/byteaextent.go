@@ -46,6 +46,25 @@ func (m *mapper) end(n message, start int) int {
 	} else if !infix && at != start {
 		return -1
 	}
+	if infix {
+		return m.infixEnd(n, at)
+	}
+	return m.prefixEnd(n, at)
+}
+
+// infixEnd is the end of an expression whose operator stands at a token.
+func (m *mapper) infixEnd(n message, at int) int {
+	switch {
+	case n.is("TypeCast"):
+		return m.typeEnd(at + 1)
+	case n.is("A_Expr") && n.integer("kind") == opExpr && m.ph.tokens[at].kind == operatorToken:
+		return m.end(n.child("rexpr"), at+1)
+	}
+	return -1
+}
+
+// prefixEnd is the end of an expression that begins at a token with what it is.
+func (m *mapper) prefixEnd(n message, at int) int {
 	switch n.name() {
 	case "ColumnRef":
 		return m.ph.qualified(at) - 1
@@ -63,24 +82,12 @@ func (m *mapper) end(n message, start int) int {
 			return m.pair(at + 1)
 		}
 		return at
-	case "A_ArrayExpr", "RowExpr":
-		return m.pair(at + 1)
-	case "SubLink":
-		if infix {
-			return -1
-		}
-		return m.pair(at + 1)
 	case "CaseExpr":
 		return m.caseEnd(at)
-	case "TypeCast":
-		if infix {
-			return m.typeEnd(at + 1)
-		}
+	case "A_ArrayExpr", "RowExpr", "SubLink", "TypeCast":
 		return m.pair(at + 1)
 	case "A_Expr":
-		if n.integer("kind") == opExpr && m.ph.tokens[at].kind == operatorToken {
-			return m.end(n.child("rexpr"), at+1)
-		}
+		return m.infixEnd(n, at)
 	}
 	return -1
 }

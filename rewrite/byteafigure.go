@@ -73,7 +73,14 @@ func figuredQuery(node message) (string, message, int) {
 	case pg_query.SubLinkType_ARRAY_SUBLINK:
 		return "array", message{}, 2
 	case pg_query.SubLinkType_EXPR_SUBLINK:
-		for target := range node.child("subselect").list("target_list") {
+		query := node.child("subselect")
+		for query.child("larg").shape != nil {
+			query = query.child("larg")
+		}
+		if query.has("values_lists") {
+			return "column1", message{}, 2
+		}
+		for target := range query.list("target_list") {
 			if name := target.text("name"); name != "" {
 				return name, message{}, 2
 			}

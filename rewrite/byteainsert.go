@@ -13,7 +13,7 @@ func (m *mapper) insert(node message, outer *scope) outputs {
 	wanted := m.columns(target, node)
 	switch query := node.child("select_stmt"); {
 	case query.shape == nil:
-	case query.has("values_lists"):
+	case query.has("values_lists") && !query.has("with_clause", "sort_clause", "limit_offset", "limit_count", "locking_clause"):
 		m.insertValues(s, node, query, wanted)
 	default:
 		m.insertQuery(s, node, query, wanted)
@@ -66,18 +66,11 @@ func anyOf(wanted []bool) bool {
 // insertValues maps the VALUES of an INSERT.
 func (m *mapper) insertValues(s *scope, node, query message, wanted []bool) {
 	within := &scope{outer: s}
-	m.with(within, query.child("with_clause"))
 	open := m.head(node)
-	for open >= 0 && open < len(m.ph.tokens) && !m.ph.word(open, "values") {
-		if m.ph.punct(open, '(') {
-			open = m.pair(open)
-			if open < 0 {
-				break
-			}
-		}
+	for m.ph.punct(open, '(') {
 		open++
 	}
-	open++
+	open++ // VALUES
 	for row := range query.list("values_lists") {
 		items := row.wrapped("items")
 		var spans [][2]int
@@ -127,7 +120,7 @@ func (m *mapper) insertQuery(s *scope, node, query message, wanted []bool) {
 		return
 	}
 	head := m.head(node)
-	if oneSelect(query) && !m.ph.punct(head, '(') {
+	if oneSelect(query) && !query.has("sort_clause") && !m.ph.punct(head, '(') {
 		m.selects(query, &scope{outer: s}, wanted)
 		return
 	}

@@ -30,6 +30,7 @@ func (m *mapper) selects(node message, s *scope, wanted []bool) outputs {
 		return m.values(s, node)
 	}
 	m.from(s, node.wrapped("from_clause"))
+	m.table = m.tableWord(node)
 	out, made := m.targets(s, node, "target_list", wanted)
 	for _, field := range []string{"where_clause", "having_clause"} {
 		if n := node.node(field); n.shape != nil {
@@ -65,6 +66,26 @@ func (m *mapper) selects(node message, s *scope, wanted []bool) outputs {
 		}
 	}
 	return made
+}
+
+// tableWord is the word TABLE of a query that is no more than that and a name; -1 for any other.
+func (m *mapper) tableWord(node message) int {
+	target := node.child("target_list")
+	if target.shape == nil || !isStar(target.child("val")) {
+		return -1
+	}
+	i := m.token(target.child("val"))
+	from := node.child("from_clause")
+	if i >= 0 || !from.is("RangeVar") {
+		return -1
+	}
+	if i = m.token(from) - 1; m.ph.word(i, "only") {
+		i--
+	}
+	if !m.ph.word(i, "table") {
+		return -1
+	}
+	return i
 }
 
 // values maps VALUES that stands for itself.
@@ -224,7 +245,7 @@ func (m *mapper) spelt(s *scope, ref message, columns []attribute, before int, w
 	var all []string
 	seen := map[string]bool{}
 	for i, c := range columns {
-		if name := c.written(); seen[name] {
+		if name := c.written(); seen[name] || c.of == nil && len(s.named(c.name)) > 1 {
 			m.cannot("A star stands for several columns of one name.")
 		} else {
 			seen[name] = true
@@ -240,8 +261,11 @@ func (m *mapper) spelt(s *scope, ref message, columns []attribute, before int, w
 		all = append(all, text)
 	}
 	text := strings.Join(all, ", ")
-	at := m.token(ref)
-	m.edit(at, m.lastOf(at), text)
+	if at := m.token(ref); at < 0 && m.table >= 0 {
+		m.edit(m.table, m.table, "SELECT "+text+" FROM")
+	} else {
+		m.edit(at, m.lastOf(at), text)
+	}
 	return text
 }
 

@@ -10,14 +10,14 @@ bytea bytea_key rewritten info
 -- in
 SELECT * FROM t
 -- out
-SELECT t.a, pg_catalog.decode(t.k__byteahex, 'hex') AS k, t.v FROM t
+SELECT "t".a, pg_catalog.decode("t".k__byteahex, 'hex') AS k, "t".v FROM t
 -- rules
 bytea bytea_key rewritten info
 
 -- in
 SELECT t.*, plain.k FROM t, plain WHERE t.k = plain.k
 -- out
-SELECT t.a, pg_catalog.decode(t.k__byteahex, 'hex') AS k, t.v, plain.k FROM t, plain WHERE t.k__byteahex = pg_catalog.encode(plain.k, 'hex')
+SELECT "t".a, pg_catalog.decode("t".k__byteahex, 'hex') AS k, "t".v, plain.k FROM t, plain WHERE t.k__byteahex = pg_catalog.encode(plain.k, 'hex')
 -- rules
 bytea bytea_key rewritten info
 
@@ -31,7 +31,7 @@ bytea bytea_key rewritten info
 -- in
 SELECT k FROM t ORDER BY 1, t.a
 -- out
-SELECT pg_catalog.decode(k__byteahex, 'hex') AS k FROM t ORDER BY t.k__byteahex, t.a
+SELECT pg_catalog.decode(k__byteahex, 'hex') AS k FROM t ORDER BY "t".k__byteahex, t.a
 -- rules
 bytea bytea_key rewritten info
 
@@ -45,14 +45,14 @@ bytea bytea_key rewritten info
 -- in
 SELECT DISTINCT ON (k) k, v FROM t ORDER BY k, v
 -- out
-SELECT DISTINCT ON (t.k__byteahex) pg_catalog.decode(k__byteahex, 'hex') AS k, v FROM t ORDER BY t.k__byteahex, v
+SELECT DISTINCT ON ("t".k__byteahex) pg_catalog.decode(k__byteahex, 'hex') AS k, v FROM t ORDER BY "t".k__byteahex, v
 -- rules
 bytea bytea_key rewritten info
 
 -- in
 SELECT k, count(*) FROM t GROUP BY 1 HAVING k > $1 ORDER BY k
 -- out
-SELECT pg_catalog.decode(k__byteahex, 'hex') AS k, count(*) FROM t GROUP BY t.k__byteahex HAVING k__byteahex > pg_catalog.encode($1, 'hex') ORDER BY t.k__byteahex
+SELECT pg_catalog.decode(k__byteahex, 'hex') AS k, count(*) FROM t GROUP BY "t".k__byteahex HAVING k__byteahex > pg_catalog.encode($1, 'hex') ORDER BY "t".k__byteahex
 -- rules
 bytea bytea_key rewritten info
 
@@ -116,14 +116,14 @@ refusal 42702:
 -- in
 SELECT t FROM t
 -- out
-SELECT t FROM (SELECT a, pg_catalog.decode(k__byteahex, 'hex') AS k, v FROM t) AS t
+SELECT t FROM (SELECT "a", pg_catalog.decode(k__byteahex, 'hex') AS k, "v" FROM "t") AS "t"
 -- rules
 bytea bytea_followed rewritten warning
 
 -- in
 SELECT a FROM t NATURAL JOIN plain
 -- out
-SELECT a FROM (SELECT a, pg_catalog.decode(k__byteahex, 'hex') AS k, v FROM t) AS t NATURAL JOIN plain
+SELECT a FROM (SELECT "a", pg_catalog.decode(k__byteahex, 'hex') AS k, "v" FROM "t") AS "t" NATURAL JOIN plain
 -- rules
 bytea bytea_followed rewritten warning
 
@@ -151,14 +151,14 @@ bytea bytea_key rewritten info
 -- in
 INSERT INTO t (a, k) SELECT DISTINCT a, k FROM plain RETURNING *
 -- out
-INSERT INTO t (a, k__byteahex) SELECT c1, pg_catalog.encode(c2, 'hex') FROM (SELECT DISTINCT a, k FROM plain) AS sluice (c1, c2) RETURNING t.a, pg_catalog.decode(t.k__byteahex, 'hex') AS k, t.v
+INSERT INTO t (a, k__byteahex) SELECT c1, pg_catalog.encode(c2, 'hex') FROM (SELECT DISTINCT a, k FROM plain) AS sluice (c1, c2) RETURNING "t".a, pg_catalog.decode("t".k__byteahex, 'hex') AS k, "t".v
 -- rules
 bytea bytea_key rewritten info
 
 -- in
 INSERT INTO t SELECT * FROM t AS o
 -- out
-INSERT INTO t SELECT o.a, o.k__byteahex, o.v FROM t AS o
+INSERT INTO t SELECT "o".a, "o".k__byteahex, "o".v FROM t AS o
 -- rules
 bytea bytea_key rewritten info
 
@@ -193,14 +193,14 @@ bytea bytea_key rewritten info
 -- in
 COPY t TO STDOUT
 -- out
-COPY (SELECT a, pg_catalog.decode(k__byteahex, 'hex') AS k, v FROM t) TO STDOUT
+COPY (SELECT "a", pg_catalog.decode(k__byteahex, 'hex') AS k, "v" FROM "t") TO STDOUT
 -- rules
 bytea bytea_key rewritten info
 
 -- in
 COPY t (k) TO STDOUT
 -- out
-COPY (SELECT pg_catalog.decode(k__byteahex, 'hex') AS k FROM t) TO STDOUT
+COPY (SELECT pg_catalog.decode(k__byteahex, 'hex') AS k FROM "t") TO STDOUT
 -- rules
 bytea bytea_key rewritten info
 
