@@ -1,10 +1,12 @@
 package proxy
 
 import (
+	"bytes"
 	"strconv"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // Errors of the server about texts that the client did not write as the server got them:
@@ -31,7 +33,7 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 		hint = ""
 	} else if code := string(retry.Field(payload, 'C')); hint == "" && st != nil && (code == "0A000" || code == "42704") {
 		hint = st.Hint
-	} else if hint == "" && plan.Mapped && unknownName(payload) {
+	} else if hint == "" && plan.Mapped && unknownName(payload) && bytes.Contains(retry.Field(payload, 'M'), []byte(rewrite.MappedSuffix)) {
 		hint = hintSchemaChanged
 	}
 	moved := retry.Field(payload, 'P') != nil && (plan.Text != "" || split != nil)

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -383,5 +385,64 @@ func TestRefusedInAString(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Two schemas have the same table, with a mapped key in one: clients of both take turns on
+// one backend, in every way of preparing the same texts.
+func TestMappedAndNaturalInTurns(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	keyed(t, pg, "m1", true)
+	pg.SQL(t, "postgres", "CREATE SCHEMA p1; CREATE TABLE p1.t (n int, k bytea PRIMARY KEY)")
+	s := startSluice(t, pg, asDSQL, withReplay, mapping, maxOpen(1))
+	modes := []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
+		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}
+	for m, mode := range modes {
+		m1, p1 := connectTo(t, s, "postgres", mode, "search_path", "m1"), connectTo(t, s, "postgres", mode, "search_path", "p1")
+		for round := range 2 {
+			for _, c := range []*pgx.Conn{m1, p1} {
+				key := []byte{byte(m), 0xff, byte(round)}
+				if _, err := c.Exec(t.Context(), "INSERT INTO t VALUES ($1, $2)", round, key); err != nil {
+					t.Fatal(mode, err)
+				}
+				var n int
+				var k []byte
+				if err := c.QueryRow(t.Context(), "SELECT * FROM t WHERE k = $1", key).Scan(&n, &k); err != nil || n != round || !bytes.Equal(k, key) {
+					t.Errorf("%v: %d %x (%v)", mode, n, k, err)
+				}
+				_, err := c.Exec(t.Context(), "INSERT INTO t VALUES ($1, $2)", round, key)
+				failsAs(t, "twice", err, "23505", fmt.Sprintf(`Key (k)=(\x%x) already exists.`, key))
+				if err != nil && strings.Contains(err.Error(), rewrite.MappedSuffix) {
+					t.Errorf("%v: %v", mode, err)
+				}
+				_, err = c.Exec(t.Context(), "INSERT INTO t (n) VALUES (1)")
+				var e *pgconn.PgError
+				if !errors.As(err, &e) || e.Code != "23502" || e.ColumnName != "k" || e.Message != `null value in column "k" of relation "t" violates not-null constraint` {
+					t.Errorf("%v: no key: %v", mode, err)
+				}
+			}
+		}
+	}
+}
+
+// A prepared SELECT * returns what its client was told, or fails as PostgreSQL's own.
+func TestStarBehindAChange(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	keyed(t, pg, "public", true)
+	s := startSluice(t, pg, asDSQL, withReplay, mapping)
+	c := dialRaw(t, s.addr)
+	c.say(t, "P s | SELECT * FROM t\nD S s\nS\n< Z\n")
+	const execute = "B - | s\nE -\nS\n< Z\n"
+	if got := c.say(t, execute); strings.Contains(got, "E S=") {
+		t.Fatalf("got\n%s", got)
+	}
+	c.say(t, "Q ALTER TABLE t ADD COLUMN late int\n< Z\n")
+	if got := c.say(t, execute); !strings.Contains(got, "C=0A000 M=cached plan must not change result type") {
+		t.Errorf("behind the change: got\n%s", got)
+	}
+	if got := c.say(t, "P - | SELECT * FROM t\nB - | -\nD P -\nE -\nS\n< Z\n"); !strings.Contains(got, "late") || strings.Contains(got, "E S=") {
+		t.Errorf("prepared anew: got\n%s", got)
 	}
 }

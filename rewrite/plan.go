@@ -243,8 +243,8 @@ type Plan struct {
 	// Findings in text order; nil for nearly all plans.
 	Findings []Finding
 
-	// Mapped says that Text has mapped columns in it: errors about it name what the client
-	// does not know.
+	// Mapped says that a statement names a relation with mapped columns: errors about it may
+	// name what the client does not know.
 	Mapped bool
 	// Lacks says that a statement reads or writes a relation which the snapshot of the schema
 	// does not have (PlanIn): another process may have made it since.

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -184,8 +185,9 @@ func (p *Planner) parse(sql string, names *Names) *Plan {
 	}
 	plan, parts := p.draft(sql, tree)
 	plan = p.rewrite(sql, tree, names, plan, parts)
-	if names != nil && plan.lacks(names) {
-		plan.Lacks = true
+	if names != nil && len(plan.Statements) > 0 { // else it may be shared
+		plan.Lacks = plan.lacks(names)
+		plan.Mapped = plan.Mapped || slices.ContainsFunc(plan.Statements, func(st Statement) bool { return names.mapsAny(st.Tables) })
 	}
 	return plan
 }
