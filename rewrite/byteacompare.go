@@ -75,9 +75,12 @@ func (m *mapper) rows(s *scope, left message, others []message) bool {
 	all := append([]message{left}, others...)
 	elements, spans := make([][]message, len(all)), make([][][2]int, len(all))
 	for i, row := range all {
+		if !row.is("RowExpr") {
+			return false
+		}
 		elements[i] = row.wrapped("args")
 		spans[i] = m.rowItems(row)
-		if !row.is("RowExpr") || len(elements[i]) != len(elements[0]) || spans[i] == nil {
+		if len(elements[i]) != len(elements[0]) || spans[i] == nil {
 			return false
 		}
 	}
