@@ -135,7 +135,7 @@ func (o *outcome) take(r *pgconn.Result) {
 
 // contents are the rows of a table, in no order.
 func (c *Client) contents(ctx context.Context, t *Table) ([]string, error) {
-	text := "SELECT * FROM " + Ident(t.Name)
+	text := "SELECT * FROM public." + Ident(t.Name) // a call can have hidden the search path
 	if c.Mapped && t.Of == nil {
 		var all []string
 		for i := range t.Columns {
@@ -146,5 +146,8 @@ func (c *Client) contents(ctx context.Context, t *Table) ([]string, error) {
 	var o outcome
 	result := c.Conn.ExecParams(ctx, text, nil, nil, nil, nil).Read()
 	o.take(result)
+	if e, ok := errors.AsType[*pgconn.PgError](result.Err); ok {
+		return nil, fmt.Errorf("%s: %w (%s)", text, e, e.Detail)
+	}
 	return o.rows, result.Err
 }

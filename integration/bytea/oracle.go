@@ -49,7 +49,7 @@ func (o *Oracle) Play(ctx context.Context, seed, n uint64) error {
 	for i := range o.Statements {
 		d := newDraw(seed, n<<32+2+uint64(i))
 		if err := p.both(ctx, w.statement(d), d.made); err != nil {
-			return fmt.Errorf("world %d of seed %d, statement %d: %w", n, seed, i, err)
+			return fmt.Errorf("world %d of seed %d, statement %d: %w\n%s", n, seed, i, err, w.statement(newDraw(seed, n<<32+2+uint64(i))))
 		}
 		if p.found != "" {
 			o.Tally.Mismatches = append(o.Tally.Mismatches, fmt.Sprintf("world %d of seed %d, statement %d: %s", n, seed, i, p.found))
