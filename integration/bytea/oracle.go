@@ -18,6 +18,9 @@ type Oracle struct {
 	Shrink int
 	// Most is how many differences are looked for before the oracle ends; 0: one.
 	Most int
+	// Autocommit runs what writes in no transaction, because the mapped database finds some
+	// errors at its end only. A world ends where a statement that writes differs or is refused.
+	Autocommit bool
 
 	Tally Tally
 }
@@ -55,7 +58,7 @@ func (o *Oracle) Play(ctx context.Context, seed, n uint64) error {
 			o.Tally.Mismatches = append(o.Tally.Mismatches, fmt.Sprintf("world %d of seed %d, statement %d: %s", n, seed, i, p.found))
 			p.found = ""
 		}
-		if len(o.Tally.Mismatches) > o.Most {
+		if len(o.Tally.Mismatches) > o.Most || p.diverged {
 			break
 		}
 	}
@@ -99,10 +102,11 @@ type play struct {
 	world         *World
 	stock, mapped *Client
 	found         string
+	diverged      bool // the tables are no longer equal
 }
 
 // both runs a statement in both databases and counts what came of it. One that writes is
-// taken back where it differs or is refused, so that the tables stay equal.
+// taken back where it differs or is refused, so that the tables stay equal: see Autocommit.
 func (p *play) both(ctx context.Context, s statement, made []int) error {
 	stock, mapped, v, err := p.try(ctx, s)
 	if err != nil {
@@ -116,6 +120,7 @@ func (p *play) both(ctx context.Context, s statement, made []int) error {
 	if err := p.end(ctx, s, v.kind == same); err != nil {
 		return err
 	}
+	p.diverged = p.oracle.Autocommit && s.table != nil && (v.kind == mismatch || v.kind == refused)
 	t := &p.oracle.Tally
 	t.Statements++
 	if mapped.sent != s.text {
@@ -149,7 +154,7 @@ func (p *play) end(ctx context.Context, s statement, keep bool) error {
 	if keep {
 		how = "COMMIT"
 	}
-	if s.table == nil {
+	if s.table == nil || p.oracle.Autocommit {
 		return nil
 	}
 	return p.say(ctx, how)
@@ -174,7 +179,7 @@ func add(counts *map[string]int, what string) {
 
 // try runs a statement in both databases: one that writes in a transaction that is left open.
 func (p *play) try(ctx context.Context, s statement) (stock, mapped outcome, v verdict, err error) {
-	if s.table != nil {
+	if s.table != nil && !p.oracle.Autocommit {
 		if err = p.say(ctx, "BEGIN"); err != nil {
 			return
 		}
@@ -213,6 +218,9 @@ func (p *play) tables(ctx context.Context, s statement) (verdict, error) {
 func (p *play) explain(ctx context.Context, s statement, made []int, v verdict, mapped outcome) string {
 	smaller(made, p.oracle.Shrink, func(list []int) bool {
 		t := p.world.statement(&draw{given: list})
+		if p.diverged || p.oracle.Autocommit && t.table != nil {
+			return false
+		}
 		_, m, found, err := p.try(ctx, t)
 		if err == nil && found.kind == same && t.table != nil {
 			found, err = p.tables(ctx, t)

@@ -101,7 +101,7 @@ func TestOracle(t *testing.T) {
 	stock := sessionIn(t, pgtest.Shared(t))
 	mapped := throughSluice(t)
 	var before *World
-	plays(t, &Oracle{Begin: func(ctx context.Context, w *World) (*Client, *Client, error) {
+	plays(t, &Oracle{Autocommit: true, Begin: func(ctx context.Context, w *World) (*Client, *Client, error) {
 		err := errors.Join(makeWorld(ctx, stock, w), before.drop(ctx, mapped), w.make(ctx, mapped))
 		before = w
 		return &Client{Conn: stock}, &Client{Conn: mapped}, err
