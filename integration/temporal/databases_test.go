@@ -16,7 +16,7 @@ func TestSchemaToolOnTwoDatabases(t *testing.T) {
 	tool := build(t).schemaTool
 	pg := pgtest.Start(t, pgtest.MaxConnections(150))
 	pg.SQL(t, "postgres", "CREATE TABLE shards (of_public int)")
-	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pg, Args: []string{"--allow-bytea-keys"}})
+	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pg, Args: standInArgs})
 	sluice := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(harness.Env{"DSQL_LISTEN_DATABASES": "postgres,temporal_*=schema:*"})})
 	runs := func(plugin, database string, args ...string) {
 		t.Helper()
@@ -33,7 +33,7 @@ func TestSchemaToolOnTwoDatabases(t *testing.T) {
 	}
 	setUp := []string{"setup-schema", "--version", schemaVersion, "--schema-name", schemaName}
 	const one, two = "temporal_one", "temporal_two"
-	plugins := map[string]string{one: "postgres12", two: "postgres12_pgx"}
+	plugins := map[string]string{one: libpq, two: pgx5}
 	for name, plugin := range plugins {
 		runs(plugin, name, "create-database")
 		runs(plugin, name, "create-database") // takes it well that it is there

@@ -44,10 +44,10 @@ func build(t *testing.T) programs {
 }
 
 // setUpSchema has the stock tool apply the collapsed schema that it carries.
-func setUpSchema(t *testing.T, tool, host string, port int) {
+func (p programs) setUpSchema(t *testing.T, plugin string, at *harness.Sluice) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), tool,
-		"--plugin", "postgres12_pgx", "--endpoint", host, "--port", fmt.Sprint(port), "--user", "temporal", "--database", "temporal",
+	cmd := exec.CommandContext(t.Context(), p.schemaTool,
+		"--plugin", plugin, "--endpoint", at.Host, "--port", fmt.Sprint(at.Port), "--user", "temporal", "--database", "temporal",
 		"setup-schema", "--version", schemaVersion, "--schema-name", schemaName)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("set up the schema: %v\n%s", err, out)
@@ -62,10 +62,10 @@ type server struct {
 
 // startServer starts all services with their data behind the Sluice at address,
 // and returns when the frontend answers.
-func startServer(t *testing.T, file, address string) *server {
+func startServer(t *testing.T, file, plugin, address string) *server {
 	t.Helper()
 	dir := t.TempDir()
-	ports := freePorts(t, 9)
+	ports := freePorts(t, 10)
 	config := filepath.Join(dir, "server.yaml")
 	out, err := os.Create(config)
 	if err != nil {
@@ -73,7 +73,7 @@ func startServer(t *testing.T, file, address string) *server {
 	}
 	defer out.Close()
 	err = template.Must(template.ParseFiles("testdata/server.yaml")).Execute(out, map[string]any{
-		"Sluice": address, "Visibility": filepath.Join(dir, "visibility.db"), "Frontend": ports[0], "Metrics": ports[1], "Ports": ports[2:],
+		"Plugin": plugin, "Sluice": address, "Visibility": filepath.Join(dir, "visibility.db"), "Frontend": ports[0], "Metrics": ports[1], "Ports": ports[2:],
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,19 +16,21 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
-	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/sluice-proxy/sluice/integration/harness"
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 
-var workflows = flag.Int("workflows", 10, "how many workflows run")
+// longForm is how many workflows make the long kinds run, too.
+const longForm = 100
+
+var workflows = flag.Int("workflows", 36, "how many workflows run; with 100 or more those with a long history, too, and both plugins in full")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(pgtest.Main(m, pgtest.MaxConnections(150)))
+	os.Exit(pgtest.Main(m))
 }
 
 const namespace, queue = "orders", "orders"
@@ -37,156 +40,208 @@ const namespace, queue = "orders", "orders"
 // either.
 const inFlight = 20
 
-// double is the workflow: n doubled by an activity.
-func double(ctx workflow.Context, n int) (doubled int, err error) {
-	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
-	err = workflow.ExecuteActivity(ctx, "double", n).Get(ctx, &doubled)
-	return doubled, err
-}
-
-// executions counts those of the activity, by its argument.
-type executions struct {
-	mu    sync.Mutex
-	times map[int]int
-}
-
-func (e *executions) double(_ context.Context, n int) (int, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.times[n]++
-	return 2 * n, nil
-}
-
-// faults fail one in twenty COMMITs, and one in twenty of the writes that Temporal
-// sends in autocommit: there the commit is part of the statement.
-const faults = `[
-	{"at": "commit", "action": "fail", "error": "conflict", "probability": 0.05, "seed": 1},
-	{"at": "statement", "verb": "INSERT", "contains": "INTO history_node", "action": "fail", "error": "conflict", "probability": 0.05, "seed": 2}
-]`
-
-// verify that each activity ran once.
-func (e *executions) verify(t *testing.T) {
-	t.Helper()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for n := range *workflows {
-		if e.times[n] != 1 {
-			t.Errorf("the activity of workflow %d ran %d times", n, e.times[n])
-		}
+func TestWorkflowsWhileCommitsFail(t *testing.T) {
+	few := *workflows
+	if few < longForm {
+		few = 12
+	}
+	for _, plugin := range []struct {
+		name      string
+		workflows int
+	}{{pgx5, *workflows}, {libpq, few}} {
+		t.Run(plugin.name, func(t *testing.T) {
+			d := deploy(t, plugin.name, faults)
+			executed := d.work(t)
+			began := time.Now()
+			d.runMix(t, executed, plugin.workflows)
+			took := time.Since(began)
+			executed.verify(t)
+			d.verifyVisibility(t, plugin.workflows)
+			t.Logf("%d workflows in %v", plugin.workflows, took.Round(time.Millisecond))
+			if conflicts := report(t, d.sim, d.sluice, d.tap, d.server); conflicts == 0 {
+				t.Error("there was no conflict: nothing has been tried")
+			}
+			d.verifyErrors(t, "40001")
+		})
 	}
 }
 
-func TestWorkflowsWhileCommitsFail(t *testing.T) {
-	temporal := build(t)
-	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pgtest.Shared(t), Args: []string{"--allow-bytea-keys"}})
-	sluice := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "40"})})
-	setUpSchema(t, temporal.schemaTool, sluice.Host, sluice.Port)
-	sim.Admin(t, http.MethodPost, "/faults", faults)
-	tap := startTap(t, fmt.Sprintf("%s:%d", sluice.Host, sluice.Port))
-	server := startServer(t, temporal.server, tap.address())
-	registerNamespace(t, server)
-
-	c := server.client(t, namespace)
-	executed := executions{times: map[int]int{}}
-	w := worker.New(c, queue, worker.Options{})
-	w.RegisterWorkflowWithOptions(double, workflow.RegisterOptions{Name: "double"})
+// work starts a worker that has all kinds; it ends with the test.
+func (d *deployment) work(t *testing.T) *executions {
+	t.Helper()
+	executed := &executions{times: map[attempt]int{}}
+	w := worker.New(d.client, queue, worker.Options{})
+	for _, k := range kinds {
+		w.RegisterWorkflowWithOptions(k.workflow, workflow.RegisterOptions{Name: k.name})
+	}
+	w.RegisterWorkflowWithOptions(double, workflow.RegisterOptions{Name: "double"}) // what doubling runs
 	w.RegisterActivityWithOptions(executed.double, activity.RegisterOptions{Name: "double"})
+	w.RegisterActivityWithOptions(executed.third, activity.RegisterOptions{Name: "third"})
+	w.RegisterNexusService(d.createEndpoint(t))
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer w.Stop()
+	t.Cleanup(w.Stop)
+	return executed
+}
 
-	began := time.Now()
+// mix is the kind of workflow n of as many: each in turn, and one of each that is long.
+func mix(n, workflows int) *kind {
+	all, short := kindsOf(true), kindsOf(false)
+	if first := len(all); workflows >= longForm && n < first {
+		return all[n]
+	}
+	return short[n%len(short)]
+}
+
+func kindsOf(long bool) (some []*kind) {
+	for i := range kinds {
+		if long || !kinds[i].long {
+			some = append(some, &kinds[i])
+		}
+	}
+	return some
+}
+
+// runMix runs as many workflows, inFlight at a time.
+func (d *deployment) runMix(t *testing.T, executed *executions, workflows int) {
+	t.Helper()
 	numbers := make(chan int)
 	var wg sync.WaitGroup
 	for range inFlight {
 		wg.Go(func() {
 			for n := range numbers {
-				run(t, c, n)
+				k := mix(n, workflows)
+				if err := k.run(t.Context(), d.client, executed, n); err != nil {
+					t.Errorf("%s %d: %v", k.name, n, err)
+				}
 			}
 		})
 	}
-	for n := range *workflows {
+	for n := range workflows {
 		numbers <- n
 	}
 	close(numbers)
 	wg.Wait()
-	took := time.Since(began)
-	executed.verify(t)
-	verifyVisibility(t, c)
-	t.Logf("%d workflows with an activity each, in %v", *workflows, took.Round(time.Millisecond))
-	if conflicts := report(t, sim, sluice, tap, server); conflicts == 0 {
-		t.Error("there was no conflict: nothing has been tried")
+}
+
+// run runs workflow n and looks at its result, its history and its activities.
+func (k *kind) run(ctx context.Context, c client.Client, executed *executions, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	defer cancel()
+	id := fmt.Sprintf("%s-%d", strings.ReplaceAll(k.name, " ", "-"), n)
+	start := k.start
+	if start == nil {
+		start = k.byName
 	}
-	for _, e := range tap.all() {
-		if e.sqlState != "40001" {
-			t.Errorf("Temporal was told %v", e)
+	r, err := start(ctx, c, id, n)
+	if err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	if k.drive != nil {
+		if err := k.drive(ctx, c, r, n); err != nil {
+			return err
 		}
 	}
+	if err := k.verifyResult(ctx, r, n); err != nil {
+		return err
+	}
+	return k.verifyHistory(ctx, c, r, executed)
 }
 
-func registerNamespace(t *testing.T, s *server) {
-	t.Helper()
-	c, err := client.NewNamespaceClient(client.Options{HostPort: s.frontend, Logger: quiet{t}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	err = c.Register(t.Context(), &workflowservice.RegisterNamespaceRequest{
-		Namespace: namespace, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
-	})
-	if err != nil {
-		t.Fatalf("register a namespace: %v", err)
-	}
+func (k *kind) byName(ctx context.Context, c client.Client, id string, n int) (client.WorkflowRun, error) {
+	return c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: queue}, k.name, n)
 }
 
-// run runs workflow n and looks at its result and its history.
-func run(t *testing.T, c client.Client, n int) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	id := fmt.Sprintf("order-%d", n)
-	r, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: queue}, "double", n)
-	if err != nil {
-		t.Errorf("%s: start: %v", id, err)
-		return
+func (k *kind) verifyResult(ctx context.Context, r client.WorkflowRun, n int) error {
+	var got int
+	err := r.Get(ctx, &got)
+	if k.want == nil {
+		if cancelled := (*temporal.CanceledError)(nil); !errors.As(err, &cancelled) {
+			return fmt.Errorf("it ended with %v, want it cancelled", err)
+		}
+		return nil
 	}
-	var doubled int
-	if err := r.Get(ctx, &doubled); err != nil || doubled != 2*n {
-		t.Errorf("%s: %d, %v, want %d", id, doubled, err, 2*n)
-		return
+	if err != nil || got != k.want(n) {
+		return fmt.Errorf("the result is %d, %w, want %d", got, err, k.want(n))
 	}
-	completed := 0
-	history := c.GetWorkflowHistory(ctx, id, r.GetRunID(), false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	return nil
+}
+
+// ends are the events with which a run closes.
+var ends = []enumspb.EventType{
+	enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
+	enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+}
+
+// verifyHistory that the last run closed once, that it has the events it should
+// have, without a gap, and that as many attempts of activities were executed.
+func (k *kind) verifyHistory(ctx context.Context, c client.Client, r client.WorkflowRun, executed *executions) error {
+	types := events{}
+	closed, last := 0, int64(0)
+	history := c.GetWorkflowHistory(ctx, r.GetID(), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for history.HasNext() {
 		event, err := history.Next()
 		if err != nil {
-			t.Errorf("%s: history: %v", id, err)
-			return
+			return fmt.Errorf("history: %w", err)
 		}
-		if event.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED {
-			completed++
+		if last++; event.EventId != last {
+			return fmt.Errorf("event %d of the history has the number %d", last, event.EventId)
+		}
+		types[event.EventType]++
+		if slices.Contains(ends, event.EventType) {
+			closed++
 		}
 	}
-	if completed != 1 {
-		t.Errorf("%s completed %d times", id, completed)
+	if closed != 1 || last < k.length {
+		return fmt.Errorf("the history has %d events, %d of which close it; want one, and %d events", last, closed, k.length)
 	}
+	for kind, want := range k.events {
+		if types[kind] != want {
+			return fmt.Errorf("the history has %d of %v, want %d", types[kind], kind, want)
+		}
+	}
+	if attempts := executed.of(r.GetID(), r.GetRunID()); attempts != k.attempts {
+		return fmt.Errorf("%d attempts of activities were executed, want %d", attempts, k.attempts)
+	}
+	return nil
 }
 
-// verifyVisibility waits until the workflows, and no others, are listed as
-// completed: that record is made by a task of its own, which must not be lost.
-func verifyVisibility(t *testing.T, c client.Client) {
+// verifyVisibility waits until the workflows that were started by hand, and no
+// others, are listed as closed: that record is made by a task of its own, which
+// must not be lost.
+func (d *deployment) verifyVisibility(t *testing.T, workflows int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	want := map[string]int64{}
+	for n := range workflows {
+		want[mix(n, workflows).name]++
+	}
+	for _, k := range kindsOf(workflows >= longForm) {
+		if k.name == "activity" { // the parents' children, too
+			want[k.name] += 2 * want["child"]
+		}
+		d.verifyListed(ctx, t, k, want[k.name])
+	}
+}
+
+func (d *deployment) verifyListed(ctx context.Context, t *testing.T, k *kind, want int64) {
+	t.Helper()
+	status := "Completed"
+	if k.want == nil {
+		status = "Canceled"
+	}
+	byType := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", k.name)
 	for {
-		started, err := count(ctx, c, "WorkflowType = 'double'")
-		completed, again := count(ctx, c, "WorkflowType = 'double' AND ExecutionStatus = 'Completed'")
-		if started == int64(*workflows) && completed == started {
+		listed, err := count(ctx, d.client, byType)
+		closed, again := count(ctx, d.client, fmt.Sprintf("%s AND ExecutionStatus = '%s'", byType, status))
+		if listed == want && closed == want {
 			return
 		}
 		select {
 		case <-ctx.Done():
-			t.Errorf("%d workflows are listed, %d as completed, want %d; %v", started, completed, *workflows, errors.Join(err, again))
+			t.Errorf("%s: %d workflows are listed, %d as %s, want %d; %v", k.name, listed, closed, status, want, errors.Join(err, again))
 			return
 		case <-time.After(100 * time.Millisecond):
 		}
