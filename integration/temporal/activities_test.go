@@ -2,6 +2,7 @@ package temporal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/nexus-rpc/sdk-go/nexus"
 	nexuspb "go.temporal.io/api/nexus/v1"
 	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -110,29 +112,43 @@ func longHistory(ctx workflow.Context, n int) (result int, err error) {
 }
 
 // schedule has the server start the workflow, and takes the schedule away again.
-func schedule(ctx context.Context, c client.Client, id string, n int) (client.WorkflowRun, error) {
-	h, err := c.ScheduleClient().Create(ctx, client.ScheduleOptions{
-		ID: id, TriggerImmediately: true,
-		Action: &client.ScheduleWorkflowAction{ID: id, Workflow: "schedule", Args: []any{n}, TaskQueue: queue},
+func schedule(ctx context.Context, c *caller, id string, n int) (r client.WorkflowRun, err error) {
+	h := c.ScheduleClient().GetHandle(ctx, id)
+	err = c.insist(ctx, func() error {
+		_, err := c.ScheduleClient().Create(ctx, client.ScheduleOptions{
+			ID: id, TriggerImmediately: true,
+			Action: &client.ScheduleWorkflowAction{ID: id, Workflow: "schedule", Args: []any{n}, TaskQueue: queue},
+		})
+		if c.patient && errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
+			return nil // an earlier try has made it
+		}
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	for {
-		d, err := h.Describe(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if len(d.Info.RecentActions) > 0 {
-			started := d.Info.RecentActions[0].StartWorkflowResult
-			return c.GetWorkflow(ctx, started.WorkflowID, started.FirstExecutionRunID), h.Delete(ctx)
-		}
+	for err == nil && r == nil {
+		err = c.insist(ctx, func() error {
+			d, err := h.Describe(ctx)
+			if err == nil && len(d.Info.RecentActions) > 0 {
+				started := d.Info.RecentActions[0].StartWorkflowResult
+				r = c.GetWorkflow(ctx, started.WorkflowID, started.FirstExecutionRunID)
+			}
+			return err
+		})
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			err = errors.Join(err, ctx.Err())
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+	if err != nil {
+		return nil, err
+	}
+	return r, c.insist(ctx, func() error {
+		err := h.Delete(ctx)
+		if gone := (*serviceerror.NotFound)(nil); c.patient && errors.As(err, &gone) {
+			return nil
+		}
+		return err
+	})
 }
 
 // endpoint leads to the test's own worker.

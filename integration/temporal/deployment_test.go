@@ -31,6 +31,16 @@ const faults = `[
 	{"at": "statement", "verb": "INSERT", "contains": "INTO history_node", "action": "fail", "error": "conflict", "probability": 0.05, "seed": 2}
 ]`
 
+// setup says how to deploy.
+type setup struct {
+	plugin  string
+	faults  string   // in force from the schema on
+	standIn []string // further flags of the stand-in
+	env     harness.Env
+	// visibility is behind a second Sluice, in a PostgreSQL; else in SQLite.
+	visibility bool
+}
+
 // deployment is a Temporal server and what stands behind it, from the server down.
 type deployment struct {
 	server *server
@@ -38,23 +48,36 @@ type deployment struct {
 	sluice *harness.Sluice
 	sim    *harness.DSQLSim
 	pg     *pgtest.Server
-	client client.Client
+	client *caller
+
+	// What another of them is started with, and what those that ended have counted.
+	simConfig    harness.DSQLSimConfig
+	sluiceConfig harness.SluiceConfig
+	sums         map[string]float64
 }
 
-// deploy starts all of them with Temporal's schema and a namespace. From the
-// schema on the faults are in force.
-func deploy(t *testing.T, plugin, faults string) *deployment {
+// deploy starts all of them, with Temporal's schema and a namespace.
+func deploy(t *testing.T, s setup) *deployment {
 	t.Helper()
 	temporal := build(t)
-	d := &deployment{pg: pgtest.Start(t, pgtest.MaxConnections(150))}
-	d.sim = harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: d.pg, Args: standInArgs})
-	d.sluice = harness.StartSluice(t, harness.SluiceConfig{Env: d.sim.Env().With(sluiceEnv)})
-	temporal.setUpSchema(t, plugin, d.sluice)
-	d.sim.Admin(t, http.MethodPost, "/faults", faults)
+	bin, dir := harness.Binaries(t), t.TempDir()
+	d := &deployment{pg: pgtest.Start(t, pgtest.MaxConnections(150)), sums: map[string]float64{}}
+	d.simConfig = harness.DSQLSimConfig{Bin: bin, Dir: dir, Upstream: d.pg, Args: slices.Concat(standInArgs, s.standIn)}
+	d.sim = harness.StartDSQLSim(t, d.simConfig)
+	d.sluiceConfig = harness.SluiceConfig{Bin: bin, Dir: dir, Env: d.sim.Env().With(sluiceEnv).With(s.env)}
+	d.sluice = harness.StartSluice(t, d.sluiceConfig)
+	temporal.setUp(t, s.plugin, mainSchema, d.sluice)
+	visibility := ""
+	if s.visibility {
+		at := harness.StartSluice(t, harness.SluiceConfig{Env: harness.PostgresEnv(pgtest.Start(t, pgtest.MaxConnections(150)))})
+		temporal.setUp(t, s.plugin, visibilitySchema, at)
+		visibility = fmt.Sprintf("%s:%d", at.Host, at.Port)
+	}
+	d.sim.Admin(t, http.MethodPost, "/faults", s.faults)
 	d.tap = startTap(t, fmt.Sprintf("%s:%d", d.sluice.Host, d.sluice.Port))
-	d.server = startServer(t, temporal.server, plugin, d.tap.address())
+	d.server = startServer(t, temporal.server, s.plugin, d.tap.address(), visibility)
 	d.registerNamespace(t)
-	d.client = d.server.client(t, namespace)
+	d.client = &caller{Client: d.server.client(t, namespace)}
 	return d
 }
 

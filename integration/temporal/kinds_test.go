@@ -7,6 +7,7 @@ import (
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/workflow"
 )
@@ -17,8 +18,8 @@ type kind struct {
 	workflow func(ctx workflow.Context, n int) (int, error)
 	// drive does what the run needs from outside, and start begins it where that is
 	// not a start of the workflow by its name.
-	drive func(ctx context.Context, c client.Client, r client.WorkflowRun, n int) error
-	start func(ctx context.Context, c client.Client, id string, n int) (client.WorkflowRun, error)
+	drive func(ctx context.Context, c *caller, r client.WorkflowRun, n int) error
+	start func(ctx context.Context, c *caller, id string, n int) (client.WorkflowRun, error)
 	want  func(n int) int // the result; nil of one that ends as cancelled
 	// events are how many of some types the history of the last run has.
 	events events
@@ -107,9 +108,9 @@ func sumOfSignals(ctx workflow.Context, _ int) (sum int, err error) {
 	return sum, nil
 }
 
-func sendSignals(ctx context.Context, c client.Client, r client.WorkflowRun, n int) error {
+func sendSignals(ctx context.Context, c *caller, r client.WorkflowRun, n int) error {
 	for i := range 3 {
-		if err := c.SignalWorkflow(ctx, r.GetID(), r.GetRunID(), "add", n+i); err != nil {
+		if err := c.signal(ctx, r, fmt.Sprint("signal ", i), "add", n+i); err != nil {
 			return err
 		}
 	}
@@ -130,19 +131,22 @@ func updated(ctx workflow.Context, n int) (int, error) {
 	return n, err
 }
 
-func sendUpdates(ctx context.Context, c client.Client, r client.WorkflowRun, n int) error {
+func sendUpdates(ctx context.Context, c *caller, r client.WorkflowRun, n int) error {
 	for i := 1; i <= 2; i++ {
-		h, err := c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-			WorkflowID: r.GetID(), RunID: r.GetRunID(), UpdateID: fmt.Sprint(i),
-			UpdateName: "add", Args: []any{10 * i}, WaitForStage: client.WorkflowUpdateStageCompleted,
-		})
-		if err != nil {
-			return err
-		}
 		n += 10 * i
 		var sum int
-		if err := h.Get(ctx, &sum); err != nil || sum != n {
-			return fmt.Errorf("update %d: %d, %v, want %d", i, sum, err, n)
+		err := c.insist(ctx, func() error {
+			h, err := c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+				WorkflowID: r.GetID(), RunID: r.GetRunID(), UpdateID: fmt.Sprint(i),
+				UpdateName: "add", Args: []any{10 * i}, WaitForStage: client.WorkflowUpdateStageCompleted,
+			})
+			if err != nil {
+				return err
+			}
+			return h.Get(ctx, &sum)
+		})
+		if err != nil || sum != n {
+			return fmt.Errorf("update %d: %d, %w, want %d", i, sum, err, n)
 		}
 	}
 	return nil
@@ -159,25 +163,28 @@ func queried(ctx workflow.Context, n int) (int, error) {
 	return n, nil
 }
 
-func ask(ctx context.Context, c client.Client, r client.WorkflowRun, n int) error {
+func ask(ctx context.Context, c *caller, r client.WorkflowRun, n int) error {
 	answers := func(want string) error {
-		value, err := c.QueryWorkflow(ctx, r.GetID(), r.GetRunID(), "state")
-		if err != nil {
-			return err
-		}
 		var state string
-		if err := value.Get(&state); err != nil || state != want {
-			return fmt.Errorf("the query's answer is %q, %v, want %q", state, err, want)
+		err := c.insist(ctx, func() error {
+			value, err := c.QueryWorkflow(ctx, r.GetID(), r.GetRunID(), "state")
+			if err != nil {
+				return err
+			}
+			return value.Get(&state)
+		})
+		if err != nil || state != want {
+			return fmt.Errorf("the query's answer is %q, %w, want %q", state, err, want)
 		}
 		return nil
 	}
 	if err := answers(fmt.Sprint("waits ", n)); err != nil {
 		return err
 	}
-	if err := c.SignalWorkflow(ctx, r.GetID(), r.GetRunID(), "end", nil); err != nil {
+	if err := c.signal(ctx, r, "the end", "end", n); err != nil {
 		return err
 	}
-	if err := r.Get(ctx, nil); err != nil {
+	if err := c.insist(ctx, func() error { return r.Get(ctx, nil) }); err != nil {
 		return err
 	}
 	return answers(fmt.Sprint("ended ", n)) // by its history: it has closed
@@ -224,18 +231,16 @@ func cancelled(ctx workflow.Context, n int) (int, error) {
 	return 0, ctx.Err()
 }
 
-func cancel(ctx context.Context, c client.Client, r client.WorkflowRun, _ int) error {
-	// Behind its first task, so that the timer is there.
-	for {
-		history := c.GetWorkflowHistory(ctx, r.GetID(), r.GetRunID(), true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-		for history.HasNext() {
-			event, err := history.Next()
-			if err != nil {
-				return err
-			}
-			if event.EventType == enumspb.EVENT_TYPE_TIMER_STARTED {
-				return c.CancelWorkflow(ctx, r.GetID(), r.GetRunID())
-			}
+func cancel(ctx context.Context, c *caller, r client.WorkflowRun, _ int) error {
+	started := false // its timer, behind its first task
+	for !started {
+		err := c.history(ctx, r, true, func(e *historypb.HistoryEvent) bool {
+			started = e.EventType == enumspb.EVENT_TYPE_TIMER_STARTED
+			return !started
+		})
+		if err != nil {
+			return err
 		}
 	}
+	return c.insist(ctx, func() error { return c.CancelWorkflow(ctx, r.GetID(), r.GetRunID()) })
 }

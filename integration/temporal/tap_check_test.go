@@ -104,7 +104,7 @@ func TestDocumentedConfiguration(t *testing.T) {
 	if !found || !strings.Contains(string(tried), documented) {
 		t.Errorf("docs/temporal.md shows\n%s\nwhich testdata/server.yaml does not have", documented)
 	}
-	for _, flag := range []string{"--version " + schemaVersion, "--schema-name " + schemaName} {
+	for _, flag := range []string{"--version " + mainSchema.version, "--schema-name " + mainSchema.name} {
 		if !strings.Contains(string(page), flag) {
 			t.Errorf("docs/temporal.md does not show %s", flag)
 		}
