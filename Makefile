@@ -40,7 +40,7 @@ test: ## everything: the stages below, and how long each took
 deps lint unit race integration fuzz: ## one stage of the test
 	@.ci/stages $@
 
-temporal: ## 100 workflows on a Temporal server through Sluice while commits fail (WORKFLOWS=)
+temporal: ## 100 workflows of all kinds on a Temporal server through Sluice while commits fail (WORKFLOWS=)
 	@.ci/tools && .ci/install postgresql
 	@WORKFLOWS=$(WORKFLOWS) .ci/stages $@
 

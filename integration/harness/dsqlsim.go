@@ -23,6 +23,9 @@ type DSQLSimConfig struct {
 	Bin      Bin
 	Dir      string // for its log and certificates; must exist
 	Upstream *pgtest.Server
+
+	// Port and AdminPort are chosen when 0.
+	Port, AdminPort int
 	// Args are further flags: faults, limits.
 	Args []string
 }
@@ -37,23 +40,30 @@ type DSQLSim struct {
 	AdminURL string
 }
 
-// LaunchDSQLSim starts the stand-in on free ports and waits until it is ready.
+// LaunchDSQLSim starts the stand-in and waits until it is ready.
 // The caller ends it with Stop.
 func LaunchDSQLSim(ctx context.Context, c DSQLSimConfig) (*DSQLSim, error) {
 	var s *DSQLSim
-	err := onFreePorts(2, func(ports []int) (err error) {
-		s, err = launchDSQLSim(ctx, c, ports[0], ports[1])
+	err := onFreePorts(2, func(free []int) (err error) {
+		at := c
+		if at.Port == 0 {
+			at.Port = free[0]
+		}
+		if at.AdminPort == 0 {
+			at.AdminPort = free[1]
+		}
+		s, err = launchDSQLSim(ctx, at)
 		return err
 	})
 	return s, err
 }
 
-func launchDSQLSim(ctx context.Context, c DSQLSimConfig, port, adminPort int) (*DSQLSim, error) {
+func launchDSQLSim(ctx context.Context, c DSQLSimConfig) (*DSQLSim, error) {
 	certDir := filepath.Join(c.Dir, "dsqlsim-tls")
 	upstream := fmt.Sprintf("host=%s port=%d user=%s dbname=postgres sslmode=disable", c.Upstream.Host, c.Upstream.Port, c.Upstream.User)
 	args := append([]string{
-		"--listen", address(port),
-		"--admin", address(adminPort),
+		"--listen", address(c.Port),
+		"--admin", address(c.AdminPort),
 		"--upstream", upstream,
 		"--endpoint", endpoint,
 		"--access-key", accessKey,
@@ -65,8 +75,8 @@ func launchDSQLSim(ctx context.Context, c DSQLSimConfig, port, adminPort int) (*
 		return nil, err
 	}
 	s := &DSQLSim{
-		Program: program, Endpoint: endpoint, Host: loopback, Port: port,
-		CAFile: filepath.Join(certDir, "ca.pem"), AdminURL: "http://" + address(adminPort),
+		Program: program, Endpoint: endpoint, Host: loopback, Port: c.Port,
+		CAFile: filepath.Join(certDir, "ca.pem"), AdminURL: "http://" + address(c.AdminPort),
 	}
 	if err := s.waitReady(ctx, s.AdminURL+"/livez"); err != nil {
 		s.Stop(syscall.SIGKILL, stopGrace)

@@ -1,9 +1,6 @@
 package temporal
 
 import (
-	"fmt"
-	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/sluice-proxy/sluice/integration/harness"
@@ -13,17 +10,14 @@ import (
 // The stock tool makes two databases that are schemas, sets one up anew with --overwrite, and
 // drops it, and the other keeps its tables and rows.
 func TestSchemaToolOnTwoDatabases(t *testing.T) {
-	tool := build(t).schemaTool
+	programs := build(t)
 	pg := pgtest.Start(t, pgtest.MaxConnections(150))
 	pg.SQL(t, "postgres", "CREATE TABLE shards (of_public int)")
-	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pg, Args: []string{"--allow-bytea-keys"}})
+	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pg, Args: standInArgs})
 	sluice := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(harness.Env{"DSQL_LISTEN_DATABASES": "postgres,temporal_*=schema:*"})})
 	runs := func(plugin, database string, args ...string) {
 		t.Helper()
-		all := append([]string{"--plugin", plugin, "--endpoint", sluice.Host, "--port", fmt.Sprint(sluice.Port), "--user", "temporal", "--database", database}, args...)
-		if out, err := exec.CommandContext(t.Context(), tool, all...).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", strings.Join(all, " "), err, out)
-		}
+		programs.tool(t, plugin, database, sluice, args...)
 	}
 	count := func(what, want string) {
 		t.Helper()
@@ -31,9 +25,9 @@ func TestSchemaToolOnTwoDatabases(t *testing.T) {
 			t.Errorf("%s: %s, want %s", what, got, want)
 		}
 	}
-	setUp := []string{"setup-schema", "--version", schemaVersion, "--schema-name", schemaName}
+	setUp := []string{"setup-schema", "--version", mainSchema.version, "--schema-name", mainSchema.name}
 	const one, two = "temporal_one", "temporal_two"
-	plugins := map[string]string{one: "postgres12", two: "postgres12_pgx"}
+	plugins := map[string]string{one: libpq, two: pgx5}
 	for name, plugin := range plugins {
 		runs(plugin, name, "create-database")
 		runs(plugin, name, "create-database") // takes it well that it is there

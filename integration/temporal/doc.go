@@ -1,7 +1,10 @@
 // Package temporal runs a real Temporal server on Sluice: its own programs with
 // all four services, their data in the stand-in for DSQL, through Sluice. Clients
 // and workers use Temporal's SDK, and a tap between server and Sluice counts the
-// conflicts that the server was told of.
+// errors that the server was told of.
+//
+// What runs is a table of kinds of workflows: each says how it is driven and what
+// its result and its history have to be.
 //
 // Visibility is in SQLite, as it belongs to another store than DSQL. One rule of
 // DSQL is relaxed: the stand-in lets bytea be a key (--allow-bytea-keys), since

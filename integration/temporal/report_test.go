@@ -8,29 +8,27 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/sluice-proxy/sluice/integration/harness"
 )
 
 // report prints what became of the conflicts, as seen by everybody who counts
 // them, and returns how many there were.
-func report(t *testing.T, sim *harness.DSQLSim, sluice *harness.Sluice, tap *tap, server *server) (conflicts float64) {
+func report(t *testing.T, d *deployment) (conflicts float64) {
 	t.Helper()
-	standIn := sim.Admin(t, http.MethodGet, "/metrics", "")
-	proxy, err := sluice.Metrics(t.Context())
+	standIn := d.sim.Admin(t, http.MethodGet, "/metrics", "")
+	proxy, err := d.sluice.Metrics(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	conflicts = sum(series(standIn, `dsqlsim_errors_total{kind="conflict"`))
 	t.Logf("40001: %v by DSQL's stand-in (%v planned, others after changes of the schema), %v transactions run again by Sluice, %d reached Temporal",
-		conflicts, sum(series(standIn, "dsqlsim_faults_total")), sum(series(proxy, "dsql_tx_retries_total")), len(tap.with("40001")))
+		conflicts, sum(series(standIn, "dsqlsim_faults_total")), sum(series(proxy, "dsql_tx_retries_total")), len(d.tap.with("40001")))
 	for _, s := range series(proxy, "dsql_tx_retries_total", "dsql_tx_replay_refused_total", "dsql_tx_exhausted_total") {
 		t.Logf("Sluice: %s", s)
 	}
-	for transaction, n := range tap.transactions("40001") {
+	for transaction, n := range d.tap.transactions("40001") {
 		t.Logf("reached Temporal %d times: %s", n, transaction)
 	}
-	for _, s := range series(server.scrape(t), `persistence_error_with_type_total{error_type="serviceerror.Unavailable"`) {
+	for _, s := range series(d.server.scrape(t), `persistence_error_with_type_total{error_type="serviceerror.Unavailable"`) {
 		t.Logf("Temporal: %s", s)
 	}
 	return conflicts

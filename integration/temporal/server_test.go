@@ -19,9 +19,14 @@ import (
 	"github.com/sluice-proxy/sluice/integration/harness"
 )
 
-// schemaVersion is what the server of this version asks for, schemaName the
-// collapsed file that the schema tool carries.
-const schemaVersion, schemaName = "1.19", "postgresql/v12/temporal"
+// schema is one of those that the schema tool carries: the version that the server
+// asks for, and the collapsed file's name.
+type schema struct{ version, name string }
+
+var (
+	mainSchema       = schema{"1.19", "postgresql/v12/temporal"}
+	visibilitySchema = schema{"1.14", "postgresql/v12/visibility"}
+)
 
 // startLimit is for a server that shares two cores with what it talks to.
 const startLimit = 2 * time.Minute
@@ -43,14 +48,17 @@ func build(t *testing.T) programs {
 	return programs{server: dir + "server", schemaTool: dir + "sql"}
 }
 
-// setUpSchema has the stock tool apply the collapsed schema that it carries.
-func setUpSchema(t *testing.T, tool, host string, port int) {
+// setUp has the stock tool apply a collapsed schema.
+func (p programs) setUp(t *testing.T, plugin string, s schema, at *harness.Sluice) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), tool,
-		"--plugin", "postgres12_pgx", "--endpoint", host, "--port", fmt.Sprint(port), "--user", "temporal", "--database", "temporal",
-		"setup-schema", "--version", schemaVersion, "--schema-name", schemaName)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("set up the schema: %v\n%s", err, out)
+	p.tool(t, plugin, "temporal", at, "setup-schema", "--version", s.version, "--schema-name", s.name)
+}
+
+func (p programs) tool(t *testing.T, plugin, database string, at *harness.Sluice, args ...string) {
+	t.Helper()
+	all := append([]string{"--plugin", plugin, "--endpoint", at.Host, "--port", fmt.Sprint(at.Port), "--user", "temporal", "--database", database}, args...)
+	if out, err := exec.CommandContext(t.Context(), p.schemaTool, all...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(all, " "), err, out)
 	}
 }
 
@@ -61,11 +69,12 @@ type server struct {
 }
 
 // startServer starts all services with their data behind the Sluice at address,
-// and returns when the frontend answers.
-func startServer(t *testing.T, file, address string) *server {
+// visibility behind the one at visibility or, if there is none, in SQLite, and
+// returns when the frontend answers.
+func startServer(t *testing.T, file, plugin, address, visibility string) *server {
 	t.Helper()
 	dir := t.TempDir()
-	ports := freePorts(t, 9)
+	ports := freePorts(t, 10)
 	config := filepath.Join(dir, "server.yaml")
 	out, err := os.Create(config)
 	if err != nil {
@@ -73,7 +82,7 @@ func startServer(t *testing.T, file, address string) *server {
 	}
 	defer out.Close()
 	err = template.Must(template.ParseFiles("testdata/server.yaml")).Execute(out, map[string]any{
-		"Sluice": address, "Visibility": filepath.Join(dir, "visibility.db"), "Frontend": ports[0], "Metrics": ports[1], "Ports": ports[2:],
+		"Plugin": plugin, "Sluice": address, "Visibility": visibility, "SQLite": filepath.Join(dir, "visibility.db"), "Frontend": ports[0], "Metrics": ports[1], "Ports": ports[2:],
 	})
 	if err != nil {
 		t.Fatal(err)

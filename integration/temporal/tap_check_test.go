@@ -100,11 +100,11 @@ func TestDocumentedConfiguration(t *testing.T) {
 	}
 	_, documented, _ := strings.Cut(string(page), "```yaml\n")
 	documented, _, found := strings.Cut(documented, "```")
-	documented = strings.ReplaceAll(documented, "127.0.0.1:5432", "{{.Sluice}}")
+	documented = strings.NewReplacer("127.0.0.1:5432", "{{.Sluice}}", pgx5, "{{.Plugin}}").Replace(documented)
 	if !found || !strings.Contains(string(tried), documented) {
 		t.Errorf("docs/temporal.md shows\n%s\nwhich testdata/server.yaml does not have", documented)
 	}
-	for _, flag := range []string{"--version " + schemaVersion, "--schema-name " + schemaName} {
+	for _, flag := range []string{"--version " + mainSchema.version, "--schema-name " + mainSchema.name} {
 		if !strings.Contains(string(page), flag) {
 			t.Errorf("docs/temporal.md does not show %s", flag)
 		}

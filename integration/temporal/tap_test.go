@@ -25,6 +25,8 @@ type tap struct {
 	conns  map[net.Conn]bool
 	closed bool
 	errors []told
+	// lost connections ended while the client used them, and refused ones never began.
+	lost, refused int
 }
 
 // told is an error as a client was told of it.
@@ -58,6 +60,14 @@ func (p *tap) all() []told {
 	return slices.Clone(p.errors)
 }
 
+// losses returns how many connections ended while the client used them, and how many
+// never began.
+func (p *tap) losses() (lost, refused int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lost, p.refused
+}
+
 // transactions counts the errors that have this SQLSTATE by what was told, and
 // by the statements sent before.
 func (p *tap) transactions(sqlState string) map[string]int {
@@ -79,13 +89,18 @@ func (p *tap) accept() {
 			return
 		}
 		server, err := net.Dial("tcp", p.to)
+		if err != nil {
+			p.mu.Lock()
+			p.refused++
+			p.mu.Unlock()
+		}
 		if err != nil || !p.keep(client, server) {
 			client.Close()
 			continue
 		}
 		c := &tapped{tap: p, texts: map[string]string{}}
-		p.wg.Go(func() { c.requests(client, server); p.end(client, server) })
-		p.wg.Go(func() { c.answers(server, client); p.end(client, server) })
+		p.wg.Go(func() { c.requests(client, server); c.leave(); p.end(client, server) })
+		p.wg.Go(func() { c.answers(server, client); c.lose(); p.end(client, server) })
 	}
 }
 
@@ -125,6 +140,26 @@ type tapped struct {
 	mu         sync.Mutex
 	texts      map[string]string // prepared statements by name
 	statements []string          // of the transaction
+	used       bool              // it has begun a transaction, or asked what has no answer yet
+}
+
+// leave notes that the client has gone.
+func (c *tapped) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.used = false
+}
+
+// lose notes that the server has gone.
+func (c *tapped) lose() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tap.mu.Lock()
+	defer c.tap.mu.Unlock()
+	if c.used && !c.tap.closed {
+		c.tap.lost++
+	}
+	c.used = false
 }
 
 // requests passes on what the client sends.
@@ -140,6 +175,7 @@ func (c *tapped) requests(from, to net.Conn) {
 func (c *tapped) request(kind byte, body []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.used = kind != 'X'
 	switch kind {
 	case 'Q':
 		var m pgproto3.Query
@@ -188,7 +224,7 @@ func (c *tapped) answer(kind byte, body []byte) error {
 		c.tap.errors = append(c.tap.errors, told{m.Code, m.Message, m.Detail, c.statements})
 		c.tap.mu.Unlock()
 	case 'Z':
-		if string(body) == "I" {
+		if c.used = string(body) != "I"; !c.used {
 			c.statements = nil
 		}
 	}

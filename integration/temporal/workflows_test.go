@@ -5,29 +5,34 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
-	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/sluice-proxy/sluice/integration/harness"
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 
-var workflows = flag.Int("workflows", 10, "how many workflows run")
+// longForm is how many workflows make it the long form.
+const longForm = 100
+
+var workflows = flag.Int("workflows", 36, "how many workflows run; from 100 on one with a long history, both plugins in full, and visibility behind a second Sluice")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(pgtest.Main(m, pgtest.MaxConnections(150)))
+	os.Exit(pgtest.Main(m))
 }
 
 const namespace, queue = "orders", "orders"
@@ -37,156 +42,219 @@ const namespace, queue = "orders", "orders"
 // either.
 const inFlight = 20
 
-// double is the workflow: n doubled by an activity.
-func double(ctx workflow.Context, n int) (doubled int, err error) {
-	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
-	err = workflow.ExecuteActivity(ctx, "double", n).Get(ctx, &doubled)
-	return doubled, err
-}
-
-// executions counts those of the activity, by its argument.
-type executions struct {
-	mu    sync.Mutex
-	times map[int]int
-}
-
-func (e *executions) double(_ context.Context, n int) (int, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.times[n]++
-	return 2 * n, nil
-}
-
-// faults fail one in twenty COMMITs, and one in twenty of the writes that Temporal
-// sends in autocommit: there the commit is part of the statement.
-const faults = `[
-	{"at": "commit", "action": "fail", "error": "conflict", "probability": 0.05, "seed": 1},
-	{"at": "statement", "verb": "INSERT", "contains": "INTO history_node", "action": "fail", "error": "conflict", "probability": 0.05, "seed": 2}
-]`
-
-// verify that each activity ran once.
-func (e *executions) verify(t *testing.T) {
-	t.Helper()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for n := range *workflows {
-		if e.times[n] != 1 {
-			t.Errorf("the activity of workflow %d ran %d times", n, e.times[n])
-		}
+func TestWorkflowsWhileCommitsFail(t *testing.T) {
+	few := *workflows
+	if few < longForm {
+		few = 12
+	}
+	for _, plugin := range []struct {
+		name      string
+		workflows int
+	}{{pgx5, *workflows}, {libpq, few}} {
+		t.Run(plugin.name, func(t *testing.T) {
+			d := deploy(t, setup{plugin: plugin.name, faults: faults, visibility: *workflows >= longForm})
+			executed := d.work(t)
+			began := time.Now()
+			d.runMix(t, executed, func(n int) (*kind, bool) { return mix(n, plugin.workflows), n < plugin.workflows })
+			took := time.Since(began)
+			executed.verify(t)
+			d.verifyVisibility(t, plugin.workflows)
+			t.Logf("%d workflows in %v", plugin.workflows, took.Round(time.Millisecond))
+			if conflicts := report(t, d); conflicts == 0 {
+				t.Error("there was no conflict: nothing has been tried")
+			}
+			d.verifyErrors(t, "40001")
+		})
 	}
 }
 
-func TestWorkflowsWhileCommitsFail(t *testing.T) {
-	temporal := build(t)
-	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pgtest.Shared(t), Args: []string{"--allow-bytea-keys"}})
-	sluice := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "40"})})
-	setUpSchema(t, temporal.schemaTool, sluice.Host, sluice.Port)
-	sim.Admin(t, http.MethodPost, "/faults", faults)
-	tap := startTap(t, fmt.Sprintf("%s:%d", sluice.Host, sluice.Port))
-	server := startServer(t, temporal.server, tap.address())
-	registerNamespace(t, server)
-
-	c := server.client(t, namespace)
-	executed := executions{times: map[int]int{}}
-	w := worker.New(c, queue, worker.Options{})
-	w.RegisterWorkflowWithOptions(double, workflow.RegisterOptions{Name: "double"})
+// work starts a worker that has all kinds; it ends with the test.
+func (d *deployment) work(t *testing.T) *executions {
+	t.Helper()
+	executed := &executions{times: map[attempt]int{}}
+	w := worker.New(d.client.Client, queue, worker.Options{})
+	for _, k := range kinds {
+		w.RegisterWorkflowWithOptions(k.workflow, workflow.RegisterOptions{Name: k.name})
+	}
+	w.RegisterWorkflowWithOptions(double, workflow.RegisterOptions{Name: "double"}) // what doubling runs
 	w.RegisterActivityWithOptions(executed.double, activity.RegisterOptions{Name: "double"})
+	w.RegisterActivityWithOptions(executed.third, activity.RegisterOptions{Name: "third"})
+	w.RegisterNexusService(d.createEndpoint(t))
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer w.Stop()
+	t.Cleanup(w.Stop)
+	return executed
+}
 
-	began := time.Now()
-	numbers := make(chan int)
+// mix is the kind of workflow n of as many: each in turn, and one of each that is long.
+func mix(n, workflows int) *kind {
+	all, short := kindsOf(true), kindsOf(false)
+	if first := len(all); workflows >= longForm && n < first {
+		return all[n]
+	}
+	return short[n%len(short)]
+}
+
+func kindsOf(long bool) (some []*kind) {
+	for i := range kinds {
+		if long || !kinds[i].long {
+			some = append(some, &kinds[i])
+		}
+	}
+	return some
+}
+
+// runMix runs workflow 0, 1 and so on, for as long as next has one, inFlight at a time.
+func (d *deployment) runMix(t *testing.T, executed *executions, next func(n int) (*kind, bool)) {
+	var last atomic.Int64
 	var wg sync.WaitGroup
 	for range inFlight {
 		wg.Go(func() {
-			for n := range numbers {
-				run(t, c, n)
+			for {
+				n := int(last.Add(1)) - 1
+				k, more := next(n)
+				if !more {
+					return
+				}
+				if err := k.run(t.Context(), d.client, executed, n); err != nil {
+					t.Errorf("%s %d: %v", k.name, n, err)
+				}
 			}
 		})
 	}
-	for n := range *workflows {
-		numbers <- n
-	}
-	close(numbers)
 	wg.Wait()
-	took := time.Since(began)
-	executed.verify(t)
-	verifyVisibility(t, c)
-	t.Logf("%d workflows with an activity each, in %v", *workflows, took.Round(time.Millisecond))
-	if conflicts := report(t, sim, sluice, tap, server); conflicts == 0 {
-		t.Error("there was no conflict: nothing has been tried")
-	}
-	for _, e := range tap.all() {
-		if e.sqlState != "40001" {
-			t.Errorf("Temporal was told %v", e)
-		}
-	}
 }
 
-func registerNamespace(t *testing.T, s *server) {
-	t.Helper()
-	c, err := client.NewNamespaceClient(client.Options{HostPort: s.frontend, Logger: quiet{t}})
-	if err != nil {
-		t.Fatal(err)
+// run runs workflow n and looks at its result, its history and its activities.
+func (k *kind) run(ctx context.Context, c *caller, executed *executions, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, 6*time.Minute)
+	defer cancel()
+	id := fmt.Sprintf("%s-%d", strings.ReplaceAll(k.name, " ", "-"), n)
+	start := k.start
+	if start == nil {
+		start = k.byName
 	}
-	defer c.Close()
-	err = c.Register(t.Context(), &workflowservice.RegisterNamespaceRequest{
-		Namespace: namespace, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
+	r, err := start(ctx, c, id, n)
+	if err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	if k.drive != nil {
+		if err := k.drive(ctx, c, r, n); err != nil {
+			return err
+		}
+	}
+	if err := k.verifyResult(ctx, c, r, n); err != nil {
+		return err
+	}
+	if err := k.verifyHistory(ctx, c, r); err != nil {
+		return err
+	}
+	// An attempt whose task or result was lost with a server is made up for by another.
+	if attempts := executed.of(r.GetID(), r.GetRunID()); !c.patient && attempts != k.attempts {
+		return fmt.Errorf("%d attempts of activities were executed, want %d", attempts, k.attempts)
+	}
+	return nil
+}
+
+func (k *kind) byName(ctx context.Context, c *caller, id string, n int) (r client.WorkflowRun, err error) {
+	err = c.insist(ctx, func() error {
+		r, err = c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+			ID: id, TaskQueue: queue, WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		}, k.name, n)
+		return err
+	})
+	return r, err
+}
+
+func (k *kind) verifyResult(ctx context.Context, c *caller, r client.WorkflowRun, n int) error {
+	var got int
+	err := c.insist(ctx, func() error { return r.Get(ctx, &got) })
+	if k.want == nil {
+		if cancelled := (*temporal.CanceledError)(nil); !errors.As(err, &cancelled) {
+			return fmt.Errorf("it ended with %v, want it cancelled", err)
+		}
+		return nil
+	}
+	if err != nil || got != k.want(n) {
+		return fmt.Errorf("the result is %d, %w, want %d", got, err, k.want(n))
+	}
+	return nil
+}
+
+// ends are the events with which a run closes.
+var ends = []enumspb.EventType{
+	enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
+	enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+}
+
+// verifyHistory that the last run closed once, and that it has the events it
+// should have, without a gap.
+func (k *kind) verifyHistory(ctx context.Context, c *caller, r client.WorkflowRun) error {
+	types := events{}
+	closed, last, gap := 0, int64(0), int64(0)
+	err := c.history(ctx, r, false, func(event *historypb.HistoryEvent) bool {
+		if event.EventId == 1 { // also where it is read again
+			types, closed, last = events{}, 0, 0
+		}
+		if last++; event.EventId != last {
+			gap = last
+		}
+		types[event.EventType]++
+		if slices.Contains(ends, event.EventType) {
+			closed++
+		}
+		return true
 	})
 	if err != nil {
-		t.Fatalf("register a namespace: %v", err)
+		return fmt.Errorf("history: %w", err)
 	}
-}
-
-// run runs workflow n and looks at its result and its history.
-func run(t *testing.T, c client.Client, n int) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	id := fmt.Sprintf("order-%d", n)
-	r, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: queue}, "double", n)
-	if err != nil {
-		t.Errorf("%s: start: %v", id, err)
-		return
+	if closed != 1 || gap != 0 || last < k.length {
+		return fmt.Errorf("the history has %d events, %d of which close it, and a gap at %d; want one, and %d events", last, closed, gap, k.length)
 	}
-	var doubled int
-	if err := r.Get(ctx, &doubled); err != nil || doubled != 2*n {
-		t.Errorf("%s: %d, %v, want %d", id, doubled, err, 2*n)
-		return
-	}
-	completed := 0
-	history := c.GetWorkflowHistory(ctx, id, r.GetRunID(), false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	for history.HasNext() {
-		event, err := history.Next()
-		if err != nil {
-			t.Errorf("%s: history: %v", id, err)
-			return
-		}
-		if event.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED {
-			completed++
+	for kind, want := range k.events {
+		if types[kind] != want {
+			return fmt.Errorf("the history has %d of %v, want %d", types[kind], kind, want)
 		}
 	}
-	if completed != 1 {
-		t.Errorf("%s completed %d times", id, completed)
-	}
+	return nil
 }
 
-// verifyVisibility waits until the workflows, and no others, are listed as
-// completed: that record is made by a task of its own, which must not be lost.
-func verifyVisibility(t *testing.T, c client.Client) {
+// verifyVisibility waits until the workflows that were started by hand, and no
+// others, are listed as closed: that record is made by a task of its own, which
+// must not be lost.
+func (d *deployment) verifyVisibility(t *testing.T, workflows int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	want := map[string]int64{}
+	for n := range workflows {
+		want[mix(n, workflows).name]++
+	}
+	for _, k := range kindsOf(workflows >= longForm) {
+		if k.name == "activity" { // the parents' children, too
+			want[k.name] += 2 * want["child"]
+		}
+		d.verifyListed(ctx, t, k, want[k.name])
+	}
+}
+
+func (d *deployment) verifyListed(ctx context.Context, t *testing.T, k *kind, want int64) {
+	t.Helper()
+	status := "Completed"
+	if k.want == nil {
+		status = "Canceled"
+	}
+	byType := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", k.name)
 	for {
-		started, err := count(ctx, c, "WorkflowType = 'double'")
-		completed, again := count(ctx, c, "WorkflowType = 'double' AND ExecutionStatus = 'Completed'")
-		if started == int64(*workflows) && completed == started {
+		listed, err := count(ctx, d.client, byType)
+		closed, again := count(ctx, d.client, fmt.Sprintf("%s AND ExecutionStatus = '%s'", byType, status))
+		if listed == want && closed == want {
 			return
 		}
 		select {
 		case <-ctx.Done():
-			t.Errorf("%d workflows are listed, %d as completed, want %d; %v", started, completed, *workflows, errors.Join(err, again))
+			t.Errorf("%s: %d workflows are listed, %d as %s, want %d; %v", k.name, listed, closed, status, want, errors.Join(err, again))
 			return
 		case <-time.After(100 * time.Millisecond):
 		}
