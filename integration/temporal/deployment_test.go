@@ -18,11 +18,8 @@ import (
 // The plugins by which Temporal can talk to a PostgreSQL: over lib/pq, and over pgx.
 const libpq, pgx5 = "postgres12", "postgres12_pgx"
 
-// standInArgs relax what Temporal's schema cannot do without.
-var standInArgs = []string{"--allow-bytea-keys"}
-
 // sluiceEnv is Sluice's configuration beside the backend.
-var sluiceEnv = harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "40"}
+var sluiceEnv = harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "40", "DSQL_REWRITE_BYTEA": "hex"}
 
 // faults fail one in twenty COMMITs, and one in twenty of the writes that Temporal
 // sends in autocommit: there the commit is part of the statement.
@@ -62,7 +59,7 @@ func deploy(t *testing.T, s setup) *deployment {
 	temporal := build(t)
 	bin, dir := harness.Binaries(t), t.TempDir()
 	d := &deployment{pg: pgtest.Start(t, pgtest.MaxConnections(150)), sums: map[string]float64{}}
-	d.simConfig = harness.DSQLSimConfig{Bin: bin, Dir: dir, Upstream: d.pg, Args: slices.Concat(standInArgs, s.standIn)}
+	d.simConfig = harness.DSQLSimConfig{Bin: bin, Dir: dir, Upstream: d.pg, Args: s.standIn}
 	d.sim = harness.StartDSQLSim(t, d.simConfig)
 	d.sluiceConfig = harness.SluiceConfig{Bin: bin, Dir: dir, Env: d.sim.Env().With(sluiceEnv).With(s.env)}
 	d.sluice = harness.StartSluice(t, d.sluiceConfig)

@@ -6,9 +6,8 @@
 // What runs is a table of kinds of workflows: each says how it is driven and what
 // its result and its history have to be.
 //
-// Visibility is in SQLite, as it belongs to another store than DSQL. One rule of
-// DSQL is relaxed: the stand-in lets bytea be a key (--allow-bytea-keys), since
-// Temporal's schema has it in most of them.
+// Visibility is in SQLite, as it belongs to another store than DSQL. The stand-in
+// refuses what DSQL refuses; Sluice maps the keys of type bytea (rewrite.bytea).
 //
 // The module is one of its own, so that the programs are built with the versions
 // that Temporal's go.mod names, the driver included, and none of them gets near
