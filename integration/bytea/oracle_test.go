@@ -112,7 +112,7 @@ func TestOracle(t *testing.T) {
 func throughSluice(t *testing.T) *pgconn.PgConn {
 	t.Helper()
 	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pgtest.Start(t)})
-	sluice := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(harness.Env{"DSQL_REWRITE_BYTEA": "hex"})})
+	sluice := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env()})
 	conn, err := pgconn.Connect(t.Context(), sluice.DSN("postgres"))
 	if err != nil {
 		t.Fatal(err)

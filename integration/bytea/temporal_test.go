@@ -176,7 +176,7 @@ func TestTemporal(t *testing.T) {
 	stock := pg.DSN(pg.NewDatabase(t))
 	upstream := pgtest.Start(t)
 	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: upstream})
-	mapped := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(harness.Env{"DSQL_REWRITE_BYTEA": "hex"})}).DSN("postgres")
+	mapped := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env()}).DSN("postgres")
 	types := prepared(t, stock, mapped, schema, texts)
 	missesFail(t, upstream, texts)
 	for i, m := range manners {
