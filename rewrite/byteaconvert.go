@@ -43,6 +43,15 @@ func converting(hexOpen, hexClose, byteaOpen, byteaClose, check string, unsteady
 func (c *conversion) hex(operand string) string   { return c.toHex.open + operand + c.toHex.close }
 func (c *conversion) bytea(operand string) string { return c.toBytea.open + operand + c.toBytea.close }
 
+// Hex is the text of the digits of an operand that is bytea, as the server makes them.
+func (how ByteaMapping) Hex(operand string) string { return conversions[how].hex(operand) }
+
+// Bytea is the text of the bytea that an operand's digits stand for.
+func (how ByteaMapping) Bytea(operand string) string { return conversions[how].bytea(operand) }
+
+// Check is the CHECK of a mapped column of a new table, by its physical name.
+func (how ByteaMapping) Check(physical string) string { return conversions[how].checkOf(physical) }
+
 // conversion is the one of the mapping that holds.
 func (r *rewriter) conversion() *conversion { return conversions[r.rules.Bytea] }
 

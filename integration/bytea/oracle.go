@@ -22,7 +22,7 @@ type Oracle struct {
 	// errors at its end only. A world ends where a statement that writes differs or is refused.
 	Autocommit bool
 
-	// Apart leaves out the statements of which it holds: those that one side cannot answer.
+	// Apart leaves out the statements and worlds of which it holds: those that one side cannot answer.
 	Apart func(text string) bool
 	Tally Tally
 }
@@ -40,15 +40,18 @@ type Tally struct {
 // Play plays a world of a seed.
 func (o *Oracle) Play(ctx context.Context, seed, n uint64) error {
 	w := NewWorld(seed, n)
+	apart := func(text string) bool { return o.Apart != nil && o.Apart(text) }
+	if apart(w.String()) {
+		return nil
+	}
 	stock, mapped, err := o.Begin(ctx, w)
 	if err != nil {
 		return fmt.Errorf("world %d of seed %d: %w\n%s", n, seed, err, w)
 	}
 	o.Tally.Worlds++
 	p := &play{oracle: o, world: w, stock: stock, mapped: mapped}
-	apart := func(s statement) bool { return o.Apart != nil && o.Apart(s.text) }
 	for _, s := range w.filling(newDraw(seed, n<<32+1)) {
-		if apart(s) {
+		if apart(s.text) {
 			continue
 		}
 		if err := p.both(ctx, s, nil); err != nil {
@@ -58,7 +61,7 @@ func (o *Oracle) Play(ctx context.Context, seed, n uint64) error {
 	for i := range o.Statements {
 		d := newDraw(seed, n<<32+2+uint64(i))
 		s := w.statement(d)
-		if apart(s) {
+		if apart(s.text) {
 			continue
 		}
 		if err := p.both(ctx, s, d.made); err != nil {
