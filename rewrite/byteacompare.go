@@ -243,9 +243,9 @@ func (m *mapper) digitsOf(n message, first, last int) {
 	}
 	text := string(m.ph.text[m.ph.tokens[first].start:m.ph.tokens[last].end])
 	array := "(" + text + ")::pg_catalog.bytea[]"
-	made := "CASE WHEN " + array + " IS NULL THEN NULL ELSE ARRAY(SELECT pg_catalog.encode(v, 'hex') FROM pg_catalog.unnest(" + array + ") AS u (v)) END"
+	made := "CASE WHEN " + array + " IS NULL THEN NULL ELSE ARRAY(SELECT " + m.r.conversion().hex("v") + " FROM pg_catalog.unnest(" + array + ") AS u (v)) END"
 	m.edit(first, last, made)
 	for target := range m.parsed("SELECT " + made).list("target_list") {
-		m.replace(n, target.node("val"))
+		m.meant.replace(n, target.node("val"))
 	}
 }

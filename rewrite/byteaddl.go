@@ -38,7 +38,7 @@ func (r *rewriter) mapDDL(p *part) {
 }
 
 // mappedAction says what becomes of a bytea column of a key.
-const mappedAction = "stored as text of hexadecimal digits, in a column of its name with " + MappedSuffix + " behind it"
+const mappedAction = "mapped to text of hexadecimal digits, in a column of its name with " + MappedSuffix + " behind it"
 
 func (d *ddl) statement(node message) {
 	switch node.name() {

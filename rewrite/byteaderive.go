@@ -87,14 +87,14 @@ func (m *mapper) deriveTable(n, node message, hidden map[string]bool) {
 	if m.ph.word(at-1, "only") {
 		first--
 	}
-	text, as := naturally(node, columns), ""
+	text, as := m.r.conversion().naturally(node, columns), ""
 	alias := node.values("alias")
 	if len(alias) == 0 {
 		as = " AS " + inQuotes(name)
 	}
 	m.edit(first, m.lastOf(at), "("+text+")"+as)
 	for _, from := range m.parsed("SELECT FROM (" + text + ") AS " + inQuotes(name)).wrapped("from_clause") {
-		m.replace(n, from)
+		m.meant.replace(n, from)
 		if len(alias) > 0 {
 			m.meant.set(from.kind(), "alias", alias...)
 		}

@@ -71,7 +71,7 @@ func (m *mapper) row(s *scope, node message) {
 			for _, c := range columns {
 				text := c.written()
 				if c.mapped {
-					text = decodeOpen + text + convertClose
+					text = m.r.conversion().bytea(text)
 				}
 				texts = append(texts, text)
 			}
@@ -149,12 +149,13 @@ func (m *mapper) readField(n, node, field message, c attribute) {
 		first = m.pair(last)
 		last++
 	}
-	m.before(first, decodeOpen)
+	by := m.r.conversion()
+	m.before(first, by.toBytea.open)
 	if c.name != c.server {
 		m.rename(field, "sval", last+1, c.server)
 	}
-	m.behind(last+1, convertClose)
-	m.convert(n, sampleUnhexed())
+	m.behind(last+1, by.toBytea.close)
+	m.meant.convert(n, by.unhexed())
 }
 
 // unreadable refuses a node of a kind that is not known here, if it may read a column.
@@ -192,11 +193,11 @@ func (m *mapper) bare(s *scope, n message) (attribute, bool) {
 
 // read has a reference read a mapped column as bytea.
 func (m *mapper) read(n, ref message, c attribute) {
-	at := m.token(ref)
-	m.before(at, decodeOpen)
+	at, by := m.token(ref), m.r.conversion()
+	m.before(at, by.toBytea.open)
 	m.renameRef(ref, c)
-	m.behind(m.lastOf(at), convertClose)
-	m.convert(n, sampleUnhexed())
+	m.behind(m.lastOf(at), by.toBytea.close)
+	m.meant.convert(n, by.unhexed())
 }
 
 // lastOf is the last token of a name with as many dots as it has, which begins at token i.
@@ -218,13 +219,6 @@ func (m *mapper) renameRef(ref message, c attribute) {
 	m.rename(last, "sval", m.lastOf(m.token(ref)), c.server)
 }
 
-// Calls that convert, around what they convert.
-const (
-	decodeOpen   = "pg_catalog.decode("
-	encodeOpen   = "pg_catalog.encode("
-	convertClose = ", 'hex')"
-)
-
 // value makes the bytea that stands from token first to token last digits: what is written to
 // a mapped column or compared with it.
 func (m *mapper) value(s *scope, n message, first, last int) {
@@ -235,39 +229,11 @@ func (m *mapper) value(s *scope, n message, first, last int) {
 		m.renameRef(n.kind(), c)
 		return
 	}
-	m.before(first, encodeOpen)
+	by := m.r.conversion()
+	m.before(first, by.toHex.open)
 	m.expr(s, n)
-	m.behind(last, convertClose)
-	m.convert(n, sampleHexed())
-}
-
-// convert puts a call of a sample around what a Node holds.
-func (m *mapper) convert(n, sample message) {
-	made := message{n.shape, append([]byte(nil), sample.child("stmts").child("stmt").child("target_list").values("val")[0].bytes...)}
-	argument := made.inner().wrapped("args")[0]
-	m.meant.set(argument, "a_const")
-	if changes := m.meant.of(n); changes == nil {
-		m.become(argument, n)
-	} else {
-		m.meant[&argument.wire[0]] = append(m.meant[&argument.wire[0]], changes...)
-		delete(m.meant, &n.wire[0])
-	}
-	m.replace(n, made)
-}
-
-// become has a Node hold what another holds.
-func (m *mapper) become(n, other message) {
-	for number, v := range other.each() {
-		m.meant.set(n, other.shape.fields[number].name, v)
-	}
-}
-
-// replace has a Node hold what another holds instead of its own.
-func (m *mapper) replace(n, other message) {
-	for number := range n.each() {
-		m.meant.set(n, n.shape.fields[number].name)
-	}
-	m.become(n, other)
+	m.behind(last, by.toHex.close)
+	m.meant.convert(n, by.hexed())
 }
 
 // subLink maps a query within an expression.

@@ -145,7 +145,7 @@ func (m *mapper) around(s *scope, node, query message, head int, wanted []bool) 
 		name := "c" + strconv.Itoa(i+1)
 		names = append(names, name)
 		if i < len(wanted) && wanted[i] {
-			name = encodeOpen + name + convertClose
+			name = m.r.conversion().hex(name)
 		}
 		targets = append(targets, name)
 	}
@@ -158,7 +158,7 @@ func (m *mapper) around(s *scope, node, query message, head int, wanted []bool) 
 	m.behind(end, close)
 	outer := m.parsed(open + "SELECT" + close)
 	for _, from := range outer.wrapped("from_clause") {
-		m.replace(from.kind().node("subquery"), node.node("select_stmt"))
+		m.meant.replace(from.kind().node("subquery"), node.node("select_stmt"))
 	}
 	m.meant.set(node.node("select_stmt"), "select_stmt", value{bytes: outer.wire})
 }

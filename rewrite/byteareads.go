@@ -1,25 +1,14 @@
 package rewrite
 
-import (
-	"slices"
-)
-
 // What a table's own definition computes (CHECK, generated columns, DEFAULT, expressions and
 // predicates of indexes) reads one relation only and holds no query. Here such an expression
 // reads mapped columns as the bytea that they stand for.
 
-// samples of the calls that convert.
-var (
-	sampleHexed   = sample("SELECT pg_catalog.encode(NULL, 'hex')")
-	sampleUnhexed = sample("SELECT pg_catalog.decode(NULL, 'hex')")
-)
-
-// call is a call of a sample with another argument.
-func (d *ddl) call(model message, argument value) value {
-	node := value{bytes: slices.Clone(model.child("stmts").child("stmt").child("target_list").values("val")[0].bytes)}
-	call := message{shape: shapes()["Node"], wire: node.bytes}.inner()
-	d.r.meant.set(call, "args", argument, call.values("args")[1])
-	return node
+// around is the expression of a sample with a Node in the place of NULL.
+func (d *ddl) around(sample message, operand value) value {
+	made := converted(sample)
+	d.r.meant.replace(hole(made), message{made.shape, operand.bytes})
+	return value{bytes: made.wire}
 }
 
 // natural has the expressions in a field of a node read a table's mapped columns as bytea.
@@ -64,10 +53,11 @@ func (d *ddl) reads(t *table, node message) (made value, ok bool) {
 		return value{}, false
 	}
 	last := ph.qualified(i) - 1
-	d.before(i, "pg_catalog.decode(")
+	by := d.r.conversion()
+	d.before(i, by.toBytea.open)
 	d.rewriteName(path, "sval", last, physicalName(name))
-	d.behind(last, ", 'hex')")
-	return d.call(sampleUnhexed(), value{bytes: node.wire}), true
+	d.behind(last, by.toBytea.close)
+	return d.around(by.unhexed(), value{bytes: node.wire}), true
 }
 
 // column is the last name of a reference, with its node; "" where that is a star.
@@ -88,11 +78,12 @@ func (d *ddl) wrap(t *table, node message, field string, first, last int) {
 		d.refuse("The place of an expression was not found in the text.")
 		return
 	}
-	d.before(first, "pg_catalog.encode(")
+	by := d.r.conversion()
+	d.before(first, by.toHex.open)
 	expr := node.values(field)[0]
 	if made, ok := d.reads(t, message{shapes()["Node"], expr.bytes}); ok {
 		expr = made
 	}
-	d.behind(last, ", 'hex')")
-	d.r.meant.set(node, field, d.call(sampleHexed(), expr))
+	d.behind(last, by.toHex.close)
+	d.r.meant.set(node, field, d.around(by.hexed(), expr))
 }

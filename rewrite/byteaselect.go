@@ -254,9 +254,9 @@ func (m *mapper) spelt(s *scope, ref message, columns []attribute, before int, w
 		text := c.written()
 		switch {
 		case c.mapped && !digits:
-			text = decodeOpen + text + convertClose + " AS " + written(c.name)
+			text = m.r.conversion().bytea(text) + " AS " + written(c.name)
 		case digits && !c.mapped:
-			text = encodeOpen + text + convertClose
+			text = m.r.conversion().hex(text)
 		}
 		all = append(all, text)
 	}
@@ -340,7 +340,7 @@ func (m *mapper) byOutput(n message, o output) {
 	at := m.token(n.kind())
 	m.edit(at, at, o.column.written())
 	for target := range m.parsed("SELECT " + o.column.written()).list("target_list") {
-		m.replace(n, target.node("val"))
+		m.meant.replace(n, target.node("val"))
 	}
 }
 

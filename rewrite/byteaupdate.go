@@ -124,7 +124,7 @@ func (m *mapper) copyTo(node message) {
 	if node.has("attlist") {
 		last = m.pair(last + 1)
 	}
-	text := naturally(relation, columns)
+	text := m.r.conversion().naturally(relation, columns)
 	m.edit(first, last, "("+text+")")
 	tree, err := parseTree(text)
 	if err != nil {
@@ -137,11 +137,11 @@ func (m *mapper) copyTo(node message) {
 }
 
 // naturally is a query for columns of a table as clients know them.
-func naturally(relation message, columns []attribute) string {
+func (by *conversion) naturally(relation message, columns []attribute) string {
 	var all []string
 	for _, c := range columns {
 		if c.mapped {
-			all = append(all, decodeOpen+written(c.server)+convertClose+" AS "+written(c.name))
+			all = append(all, by.bytea(written(c.server))+" AS "+written(c.name))
 		} else {
 			all = append(all, inQuotes(c.server))
 		}

@@ -220,28 +220,10 @@ func isLasting(m message) bool {
 	case m.is("A_Const"):
 		return !Momentary([]byte(m.child("sval").text("sval")))
 	case m.is("FuncCall"):
-		return isHex(m)
+		operand, ok := hexOperand(m)
+		return ok && !operand.kind().is("FuncCall") && isLasting(operand.kind())
 	}
 	return false
-}
-
-var sampleHex = sample("SELECT pg_catalog.encode('', 'hex')")
-
-// isHex reports a call of pg_catalog.encode(constant, 'hex').
-func isHex(m message) bool {
-	args := m.values("args")
-	if len(args) != 2 {
-		return false
-	}
-	first := message{}
-	for arg := range m.list("args") {
-		first = arg
-		break
-	}
-	hex := sampleHex().child("stmts").child("stmt").child("target_list").child("val")
-	meant := intents{}
-	meant.set(hex, "args", args[0], hex.values("args")[1])
-	return isLasting(first) && !first.is("FuncCall") && meant.equal(hex, m)
 }
 
 // Momentary reports whether a text has a word by which a date or time is told from the

@@ -30,7 +30,8 @@
 // Queries are in bytea.go and its like. Statements that change the schema
 // (byteaddl.go) are CREATE TABLE (byteatable.go), its constraints (byteakeys.go) and
 // the names that they get (byteanames.go), CREATE INDEX (byteaindex.go), ALTER TABLE
-// and what else names columns (byteaalter.go); byteareads.go has the expressions that
+// and what else names columns (byteaalter.go); byteaconvert.go
+// has how the server converts, by functions or by casts; byteareads.go has the expressions that
 // a table's definition computes.
 //
 // What is only needed once the server has refused a text is made then: the split form

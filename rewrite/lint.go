@@ -46,6 +46,11 @@ func (l *Linter) Read(sql string) []Finding {
 		verbs[i] = parts[i].st.Tx.Verb
 	}
 	findings := p.rewrite(sql, tree, l.names(), plan, parts).Findings
+	for i := range findings {
+		if f := &findings[i]; f.Action == mappedAction {
+			f.Action = "would be " + mappedAction
+		}
+	}
 	l.learn(parts)
 	for i := range parts {
 		switch verbs[i] {

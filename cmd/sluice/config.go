@@ -38,7 +38,7 @@ type Config struct {
 	SilenceTimeout string
 	// RewriteIsolation and RewriteSession answer what is so on DSQL alone: auto, true or false.
 	RewriteIsolation, RewriteSession string
-	// RewriteBytea is off, or a rewrite.ByteaMapping.
+	// RewriteBytea is off, or a rewrite.ByteaMapping; auto until the backend's kind is known.
 	RewriteBytea string
 
 	// values and origins have one entry per key of the table: the effective
@@ -162,6 +162,13 @@ func (c *Config) derive() {
 		c.Reservoir.TargetReady = 0 // nobody would use what was dialled ahead
 	default:
 		c.Reservoir.TargetReady = c.Reservoir.MaxOpen
+	}
+	if c.RewriteBytea == "auto" {
+		c.RewriteBytea = "off"
+		if c.rewrites() && c.Proxy.Kind == proxy.DSQL {
+			c.RewriteBytea = string(rewrite.ByteaHex)
+		}
+		c.values["rewrite.bytea"] = c.RewriteBytea // shown: it says how tables are made
 	}
 	if c.rewrites() {
 		c.Rewrite.Rules.Dialect = true

@@ -212,6 +212,7 @@ func TestRules(t *testing.T) {
 		{"isolation answered, but nothing is", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-isolation=true"}, ""},
 		{"discards answered for PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-enabled=true", "--rewrite-session=true"}, "rewrite.session: \"true\": sessions of PostgreSQL"},
 		{"bytea mapped for PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-bytea=hex"}, "rewrite.bytea: \"hex\": PostgreSQL takes bytea in keys"},
+		{"bytea mapped by casts for PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-bytea=hex-cast"}, "rewrite.bytea: \"hex-cast\": PostgreSQL takes bytea in keys"},
 		{"bytea mapped, but nothing is", []string{"--rewrite-enabled=false", "--rewrite-bytea=hex"}, "rewrite.bytea: \"hex\": nothing is rewritten"},
 		{"bytea mapped", []string{"--rewrite-bytea=hex", "--rewrite-bytea-check=false", "--rewrite-bytea-columns=t.a,u.b"}, ""},
 		{"no column", []string{"--rewrite-bytea-columns=a"}, "rewrite.bytea_columns: \"a\": want table.column"},
@@ -275,12 +276,31 @@ func TestDerived(t *testing.T) {
 
 func TestByteaMapping(t *testing.T) {
 	flags := []string{"--endpoint=" + endpoint, "--rewrite-bytea-columns=t.a"}
-	if rules := (source{flags: flags}).mustLoad(t).Rewrite.Rules; rules.Bytea != rewrite.ByteaOff {
-		t.Errorf("mapped without being told: %q", rules.Bytea)
+	postgres := []string{"--backend-kind=postgres", "--endpoint=localhost"}
+	for _, test := range []struct {
+		flags []string
+		want  rewrite.ByteaMapping
+		shown string
+	}{
+		{flags, rewrite.ByteaHex, "hex"},
+		{append(flags, "--rewrite-bytea=auto"), rewrite.ByteaHex, "hex"},
+		{append(flags, "--rewrite-bytea=hex-cast"), rewrite.ByteaHexCast, "hex-cast"},
+		{append(flags, "--rewrite-bytea=off"), rewrite.ByteaOff, "off"},
+		{append(flags, "--rewrite-enabled=false"), rewrite.ByteaOff, "off"},
+		{postgres, rewrite.ByteaOff, "off"},
+		{append(postgres, "--rewrite-enabled=true"), rewrite.ByteaOff, "off"},
+	} {
+		c := source{flags: test.flags}.mustLoad(t)
+		if got := c.Rewrite.Rules.Bytea; got != test.want {
+			t.Errorf("%q: mapped by %q, want %q", test.flags, got, test.want)
+		}
+		if shown := "  bytea: \"" + test.shown + "\" # "; !strings.Contains(c.yaml(), shown) {
+			t.Errorf("%q: check does not show %s", test.flags, shown)
+		}
 	}
-	rules := source{flags: append(flags, "--rewrite-bytea=hex")}.mustLoad(t).Rewrite.Rules
-	if rules.Bytea != rewrite.ByteaHex || !rules.ByteaCheck || !slices.Equal(rules.ByteaColumns, []string{"t.a"}) {
-		t.Errorf("rules %q, %v, %q", rules.Bytea, rules.ByteaCheck, rules.ByteaColumns)
+	rules := source{flags: flags}.mustLoad(t).Rewrite.Rules
+	if !rules.ByteaCheck || !slices.Equal(rules.ByteaColumns, []string{"t.a"}) {
+		t.Errorf("rules %v, %q", rules.ByteaCheck, rules.ByteaColumns)
 	}
 }
 
@@ -344,9 +364,10 @@ func TestSampleFile(t *testing.T) {
 	}
 	for i := range keys {
 		k := &keys[i]
-		origin, value := l.config.origins[k.name], l.config.values[k.name]
+		origin := l.config.origins[k.name]
+		value, err := k.decode(l.values.Get(k.name)) // before anything was derived of it
 		switch {
-		case origin == "default":
+		case err != nil, origin == "default":
 			t.Errorf("%s is not in the sample", k.name)
 		case k.name != "backend.endpoint" && !reflect.DeepEqual(value, k.def):
 			t.Errorf("%s: the sample has %v, the default is %v", k.name, value, k.def)

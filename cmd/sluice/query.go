@@ -10,11 +10,12 @@ import (
 	"strings"
 )
 
-// maxAnswer bounds a frame of the check's query; the answers have under 300 bytes each.
+// maxAnswer bounds a frame of an answer to check or doctor; theirs have under 300 bytes each.
 const maxAnswer = 64 << 10
 
 // runQuery sends a simple Query and reads the answer to its ReadyForQuery. row is given the
-// first value of each row.
+// first value of each row. A *serverError leaves the connection as it was; behind any other
+// error it is of no use.
 func runQuery(conn net.Conn, sql string, row func(first string)) error {
 	request := []byte{'Q'}
 	request = binary.BigEndian.AppendUint32(request, uint32(4+len(sql)+1))
@@ -43,7 +44,7 @@ func runQuery(conn net.Conn, sql string, row func(first string)) error {
 		case 'C':
 			answered = true
 		case 'E':
-			refused = serverError(body)
+			refused = newServerError(body)
 		case 'Z':
 			if refused == nil && !answered {
 				return errors.New("the server did not answer the query")
@@ -65,13 +66,20 @@ func firstValue(row []byte) string {
 	return string(row[6 : 6+n])
 }
 
-// serverError reads severity, SQLSTATE and message of an ErrorResponse.
-func serverError(body []byte) error {
+// serverError is an ErrorResponse.
+type serverError struct{ severity, message, code string }
+
+func (e *serverError) Error() string {
+	return fmt.Sprintf("%s: %s (SQLSTATE %s)", e.severity, e.message, e.code)
+}
+
+// newServerError reads the body of an ErrorResponse.
+func newServerError(body []byte) *serverError {
 	fields := map[byte]string{}
 	for field := range strings.SplitSeq(string(body), "\x00") {
 		if field != "" {
 			fields[field[0]] = field[1:]
 		}
 	}
-	return fmt.Errorf("%s: %s (SQLSTATE %s)", fields['S'], fields['M'], fields['C'])
+	return &serverError{fields['S'], fields['M'], fields['C']}
 }

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -98,10 +99,32 @@ func TestStockAgainstItself(t *testing.T) {
 // DSQL, which refuses bytea in keys.
 func TestOracle(t *testing.T) {
 	t.Parallel()
+	for _, m := range mappings {
+		t.Run(m.name, m.oracle)
+	}
+}
+
+// mapping is a way in which a daemon maps, with the stand-in for a cluster that it is for.
+type mapping struct {
+	name string
+	args []string
+	env  harness.Env
+	// apart are texts that the cluster does not know.
+	apart func(text string) bool
+}
+
+var mappings = []mapping{
+	{name: "hex"},
+	{name: "hex-cast", args: []string{"--without-encode"}, env: harness.Env{"DSQL_REWRITE_BYTEA": "hex-cast"},
+		apart: regexp.MustCompile(`(?i)\b(en|de)code"?\(`).MatchString},
+}
+
+func (m mapping) oracle(t *testing.T) {
+	t.Parallel()
 	stock := sessionIn(t, pgtest.Shared(t))
-	mapped := throughSluice(t)
+	mapped := m.throughSluice(t)
 	var before *World
-	plays(t, &Oracle{Autocommit: true, Begin: func(ctx context.Context, w *World) (*Client, *Client, error) {
+	plays(t, &Oracle{Autocommit: true, Apart: m.apart, Begin: func(ctx context.Context, w *World) (*Client, *Client, error) {
 		err := errors.Join(makeWorld(ctx, stock, w), before.drop(ctx, mapped), w.make(ctx, mapped))
 		before = w
 		return &Client{Conn: stock}, &Client{Conn: mapped}, err
@@ -109,10 +132,15 @@ func TestOracle(t *testing.T) {
 }
 
 // throughSluice is a session through a daemon that maps, on a stand-in of its own.
-func throughSluice(t *testing.T) *pgconn.PgConn {
+func (m mapping) throughSluice(t *testing.T) *pgconn.PgConn {
 	t.Helper()
-	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pgtest.Start(t)})
-	sluice := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(harness.Env{"DSQL_REWRITE_BYTEA": "hex"})})
+	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pgtest.Start(t), Args: m.args})
+	return session(t, harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(m.env)}))
+}
+
+// session is one of a daemon's.
+func session(t *testing.T, sluice *harness.Sluice) *pgconn.PgConn {
+	t.Helper()
 	conn, err := pgconn.Connect(t.Context(), sluice.DSN("postgres"))
 	if err != nil {
 		t.Fatal(err)

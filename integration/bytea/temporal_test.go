@@ -172,18 +172,23 @@ func TestTemporal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pg := pgtest.Shared(t)
-	stock := pg.DSN(pg.NewDatabase(t))
-	upstream := pgtest.Start(t)
-	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: upstream})
-	mapped := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(harness.Env{"DSQL_REWRITE_BYTEA": "hex"})}).DSN("postgres")
-	types := prepared(t, stock, mapped, schema, texts)
-	missesFail(t, upstream, texts)
-	for i, m := range manners {
+	for _, m := range mappings {
 		t.Run(m.name, func(t *testing.T) {
-			s := temporalRun{t: t, texts: texts, types: types, stock: m.open(t, stock), mapped: m.open(t, mapped), random: rand.New(rand.NewPCG(*seedFlag, uint64(i)))}
-			s.play(*temporalFlag)
-			s.tables(schema)
+			t.Parallel()
+			pg := pgtest.Shared(t)
+			stock := pg.DSN(pg.NewDatabase(t))
+			upstream := pgtest.Start(t)
+			sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: upstream, Args: m.args})
+			mapped := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(m.env)}).DSN("postgres")
+			types := prepared(t, stock, mapped, schema, texts)
+			missesFail(t, upstream, texts)
+			for i, how := range manners {
+				t.Run(how.name, func(t *testing.T) {
+					s := temporalRun{t: t, texts: texts, types: types, stock: how.open(t, stock), mapped: how.open(t, mapped), random: rand.New(rand.NewPCG(*seedFlag, uint64(i)))}
+					s.play(*temporalFlag)
+					s.tables(schema)
+				})
+			}
 		})
 	}
 }

@@ -58,6 +58,9 @@ type Config struct {
 	// OldLocking refuses FOR UPDATE over several tables, and without equality on
 	// the whole primary key, as clusters did before August 2026.
 	OldLocking bool
+	// WithoutEncode knows no encode() and decode(), in the texts of clients: views and
+	// CHECKs that have them go on. No cluster is known to lack them.
+	WithoutEncode bool
 	// Limits are those of transactions, messages, values and the schema.
 	Limits Limits
 	// JobDelay is how long the background work of CREATE INDEX ASYNC and

@@ -94,7 +94,7 @@ func New(c Config) (*Server, error) {
 			MinVersion:   tls.VersionTLS12,
 		},
 		tokens:    newVerifier(&c),
-		dialect:   dialect.New(dialect.Options{Copy: c.AllowCopy, ByteaKeys: c.AllowByteaKeys, OldLocking: c.OldLocking}),
+		dialect:   dialect.New(dialect.Options{Copy: c.AllowCopy, ByteaKeys: c.AllowByteaKeys, OldLocking: c.OldLocking, WithoutEncode: c.WithoutEncode}),
 		limiter:   rate.NewLimiter(rate.Limit(c.Rate), c.Burst),
 		ledger:    newLedger(c.LedgerSize),
 		referee:   newReferee(c.LockTimeout),

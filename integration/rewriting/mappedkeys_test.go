@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-proxy/sluice/integration/harness"
 )
 
-// mappedKeys has bytea columns of keys mapped.
-var mappedKeys = harness.Env{"DSQL_REWRITE_BYTEA": "hex"}
+// unmappedKeys has no bytea columns of keys mapped, as kind dsql has by default.
+var unmappedKeys = harness.Env{"DSQL_REWRITE_BYTEA": "off"}
 
 // dialled is a client of a Sluice.
 func dialled(t *testing.T, s *harness.Sluice, mode pgx.QueryExecMode) *pgx.Conn {
@@ -36,8 +36,8 @@ func dialled(t *testing.T, s *harness.Sluice, mode pgx.QueryExecMode) *pgx.Conn 
 // over it on: also where that names no column.
 func TestMappedKeysOfAnother(t *testing.T) {
 	t.Parallel()
-	sim, one := standIn(t, mappedKeys)
-	two := harness.StartSluice(t, harness.SluiceConfig{Bin: harness.Binaries(t), Env: sim.Env().With(mappedKeys)})
+	sim, one := standIn(t, nil)
+	two := harness.StartSluice(t, harness.SluiceConfig{Bin: harness.Binaries(t), Env: sim.Env()})
 	for mode, table := range map[pgx.QueryExecMode]string{pgx.QueryExecModeSimpleProtocol: "simple", pgx.QueryExecModeCacheStatement: "cached", pgx.QueryExecModeExec: "exec"} {
 		a, b := dialled(t, one, mode), dialled(t, two, mode)
 		for _, c := range []*pgx.Conn{a, b} { // each has a snapshot without the table
@@ -69,8 +69,8 @@ func TestMappedKeysOfAnother(t *testing.T) {
 // A Sluice that maps nothing refuses statements over a table that another has mapped.
 func TestMappedKeysWithoutMapping(t *testing.T) {
 	t.Parallel()
-	sim, one := standIn(t, mappedKeys)
-	two := harness.StartSluice(t, harness.SluiceConfig{Bin: harness.Binaries(t), Env: sim.Env()})
+	sim, one := standIn(t, nil)
+	two := harness.StartSluice(t, harness.SluiceConfig{Bin: harness.Binaries(t), Env: sim.Env().With(unmappedKeys)})
 	if _, err := dialled(t, one, pgx.QueryExecModeExec).Exec(t.Context(), "CREATE TABLE keyed (k bytea PRIMARY KEY)"); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ func TestSchemaToolOnTwoDatabases(t *testing.T) {
 	pg := pgtest.Start(t, pgtest.MaxConnections(150))
 	pg.SQL(t, "postgres", "CREATE TABLE shards (of_public int)")
 	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pg})
-	sluice := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(harness.Env{"DSQL_LISTEN_DATABASES": "postgres,temporal_*=schema:*", "DSQL_REWRITE_BYTEA": "hex"})})
+	sluice := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(harness.Env{"DSQL_LISTEN_DATABASES": "postgres,temporal_*=schema:*"})})
 	runs := func(plugin, database string, args ...string) {
 		t.Helper()
 		programs.tool(t, plugin, database, sluice, args...)

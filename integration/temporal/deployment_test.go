@@ -19,7 +19,7 @@ import (
 const libpq, pgx5 = "postgres12", "postgres12_pgx"
 
 // sluiceEnv is Sluice's configuration beside the backend.
-var sluiceEnv = harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "40", "DSQL_REWRITE_BYTEA": "hex"}
+var sluiceEnv = harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "40"}
 
 // faults fail one in twenty COMMITs, and one in twenty of the writes that Temporal
 // sends in autocommit: there the commit is part of the statement.

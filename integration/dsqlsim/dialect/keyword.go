@@ -30,6 +30,7 @@ const (
 	from
 	joinWord
 	modern // of SQL/JSON, any_value
+	encode
 	keywordCount
 )
 
@@ -45,6 +46,7 @@ var clues = [keywordCount]clue{
 	using:      sawUsing,
 	async:      sawAsync,
 	special:    sawSpecial,
+	encode:     sawEncode,
 }
 
 // longestKeyword is len("websearch_to_tsquery").
@@ -78,6 +80,7 @@ var keywords = keywordsOf([keywordCount]string{
 	with:     "with",
 	from:     "from",
 	joinWord: "join",
+	encode:   "encode decode",
 	modern:   "json json_object json_array json_objectagg json_arrayagg any_value",
 })
 

@@ -22,6 +22,7 @@ const (
 	sawModern                     // a subquery in FROM, or words that PostgreSQL 15 knows nothing of
 	sawValues
 	sawSelect
+	sawEncode // encode() or decode()
 )
 
 // outline is what one pass over the tokens tells, without a parse.

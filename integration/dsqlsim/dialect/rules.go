@@ -12,6 +12,7 @@ const (
 	undefined    = "42704" // undefined_object
 	mismatch     = "42804" // datatype_mismatch
 	tooMuch      = "54000" // program_limit_exceeded
+	noFunction   = "42883" // undefined_function
 )
 
 // question is one statement put to the rules.
@@ -25,6 +26,8 @@ type question struct {
 	// oldLocking: see Options; locked is what it leaves to the catalog.
 	oldLocking bool
 	locked     []Locked
+	// withoutEncode: see Options.
+	withoutEncode bool
 }
 
 // rule answers for one kind of node; nil means that it has no objection.
@@ -164,6 +167,7 @@ var everywhere = []rule{
 	{"measured: refused with 0A000; text presumed", samples},
 	{"recorded: q_geom_line, q_geom_circle", geometry},
 	{"recorded: q_fulltext_*", textSearch},
+	{"presumed, of a cluster that lacks them; text PostgreSQL's", encoding},
 	{"recorded: q_lateral_left_*", lateralOuter},
 }
 

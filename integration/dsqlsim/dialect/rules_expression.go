@@ -158,3 +158,25 @@ func (q *question) find(check func(any) *Refusal) *Refusal {
 	})
 	return refused
 }
+
+// encoding refuses encode() and decode() as functions that do not exist, with
+// Options.WithoutEncode. The types of what they are given are taken to be right.
+func encoding(q *question) *Refusal {
+	if !q.withoutEncode || q.clues&sawEncode == 0 {
+		return nil
+	}
+	takes := map[string]string{"encode": "bytea, unknown", "decode": "text, unknown"}
+	var refused *Refusal
+	Walk(q.node.ProtoReflect(), func(m any) {
+		f, ok := m.(*pg.FuncCall)
+		if !ok || refused != nil || takes[functionName(f)] == "" || len(f.Args) != 2 {
+			return
+		}
+		var name []string
+		for _, part := range f.Funcname {
+			name = append(name, part.GetString_().GetSval())
+		}
+		refused = &Refusal{noFunction, "function " + strings.Join(name, ".") + "(" + takes[functionName(f)] + ") does not exist"}
+	})
+	return refused
+}

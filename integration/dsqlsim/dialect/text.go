@@ -68,6 +68,8 @@ type Options struct {
 	// OldLocking refuses locking clauses as clusters of early 2026 did: over
 	// several tables, and without equality on the key.
 	OldLocking bool
+	// WithoutEncode knows no encode() and decode(), as no cluster is known to.
+	WithoutEncode bool
 }
 
 // Dialect reads texts. It is safe for concurrent use.
@@ -90,7 +92,7 @@ func (d *Dialect) Read(sql string) *Text {
 	if o.tokens == 0 {
 		return &Text{SQL: sql}
 	}
-	if kind, ok := o.plain(sql); ok {
+	if kind, ok := o.plain(sql); ok && (!d.options.WithoutEncode || o.clues&sawEncode == 0) {
 		listed := kind == DML && o.clues&(sawValues|sawSelect) == sawValues
 		return &Text{SQL: sql, Statements: []Statement{{Kind: kind, Verb: o.verb(sql), Source: sql, SQL: sql, Listed: listed}}}
 	}
@@ -187,7 +189,7 @@ func (d *Dialect) statement(node *pg.Node, text string, offset int, o *outline) 
 		return s
 	}
 	q := question{node: node, text: text, async: s.Job, clues: o.clues, byteaKeys: d.options.ByteaKeys,
-		oldLocking: d.options.OldLocking}
+		oldLocking: d.options.OldLocking, withoutEncode: d.options.WithoutEncode}
 	if s.Refusal = q.refusal(); s.Refusal == nil {
 		s.SQL, s.Tag = respell(&q, offset)
 		s.Locked = q.locked
