@@ -66,6 +66,9 @@ func (g *generator) comparison(s *scope, depth int) string {
 
 func (g *generator) list(s *scope, t Type, depth int) string {
 	var all []string
+	if t == Bytea && g.again == "" && g.chance(2) {
+		all = append(all, g.entangled())
+	}
 	for range 1 + g.below(3) {
 		all = append(all, g.expr(s, t, depth))
 	}
@@ -87,6 +90,10 @@ func (g *generator) rows(s *scope, depth int) string {
 	row := func() string {
 		var all []string
 		for _, t := range types {
+			if t == Bytea && g.again == "" && g.chance(2) {
+				all = append(all, g.entangled())
+				continue
+			}
 			all = append(all, g.expr(s, t, depth))
 		}
 		return one(g.draw, "(", "ROW(") + strings.Join(all, ", ") + ")"
