@@ -38,7 +38,7 @@ type mapper struct {
 func asks(node message) bool {
 	switch node.name() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt",
-		"ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "CopyStmt", "ViewStmt":
+		"ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "CopyStmt", "ViewStmt", "CreateTableAsStmt":
 		return true
 	}
 	return false
@@ -160,7 +160,7 @@ func (m *mapper) statement(node message) {
 	switch node.name() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt":
 		m.query(node, nil)
-	case "ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "ViewStmt":
+	case "ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "ViewStmt", "CreateTableAsStmt":
 		m.statement(node.child("query"))
 	case "CopyStmt":
 		m.copyTo(node)

@@ -1,11 +1,13 @@
 package rewrite
 
+import "slices"
+
 // derive writes a statement that only reads over queries in the place of tables with mapped
 // columns, which have these as clients know them. It is right whatever the statement does with
 // them, but no index over a mapped column serves it. why says what cannot be said otherwise.
 func (m *mapper) derive(node message, why string) {
 	query := node
-	for query.is("ExplainStmt") || query.is("PrepareStmt") || query.is("DeclareCursorStmt") || query.is("ViewStmt") || query.is("CopyStmt") {
+	for slices.Contains([]string{"ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "ViewStmt", "CopyStmt", "CreateTableAsStmt"}, query.name()) {
 		query = query.child("query")
 	}
 	if !query.is("SelectStmt") || writes(query) {

@@ -2,6 +2,7 @@ package bytea
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -149,7 +150,11 @@ func (g *generator) oddCondition(s *scope, depth int) string {
 		return g.leaf(s, Bool)
 	case 3:
 		if s != nil && len(s.items) > 0 && s.items[0].alias != "" {
-			return s.items[0].alias + one(g.draw, " IS NOT NULL", " IS NULL", " = "+s.items[len(s.items)-1].alias, ".* IS NOT NULL")
+			like := s.items[0]
+			if last := s.items[len(s.items)-1]; last.alias != "" && slices.EqualFunc(like.columns, last.columns, func(a, b name) bool { return a.typ == b.typ }) {
+				like = last // rows of other types fail or not as the plan compares them
+			}
+			return s.items[0].alias + one(g.draw, " IS NOT NULL", " IS NULL", " = "+like.alias, ".* IS NOT NULL")
 		}
 	case 4:
 		return g.expr(s, Bytea, depth) + " LIKE " + quoted(one(g.draw, "%", "_%", `\x6125`)) + one(g.draw, "", "::bytea")
