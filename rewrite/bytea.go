@@ -21,6 +21,12 @@ type mapper struct {
 	// plainly: columns are read as bytea wherever that is right, and no comparison is
 	// changed: it is slow, and needs the ends of no operand.
 	plainly bool
+	// repeats: a parameter stands in the text more than once.
+	repeats bool
+	// constants are those that the query of the INSERT returns; nil where it is left as it is.
+	constants *constants
+	// aliases are those of a query that is written over derived tables.
+	aliases map[string]bool
 
 	refusal *Refusal
 	// unsaid says what has no form in which columns are converted where they stand; a
@@ -32,7 +38,7 @@ type mapper struct {
 func asks(node message) bool {
 	switch node.name() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt",
-		"ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "CopyStmt", "ViewStmt":
+		"ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "CopyStmt", "ViewStmt", "CreateTableAsStmt":
 		return true
 	}
 	return false
@@ -127,6 +133,7 @@ func (r *rewriter) mapper(p *part, plainly bool) *mapper {
 			m.pairs[i], m.pairs[last] = last, int32(i)
 		}
 	}
+	m.repeats = m.again()
 	return m
 }
 
@@ -153,7 +160,7 @@ func (m *mapper) statement(node message) {
 	switch node.name() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt":
 		m.query(node, nil)
-	case "ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "ViewStmt":
+	case "ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "ViewStmt", "CreateTableAsStmt":
 		m.statement(node.child("query"))
 	case "CopyStmt":
 		m.copyTo(node)

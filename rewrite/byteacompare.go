@@ -1,6 +1,10 @@
 package rewrite
 
-import pg_query "github.com/pganalyze/pg_query_go/v6"
+import (
+	"slices"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+)
 
 const opExpr = int(pg_query.A_Expr_Kind_AEXPR_OP)
 
@@ -95,7 +99,7 @@ func (m *mapper) rows(s *scope, left message, others []message) bool {
 		digits[i] = isLeft || isRight
 		mapped = mapped || digits[i]
 	}
-	if !mapped {
+	if !mapped || !m.settled(s, slices.Concat(elements...), slices.Repeat(digits, len(all))) {
 		return false
 	}
 	for i := range all {
@@ -134,7 +138,7 @@ func (m *mapper) in(s *scope, left, list message, at int) bool {
 	}
 	c, ok := m.bare(s, left)
 	spans := m.items(at+1, len(items))
-	if !ok || spans == nil {
+	if !ok || spans == nil || !m.settled(s, items, allTrue(len(items))) {
 		return false
 	}
 	m.renameRef(left.kind(), c)
@@ -191,7 +195,7 @@ func (m *mapper) array(s *scope, left, right message, open int) bool {
 	case array.is("A_ArrayExpr"):
 		elements := array.wrapped("elements")
 		spans := m.items(m.token(array)+1, len(elements))
-		if spans == nil || !typed(elements) {
+		if spans == nil || !typed(elements) || !m.settled(s, elements, allTrue(len(elements))) {
 			return false
 		}
 		m.renameRef(left.kind(), c)
@@ -228,6 +232,8 @@ func typed(elements []message) bool {
 	return some
 }
 
+func allTrue(n int) []bool { return slices.Repeat([]bool{true}, n) }
+
 // isByteaArray reports whether a type is bytea[].
 func isByteaArray(kind message) bool {
 	names := kind.names("names")
@@ -242,7 +248,11 @@ func (m *mapper) digitsOf(n message, first, last int) {
 		return
 	}
 	text := string(m.ph.text[m.ph.tokens[first].start:m.ph.tokens[last].end])
-	array := "(" + text + ")::pg_catalog.bytea[]"
+	array := text
+	if isUntyped(n.kind()) {
+		// No cast: that converts what is of another type.
+		array = "COALESCE(" + text + ", NULL::pg_catalog.bytea[])"
+	}
 	made := "CASE WHEN " + array + " IS NULL THEN NULL ELSE ARRAY(SELECT " + m.r.conversion().hex("v") + " FROM pg_catalog.unnest(" + array + ") AS u (v)) END"
 	m.edit(first, last, made)
 	for target := range m.parsed("SELECT " + made).list("target_list") {

@@ -60,7 +60,7 @@ func (d *ddl) statement(node message) {
 		for element := range node.list("schema_elts") {
 			d.statement(element)
 		}
-	case "DropStmt", "LockStmt", "TruncateStmt", "ReindexStmt", "ClusterStmt", "AlterObjectSchemaStmt", "CreateTableAsStmt":
+	case "DropStmt", "LockStmt", "TruncateStmt", "ReindexStmt", "ClusterStmt", "AlterObjectSchemaStmt":
 		// They name no column, or the server refuses them whatever they say.
 	default:
 		d.leaves(node)

@@ -1,11 +1,13 @@
 package rewrite
 
+import "slices"
+
 // derive writes a statement that only reads over queries in the place of tables with mapped
 // columns, which have these as clients know them. It is right whatever the statement does with
 // them, but no index over a mapped column serves it. why says what cannot be said otherwise.
 func (m *mapper) derive(node message, why string) {
 	query := node
-	for query.is("ExplainStmt") || query.is("PrepareStmt") || query.is("DeclareCursorStmt") || query.is("ViewStmt") || query.is("CopyStmt") {
+	for slices.Contains([]string{"ExplainStmt", "PrepareStmt", "DeclareCursorStmt", "ViewStmt", "CopyStmt", "CreateTableAsStmt"}, query.name()) {
 		query = query.child("query")
 	}
 	if !query.is("SelectStmt") || writes(query) {
@@ -14,6 +16,8 @@ func (m *mapper) derive(node message, why string) {
 	}
 	hidden := map[string]bool{}
 	commonNames(query, hidden)
+	m.aliases = map[string]bool{}
+	aliasNames(query, m.aliases)
 	m.deriveIn(query, hidden)
 }
 
@@ -39,6 +43,18 @@ func commonNames(node message, names map[string]bool) {
 	for child := range node.nodes() {
 		if child.shape != nil {
 			commonNames(child, names)
+		}
+	}
+}
+
+// aliasNames gathers the aliases of a query.
+func aliasNames(node message, names map[string]bool) {
+	if node.is("Alias") {
+		names[node.text("aliasname")] = true
+	}
+	for child := range node.nodes() {
+		if child.shape != nil {
+			aliasNames(child, names)
 		}
 	}
 }
@@ -108,6 +124,10 @@ func (m *mapper) deriveName(ref message) {
 		return
 	}
 	if rel, _ := m.r.names.find(names[0], names[1]); rel == nil || !rel.Maps() {
+		return
+	}
+	if m.aliases[names[1]] { // without its schema the name could mean what has the alias
+		m.refuse("Nobody can tell which table the name " + written(names[1]) + " stands for.")
 		return
 	}
 	at := m.token(ref)

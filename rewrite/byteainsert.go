@@ -81,6 +81,10 @@ func (m *mapper) insertValues(s *scope, node, query message, wanted []bool) {
 			}
 			open = m.pair(open) + 2
 		}
+		if !m.settled(within, items, wanted) {
+			m.unsettled()
+			return
+		}
 		for i, n := range items {
 			if i < len(wanted) && wanted[i] {
 				m.value(within, n, spans[i][0], spans[i][1])
@@ -120,7 +124,7 @@ func (m *mapper) insertQuery(s *scope, node, query message, wanted []bool) {
 		return
 	}
 	head := m.head(node)
-	if oneSelect(query) && !query.has("sort_clause") && !m.ph.punct(head, '(') {
+	if oneSelect(query) && !query.has("sort_clause") && !m.ph.punct(head, '(') && !ordersConstant(query) {
 		m.selects(query, &scope{outer: s}, wanted)
 		return
 	}
@@ -136,6 +140,9 @@ func (m *mapper) around(s *scope, node, query message, head int, wanted []bool) 
 	}
 	var names, targets []string
 	place := len(m.edits)
+	if query.is("SelectStmt") && query.integer("op") <= 1 && !query.has("values_lists") {
+		m.constants = constantsOf(query, wanted)
+	}
 	made := m.query(query, s)
 	if made.unknown {
 		m.refuse("The columns that the query of the INSERT returns are not known.")
@@ -144,7 +151,7 @@ func (m *mapper) around(s *scope, node, query message, head int, wanted []bool) 
 	for i := range made.names {
 		name := "c" + strconv.Itoa(i+1)
 		names = append(names, name)
-		if i < len(wanted) && wanted[i] {
+		if i < len(wanted) && wanted[i] && !made.digits[i] {
 			name = m.r.conversion().hex(name)
 		}
 		targets = append(targets, name)

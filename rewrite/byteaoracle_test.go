@@ -100,11 +100,15 @@ func planOf(t *testing.T, w *bytea.World, how ByteaMapping) func(string) (string
 		}
 		relations = append(relations, r)
 	}
+	return planIn(t, NewSchema(relations).In([]string{"public"}), how)
+}
+
+// planIn plans texts where names stand for what a snapshot has.
+func planIn(t *testing.T, names *Names, how ByteaMapping) func(string) (string, error) {
 	planner, err := New(Config{MaxBytes: 1 << 20, MaxNesting: DefaultMaxNesting, CacheEntries: 10, CacheBytes: 1 << 20, Rules: Rules{Bytea: how}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := NewSchema(relations).In([]string{"public"})
 	return func(sql string) (text string, err error) {
 		defer func() { // to make the text smaller that panics
 			if why := recover(); why != nil {

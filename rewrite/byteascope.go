@@ -64,6 +64,8 @@ type commonTable struct {
 type outputs struct {
 	names   []string
 	unknown bool // there may be others, or they are not in this order
+	// digits are those, by their place, that are digits of a mapped column already.
+	digits map[int]bool
 }
 
 // common finds a query of WITH by its name.

@@ -106,14 +106,15 @@ func (m *mapper) values(s *scope, node message) outputs {
 func (m *mapper) targets(s *scope, node message, field string, wanted []bool) ([]output, outputs) {
 	var out []output
 	var list []value
-	unknown, spelt := false, false
-	all := node.values(field)
+	made := outputs{digits: map[int]bool{}}
+	spelt := false
+	all, digits := node.values(field), make([]bool, len(node.values(field)))
 	for i, n := range node.wrapped(field) {
 		target := n.kind()
 		val := target.node("val")
 		if isStar(val.kind()) {
 			columns, known := m.starred(s, val.kind())
-			unknown = unknown || !known
+			made.unknown = made.unknown || !known
 			if text := m.spelt(s, val.kind(), columns, len(out), wanted); text != "" {
 				spelt = true
 				list = append(list, m.parsed("SELECT "+text).values("target_list")...)
@@ -132,7 +133,11 @@ func (m *mapper) targets(s *scope, node message, field string, wanted []bool) ([
 		if o.name == "" {
 			o.name, leaf = figure(val)
 		}
-		if len(out) < len(wanted) && wanted[len(out)] {
+		digits[i] = m.loose(s, node, val.kind(), len(out), o.name)
+		if digits[i] {
+			made.digits[len(out)] = true
+		}
+		if digits[i] = digits[i] || len(out) < len(wanted) && wanted[len(out)]; digits[i] {
 			end := m.targetEnd(target)
 			m.value(s, val, m.token(target), end)
 			if target.text("name") == "" && node.has("sort_clause") {
@@ -148,9 +153,11 @@ func (m *mapper) targets(s *scope, node message, field string, wanted []bool) ([
 	if spelt {
 		m.meant.set(node, field, list...)
 	}
-	made := outputs{unknown: unknown}
 	for _, o := range out {
 		made.names = append(made.names, o.name)
+	}
+	if anyOf(digits) {
+		m.settledQuery(s, node, digits)
 	}
 	return out, made
 }

@@ -33,6 +33,7 @@ func (m *mapper) where(s *scope, node message) outputs {
 
 // sets maps the assignments of an UPDATE or of ON CONFLICT DO UPDATE.
 func (m *mapper) sets(s *scope, target view, node message) {
+	m.settledSets(s, target, node)
 	all := node.wrapped("target_list")
 	for i := 0; i < len(all); i++ {
 		res := all[i].kind()

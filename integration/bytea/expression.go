@@ -29,6 +29,9 @@ func (g *generator) expr(s *scope, t Type, depth int) string {
 
 // leaf is a column, a parameter or a constant.
 func (g *generator) leaf(s *scope, t Type) string {
+	if g.again != "" && g.chance(15) {
+		return g.mention(t)
+	}
 	if g.chance(20) {
 		return g.parameter(t)
 	}

@@ -18,7 +18,7 @@ type statement struct {
 
 // statement makes one.
 func (w *World) statement(d *draw) statement {
-	g := &generator{draw: d, world: w}
+	g := &generator{draw: d, world: w, casts: 80}
 	var q query
 	var table *Table
 	switch g.below(20) {
@@ -104,7 +104,9 @@ func (g *generator) insert() (query, *Table) {
 		if conflict {
 			f = form{total: true, limit: fmt.Sprint(1 + g.below(6))}
 		}
+		g.casts = one(g.draw, 80, 30)
 		q.text += " " + g.query(nil, 1, want, f).text
+		g.casts = 80
 	default:
 		q.text += " VALUES " + g.rowsFor(t, names)
 	}
@@ -130,6 +132,9 @@ func (g *generator) rowsFor(t *Table, names []string) string {
 
 // valueFor is what a column is set to.
 func (g *generator) valueFor(s *scope, c *Column) string {
+	if c.Type == Bytea && g.again == "" && g.chance(4) {
+		return g.entangled()
+	}
 	switch k := g.below(20); {
 	case k == 18 && (!c.NotNull || c.Default != "" || g.chance(5)):
 		return "DEFAULT"

@@ -161,7 +161,7 @@ func (g *generator) target(s *scope, t Type, depth int, q *query) string {
 	} else {
 		as.name = lastName(text)
 	}
-	if strings.ContainsAny(text[:1], "$'E") && !strings.ContainsAny(text, " (:") && g.chance(80) {
+	if strings.ContainsAny(text[:1], "$'E") && !strings.ContainsAny(text, " (:") && g.chance(g.casts) {
 		text += "::" + t.String() // or it is text
 	}
 	if g.chance(35) {
@@ -337,6 +337,9 @@ func (g *generator) grouped(s *scope, depth int, want []Type, f form, rest strin
 func (g *generator) aggregated(s *scope, t Type, by []string, sets bool) string {
 	if len(by) > 0 && g.chance(40) {
 		return by[g.below(len(by))]
+	}
+	if g.casts < 50 && g.chance(20) {
+		return g.world.constant(g.draw, t)
 	}
 	b := g.leaf(s, Bytea)
 	switch t {

@@ -42,6 +42,10 @@ type generator struct {
 	world   *World
 	params  []param
 	aliases int
+	// again is a parameter without a type that is written in many places; "" for none.
+	again string
+	// casts says how many of a hundred constants have a type where they come out of a query.
+	casts int
 }
 
 // param is a parameter of a statement.
@@ -123,6 +127,30 @@ func (g *generator) parameter(t Type) string {
 		p.oid = oids[Text]
 	}
 	return g.add(p, t.String())
+}
+
+// entangled is a parameter without a type that stands for bytea here; it is written again
+// in what follows.
+func (g *generator) entangled() string {
+	p := param{typ: Bytea}
+	p.value, p.binary = g.world.input(g.draw, Bytea)
+	g.params = append(g.params, p)
+	g.again = fmt.Sprintf("$%d", len(g.params))
+	return g.again
+}
+
+// mention is an expression of a type in which the entangled parameter stands.
+func (g *generator) mention(t Type) string {
+	p := g.again
+	switch t {
+	case Bytea:
+		return one(g.draw, p, p, p+" || '\\x00'", p+"::bytea", "substr("+p+", 1, 2)")
+	case Text:
+		return one(g.draw, p, p+"::text", "encode("+p+", 'hex')", "md5("+p+")")
+	case Bool:
+		return one(g.draw, p+" = '\\x61'", p+" IS NULL", p+"::bytea > ''")
+	}
+	return one(g.draw, "length("+p+")", "octet_length("+p+"::bytea)", "length("+p+"::text)", p)
 }
 
 // array is a parameter that is an array of bytea.

@@ -24,7 +24,7 @@ bytea bytea_key rewritten info
 -- in
 SELECT a FROM t WHERE k = ANY ($1)
 -- out
-SELECT a FROM t WHERE k__byteahex = ANY (CASE WHEN ($1)::pg_catalog.bytea[] IS NULL THEN NULL ELSE ARRAY(SELECT pg_catalog.substring(pg_catalog.byteacat(v, '')::pg_catalog.text, pg_catalog.replace(pg_catalog.current_setting('bytea_output'), 'hex', '3')::pg_catalog.int4) FROM pg_catalog.unnest(($1)::pg_catalog.bytea[]) AS u (v)) END)
+SELECT a FROM t WHERE k__byteahex = ANY (CASE WHEN COALESCE($1, NULL::pg_catalog.bytea[]) IS NULL THEN NULL ELSE ARRAY(SELECT pg_catalog.substring(pg_catalog.byteacat(v, '')::pg_catalog.text, pg_catalog.replace(pg_catalog.current_setting('bytea_output'), 'hex', '3')::pg_catalog.int4) FROM pg_catalog.unnest(COALESCE($1, NULL::pg_catalog.bytea[])) AS u (v)) END)
 -- rules
 bytea bytea_key rewritten info
 

@@ -227,8 +227,9 @@ bytea bytea_key rewritten info
 -- in
 CREATE TABLE x AS SELECT k FROM t
 -- out
-same
+CREATE TABLE x AS SELECT pg_catalog.decode(k__byteahex, 'hex') AS k FROM t
 -- rules
+bytea bytea_key rewritten info
 dialect create_table_as flagged error
 
 -- in

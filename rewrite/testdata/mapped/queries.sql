@@ -73,7 +73,7 @@ bytea bytea_key rewritten info
 -- in
 SELECT v FROM t WHERE $1 = k AND k IS NOT NULL AND k IS DISTINCT FROM $2 AND k <> ALL ($3)
 -- out
-SELECT v FROM t WHERE pg_catalog.encode($1, 'hex') = k__byteahex AND k__byteahex IS NOT NULL AND k__byteahex IS DISTINCT FROM pg_catalog.encode($2, 'hex') AND k__byteahex <> ALL (CASE WHEN ($3)::pg_catalog.bytea[] IS NULL THEN NULL ELSE ARRAY(SELECT pg_catalog.encode(v, 'hex') FROM pg_catalog.unnest(($3)::pg_catalog.bytea[]) AS u (v)) END)
+SELECT v FROM t WHERE pg_catalog.encode($1, 'hex') = k__byteahex AND k__byteahex IS NOT NULL AND k__byteahex IS DISTINCT FROM pg_catalog.encode($2, 'hex') AND k__byteahex <> ALL (CASE WHEN COALESCE($3, NULL::pg_catalog.bytea[]) IS NULL THEN NULL ELSE ARRAY(SELECT pg_catalog.encode(v, 'hex') FROM pg_catalog.unnest(COALESCE($3, NULL::pg_catalog.bytea[])) AS u (v)) END)
 -- rules
 bytea bytea_key rewritten info
 

@@ -1,0 +1,64 @@
+package rewrite
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/sluice-proxy/sluice/integration/bytea"
+	"github.com/sluice-proxy/sluice/integration/pgtest"
+)
+
+var byteaTexts = flag.String("bytea.texts", "", "a file with statements over the tables of the traps, one a line, to be tried in their place")
+
+// trapNames are the tables of the traps as a snapshot has them.
+func trapNames() *Names {
+	return NewSchema([]Relation{
+		{Schema: "public", Name: "t", Columns: []Column{{Name: "k", Mapped: true}, {Name: "n"}, {Name: "d"}, {Name: "u", Mapped: true}}},
+		{Schema: "public", Name: "p", Columns: []Column{{Name: "k"}, {Name: "n"}}},
+		{Schema: "public", Name: "s", Columns: []Column{{Name: "a"}, {Name: "k", Mapped: true}}},
+		{Schema: "public", Name: "v", Columns: []Column{{Name: "k"}, {Name: "n"}, {Name: "d"}, {Name: "u"}}},
+	}).In([]string{"public"})
+}
+
+// TestByteaTraps runs what a simple rewriting gets wrong in plain PostgreSQL as it is, and
+// over mapped tables in the texts that are planned.
+func TestByteaTraps(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Start(t)
+	stock, mapped := &bytea.Client{Conn: sessionIn(t, pg)}, &bytea.Client{Conn: sessionIn(t, pg)}
+	for _, c := range []*bytea.Client{stock, mapped} {
+		plan := planIn(t, trapNames(), ByteaHex)
+		for _, text := range strings.Split(bytea.TrapTables, ";\n") {
+			if c == mapped {
+				planned, err := plan(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text = planned
+			}
+			if _, err := c.Conn.Exec(t.Context(), text).ReadAll(); err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+		}
+	}
+	mapped.Plan = planIn(t, trapNames(), ByteaHex)
+	traps := bytea.Traps
+	if *byteaTexts != "" {
+		lines, err := os.ReadFile(*byteaTexts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		traps = []bytea.Trap{{Name: "-bytea.texts", Texts: strings.Split(strings.TrimSpace(string(lines)), "\n"), Undone: true}}
+	}
+	for _, trap := range traps {
+		differ, err := trap.Differ(t.Context(), stock, mapped)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range differ {
+			t.Errorf("%s: %s", trap, d)
+		}
+	}
+}
