@@ -10,22 +10,22 @@ import (
 
 // Proxy counts what sessions do. Its verbs may be called on nil.
 type Proxy struct {
-	started  prometheus.Counter
-	batches  prometheus.Counter
-	ended    closedCounter
-	startups closedCounter
-	turns    atomic.Uint64
-	pins     closedCounter
-	local    closedCounter
-	settings closedCounter
-	errors   closedCounter
-	cancels  closedCounter
-	lost     closedCounter
-	prepared closedCounter
-	refused  closedCounter
-	loads    closedCounter
-	tx       *transactions
-	gauges   pulled[ProxyGauges]
+	started            prometheus.Counter
+	batches, backfills prometheus.Counter
+	ended              closedCounter
+	startups           closedCounter
+	turns              atomic.Uint64
+	pins               closedCounter
+	local              closedCounter
+	settings           closedCounter
+	errors             closedCounter
+	cancels            closedCounter
+	lost               closedCounter
+	prepared           closedCounter
+	refused            closedCounter
+	loads              closedCounter
+	tx                 *transactions
+	gauges             pulled[ProxyGauges]
 
 	unsupported *prometheus.CounterVec
 }
@@ -72,8 +72,8 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 		loads: newClosedCounter(reg, "dsql_schema_loads_total",
 			"Times that the relations of the database were read, by cause.", "cause", loadCauses),
 	}
-	p.batches = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "dsql_delete_batches_total", Help: "Transactions that DELETEs of too many rows were carried out in (rewrite.chunked_delete)."})
+	p.batches = newCounter("dsql_delete_batches_total", "Transactions that DELETEs of too many rows were carried out in (rewrite.chunked_delete).")
+	p.backfills = newCounter("dsql_backfill_batches_total", "Transactions in which rows were given the default of a column that was added (ddl.add_column_default).")
 	turns := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "dsql_turns_total", Help: "Turns: requests answered up to a ReadyForQuery.",
 	}, func() float64 { return float64(p.turns.Load()) })
@@ -100,7 +100,7 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 		Help: "Statements that use what DSQL takes otherwise than PostgreSQL, rewritten or not (sluice lint explains the features).",
 	}, []string{"operation", "feature"})
 	p.unsupported.WithLabelValues(Other, Other) // so that it is there before the first
-	reg.MustRegister(p.started, p.batches, turns, &p.gauges, p.unsupported)
+	reg.MustRegister(p.started, p.batches, p.backfills, turns, &p.gauges, p.unsupported)
 	return p
 }
 
@@ -112,10 +112,22 @@ func (p *Proxy) Unsupported(operation, feature string) {
 	}
 }
 
+// newCounter makes a counter without labels.
+func newCounter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+}
+
 // DeleteBatch counts one batch of a DELETE that is carried out in several.
 func (p *Proxy) DeleteBatch() {
 	if p != nil {
 		p.batches.Inc()
+	}
+}
+
+// BackfillBatch counts one batch of rows that an added column is given its default in.
+func (p *Proxy) BackfillBatch() {
+	if p != nil {
+		p.backfills.Inc()
 	}
 }
 

@@ -177,7 +177,7 @@ func (c *chunks) lost() *wire.Error {
 // server's, or one that stops the turn, behind which the backend is idle; errCut,
 // errClientGone; or a *lostError.
 func (c *chunks) run() error {
-	key, err := c.key()
+	key, err := c.s.keyOf(c.form.Table)
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (c *chunks) run() error {
 		return c.refusal
 	}
 	for rows := batchRows; ; {
-		if err := c.wanted(); err != nil {
+		if err := c.s.wantsMore(); err != nil {
 			return err
 		}
 		c.begun = true
@@ -212,24 +212,23 @@ func (c *chunks) run() error {
 	}
 }
 
-// wanted is why no further batch is begun; nil where one is.
-func (c *chunks) wanted() error {
-	if err := c.s.stopped(); err != nil {
+// wantsMore is why no further batch is begun; nil where one is.
+func (s *session) wantsMore() error {
+	if err := s.stopped(); err != nil {
 		return err
 	}
-	if c.s.presence() != here {
+	if s.presence() != here {
 		return errClientGone
 	}
 	return nil
 }
 
-// key is the columns of the table's primary key, in its order; none for a table without.
-func (c *chunks) key() (columns []string, err error) {
+// keyOf is the columns of a table's primary key, in its order; none for a table without.
+func (s *session) keyOf(table string) (columns []string, err error) {
 	const query = `SELECT a.attname FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_attribute a ` +
 		`ON a.attrelid = c.conrelid AND a.attnum = ANY (c.conkey) WHERE c.contype = 'p' AND c.conrelid = %s::pg_catalog.regclass ` +
 		`ORDER BY pg_catalog.array_position(c.conkey, a.attnum)`
-	literal := "'" + strings.ReplaceAll(c.form.Table, "'", "''") + "'"
-	err = c.ask(wire.AppendStrings(nil, wire.Query, fmt.Sprintf(query, literal)), func(row []byte) {
+	err = s.askWhole(wire.AppendStrings(nil, wire.Query, fmt.Sprintf(query, literal(table))), func(row []byte) {
 		columns = append(columns, columnsOf(row)...)
 	})
 	return columns, err
@@ -246,25 +245,21 @@ func (c *chunks) batch(text string) (rows int, err error) {
 		msg = append(appendBindHead(msg, nil, "", len(b.values)), b.values...)
 		msg = append(append(msg, appendExecuteAll...), wire.FrameSync...)
 	}
-	if err := c.ask(msg, func([]byte) {}); err != nil {
+	if err := c.s.askWhole(msg, func([]byte) {}); err != nil {
 		return 0, err
 	}
-	count, ok := strings.CutPrefix(string(c.s.b.tag), "DELETE ")
-	if rows, err = strconv.Atoi(count); !ok || err != nil {
-		return 0, &lostError{err: fmt.Errorf("a DELETE is answered %q", c.s.b.tag)}
-	}
-	return rows, nil
+	return c.s.countOf("DELETE ")
 }
 
-// ask makes one round trip, and makes it again behind a conflict, as often and with the
-// pauses of a transaction. Nothing but a cut ends a round trip, so that it is known what has
-// been deleted: cancel and timeout are heeded in between.
-func (c *chunks) ask(msg []byte, row func([]byte)) error {
-	s, attempts := c.s, retry.Attempts{}
+// askWhole makes one round trip of a transaction of Sluice's own, and makes it again behind a
+// conflict, as often and with the pauses of a transaction. Nothing but a cut ends a round
+// trip, so that it is known what has been done: cancel and timeout are heeded in between.
+func (s *session) askWhole(msg []byte, row func([]byte)) error {
+	attempts := retry.Attempts{}
 	for {
 		var refusal []byte
 		err := s.asking(func(b *backend) (err error) {
-			refusal, err = b.exchangeAll(msg, row, s.srv.cfg.SilenceTimeout, time.Time{}, c.cut)
+			refusal, err = b.exchangeAll(msg, row, s.srv.cfg.SilenceTimeout, time.Time{}, s.cut)
 			return err
 		})
 		switch {
@@ -289,9 +284,9 @@ func (c *chunks) ask(msg []byte, row func([]byte)) error {
 	}
 }
 
-// cut is why even a batch that runs is not awaited.
-func (c *chunks) cut() error {
-	if c.s.cutOff.Load() {
+// cut is why even a round trip that runs is not awaited.
+func (s *session) cut() error {
+	if s.cutOff.Load() {
 		return errCut
 	}
 	return nil

@@ -46,7 +46,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 		switch {
 		case st == nil && plan.Substitutable():
 			return s.stringLocally(plan)
-		case st == nil || plan.Kind == rewrite.Read && st.Show == "" && st.Tag == "" || plan.Kind == rewrite.DDL && st.Database == nil:
+		case st == nil || plan.Kind == rewrite.Read && st.Show == "" && st.Tag == "" || plan.Kind == rewrite.DDL && !s.carriesOut(st):
 			return false, nil
 		case !s.localStatement(st):
 			return s.resetLocally(plan)
@@ -64,7 +64,13 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 // is decided at its Bind or Describe (localNow).
 func maybeLocal(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	return st != nil && (plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" || st.Database != nil)
+	return st != nil && (plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" || st.Database != nil || st.Alteration != nil)
+}
+
+// carriesOut reports whether a statement of DDL is one that Sluice carries out by statements
+// of its own, as things stand.
+func (s *session) carriesOut(st *rewrite.Statement) bool {
+	return st.Database != nil || st.Alteration != nil && s.altersAlone()
 }
 
 // localNow reports whether the single statement of a plan is answered locally as things
@@ -82,6 +88,8 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 	switch {
 	case st.Tag != "", st.Database != nil:
 		return true
+	case st.Alteration != nil:
+		return s.altersAlone()
 	case st.Show != "":
 		return s.settings.Shows(st.Show)
 	// Statements that a pinned session has prepared in SQL are on its backend. Those that
@@ -202,9 +210,9 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 	case st.Show != "":
 		s.srv.metrics.LocalAnswer(metrics.LocalShow)
 		frames = [][]byte{dataRow(s.settings.Shown(st.Show))}
-	case st.Database != nil:
+	case st.Database != nil, st.Alteration != nil:
 		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
-		if frames, err = s.changeDatabase(st); err != nil {
+		if frames, err = s.carryOut(st); err != nil {
 			return nil, err
 		}
 	case st.DeallocateAll:
@@ -232,6 +240,14 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 		frames = append([][]byte{row}, frames...)
 	}
 	return append(frames, wire.AppendCommand(nil, localTag(st))), nil
+}
+
+// carryOut carries out a statement of DDL, and returns the notices in front of its tag.
+func (s *session) carryOut(st *rewrite.Statement) (notices [][]byte, err error) {
+	if st.Database != nil {
+		return s.changeDatabase(st)
+	}
+	return s.alterTable(st)
 }
 
 // deallocate forgets one of the client's statements. An error is for the client.
@@ -319,6 +335,9 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 		return s.executeDiscard(st)
 	case st.Database != nil:
 		return s.runLocal(st, false, false)
+	case st.Alteration != nil:
+		s.t.altering = st // until the Sync shows that nothing else is in the group
+		return nil
 	}
 	// From now on a DISCARD ALL of the group comes behind another statement.
 	s.t.ranLocal = true

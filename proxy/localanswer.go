@@ -18,6 +18,8 @@ func localTag(st *rewrite.Statement) string {
 		return st.Tag
 	case st.Database != nil:
 		return databaseVerb(st.Database)
+	case st.Alteration != nil:
+		return "ALTER TABLE"
 	case st.Column != "":
 		return "SELECT 1"
 	case st.Show != "":

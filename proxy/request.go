@@ -81,12 +81,16 @@ func (s *session) tooLong(total int) *wire.Error {
 	return nil
 }
 
-// closeGroup has a group answered that a Query or FunctionCall ends without a Sync, and a
+// closeGroup refuses an ALTER TABLE that was put off to a Sync, and has a group answered that a Query or FunctionCall ends without a Sync, and a
 // pipeline that has become too long. The frame at hand is still unread: with an error it is
 // the next that handle is given, and with nil it is handled, or skipped where t.skip says
 // so.
 func (s *session) closeGroup(typ byte) error {
 	t := s.t
+	if t.altering != nil { // what was put off to the Sync must be alone in front of it
+		t.altering = nil
+		return s.refuse(errAlteredAlone)
+	}
 	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // a group that no Sync has ended
 	if !t.skip && !t.owed.empty() && (t.owed.len() >= maxOwed || closes) {
 		if err := s.makeAnswer(); err != nil { // an error among the answers has the frame at hand skipped
@@ -160,6 +164,12 @@ func (s *session) sync(total int) error {
 	}
 	t.ended = true
 	t.skip = false
+	if st := t.altering; st != nil {
+		t.altering = nil
+		if err := s.runLocal(st, false, false); err != nil {
+			return err
+		}
+	}
 	if !t.touched {
 		return s.ready()
 	}

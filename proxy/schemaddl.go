@@ -2,13 +2,11 @@ package proxy
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
-	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -62,7 +60,7 @@ func (s *session) changeDatabase(st *rewrite.Statement) (notices [][]byte, err e
 		err = c.create()
 	}
 	s.srv.catalog.flush()
-	return c.notices, c.settle(err)
+	return c.notices, s.settleOwn(err, c.partly)
 }
 
 // schemaDDL is a CREATE DATABASE or DROP DATABASE that is being carried out, in a turn of its
@@ -74,40 +72,6 @@ type schemaDDL struct {
 	s       *session
 	notices [][]byte
 	dropped int // objects of the schema
-}
-
-// settle ends the turn's part at the backend, whatever err is, and returns what the client is
-// told of err.
-func (c *schemaDDL) settle(err error) error {
-	s := c.s
-	s.t.logs = false // the log ends here with its transaction
-	var gone *lostError
-	switch {
-	case errors.As(err, &gone):
-		s.noteLost(gone, "unknown_outcome")
-		err = c.partly(errUnknownOutcome)
-		if s.pinned {
-			err = errPinLost
-		}
-		s.losePin()
-		s.dropBackend(reservoir.Broken)
-	case err == errClientGone, err == errCut:
-		return err
-	case stops(err) && s.b.suspect: // it may be at work still
-		s.stopBackend()
-		s.giveBack()
-	default:
-		if merr := s.settle('I'); merr != nil {
-			return merr
-		}
-		return c.partly(err)
-	}
-	s.stopWaiting()
-	s.endTransaction(false)
-	if merr := s.move(lost); merr != nil {
-		return merr
-	}
-	return c.partly(err)
 }
 
 // partly adds to an error how much of a DROP DATABASE stands all the same.

@@ -69,6 +69,8 @@ type request struct {
 	// executes counts those sent in autocommit.
 	executed, ranLocal bool
 	executes           int
+	// altering is a statement that was executed, and is carried out at the Sync; nil: none.
+	altering *rewrite.Statement
 	// strung is a string in which Sluice answers something, and atString how the
 	// session stood in front of it.
 	strung   *strung

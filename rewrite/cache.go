@@ -141,7 +141,10 @@ func (p *Plan) bytes() int {
 		if st.Refusal != nil {
 			n += int(unsafe.Sizeof(*st.Refusal)) + len(st.Refusal.Message)
 		}
-		n += len(st.Show) + len(st.Deallocate) + len(st.Executes) + len(st.Tx.Name) + len(st.Tx.Snapshot)
+		if a := st.Alteration; a != nil {
+			n += int(unsafe.Sizeof(*a)) + 2*len(a.Text) + len(a.Table) + len(p.source)
+		}
+		n += len(st.Hint) + len(st.Show) + len(st.Deallocate) + len(st.Executes) + len(st.Tx.Name) + len(st.Tx.Snapshot)
 		n += cap(st.Changes) * int(unsafe.Sizeof(Change{}))
 		for _, c := range st.Changes {
 			n += len(c.Name) + len(c.SQL) + len(c.Text)

@@ -48,6 +48,12 @@ func LimitsRows(code string, message []byte) bool {
 	return code == "54000" && string(message) == "transaction row limit exceeded"
 }
 
+// LimitsSize reports whether an error of the server's says that a transaction changes too many
+// rows, or too much of them.
+func LimitsSize(code string, message []byte) bool {
+	return LimitsRows(code, message) || code == "54000" && strings.HasPrefix(string(message), "transaction size limit ")
+}
+
 // mayList reports whether a plan that the words alone told may be that of a DELETE from a
 // table that is listed: then the text must be parsed. table is its name as it is written.
 func (r *Rules) mayList(plan *Plan, table []byte) bool {

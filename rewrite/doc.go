@@ -34,6 +34,9 @@
 // has how the server converts, by functions or by casts; byteareads.go has the expressions that
 // a table's definition computes.
 //
+// ALTER TABLE of what DSQL refuses is edited where that means the same (alter.go), or left to
+// the relay, with what it takes to carry it out or to tell how (alteration.go).
+//
 // What is only needed once the server has refused a text is made then: the split form
 // (split.go) and the batches of a DELETE (chunked.go).
 //

@@ -93,8 +93,8 @@ var catalogue = map[Feature]fact{
 	JoinForUpdate: {SplitRule, "this cluster takes FOR UPDATE only on one table with equality on its key", "lock the row by its key in a statement of its own and read the join without the clause"},
 
 	CreateIndex:  {IndexRule, "DSQL builds indexes only by CREATE INDEX ASYNC", "write CREATE INDEX ASYNC and wait for the job"},
-	IndexMethod:  {IndexRule, "DSQL has B-tree indexes only", "leave the index out, or index an expression by B-tree"},
-	IndexOrder:   {IndexRule, "DSQL takes no sort order for index keys", "leave DESC out: an index is read both ways"},
+	IndexMethod:  {IndexRule, "DSQL has B-tree indexes only, and takes no USING", "leave the index out, or index columns or expressions without USING"},
+	IndexOrder:   {IndexRule, "DSQL takes no sort order for index keys", "leave DESC out: an index is read in both directions, so that only an ORDER BY which mixes them is sorted after all; expressions such as COALESCE(...) may stay"},
 	IndexOpClass: {IndexRule, "DSQL takes no operator class for index keys", "leave the operator class out: the collation is C"},
 
 	Serial:    {SerialRule, "DSQL has no serial types", "the column becomes a bigint: declare it so"},

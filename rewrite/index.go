@@ -21,8 +21,6 @@ func (r *rewriter) index(p *part) {
 	case !r.rules.Index:
 		r.find(off(CreateIndex, p.st.Start))
 		return
-	case cannot:
-		return
 	}
 	if ph.word(at+1, "concurrently") {
 		r.edit(ph.replace(at+1, "ASYNC"))
@@ -31,10 +29,14 @@ func (r *rewriter) index(p *part) {
 		r.edit(ph.insert(at, " ASYNC"))
 	}
 	r.plainKeys(p, &ph, at)
-	action := "rewritten to CREATE INDEX ASYNC; outside a transaction block the answer waits for the job"
-	p.st.Job = AwaitedJob
-	if !r.rules.AwaitIndex {
+	if p.st.Job = AwaitedJob; !r.rules.AwaitIndex {
 		p.st.Job = UnawaitedJob
+	}
+	if cannot {
+		return // without ASYNC the server would name that as the reason, and not what it refuses
+	}
+	action := "rewritten to CREATE INDEX ASYNC; outside a transaction block the answer waits for the job"
+	if !r.rules.AwaitIndex {
 		action = "rewritten to CREATE INDEX ASYNC; the answer does not wait for the job"
 	}
 	r.find(handled(CreateIndex, Rewritten, Info, action, p.st.Start))
@@ -45,7 +47,11 @@ func (r *rewriter) indexRefusals(p *part) (any bool) {
 	refuse := func(f Feature, yes bool) {
 		if yes {
 			any = true
-			r.find(found(f, p.st.Start))
+			refused := found(f, p.st.Start)
+			if r.rules.Index {
+				refused.Action = "rewritten to CREATE INDEX ASYNC, and fails there"
+			}
+			r.find(refused)
 		}
 	}
 	method := p.node.text("access_method")
@@ -66,7 +72,7 @@ func (r *rewriter) indexRefusals(p *part) (any bool) {
 func (r *rewriter) plainKeys(p *part, ph *phrase, at int) {
 	i := at
 	for ; i < len(ph.tokens) && !ph.punct(i, '('); i++ {
-		if ph.word(i, "using") {
+		if ph.word(i, "using") && p.node.text("access_method") == "btree" {
 			r.edit(ph.remove(i), ph.remove(i+1))
 			i++
 		}

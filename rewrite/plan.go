@@ -194,6 +194,9 @@ type Statement struct {
 	// Database is what a CREATE DATABASE or DROP DATABASE says that the relay carries out
 	// itself (Rules.SchemaOf); nil for any other statement. The server must not see it.
 	Database *Database
+	// Alteration is an ALTER TABLE that the relay may carry out otherwise, where the server
+	// refuses it; nil for any other statement.
+	Alteration *Alteration
 
 	setsConfig bool // by set_config()
 	unsure     bool // see Plan.SureRead

@@ -75,6 +75,9 @@ func (r *rewriter) refusedAlters(p *part) {
 		if f == Validate && ph.tokens == nil {
 			ph = r.phrase(p)
 		}
+		if f == AddColumn && p.st.Alteration != nil {
+			continue
+		}
 		if f != "" && (f != Validate || !ph.words(0, "alter", "table", "async")) {
 			r.find(found(f, p.st.Start))
 		}
@@ -240,7 +243,7 @@ func refusedAlter(cmd message) Feature {
 			return ColumnType
 		}
 		for constraint := range def.list("constraints") {
-			if constraint.integer("contype") != int(pg_query.ConstrType_CONSTR_NULL) {
+			if constraint.integer("contype") != int(pg_query.ConstrType_CONSTR_NULL) && !saysNothing(def) {
 				return AddColumn
 			}
 		}

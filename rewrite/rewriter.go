@@ -191,6 +191,7 @@ func (r *rewriter) others(p *part) {
 		}
 	case "AlterTableStmt":
 		r.addColumn(p)
+		r.alteration(p)
 	case "CreatedbStmt":
 		r.createDatabase(p)
 	case "DropdbStmt":

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -106,11 +107,11 @@ func newConfigReference() *cobra.Command {
 func addFlags(flags *pflag.FlagSet) *string { return addFlagsOf(flags, "") }
 
 // addFlagsOf is addFlags for the keys whose names begin so.
-func addFlagsOf(flags *pflag.FlagSet, prefix string) *string {
+func addFlagsOf(flags *pflag.FlagSet, prefixes ...string) *string {
 	path := flags.String("config", "", "YAML configuration file")
 	for i := range keys {
 		k := &keys[i]
-		if k.flag() == "" || !strings.HasPrefix(k.name, prefix) {
+		if k.flag() == "" || !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(k.name, p) }) {
 			continue
 		}
 		f := flags.VarPF(&textFlag{kind: k.kind(), text: k.plain(k.def)}, k.flag(), "", k.explain())

@@ -38,6 +38,8 @@ type Config struct {
 	SilenceTimeout string
 	// RewriteIsolation and RewriteSession answer what is so on DSQL alone: auto, true or false.
 	RewriteIsolation, RewriteSession string
+	// AddColumnDefault is refuse, or backfill.
+	AddColumnDefault string
 	// RewriteBytea is off, or a rewrite.ByteaMapping; auto until the backend's kind is known.
 	RewriteBytea string
 
@@ -174,6 +176,7 @@ func (c *Config) derive() {
 		c.Rewrite.Rules.Dialect = true
 		c.Rewrite.Rules.Isolation = c.onDSQL(c.RewriteIsolation)
 		c.Rewrite.Rules.Session = c.onDSQL(c.RewriteSession)
+		c.Rewrite.Rules.Backfill = c.AddColumnDefault == "backfill"
 		if c.RewriteBytea != "off" {
 			c.Rewrite.Rules.Bytea = rewrite.ByteaMapping(c.RewriteBytea)
 		}

@@ -272,6 +272,11 @@ var keys = []key{
 	{name: "rewrite.bytea_columns", def: []string{}, field: func(c *Config) any { return &c.Rewrite.Rules.ByteaColumns },
 		help: "Columns of type bytea, each as table.column, that CREATE TABLE stores so though they are in no key: for an index to come."},
 
+	{name: "ddl.add_column_default", def: "refuse", field: func(c *Config) any { return &c.AddColumnDefault },
+		choices: []string{"refuse", "backfill"},
+		help: "What becomes of ALTER TABLE ... ADD COLUMN with a DEFAULT, which DSQL refuses. refuse: its error gets a hint with the statements to write. backfill: for a constant, and sent alone outside of a transaction, " +
+			"the column is added under another name, its default is set, the rows are given it in batches, each a transaction of its own, and then it gets its name; NOT NULL is given up, with a warning. Kind dsql only."},
+
 	{name: "retry.enabled", def: "auto", field: func(c *Config) any { return &c.Retry.Enabled },
 		choices: []string{"auto", "true", "false"},
 		help:    "Run transactions that met a conflict (40001), or lost their backend, again where the client cannot tell. auto: for kind dsql only. Without effect for kind postgres with pairing session."},

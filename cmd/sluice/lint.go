@@ -24,7 +24,7 @@ func newLint() *cobra.Command {
 		Args:    cobra.MinimumNArgs(1),
 	}
 	flags := cmd.Flags()
-	path := addFlagsOf(flags, "rewrite.")
+	path := addFlagsOf(flags, "rewrite.", "ddl.")
 	format := flags.String("format", "text", "form of the report: text or json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *format != "text" && *format != "json" {

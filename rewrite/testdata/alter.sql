@@ -53,3 +53,32 @@ same
 -- rules
 
 
+
+-- in
+ALTER TABLE t ADD COLUMN a varchar(10) DEFAULT NULL NULL, ADD b text NULL DEFAULT NULL
+-- out
+ALTER TABLE t ADD COLUMN a varchar(10), ADD b text
+-- rules
+alter alter_add_null rewritten info
+alter alter_add_null rewritten info
+
+-- in
+ALTER TABLE t ADD COLUMN a mydomain DEFAULT NULL
+-- out
+same
+-- rules
+dialect alter_add_column flagged error
+
+-- in
+ALTER TABLE t ADD COLUMN a int DEFAULT NULL::int
+-- out
+same
+-- rules
+dialect alter_add_column flagged error
+
+-- in
+ALTER TABLE t ADD COLUMN a int DEFAULT length('x')
+-- out
+same
+-- rules
+dialect alter_add_column flagged error

@@ -1,0 +1,283 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// ALTER TABLE that the server may refuse and that is carried out otherwise then
+// (rewrite.Alteration): it stands alone, outside of a block. perform (local.go) calls
+// alterTable; of a portal it does so at the Sync, since nothing else may be in the group.
+//
+// A column is added under another name, gets its default, and then its own name, when all
+// rows have the default: no statement sees it half filled by its name, and a statement that
+// failed in the middle is sent once more, and goes on where it was.
+
+// errAlteredAlone is told where a frame other than Sync follows the Execute.
+var errAlteredAlone = &wire.Error{Code: retry.StateUnsupported, Message: "ALTER TABLE cannot be carried out together with other statements",
+	Detail: "DSQL refuses the statement as it is, and Sluice would carry it out in several transactions.", Hint: "Send it in a request of its own."}
+
+// altersAlone reports whether an Alteration may be carried out as things stand.
+func (s *session) altersAlone() bool {
+	return s.srv.cfg.Kind == DSQL && !s.t.touched && s.executesAlone()
+}
+
+// alteration is an ALTER TABLE that is being carried out, in a turn of its session that has
+// sent its backend nothing else. The errors of its methods are as those of schemaDDL.
+type alteration struct {
+	*rewrite.Alteration
+	s       *session
+	notices [][]byte
+	stands  bool // the column may be there under its name for the time being
+	filled  int  // rows that this statement has given the default
+}
+
+// alterTable carries a statement out, and returns the notices that go in front of the tag.
+// An error is for the client, or the session's end.
+func (s *session) alterTable(st *rewrite.Statement) (notices [][]byte, err error) {
+	a := alteration{s: s, Alteration: st.Alteration}
+	s.startWaiting()
+	s.tx.operation, s.tx.writes = st.Operation, true
+	if err := s.ensureBackend(); err != nil {
+		return nil, err
+	}
+	if err = a.run(); stops(err) && err != errCut {
+		s.heeded(err)
+	}
+	s.srv.catalog.flush()
+	return a.notices, s.settleOwn(err, a.partly)
+}
+
+// run has the server carry the statement out, or does it otherwise where the server refuses.
+func (a *alteration) run() error {
+	err := a.ask(a.Text, nil)
+	told := refused(err)
+	switch {
+	case told == nil || told.Code != retry.StateUnsupported:
+		return err
+	case a.Default == "":
+		return a.retype(told)
+	}
+	return a.add()
+}
+
+// ask sends one statement, which commits at once, and gives its rows to row.
+func (a *alteration) ask(sql string, row func(payload []byte)) error {
+	if row == nil {
+		row = func([]byte) {}
+	}
+	return a.s.askWhole(wire.AppendStrings(nil, wire.Query, sql), row)
+}
+
+// literal is a text as SQL.
+func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// retype answers a change of type where the column has the type already. Else the client is
+// told the server's refusal, with what the column is, and what to write.
+func (a *alteration) retype(told *wire.Error) error {
+	facts, there := rewrite.ColumnFacts{}, false
+	query := fmt.Sprintf(`SELECT pg_catalog.format_type(a.atttypid, a.atttypmod), a.atttypid = %s::pg_catalog.regtype, a.attnotnull,`+
+		` COALESCE(a.attnum = ANY (p.conkey), false), pg_catalog.pg_get_expr(d.adbin, d.adrelid) FROM pg_catalog.pg_attribute a`+
+		` JOIN pg_catalog.pg_class c ON c.oid = a.attrelid AND c.relkind = 'r'`+
+		` LEFT JOIN pg_catalog.pg_constraint p ON p.conrelid = a.attrelid AND p.contype = 'p'`+
+		` LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum`+
+		` WHERE a.attrelid = %s::pg_catalog.regclass AND a.attname = %s AND a.attnum > 0 AND NOT a.attisdropped`,
+		literal(a.Type), literal(a.Table), literal(a.Column))
+	err := a.ask(query, func(row []byte) {
+		if c := columnsOf(row); len(c) == 5 {
+			facts, there = rewrite.ColumnFacts{Type: c[0], IsOfType: c[1] == "t", NotNull: c[2] == "t", InKey: c[3] == "t", Default: c[4]}, true
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case !there:
+		return told
+	case a.Same(facts):
+		return nil
+	}
+	query = fmt.Sprintf(`SELECT i.relname FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid JOIN pg_catalog.pg_attribute a`+
+		` ON a.attrelid = x.indrelid AND a.attnum = ANY (x.indkey) WHERE x.indrelid = %s::pg_catalog.regclass AND a.attname = %s AND NOT x.indisprimary ORDER BY 1`,
+		literal(a.Table), literal(a.Column))
+	if err := a.ask(query, func(row []byte) { facts.Indexes = append(facts.Indexes, columnsOf(row)...) }); err != nil {
+		return err
+	}
+	told.Detail = fmt.Sprintf("The column \"%s\" is of type %s: on DSQL it can get no other.", a.Column, facts.Type)
+	told.Hint = a.Rebuild(facts)
+	return told
+}
+
+// add adds a column with a default.
+func (a *alteration) add() error {
+	resumes, err := a.look()
+	if err != nil || len(a.notices) > 0 {
+		return err
+	}
+	a.stands = true
+	if err := a.ask(a.Add(), nil); err != nil {
+		if told := refused(err); told == nil || told.Code != duplicateColumn {
+			a.stands = told == nil || resumes
+			return err
+		}
+		resumes = true
+	}
+	if err := a.ask(a.SetDefault(), nil); err != nil {
+		if refused(err) != nil && !resumes && a.ask(a.Undo(), nil) == nil {
+			a.stands = false
+		}
+		return err
+	}
+	if err := a.fill(); err != nil {
+		return err
+	}
+	err = a.ask(a.Rename(), nil)
+	if told := refused(err); told != nil && (told.Code == undefinedColumn || told.Code == duplicateColumn) {
+		a.stands = told.Code == duplicateColumn
+		return a.errExists("42701")
+	}
+	if err != nil {
+		return err
+	}
+	if a.NotNull {
+		warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is added without NOT NULL, which DSQL refuses", a.Column),
+			Detail: fmt.Sprintf("It has its default, which %d rows were given.", a.filled), Hint: "To hold it to that: " + a.NotNullHint() + "."}
+		a.notices = append(a.notices, warning.AppendNotice(nil, "WARNING"))
+	}
+	return nil
+}
+
+// SQLSTATEs of a column that is there, or is not.
+const (
+	duplicateColumn = "42701"
+	undefinedColumn = "42703"
+)
+
+// errExists is PostgreSQL's error, or notice, of a column that is there.
+func (a *alteration) errExists(code string) *wire.Error {
+	table := a.Table[strings.LastIndex(a.Table, `"."`)+1:]
+	message := fmt.Sprintf("column \"%s\" of relation \"%s\" already exists", a.Column, strings.ReplaceAll(strings.Trim(table, `".`), `""`, `"`))
+	if a.IfNotExists {
+		message += ", skipping"
+	}
+	return &wire.Error{Code: code, Message: message}
+}
+
+// look looks for the column: one of the name is PostgreSQL's error or notice. resumes: it is
+// there under its name for the time being, as another such statement has left it.
+func (a *alteration) look() (resumes bool, err error) {
+	var columns []string
+	err = a.ask(`SELECT a.attname FROM pg_catalog.pg_attribute a WHERE a.attrelid = `+literal(a.Table)+`::pg_catalog.regclass AND a.attnum > 0 AND NOT a.attisdropped`,
+		func(row []byte) { columns = append(columns, columnsOf(row)...) })
+	if err != nil {
+		return false, err
+	}
+	adding := a.Adding()
+	stem := adding[:len(adding)-8]
+	other := slices.IndexFunc(columns, func(c string) bool { return c != adding && len(c) == len(adding) && strings.HasPrefix(c, stem) })
+	switch {
+	case slices.Contains(columns, a.Column), slices.Contains(columns, a.Column+rewrite.MappedSuffix):
+		if !a.IfNotExists {
+			return false, a.errExists(duplicateColumn)
+		}
+		a.notices = append(a.notices, a.errExists(duplicateColumn).AppendNotice(nil, "NOTICE"))
+	case other >= 0:
+		return false, &wire.Error{Code: "55000", Message: fmt.Sprintf("column \"%s\" is being added with another type or default", a.Column),
+			Detail: fmt.Sprintf("The column \"%s\" is of a statement that has not come to its end.", columns[other]),
+			Hint:   "Send that statement again, which goes on where it was; or drop the column."}
+	}
+	return slices.Contains(columns, adding), nil
+}
+
+// fill gives the default to all rows that are without, in batches, each a transaction of its
+// own: rows to come have it already. A table without a key is one batch.
+func (a *alteration) fill() error {
+	key, err := a.s.keyOf(a.Table)
+	if err != nil {
+		return err
+	}
+	for rows := batchRows; ; {
+		if err := a.s.wantsMore(); err != nil {
+			return err
+		}
+		err := a.ask(a.Fill(key, rows), nil)
+		told := refused(err)
+		switch {
+		case told != nil && rows > 1 && len(key) > 0 && rewrite.LimitsSize(told.Code, []byte(told.Message)):
+			rows /= 2
+			continue
+		case err != nil:
+			return err
+		}
+		n, err := a.s.countOf("UPDATE ")
+		if err != nil {
+			return err
+		}
+		a.filled += n
+		a.s.srv.metrics.BackfillBatch()
+		if len(key) == 0 || n < rows {
+			return nil
+		}
+	}
+}
+
+// partly adds to an error what stands all the same.
+func (a *alteration) partly(err error) error {
+	told, ok := err.(*wire.Error)
+	if !ok || told.Fatal || !a.stands {
+		return err
+	}
+	with := *told
+	with.Detail = strings.TrimSpace(fmt.Sprintf("%s The column stands as \"%s\", and this statement has given the default to %d rows.", told.Detail, a.Adding(), a.filled))
+	with.Hint = "Send the statement again: it goes on from there. Or give it up: " + a.Undo() + "."
+	return &with
+}
+
+// settleOwn ends the part of a turn at the backend whose statements were Sluice's own,
+// whatever err is, and returns what the client is told of err: partly adds what stands.
+func (s *session) settleOwn(err error, partly func(error) error) error {
+	s.t.logs = false // the log ends here with its transaction
+	var gone *lostError
+	switch {
+	case errors.As(err, &gone):
+		s.noteLost(gone, "unknown_outcome")
+		err = partly(errUnknownOutcome)
+		if s.pinned {
+			err = errPinLost
+		}
+		s.losePin()
+		s.dropBackend(reservoir.Broken)
+	case err == errClientGone, err == errCut:
+		return err
+	case stops(err) && s.b.suspect: // it may be at work still
+		s.stopBackend()
+		s.giveBack()
+	default:
+		if merr := s.settle('I'); merr != nil {
+			return merr
+		}
+		return partly(err)
+	}
+	s.stopWaiting()
+	s.endTransaction(false)
+	if merr := s.move(lost); merr != nil {
+		return merr
+	}
+	return partly(err)
+}
+
+// countOf is the number of rows in the tag of the last answer to Sluice itself.
+func (s *session) countOf(verb string) (rows int, err error) {
+	count, ok := strings.CutPrefix(string(s.b.tag), verb)
+	if rows, err = strconv.Atoi(count); !ok || err != nil {
+		return 0, &lostError{err: fmt.Errorf("a statement of %sis answered %q", verb, s.b.tag)}
+	}
+	return rows, nil
+}
