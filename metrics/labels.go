@@ -110,6 +110,7 @@ const (
 	LoadChange  = "change"  // DDL of this process, or the server told of a change
 	LoadMissing = "missing" // a text names a relation that was not there
 	LoadError   = "error"   // the server did not know a relation or column
+	LoadBackend = "backend" // a backend may know a newer schema than what was read
 )
 
 var (
@@ -121,7 +122,7 @@ var (
 		PinSetConfig, PinSequence, PinSeed, PinLoad, PinProcedural, PinUnparsed, PinRole}
 	localKinds = []string{LocalEmpty, LocalBegin, LocalEnd, LocalParse, LocalDescribe, LocalSetting, LocalShow,
 		LocalStatement, LocalSavepoint}
-	loadCauses      = []string{LoadStart, LoadChange, LoadMissing, LoadError}
+	loadCauses      = []string{LoadStart, LoadChange, LoadMissing, LoadError, LoadBackend}
 	cancelOutcomes  = []string{CancelDropped, CancelForwarded, CancelDiscarded, CancelIneffective, CancelUnknownKey}
 	lostWhens       = []string{LostIdle, LostTransaction, LostUnknownOutcome, LostReplaying}
 	preparedResults = []string{PreparedHit, PreparedPrepared, PreparedMiss, PreparedInvalidated, PreparedEvicted}

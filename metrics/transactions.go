@@ -20,7 +20,7 @@ const maxOperations = 300
 
 var (
 	// conflictStates: DSQL's code where there is one.
-	conflictStates = []string{"OC000", "OC001", "40001", "backend_lost", "0A000"}
+	conflictStates = []string{"OC000", "OC001", "40001", "backend_lost", "0A000", "unknown_name"}
 	// errorTypes are the classes of package retry, refusedReplays its reasons;
 	// package proxy tests that there are no others.
 	errorTypes     = []string{"permanent", "condition_failed", "conflict", "unsupported"}
@@ -163,7 +163,8 @@ func (p *Proxy) TxConflict(operation string) {
 }
 
 // TxRetried counts a replay, the attempt-th of its transaction; cause is OC000,
-// OC001, backend_lost or 0A000 (a statement in another form), and 40001 stands for any other.
+// OC001, backend_lost, 0A000 (a statement in another form) or unknown_name (one that is planned
+// by the schema as it is now), and 40001 stands for any other.
 func (p *Proxy) TxRetried(operation, cause string, attempt int) {
 	if p == nil {
 		return

@@ -38,9 +38,9 @@ func (s *session) applySettings(inBlock bool) error {
 			}
 		}()
 	}
-	refusal, err := s.syncSettings()
+	refusal, err := s.fitBackend()
 	clientErr := error(errBackendLost)
-	for losses := 1; err != nil && !stops(err) && !s.pinned && losses < mostSettingLosses; losses++ {
+	for losses := 1; err != nil && !soundAfter(err) && !s.pinned && losses < mostSettingLosses; losses++ {
 		s.srv.metrics.BackendLost(metrics.LostIdle)
 		s.dropBackend(reservoir.Broken)
 		conn, berr := s.borrow()
@@ -49,7 +49,7 @@ func (s *session) applySettings(inBlock bool) error {
 			break
 		}
 		s.attach(conn)
-		if refusal, err = s.syncSettings(); err == nil && refusal == nil {
+		if refusal, err = s.fitBackend(); err == nil && refusal == nil {
 			err = s.stopped()
 		}
 	}
@@ -60,14 +60,33 @@ func (s *session) applySettings(inBlock bool) error {
 	return s.notApplied(e, inBlock, refusal, err, clientErr)
 }
 
+// fitBackend is syncSettings, and has the schema read where the backend may know a newer one:
+// see meetSchema. What else may have to be asked of it goes first, since a server tells but
+// once that the schema has changed.
+func (s *session) fitBackend() (refusal []byte, err error) {
+	if refusal, err = s.syncSettings(); err != nil || refusal != nil || !s.srv.keeper.on {
+		return refusal, err
+	}
+	if !s.srv.reads() && !s.pinned {
+		err = s.asking(func(b *backend) error { return s.srv.askPurity(b, false, s.t.deadline, s.stopped) })
+	}
+	if err == nil {
+		err = s.meetSchema(false)
+	}
+	return nil, err
+}
+
+// soundAfter reports whether an error of fitBackend leaves the backend sound.
+func soundAfter(err error) bool { return stops(err) || isRefusal(err) || err == errClientGone }
+
 // notApplied ends what applySettings could not do: refusal is the server's, err is what
 // came between, and told is for the client where the backend was lost. e moves the session.
 // It returns the error of applySettings.
 func (s *session) notApplied(e event, inBlock bool, refusal []byte, err, clientErr error) error {
 	switch {
-	// A cancel, a timeout or a cut: the backend serves on, unless its answer is still to
-	// come (suspect).
-	case s.b != nil && stops(err):
+	// A cancel, a timeout, a cut, or a schema that could not be read: the backend serves on,
+	// unless its answer is still to come (suspect).
+	case s.b != nil && soundAfter(err):
 		s.heeded(err)
 		if s.keeps() && !inBlock && !s.b.suspect {
 			e = settledHeld

@@ -53,6 +53,9 @@ type backend struct {
 	tag []byte
 	// path is what looks in turns have found of the way to the server.
 	path path
+	// knows: what the backend knows of the schema is as new as this: it was lent for the first
+	// time, or was told then that its catalog was old. See meetSchema.
+	knows time.Time
 	// group: frames of a client are there, or on their way, outside a block: the next
 	// Sync or Query commits what they do, and must be the client's.
 	group bool
@@ -72,7 +75,7 @@ func attached(c *reservoir.Conn) *backend {
 	b := &backend{conn: c, src: wire.NewReader(c.Net, rawOf(c.Net)), applied: settings.None, status: 'I'}
 	b.reported = settings.Completed(c.Params)
 	b.dialled, b.idle = b.reported, b.reported
-	b.serial = backends.Add(1)
+	b.serial, b.knows = backends.Add(1), time.Now()
 	b.usual = readingOf(c.Params)
 	b.reading = b.usual
 	c.Attachment = b
@@ -193,6 +196,9 @@ func (b *backend) exchangeAll(msg []byte, row func(payload []byte), patience tim
 		case wire.ErrorResponse:
 			if refusal == nil {
 				refusal = append([]byte(nil), frame[wire.HeaderLen:]...)
+			}
+			if schemaConflict(refusal) {
+				b.knows = time.Now() // the client's next statement is not told any more
 			}
 		case wire.DataRow:
 			row(frame[wire.HeaderLen:])

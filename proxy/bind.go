@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // Bind: the client's statement, by its own name, becomes a portal at the backend, of the
@@ -159,6 +160,11 @@ func (s *session) bindOnBackend(b *binding) error {
 	if err := s.admit(plan); err != nil {
 		return err
 	}
+	if s.outplanned() {
+		if plan, err = s.bindAnew(b, bound); err != nil {
+			return err
+		}
+	}
 	// Without a statement and without an error the server has refused the text, and the
 	// rest is skipped.
 	st, err := s.onBackend(cs)
@@ -172,11 +178,34 @@ func (s *session) bindOnBackend(b *binding) error {
 		p.plan = judged
 		s.keepPortal(b.portal, p)
 	}
+	if err := s.overtaken(); err != nil {
+		return err
+	}
 	s.logPlan(plan)
 	if cs.tmpl.split != nil {
 		s.lock(cs.tmpl, s.t.desc, b.rest)
 	}
 	return s.sendBind(b, st)
+}
+
+// bindAnew has the statement of a Bind mean what its names stand for by the schema as it was
+// read when the backend was lent, and its portal, which is bound, run that plan.
+func (s *session) bindAnew(b *binding, bound portal) (*rewrite.Plan, error) {
+	if err := s.asNamed(b.cs); err != nil {
+		return nil, err
+	}
+	if !b.whole {
+		b.portal, b.stmt, b.rest, _ = bindNames(s.client.Peek(min(b.total, s.client.Buffered()))[wire.HeaderLen:])
+	}
+	plan := b.cs.tmpl.plan
+	if plan != bound.plan {
+		if bound.split != nil || bound.bound != nil || plan.InSplit() != nil {
+			return nil, errSchemaChanged // it went to pieces by the plan that it had
+		}
+		bound.plan = plan
+		s.keepPortal(b.portal, bound)
+	}
+	return plan, nil
 }
 
 // sendBind sends a Bind of the backend's statement in the place of the client's. A frame
@@ -187,7 +216,7 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 	head := len(b.portal) + 1 + len(b.stmt) + 1
 	params := b.total - wire.HeaderLen - head
 	if t.logs {
-		s.tx.log.Sent(wire.Bind, logEntry{tmpl: b.cs.tmpl, described: b.cs.described, name: string(b.portal)}, params)
+		s.tx.log.Sent(wire.Bind, logEntry{tmpl: b.cs.tmpl, names: s.mapped.planned, described: b.cs.described, name: string(b.portal)}, params)
 	}
 	o := t.owed.push(wire.Bind)
 	o.tmpl, o.clientStmt = b.cs.tmpl, b.cs

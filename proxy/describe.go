@@ -106,6 +106,11 @@ func (s *session) describeStatement(cs *clientStatement) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
+	if s.outplanned() {
+		if err := s.asNamed(cs); err != nil {
+			return err
+		}
+	}
 	s.asNow(cs)
 	st, err := s.onBackend(cs)
 	if err == errPlanChanged && cs.described != nil { // PostgreSQL finds out after the parameters
@@ -127,7 +132,7 @@ func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) er
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	s.logFrame(wire.Describe, logEntry{tmpl: cs.tmpl, stmt: cs}, nil)
+	s.logFrame(wire.Describe, logEntry{tmpl: cs.tmpl, names: s.mapped.planned, stmt: cs}, nil)
 	o := s.pushRun(wire.Describe, cs.tmpl.plan)
 	o.tmpl, o.stmt, o.clientStmt = cs.tmpl, st, cs
 	s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))

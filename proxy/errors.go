@@ -34,9 +34,11 @@ var (
 	errUnknownOutcome = &wire.Error{Code: "08007",
 		Message: "the backend connection was lost while a commit was under way: its outcome is unknown",
 		Hint:    "Look whether the change is there before running it again."}
-	errCanceled = &wire.Error{Code: "57014", Message: "canceling statement due to user request"}
-	errTimedOut = &wire.Error{Code: "57014", Message: "canceling statement due to statement timeout"}
-	errDraining = &wire.Error{Fatal: true, Code: "57P01",
+	// errSchemaChanged: sent again, the statement is planned by the schema as it is.
+	errSchemaChanged = &wire.Error{Code: "40001", Message: "the schema was changed while the statement waited to be sent", Hint: retry.Hint}
+	errCanceled      = &wire.Error{Code: "57014", Message: "canceling statement due to user request"}
+	errTimedOut      = &wire.Error{Code: "57014", Message: "canceling statement due to statement timeout"}
+	errDraining      = &wire.Error{Fatal: true, Code: "57P01",
 		Message: "terminating connection due to administrator command",
 		Detail:  "Sluice is shutting down."}
 	errIdleInTransaction = &wire.Error{Fatal: true, Code: "25P03",

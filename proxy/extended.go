@@ -119,12 +119,20 @@ func (s *session) parseThere(tmpl *template, sql, oids []byte) (*template, error
 		if tmpl, err = s.unreadTemplate(sql, oids); err != nil { // nobody knew before it was lent
 			return nil, err
 		}
+	} else if s.outplanned() {
+		var err error
+		if tmpl, err = s.template(sql, oids); err == nil {
+			err = refusal(tmpl.plan)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	if st := s.b.prepared.find(tmpl); st != nil {
 		s.closeOnBackend(st) // of an older schema
 	}
 	s.srv.metrics.Prepared(metrics.PreparedPrepared)
-	s.logFrame(wire.Parse, logEntry{tmpl: tmpl}, nil)
+	s.logFrame(wire.Parse, logEntry{tmpl: tmpl, names: s.mapped.planned}, nil)
 	s.parseOnBackend(tmpl, false)
 	return tmpl, nil
 }

@@ -24,6 +24,8 @@ type mapped struct {
 	schema *rewrite.Schema
 	values *settings.Values
 	names  *rewrite.Names
+	// planned are those by which the text at hand was planned; nil where nothing is mapped.
+	planned *rewrite.Names
 	// lost: something on the session's own backend may have moved its search path.
 	lost bool
 	// called: so may a function that the transaction has called.
@@ -42,12 +44,13 @@ func (s *session) names() (*rewrite.Names, error) {
 	if !k.on {
 		return nil, nil
 	}
-	if s.srv.schemaDue() != "" {
+	if s.schemaDue() != "" {
 		if err := s.renewNames(); err != nil {
 			return nil, err
 		}
 	}
-	return s.namesBy(k.now.Load()), nil
+	s.mapped.planned = s.namesBy(k.now.Load())
+	return s.mapped.planned, nil
 }
 
 // namesBy are the session's names by a snapshot.
@@ -96,16 +99,27 @@ func (s *session) movesNames(plan *rewrite.Plan) bool {
 	})
 }
 
-// renewNames has the schema read where that is due. Behind an error that is not told, an
-// older snapshot is there.
+// schemaDue is why the schema is to be read before the session's next text is planned; ""
+// where the snapshot will do.
+func (s *session) schemaDue() string {
+	cause := s.srv.schemaDue()
+	if cause == "" && s.b != nil && !s.b.knows.Before(s.srv.keeper.now.Load().at) {
+		cause = metrics.LoadBackend
+	}
+	return cause
+}
+
+// renewNames has the schema read where that is due. Without an error the snapshot is as new as
+// it must be: in a block it may be older than the last change, of which the block's backend has
+// not heard either.
 func (s *session) renewNames() error {
 	for range 2 { // what is under way may have begun before the change
-		cause := s.srv.schemaDue()
+		cause := s.schemaDue()
 		if cause == "" {
 			return nil
 		}
 		mine, err := s.readSchema(cause)
-		if err != nil && isUnread(err) && s.srv.keeper.now.Load() != nil {
+		if err != nil && isUnread(err) && s.srv.keeper.now.Load() != nil && (cause == metrics.LoadError || s.b != nil && s.b.status != 'I') {
 			return nil
 		}
 		if mine || err != nil {
@@ -130,29 +144,96 @@ func (s *session) missing() error {
 // idle: there may be no other. mine is false where it was under way, or where there is none
 // to be read now. An error is for the client, or the session's end, or a lost backend.
 func (s *session) readSchema(cause string) (mine bool, err error) {
-	if s.b == nil || s.b.status != 'I' || s.b.group || s.t.touched || !s.t.owed.empty() {
-		r, mine := s.srv.readSchema(cause)
-		if r == nil {
-			return false, nil
-		}
-		return mine, s.awaitSchema(r)
+	if s.b != nil && s.b.status == 'I' && !s.b.group && !s.t.touched && s.t.owed.empty() {
+		return s.readHere(cause, s.b.exchangeRows)
 	}
-	r, mine, _ := s.srv.beginRead(cause)
-	if !mine {
-		if r == nil {
-			return false, nil
+	r, mine := s.srv.readSchema(cause)
+	switch {
+	case r != nil:
+		return mine, s.awaitSchema(r)
+	case cause == metrics.LoadChange:
+		if err := s.srv.keeper.failure(); err != nil {
+			return false, errSchemaUnread(err)
 		}
+	}
+	return false, nil
+}
+
+// readHere reads the schema by the session's own backend, which is idle: exchange is a round
+// trip to it. Of the sessions that do so at once, one reads for all: mine is false for the
+// others, whose backends may know more.
+func (s *session) readHere(cause string, exchange func(msg []byte, row func([]byte)) ([]byte, error)) (mine bool, err error) {
+	r, mine := s.srv.keeper.fit(cause)
+	switch {
+	case r == nil:
+		return false, nil
+	case !mine:
 		return false, s.awaitSchema(r)
 	}
-	s.srv.finishRead(r, cause, func() ([]rewrite.Relation, error) {
+	r.err = s.srv.renewSchema(cause, func() (reading, error) {
 		return s.srv.schemaBy(func(query string, row func([]byte)) ([]byte, error) {
-			return s.b.exchangeRows(wire.AppendStrings(nil, wire.Query, query), row)
+			return exchange(wire.AppendStrings(nil, wire.Query, query), row)
 		})
 	})
-	if refused := (*refusedError)(nil); r.err == nil || errors.As(r.err, &refused) {
-		return true, schemaError(r.err)
+	err = r.err
+	if stops(err) { // this session, and not the others
+		r.err = errReaderLeft
 	}
-	return true, &lostError{err: r.err}
+	s.srv.keeper.fitted(r, cause)
+	if refused := (*refusedError)(nil); err == nil || stops(err) || errors.As(err, &refused) {
+		return true, schemaError(err)
+	}
+	return true, &lostError{err: err}
+}
+
+// meetSchema has the schema read where the session's backend, which is idle, may know a newer
+// one than the snapshot, and by that backend: so no text goes there that was planned by an
+// older one. erred: also where a server did not know a name. It is made where the backend was
+// lent, and before a transaction is run again. An error is one of s.exchange's, or of
+// errSchemaUnread.
+func (s *session) meetSchema(erred bool) error {
+	if !s.srv.keeper.on || s.dedicated {
+		return nil
+	}
+	exchange := func(msg []byte, row func([]byte)) (refusal []byte, err error) {
+		err = s.asking(func(b *backend) error {
+			refusal, err = b.exchangeAll(msg, row, exchangeTimeout, s.t.deadline, s.stopped)
+			return err
+		})
+		return refusal, err
+	}
+	if s.pinned { // its backend is worth the wait
+		exchange = s.b.exchangeRows
+	}
+	for {
+		cause := s.schemaDue()
+		if cause == "" || cause == metrics.LoadError && !erred {
+			return nil
+		}
+		mine, err := s.readHere(cause, exchange)
+		if mine || err != nil && !isUnread(err) {
+			return err
+		}
+		if cause == metrics.LoadError {
+			return nil // another has just looked
+		}
+	}
+}
+
+// overtaken is the error of a text that is about to be sent, where the backend has been told
+// that its catalog was old, by a question of Sluice's own, since the schema was read; nil for
+// any other.
+func (s *session) overtaken() error {
+	if s.mapped.planned == nil || s.b.knows.Before(s.srv.keeper.now.Load().at) {
+		return nil
+	}
+	return errSchemaChanged
+}
+
+// outplanned reports whether the schema was read, and has changed, since the text at hand was
+// planned: where its backend was lent.
+func (s *session) outplanned() bool {
+	return s.mapped.planned != nil && s.mapped.planned.Schema() != s.srv.keeper.now.Load().Schema
 }
 
 // awaitSchema waits for the end of a reading, for schemaWait, or schemaWaitInBlock where the
@@ -189,7 +270,10 @@ func schemaError(err error) error {
 	return errSchemaUnread(err)
 }
 
-var errSchemaLate = errors.New("the answer took too long")
+var (
+	errSchemaLate = errors.New("the answer took too long")
+	errReaderLeft = errors.New("whoever read them was stopped")
+)
 
 // schemaUnread is the message of errSchemaUnread, by which isUnread knows it.
 const schemaUnread = "the relations of the database could not be read"
@@ -230,12 +314,31 @@ func (s *session) planned(sql []byte) (*rewrite.Plan, *rewrite.Names, error) {
 		}
 		names = s.namesBy(s.srv.keeper.now.Load())
 		plan = s.srv.planner.PlanIn(sql, names)
+	} else if names != nil && refusal(plan) != nil && refusal(s.srv.planner.Plan(sql)) == nil {
+		if names, err = s.refusing(names); err != nil {
+			return nil, nil, err
+		}
+		plan = s.srv.planner.PlanIn(sql, names)
 	}
 	if names != nil && s.movesNames(plan) {
 		names = names.Schema().InUnknown()
 		plan = s.srv.planner.PlanIn(sql, names)
 	}
+	s.mapped.planned = names
 	return plan, names, nil
+}
+
+// refusing are the names by which a text is refused that would be by names: such a text never
+// gets to a server, which could tell that the schema has changed. So the schema is read where
+// that was not done a moment ago.
+func (s *session) refusing(names *rewrite.Names) (*rewrite.Names, error) {
+	if s.status() == 'E' {
+		return names, nil
+	}
+	if _, err := s.readSchema(metrics.LoadError); err != nil && !isUnread(err) {
+		return nil, err
+	}
+	return s.namesBy(s.srv.keeper.now.Load()), nil
 }
 
 // mustLook reports whether the schema must be read before a text is sent. What a transaction

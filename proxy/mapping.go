@@ -24,9 +24,15 @@ import (
 //
 // A snapshot is of all relations, mapped or not: a table without mapped columns may stand in
 // front of another of its name. It is as old as the last of these: the first text, a change of
-// the schema that this process relayed (the epoch of the catalog), an error by which a server
-// did not know a name, a text with a name that the snapshot lacks. What another process
-// changes meanwhile fails loudly (42703), since the physical names differ from the client's.
+// the schema that this process relayed or that a server told of (the epoch of the catalog), an
+// error by which a server did not know a name, a text with a name that the snapshot lacks.
+//
+// What another process changes meanwhile, nobody tells, and some texts would be answered all
+// the same: SELECT * is spelt out. So no text goes to a backend that knows a newer schema than
+// the snapshot (meetSchema). DSQL keeps that: a backend that is older than a change gets OC001
+// at its next statement, behind which the snapshot is old; and by one that is new, or was told
+// of the change in front of a question of Sluice's own, the schema is read before anything
+// else. A transaction that is run again is planned by the schema as it is then (replan.go).
 
 // keeper has the snapshot of the schema. The zero value is that of a Server that maps
 // nothing, and is never asked.
@@ -41,17 +47,22 @@ type keeper struct {
 
 	mu      sync.Mutex
 	reading *schemaRead // under way; nil for none. Guarded by mu
-	ended   time.Time   // of the last; guarded by mu
-	failed  bool        // the last; guarded by mu
-	base    *schemaBase // guarded by reading: one has it at a time
+	// fitting is one by a session's own backend, beside the other, which may have to wait for
+	// a backend. Guarded by mu.
+	fitting *schemaRead
+	ended   time.Time // of the last; guarded by mu
+	looked  time.Time // when the last ended that was made for an error; guarded by mu
+	failed  error     // of the last; guarded by mu
+	base    atomic.Pointer[schemaBase]
 }
 
 // snapshot is the schema as it was read in an epoch of the catalog: a later epoch says that
-// it is to be read again.
+// it is to be read again. It has all that was changed before the moment at.
 type snapshot struct {
 	*rewrite.Schema
 	base  *schemaBase
 	epoch uint64
+	at    time.Time
 }
 
 // schemaBase is what stays as it is while the process lives: the server's own relations, the
@@ -69,9 +80,9 @@ type schemaRead struct {
 }
 
 // Bounds of the snapshot: how long a session waits for one, also in a block, where its
-// backend is held meanwhile; how long nobody reads behind a reading that was made for an
-// error or has failed, and for a name; and how many columns a database may have. DSQL takes
-// 1,000 tables of 255 columns.
+// backend is held meanwhile; how long nobody reads for a change behind a reading that has
+// failed, nor for a name, known to nobody or to no server, behind another such reading; and how
+// many columns a database may have. DSQL takes 1,000 tables of 255 columns.
 const (
 	schemaWait        = exchangeTimeout
 	schemaWaitInBlock = time.Second
@@ -139,7 +150,7 @@ func (srv *Server) beginRead(cause string) (r *schemaRead, mine bool, rest time.
 	}
 	since := time.Since(k.ended)
 	switch {
-	case cause == metrics.LoadError && since < schemaRest, cause == metrics.LoadChange && k.failed && since < schemaRest:
+	case cause == metrics.LoadError && !k.mayLookLocked(), cause == metrics.LoadChange && k.failed != nil && since < schemaRest:
 		return nil, false, 0
 	case cause == metrics.LoadMissing:
 		rest = max(0, missingRest-since)
@@ -148,12 +159,60 @@ func (srv *Server) beginRead(cause string) (r *schemaRead, mine bool, rest time.
 	return k.reading, true, rest
 }
 
+// fit is beginRead for a reading by a session's own backend, which fitted ends.
+func (k *keeper) fit(cause string) (r *schemaRead, mine bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.fitting != nil:
+		return k.fitting, false
+	case cause == metrics.LoadError && !k.mayLookLocked():
+		return nil, false
+	}
+	k.fitting = &schemaRead{done: make(chan struct{})}
+	return k.fitting, true
+}
+
+// fitted ends a reading of fit, and tells all who wait.
+func (k *keeper) fitted(r *schemaRead, cause string) {
+	k.mu.Lock()
+	k.fitting, k.failed = nil, r.err
+	k.lookedLocked(cause)
+	k.mu.Unlock()
+	close(r.done)
+}
+
+// mayLook reports whether the schema may be read for an error by now.
+func (k *keeper) mayLook() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.mayLookLocked()
+}
+
+func (k *keeper) mayLookLocked() bool { return time.Since(k.looked) >= missingRest }
+
+// lookedLocked is told of the cause of a reading that has ended.
+func (k *keeper) lookedLocked(cause string) {
+	k.ended = time.Now()
+	if cause == metrics.LoadError {
+		k.looked = k.ended
+	}
+}
+
+// failure is how the last reading ended.
+func (k *keeper) failure() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.failed
+}
+
 // finishRead reads the schema by ask, and tells all who wait.
-func (srv *Server) finishRead(r *schemaRead, cause string, ask func() ([]rewrite.Relation, error)) {
+func (srv *Server) finishRead(r *schemaRead, cause string, ask func() (reading, error)) {
 	r.err = srv.renewSchema(cause, ask)
 	k := &srv.keeper
 	k.mu.Lock()
-	k.reading, k.ended, k.failed = nil, time.Now(), r.err != nil
+	k.reading, k.failed = nil, r.err
+	k.lookedLocked(cause)
 	k.mu.Unlock()
 	close(r.done)
 }
@@ -178,20 +237,24 @@ func (srv *Server) readSchema(cause string) (r *schemaRead, mine bool) {
 // renewSchema reads the schema and puts it in the place of the snapshot, which stays where
 // nothing has changed: all that is planned by it holds. Where something has changed that
 // nobody here was told of, what is remembered of texts holds no longer.
-func (srv *Server) renewSchema(cause string, ask func() ([]rewrite.Relation, error)) error {
+func (srv *Server) renewSchema(cause string, ask func() (reading, error)) error {
 	k := &srv.keeper
 	k.erred.Store(false)
 	epoch := srv.catalog.epoch.Load()
 	srv.metrics.SchemaLoaded(cause)
-	relations, err := ask()
+	read, err := ask()
 	if err != nil {
 		srv.log.Warn("the relations of the database could not be read", "cause", cause, "error", err)
 		return err
 	}
-	made := &snapshot{Schema: rewrite.NewSchema(relations), base: k.base, epoch: epoch}
+	made := &snapshot{Schema: rewrite.NewSchema(read.relations), base: k.base.Load(), epoch: epoch, at: read.at}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	was := k.now.Load()
 	switch {
 	case was == nil:
+	case was.at.After(made.at): // two have read at once
+		return nil
 	case was.Equal(made.Schema):
 		made.Schema = was.Schema
 	case was.epoch == epoch:
@@ -206,17 +269,37 @@ func (srv *Server) renewSchema(cause string, ask func() ([]rewrite.Relation, err
 	return nil
 }
 
+// Unmapped is how many tables with mapped columns the database has, as far as is known, where
+// nothing is mapped here (Config.WatchMapped): statements over them are refused. first is one.
+func (srv *Server) Unmapped() (tables int, first string) {
+	now := srv.keeper.now.Load()
+	if !srv.keeper.watch || now == nil {
+		return 0, ""
+	}
+	mapped := now.Mapped()
+	if len(mapped) == 0 {
+		return 0, ""
+	}
+	return len(mapped), mapped[0].Schema + "." + mapped[0].Name
+}
+
+// reading is what one reading of the schema has found, and when it began.
+type reading struct {
+	relations []rewrite.Relation
+	at        time.Time
+}
+
 // askSchema asks a backend for all relations. The backend is borrowed ahead of those who wait
 // in line, since they may wait for the schema, and given back, or discarded where its answer
-// did not come. A conflict with a change of the schema is tried again.
-func (srv *Server) askSchema() (relations []rewrite.Relation, err error) {
+// did not come.
+func (srv *Server) askSchema() (read reading, err error) {
 	ctx, stop := context.WithTimeout(srv.ctx, srv.cfg.Startup.Timeout)
 	defer stop()
 	err = errors.New("the catalog could not be read")
 	for range mostCatalogTries {
 		var conn *reservoir.Conn
 		if conn, err = srv.backends.AcquireAhead(ctx); err != nil {
-			return nil, err
+			return reading{}, err
 		}
 		b := attached(conn)
 		if !b.usable() {
@@ -225,7 +308,7 @@ func (srv *Server) askSchema() (relations []rewrite.Relation, err error) {
 			continue
 		}
 		b.path = path{limit: srv.cfg.BackendPathLimit}
-		relations, err = srv.schemaBy(func(query string, row func([]byte)) ([]byte, error) { return srv.askPlain(ctx, b, query, row) })
+		read, err = srv.schemaBy(func(query string, row func([]byte)) ([]byte, error) { return srv.askPlain(ctx, b, query, row) })
 		var refused *refusedError
 		if err != nil && !errors.As(err, &refused) {
 			b.src.Drop()
@@ -233,11 +316,9 @@ func (srv *Server) askSchema() (relations []rewrite.Relation, err error) {
 			continue
 		}
 		conn.Release()
-		if err == nil || refused.code != retry.StateConflict {
-			return relations, err
-		}
+		return read, err
 	}
-	return nil, err
+	return reading{}, err
 }
 
 // refusedError is an error of the server's to a question of Sluice's own: the backend lives
@@ -250,25 +331,39 @@ func (e *refusedError) Error() string { return "the server said " + e.code + ": 
 // asker sends a question to one backend, and gives its rows to row.
 type asker func(query string, row func(payload []byte)) (refusal []byte, err error)
 
-// schemaBy reads the schema by one backend. What stays as it is is asked once per process. A
-// *refusedError leaves the backend as it was; behind any other error it is of no use.
-func (srv *Server) schemaBy(ask asker) ([]rewrite.Relation, error) {
+// schemaBy reads the schema by one backend, again where that is told of a change of the
+// schema. A *refusedError leaves the backend as it was; behind any other error it is of no use.
+func (srv *Server) schemaBy(ask asker) (read reading, err error) {
+	for range mostCatalogTries {
+		read.at = time.Now()
+		read.relations, err = srv.allRelations(ask)
+		var refused *refusedError
+		if !errors.As(err, &refused) || refused.code != retry.StateConflict {
+			break
+		}
+	}
+	return read, err
+}
+
+// allRelations asks for the relations. What stays as it is is asked once per process.
+func (srv *Server) allRelations(ask asker) ([]rewrite.Relation, error) {
 	k := &srv.keeper
 	if k.watch {
 		return srv.relationsBy(ask, askMapped)
 	}
-	if k.base == nil {
-		base, err := srv.baseBy(ask)
-		if err != nil {
+	base := k.base.Load()
+	if base == nil {
+		var err error
+		if base, err = srv.baseBy(ask); err != nil {
 			return nil, err
 		}
-		k.base = base
+		k.base.Store(base)
 	}
 	made, err := srv.columnsBy(ask, "NOT IN "+systemSchemas)
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(k.base.relations, made), nil
+	return slices.Concat(base.relations, made), nil
 }
 
 // baseBy asks for what stays as it is.

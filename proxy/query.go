@@ -18,6 +18,7 @@ type simple struct {
 	// read, and passes as it is.
 	frame []byte
 	plan  *rewrite.Plan
+	asked *rewrite.Plan // of all its statements, also of those that are answered here
 }
 
 // sql is the text as the server will get it, unless its plan has another form; nil when it
@@ -102,7 +103,7 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 	if done, err := s.answerLocally(q.plan, sql); done || err != nil {
 		return done, err
 	}
-	q.plan = s.substituted(q.plan, sql)
+	q.asked, q.plan = q.plan, s.substituted(q.plan, sql)
 	return false, nil
 }
 
@@ -140,16 +141,22 @@ func (s *session) admitQuery(q *simple) error {
 	if err := s.admit(q.plan); err != nil {
 		return err
 	}
-	if q.frame != nil && q.plan.Pin != rewrite.PinUnparsed && s.b.reading.Misleads(q.sql()) {
-		var err error
-		if q.plan, err = s.plan(q.sql()); err == nil { // nobody knew before it was lent
-			err = refusal(q.plan)
-		}
-		if err != nil {
-			return err
-		}
+	misled := q.frame != nil && q.plan.Pin != rewrite.PinUnparsed && s.b.reading.Misleads(q.sql())
+	if !misled && (q.frame == nil || !s.outplanned()) {
+		return nil
+	}
+	var err error
+	if q.plan, err = s.plan(q.sql()); err == nil { // nobody knew before it was lent
+		err = refusal(q.plan)
+	}
+	switch {
+	case err != nil:
+		return err
+	case misled:
 		return s.pin(q.plan)
 	}
+	q.asked, s.t.strung, s.t.atString = q.plan, nil, nil
+	q.plan = s.substituted(q.plan, q.sql())
 	return nil
 }
 
@@ -160,6 +167,11 @@ func (s *session) admitQuery(q *simple) error {
 func (s *session) sendQuery(q *simple) error {
 	t := s.t
 	plan := s.judged(q.plan)
+	if q.frame != nil {
+		if err := s.overtaken(); err != nil {
+			return err
+		}
+	}
 	s.logPlan(plan)
 	s.noteParsing(plan)
 	o := s.pushRun(wire.Query, plan)
@@ -182,7 +194,7 @@ func (s *session) sendQuery(q *simple) error {
 	} else if plan.Text != "" {
 		frame = wire.AppendStrings(nil, wire.Query, plan.Text)
 	}
-	entry := logEntry{plan: plan, commits: t.outcome.mayCommit()}
+	entry := logEntry{plan: plan, asked: q.asked, names: s.mapped.planned, commits: t.outcome.mayCommit()}
 	if t.strung != nil {
 		entry.answered = &answeredHere{strung: t.strung}
 	}

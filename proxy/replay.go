@@ -86,7 +86,7 @@ func (s *session) judge(cause retry.Cause) retry.Reason {
 	pause, reason := s.tx.attempts.Next(&r.cfg.Policy, cause, time.Now(), rand.Float64())
 	// A statement that goes out in another form, or is prepared anew, is no sign of a
 	// fight, and takes nothing of the budget.
-	if reason == retry.Replayable && cause != retry.FormRefused && !r.budget.Take() {
+	if reason == retry.Replayable && cause.Conflicts() && !r.budget.Take() {
 		reason = retry.OverBudget
 	}
 	s.t.pause = pause
@@ -104,7 +104,7 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 		s.tx.fought = true
 		s.tx.pass.Conflicted()
 	}
-	if cause != retry.FormRefused && cause != retry.BackendLost {
+	if cause.Conflicts() && cause != retry.BackendLost {
 		s.srv.metrics.TxConflict(s.tx.operation)
 		if n, over := r.alarm.conflict(time.Now()); over {
 			s.srv.log.Warn("many conflicts", "in_a_minute", n, "alert_threshold_conflicts_per_minute", r.alarm.threshold)
@@ -268,6 +268,8 @@ func (s *session) refuseReplay() error {
 		told = s.stoppedBy(errTimedOut)
 	case t.refusal == retry.Differs && t.returns != "" && s.drewAgain(diff):
 		told = errGenerated(t.returns, diff).Append(nil)
+	case t.refusal == retry.Unchanged:
+		told = t.original
 	default:
 		told = retry.AppendRefusal(nil, t.original, t.refusal.Detail(diff), retry.Hint)
 	}

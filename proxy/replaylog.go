@@ -54,6 +54,9 @@ type transaction struct {
 	writes    bool   // operation is that of a statement that locks or writes
 	optedOut  bool   // by a comment
 	began     time.Time
+	// unknown: it is to be run again because the server did not know a name; renamed: so it was
+	// already.
+	unknown, renamed bool
 	savepoints
 }
 
@@ -62,7 +65,10 @@ type transaction struct {
 // P and D of statements without payload; and, with type 0, answers that were made up.
 type logEntry struct {
 	plan      *rewrite.Plan    // Q, E: what runs
+	asked     *rewrite.Plan    // Q: what the client asked for, where some is answered here
+	text      string           // Q: what is sent in the place of its payload; "" for that
 	tmpl      *template        // P, B, D of a statement
+	names     *rewrite.Names   // Q, P, B, D of a statement: by what it was planned
 	described *description     // B: what the client was told that it returns
 	bound     *boundDelete     // E: what it takes to run it in batches
 	stmt      *clientStatement // D: whose client the answer tells

@@ -42,6 +42,8 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	e := s.understand(&head, frame)
 	v := pass
 	if e.replays && s.noting() && !head.forcedError {
+		s.tx.unknown = e.cause == retry.UnknownName
+		s.tx.renamed = s.tx.renamed || s.tx.unknown
 		again, err := s.conflicted(e.cause, e.original, len(frame) == total)
 		if again || err != nil {
 			t.owed.first().done = true // it was this one's
@@ -95,8 +97,10 @@ func (s *session) understand(head *owed, frame []byte) (e serverError) {
 	if deallocated {
 		s.b.suspect = true // somebody deallocated our statements behind our back
 	}
-	if unknownName(payload) {
+	unknown := unknownName(payload) && !head.forcedError
+	if unknown {
 		s.srv.keeper.erred.Store(true)
+		unknown = s.mayPlanAnew(head)
 	}
 	s.t.outcome.failed(s.endsAnyway(head))
 	e.class, e.cause = retry.Classify(retry.Field(payload, 'C'), retry.Field(payload, 'M'))
@@ -112,8 +116,13 @@ func (s *session) understand(head *owed, frame []byte) (e serverError) {
 		e.cause = retry.FormRefused
 	case deallocated:
 		e.cause = retry.BackendLost
+	case unknown:
+		e.cause = retry.UnknownName
+		if e.mapped != nil {
+			e.original = e.mapped
+		}
 	}
-	e.replays = e.class == retry.Conflict || otherForm || (stale || deallocated) && s.tx.log.Replayable()
+	e.replays = e.class == retry.Conflict || otherForm || unknown || (stale || deallocated) && s.tx.log.Replayable()
 	return e
 }
 

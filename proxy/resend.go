@@ -22,6 +22,9 @@ import (
 func (s *session) rerun() error {
 	t, l := s.t, s.tx.log
 	t.course, t.undos = course{outcome: outcomeAt('I')}, nil
+	if done, err := s.replan(); done || err != nil {
+		return err
+	}
 	if s.tx.begin != nil {
 		s.deferredBegin = s.tx.begin
 		s.sendBegin()
@@ -258,6 +261,10 @@ func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) {
 	}
 	if split := n.plan.InSplit(); split != nil {
 		s.add(s.askInTwo(o, split))
+		return
+	}
+	if n.text != "" {
+		s.add(wire.AppendStrings(nil, wire.Query, n.text))
 		return
 	}
 	s.resendWhole(f)

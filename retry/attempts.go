@@ -42,7 +42,7 @@ func (a *Attempts) Next(p *Policy, cause Cause, now time.Time, random float64) (
 	}
 	pauses := a.pauses
 	var pause time.Duration
-	if cause != FormRefused && (a.seen[cause] || cause != SchemaConflict && cause != BackendLost) {
+	if cause.Conflicts() && (a.seen[cause] || cause != SchemaConflict && cause != BackendLost) {
 		pause = p.pause(pauses, random)
 		pauses++
 	}

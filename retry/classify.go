@@ -44,8 +44,15 @@ const (
 	BackendLost
 	// FormRefused is the refusal of a statement that goes out in another form next.
 	FormRefused
+	// UnknownName is a relation or column that the server does not know, of a statement that
+	// the schema as it is now may have sent otherwise.
+	UnknownName
 	causeCount
 )
+
+// Conflicts reports whether a transaction that has to run again for c has met a conflict, or
+// may meet one: others wait for it, and it takes of the budget.
+func (c Cause) Conflicts() bool { return c < FormRefused }
 
 // Contended reports whether another transaction wanted the same rows, as far as
 // the server says.
@@ -53,7 +60,7 @@ func (c Cause) Contended() bool { return c == DataConflict || c == UnknownConfli
 
 // String is a value for labels: the OC code or SQLSTATE where there is one.
 func (c Cause) String() string {
-	return [causeCount]string{"unknown", "OC000", "OC001", "backend_lost", StateUnsupported}[c]
+	return [causeCount]string{"unknown", "OC000", "OC001", "backend_lost", StateUnsupported, "unknown_name"}[c]
 }
 
 // Classify judges an error by its SQLSTATE alone. The message is read for the

@@ -26,6 +26,8 @@ const (
 	NoBackend                  // there was none to be had in time
 	ClientGone                 // nobody waits for it any more
 	Draining                   // the process is about to end
+	Renamed                    // a statement means something else by the schema as it is now
+	Unchanged                  // the schema as it is now does not know a name either
 	reasonCount
 )
 
@@ -50,6 +52,8 @@ var reasonTexts = [reasonCount]struct{ label, detail string }{
 	NoBackend:    {"no_backend", "no connection was free in time"},
 	ClientGone:   {"client_gone", "the client is gone"},
 	Draining:     {"draining", "the proxy is shutting down"},
+	Renamed:      {"renamed", "a statement of the transaction means something else since the schema was changed"},
+	Unchanged:    {"unchanged", "the schema has not changed"},
 }
 
 // String is the value of the label reason of dsql_tx_replay_refused_total.

@@ -44,13 +44,15 @@ func splitTable(table string) (schema, name string) {
 	return schema, parts[len(parts)-1]
 }
 
-// lacks reports whether a statement reads or writes a relation that the snapshot does not
-// have. The first that DDL names may be the one that it makes or drops.
-func (p *Plan) lacks(n *Names) bool {
-	for i := range p.Statements {
-		st := &p.Statements[i]
-		tables := st.Tables
-		if st.Kind > Write && len(tables) > 0 {
+// lacks reports whether a statement reads, writes or changes a relation that the snapshot does
+// not have. The first that one of makers names is the one that it makes.
+func lacks(parts []part, n *Names) bool {
+	for i := range parts {
+		tables := parts[i].st.Tables
+		switch kind := parts[i].node.name(); {
+		case kind == "DropStmt":
+			continue // whatever it has
+		case makers[kind] && len(tables) > 0:
 			tables = tables[1:]
 		}
 		if n.lacksAny(tables) {
@@ -60,12 +62,17 @@ func (p *Plan) lacks(n *Names) bool {
 	return false
 }
 
+// makers are the statements that make a relation.
+var makers = map[string]bool{"CreateStmt": true, "CreateTableAsStmt": true, "CreateForeignTableStmt": true, "ViewStmt": true, "CreateSeqStmt": true}
+
 // relationNames goes through the tokens of a text for names where a relation may be meant.
 // It errs towards more of them.
 type relationNames struct {
 	names *Names
 	// awaits: a relation's name may come next; called: and be followed by a parenthesis.
 	awaits, called bool
+	// behind: some of a statement has been read.
+	behind bool
 	// lists has a bit for each depth of parentheses at which a comma goes before a relation.
 	lists uint64
 	depth uint
@@ -108,9 +115,12 @@ func (s *relationNames) token(kind token, lexeme []byte) bool {
 			return true
 		}
 	}
+	first := !s.behind
+	s.behind = kind != punctToken || lexeme[0] != ';'
 	switch kind {
 	case wordToken:
-		return s.word(lexeme)
+		// What is changed may stand anywhere, and is looked for in the tree.
+		return first && (is(lexeme, "create") || is(lexeme, "alter")) || s.word(lexeme)
 	case quotedToken:
 		if s.awaits {
 			return s.begin(kind, lexeme)

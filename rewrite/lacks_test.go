@@ -23,6 +23,8 @@ func TestLacks(t *testing.T) {
 		"SELECT 1 UNION SELECT a FROM x", "SELECT * FROM t LEFT JOIN LATERAL (SELECT * FROM x) s ON true", "EXPLAIN SELECT * FROM x", "SELECT 1; SELECT * FROM x",
 		"SELECT a, count(*) FROM t GROUP BY a, b HAVING EXISTS (TABLE x)", "SELECT EXTRACT(year FROM a) FROM t, x", "CREATE VIEW v AS SELECT * FROM x", "SELECT * FROM t JOIN u USING (a), x",
 		"PREPARE p AS SELECT * FROM x", "DECLARE c CURSOR FOR SELECT * FROM x", "SELECT * INTO n FROM x",
+		"ALTER TABLE x ADD COLUMN a int", "CREATE INDEX ON x (a)", "CREATE UNIQUE INDEX ASYNC i ON public.x (a)", "CREATE TABLE n (a int REFERENCES x)", "CREATE TABLE n (LIKE x)",
+		"CREATE TABLE n AS SELECT * FROM x", "SELECT 1; ALTER TABLE x DROP COLUMN a", "ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES x NOT VALID", "ALTER TABLE x RENAME COLUMN a TO b",
 	} {
 		if !names.mayLack([]byte(sql)) {
 			t.Errorf("%s: its words do not tell", sql)
@@ -42,7 +44,7 @@ func TestLacks(t *testing.T) {
 		}
 	}
 	for _, sql := range []string{"WITH c AS (SELECT 1) SELECT * FROM c", "SELECT * FROM t JOIN u USING (a)", "SELECT EXTRACT(year FROM a) FROM t",
-		"SELECT a IS DISTINCT FROM b FROM t", "CREATE TABLE x (a int)", "DROP TABLE x", "CREATE TABLE x AS SELECT * FROM t", "SELECT * FROM t x, LATERAL f(x.a)"} {
+		"SELECT a IS DISTINCT FROM b FROM t", "CREATE TABLE x (a int)", "CREATE TABLE IF NOT EXISTS x (a int REFERENCES t)", "CREATE VIEW x AS TABLE t", "CREATE SEQUENCE x", "ALTER TABLE t ADD COLUMN a int", "CREATE INDEX x ON t (a)", "DROP TABLE x", "CREATE TABLE x AS SELECT * FROM t", "SELECT * FROM t x, LATERAL f(x.a)"} {
 		if p.PlanIn([]byte(sql), names).Lacks {
 			t.Errorf("%s: lacks something", sql)
 		}

@@ -287,6 +287,14 @@ func (p *Plan) Position(position int) int {
 	return positionBefore(p.source, p.Text, p.edits, position)
 }
 
+// Source is the client's text, where another goes to the server; "" for any other plan.
+func (p *Plan) Source() string {
+	if p.Text == "" {
+		return ""
+	}
+	return p.source
+}
+
 // Note reports true once: to whoever shall log the findings of this text.
 func (p *Plan) Note() bool { return len(p.Findings) > 0 && !p.noted.Swap(true) }
 

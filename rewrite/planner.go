@@ -187,7 +187,7 @@ func (p *Planner) parse(sql string, names *Names) *Plan {
 	plan = p.rewrite(sql, tree, names, plan, parts)
 	p.config.Rules.list(sql, tree, plan)
 	if names != nil && len(plan.Statements) > 0 { // else it may be shared
-		plan.Lacks = plan.lacks(names)
+		plan.Lacks = lacks(parts, names)
 		plan.Mapped = plan.Mapped || slices.ContainsFunc(plan.Statements, func(st Statement) bool { return names.mapsAny(st.Tables) })
 	}
 	return plan

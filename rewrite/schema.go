@@ -152,6 +152,14 @@ func (s *Schema) namesOf(key string, path []string) *Names {
 	return n
 }
 
+// Renewed are the names of the same session by another snapshot.
+func (n *Names) Renewed(s *Schema) *Names {
+	if n.path == nil {
+		return s.InUnknown()
+	}
+	return s.In(n.path)
+}
+
 // ID tells Names apart, for keys of caches: 0 for nil.
 func (n *Names) ID() uint64 {
 	if n == nil {

@@ -18,8 +18,8 @@ const (
 )
 
 // newAdmin returns the server of /metrics, /livez and /readyz. ready says why
-// the daemon is not ready, nil when it is.
-func newAdmin(metrics http.Handler, ready func() error, log *slog.Logger) *http.Server {
+// the daemon is not ready, nil when it is, and warning what is wrong with a daemon that is.
+func newAdmin(metrics http.Handler, ready func() error, warning func() string, log *slog.Logger) *http.Server {
 	mux := http.NewServeMux() // other methods than GET and HEAD get 405
 	mux.Handle("GET /metrics", metrics)
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
@@ -28,6 +28,10 @@ func newAdmin(metrics http.Handler, ready func() error, log *slog.Logger) *http.
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if err := ready(); err != nil {
 			answer(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
+			return
+		}
+		if text := warning(); text != "" {
+			answer(w, http.StatusOK, "ready\nwarning: "+text)
 			return
 		}
 		answer(w, http.StatusOK, "ready")

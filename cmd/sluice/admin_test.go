@@ -12,8 +12,9 @@ import (
 func TestAdmin(t *testing.T) {
 	t.Parallel()
 	var notReady error
+	warning := ""
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "metrics") })
-	admin := newAdmin(metrics, func() error { return notReady }, slog.New(slog.DiscardHandler))
+	admin := newAdmin(metrics, func() error { return notReady }, func() string { return warning }, slog.New(slog.DiscardHandler))
 	if admin.ReadHeaderTimeout == 0 || admin.ReadTimeout == 0 || admin.WriteTimeout == 0 || admin.IdleTimeout == 0 {
 		t.Error("a timeout of the admin listener is off")
 	}
@@ -39,5 +40,11 @@ func TestAdmin(t *testing.T) {
 		if answer.Code != test.status || answer.Body.String() != test.body {
 			t.Errorf("%s %s: %d %q, want %d %q", test.method, test.path, answer.Code, answer.Body, test.status, test.body)
 		}
+	}
+	notReady, warning = nil, "something"
+	answer := httptest.NewRecorder()
+	admin.Handler.ServeHTTP(answer, httptest.NewRequest("GET", "/readyz", nil))
+	if answer.Code != 200 || answer.Body.String() != "ready\nwarning: something\n" {
+		t.Errorf("with a warning: %d %q", answer.Code, answer.Body)
 	}
 }

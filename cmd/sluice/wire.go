@@ -87,7 +87,7 @@ func build(ctx context.Context, c *Config, log *slog.Logger) (*daemon, error) {
 		d.watched = append(d.watched, newWatched("users file", d.server.ReloadUsers, c.Proxy.Startup.UsersFile))
 	}
 	if c.Admin.Address != "" {
-		d.admin = newAdmin(promhttp.HandlerFor(d.metrics.Registry, promhttp.HandlerOpts{}), d.ready, log)
+		d.admin = newAdmin(promhttp.HandlerFor(d.metrics.Registry, promhttp.HandlerOpts{}), d.ready, d.warning, log)
 	}
 	d.pull(planner)
 	return d, nil
@@ -162,6 +162,15 @@ func leaseProblem(s lease.State) error {
 
 // errDraining is why a daemon at its end is not ready.
 var errDraining = errors.New("draining")
+
+// warning says what some clients are refused by a daemon that is ready, and why; "" for nothing.
+func (d *daemon) warning() string {
+	tables, first := d.server.Unmapped()
+	if tables == 0 {
+		return ""
+	}
+	return fmt.Sprintf("statements over %d tables (%s and others) are refused: they have bytea columns that are stored as text, which this process does not map. Set rewrite.bytea: hex", tables, first)
+}
 
 // ready says why clients should not be sent here, nil when they may.
 func (d *daemon) ready() error {
