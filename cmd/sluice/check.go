@@ -57,9 +57,17 @@ func (c *Config) yaml() string {
 		if nested {
 			inner = "  " + inner
 		}
-		fmt.Fprintf(&b, "%s: %s # %s\n", inner, k.yaml(c.values[k.name]), c.origins[k.name])
+		fmt.Fprintf(&b, "%s: %s # %s\n", inner, k.yaml(c.effective(k)), c.origins[k.name])
 	}
 	return b.String()
+}
+
+// effective is the value of a key that the process runs by: of text, what was made of it.
+func (c *Config) effective(k *key) any {
+	if text, ok := k.field(c).(*string); ok {
+		return *text
+	}
+	return c.values[k.name]
 }
 
 // yaml prints a value as YAML. %q is a double-quoted YAML scalar for any text

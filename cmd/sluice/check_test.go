@@ -25,8 +25,10 @@ func TestPrintedConfigurationLoadsAgain(t *testing.T) {
 	}.mustLoad(t)
 	second := source{file: first.yaml(), env: map[string]string{}}
 	got := second.mustLoad(t)
-	if !reflect.DeepEqual(got.values, first.values) {
-		t.Errorf("got %v, want %v", got.values, first.values)
+	for i := range keys {
+		if k := &keys[i]; !reflect.DeepEqual(got.effective(k), first.effective(k)) {
+			t.Errorf("%s: got %v, want %v", k.name, got.effective(k), first.effective(k))
+		}
 	}
 	for name, origin := range got.origins {
 		if !strings.HasPrefix(origin, "file ") {

@@ -170,7 +170,6 @@ func (c *Config) derive() {
 		if c.rewrites() && c.Proxy.Kind == proxy.DSQL {
 			c.RewriteBytea = string(rewrite.ByteaHex)
 		}
-		c.values["rewrite.bytea"] = c.RewriteBytea // shown: it says how tables are made
 	}
 	if c.rewrites() {
 		c.Rewrite.Rules.Dialect = true

@@ -63,7 +63,9 @@ func doctor(ctx context.Context, c *Config, format string, out, errs io.Writer) 
 		stop() // a second signal has its usual effect
 		fmt.Fprintf(errs, "sluice: interrupted: the schema %s is removed if it is there\n", e.schema)
 	})
-	err = e.run(asking)
+	if err = e.run(asking); err != nil {
+		e.report.Error = err.Error()
+	}
 	unheard()
 	if err := e.report.write(out, format); err != nil {
 		return atRuntime(err)
@@ -79,6 +81,8 @@ type doctorReport struct {
 	ServerVersion string           `json:"server_version"`
 	Questions     []doctorQuestion `json:"questions"`
 	Settings      []doctorSetting  `json:"settings"`
+	// Error is why not every question was asked.
+	Error string `json:"error,omitempty"`
 	// LeftBehind are statements that remove what is still there; none as a rule.
 	LeftBehind []string `json:"left_behind"`
 }

@@ -50,7 +50,10 @@ func (e *examination) run(ctx context.Context) error {
 		a.close()
 	}
 	if err != nil && ctx.Err() != nil {
-		return errors.New("interrupted: not every question was asked")
+		err = errors.New("interrupted: not every question was asked")
+	}
+	if err != nil && e.made && len(e.report.LeftBehind) == 0 {
+		err = fmt.Errorf("%w\n  the schema that was made for the questions, %s, is removed", err, e.schema)
 	}
 	return err
 }
@@ -181,7 +184,8 @@ func (e *examination) cleanPiecemeal(ctx context.Context) error {
 
 // setting notes a key with the value that follows.
 func (e *examination) setting(key, value string) {
-	configured := keyNamed(key).plain(e.config.values[key])
+	k := keyNamed(key)
+	configured := k.plain(e.config.effective(k))
 	e.report.Settings = append(e.report.Settings, doctorSetting{key, value, configured})
 }
 

@@ -149,7 +149,7 @@ func TestInterrupted(t *testing.T) {
 		syscall.SIGTERM: {"CREATE TABLE", "COMMIT", "ON CONFLICT", "DROP SCHEMA"},
 	} {
 		for _, moment := range moments {
-			w.sim.Admin(t, "POST", "/faults", `[{"at":"statement","action":"delay","contains":"`+moment+`","delay":"2s"}]`)
+			w.sim.Admin(t, "POST", "/faults", `[{"at":"statement","action":"stall","contains":"`+moment+`","seconds":2}]`)
 			p := w.start(t)
 			for len(w.sim.Admin(t, "GET", "/faults", "")) > 10 { // until it has happened
 				time.Sleep(20 * time.Millisecond)
@@ -172,17 +172,19 @@ func TestInterrupted(t *testing.T) {
 func TestConnectionLost(t *testing.T) {
 	t.Parallel()
 	w := newWard(t)
-	for _, at := range []string{"statement", "answered", "committed"} {
-		for _, moment := range []string{"CREATE SCHEMA", "CREATE TABLE", "EXPLAIN", "varchar(255)", "ON CONFLICT", "DROP SCHEMA"} {
-			if at == "committed" && moment == "EXPLAIN" {
-				continue
-			}
+	for _, lost := range []struct{ at, moment string }{
+		{"statement", "SELECT pg_catalog.encode"}, {"running", "CREATE SCHEMA"}, {"answered", "CREATE SCHEMA"}, {"statement", "CREATE TABLE"}, {"running", "EXPLAIN"},
+		{"answered", "FOR UPDATE"}, {"answered", "varchar(255)"}, {"running", "ON CONFLICT"}, {"statement", "DROP SCHEMA"}, {"answered", "DROP SCHEMA"},
+	} {
+		w.sim.Admin(t, "POST", "/faults", `[{"at":"`+lost.at+`","action":"cut","contains":"`+lost.moment+`"}]`)
+		code, said := ended(t, w.start(t))
+		atEnd := lost.moment == "DROP SCHEMA"
+		if left := w.left(t); left != "" || (code == 1) == atEnd || strings.Contains(said, "connection was lost") == atEnd || strings.Contains(said, "left behind") {
+			t.Errorf("cut at %s of %s: exit code %d, left behind %q, and said\n%s", lost.at, lost.moment, code, left, said)
+		}
+		if got := w.sim.Admin(t, "GET", "/faults", ""); len(got) > 10 {
+			t.Errorf("nothing was cut at %s of %s", lost.at, lost.moment)
 			w.sim.Admin(t, "DELETE", "/faults", "")
-			w.sim.Admin(t, "POST", "/faults", `[{"at":"`+at+`","action":"cut","contains":"`+moment+`"}]`)
-			code, said := ended(t, w.start(t))
-			if left := w.left(t); left != "" || code != 1 && moment != "DROP SCHEMA" || !strings.Contains(said, "connection was lost") && moment != "DROP SCHEMA" {
-				t.Errorf("cut at %s of %s: exit code %d, left behind %q, and said\n%s", at, moment, code, left, said)
-			}
 		}
 	}
 }
@@ -191,7 +193,7 @@ func TestConnectionLost(t *testing.T) {
 func TestLeftBehind(t *testing.T) {
 	t.Parallel()
 	w := newWard(t)
-	w.sim.Admin(t, "POST", "/faults", `[{"at":"statement","action":"delay","contains":"FOR UPDATE","delay":"3s"}]`)
+	w.sim.Admin(t, "POST", "/faults", `[{"at":"statement","action":"stall","contains":"FOR UPDATE","seconds":3}]`)
 	p := w.start(t)
 	for len(w.sim.Admin(t, "GET", "/faults", "")) > 10 {
 		time.Sleep(20 * time.Millisecond)
