@@ -192,7 +192,8 @@ func (s *session) sendQuery(q *simple) error {
 	if split := plan.InSplit(); split != nil {
 		frame = s.askInTwo(o, split)
 	} else if plan.Text != "" {
-		frame = wire.AppendStrings(nil, wire.Query, plan.Text)
+		t.scratch = wire.AppendStrings(t.scratch[:0], wire.Query, plan.Text)
+		frame = t.scratch
 	}
 	entry := logEntry{plan: plan, asked: q.asked, names: s.mapped.planned, commits: t.outcome.mayCommit()}
 	if t.strung != nil {

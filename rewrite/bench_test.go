@@ -70,3 +70,41 @@ func BenchmarkPlanRewrittenHit(b *testing.B) {
 		p.Plan(text)
 	}
 }
+
+// BenchmarkPlanMapped plans texts that are new each time: without a mapping, with one that
+// their tables are not in, and with one that they are rewritten for.
+func BenchmarkPlanMapped(b *testing.B) {
+	relation := func(name string, mapped bool) Relation {
+		r := Relation{Schema: "public", Name: name}
+		for _, c := range []string{"shard_id", "namespace_id", "workflow_id", "run_id", "data", "data_encoding", "state", "state_encoding"} {
+			r.Columns = append(r.Columns, Column{Name: c, Mapped: mapped && strings.HasSuffix(c, "_id") && c[0] != 's' && c[0] != 'w'})
+		}
+		return r
+	}
+	for _, text := range []string{
+		"SELECT data FROM executions WHERE shard_id = %d AND namespace_id = $1 AND run_id = $2",
+		"INSERT INTO executions (shard_id, namespace_id, workflow_id, run_id, data, data_encoding) VALUES " +
+			strings.Repeat("($1, $2, $3, $4, $5, $6), ", 9) + "(%d, $2, $3, $4, $5, $6) " +
+			"ON CONFLICT (shard_id, namespace_id, workflow_id, run_id) DO UPDATE SET (shard_id, namespace_id, workflow_id, run_id, data, data_encoding) = " +
+			"(excluded.shard_id, excluded.namespace_id, excluded.workflow_id, excluded.run_id, excluded.data, excluded.data_encoding)",
+	} {
+		for _, kind := range []string{"off", "elsewhere", "mapped"} {
+			b.Run(fmt.Sprintf("%d/%s", len(text), kind), func(b *testing.B) {
+				p, names := newPlanner(b), (*Names)(nil)
+				if kind != "off" {
+					p = mappedPlanner(b, nil)
+					names = NewSchema([]Relation{relation("executions", kind == "mapped"), relation("tasks", true)}).In([]string{"public"})
+				}
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					sql := fmt.Appendf(nil, text, i)
+					if names == nil {
+						p.Plan(sql)
+					} else {
+						p.PlanIn(sql, names)
+					}
+				}
+			})
+		}
+	}
+}

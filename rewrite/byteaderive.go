@@ -76,6 +76,8 @@ func (m *mapper) deriveIn(node message, hidden map[string]bool) {
 			m.deriveTable(n, inner, hidden)
 		case inner.is("ColumnRef"):
 			m.deriveName(inner)
+		case inner.is("A_Indirection") && inner.child("arg").is("SubLink") && inner.child("indirection").is("String"):
+			m.refuse("A field of a query's row is read.")
 		default:
 			m.deriveIn(inner, hidden)
 		}

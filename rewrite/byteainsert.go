@@ -222,11 +222,14 @@ func (m *mapper) inferred(s *scope, target view, infer message) {
 			element := n.kind()
 			for _, c := range target.items[0].columns {
 				if c.mapped && c.name == element.text("name") {
+					if element.has("opclass") {
+						m.refuse("ON CONFLICT names the operator class of a mapped column.")
+					}
 					m.rename(element, "name", spans[i][0], c.server)
 				}
 			}
 			if expr := element.node("expr"); expr.shape != nil {
-				m.expr(s, expr)
+				m.ordered(s, expr)
 			}
 		}
 	}

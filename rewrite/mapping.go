@@ -1,12 +1,17 @@
 package rewrite
 
+import "strings"
+
 // mapping has the statements that read or write rows, and those that change the schema, say
 // to the server what they mean where columns are mapped (MappedSuffix). It goes first: its
 // edits and those of the other rules do not overlap.
 func (r *rewriter) mapping(p *part) {
-	if asks(p.node) {
+	switch {
+	case r.rowTyped(p.node):
+		p.st.Refusal = errUnmapped("It names the type of a mapped table's rows, which has the columns as they are stored.")
+	case asks(p.node):
 		r.mapQuery(p)
-	} else {
+	default:
 		r.mapDDL(p)
 	}
 	if p.st.Refusal != nil {
@@ -14,6 +19,40 @@ func (r *rewriter) mapping(p *part) {
 		f.Remedy = "name the columns, qualified by their table, and write the statement in a simpler way"
 		r.find(f)
 	}
+}
+
+// rowTyped reports whether a tree names the type of the rows of a table with mapped columns.
+func (r *rewriter) rowTyped(node message) bool {
+	if node.is("TypeName") && !node.flag("pct_type") {
+		switch names := node.names("names"); {
+		case len(names) == 1 && !typeNames[names[0]]:
+			rel, known := r.names.find("", names[0])
+			return !known || rel != nil && rel.Maps()
+		case len(names) > 1 && names[len(names)-2] != "pg_catalog":
+			rel, _ := r.names.find(names[len(names)-2], names[len(names)-1])
+			return rel != nil && rel.Maps()
+		}
+		return false
+	}
+	for child := range node.nodes() {
+		if child.shape != nil && r.rowTyped(child) {
+			return true
+		}
+	}
+	return false
+}
+
+// typeNames are types of PostgreSQL that a table may be called as. Their schema comes first in
+// each search path that does not name it.
+var typeNames = set(`text bytea name date uuid json jsonb path point box circle line lseg polygon money oid char inet cidr xml
+	record void any bit varbit xid tid cid regclass regtype regproc tsvector tsquery`)
+
+func set(words string) map[string]bool {
+	all := map[string]bool{}
+	for word := range strings.FieldsSeq(words) {
+		all[word] = true
+	}
+	return all
 }
 
 // errUnmapped refuses a statement over mapped columns that cannot be said to the server.

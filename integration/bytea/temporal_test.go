@@ -182,13 +182,15 @@ func TestTemporal(t *testing.T) {
 			mapped := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(m.env)}).DSN("postgres")
 			types := prepared(t, stock, mapped, schema, texts)
 			missesFail(t, upstream, texts)
+			table := "manner: executed, rows found or changed, fail in both, exceptions"
 			for i, how := range manners {
 				t.Run(how.name, func(t *testing.T) {
 					s := temporalRun{t: t, texts: texts, types: types, stock: how.open(t, stock), mapped: how.open(t, mapped), random: rand.New(rand.NewPCG(*seedFlag, uint64(i)))}
-					s.play(*temporalFlag)
+					table += "\n" + how.name + ": " + s.play(*temporalFlag)
 					s.tables(schema)
 				})
 			}
+			t.Log(table) // an exception is an error above, with its statement and both answers
 		})
 	}
 }
@@ -284,7 +286,8 @@ type temporalRun struct {
 	random        *rand.Rand
 }
 
-func (s *temporalRun) play(count int) {
+// play runs random statements, and gives a row of the table of exceptions: there are none.
+func (s *temporalRun) play(count int) string {
 	failed, found, wrong := 0, 0, 0
 	for range count {
 		n := s.texts[s.random.IntN(len(s.texts))]
@@ -310,7 +313,7 @@ func (s *temporalRun) play(count int) {
 			break
 		}
 	}
-	s.t.Logf("%d statements, %d found or changed rows, %d fail in both, %d mismatches", count, found, failed, wrong)
+	return fmt.Sprintf("%d, %d, %d, %d", count, found, failed, wrong)
 }
 
 // tables compares all that is stored.

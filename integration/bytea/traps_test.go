@@ -1,6 +1,7 @@
 package bytea
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -34,7 +35,33 @@ func (p pair) play(t *testing.T) {
 	t.Run("traps", p.traps)
 	t.Run("errors name the client's columns", p.errors)
 	t.Run("refused", p.refused)
-	t.Run("a star is stale", p.stale)
+	t.Run("24, functions of the application's have the names of those that convert", p.ownFunctions)
+	t.Run("12, a star is stale", p.stale)
+}
+
+// elsewhere are the tests of the traps that are no texts with equal answers.
+var elsewhere = map[int]string{
+	7:  "oddCondition of the generator: a pattern that ends in its escape fails or not with the plan, so none is drawn",
+	8:  "TestTemporal, in all manners: argument gives nil and empty bytes",
+	12: "stale",
+	13: "refused: a name of 54 bytes",
+	15: "refused: CREATE FUNCTION",
+	18: "the texts of 17 have a COLLATE, which bytea does not take",
+	19: "refused: COPY FROM",
+	22: "errors",
+	23: "refused: UPDATE of a view",
+	24: "ownFunctions",
+}
+
+// Each of the traps that were met while the mapping was designed has a test.
+func TestEachTrapHasATest(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= 25; n++ {
+		_, has := elsewhere[n]
+		if listed := slices.ContainsFunc(Traps, func(trap Trap) bool { return trap.Number == n && !trap.Plain }); listed == has {
+			t.Errorf("trap %d: among the texts %v, elsewhere %v", n, listed, has)
+		}
+	}
 }
 
 // pair is a session in each of the two databases.
@@ -47,6 +74,9 @@ type pair struct {
 func (p pair) traps(t *testing.T) {
 	stock, mapped := &Client{Conn: p.stock}, &Client{Conn: p.mapped}
 	for _, trap := range Traps {
+		if trap.Plain {
+			continue
+		}
 		t.Run(trap.String(), func(t *testing.T) {
 			differ, err := trap.but(p.by.apart).Differ(t.Context(), stock, mapped)
 			if err != nil {
@@ -100,6 +130,31 @@ func (p pair) refused(t *testing.T) {
 		if _, err := p.mapped.Exec(t.Context(), "SELECT k FROM t").ReadAll(); err != nil {
 			t.Errorf("behind %s: %v", text, err)
 		}
+	}
+}
+
+// An application can have functions of its own in front of those of PostgreSQL.
+func (p pair) ownFunctions(t *testing.T) {
+	stock, mapped := &Client{Conn: p.stock}, &Client{Conn: p.mapped}
+	for _, c := range []*pgconn.PgConn{p.stock, p.mapped} {
+		for _, text := range []string{
+			"CREATE FUNCTION encode(bytea, text) RETURNS text LANGUAGE sql AS 'SELECT ''mine''::text'",
+			"CREATE FUNCTION decode(text, text) RETURNS bytea LANGUAGE sql AS 'SELECT ''mine''::bytea'", "SET search_path = public, pg_catalog"} {
+			if _, err := c.Exec(t.Context(), text).ReadAll(); err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+		}
+		defer c.Exec(context.Background(), "RESET search_path").ReadAll()
+	}
+	differ, err := Trap{Texts: []string{
+		`SELECT k, encode(k, 'hex'), decode('61', 'hex') FROM t ORDER BY k`, `SELECT n FROM t WHERE k = 'a'`, `SELECT n FROM t WHERE k = decode('61', 'hex')`,
+		`INSERT INTO s VALUES (501, 'own') RETURNING k`, `UPDATE s SET k = decode('', '') WHERE a = 501 RETURNING k`, `SELECT n FROM t WHERE k = ANY ($1)|{a}`,
+	}}.Differ(t.Context(), stock, mapped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range differ {
+		t.Error(d)
 	}
 }
 
