@@ -82,7 +82,7 @@ func (e *executions) of(id, run string) (attempts int) {
 
 func retried(ctx workflow.Context, n int) (result int, err error) {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{InitialInterval: 10 * time.Millisecond},
+		StartToCloseTimeout: lost(), RetryPolicy: &temporal.RetryPolicy{InitialInterval: 10 * time.Millisecond},
 	})
 	err = workflow.ExecuteActivity(ctx, "third", n).Get(ctx, &result)
 	return result, err

@@ -24,7 +24,7 @@ func conflicts(probability float64) string {
 ]`, probability, probability)
 }
 
-// disturbances come one after the other, each for as long as settle, while a
+// disturbances come one after the other, each for as long as -settle says, while a
 // backend is killed each second.
 var disturbances = []struct {
 	name string
@@ -40,10 +40,11 @@ var disturbances = []struct {
 	{"Sluice ends by SIGTERM and starts anew", func(d *deployment, t *testing.T) { d.restartSluice(t, syscall.SIGTERM, nil) }},
 }
 
-const settle = 15 * time.Second
+var settle = flag.Duration("settle", 15*time.Second, "how long each disturbance lasts")
 
-// toldInChaos is what may reach Temporal while its database and Sluice fail.
-var toldInChaos = []string{"40001", "08006", "08007", "57P01", "53300"}
+// toldInChaos is what may reach Temporal while its database and Sluice fail: 57014 where
+// it has sent a cancel, as its patience was at an end.
+var toldInChaos = []string{"40001", "08006", "08007", "57P01", "53300", "57014"}
 
 // TestChaos disturbs everything behind the server while workflows run. Temporal has to
 // find out the outcome of what it was not told, and each workflow must come to its
@@ -75,20 +76,26 @@ func disturbed(t *testing.T, plugin string) {
 		for _, disturbance := range disturbances {
 			t.Logf("%v: %s", time.Since(began).Round(time.Second), disturbance.name)
 			disturbance.make(d, t)
-			time.Sleep(settle)
+			time.Sleep(*settle)
 		}
 	})
 	calm()
 	took := time.Since(began)
 	executed.verify(t)
-	d.verifyVisibility(t, ran)
+	d.verifyVisibility(t, ran, shortForm)
 	t.Logf("%d workflows in %v; callers asked again %d times; %d backends were killed", ran, took.Round(time.Second), d.client.again.Load(), killed.Load())
 	d.verifyRangeIDs(t, before)
 	d.verifyFence(t)
 	d.reportTold(t)
 	report(t, d)
 	d.verifyErrors(t, toldInChaos...)
+	if told, sent := len(d.tap.with("57014")), d.tap.cancelled(); told > sent {
+		t.Errorf("Temporal was told 57014 %d times, and had sent %d cancels", told, sent)
+	}
 }
+
+// shortForm has no long history: each attempt that is lost there costs it one more wait.
+const shortForm = 0
 
 // runWhile runs workflows for as long as disturb takes, and at least as many, and returns
 // how many there were.
@@ -103,7 +110,7 @@ func (d *deployment) runWhile(t *testing.T, executed *executions, least int, dis
 				return nil, false
 			}
 			ran.Add(1)
-			return mix(n, longForm), true
+			return mix(n, shortForm), true
 		})
 	}()
 	disturb()

@@ -69,8 +69,17 @@ var kinds = []kind{
 func doubled(n int) int { return 2 * n }
 func same(n int) int    { return n }
 
+// lost is when an attempt whose task or result was lost is made up for by another. In
+// calm none is.
+func lost() time.Duration {
+	if *chaos > 0 || *moves > 0 {
+		return 10 * time.Second
+	}
+	return time.Minute
+}
+
 func withActivities(ctx workflow.Context) workflow.Context {
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: lost()})
 }
 
 // double has n doubled by an activity.

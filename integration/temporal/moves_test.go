@@ -44,12 +44,12 @@ func TestShardsMove(t *testing.T) {
 	})
 	took := time.Since(began)
 	executed.verify(t)
-	d.verifyVisibility(t, ran)
+	d.verifyVisibility(t, ran, shortForm)
 	t.Logf("%d workflows in %v; callers asked again %d times", ran, took.Round(time.Second), d.client.again.Load())
 	d.verifyFence(t)
 	d.reportTold(t)
 	report(t, d)
-	d.verifyErrors(t, "40001")
+	d.verifyErrors(t, "40001", "57014")
 }
 
 // freeze stops the process until its shards are another's, and a little longer.
@@ -63,7 +63,7 @@ func (s *server) freeze(t *testing.T, moved func()) {
 	if err := syscall.Kill(s.program.PID(), syscall.SIGCONT); err != nil {
 		t.Error(err)
 	}
-	time.Sleep(settle)
+	time.Sleep(*settle)
 }
 
 // restart ends the process, and starts it anew when its shards are another's.
@@ -74,7 +74,7 @@ func (s *server) restart(t *testing.T, signal syscall.Signal, moved func()) {
 	}
 	moved()
 	s.start(t)
-	time.Sleep(settle)
+	time.Sleep(*settle)
 }
 
 func (d *deployment) takeovers(t *testing.T) int {

@@ -26,7 +26,8 @@ type tap struct {
 	closed bool
 	errors []told
 	// lost connections ended while the client used them, and refused ones never began.
-	lost, refused int
+	// Those that brought a cancel are neither: nobody reads an answer there.
+	lost, refused, cancels int
 }
 
 // told is an error as a client was told of it.
@@ -67,6 +68,13 @@ func (p *tap) losses() (lost, refused int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.lost, p.refused
+}
+
+// cancelled returns how many cancels the client has sent.
+func (p *tap) cancelled() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cancels
 }
 
 // transactions counts the errors that have this SQLSTATE by what was told, and
@@ -143,6 +151,7 @@ type tapped struct {
 	statements []string          // of the transaction
 	shard      string            // whose lease it has read
 	used       bool              // it has begun a transaction, or asked what has no answer yet
+	cancel     bool              // it brings a cancel, and nothing else
 }
 
 // leave notes that the client has gone.
@@ -167,11 +176,24 @@ func (c *tapped) lose() {
 // requests passes on what the client sends.
 func (c *tapped) requests(from, to net.Conn) {
 	r := bufio.NewReader(from)
-	if err := passOn(r, to, 0, nil); err != nil { // the startup message has no kind
+	if err := passOn(r, to, 0, c.startup); err != nil { // the startup message has no kind
 		return
 	}
 	for passOn(r, to, 1, c.request) == nil {
 	}
+}
+
+// startup sees the first message: its protocol version, or what stands for it.
+func (c *tapped) startup(_ byte, body []byte) error {
+	const cancelRequest = 80877102
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cancel = len(body) >= 4 && binary.BigEndian.Uint32(body) == cancelRequest; c.cancel {
+		c.tap.mu.Lock()
+		c.tap.cancels++
+		c.tap.mu.Unlock()
+	}
+	return nil
 }
 
 func (c *tapped) request(kind byte, body []byte) error {
@@ -224,6 +246,9 @@ func (c *tapped) answer(kind byte, body []byte) error {
 		var m pgproto3.ErrorResponse
 		if err := m.Decode(body); err != nil {
 			return err
+		}
+		if c.cancel {
+			return nil
 		}
 		c.tap.mu.Lock()
 		c.tap.errors = append(c.tap.errors, told{m.Code, m.Message, m.Detail, c.statements, c.shard})

@@ -40,7 +40,7 @@ const namespace, queue = "orders", "orders"
 // inFlight workflows run at a time: a shard makes one write after the other, and
 // a start must not wait for longer than the SDK does (10 s), on a busy machine
 // either.
-const inFlight = 20
+var inFlight = flag.Int("in-flight", 20, "how many workflows run at a time")
 
 func TestWorkflowsWhileCommitsFail(t *testing.T) {
 	few := *workflows
@@ -58,7 +58,7 @@ func TestWorkflowsWhileCommitsFail(t *testing.T) {
 			d.runMix(t, executed, "", func(n int) (*kind, bool) { return mix(n, plugin.workflows), n < plugin.workflows })
 			took := time.Since(began)
 			executed.verify(t)
-			d.verifyVisibility(t, plugin.workflows)
+			d.verifyVisibility(t, plugin.workflows, plugin.workflows)
 			t.Logf("%d workflows in %v", plugin.workflows, took.Round(time.Millisecond))
 			if conflicts := report(t, d); conflicts == 0 {
 				t.Error("there was no conflict: nothing has been tried")
@@ -87,7 +87,8 @@ func (d *deployment) work(t *testing.T) *executions {
 	return executed
 }
 
-// mix is the kind of workflow n of as many: each in turn, and one of each that is long.
+// mix is the kind of workflow n: each in turn, and, in a form of as many workflows that
+// it is the long one, one of each that is long.
 func mix(n, workflows int) *kind {
 	all, short := kindsOf(true), kindsOf(false)
 	if first := len(all); workflows >= longForm && n < first {
@@ -110,7 +111,7 @@ func kindsOf(long bool) (some []*kind) {
 func (d *deployment) runMix(t *testing.T, executed *executions, prefix string, next func(n int) (*kind, bool)) {
 	var last atomic.Int64
 	var wg sync.WaitGroup
-	for range inFlight {
+	for range *inFlight {
 		wg.Go(func() {
 			for {
 				n := int(last.Add(1)) - 1
@@ -224,15 +225,15 @@ func (k *kind) verifyHistory(ctx context.Context, c *caller, r client.WorkflowRu
 // verifyVisibility waits until the workflows that were started by hand, and no
 // others, are listed as closed: that record is made by a task of its own, which
 // must not be lost.
-func (d *deployment) verifyVisibility(t *testing.T, workflows int) {
+func (d *deployment) verifyVisibility(t *testing.T, workflows, form int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	want := map[string]int64{}
 	for n := range workflows {
-		want[mix(n, workflows).name]++
+		want[mix(n, form).name]++
 	}
-	for _, k := range kindsOf(workflows >= longForm) {
+	for _, k := range kindsOf(form >= longForm) {
 		if k.name == "activity" { // the parents' children, too
 			want[k.name] += 2 * want["child"]
 		}
