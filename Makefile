@@ -6,6 +6,8 @@ BACKEND    = dsql
 PAIRING    = transaction
 SCALE      = 5
 WORKFLOWS  = 100
+CHAOS      = 200
+ROUNDS     = 5
 DIALOGUES  = 20000
 SEED       = 1
 RUNFLAGS   = --port $(PORT) --admin-port $(ADMIN_PORT) --backend $(BACKEND) --pairing $(PAIRING) --scale $(SCALE)
@@ -17,11 +19,11 @@ export GOFLAGS += -tags=netgo,osusergo
 export CGO_ENABLED = 1
 STATIC = -ldflags '-linkmode external -extldflags=-static'
 
-.PHONY: help run build test deps lint unit race integration temporal fuzz dialogues mutants bench clean
+.PHONY: help run build test deps lint unit race integration temporal temporal-chaos temporal-bench fuzz dialogues mutants bench clean
 .DEFAULT_GOAL = help
 
 help: ## this list
-	@grep -hE '^[a-z ]+:.*## ' Makefile | sed -E 's/^([a-z ]+):.*## /  \1	/' | expand -t 42
+	@grep -hE '^[a-z -]+:.*## ' Makefile | sed -E 's/^([a-z -]+):.*## /  \1	/' | expand -t 42
 
 run: ## Sluice in front of a local stand-in for DSQL, until Ctrl-C (PORT= ADMIN_PORT= BACKEND=postgres PAIRING=session)
 	@.ci/tools && .ci/install postgresql
@@ -43,6 +45,14 @@ deps lint unit race integration fuzz: ## one stage of the test
 temporal: ## 100 workflows of all kinds on a Temporal server through Sluice while commits fail (WORKFLOWS=)
 	@.ci/tools && .ci/install postgresql
 	@WORKFLOWS=$(WORKFLOWS) .ci/stages $@
+
+temporal-chaos: ## 200 workflows and more while everything behind Temporal is disturbed, and while its shards move (CHAOS=)
+	@.ci/tools && .ci/install postgresql
+	@CHAOS=$(CHAOS) .ci/stages $@
+
+temporal-bench: ## what the pause before a replay costs Temporal, and what Sluice and the stand-in do (ROUNDS=)
+	@.ci/tools && .ci/install postgresql
+	@ROUNDS=$(ROUNDS) .ci/stages $@
 
 dialogues: ## 20,000 random dialogues, compared with PostgreSQL (DIALOGUES= SEED=)
 	@.ci/tools && .ci/install postgresql

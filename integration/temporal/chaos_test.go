@@ -34,10 +34,10 @@ var disturbances = []struct {
 	{"20 % of the commits conflict", func(d *deployment, t *testing.T) { d.plan(t, conflicts(0.2)) }},
 	{"the stand-in starts anew", (*deployment).restartSim},
 	{"5 % of the commits conflict", func(d *deployment, t *testing.T) { d.plan(t, conflicts(0.05)) }},
-	{"Sluice ends by SIGTERM and starts anew", func(d *deployment, t *testing.T) { d.restartSluice(t, syscall.SIGTERM) }},
-	{"Sluice ends by SIGKILL and starts anew", func(d *deployment, t *testing.T) { d.restartSluice(t, syscall.SIGKILL) }},
+	{"Sluice ends by SIGTERM and starts anew", func(d *deployment, t *testing.T) { d.restartSluice(t, syscall.SIGTERM, nil) }},
+	{"Sluice ends by SIGKILL and starts anew", func(d *deployment, t *testing.T) { d.restartSluice(t, syscall.SIGKILL, nil) }},
 	{"20 % of the commits conflict", func(d *deployment, t *testing.T) { d.plan(t, conflicts(0.2)) }},
-	{"Sluice ends by SIGTERM and starts anew", func(d *deployment, t *testing.T) { d.restartSluice(t, syscall.SIGTERM) }},
+	{"Sluice ends by SIGTERM and starts anew", func(d *deployment, t *testing.T) { d.restartSluice(t, syscall.SIGTERM, nil) }},
 }
 
 const settle = 15 * time.Second
@@ -52,8 +52,14 @@ func TestChaos(t *testing.T) {
 	if *chaos == 0 {
 		return
 	}
+	for _, plugin := range []string{pgx5, libpq} {
+		t.Run(plugin, func(t *testing.T) { disturbed(t, plugin) })
+	}
+}
+
+func disturbed(t *testing.T, plugin string) {
 	d := deploy(t, setup{
-		plugin: pgx5, faults: conflicts(0.05),
+		plugin: plugin, faults: conflicts(0.05), fenced: true,
 		// The rate at which connections are taken is what Sluice dials at, and few are saved up.
 		standIn: []string{"--rate", "10", "--burst", "40"},
 		env:     harness.Env{"DSQL_CONNECTION_RATE_LIMIT": "10", "DSQL_CONNECTION_BURST_LIMIT": "40"},
@@ -64,34 +70,44 @@ func TestChaos(t *testing.T) {
 	ctx, calm := context.WithCancel(t.Context())
 	defer calm()
 	killed := d.killBackends(ctx)
-	var disturbed atomic.Bool
-	var total atomic.Int64
-	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
-		d.runMix(t, executed, func(n int) (*kind, bool) {
-			if n >= *chaos && disturbed.Load() {
-				return nil, false
-			}
-			total.Add(1)
-			return mix(n, longForm), true
-		})
-	}()
 	began := time.Now()
-	for _, disturbance := range disturbances {
-		t.Logf("%v: %s", time.Since(began).Round(time.Second), disturbance.name)
-		disturbance.make(d, t)
-		time.Sleep(settle)
-	}
-	disturbed.Store(true)
-	<-finished
+	ran := d.runWhile(t, executed, *chaos, func() {
+		for _, disturbance := range disturbances {
+			t.Logf("%v: %s", time.Since(began).Round(time.Second), disturbance.name)
+			disturbance.make(d, t)
+			time.Sleep(settle)
+		}
+	})
 	calm()
 	took := time.Since(began)
 	executed.verify(t)
-	d.verifyVisibility(t, int(total.Load()))
-	t.Logf("%d workflows in %v; callers asked again %d times; %d backends were killed", total.Load(), took.Round(time.Second), d.client.again.Load(), killed.Load())
+	d.verifyVisibility(t, ran)
+	t.Logf("%d workflows in %v; callers asked again %d times; %d backends were killed", ran, took.Round(time.Second), d.client.again.Load(), killed.Load())
 	d.verifyRangeIDs(t, before)
+	d.verifyFence(t)
 	d.reportTold(t)
 	report(t, d)
 	d.verifyErrors(t, toldInChaos...)
+}
+
+// runWhile runs workflows for as long as disturb takes, and at least as many, and returns
+// how many there were.
+func (d *deployment) runWhile(t *testing.T, executed *executions, least int, disturb func()) int {
+	var enough atomic.Bool
+	var ran atomic.Int64
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		d.runMix(t, executed, "", func(n int) (*kind, bool) {
+			if n >= least && enough.Load() {
+				return nil, false
+			}
+			ran.Add(1)
+			return mix(n, longForm), true
+		})
+	}()
+	disturb()
+	enough.Store(true)
+	<-finished
+	return int(ran.Load())
 }

@@ -17,7 +17,7 @@ func TestSchemaToolOnTwoDatabases(t *testing.T) {
 	sluice := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(harness.Env{"DSQL_LISTEN_DATABASES": "postgres,temporal_*=schema:*", "DSQL_REWRITE_BYTEA": "hex"})})
 	runs := func(plugin, database string, args ...string) {
 		t.Helper()
-		programs.tool(t, plugin, database, sluice, args...)
+		programs.tool(t, plugin, database, at(sluice), args...)
 	}
 	count := func(what, want string) {
 		t.Helper()

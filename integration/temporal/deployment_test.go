@@ -31,21 +31,37 @@ const faults = `[
 // setup says how to deploy.
 type setup struct {
 	plugin  string
+	behind  backend
 	faults  string   // in force from the schema on
 	standIn []string // further flags of the stand-in
 	env     harness.Env
 	// visibility is behind a second Sluice, in a PostgreSQL; else in SQLite.
 	visibility bool
+	// histories are processes that have the shards, when these have processes of their
+	// own.
+	histories int
+	// fenced has the database keep book for verifyFence.
+	fenced bool
 }
+
+// backend is what the server's data are behind.
+type backend int
+
+const (
+	sluiceOnDSQL     backend = iota // Sluice and the stand-in
+	sluiceOnPostgres                // Sluice of kind postgres
+	postgresAlone
+)
 
 // deployment is a Temporal server and what stands behind it, from the server down.
 type deployment struct {
-	server *server
-	tap    *tap
-	sluice *harness.Sluice
-	sim    *harness.DSQLSim
-	pg     *pgtest.Server
-	client *caller
+	server    *server   // the process with the frontend
+	histories []*server // those with the shards, if they are others
+	tap       *tap
+	sluice    *harness.Sluice
+	sim       *harness.DSQLSim
+	pg        *pgtest.Server
+	client    *caller
 
 	// What another of them is started with, and what those that ended have counted.
 	simConfig    harness.DSQLSimConfig
@@ -53,29 +69,79 @@ type deployment struct {
 	sums         map[string]float64
 }
 
+// shards are few where one process has them, and enough for each of several.
+const shards, shardsToMove = 4, 16
+
 // deploy starts all of them, with Temporal's schema and a namespace.
 func deploy(t *testing.T, s setup) *deployment {
 	t.Helper()
 	temporal := build(t)
-	bin, dir := harness.Binaries(t), t.TempDir()
-	d := &deployment{pg: pgtest.Start(t, pgtest.MaxConnections(150)), sums: map[string]float64{}}
-	d.simConfig = harness.DSQLSimConfig{Bin: bin, Dir: dir, Upstream: d.pg, Args: s.standIn}
-	d.sim = harness.StartDSQLSim(t, d.simConfig)
-	d.sluiceConfig = harness.SluiceConfig{Bin: bin, Dir: dir, Env: d.sim.Env().With(sluiceEnv).With(s.env)}
-	d.sluice = harness.StartSluice(t, d.sluiceConfig)
-	temporal.setUp(t, s.plugin, mainSchema, d.sluice)
-	visibility := ""
-	if s.visibility {
-		at := harness.StartSluice(t, harness.SluiceConfig{Env: harness.PostgresEnv(pgtest.Start(t, pgtest.MaxConnections(150)))})
-		temporal.setUp(t, s.plugin, visibilitySchema, at)
-		visibility = fmt.Sprintf("%s:%d", at.Host, at.Port)
+	d := &deployment{pg: pgtest.Start(t, pgtest.MaxConnections(150), pgtest.Setting("track_commit_timestamp", "on")), sums: map[string]float64{}}
+	data := d.startData(t, s)
+	temporal.setUp(t, s.plugin, mainSchema, data)
+	if s.fenced {
+		d.pg.SQL(t, "postgres", fence)
 	}
-	d.sim.Admin(t, http.MethodPost, "/faults", s.faults)
-	d.tap = startTap(t, fmt.Sprintf("%s:%d", d.sluice.Host, d.sluice.Port))
-	d.server = startServer(t, temporal.server, s.plugin, d.tap.address(), visibility)
+	if s.faults != "" {
+		d.sim.Admin(t, http.MethodPost, "/faults", s.faults)
+	}
+	d.tap = startTap(t, data)
+	where := site{file: temporal.server, plugin: s.plugin, data: d.tap.address(), shards: shards, frontend: freePorts(t, 1)[0]}
+	if s.visibility {
+		where.visibility = temporal.visibility(t, s.plugin)
+	}
+	d.startServers(t, where, s.histories)
+	return d
+}
+
+// startData starts what the server's data are behind, and returns its address.
+func (d *deployment) startData(t *testing.T, s setup) string {
+	t.Helper()
+	bin, dir := harness.Binaries(t), t.TempDir()
+	d.sluiceConfig = harness.SluiceConfig{Bin: bin, Dir: dir}
+	switch s.behind {
+	case postgresAlone:
+		d.pg.SQL(t, "postgres", "CREATE ROLE temporal SUPERUSER LOGIN")
+		d.pg.SQL(t, "postgres", "CREATE DATABASE temporal")
+		return d.pg.Address()
+	case sluiceOnPostgres:
+		d.sluiceConfig.Env = harness.PostgresEnv(d.pg).With(harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "40"})
+	default:
+		d.simConfig = harness.DSQLSimConfig{Bin: bin, Dir: dir, Upstream: d.pg, Args: s.standIn}
+		d.sim = harness.StartDSQLSim(t, d.simConfig)
+		d.sluiceConfig.Env = d.sim.Env().With(sluiceEnv).With(s.env)
+	}
+	d.sluice = harness.StartSluice(t, d.sluiceConfig)
+	return at(d.sluice)
+}
+
+// at is where a Sluice listens.
+func at(s *harness.Sluice) string { return fmt.Sprintf("%s:%d", s.Host, s.Port) }
+
+// visibility sets up a database of its own for that, behind a Sluice.
+func (p programs) visibility(t *testing.T, plugin string) (address string) {
+	t.Helper()
+	sluice := harness.StartSluice(t, harness.SluiceConfig{Env: harness.PostgresEnv(pgtest.Start(t, pgtest.MaxConnections(150)))})
+	p.setUp(t, plugin, visibilitySchema, at(sluice))
+	return at(sluice)
+}
+
+// startServers starts a process with all services, or one with all but the shards, and
+// these in as many others.
+func (d *deployment) startServers(t *testing.T, where site, histories int) {
+	t.Helper()
+	var services []string
+	if histories > 0 {
+		where.shards = shardsToMove
+		services = []string{"frontend", "matching", "worker"}
+	}
+	for range histories {
+		d.histories = append(d.histories, startServer(t, where, "history"))
+	}
+	d.server = startServer(t, where, services...)
+	d.server.waitReady(t)
 	d.registerNamespace(t)
 	d.client = &caller{Client: d.server.client(t, namespace)}
-	return d
 }
 
 func (d *deployment) registerNamespace(t *testing.T) {

@@ -40,8 +40,8 @@ func (d *deployment) tally(t *testing.T, text string) {
 	}
 }
 
-// restartSluice ends it and starts another on its port.
-func (d *deployment) restartSluice(t *testing.T, signal syscall.Signal) {
+// restartSluice ends it and starts another on its port, with further variables.
+func (d *deployment) restartSluice(t *testing.T, signal syscall.Signal, env harness.Env) {
 	t.Helper()
 	text, err := d.sluice.Metrics(t.Context())
 	if err != nil {
@@ -49,6 +49,7 @@ func (d *deployment) restartSluice(t *testing.T, signal syscall.Signal) {
 	}
 	d.tally(t, text)
 	c := d.sluiceConfig
+	c.Env = c.Env.With(env)
 	c.Port = d.sluice.Port
 	if !d.sluice.Stop(signal, 30*time.Second) {
 		t.Errorf("Sluice did not end")
@@ -157,17 +158,26 @@ func (d *deployment) rangeIDs(t *testing.T) map[string]int {
 }
 
 // verifyRangeIDs that the server took its shards anew for a reason: an error that it
-// was told, or a connection that was lost or refused. Each can concern one shard.
+// was told, or a connection that was lost or refused. Each can concern one shard, and an
+// error in a transaction that has read a shard's lease concerns that one.
 func (d *deployment) verifyRangeIDs(t *testing.T, before map[string]int) {
 	t.Helper()
 	lost, refused := d.tap.losses()
-	reasons, taken := len(d.tap.all())+lost+refused, 0
+	errors := map[string]int{}
+	for _, e := range d.tap.all() {
+		errors[e.shard]++
+	}
+	anyShard, taken := errors[""]+lost+refused, 0
 	for shard, id := range d.rangeIDs(t) {
-		t.Logf("shard %s: range_id %d, %d before", shard, id, before[shard])
-		taken += id - before[shard]
+		more := id - before[shard]
+		t.Logf("shard %s was taken anew %d times; %d errors were told in transactions that had read its lease", shard, more, errors[shard])
+		if more > errors[shard]+anyShard {
+			t.Errorf("shard %s was taken anew %d times, for %d reasons", shard, more, errors[shard]+anyShard)
+		}
+		taken += more
 	}
 	t.Logf("shards were taken anew %d times; Temporal was told %d errors, lost %d connections that it used, and %d were refused", taken, len(d.tap.all()), lost, refused)
-	if taken > reasons {
+	if reasons := len(d.tap.all()) + lost + refused; taken > reasons {
 		t.Errorf("shards were taken anew %d times, for %d reasons", taken, reasons)
 	}
 }

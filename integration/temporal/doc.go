@@ -6,8 +6,9 @@
 // What runs is a table of kinds of workflows: each says how it is driven and what
 // its result and its history have to be.
 //
-// Visibility is in SQLite, as it belongs to another store than DSQL. The stand-in
-// refuses what DSQL refuses; Sluice maps the keys of type bytea (rewrite.bytea).
+// Visibility belongs to another store than DSQL: a PostgreSQL behind a second Sluice, or
+// SQLite where time is short. The stand-in refuses what DSQL refuses; Sluice maps the keys
+// of type bytea (rewrite.bytea).
 //
 // The module is one of its own, so that the programs are built with the versions
 // that Temporal's go.mod names, the driver included, and none of them gets near

@@ -48,50 +48,78 @@ func build(t *testing.T) programs {
 	return programs{server: dir + "server", schemaTool: dir + "sql"}
 }
 
-// setUp has the stock tool apply a collapsed schema.
-func (p programs) setUp(t *testing.T, plugin string, s schema, at *harness.Sluice) {
+// setUp has the stock tool apply a collapsed schema to what is at an address.
+func (p programs) setUp(t *testing.T, plugin string, s schema, address string) {
 	t.Helper()
-	p.tool(t, plugin, "temporal", at, "setup-schema", "--version", s.version, "--schema-name", s.name)
+	p.tool(t, plugin, "temporal", address, "setup-schema", "--version", s.version, "--schema-name", s.name)
 }
 
-func (p programs) tool(t *testing.T, plugin, database string, at *harness.Sluice, args ...string) {
+func (p programs) tool(t *testing.T, plugin, database, address string, args ...string) {
 	t.Helper()
-	all := append([]string{"--plugin", plugin, "--endpoint", at.Host, "--port", fmt.Sprint(at.Port), "--user", "temporal", "--database", database}, args...)
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := append([]string{"--plugin", plugin, "--endpoint", host, "--port", port, "--user", "temporal", "--database", database}, args...)
 	if out, err := exec.CommandContext(t.Context(), p.schemaTool, all...).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(all, " "), err, out)
 	}
 }
 
-// server is a Temporal server that runs until its test ends.
-type server struct {
-	frontend, metrics string // host:port
-	program           *harness.Program
+// site is what all processes of one cluster share.
+type site struct {
+	file, plugin string
+	data         string // the address of the Sluice that their data are behind
+	visibility   string // and of the one for visibility; none: it is in SQLite
+	shards       int
+	frontend     int // port
 }
 
-// startServer starts all services with their data behind the Sluice at address,
-// visibility behind the one at visibility or, if there is none, in SQLite, and
-// returns when the frontend answers.
-func startServer(t *testing.T, file, plugin, address, visibility string) *server {
+// server is a process of a Temporal cluster that runs until its test ends.
+type server struct {
+	frontend, metrics string // host:port, and a URL
+	program           *harness.Program
+
+	site     site
+	dir      string
+	services []string
+}
+
+// startServer starts a process with some of the services, or with all.
+func startServer(t *testing.T, at site, services ...string) *server {
 	t.Helper()
-	dir := t.TempDir()
-	ports := freePorts(t, 10)
-	config := filepath.Join(dir, "server.yaml")
-	out, err := os.Create(config)
+	ports := freePorts(t, 9)
+	s := &server{
+		frontend: fmt.Sprintf("127.0.0.1:%d", at.frontend), metrics: fmt.Sprintf("http://127.0.0.1:%d/metrics", ports[0]),
+		site: at, dir: t.TempDir(), services: services,
+	}
+	out, err := os.Create(s.config())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer out.Close()
 	err = template.Must(template.ParseFiles("testdata/server.yaml")).Execute(out, map[string]any{
-		"Plugin": plugin, "Sluice": address, "Visibility": visibility, "SQLite": filepath.Join(dir, "visibility.db"), "Frontend": ports[0], "Metrics": ports[1], "Ports": ports[2:],
+		"Plugin": at.plugin, "Sluice": at.data, "Visibility": at.visibility, "SQLite": filepath.Join(s.dir, "visibility.db"), "Shards": at.shards,
+		"Frontend": at.frontend, "Metrics": ports[0], "Ports": ports[1:],
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{frontend: fmt.Sprintf("127.0.0.1:%d", ports[0]), metrics: fmt.Sprintf("http://127.0.0.1:%d/metrics", ports[1])}
-	s.program = harness.Start(t, file, dir, nil, "--config-file", config, "--allow-no-auth", "start")
+	s.start(t)
 	t.Cleanup(func() { s.complain(t) })
-	s.waitReady(t)
 	return s
+}
+
+func (s *server) config() string { return filepath.Join(s.dir, "server.yaml") }
+
+// start it, anew if it has ended.
+func (s *server) start(t *testing.T) {
+	t.Helper()
+	args := []string{"--config-file", s.config(), "--allow-no-auth", "start"}
+	for _, service := range s.services {
+		args = append(args, "--service", service)
+	}
+	s.program = harness.Start(t, s.site.file, s.dir, nil, args...)
 }
 
 // complain shows, when the test has failed, what the server did not like; the
@@ -128,6 +156,7 @@ func freePorts(t *testing.T, n int) (ports []int) {
 	return nil
 }
 
+// waitReady until the frontend answers.
 func (s *server) waitReady(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)

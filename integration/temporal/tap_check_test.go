@@ -36,7 +36,7 @@ func TestTapSeesErrors(t *testing.T) {
 	if err := conn.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	want := []told{{"40001", "lost", "", []string{"BEGIN", "UPDATE shards SET range_id = 2", "COMMIT"}}}
+	want := []told{{"40001", "lost", "", []string{"BEGIN", "UPDATE shards SET range_id = 2", "COMMIT"}, ""}}
 	if got := tap.with("40001"); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -100,7 +100,7 @@ func TestDocumentedConfiguration(t *testing.T) {
 	}
 	_, documented, _ := strings.Cut(string(page), "```yaml\n")
 	documented, _, found := strings.Cut(documented, "```")
-	documented = strings.NewReplacer("127.0.0.1:5432", "{{.Sluice}}", pgx5, "{{.Plugin}}").Replace(documented)
+	documented = strings.NewReplacer("127.0.0.1:5432", "{{.Sluice}}", pgx5, "{{.Plugin}}", "Shards: 4", "Shards: {{.Shards}}").Replace(documented)
 	if !found || !strings.Contains(string(tried), documented) {
 		t.Errorf("docs/temporal.md shows\n%s\nwhich testdata/server.yaml does not have", documented)
 	}

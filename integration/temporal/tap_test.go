@@ -33,6 +33,7 @@ type tap struct {
 type told struct {
 	sqlState, message, detail string
 	statements                []string // of the transaction, shortened
+	shard                     string   // whose lease the transaction has read; "" for none
 }
 
 func startTap(t *testing.T, to string) *tap {
@@ -140,6 +141,7 @@ type tapped struct {
 	mu         sync.Mutex
 	texts      map[string]string // prepared statements by name
 	statements []string          // of the transaction
+	shard      string            // whose lease it has read
 	used       bool              // it has begun a transaction, or asked what has no answer yet
 }
 
@@ -191,6 +193,9 @@ func (c *tapped) request(kind byte, body []byte) error {
 		var m pgproto3.Bind
 		err := m.Decode(body)
 		c.note(c.texts[m.PreparedStatement])
+		if strings.Contains(c.texts[m.PreparedStatement], "FROM shards WHERE shard_id") && len(m.Parameters) > 0 {
+			c.shard = number(m.Parameters[0], len(m.ParameterFormatCodes) > 0 && m.ParameterFormatCodes[0] == 1)
+		}
 		return err
 	}
 	return nil
@@ -199,7 +204,7 @@ func (c *tapped) request(kind byte, body []byte) error {
 func (c *tapped) note(sql string) {
 	sql = strings.Join(strings.Fields(sql), " ")
 	if strings.EqualFold(sql, "begin") {
-		c.statements = nil
+		c.statements, c.shard = nil, ""
 	}
 	c.statements = append(c.statements, fmt.Sprintf("%.60s", sql))
 }
@@ -221,14 +226,26 @@ func (c *tapped) answer(kind byte, body []byte) error {
 			return err
 		}
 		c.tap.mu.Lock()
-		c.tap.errors = append(c.tap.errors, told{m.Code, m.Message, m.Detail, c.statements})
+		c.tap.errors = append(c.tap.errors, told{m.Code, m.Message, m.Detail, c.statements, c.shard})
 		c.tap.mu.Unlock()
 	case 'Z':
 		if c.used = string(body) != "I"; !c.used {
-			c.statements = nil
+			c.statements, c.shard = nil, ""
 		}
 	}
 	return nil
+}
+
+// number is an integer parameter, spelt out.
+func number(value []byte, binaryFormat bool) string {
+	if !binaryFormat {
+		return string(value)
+	}
+	n := int64(0)
+	for _, b := range value {
+		n = n<<8 | int64(b)
+	}
+	return fmt.Sprint(n)
 }
 
 // passOn copies one message whose kind has as many bytes, 0 or 1, and shows it

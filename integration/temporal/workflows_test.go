@@ -55,7 +55,7 @@ func TestWorkflowsWhileCommitsFail(t *testing.T) {
 			d := deploy(t, setup{plugin: plugin.name, faults: faults, visibility: *workflows >= longForm})
 			executed := d.work(t)
 			began := time.Now()
-			d.runMix(t, executed, func(n int) (*kind, bool) { return mix(n, plugin.workflows), n < plugin.workflows })
+			d.runMix(t, executed, "", func(n int) (*kind, bool) { return mix(n, plugin.workflows), n < plugin.workflows })
 			took := time.Since(began)
 			executed.verify(t)
 			d.verifyVisibility(t, plugin.workflows)
@@ -105,8 +105,9 @@ func kindsOf(long bool) (some []*kind) {
 	return some
 }
 
-// runMix runs workflow 0, 1 and so on, for as long as next has one, inFlight at a time.
-func (d *deployment) runMix(t *testing.T, executed *executions, next func(n int) (*kind, bool)) {
+// runMix runs workflow 0, 1 and so on, for as long as next has one, inFlight at a time,
+// under IDs that begin with the prefix.
+func (d *deployment) runMix(t *testing.T, executed *executions, prefix string, next func(n int) (*kind, bool)) {
 	var last atomic.Int64
 	var wg sync.WaitGroup
 	for range inFlight {
@@ -117,7 +118,7 @@ func (d *deployment) runMix(t *testing.T, executed *executions, next func(n int)
 				if !more {
 					return
 				}
-				if err := k.run(t.Context(), d.client, executed, n); err != nil {
+				if err := k.run(t.Context(), d.client, executed, prefix, n); err != nil {
 					t.Errorf("%s %d: %v", k.name, n, err)
 				}
 			}
@@ -127,10 +128,10 @@ func (d *deployment) runMix(t *testing.T, executed *executions, next func(n int)
 }
 
 // run runs workflow n and looks at its result, its history and its activities.
-func (k *kind) run(ctx context.Context, c *caller, executed *executions, n int) error {
+func (k *kind) run(ctx context.Context, c *caller, executed *executions, prefix string, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, 6*time.Minute)
 	defer cancel()
-	id := fmt.Sprintf("%s-%d", strings.ReplaceAll(k.name, " ", "-"), n)
+	id := fmt.Sprintf("%s%s-%d", prefix, strings.ReplaceAll(k.name, " ", "-"), n)
 	start := k.start
 	if start == nil {
 		start = k.byName
