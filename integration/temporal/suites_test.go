@@ -34,7 +34,10 @@ const leftOut = "/^TestPostgreSQLVisibility(Persistence)?Suite$"
 const leastTests = 450
 
 // exceptions are tests that fail, with the reason, by their names below that of upstream.
-var exceptions = map[string]string{}
+var exceptions = map[string]string{
+	"TestPostgreSQLTestClusterDropsDatabaseWithOpenConnection": "it ends the sessions in a database by pg_terminate_backend before it drops the database: " +
+		"here that ends backends of Sluice, and not a client's session, for which DROP DATABASE is refused (55006)",
+}
 
 // Temporal's own tests of its persistence pass on the strict stand-in, but for exceptions.
 // Each makes a database for itself, which is a schema here, and sets it up.
@@ -75,7 +78,7 @@ func buildSuites(t *testing.T) (program, source string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", program, "go.temporal.io/server/common/persistence/tests").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-c", "-o", program, "go.temporal.io/server/common/persistence/tests").CombinedOutput()
 	if err != nil {
 		t.Fatalf("build Temporal's tests: %v\n%s", err, out)
 	}
