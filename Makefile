@@ -19,7 +19,7 @@ export GOFLAGS += -tags=netgo,osusergo
 export CGO_ENABLED = 1
 STATIC = -ldflags '-linkmode external -extldflags=-static'
 
-.PHONY: help run build test deps lint unit race integration temporal temporal-chaos temporal-bench fuzz dialogues mutants bench clean
+.PHONY: help run build test deps lint unit race integration temporal temporal-suites temporal-limits temporal-chaos temporal-bench fuzz dialogues mutants bench clean
 .DEFAULT_GOAL = help
 
 help: ## this list
@@ -45,6 +45,14 @@ deps lint unit race integration fuzz: ## one stage of the test
 temporal: ## 100 workflows of all kinds on a Temporal server through Sluice while commits fail (WORKFLOWS=)
 	@.ci/tools && .ci/install postgresql
 	@WORKFLOWS=$(WORKFLOWS) .ci/stages $@
+
+temporal-suites: ## Temporal's own tests of its persistence, on the stand-in through Sluice
+	@.ci/tools && .ci/install postgresql
+	@.ci/stages $@
+
+temporal-limits: ## what exceeds DSQL's limits, with Temporal's own below them and without
+	@.ci/tools && .ci/install postgresql
+	@.ci/stages $@
 
 temporal-chaos: ## 200 workflows and more while everything behind Temporal is disturbed, and while its shards move (CHAOS=)
 	@.ci/tools && .ci/install postgresql

@@ -107,7 +107,7 @@ func limitsRows(payload []byte) bool {
 // any other.
 func (s *session) hintOfRows(o *owed, plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
 	switch {
-	case s.srv.cfg.Kind != DSQL || st == nil || !st.Deletes() || !limitsRows(payload):
+	case st == nil || !st.Deletes() || !limitsRows(payload):
 		return ""
 	case plan.Single() == nil:
 		return rewrite.ChunkedAloneHint

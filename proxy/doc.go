@@ -72,7 +72,7 @@
 //	mapping     mapping.go, mapnames.go, searchpath.go, mappederrors.go
 //	sequences   sequences.go, ran.go
 //	backend     backend.go, uplink.go, downlink.go, reply.go, replyerror.go, owed.go, outcome.go,
-//	            loss.go, path.go, mapped.go, groups.go
+//	            loss.go, path.go, mapped.go, exceeded.go, groups.go
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, replan.go, gate.go,
 //	            savepoint.go, alarm.go
 //	bytes       errors.go, packages wire and rawconn

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -29,14 +30,11 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 		return refusalOf(st).Append(nil)
 	}
 	payload := frame[wire.HeaderLen:]
+	if hint == "" {
+		hint = s.hintOf(o, plan, st, payload)
+	}
 	if retry.Field(payload, 'H') != nil {
 		hint = ""
-	} else if code := string(retry.Field(payload, 'C')); hint == "" && st != nil && (code == "0A000" || code == "42704") {
-		hint = st.Hint
-	} else if hint == "" && plan.Mapped && unknownName(payload) && bytes.Contains(retry.Field(payload, 'M'), []byte(rewrite.MappedSuffix)) {
-		hint = hintSchemaChanged
-	} else if hint == "" {
-		hint = s.hintOfRows(o, plan, st, payload)
 	}
 	moved := retry.Field(payload, 'P') != nil && (plan.Text != "" || split != nil)
 	dress := s.srv.dresserOf(plan, payload)
@@ -44,6 +42,22 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 		return nil
 	}
 	return o.retold(payload, moved, hint, dress)
+}
+
+// hintOf is the hint for an error of the server's about a text of that plan; "" where there
+// is none. st is the statement that it is about; nil where nobody knows.
+func (s *session) hintOf(o *owed, plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
+	code := string(retry.Field(payload, 'C'))
+	if st != nil && (code == "0A000" || code == "42704") {
+		return st.Hint
+	}
+	if plan.Mapped && unknownName(payload) && bytes.Contains(retry.Field(payload, 'M'), []byte(rewrite.MappedSuffix)) {
+		return hintSchemaChanged
+	}
+	if s.srv.cfg.Kind != DSQL {
+		return ""
+	}
+	return cmp.Or(s.hintOfRows(o, plan, st, payload), hintOfLimit(payload))
 }
 
 // retold is an error with the position mapped, where moved says so, with names and values as

@@ -42,6 +42,8 @@ type setup struct {
 	histories int
 	// fenced has the database keep book for verifyFence.
 	fenced bool
+	// unlimited leaves the server its own values of what is in dynamicConfig.
+	unlimited bool
 }
 
 // backend is what the server's data are behind.
@@ -89,6 +91,10 @@ func deploy(t *testing.T, s setup) *deployment {
 	where := site{file: temporal.server, plugin: s.plugin, data: d.tap.address(), shards: shards, frontend: freePorts(t, 1)[0]}
 	if s.visibility {
 		where.visibility = temporal.visibility(t, s.plugin)
+	}
+	if !s.unlimited {
+		where.dynamic = dynamicConfig
+		logSettings(t)
 	}
 	d.startServers(t, where, s.histories)
 	return d

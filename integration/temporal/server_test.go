@@ -72,7 +72,8 @@ type site struct {
 	data         string // the address of the Sluice that their data are behind
 	visibility   string // and of the one for visibility; none: it is in SQLite
 	shards       int
-	frontend     int // port
+	frontend     int    // port
+	dynamic      string // file of the dynamic configuration; none: the server's own values
 }
 
 // server is a process of a Temporal cluster that runs until its test ends.
@@ -93,13 +94,20 @@ func startServer(t *testing.T, at site, services ...string) *server {
 		frontend: fmt.Sprintf("127.0.0.1:%d", at.frontend), metrics: fmt.Sprintf("http://127.0.0.1:%d/metrics", ports[0]),
 		site: at, dir: t.TempDir(), services: services,
 	}
+	dynamic := ""
+	if at.dynamic != "" {
+		var err error
+		if dynamic, err = filepath.Abs(at.dynamic); err != nil {
+			t.Fatal(err)
+		}
+	}
 	out, err := os.Create(s.config())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer out.Close()
 	err = template.Must(template.ParseFiles("testdata/server.yaml")).Execute(out, map[string]any{
-		"Plugin": at.plugin, "Sluice": at.data, "Visibility": at.visibility, "SQLite": filepath.Join(s.dir, "visibility.db"), "Shards": at.shards,
+		"Plugin": at.plugin, "Sluice": at.data, "Visibility": at.visibility, "SQLite": filepath.Join(s.dir, "visibility.db"), "Shards": at.shards, "Dynamic": dynamic,
 		"Frontend": at.frontend, "Metrics": ports[0], "Ports": ports[1:],
 	})
 	if err != nil {

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"go/ast"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// readStates are SQLSTATEs that the source names to know them when the server says them, and
+// never says itself.
+var readStates = map[string]bool{
+	"00000": true, // of notices
+	"22012": true, // a statement that is made to fail
+	"42703": true, "42704": true, "42P01": true, "42P06": true, "53400": true,
+	"OC000": true, "OC001": true, // of a cluster's messages
+}
+
+// Temporal swaps its pool of connections behind some SQLSTATEs, and takes others for the
+// outcome of what it asked: Sluice says none of them.
+var neverSaid = []string{"23505", "25006", "57P03"}
+
+// The table in docs/temporal.md has every SQLSTATE that Sluice says itself, and no other: for
+// each somebody has looked up what Temporal does then.
+func TestTableOfSQLStates(t *testing.T) {
+	t.Parallel()
+	said := map[string]bool{}
+	for _, file := range sourceFiles(t) {
+		if !file.test && (file.dir == "proxy" || strings.HasPrefix(file.dir, "proxy/") || file.dir == "rewrite" || file.dir == "retry") {
+			maps.Copy(said, statesIn(file.syntax))
+		}
+	}
+	maps.DeleteFunc(said, func(state string, _ bool) bool { return readStates[state] })
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "temporal.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for row := range strings.Lines(string(page)) {
+		if first, _, ok := strings.Cut(strings.TrimPrefix(row, "| "), " |"); ok && strings.HasPrefix(row, "| ") {
+			for _, state := range regexp.MustCompile("`([0-9A-Z]{5})`").FindAllStringSubmatch(first, -1) {
+				listed[state[1]] = true
+			}
+		}
+	}
+	if got, want := slices.Sorted(maps.Keys(listed)), slices.Sorted(maps.Keys(said)); !slices.Equal(got, want) {
+		t.Errorf("docs/temporal.md lists\n%v\nand Sluice says\n%v", got, want)
+	}
+	for _, state := range neverSaid {
+		if said[state] {
+			t.Errorf("Sluice says %s, which Temporal takes for more than a failure", state)
+		}
+	}
+	if len(said) < 25 {
+		t.Errorf("only %d SQLSTATEs found: the search is broken", len(said))
+	}
+}
+
+// statesIn are the string constants of a file that have the form of a SQLSTATE.
+func statesIn(file *ast.File) map[string]bool {
+	found := map[string]bool{}
+	state := regexp.MustCompile("^([0-9][0-9A-Z]{4}|[A-Z]{2}[0-9]{3})$")
+	ast.Inspect(file, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			if text, err := strconv.Unquote(lit.Value); err == nil && state.MatchString(text) {
+				found[text] = true
+			}
+		}
+		return true
+	})
+	return found
+}

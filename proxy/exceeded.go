@@ -1,0 +1,38 @@
+package proxy
+
+import (
+	"bytes"
+
+	"github.com/sluice-proxy/sluice/retry"
+)
+
+// Hints for errors that tell of a limit of DSQL. The server names the limit at best, and never
+// says what helps: applications have limits of their own for what they store and change at
+// once, and those were chosen for a database that takes more. mappedError asks.
+
+// exceeded are the limits, each with a part of the message that tells of it.
+var exceeded = []struct{ message, hint string }{
+	{"transaction row limit exceeded", "A transaction of Aurora DSQL changes at most 3,000 rows" + ownLimit},
+	{"transaction size limit", "A transaction of Aurora DSQL changes at most 10 MiB" + ownLimit},
+	{"transaction age limit", "A transaction of Aurora DSQL lasts at most 5 minutes" + ownLimit},
+	{"datatype limit greater than", "A value has at most 1 MiB in Aurora DSQL, compressed where the server compresses it" + ownLimit},
+	{"maximum column size exceeded", "A value has at most 1 MiB in Aurora DSQL, compressed where the server compresses it" + ownLimit},
+	{"maximum row size exceeded", "A row has at most 2 MiB in Aurora DSQL" + ownLimit},
+	{"key size too large", "The columns of a key have at most about 2,000 bytes together in Aurora DSQL, and each byte of a mapped bytea column (rewrite.bytea) takes two" + ownLimit},
+}
+
+const ownLimit = ". If the application has a limit of its own for this, set it below."
+
+// hintOfLimit is the hint for an error that tells of a limit of DSQL; "" for any other.
+func hintOfLimit(payload []byte) string {
+	if string(retry.Field(payload, 'C')) != "54000" {
+		return ""
+	}
+	message := bytes.ToLower(retry.Field(payload, 'M'))
+	for _, limit := range exceeded {
+		if bytes.Contains(message, []byte(limit.message)) {
+			return limit.hint
+		}
+	}
+	return ""
+}
