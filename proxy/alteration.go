@@ -17,9 +17,25 @@ import (
 // (rewrite.Alteration): it stands alone, outside of a block. perform (local.go) calls
 // alterTable; of a portal it does so at the Sync, since nothing else may be in the group.
 //
+// The statement itself goes first. A server that takes it has done all that there is to do;
+// one that refuses it (0A000) has done nothing, and only then the catalog is asked. So what a
+// cluster learns is used at once, and what is answered here was looked at, not remembered.
+//
 // A column is added under another name, gets its default, and then its own name, when all
 // rows have the default: no statement sees it half filled by its name, and a statement that
-// failed in the middle is sent once more, and goes on where it was.
+// failed in the middle is sent once more, and goes on where it was. The steps, each a
+// transaction of its own:
+//
+//	look        is there such a column, or one that another such statement has left?
+//	Add         the column, without a constraint, under its name for the time being
+//	SetDefault  for rows to come; a default that is none of the type's fails here, and Undo
+//	            leaves nothing behind
+//	Fill        the rows that are there, in batches
+//	Rename      the column has its name
+//
+// An error behind Add says which column stands, and how many rows this statement has given
+// the default. A lost backend is an unknown outcome of the step that was under way, and none
+// of those before it: sent again, the statement finds the column under either name.
 
 // errAlteredAlone is told where a frame other than Sync follows the Execute.
 var errAlteredAlone = &wire.Error{Code: retry.StateUnsupported, Message: "ALTER TABLE cannot be carried out together with other statements",
@@ -115,7 +131,9 @@ func (a *alteration) retype(told *wire.Error) error {
 	return told
 }
 
-// add adds a column with a default.
+// add adds a column with a default. Two clients that do so at once share the work: whoever
+// comes second finds the column under its name for the time being, or, at the end, that it
+// exists, which is what PostgreSQL would have told it.
 func (a *alteration) add() error {
 	resumes, err := a.look()
 	if err != nil || len(a.notices) > 0 {
@@ -129,6 +147,7 @@ func (a *alteration) add() error {
 		}
 		resumes = true
 	}
+	// Nobody else knows of a column that has just been made: it can be taken back.
 	if err := a.ask(a.SetDefault(), nil); err != nil {
 		if refused(err) != nil && !resumes && a.ask(a.Undo(), nil) == nil {
 			a.stands = false
@@ -139,6 +158,7 @@ func (a *alteration) add() error {
 		return err
 	}
 	err = a.ask(a.Rename(), nil)
+	// Another client may have come to the end first, or have added a column of the name.
 	if told := refused(err); told != nil && (told.Code == undefinedColumn || told.Code == duplicateColumn) {
 		a.stands = told.Code == duplicateColumn
 		return a.errExists("42701")
@@ -179,6 +199,7 @@ func (a *alteration) look() (resumes bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	// Of another type or default the rows that are filled would keep what was not asked for.
 	adding := a.Adding()
 	stem := adding[:len(adding)-8]
 	other := slices.IndexFunc(columns, func(c string) bool { return c != adding && len(c) == len(adding) && strings.HasPrefix(c, stem) })

@@ -276,6 +276,8 @@ func (s *session) woken() error {
 	switch {
 	case s.cutOff.Load():
 		return errCut
+	case t.chunks != nil:
+		s.putOffStop(now)
 	case s.allAnswered():
 		s.forgetStops()
 	case !t.deadline.IsZero() && !now.Before(t.deadline):
@@ -288,6 +290,19 @@ func (s *session) woken() error {
 		return s.giveUp(errCanceled)
 	}
 	return nil
+}
+
+// putOffStop leaves a cancel or a timeout to the batches that begin behind ReadyForQuery.
+func (s *session) putOffStop(now time.Time) {
+	switch t := s.t; {
+	case !t.deadline.IsZero() && !now.Before(t.deadline):
+		t.unheeded = errTimedOut
+	case s.cancelAsked():
+		t.unheeded = errCanceled
+	default:
+		return
+	}
+	s.forgetStops()
 }
 
 // forgetStops has nothing stop a statement that has ended: only the server's ReadyForQuery is
@@ -320,6 +335,7 @@ func (s *session) giveUp(e *wire.Error) error {
 	s.mu.Unlock()
 	if t.outcome.mayCommit() || s.dedicated || s.pinned {
 		s.srv.metrics.Cancel(metrics.CancelIneffective)
+		t.unheeded = e
 		s.alarmRead()
 		return nil
 	}

@@ -212,8 +212,13 @@ func (c *chunks) run() error {
 	}
 }
 
-// wantsMore is why no further batch is begun; nil where one is.
+// wantsMore is why no further batch is begun; nil where one is: a cancel, a timeout, the end
+// of a drain, or a client that has left. What came while the statement ran as it was sent
+// counts too: nothing could stop it then, and the batches are what was meant.
 func (s *session) wantsMore() error {
+	if s.t.unheeded != nil {
+		return s.t.unheeded
+	}
 	if err := s.stopped(); err != nil {
 		return err
 	}

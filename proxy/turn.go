@@ -71,6 +71,9 @@ type request struct {
 	executes           int
 	// altering is a statement that was executed, and is carried out at the Sync; nil: none.
 	altering *rewrite.Statement
+	// unheeded is the cancel or timeout that came while a statement could not be stopped; nil
+	// for none. Batches that take its place heed it.
+	unheeded *wire.Error
 	// strung is a string in which Sluice answers something, and atString how the
 	// session stood in front of it.
 	strung   *strung

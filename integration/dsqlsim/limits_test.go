@@ -58,6 +58,27 @@ func TestRowLimit(t *testing.T) {
 	}
 }
 
+// A fault that is planned for another statement changes nothing of what a row too many does:
+// nothing of the statement stays.
+func TestRowLimitWhileFaultsArePlanned(t *testing.T) {
+	t.Parallel()
+	c := start(t, func(config *dsqlsim.Config) { config.Limits.TransactionRows = 10 })
+	c.direct(t, "CREATE TABLE planned AS SELECT generate_series(1, 11) AS id")
+	for _, at := range []dsqlsim.Point{dsqlsim.AtStatement, dsqlsim.AtRow, dsqlsim.Running, dsqlsim.Answered, dsqlsim.Committed} {
+		c.plan(t, dsqlsim.Fault{At: at, Action: dsqlsim.Cut, Contains: "of another"})
+		for protocol, send := range protocols {
+			w := c.raw(t)
+			answers := slices.DeleteFunc(w.ask(1, send("DELETE FROM planned WHERE id > 0")...), func(a string) bool { return len(a) == 1 })
+			if got := strings.Join(answers, " "); got != "E 54000 Z I" {
+				t.Errorf("%s, %s: %q", at, protocol, got)
+			}
+			if got := strings.TrimSpace(c.direct(t, "SELECT count(*) FROM planned")); got != "11" {
+				t.Fatalf("%s, %s: %s rows are left of 11", at, protocol, got)
+			}
+		}
+	}
+}
+
 // Several statements in one message count together, and a COMMIT among them does
 // not save what is too much.
 func TestRowLimitOfSeveral(t *testing.T) {

@@ -159,7 +159,7 @@ func (s *session) beforeSync() error {
 	if s.status != statusIdle {
 		return nil
 	}
-	if s.countsAhead() && s.replies.mayExceed(&s.server.config.Limits) {
+	if s.replies.mayExceed(&s.server.config.Limits) {
 		if err := s.settle(); err != nil {
 			return err
 		}
@@ -176,10 +176,6 @@ func (s *session) beforeSync() error {
 	}
 	return s.forwardOwn(parseFrame(ownName, markerSQL, nil))
 }
-
-// countsAhead tells whether rows are to be counted before a commit that PostgreSQL
-// would do by itself. A planned fault wants the statement and its commit together.
-func (s *session) countsAhead() bool { return s.server.plan.pending.Load() == 0 }
 
 // leastRow is the shortest text that VALUES can have for a row.
 const leastRow = len("(1)")
@@ -217,7 +213,7 @@ func (s *session) commitsItself(text *dialect.Text) bool {
 			return false
 		}
 	}
-	return writes && s.status == statusIdle && s.countsAhead()
+	return writes && s.status == statusIdle
 }
 
 // splitQuery puts frames of the extended protocol in the place of a Query: there we
