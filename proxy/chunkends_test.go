@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -72,6 +73,36 @@ func TestTimeoutOfBatches(t *testing.T) {
 					t.Errorf("%s: %s", what, got)
 				}
 			}
+		}
+	}
+}
+
+// A cancel or a timeout that comes while the statement still runs as it was sent, and cannot
+// be stopped, ends it in front of the first batch: nothing is deleted.
+func TestStopInFrontOfBatches(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"cancel", "timeout"} {
+		pg := limited(t, 3000, "IF calls = 0 THEN PERFORM pg_sleep(4); END IF;")
+		s := startSluice(t, pg, inBatches, withReplay, configure(func(c *proxy.Config) { c.CancelGrace = 100 * time.Millisecond }))
+		f := framesOf(t, s)
+		if how == "timeout" {
+			f.ask(t, 1, &pgproto3.Query{String: "SET statement_timeout = '300ms'"})
+		}
+		f.send(t, &pgproto3.Query{String: deleteMany})
+		if how == "cancel" {
+			awaitSleep(t, pg)
+			f.cancel(t, s)
+		}
+		if told := f.failure(t); told.Code != "57014" || told.Detail != "" {
+			t.Errorf("%s: %+v", how, told)
+		}
+		f.ready(t)
+		if n := left(t, pg, "true"); n != "14100" {
+			t.Errorf("%s: %s rows are left", how, n)
+		}
+		f.ask(t, 1, &pgproto3.Query{String: "SET statement_timeout = 0"})
+		if got := f.ask(t, 1, &pgproto3.Query{String: deleteMany}); got != "DELETE 14100 I" {
+			t.Errorf("%s: %s", how, got)
 		}
 	}
 }

@@ -103,6 +103,7 @@ func askPq(more string) func(*testing.T, string) asker {
 				fmt.Fprint(&out, t.Name(), " ", t.DatabaseTypeName(), " ")
 				values[i] = new(any)
 			}
+			out.WriteByte('\n')
 			for rows.Next() {
 				if err := rows.Scan(values...); err != nil {
 					return "", err
@@ -193,6 +194,13 @@ func TestTemporal(t *testing.T) {
 			t.Log(table) // an exception is an error above, with its statement and both answers
 		})
 	}
+<<<<<<< HEAD
+=======
+	for _, name := range slices.Sorted(keysOf(anyOrder)) {
+		table += "\nrows in any order: " + name + ": " + anyOrder[name]
+	}
+	t.Log(table) // an exception is an error above, with its statement and both answers
+>>>>>>> oracle
 }
 
 // prepared makes the schema in both databases and holds what they say of each text against
@@ -303,7 +311,7 @@ func (s *temporalRun) play(count int) string {
 			wrong++
 		case errWant != nil:
 			failed++
-		case want != got:
+		case inOrder(n, want) != inOrder(n, got):
 			s.t.Errorf("%s %#v:\n%s\nthrough Sluice\n%s", n.name, args, want, got)
 			wrong++
 		case strings.Contains(want, "\n") || touched.MatchString(want):
@@ -314,6 +322,29 @@ func (s *temporalRun) play(count int) string {
 		}
 	}
 	return fmt.Sprintf("%d, %d, %d, %d", count, found, failed, wrong)
+}
+
+// anyOrder are the texts whose ORDER BY leaves open which row comes first, by the reason.
+var anyOrder = map[string]string{
+	"listTaskQueueWithHashRangeQry": "rows of several range_hash have one task_queue_id",
+	"templateGetLastMessageIDQuery": "the ORDER BY is that of a query within",
+}
+
+// inOrder is an answer as it can be compared: rows that no ORDER BY sorts are in any order, and
+// which of them LIMIT leaves is not said either.
+func inOrder(n named, answer string) string {
+	words := strings.Fields(strings.ToUpper(n.text))
+	lines := strings.Split(answer, "\n")
+	base, _, _ := strings.Cut(n.name, " ")
+	_, open := anyOrder[base]
+	switch {
+	case slices.Contains(words, "ORDER") && !open:
+		return answer
+	case slices.Contains(words, "LIMIT"):
+		return fmt.Sprint(len(lines))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
 }
 
 // tables compares all that is stored.

@@ -110,7 +110,7 @@ var Traps = []Trap{
 		`INSERT INTO s SELECT DISTINCT ON (2) a + 100, '\x64' FROM s AS x`,
 		`INSERT INTO s SELECT 57, '\x64' AS z ORDER BY z`,
 		`INSERT INTO s (k, a) SELECT '\x64' AS z, 58 AS y ORDER BY y`,
-		`INSERT INTO s (k, a) SELECT '\x64' AS a, count(*) + 200 FROM s AS x GROUP BY a`,
+		`INSERT INTO s (k, a) SELECT '\x64' AS a, min(x.a) + 200 FROM s AS x GROUP BY a`,
 	}, Undone: true},
 	{Number: 3, Name: "a parameter gets its type from what is read first", Texts: []string{
 		`INSERT INTO s SELECT 53, $1 ORDER BY 2|\x65`,

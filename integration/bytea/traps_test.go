@@ -144,7 +144,7 @@ func (p pair) ownFunctions(t *testing.T) {
 				t.Fatalf("%s: %v", text, err)
 			}
 		}
-		defer c.Exec(context.Background(), "RESET search_path").ReadAll()
+		defer func() { c.Exec(context.Background(), "RESET search_path").ReadAll() }()
 	}
 	differ, err := Trap{Texts: []string{
 		`SELECT k, encode(k, 'hex'), decode('61', 'hex') FROM t ORDER BY k`, `SELECT n FROM t WHERE k = 'a'`, `SELECT n FROM t WHERE k = decode('61', 'hex')`,
