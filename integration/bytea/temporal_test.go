@@ -191,16 +191,12 @@ func TestTemporal(t *testing.T) {
 					s.tables(schema)
 				})
 			}
+			for _, name := range slices.Sorted(keysOf(anyOrder)) {
+				table += "\nrows in any order: " + name + ": " + anyOrder[name]
+			}
 			t.Log(table) // an exception is an error above, with its statement and both answers
 		})
 	}
-<<<<<<< HEAD
-=======
-	for _, name := range slices.Sorted(keysOf(anyOrder)) {
-		table += "\nrows in any order: " + name + ": " + anyOrder[name]
-	}
-	t.Log(table) // an exception is an error above, with its statement and both answers
->>>>>>> oracle
 }
 
 // prepared makes the schema in both databases and holds what they say of each text against
