@@ -197,6 +197,9 @@ func (s *session) bindAnew(b *binding, bound portal) (*rewrite.Plan, error) {
 	if !b.whole {
 		b.portal, b.stmt, b.rest, _ = bindNames(s.client.Peek(min(b.total, s.client.Buffered()))[wire.HeaderLen:])
 	}
+	if b.cs.since == s.heard+1 { // its client has not heard of the Parse
+		s.asNow(b.cs)
+	}
 	plan := b.cs.tmpl.plan
 	if plan != bound.plan {
 		if bound.split != nil || bound.bound != nil || plan.InSplit() != nil {
