@@ -172,7 +172,11 @@ func taskOf(t *testing.T, d *deployment, id string, n, bytes int) (end string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*watched)
+	patience := 2 * watched
+	if d.server.site.dynamic != "" { // then it comes to an end
+		patience = 3 * time.Minute
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	err = d.client.history(ctx, r, true, func(e *historypb.HistoryEvent) bool {
 		switch e.EventType {

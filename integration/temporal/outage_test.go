@@ -43,6 +43,9 @@ func TestOutage(t *testing.T) {
 		t.Logf("Temporal was told %s %d times", state, len(d.tap.with(state)))
 	}
 	d.verifyErrors(t, allowed...)
+	if !d.server.program.Stop(syscall.SIGTERM, time.Minute) { // it takes its time behind an outage
+		t.Error("the server did not end")
+	}
 	if len(d.tap.with("53300")) == 0 {
 		t.Error("Temporal was not told 53300")
 	}
