@@ -50,7 +50,7 @@ temporal-suites: ## Temporal's own tests of its persistence, on the stand-in thr
 	@.ci/tools && .ci/install postgresql
 	@.ci/stages $@
 
-temporal-limits: ## what exceeds DSQL's limits, with Temporal's own below them and without
+temporal-limits: ## what exceeds DSQL's limits, with Temporal's own below them and without; and a minute without the cluster
 	@.ci/tools && .ci/install postgresql
 	@.ci/stages $@
 

@@ -32,6 +32,7 @@ func TestSchemaToolOnTwoDatabases(t *testing.T) {
 		runs(plugin, name, "create-database")
 		runs(plugin, name, "create-database") // takes it well that it is there
 		runs(plugin, name, setUp...)
+		runs(plugin, name, "update-schema", "--schema-name", mainSchema.name) // there is nothing to do
 		pg.SQL(t, "postgres", "INSERT INTO "+name+".shards (shard_id, range_id, data, data_encoding) VALUES (1, 1, '', '')")
 	}
 	tables := pg.SQL(t, "postgres", "SELECT count(*) FROM pg_tables WHERE schemaname = '"+one+"'")

@@ -10,6 +10,9 @@
 // SQLite where time is short. The stand-in refuses what DSQL refuses; Sluice maps the keys
 // of type bytea (rewrite.bytea).
 //
+// With flags there is more: Temporal's own tests of its persistence (-suites), what exceeds
+// DSQL's limits, and a cluster that is away (-limits).
+//
 // The module is one of its own, so that the programs are built with the versions
 // that Temporal's go.mod names, the driver included, and none of them gets near
 // Sluice's. From Sluice's module it takes the packages that run programs.

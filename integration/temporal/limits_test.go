@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	seeded "math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -59,6 +60,9 @@ func TestLimits(t *testing.T) {
 	for _, without := range []bool{true, false} {
 		t.Run(map[bool]string{true: "without the settings", false: "with the settings"}[without], func(t *testing.T) {
 			d := deploy(t, setup{plugin: pgx5, unlimited: without})
+			until(t, "all shards are taken", func() bool {
+				return d.pg.SQL(t, "postgres", "SELECT count(*) FROM shards WHERE range_id > 0") == fmt.Sprint(shards)
+			})
 			w := worker.New(d.client.Client, queue, worker.Options{})
 			w.RegisterWorkflowWithOptions(wide, workflow.RegisterOptions{Name: "wide"})
 			if err := w.Start(); err != nil {
@@ -73,16 +77,16 @@ func TestLimits(t *testing.T) {
 				{"a signal of 1.5 MB", largeSignal, "Blob data size exceeds limit"},
 				{"a workflow task that schedules 1,600 activities", manyActivities, "WORKFLOW_TASK_FAILED_CAUSE_PENDING_ACTIVITIES_LIMIT_EXCEEDED"},
 				{"a memo of 1.5 MB", largeMemo, "Memo size exceeds limit"},
-				{"20 buffered signals of 75 kB", bufferedSignals, "completed"},
 				{"a workflow task with ten commands of 150 kB", largeTask, "transaction size of"},
+				{"20 buffered signals of 75 kB", bufferedSignals, "completed"},
 			} {
 				told, moves := len(d.tap.with("54000")), d.moves(t)
 				said := load.run(t, d)
+				if without { // on a busy machine a load may take longer than it is watched
+					until(t, "54000 is told", func() bool { return len(d.tap.with("54000")) > told })
+				}
 				told, moves = len(d.tap.with("54000"))-told, d.moves(t)-moves
 				t.Logf("%s: 54000 told %d times, shards taken anew %d times; %.200s", load.name, told, moves, said)
-				if without && told == 0 {
-					t.Errorf("%s exceeds nothing: nothing has been tried", load.name)
-				}
 				if !without && (told != 0 || moves != 0 || !strings.Contains(said, load.says)) {
 					t.Errorf("%s: want %q, and neither of these", load.name, load.says)
 				}
@@ -102,7 +106,7 @@ func (d *deployment) moves(t *testing.T) (n int) {
 }
 
 // watched is how long a load is watched that does not come to an end.
-const watched = 15 * time.Second
+const watched = 25 * time.Second
 
 // random bytes cannot be compressed.
 func random(n int) []byte {
@@ -119,12 +123,12 @@ func (d *deployment) startAt(ctx context.Context, id, queue, name string, args .
 const unattended = "unattended"
 
 func largeSignal(t *testing.T, d *deployment) string {
-	ctx, cancel := context.WithTimeout(t.Context(), watched)
-	defer cancel()
-	r, err := d.startAt(ctx, "large-signal", unattended, "none")
+	r, err := d.startAt(t.Context(), "large-signal", unattended, "none")
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), watched)
+	defer cancel()
 	return saidBy(d.client.SignalWorkflow(ctx, r.GetID(), "", "large", random(1_500_000)))
 }
 
@@ -150,9 +154,7 @@ func wide(ctx workflow.Context, n, bytes int) error {
 	ctx = workflow.WithTaskQueue(withActivities(ctx), unattended)
 	for i := range n {
 		input := make([]byte, bytes)
-		for j := range input { // no workflow may draw random numbers; these are not compressed either
-			input[j] = byte((i*7919 + j*j*31 + j*17) >> 3)
-		}
+		seeded.NewChaCha8([32]byte{byte(i)}).Read(input) // the same each time, as a workflow has to be
 		workflow.ExecuteActivity(ctx, "none", input)
 	}
 	return workflow.Sleep(ctx, time.Hour)
@@ -166,16 +168,23 @@ func largeTask(t *testing.T, d *deployment) string { return taskOf(t, d, "large-
 
 // taskOf runs wide, and returns how its first workflow task, or the workflow, ended.
 func taskOf(t *testing.T, d *deployment, id string, n, bytes int) (end string) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*watched)
-	defer cancel()
-	r, err := d.startAt(ctx, id, queue, "wide", n, bytes)
+	r, err := d.startAt(t.Context(), id, queue, "wide", n, bytes)
 	if err != nil {
 		t.Fatal(err)
 	}
+	patience := 2 * watched
+	if d.server.site.dynamic != "" { // then it comes to an end
+		patience = 3 * time.Minute
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	err = d.client.history(ctx, r, true, func(e *historypb.HistoryEvent) bool {
 		switch e.EventType {
 		case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
 			failed := e.GetWorkflowTaskFailedEventAttributes()
+			if failed.Cause == enumspb.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND {
+				return true // the workflow is about to be terminated
+			}
 			end = "WORKFLOW_TASK_FAILED_CAUSE_" + strings.ToUpper(snake(failed.Cause.String())) + ": " + failed.GetFailure().GetMessage()
 		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
 			terminated := e.GetWorkflowExecutionTerminatedEventAttributes()
@@ -247,57 +256,69 @@ func bufferedSignals(t *testing.T, d *deployment) string {
 	return err.Error()
 }
 
-// A history of more than 3,000 batches of events is not deleted, and what docs/temporal.md
-// says finds it and cleans it up.
+// An execution with more signals than rows fit into a transaction is not deleted, nor is a
+// history of as many batches of events, and what docs/temporal.md says finds and cleans up
+// both. That is tried with a tenth of the rows.
 func TestLongHistoryIsLeftAndCleaned(t *testing.T) {
 	if !*limits {
 		return
 	}
-	d := deploy(t, setup{plugin: pgx5, env: harness.Env{"DSQL_REWRITE_CHUNKED_DELETE": "history_node"}})
+	const most = 300
+	d := deploy(t, setup{plugin: pgx5, standIn: []string{"--limit", fmt.Sprintf("rows=%d", most)}, env: harness.Env{"DSQL_REWRITE_CHUNKED_DELETE": "history_node,signals_requested_sets"}})
 	ctx := t.Context()
 	r, err := d.startAt(ctx, "long", unattended, "none")
 	if err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
-	for i := range 3010 {
+	for i := range most + 10 {
 		if err := d.client.signal(ctx, r, fmt.Sprint(i), "s", i); err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("3,010 signals in %v", time.Since(began).Round(time.Second))
-	nodes := func() string {
-		return d.pg.SQL(t, "postgres", "SELECT count(*) FROM history_node WHERE tree_id__byteahex = '"+strings.ReplaceAll(r.GetRunID(), "-", "")+"'")
+	rows := func(table, column string) string {
+		return d.pg.SQL(t, "postgres", fmt.Sprintf("SELECT count(*) FROM %s WHERE %s = '%s'", table, column, strings.ReplaceAll(r.GetRunID(), "-", "")))
 	}
+	execution := func() string { return rows("executions", "run_id__byteahex") }
+	nodes := func() string { return rows("history_node", "tree_id__byteahex") }
 	before := nodes()
 	if _, err := d.client.WorkflowService().DeleteWorkflowExecution(ctx, &workflowservice.DeleteWorkflowExecutionRequest{
 		Namespace: namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: r.GetID(), RunId: r.GetRunID()},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "Temporal is told 54000", func() bool { return len(d.tap.with("54000")) > 0 })
-	until(t, "the execution is gone", func() bool {
-		return d.pg.SQL(t, "postgres", "SELECT count(*) FROM executions WHERE workflow_id = 'long'") == "0"
-	})
-	if after := nodes(); after < before {
-		t.Errorf("%s nodes, of which %s are left", before, after)
+	until(t, "Temporal is told 54000 twice", func() bool { return len(d.tap.with("54000")) > 1 })
+	if execution() != "1" {
+		t.Errorf("the execution is gone")
 	}
 	moves := d.moves(t)
-	found := query1(t, d.pg, d.sluice.DSN("postgres"), leftHistories)
-	t.Logf("%s nodes are left; found: %s", nodes(), found)
-	id := strings.Split(strings.TrimSpace(string(found)), "|")
-	if len(id) != 4 {
-		t.Fatalf("%q is not one history", found)
+	ask := func(query string) string {
+		return strings.TrimSpace(string(query1(t, d.pg, d.sluice.DSN("postgres"), strings.ReplaceAll(query, "2900", fmt.Sprint(most-10)))))
 	}
-	out := query1(t, d.pg, d.sluice.DSN("postgres"), fmt.Sprintf(deleteHistory, id[0], id[1], id[2]))
-	t.Logf("%s; 54000 told %d times, shards taken anew %d times", strings.TrimSpace(string(out)), len(d.tap.with("54000")), d.moves(t)-moves)
+	id := strings.Split(ask(manySignals), "|")
+	if len(id) != 5 {
+		t.Fatalf("%q is not one execution", id)
+	}
+	t.Logf("%s signals: %s", id[4], ask(fmt.Sprintf(deleteSignals, id[0], id[1], id[2], id[3])))
+	until(t, "the execution is gone", func() bool { return execution() == "0" })
+	until(t, "its history is found", func() bool { return ask(leftHistories) != "" })
+	if after := nodes(); after < before {
+		t.Errorf("%s batches of events, of which %s are left", before, after)
+	}
+	if id = strings.Split(ask(leftHistories), "|"); len(id) != 4 {
+		t.Fatalf("%q is not one history", id)
+	}
+	t.Logf("%s batches of events: %s", id[3], ask(fmt.Sprintf(deleteHistory, id[0], id[1], id[2])))
 	if n := nodes(); n != "0" {
-		t.Errorf("%s nodes are left", n)
+		t.Errorf("%s batches of events are left", n)
 	}
+	t.Logf("54000 told %d times, shards taken anew %d times", len(d.tap.with("54000")), d.moves(t)-moves)
 }
 
-// leftHistories and deleteHistory are those of docs/temporal.md.
+// These are the statements of docs/temporal.md.
 const (
+	manySignals = `SELECT shard_id, encode(namespace_id, 'hex'), workflow_id, encode(run_id, 'hex'), count(*) FROM signals_requested_sets
+GROUP BY shard_id, namespace_id, workflow_id, run_id HAVING count(*) > 2900`
+	deleteSignals = `DELETE FROM signals_requested_sets WHERE shard_id = %s AND namespace_id = '\x%s' AND workflow_id = '%s' AND run_id = '\x%s'`
 	leftHistories = `SELECT shard_id, encode(tree_id, 'hex'), encode(branch_id, 'hex'), count(*) FROM history_node n
 WHERE NOT EXISTS (SELECT FROM executions e WHERE e.shard_id = n.shard_id AND e.run_id = n.tree_id)
     AND (SELECT count(*) FROM history_tree t WHERE t.shard_id = n.shard_id AND t.tree_id = n.tree_id) < 2
@@ -311,6 +332,27 @@ func until(t *testing.T, what string, holds func() bool) {
 	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("still waiting until %s", what)
+		}
+	}
+}
+
+// What docs/temporal.md tells people to write is what is tried here.
+func TestDocumentedLimits(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/temporal.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := os.ReadFile(dynamicConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := append([]string{"```yaml\n" + string(settings) + "```\n", "```sql\n" + leftHistories + "\n```\n",
+		"```sql\n" + fmt.Sprintf(deleteHistory, "1", "...", "...") + "\n```\n",
+		"```sql\n" + manySignals + ";\n" + fmt.Sprintf(deleteSignals, "1", "...", "...", "...") + "\n```\n", notTaken, deleteMetadata}, dumpFlags...)
+	for _, text := range texts {
+		if !strings.Contains(string(page), text) {
+			t.Errorf("docs/temporal.md does not have\n%s", text)
 		}
 	}
 }

@@ -27,6 +27,9 @@ import (
 var dumpFlags = []string{"--data-only", "--inserts", "--rows-per-insert=100",
 	"--exclude-table=schema_version", "--exclude-table=schema_update_history", "--exclude-table=cluster_membership"}
 
+// deleteMetadata takes away the row that the schema's file has inserted, since the dump has it.
+const deleteMetadata = "DELETE FROM namespace_metadata"
+
 // notTaken is in the one line of a dump that DSQL refuses.
 const notTaken = "set_config('search_path'"
 
@@ -50,7 +53,7 @@ func restore(t *testing.T, from *pgtest.Server, database string, to *harness.Slu
 		t.Fatal(err)
 	}
 	began := time.Now()
-	for _, what := range [][]string{{"-c", "DELETE FROM namespace_metadata"}, {"-f", file}} {
+	for _, what := range [][]string{{"-c", deleteMetadata}, {"-f", file}} {
 		psql := from.Program("psql", append([]string{"-q", "-v", "ON_ERROR_STOP=1", to.DSN("temporal")}, what...)...)
 		if out, err := psql.CombinedOutput(); err != nil {
 			t.Fatalf("psql: %v\n%.2000s", err, out)
