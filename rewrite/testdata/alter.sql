@@ -53,7 +53,6 @@ same
 -- rules
 
 
-
 -- in
 ALTER TABLE t ADD COLUMN a varchar(10) DEFAULT NULL NULL, ADD b text NULL DEFAULT NULL
 -- out
@@ -82,3 +81,4 @@ ALTER TABLE t ADD COLUMN a int DEFAULT length('x')
 same
 -- rules
 dialect alter_add_column flagged error
+

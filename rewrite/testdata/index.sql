@@ -11,9 +11,10 @@ job awaited
 -- in
 create unique index i on t (a, b desc)
 -- out
-same
+create unique index async i on t (a, b desc)
 -- rules
 index index_order flagged error
+job awaited
 
 -- in
 create unique index i on s.t (a, b)
@@ -96,38 +97,43 @@ job awaited
 -- in
 CREATE INDEX i ON t USING gin (a)
 -- out
-same
+CREATE INDEX ASYNC i ON t USING gin (a)
 -- rules
 index index_method flagged error
+job awaited
 
 -- in
 CREATE INDEX i ON t USING hash (a)
 -- out
-same
+CREATE INDEX ASYNC i ON t USING hash (a)
 -- rules
 index index_method flagged error
+job awaited
 
 -- in
 CREATE INDEX i ON t (a DESC)
 -- out
-same
+CREATE INDEX ASYNC i ON t (a DESC)
 -- rules
 index index_order flagged error
+job awaited
 
 -- in
 CREATE INDEX i ON t (a text_pattern_ops)
 -- out
-same
+CREATE INDEX ASYNC i ON t (a text_pattern_ops)
 -- rules
 index index_opclass flagged error
+job awaited
 
 -- in
 CREATE INDEX i ON t USING gin (a jsonb_path_ops DESC)
 -- out
-same
+CREATE INDEX ASYNC i ON t USING gin (a jsonb_path_ops DESC)
 -- rules
 index index_method flagged error
 index index_order flagged error
+job awaited
 
 -- in
 CREATE INDEX ASYNC i ON t (a)
