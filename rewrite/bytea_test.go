@@ -275,7 +275,7 @@ func drawnRelations(bits []byte) []Relation {
 	var all []Relation
 	for _, name := range []string{"t", "u", "plain", "Odd \"name\"", "select"} {
 		r := Relation{Schema: "public", Name: name}
-		if bit() && bit() {
+		if first := bit(); first && bit() {
 			r.Schema = "other"
 		}
 		for _, column := range []string{"a", "k", "v", "Id", "n", "order"} {

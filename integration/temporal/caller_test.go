@@ -45,9 +45,10 @@ func passing(err error) bool {
 		unavailable *serviceerror.Unavailable
 		exhausted   *serviceerror.ResourceExhausted
 		late        *serviceerror.DeadlineExceeded
+		notReady    *serviceerror.WorkflowNotReady // its last task failed, and another comes
 		update      *client.WorkflowUpdateServiceTimeoutOrCanceledError
 	)
-	return errors.As(err, &unavailable) || errors.As(err, &exhausted) || errors.As(err, &late) || errors.As(err, &update) || errors.Is(err, context.DeadlineExceeded)
+	return errors.As(err, &unavailable) || errors.As(err, &exhausted) || errors.As(err, &late) || errors.As(err, &notReady) || errors.As(err, &update) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // signal sends one under an ID of the caller's: the SDK makes a new one for each call.
