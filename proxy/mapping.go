@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ type keeper struct {
 	mu      sync.Mutex
 	reading *schemaRead // under way; nil for none. Guarded by mu
 	ended   time.Time   // of the last; guarded by mu
-	failed  bool        // the last; guarded by mu
+	failed  error       // of the last; guarded by mu
 	base    *schemaBase // guarded by reading: one has it at a time
 }
 
@@ -139,7 +140,8 @@ func (srv *Server) beginRead(cause string) (r *schemaRead, mine bool, rest time.
 	}
 	since := time.Since(k.ended)
 	switch {
-	case cause == metrics.LoadError && since < schemaRest, cause == metrics.LoadChange && k.failed && since < schemaRest:
+	case cause == metrics.LoadError && since < schemaRest, cause == metrics.LoadChange && k.failed != nil && since < schemaRest,
+		cause == metrics.LoadStart && isUntold(schemaError(k.failed)) && since < schemaRest:
 		return nil, false, 0
 	case cause == metrics.LoadMissing:
 		rest = max(0, missingRest-since)
@@ -153,9 +155,20 @@ func (srv *Server) finishRead(r *schemaRead, cause string, ask func() ([]rewrite
 	r.err = srv.renewSchema(cause, ask)
 	k := &srv.keeper
 	k.mu.Lock()
-	k.reading, k.ended, k.failed = nil, time.Now(), r.err != nil
+	k.reading, k.ended, k.failed = nil, time.Now(), r.err
 	k.mu.Unlock()
 	close(r.done)
+}
+
+// noSchema is why there is no snapshot; nil where there is one.
+func (srv *Server) noSchema() error {
+	k := &srv.keeper
+	if k.now.Load() != nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return schemaError(cmp.Or[error](k.failed, errSchemaLate))
 }
 
 // readSchema begins to read the schema by a backend that no session holds: see beginRead.
@@ -245,7 +258,10 @@ func (srv *Server) askSchema() (relations []rewrite.Relation, err error) {
 type refusedError struct{ code, message string }
 
 // Error is for the log.
-func (e *refusedError) Error() string { return "the server said " + e.code + ": " + e.message }
+func (e *refusedError) Error() string { return serverSaid + e.code + ": " + e.message }
+
+// serverSaid begins the text of a refusedError.
+const serverSaid = "the server said "
 
 // asker sends a question to one backend, and gives its rows to row.
 type asker func(query string, row func(payload []byte)) (refusal []byte, err error)
