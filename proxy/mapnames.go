@@ -226,7 +226,8 @@ func needsNoNames(plan *rewrite.Plan) bool {
 	}) && plan.Kind != rewrite.Unknown
 }
 
-// noNames is what names stand for where no relation is known.
+// noNames is what names stand for where no relation is known: a text that names any lacks it
+// (Plan.Lacks).
 var noNames = rewrite.NewSchema(nil).InUnknown()
 
 // nameless is the plan of a text that means the same whatever names stand for, where they

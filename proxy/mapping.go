@@ -28,6 +28,11 @@ import (
 // the schema that this process relayed (the epoch of the catalog), an error by which a server
 // did not know a name, a text with a name that the snapshot lacks. What another process
 // changes meanwhile fails loudly (42703), since the physical names differ from the client's.
+//
+// A reading that fails leaves an older snapshot in force. While there is none, texts wait for
+// a backend that can be asked. Where one has been asked and the server refuses, as it may for
+// good, texts that name no relation pass (nameless), the others are refused with the server's
+// words, and it is asked again once a second.
 
 // keeper has the snapshot of the schema. The zero value is that of a Server that maps
 // nothing, and is never asked.
