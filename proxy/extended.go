@@ -172,7 +172,7 @@ func (s *session) template(sql, oids []byte) (*template, error) {
 	names, err := s.names()
 	var plan *rewrite.Plan
 	if err != nil {
-		if plan = s.srv.planner.Plan(sql); !isRefusal(err) || !needsNoNames(plan) {
+		if plan = s.nameless(sql, err); plan == nil {
 			return nil, err
 		}
 	}

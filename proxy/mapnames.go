@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
@@ -46,6 +47,7 @@ func (s *session) names() (*rewrite.Names, error) {
 	}
 	if s.schemaDue() != "" {
 		if err := s.renewNames(); err != nil {
+			s.mapped.planned = nil // what needs no names may go on (nameless)
 			return nil, err
 		}
 	}
@@ -126,7 +128,7 @@ func (s *session) renewNames() error {
 			return err
 		}
 	}
-	return nil
+	return s.srv.noSchema()
 }
 
 // missing has the schema read for a text that names a relation which the snapshot lacks, from
@@ -192,7 +194,7 @@ func (s *session) readHere(cause string, exchange func(msg []byte, row func([]by
 // lent, and before a transaction is run again. An error is one of s.exchange's, or of
 // errSchemaUnread.
 func (s *session) meetSchema(erred bool) error {
-	if !s.srv.keeper.on || s.dedicated {
+	if !s.srv.keeper.on || s.dedicated || s.srv.keeper.now.Load() == nil { // no text was planned by any
 		return nil
 	}
 	exchange := func(msg []byte, row func([]byte)) (refusal []byte, err error) {
@@ -280,8 +282,19 @@ const schemaUnread = "the relations of the database could not be read"
 
 // errSchemaUnread refuses a text of which nobody knows what its names stand for.
 func errSchemaUnread(cause error) *wire.Error {
-	return &wire.Error{Code: "53300", Message: schemaUnread, Detail: cause.Error(),
+	e := &wire.Error{Code: "53300", Message: schemaUnread, Detail: cause.Error(),
 		Hint: "Retry. Columns are mapped (rewrite.bytea), and what a name stands for must be known before the text is sent."}
+	if isUntold(e) {
+		e.Hint += " A database without mapped columns needs no reading with rewrite.bytea: off."
+	}
+	return e
+}
+
+// isUntold reports whether an error is of errSchemaUnread, and there because the server
+// refused to tell.
+func isUntold(err error) bool {
+	e, ok := errors.AsType[*wire.Error](err)
+	return ok && e.Message == schemaUnread && strings.HasPrefix(e.Detail, serverSaid)
 }
 
 // isUnread reports whether an error is of errSchemaUnread.
@@ -298,11 +311,31 @@ func needsNoNames(plan *rewrite.Plan) bool {
 	}) && plan.Kind != rewrite.Unknown
 }
 
+// noNames is what names stand for where no relation is known: a text that names any lacks it
+// (Plan.Lacks).
+var noNames = rewrite.NewSchema(nil).InUnknown()
+
+// nameless is the plan of a text that means the same whatever names stand for, where they
+// cannot be told for an error; nil for any other. While there is no backend to ask, only what
+// needs none is one of them.
+func (s *session) nameless(sql []byte, err error) *rewrite.Plan {
+	plan := s.srv.planner.Plan(sql)
+	switch {
+	case !isRefusal(err):
+		return nil
+	case needsNoNames(plan):
+		return plan
+	case isUntold(err) && plan.Kind <= rewrite.Read && !s.srv.planner.PlanIn(sql, noNames).Lacks:
+		return plan
+	}
+	return nil
+}
+
 // planned is the plan of a text by the session's names, and those names.
 func (s *session) planned(sql []byte) (*rewrite.Plan, *rewrite.Names, error) {
 	names, err := s.names()
 	if err != nil {
-		if plan := s.srv.planner.Plan(sql); isRefusal(err) && needsNoNames(plan) {
+		if plan := s.nameless(sql, err); plan != nil {
 			return plan, nil, nil
 		}
 		return nil, nil, err
@@ -358,6 +391,9 @@ func (s *session) asNamed(cs *clientStatement) error {
 	}
 	names, err := s.names()
 	if err != nil {
+		if s.nameless([]byte(t.sql), err) != nil {
+			return nil
+		}
 		return err
 	}
 	if id := names.ID(); (id == t.names || id == cs.names) && !s.mustLook(t.plan) {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,11 @@ import (
 // at its next statement, behind which the snapshot is old; and by one that is new, or was told
 // of the change in front of a question of Sluice's own, the schema is read before anything
 // else. A transaction that is run again is planned by the schema as it is then (replan.go).
+//
+// A reading that fails leaves an older snapshot in force. While there is none, texts wait for
+// a backend that can be asked. Where one has been asked and the server refuses, as it may for
+// good, texts that name no relation pass (nameless), the others are refused with the server's
+// words, and it is asked again once a second.
 
 // keeper has the snapshot of the schema. The zero value is that of a Server that maps
 // nothing, and is never asked.
@@ -150,7 +156,7 @@ func (srv *Server) beginRead(cause string) (r *schemaRead, mine bool, rest time.
 	}
 	since := time.Since(k.ended)
 	switch {
-	case cause == metrics.LoadError && !k.mayLookLocked(), cause == metrics.LoadChange && k.failed != nil && since < schemaRest:
+	case cause == metrics.LoadError && !k.mayLookLocked(), cause == metrics.LoadChange && k.failed != nil && since < schemaRest, k.untoldLocked(cause):
 		return nil, false, 0
 	case cause == metrics.LoadMissing:
 		rest = max(0, missingRest-since)
@@ -166,7 +172,7 @@ func (k *keeper) fit(cause string) (r *schemaRead, mine bool) {
 	switch {
 	case k.fitting != nil:
 		return k.fitting, false
-	case cause == metrics.LoadError && !k.mayLookLocked():
+	case cause == metrics.LoadError && !k.mayLookLocked(), k.untoldLocked(cause):
 		return nil, false
 	}
 	k.fitting = &schemaRead{done: make(chan struct{})}
@@ -190,6 +196,12 @@ func (k *keeper) mayLook() bool {
 }
 
 func (k *keeper) mayLookLocked() bool { return time.Since(k.looked) >= missingRest }
+
+// untoldLocked reports whether the server has just refused to tell the relations, of which no
+// snapshot is there.
+func (k *keeper) untoldLocked(cause string) bool {
+	return cause == metrics.LoadStart && isUntold(schemaError(k.failed)) && time.Since(k.ended) < schemaRest
+}
 
 // lookedLocked is told of the cause of a reading that has ended.
 func (k *keeper) lookedLocked(cause string) {
@@ -215,6 +227,17 @@ func (srv *Server) finishRead(r *schemaRead, cause string, ask func() (reading, 
 	k.lookedLocked(cause)
 	k.mu.Unlock()
 	close(r.done)
+}
+
+// noSchema is why there is no snapshot; nil where there is one.
+func (srv *Server) noSchema() error {
+	k := &srv.keeper
+	if k.now.Load() != nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return schemaError(cmp.Or[error](k.failed, errSchemaLate))
 }
 
 // readSchema begins to read the schema by a backend that no session holds: see beginRead.
@@ -326,7 +349,10 @@ func (srv *Server) askSchema() (read reading, err error) {
 type refusedError struct{ code, message string }
 
 // Error is for the log.
-func (e *refusedError) Error() string { return "the server said " + e.code + ": " + e.message }
+func (e *refusedError) Error() string { return serverSaid + e.code + ": " + e.message }
+
+// serverSaid begins the text of a refusedError.
+const serverSaid = "the server said "
 
 // asker sends a question to one backend, and gives its rows to row.
 type asker func(query string, row func(payload []byte)) (refusal []byte, err error)

@@ -552,3 +552,47 @@ func TestCopyIntoMappedColumns(t *testing.T) {
 		}
 	}
 }
+
+// Where the server refuses to tell the relations, a text that names none passes: alone, in
+// a block, prepared. One that names a relation is refused, since that may be mapped, and says
+// why. When the server tells, all pass.
+func TestSchemaThatMayNotBeRead(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE ROLE app LOGIN; REVOKE SELECT ON pg_catalog.pg_constraint FROM PUBLIC; CREATE TABLE other (a int); GRANT ALL ON other TO app")
+	s := startSluice(t, pg, asDSQL, withReplay, mapping, maxOpen(2), func(s *setup) { s.dial.User = "app" })
+	c := dialRaw(t, s.addr)
+	for script, rows := range map[string]string{
+		"Q SELECT 1\n< Z\n": "C SELECT 1",
+		"Q BEGIN\n< Z\nQ SELECT now()\n< Z\nQ COMMIT\n< Z\n":                        "C SELECT 1",
+		"P s | SELECT 1\nS\n< Z\nB - | s\nE -\nS\n< Z\nC S s\nS\n< Z\n":             "C SELECT 1",
+		"Q SET TimeZone TO 'UTC'\n< Z\nQ SHOW TimeZone\n< Z\n":                      "C SHOW",
+		"Q SELECT 1 FROM pg_catalog.pg_class WHERE relname = 'other'\n< Z\n":        "C SELECT 1",
+		"Q WITH w AS (SELECT 2 AS a) SELECT a FROM w, generate_series(1, 2)\n< Z\n": "C SELECT 2",
+	} {
+		if got := c.say(t, script); !strings.Contains(got, rows) || strings.Contains(got, "E S=") {
+			t.Errorf("%s: got\n%s", script, got)
+		}
+	}
+	for _, script := range []string{"Q SELECT * FROM other\n< Z\n", "Q INSERT INTO other VALUES (1)\n< Z\n", "Q CREATE TABLE more (k bytea PRIMARY KEY)\n< Z\n",
+		"Q DROP TABLE other\n< Z\n", "P - | DELETE FROM other\nB - | -\nE -\nS\n< Z\n", "Q SELECT 1; SELECT a FROM other\n< Z\n"} {
+		if got := c.say(t, script); strings.Count(got, "E S=") != 1 || !strings.Contains(got, "C=53300 M=the relations of the database could not be read") ||
+			!strings.Contains(got, "42501") || !strings.Contains(got, "rewrite.bytea: off") {
+			t.Errorf("%s: got\n%s", script, got)
+		}
+	}
+	before := loads(t, s, "start")
+	for range 20 {
+		c.say(t, "Q SELECT 1\n< Z\n")
+	}
+	if n := loads(t, s, "start") - before; n > 10 {
+		t.Errorf("20 texts had the schema read %d times", n)
+	}
+	pg.SQL(t, "postgres", "GRANT SELECT ON pg_catalog.pg_constraint TO PUBLIC")
+	for try := 0; !strings.Contains(c.say(t, "Q SELECT a FROM other\n< Z\n"), "C SELECT 0"); try++ {
+		if try == 100 {
+			t.Fatal("the schema may be read, and texts are refused")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
