@@ -25,7 +25,7 @@ var (
 	// package proxy tests that there are no others.
 	errorTypes     = []string{"permanent", "condition_failed", "conflict", "unsupported"}
 	refusedReplays = []string{"opted_out", "log_full", "memory_full", "copy_from", "cancelled", "timed_out", "inner_commit",
-		"pinned", "unread", "masked", "partial_group", "failed", "differs", "delivered", "exhausted", "budget", "no_backend",
+		"pinned", "unread", "masked", "renamed", "unchanged", "partial_group", "failed", "differs", "delivered", "exhausted", "budget", "no_backend",
 		"client_gone", "draining"}
 )
 

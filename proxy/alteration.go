@@ -72,7 +72,8 @@ func (s *session) alterTable(st *rewrite.Statement) (notices [][]byte, err error
 	return a.notices, s.settleOwn(err, a.partly)
 }
 
-// run has the server carry the statement out, or does it otherwise where the server refuses.
+// run has the server carry the statement out, or does it otherwise where the server refuses:
+// a server that takes it, as DSQL may one day, is never second-guessed.
 func (a *alteration) run() error {
 	err := a.ask(a.Text, nil)
 	told := refused(err)
@@ -85,7 +86,8 @@ func (a *alteration) run() error {
 	return a.add()
 }
 
-// ask sends one statement, which commits at once, and gives its rows to row.
+// ask sends one statement, which commits at once, and gives its rows to row; nil for a
+// statement whose rows nobody wants.
 func (a *alteration) ask(sql string, row func(payload []byte)) error {
 	if row == nil {
 		row = func([]byte) {}
