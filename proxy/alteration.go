@@ -95,7 +95,8 @@ func (a *alteration) ask(sql string, row func(payload []byte)) error {
 	return a.s.askWhole(wire.AppendStrings(nil, wire.Query, sql), row)
 }
 
-// literal is a text as SQL.
+// literal is a text as SQL has it, where standard_conforming_strings is on, as it is on every
+// backend of kind dsql.
 func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 // retype answers a change of type where the column has the type already. Else the client is
@@ -220,7 +221,9 @@ func (a *alteration) look() (resumes bool, err error) {
 }
 
 // fill gives the default to all rows that are without, in batches, each a transaction of its
-// own: rows to come have it already. A table without a key is one batch.
+// own: rows to come have it already. A batch that the server refuses for its rows or bytes is
+// halved. A table without a key is one batch, since nothing tells its rows apart. Between two
+// batches a cancel, a timeout and the client's end are heeded.
 func (a *alteration) fill() error {
 	key, err := a.s.keyOf(a.Table)
 	if err != nil {
@@ -251,7 +254,9 @@ func (a *alteration) fill() error {
 	}
 }
 
-// partly adds to an error what stands all the same.
+// partly adds to an error what stands all the same. The column under its name for the time
+// being is told even where nobody knows whether it is there (08007): to send the statement
+// again is right in both cases.
 func (a *alteration) partly(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal || !a.stands {
@@ -296,7 +301,8 @@ func (s *session) settleOwn(err error, partly func(error) error) error {
 	return partly(err)
 }
 
-// countOf is the number of rows in the tag of the last answer to Sluice itself.
+// countOf is the number of rows in the tag of the last answer to Sluice itself. Any other tag
+// is a server that cannot be followed: its connection counts as lost.
 func (s *session) countOf(verb string) (rows int, err error) {
 	count, ok := strings.CutPrefix(string(s.b.tag), verb)
 	if rows, err = strconv.Atoi(count); !ok || err != nil {

@@ -304,7 +304,8 @@ func isUnread(err error) bool {
 }
 
 // needsNoNames reports whether a text means the same whatever its names stand for: it has
-// none.
+// none. Such are settings and the control of transactions, which clients send at their start,
+// when no backend may be there to ask.
 func needsNoNames(plan *rewrite.Plan) bool {
 	return !slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool {
 		return st.Kind != rewrite.Setting && st.Kind != rewrite.Control

@@ -165,7 +165,9 @@ func (srv *Server) beginRead(cause string) (r *schemaRead, mine bool, rest time.
 	return k.reading, true, rest
 }
 
-// fit is beginRead for a reading by a session's own backend, which fitted ends.
+// fit is beginRead for a reading by a session's own backend, which fitted ends. It goes on
+// beside one by another backend: that one may have to wait until this session gives its own
+// back.
 func (k *keeper) fit(cause string) (r *schemaRead, mine bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -211,7 +213,8 @@ func (k *keeper) lookedLocked(cause string) {
 	}
 }
 
-// failure is how the last reading ended.
+// failure is how the last reading ended: nil where it came to its end, or where none was made.
+// The error is of the reader, and not yet one for a client.
 func (k *keeper) failure() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

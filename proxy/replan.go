@@ -67,17 +67,20 @@ func (s *session) mayPlanAnew(o *owed) bool {
 		s.tx.log.Replayable() && s.tx.log.Untold() && len(s.tx.marks) == 0 && s.srv.keeper.mayLook()
 }
 
-// replanned is a log whose texts are planned by a snapshot.
+// replanned is a log whose texts are planned by a snapshot. Its methods are called for each
+// frame of the log in their order: an Execute comes behind the Parse or Bind whose plan it
+// has, and finds what has come in the place of that one. Nothing is sent.
 type replanned struct {
 	s   *session
 	now *snapshot
 	// plans are those that have changed, with what has come in their place.
 	plans map[*rewrite.Plan]*rewrite.Plan
-	// lost: a text cannot be sent by its new plan.
+	// lost: a text cannot be sent by its new plan: it is refused now, is a statement of
+	// another kind, or was answered in part by Sluice.
 	lost bool
 }
 
-// frame plans what one frame is about.
+// frame plans what one frame is about: a Parse or Bind has a template, a Query what it asked.
 func (r *replanned) frame(f *retry.Frame[logEntry]) {
 	n := &f.Note
 	switch {

@@ -81,10 +81,10 @@ func (s *session) tooLong(total int) *wire.Error {
 	return nil
 }
 
-// closeGroup refuses an ALTER TABLE that was put off to a Sync, and has a group answered that a Query or FunctionCall ends without a Sync, and a
-// pipeline that has become too long. The frame at hand is still unread: with an error it is
-// the next that handle is given, and with nil it is handled, or skipped where t.skip says
-// so.
+// closeGroup refuses an ALTER TABLE that was put off to a Sync, since the frame at hand is no
+// Sync. It has a group answered that a Query or FunctionCall ends without one, and a pipeline
+// that has become too long. The frame at hand is still unread: with an error it is the next
+// that handle is given, and with nil it is handled, or skipped where t.skip says so.
 func (s *session) closeGroup(typ byte) error {
 	t := s.t
 	if t.altering != nil { // what was put off to the Sync must be alone in front of it
