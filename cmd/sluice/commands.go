@@ -23,7 +23,7 @@ func newRoot() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	root.SetFlagErrorFunc(explainFlag)
-	root.AddCommand(newServe(), newCheck(), newLint(), newLease(), newVersion(), newConfigReference())
+	root.AddCommand(newServe(), newCheck(), newLint(), newLease(), newInject(), newVersion(), newConfigReference())
 	return root
 }
 

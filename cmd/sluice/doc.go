@@ -9,6 +9,9 @@
 // everything that is wrong with it at once; wire.go builds the daemon; serve.go
 // runs it until a signal; admin.go answers /metrics, /livez and /readyz.
 //
+// inject.go is the command that puts Sluice into pods, by package inject:
+// webhook.go serves the API server, manifests.go and yaml.go change files.
+//
 // # Invariants
 //
 // Only this package reads the environment, and only this package sees all
