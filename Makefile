@@ -21,7 +21,7 @@ BUILD_IMAGE = golang:1.26-bookworm
 .DEFAULT_GOAL = help
 
 help: ## this list
-	@grep -hE '^[a-z ]+:.*## ' Makefile | sed -E 's/^([a-z ]+):.*## /  \1	/' | expand -t 42
+	@grep -hE '^[a-z -]+:.*## ' Makefile | sed -E 's/^([a-z -]+):.*## /  \1	/' | expand -t 42
 
 run: ## Sluice in front of a local stand-in for DSQL, until Ctrl-C (PORT= ADMIN_PORT= BACKEND=postgres PAIRING=session)
 	@.ci/tools && .ci/install postgresql
@@ -55,6 +55,16 @@ mutants: ## every fix that a mutant takes out: do the dialogues, or the test tha
 bench: build ## compare with PgBouncer and with no proxy; writes docs/bench.json and the tables made of it
 	@.ci/install postgresql pgbouncer
 	@. .ci/env && go run ./integration/bench --bin bin && go run ./integration/bench table
+
+image: ## the images sluice and dsqlsim, with buildah or docker (ARCH= VERSION= BUILD_IMAGE=)
+	@.ci/tools
+	@.ci/image $(BIN)/image/$(ARCH) $(ARCH) "$(VERSION)" "$(REVISION)" "$(BUILD_IMAGE)"
+
+image-test: ## try the images: built twice, no rights, SIGTERM with sessions open, arm64; as root
+	@.ci/tools && .ci/image-test
+
+release: ## what a tag releases, in bin/release: images, programs, chart, contents, notes, checksums
+	@.ci/tools && .ci/release $(BIN)/release "$(BUILD_IMAGE)"
 
 clean: ## remove what was built
 	@rm -rf bin
