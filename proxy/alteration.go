@@ -101,6 +101,9 @@ func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "'
 
 // retype answers a change of type where the column has the type already. Else the client is
 // told the server's refusal, with what the column is, and what to write.
+//
+// The server judges by its own names of types, of which one has many (int, int4, integer), and
+// by the modifier, such as a length.
 func (a *alteration) retype(told *wire.Error) error {
 	facts, there := rewrite.ColumnFacts{}, false
 	query := fmt.Sprintf(`SELECT pg_catalog.format_type(a.atttypid, a.atttypmod), a.atttypid = %s::pg_catalog.regtype, a.attnotnull,`+
@@ -195,6 +198,9 @@ func (a *alteration) errExists(code string) *wire.Error {
 
 // look looks for the column: one of the name is PostgreSQL's error or notice. resumes: it is
 // there under its name for the time being, as another such statement has left it.
+//
+// The columns are those of the moment: another session may add one behind it, which the next
+// step is told of (42701). A mapped column counts by the name that clients know it by.
 func (a *alteration) look() (resumes bool, err error) {
 	var columns []string
 	err = a.ask(`SELECT a.attname FROM pg_catalog.pg_attribute a WHERE a.attrelid = `+literal(a.Table)+`::pg_catalog.regclass AND a.attnum > 0 AND NOT a.attisdropped`,
@@ -270,6 +276,9 @@ func (a *alteration) partly(err error) error {
 
 // settleOwn ends the part of a turn at the backend whose statements were Sluice's own,
 // whatever err is, and returns what the client is told of err: partly adds what stands.
+//
+// Each of the statements has committed by itself, or failed by itself, so that nothing here is
+// run again as a whole. Only a lost connection leaves its last statement in doubt.
 func (s *session) settleOwn(err error, partly func(error) error) error {
 	s.t.logs = false // the log ends here with its transaction
 	var gone *lostError

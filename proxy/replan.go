@@ -98,6 +98,9 @@ func (r *replanned) frame(f *retry.Frame[logEntry]) {
 
 // plan is the plan of a text by the snapshot; was is the one that it had, by those names. nil:
 // nothing has changed.
+//
+// A search path that was in force when the text was sent is kept: only what its names are found
+// in is newer.
 func (r *replanned) plan(sql []byte, names *rewrite.Names, was *rewrite.Plan) (*rewrite.Plan, *rewrite.Names) {
 	if names == nil || names.Schema() == r.now.Schema || was.Pin == rewrite.PinUnparsed || needsNoNames(was) {
 		return nil, nil
