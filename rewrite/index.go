@@ -28,7 +28,7 @@ func (r *rewriter) index(p *part) {
 	} else {
 		r.edit(ph.insert(at, " ASYNC"))
 	}
-	if method := p.node.text("access_method"); method == "btree" || method == "" { // another fails there as it is
+	if !cannot { // else it fails there, whatever its keys look like
 		r.plainKeys(p, &ph, at)
 	}
 	if p.st.Job = AwaitedJob; !r.rules.AwaitIndex {

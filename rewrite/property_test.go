@@ -120,6 +120,7 @@ func intend(tree *pg_query.ParseResult) {
 }
 
 func intendIndex(m *pg_query.IndexStmt) {
+	m.Concurrent = false
 	if m.AccessMethod != "btree" {
 		return
 	}
@@ -128,7 +129,6 @@ func intendIndex(m *pg_query.IndexStmt) {
 			return
 		}
 	}
-	m.Concurrent = false
 	for _, key := range m.IndexParams {
 		key.GetIndexElem().Ordering = pg_query.SortByDir_SORTBY_DEFAULT
 	}
