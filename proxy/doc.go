@@ -69,7 +69,7 @@
 //	            split.go, reading.go, purity.go, counter.go, texts.go
 //	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go,
 //	            package settings (Client: all that a client has SET)
-//	mapping     mapping.go, mapnames.go, searchpath.go, mappederrors.go
+//	mapping     mapping.go, relations.go, mapnames.go, readings.go, searchpath.go, mappederrors.go
 //	sequences   sequences.go, ran.go
 //	backend     backend.go, uplink.go, downlink.go, reply.go, replyerror.go, owed.go, outcome.go,
 //	            loss.go, path.go, mapped.go, exceeded.go, groups.go
