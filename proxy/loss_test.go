@@ -360,7 +360,8 @@ func TestClientDies(t *testing.T) {
 func TestWaitForBackend(t *testing.T) {
 	t.Parallel()
 	pg := sharedPostgres(t)
-	s := startSluice(t, pg, maxOpen(1), func(s *setup) { s.backends.CheckoutWait = 200 * time.Millisecond })
+	s := startSluice(t, pg, maxOpen(1), func(s *setup) { s.backends.CheckoutWait = 500 * time.Millisecond })
+	waitFor(t, "the backend", func() bool { return s.backends.Stats().Ready == 1 })
 	holder, waiter := connect(t, s.addr), connect(t, s.addr)
 	ctx := t.Context()
 	tx, err := holder.Begin(ctx)

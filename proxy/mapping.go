@@ -144,10 +144,24 @@ func (k *keeper) fit(cause string) (r *schemaRead, mine bool) {
 // fitted ends a reading of fit, and tells all who wait.
 func (k *keeper) fitted(r *schemaRead, cause string) {
 	k.mu.Lock()
-	k.fitting, k.failed = nil, r.err
-	k.lookedLocked(cause)
+	k.fitting = nil
+	if r.err != errReaderLeft { // or nothing has been tried
+		k.failed = r.err
+		k.lookedLocked(cause)
+	}
 	k.mu.Unlock()
 	close(r.done)
+}
+
+// left reports whether a reading has ended because the session that made it was stopped: then
+// somebody else is to make it.
+func (r *schemaRead) left() bool {
+	select {
+	case <-r.done:
+		return r.err == errReaderLeft
+	default:
+		return false
+	}
 }
 
 // mayLook reports whether the schema may be read for an error by now.

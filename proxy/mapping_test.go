@@ -596,3 +596,25 @@ func TestSchemaThatMayNotBeRead(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 }
+
+// A client's own mistake behind other statements is told behind their answers, also where the
+// schema was read for it.
+func TestMistakesBehindOthers(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	keyed(t, pg, "public", true)
+	s := startSluice(t, pg, asDSQL, withReplay, mapping)
+	perform(t, s.addr, "Q SELECT k FROM t\n< Z\n")
+	for _, script := range []string{
+		"Q BEGIN READ WRITE; SELECT * FROM nosuch\n< Z\nQ ROLLBACK\n< Z\n",
+		"Q SELECT 1; SELECT nosuch FROM t; SELECT 2\n< Z\n",
+		"P - | SELECT 1\nB - | -\nE -\nP - | SELECT nosuch FROM t\nB - | -\nE -\nP - | SELECT 2\nB - | -\nE -\nS\n< Z\n",
+		"P s | SELECT 1\nP - | SELECT * FROM nosuch\nS\n< Z\nB - | s\nE -\nS\n< Z\n",
+		"Q BEGIN\n< Z\nP - | SELECT 1\nB - | -\nE -\nP - | SELECT * FROM nosuch\nB - | -\nE -\nS\n< Z\nQ ROLLBACK\n< Z\n",
+	} {
+		pg.SQL(t, "postgres", "SELECT pg_sleep(0.3)")
+		if got, want := perform(t, s.addr, script), perform(t, pg.addr, script); got != want {
+			t.Errorf("%s\n%s", script, firstDifference(got, want))
+		}
+	}
+}

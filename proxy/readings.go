@@ -77,11 +77,20 @@ func (s *session) readSchema(cause string) (mine bool, err error) {
 // others, whose backends may know more.
 func (s *session) readHere(cause string, exchange func(msg []byte, row func([]byte)) ([]byte, error)) (mine bool, err error) {
 	r, mine := s.srv.keeper.fit(cause)
+	for range mostCatalogTries {
+		if r == nil || mine {
+			break
+		}
+		if err := s.awaitSchema(r); !r.left() {
+			return false, err
+		}
+		r, mine = s.srv.keeper.fit(cause)
+	}
 	switch {
 	case r == nil:
 		return false, nil
 	case !mine:
-		return false, s.awaitSchema(r)
+		return false, errSchemaUnread(errReaderLeft)
 	}
 	r.err = s.srv.renewSchema(cause, func() (reading, error) {
 		return s.srv.schemaBy(func(query string, row func([]byte)) ([]byte, error) {

@@ -51,8 +51,11 @@ type attempt struct {
 	// run again, and after the transaction status that goes with it.
 	original []byte
 	after    byte
-	refusal  retry.Reason // why there is no further attempt
-	pause    time.Duration
+	// ahead is what the client gets in front of original, where that may turn out to be its
+	// own mistake: the answers of the statements before.
+	ahead   []byte
+	refusal retry.Reason // why there is no further attempt
+	pause   time.Duration
 	// back: it is run again because of a ROLLBACK TO, and fights for nothing;
 	// returns is the savepoint until the replay has got there.
 	back    bool
@@ -127,6 +130,12 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 			return false, s.passSpan(frame)
 		}
 		t.original = bytes.Clone(frame)
+		if cause == retry.UnknownName {
+			_ = s.withheld.Each(func(piece []byte) error {
+				t.ahead = append(t.ahead, piece...)
+				return nil
+			})
+		}
 	}
 	s.noteAttempt(cause, reason)
 	t.fail(reason)
@@ -260,6 +269,7 @@ func (s *session) refuseReplay() error {
 	if t.refusal == retry.Differs {
 		diff = s.tx.log.Difference()
 	}
+	ahead := t.ahead
 	var told []byte
 	switch {
 	case t.refusal == retry.Cancelled:
@@ -292,7 +302,7 @@ func (s *session) refuseReplay() error {
 		return err
 	}
 	t.errorTold = true
-	if err := s.passSpan(told); err != nil {
+	if err := s.passSpan(append(ahead, told...)); err != nil {
 		return err
 	}
 	if !t.ended {

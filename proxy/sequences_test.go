@@ -14,7 +14,7 @@ import (
 )
 
 // ownRounds is how often each of two clients asks for its numbers, on each route.
-const ownRounds = 400 / proxy.OneIn
+var ownRounds = 400 / proxy.OneIn
 
 // refusesDiscard has a server that does not take DISCARD SEQUENCES.
 func refusesDiscard(s *setup) {

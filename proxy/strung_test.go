@@ -101,7 +101,7 @@ func TestLocalStatementsInStrings(t *testing.T) {
 
 // sampledStrings is how many of the strings are played; the variable ALL_STRINGS
 // has all of them played.
-const sampledStrings = 200 / proxy.OneIn
+var sampledStrings = 200 / proxy.OneIn
 
 // replaceL puts a statement into a form.
 func replaceL(form, local string) string {

@@ -124,13 +124,13 @@ func TestGivenUpWhilePreparing(t *testing.T) {
 // A server that is still being sent a message owes nothing, however long that takes.
 func TestSlowUploadIsNoSilence(t *testing.T) {
 	t.Parallel()
-	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) { c.SilenceTimeout = time.Second }))
+	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) { c.SilenceTimeout = 3 * time.Second }))
 	c := dialRaw(t, s.addr)
 	out := encode(t, &pgproto3.Parse{Query: "SELECT length($1::text)"}, &pgproto3.Bind{Parameters: [][]byte{[]byte(strings.Repeat("x", 30<<20))}},
 		&pgproto3.Execute{}, &pgproto3.Sync{})
 	for piece := range slices.Chunk(out, 1<<20) {
 		c.conn.Write(piece)
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(150 * time.Millisecond)
 	}
 	if got := c.readThrough("Z"); !strings.Contains(got, "C SELECT 1") {
 		t.Errorf("got\n%s", got)

@@ -167,7 +167,7 @@ var ownWaits = map[string]ownWait{
 			w.lock("SELECT pg_advisory_unlock(9)")
 			waitFor(w, "the replay", func() bool { return replayed(w, w.s) == 2 })
 		}},
-	"backoff": {statement: fights, opts: []option{patientReplay, maxOpen(4)}, more: 1,
+	"backoff": {statement: fights, opts: []option{patientReplay, maxOpen(4)}, more: 1, slow: true,
 		after: func(w *waitWorld) { waitFor(w, "the replay", func() bool { return replayed(w, w.s) == 1 }) }},
 	"backend": {statement: fights, opts: []option{keenReplay, maxOpen(1), longCheckout},
 		before: func(w *waitWorld) { w.holder = w.client("Q BEGIN\n< Z\nQ SELECT 1\n< Z\n") },
@@ -257,7 +257,7 @@ func TestStoppedWhileSluiceWaits(t *testing.T) {
 func stopsWhile(t *testing.T, pg postgres, wait ownWait, message string, params map[string]string, set, before, send, status string) {
 	stumbles(t, pg, true)
 	if wait.slow { // time enough to get there
-		set, before = strings.ReplaceAll(set, "300ms", "2s"), strings.ReplaceAll(before, "300ms", "2s")
+		set, before = strings.ReplaceAll(set, "300ms", "3s"), strings.ReplaceAll(before, "300ms", "3s")
 		if params != nil {
 			params = map[string]string{"statement_timeout": "2000"}
 		}

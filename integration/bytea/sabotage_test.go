@@ -20,8 +20,11 @@ var sabotages = []struct {
 	{"another name", func(sql string) string { return strings.Replace(sql, "coalesce(", "nullif(", 1) }, "columns: "},
 	{"a parameter of another type", func(sql string) string { return strings.Replace(sql, "encode($1,", "encode($1::text::bytea,", 1) }, "parameters: "},
 	{"an error is lost", func(sql string) string {
-		return strings.Replace(sql, " ON CONFLICT DO UPDATE", " ON CONFLICT DO NOTHING --", 1)
-	}, "stock: 42601"},
+		if strings.HasPrefix(sql, "INSERT") && !strings.Contains(sql, " ON CONFLICT") {
+			return strings.Replace(sql, " RETURNING ", " ON CONFLICT DO NOTHING RETURNING ", 1)
+		}
+		return sql
+	}, "stock: 23505"},
 	{"rows are kept", func(sql string) string {
 		if strings.HasPrefix(sql, "UPDATE") {
 			return strings.Replace(sql, " WHERE ", " WHERE false AND ", 1)

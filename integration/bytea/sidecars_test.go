@@ -268,6 +268,12 @@ func (s *sidecars) compare(what string, stock, mapped said) {
 	// The last is told where the schema was read for another such error a moment ago.
 	case mapped.code == "0A000" || mapped.code == "40001" || mapped.code == "42703":
 		s.refused[mapped.code+" "+mapped.message]++
+		if s.block { // which is aborted on one side only
+			s.told = append(s.told, "ROLLBACK, behind "+mapped.String())
+			run(s.t.Context(), s.stock, "ROLLBACK", nil)
+			run(s.t.Context(), s.client, "ROLLBACK", nil)
+			s.block = false
+		}
 	default:
 		s.t.Fatalf("%s\n\nPostgreSQL: %v\nSluice:     %v", strings.Join(s.told, "\n"), stock, mapped)
 	}

@@ -146,10 +146,11 @@ func (p pair) ownFunctions(t *testing.T) {
 		}
 		defer func() { c.Exec(context.Background(), "RESET search_path").ReadAll() }()
 	}
+	// The stand-in knows functions by their names, so some are apart.
 	differ, err := Trap{Texts: []string{
 		`SELECT k, encode(k, 'hex'), decode('61', 'hex') FROM t ORDER BY k`, `SELECT n FROM t WHERE k = 'a'`, `SELECT n FROM t WHERE k = decode('61', 'hex')`,
 		`INSERT INTO s VALUES (501, 'own') RETURNING k`, `UPDATE s SET k = decode('', '') WHERE a = 501 RETURNING k`, `SELECT n FROM t WHERE k = ANY ($1)|{a}`,
-	}}.Differ(t.Context(), stock, mapped)
+	}}.but(p.by.apart).Differ(t.Context(), stock, mapped)
 	if err != nil {
 		t.Fatal(err)
 	}
