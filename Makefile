@@ -19,7 +19,7 @@ export GOFLAGS += -tags=netgo,osusergo
 export CGO_ENABLED = 1
 STATIC = -ldflags '-linkmode external -extldflags=-static'
 
-.PHONY: help run build test deps lint unit race integration temporal temporal-suites temporal-limits temporal-chaos temporal-bench fuzz dialogues mutants bench clean
+.PHONY: help run build test deps lint unit race integration temporal temporal-suites temporal-limits temporal-chaos temporal-bench fuzz cases dialogues mutants bench clean
 .DEFAULT_GOAL = help
 
 help: ## this list
@@ -61,6 +61,10 @@ temporal-chaos: ## 200 workflows and more while everything behind Temporal is di
 temporal-bench: ## what the pause before a replay costs Temporal, and what Sluice and the stand-in do (ROUNDS=)
 	@.ci/tools && .ci/install postgresql
 	@ROUNDS=$(ROUNDS) .ci/stages $@
+
+cases: ## an hour: all the cases of long tables, and many random ones, of which make test plays a part
+	@.ci/tools && .ci/install postgresql
+	@.ci/stages $@
 
 dialogues: ## 20,000 random dialogues, compared with PostgreSQL (DIALOGUES= SEED=)
 	@.ci/tools && .ci/install postgresql

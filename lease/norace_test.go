@@ -5,5 +5,5 @@ package lease
 // How many random schedules a test runs.
 const (
 	memorySchedules = 10_000
-	tableSchedules  = 200
+	tableSchedules  = 40
 )

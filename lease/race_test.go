@@ -6,5 +6,5 @@ package lease
 // as long, and finds what it finds in the first ones.
 const (
 	memorySchedules = 500
-	tableSchedules  = 20
+	tableSchedules  = 8
 )

@@ -127,7 +127,7 @@ var fixSeed = sync.OnceFunc(func() {
 		flag.Set("rapid.seed", "1")
 	}
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == "100" {
-		flag.Set("rapid.checks", strconv.Itoa(100/proxy.OneIn))
+		flag.Set("rapid.checks", strconv.Itoa(max(20, 100/proxy.OneIn)))
 	}
 })
 

@@ -18,7 +18,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("bytea.seed", 1, "the seed of the worlds")
-	countFlag = flag.Int("bytea.count", 600, "how many statements are tried")
+	countFlag = flag.Int("bytea.count", 200, "how many statements are tried")
 	onlyFlag  = flag.Int("bytea.only", -1, "this world alone")
 	mostFlag  = flag.Int("bytea.most", 0, "go on behind so many differences")
 )

@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	storiesFlag = flag.Int("sidecars.stories", 6, "how many stories of two sidecars are told")
+	storiesFlag = flag.Int("sidecars.stories", 2, "how many stories of two sidecars are told")
 	storyFlag   = flag.Int("sidecars.only", -1, "this story alone")
 )
 

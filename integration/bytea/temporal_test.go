@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 
-var temporalFlag = flag.Int("bytea.temporal", 400, "how many statements of Temporal each manner of asking tries")
+var temporalFlag = flag.Int("bytea.temporal", 150, "how many statements of Temporal each manner of asking tries")
 
 // asker runs a text in one manner, and shows what came back.
 type asker func(ctx context.Context, text string, args []any) (string, error)

@@ -29,7 +29,7 @@ type route struct {
 const backends = 5
 
 // cancelGrace is how long Sluice waits for a cancel to have an effect.
-const cancelGrace = 200 * time.Millisecond
+const cancelGrace = 600 * time.Millisecond
 
 // openRoutes starts everything that the routes need. The first is direct.
 func openRoutes(t *testing.T) []route {
@@ -39,7 +39,7 @@ func openRoutes(t *testing.T) []route {
 	env := harness.Env{
 		"DSQL_RESERVOIR_CHECKOUT_WAIT": "1m",
 		"DSQL_CONNECTION_RATE_LIMIT":   "1000", "DSQL_CONNECTION_BURST_LIMIT": "1000",
-		"DSQL_CANCEL_GRACE":         "200ms",
+		"DSQL_CANCEL_GRACE":         "600ms",
 		"DSQL_LISTEN_MAX_CLIENTS":   "500",
 		"DSQL_PREPARED_PER_BACKEND": "20", // so that they are forgotten, too
 	}
