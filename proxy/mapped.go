@@ -33,7 +33,7 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 	if hint == "" {
 		hint = s.hintOf(o, plan, st, payload)
 	}
-	if retry.Field(payload, 'H') != nil {
+	if retry.Field(payload, 'H') != nil && hint != hintHexCast {
 		hint = ""
 	}
 	moved := retry.Field(payload, 'P') != nil && (plan.Text != "" || split != nil)
@@ -51,6 +51,9 @@ func (s *session) hintOf(o *owed, plan *rewrite.Plan, st *rewrite.Statement, pay
 	if st != nil && (code == "0A000" || code == "42704") {
 		return st.Hint
 	}
+	if plan.Mapped && code == "42883" && lacksConversion(retry.Field(payload, 'M')) {
+		return hintHexCast
+	}
 	if plan.Mapped && unknownName(payload) && bytes.Contains(retry.Field(payload, 'M'), []byte(rewrite.MappedSuffix)) {
 		return hintSchemaChanged
 	}
@@ -61,10 +64,13 @@ func (s *session) hintOf(o *owed, plan *rewrite.Plan, st *rewrite.Statement, pay
 }
 
 // retold is an error with the position mapped, where moved says so, with names and values as
-// dress has them, and a hint added; nil for one that cannot be read. A position that the
+// dress has them, and a hint in the place of the server's; nil for one that cannot be read. A position that the
 // client's text has nothing of is left out. All other fields stay as they are.
 func (o *owed) retold(payload []byte, moved bool, hint string, dress dresser) []byte {
 	out := appendFields(nil, payload, func(code byte, value []byte) ([]byte, bool) {
+		if code == 'H' && hint != "" {
+			return nil, false
+		}
 		n, err := strconv.Atoi(string(value))
 		if code != 'P' || !moved || err != nil {
 			return dress.field(code, value), true

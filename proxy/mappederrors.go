@@ -20,6 +20,21 @@ import (
 // hintSchemaChanged goes with an error about a name that the snapshot has.
 const hintSchemaChanged = "Another process may have changed the schema meanwhile, which is read again before the next statement: retry."
 
+// hintHexCast goes with the error of a cluster that lacks what the default converts with.
+const hintHexCast = "The server has no encode() and decode(), with which mapped columns are converted: set rewrite.bytea: hex-cast. sluice doctor tells what a cluster has."
+
+// lacksConversion reports whether an error says that the server has no function with which
+// Sluice converts. Of a value of another type PostgreSQL says so too: that is the client's
+// mistake.
+func lacksConversion(message []byte) bool {
+	switch string(message) {
+	case "function pg_catalog.encode(bytea, unknown) does not exist", "function pg_catalog.encode(unknown, unknown) does not exist",
+		"function pg_catalog.decode(text, unknown) does not exist":
+		return true
+	}
+	return false
+}
+
 // dresser puts the client's names and values into the fields of an error. The zero value
 // changes nothing.
 type dresser struct {

@@ -18,7 +18,7 @@ import (
 var readStates = map[string]bool{
 	"00000": true, // of notices
 	"22012": true, // a statement that is made to fail
-	"42703": true, "42704": true, "42P01": true, "42P06": true, "53400": true,
+	"42703": true, "42704": true, "42883": true, "42P01": true, "42P06": true, "53400": true,
 	"OC000": true, "OC001": true, // of a cluster's messages
 }
 
@@ -51,6 +51,15 @@ func TestTableOfSQLStates(t *testing.T) {
 	}
 	if got, want := slices.Sorted(maps.Keys(listed)), slices.Sorted(maps.Keys(said)); !slices.Equal(got, want) {
 		t.Errorf("docs/temporal.md lists\n%v\nand Sluice says\n%v", got, want)
+	}
+	counted, err := os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for state := range said {
+		if state != "01000" && !strings.Contains(string(counted), state+", ") { // a notice
+			t.Errorf("dsql_errors_sent_total counts %s as other", state)
+		}
 	}
 	for _, state := range neverSaid {
 		if said[state] {
