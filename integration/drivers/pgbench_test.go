@@ -15,7 +15,7 @@ const (
 	// pgbenchScale keeps them apart: a branch is a row that all of its
 	// transactions write.
 	pgbenchScale        = 4
-	pgbenchTransactions = 40 // of each client
+	pgbenchTransactions = 15 // of each client
 	// pgbenchTries is for conflicts (40001) of the stand-in, which PostgreSQL's
 	// default isolation has not.
 	pgbenchTries = 200

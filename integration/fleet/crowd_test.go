@@ -36,7 +36,7 @@ func crowded(t *testing.T, crowd int, daemon, cluster pace) (*harness.Sluice, *h
 // and again when others had the machine for themselves.
 func TestColdStart(t *testing.T) {
 	const (
-		crowd, rate, burst = 150, 100, 10
+		crowd, rate, burst = 25, 10, 5 // a slow machine begins 20 processes of PostgreSQL's a second
 		ideal              = time.Second * (crowd - burst) / rate
 		tries              = 5
 	)

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-var increments = flag.Int("increments", 200, "transactions of each client in the counter tests")
+var increments = flag.Int("increments", 80, "transactions of each client in the counter tests")
 
 const counters = 16
 

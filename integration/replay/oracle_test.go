@@ -12,7 +12,7 @@ import (
 
 var (
 	oracleSeed  = flag.Uint64("oracle.seed", 1, "seed of the oracle's programs")
-	oracleTotal = flag.Int("oracle.transactions", 2_500, "how many programs the oracle runs; more is its long mode")
+	oracleTotal = flag.Int("oracle.transactions", 1_500, "how many programs the oracle runs; more is its long mode")
 )
 
 // batchSize bounds what is checked at a time, and how much runs after a breach.

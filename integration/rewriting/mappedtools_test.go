@@ -31,7 +31,7 @@ func TestToolsOverMappedTables(t *testing.T) {
 	pg := pgtest.Start(t, pgtest.MaxConnections(100))
 	bin := harness.Binaries(t)
 	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Bin: bin, Upstream: pg})
-	sluice := harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: sim.Env()})
+	sluice := harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: sim.Env().With(harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "10"})})
 	psql := func(in string) string {
 		return printed(t, pg.Program("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", sluice.DSN("postgres")), in)
 	}
