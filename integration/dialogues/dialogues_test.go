@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	countFlag  = flag.Int("dialogues.count", 120, "how many dialogues")
+	countFlag  = flag.Int("dialogues.count", 60, "how many dialogues")
 	seedFlag   = flag.Uint64("dialogues.seed", 1, "the seed that they are drawn from")
 	routeFlag  = flag.String("dialogues.route", "", "one route: plain, rewrite, replay, dsql, savepoints")
 	onlyFlag   = flag.Int("dialogues.only", -1, "this dialogue alone")

@@ -73,7 +73,7 @@ var events = []event{
 		want:   [5][]string{served, served, served, {"", "08007"}, {"", "08007"}}, key: "at once", limit: 10 * time.Second},
 	{name: "the server's host forgets its connections (half-open)",
 		strike: func(w *world) { w.forget() },
-		want:   [5][]string{served, served, served, {"", "08007"}, {"", "08006", "08007"}}, key: "`backend.tcp_keepalive`", limit: 10 * time.Second},
+		want:   [5][]string{served, {"", "08006"}, {"", "08006"}, {"", "08007"}, {"", "08006", "08007"}}, key: "`backend.tcp_keepalive`", limit: 10 * time.Second},
 	{name: "the server freezes (SIGSTOP)", env: silence,
 		strike: func(w *world) { w.sim.Freeze() }, heal: func(w *world) { w.sim.Thaw() },
 		want: [5][]string{lost, lost, lost, {"08007"}, unknown}, key: silenceRule + ", then `reservoir.checkout_wait`", limit: 20 * time.Second},

@@ -309,7 +309,20 @@ func TestCreateIndexWaitsForItsJob(t *testing.T) {
 			}
 			defer conn.Close(ctx)
 			if test.cancel {
-				time.AfterFunc(500*time.Millisecond, func() { conn.CancelRequest(ctx) })
+				other, err := pgconn.Connect(ctx, sluice.DSN("postgres"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer other.Close(ctx)
+				go func() {
+					for ctx.Err() == nil { // until the job is there, and the answer waits for it
+						if r := other.ExecParams(ctx, unfinished, nil, nil, nil, nil).Read(); r.Err == nil && string(r.Rows[0][0]) == "1" {
+							break
+						}
+					}
+					time.Sleep(100 * time.Millisecond)
+					conn.CancelRequest(ctx)
+				}()
 			}
 			const text = "CREATE INDEX waited ON tasks (shard_id)"
 			if simple {
