@@ -77,8 +77,7 @@ func TestStatementEndsWhileTheClientIsSilent(t *testing.T) {
 // lateListener accepts a client at the moment at which the server has been closed.
 type lateListener struct {
 	net.Listener
-	closed  chan struct{}
-	release chan struct{}
+	closed, release, accepted chan struct{}
 }
 
 func (l *lateListener) Accept() (net.Conn, error) {
@@ -88,6 +87,7 @@ func (l *lateListener) Accept() (net.Conn, error) {
 	default:
 	}
 	conn, err := l.Listener.Accept()
+	close(l.accepted)
 	<-l.release
 	close(l.closed)
 	return conn, err
@@ -104,7 +104,7 @@ func TestNoClientIsAcceptedBehindClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	late := &lateListener{ln, make(chan struct{}), make(chan struct{})}
+	late := &lateListener{ln, make(chan struct{}), make(chan struct{}), make(chan struct{})}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(late) }()
 	conn, err := net.Dial("tcp", ln.Addr().String())
@@ -112,6 +112,7 @@ func TestNoClientIsAcceptedBehindClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
+	<-late.accepted
 	s.Close()
 	close(late.release)
 	if err := <-served; !errors.Is(err, proxy.ErrServerClosed) {

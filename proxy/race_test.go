@@ -2,4 +2,4 @@
 
 package proxy
 
-const usualOneIn = 13
+const usualOneIn = 29
