@@ -98,7 +98,8 @@ func (w *world) ask(conn *pgx.Conn, sql string) <-chan told {
 // host acknowledges. So is a client that reads nothing.
 func TestShutWindows(t *testing.T) {
 	t.Parallel()
-	w := start(t, harness.Env{"DSQL_CLIENT_TCP_KEEPALIVE": deadAfter.String()})
+	// Half of what the server sleeps; a slow machine acknowledges late.
+	w := start(t, harness.Env{"DSQL_CLIENT_TCP_KEEPALIVE": deadAfter.String(), "DSQL_BACKEND_TCP_USER_TIMEOUT": (2 * deadAfter).String()})
 	conn, err := net.Dial("tcp", net.JoinHostPort(w.sluice.Host, strconv.Itoa(w.sluice.Port)))
 	if err != nil {
 		t.Fatal(err)
