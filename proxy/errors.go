@@ -34,7 +34,8 @@ var (
 	errUnknownOutcome = &wire.Error{Code: "08007",
 		Message: "the backend connection was lost while a commit was under way: its outcome is unknown",
 		Hint:    "Look whether the change is there before running it again."}
-	// errSchemaChanged: sent again, the statement is planned by the schema as it is.
+	// errSchemaChanged: sent again, the statement is planned by the schema as it is. So is told
+	// what stops a replay of one that was planned anew.
 	errSchemaChanged = &wire.Error{Code: "40001", Message: "the schema was changed while the statement waited to be sent", Hint: retry.Hint}
 	errCanceled      = &wire.Error{Code: "57014", Message: "canceling statement due to user request"}
 	errTimedOut      = &wire.Error{Code: "57014", Message: "canceling statement due to statement timeout"}

@@ -610,6 +610,7 @@ func TestMistakesBehindOthers(t *testing.T) {
 		"Q SELECT 1; SELECT nosuch FROM t; SELECT 2\n< Z\n",
 		"P - | SELECT 1\nB - | -\nE -\nP - | SELECT nosuch FROM t\nB - | -\nE -\nP - | SELECT 2\nB - | -\nE -\nS\n< Z\n",
 		"P s | SELECT 1\nP - | SELECT * FROM nosuch\nS\n< Z\nB - | s\nE -\nS\n< Z\n",
+		"Q SELECT 1; SET TimeZone TO 'Asia/Tokyo'; SELECT * FROM nosuch\n< Z\nQ SHOW TimeZone\n< Z\n",
 		"Q BEGIN\n< Z\nP - | SELECT 1\nB - | -\nE -\nP - | SELECT * FROM nosuch\nB - | -\nE -\nS\n< Z\nQ ROLLBACK\n< Z\n",
 	} {
 		pg.SQL(t, "postgres", "SELECT pg_sleep(0.3)")

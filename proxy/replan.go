@@ -51,6 +51,9 @@ func (s *session) replan() (done bool, err error) {
 	case unknown && r.plans == nil:
 		t.fail(retry.Unchanged)
 	default:
+		if t.ahead != nil { // the name was no mistake of the client's, or its backend is lost
+			t.original, t.ahead = errSchemaChanged.Append(nil), nil
+		}
 		t.stand = inTurn
 		return false, nil
 	}

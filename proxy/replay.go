@@ -51,8 +51,9 @@ type attempt struct {
 	// run again, and after the transaction status that goes with it.
 	original []byte
 	after    byte
-	// ahead is what the client gets in front of original, where that may turn out to be its
-	// own mistake: the answers of the statements before.
+	// ahead is what the client gets in front of original, where that is of a name that the
+	// server does not know, and may be the client's own mistake: the answers of the statements
+	// before. nil for any other error.
 	ahead   []byte
 	refusal retry.Reason // why there is no further attempt
 	pause   time.Duration
@@ -131,10 +132,7 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 		}
 		t.original = bytes.Clone(frame)
 		if cause == retry.UnknownName {
-			_ = s.withheld.Each(func(piece []byte) error {
-				t.ahead = append(t.ahead, piece...)
-				return nil
-			})
+			t.ahead = s.withheld.Bytes()
 		}
 	}
 	s.noteAttempt(cause, reason)
@@ -269,7 +267,6 @@ func (s *session) refuseReplay() error {
 	if t.refusal == retry.Differs {
 		diff = s.tx.log.Difference()
 	}
-	ahead := t.ahead
 	var told []byte
 	switch {
 	case t.refusal == retry.Cancelled:
@@ -283,6 +280,7 @@ func (s *session) refuseReplay() error {
 	default:
 		told = retry.AppendRefusal(nil, t.original, t.refusal.Detail(diff), retry.Hint)
 	}
+	told = append(t.ahead, told...)
 	if s.b != nil {
 		s.stopWaiting()
 		s.rollBack(s.b.exchange)
@@ -302,7 +300,7 @@ func (s *session) refuseReplay() error {
 		return err
 	}
 	t.errorTold = true
-	if err := s.passSpan(append(ahead, told...)); err != nil {
+	if err := s.passSpan(told); err != nil {
 		return err
 	}
 	if !t.ended {

@@ -34,6 +34,16 @@ func (h *Held) Add(b []byte) bool {
 // Len is how many bytes are held.
 func (h *Held) Len() int { return h.data.n }
 
+// Bytes is a copy of what is held, which no quota bounds: it is never nil.
+func (h *Held) Bytes() []byte {
+	all := make([]byte, 0, h.data.n)
+	_ = h.Each(func(piece []byte) error {
+		all = append(all, piece...)
+		return nil
+	})
+	return all
+}
+
 // Each calls f with the held bytes, in pieces, until f fails.
 func (h *Held) Each(f func(piece []byte) error) error { return h.data.each(0, h.data.n, f) }
 

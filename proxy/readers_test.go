@@ -1,0 +1,53 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// A session that waits for another's reading of the schema reads it itself where that one is
+// cancelled.
+func TestReaderIsCancelled(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	keyed(t, pg, "public", true)
+	f := new(freezer)
+	s := startSluice(t, pg, asDSQL, withReplay, mapping, maxOpen(2), f.option)
+	reader, cancel := dialKeyed(t, s.addr, nil)
+	waiter := dialRaw(t, s.addr) // by the backend that it keeps
+	waiter.say(t, "Q SELECT n, set_config('a.b', 'c', false) FROM t\n< Z\n")
+	// The reader gets a backend that is newer than what was read.
+	pg.SQL(t, "postgres", `CREATE TABLE late (a int);
+		SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = 'client backend' AND query NOT LIKE '%set_config%'`)
+	f.arm("pg_class")
+	reader.say(t, "Q SELECT n FROM t\n")
+	waitFor(t, "the reading", func() bool { return f.frozen.Load() == 1 })
+	waiter.say(t, "Q SELECT * FROM late\n")
+	waitFor(t, "the other session to wait", func() bool { st := s.Stats(); return st.Clients-st.Idle == 2 })
+	cancel()
+	if got := reader.say(t, "< Z\n"); !strings.Contains(got, "C=57014") {
+		t.Errorf("whoever is cancelled got\n%s", got)
+	}
+	if got := waiter.say(t, "< Z\n"); !strings.Contains(got, "C SELECT 0") {
+		t.Errorf("whoever waited got\n%s", got)
+	}
+}
+
+// Where a statement was planned by a newer schema and sent again, its first error was no
+// mistake: what a later conflict is told by is a conflict.
+func TestConflictBehindANewPlan(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", stumbling)
+	keyed(t, pg, "public", true)
+	s := startSluice(t, pg, asDSQL, fastReplay, mapping, maxOpen(2), func(s *setup) { s.proxy.Retry.Policy.MaxRetries = 1 })
+	c := dialRaw(t, s.addr)
+	c.say(t, "Q SELECT k FROM t\n< Z\n")
+	pg.SQL(t, "postgres", "SELECT pg_sleep(0.3); DROP TABLE t")
+	keyed(t, pg, "public", false)
+	stumbles(t, pg, true)
+	got := c.say(t, ext("SELECT 1")+ext("SELECT k FROM t")+ext("SELECT stumble(1)")+"S\n< Z\n")
+	if !strings.Contains(got, "E S=ERROR C=40001") || !strings.Contains(got, "Replay refused") || strings.Count(got, "C SELECT 1") > 1 || !strings.HasSuffix(got, "Z I\n") {
+		t.Errorf("got\n%s", got)
+	}
+}
