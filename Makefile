@@ -62,7 +62,7 @@ temporal-bench: ## what the pause before a replay costs Temporal, and what Sluic
 	@.ci/tools && .ci/install postgresql
 	@ROUNDS=$(ROUNDS) .ci/stages $@
 
-cases: ## an hour: all the cases of long tables, and many random ones, of which make test plays a part
+cases: ## for hours: all cases of proxy's tests, and many random ones, of which make test plays a part
 	@.ci/tools && .ci/install postgresql
 	@.ci/stages $@
 

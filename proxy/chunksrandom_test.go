@@ -22,15 +22,14 @@ var (
 	chunkPrograms = flag.Int("chunks.count", 20, "TestRandomDeletesInBatches: how many tables are made")
 )
 
-// aDelete is a table with a random key and random rows, and a random DELETE from it. The
+// deleteCase is a table with a random key and random rows, and a random DELETE from it. The
 // table plain has the same rows, takes any DELETE, and maps nothing.
-type aDelete struct {
-	rng     *rand.Rand
-	columns []deleteColumn
-	key     []string
-	rows    [][]any
-	sql     string
-	args    []any
+type deleteCase struct {
+	rng  *rand.Rand
+	key  []string
+	rows [][]any
+	sql  string
+	args []any
 }
 
 // deleteColumn is a column with the values that rows have there.
@@ -52,14 +51,14 @@ var deleteColumns = []deleteColumn{
 	{"at", "timestamptz", func(r *rand.Rand) any { return time.Unix(int64(r.IntN(60)), 0).UTC() }},
 }
 
-func newDelete(rng *rand.Rand) *aDelete {
-	d := &aDelete{rng: rng, columns: deleteColumns}
-	for _, i := range rng.Perm(len(d.columns))[:1+rng.IntN(3)] {
-		d.key = append(d.key, pgx.Identifier{d.columns[i].name}.Sanitize())
+func newDelete(rng *rand.Rand) *deleteCase {
+	d := &deleteCase{rng: rng}
+	for _, i := range rng.Perm(len(deleteColumns))[:1+rng.IntN(3)] {
+		d.key = append(d.key, pgx.Identifier{deleteColumns[i].name}.Sanitize())
 	}
 	for range rng.IntN(250) {
-		row := make([]any, len(d.columns))
-		for i, c := range d.columns {
+		row := make([]any, len(deleteColumns))
+		for i, c := range deleteColumns {
 			row[i] = c.value(rng)
 		}
 		d.rows = append(d.rows, row)
@@ -72,10 +71,10 @@ func newDelete(rng *rand.Rand) *aDelete {
 	return d
 }
 
-// comparison is a random condition, which the value of a row is compared with.
-func (d *aDelete) comparison() string {
-	i := d.rng.IntN(len(d.columns))
-	c, name := d.columns[i], pgx.Identifier{d.columns[i].name}.Sanitize()
+// comparison is a random condition over one column. Its values are those that rows may have.
+func (d *deleteCase) comparison() string {
+	i := d.rng.IntN(len(deleteColumns))
+	c, name := deleteColumns[i], pgx.Identifier{deleteColumns[i].name}.Sanitize()
 	param := func() string {
 		d.args = append(d.args, c.value(d.rng))
 		return "$" + strconv.Itoa(len(d.args)) + []string{"", "::" + c.kind}[d.rng.IntN(2)]
@@ -92,11 +91,11 @@ func (d *aDelete) comparison() string {
 }
 
 // create makes both tables, the one of the DELETE through Sluice.
-func (d *aDelete) create(t *testing.T, pg postgres, c *pgx.Conn, limit int, conflicts float64) {
+func (d *deleteCase) create(t *testing.T, pg postgres, c *pgx.Conn, limit int, conflicts float64) {
 	t.Helper()
 	pg.SQL(t, "postgres", "DROP TABLE IF EXISTS many, plain; DROP FUNCTION IF EXISTS limits()")
 	var columns []string
-	for _, c := range d.columns {
+	for _, c := range deleteColumns {
 		columns = append(columns, pgx.Identifier{c.name}.Sanitize()+" "+c.kind)
 	}
 	body := " (" + strings.Join(columns, ", ") + ", PRIMARY KEY (" + strings.Join(d.key, ", ") + "))"

@@ -64,8 +64,9 @@ func (s *session) hintOf(o *owed, plan *rewrite.Plan, st *rewrite.Statement, pay
 }
 
 // retold is an error with the position mapped, where moved says so, with names and values as
-// dress has them, and a hint in the place of the server's; nil for one that cannot be read. A position that the
-// client's text has nothing of is left out. All other fields stay as they are.
+// dress has them, and hint in the place of the server's, unless it is ""; nil for one that
+// cannot be read. A position that the client's text has nothing of is left out. All other
+// fields stay as they are.
 func (o *owed) retold(payload []byte, moved bool, hint string, dress dresser) []byte {
 	out := appendFields(nil, payload, func(code byte, value []byte) ([]byte, bool) {
 		if code == 'H' && hint != "" {

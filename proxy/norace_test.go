@@ -2,4 +2,4 @@
 
 package proxy
 
-const usualOneIn = 5
+const usualOneIn = 5 // see OneIn

@@ -2,4 +2,4 @@
 
 package proxy
 
-const usualOneIn = 29
+const usualOneIn = 29 // see OneIn

@@ -259,7 +259,7 @@ func stopsWhile(t *testing.T, pg postgres, wait ownWait, message string, params 
 	if wait.slow { // time enough to get there
 		set, before = strings.ReplaceAll(set, "300ms", "3s"), strings.ReplaceAll(before, "300ms", "3s")
 		if params != nil {
-			params = map[string]string{"statement_timeout": "2000"}
+			params = map[string]string{"statement_timeout": "3000"}
 		}
 	}
 	db, err := pgx.Connect(t.Context(), "postgres://postgres@"+pg.addr+"/postgres?sslmode=disable")

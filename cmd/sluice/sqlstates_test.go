@@ -56,8 +56,10 @@ func TestTableOfSQLStates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, labels, _ := strings.Cut(string(counted), "| `dsql_errors_sent_total` |")
+	labels, _, _ = strings.Cut(labels, "\n")
 	for state := range said {
-		if state != "01000" && !strings.Contains(string(counted), state+", ") { // a notice
+		if state != "01000" && !strings.Contains(labels, state+", ") { // that is a notice's
 			t.Errorf("dsql_errors_sent_total counts %s as other", state)
 		}
 	}

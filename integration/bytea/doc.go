@@ -14,6 +14,9 @@
 // What may differ is counted: a statement that is refused (0A000), which a client can write
 // in another way, in one of a hundred at most; and which of several errors is found first.
 //
+// Beside them stand texts by hand (traps.go): what a simple rewriting gets wrong, by why it
+// does (trapcases.go), and SQL of all forms (trapforms.go).
+//
 // Package rewrite runs it without a proxy, with the texts that it plans; here it runs
 // through the built daemon on the stand-in for DSQL:
 //

@@ -2,6 +2,7 @@ package drivers
 
 import (
 	"context"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -26,9 +27,9 @@ type played struct {
 	transcript string
 }
 
-// everywhere are the clients that play on all routes; the others play on those that everybody
-// uses, and on the one with DSQL's dialect.
-var everywhere = map[string]bool{"psql": true, "pgx_exec": true, "stdlib_pq": true, "psycopg": true}
+// everywhere are the clients that play on all routes. The others play on two: the default, and
+// the stand-in; on all with CASES=all.
+var everywhere = []string{"psql", "pgx exec", "stdlib pq", "psycopg"}
 
 // TestMatrix plays every scenario with every client.
 func TestMatrix(t *testing.T) {
@@ -37,6 +38,11 @@ func TestMatrix(t *testing.T) {
 	clients := []client{psql()}
 	clients = append(clients, goClients(scenarios)...)
 	clients = append(clients, programs()...)
+	for _, name := range everywhere {
+		if !slices.ContainsFunc(clients, func(c client) bool { return c.name == name }) {
+			t.Errorf("%s is no client", name)
+		}
+	}
 	for _, c := range clients {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -53,7 +59,7 @@ func TestMatrix(t *testing.T) {
 
 // on are the routes that a client plays on.
 func (c client) on(routes []route) []route {
-	if everywhere[c.name] {
+	if slices.Contains(everywhere, c.name) || os.Getenv("CASES") == "all" {
 		return routes
 	}
 	return slices.DeleteFunc(slices.Clone(routes), func(r route) bool { return r.name == "plain" || r.name == "session" })
