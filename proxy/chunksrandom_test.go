@@ -56,7 +56,7 @@ func newDelete(rng *rand.Rand) *deleteCase {
 	for _, i := range rng.Perm(len(deleteColumns))[:1+rng.IntN(3)] {
 		d.key = append(d.key, pgx.Identifier{deleteColumns[i].name}.Sanitize())
 	}
-	for range rng.IntN(250) {
+	for range 80 + rng.IntN(170) {
 		row := make([]any, len(deleteColumns))
 		for i, c := range deleteColumns {
 			row[i] = c.value(rng)
@@ -64,7 +64,7 @@ func newDelete(rng *rand.Rand) *deleteCase {
 		d.rows = append(d.rows, row)
 	}
 	var conditions []string
-	for range 1 + rng.IntN(3) {
+	for range 1 + rng.IntN(2) {
 		conditions = append(conditions, d.comparison())
 	}
 	d.sql = "DELETE FROM %s WHERE " + strings.Join(conditions, " AND ")
@@ -161,7 +161,7 @@ func playDelete(t *testing.T, pg postgres, rng *rand.Rand, counts map[string]int
 	policy := []rewrite.ByteaMapping{rewrite.ByteaHex, rewrite.ByteaHexCast}[rng.IntN(2)]
 	s := startSluice(t, pg, inBatches, withReplay, func(s *setup) { s.rules.Bytea, s.rules.ByteaCheck = policy, true })
 	c := connectTo(t, s, "postgres", []pgx.QueryExecMode{pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeExec, pgx.QueryExecModeCacheStatement}[rng.IntN(3)])
-	d.create(t, pg, c, 1+rng.IntN(60), []float64{0, 0, 0.2, 0.9}[rng.IntN(4)])
+	d.create(t, pg, c, 1+rng.IntN(30), []float64{0, 0, 0.2, 0.9}[rng.IntN(4)])
 	what := fmt.Sprintf("%s: %s %v, key %v", policy, d.sql, d.args, d.key)
 	was := rowsOf(t, c, "many")
 	want, err := c.Exec(t.Context(), fmt.Sprintf(d.sql, "plain"), d.args...)
@@ -170,10 +170,16 @@ func playDelete(t *testing.T, pg postgres, rng *rand.Rand, counts map[string]int
 	}
 	kept := rowsOf(t, c, "plain")
 	fault := []string{"", "", "cancel", "kill"}[rng.IntN(4)]
-	done := make(chan struct{})
+	ended, struck := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(done)
-		time.Sleep(time.Duration(rng.IntN(60)) * time.Millisecond)
+		defer close(struck)
+		for after := float64(rng.IntN(4)); s.sum(t, "dsql_delete_batches_total") < after; {
+			select {
+			case <-ended:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
 		switch fault {
 		case "cancel":
 			_ = c.PgConn().CancelRequest(t.Context())
@@ -182,7 +188,8 @@ func playDelete(t *testing.T, pg postgres, rng *rand.Rand, counts map[string]int
 		}
 	}()
 	tag, err := c.Exec(t.Context(), fmt.Sprintf(d.sql, "many"), d.args...)
-	<-done
+	close(ended)
+	<-struck
 	left := rowsOf(t, c, "many")
 	for row := range was {
 		if kept[row] && !left[row] {

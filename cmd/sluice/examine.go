@@ -11,12 +11,13 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Bounds of an examination: of one statement, of one that a signal finds under way, and of
-// all that is done to clean up.
+// Bounds of an examination: of one statement, of one that a signal finds under way, of all
+// that is done to clean up, and of the wait for a schema that may come yet.
 const (
 	statementTime = 30 * time.Second
 	signalGrace   = 5 * time.Second
 	cleaningTime  = 30 * time.Second
+	lateTime      = 5 * time.Second
 )
 
 // examination is one run of sluice doctor.
@@ -29,6 +30,8 @@ type examination struct {
 	how rewrite.ByteaMapping
 	// made: the schema may be there.
 	made bool
+	// unsure: the answer to making it was lost, so that it may come yet.
+	unsure bool
 	// here is the connection that asks; there is that of the other party, nil until needed.
 	here, there *asker
 }
@@ -121,6 +124,7 @@ func (e *examination) makeSchema(ctx context.Context) error {
 		return fmt.Errorf("no schema can be made for the questions: %w", err)
 	}
 	if err != nil {
+		e.unsure = e.here.lost
 		return err
 	}
 	if err := e.here.do(ctx, "CREATE TABLE "+e.table("keyed")+" (a int, digits text, n int, PRIMARY KEY (a, digits))"); err != nil {
@@ -156,7 +160,10 @@ func (e *examination) clean() {
 	if e.here.lost {
 		e.here.close()
 		if e.here, err = e.connect(ctx); err == nil {
-			err = e.here.do(ctx, drop)
+			late := e.unsure && !e.appears(ctx)
+			if err = e.here.do(ctx, drop); err == nil && late {
+				err = errors.New("the cluster may make the schema yet")
+			}
 		}
 	}
 	if refused, ok := err.(*serverError); ok && refused.code == "0A000" {
@@ -164,6 +171,17 @@ func (e *examination) clean() {
 	}
 	if err != nil {
 		e.report.LeftBehind = append(e.report.LeftBehind, drop+";")
+	}
+}
+
+// appears waits until the scratch schema is there, lateTime at most: a cluster may go on with a
+// statement whose client has gone.
+func (e *examination) appears(ctx context.Context) bool {
+	for end := time.Now().Add(lateTime); ; time.Sleep(lateTime / 20) {
+		n, err := e.here.value(ctx, "SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = '"+e.schema+"'")
+		if err != nil || n == "1" || time.Now().After(end) {
+			return n == "1"
+		}
 	}
 }
 
