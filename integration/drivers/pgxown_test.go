@@ -215,7 +215,7 @@ func playCancelStream(ctx context.Context, w *transcript, over session, _ string
 		if err := s.cancel(ctx); err != nil {
 			w.fail(err)
 		}
-		time.Sleep(3 * cancelGrace)
+		time.Sleep(cancelGrace * 5 / 4)
 		n := 0
 		for rows.Next() {
 			n++
