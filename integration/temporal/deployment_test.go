@@ -88,7 +88,7 @@ func deploy(t *testing.T, s setup) *deployment {
 		d.sim.Admin(t, http.MethodPost, "/faults", s.faults)
 	}
 	d.tap = startTap(t, data)
-	where := site{file: temporal.server, plugin: s.plugin, data: d.tap.address(), shards: shards, frontend: freePorts(t, 1)[0]}
+	where := temporal.site(t, s.plugin, d.tap.address())
 	if s.visibility {
 		where.visibility = temporal.visibility(t, s.plugin)
 	}

@@ -123,7 +123,7 @@ func TestServerMoves(t *testing.T) {
 	started := make([]client.WorkflowRun, runs)
 	func() {
 		d := &deployment{}
-		d.startServers(t, site{file: programs.server, plugin: pgx5, data: old.Address(), shards: shards, frontend: freePorts(t, 1)[0]}, 0)
+		d.startServers(t, programs.site(t, pgx5, old.Address()), 0)
 		w := d.workMoving(t)
 		eachRun(t, runs, func(ctx context.Context, n int) error {
 			r, err := d.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: fmt.Sprint("moving-", n), TaskQueue: queue}, "moving", n)
@@ -147,7 +147,7 @@ func TestServerMoves(t *testing.T) {
 	sluice := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(sluiceEnv)})
 	programs.setUp(t, pgx5, mainSchema, at(sluice))
 	restore(t, old, "temporal", sluice)
-	d := &deployment{server: startServer(t, site{file: programs.server, plugin: pgx5, data: at(sluice), shards: shards, frontend: freePorts(t, 1)[0]})}
+	d := &deployment{server: startServer(t, programs.site(t, pgx5, at(sluice)))}
 	d.server.waitReady(t)
 	d.client = &caller{Client: d.server.client(t, namespace)}
 	t.Cleanup(d.workMoving(t).Stop)

@@ -31,6 +31,7 @@ func TestShardsMove(t *testing.T) {
 	d := deploy(t, setup{plugin: pgx5, faults: faults, visibility: true, histories: 2, fenced: true})
 	d.client.patient = true
 	executed := d.work(t)
+	d.waitOwned(t)
 	began := time.Now()
 	ran := d.runWhile(t, executed, *moves, func() {
 		for round := range 2 {
@@ -84,6 +85,16 @@ func (d *deployment) takeovers(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// waitOwned until each shard has an owner: what is taken from then on has moved.
+func (d *deployment) waitOwned(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(startLimit); d.pg.SQL(t, "postgres", "SELECT count(DISTINCT shard_id) FROM fence.takeovers") != strconv.Itoa(shardsToMove); time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a shard has no owner")
+		}
+	}
 }
 
 // waitTakeover until there was one more.

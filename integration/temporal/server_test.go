@@ -73,7 +73,14 @@ type site struct {
 	visibility   string // and of the one for visibility; none: it is in SQLite
 	shards       int
 	frontend     int    // port
+	callbacks    int    // the frontend's port for HTTP, where history completes operations of Nexus
 	dynamic      string // file of the dynamic configuration; none: the server's own values
+}
+
+// site of processes whose data are behind an address.
+func (p programs) site(t *testing.T, plugin, data string) site {
+	ports := freePorts(t, 2)
+	return site{file: p.server, plugin: plugin, data: data, shards: shards, frontend: ports[0], callbacks: ports[1]}
 }
 
 // server is a process of a Temporal cluster that runs until its test ends.
@@ -89,7 +96,7 @@ type server struct {
 // startServer starts a process with some of the services, or with all.
 func startServer(t *testing.T, at site, services ...string) *server {
 	t.Helper()
-	ports := freePorts(t, 9)
+	ports := freePorts(t, 8)
 	s := &server{
 		frontend: fmt.Sprintf("127.0.0.1:%d", at.frontend), metrics: fmt.Sprintf("http://127.0.0.1:%d/metrics", ports[0]),
 		site: at, dir: t.TempDir(), services: services,
@@ -108,7 +115,7 @@ func startServer(t *testing.T, at site, services ...string) *server {
 	defer out.Close()
 	err = template.Must(template.ParseFiles("testdata/server.yaml")).Execute(out, map[string]any{
 		"Plugin": at.plugin, "Sluice": at.data, "Visibility": at.visibility, "SQLite": filepath.Join(s.dir, "visibility.db"), "Shards": at.shards, "Dynamic": dynamic,
-		"Frontend": at.frontend, "Metrics": ports[0], "Ports": ports[1:],
+		"Frontend": at.frontend, "Callbacks": at.callbacks, "Metrics": ports[0], "Ports": ports[1:],
 	})
 	if err != nil {
 		t.Fatal(err)

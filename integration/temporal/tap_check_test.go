@@ -36,7 +36,7 @@ func TestTapSeesErrors(t *testing.T) {
 	if err := conn.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	want := []told{{"40001", "lost", "", []string{"BEGIN", "UPDATE shards SET range_id = 2", "COMMIT"}, ""}}
+	want := []told{{"40001", "lost", "", []string{"BEGIN", "UPDATE shards SET range_id = 2", "COMMIT"}, "", 0}}
 	if got := tap.with("40001"); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

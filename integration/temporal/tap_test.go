@@ -28,6 +28,8 @@ type tap struct {
 	// lost connections ended while the client used them, and refused ones never began.
 	// Those that brought a cancel are neither: nobody reads an answer there.
 	lost, refused, cancels int
+	// doubtful rows were inserted in transactions whose outcome no client was told.
+	doubtful []row
 }
 
 // told is an error as a client was told of it.
@@ -35,6 +37,7 @@ type told struct {
 	sqlState, message, detail string
 	statements                []string // of the transaction, shortened
 	shard                     string   // whose lease the transaction has read; "" for none
+	doubtful                  int      // how many rows were doubtful before
 }
 
 func startTap(t *testing.T, to string) *tap {
@@ -150,6 +153,7 @@ type tapped struct {
 	texts      map[string]string // prepared statements by name
 	statements []string          // of the transaction
 	shard      string            // whose lease it has read
+	rows       []row             // that it inserts
 	used       bool              // it has begun a transaction, or asked what has no answer yet
 	cancel     bool              // it brings a cancel, and nothing else
 }
@@ -169,6 +173,7 @@ func (c *tapped) lose() {
 	defer c.tap.mu.Unlock()
 	if c.used && !c.tap.closed {
 		c.tap.lost++
+		c.tap.doubtful = append(c.tap.doubtful, c.rows...)
 	}
 	c.used = false
 }
@@ -215,6 +220,7 @@ func (c *tapped) request(kind byte, body []byte) error {
 		var m pgproto3.Bind
 		err := m.Decode(body)
 		c.note(c.texts[m.PreparedStatement])
+		c.rows = append(c.rows, inserted(c.texts[m.PreparedStatement], &m)...)
 		if strings.Contains(c.texts[m.PreparedStatement], "FROM shards WHERE shard_id") && len(m.Parameters) > 0 {
 			c.shard = number(m.Parameters[0], len(m.ParameterFormatCodes) > 0 && m.ParameterFormatCodes[0] == 1)
 		}
@@ -226,10 +232,13 @@ func (c *tapped) request(kind byte, body []byte) error {
 func (c *tapped) note(sql string) {
 	sql = strings.Join(strings.Fields(sql), " ")
 	if strings.EqualFold(sql, "begin") {
-		c.statements, c.shard = nil, ""
+		c.forget()
 	}
 	c.statements = append(c.statements, fmt.Sprintf("%.60s", sql))
 }
+
+// forget the transaction.
+func (c *tapped) forget() { c.statements, c.shard, c.rows = nil, "", nil }
 
 // answers passes on what the server sends.
 func (c *tapped) answers(from, to net.Conn) {
@@ -251,11 +260,14 @@ func (c *tapped) answer(kind byte, body []byte) error {
 			return nil
 		}
 		c.tap.mu.Lock()
-		c.tap.errors = append(c.tap.errors, told{m.Code, m.Message, m.Detail, c.statements, c.shard})
+		c.tap.errors = append(c.tap.errors, told{m.Code, m.Message, m.Detail, c.statements, c.shard, len(c.tap.doubtful)})
+		if m.Code == "08007" {
+			c.tap.doubtful = append(c.tap.doubtful, c.rows...)
+		}
 		c.tap.mu.Unlock()
 	case 'Z':
 		if c.used = string(body) != "I"; !c.used {
-			c.statements, c.shard = nil, ""
+			c.forget()
 		}
 	}
 	return nil
