@@ -291,8 +291,13 @@ func (s *session) settleOwn(err error, partly func(error) error) error {
 		}
 		s.losePin()
 		s.dropBackend(reservoir.Broken)
-	case err == errClientGone, err == errCut:
+	case err == errClientGone:
 		return err
+	case err == errCut: // the client is told now, and the session ends behind the turn
+		err = errUnknownOutcome
+		s.stopBackend()
+		s.losePin()
+		s.dropBackend(reservoir.ClientGone)
 	case stops(err) && s.b.suspect: // it may be at work still
 		s.stopBackend()
 		s.giveBack()

@@ -164,6 +164,25 @@ func (s *session) abandon(e *wire.Error, why reservoir.Reason) error {
 	return s.ready()
 }
 
+// cutShort is the end of a turn that is cut. A transaction that may be committed, or is, must
+// not meet the FATAL error that ends the session: that says that it is not, and database/sql
+// sends it again by itself. It meets the error of a lost backend, and the session ends as
+// between two turns. Elsewhere nothing of the turn is applied, and FATAL is right.
+func (s *session) cutShort() error {
+	if s.dedicated || s.b == nil {
+		return errCut
+	}
+	told := s.lossTold()
+	if told == errBackendLost || told == errReadLost {
+		return errCut
+	}
+	s.stopBackend()
+	if err := s.abandon(told, reservoir.ClientGone); err != nil {
+		return err
+	}
+	return errCut
+}
+
 // takeBack undoes changes of the client's statements that it was told have failed, in the
 // order given: the newest first.
 func (s *session) takeBack(undos []undo) {

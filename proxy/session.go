@@ -290,6 +290,9 @@ func (s *session) exchangeFrames() error {
 				}
 			}
 		}
+		if err == errCut {
+			err = s.cutShort()
+		}
 		if err != nil {
 			// The session ends, and the client gets what was answered; but not behind the
 			// first half of a row, where more bytes would be taken for its rest.
