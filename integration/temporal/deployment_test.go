@@ -18,8 +18,8 @@ import (
 // The plugins by which Temporal can talk to a PostgreSQL: over lib/pq, and over pgx.
 const libpq, pgx5 = "postgres12", "postgres12_pgx"
 
-// sluiceEnv is Sluice's configuration beside the backend.
-var sluiceEnv = harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "40"}
+// sluiceEnv is Sluice's configuration beside the backend, as docs/temporal.md has it.
+var sluiceEnv = harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "40", "DSQL_RETRY_BASE_DELAY": "10ms"}
 
 // faults fail one in twenty COMMITs, and one in twenty of the writes that Temporal
 // sends in autocommit: there the commit is part of the statement.
