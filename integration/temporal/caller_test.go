@@ -3,6 +3,7 @@ package temporal
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +48,11 @@ func passing(err error) bool {
 		late        *serviceerror.DeadlineExceeded
 		notReady    *serviceerror.WorkflowNotReady // its last task failed, and another comes
 		update      *client.WorkflowUpdateServiceTimeoutOrCanceledError
+		unseen      *serviceerror.FailedPrecondition // no poller was seen for as long as an outage lasts
 	)
+	if errors.As(err, &unseen) && strings.Contains(err.Error(), "no poller seen") {
+		return true
+	}
 	return errors.As(err, &unavailable) || errors.As(err, &exhausted) || errors.As(err, &late) || errors.As(err, &notReady) || errors.As(err, &update) || errors.Is(err, context.DeadlineExceeded)
 }
 
