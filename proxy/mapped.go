@@ -33,7 +33,7 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 	if hint == "" {
 		hint = s.hintOf(o, plan, st, payload)
 	}
-	if retry.Field(payload, 'H') != nil && hint != hintHexCast {
+	if retry.Field(payload, 'H') != nil && hint != hintHexCast && hint != hintNoBytea {
 		hint = ""
 	}
 	moved := retry.Field(payload, 'P') != nil && (plan.Text != "" || split != nil)
@@ -51,8 +51,10 @@ func (s *session) hintOf(o *owed, plan *rewrite.Plan, st *rewrite.Statement, pay
 	if st != nil && (code == "0A000" || code == "42704") {
 		return st.Hint
 	}
-	if plan.Mapped && code == "42883" && lacksConversion(retry.Field(payload, 'M')) {
-		return hintHexCast
+	if plan.Mapped && code == "42883" {
+		if hint := hintOfConversion(retry.Field(payload, 'M')); hint != "" {
+			return hint
+		}
 	}
 	if plan.Mapped && unknownName(payload) && bytes.Contains(retry.Field(payload, 'M'), []byte(rewrite.MappedSuffix)) {
 		return hintSchemaChanged

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -23,16 +24,22 @@ const hintSchemaChanged = "Another process may have changed the schema meanwhile
 // hintHexCast goes with the error of a cluster that lacks what the default converts with.
 const hintHexCast = "The server has no encode() and decode(), with which mapped columns are converted: set rewrite.bytea: hex-cast. sluice doctor tells what a cluster has."
 
-// lacksConversion reports whether an error says that the server has no function with which
-// Sluice converts. Of a value of another type PostgreSQL says so too: that is the client's
-// mistake.
-func lacksConversion(message []byte) bool {
+// hintNoBytea goes with the error of a value that the client gave where bytea belongs: the
+// server is asked to encode it, which the client has never heard of.
+const hintNoBytea = "A column of type bytea that is stored as hexadecimal digits (rewrite.bytea) meets a value of another type: cast the value to bytea."
+
+// hintOfConversion is the hint for an error that says that the server has no function of that
+// name and argument, which is one with which Sluice converts; "" for any other.
+func hintOfConversion(message []byte) string {
 	switch string(message) {
 	case "function pg_catalog.encode(bytea, unknown) does not exist", "function pg_catalog.encode(unknown, unknown) does not exist",
 		"function pg_catalog.decode(text, unknown) does not exist":
-		return true
+		return hintHexCast
 	}
-	return false
+	if bytes.HasPrefix(message, []byte("function pg_catalog.encode(")) {
+		return hintNoBytea
+	}
+	return ""
 }
 
 // dresser puts the client's names and values into the fields of an error. The zero value
