@@ -6,7 +6,7 @@ import (
 )
 
 // Where a server lacks what columns are converted with, the error names the setting that does
-// without; a value of another type is the client's mistake, and keeps the server's hint.
+// without. A value of another type is the client's mistake, and its hint says so.
 func TestServerWithoutEncode(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
