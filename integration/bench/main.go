@@ -119,6 +119,9 @@ func ids() []string {
 			all = append(all, w.id)
 		}
 	}
+	for _, w := range mappedLoads() {
+		all = append(all, w.id)
+	}
 	return append(all, idIdle, idDelayed, idConflicts, idFaults)
 }
 
@@ -136,7 +139,7 @@ func measure(ctx context.Context, c config) (r *report, err error) {
 		return nil, err
 	}
 	r.Rounds, r.Seconds = c.rounds, c.seconds
-	for _, part := range []func(context.Context, *report) error{b.load, b.features, b.idle, b.delayed, b.conflicts, b.faults} {
+	for _, part := range []func(context.Context, *report) error{b.load, b.features, b.mapping, b.idle, b.delayed, b.conflicts, b.faults} {
 		if err := part(ctx, r); err != nil {
 			return nil, err
 		}
