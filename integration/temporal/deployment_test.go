@@ -141,13 +141,27 @@ func (d *deployment) startServers(t *testing.T, where site, histories int) {
 		where.shards = shardsToMove
 		services = []string{"frontend", "matching", "worker"}
 	}
-	for range histories {
+	for n := range histories {
 		d.histories = append(d.histories, startServer(t, where, "history"))
+		if n == 0 {
+			d.waitFirst(t)
+		}
 	}
 	d.server = startServer(t, where, services...)
 	d.server.waitReady(t)
 	d.registerNamespace(t)
 	d.client = &caller{Client: d.server.client(t, namespace)}
+}
+
+// waitFirst until the first process has written what each writes where it is missing: at the
+// first start of all, one that does so at the same time ends, on a PostgreSQL too.
+func (d *deployment) waitFirst(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(startLimit); d.pg.SQL(t, "postgres", "SELECT count(*) FROM cluster_metadata_info") == "0"; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the first process has not begun")
+		}
+	}
 }
 
 func (d *deployment) registerNamespace(t *testing.T) {

@@ -94,12 +94,20 @@ func (d *deployment) takeovers(t *testing.T) int {
 	return n
 }
 
-// waitOwned until each shard has an owner: what is taken from then on has moved.
+// waitOwned until each shard has an owner, and all processes run: what is taken from then on
+// has moved.
 func (d *deployment) waitOwned(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(startLimit); d.pg.SQL(t, "postgres", "SELECT count(DISTINCT shard_id) FROM fence.takeovers") != strconv.Itoa(shardsToMove); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("a shard has no owner")
+		}
+	}
+	for n, s := range d.histories {
+		select {
+		case <-s.program.Exited():
+			t.Fatalf("history process %d has ended: %v", n, s.program.Err())
+		default:
 		}
 	}
 }
