@@ -60,7 +60,7 @@
 // # Where things are
 //
 //	accept      server.go, opensession.go, databases.go, schemaname.go, config.go,
-//	            memory.go, package startup
+//	            memory.go, alive.go, package startup
 //	session     session.go, state.go, turn.go, pair.go, pin.go, dedicated.go, wait.go,
 //	            deadline.go, presence.go, cancel.go
 //	client      request.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,

@@ -80,6 +80,7 @@ type Server struct {
 	clients  atomic.Int64
 	starting atomic.Int64 // connections in their startup
 	draining atomic.Bool
+	swept    beat // the rounds of the sweeper
 	running  sync.WaitGroup // sessions, cancellers, the sweeper
 
 	mu        sync.Mutex
@@ -186,6 +187,8 @@ func (srv *Server) start(conn net.Conn) bool {
 // backend, or to have one. Waiting are the sessions in line for a backend.
 type Stats struct {
 	Clients, Idle, Pinned, Waiting int
+	// Came counts the sessions that have ever begun.
+	Came uint64
 	// Gate says who is at the gate, behind others that want the same rows.
 	Gate retry.GateStats
 	// Bytes that replays hold: logs of open transactions, and answers not sent yet; and
@@ -196,7 +199,7 @@ type Stats struct {
 // Stats counts the sessions as they stand. The counts are taken one after the other: their
 // sum may be off by a session that moves meanwhile.
 func (srv *Server) Stats() Stats {
-	st := Stats{Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.used.Load()}
+	st := Stats{Came: srv.ids.Load(), Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.used.Load()}
 	if r := srv.replays; r != nil {
 		st.LogBytes, st.HeldBytes = r.logs.Used(), r.held.Used()
 		st.Gate = r.gate.Stats()
@@ -336,6 +339,7 @@ func (srv *Server) sweep() {
 	for {
 		select {
 		case <-srv.ctx.Done():
+			srv.swept.stop()
 			return
 		case <-tick.C:
 		}
@@ -350,6 +354,7 @@ func (srv *Server) sweep() {
 			srv.watchClient(s, seen)
 		}
 		srv.mu.Unlock()
+		srv.swept.mark()
 	}
 }
 

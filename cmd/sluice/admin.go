@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -17,12 +18,27 @@ const (
 	adminHeaderBytes   = 16 << 10
 )
 
-// newAdmin returns the server of /metrics, /livez and /readyz. ready says why
-// the daemon is not ready, nil when it is, and warning what is wrong with a daemon that is.
-func newAdmin(metrics http.Handler, ready func() error, warning func() string, log *slog.Logger) *http.Server {
+// liveWait bounds how long /livez waits for a sign of life. A daemon that gives none for so
+// long is hung: its work between two of them takes milliseconds.
+const liveWait = 5 * time.Second
+
+// newAdmin returns the server of /metrics, /startupz, /livez and /readyz, which is to be
+// started when clients can connect. alive waits for a sign of life until its context ends,
+// ready says why the daemon is not ready, nil when it is, and warning what is wrong with a
+// daemon that is.
+func newAdmin(metrics http.Handler, alive func(context.Context) error, ready func() error, warning func() string, log *slog.Logger) *http.Server {
 	mux := http.NewServeMux() // other methods than GET and HEAD get 405
 	mux.Handle("GET /metrics", metrics)
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /startupz", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, "started") // the configuration is valid, and clients can connect
+	})
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) {
+		ctx, stop := context.WithTimeout(r.Context(), liveWait)
+		defer stop()
+		if err := alive(ctx); err != nil {
+			answer(w, http.StatusServiceUnavailable, "hung: "+err.Error())
+			return
+		}
 		answer(w, http.StatusOK, "ok")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -9,12 +10,15 @@ import (
 	"testing"
 )
 
+var errHung = errors.New("no sign of life")
+
 func TestAdmin(t *testing.T) {
 	t.Parallel()
 	var notReady error
 	warning := ""
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "metrics") })
-	admin := newAdmin(metrics, func() error { return notReady }, func() string { return warning }, slog.New(slog.DiscardHandler))
+	var hung error
+	admin := newAdmin(metrics, func(context.Context) error { return hung }, func() error { return notReady }, func() string { return warning }, slog.New(slog.DiscardHandler))
 	if admin.ReadHeaderTimeout == 0 || admin.ReadTimeout == 0 || admin.WriteTimeout == 0 || admin.IdleTimeout == 0 {
 		t.Error("a timeout of the admin listener is off")
 	}
@@ -25,7 +29,9 @@ func TestAdmin(t *testing.T) {
 		body         string
 	}{
 		{"GET", "/metrics", nil, 200, "metrics"},
+		{"GET", "/startupz", errDraining, 200, "started\n"},
 		{"GET", "/livez", errDraining, 200, "ok\n"},
+		{"GET", "/livez", errHung, 503, "hung: no sign of life\n"},
 		{"GET", "/readyz", nil, 200, "ready\n"},
 		{"GET", "/readyz", errDraining, 503, "not ready: draining\n"},
 		{"GET", "/readyz", errors.New("no backend yet"), 503, "not ready: no backend yet\n"},
@@ -34,7 +40,10 @@ func TestAdmin(t *testing.T) {
 		{"DELETE", "/livez", nil, 405, "Method Not Allowed\n"},
 		{"GET", "/", nil, 404, "404 page not found\n"},
 	} {
-		notReady = test.notReady
+		notReady, hung = test.notReady, nil
+		if test.notReady == errHung {
+			hung = errHung
+		}
 		answer := httptest.NewRecorder()
 		admin.Handler.ServeHTTP(answer, httptest.NewRequest(test.method, test.path, nil))
 		if answer.Code != test.status || answer.Body.String() != test.body {

@@ -27,7 +27,11 @@ func check(ctx context.Context, c *Config, dial bool, out io.Writer) error {
 	if !dial {
 		return nil
 	}
-	dialer, err := newDialer(ctx, c, nil)
+	chain, err := d.awsChain(ctx)
+	if err != nil {
+		return err
+	}
+	dialer, err := newDialer(c, chain, nil)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func newRoot() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	root.SetFlagErrorFunc(explainFlag)
-	root.AddCommand(newServe(), newCheck(), newLint(), newDoctor(), newLease(), newVersion(), newConfigReference())
+	root.AddCommand(newServe(), newCheck(), newLint(), newDoctor(), newLease(), newHealthcheck(), newVersion(), newConfigReference())
 	return root
 }
 
@@ -32,8 +32,8 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve clients until SIGTERM",
-		Long: "Serve clients until SIGTERM or SIGINT, which let transactions finish (drain.timeout);\n" +
-			"a second signal cuts. SIGHUP reloads TLS certificates and users file.\n\n" +
+		Long: "Serve clients until SIGTERM or SIGINT, which let transactions finish (drain.mode,\n" +
+			"drain.timeout); a second signal cuts. SIGHUP reloads TLS certificates and users file.\n\n" +
 			"Every setting is a key of the YAML file, a variable (DSQL_ and the key in capitals,\n" +
 			"_ for .) and a flag. A flag beats a variable, a variable beats the file.",
 		Example: "  sluice serve --endpoint <id>.dsql.<region>.on.aws",

@@ -34,6 +34,8 @@ type Config struct {
 	Rewrite          rewrite.Config
 	// RewriteEnabled is not decided until the backend's kind is known: auto, true or false.
 	RewriteEnabled string
+	// CredentialsRequire is a kind of AWS credentials, or any.
+	CredentialsRequire string
 	// SilenceTimeout is auto or a duration.
 	SilenceTimeout string
 	// RewriteIsolation and RewriteSession answer what is so on DSQL alone: auto, true or false.
@@ -68,9 +70,10 @@ type AdminConfig struct {
 	Address string // host:port, "" for nowhere
 }
 
-// DrainConfig bounds the end.
+// DrainConfig says how the daemon ends, and bounds it.
 type DrainConfig struct {
-	Timeout time.Duration
+	Mode           string // drainStop, drainPlain or drainNative
+	Timeout, Quiet time.Duration
 }
 
 // CancelConfig holds what is not decided until the backend's kind is known.

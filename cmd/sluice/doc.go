@@ -6,8 +6,10 @@
 // main.go turns run into an exit code; commands.go holds the cobra commands;
 // keys.go is the one table of configuration keys; load.go fills a Config from
 // the table, the file, the environment and the flags; validate.go says
-// everything that is wrong with it at once; wire.go builds the daemon; serve.go
-// runs it until a signal; admin.go answers /metrics, /livez and /readyz.
+// everything that is wrong with it at once; wire.go builds the daemon, with the
+// AWS credentials of credentials.go; serve.go runs it until a signal, and drain.go
+// brings it to its end; admin.go answers /metrics and the probes, for which
+// healthcheck.go asks.
 //
 // # Invariants
 //

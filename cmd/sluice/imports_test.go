@@ -33,6 +33,7 @@ var doors = map[string][]string{
 	"github.com/spf13/pflag": {"cmd/sluice"}, // cobra's and viper's flags
 
 	"github.com/aws/aws-sdk-go-v2/config":            {"cmd/sluice"},
+	"github.com/aws/aws-sdk-go-v2/credentials":       {"cmd/sluice"}, // the names of their sources
 	"github.com/aws/aws-sdk-go-v2/aws":               {"cmd/sluice", "reservoir", "lease"},
 	"github.com/aws/aws-sdk-go-v2/feature/dsql/auth": {"reservoir"},
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb":  {"lease"},

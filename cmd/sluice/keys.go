@@ -117,7 +117,7 @@ var keys = []key{
 		help: "Allow auth.method trust on a listener that other machines can reach."},
 
 	{name: "admin.address", def: "127.0.0.1:9432", field: func(c *Config) any { return &c.Admin.Address },
-		help: "Where /metrics, /livez and /readyz are served, host:port. Empty: nowhere."},
+		help: "Where /metrics, /startupz, /livez and /readyz are served, host:port; nothing there changes any state. Empty: nowhere."},
 
 	{name: "pairing", def: "transaction", field: func(c *Config) any { return (*string)(&c.Proxy.Pairing) },
 		choices: []string{"transaction", "session"},
@@ -198,8 +198,17 @@ var keys = []key{
 		help: "How soon a client whose host is gone loses its connection, and with it its transaction. A client that only reads nothing does not count. 0: when the kernel gives up."},
 
 	// Kubernetes kills 30 s after SIGTERM; five seconds are left for the end.
+	{name: "drain.mode", def: drainStop, field: func(c *Config) any { return &c.Drain.Mode },
+		choices: []string{drainStop, drainPlain, drainNative},
+		help:    "How SIGTERM is taken. stop: no new clients, sessions end between transactions. plain: SIGTERM reaches the application at the same time (a container beside it): new clients are served until none came for drain.quiet, then as stop. native: the application has ended before (a sidecar of Kubernetes): as stop, for half a second at most."},
 	{name: "drain.timeout", def: 25 * time.Second, field: func(c *Config) any { return &c.Drain.Timeout },
-		help: "How long transactions may take to finish after SIGTERM, below Kubernetes' grace of 30 s."},
+		help: "How long the end may take after SIGTERM before transactions are cut, below Kubernetes' grace of 30 s."},
+	{name: "drain.quiet", def: 3 * time.Second, field: func(c *Config) any { return &c.Drain.Quiet },
+		help: "With drain.mode plain: for how long no client must have come before new ones are refused, at most half of drain.timeout."},
+
+	{name: "credentials.require", def: anyCredentials, field: func(c *Config) any { return &c.CredentialsRequire },
+		choices: []string{anyCredentials, webIdentity, container, instance, environment, profile},
+		help:    "The kind of AWS credentials to insist on, so that a pod without a role of its own does not get its node's: web-identity (IRSA), container (EKS Pod Identity, ECS), instance (a node's role), environment, profile (shared files). The log says which were found."},
 
 	{name: "pins.max", def: 50, field: func(c *Config) any { return &c.Proxy.MaxPins },
 		help: "Sessions that may keep a backend (LISTEN, temporary tables, session pairing, ...); more get 53300."},

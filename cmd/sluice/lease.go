@@ -5,13 +5,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -108,23 +108,15 @@ func onTable(cmd *cobra.Command, do func(context.Context, *lease.Table, *Config,
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), adminTime)
 		defer cancel()
-		t, err := newTable(ctx, c)
+		chain, err := awsChain(ctx, c, slog.New(slog.DiscardHandler))
 		if err != nil {
 			return err
 		}
+		t := lease.NewTable(c.Lease, chain)
 		defer t.Close()
 		return atRuntime(do(ctx, t, c, cmd))
 	}
 	return cmd
-}
-
-// newTable returns the configured table, with the AWS default configuration.
-func newTable(ctx context.Context, c *Config) (*lease.Table, error) {
-	chain, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithDefaultRegion(nearRegion(c.Dial)))
-	if err != nil {
-		return nil, fmt.Errorf("AWS configuration (environment or shared files): %w", err)
-	}
-	return lease.NewTable(c.Lease, chain), nil
 }
 
 // printStatus writes a table of owners and a line for each shard. Its error says

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -67,10 +68,11 @@ func TestLeaseResetAsksBeforeItRemovesAnOwner(t *testing.T) {
 	c := source{env: server.Env(), flags: []string{"--endpoint=" + endpoint, "--distributed-conn-lease-table=sluice"}}.mustLoad(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	table, err := newTable(ctx, c)
+	chain, err := awsChain(ctx, c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
+	table := lease.NewTable(c.Lease, chain)
 	defer table.Close()
 	record := lease.Record{Seq: 1, Slots: 7, Total: 7, ReapAfter: 20 * time.Minute, Home: true}
 	if _, done, err := table.Change(ctx, lease.Change{Shard: 3, Owner: "dead.1", New: record.String(), Take: 7}); !done || err != nil {

@@ -140,7 +140,7 @@ func TestEveryProblemIsToldAtOnce(t *testing.T) {
 		env: map[string]string{
 			"DSQL_BACKEND_PORT": "tcp://10.0.0.7:5432", "DSQL_CANCEL_GRACE": "0s", "DSQL_RETRY_ENABLED": "yes", "DSQL_RETRY_BUDGET_PER_COMMIT": "lots", "DSQL_RETRY_BASE_DELAY": "0s", "DSQL_BACKEND_PASSWORD": "hunter2",
 		},
-		flags: []string{"--listen-address=0.0.0.0:5432", "--tls-required", "--drain-timeout=-1s", "--runtime-procs", "two", "--backend-sslmode=require"},
+		flags: []string{"--listen-address=0.0.0.0:5432", "--tls-required", "--drain-timeout=-1s", "--drain-mode=plain", "--runtime-procs", "two", "--backend-sslmode=require"},
 	}.problems(t)
 	slices.Sort(got)
 	want := []string{
@@ -149,6 +149,7 @@ func TestEveryProblemIsToldAtOnce(t *testing.T) {
 		`backend.port: "tcp://10.0.0.7:5432": want a whole number; Kubernetes sets this for a Service of that name: set enableServiceLinks to false (env DSQL_BACKEND_PORT)`,
 		`backend.sslmode: "require": DSQL is always verify-full; leave it out, or set backend.kind to postgres (flag --backend-sslmode)`,
 		`cancel.grace: 0s: want more than 0 (env DSQL_CANCEL_GRACE)`,
+		`drain.quiet: 3s: want more than 0, and at most half of drain.timeout (default)`,
 		`drain.timeout: -1s: want 0 (cut at once) or more (flag --drain-timeout)`,
 		`listen.address: "0.0.0.0:5432": other machines could connect without a password: set auth.method, or listen on 127.0.0.1, or allow it with auth.allow_remote_trust (flag --listen-address)`,
 		`listen.adress: unknown key; did you mean listen.address? (file FILE)`,

@@ -16,9 +16,6 @@ import (
 	"github.com/sluice-proxy/sluice/proxy"
 )
 
-// errCut ends a daemon that a second signal did not let drain.
-var errCut = errors.New("cut by a second signal before the drain ended")
-
 // adminEnd bounds how long a scrape under way may hold up the end.
 const adminEnd = time.Second
 
@@ -103,44 +100,12 @@ func (d *daemon) run(clients []net.Listener, admin net.Listener, stop, hangup <-
 	var failure error
 	select {
 	case s := <-stop:
-		d.log.Info("draining", "signal", s.String(), "timeout", d.config.Drain.Timeout, "clients", d.server.Stats().Clients)
+		failure = d.drain(stop, failed, "signal", s.String())
 	case failure = <-failed:
-		d.log.Info("draining after a failure", "timeout", d.config.Drain.Timeout, "clients", d.server.Stats().Clients)
-	}
-	if err := d.drain(stop); failure == nil {
-		failure = err
+		_ = d.finish(stop, d.config.Drain.Timeout, "after", "a failure") // the failure is what is told
 	}
 	end() // before the deferred Wait: reservoir and watch live on ctx
 	return failure
-}
-
-// drain lets transactions finish, until drain.timeout or a second value of stop,
-// and cuts what is left then. A timeout is no error.
-func (d *daemon) drain(stop <-chan os.Signal) error {
-	d.draining.Store(true)
-	began := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), d.config.Drain.Timeout)
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- d.server.Shutdown(ctx) }()
-
-	var result error
-	select {
-	case err := <-done:
-		switch {
-		case err == nil:
-			d.log.Info("drained", "took", time.Since(began))
-		case errors.Is(err, context.DeadlineExceeded):
-			d.log.Warn("drain timeout reached, the rest was cut", "timeout", d.config.Drain.Timeout)
-		default:
-			result = fmt.Errorf("drain: %w", err)
-		}
-	case <-stop:
-		result = errCut
-		cancel()
-		<-done // ends with ctx; what it cut is in result
-	}
-	return errors.Join(result, d.server.Close())
 }
 
 // endAdmin closes the admin listener, last of all: a drain can be watched.

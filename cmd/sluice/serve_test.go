@@ -174,7 +174,7 @@ func TestDrainTimeoutCutsAndIsNoFailure(t *testing.T) {
 	busy := r.connect()
 	r.begin(busy)
 	r.stop <- syscall.SIGTERM
-	r.eventually("not ready", func() bool { status, body := r.get("/readyz"); return status == 503 && body == "not ready: draining\n" })
+	r.notReady()
 	if err := r.end(); err != nil {
 		t.Errorf("after the timeout: %v", err)
 	}
@@ -188,7 +188,7 @@ func TestASecondSignalCuts(t *testing.T) {
 	busy := r.connect()
 	r.begin(busy)
 	r.stop <- syscall.SIGINT
-	r.eventually("the drain", func() bool { status, body := r.get("/readyz"); return status == 503 && body == "not ready: draining\n" })
+	r.notReady()
 	r.stop <- syscall.SIGINT
 	if err := r.end(); !errors.Is(err, errCut) {
 		t.Errorf("after the second signal: %v, want %v", err, errCut)

@@ -30,6 +30,8 @@ func (c *Config) validate() error {
 	_, err := c.silence()
 	v.want(err == nil, "backend.silence_timeout", "want auto, or a duration with its unit, such as 330s or 10m")
 	v.want(c.Drain.Timeout >= 0, "drain.timeout", "want 0 (cut at once) or more")
+	v.want(c.Drain.Mode != drainPlain || 0 < c.Drain.Quiet && c.Drain.Quiet <= c.Drain.Timeout/2, "drain.quiet",
+		"want more than 0, and at most half of drain.timeout")
 	v.want(c.Runtime.Procs >= 0, "runtime.procs", "want 0 (automatic) or more")
 
 	server := c.Proxy

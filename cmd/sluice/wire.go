@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/sluice-proxy/sluice/lease"
@@ -33,8 +33,8 @@ type daemon struct {
 	server    *proxy.Server
 	admin     *http.Server // nil when admin.address is empty
 	watched   []*watched
-	// draining is set once, when the end begins.
-	draining atomic.Bool
+	// leaving is set once, when the end begins; clients may still be served then.
+	leaving atomic.Bool
 }
 
 // build puts the parts together; the daemon must be run or closed. It opens no
@@ -46,15 +46,16 @@ func build(ctx context.Context, c *Config, log *slog.Logger) (*daemon, error) {
 	var errs []error // all of them, so that one start tells everything
 	note := func(err error) { errs = append(errs, err) }
 
-	dialer, err := newDialer(ctx, c, d.metrics.Reservoir)
+	chain, err := d.awsChain(ctx)
+	note(err)
+	dialer, err := newDialer(c, chain, d.metrics.Reservoir)
 	note(err)
 	backends := c.Reservoir
 	if err == nil {
 		backends.Precheck = dialer.Check
 	}
 	if c.Lease.Slots || c.Lease.Rate {
-		d.table, err = newTable(ctx, c)
-		note(err)
+		d.table = lease.NewTable(c.Lease, chain)
 		d.lease, err = lease.New(c.Lease, d.table, lease.MachineClock, d.metrics.Lease, log)
 		note(err)
 		backends.Lease = d.lease
@@ -87,7 +88,7 @@ func build(ctx context.Context, c *Config, log *slog.Logger) (*daemon, error) {
 		d.watched = append(d.watched, newWatched("users file", d.server.ReloadUsers, c.Proxy.Startup.UsersFile))
 	}
 	if c.Admin.Address != "" {
-		d.admin = newAdmin(promhttp.HandlerFor(d.metrics.Registry, promhttp.HandlerOpts{}), d.ready, d.warning, log)
+		d.admin = newAdmin(promhttp.HandlerFor(d.metrics.Registry, promhttp.HandlerOpts{}), d.server.Alive, d.ready, d.warning, log)
 	}
 	d.pull(planner)
 	return d, nil
@@ -103,9 +104,17 @@ func (d *daemon) close() {
 	}
 }
 
-// newDialer returns what opens backends: with the AWS default credential chain
-// for DSQL, with nothing of AWS for a plain PostgreSQL. m may be nil.
-func newDialer(ctx context.Context, c *Config, m *metrics.Reservoir) (*reservoir.Dialer, error) {
+// awsChain is the AWS configuration, where the daemon calls AWS at all.
+func (d *daemon) awsChain(ctx context.Context) (aws.Config, error) {
+	if c := d.config; c.Proxy.Kind != proxy.DSQL && !c.Lease.Slots && !c.Lease.Rate {
+		return aws.Config{}, nil
+	}
+	return awsChain(ctx, d.config, d.log)
+}
+
+// newDialer returns what opens backends: with the credentials of AWS for DSQL, with nothing
+// of AWS for a plain PostgreSQL. m may be nil.
+func newDialer(c *Config, chain aws.Config, m *metrics.Reservoir) (*reservoir.Dialer, error) {
 	dial := c.Dial
 	dial.Metrics = m
 	dial.Wrap = func(conn net.Conn) net.Conn { return rawconn.Wrap(conn) }
@@ -113,10 +122,6 @@ func newDialer(ctx context.Context, c *Config, m *metrics.Reservoir) (*reservoir
 		dial.Wrap = func(conn net.Conn) net.Conn { return rawconn.Plain(conn) }
 	}
 	if c.Proxy.Kind == proxy.DSQL {
-		chain, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithDefaultRegion(nearRegion(dial)))
-		if err != nil {
-			return nil, fmt.Errorf("AWS configuration (environment or shared files): %w", err)
-		}
 		dial.Credentials = chain.Credentials
 	}
 	return reservoir.NewDialer(dial)
@@ -174,7 +179,7 @@ func (d *daemon) warning() string {
 
 // ready says why clients should not be sent here, nil when they may.
 func (d *daemon) ready() error {
-	if d.draining.Load() {
+	if d.leaving.Load() {
 		return errDraining
 	}
 	s := d.reservoir.Stats()
