@@ -200,7 +200,7 @@ func (s *session) stopBackend() {
 	}
 	parent, limit := s.srv.ctx, exchangeTimeout
 	if parent.Err() != nil { // all are cut
-		parent, limit = context.Background(), lastWordsWait
+		parent, limit = context.Background(), lastRequestWait
 	}
 	ctx, stop := context.WithTimeout(parent, limit)
 	defer stop()

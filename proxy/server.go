@@ -32,9 +32,13 @@ var ErrServerClosed = errors.New("proxy: server closed")
 const sweepEvery = time.Second
 
 // lastWordsWait is for how long a session that is cut may write to a peer that does not read,
-// and ask a server to stop that does not answer. With the goodbyes to servers behind it (see
-// reservoir) a drain ends within a second of its time.
-const lastWordsWait = 250 * time.Millisecond
+// and lastRequestWait for how long it may ask a server to stop, which takes a connection of
+// its own. With the goodbyes to servers behind them (see reservoir) a drain ends within a
+// second of its time.
+const (
+	lastWordsWait   = 250 * time.Millisecond
+	lastRequestWait = 600 * time.Millisecond
+)
 
 // Server accepts clients and runs their sessions. Its fields are shared by all sessions:
 // what is neither constant since New, nor atomic, nor guarded by mu, guards itself.

@@ -21,7 +21,7 @@ const (
 // nativeTimeout is what a native drain gives clients that are there against all
 // expectation. The kubelet kills a sidecar 2 s after a grace that the application used up;
 // the last words of sessions, the goodbyes to servers and the lease want the rest of 1.5 s.
-const nativeTimeout = 500 * time.Millisecond
+const nativeTimeout = 300 * time.Millisecond
 
 // quietPoll is how often a plain drain looks for new clients.
 const quietPoll = 50 * time.Millisecond

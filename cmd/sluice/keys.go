@@ -200,7 +200,7 @@ var keys = []key{
 	// Kubernetes kills 30 s after SIGTERM; five seconds are left for the end.
 	{name: "drain.mode", def: drainStop, field: func(c *Config) any { return &c.Drain.Mode },
 		choices: []string{drainStop, drainPlain, drainNative},
-		help:    "How SIGTERM is taken. stop: no new clients, sessions end between transactions. plain: SIGTERM reaches the application at the same time (a container beside it): new clients are served until none came for drain.quiet, then as stop. native: the application has ended before (a sidecar of Kubernetes): as stop, for half a second at most."},
+		help:    "How SIGTERM is taken. stop: no new clients, sessions end between transactions. plain: SIGTERM reaches the application at the same time (a container beside it): new clients are served until none came for drain.quiet, then as stop. native: the application has ended before (a sidecar of Kubernetes): as stop, for 0.3 s at most."},
 	{name: "drain.timeout", def: 25 * time.Second, field: func(c *Config) any { return &c.Drain.Timeout },
 		help: "How long the end may take after SIGTERM before transactions are cut, below Kubernetes' grace of 30 s."},
 	{name: "drain.quiet", def: 3 * time.Second, field: func(c *Config) any { return &c.Drain.Quiet },
