@@ -30,7 +30,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- range $key := keys $config | sortAlpha }}
 {{- $value := index $config $key }}
 - name: DSQL_{{ $key | replace "." "_" | upper }}
-  value: {{ if kindIs "slice" $value }}{{ join "," $value | quote }}{{ else if kindIs "float64" $value }}{{ $value | int64 | toString | quote }}{{ else }}{{ $value | toString | quote }}{{ end }}
+  value: {{ include "sluice.value" $value | quote }}
 {{- end }}
 {{- end -}}
 
@@ -42,4 +42,21 @@ readOnlyRootFilesystem: true
 allowPrivilegeEscalation: false
 capabilities: {drop: [ALL]}
 seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{/* The configuration as arguments of the injector. */}}
+{{- define "sluice.set" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- if .Values.lease.enabled -}}
+{{- $config = mergeOverwrite (dict "distributed.conn_lease_enabled" true "distributed.rate_limiter_enabled" true "distributed.conn_lease_table" (required "lease.table: name the DynamoDB table of the leases" .Values.lease.table)) $config -}}
+{{- end -}}
+{{- range $key := keys $config | sortAlpha }}
+{{- $value := index $config $key }}
+- {{ printf "--set=%s=%s" $key (include "sluice.value" $value) | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* A value as a variable or an argument has it. */}}
+{{- define "sluice.value" -}}
+{{- if kindIs "slice" . }}{{ join "," . }}{{ else if kindIs "float64" . }}{{ if eq (floor .) . }}{{ int64 . }}{{ else }}{{ . }}{{ end }}{{ else }}{{ . }}{{ end -}}
 {{- end -}}
