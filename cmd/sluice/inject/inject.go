@@ -1,0 +1,223 @@
+package inject
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Config is what an Injector injects, and by whose rules.
+type Config struct {
+	Image, PullPolicy                      string
+	MemoryLimit, MemoryRequest, CPURequest string // quantities
+	// Settings are values by configuration key for every container; annotations go
+	// before them.
+	Settings map[string]string
+	// Keys are all keys, in the order of the container's variables.
+	Keys []Key
+	// Check says what is wrong with a configuration, in lines that begin with a key and
+	// a colon.
+	Check func(values map[string]string) []string
+	// Suggest is the end of a message about an unknown name, or "".
+	Suggest func(name string) string
+	// Exempt are namespaces whose pods are left alone.
+	Exempt []string
+}
+
+// adminAddress is where the container is probed and scraped: a kubelet asks the pod's
+// address.
+const adminAddress = ":9432"
+
+// An Injector judges pods. It keeps nothing of them, and may be used by many at once.
+type Injector struct {
+	config   Config
+	keys     map[string]Key
+	settings map[string]string
+}
+
+// New returns an Injector, or everything that is wrong with its configuration.
+func New(c Config) (*Injector, error) {
+	in := &Injector{config: c, keys: map[string]Key{}, settings: map[string]string{"admin.address": adminAddress}}
+	for _, key := range c.Keys {
+		in.keys[key.Name] = key
+	}
+	maps.Copy(in.settings, c.Settings)
+
+	var errs []error
+	want := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	want(c.Image != "" && !strings.ContainsAny(c.Image, " \t\r\n"), "image: %q: want the reference of Sluice's image", c.Image)
+	for _, q := range []struct{ name, value string }{{"memory limit", c.MemoryLimit}, {"memory request", c.MemoryRequest}, {"CPU request", c.CPURequest}} {
+		_, err := quantity(q.value)
+		want(err == nil, "%s: %q: %w", q.name, q.value, err)
+	}
+	for name := range c.Settings {
+		key, known := in.keys[name]
+		want(known, "setting %s: %s", name, in.unknown(name))
+		want(key.Refused == "", "setting %s: %s", name, key.Refused)
+	}
+	_, _, problems := in.check(in.settings)
+	for _, problem := range problems { // of what is not set, a pod may do that
+		name, _, _ := strings.Cut(problem, ":")
+		_, set := c.Settings[name]
+		want(!set, "setting %s", problem)
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return in, errors.Join(errs...)
+}
+
+// An Outcome is what became of a pod.
+type Outcome string
+
+// Every outcome. Of the skipped, those that asked for it or have Sluice already are not
+// touched at all.
+const (
+	Injected Outcome = "injected"
+	Present  Outcome = "present" // there from an earlier call
+	Skipped  Outcome = "skipped"
+	Refused  Outcome = "refused"
+)
+
+// Outcomes lists them.
+var Outcomes = []Outcome{Injected, Present, Skipped, Refused}
+
+// A Verdict is an Outcome, why, and the patch that carries it out.
+type Verdict struct {
+	Outcome Outcome
+	Reason  string // of Skipped and Refused
+	Patch   []Operation
+	// Told says that who made the pod should hear the reason of Skipped: it did not ask
+	// for it.
+	Told bool
+}
+
+// Values of the annotation that says what became of a pod.
+const (
+	statusInjected = "injected"
+	statusSkipped  = "skipped: "
+)
+
+func refused(problems ...string) Verdict {
+	return Verdict{Outcome: Refused, Reason: strings.Join(problems, "; ")}
+}
+
+// Pod judges a pod, or the template of one, as JSON.
+func (in *Injector) Pod(raw json.RawMessage) Verdict {
+	p, err := parsePod(raw)
+	if err != nil {
+		return refused(err.Error())
+	}
+	out, problem := optedOut(p.labels)
+	there, injected := p.present()
+	switch {
+	case p.mirror():
+		return Verdict{Outcome: Skipped, Reason: "a static pod of its node"}
+	case problem != "":
+		return refused(problem)
+	case out:
+		return Verdict{Outcome: Skipped, Reason: fmt.Sprintf("label %s: %q", Prefix+InjectLabel, "false")}
+	case there && !injected:
+		return Verdict{Outcome: Skipped, Reason: "the pod has a container " + Container + " of its own"}
+	case !there && p.unfit() != "":
+		return p.skip(p.unfit())
+	}
+
+	w, problems := in.read(p.annotations)
+	listen, admin, wrong := in.check(w.values)
+	for _, problem := range wrong {
+		problems = append(problems, in.attribute(problem, p.annotations))
+	}
+	problems = append(problems, p.clashes(listen, admin, w.token() != "")...)
+	switch {
+	case len(problems) > 0:
+		return refused(problems...)
+	case there:
+		return Verdict{Outcome: Present}
+	}
+	return Verdict{Outcome: Injected, Patch: p.patch(in.sidecar(w, admin), w)}
+}
+
+// check says what is wrong with a whole configuration, in lines that begin with a key
+// and a colon, and which ports the container takes.
+func (in *Injector) check(values map[string]string) (listen, admin int, problems []string) {
+	problems = in.config.Check(values)
+	address, set := values["listen.address"]
+	if !set {
+		address = in.keys["listen.address"].Default
+	}
+	listen, admin = portOf(address), portOf(values["admin.address"])
+	bad := func(key, value, remedy string) {
+		if !slices.ContainsFunc(problems, func(p string) bool { return strings.HasPrefix(p, key+":") }) {
+			problems = append(problems, fmt.Sprintf("%s: %q: %s", key, value, remedy))
+		}
+	}
+	switch at := values["admin.address"]; {
+	case admin == 0:
+		bad("admin.address", at, "want a port, such as "+adminAddress+": the startup probe asks there")
+	case onLoopback(at):
+		bad("admin.address", at, "want the pod's address, such as "+adminAddress+": the kubelet's startup probe asks there")
+	case admin == listen:
+		bad("admin.address", at, "want another port than listen.address, "+address)
+	}
+	if listen == 0 && address != "" {
+		bad("listen.address", address, "want a port, such as 127.0.0.1:5432")
+	}
+	return listen, admin, problems
+}
+
+// attribute says of a problem of the configuration who sets the key, or may.
+func (in *Injector) attribute(problem string, annotations map[string]string) string {
+	name, _, _ := strings.Cut(problem, ":")
+	if _, annotated := annotations[Prefix+name]; annotated {
+		return "annotation " + Prefix + problem
+	}
+	if key, known := in.keys[name]; known && key.Refused == "" {
+		return problem + "; annotation " + Prefix + name + " sets it"
+	}
+	return problem
+}
+
+// patch puts the container in front of all others, so that init containers have a
+// database, too.
+func (p *pod) patch(c container, w wishes) []Operation {
+	patch := []Operation{p.mark(statusInjected)}
+	if p.hasInit {
+		patch = append(patch, add(c, "spec", "initContainers", "0"))
+	} else {
+		patch = append(patch, add([]container{c}, "spec", "initContainers"))
+	}
+	switch {
+	case w.token() == "":
+	case p.hasVolumes:
+		patch = append(patch, add(w.volume(), "spec", "volumes", "-"))
+	default:
+		patch = append(patch, add([]any{w.volume()}, "spec", "volumes"))
+	}
+	return patch
+}
+
+// skip leaves the pod without Sluice, and says so on it.
+func (p *pod) skip(reason string) Verdict {
+	v := Verdict{Outcome: Skipped, Reason: reason, Told: true}
+	if p.annotations[Prefix+Status] != statusSkipped+reason {
+		v.Patch = []Operation{p.mark(statusSkipped + reason)}
+	}
+	return v
+}
+
+// mark sets the annotation that says what became of the pod.
+func (p *pod) mark(status string) Operation {
+	switch {
+	case p.hasAnnotations:
+		return add(status, "metadata", "annotations", Prefix+Status)
+	case p.hasMetadata:
+		return add(map[string]string{Prefix + Status: status}, "metadata", "annotations")
+	}
+	return add(map[string]map[string]string{"annotations": {Prefix + Status: status}}, "metadata")
+}

@@ -1,0 +1,99 @@
+package inject
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// templates says where the kinds of Kubernetes' own have their pod.
+var templates = map[string]string{ // by group and kind
+	"/Pod":                   "",
+	"/PodTemplate":           "template",
+	"/ReplicationController": "spec/template",
+	"apps/Deployment":        "spec/template",
+	"apps/StatefulSet":       "spec/template",
+	"apps/DaemonSet":         "spec/template",
+	"apps/ReplicaSet":        "spec/template",
+	"batch/Job":              "spec/template",
+	"batch/CronJob":          "spec/jobTemplate/spec/template",
+}
+
+// A Note is what is to be said of one object of a manifest that got no Sluice.
+type Note struct {
+	Object string // such as Deployment web
+	Reason string
+}
+
+// Manifest judges the pods and the pod templates of a document, a List's included, and
+// returns the patch of the whole. Objects of other kinds are left alone. The error says
+// of every object that is refused why.
+func (in *Injector) Manifest(doc json.RawMessage) (patch []Operation, notes []Note, err error) {
+	object, err := members(doc)
+	if err != nil {
+		return nil, nil, nil // a list or a number, or an object that nobody understands: none of Kubernetes'
+	}
+	kind, _ := textOf(object["kind"])
+	version, _ := textOf(object["apiVersion"])
+	group, _, grouped := strings.Cut(version, "/")
+	if !grouped {
+		group = ""
+	}
+	if strings.HasSuffix(kind, "List") && !isNull(object["items"]) {
+		return in.list(object["items"])
+	}
+	place, known := templates[group+"/"+kind]
+	if !known {
+		return nil, nil, nil
+	}
+	label := kind
+	if metadata, err := members(object["metadata"]); err == nil {
+		if name, _ := textOf(metadata["name"]); name != "" {
+			label += " " + name
+		}
+	}
+	prefix := ""
+	for name := range strings.SplitSeq(place, "/") {
+		if name == "" {
+			continue
+		}
+		if object, err = members(doc); err != nil {
+			return nil, nil, fmt.Errorf("%s: %s: %w", label, strings.TrimPrefix(prefix, "/"), err)
+		}
+		doc, prefix = object[name], prefix+"/"+name
+	}
+	v := in.Pod(doc)
+	if v.Outcome == Refused {
+		return nil, nil, fmt.Errorf("%s: %s", label, v.Reason)
+	}
+	if v.Outcome == Skipped {
+		notes = []Note{{label, v.Reason}}
+	}
+	return below(prefix, v.Patch), notes, nil
+}
+
+// list is Manifest for the items of a List.
+func (in *Injector) list(items json.RawMessage) (patch []Operation, notes []Note, err error) {
+	all, err := elements(items)
+	if err != nil {
+		return nil, nil, fmt.Errorf("items: %w", err)
+	}
+	var errs []error
+	for i, item := range all {
+		steps, more, err := in.Manifest(item)
+		patch = append(patch, below("/items/"+strconv.Itoa(i), steps)...)
+		notes = append(notes, more...)
+		errs = append(errs, err)
+	}
+	return patch, notes, errors.Join(errs...)
+}
+
+// below moves a patch to where its object stands.
+func below(prefix string, patch []Operation) []Operation {
+	for i := range patch {
+		patch[i].Path = prefix + patch[i].Path
+	}
+	return patch
+}

@@ -1,0 +1,137 @@
+package inject
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// An Operation is one step of a JSONPatch (RFC 6902). Every one is an "add": it sets a
+// member of an object, or puts an element into a list.
+type Operation struct {
+	Op    string          `json:"op"`
+	Path  string          `json:"path"`
+	Value json.RawMessage `json:"value"`
+}
+
+// add is the step that puts a value at a path of unescaped names.
+func add(value any, path ...string) Operation {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // values are this package's own, of types that can be encoded
+	}
+	return Operation{Op: "add", Path: pointer(path...), Value: raw}
+}
+
+// pointer spells a path as RFC 6901 does.
+func pointer(path ...string) string {
+	var b strings.Builder
+	for _, name := range path {
+		b.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
+	}
+	return b.String()
+}
+
+// Names returns the path of an operation, unescaped.
+func (o Operation) Names() []string {
+	names := strings.Split(o.Path, "/")[1:]
+	for i := range names {
+		names[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(names[i])
+	}
+	return names
+}
+
+// Apply carries a patch out on the text of a document. What the patch does not name
+// keeps its bytes.
+func Apply(doc []byte, patch []Operation) ([]byte, error) {
+	for _, o := range patch {
+		var err error
+		if doc, err = insert(doc, o.Names(), o.Value); err != nil {
+			return nil, fmt.Errorf("%s: %w", o.Path, err)
+		}
+	}
+	return doc, nil
+}
+
+// insert returns doc with a value at a path; every name of it but the last exists.
+func insert(doc []byte, path []string, value []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(doc))
+	open, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch open {
+	case json.Delim('{'):
+		return insertMember(doc, d, path, value)
+	case json.Delim('['):
+		return insertElement(doc, d, path, value)
+	}
+	return nil, errors.New("neither an object nor a list")
+}
+
+// insertMember is insert for an object whose brace d has read.
+func insertMember(doc []byte, d *json.Decoder, path []string, value []byte) ([]byte, error) {
+	comma, at := "", int(d.InputOffset())
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		var old json.RawMessage
+		if err := d.Decode(&old); err != nil {
+			return nil, err
+		}
+		comma, at = ",", int(d.InputOffset())
+		if name != path[0] {
+			continue
+		}
+		if len(path) > 1 {
+			value, err = insert(old, path[1:], value)
+		}
+		return splice(doc, at-len(old), at, value), err
+	}
+	if len(path) > 1 {
+		return nil, fmt.Errorf("there is no %q", path[0])
+	}
+	name, _ := json.Marshal(path[0]) // text can always be encoded
+	return splice(doc, at, at, []byte(comma), name, []byte(":"), value), nil
+}
+
+// insertElement is insert for a list whose bracket d has read. "-" is its end.
+func insertElement(doc []byte, d *json.Decoder, path []string, value []byte) ([]byte, error) {
+	want, last := -1, path[0] == "-"
+	if !last {
+		var err error
+		if want, err = strconv.Atoi(path[0]); err != nil {
+			return nil, err
+		}
+	}
+	comma, at := "", int(d.InputOffset())
+	for i := 0; d.More(); i++ {
+		var old json.RawMessage
+		if err := d.Decode(&old); err != nil {
+			return nil, err
+		}
+		comma, at = ",", int(d.InputOffset())
+		switch {
+		case i != want:
+		case len(path) == 1:
+			return splice(doc, at-len(old), at-len(old), value, []byte(",")), nil
+		default:
+			value, err := insert(old, path[1:], value)
+			return splice(doc, at-len(old), at, value), err
+		}
+	}
+	if len(path) > 1 || !last && (want != 0 || comma != "") {
+		return nil, fmt.Errorf("there is no element %s", path[0])
+	}
+	return splice(doc, at, at, []byte(comma), value), nil
+}
+
+// splice returns doc with the bytes from begin to end replaced.
+func splice(doc []byte, begin, end int, parts ...[]byte) []byte {
+	return bytes.Join([][]byte{doc[:begin], bytes.Join(parts, nil), doc[end:]}, nil)
+}

@@ -1,0 +1,222 @@
+package inject
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A pod is what matters of one here.
+type pod struct {
+	labels, annotations map[string]string
+	hasMetadata         bool
+	hasAnnotations      bool
+	hostNetwork         bool
+	windows             bool
+	// containers are all of them; hasInit and hasVolumes say whether there is a list to
+	// add to.
+	containers          []podContainer
+	hasInit, hasVolumes bool
+	volumes             []string
+}
+
+type podContainer struct {
+	list    string // containers, initContainers or ephemeralContainers
+	name    string
+	sidecar bool // an init container that runs as long as the pod
+	ports   []int
+}
+
+// parsePod reads a pod, or the template of one.
+func parsePod(raw json.RawMessage) (p *pod, err error) {
+	top, err := members(raw)
+	if err != nil {
+		return nil, fmt.Errorf("pod: %w", err)
+	}
+	p = &pod{hasMetadata: !isNull(top["metadata"])}
+	metadata, err := members(top["metadata"])
+	if err != nil {
+		return nil, fmt.Errorf("metadata: %w", err)
+	}
+	p.hasAnnotations = !isNull(metadata["annotations"])
+	if p.labels, err = texts(metadata["labels"]); err != nil {
+		return nil, fmt.Errorf("metadata.labels: %w", err)
+	}
+	if p.annotations, err = texts(metadata["annotations"]); err != nil {
+		return nil, fmt.Errorf("metadata.annotations: %w", err)
+	}
+	if isNull(top["spec"]) {
+		return nil, fmt.Errorf("spec: there is none")
+	}
+	spec, err := members(top["spec"])
+	if err != nil {
+		return nil, fmt.Errorf("spec: %w", err)
+	}
+	return p, p.readSpec(spec)
+}
+
+func (p *pod) readSpec(spec map[string]json.RawMessage) error {
+	p.hostNetwork = string(spec["hostNetwork"]) == "true"
+	p.hasInit, p.hasVolumes = !isNull(spec["initContainers"]), !isNull(spec["volumes"])
+	os, err := members(spec["os"])
+	if err != nil {
+		return fmt.Errorf("spec.os: %w", err)
+	}
+	selector, err := members(spec["nodeSelector"])
+	if err != nil {
+		return fmt.Errorf("spec.nodeSelector: %w", err)
+	}
+	for _, raw := range []json.RawMessage{os["name"], selector["kubernetes.io/os"]} {
+		system, _ := textOf(raw)
+		p.windows = p.windows || system == "windows"
+	}
+	for _, list := range []string{"containers", "initContainers", "ephemeralContainers"} {
+		if err := p.readContainers(list, spec[list]); err != nil {
+			return fmt.Errorf("spec.%s%w", list, err)
+		}
+	}
+	volumes, err := elements(spec["volumes"])
+	if err != nil {
+		return fmt.Errorf("spec.volumes: %w", err)
+	}
+	for i, raw := range volumes {
+		volume, err := members(raw)
+		if err != nil {
+			return fmt.Errorf("spec.volumes[%d]: %w", i, err)
+		}
+		name, _ := textOf(volume["name"])
+		p.volumes = append(p.volumes, name)
+	}
+	return nil
+}
+
+// readContainers adds a list of containers. Its error begins where the list's name ends.
+func (p *pod) readContainers(list string, raw json.RawMessage) error {
+	all, err := elements(raw)
+	if err != nil {
+		return fmt.Errorf(": %w", err)
+	}
+	for i, raw := range all {
+		fields, err := members(raw)
+		if err != nil {
+			return fmt.Errorf("[%d]: %w", i, err)
+		}
+		c := podContainer{list: list}
+		c.name, _ = textOf(fields["name"])
+		policy, _ := textOf(fields["restartPolicy"])
+		c.sidecar = list == "initContainers" && policy == "Always"
+		ports, err := elements(fields["ports"])
+		if err != nil {
+			return fmt.Errorf("[%d].ports: %w", i, err)
+		}
+		for j, raw := range ports {
+			number, err := tcpPort(raw)
+			if err != nil {
+				return fmt.Errorf("[%d].ports[%d]: %w", i, j, err)
+			}
+			c.ports = append(c.ports, number)
+		}
+		p.containers = append(p.containers, c)
+	}
+	return nil
+}
+
+// tcpPort is a port that a container declares; 0 stands for those that TCP has no part in.
+func tcpPort(raw json.RawMessage) (int, error) {
+	fields, err := members(raw)
+	if err != nil {
+		return 0, err
+	}
+	if protocol, set := textOf(fields["protocol"]); set && protocol != "TCP" {
+		return 0, nil
+	}
+	number, err := strconv.ParseFloat(string(fields["containerPort"]), 64) // 5432.0 is a port, too
+	if err != nil || number != float64(int(number)) {
+		return 0, nil // not a port: the API server's to refuse
+	}
+	return int(number), nil
+}
+
+// mirror reports whether a kubelet made the pod from a file on its node; such pods are
+// not to be changed.
+func (p *pod) mirror() bool {
+	_, set := p.annotations["kubernetes.io/config.mirror"]
+	return set
+}
+
+// present reports whether a container of Sluice's name does Sluice's work, and whether
+// this package has put it there.
+func (p *pod) present() (there, injected bool) {
+	marked := p.annotations[Prefix+Status] == statusInjected
+	for _, c := range p.containers {
+		switch {
+		case c.name != Container:
+		case c.sidecar:
+			return true, marked
+		case c.list == "containers":
+			return true, false
+		}
+	}
+	return false, false
+}
+
+// unfit says why Sluice cannot be a sidecar of the pod, "" when it can.
+func (p *pod) unfit() string {
+	switch {
+	case p.hostNetwork:
+		return "hostNetwork: Sluice's ports would be the node's"
+	case p.windows:
+		return "Windows: the image is for Linux"
+	}
+	return ""
+}
+
+// clashes says what of the pod stands in the way of the container. A port of 0 is none.
+func (p *pod) clashes(listen, admin int, token bool) (problems []string) {
+	for _, c := range p.containers {
+		if c.name == Container {
+			switch {
+			case c.sidecar, c.list == "containers": // Sluice itself
+			case c.list == "initContainers" && p.annotations[Prefix+Status] == statusInjected:
+				problems = append(problems, fmt.Sprintf("init container %s has lost its restartPolicy Always: "+
+					"a webhook or a tool between that does not know the field; bring it up to date", Container))
+			default:
+				problems = append(problems, fmt.Sprintf("spec.%s: the name %s is taken: it is Sluice's; rename the container", c.list, Container))
+			}
+			continue
+		}
+		for _, taken := range []struct {
+			port int
+			key  string
+			free string
+		}{{listen, "listen.address", "127.0.0.1:6432"}, {admin, "admin.address", ":19432"}} {
+			if taken.port != 0 && slices.Contains(c.ports, taken.port) {
+				problems = append(problems, fmt.Sprintf("container %s declares port %d, which is Sluice's %s: take another one in the container, "+
+					"or set annotation %s%s, such as %q", c.name, taken.port, taken.key, Prefix, taken.key, taken.free))
+			}
+		}
+	}
+	if there, _ := p.present(); token && !there && slices.Contains(p.volumes, tokenVolume) {
+		problems = append(problems, fmt.Sprintf("spec.volumes: the name %s is taken: it is Sluice's; rename the volume", tokenVolume))
+	}
+	return problems
+}
+
+// portOf is the port of an address, 0 when it has none.
+func portOf(address string) int {
+	_, text, err := net.SplitHostPort(address)
+	number, errNumber := strconv.ParseUint(text, 10, 16)
+	if err != nil || errNumber != nil {
+		return 0
+	}
+	return int(number)
+}
+
+// onLoopback reports whether only the pod itself reaches an address.
+func onLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && (strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback())
+}

@@ -1,0 +1,53 @@
+package inject
+
+import (
+	"errors"
+	"math/big"
+	"strings"
+)
+
+// units are the endings of Kubernetes' quantities, the longer ones first.
+var units = []struct {
+	end  string
+	size *big.Rat
+}{
+	{"Ki", power(2, 10)}, {"Mi", power(2, 20)}, {"Gi", power(2, 30)}, {"Ti", power(2, 40)},
+	{"m", big.NewRat(1, 1000)}, {"k", power(10, 3)}, {"M", power(10, 6)}, {"G", power(10, 9)}, {"T", power(10, 12)}, {"", power(1, 1)},
+}
+
+func power(base, n int64) *big.Rat {
+	return new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(base), big.NewInt(n), nil))
+}
+
+// maxQuantity is how long a quantity may be written: 1e999999 takes no time to refuse.
+const maxQuantity = 20
+
+var errQuantity = errors.New("want a quantity such as 512Mi, 1G or 100m")
+
+// quantity reads what Kubernetes calls a quantity. It must be above 0.
+func quantity(text string) (*big.Rat, error) {
+	if text == "" || len(text) > maxQuantity || strings.Trim(text, "0123456789.KMGTikm") != "" {
+		return nil, errQuantity
+	}
+	for _, unit := range units {
+		number, ok := strings.CutSuffix(text, unit.end)
+		if !ok {
+			continue
+		}
+		if strings.Trim(number, "0123456789.") != "" {
+			return nil, errQuantity
+		}
+		n, ok := new(big.Rat).SetString(number)
+		if !ok || n.Sign() <= 0 {
+			return nil, errQuantity
+		}
+		return n.Mul(n, unit.size), nil
+	}
+	return nil, errQuantity
+}
+
+// wholeBytes is the part of a quantity of memory, in percent, as a number of bytes.
+func wholeBytes(q *big.Rat, percent int64) string {
+	part := new(big.Rat).Mul(q, big.NewRat(percent, 100))
+	return new(big.Int).Quo(part.Num(), part.Denom()).String()
+}

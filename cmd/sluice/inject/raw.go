@@ -1,0 +1,75 @@
+package inject
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// members returns an object's members by their exact names; null has none. A name that
+// stands twice is an error: which of the two counts is each reader's own choice.
+func members(raw json.RawMessage) (map[string]json.RawMessage, error) {
+	if isNull(raw) {
+		return nil, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+		return nil, errors.Join(errors.New("want an object"), err)
+	}
+	all := map[string]json.RawMessage{}
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		name := token.(string) // the decoder accepts nothing else there
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, err
+		}
+		if _, twice := all[name]; twice {
+			return nil, fmt.Errorf("%q stands there twice", name)
+		}
+		all[name] = value
+	}
+	_, err := d.Token()
+	return all, err
+}
+
+// elements returns a list's elements; null has none.
+func elements(raw json.RawMessage) (all []json.RawMessage, err error) {
+	if isNull(raw) {
+		return nil, nil
+	}
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return nil, errors.New("want a list")
+	}
+	return all, nil
+}
+
+// texts returns an object whose values are all text, such as labels.
+func texts(raw json.RawMessage) (map[string]string, error) {
+	fields, err := members(raw)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]string, len(fields))
+	for name, value := range fields {
+		text, ok := textOf(value)
+		if !ok {
+			return nil, fmt.Errorf("%s: %s: want text; put it in quotes", name, value)
+		}
+		all[name] = text
+	}
+	return all, nil
+}
+
+// textOf returns a string's text; ok is false for anything else.
+func textOf(raw json.RawMessage) (text string, ok bool) {
+	ok = len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &text) == nil
+	return text, ok
+}
+
+// isNull reports whether there is no value, or null.
+func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }

@@ -1,0 +1,182 @@
+package inject
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of the webhook. The API server takes objects of up to 3 MiB, and waits for as
+// long as the registration says.
+const (
+	maxBody        = 4 << 20
+	maxReviews     = 8 // at once: what they hold together is bounded
+	reviewWait     = 2 * time.Second
+	headerTimeout  = 5 * time.Second
+	readTimeout    = 10 * time.Second
+	writeTimeout   = 15 * time.Second
+	idleTimeout    = 2 * time.Minute
+	maxHeaderBytes = 16 << 10
+)
+
+// Path is where the API server calls.
+const Path = "/mutate"
+
+// A Server answers the API server's calls.
+type Server struct {
+	injector *Injector
+	cert     *Certificate
+	log      *slog.Logger
+	slots    chan struct{}
+
+	outcomes  map[Outcome]*atomic.Uint64
+	malformed atomic.Uint64
+}
+
+// NewServer returns the webhook of an Injector.
+func NewServer(in *Injector, cert *Certificate, log *slog.Logger) *Server {
+	s := &Server{injector: in, cert: cert, log: log, slots: make(chan struct{}, maxReviews), outcomes: map[Outcome]*atomic.Uint64{}}
+	for _, o := range Outcomes {
+		s.outcomes[o] = &atomic.Uint64{}
+	}
+	return s
+}
+
+// Stats counts what became of requests since the start.
+type Stats struct {
+	Outcomes  map[Outcome]uint64
+	Malformed uint64 // requests that were no AdmissionReview, or too many
+}
+
+// Stats returns a snapshot.
+func (s *Server) Stats() Stats {
+	all := Stats{Outcomes: map[Outcome]uint64{}, Malformed: s.malformed.Load()}
+	for o, n := range s.outcomes {
+		all.Outcomes[o] = n.Load()
+	}
+	return all
+}
+
+// ServeHTTP answers one AdmissionReview.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	code, err := s.review(w, r)
+	if err != nil {
+		s.malformed.Add(1)
+		s.log.Warn("request refused", "error", err, "from", r.RemoteAddr)
+		http.Error(w, err.Error(), code)
+	}
+}
+
+func (s *Server) review(w http.ResponseWriter, r *http.Request) (code int, err error) {
+	if r.URL.Path != Path {
+		return http.StatusNotFound, errors.New("not found")
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return http.StatusMethodNotAllowed, errors.New("want POST")
+	}
+	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" {
+		return http.StatusUnsupportedMediaType, errors.New("want application/json")
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), reviewWait)
+	defer cancel()
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-ctx.Done():
+		return http.StatusServiceUnavailable, errors.New("too many reviews at once")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
+		return http.StatusRequestEntityTooLarge, fmt.Errorf("want at most %d bytes", maxBody)
+	}
+	if err != nil {
+		return http.StatusBadRequest, err
+	}
+	answer, reviewed, err := s.injector.Review(body)
+	if err != nil {
+		return http.StatusBadRequest, err
+	}
+	s.outcomes[reviewed.Outcome].Add(1)
+	s.log.Info("reviewed", "outcome", string(reviewed.Outcome), "namespace", reviewed.Namespace, "pod", reviewed.Pod,
+		"reason", reviewed.Reason, "dry_run", reviewed.DryRun, "uid", reviewed.UID)
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(answer) // the API server has gone: it decides by failurePolicy
+	return 0, nil
+}
+
+// Serve serves ln, which it owns, until ctx ends. Then it goes on for quiet, as the API
+// server may not know yet, and lets requests that are under way finish.
+func (s *Server) Serve(ctx context.Context, ln net.Listener, quiet time.Duration) error {
+	server := &http.Server{
+		Handler:           s,
+		TLSConfig:         s.cert.config(),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.ServeTLS(ln, "", "") }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	wait := time.NewTimer(quiet)
+	defer wait.Stop()
+	select {
+	case err := <-failed:
+		return err
+	case <-wait.C:
+	}
+	end, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	if server.Shutdown(end) != nil {
+		_ = server.Close() // they had their time
+	}
+	<-failed // http.ErrServerClosed
+	return nil
+}
+
+// A Certificate is the webhook's, and is read anew without touching connections.
+type Certificate struct {
+	certFile, keyFile string
+	current           atomic.Pointer[tls.Certificate]
+}
+
+// NewCertificate reads a certificate (chain) and its key, in PEM.
+func NewCertificate(certFile, keyFile string) (*Certificate, error) {
+	c := &Certificate{certFile: certFile, keyFile: keyFile}
+	return c, c.Reload()
+}
+
+// Reload reads the files again. After an error the old certificate stays in use.
+func (c *Certificate) Reload() error {
+	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
+	if err != nil {
+		return err
+	}
+	c.current.Store(&pair)
+	return nil
+}
+
+// Expires is when the certificate in use stops to be valid.
+func (c *Certificate) Expires() time.Time { return c.current.Load().Leaf.NotAfter }
+
+func (c *Certificate) config() *tls.Config {
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current.Load(), nil },
+	}
+}

@@ -1,0 +1,171 @@
+package inject
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Prefix begins the name of every label and annotation that is Sluice's.
+const Prefix = "sluice.dev/"
+
+// Names below Prefix. InjectLabel is a pod's label: selectors see labels only. The
+// others are annotations beside those that are named after configuration keys.
+const (
+	InjectLabel   = "inject"         // "false" keeps Sluice out
+	Status        = "status"         // written by the injector: what became of the pod
+	MemoryLimit   = "memory-limit"   // of the container
+	MemoryRequest = "memory-request" // of the container
+	CPURequest    = "cpu-request"    // of the container
+	RoleARN       = "role-arn"       // asks for a token for this AWS role
+	TokenAudience = "token-audience" // who that token is for
+	PodIdentity   = "pod-identity"   // "true" asks for a token for EKS Pod Identity
+)
+
+// ownAnnotations are the annotations below Prefix that are no configuration key.
+var ownAnnotations = []string{Status, MemoryLimit, MemoryRequest, CPURequest, RoleARN, TokenAudience, PodIdentity}
+
+// A Key is a configuration key as a pod sees it.
+type Key struct {
+	Name     string // in an annotation, behind Prefix
+	Variable string // of the container's environment
+	Default  string
+	// Refused says why no pod may set the key, "" when it may.
+	Refused string
+	// Secret values are shown nowhere.
+	Secret bool
+}
+
+// wishes are what a pod asks for.
+type wishes struct {
+	values map[string]string // by configuration key, without those at their default
+	memory, memoryRequest,
+	cpu string
+	role, audience string // role is "" when no token is asked for one
+	podIdentity    bool
+}
+
+// read takes the wishes from annotations, over those of the injector itself. The
+// problems name annotation, value and remedy.
+func (in *Injector) read(annotations map[string]string) (w wishes, problems []string) {
+	w = wishes{
+		values: maps.Clone(in.settings),
+		memory: in.config.MemoryLimit, memoryRequest: in.config.MemoryRequest, cpu: in.config.CPURequest,
+	}
+	for _, full := range slices.Sorted(maps.Keys(annotations)) {
+		name, ours := strings.CutPrefix(full, Prefix)
+		if !ours || name == Status {
+			continue
+		}
+		value := annotations[full]
+		refuse := func(format string, args ...any) {
+			problems = append(problems, "annotation "+full+": "+fmt.Sprintf(format, args...))
+		}
+		if slices.Contains(ownAnnotations, name) {
+			if problem := w.set(name, value); problem != "" {
+				refuse("%q: %s", value, problem)
+			}
+			continue
+		}
+		key, known := in.keys[name]
+		switch {
+		case !known: // its value may be a secret under a misspelt name
+			refuse("%s", in.unknown(name))
+		case key.Secret:
+			refuse("%s", key.Refused)
+		case key.Refused != "":
+			refuse("%q: %s", value, key.Refused)
+		default:
+			w.values[name] = value
+		}
+	}
+	return w, append(problems, w.judge(annotations)...)
+}
+
+// set takes one of the annotations that are no configuration key.
+func (w *wishes) set(name, value string) (problem string) {
+	var err error
+	switch name {
+	case MemoryLimit:
+		_, err = quantity(value)
+		w.memory = value
+	case MemoryRequest:
+		_, err = quantity(value)
+		w.memoryRequest = value
+	case CPURequest:
+		_, err = quantity(value)
+		w.cpu = value
+	case RoleARN:
+		w.role = value
+		if !strings.HasPrefix(value, "arn:") || strings.ContainsAny(value, " \t\r\n") {
+			return "want the ARN of a role, arn:aws:iam::<account>:role/<name>"
+		}
+	case TokenAudience:
+		w.audience = value
+		if value == "" {
+			return "want who the token is for, such as " + audienceSTS
+		}
+	case PodIdentity:
+		w.podIdentity = value == "true"
+		if value != "true" && value != "false" {
+			return "want true or false"
+		}
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// leastMemory is the lowest limit of memory under which Sluice starts and serves.
+const leastMemory = "64Mi"
+
+// judge says what is wrong with annotations together.
+func (w *wishes) judge(annotations map[string]string) (problems []string) {
+	least, _ := quantity(leastMemory)
+	limit, errLimit := quantity(w.memory)
+	if errLimit == nil && limit.Cmp(least) < 0 {
+		problems = append(problems, fmt.Sprintf("annotation %s: %q: want at least %s", Prefix+MemoryLimit, w.memory, leastMemory))
+	}
+	request, err := quantity(w.memoryRequest)
+	if errLimit == nil && err == nil && request.Cmp(limit) > 0 {
+		_, asked := annotations[Prefix+MemoryRequest]
+		if !asked { // a low limit says enough
+			w.memoryRequest = w.memory
+		} else {
+			problems = append(problems, fmt.Sprintf("annotation %s: %q: want at most the limit, %s", Prefix+MemoryRequest, w.memoryRequest, w.memory))
+		}
+	}
+	if w.audience != "" && w.role == "" {
+		problems = append(problems, fmt.Sprintf("annotation %s: %q: set %s too: the token is for a role", Prefix+TokenAudience, w.audience, Prefix+RoleARN))
+	}
+	if w.podIdentity && w.role != "" {
+		problems = append(problems, fmt.Sprintf("annotation %s: \"true\": %s asks for another kind of credentials; leave one out", Prefix+PodIdentity, Prefix+RoleARN))
+	}
+	return problems
+}
+
+// unknown says what is meant by an annotation that means nothing.
+func (in *Injector) unknown(name string) string {
+	switch name {
+	case InjectLabel:
+		return "this is a label of the pod; write it below metadata.labels"
+	case "injection":
+		return "this is a label of the namespace"
+	}
+	hint := ""
+	if in.config.Suggest != nil {
+		hint = in.config.Suggest(name)
+	}
+	return "unknown configuration key" + hint
+}
+
+// optedOut reports whether the label keeps Sluice out.
+func optedOut(labels map[string]string) (out bool, problem string) {
+	value, set := labels[Prefix+InjectLabel]
+	if set && value != "true" && value != "false" {
+		return false, fmt.Sprintf("label %s: %q: want true or false", Prefix+InjectLabel, value)
+	}
+	return value == "false", ""
+}

@@ -1,0 +1,147 @@
+package inject
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// Names of what is added to a pod.
+const (
+	Container   = "sluice"
+	tokenVolume = "sluice-token"
+	tokenFolder = "/var/run/secrets/sluice.dev/serviceaccount"
+	// metricsPort is what a PodMonitor asks for. A port's name has 15 letters at most.
+	metricsPort = "sluice-metrics"
+)
+
+// Who a projected token is for, and where EKS Pod Identity's agent takes it.
+const (
+	audienceSTS         = "sts.amazonaws.com"
+	audiencePodIdentity = "pods.eks.amazonaws.com"
+	podIdentityAgent    = "http://169.254.170.23/v1/credentials"
+)
+
+// memoryPercent of the container's limit is GOMEMLIMIT; the parser's memory and the
+// stacks of threads are outside of Go's count.
+const memoryPercent = 80
+
+// The types below are encoded only. They have what Sluice's container needs.
+type (
+	container struct {
+		Name            string          `json:"name"`
+		Image           string          `json:"image"`
+		ImagePullPolicy string          `json:"imagePullPolicy,omitempty"`
+		Args            []string        `json:"args"`
+		RestartPolicy   string          `json:"restartPolicy"`
+		Env             []variable      `json:"env"`
+		Ports           []port          `json:"ports"`
+		StartupProbe    probe           `json:"startupProbe"`
+		Resources       resources       `json:"resources"`
+		SecurityContext json.RawMessage `json:"securityContext"`
+		// The last lines of the log say why a configuration was refused.
+		TerminationMessagePolicy string  `json:"terminationMessagePolicy"`
+		VolumeMounts             []mount `json:"volumeMounts,omitempty"`
+	}
+	variable struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	}
+	port struct {
+		Name          string `json:"name"`
+		ContainerPort int    `json:"containerPort"`
+	}
+	probe struct {
+		HTTPGet          httpGet `json:"httpGet"`
+		PeriodSeconds    int     `json:"periodSeconds"`
+		FailureThreshold int     `json:"failureThreshold"`
+	}
+	httpGet struct {
+		Path string `json:"path"`
+		Port int    `json:"port"`
+	}
+	resources struct {
+		Requests map[string]string `json:"requests"`
+		Limits   map[string]string `json:"limits"`
+	}
+	mount struct {
+		Name      string `json:"name"`
+		MountPath string `json:"mountPath"`
+		ReadOnly  bool   `json:"readOnly"`
+	}
+)
+
+// restricted is what the profile "restricted" of Pod Security asks for, and more.
+var restricted = json.RawMessage(`{"runAsNonRoot":true,"runAsUser":65532,"runAsGroup":65532,"readOnlyRootFilesystem":true,` +
+	`"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"seccompProfile":{"type":"RuntimeDefault"}}`)
+
+// sidecar makes the container that a pod asked for; adminPort is where it is probed. It
+// has no preStop, which would run before the application's end; no readinessProbe, which
+// would count for the whole pod; and no livenessProbe, which would cut every session.
+func (in *Injector) sidecar(w wishes, adminPort int) container {
+	limit, _ := quantity(w.memory) // read has judged it
+	c := container{
+		Name: Container, Image: in.config.Image, ImagePullPolicy: in.config.PullPolicy,
+		Args: []string{"serve"}, RestartPolicy: "Always",
+		Ports:        []port{{metricsPort, adminPort}},
+		StartupProbe: probe{httpGet{"/startupz", adminPort}, 1, 60},
+		Resources: resources{
+			Requests: map[string]string{"cpu": w.cpu, "memory": w.memoryRequest},
+			Limits:   map[string]string{"memory": w.memory},
+		},
+		SecurityContext:          restricted,
+		TerminationMessagePolicy: "FallbackToLogsOnError",
+	}
+	for _, key := range in.config.Keys {
+		if value, set := w.values[key.Name]; set {
+			c.Env = append(c.Env, variable{key.Variable, literal(value)})
+		}
+	}
+	c.Env = append(c.Env, variable{"DSQL_DRAIN_MODE", "native"}, variable{"GOMEMLIMIT", wholeBytes(limit, memoryPercent)})
+	if w.token() != "" {
+		c.VolumeMounts = []mount{{tokenVolume, tokenFolder, true}}
+	}
+	switch {
+	case w.role != "":
+		c.Env = append(c.Env, variable{"AWS_ROLE_ARN", literal(w.role)}, variable{"AWS_WEB_IDENTITY_TOKEN_FILE", tokenFolder + "/token"})
+	case w.podIdentity:
+		c.Env = append(c.Env, variable{"AWS_CONTAINER_CREDENTIALS_FULL_URI", podIdentityAgent},
+			variable{"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", tokenFolder + "/token"})
+	}
+	return c
+}
+
+// literal spells text so that Kubernetes' expansion of $(NAME) in a variable's value
+// gives that text.
+func literal(text string) string { return strings.ReplaceAll(text, "$", "$$") }
+
+// token is the audience of the token that the pod asks for, "" for no token.
+func (w *wishes) token() string {
+	switch {
+	case w.podIdentity:
+		return audiencePodIdentity
+	case w.role == "":
+		return ""
+	case w.audience == "":
+		return audienceSTS
+	}
+	return w.audience
+}
+
+// volume is the projected token of the pod's service account.
+func (w *wishes) volume() any {
+	type token struct {
+		Audience          string `json:"audience"`
+		ExpirationSeconds int    `json:"expirationSeconds"`
+		Path              string `json:"path"`
+	}
+	type source struct {
+		ServiceAccountToken token `json:"serviceAccountToken"`
+	}
+	type projected struct {
+		Sources []source `json:"sources"`
+	}
+	return struct {
+		Name      string    `json:"name"`
+		Projected projected `json:"projected"`
+	}{tokenVolume, projected{[]source{{token{w.token(), 86400, "token"}}}}}
+}
