@@ -29,13 +29,8 @@ type Set struct {
 // New returns a Set in which every series exists and reads 0.
 func New(o Options) *Set {
 	reg := prometheus.NewRegistry()
-	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name:        "dsql_build_info",
-		Help:        "Always 1; the label is the program's version.",
-		ConstLabels: prometheus.Labels{"version": o.Version},
-	}, func() float64 { return 1 })
 	reg.MustRegister(
-		build,
+		buildInfo(o.Version),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -46,4 +41,12 @@ func New(o Options) *Set {
 		Lease:     newLease(reg),
 		Rewrite:   newRewrite(reg),
 	}
+}
+
+func buildInfo(version string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "dsql_build_info",
+		Help:        "Always 1; the label is the program's version.",
+		ConstLabels: prometheus.Labels{"version": version},
+	}, func() float64 { return 1 })
 }

@@ -8,11 +8,20 @@ import (
 )
 
 // WriteTable writes a Markdown table of every metric of Sluice's own, made from
-// a fresh Set, so that documentation cannot drift from what is served.
+// a fresh Set and from sluice inject's registry, so that documentation cannot drift from what is served.
 func WriteTable(w io.Writer) error {
 	families, err := New(Options{}).Registry.Gather()
 	if err != nil {
 		return fmt.Errorf("gather metrics: %w", err)
+	}
+	injector, err := NewInjector("", func() InjectorCounts { return InjectorCounts{} }).Gather()
+	if err != nil {
+		return fmt.Errorf("gather metrics: %w", err)
+	}
+	for _, f := range injector {
+		if strings.HasPrefix(f.GetName(), "dsql_inject_") { // others are in both
+			families = append(families, f)
+		}
 	}
 	var b strings.Builder
 	b.WriteString("| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n")

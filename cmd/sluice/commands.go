@@ -24,7 +24,7 @@ func newRoot() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	root.SetFlagErrorFunc(explainFlag)
-	root.AddCommand(newServe(), newCheck(), newLint(), newDoctor(), newLease(), newHealthcheck(), newVersion(), newConfigReference())
+	root.AddCommand(newServe(), newCheck(), newLint(), newDoctor(), newLease(), newHealthcheck(), newInject(), newVersion(), newConfigReference())
 	return root
 }
 

@@ -11,6 +11,9 @@
 // brings it to its end; admin.go answers /metrics and the probes, for which
 // healthcheck.go asks.
 //
+// inject.go is the command that puts Sluice into pods, by package inject:
+// webhook.go serves the API server, manifests.go and yaml.go change files.
+//
 // # Invariants
 //
 // Only this package reads the environment, and only this package sees all

@@ -388,6 +388,7 @@ func TestManifest(t *testing.T) {
 				"or set annotation sluice.dev/listen.address, such as \"127.0.0.1:6432\"\nPod: spec.containers: want a list"},
 		{`{"apiVersion":"apps/v1","kind":"Deployment","spec":{}}`, nil, 0, "Deployment: spec: there is none"},
 		{`{"apiVersion":"apps/v1","kind":"Deployment","spec":[]}`, nil, 0, "Deployment: spec: want an object"},
+		{`{"kind":"Pod","kind":"Service"}`, nil, 0, "\"kind\" stands there twice"},
 		// Not Kubernetes' own kinds, or none at all.
 		{`{"apiVersion":"batch.example/v1","kind":"Job","spec":{"template":` + template + `}}`, nil, 0, ""},
 		{`{"apiVersion":"v1","kind":"Service","spec":{}}`, nil, 0, ""},

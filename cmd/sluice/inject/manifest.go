@@ -31,9 +31,12 @@ type Note struct {
 // returns the patch of the whole. Objects of other kinds are left alone. The error says
 // of every object that is refused why.
 func (in *Injector) Manifest(doc json.RawMessage) (patch []Operation, notes []Note, err error) {
+	if len(doc) == 0 || doc[0] != '{' {
+		return nil, nil, nil // none of Kubernetes'
+	}
 	object, err := members(doc)
 	if err != nil {
-		return nil, nil, nil // a list or a number, or an object that nobody understands: none of Kubernetes'
+		return nil, nil, err
 	}
 	kind, _ := textOf(object["kind"])
 	version, _ := textOf(object["apiVersion"])

@@ -1,0 +1,42 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// InjectorCounts is a snapshot of sluice inject, which is a process of its own.
+type InjectorCounts struct {
+	Injected, Present, Skipped, Refused, Malformed uint64
+	ReloadFailures                                 uint64
+	CertificateExpires                             time.Time
+}
+
+// NewInjector returns the registry of sluice inject, whose series are read at each
+// scrape. read must be safe for concurrent use.
+func NewInjector(version string, read func() InjectorCounts) *prometheus.Registry {
+	counts := &pulled[InjectorCounts]{}
+	pods := prometheus.NewDesc("dsql_inject_pods_total", "Pods that sluice inject was asked about, by outcome.", []string{"outcome"}, nil)
+	outcome := func(name string, value func(InjectorCounts) uint64) row[InjectorCounts] {
+		return row[InjectorCounts]{desc: pods, kind: prometheus.CounterValue, labels: []string{name},
+			value: func(c InjectorCounts) float64 { return float64(value(c)) }}
+	}
+	counts.rows = []row[InjectorCounts]{
+		outcome("injected", func(c InjectorCounts) uint64 { return c.Injected }),
+		outcome("present", func(c InjectorCounts) uint64 { return c.Present }),
+		outcome("refused", func(c InjectorCounts) uint64 { return c.Refused }),
+		outcome("skipped", func(c InjectorCounts) uint64 { return c.Skipped }),
+		counter("dsql_inject_malformed_total", "Requests to sluice inject that were no AdmissionReview, or too many at once.",
+			func(c InjectorCounts) float64 { return float64(c.Malformed) }),
+		counter("dsql_inject_reload_failures_total", "Changes of the certificate of sluice inject that could not be read; the old one stays in use.",
+			func(c InjectorCounts) float64 { return float64(c.ReloadFailures) }),
+		gauge("dsql_inject_certificate_expiry_timestamp_seconds", "When the certificate of sluice inject stops to be valid, in Unix time.",
+			func(c InjectorCounts) float64 { return float64(c.CertificateExpires.Unix()) }),
+	}
+	counts.connect(read)
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(counts, buildInfo(version), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return reg
+}
