@@ -130,10 +130,15 @@ func TestManifestsNameWhatExists(t *testing.T) {
 	if checked == 0 {
 		t.Error("no container runs Sluice")
 	}
-	files, err := filepath.Glob("../../deploy/kubernetes/*/*.yaml")
+	files, err := filepath.Glob("../../deploy/kubernetes/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+	below, err := filepath.Glob("../../deploy/kubernetes/*/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = append(files, below...)
 	variable := regexp.MustCompile(`\bDSQL_[A-Z_]+[A-Z]\b`)
 	annotation := regexp.MustCompile(`\bsluice\.dev/([a-z_.-]+[a-z])`)
 	for _, file := range append(files, "../../docs/kubernetes.md") {
@@ -334,4 +339,111 @@ func members(of any) (n int) {
 		}
 	}
 	return n
+}
+
+// The container that people copy is the one that is injected.
+func TestSidecarToCopyIsTheInjectedOne(t *testing.T) {
+	t.Parallel()
+	all := manifests(t)
+	v := testInjector(t).Pod(json.RawMessage(`{"spec":{"containers":[]}}`))
+	var list []any
+	for _, o := range v.Patch {
+		if o.Path == "/spec/initContainers" {
+			if err := json.Unmarshal(o.Value, &list); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	copied := 0
+	for name, objects := range all {
+		for _, object := range objects {
+			for _, c := range sluiceContainers(object) {
+				if c["restartPolicy"] != "Always" {
+					continue
+				}
+				copied++
+				if got, want := asSets(t, c), asSets(t, list[0]); !slices.Equal(got, want) {
+					t.Errorf("%s: got\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+				}
+			}
+		}
+	}
+	if copied == 0 {
+		t.Error("no manifest has a native sidecar")
+	}
+}
+
+// asSets are the members of a container, and its variables, in the order of their names.
+// Where an example adds to what is injected, it is by variables for keys.
+func asSets(t *testing.T, container any) (all []string) {
+	t.Helper()
+	for name, value := range container.(map[string]any) {
+		list, isList := value.([]any)
+		if name != "env" || !isList {
+			list = []any{value}
+		}
+		for _, one := range list {
+			if v, ok := one.(map[string]any); ok && name == "env" && ownVariables[v["name"].(string)] {
+				continue
+			}
+			text, err := json.Marshal(one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, name+": "+string(text))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// ownVariables are those that examples set for what they are examples of.
+var ownVariables = map[string]bool{"DSQL_REWRITE_BYTEA": true, "DSQL_REWRITE_CHUNKED_DELETE": true}
+
+// Alerts ask for metrics, labels and values that there are, and docs/operations.md has
+// what to do.
+func TestAlertsNameWhatExists(t *testing.T) {
+	t.Parallel()
+	var table strings.Builder
+	if err := printReference(&table); err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{} // of the table of metrics
+	for line := range strings.Lines(table.String()) {
+		if name, ok := strings.CutPrefix(line, "| `dsql_"); ok {
+			name, _, _ = strings.Cut(name, "`")
+			rows["dsql_"+name] = line
+		}
+	}
+	runbook, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metric := regexp.MustCompile(`(dsql_[a-z_]+)(?:\{(\w+)=~?"([^"]*)"\})?`)
+	rules := at(t, only(t, manifests(t), "prometheusrule.yaml: PrometheusRule"), "spec", "groups", 0, "rules").([]any)
+	for _, rule := range rules {
+		name := at(t, rule, "alert").(string)
+		if !strings.Contains(string(runbook), "| "+name+" |") {
+			t.Errorf("docs/operations.md does not say what to do about %s", name)
+		}
+		found := metric.FindAllStringSubmatch(at(t, rule, "expr").(string), -1)
+		if len(found) == 0 {
+			t.Errorf("%s asks for no metric", name)
+		}
+		for _, m := range found {
+			row := rows[m[1]]
+			if row == "" {
+				t.Errorf("%s: there is no metric %s", name, m[1])
+				continue
+			}
+			for value := range strings.SplitSeq(m[3], "|") {
+				if m[2] != "" && (!strings.Contains(row, "`"+m[2]+"`") || !regexp.MustCompile(`\b`+value+`\b`).MatchString(row)) {
+					t.Errorf("%s: %s has no %s %s", name, m[1], m[2], value)
+				}
+			}
+		}
+	}
+	if len(rules) != 6 {
+		t.Errorf("%d alerts", len(rules))
+	}
 }
