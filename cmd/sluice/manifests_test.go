@@ -374,7 +374,6 @@ func TestSidecarToCopyIsTheInjectedOne(t *testing.T) {
 }
 
 // asSets are the members of a container, and its variables, in the order of their names.
-// Where an example adds to what is injected, it is by variables for keys.
 func asSets(t *testing.T, container any) (all []string) {
 	t.Helper()
 	for name, value := range container.(map[string]any) {
@@ -383,9 +382,6 @@ func asSets(t *testing.T, container any) (all []string) {
 			list = []any{value}
 		}
 		for _, one := range list {
-			if v, ok := one.(map[string]any); ok && name == "env" && ownVariables[v["name"].(string)] {
-				continue
-			}
 			text, err := json.Marshal(one)
 			if err != nil {
 				t.Fatal(err)
@@ -396,9 +392,6 @@ func asSets(t *testing.T, container any) (all []string) {
 	slices.Sort(all)
 	return all
 }
-
-// ownVariables are those that examples set for what they are examples of.
-var ownVariables = map[string]bool{"DSQL_REWRITE_BYTEA": true, "DSQL_REWRITE_CHUNKED_DELETE": true}
 
 // Alerts ask for metrics, labels and values that there are, and docs/operations.md has
 // what to do.
@@ -445,5 +438,35 @@ func TestAlertsNameWhatExists(t *testing.T) {
 	}
 	if len(rules) != 6 {
 		t.Errorf("%d alerts", len(rules))
+	}
+}
+
+// Each of Temporal's pods gets a Sluice with what its annotations say.
+func TestTemporalGetsItsSidecars(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../deploy/kubernetes/temporal.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, notes, err := injectManifests(testInjector(t), string(text))
+	if err != nil || len(notes) != 0 {
+		t.Fatalf("%v, %v", notes, err)
+	}
+	var got []string
+	for _, doc := range documents(out) {
+		var object map[string]any
+		if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range sluiceContainers(object) {
+			env, _ := json.Marshal(c["env"])
+			if !strings.Contains(string(env), `{"name":"DSQL_REWRITE_BYTEA","value":"hex"}`) {
+				t.Errorf("%v: variables %s", at(t, object, "metadata", "name"), env)
+			}
+			got = append(got, at(t, object, "metadata", "name").(string))
+		}
+	}
+	if want := []string{"temporal-schema", "temporal-frontend", "temporal-history", "temporal-matching", "temporal-worker"}; !slices.Equal(got, want) {
+		t.Errorf("Sluice is in %q, want %q", got, want)
 	}
 }
