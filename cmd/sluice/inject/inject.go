@@ -103,8 +103,25 @@ const (
 	statusSkipped  = "skipped: "
 )
 
+// Bounds of a refusal: a pod may hold anything, in any number, before it is judged.
+const (
+	maxProblems = 20
+	maxProblem  = 512 // bytes
+)
+
 func refused(problems ...string) Verdict {
-	return Verdict{Outcome: Refused, Reason: strings.Join(problems, "; ")}
+	shown := make([]string, 0, maxProblems+1)
+	for i, problem := range problems {
+		if i == maxProblems {
+			shown = append(shown, fmt.Sprintf("and %d more", len(problems)-i))
+			break
+		}
+		if len(problem) > maxProblem {
+			problem = strings.ToValidUTF8(problem[:maxProblem], "") + "..."
+		}
+		shown = append(shown, problem)
+	}
+	return Verdict{Outcome: Refused, Reason: strings.Join(shown, "; ")}
 }
 
 // Pod judges a pod, or the template of one, as JSON.

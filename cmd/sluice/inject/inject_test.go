@@ -351,6 +351,33 @@ setting pins.maximum: unknown configuration key; did you mean pins.max?`
 	}
 }
 
+// A pod with more that is wrong than anybody reads costs no more than it must.
+func TestRefusalIsBounded(t *testing.T) {
+	t.Parallel()
+	c := testConfig()
+	guesses := 0
+	c.Suggest = func(name string) string {
+		if guesses++; len(name) > maxName {
+			t.Errorf("a guess at a name of %d bytes", len(name))
+		}
+		return ""
+	}
+	in, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guesses = 0
+	annotations := map[string]string{Prefix + strings.Repeat("k", 1<<20): "", Prefix + "pins.max": strings.Repeat("é", 1<<20)}
+	for i := range 50_000 {
+		annotations[fmt.Sprintf("%sa%d", Prefix, i)] = "x"
+	}
+	pod := encode(t, map[string]any{"metadata": map[string]any{"annotations": annotations}, "spec": map[string]any{}})
+	v := in.Pod(pod)
+	if v.Outcome != Refused || len(v.Reason) > (maxProblems+1)*(maxProblem+10) || !strings.HasSuffix(v.Reason, "and 49982 more") || guesses > maxProblems {
+		t.Errorf("%d bytes, %d guesses: %s", len(v.Reason), guesses, v.Reason)
+	}
+}
+
 // No annotation of the injector's own can be taken for a key, and every name is one that
 // Kubernetes accepts.
 func TestOwnAnnotations(t *testing.T) {

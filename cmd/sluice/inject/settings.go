@@ -23,6 +23,9 @@ const (
 	PodIdentity   = "pod-identity"   // "true" asks for a token for EKS Pod Identity
 )
 
+// maxName is how long a name behind Prefix may be in Kubernetes.
+const maxName = 63
+
 // ownAnnotations are the annotations below Prefix that are no configuration key.
 var ownAnnotations = []string{Status, MemoryLimit, MemoryRequest, CPURequest, RoleARN, TokenAudience, PodIdentity}
 
@@ -70,6 +73,8 @@ func (in *Injector) read(annotations map[string]string) (w wishes, problems []st
 		}
 		key, known := in.keys[name]
 		switch {
+		case !known && (len(problems) >= maxProblems || len(name) > maxName):
+			refuse("unknown configuration key") // what is meant takes a while to guess
 		case !known: // its value may be a secret under a misspelt name
 			refuse("%s", in.unknown(name))
 		case key.Secret:
