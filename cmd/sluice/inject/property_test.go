@@ -244,6 +244,11 @@ func TestAnyPod(t *testing.T) {
 		if len(second.Patch) > 0 || v.Outcome == Injected && second.Outcome != Present || v.Outcome != Injected && second.Outcome != v.Outcome {
 			t.Fatalf("%s: %+v, then %+v", before, v, second)
 		}
+		for _, o := range v.Patch {
+			if old := valueAt(decodeTree(t, before), o.Names()); old != nil && o.Path != "/metadata/annotations/sluice.dev~1status" {
+				t.Fatalf("%s: %s replaces %v", before, o.Path, old)
+			}
+		}
 		if without := withoutPatch(after, decodeTree(t, before), v.Patch); !reflect.DeepEqual(without, decodeTree(t, before)) {
 			t.Fatalf("%s: something else has changed: %s", before, encode(t, without))
 		}
@@ -296,6 +301,25 @@ func checkSidecar(t *rapid.T, pod any) {
 			t.Fatalf("no volume for %v", m)
 		}
 	}
+}
+
+// valueAt is the member of an object at a path, which an addition there would replace.
+func valueAt(at any, names []string) any {
+	for i, name := range names {
+		switch below := at.(type) {
+		case map[string]any:
+			at = below[name]
+		case []any:
+			if i == len(names)-1 {
+				return nil // an element moves
+			}
+			n, _ := strconv.Atoi(name)
+			at = below[n]
+		default:
+			return nil
+		}
+	}
+	return at
 }
 
 // withoutPatch takes out of a patched document what its patch has added.
