@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -52,7 +53,12 @@ func newDoctor() *cobra.Command {
 // doctor asks, cleans up and prints the report. A signal ends the asking, and a second one
 // the process.
 func doctor(ctx context.Context, c *Config, format string, out, errs io.Writer) error {
-	dialer, err := newDialer(ctx, c, nil)
+	d := &daemon{config: c, log: slog.New(slog.DiscardHandler)}
+	chain, err := d.awsChain(ctx)
+	if err != nil {
+		return err
+	}
+	dialer, err := newDialer(c, chain, nil)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func newWebhook(o *injectOptions, injector *inject.Injector, log *slog.Logger) (
 	}
 	w := &webhook{server: inject.NewServer(injector, cert, log), cert: cert, files: []string{o.certFile, o.keyFile}, log: log}
 	registry := metrics.NewInjector(version(), w.counts)
-	w.admin = newAdmin(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), w.ready, log)
+	w.admin = newAdmin(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), answering, w.ready, nothingWrong, log)
 	if w.calls, err = net.Listen("tcp", o.listen); err != nil {
 		return nil, atRuntime(fmt.Errorf("--listen: %w", err))
 	}
@@ -113,6 +113,12 @@ func (w *webhook) reload() error {
 	}
 	return err
 }
+
+// answering is the sign of life of a webhook: what serves a probe serves a call.
+func answering(context.Context) error { return nil }
+
+// nothingWrong is what is wrong with a webhook that is ready.
+func nothingWrong() string { return "" }
 
 // ready says why the API server should ask another replica.
 func (w *webhook) ready() error {
