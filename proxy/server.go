@@ -84,7 +84,7 @@ type Server struct {
 	clients  atomic.Int64
 	starting atomic.Int64 // connections in their startup
 	draining atomic.Bool
-	swept    beat // the rounds of the sweeper
+	swept    beat           // the rounds of the sweeper
 	running  sync.WaitGroup // sessions, cancellers, the sweeper
 
 	mu        sync.Mutex
