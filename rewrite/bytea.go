@@ -27,6 +27,8 @@ type mapper struct {
 	constants *constants
 	// aliases are those of a query that is written over derived tables.
 	aliases map[string]bool
+	// wholes are names by which that query may read whole rows.
+	wholes map[string]bool
 
 	refusal *Refusal
 	// unsaid says what has no form in which columns are converted where they stand; a

@@ -16,8 +16,9 @@ func (m *mapper) derive(node message, why string) {
 	}
 	hidden := map[string]bool{}
 	commonNames(query, hidden)
-	m.aliases = map[string]bool{}
+	m.aliases, m.wholes = map[string]bool{}, map[string]bool{}
 	aliasNames(query, m.aliases)
+	wholeRows(query, m.wholes)
 	m.deriveIn(query, hidden)
 }
 
@@ -55,6 +56,43 @@ func aliasNames(node message, names map[string]bool) {
 	for child := range node.nodes() {
 		if child.shape != nil {
 			aliasNames(child, names)
+		}
+	}
+}
+
+// rowTypeOf is the function that tells the type of a row, which is none of a query's.
+const rowTypeOf = "pg_typeof"
+
+// wholeRows gathers the names by which an expression may read the row of a table whole; those
+// that pg_typeof does stand with its own before them.
+func wholeRows(node message, names map[string]bool) {
+	for number, v := range node.each() {
+		if int(number) >= len(node.shape.fields) || node.shape.fields[number].shape == nil {
+			continue
+		}
+		child := message{node.shape.fields[number].shape, v.bytes}
+		if child.is("Node") {
+			child = child.kind()
+		}
+		if child.shape == nil {
+			continue
+		}
+		if !child.is("ColumnRef") {
+			wholeRows(child, names)
+			if child.is("FuncCall") && functionOf(child) == rowTypeOf {
+				asked := map[string]bool{}
+				wholeRows(child, asked)
+				for name := range asked {
+					names[rowTypeOf+name] = true
+				}
+			}
+			continue
+		}
+		switch path := child.names("fields"); {
+		case len(path) == 1 && len(child.values("fields")) == 1:
+			names[path[0]] = true
+		case len(path) > 0 && len(path) < len(child.values("fields")) && !node.is("ResTarget"): // t.* within an expression
+			names[path[len(path)-1]] = true
 		}
 	}
 }
@@ -109,6 +147,15 @@ func (m *mapper) deriveTable(n, node message, hidden map[string]bool) {
 	alias := node.values("alias")
 	if len(alias) == 0 {
 		as = " AS " + inQuotes(name)
+	}
+	// A row of the table has its own names of columns, and a row of the query those of the alias.
+	renamed := false
+	if len(alias) > 0 {
+		name, renamed = node.child("alias").text("aliasname"), len(node.child("alias").values("colnames")) > 0
+	}
+	if m.wholes[rowTypeOf+name] || renamed && m.wholes[name] {
+		m.refuse("The whole row of " + written(name) + " is read, by its type or by names of columns that it has beside its own.")
+		return
 	}
 	m.edit(first, m.lastOf(at), "("+text+")"+as)
 	for _, from := range m.parsed("SELECT FROM (" + text + ") AS " + inQuotes(name)).wrapped("from_clause") {

@@ -103,6 +103,11 @@ var trapCases = []Trap{
 	{Number: 0, Name: "whole rows, stars and merged columns", Texts: []string{
 		`SELECT t FROM t ORDER BY k`, `SELECT t.* FROM t JOIN p USING (k) ORDER BY k`, `SELECT * FROM t JOIN p USING (k) ORDER BY k`, `SELECT * FROM t NATURAL JOIN s ORDER BY k`, `SELECT k FROM t FULL JOIN s USING (k) ORDER BY k`,
 		`SELECT count(t), count(t.*), count(*) FROM t`, `SELECT row_to_json(t) FROM t ORDER BY k`, `SELECT * FROM t ORDER BY k`, `TABLE t`, `SELECT t.k, s.* FROM t JOIN s USING (k) ORDER BY 1, 2`, `SELECT (x).k FROM (SELECT t AS x FROM t) AS y ORDER BY 1`}},
+	{Number: 0, Name: "the row of a table has the names of the table, and its type", Texts: []string{
+		`SELECT a.* FROM t AS a (x, y) ORDER BY 1`, `SELECT row_to_json(a) FROM t AS a ORDER BY k`, `SELECT pg_typeof(a.k), pg_typeof(n) FROM t AS a`, `SELECT pg_typeof(x.a) FROM (SELECT 1 AS a, t.* FROM t) AS x`}},
+	{Number: 0, Name: "the row of a query has not", Refused: true, Texts: []string{
+		`SELECT row_to_json(a) FROM t AS a (c0, c1) ORDER BY c0`, `SELECT row_to_json(a.*) FROM t AS a (x) ORDER BY x`, `SELECT a FROM t AS a (x) ORDER BY x`,
+		`SELECT to_jsonb(a) - 'k' FROM t AS a (k, v) ORDER BY 1`, `SELECT (a).k FROM t AS a (n, d, k) WHERE row_to_json(a) IS NOT NULL ORDER BY 1`, `SELECT pg_typeof(t) FROM t`, `SELECT pg_typeof(a) FROM t AS a (x)`, `SELECT pg_typeof(t.*) FROM t`}},
 	{Number: 0, Name: "writing from queries", Texts: []string{
 		`INSERT INTO s SELECT n + 20, k FROM t WHERE length(k) < 5`, `INSERT INTO s SELECT DISTINCT 30, k FROM t WHERE n < 3`, `INSERT INTO s (k, a) SELECT k, 40 FROM p WHERE k IS NOT NULL UNION SELECT d, 41 FROM t WHERE d IS NOT NULL`,
 		`INSERT INTO s SELECT * FROM s AS x ON CONFLICT DO NOTHING`, `INSERT INTO s VALUES (1, '\x61') ON CONFLICT (a, k) DO UPDATE SET k = excluded.k || '\x62' WHERE s.k = excluded.k RETURNING k`, `INSERT INTO s TABLE s`,

@@ -16,6 +16,8 @@ type Trap struct {
 	Texts  []string
 	// Undone has each text in a transaction that is rolled back.
 	Undone bool
+	// Refused has texts that are to be refused: their answers would not be stock's.
+	Refused bool
 	// Plain has texts that DSQL refuses or answers in its own way.
 	Plain bool
 }
@@ -30,7 +32,7 @@ func (t Trap) Differ(ctx context.Context, stock, mapped *Client) (all []string, 
 				return nil, err
 			}
 		}
-		differs, err := p.trap(ctx, text)
+		differs, err := p.trap(ctx, text, t.Refused)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", text, err)
 		}
@@ -47,7 +49,7 @@ func (t Trap) Differ(ctx context.Context, stock, mapped *Client) (all []string, 
 }
 
 // trap tells what differs of the answers to a text.
-func (p *play) trap(ctx context.Context, both string) (string, error) {
+func (p *play) trap(ctx context.Context, both string, refuse bool) (string, error) {
 	text, value, has := strings.Cut(both, "|")
 	if strings.HasPrefix(value, "|") { // the operator
 		text, has = both, false
@@ -60,7 +62,8 @@ func (p *play) trap(ctx context.Context, both string) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case v.kind != same && v.kind != bothFail && v.kind != codesDiffer:
+	case refuse && v.kind == refused:
+	case refuse || v.kind != same && v.kind != bothFail && v.kind != codesDiffer:
 		return fmt.Sprintf("%s\nsent: %s\n%s (stock %s, mapped %s)", both, got.sent, v.text, want.result(), got.result()), nil
 	case strings.Contains(text, "ORDER BY") && !slices.Equal(want.rows, got.rows):
 		return fmt.Sprintf("%s: rows are\n%s\nwant\n%s", both, strings.Join(got.rows, "\n"), strings.Join(want.rows, "\n")), nil
