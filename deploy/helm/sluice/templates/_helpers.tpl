@@ -19,18 +19,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- else -}}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{- end -}}
 {{- end -}}
 
-{{/* The configuration as variables: those of the values, less the names that the caller sets itself. */}}
-{{- define "sluice.env" -}}
-{{- $own := .own | default dict -}}
-{{- $config := deepCopy .root.Values.config -}}
-{{- if .root.Values.lease.enabled -}}
-{{- $config = mergeOverwrite (dict "distributed.conn_lease_enabled" true "distributed.rate_limiter_enabled" true "distributed.conn_lease_table" (required "lease.table: name the DynamoDB table of the leases" .root.Values.lease.table)) $config -}}
+{{/* The configuration of the values, as JSON. */}}
+{{- define "sluice.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- if .Values.lease.enabled -}}
+{{- $table := required "lease.table: name the DynamoDB table of the leases" .Values.lease.table -}}
+{{- $config = mergeOverwrite (dict "distributed.conn_lease_enabled" true "distributed.rate_limiter_enabled" true "distributed.conn_lease_table" $table) $config -}}
 {{- end -}}
-{{- $config = mergeOverwrite $config $own -}}
+{{- toJson $config -}}
+{{- end -}}
+
+{{/* The configuration as variables. What the chart sets itself, own, wins. */}}
+{{- define "sluice.env" -}}
+{{- $config := mergeOverwrite (include "sluice.config" .root | fromJson) .own -}}
 {{- range $key := keys $config | sortAlpha }}
-{{- $value := index $config $key }}
 - name: DSQL_{{ $key | replace "." "_" | upper }}
-  value: {{ include "sluice.value" $value | quote }}
+  value: {{ include "sluice.value" (index $config $key) | quote }}
 {{- end }}
 {{- end -}}
 
@@ -44,19 +48,18 @@ capabilities: {drop: [ALL]}
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
-{{/* The configuration as arguments of the injector. */}}
+{{/* The configuration as arguments of the injector, which refuses what no pod may be given. */}}
 {{- define "sluice.set" -}}
-{{- $config := deepCopy .Values.config -}}
-{{- if .Values.lease.enabled -}}
-{{- $config = mergeOverwrite (dict "distributed.conn_lease_enabled" true "distributed.rate_limiter_enabled" true "distributed.conn_lease_table" (required "lease.table: name the DynamoDB table of the leases" .Values.lease.table)) $config -}}
-{{- end -}}
+{{- $config := include "sluice.config" . | fromJson -}}
 {{- range $key := keys $config | sortAlpha }}
-{{- $value := index $config $key }}
-- {{ printf "--set=%s=%s" $key (include "sluice.value" $value) | quote }}
+{{- if has $key (list "auth.users_file" "backend.ca_file" "drain.mode" "listen.unix_socket" "tls.cert_file" "tls.client_ca_file" "tls.key_file" "tls.required") }}
+{{- fail (printf "config.%s: injected containers have no files, and their drain.mode is native: leave it out, or install the injector as a release of its own" $key) }}
+{{- end }}
+- {{ printf "--set=%s=%s" $key (include "sluice.value" (index $config $key)) | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* A value as a variable or an argument has it. */}}
+{{/* A value as a variable or an argument has it. Kubernetes would expand a dollar sign. */}}
 {{- define "sluice.value" -}}
-{{- if kindIs "slice" . }}{{ join "," . }}{{ else if kindIs "float64" . }}{{ if eq (floor .) . }}{{ int64 . }}{{ else }}{{ . }}{{ end }}{{ else }}{{ . }}{{ end -}}
+{{- if kindIs "slice" . }}{{ join "," . | replace "$" "$$" }}{{ else if kindIs "float64" . }}{{ if eq (floor .) . }}{{ int64 . }}{{ else }}{{ . }}{{ end }}{{ else }}{{ toString . | replace "$" "$$" }}{{ end -}}
 {{- end -}}
