@@ -19,7 +19,7 @@ export GOFLAGS += -tags=netgo,osusergo
 export CGO_ENABLED = 1
 STATIC = -ldflags '-linkmode external -extldflags=-static'
 
-.PHONY: help run build test deps lint unit race integration temporal temporal-suites temporal-limits temporal-chaos temporal-bench fuzz cases dialogues mutants bench clean
+.PHONY: help run build test deps lint unit race integration charts temporal temporal-suites temporal-limits temporal-chaos temporal-bench fuzz cases dialogues mutants bench clean
 .DEFAULT_GOAL = help
 
 help: ## this list
@@ -39,7 +39,7 @@ build: ## bin/sluice and bin/dsqlsim, static
 test: ## everything: the stages below, and how long each took
 	@.ci/stages
 
-deps lint unit race integration fuzz: ## one stage of the test
+deps lint unit race integration charts fuzz: ## one stage of the test
 	@.ci/stages $@
 
 temporal: ## 100 workflows of all kinds on a Temporal server through Sluice while commits fail (WORKFLOWS=)
