@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -141,8 +142,7 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// Each value of values.yaml is set to something else by a variant, or that it is never used
-// would not be noticed.
+// Each value of values.yaml is set to something else by a variant.
 func TestEveryValueIsTried(t *testing.T) {
 	defaults := map[string]string{}
 	leaves("", loadChart(t).Values, defaults)
@@ -171,6 +171,59 @@ func TestEveryValueIsTried(t *testing.T) {
 			t.Errorf("no variant changes %s", path)
 		}
 	}
+}
+
+// No value is forgotten by the templates: without it something else is rendered.
+func TestEveryValueHasAnEffect(t *testing.T) {
+	shown := func(r rendering) string { return r.text + r.notes }
+	installed := mustRender(t, release{}, everything)
+	whole := shown(installed)
+	upgrade := release{engine: cluster(t, map[string]object{secretPath: installed.one(t, "Secret sluice-injector-tls")})}
+	if again := shown(mustRender(t, upgrade, everything)); again != whole {
+		t.Fatal("the same values render something else")
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal([]byte(everything), &values); err != nil {
+		t.Fatal(err)
+	}
+	paths := map[string]string{}
+	leaves("", values, paths)
+	tried := 0
+	for path := range paths {
+		if strings.HasPrefix(path, "config.") || strings.HasPrefix(path, "injector.certificates.") {
+			continue // TestContainers; authorities
+		}
+		tried++
+		less, err := yaml.Marshal(without(values, strings.Split(path, ".")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := upgrade.render(loadChart(t), string(less))
+		if err == nil && shown(r) == whole {
+			t.Errorf("%s has no effect", path)
+		}
+	}
+	if tried < 25 {
+		t.Errorf("%d values", tried)
+	}
+}
+
+// without is a copy of a map that lacks a path; a name in it may have dots.
+func without(of map[string]any, path []string) map[string]any {
+	less := maps.Clone(of)
+	for n := 1; n <= len(path); n++ {
+		name := strings.Join(path[:n], ".")
+		below, is := less[name].(map[string]any)
+		if _, there := less[name]; n == len(path) || there && !is {
+			delete(less, name)
+			return less
+		}
+		if is {
+			less[name] = without(below, path[n:])
+			return less
+		}
+	}
+	return less
 }
 
 // leaves gathers the values below a map that are no maps, or empty ones, by their paths.

@@ -113,6 +113,9 @@ func authorities(t *testing.T, r rendering) map[string]any {
 	return data
 }
 
+// secretPath is where an API server has the injector's Secret.
+const secretPath = "/api/v1/namespaces/" + namespace + "/secrets/sluice-injector-tls"
+
 // cluster is an API server that has Secrets, and nothing else.
 func cluster(t *testing.T, secrets map[string]object) engine.Engine {
 	t.Helper()
@@ -142,17 +145,15 @@ func TestUpgradeKeepsTheCertificate(t *testing.T) {
 	installed := mustRender(t, release{engine: cluster(t, nil)}, byHelm)
 	first := authorities(t, installed)
 	secret := installed.one(t, "Secret sluice-injector-tls")
-	const path = "/api/v1/namespaces/" + namespace + "/secrets/sluice-injector-tls"
-
-	upgraded := mustRender(t, release{engine: cluster(t, map[string]object{path: secret})}, byHelm)
+	upgraded := mustRender(t, release{engine: cluster(t, map[string]object{secretPath: secret})}, byHelm)
 	if again := authorities(t, upgraded); !reflect.DeepEqual(again, first) {
 		t.Error("an upgrade makes another certificate")
 	}
-	if other := authorities(t, mustRender(t, release{engine: cluster(t, map[string]object{path + "2": secret})}, byHelm)); other["ca.crt"] == first["ca.crt"] {
+	if other := authorities(t, mustRender(t, release{engine: cluster(t, map[string]object{secretPath + "2": secret})}, byHelm)); other["ca.crt"] == first["ca.crt"] {
 		t.Error("what is kept does not come from the Secret")
 	}
 	half := object{"apiVersion": "v1", "kind": "Secret", "metadata": secret["metadata"], "data": map[string]any{"tls.crt": first["tls.crt"], "tls.key": first["tls.key"]}}
-	if mended := authorities(t, mustRender(t, release{engine: cluster(t, map[string]object{path: half})}, byHelm)); mended["tls.crt"] == first["tls.crt"] {
+	if mended := authorities(t, mustRender(t, release{engine: cluster(t, map[string]object{secretPath: half})}, byHelm)); mended["tls.crt"] == first["tls.crt"] {
 		t.Error("a Secret without its authority is kept")
 	}
 }
