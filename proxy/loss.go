@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"syscall"
 
 	"github.com/sluice-proxy/sluice/metrics"
@@ -121,8 +122,8 @@ func (s *session) noteLost(gone *lostError, when string) {
 // where the client has half a row, behind which no error can stand.
 func (s *session) abandon(e *wire.Error, why reservoir.Reason) error {
 	t := s.t
-	if t.torn || t.rest > 0 && !t.restSwallow && t.phase != aborting && !s.holding() {
-		return errors.Join(errClientGone, errors.New("a row was cut in the middle"))
+	if s.midRow() {
+		return fmt.Errorf("%w: %w", errClientGone, errHalfRow)
 	}
 	// Behind COMMIT or ROLLBACK no client rolls back, whatever became of it.
 	inBlock := s.inBlock()
@@ -164,11 +165,21 @@ func (s *session) abandon(e *wire.Error, why reservoir.Reason) error {
 	return s.ready()
 }
 
+// midRow reports whether the client has half a row: what it is told then it takes for the
+// other half.
+func (s *session) midRow() bool {
+	t := s.t
+	return t.torn || t.rest > 0 && !t.restSwallow && t.phase != aborting && !s.holding()
+}
+
 // cutShort is the end of a turn that is cut. A transaction that may be committed, or is, must
 // not meet the FATAL error that ends the session: that says that it is not, and database/sql
 // sends it again by itself. It meets the error of a lost backend, and the session ends as
 // between two turns. Elsewhere nothing of the turn is applied, and FATAL is right.
 func (s *session) cutShort() error {
+	if s.midRow() {
+		return fmt.Errorf("%w: %w", errCut, errHalfRow)
+	}
 	if s.dedicated || s.b == nil {
 		return errCut
 	}

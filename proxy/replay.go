@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -261,7 +262,7 @@ func (s *session) refuseReplay() error {
 	t := s.t
 	s.noteRefusal(t.refusal)
 	if t.torn {
-		return errors.Join(errClientGone, errors.New("a row was cut in the middle"))
+		return fmt.Errorf("%w: %w", errClientGone, errHalfRow)
 	}
 	diff := retry.Difference{}
 	if t.refusal == retry.Differs {

@@ -32,6 +32,7 @@ import (
 var (
 	errTerminated = errors.New("client said goodbye")
 	errClientGone = errors.New("client gone")
+	errHalfRow    = errors.New("a row was cut in the middle") // nothing can be told behind it
 	errClientLeft = errors.New("the client has left, and what it had asked for has not ended")
 	errServerGone = errors.New("server closed the session's own connection")
 	errCut        = errors.New("cut at the end of a drain")
@@ -361,7 +362,7 @@ func (s *session) end(cause error) {
 	} else {
 		errors.As(cause, &clientErr)
 	}
-	if clientErr != nil {
+	if clientErr != nil && !errors.Is(cause, errHalfRow) {
 		s.srv.metrics.ErrorSent(clientErr.Code)
 		fatal := *clientErr
 		fatal.Fatal = true

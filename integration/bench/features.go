@@ -57,12 +57,7 @@ func (b *bench) features(ctx context.Context, r *report) error {
 
 // feature compares a Sluice with it and one without.
 func (b *bench) feature(ctx context.Context, r *report, f feature) error {
-	var wanted []workload
-	for _, w := range f.loads {
-		if b.wants(w.id) {
-			wanted = append(wanted, w)
-		}
-	}
+	wanted := b.wanted(f.loads)
 	if len(wanted) == 0 {
 		return nil
 	}

@@ -40,12 +40,7 @@ func (s *series) add(v sample) {
 
 // load is the part with pgbench: every wanted workload through every candidate.
 func (b *bench) load(ctx context.Context, r *report) error {
-	var list []workload
-	for _, w := range workloads() {
-		if b.wants(w.id) {
-			list = append(list, w)
-		}
-	}
+	list := b.wanted(workloads())
 	if len(list) == 0 {
 		return nil
 	}

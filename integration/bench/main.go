@@ -127,6 +127,11 @@ func ids() []string {
 
 func (c config) wants(id string) bool { return c.only == nil || c.only.MatchString(id) }
 
+// wanted are those of some workloads that are to be measured.
+func (c config) wanted(all []workload) []workload {
+	return slices.DeleteFunc(slices.Clone(all), func(w workload) bool { return !c.wants(w.id) })
+}
+
 // measure brings the servers up, runs what the configuration wants, and takes
 // everything down again.
 func measure(ctx context.Context, c config) (r *report, err error) {

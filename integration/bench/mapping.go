@@ -26,12 +26,7 @@ func mappedLoads() []workload {
 // mapping measures what the mapping of bytea keys costs, on two stand-ins for DSQL that have
 // the same table.
 func (b *bench) mapping(ctx context.Context, r *report) error {
-	var wanted []workload
-	for _, w := range mappedLoads() {
-		if b.wants(w.id) {
-			wanted = append(wanted, w)
-		}
-	}
+	wanted := b.wanted(mappedLoads())
 	if len(wanted) == 0 {
 		return nil
 	}

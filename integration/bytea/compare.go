@@ -53,7 +53,7 @@ func compare(s statement, stock, mapped outcome) verdict {
 
 // cardinality is a query of several rows in the place of a value. PostgreSQL evaluates what
 // an AND or a CASE decides in the order that it finds cheapest, and conversions cost: one
-// database may meet such a query where the other has decided without. It is counted, and rare.
+// database may meet such a query where the other has decided without. Excess bounds how often.
 const (
 	cardinality  = "21000"
 	oneEvaluates = "21000 in one of both"

@@ -264,8 +264,17 @@ func (s statement) String() string {
 	return text
 }
 
-// AllRefused counts the statements that were refused.
-func (t *Tally) AllRefused() int { return sum(t.Refused) }
+// Excess says what there is too much of: statements that are refused, or that one database
+// evaluates further than the other. "": all is within its bounds.
+func (t *Tally) Excess() string {
+	if refused := sum(t.Refused); refused*100 > t.Statements {
+		return fmt.Sprintf("%d of %d statements are refused", refused, t.Statements)
+	}
+	if odd := t.Differ[oneEvaluates]; odd > 1+t.Statements/2000 {
+		return fmt.Sprintf("%d of %d statements: %s", odd, t.Statements, oneEvaluates)
+	}
+	return ""
+}
 
 func sum(counts map[string]int) int {
 	n := 0

@@ -27,8 +27,8 @@ type played struct {
 	transcript string
 }
 
-// everywhere are the clients that play on all routes. The others play on one, the default or,
-// each second of them, the stand-in; on all with CASES=all.
+// everywhere are the clients that play on all routes. Each other one plays on the direct route
+// and, by turns, on the default or on the stand-in; with CASES=all on all.
 var everywhere = []string{"psql", "pgx exec", "psycopg"}
 
 // TestMatrix plays every scenario with every client.
