@@ -295,7 +295,7 @@ func (s *session) settleOwn(err error, partly func(error) error) error {
 		return err
 	case err == errCut: // the client is told now, and the session ends behind the turn
 		err = errUnknownOutcome
-		s.stopBackend()
+		s.t.orphan = s.b.conn
 		s.losePin()
 		s.dropBackend(reservoir.ClientGone)
 	case stops(err) && s.b.suspect: // it may be at work still

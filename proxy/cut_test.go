@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -19,8 +20,8 @@ import (
 )
 
 // What may be committed while a drain cuts it is not said to have failed, nor what is
-// committed already: at 57P01, FATAL, database/sql sends all of it again by itself, and finds
-// nobody here.
+// committed already: at 57P01, FATAL, or at the end of its connection database/sql sends all of
+// it again by itself, and finds nobody here. The server takes its time to be asked to stop.
 func TestDrainCutsACommit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -38,7 +39,15 @@ func TestDrainCutsACommit(t *testing.T) {
 		pg.SQL(t, "postgres", `CREATE TABLE cut (n int); CREATE TABLE slow (n int);
 			CREATE FUNCTION sleep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(600); RETURN NULL; END';
 			CREATE CONSTRAINT TRIGGER sleep AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION sleep()`)
-		s := startSluice(t, pg)
+		var slow atomic.Bool
+		pass := passEach(pg.addr, func(up, down net.Conn) { io.Copy(up, down) }, func(down, up net.Conn) { io.Copy(down, up) })
+		relay := startListener(t, func(down net.Conn) {
+			if slow.Load() {
+				time.Sleep(400 * time.Millisecond)
+			}
+			pass(down)
+		})
+		s := startSluice(t, pg, relay.option)
 		db, err := sql.Open("postgres", "postgres://postgres@"+s.addr+"/postgres?sslmode=disable")
 		if err != nil {
 			t.Fatal(err)
@@ -50,6 +59,7 @@ func TestDrainCutsACommit(t *testing.T) {
 			told <- err
 		}()
 		awaitSleep(t, pg)
+		slow.Store(true)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: Shutdown: %v", name, err)

@@ -187,7 +187,7 @@ func (s *session) cutShort() error {
 	if told == errBackendLost || told == errReadLost {
 		return errCut
 	}
-	s.stopBackend()
+	s.t.orphan = s.b.conn
 	if err := s.abandon(told, reservoir.ClientGone); err != nil {
 		return err
 	}
@@ -206,7 +206,15 @@ func (s *session) takeBack(undos []undo) {
 // closing a socket alone lets a running statement keep its locks. It waits for the server
 // to take the request, and is of no consequence when that fails.
 func (s *session) stopBackend() {
-	if !s.srv.cfg.ForwardCancel || s.b == nil {
+	if s.b != nil {
+		s.askToStop(s.b.conn)
+	}
+}
+
+// askToStop is stopBackend for a backend that is the session's no more: the server knows it
+// until its statement ends.
+func (s *session) askToStop(conn *reservoir.Conn) {
+	if !s.srv.cfg.ForwardCancel {
 		return
 	}
 	parent, limit := s.srv.ctx, exchangeTimeout
@@ -215,7 +223,7 @@ func (s *session) stopBackend() {
 	}
 	ctx, stop := context.WithTimeout(parent, limit)
 	defer stop()
-	if err := s.b.conn.Cancel(ctx); err != nil {
-		s.srv.log.Debug("cancel before discard", append(s.logAttrs(), "error", err)...)
+	if err := conn.Cancel(ctx); err != nil {
+		s.srv.log.Debug("asking a server to stop", append(s.logAttrs(), "error", err)...)
 	}
 }

@@ -260,6 +260,9 @@ func (s *session) turn() error {
 		}
 		s.closeUplink() // the turn is over: a failed write has been told, or no longer matters
 	}
+	if conn := s.t.orphan; conn != nil {
+		s.askToStop(conn)
+	}
 	s.client.Release()
 	return err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -41,6 +42,9 @@ type turn struct {
 	parse
 	attempt
 
+	// orphan is a backend that was dropped at work: its server is asked to stop once the client
+	// has been told, who may not have the time to wait for that. nil: none.
+	orphan *reservoir.Conn
 	// touched: a frame of this turn is at, or on its way to, the backend.
 	touched bool
 	// settled: the ReadyForQuery that ends the turn was relayed.
