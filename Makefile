@@ -12,14 +12,14 @@ DIALOGUES  = 20000
 SEED       = 1
 RUNFLAGS   = --port $(PORT) --admin-port $(ADMIN_PORT) --backend $(BACKEND) --pairing $(PAIRING) --scale $(SCALE)
 
-# The same tags for every build and test, so that they share compiled packages:
-# name look-ups in Go, which is what a static binary can have. The C compiler is
-# for the SQL parser.
-export GOFLAGS += -tags=netgo,osusergo
-export CGO_ENABLED = 1
-STATIC = -ldflags '-linkmode external -extldflags=-static'
+# What is built, and for the image: which version, from which Go image.
+ARCH     = $(shell go env GOHOSTARCH)
+BIN      = bin
+VERSION  = $(shell .ci/version)
+REVISION = $(shell git rev-parse HEAD)
+BUILD_IMAGE = golang:1.26-bookworm
 
-.PHONY: help run build test deps lint unit race integration charts temporal temporal-suites temporal-limits temporal-chaos temporal-bench fuzz cases dialogues mutants bench clean
+.PHONY: help run build test deps lint unit race integration charts temporal temporal-suites temporal-limits temporal-chaos temporal-bench fuzz cases dialogues mutants bench image image-test release clean
 .DEFAULT_GOAL = help
 
 help: ## this list
@@ -27,14 +27,14 @@ help: ## this list
 
 run: ## Sluice in front of a local stand-in for DSQL, until Ctrl-C (PORT= ADMIN_PORT= BACKEND=postgres PAIRING=session)
 	@.ci/tools && .ci/install postgresql
-	@go build -o bin/ ./integration/devrun && bin/devrun --check $(RUNFLAGS)
+	@. .ci/env && go build -o bin/ ./integration/devrun && bin/devrun --check $(RUNFLAGS)
 	@$(MAKE) --no-print-directory build
 	@exec bin/devrun $(RUNFLAGS)
 
-build: ## bin/sluice and bin/dsqlsim, static
+build: ## bin/sluice and bin/dsqlsim, static, with musl (ARCH=arm64 BIN=)
 	@.ci/tools
 	@echo "building (the first time, the SQL parser takes a few minutes)"
-	@go build $(STATIC) -o bin/ ./cmd/sluice ./cmd/dsqlsim
+	@.ci/build $(BIN) $(ARCH)
 
 test: ## everything: the stages below, and how long each took
 	@.ci/stages
@@ -76,7 +76,7 @@ mutants: ## every fix that a mutant takes out: do the dialogues, or the test tha
 
 bench: build ## compare with PgBouncer and with no proxy; writes docs/bench.json and the tables made of it
 	@.ci/install postgresql pgbouncer
-	@go run ./integration/bench --bin bin && go run ./integration/bench table
+	@. .ci/env && go run ./integration/bench --bin bin && go run ./integration/bench table
 
 clean: ## remove what was built
 	@rm -rf bin

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"sort"
 	"strconv"
@@ -13,6 +14,14 @@ import (
 	"syscall"
 	"testing"
 )
+
+// init keeps a child of TestDeepTexts on the first thread: that one's stack is as
+// big as the process may have, whichever C library gives the others theirs.
+func init() {
+	if os.Getenv(childVar) != "" {
+		runtime.LockOSThread()
+	}
+}
 
 // TestMain runs a child of TestDeepTexts instead of the tests when it is one.
 func TestMain(m *testing.M) {
@@ -30,7 +39,7 @@ const childVar = "REWRITE_TEST_CHILD"
 // children are run in processes of their own, because they may crash.
 var children = map[string]func(){"far": far, "near": near}
 
-// needStack starts the process again if its threads have not got that stack.
+// needStack starts the process again if its first thread has not got that stack.
 func needStack(kib string) {
 	n, err := strconv.ParseUint(kib, 10, 64)
 	if err != nil {

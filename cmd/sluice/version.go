@@ -6,9 +6,15 @@ import (
 	"runtime/debug"
 )
 
-// version is the module's version as the Go tool stamped it, with the revision
-// where it stamped no more than "(devel)".
+// released is the version of a release, which its build sets (-X).
+var released string
+
+// version is that of the release, or the module's as the Go tool stamped it, with
+// the revision where it stamped no more than "(devel)".
 func version() string {
+	if released != "" {
+		return released
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sort"
 	"strings"
 	"testing"
 	"time"
@@ -23,8 +24,8 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, pgtest.TLS())) }
 const deepTerms = 100_000
 
 // deepTexts are texts whose parse tree is as deep as they are long.
-func deepTexts() map[string]string {
-	again := func(s string) string { return strings.Repeat(s, deepTerms) }
+func deepTexts(terms int) map[string]string {
+	again := func(s string) string { return strings.Repeat(s, terms) }
 	return map[string]string{
 		"operators":   "SELECT 1" + again("+1"),
 		"casts":       "SELECT 1" + again("::int"),
@@ -76,7 +77,7 @@ func TestDeepTexts(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	for kind, text := range deepTexts() {
+	for kind, text := range deepTexts(deepTerms) {
 		for _, extended := range []bool{false, true} {
 			conn, err := pgconn.Connect(ctx, sluice.DSN("postgres"))
 			if err != nil {
@@ -99,5 +100,69 @@ func TestDeepTexts(t *testing.T) {
 	close(stop)
 	if err := <-worked; err != nil {
 		t.Error(err)
+	}
+}
+
+// atOnce is how many deep texts the parser has before it at one time.
+const atOnce = 64
+
+// guarded is how many texts the daemon has not given to its parser.
+func guarded(t *testing.T, sluice *harness.Sluice) float64 {
+	t.Helper()
+	text, err := sluice.Metrics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, _ := harness.Metric(t, text, "dsql_rewrite_guarded_total", "")
+	return n
+}
+
+// The deepest texts that are parsed at all do not end the process when many threads
+// parse them: each thread has the stack that the guard counts on.
+func TestDeepestAcceptedTextsAtOnce(t *testing.T) {
+	pg := pgtest.Shared(t)
+	sluice := harness.StartSluice(t, harness.SluiceConfig{Env: harness.PostgresEnv(pg).With(harness.Env{"DSQL_REWRITE_MAX_NESTING": "2000"})})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	send := func(text string) error {
+		conn, err := pgconn.Connect(ctx, sluice.DSN("postgres"))
+		if err != nil {
+			return err
+		}
+		defer conn.Close(context.Background())
+		var refusal *pgconn.PgError
+		if _, err := conn.Exec(ctx, text).ReadAll(); err != nil && !errors.As(err, &refusal) {
+			return err
+		}
+		return nil
+	}
+	var texts []string
+	for kind := range deepTexts(1) {
+		terms := sort.Search(4000, func(n int) bool {
+			before := guarded(t, sluice)
+			if err := send(deepTexts(n + 1)[kind]); err != nil {
+				t.Fatalf("%s, %d: %v", kind, n+1, err)
+			}
+			return guarded(t, sluice) > before
+		})
+		if terms < 300 {
+			t.Errorf("%s: of %d terms no more are parsed", kind, terms)
+		}
+		// Others each time: a plan is kept.
+		for i := range atOnce / len(deepTexts(1)) {
+			texts = append(texts, deepTexts(terms)[kind]+strings.Repeat(" ", i+1))
+		}
+	}
+	before, ends := guarded(t, sluice), make(chan error)
+	for _, text := range texts {
+		go func() { ends <- send(text) }()
+	}
+	for range texts {
+		if err := <-ends; err != nil {
+			t.Error(err)
+		}
+	}
+	if after := guarded(t, sluice); after != before || len(texts) != atOnce {
+		t.Errorf("%d texts at once, of which %v were not parsed; want %d and none", len(texts), after-before, atOnce)
 	}
 }
