@@ -1,10 +1,10 @@
 # Sluice's image: the static program and certificates, and nothing else. make image
 # builds it; the second target is dsqlsim, the stand-in for a cluster.
 
-# An image with Go, make, git and Debian's packages.
+# An image of Debian with Go.
 ARG BUILD_IMAGE=golang:1.26-bookworm
 
-FROM ${BUILD_IMAGE} AS build
+FROM --platform=${BUILDPLATFORM} ${BUILD_IMAGE} AS build
 WORKDIR /src
 COPY .ci .ci
 RUN .ci/install gcc libc6-dev ca-certificates musl-tools
@@ -14,7 +14,11 @@ COPY . .
 # Of the machine that the image is for: amd64 or arm64.
 ARG TARGETARCH
 ARG VERSION
-RUN .ci/build /out "${TARGETARCH:-$(go env GOHOSTARCH)}" "${VERSION:?the image needs a version: make image}"
+RUN .ci/build /out "${TARGETARCH:-$(go env GOHOSTARCH)}" "${VERSION:?make image sets it}"
+
+# What was built, to be copied out of the build.
+FROM scratch AS programs
+COPY --from=build /out/ /
 
 FROM scratch AS base
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt

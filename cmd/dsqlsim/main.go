@@ -70,7 +70,7 @@ takes as the password of a role.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return printToken(cmd.OutOrStdout(), &f) },
 	}
 	f.token(token.Flags())
-	root.AddCommand(token)
+	root.AddCommand(token, newHealthcheck())
 	root.SetArgs(f.sift(root, args))
 	return root
 }

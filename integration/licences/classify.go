@@ -18,6 +18,8 @@ var accepted = []struct{ kind, phrase string }{
 	{"MPL-2.0", "mozilla public license version 2.0"},
 	// Parsers made by Bison: its skeleton is GPL, with leave to use it in these.
 	{"GPL with Bison exception", "as a special exception, you may create a larger work that contains part or all of the bison parser skeleton"},
+	// Parts of libgcc, which the compiler brings along: GPL, with leave to contain them.
+	{"GPL with GCC Runtime Library Exception", "you have permission to propagate a work of target code formed by combining the runtime library with independent modules"},
 }
 
 // refusedPhrase is in every licence of the GPL family.
@@ -27,15 +29,15 @@ const refusedPhrase = "general public license"
 func classify(text string) ([]string, error) {
 	words := normalize(text)
 	var kinds []string
-	bison := false
+	excepted := false
 	for _, a := range accepted {
 		if strings.Contains(words, a.phrase) && (len(kinds) == 0 || kinds[len(kinds)-1] != a.kind) {
 			kinds = append(kinds, a.kind)
-			bison = bison || strings.Contains(a.kind, "Bison")
+			excepted = excepted || strings.HasPrefix(a.kind, "GPL with ")
 		}
 	}
 	switch {
-	case strings.Contains(words, refusedPhrase) && !bison:
+	case strings.Contains(words, refusedPhrase) && !excepted:
 		return nil, fmt.Errorf("a licence of the GPL family")
 	case len(kinds) == 0:
 		return nil, fmt.Errorf("none of the accepted licences")

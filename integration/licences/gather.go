@@ -47,8 +47,8 @@ var (
 	licensing   = regexp.MustCompile(`(?i)redistribution and use|permission to use|permission is hereby granted|general public license|special exception`)
 )
 
-// gather reads the licences of everything in the binary.
-func gather(root string) (*findings, error) {
+// gather reads the licences of everything in the binary, those C libraries included.
+func gather(root string, libraries []string) (*findings, error) {
 	packages, err := list(root)
 	if err != nil {
 		return nil, err
@@ -86,6 +86,7 @@ func gather(root string) (*findings, error) {
 		name := dirs[dir]
 		errs = append(errs, f.addDir(dir, name))
 	}
+	errs = append(errs, f.addLibraries(root, libraries))
 	f.sort()
 	return &f, errors.Join(errs...)
 }

@@ -21,6 +21,9 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	if len(os.Args) == 3 && os.Args[1] == "sbom" {
+		return writeBOM(root, os.Args[2])
+	}
 	files, err := generate(root)
 	if err != nil {
 		return err
@@ -44,7 +47,11 @@ func moduleRoot() (string, error) {
 
 // generate returns the content of each file, by name.
 func generate(root string) (map[string][]byte, error) {
-	found, err := gather(root)
+	names, err := linkedNow(root)
+	if err != nil {
+		return nil, err
+	}
+	found, err := gather(root, names)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +69,8 @@ func notice(texts []*text) []byte {
 	var b bytes.Buffer
 	b.WriteString("Sluice\nCopyright 2026 The Sluice authors\n\n" +
 		"Licensed under the Apache License, Version 2.0; see LICENSE. The binary contains\n" +
-		"other software as well; see THIRD_PARTY_LICENSES. Of that, these notices:\n")
+		"other software as well, among it the C library musl and parts of GCC's libgcc; see\n" +
+		"THIRD_PARTY_LICENSES. Of that, these notices:\n")
 	for _, t := range texts {
 		fmt.Fprintf(&b, "\n%s%s\n%s\n%s\n", rule, strings.Join(t.covers, "\n"), rule, t.body)
 	}
