@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+)
+
+// engine is how buildah and podman are called.
+type engine struct{ buildah, podman []string }
+
+// call runs a program and returns what it prints, without the last end of line.
+func call(ctx context.Context, program []string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, program[0], append(program[1:len(program):len(program)], args...)...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w\n%s", program[0], strings.Join(args, " "), err, stderr.String())
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// image is what an image says of itself.
+type image struct {
+	FromImageID string
+	OCIv1       struct {
+		Architecture string            `json:"architecture"`
+		Config       imageConfig       `json:"config"`
+		RootFS       map[string]any    `json:"rootfs"`
+		Unknown      map[string]string `json:"-"`
+	}
+}
+
+type imageConfig struct {
+	User       string
+	Env        []string
+	Entrypoint []string
+	Cmd        []string
+	Volumes    map[string]any
+	Labels     map[string]string
+}
+
+func (e engine) inspect(ctx context.Context, name string) (image, error) {
+	var i image
+	out, err := call(ctx, e.buildah, "inspect", "--type", "image", name)
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &i)
+	}
+	return i, err
+}
+
+// mounted calls do with the directory that an image's files are in.
+func (e engine) mounted(ctx context.Context, name string, do func(dir string) error) error {
+	container, err := call(ctx, e.buildah, "from", "--pull-never", name)
+	if err != nil {
+		return err
+	}
+	defer func() { _, _ = call(context.WithoutCancel(ctx), e.buildah, "rm", container) }()
+	dir, err := call(ctx, e.buildah, "mount", container)
+	if err != nil {
+		return err
+	}
+	defer func() { _, _ = call(context.WithoutCancel(ctx), e.buildah, "umount", container) }()
+	return do(dir)
+}
+
+// start runs an image on this machine's network with as little as may be, as a user
+// that nobody knows.
+func (e engine) start(ctx context.Context, name, image, user string, options []string, args ...string) error {
+	all := append([]string{"run", "--detach", "--name", name, "--network", "host", "--user", user,
+		"--read-only", "--read-only-tmpfs=false", "--cap-drop", "all", "--security-opt", "no-new-privileges",
+		"--no-healthcheck", "--log-driver", "k8s-file",
+		// What a machine may not have more of than it has.
+		"--ulimit", "nofile=20000:20000", "--ulimit", "nproc=10000:10000"}, options...)
+	_, err := call(ctx, e.podman, append(append(all, image), args...)...)
+	return err
+}
+
+// remove ends and forgets a container, whatever state it is in.
+func (e engine) remove(name string) {
+	_, _ = call(context.Background(), e.podman, "rm", "--force", "--time", "0", name)
+}
