@@ -78,5 +78,15 @@ bench: build ## compare with PgBouncer and with no proxy; writes docs/bench.json
 	@.ci/install postgresql pgbouncer
 	@. .ci/env && go run ./integration/bench --bin bin && go run ./integration/bench table
 
+image: ## the images sluice and dsqlsim, with buildah or docker (ARCH= VERSION= BUILD_IMAGE=)
+	@.ci/tools
+	@.ci/image $(BIN)/image/$(ARCH) $(ARCH) "$(VERSION)" "$(REVISION)" "$(BUILD_IMAGE)"
+
+image-test: ## try the images: built twice, no rights, SIGTERM with sessions open, arm64; as root
+	@.ci/tools && .ci/image-test
+
+release: ## what a tag releases, in bin/release: images, programs, chart, contents, notes, checksums
+	@.ci/tools && .ci/release $(BIN)/release "$(BUILD_IMAGE)"
+
 clean: ## remove what was built
 	@rm -rf bin

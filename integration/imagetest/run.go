@@ -94,7 +94,7 @@ func (w *world) up(ctx context.Context, tag, user, dir string) error {
 	if err := w.start(ctx, w.sluice, "localhost/sluice:"+tag, user, options); err != nil {
 		return err
 	}
-	return w.healthy(ctx, w.sluice, "/sluice", "healthcheck", "--admin-address", local(w.admin))
+	return w.healthy(ctx, w.sluice, "/sluice", "healthcheck")
 }
 
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
