@@ -12,7 +12,7 @@
 // text that is none of the accepted licences is an error: adding a dependency is a
 // decision about its licence, too.
 //
-//	go run ./integration/licences sbom DIR/sluice
+//	go run ./integration/licences sbom DIR/sluice VERSION
 //
 // writes DIR/sluice.spdx.json, a list of the same things with their versions, for a
 // program of .ci/build.

@@ -21,8 +21,8 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if len(os.Args) == 3 && os.Args[1] == "sbom" {
-		return writeBOM(root, os.Args[2])
+	if len(os.Args) == 4 && os.Args[1] == "sbom" {
+		return writeBOM(root, os.Args[2], os.Args[3])
 	}
 	files, err := generate(root)
 	if err != nil {

@@ -77,7 +77,7 @@ var identifiers = map[string]string{
 }
 
 // writeBOM writes the list of what a program contains beside it.
-func writeBOM(root, program string) error {
+func writeBOM(root, program, version string) error {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
 		return err
@@ -94,10 +94,6 @@ func writeBOM(root, program string) error {
 	if err != nil {
 		return err
 	}
-	version, err := exec.Command(filepath.Join(root, ".ci", "version")).Output()
-	if err != nil {
-		return fmt.Errorf(".ci/version: %w", err)
-	}
 	made, err := commitTime(root)
 	if err != nil {
 		return err
@@ -108,7 +104,7 @@ func writeBOM(root, program string) error {
 	}
 	sum := sha256.Sum256(content)
 	b := bom{found: found, sum: hex.EncodeToString(sum[:]), arch: setting(info, "GOARCH")}
-	b.program(filepath.Base(program), strings.TrimSpace(string(version)), made)
+	b.program(filepath.Base(program), version, made)
 	b.contain("stdlib", strings.TrimPrefix(info.GoVersion, "go"), "The Go standard library and runtime", "pkg:golang/stdlib@"+strings.TrimPrefix(info.GoVersion, "go"))
 	for _, m := range info.Deps {
 		if m.Replace != nil {
