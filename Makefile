@@ -17,7 +17,7 @@ ARCH     = $(shell go env GOHOSTARCH)
 BIN      = bin
 VERSION  = $(shell .ci/version)
 REVISION = $(shell git rev-parse HEAD)
-BUILD_IMAGE = golang:1.26-bookworm
+BUILD_IMAGE ?= golang:1.26-bookworm
 
 .PHONY: help run build test deps lint unit race integration charts temporal temporal-suites temporal-limits temporal-chaos temporal-bench fuzz cases dialogues mutants bench image image-test release clean
 .DEFAULT_GOAL = help

@@ -148,7 +148,7 @@ func TestArguments(t *testing.T) {
 	if !regexp.MustCompile(`^golang:1\.\d+-[a-z]+$`).MatchString(base) {
 		t.Errorf("built on %q: want the official image of one Go and one Debian", base)
 	}
-	if !strings.Contains(content(t, "Makefile"), "BUILD_IMAGE = "+base+"\n") {
+	if !strings.Contains(content(t, "Makefile"), "BUILD_IMAGE ?= "+base+"\n") {
 		t.Errorf("make builds on another image than %s", base)
 	}
 	for _, s := range stages {
