@@ -3,6 +3,8 @@
 
 # An image of Debian with Go.
 ARG BUILD_IMAGE=golang:1.26-bookworm
+# Where it is built: docker knows, and buildah is told.
+ARG BUILDPLATFORM
 
 FROM --platform=${BUILDPLATFORM} ${BUILD_IMAGE} AS build
 WORKDIR /src
