@@ -1,0 +1,92 @@
+// Package event is what the ledger of a pod tells its collector, and the collector.
+package event
+
+import (
+	"encoding/json"
+	"net"
+	"sync"
+	"time"
+)
+
+// Kinds of events.
+const (
+	Start        = "start"
+	Connected    = "connected"
+	NoConnection = "no connection" // Error says why
+	Acknowledged = "acknowledged"  // transaction N of Writer is committed
+	Failed       = "failed"        // transaction N of Writer: Error begins with the statement
+	Holding      = "holding"       // a transaction is open, and stays so
+	Terminated   = "terminated"    // SIGTERM came while N transactions were open
+	End          = "end"
+)
+
+// Event is one of a pod's, at a time of the node's clock.
+type Event struct {
+	At     time.Time `json:"at"`
+	Pod    string    `json:"pod"`
+	Kind   string    `json:"kind"`
+	Writer string    `json:"writer,omitempty"`
+	N      int       `json:"n,omitempty"`
+	Error  string    `json:"error,omitempty"`
+}
+
+// Collector keeps what pods tell it.
+type Collector struct {
+	listener net.Listener
+
+	mu     sync.Mutex
+	events []Event
+}
+
+// Collect listens at an address. The caller ends it with Close.
+func Collect(address string) (*Collector, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	c := &Collector{listener: listener}
+	go c.accept()
+	return c, nil
+}
+
+// Address is where it listens.
+func (c *Collector) Address() string { return c.listener.Addr().String() }
+
+// Close stops listening; pods that are connected may go on until they end.
+func (c *Collector) Close() error { return c.listener.Close() }
+
+// Events are those of the pods whose names begin with a prefix, in the order of their arrival.
+func (c *Collector) Events(prefix string) []Event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var of []Event
+	for _, e := range c.events {
+		if len(e.Pod) >= len(prefix) && e.Pod[:len(prefix)] == prefix {
+			of = append(of, e)
+		}
+	}
+	return of
+}
+
+func (c *Collector) accept() {
+	for {
+		conn, err := c.listener.Accept()
+		if err != nil {
+			return
+		}
+		go c.read(conn)
+	}
+}
+
+func (c *Collector) read(conn net.Conn) {
+	defer conn.Close()
+	for in := json.NewDecoder(conn); ; {
+		var e Event
+		if err := in.Decode(&e); err != nil {
+			return // the pod's end, of whatever kind
+		}
+		c.mu.Lock()
+		c.events = append(c.events, e)
+		c.mu.Unlock()
+	}
+}

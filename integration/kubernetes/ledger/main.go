@@ -1,0 +1,229 @@
+// Command ledger is the application of the tests' pods: it writes rows through the
+// Postgres server at PGHOST, and tells a collector what was acknowledged to it. Nothing
+// that it tells is lost: it ends when the collector has read all.
+//
+// It has no patience: a connection that fails and a transaction that fails are told, not
+// tried again. At SIGTERM it goes on for -linger, as an application does that finishes
+// what it has begun, and then ends between transactions.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/sluice-proxy/sluice/integration/kubernetes/event"
+)
+
+// perSession is how many transactions a session has: connections are made all the time.
+const perSession = 25
+
+// settings are completed by PGHOST and PGPORT.
+const settings = "user=app dbname=postgres sslmode=disable"
+
+type ledger struct {
+	pod     string
+	think   time.Duration
+	open    atomic.Int64
+	mu      sync.Mutex // of out
+	out     *json.Encoder
+	stopped chan struct{}
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "ledger:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	collector := flag.String("collector", "", "who is told")
+	mode := flag.String("mode", "write", "write: until SIGTERM; job: -count transactions; create: make the table; hold: one transaction, for ever, deaf to SIGTERM")
+	workers := flag.Int("workers", 4, "sessions at a time")
+	count := flag.Int("count", 20, "transactions of a job")
+	think := flag.Duration("think", 20*time.Millisecond, "how long a transaction stays open")
+	wait := flag.Duration("wait", 0, "how long the server may take at the start: an ordinary container starts at the same time")
+	linger := flag.Duration("linger", 2*time.Second, "how long work goes on after SIGTERM")
+	flag.Parse()
+
+	conn, err := net.Dial("tcp", *collector)
+	if err != nil {
+		return err
+	}
+	l := &ledger{pod: os.Getenv("POD"), think: *think, out: json.NewEncoder(conn), stopped: make(chan struct{})}
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, syscall.SIGTERM)
+	l.tell(event.Event{Kind: event.Start})
+	awaitServer(*wait)
+	switch *mode {
+	case "write":
+		go func() {
+			<-terminated
+			l.tell(event.Event{Kind: event.Terminated, N: int(l.open.Load())})
+			time.Sleep(*linger)
+			close(l.stopped)
+		}()
+		var all sync.WaitGroup
+		for i := range *workers {
+			all.Go(func() { l.write(fmt.Sprintf("%s/%d", l.pod, i)) })
+		}
+		all.Wait()
+	case "job":
+		if !l.session(l.pod+"/0", 0, *count) {
+			return errors.New("a job's transaction failed")
+		}
+	case "create":
+		if err := l.create(); err != nil {
+			return err
+		}
+	case "hold":
+		if err := l.hold(); err != nil {
+			return err
+		}
+	}
+	l.tell(event.Event{Kind: event.End})
+	// The end of what the collector sends is the proof that it has read all.
+	_ = conn.(*net.TCPConn).CloseWrite()
+	_, err = conn.Read(make([]byte, 1))
+	return ignoreEnd(err)
+}
+
+func ignoreEnd(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return err
+	}
+	return nil
+}
+
+func (l *ledger) tell(e event.Event) {
+	e.Pod, e.At = l.pod, time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.out.Encode(e); err != nil {
+		fmt.Fprintln(os.Stderr, "ledger: the collector is gone:", err)
+		os.Exit(1)
+	}
+}
+
+// awaitServer returns when a connection can be made.
+func awaitServer(patience time.Duration) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		conn, err := pgconn.Connect(context.Background(), settings)
+		if err == nil {
+			_ = conn.Close(context.Background())
+			return
+		}
+	}
+}
+
+// connect tells of a connection that fails.
+func (l *ledger) connect(writer string) *pgconn.PgConn {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	conn, err := pgconn.Connect(ctx, settings)
+	if err != nil {
+		l.tell(event.Event{Kind: event.NoConnection, Writer: writer, Error: err.Error()})
+		return nil
+	}
+	l.tell(event.Event{Kind: event.Connected, Writer: writer})
+	return conn
+}
+
+// write makes sessions until it is told to stop.
+func (l *ledger) write(writer string) {
+	for n := 0; ; n += perSession {
+		select {
+		case <-l.stopped:
+			return
+		default:
+		}
+		if !l.session(writer, n, perSession) {
+			time.Sleep(100 * time.Millisecond) // nothing to hurry for: a failure has been told
+		}
+	}
+}
+
+// session makes count transactions, numbered from n, unless one fails or it is to stop.
+func (l *ledger) session(writer string, n, count int) bool {
+	conn := l.connect(writer)
+	if conn == nil {
+		return false
+	}
+	defer conn.Close(context.Background())
+	for ; count > 0; n, count = n+1, count-1 {
+		select {
+		case <-l.stopped:
+			return true
+		default:
+		}
+		if at, err := l.transaction(conn, writer, n); err != nil {
+			l.tell(event.Event{Kind: event.Failed, Writer: writer, N: n, Error: at + ": " + err.Error()})
+			return false
+		}
+		l.tell(event.Event{Kind: event.Acknowledged, Writer: writer, N: n})
+	}
+	return true
+}
+
+// transaction writes one row. With an error it returns the statement that had it.
+func (l *ledger) transaction(conn *pgconn.PgConn, writer string, n int) (string, error) {
+	ctx := context.Background()
+	if _, err := conn.Exec(ctx, "BEGIN").ReadAll(); err != nil {
+		return "BEGIN", err
+	}
+	l.open.Add(1)
+	defer l.open.Add(-1)
+	if err := insert(ctx, conn, writer, n); err != nil {
+		return "INSERT", err
+	}
+	time.Sleep(l.think)
+	if _, err := conn.Exec(ctx, "COMMIT").ReadAll(); err != nil {
+		return "COMMIT", err
+	}
+	return "", nil
+}
+
+func insert(ctx context.Context, conn *pgconn.PgConn, writer string, n int) error {
+	return conn.ExecParams(ctx, "INSERT INTO ledger (writer, n) VALUES ($1, $2)", [][]byte{[]byte(writer), fmt.Append(nil, n)}, nil, nil, nil).Read().Err
+}
+
+// create makes the table. It has no key: what was written twice is there twice.
+func (l *ledger) create() error {
+	conn := l.connect("create")
+	if conn == nil {
+		return errors.New("no connection")
+	}
+	defer conn.Close(context.Background())
+	_, err := conn.Exec(context.Background(), "CREATE TABLE IF NOT EXISTS ledger (writer text NOT NULL, n int NOT NULL)").ReadAll()
+	return err
+}
+
+// hold leaves a transaction open until somebody kills it.
+func (l *ledger) hold() error {
+	conn := l.connect("hold")
+	if conn == nil {
+		return errors.New("no connection")
+	}
+	ctx := context.Background()
+	if _, err := conn.Exec(ctx, "BEGIN").ReadAll(); err != nil {
+		return err
+	}
+	if err := insert(ctx, conn, l.pod+"/hold", 0); err != nil {
+		return err
+	}
+	l.tell(event.Event{Kind: event.Holding})
+	select {} // signals are taken, and not looked at
+}

@@ -1,0 +1,5 @@
+package kubernetes
+
+import "testing"
+
+func testPrometheus(t *testing.T) {}
