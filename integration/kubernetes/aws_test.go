@@ -35,18 +35,24 @@ type aws struct {
 	webhook *http.Server
 	agent   *http.Server
 	port    int
-	// dynamodb is where the lease table is, as pods are told.
+	// dynamodb is where the lease table is, as pods are told; forward leads there.
 	dynamodb string
+	forward  net.Listener
 
 	mu    sync.Mutex
 	calls map[string]int // of webhooks, by path
 	asked int            // of the agent, with a token that is good
 }
 
-func startAWS(ctx context.Context) (*aws, error) {
+// startAWS starts them, and a way for pods to DynamoDB, which listens on the loopback.
+func startAWS(ctx context.Context, dynamodb string) (*aws, error) {
 	a := &aws{calls: make(map[string]int)}
+	forward, err := relay(strings.TrimPrefix(dynamodb, "http://"))
+	if err != nil {
+		return nil, err
+	}
+	a.forward, a.dynamodb = forward, "http://"+forward.Addr().String()
 	pair := certs.SelfSigned("webhooks", "127.0.0.1")
-	var err error
 	if a.ca, err = pemOf(pair); err != nil {
 		return nil, err
 	}
@@ -81,7 +87,37 @@ func pemOf(pair tls.Certificate) ([]byte, error) {
 	return os.ReadFile(dir + "/c")
 }
 
-func (a *aws) stop() { _, _ = a.webhook.Close(), a.agent.Close() }
+func (a *aws) stop() { _, _, _ = a.webhook.Close(), a.agent.Close(), a.forward.Close() }
+
+// relay listens on the node's address and leads to a listener of its loopback.
+func relay(to string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort(nodeAddress, "0"))
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		for {
+			from, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer from.Close()
+				server, err := net.Dial("tcp", to)
+				if err != nil {
+					return
+				}
+				defer server.Close()
+				go func() {
+					_, _ = io.Copy(server, from)
+					_ = server.(*net.TCPConn).CloseWrite()
+				}()
+				_, _ = io.Copy(from, server)
+			}()
+		}
+	}()
+	return listener, nil
+}
 
 // credentials are for who shows a service account's token of the agent's audience.
 func (a *aws) credentials(w http.ResponseWriter, r *http.Request) {

@@ -46,7 +46,7 @@ var injections = []struct {
 	{name: "pod opted in, namespace did not", namespace: "other", metadata: `, "labels": {"sluice.dev/inject": "true"}`},
 	{name: "host's network", namespace: "inject", spec: `, "hostNetwork": true`, status: "skipped"},
 	{name: "its own port is taken", namespace: "inject", spec: `, "initContainers": [{"name": "db", "image": "localhost/pause:dev", "ports": [{"containerPort": 5432}]}]`,
-		refused: "5432"},
+		refused: "5432", refusedByPolicy: "listen.address"},
 	{name: "another port", namespace: "inject", injected: true, status: "injected",
 		metadata: `, "annotations": {"sluice.dev/listen.address": "127.0.0.1:6432"}`,
 		spec:     `, "initContainers": [{"name": "db", "image": "localhost/pause:dev", "ports": [{"containerPort": 5432}]}]`},

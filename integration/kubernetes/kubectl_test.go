@@ -75,7 +75,7 @@ func newNamespace(t *testing.T, name string, labels ...string) {
 
 // describe shows what a failed test's pods were at.
 func describe(ctx context.Context, t *testing.T, namespace string) {
-	for _, args := range [][]string{{"get", "pods", "-o", "wide"}, {"get", "events", "--sort-by=.lastTimestamp"}} {
+	for _, args := range [][]string{{"get", "pods", "-o", "wide"}, {"get", "events", "--sort-by=.lastTimestamp", "--field-selector=type=Warning"}} {
 		if out, err := world.Kubectl(ctx, "", append([]string{"-n", namespace}, args...)...); err == nil {
 			t.Log(last(out, 4000))
 		}
@@ -153,15 +153,11 @@ func helm(t *testing.T, args ...string) string {
 	return out
 }
 
-// container is one of the ledger's, for a pod's list.
+// ledger is a container of it.
 func ledger(args ...string) string {
-	all := fmt.Sprintf("-collector=%s", world.ledger.Address())
-	for _, arg := range args {
-		all += `", "` + arg
-	}
+	all := strings.Join(append([]string{"-collector=" + world.ledger.Address()}, args...), `", "`)
 	return fmt.Sprintf(`{"name": "app", "image": "localhost/ledger:dev", "imagePullPolicy": "Never", "args": ["%s"],
-"env": [{"name": "PGHOST", "value": "127.0.0.1"}, {"name": "PGPORT", "value": "5432"},
-{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+"env": [{"name": "PGHOST", "value": "127.0.0.1"}, {"name": "PGPORT", "value": "5432"}],
 "resources": {"limits": {"memory": "64Mi"}},
 "securityContext": {"runAsNonRoot": true, "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"}}}`, all)
 }

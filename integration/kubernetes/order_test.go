@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -11,18 +12,20 @@ import (
 )
 
 // values are the chart's for an injector whose sidecars use the stand-in.
-func values(t *testing.T, more map[string]any) string {
+func values(t *testing.T, more map[string]any, config ...map[string]any) string {
 	t.Helper()
+	keys := map[string]any{
+		"backend.endpoint": world.sim.Endpoint, "backend.address": nodeAddress, "backend.port": simPort,
+		"credentials.require": "container", "reservoir.max_open": 8,
+	}
+	for _, c := range config {
+		maps.Copy(keys, c)
+	}
 	all := map[string]any{
-		"image": map[string]any{"repository": "localhost/sluice", "tag": "e2e"},
-		"config": map[string]any{
-			"backend.endpoint": world.sim.Endpoint, "backend.address": nodeAddress, "backend.port": simPort,
-			"credentials.require": "container", "reservoir.max_open": 8,
-		},
+		"image":  map[string]any{"repository": "localhost/sluice", "tag": "e2e"},
+		"config": keys,
 	}
-	for key, value := range more {
-		all[key] = value
-	}
+	maps.Copy(all, more)
 	text, err := json.Marshal(all)
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/sluice-proxy/sluice/integration/dynalite"
 	"github.com/sluice-proxy/sluice/integration/harness"
 	"github.com/sluice-proxy/sluice/integration/kubernetes/cluster"
 	"github.com/sluice-proxy/sluice/integration/kubernetes/event"
@@ -80,7 +81,12 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer world.ledger.Close()
-	if world.aws, err = startAWS(ctx); err != nil {
+	dynamodb, err := dynalite.Launch()
+	if err != nil {
+		return 1, err
+	}
+	defer dynamodb.Stop()
+	if world.aws, err = startAWS(ctx, dynamodb.URL); err != nil {
 		return 1, err
 	}
 	defer world.aws.stop()

@@ -212,3 +212,12 @@ func run(ctx context.Context, stdin, name string, args ...string) (string, error
 func (c *Cluster) Run(ctx context.Context, name string, args ...string) (string, error) {
 	return run(ctx, "", filepath.Join(c.bin, name), args...)
 }
+
+// Background starts one more program. What it returns ends that.
+func (c *Cluster) Background(name string, args ...string) (stop func(), err error) {
+	if err := c.start(name, args...); err != nil {
+		return nil, err
+	}
+	p := c.programs[len(c.programs)-1]
+	return func() { p.Stop(syscall.SIGTERM, stopGrace) }, nil
+}

@@ -62,7 +62,11 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	l := &ledger{pod: os.Getenv("POD"), think: *think, out: json.NewEncoder(conn), stopped: make(chan struct{})}
+	pod, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	l := &ledger{pod: pod, think: *think, out: json.NewEncoder(conn), stopped: make(chan struct{})}
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, syscall.SIGTERM)
 	l.tell(event.Event{Kind: event.Start})
