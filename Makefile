@@ -19,11 +19,11 @@ VERSION  = $(shell .ci/version)
 REVISION = $(shell git rev-parse HEAD)
 BUILD_IMAGE ?= golang:1.26-bookworm
 
-.PHONY: help run build test deps lint unit race integration charts temporal temporal-suites temporal-limits temporal-chaos temporal-bench fuzz cases dialogues mutants bench image image-test release clean
+.PHONY: help run build test deps lint unit race integration charts temporal temporal-suites temporal-limits temporal-chaos temporal-bench fuzz cases dialogues mutants bench image image-test e2e-kubernetes release clean
 .DEFAULT_GOAL = help
 
 help: ## this list
-	@grep -hE '^[a-z -]+:.*## ' Makefile | sed -E 's/^([a-z -]+):.*## /  \1	/' | expand -t 42
+	@grep -hE '^[a-z0-9 -]+:.*## ' Makefile | sed -E 's/^([a-z0-9 -]+):.*## /  \1	/' | expand -t 42
 
 run: ## Sluice in front of a local stand-in for DSQL, until Ctrl-C (PORT= ADMIN_PORT= BACKEND=postgres PAIRING=session)
 	@.ci/tools && .ci/install postgresql
@@ -84,6 +84,10 @@ image: ## the images sluice and dsqlsim, with buildah or docker (ARCH= VERSION= 
 
 image-test: ## try the images: built twice, no rights, SIGTERM with sessions open, arm64; as root
 	@.ci/tools && .ci/image-test
+
+e2e-kubernetes: ## pods with Sluice on a real Kubernetes of one node, as root; the first time it builds that for some 20 minutes
+	@.ci/tools
+	@.ci/e2e-kubernetes
 
 release: ## what a tag releases, in bin/release: images, programs, chart, contents, notes, checksums
 	@.ci/tools && .ci/release $(BIN)/release "$(BUILD_IMAGE)"

@@ -80,7 +80,7 @@ func describe(ctx context.Context, t *testing.T, namespace string) {
 			t.Log(last(out, 4000))
 		}
 	}
-	for _, container := range []string{"sluice", "app"} {
+	for _, container := range []string{"sluice", "app", "temporal", "schema"} {
 		if out, err := world.Logs(namespace, "", container); err == nil {
 			t.Logf("%s:\n%s", container, last(out, 4000))
 		}

@@ -64,7 +64,7 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	fmt.Printf("the cluster is ready after %v\n", time.Since(began).Round(100*time.Millisecond))
-	for _, image := range []string{"pause", "ledger", "sluice"} {
+	for _, image := range []string{"pause", "ledger", "sluice", "temporal"} {
 		if err := world.Load(ctx, filepath.Join(*images, image+".tar")); err != nil {
 			return 1, err
 		}
@@ -90,6 +90,11 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer world.aws.stop()
+	names, err := serveNames()
+	if err != nil {
+		return 1, err
+	}
+	defer names.Close()
 	// In the order of their names: Sluice's is inject.sluice.dev.
 	for name, path := range map[string]string{"pod-identity-webhook": "/pod-identity", "trust-bundle": "/trust"} {
 		if _, err := world.Kubectl(ctx, world.aws.configuration(name, path), "apply", "-f", "-"); err != nil {

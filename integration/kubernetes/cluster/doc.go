@@ -7,7 +7,7 @@
 // hold, a few sysctls and the directories of cgroups, it puts back as it was, and says
 // what is different.
 //
-// There is no kube-proxy and no DNS: pods reach each other, the node and what listens
+// There is no kube-proxy, and no DNS but what the caller has listen for it: pods reach each other, the node and what listens
 // there by address; the API server reaches Services by their endpoints. NetworkPolicies
 // are accepted and not enforced.
 package cluster

@@ -9,6 +9,10 @@ import (
 	"strings"
 )
 
+// Domain is the cluster's, in names such as app.namespace.svc.cluster.local. Who answers
+// names is asked at Address; the cluster has nobody for it.
+const Domain = "cluster.local"
+
 // Debian's.
 const (
 	plugins = "/usr/lib/cni"
@@ -103,8 +107,8 @@ func kubeletConfig(c *Cluster) string {
 "authentication": {"webhook": {"enabled": true}, "anonymous": {"enabled": false}}, "authorization": {"mode": "Webhook"},
 "cgroupDriver": "cgroupfs", "failCgroupV1": false, "enforceNodeAllocatable": [], "failSwapOn": false, "oomScoreAdj": 0,
 "makeIPTablesUtilChains": false, "seccompDefault": true, "evictionHard": {"memory.available": "1Mi", "nodefs.available": "1%%", "imagefs.available": "1%%"},
-"cgroupRoot": "/%s", "resolvConf": "", "maxPods": 60}`,
-		c.path("containerd.sock"), c.path("logs"), ownGroup)
+"cgroupRoot": "/%s", "resolvConf": "", "clusterDNS": [%q], "clusterDomain": %q, "maxPods": 60}`,
+		c.path("containerd.sock"), c.path("logs"), ownGroup, Address, Domain)
 }
 
 func containerdConfig(c *Cluster) string {
