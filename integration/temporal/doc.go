@@ -13,6 +13,8 @@
 // With flags there is more: Temporal's own tests of its persistence (-suites), what exceeds
 // DSQL's limits, and a cluster that is away (-limits).
 //
+// greet is a client of a server elsewhere, such as integration/kubernetes runs.
+//
 // The module is one of its own, so that the programs are built with the versions
 // that Temporal's go.mod names, the driver included, and none of them gets near
 // Sluice's. From Sluice's module it takes the packages that run programs.
