@@ -12,7 +12,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-proxy/sluice/integration/certs"
@@ -39,14 +39,12 @@ type aws struct {
 	dynamodb string
 	forward  net.Listener
 
-	mu    sync.Mutex
-	calls map[string]int // of webhooks, by path
-	asked int            // of the agent, with a token that is good
+	asked atomic.Int64 // of the agent, with a token that is good
 }
 
 // startAWS starts them, and a way for pods to DynamoDB, which listens on the loopback.
 func startAWS(ctx context.Context, dynamodb string) (*aws, error) {
-	a := &aws{calls: make(map[string]int)}
+	a := &aws{}
 	forward, err := relay(strings.TrimPrefix(dynamodb, "http://"))
 	if err != nil {
 		return nil, err
@@ -134,9 +132,7 @@ func (a *aws) credentials(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprint(err, claims.Aud), http.StatusForbidden)
 		return
 	}
-	a.mu.Lock()
-	a.asked++
-	a.mu.Unlock()
+	a.asked.Add(1)
 	_ = json.NewEncoder(w).Encode(map[string]any{"AccessKeyId": accessKey, "SecretAccessKey": secretKey, "Token": sessionToken,
 		"Expiration": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)})
 }
@@ -228,9 +224,6 @@ func (a *aws) review(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	a.mu.Lock()
-	a.calls[r.URL.Path]++
-	a.mu.Unlock()
 	p := in.Request.Object
 	var c change
 	switch r.URL.Path {

@@ -82,6 +82,9 @@ func testJob(t *testing.T) {
 	if rows := ask(t, "SELECT count(*), count(DISTINCT n) FROM ledger WHERE writer LIKE 'rows%'"); fmt.Sprint(rows) != "[[20 20]]" {
 		t.Errorf("%v rows, want 20", rows)
 	}
+	if world.aws.asked.Load() == 0 {
+		t.Error("nobody asked EKS' agent for credentials")
+	}
 	t.Logf("a Job of 20 transactions is complete; its sidecar ended with 0")
 }
 

@@ -93,9 +93,7 @@ func run() error {
 			return err
 		}
 	case "hold":
-		if err := l.hold(); err != nil {
-			return err
-		}
+		return l.hold()
 	}
 	l.tell(event.Event{Kind: event.End})
 	// The end of what the collector sends is the proof that it has read all.
@@ -215,7 +213,7 @@ func (l *ledger) create() error {
 	return err
 }
 
-// hold leaves a transaction open until somebody kills it.
+// hold leaves a transaction open until somebody kills it; it returns errors only.
 func (l *ledger) hold() error {
 	conn := l.connect("hold")
 	if conn == nil {
