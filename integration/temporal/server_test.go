@@ -40,7 +40,7 @@ func build(t *testing.T) programs {
 	t.Helper()
 	dir := filepath.Join("..", "..", "bin", "temporal") + string(filepath.Separator)
 	began := time.Now()
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildmode=exe", "-ldflags=-s -w", "-o", dir, "go.temporal.io/server/cmd/server", "go.temporal.io/server/cmd/tools/sql")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildmode=default", "-ldflags=-s -w", "-o", dir, "go.temporal.io/server/cmd/server", "go.temporal.io/server/cmd/tools/sql")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build Temporal: %v\n%s", err, out)
 	}
