@@ -85,7 +85,7 @@ image: ## the images sluice and dsqlsim, with buildah or docker (ARCH= VERSION= 
 image-test: ## try the images: built twice, no rights, SIGTERM with sessions open, arm64; as root
 	@.ci/tools && .ci/image-test
 
-e2e-kubernetes: ## pods with Sluice on a real Kubernetes of one node, as root; the first time it builds that for some 20 minutes
+e2e-kubernetes: ## pods with Sluice on a real Kubernetes of one node, as root; the first time it builds that for some 15 minutes
 	@.ci/tools
 	@.ci/e2e-kubernetes
 

@@ -75,12 +75,7 @@ func (s *session) moment(at Point, st *dialect.Statement, in ordinal) *moment {
 // injectBefore injects the faults in front of a statement, and arms those that
 // happen while it runs.
 func (s *session) injectBefore(st *dialect.Statement, status byte) error {
-	at := &s.journal.asked
-	at.advance(st.Kind)
-	in := *at
-	if ends(st.Kind) {
-		at.end()
-	}
+	in := s.journal.asked.ask(st.Kind)
 	s.injection.row = nil
 	if status == statusFailed || s.server.plan.pending.Load() == 0 {
 		return nil

@@ -15,6 +15,7 @@ type ordinal struct {
 	open        bool
 	block       bool   // it began with BEGIN
 	failure     string // SQLSTATE of its first error
+	undone      bool   // its end is a ROLLBACK
 }
 
 // advance goes on to the next statement.
@@ -30,6 +31,19 @@ func (o *ordinal) advance(kind dialect.Kind) {
 		return
 	}
 	o.statement++
+}
+
+// ask goes on to a statement that is asked for, and returns where that stands.
+func (o *ordinal) ask(kind dialect.Kind) ordinal {
+	o.advance(kind)
+	in := *o
+	if ends(kind) {
+		if o.open {
+			o.undone = kind == dialect.Rollback
+		}
+		o.end()
+	}
+	return in
 }
 
 // end ends the transaction.
@@ -169,8 +183,8 @@ func (j *journal) close(cause error, unfinished, endless bool) {
 	}
 	outcome := wasUnknown
 	// A block ends with its COMMIT, anything else with a Sync or a Query.
-	open := j.asked.open && j.asked.transaction == j.done.transaction
-	if open && (j.asked.block || endless) || unfinished {
+	same := j.asked.transaction == j.done.transaction
+	if same && (j.asked.undone || j.asked.open && (j.asked.block || endless)) || unfinished {
 		outcome = wasLost
 	}
 	j.end(outcome)

@@ -88,6 +88,7 @@ func TestOutcomeOfAnEndedSession(t *testing.T) {
 		return []pgproto3.FrontendMessage{&pgproto3.Parse{Query: sql}, &pgproto3.Bind{}, &pgproto3.Execute{}}
 	}
 	begin, insert, sleep, commit := statement("BEGIN"), statement("INSERT INTO ended VALUES (1)"), statement("SELECT pg_sleep(600)"), statement("COMMIT")
+	rollback := statement("ROLLBACK")
 	flush, sync := []pgproto3.FrontendMessage{&pgproto3.Flush{}}, []pgproto3.FrontendMessage{&pgproto3.Sync{}}
 	for name, test := range map[string]struct {
 		first, last []pgproto3.FrontendMessage // the answers of the first are read
@@ -99,6 +100,9 @@ func TestOutcomeOfAnEndedSession(t *testing.T) {
 		"a block":                             {slices.Concat(begin, insert, flush), slices.Concat(sleep, flush), "lost"},
 		"a block and a Sync":                  {slices.Concat(begin, insert, flush), slices.Concat(sleep, sync), "lost"},
 		"a block to its COMMIT":               {slices.Concat(begin, insert, flush), slices.Concat(sleep, commit, flush), "unknown"},
+		"a block to its ROLLBACK":             {slices.Concat(begin, insert, flush), slices.Concat(sleep, rollback, flush), "lost"},
+		"a block to a COMMIT and a ROLLBACK":  {slices.Concat(begin, insert, flush), slices.Concat(sleep, commit, rollback, flush), "unknown"},
+		"a block to a ROLLBACK and a COMMIT":  {slices.Concat(begin, insert, flush), slices.Concat(sleep, rollback, commit, flush), "lost"},
 		"a statement":                         {nil, []pgproto3.FrontendMessage{&pgproto3.Query{String: "SELECT pg_sleep(600)"}}, "unknown"},
 		"a string":                            {nil, []pgproto3.FrontendMessage{&pgproto3.Query{String: "INSERT INTO ended VALUES (1); SELECT pg_sleep(600)"}}, "lost"}, // it is sent statement by statement
 		"a group that a Query ends":           {slices.Concat(insert, flush), []pgproto3.FrontendMessage{&pgproto3.Query{String: "SELECT pg_sleep(600)"}}, "unknown"},
