@@ -182,9 +182,11 @@ func (j *journal) close(cause error, unfinished, endless bool) {
 		j.done.open = true
 	}
 	outcome := wasUnknown
-	// A block ends with its COMMIT, anything else with a Sync or a Query.
+	// A block ends with its COMMIT, anything else with a Sync or a Query; what has failed
+	// ends with a rollback.
 	same := j.asked.transaction == j.done.transaction
-	if same && (j.asked.undone || j.asked.open && (j.asked.block || endless)) || unfinished {
+	cannot := j.asked.undone || j.done.failure != "" || j.asked.open && (j.asked.block || endless)
+	if same && cannot || unfinished {
 		outcome = wasLost
 	}
 	j.end(outcome)
