@@ -3,6 +3,9 @@ package kubernetes
 import (
 	"encoding/json"
 	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -52,37 +55,107 @@ var injections = []struct {
 		spec:     `, "initContainers": [{"name": "db", "image": "localhost/pause:dev", "ports": [{"containerPort": 5432}]}]`},
 	{name: "a wrong value", namespace: "inject", metadata: `, "annotations": {"sluice.dev/pins.max": "many"}`, refused: "sluice.dev/pins.max", refusedByPolicy: "-"},
 	{name: "a secret", namespace: "inject", metadata: `, "annotations": {"sluice.dev/backend.password": "x"}`, refused: "sluice.dev/backend.password"},
+	{name: "values that Kubernetes would expand", namespace: "inject", injected: true, status: "injected",
+		metadata: `, "annotations": {"sluice.dev/backend.database": "a$(HOSTNAME)$$b", "sluice.dev/listen.databases": "one,two=schema:two"}`},
+	{name: "annotations of others", namespace: "inject", injected: true, status: "injected", metadata: `, "annotations": {"sluice.dev.example.com/x": "1", "other/sluice.dev": "2"}`},
+	{name: "an unknown key", namespace: "inject", metadata: `, "annotations": {"sluice.dev/pins.most": "1"}`, refused: "sluice.dev/pins.most", refusedByPolicy: "-"},
+	{name: "has init containers and volumes", namespace: "inject", injected: true, status: "injected",
+		spec: `, "volumes": [{"name": "v", "emptyDir": {}}], "initContainers": [{"name": "migrate", "image": "localhost/pause:dev", "env": [{"name": "A", "value": "$(B)"}]}]`},
+	{name: "metrics' port is taken", namespace: "inject", spec: `, "initContainers": [{"name": "m", "image": "localhost/pause:dev", "ports": [{"containerPort": 9432}]}]`, refused: "9432"},
+	{name: "UDP does not matter", namespace: "inject", injected: true, status: "injected",
+		spec: `, "initContainers": [{"name": "u", "image": "localhost/pause:dev", "ports": [{"containerPort": 5432, "protocol": "UDP"}]}]`},
 	{name: "restricted", namespace: "restricted", injected: true, status: "injected"},
 }
 
-// checkInjections plays them.
-func checkInjections(t *testing.T, policy bool) {
-	played := 0
+// checkInjections plays them. settings are the injector's, as its flags.
+func checkInjections(t *testing.T, policy bool, settings ...string) {
 	for _, c := range injections {
-		pod, err := create(t, c.namespace, podOf(c.metadata, c.spec))
 		refused := c.refused
 		if policy && c.refusedByPolicy != "" {
 			refused = strings.TrimPrefix(c.refusedByPolicy, "-")
 		}
-		switch {
-		case refused != "":
+		text := podOf(c.metadata, c.spec)
+		pod, err := create(t, c.namespace, text)
+		if refused != "" {
 			if err == nil || !strings.Contains(err.Error(), refused) {
 				t.Errorf("%s: %v, want it refused over %s", c.name, err, refused)
 			}
-		case err != nil:
+			continue
+		}
+		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
-		case c.refused == "": // what only the webhook refuses is injected by the policy
-			names := containers(pod)
-			if injected := len(names) > 0 && names[0] == "sluice"; injected != c.injected {
-				t.Errorf("%s: init containers %v", c.name, names)
-			}
-			if status, _ := at(pod, "metadata", "annotations", "sluice.dev/status").(string); !strings.HasPrefix(status, c.status) && !(policy && c.status == "skipped") {
-				t.Errorf("%s: status %q, want %q", c.name, status, c.status)
+			continue
+		}
+		names, want := containers(pod), c.injected || c.refused != "" // only the webhook refuses that one
+		if injected := len(names) > 0 && names[0] == "sluice"; injected != want {
+			t.Errorf("%s: init containers %v", c.name, names)
+		}
+		// The policy says nothing of those that it leaves alone.
+		if status, _ := at(pod, "metadata", "annotations", "sluice.dev/status").(string); !strings.HasPrefix(status, c.status) && !(policy && c.status == "skipped") {
+			t.Errorf("%s: status %q, want %q", c.name, status, c.status)
+		}
+		if c.injected {
+			sameContainer(t, c.name, pod, filtered(t, text, settings))
+		}
+	}
+	t.Logf("%d pods: injected, left alone or refused as they should be", len(injections))
+}
+
+// filtered is what sluice inject -f makes of a pod.
+func filtered(t *testing.T, pod string, settings []string) map[string]any {
+	t.Helper()
+	args := append([]string{"inject", "--image", "localhost/sluice:e2e", "--image-pull-policy", "IfNotPresent", "-f", "-"}, settings...)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(*programs, "sluice"), args...)
+	cmd.Stdin = strings.NewReader(pod)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("sluice inject: %v", err)
+	}
+	var o map[string]any
+	if err := json.Unmarshal(out, &o); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// sameContainer holds the container that the API server has to the filter's: nothing of it
+// is missing, and no setting is there besides.
+func sameContainer(t *testing.T, name string, pod, want map[string]any) {
+	t.Helper()
+	if missing := lacks(at(pod, "spec", "initContainers", 0), at(want, "spec", "initContainers", 0)); missing != "" {
+		t.Errorf("%s: other than the filter's: %s", name, missing)
+	}
+	there := variables(want)
+	for variable := range variables(pod) {
+		if _, known := there[variable]; strings.HasPrefix(variable, "DSQL_") && !known {
+			t.Errorf("%s: the filter sets no %s", name, variable)
+		}
+	}
+}
+
+// lacks says what of a decoded value is not in another. Members and elements that are there
+// besides, as an API server's defaults are, count for nothing.
+func lacks(got, want any) string {
+	switch want := want.(type) {
+	case map[string]any:
+		for name, below := range want {
+			if missing := lacks(at(got, name), below); missing != "" {
+				return name + ": " + missing
 			}
 		}
-		played++
+	case []any:
+		all, _ := got.([]any)
+		for _, below := range want {
+			if !slices.ContainsFunc(all, func(each any) bool { return lacks(each, below) == "" }) {
+				return fmt.Sprintf("no %v among %v", below, all)
+			}
+		}
+	default:
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			return fmt.Sprintf("%v, want %v", got, want)
+		}
 	}
-	t.Logf("%d pods: injected, left alone or refused as they should be", played)
+	return ""
 }
 
 // containers are the names of a pod's init containers.
@@ -117,7 +190,8 @@ func injectionNamespaces(t *testing.T) {
 func TestWebhook(t *testing.T) {
 	installInjector(t)
 	injectionNamespaces(t)
-	checkInjections(t, false)
+	checkInjections(t, false, "--set=backend.endpoint="+world.sim.Endpoint, "--set=backend.address="+nodeAddress, fmt.Sprintf("--set=backend.port=%d", simPort),
+		"--set=credentials.require=container", "--set=reservoir.max_open=8")
 
 	t.Run("twice", func(t *testing.T) {
 		once, err := create(t, "inject", podOf("", ""))
@@ -150,7 +224,6 @@ func TestWebhook(t *testing.T) {
 			if first == nil || last == nil {
 				return fmt.Sprint(first, last)
 			}
-			// The first one is called again, as it has told the API server to, once others have changed the pod.
 			if last != "saw: sluice" || env["AWS_CONTAINER_CREDENTIALS_FULL_URI"] == "" || env["SSL_CERT_FILE"] == "" || env["DSQL_DRAIN_MODE"] != "native" {
 				t.Errorf("first %v, last %v, variables %v", first, last, env)
 			}
@@ -206,7 +279,7 @@ func TestPolicy(t *testing.T) {
 		}
 		return ""
 	})
-	checkInjections(t, true)
+	checkInjections(t, true, "--set=backend.endpoint="+world.sim.Endpoint)
 
 	// A pod that runs.
 	annotated := fmt.Sprintf(`{"sluice.dev/backend.address": %q, "sluice.dev/backend.port": "%d", "sluice.dev/credentials.require": "container", "sluice.dev/reservoir.max_open": "8"}`, nodeAddress, simPort)
@@ -218,4 +291,20 @@ func TestPolicy(t *testing.T) {
 		t.Error("the table is not there")
 	}
 	t.Log("a Job with the policy's sidecar is complete, in a namespace of the profile restricted")
+
+	// A wrong value is the container's to refuse.
+	apply(t, "restricted", podOf(`, "annotations": {"sluice.dev/pins.max": "many"}`, ""))
+	var said any
+	eventually(t, "the container says what is wrong", func() string {
+		pod := object(t, "restricted", "pod", "p")
+		for _, state := range []string{"state", "lastState"} {
+			if said = at(pod, "status", "initContainerStatuses", 0, state, "terminated", "message"); said != nil {
+				return ""
+			}
+		}
+		return fmt.Sprint(at(pod, "status"))
+	})
+	if text, _ := said.(string); !strings.Contains(text, "pins.max") || !strings.Contains(text, "many") {
+		t.Errorf("it ended with %q", said)
+	}
 }

@@ -88,15 +88,15 @@ func testJob(t *testing.T) {
 	t.Logf("a Job of 20 transactions is complete; its sidecar ended with 0")
 }
 
-// write is a pod of one writer.
-func write(name string, grace int, container string) string {
+// bare is a pod of one container, without a Deployment.
+func bare(name string, grace int, container string) string {
 	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": %q}, "spec": {"terminationGracePeriodSeconds": %d, "containers": [%s]}}`, name, grace, container)
 }
 
 // testOrder: the application starts when Sluice takes its connections, and Sluice gets
 // SIGTERM when the application has ended, after what that still had to do.
 func testOrder(t *testing.T) {
-	apply(t, "sidecar", write("order", 30, ledger("-workers=3", "-linger=5s")))
+	apply(t, "sidecar", bare("order", 30, ledger("-workers=3", "-linger=5s")))
 	waitFor(t, "order", event.Acknowledged, 50)
 	status := object(t, "sidecar", "pod", "order")
 	deleted := time.Now()
@@ -139,7 +139,7 @@ func testOrder(t *testing.T) {
 // transaction open at the server.
 func testOverrun(t *testing.T) {
 	const grace = 5
-	apply(t, "sidecar", write("overrun", grace, ledger("-mode=hold")))
+	apply(t, "sidecar", bare("overrun", grace, ledger("-mode=hold")))
 	waitFor(t, "overrun", event.Holding, 1)
 	open := func() string {
 		return ask(t, "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%' AND xact_start < now() - interval '500 ms'")[0][0]

@@ -18,7 +18,7 @@ import (
 // testPrometheus: Prometheus finds the sidecar's port by discovery of pods, as a PodMonitor
 // has it done, scrapes it, and evaluates the alerts that are shipped.
 func testPrometheus(t *testing.T) {
-	apply(t, "sidecar", write("scraped", 10, ledger("-workers=2", "-linger=1s")))
+	apply(t, "sidecar", bare("scraped", 10, ledger("-workers=2", "-linger=1s")))
 	waitFor(t, "scraped", event.Acknowledged, 20)
 	dir := t.TempDir()
 	_, rules, found := strings.Cut(shipped(t, "kubernetes/prometheusrule.yaml"), "\nspec:\n")

@@ -130,18 +130,18 @@ func endPods(t *testing.T, namespace, name string) {
 
 // books are what pods were told, and what the table has of them.
 type books struct {
-	pods, ended                  int // those that began, and said that they ended
-	connected, refused           int // connections
-	acknowledged, failed         int // transactions
-	missing, twice, unrequested  int // acknowledged and not there; more than once there; there and not acknowledged
-	stops, idleStops, openAtStop int // SIGTERMs, those without an open transaction, open ones at all
-	rate                         float64
-	first                        []event.Event // some that tell of a failure
+	pods, ended                    int // those that began, and said that they ended
+	connected, refused             int // connections
+	acknowledged, failed           int // transactions
+	missing, twice, unacknowledged int // rows: acknowledged and not there; there more than once; there and not acknowledged
+	stops, idleStops, openAtStop   int // SIGTERMs, those without an open transaction, open ones at all
+	rate                           float64
+	first                          []event.Event // some that tell of a failure
 }
 
 func (b books) String() string {
-	return fmt.Sprintf("%d pods, %d connections, %d refused; %d transactions acknowledged (%.0f/s), %d missing, %d twice; %d failed, of which %d rows are there; %d SIGTERMs with %d transactions open",
-		b.pods, b.connected, b.refused, b.acknowledged, b.rate, b.missing, b.twice, b.failed, b.unrequested, b.stops, b.openAtStop)
+	return fmt.Sprintf("%d pods, %d connections, %d refused; %d transactions acknowledged (%.0f/s), %d missing, %d twice; %d failed, %d rows besides; %d SIGTERMs with %d transactions open",
+		b.pods, b.connected, b.refused, b.acknowledged, b.rate, b.missing, b.twice, b.failed, b.unacknowledged, b.stops, b.openAtStop)
 }
 
 // readLedger compares what the pods of a name were told with the table.
@@ -187,7 +187,7 @@ func readLedger(t *testing.T, prefix string) books {
 			b.twice++
 		}
 		if !acknowledged[row[0]] {
-			b.unrequested++
+			b.unacknowledged++
 		}
 		delete(acknowledged, row[0])
 	}
@@ -199,7 +199,7 @@ func readLedger(t *testing.T, prefix string) books {
 // was tried.
 func (b books) expectWhole(t *testing.T) {
 	t.Helper()
-	if b.refused+b.failed+b.missing+b.twice+b.unrequested > 0 || b.ended != b.pods {
+	if b.refused+b.failed+b.missing+b.twice+b.unacknowledged > 0 || b.ended != b.pods {
 		t.Errorf("%v; %d of %d pods said that they ended; %+v", b, b.ended, b.pods, b.first)
 	}
 	if b.rate < 50 || b.idleStops > 0 || b.stops != b.pods {

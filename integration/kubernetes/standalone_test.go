@@ -41,7 +41,7 @@ func TestStandalone(t *testing.T) {
 			t.Errorf("a wrong password got %s", e.Error)
 		}
 	}
-	if l := readLedger(t, "known"); l.acknowledged != 50 || l.missing+l.twice+l.unrequested+l.refused+l.failed > 0 {
+	if l := readLedger(t, "known"); l.acknowledged != 50 || l.missing+l.twice+l.unacknowledged+l.refused+l.failed > 0 {
 		t.Errorf("%v", l)
 	}
 	t.Logf("two proxies behind a Service: 50 transactions of another namespace's pod; a wrong password gets 28P01")

@@ -47,7 +47,7 @@ type program struct {
 }
 
 // Start runs a cluster of the programs in the directory bin, and waits until its node is
-// ready. The caller ends it with Stop, after an error too where a cluster comes with it.
+// ready. The caller ends it with Stop, after an error too.
 func Start(ctx context.Context, bin, dir string) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -64,8 +64,8 @@ func Start(ctx context.Context, bin, dir string) (*Cluster, error) {
 	return c, nil
 }
 
-// Stop ends the programs, the last one first, and puts the machine back. It returns what
-// of the machine is not as it was.
+// Stop ends the programs, the last one first, and puts the machine back. It returns why
+// something of the machine could not be put back.
 func (c *Cluster) Stop() error {
 	for i := len(c.programs) - 1; i >= 0; i-- {
 		c.programs[i].Stop(syscall.SIGTERM, stopGrace)

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/signal"
@@ -98,14 +99,8 @@ func run() error {
 	l.tell(event.Event{Kind: event.End})
 	// The end of what the collector sends is the proof that it has read all.
 	_ = conn.(*net.TCPConn).CloseWrite()
-	_, err = conn.Read(make([]byte, 1))
-	return ignoreEnd(err)
-}
-
-func ignoreEnd(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
-		return err
+	if _, err := conn.Read(make([]byte, 1)); err != io.EOF {
+		return fmt.Errorf("the collector is gone: %v", err)
 	}
 	return nil
 }
