@@ -153,7 +153,7 @@ func (k *keeper) fitted(r *schemaRead, cause string) {
 	close(r.done)
 }
 
-// left reports whether a reading has ended because the session that made it was stopped: then
+// left reports whether a reading has ended with the session that made it, or with its backend: then
 // somebody else is to make it.
 func (r *schemaRead) left() bool {
 	select {

@@ -51,3 +51,32 @@ func TestConflictBehindANewPlan(t *testing.T) {
 		t.Errorf("got\n%s", got)
 	}
 }
+
+// A session that loses the backend by which it reads the schema says nothing of the server:
+// whoever waits for the reading makes it.
+func TestReaderLosesItsBackend(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	keyed(t, pg, "public", true)
+	f := new(freezer)
+	s := startSluice(t, pg, asDSQL, fastReplay, mapping, maxOpen(4), f.option)
+	pinned := func(name string) *rawClient {
+		c := dialRaw(t, s.addr)
+		c.say(t, "Q SELECT n, set_config('a."+name+"', '', false) FROM t\n< Z\n")
+		return c
+	}
+	reader, waiter := pinned("reader"), pinned("waiter")
+	pg.SQL(t, "postgres", "CREATE TABLE late (a int)")
+	f.arm("pg_class")
+	reader.say(t, "Q SELECT * FROM late\n")
+	waitFor(t, "the reading", func() bool { return f.frozen.Load() == 1 })
+	waiter.say(t, "Q SELECT * FROM late\n")
+	waitFor(t, "the other session to wait", func() bool { st := s.Stats(); return st.Clients-st.Idle == 1 })
+	pg.SQL(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%''a.reader''%' AND pid <> pg_backend_pid()")
+	if got := reader.say(t, "< Z\n"); strings.Contains(got, "C=53300") {
+		t.Errorf("the reader got\n%s", got)
+	}
+	if got := waiter.say(t, "< Z\n"); !strings.Contains(got, "C SELECT 0") {
+		t.Errorf("whoever waited got\n%s", got)
+	}
+}

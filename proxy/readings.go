@@ -98,11 +98,13 @@ func (s *session) readHere(cause string, exchange func(msg []byte, row func([]by
 		})
 	})
 	err = r.err
-	if stops(err) { // this session, and not the others
+	refused := (*refusedError)(nil)
+	answered := err == nil || errors.As(err, &refused)
+	if !answered { // for this session's end, or its backend's: neither says anything of the server
 		r.err = errReaderLeft
 	}
 	s.srv.keeper.fitted(r, cause)
-	if refused := (*refusedError)(nil); err == nil || stops(err) || errors.As(err, &refused) {
+	if answered || stops(err) {
 		return true, schemaError(err)
 	}
 	return true, &lostError{err: err}
@@ -194,7 +196,7 @@ func schemaError(err error) error {
 
 var (
 	errSchemaLate = errors.New("the answer took too long")
-	errReaderLeft = errors.New("whoever read them was stopped")
+	errReaderLeft = errors.New("whoever read them was stopped, or lost its backend")
 )
 
 // schemaUnread is the message of errSchemaUnread, by which isUnread knows it.
