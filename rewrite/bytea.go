@@ -122,19 +122,7 @@ func (r *rewriter) again(planner *Planner, p *part, held bool) bool {
 
 func (r *rewriter) mapper(p *part, plainly bool) *mapper {
 	m := &mapper{r: r, ph: r.phrase(p), meant: intents{}, plainly: plainly}
-	m.pairs = make([]int32, len(m.ph.tokens))
-	var open []int32
-	for i := range m.ph.tokens {
-		m.pairs[i] = -1
-		switch {
-		case m.ph.punct(i, '('), m.ph.punct(i, '['):
-			open = append(open, int32(i))
-		case len(open) > 0 && (m.ph.punct(i, ')') || m.ph.punct(i, ']')):
-			last := open[len(open)-1]
-			open = open[:len(open)-1]
-			m.pairs[i], m.pairs[last] = last, int32(i)
-		}
-	}
+	m.pairs = m.ph.pairs()
 	m.repeats = m.again()
 	return m
 }

@@ -126,6 +126,25 @@ func (p *phrase) punct(i int, c byte) bool {
 	return i >= 0 && i < len(p.tokens) && p.tokens[i].kind == punctToken && p.text[p.tokens[i].start] == c
 }
 
+// pairs says for each parenthesis and bracket which token is the other one; -1 for any other
+// token, and where there is no other.
+func (p *phrase) pairs() []int32 {
+	pairs := make([]int32, len(p.tokens))
+	var open []int32
+	for i := range p.tokens {
+		pairs[i] = -1
+		switch {
+		case p.punct(i, '('), p.punct(i, '['):
+			open = append(open, int32(i))
+		case len(open) > 0 && (p.punct(i, ')') || p.punct(i, ']')):
+			last := open[len(open)-1]
+			open = open[:len(open)-1]
+			pairs[i], pairs[last] = last, int32(i)
+		}
+	}
+	return pairs
+}
+
 // at finds the token that begins at an offset of the text; -1 for none.
 func (p *phrase) at(offset int) int {
 	i, ok := slices.BinarySearchFunc(p.tokens, offset, func(t lexed, o int) int { return int(t.start) - o })

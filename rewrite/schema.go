@@ -17,7 +17,15 @@ const MappedSuffix = "__byteahex"
 type Column struct {
 	Name   string // as clients know it
 	Mapped bool
+	Fill   Fill // of an INSERT that leaves it out
+	// Always: an identity to which only OVERRIDING SYSTEM VALUE writes; Computed: GENERATED
+	// ALWAYS AS an expression, to which nothing writes.
+	Always, Computed bool
 }
+
+// drawn reports whether what the server fills in can be given back to it: clock says whether
+// the time can.
+func (c Column) drawn(clock bool) bool { return c.Fill == Drawn || c.Fill == Clock && clock }
 
 // Physical is the name of the column at the server.
 func (c Column) Physical() string {
@@ -31,6 +39,7 @@ func (c Column) Physical() string {
 type Relation struct {
 	Schema, Name string
 	Columns      []Column // in their order
+	View         bool     // what it shows may be computed when it is read
 	Key          []string // the columns of the primary key, as clients know them; nil for none
 }
 
@@ -88,7 +97,7 @@ func (s *Schema) Relation(schema, name string) *Relation {
 // Equal reports whether two snapshots say the same.
 func (s *Schema) Equal(o *Schema) bool {
 	return maps.EqualFunc(s.relations, o.relations, func(a, b *Relation) bool {
-		return slices.Equal(a.Columns, b.Columns) && slices.Equal(a.Key, b.Key)
+		return a.View == b.View && slices.Equal(a.Columns, b.Columns) && slices.Equal(a.Key, b.Key)
 	})
 }
 

@@ -1,0 +1,92 @@
+package rewrite
+
+import "strings"
+
+// Fill says with what the server fills in a column that an INSERT leaves out.
+type Fill uint8
+
+const (
+	// Settled is what does not change: nothing, a constant, what is computed of that.
+	Settled Fill = iota
+	// Drawn is a value that nobody else gets: a number of a sequence, a random value.
+	Drawn
+	// Clock is the time, or what has it in itself.
+	Clock
+	// Unclear may be anything: it calls what nobody knows.
+	Unclear
+)
+
+// FillOf tells the fill of a column by the text of its default, as the server writes that.
+func FillOf(expression string) Fill {
+	fill := Settled
+	l := lexer{text: []byte(expression), utf8: true}
+	word := ""
+	for {
+		switch kind := l.next(); kind {
+		case endToken:
+			return fill
+		case badToken:
+			return Unclear
+		case wordToken:
+			word = strings.ToLower(string(l.lexeme()))
+			switch {
+			case clocks[word]:
+				fill = max(fill, Clock)
+			case drawers[word]:
+				fill = max(fill, Drawn)
+			case generators[word]:
+				return Unclear
+			}
+			continue
+		case quotedToken:
+			word = "?" // a call of that name is of nobody known
+			continue
+		case stringToken:
+			if clockText(l.lexeme()) {
+				fill = max(fill, Clock)
+			}
+		case punctToken:
+			if l.lexeme()[0] == '(' && word != "" && !clocks[word] && !drawers[word] && roles[word]&callable == 0 {
+				return Unclear
+			}
+		}
+		word = ""
+	}
+}
+
+// drawers are the words for values that nobody else gets.
+var drawers = wordSet(`nextval random random_normal gen_random_uuid gen_random_bytes uuidv4 uuidv7
+	uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4`)
+
+// clocks are the words for the time.
+var clocks = wordSet(`now clock_timestamp statement_timestamp transaction_timestamp timeofday
+	current_timestamp current_time current_date localtimestamp localtime age`)
+
+func wordSet(words string) map[string]bool {
+	m := map[string]bool{}
+	for word := range strings.FieldsSeq(words) {
+		m[word] = true
+	}
+	return m
+}
+
+// clockText reports whether a constant may be read as the time: 'now', 'today'. It looks for
+// the words wherever they stand, since a constant may be an array or a range of such.
+func clockText(b []byte) bool {
+	for i := 0; i < len(b); {
+		j := i
+		for j < len(b) && isLetter(b[j]) {
+			j++
+		}
+		switch j - i {
+		case 3, 5, 8, 9:
+			if w := b[i:j]; is(w, "now") || is(w, "today") || is(w, "tomorrow") || is(w, "yesterday") {
+				return true
+			}
+		}
+		i = max(j, i+1)
+	}
+	return false
+}
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }

@@ -1,0 +1,363 @@
+package rewrite
+
+import (
+	"slices"
+	"strings"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+)
+
+// Insertion is an INSERT ... VALUES ... RETURNING whose answer has values that the server has
+// filled in: it can be sent again with these values (With), so that it inserts the same rows.
+type Insertion struct {
+	// Rows is how many rows it inserts; Width how many columns each row of its answer has.
+	Rows, Width int
+
+	sql      string
+	names    *Names
+	node     message
+	relation *Relation
+	ph       phrase
+	pairs    []int32
+	// returned says for each column of the relation which column of the answer it is; -1 for
+	// none.
+	returned []int
+	// listed are the columns of the relation that the statement gives, in its order.
+	listed []int
+	list   int       // the parenthesis of the list; -1 for none
+	head   int       // the first token of VALUES or DEFAULT VALUES
+	rows   []int     // the opening parentheses of the rows; none for DEFAULT VALUES
+	items  [][]given // of each row
+	system bool      // OVERRIDING SYSTEM VALUE is said
+}
+
+// given is one value of a row: its tokens, and whether the server makes it: DEFAULT, or a call
+// of one of drawers.
+type given struct {
+	first, last int
+	fill        bool
+}
+
+// Insertion returns what the only statement of a text is, or nil where it is no INSERT that
+// can be sent again so: one with ON CONFLICT DO UPDATE, a query, WITH, OVERRIDING USER VALUE,
+// or what returns other things than columns.
+func (p *Planner) Insertion(sql string, names *Names) *Insertion {
+	statements := p.statements(sql)
+	if names == nil || len(statements) != 1 || !statements[0].is("InsertStmt") {
+		return nil
+	}
+	node := statements[0]
+	name := node.child("relation")
+	query := node.child("select_stmt")
+	conflict := node.child("on_conflict_clause")
+	switch {
+	case node.has("with_clause"), name.text("catalogname") != "":
+		return nil
+	case conflict.shape != nil && pg_query.OnConflictAction(conflict.integer("action")) != pg_query.OnConflictAction_ONCONFLICT_NOTHING:
+		return nil
+	case pg_query.OverridingKind(node.integer("override")) == pg_query.OverridingKind_OVERRIDING_USER_VALUE:
+		return nil
+	case query.shape != nil && (!query.has("values_lists") || query.has("with_clause", "sort_clause", "limit_offset", "limit_count", "locking_clause")):
+		return nil
+	}
+	in := &Insertion{sql: sql, names: names, node: node, ph: lexPhrase([]byte(sql), 0, len(sql)), list: -1}
+	in.pairs = in.ph.pairs()
+	in.system = pg_query.OverridingKind(node.integer("override")) == pg_query.OverridingKind_OVERRIDING_SYSTEM_VALUE
+	if in.relation, _ = names.find(name.text("schemaname"), name.text("relname")); in.relation == nil {
+		return nil
+	}
+	if !in.returns(node, name) || !in.lists(node) || !in.values(query) {
+		return nil
+	}
+	return in
+}
+
+// returns reads RETURNING: columns of the relation, and nothing else.
+func (in *Insertion) returns(node, name message) bool {
+	called := name.text("relname")
+	if alias := name.child("alias"); alias.shape != nil {
+		called = alias.text("aliasname")
+	}
+	in.returned = make([]int, len(in.relation.Columns))
+	for i := range in.returned {
+		in.returned[i] = -1
+	}
+	for target := range node.list("returning_list") {
+		ref := target.child("val")
+		if !ref.is("ColumnRef") {
+			return false
+		}
+		var parts []string
+		star := false
+		for field := range ref.list("fields") {
+			if star = field.is("A_Star"); !star {
+				parts = append(parts, field.text("sval"))
+			}
+		}
+		if star {
+			parts = append(parts, "")
+		}
+		if len(parts) == 2 && parts[0] == called {
+			parts = parts[1:]
+		}
+		if len(parts) != 1 {
+			return false
+		}
+		if star {
+			for i := range in.relation.Columns {
+				in.returned[i] = in.Width
+				in.Width++
+			}
+			continue
+		}
+		i := in.column(parts[0])
+		if i < 0 {
+			return false
+		}
+		in.returned[i] = in.Width
+		in.Width++
+	}
+	return in.Width > 0
+}
+
+// column is the place of a column in the relation; -1 for none.
+func (in *Insertion) column(name string) int {
+	return slices.IndexFunc(in.relation.Columns, func(c Column) bool { return c.Name == name })
+}
+
+// lists reads the list of columns. in.head becomes the token behind it.
+func (in *Insertion) lists(node message) bool {
+	i := in.ph.at(node.child("relation").integer("location"))
+	if i < 0 {
+		return false
+	}
+	if i = in.ph.qualified(i); in.ph.word(i, "as") {
+		i += 2
+	}
+	if node.has("cols") {
+		for col := range node.list("cols") {
+			at := in.column(col.text("name"))
+			if at < 0 || col.has("indirection") || slices.Contains(in.listed, at) {
+				return false
+			}
+			in.listed = append(in.listed, at)
+		}
+		if in.list = i; !in.ph.punct(i, '(') || in.pairs[i] < 0 {
+			return false
+		}
+		i = int(in.pairs[i]) + 1
+	}
+	if in.ph.word(i, "overriding") {
+		i += 3
+	}
+	in.head = i
+	return true
+}
+
+// values reads the rows.
+func (in *Insertion) values(query message) bool {
+	if query.shape == nil {
+		in.Rows = 1
+		return in.list < 0 && in.ph.words(in.head, "default", "values")
+	}
+	if !in.ph.word(in.head, "values") {
+		return false
+	}
+	open := in.head + 1
+	for row := range query.list("values_lists") {
+		spans := in.spans(open)
+		nodes := row.wrapped("items")
+		if spans == nil || len(spans) != len(nodes) {
+			return false
+		}
+		for i, n := range nodes {
+			spans[i].fill = fills(n.kind())
+		}
+		in.rows, in.items = append(in.rows, open), append(in.items, spans)
+		open = int(in.pairs[open]) + 2
+	}
+	in.Rows = len(in.rows)
+	if in.list < 0 { // the first columns, as many as the first row has
+		for i := range in.items[0] {
+			in.listed = append(in.listed, i)
+		}
+	}
+	return len(in.listed) <= len(in.relation.Columns) &&
+		!slices.ContainsFunc(in.items, func(row []given) bool { return len(row) != len(in.listed) })
+}
+
+// spans are the items between a parenthesis and the one that closes it; nil for none.
+func (in *Insertion) spans(open int) []given {
+	if !in.ph.punct(open, '(') || in.pairs[open] < 0 {
+		return nil
+	}
+	var all []given
+	first, end := open+1, int(in.pairs[open])
+	for i := first; i <= end; i++ {
+		switch {
+		case i == end, in.ph.punct(i, ','):
+			all = append(all, given{first: first, last: i - 1})
+			first = i + 1
+		case in.ph.punct(i, '('), in.ph.punct(i, '['):
+			if i = int(in.pairs[i]); i < 0 {
+				return nil
+			}
+		}
+	}
+	return all
+}
+
+// fills reports whether the server makes the value of an item anew each time, of what nobody
+// else gets.
+func fills(n message) bool {
+	if n.is("TypeCast") {
+		n = n.child("arg")
+	}
+	switch n.name() {
+	case "SetToDefault":
+		return true
+	case "FuncCall":
+		names := n.names("funcname")
+		return len(names) > 0 && drawers[names[len(names)-1]]
+	}
+	return false
+}
+
+// Cell is a value of the answer to an Insertion, that of a row in a column.
+type Cell struct{ Row, Column int }
+
+// With is the statement with the values of its answer in the place of those that the server
+// makes. value writes that of one cell: a constant, or a parameter. Columns filled with the
+// time are among them only where clock says so. It returns "" where no value of the answer
+// is such a one.
+func (in *Insertion) With(clock bool, value func(Cell) string) string {
+	var edits []edit
+	var added []int // columns that are not listed
+	always, replaced := false, false
+	for i, c := range in.relation.Columns {
+		if in.returned[i] < 0 || c.Computed || !c.drawn(clock) {
+			continue
+		}
+		at := slices.Index(in.listed, i)
+		if at < 0 {
+			added = append(added, i)
+			always = always || c.Always
+			continue
+		}
+		for row, items := range in.items {
+			it := items[at]
+			if !it.fill || !in.ph.word(it.first, "default") {
+				continue
+			}
+			edits = append(edits, in.replace(it, value(Cell{row, in.returned[i]})))
+			always, replaced = always || c.Always, true
+		}
+	}
+	for at, i := range in.listed { // calls in the place of a value
+		if in.returned[i] < 0 {
+			continue
+		}
+		for row, items := range in.items {
+			if it := items[at]; it.fill && !in.ph.word(it.first, "default") {
+				edits = append(edits, in.replace(it, value(Cell{row, in.returned[i]})))
+				replaced = true
+			}
+		}
+	}
+	if len(added) == 0 && !replaced {
+		return ""
+	}
+	over := ""
+	if always && !in.system {
+		over = " OVERRIDING SYSTEM VALUE"
+	}
+	behind := in.list
+	if behind >= 0 {
+		behind = int(in.pairs[behind])
+	}
+	switch {
+	case len(in.rows) == 0: // DEFAULT VALUES
+		start, end := in.ph.tokens[in.head].start, in.ph.tokens[in.head+1].end
+		edits = append(edits, edit{int(start), int(end), "(" + in.named(added) + ")" + over + " VALUES (" + in.valued(added, 0, value) + ")"})
+		return applyEdits(in.sql, edits)
+	case in.list >= 0:
+		if len(added) > 0 {
+			start := int(in.ph.tokens[behind].start)
+			edits = append(edits, edit{start, start, ", " + in.named(added)})
+		}
+		if over != "" {
+			end := int(in.ph.tokens[behind].end)
+			edits = append(edits, edit{end, end, over})
+		}
+	default:
+		start := int(in.ph.tokens[in.before()].start)
+		edits = append(edits, edit{start, start, "(" + in.named(slices.Concat(in.listed, added)) + ")" + over + " "})
+	}
+	if len(added) > 0 {
+		for row, open := range in.rows {
+			start := int(in.ph.tokens[in.pairs[open]].start)
+			edits = append(edits, edit{start, start, ", " + in.valued(added, row, value)})
+		}
+	}
+	return applyEdits(in.sql, edits)
+}
+
+// before is the token in front of which a list of columns goes.
+func (in *Insertion) before() int {
+	if in.system { // OVERRIDING SYSTEM VALUE
+		return in.head - 3
+	}
+	return in.head
+}
+
+func (in *Insertion) replace(it given, text string) edit {
+	return edit{int(in.ph.tokens[it.first].start), int(in.ph.tokens[it.last].end), text}
+}
+
+// named are names of columns, as a list has them.
+func (in *Insertion) named(columns []int) string {
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = identifier(in.relation.Columns[c].Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// valued are the values of columns in a row.
+func (in *Insertion) valued(columns []int, row int, value func(Cell) string) string {
+	values := make([]string, len(columns))
+	for i, c := range columns {
+		values[i] = value(Cell{row, in.returned[c]})
+	}
+	return strings.Join(values, ", ")
+}
+
+// TellsTime reports whether the answer has the time that a column was filled with.
+func (in *Insertion) TellsTime() bool {
+	for i, c := range in.relation.Columns {
+		if in.returned[i] >= 0 && c.Fill == Clock && in.filled(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// Survey is that of the statement where it is sent with all values of its answer: the time
+// that is in the answer is not read.
+func (in *Insertion) Survey() Survey {
+	v := surveyor{names: in.names, Survey: Survey{Time: saysTime(in.sql, false)}}
+	v.visit(in.node, 0)
+	for i, c := range in.relation.Columns {
+		v.Time = v.Time || in.returned[i] < 0 && !c.Computed && c.Fill >= Clock && in.filled(i)
+	}
+	return v.Survey
+}
+
+// filled reports whether the server fills in a column in some row.
+func (in *Insertion) filled(column int) bool {
+	at := slices.Index(in.listed, column)
+	if at < 0 {
+		return true
+	}
+	return slices.ContainsFunc(in.items, func(row []given) bool { return in.ph.word(row[at].first, "default") })
+}

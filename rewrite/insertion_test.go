@@ -1,0 +1,100 @@
+package rewrite
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestFillOf(t *testing.T) {
+	for expression, want := range map[string]Fill{
+		"": Settled, "0": Settled, "'x'::text": Settled, "'{}'::jsonb": Settled, "'2020-01-01'::date": Settled, "(1 + 2)": Settled, "lower('X'::text)": Settled,
+		"nextval('s'::regclass)": Drawn, "gen_random_uuid()": Drawn, "(random() * (10)::double precision)": Drawn, "uuid_generate_v4()": Drawn,
+		"md5((random())::text)": Drawn, "('a'::text || nextval('s'::regclass))": Drawn,
+		"now()": Clock, "CURRENT_TIMESTAMP": Clock, "CURRENT_DATE": Clock, "timezone('utc'::text, now())": Clock, "('now'::text)::date": Clock,
+		"'{today}'::date[]": Clock, "(now() + ((random())::text)::interval)": Clock, "clock_timestamp()": Clock,
+		"mine()": Unclear, "public.mine(1)": Unclear, `"Mine"()`: Unclear, "currval('s'::regclass)": Unclear, "lastval()": Unclear, "txid_current()": Unclear,
+		"nextval('s'::regclass) + mine(2)": Unclear,
+	} {
+		if got := FillOf(expression); got != want {
+			t.Errorf("%s: %d, want %d", expression, got, want)
+		}
+	}
+}
+
+// With gives the statement back with the values of its answer, and leaves what the server does
+// not make.
+func TestInsertionWith(t *testing.T) {
+	s := NewSchema([]Relation{
+		{Schema: "public", Name: "t", Columns: []Column{{Name: "id", Fill: Drawn, Always: true}, {Name: "v"}, {Name: "u", Fill: Drawn}, {Name: "at", Fill: Clock},
+			{Name: "x", Fill: Unclear}, {Name: "twice", Computed: true, Fill: Settled}}},
+		{Schema: "public", Name: "Odd", Columns: []Column{{Name: "Id", Fill: Drawn}, {Name: "select"}}},
+	})
+	names := s.In([]string{"public"})
+	p := newPlanner(t)
+	for sql, want := range map[string]string{
+		"INSERT INTO t (v) VALUES (1) RETURNING id":                                   `INSERT INTO t (v, "id") OVERRIDING SYSTEM VALUE VALUES (1, 0.0) RETURNING id`,
+		"INSERT INTO t (v) VALUES (1), ((2)) RETURNING u":                             `INSERT INTO t (v, "u") VALUES (1, 0.0), ((2), 1.0) RETURNING u`,
+		"insert into public.t as a (v) values ($1) returning a.v, a.id;":              `insert into public.t as a (v, "id") OVERRIDING SYSTEM VALUE values ($1, 0.1) returning a.v, a.id;`,
+		"INSERT INTO t DEFAULT VALUES RETURNING *":                                    `INSERT INTO t ("id", "u") OVERRIDING SYSTEM VALUE VALUES (0.0, 0.2) RETURNING *`,
+		"INSERT INTO t VALUES (DEFAULT, 3) RETURNING t.*":                             `INSERT INTO t ("id", "v", "u") OVERRIDING SYSTEM VALUE VALUES (0.0, 3, 0.2) RETURNING t.*`,
+		"INSERT INTO t OVERRIDING SYSTEM VALUE VALUES (5) RETURNING u":                `INSERT INTO t ("id", "u") OVERRIDING SYSTEM VALUE VALUES (5, 0.0) RETURNING u`,
+		"INSERT INTO t (id, v) VALUES (DEFAULT, 1), (DEFAULT, 2) RETURNING id, v":     `INSERT INTO t (id, v) OVERRIDING SYSTEM VALUE VALUES (0.0, 1), (1.0, 2) RETURNING id, v`,
+		"INSERT INTO t (u, v) VALUES (gen_random_uuid(), f(1, 2)) RETURNING u":        `INSERT INTO t (u, v) VALUES (0.0, f(1, 2)) RETURNING u`,
+		"INSERT INTO t (v) VALUES (nextval('s')::int) RETURNING v":                    `INSERT INTO t (v) VALUES (0.0) RETURNING v`,
+		"INSERT INTO t (v) VALUES (1) ON CONFLICT DO NOTHING RETURNING u":             `INSERT INTO t (v, "u") VALUES (1, 0.0) ON CONFLICT DO NOTHING RETURNING u`,
+		`INSERT INTO "Odd" ("select") VALUES ('a)') RETURNING "Id"`:                   `INSERT INTO "Odd" ("select", "Id") VALUES ('a)', 0.0) RETURNING "Id"`,
+		"INSERT INTO t (v) VALUES (1) RETURNING v":                                    "",
+		"INSERT INTO t (v) VALUES (1) RETURNING at, x, twice":                         "",
+		"INSERT INTO t (id, u) OVERRIDING SYSTEM VALUE VALUES (1, 2) RETURNING id, u": "",
+	} {
+		in := p.Insertion(sql, names)
+		if in == nil {
+			t.Errorf("%s: no insertion", sql)
+			continue
+		}
+		got := in.With(false, func(c Cell) string { return fmt.Sprintf("%d.%d", c.Row, c.Column) })
+		if got != want {
+			t.Errorf("%s:\n got %s\nwant %s", sql, got, want)
+		}
+		if len(p.statements(got)) != 1 && got != "" {
+			t.Errorf("%s: no statement", got)
+		}
+	}
+	for _, sql := range []string{
+		"INSERT INTO t (v) SELECT 1 RETURNING id", "INSERT INTO t (v) VALUES (1) ON CONFLICT (id) DO UPDATE SET v = 2 RETURNING id",
+		"WITH w AS (SELECT 1) INSERT INTO t (v) VALUES (1) RETURNING id", "INSERT INTO t (v) OVERRIDING USER VALUE VALUES (1) RETURNING id",
+		"INSERT INTO t (v) VALUES (1) RETURNING id + 1", "INSERT INTO t (v) VALUES (1) RETURNING id, now()", "INSERT INTO t (v) VALUES (1)",
+		"INSERT INTO t (v) VALUES (1) RETURNING (t).id", "INSERT INTO t (v) VALUES (1) RETURNING ctid", "INSERT INTO nowhere (v) VALUES (1) RETURNING id",
+		"INSERT INTO t (v) VALUES (1) RETURNING id; SELECT 1", "UPDATE t SET v = 1 RETURNING id", "INSERT INTO t (v) VALUES (1) LIMIT 1 RETURNING id",
+		"INSERT INTO t (v[1]) VALUES (1) RETURNING id", "SELECT 1", "",
+	} {
+		if in := p.Insertion(sql, names); in != nil {
+			t.Errorf("%s is taken for an insertion", sql)
+		}
+	}
+}
+
+// The time goes back where it is asked for, and what is filled with it is told.
+func TestInsertionAndTheTime(t *testing.T) {
+	s := NewSchema([]Relation{{Schema: "public", Name: "t", Columns: []Column{{Name: "id", Fill: Drawn}, {Name: "at", Fill: Clock}, {Name: "changed", Fill: Clock}}}})
+	p := newPlanner(t)
+	for sql, want := range map[string]struct {
+		tells, hides bool
+		with         string
+	}{
+		"INSERT INTO t DEFAULT VALUES RETURNING id":                     {false, true, `INSERT INTO t ("id") VALUES ($1) RETURNING id`},
+		"INSERT INTO t DEFAULT VALUES RETURNING at":                     {true, true, `INSERT INTO t ("at") VALUES ($1) RETURNING at`},
+		"INSERT INTO t DEFAULT VALUES RETURNING at, changed":            {true, false, `INSERT INTO t ("at", "changed") VALUES ($1, $1) RETURNING at, changed`},
+		"INSERT INTO t (at, changed) VALUES ('x', 'y') RETURNING at":    {false, false, ""},
+		"INSERT INTO t (at, changed) VALUES (DEFAULT, 'y') RETURNING *": {true, false, `INSERT INTO t (at, changed, "id") VALUES ($1, 'y', $1) RETURNING *`},
+	} {
+		in := p.Insertion(sql, s.In([]string{"public"}))
+		if in == nil {
+			t.Fatalf("%s: no insertion", sql)
+		}
+		got := in.With(true, func(Cell) string { return "$1" })
+		if in.TellsTime() != want.tells || in.Survey().Time != want.hides || got != want.with {
+			t.Errorf("%s: tells %v, hides %v, %s", sql, in.TellsTime(), in.Survey().Time, got)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package rewrite
+
+import pg_query "github.com/pganalyze/pg_query_go/v6"
+
+// What a transaction does beside the values that it gets back when it is run again: such
+// values are true only where nothing else of it says otherwise.
+
+// Survey says what a text may do to values that were drawn before.
+type Survey struct {
+	// Time: it may read the clock, which has gone on.
+	Time bool
+	// Numbers: it may set a sequence back, or make one.
+	Numbers bool
+}
+
+// Survey looks through a text. What cannot be read, or calls what nobody knows, may do all.
+func (p *Planner) Survey(sql string, names *Names) Survey {
+	all := Survey{Time: true, Numbers: true}
+	statements := p.statements(sql)
+	if names == nil || len(statements) == 0 && !blank(sql) {
+		return all
+	}
+	s := Survey{Time: saysTime(sql, true)}
+	for _, node := range statements {
+		switch node.name() {
+		case "SelectStmt", "UpdateStmt", "DeleteStmt", "InsertStmt", "MergeStmt":
+			v := surveyor{names: names, fills: node.is("InsertStmt") || node.is("MergeStmt"), Survey: s}
+			v.visit(node, 0)
+			s = v.Survey
+		case "TransactionStmt", "VariableSetStmt", "VariableShowStmt":
+		default:
+			return all
+		}
+	}
+	return s
+}
+
+// saysTime reports whether a text has a word for the time, or, where defaults count, DEFAULT.
+func saysTime(sql string, defaults bool) bool {
+	for l := (lexer{text: []byte(sql), utf8: true}); ; {
+		switch l.next() {
+		case endToken:
+			return false
+		case badToken:
+			return true
+		case wordToken:
+			if isWordOf(l.lexeme(), clocks) || defaults && is(l.lexeme(), "default") {
+				return true
+			}
+		case stringToken:
+			if clockText(l.lexeme()) {
+				return true
+			}
+		}
+	}
+}
+
+// blank reports whether a text has no token.
+func blank(sql string) bool {
+	l := lexer{text: []byte(sql), utf8: true}
+	return l.next() == endToken
+}
+
+// isWordOf reports whether a word is in a set of words in small letters.
+func isWordOf(word []byte, set map[string]bool) bool {
+	var buf [maxWord]byte
+	if len(word) > len(buf) {
+		return false
+	}
+	for i, c := range word {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		buf[i] = c
+	}
+	return set[string(buf[:len(word)])]
+}
+
+// deepest bounds how deep surveys go into a tree: deeper ones may do all.
+const deepest = 200
+
+type surveyor struct {
+	names *Names
+	fills bool // the statement inserts: its relations' defaults may run
+	Survey
+}
+
+func (v *surveyor) visit(m message, depth int) {
+	if depth > deepest {
+		v.Survey = Survey{Time: true, Numbers: true}
+		return
+	}
+	switch m.name() {
+	case "RangeVar":
+		r, known := v.names.find(m.text("schemaname"), m.text("relname"))
+		switch {
+		case r == nil, !known, r.View: // or the name of a WITH query
+			v.Time = true
+		case v.fills:
+			for _, c := range r.Columns {
+				v.Time = v.Time || c.Fill >= Clock
+				v.Numbers = v.Numbers || c.Fill == Unclear
+			}
+		}
+	case "FuncCall":
+		names := m.names("funcname")
+		last := names[len(names)-1]
+		if known := roles[last]&harmless != 0 || drawers[last]; !known || len(names) > 1 && names[0] != "pg_catalog" {
+			v.Survey = Survey{Time: true, Numbers: true}
+		}
+	}
+	for child := range m.nodes() {
+		v.visit(child, depth+1)
+	}
+}
+
+// Draws reports what a text draws whose answer can stand for it when its transaction is run
+// again: Drawn, or Clock where the time is in it. Such a text is one SELECT that reads no
+// table, and of calls of what draws. Settled for any other.
+func (p *Planner) Draws(sql string) Fill {
+	statements := p.statements(sql)
+	if len(statements) != 1 || !statements[0].is("SelectStmt") {
+		return Settled
+	}
+	node := statements[0]
+	if pg_query.SetOperation(node.integer("op")) > pg_query.SetOperation_SETOP_NONE || node.has("distinct_clause", "into_clause", "from_clause", "where_clause",
+		"group_clause", "having_clause", "window_clause", "values_lists", "sort_clause", "limit_offset", "limit_count", "locking_clause", "with_clause") {
+		return Settled
+	}
+	fill := Settled
+	for target := range node.list("target_list") {
+		drawn := drawOf(target.child("val"))
+		if drawn == Settled {
+			return Settled
+		}
+		fill = max(fill, drawn)
+	}
+	return fill
+}
+
+// drawOf is what an expression draws, where that is all it does.
+func drawOf(n message) Fill {
+	if n.is("TypeCast") && builtinType(n.child("type_name")) {
+		n = n.child("arg")
+	}
+	if !n.is("FuncCall") || n.has("agg_order", "agg_filter", "over") {
+		return Settled
+	}
+	names := n.names("funcname")
+	if len(names) == 0 || len(names) > 1 && names[0] != "pg_catalog" {
+		return Settled
+	}
+	for arg := range n.list("args") {
+		if arg.is("TypeCast") {
+			arg = arg.child("arg")
+		}
+		if !arg.is("A_Const") && !arg.is("ParamRef") {
+			return Settled
+		}
+	}
+	switch last := names[len(names)-1]; {
+	case drawers[last]:
+		return Drawn
+	case last == "clock_timestamp":
+		return Clock
+	}
+	return Settled
+}
+
+// TimeText reports whether bytes, such as the parameters of a statement, have a word that the
+// server takes for the time: now, today.
+func TimeText(b []byte) bool { return clockText(b) }
