@@ -219,7 +219,13 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 	head := len(b.portal) + 1 + len(b.stmt) + 1
 	params := b.total - wire.HeaderLen - head
 	if t.logs {
-		s.tx.log.Sent(wire.Bind, logEntry{tmpl: b.cs.tmpl, names: s.mapped.planned, described: b.cs.described, name: string(b.portal)}, params)
+		kept := s.keepAnswer(b.cs.tmpl.inserts)
+		if kept != nil {
+			p := s.portalOf(b.portal)
+			p.kept = kept
+			s.keepPortal(b.portal, p)
+		}
+		s.tx.log.Sent(wire.Bind, logEntry{tmpl: b.cs.tmpl, names: s.mapped.planned, described: b.cs.described, name: string(b.portal), kept: kept}, params)
 	}
 	o := t.owed.push(wire.Bind)
 	o.tmpl, o.clientStmt = b.cs.tmpl, b.cs

@@ -236,7 +236,7 @@ func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing settings.
 
 // newTemplate makes a template, whose texts count from now on.
 func (srv *Server) newTemplate(sql, oids []byte, plan *rewrite.Plan, parsing settings.Parsing) *template {
-	t := &template{sql: string(sql), oids: string(oids), plan: plan, parsing: parsing, optsOut: retry.OptsOut(sql)}
+	t := &template{sql: string(sql), oids: string(oids), plan: plan, parsing: parsing, optsOut: retry.OptsOut(sql), inserts: inserts(sql)}
 	return srv.texts.count(t, textCost(sql, oids))
 }
 
@@ -330,8 +330,8 @@ func (s *session) execute(frame []byte) error {
 	// The entry is owed before the frame is added, as everywhere: an answer may come as
 	// soon as a buffer is full.
 	o := s.pushRun(wire.Execute, p.plan)
-	o.split, o.text, o.bound = p.split, p.text, s.boundAlone(&p)
-	s.noteExecute(p.plan, o.bound, frame)
+	o.split, o.text, o.bound, o.kept = p.split, p.text, s.boundAlone(&p), p.kept
+	s.noteExecute(&p, o.bound, frame)
 	revives := s.b.status == 'E' && s.endsFailed(p.plan)
 	s.add(frame)
 	if s.resetsStartup(p.plan.Single()) {
@@ -356,18 +356,18 @@ func (s *session) execute(frame []byte) error {
 	return nil
 }
 
-// noteExecute notes what a plan that is about to be executed will have done: how later
+// noteExecute notes what a portal that is about to be executed will have done: how later
 // texts are parsed, what may be committed, what a replay sends. frame is the client's
 // Execute; its last four bytes are the limit on rows. bound may be nil.
-func (s *session) noteExecute(plan *rewrite.Plan, bound *boundDelete, frame []byte) {
-	t := s.t
+func (s *session) noteExecute(p *portal, bound *boundDelete, frame []byte) {
+	t, plan := s.t, p.plan
 	t.ran(plan.Kind, binary.BigEndian.Uint32(frame[len(frame)-4:]))
 	if plan.Kind != rewrite.Read {
 		s.noteParsing(plan)
 		t.rereads = t.rereads || plan.Rereads()
 	}
 	s.countExecute(plan)
-	s.logFrame(wire.Execute, logEntry{plan: plan, bound: bound, commits: t.outcome.mayCommit()}, frame[wire.HeaderLen:])
+	s.logFrame(wire.Execute, logEntry{plan: plan, bound: bound, commits: t.outcome.mayCommit(), kept: p.kept}, frame[wire.HeaderLen:])
 	st := plan.Single()
 	if st == nil {
 		return

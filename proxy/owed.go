@@ -40,6 +40,7 @@ type owed struct {
 	plan       *rewrite.Plan    // E, Q: what runs
 	text       string           // E: of the prepared statement that runs; "" when unknown
 	bound      *boundDelete     // E: what it takes to run it in batches; nil: it is not
+	kept       *keptAnswer      // E, Q: where the answer is kept; nil: it is not
 	// bytes of a synthetic answer or a forced error.
 	bytes []byte
 }

@@ -21,6 +21,7 @@ type portal struct {
 	seq   uint64           // in the transaction
 	text  string           // of its statement
 	bound *boundDelete     // nil: it cannot be run in batches
+	kept  *keptAnswer      // nil: its answer is not kept
 }
 
 // openPortals are those of the current transaction that need more than forwarding. The

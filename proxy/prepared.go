@@ -36,6 +36,7 @@ type template struct {
 	own     bool
 	of      *template
 	optsOut bool // of replay, by a comment
+	inserts bool // it may be an INSERT ... RETURNING
 	// split: this is the form in two parts, and its server-side statement is the
 	// part that answers; inTwo is that form of the others, once there is one.
 	split *rewrite.Split

@@ -195,7 +195,8 @@ func (s *session) sendQuery(q *simple) error {
 		t.scratch = wire.AppendStrings(t.scratch[:0], wire.Query, plan.Text)
 		frame = t.scratch
 	}
-	entry := logEntry{plan: plan, asked: q.asked, names: s.mapped.planned, commits: t.outcome.mayCommit()}
+	o.kept = s.keepAnswer(plan.Kind == rewrite.Write && inserts(q.sql()))
+	entry := logEntry{plan: plan, asked: q.asked, names: s.mapped.planned, commits: t.outcome.mayCommit(), kept: o.kept}
 	if t.strung != nil {
 		entry.answered = &answeredHere{strung: t.strung}
 	}

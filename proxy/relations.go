@@ -100,6 +100,9 @@ func (srv *Server) allRelations(ask asker) ([]rewrite.Relation, error) {
 		k.base.Store(base)
 	}
 	made, err := srv.columnsBy(ask, "NOT IN "+systemSchemas)
+	if err == nil {
+		err = srv.fill(ask, made)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +115,9 @@ func (srv *Server) baseBy(ask asker) (*schemaBase, error) {
 	var err error
 	if base.relations, err = srv.columnsBy(ask, "IN "+systemSchemas); err != nil {
 		return nil, err
+	}
+	for i := range base.relations {
+		base.relations[i].View = true // some are, and tell the time
 	}
 	if base.role, err = srv.valueBy(ask, askRole); err != nil {
 		return nil, err

@@ -63,6 +63,10 @@ type attempt struct {
 	back    bool
 	returns string
 	undos   []undo
+	// keeping says what of the values that the client was told the attempt keeps, and
+	// keepsLast that this goes for the turn in progress too.
+	keeping   keeping
+	keepsLast bool
 	// reads: the answer of what the schema says only reads was lost.
 	reads bool
 }

@@ -73,6 +73,7 @@ type logEntry struct {
 	bound     *boundDelete     // E: what it takes to run it in batches
 	stmt      *clientStatement // D: whose client the answer tells
 	answered  *answeredHere    // Q: some of what it asks for is answered here; else nil
+	kept      *keptAnswer      // Q, B: what its client was answered; nil: that is not kept
 	// commits: once it is sent, the turn may have committed.
 	commits bool
 	// undoes: a frame that the server skips leaves prev under the name.
@@ -209,6 +210,9 @@ func (s *session) noteRows(r *stretch) error {
 		return nil
 	}
 	if s.noting() {
+		if q := &s.t.owed; !q.empty() && q.first().kept != nil {
+			q.first().kept.add(s.tx.log, src.Since(r.noted))
+		}
 		drop, ok := s.tx.log.Rows(src.Since(r.noted))
 		if !ok {
 			s.differs()

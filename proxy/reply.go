@@ -108,10 +108,14 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 		return v, nil
 	case describes:
 		s.noteDescription(o, frame, len(frame) == total)
-	case completes:
+	case completes, completesOne:
+		if o.kept != nil {
+			o.kept.end(typ, frame)
+		}
 		s.completed(o, typ, frame)
-	case completesOne:
-		s.completed(o, typ, frame)
+		if a == completes {
+			break
+		}
 		t.statement++
 		if o.bytes != nil { // a RESET that went as a SET
 			return swallow, s.synthesize(o.bytes)

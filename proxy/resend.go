@@ -31,9 +31,15 @@ func (s *session) rerun() error {
 	}
 	// Its statements may draw numbers again.
 	s.draw()
+	t.keeping, t.keepsLast = s.surveyLog(), l.Begun()
 	t.phase = repeating
 	for l.At() < l.Turns() {
 		t.stand = inTurn
+		if s.turnStands(l.At()) {
+			s.undrawn()
+			l.Stands()
+			continue
+		}
 		if l.IsCut(l.At()) {
 			if err := s.againCut(); err != nil || t.attemptOver() {
 				return err
@@ -179,7 +185,7 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 	case wire.Parse:
 		return s.resendParse(n, last)
 	case wire.Bind:
-		return s.rebind(f)
+		return s.rebind(f, last)
 	case wire.Describe:
 		s.resendDescribe(f, last)
 		return nil
@@ -196,6 +202,9 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 	o := s.pushRun(f.Type, plan)
 	switch f.Type {
 	case wire.Execute:
+		if last && n.kept != nil && !n.kept.whole {
+			o.kept = n.kept
+		}
 		s.t.outcome.execute(n.plan, s.standsAlone())
 	case wire.Sync:
 		s.t.outcome.sync()
@@ -263,6 +272,14 @@ func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) {
 		s.add(s.askInTwo(o, split))
 		return
 	}
+	if text := s.keptQuery(f, last); text != "" {
+		s.add(wire.AppendStrings(nil, wire.Query, text))
+		return
+	}
+	if last && n.kept != nil {
+		n.kept.again()
+		o.kept = n.kept
+	}
 	if n.text != "" {
 		s.add(wire.AppendStrings(nil, wire.Query, n.text))
 		return
@@ -326,7 +343,7 @@ func (s *session) payload(f *retry.Frame[logEntry]) []byte {
 
 // rebind sends a Bind of a statement that this backend may not have yet. A statement that
 // returns other columns now than the client was told is not run: the attempt has failed.
-func (s *session) rebind(f *retry.Frame[logEntry]) error {
+func (s *session) rebind(f *retry.Frame[logEntry], last bool) error {
 	t, n := s.t, &f.Note
 	tmpl := n.tmpl.inForce()
 	st, ok, err := s.agreed(tmpl, s.epoch(), n.described, func() (bool, error) {
@@ -342,6 +359,15 @@ func (s *session) rebind(f *retry.Frame[logEntry]) error {
 	}
 	if tmpl.split != nil {
 		s.lock(tmpl, t.desc, bytes.Clone(s.payload(f)))
+	}
+	if kept, payload := s.keptBind(f, last); kept != nil {
+		st = s.prepare(kept, false)
+		t.owed.push(wire.Bind).tmpl = kept
+		s.add(append(appendBindHead(nil, []byte(n.name), st.name, len(payload)), payload...))
+		return nil
+	}
+	if last && n.kept != nil {
+		n.kept.again()
 	}
 	t.owed.push(wire.Bind).tmpl = tmpl
 	t.scratch = appendBindHead(t.scratch[:0], []byte(n.name), st.name, f.Len())

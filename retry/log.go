@@ -180,6 +180,23 @@ func (l *Log[R]) charge(n int) bool {
 	return true
 }
 
+// Keep books n bytes that the caller keeps beside the log until that is closed. It reports
+// false, and books nothing, where there is no room.
+func (l *Log[R]) Keep(n int) bool {
+	if l == nil || l.refused != Replayable || n > l.logs.limit-l.charged {
+		return false
+	}
+	if need := l.charged + n - l.reserved; need > 0 {
+		need = inChunks(need)
+		if !l.logs.quota.Take(need) {
+			return false
+		}
+		l.reserved += need
+	}
+	l.charged += n
+	return true
+}
+
 // Sent notes the next frame of the turn in progress, before it is sent: its
 // payload of size bytes follows by Write. Frames without an answer that a replay
 // would have to send are noted too. It reports false when the transaction is not

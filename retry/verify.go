@@ -70,6 +70,15 @@ func (l *Log[R]) Acknowledged() int { return l.delivered.others }
 // that commits must not be sent before.
 func (l *Log[R]) Behind() bool { return l.Replayable() && l.behind() }
 
+// Begun reports whether a part of the answer of the turn in progress was sent to the client.
+func (l *Log[R]) Begun() bool { return l.delivered.bytes > 0 }
+
+// Stands goes past a settled turn whose answer stands: nothing of the turn is sent again.
+func (l *Log[R]) Stands() {
+	l.at++
+	l.out.reset()
+}
+
 // behind reports whether the client has already seen what comes next.
 func (l *Log[R]) behind() bool {
 	return l.at < len(l.turns) || l.out.digest.bytes < l.delivered.bytes || l.out.others < l.delivered.others

@@ -45,3 +45,26 @@ func Generates(sql []byte) bool {
 		}
 	}
 }
+
+// InsertsReturning reports whether a text may be an INSERT that returns something: it begins
+// so, and has the words.
+func InsertsReturning(sql []byte) bool {
+	l := lexer{text: sql}
+	for first := true; ; first = false {
+		switch l.next() {
+		case endToken, badToken:
+			return false
+		case wordToken:
+			if first && !is(l.lexeme(), "insert") {
+				return false
+			}
+			if is(l.lexeme(), "returning") {
+				return true
+			}
+		default:
+			if first {
+				return false
+			}
+		}
+	}
+}

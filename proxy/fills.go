@@ -1,0 +1,66 @@
+package proxy
+
+import (
+	"errors"
+
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// What the server fills columns in with, which a replay has to know of values that a client
+// was told (kept.go). A server need not tell: then all is unclear, and nothing is kept.
+
+// askFills asks for the columns that have a default, are an identity or computed, and for the
+// relations that are no tables.
+const askFills = `SELECT n.nspname, c.relname, a.attname, a.attidentity::text, a.attgenerated::text, pg_catalog.pg_get_expr(d.adbin, d.adrelid)` +
+	` FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
+	` LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum` +
+	` WHERE c.relkind IN ('r', 'p', 'f', 'v') AND a.attnum > 0 AND NOT a.attisdropped AND (a.atthasdef OR a.attidentity <> '') AND n.nspname NOT IN ` + systemSchemas +
+	` UNION ALL SELECT n.nspname, c.relname, '', '', '', '' FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
+	` WHERE c.relkind NOT IN ('r', 'p', 'S') AND n.nspname NOT IN ` + systemSchemas
+
+// fill tells the fills of relations, which are those of users. An error is a lost backend, or a
+// change of the schema meanwhile.
+func (srv *Server) fill(ask asker, relations []rewrite.Relation) error {
+	type column struct{ schema, relation, name string }
+	fills := map[column]rewrite.Column{}
+	views := map[column]bool{}
+	err := srv.rowsBy(ask, askFills, func(row []string) error {
+		if len(row) != 6 {
+			return errors.New("a row of other columns than were asked for")
+		}
+		at := column{row[0], row[1], row[2]}
+		if at.name == "" {
+			views[at] = true
+			return nil
+		}
+		c := rewrite.Column{Always: row[3] == "a", Computed: row[4] != ""}
+		switch {
+		case row[3] != "":
+			c.Fill = rewrite.Drawn
+		case !c.Computed:
+			c.Fill = rewrite.FillOf(row[5])
+		}
+		fills[at] = c
+		return nil
+	})
+	var refused *refusedError
+	unclear := errors.As(err, &refused) && refused.code != retry.StateConflict
+	if err != nil && !unclear {
+		return err
+	}
+	for i := range relations {
+		r := &relations[i]
+		r.View = unclear || views[column{r.Schema, r.Name, ""}]
+		for j := range r.Columns {
+			c := &r.Columns[j]
+			if unclear {
+				c.Fill = rewrite.Unclear
+				continue
+			}
+			known := fills[column{r.Schema, r.Name, c.Physical()}]
+			c.Fill, c.Always, c.Computed = known.Fill, known.Always, known.Computed
+		}
+	}
+	return nil
+}
