@@ -348,7 +348,11 @@ func (in *Insertion) Survey() Survey {
 	v := surveyor{names: in.names, Survey: Survey{Time: saysTime(in.sql, false)}}
 	v.visit(in.node, 0)
 	for i, c := range in.relation.Columns {
-		v.Time = v.Time || in.returned[i] < 0 && !c.Computed && c.Fill >= Clock && in.filled(i)
+		if c.Computed || !in.filled(i) {
+			continue
+		}
+		v.Time = v.Time || in.returned[i] < 0 && c.Fill >= Clock
+		v.Numbers = v.Numbers || c.Fill == Unclear
 	}
 	return v.Survey
 }
