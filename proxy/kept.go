@@ -115,7 +115,7 @@ func (k *keptAnswer) values(width int) (all [][][]byte) {
 // keeping says what a replay keeps of the values that its client was told.
 type keeping struct {
 	on    bool // values that were drawn
-	clock bool // and the time: nothing else of the transaction reads the clock
+	clock bool // and the time: nothing else of the transaction reads the clock, and it ends here
 	now   *rewrite.Schema
 }
 
@@ -127,11 +127,13 @@ func (s *session) surveyLog() (k keeping) {
 		return k
 	}
 	k = keeping{on: true, clock: true, now: s.srv.keeper.now.Load().Schema}
+	ends := false // with the turn in progress; else what comes next may read the clock
 	for turn := range l.Turns() + 1 {
 		frames := l.Frames(turn)
 		for i := range frames {
 			f := &frames[i]
 			n := &f.Note
+			ends = turn == l.Turns() && (ends || n.plan != nil && n.plan.Single() != nil && n.plan.Single().Tx.Verb == rewrite.Commit)
 			if f.Type == wire.Execute && n.plan != nil && n.plan.Kind >= rewrite.DDL {
 				return keeping{}
 			}
@@ -153,6 +155,7 @@ func (s *session) surveyLog() (k keeping) {
 			k.clock = k.clock && !survey.Time
 		}
 	}
+	k.clock = k.clock && ends
 	return k
 }
 

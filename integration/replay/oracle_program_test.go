@@ -40,6 +40,11 @@ const (
 	swap                  // append if the list is what the client saw last
 	mark                  // insert a row with volatile values
 	markTold              // the same, RETURNING them
+	made                  // insert a row that the server fills in
+	madeTold              // the same, RETURNING what it filled in
+	madeTimed             // the same, with the time
+	madeTwice             // two such rows in one statement, RETURNING that
+	drawn                 // a number of a sequence
 	now                   // the time of the transaction
 	chance                // random(), told
 	duplicate             // fails: 23505
@@ -196,17 +201,18 @@ func (d *drawer) step() step {
 	d.id++
 	s := step{id: d.id, coin: r.Uint64(), strong: pick(r, " FOR UPDATE", " FOR UPDATE", " FOR UPDATE", " FOR NO KEY UPDATE")}
 	s.kind = pick(r, readOne, readOne, readOne, readSome, readAll, lock, lock, add, add, add, add, addTold, addTold, addSome,
-		rewrite, rewrite, swap, mark, mark, markTold, now, chance)
+		rewrite, rewrite, swap, mark, markTold, made, madeTold, madeTold, madeTimed, madeTwice, drawn, now, chance)
 	switch interactive := d.p.shape == dialogue; {
-	case s.kind == chance && r.IntN(3) > 0: // each of them refuses a replay
-		s.kind = add
 	case s.kind == rewrite && !interactive, s.kind == swap && !interactive && d.p.shape != alone:
 		s.kind = add // nothing was read to base it on
 	case s.kind == lock && d.p.begin == "":
 		s.kind = readOne // the stand-in notes the rows of locking clauses in blocks only
 	}
 	switch s.kind {
-	case readAll, mark, markTold, now, chance, duplicate, division:
+	case madeTwice:
+		d.id++ // the second row's
+		s.keys = []int{d.first}
+	case readAll, mark, markTold, made, madeTold, madeTimed, drawn, now, chance, duplicate, division:
 		s.keys = []int{d.first}
 	case readSome:
 		s.keys = d.keys(2 + r.IntN(3))

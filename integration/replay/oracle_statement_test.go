@@ -16,6 +16,9 @@ var oracleSchema = []string{
 	"CREATE TABLE register (k int PRIMARY KEY, log text NOT NULL, touched timestamptz)",
 	"CREATE TABLE mark (id int PRIMARY KEY, u uuid, at timestamptz, chance float8)",
 	"INSERT INTO mark VALUES (0)",
+	"DROP TABLE IF EXISTS made", "DROP SEQUENCE IF EXISTS number", "CREATE SEQUENCE number CACHE 1",
+	`CREATE TABLE made (id int PRIMARY KEY, n text DEFAULT nextval('number')::text, u text DEFAULT gen_random_uuid()::text, chance text DEFAULT random()::text,
+		at text DEFAULT now()::text, number bigint GENERATED ALWAYS AS IDENTITY (CACHE 1))`,
 }
 
 // statement is one statement for a speaker to say.
@@ -100,6 +103,17 @@ func (s *step) statement(known, before lists) *statement {
 	case markTold:
 		st.sql = "INSERT INTO mark VALUES ($1, gen_random_uuid(), now(), random()) RETURNING u::text, at::text, chance::text"
 		st.args, st.rows = []any{s.id}, true
+	case made:
+		st.sql, st.args = "INSERT INTO made (id) VALUES ($1)", []any{s.id}
+	case madeTold:
+		st.sql, st.args, st.rows = "INSERT INTO made (id) VALUES ($1) RETURNING n, u, chance", []any{s.id}, true
+	case madeTimed:
+		st.sql, st.args, st.rows = "INSERT INTO made (id) VALUES ($1) RETURNING n, u, chance, at", []any{s.id}, true
+	case madeTwice:
+		st.sql = "INSERT INTO made (id, n) VALUES ($1, DEFAULT), ($2, nextval('number')::text) RETURNING n, u, chance"
+		st.args, st.rows = []any{s.id, s.id + 1}, true
+	case drawn:
+		st.sql, st.args, st.rows = "SELECT nextval('number')::text", nil, true
 	case now:
 		st.sql, st.args, st.rows = "SELECT now()::text", nil, true
 	case chance:
@@ -122,13 +136,13 @@ func (s *step) statement(known, before lists) *statement {
 
 // fits reports whether a step can have been answered so.
 func (s *step) fits(a *answer) bool {
-	width := map[kind]int{markTold: 3, now: 1, chance: 1}[s.kind]
+	width := map[kind]int{markTold: 3, madeTold: 3, madeTimed: 4, madeTwice: 3, drawn: 1, now: 1, chance: 1}[s.kind]
 	for _, row := range a.rows {
 		if len(row) != cmp.Or(width, 2) {
 			return false
 		}
 	}
-	want := map[kind]int{readAll: keysOfBatch, mark: 1, markTold: 1, now: 1, chance: 1}[s.kind]
+	want := map[kind]int{readAll: keysOfBatch, mark: 1, markTold: 1, made: 1, madeTold: 1, madeTimed: 1, madeTwice: 2, drawn: 1, now: 1, chance: 1}[s.kind]
 	switch s.kind {
 	case swap:
 		return a.matched() <= 1
@@ -182,10 +196,38 @@ func (s *step) learn(known lists, expected string, a *answer) (ops []oracle.Op) 
 			ops = append(ops, oracle.Op{Kind: oracle.Now, Value: a.rows[0][1]})
 		}
 		ops = append(ops, op)
+	case made, madeTold, madeTimed, madeTwice:
+		ops = append(ops, s.filled(a)...)
+	case drawn:
+		if a != nil {
+			ops = append(ops, oracle.Op{Kind: oracle.Drawn, Value: a.rows[0][0]})
+		}
 	case now:
 		if a != nil {
 			ops = append(ops, oracle.Op{Kind: oracle.Now, Value: a.rows[0][0]})
 		}
+	}
+	return ops
+}
+
+// filled is what a step that inserts into made did, and was told of what the server filled in.
+func (s *step) filled(a *answer) (ops []oracle.Op) {
+	rows := 1
+	if s.kind == madeTwice {
+		rows = 2
+	}
+	for i := range rows {
+		op := oracle.Op{Kind: oracle.Mark, Write: s.id + i}
+		if a != nil && s.kind != made {
+			row := a.rows[i]
+			op.Value = strings.Join(row[:3], " ")
+			ops = append(ops, oracle.Op{Kind: oracle.Drawn, Value: row[0]})
+			if s.kind == madeTimed {
+				ops = append(ops, oracle.Op{Kind: oracle.Now, Value: row[3]})
+				op.Value = strings.Join(row, " ")
+			}
+		}
+		ops = append(ops, op)
 	}
 	return ops
 }

@@ -34,14 +34,16 @@ const (
 	// Missed is an Append that matched no row: nothing may be there of it.
 	Missed
 	// Mark inserted a row Write with values that the server made; Value is what
-	// was told of them, "" if nothing was.
+	// was told of them, the first of them or all, "" if nothing was.
 	Mark
+	// Drawn was told Value as a number that nobody else gets.
+	Drawn
 	// Now was told Value as the time of the transaction.
 	Now
 )
 
 func (k Kind) String() string {
-	return [...]string{"read", "lock", "append", "missed", "mark", "now"}[k]
+	return [...]string{"read", "lock", "append", "missed", "mark", "drawn", "now"}[k]
 }
 
 // Op is something that a transaction did, or was told.
@@ -62,7 +64,7 @@ func (o Op) String() string {
 	case Mark:
 		return fmt.Sprintf("mark %d %s", o.Write, o.Value)
 	}
-	return fmt.Sprintf("now %s", o.Value)
+	return fmt.Sprintf("%v %s", o.Kind, o.Value)
 }
 
 // list shows the end of a list, where the news are.
@@ -126,6 +128,7 @@ const (
 	LostUpdate Verdict = "a write on top of what the transaction did not read"
 	Cycle      Verdict = "no order of snapshots and commits explains it"
 	Untrue     Verdict = "a value told is not the value committed"
+	NotUnique  Verdict = "two transactions were told one number of a sequence"
 	SentTwice  Verdict = "one transaction committed more than once"
 	SentAfter  Verdict = "sent again after its outcome was unknown"
 	Unlogged   Verdict = "told and recorded outcome differ"
