@@ -69,12 +69,12 @@
 //	            split.go, reading.go, purity.go, counter.go, texts.go
 //	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go,
 //	            package settings (Client: all that a client has SET)
-//	mapping     mapping.go, relations.go, mapnames.go, readings.go, searchpath.go, mappederrors.go
+//	mapping     mapping.go, relations.go, fills.go, mapnames.go, readings.go, searchpath.go, mappederrors.go
 //	sequences   sequences.go, ran.go
 //	backend     backend.go, uplink.go, downlink.go, reply.go, replyerror.go, owed.go, outcome.go,
 //	            loss.go, path.go, mapped.go, exceeded.go, groups.go
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, replan.go, gate.go,
-//	            savepoint.go, alarm.go
+//	            keptvalues.go, keptresend.go, savepoint.go, alarm.go
 //	bytes       errors.go, packages wire and rawconn
 //
 // # Words

@@ -117,6 +117,11 @@ func draw(seed uint64, batch, n, size int) *program {
 		if p.shape == double { // one of each
 			p.turns[0][0].tagged, p.turns[1][0].tagged = true, true
 		}
+		for _, turn := range p.turns { // the answer to these stands: no later attempt has them
+			for i := range turn {
+				turn[i].tagged = turn[i].tagged && turn[i].kind != drawn && turn[i].kind != chance
+			}
+		}
 	}
 	if r.Float64() < 0.01 {
 		p.turns[0][0].optOut = true
