@@ -239,9 +239,7 @@ func (s *session) relayFrame(r *stretch, typ byte, total int) error {
 			return err
 		}
 	}
-	if total > len(frame) && !t.owed.empty() && t.owed.first().kept != nil {
-		t.owed.first().kept.void = true // the rest looks like rows
-	}
+	t.owed.passes(total > len(frame))
 	v, err := s.reply(typ, frame, total)
 	if err != nil {
 		return err

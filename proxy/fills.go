@@ -10,6 +10,9 @@ import (
 // What the server fills columns in with, which a replay has to know of values that a client
 // was told (kept.go). A server need not tell: then all is unclear, and nothing is kept.
 
+// What was read wrongly, since the schema has changed meanwhile, does no harm: a replay whose
+// answer differs is refused, and a column takes a value that the server has once made for it.
+
 // askFills asks for the columns that have a default, are an identity or computed, and for the
 // relations that are no tables.
 const askFills = `SELECT n.nspname, c.relname, a.attname, a.attidentity::text, a.attgenerated::text, pg_catalog.pg_get_expr(d.adbin, d.adrelid)` +
@@ -22,6 +25,7 @@ const askFills = `SELECT n.nspname, c.relname, a.attname, a.attidentity::text, a
 // fill tells the fills of relations, which are those of users. An error is a lost backend, or a
 // change of the schema meanwhile.
 func (srv *Server) fill(ask asker, relations []rewrite.Relation) error {
+	// By names, as the server has them: of a mapped column with its suffix.
 	type column struct{ schema, relation, name string }
 	fills := map[column]rewrite.Column{}
 	views := map[column]bool{}
@@ -45,6 +49,7 @@ func (srv *Server) fill(ask asker, relations []rewrite.Relation) error {
 		return nil
 	})
 	var refused *refusedError
+	// A server that refuses is not asked again before the next reading.
 	unclear := errors.As(err, &refused) && refused.code != retry.StateConflict
 	if err != nil && !unclear {
 		return err

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"encoding/binary"
 	"strconv"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -12,24 +11,28 @@ import (
 
 // Values that the server made and the client was told: the keys of INSERT ... RETURNING, and
 // numbers that were drawn. A replay does not have them made anew: the INSERT is sent with the
-// values of its answer, and an answer that was only drawn stands. What comes is compared as
-// ever, so that a client cannot tell.
-
-// keptAnswer is the answer to an INSERT ... RETURNING of a block: whole DataRows, one behind
-// the other.
-type keptAnswer struct {
-	rows []byte
-	// whole: it has come to its end; void: it cannot be used.
-	whole, void bool
-}
+// values of its answer (keptresend.go), and an answer that was only drawn stands. What comes is
+// compared as ever, so that a client cannot tell.
+//
+// That the history is still one of the transaction that commits: a number or random value that
+// was drawn once is drawn for good, whether its transaction commits or not, and nobody else
+// gets it. So a transaction may have it that has drawn it in an attempt that did not commit. It
+// is not so where the transaction itself makes the sequence, or sets the sequence back: then
+// the number would be drawn again. Nor is it so of the time, which goes on between two
+// attempts: a time is kept where nothing else in the transaction can have read the clock, and
+// nothing comes behind.
 
 // mostKept bounds the answer to one statement that is kept: a row is some bytes, and there
 // are rarely more than a thousand.
 const mostKept = 64 << 10
 
-// inserts reports whether a text may be an INSERT ... RETURNING.
-func inserts(sql []byte) bool {
-	return rewrite.InsertsReturning(sql)
+// keptAnswer is the answer to an INSERT ... RETURNING of a block: whole DataRows, one behind
+// the other. It belongs to the log entry of its Query or Bind, and to what the server owes for
+// that; only the first of several attempts at a turn that the client has seen fills it.
+type keptAnswer struct {
+	rows []byte
+	// whole: it has come to its end; void: it cannot be used.
+	whole, void bool
 }
 
 // keepAnswer returns where the answer to a statement that is about to be sent will be kept; nil for
@@ -58,58 +61,12 @@ func (k *keptAnswer) add(log *retry.Log[logEntry], span []byte) {
 func (k *keptAnswer) end(typ byte, frame []byte) {
 	tag, _ := bytes.CutSuffix(frame[wire.HeaderLen:], []byte{0})
 	k.void = k.void || k.whole || typ != wire.CommandComplete ||
-		string(tag) != "INSERT 0 "+strconv.Itoa(countRows(k.rows))
+		string(tag) != "INSERT 0 "+strconv.Itoa(wire.CountRows(k.rows))
 	k.whole = !k.void
 }
 
 // again forgets the answer: the statement is sent once more, as it was.
 func (k *keptAnswer) again() { *k = keptAnswer{} }
-
-// countRows is how many DataRows there are; -1 where the bytes are not these alone.
-func countRows(rows []byte) (n int) {
-	for ; len(rows) > 0; n++ {
-		if len(rows) < wire.HeaderLen || rows[0] != wire.DataRow {
-			return -1
-		}
-		size := 1 + int(binary.BigEndian.Uint32(rows[1:]))
-		if size < wire.HeaderLen || size > len(rows) {
-			return -1
-		}
-		rows = rows[size:]
-	}
-	return n
-}
-
-// values are the columns of each row; a value of nil is NULL. nil where a row has not so many
-// columns.
-func (k *keptAnswer) values(width int) (all [][][]byte) {
-	for rows := k.rows; len(rows) > 0; {
-		size := 1 + int(binary.BigEndian.Uint32(rows[1:]))
-		payload := rows[wire.HeaderLen:size]
-		rows = rows[size:]
-		if len(payload) < 2 || int(binary.BigEndian.Uint16(payload)) != width {
-			return nil
-		}
-		row := make([][]byte, width)
-		payload = payload[2:]
-		for i := range row {
-			if len(payload) < 4 {
-				return nil
-			}
-			n := int(int32(binary.BigEndian.Uint32(payload)))
-			payload = payload[4:]
-			if n < 0 {
-				continue
-			}
-			if n > len(payload) {
-				return nil
-			}
-			row[i], payload = payload[:n:n], payload[n:]
-		}
-		all = append(all, row)
-	}
-	return all
-}
 
 // keeping says what a replay keeps of the values that its client was told.
 type keeping struct {
@@ -131,31 +88,41 @@ func (s *session) surveyLog() (k keeping) {
 		frames := l.Frames(turn)
 		for i := range frames {
 			f := &frames[i]
-			n := &f.Note
-			ends = turn == l.Turns() && (ends || n.plan != nil && n.plan.Single() != nil && n.plan.Single().Tx.Verb == rewrite.Commit)
-			if f.Type == wire.Execute && n.plan != nil && n.plan.Kind >= rewrite.DDL {
+			ends = turn == l.Turns() && (ends || commitsBlock(f.Note.plan))
+			if !k.bears(s, f) {
 				return keeping{}
 			}
-			if f.Type != wire.Query && f.Type != wire.Bind {
-				continue
-			}
-			if f.Type == wire.Query && n.plan.Kind >= rewrite.DDL || n.names == nil {
-				return keeping{}
-			}
-			k.clock = k.clock && (f.Type != wire.Bind || !rewrite.TimeText(s.payload(f)))
-			text := s.clientText(f)
-			if k.stands([]byte(text), s) {
-				continue
-			}
-			survey := s.survey(f, text, k.now)
-			if survey.Numbers {
-				return keeping{}
-			}
-			k.clock = k.clock && !survey.Time
 		}
 	}
 	k.clock = k.clock && ends
 	return k
+}
+
+// commitsBlock reports whether a plan, which may be nil, is that of a COMMIT alone.
+func commitsBlock(plan *rewrite.Plan) bool {
+	return plan != nil && plan.Single() != nil && plan.Single().Tx.Verb == rewrite.Commit
+}
+
+// bears takes a logged frame into account, and reports whether values can be kept beside it.
+func (k *keeping) bears(s *session, f *retry.Frame[logEntry]) bool {
+	n := &f.Note
+	switch {
+	case n.plan != nil && n.plan.Kind >= rewrite.DDL:
+		return false
+	case f.Type != wire.Query && f.Type != wire.Bind:
+		return true
+	case n.names == nil: // nobody knows what its names stood for
+		return false
+	}
+	// A parameter may say now as a constant does.
+	k.clock = k.clock && (f.Type != wire.Bind || !rewrite.TimeText(s.payload(f)))
+	text := s.clientText(f)
+	if s.drawnBy(text) != rewrite.Settled {
+		return true // its answer stands, or it is drawn anew
+	}
+	survey := s.survey(f, text, k.now)
+	k.clock = k.clock && !survey.Time
+	return !survey.Numbers
 }
 
 // told reports whether the client was told anything that a replay could keep.
@@ -165,7 +132,8 @@ func (s *session) told() bool {
 		frames := l.Frames(turn)
 		for i := range frames {
 			f := &frames[i]
-			if f.Note.kept != nil && f.Note.kept.whole || (f.Type == wire.Query || f.Type == wire.Bind) && rewrite.Generates([]byte(s.clientText(f))) {
+			kept := f.Note.kept != nil && f.Note.kept.whole
+			if kept || (f.Type == wire.Query || f.Type == wire.Bind) && s.drawnBy(s.clientText(f)) != rewrite.Settled {
 				return true
 			}
 		}
@@ -173,7 +141,7 @@ func (s *session) told() bool {
 	return false
 }
 
-// survey is what a logged text does beside what is kept of its own answer.
+// survey is what a logged text, which is the client's, does beside what is kept of its own answer.
 func (s *session) survey(f *retry.Frame[logEntry], text string, now *rewrite.Schema) rewrite.Survey {
 	names := f.Note.names.Renewed(now)
 	if k := f.Note.kept; k != nil && k.whole {
@@ -199,13 +167,13 @@ func (s *session) clientText(f *retry.Frame[logEntry]) string {
 	return string(payload[:max(0, len(payload)-1)])
 }
 
-// stands reports whether a text's answer stands: it was drawn, and nothing else.
-func (k keeping) stands(text []byte, s *session) bool {
-	if !k.on || !rewrite.Generates(text) {
-		return false
+// drawnBy is what a text draws and does nothing else, whose answer can stand for it; Settled
+// for any other text. Most are known by their words.
+func (s *session) drawnBy(text string) rewrite.Fill {
+	if !rewrite.Generates([]byte(text)) {
+		return rewrite.Settled
 	}
-	fill := s.srv.planner.Draws(string(text))
-	return fill == rewrite.Drawn || fill == rewrite.Clock
+	return s.srv.planner.Draws(text)
 }
 
 // turnStands reports whether nothing of a settled turn is to be sent again: all that ran in
@@ -215,19 +183,18 @@ func (s *session) turnStands(turn int) bool {
 	if !k.on {
 		return false
 	}
+	// A turn in which nothing ran, as one that only prepares, is sent: it costs little.
 	ran := false
 	frames := s.tx.log.Frames(turn)
 	for i := range frames {
 		switch f := &frames[i]; f.Type {
 		case wire.Query, wire.Bind:
-			fill := rewrite.Settled
-			if text := s.clientText(f); rewrite.Generates([]byte(text)) {
-				fill = s.srv.planner.Draws(text)
-			}
+			fill := s.drawnBy(s.clientText(f))
 			if fill == rewrite.Settled || fill == rewrite.Clock && !k.clock || f.Type == wire.Bind && f.Note.name != "" {
 				return false
 			}
 			ran = true
+		// A statement that was prepared here is prepared again where it is bound next.
 		case 0, wire.Parse, wire.Describe, wire.Execute, wire.Close, wire.Sync:
 		default:
 			return false

@@ -76,6 +76,14 @@ func (q *owedQueue) empty() bool { return q.head == len(q.items) }
 // first returns the head entry; the queue must not be empty.
 func (q *owedQueue) first() *owed { return &q.items[q.head] }
 
+// passes is told of a frame that answers the head, and whether it is long: its rest then looks
+// like rows to whoever keeps those.
+func (q *owedQueue) passes(long bool) {
+	if long && !q.empty() && q.first().kept != nil {
+		q.first().kept.void = true
+	}
+}
+
 // push appends an entry and returns it for filling in; valid until the next push. The room
 // of entries that were popped is used again before the queue grows.
 func (q *owedQueue) push(kind byte) *owed {

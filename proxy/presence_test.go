@@ -182,6 +182,7 @@ func leavesReplay(t *testing.T, pg postgres) {
 		pg.SQL(t, "postgres", "SELECT setval('crowd', 1, false)")
 		t.Run("backoff", func(t *testing.T) {
 			crowded(t, pg, route, true, []option{patientReplay, maxOpen(12), func(s *setup) {
+				s.proxy.Retry.Policy.FirstDelay = 1500 * time.Millisecond
 				s.proxy.Retry.Policy.BaseDelay, s.proxy.Retry.Policy.MaxDelay = 1500*time.Millisecond, 1500*time.Millisecond
 			}}, stays, func(t *testing.T, s *sluice, all []*member, running int) {
 				for _, m := range all {

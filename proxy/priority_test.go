@@ -16,6 +16,7 @@ func TestReplaysGoAhead(t *testing.T) {
 	stumbles(t, pg, true)
 	s := startSluice(t, pg, slowReplay, maxOpen(1), func(s *setup) {
 		s.backends.CheckoutWait = 30 * time.Second
+		s.proxy.Retry.Policy.FirstDelay = time.Second
 		s.proxy.Retry.Policy.BaseDelay, s.proxy.Retry.Policy.MaxDelay = time.Second, time.Second
 	})
 	var mu sync.Mutex

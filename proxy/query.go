@@ -195,7 +195,7 @@ func (s *session) sendQuery(q *simple) error {
 		t.scratch = wire.AppendStrings(t.scratch[:0], wire.Query, plan.Text)
 		frame = t.scratch
 	}
-	o.kept = s.keepAnswer(plan.Kind == rewrite.Write && inserts(q.sql()))
+	o.kept = s.keepAnswer(plan.Kind == rewrite.Write && rewrite.InsertsReturning(q.sql()))
 	entry := logEntry{plan: plan, asked: q.asked, names: s.mapped.planned, commits: t.outcome.mayCommit(), kept: o.kept}
 	if t.strung != nil {
 		entry.answered = &answeredHere{strung: t.strung}

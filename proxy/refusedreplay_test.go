@@ -149,6 +149,7 @@ func TestReplayEndsWithItsClient(t *testing.T) {
 	pg.SQL(t, "postgres", changing)
 	patient := func(s *setup) {
 		fastReplay(s)
+		s.proxy.Retry.Policy.FirstDelay = time.Minute
 		s.proxy.Retry.Policy.BaseDelay, s.proxy.Retry.Policy.MaxDelay, s.proxy.Retry.Policy.MaxElapsed = time.Minute, time.Minute, 5*time.Minute
 	}
 	s := startSluice(t, pg, patient)

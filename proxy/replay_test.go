@@ -52,6 +52,7 @@ func emptied(tables ...string) string {
 // fastReplay replays without long pauses, and as often as a test wants.
 func fastReplay(s *setup) {
 	withReplay(s)
+	s.proxy.Retry.Policy.FirstDelay = time.Millisecond
 	s.proxy.Retry.Policy.BaseDelay, s.proxy.Retry.Policy.MaxDelay = time.Millisecond, time.Millisecond
 	s.proxy.Retry.Policy.MaxRetries = 20
 	s.proxy.Retry.BudgetBurst, s.proxy.Retry.BudgetPerSecond = 1e6, 1e6
@@ -60,6 +61,7 @@ func fastReplay(s *setup) {
 // slowReplay gives its backend away between two attempts.
 func slowReplay(s *setup) {
 	fastReplay(s)
+	s.proxy.Retry.Policy.FirstDelay = 210 * time.Millisecond
 	s.proxy.Retry.Policy.BaseDelay, s.proxy.Retry.Policy.MaxDelay = 210*time.Millisecond, 210*time.Millisecond
 	s.proxy.Retry.Policy.JitterFactor = 0
 }

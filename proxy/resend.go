@@ -20,7 +20,7 @@ import (
 // session's settings. With nil the attempt has come as far as the client had, or is over
 // (attemptOver), or the turn has settled.
 func (s *session) rerun() error {
-	t, l := s.t, s.tx.log
+	t := s.t
 	t.course, t.undos = course{outcome: outcomeAt('I')}, nil
 	if done, err := s.replan(); done || err != nil {
 		return err
@@ -31,6 +31,35 @@ func (s *session) rerun() error {
 	}
 	// Its statements may draw numbers again.
 	s.draw()
+	if err := s.rerunSettled(); err != nil || t.attemptOver() {
+		return err
+	}
+	t.phase, t.stand, t.statement = live, inTurn, 0
+	// The turn in progress does to the session again what it did: so the session is put
+	// back to where the turn began.
+	s.settings.Resume(t.progress)
+	s.restoreString()
+	if err := s.resend(true); err != nil || t.attemptOver() {
+		return err
+	}
+	if t.ended {
+		return s.flushUp()
+	}
+	// What the client sends next may commit: it must meet a server that has answered as the
+	// client was answered.
+	if err := s.catchUp(); err != nil || t.attemptOver() {
+		return err
+	}
+	if !t.owed.empty() {
+		s.add(wire.FrameFlush)
+	}
+	return s.flushUp()
+}
+
+// rerunSettled sends the settled turns once more, each of which must answer what it answered,
+// but those whose answer stands.
+func (s *session) rerunSettled() error {
+	t, l := s.t, s.tx.log
 	t.keeping, t.keepsLast = s.surveyLog(), l.Begun()
 	t.phase = repeating
 	for l.At() < l.Turns() {
@@ -62,26 +91,7 @@ func (s *session) rerun() error {
 		}
 		t.course = course{outcome: outcomeAt(s.b.status)}
 	}
-	t.phase, t.stand, t.statement = live, inTurn, 0
-	// The turn in progress does to the session again what it did: so the session is put
-	// back to where the turn began.
-	s.settings.Resume(t.progress)
-	s.restoreString()
-	if err := s.resend(true); err != nil || t.attemptOver() {
-		return err
-	}
-	if t.ended {
-		return s.flushUp()
-	}
-	// What the client sends next may commit: it must meet a server that has answered as the
-	// client was answered.
-	if err := s.catchUp(); err != nil || t.attemptOver() {
-		return err
-	}
-	if !t.owed.empty() {
-		s.add(wire.FrameFlush)
-	}
-	return s.flushUp()
+	return nil
 }
 
 // resend sends the frames of the turn whose replies are awaited; last says that it is the
@@ -366,7 +376,7 @@ func (s *session) rebind(f *retry.Frame[logEntry], last bool) error {
 		s.add(append(appendBindHead(nil, []byte(n.name), st.name, len(payload)), payload...))
 		return nil
 	}
-	if last && n.kept != nil {
+	if last && n.kept != nil { // its Execute gathers another answer
 		n.kept.again()
 	}
 	t.owed.push(wire.Bind).tmpl = tmpl

@@ -139,6 +139,7 @@ const (
 // patientReplay pauses for a minute; keenReplay hardly at all. Both keep their pass.
 func patientReplay(s *setup) {
 	fastReplay(s)
+	s.proxy.Retry.Policy.FirstDelay = time.Minute
 	s.proxy.Retry.Policy.BaseDelay, s.proxy.Retry.Policy.MaxDelay, s.proxy.Retry.Policy.MaxElapsed = time.Minute, time.Minute, 5*time.Minute
 	s.proxy.Retry.GateHold = 5 * time.Minute
 }
@@ -150,6 +151,7 @@ func keenReplay(s *setup) {
 }
 
 func halfASecond(s *setup) {
+	s.proxy.Retry.Policy.FirstDelay = 500 * time.Millisecond
 	s.proxy.Retry.Policy.BaseDelay, s.proxy.Retry.Policy.MaxDelay = 500*time.Millisecond, 500*time.Millisecond
 }
 

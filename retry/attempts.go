@@ -6,7 +6,8 @@ import "time"
 // transaction starts with a new one.
 type Attempts struct {
 	count  int
-	pauses int       // of the attempts that had to wait
+	pauses int       // of the attempts that had to wait, but for the quick one
+	quick  int       // 1 when that was made which had FirstDelay before it
 	first  time.Time // of the conflicts; zero: there was none
 	seen   [causeCount]bool
 }
@@ -35,36 +36,47 @@ func (p *Policy) Patience() time.Duration { return patience * p.MaxElapsed }
 // Next books one more attempt and returns the pause before it, or Exhausted.
 // random is in [0, 1). The first schema conflict does not wait, since it has
 // renewed the backend's catalog; nor does the first loss of a backend, since
-// nobody else wants those rows for it; nor does another form of a statement.
+// nobody else wants those rows for it; nor does another form of a statement. The first
+// that waits, waits for FirstDelay, and is not one of MaxRetries.
 func (a *Attempts) Next(p *Policy, cause Cause, now time.Time, random float64) (time.Duration, Reason) {
 	if a.first.IsZero() {
 		a.first = now
 	}
 	pauses := a.pauses
 	var pause time.Duration
+	quick := a.quick
 	if cause.Conflicts() && (a.seen[cause] || cause != SchemaConflict && cause != BackendLost) {
-		pause = p.pause(pauses, random)
-		pauses++
+		if pauses+quick == 0 && p.FirstDelay < p.BaseDelay && p.MaxRetries > 0 {
+			pause = p.vary(p.FirstDelay, random)
+			quick = 1
+		} else {
+			pause = p.pause(pauses, random)
+			pauses++
+		}
 	}
-	if a.count >= p.MaxRetries || now.Add(pause).After(a.Deadline(p)) {
+	if a.count-quick >= p.MaxRetries || now.Add(pause).After(a.Deadline(p)) {
 		return 0, Exhausted
 	}
 	a.seen[cause] = true
-	a.pauses = pauses
+	a.pauses, a.quick = pauses, quick
 	a.count++
 	return pause, Replayable
 }
 
 // Alone reports whether the attempt that was booked last shall be made with no
 // other beside it at the gate: it is the last, or the third.
-func (a *Attempts) Alone(p *Policy) bool { return a.count >= min(3, p.MaxRetries) }
+func (a *Attempts) Alone(p *Policy) bool { return a.count-a.quick >= min(3, p.MaxRetries) }
 
-// pause is the n-th one, from 0.
+// pause is the n-th one, from 0, of those that are not quick.
 func (p *Policy) pause(n int, random float64) time.Duration {
 	d := p.MaxDelay
 	if n < 62 && p.BaseDelay <= p.MaxDelay>>n {
 		d = p.BaseDelay << n
 	}
-	d += time.Duration(float64(d) * p.JitterFactor * (2*random - 1))
-	return min(d, p.MaxDelay)
+	return min(p.vary(d, random), p.MaxDelay)
+}
+
+// vary varies a pause by the jitter.
+func (p *Policy) vary(d time.Duration, random float64) time.Duration {
+	return d + time.Duration(float64(d)*p.JitterFactor*(2*random-1))
 }

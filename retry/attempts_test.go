@@ -17,6 +17,7 @@ func TestAttempts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Policy{
 			MaxRetries:   rapid.IntRange(0, mostRetries).Draw(t, "retries"),
+			FirstDelay:   time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(t, "first")),
 			BaseDelay:    time.Duration(rapid.Int64Range(1, int64(time.Second)).Draw(t, "base")),
 			MaxDelay:     time.Duration(rapid.Int64Range(int64(time.Second), int64(time.Minute)).Draw(t, "most")),
 			JitterFactor: rapid.Float64Range(0, 1).Draw(t, "jitter"),
@@ -27,6 +28,7 @@ func TestAttempts(t *testing.T) {
 		var a Attempts
 		seen := map[Cause]bool{}
 		want := float64(p.BaseDelay) // without jitter
+		quick, more := p.FirstDelay < p.BaseDelay && p.MaxRetries > 0, 0
 		for n := 0; ; n++ {
 			cause := rapid.SampledFrom([]Cause{UnknownConflict, DataConflict, SchemaConflict, BackendLost, FormRefused}).Draw(t, "cause")
 			pause, why := a.Next(&p, cause, now, rapid.Float64Range(0, 0.999).Draw(t, "random"))
@@ -35,17 +37,26 @@ func TestAttempts(t *testing.T) {
 					t.Fatalf("refused for %v after %d attempts, counted %d", why, n, a.Count())
 				}
 				longest := min(want*(1+p.JitterFactor), float64(p.MaxDelay)) + 1
-				if n < p.MaxRetries && now.Add(time.Duration(longest)).Before(first.Add(p.MaxElapsed)) {
+				if n < p.MaxRetries+more && now.Add(time.Duration(longest)).Before(first.Add(p.MaxElapsed)) {
 					t.Fatalf("refused at attempt %d of %d, %v after the first conflict of %v", n, p.MaxRetries, now.Sub(first), p.MaxElapsed)
 				}
 				return
 			}
-			if n >= p.MaxRetries || now.Add(pause).Sub(first) > p.MaxElapsed || a.Deadline(&p) != first.Add(p.MaxElapsed) {
+			waits := !((cause == SchemaConflict || cause == BackendLost) && !seen[cause] || cause == FormRefused)
+			if waits && quick {
+				more = 1
+			}
+			if n >= p.MaxRetries+more || now.Add(pause).Sub(first) > p.MaxElapsed || a.Deadline(&p) != first.Add(p.MaxElapsed) {
 				t.Fatalf("attempt %d of %d, %v after the first conflict of %v", n, p.MaxRetries, now.Add(pause).Sub(first), p.MaxElapsed)
 			}
-			if (cause == SchemaConflict || cause == BackendLost) && !seen[cause] || cause == FormRefused {
+			if !waits {
 				if pause != 0 {
 					t.Fatalf("the first %v, or any %v, waits %v", cause, FormRefused, pause)
+				}
+			} else if quick {
+				quick = false
+				if f := float64(p.FirstDelay); float64(pause) < f*(1-p.JitterFactor)-1 || float64(pause) > f*(1+p.JitterFactor)+1 {
+					t.Fatalf("the first pause is %v, want about %v", pause, p.FirstDelay)
 				}
 			} else {
 				low, high := want*(1-p.JitterFactor)-1, min(want*(1+p.JitterFactor), float64(p.MaxDelay))+1
@@ -60,7 +71,7 @@ func TestAttempts(t *testing.T) {
 	})
 }
 
-// The five replays of the defaults fit their time whatever the jitter.
+// The replays of the defaults, the quick one and five more, fit their time whatever the jitter.
 func TestDefaultsFit(t *testing.T) {
 	t.Parallel()
 	c := Defaults()
@@ -72,7 +83,7 @@ func TestDefaultsFit(t *testing.T) {
 	if !a.Deadline(&c.Policy).IsZero() {
 		t.Fatal("a deadline before the first conflict")
 	}
-	for range DefaultMaxRetries {
+	for range 1 + DefaultMaxRetries {
 		pause, why := a.Next(&c.Policy, DataConflict, now, math.Nextafter(1, 0))
 		if why != Replayable {
 			t.Fatalf("%v after %d attempts", why, a.Count())
@@ -80,7 +91,7 @@ func TestDefaultsFit(t *testing.T) {
 		now = now.Add(pause)
 	}
 	if _, why := a.Next(&c.Policy, DataConflict, now, 0); why != Exhausted {
-		t.Fatalf("a sixth attempt: %v", why)
+		t.Fatalf("a seventh attempt: %v", why)
 	}
 }
 
@@ -104,14 +115,14 @@ func TestPause(t *testing.T) {
 
 func TestValidateReportsAll(t *testing.T) {
 	t.Parallel()
-	c := Config{Policy: Policy{MaxRetries: -1, BaseDelay: -1, MaxDelay: -2, JitterFactor: math.NaN(), MaxElapsed: time.Hour},
+	c := Config{Policy: Policy{MaxRetries: -1, FirstDelay: -1, BaseDelay: -1, MaxDelay: -2, JitterFactor: math.NaN(), MaxElapsed: time.Hour},
 		BudgetPerCommit: math.Inf(1), BudgetPerSecond: math.NaN(), LogTotalBytes: -1, HeldBytes: -1, HeldTotalBytes: -2}
 	err := c.Validate()
 	var all interface{ Unwrap() []error }
 	if !errors.As(err, &all) {
 		t.Fatalf("error %v", err)
 	}
-	keys := []string{"max_retries", "base_delay", "max_delay", "jitter_factor", "max_elapsed", "budget_burst", "budget_per_commit",
+	keys := []string{"max_retries", "first_delay", "base_delay", "max_delay", "jitter_factor", "max_elapsed", "budget_burst", "budget_per_commit",
 		"budget_per_second", "gate_hold", "log_bytes", "log_total_bytes", "held_bytes", "held_total_bytes", "hold_time"}
 	errs := all.Unwrap()
 	if len(errs) != len(keys) {

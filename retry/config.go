@@ -8,7 +8,10 @@ import (
 
 // Defaults, as the specification has them unless another source is named.
 const (
-	DefaultMaxRetries   = 5
+	DefaultMaxRetries = 5
+	// DefaultFirstDelay is by measurement: see docs/decisions.md, "The first replay does not
+	// wait for long".
+	DefaultFirstDelay   = 2 * time.Millisecond
 	DefaultBaseDelay    = 100 * time.Millisecond
 	DefaultMaxDelay     = 5 * time.Second
 	DefaultJitterFactor = 0.25
@@ -41,9 +44,12 @@ const (
 
 // Policy is when and how often a transaction is run again.
 type Policy struct {
-	// MaxRetries is how often; 0 never.
+	// MaxRetries is how often, without the one of FirstDelay; 0 never.
 	MaxRetries int
-	// The pause before a replay begins at BaseDelay and doubles up to MaxDelay.
+	// FirstDelay is the pause before the first replay, where it is less than BaseDelay: whoever
+	// won has committed by then.
+	FirstDelay time.Duration
+	// The pause before each other replay begins at BaseDelay and doubles up to MaxDelay.
 	BaseDelay, MaxDelay time.Duration
 	// JitterFactor varies a pause by up to that part of it, both ways.
 	JitterFactor float64
@@ -75,6 +81,7 @@ func Defaults() Config {
 	return Config{
 		Policy: Policy{
 			MaxRetries:   DefaultMaxRetries,
+			FirstDelay:   DefaultFirstDelay,
 			BaseDelay:    DefaultBaseDelay,
 			MaxDelay:     DefaultMaxDelay,
 			JitterFactor: DefaultJitterFactor,
@@ -103,6 +110,7 @@ func (c Config) Validate() error {
 	p := c.Policy
 	check(p.MaxRetries >= 0 && p.MaxRetries <= mostRetries, "retry.max_retries", p.MaxRetries,
 		fmt.Sprintf("want 0 (never run again) to %d", mostRetries))
+	check(p.FirstDelay >= 0, "retry.first_delay", p.FirstDelay, "want 0 (at once) or more; from retry.base_delay on it changes nothing")
 	check(p.BaseDelay > 0, "retry.base_delay", p.BaseDelay, "want more than 0")
 	check(p.MaxDelay >= p.BaseDelay, "retry.max_delay", p.MaxDelay, fmt.Sprintf("want at least retry.base_delay, %v", p.BaseDelay))
 	check(p.JitterFactor >= 0 && p.JitterFactor <= 1, "retry.jitter_factor", p.JitterFactor, "want 0 (none) to 1")

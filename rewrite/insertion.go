@@ -231,87 +231,83 @@ type Cell struct{ Row, Column int }
 // time are among them only where clock says so. It returns "" where no value of the answer
 // is such a one.
 func (in *Insertion) With(clock bool, value func(Cell) string) string {
-	var edits []edit
 	var added []int // columns that are not listed
-	always, replaced := false, false
 	for i, c := range in.relation.Columns {
-		if in.returned[i] < 0 || c.Computed || !c.drawn(clock) {
-			continue
-		}
-		at := slices.Index(in.listed, i)
-		if at < 0 {
+		if in.takes(i) && !slices.Contains(in.listed, i) && c.drawn(clock) {
 			added = append(added, i)
-			always = always || c.Always
-			continue
-		}
-		for row, items := range in.items {
-			it := items[at]
-			if !it.fill || !in.ph.word(it.first, "default") {
-				continue
-			}
-			edits = append(edits, in.replace(it, value(Cell{row, in.returned[i]})))
-			always, replaced = always || c.Always, true
 		}
 	}
-	for at, i := range in.listed { // calls in the place of a value
-		if in.returned[i] < 0 {
-			continue
-		}
-		for row, items := range in.items {
-			if it := items[at]; it.fill && !in.ph.word(it.first, "default") {
-				edits = append(edits, in.replace(it, value(Cell{row, in.returned[i]})))
-				replaced = true
-			}
-		}
-	}
-	if len(added) == 0 && !replaced {
+	always := slices.ContainsFunc(added, func(i int) bool { return in.relation.Columns[i].Always })
+	edits, system := in.replaced(clock, value)
+	if len(added) == 0 && len(edits) == 0 {
 		return ""
 	}
 	over := ""
-	if always && !in.system {
+	if (always || system) && !in.system {
 		over = " OVERRIDING SYSTEM VALUE"
 	}
-	behind := in.list
-	if behind >= 0 {
-		behind = int(in.pairs[behind])
-	}
-	switch {
-	case len(in.rows) == 0: // DEFAULT VALUES
+	if len(in.rows) == 0 { // DEFAULT VALUES
 		start, end := in.ph.tokens[in.head].start, in.ph.tokens[in.head+1].end
-		edits = append(edits, edit{int(start), int(end), "(" + in.named(added) + ")" + over + " VALUES (" + in.valued(added, 0, value) + ")"})
-		return applyEdits(in.sql, edits)
-	case in.list >= 0:
-		if len(added) > 0 {
-			start := int(in.ph.tokens[behind].start)
-			edits = append(edits, edit{start, start, ", " + in.named(added)})
-		}
-		if over != "" {
-			end := int(in.ph.tokens[behind].end)
-			edits = append(edits, edit{end, end, over})
-		}
-	default:
-		start := int(in.ph.tokens[in.before()].start)
-		edits = append(edits, edit{start, start, "(" + in.named(slices.Concat(in.listed, added)) + ")" + over + " "})
+		text := "(" + in.named(added) + ")" + over + " VALUES (" + in.valued(added, 0, value) + ")"
+		return applyEdits(in.sql, []edit{{int(start), int(end), text}})
 	}
+	edits = append(edits, in.relist(added, over)...)
 	if len(added) > 0 {
 		for row, open := range in.rows {
-			start := int(in.ph.tokens[in.pairs[open]].start)
-			edits = append(edits, edit{start, start, ", " + in.valued(added, row, value)})
+			edits = append(edits, in.inFront(int(in.pairs[open]), ", "+in.valued(added, row, value)))
 		}
 	}
 	return applyEdits(in.sql, edits)
 }
 
-// before is the token in front of which a list of columns goes.
-func (in *Insertion) before() int {
-	if in.system { // OVERRIDING SYSTEM VALUE
-		return in.head - 3
-	}
-	return in.head
+// takes reports whether a column of the answer can be written.
+func (in *Insertion) takes(column int) bool {
+	return in.returned[column] >= 0 && !in.relation.Columns[column].Computed
 }
 
-func (in *Insertion) replace(it given, text string) edit {
-	return edit{int(in.ph.tokens[it.first].start), int(in.ph.tokens[it.last].end), text}
+// replaced puts values in the place of those items that the server makes: DEFAULT, or a call.
+// system says that one is of an identity that is generated always.
+func (in *Insertion) replaced(clock bool, value func(Cell) string) (edits []edit, system bool) {
+	for at, i := range in.listed {
+		if !in.takes(i) {
+			continue
+		}
+		c := in.relation.Columns[i]
+		for row, items := range in.items {
+			it := items[at]
+			byDefault := in.ph.word(it.first, "default")
+			if !it.fill || byDefault && !c.drawn(clock) {
+				continue
+			}
+			system = system || byDefault && c.Always
+			edits = append(edits, edit{int(in.ph.tokens[it.first].start), int(in.ph.tokens[it.last].end), value(Cell{row, in.returned[i]})})
+		}
+	}
+	return edits, system
+}
+
+// relist adds columns to the list, and what stands behind that; it makes one where there is
+// none.
+func (in *Insertion) relist(added []int, over string) (edits []edit) {
+	if in.list < 0 {
+		at := in.head
+		if in.system { // OVERRIDING SYSTEM VALUE
+			at -= 3
+		}
+		return append(edits, in.inFront(at, "("+in.named(slices.Concat(in.listed, added))+")"+over+" "))
+	}
+	end := int(in.pairs[in.list])
+	if len(added) > 0 {
+		edits = append(edits, in.inFront(end, ", "+in.named(added)))
+	}
+	behind := int(in.ph.tokens[end].end)
+	return append(edits, edit{behind, behind, over})
+}
+
+// inFront puts text in front of a token.
+func (in *Insertion) inFront(token int, text string) edit {
+	start := int(in.ph.tokens[token].start)
+	return edit{start, start, text}
 }
 
 // named are names of columns, as a list has them.

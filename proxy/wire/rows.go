@@ -1,0 +1,49 @@
+package wire
+
+import "encoding/binary"
+
+// CountRows is how many DataRows there are; -1 where the bytes are not these alone.
+func CountRows(rows []byte) (n int) {
+	for ; len(rows) > 0; n++ {
+		if len(rows) < HeaderLen || rows[0] != DataRow {
+			return -1
+		}
+		size := 1 + int(binary.BigEndian.Uint32(rows[1:]))
+		if size < HeaderLen || size > len(rows) {
+			return -1
+		}
+		rows = rows[size:]
+	}
+	return n
+}
+
+// Rows are the columns of each of the DataRows that CountRows counts; a value of nil is NULL.
+// nil where a row has not so many columns. The values are parts of rows.
+func Rows(rows []byte, width int) (all [][][]byte) {
+	for len(rows) > 0 {
+		size := 1 + int(binary.BigEndian.Uint32(rows[1:]))
+		payload := rows[HeaderLen:size]
+		rows = rows[size:]
+		if len(payload) < 2 || int(binary.BigEndian.Uint16(payload)) != width {
+			return nil
+		}
+		row := make([][]byte, width)
+		payload = payload[2:]
+		for i := range row {
+			if len(payload) < 4 {
+				return nil
+			}
+			n := int(int32(binary.BigEndian.Uint32(payload)))
+			payload = payload[4:]
+			if n < 0 {
+				continue
+			}
+			if n > len(payload) {
+				return nil
+			}
+			row[i], payload = payload[:n:n], payload[n:]
+		}
+		all = append(all, row)
+	}
+	return all
+}
