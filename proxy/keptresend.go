@@ -33,6 +33,9 @@ func (s *session) insertion(f *retry.Frame[logEntry], last bool) (in *rewrite.In
 	return in, values
 }
 
+// The two functions below return nothing where the changed text is refused, or is another kind
+// of statement than the client's: then it is sent as it was, and the answer will differ.
+
 // keptQuery is the text in whose form a Query is sent again; "" for its own.
 func (s *session) keptQuery(f *retry.Frame[logEntry], last bool) string {
 	in, values := s.insertion(f, last)
@@ -88,6 +91,7 @@ func (s *session) keptBind(f *retry.Frame[logEntry], last bool) (*template, []by
 	return s.srv.template(&s.t.scratch, []byte(text), []byte(t.oids), t.parsing, names.ID(), plan), p.Bytes()
 }
 
-// undrawn notes that the backend has not drawn what the session was told: what the backend has
+// undrawn sees to it that currval and lastval are not asked of a backend that would answer with
+// an older number. It notes that the backend has not drawn what the session was told: what the backend has
 // drawn before is out of date.
 func (s *session) undrawn() { s.b.drawer = several }

@@ -35,8 +35,8 @@ type keptAnswer struct {
 	whole, void bool
 }
 
-// keepAnswer returns where the answer to a statement that is about to be sent will be kept; nil for
-// one whose answer no replay needs: outside a block it commits before it is told.
+// keepAnswer returns where the answer to a statement that is about to be sent will be kept; nil
+// for one whose answer no replay needs: outside a block it commits before it is told.
 func (s *session) keepAnswer(may bool) *keptAnswer {
 	if !may || !s.srv.keeper.on || !s.t.logs || !s.tx.log.Replayable() || !s.inBlock() {
 		return nil
@@ -44,8 +44,8 @@ func (s *session) keepAnswer(may bool) *keptAnswer {
 	return &keptAnswer{}
 }
 
-// add takes bytes of rows as they come. What is too long, or has no room in the log, is not
-// kept.
+// add takes bytes of rows as they come from the server, cut anywhere, before the client is sent
+// them. What is too long, or has no room in the log, is not kept.
 func (k *keptAnswer) add(log *retry.Log[logEntry], span []byte) {
 	if k.void || len(span) == 0 {
 		return
@@ -57,7 +57,9 @@ func (k *keptAnswer) add(log *retry.Log[logEntry], span []byte) {
 	k.rows = append(k.rows, span...)
 }
 
-// end is told of the frame that ends an answer.
+// end is told of the frame that ends an answer. The tag says how many rows there must be: an
+// answer of which some passed unseen is not used, nor is one of a portal that was suspended,
+// or of a text with more statements behind.
 func (k *keptAnswer) end(typ byte, frame []byte) {
 	tag, _ := bytes.CutSuffix(frame[wire.HeaderLen:], []byte{0})
 	k.void = k.void || k.whole || typ != wire.CommandComplete ||
@@ -114,7 +116,8 @@ func (k *keeping) bears(s *session, f *retry.Frame[logEntry]) bool {
 	case n.names == nil: // nobody knows what its names stood for
 		return false
 	}
-	// A parameter may say now as a constant does.
+	// The texts of the turn in progress count as well: what they read, they read behind the
+	// values that are kept. A parameter may say now as a constant does.
 	k.clock = k.clock && (f.Type != wire.Bind || !rewrite.TimeText(s.payload(f)))
 	text := s.clientText(f)
 	if s.drawnBy(text) != rewrite.Settled {
@@ -125,7 +128,8 @@ func (k *keeping) bears(s *session, f *retry.Frame[logEntry]) bool {
 	return !survey.Numbers
 }
 
-// told reports whether the client was told anything that a replay could keep.
+// told reports whether the client was told anything that a replay could keep. Most replays find
+// nothing, and need no look at what their statements read.
 func (s *session) told() bool {
 	l := s.tx.log
 	for turn := range l.Turns() + 1 {
