@@ -17,6 +17,8 @@
 //     runs these transactions again;
 //   - faults: 16 clients on rows of their own, 10 ms a statement, before and after one
 //     fault, while 64 fight for one row, in one Sluice and in two.
+//   - pause: 16 clients fight for 1, 10 and 1,000 rows, with a long pause before the first
+//     replay and with the default, by one Sluice and by four.
 //
 // # How to read a figure
 //

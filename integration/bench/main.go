@@ -122,7 +122,7 @@ func ids() []string {
 	for _, w := range mappedLoads() {
 		all = append(all, w.id)
 	}
-	return append(all, idIdle, idDelayed, idConflicts, idFaults)
+	return append(all, idIdle, idDelayed, idConflicts, idFaults, idPause)
 }
 
 func (c config) wants(id string) bool { return c.only == nil || c.only.MatchString(id) }
@@ -144,7 +144,7 @@ func measure(ctx context.Context, c config) (r *report, err error) {
 		return nil, err
 	}
 	r.Rounds, r.Seconds = c.rounds, c.seconds
-	for _, part := range []func(context.Context, *report) error{b.load, b.features, b.mapping, b.idle, b.delayed, b.conflicts, b.faults} {
+	for _, part := range []func(context.Context, *report) error{b.load, b.features, b.mapping, b.idle, b.delayed, b.conflicts, b.faults, b.pauses} {
 		if err := part(ctx, r); err != nil {
 			return nil, err
 		}

@@ -30,6 +30,7 @@ type report struct {
 	Features  []featureResult `json:"features"`
 	Faults    []faultResult   `json:"faults,omitempty"`
 	Fights    []fightResult   `json:"fights,omitempty"`
+	Pauses    []pauseResult   `json:"pauses,omitempty"`
 	// LogBytes are kept for an open transaction of four statements; 0: not measured.
 	LogBytes float64  `json:"log_bytes_per_transaction,omitzero"`
 	Goals    []judged `json:"goals"`

@@ -97,6 +97,7 @@ func (r *report) tables() string {
 	r.delayedTable(&t)
 	r.featureTable(&t)
 	r.faultTable(&t)
+	r.pauseTable(&t)
 	if r.LogBytes != 0 {
 		fmt.Fprintf(&t, "\nKept to run an open transaction of four statements again: %.0f bytes.\n", r.LogBytes)
 	}
@@ -170,6 +171,22 @@ What one fault leaves behind: %d clients on rows of their own, %d ms a statement
 		fmt.Fprintf(w, "%s %s, %.2f %% (at most %.2f)", [2]string{"", ";"}[min(i, 1)], f.Title, 100*f.Told.Median, 100*f.Told.High)
 	}
 	fmt.Fprint(w, ".\n")
+}
+
+func (r *report) pauseTable(w io.Writer) {
+	if len(r.Pauses) == 0 {
+		return
+	}
+	fmt.Fprintf(w, `
+The pause before the first replay (`+"`retry.first_delay`"+`), 100 ms to the default: %d clients each count up one of some rows, by the stand-in for DSQL:
+
+| fight | commits/s, 100 ms | default | default to 100 ms | attempts for a commit | told of a conflict |
+|---|---|---|---|---|---|
+`, pauseClients)
+	for _, p := range r.Pauses {
+		row(w, p.Title, p.RateLong.short(), p.RateShort.short(), p.Ratio.ratio(), fmt.Sprintf("%.3f, %.3f", p.AttemptsLong.Median, p.AttemptsShort.Median),
+			fmt.Sprintf("%.2f %%, %.2f %%", 100*p.ToldLong.Median, 100*p.ToldShort.Median))
+	}
 }
 
 // conditions says how the figures came about.

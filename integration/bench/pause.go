@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sluice-proxy/sluice/integration/harness"
+)
+
+// The pause before the first replay (retry.first_delay), in fights: with as long a one as
+// before any other replay, which is none of its own, and with the default.
+
+const (
+	idPause = "pause"
+
+	pauseClients = 16
+	pauseSluices = 4
+)
+
+// pauseLoad is one fight.
+type pauseLoad struct {
+	rows    int
+	sluices int     // among which the clients are divided
+	refused float64 // share of the commits that the stand-in refuses beside, the winner's too
+}
+
+func pauseLoads() (all []pauseLoad) {
+	for _, sluices := range []int{1, pauseSluices} {
+		for _, rows := range []int{1, 10, 1000} {
+			all = append(all, pauseLoad{rows: rows, sluices: sluices})
+		}
+		all = append(all, pauseLoad{rows: 10, sluices: sluices, refused: conflictShare})
+	}
+	return all
+}
+
+func (l pauseLoad) title() string {
+	title := fmt.Sprintf("%d rows", l.rows)
+	if l.rows == 1 {
+		title = "one row"
+	}
+	if l.sluices > 1 {
+		title += fmt.Sprintf(", %d Sluices", l.sluices)
+	}
+	if l.refused > 0 {
+		title += fmt.Sprintf(", %.0f %% of commits refused beside", 100*l.refused)
+	}
+	return title
+}
+
+// statements are those of one transaction: it counts a row up.
+func (l pauseLoad) statements(int) []string {
+	return []string{"BEGIN", fmt.Sprintf("UPDATE account SET n = n + 1 WHERE id = %d", rand.IntN(l.rows)), "COMMIT"}
+}
+
+// pauseSample is what came of a fight.
+type pauseSample struct{ rate, attempts, told float64 }
+
+// pauseResult compares the two pauses: commits a second, attempts for each commit, and the
+// share of the transactions that was told of a conflict.
+type pauseResult struct {
+	Title         string `json:"title"`
+	RateLong      figure `json:"long_per_second"`
+	RateShort     figure `json:"short_per_second"`
+	Ratio         figure `json:"rate_short_to_long"`
+	AttemptsLong  figure `json:"attempts_long"`
+	AttemptsShort figure `json:"attempts_short"`
+	ToldLong      figure `json:"told_long"`
+	ToldShort     figure `json:"told_short"`
+}
+
+// pauses measures the fights, each with both pauses in one round.
+func (b *bench) pauses(ctx context.Context, r *report) error {
+	if !b.wants(idPause) {
+		return nil
+	}
+	dir, err := os.MkdirTemp(b.rig.dir, "pause-")
+	if err != nil {
+		return err
+	}
+	sim, err := harness.LaunchDSQLSim(ctx, harness.DSQLSimConfig{Bin: b.bin, Dir: dir, Upstream: b.rig.postgres})
+	if err != nil {
+		return err
+	}
+	defer sim.Stop(syscall.SIGTERM, stopGrace)
+	var sluices [2][]*harness.Sluice // with the long pause, and the short one
+	defer func() {
+		for _, s := range slices.Concat(sluices[0], sluices[1]) {
+			s.Stop(syscall.SIGTERM, stopGrace)
+		}
+	}()
+	for i, env := range []harness.Env{{"DSQL_RETRY_FIRST_DELAY": "100ms"}, {}} {
+		for range pauseSluices {
+			dir, err := os.MkdirTemp(dir, "sluice-")
+			if err != nil {
+				return err
+			}
+			s, err := harness.LaunchSluice(ctx, harness.SluiceConfig{Bin: b.bin, Dir: dir, Env: sim.Env().With(harness.Env{
+				"DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(pauseClients), "DSQL_LOG_LEVEL": "error"}).With(env)})
+			if err != nil {
+				return err
+			}
+			sluices[i] = append(sluices[i], s)
+		}
+	}
+	if err := prepareFaults(ctx, sluices[0][0].DSN("postgres")); err != nil {
+		return err
+	}
+	for _, s := range slices.Concat(sluices[0], sluices[1]) { // pools fill
+		all := startCrowd(s.DSN("postgres"), pauseClients, func(int) []string { return []string{"BEGIN", "SELECT 1", "COMMIT"} })
+		time.Sleep(time.Second)
+		if _, err := all.stop(); err != nil {
+			return fmt.Errorf("warm up: %w", err)
+		}
+	}
+	for _, l := range pauseLoads() {
+		result, err := b.pause(ctx, l, sim, sluices)
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.title(), err)
+		}
+		r.Pauses = append(r.Pauses, result)
+	}
+	return nil
+}
+
+// pause measures one fight.
+func (b *bench) pause(ctx context.Context, l pauseLoad, sim *harness.DSQLSim, sluices [2][]*harness.Sluice) (pauseResult, error) {
+	if l.refused > 0 {
+		plan := fmt.Sprintf(`[{"at":"commit","action":"fail","error":"conflict","probability":%g,"seed":1}]`, l.refused)
+		if _, err := sim.Ask(ctx, "POST", "/faults", plan); err != nil {
+			return pauseResult{}, err
+		}
+		defer sim.Ask(ctx, "DELETE", "/faults", "")
+	}
+	var taken [2][]pauseSample
+	for round := range b.rounds {
+		var said [2]string
+		for _, i := range rand.Perm(len(sluices)) {
+			got, err := b.fights(ctx, l, sluices[i][:l.sluices])
+			if err != nil {
+				return pauseResult{}, err
+			}
+			taken[i] = append(taken[i], got)
+			said[i] = fmt.Sprintf("%s %s/s, %.3f attempts, %.2f %% told", [2]string{"long", "short"}[i], number(got.rate), got.attempts, 100*got.told)
+		}
+		b.say(round, l.title(), said[:]...)
+	}
+	each := func(i int, value func(pauseSample) float64) (values []float64) {
+		for _, s := range taken[i] {
+			values = append(values, value(s))
+		}
+		return values
+	}
+	rate := func(s pauseSample) float64 { return s.rate }
+	attempts := func(s pauseSample) float64 { return s.attempts }
+	told := func(s pauseSample) float64 { return s.told }
+	return pauseResult{Title: l.title(), RateLong: summarize(each(0, rate)), RateShort: summarize(each(1, rate)),
+		Ratio:        summarize(ratios(each(1, rate), each(0, rate))),
+		AttemptsLong: summarize(each(0, attempts)), AttemptsShort: summarize(each(1, attempts)),
+		ToldLong: summarize(each(0, told)), ToldShort: summarize(each(1, told))}, nil
+}
+
+// fights has the clients fight for a sample's time.
+func (b *bench) fights(ctx context.Context, l pauseLoad, sluices []*harness.Sluice) (pauseSample, error) {
+	before, err := replays(ctx, sluices)
+	if err != nil {
+		return pauseSample{}, err
+	}
+	var crowds []*crowd
+	began := time.Now()
+	for _, s := range sluices {
+		crowds = append(crowds, startCrowd(s.DSN("postgres"), pauseClients/len(sluices), l.statements))
+	}
+	time.Sleep(time.Duration(b.seconds) * time.Second)
+	var committed, told float64
+	for _, c := range crowds {
+		if _, err := c.stop(); err != nil {
+			return pauseSample{}, err
+		}
+		committed, told = committed+float64(c.committed.Load()), told+float64(c.told.Load())
+	}
+	lasted := time.Since(began).Seconds()
+	after, err := replays(ctx, sluices)
+	if err != nil {
+		return pauseSample{}, err
+	}
+	return pauseSample{rate: committed / lasted, attempts: (committed + told + after - before) / max(committed, 1), told: told / max(committed+told, 1)}, nil
+}
+
+// replays is how many transactions some Sluices have run again.
+func replays(ctx context.Context, sluices []*harness.Sluice) (sum float64, err error) {
+	for _, s := range sluices {
+		text, err := s.Metrics(ctx)
+		if err != nil {
+			return 0, err
+		}
+		for line := range strings.Lines(text) {
+			if !strings.HasPrefix(line, "dsql_tx_retries_total") {
+				continue
+			}
+			n, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += n
+		}
+	}
+	return sum, nil
+}
