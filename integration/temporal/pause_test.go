@@ -36,7 +36,7 @@ func TestPause(t *testing.T) {
 	samples := map[string][]float64{}
 	for round := range *pauses {
 		for _, delay := range delays {
-			d.restartSluice(t, syscall.SIGTERM, harness.Env{"DSQL_RETRY_BASE_DELAY": delay})
+			d.restartSluice(t, syscall.SIGTERM, harness.Env{"DSQL_RETRY_BASE_DELAY": delay, "DSQL_RETRY_FIRST_DELAY": delay})
 			for _, rate := range rates {
 				d.sim.Admin(t, http.MethodDelete, "/faults", "")
 				d.batch(t, executed, fmt.Sprintf("warm-%d-%s-%v", round, delay, rate), batch/4) // connections and statements
