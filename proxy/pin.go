@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -53,6 +54,38 @@ func (srv *Server) takePin() bool {
 // that took it fails.
 var leavesNothing = map[rewrite.Pin]bool{rewrite.PinPrepare: true, rewrite.PinListen: true,
 	rewrite.PinHoldCursor: true, rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinRole: true}
+
+// pinsAlone reports whether the statement at hand, which is a text's only one, is what has the
+// session keep its backend from now on, and leaves nothing there where it fails.
+func (s *session) pinsAlone(plan *rewrite.Plan) bool {
+	return s.pinned && s.t.pinnedByTurn && len(plan.Statements) == 1 && leavesNothing[plan.Pin]
+}
+
+// unpinForReplay takes the pin of a statement back that has failed, since the schema has
+// changed, and is run again: where it is sent once more, it pins anew (repin).
+func (s *session) unpinForReplay() {
+	if s.tx.pins && s.pinned {
+		s.pinned, s.t.pinnedByTurn = false, false
+		s.srv.pinned.Add(-1)
+	}
+}
+
+// repin pins the session for a statement of the turn in progress that is about to be sent once
+// more. Where there are too many pins by now, the attempt is over.
+func (s *session) repin(plan *rewrite.Plan) {
+	if s.tx.pins && plan != nil && plan.Pin != rewrite.NoPin && s.pin(plan) != nil {
+		s.t.fail(retry.Pinned)
+	}
+}
+
+// pinHolds is told that a statement has run to its end. What it has left on the backend no
+// other attempt would find.
+func (s *session) pinHolds(plan *rewrite.Plan) {
+	if s.tx.pins && plan.Pin != rewrite.NoPin {
+		s.tx.pins = false
+		s.tx.log.Refuse(retry.Pinned)
+	}
+}
 
 // losePin says that a pinned backend is going, and with it the state that the session had
 // there: the session ends once the turn has been answered. Of a session that is not pinned

@@ -83,6 +83,8 @@ func (s *session) judge(cause retry.Cause) retry.Reason {
 	switch {
 	case !l.Replayable():
 		return l.Refused()
+	case s.tx.pins && cause != retry.SchemaConflict:
+		return retry.Pinned
 	case s.cancelAsked():
 		return retry.Cancelled
 	case s.srv.draining.Load():
@@ -141,6 +143,7 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 		}
 	}
 	s.noteAttempt(cause, reason)
+	s.unpinForReplay()
 	t.fail(reason)
 	t.stand, t.job = skips, job{}
 	return true, nil
@@ -182,7 +185,7 @@ func (s *session) noteRefusal(reason retry.Reason) {
 // certainly did not commit, and the log has all of it.
 func (s *session) survives() bool {
 	t := s.t
-	return t.logs && !t.outcome.mayCommit() && !(t.rest > 0 && t.restUncounted) && s.tx.log.Replayable()
+	return t.logs && !t.outcome.mayCommit() && !(t.rest > 0 && t.restUncounted) && s.tx.log.Replayable() && !s.tx.pins
 }
 
 // replayAfterLoss runs the transaction again after the loss of its backend, or refuses that
@@ -286,6 +289,7 @@ func (s *session) refuseReplay() error {
 		told = retry.AppendRefusal(nil, t.original, t.refusal.Detail(diff), retry.Hint)
 	}
 	told = append(t.ahead, told...)
+	s.unpinForReplay()
 	if s.b != nil {
 		s.stopWaiting()
 		s.rollBack(s.b.exchange)

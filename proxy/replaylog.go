@@ -53,6 +53,7 @@ type transaction struct {
 	operation string // see nameOperation
 	writes    bool   // operation is that of a statement that locks or writes
 	optedOut  bool   // by a comment
+	pins      bool   // its statement at hand is what has the session keep its backend
 	began     time.Time
 	// unknown: it is to be run again because the server did not know a name; renamed: so it was
 	// already.
@@ -177,6 +178,9 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 	switch {
 	case plan.Kind == rewrite.Unknown, plan.Pin == rewrite.PinUnparsed:
 		l.Refuse(retry.Unread)
+	case plan.Sequence == "" && s.pinsAlone(plan):
+		s.tx.pins = true // for a change of the schema it may be run again: see unpinForReplay
+		l.Wrote()
 	case plan.Pin != rewrite.NoPin, plan.Sequence != "":
 		l.Refuse(retry.Pinned)
 	case masks(plan) && !s.masksAlone(plan):

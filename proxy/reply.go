@@ -207,6 +207,7 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	if typ == wire.CommandComplete {
 		tag = frame[wire.HeaderLen : len(frame)-1]
 	}
+	s.pinHolds(o.plan)
 	st := s.statementOf(o, o.plan)
 	if st != nil {
 		s.noteCalls(st)

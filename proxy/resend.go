@@ -128,6 +128,11 @@ func (s *session) resend(last bool) error {
 			last = false
 			continue
 		}
+		if last && (f.Type == wire.Query || f.Type == wire.Execute) {
+			if s.repin(f.Note.plan); t.attemptOver() {
+				return nil
+			}
+		}
 		if err := s.resendFrame(f, last); err != nil || t.attemptOver() {
 			return err
 		}
