@@ -13,12 +13,12 @@ import (
 // What was read wrongly, since the schema has changed meanwhile, does no harm: a replay whose
 // answer differs is refused, and a column takes a value that the server has once made for it.
 
-// askFills asks for the columns that have a default, are an identity or computed, and for the
-// relations that are no tables.
-const askFills = `SELECT n.nspname, c.relname, a.attname, a.attidentity::text, a.attgenerated::text, pg_catalog.pg_get_expr(d.adbin, d.adrelid)` +
+// askFills asks for the columns that have a default, of their own or of their domain, are an
+// identity or computed, and for the relations that are no tables.
+const askFills = `SELECT n.nspname, c.relname, a.attname, a.attidentity::text, a.attgenerated::text, coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), pg_catalog.pg_get_expr(t.typdefaultbin, 0))` +
 	` FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
-	` LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum` +
-	` WHERE c.relkind IN ('r', 'p', 'f', 'v') AND a.attnum > 0 AND NOT a.attisdropped AND (a.atthasdef OR a.attidentity <> '') AND n.nspname NOT IN ` + systemSchemas +
+	` JOIN pg_catalog.pg_type t ON t.oid = a.atttypid LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum` +
+	` WHERE c.relkind IN ('r', 'p', 'f', 'v') AND a.attnum > 0 AND NOT a.attisdropped AND (a.atthasdef OR a.attidentity <> '' OR t.typdefaultbin IS NOT NULL) AND n.nspname NOT IN ` + systemSchemas +
 	` UNION ALL SELECT n.nspname, c.relname, '', '', '', '' FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
 	` WHERE c.relkind NOT IN ('r', 'p', 'S') AND n.nspname NOT IN ` + systemSchemas
 

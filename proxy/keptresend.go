@@ -24,7 +24,7 @@ func (s *session) insertion(f *retry.Frame[logEntry], last bool) (in *rewrite.In
 		return nil, nil
 	}
 	in = s.srv.planner.Insertion(s.clientText(f), f.Note.names.Renewed(s.t.keeping.now))
-	if in == nil {
+	if in == nil || !in.Same(f.Note.names) { // or the number is of another sequence
 		return nil, nil
 	}
 	if values = wire.Rows(k.rows, in.Width); len(values) != in.Rows {

@@ -67,8 +67,12 @@ func (k *keptAnswer) end(typ byte, frame []byte) {
 	k.whole = !k.void
 }
 
-// again forgets the answer: the statement is sent once more, as it was.
-func (k *keptAnswer) again() { *k = keptAnswer{} }
+// again forgets the answer, if there is any: the statement is sent once more, as it was.
+func (k *keptAnswer) again() {
+	if k != nil {
+		*k = keptAnswer{}
+	}
+}
 
 // keeping says what a replay keeps of the values that its client was told.
 type keeping struct {
@@ -96,7 +100,8 @@ func (s *session) surveyLog() (k keeping) {
 			}
 		}
 	}
-	k.clock = k.clock && ends
+	// A trigger may read the clock as well. DSQL has none.
+	k.clock = k.clock && ends && s.srv.cfg.Kind != Postgres
 	return k
 }
 
@@ -194,7 +199,8 @@ func (s *session) turnStands(turn int) bool {
 		switch f := &frames[i]; f.Type {
 		case wire.Query, wire.Bind:
 			fill := s.drawnBy(s.clientText(f))
-			if fill == rewrite.Settled || fill == rewrite.Clock && !k.clock || f.Type == wire.Bind && f.Note.name != "" {
+			other := f.Note.names.Schema() != k.now // the sequence may have been made anew
+			if fill == rewrite.Settled || other || fill == rewrite.Clock && !k.clock || f.Type == wire.Bind && f.Note.name != "" {
 				return false
 			}
 			ran = true

@@ -130,6 +130,7 @@ func (r *replanned) template(n *logEntry) {
 		return
 	}
 	r.lost = r.lost || t.own
+	n.kept.again() // it was of other columns
 	n.tmpl = r.s.srv.template(&r.s.t.scratch, []byte(t.sql), []byte(t.oids), t.parsing, names.ID(), plan)
 	n.names = names
 	if cs := n.stmt; cs != nil && cs.tmpl == t {
@@ -157,6 +158,7 @@ func (r *replanned) query(f *retry.Frame[logEntry]) {
 	} else {
 		n.plan = plan.AsWrite()
 	}
+	n.kept.again()
 	if n.asked, n.names, n.text = plan, names, plan.Text; n.text == "" {
 		n.text = string(sql)
 	}

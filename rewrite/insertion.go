@@ -72,6 +72,14 @@ func (p *Planner) Insertion(sql string, names *Names) *Insertion {
 	return in
 }
 
+// Same reports whether the relation was the same one by other names: not made anew, nor changed
+// in its columns.
+func (in *Insertion) Same(names *Names) bool {
+	name := in.node.child("relation")
+	r, _ := names.find(name.text("schemaname"), name.text("relname"))
+	return r != nil && r.ID == in.relation.ID && slices.Equal(r.Columns, in.relation.Columns)
+}
+
 // returns reads RETURNING: columns of the relation, and nothing else.
 func (in *Insertion) returns(node, name message) bool {
 	called := name.text("relname")

@@ -40,6 +40,7 @@ type Relation struct {
 	Schema, Name string
 	Columns      []Column // in their order
 	View         bool     // what it shows may be computed when it is read
+	ID           string   // tells it from others that had its name, or will have
 	Key          []string // the columns of the primary key, as clients know them; nil for none
 }
 
@@ -97,7 +98,7 @@ func (s *Schema) Relation(schema, name string) *Relation {
 // Equal reports whether two snapshots say the same.
 func (s *Schema) Equal(o *Schema) bool {
 	return maps.EqualFunc(s.relations, o.relations, func(a, b *Relation) bool {
-		return a.View == b.View && slices.Equal(a.Columns, b.Columns) && slices.Equal(a.Key, b.Key)
+		return a.View == b.View && a.ID == b.ID && slices.Equal(a.Columns, b.Columns) && slices.Equal(a.Key, b.Key)
 	})
 }
 
