@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -90,6 +91,12 @@ func (b *bench) pauses(ctx context.Context, r *report) error {
 		return err
 	}
 	defer sim.Stop(syscall.SIGTERM, stopGrace)
+	far, err := newRelay(net.JoinHostPort(loopback, strconv.Itoa(sim.Port)), faultOneWay)
+	if err != nil {
+		return err
+	}
+	go far.serve() // ends with close
+	defer far.close()
 	var sluices [2][]*harness.Sluice // with the long pause, and the short one
 	defer func() {
 		for _, s := range slices.Concat(sluices[0], sluices[1]) {
@@ -103,7 +110,7 @@ func (b *bench) pauses(ctx context.Context, r *report) error {
 				return err
 			}
 			s, err := harness.LaunchSluice(ctx, harness.SluiceConfig{Bin: b.bin, Dir: dir, Env: sim.Env().With(harness.Env{
-				"DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(pauseClients), "DSQL_LOG_LEVEL": "error"}).With(env)})
+				"DSQL_BACKEND_PORT": strconv.Itoa(far.port()), "DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(pauseClients), "DSQL_LOG_LEVEL": "error"}).With(env)})
 			if err != nil {
 				return err
 			}

@@ -178,11 +178,11 @@ func (r *report) pauseTable(w io.Writer) {
 		return
 	}
 	fmt.Fprintf(w, `
-The pause before the first replay (`+"`retry.first_delay`"+`), 100 ms to the default: %d clients each count up one of some rows, by the stand-in for DSQL:
+The pause before the first replay (`+"`retry.first_delay`"+`), 100 ms to the default: %d clients each count up one of some rows, by the stand-in for DSQL, %d ms a statement:
 
 | fight | commits/s, 100 ms | default | default to 100 ms | attempts for a commit | told of a conflict |
 |---|---|---|---|---|---|
-`, pauseClients)
+`, pauseClients, 2*faultOneWay.Milliseconds())
 	for _, p := range r.Pauses {
 		row(w, p.Title, p.RateLong.short(), p.RateShort.short(), p.Ratio.ratio(), fmt.Sprintf("%.3f, %.3f", p.AttemptsLong.Median, p.AttemptsShort.Median),
 			fmt.Sprintf("%.2f %%, %.2f %%", 100*p.ToldLong.Median, 100*p.ToldShort.Median))
