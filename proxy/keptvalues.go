@@ -150,6 +150,9 @@ func (s *session) told() bool {
 	return false
 }
 
+// An INSERT whose values are kept does not read the clock for these. Whether they are kept in
+// the end is decided where it is sent: if not, its answer differs.
+
 // survey is what a logged text, which is the client's, does beside what is kept of its own answer.
 func (s *session) survey(f *retry.Frame[logEntry], text string, now *rewrite.Schema) rewrite.Survey {
 	names := f.Note.names.Renewed(now)

@@ -56,10 +56,15 @@ var leavesNothing = map[rewrite.Pin]bool{rewrite.PinPrepare: true, rewrite.PinLi
 	rewrite.PinHoldCursor: true, rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinRole: true}
 
 // pinsAlone reports whether the statement at hand, which is a text's only one, is what has the
-// session keep its backend from now on, and leaves nothing there where it fails.
+// session keep its backend from now on, and leaves nothing there where it fails. A change of the
+// schema (OC001) is told of the statement itself: then it has not run. What an earlier statement
+// of a block has left, a replay finds again, since that statement is run again.
 func (s *session) pinsAlone(plan *rewrite.Plan) bool {
 	return s.pinned && s.t.pinnedByTurn && len(plan.Statements) == 1 && leavesNothing[plan.Pin]
 }
+
+// A loss of the backend is another matter: nobody knows whether the statement has run by then,
+// and a conflict over rows may come behind its work. Both are refused as they were.
 
 // unpinForReplay takes the pin of a statement back that has failed, since the schema has
 // changed, and is run again: where it is sent once more, it pins anew (repin).
