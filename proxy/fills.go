@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -14,13 +15,19 @@ import (
 // answer differs is refused, and a column takes a value that the server has once made for it.
 
 // askFills asks for the columns that have a default, of their own or of their domain, are an
-// identity or computed, and for the relations that are no tables.
-const askFills = `SELECT n.nspname, c.relname, a.attname, a.attidentity::text, a.attgenerated::text, coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), pg_catalog.pg_get_expr(t.typdefaultbin, 0))` +
+// identity or computed, and for the relations that are no tables. Each is one text, of seven
+// parts with fillEnd between them: the answer is as short as may be, since sessions wait for it.
+const askFills = `SELECT n.nspname || chr(1) || c.relname || chr(1) || a.attname || chr(1) || a.attidentity::text || chr(1) || a.attgenerated::text || chr(1) || c.oid::text || chr(1) ||` +
+	` coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), pg_catalog.pg_get_expr(t.typdefaultbin, 0), '') AS f` +
 	` FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
 	` JOIN pg_catalog.pg_type t ON t.oid = a.atttypid LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum` +
-	` WHERE c.relkind IN ('r', 'p', 'f', 'v') AND a.attnum > 0 AND NOT a.attisdropped AND (a.atthasdef OR a.attidentity <> '' OR t.typdefaultbin IS NOT NULL) AND n.nspname NOT IN ` + systemSchemas +
-	` UNION ALL SELECT n.nspname, c.relname, '', '', '', '' FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
-	` WHERE c.relkind NOT IN ('r', 'p', 'S') AND n.nspname NOT IN ` + systemSchemas
+	` WHERE c.relkind IN ('r', 'p', 'f', 'v') AND a.attnum > 0 AND NOT a.attisdropped AND (a.atthasdef OR a.attidentity <> '' OR t.typdefaultbin IS NOT NULL)` +
+	` AND n.nspname NOT IN ` + systemSchemas +
+	` UNION ALL SELECT n.nspname || chr(1) || c.relname || chr(1) || chr(1) || chr(1) || chr(1) || chr(1) FROM pg_catalog.pg_class c` +
+	` JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind NOT IN ('r', 'p', 'S') AND n.nspname NOT IN ` + systemSchemas
+
+// fillEnd is what the server makes of chr(1).
+const fillEnd = "\x01"
 
 // fill tells the fills of relations, which are those of users. An error is a lost backend, or a
 // change of the schema meanwhile.
@@ -28,22 +35,25 @@ func (srv *Server) fill(ask asker, relations []rewrite.Relation) error {
 	// By names, as the server has them: of a mapped column with its suffix.
 	type column struct{ schema, relation, name string }
 	fills := map[column]rewrite.Column{}
-	views := map[column]bool{}
+	views, ids := map[column]bool{}, map[column]string{}
 	err := srv.rowsBy(ask, askFills, func(row []string) error {
-		if len(row) != 6 {
-			return errors.New("a row of other columns than were asked for")
+		if row = strings.SplitN(row[0], fillEnd, 7); len(row) < 6 {
+			return errors.New("a row in other parts than were asked for")
 		}
 		at := column{row[0], row[1], row[2]}
 		if at.name == "" {
 			views[at] = true
 			return nil
 		}
+		ids[column{row[0], row[1], ""}] = row[5]
 		c := rewrite.Column{Always: row[3] == "a", Computed: row[4] != ""}
 		switch {
+		case len(row) < 7:
+			c.Fill = rewrite.Unclear
 		case row[3] != "":
 			c.Fill = rewrite.Drawn
 		case !c.Computed:
-			c.Fill = rewrite.FillOf(row[5])
+			c.Fill = rewrite.FillOf(row[6])
 		}
 		fills[at] = c
 		return nil
@@ -56,7 +66,8 @@ func (srv *Server) fill(ask asker, relations []rewrite.Relation) error {
 	}
 	for i := range relations {
 		r := &relations[i]
-		r.View = unclear || views[column{r.Schema, r.Name, ""}]
+		whole := column{r.Schema, r.Name, ""}
+		r.View, r.ID = unclear || views[whole], ids[whole]
 		for j := range r.Columns {
 			c := &r.Columns[j]
 			if unclear {

@@ -28,7 +28,7 @@ const systemSchemas = `('pg_catalog', 'information_schema', 'sys')`
 func askColumns(of string) string {
 	return `SELECT n.nspname, c.relname, a.attname, a.attnum, CASE WHEN a.atttypid <> 25 THEN ''` +
 		` WHEN EXISTS (SELECT 1 FROM pg_catalog.pg_constraint w WHERE w.conrelid = c.oid AND w.contype = 'c' AND w.conkey = ARRAY[a.attnum]` +
-		` AND pg_catalog.right(w.conname, 10) = '` + rewrite.MappedSuffix + `') THEN 'checked' ELSE 'text' END, p.conkey, c.oid` +
+		` AND pg_catalog.right(w.conname, 10) = '` + rewrite.MappedSuffix + `') THEN 'checked' ELSE 'text' END, p.conkey` +
 		` FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
 		` LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped` +
 		` LEFT JOIN pg_catalog.pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'` +
@@ -46,7 +46,7 @@ const (
 const usualPath = `"$user", public`
 
 // askMapped asks for mapped columns alone, where nothing is mapped here: they have a CHECK.
-const askMapped = `SELECT n.nspname, c.relname, a.attname, a.attnum, 'checked', NULL, 0 FROM pg_catalog.pg_attribute a` +
+const askMapped = `SELECT n.nspname, c.relname, a.attname, a.attnum, 'checked', NULL FROM pg_catalog.pg_attribute a` +
 	` JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
 	` WHERE a.atttypid = 25 AND a.attnum > 0 AND NOT a.attisdropped AND pg_catalog.right(a.attname, 10) = '` + rewrite.MappedSuffix + `'` +
 	` AND EXISTS (SELECT 1 FROM pg_catalog.pg_constraint w WHERE w.conrelid = c.oid AND w.contype = 'c' AND w.conkey = ARRAY[a.attnum]` +
@@ -186,13 +186,13 @@ type relationGatherer struct {
 
 // add takes a row of askColumns.
 func (g *relationGatherer) add(row []string) error {
-	if len(row) != 7 {
-		return fmt.Errorf("a row of %d columns, want 7", len(row))
+	if len(row) != 6 {
+		return fmt.Errorf("a row of %d columns, want 6", len(row))
 	}
 	schema, name, column, number, kind, key := row[0], row[1], row[2], row[3], row[4], row[5]
 	n := len(g.relations) - 1
 	if n < 0 || g.relations[n].Schema != schema || g.relations[n].Name != name {
-		g.relations = append(g.relations, rewrite.Relation{Schema: schema, Name: name, ID: row[6]})
+		g.relations = append(g.relations, rewrite.Relation{Schema: schema, Name: name})
 		g.key = nil
 		if key != "" {
 			g.key = strings.Split(strings.Trim(key, "{}"), ",")

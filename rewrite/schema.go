@@ -40,7 +40,7 @@ type Relation struct {
 	Schema, Name string
 	Columns      []Column // in their order
 	View         bool     // what it shows may be computed when it is read
-	ID           string   // tells it from others that had its name, or will have
+	ID           string   // of one with columns that the server fills in: tells it from others of its name
 	Key          []string // the columns of the primary key, as clients know them; nil for none
 }
 
