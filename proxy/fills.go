@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -29,9 +30,17 @@ const askFills = `SELECT n.nspname || chr(1) || c.relname || chr(1) || a.attname
 // fillEnd is what the server makes of chr(1).
 const fillEnd = "\x01"
 
-// fill tells the fills of relations, which are those of users. An error is a lost backend, or a
-// change of the schema meanwhile.
-func (srv *Server) fill(ask asker, relations []rewrite.Relation) error {
+// fillPatience is how long the question for the columns may have taken for this one to be asked
+// as well: sessions wait for the answers, and can do without fills.
+const fillPatience = time.Second
+
+// fill tells the fills of relations, which are those of users; took is how long the question for
+// their columns has taken. An error is a lost backend, or a change of the schema meanwhile.
+func (srv *Server) fill(ask asker, relations []rewrite.Relation, took time.Duration) error {
+	if took > fillPatience {
+		unfilled(relations)
+		return nil
+	}
 	// By names, as the server has them: of a mapped column with its suffix.
 	type column struct{ schema, relation, name string }
 	fills := map[column]rewrite.Column{}
@@ -60,23 +69,33 @@ func (srv *Server) fill(ask asker, relations []rewrite.Relation) error {
 	})
 	var refused *refusedError
 	// A server that refuses is not asked again before the next reading.
-	unclear := errors.As(err, &refused) && refused.code != retry.StateConflict
-	if err != nil && !unclear {
+	if errors.As(err, &refused) && refused.code != retry.StateConflict {
+		unfilled(relations)
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	for i := range relations {
 		r := &relations[i]
 		whole := column{r.Schema, r.Name, ""}
-		r.View, r.ID = unclear || views[whole], ids[whole]
+		r.View, r.ID = views[whole], ids[whole]
 		for j := range r.Columns {
 			c := &r.Columns[j]
-			if unclear {
-				c.Fill = rewrite.Unclear
-				continue
-			}
 			known := fills[column{r.Schema, r.Name, c.Physical()}]
 			c.Fill, c.Always, c.Computed = known.Fill, known.Always, known.Computed
 		}
 	}
 	return nil
+}
+
+// unfilled marks relations as those of which nobody knows what the server fills them with.
+func unfilled(relations []rewrite.Relation) {
+	for i := range relations {
+		r := &relations[i]
+		r.View = true
+		for j := range r.Columns {
+			r.Columns[j].Fill = rewrite.Unclear
+		}
+	}
 }

@@ -99,9 +99,10 @@ func (srv *Server) allRelations(ask asker) ([]rewrite.Relation, error) {
 		}
 		k.base.Store(base)
 	}
+	began := time.Now()
 	made, err := srv.columnsBy(ask, "NOT IN "+systemSchemas)
 	if err == nil {
-		err = srv.fill(ask, made)
+		err = srv.fill(ask, made, time.Since(began))
 	}
 	if err != nil {
 		return nil, err
