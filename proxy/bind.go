@@ -219,8 +219,9 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 	head := len(b.portal) + 1 + len(b.stmt) + 1
 	params := b.total - wire.HeaderLen - head
 	if t.logs {
-		kept := s.keepAnswer(b.cs.tmpl.inserts)
-		if kept != nil {
+		var kept *keptAnswer
+		if b.cs.tmpl.inserts && s.keepsAnswers() {
+			kept = &keptAnswer{}
 			p := s.portalOf(b.portal)
 			p.kept = kept
 			s.keepPortal(b.portal, p)

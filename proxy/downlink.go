@@ -239,7 +239,7 @@ func (s *session) relayFrame(r *stretch, typ byte, total int) error {
 			return err
 		}
 	}
-	t.owed.passes(total > len(frame))
+	t.owed.cutsKept(total > len(frame))
 	v, err := s.reply(typ, frame, total)
 	if err != nil {
 		return err

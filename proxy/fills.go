@@ -10,13 +10,13 @@ import (
 )
 
 // What the server fills columns in with, which a replay has to know of values that a client
-// was told (kept.go). A server need not tell: then all is unclear, and nothing is kept.
-
+// was told (keptvalues.go). A server need not tell: then all is unclear, and nothing is kept.
+//
 // What was read wrongly, since the schema has changed meanwhile, does no harm: a replay whose
 // answer differs is refused, and a column takes a value that the server has once made for it.
 
 // askFills asks for the columns that have a default, of their own or of their domain, are an
-// identity or computed, and for the relations that are no tables. Each is one text, of seven
+// identity or computed, for sequences, and for other relations that are no tables. Each is one text, of seven
 // parts with fillEnd between them: the answer is as short as may be, since sessions wait for it.
 const askFills = `SELECT n.nspname || chr(1) || c.relname || chr(1) || a.attname || chr(1) || a.attidentity::text || chr(1) || a.attgenerated::text || chr(1) || c.oid::text || chr(1) ||` +
 	` coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), pg_catalog.pg_get_expr(t.typdefaultbin, 0), '') AS f` +
@@ -24,8 +24,8 @@ const askFills = `SELECT n.nspname || chr(1) || c.relname || chr(1) || a.attname
 	` JOIN pg_catalog.pg_type t ON t.oid = a.atttypid LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum` +
 	` WHERE c.relkind IN ('r', 'p', 'f', 'v') AND a.attnum > 0 AND NOT a.attisdropped AND (a.atthasdef OR a.attidentity <> '' OR t.typdefaultbin IS NOT NULL)` +
 	` AND n.nspname NOT IN ` + systemSchemas +
-	` UNION ALL SELECT n.nspname || chr(1) || c.relname || chr(1) || chr(1) || chr(1) || chr(1) || chr(1) FROM pg_catalog.pg_class c` +
-	` JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind NOT IN ('r', 'p', 'S') AND n.nspname NOT IN ` + systemSchemas
+	` UNION ALL SELECT n.nspname || chr(1) || c.relname || chr(1) || chr(1) || chr(1) || chr(1) || CASE c.relkind WHEN 'S' THEN c.oid::text ELSE '' END || chr(1)` +
+	` FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind NOT IN ('r', 'p') AND n.nspname NOT IN ` + systemSchemas
 
 // fillEnd is what the server makes of chr(1).
 const fillEnd = "\x01"
@@ -44,21 +44,19 @@ func (srv *Server) fill(ask asker, relations []rewrite.Relation, took time.Durat
 	// By names, as the server has them: of a mapped column with its suffix.
 	type column struct{ schema, relation, name string }
 	fills := map[column]rewrite.Column{}
-	views, ids := map[column]bool{}, map[column]string{}
+	views, sequences, ids := map[column]bool{}, map[column]bool{}, map[column]string{}
 	err := srv.rowsBy(ask, askFills, func(row []string) error {
-		if row = strings.SplitN(row[0], fillEnd, 7); len(row) < 6 {
+		if row = strings.SplitN(row[0], fillEnd, 7); len(row) < 7 {
 			return errors.New("a row in other parts than were asked for")
 		}
 		at := column{row[0], row[1], row[2]}
+		ids[column{row[0], row[1], ""}] = row[5]
 		if at.name == "" {
-			views[at] = true
+			sequences[at], views[at] = row[5] != "", row[5] == ""
 			return nil
 		}
-		ids[column{row[0], row[1], ""}] = row[5]
 		c := rewrite.Column{Always: row[3] == "a", Computed: row[4] != ""}
 		switch {
-		case len(row) < 7:
-			c.Fill = rewrite.Unclear
 		case row[3] != "":
 			c.Fill = rewrite.Drawn
 		case !c.Computed:
@@ -68,7 +66,7 @@ func (srv *Server) fill(ask asker, relations []rewrite.Relation, took time.Durat
 		return nil
 	})
 	var refused *refusedError
-	// A server that refuses is not asked again before the next reading.
+	// A server that refuses is not asked again before the schema is read for another reason.
 	if errors.As(err, &refused) && refused.code != retry.StateConflict {
 		unfilled(relations)
 		return nil
@@ -79,7 +77,7 @@ func (srv *Server) fill(ask asker, relations []rewrite.Relation, took time.Durat
 	for i := range relations {
 		r := &relations[i]
 		whole := column{r.Schema, r.Name, ""}
-		r.View, r.ID = views[whole], ids[whole]
+		r.View, r.Sequence, r.ID = views[whole], sequences[whole], ids[whole]
 		for j := range r.Columns {
 			c := &r.Columns[j]
 			known := fills[column{r.Schema, r.Name, c.Physical()}]

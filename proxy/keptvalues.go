@@ -35,13 +35,10 @@ type keptAnswer struct {
 	whole, void bool
 }
 
-// keepAnswer returns where the answer to a statement that is about to be sent will be kept; nil
-// for one whose answer no replay needs: outside a block it commits before it is told.
-func (s *session) keepAnswer(may bool) *keptAnswer {
-	if !may || !s.srv.keeper.on || !s.t.logs || !s.tx.log.Replayable() || !s.inBlock() {
-		return nil
-	}
-	return &keptAnswer{}
+// keepsAnswers reports whether the answer to an INSERT ... RETURNING that is about to be sent is
+// kept. No replay needs that of one outside a block, which commits before it is told.
+func (s *session) keepsAnswers() bool {
+	return s.srv.keeper.on && s.t.logs && s.tx.log.Replayable() && s.inBlock()
 }
 
 // add takes bytes of rows as they come from the server, cut anywhere, before the client is sent
@@ -79,10 +76,12 @@ type keeping struct {
 	on    bool // values that were drawn
 	clock bool // and the time: nothing else of the transaction reads the clock, and it ends here
 	now   *rewrite.Schema
+	was   *rewrite.Schema // the last that was found to have the sequences of now
 }
 
 // surveyLog finds out what the replay that begins can keep. Nothing is kept of a transaction
-// that may set a sequence back, or make one: the number would be drawn again by others.
+// that may set a sequence back, or make one, nor where another has made one meanwhile: the
+// number would be drawn again by others.
 func (s *session) surveyLog() (k keeping) {
 	l := s.tx.log
 	if !s.srv.keeper.on || l.Turns() == 0 && !l.Begun() || !s.told() {
@@ -120,6 +119,10 @@ func (k *keeping) bears(s *session, f *retry.Frame[logEntry]) bool {
 		return true
 	case n.names == nil: // nobody knows what its names stood for
 		return false
+	case n.names.Schema() != k.was: // a sequence that was made anew draws its numbers again
+		if k.was = n.names.Schema(); !k.now.SameSequences(k.was) {
+			return false
+		}
 	}
 	// The texts of the turn in progress count as well: what they read, they read behind the
 	// values that are kept. A parameter may say now as a constant does.
@@ -130,7 +133,8 @@ func (k *keeping) bears(s *session, f *retry.Frame[logEntry]) bool {
 	}
 	survey := s.survey(f, text, k.now)
 	k.clock = k.clock && !survey.Time
-	return !survey.Numbers
+	// A view may call what sets a sequence back, where the database has such a function.
+	return !survey.Numbers && !(survey.Views && !s.srv.reads())
 }
 
 // told reports whether the client was told anything that a replay could keep. Most replays find
@@ -202,8 +206,7 @@ func (s *session) turnStands(turn int) bool {
 		switch f := &frames[i]; f.Type {
 		case wire.Query, wire.Bind:
 			fill := s.drawnBy(s.clientText(f))
-			other := f.Note.names.Schema() != k.now // the sequence may have been made anew
-			if fill == rewrite.Settled || other || fill == rewrite.Clock && !k.clock || f.Type == wire.Bind && f.Note.name != "" {
+			if fill == rewrite.Settled || fill == rewrite.Clock && !k.clock || f.Type == wire.Bind && f.Note.name != "" {
 				return false
 			}
 			ran = true

@@ -76,9 +76,9 @@ func (q *owedQueue) empty() bool { return q.head == len(q.items) }
 // first returns the head entry; the queue must not be empty.
 func (q *owedQueue) first() *owed { return &q.items[q.head] }
 
-// passes is told of a frame that answers the head, and whether it is long: its rest then looks
-// like rows to whoever keeps those.
-func (q *owedQueue) passes(long bool) {
+// cutsKept is told whether the frame at hand, which answers the head, has not come whole: its rest
+// then looks like rows, and the head's answer is not kept.
+func (q *owedQueue) cutsKept(long bool) {
 	if long && !q.empty() && q.first().kept != nil {
 		q.first().kept.void = true
 	}

@@ -195,7 +195,9 @@ func (s *session) sendQuery(q *simple) error {
 		t.scratch = wire.AppendStrings(t.scratch[:0], wire.Query, plan.Text)
 		frame = t.scratch
 	}
-	o.kept = s.keepAnswer(plan.Kind == rewrite.Write && rewrite.InsertsReturning(q.sql()))
+	if plan.Kind == rewrite.Write && s.keepsAnswers() && rewrite.InsertsReturning(q.sql()) {
+		o.kept = &keptAnswer{}
+	}
 	entry := logEntry{plan: plan, asked: q.asked, names: s.mapped.planned, commits: t.outcome.mayCommit(), kept: o.kept}
 	if t.strung != nil {
 		entry.answered = &answeredHere{strung: t.strung}

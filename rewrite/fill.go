@@ -39,7 +39,7 @@ func FillOf(expression string) Fill {
 			}
 			continue
 		case quotedToken:
-			word = "?" // a call of that name is of nobody known
+			word = strings.Trim(string(l.lexeme()), `"`) // the server quotes builtins as well: "left"
 			continue
 		case stringToken:
 			if clockText(l.lexeme()) {

@@ -336,16 +336,6 @@ func (in *Insertion) valued(columns []int, row int, value func(Cell) string) str
 	return strings.Join(values, ", ")
 }
 
-// TellsTime reports whether the answer has the time that a column was filled with.
-func (in *Insertion) TellsTime() bool {
-	for i, c := range in.relation.Columns {
-		if in.returned[i] >= 0 && c.Fill == Clock && in.filled(i) {
-			return true
-		}
-	}
-	return false
-}
-
 // Survey is that of the statement where it is sent with all values of its answer: the time
 // that is in the answer is not read.
 func (in *Insertion) Survey() Survey {

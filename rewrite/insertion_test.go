@@ -7,7 +7,7 @@ import (
 
 func TestFillOf(t *testing.T) {
 	for expression, want := range map[string]Fill{
-		"": Settled, "0": Settled, "'x'::text": Settled, "'{}'::jsonb": Settled, "'2020-01-01'::date": Settled, "(1 + 2)": Settled, "lower('X'::text)": Settled,
+		"": Settled, "0": Settled, "'x'::text": Settled, "'{}'::jsonb": Settled, "'2020-01-01'::date": Settled, "(1 + 2)": Settled, "lower('X'::text)": Settled, `"left"('X'::text, 1)`: Settled, `"left"((random())::text, 2)`: Drawn, `"mine"()`: Unclear,
 		"nextval('s'::regclass)": Drawn, "gen_random_uuid()": Drawn, "(random() * (10)::double precision)": Drawn, "uuid_generate_v4()": Drawn,
 		"md5((random())::text)": Drawn, "('a'::text || nextval('s'::regclass))": Drawn,
 		"now()": Clock, "CURRENT_TIMESTAMP": Clock, "CURRENT_DATE": Clock, "timezone('utc'::text, now())": Clock, "('now'::text)::date": Clock,
@@ -74,27 +74,27 @@ func TestInsertionWith(t *testing.T) {
 	}
 }
 
-// The time goes back where it is asked for, and what is filled with it is told.
+// The time goes back where it is asked for, and what else is filled with it is told.
 func TestInsertionAndTheTime(t *testing.T) {
 	s := NewSchema([]Relation{{Schema: "public", Name: "t", Columns: []Column{{Name: "id", Fill: Drawn}, {Name: "at", Fill: Clock}, {Name: "changed", Fill: Clock}}}})
 	p := newPlanner(t)
 	for sql, want := range map[string]struct {
-		tells, hides bool
-		with         string
+		hides bool
+		with  string
 	}{
-		"INSERT INTO t DEFAULT VALUES RETURNING id":                     {false, true, `INSERT INTO t ("id") VALUES ($1) RETURNING id`},
-		"INSERT INTO t DEFAULT VALUES RETURNING at":                     {true, true, `INSERT INTO t ("at") VALUES ($1) RETURNING at`},
-		"INSERT INTO t DEFAULT VALUES RETURNING at, changed":            {true, false, `INSERT INTO t ("at", "changed") VALUES ($1, $1) RETURNING at, changed`},
-		"INSERT INTO t (at, changed) VALUES ('x', 'y') RETURNING at":    {false, false, ""},
-		"INSERT INTO t (at, changed) VALUES (DEFAULT, 'y') RETURNING *": {true, false, `INSERT INTO t (at, changed, "id") VALUES ($1, 'y', $1) RETURNING *`},
+		"INSERT INTO t DEFAULT VALUES RETURNING id":                     {true, `INSERT INTO t ("id") VALUES ($1) RETURNING id`},
+		"INSERT INTO t DEFAULT VALUES RETURNING at":                     {true, `INSERT INTO t ("at") VALUES ($1) RETURNING at`},
+		"INSERT INTO t DEFAULT VALUES RETURNING at, changed":            {false, `INSERT INTO t ("at", "changed") VALUES ($1, $1) RETURNING at, changed`},
+		"INSERT INTO t (at, changed) VALUES ('x', 'y') RETURNING at":    {false, ""},
+		"INSERT INTO t (at, changed) VALUES (DEFAULT, 'y') RETURNING *": {false, `INSERT INTO t (at, changed, "id") VALUES ($1, 'y', $1) RETURNING *`},
 	} {
 		in := p.Insertion(sql, s.In([]string{"public"}))
 		if in == nil {
 			t.Fatalf("%s: no insertion", sql)
 		}
 		got := in.With(true, func(Cell) string { return "$1" })
-		if in.TellsTime() != want.tells || in.Survey().Time != want.hides || got != want.with {
-			t.Errorf("%s: tells %v, hides %v, %s", sql, in.TellsTime(), in.Survey().Time, got)
+		if in.Survey().Time != want.hides || got != want.with {
+			t.Errorf("%s: hides %v, %s", sql, in.Survey().Time, got)
 		}
 	}
 }

@@ -70,11 +70,8 @@ func (p *Planner) OwnNumbers(text string, runs []Run) string {
 
 // statements are the trees of a text's statements; none where it cannot be read.
 func (p *Planner) statements(text string) (nodes []message) {
-	if p.config.guard([]byte(text)) != fits {
-		return nil
-	}
-	tree, err := parseTree(text)
-	if err != nil {
+	tree, ok := p.read(text, false)
+	if !ok {
 		return nil
 	}
 	for raw := range tree.list("stmts") {

@@ -40,7 +40,8 @@ type Relation struct {
 	Schema, Name string
 	Columns      []Column // in their order
 	View         bool     // what it shows may be computed when it is read
-	ID           string   // of one with columns that the server fills in: tells it from others of its name
+	Sequence     bool
+	ID           string   // of a sequence, and of one with columns that the server fills in: tells it from others of its name
 	Key          []string // the columns of the primary key, as clients know them; nil for none
 }
 
@@ -98,8 +99,26 @@ func (s *Schema) Relation(schema, name string) *Relation {
 // Equal reports whether two snapshots say the same.
 func (s *Schema) Equal(o *Schema) bool {
 	return maps.EqualFunc(s.relations, o.relations, func(a, b *Relation) bool {
-		return a.View == b.View && a.ID == b.ID && slices.Equal(a.Columns, b.Columns) && slices.Equal(a.Key, b.Key)
+		return a.View == b.View && a.Sequence == b.Sequence && a.ID == b.ID && slices.Equal(a.Columns, b.Columns) && slices.Equal(a.Key, b.Key)
 	})
+}
+
+// SameSequences reports whether two snapshots have the same sequences: none was dropped, made,
+// or made anew between them.
+func (s *Schema) SameSequences(o *Schema) bool {
+	if s == o {
+		return true
+	}
+	sequences := func(s *Schema) map[relationName]string {
+		all := map[relationName]string{}
+		for name, r := range s.relations {
+			if r.Sequence {
+				all[name] = r.ID
+			}
+		}
+		return all
+	}
+	return maps.Equal(sequences(s), sequences(o))
 }
 
 // Mapped are the relations that have mapped columns, by schema and name.

@@ -11,11 +11,15 @@ type Survey struct {
 	Time bool
 	// Numbers: it may set a sequence back, or make one.
 	Numbers bool
+	// Views: it reads what is no table, which may call any function.
+	Views bool
 }
+
+// all is what a text may do of which nobody knows.
+var all = Survey{Time: true, Numbers: true, Views: true}
 
 // Survey looks through a text. What cannot be read, or calls what nobody knows, may do all.
 func (p *Planner) Survey(sql string, names *Names) Survey {
-	all := Survey{Time: true, Numbers: true}
 	statements := p.statements(sql)
 	if names == nil || len(statements) == 0 && !blank(sql) {
 		return all
@@ -24,7 +28,7 @@ func (p *Planner) Survey(sql string, names *Names) Survey {
 	for _, node := range statements {
 		switch node.name() {
 		case "SelectStmt", "UpdateStmt", "DeleteStmt", "InsertStmt", "MergeStmt":
-			v := surveyor{names: names, fills: node.is("InsertStmt") || node.is("MergeStmt"), Survey: s}
+			v := surveyor{names: names, fills: node.is("InsertStmt") || node.is("MergeStmt"), updates: node.is("UpdateStmt"), Survey: s}
 			v.visit(node, 0)
 			s = v.Survey
 		case "TransactionStmt", "VariableSetStmt", "VariableShowStmt":
@@ -37,6 +41,7 @@ func (p *Planner) Survey(sql string, names *Names) Survey {
 
 // saysTime reports whether a text has a word for the time, or, where defaults count, DEFAULT.
 func saysTime(sql string, defaults bool) bool {
+	var small [maxWord + 1]byte
 	for l := (lexer{text: []byte(sql), utf8: true}); ; {
 		switch l.next() {
 		case endToken:
@@ -44,7 +49,7 @@ func saysTime(sql string, defaults bool) bool {
 		case badToken:
 			return true
 		case wordToken:
-			if isWordOf(l.lexeme(), clocks) || defaults && is(l.lexeme(), "default") {
+			if clocks[string(lowered(small[:0], l.lexeme()))] || defaults && is(l.lexeme(), "default") {
 				return true
 			}
 		case stringToken:
@@ -61,41 +66,29 @@ func blank(sql string) bool {
 	return l.next() == endToken
 }
 
-// isWordOf reports whether a word is in a set of words in small letters.
-func isWordOf(word []byte, set map[string]bool) bool {
-	var buf [maxWord]byte
-	if len(word) > len(buf) {
-		return false
-	}
-	for i, c := range word {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		buf[i] = c
-	}
-	return set[string(buf[:len(word)])]
-}
-
 // deepest bounds how deep surveys go into a tree: deeper ones may do all.
 const deepest = 200
 
 type surveyor struct {
-	names *Names
-	fills bool // the statement inserts: its relations' defaults may run
+	names   *Names
+	fills   bool // the statement inserts: its relations' defaults may run
+	updates bool // it is an UPDATE
 	Survey
 }
 
 func (v *surveyor) visit(m message, depth int) {
 	if depth > deepest {
-		v.Survey = Survey{Time: true, Numbers: true}
+		v.Survey = all
 		return
 	}
 	switch m.name() {
 	case "RangeVar":
 		r, known := v.names.find(m.text("schemaname"), m.text("relname"))
 		switch {
-		case r == nil, !known, r.View: // or the name of a WITH query
-			v.Time = true
+		case r == nil, !known: // or the name of a WITH query
+			v.Time, v.Numbers = true, v.Numbers || v.fills
+		case r.View:
+			v.Time, v.Views = true, true
 		case v.fills:
 			for _, c := range r.Columns {
 				v.Time = v.Time || c.Fill >= Clock
@@ -106,8 +99,10 @@ func (v *surveyor) visit(m message, depth int) {
 		names := m.names("funcname")
 		last := names[len(names)-1]
 		if known := roles[last]&harmless != 0 || drawers[last]; !known || len(names) > 1 && names[0] != "pg_catalog" {
-			v.Survey = Survey{Time: true, Numbers: true}
+			v.Survey = all
 		}
+	case "SetToDefault": // of an UPDATE: its default runs, and nobody has looked which that is
+		v.Numbers = v.Numbers || v.updates
 	}
 	for child := range m.nodes() {
 		v.visit(child, depth+1)

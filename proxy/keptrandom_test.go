@@ -1,0 +1,107 @@
+package proxy_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/sluice-proxy/sluice/proxy"
+)
+
+// madeColumns are columns of many types, whose values the server makes anew each time.
+var madeColumns = []struct{ kind, made string }{
+	{"bigint", "nextval('numbers')"}, {"int", "(random() * 1e9)::int"}, {"smallint", "(random() * 1e4)::smallint"},
+	{"text", `'it''s \ ' || nextval('numbers') || E'\n"\\x41'`}, {"varchar(3)", "left(random()::text, 3)"}, {"char(5)", "left(random()::text, 2)"},
+	{"float8", "random()"}, {"float4", "random()::float4"}, {"numeric", "random()::numeric * 1e20"}, {"numeric(8,2)", "(random() * 1000)::numeric"},
+	{"uuid", "gen_random_uuid()"}, {"bytea", "decode(md5(random()::text), 'hex')"}, {"bool", "random() < 0.5"},
+	{"int[]", "ARRAY[(random() * 100)::int, NULL]"}, {"text[]", `ARRAY[random()::text, 'a"b,\', NULL]`},
+	{"jsonb", "jsonb_build_object('r', random(), 's', 'it''s')"}, {"json", `('{"r":  ' || random() || '}')::json`},
+	{"interval", "random() * '1000 hours'::interval"}, {"timestamptz", "to_timestamp(random() * 2e9)"}, {"timestamp", "to_timestamp(random() * 2e9)::timestamp"},
+	{"date", "to_timestamp(random() * 2e9)::date"}, {"time", "to_timestamp(random() * 2e9)::time"}, {"point", "point(random(), random())"},
+	{"int4range", "int4range(0, 1 + (random() * 100)::int)"}, {"bit(8)", "(random() * 255)::int::bit(8)"}, {"text", "nullif(random(), random() + 2)::text"},
+	{"text", "CASE WHEN random() < 0.5 THEN NULL ELSE random()::text END"}, {"mood", "CASE WHEN random() < 0.5 THEN 'sad'::mood ELSE 'it''s \\ ok'::mood END"},
+	{"small", "random() * 100"},
+}
+
+// madeSettings change how values are written and read.
+var madeSettings = []string{"extra_float_digits = 0", "DateStyle = 'SQL, DMY'", "DateStyle = 'German'", "DateStyle = 'Postgres, MDY'", "IntervalStyle = 'sql_standard'", "IntervalStyle = 'iso_8601'",
+	"TimeZone = 'Asia/Kolkata'", "TimeZone = 'Europe/Berlin'", "bytea_output = 'escape'", "intervalstyle = 'postgres_verbose'", "client_encoding = 'LATIN1'"}
+
+// Whatever the types, settings, formats and losses: when a client is told that its transaction
+// has committed, the tables have what it was told. Most of these replays keep the values.
+func TestKeptValuesAtRandom(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", stumbling+`CREATE SEQUENCE numbers; CREATE TYPE mood AS ENUM ('sad', 'it''s \ ok'); CREATE DOMAIN small AS float8 CHECK (VALUE < 1000);
+		CREATE TABLE fatal (n int); CREATE FUNCTION fatal() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM die(2); RETURN NULL; END $$;
+		CREATE TRIGGER fatal AFTER INSERT ON fatal FOR EACH ROW EXECUTE FUNCTION fatal();
+		CREATE TABLE early (n int); CREATE TRIGGER early AFTER INSERT ON early FOR EACH ROW EXECUTE FUNCTION late();`)
+	s := startSluice(t, pg, asDSQL, fastReplay, mapping, withSavepoints, maxOpen(3))
+	r := rand.New(rand.NewPCG(1, 2))
+	modes := []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}
+	replays, refusals := 0, 0
+	for n := range max(40, 400/proxy.OneIn) {
+		table, columns, names := fmt.Sprintf("made_%d", n), "", []string{}
+		for i := range 1 + r.IntN(4) {
+			c := madeColumns[r.IntN(len(madeColumns))]
+			columns += fmt.Sprintf(", c%d %s DEFAULT %s", i, c.kind, c.made)
+			names = append(names, fmt.Sprintf("c%d", i))
+		}
+		pg.SQL(t, "postgres", fmt.Sprintf("CREATE TABLE %s (id bigint GENERATED %s AS IDENTITY, v text%s)", table, [2]string{"ALWAYS", "BY DEFAULT"}[r.IntN(2)], columns))
+		returned := "id, " + strings.Join(names, ", ")
+		insert := fmt.Sprintf("INSERT INTO %s (v) VALUES ('a'), ('it''s')%s RETURNING %s", table, [3]string{"", ", (NULL)", " ON CONFLICT DO NOTHING"}[r.IntN(3)], returned)
+		fails := [...]string{"INSERT INTO late VALUES (1)", "INSERT INTO fatal VALUES (1)", "INSERT INTO early VALUES (1)", "INSERT INTO late VALUES (1), (3)"}[r.IntN(4)]
+		mode := modes[r.IntN(len(modes))]
+		stumbles(t, pg, true, "early", "fatal")
+		c := connectTo(t, s, "postgres", mode)
+		var said []string
+		for range r.IntN(3) {
+			set := madeSettings[r.IntN(len(madeSettings))]
+			if mode == pgx.QueryExecModeSimpleProtocol && strings.HasPrefix(set, "client") {
+				continue // pgx does not speak simply then
+			}
+			said = append(said, set)
+			run(t, c, "SET "+set)
+		}
+		what := fmt.Sprintf("%d: %v, SET %v, %s %s; %s", n, mode, said, columns, insert, fails)
+		run(t, c, "BEGIN")
+		told := printedRows(t, c, insert)
+		if r.IntN(3) == 0 {
+			what += ", behind a savepoint"
+			for _, sql := range []string{"SAVEPOINT a", "INSERT INTO stumbled VALUES (1)", "ROLLBACK TO a"} {
+				if _, err := c.Exec(t.Context(), sql); err != nil {
+					t.Errorf("%s: %s: %v", what, sql, detailOf(err))
+				}
+			}
+		}
+		_, err := c.Exec(t.Context(), fails)
+		if err == nil {
+			_, err = c.Exec(t.Context(), "COMMIT")
+		}
+		replays++
+		if err != nil {
+			refusals++
+			t.Logf("refused: %s: %v", what, detailOf(err))
+			continue
+		}
+		if stored := printedRows(t, c, fmt.Sprintf("SELECT %s FROM %s ORDER BY id", returned, table)); stored != told {
+			t.Errorf("%s:\ntold\n%s\nstored\n%s", what, told, stored)
+		}
+	}
+	if refusals > replays/10 {
+		t.Errorf("%d of %d replays were refused", refusals, replays)
+	}
+}
+
+// detailOf is an error with what the server adds.
+func detailOf(err error) string {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Error() + ": " + e.Detail
+	}
+	return err.Error()
+}
