@@ -20,6 +20,7 @@ type contest struct {
 	injected           func() bool                         // a conflict that is nobody's
 	apart              time.Duration                       // between the first transactions of two clients
 	watch              func(stop context.Context, g *Gate) // nil: nobody looks
+	policy             func(*Policy)                       // nil: the defaults
 
 	mu       sync.Mutex
 	versions map[int]int
@@ -48,6 +49,9 @@ func (c *contest) attempt(row int) bool {
 // transact does what a session does for a client.
 func (c *contest) transact(ctx context.Context, g *Gate, b *Budget, row int) bool {
 	policy := Defaults().Policy
+	if c.policy != nil {
+		c.policy(&policy)
+	}
 	var pass *Pass
 	if !c.ungated {
 		waits, cancel := context.WithTimeout(ctx, policy.Patience())
@@ -148,7 +152,8 @@ func TestGateEndsTheFight(t *testing.T) {
 		"quick": {clients: 64, lasts: quick}, "slow": {clients: 64, lasts: slow}, "steady": {clients: 64, lasts: steady},
 		"a long line": {clients: 64, lasts: func() time.Duration { return 2 * DefaultMaxElapsed / 64 }, apart: 250 * time.Millisecond},
 		"few":         {clients: 8, lasts: slow}, "three": {clients: 3, lasts: slow},
-		"no gate": {clients: 64, lasts: quick, ungated: true},
+		"no gate":  {clients: 64, lasts: quick, ungated: true},
+		"no pause": {clients: 64, lasts: quick, policy: firstAfter(0)}, "no pause, no gate": {clients: 64, lasts: quick, policy: firstAfter(0), ungated: true},
 	} {
 		c.processes, c.row, c.key = 1, oneRow, oneKey
 		synctest.Test(t, func(t *testing.T) {

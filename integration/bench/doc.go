@@ -14,7 +14,7 @@
 //     way, as a server in another building would, and two drivers run Temporal's
 //     typical transaction with and without Sluice in between;
 //   - conflicts: a tenth of all commits is refused by the stand-in for DSQL, and Sluice
-//     runs these transactions again;
+//     runs these transactions again, after the default pause and after a long one;
 //   - faults: 16 clients on rows of their own, 10 ms a statement, before and after one
 //     fault, while 64 fight for one row, in one Sluice and in two.
 //   - pause: 16 clients fight for 1, 10 and 1,000 rows, with a long pause before the first

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -165,7 +166,8 @@ func (b *bench) logBytes(ctx context.Context, s *harness.Sluice) (float64, error
 }
 
 // conflicts measures what is left of the rate when the stand-in for DSQL refuses
-// a share of all commits. A conflict that reaches pgbench is a failed sample.
+// a share of all commits, with the default pause before the first replay and with
+// longPause. A conflict that reaches pgbench is a failed sample.
 func (b *bench) conflicts(ctx context.Context, r *report) error {
 	if !b.wants(idConflicts) {
 		return nil
@@ -179,25 +181,36 @@ func (b *bench) conflicts(ctx context.Context, r *report) error {
 		return err
 	}
 	defer sim.Stop(syscall.SIGTERM, stopGrace)
-	s, err := harness.LaunchSluice(ctx, harness.SluiceConfig{Bin: b.bin, Dir: dir, Env: sim.Env().With(harness.Env{
-		"DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(poolSize), "DSQL_LOG_LEVEL": "warn"})})
-	if err != nil {
-		return err
-	}
-	defer s.Stop(syscall.SIGTERM, stopGrace)
 	plan := fmt.Sprintf(`[{"at":"commit","action":"fail","error":"conflict","probability":%g,"seed":1}]`, conflictShare)
-	w := workload{id: idConflicts, clients: 16, args: []string{"-b", "simple-update"}}
-	result, err := b.onAndOff(ctx, &w, fmt.Sprintf("%.0f %% of commits refused, simple-update, c=16", 100*conflictShare), s.Port, s.Port,
-		func(on bool) error {
-			if _, err := sim.Ask(ctx, "DELETE", "/faults", ""); err != nil || !on {
-				return err
-			}
-			_, err := sim.Ask(ctx, "POST", "/faults", plan)
+	refuse := func(on bool) error {
+		if _, err := sim.Ask(ctx, "DELETE", "/faults", ""); err != nil || !on {
 			return err
-		})
-	if err != nil {
+		}
+		_, err := sim.Ask(ctx, "POST", "/faults", plan)
 		return err
 	}
-	r.Features = append(r.Features, result)
+	w := workload{id: idConflicts, clients: 16, args: []string{"-b", "simple-update"}}
+	for _, pause := range []struct {
+		title string
+		env   harness.Env
+	}{{}, {", first replay after " + longPause, harness.Env{"DSQL_RETRY_FIRST_DELAY": longPause}}} {
+		dir, err := os.MkdirTemp(dir, "sluice-")
+		if err != nil {
+			return err
+		}
+		s, err := harness.LaunchSluice(ctx, harness.SluiceConfig{Bin: b.bin, Dir: dir, Env: sim.Env().With(harness.Env{
+			"DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(poolSize), "DSQL_LOG_LEVEL": "warn"}).With(pause.env)})
+		if err != nil {
+			return err
+		}
+		title := fmt.Sprintf("%.0f %% of commits refused, simple-update, c=16%s", 100*conflictShare, pause.title)
+		result, err := b.onAndOff(ctx, &w, title, s.Port, s.Port, refuse)
+		if err := errors.Join(err, refuse(false)); err != nil {
+			s.Stop(syscall.SIGTERM, stopGrace)
+			return err
+		}
+		s.Stop(syscall.SIGTERM, stopGrace)
+		r.Features = append(r.Features, result)
+	}
 	return nil
 }

@@ -23,6 +23,7 @@ const (
 
 	pauseClients = 16
 	pauseSluices = 4
+	longPause    = "100ms" // retry.base_delay
 )
 
 // pauseLoad is one fight.
@@ -37,7 +38,9 @@ func pauseLoads() (all []pauseLoad) {
 		for _, rows := range []int{1, 10, 1000} {
 			all = append(all, pauseLoad{rows: rows, sluices: sluices})
 		}
-		all = append(all, pauseLoad{rows: 10, sluices: sluices, refused: conflictShare})
+		for _, rows := range []int{10, 1000} {
+			all = append(all, pauseLoad{rows: rows, sluices: sluices, refused: conflictShare})
+		}
 	}
 	return all
 }
@@ -103,7 +106,7 @@ func (b *bench) pauses(ctx context.Context, r *report) error {
 			s.Stop(syscall.SIGTERM, stopGrace)
 		}
 	}()
-	for i, env := range []harness.Env{{"DSQL_RETRY_FIRST_DELAY": "100ms"}, {}} {
+	for i, env := range []harness.Env{{"DSQL_RETRY_FIRST_DELAY": longPause}, {}} {
 		for range pauseSluices {
 			dir, err := os.MkdirTemp(dir, "sluice-")
 			if err != nil {
