@@ -194,7 +194,9 @@ func (c Config) Validate() error {
 	check(c.PreparedTexts > 0, "prepared.texts", "%d: want at least 1", c.PreparedTexts)
 	check(c.DescribeMemory >= 0, "prepared.describe_memory", "%s: want 0 (off) or more", c.DescribeMemory)
 	check(c.AlertConflictsPerMinute >= 0, "alert_threshold_conflicts_per_minute", "%d: want 0 (off) or more", c.AlertConflictsPerMinute)
-	check(c.Replay || !c.Retry.Savepoints || c.Kind != DSQL, "retry.savepoints", "true needs retry.enabled: savepoints are emulated by replay")
+	emulated := c.Retry.Savepoints != retry.NoSavepoints
+	check(c.Replay || !emulated || c.Kind != DSQL, "retry.savepoints", "%s needs retry.enabled: savepoints are emulated by replay", c.Retry.Savepoints)
+	check(c.Kind == DSQL || c.Retry.Savepoints != retry.Strict, "retry.savepoints", "strict is for kind dsql: discarded parts are run again on a second connection, which would wait for row locks; set off, since PostgreSQL has savepoints, or relaxed")
 	if c.Replay {
 		errs = append(errs, c.Retry.Validate())
 	}

@@ -74,7 +74,7 @@
 //	backend     backend.go, uplink.go, downlink.go, reply.go, replyerror.go, owed.go, outcome.go,
 //	            loss.go, path.go, mapped.go, exceeded.go, groups.go
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, replan.go, gate.go,
-//	            keptvalues.go, keptresend.go, savepoint.go, alarm.go
+//	            keptvalues.go, keptresend.go, savepoint.go, discarded.go, alarm.go
 //	bytes       errors.go, packages wire and rawconn
 //
 // # Words

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/retry"
 )
 
 // A string of statements that ends a block whose backend was lost goes on behind that
@@ -29,7 +31,7 @@ func TestStringsBehindALostBlock(t *testing.T) {
 		want[text] = play(pg.addr, "SELECT 1/0", text)
 	}
 	for route, opts := range map[string][]option{"": nil, "replay": {fastReplay}, "dsql": {asDSQL, answering, allIgnored}, "savepoints": {asDSQL, answering, allIgnored, fastReplay,
-		func(s *setup) { s.proxy.Retry.Savepoints = true }}} {
+		func(s *setup) { s.proxy.Retry.Savepoints = retry.Relaxed }}} {
 		s := startSluice(t, pg, append(opts, maxOpen(2))...)
 		for _, text := range texts {
 			got := play(s.addr, "/* sluice: no-retry */ SELECT pg_terminate_backend(pg_backend_pid())", text)

@@ -41,6 +41,11 @@ func (s *session) reacquire() error {
 	if again, err := s.borrowAgain(); !again {
 		return err
 	}
+	if len(s.tx.parts) > 0 {
+		if again, err := s.borrowWitness(); !again {
+			return err
+		}
+	}
 	if err := s.stopped(); err != nil {
 		s.heeded(err)
 		return s.noReplay(err)
@@ -52,10 +57,13 @@ func (s *session) reacquire() error {
 // borrowAgain sees to a backend with the session's settings; again is false where the
 // attempt is not made, for the reason in t.refusal. A backend that is kept has the settings
 // already.
-func (s *session) borrowAgain() (again bool, err error) {
+func (s *session) borrowAgain() (again bool, err error) { return s.borrowWith(s.borrow) }
+
+// borrowWith is borrowAgain for another way to borrow.
+func (s *session) borrowWith(borrow func() (*reservoir.Conn, error)) (again bool, err error) {
 	t := s.t
 	for s.b == nil {
-		conn, err := s.borrow()
+		conn, err := borrow()
 		if err != nil {
 			return false, s.noReplay(err)
 		}

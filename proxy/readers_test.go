@@ -80,3 +80,23 @@ func TestReaderLosesItsBackend(t *testing.T) {
 		t.Errorf("whoever waited got\n%s", got)
 	}
 }
+
+// A backend that is newer than the schema that was read has it read again, although another
+// client has just asked for what is not there.
+func TestNewBackendBehindAnError(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	keyed(t, pg, "public", true)
+	s := startSluice(t, pg, asDSQL, withReplay, mapping, maxOpen(1))
+	c, other := dialRaw(t, s.addr), dialRaw(t, s.addr)
+	c.say(t, "Q SELECT n FROM t\n< Z\n")
+	for range 3 { // the first has the schema read for the error, what follows is too soon for that
+		other.say(t, "Q SELECT nosuch FROM t\n< Z\n")
+		pg.SQL(t, "postgres", "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
+		other.say(t, "Q SELECT nosuch FROM t\n< Z\n")
+		pg.SQL(t, "postgres", "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
+		if got := c.say(t, "Q BEGIN; SELECT n FROM t\n< Z\nQ COMMIT\n< Z\n"); strings.Contains(got, "E S=ERROR") {
+			t.Fatalf("got\n%s", got)
+		}
+	}
+}

@@ -16,7 +16,8 @@ import (
 // where the snapshot will do.
 func (s *session) schemaDue() string {
 	cause := s.srv.schemaDue()
-	if cause == "" && s.b != nil && !s.b.knows.Before(s.srv.keeper.now.Load().at) {
+	// For an error the schema is not read at any time: a newer backend has it read now.
+	if (cause == "" || cause == metrics.LoadError) && s.b != nil && !s.b.knows.Before(s.srv.keeper.now.Load().at) {
 		cause = metrics.LoadBackend
 	}
 	return cause

@@ -69,6 +69,8 @@ type attempt struct {
 	keepsLast bool
 	// reads: the answer of what the schema says only reads was lost.
 	reads bool
+	// apart: a part that was discarded answers otherwise; nil: none does.
+	apart *apart
 }
 
 // fail ends the attempt. With a reason, no further one is made. resolve sees to what
@@ -214,7 +216,9 @@ func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.Reason) er
 // rest is skipped; t.original keeps the first error for attempts to come.
 func (s *session) resolve() error {
 	t := s.t
+	defer s.returnWitness()
 	for t.phase == aborting {
+		s.returnWitness()
 		// Output that was let go is delivered, and the next attempt has to answer it again.
 		if t.streams {
 			if err := s.flushDown(); err != nil {
@@ -271,9 +275,13 @@ func (s *session) refuseReplay() error {
 	if t.torn {
 		return fmt.Errorf("%w: %w", errClientGone, errHalfRow)
 	}
-	diff := retry.Difference{}
-	if t.refusal == retry.Differs {
+	diff, drew := retry.Difference{}, false
+	switch {
+	case t.refusal == retry.Differs && t.apart != nil:
+		diff, drew = t.apart.diff, t.apart.drew
+	case t.refusal == retry.Differs:
 		diff = s.tx.log.Difference()
+		drew = t.returns != "" && s.drewAgain(diff)
 	}
 	var told []byte
 	switch {
@@ -281,7 +289,7 @@ func (s *session) refuseReplay() error {
 		told = s.stoppedBy(errCanceled)
 	case t.refusal == retry.TimedOut:
 		told = s.stoppedBy(errTimedOut)
-	case t.refusal == retry.Differs && t.returns != "" && s.drewAgain(diff):
+	case drew && t.returns != "":
 		told = errGenerated(t.returns, diff).Append(nil)
 	case t.refusal == retry.Unchanged:
 		told = t.original

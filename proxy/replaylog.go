@@ -43,6 +43,8 @@ func newReplays(cfg Config) (*replays, error) {
 // again, and for metrics. endTransaction resets it.
 type transaction struct {
 	log *retry.Log[logEntry] // nil: no transaction, or replay is off
+	// whole is that log while log is one of a discarded part; else nil.
+	whole *retry.Log[logEntry]
 	// begin is the BEGIN that went in front of its first frame; nil: none did.
 	begin     *template
 	attempts  retry.Attempts
@@ -140,6 +142,10 @@ func (s *session) endTransaction(committed bool) {
 		s.tx = transaction{}
 		return
 	}
+	if s.tx.whole != nil {
+		s.tx.log = s.tx.whole
+	}
+	s.tx.closeParts()
 	s.tx.log.Close()
 	if committed {
 		s.srv.replays.budget.Committed()

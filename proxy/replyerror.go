@@ -41,7 +41,9 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	head := *t.owed.first()
 	e := s.understand(&head, frame)
 	v := pass
-	if e.replays && s.noting() && !head.forcedError {
+	// An error that ended a discarded part is awaited, and no news.
+	awaited := s.tx.whole != nil && s.tx.log.AwaitsError() && !e.cause.Conflicts()
+	if e.replays && s.noting() && !head.forcedError && !awaited {
 		s.tx.unknown = e.cause == retry.UnknownName
 		s.tx.renamed = s.tx.renamed || s.tx.unknown
 		again, err := s.conflicted(e.cause, e.original, len(frame) == total)

@@ -34,6 +34,9 @@ func (s *session) rerun() error {
 	if err := s.rerunSettled(); err != nil || t.attemptOver() {
 		return err
 	}
+	if err := s.runParts(); err != nil || t.attemptOver() {
+		return err
+	}
 	t.phase, t.stand, t.statement = live, inTurn, 0
 	// The turn in progress does to the session again what it did: so the session is put
 	// back to where the turn began.
@@ -77,6 +80,10 @@ func (s *session) rerunSettled() error {
 		}
 		if err := s.resend(false); err != nil {
 			return err
+		}
+		if q := &t.owed; l.At() < l.Turns() && l.IsBroken(l.At()) && t.stand != atReady && (q.empty() || !q.items[len(q.items)-1].boundary()) {
+			q.push(wire.Sync) // what ended the turn is skipped from there on
+			s.add(wire.FrameSync)
 		}
 		if err := s.flushUp(); err != nil {
 			return err

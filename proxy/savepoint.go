@@ -25,6 +25,7 @@ type savepoints struct {
 	// cursor from before the last savepoint was run last; 0 for none.
 	cursors bool
 	moved   int
+	parts   []*retry.Log[logEntry] // that were discarded: discarded.go
 }
 
 // mark is how a session stood at a savepoint.
@@ -44,7 +45,9 @@ func (s *session) emulates(plan *rewrite.Plan) bool {
 
 // emulatesSavepoints reports whether savepoints are Sluice's: the server's own are not used
 // then.
-func (srv *Server) emulatesSavepoints() bool { return srv.replays != nil && srv.replays.cfg.Savepoints }
+func (srv *Server) emulatesSavepoints() bool {
+	return srv.replays != nil && srv.replays.cfg.Savepoints != retry.NoSavepoints
+}
 
 // isSavepoint reports whether a statement is one of the three commands.
 func isSavepoint(st rewrite.Statement) bool { return savepointNames[st.Tx.Verb] != "" }
@@ -159,6 +162,8 @@ func (s *session) rollbackTo(name string) error {
 		return errNoReturn(name, retry.Pinned.Detail(retry.Difference{}))
 	case s.tx.moved > 0 && l.Discards(i, s.tx.moved-1):
 		return errNoReturn(name, "A cursor or portal that was open at the savepoint was run since.")
+	case s.srv.replays.cfg.Savepoints == retry.Strict && !s.keepPart(i):
+		return errNoReturn(name, retry.LogFull.Detail(retry.Difference{}))
 	}
 	m := &s.tx.marks[i]
 	l.RollbackTo(i)
@@ -263,6 +268,7 @@ func (s *session) noteTag(tag []byte) {
 		if s.tx.log != nil {
 			s.tx.log.Release(0)
 		}
+		s.tx.closeParts()
 		s.tx.savepoints = savepoints{binds: s.tx.binds}
 	case "DECLARE":
 		s.tx.cursors = true

@@ -91,7 +91,9 @@ type session struct {
 type pairing struct {
 	state state
 	b     *backend // nil unless busy, inTransaction or replaying
-	t     *turn    // nil between turns
+	// witness is a second backend, for as long as a transaction is run again: discarded.go.
+	witness *backend
+	t       *turn // nil between turns
 	// dedicated: the backend is this client's own from startup to end, and
 	// frames pass unseen (backend kind postgres, session pairing).
 	dedicated bool

@@ -72,8 +72,33 @@ type Config struct {
 	// Bytes of output held back, of one turn and of all, and for how long.
 	HeldBytes, HeldTotalBytes int
 	HoldTime                  time.Duration
-	// Savepoints emulates savepoints by replaying up to them.
-	Savepoints bool
+	Savepoints                Savepoints
+}
+
+// Savepoints says whether savepoints are emulated, by replaying up to them, and what of a part
+// that was discarded is compared.
+type Savepoints uint8
+
+const (
+	// NoSavepoints leaves them to the server.
+	NoSavepoints Savepoints = iota
+	// Relaxed compares what was read before the part's first write.
+	Relaxed
+	// Strict compares all that the client was told.
+	Strict
+)
+
+// String is the value of retry.savepoints that stands for s.
+func (s Savepoints) String() string { return [...]string{"off", "relaxed", "strict"}[s] }
+
+// ParseSavepoints is the inverse of String; anything else is NoSavepoints.
+func ParseSavepoints(value string) Savepoints {
+	for s := Relaxed; s <= Strict; s++ {
+		if s.String() == value {
+			return s
+		}
+	}
+	return NoSavepoints
 }
 
 // Defaults is the configuration that nobody configured.

@@ -94,6 +94,9 @@ type turn struct {
 	failed     bool
 	wrote      bool
 	cut        bool // no ReadyForQuery ended it: see Cut
+	// broken: an error ended it, and only RollbackTo can follow; blind: of its answers only
+	// counts whether one was an error.
+	broken, blind bool
 }
 
 // Replayable reports whether the transaction can be run again as far as the log
@@ -109,15 +112,15 @@ func (l *Log[R]) Refused() Reason {
 }
 
 // Refuse makes the transaction unreplayable and frees what was logged. The
-// first reason stays. Where a statement failed behind a savepoint, all but the
-// turn in progress is kept for RollbackTo.
+// first reason stays. Where a statement failed behind a savepoint, what was logged is
+// kept for Fork and RollbackTo.
 func (l *Log[R]) Refuse(why Reason) {
 	if l == nil || l.refused != Replayable {
 		return
 	}
 	l.refused, l.stuck = why, l.behind()
 	if l.Recoverable() && !l.stuck {
-		l.truncate(len(l.turns))
+		l.breakOff()
 		return
 	}
 	l.free()

@@ -56,14 +56,64 @@ func (l *Log[R]) Recoverable() bool {
 // remembers what it read behind the savepoint, so those turns stay in the log, and
 // are compared, up to the first that wrote or failed.
 func (l *Log[R]) RollbackTo(i int) {
+	keep := l.Kept(i)
 	l.Release(i + 1)
 	l.refused = Replayable
+	l.truncate(keep)
+}
+
+// Kept is how many turns RollbackTo(i) would keep.
+func (l *Log[R]) Kept(i int) int {
 	keep := l.saves[i].turns
 	for keep < len(l.turns) && !l.turns[keep].wrote && !l.turns[keep].failed {
 		keep++
 	}
-	l.truncate(keep)
+	return keep
 }
+
+// breakOff ends the turn in progress with the error that it was answered with last.
+func (l *Log[R]) breakOff() {
+	o, logged := &l.out, 0
+	if n := len(l.turns); n > 0 {
+		logged = l.turns[n-1].frames
+	}
+	if len(l.frames) == logged || !o.failed || !l.charge(turnCost) {
+		l.truncate(len(l.turns))
+		return
+	}
+	l.turns = append(l.turns, turn{frames: len(l.frames), sum: o.digest.sum(), statements: o.statements,
+		verb: o.verb, failed: true, wrote: l.wrote, broken: true})
+	l.at++
+	o.reset()
+	l.delivered, l.wrote = mark{}, false
+}
+
+// Fork returns a Replayable log of the turns of a Recoverable log, to find out once more, in
+// another transaction, what its client was told of what RollbackTo is about to discard. Of the
+// turns that are blind the answers do not count. The new log shares the notes of the frames, and
+// ends with a Close of its own. beside are the bytes of others that were made in this way: with
+// them it must fit into the log of one transaction, or ok is false.
+func (l *Log[R]) Fork(beside int, blind func(turn int) bool) (fork *Log[R], ok bool) {
+	fork = l.logs.Open()
+	if beside+l.charged > l.logs.limit || !fork.charge(l.charged) {
+		fork.Close()
+		return nil, false
+	}
+	l.data.each(0, l.data.n, func(piece []byte) error {
+		fork.data.append(piece)
+		return nil
+	})
+	fork.frames = append(fork.frames, l.frames...)
+	fork.turns = append(fork.turns, l.turns...)
+	fork.at = len(fork.turns)
+	for i := range fork.turns {
+		fork.turns[i].blind = blind(i)
+	}
+	return fork, true
+}
+
+// Bytes is how many the log holds.
+func (l *Log[R]) Bytes() int { return l.charged }
 
 // Discards reports whether RollbackTo(i) would forget turn n: one that settled, or
 // the one in progress.
@@ -108,3 +158,9 @@ func (l *Log[R]) Cut() bool {
 
 // IsCut reports whether a turn that settled was ended by Cut.
 func (l *Log[R]) IsCut(i int) bool { return l.turns[i].cut }
+
+// IsBroken reports whether an error ended a turn that settled.
+func (l *Log[R]) IsBroken(i int) bool { return l.turns[i].broken }
+
+// AwaitsError reports whether a replay is at a turn that an error ended.
+func (l *Log[R]) AwaitsError() bool { return l.at < len(l.turns) && l.turns[l.at].broken }

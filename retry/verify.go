@@ -143,8 +143,11 @@ func (l *Log[R]) Reply(typ byte, frame []byte) (drop int, ok bool) {
 			o.failed = true
 			o.statements++
 		}
-		return l.reply(typ, frame, false)
+		return l.reply(typ, frame, typ == 'E' && l.AwaitsError())
 	case 'Z':
+		if l.at > 0 && l.at == len(l.turns) && l.turns[l.at-1].broken {
+			return len(frame), true // the turn is over
+		}
 		return l.reply(typ, frame, true)
 	case 'C':
 		if o.verb == OtherVerb && len(frame) > headerLen {
@@ -176,12 +179,12 @@ func (l *Log[R]) Made(size int) (drop int) {
 }
 
 // reply notes a frame by what counts of it: severity and SQLSTATE of an error or
-// notice, the status of a ReadyForQuery, which ends the turn.
+// notice, the status of a ReadyForQuery. ends: the turn ends with it.
 func (l *Log[R]) reply(typ byte, frame []byte, ends bool) (drop int, ok bool) {
 	var buf [64]byte
 	short := append(buf[:0], typ, 0, 0, 0, 0)
 	if len(frame) > headerLen {
-		if payload := frame[headerLen:]; ends {
+		if payload := frame[headerLen:]; typ == 'Z' {
 			short = append(short, payload...)
 		} else {
 			short = appendCounted(short, Field(payload, 'V'))
@@ -213,7 +216,7 @@ func (l *Log[R]) settle(short []byte, size int, cut bool) (drop int, ok bool) {
 	if l.at < len(l.turns) {
 		o.digest.write(short)
 		t := &l.turns[l.at]
-		if got := o.digest.sum(); got != t.sum {
+		if got := o.digest.sum(); o.failed != t.failed || got != t.sum && !t.blind {
 			what := Values
 			switch {
 			case o.failed != t.failed:

@@ -339,7 +339,7 @@ func (in *Insertion) valued(columns []int, row int, value func(Cell) string) str
 // Survey is that of the statement where it is sent with all values of its answer: the time
 // that is in the answer is not read.
 func (in *Insertion) Survey() Survey {
-	v := surveyor{names: in.names, Survey: Survey{Time: saysTime(in.sql, false)}}
+	v := surveyor{names: in.names, Survey: Survey{Time: saysWord(in.sql, clocks, false)}}
 	v.visit(in.node, 0)
 	for i, c := range in.relation.Columns {
 		if c.Computed || !in.filled(i) {

@@ -1,6 +1,10 @@
 package rewrite
 
-import pg_query "github.com/pganalyze/pg_query_go/v6"
+import (
+	"slices"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+)
 
 // What a transaction does beside the values that it gets back when it is run again: such
 // values are true only where nothing else of it says otherwise.
@@ -24,7 +28,7 @@ func (p *Planner) Survey(sql string, names *Names) Survey {
 	if names == nil || len(statements) == 0 && !blank(sql) {
 		return all
 	}
-	s := Survey{Time: saysTime(sql, true)}
+	s := Survey{Time: saysWord(sql, clocks, true)}
 	for _, node := range statements {
 		switch node.name() {
 		case "SelectStmt", "UpdateStmt", "DeleteStmt", "InsertStmt", "MergeStmt":
@@ -39,8 +43,9 @@ func (p *Planner) Survey(sql string, names *Names) Survey {
 	return s
 }
 
-// saysTime reports whether a text has a word for the time, or, where defaults count, DEFAULT.
-func saysTime(sql string, defaults bool) bool {
+// saysWord reports whether a text has a word of those for the time, a constant that means it, or,
+// where defaults count, DEFAULT.
+func saysWord(sql string, words map[string]bool, defaults bool) bool {
 	var small [maxWord + 1]byte
 	for l := (lexer{text: []byte(sql), utf8: true}); ; {
 		switch l.next() {
@@ -49,7 +54,7 @@ func saysTime(sql string, defaults bool) bool {
 		case badToken:
 			return true
 		case wordToken:
-			if clocks[string(lowered(small[:0], l.lexeme()))] || defaults && is(l.lexeme(), "default") {
+			if words[string(lowered(small[:0], l.lexeme()))] || defaults && is(l.lexeme(), "default") {
 				return true
 			}
 		case stringToken:
@@ -108,6 +113,82 @@ func (v *surveyor) visit(m message, depth int) {
 		v.visit(child, depth+1)
 	}
 }
+
+// Observes reports whether the answer of a text says anything of the data that others may change, or
+// of the time of its transaction. It does not where the text reads no relation and calls nothing
+// that is not known: constants, what is drawn, and an INSERT of such values, since whether its key
+// is taken is no matter of its snapshot in PostgreSQL either. A change of the schema says nothing of
+// data. Without names nobody knows of defaults.
+func (p *Planner) Observes(sql string, names *Names) bool {
+	statements := p.statements(sql)
+	if len(statements) == 0 {
+		return !blank(sql)
+	}
+	timed := saysWord(sql, periods, false)
+	for _, node := range statements {
+		switch node.name() {
+		case "SelectStmt":
+			if timed || readsData(node, 0) {
+				return true
+			}
+		case "InsertStmt":
+			told := node.has("returning_list")
+			if node.has("on_conflict_clause") || told && (timed || fillsTime(node.child("relation"), names)) {
+				return true
+			}
+			for _, field := range [...]string{"select_stmt", "with_clause"} {
+				if node.has(field) && readsData(node.child(field), 0) {
+					return true
+				}
+			}
+			for target := range node.list("returning_list") {
+				if readsData(target, 0) {
+					return true
+				}
+			}
+		case "TransactionStmt", "VariableSetStmt", "VariableShowStmt", "CreateStmt", "IndexStmt", "DropStmt", "AlterTableStmt", "CreateSchemaStmt", "CreateSeqStmt":
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// fillsTime reports whether a relation has a column that is filled with the time.
+func fillsTime(relation message, names *Names) bool {
+	if names == nil {
+		return false
+	}
+	r, known := names.find(relation.text("schemaname"), relation.text("relname"))
+	return known && r != nil && slices.ContainsFunc(r.Columns, func(c Column) bool { return c.Fill == Clock })
+}
+
+// periods are the words for the time that stays the same in a transaction.
+var periods = wordSet("now transaction_timestamp current_timestamp current_time current_date localtimestamp localtime age")
+
+// readsData reports whether what is under a node may read data.
+func readsData(m message, depth int) bool {
+	switch {
+	case depth > deepest, m.is("RangeVar"):
+		return true
+	case m.is("FuncCall"):
+		names := m.names("funcname")
+		last := names[len(names)-1]
+		known := roles[last]&harmless != 0 || drawers[last] || clocks[last] || numbers[last]
+		if !known || len(names) > 1 && names[0] != "pg_catalog" {
+			return true
+		}
+	}
+	for child := range m.nodes() {
+		if readsData(child, depth+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// numbers are functions that answer for a sequence.
+var numbers = wordSet("currval lastval setval")
 
 // Draws reports what a text draws whose answer can stand for it when its transaction is run
 // again: Drawn, or Clock where the time is in it. Such a text is one SELECT that reads no

@@ -39,3 +39,22 @@ func TestDraws(t *testing.T) {
 		}
 	}
 }
+
+func TestObserves(t *testing.T) {
+	s := NewSchema([]Relation{{Schema: "public", Name: "t", Columns: []Column{{Name: "id", Fill: Drawn}, {Name: "v"}}},
+		{Schema: "public", Name: "timed", Columns: []Column{{Name: "id"}, {Name: "at", Fill: Clock}}}})
+	p, names := newPlanner(t), s.In([]string{"public"})
+	for sql, want := range map[string]bool{
+		"": false, "SELECT 1": false, "SELECT nextval('s'), random(), clock_timestamp(), currval('s')": false, "SELECT lower($1) || 'x'": false, "VALUES (1), (2)": false, "SET x.y = 1": false, "SHOW x.y": false,
+		"INSERT INTO t (v) VALUES ($1), (DEFAULT) RETURNING id, v": false, "INSERT INTO t DEFAULT VALUES": false, "INSERT INTO t (v) VALUES (lower('X')) RETURNING *": false, "CREATE TABLE x (a int)": false,
+		"INSERT INTO timed (id) VALUES (1)": false, "INSERT INTO timed (id, at) VALUES (1, now())": false, "SELECT 1; INSERT INTO t (v) VALUES (1)": false,
+		"INSERT INTO timed (id) VALUES (1) RETURNING at": true, "INSERT INTO t (v) VALUES (now()) RETURNING v": true, "SELECT CURRENT_TIMESTAMP": true, "SELECT 'now'::timestamptz": true,
+		"SELECT v FROM t": true, "SELECT (SELECT 1 FROM t)": true, "SELECT mine()": true, "SELECT mine.lower('x')": true, "UPDATE t SET v = 1": true, "DELETE FROM t": true, "TABLE t": true,
+		"INSERT INTO t (v) VALUES (1) ON CONFLICT DO NOTHING": true, "INSERT INTO t (v) VALUES ((SELECT 1 FROM t))": true, "INSERT INTO t (v) SELECT 1 FROM t": true, "INSERT INTO t (v) VALUES (mine())": true,
+		"WITH x AS (SELECT 1 FROM t) INSERT INTO t (v) VALUES (1)": true, "INSERT INTO t (v) VALUES (1) RETURNING (SELECT count(*) FROM t)": true, "FETCH 1 FROM c": true, "nonsense": true, "SELECT 1; SELECT v FROM t": true,
+	} {
+		if got := p.Observes(sql, names); got != want {
+			t.Errorf("%s: %v, want %v", sql, got, want)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -83,7 +84,8 @@ type CancelConfig struct {
 
 // RetryConfig holds what is not decided until the backend's kind is known.
 type RetryConfig struct {
-	Enabled string // auto, true or false
+	Enabled    string // auto, true or false
+	Savepoints string // auto, strict, relaxed or off
 }
 
 // LogConfig is the form of the log.
@@ -199,5 +201,9 @@ func (c *Config) derive() {
 	}
 	c.Proxy.WatchMapped = c.Proxy.Kind == proxy.DSQL // of use where nothing is mapped
 	c.Rewrite.Rules.SchemaOf = c.Proxy.SchemaOf()
-	c.Rewrite.Rules.Savepoints = c.Proxy.Replay && c.Proxy.Retry.Savepoints
+	c.Proxy.Retry.Savepoints = retry.ParseSavepoints(c.Retry.Savepoints)
+	if c.Retry.Savepoints == "auto" && c.Proxy.Replay && c.Proxy.Kind == proxy.DSQL {
+		c.Proxy.Retry.Savepoints = retry.Strict
+	}
+	c.Rewrite.Rules.Savepoints = c.Proxy.Replay && c.Proxy.Retry.Savepoints != retry.NoSavepoints
 }

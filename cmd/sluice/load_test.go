@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sluice-proxy/sluice/rewrite"
+
+	"github.com/sluice-proxy/sluice/retry"
 )
 
 // endpoint has the real form; nothing answers there.
@@ -256,7 +258,8 @@ func TestDerived(t *testing.T) {
 		{"postgres does not forward when told", append(postgres, "--cancel-forward=false"), false, 100},
 		{"postgres session", append(postgres, "--pairing=session"), true, 0},
 		{"postgres replays when told", append(postgres, "--retry-enabled=true"), true, 100},
-		{"savepoints", append(dsql, "--retry-savepoints=true"), false, 100},
+		{"no savepoints", append(dsql, "--retry-savepoints=off"), false, 100},
+		{"savepoints of others", append(postgres, "--retry-enabled=true", "--retry-savepoints=relaxed"), true, 100},
 		{"not ahead of demand", append(dsql, "--reservoir-enabled=false"), false, 0},
 		{"on demand", append(dsql, "--reservoir-target-ready=0"), false, 0},
 	} {
@@ -268,8 +271,15 @@ func TestDerived(t *testing.T) {
 			if replay := c.Dial.Kind == "dsql" || slices.Contains(test.flags, "--retry-enabled=true"); c.Proxy.Replay != replay {
 				t.Errorf("replay %v, want %v", c.Proxy.Replay, replay)
 			}
-			if c.Rewrite.Rules.Savepoints != slices.Contains(test.flags, "--retry-savepoints=true") {
-				t.Errorf("the rules know of savepoints: %v", c.Rewrite.Rules.Savepoints)
+			savepoints := retry.NoSavepoints
+			switch {
+			case slices.Contains(test.flags, "--retry-savepoints=relaxed"):
+				savepoints = retry.Relaxed
+			case c.Dial.Kind == "dsql" && !slices.Contains(test.flags, "--retry-savepoints=off"):
+				savepoints = retry.Strict
+			}
+			if got := c.Proxy.Retry.Savepoints; got != savepoints || c.Rewrite.Rules.Savepoints != (got != retry.NoSavepoints) {
+				t.Errorf("savepoints %v, want %v, and the rules know of them: %v", got, savepoints, c.Rewrite.Rules.Savepoints)
 			}
 			if string(c.Proxy.Kind) != c.Dial.Kind || c.Proxy.Database != "postgres" || c.Proxy.MaxStatementBytes != c.Rewrite.MaxBytes {
 				t.Errorf("kind %q, database %q, %d bytes are not those of the keys", c.Proxy.Kind, c.Proxy.Database, c.Proxy.MaxStatementBytes)

@@ -32,8 +32,10 @@ var routes = []route{
 	{name: "plain", savepoints: true},
 	{name: "rewrite", savepoints: true, env: harness.Env{"DSQL_REWRITE_ENABLED": "true", "DSQL_REWRITE_CREATE_INDEX": "false"}},
 	{name: "replay", savepoints: true, replays: true, env: harness.Env{"DSQL_RETRY_ENABLED": "true"}},
-	{name: "dsql", dsql: true, replays: true},
-	{name: "savepoints", dsql: true, replays: true, savepoints: true, env: harness.Env{"DSQL_RETRY_SAVEPOINTS": "true"}},
+	{name: "dsql", dsql: true, replays: true, env: harness.Env{"DSQL_RETRY_SAVEPOINTS": "off"}},
+	{name: "savepoints", dsql: true, replays: true, savepoints: true, env: harness.Env{"DSQL_RETRY_SAVEPOINTS": "relaxed"}},
+	// A return takes a second connection for a moment.
+	{name: "strict", dsql: true, replays: true, savepoints: true, env: harness.Env{"DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(backends + 2)}},
 }
 
 // world is a Sluice on a database, and another database for the same dialogues without it.

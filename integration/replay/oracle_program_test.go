@@ -49,6 +49,9 @@ const (
 	chance                // random(), told
 	duplicate             // fails: 23505
 	division              // fails: 22012
+	save                  // SAVEPOINT
+	back                  // ROLLBACK TO
+	release               // RELEASE
 )
 
 type step struct {
@@ -59,6 +62,7 @@ type step struct {
 	strong string // of a lock: its clause
 	optOut bool
 	coin   uint64 // for whoever says it
+	level  int    // of a savepoint
 }
 
 // fails is the SQLSTATE that a step must be answered, "" if it should succeed.
@@ -108,6 +112,9 @@ func draw(seed uint64, batch, n, size int) *program {
 	} else {
 		d.body()
 	}
+	if p.shape == dialogue && p.end != "" && r.IntN(3) == 0 {
+		d.savepoints()
+	}
 	if p.shape == burst {
 		p.cancelled = 0 // it may end the BEGIN alone, and the other turns are sent already
 	}
@@ -117,16 +124,29 @@ func draw(seed uint64, batch, n, size int) *program {
 		if p.shape == double { // one of each
 			p.turns[0][0].tagged, p.turns[1][0].tagged = true, true
 		}
-		for _, turn := range p.turns { // the answer to these stands: no later attempt has them
-			for i := range turn {
-				turn[i].tagged = turn[i].tagged && turn[i].kind != drawn && turn[i].kind != chance
-			}
-		}
+		p.untag()
 	}
 	if r.Float64() < 0.01 {
 		p.turns[0][0].optOut = true
 	}
 	return p
+}
+
+// untag takes the tags of statements that are not in every attempt: the answer to some stands, and
+// what lies behind a savepoint may be undone.
+func (p *program) untag() {
+	open := map[int]bool{}
+	for _, turn := range p.turns {
+		for i := range turn {
+			switch turn[i].kind {
+			case save:
+				open[turn[i].level] = true
+			case back, release:
+				delete(open, turn[i].level)
+			}
+			turn[i].tagged = turn[i].tagged && len(open) == 0 && turn[i].kind < save && turn[i].kind != drawn && turn[i].kind != chance
+		}
+	}
 }
 
 type drawer struct {
@@ -180,6 +200,59 @@ func (d *drawer) body() {
 		last := p.turns[len(p.turns)-1]
 		last[len(last)-1].kind = pick(r, duplicate, division)
 	}
+}
+
+// savepoints puts one or two around some of the turns, one inside the other or behind it. Most are
+// returned to, some of those behind a statement that fails.
+func (d *drawer) savepoints() {
+	turns := d.p.turns
+	d.p.turns = nil
+	from := d.r.IntN(len(turns) + 1)
+	to := from + d.r.IntN(len(turns)-from+1)
+	inner := d.r.IntN(3) > 0
+	d.p.turns = append(d.p.turns, turns[:from]...)
+	d.p.turns = append(d.p.turns, d.savepoint(1, save))
+	if middle := from + d.r.IntN(to-from+1); inner {
+		d.p.turns = append(d.p.turns, d.savepoint(2, save))
+		d.p.turns = append(d.p.turns, turns[from:middle]...)
+		d.ends(2)
+		d.p.turns = append(d.p.turns, turns[middle:to]...)
+	} else {
+		d.p.turns = append(d.p.turns, turns[from:to]...)
+	}
+	d.ends(1)
+	if d.p.turns = append(d.p.turns, turns[to:]...); d.r.IntN(2) == 0 {
+		d.p.turns = append(d.p.turns, []step{d.step()})
+	}
+}
+
+// ends ends a savepoint.
+func (d *drawer) ends(level int) {
+	if d.r.IntN(4) == 0 {
+		d.p.turns = append(d.p.turns, d.savepoint(level, release))
+		return
+	}
+	if d.r.IntN(3) == 0 {
+		fails := d.step()
+		fails.kind, fails.keys = pick(d.r, duplicate, division), []int{d.first}
+		turn := []step{fails}
+		if d.r.IntN(2) == 0 {
+			first := d.step()
+			if first.kind == swap || first.kind == rewrite {
+				first.kind = add
+			}
+			turn = []step{first, fails}
+		}
+		d.p.turns = append(d.p.turns, turn)
+	}
+	d.p.turns = append(d.p.turns, d.savepoint(level, back))
+	if d.r.IntN(2) == 0 {
+		d.p.turns = append(d.p.turns, d.savepoint(level, release))
+	}
+}
+
+func (d *drawer) savepoint(level int, k kind) []step {
+	return []step{{kind: k, level: level, coin: d.r.Uint64()}}
 }
 
 func (d *drawer) key() int {

@@ -120,6 +120,8 @@ func (s *step) statement(known, before lists) *statement {
 		st.sql, st.args, st.rows = "SELECT random()::text", nil, true
 	case duplicate:
 		st.sql, st.args = "INSERT INTO mark (id) VALUES ($1)", []any{0}
+	case save, back, release:
+		return plain(map[kind]string{save: "SAVEPOINT s", back: "ROLLBACK TO SAVEPOINT s", release: "RELEASE s"}[s.kind] + strconv.Itoa(s.level))
 	case division:
 		st.sql, st.args, st.rows = "SELECT (1 / ($1::int - $1::int))::text", []any{1}, true
 	}
@@ -154,6 +156,9 @@ func (s *step) fits(a *answer) bool {
 
 // expects is the list that a swap takes for the present one.
 func (s *step) expects(known, before lists) string {
+	if len(s.keys) == 0 {
+		return ""
+	}
 	if list, ok := known[s.keys[0]]; ok {
 		return list
 	}
@@ -206,8 +211,35 @@ func (s *step) learn(known lists, expected string, a *answer) (ops []oracle.Op) 
 		if a != nil {
 			ops = append(ops, oracle.Op{Kind: oracle.Now, Value: a.rows[0][0]})
 		}
+	case save:
+		ops = append(ops, oracle.Op{Kind: oracle.Save, Write: s.level})
+	case back:
+		if a != nil {
+			ops = append(ops, oracle.Op{Kind: oracle.Back, Write: s.level})
+		}
 	}
 	return ops
+}
+
+// undo takes out of what a client knows what a ROLLBACK TO, the last of the ops, has undone. What
+// the client has read there of others it still knows.
+func undo(known lists, ops []oracle.Op) {
+	last := len(ops) - 1
+	undone := map[int]bool{}
+	for i := last - 1; i >= 0 && !(ops[i].Kind == oracle.Save && ops[i].Write == ops[last].Write); i-- {
+		if ops[i].Kind == oracle.Append {
+			undone[ops[i].Write] = true
+		}
+	}
+	for k, list := range known {
+		kept := ""
+		for _, id := range elements(list) {
+			if !undone[id] {
+				kept += "," + strconv.Itoa(id)
+			}
+		}
+		known[k] = kept
+	}
 }
 
 // filled is what a step that inserts into made did, and was told of what the server filled in.

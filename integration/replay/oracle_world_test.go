@@ -56,8 +56,9 @@ type world struct {
 	seed    uint64
 	size    int // programs of a batch
 
-	clock atomic.Int64
-	seen  uint64 // events of the ledger
+	clock   atomic.Int64
+	returns atomic.Int64 // to savepoints
+	seen    uint64       // events of the ledger
 
 	mu    sync.Mutex
 	codes map[string]int // errors that clients got
@@ -271,10 +272,10 @@ func (w *world) report(t *testing.T) {
 	t.Helper()
 	n := &w.sum
 	t.Logf("seed %d: %d programs; transactions: %d committed, %d aborted, %d unknown; conflicts: %d, of them %d planned; %d connections cut; "+
-		"%v replays, %v of them after a loss; %v refused; %v backends given up for their silence; errors that clients got: %s",
+		"%v replays, %v of them after a loss; %d returns to savepoints; %v refused; %v backends given up for their silence; errors that clients got: %s",
 		w.seed, n.programs, n.committed, n.aborted, n.unknown, n.conflicts, n.planned, n.cuts,
 		w.metric(t, "dsql_tx_retries_total", ""), w.metric(t, "dsql_tx_retries_total", "backend_lost"),
-		w.metric(t, "dsql_tx_replay_refused_total", ""), w.metric(t, "dsql_reservoir_discards_total", "silent"), w.errors())
+		w.returns.Load(), w.metric(t, "dsql_tx_replay_refused_total", ""), w.metric(t, "dsql_reservoir_discards_total", "silent"), w.errors())
 }
 
 // vacuous fails a test in which too little has happened to show anything. The shares
@@ -293,6 +294,7 @@ func (w *world) vacuous(t *testing.T) {
 		{"planned conflicts", n.planned, 0.05},
 		{"conflicts of their own", n.conflicts - n.planned, 0.05},
 		{"cuts", n.cuts, 0.02},
+		{"returns to savepoints", int(w.returns.Load()), 0.03},
 		{"replays", int(w.metric(t, "dsql_tx_retries_total", "")), 0.15},
 		{"replays after a loss", int(w.metric(t, "dsql_tx_retries_total", "backend_lost")), 0.01},
 		{"killed clients", w.codes[""], 0.003},

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 
-// withSavepoints has them emulated.
-var withSavepoints = harness.Env{"DSQL_RETRY_SAVEPOINTS": "true"}
+// relaxed has less of what is discarded compared.
+var relaxed = harness.Env{"DSQL_RETRY_SAVEPOINTS": "relaxed"}
 
 // tryInsert is what savepoints are mostly for: to insert, and to do something else
 // where the row is there already.
@@ -77,7 +77,7 @@ func nested(ctx context.Context, conn *sql.Conn) error {
 
 // Savepoints through the drivers, conflicts and losses in between.
 func TestSavepoints(t *testing.T) {
-	r := start(t, withSavepoints)
+	r := start(t, nil)
 	for _, test := range []struct {
 		name    string
 		program func(context.Context, *sql.Conn) error
@@ -128,7 +128,7 @@ func TestSavepoints(t *testing.T) {
 
 // A row that was read, and that another changed before the return, fails it.
 func TestReturnMeetsAnothersCommit(t *testing.T) {
-	r := start(t, withSavepoints)
+	r := start(t, nil)
 	for _, driver := range drivers {
 		conn, other := r.open(t, driver), r.open(t, driver)
 		r.exec(t, conn, "DROP TABLE IF EXISTS account", "CREATE TABLE account (id int PRIMARY KEY, n int NOT NULL)",
@@ -144,9 +144,31 @@ func TestReturnMeetsAnothersCommit(t *testing.T) {
 	}
 }
 
-// By default savepoints are DSQL's, which has none.
+// A part that is discarded is compared by default, where that is not given up.
+func TestDiscardedPartMeetsAnothersCommit(t *testing.T) {
+	for _, test := range []struct {
+		env  harness.Env
+		want string
+	}{{nil, "40001"}, {relaxed, ""}} {
+		r := start(t, test.env)
+		for _, driver := range drivers {
+			conn, other := r.open(t, driver), r.open(t, driver)
+			r.exec(t, conn, "DROP TABLE IF EXISTS account", "CREATE TABLE account (id int PRIMARY KEY, n int NOT NULL)",
+				"INSERT INTO account VALUES (1, 10), (2, 10)", "BEGIN", "UPDATE account SET n = n + 1 WHERE id = 2", "SAVEPOINT a",
+				"UPDATE account SET n = n + 1 WHERE id = 2", "SELECT n FROM account ORDER BY id", "ROLLBACK TO a", "SELECT 1",
+				"UPDATE account SET n = n + 2 WHERE id = 2", "SELECT n FROM account ORDER BY id DESC")
+			r.exec(t, other, "UPDATE account SET n = n + 1 WHERE id = 1")
+			if _, err := conn.ExecContext(t.Context(), "ROLLBACK TO a"); sqlstate(err) != test.want {
+				t.Errorf("%v, %s: %v", test.env, driver, err)
+			}
+			r.exec(t, conn, "ROLLBACK")
+		}
+	}
+}
+
+// Switched off they are DSQL's, which has none.
 func TestSavepointsOff(t *testing.T) {
-	r := start(t, nil)
+	r := start(t, harness.Env{"DSQL_RETRY_SAVEPOINTS": "off"})
 	for _, driver := range drivers {
 		conn := r.open(t, driver)
 		r.exec(t, conn, "BEGIN")

@@ -9,21 +9,23 @@ import (
 // gather indexes what was written.
 func (c *checker) gather() {
 	for i, each := range c.history.Txns {
-		t := &txn{Txn: each, number: i, applied: each.Outcome == Committed}
+		t := &txn{Txn: each, number: i, applied: each.Outcome == Committed, undone: each.undone()}
 		c.txns = append(c.txns, t)
-		for _, op := range each.Ops {
+		for i, op := range each.Ops {
 			switch op.Kind {
 			case Append, Missed:
 				p := place{op.Key, op.Write}
 				if c.writes[p] != nil {
 					panic("two writes have one name")
 				}
-				c.writes[p] = &write{by: t, missed: op.Kind == Missed}
-				if op.Kind == Append {
+				c.writes[p] = &write{by: t, missed: op.Kind == Missed || t.undone[i]}
+				if op.Kind == Append && !t.undone[i] {
 					t.writes = append(t.writes, p)
 				}
 			case Mark:
-				t.marks = append(t.marks, op.Write)
+				if !t.undone[i] {
+					t.marks = append(t.marks, op.Write)
+				}
 			}
 		}
 	}
@@ -83,11 +85,11 @@ func (c *checker) settle() {
 
 // marks compares what the server made with what was told of it.
 func (c *checker) marks() {
-	by := make(map[int]*txn)
+	by, undone := make(map[int]*txn), make(map[int]bool)
 	drawn := make(map[string]*txn)
 	for _, t := range c.txns {
 		var now string
-		for _, op := range t.Ops {
+		for i, op := range t.Ops {
 			switch {
 			case op.Kind == Drawn:
 				if other := drawn[op.Value]; other != nil {
@@ -100,7 +102,7 @@ func (c *checker) marks() {
 				}
 				now = op.Value
 			case op.Kind == Mark:
-				by[op.Write] = t
+				by[op.Write], undone[op.Write] = t, t.undone[i]
 				got, ok := c.history.Marks[op.Write]
 				if ok && t.applied && op.Value != "" && op.Value != got && !strings.HasPrefix(got, op.Value+" ") {
 					c.violate(Untrue, []*txn{t}, "row %d holds %s, told was %s", op.Write, got, op.Value)
@@ -112,7 +114,7 @@ func (c *checker) marks() {
 		switch t := by[id]; {
 		case t == nil:
 			c.violate(Alien, nil, "row %d", id)
-		case t.Outcome == Aborted:
+		case t.Outcome == Aborted, undone[id]:
 			c.violate(Undead, []*txn{t}, "row %d", id)
 		}
 	}
@@ -137,8 +139,13 @@ func (c *checker) reads(t *txn) {
 		c.overwritten(t, p.key, end, true)
 	}
 	wrote := false
-	for _, op := range t.Ops {
+	saved := make(map[int]map[int][]int)
+	for i, op := range t.Ops {
 		switch op.Kind {
+		case Save:
+			saved[op.Write] = maps.Clone(own)
+		case Back:
+			own = maps.Clone(saved[op.Write])
 		case Append:
 			own[op.Key] = append(own[op.Key], op.Write)
 			wrote = true
@@ -150,6 +157,9 @@ func (c *checker) reads(t *txn) {
 			// into a snapshot in which it cannot commit and its writes are missing.
 			if !t.applied && wrote {
 				continue
+			}
+			if t.undone[i] {
+				op.Kind = Read // its lock is undone
 			}
 			c.read(t, op, own[op.Key], first)
 		}

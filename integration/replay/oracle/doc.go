@@ -19,6 +19,9 @@
 // only if the graph has no cycle. Two transactions that lock one version and write
 // nothing are not compared with each other: nothing tells which came first.
 //
+// What a transaction read behind a savepoint to which it returned counts like all that it read;
+// what it wrote there is not to be found.
+//
 // Beside that: an acknowledged commit is there whole and once, an acknowledged
 // rollback or error not at all, an unknown outcome whole or not at all; values that
 // the server made (Mark) are those that the client was told; now() is the same in all

@@ -40,10 +40,14 @@ const (
 	Drawn
 	// Now was told Value as the time of the transaction.
 	Now
+	// Save set the savepoint Write, and Back returned to it: what was written and locked in
+	// between is undone, and what was read there stays read.
+	Save
+	Back
 )
 
 func (k Kind) String() string {
-	return [...]string{"read", "lock", "append", "missed", "mark", "drawn", "now"}[k]
+	return [...]string{"read", "lock", "append", "missed", "mark", "drawn", "now", "savepoint", "rollback to"}[k]
 }
 
 // Op is something that a transaction did, or was told.
@@ -63,6 +67,8 @@ func (o Op) String() string {
 		return fmt.Sprintf("%v %d to %d", o.Kind, o.Write, o.Key)
 	case Mark:
 		return fmt.Sprintf("mark %d %s", o.Write, o.Value)
+	case Save, Back:
+		return fmt.Sprintf("%v %d", o.Kind, o.Write)
 	}
 	return fmt.Sprintf("%v %s", o.Kind, o.Value)
 }
@@ -105,6 +111,20 @@ func (t *Txn) String() string {
 // writes reports whether it asked for a change.
 func (t *Txn) writes() bool {
 	return slices.ContainsFunc(t.Ops, func(op Op) bool { return op.Kind == Append || op.Kind == Missed || op.Kind == Mark })
+}
+
+// undone says of each op whether a Back has undone it.
+func (t *Txn) undone() []bool {
+	undone := make([]bool, len(t.Ops))
+	for i, op := range t.Ops {
+		if op.Kind != Back {
+			continue
+		}
+		for j := i - 1; j >= 0 && !(t.Ops[j].Kind == Save && t.Ops[j].Write == op.Write); j-- {
+			undone[j] = true
+		}
+	}
+	return undone
 }
 
 // History is what all clients know, and what the database holds after them.
@@ -173,7 +193,7 @@ type place struct{ key, write int }
 // write is an Append or a Missed.
 type write struct {
 	by     *txn
-	missed bool
+	missed bool  // or undone
 	at     []int // where it stands in the final list
 }
 
@@ -185,6 +205,7 @@ type txn struct {
 	applied bool
 	writes  []place // in order
 	marks   []int
+	undone  []bool // of its ops
 }
 
 type checker struct {

@@ -66,7 +66,8 @@ func CheckLedger(txns []*Txn, events []Event) (found []Violation) {
 			if a.outcome == "committed" {
 				committed++
 			}
-			if i < len(tries)-1 && (a.cut || a.outcome == "committed" || a.outcome == "unknown") {
+			later := slices.ContainsFunc(tries[i+1:], func(b *attempt) bool { return !b.within(a) })
+			if later && (a.cut || a.outcome == "committed" || a.outcome == "unknown") {
 				violate(SentAfter, "T%d, attempt %d of %d", t.ID, i+1, len(tries))
 			}
 		}
@@ -79,6 +80,12 @@ func CheckLedger(txns []*Txn, events []Event) (found []Violation) {
 		}
 	}
 	return found
+}
+
+// within reports whether an attempt was made, and rolled back, while another was open: so are those
+// of parts that the transaction has discarded, in which no one sends a COMMIT.
+func (a *attempt) within(other *attempt) bool {
+	return a.outcome == "rolled back" && a.session != other.session && a.from > other.from && a.to < other.to
 }
 
 func attemptsOf(events []Event) map[int][]*attempt {
