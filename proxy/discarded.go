@@ -1,0 +1,274 @@
+package proxy
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
+)
+
+// Discarded parts, with retry.savepoints strict. The client remembers what it was told of a part
+// that ROLLBACK TO has discarded: it must hold in the snapshot of the transaction that commits,
+// but the part's writes must not be made there. So a log of the part, and of what went before it,
+// is kept (keepPart). Each time that the transaction is run again, and has its snapshot, the part
+// is run too, on a second backend (the witness), compared, and rolled back (runParts). What a
+// part was told held before the transaction's snapshot, when it was told, and holds behind it.
+
+// witnessWait is how long a replay waits for a witness while it holds a backend itself: others
+// may hold one, and wait, too. Then it gives its own back, and begins anew.
+const witnessWait = time.Second
+
+// witnessTime is how long the parts may take: a server that has row locks would have them wait
+// for the transaction, which waits for them.
+const witnessTime = 20 * time.Second
+
+// keepPart is told that all behind the i-th savepoint is about to be discarded, and keeps what the
+// client was told there, unless that says nothing of the data. It reports false where there is no
+// room for it.
+func (s *session) keepPart(i int) bool {
+	l := s.tx.log
+	from := l.Kept(i)
+	blind := func(turn int) bool { return turn >= from && !s.observes(turn) }
+	last := l.Turns()
+	for last > from && blind(last-1) {
+		last--
+	}
+	if last == from || s.b == nil {
+		return true
+	}
+	bytes := 0
+	for _, part := range s.tx.parts {
+		bytes += part.Bytes()
+	}
+	part, ok := l.Fork(bytes, blind)
+	if ok {
+		s.tx.parts = append(s.tx.parts, part)
+	}
+	return ok
+}
+
+// observes reports whether the answer of a settled turn says anything of the data.
+func (s *session) observes(turn int) bool {
+	frames, bound := s.tx.log.Frames(turn), false
+	for i := range frames {
+		switch f := &frames[i]; f.Type {
+		case wire.Query, wire.Bind:
+			if bound = f.Type == wire.Bind; s.srv.planner.Observes(s.clientText(f), f.Note.names) {
+				return true
+			}
+		case wire.Execute: // of a portal of another turn: nobody looks for its text
+			if !bound {
+				return true
+			}
+		case 0, wire.Parse, wire.Describe, wire.Close, wire.Sync:
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// closeParts ends the logs of the discarded parts.
+func (sp *savepoints) closeParts() {
+	for _, part := range sp.parts {
+		part.Close()
+	}
+	sp.parts = nil
+}
+
+// borrowWitness borrows a second backend beside that of the attempt, which has not begun; again is
+// false where the attempt is not made, for the reason in t.refusal. Where all are lent the first
+// is given back for a moment: of several that wait for a second one, each holding a first, nobody
+// would get any.
+func (s *session) borrowWitness() (again bool, err error) {
+	t := s.t
+	for end := time.Now().Add(s.srv.replays.cfg.Policy.Patience()); ; {
+		own := s.park(nil)
+		again, err = s.borrowWith(s.borrowSoon)
+		s.witness = s.park(own)
+		busy := !again && err == nil && t.refusal == retry.Exhausted
+		if !busy || time.Now().After(end) || s.keeps() {
+			return again, err
+		}
+		t.refusal = retry.Replayable
+		s.releaseBackend()
+		if err := s.waitOut(time.Duration(5+rand.IntN(50))*time.Millisecond, false); err != nil {
+			return false, s.noReplay(err)
+		}
+		if again, err := s.borrowAgain(); !again {
+			return false, err
+		}
+	}
+}
+
+// borrowSoon is borrow for a witness: it waits for witnessWait, and no longer.
+func (s *session) borrowSoon() (*reservoir.Conn, error) {
+	for {
+		ctx, over := s.wait(time.Now().Add(witnessWait), lookEvery)
+		conn, err := s.srv.backends.AcquireAhead(ctx)
+		if err != nil {
+			if ended := s.waited(ctx); ended != nil {
+				err = ended
+			}
+			over()
+			return nil, err
+		}
+		over()
+		if attached(conn).usable() {
+			return conn, nil
+		}
+		s.srv.metrics.BackendLost(metrics.LostIdle)
+		conn.Discard(reservoir.PeekFailed)
+	}
+}
+
+// park has the session go on with another backend, or none, and returns the one that it had.
+// Cancels and alarms go to the new one.
+func (s *session) park(b *backend) (was *backend) {
+	was = s.b
+	s.mu.Lock()
+	s.b, s.cancel.backend = b, b
+	s.mu.Unlock()
+	if b != nil {
+		s.alarmRead()
+	}
+	return was
+}
+
+// returnWitness gives the witness back, if there is one.
+func (s *session) returnWitness() {
+	if s.witness == nil {
+		return
+	}
+	own := s.park(s.witness)
+	s.witness = nil
+	if s.b.status == 'I' && !s.b.suspect {
+		s.releaseBackend()
+	} else {
+		s.dropBackend(reservoir.Unclean)
+	}
+	s.park(own)
+}
+
+// runParts runs the discarded parts once more, by the witness. It is called where the transaction
+// has answered all its settled turns once more, and whoever has asked it to stop is heeded before.
+// The attempt has failed where a part answers otherwise than it did.
+func (s *session) runParts() error {
+	t := s.t
+	if len(s.tx.parts) == 0 {
+		return nil
+	}
+	if err := s.takeSnapshot(); err != nil || t.attemptOver() {
+		return err
+	}
+	if s.witness == nil || s.cancelAsked() {
+		t.fail(retry.NoBackend)
+		if s.cancelAsked() {
+			t.refusal = retry.Cancelled
+		}
+		return nil
+	}
+	course, attempt, deadline := t.course, t.attempt, t.deadline
+	s.tx.whole = s.tx.log
+	own := s.park(s.witness)
+	s.witness = nil
+	t.deadline = earlier(deadline, time.Now().Add(witnessTime))
+	s.alarmRead()
+	var err error
+	for _, part := range s.tx.parts {
+		s.tx.log = part
+		if err = s.runPart(); err != nil || t.attemptOver() {
+			break
+		}
+	}
+	if t.abandoned() { // the client has been told, and the transaction is closed
+		s.park(own)
+		s.dropBackend(reservoir.Unclean)
+		return err
+	}
+	s.witness = s.park(own)
+	s.tx.log, s.tx.whole = s.tx.whole, nil
+	ended := t.attempt
+	t.course, t.attempt = course, attempt
+	if t.deadline = deadline; ended.phase == aborting {
+		s.b.suspect = s.b.suspect || ended.refusal == retry.Cancelled // which of the two it has hit nobody knows
+		t.fail(ended.refusal)
+		t.pause, t.apart = ended.pause, ended.apart
+	}
+	s.alarmRead()
+	return err
+}
+
+// takeSnapshot has the server take the transaction's snapshot, if nothing has, and answer all that
+// it owes.
+func (s *session) takeSnapshot() error {
+	tmpl, err := s.template([]byte("SELECT 1 WHERE false"), wire.NoOIDs)
+	if err != nil {
+		return err
+	}
+	name := s.prepare(tmpl, false).name
+	s.t.owed.push(wire.Bind).swallow = true
+	s.add(appendBindNothing(nil, name))
+	s.t.owed.push(wire.Execute).swallow = true
+	s.add(appendExecuteAll)
+	if err := s.settleOwed(); err != nil || s.t.attemptOver() || s.t.uplink == nil {
+		return err
+	}
+	s.t.flushed = 0
+	return s.closeUplink()
+}
+
+// runPart runs one part, whose log is the session's, and rolls it back. With nil the witness is
+// idle, or the attempt has failed. A witness that is lost fails the attempt.
+func (s *session) runPart() error {
+	t := s.t
+	s.tx.log.Rewind()
+	t.course, t.undos = course{outcome: outcomeAt('I')}, nil
+	done, err := s.replan()
+	if !done && err == nil {
+		if s.tx.begin != nil { // else it is a frame of the log
+			s.deferredBegin = s.tx.begin
+			s.sendBegin()
+		}
+		s.draw()
+		err = s.rerunSettled()
+	}
+	var gone *lostError
+	switch {
+	case errors.As(err, &gone):
+		s.noteLost(gone, lostWhenReplaying)
+		s.dropBackend(reservoir.Broken)
+		t.fail(s.judge(retry.BackendLost))
+	case err != nil:
+		return err
+	case t.abandoned():
+		return nil
+	case t.phase == aborting && t.refusal == retry.Differs:
+		diff := s.tx.log.Difference()
+		t.apart = &apart{diff: diff, drew: s.drewAgain(diff)}
+	}
+	phase, refusal := t.phase, t.refusal
+	t.phase = aborting
+	if err := s.abortAttempt(); err != nil || t.abandoned() {
+		return err
+	}
+	if s.b != nil {
+		if stop := s.rollBack(s.exchange); stop != nil {
+			phase, refusal = aborting, reasonOf(stop)
+		}
+	}
+	if t.phase, t.refusal = phase, refusal; s.b == nil && phase != aborting {
+		t.fail(s.judge(retry.BackendLost))
+	}
+	return nil
+}
+
+// apart is how a discarded part has answered otherwise than it did; see drewAgain.
+type apart struct {
+	diff retry.Difference
+	drew bool
+}

@@ -1,0 +1,79 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// What a discarded part was told must hold in the transaction that commits; what it was told
+// does not matter where it says nothing of the data. With nobody else there a return does not
+// fail.
+func TestDiscardedParts(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", stumbling+"CREATE TABLE seen (a int, b int); INSERT INTO seen VALUES (1, 1); CREATE TABLE noted (a int); CREATE TABLE unique_a (a int PRIMARY KEY); INSERT INTO unique_a VALUES (1)")
+	s := startSluice(t, pg, strictly, mapping, maxOpen(4))
+	other := "UPDATE seen SET b = b + 1"
+	for name, test := range map[string]struct {
+		part    string // what is done behind the savepoint, a Query a line
+		between string // what another does before the return
+		differs bool
+		locks   bool // it holds what the other wants, in PostgreSQL
+	}{
+		"alone, a read":          {"INSERT INTO noted VALUES (1)\nSELECT b FROM seen", "", false, false},
+		"alone, its own rows":    {"INSERT INTO noted VALUES (1)\nSELECT count(*) FROM noted\nUPDATE noted SET a = 2 WHERE a = 1\nDELETE FROM noted", "", false, false},
+		"alone, failed":          {"INSERT INTO noted VALUES (1)\nSELECT b FROM seen\nSELECT b / 0 FROM seen", "", false, false},
+		"alone, no such table":   {"INSERT INTO noted VALUES (1)\nSELECT b FROM seen\nSELECT nosuch FROM seen", "", false, false},
+		"alone, a string":        {"INSERT INTO noted VALUES (1); SELECT b FROM seen; SELECT 1/0", "", false, false},
+		"alone, numbers":         {"INSERT INTO noted VALUES (1)\nSELECT nextval('changing')\nSELECT b FROM seen", "", false, false},
+		"alone, the time":        {"INSERT INTO noted VALUES (1)\nSELECT clock_timestamp()", "", false, false},
+		"alone, a group":         {ext("INSERT INTO noted VALUES (1)") + ext("SELECT b FROM seen") + ext("SELECT 1/0") + ext("SELECT b FROM seen") + "S", "", false, false},
+		"a read":                 {"INSERT INTO noted VALUES (1)\nSELECT b FROM seen", other, true, false},
+		"a read of other things": {"INSERT INTO noted VALUES (1)\nSELECT a FROM seen", other, false, false},
+		"an update":              {"UPDATE seen SET a = a WHERE b > 0", "DELETE FROM seen", true, true},
+		"its returning":          {"INSERT INTO noted VALUES (1)\nUPDATE seen SET a = a RETURNING b", other, true, true},
+		"a failure":              {"INSERT INTO noted VALUES (1)\nSELECT 1 / (b - b) FROM seen", "DELETE FROM seen", true, false},
+		"in a string that fails": {"INSERT INTO noted VALUES (1); SELECT b FROM seen; SELECT 1/0", other, true, false},
+		"in a group that fails":  {ext("INSERT INTO noted VALUES (1)") + ext("SELECT b FROM seen") + ext("SELECT 1/0") + "S", other, true, false},
+		"a key":                  {"INSERT INTO unique_a VALUES (1)", "DELETE FROM unique_a", false, false},
+		"an insert":              {"INSERT INTO noted SELECT b FROM seen RETURNING a", other, true, false},
+		"a conflict":             {"INSERT INTO unique_a VALUES (2) ON CONFLICT DO NOTHING", "INSERT INTO unique_a VALUES (2)", true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, late := range []bool{false, true} { // the return, or what makes the transaction run again
+				if test.locks && !late {
+					continue
+				}
+				pg.SQL(t, "postgres", "TRUNCATE seen, noted, unique_a; INSERT INTO seen VALUES (1, 1); INSERT INTO unique_a VALUES (1)")
+				stumbles(t, pg, true)
+				c := dialRaw(t, s.addr)
+				part := ""
+				if strings.HasPrefix(test.part, "P ") {
+					part = test.part + "\n< Z\n"
+				} else {
+					for line := range strings.SplitSeq(test.part, "\n") {
+						part += "Q " + line + "\n< Z\n"
+					}
+				}
+				c.say(t, "Q BEGIN\n< Z\nQ SELECT 1\n< Z\nQ SAVEPOINT a\n< Z\n"+part)
+				var got string
+				if !late && test.between != "" {
+					pg.SQL(t, "postgres", test.between)
+				}
+				got = c.say(t, "Q ROLLBACK TO a\n< Z\n")
+				if late && test.between != "" && strings.Contains(got, "C ROLLBACK") {
+					pg.SQL(t, "postgres", test.between)
+					got = ""
+				}
+				if late {
+					got += c.say(t, "Q SELECT stumble(1)\n< Z\n")
+				}
+				got += c.say(t, "Q COMMIT\n< Z\n")
+				if differs := strings.Contains(got, "C=40001") || strings.Contains(got, "C=0A000 M=cannot return"); differs != test.differs || differs == strings.Contains(got, "C COMMIT") {
+					t.Errorf("late %v: got\n%s", late, got)
+				}
+			}
+			waitFor(t, "backends to come back", func() bool { return s.backends.Stats().InUse == 0 })
+		})
+	}
+}
