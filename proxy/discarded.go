@@ -14,9 +14,23 @@ import (
 // Discarded parts, with retry.savepoints strict. The client remembers what it was told of a part
 // that ROLLBACK TO has discarded: it must hold in the snapshot of the transaction that commits,
 // but the part's writes must not be made there. So a log of the part, and of what went before it,
-// is kept (keepPart). Each time that the transaction is run again, and has its snapshot, the part
+// is kept (keepPart), until the transaction ends. Each time that the transaction is run again, and has its snapshot, the part
 // is run too, on a second backend (the witness), compared, and rolled back (runParts). What a
 // part was told held before the transaction's snapshot, when it was told, and holds behind it.
+
+// A transaction of which a part was kept is run again like any other, in these steps:
+//
+//	borrowAgain    its own backend, idle, with the session's settings
+//	borrowWitness  another one, likewise
+//	rerunSettled   the log that is left is sent to the own backend, and compared
+//	takeSnapshot   the own backend has a snapshot even where that log was empty
+//	runParts       each part is sent to the witness, from its BEGIN on; what it answers is for
+//	               nobody, and the session is put back to where it was
+//	returnWitness  whatever has become of the attempt
+//
+// Meanwhile the session's log, course and backend are those of the part (runPart): what sends and
+// compares a log need not know. The client's settings and names are not touched, as they are not
+// where settled turns are sent again.
 
 // witnessWait is how long a replay waits for a witness while it holds a backend itself: others
 // may hold one, and wait, too. Then it gives its own back, and begins anew.
@@ -33,6 +47,7 @@ func (s *session) keepPart(i int) bool {
 	l := s.tx.log
 	from := l.Kept(i)
 	blind := func(turn int) bool { return turn >= from && !s.observes(turn) }
+	// Nobody asks for what failed at the end, where that says nothing: the 23505 of an INSERT.
 	last := l.Turns()
 	for last > from && blind(last-1) {
 		last--
@@ -72,7 +87,8 @@ func (s *session) observes(turn int) bool {
 	return false
 }
 
-// closeParts ends the logs of the discarded parts.
+// closeParts ends the logs of the discarded parts. It is called at the end of the transaction,
+// whoever ends it.
 func (sp *savepoints) closeParts() {
 	for _, part := range sp.parts {
 		part.Close()
@@ -105,7 +121,8 @@ func (s *session) borrowWitness() (again bool, err error) {
 	}
 }
 
-// borrowSoon is borrow for a witness: it waits for witnessWait, and no longer.
+// borrowSoon is borrow for a witness: it waits for witnessWait, and no longer. The error is why
+// there is none: errWaitedEnough, or what stops the turn.
 func (s *session) borrowSoon() (*reservoir.Conn, error) {
 	for {
 		ctx, over := s.wait(time.Now().Add(witnessWait), lookEvery)
@@ -127,7 +144,8 @@ func (s *session) borrowSoon() (*reservoir.Conn, error) {
 }
 
 // park has the session go on with another backend, or none, and returns the one that it had.
-// Cancels and alarms go to the new one.
+// Cancels and alarms go to the new one. The caller keeps the other, and brings it back: nobody
+// else knows of it.
 func (s *session) park(b *backend) (was *backend) {
 	was = s.b
 	s.mu.Lock()
@@ -139,7 +157,8 @@ func (s *session) park(b *backend) (was *backend) {
 	return was
 }
 
-// returnWitness gives the witness back, if there is one.
+// returnWitness gives the witness back, if there is one. One that stands in a transaction, since
+// the session ends in the middle of a part, is dropped.
 func (s *session) returnWitness() {
 	if s.witness == nil {
 		return
@@ -176,6 +195,7 @@ func (s *session) runParts() error {
 	s.tx.whole = s.tx.log
 	own := s.park(s.witness)
 	s.witness = nil
+	// A server without row locks has nothing wait here; the client's own timeout counts, too.
 	t.deadline = earlier(deadline, time.Now().Add(witnessTime))
 	s.alarmRead()
 	var err error
@@ -190,6 +210,7 @@ func (s *session) runParts() error {
 		s.dropBackend(reservoir.Unclean)
 		return err
 	}
+	// The part's attempt is over, well or badly; the transaction's goes on, or fails as that did.
 	s.witness = s.park(own)
 	s.tx.log, s.tx.whole = s.tx.whole, nil
 	ended := t.attempt
@@ -251,6 +272,7 @@ func (s *session) runPart() error {
 		diff := s.tx.log.Difference()
 		t.apart = &apart{diff: diff, drew: s.drewAgain(diff)}
 	}
+	// Its end is that of an attempt that has failed: the rest is read, and ROLLBACK follows.
 	phase, refusal := t.phase, t.refusal
 	t.phase = aborting
 	if err := s.abortAttempt(); err != nil || t.abandoned() {

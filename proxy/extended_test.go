@@ -10,19 +10,22 @@ import (
 func TestRefusedParseLeavesNoUnnamedStatement(t *testing.T) {
 	t.Parallel()
 	pg := sharedPostgres(t)
-	s := startSluice(t, pg, asDSQL, func(s *setup) { s.rules.Databases, s.proxy.MaxStatementBytes = true, 64<<10 })
-	for name, text := range map[string]string{
-		"a rule":      "CREATE DATABASE postgres",
-		"its length":  "SELECT '" + strings.Repeat("x", 80<<10) + "'",
-		"the server":  "SELECT nosuch",
-		"the grammar": "SELEC 1",
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := perform(t, s.addr, "P - | SELECT 'before' AS b\nS\n< Z\nP - | "+text+"\nS\n< Z\nB - | -\nE -\nS\n< Z\n")
-			if !strings.HasSuffix(got, "C=26000 M=unnamed prepared statement does not exist\nZ I\n") {
-				t.Errorf("got:\n%s", got)
-			}
-		})
+	short := func(s *setup) { s.rules.Databases, s.proxy.MaxStatementBytes = true, 64<<10 }
+	for route, s := range map[string]*sluice{"dsql": startSluice(t, pg, asDSQL, short), "mapped": startSluice(t, pg, asDSQL, short, fastReplay, mapping)} {
+		for name, text := range map[string]string{
+			"a rule":      "CREATE DATABASE postgres",
+			"its length":  "SELECT '" + strings.Repeat("x", 80<<10) + "'",
+			"the server":  "SELECT nosuch",
+			"no relation": "SELECT * FROM nosuch",
+			"the grammar": "SELEC 1",
+		} {
+			t.Run(route+", "+name, func(t *testing.T) {
+				got := perform(t, s.addr, "P - | SELECT 'before' AS b\nS\n< Z\nP - | "+text+"\nS\n< Z\nB - | -\nE -\nS\n< Z\n")
+				if !strings.HasSuffix(got, "C=26000 M=unnamed prepared statement does not exist\nZ I\n") {
+					t.Errorf("got:\n%s", got)
+				}
+			})
+		}
 	}
 }
 

@@ -49,7 +49,7 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 		again, err := s.conflicted(e.cause, e.original, len(frame) == total)
 		if again || err != nil {
 			t.owed.first().done = true // it was this one's
-			t.undos = t.owed.failed(s.skipped)
+			t.undos = s.undosBehind(&head)
 			return swallow, err
 		}
 		v = swallow
@@ -169,14 +169,19 @@ func (s *session) tellError(head *owed, e *serverError, frame []byte, v verdict)
 // undoFailed takes back the client's names that the frames behind an error would have
 // changed, and what the backend was believed to hold for them.
 func (s *session) undoFailed(head *owed) {
-	own := head.kind == wire.Parse && !head.swallow
-	undos := s.t.owed.failed(s.skipped)
-	for i, u := range undos {
-		if own && i == len(undos)-1 && u.name == "" {
-			u.prev = nil // a Parse that fails destroys the unnamed statement all the same
-		}
+	for _, u := range s.undosBehind(head) {
 		s.setStatement(u.name, u.prev)
 	}
+}
+
+// undosBehind is what takes that back, of the client's names, in its order.
+func (s *session) undosBehind(head *owed) []undo {
+	own := head.kind == wire.Parse && !head.swallow
+	undos := s.t.owed.failed(s.skipped)
+	if last := len(undos) - 1; own && last >= 0 && undos[last].name == "" {
+		undos[last].prev = nil // a Parse that fails destroys the unnamed statement all the same
+	}
+	return undos
 }
 
 // skipOn has the server, which skips to a Sync, find one. Where the client's own is still

@@ -21,10 +21,11 @@ import (
 // (attemptOver), or the turn has settled.
 func (s *session) rerun() error {
 	t := s.t
-	t.course, t.undos = course{outcome: outcomeAt('I')}, nil
+	t.course = course{outcome: outcomeAt('I')}
 	if done, err := s.replan(); done || err != nil {
-		return err
+		return err // what the last attempt has to take back still is
 	}
+	t.undos = nil
 	if s.tx.begin != nil {
 		s.deferredBegin = s.tx.begin
 		s.sendBegin()

@@ -17,6 +17,9 @@ import (
 // the transaction, and to return to it is a real ROLLBACK, BEGIN, and a replay of
 // the log up to it, which must answer what it answered.
 
+// With retry.savepoints strict what a ROLLBACK TO discards is compared as well, on a second
+// backend: discarded.go.
+
 // savepoints is what a session keeps of those of its transaction, beside the log.
 type savepoints struct {
 	marks []mark // one for each savepoint of the log

@@ -201,6 +201,11 @@ func (c *Config) derive() {
 	}
 	c.Proxy.WatchMapped = c.Proxy.Kind == proxy.DSQL // of use where nothing is mapped
 	c.Rewrite.Rules.SchemaOf = c.Proxy.SchemaOf()
+	c.deriveSavepoints()
+}
+
+// deriveSavepoints says whether savepoints are emulated, and to whom that matters.
+func (c *Config) deriveSavepoints() {
 	c.Proxy.Retry.Savepoints = retry.ParseSavepoints(c.Retry.Savepoints)
 	if c.Retry.Savepoints == "auto" && c.Proxy.Replay && c.Proxy.Kind == proxy.DSQL {
 		c.Proxy.Retry.Savepoints = retry.Strict
