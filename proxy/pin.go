@@ -1,7 +1,10 @@
 package proxy
 
 import (
+	"bytes"
+
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -60,7 +63,7 @@ var leavesNothing = map[rewrite.Pin]bool{rewrite.PinPrepare: true, rewrite.PinLi
 // schema (OC001) is told of the statement itself: then it has not run. What an earlier statement
 // of a block has left, a replay finds again, since that statement is run again.
 func (s *session) pinsAlone(plan *rewrite.Plan) bool {
-	return s.pinned && s.t.pinnedByTurn && len(plan.Statements) == 1 && leavesNothing[plan.Pin]
+	return s.pinned && (s.t.pinnedByTurn || s.tx.held) && len(plan.Statements) == 1 && leavesNothing[plan.Pin]
 }
 
 // A loss of the backend is another matter: nobody knows whether the statement has run by then,
@@ -69,7 +72,7 @@ func (s *session) pinsAlone(plan *rewrite.Plan) bool {
 // unpinForReplay takes the pin of a statement back that has failed, since the schema has
 // changed, and is run again: where it is sent once more, it pins anew (repin).
 func (s *session) unpinForReplay() {
-	if s.tx.pins && s.pinned {
+	if s.tx.pins && s.pinned && !s.tx.held {
 		s.pinned, s.t.pinnedByTurn = false, false
 		s.srv.pinned.Add(-1)
 	}
@@ -88,6 +91,52 @@ func (s *session) repin(plan *rewrite.Plan) {
 func (s *session) pinHolds(plan *rewrite.Plan) {
 	if s.tx.pins && plan.Pin != rewrite.NoPin {
 		s.tx.pins = false
+		s.tx.log.Refuse(retry.Pinned)
+	}
+}
+
+// A transaction of a session that keeps its backend already is run again for OC001 on that backend,
+// which lives and keeps what the session has there. For no other reason: nothing is known of what
+// the session has there that a rollback does not take back.
+
+// onlyForSchema reports whether the transaction may be run again for a change of the schema alone.
+func (s *session) onlyForSchema() bool { return s.tx.pins || s.tx.held }
+
+// holdsOn reports whether a session that keeps its backend still has it, before its transaction is
+// run again there. Without it the session ends.
+func (s *session) holdsOn() bool {
+	if s.tx.held && s.b == nil {
+		s.losePin()
+		return false
+	}
+	return true
+}
+
+// staysHeld reports whether a session that kept its backend before keeps it behind a refused replay:
+// where the backend stands, in a failed block or in none, as the client is told. An open block is
+// made to fail. Else the session ends.
+func (s *session) staysHeld(after byte) bool {
+	if !s.tx.held || s.b == nil || s.state != busy {
+		return false
+	}
+	if s.b.status == 'T' && after == 'E' {
+		if _, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, "SELECT 1/0")); err != nil {
+			return false
+		}
+	}
+	return s.b.status == after
+}
+
+// tagHolds is told of a statement's tag. Where a cursor that outlives its transaction stands, and
+// which statements are prepared, a rollback does not take back: behind such a statement the
+// transaction is not run again.
+func (s *session) tagHolds(tag []byte) {
+	if !s.tx.held {
+		return
+	}
+	word, _, _ := bytes.Cut(tag, []byte(" "))
+	switch string(word) {
+	case "FETCH", "MOVE", "CLOSE", "DEALLOCATE", "DISCARD":
 		s.tx.log.Refuse(retry.Pinned)
 	}
 }

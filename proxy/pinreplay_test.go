@@ -50,3 +50,52 @@ CREATE FUNCTION moved() RETURNS text LANGUAGE plpgsql AS $$ BEGIN
 		})
 	}
 }
+
+// A session that keeps its backend runs a transaction again on that one where the schema has
+// changed. It keeps what it has there, also where that comes to nothing.
+func TestReplayOfAPinnedSession(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", changing+`
+CREATE FUNCTION moved() RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+	IF nextval('stumble_3') = 1 THEN RAISE EXCEPTION 'schema has been updated by another transaction (OC001)' USING ERRCODE = '40001'; END IF;
+	RETURN 'x'; END $$;
+CREATE FUNCTION always() RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+	RAISE EXCEPTION 'schema has been updated by another transaction (OC001)' USING ERRCODE = '40001'; END $$;`)
+	s := startSluice(t, pg, withSavepoints, maxOpen(2))
+	const lives = "Q EXECUTE p\n< Z\nQ SELECT a FROM mine\n< Z\n"
+	for name, c := range map[string]struct {
+		script string
+		told   string // of the error; "" for none
+	}{
+		"alone":                {"Q SELECT moved()\n< Z\n", ""},
+		"extended":             {ext("SELECT moved()") + "S\n< Z\n", ""},
+		"in a block":           {"Q BEGIN\n< Z\nQ SELECT 1\n< Z\nQ INSERT INTO mine VALUES (2)\n< Z\nQ SELECT moved()\n< Z\nQ COMMIT\n< Z\n", ""},
+		"another pin":          {"Q CREATE TEMP TABLE kept AS SELECT moved() AS x\n< Z\nQ SELECT x FROM kept\n< Z\n", ""},
+		"a prepared":           {"Q PREPARE q AS SELECT moved()\n< Z\nQ EXECUTE q\n< Z\n", ""},
+		"always":               {"Q SELECT always()\n< Z\n", "OC001"},
+		"always, extended":     {ext("SELECT always()") + ext("SELECT 1") + "S\n< Z\n", "OC001"},
+		"always, in a block":   {"Q BEGIN\n< Z\nQ SELECT 1\n< Z\nQ SELECT always()\n< Z\nQ SELECT 1\n< Z\nQ ROLLBACK\n< Z\n", "OC001"},
+		"always, flushed":      {ext("SELECT always()") + "H\n< E\nS\n< Z\n", "OC001"},
+		"another conflict":     {"Q SELECT stumble(1)\n< Z\n", "OC000"},
+		"behind PREPARE":       {"Q BEGIN\n< Z\nQ PREPARE q AS SELECT 1\n< Z\nQ SELECT moved()\n< Z\nQ ROLLBACK\n< Z\n", "OC001"},
+		"behind FETCH":         {"Q BEGIN\n< Z\nQ FETCH 1 FROM open\n< Z\nQ SELECT moved()\n< Z\nQ ROLLBACK\n< Z\n", "OC001"},
+		"a savepoint":          {"Q BEGIN\n< Z\nQ SAVEPOINT a\n< Z\nQ ROLLBACK\n< Z\n", "not possible in this transaction"},
+		"what it read differs": {"Q BEGIN\n< Z\nQ SELECT nextval('changing')\n< Z\nQ SELECT moved()\n< Z\nQ ROLLBACK\n< Z\n", "OC001"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stumbles(t, pg, true)
+			client := dialRaw(t, s.addr)
+			client.say(t, "Q PREPARE p AS SELECT 'lives' AS v\n< Z\nQ CREATE TEMP TABLE mine AS SELECT 17 AS a\n< Z\nQ DECLARE open CURSOR WITH HOLD FOR SELECT generate_series(1, 9)\n< Z\n")
+			got := client.say(t, c.script)
+			if strings.Contains(got, "E S=") != (c.told != "") || !strings.Contains(got, c.told) {
+				t.Errorf("got\n%s", got)
+			}
+			if got := client.say(t, lives); !strings.Contains(got, "lives") || !strings.Contains(got, "17") {
+				t.Errorf("what it had is gone:\n%s", got)
+			}
+			client.say(t, "X\n")
+			waitFor(t, "the pin to go", func() bool { return s.Stats().Pinned == 0 && s.Stats().Clients == 0 })
+		})
+	}
+}

@@ -25,6 +25,10 @@ func (s *session) reacquire() error {
 			return s.noReplay(err)
 		}
 	}
+	if !s.holdsOn() {
+		t.refusal = retry.Pinned
+		return nil
+	}
 	// A replay that waits for long holds no backend: the transaction that it waits for may
 	// need one.
 	if s.b != nil && !s.keeps() && (t.pause >= keepUnder || queued && !r.gate.Idle()) {

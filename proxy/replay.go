@@ -85,7 +85,7 @@ func (s *session) judge(cause retry.Cause) retry.Reason {
 	switch {
 	case !l.Replayable():
 		return l.Refused()
-	case s.tx.pins && cause != retry.SchemaConflict:
+	case s.onlyForSchema() && cause != retry.SchemaConflict:
 		return retry.Pinned
 	case s.cancelAsked():
 		return retry.Cancelled
@@ -187,7 +187,7 @@ func (s *session) noteRefusal(reason retry.Reason) {
 // certainly did not commit, and the log has all of it.
 func (s *session) survives() bool {
 	t := s.t
-	return t.logs && !t.outcome.mayCommit() && !(t.rest > 0 && t.restUncounted) && s.tx.log.Replayable() && !s.tx.pins
+	return t.logs && !t.outcome.mayCommit() && !(t.rest > 0 && t.restUncounted) && s.tx.log.Replayable() && !s.onlyForSchema()
 }
 
 // replayAfterLoss runs the transaction again after the loss of its backend, or refuses that
@@ -232,6 +232,9 @@ func (s *session) resolve() error {
 		}
 		if t.abandoned() {
 			return nil
+		}
+		if !s.holdsOn() {
+			t.refusal = retry.Pinned
 		}
 		if t.refusal == retry.Replayable {
 			if err := s.reacquire(); err != nil {
@@ -298,19 +301,23 @@ func (s *session) refuseReplay() error {
 	}
 	told = append(t.ahead, told...)
 	s.unpinForReplay()
-	if s.b != nil {
+	after := t.after
+	held := s.staysHeld(after)
+	if s.b != nil && !held {
 		s.stopWaiting()
 		s.rollBack(s.b.exchange)
 	}
-	if s.b != nil {
+	if s.b != nil && !held {
 		s.giveBack()
 	}
 	s.takeBack(t.undos)
-	after := t.after
 	s.nothingRuns()
 	s.forgetTurn()
 	e := lost
-	if after != 'I' {
+	switch {
+	case held:
+		e = settledHeld
+	case after != 'I':
 		e = lostInBlock
 	}
 	if err := s.move(e); err != nil {

@@ -56,6 +56,7 @@ type transaction struct {
 	writes    bool   // operation is that of a statement that locks or writes
 	optedOut  bool   // by a comment
 	pins      bool   // its statement at hand is what has the session keep its backend
+	held      bool   // the session kept its backend before: it is run again there, and for OC001 only
 	began     time.Time
 	// unknown: it is to be run again because the server did not know a name; renamed: so it was
 	// already.
@@ -119,7 +120,7 @@ func (s *session) openLog() {
 	case s.optedOut, s.tx.optedOut:
 		s.tx.log.Refuse(retry.OptedOut)
 	case s.pinned:
-		s.tx.log.Refuse(retry.Pinned)
+		s.tx.held = true
 	}
 }
 

@@ -223,6 +223,7 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	if st != nil && retry.Missed(tag) {
 		s.srv.metrics.TxConditionFailed(st.Operation)
 	}
+	s.tagHolds(tag)
 	s.noteTag(tag)
 	kind := o.plan.Kind
 	// A single statement that writes has no settings to note: this is the way of most.

@@ -140,6 +140,9 @@ func (s *session) setSavepoint(name string) error {
 	if s.tx.log == nil && s.b == nil {
 		s.openLog() // nothing was sent yet
 	}
+	if s.tx.held {
+		s.tx.log.Refuse(retry.Pinned)
+	}
 	if l := s.tx.log; !l.Savepoint(name) {
 		return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("savepoint \"%s\" is not possible in this transaction", name),
 			Detail: l.Refused().Detail(retry.Difference{}), Hint: "Sluice returns to a savepoint by running the transaction again: see retry.savepoints."}
