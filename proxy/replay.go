@@ -98,8 +98,10 @@ func (s *session) judge(cause retry.Cause) retry.Reason {
 	}
 	pause, reason := s.tx.attempts.Next(&r.cfg.Policy, cause, time.Now(), rand.Float64())
 	// A statement that goes out in another form, or is prepared anew, is no sign of a
-	// fight, and takes nothing of the budget.
-	if reason == retry.Replayable && cause.Conflicts() && !r.budget.Take() {
+	// fight, and takes nothing of the budget. Nor does one that had a pass: the gate bounds how
+	// many of these there are, and what has read before it waited there loses every time.
+	gated := s.tx.gated && cause.Contended()
+	if reason == retry.Replayable && cause.Conflicts() && !gated && !r.budget.Take() {
 		reason = retry.OverBudget
 	}
 	s.t.pause = pause
@@ -114,7 +116,7 @@ func (s *session) judge(cause retry.Cause) retry.Reason {
 func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again bool, err error) {
 	t, r := s.t, s.srv.replays
 	if cause.Contended() {
-		s.tx.fought = true
+		s.tx.fought, s.tx.gated = true, s.tx.pass.Held()
 		s.tx.pass.Conflicted()
 	}
 	if cause.Conflicts() && cause != retry.BackendLost {

@@ -52,6 +52,7 @@ type transaction struct {
 	key       retry.Key // of its first statement that locks or changes rows that exist
 	keyed     bool
 	fought    bool   // it has lost to another, for rows
+	gated     bool   // it had a pass when it lost last
 	operation string // see nameOperation
 	writes    bool   // operation is that of a statement that locks or writes
 	optedOut  bool   // by a comment
