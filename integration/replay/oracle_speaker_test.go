@@ -2,8 +2,10 @@ package replay
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"net"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -101,10 +103,13 @@ func collect(rows pgx.Rows) (*answer, error) {
 	return a, nil
 }
 
+// texts are values as texts: all are, but bigints in binary, which no text can be.
 func texts(values [][]byte) []string {
 	row := make([]string, len(values))
 	for i, v := range values {
-		row[i] = string(v)
+		if row[i] = string(v); len(v) == 8 && v[0] == 0 {
+			row[i] = strconv.FormatUint(binary.BigEndian.Uint64(v), 10)
+		}
 	}
 	return row
 }

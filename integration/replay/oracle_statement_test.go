@@ -106,11 +106,11 @@ func (s *step) statement(known, before lists) *statement {
 	case made:
 		st.sql, st.args = "INSERT INTO made (id) VALUES ($1)", []any{s.id}
 	case madeTold:
-		st.sql, st.args, st.rows = "INSERT INTO made (id) VALUES ($1) RETURNING n, u, chance", []any{s.id}, true
+		st.sql, st.args, st.rows = "INSERT INTO made (id) VALUES ($1) RETURNING n, u, chance, number", []any{s.id}, true
 	case madeTimed:
-		st.sql, st.args, st.rows = "INSERT INTO made (id) VALUES ($1) RETURNING n, u, chance, at", []any{s.id}, true
+		st.sql, st.args, st.rows = "INSERT INTO made (id) VALUES ($1) RETURNING n, u, chance, number, at", []any{s.id}, true
 	case madeTwice:
-		st.sql = "INSERT INTO made (id, n) VALUES ($1, DEFAULT), ($2, nextval('number')::text) RETURNING n, u, chance"
+		st.sql = "INSERT INTO made (id, n) VALUES ($1, DEFAULT), ($2, nextval('number')::text) RETURNING n, u, chance, number"
 		st.args, st.rows = []any{s.id, s.id + 1}, true
 	case drawn:
 		st.sql, st.args, st.rows = "SELECT nextval('number')::text", nil, true
@@ -138,7 +138,7 @@ func (s *step) statement(known, before lists) *statement {
 
 // fits reports whether a step can have been answered so.
 func (s *step) fits(a *answer) bool {
-	width := map[kind]int{markTold: 3, madeTold: 3, madeTimed: 4, madeTwice: 3, drawn: 1, now: 1, chance: 1}[s.kind]
+	width := map[kind]int{markTold: 3, madeTold: 4, madeTimed: 5, madeTwice: 4, drawn: 1, now: 1, chance: 1}[s.kind]
 	for _, row := range a.rows {
 		if len(row) != cmp.Or(width, 2) {
 			return false
@@ -252,10 +252,10 @@ func (s *step) filled(a *answer) (ops []oracle.Op) {
 		op := oracle.Op{Kind: oracle.Mark, Write: s.id + i}
 		if a != nil && s.kind != made {
 			row := a.rows[i]
-			op.Value = strings.Join(row[:3], " ")
-			ops = append(ops, oracle.Op{Kind: oracle.Drawn, Value: row[0]})
+			op.Value = strings.Join(row[:4], " ")
+			ops = append(ops, oracle.Op{Kind: oracle.Drawn, Value: row[0]}, oracle.Op{Kind: oracle.Drawn, Value: "identity " + row[3]})
 			if s.kind == madeTimed {
-				ops = append(ops, oracle.Op{Kind: oracle.Now, Value: row[3]})
+				ops = append(ops, oracle.Op{Kind: oracle.Now, Value: row[4]})
 				op.Value = strings.Join(row, " ")
 			}
 		}

@@ -210,7 +210,7 @@ func (w *world) history(t *testing.T, number int, all []*oracle.Txn) *oracle.His
 	}
 	first := number * w.size * idsOf * idStride
 	rows, err = w.truth.Query(t.Context(), "SELECT id, u || ' ' || chance FROM mark WHERE id > $1 AND id < $2 UNION ALL "+
-		"SELECT id, concat_ws(' ', n, u, chance, at) FROM made WHERE id > $1 AND id < $2", first, first+w.size*idsOf*idStride)
+		"SELECT id, concat_ws(' ', n, u, chance, number, at) FROM made WHERE id > $1 AND id < $2", first, first+w.size*idsOf*idStride)
 	if err != nil {
 		t.Fatal(err)
 	}

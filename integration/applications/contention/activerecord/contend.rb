@@ -52,6 +52,7 @@ end
 
 # What all threads need of the schema is read before they start.
 [Entry, Counter, Tag].each(&:columns)
+ActiveRecord::Base.connection_pool.release_connection
 
 threads = writers.times.map do |number|
   Thread.new do
