@@ -52,6 +52,8 @@ const (
 	save                  // SAVEPOINT
 	back                  // ROLLBACK TO
 	release               // RELEASE
+	pin                   // PREPARE: the session keeps its backend from here on
+	pinned                // EXECUTE of that
 )
 
 type step struct {
@@ -112,8 +114,11 @@ func draw(seed uint64, batch, n, size int) *program {
 	} else {
 		d.body()
 	}
-	if p.shape == dialogue && p.end != "" && r.IntN(3) == 0 {
+	switch {
+	case p.shape == dialogue && p.end != "" && r.IntN(3) == 0:
 		d.savepoints()
+	case p.shape == dialogue && p.end != "" && r.IntN(12) == 0:
+		d.pins()
 	}
 	if p.shape == burst {
 		p.cancelled = 0 // it may end the BEGIN alone, and the other turns are sent already
@@ -224,6 +229,15 @@ func (d *drawer) savepoints() {
 	if d.p.turns = append(d.p.turns, turns[to:]...); d.r.IntN(2) == 0 {
 		d.p.turns = append(d.p.turns, []step{d.step()})
 	}
+}
+
+// pins has the session keep its backend from some turn on, and looks whether it has it still.
+func (d *drawer) pins() {
+	d.id++
+	from := d.r.IntN(len(d.p.turns) + 1)
+	to := from + d.r.IntN(len(d.p.turns)-from+1)
+	at := func(k kind) [][]step { return [][]step{{{kind: k, id: d.id, coin: d.r.Uint64()}}} }
+	d.p.turns = slices.Concat(d.p.turns[:from], at(pin), d.p.turns[from:to], at(pinned), d.p.turns[to:])
 }
 
 // ends ends a savepoint.

@@ -120,6 +120,10 @@ func (s *step) statement(known, before lists) *statement {
 		st.sql, st.args, st.rows = "SELECT random()::text", nil, true
 	case duplicate:
 		st.sql, st.args = "INSERT INTO mark (id) VALUES ($1)", []any{0}
+	case pin:
+		return plain(fmt.Sprintf("PREPARE p%d AS SELECT 'kept'::text", s.id))
+	case pinned:
+		return &statement{sql: fmt.Sprintf("EXECUTE p%d", s.id), rows: true, coin: s.coin}
 	case save, back, release:
 		return plain(map[kind]string{save: "SAVEPOINT s", back: "ROLLBACK TO SAVEPOINT s", release: "RELEASE s"}[s.kind] + strconv.Itoa(s.level))
 	case division:
@@ -138,13 +142,13 @@ func (s *step) statement(known, before lists) *statement {
 
 // fits reports whether a step can have been answered so.
 func (s *step) fits(a *answer) bool {
-	width := map[kind]int{markTold: 3, madeTold: 4, madeTimed: 5, madeTwice: 4, drawn: 1, now: 1, chance: 1}[s.kind]
+	width := map[kind]int{markTold: 3, madeTold: 4, madeTimed: 5, madeTwice: 4, drawn: 1, now: 1, chance: 1, pinned: 1}[s.kind]
 	for _, row := range a.rows {
 		if len(row) != cmp.Or(width, 2) {
 			return false
 		}
 	}
-	want := map[kind]int{readAll: keysOfBatch, mark: 1, markTold: 1, made: 1, madeTold: 1, madeTimed: 1, madeTwice: 2, drawn: 1, now: 1, chance: 1}[s.kind]
+	want := map[kind]int{readAll: keysOfBatch, mark: 1, markTold: 1, made: 1, madeTold: 1, madeTimed: 1, madeTwice: 2, drawn: 1, now: 1, chance: 1, pinned: 1}[s.kind]
 	switch s.kind {
 	case swap:
 		return a.matched() <= 1

@@ -58,7 +58,10 @@ type world struct {
 
 	clock   atomic.Int64
 	returns atomic.Int64 // to savepoints
-	seen    uint64       // events of the ledger
+	// overtaken are statements whose backend knew a newer schema than that they were planned by. It
+	// should be read before: docs/progress.md.
+	overtaken atomic.Int64
+	seen      uint64 // events of the ledger
 
 	mu    sync.Mutex
 	codes map[string]int // errors that clients got
@@ -152,6 +155,11 @@ func (w *world) batch(t *testing.T, number int) (breaches []oracle.Violation, er
 		})
 	}
 	wg.Wait()
+	for _, c := range w.clients {
+		if c.pinned { // its backend is lent until it leaves
+			c.leave()
+		}
+	}
 	w.sum.programs += w.size
 	w.settle(t)
 	breaches = oracle.Check(w.history(t, number, all))
@@ -283,6 +291,9 @@ func (w *world) report(t *testing.T) {
 func (w *world) vacuous(t *testing.T) {
 	t.Helper()
 	n := &w.sum
+	if told := w.overtaken.Load(); told > 1+int64(n.programs)/5000 {
+		t.Errorf("%d were told that the schema had changed while they waited, in %d programs", told, n.programs)
+	}
 	for _, each := range []struct {
 		what  string
 		count int
