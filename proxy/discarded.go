@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -14,9 +15,10 @@ import (
 // Discarded parts, with retry.savepoints strict. The client remembers what it was told of a part
 // that ROLLBACK TO has discarded: it must hold in the snapshot of the transaction that commits,
 // but the part's writes must not be made there. So a log of the part, and of what went before it,
-// is kept (keepPart), until the transaction ends. Each time that the transaction is run again, and has its snapshot, the part
-// is run too, on a second backend (the witness), compared, and rolled back (runParts). What a
-// part was told held before the transaction's snapshot, when it was told, and holds behind it.
+// is kept (keepPart), until the transaction ends. Each time that the transaction is run again, and
+// has its snapshot, the part is run too, on a second backend (the witness), compared, and rolled
+// back (runParts). What a part was told held before the transaction's snapshot, when it was told,
+// and holds behind it.
 
 // A transaction of which a part was kept is run again like any other, in these steps:
 //
@@ -55,11 +57,11 @@ func (s *session) keepPart(i int) bool {
 	if last == from || s.b == nil {
 		return true
 	}
-	bytes := 0
+	beside := 0
 	for _, part := range s.tx.parts {
-		bytes += part.Bytes()
+		beside += part.Bytes()
 	}
-	part, ok := l.Fork(bytes, blind)
+	part, ok := l.Fork(beside, blind)
 	if ok {
 		s.tx.parts = append(s.tx.parts, part)
 	}
@@ -68,15 +70,18 @@ func (s *session) keepPart(i int) bool {
 
 // observes reports whether the answer of a settled turn says anything of the data.
 func (s *session) observes(turn int) bool {
-	frames, bound := s.tx.log.Frames(turn), false
+	frames, bound := s.tx.log.Frames(turn), map[string]bool{}
 	for i := range frames {
 		switch f := &frames[i]; f.Type {
 		case wire.Query, wire.Bind:
-			if bound = f.Type == wire.Bind; s.srv.planner.Observes(s.clientText(f), f.Note.names) {
+			if f.Type == wire.Bind {
+				bound[f.Note.name] = true
+			}
+			if s.srv.planner.Observes(s.clientText(f), f.Note.names) {
 				return true
 			}
 		case wire.Execute: // of a portal of another turn: nobody looks for its text
-			if !bound {
+			if name, _, _ := bytes.Cut(s.payload(f), []byte{0}); !bound[string(name)] {
 				return true
 			}
 		case 0, wire.Parse, wire.Describe, wire.Close, wire.Sync:
@@ -102,7 +107,7 @@ func (sp *savepoints) closeParts() {
 // would get any.
 func (s *session) borrowWitness() (again bool, err error) {
 	t := s.t
-	for end := time.Now().Add(s.srv.replays.cfg.Policy.Patience()); ; {
+	for end := time.Now().Add(s.srv.replays.cfg.Policy.MaxElapsed); ; {
 		own := s.park(nil)
 		again, err = s.borrowWith(s.borrowSoon)
 		s.witness = s.park(own)
@@ -227,11 +232,9 @@ func (s *session) runParts() error {
 // takeSnapshot has the server take the transaction's snapshot, if nothing has, and answer all that
 // it owes.
 func (s *session) takeSnapshot() error {
-	tmpl, err := s.template([]byte("SELECT 1 WHERE false"), wire.NoOIDs)
-	if err != nil {
-		return err
-	}
-	name := s.prepare(tmpl, false).name
+	const text = "SELECT 1 WHERE false"
+	plan := s.srv.planner.PlanIn([]byte(text), noNames)
+	name := s.prepare(s.srv.template(&s.t.scratch, []byte(text), wire.NoOIDs, s.parsing(), noNames.ID(), plan), false).name
 	s.t.owed.push(wire.Bind).swallow = true
 	s.add(appendBindNothing(nil, name))
 	s.t.owed.push(wire.Execute).swallow = true

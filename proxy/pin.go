@@ -102,6 +102,9 @@ func (s *session) pinHolds(plan *rewrite.Plan) {
 // onlyForSchema reports whether the transaction may be run again for a change of the schema alone.
 func (s *session) onlyForSchema() bool { return s.tx.pins || s.tx.held }
 
+// runsAnywhere reports whether the transaction may be run again, on any backend.
+func (s *session) runsAnywhere() bool { return s.tx.log.Replayable() && !s.tx.held }
+
 // holdsOn reports whether a session that keeps its backend still has it, before its transaction is
 // run again there. Without it the session ends.
 func (s *session) holdsOn() bool {
@@ -113,14 +116,20 @@ func (s *session) holdsOn() bool {
 }
 
 // staysHeld reports whether a session that kept its backend before keeps it behind a refused replay:
-// where the backend stands, in a failed block or in none, as the client is told. An open block is
-// made to fail. Else the session ends.
+// where the backend stands, in a failed block or in none, as the client is told. Where the client is
+// in a block, one is begun, and made to fail. Else the session ends.
 func (s *session) staysHeld(after byte) bool {
-	if !s.tx.held || s.b == nil || s.state != busy {
+	if !s.tx.held || s.b == nil || s.state == replaying && s.move(resumed) != nil || s.state != busy {
 		return false
 	}
-	if s.b.status == 'T' && after == 'E' {
-		if _, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, "SELECT 1/0")); err != nil {
+	for _, step := range []struct {
+		in   byte
+		text string
+	}{{'I', "BEGIN"}, {'T', "SELECT 1/0"}} {
+		if after != 'E' || s.b.status != step.in {
+			continue
+		}
+		if _, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, step.text)); err != nil {
 			return false
 		}
 	}

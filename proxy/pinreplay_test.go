@@ -5,15 +5,18 @@ import (
 	"testing"
 )
 
+// moved is a function that is told of a change of the schema when it is first called.
+const moved = `
+CREATE FUNCTION moved() RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+	IF nextval('stumble_3') = 1 THEN RAISE EXCEPTION 'schema has been updated by another transaction (OC001)' USING ERRCODE = '40001'; END IF;
+	RETURN 'x'; END $$;`
+
 // A statement for which a session keeps its backend is run again where the schema has changed,
 // and keeps its backend then. It is not for another conflict, nor behind its end.
 func TestReplayOfAPin(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
-	pg.SQL(t, "postgres", stumbling+`
-CREATE FUNCTION moved() RETURNS text LANGUAGE plpgsql AS $$ BEGIN
-	IF nextval('stumble_3') = 1 THEN RAISE EXCEPTION 'schema has been updated by another transaction (OC001)' USING ERRCODE = '40001'; END IF;
-	RETURN 'x'; END $$;`)
+	pg.SQL(t, "postgres", stumbling+moved)
 	s := startSluice(t, pg, fastReplay, maxOpen(2))
 	const sets, made = "SELECT set_config('a.b', moved(), false)", "CREATE TEMP TABLE kept AS SELECT moved() AS x"
 	for name, c := range map[string]struct {
@@ -56,10 +59,7 @@ CREATE FUNCTION moved() RETURNS text LANGUAGE plpgsql AS $$ BEGIN
 func TestReplayOfAPinnedSession(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
-	pg.SQL(t, "postgres", changing+`
-CREATE FUNCTION moved() RETURNS text LANGUAGE plpgsql AS $$ BEGIN
-	IF nextval('stumble_3') = 1 THEN RAISE EXCEPTION 'schema has been updated by another transaction (OC001)' USING ERRCODE = '40001'; END IF;
-	RETURN 'x'; END $$;
+	pg.SQL(t, "postgres", changing+moved+`
 CREATE FUNCTION always() RETURNS text LANGUAGE plpgsql AS $$ BEGIN
 	RAISE EXCEPTION 'schema has been updated by another transaction (OC001)' USING ERRCODE = '40001'; END $$;`)
 	s := startSluice(t, pg, withSavepoints, maxOpen(2))

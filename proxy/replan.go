@@ -67,7 +67,7 @@ func (s *session) replan() (done bool, err error) {
 func (s *session) mayPlanAnew(o *owed) bool {
 	plan, _ := o.sent()
 	return s.srv.keeper.on && plan != nil && !s.tx.renamed && s.t.phase == live && s.t.original == nil &&
-		s.tx.log.Replayable() && !s.tx.held && s.tx.log.Untold() && len(s.tx.marks) == 0 && s.srv.keeper.mayLook()
+		s.runsAnywhere() && s.tx.log.Untold() && len(s.tx.marks) == 0 && s.srv.keeper.mayLook()
 }
 
 // replanned is a log whose texts are planned by a snapshot. Its methods are called for each

@@ -280,14 +280,7 @@ func (s *session) refuseReplay() error {
 	if t.torn {
 		return fmt.Errorf("%w: %w", errClientGone, errHalfRow)
 	}
-	diff, drew := retry.Difference{}, false
-	switch {
-	case t.refusal == retry.Differs && t.apart != nil:
-		diff, drew = t.apart.diff, t.apart.drew
-	case t.refusal == retry.Differs:
-		diff = s.tx.log.Difference()
-		drew = t.returns != "" && s.drewAgain(diff)
-	}
+	diff, drew := s.difference()
 	var told []byte
 	switch {
 	case t.refusal == retry.Cancelled:
@@ -334,6 +327,21 @@ func (s *session) refuseReplay() error {
 		return s.flushDown() // the client may wait for it
 	}
 	return s.ready()
+}
+
+// difference is where a replay that was refused has answered otherwise, in the transaction or in a
+// part that it has discarded; drew is drewAgain's, for a return to a savepoint.
+func (s *session) difference() (diff retry.Difference, drew bool) {
+	t := s.t
+	switch {
+	case t.refusal != retry.Differs:
+	case t.apart != nil:
+		diff, drew = t.apart.diff, t.apart.drew
+	default:
+		diff = s.tx.log.Difference()
+		drew = t.returns != "" && s.drewAgain(diff)
+	}
+	return diff, drew
 }
 
 // forgetTurn forgets what the backend of a turn owed, and its transaction. The session has

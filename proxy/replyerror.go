@@ -124,7 +124,7 @@ func (s *session) understand(head *owed, frame []byte) (e serverError) {
 			e.original = e.mapped
 		}
 	}
-	e.replays = e.class == retry.Conflict || otherForm || unknown || (stale || deallocated) && s.tx.log.Replayable() && !s.tx.held
+	e.replays = e.class == retry.Conflict || otherForm || unknown || (stale || deallocated) && s.runsAnywhere()
 	return e
 }
 
