@@ -27,6 +27,14 @@ var (
 	refusedReplays = []string{"opted_out", "log_full", "memory_full", "copy_from", "cancelled", "timed_out", "inner_commit",
 		"pinned", "unread", "masked", "renamed", "unchanged", "partial_group", "failed", "differs", "delivered", "exhausted", "budget", "no_backend",
 		"client_gone", "draining"}
+	partOutcomes = []string{PartSame, PartDiffers, PartFailed}
+)
+
+// Values of the label outcome of dsql_discarded_parts_total.
+const (
+	PartSame    = "same"
+	PartDiffers = "differs"
+	PartFailed  = "failed" // a conflict, a loss, a cancel
 )
 
 // transactions counts what becomes of transactions. It is part of Proxy.
@@ -41,6 +49,7 @@ type transactions struct {
 	durations  *prometheus.HistogramVec
 	active     *prometheus.GaugeVec
 	refused    closedCounter
+	parts      closedCounter
 	backoff    prometheus.Histogram
 }
 
@@ -79,6 +88,9 @@ func newTransactions(reg prometheus.Registerer) *transactions {
 		refused: newClosedCounter(reg, "dsql_tx_replay_refused_total",
 			"Conflicts and lost backends that reached the client because its transaction was not run again, by reason.",
 			"reason", refusedReplays),
+		parts: newClosedCounter(reg, "dsql_discarded_parts_total",
+			"Parts of transactions that ROLLBACK TO had discarded, run again on a second connection (retry.savepoints strict), by whether they answered as before.",
+			"outcome", partOutcomes),
 		attempts: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dsql_retry_attempts_histogram",
 			Help: "Replays that a transaction took.", Buckets: []float64{0, 1, 2, 3, 5, 10}}, []string{"operation"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dsql_operation_duration_seconds",
@@ -184,6 +196,14 @@ func (p *Proxy) TxRetried(operation, cause string, attempt int) {
 func (p *Proxy) TxReplayRefused(reason string) {
 	if p != nil {
 		p.tx.refused.inc(reason)
+	}
+}
+
+// DiscardedPart counts a part behind a savepoint that was run again; outcome is PartSame,
+// PartDiffers or PartFailed.
+func (p *Proxy) DiscardedPart(outcome string) {
+	if p != nil {
+		p.tx.parts.inc(outcome)
 	}
 }
 

@@ -289,6 +289,14 @@ func (s *session) runPart() error {
 	if t.phase, t.refusal = phase, refusal; s.b == nil && phase != aborting {
 		t.fail(s.judge(retry.BackendLost))
 	}
+	outcome := metrics.PartSame
+	switch {
+	case t.phase == aborting && t.refusal == retry.Differs:
+		outcome = metrics.PartDiffers
+	case t.phase == aborting:
+		outcome = metrics.PartFailed
+	}
+	s.srv.metrics.DiscardedPart(outcome)
 	return nil
 }
 
