@@ -117,7 +117,8 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 	}
 	p.asked.Store(now)
 	pure, asks, refusal, err := "", "", []byte(nil), error(nil)
-	for range 2 { // the first may be told that the schema has changed
+	for range mostCatalogTries { // the first may be told that the schema has changed, or find it changed
+		epoch = srv.catalog.epoch.Load()
 		refusal, err = b.exchangeAll(wire.AppendStrings(nil, wire.Query, askPure), func(row []byte) {
 			if columns := columnsOf(row); len(columns) == 2 {
 				pure, asks = columns[0], columns[1]
@@ -126,7 +127,7 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 		if err != nil {
 			return err
 		}
-		if refusal == nil {
+		if refusal == nil && epoch == srv.catalog.epoch.Load() || refusal != nil && !schemaConflict(refusal) {
 			break
 		}
 	}

@@ -52,7 +52,6 @@ var refusals = map[Feature]refusal{
 	Listen:         {"0A000", "unsupported statement: Listen"},                                    // recorded
 	MixedDDL:       {"0A000", "ddl and dml are not supported in the same transaction"},            // recorded
 	Role:           {"0A000", `setting configuration parameter "role" not supported`},             // measured
-	Savepoint:      {"0A000", "unsupported transaction statement: SAVEPOINT"},                     // recorded
 	Serializable:   {"0A000", "Unsupported isolation level: SERIALIZABLE"},                        // recorded
 	SetConfig:      {"0A000", `setting configuration parameter "TimeZone" not supported`},         // measured
 	Setting:        {"0A000", `setting configuration parameter "enable_sort" not supported`},      // recorded, of other settings
@@ -66,8 +65,8 @@ var refusals = map[Feature]refusal{
 // supplied are features that DSQL lacks and Sluice makes up for: the answers
 // are PostgreSQL's. DSQL ignores cancels: Sluice ends the statement itself. It
 // answers DISCARD ALL itself, too: what there is to discard, it holds. A
-// transaction that met another is run again. The others are rewritten.
-var supplied = map[Feature]bool{Cancel: true, Discard: true, Index: true, LockWait: true, Serial: true, Share: true}
+// transaction that met another is run again, and savepoints are emulated by that. The others are rewritten.
+var supplied = map[Feature]bool{Cancel: true, Discard: true, Index: true, LockWait: true, Savepoint: true, Serial: true, Share: true}
 
 // painless are features of PostgreSQL that end in an error, where DSQL and Sluice
 // have none: nobody waits, and who meets a conflict is run again.
