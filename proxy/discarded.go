@@ -108,22 +108,37 @@ func (sp *savepoints) closeParts() {
 func (s *session) borrowWitness() (again bool, err error) {
 	t := s.t
 	for end := time.Now().Add(s.srv.replays.cfg.Policy.MaxElapsed); ; {
+		// The wait ends as Exhausted where nothing else has ended it: here it means that all are lent.
 		own := s.park(nil)
 		again, err = s.borrowWith(s.borrowSoon)
 		s.witness = s.park(own)
-		busy := !again && err == nil && t.refusal == retry.Exhausted
-		if !busy || time.Now().After(end) || s.keeps() {
+		if again || err != nil || t.refusal != retry.Exhausted {
 			return again, err
+		}
+		if t.refusal = retry.NoBackend; time.Now().After(end) || s.keeps() {
+			return false, nil
 		}
 		t.refusal = retry.Replayable
 		s.releaseBackend()
-		if err := s.waitOut(time.Duration(5+rand.IntN(50))*time.Millisecond, false); err != nil {
+		if err := s.rest(time.Duration(5+rand.IntN(50)) * time.Millisecond); err != nil {
 			return false, s.noReplay(err)
 		}
 		if again, err := s.borrowAgain(); !again {
 			return false, err
 		}
 	}
+}
+
+// rest lets others go first for a while: the backend that was given back is theirs then. The error
+// is what stops the turn. It is no pause of the replay's policy, which a return does not count in.
+func (s *session) rest(d time.Duration) error {
+	ctx, over := s.wait(time.Now().Add(d), lookEvery)
+	defer over()
+	<-ctx.Done()
+	if err := s.waited(ctx); err != errWaitedEnough {
+		return err
+	}
+	return nil
 }
 
 // borrowSoon is borrow for a witness: it waits for witnessWait, and no longer. The error is why

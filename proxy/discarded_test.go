@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -12,7 +13,7 @@ func TestDiscardedParts(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
 	pg.SQL(t, "postgres", stumbling+"CREATE TABLE seen (a int, b int); INSERT INTO seen VALUES (1, 1); CREATE TABLE noted (a int); CREATE TABLE unique_a (a int PRIMARY KEY); INSERT INTO unique_a VALUES (1)")
-	s := startSluice(t, pg, strictly, mapping, maxOpen(4))
+	s := startSluice(t, pg, strictly, mapping, maxOpen(4), func(s *setup) { s.rules.Databases = true })
 	other := "UPDATE seen SET b = b + 1"
 	for name, test := range map[string]struct {
 		part    string // what is done behind the savepoint, a Query a line
@@ -20,24 +21,26 @@ func TestDiscardedParts(t *testing.T) {
 		differs bool
 		locks   bool // it holds what the other wants, in PostgreSQL
 	}{
-		"alone, a read":          {"INSERT INTO noted VALUES (1)\nSELECT b FROM seen", "", false, false},
-		"alone, its own rows":    {"INSERT INTO noted VALUES (1)\nSELECT count(*) FROM noted\nUPDATE noted SET a = 2 WHERE a = 1\nDELETE FROM noted", "", false, false},
-		"alone, failed":          {"INSERT INTO noted VALUES (1)\nSELECT b FROM seen\nSELECT b / 0 FROM seen", "", false, false},
-		"alone, no such table":   {"INSERT INTO noted VALUES (1)\nSELECT b FROM seen\nSELECT nosuch FROM seen", "", false, false},
-		"alone, a string":        {"INSERT INTO noted VALUES (1); SELECT b FROM seen; SELECT 1/0", "", false, false},
-		"alone, numbers":         {"INSERT INTO noted VALUES (1)\nSELECT nextval('changing')\nSELECT b FROM seen", "", false, false},
-		"alone, the time":        {"INSERT INTO noted VALUES (1)\nSELECT clock_timestamp()", "", false, false},
-		"alone, a group":         {ext("INSERT INTO noted VALUES (1)") + ext("SELECT b FROM seen") + ext("SELECT 1/0") + ext("SELECT b FROM seen") + "S", "", false, false},
-		"a read":                 {"INSERT INTO noted VALUES (1)\nSELECT b FROM seen", other, true, false},
-		"a read of other things": {"INSERT INTO noted VALUES (1)\nSELECT a FROM seen", other, false, false},
-		"an update":              {"UPDATE seen SET a = a WHERE b > 0", "DELETE FROM seen", true, true},
-		"its returning":          {"INSERT INTO noted VALUES (1)\nUPDATE seen SET a = a RETURNING b", other, true, true},
-		"a failure":              {"INSERT INTO noted VALUES (1)\nSELECT 1 / (b - b) FROM seen", "DELETE FROM seen", true, false},
-		"in a string that fails": {"INSERT INTO noted VALUES (1); SELECT b FROM seen; SELECT 1/0", other, true, false},
-		"in a group that fails":  {ext("INSERT INTO noted VALUES (1)") + ext("SELECT b FROM seen") + ext("SELECT 1/0") + "S", other, true, false},
-		"a key":                  {"INSERT INTO unique_a VALUES (1)", "DELETE FROM unique_a", false, false},
-		"an insert":              {"INSERT INTO noted SELECT b FROM seen RETURNING a", other, true, false},
-		"a conflict":             {"INSERT INTO unique_a VALUES (2) ON CONFLICT DO NOTHING", "INSERT INTO unique_a VALUES (2)", true, true},
+		"alone, a read":              {"INSERT INTO noted VALUES (1)\nSELECT b FROM seen", "", false, false},
+		"alone, its own rows":        {"INSERT INTO noted VALUES (1)\nSELECT count(*) FROM noted\nUPDATE noted SET a = 2 WHERE a = 1\nDELETE FROM noted", "", false, false},
+		"alone, failed":              {"INSERT INTO noted VALUES (1)\nSELECT b FROM seen\nSELECT b / 0 FROM seen", "", false, false},
+		"alone, no such table":       {"INSERT INTO noted VALUES (1)\nSELECT b FROM seen\nSELECT nosuch FROM seen", "", false, false},
+		"alone, a string":            {"INSERT INTO noted VALUES (1); SELECT b FROM seen; SELECT 1/0", "", false, false},
+		"alone, numbers":             {"INSERT INTO noted VALUES (1)\nSELECT nextval('changing')\nSELECT b FROM seen", "", false, false},
+		"alone, the time":            {"INSERT INTO noted VALUES (1)\nSELECT clock_timestamp()", "", false, false},
+		"alone, a group":             {ext("INSERT INTO noted VALUES (1)") + ext("SELECT b FROM seen") + ext("SELECT 1/0") + ext("SELECT b FROM seen") + "S", "", false, false},
+		"a read":                     {"INSERT INTO noted VALUES (1)\nSELECT b FROM seen", other, true, false},
+		"a read of other things":     {"INSERT INTO noted VALUES (1)\nSELECT a FROM seen", other, false, false},
+		"an update":                  {"UPDATE seen SET a = a WHERE b > 0", "DELETE FROM seen", true, true},
+		"its returning":              {"INSERT INTO noted VALUES (1)\nUPDATE seen SET a = a RETURNING b", other, true, true},
+		"a failure":                  {"INSERT INTO noted VALUES (1)\nSELECT 1 / (b - b) FROM seen", "DELETE FROM seen", true, false},
+		"in a string that fails":     {"INSERT INTO noted VALUES (1); SELECT b FROM seen; SELECT 1/0", other, true, false},
+		"in a group that fails":      {ext("INSERT INTO noted VALUES (1)") + ext("SELECT b FROM seen") + ext("SELECT 1/0") + "S", other, true, false},
+		"in a group that is refused": {ext("INSERT INTO noted VALUES (1)") + ext("SELECT b FROM seen") + ext("CREATE DATABASE postgres") + "S", other, true, false},
+		"alone, refused":             {ext("INSERT INTO noted VALUES (1)") + ext("SELECT b FROM seen") + ext("CREATE DATABASE postgres") + "S", "", false, false},
+		"a key":                      {"INSERT INTO unique_a VALUES (1)", "DELETE FROM unique_a", false, false},
+		"an insert":                  {"INSERT INTO noted SELECT b FROM seen RETURNING a", other, true, false},
+		"a conflict":                 {"INSERT INTO unique_a VALUES (2) ON CONFLICT DO NOTHING", "INSERT INTO unique_a VALUES (2)", true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, late := range []bool{false, true} { // the return, or what makes the transaction run again
@@ -76,4 +79,33 @@ func TestDiscardedParts(t *testing.T) {
 			waitFor(t, "backends to come back", func() bool { return s.backends.Stats().InUse == 0 })
 		})
 	}
+}
+
+// Of many returns that need a second backend each all come to their end, although all hold a first:
+// none is refused. Where there is but one backend, that is told.
+func TestReturnsWithFewBackends(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE seen (a int); CREATE TABLE noted (a int)")
+	const script = "Q BEGIN\n< Z\nQ SAVEPOINT a\n< Z\nQ INSERT INTO noted VALUES (1)\n< Z\nQ SELECT count(*) FROM seen\n< Z\nQ ROLLBACK TO a\n< Z\nQ COMMIT\n< Z\n"
+	s := startSluice(t, pg, strictly, maxOpen(3))
+	clients := make([]*rawClient, 3)
+	for i := range clients {
+		clients[i] = dialRaw(t, s.addr)
+		clients[i].say(t, strings.TrimSuffix(script, "Q ROLLBACK TO a\n< Z\nQ COMMIT\n< Z\n"))
+	}
+	var all sync.WaitGroup
+	for _, c := range clients {
+		all.Go(func() {
+			if got := c.say(t, "Q ROLLBACK TO a\n< Z\nQ COMMIT\n< Z\n"); !strings.Contains(got, "C COMMIT") {
+				t.Errorf("got\n%s", got)
+			}
+		})
+	}
+	all.Wait()
+	one := startSluice(t, pg, strictly, maxOpen(1))
+	if got := dialRaw(t, one.addr).say(t, script); !strings.Contains(got, "C=40001") || !strings.Contains(got, "no connection") {
+		t.Errorf("with one backend: got\n%s", got)
+	}
+	waitFor(t, "backends to come back", func() bool { return s.backends.Stats().InUse+one.backends.Stats().InUse == 0 })
 }

@@ -122,6 +122,9 @@ func (s *session) staysHeld(after byte) bool {
 	if !s.tx.held || s.b == nil || s.state == replaying && s.move(resumed) != nil || s.state != busy {
 		return false
 	}
+	if s.settleCancel(); s.b == nil { // one that is on its way must not hit what comes next
+		return false
+	}
 	for _, step := range []struct {
 		in   byte
 		text string

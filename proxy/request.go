@@ -282,6 +282,13 @@ var nobodysName = "sluice_refused_" + rand.Text()
 // server fails, and a group outside one is undone.
 func (s *session) refuse(e *wire.Error) error {
 	t := s.t
+	// What its group was told before counts for a return to a savepoint: the log's turn ends in
+	// front of the refusal. Where something has failed there, the server would have skipped this.
+	if len(s.tx.marks) > 0 {
+		if err := s.cutTurn(); err != nil || t.skip || t.settled {
+			return err
+		}
+	}
 	s.srv.metrics.ErrorSent(e.Code)
 	t.deadline = time.Time{} // it has failed as it is
 	if s.state == busy || s.state == inTransaction && s.b.status == 'T' {
