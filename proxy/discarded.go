@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // Discarded parts, with retry.savepoints strict. The client remembers what it was told of a part
@@ -77,6 +78,9 @@ func (s *session) observes(turn int) bool {
 			if f.Type == wire.Bind {
 				bound[f.Note.name] = true
 			}
+			if foreign(f) { // its server did not take it either: else the log were refused
+				continue
+			}
 			if s.srv.planner.Observes(s.clientText(f), f.Note.names) {
 				return true
 			}
@@ -90,6 +94,15 @@ func (s *session) observes(turn int) bool {
 		}
 	}
 	return false
+}
+
+// foreign reports whether the text of a Query or Bind is not in PostgreSQL's grammar.
+func foreign(f *retry.Frame[logEntry]) bool {
+	plan := f.Note.plan
+	if f.Note.tmpl != nil {
+		plan = f.Note.tmpl.plan
+	}
+	return plan != nil && plan.Kind == rewrite.Unknown
 }
 
 // closeParts ends the logs of the discarded parts. It is called at the end of the transaction,

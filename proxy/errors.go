@@ -99,7 +99,7 @@ func notParsed(head *owed, payload []byte) bool {
 	if head.kind == wire.Parse && head.tmpl != nil {
 		plan = head.tmpl.plan
 	}
-	return (head.kind == wire.Parse || head.kind == wire.Query) && plan != nil && plan.Pin == rewrite.PinUnparsed && string(retry.Field(payload, 'R')) == "scanner_yyerror" &&
+	return (head.kind == wire.Parse || head.kind == wire.Query) && plan != nil && plan.Kind == rewrite.Unknown && string(retry.Field(payload, 'R')) == "scanner_yyerror" &&
 		retry.Field(payload, 'P') != nil && retry.Field(payload, 'q') == nil && retry.Field(payload, 'W') == nil
 }
 

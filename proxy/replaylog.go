@@ -184,8 +184,10 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 		return
 	}
 	switch {
-	case plan.Kind == rewrite.Unknown, plan.Pin == rewrite.PinUnparsed:
+	case plan == unread: // too long: the log has no copy
 		l.Refuse(retry.Unread)
+	case plan.Kind == rewrite.Unknown, plan.Pin == rewrite.PinUnparsed:
+		s.t.unreadRuns = true // see readByServer
 	case plan.Sequence == "" && s.pinsAlone(plan):
 		s.tx.pins = true // for a change of the schema it may be run again: see unpinForReplay
 		l.Wrote()
@@ -200,6 +202,15 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 				l.Refuse(retry.Pinned) // the session's statements go with it
 			}
 		}
+	}
+}
+
+// readByServer is told that the server has taken a text that nobody has read, or that nobody
+// will hear whether it has: the text may have done anything, and is not run again. A text that
+// the server does not understand either (notParsed), has done nothing, and is.
+func (s *session) readByServer() {
+	if s.t.unreadRuns {
+		s.tx.log.Refuse(retry.Unread)
 	}
 }
 

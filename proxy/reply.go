@@ -215,7 +215,10 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	s.ended(o, tag)
 	if o.plan.Kind > rewrite.Read {
 		s.noteRun(o, st, tag)
-		s.t.unreadPin = s.t.unreadPin && o.plan.Pin != rewrite.PinUnparsed
+		if o.plan.Kind == rewrite.Unknown {
+			s.t.unreadPin = s.t.unreadPin && o.plan.Pin != rewrite.PinUnparsed
+			s.readByServer()
+		}
 	}
 	if typ != wire.CommandComplete {
 		return

@@ -41,6 +41,10 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	head := *t.owed.first()
 	e := s.understand(&head, frame)
 	v := pass
+	if !notParsed(&head, payload) {
+		s.readByServer()
+	}
+	t.unreadRuns = false
 	// An error that ended a discarded part is awaited, and no news.
 	awaited := s.tx.whole != nil && s.tx.log.AwaitsError() && !e.cause.Conflicts()
 	if e.replays && s.noting() && !head.forcedError && !awaited {

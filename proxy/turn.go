@@ -87,6 +87,8 @@ type request struct {
 	pinnedByTurn bool
 	// unreadPin: nothing but a text that nobody has read made it keep it, in this turn.
 	unreadPin bool
+	// unreadRuns: such a text was sent, and the log would have it run again.
+	unreadRuns bool
 }
 
 // course is how far the turn has come at the server. An attempt to run the transaction
