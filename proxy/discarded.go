@@ -96,7 +96,9 @@ func (s *session) observes(turn int) bool {
 	return false
 }
 
-// foreign reports whether the text of a Query or Bind is not in PostgreSQL's grammar.
+// foreign reports whether the text of a Query or Bind is not in PostgreSQL's grammar. A text of
+// which only the words were looked at (rewrite's scan) is not among them: a newer server may
+// take more of it than our parser does.
 func foreign(f *retry.Frame[logEntry]) bool {
 	plan := f.Note.plan
 	if f.Note.tmpl != nil {

@@ -207,7 +207,10 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 
 // readByServer is told that the server has taken a text that nobody has read, or that nobody
 // will hear whether it has: the text may have done anything, and is not run again. A text that
-// the server does not understand either (notParsed), has done nothing, and is.
+// the server does not understand either (notParsed), has done nothing, and is: a typing mistake
+// behind a savepoint (psql's ON_ERROR_ROLLBACK) does not stop the return to it. Whoever sends
+// such a text behind another in one group is refused all the same, as partial_group: at that
+// time the server has not said what it thinks of the first.
 func (s *session) readByServer() {
 	if s.t.unreadRuns {
 		s.tx.log.Refuse(retry.Unread)

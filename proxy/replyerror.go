@@ -41,6 +41,7 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	head := *t.owed.first()
 	e := s.understand(&head, frame)
 	v := pass
+	// The grammar comes first: where it does not take the text, no statement of it has run.
 	if !notParsed(&head, payload) {
 		s.readByServer()
 	}

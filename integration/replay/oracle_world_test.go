@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,6 +22,9 @@ import (
 
 // tellers is how many clients run at a time.
 const tellers = 12
+
+// loners is how many transactions of a batch run by themselves.
+const loners = 40
 
 // chaos is what goes wrong by plan, beside the conflicts that clients make of
 // themselves.
@@ -162,8 +166,63 @@ func (w *world) batch(t *testing.T, number int) (breaches []oracle.Violation, er
 	}
 	w.sum.programs += w.size
 	w.settle(t)
+	if err := w.alone(t, number); err != nil {
+		errs = append(errs, err)
+	}
 	breaches = oracle.Check(w.history(t, number, all))
 	return append(breaches, oracle.CheckLedger(all, w.ledger(t))...), errs
+}
+
+// alone runs some transactions while no other runs, and returns what is wrong with them: a replay
+// answers what was answered before, and what a client was told of its row is in the row.
+func (w *world) alone(t *testing.T, number int) error {
+	const reason = "dsql_tx_replay_refused_total"
+	before := w.metric(t, reason, "differs")
+	for i := range loners {
+		id := -1 - number*loners - i
+		conn, err := pgx.Connect(t.Context(), w.daemons[i%len(w.daemons)].DSN("postgres"))
+		if err != nil {
+			return err
+		}
+		said, err := insertAlone(t.Context(), conn, id)
+		conn.Close(t.Context())
+		if err != nil { // a conflict that was told, a loss
+			continue
+		}
+		var is string
+		if err := w.truth.QueryRow(t.Context(), "SELECT concat_ws(' ', n, u, chance, number) FROM made WHERE id = $1", id).Scan(&is); err != nil {
+			return err
+		}
+		if is != said {
+			return fmt.Errorf("row %d is %q, its client was told %q", id, is, said)
+		}
+	}
+	w.settle(t)
+	if differ := w.metric(t, reason, "differs") - before; differ > 0 {
+		return fmt.Errorf("%w: %v of %d transactions", errNotKept, differ, loners)
+	}
+	return nil
+}
+
+// errNotKept tells of what a replay could not answer again, though nobody has changed anything.
+var errNotKept = errors.New("with nobody else there, replays answered otherwise")
+
+// insertAlone inserts a row that the server fills in, and returns what its client was told of it.
+func insertAlone(ctx context.Context, conn *pgx.Conn, id int) (said string, err error) {
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer tx.Rollback(context.Background())
+	var n, u, chance string
+	var count int64
+	if err := tx.QueryRow(ctx, "INSERT INTO made (id) VALUES ($1) RETURNING n, u, chance, number", id).Scan(&n, &u, &chance, &count); err != nil {
+		return "", err
+	}
+	if _, err := tx.Exec(ctx, "UPDATE mark SET chance = 0 WHERE id = 0"); err != nil {
+		return "", err
+	}
+	return fmt.Sprint(n, " ", u, " ", chance, " ", count), tx.Commit(ctx)
 }
 
 // changeSchema makes every session of the stand-in meet OC001 once.
