@@ -45,6 +45,8 @@ type keeper struct {
 	now atomic.Pointer[snapshot]
 	// erred: a server did not know a relation or column, since the snapshot.
 	erred atomic.Bool
+	// asked counts the readings that have a backend, and await its answers.
+	asked atomic.Int32
 
 	mu      sync.Mutex
 	reading *schemaRead // under way; nil for none. Guarded by mu

@@ -597,6 +597,30 @@ func TestSchemaThatMayNotBeRead(t *testing.T) {
 	}
 }
 
+// A session in a block waits for a reading that has a backend and is answered late: it waits only
+// so long, and no longer, for one that may be waiting for its own backend.
+func TestLateSchemaInABlock(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	s := startSluice(t, pg, mapping, asDSQL, withReplay, maxOpen(2))
+	c := dialRaw(t, s.addr)
+	c.say(t, "Q BEGIN\n< Z\nQ SELECT 1\n< Z\n")
+	pg.SQL(t, "postgres", "CREATE TABLE late (a int)")
+	lock, err := pgx.Connect(t.Context(), pg.DSN("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close(context.Background())
+	if _, err := lock.Exec(t.Context(), "BEGIN; LOCK TABLE pg_catalog.pg_constraint IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	free := time.AfterFunc(2*time.Second, func() { lock.Exec(context.Background(), "COMMIT") })
+	defer free.Stop()
+	if got := c.say(t, "Q SELECT * FROM late\n< Z\n"); !strings.Contains(got, "C SELECT 0") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 // A client's own mistake behind other statements is told behind their answers, also where the
 // schema was read for it.
 func TestMistakesBehindOthers(t *testing.T) {

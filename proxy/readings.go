@@ -161,26 +161,32 @@ func (s *session) outplanned() bool {
 	return s.mapped.planned != nil && s.mapped.planned.Schema() != s.srv.keeper.now.Load().Schema
 }
 
-// awaitSchema waits for the end of a reading, for schemaWait, or schemaWaitInBlock where the
-// session holds a backend meanwhile. Cancel, the statement's time and the client's end are
-// heeded. The error is for the client, or the session's end.
+// awaitSchema waits for the end of a reading, for schemaWait. A session that holds a backend
+// meanwhile waits for schemaWaitInBlock, and longer only while somebody's question is with a
+// server: a reading that has no backend may be waiting for this session's. Cancel, the
+// statement's time and the client's end are heeded. The error is for the client, or the
+// session's end.
 func (s *session) awaitSchema(r *schemaRead) error {
-	patience := schemaWait
-	if s.b != nil { // somebody may wait for it, whoever reads
-		patience = schemaWaitInBlock
-	}
+	end := time.Now().Add(schemaWait)
 	tick := s.tick.Load()
-	ctx, over := s.wait(time.Now().Add(patience), lookInLineEvery)
-	var err error
-	select {
-	case <-r.done:
-		err = r.err
-	case <-ctx.Done():
-		if err = s.waited(ctx); err == errWaitedEnough {
+	err := errWaitedEnough
+	for err == errWaitedEnough {
+		until := end
+		if s.b != nil { // somebody may wait for it, whoever reads
+			until = earlier(end, time.Now().Add(schemaWaitInBlock))
+		}
+		ctx, over := s.wait(until, lookInLineEvery)
+		select {
+		case <-r.done:
+			err = r.err
+		case <-ctx.Done():
+			err = s.waited(ctx)
+		}
+		over()
+		if err == errWaitedEnough && (!time.Now().Before(end) || s.srv.keeper.asked.Load() == 0) {
 			err = errSchemaLate
 		}
 	}
-	over()
 	if tick&1 == 0 { // the turn may be answered without a backend
 		s.tick.Store((tick | 1) + 1)
 	}

@@ -74,6 +74,8 @@ type asker func(query string, row func(payload []byte)) (refusal []byte, err err
 // schemaBy reads the schema by one backend, again where that is told of a change of the
 // schema. A *refusedError leaves the backend as it was; behind any other error it is of no use.
 func (srv *Server) schemaBy(ask asker) (read reading, err error) {
+	srv.keeper.asked.Add(1)
+	defer srv.keeper.asked.Add(-1)
 	for range mostCatalogTries {
 		read.at = time.Now()
 		read.relations, err = srv.allRelations(ask)
