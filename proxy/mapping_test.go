@@ -614,8 +614,12 @@ func TestLateSchemaInABlock(t *testing.T) {
 	if _, err := lock.Exec(t.Context(), "BEGIN; LOCK TABLE pg_catalog.pg_constraint IN ACCESS EXCLUSIVE MODE"); err != nil {
 		t.Fatal(err)
 	}
-	free := time.AfterFunc(2*time.Second, func() { lock.Exec(context.Background(), "COMMIT") })
-	defer free.Stop()
+	var free sync.WaitGroup
+	free.Go(func() {
+		time.Sleep(2 * time.Second)
+		lock.Exec(context.Background(), "COMMIT")
+	})
+	defer free.Wait()
 	if got := c.say(t, "Q SELECT * FROM late\n< Z\n"); !strings.Contains(got, "C SELECT 0") {
 		t.Errorf("got\n%s", got)
 	}
