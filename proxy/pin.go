@@ -26,7 +26,8 @@ func (s *session) pin(plan *rewrite.Plan) error {
 	s.own, s.void = false, false
 	s.mapped.lost = s.mapped.lost && s.pinned || hidesPath[why]
 	// PREPARE stays when another statement of its Sync group fails.
-	undone := len(plan.Statements) == 1 && leavesNothing[why] && (why != rewrite.PinPrepare || s.t.ended)
+	nothing := leavesNothing[why] || why == rewrite.PinAdvisory && s.srv.cfg.Kind != Postgres // DSQL refuses it
+	undone := len(plan.Statements) == 1 && nothing && (why != rewrite.PinPrepare || s.t.ended)
 	// A text of several statements may have left something even where one of them fails.
 	if s.pinned {
 		s.t.pinnedByTurn, s.t.unreadPin = s.t.pinnedByTurn && undone, false

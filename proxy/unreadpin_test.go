@@ -47,3 +47,23 @@ func TestTextsThatNobodyReads(t *testing.T) {
 		})
 	}
 }
+
+// DSQL has no advisory locks: it refuses the functions, and what it has refused keeps no backend.
+func TestRefusedAdvisoryLock(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	for kind, pins := range map[string]int64{"dsql": 0, "postgres": 1} {
+		s := startSluice(t, pg, fastReplay, func(s *setup) {
+			if kind == "dsql" {
+				asDSQL(s)
+			}
+		})
+		c := dialRaw(t, s.addr)
+		if got := c.say(t, "Q SELECT pg_advisory_lock(1/0)\n< Z\n"); !strings.Contains(got, "C=22012") {
+			t.Fatalf("got:\n%s", got)
+		}
+		if n := s.Stats().Pinned; int64(n) != pins {
+			t.Errorf("kind %s: %d sessions keep their backend", kind, n)
+		}
+	}
+}

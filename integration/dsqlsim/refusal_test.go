@@ -29,6 +29,7 @@ var refused = []struct{ sql, code, message string }{
 	{"COPY t TO STDOUT", "0A000", "unsupported statement: Copy"},
 	{"DECLARE c CURSOR FOR SELECT 1", "0A000", "unsupported statement: DeclareCursor"},
 	{"LOCK TABLE t", "0A000", "unsupported statement: Lock"},
+	{"SELECT pg_advisory_lock(1)", "0A000", "function pg_advisory_lock not supported"},
 	{"SELECT * FROM t FOR SHARE", "0A000", "locking clauses other than FOR UPDATE/FOR KEY SHARE are not supported"},
 	{"VACUUM t", "0A000", "unsupported VACUUM statement"},
 	{"DO $$ BEGIN NULL; END $$", "0A000", "unsupported statement: Do"},

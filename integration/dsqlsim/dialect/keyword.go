@@ -49,8 +49,12 @@ var clues = [keywordCount]clue{
 	encode:     sawEncode,
 }
 
-// longestKeyword is len("websearch_to_tsquery").
-const longestKeyword = 20
+// longestKeyword is len("pg_try_advisory_xact_lock_shared").
+const longestKeyword = 32
+
+// advisoryLocks are the functions that take and release advisory locks.
+const advisoryLocks = "pg_advisory_lock pg_advisory_lock_shared pg_try_advisory_lock pg_try_advisory_lock_shared pg_advisory_xact_lock " +
+	"pg_advisory_xact_lock_shared pg_try_advisory_xact_lock pg_try_advisory_xact_lock_shared pg_advisory_unlock pg_advisory_unlock_shared pg_advisory_unlock_all"
 
 // keywords are all words that a keyword stands for, in lower case. Those of special
 // are what rules for expressions and tables in FROM look for.
@@ -70,7 +74,7 @@ var keywords = keywordsOf([keywordCount]string{
 	setConfig:    "set_config",
 	setOperation: "union intersect except",
 	special: "merge tablesample lateral point line lseg box path polygon circle regconfig to_tsvector " +
-		"to_tsquery plainto_tsquery phraseto_tsquery websearch_to_tsquery json_to_tsvector jsonb_to_tsvector ts_headline",
+		"to_tsquery plainto_tsquery phraseto_tsquery websearch_to_tsquery json_to_tsvector jsonb_to_tsvector ts_headline " + advisoryLocks,
 	answered: "version current_database current_catalog current_setting",
 	table:    "table",
 	unique:   "unique",

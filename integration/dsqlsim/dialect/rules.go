@@ -165,6 +165,7 @@ var everywhere = []rule{
 	{"documented, for clusters of early 2026 and before", oldLocking},
 	{"documented: refused even for listed parameters; text measured", setConfigCalls},
 	{"measured: refused with 0A000; text presumed", samples},
+	{"measured: users' reports of pg_advisory_lock (golang-migrate 1289, atlas 3539); SQLSTATE presumed", advisory},
 	{"recorded: q_geom_line, q_geom_circle", geometry},
 	{"recorded: q_fulltext_*", textSearch},
 	{"presumed, of a cluster that lacks them; text PostgreSQL's", encoding},

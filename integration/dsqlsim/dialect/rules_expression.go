@@ -16,6 +16,22 @@ func samples(q *question) *Refusal {
 	})
 }
 
+var lockingCalls = words(advisoryLocks)
+
+// advisory refuses the functions that take and release advisory locks.
+func advisory(q *question) *Refusal {
+	return q.find(func(m any) *Refusal {
+		call, ok := m.(*pg.FuncCall)
+		if !ok || len(call.Funcname) > 1 && call.Funcname[0].GetString_().GetSval() != "pg_catalog" {
+			return nil
+		}
+		if name := functionName(call); lockingCalls[name] {
+			return refuse("function " + name + " not supported")
+		}
+		return nil
+	})
+}
+
 // geometry refuses an expression that names a geometric type, as a cast or as a
 // function.
 func geometry(q *question) *Refusal {

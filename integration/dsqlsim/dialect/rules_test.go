@@ -117,6 +117,10 @@ var refusals = []struct{ sql, code, message string }{
 	{"UPDATE t SET a = ('(1,2)'::point)::text", "0A000", "datatype point not supported"},
 	{"SELECT to_tsvector('english', a) FROM t", "42704", `text search configuration "english" does not exist`},
 	{"SELECT 1 WHERE to_tsvector('simple', 'a') @@ plainto_tsquery('german'::regconfig, 'a')", "42704", `text search configuration "german" does not exist`},
+	{"SELECT pg_advisory_lock(1)", "0A000", "function pg_advisory_lock not supported"},
+	{"SELECT 1 WHERE pg_catalog.pg_try_advisory_xact_lock(1, 2)", "0A000", "function pg_try_advisory_xact_lock not supported"},
+	{"INSERT INTO t SELECT PG_Advisory_Unlock(1)", "0A000", "function pg_advisory_unlock not supported"},
+	{"PREPARE p AS SELECT pg_advisory_unlock_all()", "0A000", "function pg_advisory_unlock_all not supported"},
 	{"SELECT ts_headline('english', a, to_tsquery('x')) FROM t", "42704", `text search configuration "english" does not exist`},
 	{"SELECT x.n FROM p LEFT JOIN LATERAL (SELECT c.a, p.id + 1 AS n FROM c WHERE c.p = p.id) x ON true", "42804", "attribute 2 of type c has wrong type"},
 
@@ -150,7 +154,7 @@ func TestRefusals(t *testing.T) {
 func TestAccepted(t *testing.T) {
 	t.Parallel()
 	for _, sql := range []string{
-		"SELECT 1", "SELECT substring('abc' for 2)", "VALUES (1)", "TABLE t", "WITH x AS (SELECT 1) SELECT * FROM x",
+		"SELECT 1", "SELECT app.pg_advisory_lock(1)", "SELECT pg_advisory FROM t", "SELECT substring('abc' for 2)", "VALUES (1)", "TABLE t", "WITH x AS (SELECT 1) SELECT * FROM x",
 		"SELECT 1 FROM t FOR UPDATE", "SELECT 1 FROM t JOIN u USING (id) FOR UPDATE OF t NOWAIT", "SELECT 1 FROM t FOR KEY SHARE",
 		"SELECT 1 FOR SHARE", "SELECT 1 FROM t FOR SHARE FOR UPDATE",
 		"SELECT 1 FROM t JOIN u ON true FOR SHARE OF u FOR UPDATE OF u", "SELECT 1 FROM (SELECT 1 FROM t FOR UPDATE) s FOR SHARE",
