@@ -5,6 +5,7 @@ type Feature string
 
 // Features, as scenarios name them after "needs".
 const (
+	Advisory       Feature = "advisory"       // pg_advisory_lock
 	AlterType      Feature = "altertype"      // ALTER TABLE ... ALTER COLUMN ... TYPE
 	ArrayColumn    Feature = "arraycolumn"    // a column of an array type
 	Cancel         Feature = "cancel"         // a CancelRequest that ends its statement
@@ -41,6 +42,7 @@ type refusal struct{ code, message string }
 // seen on real clusters in August to October 2026. "presumed": by the pattern
 // that all recorded refusals of whole statements share.
 var refusals = map[Feature]refusal{
+	Advisory:       {"0A000", "function pg_advisory_lock not supported"},                          // as users report it, the code presumed
 	AlterType:      {"0A000", "unsupported ALTER TABLE ALTER COLUMN ... SET DATA TYPE statement"}, // recorded
 	ArrayColumn:    {"0A000", "datatype integer[] not supported"},                                 // recorded
 	Chain:          {"0A000", "unsupported transaction statement: AND CHAIN"},                     // presumed
