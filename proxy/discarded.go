@@ -78,7 +78,7 @@ func (s *session) observes(turn int) bool {
 			if f.Type == wire.Bind {
 				bound[f.Note.name] = true
 			}
-			if foreign(f) { // its server did not take it either: else the log were refused
+			if foreign(f) { // the server has not taken the text: see refuseUnread
 				continue
 			}
 			if s.srv.planner.Observes(s.clientText(f), f.Note.names) {

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/proxy"
 )
 
 // What a discarded part was told must hold in the transaction that commits; what it was told
@@ -112,4 +114,43 @@ func TestReturnsWithFewBackends(t *testing.T) {
 		t.Errorf("with one backend: got\n%s", got)
 	}
 	waitFor(t, "backends to come back", func() bool { return s.backends.Stats().InUse+one.backends.Stats().InUse == 0 })
+}
+
+// A text that is too deep to be read, and that the server takes, may have done anything: its
+// transaction is not run again, whatever becomes of it.
+func TestUnreadBehindASavepoint(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", stumbling)
+	s := startSluice(t, pg, strictly, mapping, maxOpen(4), configure(func(c *proxy.Config) { c.MaxStatementBytes = 1 << 20 }))
+	deep := "(" + strings.Repeat("(", 3000) + "1" + strings.Repeat(")", 3000) + ")"
+	for name, script := range map[string]string{
+		"runs":               "Q SELECT " + deep + "\n< Z\nQ ROLLBACK TO a\n< Z\n",
+		"runs in a group":    ext("SELECT "+deep) + "S\n< Z\nQ ROLLBACK TO a\n< Z\n",
+		"fails":              "Q SELECT " + deep + " / 0\n< Z\nQ ROLLBACK TO a\n< Z\n",
+		"meets a conflict":   "Q SELECT stumble(1), " + deep + "\n< Z\n",
+		"too long, mistaken": "Q SELEC '" + strings.Repeat("x", 1<<20) + "'\n< Z\nQ ROLLBACK TO a\n< Z\n",
+		"before a conflict":  "Q SELECT " + deep + "\n< Z\nQ SELECT stumble(1)\n< Z\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			stumbles(t, pg, true)
+			c := dialRaw(t, s.addr)
+			got := c.say(t, "Q BEGIN\n< Z\nQ SELECT 1\n< Z\nQ SAVEPOINT a\n< Z\n"+script)
+			if !strings.Contains(got, "Replay refused: a statement was too long or too deep to be read.") {
+				t.Errorf("got\n%s", got)
+			}
+		})
+	}
+}
+
+// A typing mistake says nothing of the data: the return behind it needs no second connection.
+func TestMistakeBehindASavepointOfOneBackend(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	s := startSluice(t, pg, strictly, maxOpen(1))
+	for _, mistake := range []string{"Q SELEC 1\n", ext("SELEC 1") + "S\n"} {
+		if got := dialRaw(t, s.addr).say(t, "Q BEGIN\n< Z\nQ SELECT 1\n< Z\nQ SAVEPOINT a\n< Z\n"+mistake+"< Z\nQ ROLLBACK TO a\n< Z\nQ COMMIT\n< Z\nX\n"); !strings.Contains(got, "C COMMIT") {
+			t.Errorf("got\n%s", got)
+		}
+	}
 }

@@ -597,8 +597,8 @@ func TestSchemaThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// A session in a block waits for a reading that has a backend and is answered late: it waits only
-// so long, and no longer, for one that may be waiting for its own backend.
+// A session in a block waits for a reading of the schema that has a backend, and whose answer
+// is late.
 func TestLateSchemaInABlock(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)

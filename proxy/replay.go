@@ -82,7 +82,6 @@ func (a *attempt) fail(reason retry.Reason) { a.phase, a.refusal = aborting, rea
 // other than retry.Replayable nothing is run; the caller counts the refusal.
 func (s *session) judge(cause retry.Cause) retry.Reason {
 	r, l := s.srv.replays, s.tx.log
-	s.readByServer()
 	switch {
 	case !l.Replayable():
 		return l.Refused()

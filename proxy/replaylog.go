@@ -187,7 +187,7 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 	case plan == unread: // too long: the log has no copy
 		l.Refuse(retry.Unread)
 	case plan.Kind == rewrite.Unknown, plan.Pin == rewrite.PinUnparsed:
-		s.t.unreadRuns = true // see readByServer
+		s.t.unreadRuns = true // see refuseUnread
 	case plan.Sequence == "" && s.pinsAlone(plan):
 		s.tx.pins = true // for a change of the schema it may be run again: see unpinForReplay
 		l.Wrote()
@@ -205,13 +205,13 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 	}
 }
 
-// readByServer is told that the server has taken a text that nobody has read, or that nobody
-// will hear whether it has: the text may have done anything, and is not run again. A text that
-// the server does not understand either (notParsed), has done nothing, and is: a typing mistake
-// behind a savepoint (psql's ON_ERROR_ROLLBACK) does not stop the return to it. Whoever sends
-// such a text behind another in one group is refused all the same, as partial_group: at that
-// time the server has not said what it thinks of the first.
-func (s *session) readByServer() {
+// refuseUnread refuses the replay of a transaction whose text at hand nobody here has read, where
+// the server has run it, or may have: it may have done anything. A text that the server's grammar
+// does not take either (notParsed) has done nothing, and is run again: a typing mistake behind a
+// savepoint (psql's ON_ERROR_ROLLBACK) does not stop the return to that. In a pipeline what is
+// sent behind such a text is refused all the same, as partial_group: at that time the server has
+// not said what it thinks of the text.
+func (s *session) refuseUnread() {
 	if s.t.unreadRuns {
 		s.tx.log.Refuse(retry.Unread)
 	}

@@ -207,6 +207,9 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	if typ == wire.CommandComplete {
 		tag = frame[wire.HeaderLen : len(frame)-1]
 	}
+	if o.plan.Kind == rewrite.Unknown {
+		s.refuseUnread()
+	}
 	s.pinHolds(o.plan)
 	st := s.statementOf(o, o.plan)
 	if st != nil {
@@ -215,10 +218,7 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	s.ended(o, tag)
 	if o.plan.Kind > rewrite.Read {
 		s.noteRun(o, st, tag)
-		if o.plan.Kind == rewrite.Unknown {
-			s.t.unreadPin = s.t.unreadPin && o.plan.Pin != rewrite.PinUnparsed
-			s.readByServer()
-		}
+		s.t.unreadPin = s.t.unreadPin && o.plan.Pin != rewrite.PinUnparsed
 	}
 	if typ != wire.CommandComplete {
 		return

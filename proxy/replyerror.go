@@ -43,7 +43,7 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	v := pass
 	// The grammar comes first: where it does not take the text, no statement of it has run.
 	if !notParsed(&head, payload) {
-		s.readByServer()
+		s.refuseUnread()
 	}
 	t.unreadRuns = false
 	// An error that ended a discarded part is awaited, and no news.

@@ -177,7 +177,7 @@ func (w *world) batch(t *testing.T, number int) (breaches []oracle.Violation, er
 // answers what was answered before, and what a client was told of its row is in the row.
 func (w *world) alone(t *testing.T, number int) error {
 	const reason = "dsql_tx_replay_refused_total"
-	before := w.metric(t, reason, "differs")
+	before, committed := w.metric(t, reason, "differs"), 0
 	for i := range loners {
 		id := -1 - number*loners - i
 		conn, err := pgx.Connect(t.Context(), w.daemons[i%len(w.daemons)].DSN("postgres"))
@@ -196,8 +196,12 @@ func (w *world) alone(t *testing.T, number int) error {
 		if is != said {
 			return fmt.Errorf("row %d is %q, its client was told %q", id, is, said)
 		}
+		committed++
 	}
 	w.settle(t)
+	if committed < loners/2 {
+		return fmt.Errorf("with nobody else there, %d of %d transactions committed", committed, loners)
+	}
 	if differ := w.metric(t, reason, "differs") - before; differ > 0 {
 		return fmt.Errorf("%w: %v of %d transactions", errNotKept, differ, loners)
 	}
