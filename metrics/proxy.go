@@ -10,22 +10,22 @@ import (
 
 // Proxy counts what sessions do. Its verbs may be called on nil.
 type Proxy struct {
-	started            prometheus.Counter
-	batches, backfills prometheus.Counter
-	ended              closedCounter
-	startups           closedCounter
-	turns              atomic.Uint64
-	pins               closedCounter
-	local              closedCounter
-	settings           closedCounter
-	errors             closedCounter
-	cancels            closedCounter
-	lost               closedCounter
-	prepared           closedCounter
-	refused            closedCounter
-	loads              closedCounter
-	tx                 *transactions
-	gauges             pulled[ProxyGauges]
+	started                   prometheus.Counter
+	batches, backfills, early prometheus.Counter
+	ended                     closedCounter
+	startups                  closedCounter
+	turns                     atomic.Uint64
+	pins                      closedCounter
+	local                     closedCounter
+	settings                  closedCounter
+	errors                    closedCounter
+	cancels                   closedCounter
+	lost                      closedCounter
+	prepared                  closedCounter
+	refused                   closedCounter
+	loads                     closedCounter
+	tx                        *transactions
+	gauges                    pulled[ProxyGauges]
 
 	unsupported *prometheus.CounterVec
 }
@@ -100,7 +100,8 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 		Help: "Statements that use what DSQL takes otherwise than PostgreSQL, rewritten or not (sluice lint explains the features).",
 	}, []string{"operation", "feature"})
 	p.unsupported.WithLabelValues(Other, Other) // so that it is there before the first
-	reg.MustRegister(p.started, p.batches, p.backfills, turns, &p.gauges, p.unsupported)
+	p.early = newCounter("dsql_early_commits_total", "Parts of transactions with DDL that were committed before the client did so (ddl.in_transactions).")
+	reg.MustRegister(p.started, p.batches, p.backfills, p.early, turns, &p.gauges, p.unsupported)
 	return p
 }
 
@@ -128,6 +129,13 @@ func (p *Proxy) DeleteBatch() {
 func (p *Proxy) BackfillBatch() {
 	if p != nil {
 		p.backfills.Inc()
+	}
+}
+
+// EarlyCommit counts a part of a transaction that was committed before its client did so.
+func (p *Proxy) EarlyCommit() {
+	if p != nil {
+		p.early.Inc()
 	}
 }
 

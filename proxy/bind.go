@@ -43,6 +43,9 @@ func (s *session) bind(total int) error {
 	}
 	// The statement is answered here, or by the server, as things stand at its Bind.
 	plan := b.cs.tmpl.plan
+	if err := s.roomForBound(&b); err != nil {
+		return err
+	}
 	asks, local := plan.Sequence != "" && s.mayProve(), false
 	if s.status() != 'E' || s.endsFailed(plan) {
 		local = s.state == failed || s.localNow(plan) || s.emulates(plan)
@@ -86,6 +89,16 @@ func (s *session) findBound(b *binding) error {
 	}
 	b.portal, b.stmt, b.rest, _ = bindNames(s.client.Peek(min(b.total, s.client.Buffered()))[wire.HeaderLen:])
 	return nil
+}
+
+// roomForBound is makeRoom for a Bind that is unread; the client's buffer may move meanwhile.
+func (s *session) roomForBound(b *binding) error {
+	if !s.commitsParts() {
+		return nil
+	}
+	err := s.makeRoom(b.cs.tmpl.plan, b.cs.tmpl.sql, true)
+	b.portal, b.stmt, b.rest, _ = bindNames(s.client.Peek(min(b.total, s.client.Buffered()))[wire.HeaderLen:])
+	return err
 }
 
 // inFailedBlock is the error of a Bind that no failed block takes. As at the server, a

@@ -37,6 +37,9 @@
 // ALTER TABLE of what DSQL refuses is edited where that means the same (alter.go), or left to
 // the relay, with what it takes to carry it out or to tell how (alteration.go).
 //
+// What a text asks of its transaction, and where a string is cut when that is committed in
+// parts, is in transaction.go.
+//
 // What is only needed once the server has refused a text is made then: the split form
 // (split.go) and the batches of a DELETE (chunked.go).
 //

@@ -149,8 +149,8 @@ var catalogue = map[Feature]fact{
 	SetNotNullColumn: {DialectRule, "DSQL does not SET NOT NULL", "add a CHECK (column IS NOT NULL) NOT VALID"},
 	AddConstraint:    {DialectRule, "DSQL adds only CHECK and FOREIGN KEY ... NOT VALID, and UNIQUE USING INDEX", "add NOT VALID; for UNIQUE create a unique index ASYNC first"},
 	Validate:         {DialectRule, "DSQL validates constraints only by ALTER TABLE ASYNC", "write ALTER TABLE ASYNC ... VALIDATE CONSTRAINT and wait for the job"},
-	SeveralDDL:       {DialectRule, "DSQL takes one DDL statement in a transaction", "run each in a transaction of its own"},
-	DDLAndDML:        {DialectRule, "DSQL takes no DDL together with data changes in a transaction", "run the DDL in a transaction of its own"},
+	SeveralDDL:       {DialectRule, "DSQL takes one DDL statement in a transaction", inTransactionsRemedy},
+	DDLAndDML:        {DialectRule, "DSQL takes no DDL together with data changes in a transaction", inTransactionsRemedy},
 
 	Unread: {DialectRule, "the text is too long, too deep or no text: Sluice does not read it", "split the statement; the limits are rewrite.max_bytes and rewrite.max_nesting"},
 	Syntax: {DialectRule, "the text is not PostgreSQL's grammar", "mend the syntax"},

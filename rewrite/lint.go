@@ -60,9 +60,7 @@ func (l *Linter) Read(sql string) []Finding {
 			l.inBlock = false
 		default:
 			if f := l.block.observe(parts[i].st, parts[i].node); l.inBlock && f != "" && len(parts) == 1 {
-				finding := found(f, parts[i].st.Start)
-				finding.Operation = parts[i].st.Operation
-				findings = append(findings, finding)
+				findings = append(findings, l.block.finding(f, parts[i].st, p.config.Rules.InTransactions))
 			}
 		}
 	}
