@@ -72,8 +72,7 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 		loads: newClosedCounter(reg, "dsql_schema_loads_total",
 			"Times that the relations of the database were read, by cause.", "cause", loadCauses),
 	}
-	p.batches = newCounter("dsql_delete_batches_total", "Transactions that DELETEs of too many rows were carried out in (rewrite.chunked_delete).")
-	p.backfills = newCounter("dsql_backfill_batches_total", "Transactions in which rows were given the default of a column that was added (ddl.add_column_default).")
+	ownTransactions := p.ownTransactions()
 	turns := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "dsql_turns_total", Help: "Turns: requests answered up to a ReadyForQuery.",
 	}, func() float64 { return float64(p.turns.Load()) })
@@ -100,8 +99,8 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 		Help: "Statements that use what DSQL takes otherwise than PostgreSQL, rewritten or not (sluice lint explains the features).",
 	}, []string{"operation", "feature"})
 	p.unsupported.WithLabelValues(Other, Other) // so that it is there before the first
-	p.early = newCounter("dsql_early_commits_total", "Parts of transactions with DDL that were committed before the client did so (ddl.in_transactions).")
-	reg.MustRegister(p.started, p.batches, p.backfills, p.early, turns, &p.gauges, p.unsupported)
+	reg.MustRegister(ownTransactions...)
+	reg.MustRegister(p.started, turns, &p.gauges, p.unsupported)
 	return p
 }
 
@@ -111,6 +110,14 @@ func (p *Proxy) Unsupported(operation, feature string) {
 	if p != nil {
 		p.unsupported.WithLabelValues(operation, feature).Inc()
 	}
+}
+
+// ownTransactions makes the counters of transactions that are Sluice's own.
+func (p *Proxy) ownTransactions() []prometheus.Collector {
+	p.batches = newCounter("dsql_delete_batches_total", "Transactions that DELETEs of too many rows were carried out in (rewrite.chunked_delete).")
+	p.backfills = newCounter("dsql_backfill_batches_total", "Transactions in which rows were given the default of a column that was added (ddl.add_column_default).")
+	p.early = newCounter("dsql_early_commits_total", "Parts of transactions with DDL that were committed before the client did so (ddl.in_transactions).")
+	return []prometheus.Collector{p.batches, p.backfills, p.early}
 }
 
 // newCounter makes a counter without labels.

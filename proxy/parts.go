@@ -150,25 +150,33 @@ func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 		}
 		return s.noteControl(st)
 	}
-	want, ok := plan.Demand()
+	if !s.inBlock() || s.state == failed || s.status() == 'E' || p.whole {
+		return nil
+	}
 	// A text that the server refuses whatever the transaction holds must not have the part
 	// in front of it committed.
-	switch {
-	case !s.inBlock() || s.state == failed || s.status() == 'E' || !ok || p.whole:
+	want, ok := plan.Demand()
+	if !ok {
 		return nil
-	case want.DDL && (p.open.DDL || p.open.Rows), want.Rows && p.open.DDL:
+	}
+	if want.DDL && (p.open.DDL || p.open.Rows) || want.Rows && p.open.DDL {
 		if err := s.commitPart(); err != nil {
 			return err
 		}
 	}
 	if runs {
-		o := &p.open
-		o.DDL, o.Rows, o.Drops, o.Local = o.DDL || want.DDL, o.Rows || want.Rows, o.Drops || want.Drops, o.Local || want.Local
-		if want.DDL || want.Rows {
-			p.lists.add(sql)
-		}
+		p.takes(want, sql)
 	}
 	return nil
+}
+
+// takes notes what a text asks of the part that is open.
+func (p *parts) takes(want rewrite.Demand, sql string) {
+	o := &p.open
+	o.DDL, o.Rows, o.Drops, o.Local = o.DDL || want.DDL, o.Rows || want.Rows, o.Drops || want.Drops, o.Local || want.Local
+	if want.DDL || want.Rows {
+		p.lists.add(sql)
+	}
 }
 
 // noteControl is told of a command about the transaction. Behind parts that are committed the
