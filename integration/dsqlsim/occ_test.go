@@ -288,6 +288,20 @@ var stories = map[string]story{
 		{1, "BEGIN READ ONLY", "BEGIN"}, {1, read1, "SELECT 1"},
 		{1, read1 + " FOR UPDATE", "25006 cannot execute SELECT FOR UPDATE in a read-only transaction"}, {1, "ROLLBACK", "ROLLBACK"},
 	},
+	"two equal keys in one statement are nobody else's": {
+		{1, "BEGIN", "BEGIN"}, {1, update1, "UPDATE 1"},
+		{1, "INSERT INTO other VALUES (50, 1), (50, 2)", `23505 duplicate key value violates unique constraint "other_pkey"`},
+		{1, "ROLLBACK", "ROLLBACK"}, {2, update1, "UPDATE 1"},
+	},
+	"a key that is violated at COMMIT": {
+		{1, "CREATE TABLE late (id int, UNIQUE (id) DEFERRABLE INITIALLY DEFERRED)", "CREATE TABLE"},
+		{1, "CREATE TABLE dependent (id int, parent int, FOREIGN KEY (parent) REFERENCES other DEFERRABLE INITIALLY DEFERRED)", "CREATE TABLE"},
+		{1, "BEGIN", "BEGIN"}, {1, "INSERT INTO late VALUES (1)", "INSERT 0 1"}, {1, "INSERT INTO late VALUES (1)", "INSERT 0 1"},
+		{1, "COMMIT", `23505 duplicate key value violates unique constraint "late_id_key"`},
+		{1, "BEGIN", "BEGIN"}, {1, "INSERT INTO dependent VALUES (1, 77)", "INSERT 0 1"},
+		{1, "COMMIT", `23503 insert or update on table "dependent" violates foreign key constraint "dependent_parent_fkey"`},
+		{1, "SELECT 1 FROM dependent", "SELECT 0"},
+	},
 	"an error of its own ends a block as ever": {
 		{1, "BEGIN", "BEGIN"}, {1, update1, "UPDATE 1"}, {1, "SELECT 1/0", "22012 division by zero"},
 		{2, update1, "UPDATE 1"},
