@@ -70,7 +70,7 @@ var (
 )
 
 var (
-	gooseMark    = regexp.MustCompile(`(?m)^[ \t]*--[ \t]*\+goose[ \t]+(Up|Down|NO TRANSACTION|StatementBegin|StatementEnd)\b.*$`)
+	gooseMark    = regexp.MustCompile(`(?m)^--[ \t]*\+goose (Up|Down|NO TRANSACTION|StatementBegin|StatementEnd)[ \t\r]*$`)
 	dbmateMark   = regexp.MustCompile(`(?m)^--[ \t]*migrate:(up|down)\b(.*)$`)
 	flywayName   = regexp.MustCompile(`^(?:[VU][0-9]+(?:[._][0-9]+)*__.+|R__.+)\.sql$`)
 	migrateName  = regexp.MustCompile(`^[0-9]+_.*\.(up|down)\.sql$`)

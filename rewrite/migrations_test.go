@@ -50,6 +50,7 @@ func TestToolsTransactions(t *testing.T) {
 		{"goose, only data", Source{Text: "-- +goose Up\nINSERT INTO a VALUES (1);"}, nil},
 		{"goose, CRLF", Source{Text: strings.ReplaceAll("-- +goose NO TRANSACTION\n-- +goose Up\n"+two, "\n", "\r\n")}, nil},
 		{"goose, a statement without semicolon", Source{Text: "-- +goose Up\n-- +goose StatementBegin\nTRUNCATE a\n-- +goose StatementEnd\nTRUNCATE b;"}, []string{"truncate", "truncate"}},
+		{"goose's marks are whole lines", Source{Text: "-- +goose Up of it\n  -- +goose Down\n" + two}, nil},
 		{"no mark in a string", Source{Text: "SELECT '-- +goose Up'; " + two}, nil},
 		{"dbmate", Source{Text: "-- migrate:up\n" + one + "-- migrate:down\nSELECT 1;"}, []string{"ddl_and_dml: " + dbmateSays}},
 		{"dbmate without", Source{Text: "-- migrate:up transaction:false\n" + one + "-- migrate:down transaction:false\nDROP TABLE a;"}, nil},
