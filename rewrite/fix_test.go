@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -171,26 +172,78 @@ func FuzzFix(f *testing.F) {
 			f.Add(seed, name)
 		}
 	}
-	f.Fuzz(func(t *testing.T, text, name string) {
-		p := newPlanner(t)
-		linted := fixTwice(t, p, Source{Path: name, Text: text})
-		if len(linted.Findings) == 0 && linted.Text != text {
-			t.Fatalf("%q became %q", text, linted.Text)
+	f.Fuzz(func(t *testing.T, text, name string) { checkFixed(t, newPlanner(t), Source{Path: name, Text: text}) })
+}
+
+// checkFixed holds what is so of every file that is fixed.
+func checkFixed(t testing.TB, p *Planner, source Source) Linted {
+	t.Helper()
+	linted := fixTwice(t, p, source)
+	if len(linted.Findings) == 0 && linted.Text != source.Text {
+		t.Fatalf("%q became %q", source.Text, linted.Text)
+	}
+	var sent []string
+	for _, sql := range statementsOf(source) {
+		if made := p.Plan([]byte(sql)).Text; made != "" {
+			sql = made
 		}
-		var sent []string
-		for _, sql := range statementsOf(Source{Path: name, Text: text}) {
-			if made := p.Plan([]byte(sql)).Text; made != "" {
-				sql = made
+		sent = append(sent, sql)
+	}
+	if got := statementsOf(Source{Path: source.Path, Text: linted.Text}); !slices.Equal(got, sent) {
+		t.Fatalf("%q became %q, which reads as %q, want %q", source.Text, linted.Text, got, sent)
+	}
+	if withoutNotes(linted.Text) != withoutNotes(source.Text) && !slices.ContainsFunc(linted.Findings, func(p Placed) bool { return p.Outcome != Flagged }) {
+		t.Fatalf("%q became %q", source.Text, linted.Text)
+	}
+	return linted
+}
+
+// All statements of the golden files, and what concerns no rule between them, are fixed as one
+// script, on lines of their own and on one line.
+func TestFixGolden(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.sql")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("golden files: %v, %v", files, err)
+	}
+	corpus := readCorpus(t)
+	for _, file := range files {
+		var script []string
+		for i, c := range readGolden(t, file) {
+			for _, sql := range []string{c.in, corpus[i%len(corpus)]} {
+				if all := statementsOf(Source{Text: sql + ";SELECT 1"}); all[len(all)-1] == "SELECT 1" {
+					script = append(script, sql)
+				} else {
+					t.Logf("%s: left out: %s", file, sql)
+				}
 			}
-			sent = append(sent, sql)
 		}
-		if got := statementsOf(Source{Path: name, Text: linted.Text}); !slices.Equal(got, sent) {
-			t.Fatalf("%q became %q, which reads as %q, want %q", text, linted.Text, got, sent)
+		for _, between := range []string{";\n", "\n;\n\n", ";", " ; ", ";\r\n\t"} {
+			linted := checkFixed(t, goldenPlanner(t), Source{Text: strings.Join(script, between)})
+			if linted.Statements < len(script) || len(linted.Findings) < len(script)/20 {
+				t.Errorf("%s: %d statements, %d findings", file, linted.Statements, len(linted.Findings))
+			}
 		}
-		if withoutNotes(linted.Text) != withoutNotes(text) && !slices.ContainsFunc(linted.Findings, func(p Placed) bool { return p.Outcome != Flagged }) {
-			t.Fatalf("%q became %q", text, linted.Text)
+	}
+	mapped, err := filepath.Glob("testdata/mapped/*.sql")
+	if err != nil || len(mapped) == 0 {
+		t.Fatalf("golden files: %v, %v", mapped, err)
+	}
+	config := Defaults()
+	config.Rules.Bytea = ByteaHex
+	p, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range mapped {
+		var script []string
+		for _, c := range readGolden(t, file) {
+			script = append(script, c.in)
 		}
-	})
+		if linted := fixTwice(t, p, Source{Text: strings.Join(script, ";\n")}); strings.Contains(linted.Text, "encode(") && !strings.Contains(strings.Join(script, ""), "encode(") {
+			t.Errorf("%s: %s", file, linted.Text)
+		}
+	}
 }
 
 // withoutNotes takes out what Fix may put in, which is comments of its own and blanks.
