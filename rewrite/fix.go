@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -46,6 +47,11 @@ type Linted struct {
 // errNotSame is a bug of ours that spares the file.
 var errNotSame = errors.New("what was made of it does not read as the statements that were meant")
 
+// errBackslashes spares a file in which a quote may stand behind a backslash.
+var errBackslashes = errors.New("it switches standard_conforming_strings off: where its strings end cannot be told")
+
+var backslashes = regexp.MustCompile(`(?i)standard_conforming_strings["']?\s*(?:=|to\b|,)\s*'?(?:of|f|n|0)`)
+
 // Lint reads a file as the tool would run it that it is for, with the tables of the files
 // before. The Linter's own transaction is not concerned.
 func (l *Linter) Lint(source Source) Linted {
@@ -57,6 +63,9 @@ func (l *Linter) Lint(source Source) Linted {
 // statement that it has changed, or leaves to people. All other bytes stay. What is fixed
 // has nothing left to fix: Fix of it changes nothing.
 func (l *Linter) Fix(source Source) (Linted, error) {
+	if backslashes.MatchString(source.Text) {
+		return Linted{}, errBackslashes
+	}
 	f := &fixer{text: source.Text}
 	linted, meant := l.file(&source, f)
 	linted.Text = f.end()

@@ -4,6 +4,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // Files of migrations, as the tools that run them read them: which part of a file does and
@@ -84,11 +85,11 @@ const breakpoint = "--> statement-breakpoint"
 func toolOf(s *Source) *tool {
 	folder, name := path.Split(s.Path)
 	switch {
-	case gooseMark.MatchString(s.Text):
+	case s.marked(gooseMark):
 		return goose
-	case dbmateMark.MatchString(s.Text):
+	case s.marked(dbmateMark):
 		return dbmate
-	case strings.Contains(s.Text, breakpoint):
+	case s.marked(drizzleMark):
 		return drizzle
 	case migrateName.MatchString(name):
 		return golangMigrate
@@ -104,6 +105,27 @@ func toolOf(s *Source) *tool {
 		return drizzle
 	}
 	return nil
+}
+
+// marked reports whether a file has marks, and none of them within a string or a name: there
+// they are somebody's data, which no comment may get into.
+func (s *Source) marked(mark *regexp.Regexp) bool {
+	at := mark.FindAllStringIndex(s.Text, -1)
+	if at == nil {
+		return false
+	}
+	for l := (lexer{text: []byte(s.Text), utf8: utf8.ValidString(s.Text)}); ; {
+		kind := l.next()
+		for kind != badToken && len(at) > 0 && at[0][0] < l.start {
+			at = at[1:]
+		}
+		switch {
+		case len(at) == 0:
+			return true
+		case kind == badToken || at[0][0] < l.pos:
+			return false
+		}
+	}
 }
 
 // passages reads a file as its tool would; a file of no tool is one session.
