@@ -43,11 +43,13 @@ func ParseInTransactions(value string) InTransactions {
 	return RefuseDDL
 }
 
-// inTransactionsRemedy names the switches of migration tools that put each migration in a
+// toolsRemedy names the switches of migration tools that put each migration in a
 // transaction.
-const inTransactionsRemedy = "run each statement of DDL in a transaction of its own: Rails disable_ddl_transaction!, Django atomic = False, " +
-	"Alembic autocommit_block() with transaction_per_migration, Knex config = { transaction: false }, TypeORM transaction = false, goose -- +goose NO TRANSACTION. " +
-	"Or set " + InTransactionsKey + " to autocommit: Sluice then commits in front of DDL and behind it"
+const toolsRemedy = "run each statement of DDL in a transaction of its own: Rails disable_ddl_transaction!, Django atomic = False, " +
+	"Alembic autocommit_block() with transaction_per_migration, Knex config = { transaction: false }, TypeORM transaction = false, goose -- +goose NO TRANSACTION"
+
+// inTransactionsRemedy adds Sluice's own.
+const inTransactionsRemedy = toolsRemedy + ". Or set " + InTransactionsKey + " to autocommit: Sluice then commits in front of DDL and behind it"
 
 // dropsRemedy is what to do about a DROP that would be committed early.
 const dropsRemedy = "send the DROP as the last statement of its transaction, or alone; or set " + InTransactionsKey + " to autocommit-destructive"
@@ -205,6 +207,7 @@ func (b *block) finding(f Feature, st *Statement, how InTransactions) Finding {
 		finding.Remedy = dropsRemedy
 	default:
 		finding = handled(f, Rewritten, Warning, "commits the transaction in front of the statement: a ROLLBACK does not take back what was before", st.Start)
+		finding.Remedy = toolsRemedy
 		*b = block{ddl: st.Kind == DDL, dml: st.Kind != DDL, drops: st.Drops}
 	}
 	finding.Operation = st.Operation
