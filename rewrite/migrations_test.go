@@ -41,7 +41,7 @@ func TestToolsTransactions(t *testing.T) {
 	}{
 		{"no tool", Source{Path: "a/schema.sql", Text: two}, nil},
 		{"no tool, own block", Source{Path: "a/schema.sql", Text: "BEGIN;" + one + "DROP TABLE a; INSERT INTO a VALUES (1); COMMIT;" + two}, []string{
-			"several_ddl: run each in a", "ddl_and_dml: run the DDL in"}},
+			"several_ddl: run each statement of", "ddl_and_dml: run each statement of"}},
 		{"goose, its own row", Source{Text: "-- +goose Up\n" + one + "-- +goose Down\nDROP TABLE a;"}, []string{"ddl_and_dml: " + gooseSays, "ddl_and_dml: " + gooseSays}},
 		{"goose", Source{Text: "-- +goose Up\n" + two + "-- +goose Down\nSELECT 1;"}, []string{"ddl_and_dml: " + gooseSays, "several_ddl: " + gooseSays}},
 		{"goose without", Source{Text: "-- +goose NO TRANSACTION\n-- +goose Up\n" + two + "-- +goose Down\n" + two}, nil},

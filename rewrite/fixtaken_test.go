@@ -1,4 +1,4 @@
-package rewriting
+package rewrite
 
 import (
 	"io/fs"
@@ -8,22 +8,21 @@ import (
 	"testing"
 
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
-	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // What sluice lint --fix leaves without an error, the stand-in takes, and what it leaves to
 // people as one, the stand-in refuses: so far as a statement by itself tells.
 func TestFixedFilesAreTaken(t *testing.T) {
 	t.Parallel()
-	config := rewrite.Defaults()
-	config.Rules.Bytea = rewrite.ByteaHex
-	planner, err := rewrite.New(config)
+	config := Defaults()
+	config.Rules.Bytea = ByteaHex
+	planner, err := New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sim := dialect.New(dialect.Options{Copy: true, ByteaKeys: true})
 	taken, refused := 0, 0
-	err = filepath.WalkDir("../../cmd/sluice/testdata/migrations", func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir("../cmd/sluice/testdata/migrations", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".sql" {
 			return err
 		}
@@ -31,15 +30,15 @@ func TestFixedFilesAreTaken(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		fixed, err := planner.Linter().Fix(rewrite.Source{Path: path, Text: string(text)})
+		fixed, err := planner.Linter().Fix(Source{Path: path, Text: string(text)})
 		if err != nil {
 			return err
 		}
 		// Drizzle's marks end statements, with a semicolon or without.
-		for s := range rewrite.Script(strings.ReplaceAll(fixed.Text, "--> statement-breakpoint", ";")) {
+		for s := range Script(strings.ReplaceAll(fixed.Text, "--> statement-breakpoint", ";")) {
 			lacks := ""
 			for _, f := range planner.Linter().Read(s.SQL) {
-				if f.Severity == rewrite.Error {
+				if f.Severity == Error {
 					lacks = string(f.Feature)
 				}
 			}
