@@ -1,6 +1,7 @@
 package rewriting
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -70,11 +71,14 @@ func answers(ctx context.Context, c *pgconn.PgConn, sql string, extended bool) [
 		}
 	}
 	var err error
-	if extended {
+	switch {
+	case extended && strings.Contains(sql, "; "): // in one pipeline
+		err = pipelined(ctx, c, strings.Split(sql, "; "), note)
+	case extended:
 		r := c.ExecParams(ctx, sql, nil, nil, nil, nil).Read()
 		note(r)
 		err = r.Err
-	} else {
+	default:
 		var all []*pgconn.Result
 		all, err = c.Exec(ctx, sql).ReadAll()
 		for _, r := range all {
@@ -87,6 +91,35 @@ func answers(ctx context.Context, c *pgconn.PgConn, sql string, extended bool) [
 		out = append(out, err.Error())
 	}
 	return append(out, string(c.TxStatus()))
+}
+
+// pipelined sends statements with one Sync behind them.
+func pipelined(ctx context.Context, c *pgconn.PgConn, statements []string, note func(*pgconn.Result)) (err error) {
+	p := c.StartPipeline(ctx)
+	for _, sql := range statements {
+		p.SendQueryParams(sql, nil, nil, nil, nil)
+	}
+	if err := p.Sync(); err != nil {
+		return err
+	}
+	for {
+		results, rerr := p.GetResults()
+		if rerr != nil {
+			err = cmp.Or(err, rerr)
+		}
+		switch r := results.(type) {
+		case *pgconn.ResultReader:
+			one := r.Read()
+			err = cmp.Or(err, one.Err)
+			note(one)
+		case *pgconn.PipelineSync:
+			return cmp.Or(err, p.Close())
+		case nil:
+			if rerr == nil {
+				return cmp.Or(err, p.Close())
+			}
+		}
+	}
 }
 
 // A request of a random program: one statement, or a string of several.
@@ -120,6 +153,14 @@ func partsProgram(rng *rand.Rand) (program []request) {
 	for range 4 + rng.IntN(20) {
 		q := request{extended: rng.IntN(3) == 0}
 		switch k := rng.IntN(10); {
+		case q.extended && k > 6: // JDBC puts BEGIN in front of a block's first statement
+			if !block {
+				q.statements, block = []string{"BEGIN", statement()}, true
+			} else if k == 7 {
+				q.statements, block = []string{statement(), "COMMIT"}, false
+			} else {
+				q.statements = []string{"COMMIT", "BEGIN", statement()}
+			}
 		case !block && k < 5:
 			q.statements, block = []string{"BEGIN"}, true
 		case block && k == 0:
@@ -167,6 +208,8 @@ func (r *reference) ask(ctx context.Context, q request) []string {
 	switch {
 	case len(q.statements) == 1:
 		return r.one(ctx, q.sql(), q.extended)
+	case q.extended:
+		return r.pipeline(ctx, q)
 	case !ddl || r.c.TxStatus() == 'I' && !tooMuch:
 		r.note(ctx, q.sql(), ddl, rows)
 		return answers(ctx, r.c, q.sql(), false)
@@ -187,6 +230,25 @@ func (r *reference) ask(ctx context.Context, q request) []string {
 		}
 	}
 	return append(out, string(r.c.TxStatus()))
+}
+
+// pipeline runs statements with one Sync: it is the first, or the one behind BEGIN, that may not
+// go with what the transaction holds.
+func (r *reference) pipeline(ctx context.Context, q request) []string {
+	for _, sql := range q.statements {
+		switch sql {
+		case "COMMIT":
+		case "BEGIN":
+			r.ddl, r.rows = false, false
+		default:
+			if q.statements[0] != "COMMIT" && r.c.TxStatus() != 'I' {
+				r.note(ctx, sql, ofDDL(sql), ofRows(sql))
+			} else {
+				r.ddl, r.rows = ofDDL(sql), ofRows(sql)
+			}
+		}
+	}
+	return answers(ctx, r.c, q.sql(), true)
 }
 
 // note commits where sql does not go with the transaction.
