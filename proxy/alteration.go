@@ -14,7 +14,7 @@ import (
 )
 
 // ALTER TABLE that the server may refuse and that is carried out otherwise then
-// (rewrite.Alteration): it stands alone, outside of a block. perform (local.go) calls
+// (rewrite.Alteration, and rewrite.Constraints by constraint.go): it stands alone, outside of a block. perform (local.go) calls
 // alterTable; of a portal it does so at the Sync, since nothing else may be in the group.
 //
 // The statement itself goes first. A server that takes it has done all that there is to do;
@@ -46,30 +46,50 @@ func (s *session) altersAlone() bool {
 	return s.srv.cfg.Kind == DSQL && !s.t.touched && s.executesAlone()
 }
 
-// alteration is an ALTER TABLE that is being carried out, in a turn of its session that has
-// sent its backend nothing else. The errors of its methods are as those of schemaDDL.
-type alteration struct {
-	*rewrite.Alteration
+// own are the statements of Sluice's that carry one of a client's out, in a turn of its
+// session that has sent its backend nothing else. The errors of its methods, and of those of
+// what it is part of, are as those of schemaDDL.
+type own struct {
 	s       *session
-	notices [][]byte
-	stands  bool // the column may be there under its name for the time being
-	filled  int  // rows that this statement has given the default
+	notices [][]byte // for the client, in front of the tag
 }
 
-// alterTable carries a statement out, and returns the notices that go in front of the tag.
-// An error is for the client, or the session's end.
+// carried is a statement that is carried out: run does so, or has an error, and partly adds to
+// one what stands all the same.
+type carried interface {
+	run() error
+	partly(err error) error
+}
+
+// alteration is an ALTER TABLE of one command.
+type alteration struct {
+	*rewrite.Alteration
+	own
+	stands bool // the column may be there under its name for the time being
+	filled int  // rows that this statement has given the default
+}
+
+// alterTable carries a statement out in a session that is idle, and returns the notices that go
+// in front of the tag. An error is for the client, or the session's end.
 func (s *session) alterTable(st *rewrite.Statement) (notices [][]byte, err error) {
-	a := alteration{s: s, Alteration: st.Alteration}
+	var c carried
+	var o *own
+	if st.Constraints != nil {
+		c, o = newConstraining(s, st.Constraints)
+	} else {
+		a := &alteration{own: own{s: s}, Alteration: st.Alteration}
+		c, o = a, &a.own
+	}
 	s.startWaiting()
 	s.tx.operation, s.tx.writes = st.Operation, true
 	if err := s.ensureBackend(); err != nil {
 		return nil, err
 	}
-	if err = a.run(); stops(err) && err != errCut {
+	if err = c.run(); stops(err) && err != errCut {
 		s.heeded(err)
 	}
 	s.srv.catalog.flush()
-	return a.notices, s.settleOwn(err, a.partly)
+	return o.notices, s.settleOwn(err, c.partly)
 }
 
 // run has the server carry the statement out, or does it otherwise where the server refuses:
@@ -88,11 +108,11 @@ func (a *alteration) run() error {
 
 // ask sends one statement, which commits at once, and gives its rows to row; nil for a
 // statement whose rows nobody wants.
-func (a *alteration) ask(sql string, row func(payload []byte)) error {
+func (o *own) ask(sql string, row func(payload []byte)) error {
 	if row == nil {
 		row = func([]byte) {}
 	}
-	return a.s.askWhole(wire.AppendStrings(nil, wire.Query, sql), row)
+	return o.s.askWhole(wire.AppendStrings(nil, wire.Query, sql), row)
 }
 
 // literal is a text as SQL has it, where standard_conforming_strings is on, as it is on every

@@ -35,7 +35,8 @@
 // a table's definition computes.
 //
 // ALTER TABLE of what DSQL refuses is edited where that means the same (alter.go), or left to
-// the relay, with what it takes to carry it out or to tell how (alteration.go).
+// the relay, with what it takes to carry it out or to tell how (alteration.go; constraints are in
+// constraint.go, and their steps in constraintsteps.go).
 //
 // What is only needed once the server has refused a text is made then: the split form
 // (split.go) and the batches of a DELETE (chunked.go).

@@ -77,6 +77,8 @@ func (v *validation) guarantees() {
 		"a DELETE is carried out in batches on kind dsql only, with rewrite.enabled; leave it empty")
 	v.want(v.config.AddColumnDefault == "refuse" || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL, "ddl.add_column_default",
 		"columns are added so on kind dsql only, with rewrite.enabled; set it to refuse")
+	v.want(v.config.SetNotNull == "refuse" || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL && v.config.AddConstraint == "steps", "ddl.set_not_null",
+		"a CHECK stands for NOT NULL on kind dsql only, with rewrite.enabled and ddl.add_constraint at steps; set it to refuse")
 	v.want(!dropped || v.config.RewriteSession != "true", "rewrite.session",
 		"sessions of PostgreSQL have sequences and temporary tables to discard; leave it at auto, or set it to false")
 	maps := v.config.RewriteBytea != "off"

@@ -1,0 +1,280 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// ALTER TABLE that adds constraints (rewrite.Constraints), where the server refuses it: in the
+// steps that DSQL has, each a transaction of its own. As alteration.go has it, the statement
+// itself goes first, and it stands alone.
+//
+//	columns        that the statement adds, without their constraints
+//	UNIQUE         CREATE UNIQUE INDEX ASYNC, its job, ADD CONSTRAINT ... USING INDEX
+//	FOREIGN KEY,   ADD CONSTRAINT ... NOT VALID, ALTER TABLE ASYNC ... VALIDATE CONSTRAINT, its job
+//	CHECK
+//
+// Whether a job has done its work the catalog says, since a job that has failed may be called
+// completed. Where a step fails, what this statement has made is taken back, the last first, and
+// the client is told the error that PostgreSQL would have had (violation.go).
+//
+// A lost backend leaves what was made: the error names it. Sent again, the statement finds it
+// under its name (standing.go), and goes on, unless it adds columns.
+
+// constraining is a statement that adds constraints, and is being carried out.
+type constraining struct {
+	*rewrite.Constraints
+	own
+	oid, schema, table string // of the table
+	made               []thing
+	found              []thing // not of this statement, and not valid
+}
+
+// thing is what a statement has made, with what takes it back.
+type thing struct {
+	what, undo string
+	column     string // "" for a constraint or index
+}
+
+func newConstraining(s *session, st *rewrite.Constraints) (carried, *own) {
+	c := &constraining{Constraints: st, own: own{s: s}}
+	return c, &c.own
+}
+
+// run has the server carry the statement out, or does it in steps where the server refuses.
+func (c *constraining) run() error {
+	err := c.ask(c.Text, nil)
+	told := refused(err)
+	if told == nil || told.Code != retry.StateUnsupported {
+		return err
+	}
+	there, err := c.look(told)
+	if err != nil || !there {
+		return err
+	}
+	if err = c.steps(); err != nil {
+		c.takeBack(err)
+	}
+	return err
+}
+
+// look learns which table it is. false: there is none, and IF EXISTS says that this is well.
+func (c *constraining) look(told *wire.Error) (there bool, err error) {
+	name := literal(c.Table) + "::pg_catalog.regclass"
+	if c.IfExists {
+		name = "pg_catalog.to_regclass(" + literal(c.Table) + ")"
+	}
+	kind := ""
+	err = c.ask(`SELECT c.oid, n.nspname, c.relname, c.relkind FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = `+name,
+		func(row []byte) {
+			if v := columnsOf(row); len(v) == 4 {
+				c.oid, c.schema, c.table, kind = v[0], v[1], v[2], v[3]
+			}
+		})
+	switch {
+	case err != nil:
+		return false, err
+	case kind == "" && c.IfExists:
+		missing := &wire.Error{Code: "00000", Message: fmt.Sprintf("relation \"%s\" does not exist, skipping", c.Relation)}
+		c.notices = append(c.notices, missing.AppendNotice(nil, "NOTICE"))
+		return false, nil
+	case kind != "r":
+		return false, told
+	}
+	return true, nil
+}
+
+// steps adds columns and constraints one after another. Between two a cancel, a timeout and the
+// client's end are heeded.
+func (c *constraining) steps() error {
+	for _, column := range c.Columns {
+		if err := c.make(column.Add, thing{what: fmt.Sprintf("column \"%s\"", column.Name), undo: column.Drop, column: column.Name}); err != nil {
+			return err
+		}
+	}
+	for i := range c.Adds {
+		if err := c.s.wantsMore(); err != nil {
+			return err
+		}
+		if err := c.add(&c.Adds[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// make sends a statement that makes something. It is noted before: where the connection is
+// lost, nobody knows.
+func (c *constraining) make(sql string, t thing) error {
+	c.made = append(c.made, t)
+	err := c.ask(sql, nil)
+	if refused(err) != nil {
+		c.made = c.made[:len(c.made)-1]
+	}
+	return err
+}
+
+// add adds one constraint.
+func (c *constraining) add(a *rewrite.Addition) error {
+	at, err := c.spotOf(a)
+	switch {
+	case err != nil:
+		return err
+	case at.done:
+		return nil
+	case a.Kind == rewrite.Unique:
+		return c.unique(a, at)
+	}
+	t := thing{what: fmt.Sprintf("constraint \"%s\", not validated", at.name), undo: a.Drop(at.name)}
+	if at.there {
+		c.found = append(c.found, t)
+	} else if err := c.make(a.NotValid(at.name), t); err != nil {
+		return err
+	}
+	done, err := c.job(a.Validate(at.name))
+	if err != nil {
+		return err
+	}
+	valid, err := c.holds(done, fmt.Sprintf(`SELECT convalidated FROM pg_catalog.pg_constraint WHERE conrelid = %s AND conname = %s`, c.oid, literal(at.name)))
+	if err != nil {
+		return err
+	}
+	if !valid {
+		return c.violated(a, at.name, done)
+	}
+	if at.there {
+		c.found = c.found[:len(c.found)-1]
+	} else {
+		c.made[len(c.made)-1].what = fmt.Sprintf("constraint \"%s\"", at.name)
+	}
+	if a.Kind == rewrite.NotNull {
+		c.warnOfNotNull(a, at.name)
+	}
+	return nil
+}
+
+// unique makes the index of a UNIQUE constraint, and then the constraint. An index that has
+// failed serves nothing, and holds the values of rows to come to be unique: another such
+// statement has left it, and it is made anew.
+func (c *constraining) unique(a *rewrite.Addition, at spot) error {
+	index := thing{what: fmt.Sprintf("index \"%s\"", at.name), undo: a.DropIndex(c.schema, at.name)}
+	if at.there && at.failed {
+		if err := c.ask(index.undo, nil); err != nil {
+			return err
+		}
+		at.there = false
+	}
+	if at.there {
+		c.found = append(c.found, index)
+	} else {
+		var err error
+		if at.job, err = c.makeIndex(a.CreateIndex(at.name), index); err != nil {
+			return err
+		}
+	}
+	end, err := c.await(at.job)
+	if err != nil {
+		return err
+	}
+	valid, err := c.holds(end, fmt.Sprintf(`SELECT i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid`+
+		` JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE i.indrelid = %s AND n.nspname = %s AND c.relname = %s`, c.oid, literal(c.schema), literal(at.name)))
+	if err != nil {
+		return err
+	}
+	if !valid {
+		return c.violated(a, at.name, end)
+	}
+	if err := c.ask(a.UsingIndex(at.name), nil); err != nil {
+		return err
+	}
+	if at.there {
+		c.found = c.found[:len(c.found)-1]
+	} else {
+		c.made = c.made[:len(c.made)-1]
+	}
+	c.made = append(c.made, thing{what: fmt.Sprintf("constraint \"%s\"", at.name), undo: a.Drop(at.name)})
+	return nil
+}
+
+// makeIndex begins to make an index, and returns the job. A column that is not there is told of
+// as PostgreSQL does for a constraint.
+func (c *constraining) makeIndex(sql string, index thing) (job string, err error) {
+	c.made = append(c.made, index)
+	job, err = c.begin(sql)
+	if told := refused(err); told != nil {
+		c.made = c.made[:len(c.made)-1]
+		if told.Code == undefinedColumn {
+			told.Message = strings.Replace(told.Message, `" does not exist`, `" named in key does not exist`, 1)
+		}
+	}
+	return job, err
+}
+
+// takeBack drops what this statement has made, the last first. What cannot be dropped stays
+// in made. A column in which there are values by now is left: they are somebody's.
+func (c *constraining) takeBack(why error) {
+	if _, told := why.(*wire.Error); !told && why != errClientGone || why == errCut {
+		return
+	}
+	if stops(why) { // what is done here is not to be stopped by it
+		c.s.heeded(why)
+	}
+	for i := len(c.made) - 1; i >= 0; i-- {
+		t := c.made[i]
+		if t.column != "" && c.holdsValues(t.column) {
+			continue
+		}
+		err := c.ask(t.undo, nil)
+		if told := refused(err); err == nil || told != nil && slices.Contains(notThere, told.Code) {
+			c.made = slices.Delete(c.made, i, i+1)
+		} else if told == nil {
+			return
+		}
+	}
+}
+
+// notThere are the SQLSTATEs of what is not there to be dropped.
+var notThere = []string{"42704", undefinedColumn, "42P01"}
+
+// holdsValues reports whether a column holds a value in some row, or may.
+func (c *constraining) holdsValues(column string) bool {
+	any := false
+	err := c.ask(fmt.Sprintf("SELECT 1 FROM %s WHERE %s IS NOT NULL LIMIT 1", c.Table, quoted(column)), func([]byte) { any = true })
+	return any || err != nil && refused(err) == nil
+}
+
+// partly adds to an error what stands all the same.
+func (c *constraining) partly(err error) error {
+	told, ok := err.(*wire.Error)
+	if !ok || told.Fatal || len(c.made)+len(c.found) == 0 {
+		return err
+	}
+	var what, undo []string
+	for _, t := range slices.Backward(slices.Concat(c.found, c.made)) {
+		what, undo = append(what, t.what), append(undo, t.undo)
+	}
+	verb := "stands"
+	if told.Code == errUnknownOutcome.Code {
+		verb = "may stand"
+	}
+	with := *told
+	with.Detail = strings.TrimSpace(fmt.Sprintf("%s Of what the statement adds there %s: %s.", told.Detail, verb, strings.Join(what, "; ")))
+	with.Hint = "Send the statement again: it goes on from there. Or give it up: " + strings.Join(undo, "; ") + "."
+	if len(c.Columns) > 0 {
+		with.Hint = "Take it back, and send the statement again: " + strings.Join(undo, "; ") + "."
+	}
+	return &with
+}
+
+// warnOfNotNull tells what holds a column to NOT NULL.
+func (c *constraining) warnOfNotNull(a *rewrite.Addition, name string) {
+	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is held to NOT NULL by the constraint \"%s\"", a.Keys[0], name),
+		Detail: "DSQL refuses SET NOT NULL. The error of a NULL is that of a CHECK (23514), and the catalog shows the column as nullable.",
+		Hint:   "DROP NOT NULL does not take it away. To do so: " + a.Drop(name) + "."}
+	c.notices = append(c.notices, warning.AppendNotice(nil, "WARNING"))
+}
