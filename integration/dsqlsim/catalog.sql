@@ -33,7 +33,7 @@ END $$;
 CREATE FUNCTION sys.dsqlsim_duplicates(i oid) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog AS $$
 DECLARE
-  x pg_index; keys text[]; condition text; found boolean;
+  x pg_index; keys text[]; condition text; twice boolean;
 BEGIN
   SELECT * INTO x FROM pg_index WHERE indexrelid = i AND indisunique;
   IF NOT FOUND THEN RETURN NULL; END IF;
@@ -41,8 +41,8 @@ BEGIN
   condition := concat_ws(' AND ', pg_get_expr(x.indpred, x.indrelid),
     CASE WHEN NOT x.indnullsnotdistinct THEN array_to_string(keys, ' IS NOT NULL AND ') || ' IS NOT NULL' END);
   EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE %s GROUP BY %s HAVING count(*) > 1)',
-    x.indrelid::regclass, coalesce(nullif(condition, ''), 'true'), array_to_string(keys, ', ')) INTO found;
-  RETURN CASE WHEN found THEN format('could not create unique index "%s"', i::regclass) END; -- presumed
+    x.indrelid::regclass, coalesce(nullif(condition, ''), 'true'), array_to_string(keys, ', ')) INTO twice;
+  RETURN CASE WHEN twice THEN format('could not create unique index "%s"', i::regclass) END; -- presumed
 END $$;
 
 -- Completes the jobs that were submitted long enough ago, and returns them. One that fails is
