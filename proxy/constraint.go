@@ -23,8 +23,8 @@ import (
 // completed. Where a step fails, what this statement has made is taken back, the last first, and
 // the client is told the error that PostgreSQL would have had (violation.go).
 //
-// A lost backend leaves what was made: the error names it. Sent again, the statement finds it
-// under its name (standing.go), and goes on, unless it adds columns.
+// A lost backend leaves what was made: the error names it. Sent again, a statement that adds one
+// constraint finds it under its name (standing.go), and goes on.
 
 // constraining is a statement that adds constraints, and is being carried out.
 type constraining struct {
@@ -147,11 +147,8 @@ func (c *constraining) add(a *rewrite.Addition) error {
 	if !valid {
 		return c.violated(a, at.name, done)
 	}
-	if at.there {
-		c.found = c.found[:len(c.found)-1]
-	} else {
-		c.made[len(c.made)-1].what = fmt.Sprintf("constraint \"%s\"", at.name)
-	}
+	c.found, c.made = without(c.found, t), without(c.made, t)
+	c.made = append(c.made, thing{what: fmt.Sprintf("constraint \"%s\"", at.name), undo: a.Drop(at.name)})
 	if a.Kind == rewrite.NotNull {
 		c.warnOfNotNull(a, at.name)
 	}
@@ -189,16 +186,21 @@ func (c *constraining) unique(a *rewrite.Addition, at spot) error {
 	if !valid {
 		return c.violated(a, at.name, end)
 	}
-	if err := c.ask(a.UsingIndex(at.name), nil); err != nil {
-		return err
+	constraint := thing{what: fmt.Sprintf("constraint \"%s\"", at.name), undo: a.Drop(at.name)}
+	err = c.make(a.UsingIndex(at.name), constraint)
+	told := refused(err)
+	if err == nil || told != nil && told.Code == "55000" {
+		c.found, c.made = without(c.found, index), without(c.made, index)
 	}
-	if at.there {
-		c.found = c.found[:len(c.found)-1]
-	} else {
-		c.made = c.made[:len(c.made)-1]
+	if told != nil && told.Code == "55000" { // another statement like this was faster
+		return &wire.Error{Code: "42P07", Message: fmt.Sprintf("relation \"%s\" already exists", at.name)}
 	}
-	c.made = append(c.made, thing{what: fmt.Sprintf("constraint \"%s\"", at.name), undo: a.Drop(at.name)})
-	return nil
+	return err
+}
+
+// without are things but for one.
+func without(things []thing, t thing) []thing {
+	return slices.DeleteFunc(things, func(other thing) bool { return other == t })
 }
 
 // makeIndex begins to make an index, and returns the job. A column that is not there is told of
@@ -264,8 +266,8 @@ func (c *constraining) partly(err error) error {
 	}
 	with := *told
 	with.Detail = strings.TrimSpace(fmt.Sprintf("%s Of what the statement adds there %s: %s.", told.Detail, verb, strings.Join(what, "; ")))
-	with.Hint = "Send the statement again: it goes on from there. Or give it up: " + strings.Join(undo, "; ") + "."
-	if len(c.Columns) > 0 {
+	with.Hint = "If it is not valid yet (pg_constraint, pg_index), send the statement again: it goes on from there. Or give it up: " + strings.Join(undo, "; ") + "."
+	if len(c.Columns)+len(c.Adds) > 1 { // what is done would be added once more
 		with.Hint = "Take it back, and send the statement again: " + strings.Join(undo, "; ") + "."
 	}
 	return &with

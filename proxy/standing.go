@@ -107,18 +107,28 @@ func (c *constraining) relations(a *rewrite.Addition, in string, taken map[strin
 		oid := at.job
 		at.job = ""
 		if at.there && at.failed {
-			err := c.ask(`SELECT job_id, status FROM sys.jobs WHERE object_id = `+oid, func(row []byte) {
-				if v := columnsOf(row); len(v) == 2 && jobRuns(v[1]) {
-					at.job, at.failed = v[0], false
-				}
-			})
-			if err != nil && refused(err) == nil {
+			if at, err = c.building(at, oid); err != nil {
 				return err
 			}
 		}
 		taken[name] = at
 	}
 	return nil
+}
+
+// building looks for the job that is at work at an index which was not valid. Where there is
+// none it may have ended meanwhile: the index is looked at once more.
+func (c *constraining) building(at spot, oid string) (spot, error) {
+	err := c.ask(`SELECT job_id, status FROM sys.jobs WHERE object_id = `+oid, func(row []byte) {
+		if v := columnsOf(row); len(v) == 2 && jobRuns(v[1]) {
+			at.job, at.failed = v[0], false
+		}
+	})
+	if err != nil && refused(err) == nil || at.job != "" {
+		return at, err
+	}
+	err = c.ask(`SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = `+oid, func(row []byte) { at.failed = firstOf(row) != "t" })
+	return at, err
 }
 
 // notNull looks whether a column is held to NOT NULL already, or is by a CHECK that is not
@@ -207,12 +217,21 @@ func (c *constraining) await(id string) (end jobEnd, err error) {
 // failure.
 const lateness = 2 * time.Second
 
-// holds asks whether the catalog has what a job was for.
+// holds asks whether the catalog has what a job was for, by a query of one row. What somebody
+// else has made, and dropped meanwhile, is an error.
 func (c *constraining) holds(end jobEnd, query string) (valid bool, err error) {
 	for until := time.Now().Add(lateness); ; {
-		err := c.ask(query, func(row []byte) { valid = firstOf(row) == "t" })
-		if err != nil || valid || end.details != "" || end.status != "completed" || time.Now().After(until) {
-			return valid, err
+		there := false
+		err := c.ask(query, func(row []byte) { there, valid = true, firstOf(row) == "t" })
+		switch {
+		case err != nil:
+			return false, err
+		case !there:
+			c.found = nil
+			return false, &wire.Error{Code: "42704", Message: "what the statement was to validate does not exist any more", Detail: "Another session has dropped it.",
+				Hint: "See why, and send the statement again."}
+		case valid || end.details != "" || end.status != "completed" || time.Now().After(until):
+			return valid, nil
 		}
 		if err := c.s.pause(jobPauseFirst); err != nil {
 			return false, err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -167,23 +166,13 @@ func differing(got, want string) string {
 	return out.String()
 }
 
-// until waits for a condition, which a query of the catalog reports by "t".
-func until(t *testing.T, pg *pgtest.Server, query string) {
-	t.Helper()
-	for begun := time.Now(); pg.SQL(t, "postgres", query) != "t"; time.Sleep(10 * time.Millisecond) {
-		if time.Since(begun) > limit/2 {
-			t.Fatal("in vain: ", query)
-		}
-	}
-}
-
 // Where a statement does not stand alone it is refused, and says so; where a key is added it
 // says where keys are made.
 func TestConstraintsElsewhere(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	pg, _, sluice := plainAndSluice(t, nil)
+	pg, sim, sluice := plainAndSluice(t, nil)
 	pg.SQL(t, "postgres", constrained)
 	before := pg.SQL(t, "postgres", standing)
 	conn := dialled(t, sluice, pgx.QueryExecModeSimpleProtocol)
@@ -243,7 +232,7 @@ func TestConstraintsElsewhere(t *testing.T) {
 	if got := pg.SQL(t, "postgres", "SELECT string_agg(conname, ' ' ORDER BY conname) FROM pg_constraint WHERE conrelid = 'child'::regclass AND contype = 'u'"); got != "child_pid_key child_pid_key1" {
 		t.Errorf("there are %s", got)
 	}
-	refusing := harness.StartSluice(t, harness.SluiceConfig{Bin: harness.Binaries(t), Env: sluice.Env.With(harness.Env{"DSQL_DDL_ADD_CONSTRAINT": "refuse"})})
+	refusing := harness.StartSluice(t, harness.SluiceConfig{Bin: harness.Binaries(t), Env: sim.Env().With(harness.Env{"DSQL_DDL_ADD_CONSTRAINT": "refuse"})})
 	if _, err := dialled(t, refusing, pgx.QueryExecModeExec).Exec(ctx, add); code(err) != "0A000" {
 		t.Errorf("switched off: %v", err)
 	}
