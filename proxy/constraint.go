@@ -119,33 +119,45 @@ func (c *constraining) make(sql string, t thing) error {
 	return err
 }
 
-// add adds one constraint.
+// add adds one constraint. Where its name was free, and is taken by the time that something is
+// made under it, what is there is looked at once more.
 func (c *constraining) add(a *rewrite.Addition) error {
-	at, err := c.spotOf(a)
-	switch {
-	case err != nil:
-		return err
-	case at.done:
-		return nil
-	case a.Kind == rewrite.Unique:
-		return c.unique(a, at)
+	for again := false; ; again = true {
+		at, err := c.spotOf(a)
+		switch {
+		case err != nil:
+			return err
+		case at.done:
+			return nil
+		case a.Kind == rewrite.Unique:
+			err = c.unique(a, at)
+		default:
+			err = c.validated(a, at)
+		}
+		if told := refused(err); again || told == nil || told.Code != takenRelation && told.Code != takenName {
+			return err
+		}
 	}
+}
+
+// validated makes a FOREIGN KEY or CHECK, and has the rows looked at.
+func (c *constraining) validated(a *rewrite.Addition, at spot) error {
 	t := thing{what: fmt.Sprintf("constraint \"%s\", not validated", at.name), undo: a.Drop(at.name)}
 	if at.there {
 		c.found = append(c.found, t)
 	} else if err := c.make(a.NotValid(at.name), t); err != nil {
 		return err
 	}
-	done, err := c.job(a.Validate(at.name))
+	end, err := c.job(a.Validate(at.name))
 	if err != nil {
 		return err
 	}
-	valid, err := c.holds(done, fmt.Sprintf(`SELECT convalidated FROM pg_catalog.pg_constraint WHERE conrelid = %s AND conname = %s`, c.oid, literal(at.name)))
+	valid, err := c.holds(end, fmt.Sprintf(`SELECT convalidated FROM pg_catalog.pg_constraint WHERE conrelid = %s AND conname = %s`, c.oid, literal(at.name)))
 	if err != nil {
 		return err
 	}
 	if !valid {
-		return c.violated(a, at.name, done)
+		return c.violated(a, at.name, end)
 	}
 	c.found, c.made = without(c.found, t), without(c.made, t)
 	c.made = append(c.made, thing{what: fmt.Sprintf("constraint \"%s\"", at.name), undo: a.Drop(at.name)})
@@ -186,14 +198,13 @@ func (c *constraining) unique(a *rewrite.Addition, at spot) error {
 	if !valid {
 		return c.violated(a, at.name, end)
 	}
-	constraint := thing{what: fmt.Sprintf("constraint \"%s\"", at.name), undo: a.Drop(at.name)}
-	err = c.make(a.UsingIndex(at.name), constraint)
+	err = c.make(a.UsingIndex(at.name), thing{what: fmt.Sprintf("constraint \"%s\"", at.name), undo: a.Drop(at.name)})
 	told := refused(err)
 	if err == nil || told != nil && told.Code == "55000" {
 		c.found, c.made = without(c.found, index), without(c.made, index)
 	}
 	if told != nil && told.Code == "55000" { // another statement like this was faster
-		return &wire.Error{Code: "42P07", Message: fmt.Sprintf("relation \"%s\" already exists", at.name)}
+		return &wire.Error{Code: takenRelation, Message: fmt.Sprintf("relation \"%s\" already exists", at.name)}
 	}
 	return err
 }
@@ -239,6 +250,12 @@ func (c *constraining) takeBack(why error) {
 		}
 	}
 }
+
+// SQLSTATEs of names that relations and constraints have.
+const (
+	takenRelation = "42P07"
+	takenName     = "42710"
+)
 
 // notThere are the SQLSTATEs of what is not there to be dropped.
 var notThere = []string{"42704", undefinedColumn, "42P01"}
