@@ -65,7 +65,7 @@
 //	            deadline.go, presence.go, cancel.go
 //	client      request.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
 //	            local.go, localanswer.go, schemaddl.go, alteration.go,
-//	            constraint.go, violation.go, standing.go, chunks.go, control.go, strung.go
+//	            package constraint, chunks.go, control.go, strung.go
 //	statements  prepared.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,
 //	            split.go, reading.go, purity.go, counter.go, texts.go
 //	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go,

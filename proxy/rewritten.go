@@ -2,8 +2,10 @@ package proxy
 
 import (
 	"encoding/binary"
+	"slices"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/constraint"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -242,7 +244,7 @@ func (s *session) awaitJob() ([]byte, error) {
 			return nil, &lostError{err: err}
 		}
 		switch {
-		case jobRuns(status):
+		case constraint.JobRuns(status):
 		case status == "failed", status == "cancelled", status == "canceled":
 			return errJobFailed(status, details).Append(nil), nil
 		case details != "": // a build that has failed is called completed too
@@ -315,7 +317,7 @@ func (b *backend) jobStatus(query []byte) (status, details string, err error) {
 // madeInvalid reports whether the index of a job is not valid.
 func (b *backend) madeInvalid(id string) (invalid bool, err error) {
 	query := wire.AppendStrings(nil, wire.Query, "SELECT i.indisvalid FROM sys.jobs j JOIN pg_catalog.pg_index i ON i.indexrelid = j.object_id WHERE j.job_id = '"+id+"'")
-	_, err = b.exchangeRows(query, func(row []byte) { invalid = firstOf(row) == "f" })
+	_, err = b.exchangeRows(query, func(row []byte) { invalid = slices.Equal(columnsOf(row), []string{"f"}) })
 	return invalid, err
 }
 

@@ -1,4 +1,4 @@
-package proxy
+package constraint
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 // have told it. Where no such row is found any more, the job has the word.
 
 // violated is why a constraint could not be validated, or its index made.
-func (c *constraining) violated(a *rewrite.Addition, name string, end jobEnd) error {
+func (c *Work) violated(a *rewrite.Addition, name string, end jobEnd) error {
 	var found *wire.Error
 	var err error
 	switch a.Kind {
@@ -24,7 +24,7 @@ func (c *constraining) violated(a *rewrite.Addition, name string, end jobEnd) er
 	default:
 		found, err = c.against(a, name)
 	}
-	switch told := refused(err); {
+	switch told := c.server.Refused(err); {
 	case err != nil && told == nil:
 		return err
 	case told != nil && strings.HasPrefix(told.Code, "22"): // the expression itself fails for a row
@@ -57,10 +57,9 @@ func codeOf(a *rewrite.Addition, details string) string {
 }
 
 // duplicate finds rows of the same values.
-func (c *constraining) duplicate(a *rewrite.Addition, name string) (found *wire.Error, err error) {
+func (c *Work) duplicate(a *rewrite.Addition, name string) (found *wire.Error, err error) {
 	n := len(a.Keys)
-	err = c.ask(a.Duplicate(), func(row []byte) {
-		v := columnsOf(row)
+	err = c.server.Ask(a.Duplicate(), func(v []string) {
 		if len(v) != 3*n {
 			return
 		}
@@ -76,13 +75,13 @@ func (c *constraining) duplicate(a *rewrite.Addition, name string) (found *wire.
 }
 
 // orphan finds a row that refers to none.
-func (c *constraining) orphan(a *rewrite.Addition, name string) (found *wire.Error, err error) {
+func (c *Work) orphan(a *rewrite.Addition, name string) (found *wire.Error, err error) {
 	var referred []string
 	other := ""
-	err = c.ask(fmt.Sprintf(`SELECT a.attname, r.relname FROM pg_catalog.pg_constraint p JOIN pg_catalog.pg_class r ON r.oid = p.confrelid JOIN pg_catalog.pg_attribute a`+
+	err = c.server.Ask(fmt.Sprintf(`SELECT a.attname, r.relname FROM pg_catalog.pg_constraint p JOIN pg_catalog.pg_class r ON r.oid = p.confrelid JOIN pg_catalog.pg_attribute a`+
 		` ON a.attrelid = p.confrelid AND a.attnum = ANY (p.confkey) WHERE p.conrelid = %s AND p.conname = %s ORDER BY pg_catalog.array_position(p.confkey, a.attnum)`, c.oid, literal(name)),
-		func(row []byte) {
-			if v := columnsOf(row); len(v) == 2 {
+		func(v []string) {
+			if len(v) == 2 {
 				referred, other = append(referred, v[0]), v[1]
 			}
 		})
@@ -90,28 +89,28 @@ func (c *constraining) orphan(a *rewrite.Addition, name string) (found *wire.Err
 		return nil, err
 	}
 	message := fmt.Sprintf("insert or update on table \"%s\" violates foreign key constraint \"%s\"", c.table, name)
-	err = c.ask(a.Orphan(referred), func(row []byte) {
+	err = c.server.Ask(a.Orphan(referred), func(v []string) {
 		found = &wire.Error{Code: "23503", Message: message, Constraint: name,
-			Detail: fmt.Sprintf("Key (%s)=(%s) is not present in table \"%s\".", strings.Join(a.Keys, ", "), strings.Join(columnsOf(row), ", "), other)}
+			Detail: fmt.Sprintf("Key (%s)=(%s) is not present in table \"%s\".", strings.Join(a.Keys, ", "), strings.Join(v, ", "), other)}
 	})
 	if err != nil || found != nil || !a.MatchFull {
 		return found, err
 	}
-	err = c.ask(a.Mixed(), func([]byte) {
+	err = c.server.Ask(a.Mixed(), func([]string) {
 		found = &wire.Error{Code: "23503", Message: message, Constraint: name, Detail: "MATCH FULL does not allow mixing of null and nonnull key values."}
 	})
 	return found, err
 }
 
 // against finds a row that a CHECK refuses.
-func (c *constraining) against(a *rewrite.Addition, name string) (found *wire.Error, err error) {
+func (c *Work) against(a *rewrite.Addition, name string) (found *wire.Error, err error) {
 	expression := ""
-	err = c.ask(fmt.Sprintf(`SELECT pg_catalog.pg_get_expr(conbin, conrelid) FROM pg_catalog.pg_constraint WHERE conrelid = %s AND conname = %s`, c.oid, literal(name)),
-		func(row []byte) { expression = firstOf(row) })
+	err = c.server.Ask(fmt.Sprintf(`SELECT pg_catalog.pg_get_expr(conbin, conrelid) FROM pg_catalog.pg_constraint WHERE conrelid = %s AND conname = %s`, c.oid, literal(name)),
+		func(v []string) { expression = firstOf(v) })
 	if err != nil || expression == "" {
 		return nil, err
 	}
-	err = c.ask(a.Against(expression), func([]byte) {
+	err = c.server.Ask(a.Against(expression), func([]string) {
 		found = &wire.Error{Code: "23514", Message: fmt.Sprintf("check constraint \"%s\" of relation \"%s\" is violated by some row", name, c.table), Constraint: name}
 		if a.Kind == rewrite.NotNull {
 			found = &wire.Error{Code: "23502", Message: fmt.Sprintf("column \"%s\" of relation \"%s\" contains null values", a.Keys[0], c.table), Column: a.Keys[0]}

@@ -1,4 +1,4 @@
-package proxy
+package constraint
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ const candidates = 16
 
 // spotOf finds the name of a constraint, and what has been left there. A name that is taken
 // otherwise is the server's to refuse, where the client has given it.
-func (c *constraining) spotOf(a *rewrite.Addition) (spot, error) {
+func (c *Work) spotOf(a *rewrite.Addition) (spot, error) {
 	if a.Kind == rewrite.NotNull {
 		if at, err := c.notNull(a); err != nil || at.done || at.there {
 			return at, err
@@ -55,7 +55,7 @@ func (c *constraining) spotOf(a *rewrite.Addition) (spot, error) {
 
 // taken looks for names, and says of those that are taken whether they are by what a statement
 // like this has left.
-func (c *constraining) taken(a *rewrite.Addition, names []string) (map[string]spot, error) {
+func (c *Work) taken(a *rewrite.Addition, names []string) (map[string]spot, error) {
 	list := make([]string, len(names))
 	for i, name := range names {
 		list[i] = literal(name)
@@ -66,10 +66,10 @@ func (c *constraining) taken(a *rewrite.Addition, names []string) (map[string]sp
 	if a.Kind == rewrite.ForeignKey {
 		kind, referred = "f", " AND confrelid = "+literal(a.Referred)+"::pg_catalog.regclass"
 	}
-	err := c.ask(fmt.Sprintf(`SELECT conname, conrelid = %s AND contype = '%s' AND NOT convalidated%s, pg_catalog.pg_get_constraintdef(oid) FROM pg_catalog.pg_constraint`+
+	err := c.server.Ask(fmt.Sprintf(`SELECT conname, conrelid = %s AND contype = '%s' AND NOT convalidated%s, pg_catalog.pg_get_constraintdef(oid) FROM pg_catalog.pg_constraint`+
 		` WHERE connamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = %s) AND conname IN (%s)`, c.oid, kind, referred, c.oid, in),
-		func(row []byte) {
-			if v := columnsOf(row); len(v) == 3 {
+		func(v []string) {
+			if len(v) == 3 {
 				was := taken[v[0]]
 				was.there = was.there || a.Kind != rewrite.Unique && v[1] == "t" && a.Is(v[2])
 				taken[v[0]] = was
@@ -83,20 +83,20 @@ func (c *constraining) taken(a *rewrite.Addition, names []string) (map[string]sp
 
 // relations adds the names that relations have, and the indexes among them that a statement
 // like this has left: of the same columns, and no constraint's yet.
-func (c *constraining) relations(a *rewrite.Addition, in string, taken map[string]spot) error {
+func (c *Work) relations(a *rewrite.Addition, in string, taken map[string]spot) error {
 	var columns []string
 	for _, name := range append(append([]string(nil), a.Keys...), a.Including...) {
 		columns = append(columns, literal(name))
 	}
-	err := c.ask(fmt.Sprintf(`SELECT c.relname, COALESCE(i.indrelid = %s AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnullsnotdistinct = %t`+
+	err := c.server.Ask(fmt.Sprintf(`SELECT c.relname, COALESCE(i.indrelid = %s AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnullsnotdistinct = %t`+
 		` AND i.indnkeyatts = %d AND ARRAY(SELECT a.attname::text FROM pg_catalog.unnest(i.indkey) WITH ORDINALITY k (n, o)`+
 		` JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n ORDER BY k.o) = ARRAY[%s]::text[]`+
 		` AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_constraint p WHERE p.conindid = i.indexrelid), false), COALESCE(i.indisvalid, false), c.oid`+
 		` FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid`+
 		` WHERE c.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = %s) AND c.relname IN (%s)`,
 		c.oid, a.NullsNotDistinct, len(a.Keys), strings.Join(columns, ", "), c.oid, in),
-		func(row []byte) {
-			if v := columnsOf(row); len(v) == 4 {
+		func(v []string) {
+			if len(v) == 4 {
 				taken[v[0]] = spot{there: v[1] == "t", failed: v[1] == "t" && v[2] != "t", job: v[3]}
 			}
 		})
@@ -118,28 +118,27 @@ func (c *constraining) relations(a *rewrite.Addition, in string, taken map[strin
 
 // building looks for the job that is at work at an index which was not valid. Where there is
 // none it may have ended meanwhile: the index is looked at once more.
-func (c *constraining) building(at spot, oid string) (spot, error) {
-	err := c.ask(`SELECT job_id, status FROM sys.jobs WHERE object_id = `+oid, func(row []byte) {
-		if v := columnsOf(row); len(v) == 2 && jobRuns(v[1]) {
+func (c *Work) building(at spot, oid string) (spot, error) {
+	err := c.server.Ask(`SELECT job_id, status FROM sys.jobs WHERE object_id = `+oid, func(v []string) {
+		if len(v) == 2 && JobRuns(v[1]) {
 			at.job, at.failed = v[0], false
 		}
 	})
-	if err != nil && refused(err) == nil || at.job != "" {
+	if err != nil && c.server.Refused(err) == nil || at.job != "" {
 		return at, err
 	}
-	err = c.ask(`SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = `+oid, func(row []byte) { at.failed = firstOf(row) != "t" })
+	err = c.server.Ask(`SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = `+oid, func(v []string) { at.failed = firstOf(v) != "t" })
 	return at, err
 }
 
 // notNull looks whether a column is held to NOT NULL already, or is by a CHECK that is not
 // validated yet.
-func (c *constraining) notNull(a *rewrite.Addition) (at spot, err error) {
+func (c *Work) notNull(a *rewrite.Addition) (at spot, err error) {
 	there := false
-	err = c.ask(fmt.Sprintf(`SELECT a.attnotnull, COALESCE(p.conname, ''), COALESCE(p.convalidated, false), COALESCE(pg_catalog.pg_get_constraintdef(p.oid), '')`+
+	err = c.server.Ask(fmt.Sprintf(`SELECT a.attnotnull, COALESCE(p.conname, ''), COALESCE(p.convalidated, false), COALESCE(pg_catalog.pg_get_constraintdef(p.oid), '')`+
 		` FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_constraint p ON p.conrelid = a.attrelid AND p.contype = 'c' AND p.conkey = ARRAY[a.attnum]`+
 		` WHERE a.attrelid = %s AND a.attname = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY 3, 2`, c.oid, literal(a.Keys[0])),
-		func(row []byte) {
-			v := columnsOf(row)
+		func(v []string) {
 			if len(v) != 4 {
 				return
 			}
@@ -160,8 +159,8 @@ func (c *constraining) notNull(a *rewrite.Addition) (at spot, err error) {
 // jobEnd is what a job has come to.
 type jobEnd struct{ status, details string }
 
-// jobRuns reports a status of sys.jobs that another one will follow.
-func jobRuns(status string) bool {
+// JobRuns reports a status of sys.jobs that another one will follow.
+func JobRuns(status string) bool {
 	switch status {
 	case "submitted", "processing", "running", "pending":
 		return true
@@ -170,9 +169,9 @@ func jobRuns(status string) bool {
 }
 
 // begin sends a statement that begins a job, and returns the job; "" where nothing is to do.
-func (c *constraining) begin(sql string) (id string, err error) {
-	err = c.ask(sql, func(row []byte) {
-		if v := columnsOf(row); len(v) == 1 {
+func (c *Work) begin(sql string) (id string, err error) {
+	err = c.server.Ask(sql, func(v []string) {
+		if len(v) == 1 {
 			id = v[0]
 		}
 	})
@@ -180,7 +179,7 @@ func (c *constraining) begin(sql string) (id string, err error) {
 }
 
 // job begins a job and waits for its end.
-func (c *constraining) job(sql string) (jobEnd, error) {
+func (c *Work) job(sql string) (jobEnd, error) {
 	id, err := c.begin(sql)
 	if err != nil {
 		return jobEnd{}, err
@@ -190,28 +189,34 @@ func (c *constraining) job(sql string) (jobEnd, error) {
 
 // await waits for the end of a job. Cancel, the statement timeout, the client's end and the cut
 // end the wait. Of a job that is not there, or that nobody may ask for, nothing is said.
-func (c *constraining) await(id string) (end jobEnd, err error) {
+func (c *Work) await(id string) (end jobEnd, err error) {
 	if id == "" {
 		return end, nil
 	}
-	for pause := jobPauseFirst; ; pause = min(2*pause, jobPauseMost) {
+	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
 		end = jobEnd{}
-		err := c.ask("SELECT status, details FROM sys.jobs WHERE job_id = "+literal(id), func(row []byte) {
-			if v := columnsOf(row); len(v) == 2 {
+		err := c.server.Ask("SELECT status, details FROM sys.jobs WHERE job_id = "+literal(id), func(v []string) {
+			if len(v) == 2 {
 				end = jobEnd{v[0], v[1]}
 			}
 		})
-		if err != nil && refused(err) == nil {
+		if err != nil && c.server.Refused(err) == nil {
 			return end, err
 		}
-		if !jobRuns(end.status) {
+		if !JobRuns(end.status) {
 			return end, nil
 		}
-		if err := c.s.pause(pause); err != nil {
+		if err := c.server.Pause(pause); err != nil {
 			return end, err
 		}
 	}
 }
+
+// Pauses between looks at a job: short for the small tables of tests and tools.
+const (
+	pauseFirst = 20 * time.Millisecond
+	pauseMost  = time.Second
+)
 
 // lateness is how long the catalog may take to show what a job has done that says nothing of a
 // failure.
@@ -219,10 +224,10 @@ const lateness = 2 * time.Second
 
 // holds asks whether the catalog has what a job was for, by a query of one row. What somebody
 // else has made, and dropped meanwhile, is an error.
-func (c *constraining) holds(end jobEnd, query string) (valid bool, err error) {
+func (c *Work) holds(end jobEnd, query string) (valid bool, err error) {
 	for until := time.Now().Add(lateness); ; {
 		there := false
-		err := c.ask(query, func(row []byte) { there, valid = true, firstOf(row) == "t" })
+		err := c.server.Ask(query, func(v []string) { there, valid = true, firstOf(v) == "t" })
 		switch {
 		case err != nil:
 			return false, err
@@ -233,15 +238,15 @@ func (c *constraining) holds(end jobEnd, query string) (valid bool, err error) {
 		case valid || end.details != "" || end.status != "completed" || time.Now().After(until):
 			return valid, nil
 		}
-		if err := c.s.pause(jobPauseFirst); err != nil {
+		if err := c.server.Pause(pauseFirst); err != nil {
 			return false, err
 		}
 	}
 }
 
 // firstOf is the first value of a row.
-func firstOf(row []byte) string {
-	if v := columnsOf(row); len(v) > 0 {
+func firstOf(v []string) string {
+	if len(v) > 0 {
 		return v[0]
 	}
 	return ""

@@ -1,35 +1,38 @@
-package proxy
+package constraint
 
 import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// ALTER TABLE that adds constraints (rewrite.Constraints), where the server refuses it: in the
-// steps that DSQL has, each a transaction of its own. As alteration.go has it, the statement
-// itself goes first, and it stands alone.
-//
-//	columns        that the statement adds, without their constraints
-//	UNIQUE         CREATE UNIQUE INDEX ASYNC, its job, ADD CONSTRAINT ... USING INDEX
-//	FOREIGN KEY,   ADD CONSTRAINT ... NOT VALID, ALTER TABLE ASYNC ... VALIDATE CONSTRAINT, its job
-//	CHECK
-//
-// Whether a job has done its work the catalog says, since a job that has failed may be called
-// completed. Where a step fails, what this statement has made is taken back, the last first, and
-// the client is told the error that PostgreSQL would have had (violation.go).
-//
-// A lost backend leaves what was made: the error names it. Sent again, a statement that adds one
-// constraint finds it under its name (standing.go), and goes on.
+// Server is the backend of a session that waits for nothing else. An error that Refused knows is
+// the server's, behind which it is idle; any other one ends the work.
+type Server interface {
+	// Ask sends a statement, which commits at once, and gives its rows to row, which may be nil;
+	// NULL is "".
+	Ask(sql string, row func(values []string)) error
+	// Refused is the server's error; nil for none, and for any other.
+	Refused(err error) *wire.Error
+	// Pause waits, and More says whether the work may go on: a cancel, a timeout and the client's
+	// end are errors.
+	Pause(time.Duration) error
+	More() error
+	// TakesBack reports whether what was made can be taken back behind an error, and has it so
+	// that the cause of the error does not end that too.
+	TakesBack(err error) bool
+}
 
-// constraining is a statement that adds constraints, and is being carried out.
-type constraining struct {
+// Work is a statement that adds constraints, and is being carried out.
+type Work struct {
 	*rewrite.Constraints
-	own
+	Notices            [][]byte // for the client, in front of the tag
+	server             Server
 	oid, schema, table string // of the table
 	made               []thing
 	found              []thing // not of this statement, and not valid
@@ -41,15 +44,15 @@ type thing struct {
 	column     string // "" for a constraint or index
 }
 
-func newConstraining(s *session, st *rewrite.Constraints) (carried, *own) {
-	c := &constraining{Constraints: st, own: own{s: s}}
-	return c, &c.own
+// New is the work of a statement.
+func New(server Server, st *rewrite.Constraints) *Work {
+	return &Work{server: server, Constraints: st}
 }
 
-// run has the server carry the statement out, or does it in steps where the server refuses.
-func (c *constraining) run() error {
-	err := c.ask(c.Text, nil)
-	told := refused(err)
+// Run has the server carry the statement out, or does it in steps where the server refuses.
+func (c *Work) Run() error {
+	err := c.server.Ask(c.Text, nil)
+	told := c.server.Refused(err)
 	if told == nil || told.Code != retry.StateUnsupported {
 		return err
 	}
@@ -64,15 +67,15 @@ func (c *constraining) run() error {
 }
 
 // look learns which table it is. false: there is none, and IF EXISTS says that this is well.
-func (c *constraining) look(told *wire.Error) (there bool, err error) {
+func (c *Work) look(told *wire.Error) (there bool, err error) {
 	name := literal(c.Table) + "::pg_catalog.regclass"
 	if c.IfExists {
 		name = "pg_catalog.to_regclass(" + literal(c.Table) + ")"
 	}
 	kind := ""
-	err = c.ask(`SELECT c.oid, n.nspname, c.relname, c.relkind FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = `+name,
-		func(row []byte) {
-			if v := columnsOf(row); len(v) == 4 {
+	err = c.server.Ask(`SELECT c.oid, n.nspname, c.relname, c.relkind FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = `+name,
+		func(v []string) {
+			if len(v) == 4 {
 				c.oid, c.schema, c.table, kind = v[0], v[1], v[2], v[3]
 			}
 		})
@@ -81,7 +84,7 @@ func (c *constraining) look(told *wire.Error) (there bool, err error) {
 		return false, err
 	case kind == "" && c.IfExists:
 		missing := &wire.Error{Code: "00000", Message: fmt.Sprintf("relation \"%s\" does not exist, skipping", c.Relation)}
-		c.notices = append(c.notices, missing.AppendNotice(nil, "NOTICE"))
+		c.Notices = append(c.Notices, missing.AppendNotice(nil, "NOTICE"))
 		return false, nil
 	case kind != "r":
 		return false, told
@@ -91,14 +94,14 @@ func (c *constraining) look(told *wire.Error) (there bool, err error) {
 
 // steps adds columns and constraints one after another. Between two a cancel, a timeout and the
 // client's end are heeded.
-func (c *constraining) steps() error {
+func (c *Work) steps() error {
 	for _, column := range c.Columns {
 		if err := c.make(column.Add, thing{what: fmt.Sprintf("column \"%s\"", column.Name), undo: column.Drop, column: column.Name}); err != nil {
 			return err
 		}
 	}
 	for i := range c.Adds {
-		if err := c.s.wantsMore(); err != nil {
+		if err := c.server.More(); err != nil {
 			return err
 		}
 		if err := c.add(&c.Adds[i]); err != nil {
@@ -110,10 +113,10 @@ func (c *constraining) steps() error {
 
 // make sends a statement that makes something. It is noted before: where the connection is
 // lost, nobody knows.
-func (c *constraining) make(sql string, t thing) error {
+func (c *Work) make(sql string, t thing) error {
 	c.made = append(c.made, t)
-	err := c.ask(sql, nil)
-	if refused(err) != nil {
+	err := c.server.Ask(sql, nil)
+	if c.server.Refused(err) != nil {
 		c.made = c.made[:len(c.made)-1]
 	}
 	return err
@@ -121,7 +124,7 @@ func (c *constraining) make(sql string, t thing) error {
 
 // add adds one constraint. Where its name was free, and is taken by the time that something is
 // made under it, what is there is looked at once more.
-func (c *constraining) add(a *rewrite.Addition) error {
+func (c *Work) add(a *rewrite.Addition) error {
 	for again := false; ; again = true {
 		at, err := c.spotOf(a)
 		switch {
@@ -134,14 +137,14 @@ func (c *constraining) add(a *rewrite.Addition) error {
 		default:
 			err = c.validated(a, at)
 		}
-		if told := refused(err); again || told == nil || told.Code != takenRelation && told.Code != takenName {
+		if told := c.server.Refused(err); again || told == nil || told.Code != takenRelation && told.Code != takenName {
 			return err
 		}
 	}
 }
 
 // validated makes a FOREIGN KEY or CHECK, and has the rows looked at.
-func (c *constraining) validated(a *rewrite.Addition, at spot) error {
+func (c *Work) validated(a *rewrite.Addition, at spot) error {
 	t := thing{what: fmt.Sprintf("constraint \"%s\", not validated", at.name), undo: a.Drop(at.name)}
 	if at.there {
 		c.found = append(c.found, t)
@@ -170,10 +173,10 @@ func (c *constraining) validated(a *rewrite.Addition, at spot) error {
 // unique makes the index of a UNIQUE constraint, and then the constraint. An index that has
 // failed serves nothing, and holds the values of rows to come to be unique: another such
 // statement has left it, and it is made anew.
-func (c *constraining) unique(a *rewrite.Addition, at spot) error {
+func (c *Work) unique(a *rewrite.Addition, at spot) error {
 	index := thing{what: fmt.Sprintf("index \"%s\"", at.name), undo: a.DropIndex(c.schema, at.name)}
 	if at.there && at.failed {
-		if err := c.ask(index.undo, nil); err != nil {
+		if err := c.server.Ask(index.undo, nil); err != nil {
 			return err
 		}
 		at.there = false
@@ -199,7 +202,7 @@ func (c *constraining) unique(a *rewrite.Addition, at spot) error {
 		return c.violated(a, at.name, end)
 	}
 	err = c.make(a.UsingIndex(at.name), thing{what: fmt.Sprintf("constraint \"%s\"", at.name), undo: a.Drop(at.name)})
-	told := refused(err)
+	told := c.server.Refused(err)
 	if err == nil || told != nil && told.Code == "55000" {
 		c.found, c.made = without(c.found, index), without(c.made, index)
 	}
@@ -216,10 +219,10 @@ func without(things []thing, t thing) []thing {
 
 // makeIndex begins to make an index, and returns the job. A column that is not there is told of
 // as PostgreSQL does for a constraint.
-func (c *constraining) makeIndex(sql string, index thing) (job string, err error) {
+func (c *Work) makeIndex(sql string, index thing) (job string, err error) {
 	c.made = append(c.made, index)
 	job, err = c.begin(sql)
-	if told := refused(err); told != nil {
+	if told := c.server.Refused(err); told != nil {
 		c.made = c.made[:len(c.made)-1]
 		if told.Code == undefinedColumn {
 			told.Message = strings.Replace(told.Message, `" does not exist`, `" named in key does not exist`, 1)
@@ -230,20 +233,17 @@ func (c *constraining) makeIndex(sql string, index thing) (job string, err error
 
 // takeBack drops what this statement has made, the last first. What cannot be dropped stays
 // in made. A column in which there are values by now is left: they are somebody's.
-func (c *constraining) takeBack(why error) {
-	if _, told := why.(*wire.Error); !told && why != errClientGone || why == errCut {
+func (c *Work) takeBack(why error) {
+	if !c.server.TakesBack(why) {
 		return
-	}
-	if stops(why) { // what is done here is not to be stopped by it
-		c.s.heeded(why)
 	}
 	for i := len(c.made) - 1; i >= 0; i-- {
 		t := c.made[i]
 		if t.column != "" && c.holdsValues(t.column) {
 			continue
 		}
-		err := c.ask(t.undo, nil)
-		if told := refused(err); err == nil || told != nil && slices.Contains(notThere, told.Code) {
+		err := c.server.Ask(t.undo, nil)
+		if told := c.server.Refused(err); err == nil || told != nil && slices.Contains(notThere, told.Code) {
 			c.made = slices.Delete(c.made, i, i+1)
 		} else if told == nil {
 			return
@@ -251,24 +251,26 @@ func (c *constraining) takeBack(why error) {
 	}
 }
 
-// SQLSTATEs of names that relations and constraints have.
+// SQLSTATEs of an outcome that nobody knows, and of names that are there, or not.
 const (
-	takenRelation = "42P07"
-	takenName     = "42710"
+	unknownOutcome  = "08007"
+	undefinedColumn = "42703"
+	takenRelation   = "42P07"
+	takenName       = "42710"
 )
 
 // notThere are the SQLSTATEs of what is not there to be dropped.
 var notThere = []string{"42704", undefinedColumn, "42P01"}
 
 // holdsValues reports whether a column holds a value in some row, or may.
-func (c *constraining) holdsValues(column string) bool {
+func (c *Work) holdsValues(column string) bool {
 	any := false
-	err := c.ask(fmt.Sprintf("SELECT 1 FROM %s WHERE %s IS NOT NULL LIMIT 1", c.Table, quoted(column)), func([]byte) { any = true })
-	return any || err != nil && refused(err) == nil
+	err := c.server.Ask(fmt.Sprintf("SELECT 1 FROM %s WHERE %s IS NOT NULL LIMIT 1", c.Table, quoted(column)), func([]string) { any = true })
+	return any || err != nil && c.server.Refused(err) == nil
 }
 
-// partly adds to an error what stands all the same.
-func (c *constraining) partly(err error) error {
+// Partly adds to an error what stands all the same.
+func (c *Work) Partly(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal || len(c.made)+len(c.found) == 0 {
 		return err
@@ -278,7 +280,7 @@ func (c *constraining) partly(err error) error {
 		what, undo = append(what, t.what), append(undo, t.undo)
 	}
 	verb := "stands"
-	if told.Code == errUnknownOutcome.Code {
+	if told.Code == unknownOutcome {
 		verb = "may stand"
 	}
 	with := *told
@@ -291,9 +293,15 @@ func (c *constraining) partly(err error) error {
 }
 
 // warnOfNotNull tells what holds a column to NOT NULL.
-func (c *constraining) warnOfNotNull(a *rewrite.Addition, name string) {
+func (c *Work) warnOfNotNull(a *rewrite.Addition, name string) {
 	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is held to NOT NULL by the constraint \"%s\"", a.Keys[0], name),
 		Detail: "DSQL refuses SET NOT NULL. The error of a NULL is that of a CHECK (23514), and the catalog shows the column as nullable.",
 		Hint:   "DROP NOT NULL does not take it away. To do so: " + a.Drop(name) + "."}
-	c.notices = append(c.notices, warning.AppendNotice(nil, "WARNING"))
+	c.Notices = append(c.Notices, warning.AppendNotice(nil, "WARNING"))
 }
+
+// literal is a text as SQL has it, where standard_conforming_strings is on.
+func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// quoted is a name as SQL.
+func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
