@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -235,5 +236,159 @@ func TestConstraintsElsewhere(t *testing.T) {
 	refusing := harness.StartSluice(t, harness.SluiceConfig{Bin: harness.Binaries(t), Env: sim.Env().With(harness.Env{"DSQL_DDL_ADD_CONSTRAINT": "refuse"})})
 	if _, err := dialled(t, refusing, pgx.QueryExecModeExec).Exec(ctx, add); code(err) != "0A000" {
 		t.Errorf("switched off: %v", err)
+	}
+}
+
+// NOT NULL is a CHECK where that is asked for: said by a warning, validated, once, and with the
+// error of PostgreSQL where rows are against it.
+func TestNotNullAsCheck(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	pg, _, sluice := plainAndSluice(t, harness.Env{"DSQL_DDL_SET_NOT_NULL": "check"})
+	for _, database := range []string{"postgres", "plain"} {
+		pg.SQL(t, database, constrained)
+	}
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeCacheStatement} {
+		pg.SQL(t, "postgres", constrained)
+		config, err := pgx.ParseConfig(sluice.DSN("postgres"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var notices []string
+		config.DefaultQueryExecMode = mode
+		config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { notices = append(notices, told((*pgconn.PgError)(n))) }
+		conn, err := pgx.ConnectConfig(ctx, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(ctx)
+		const warning = `WARNING|01000|column "%s" is held to NOT NULL by the constraint "%s"|DSQL refuses SET NOT NULL.`
+		for _, test := range []struct{ sql, want, constraint string }{
+			{"ALTER TABLE child ALTER COLUMN id SET NOT NULL", "", ""},
+			{"ALTER TABLE child ALTER nn SET NOT NULL", "", ""},
+			{"ALTER TABLE child ALTER COLUMN pid SET NOT NULL", `ERROR|23502|column "pid" of relation "child" contains null values||`, ""},
+			{"ALTER TABLE child ALTER COLUMN nothing SET NOT NULL", `ERROR|42703|column "nothing" of relation "child" does not exist||`, ""},
+			{"ALTER TABLE self ALTER other SET NOT NULL", fmt.Sprintf(warning, "other", "self_other_not_null"), "self_other_not_null CHECK ((other IS NOT NULL)) t"},
+			{"ALTER TABLE self ALTER other SET NOT NULL", "", "self_other_not_null CHECK ((other IS NOT NULL)) t"},
+			{"ALTER TABLE empty ADD COLUMN late int NOT NULL", fmt.Sprintf(warning, "late", "empty_late_not_null"), "empty_late_not_null CHECK ((late IS NOT NULL)) t"},
+			{"ALTER TABLE child ADD COLUMN late int NOT NULL", `ERROR|23502|column "late" of relation "child" contains null values||`, ""},
+		} {
+			notices = nil
+			_, err := conn.Exec(ctx, test.sql)
+			got := strings.Join(notices, "\n")
+			if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+				got = told(e)
+			} else if err != nil {
+				got = err.Error()
+			}
+			if got != test.want && !(strings.HasPrefix(test.want, "WARNING") && strings.HasPrefix(got, test.want)) {
+				t.Errorf("%s, %s: %s", mode, test.sql, got)
+			}
+			if strings.HasPrefix(test.want, "ERROR") {
+				if _, want := pqRemoves(ctx, pg.DSN("plain"), test.sql); strings.Join(strings.SplitN(whole(err), "|", 9)[:4], "|") != strings.Join(strings.SplitN(whole(want), "|", 9)[:4], "|") {
+					t.Errorf("%s: %s, PostgreSQL says %s", test.sql, whole(err), whole(want))
+				}
+			}
+			table := strings.Fields(test.sql)[2]
+			if made := pg.SQL(t, "postgres", "SELECT coalesce(string_agg(concat_ws(' ', conname, pg_get_constraintdef(oid), convalidated), '; '), '') FROM pg_constraint WHERE contype = 'c' AND conrelid = '"+table+"'::regclass"); made != test.constraint {
+				t.Errorf("%s, %s: there is %q", mode, test.sql, made)
+			}
+		}
+		if _, err := conn.Exec(ctx, "INSERT INTO self VALUES (9, 1, NULL)"); code(err) != "23514" {
+			t.Errorf("a NULL is taken: %v", err)
+		}
+	}
+}
+
+// psql, as people use it: its answers and errors are those of PostgreSQL.
+func TestConstraintsByPsql(t *testing.T) {
+	t.Parallel()
+	pg, _, sluice := plainAndSluice(t, nil)
+	const script = `\set VERBOSITY verbose
+ALTER TABLE child ADD CONSTRAINT u UNIQUE (a);
+ALTER TABLE child ADD FOREIGN KEY (bad) REFERENCES parent;
+ALTER TABLE IF EXISTS nothing ADD CHECK (a > 0);
+ALTER TABLE child
+	ADD CHECK (a > 0) /* ; */,
+	ADD FOREIGN KEY (pid)
+	REFERENCES parent; -- done
+\d child
+`
+	var got [2]string
+	for i, dsn := range []string{sluice.DSN("postgres"), pg.DSN("plain")} {
+		pg.SQL(t, []string{"postgres", "plain"}[i], constrained)
+		got[i] = printed(t, pg.Program("psql", "-X", "-d", dsn), script)
+		got[i] = regexp.MustCompile(`(?m)^LOCATION: .*\n`).ReplaceAllString(got[i], "")
+	}
+	if got[0] != got[1] || !strings.Contains(got[0], `"child_pid_fkey" FOREIGN KEY (pid) REFERENCES parent(id)`) {
+		t.Errorf("psql printed\n%s\nand of PostgreSQL\n%s", got[0], got[1])
+	}
+}
+
+// A table with mapped columns gets constraints over its other columns. One over a mapped column
+// is refused, and its hint has what to write, which works.
+func TestConstraintsOfMappedTables(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	pg, _, sluice := plainAndSluice(t, nil)
+	conn := dialled(t, sluice, pgx.QueryExecModeExec)
+	run := func(sql string) {
+		t.Helper()
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			t.Fatal(sql, err, hintOf(err))
+		}
+	}
+	pg.SQL(t, "postgres", "CREATE SCHEMA other")
+	run("CREATE TABLE keyed (k bytea PRIMARY KEY, n int, v bytea)")
+	run("CREATE TABLE pointing (id int PRIMARY KEY, k bytea UNIQUE, n int)")
+	run(`INSERT INTO keyed VALUES ('\x00ff', 1, '\x01'), ('\x01', 2, '\x01')`)
+	run(`INSERT INTO pointing VALUES (1, '\x00ff', 1)`)
+	run("ALTER TABLE keyed ADD UNIQUE (n)")
+	run("ALTER TABLE keyed ADD CHECK (n > 0)")
+	run("ALTER TABLE pointing ADD FOREIGN KEY (n) REFERENCES keyed (n)")
+	before := pg.SQL(t, "postgres", standing)
+	for _, sql := range []string{"ALTER TABLE keyed ADD UNIQUE (k, n)", `ALTER TABLE keyed ADD CHECK (k <> '\x77')`, "ALTER TABLE pointing ADD FOREIGN KEY (k) REFERENCES keyed",
+		"ALTER TABLE keyed ADD UNIQUE (v)", "ALTER TABLE keyed ADD COLUMN w bytea UNIQUE", "ALTER TABLE pointing ADD COLUMN w bytea REFERENCES keyed"} {
+		if _, err := conn.Exec(ctx, sql); err == nil {
+			t.Errorf("%s is carried out", sql)
+		}
+		if got := pg.SQL(t, "postgres", standing); got != before {
+			t.Errorf("%s:\n%s", sql, differing(got, before))
+		}
+	}
+	_, err := conn.Exec(ctx, "ALTER TABLE pointing ADD FOREIGN KEY (k) REFERENCES keyed (k)")
+	if code(err) != "0A000" {
+		t.Fatal(err)
+	}
+	steps, ok := strings.CutPrefix(hintOf(err), "Write, each in a transaction of its own: ")
+	if !ok {
+		t.Fatal(hintOf(err))
+	}
+	for sql := range strings.SplitSeq(strings.TrimSuffix(steps, "."), "; ") {
+		run(sql)
+	}
+	if _, err := conn.Exec(ctx, `INSERT INTO pointing VALUES (2, '\x05', 1)`); code(err) != "23503" {
+		t.Errorf("a key that is not there is taken: %v", err)
+	}
+	var k []byte
+	if err := conn.QueryRow(ctx, "SELECT p.k FROM pointing p JOIN keyed USING (k) WHERE keyed.n = 1").Scan(&k); err != nil || string(k) != "\x00\xff" {
+		t.Errorf("%x %v", k, err)
+	}
+}
+
+// A unique index whose job finds duplicates is no success.
+func TestUniqueIndexThatFails(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	pg, _, sluice := plainAndSluice(t, nil)
+	pg.SQL(t, "postgres", constrained)
+	for _, way := range clients {
+		if _, err := way.run(ctx, sluice.DSN("postgres"), "CREATE UNIQUE INDEX failing ON child (twice)", nil); code(err) != "58000" || !strings.Contains(whole(err), "could not create unique index") {
+			t.Errorf("%s: %v %s", way.name, err, whole(err))
+		}
+		pg.SQL(t, "postgres", "DROP INDEX failing")
 	}
 }
