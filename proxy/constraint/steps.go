@@ -203,10 +203,11 @@ func (c *Work) unique(a *rewrite.Addition, at spot) error {
 	}
 	err = c.make(a.UsingIndex(at.name), thing{what: fmt.Sprintf("constraint \"%s\"", at.name), undo: a.Drop(at.name)})
 	told := c.server.Refused(err)
-	if err == nil || told != nil && told.Code == "55000" {
+	faster := told != nil && told.Code == "55000" && strings.Contains(told.Message, "already associated")
+	if err == nil || faster {
 		c.found, c.made = without(c.found, index), without(c.made, index)
 	}
-	if told != nil && told.Code == "55000" { // another statement like this was faster
+	if faster { // another statement like this
 		return &wire.Error{Code: takenRelation, Message: fmt.Sprintf("relation \"%s\" already exists", at.name)}
 	}
 	return err

@@ -54,7 +54,7 @@ func respell(q *question, offset int) (sql, tag string) {
 	r := respelling{text: q.text, offset: offset, clues: q.clues}
 	r.statement(q.node)
 	sql = r.apply()
-	if q.async {
+	if q.async && q.jobs {
 		sql = inBackground(q.node, sql)
 	}
 	return sql, ""
