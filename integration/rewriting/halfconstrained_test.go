@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -292,5 +293,45 @@ func TestConstraintsAtOnce(t *testing.T) {
 				t.Errorf("%d, %s: %d succeed", round, sql, n)
 			}
 		}
+	}
+}
+
+// A drain that ends while a job runs cuts the statement, which is an unknown outcome. What it
+// has made stands, and the statement that is sent to another Sluice goes on from there.
+func TestConstraintsCutByADrain(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	pg := pgtest.Start(t, pgtest.MaxConnections(100))
+	bin := harness.Binaries(t)
+	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Bin: bin, Upstream: pg, Args: []string{"--job-delay", "1h"}})
+	pg.SQL(t, "postgres", constrained)
+	for _, test := range []struct{ sql, begun string }{
+		{"ALTER TABLE child ADD UNIQUE (pid)", "SELECT count(*) = 1 FROM pg_class WHERE relname = 'child_pid_key'"},
+		{"ALTER TABLE child ADD FOREIGN KEY (pid) REFERENCES parent", "SELECT count(*) = 1 FROM pg_constraint WHERE conname = 'child_pid_fkey'"},
+	} {
+		old := harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: sim.Env().With(harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "5", "DSQL_DRAIN_TIMEOUT": "1s"})})
+		conn := dialled(t, old, pgx.QueryExecModeSimpleProtocol)
+		done := make(chan error, 1)
+		go func() { _, err := conn.Exec(ctx, test.sql); done <- err }()
+		until(t, pg, test.begun)
+		old.Signal(syscall.SIGTERM)
+		if err := <-done; code(err) != "08007" || !strings.Contains(detailOf(err), "may stand: ") {
+			t.Errorf("%s: %v %s", test.sql, err, detailOf(err))
+		}
+		until(t, pg, test.begun)
+	}
+	sim.Stop(syscall.SIGTERM, 10*time.Second)
+	pg.SQL(t, "postgres", "DELETE FROM sys.jobs WHERE job_type <> 'INDEX_BUILD'; SELECT sys.dsqlsim_finish('0')") // a stand-in that ends takes its jobs with it
+	sim = harness.StartDSQLSim(t, harness.DSQLSimConfig{Bin: bin, Upstream: pg, Args: []string{"--job-delay", "10ms"}})
+	next := harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: sim.Env().With(harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "5"})})
+	conn := dialled(t, next, pgx.QueryExecModeSimpleProtocol)
+	for _, sql := range []string{"ALTER TABLE child ADD UNIQUE (pid)", "ALTER TABLE child ADD FOREIGN KEY (pid) REFERENCES parent"} {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			t.Errorf("%s: %v %s", sql, err, detailOf(err))
+		}
+	}
+	if got := pg.SQL(t, "postgres", "SELECT string_agg(conname || ' ' || convalidated, ', ' ORDER BY conname) FROM pg_constraint WHERE conrelid = 'child'::regclass AND contype <> 'p'"); got != "child_pid_fkey true, child_pid_key true" {
+		t.Errorf("there are %s", got)
 	}
 }
