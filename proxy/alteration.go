@@ -109,15 +109,13 @@ func (a asked) Refused(err error) *wire.Error { return refused(err) }
 func (a asked) Pause(d time.Duration) error   { return a.s.pause(d) }
 func (a asked) More() error                   { return a.s.wantsMore() }
 
-// TakesBack: behind a cut there is no time, and behind a loss no backend. A cancel or a timeout
-// has been heeded by then.
-func (a asked) TakesBack(err error) bool {
-	if told := refused(err); told == nil && err != errClientGone && (!stops(err) || err == errCut) {
-		return false
-	}
-	a.s.heeded(err)
-	return true
+// Undone: a cancel, a timeout and the client's end are found between two round trips only. A cut
+// ends even one that runs.
+func (a asked) Undone(err error) bool {
+	return refused(err) != nil || err == errClientGone || stops(err) && err != errCut
 }
+
+func (a asked) Heed(err error) { a.s.heeded(err) }
 
 // Run has the server carry the statement out, or does it otherwise where the server refuses:
 // a server that takes it, as DSQL may one day, is never second-guessed.

@@ -19,6 +19,9 @@ type Constraints struct {
 	IfExists bool
 	Columns  []AddedColumn
 	Adds     []Addition // in the order in which PostgreSQL makes them
+	// Freed are columns of DROP NOT NULL, with the CHECKs that may stand for it: of a statement
+	// that the server takes, and that adds nothing.
+	Freed []Addition
 
 	table string // as the text has it
 }
@@ -68,6 +71,7 @@ func (r *rewriter) constraints(p *part) {
 	}
 	c := r.constraintsOf(p)
 	if c == nil {
+		r.freed(p)
 		return
 	}
 	if len(r.parts) > 1 || len(r.edits) > 0 {
@@ -86,6 +90,31 @@ func (r *rewriter) constraints(p *part) {
 		action += "; NOT NULL becomes a CHECK, and its errors have the code 23514"
 	}
 	r.find(handled(feature, Rewritten, severity, action, p.st.Start))
+}
+
+// freed looks at DROP NOT NULL, which must take away the CHECK that stands for it as well.
+func (r *rewriter) freed(p *part) {
+	relation, drops := p.node.child("relation"), []Addition{}
+	for cmd := range p.node.list("cmds") {
+		if refusedAlter(cmd) != "" {
+			return
+		}
+		if pg_query.AlterTableType(cmd.integer("subtype")) == pg_query.AlterTableType_AT_DropNotNull {
+			drops = append(drops, holdsNotNull(regclass(relation), relation.text("relname"), cmd.text("name")))
+		}
+	}
+	if !r.rules.NotNullCheck || len(drops) == 0 || len(r.parts) > 1 || len(r.edits) > 0 || relation.text("catalogname") != "" ||
+		pg_query.ObjectType(p.node.integer("objtype")) != pg_query.ObjectType_OBJECT_TABLE {
+		return
+	}
+	p.st.Constraints = &Constraints{Text: string(r.text[p.st.Start:p.st.End]), Table: regclass(relation), Relation: relation.text("relname"),
+		IfExists: p.node.flag("missing_ok"), Freed: drops}
+	r.find(handled(SetNotNullColumn, Rewritten, Info, "outside of a transaction the CHECK that stands for NOT NULL is dropped as well", p.st.Start))
+}
+
+// holdsNotNull is the CHECK that stands for NOT NULL.
+func holdsNotNull(table, relation, column string) Addition {
+	return Addition{Kind: NotNull, Keys: []string{column}, table: table, relation: relation, body: "CHECK (" + identifier(column) + " IS NOT NULL)", second: column}
 }
 
 // constraintsOf reads an ALTER TABLE; nil for one that is no Constraints, or of which the
@@ -253,8 +282,9 @@ func (r *constraintReader) holdsNotNull(list *[]Addition, name, column string) b
 	if !r.notNull {
 		return false
 	}
-	*list = append(*list, Addition{Kind: NotNull, Name: name, Keys: []string{column}, table: r.c.table, relation: r.relation.text("relname"),
-		body: "CHECK (" + identifier(column) + " IS NOT NULL)", second: column})
+	a := holdsNotNull(r.c.table, r.relation.text("relname"), column)
+	a.Name = name
+	*list = append(*list, a)
 	return true
 }
 

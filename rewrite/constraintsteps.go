@@ -3,6 +3,7 @@ package rewrite
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -187,9 +188,8 @@ func (c *Constraints) bytes() int {
 	for _, column := range c.Columns {
 		n += int(unsafe.Sizeof(column)) + len(column.Add) + len(column.Drop)
 	}
-	for i := range c.Adds {
-		a := &c.Adds[i]
-		n += int(unsafe.Sizeof(*a)) + (cap(a.Keys)+cap(a.Including))*wordBytes + len(a.body) + len(a.second) + len(a.Referred)
+	for _, a := range slices.Concat(c.Adds, c.Freed) {
+		n += int(unsafe.Sizeof(a)) + (cap(a.Keys)+cap(a.Including))*wordBytes + len(a.body) + len(a.second) + len(a.Referred)
 	}
 	return n
 }

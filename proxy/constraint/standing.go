@@ -156,6 +156,37 @@ func (c *Work) notNull(a *rewrite.Addition) (at spot, err error) {
 	return at, err
 }
 
+// free drops the CHECKs that stand for NOT NULL of columns of which the server has dropped it.
+// Somebody's own CHECK has another name.
+func (c *Work) free() error {
+	there, err := c.look(nil)
+	if err != nil || !there {
+		return err
+	}
+	for i := range c.Freed {
+		a := &c.Freed[i]
+		var names []string
+		err := c.server.Ask(fmt.Sprintf(`SELECT p.conname, pg_catalog.pg_get_constraintdef(p.oid) FROM pg_catalog.pg_constraint p JOIN pg_catalog.pg_attribute a`+
+			` ON a.attrelid = p.conrelid AND p.conkey = ARRAY[a.attnum] WHERE p.conrelid = %s AND p.contype = 'c' AND a.attname = %s`, c.oid, literal(a.Keys[0])),
+			func(v []string) {
+				if len(v) == 2 && strings.HasPrefix(v[0], a.Candidate(0)) && a.Is(strings.TrimSuffix(v[1], " NOT VALID")+" NOT VALID") {
+					names = append(names, v[0])
+				}
+			})
+		for _, name := range names {
+			if err == nil {
+				c.found = append(c.found, thing{what: fmt.Sprintf("constraint \"%s\"", name), undo: a.Drop(name)})
+				err = c.server.Ask(a.Drop(name), nil)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		c.found = nil
+	}
+	return nil
+}
+
 // jobEnd is what a job has come to.
 type jobEnd struct{ status, details string }
 

@@ -23,9 +23,11 @@ type Server interface {
 	// end are errors.
 	Pause(time.Duration) error
 	More() error
-	// TakesBack reports whether what was made can be taken back behind an error, and has it so
-	// that the cause of the error does not end that too.
-	TakesBack(err error) bool
+	// Undone reports an error behind which the server is there, and has done nothing of the
+	// statement that was asked: the server's own, or that of a pause. Heed has the cause of such
+	// an error, a cancel for one, not end what is asked next.
+	Undone(err error) bool
+	Heed(err error)
 }
 
 // Work is a statement that adds constraints, and is being carried out.
@@ -53,7 +55,10 @@ func New(server Server, st *rewrite.Constraints) *Work {
 func (c *Work) Run() error {
 	err := c.server.Ask(c.Text, nil)
 	told := c.server.Refused(err)
-	if told == nil || told.Code != retry.StateUnsupported {
+	switch {
+	case err == nil && len(c.Freed) > 0:
+		return c.free()
+	case told == nil || told.Code != retry.StateUnsupported:
 		return err
 	}
 	there, err := c.look(told)
@@ -61,9 +66,9 @@ func (c *Work) Run() error {
 		return err
 	}
 	if err = c.steps(); err != nil {
-		c.takeBack(err)
+		return c.takeBack(err)
 	}
-	return err
+	return nil
 }
 
 // look learns which table it is. false: there is none, and IF EXISTS says that this is well.
@@ -116,7 +121,7 @@ func (c *Work) steps() error {
 func (c *Work) make(sql string, t thing) error {
 	c.made = append(c.made, t)
 	err := c.server.Ask(sql, nil)
-	if c.server.Refused(err) != nil {
+	if err != nil && c.server.Undone(err) {
 		c.made = c.made[:len(c.made)-1]
 	}
 	return err
@@ -223,33 +228,42 @@ func without(things []thing, t thing) []thing {
 func (c *Work) makeIndex(sql string, index thing) (job string, err error) {
 	c.made = append(c.made, index)
 	job, err = c.begin(sql)
-	if told := c.server.Refused(err); told != nil {
+	if err != nil && c.server.Undone(err) {
 		c.made = c.made[:len(c.made)-1]
-		if told.Code == undefinedColumn {
-			told.Message = strings.Replace(told.Message, `" does not exist`, `" named in key does not exist`, 1)
-		}
+	}
+	if told := c.server.Refused(err); told != nil && told.Code == undefinedColumn {
+		told.Message = strings.Replace(told.Message, `" does not exist`, `" named in key does not exist`, 1)
 	}
 	return job, err
 }
 
-// takeBack drops what this statement has made, the last first. What cannot be dropped stays
-// in made. A column in which there are values by now is left: they are somebody's.
-func (c *Work) takeBack(why error) {
-	if !c.server.TakesBack(why) {
-		return
+// takeBack drops what this statement has made, the last first, and returns why it failed; or the
+// loss of the server meanwhile. What cannot be dropped stays in made. A column in which there
+// are values by now is left: they are somebody's.
+func (c *Work) takeBack(why error) error {
+	if !c.server.Undone(why) {
+		return why
 	}
+	c.server.Heed(why)
 	for i := len(c.made) - 1; i >= 0; i-- {
 		t := c.made[i]
-		if t.column != "" && c.holdsValues(t.column) {
-			continue
+		err := error(nil)
+		left := false
+		if t.column != "" {
+			left, err = c.holdsValues(t.column)
 		}
-		err := c.server.Ask(t.undo, nil)
-		if told := c.server.Refused(err); err == nil || told != nil && slices.Contains(notThere, told.Code) {
+		if err == nil && !left {
+			err = c.server.Ask(t.undo, nil)
+		}
+		told := c.server.Refused(err)
+		switch {
+		case err == nil && !left, told != nil && slices.Contains(notThere, told.Code):
 			c.made = slices.Delete(c.made, i, i+1)
-		} else if told == nil {
-			return
+		case err != nil && !c.server.Undone(err):
+			return err
 		}
 	}
+	return why
 }
 
 // SQLSTATEs of an outcome that nobody knows, and of names that are there, or not.
@@ -263,11 +277,10 @@ const (
 // notThere are the SQLSTATEs of what is not there to be dropped.
 var notThere = []string{"42704", undefinedColumn, "42P01"}
 
-// holdsValues reports whether a column holds a value in some row, or may.
-func (c *Work) holdsValues(column string) bool {
-	any := false
-	err := c.server.Ask(fmt.Sprintf("SELECT 1 FROM %s WHERE %s IS NOT NULL LIMIT 1", c.Table, quoted(column)), func([]string) { any = true })
-	return any || err != nil && c.server.Refused(err) == nil
+// holdsValues reports whether a column holds a value in some row.
+func (c *Work) holdsValues(column string) (any bool, err error) {
+	err = c.server.Ask(fmt.Sprintf("SELECT 1 FROM %s WHERE %s IS NOT NULL LIMIT 1", c.Table, quoted(column)), func([]string) { any = true })
+	return any, err
 }
 
 // Partly adds to an error what stands all the same.
@@ -287,7 +300,9 @@ func (c *Work) Partly(err error) error {
 	with := *told
 	with.Detail = strings.TrimSpace(fmt.Sprintf("%s Of what the statement adds there %s: %s.", told.Detail, verb, strings.Join(what, "; ")))
 	with.Hint = "If it is not valid yet (pg_constraint, pg_index), send the statement again: it goes on from there. Or give it up: " + strings.Join(undo, "; ") + "."
-	if len(c.Columns)+len(c.Adds) > 1 { // what is done would be added once more
+	if len(c.Freed) > 0 {
+		with.Hint = "NOT NULL is dropped, and this stands for it: " + strings.Join(undo, "; ") + "."
+	} else if len(c.Columns)+len(c.Adds) > 1 { // what is done would be added once more
 		with.Hint = "Take it back, and send the statement again: " + strings.Join(undo, "; ") + "."
 	}
 	return &with
@@ -297,7 +312,7 @@ func (c *Work) Partly(err error) error {
 func (c *Work) warnOfNotNull(a *rewrite.Addition, name string) {
 	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is held to NOT NULL by the constraint \"%s\"", a.Keys[0], name),
 		Detail: "DSQL refuses SET NOT NULL. The error of a NULL is that of a CHECK (23514), and the catalog shows the column as nullable.",
-		Hint:   "DROP NOT NULL does not take it away. To do so: " + a.Drop(name) + "."}
+		Hint:   "DROP NOT NULL, sent alone outside of a transaction, takes it away; so does " + a.Drop(name) + "."}
 	c.Notices = append(c.Notices, warning.AppendNotice(nil, "WARNING"))
 }
 

@@ -65,7 +65,9 @@ func (s *scripted) Pause(time.Duration) error {
 
 func (s *scripted) More() error { return nil }
 
-func (s *scripted) TakesBack(err error) bool { return err != errLost }
+func (s *scripted) Undone(err error) bool { return err != errLost }
+
+func (s *scripted) Heed(error) { s.stop = nil }
 
 // has reports whether a statement with those words was asked.
 func (s *scripted) has(words string) bool {
@@ -217,5 +219,46 @@ func TestNamesThatAreTaken(t *testing.T) {
 		answer{words: "SELECT conname", rows: rows[16:32], times: 1}, answer{words: "SELECT conname", rows: rows[32:]})
 	if err := w.Run(); err != nil || !server.has(`ADD CONSTRAINT "t_a_check40" CHECK (a > 0) NOT VALID`) {
 		t.Errorf("%v\n%s", err, strings.Join(server.asked, "\n"))
+	}
+}
+
+// A server that is lost while things are taken back is an unknown outcome.
+func TestLossWhileTakingBack(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{"DROP CONSTRAINT", "DROP COLUMN", "z\" IS NOT NULL"} {
+		w, server := work(t, "ALTER TABLE t ADD COLUMN z int, ADD CHECK (a > 0)", answer{words: "VALIDATE", err: &wire.Error{Code: "23514"}}, answer{words: step, err: errLost})
+		if err := w.Run(); err != errLost {
+			t.Errorf("%s: %v\n%s", step, err, strings.Join(server.asked, "\n"))
+		}
+		if told := w.Partly(&wire.Error{Code: "08007"}).(*wire.Error); !strings.Contains(told.Detail, `may stand: `) || !strings.Contains(told.Detail, `column "z"`) {
+			t.Errorf("%s: %s", step, told.Detail)
+		}
+	}
+	// What a cancel has kept from being made is nobody's to drop.
+	w, server := work(t, "ALTER TABLE t ADD CHECK (a > 0)", answer{words: "NOT VALID", err: errCancel})
+	if err := w.Run(); err != errCancel || server.has("DROP") {
+		t.Errorf("%v\n%s", err, strings.Join(server.asked, "\n"))
+	}
+}
+
+// DROP NOT NULL takes the CHECK that stands for it away, and no other.
+func TestDropNotNull(t *testing.T) {
+	t.Parallel()
+	checks := answer{words: "p.conkey", rows: [][]string{{"t_a_not_null", "CHECK ((a IS NOT NULL))"}, {"t_a_not_null1", "CHECK ((a IS NOT NULL)) NOT VALID"},
+		{"t_a_not_null2", "CHECK ((a > 0))"}, {"mine", "CHECK ((a IS NOT NULL))"}}}
+	for _, refuses := range []bool{false, true} {
+		w, server := work(t, "ALTER TABLE t ALTER a DROP NOT NULL")
+		server.script = append([]answer{checks}, server.script[1:]...) // the server takes the statement
+		if refuses {
+			server.script = append([]answer{{words: "DROP CONSTRAINT", err: &wire.Error{Code: "40001"}}}, server.script...)
+		}
+		err := w.Partly(w.Run())
+		told, failed := err.(*wire.Error)
+		switch {
+		case failed != refuses, refuses && !strings.Contains(told.Hint, `DROP CONSTRAINT "t_a_not_null".`):
+			t.Errorf("refuses %t: %v", refuses, err)
+		case !server.has(`DROP CONSTRAINT "t_a_not_null"`), !refuses && !server.has(`DROP CONSTRAINT "t_a_not_null1"`), server.has("t_a_not_null2"), server.has("mine"):
+			t.Errorf("refuses %t:\n%s", refuses, strings.Join(server.asked, "\n"))
+		}
 	}
 }

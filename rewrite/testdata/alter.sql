@@ -54,7 +54,7 @@ ALTER TABLE t ALTER COLUMN a DROP NOT NULL
 -- out
 same
 -- rules
-
+dialect alter_set_not_null rewritten info
 
 -- in
 ALTER TABLE t ADD COLUMN a varchar(10) DEFAULT NULL NULL, ADD b text NULL DEFAULT NULL
