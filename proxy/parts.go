@@ -129,7 +129,7 @@ func (s *session) inParts(plan *rewrite.Plan, sql []byte) (done bool, err error)
 // several transactions, and one whose job is awaited, unless nothing is beside it so far.
 func (s *session) stepsOutside(st *rewrite.Statement) bool {
 	p := s.parts
-	return !p.whole && (st.Alteration != nil ||
+	return !p.whole && (st.Alters() ||
 		st.Job == rewrite.AwaitedJob && (p.open.DDL || p.open.Rows || !p.stays.empty()))
 }
 

@@ -45,6 +45,8 @@ type Config struct {
 	AddColumnDefault string
 	// DDLInTransactions is refuse, autocommit, or autocommit-destructive.
 	DDLInTransactions string
+	// AddConstraint is steps, or refuse; SetNotNull is refuse, or check.
+	AddConstraint, SetNotNull string
 	// RewriteBytea is off, or a rewrite.ByteaMapping; auto until the backend's kind is known.
 	RewriteBytea string
 
@@ -185,6 +187,8 @@ func (c *Config) derive() {
 		c.Rewrite.Rules.Backfill = c.AddColumnDefault == "backfill"
 		c.Rewrite.Rules.InTransactions = rewrite.ParseInTransactions(c.DDLInTransactions)
 		c.Proxy.InTransactions = c.Rewrite.Rules.InTransactions
+		c.Rewrite.Rules.Constraints = c.AddConstraint == "steps" && c.Proxy.Kind == proxy.DSQL
+		c.Rewrite.Rules.NotNullCheck = c.SetNotNull == "check"
 		if c.RewriteBytea != "off" {
 			c.Rewrite.Rules.Bytea = rewrite.ByteaMapping(c.RewriteBytea)
 		}
