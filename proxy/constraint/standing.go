@@ -2,6 +2,7 @@ package constraint
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 // spot is where a constraint is to be.
 type spot struct {
+	add    *rewrite.Addition
 	name   string
 	there  bool   // a statement like this has made it, or its index, and has not come to its end
 	failed bool   // the index is there, is not valid, and no job makes it so
@@ -28,7 +30,10 @@ const candidates = 16
 // otherwise is the server's to refuse, where the client has given it.
 func (c *Work) spotOf(a *rewrite.Addition) (spot, error) {
 	if a.Kind == rewrite.NotNull {
-		if at, err := c.notNull(a); err != nil || at.done || at.there {
+		at, err := c.notNull(a)
+		at.add = a
+		at.done = at.done || at.there && c.makes(&at)
+		if err != nil || at.done || at.there {
 			return at, err
 		}
 	}
@@ -46,12 +51,17 @@ func (c *Work) spotOf(a *rewrite.Addition) (spot, error) {
 		}
 		for _, name := range names {
 			at, is := taken[name]
-			if at.name = name; !is || at.there || a.Name != "" {
+			at.add, at.name = a, name
+			at.there = at.there && !c.makes(&at)
+			if !is || at.there || a.Name != "" {
 				return at, nil
 			}
 		}
 	}
 }
+
+// makes reports whether this statement has made what is there itself: of another constraint of it.
+func (c *Work) makes(at *spot) bool { return slices.Contains(c.made, at.doubtful()) }
 
 // taken looks for names, and says of those that are taken whether they are by what a statement
 // like this has left.
