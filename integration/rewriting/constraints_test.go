@@ -73,6 +73,8 @@ var additions = []string{
 	`ALTER TABLE child ADD CONSTRAINT "Odd ""one" CHECK ("Odd ""name" <> '')`,
 	"ALTER TABLE child ADD CONSTRAINT U&\"d\\0061t\" CHECK (a > 0);",
 
+	"ALTER TABLE child ADD CONSTRAINT small UNIQUE (id)",
+	"ALTER TABLE child ADD CONSTRAINT child_a_check UNIQUE (twice)",
 	"ALTER TABLE child ADD CHECK (bad < 5), ADD CHECK (bad < 5)",
 	"ALTER TABLE child ADD CHECK (nn > 0), ADD CHECK (nn > 0), ADD FOREIGN KEY (pid) REFERENCES parent, ADD FOREIGN KEY (pid) REFERENCES parent, ADD UNIQUE (nn, id), ADD UNIQUE (nn, id)",
 	"ALTER TABLE child ADD FOREIGN KEY (bad) REFERENCES parent, ADD CHECK (bad < 5)",
@@ -132,7 +134,7 @@ func TestConstraintsAsInPostgreSQL(t *testing.T) {
 		}
 		added := 0
 		for i, sql := range additions {
-			if n > 0 && i%3 != n%3 { // the first has them all
+			if n > 0 && i%5 != n-1 { // the first has them all
 				continue
 			}
 			wantOut, wantErr := way.run(ctx, pg.DSN("plain"), sql, nil)
@@ -149,7 +151,7 @@ func TestConstraintsAsInPostgreSQL(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %d of %d statements succeed", way.name, added, len(additions))
-		if added < 5 {
+		if added < 3 {
 			t.Errorf("%s: only %d statements succeed", way.name, added)
 		}
 	}

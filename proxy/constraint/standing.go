@@ -21,6 +21,7 @@ type spot struct {
 	failed bool   // the index is there, is not valid, and no job makes it so
 	job    string // that is at work at the index
 	done   bool   // nothing is to be done
+	used   bool   // for UNIQUE: a constraint of the table has the name, and no relation
 }
 
 // candidates are so many names that PostgreSQL would choose one after another.
@@ -72,15 +73,19 @@ func (c *Work) taken(a *rewrite.Addition, names []string) (map[string]spot, erro
 	}
 	in := strings.Join(list, ", ")
 	taken := map[string]spot{}
-	kind, referred := "c", ""
-	if a.Kind == rewrite.ForeignKey {
-		kind, referred = "f", " AND confrelid = "+literal(a.Referred)+"::pg_catalog.regclass"
+	like := " AND contype = 'c' AND NOT convalidated"
+	switch a.Kind {
+	case rewrite.Unique:
+		like = ""
+	case rewrite.ForeignKey:
+		like = " AND contype = 'f' AND NOT convalidated AND confrelid = " + literal(a.Referred) + "::pg_catalog.regclass"
 	}
-	err := c.server.Ask(fmt.Sprintf(`SELECT conname, conrelid = %s AND contype = '%s' AND NOT convalidated%s, pg_catalog.pg_get_constraintdef(oid) FROM pg_catalog.pg_constraint`+
-		` WHERE connamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = %s) AND conname IN (%s)`, c.oid, kind, referred, c.oid, in),
+	err := c.server.Ask(fmt.Sprintf(`SELECT conname, conrelid = %s%s, pg_catalog.pg_get_constraintdef(oid) FROM pg_catalog.pg_constraint`+
+		` WHERE connamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = %s) AND conname IN (%s)`, c.oid, like, c.oid, in),
 		func(v []string) {
 			if len(v) == 3 {
 				was := taken[v[0]]
+				was.used = was.used || a.Kind == rewrite.Unique && v[1] == "t"
 				was.there = was.there || a.Kind != rewrite.Unique && v[1] == "t" && a.Is(v[2])
 				taken[v[0]] = was
 			}

@@ -203,6 +203,9 @@ func (c *Work) validate(at spot) error {
 // statement has left it, and it is made anew.
 func (c *Work) unique(a *rewrite.Addition, at spot) error {
 	index := thing{what: fmt.Sprintf("index \"%s\"", at.name), undo: a.DropIndex(c.schema, at.name)}
+	if at.used {
+		return &wire.Error{Code: takenName, Message: fmt.Sprintf("constraint \"%s\" for relation \"%s\" already exists", at.name, c.table)}
+	}
 	if at.there && at.failed {
 		if err := c.server.Ask(index.undo, nil); err != nil {
 			return err
