@@ -73,8 +73,8 @@ func (a *Addition) Duplicate() string {
 		where = " WHERE " + strings.Join(present, " AND ")
 	}
 	keys := identifiers(a.Keys, "")
-	return fmt.Sprintf("SELECT %s, %s, %s FROM %s%s GROUP BY %s HAVING count(*) > 1 LIMIT 1",
-		keys, strings.Join(nulls, ", "), strings.Join(names, ", "), a.table, where, keys)
+	return fmt.Sprintf("SELECT %s, %s, %s FROM %s%s GROUP BY %s HAVING count(*) > 1 ORDER BY %s LIMIT 1",
+		keys, strings.Join(nulls, ", "), strings.Join(names, ", "), a.table, where, keys, keys)
 }
 
 // Orphan finds values of a FOREIGN KEY that are not in the columns of its other table.

@@ -2,6 +2,7 @@ package constraint
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,11 +15,13 @@ import (
 
 // spot is where a constraint is to be.
 type spot struct {
+	add    *rewrite.Addition
 	name   string
 	there  bool   // a statement like this has made it, or its index, and has not come to its end
 	failed bool   // the index is there, is not valid, and no job makes it so
 	job    string // that is at work at the index
 	done   bool   // nothing is to be done
+	used   bool   // for UNIQUE: a constraint of the table has the name, and no relation
 }
 
 // candidates are so many names that PostgreSQL would choose one after another.
@@ -28,7 +31,10 @@ const candidates = 16
 // otherwise is the server's to refuse, where the client has given it.
 func (c *Work) spotOf(a *rewrite.Addition) (spot, error) {
 	if a.Kind == rewrite.NotNull {
-		if at, err := c.notNull(a); err != nil || at.done || at.there {
+		at, err := c.notNull(a)
+		at.add = a
+		at.done = at.done || at.there && c.makes(&at)
+		if err != nil || at.done || at.there {
 			return at, err
 		}
 	}
@@ -46,12 +52,17 @@ func (c *Work) spotOf(a *rewrite.Addition) (spot, error) {
 		}
 		for _, name := range names {
 			at, is := taken[name]
-			if at.name = name; !is || at.there || a.Name != "" {
+			at.add, at.name = a, name
+			at.there = at.there && !c.makes(&at)
+			if !is || at.there || a.Name != "" {
 				return at, nil
 			}
 		}
 	}
 }
+
+// makes reports whether this statement has made what is there itself: of another constraint of it.
+func (c *Work) makes(at *spot) bool { return slices.Contains(c.made, at.doubtful()) }
 
 // taken looks for names, and says of those that are taken whether they are by what a statement
 // like this has left.
@@ -62,15 +73,19 @@ func (c *Work) taken(a *rewrite.Addition, names []string) (map[string]spot, erro
 	}
 	in := strings.Join(list, ", ")
 	taken := map[string]spot{}
-	kind, referred := "c", ""
-	if a.Kind == rewrite.ForeignKey {
-		kind, referred = "f", " AND confrelid = "+literal(a.Referred)+"::pg_catalog.regclass"
+	like := " AND contype = 'c' AND NOT convalidated"
+	switch a.Kind {
+	case rewrite.Unique:
+		like = ""
+	case rewrite.ForeignKey:
+		like = " AND contype = 'f' AND NOT convalidated AND confrelid = " + literal(a.Referred) + "::pg_catalog.regclass"
 	}
-	err := c.server.Ask(fmt.Sprintf(`SELECT conname, conrelid = %s AND contype = '%s' AND NOT convalidated%s, pg_catalog.pg_get_constraintdef(oid) FROM pg_catalog.pg_constraint`+
-		` WHERE connamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = %s) AND conname IN (%s)`, c.oid, kind, referred, c.oid, in),
+	err := c.server.Ask(fmt.Sprintf(`SELECT conname, conrelid = %s%s, pg_catalog.pg_get_constraintdef(oid) FROM pg_catalog.pg_constraint`+
+		` WHERE connamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = %s) AND conname IN (%s)`, c.oid, like, c.oid, in),
 		func(v []string) {
 			if len(v) == 3 {
 				was := taken[v[0]]
+				was.used = was.used || a.Kind == rewrite.Unique && v[1] == "t"
 				was.there = was.there || a.Kind != rewrite.Unique && v[1] == "t" && a.Is(v[2])
 				taken[v[0]] = was
 			}

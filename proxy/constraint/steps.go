@@ -97,7 +97,8 @@ func (c *Work) look(told *wire.Error) (there bool, err error) {
 	return true, nil
 }
 
-// steps adds columns and constraints one after another. Between two a cancel, a timeout and the
+// steps adds columns, then constraints, and then has rows looked at: for CHECKs first, as
+// PostgreSQL does, whose error the first of several is. Between two a cancel, a timeout and the
 // client's end are heeded.
 func (c *Work) steps() error {
 	for _, column := range c.Columns {
@@ -105,11 +106,28 @@ func (c *Work) steps() error {
 			return err
 		}
 	}
+	var doubtful [2][]spot // of CHECK, and of FOREIGN KEY
 	for i := range c.Adds {
 		if err := c.server.More(); err != nil {
 			return err
 		}
-		if err := c.add(&c.Adds[i]); err != nil {
+		a := &c.Adds[i]
+		at, err := c.add(a)
+		switch {
+		case err != nil:
+			return err
+		case at.done || a.Kind == rewrite.Unique:
+		case a.Kind == rewrite.ForeignKey:
+			doubtful[1] = append(doubtful[1], at)
+		default:
+			doubtful[0] = append(doubtful[0], at)
+		}
+	}
+	for _, at := range slices.Concat(doubtful[0], doubtful[1]) {
+		if err := c.server.More(); err != nil {
+			return err
+		}
+		if err := c.validate(at); err != nil {
 			return err
 		}
 	}
@@ -127,36 +145,41 @@ func (c *Work) make(sql string, t thing) error {
 	return err
 }
 
-// add adds one constraint. Where its name was free, and is taken by the time that something is
-// made under it, what is there is looked at once more.
-func (c *Work) add(a *rewrite.Addition) error {
+// add adds one constraint, which for a FOREIGN KEY or CHECK is not validated yet. Where its name
+// was free, and is taken by the time that something is made under it, what is there is looked at
+// once more.
+func (c *Work) add(a *rewrite.Addition) (spot, error) {
 	for again := false; ; again = true {
 		at, err := c.spotOf(a)
 		switch {
-		case err != nil:
-			return err
-		case at.done:
-			return nil
+		case err != nil || at.done:
+			return at, err
 		case a.Kind == rewrite.Unique:
 			err = c.unique(a, at)
+		case at.there:
+			c.found = append(c.found, at.doubtful())
 		default:
-			err = c.validated(a, at)
+			err = c.make(a.NotValid(at.name), at.doubtful())
 		}
 		if told := c.server.Refused(err); again || told == nil || told.Code != takenRelation && told.Code != takenName {
-			return err
+			return at, err
 		}
 	}
 }
 
-// validated makes a FOREIGN KEY or CHECK, and has the rows looked at.
-func (c *Work) validated(a *rewrite.Addition, at spot) error {
-	t := thing{what: fmt.Sprintf("constraint \"%s\", not validated", at.name), undo: a.Drop(at.name)}
-	if at.there {
-		c.found = append(c.found, t)
-	} else if err := c.make(a.NotValid(at.name), t); err != nil {
-		return err
-	}
-	end, err := c.job(a.Validate(at.name))
+// doubtful is a constraint that is not validated.
+func (at *spot) doubtful() thing {
+	return thing{what: fmt.Sprintf("constraint \"%s\", not validated", at.name), undo: at.add.Drop(at.name)}
+}
+
+// valid is a constraint that is.
+func (at *spot) valid() thing {
+	return thing{what: fmt.Sprintf("constraint \"%s\"", at.name), undo: at.add.Drop(at.name)}
+}
+
+// validate has the rows looked at.
+func (c *Work) validate(at spot) error {
+	end, err := c.job(at.add.Validate(at.name))
 	if err != nil {
 		return err
 	}
@@ -165,12 +188,12 @@ func (c *Work) validated(a *rewrite.Addition, at spot) error {
 		return err
 	}
 	if !valid {
-		return c.violated(a, at.name, end)
+		return c.violated(at.add, at.name, end)
 	}
-	c.found, c.made = without(c.found, t), without(c.made, t)
-	c.made = append(c.made, thing{what: fmt.Sprintf("constraint \"%s\"", at.name), undo: a.Drop(at.name)})
-	if a.Kind == rewrite.NotNull {
-		c.warnOfNotNull(a, at.name)
+	c.found, c.made = without(c.found, at.doubtful()), without(c.made, at.doubtful())
+	c.made = append(c.made, at.valid())
+	if at.add.Kind == rewrite.NotNull {
+		c.warnOfNotNull(at.add, at.name)
 	}
 	return nil
 }
@@ -180,6 +203,9 @@ func (c *Work) validated(a *rewrite.Addition, at spot) error {
 // statement has left it, and it is made anew.
 func (c *Work) unique(a *rewrite.Addition, at spot) error {
 	index := thing{what: fmt.Sprintf("index \"%s\"", at.name), undo: a.DropIndex(c.schema, at.name)}
+	if at.used {
+		return &wire.Error{Code: takenName, Message: fmt.Sprintf("constraint \"%s\" for relation \"%s\" already exists", at.name, c.table)}
+	}
 	if at.there && at.failed {
 		if err := c.server.Ask(index.undo, nil); err != nil {
 			return err
@@ -206,7 +232,7 @@ func (c *Work) unique(a *rewrite.Addition, at spot) error {
 	if !valid {
 		return c.violated(a, at.name, end)
 	}
-	err = c.make(a.UsingIndex(at.name), thing{what: fmt.Sprintf("constraint \"%s\"", at.name), undo: a.Drop(at.name)})
+	err = c.make(a.UsingIndex(at.name), at.valid())
 	told := c.server.Refused(err)
 	faster := told != nil && told.Code == "55000" && strings.Contains(told.Message, "already associated")
 	if err == nil || faster {
