@@ -44,6 +44,18 @@ func resetTag(c *rewrite.Change) string {
 	return "SET"
 }
 
+// noticesOf are what a client is told in front of the tag of a statement that is answered.
+func noticesOf(st *rewrite.Statement) (frames [][]byte) {
+	for _, n := range st.Notices {
+		e := wire.Error{Code: codeNotice, Message: n.Message, Detail: n.Detail}
+		frames = append(frames, e.AppendNotice(nil, "NOTICE"))
+	}
+	return frames
+}
+
+// codeNotice is the SQLSTATE of a notice that has none of its own, as PostgreSQL gives it.
+const codeNotice = "00000"
+
 // rowOf describes the one row that a statement answered here has; nil for none. The numbers
 // are the OIDs of the types text and void.
 func rowOf(st *rewrite.Statement) []byte {

@@ -16,6 +16,7 @@ type part struct {
 	samples bool // TABLESAMPLE
 	// advisory says that it calls a function that takes an advisory lock.
 	advisory bool
+	uuids    bool // it calls uuid_generate_v4
 }
 
 // rewriter gathers what the rules make of one text.
@@ -180,18 +181,30 @@ func (r *rewriter) statement(p *part) {
 // others are the rules but that of mapping.
 func (r *rewriter) others(p *part) {
 	r.locking(p)
+	r.generateUUIDs(p)
 	switch p.node.name() {
 	case "IndexStmt":
 		r.index(p)
 	case "CreateStmt":
 		r.serial(p)
+	case "CreateSeqStmt":
+		r.createSequence(p)
+	case "AlterSeqStmt":
+		r.alterSequence(p)
 	case "CreateSchemaStmt":
 		for within := range p.members() {
 			r.member(within)
 		}
 	case "AlterTableStmt":
 		r.addColumn(p)
+		r.alterIdentities(p)
 		r.alteration(p)
+	case "DropStmt":
+		r.dropped(p)
+	case "CreateExtensionStmt":
+		r.createExtension(p)
+	case "CommentStmt":
+		r.commentExtension(p)
 	case "CreatedbStmt":
 		r.createDatabase(p)
 	case "DropdbStmt":
@@ -219,6 +232,8 @@ func (r *rewriter) member(p *part) {
 	switch {
 	case p.node.is("CreateStmt"):
 		r.serial(p)
+	case p.node.is("CreateSeqStmt"):
+		r.createSequence(p)
 	case p.node.is("IndexStmt") && (r.rules.Index || r.rules.Dialect):
 		r.find(found(CreateIndex, p.st.Start))
 	}

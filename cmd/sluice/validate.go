@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // maxUnixPath is the longest path of a Unix socket: sun_path holds 108 bytes on
@@ -79,6 +80,8 @@ func (v *validation) guarantees() {
 		"columns are added so on kind dsql only, with rewrite.enabled; set it to refuse")
 	v.want(!dropped || v.config.RewriteSession != "true", "rewrite.session",
 		"sessions of PostgreSQL have sequences and temporary tables to discard; leave it at auto, or set it to false")
+	v.want(!dropped || v.config.RewriteExtensions != "true", rewrite.ExtensionsKey,
+		"PostgreSQL has extensions, and a client that asks for one must get it; leave it at auto, or set it to false")
 	maps := v.config.RewriteBytea != "off"
 	v.want(!maps || v.config.Proxy.Kind == proxy.DSQL, "rewrite.bytea",
 		"PostgreSQL takes bytea in keys, and tables made so would be another schema; set it to off")
