@@ -204,7 +204,7 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 				}
 			}
 		}
-		frames = noticesOf(st)
+		frames = s.noticesOf(st)
 		if st.Void != "" {
 			frames = [][]byte{dataRow("")}
 		}

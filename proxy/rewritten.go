@@ -172,7 +172,7 @@ func (s *session) maskedEnd(st *rewrite.Statement, typ byte, tag []byte) error {
 	o := t.owed.first()
 	var notices []byte
 	if st.Tag != "" {
-		tag, notices = wire.AppendCommand(nil, st.Tag), slices.Concat(noticesOf(st)...)
+		tag, notices = wire.AppendCommand(nil, st.Tag), slices.Concat(s.noticesOf(st)...)
 	} else if typ == wire.PortalSuspended { // behind the one row, which was ours
 		tag = wire.AppendCommand(nil, "CREATE INDEX")
 	}
