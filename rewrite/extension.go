@@ -81,9 +81,6 @@ func (r *rewriter) createExtension(p *part) {
 
 // commentExtension answers COMMENT ON EXTENSION likewise.
 func (r *rewriter) commentExtension(p *part) {
-	if pg_query.ObjectType(p.node.integer("objtype")) != pg_query.ObjectType_OBJECT_EXTENSION {
-		return
-	}
 	name := p.node.child("object").text("sval")
 	if _, ok := extensions[name]; !ok || !r.rules.Extensions {
 		return
@@ -116,12 +113,19 @@ func (r *rewriter) dropExtension(p *part) {
 	r.find(handled(Extension, Answered, Info, "answered as done; there is nothing to drop", p.st.Start))
 }
 
-// dropped is the rule of DROP.
-func (r *rewriter) dropped(p *part) {
-	switch pg_query.ObjectType(p.node.integer("remove_type")) {
-	case pg_query.ObjectType_OBJECT_INDEX:
-		r.dropIndex(p)
-	case pg_query.ObjectType_OBJECT_EXTENSION:
+// extension is the rule of statements about extensions, and of DROP INDEX, which DROP is too.
+func (r *rewriter) extension(p *part) {
+	object := pg_query.ObjectType_OBJECT_EXTENSION
+	switch m := p.node; {
+	case m.is("CreateExtensionStmt"):
+		r.createExtension(p)
+	case m.is("CommentStmt"):
+		if pg_query.ObjectType(m.integer("objtype")) == object {
+			r.commentExtension(p)
+		}
+	case pg_query.ObjectType(m.integer("remove_type")) == object:
 		r.dropExtension(p)
+	default:
+		r.dropIndex(p)
 	}
 }

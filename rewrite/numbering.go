@@ -198,17 +198,18 @@ func (o *options) cycles() bool {
 	return arg.is("Boolean") && arg.flag("boolval")
 }
 
-// narrow is how far the numbers of a type go.
-type narrow struct {
-	least, greatest string
-	bits            int
-}
+// narrow is an integer type by its bits.
+type narrow int
 
-// holds reports whether a number, as an option has it, is one of them.
+func (n narrow) least() int    { return -1 << (n - 1) }
+func (n narrow) greatest() int { return 1<<(n-1) - 1 }
+
+// holds reports whether a number, as an option has it, is of the type.
 func (n narrow) holds(number message) bool {
-	most := 1 << (n.bits - 1)
-	return number.is("Integer") && number.integer("ival") < most && number.integer("ival") >= -most ||
-		number.is("Float") && number.text("fval") == n.least
+	if number.is("Float") { // beyond the literals of 32 bits
+		return number.text("fval") == strconv.Itoa(n.least())
+	}
+	return number.is("Integer") && number.integer("ival") <= n.greatest() && number.integer("ival") >= n.least()
 }
 
 // bound gives the sequence the bounds of a type that is narrower than bigint, where it has
@@ -216,9 +217,9 @@ func (n narrow) holds(number message) bool {
 func (o *options) bound(limits narrow) bool {
 	step, twice := o.only("increment")
 	by := step.child("arg")
-	name, limit, other := "maxvalue", limits.greatest, "minvalue"
+	name, limit, other := "maxvalue", limits.greatest(), "minvalue"
 	if by.is("Integer") && by.integer("ival") < 0 || by.is("Float") && strings.HasPrefix(by.text("fval"), "-") {
-		name, limit, other = "minvalue", limits.least, "maxvalue"
+		name, limit, other = "minvalue", limits.least(), "maxvalue"
 	}
 	for _, each := range []string{name, other} {
 		option, several := o.only(each)
@@ -226,7 +227,7 @@ func (o *options) bound(limits narrow) bool {
 			return false
 		}
 	}
-	sql := strings.ToUpper(name) + " " + limit
+	sql := strings.ToUpper(name) + " " + strconv.Itoa(limit)
 	option, _ := o.only(name)
 	switch i := -1; {
 	case option.child("arg").shape != nil:
@@ -244,11 +245,24 @@ func (o *options) bound(limits narrow) bool {
 	return true
 }
 
+// numbered looks at statements that make or change sequences.
+func (r *rewriter) numbered(p *part) {
+	switch {
+	case !r.rules.Serial && !r.rules.Dialect:
+	case p.node.is("CreateStmt"):
+		r.serial(p)
+	case p.node.is("CreateSeqStmt"):
+		r.createSequence(p)
+	case p.node.is("AlterSeqStmt"):
+		r.alterSequence(p)
+	}
+}
+
 // createSequence is the rule of CREATE SEQUENCE. A sequence of a type that is narrower than
 // bigint keeps its bounds, so that it ends, or begins anew, where it did.
 func (r *rewriter) createSequence(p *part) {
 	relation := p.node.child("sequence")
-	if !r.rules.Serial && !r.rules.Dialect || relation.text("relpersistence") == "t" {
+	if relation.text("relpersistence") == "t" {
 		return
 	}
 	at := p.st.Start
@@ -275,9 +289,6 @@ func (r *rewriter) createSequence(p *part) {
 
 // alterSequence is the rule of ALTER SEQUENCE.
 func (r *rewriter) alterSequence(p *part) {
-	if !r.rules.Serial && !r.rules.Dialect {
-		return
-	}
 	o := r.options(p, p.node, "options")
 	o.takeCache(SequenceCache, p.st.Start, false)
 	if as, _ := o.only("as"); as.shape != nil {

@@ -185,12 +185,8 @@ func (r *rewriter) others(p *part) {
 	switch p.node.name() {
 	case "IndexStmt":
 		r.index(p)
-	case "CreateStmt":
-		r.serial(p)
-	case "CreateSeqStmt":
-		r.createSequence(p)
-	case "AlterSeqStmt":
-		r.alterSequence(p)
+	case "CreateStmt", "CreateSeqStmt", "AlterSeqStmt":
+		r.numbered(p)
 	case "CreateSchemaStmt":
 		for within := range p.members() {
 			r.member(within)
@@ -199,12 +195,8 @@ func (r *rewriter) others(p *part) {
 		r.addColumn(p)
 		r.alterIdentities(p)
 		r.alteration(p)
-	case "DropStmt":
-		r.dropped(p)
-	case "CreateExtensionStmt":
-		r.createExtension(p)
-	case "CommentStmt":
-		r.commentExtension(p)
+	case "CreateExtensionStmt", "CommentStmt", "DropStmt":
+		r.extension(p)
 	case "CreatedbStmt":
 		r.createDatabase(p)
 	case "DropdbStmt":
@@ -230,10 +222,8 @@ func (r *rewriter) others(p *part) {
 // member looks at a statement within CREATE SCHEMA: there is no ASYNC in there.
 func (r *rewriter) member(p *part) {
 	switch {
-	case p.node.is("CreateStmt"):
-		r.serial(p)
-	case p.node.is("CreateSeqStmt"):
-		r.createSequence(p)
+	case p.node.is("CreateStmt"), p.node.is("CreateSeqStmt"):
+		r.numbered(p)
 	case p.node.is("IndexStmt") && (r.rules.Index || r.rules.Dialect):
 		r.find(found(CreateIndex, p.st.Start))
 	}

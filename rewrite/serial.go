@@ -32,9 +32,6 @@ func serialOf(column message) (big, ok bool) {
 
 // serial is the rule of serial and identity columns in CREATE TABLE.
 func (r *rewriter) serial(p *part) {
-	if !r.rules.Serial && !r.rules.Dialect {
-		return
-	}
 	for column := range p.node.list("table_elts") {
 		if !column.is("ColumnDef") {
 			continue
@@ -143,15 +140,15 @@ func isType(kind message, name string) bool {
 		kind.child("array_bounds").shape == nil && kind.child("typmods").shape == nil
 }
 
-// narrowOf is how far the numbers of a type go that is narrower than bigint.
-func narrowOf(kind message) (limits narrow, ok bool) {
+// narrowOf is a type that is narrower than bigint.
+func narrowOf(kind message) (bits narrow, ok bool) {
 	switch {
 	case isType(kind, "int4"):
-		return narrow{"-2147483648", "2147483647", 32}, true
+		return 32, true
 	case isType(kind, "int2"):
-		return narrow{"-32768", "32767", 16}, true
+		return 16, true
 	}
-	return narrow{}, false
+	return 0, false
 }
 
 // widened writes bigint in the place of a type.
