@@ -214,16 +214,16 @@ func (n narrow) holds(number message) bool {
 
 // bound gives the sequence the bounds of a type that is narrower than bigint, where it has
 // none of its own. It reports false where PostgreSQL would refuse those that it has.
-func (o *options) bound(limits narrow) bool {
+func (o *options) bound(bits narrow) bool {
 	step, twice := o.only("increment")
 	by := step.child("arg")
-	name, limit, other := "maxvalue", limits.greatest(), "minvalue"
+	name, limit, other := "maxvalue", bits.greatest(), "minvalue"
 	if by.is("Integer") && by.integer("ival") < 0 || by.is("Float") && strings.HasPrefix(by.text("fval"), "-") {
-		name, limit, other = "minvalue", limits.least(), "maxvalue"
+		name, limit, other = "minvalue", bits.least(), "maxvalue"
 	}
 	for _, each := range []string{name, other} {
 		option, several := o.only(each)
-		if value := option.child("arg"); twice || several || value.shape != nil && !limits.holds(value) {
+		if value := option.child("arg"); twice || several || value.shape != nil && !bits.holds(value) {
 			return false
 		}
 	}
@@ -271,14 +271,14 @@ func (r *rewriter) createSequence(p *part) {
 	o.takeCache(SequenceCache, at, true)
 	as, several := o.only("as")
 	kind := as.child("arg")
-	limits, isNarrow := narrowOf(kind)
+	bits, isNarrow := narrowOf(kind)
 	switch {
 	case as.shape == nil, isType(kind, "int8"), several:
 	case !isNarrow: // PostgreSQL refuses it too
 		r.find(found(SequenceType, at))
 	case !r.rules.Serial:
 		r.find(off(SequenceType, at))
-	case o.bound(limits) && r.widened(&o.ph, kind):
+	case o.bound(bits) && r.widened(&o.ph, kind):
 		r.meant.set(as, "arg", optionOf("AS bigint").child("options").values("arg")...)
 		r.find(handled(SequenceType, Rewritten, Info, "rewritten to bigint, with the bounds of its own type", at))
 	default:

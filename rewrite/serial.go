@@ -92,22 +92,26 @@ func columnOf(definition string) message {
 // sequence that cycles keeps the bounds of the column's own type.
 func (r *rewriter) identityColumn(p *part, column, constraint message) {
 	kind, at := column.child("type_name"), column.integer("location")
-	limits, isNarrow := narrowOf(kind)
+	bits, isNarrow := narrowOf(kind)
 	o := r.options(p, constraint, "options")
 	o.inIdentity(constraint)
+	if !r.rules.Serial && !isType(kind, "int8") { // the type is what the server complains of first
+		r.find(off(IdentityType, at))
+	}
 	o.takeCache(IdentityCache, at, true)
 	switch {
-	case isType(kind, "int8"):
-	case !isNarrow, r.rules.Serial && o.cycles() && !o.bound(limits): // PostgreSQL refuses it too
+	case !r.rules.Serial, isType(kind, "int8"):
+	case !isNarrow, o.cycles() && !o.bound(bits): // PostgreSQL refuses it too
 		r.find(found(IdentityType, at))
-	case !r.rules.Serial:
-		r.find(off(IdentityType, at))
 	case r.widened(&o.ph, kind):
 		r.meant.set(column, "type_name", columnOf("bigint").values("type_name")...)
 		r.find(handled(IdentityType, Rewritten, Warning, "rewritten to bigint: the column is wider than declared", at))
 	}
 	o.write()
 }
+
+// identityHint is for the refusal of an identity that is added to a column.
+const identityHint = "DSQL's identity columns are bigint: create the table anew with such a column."
 
 // alterIdentities is the rule of identities that ALTER TABLE gives to columns, or changes:
 // they get a cache that DSQL takes.
@@ -122,6 +126,7 @@ func (r *rewriter) alterIdentities(p *part) {
 			o.inIdentity(def)
 			o.takeCache(IdentityCache, p.st.Start, true)
 			o.write()
+			p.st.Hint = identityHint // its type is not in the text
 		case pg_query.AlterTableType_AT_SetIdentity:
 			o := r.options(p, def, "items")
 			o.takeCache(IdentityCache, p.st.Start, false)
