@@ -58,13 +58,13 @@ func (r *rewriter) indexRefusals(p *part) (any bool) {
 	}
 	method := p.node.text("access_method")
 	refuse(IndexMethod, method != "btree" && method != "")
-	keys, descend, classed := 0, 0, false
+	keys, descend, classed, unique := 0, 0, false, p.node.flag("unique")
 	for key := range p.node.list("index_params") {
 		keys++
 		if key.integer("ordering") == descending {
 			descend++
 		}
-		classed = classed || key.child("opclass").shape != nil && !usualClass(key, p.node.flag("unique"))
+		classed = classed || key.child("opclass").shape != nil && !usualClass(key, unique)
 	}
 	refuse(IndexOrder, descend > 0 && (descend < keys || method != "btree" && method != ""))
 	refuse(IndexOpClass, classed && (method == "btree" || method == ""))

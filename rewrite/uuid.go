@@ -24,7 +24,11 @@ func (r *rewriter) generateUUIDs(p *part) {
 	if !p.uuids || !r.rules.Extensions {
 		return
 	}
-	u := uuids{r: r, ph: r.phrase(p), taken: slices.Clone(r.edits), kept: map[*byte]bool{}}
+	first := 0 // edit of the statement
+	if len(r.ends) > 0 {
+		first = r.ends[len(r.ends)-1]
+	}
+	u := uuids{r: r, ph: r.phrase(p), taken: slices.Clone(r.edits[first:]), kept: map[*byte]bool{}}
 	slices.SortStableFunc(u.taken, func(a, b edit) int { return a.start - b.start })
 	u.pairs = u.ph.pairs()
 	u.visit(p.node)
