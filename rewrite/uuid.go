@@ -110,7 +110,7 @@ func (u *uuids) target(target message) {
 	if !generates(namer) {
 		return
 	}
-	end := u.ph.itemEnd(u.ph.at(target.integer("location")), func(i int) int { return int(u.pairs[i]) })
+	end := u.end(u.ph.at(target.integer("location")))
 	if end < 0 || u.isTaken(int(u.ph.tokens[end].end), int(u.ph.tokens[end].end)) {
 		u.kept[&namer.wire[0]] = true
 		return
@@ -118,6 +118,19 @@ func (u *uuids) target(target message) {
 	at := int(u.ph.tokens[end].end)
 	u.r.edit(edit{at, at, " AS " + generateV4})
 	u.r.meant.set(target, "name", value{bytes: []byte(generateV4)})
+}
+
+// end is the last token of a column that begins at a token; -1 where that is not plain to see.
+// ON CONFLICT may stand behind it.
+func (u *uuids) end(start int) int {
+	end := u.ph.itemEnd(start, func(i int) int { return int(u.pairs[i]) })
+	for i := max(start, 0); i <= end; i++ {
+		if u.ph.word(i, "on") && !u.ph.punct(i-1, '.') {
+			return i - 1
+		}
+		i = max(i, int(u.pairs[i]))
+	}
+	return end
 }
 
 // isTaken reports whether another rule edits what lies between two places of the text.

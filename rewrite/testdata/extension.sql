@@ -407,3 +407,31 @@ same
 -- rules
 extension uuid_generate_v4 unverified error
 
+-- in
+INSERT INTO t SELECT 1, uuid_generate_v4() ON CONFLICT (a) DO UPDATE SET b = uuid_generate_v4() RETURNING uuid_generate_v4()
+-- out
+INSERT INTO t SELECT 1, gen_random_uuid() AS uuid_generate_v4 ON CONFLICT (a) DO UPDATE SET b = gen_random_uuid() RETURNING gen_random_uuid() AS uuid_generate_v4
+-- rules
+extension uuid_generate_v4 rewritten info
+
+-- in
+INSERT INTO t SELECT uuid_generate_v4()::text ON CONFLICT DO NOTHING
+-- out
+INSERT INTO t SELECT gen_random_uuid()::text AS uuid_generate_v4 ON CONFLICT DO NOTHING
+-- rules
+extension uuid_generate_v4 rewritten info
+
+-- in
+SELECT CASE WHEN t.on THEN 1 ELSE uuid_generate_v4() END FROM t
+-- out
+SELECT CASE WHEN t.on THEN 1 ELSE gen_random_uuid() END AS uuid_generate_v4 FROM t
+-- rules
+extension uuid_generate_v4 rewritten info
+
+-- in
+INSERT INTO t (a, b) SELECT a, uuid_generate_v4() FROM u JOIN v ON u.a = v.a
+-- out
+INSERT INTO t (a, b) SELECT a, gen_random_uuid() AS uuid_generate_v4 FROM u JOIN v ON u.a = v.a
+-- rules
+extension uuid_generate_v4 rewritten info
+
