@@ -204,6 +204,7 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 				}
 			}
 		}
+		frames = s.noticesOf(st)
 		if st.Void != "" {
 			frames = [][]byte{dataRow("")}
 		}

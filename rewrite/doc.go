@@ -38,6 +38,10 @@
 // has how the server converts, by functions or by casts; byteareads.go has the expressions that
 // a table's definition computes.
 //
+// Serial and identity columns are in serial.go, the options of sequences in numbering.go, indexes
+// in index.go. What is answered of extensions is in extension.go, and the function of theirs
+// that is rewritten in uuid.go.
+//
 // ALTER TABLE of what DSQL refuses is edited where that means the same (alter.go), or left to
 // the relay, with what it takes to carry it out or to tell how (alteration.go; constraints are in
 // constraint.go, and their steps in constraintsteps.go).

@@ -31,9 +31,10 @@ same
 -- in
 CREATE EXTENSION IF NOT EXISTS pgcrypto
 -- out
-same
+SELECT 1
 -- rules
-dialect extension flagged error
+extension extension answered warning
+tag CREATE EXTENSION
 
 -- in
 CREATE TRIGGER g AFTER INSERT ON t EXECUTE FUNCTION f()
@@ -372,9 +373,9 @@ same
 -- in
 CREATE SEQUENCE s
 -- out
-same
+CREATE SEQUENCE s CACHE 1
 -- rules
-dialect sequence_cache flagged error
+serial sequence_cache rewritten info
 
 -- in
 CREATE SEQUENCE s CACHE 1
@@ -386,9 +387,9 @@ same
 -- in
 CREATE SEQUENCE s CACHE 100
 -- out
-same
+CREATE SEQUENCE s CACHE 1
 -- rules
-dialect sequence_cache flagged error
+serial sequence_cache rewritten info
 
 -- in
 CREATE SEQUENCE s INCREMENT 2 CACHE 65536
@@ -613,8 +614,9 @@ dialect temp_table flagged error
 -- in
 CREATE TEMP TABLE t (a int GENERATED ALWAYS AS IDENTITY, b int[])
 -- out
-same
+CREATE TEMP TABLE t (a bigint GENERATED ALWAYS AS IDENTITY (CACHE 1), b int[])
 -- rules
+serial identity_type rewritten warning
 dialect temp_table flagged error
 
 -- in
