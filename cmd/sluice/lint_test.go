@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -259,6 +260,9 @@ func TestRulesFollowTheBackend(t *testing.T) {
 		r := c.Rewrite.Rules
 		if r.Locking != test.want || r.Dialect != test.want || r.Index != test.want || len(r.Policies) != 1 {
 			t.Errorf("%v: %+v", test.flags, r)
+		}
+		if r.Constraints != (test.want && c.Proxy.Kind == proxy.DSQL) || r.NotNullCheck {
+			t.Errorf("%v: constraints are added in steps: %t", test.flags, r.Constraints)
 		}
 	}
 }
