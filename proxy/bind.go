@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -19,8 +20,11 @@ type binding struct {
 	// as it has arrived: they stay valid until more is read.
 	total              int
 	portal, stmt, rest []byte
-	// whole: the frame was taken off the client's stream, because something else is made of it.
+	// whole: the frame was taken off the client's stream, because something else is made of it;
+	// or there was none, and rest alone counts.
 	whole bool
+	// cursor is the one that the portal is to be, whose Bind is Sluice's own; nil for any other.
+	cursor *cursor
 }
 
 // bind opens a portal. Its frame is rewritten in its head only: parameters pass as they
@@ -65,7 +69,7 @@ func (s *session) bind(total int) error {
 	}
 	// The comment counts from the Bind on: a statement that is only prepared runs in no
 	// transaction.
-	s.optOut(b.cs.tmpl.optsOut)
+	s.optOut(b.cs.tmpl.optsOut || b.cs.optsOut)
 	if local {
 		return s.bindHere(&b)
 	}
@@ -108,11 +112,23 @@ func (s *session) bindHere(b *binding) error {
 	case n > 0:
 		return errParameterCount(n, 0, b.stmt)
 	}
-	if err := s.setPortal(b.portal, portal{plan: b.cs.tmpl.plan, local: true, open: true}); err != nil {
+	p := portal{plan: b.cs.tmpl.plan, local: true, open: true}
+	if p.plan.Single().Cursor != nil {
+		if err := s.takeWhole(b); err != nil {
+			return err
+		}
+		b.portal = bytes.Clone(b.portal)
+		if err := s.bindFetch(&p, b.rest); err != nil || s.t.skip || s.t.settled {
+			return err
+		}
+	}
+	if err := s.setPortal(b.portal, p); err != nil {
 		return err
 	}
-	if err := s.discard(b.total); err != nil {
-		return err
+	if !b.whole {
+		if err := s.discard(b.total); err != nil {
+			return err
+		}
 	}
 	return s.tell(wire.FrameBindComplete)
 }
@@ -137,7 +153,11 @@ func (s *session) takeWhole(b *binding) error {
 func (s *session) bindOnBackend(b *binding) error {
 	cs := b.cs
 	plan := cs.tmpl.plan
-	if cs.tmpl = cs.tmpl.inForce(); cs.tmpl.split != nil {
+	declares := cs.declares != nil && b.cursor == nil
+	if cs.tmpl = cs.tmpl.inForce(); cs.tmpl.split != nil && (declares || b.cursor != nil) {
+		return errCursorSplit
+	}
+	if cs.tmpl.split != nil || declares {
 		if err := s.takeWhole(b); err != nil {
 			return err
 		}
@@ -146,7 +166,10 @@ func (s *session) bindOnBackend(b *binding) error {
 	if err != nil {
 		return err
 	}
-	bound := portal{plan: plan, open: true, split: cs.tmpl.split, text: cs.tmpl.sql, stmt: cs, bound: kept}
+	bound := portal{plan: plan, open: true, split: cs.tmpl.split, text: cs.tmpl.sql, stmt: cs, bound: kept, cursor: b.cursor}
+	if declares {
+		bound.declares = declarationOf(cs, b.rest)
+	}
 	if err := s.setPortal(b.portal, bound); err != nil {
 		return err
 	}
@@ -218,6 +241,9 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 	t := s.t
 	head := len(b.portal) + 1 + len(b.stmt) + 1
 	params := b.total - wire.HeaderLen - head
+	if b.whole {
+		params = len(b.rest)
+	}
 	if t.logs {
 		var kept *keptAnswer
 		if b.cs.tmpl.inserts && s.keepsAnswers() {
@@ -226,10 +252,10 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 			p.kept = kept
 			s.keepPortal(b.portal, p)
 		}
-		s.tx.log.Sent(wire.Bind, logEntry{tmpl: b.cs.tmpl, names: s.mapped.planned, described: b.cs.described, name: string(b.portal), kept: kept}, params)
+		s.tx.log.Sent(wire.Bind, logEntry{tmpl: b.cs.tmpl, names: s.mapped.planned, described: b.cs.described, name: string(b.portal), kept: kept, silent: b.cursor != nil}, params)
 	}
 	o := t.owed.push(wire.Bind)
-	o.tmpl, o.clientStmt = b.cs.tmpl, b.cs
+	o.tmpl, o.clientStmt, o.swallow = b.cs.tmpl, b.cs, b.cursor != nil
 	t.scratch = appendBindHead(t.scratch[:0], b.portal, st.name, params)
 	if b.whole && t.logs {
 		s.tx.log.Write(b.rest)

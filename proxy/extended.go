@@ -66,6 +66,12 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 			return err
 		}
 	}
+	declares := declaredBy(tmpl.plan)
+	if declares != nil && !refused {
+		if tmpl, err = s.queryTemplate(declares, oids); err != nil {
+			return err
+		}
+	}
 	// A text that the failed block at a server refuses is sent there all the same: the
 	// error is the server's.
 	prev, since := s.statement(name), uint64(0)
@@ -83,6 +89,10 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 		}
 	}
 	s.nameStatement(name, tmpl, prev, since)
+	if declares != nil && !refused {
+		cs := s.statement(name)
+		cs.declares, cs.optsOut = declares, s.srv.replays != nil && retry.OptsOut(sql)
+	}
 	return nil
 }
 
@@ -317,6 +327,8 @@ func (s *session) execute(frame []byte) error {
 	switch {
 	case p.local:
 		return s.executeLocal(name, p, binary.BigEndian.Uint32(rest))
+	case p.declares != nil:
+		return s.executeDeclare(name, p)
 	case s.b == nil, len(name) == 0 && !p.open: // a backend may have one left of ours
 		return errNoPortal(name)
 	}
@@ -367,7 +379,7 @@ func (s *session) noteExecute(p *portal, bound *boundDelete, frame []byte) {
 		t.rereads = t.rereads || plan.Rereads()
 	}
 	s.countExecute(plan)
-	s.logFrame(wire.Execute, logEntry{plan: plan, bound: bound, commits: t.outcome.mayCommit(), kept: p.kept}, frame[wire.HeaderLen:])
+	s.logFrame(wire.Execute, logEntry{plan: plan, bound: bound, commits: t.outcome.mayCommit(), kept: p.kept, cursor: p.run}, frame[wire.HeaderLen:])
 	st := plan.Single()
 	if st == nil {
 		return

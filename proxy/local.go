@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
@@ -26,6 +25,9 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	}
 	if s.state == failed {
 		return true, s.answerFailed(plan)
+	}
+	if st := plan.Single(); s.runsCursor(st) {
+		return true, s.cursorQuery(plan, st)
 	}
 	// Behind frames of a group the answer has a place in the server's order: see
 	// substituted.
@@ -64,7 +66,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 // is decided at its Bind or Describe (localNow).
 func maybeLocal(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	return st != nil && (plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" || st.Database != nil || st.Alteration != nil)
+	return st != nil && (plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" || st.Database != nil || st.Alteration != nil || st.Cursor != nil)
 }
 
 // carriesOut reports whether a statement of DDL is one that Sluice carries out by statements
@@ -86,7 +88,7 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 		return false
 	}
 	switch {
-	case st.Tag != "", st.Database != nil:
+	case st.Tag != "", st.Database != nil, st.Cursor != nil:
 		return true
 	case st.Alteration != nil:
 		return s.altersAlone()
@@ -320,6 +322,11 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 		s.keepPortal(name, p)
 		return s.savepoint(st)
 	}
+	if s.runsCursor(st) {
+		p.done = true
+		s.keepPortal(name, p)
+		return s.executeCursor(st, p.formats, limit)
+	}
 	if st.Show == "" && !s.t.owed.empty() { // an error of what went before would skip this
 		if err := s.makeAnswer(); err != nil || s.t.skip {
 			return err
@@ -375,12 +382,14 @@ func (s *session) executeDiscard(st *rewrite.Statement) error {
 // statement without rows cannot be run again, as at the server.
 func (s *session) executeAgain(name []byte, st *rewrite.Statement) error {
 	switch {
+	case st.Cursor != nil && st.Cursor.Verb == rewrite.FetchCursor:
+		return s.tell(wire.AppendCommand(nil, "FETCH 0"))
 	case st.Show != "" && st.Column == "":
 		return s.tell(wire.AppendCommand(nil, "SHOW"))
 	case st.Column != "" || st.Void != "":
 		return s.tell(wire.AppendCommand(nil, "SELECT 0"))
 	}
-	return &wire.Error{Code: "55000", Message: fmt.Sprintf("portal \"%s\" cannot be run", name)}
+	return errPortalDone(name)
 }
 
 // executeControl ends a block that has failed and that no backend knows. A portal that was

@@ -22,6 +22,12 @@ type portal struct {
 	text  string           // of its statement
 	bound *boundDelete     // nil: it cannot be run in batches
 	kept  *keptAnswer      // nil: its answer is not kept
+	// cursor is the DECLARE that opened it; nil: a Bind of the client's did. declares is what
+	// it takes to carry one out, of a portal that is bound to it. See cursor.go.
+	cursor   *cursor
+	declares *declaration
+	run      *cursorRun // of a copy that is about to be run: how far it goes
+	formats  []byte     // of FETCH: in which its rows are to come
 }
 
 // openPortals are those of the current transaction that need more than forwarding. The
@@ -45,8 +51,11 @@ func (s *session) setPortal(name []byte, p portal) error {
 		s.portal = p
 		return nil
 	}
-	if old := s.portals[string(name)]; old.open && (old.local || p.local) { // else the server sees both
+	switch old := s.portals[string(name)]; {
+	case old.open && (old.local || p.local): // else the server sees both
 		return errPortalExists(name)
+	case old.open && (old.cursor != nil || p.cursor != nil):
+		return nil // the server refuses the second
 	}
 	if len(s.portals) >= s.srv.cfg.PreparedPerClient {
 		return &wire.Error{Code: "54000", Message: "too many open portals in one transaction"}
@@ -133,6 +142,9 @@ func (s *session) closeNamed(frame []byte) error {
 		return nil
 	}
 	p := s.portalOf(name)
+	if p.cursor != nil {
+		s.notePortal(p) // a return to a savepoint would open it again
+	}
 	if len(name) == 0 {
 		s.portal = portal{}
 	} else {

@@ -115,6 +115,9 @@ func (s *session) resend(last bool) error {
 		f := &frames[i]
 		switch f.Type {
 		case 0, wire.Parse, wire.Bind, wire.Close:
+			if f.Note.silent {
+				break
+			}
 			if acks++; last && acks <= s.tx.log.Acknowledged() {
 				f.Note.undoes = false // the client was told: the name means what it was told
 			}
@@ -223,8 +226,10 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 		plan = n.plan
 	}
 	o := s.pushRun(f.Type, plan)
+	o.swallow = n.silent
 	switch f.Type {
 	case wire.Execute:
+		s.runs(o, n.cursor)
 		if last && n.kept != nil && !n.kept.whole {
 			o.kept = n.kept
 		}
@@ -392,7 +397,8 @@ func (s *session) rebind(f *retry.Frame[logEntry], last bool) error {
 	if last && n.kept != nil { // its Execute gathers another answer
 		n.kept.again()
 	}
-	t.owed.push(wire.Bind).tmpl = tmpl
+	o := t.owed.push(wire.Bind)
+	o.tmpl, o.swallow = tmpl, n.silent
 	t.scratch = appendBindHead(t.scratch[:0], []byte(n.name), st.name, f.Len())
 	s.add(t.scratch)
 	s.addPayload(f)

@@ -17,10 +17,11 @@ const (
 	SessionRule        // DISCARD
 	AlterRule          // ALTER TABLE ... ADD COLUMN
 	ByteaRule          // bytea in keys
+	CursorRule         // DECLARE, FETCH, MOVE, CLOSE
 	ruleCount
 )
 
-var ruleNames = [ruleCount]string{"dialect", "locking", "split", "index", "serial", "database", "isolation", "session", "alter", "bytea"}
+var ruleNames = [ruleCount]string{"dialect", "locking", "split", "index", "serial", "database", "isolation", "session", "alter", "bytea", "cursors"}
 
 func (r Rule) String() string { return ruleNames[r] }
 

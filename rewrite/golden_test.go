@@ -71,11 +71,27 @@ func showFindings(plan *Plan) string {
 		if st.Refusal != nil {
 			lines = append(lines, "refusal "+st.Refusal.Code)
 		}
+		if c := st.Cursor; c != nil {
+			lines = append(lines, fmt.Sprintf("cursor %d %q %q %d%s", c.Verb, c.Name, c.Query, c.Rows, cursorWords(c)))
+		}
 		if st.Job != NoJob {
 			lines = append(lines, [...]string{"", "job", "job awaited"}[st.Job])
 		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+// cursorWords are what else is known of a statement about a cursor.
+func cursorWords(c *Cursor) (words string) {
+	for _, is := range []struct {
+		so   bool
+		word string
+	}{{c.NoScroll, " no scroll"}, {c.Backward, " backward"}, {c.Elsewhere, " elsewhere"}} {
+		if is.so {
+			words += is.word
+		}
+	}
+	return words
 }
 
 // goldenPolicies are what the golden files are written for.

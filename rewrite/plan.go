@@ -197,6 +197,9 @@ type Statement struct {
 	// Alteration is an ALTER TABLE that the relay may carry out otherwise, where the server
 	// refuses it; nil for any other statement.
 	Alteration *Alteration
+	// Cursor is what the statement does to a cursor that the relay carries out; nil for any
+	// other statement. The server must not see it.
+	Cursor *Cursor
 
 	setsConfig bool // by set_config()
 	unsure     bool // see Plan.SureRead

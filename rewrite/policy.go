@@ -85,6 +85,8 @@ type Rules struct {
 	// several transactions and without NOT NULL (Statement.Alteration).
 	Backfill bool
 	Session  bool // answer DISCARD PLANS, SEQUENCES and TEMP, and what else resets a session
+	// Cursors leaves statements about cursors to the relay (Statement.Cursor).
+	Cursors bool
 	// SchemaOf tells the schema that a database's name stands for; ok is false for a name
 	// that stands for none. nil: no name does. CREATE DATABASE and DROP DATABASE of such
 	// names are the relay's to carry out, whatever Databases says.
@@ -106,12 +108,12 @@ type Rules struct {
 // AllRules are the rules for DSQL.
 func AllRules() Rules {
 	return Rules{Locking: true, Split: true, Index: true, AwaitIndex: true, Serial: true, Databases: true,
-		Isolation: true, Session: true, AddColumn: true, Dialect: true}
+		Isolation: true, Session: true, AddColumn: true, Cursors: true, Dialect: true}
 }
 
 // any reports whether there is anything to look for.
 func (r *Rules) any() bool {
-	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.AddColumn || r.Dialect || r.Bytea != ByteaOff
+	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.AddColumn || r.Cursors || r.Dialect || r.Bytea != ByteaOff
 }
 
 // policiesKey is the configuration key of Policies.

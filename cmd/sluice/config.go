@@ -39,8 +39,9 @@ type Config struct {
 	CredentialsRequire string
 	// SilenceTimeout is auto or a duration.
 	SilenceTimeout string
-	// RewriteIsolation and RewriteSession answer what is so on DSQL alone: auto, true or false.
-	RewriteIsolation, RewriteSession string
+	// RewriteIsolation, RewriteSession and RewriteCursors are about what is so on DSQL alone:
+	// auto, true or false.
+	RewriteIsolation, RewriteSession, RewriteCursors string
 	// AddColumnDefault is refuse, or backfill.
 	AddColumnDefault string
 	// RewriteBytea is off, or a rewrite.ByteaMapping; auto until the backend's kind is known.
@@ -180,6 +181,7 @@ func (c *Config) derive() {
 		c.Rewrite.Rules.Dialect = true
 		c.Rewrite.Rules.Isolation = c.onDSQL(c.RewriteIsolation)
 		c.Rewrite.Rules.Session = c.onDSQL(c.RewriteSession)
+		c.Rewrite.Rules.Cursors = c.onDSQL(c.RewriteCursors)
 		c.Rewrite.Rules.Backfill = c.AddColumnDefault == "backfill"
 		if c.RewriteBytea != "off" {
 			c.Rewrite.Rules.Bytea = rewrite.ByteaMapping(c.RewriteBytea)

@@ -216,6 +216,7 @@ func TestRules(t *testing.T) {
 		{"columns filled, but nothing is rewritten", []string{"--rewrite-enabled=false", "--ddl-add-column-default=backfill"}, "ddl.add_column_default"},
 		{"columns filled", []string{"--ddl-add-column-default=backfill"}, ""},
 		{"isolation answered, but nothing is", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-isolation=true"}, ""},
+		{"cursors carried out for PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-enabled=true", "--rewrite-cursors=true"}, "rewrite.cursors: \"true\": PostgreSQL has cursors"},
 		{"discards answered for PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-enabled=true", "--rewrite-session=true"}, "rewrite.session: \"true\": sessions of PostgreSQL"},
 		{"bytea mapped for PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-bytea=hex"}, "rewrite.bytea: \"hex\": PostgreSQL takes bytea in keys"},
 		{"bytea mapped by casts for PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-bytea=hex-cast"}, "rewrite.bytea: \"hex-cast\": PostgreSQL takes bytea in keys"},
