@@ -29,7 +29,8 @@ type cursor struct {
 	formats  []byte           // the result formats, two bytes each; nil: text
 	// changes is that of the transaction at its DECLARE: what was written since it does not see.
 	changes uint64
-	ran     bool // some of it was read
+	ran     bool   // some of it was read
+	seq     uint64 // as in portal, of one that is bound anew
 }
 
 // cursorRun is how far FETCH or MOVE goes; limit 0: to the end.
@@ -115,6 +116,9 @@ func (s *session) declare(c *rewrite.Cursor, cs *clientStatement, values []byte)
 	made := &cursor{noScroll: c.NoScroll, cs: cs, values: values, changes: s.tx.changes}
 	if err := s.bindCursor(c.Name, made); err != nil || s.t.skip || s.t.settled {
 		return err
+	}
+	if s.t.logs {
+		s.tx.log.Wrote() // a return to a savepoint closes it
 	}
 	return s.tell(frameDeclared)
 }
@@ -241,7 +245,7 @@ func (s *session) inFormats(name string, formats []byte) error {
 		return errCursorFormats
 	}
 	again := *p.cursor
-	again.formats = formats
+	again.formats, again.seq = formats, p.seq // for savepoints it is as old as it was
 	if err := s.closeCursor(name); err != nil {
 		return err
 	}

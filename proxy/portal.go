@@ -47,6 +47,9 @@ func (s *session) closePortals() { s.openPortals = openPortals{} }
 func (s *session) setPortal(name []byte, p portal) error {
 	s.tx.binds++
 	p.seq = s.tx.binds
+	if p.cursor != nil && p.cursor.seq > 0 {
+		p.seq = p.cursor.seq
+	}
 	if len(name) == 0 {
 		s.portal = p
 		return nil
@@ -142,9 +145,6 @@ func (s *session) closeNamed(frame []byte) error {
 		return nil
 	}
 	p := s.portalOf(name)
-	if p.cursor != nil {
-		s.notePortal(p) // a return to a savepoint would open it again
-	}
 	if len(name) == 0 {
 		s.portal = portal{}
 	} else {
@@ -155,6 +155,9 @@ func (s *session) closeNamed(frame []byte) error {
 	}
 	if err := s.ensureBackend(); err != nil {
 		return err
+	}
+	if p.cursor != nil {
+		s.notePortal(p) // a return to a savepoint would open it again
 	}
 	s.logFrame(wire.Close, logEntry{}, frame[wire.HeaderLen:])
 	s.t.owed.push(wire.Close)

@@ -234,7 +234,7 @@ FETCH 0 FROM c
 -- out
 same
 -- rules
-cursors cursor answered info
+cursors cursor rejected error
 cursor 1 "c" "" 0 elsewhere
 
 -- in
@@ -242,7 +242,7 @@ FETCH -3 FROM c
 -- out
 same
 -- rules
-cursors cursor answered info
+cursors cursor rejected error
 cursor 1 "c" "" 0 backward elsewhere
 
 -- in
@@ -257,7 +257,7 @@ FETCH PRIOR FROM c
 -- out
 same
 -- rules
-cursors cursor answered info
+cursors cursor rejected error
 cursor 1 "c" "" 0 backward elsewhere
 
 -- in
@@ -265,7 +265,7 @@ FETCH BACKWARD 2 FROM c
 -- out
 same
 -- rules
-cursors cursor answered info
+cursors cursor rejected error
 cursor 1 "c" "" 0 backward elsewhere
 
 -- in
@@ -281,7 +281,7 @@ FETCH BACKWARD ALL FROM c
 -- out
 same
 -- rules
-cursors cursor answered info
+cursors cursor rejected error
 cursor 1 "c" "" 0 backward elsewhere
 
 -- in
@@ -289,7 +289,7 @@ FETCH FIRST FROM c
 -- out
 same
 -- rules
-cursors cursor answered info
+cursors cursor rejected error
 cursor 1 "c" "" 0 elsewhere
 
 -- in
@@ -297,7 +297,7 @@ FETCH LAST FROM c
 -- out
 same
 -- rules
-cursors cursor answered info
+cursors cursor rejected error
 cursor 1 "c" "" 0 elsewhere
 
 -- in
@@ -305,7 +305,7 @@ FETCH ABSOLUTE 2 FROM c
 -- out
 same
 -- rules
-cursors cursor answered info
+cursors cursor rejected error
 cursor 1 "c" "" 0 elsewhere
 
 -- in
@@ -321,7 +321,7 @@ FETCH RELATIVE 2 FROM c
 -- out
 same
 -- rules
-cursors cursor answered info
+cursors cursor rejected error
 cursor 1 "c" "" 0 elsewhere
 
 -- in
@@ -329,7 +329,7 @@ FETCH RELATIVE -1 FROM c
 -- out
 same
 -- rules
-cursors cursor answered info
+cursors cursor rejected error
 cursor 1 "c" "" 0 elsewhere
 
 -- in
@@ -361,7 +361,7 @@ MOVE BACKWARD FROM c
 -- out
 same
 -- rules
-cursors cursor answered info
+cursors cursor rejected error
 cursor 2 "c" "" 0 backward elsewhere
 
 -- in
