@@ -69,7 +69,7 @@ func (s *session) bind(total int) error {
 	}
 	// The comment counts from the Bind on: a statement that is only prepared runs in no
 	// transaction.
-	s.optOut(b.cs.tmpl.optsOut || b.cs.optsOut)
+	s.optOut(b.cs.wantsNoReplay())
 	if local {
 		return s.bindHere(&b)
 	}
@@ -136,6 +136,9 @@ func (s *session) bindHere(b *binding) error {
 // takeWhole takes the frame off the client's stream, where its parameters are needed. A
 // frame beyond the bound of a text is refused, and stays unread.
 func (s *session) takeWhole(b *binding) error {
+	if b.whole {
+		return nil
+	}
 	if b.total > s.srv.cfg.MaxStatementBytes {
 		return errStatementTooLong(b.total, s.srv.cfg.MaxStatementBytes)
 	}
@@ -147,18 +150,23 @@ func (s *session) takeWhole(b *binding) error {
 	return nil
 }
 
+// takeNeeded takes the frame of a statement that goes out in two parts, or is a DECLARE. The
+// query of a cursor cannot go out in two parts: the cursor is one portal.
+func (s *session) takeNeeded(b *binding) error {
+	if b.cs.tmpl.split != nil && (b.cs.declares != nil || b.cursor != nil) {
+		return errCursorSplit
+	}
+	return s.takeWhole(b)
+}
+
 // bindOnBackend opens a portal of the server's. The order is that of what may go wrong:
 // first what is known here, then the wait at the gate, which needs no backend, then the
 // backend, and then its statement, of which the server may have to be asked.
 func (s *session) bindOnBackend(b *binding) error {
 	cs := b.cs
 	plan := cs.tmpl.plan
-	declares := cs.declares != nil && b.cursor == nil
-	if cs.tmpl = cs.tmpl.inForce(); cs.tmpl.split != nil && (declares || b.cursor != nil) {
-		return errCursorSplit
-	}
-	if cs.tmpl.split != nil || declares {
-		if err := s.takeWhole(b); err != nil {
+	if cs.tmpl = cs.tmpl.inForce(); cs.tmpl.split != nil || cs.declares != nil {
+		if err := s.takeNeeded(b); err != nil {
 			return err
 		}
 	}
@@ -166,10 +174,7 @@ func (s *session) bindOnBackend(b *binding) error {
 	if err != nil {
 		return err
 	}
-	bound := portal{plan: plan, open: true, split: cs.tmpl.split, text: cs.tmpl.sql, stmt: cs, bound: kept, cursor: b.cursor}
-	if declares {
-		bound.declares = declarationOf(cs, b.rest)
-	}
+	bound := portal{plan: plan, open: true, split: cs.tmpl.split, text: cs.tmpl.sql, stmt: cs, bound: kept, cursor: b.cursor, declares: b.declaration()}
 	if err := s.setPortal(b.portal, bound); err != nil {
 		return err
 	}

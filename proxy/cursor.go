@@ -19,9 +19,15 @@ import (
 // (cursorEnd).
 //
 // A statement comes by a simple Query (cursorQuery), or in frames of the extended protocol
-// (cursorextended.go).
+// (cursorextended.go). Cursors are among the portals of the session (openPortals), which end
+// with their transaction, at the server too. They see the transaction as it was at the DECLARE:
+// the server takes the snapshot of a portal at its Bind.
+//
+// What differs from PostgreSQL's own: rows are sent as they come, as those of a SELECT are, not
+// when FETCH has ended well. So there may be rows in front of an error.
 
-// cursor is one that is open. It is immutable.
+// cursor is one that is open. It is immutable: the portal that has it gets another one where
+// something changes, so that a copy of a portal stays what it was.
 type cursor struct {
 	noScroll bool
 	cs       *clientStatement // of its query
@@ -43,7 +49,8 @@ type cursorRun struct {
 func (o *owed) moves() bool { return o.cursor != nil && o.cursor.move }
 
 // runsCursor reports whether a statement, which may be nil, is about cursors, and Sluice's to
-// carry out as things stand.
+// carry out as things stand. CLOSE ALL is so as long as something is open; without that it is
+// answered as what resets a session (local.go). In a failed block the server refuses it.
 func (s *session) runsCursor(st *rewrite.Statement) bool {
 	switch {
 	case st == nil || st.Refusal != nil:
@@ -64,6 +71,8 @@ func (s *session) cursorQuery(plan *rewrite.Plan, st *rewrite.Statement) error {
 	if t.ended = true; err != nil {
 		return err
 	}
+	// Behind an error the server skips to the Sync that endQuery sends. Where the backend was
+	// given up over it, nothing is sent, and the turn ends here.
 	t.skip = false
 	return s.endQuery()
 }
@@ -73,6 +82,8 @@ func (s *session) cursorQuery(plan *rewrite.Plan, st *rewrite.Statement) error {
 func (s *session) cursorStatement(st *rewrite.Statement) error {
 	c := st.Cursor
 	switch {
+	// The order of errors is PostgreSQL's: that of the block comes first, then those of the
+	// query, of the place of the DECLARE, and of the name, which the server finds at the Bind.
 	case s.status() == 'E':
 		return errAborted
 	case c == nil:
@@ -110,7 +121,7 @@ func (s *session) declaredOutside(cs *clientStatement) error {
 // formats.
 var noParameters = []byte{0, 0, 0, 0}
 
-// declare opens a cursor of a query: cs is its statement, and values are as in cursor. An error
+// declare opens a cursor of a query, in a block: cs is its statement, and values are as in cursor. An error
 // is for the client; with t.skip the server's was told.
 func (s *session) declare(c *rewrite.Cursor, cs *clientStatement, values []byte) error {
 	made := &cursor{noScroll: c.NoScroll, cs: cs, values: values, changes: s.tx.changes}
@@ -125,7 +136,9 @@ func (s *session) declare(c *rewrite.Cursor, cs *clientStatement, values []byte)
 
 var frameDeclared = wire.AppendCommand(nil, "DECLARE CURSOR")
 
-// bindCursor binds a cursor's portal, which nobody is told.
+// bindCursor binds a cursor's portal, which nobody is told. It goes the way of a Bind of the
+// client's (bindOnBackend): the gate, the backend, its statement, the log. That its query may
+// write, or be sent otherwise by now, is found there.
 func (s *session) bindCursor(name string, c *cursor) error {
 	rest := binary.BigEndian.AppendUint16(slices.Clone(c.values), uint16(len(c.formats)/2))
 	return s.bindOnBackend(&binding{cs: c.cs, portal: []byte(name), rest: append(rest, c.formats...), whole: true, cursor: c})
@@ -177,13 +190,15 @@ func (s *session) useCursor(c *rewrite.Cursor, formats []byte, describe bool) er
 	if err != nil {
 		return err
 	}
+	// Nothing is looked up at the server: a cursor that is known here is one there, unless what
+	// is still owed fails, and then all of this is skipped.
 	switch c.Verb {
 	case rewrite.CloseCursor:
 		if err := s.closeCursor(c.Name); err != nil {
 			return err
 		}
 		return s.tell(wire.AppendCommand(nil, "CLOSE CURSOR"))
-	case rewrite.FetchCursor:
+	case rewrite.FetchCursor: // MOVE sends no rows: any format will do
 		if err := s.inFormats(c.Name, formats); err != nil || s.t.skip || s.t.settled {
 			return err
 		}
@@ -202,6 +217,7 @@ func (s *session) useCursor(c *rewrite.Cursor, formats []byte, describe bool) er
 		p.cursor = &ran
 		s.keepPortal([]byte(c.Name), p)
 	}
+	// From here on it is the Execute of a portal (execute), with its rows counted.
 	frame := wire.AppendHeader(nil, wire.Execute, len(c.Name)+5)
 	frame = append(append(frame, c.Name...), 0)
 	frame = binary.BigEndian.AppendUint32(frame, c.Rows)
@@ -299,6 +315,8 @@ func (s *session) cursorEnd(o *owed, typ byte, frame []byte, rows int) error {
 	}
 	s.completed(o, typ, frame)
 	s.t.owed.pop()
+	// The log compares the tag that the client gets, in the place of the server's: of rows that
+	// were passed by their number is all that a client knows.
 	verb := "FETCH "
 	if run.move {
 		verb = "MOVE "

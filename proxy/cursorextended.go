@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -12,8 +11,13 @@ import (
 
 // Statements about cursors in the extended protocol. A DECLARE is prepared as the cursor's
 // query: so the server looks at it at the Parse, and at the parameters at the Bind, under the
-// portal's own name. Its Execute binds the query once more, under the cursor's. Portals of
-// FETCH, MOVE and CLOSE are Sluice's (executeLocal). At the end stand the errors.
+// portal's own name. Its Execute binds the query once more, under the cursor's: the snapshot is
+// of that moment, and a DECLARE that is never executed opens nothing.
+//
+// Portals of FETCH, MOVE and CLOSE are Sluice's, as those of other statements that it answers
+// (executeLocal). A cursor is bound in text, since DECLARE does not say in which format the rows
+// will be wanted; the first Bind of a FETCH does, and then it is bound anew (bindFetch). At the
+// end of the file stand the errors.
 
 // declaration is what it takes to carry out the DECLARE that a portal is bound to.
 type declaration struct {
@@ -21,6 +25,40 @@ type declaration struct {
 	cs     clientStatement // as it was at the Bind
 	values []byte          // as in cursor
 }
+
+// mayParse is the template of a text that is to be prepared under a name, and what it declares,
+// where it is a DECLARE: then the template is that of the cursor's query. An error is for the
+// client, and the name is not given.
+func (s *session) mayParse(name []byte, tmpl *template, oids []byte) (*template, *rewrite.Cursor, error) {
+	if err := s.mayName(name); err != nil {
+		return nil, nil, err
+	}
+	if err := s.mayKeep(name, tmpl); err != nil {
+		return nil, nil, err
+	}
+	if err := refusal(tmpl.plan); err != nil {
+		return nil, nil, err
+	}
+	c := declaredBy(tmpl.plan)
+	if c == nil {
+		return tmpl, nil, nil
+	}
+	tmpl, err := s.queryTemplate(c, oids)
+	return tmpl, c, err
+}
+
+// declares notes what the statement of a name, which was prepared by that text, declares; nil:
+// it is no DECLARE. A comment in front of the query counts for the replay too.
+func (s *session) declares(name []byte, c *rewrite.Cursor, sql []byte) {
+	if c != nil {
+		cs := s.statement(name)
+		cs.declares, cs.optsOut = c, retry.OptsOut(sql)
+	}
+}
+
+// wantsNoReplay reports whether a comment says that the statement's transaction is not to be run
+// again.
+func (cs *clientStatement) wantsNoReplay() bool { return cs.tmpl.optsOut || cs.optsOut }
 
 // declaredBy is what a text declares, if it is a DECLARE that Sluice carries out; else nil.
 func declaredBy(plan *rewrite.Plan) *rewrite.Cursor {
@@ -30,17 +68,22 @@ func declaredBy(plan *rewrite.Plan) *rewrite.Cursor {
 	return nil
 }
 
-// declarationOf keeps the Bind of a DECLARE; rest is what follows its names.
-func declarationOf(cs *clientStatement, rest []byte) *declaration {
-	d := &declaration{cursor: cs.declares, cs: *cs}
+// declaration keeps the Bind of a DECLARE, which was taken whole; nil for any other.
+func (b *binding) declaration() *declaration {
+	if b.cs.declares == nil {
+		return nil
+	}
+	d := &declaration{cursor: b.cs.declares, cs: *b.cs}
 	d.cs.declares = nil
-	if values, _, ok := splitBind(rest); ok { // else the server refuses it
+	if values, _, ok := wire.SplitBind(b.rest); ok { // else the server refuses it
 		d.values = bytes.Clone(values)
 	}
 	return d
 }
 
-// executeDeclare is Execute of a DECLARE. An error is for the client.
+// executeDeclare is Execute of a DECLARE. An error is for the client; with nil its frame is
+// answered, or skipped. The client may have closed the statement since the Bind, or prepared
+// another by its name: the copy counts.
 func (s *session) executeDeclare(name []byte, p portal) error {
 	switch {
 	case s.status() == 'E':
@@ -61,7 +104,9 @@ func (s *session) executeDeclare(name []byte, p portal) error {
 	return nil
 }
 
-// executeCursor is Execute of FETCH, MOVE, CLOSE or CLOSE ALL up to that many rows; 0 is all.
+// executeCursor is Execute of FETCH, MOVE, CLOSE or CLOSE ALL up to that many rows; 0 is all. A
+// FETCH that is itself read in parts is refused: PostgreSQL has the cursor at its end then, and
+// keeps the rows that nobody has asked for yet.
 func (s *session) executeCursor(st *rewrite.Statement, formats []byte, limit uint32) error {
 	c := st.Cursor
 	switch {
@@ -85,7 +130,7 @@ func (s *session) bindFetch(p *portal, rest []byte) error {
 	if c == nil || c.Verb != rewrite.FetchCursor {
 		return nil
 	}
-	_, formats, ok := splitBind(rest)
+	_, formats, ok := wire.SplitBind(rest)
 	if !ok {
 		return wire.ProtocolViolation("invalid message format")
 	}
@@ -95,40 +140,9 @@ func (s *session) bindFetch(p *portal, rest []byte) error {
 	return s.inFormats(c.Name, p.formats)
 }
 
-// splitBind splits what follows the names of a Bind: the parameters, and the result formats, nil
-// where all are text. ok is false where it is not well-formed.
-func splitBind(rest []byte) (values, formats []byte, ok bool) {
-	at := 0
-	count := func() int {
-		if len(rest) < at+2 {
-			ok = false
-			return 0
-		}
-		at += 2
-		return int(binary.BigEndian.Uint16(rest[at-2:]))
-	}
-	ok = true
-	at += 2 * count()
-	for n := count(); n > 0 && ok; n-- {
-		if ok = len(rest) >= at+4; ok {
-			at += 4 + max(int(int32(binary.BigEndian.Uint32(rest[at:]))), 0)
-		}
-	}
-	if !ok || len(rest) < at {
-		return nil, nil, false
-	}
-	values = rest[:at]
-	if n := count(); !ok || len(rest) != at+2*n {
-		return nil, nil, false
-	}
-	if bytes.Count(rest[at:], []byte{0}) == len(rest)-at {
-		return values, nil, true
-	}
-	return values, rest[at:], true
-}
-
 // describeLocal answers what a statement or portal that Sluice answers returns. The rows of a
-// cursor are described by the server; where there is none, FETCH returns nothing.
+// cursor are described by the server; where there is none, FETCH returns nothing, as PostgreSQL
+// says: that the name is nobody's is an error of its Execute.
 func (s *session) describeLocal(plan *rewrite.Plan) error {
 	c := plan.Single().Cursor
 	if c == nil || c.Verb != rewrite.FetchCursor || s.portals[c.Name].cursor == nil || s.b == nil {
@@ -142,7 +156,8 @@ func (s *session) describeLocal(plan *rewrite.Plan) error {
 }
 
 // describeDeclared answers Describe of a statement that is a DECLARE: it has the parameters of
-// the query, and returns nothing. The server is asked for the query, for nobody.
+// the query, and returns nothing. The server is asked for the query, for nobody. What it says is
+// no promise to the client (clientStatement.described), who was told nothing of columns.
 func (s *session) describeDeclared(cs *clientStatement) error {
 	cs.tmpl = cs.tmpl.inForce()
 	if err := s.ensureBackend(); err != nil {
@@ -163,8 +178,9 @@ func (s *session) describeDeclared(cs *clientStatement) error {
 	return s.tell(bytes.Clone(params), wire.FrameNoData)
 }
 
-// hintOfCursor is the hint for the first error of a limited Execute, where nobody knows whether
-// the cluster suspends portals; "" for any other.
+// hintOfCursor is the hint for a refusal of a limited Execute, as long as nobody knows whether
+// the cluster suspends portals; "" for any other error. Once one was suspended, such an error is
+// the query's own.
 func (s *session) hintOfCursor(o *owed, payload []byte) string {
 	if o.cursor == nil || o.cursor.limit == 0 || s.srv.suspends.Load() || string(retry.Field(payload, 'C')) != "0A000" {
 		return ""

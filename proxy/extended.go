@@ -55,20 +55,9 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	if refused && s.state == failed {
 		return errAborted
 	}
+	var declared *rewrite.Cursor
 	if !refused {
-		if err := s.mayName(name); err != nil {
-			return err
-		}
-		if err := s.mayKeep(name, tmpl); err != nil {
-			return err
-		}
-		if err := refusal(tmpl.plan); err != nil {
-			return err
-		}
-	}
-	declares := declaredBy(tmpl.plan)
-	if declares != nil && !refused {
-		if tmpl, err = s.queryTemplate(declares, oids); err != nil {
+		if tmpl, declared, err = s.mayParse(name, tmpl, oids); err != nil {
 			return err
 		}
 	}
@@ -89,10 +78,7 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 		}
 	}
 	s.nameStatement(name, tmpl, prev, since)
-	if declares != nil && !refused {
-		cs := s.statement(name)
-		cs.declares, cs.optsOut = declares, s.srv.replays != nil && retry.OptsOut(sql)
-	}
+	s.declares(name, declared, sql)
 	return nil
 }
 

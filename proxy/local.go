@@ -291,8 +291,8 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 	return nil, err
 }
 
-// closeAll is the tag of CLOSE ALL, which closes the portals of the protocol too. Sluice
-// answers it on DSQL without closing any, and so refuses it while there are some.
+// closeAll is the tag of CLOSE ALL, which closes the portals of the protocol too. Sluice closes
+// cursors of its own for it (closeCursors), and refuses it while there are others.
 const closeAll = "CLOSE CURSOR ALL"
 
 var errPortalsOpen = &wire.Error{Code: retry.StateUnsupported, Message: "CLOSE ALL cannot close the portals that are open in this transaction",
@@ -315,17 +315,8 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	if st.Show == "" || limit != 1 {
 		s.increment()
 	}
-	// A savepoint ends the turn of the log by itself (cutTurn), and is undone with its
-	// transaction.
-	if s.emulates(p.plan) {
-		p.done = true
-		s.keepPortal(name, p)
-		return s.savepoint(st)
-	}
-	if s.runsCursor(st) {
-		p.done = true
-		s.keepPortal(name, p)
-		return s.executeCursor(st, p.formats, limit)
+	if done, err := s.executeLogged(name, p, limit); done {
+		return err
 	}
 	if st.Show == "" && !s.t.owed.empty() { // an error of what went before would skip this
 		if err := s.makeAnswer(); err != nil || s.t.skip {
@@ -359,6 +350,23 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 		return s.executeControl(st)
 	}
 	return s.runLocal(st, false, false)
+}
+
+// executeLogged is Execute of what a replay does again, and what is undone with its transaction:
+// a savepoint, which ends the turn of the log by itself (cutTurn), and what is done to cursors.
+// done is false for any other portal.
+func (s *session) executeLogged(name []byte, p portal, limit uint32) (done bool, err error) {
+	st := p.plan.Single()
+	savepoint := s.emulates(p.plan)
+	if !savepoint && !s.runsCursor(st) {
+		return false, nil
+	}
+	p.done = true
+	s.keepPortal(name, p)
+	if savepoint {
+		return true, s.savepoint(st)
+	}
+	return true, s.executeCursor(st, p.formats, limit)
 }
 
 // executeDiscard is Execute of DISCARD ALL, which PostgreSQL runs in a transaction of its

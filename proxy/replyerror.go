@@ -97,9 +97,6 @@ func (s *session) replyFatal(payload []byte) (verdict, error) {
 func (s *session) understand(head *owed, frame []byte) (e serverError) {
 	payload := frame[wire.HeaderLen:]
 	hint, otherForm := s.refusedForm(head, payload)
-	if hint == "" {
-		hint = s.hintOfCursor(head, payload)
-	}
 	stale, deallocated := s.stale(head, payload), s.deallocated(head, payload)
 	if stale || schemaConflict(payload) || planChanged(payload) && (head.tmpl == nil || s.srv.catalog.trusts(head.tmpl)) {
 		s.srv.catalog.flush()

@@ -113,11 +113,7 @@ func (s *session) resend(last bool) error {
 	t.unseen = false
 	for i := range frames {
 		f := &frames[i]
-		switch f.Type {
-		case 0, wire.Parse, wire.Bind, wire.Close:
-			if f.Note.silent {
-				break
-			}
+		if acknowledged(f) {
 			if acks++; last && acks <= s.tx.log.Acknowledged() {
 				f.Note.undoes = false // the client was told: the name means what it was told
 			}
@@ -149,6 +145,15 @@ func (s *session) resend(last bool) error {
 		}
 	}
 	return nil
+}
+
+// acknowledged reports whether the client is told of a frame by an answer that is not compared.
+func acknowledged(f *retry.Frame[logEntry]) bool {
+	switch f.Type {
+	case 0, wire.Parse, wire.Bind, wire.Close:
+		return !f.Note.silent
+	}
+	return false
 }
 
 // undoNames takes back what frames did to the client's statements that the server skips
