@@ -174,12 +174,26 @@ func (s *session) openCursor(c *rewrite.Cursor) (portal, error) {
 		return p, errNoCursor(c.Name)
 	case p.cursor == nil:
 		return p, errPortalFetched(c.Name)
-	case c.Backward && p.cursor.noScroll:
-		return p, errForwardOnly
 	case c.Elsewhere:
-		return p, errFetchElsewhere
+		return p, s.fetchElsewhere(c, p)
 	}
 	return p, nil
+}
+
+// fetchElsewhere is the error of a FETCH or MOVE that does not go forward. In PostgreSQL a
+// portal that fails can be run no more, also behind the return to a savepoint; here it knows
+// nothing of the error, and so the return is refused.
+func (s *session) fetchElsewhere(c *rewrite.Cursor, p portal) error {
+	if err := s.ensureBackend(); err != nil {
+		return err
+	}
+	if s.notePortal(p); s.t.logs && s.tx.moved == s.tx.log.Turns()+1 {
+		s.tx.moved++ // the log's turn is cut in front of the refusal
+	}
+	if c.Backward && p.cursor.noScroll {
+		return errForwardOnly
+	}
+	return errFetchElsewhere
 }
 
 // useCursor is FETCH, MOVE or CLOSE. describe has the rows described, which come in formats (as

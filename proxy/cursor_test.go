@@ -161,18 +161,21 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-// randomCursors makes a dialogue about three cursors.
-func randomCursors(r *rand.Rand) string {
+// randomCursors makes a dialogue about three cursors; others are statements that stand among
+// those about them.
+func randomCursors(r *rand.Rand, others ...string) string {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	name := func() string { return pick("c", "c", `"D e"`, "f") }
 	statement := func() string {
-		switch r.IntN(12) {
-		case 0, 1, 2:
+		switch n := r.IntN(12); {
+		case len(others) > 0 && r.IntN(3) == 0:
+			return pick(others...)
+		case n < 3:
 			query := pick(counted, "SELECT a, b FROM cursored WHERE a > 0 ORDER BY a", "VALUES (1), (2)", "SELECT nosuch", "SELECT 4 / (3 - g) FROM generate_series(1, 5) g", "SELECT 1 WHERE false")
 			return "DECLARE " + name() + pick(" ", " INSENSITIVE ") + "NO SCROLL CURSOR " + pick("", "WITHOUT HOLD ") + "FOR " + query
-		case 3:
+		case n == 3:
 			return "CLOSE " + pick(name(), name(), name(), "ALL")
-		case 4:
+		case n == 4:
 			return pick("SELECT 1 AS one", "SELECT count(*) FROM cursored", "INSERT INTO cursored VALUES (100 + (random() * 1e9)::int)", "SELECT 1/0")
 		}
 		return pick("FETCH ", "FETCH ", "MOVE ") + pick("", "", "NEXT ", "FORWARD ", "ALL ", "FORWARD ALL ", "1 ", "2 ", "FORWARD 3 ", "5 ", "6 ", "BACKWARD 1 ", "PRIOR ") + pick("FROM ", "IN ") + name()
@@ -181,6 +184,9 @@ func randomCursors(r *rand.Rand) string {
 	for range 1 + r.IntN(3) {
 		if r.IntN(8) > 0 {
 			b.WriteString("Q BEGIN\n< Z\n")
+			if len(others) > 0 {
+				fmt.Fprintf(&b, "Q DECLARE c NO SCROLL CURSOR FOR %s\n< Z\nQ SAVEPOINT a\n< Z\n", counted)
+			}
 		}
 		for range 2 + r.IntN(8) {
 			if r.IntN(2) == 0 {

@@ -163,15 +163,20 @@ func (s *session) describeDeclared(cs *clientStatement) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	st, err := s.onBackend(cs)
-	if err != nil || st == nil {
-		return err
+	// What went before in the group may have the transaction run again, which asks for nothing
+	// that nobody is told: then it is asked once more.
+	for attempts := -1; attempts != s.tx.attempts.Count(); {
+		attempts = s.tx.attempts.Count()
+		st, err := s.onBackend(cs)
+		if err != nil || st == nil {
+			return err
+		}
+		s.describeSilently(st)
+		if err := s.makeAnswer(); err != nil || s.t.skip || s.t.settled {
+			return err
+		}
 	}
-	s.describeSilently(st)
-	if err := s.makeAnswer(); err != nil || s.t.skip {
-		return err
-	}
-	if s.b == nil || s.t.desc == nil {
+	if s.t.desc == nil {
 		return errDeclareLong
 	}
 	params, _ := s.t.desc.parts()

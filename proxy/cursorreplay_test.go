@@ -204,6 +204,41 @@ func TestSavepointsAndCursors(t *testing.T) {
 	}
 }
 
+// Random dialogues about cursors and savepoints are answered as by PostgreSQL, but where the
+// return across a cursor that has moved is refused.
+func TestRandomCursorsAndSavepoints(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", stumbling+cursorSchema)
+	routes := map[string]*sluice{"relaxed": startSluice(t, pg, withSavepoints, asDSQL, withCursors, maxOpen(3)), "strict": startSluice(t, pg, strictly, withCursors, maxOpen(4))}
+	played, refused := 0, 0
+	for seed := range uint64(cursorRounds) {
+		script := randomCursors(rand.New(rand.NewPCG(seed, 10)), "SAVEPOINT a", "SAVEPOINT a", "SAVEPOINT b", "ROLLBACK TO a", "ROLLBACK TO a", "ROLLBACK TO b", "RELEASE a",
+			"INSERT INTO cursored SELECT max(a) + 1 FROM cursored", "SELECT stumble(1)", "SELECT stumble(2)")
+		reset := func(yes bool) {
+			stumbles(t, pg, yes)
+			pg.SQL(t, "postgres", "DELETE FROM cursored WHERE a > 5")
+		}
+		script = strings.ReplaceAll(script, "100 + (random() * 1e9)::int", "6")
+		reset(false)
+		want := materialized(perform(t, pg.addr, script))
+		for name, s := range routes {
+			reset(true)
+			got := materialized(perform(t, s.addr, script))
+			if played++; strings.Contains(got, "C=0A000 M=cannot return to savepoint") {
+				refused++
+			} else if strings.Contains(got, "D=Replay refused: a statement of the transaction had failed") {
+				continue // a conflict in front of what is refused in the same group
+			} else if got != want {
+				t.Errorf("seed %d, %s:\n%s", seed, name, firstDifference(got, want))
+			}
+		}
+	}
+	if refused == 0 || refused*2 > played {
+		t.Errorf("%d of %d are refused", refused, played)
+	}
+}
+
 // A cancel and a timeout end a FETCH as any statement: the block has failed, and the session
 // goes on.
 func TestFetchIsCancelled(t *testing.T) {
