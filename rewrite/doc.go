@@ -37,6 +37,9 @@
 // ALTER TABLE of what DSQL refuses is edited where that means the same (alter.go), or left to
 // the relay, with what it takes to carry it out or to tell how (alteration.go).
 //
+// The query of a cursor is taken out of its DECLARE (cursor.go), and is a text that is planned
+// by itself: the DECLARE is the relay's to carry out, and so are FETCH, MOVE and CLOSE.
+//
 // What is only needed once the server has refused a text is made then: the split form
 // (split.go) and the batches of a DELETE (chunked.go).
 //
