@@ -162,9 +162,6 @@ func (st *Statement) analyze(p *part, inert bool) {
 	}
 }
 
-// cursorHold is CURSOR_OPT_HOLD of PostgreSQL's parsenodes.h.
-const cursorHold = 0x0020
-
 // explainAnalyze reports whether an EXPLAIN runs its statement.
 func explainAnalyze(m message) bool {
 	for option := range m.list("options") {

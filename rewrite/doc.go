@@ -49,6 +49,9 @@
 // What a text asks of its transaction, and where a string is cut when that is committed in
 // parts, is in transaction.go.
 //
+// The query of a cursor is taken out of its DECLARE (cursor.go), and is a text that is planned
+// by itself: the DECLARE is the relay's to carry out, and so are FETCH, MOVE and CLOSE.
+//
 // What is only needed once the server has refused a text is made then: the split form
 // (split.go) and the batches of a DELETE (chunked.go).
 //

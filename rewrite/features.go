@@ -45,7 +45,7 @@ const (
 	LockTable        Feature = "lock_table"
 	AdvisoryLock     Feature = "advisory_lock"
 	ListenNotify     Feature = "listen_notify"
-	Cursor           Feature = "cursor"
+	CursorUse        Feature = "cursor"
 	SavepointUse     Feature = "savepoint"
 	TwoPhase         Feature = "two_phase_commit"
 	Merge            Feature = "merge"
@@ -132,7 +132,7 @@ var catalogue = map[Feature]fact{
 	LockTable:    {DialectRule, "DSQL refuses LOCK", "lock rows FOR UPDATE, or leave it to the check at COMMIT"},
 	AdvisoryLock: {DialectRule, "DSQL does not support advisory locks", "lock a row FOR UPDATE that stands for the thing"},
 	ListenNotify: {DialectRule, "DSQL has no LISTEN and NOTIFY", "poll a table, or use a message service"},
-	Cursor:       {DialectRule, "DSQL has no cursors in SQL", "page by key: WHERE key > last ORDER BY key LIMIT n"},
+	CursorUse:    {CursorRule, "DSQL has no cursors in SQL", "page by key: WHERE key > last ORDER BY key LIMIT n"},
 	SavepointUse: {DialectRule, "DSQL has no savepoints", "set retry.savepoints to true, or run the part in a transaction of its own"},
 	TwoPhase:     {DialectRule, "DSQL has no two-phase commit and no AND CHAIN", "commit in one phase"},
 	Merge:        {DialectRule, "DSQL refuses MERGE", "INSERT ... ON CONFLICT DO UPDATE"},

@@ -18,10 +18,11 @@ const (
 	AlterRule          // ALTER TABLE ... ADD COLUMN
 	ByteaRule          // bytea in keys
 	ExtensionRule      // extensions and their functions
+	CursorRule         // DECLARE, FETCH, MOVE, CLOSE
 	ruleCount
 )
 
-var ruleNames = [ruleCount]string{"dialect", "locking", "split", "index", "serial", "database", "isolation", "session", "alter", "bytea", "extension"}
+var ruleNames = [ruleCount]string{"dialect", "locking", "split", "index", "serial", "database", "isolation", "session", "alter", "bytea", "extension", "cursors"}
 
 func (r Rule) String() string { return ruleNames[r] }
 

@@ -204,6 +204,9 @@ type Statement struct {
 	// Constraints is an ALTER TABLE that adds constraints, which the relay may carry out in
 	// steps, where the server refuses it; nil for any other statement.
 	Constraints *Constraints
+	// Cursor is what the statement does to a cursor that the relay carries out; nil for any
+	// other statement. The server must not see it.
+	Cursor *Cursor
 
 	setsConfig bool // by set_config()
 	unsure     bool // see Plan.SureRead

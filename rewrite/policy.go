@@ -94,6 +94,8 @@ type Rules struct {
 	// steps that DSQL has (Statement.Constraints). NotNullCheck takes NOT NULL there for a CHECK.
 	Constraints, NotNullCheck bool
 	Session                   bool // answer DISCARD PLANS, SEQUENCES and TEMP, and what else resets a session
+	// Cursors leaves statements about cursors to the relay (Statement.Cursor).
+	Cursors bool
 	// SchemaOf tells the schema that a database's name stands for; ok is false for a name
 	// that stands for none. nil: no name does. CREATE DATABASE and DROP DATABASE of such
 	// names are the relay's to carry out, whatever Databases says.
@@ -118,12 +120,12 @@ type Rules struct {
 // AllRules are the rules for DSQL.
 func AllRules() Rules {
 	return Rules{Locking: true, Split: true, Index: true, AwaitIndex: true, Serial: true, SequenceCache: 1, Databases: true,
-		Isolation: true, Session: true, AddColumn: true, Extensions: true, Constraints: true, Dialect: true}
+		Isolation: true, Session: true, AddColumn: true, Extensions: true, Cursors: true, Constraints: true, Dialect: true}
 }
 
 // any reports whether there is anything to look for.
 func (r *Rules) any() bool {
-	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.AddColumn || r.Extensions || r.Dialect || r.Bytea != ByteaOff
+	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.AddColumn || r.Extensions || r.Cursors || r.Dialect || r.Bytea != ByteaOff
 }
 
 // policiesKey is the configuration key of Policies.

@@ -16,7 +16,7 @@ var refused = map[string]Feature{
 	"CreatePolicyStmt": RowSecurity, "AlterPolicyStmt": RowSecurity, "CreateTableSpaceStmt": Tablespace,
 	"CreateForeignTableStmt": ForeignTable, "CreateFdwStmt": ForeignTable, "CreateForeignServerStmt": ForeignTable,
 	"LockStmt": LockTable, "ListenStmt": ListenNotify, "NotifyStmt": ListenNotify, "UnlistenStmt": ListenNotify,
-	"DeclareCursorStmt": Cursor, "FetchStmt": Cursor, "ClosePortalStmt": Cursor,
+	"DeclareCursorStmt": CursorUse, "FetchStmt": CursorUse, "ClosePortalStmt": CursorUse,
 	"MergeStmt": Merge, "AlterSystemStmt": AlterSystem,
 }
 

@@ -158,13 +158,15 @@ func (r *rewriter) unverified(p *part) {
 // statement has every rule look at one statement.
 func (r *rewriter) statement(p *part) {
 	first := len(r.findings)
-	if r.names != nil {
-		r.maps = false
-		r.mapping(p)
-		r.mapped = r.mapped || r.maps
-	}
-	if p.st.Refusal == nil {
-		r.others(p)
+	if !r.cursor(p) {
+		if r.names != nil {
+			r.maps = false
+			r.mapping(p)
+			r.mapped = r.mapped || r.maps
+		}
+		if p.st.Refusal == nil {
+			r.others(p)
+		}
 	}
 	for i := first; i < len(r.findings); i++ {
 		f := &r.findings[i]

@@ -39,9 +39,9 @@ type Config struct {
 	CredentialsRequire string
 	// SilenceTimeout is auto or a duration.
 	SilenceTimeout string
-	// RewriteIsolation, RewriteSession and RewriteExtensions answer what is so on DSQL alone:
+	// RewriteIsolation, RewriteSession, RewriteExtensions and RewriteCursors are about what is so on DSQL alone:
 	// auto, true or false.
-	RewriteIsolation, RewriteSession, RewriteExtensions string
+	RewriteIsolation, RewriteSession, RewriteExtensions, RewriteCursors string
 	// AddColumnDefault is refuse, or backfill.
 	AddColumnDefault string
 	// DDLInTransactions is refuse, autocommit, or autocommit-destructive.
@@ -187,6 +187,7 @@ func (c *Config) derive() {
 		c.Rewrite.Rules.Session = c.onDSQL(c.RewriteSession)
 		c.deriveDDL()
 		c.Rewrite.Rules.Extensions = c.onDSQL(c.RewriteExtensions)
+		c.Rewrite.Rules.Cursors = c.onDSQL(c.RewriteCursors)
 		if c.RewriteBytea != "off" {
 			c.Rewrite.Rules.Bytea = rewrite.ByteaMapping(c.RewriteBytea)
 		}

@@ -221,6 +221,7 @@ func TestRules(t *testing.T) {
 		{"isolation answered, but nothing is", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-isolation=true"}, ""},
 		{"extensions answered for PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-enabled=true", "--rewrite-extensions=true"}, "rewrite.extensions: \"true\": PostgreSQL has extensions"},
 		{"a cache that DSQL refuses", []string{"--rewrite-sequence-cache=0"}, "rewrite.sequence_cache: 0: want 1, or 65536 or more"},
+		{"cursors carried out for PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-enabled=true", "--rewrite-cursors=true"}, "rewrite.cursors: \"true\": PostgreSQL has cursors"},
 		{"discards answered for PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-enabled=true", "--rewrite-session=true"}, "rewrite.session: \"true\": sessions of PostgreSQL"},
 		{"bytea mapped for PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-bytea=hex"}, "rewrite.bytea: \"hex\": PostgreSQL takes bytea in keys"},
 		{"bytea mapped by casts for PostgreSQL", []string{"--backend-kind=postgres", "--endpoint=localhost", "--rewrite-bytea=hex-cast"}, "rewrite.bytea: \"hex-cast\": PostgreSQL takes bytea in keys"},

@@ -216,21 +216,24 @@ DECLARE c CURSOR FOR SELECT 1
 -- out
 same
 -- rules
-dialect cursor flagged error
+cursors cursor answered info
+cursor 0 "c" "                     SELECT 1" 0
 
 -- in
 FETCH 1 FROM c
 -- out
 same
 -- rules
-dialect cursor flagged error
+cursors cursor answered info
+cursor 1 "c" "" 1
 
 -- in
 CLOSE c
 -- out
 same
 -- rules
-dialect cursor flagged error
+cursors cursor answered info
+cursor 3 "c" "" 0
 
 -- in
 SAVEPOINT s
