@@ -186,7 +186,6 @@ func (c *Config) derive() {
 		c.Rewrite.Rules.Isolation = c.onDSQL(c.RewriteIsolation)
 		c.Rewrite.Rules.Session = c.onDSQL(c.RewriteSession)
 		c.deriveDDL()
-		c.Rewrite.Rules.Extensions = c.onDSQL(c.RewriteExtensions)
 		c.Rewrite.Rules.Cursors = c.onDSQL(c.RewriteCursors)
 		if c.RewriteBytea != "off" {
 			c.Rewrite.Rules.Bytea = rewrite.ByteaMapping(c.RewriteBytea)
@@ -214,6 +213,7 @@ func (c *Config) derive() {
 
 // deriveDDL says what becomes of DDL that DSQL refuses, where statements are rewritten.
 func (c *Config) deriveDDL() {
+	c.Rewrite.Rules.Extensions = c.onDSQL(c.RewriteExtensions)
 	c.Rewrite.Rules.Backfill = c.AddColumnDefault == "backfill"
 	c.Rewrite.Rules.InTransactions = rewrite.ParseInTransactions(c.DDLInTransactions)
 	c.Proxy.InTransactions = c.Rewrite.Rules.InTransactions
