@@ -118,7 +118,7 @@ func (s *session) bindHere(b *binding) error {
 	case n > 0:
 		return errParameterCount(n, 0, b.stmt)
 	}
-	p := portal{plan: b.cs.tmpl.plan, local: true, open: true}
+	p := portal{plan: b.cs.tmpl.plan, local: true, open: true, text: b.cs.tmpl.sql}
 	if p.plan.Single().Cursor != nil {
 		if err := s.takeWhole(b); err != nil {
 			return err

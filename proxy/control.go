@@ -106,21 +106,13 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 			if err := s.tell(warnInTransaction.AppendNotice(nil, "WARNING")); err != nil {
 				return true, err
 			}
-		} else {
-			if s.deferredBegin, err = s.template(sql, wire.NoOIDs); err != nil {
+			s.srv.metrics.LocalAnswer(metrics.LocalBegin)
+			if err := s.tell(beginTag(st, sql)); err != nil {
 				return true, err
 			}
+			break
 		}
-		s.srv.metrics.LocalAnswer(metrics.LocalBegin)
-		if err := s.move(beginAnswered); err != nil {
-			return true, err
-		}
-		// The tag repeats the word that the client has used.
-		tag := frameBegin
-		if text := sql[min(st.Start, len(sql)):]; len(text) >= 5 && strings.EqualFold(string(text[:5]), "start") {
-			tag = frameStart
-		}
-		if err := s.tell(tag); err != nil {
+		if err := s.beginHeldBack(st, sql); err != nil {
 			return true, err
 		}
 	case s.state == begun && !st.Tx.Chain && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.Rollback):
@@ -142,6 +134,27 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 		return s.foldModes(st)
 	}
 	return true, s.ready()
+}
+
+// beginHeldBack answers BEGIN, of that text, and keeps it for the first statement that needs a
+// server.
+func (s *session) beginHeldBack(st *rewrite.Statement, sql []byte) (err error) {
+	if s.deferredBegin, err = s.template(sql, wire.NoOIDs); err != nil {
+		return err
+	}
+	s.srv.metrics.LocalAnswer(metrics.LocalBegin)
+	if err := s.move(beginAnswered); err != nil {
+		return err
+	}
+	return s.tell(beginTag(st, sql))
+}
+
+// beginTag repeats the word that the client has used.
+func beginTag(st *rewrite.Statement, sql []byte) []byte {
+	if text := sql[min(st.Start, len(sql)):]; len(text) >= 5 && strings.EqualFold(string(text[:5]), "start") {
+		return frameStart
+	}
+	return frameBegin
 }
 
 // foldModes answers a SET TRANSACTION whose modes go into the BEGIN that is held back: DSQL has

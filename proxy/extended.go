@@ -67,7 +67,7 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	// A text that the failed block at a server refuses is sent there all the same: the
 	// error is the server's.
 	prev, since := s.statement(name), uint64(0)
-	if s.state == failed || !refused && s.emulates(tmpl.plan) || s.status() != 'E' && (maybeLocal(tmpl.plan) || s.known(tmpl)) {
+	if s.state == failed || !refused && s.emulates(tmpl.plan) || s.status() != 'E' && (s.maybeLocal(tmpl.plan) || s.known(tmpl)) {
 		s.srv.metrics.LocalAnswer(metrics.LocalParse)
 		since = s.heard + 1
 		// A Parse at the server would have made visible what went before.

@@ -64,9 +64,9 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 // maybeLocal reports whether a statement of that plan is answered locally at least
 // sometimes, so that its Parse is: a server accepts any such text. Whether it is this time
 // is decided at its Bind or Describe (localNow).
-func maybeLocal(plan *rewrite.Plan) bool {
+func (s *session) maybeLocal(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	return st != nil && (plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" || st.Database != nil || st.Alters() || st.Cursor != nil)
+	return st != nil && (s.holdsBegin(st) || plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" || st.Database != nil || st.Alters() || st.Cursor != nil)
 }
 
 // carriesOut reports whether a statement of DDL is one that Sluice carries out by statements
@@ -78,7 +78,7 @@ func (s *session) carriesOut(st *rewrite.Statement) bool {
 // localNow reports whether the single statement of a plan is answered locally as things
 // stand. The answer may be another one a frame later.
 func (s *session) localNow(plan *rewrite.Plan) bool {
-	return maybeLocal(plan) && s.localStatement(plan.Single())
+	return s.maybeLocal(plan) && s.localStatement(plan.Single())
 }
 
 // localStatement decides for one statement. In a failed block nothing is answered here: the
@@ -91,7 +91,9 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 	case st.Tag != "", st.Database != nil, st.Cursor != nil:
 		return true
 	case st.Alters():
-		return s.altersAlone()
+		return s.altersAlone() || s.altersOutside(st)
+	case s.holdsBegin(st):
+		return s.state == idle && !s.t.touched
 	case st.Show != "":
 		return s.settings.Shows(st.Show)
 	// Statements that a pinned session has prepared in SQL are on its backend. Those that
@@ -348,7 +350,7 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 		return s.tell(frames[0], wire.FramePortalSuspended)
 	}
 	if st.Kind == rewrite.Control {
-		return s.executeControl(st)
+		return s.executeControl(st, p.text)
 	}
 	return s.runLocal(st, false, false)
 }
@@ -403,8 +405,10 @@ func (s *session) executeAgain(name []byte, st *rewrite.Statement) error {
 
 // executeControl ends a block that has failed and that no backend knows. A portal that was
 // bound in such a block, and is run behind its end, is there no more.
-func (s *session) executeControl(st *rewrite.Statement) error {
+func (s *session) executeControl(st *rewrite.Statement, sql string) error {
 	switch {
+	case s.state == idle && s.holdsBegin(st):
+		return s.beginHeldBack(st, []byte(sql))
 	case s.state != failed:
 		return errNoPortal(nil)
 	case st.Tx.Verb == rewrite.RollbackTo:

@@ -128,7 +128,8 @@ func (s *session) inParts(plan *rewrite.Plan, sql []byte) (done bool, err error)
 		return true, s.runGroups(plan, string(sql), groups)
 	}
 	if st := plan.Single(); st != nil && s.inBlock() && s.stepsOutside(st) {
-		return true, s.runOutside(st, string(sql))
+		text := string(sql)
+		return true, s.runOutside(st, text[st.Start:], func() (bool, error) { return s.part(text, 0, len(text), true) })
 	}
 	return false, s.makeRoom(plan, string(sql), true)
 }
@@ -139,6 +140,39 @@ func (s *session) stepsOutside(st *rewrite.Statement) bool {
 	p := s.parts
 	return !p.whole && (st.Alters() ||
 		st.Job == rewrite.AwaitedJob && (p.open.DDL || p.open.Rows || !p.stays.empty()))
+}
+
+// holdsBegin reports a BEGIN that is held back also where it comes by the extended protocol, so
+// that what stands behind it in its group may still be run outside of the block: JDBC puts BEGIN
+// in front of the first statement.
+func (s *session) holdsBegin(st *rewrite.Statement) bool {
+	return s.commitsParts() && st.Tx.DeferrableBegin()
+}
+
+// altersOutside is stepsOutside for a portal: it is run at the Sync, with nothing else in its
+// group but the BEGIN in front of it.
+func (s *session) altersOutside(st *rewrite.Statement) bool {
+	return s.commitsParts() && !s.t.touched && s.inBlock() && s.stepsOutside(st)
+}
+
+// isOutside reports whether a text is such a statement, and so no part of the block.
+func (s *session) isOutside(plan *rewrite.Plan) bool {
+	st := plan.Single()
+	return st != nil && st.Alters() && s.altersOutside(st)
+}
+
+// syncOutside is the Sync behind such a portal.
+func (s *session) syncOutside(st *rewrite.Statement) error {
+	return s.runOutside(st, st.AlterText(), func() (bool, error) {
+		_, failed, err := s.turnInside(inside{outside: true}, func() error {
+			s.t.ended = true
+			if err := s.runLocal(st, false, false); err != nil {
+				return err
+			}
+			return s.ready()
+		})
+		return failed, err
+	})
 }
 
 // makeRoom has the part that is open committed where a text does not go with it, before
@@ -158,7 +192,7 @@ func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 		}
 		return s.noteControl(st)
 	}
-	if !s.inBlock() || s.state == failed || s.status() == 'E' || p.whole {
+	if !s.inBlock() || s.state == failed || s.status() == 'E' || p.whole || s.isOutside(plan) {
 		return nil
 	}
 	// A text that the server refuses whatever the transaction holds must not have the part
@@ -254,8 +288,9 @@ func (s *session) leaveBlock() (told *wire.Error, err error) {
 }
 
 // runOutside runs a statement of a block outside of it: what the block holds is committed, the
-// statement is run as if no block were open, and the block goes on. The turn is over then.
-func (s *session) runOutside(st *rewrite.Statement, sql string) error {
+// statement, of that text, is run as if no block were open, and the block goes on. The turn is
+// over then. run does it, and says whether it has failed.
+func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (failed bool, err error)) error {
 	p := s.parts
 	switch {
 	case p.open.Drops && s.srv.cfg.InTransactions != rewrite.CommitDrops:
@@ -270,7 +305,7 @@ func (s *session) runOutside(st *rewrite.Statement, sql string) error {
 	if err == nil && !failed {
 		lists.add(sql)
 		if err = s.tellPart(&lists); err == nil {
-			failed, err = s.part(sql, 0, len(sql), true)
+			failed, err = run()
 		}
 	}
 	if err == nil {
@@ -282,7 +317,7 @@ func (s *session) runOutside(st *rewrite.Statement, sql string) error {
 	case told != nil:
 		return told
 	case !failed:
-		p.stays.add(sql[st.Start:])
+		p.stays.add(sql)
 		return s.ready()
 	}
 	s.t.errorTold = true

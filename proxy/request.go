@@ -166,6 +166,9 @@ func (s *session) sync(total int) error {
 	t.skip = false
 	if st := t.altering; st != nil {
 		t.altering = nil
+		if s.inBlock() {
+			return s.syncOutside(st)
+		}
 		if err := s.runLocal(st, false, false); err != nil {
 			return err
 		}

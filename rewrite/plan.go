@@ -217,6 +217,14 @@ type Statement struct {
 // server refuses it.
 func (st *Statement) Alters() bool { return st.Alteration != nil || st.Constraints != nil }
 
+// AlterText is the text of such a statement.
+func (st *Statement) AlterText() string {
+	if st.Constraints != nil {
+		return st.Constraints.Text
+	}
+	return st.Alteration.Text
+}
+
 // Refusal is an error that Sluice originates for a statement.
 type Refusal struct {
 	Code, Message, Detail, Hint string // Code is a SQLSTATE

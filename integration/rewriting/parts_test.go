@@ -132,7 +132,9 @@ func (q request) sql() string { return strings.Join(q.statements, "; ") }
 
 // partsProgram is a random migration: blocks and strings of DDL, changes of rows and reads,
 // some of which fail, ended in all ways.
-func partsProgram(rng *rand.Rand) (program []request) {
+//
+// chained has blocks begun in a request that has committed another: such a block is not run again.
+func partsProgram(rng *rand.Rand, chained bool) (program []request) {
 	statement := func() string {
 		n := rng.IntN(3)
 		all := []string{
@@ -158,8 +160,8 @@ func partsProgram(rng *rand.Rand) (program []request) {
 				q.statements, block = []string{"BEGIN", statement()}, true
 			} else if k == 7 {
 				q.statements, block = []string{statement(), "COMMIT"}, false
-			} else {
-				q.statements = []string{"COMMIT", "BEGIN", statement()}
+			} else if q.statements = []string{statement()}; chained {
+				q.statements = []string{"COMMIT", "BEGIN", q.statements[0]}
 			}
 		case !block && k < 5:
 			q.statements, block = []string{"BEGIN"}, true
@@ -307,7 +309,7 @@ func TestParts(t *testing.T) {
 				const fresh = "DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE log (n int)"
 				r.pg.SQL(t, "postgres", fresh)
 				r.pg.SQL(t, "reference", fresh)
-				program := partsProgram(rand.New(rand.NewPCG(uint64(seed), 1)))
+				program := partsProgram(rand.New(rand.NewPCG(uint64(seed), 1)), way.faults == "")
 				c, notices := r.dial(t, r.sluice.DSN("postgres"))
 				plain, _ := r.dial(t, r.pg.DSN("reference"))
 				ref := &reference{c: plain}
@@ -433,6 +435,12 @@ var scripts = []struct {
 		{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (8)", "INSERT 0 1 T"}, {"CREATE UNIQUE INDEX of_d ON kept (d)", "58000 E Drop the index WARNING|01000|a part"}, {"COMMIT", "ROLLBACK I WARNING|01000|what was"},
 		{"SELECT 1 FROM kept WHERE n = 8", "SELECT 1 I"},
 	}},
+	{name: "an ALTER TABLE of several steps", policy: "autocommit", env: harness.Env{"DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"}, steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"ALTER TABLE kept ADD COLUMN d int DEFAULT 4", "ALTER TABLE T WARNING|01000|a part"}, {"ALTER TABLE kept ADD CONSTRAINT once UNIQUE (n)", "ALTER TABLE T WARNING|01000|a part"},
+		{"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"ALTER TABLE kept ADD CONSTRAINT small CHECK (n < 5)", "23514 E WARNING|01000|a part"}, {"SELECT 1", "25P02 E"},
+		{"ROLLBACK", "ROLLBACK I WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: ALTER TABLE kept ADD COLUMN d int DEFAULT 4; ALTER TABLE kept ADD CONSTRAINT once UNIQUE (n); INSERT INTO kept VALUES (5)."},
+		{"INSERT INTO kept VALUES (5)", "23505 I"}, {"INSERT INTO kept VALUES (7)", "INSERT 0 1 I"},
+	}},
 	{name: "modes that a BEGIN of Sluice's would lose", policy: "autocommit", steps: [][2]string{
 		{"BEGIN READ ONLY", "BEGIN T"}, {"SELECT 1", "SELECT 1 T"}, {"CREATE TABLE a (id int)", "25006 E"}, {"ROLLBACK", "ROLLBACK I"},
 		{"START TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION T"}, {"CREATE TABLE a (id int)", "CREATE TABLE T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T WARNING|01000|a part"}, {"COMMIT", "COMMIT I"},
@@ -465,6 +473,34 @@ func TestPartsTold(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// JDBC puts BEGIN in front of a block's first statement, and both into one pipeline.
+func TestPartsBehindBeginInAPipeline(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	r := startParts(t, "autocommit", harness.Env{"DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"})
+	r.pg.SQL(t, "postgres", "CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)")
+	c, _ := r.dial(t, r.sluice.DSN("postgres"))
+	for _, step := range []struct {
+		sql  string
+		want []string
+	}{
+		{"BEGIN; ALTER TABLE kept ADD COLUMN d int NOT NULL DEFAULT 4", []string{"BEGIN", "ALTER TABLE", "T"}},
+		{"SELECT d FROM kept", []string{`row ["4"]`, "SELECT 1", "T"}},
+		{"COMMIT", []string{"COMMIT", "I"}},
+		{"START TRANSACTION; ALTER TABLE kept ADD CONSTRAINT small CHECK (n > 1)", []string{"START TRANSACTION", "error 23514", "E"}},
+		{"ROLLBACK; BEGIN; INSERT INTO kept VALUES (2)", []string{"ROLLBACK", "BEGIN", "INSERT 0 1", "T"}},
+		{"ALTER TABLE kept ADD CONSTRAINT once UNIQUE (n); SELECT 1", []string{"error 0A000", "E"}},
+		{"ROLLBACK", []string{"ROLLBACK", "I"}},
+		{"BEGIN; SELECT n FROM kept; COMMIT", []string{"BEGIN", `row ["1"]`, "SELECT 1", "COMMIT", "I"}},
+		{"BEGIN", []string{"BEGIN", "T"}}, {"COMMIT", []string{"COMMIT", "I"}},
+	} {
+		if got := answers(ctx, c, step.sql, true); !slices.Equal(got, step.want) {
+			t.Errorf("%s\n got %q\nwant %q", step.sql, got, step.want)
 		}
 	}
 }
