@@ -201,7 +201,7 @@ func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 	if !ok {
 		return nil
 	}
-	if want.DDL && (p.open.DDL || p.open.Rows) || want.Rows && p.open.DDL {
+	if !p.takesIn(want) {
 		if err := s.commitPart(); err != nil {
 			return err
 		}
@@ -210,6 +210,11 @@ func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 		p.takes(want, sql)
 	}
 	return nil
+}
+
+// takesIn reports whether a text goes with what the part that is open holds.
+func (p *parts) takesIn(want rewrite.Demand) bool {
+	return !(want.DDL && (p.open.DDL || p.open.Rows)) && !(want.Rows && p.open.DDL)
 }
 
 // takes notes what a text asks of the part that is open. What fails is noted too: the block has
