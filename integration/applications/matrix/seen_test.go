@@ -1,0 +1,187 @@
+package matrix
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+)
+
+const seenFile = "testdata/seen.json"
+
+// record is what was seen of each tool: what docs/applications.md is made of.
+type record map[string]*row
+
+// row is what was seen of one tool.
+type row struct {
+	Version string           `json:"version"`
+	Cells   map[string]*cell `json:"cells"`
+
+	refused []string // for -refusals
+	ownDDL  bool     // in some configuration all migrations have run
+}
+
+// cell is what became of a step.
+type cell struct {
+	// How is the first configuration in which the step was as on PostgreSQL, or empty.
+	How string `json:"how,omitempty"`
+	// ByHand says that it was so only on tables that were laid by hand.
+	ByHand bool `json:"by_hand,omitempty"`
+	// Else there is the step that it needs, or why it failed.
+	Needs     string `json:"needs,omitempty"`
+	Code      string `json:"code,omitempty"`
+	Message   string `json:"message,omitempty"`
+	Statement string `json:"statement,omitempty"`
+}
+
+func newRow(version string, wanted map[string]answer) *row {
+	r := &row{Version: version, Cells: map[string]*cell{}}
+	for name := range wanted {
+		r.Cells[name] = &cell{}
+	}
+	return r
+}
+
+// settled says that nothing is left to try.
+func (r *row) settled() bool {
+	for _, c := range r.Cells {
+		if c.How == "" || c.ByHand {
+			return false
+		}
+	}
+	return true
+}
+
+// add takes in what was seen in one more configuration. What was right on tables by hand counts as
+// right where it is so on the tool's own tables, too.
+func (r *row) add(c configuration, wanted, got map[string]answer, byHand bool) {
+	for _, f := range features {
+		at, cell := got[f.name], r.Cells[f.name]
+		if cell == nil {
+			continue
+		}
+		if !at.ok || at.values != wanted[f.name].values {
+			r.refused = append(r.refused, fmt.Sprintf("- %s, %s: %s", c.name, f.name, told(at, wanted[f.name])))
+			for _, one := range at.refused {
+				r.refused = append(r.refused, fmt.Sprintf("    - `%s` -> %s %s\n      detail: %s\n      hint: %s", shape(one.statement), one.code, one.message, one.detail, one.hint))
+			}
+		}
+		cell.add(f, c, at, wanted[f.name], byHand, !byHand && !r.ownDDL)
+	}
+	r.ownDDL = r.ownDDL || !byHand
+}
+
+// add is the row's for one step. first says that this is the first configuration with the tool's own tables.
+func (c *cell) add(f feature, with configuration, got, wanted answer, byHand, first bool) {
+	right := got.ok && got.values == wanted.values
+	onHand := byHand && f.phase == use
+	switch {
+	case right && c.How == "":
+		*c = cell{How: with.name, ByHand: onHand}
+	case right && !onHand:
+		c.ByHand = false // and How stays: the rows were right without this switch
+	case !right && c.ByHand && first && f.phase == use, !right && c.How == "":
+		if got.needs != "" && c.Code != "" {
+			break // the reason of before says more
+		}
+		*c = cell{Needs: got.needs, Code: got.code, Message: got.message, Statement: shape(got.statement)}
+		if got.ok {
+			*c = cell{Code: "-", Message: fmt.Sprintf("answers %s, PostgreSQL %s", got.values, wanted.values)}
+		}
+	}
+}
+
+func told(got, wanted answer) string {
+	if got.ok {
+		return fmt.Sprintf("answers %s, PostgreSQL %s", got.values, wanted.values)
+	}
+	return got.String()
+}
+
+// differences are between what is recorded and what is seen now.
+func (r *row) differences(now *row) (all []string) {
+	if r == nil {
+		return []string{"nothing is recorded of it"}
+	}
+	if r.Version != now.Version {
+		all = append(all, fmt.Sprintf("recorded is version %s, seen %s", r.Version, now.Version))
+	}
+	for _, f := range features {
+		was, is := r.Cells[f.name], now.Cells[f.name]
+		switch {
+		case was == nil && is == nil:
+		case was == nil || is == nil || *was != *is:
+			all = append(all, fmt.Sprintf("%s: recorded is %v, seen %v", f.name, was, is))
+		}
+	}
+	return all
+}
+
+func (c *cell) String() string {
+	switch {
+	case c == nil:
+		return "nothing"
+	case c.How != "" && c.ByHand:
+		return c.How + ", on tables by hand"
+	case c.How != "":
+		return c.How
+	case c.Needs != "":
+		return "needs " + c.Needs
+	default:
+		return fmt.Sprintf("not: %s: %s %s", c.Statement, c.Code, c.Message)
+	}
+}
+
+func load(t *testing.T) record {
+	t.Helper()
+	seen := record{}
+	text, err := os.ReadFile(seenFile)
+	if os.IsNotExist(err) && *update {
+		return seen
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &seen)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seen
+}
+
+// save writes the rows of now in the place of those before, and the document.
+func save(t *testing.T, before, now record) {
+	t.Helper()
+	maps.Copy(before, now)
+	maps.DeleteFunc(before, func(name string, _ *row) bool {
+		return !slices.ContainsFunc(tools, func(tl tool) bool { return tl.name == name })
+	})
+	text, err := json.MarshalIndent(before, "", " ")
+	if err == nil {
+		err = os.WriteFile(seenFile, append(text, '\n'), 0o644)
+	}
+	if err == nil {
+		err = writeDocument(before)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeRefusals writes what each tool was refused, with the statements.
+func writeRefusals(t *testing.T, now record) {
+	t.Helper()
+	var text []byte
+	for _, tl := range tools {
+		if row := now[tl.name]; row != nil {
+			text = fmt.Appendf(text, "\n## %s %s\n\n", tl.name, row.Version)
+			for _, line := range row.refused {
+				text = append(append(text, line...), '\n')
+			}
+		}
+	}
+	if err := os.WriteFile(*refusals, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

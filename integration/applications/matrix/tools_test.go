@@ -1,0 +1,67 @@
+package matrix
+
+import (
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// tool is an application, and a row of the table.
+type tool struct {
+	name    string
+	command []string
+	lacks   []string // steps that it has no notion of, phases included
+	url     func(host string, port int, user, database string) string
+}
+
+// has says whether the tool goes through a step.
+func (t *tool) has(f feature) bool {
+	return !slices.Contains(t.lacks, f.name) && !slices.Contains(t.lacks, string(f.phase))
+}
+
+// Debian's interpreters: its packages are not for any other.
+const (
+	python = "/usr/bin/python3"
+	ruby   = "/usr/bin/ruby"
+)
+
+// tools are the applications, in the order of the table.
+var tools = []tool{
+	{name: "Django", command: []string{python, "python/django/run.py", "shop"}},
+	{name: "Django's own applications", command: []string{python, "python/django/run.py", "own"},
+		lacks: []string{"alter", "default", "widen", "nested", "bulk", "batches", "stream", "writers"}},
+	{name: "SQLAlchemy and Alembic", command: []string{python, "python/sqlalchemy/run.py"}},
+	{name: "psycopg", command: []string{python, "python/psycopg/run.py"}, lacks: []string{"again"}},
+	{name: "goose", command: []string{goProgram, "goose"}, lacks: []string{"use"}},
+	{name: "golang-migrate", command: []string{goProgram, "migrate"}, lacks: []string{"use"}},
+}
+
+// goProgram stands for the program of all Go tools, which is built once.
+const goProgram = "go"
+
+var buildGo = sync.OnceValues(func() (string, error) {
+	program := filepath.Join(binaries, "applications")
+	cmd := exec.Command("go", "build", "-o", program, ".")
+	cmd.Dir = "go"
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), err
+	}
+	return program, nil
+})
+
+// program is the command line of a tool, built where it has to be.
+func (t *tool) program(tb testing.TB) []string {
+	tb.Helper()
+	command := slices.Clone(t.command)
+	if command[0] == goProgram {
+		program, err := buildGo()
+		if err != nil {
+			tb.Fatalf("%v\n%s", err, program)
+		}
+		command[0] = program
+	}
+	return command
+}
