@@ -89,7 +89,7 @@ func (t *tool) play(tb testing.TB, p phase, via *recorder, url string, answers m
 			version = v
 		} else if name, a, ok := parse(line); ok {
 			a.took, began = time.Since(began), time.Now()
-			answers[name] = a.explained(p, via.take())
+			answers[name] = a.explained(via.take())
 		} else {
 			tb.Errorf("%s %s: no line of an application: %q", t.name, p, line)
 		}
@@ -126,24 +126,26 @@ func parse(line string) (name string, a answer, ok bool) {
 	return name, answer{code: code, message: message}, ok
 }
 
-// explained is the answer with the statement that was refused: the last one with the code that the
-// application was told. Migrations may tell of an error that they expected, or of none with a code:
-// there it is the last one that is no consequence of another.
-func (a answer) explained(p phase, refused []refusal) answer {
+// explained is the answer with the statement that was refused. Applications expect some errors, and
+// some errors follow from others: the first counts that PostgreSQL has no reason for in any step, or
+// else the first that the application was told.
+func (a answer) explained(refused []refusal) answer {
 	if a.ok {
 		return a
 	}
 	a.refused = refused
-	for _, r := range slices.Backward(refused) {
-		if r.code == a.code || (p != use || a.code == "-") && r.code != inFailedTransaction {
-			a.code, a.message, a.statement = r.code, r.message, r.statement
-			break
-		}
+	at := slices.IndexFunc(refused, func(r refusal) bool { return slices.Contains(foreign, r.code) })
+	if at < 0 {
+		at = slices.IndexFunc(refused, func(r refusal) bool { return r.code == a.code })
+	}
+	if at >= 0 {
+		a.code, a.message, a.statement = refused[at].code, refused[at].message, refused[at].statement
 	}
 	return a
 }
 
-const inFailedTransaction = "25P02"
+// foreign are SQLSTATEs that no step gets of PostgreSQL: of what a cluster lacks, of conflicts, and of limits.
+var foreign = []string{"0A000", "40001", "54000"}
 
 // complete adds what no line told of: steps behind one that failed.
 func (t *tool) complete(p phase, answers map[string]answer) {
@@ -178,7 +180,7 @@ func featureNamed(name string) feature {
 }
 
 // Names that tools make up differ from run to run.
-var madeUp = regexp.MustCompile(`[0-9]{5,}|[0-9a-f]{16,}`)
+var madeUp = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.\d]*|[0-9a-f]{12,}|[0-9]{5,}`)
 
 // shape is a statement as the table shows it.
 func shape(statement string) string {

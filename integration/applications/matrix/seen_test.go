@@ -29,7 +29,8 @@ type cell struct {
 	How string `json:"how,omitempty"`
 	// ByHand says that it was so only on tables that were laid by hand.
 	ByHand bool `json:"by_hand,omitempty"`
-	// Else there is the step that it needs, or why it failed.
+	// Else there is the step that it needs, or why it failed, and the configuration in which it did.
+	In        string `json:"in,omitempty"`
 	Needs     string `json:"needs,omitempty"`
 	Code      string `json:"code,omitempty"`
 	Message   string `json:"message,omitempty"`
@@ -83,14 +84,35 @@ func (c *cell) add(f feature, with configuration, got, wanted answer, byHand, fi
 	case right && !onHand:
 		c.ByHand = false // and How stays: the rows were right without this switch
 	case !right && c.ByHand && first && f.phase == use, !right && c.How == "":
-		if got.needs != "" && c.Code != "" {
-			break // the reason of before says more
-		}
-		*c = cell{Needs: got.needs, Code: got.code, Message: got.message, Statement: shape(got.statement)}
-		if got.ok {
-			*c = cell{Code: "-", Message: fmt.Sprintf("answers %s, PostgreSQL %s", got.values, wanted.values)}
+		c.fail(with, got, wanted)
+	}
+}
+
+// fail takes in why a step failed. What was known before stays, if it says the same or more.
+func (c *cell) fail(with configuration, got, wanted answer) {
+	now := cell{Needs: got.needs, Code: got.code, Message: got.message, Statement: shape(got.statement)}
+	if got.ok {
+		now = cell{Code: "-", Message: fmt.Sprintf("answers %s, PostgreSQL %s", got.values, wanted.values)}
+	}
+	now.In = c.In
+	if got.needs != "" && c.Code != "" || now == *c {
+		return
+	}
+	now.In = with.name
+	*c = now
+}
+
+// names tells whether a row's cells depend on a configuration. On the first they always do.
+func (r *row) names(c configuration) bool {
+	if r == nil || c.name == configurations[0].name {
+		return true
+	}
+	for _, cell := range r.Cells {
+		if cell.How == c.name || cell.In == c.name {
+			return true
 		}
 	}
+	return false
 }
 
 func told(got, wanted answer) string {

@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -34,9 +35,24 @@ var tools = []tool{
 		lacks: []string{"alter", "default", "widen", "nested", "bulk", "batches", "stream", "writers"}},
 	{name: "SQLAlchemy and Alembic", command: []string{python, "python/sqlalchemy/run.py"}},
 	{name: "psycopg", command: []string{python, "python/psycopg/run.py"}, lacks: []string{"again"}},
+	{name: "ActiveRecord", command: []string{ruby, "ruby/run.rb"}},
+	{name: "Knex", command: node("knex.js")},
+	{name: "Sequelize", command: node("sequelize.js")},
+	{name: "TypeORM", command: node("typeorm.js")},
+	{name: "Drizzle", command: node("drizzle.js"), lacks: []string{"down"}},
+	{name: "GORM", command: []string{goProgram, "gorm"}, lacks: []string{"down"}},
+	{name: "bun", command: []string{goProgram, "bun"}},
+	{name: "database/sql with pgx", command: []string{goProgram, "pgx"}, lacks: []string{"again"}},
+	{name: "database/sql with lib/pq", command: []string{goProgram, "pq"}, lacks: []string{"again"}},
 	{name: "goose", command: []string{goProgram, "goose"}, lacks: []string{"use"}},
 	{name: "golang-migrate", command: []string{goProgram, "migrate"}, lacks: []string{"use"}},
+	{name: "JDBC", command: []string{"java", "-XX:TieredStopAtLevel=1", "-cp", "/usr/share/java/postgresql.jar", "jdbc/Run.java"}, lacks: []string{"again"},
+		url: func(host string, port int, user, database string) string {
+			return fmt.Sprintf("jdbc:postgresql://%s:%d/%s?user=%s", host, port, database, user)
+		}},
 }
+
+func node(program string) []string { return []string{"node", "--no-deprecation", "node/" + program} }
 
 // goProgram stands for the program of all Go tools, which is built once.
 const goProgram = "go"

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/lib/pq"
+	"github.com/uptrace/bun/driver/pgdriver"
 )
 
 // call is how the program was called.
@@ -32,6 +33,7 @@ type named struct {
 type application func(c *call) ([]named, error)
 
 var applications = map[string]application{
+	"bun":     bunApplication,
 	"goose":   gooseApplication,
 	"gorm":    gormApplication,
 	"migrate": migrateApplication,
@@ -41,6 +43,7 @@ var applications = map[string]application{
 
 // modules are what the tools' versions are those of.
 var modules = map[string]string{
+	"bun":     "github.com/uptrace/bun",
 	"goose":   "github.com/pressly/goose/v3",
 	"gorm":    "gorm.io/gorm",
 	"migrate": "github.com/golang-migrate/migrate/v4",
@@ -113,6 +116,9 @@ func failure(err error) (code, message string) {
 	}
 	if e, ok := errors.AsType[*pq.Error](err); ok {
 		return string(e.Code), e.Message
+	}
+	if e, ok := errors.AsType[pgdriver.Error](err); ok {
+		return e.Field('C'), e.Field('M')
 	}
 	return "-", err.Error()
 }

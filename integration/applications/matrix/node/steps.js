@@ -1,4 +1,7 @@
 // How every application in JavaScript is called, and how it answers (see ../doc.go).
+const fs = require('node:fs')
+const path = require('node:path')
+
 const [phase, url, ...sizes] = process.argv.slice(2)
 const [bulk, rows, writers, transactions] = sizes.map(Number)
 
@@ -11,15 +14,19 @@ function failure (e) {
   return ['-', `${e.name}: ${e.message}`]
 }
 
+// Standard output is for the lines of steps alone: what tools log goes to standard error.
+const say = line => process.stdout.write(line + '\n')
+console.log = console.info = console.error
+
 const oneLine = s => s.replace(/\s+/g, ' ').trim()
 
 async function step (name, work) {
   try {
     const values = await work()
-    console.log(`step ${name}: ok ${oneLine(JSON.stringify(values) || '')}`)
+    say(`step ${name}: ok ${oneLine(JSON.stringify(values) || '')}`)
     return true
   } catch (e) {
-    console.log(`step ${name}: error ${oneLine(failure(e).join(' '))}`)
+    say(`step ${name}: error ${oneLine(failure(e).join(' '))}`)
     return false
   }
 }
@@ -55,8 +62,8 @@ async function caught (work) {
 
 // run goes through a phase of an application, whose parts are functions of step names.
 async function run (tool, { up, use, down, end }) {
-  const { version } = require(`${tool}/package.json`)
-  console.log(`tool ${version.split('.').slice(0, 2).join('.')}`)
+  const { version } = JSON.parse(fs.readFileSync(path.join(__dirname, 'node_modules', tool, 'package.json')))
+  say(`tool ${version.split('.').slice(0, 2).join('.')}`)
   if (phase === 'up') await chain(up)
   else if (phase === 'use') await each(use)
   else await chain(down)

@@ -1,17 +1,19 @@
-const { pgTable, serial, varchar, text, integer, jsonb, unique, index } = require('drizzle-orm/pg-core')
+const { pgTable, serial, date, varchar, text, integer, jsonb, unique, index } = require('drizzle-orm/pg-core')
 const { relations } = require('drizzle-orm')
 
 const authors = pgTable('authors', {
   id: serial().primaryKey(),
   name: text().notNull(),
-  email: varchar({ length: 254 }).unique()
-})
+  email: varchar({ length: 254 }).unique(),
+  born: date()
+}, table => [index('born_idx').on(table.born)])
 
 const books = pgTable('books', {
   id: serial().primaryKey(),
   authorId: integer('author_id').notNull().references(() => authors.id, { onDelete: 'cascade' }),
-  title: varchar({ length: 100 }).notNull(),
+  title: varchar({ length: 200 }).notNull(),
   pages: integer(),
+  stock: integer().notNull().default(0),
   details: jsonb()
 }, table => [index('title_idx').on(table.title), unique('book_once').on(table.authorId, table.title)])
 

@@ -7,14 +7,16 @@ const Author = new EntitySchema({
   columns: {
     id,
     name: { type: String },
-    email: { type: String, unique: true }
+    email: { type: String, unique: true },
+    born: { type: 'date', nullable: true }
   },
-  relations: { books: { type: 'one-to-many', target: 'Book', inverseSide: 'author', cascade: true } }
+  relations: { books: { type: 'one-to-many', target: 'Book', inverseSide: 'author', cascade: true } },
+  indices: [{ columns: ['born'] }]
 })
 
 const Book = new EntitySchema({
   name: 'Book',
-  columns: { id, title: { type: String, length: 100 }, pages: { type: Number }, details: { type: 'jsonb', nullable: true } },
+  columns: { id, title: { type: String, length: 200 }, pages: { type: Number }, stock: { type: Number, default: 0 }, details: { type: 'jsonb', nullable: true } },
   relations: { author: { type: 'many-to-one', target: 'Author', inverseSide: 'books', joinColumn: true, nullable: false, onDelete: 'CASCADE' } },
   indices: [{ columns: ['title'] }],
   uniques: [{ columns: ['author', 'title'] }]
