@@ -42,6 +42,7 @@ var tools = []tool{
 	{name: "Drizzle", command: node("drizzle.js"), lacks: []string{"down"}},
 	{name: "GORM", command: []string{goProgram, "gorm"}, lacks: []string{"down"}},
 	{name: "bun", command: []string{goProgram, "bun"}},
+	{name: "ent", command: []string{goProgram, "ent"}, lacks: []string{"down"}},
 	{name: "database/sql with pgx", command: []string{goProgram, "pgx"}, lacks: []string{"again"}},
 	{name: "database/sql with lib/pq", command: []string{goProgram, "pq"}, lacks: []string{"again"}},
 	{name: "goose", command: []string{goProgram, "goose"}, lacks: []string{"use"}},
@@ -63,7 +64,7 @@ var buildGo = sync.OnceValues(func() (string, error) {
 	cmd.Dir = "go"
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return string(out), err
+		return string(out) + "(.ci/stages deps generates ent's code)", err
 	}
 	return program, nil
 })

@@ -34,6 +34,7 @@ type application func(c *call) ([]named, error)
 
 var applications = map[string]application{
 	"bun":     bunApplication,
+	"ent":     entApplication,
 	"goose":   gooseApplication,
 	"gorm":    gormApplication,
 	"migrate": migrateApplication,
@@ -44,6 +45,7 @@ var applications = map[string]application{
 // modules are what the tools' versions are those of.
 var modules = map[string]string{
 	"bun":     "github.com/uptrace/bun",
+	"ent":     "entgo.io/ent",
 	"goose":   "github.com/pressly/goose/v3",
 	"gorm":    "gorm.io/gorm",
 	"migrate": "github.com/golang-migrate/migrate/v4",
