@@ -182,7 +182,7 @@ func featureNamed(name string) feature {
 // Names that tools make up differ from run to run.
 var madeUp = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.\d]*|[0-9a-f]{12,}|[0-9]{5,}`)
 
-// shape is a statement as the table shows it.
+// shape is a statement, or a message, as the table shows it.
 func shape(statement string) string {
 	text := madeUp.ReplaceAllString(strings.Join(strings.Fields(statement), " "), "N")
 	if runes := []rune(text); len(runes) > 160 {

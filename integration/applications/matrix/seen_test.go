@@ -90,7 +90,7 @@ func (c *cell) add(f feature, with configuration, got, wanted answer, byHand, fi
 
 // fail takes in why a step failed. What was known before stays, if it says the same or more.
 func (c *cell) fail(with configuration, got, wanted answer) {
-	now := cell{Needs: got.needs, Code: got.code, Message: got.message, Statement: shape(got.statement)}
+	now := cell{Needs: got.needs, Code: got.code, Message: shape(got.message), Statement: shape(got.statement)}
 	if got.ok {
 		now = cell{Code: "-", Message: fmt.Sprintf("answers %s, PostgreSQL %s", got.values, wanted.values)}
 	}
