@@ -130,7 +130,7 @@ var (
 		FeaturePins, FeatureFunctionCall, FeatureTwoPhase, FeatureReplication}
 
 	// sqlStates are the errors that Sluice itself originates.
-	sqlStates = []string{"08006", "08007", "08P01", "0A000", "22023", "25001", "25P01", "25P02", "25P03", "26000", "28000", "28P01",
+	sqlStates = []string{"08006", "08007", "08P01", "0A000", "22023", "25000", "25001", "25P01", "25P02", "25P03", "26000", "28000", "28P01",
 		"34000", "3B001", "3D000", "40001", "42601", "42701", "42702", "42P03", "42P04", "42P05", "53200", "53300", "54000", "55000", "55006", "57014",
 		"57P01", "57P05", "58000", "XX000"}
 

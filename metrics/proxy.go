@@ -10,22 +10,22 @@ import (
 
 // Proxy counts what sessions do. Its verbs may be called on nil.
 type Proxy struct {
-	started            prometheus.Counter
-	batches, backfills prometheus.Counter
-	ended              closedCounter
-	startups           closedCounter
-	turns              atomic.Uint64
-	pins               closedCounter
-	local              closedCounter
-	settings           closedCounter
-	errors             closedCounter
-	cancels            closedCounter
-	lost               closedCounter
-	prepared           closedCounter
-	refused            closedCounter
-	loads              closedCounter
-	tx                 *transactions
-	gauges             pulled[ProxyGauges]
+	started                   prometheus.Counter
+	batches, backfills, early prometheus.Counter
+	ended                     closedCounter
+	startups                  closedCounter
+	turns                     atomic.Uint64
+	pins                      closedCounter
+	local                     closedCounter
+	settings                  closedCounter
+	errors                    closedCounter
+	cancels                   closedCounter
+	lost                      closedCounter
+	prepared                  closedCounter
+	refused                   closedCounter
+	loads                     closedCounter
+	tx                        *transactions
+	gauges                    pulled[ProxyGauges]
 
 	unsupported *prometheus.CounterVec
 }
@@ -72,8 +72,7 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 		loads: newClosedCounter(reg, "dsql_schema_loads_total",
 			"Times that the relations of the database were read, by cause.", "cause", loadCauses),
 	}
-	p.batches = newCounter("dsql_delete_batches_total", "Transactions that DELETEs of too many rows were carried out in (rewrite.chunked_delete).")
-	p.backfills = newCounter("dsql_backfill_batches_total", "Transactions in which rows were given the default of a column that was added (ddl.add_column_default).")
+	ownTransactions := p.ownTransactions()
 	turns := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "dsql_turns_total", Help: "Turns: requests answered up to a ReadyForQuery.",
 	}, func() float64 { return float64(p.turns.Load()) })
@@ -100,7 +99,8 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 		Help: "Statements that use what DSQL takes otherwise than PostgreSQL, rewritten or not (sluice lint explains the features).",
 	}, []string{"operation", "feature"})
 	p.unsupported.WithLabelValues(Other, Other) // so that it is there before the first
-	reg.MustRegister(p.started, p.batches, p.backfills, turns, &p.gauges, p.unsupported)
+	reg.MustRegister(ownTransactions...)
+	reg.MustRegister(p.started, turns, &p.gauges, p.unsupported)
 	return p
 }
 
@@ -110,6 +110,14 @@ func (p *Proxy) Unsupported(operation, feature string) {
 	if p != nil {
 		p.unsupported.WithLabelValues(operation, feature).Inc()
 	}
+}
+
+// ownTransactions makes the counters of transactions that are Sluice's own.
+func (p *Proxy) ownTransactions() []prometheus.Collector {
+	p.batches = newCounter("dsql_delete_batches_total", "Transactions that DELETEs of too many rows were carried out in (rewrite.chunked_delete).")
+	p.backfills = newCounter("dsql_backfill_batches_total", "Transactions in which rows were given the default of a column that was added (ddl.add_column_default).")
+	p.early = newCounter("dsql_early_commits_total", "Parts of transactions with DDL that were committed before the client did so (ddl.in_transactions).")
+	return []prometheus.Collector{p.batches, p.backfills, p.early}
 }
 
 // newCounter makes a counter without labels.
@@ -128,6 +136,13 @@ func (p *Proxy) DeleteBatch() {
 func (p *Proxy) BackfillBatch() {
 	if p != nil {
 		p.backfills.Inc()
+	}
+}
+
+// EarlyCommit counts a part of a transaction that was committed before its client did so.
+func (p *Proxy) EarlyCommit() {
+	if p != nil {
+		p.early.Inc()
 	}
 }
 

@@ -73,15 +73,21 @@ func (s *session) bind(total int) error {
 }
 
 // findBound finds the statement of a Bind that is unread, as what its names stand for now
-// (asNamed). A wait for the schema may move the client's buffer.
+// (asNamed), and makes room for it in its transaction. A wait for the schema, or for a COMMIT,
+// may move the client's buffer.
 func (s *session) findBound(b *binding) error {
 	if b.cs = s.statement(b.stmt); b.cs == nil {
 		return errNoStatement(b.stmt)
 	}
-	if !s.srv.keeper.on {
+	if !s.srv.keeper.on && !s.commitsParts() {
 		return nil
 	}
-	if err := s.asNamed(b.cs); err != nil {
+	if s.srv.keeper.on {
+		if err := s.asNamed(b.cs); err != nil {
+			return err
+		}
+	}
+	if err := s.makeRoom(b.cs.tmpl.plan, b.cs.tmpl.sql, true); err != nil {
 		return err
 	}
 	b.portal, b.stmt, b.rest, _ = bindNames(s.client.Peek(min(b.total, s.client.Buffered()))[wire.HeaderLen:])

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // This file is the configuration of a Server as values, and the judgement over them.
@@ -124,6 +125,10 @@ type Config struct {
 	// WatchMapped refuses texts that name a table with mapped columns, where the planner maps
 	// none.
 	WatchMapped bool
+
+	// InTransactions says what becomes of DDL in a transaction beside other statements; for
+	// DSQL.
+	InTransactions rewrite.InTransactions
 
 	// Replay runs transactions that met a conflict again, by Retry's rules. It is
 	// without effect where each client has a backend of its own.

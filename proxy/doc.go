@@ -27,6 +27,9 @@
 // answers itself is in local.go, control.go (BEGIN, and the end of a block that no
 // server has seen), savepoint.go, and strung.go (inside a string of others).
 //
+// Where a transaction with DDL may be committed in parts (ddl.in_transactions), parts.go looks
+// at each text first, and runs what it must as turns inside the client's (inside.go).
+//
 // Where columns are mapped (rewrite.bytea), what a text means depends on the relations of
 // the database and on the session's search path: mapping.go keeps the former, mapnames.go
 // knows the latter, and no text is planned without.
@@ -64,7 +67,8 @@
 //	session     session.go, state.go, turn.go, pair.go, pin.go, dedicated.go, wait.go,
 //	            deadline.go, presence.go, cancel.go
 //	client      request.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
-//	            local.go, localanswer.go, schemaddl.go, alteration.go, chunks.go, control.go, strung.go
+//	            local.go, localanswer.go, schemaddl.go, alteration.go, chunks.go, control.go, strung.go,
+//	            parts.go, inside.go
 //	statements  prepared.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,
 //	            split.go, reading.go, purity.go, counter.go, texts.go
 //	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go,

@@ -361,6 +361,9 @@ func (s *session) appendName(dst []byte, status byte) []byte {
 // end.
 func (s *session) passSpan(b []byte) error {
 	t := s.t
+	if t.settled {
+		b = t.withoutReady(b)
+	}
 	if len(b) == 0 || t.phase == aborting {
 		return nil
 	}
@@ -379,6 +382,9 @@ func (s *session) passSpan(b []byte) error {
 
 // writeDown is passSpan for bytes that are not held back.
 func (s *session) writeDown(b []byte) error {
+	if s.t.keep(b) {
+		return nil
+	}
 	k := &s.t.down
 	if k.Empty() && (len(b) >= wire.BufferSize/2 || s.t.settled) {
 		return s.writeClient(b)

@@ -50,6 +50,9 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 		return err
 	}
 	s.note(tmpl.plan)
+	if err := s.makeRoom(tmpl.plan, tmpl.sql, false); err != nil {
+		return err
+	}
 	// A failed block takes nothing but what ends it. An empty text it takes.
 	refused := s.status() == 'E' && !s.endsFailed(tmpl.plan) && tmpl.plan.Kind != rewrite.Empty
 	if refused && s.state == failed {

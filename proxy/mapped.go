@@ -36,7 +36,7 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 	if retry.Field(payload, 'H') != nil && hint != hintHexCast && hint != hintNoBytea {
 		hint = ""
 	}
-	moved := retry.Field(payload, 'P') != nil && (plan.Text != "" || split != nil)
+	moved := retry.Field(payload, 'P') != nil && (plan.Text != "" || split != nil || o.shift > 0)
 	dress := s.srv.dresserOf(plan, payload)
 	if !moved && hint == "" && !dress.on {
 		return nil
@@ -48,6 +48,9 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 // is none. st is the statement that it is about; nil where nobody knows.
 func (s *session) hintOf(o *owed, plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
 	code := string(retry.Field(payload, 'C'))
+	if code == retry.StateUnsupported && s.srv.cfg.Kind == DSQL && ofTransaction(retry.Field(payload, 'M')) {
+		return rewrite.InTransactionsHint
+	}
 	if st != nil && (code == "0A000" || code == "42704") {
 		return st.Hint
 	}
@@ -63,6 +66,12 @@ func (s *session) hintOf(o *owed, plan *rewrite.Plan, st *rewrite.Statement, pay
 		return ""
 	}
 	return cmp.Or(s.hintOfRows(o, plan, st, payload), hintOfLimit(payload))
+}
+
+// ofTransaction reports whether a server's refusal is about DDL beside other statements: what
+// DSQL says of two, and of DDL and rows.
+func ofTransaction(message []byte) bool {
+	return bytes.HasPrefix(message, []byte("multiple ddl statements")) || bytes.HasPrefix(message, []byte("ddl and dml"))
 }
 
 // retold is an error with the position mapped, where moved says so, with names and values as
@@ -107,5 +116,5 @@ func (o *owed) position(n int) (mapped int, ok bool) {
 	default:
 		n = split.Position(n)
 	}
-	return plan.Position(n), true
+	return plan.Position(n) + o.shift, true
 }

@@ -32,6 +32,8 @@ type owed struct {
 	// strung, of Q: some of its statements are answered here; at is how many were answered.
 	strung *strung
 	at     int
+	// shift, of Q: how many characters of the client's text stand in front of what was sent.
+	shift int
 	// done: the reply has begun to arrive (rows, a tag of a longer string).
 	done       bool
 	tmpl       *template        // P: being prepared; B: being bound; D: being described

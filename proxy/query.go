@@ -56,21 +56,26 @@ func (s *session) query(total int) error {
 			return err
 		}
 	}
-	err := s.queryRefused(&q)
+	return s.runQuery(&q)
+}
+
+// runQuery has a server run a text that was read; it ends the turn as query does.
+func (s *session) runQuery(q *simple) error {
+	err := s.queryRefused(q)
 	// lasts asks for the plan while the session waits for a backend.
 	s.t.plan = q.plan
 	if err == nil {
-		err = s.admitQuery(&q)
+		err = s.admitQuery(q)
 	}
 	if err != nil {
 		if q.frame == nil {
-			if derr := s.discard(total); derr != nil {
+			if derr := s.discard(q.total); derr != nil {
 				return derr
 			}
 		}
 		return err
 	}
-	return s.sendQuery(&q)
+	return s.sendQuery(q)
 }
 
 // readQuery plans the text. It is done when Sluice has answered it: then the turn is over,
@@ -99,7 +104,10 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 	}
 	s.note(q.plan)
 	// The comment counts also in a statement that is answered here, a BEGIN for one.
-	s.optOut(s.srv.replays != nil && retry.OptsOut(sql))
+	s.optOut(s.srv.replays != nil && (s.t.optsOut || retry.OptsOut(sql)))
+	if done, err := s.inParts(q.plan, sql); done || err != nil {
+		return done, err
+	}
 	if done, err := s.answerLocally(q.plan, sql); done || err != nil {
 		return done, err
 	}
@@ -176,6 +184,7 @@ func (s *session) sendQuery(q *simple) error {
 	s.noteParsing(plan)
 	o := s.pushRun(wire.Query, plan)
 	s.strings(o, t.strung)
+	o.shift = t.shift
 	// In a block the text is remembered for currval and lastval behind it.
 	if s.b.ran.at = -1; q.frame != nil && plan.Kind == rewrite.Write && s.inBlock() {
 		s.b.ran.keep(q.sql())

@@ -40,6 +40,9 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	}
 	head := *t.owed.first()
 	e := s.understand(&head, frame)
+	if told := s.partly(e.class, payload); told != nil {
+		e.mapped, e.original = told, told
+	}
 	v := pass
 	// The grammar comes first: where it does not take the text, no statement of it has run.
 	if !notParsed(&head, payload) {

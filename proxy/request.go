@@ -289,6 +289,7 @@ func (s *session) refuse(e *wire.Error) error {
 			return err
 		}
 	}
+	e = s.partlyRefused(e)
 	s.srv.metrics.ErrorSent(e.Code)
 	t.deadline = time.Time{} // it has failed as it is
 	if s.state == busy || s.state == inTransaction && s.b.status == 'T' {

@@ -34,6 +34,7 @@ type savepoints struct {
 // mark is how a session stood at a savepoint.
 type mark struct {
 	staged    settings.Staged
+	parts     *parts
 	stood     *settings.Snapshot
 	txParsing settings.Parsing
 	binds     uint64
@@ -98,6 +99,11 @@ func (s *session) savepoint(st *rewrite.Statement) error {
 		return errAborted
 	}
 	s.srv.metrics.LocalAnswer(metrics.LocalSavepoint)
+	if l.Find(name) < 0 {
+		if done, err := s.releasedBefore(verb, name); done {
+			return err
+		}
+	}
 	switch verb {
 	case rewrite.Savepoint:
 		return s.setSavepoint(name)
@@ -147,7 +153,7 @@ func (s *session) setSavepoint(name string) error {
 		return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("savepoint \"%s\" is not possible in this transaction", name),
 			Detail: l.Refused().Detail(retry.Difference{}), Hint: "Sluice returns to a savepoint by running the transaction again: see retry.savepoints."}
 	}
-	s.tx.marks = append(s.tx.marks, mark{staged: s.settings.Staged.Snapshot(), stood: s.settings.Snapshot(), txParsing: s.txParsing,
+	s.tx.marks = append(s.tx.marks, mark{staged: s.settings.Staged.Snapshot(), parts: s.parts.mark(), stood: s.settings.Snapshot(), txParsing: s.txParsing,
 		binds: s.tx.binds, cursors: s.tx.cursors})
 	return s.tell(wire.AppendCommand(nil, "SAVEPOINT"))
 }
@@ -175,6 +181,7 @@ func (s *session) rollbackTo(name string) error {
 	l.RollbackTo(i)
 	s.tx.marks = s.tx.marks[:i+1]
 	s.settings.Staged, s.txParsing = m.staged.Snapshot(), m.txParsing
+	s.parts.returnTo(m.parts)
 	if s.portal.seq > m.binds {
 		s.portal = portal{}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // A session is one client's connection, and this file is its loop: await the client, take a
@@ -109,6 +110,7 @@ type block struct {
 	// unserved is that of a block that has failed before it had a backend.
 	unserved *template
 	tx       transaction
+	parts    *parts // parts.go; nil where transactions are not committed in parts
 }
 
 // newSession returns a session that has been told nothing and has no backend. Without
@@ -116,6 +118,9 @@ type block struct {
 func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s := &session{srv: srv, id: id, client: wire.NewReader(h.Conn, h.Raw), user: h.User,
 		settings: settings.NewClient(srv.treat, &srv.interned), began: time.Now()}
+	if srv.cfg.InTransactions != rewrite.RefuseDDL && !srv.cfg.dedicated() {
+		s.parts = &parts{}
+	}
 	if r := srv.replays; r != nil {
 		s.withheld = retry.NewHeld(r.cfg.HeldBytes, r.held)
 		s.sinkDown = s.writeDown
@@ -161,7 +166,7 @@ func (s *session) serve() error {
 			return err
 		}
 		s.t = turnPool.Get().(*turn)
-		err := s.turn()
+		err := s.turn(s.step)
 		s.t.free()
 		s.t = nil
 		s.freeSpare()
@@ -251,11 +256,11 @@ func (s *session) idleLimit() (time.Duration, *wire.Error) {
 	return s.srv.cfg.ClientIdleTimeout, errIdleClient
 }
 
-// turn relays one turn: the client's frames up to the one that ends it, and everything that
-// answers them. An error ends the session. The writer of an oversized turn is gone when
-// turn returns.
-func (s *session) turn() error {
-	err := s.exchangeFrames()
+// turn relays one turn: the client's frames up to the one that ends it, which step takes one
+// by one, and everything that answers them. An error ends the session. The writer of an
+// oversized turn is gone when turn returns.
+func (s *session) turn(step func() error) error {
+	err := s.exchangeFrames(step)
 	if s.t.uplink != nil {
 		if err != nil && s.b != nil {
 			s.leaveBackend(0) // the session ends, whatever the server takes
@@ -265,20 +270,22 @@ func (s *session) turn() error {
 	if conn := s.t.orphan; conn != nil {
 		s.askToStop(conn)
 	}
-	s.client.Release()
+	if !s.t.inside.on {
+		s.client.Release()
+	}
 	return err
 }
 
 // exchangeFrames handles frames until the turn has settled and its answer is written. An
 // error that is not the session's end is mended here (recovered). Where the rest of the
 // client's frames is then skipped, the client is sent the error at once.
-func (s *session) exchangeFrames() error {
+func (s *session) exchangeFrames(step func() error) error {
 	for !s.t.settled {
 		var err error
 		if s.t.ended { // the backend was lost, and its successor owes the rest
 			err = s.finish()
 		} else {
-			err = s.step()
+			err = step()
 		}
 		if err != nil {
 			// recovered has answered the frame at hand. A turn that has not settled goes on

@@ -25,6 +25,7 @@ import (
 //	clock    the statement timeout
 //	parse    settings that texts are parsed under
 //	attempt  running the transaction again (replay.go)
+//	inside   a turn inside another
 type turn struct {
 	owed    owedQueue
 	up      wire.Batch   // to the backend
@@ -41,6 +42,7 @@ type turn struct {
 	clock
 	parse
 	attempt
+	inside // inside.go
 
 	// orphan is a backend that was dropped at work: its server is asked to stop once the client
 	// has been told, who may not have the time to wait for that. nil: none.

@@ -55,8 +55,11 @@ func (e *EmptyError) Error() string {
 func (e *EmptyError) Remedy() string {
 	// A lease that was not renewed lately closes nothing: when all are in use it is not the cause.
 	granting := e.Lease == "" && e.Reason == nil
+	full := e.InUse >= e.MaxOpen && (granting || e.Lease == lease.Degraded.String())
 	switch {
-	case e.InUse >= e.MaxOpen && (granting || e.Lease == lease.Degraded.String()):
+	case full && e.LastDialErr != nil:
+		return "Every backend is in use, and Sluice cannot open others in the place of those that end; the detail says why. Retry."
+	case full:
 		return "Every backend is in use. Retry; if it stays so, shorten transactions or raise reservoir.max_open."
 	case !granting:
 		return "The fleet's lease grants no connection; sluice lease status says how it stands. Retry."

@@ -266,6 +266,8 @@ func TestRemedies(t *testing.T) {
 		{"full", full, "raise reservoir.max_open"},
 		{"full while the table is away", EmptyError{InUse: 40, MaxOpen: 40, Lease: lease.Degraded.String()}, "raise reservoir.max_open"},
 		{"full while the lease runs out", EmptyError{InUse: 40, MaxOpen: 40, Lease: lease.Draining.String()}, "sluice lease status"},
+		{"full while dials fail", EmptyError{InUse: 40, MaxOpen: 40, LastDialErr: undialled.LastDialErr}, "cannot open others"},
+		{"full while dials fail and the table is away", EmptyError{InUse: 40, MaxOpen: 40, Lease: lease.Degraded.String(), LastDialErr: undialled.LastDialErr}, "cannot open others"},
 		{"dials fail", undialled, "cannot open connections"},
 		{"dials fail while some are in use", EmptyError{InUse: 3, MaxOpen: 40, LastDialErr: undialled.LastDialErr}, "cannot open connections"},
 		{"no slot", EmptyError{InUse: 3, MaxOpen: 40, Unleased: true}, "raise the lease's limit"},

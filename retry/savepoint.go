@@ -25,6 +25,14 @@ func (l *Log[R]) Savepoints() int {
 	return len(l.saves)
 }
 
+// Names are the savepoints' names, in their order.
+func (l *Log[R]) Names() (names []string) {
+	for i := range l.Savepoints() {
+		names = append(names, l.saves[i].name)
+	}
+	return names
+}
+
 // Find returns the index of the last savepoint of that name, or -1.
 func (l *Log[R]) Find(name string) int {
 	for i := l.Savepoints() - 1; i >= 0; i-- {

@@ -153,6 +153,7 @@ func (st *Statement) analyze(p *part, inert bool) {
 		st.Changes = []Change{{Action: SetLocal}}
 	}
 	st.sequence, st.Executes = a.sequence, a.executes
+	st.Drops = destroys(m)
 	st.setsConfig, st.unsure = a.setsConfig, a.kind == Read && a.unsure && !a.inert
 	st.Asks = a.settingsAsked(m)
 	p.locked, p.samples, p.advisory = a.locked, a.samples, a.advisory

@@ -20,7 +20,11 @@
 // text aside. Otherwise the client's text passes, and Stats.Unverified counts it.
 // What a rule did, and what DSQL is known to refuse (features.go, refused.go), are
 // findings of the plan. Which policy a locking clause gets depends on the text and
-// the configuration alone (policy.go). Linter reads a script by the same rules.
+// the configuration alone (policy.go).
+//
+// Linter (lint.go) reads files by the same rules: script.go splits them into statements,
+// migrations.go into what a tool of migrations runs in one transaction (lintblock.go), in
+// the order of migrationorder.go, and fix.go writes them as they would be sent.
 //
 // # Mapped columns
 //
@@ -36,6 +40,9 @@
 //
 // ALTER TABLE of what DSQL refuses is edited where that means the same (alter.go), or left to
 // the relay, with what it takes to carry it out or to tell how (alteration.go).
+//
+// What a text asks of its transaction, and where a string is cut when that is committed in
+// parts, is in transaction.go.
 //
 // What is only needed once the server has refused a text is made then: the split form
 // (split.go) and the batches of a DELETE (chunked.go).

@@ -31,6 +31,7 @@ const (
 
 	Truncate         Feature = "truncate"
 	Vacuum           Feature = "vacuum"
+	Reindex          Feature = "reindex"
 	Extension        Feature = "extension"
 	Trigger          Feature = "trigger"
 	TableAs          Feature = "create_table_as"
@@ -49,6 +50,7 @@ const (
 	TableSample      Feature = "tablesample"
 	AlterSystem      Feature = "alter_system"
 	TempTable        Feature = "temp_table"
+	TempFunction     Feature = "temp_function"
 	UnloggedTable    Feature = "unlogged_table"
 	Partitions       Feature = "partitioning"
 	Inheritance      Feature = "inheritance"
@@ -112,6 +114,7 @@ var catalogue = map[Feature]fact{
 
 	Truncate:     {DialectRule, "DSQL refuses TRUNCATE", "DELETE in batches of at most 3,000 rows, or DROP and CREATE the table"},
 	Vacuum:       {DialectRule, "DSQL refuses VACUUM and needs none", "leave VACUUM out"},
+	Reindex:      {DialectRule, "DSQL is not known to take REINDEX", "leave REINDEX out; where an index must be made anew, CREATE INDEX ASYNC another one, wait for its job, and DROP INDEX the old one"},
 	Extension:    {DialectRule, "DSQL has no extensions", "leave CREATE EXTENSION out; gen_random_uuid() is built in"},
 	Trigger:      {DialectRule, "DSQL has no triggers", "do it in the application, or by a DEFAULT or a generated column"},
 	TableAs:      {DialectRule, "DSQL refuses CREATE TABLE AS, SELECT INTO and materialized views", "CREATE TABLE, then INSERT ... SELECT in transactions of at most 3,000 rows; or a view"},
@@ -131,6 +134,7 @@ var catalogue = map[Feature]fact{
 	AlterSystem:  {DialectRule, "DSQL refuses ALTER SYSTEM", "leave it out"},
 
 	TempTable:     {DialectRule, "DSQL has no temporary tables", "use a WITH query, or a table with a session key"},
+	TempFunction:  {DialectRule, "DSQL has no objects of a session alone: no schema pg_temp", "create the function in another schema, and drop it behind its use"},
 	UnloggedTable: {DialectRule, "DSQL has no unlogged tables", "leave UNLOGGED out"},
 	Partitions:    {DialectRule, "DSQL does not partition tables: it spreads them by key itself", "leave PARTITION BY out"},
 	Inheritance:   {DialectRule, "DSQL has no inheritance", "write the columns out"},
@@ -140,7 +144,7 @@ var catalogue = map[Feature]fact{
 	ByteaKey:      {ByteaRule, "DSQL takes neither bytea nor jsonb in a key", "for bytea set rewrite.bytea to hex; or use uuid or text for the columns of the key"},
 	ByteaFollowed: {ByteaRule, "the bytea column of a key is text on DSQL, and what this statement does with it has no form that an index serves", "name the columns, qualified by their table: no whole rows, NATURAL JOIN, or JOIN USING of the column"},
 	IdentityCache: {DialectRule, "DSQL wants CACHE 1, or 65536 or more, for identity columns", "add (CACHE 1)"},
-	IdentityType:  {DialectRule, "DSQL's identity columns are bigint", "declare the column bigint"},
+	IdentityType:  {DialectRule, "DSQL's identity columns are bigint", "declare the column bigint, with (CACHE 1) behind IDENTITY"},
 	SequenceCache: {DialectRule, "DSQL wants CACHE 1, or 65536 or more, for sequences", "add CACHE 1"},
 
 	AddColumn:        {DialectRule, "DSQL adds columns without DEFAULT, NOT NULL or other constraints only", "ADD COLUMN name type, then ALTER COLUMN name SET DEFAULT value, then UPDATE ... SET name = value WHERE name IS NULL in batches of at most 3,000 rows, each in a transaction of its own; NOT NULL cannot be added"},
@@ -149,8 +153,8 @@ var catalogue = map[Feature]fact{
 	SetNotNullColumn: {DialectRule, "DSQL does not SET NOT NULL", "add a CHECK (column IS NOT NULL) NOT VALID"},
 	AddConstraint:    {DialectRule, "DSQL adds only CHECK and FOREIGN KEY ... NOT VALID, and UNIQUE USING INDEX", "add NOT VALID; for UNIQUE create a unique index ASYNC first"},
 	Validate:         {DialectRule, "DSQL validates constraints only by ALTER TABLE ASYNC", "write ALTER TABLE ASYNC ... VALIDATE CONSTRAINT and wait for the job"},
-	SeveralDDL:       {DialectRule, "DSQL takes one DDL statement in a transaction", "run each in a transaction of its own"},
-	DDLAndDML:        {DialectRule, "DSQL takes no DDL together with data changes in a transaction", "run the DDL in a transaction of its own"},
+	SeveralDDL:       {DialectRule, "DSQL takes one DDL statement in a transaction", inTransactionsRemedy},
+	DDLAndDML:        {DialectRule, "DSQL takes no DDL together with data changes in a transaction", inTransactionsRemedy},
 
 	Unread: {DialectRule, "the text is too long, too deep or no text: Sluice does not read it", "split the statement; the limits are rewrite.max_bytes and rewrite.max_nesting"},
 	Syntax: {DialectRule, "the text is not PostgreSQL's grammar", "mend the syntax"},

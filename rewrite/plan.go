@@ -170,6 +170,8 @@ type Statement struct {
 	// locking clause. An INSERT has its rows for itself; what a function does, and
 	// what DDL does, is not seen.
 	Contends bool
+	// Drops: it drops a table, a column or a schema, which holds rows that nobody has twice.
+	Drops bool
 	// Calls: the text calls a function that is not known, or one that changes
 	// settings: what it leaves of them in the session, nobody sees in the text.
 	Calls bool

@@ -84,7 +84,10 @@ type Rules struct {
 	// Backfill leaves ALTER TABLE ... ADD COLUMN ... DEFAULT to the relay, to be carried out in
 	// several transactions and without NOT NULL (Statement.Alteration).
 	Backfill bool
-	Session  bool // answer DISCARD PLANS, SEQUENCES and TEMP, and what else resets a session
+	// InTransactions says what the relay does about DDL in a transaction beside other
+	// statements; it changes findings only.
+	InTransactions InTransactions
+	Session        bool // answer DISCARD PLANS, SEQUENCES and TEMP, and what else resets a session
 	// SchemaOf tells the schema that a database's name stands for; ok is false for a name
 	// that stands for none. nil: no name does. CREATE DATABASE and DROP DATABASE of such
 	// names are the relay's to carry out, whatever Databases says.

@@ -10,7 +10,7 @@ import (
 // refused are the statements that DSQL refuses by their type alone.
 var refused = map[string]Feature{
 	"TruncateStmt": Truncate, "CreateExtensionStmt": Extension, "AlterExtensionStmt": Extension,
-	"CreateTrigStmt": Trigger, "CreateEventTrigStmt": Trigger, "CreateTableAsStmt": TableAs, "RefreshMatViewStmt": TableAs,
+	"ReindexStmt": Reindex, "CreateTrigStmt": Trigger, "CreateEventTrigStmt": Trigger, "CreateTableAsStmt": TableAs, "RefreshMatViewStmt": TableAs,
 	"DoStmt": Procedural, "CreatePLangStmt": Procedural,
 	"CreateEnumStmt": UserType, "CompositeTypeStmt": UserType, "CreateRangeStmt": UserType, "AlterEnumStmt": UserType,
 	"CreatePolicyStmt": RowSecurity, "AlterPolicyStmt": RowSecurity, "CreateTableSpaceStmt": Tablespace,
@@ -36,8 +36,8 @@ var refusedForms = map[string]struct {
 
 // dialect finds what DSQL refuses of a statement and no rule handles.
 func (r *rewriter) dialect(p *part) {
-	at, name := p.st.Start, p.node.name()
-	if f, ok := refused[name]; ok {
+	at, name, temp := p.st.Start, p.node.name(), temporary(p)
+	if f, ok := refused[name]; ok && (temp == "" || f != TableAs) {
 		r.find(found(f, at))
 	}
 	if p.samples {
@@ -46,17 +46,22 @@ func (r *rewriter) dialect(p *part) {
 	if p.advisory {
 		r.find(found(AdvisoryLock, at))
 	}
-	if p.st.Pin == PinTemp {
-		r.find(found(TempTable, at))
-	}
-	if form, ok := refusedForms[name]; ok && form.uses(p.node) {
-		r.find(found(form.feature, at))
+	if temp != "" {
+		r.find(found(temp, at))
+	} else if form, ok := refusedForms[name]; ok && form.uses(p.node) {
+		f := form.feature
+		if name == "CreateFunctionStmt" && isTriggers(p.node) {
+			f = Trigger
+		}
+		r.find(found(f, at))
 	}
 	switch name {
 	case "TransactionStmt":
 		r.refusedControl(p)
 	case "CreateStmt":
-		r.refusedTable(p)
+		if temp == "" {
+			r.refusedTable(p)
+		}
 	case "CreateSchemaStmt":
 		for within := range p.members() {
 			r.dialect(within)
@@ -64,6 +69,39 @@ func (r *rewriter) dialect(p *part) {
 	case "AlterTableStmt":
 		r.refusedAlters(p)
 	}
+}
+
+// temporary is what a statement uses that is about the session's own objects; "" for nothing.
+// It is told in the place of what the statement lacks besides: without the object there is
+// none of that either. A function in a language that DSQL lacks is refused in any schema.
+func temporary(p *part) Feature {
+	m := p.node
+	switch {
+	case p.st.Pin != PinTemp:
+		return ""
+	case m.is("CreateFunctionStmt"):
+		if refusedForms["CreateFunctionStmt"].uses(m) {
+			return ""
+		}
+		return TempFunction
+	case m.is("DropStmt") && isRoutine(pg_query.ObjectType(m.integer("remove_type"))):
+		return TempFunction
+	}
+	return TempTable
+}
+
+func isRoutine(kind pg_query.ObjectType) bool {
+	switch kind {
+	case pg_query.ObjectType_OBJECT_FUNCTION, pg_query.ObjectType_OBJECT_PROCEDURE, pg_query.ObjectType_OBJECT_ROUTINE, pg_query.ObjectType_OBJECT_AGGREGATE:
+		return true
+	}
+	return false
+}
+
+// isTriggers reports whether a function is one for triggers, which no language helps.
+func isTriggers(function message) bool {
+	names := function.child("return_type").names("names")
+	return len(names) > 0 && (names[len(names)-1] == "trigger" || names[len(names)-1] == "event_trigger")
 }
 
 // refusedAlters looks at ALTER TABLE. VALIDATE CONSTRAINT is what DSQL has ALTER
@@ -174,11 +212,11 @@ func (r *rewriter) refusedColumn(column message, kind string) {
 		if constraint.integer("contype") != int(pg_query.ConstrType_CONSTR_IDENTITY) {
 			continue
 		}
-		if !cached(constraint.list("options")) {
-			r.find(found(IdentityCache, at))
-		}
-		if kind != "int8" {
+		switch { // one finding: what is declared bigint gets its cache with it
+		case kind != "int8":
 			r.find(found(IdentityType, at))
+		case !cached(constraint.list("options")):
+			r.find(found(IdentityCache, at))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"iter"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -22,6 +23,9 @@ func (st *Statement) set(m message) {
 	case pg_query.VariableSetKind_VAR_SET_VALUE:
 		var ok bool
 		c.SQL, c.Text, ok = values(m.list("args"))
+		if !ok && c.Name == "timezone" {
+			c.SQL, ok = offset(m.list("args"))
+		}
 		if !ok && !local {
 			st.Pin = PinSetConfig
 			return
@@ -104,6 +108,33 @@ func values(args iter.Seq[message]) (sql, text string, ok bool) {
 	}
 	return strings.Join(parts, ", "), text, len(parts) > 0
 }
+
+// offset is SET TIME ZONE INTERVAL '+05:30' HOUR TO MINUTE, the qualifier or none, as a value:
+// PostgreSQL itself makes such a text of the interval, and reads it. Of another form than hours
+// and minutes the server would have to be asked.
+func offset(args iter.Seq[message]) (sql string, ok bool) {
+	for arg := range args {
+		kind, mask := arg.child("type_name"), 0
+		for typmod := range kind.list("typmods") {
+			if mask != 0 { // a precision of seconds stands behind the mask
+				return "", false
+			}
+			mask = typmod.child("ival").integer("ival")
+		}
+		value := arg.child("arg").child("sval").text("sval")
+		if names := kind.names("names"); !arg.is("TypeCast") || len(names) == 0 || names[len(names)-1] != "interval" ||
+			mask != 0 && mask != hourToMinute || !hoursAndMinutes.MatchString(value) {
+			return "", false
+		}
+		sql = literal("INTERVAL '" + value + "'")
+	}
+	return sql, sql != ""
+}
+
+// hourToMinute is INTERVAL_MASK(HOUR) | INTERVAL_MASK(MINUTE) of PostgreSQL's timestamp.h.
+const hourToMinute = 1<<10 | 1<<11
+
+var hoursAndMinutes = regexp.MustCompile(`^[+-]?[0-9]{1,2}:[0-9]{2}$`)
 
 // literal quotes a string so that it means the same whatever
 // standard_conforming_strings says.

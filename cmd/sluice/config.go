@@ -43,6 +43,8 @@ type Config struct {
 	RewriteIsolation, RewriteSession string
 	// AddColumnDefault is refuse, or backfill.
 	AddColumnDefault string
+	// DDLInTransactions is refuse, autocommit, or autocommit-destructive.
+	DDLInTransactions string
 	// RewriteBytea is off, or a rewrite.ByteaMapping; auto until the backend's kind is known.
 	RewriteBytea string
 
@@ -181,6 +183,8 @@ func (c *Config) derive() {
 		c.Rewrite.Rules.Isolation = c.onDSQL(c.RewriteIsolation)
 		c.Rewrite.Rules.Session = c.onDSQL(c.RewriteSession)
 		c.Rewrite.Rules.Backfill = c.AddColumnDefault == "backfill"
+		c.Rewrite.Rules.InTransactions = rewrite.ParseInTransactions(c.DDLInTransactions)
+		c.Proxy.InTransactions = c.Rewrite.Rules.InTransactions
 		if c.RewriteBytea != "off" {
 			c.Rewrite.Rules.Bytea = rewrite.ByteaMapping(c.RewriteBytea)
 		}

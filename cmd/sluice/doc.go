@@ -11,6 +11,9 @@
 // brings it to its end; admin.go answers /metrics and the probes, for which
 // healthcheck.go asks.
 //
+// lint.go is the command that reads SQL: lint_files.go files and folders, lint_log.go logs;
+// lint_report.go says what was found.
+//
 // inject.go is the command that puts Sluice into pods, by package inject:
 // webhook.go serves the API server, manifests.go and yaml.go change files.
 //

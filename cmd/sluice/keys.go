@@ -286,6 +286,11 @@ var keys = []key{
 		help: "What becomes of ALTER TABLE ... ADD COLUMN with a DEFAULT, which DSQL refuses. refuse: its error gets a hint with the statements to write. backfill: for a constant, and sent alone outside of a transaction, " +
 			"the column is added under another name, its default is set, the rows are given it in batches, each a transaction of its own, and then it gets its name; NOT NULL is given up, with a warning. Kind dsql only."},
 
+	{name: rewrite.InTransactionsKey, def: "refuse", field: func(c *Config) any { return &c.DDLInTransactions },
+		choices: rewrite.InTransactionsChoices(),
+		help: "What becomes of DDL in a transaction beside other statements, which DSQL refuses. refuse: its error gets a hint with the migration tools' own switches. autocommit: the transaction is committed in front of DDL and behind it, " +
+			"as late as can be, with a WARNING each time, and a ROLLBACK says what stays; one that holds a single statement of DDL is run as it is asked. autocommit-destructive: also behind DROP of a table, column or schema. Kind dsql only."},
+
 	{name: "retry.enabled", def: "auto", field: func(c *Config) any { return &c.Retry.Enabled },
 		choices: []string{"auto", "true", "false"},
 		help:    "Run transactions that met a conflict (40001), or lost their backend, again where the client cannot tell. auto: for kind dsql only. Without effect for kind postgres with pairing session."},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -15,17 +14,29 @@ import (
 
 func newLint() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "lint FILE...|-",
-		Short: "Say what DSQL would refuse of SQL files or a log of statements",
+		Use:   "lint FILE...|DIR...|-",
+		Short: "Say what DSQL would refuse of SQL files, migrations or a log of statements",
 		Long: "Read SQL files, or PostgreSQL's log of statements, and say what Aurora DSQL would refuse,\n" +
 			"what Sluice does about it under this configuration, and what is left to people.\n" +
-			"- is standard input. The exit code is 1 when something is left to people.",
-		Example: "  sluice lint schema/*.sql\n  sluice lint --format json - < statements.log",
-		Args:    cobra.MinimumNArgs(1),
+			"- is standard input. The exit code is 1 when something is left to people.\n\n" +
+			"Of a folder every *.sql in it is read, in the order of the tool that runs it, and in\n" +
+			"the transaction that it runs a file in: dbmate, Drizzle, Flyway, golang-migrate, goose\n" +
+			"and Prisma are known. Files that are no SQL are named as not read.\n\n" +
+			"With --fix the files are written as Sluice sends them to DSQL, with a comment in front\n" +
+			"of each statement that is changed, or left to people; all else stays as it is, and a\n" +
+			"file that is fixed is not changed again. - is written to standard output, and the\n" +
+			"report to standard error. Line numbers are those of the fixed files.",
+		Example: "  sluice lint schema/*.sql\n" +
+			"  sluice lint --format json - < statements.log\n" +
+			"  sluice lint db/migrate\n" +
+			"  sluice lint --fix db/migrate\n" +
+			"  sluice lint --fix - < schema.sql > dsql.sql",
+		Args: cobra.MinimumNArgs(1),
 	}
 	flags := cmd.Flags()
 	path := addFlagsOf(flags, "rewrite.", "ddl.")
 	format := flags.String("format", "text", "form of the report: text or json")
+	fix := flags.Bool("fix", false, "write the files as Sluice sends them to DSQL, with comments that say what was changed and what is left to people")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *format != "text" && *format != "json" {
 			return fmt.Errorf("--format: %q: want text or json", *format)
@@ -34,23 +45,35 @@ func newLint() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		report := lintReport{Findings: []lintFinding{}}
-		for _, name := range args {
-			text, err := readInput(name, cmd.InOrStdin())
-			if err != nil {
-				return err
-			}
-			report.read(planner, name, text)
-		}
-		if err := report.write(cmd.OutOrStdout(), *format); err != nil {
-			return atRuntime(err)
-		}
-		if n := report.forPeople(); n > 0 {
-			return atRuntime(fmt.Errorf("%s for people to look at", plural(n, "finding")))
-		}
-		return nil
+		return lintAll(cmd, planner, args, *format, *fix)
 	}
 	return cmd
+}
+
+// lintAll reads every input before it writes any file.
+func lintAll(cmd *cobra.Command, planner *rewrite.Planner, args []string, format string, fix bool) error {
+	report := lintReport{Findings: []lintFinding{}, NotRead: []string{}, fix: fix}
+	for _, name := range args {
+		if err := report.read(planner, name, cmd.InOrStdin()); err != nil {
+			return err
+		}
+	}
+	w := cmd.OutOrStdout()
+	for _, f := range report.fixed {
+		if err := f.write(cmd.OutOrStdout()); err != nil {
+			return atRuntime(err)
+		}
+		if f.name == "-" {
+			w = cmd.ErrOrStderr()
+		}
+	}
+	if err := report.write(w, format); err != nil {
+		return atRuntime(err)
+	}
+	if n := report.forPeople(); n > 0 {
+		return atRuntime(fmt.Errorf("%s for people to look at", plural(n, "finding")))
+	}
+	return nil
 }
 
 // lintPlanner makes a planner of the rewrite section alone: no cluster is needed
@@ -78,76 +101,4 @@ func readInput(name string, stdin io.Reader) (string, error) {
 	}
 	text, err := os.ReadFile(name)
 	return string(text), err
-}
-
-// lintReport is what lint says, in the form of its JSON.
-type lintReport struct {
-	Statements int           `json:"statements"`
-	Findings   []lintFinding `json:"findings"`
-}
-
-type lintFinding struct {
-	File      string `json:"file"`
-	Line      int    `json:"line"`
-	Severity  string `json:"severity"`
-	Rule      string `json:"rule"`
-	Feature   string `json:"feature"`
-	Outcome   string `json:"outcome"`
-	Operation string `json:"operation,omitempty"`
-	Reason    string `json:"reason"`
-	Action    string `json:"action"`
-	Remedy    string `json:"remedy,omitempty"`
-
-	people bool
-}
-
-// read lints one input.
-func (r *lintReport) read(planner *rewrite.Planner, name, text string) {
-	statements := rewrite.Script(text)
-	if isStatementLog(text) {
-		statements = logged(text)
-	}
-	linter := planner.Linter()
-	for s := range statements {
-		r.Statements++
-		for _, f := range linter.Read(s.SQL) {
-			r.Findings = append(r.Findings, lintFinding{
-				File: name, Line: s.Line + strings.Count(s.SQL[:min(f.At, len(s.SQL))], "\n"),
-				Severity: f.Severity.String(), Rule: f.Rule.String(), Feature: string(f.Feature), Outcome: f.Outcome.String(),
-				Operation: f.Operation, Reason: f.Reason, Action: f.Action, Remedy: f.Remedy,
-				people: f.Severity > rewrite.Info,
-			})
-		}
-	}
-}
-
-// forPeople counts what is not handled without a difference.
-func (r *lintReport) forPeople() int {
-	n := 0
-	for i := range r.Findings {
-		if r.Findings[i].people {
-			n++
-		}
-	}
-	return n
-}
-
-func (r *lintReport) write(w io.Writer, format string) error {
-	if format == "json" {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		return e.Encode(r)
-	}
-	var b strings.Builder
-	for i := range r.Findings {
-		f := &r.Findings[i]
-		fmt.Fprintf(&b, "%s:%d: %s: %s (%s): %s\n    Sluice: %s\n", f.File, f.Line, f.Severity, f.Feature, f.Rule, f.Reason, f.Action)
-		if f.Remedy != "" {
-			fmt.Fprintf(&b, "    remedy: %s\n", f.Remedy)
-		}
-	}
-	fmt.Fprintf(&b, "%s, %s, %d for people\n", plural(r.Statements, "statement"), plural(len(r.Findings), "finding"), r.forPeople())
-	_, err := io.WriteString(w, b.String())
-	return err
 }

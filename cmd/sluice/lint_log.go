@@ -20,6 +20,9 @@ var logMessage = regexp.MustCompile(`^\S.*\b(?:LOG|ERROR|FATAL|PANIC|WARNING|NOT
 func isStatementLog(text string) bool {
 	lines := 0
 	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "--") {
+			continue // a comment
+		}
 		if logLine.MatchString(line) || logMessage.MatchString(line) {
 			return true
 		}

@@ -152,7 +152,7 @@ func TestStatementLog(t *testing.T) {
 	if got := slices.Collect(logged(text)); !slices.Equal(got, want) {
 		t.Errorf("got %+v", got)
 	}
-	for _, script := range []string{"", "SELECT 1;\n-- LOG: x\n", "INSERT INTO log VALUES ('LOG')", "CREATE TABLE t (\n\ta int\n);"} {
+	for _, script := range []string{"", "SELECT 1;\n-- LOG: x\n", "-- QUERY: what\n-- LOG:  statement: x\nSELECT 1", "INSERT INTO log VALUES ('LOG')", "CREATE TABLE t (\n\ta int\n);"} {
 		if isStatementLog(script) {
 			t.Errorf("%q is taken for a log", script)
 		}

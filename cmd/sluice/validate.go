@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // maxUnixPath is the longest path of a Unix socket: sun_path holds 108 bytes on
@@ -70,6 +71,7 @@ func (v *validation) listeners() {
 // guarantees looks after rules that hold on DSQL alone: elsewhere a statement that is
 // answered and dropped would take from its client what it asked for.
 func (v *validation) guarantees() {
+	c := v.config
 	dropped := v.config.rewrites() && v.config.Proxy.Kind != proxy.DSQL
 	v.want(!dropped || v.config.RewriteIsolation != "true", "rewrite.isolation",
 		"transactions of PostgreSQL are READ COMMITTED unless it is told otherwise, so that the level must reach the server; leave it at auto, or set it to false")
@@ -77,6 +79,8 @@ func (v *validation) guarantees() {
 		"a DELETE is carried out in batches on kind dsql only, with rewrite.enabled; leave it empty")
 	v.want(v.config.AddColumnDefault == "refuse" || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL, "ddl.add_column_default",
 		"columns are added so on kind dsql only, with rewrite.enabled; set it to refuse")
+	v.want(c.DDLInTransactions == "refuse" || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.InTransactionsKey,
+		"PostgreSQL takes DDL in transactions, and nothing is read where rewrite.enabled is false; set it to refuse")
 	v.want(!dropped || v.config.RewriteSession != "true", "rewrite.session",
 		"sessions of PostgreSQL have sequences and temporary tables to discard; leave it at auto, or set it to false")
 	maps := v.config.RewriteBytea != "off"

@@ -35,6 +35,27 @@ func (s *session) sees(e *pgproto3.ErrorResponse) (bool, error) {
 	return len(answer.rows) > 0, nil
 }
 
+// hasTwice tells whether a statement has a key twice that it violates: the key is in no row
+// that anybody has committed.
+func (s *session) hasTwice(e *pgproto3.ErrorResponse) (bool, error) {
+	columns, values, ok := violated(e.Detail)
+	if !ok {
+		return true, nil
+	}
+	ctx := s.server.ctx
+	conn, err := s.server.upstream.dialOwn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close(ctx)
+	all, err := conn.Exec(ctx, "SELECT FROM "+identifier(e.SchemaName)+"."+identifier(e.TableName)+
+		" WHERE concat_ws(', ', "+columns+") = "+literal(values)+" LIMIT 1").ReadAll()
+	if err != nil || len(all) != 1 {
+		return true, nil // the table is gone, or has changed: what PostgreSQL said stays
+	}
+	return all[0].CommandTag.RowsAffected() == 0, nil
+}
+
 // referencingSQL asks for the columns of a foreign key.
 const referencingSQL = `SELECT string_agg(quote_ident(attname), ', ' ORDER BY place)
  FROM pg_constraint, unnest(conkey) WITH ORDINALITY k (number, place), pg_attribute

@@ -288,6 +288,11 @@ var stories = map[string]story{
 		{1, "BEGIN READ ONLY", "BEGIN"}, {1, read1, "SELECT 1"},
 		{1, read1 + " FOR UPDATE", "25006 cannot execute SELECT FOR UPDATE in a read-only transaction"}, {1, "ROLLBACK", "ROLLBACK"},
 	},
+	"two equal keys in one statement are nobody else's": {
+		{1, "BEGIN", "BEGIN"}, {1, update1, "UPDATE 1"},
+		{1, "INSERT INTO other VALUES (50, 1), (50, 2)", `23505 duplicate key value violates unique constraint "other_pkey"`},
+		{1, "ROLLBACK", "ROLLBACK"}, {2, update1, "UPDATE 1"},
+	},
 	"an error of its own ends a block as ever": {
 		{1, "BEGIN", "BEGIN"}, {1, update1, "UPDATE 1"}, {1, "SELECT 1/0", "22012 division by zero"},
 		{2, update1, "UPDATE 1"},
@@ -308,6 +313,38 @@ func TestStories(t *testing.T) {
 				t.Parallel()
 				c.setUp(t, schema)
 				told.tell(t, c, schema, simple)
+			})
+		}
+	}
+}
+
+// Stories that make tables of their own: each has a cluster for itself, where nobody else changes
+// the schema.
+func TestLoneStories(t *testing.T) {
+	t.Parallel()
+	for name, told := range map[string]story{
+		"a key that is violated at COMMIT": {
+			{1, "CREATE TABLE late (id int, UNIQUE (id) DEFERRABLE INITIALLY DEFERRED)", "CREATE TABLE"},
+			{1, "CREATE TABLE dependent (id int, parent int, FOREIGN KEY (parent) REFERENCES other DEFERRABLE INITIALLY DEFERRED)", "CREATE TABLE"},
+			{1, "BEGIN", "BEGIN"}, {1, "INSERT INTO late VALUES (1)", "INSERT 0 1"}, {1, "INSERT INTO late VALUES (1)", "INSERT 0 1"},
+			{1, "COMMIT", `23505 duplicate key value violates unique constraint "late_id_key"`},
+			{1, "BEGIN", "BEGIN"}, {1, "INSERT INTO dependent VALUES (1, 77)", "INSERT 0 1"},
+			{1, "COMMIT", `23503 insert or update on table "dependent" violates foreign key constraint "dependent_parent_fkey"`},
+			{1, "SELECT 1 FROM dependent", "SELECT 0"},
+		},
+		"rows that go with their parent, in one transaction": {
+			{1, "CREATE TABLE going (id int PRIMARY KEY, parent int REFERENCES other ON DELETE CASCADE)", "CREATE TABLE"},
+			{1, "BEGIN", "BEGIN"}, {1, "INSERT INTO other VALUES (30, 1)", "INSERT 0 1"}, {1, "INSERT INTO going VALUES (1, 30)", "INSERT 0 1"},
+			{1, "DELETE FROM other WHERE id = 30", "DELETE 1"}, {1, "COMMIT", "COMMIT"},
+			{1, "BEGIN", "BEGIN"}, {1, "INSERT INTO other VALUES (30, 1)", "INSERT 0 1"}, {1, "INSERT INTO going VALUES (1, 30)", "INSERT 0 1"},
+			{1, "SELECT id FROM other WHERE id = 30 FOR UPDATE", "SELECT 1"},
+			{1, "DELETE FROM other WHERE id = 30", "DELETE 1"}, {1, "COMMIT", "COMMIT"},
+		},
+	} {
+		for way, simple := range ways {
+			t.Run(name+"/"+way, func(t *testing.T) {
+				t.Parallel()
+				told.tell(t, stage(t), "public", simple)
 			})
 		}
 	}

@@ -71,6 +71,8 @@ func (s *session) canReplay(r *pendingReply, e *pgproto3.ErrorResponse) bool {
 	switch {
 	case o == noObstacle, r.marked != nil, r.guess != nil, r.silent, r.from.kind == 0:
 		return false
+	case o == hiddenRow && r.commits():
+		return false // of a deferred constraint: PostgreSQL has ended the transaction
 	case r.status == statusInBlock:
 		return b.log.canRewind() && (r.kind == 'Q' || r.kind == 'E') && !(o == hiddenRow && b.attempt.genuine)
 	case r.status == statusIdle:
@@ -78,6 +80,11 @@ func (s *session) canReplay(r *pendingReply, e *pgproto3.ErrorResponse) bool {
 		return o == lockWait && r.alone && s.again(&b.attempt.tries)
 	}
 	return false
+}
+
+// commits tells whether the statement at hand is a COMMIT.
+func (r *pendingReply) commits() bool {
+	return r.text != nil && r.index < len(r.text.Statements) && r.text.Statements[r.index].Kind == dialect.Commit
 }
 
 // replayFrames takes back what PostgreSQL has not answered, from the statement that
@@ -121,6 +128,11 @@ func (s *session) decideRetry(e *pgproto3.ErrorResponse) error {
 			var err error
 			if seen, err = s.sees(e); err != nil {
 				return err
+			}
+			if !seen && e.Code == codeUnique {
+				if seen, err = s.hasTwice(e); err != nil {
+					return err
+				}
 			}
 		}
 		if b.attempt.genuine = seen; !seen {

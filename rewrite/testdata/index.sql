@@ -212,7 +212,7 @@ REINDEX INDEX i
 -- out
 same
 -- rules
-
+dialect reindex flagged error
 
 -- in
 DROP INDEX CONCURRENTLY i

@@ -538,3 +538,80 @@ same
 -- rules
 dialect ddl_and_dml flagged error
 
+-- in
+REINDEX TABLE t
+-- out
+same
+-- rules
+dialect reindex flagged error
+
+-- in
+REINDEX (VERBOSE) INDEX CONCURRENTLY i
+-- out
+same
+-- rules
+dialect reindex flagged error
+
+-- in
+CREATE FUNCTION pg_temp.f() RETURNS int LANGUAGE plpgsql AS $$ BEGIN CREATE TEMP TABLE t (a int); RETURN 1; END $$
+-- out
+same
+-- rules
+dialect procedural flagged error
+
+-- in
+CREATE FUNCTION pg_temp.f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$
+-- out
+same
+-- rules
+dialect temp_function flagged error
+
+-- in
+DROP FUNCTION pg_temp.f()
+-- out
+same
+-- rules
+dialect temp_function flagged error
+
+-- in
+CREATE FUNCTION g() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$
+-- out
+same
+-- rules
+dialect trigger flagged error
+
+-- in
+CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql SET search_path = public, pg_temp AS $$ BEGIN RETURN 1; END $$
+-- out
+same
+-- rules
+dialect procedural flagged error
+
+-- in
+CREATE TEMP TABLE t AS SELECT 1
+-- out
+same
+-- rules
+dialect temp_table flagged error
+
+-- in
+SELECT 1 INTO TEMP t
+-- out
+same
+-- rules
+dialect temp_table flagged error
+
+-- in
+CREATE TEMP TABLE t (a int GENERATED ALWAYS AS IDENTITY, b int[])
+-- out
+same
+-- rules
+dialect temp_table flagged error
+
+-- in
+CREATE TEMP SEQUENCE s
+-- out
+same
+-- rules
+dialect temp_table flagged error
+

@@ -130,7 +130,6 @@ CREATE TEMP TABLE x (k bytea primary key)
 same
 -- rules
 dialect temp_table flagged error
-bytea bytea_key flagged error
 
 -- in
 CREATE UNLOGGED TABLE x (k bytea primary key)

@@ -1,0 +1,6 @@
+-- migrate:up transaction:false
+-- sluice: create_index: rewritten to CREATE INDEX ASYNC, and nobody waits for its job, as Sluice does for that of CREATE INDEX (DSQL builds indexes only by CREATE INDEX ASYNC)
+CREATE INDEX ASYNC users_name ON users (name);
+
+-- migrate:down transaction:false
+DROP INDEX users_name;

@@ -1,0 +1,4 @@
+-- sluice: create_index: rewritten to CREATE INDEX ASYNC, and nobody waits for its job, as Sluice does for that of CREATE INDEX (DSQL builds indexes only by CREATE INDEX ASYNC)
+CREATE INDEX ASYNC person_name ON person (name);
+-- sluice: vacuum: DSQL refuses VACUUM and needs none. To do: leave VACUUM out
+VACUUM person;

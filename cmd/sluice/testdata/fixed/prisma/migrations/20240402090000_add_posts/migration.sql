@@ -1,0 +1,3 @@
+-- CreateIndex
+-- sluice: create_index: rewritten to CREATE INDEX ASYNC, and nobody waits for its job, as Sluice does for that of CREATE INDEX (DSQL builds indexes only by CREATE INDEX ASYNC)
+CREATE INDEX ASYNC "User_role_idx" ON "User"("role");

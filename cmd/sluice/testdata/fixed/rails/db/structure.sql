@@ -1,0 +1,51 @@
+SET statement_timeout = 0;
+SET lock_timeout = 0;
+SET client_encoding = 'UTF8';
+SET standard_conforming_strings = on;
+SELECT pg_catalog.set_config('search_path', '', false);
+SET default_tablespace = '';
+
+--
+-- Name: pgcrypto; Type: EXTENSION; Schema: -; Owner: -
+--
+
+-- sluice: extension: DSQL has no extensions. To do: leave CREATE EXTENSION out - gen_random_uuid() is built in
+CREATE EXTENSION IF NOT EXISTS pgcrypto WITH SCHEMA public;
+
+
+--
+-- Name: widgets; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.widgets (
+    id bigint NOT NULL,
+    name character varying,
+    created_at timestamp(6) without time zone NOT NULL
+);
+
+
+--
+-- Name: widgets_id_seq; Type: SEQUENCE; Schema: public; Owner: -
+--
+
+CREATE SEQUENCE public.widgets_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+ALTER SEQUENCE public.widgets_id_seq OWNED BY public.widgets.id;
+
+-- sluice: alter_add_constraint: DSQL adds only CHECK and FOREIGN KEY ... NOT VALID, and UNIQUE USING INDEX. To do: add NOT VALID - for UNIQUE create a unique index ASYNC first
+ALTER TABLE ONLY public.widgets
+    ADD CONSTRAINT widgets_pkey PRIMARY KEY (id);
+
+-- sluice: create_index: rewritten to CREATE INDEX ASYNC, and nobody waits for its job, as Sluice does for that of CREATE INDEX (DSQL builds indexes only by CREATE INDEX ASYNC)
+CREATE INDEX ASYNC index_widgets_on_name ON public.widgets (name);
+
+SET search_path TO "$user", public;
+
+INSERT INTO "schema_migrations" (version) VALUES
+('20240101000000');
+

@@ -1,0 +1,1 @@
+DROP INDEX person_name;

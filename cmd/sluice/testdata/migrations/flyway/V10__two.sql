@@ -1,0 +1,4 @@
+CREATE TABLE a (x int);
+CREATE TABLE b (x int);
+CREATE TABLE c (x int);
+INSERT INTO a VALUES (1);

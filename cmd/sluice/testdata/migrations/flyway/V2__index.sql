@@ -1,0 +1,2 @@
+CREATE INDEX person_name ON person (name);
+VACUUM person;

@@ -1,0 +1,1 @@
+TRUNCATE entries; DROP TABLE entries;

@@ -1,0 +1,2 @@
+-- the index
+REINDEX INDEX entries_amount;

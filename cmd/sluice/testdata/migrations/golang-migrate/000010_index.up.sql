@@ -1,0 +1,1 @@
+CREATE INDEX entries_amount ON entries (amount);

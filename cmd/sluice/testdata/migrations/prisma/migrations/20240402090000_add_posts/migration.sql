@@ -1,0 +1,2 @@
+-- CreateIndex
+CREATE INDEX "User_role_idx" ON "User"("role" ASC);

@@ -1,0 +1,1 @@
+ActiveRecord::Schema[7.1].define(version: 1) {}

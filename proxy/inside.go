@@ -1,0 +1,133 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+)
+
+// A Query of Sluice's own, or a part of a client's, as a turn of its own inside the client's
+// turn: with a log, replays, timeouts and errors like any other. The client's turn has sent
+// nothing yet, and goes on behind it. parts.go says which.
+
+// inside is how a turn inside another differs from a client's. The zero value is a client's.
+type inside struct {
+	// on: the turn is inside another, whose ReadyForQuery is the client's.
+	on bool
+	// silent: what the client would be sent is kept in kept.
+	silent bool
+	kept   []byte
+	// outside: what it runs is no part of the client's block (parts.go).
+	outside bool
+	// optsOut: the text that it is a part of has the comment that turns replay off.
+	optsOut bool
+	// shift is how many characters of the client's text stand in front of this part.
+	shift int
+}
+
+// mostSilent bounds what a silent turn keeps: the answer to COMMIT, notices of its triggers.
+const mostSilent = 64 << 10
+
+// keep takes what the client would be sent; false where the client is to be sent it.
+func (i *inside) keep(b []byte) bool {
+	if i.silent && len(i.kept)+len(b) <= mostSilent {
+		i.kept = append(i.kept, b...)
+	}
+	return i.silent
+}
+
+// withoutReady is what the client is sent of the end of a turn: the last ReadyForQuery is
+// that of the turn around. b is the last span of a turn that has settled, so that a frame of
+// that type at its end is no part of another.
+func (i *inside) withoutReady(b []byte) []byte {
+	if n := len(b) - wire.HeaderLen - 1; i.on && n >= 0 && bytes.HasPrefix(b[n:], frameReadyHead) {
+		return b[:n]
+	}
+	return b
+}
+
+// frameReadyHead is a ReadyForQuery without its status.
+var frameReadyHead = wire.AppendReady(nil, 'I')[:wire.HeaderLen]
+
+// turnInside runs a turn inside the one at hand, which has sent its backend nothing; step is
+// what it does. It returns how the turn has ended: the error that its client was told, or
+// would have been, with what else there was. An error ends the session.
+func (s *session) turnInside(how inside, step func() error) (told *wire.Error, failed bool, err error) {
+	if err := s.flushToClient(); err != nil {
+		return nil, false, err
+	}
+	outer := s.t
+	s.t = turnPool.Get().(*turn)
+	s.t.inside = how
+	s.t.inside.on = true
+	err = s.turn(step)
+	failed = s.t.errorTold
+	var rest []byte
+	if how.silent {
+		told, rest = sift(s.t.kept)
+	}
+	s.t.free()
+	s.t = outer
+	switch {
+	case err != nil:
+		return nil, failed, err
+	case s.pinLost:
+		return nil, failed, errPinLost
+	}
+	return told, failed, s.passSpan(rest)
+}
+
+// sift goes through what a silent turn has kept: the error, and what the client is to be sent
+// all the same, which is news of parameters, and notices.
+func sift(kept []byte) (told *wire.Error, rest []byte) {
+	for len(kept) > wire.HeaderLen {
+		n := 1 + int(binary.BigEndian.Uint32(kept[1:]))
+		if n > len(kept) {
+			break
+		}
+		switch frame := kept[:n]; frame[0] {
+		case wire.ErrorResponse:
+			told = toldBy(frame[wire.HeaderLen:])
+		case wire.ParameterStatus, wire.NoticeResponse:
+			rest = append(rest, frame...)
+		}
+		kept = kept[n:]
+	}
+	return told, rest
+}
+
+// command runs a command of Sluice's own in silence: COMMIT, BEGIN.
+func (s *session) command(sql string) (told *wire.Error, err error) {
+	told, _, err = s.turnInside(inside{silent: true, outside: true}, func() error { return s.ask(sql) })
+	return told, err
+}
+
+// ask is the client's simple Query of a text that Sluice sends in its name.
+func (s *session) ask(sql string) error {
+	q := simple{frame: wire.AppendStrings(nil, wire.Query, sql), plan: unread}
+	q.total = len(q.frame)
+	s.t.ended = true
+	if done, err := s.readQuery(&q); done || err != nil {
+		return err
+	}
+	return s.runQuery(&q)
+}
+
+// part runs one group of a client's string, from one byte up to another; outside: outside of the
+// block that the client is in.
+func (s *session) part(text string, from, to int, outside bool) (failed bool, err error) {
+	how := inside{outside: outside, optsOut: retry.OptsOut([]byte(text)), shift: s.t.shift + len([]rune(text[:from]))}
+	_, failed, err = s.turnInside(how, func() error { return s.ask(text[from:to]) })
+	return failed, err
+}
+
+// failBlock has the block that the client is in fail, where it does not know of an error.
+func (s *session) failBlock() error {
+	_, _, err := s.turnInside(inside{silent: true}, func() error {
+		s.t.ended = true
+		return errAborted
+	})
+	return err
+}

@@ -1,0 +1,104 @@
+package rewrite
+
+import (
+	"cmp"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// versionOf finds the version in a file's name: 1, 20240102030405, and Flyway's 1.2 or 1_2.
+var versionOf = regexp.MustCompile(`^(?:[VU]([0-9]+(?:[._][0-9]+)*)__|([0-9]+))`)
+
+// CompareMigrations orders paths of migrations as the tools run them: by their versions as
+// numbers, what undoes behind what does, and files without a version, which Flyway repeats
+// at the end, behind the others of their folder by name.
+func CompareMigrations(a, b string) int {
+	dirA, nameA := path.Split(a)
+	dirB, nameB := path.Split(b)
+	versionA, versionB := version(nameA), version(nameB)
+	return cmp.Or(
+		slices.CompareFunc(strings.Split(dirA, "/"), strings.Split(dirB, "/"), compareNatural),
+		cmp.Compare(rank(versionA), rank(versionB)),
+		compareVersions(versionA, versionB),
+		cmp.Compare(undoes(nameA), undoes(nameB)),
+		compareNatural(nameA, nameB),
+		cmp.Compare(a, b),
+	)
+}
+
+func version(name string) []string {
+	m := versionOf.FindStringSubmatch(name)
+	if m == nil {
+		return nil
+	}
+	return strings.FieldsFunc(m[1]+m[2], func(r rune) bool { return r == '.' || r == '_' })
+}
+
+// rank is 1 for what has no version.
+func rank(version []string) int {
+	if version == nil {
+		return 1
+	}
+	return 0
+}
+
+// undoes is 1 for what undoes a migration.
+func undoes(name string) int {
+	if strings.HasSuffix(name, ".down.sql") || strings.HasPrefix(name, "U") && flywayName.MatchString(name) {
+		return 1
+	}
+	return 0
+}
+
+// compareVersions compares numbers of any length; those that one lacks are 0.
+func compareVersions(a, b []string) int {
+	for i := range max(len(a), len(b)) {
+		x, y := "", ""
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(b) {
+			y = b[i]
+		}
+		if c := compareNumbers(x, y); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// compareNumbers compares digits as numbers.
+func compareNumbers(a, b string) int {
+	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
+	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+}
+
+// compareNatural compares texts with the numbers in them as numbers.
+func compareNatural(a, b string) int {
+	for a != "" && b != "" {
+		digitsA, digitsB := digits(a), digits(b)
+		if digitsA > 0 && digitsB > 0 {
+			if c := compareNumbers(a[:digitsA], b[:digitsB]); c != 0 {
+				return c
+			}
+			a, b = a[digitsA:], b[digitsB:]
+			continue
+		}
+		if a[0] != b[0] {
+			return cmp.Compare(a[0], b[0])
+		}
+		a, b = a[1:], b[1:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// digits is how many digits a text begins with.
+func digits(text string) int {
+	n := 0
+	for n < len(text) && text[n] >= '0' && text[n] <= '9' {
+		n++
+	}
+	return n
+}

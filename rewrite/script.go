@@ -1,0 +1,158 @@
+package rewrite
+
+import (
+	"bytes"
+	"iter"
+	"strings"
+	"unicode/utf8"
+)
+
+// Snippet is one statement of a script.
+type Snippet struct {
+	Line int // of its first byte, from 1
+	At   int // byte offset of it
+	SQL  string
+
+	// gap is where the blanks and comments in front of it begin.
+	gap int
+	// open says that a string or comment in it does not end: what it is nobody can tell.
+	open bool
+}
+
+// Script splits a script at its semicolons, as psql does: those in strings,
+// comments, parentheses and the bodies of functions in SQL are no ends. Commands
+// of psql and the data behind COPY FROM STDIN are left out.
+func Script(text string) iter.Seq[Snippet] {
+	return func(yield func(Snippet) bool) {
+		s := script{lexer: lexer{text: []byte(text), pos: markBytes(text), utf8: utf8.ValidString(text)}, line: 1}
+		for {
+			sql, more := s.next()
+			if sql.SQL != "" && !yield(sql) || !more {
+				return
+			}
+		}
+	}
+}
+
+// markBytes is the length of the byte order mark that a text begins with.
+func markBytes(text string) int {
+	if strings.HasPrefix(text, "\ufeff") {
+		return len("\ufeff")
+	}
+	return 0
+}
+
+// script is the reading of a script.
+type script struct {
+	lexer
+	counted, line int // line is that of the byte at counted
+	gap           int // where the blanks and comments in front of the statement begin
+}
+
+// next reads one statement, without its semicolon; more is false behind the last.
+func (s *script) next() (one Snippet, more bool) {
+	from := s.pos
+	kind := s.first()
+	begin := max(s.start, from) // at a comment without end no token begins
+	var end delimiter
+	for ; kind != endToken && kind != badToken; kind = s.lexer.next() {
+		switch kind {
+		case wordToken:
+			end.word(strings.ToLower(string(s.lexeme())))
+		case punctToken:
+			if !end.punct(s.text[s.start]) {
+				continue
+			}
+			one = s.snippet(begin, s.start)
+			if end.copying {
+				s.skipData()
+			}
+			return one, true
+		}
+	}
+	one = s.snippet(begin, len(s.text))
+	one.open = kind == badToken
+	return one, false
+}
+
+// first reads the first token of a statement: what stands before are commands of
+// psql, and semicolons behind nothing.
+func (s *script) first() token {
+	for {
+		s.gap = s.pos
+		kind := s.lexer.next()
+		switch {
+		case kind == punctToken && s.text[s.start] == '\\':
+			s.skipLine()
+		case kind != punctToken || s.text[s.start] != ';':
+			return kind
+		}
+	}
+}
+
+// delimiter tells the semicolon that ends a statement from those within it.
+type delimiter struct {
+	parens  int
+	bodies  int    // BEGIN ATOMIC, and each CASE within
+	last    string // word
+	copying bool   // COPY ... FROM STDIN: its data follow
+}
+
+// word takes the next word, in lower case.
+func (d *delimiter) word(word string) {
+	switch {
+	case d.last == "from" && word == "stdin" && d.parens == 0:
+		d.copying = true
+	case d.last == "begin" && word == "atomic":
+		d.bodies++
+	case d.bodies > 0 && word == "case":
+		d.bodies++
+	case d.bodies > 0 && word == "end":
+		d.bodies--
+	}
+	d.last = word
+}
+
+// punct takes the next byte of punctuation and reports whether it ends the statement.
+func (d *delimiter) punct(b byte) bool {
+	switch b {
+	case '(':
+		d.parens++
+	case ')':
+		d.parens--
+	case ';':
+		return d.parens <= 0 && d.bodies == 0
+	}
+	return false
+}
+
+// blanks are the bytes of white space.
+const blanks = " \t\n\r\f\v"
+
+func (s *script) snippet(begin, end int) Snippet {
+	for ; s.counted < begin; s.counted++ {
+		if s.text[s.counted] == '\n' {
+			s.line++
+		}
+	}
+	sql := strings.TrimLeft(string(s.text[begin:end]), blanks)
+	begin = end - len(sql)
+	return Snippet{Line: s.line, At: begin, SQL: strings.TrimRight(sql, blanks), gap: s.gap}
+}
+
+// skipLine goes behind the end of the line.
+func (s *script) skipLine() {
+	for s.pos < len(s.text) && s.text[s.pos] != '\n' {
+		s.pos++
+	}
+}
+
+// skipData goes behind the line that ends the data of a COPY.
+func (s *script) skipData() {
+	n := bytes.Index(s.text[s.pos:], []byte("\n\\."))
+	if n < 0 {
+		return // no data: somebody else sends them
+	}
+	s.pos += n + len("\n\\.")
+	s.skipLine()
+}

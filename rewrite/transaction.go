@@ -1,0 +1,215 @@
+package rewrite
+
+import (
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+)
+
+// DDL in transactions. A transaction of DSQL takes one statement of DDL, and no change of rows
+// beside it. What follows is what a text, or a statement, asks of its transaction; the relay
+// commits a transaction in parts where it is told to.
+
+// InTransactions says what becomes of DDL in a transaction that holds something else beside.
+type InTransactions uint8
+
+const (
+	// RefuseDDL leaves the statement to the server, which refuses it.
+	RefuseDDL InTransactions = iota
+	// CommitDDL has the transaction committed in front of DDL and behind it, unless that
+	// would commit a DROP of what holds rows.
+	CommitDDL
+	// CommitDrops commits such a DROP too.
+	CommitDrops
+)
+
+// InTransactionsKey is the configuration key of Rules.InTransactions.
+const InTransactionsKey = "ddl.in_transactions"
+
+// inTransactionsNames are the values of the key.
+var inTransactionsNames = [...]string{RefuseDDL: "refuse", CommitDDL: "autocommit", CommitDrops: "autocommit-destructive"}
+
+// String is the value of the key.
+func (t InTransactions) String() string { return inTransactionsNames[t] }
+
+// InTransactionsChoices are the values of the key.
+func InTransactionsChoices() []string { return inTransactionsNames[:] }
+
+// ParseInTransactions is the reverse of String; RefuseDDL for what is none of the choices.
+func ParseInTransactions(value string) InTransactions {
+	for t, name := range inTransactionsNames {
+		if name == value {
+			return InTransactions(t)
+		}
+	}
+	return RefuseDDL
+}
+
+// toolsRemedy names the switches of migration tools that put each migration in a
+// transaction.
+const toolsRemedy = "run each statement of DDL in a transaction of its own: Rails disable_ddl_transaction!, Django atomic = False, " +
+	"Alembic autocommit_block() with transaction_per_migration, Knex config = { transaction: false }, TypeORM transaction = false, goose -- +goose NO TRANSACTION"
+
+// inTransactionsRemedy adds Sluice's own.
+const inTransactionsRemedy = toolsRemedy + ". Or set " + InTransactionsKey + " to autocommit: Sluice then commits in front of DDL and behind it"
+
+// dropsRemedy is what to do about a DROP that would be committed early.
+const dropsRemedy = "send the DROP as the last statement of its transaction, or alone; or set " + InTransactionsKey + " to autocommit-destructive"
+
+// Hints of whoever was refused DDL in a transaction, and of whoever was refused what would
+// commit a DROP early.
+var InTransactionsHint, DropsHint = hint(inTransactionsRemedy), hint(dropsRemedy)
+
+// Demand is what a text asks of the transaction that it runs in.
+type Demand struct {
+	// DDL: it changes the catalog. Rows: it changes or locks rows, or may. Drops: it is a DROP
+	// of a table, column or schema. Local: it sets something until the transaction ends.
+	DDL, Rows, Drops, Local bool
+}
+
+// Demand is what the plan's statements ask of their transaction together. A statement that
+// Sluice answers or refuses asks for nothing. ok is false for a text that nobody has read, and
+// for one of which the server is known to refuse something whatever the transaction holds.
+func (p *Plan) Demand() (d Demand, ok bool) {
+	for i := range p.Statements {
+		st := &p.Statements[i]
+		for _, c := range st.Changes {
+			d.Local = d.Local || c.Action == SetLocal
+		}
+		if st.Tag != "" || st.Refusal != nil || st.Database != nil {
+			continue
+		}
+		d.DDL = d.DDL || st.Kind == DDL
+		d.Rows = d.Rows || st.Kind == Write
+		d.Drops = d.Drops || st.Drops
+	}
+	for i := range p.Findings {
+		f := &p.Findings[i]
+		if f.Severity == Error && f.Outcome != Rewritten && f.Feature != SeveralDDL && f.Feature != DDLAndDML {
+			return d, false
+		}
+	}
+	return d, p.Kind != Unknown
+}
+
+// Groups cuts a string of statements where a transaction that is committed in parts is to be
+// cut: each statement of DDL or of transaction control is alone, what stands between two of
+// these stays together. Each group is a range of Statements, from and up to. nil for a text
+// that need not be cut: it has no DDL beside other statements.
+func (p *Plan) Groups() (groups [][2]int) {
+	ddl := false
+	for i := range p.Statements {
+		st := &p.Statements[i]
+		alone := st.Kind == DDL || st.Tx.Verb != NoVerb
+		ddl = ddl || st.Kind == DDL
+		if last := len(groups) - 1; last >= 0 && !alone && !p.cuts(groups[last][0]) {
+			groups[last][1] = i + 1
+			continue
+		}
+		groups = append(groups, [2]int{i, i + 1})
+	}
+	if !ddl || len(p.Statements) < 2 {
+		return nil
+	}
+	return groups
+}
+
+// cuts reports whether a statement is a group of its own.
+func (p *Plan) cuts(i int) bool {
+	return p.Statements[i].Kind == DDL || p.Statements[i].Tx.Verb != NoVerb
+}
+
+// TooMuch reports whether a string is known to be too much for one transaction.
+func (p *Plan) TooMuch() bool {
+	for i := range p.Findings {
+		if f := p.Findings[i].Feature; f == SeveralDDL || f == DDLAndDML {
+			return true
+		}
+	}
+	return false
+}
+
+// destroys reports a DROP of what holds rows: of tables, columns or schemas.
+func destroys(m message) bool {
+	switch m.name() {
+	case "DropStmt":
+		switch pg_query.ObjectType(m.integer("remove_type")) {
+		case pg_query.ObjectType_OBJECT_TABLE, pg_query.ObjectType_OBJECT_SCHEMA:
+			return true
+		}
+	case "AlterTableStmt":
+		for cmd := range m.list("cmds") {
+			if pg_query.AlterTableType(cmd.integer("subtype")) == pg_query.AlterTableType_AT_DropColumn {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// transactions looks for what DSQL does not take in one transaction: a text
+// without BEGIN is one too, when it has several statements.
+func (r *rewriter) transactions() {
+	if !r.rules.Dialect || len(r.parts) < 2 {
+		return
+	}
+	var b block
+	for i := range r.parts {
+		p := &r.parts[i]
+		f := b.observe(p.st, p.node)
+		if f == "" {
+			continue
+		}
+		finding := b.finding(f, p.st, r.rules.InTransactions)
+		if p.st.Hint == "" {
+			p.st.Hint = hint(finding.Remedy)
+		}
+		r.find(finding)
+	}
+}
+
+// block follows a transaction. dropped: what was in front of the statement observed last drops.
+type block struct{ ddl, dml, drops, dropped bool }
+
+// observe reports what a statement is too much for the transaction; "" for nothing.
+func (b *block) observe(st *Statement, node message) Feature {
+	switch st.Tx.Verb {
+	case Commit, Rollback, PrepareTransaction:
+		*b = block{}
+		return ""
+	}
+	already := *b
+	b.dropped = b.drops
+	switch {
+	case st.Refusal != nil:
+	case st.Kind == DDL:
+		b.ddl, b.drops = true, b.drops || st.Drops
+		if already.ddl {
+			return SeveralDDL
+		}
+		if already.dml {
+			return DDLAndDML
+		}
+	case node.is("InsertStmt"), node.is("UpdateStmt"), node.is("DeleteStmt"), node.is("MergeStmt"):
+		b.dml = true
+		if b.ddl {
+			return DDLAndDML
+		}
+	}
+	return ""
+}
+
+// finding is what becomes of a statement that is too much: where the relay commits in front of
+// it, the transaction that the block follows begins with it.
+func (b *block) finding(f Feature, st *Statement, how InTransactions) Finding {
+	finding := found(f, st.Start)
+	switch {
+	case how == RefuseDDL:
+	case how == CommitDDL && b.dropped:
+		finding.Remedy = dropsRemedy
+	default:
+		finding = handled(f, Rewritten, Warning, "commits the transaction in front of the statement: a ROLLBACK does not take back what was before", st.Start)
+		finding.Remedy = toolsRemedy
+		*b = block{ddl: st.Kind == DDL, dml: st.Kind != DDL, drops: st.Drops}
+	}
+	finding.Operation = st.Operation
+	return finding
+}
