@@ -138,10 +138,30 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 		if err := s.tell(tag); err != nil {
 			return true, err
 		}
+	case s.foldsModes(st):
+		text := "BEGIN READ WRITE"
+		if st.Tx.ReadOnly {
+			text = "BEGIN READ ONLY"
+		}
+		if s.deferredBegin, err = s.template([]byte(text), wire.NoOIDs); err != nil {
+			return true, err
+		}
+		s.srv.metrics.LocalAnswer(metrics.LocalBegin)
+		if err := s.tell(frameSet); err != nil {
+			return true, err
+		}
 	default:
 		return false, nil
 	}
 	return true, s.ready()
+}
+
+// foldsModes reports a SET TRANSACTION whose modes go into the BEGIN that is held back: DSQL has
+// them behind BEGIN only. Of levels there is one, so that nothing but READ ONLY and READ WRITE
+// counts.
+func (s *session) foldsModes(st *rewrite.Statement) bool {
+	return s.srv.cfg.Kind == DSQL && s.state == begun && st.Tx.Verb == rewrite.SetTransaction && (st.Tx.ReadOnly || st.Tx.ReadWrite) &&
+		st.Tx.Isolation != rewrite.Serializable && st.Tx.Snapshot == "" && !st.Tx.Deferrable
 }
 
 var (

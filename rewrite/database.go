@@ -133,7 +133,8 @@ func (r *rewriter) begin(p *part) {
 // CHARACTERISTICS and the settings behind them.
 func (r *rewriter) setIsolation(p *part) {
 	st := p.st
-	level, modes := st.Tx.Isolation, st.Tx.ReadOnly || st.Tx.Snapshot != ""
+	// READ WRITE says nothing in most transactions, and something in one that is READ ONLY.
+	level, modes := st.Tx.Isolation, st.Tx.ReadOnly || st.Tx.Snapshot != "" || st.Tx.ReadWrite && st.Tx.Verb == SetTransaction
 	switch {
 	case st.Tx.Verb == SetTransaction || st.Tx.Verb == SetSessionCharacteristics:
 	case len(st.Changes) == 1 && levelSettings[st.Changes[0].Name] && st.Changes[0].SQL != "":
@@ -149,7 +150,11 @@ func (r *rewriter) setIsolation(p *part) {
 		}
 	case modes:
 		if r.rules.Dialect {
-			r.find(found(TransactionMode, st.Start))
+			finding := found(TransactionMode, st.Start)
+			if st.Tx.Verb == SetTransaction && st.Tx.Snapshot == "" {
+				finding.Action = "goes into a BEGIN in front of it, and fails behind another statement"
+			}
+			r.find(finding)
 		}
 	case r.rules.Isolation:
 		r.answer(p, "SET")

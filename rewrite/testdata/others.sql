@@ -112,10 +112,9 @@ tag SET
 -- in
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ WRITE
 -- out
-SELECT 1
+same
 -- rules
-isolation isolation_level answered info
-tag SET
+isolation transaction_mode flagged error
 
 -- in
 SET TRANSACTION ISOLATION LEVEL SERIALIZABLE
@@ -134,10 +133,9 @@ isolation transaction_mode flagged error
 -- in
 SET TRANSACTION READ WRITE
 -- out
-SELECT 1
+same
 -- rules
-isolation transaction_mode answered info
-tag SET
+isolation transaction_mode flagged error
 
 -- in
 SET LOCAL TRANSACTION ISOLATION LEVEL READ COMMITTED
