@@ -73,6 +73,7 @@ func TestCells(t *testing.T) {
 		{"on its own, too", []seen{{plain, right, true}, {switched, right, false}}, cell{How: "as is"}},
 		{"but not on its own", []seen{{plain, right, true}, {switched, wrong, false}}, cell{In: "a switch", Code: "0A000", Message: "no"}},
 		{"a reason is more than a need", []seen{{plain, wrong, false}, {switched, answer{needs: "tables"}, false}}, cell{In: "as is", Code: "0A000", Message: "no"}},
+		{"the furthest need", []seen{{plain, answer{needs: "tables"}, false}, {switched, answer{needs: "alter"}, false}, {plain, answer{needs: "tables"}, false}}, cell{Needs: "alter"}},
 		{"the need is gone", []seen{{plain, answer{needs: "tables"}, false}, {switched, wrong, false}}, cell{In: "a switch", Code: "0A000", Message: "no"}},
 	} {
 		wanted := map[string]answer{"crud": right}
@@ -89,12 +90,12 @@ func TestCells(t *testing.T) {
 // A record that is no longer true is told.
 func TestDifferences(t *testing.T) {
 	t.Parallel()
-	was := &row{Version: "1.0", Cells: map[string]*cell{"crud": {How: "as is"}, "down": {Needs: "tables", In: "as is"}}}
+	was := &row{Version: "1.0", Cells: map[string]*cell{"crud": {How: "as is"}, "down": {Needs: "tables"}}}
 	for _, test := range []struct {
 		now  *row
 		want int
 	}{
-		{&row{Version: "1.0", Cells: map[string]*cell{"crud": {How: "as is"}, "down": {Needs: "tables", In: "as is"}}}, 0},
+		{&row{Version: "1.0", Cells: map[string]*cell{"crud": {How: "as is"}, "down": {Needs: "tables"}}}, 0},
 		{&row{Version: "1.1", Cells: was.Cells}, 1},
 		{&row{Version: "1.0", Cells: map[string]*cell{"crud": {How: "a switch"}, "down": {How: "as is"}}}, 2},
 		{&row{Version: "1.0", Cells: map[string]*cell{"crud": {How: "as is"}}}, 1},

@@ -45,5 +45,9 @@ type configuration struct {
 // configurations are tried in this order: defaults first. A further switch is one more line.
 var configurations = []configuration{
 	{"as is", nil},
+	{"`ddl.in_transactions: autocommit`", harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit"}},
+	{"`ddl.in_transactions: autocommit-destructive`", harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit-destructive"}},
 	{"`ddl.add_column_default: backfill`", harness.Env{"DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"}},
+	{"both `ddl.in_transactions: autocommit-destructive` and `ddl.add_column_default: backfill`",
+		harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit-destructive", "DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"}},
 }

@@ -89,7 +89,7 @@ func (tl *tool) plain(t *testing.T) route {
 func (tl *tool) through(t *testing.T, c configuration) route {
 	t.Helper()
 	upstream := pgtest.Start(t)
-	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: upstream})
+	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: upstream, Args: []string{"--job-delay", "20ms"}})
 	sluice := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(harness.Env{
 		"DSQL_RESERVOIR_MAX_OPEN": "30", "DSQL_RESERVOIR_TARGET_READY": "8", "DSQL_CONNECTION_RATE_LIMIT": "1000"}).With(c.env)})
 	if strings.Contains(sluice.Log(), "unknown variable") {

@@ -29,7 +29,7 @@ type cell struct {
 	How string `json:"how,omitempty"`
 	// ByHand says that it was so only on tables that were laid by hand.
 	ByHand bool `json:"by_hand,omitempty"`
-	// Else there is the step that it needs, or why it failed, and the configuration in which it did.
+	// Else there is the step that it needs, or why it failed and the configuration in which it did.
 	In        string `json:"in,omitempty"`
 	Needs     string `json:"needs,omitempty"`
 	Code      string `json:"code,omitempty"`
@@ -95,11 +95,18 @@ func (c *cell) fail(with configuration, got, wanted answer) {
 		now = cell{Code: "-", Message: fmt.Sprintf("answers %s, PostgreSQL %s", got.values, wanted.values)}
 	}
 	now.In = c.In
-	if got.needs != "" && c.Code != "" || now == *c {
+	if got.needs != "" && (c.Code != "" || c.Needs != "" && place(got.needs) <= place(c.Needs)) || now == *c {
 		return
 	}
-	now.In = with.name
+	if now.In = with.name; got.needs != "" {
+		now.In = ""
+	}
 	*c = now
+}
+
+// place is where in the order of the steps one is: the later one is needed, the further a tool came.
+func place(name string) int {
+	return slices.IndexFunc(features, func(f feature) bool { return f.name == name })
 }
 
 // names tells whether a row's cells depend on a configuration. On the first they always do.
