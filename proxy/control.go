@@ -138,30 +138,33 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 		if err := s.tell(tag); err != nil {
 			return true, err
 		}
-	case s.foldsModes(st):
-		text := "BEGIN READ WRITE"
-		if st.Tx.ReadOnly {
-			text = "BEGIN READ ONLY"
-		}
-		if s.deferredBegin, err = s.template([]byte(text), wire.NoOIDs); err != nil {
-			return true, err
-		}
-		s.srv.metrics.LocalAnswer(metrics.LocalBegin)
-		if err := s.tell(frameSet); err != nil {
-			return true, err
-		}
 	default:
-		return false, nil
+		return s.foldModes(st)
 	}
 	return true, s.ready()
 }
 
-// foldsModes reports a SET TRANSACTION whose modes go into the BEGIN that is held back: DSQL has
+// foldModes answers a SET TRANSACTION whose modes go into the BEGIN that is held back: DSQL has
 // them behind BEGIN only. Of levels there is one, so that nothing but READ ONLY and READ WRITE
-// counts.
-func (s *session) foldsModes(st *rewrite.Statement) bool {
-	return s.srv.cfg.Kind == DSQL && s.state == begun && st.Tx.Verb == rewrite.SetTransaction && (st.Tx.ReadOnly || st.Tx.ReadWrite) &&
-		st.Tx.Isolation != rewrite.Serializable && st.Tx.Snapshot == "" && !st.Tx.Deferrable
+// counts. done is false for any other statement.
+func (s *session) foldModes(st *rewrite.Statement) (done bool, err error) {
+	tx := &st.Tx
+	if s.srv.cfg.Kind != DSQL || s.state != begun || tx.Verb != rewrite.SetTransaction || !tx.ReadOnly && !tx.ReadWrite ||
+		tx.Isolation == rewrite.Serializable || tx.Snapshot != "" || tx.Deferrable {
+		return false, nil
+	}
+	text := "BEGIN READ WRITE"
+	if tx.ReadOnly {
+		text = "BEGIN READ ONLY"
+	}
+	if s.deferredBegin, err = s.template([]byte(text), wire.NoOIDs); err != nil {
+		return true, err
+	}
+	s.srv.metrics.LocalAnswer(metrics.LocalBegin)
+	if err := s.tell(frameSet); err != nil {
+		return true, err
+	}
+	return true, s.ready()
 }
 
 var (

@@ -16,9 +16,6 @@ func (s *session) sees(e *pgproto3.ErrorResponse) (bool, error) {
 		return true, nil
 	}
 	if e.Code == codeForeignKey {
-		if !strings.Contains(e.Detail, "is still referenced from") {
-			return true, nil // of a parent that is out of sight a cluster knows nothing either
-		}
 		answer, err := s.ask(referencingSQL + literal(e.ConstraintName) +
 			" AND conrelid = format('%I.%I', " + literal(e.SchemaName) + ", " + literal(e.TableName) + ")::regclass")
 		if err != nil || answer.failed != nil || len(answer.rows) != 1 {
@@ -35,26 +32,30 @@ func (s *session) sees(e *pgproto3.ErrorResponse) (bool, error) {
 	return len(answer.rows) > 0, nil
 }
 
-// hasTwice tells whether a statement has a key twice that it violates: the key is in no row
-// that anybody has committed.
-func (s *session) hasTwice(e *pgproto3.ErrorResponse) (bool, error) {
+// mayBeHidden tells whether the row that a violated constraint is about may be one that
+// somebody else has committed: of a unique key anybody sees such a row. PostgreSQL waits for
+// whoever has not committed yet before it says so.
+func (s *session) mayBeHidden(e *pgproto3.ErrorResponse) bool {
 	columns, values, ok := violated(e.Detail)
-	if !ok {
-		return true, nil
+	switch {
+	case !ok || !s.server.config.KeyConflicts:
+		return false
+	case e.Code == codeForeignKey:
+		return strings.Contains(e.Detail, referenced) // of a parent that is out of sight a cluster knows nothing either
 	}
 	ctx := s.server.ctx
 	conn, err := s.server.upstream.dialOwn(ctx)
 	if err != nil {
-		return false, err
+		return true
 	}
 	defer conn.Close(ctx)
 	all, err := conn.Exec(ctx, "SELECT FROM "+identifier(e.SchemaName)+"."+identifier(e.TableName)+
 		" WHERE concat_ws(', ', "+columns+") = "+literal(values)+" LIMIT 1").ReadAll()
-	if err != nil || len(all) != 1 {
-		return true, nil // the table is gone, or has changed: what PostgreSQL said stays
-	}
-	return all[0].CommandTag.RowsAffected() == 0, nil
+	return err == nil && len(all) == 1 && all[0].CommandTag.RowsAffected() > 0
 }
+
+// referenced is in the detail of a row that cannot go.
+const referenced = "is still referenced from"
 
 // referencingSQL asks for the columns of a foreign key.
 const referencingSQL = `SELECT string_agg(quote_ident(attname), ', ' ORDER BY place)

@@ -71,8 +71,8 @@ func (s *session) canReplay(r *pendingReply, e *pgproto3.ErrorResponse) bool {
 	switch {
 	case o == noObstacle, r.marked != nil, r.guess != nil, r.silent, r.from.kind == 0:
 		return false
-	case o == hiddenRow && r.commits():
-		return false // of a deferred constraint: PostgreSQL has ended the transaction
+	case o == hiddenRow && (r.commits() || !s.mayBeHidden(e)):
+		return false // PostgreSQL has ended the transaction, or nobody else has to do with it
 	case r.status == statusInBlock:
 		return b.log.canRewind() && (r.kind == 'Q' || r.kind == 'E') && !(o == hiddenRow && b.attempt.genuine)
 	case r.status == statusIdle:
@@ -120,25 +120,33 @@ func (s *session) decideRetry(e *pgproto3.ErrorResponse) error {
 	case lostUpdate:
 		b.giveUp()
 	case hiddenRow:
+		return s.decideHidden(e)
+	}
+	return nil
+}
+
+// decideHidden decides for a key that is violated. Of a unique key mayBeHidden has found the
+// row committed: in sight of the snapshot it is the client's error, which ends the
+// transaction, whatever the transaction did before. Rows that reference another may be its own.
+func (s *session) decideHidden(e *pgproto3.ErrorResponse) error {
+	b := &s.block
+	if e.Code == codeForeignKey {
 		if err := s.resume(); err != nil {
 			return err
 		}
-		seen := true
-		if s.server.config.KeyConflicts {
-			var err error
-			if seen, err = s.sees(e); err != nil {
-				return err
-			}
-			if !seen && e.Code == codeUnique {
-				if seen, err = s.hasTwice(e); err != nil {
-					return err
-				}
-			}
-		}
-		if b.attempt.genuine = seen; !seen {
-			b.giveUp()
-		}
 	}
+	seen, err := s.sees(e)
+	if err != nil {
+		return err
+	}
+	if b.attempt.genuine = seen; seen {
+		b.log.parked = false
+		return nil
+	}
+	if err := s.resume(); err != nil {
+		return err
+	}
+	b.giveUp()
 	return nil
 }
 
