@@ -38,16 +38,17 @@ var features = []feature{
 
 // configuration is a way to run Sluice, by the name that the table gives it.
 type configuration struct {
-	name string
-	env  harness.Env
+	name  string
+	about string
+	env   harness.Env
 }
 
 // configurations are tried in this order: defaults first. A further switch is one more line.
 var configurations = []configuration{
-	{"as is", nil},
-	{"`ddl.in_transactions: autocommit`", harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit"}},
-	{"`ddl.in_transactions: autocommit-destructive`", harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit-destructive"}},
-	{"`ddl.add_column_default: backfill`", harness.Env{"DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"}},
-	{"both `ddl.in_transactions: autocommit-destructive` and `ddl.add_column_default: backfill`",
+	{name: "as is", about: "Sluice's defaults"},
+	{"autocommit", "`ddl.in_transactions: autocommit`", harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit"}},
+	{"destructive", "`ddl.in_transactions: autocommit-destructive`", harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit-destructive"}},
+	{"backfill", "`ddl.add_column_default: backfill`", harness.Env{"DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"}},
+	{"destructive, backfill", "both of these",
 		harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit-destructive", "DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"}},
 }

@@ -77,7 +77,12 @@ func render(seen record) string {
 		}
 		b.WriteByte('\n')
 	}
-	b.WriteString("\n")
+	b.WriteString("\nCells:\n\n")
+	for _, c := range configurations {
+		fmt.Fprintf(&b, "- %s: with %s\n", c.name, c.about)
+	}
+	b.WriteString("- \\*: on tables that were laid by hand, since the tool's migrations fail\n" +
+		"- needs: the step that fails before it\n- –: the tool has no such thing, or its application leaves it out\n\nSteps:\n\n")
 	for _, f := range features {
 		fmt.Fprintf(&b, "- %s: %s\n", f.name, f.about)
 	}
@@ -96,15 +101,13 @@ func short(c *cell) string {
 	case c == nil:
 		return "–"
 	case c.How != "" && c.ByHand:
-		return c.How + " (by hand)"
-	case c.How == configurations[0].name:
-		return c.How
+		return c.How + `\*`
 	case c.How != "":
-		return "with " + c.How
+		return c.How
 	case c.Needs != "":
-		return "not: needs " + c.Needs
+		return "needs " + c.Needs
 	default:
-		return "not"
+		return "**not**"
 	}
 }
 
