@@ -41,14 +41,17 @@ type configuration struct {
 	name  string
 	about string
 	env   harness.Env
+	// migrates says that it changes nothing but what becomes of migrations: with tables that were laid by
+	// hand, all else is then as before.
+	migrates bool
 }
 
 // configurations are tried in this order: defaults first. A further switch is one more line.
 var configurations = []configuration{
 	{name: "as is", about: "Sluice's defaults"},
-	{"autocommit", "`ddl.in_transactions: autocommit`", harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit"}},
-	{"destructive", "`ddl.in_transactions: autocommit-destructive`", harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit-destructive"}},
-	{"backfill", "`ddl.add_column_default: backfill`", harness.Env{"DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"}},
+	{"autocommit", "`ddl.in_transactions: autocommit`", harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit"}, true},
+	{"destructive", "`ddl.in_transactions: autocommit-destructive`", harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit-destructive"}, true},
+	{"backfill", "`ddl.add_column_default: backfill`", harness.Env{"DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"}, true},
 	{"destructive, backfill", "both of these",
-		harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit-destructive", "DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"}},
+		harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit-destructive", "DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"}, true},
 }

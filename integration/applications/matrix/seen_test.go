@@ -59,8 +59,9 @@ func (r *row) settled() bool {
 // right where it is so on the tool's own tables, too.
 func (r *row) add(c configuration, wanted, got map[string]answer, byHand bool) {
 	for _, f := range features {
-		at, cell := got[f.name], r.Cells[f.name]
-		if cell == nil {
+		at, played := got[f.name]
+		cell := r.Cells[f.name]
+		if cell == nil || !played {
 			continue
 		}
 		if !at.ok || at.values != wanted[f.name].values {
