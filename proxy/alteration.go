@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/constraint"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -14,7 +16,7 @@ import (
 )
 
 // ALTER TABLE that the server may refuse and that is carried out otherwise then
-// (rewrite.Alteration): it stands alone, outside of a block. perform (local.go) calls
+// (rewrite.Alteration, and rewrite.Constraints by package constraint): it stands alone, outside of a block. perform (local.go) calls
 // alterTable; of a portal it does so at the Sync, since nothing else may be in the group.
 //
 // The statement itself goes first. A server that takes it has done all that there is to do;
@@ -46,8 +48,15 @@ func (s *session) altersAlone() bool {
 	return s.srv.cfg.Kind == DSQL && !s.t.touched && s.executesAlone()
 }
 
-// alteration is an ALTER TABLE that is being carried out, in a turn of its session that has
-// sent its backend nothing else. The errors of its methods are as those of schemaDDL.
+// carried is a statement that is carried out: Run does so, or has an error, and Partly adds to
+// one what stands all the same. The errors are as those of schemaDDL.
+type carried interface {
+	Run() error
+	Partly(err error) error
+}
+
+// alteration is an ALTER TABLE of one command, in a turn of its session that has sent its
+// backend nothing else.
 type alteration struct {
 	*rewrite.Alteration
 	s       *session
@@ -56,25 +65,61 @@ type alteration struct {
 	filled  int  // rows that this statement has given the default
 }
 
-// alterTable carries a statement out, and returns the notices that go in front of the tag.
-// An error is for the client, or the session's end.
-func (s *session) alterTable(st *rewrite.Statement) (notices [][]byte, err error) {
-	a := alteration{s: s, Alteration: st.Alteration}
+// alterTable carries a statement out in a session that is idle, and returns the notices that go
+// in front of the tag. An error is for the client, or the session's end.
+func (s *session) alterTable(st *rewrite.Statement) ([][]byte, error) {
+	if st.Constraints != nil {
+		work := constraint.New(asked{s}, st.Constraints)
+		err := s.carry(st, work)
+		return work.Notices, err
+	}
+	a := &alteration{s: s, Alteration: st.Alteration}
+	err := s.carry(st, a)
+	return a.notices, err
+}
+
+// carry carries a statement out on a backend of its own.
+func (s *session) carry(st *rewrite.Statement, c carried) error {
 	s.startWaiting()
 	s.tx.operation, s.tx.writes = st.Operation, true
 	if err := s.ensureBackend(); err != nil {
-		return nil, err
+		return err
 	}
-	if err = a.run(); stops(err) && err != errCut {
+	err := c.Run()
+	if stops(err) && err != errCut {
 		s.heeded(err)
 	}
 	s.srv.catalog.flush()
-	return a.notices, s.settleOwn(err, a.partly)
+	return s.settleOwn(err, c.Partly)
 }
 
-// run has the server carry the statement out, or does it otherwise where the server refuses:
+// asked is the backend of a session, for work that others do (constraint.Server).
+type asked struct{ s *session }
+
+// Ask sends one statement, which commits at once.
+func (a asked) Ask(sql string, row func(values []string)) error {
+	return a.s.askWhole(wire.AppendStrings(nil, wire.Query, sql), func(payload []byte) {
+		if row != nil {
+			row(columnsOf(payload))
+		}
+	})
+}
+
+func (a asked) Refused(err error) *wire.Error { return refused(err) }
+func (a asked) Pause(d time.Duration) error   { return a.s.pause(d) }
+func (a asked) More() error                   { return a.s.wantsMore() }
+
+// Undone: a cancel, a timeout and the client's end are found between two round trips only. A cut
+// ends even one that runs.
+func (a asked) Undone(err error) bool {
+	return refused(err) != nil || err == errClientGone || stops(err) && err != errCut
+}
+
+func (a asked) Heed(err error) { a.s.heeded(err) }
+
+// Run has the server carry the statement out, or does it otherwise where the server refuses:
 // a server that takes it, as DSQL may one day, is never second-guessed.
-func (a *alteration) run() error {
+func (a *alteration) Run() error {
 	err := a.ask(a.Text, nil)
 	told := refused(err)
 	switch {
@@ -260,10 +305,10 @@ func (a *alteration) fill() error {
 	}
 }
 
-// partly adds to an error what stands all the same. The column under its name for the time
+// Partly adds to an error what stands all the same. The column under its name for the time
 // being is told even where nobody knows whether it is there (08007): to send the statement
 // again is right in both cases.
-func (a *alteration) partly(err error) error {
+func (a *alteration) Partly(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal || !a.stands {
 		return err

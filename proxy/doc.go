@@ -67,8 +67,8 @@
 //	session     session.go, state.go, turn.go, pair.go, pin.go, dedicated.go, wait.go,
 //	            deadline.go, presence.go, cancel.go
 //	client      request.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
-//	            local.go, localanswer.go, schemaddl.go, alteration.go, chunks.go, control.go, strung.go,
-//	            parts.go, inside.go
+//	            local.go, localanswer.go, schemaddl.go, alteration.go, package constraint, chunks.go,
+//	            control.go, strung.go, parts.go, inside.go
 //	statements  prepared.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,
 //	            split.go, reading.go, purity.go, counter.go, texts.go
 //	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go,

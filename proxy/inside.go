@@ -8,6 +8,10 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
+// Turns inside a turn. The state of the session is that of a session between two turns as far as
+// the inner one can tell, and the turn around takes it up from there: it looks at the state, at
+// its backend and at its block anew.
+//
 // A Query of Sluice's own, or a part of a client's, as a turn of its own inside the client's
 // turn: with a log, replays, timeouts and errors like any other. The client's turn has sent
 // nothing yet, and goes on behind it. parts.go says which.

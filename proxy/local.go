@@ -64,13 +64,13 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 // is decided at its Bind or Describe (localNow).
 func maybeLocal(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	return st != nil && (plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" || st.Database != nil || st.Alteration != nil)
+	return st != nil && (plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" || st.Database != nil || st.Alters())
 }
 
 // carriesOut reports whether a statement of DDL is one that Sluice carries out by statements
 // of its own, as things stand.
 func (s *session) carriesOut(st *rewrite.Statement) bool {
-	return st.Database != nil || st.Alteration != nil && s.altersAlone()
+	return st.Database != nil || st.Alters() && s.altersAlone()
 }
 
 // localNow reports whether the single statement of a plan is answered locally as things
@@ -88,7 +88,7 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 	switch {
 	case st.Tag != "", st.Database != nil:
 		return true
-	case st.Alteration != nil:
+	case st.Alters():
 		return s.altersAlone()
 	case st.Show != "":
 		return s.settings.Shows(st.Show)
@@ -210,7 +210,7 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 	case st.Show != "":
 		s.srv.metrics.LocalAnswer(metrics.LocalShow)
 		frames = [][]byte{dataRow(s.settings.Shown(st.Show))}
-	case st.Database != nil, st.Alteration != nil:
+	case st.Database != nil, st.Alters():
 		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
 		if frames, err = s.carryOut(st); err != nil {
 			return nil, err
@@ -335,7 +335,7 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 		return s.executeDiscard(st)
 	case st.Database != nil:
 		return s.runLocal(st, false, false)
-	case st.Alteration != nil:
+	case st.Alters():
 		s.t.altering = st // until the Sync shows that nothing else is in the group
 		return nil
 	}

@@ -18,7 +18,7 @@ func localTag(st *rewrite.Statement) string {
 		return st.Tag
 	case st.Database != nil:
 		return databaseVerb(st.Database)
-	case st.Alteration != nil:
+	case st.Alters():
 		return "ALTER TABLE"
 	case st.Column != "":
 		return "SELECT 1"

@@ -23,6 +23,14 @@ import (
 //	of several steps   outside: Sluice carries such a statement out in transactions of its own
 //	string             cut into groups, each as if it were sent by itself
 //
+// An early commit is refused, and with it the statement, where it would do more than its client
+// has asked for: behind a DROP of what holds rows, behind SET LOCAL, in the middle of a
+// pipeline. A block that was begun READ ONLY, or with other modes that a BEGIN of Sluice's own
+// would lose, is left to the server. So is a text that the server refuses anyway.
+//
+// Savepoints end with their part. To release one is to say that what stands behind it shall
+// stay, which it does; a return to one is refused.
+//
 // The client is told of each early commit by a WARNING, and by another one what a ROLLBACK
 // leaves. Once a part is committed no conflict is told as one (partly): the client would send
 // the whole transaction again.
@@ -129,7 +137,7 @@ func (s *session) inParts(plan *rewrite.Plan, sql []byte) (done bool, err error)
 // several transactions, and one whose job is awaited, unless nothing is beside it so far.
 func (s *session) stepsOutside(st *rewrite.Statement) bool {
 	p := s.parts
-	return !p.whole && (st.Alteration != nil ||
+	return !p.whole && (st.Alters() ||
 		st.Job == rewrite.AwaitedJob && (p.open.DDL || p.open.Rows || !p.stays.empty()))
 }
 
@@ -170,7 +178,8 @@ func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 	return nil
 }
 
-// takes notes what a text asks of the part that is open.
+// takes notes what a text asks of the part that is open. What fails is noted too: the block has
+// failed then, and no part of it is committed any more.
 func (p *parts) takes(want rewrite.Demand, sql string) {
 	o := &p.open
 	o.DDL, o.Rows, o.Drops, o.Local = o.DDL || want.DDL, o.Rows || want.Rows, o.Drops || want.Drops, o.Local || want.Local
@@ -257,6 +266,7 @@ func (s *session) runOutside(st *rewrite.Statement, sql string) error {
 	lists := p.lists
 	told, err := s.leaveBlock()
 	failed := told != nil
+	// The warning goes in front of the answer: it is true whatever becomes of the statement.
 	if err == nil && !failed {
 		lists.add(sql)
 		if err = s.tellPart(&lists); err == nil {

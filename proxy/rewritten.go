@@ -2,8 +2,10 @@ package proxy
 
 import (
 	"encoding/binary"
+	"slices"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/constraint"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -241,10 +243,20 @@ func (s *session) awaitJob() ([]byte, error) {
 			t.job = asked // for lossTold
 			return nil, &lostError{err: err}
 		}
-		switch status {
-		case "submitted", "processing", "running", "pending":
-		case "failed", "cancelled", "canceled":
+		switch {
+		case constraint.JobRuns(status):
+		case status == "failed", status == "cancelled", status == "canceled":
 			return errJobFailed(status, details).Append(nil), nil
+		case details != "": // a build that has failed is called completed too
+			invalid, err := s.b.madeInvalid(asked.id)
+			if err != nil {
+				t.job = asked
+				return nil, &lostError{err: err}
+			}
+			if invalid {
+				return errJobFailed(status, details).Append(nil), nil
+			}
+			return asked.tag, nil
 		default: // completed, or forgotten
 			return asked.tag, nil
 		}
@@ -300,6 +312,13 @@ func (b *backend) jobStatus(query []byte) (status, details string, err error) {
 		return "pending", "", nil // the backend had not seen the last change of the schema
 	}
 	return status, details, err
+}
+
+// madeInvalid reports whether the index of a job is not valid.
+func (b *backend) madeInvalid(id string) (invalid bool, err error) {
+	query := wire.AppendStrings(nil, wire.Query, "SELECT i.indisvalid FROM sys.jobs j JOIN pg_catalog.pg_index i ON i.indexrelid = j.object_id WHERE j.job_id = '"+id+"'")
+	_, err = b.exchangeRows(query, func(row []byte) { invalid = slices.Equal(columnsOf(row), []string{"f"}) })
+	return invalid, err
 }
 
 // columnsOf splits a DataRow's payload; NULL is "". nil where the row is not well-formed.

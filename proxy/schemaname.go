@@ -129,5 +129,6 @@ func (srv *Server) askPlain(ctx context.Context, b *backend, query string, row f
 // Sluice has sent the statement.
 func toldBy(refusal []byte) *wire.Error {
 	field := func(f byte) string { return string(retry.Field(refusal, f)) }
-	return &wire.Error{Code: field('C'), Message: field('M'), Detail: field('D'), Hint: field('H')}
+	return &wire.Error{Code: field('C'), Message: field('M'), Detail: field('D'), Hint: field('H'),
+		Schema: field('s'), Table: field('t'), Column: field('c'), Constraint: field('n')}
 }

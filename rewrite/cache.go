@@ -144,6 +144,9 @@ func (p *Plan) bytes() int {
 		if a := st.Alteration; a != nil {
 			n += int(unsafe.Sizeof(*a)) + 2*len(a.Text) + len(a.Table) + len(p.source)
 		}
+		if c := st.Constraints; c != nil {
+			n += c.bytes() + len(p.source)
+		}
 		n += len(st.Hint) + len(st.Show) + len(st.Deallocate) + len(st.Executes) + len(st.Tx.Name) + len(st.Tx.Snapshot)
 		n += cap(st.Changes) * int(unsafe.Sizeof(Change{}))
 		for _, c := range st.Changes {

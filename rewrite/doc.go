@@ -39,7 +39,8 @@
 // a table's definition computes.
 //
 // ALTER TABLE of what DSQL refuses is edited where that means the same (alter.go), or left to
-// the relay, with what it takes to carry it out or to tell how (alteration.go).
+// the relay, with what it takes to carry it out or to tell how (alteration.go; constraints are in
+// constraint.go, and their steps in constraintsteps.go).
 //
 // What a text asks of its transaction, and where a string is cut when that is committed in
 // parts, is in transaction.go.

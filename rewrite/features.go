@@ -67,6 +67,7 @@ const (
 	AlterType        Feature = "alter_column_type"
 	SetNotNullColumn Feature = "alter_set_not_null"
 	AddConstraint    Feature = "alter_add_constraint"
+	AddPrimaryKey    Feature = "alter_add_primary_key"
 	Validate         Feature = "alter_validate_constraint"
 	SeveralDDL       Feature = "several_ddl"
 	DDLAndDML        Feature = "ddl_and_dml"
@@ -150,8 +151,9 @@ var catalogue = map[Feature]fact{
 	AddColumn:        {DialectRule, "DSQL adds columns without DEFAULT, NOT NULL or other constraints only", "ADD COLUMN name type, then ALTER COLUMN name SET DEFAULT value, then UPDATE ... SET name = value WHERE name IS NULL in batches of at most 3,000 rows, each in a transaction of its own; NOT NULL cannot be added"},
 	AddNull:          {AlterRule, "DSQL takes the word NULL behind an added column for a constraint", "leave NULL out: it is so without"},
 	AlterType:        {DialectRule, "DSQL does not change a column's type", "ADD COLUMN of the type, UPDATE in batches, DROP COLUMN of the old one and RENAME COLUMN, each in a transaction of its own; or create the table anew"},
-	SetNotNullColumn: {DialectRule, "DSQL does not SET NOT NULL", "add a CHECK (column IS NOT NULL) NOT VALID"},
-	AddConstraint:    {DialectRule, "DSQL adds only CHECK and FOREIGN KEY ... NOT VALID, and UNIQUE USING INDEX", "add NOT VALID; for UNIQUE create a unique index ASYNC first"},
+	SetNotNullColumn: {DialectRule, "DSQL does not SET NOT NULL", "add a CHECK (column IS NOT NULL) NOT VALID and VALIDATE it by ALTER TABLE ASYNC, or set ddl.set_not_null to check: Sluice then does so"},
+	AddConstraint:    {DialectRule, "DSQL adds only CHECK and FOREIGN KEY ... NOT VALID, and UNIQUE USING INDEX", "add NOT VALID, then VALIDATE by ALTER TABLE ASYNC; for UNIQUE create a unique index ASYNC first"},
+	AddPrimaryKey:    {DialectRule, "DSQL makes a primary key in CREATE TABLE only", "name the key in CREATE TABLE; for a table that is there, create it anew with the key, INSERT ... SELECT at most 3,000 rows at a time, DROP TABLE and RENAME. UNIQUE can be added instead"},
 	Validate:         {DialectRule, "DSQL validates constraints only by ALTER TABLE ASYNC", "write ALTER TABLE ASYNC ... VALIDATE CONSTRAINT and wait for the job"},
 	SeveralDDL:       {DialectRule, "DSQL takes one DDL statement in a transaction", inTransactionsRemedy},
 	DDLAndDML:        {DialectRule, "DSQL takes no DDL together with data changes in a transaction", inTransactionsRemedy},

@@ -71,11 +71,34 @@ func showFindings(plan *Plan) string {
 		if st.Refusal != nil {
 			lines = append(lines, "refusal "+st.Refusal.Code)
 		}
+		if st.Constraints != nil {
+			lines = append(lines, showSteps(st.Constraints)...)
+		}
 		if st.Job != NoJob {
 			lines = append(lines, [...]string{"", "job", "job awaited"}[st.Job])
 		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+// showSteps are the statements by which constraints are added.
+func showSteps(c *Constraints) (lines []string) {
+	for _, column := range c.Columns {
+		lines = append(lines, "step "+column.Add)
+	}
+	for i := range c.Adds {
+		a := &c.Adds[i]
+		name := a.Name
+		if name == "" {
+			name = a.Candidate(0)
+		}
+		if a.Kind == Unique {
+			lines = append(lines, "step "+a.CreateIndex(name), "step "+a.UsingIndex(name))
+			continue
+		}
+		lines = append(lines, "step "+a.NotValid(name), "step "+a.Validate(name))
+	}
+	return lines
 }
 
 // goldenPolicies are what the golden files are written for.
@@ -90,7 +113,7 @@ var goldenPolicies = []LockPolicy{
 func goldenPlanner(t testing.TB) *Planner {
 	t.Helper()
 	config := Defaults()
-	config.Rules.Policies = goldenPolicies
+	config.Rules.Policies, config.Rules.NotNullCheck = goldenPolicies, true
 	p, err := New(config)
 	if err != nil {
 		t.Fatal(err)

@@ -68,11 +68,24 @@ func (l *Linter) read(sql string) (findings []Finding, sent string) {
 			f.Action = "would be " + mappedAction
 		}
 	}
+	if l.inBlock && len(parts) == 1 && parts[0].st.Alters() && p.config.Rules.InTransactions == RefuseDDL {
+		l.alone(findings)
+	}
 	l.learn(parts)
 	for i := range parts {
 		findings = append(findings, l.follow(verbs[i], &parts[i], len(parts) == 1)...)
 	}
 	return findings, sent
+}
+
+// alone says of what is carried out outside of transactions only that it is not.
+func (l *Linter) alone(findings []Finding) {
+	for i := range findings {
+		if f := &findings[i]; f.Outcome == Rewritten {
+			f.Outcome, f.Severity, f.Action = Flagged, Error, passes
+			f.Remedy = "run the statement alone outside of a transaction: it is then carried out in the steps that DSQL has"
+		}
+	}
 }
 
 // lintSchema is where a script's tables are whose names have no schema.

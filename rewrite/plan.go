@@ -199,11 +199,18 @@ type Statement struct {
 	// Alteration is an ALTER TABLE that the relay may carry out otherwise, where the server
 	// refuses it; nil for any other statement.
 	Alteration *Alteration
+	// Constraints is an ALTER TABLE that adds constraints, which the relay may carry out in
+	// steps, where the server refuses it; nil for any other statement.
+	Constraints *Constraints
 
 	setsConfig bool // by set_config()
 	unsure     bool // see Plan.SureRead
 	sequence   string
 }
+
+// Alters reports whether the relay may carry the statement out by others of its own, where the
+// server refuses it.
+func (st *Statement) Alters() bool { return st.Alteration != nil || st.Constraints != nil }
 
 // Refusal is an error that Sluice originates for a statement.
 type Refusal struct {

@@ -87,7 +87,10 @@ type Rules struct {
 	// InTransactions says what the relay does about DDL in a transaction beside other
 	// statements; it changes findings only.
 	InTransactions InTransactions
-	Session        bool // answer DISCARD PLANS, SEQUENCES and TEMP, and what else resets a session
+	// Constraints leaves ALTER TABLE that adds constraints to the relay, to be carried out in the
+	// steps that DSQL has (Statement.Constraints). NotNullCheck takes NOT NULL there for a CHECK.
+	Constraints, NotNullCheck bool
+	Session                   bool // answer DISCARD PLANS, SEQUENCES and TEMP, and what else resets a session
 	// SchemaOf tells the schema that a database's name stands for; ok is false for a name
 	// that stands for none. nil: no name does. CREATE DATABASE and DROP DATABASE of such
 	// names are the relay's to carry out, whatever Databases says.
@@ -109,7 +112,7 @@ type Rules struct {
 // AllRules are the rules for DSQL.
 func AllRules() Rules {
 	return Rules{Locking: true, Split: true, Index: true, AwaitIndex: true, Serial: true, Databases: true,
-		Isolation: true, Session: true, AddColumn: true, Dialect: true}
+		Isolation: true, Session: true, AddColumn: true, Constraints: true, Dialect: true}
 }
 
 // any reports whether there is anything to look for.

@@ -107,6 +107,9 @@ func isTriggers(function message) bool {
 // refusedAlters looks at ALTER TABLE. VALIDATE CONSTRAINT is what DSQL has ALTER
 // TABLE ASYNC for.
 func (r *rewriter) refusedAlters(p *part) {
+	if p.st.Constraints != nil {
+		return
+	}
 	var ph phrase
 	for cmd := range p.node.list("cmds") {
 		f := refusedAlter(cmd)
@@ -295,6 +298,10 @@ func refusedAlter(cmd message) Feature {
 			if def.text("indexname") == "" {
 				return AddConstraint
 			}
+		case pg_query.ConstrType_CONSTR_PRIMARY:
+			return AddPrimaryKey
+		case pg_query.ConstrType_CONSTR_EXCLUSION:
+			return Exclusion
 		default:
 			return AddConstraint
 		}

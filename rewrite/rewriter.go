@@ -190,8 +190,10 @@ func (r *rewriter) others(p *part) {
 			r.member(within)
 		}
 	case "AlterTableStmt":
-		r.addColumn(p)
-		r.alteration(p)
+		if r.constraints(p); p.st.Constraints == nil {
+			r.addColumn(p)
+			r.alteration(p)
+		}
 	case "CreatedbStmt":
 		r.createDatabase(p)
 	case "DropdbStmt":

@@ -45,6 +45,8 @@ type Config struct {
 	AddColumnDefault string
 	// DDLInTransactions is refuse, autocommit, or autocommit-destructive.
 	DDLInTransactions string
+	// AddConstraint is steps, or refuse; SetNotNull is refuse, or check.
+	AddConstraint, SetNotNull string
 	// RewriteBytea is off, or a rewrite.ByteaMapping; auto until the backend's kind is known.
 	RewriteBytea string
 
@@ -182,9 +184,7 @@ func (c *Config) derive() {
 		c.Rewrite.Rules.Dialect = true
 		c.Rewrite.Rules.Isolation = c.onDSQL(c.RewriteIsolation)
 		c.Rewrite.Rules.Session = c.onDSQL(c.RewriteSession)
-		c.Rewrite.Rules.Backfill = c.AddColumnDefault == "backfill"
-		c.Rewrite.Rules.InTransactions = rewrite.ParseInTransactions(c.DDLInTransactions)
-		c.Proxy.InTransactions = c.Rewrite.Rules.InTransactions
+		c.deriveDDL()
 		if c.RewriteBytea != "off" {
 			c.Rewrite.Rules.Bytea = rewrite.ByteaMapping(c.RewriteBytea)
 		}
@@ -206,6 +206,15 @@ func (c *Config) derive() {
 	c.Proxy.WatchMapped = c.Proxy.Kind == proxy.DSQL // of use where nothing is mapped
 	c.Rewrite.Rules.SchemaOf = c.Proxy.SchemaOf()
 	c.deriveSavepoints()
+}
+
+// deriveDDL says what becomes of DDL that DSQL refuses, where statements are rewritten.
+func (c *Config) deriveDDL() {
+	c.Rewrite.Rules.Backfill = c.AddColumnDefault == "backfill"
+	c.Rewrite.Rules.InTransactions = rewrite.ParseInTransactions(c.DDLInTransactions)
+	c.Proxy.InTransactions = c.Rewrite.Rules.InTransactions
+	c.Rewrite.Rules.Constraints = c.AddConstraint == "steps" && c.Proxy.Kind == proxy.DSQL
+	c.Rewrite.Rules.NotNullCheck = c.SetNotNull == "check"
 }
 
 // deriveSavepoints says whether savepoints are emulated, and to whom that matters.

@@ -285,6 +285,13 @@ var keys = []key{
 		choices: []string{"refuse", "backfill"},
 		help: "What becomes of ALTER TABLE ... ADD COLUMN with a DEFAULT, which DSQL refuses. refuse: its error gets a hint with the statements to write. backfill: for a constant, and sent alone outside of a transaction, " +
 			"the column is added under another name, its default is set, the rows are given it in batches, each a transaction of its own, and then it gets its name; NOT NULL is given up, with a warning. Kind dsql only."},
+	{name: "ddl.add_constraint", def: "steps", field: func(c *Config) any { return &c.AddConstraint },
+		choices: []string{"steps", "refuse"},
+		help: "What becomes of ALTER TABLE that adds UNIQUE, FOREIGN KEY or CHECK, also with a column, which DSQL refuses. steps: where the statement is sent alone outside of a transaction, it is carried out in the steps that DSQL has, each a transaction of its own " +
+			"(a unique index ASYNC and USING INDEX; NOT VALID and ALTER TABLE ASYNC ... VALIDATE CONSTRAINT), answered when the constraint is valid, and undone when one fails. refuse: its error gets a hint. On kind dsql only."},
+	{name: "ddl.set_not_null", def: "refuse", field: func(c *Config) any { return &c.SetNotNull },
+		choices: []string{"refuse", "check"},
+		help:    "What becomes of ALTER COLUMN ... SET NOT NULL, and of ADD COLUMN ... NOT NULL without a DEFAULT, which DSQL refuses. refuse: its error gets a hint. check: a validated CHECK (column IS NOT NULL) is added as ddl.add_constraint adds others, with a warning: the errors of it have the code 23514, and the catalog shows the column as nullable. Kind dsql only."},
 
 	{name: rewrite.InTransactionsKey, def: "refuse", field: func(c *Config) any { return &c.DDLInTransactions },
 		choices: rewrite.InTransactionsChoices(),

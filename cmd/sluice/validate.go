@@ -81,6 +81,8 @@ func (v *validation) guarantees() {
 		"columns are added so on kind dsql only, with rewrite.enabled; set it to refuse")
 	v.want(c.DDLInTransactions == "refuse" || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.InTransactionsKey,
 		"PostgreSQL takes DDL in transactions, and nothing is read where rewrite.enabled is false; set it to refuse")
+	v.want(v.config.SetNotNull == "refuse" || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL && v.config.AddConstraint == "steps", "ddl.set_not_null",
+		"a CHECK stands for NOT NULL on kind dsql only, with rewrite.enabled and ddl.add_constraint at steps; set it to refuse")
 	v.want(!dropped || v.config.RewriteSession != "true", "rewrite.session",
 		"sessions of PostgreSQL have sequences and temporary tables to discard; leave it at auto, or set it to false")
 	maps := v.config.RewriteBytea != "off"

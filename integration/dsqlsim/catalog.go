@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -24,6 +25,7 @@ const limitsSetting = "dsqlsim.limits"
 type catalog struct {
 	mu        sync.Mutex
 	installed bool
+	there     atomic.Bool
 }
 
 // install makes the catalog, unless it is there. Without the rights of a superuser
@@ -43,6 +45,7 @@ func (c *catalog) install(ctx context.Context, u *upstream) error {
 	if err := install(ctx, conn); err != nil {
 		return fmt.Errorf("install catalog: %w", err)
 	}
+	c.there.Store(true)
 	return nil
 }
 

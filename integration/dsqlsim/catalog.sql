@@ -29,14 +29,49 @@ BEGIN
   RAISE NOTICE USING MESSAGE = 'dsqlsim job ' || id;
 END $$;
 
--- Completes the jobs that were submitted long enough ago, and returns them.
-CREATE FUNCTION sys.dsqlsim_finish(delay interval) RETURNS SETOF text
+-- Why rows are against a unique index; NULL where none are.
+CREATE FUNCTION sys.dsqlsim_duplicates(i oid) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog AS $$
-DECLARE j sys.jobs;
+DECLARE
+  x pg_index; keys text[]; condition text; twice boolean;
+BEGIN
+  SELECT * INTO x FROM pg_index WHERE indexrelid = i AND indisunique;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  keys := ARRAY(SELECT '(' || pg_get_indexdef(i, n, false) || ')' FROM generate_series(1, x.indnkeyatts) n);
+  condition := concat_ws(' AND ', pg_get_expr(x.indpred, x.indrelid),
+    CASE WHEN NOT x.indnullsnotdistinct THEN array_to_string(keys, ' IS NOT NULL AND ') || ' IS NOT NULL' END);
+  EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE %s GROUP BY %s HAVING count(*) > 1)',
+    x.indrelid::regclass, coalesce(nullif(condition, ''), 'true'), array_to_string(keys, ', ')) INTO twice;
+  RETURN CASE WHEN twice THEN format('could not create unique index "%s"', i::regclass) END; -- presumed
+END $$;
+
+-- Completes the jobs that were submitted long enough ago, and returns them. One that fails is
+-- completed too, with details (recorded for an index, presumed for a constraint, and so are
+-- the details).
+CREATE FUNCTION sys.dsqlsim_finish(delay interval) RETURNS SETOF text
+LANGUAGE plpgsql SET search_path = pg_catalog SET lock_timeout = '1s' AS $$
+DECLARE
+  j sys.jobs; c pg_constraint; problem text;
 BEGIN
   FOR j IN SELECT * FROM sys.jobs WHERE status = 'submitted' AND start_time <= clock_timestamp() - delay FOR UPDATE SKIP LOCKED LOOP
-    UPDATE pg_index SET indisvalid = true WHERE indexrelid = j.object_id AND NOT indisvalid AND j.job_type = 'INDEX_BUILD';
-    UPDATE sys.jobs SET status = 'completed', update_time = clock_timestamp() WHERE job_id = j.job_id;
+    problem := NULL;
+    BEGIN
+      CASE j.job_type
+      WHEN 'INDEX_BUILD' THEN
+        problem := sys.dsqlsim_duplicates(j.object_id);
+        UPDATE pg_index SET indisvalid = true WHERE indexrelid = j.object_id AND NOT indisvalid AND problem IS NULL;
+      WHEN 'VALIDATE_CONSTRAINT' THEN
+        SELECT * INTO c FROM pg_constraint WHERE oid = j.object_id;
+        IF FOUND THEN
+          EXECUTE format('ALTER TABLE %s VALIDATE CONSTRAINT %I', c.conrelid::regclass, c.conname);
+        END IF;
+      ELSE NULL;
+      END CASE;
+    EXCEPTION
+      WHEN lock_not_available THEN CONTINUE;
+      WHEN OTHERS THEN problem := SQLERRM;
+    END;
+    UPDATE sys.jobs SET status = 'completed', details = problem, update_time = clock_timestamp() WHERE job_id = j.job_id;
     RETURN NEXT j.job_id;
   END LOOP;
 END $$;
@@ -220,13 +255,20 @@ BEGIN
   END CASE;
 END $$;
 
--- What ALTER TABLE may not drop, and may validate, is known before it only.
+-- The constraint that this statement leaves to a job to validate; NULL for none.
+CREATE FUNCTION sys.dsqlsim_validates() RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog AS
+$$ SELECT (regexp_match(current_query(), '/\*dsqlsim validates (.*?)\*/'))[1] $$;
+
+-- What ALTER TABLE may not drop, and may validate, is known before it only. A constraint that a
+-- job is to validate is called valid as long as the statement runs, which then looks at no row.
 CREATE FUNCTION sys.dsqlsim_before() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 BEGIN
   IF sys.dsqlsim_limits() IS NULL THEN RETURN; END IF;
   PERFORM set_config('dsqlsim.primary', (SELECT coalesce(string_agg(oid::text, ','), '') FROM pg_constraint WHERE contype = 'p'), true);
   PERFORM set_config('dsqlsim.doubtful', (SELECT coalesce(string_agg(oid::text, ','), '') FROM pg_constraint WHERE NOT convalidated), true);
+  UPDATE pg_constraint SET convalidated = true WHERE NOT convalidated AND conname = sys.dsqlsim_validates();
 END $$;
 
 -- recorded: alter_drop_pk_column. That the constraint cannot be dropped either is
@@ -263,11 +305,13 @@ BEGIN
         AND oid = ANY (string_to_array(current_setting('dsqlsim.doubtful', true), ',')::oid[]) LOOP
         PERFORM sys.dsqlsim_job('VALIDATE_CONSTRAINT', 'pg_constraint'::regclass, v.oid, v.conname);
       END LOOP;
+      UPDATE pg_constraint SET convalidated = false WHERE conname = sys.dsqlsim_validates() AND tg_tag = 'ALTER TABLE'
+        AND oid = ANY (string_to_array(current_setting('dsqlsim.doubtful', true), ',')::oid[]);
     WHEN 'index' THEN
       CONTINUE WHEN tg_tag <> 'CREATE INDEX';
       SELECT indrelid INTO t FROM pg_index WHERE indexrelid = c.objid;
       PERFORM sys.dsqlsim_keys(t, l), sys.dsqlsim_guard(t, l);
-      UPDATE pg_index SET indisvalid = false WHERE indexrelid = c.objid;
+      UPDATE pg_index SET indisvalid = false, indisunique = indisunique OR current_query() LIKE '%/*dsqlsim unique*/%' WHERE indexrelid = c.objid;
       PERFORM sys.dsqlsim_job('INDEX_BUILD', 'pg_class'::regclass, c.objid, c.object_identity);
     ELSE NULL;
     END CASE;

@@ -85,7 +85,8 @@
 // What a statement alone does not tell, the catalog does: a schema sys in the
 // database behind, with sys.jobs, sys.wait_for_job and event triggers that check key
 // types, primary keys and numbers of things (see catalog.sql). They act in sessions
-// of dsqlsim only. Installing them takes a superuser; without one there are no jobs,
+// of dsqlsim only. Jobs look at the rows for unique indexes and constraints, and one that
+// fails is completed with details, as recorded of indexes. Installing them takes a superuser; without one there are no jobs,
 // and these rules do not hold.
 //
 // Rows and bytes are counted where answers pass. The row that is one too many is

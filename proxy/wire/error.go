@@ -10,6 +10,8 @@ type Error struct {
 	Message string
 	Detail  string
 	Hint    string
+	// Schema, Table, Column and Constraint are what an error about rows is of; "" for others.
+	Schema, Table, Column, Constraint string
 	// Origin is what drivers read of where PostgreSQL's own error is from: the
 	// routine tells them that preparing the statement again helps.
 	Origin Origin
@@ -41,6 +43,7 @@ func (e *Error) encode(dst []byte, typ byte, severity string) []byte {
 		value string
 	}{
 		{'S', severity}, {'V', severity}, {'C', e.Code}, {'M', e.Message}, {'D', e.Detail}, {'H', e.Hint},
+		{'s', e.Schema}, {'t', e.Table}, {'c', e.Column}, {'n', e.Constraint},
 		{'F', e.Origin.File}, {'L', e.Origin.Line}, {'R', e.Origin.Routine},
 	}
 	n := 1

@@ -29,7 +29,10 @@ ALTER TABLE t ADD COLUMN a int NULL NOT NULL
 -- out
 same
 -- rules
-dialect alter_add_column flagged error
+dialect alter_set_not_null rewritten warning
+step ALTER TABLE t ADD COLUMN a int
+step ALTER TABLE t ADD CONSTRAINT "t_a_not_null" CHECK ("a" IS NOT NULL) NOT VALID
+step ALTER TABLE ASYNC t VALIDATE CONSTRAINT "t_a_not_null"
 
 -- in
 ALTER TABLE t ADD COLUMN a int NULL DEFAULT 3
@@ -51,7 +54,7 @@ ALTER TABLE t ALTER COLUMN a DROP NOT NULL
 -- out
 same
 -- rules
-
+dialect alter_set_not_null rewritten info
 
 -- in
 ALTER TABLE t ADD COLUMN a varchar(10) DEFAULT NULL NULL, ADD b text NULL DEFAULT NULL

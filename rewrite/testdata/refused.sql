@@ -407,10 +407,13 @@ same
 -- in
 ALTER TABLE t ADD a int NULL, ADD b int NOT NULL
 -- out
-ALTER TABLE t ADD a int, ADD b int NOT NULL
+same
 -- rules
-alter alter_add_null rewritten info
-dialect alter_add_column flagged error
+dialect alter_set_not_null rewritten warning
+step ALTER TABLE t ADD COLUMN a int
+step ALTER TABLE t ADD COLUMN b int
+step ALTER TABLE t ADD CONSTRAINT "t_b_not_null" CHECK ("b" IS NOT NULL) NOT VALID
+step ALTER TABLE ASYNC t VALIDATE CONSTRAINT "t_b_not_null"
 
 -- in
 ALTER TABLE t ADD COLUMN a int DEFAULT 1
@@ -452,7 +455,9 @@ ALTER TABLE t ADD CONSTRAINT c CHECK (a > 0)
 -- out
 same
 -- rules
-dialect alter_add_constraint flagged error
+dialect alter_add_constraint rewritten info
+step ALTER TABLE t ADD CONSTRAINT "c" CHECK (a > 0) NOT VALID
+step ALTER TABLE ASYNC t VALIDATE CONSTRAINT "c"
 
 -- in
 ALTER TABLE t ADD CONSTRAINT c CHECK (a > 0) NOT VALID
@@ -466,21 +471,25 @@ ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES u (b)
 -- out
 same
 -- rules
-dialect alter_add_constraint flagged error
+dialect alter_add_constraint rewritten info
+step ALTER TABLE t ADD CONSTRAINT "t_a_fkey" FOREIGN KEY (a) REFERENCES u (b) NOT VALID
+step ALTER TABLE ASYNC t VALIDATE CONSTRAINT "t_a_fkey"
 
 -- in
 ALTER TABLE t ADD PRIMARY KEY (a)
 -- out
 same
 -- rules
-dialect alter_add_constraint flagged error
+dialect alter_add_primary_key flagged error
 
 -- in
 ALTER TABLE t ADD CONSTRAINT c UNIQUE (a)
 -- out
 same
 -- rules
-dialect alter_add_constraint flagged error
+dialect alter_add_constraint rewritten info
+step CREATE UNIQUE INDEX ASYNC "c" ON t ("a")
+step ALTER TABLE t ADD CONSTRAINT "c" UNIQUE USING INDEX "c"
 
 -- in
 ALTER TABLE t ADD CONSTRAINT c UNIQUE USING INDEX i

@@ -53,7 +53,26 @@ func respell(q *question, offset int) (sql, tag string) {
 	}
 	r := respelling{text: q.text, offset: offset, clues: q.clues}
 	r.statement(q.node)
-	return r.apply(), ""
+	sql = r.apply()
+	if q.async && q.jobs {
+		sql = inBackground(q.node, sql)
+	}
+	return sql, ""
+}
+
+// inBackground leaves to a job what PostgreSQL would do at once, and fail at: the look at the rows
+// for a unique index, and for a constraint. catalog.sql reads the remark behind the statement.
+func inBackground(node *pg.Node, sql string) string {
+	if node.GetIndexStmt().GetUnique() {
+		return replaceWord(sql, "unique", "      ") + "\n/*dsqlsim unique*/"
+	}
+	for _, cmd := range node.GetAlterTableStmt().GetCmds() {
+		c := cmd.GetAlterTableCmd()
+		if c.GetSubtype() == pg.AlterTableType_AT_ValidateConstraint && !strings.Contains(c.Name, "*/") {
+			sql += "\n/*dsqlsim validates " + c.Name + "*/"
+		}
+	}
+	return sql
 }
 
 // respelling gathers the edits of one statement.

@@ -28,6 +28,7 @@ type question struct {
 	locked     []Locked
 	// withoutEncode: see Options.
 	withoutEncode bool
+	jobs          bool // they look at rows
 }
 
 // rule answers for one kind of node; nil means that it has no objection.

@@ -231,3 +231,21 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// Where there are jobs, they look at the rows.
+func TestSpellingsForJobs(t *testing.T) {
+	t.Parallel()
+	for sql, want := range map[string]string{
+		"CREATE INDEX ASYNC i ON t (a)":                               "CREATE INDEX       i ON t (a)",
+		"create unique index /* x */ async ON t (a) -- end":           "create        index /* x */       ON t (a) -- end\n/*dsqlsim unique*/",
+		"CREATE UNIQUE INDEX ASYNC \"unique\" ON t (a)":               "CREATE        INDEX       \"unique\" ON t (a)\n/*dsqlsim unique*/",
+		"ALTER TABLE ASYNC t VALIDATE CONSTRAINT \"c\"\"d\"":          "ALTER TABLE       t VALIDATE CONSTRAINT \"c\"\"d\"\n/*dsqlsim validates c\"d*/",
+		"ALTER TABLE t ADD CONSTRAINT c CHECK (a > 0) NOT VALID":      "ALTER TABLE t ADD CONSTRAINT c CHECK (a > 0) NOT VALID",
+		"ALTER TABLE ASYNC t VALIDATE CONSTRAINT \"an end */ of it\"": "ALTER TABLE       t VALIDATE CONSTRAINT \"an end */ of it\"",
+	} {
+		text := New(Options{Jobs: func() bool { return true }}).Read(sql)
+		if len(text.Statements) != 1 || text.Statements[0].SQL != want {
+			t.Errorf("%s: %+v", sql, text.Statements)
+		}
+	}
+}

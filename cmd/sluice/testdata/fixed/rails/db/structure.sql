@@ -37,7 +37,7 @@ CREATE SEQUENCE public.widgets_id_seq
 
 ALTER SEQUENCE public.widgets_id_seq OWNED BY public.widgets.id;
 
--- sluice: alter_add_constraint: DSQL adds only CHECK and FOREIGN KEY ... NOT VALID, and UNIQUE USING INDEX. To do: add NOT VALID - for UNIQUE create a unique index ASYNC first
+-- sluice: alter_add_primary_key: DSQL makes a primary key in CREATE TABLE only. To do: name the key in CREATE TABLE - for a table that is there, create it anew with the key, INSERT ... SELECT at most 3,000 rows at a time, DROP TABLE and RENAME. UNIQUE can be added instead
 ALTER TABLE ONLY public.widgets
     ADD CONSTRAINT widgets_pkey PRIMARY KEY (id);
 

@@ -1,0 +1,16 @@
+// Package constraint carries out ALTER TABLE that adds constraints (rewrite.Constraints), where
+// the server refuses it: in the steps that DSQL has, each a transaction of its own. The
+// statement itself goes first, and it stands alone.
+//
+//	columns        that the statement adds, without their constraints
+//	UNIQUE         CREATE UNIQUE INDEX ASYNC, its job, ADD CONSTRAINT ... USING INDEX
+//	FOREIGN KEY,   ADD CONSTRAINT ... NOT VALID, ALTER TABLE ASYNC ... VALIDATE CONSTRAINT, its job
+//	CHECK
+//
+// Whether a job has done its work the catalog says, since a job that has failed may be called
+// completed. Where a step fails, what this statement has made is taken back, the last first, and
+// the client is told the error that PostgreSQL would have had (violation.go).
+//
+// A lost backend leaves what was made: the error names it. Sent again, a statement that adds one
+// constraint finds it under its name (standing.go), and goes on.
+package constraint

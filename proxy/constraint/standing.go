@@ -1,0 +1,299 @@
+package constraint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// The names of constraints that are added (constraint.go), what is there under them, and the
+// jobs that look at rows.
+
+// spot is where a constraint is to be.
+type spot struct {
+	add    *rewrite.Addition
+	name   string
+	there  bool   // a statement like this has made it, or its index, and has not come to its end
+	failed bool   // the index is there, is not valid, and no job makes it so
+	job    string // that is at work at the index
+	done   bool   // nothing is to be done
+	used   bool   // for UNIQUE: a constraint of the table has the name, and no relation
+}
+
+// candidates are so many names that PostgreSQL would choose one after another.
+const candidates = 16
+
+// spotOf finds the name of a constraint, and what has been left there. A name that is taken
+// otherwise is the server's to refuse, where the client has given it.
+func (c *Work) spotOf(a *rewrite.Addition) (spot, error) {
+	if a.Kind == rewrite.NotNull {
+		at, err := c.notNull(a)
+		at.add = a
+		at.done = at.done || at.there && c.makes(&at)
+		if err != nil || at.done || at.there {
+			return at, err
+		}
+	}
+	for pass := 0; ; pass += candidates {
+		names := []string{a.Name}
+		for i := 0; a.Name == "" && i < candidates; i++ {
+			names = append(names, a.Candidate(pass+i))
+		}
+		if a.Name == "" {
+			names = names[1:]
+		}
+		taken, err := c.taken(a, names)
+		if err != nil {
+			return spot{}, err
+		}
+		for _, name := range names {
+			at, is := taken[name]
+			at.add, at.name = a, name
+			at.there = at.there && !c.makes(&at)
+			if !is || at.there || a.Name != "" {
+				return at, nil
+			}
+		}
+	}
+}
+
+// makes reports whether this statement has made what is there itself: of another constraint of it.
+func (c *Work) makes(at *spot) bool { return slices.Contains(c.made, at.doubtful()) }
+
+// taken looks for names, and says of those that are taken whether they are by what a statement
+// like this has left.
+func (c *Work) taken(a *rewrite.Addition, names []string) (map[string]spot, error) {
+	list := make([]string, len(names))
+	for i, name := range names {
+		list[i] = literal(name)
+	}
+	in := strings.Join(list, ", ")
+	taken := map[string]spot{}
+	like := " AND contype = 'c' AND NOT convalidated"
+	switch a.Kind {
+	case rewrite.Unique:
+		like = ""
+	case rewrite.ForeignKey:
+		like = " AND contype = 'f' AND NOT convalidated AND confrelid = " + literal(a.Referred) + "::pg_catalog.regclass"
+	}
+	err := c.server.Ask(fmt.Sprintf(`SELECT conname, conrelid = %s%s, pg_catalog.pg_get_constraintdef(oid) FROM pg_catalog.pg_constraint`+
+		` WHERE connamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = %s) AND conname IN (%s)`, c.oid, like, c.oid, in),
+		func(v []string) {
+			if len(v) == 3 {
+				was := taken[v[0]]
+				was.used = was.used || a.Kind == rewrite.Unique && v[1] == "t"
+				was.there = was.there || a.Kind != rewrite.Unique && v[1] == "t" && a.Is(v[2])
+				taken[v[0]] = was
+			}
+		})
+	if err != nil || a.Kind != rewrite.Unique {
+		return taken, err
+	}
+	return taken, c.relations(a, in, taken)
+}
+
+// relations adds the names that relations have, and the indexes among them that a statement
+// like this has left: of the same columns, and no constraint's yet.
+func (c *Work) relations(a *rewrite.Addition, in string, taken map[string]spot) error {
+	var columns []string
+	for _, name := range append(append([]string(nil), a.Keys...), a.Including...) {
+		columns = append(columns, literal(name))
+	}
+	err := c.server.Ask(fmt.Sprintf(`SELECT c.relname, COALESCE(i.indrelid = %s AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnullsnotdistinct = %t`+
+		` AND i.indnkeyatts = %d AND ARRAY(SELECT a.attname::text FROM pg_catalog.unnest(i.indkey) WITH ORDINALITY k (n, o)`+
+		` JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n ORDER BY k.o) = ARRAY[%s]::text[]`+
+		` AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_constraint p WHERE p.conindid = i.indexrelid), false), COALESCE(i.indisvalid, false), c.oid`+
+		` FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid`+
+		` WHERE c.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = %s) AND c.relname IN (%s)`,
+		c.oid, a.NullsNotDistinct, len(a.Keys), strings.Join(columns, ", "), c.oid, in),
+		func(v []string) {
+			if len(v) == 4 {
+				taken[v[0]] = spot{there: v[1] == "t", failed: v[1] == "t" && v[2] != "t", job: v[3]}
+			}
+		})
+	if err != nil {
+		return err
+	}
+	for name, at := range taken {
+		oid := at.job
+		at.job = ""
+		if at.there && at.failed {
+			if at, err = c.building(at, oid); err != nil {
+				return err
+			}
+		}
+		taken[name] = at
+	}
+	return nil
+}
+
+// building looks for the job that is at work at an index which was not valid. Where there is
+// none it may have ended meanwhile: the index is looked at once more.
+func (c *Work) building(at spot, oid string) (spot, error) {
+	err := c.server.Ask(`SELECT job_id, status FROM sys.jobs WHERE object_id = `+oid, func(v []string) {
+		if len(v) == 2 && JobRuns(v[1]) {
+			at.job, at.failed = v[0], false
+		}
+	})
+	if err != nil && c.server.Refused(err) == nil || at.job != "" {
+		return at, err
+	}
+	err = c.server.Ask(`SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = `+oid, func(v []string) { at.failed = firstOf(v) != "t" })
+	return at, err
+}
+
+// notNull looks whether a column is held to NOT NULL already, or is by a CHECK that is not
+// validated yet.
+func (c *Work) notNull(a *rewrite.Addition) (at spot, err error) {
+	there := false
+	err = c.server.Ask(fmt.Sprintf(`SELECT a.attnotnull, COALESCE(p.conname, ''), COALESCE(p.convalidated, false), COALESCE(pg_catalog.pg_get_constraintdef(p.oid), '')`+
+		` FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_constraint p ON p.conrelid = a.attrelid AND p.contype = 'c' AND p.conkey = ARRAY[a.attnum]`+
+		` WHERE a.attrelid = %s AND a.attname = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY 3, 2`, c.oid, literal(a.Keys[0])),
+		func(v []string) {
+			if len(v) != 4 {
+				return
+			}
+			there = true
+			switch {
+			case v[0] == "t":
+				at.done = true
+			case v[1] != "" && a.Is(strings.TrimSuffix(v[3], " NOT VALID")+" NOT VALID"):
+				at.name, at.there, at.done = v[1], true, at.done || v[2] == "t"
+			}
+		})
+	if err == nil && !there {
+		err = &wire.Error{Code: undefinedColumn, Message: fmt.Sprintf("column \"%s\" of relation \"%s\" does not exist", a.Keys[0], c.table)}
+	}
+	return at, err
+}
+
+// free drops the CHECKs that stand for NOT NULL of columns of which the server has dropped it.
+// Somebody's own CHECK has another name.
+func (c *Work) free() error {
+	there, err := c.look(nil)
+	if err != nil || !there {
+		return err
+	}
+	for i := range c.Freed {
+		a := &c.Freed[i]
+		var names []string
+		err := c.server.Ask(fmt.Sprintf(`SELECT p.conname, pg_catalog.pg_get_constraintdef(p.oid) FROM pg_catalog.pg_constraint p JOIN pg_catalog.pg_attribute a`+
+			` ON a.attrelid = p.conrelid AND p.conkey = ARRAY[a.attnum] WHERE p.conrelid = %s AND p.contype = 'c' AND a.attname = %s`, c.oid, literal(a.Keys[0])),
+			func(v []string) {
+				if len(v) == 2 && strings.HasPrefix(v[0], a.Candidate(0)) && a.Is(strings.TrimSuffix(v[1], " NOT VALID")+" NOT VALID") {
+					names = append(names, v[0])
+				}
+			})
+		for _, name := range names {
+			if err == nil {
+				c.found = append(c.found, thing{what: fmt.Sprintf("constraint \"%s\"", name), undo: a.Drop(name)})
+				err = c.server.Ask(a.Drop(name), nil)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		c.found = nil
+	}
+	return nil
+}
+
+// jobEnd is what a job has come to.
+type jobEnd struct{ status, details string }
+
+// JobRuns reports a status of sys.jobs that another one will follow.
+func JobRuns(status string) bool {
+	switch status {
+	case "submitted", "processing", "running", "pending":
+		return true
+	}
+	return false
+}
+
+// begin sends a statement that begins a job, and returns the job; "" where nothing is to do.
+func (c *Work) begin(sql string) (id string, err error) {
+	err = c.server.Ask(sql, func(v []string) {
+		if len(v) == 1 {
+			id = v[0]
+		}
+	})
+	return id, err
+}
+
+// job begins a job and waits for its end.
+func (c *Work) job(sql string) (jobEnd, error) {
+	id, err := c.begin(sql)
+	if err != nil {
+		return jobEnd{}, err
+	}
+	return c.await(id)
+}
+
+// await waits for the end of a job. Cancel, the statement timeout, the client's end and the cut
+// end the wait. Of a job that is not there, or that nobody may ask for, nothing is said.
+func (c *Work) await(id string) (end jobEnd, err error) {
+	if id == "" {
+		return end, nil
+	}
+	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
+		end = jobEnd{}
+		err := c.server.Ask("SELECT status, details FROM sys.jobs WHERE job_id = "+literal(id), func(v []string) {
+			if len(v) == 2 {
+				end = jobEnd{v[0], v[1]}
+			}
+		})
+		if err != nil && c.server.Refused(err) == nil {
+			return end, err
+		}
+		if !JobRuns(end.status) {
+			return end, nil
+		}
+		if err := c.server.Pause(pause); err != nil {
+			return end, err
+		}
+	}
+}
+
+// Pauses between looks at a job: short for the small tables of tests and tools.
+const (
+	pauseFirst = 20 * time.Millisecond
+	pauseMost  = time.Second
+)
+
+// lateness is how long the catalog may take to show what a job has done that says nothing of a
+// failure.
+const lateness = 2 * time.Second
+
+// holds asks whether the catalog has what a job was for, by a query of one row. What somebody
+// else has made, and dropped meanwhile, is an error.
+func (c *Work) holds(end jobEnd, query string) (valid bool, err error) {
+	for until := time.Now().Add(lateness); ; {
+		there := false
+		err := c.server.Ask(query, func(v []string) { there, valid = true, firstOf(v) == "t" })
+		switch {
+		case err != nil:
+			return false, err
+		case !there:
+			c.found = nil
+			return false, &wire.Error{Code: "42704", Message: "what the statement was to validate does not exist any more", Detail: "Another session has dropped it.",
+				Hint: "See why, and send the statement again."}
+		case valid || end.details != "" || end.status != "completed" || time.Now().After(until):
+			return valid, nil
+		}
+		if err := c.server.Pause(pauseFirst); err != nil {
+			return false, err
+		}
+	}
+}
+
+// firstOf is the first value of a row.
+func firstOf(v []string) string {
+	if len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}

@@ -1,0 +1,120 @@
+package constraint
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// The errors of constraints that rows are against. A job says in words of its own, or not at
+// all, why it has failed: so the rows are asked, and the client is told what PostgreSQL would
+// have told it. Where no such row is found any more, the job has the word.
+
+// violated is why a constraint could not be validated, or its index made.
+func (c *Work) violated(a *rewrite.Addition, name string, end jobEnd) error {
+	var found *wire.Error
+	var err error
+	switch a.Kind {
+	case rewrite.Unique:
+		found, err = c.duplicate(a, name)
+	case rewrite.ForeignKey:
+		found, err = c.orphan(a, name)
+	default:
+		found, err = c.against(a, name)
+	}
+	switch told := c.server.Refused(err); {
+	case err != nil && told == nil:
+		return err
+	case told != nil && strings.HasPrefix(told.Code, "22"): // the expression itself fails for a row
+		return told
+	case found != nil:
+		found.Schema, found.Table = c.schema, c.table
+		return found
+	}
+	status := end.status
+	if status == "" {
+		status = "not known"
+	}
+	return &wire.Error{Code: codeOf(a, end.details), Message: fmt.Sprintf("the constraint \"%s\" could not be added: its job is %s", name, status), Detail: end.details,
+		Hint: "See sys.jobs, and send the statement again.", Schema: c.schema, Table: c.table, Constraint: name}
+}
+
+// codeOf is the SQLSTATE of a job that has failed for what its details say.
+func codeOf(a *rewrite.Addition, details string) string {
+	details = strings.ToLower(details)
+	says := func(word string) bool { return strings.Contains(details, word) }
+	switch {
+	case a.Kind == rewrite.Unique && (says("unique") || says("duplicate")):
+		return "23505"
+	case a.Kind == rewrite.ForeignKey && says("violat"):
+		return "23503"
+	case (a.Kind == rewrite.Check || a.Kind == rewrite.NotNull) && says("violat"):
+		return "23514"
+	}
+	return "58000"
+}
+
+// duplicate finds rows of the same values.
+func (c *Work) duplicate(a *rewrite.Addition, name string) (found *wire.Error, err error) {
+	n := len(a.Keys)
+	err = c.server.Ask(a.Duplicate(), func(v []string) {
+		if len(v) != 3*n {
+			return
+		}
+		for i := range n {
+			if v[n+i] == "t" {
+				v[i] = "null"
+			}
+		}
+		found = &wire.Error{Code: "23505", Message: fmt.Sprintf("could not create unique index \"%s\"", name), Constraint: name,
+			Detail: fmt.Sprintf("Key (%s)=(%s) is duplicated.", strings.Join(v[2*n:], ", "), strings.Join(v[:n], ", "))}
+	})
+	return found, err
+}
+
+// orphan finds a row that refers to none.
+func (c *Work) orphan(a *rewrite.Addition, name string) (found *wire.Error, err error) {
+	var referred []string
+	other := ""
+	err = c.server.Ask(fmt.Sprintf(`SELECT a.attname, r.relname FROM pg_catalog.pg_constraint p JOIN pg_catalog.pg_class r ON r.oid = p.confrelid JOIN pg_catalog.pg_attribute a`+
+		` ON a.attrelid = p.confrelid AND a.attnum = ANY (p.confkey) WHERE p.conrelid = %s AND p.conname = %s ORDER BY pg_catalog.array_position(p.confkey, a.attnum)`, c.oid, literal(name)),
+		func(v []string) {
+			if len(v) == 2 {
+				referred, other = append(referred, v[0]), v[1]
+			}
+		})
+	if err != nil || len(referred) != len(a.Keys) {
+		return nil, err
+	}
+	message := fmt.Sprintf("insert or update on table \"%s\" violates foreign key constraint \"%s\"", c.table, name)
+	err = c.server.Ask(a.Orphan(referred), func(v []string) {
+		found = &wire.Error{Code: "23503", Message: message, Constraint: name,
+			Detail: fmt.Sprintf("Key (%s)=(%s) is not present in table \"%s\".", strings.Join(a.Keys, ", "), strings.Join(v, ", "), other)}
+	})
+	if err != nil || found != nil || !a.MatchFull {
+		return found, err
+	}
+	err = c.server.Ask(a.Mixed(), func([]string) {
+		found = &wire.Error{Code: "23503", Message: message, Constraint: name, Detail: "MATCH FULL does not allow mixing of null and nonnull key values."}
+	})
+	return found, err
+}
+
+// against finds a row that a CHECK refuses.
+func (c *Work) against(a *rewrite.Addition, name string) (found *wire.Error, err error) {
+	expression := ""
+	err = c.server.Ask(fmt.Sprintf(`SELECT pg_catalog.pg_get_expr(conbin, conrelid) FROM pg_catalog.pg_constraint WHERE conrelid = %s AND conname = %s`, c.oid, literal(name)),
+		func(v []string) { expression = firstOf(v) })
+	if err != nil || expression == "" {
+		return nil, err
+	}
+	err = c.server.Ask(a.Against(expression), func([]string) {
+		found = &wire.Error{Code: "23514", Message: fmt.Sprintf("check constraint \"%s\" of relation \"%s\" is violated by some row", name, c.table), Constraint: name}
+		if a.Kind == rewrite.NotNull {
+			found = &wire.Error{Code: "23502", Message: fmt.Sprintf("column \"%s\" of relation \"%s\" contains null values", a.Keys[0], c.table), Column: a.Keys[0]}
+		}
+	})
+	return found, err
+}

@@ -1,0 +1,394 @@
+package rewrite
+
+import (
+	"slices"
+	"strconv"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+)
+
+// ALTER TABLE that adds UNIQUE, FOREIGN KEY and CHECK, to columns that are there or that it adds
+// as well. DSQL refuses the statement, and has steps for it, each a transaction of its own
+// (constraintsteps.go); the relay carries them out.
+
+// Constraints is an ALTER TABLE whose commands add constraints, and columns.
+type Constraints struct {
+	Text     string // the statement
+	Table    string // for a cast to regclass
+	Relation string // the table's own name
+	IfExists bool
+	Columns  []AddedColumn
+	Adds     []Addition // in the order in which PostgreSQL makes them
+	// Freed are columns of DROP NOT NULL, with the CHECKs that may stand for it: of a statement
+	// that the server takes, and that adds nothing.
+	Freed []Addition
+
+	table string // as the text has it
+}
+
+// AddedColumn is a column without its constraints.
+type AddedColumn struct{ Name, Add, Drop string }
+
+// ConstraintKind is what a constraint demands.
+type ConstraintKind uint8
+
+const (
+	Unique ConstraintKind = iota
+	ForeignKey
+	Check
+	NotNull // SET NOT NULL, or NOT NULL of a column that is added: by a CHECK
+)
+
+// Addition is one constraint to be added.
+type Addition struct {
+	Kind             ConstraintKind
+	Name             string   // "" for one that PostgreSQL chooses: Candidate
+	Keys             []string // columns of UNIQUE and FOREIGN KEY; that of NotNull
+	Including        []string
+	NullsNotDistinct bool
+	Referred         string // the table of a FOREIGN KEY, for a cast to regclass
+	MatchFull        bool
+
+	table    string // as the text has it
+	body     string // of FOREIGN KEY and CHECK, as SQL
+	timing   string // of UNIQUE: DEFERRABLE and the like
+	relation string // the table's own name
+	second   string // what PostgreSQL puts behind it in the name
+}
+
+// AddConstraintKey and SetNotNullKey are the configuration keys of Rules.Constraints and
+// Rules.NotNullCheck.
+const (
+	AddConstraintKey = "ddl.add_constraint"
+	SetNotNullKey    = "ddl.set_not_null"
+)
+
+// constraints looks at an ALTER TABLE that adds constraints, and leaves to the relay one that
+// stands alone. Where columns are mapped in it, its hint tells what to write (mapping went first).
+func (r *rewriter) constraints(p *part) {
+	if !r.rules.Dialect || !r.rules.Constraints {
+		return
+	}
+	c := r.constraintsOf(p)
+	if c == nil {
+		r.freed(p)
+		return
+	}
+	if len(r.parts) > 1 || len(r.edits) > 0 {
+		p.st.Hint = c.hint()
+		if len(r.edits) == 0 {
+			p.st.Hint += " Or send the statement alone, outside of a transaction: Sluice then does so."
+		}
+		return
+	}
+	p.st.Constraints = c
+	p.st.Hint = "Send the statement alone outside of a transaction: it is then carried out in the steps that DSQL has (" + AddConstraintKey + ")."
+	action := "carried out in several transactions, undone where one of them fails: NOT VALID and ALTER TABLE ASYNC ... VALIDATE CONSTRAINT, a unique index ASYNC and USING INDEX"
+	feature, severity := AddConstraint, Info
+	if slices.ContainsFunc(c.Adds, func(a Addition) bool { return a.Kind == NotNull }) {
+		feature, severity = SetNotNullColumn, Warning
+		action += "; NOT NULL becomes a CHECK, and its errors have the code 23514"
+	}
+	r.find(handled(feature, Rewritten, severity, action, p.st.Start))
+}
+
+// freed looks at DROP NOT NULL, which must take away the CHECK that stands for it as well.
+func (r *rewriter) freed(p *part) {
+	relation, drops := p.node.child("relation"), []Addition{}
+	for cmd := range p.node.list("cmds") {
+		if refusedAlter(cmd) != "" {
+			return
+		}
+		if pg_query.AlterTableType(cmd.integer("subtype")) == pg_query.AlterTableType_AT_DropNotNull {
+			drops = append(drops, holdsNotNull(regclass(relation), relation.text("relname"), cmd.text("name")))
+		}
+	}
+	if !r.rules.NotNullCheck || len(drops) == 0 || len(r.parts) > 1 || len(r.edits) > 0 || relation.text("catalogname") != "" ||
+		pg_query.ObjectType(p.node.integer("objtype")) != pg_query.ObjectType_OBJECT_TABLE {
+		return
+	}
+	p.st.Constraints = &Constraints{Text: string(r.text[p.st.Start:p.st.End]), Table: regclass(relation), Relation: relation.text("relname"),
+		IfExists: p.node.flag("missing_ok"), Freed: drops}
+	r.find(handled(SetNotNullColumn, Rewritten, Info, "outside of a transaction the CHECK that stands for NOT NULL is dropped as well", p.st.Start))
+}
+
+// holdsNotNull is the CHECK that stands for NOT NULL.
+func holdsNotNull(table, relation, column string) Addition {
+	return Addition{Kind: NotNull, Keys: []string{column}, table: table, relation: relation, body: "CHECK (" + identifier(column) + " IS NOT NULL)", second: column}
+}
+
+// constraintsOf reads an ALTER TABLE; nil for one that is no Constraints, or of which the
+// statements that are made would not mean what it says.
+func (r *rewriter) constraintsOf(p *part) *Constraints {
+	relation := p.node.child("relation")
+	if relation.text("catalogname") != "" || pg_query.ObjectType(p.node.integer("objtype")) != pg_query.ObjectType_OBJECT_TABLE {
+		return nil
+	}
+	ph := r.phrase(p)
+	i := ph.at(relation.integer("location"))
+	if i < 0 {
+		return nil
+	}
+	end := ph.qualified(i)
+	c := &Constraints{Text: string(r.text[p.st.Start:p.st.End]), Table: regclass(relation), Relation: relation.text("relname"), IfExists: p.node.flag("missing_ok"), table: ph.span(i, end)}
+	if ph.punctuated(end, "*") {
+		end++
+	}
+	reader := constraintReader{c: c, ph: &ph, relation: relation, notNull: r.rules.NotNullCheck}
+	for cmd := range p.node.list("cmds") {
+		last := ph.ends(end)
+		if !reader.command(cmd, end, last) {
+			return nil
+		}
+		end = last + 2
+	}
+	c.Adds = append(reader.ofColumns, reader.ofTable...)
+	if len(c.Adds) == 0 {
+		return nil
+	}
+	// PostgreSQL makes indexes before it looks at what may refer to them.
+	slices.SortStableFunc(c.Adds, func(a, b Addition) int { return order(a.Kind) - order(b.Kind) })
+	return c
+}
+
+func order(k ConstraintKind) int {
+	if k == Unique {
+		return 0
+	}
+	return 1
+}
+
+// regclass is the name of a RangeVar for a cast to regclass.
+func regclass(relation message) string {
+	name := identifier(relation.text("relname"))
+	if schema := relation.text("schemaname"); schema != "" {
+		name = identifier(schema) + "." + name
+	}
+	return name
+}
+
+// constraintReader reads the commands of an ALTER TABLE. Its methods return false for what
+// cannot be carried out.
+type constraintReader struct {
+	c                  *Constraints
+	ph                 *phrase
+	relation           message
+	notNull            bool // NOT NULL is taken for a CHECK
+	ofColumns, ofTable []Addition
+}
+
+// command reads one that stands from token i to token last.
+func (r *constraintReader) command(cmd message, i, last int) bool {
+	switch pg_query.AlterTableType(cmd.integer("subtype")) {
+	case pg_query.AlterTableType_AT_AddConstraint:
+		constraint := cmd.child("def")
+		if r.ph.at(constraint.integer("location")) != i+1 || constraint.flag("skip_validation") {
+			return false
+		}
+		return r.add(&r.ofTable, constraintSpan{constraint: constraint, first: i + 1, last: last,
+			deferrable: constraint.flag("deferrable"), deferred: constraint.flag("initdeferred")})
+	case pg_query.AlterTableType_AT_AddColumn:
+		return r.column(cmd, i, last)
+	case pg_query.AlterTableType_AT_SetNotNull:
+		return r.holdsNotNull(&r.ofTable, "", cmd.text("name"))
+	}
+	return false
+}
+
+// constraintSpan is a constraint with its place in the text.
+type constraintSpan struct {
+	constraint           message
+	first, last          int // tokens
+	column               string
+	deferrable, deferred bool
+}
+
+// column reads ADD COLUMN with its constraints. With IF NOT EXISTS nobody could tell, behind a
+// lost connection, whether the constraints of a column that is there have been added.
+func (r *constraintReader) column(cmd message, i, last int) bool {
+	column := cmd.child("def")
+	if f := refusedAlter(cmd); cmd.flag("missing_ok") || f != "" && f != AddColumn || column.child("coll_clause").shape != nil || column.child("fdwoptions").shape != nil {
+		return false
+	}
+	name, at, until := column.text("colname"), r.ph.columnToken(i), last+1
+	var spans []constraintSpan
+	for constraint := range column.list("constraints") {
+		place := r.ph.at(constraint.integer("location"))
+		if place < 0 {
+			return false
+		}
+		until = min(until, place)
+		attribute := pg_query.ConstrType(constraint.integer("contype"))
+		if n := len(spans); n > 0 {
+			timed := &spans[n-1]
+			switch attribute {
+			case pg_query.ConstrType_CONSTR_ATTR_DEFERRABLE:
+				timed.deferrable = true
+				continue
+			case pg_query.ConstrType_CONSTR_ATTR_DEFERRED:
+				timed.deferrable, timed.deferred = true, true
+				continue
+			case pg_query.ConstrType_CONSTR_ATTR_NOT_DEFERRABLE, pg_query.ConstrType_CONSTR_ATTR_IMMEDIATE:
+				continue
+			}
+			timed.last = place - 1
+		}
+		spans = append(spans, constraintSpan{constraint: constraint, first: place, last: last, column: name})
+	}
+	added := AddedColumn{Name: name, Drop: "ALTER TABLE " + r.c.table + " DROP COLUMN " + identifier(name)}
+	added.Add = "ALTER TABLE " + r.c.table + " ADD COLUMN " + r.ph.span(at, until)
+	meant := intents{}
+	if len(spans) > 0 {
+		meant.set(column, "constraints")
+	}
+	if made := r.made(added.Add); !made.is("ColumnDef") || !meant.equal(column, made) {
+		return false
+	}
+	r.c.Columns = append(r.c.Columns, added)
+	return r.columnConstraints(column, spans)
+}
+
+// columnConstraints reads what a column is held to. PostgreSQL makes foreign keys behind checks.
+func (r *constraintReader) columnConstraints(column message, spans []constraintSpan) bool {
+	var adds, keys []Addition
+	for _, span := range spans {
+		list := &adds
+		switch pg_query.ConstrType(span.constraint.integer("contype")) {
+		case pg_query.ConstrType_CONSTR_NULL:
+			continue
+		case pg_query.ConstrType_CONSTR_DEFAULT:
+			if !isNull(span.constraint.child("raw_expr")) || !isNoDomain(column.child("type_name")) {
+				return false
+			}
+			continue
+		case pg_query.ConstrType_CONSTR_NOTNULL:
+			if !r.holdsNotNull(&adds, span.constraint.text("conname"), span.column) {
+				return false
+			}
+			continue
+		case pg_query.ConstrType_CONSTR_FOREIGN:
+			list = &keys
+		}
+		if !r.add(list, span) {
+			return false
+		}
+	}
+	r.ofColumns = append(append(r.ofColumns, adds...), keys...)
+	return true
+}
+
+// holdsNotNull adds the CHECK that stands for NOT NULL.
+func (r *constraintReader) holdsNotNull(list *[]Addition, name, column string) bool {
+	if !r.notNull {
+		return false
+	}
+	a := holdsNotNull(r.c.table, r.relation.text("relname"), column)
+	a.Name = name
+	*list = append(*list, a)
+	return true
+}
+
+// add reads one constraint of the table, or of a column.
+func (r *constraintReader) add(list *[]Addition, span constraintSpan) bool {
+	constraint := span.constraint
+	a := Addition{Name: constraint.text("conname"), table: r.c.table, relation: r.relation.text("relname")}
+	first := span.first
+	if r.ph.word(first, "constraint") {
+		first += 2
+	}
+	a.body = r.ph.span(first, span.last+1)
+	switch pg_query.ConstrType(constraint.integer("contype")) {
+	case pg_query.ConstrType_CONSTR_UNIQUE:
+		return r.unique(list, a, span)
+	case pg_query.ConstrType_CONSTR_FOREIGN:
+		a.Kind, a.Keys = ForeignKey, constraint.names("fk_attrs")
+		if span.column != "" {
+			a.Keys = []string{span.column}
+			a.body = "FOREIGN KEY (" + identifier(span.column) + ") " + a.body
+		}
+		a.Referred, a.MatchFull, a.second = regclass(constraint.child("pktable")), constraint.text("fk_matchtype") == "f", joined(a.Keys)
+		if constraint.child("pktable").text("catalogname") != "" {
+			return false
+		}
+	case pg_query.ConstrType_CONSTR_CHECK:
+		a.Kind = Check
+		if columns := columnsIn(constraint.child("raw_expr"), nil); len(columns) == 1 {
+			a.second = columns[0]
+		}
+	default:
+		return false
+	}
+	made := r.made(a.NotValid("n"))
+	if !made.is("Constraint") {
+		return false
+	}
+	meant := intents{}
+	for _, field := range []string{"conname", "skip_validation", "initially_valid", "fk_attrs", "deferrable", "initdeferred"} {
+		meant.set(constraint, field, made.values(field)...)
+	}
+	if made.text("conname") != "n" || !made.flag("skip_validation") || made.flag("initially_valid") || !slices.Equal(made.names("fk_attrs"), a.Keys) ||
+		made.flag("deferrable") != span.deferrable || made.flag("initdeferred") != span.deferred || !meant.equal(constraint, made) {
+		return false
+	}
+	*list = append(*list, a)
+	return true
+}
+
+// unique reads UNIQUE. Of its index a name, columns and the treatment of NULL can be said, and
+// no column twice, which PostgreSQL refuses.
+func (r *constraintReader) unique(list *[]Addition, a Addition, span constraintSpan) bool {
+	constraint := span.constraint
+	a.Kind, a.body, a.Keys, a.Including = Unique, "", constraint.names("keys"), constraint.names("including")
+	if span.column != "" {
+		a.Keys = []string{span.column}
+	}
+	sorted := slices.Clone(a.Keys)
+	slices.Sort(sorted)
+	if len(a.Keys) == 0 || len(slices.Compact(sorted)) < len(a.Keys) || constraint.text("indexname") != "" || constraint.text("indexspace") != "" ||
+		constraint.child("options").shape != nil {
+		return false
+	}
+	a.NullsNotDistinct = constraint.flag("nulls_not_distinct")
+	switch {
+	case span.deferred:
+		a.timing = " DEFERRABLE INITIALLY DEFERRED"
+	case span.deferrable:
+		a.timing = " DEFERRABLE"
+	}
+	a.second = joined(distinct(append(slices.Clone(a.Keys), a.Including...)))
+	if made := r.made(a.UsingIndex("n")); !made.is("Constraint") || made.text("conname") != "n" {
+		return false
+	}
+	*list = append(*list, a)
+	return true
+}
+
+// made is the definition in the one command of an ALTER TABLE that was made of pieces; nothing
+// where it is no such statement, of the same table.
+func (r *constraintReader) made(sql string) message {
+	tree, err := parseTree(sql)
+	if err != nil || len(tree.values("stmts")) != 1 {
+		return message{}
+	}
+	alter := tree.child("stmts").child("stmt")
+	relation := alter.child("relation")
+	if !alter.is("AlterTableStmt") || len(alter.values("cmds")) != 1 || relation.text("relname") != r.relation.text("relname") ||
+		relation.text("schemaname") != r.relation.text("schemaname") {
+		return message{}
+	}
+	return alter.child("cmds").child("def")
+}
+
+// labels are what PostgreSQL puts at the end of names that it chooses; of NOT NULL from
+// version 18 on.
+var labels = map[ConstraintKind]string{Unique: "key", ForeignKey: "fkey", Check: "check", NotNull: "not_null"}
+
+// Candidate is a name that PostgreSQL takes where those of the passes before, which are counted
+// from 0, are taken: by a constraint of the schema, of UNIQUE by a relation too.
+func (a *Addition) Candidate(pass int) string {
+	label := labels[a.Kind]
+	if pass > 0 {
+		label += strconv.Itoa(pass)
+	}
+	return objectName(a.relation, a.second, label)
+}

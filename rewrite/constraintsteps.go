@@ -1,0 +1,195 @@
+package rewrite
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"unsafe"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+)
+
+// The statements by which constraints are added on DSQL, what takes them back, and queries that
+// tell which row is against one.
+
+// NotValid adds a FOREIGN KEY or CHECK that holds for rows to come.
+func (a *Addition) NotValid(name string) string {
+	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s %s NOT VALID", a.table, identifier(name), a.body)
+}
+
+// Validate begins the job that looks at the rows that are there.
+func (a *Addition) Validate(name string) string {
+	return fmt.Sprintf("ALTER TABLE ASYNC %s VALIDATE CONSTRAINT %s", a.table, identifier(name))
+}
+
+// Drop takes a constraint back, with its index.
+func (a *Addition) Drop(name string) string {
+	return fmt.Sprintf("ALTER TABLE %s DROP CONSTRAINT %s", a.table, identifier(name))
+}
+
+// CreateIndex begins the job that makes the index of a UNIQUE constraint.
+func (a *Addition) CreateIndex(name string) string {
+	sql := fmt.Sprintf("CREATE UNIQUE INDEX ASYNC %s ON %s (%s)", identifier(name), a.table, identifiers(a.Keys, ""))
+	if len(a.Including) > 0 {
+		sql += " INCLUDE (" + identifiers(a.Including, "") + ")"
+	}
+	if a.NullsNotDistinct {
+		sql += " NULLS NOT DISTINCT"
+	}
+	return sql
+}
+
+// UsingIndex makes a constraint of an index of its name.
+func (a *Addition) UsingIndex(name string) string {
+	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s UNIQUE USING INDEX %s%s", a.table, identifier(name), identifier(name), a.timing)
+}
+
+// DropIndex takes an index back that is no constraint's yet.
+func (a *Addition) DropIndex(schema, name string) string {
+	return "DROP INDEX " + identifier(schema) + "." + identifier(name)
+}
+
+// identifiers are names in a list, each with a prefix.
+func identifiers(names []string, prefix string) string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = prefix + identifier(name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// Duplicate finds values that a UNIQUE constraint is against: those of its keys, behind them
+// whether each is NULL, and then the names of the keys as PostgreSQL writes them.
+func (a *Addition) Duplicate() string {
+	var nulls, present, names []string
+	for _, key := range a.Keys {
+		names = append(names, "quote_ident('"+strings.ReplaceAll(key, "'", "''")+"')")
+		nulls = append(nulls, identifier(key)+" IS NULL")
+		present = append(present, identifier(key)+" IS NOT NULL")
+	}
+	where := ""
+	if !a.NullsNotDistinct {
+		where = " WHERE " + strings.Join(present, " AND ")
+	}
+	keys := identifiers(a.Keys, "")
+	return fmt.Sprintf("SELECT %s, %s, %s FROM %s%s GROUP BY %s HAVING count(*) > 1 ORDER BY %s LIMIT 1",
+		keys, strings.Join(nulls, ", "), strings.Join(names, ", "), a.table, where, keys, keys)
+}
+
+// Orphan finds values of a FOREIGN KEY that are not in the columns of its other table.
+func (a *Addition) Orphan(referred []string) string {
+	var present, same []string
+	for i, key := range a.Keys {
+		present = append(present, "f."+identifier(key)+" IS NOT NULL")
+		same = append(same, "p."+identifier(referred[i])+" = f."+identifier(key))
+	}
+	return fmt.Sprintf("SELECT %s FROM %s f WHERE %s AND NOT EXISTS (SELECT 1 FROM %s p WHERE %s) LIMIT 1",
+		identifiers(a.Keys, "f."), a.table, strings.Join(present, " AND "), a.Referred, strings.Join(same, " AND "))
+}
+
+// Mixed finds a row of which some columns of a FOREIGN KEY are NULL, and not all.
+func (a *Addition) Mixed() string {
+	return fmt.Sprintf("SELECT 1 FROM %s WHERE num_nulls(%s) NOT IN (0, %d) LIMIT 1", a.table, identifiers(a.Keys, ""), len(a.Keys))
+}
+
+// Against finds a row for which an expression is false.
+func (a *Addition) Against(expression string) string {
+	return fmt.Sprintf("SELECT 1 FROM %s WHERE NOT (%s) LIMIT 1", a.table, expression)
+}
+
+// Is reports whether a constraint that the catalog shows says the same. It may report false
+// for one that does: what a server adds to an expression is not all known.
+func (a *Addition) Is(shown string) bool {
+	var defs [2]message
+	for i, sql := range [2]string{a.NotValid("n"), "ALTER TABLE t ADD " + shown} {
+		tree, err := parseTree(sql)
+		if err != nil || len(tree.values("stmts")) != 1 || len(tree.child("stmts").child("stmt").values("cmds")) != 1 {
+			return false
+		}
+		if defs[i] = tree.child("stmts").child("stmt").child("cmds").child("def"); !defs[i].is("Constraint") {
+			return false
+		}
+	}
+	ours, theirs := defs[0], defs[1]
+	// The table that is referred to may be shown with or without its schema: the catalog is
+	// asked which it is. So are its columns, where the statement has them.
+	meant := intents{}
+	meant.set(ours, "conname")
+	meant.set(ours, "pktable", theirs.values("pktable")...)
+	if ours.child("pk_attrs").shape == nil {
+		meant.set(ours, "pk_attrs", theirs.values("pk_attrs")...)
+	}
+	if constraintIs(ours, pg_query.ConstrType_CONSTR_CHECK) {
+		if !saysSame(ours.child("raw_expr"), theirs.child("raw_expr")) {
+			return false
+		}
+		meant.set(ours, "raw_expr", theirs.values("raw_expr")...)
+	}
+	return meant.equal(ours, theirs)
+}
+
+// saysSame reports whether an expression is what a server shows of another: it writes the type
+// behind constants, and text behind columns of types like it.
+func saysSame(written, shown message) bool {
+	for shown.is("TypeCast") && !written.is("TypeCast") {
+		arg, kind := shown.child("arg"), shown.child("type_name").names("names")
+		if !arg.is("A_Const") && !(arg.is("ColumnRef") && len(kind) == 1 && kind[0] == "text") {
+			return false
+		}
+		shown = arg
+	}
+	if written.shape == nil || written.shape != shown.shape {
+		return written.shape == shown.shape
+	}
+	left, right := (intents{}).walk(written), (intents{}).walk(shown)
+	for {
+		x, y := left.next(), right.next()
+		switch {
+		case x.number != y.number:
+			return false
+		case x.number == 0:
+			return true
+		}
+		held := written.shape.fields[x.number].shape
+		switch {
+		case held != nil && !saysSame(message{held, x.bytes}.inner(), message{held, y.bytes}.inner()):
+			return false
+		case held == nil && (x.value.number != y.value.number || !bytes.Equal(x.bytes, y.bytes)):
+			return false
+		}
+	}
+}
+
+// hint are the statements to write in the place of one that adds constraints.
+func (c *Constraints) hint() string {
+	var steps []string
+	for _, column := range c.Columns {
+		steps = append(steps, column.Add)
+	}
+	for i := range c.Adds {
+		a := &c.Adds[i]
+		name := a.Name
+		if name == "" {
+			name = a.Candidate(0)
+		}
+		if a.Kind == Unique {
+			steps = append(steps, a.CreateIndex(name), "when its job (sys.jobs) is done "+a.UsingIndex(name))
+			continue
+		}
+		steps = append(steps, a.NotValid(name), a.Validate(name))
+	}
+	return "Write, " + eachAlone + strings.Join(steps, "; ") + "."
+}
+
+// bytes is about what it takes in memory.
+func (c *Constraints) bytes() int {
+	n := int(unsafe.Sizeof(*c)) + len(c.Text) + len(c.Table)
+	for _, column := range c.Columns {
+		n += int(unsafe.Sizeof(column)) + len(column.Add) + len(column.Drop)
+	}
+	for _, a := range slices.Concat(c.Adds, c.Freed) {
+		n += int(unsafe.Sizeof(a)) + (cap(a.Keys)+cap(a.Including))*wordBytes + len(a.body) + len(a.second) + len(a.Referred)
+	}
+	return n
+}
