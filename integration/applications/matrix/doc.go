@@ -18,7 +18,7 @@
 //	tool VERSION
 //
 // Each tool is tried with Sluice's defaults, then with its switches (configurations), one after another,
-// until every step has been right once. Where migrations fail, the tables of plain PostgreSQL are laid
+// until every step has been right once. Where migrations fail that the rest needs, the tables of plain PostgreSQL are laid
 // under the stand-in by hand, so that the rest is tried all the same; the table tells which cells are of
 // that kind. A recorder between application and server knows the statement that was refused.
 //

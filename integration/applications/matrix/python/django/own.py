@@ -11,8 +11,8 @@ def up(migrated):
     return (("tables", migrated),)
 
 
-def down(migrated):
-    return "; ".join(migrated(app, "zero") for app in ("admin", "auth", "contenttypes", "sessions"))
+def down(migrate):
+    return [migrate(app, "zero") for app in ("admin", "auth", "contenttypes", "sessions")]
 
 
 def crud():

@@ -60,7 +60,7 @@ def main():
     elif steps.phase == "use":
         steps.each(*application.use())
     else:
-        steps.step("down", lambda: application.down(migrated) + "; " + left())
+        steps.step("down", lambda: application.down(migrate) and left())
 
 
 main()

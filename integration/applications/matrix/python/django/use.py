@@ -11,8 +11,8 @@ def up(migrated):
             ("default", lambda: migrated("shop", "0003")), ("widen", lambda: migrated("shop", "0004")))
 
 
-def down(migrated):
-    return migrated("shop", "zero")
+def down(migrate):
+    return migrate("shop", "zero")
 
 
 def crud():
