@@ -109,6 +109,22 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+// Of long answers the part is shown where they differ.
+func TestUnlike(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 100)
+	for _, test := range [][3]string{
+		{"1", "2", "answers 1, PostgreSQL 2"},
+		{"", "2", "answers , PostgreSQL 2"},
+		{long + "a", long, "answers " + long[:20] + "a, PostgreSQL " + long[:20]},
+		{long + "a" + long, long + "b", "answers " + long[:20] + "a" + long[:39] + ", PostgreSQL " + long[:20] + "b"},
+	} {
+		if got := unlike(test[0], test[1]); got != test[2] {
+			t.Errorf("%s", got)
+		}
+	}
+}
+
 // What differs from run to run is no part of a statement's shape.
 func TestShapes(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -93,7 +94,7 @@ func (c *cell) add(f feature, with configuration, got, wanted answer, byHand, fi
 func (c *cell) fail(with configuration, got, wanted answer) {
 	now := cell{Needs: got.needs, Code: got.code, Message: shape(got.message), Statement: shape(got.statement)}
 	if got.ok {
-		now = cell{Code: "-", Message: fmt.Sprintf("answers %s, PostgreSQL %s", got.values, wanted.values)}
+		now = cell{Code: "-", Message: unlike(got.values, wanted.values)}
 	}
 	now.In = c.In
 	if got.needs != "" && (c.Code != "" || c.Needs != "" && place(got.needs) <= place(c.Needs)) || now == *c {
@@ -125,9 +126,22 @@ func (r *row) names(c configuration) bool {
 
 func told(got, wanted answer) string {
 	if got.ok {
-		return fmt.Sprintf("answers %s, PostgreSQL %s", got.values, wanted.values)
+		return unlike(got.values, wanted.values)
 	}
 	return got.String()
+}
+
+// unlike shows two answers from shortly before where they part.
+func unlike(got, wanted string) string {
+	at, shorter := 0, min(len(got), len(wanted))
+	for at < shorter && got[at] == wanted[at] {
+		at++
+	}
+	around := func(s string) string {
+		from, to := max(0, at-20), min(len(s), at+40)
+		return strings.ToValidUTF8(s[min(from, to):to], "")
+	}
+	return fmt.Sprintf("answers %s, PostgreSQL %s", around(got), around(wanted))
 }
 
 // differences are between what is recorded and what is seen now.
