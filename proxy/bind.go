@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -19,8 +20,11 @@ type binding struct {
 	// as it has arrived: they stay valid until more is read.
 	total              int
 	portal, stmt, rest []byte
-	// whole: the frame was taken off the client's stream, because something else is made of it.
+	// whole: the frame was taken off the client's stream, because something else is made of it;
+	// or there was none, and rest alone counts.
 	whole bool
+	// cursor is the one that the portal is to be, whose Bind is Sluice's own; nil for any other.
+	cursor *cursor
 }
 
 // bind opens a portal. Its frame is rewritten in its head only: parameters pass as they
@@ -65,7 +69,7 @@ func (s *session) bind(total int) error {
 	}
 	// The comment counts from the Bind on: a statement that is only prepared runs in no
 	// transaction.
-	s.optOut(b.cs.tmpl.optsOut)
+	s.optOut(b.cs.wantsNoReplay())
 	if local {
 		return s.bindHere(&b)
 	}
@@ -114,11 +118,23 @@ func (s *session) bindHere(b *binding) error {
 	case n > 0:
 		return errParameterCount(n, 0, b.stmt)
 	}
-	if err := s.setPortal(b.portal, portal{plan: b.cs.tmpl.plan, local: true, open: true}); err != nil {
+	p := portal{plan: b.cs.tmpl.plan, local: true, open: true}
+	if p.plan.Single().Cursor != nil {
+		if err := s.takeWhole(b); err != nil {
+			return err
+		}
+		b.portal = bytes.Clone(b.portal)
+		if err := s.bindFetch(&p, b.rest); err != nil || s.t.skip || s.t.settled {
+			return err
+		}
+	}
+	if err := s.setPortal(b.portal, p); err != nil {
 		return err
 	}
-	if err := s.discard(b.total); err != nil {
-		return err
+	if !b.whole {
+		if err := s.discard(b.total); err != nil {
+			return err
+		}
 	}
 	return s.tell(wire.FrameBindComplete)
 }
@@ -126,6 +142,9 @@ func (s *session) bindHere(b *binding) error {
 // takeWhole takes the frame off the client's stream, where its parameters are needed. A
 // frame beyond the bound of a text is refused, and stays unread.
 func (s *session) takeWhole(b *binding) error {
+	if b.whole {
+		return nil
+	}
 	if b.total > s.srv.cfg.MaxStatementBytes {
 		return errStatementTooLong(b.total, s.srv.cfg.MaxStatementBytes)
 	}
@@ -137,14 +156,23 @@ func (s *session) takeWhole(b *binding) error {
 	return nil
 }
 
+// takeNeeded takes the frame of a statement that goes out in two parts, or is a DECLARE. The
+// query of a cursor cannot go out in two parts: the cursor is one portal.
+func (s *session) takeNeeded(b *binding) error {
+	if b.cs.tmpl.split != nil && (b.cs.declares != nil || b.cursor != nil) {
+		return errCursorSplit
+	}
+	return s.takeWhole(b)
+}
+
 // bindOnBackend opens a portal of the server's. The order is that of what may go wrong:
 // first what is known here, then the wait at the gate, which needs no backend, then the
 // backend, and then its statement, of which the server may have to be asked.
 func (s *session) bindOnBackend(b *binding) error {
 	cs := b.cs
 	plan := cs.tmpl.plan
-	if cs.tmpl = cs.tmpl.inForce(); cs.tmpl.split != nil {
-		if err := s.takeWhole(b); err != nil {
+	if cs.tmpl = cs.tmpl.inForce(); cs.tmpl.split != nil || cs.declares != nil {
+		if err := s.takeNeeded(b); err != nil {
 			return err
 		}
 	}
@@ -152,7 +180,7 @@ func (s *session) bindOnBackend(b *binding) error {
 	if err != nil {
 		return err
 	}
-	bound := portal{plan: plan, open: true, split: cs.tmpl.split, text: cs.tmpl.sql, stmt: cs, bound: kept}
+	bound := portal{plan: plan, open: true, split: cs.tmpl.split, text: cs.tmpl.sql, stmt: cs, bound: kept, cursor: b.cursor, declares: b.declaration()}
 	if err := s.setPortal(b.portal, bound); err != nil {
 		return err
 	}
@@ -224,6 +252,9 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 	t := s.t
 	head := len(b.portal) + 1 + len(b.stmt) + 1
 	params := b.total - wire.HeaderLen - head
+	if b.whole {
+		params = len(b.rest)
+	}
 	if t.logs {
 		var kept *keptAnswer
 		if b.cs.tmpl.inserts && s.keepsAnswers() {
@@ -232,10 +263,10 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 			p.kept = kept
 			s.keepPortal(b.portal, p)
 		}
-		s.tx.log.Sent(wire.Bind, logEntry{tmpl: b.cs.tmpl, names: s.mapped.planned, described: b.cs.described, name: string(b.portal), kept: kept}, params)
+		s.tx.log.Sent(wire.Bind, logEntry{tmpl: b.cs.tmpl, names: s.mapped.planned, described: b.cs.described, name: string(b.portal), kept: kept, silent: b.cursor != nil}, params)
 	}
 	o := t.owed.push(wire.Bind)
-	o.tmpl, o.clientStmt = b.cs.tmpl, b.cs
+	o.tmpl, o.clientStmt, o.swallow = b.cs.tmpl, b.cs, b.cursor != nil
 	t.scratch = appendBindHead(t.scratch[:0], b.portal, st.name, params)
 	if b.whole && t.logs {
 		s.tx.log.Write(b.rest)

@@ -38,12 +38,14 @@ func (s *session) describe(frame []byte) error {
 	switch {
 	case s.status() == 'E' && !s.endsFailed(plan):
 		return s.describeInFailedBlock(cs)
+	case cs.declares != nil:
+		return s.describeDeclared(cs)
 	case s.state == failed || s.localNow(plan) || s.emulates(plan):
 		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
 		if err := s.tell(wire.FrameNoParams); err != nil {
 			return err
 		}
-		return s.tell(localDescription(plan)...)
+		return s.describeLocal(plan)
 	}
 	return s.describeStatement(cs)
 }
@@ -54,7 +56,9 @@ func (s *session) describePortal(name, frame []byte) error {
 	p := s.portalOf(name)
 	switch {
 	case p.local:
-		return s.tell(localDescription(p.plan)...)
+		return s.describeLocal(p.plan)
+	case p.declares != nil:
+		return s.tell(wire.FrameNoData)
 	case s.b == nil, len(name) == 0 && !p.open:
 		return errNoPortal(name)
 	}

@@ -49,6 +49,14 @@
 // replay may still replace it. At ReadyForQuery settle (pair.go) keeps or drops
 // what the turn staged, reported.go tells of parameters, and the backend goes back.
 //
+// # What happens to a cursor
+//
+// DSQL has no DECLARE. A cursor is a portal of its query, under its own name: DECLARE is sent as a
+// Bind, FETCH as an Execute with a limit on rows, CLOSE as a Close (cursor.go; by the extended
+// protocol cursorextended.go). The query is a text like any other, with a plan and a template of
+// its own. The server's answers that a client does not expect are swallowed, and the tag is made
+// from the rows that were counted. For the log these are frames and answers as others are.
+//
 // # What happens to a conflict
 //
 //	conflict   conflicted (replay.go), or the loss of a backend (loss.go): may it be run again?
@@ -67,6 +75,7 @@
 //	session     session.go, state.go, turn.go, pair.go, pin.go, dedicated.go, wait.go,
 //	            deadline.go, presence.go, cancel.go
 //	client      request.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
+//	            cursor.go, cursorextended.go,
 //	            local.go, localanswer.go, schemaddl.go, alteration.go, package constraint, chunks.go,
 //	            control.go, strung.go, parts.go, inside.go
 //	statements  prepared.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,

@@ -151,6 +151,9 @@ func errPortalExists(name []byte) *wire.Error {
 
 // errJobFailed is a CREATE INDEX whose background job failed.
 func errJobFailed(status, details string) *wire.Error {
+	if status == "completed" { // as one that has failed is called, too
+		status = "completed without it"
+	}
 	return &wire.Error{Code: "58000", Message: "the index was not built: its job is " + status, Detail: details,
 		Hint: "Drop the index, which is not valid, and create it again."}
 }

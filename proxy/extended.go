@@ -58,14 +58,9 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	if refused && s.state == failed {
 		return errAborted
 	}
+	var declared *rewrite.Cursor
 	if !refused {
-		if err := s.mayName(name); err != nil {
-			return err
-		}
-		if err := s.mayKeep(name, tmpl); err != nil {
-			return err
-		}
-		if err := refusal(tmpl.plan); err != nil {
+		if tmpl, declared, err = s.mayParse(name, tmpl, oids); err != nil {
 			return err
 		}
 	}
@@ -86,6 +81,7 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 		}
 	}
 	s.nameStatement(name, tmpl, prev, since)
+	s.declares(name, declared, sql)
 	return nil
 }
 
@@ -320,6 +316,8 @@ func (s *session) execute(frame []byte) error {
 	switch {
 	case p.local:
 		return s.executeLocal(name, p, binary.BigEndian.Uint32(rest))
+	case p.declares != nil:
+		return s.executeDeclare(name, p)
 	case s.b == nil, len(name) == 0 && !p.open: // a backend may have one left of ours
 		return errNoPortal(name)
 	}
@@ -370,7 +368,7 @@ func (s *session) noteExecute(p *portal, bound *boundDelete, frame []byte) {
 		t.rereads = t.rereads || plan.Rereads()
 	}
 	s.countExecute(plan)
-	s.logFrame(wire.Execute, logEntry{plan: plan, bound: bound, commits: t.outcome.mayCommit(), kept: p.kept}, frame[wire.HeaderLen:])
+	s.logFrame(wire.Execute, logEntry{plan: plan, bound: bound, commits: t.outcome.mayCommit(), kept: p.kept, cursor: p.run}, frame[wire.HeaderLen:])
 	st := plan.Single()
 	if st == nil {
 		return

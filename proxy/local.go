@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
@@ -26,6 +25,9 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	}
 	if s.state == failed {
 		return true, s.answerFailed(plan)
+	}
+	if st := plan.Single(); s.runsCursor(st) {
+		return true, s.cursorQuery(plan, st)
 	}
 	// Behind frames of a group the answer has a place in the server's order: see
 	// substituted.
@@ -64,7 +66,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 // is decided at its Bind or Describe (localNow).
 func maybeLocal(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	return st != nil && (plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" || st.Database != nil || st.Alters())
+	return st != nil && (plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" || st.Database != nil || st.Alters() || st.Cursor != nil)
 }
 
 // carriesOut reports whether a statement of DDL is one that Sluice carries out by statements
@@ -86,7 +88,7 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 		return false
 	}
 	switch {
-	case st.Tag != "", st.Database != nil:
+	case st.Tag != "", st.Database != nil, st.Cursor != nil:
 		return true
 	case st.Alters():
 		return s.altersAlone()
@@ -204,6 +206,7 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 				}
 			}
 		}
+		frames = s.noticesOf(st)
 		if st.Void != "" {
 			frames = [][]byte{dataRow("")}
 		}
@@ -289,8 +292,8 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 	return nil, err
 }
 
-// closeAll is the tag of CLOSE ALL, which closes the portals of the protocol too. Sluice
-// answers it on DSQL without closing any, and so refuses it while there are some.
+// closeAll is the tag of CLOSE ALL, which closes the portals of the protocol too. Sluice closes
+// cursors of its own for it (closeCursors), and refuses it while there are others.
 const closeAll = "CLOSE CURSOR ALL"
 
 var errPortalsOpen = &wire.Error{Code: retry.StateUnsupported, Message: "CLOSE ALL cannot close the portals that are open in this transaction",
@@ -313,12 +316,8 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	if st.Show == "" || limit != 1 {
 		s.increment()
 	}
-	// A savepoint ends the turn of the log by itself (cutTurn), and is undone with its
-	// transaction.
-	if s.emulates(p.plan) {
-		p.done = true
-		s.keepPortal(name, p)
-		return s.savepoint(st)
+	if done, err := s.executeLogged(name, p, limit); done {
+		return err
 	}
 	if st.Show == "" && !s.t.owed.empty() { // an error of what went before would skip this
 		if err := s.makeAnswer(); err != nil || s.t.skip {
@@ -354,6 +353,23 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	return s.runLocal(st, false, false)
 }
 
+// executeLogged is Execute of what a replay does again, and what is undone with its transaction:
+// a savepoint, which ends the turn of the log by itself (cutTurn), and what is done to cursors.
+// done is false for any other portal.
+func (s *session) executeLogged(name []byte, p portal, limit uint32) (done bool, err error) {
+	st := p.plan.Single()
+	savepoint := s.emulates(p.plan)
+	if !savepoint && !s.runsCursor(st) {
+		return false, nil
+	}
+	p.done = true
+	s.keepPortal(name, p)
+	if savepoint {
+		return true, s.savepoint(st)
+	}
+	return true, s.executeCursor(st, p.formats, limit)
+}
+
 // executeDiscard is Execute of DISCARD ALL, which PostgreSQL runs in a transaction of its
 // own: it commits at once, and what follows in the group is the first statement of another.
 func (s *session) executeDiscard(st *rewrite.Statement) error {
@@ -375,12 +391,14 @@ func (s *session) executeDiscard(st *rewrite.Statement) error {
 // statement without rows cannot be run again, as at the server.
 func (s *session) executeAgain(name []byte, st *rewrite.Statement) error {
 	switch {
+	case st.Cursor != nil && st.Cursor.Verb == rewrite.FetchCursor:
+		return s.tell(wire.AppendCommand(nil, "FETCH 0"))
 	case st.Show != "" && st.Column == "":
 		return s.tell(wire.AppendCommand(nil, "SHOW"))
 	case st.Column != "" || st.Void != "":
 		return s.tell(wire.AppendCommand(nil, "SELECT 0"))
 	}
-	return &wire.Error{Code: "55000", Message: fmt.Sprintf("portal \"%s\" cannot be run", name)}
+	return errPortalDone(name)
 }
 
 // executeControl ends a block that has failed and that no backend knows. A portal that was

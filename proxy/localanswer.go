@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/binary"
+	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -43,6 +44,35 @@ func resetTag(c *rewrite.Change) string {
 	}
 	return "SET"
 }
+
+// noticesOf are what the client is told in front of the tag of a statement that is answered.
+func (s *session) noticesOf(st *rewrite.Statement) (frames [][]byte) {
+	if len(st.Notices) == 0 || !s.hearsNotices() {
+		return nil
+	}
+	for _, n := range st.Notices {
+		e := wire.Error{Code: codeNotice, Message: n.Message, Detail: n.Detail}
+		frames = append(frames, e.AppendNotice(nil, "NOTICE"))
+	}
+	return frames
+}
+
+// hearsNotices reports whether the client wants messages of the level NOTICE. Where the server
+// keeps the setting, nobody here knows, and it is taken for the default.
+func (s *session) hearsNotices() bool {
+	const level = "client_min_messages"
+	if !s.settings.Shows(level) {
+		return true
+	}
+	switch strings.ToLower(s.settings.Shown(level)) {
+	case "warning", "error":
+		return false
+	}
+	return true
+}
+
+// codeNotice is the SQLSTATE of a notice that has none of its own, as PostgreSQL gives it.
+const codeNotice = "00000"
 
 // rowOf describes the one row that a statement answered here has; nil for none. The numbers
 // are the OIDs of the types text and void.

@@ -33,7 +33,7 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 	if hint == "" {
 		hint = s.hintOf(o, plan, st, payload)
 	}
-	if retry.Field(payload, 'H') != nil && hint != hintHexCast && hint != hintNoBytea {
+	if retry.Field(payload, 'H') != nil && hint != hintHexCast && hint != hintNoBytea && !isUnknownFunction(payload) {
 		hint = ""
 	}
 	moved := retry.Field(payload, 'P') != nil && (plan.Text != "" || split != nil || o.shift > 0)
@@ -54,7 +54,7 @@ func (s *session) hintOf(o *owed, plan *rewrite.Plan, st *rewrite.Statement, pay
 	if st != nil && (code == "0A000" || code == "42704") {
 		return st.Hint
 	}
-	if plan.Mapped && code == "42883" {
+	if plan.Mapped && code == unknownFunction {
 		if hint := hintOfConversion(retry.Field(payload, 'M')); hint != "" {
 			return hint
 		}
@@ -65,6 +65,9 @@ func (s *session) hintOf(o *owed, plan *rewrite.Plan, st *rewrite.Statement, pay
 	if s.srv.cfg.Kind != DSQL {
 		return ""
 	}
+	if code == unknownFunction {
+		return rewrite.MissingFunction(string(retry.Field(payload, 'M')))
+	}
 	return cmp.Or(s.hintOfRows(o, plan, st, payload), hintOfLimit(payload))
 }
 
@@ -72,6 +75,14 @@ func (s *session) hintOf(o *owed, plan *rewrite.Plan, st *rewrite.Statement, pay
 // DSQL says of two, and of DDL and rows.
 func ofTransaction(message []byte) bool {
 	return bytes.HasPrefix(message, []byte("multiple ddl statements")) || bytes.HasPrefix(message, []byte("ddl and dml"))
+}
+
+// unknownFunction is the SQLSTATE of a function that is not there. The server's own hint to it
+// is about types, and says less than one that knows the function.
+const unknownFunction = "42883"
+
+func isUnknownFunction(payload []byte) bool {
+	return string(retry.Field(payload, 'C')) == unknownFunction
 }
 
 // retold is an error with the position mapped, where moved says so, with names and values as

@@ -43,6 +43,7 @@ type owed struct {
 	text       string           // E: of the prepared statement that runs; "" when unknown
 	bound      *boundDelete     // E: what it takes to run it in batches; nil: it is not
 	kept       *keptAnswer      // E, Q: where the answer is kept; nil: it is not
+	cursor     *cursorRun       // E: of a cursor, whose FETCH or MOVE is answered; else nil
 	// bytes of a synthetic answer or a forced error.
 	bytes []byte
 }

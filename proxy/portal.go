@@ -22,6 +22,12 @@ type portal struct {
 	text  string           // of its statement
 	bound *boundDelete     // nil: it cannot be run in batches
 	kept  *keptAnswer      // nil: its answer is not kept
+	// cursor is the DECLARE that opened it; nil: a Bind of the client's did. declares is what
+	// it takes to carry one out, of a portal that is bound to it. See cursor.go.
+	cursor   *cursor
+	declares *declaration
+	run      *cursorRun // of a copy that is about to be run: how far it goes
+	formats  []byte     // of FETCH: in which its rows are to come
 }
 
 // openPortals are those of the current transaction that need more than forwarding. The
@@ -41,12 +47,18 @@ func (s *session) closePortals() { s.openPortals = openPortals{} }
 func (s *session) setPortal(name []byte, p portal) error {
 	s.tx.binds++
 	p.seq = s.tx.binds
+	if p.cursor != nil && p.cursor.seq > 0 {
+		p.seq = p.cursor.seq
+	}
 	if len(name) == 0 {
 		s.portal = p
 		return nil
 	}
-	if old := s.portals[string(name)]; old.open && (old.local || p.local) { // else the server sees both
+	switch old := s.portals[string(name)]; {
+	case old.open && (old.local || p.local): // else the server sees both
 		return errPortalExists(name)
+	case old.open && (old.cursor != nil || p.cursor != nil):
+		return nil // the server refuses the second
 	}
 	if len(s.portals) >= s.srv.cfg.PreparedPerClient {
 		return &wire.Error{Code: "54000", Message: "too many open portals in one transaction"}
@@ -143,6 +155,9 @@ func (s *session) closeNamed(frame []byte) error {
 	}
 	if err := s.ensureBackend(); err != nil {
 		return err
+	}
+	if p.cursor != nil {
+		s.notePortal(p) // a return to a savepoint would open it again
 	}
 	s.logFrame(wire.Close, logEntry{}, frame[wire.HeaderLen:])
 	s.t.owed.push(wire.Close)

@@ -231,6 +231,10 @@ type clientStatement struct {
 	// since is 1 + session.heard of a Parse that was answered from memory; 0: the
 	// server was asked.
 	since uint64
+	// declares is what it declares, where tmpl is of the query of a cursor; else nil. optsOut:
+	// a comment in front of that query asks for no replay.
+	declares *rewrite.Cursor
+	optsOut  bool
 }
 
 // serverStatement is one statement that a backend holds under a name of ours. Clients of

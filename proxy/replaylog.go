@@ -63,6 +63,8 @@ type transaction struct {
 	// already.
 	unknown, renamed bool
 	savepoints
+	// changes counts what it has sent that may have changed something.
+	changes uint64
 }
 
 // logEntry is what it takes, besides its payload, to send a logged frame once more. The
@@ -79,6 +81,8 @@ type logEntry struct {
 	stmt      *clientStatement // D: whose client the answer tells
 	answered  *answeredHere    // Q: some of what it asks for is answered here; else nil
 	kept      *keptAnswer      // Q, B: what its client was answered; nil: that is not kept
+	cursor    *cursorRun       // E: of a cursor; else nil
+	silent    bool             // B, C: of a cursor: its answer is for nobody
 	// commits: once it is sent, the turn may have committed.
 	commits bool
 	// undoes: a frame that the server skips leaves prev under the name.

@@ -77,8 +77,11 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 			return swallow, err
 		}
 	}
-	if typ == wire.DataRow || typ == wire.CopyData {
-		return pass, nil // where others are masked
+	if typ == wire.DataRow || typ == wire.CopyData { // where others are masked
+		if t.rows++; t.owed.first().moves() {
+			return swallow, nil
+		}
+		return pass, nil
 	}
 	return s.answered(answers[t.owed.first().kind][typ], typ, frame, total)
 }
@@ -87,8 +90,8 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 // popped when it is answered.
 func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict, error) {
 	t := s.t
-	o, v := t.owed.first(), pass
-	if o.swallow {
+	o, v, rows := t.owed.first(), pass, t.rows
+	if t.rows = 0; o.swallow {
 		v = swallow
 	}
 	switch a {
@@ -111,6 +114,9 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 	case completes, completesOne:
 		if o.kept != nil {
 			o.kept.end(typ, frame)
+		}
+		if o.cursor != nil {
+			return swallow, s.cursorEnd(o, typ, frame, rows)
 		}
 		s.completed(o, typ, frame)
 		if a == completes {

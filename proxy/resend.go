@@ -113,8 +113,7 @@ func (s *session) resend(last bool) error {
 	t.unseen = false
 	for i := range frames {
 		f := &frames[i]
-		switch f.Type {
-		case 0, wire.Parse, wire.Bind, wire.Close:
+		if acknowledged(f) {
 			if acks++; last && acks <= s.tx.log.Acknowledged() {
 				f.Note.undoes = false // the client was told: the name means what it was told
 			}
@@ -146,6 +145,15 @@ func (s *session) resend(last bool) error {
 		}
 	}
 	return nil
+}
+
+// acknowledged reports whether the client is told of a frame by an answer that is not compared.
+func acknowledged(f *retry.Frame[logEntry]) bool {
+	switch f.Type {
+	case 0, wire.Parse, wire.Bind, wire.Close:
+		return !f.Note.silent
+	}
+	return false
 }
 
 // undoNames takes back what frames did to the client's statements that the server skips
@@ -223,8 +231,10 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 		plan = n.plan
 	}
 	o := s.pushRun(f.Type, plan)
+	o.swallow = n.silent
 	switch f.Type {
 	case wire.Execute:
+		s.runs(o, n.cursor)
 		if last && n.kept != nil && !n.kept.whole {
 			o.kept = n.kept
 		}
@@ -392,7 +402,8 @@ func (s *session) rebind(f *retry.Frame[logEntry], last bool) error {
 	if last && n.kept != nil { // its Execute gathers another answer
 		n.kept.again()
 	}
-	t.owed.push(wire.Bind).tmpl = tmpl
+	o := t.owed.push(wire.Bind)
+	o.tmpl, o.swallow = tmpl, n.silent
 	t.scratch = appendBindHead(t.scratch[:0], []byte(n.name), st.name, f.Len())
 	s.add(t.scratch)
 	s.addPayload(f)

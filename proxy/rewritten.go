@@ -171,8 +171,9 @@ func (s *session) maskedReply(typ byte, frame []byte, total int) (done bool, err
 func (s *session) maskedEnd(st *rewrite.Statement, typ byte, tag []byte) error {
 	t := s.t
 	o := t.owed.first()
+	var notices []byte
 	if st.Tag != "" {
-		tag = wire.AppendCommand(nil, st.Tag)
+		tag, notices = wire.AppendCommand(nil, st.Tag), slices.Concat(s.noticesOf(st)...)
 	} else if typ == wire.PortalSuspended { // behind the one row, which was ours
 		tag = wire.AppendCommand(nil, "CREATE INDEX")
 	}
@@ -188,7 +189,7 @@ func (s *session) maskedEnd(st *rewrite.Statement, typ byte, tag []byte) error {
 		return nil
 	}
 	t.job = job{}
-	return s.passSpan(tag)
+	return s.passSpan(append(notices, tag...))
 }
 
 // job is a background job that an answer waits for.

@@ -75,6 +75,13 @@ func (s *session) savepointQuery(plan *rewrite.Plan) error {
 			return err
 		}
 	}
+	return s.endQuery()
+}
+
+// endQuery ends the turn of a simple Query that the server got as frames of the extended
+// protocol, if it got anything. With nil the turn is over.
+func (s *session) endQuery() error {
+	t := s.t
 	if !t.touched {
 		return s.ready()
 	}

@@ -51,6 +51,9 @@ func (s *session) epoch() uint64 {
 // come later doubtful.
 func (s *session) changesSchema(plan *rewrite.Plan) {
 	c := &s.schema
+	if plan.Kind >= rewrite.Control {
+		s.tx.changes++
+	}
 	switch {
 	case plan.Kind >= rewrite.DDL:
 		c.ddl = c.ddl || plan.Kind == rewrite.DDL

@@ -68,6 +68,7 @@ type Server struct {
 	purity    purity
 	sequences sequences
 	keeper    keeper
+	suspends  atomic.Bool // a portal was suspended in the middle of a cursor
 
 	ctx  context.Context // ends when sessions are cut
 	stop context.CancelFunc

@@ -44,7 +44,9 @@ func (s *session) refusedForm(o *owed, payload []byte) (hint string, again bool)
 		return "", false
 	}
 	hint, again = s.srv.planner.Refused(plan, split, string(retry.Field(payload, 'C')), retry.Field(payload, 'M'))
-	if hint != "" {
+	if hint == "" {
+		hint = s.hintOfCursor(o, payload)
+	} else {
 		s.srv.metrics.Unsupported(plan.Operation, string(rewrite.JoinForUpdate))
 	}
 	if again {

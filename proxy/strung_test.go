@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// answering has Sluice answer what resets a session.
-func answering(s *setup) { s.rules = rewrite.Rules{Session: true} }
+// answering has Sluice answer what resets a session, and what is said about extensions.
+func answering(s *setup) { s.rules = rewrite.Rules{Session: true, Extensions: true} }
 
 // localForms are statements that Sluice answers, for one kind of server or the other.
 var localForms = []string{
@@ -28,6 +28,7 @@ var localForms = []string{
 	"CLOSE ALL", "UNLISTEN *", "SELECT pg_advisory_unlock_all()", "SELECT pg_advisory_unlock_all() AS v",
 	"RESET ALL", "RESET TimeZone", "SET TimeZone TO DEFAULT", "SET TIME ZONE LOCAL", "SET LOCAL TimeZone = 'Asia/Tokyo'", "SET TimeZone = 'Asia/Tokyo'", "SHOW TimeZone",
 	"SET SESSION AUTHORIZATION DEFAULT", "RESET SESSION AUTHORIZATION",
+	"DROP EXTENSION IF EXISTS nosuch", "DROP EXTENSION IF EXISTS \"No such\", pgcrypto CASCADE",
 }
 
 // stringForms are strings with one such statement, L, in each place.

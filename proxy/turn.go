@@ -103,8 +103,8 @@ type course struct {
 	errorTold bool
 	// copying: the server waits for COPY data.
 	copying bool
-	// statement counts the tags of a simple Query.
-	statement int
+	// statement counts the tags of a simple Query, and rows what has come of an answer's rows.
+	statement, rows int
 }
 
 // partial is what has come or gone of a frame, between a session and its backend. It is

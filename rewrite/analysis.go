@@ -22,6 +22,7 @@ type analysis struct {
 	calls, sets       bool      // of a function that may change settings; of set_config for the transaction
 	locked            []message // queries with locking clauses
 	samples, advisory bool      // TABLESAMPLE; an advisory lock
+	uuids             bool      // uuid_generate_v4, of some schema
 	setsConfig        bool      // set_config, or an EXECUTE that may
 	unsure            bool      // see Plan.SureRead
 	prepares          bool      // PREPARE: what it holds runs later
@@ -206,6 +207,7 @@ func (a *analysis) call(m message) {
 	default:
 		schema = "?" // of another database: an error in PostgreSQL
 	}
+	a.uuids = a.uuids || name == generateV4
 	a.function(schema, name, m)
 }
 

@@ -156,14 +156,11 @@ func (st *Statement) analyze(p *part, inert bool) {
 	st.Drops = destroys(m)
 	st.setsConfig, st.unsure = a.setsConfig, a.kind == Read && a.unsure && !a.inert
 	st.Asks = a.settingsAsked(m)
-	p.locked, p.samples, p.advisory = a.locked, a.samples, a.advisory
+	p.locked, p.samples, p.advisory, p.uuids = a.locked, a.samples, a.advisory, a.uuids
 	if m.is("SelectStmt") && len(st.Asks) == 1 {
 		st.shows(m)
 	}
 }
-
-// cursorHold is CURSOR_OPT_HOLD of PostgreSQL's parsenodes.h.
-const cursorHold = 0x0020
 
 // explainAnalyze reports whether an EXPLAIN runs its statement.
 func explainAnalyze(m message) bool {

@@ -203,6 +203,9 @@ func TestNoColumnIsMissed(t *testing.T) {
 	p := mappedPlanner(t, nil)
 	for _, sql := range places {
 		plan := p.PlanIn([]byte(sql), mappedNames())
+		if c := plan.Statements[0].Cursor; c != nil { // its query is planned by itself
+			plan = p.PlanIn([]byte(c.Query), mappedNames())
+		}
 		for _, st := range plan.Statements {
 			if plan.Text == "" && st.Refusal == nil && !mayPass.MatchString(sql+" ") {
 				t.Errorf("%s\n passes as it is", sql)

@@ -232,14 +232,7 @@ func (p *phrase) qualified(i int) int {
 }
 
 // isBytea reports whether a type is bytea, as a column's definition has it.
-func isBytea(kind message) bool {
-	names := kind.names("names")
-	if len(names) == 2 && names[0] == "pg_catalog" {
-		names = names[1:]
-	}
-	return slices.Equal(names, []string{"bytea"}) && !kind.flag("setof") && !kind.flag("pct_type") &&
-		kind.child("array_bounds").shape == nil && kind.child("typmods").shape == nil
-}
+func isBytea(kind message) bool { return isType(kind, "bytea") }
 
 // constraintIs reports the kind of a constraint.
 func constraintIs(constraint message, kinds ...pg_query.ConstrType) bool {

@@ -3,7 +3,7 @@ package rewrite
 import pg_query "github.com/pganalyze/pg_query_go/v6"
 
 // figure is the name that PostgreSQL gives a column of a query that has none in the text, and
-// the reference to a column, or to a field, that the name is from, if it is.
+// the reference to a column, or to a field, or the call that the name is from, if it is.
 func figure(n message) (name string, leaf message) {
 	name, leaf, _ = figured(n.kind())
 	if name == "" {
@@ -32,7 +32,7 @@ func figured(node message) (name string, leaf message, sure int) {
 		return figured(node.child("arg"))
 	case "FuncCall":
 		names := node.names("funcname")
-		return names[len(names)-1], message{}, 2
+		return names[len(names)-1], node, 2
 	case "A_Expr":
 		if pg_query.A_Expr_Kind(node.integer("kind")) == pg_query.A_Expr_Kind_AEXPR_NULLIF {
 			return "nullif", message{}, 2

@@ -198,20 +198,23 @@ var afterItems = map[string]bool{"from": true, "where": true, "group": true, "ha
 	"into": true, "returning": true}
 
 // itemEnd is the last token of an item, which begins at a token, of a list without parentheses.
-func (m *mapper) itemEnd(i int) int {
+func (m *mapper) itemEnd(i int) int { return m.ph.itemEnd(i, m.pair) }
+
+// itemEnd likewise; pair tells which token ends what a parenthesis or bracket opens, -1 for none.
+func (p *phrase) itemEnd(i int, pair func(int) int) int {
 	if i < 0 {
 		return -1
 	}
-	for first := i; i < len(m.ph.tokens); i++ {
+	for first := i; i < len(p.tokens); i++ {
 		switch {
-		case m.ph.punct(i, '('), m.ph.punct(i, '['):
-			if i = m.pair(i); i < 0 {
+		case p.punct(i, '('), p.punct(i, '['):
+			if i = pair(i); i < 0 {
 				return -1
 			}
-		case m.ph.punct(i, ','), m.ph.punct(i, ')'), m.ph.punct(i, ']'), m.ph.punct(i, ';'):
+		case p.punct(i, ','), p.punct(i, ')'), p.punct(i, ']'), p.punct(i, ';'):
 			return i - 1
-		case i > first && m.ph.tokens[i].kind == wordToken && afterItems[strings.ToLower(string(m.ph.lexeme(i)))] &&
-			!m.ph.punct(i-1, '.') && !m.ph.word(i-1, "as") && !m.ph.word(i-1, "distinct") && !m.ph.word(i-1, "within"):
+		case i > first && p.tokens[i].kind == wordToken && afterItems[strings.ToLower(string(p.lexeme(i)))] &&
+			!p.punct(i-1, '.') && !p.word(i-1, "as") && !p.word(i-1, "distinct") && !p.word(i-1, "within"):
 			return i - 1
 		}
 	}

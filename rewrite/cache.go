@@ -147,6 +147,12 @@ func (p *Plan) bytes() int {
 		if c := st.Constraints; c != nil {
 			n += c.bytes() + len(p.source)
 		}
+		for _, notice := range st.Notices {
+			n += int(unsafe.Sizeof(notice)) + len(notice.Message) // Detail is a constant
+		}
+		if c := st.Cursor; c != nil {
+			n += int(unsafe.Sizeof(*c)) + len(c.Name) + len(c.Query)
+		}
 		n += len(st.Hint) + len(st.Show) + len(st.Deallocate) + len(st.Executes) + len(st.Tx.Name) + len(st.Tx.Snapshot)
 		n += cap(st.Changes) * int(unsafe.Sizeof(Change{}))
 		for _, c := range st.Changes {

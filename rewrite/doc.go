@@ -38,12 +38,19 @@
 // has how the server converts, by functions or by casts; byteareads.go has the expressions that
 // a table's definition computes.
 //
+// Serial and identity columns are in serial.go, the options of sequences in numbering.go, indexes
+// in index.go. What is answered of extensions is in extension.go, and the function of theirs
+// that is rewritten in uuid.go.
+//
 // ALTER TABLE of what DSQL refuses is edited where that means the same (alter.go), or left to
 // the relay, with what it takes to carry it out or to tell how (alteration.go; constraints are in
 // constraint.go, and their steps in constraintsteps.go).
 //
 // What a text asks of its transaction, and where a string is cut when that is committed in
 // parts, is in transaction.go.
+//
+// The query of a cursor is taken out of its DECLARE (cursor.go), and is a text that is planned
+// by itself: the DECLARE is the relay's to carry out, and so are FETCH, MOVE and CLOSE.
 //
 // What is only needed once the server has refused a text is made then: the split form
 // (split.go) and the batches of a DELETE (chunked.go).

@@ -11,16 +11,18 @@ const (
 	LockingRule        // FOR SHARE and FOR NO KEY UPDATE
 	SplitRule          // FOR UPDATE over several tables, where a cluster refuses it
 	IndexRule          // CREATE INDEX
-	SerialRule         // serial columns
+	SerialRule         // serial and identity columns, sequences
 	DatabaseRule       // CREATE DATABASE, DROP DATABASE
 	IsolationRule      // isolation levels
 	SessionRule        // DISCARD
 	AlterRule          // ALTER TABLE ... ADD COLUMN
 	ByteaRule          // bytea in keys
+	ExtensionRule      // extensions and their functions
+	CursorRule         // DECLARE, FETCH, MOVE, CLOSE
 	ruleCount
 )
 
-var ruleNames = [ruleCount]string{"dialect", "locking", "split", "index", "serial", "database", "isolation", "session", "alter", "bytea"}
+var ruleNames = [ruleCount]string{"dialect", "locking", "split", "index", "serial", "database", "isolation", "session", "alter", "bytea", "extension", "cursors"}
 
 func (r Rule) String() string { return ruleNames[r] }
 

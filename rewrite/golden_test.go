@@ -74,6 +74,9 @@ func showFindings(plan *Plan) string {
 		if st.Constraints != nil {
 			lines = append(lines, showSteps(st.Constraints)...)
 		}
+		if c := st.Cursor; c != nil {
+			lines = append(lines, fmt.Sprintf("cursor %d %q %q %d%s", c.Verb, c.Name, c.Query, c.Rows, cursorWords(c)))
+		}
 		if st.Job != NoJob {
 			lines = append(lines, [...]string{"", "job", "job awaited"}[st.Job])
 		}
@@ -99,6 +102,19 @@ func showSteps(c *Constraints) (lines []string) {
 		lines = append(lines, "step "+a.NotValid(name), "step "+a.Validate(name))
 	}
 	return lines
+}
+
+// cursorWords are what else is known of a statement about a cursor.
+func cursorWords(c *Cursor) (words string) {
+	for _, is := range []struct {
+		so   bool
+		word string
+	}{{c.NoScroll, " no scroll"}, {c.Backward, " backward"}, {c.Elsewhere, " elsewhere"}} {
+		if is.so {
+			words += is.word
+		}
+	}
+	return words
 }
 
 // goldenPolicies are what the golden files are written for.

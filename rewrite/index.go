@@ -58,19 +58,48 @@ func (r *rewriter) indexRefusals(p *part) (any bool) {
 	}
 	method := p.node.text("access_method")
 	refuse(IndexMethod, method != "btree" && method != "")
-	descends, classed := false, false
+	keys, descend, classed, unique := 0, 0, false, p.node.flag("unique")
 	for key := range p.node.list("index_params") {
-		order := key.integer("ordering")
-		descends = descends || order == int(pg_query.SortByDir_SORTBY_DESC)
-		classed = classed || key.child("opclass").shape != nil
+		keys++
+		if key.integer("ordering") == descending {
+			descend++
+		}
+		classed = classed || key.child("opclass").shape != nil && !usualClass(key, unique)
 	}
-	refuse(IndexOrder, descends)
+	refuse(IndexOrder, descend > 0 && (descend < keys || method != "btree" && method != ""))
 	refuse(IndexOpClass, classed && (method == "btree" || method == ""))
 	return any
 }
 
-// plainKeys takes out what DSQL refuses and what is so without it: USING btree
-// (the parser fills it in) and ASC.
+// Orders of keys, in the numbers of the tree.
+const (
+	ascending  = int(pg_query.SortByDir_SORTBY_ASC)
+	descending = int(pg_query.SortByDir_SORTBY_DESC)
+	nullsFirst = int(pg_query.SortByNulls_SORTBY_NULLS_FIRST)
+	nullsLast  = int(pg_query.SortByNulls_SORTBY_NULLS_LAST)
+)
+
+// usualClasses are operator classes of B-trees that order as their type does without them,
+// under the collation C: each is its type's own, or compares bytes.
+var usualClasses = wordSet(`text_pattern_ops varchar_pattern_ops text_ops varchar_ops int2_ops int4_ops int8_ops float4_ops float8_ops
+	numeric_ops bool_ops uuid_ops date_ops time_ops timetz_ops timestamp_ops timestamptz_ops interval_ops bytea_ops`)
+
+// paddedClasses are those that leave out the blanks at the end. Over text they would keep
+// values apart otherwise than text does.
+var paddedClasses = wordSet("bpchar_pattern_ops bpchar_ops")
+
+// usualClass reports whether a key's operator class means nothing on DSQL.
+func usualClass(key message, unique bool) bool {
+	names := key.names("opclass")
+	if len(names) == 2 && names[0] == "pg_catalog" {
+		names = names[1:]
+	}
+	return len(names) == 1 && key.child("opclassopts").shape == nil && (usualClasses[names[0]] || paddedClasses[names[0]] && !unique)
+}
+
+// plainKeys takes out what DSQL refuses and what is so without it: USING btree (the parser
+// fills it in), ASC, usual operator classes; and DESC of all keys, since an index is read in
+// both directions. NULLS FIRST and LAST change places with it.
 func (r *rewriter) plainKeys(p *part, ph *phrase, at int) {
 	i := at
 	for ; i < len(ph.tokens) && !ph.punct(i, '('); i++ {
@@ -79,22 +108,60 @@ func (r *rewriter) plainKeys(p *part, ph *phrase, at int) {
 			i++
 		}
 	}
-	for depth := 0; i < len(ph.tokens); i++ {
-		switch {
-		case ph.punct(i, '('):
-			depth++
-		case ph.punct(i, ')'):
-			depth--
-		case depth == 1 && ph.word(i, "asc"):
-			r.edit(ph.remove(i))
-		}
-		if depth == 0 {
-			break
-		}
-	}
+	mirrored, classed := false, false
+	i++
 	for key := range p.node.list("index_params") {
-		if key.integer("ordering") == int(pg_query.SortByDir_SORTBY_ASC) {
-			r.meant.set(key, "ordering", value{number: uint64(pg_query.SortByDir_SORTBY_DEFAULT)})
+		end := ph.ends(i)
+		mirrored = mirrored || key.integer("ordering") == descending
+		classed = classed || key.child("opclass").shape != nil
+		r.plainKey(ph, key, end)
+		i = end + 2
+	}
+	if mirrored {
+		r.find(handled(IndexOrder, Rewritten, Info, "DESC is taken out of every key: the index is read backwards", p.st.Start))
+	}
+	if classed {
+		r.find(handled(IndexOpClass, Rewritten, Info, "the operator class is taken out: it orders as the type does", p.st.Start))
+	}
+}
+
+// plainKey is plainKeys for one key, whose last token is end.
+func (r *rewriter) plainKey(ph *phrase, key message, end int) {
+	order, nulls := key.integer("ordering"), key.integer("nulls_ordering")
+	if nulls == nullsFirst || nulls == nullsLast {
+		switch {
+		case order == descending && nulls == nullsFirst: // as without DESC, without it
+			r.edit(ph.remove(end-1), ph.remove(end))
+			r.meant.set(key, "nulls_ordering", value{number: uint64(pg_query.SortByNulls_SORTBY_NULLS_DEFAULT)})
+		case order == descending:
+			r.edit(ph.replace(end, "FIRST"))
+			r.meant.set(key, "nulls_ordering", value{number: uint64(nullsFirst)})
 		}
+		end -= 2
+	}
+	if order == ascending || order == descending {
+		r.edit(ph.remove(end))
+		r.meant.set(key, "ordering", value{number: uint64(pg_query.SortByDir_SORTBY_DEFAULT)})
+		end--
+	}
+	if names := len(key.names("opclass")); names > 0 {
+		for i := range 2*names - 1 {
+			r.edit(ph.remove(end - i))
+		}
+		r.meant.set(key, "opclass")
+	}
+}
+
+// dropIndex is the rule of DROP INDEX CONCURRENTLY: on DSQL nothing is locked either way.
+func (r *rewriter) dropIndex(p *part) {
+	isIndex := pg_query.ObjectType(p.node.integer("remove_type")) == pg_query.ObjectType_OBJECT_INDEX
+	switch ph := r.phrase(p); {
+	case !isIndex || !p.node.flag("concurrent"):
+	case r.rules.Index && ph.words(0, "drop", "index", "concurrently"):
+		r.edit(ph.remove(2))
+		r.meant.set(p.node, "concurrent")
+		r.find(handled(DropConcurrently, Rewritten, Info, "CONCURRENTLY is taken out", p.st.Start))
+	case r.rules.Index || r.rules.Dialect:
+		r.find(off(DropConcurrently, p.st.Start))
 	}
 }

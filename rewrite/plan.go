@@ -183,6 +183,8 @@ type Statement struct {
 	// Plan.Text has a query in its place that reads nothing: where that goes to
 	// the server, its rows are swallowed and its tag is replaced by this one.
 	Tag string
+	// Notices stand in front of Tag.
+	Notices []Notice
 	// Void is the name of the column of the one row, of type void, that the answer
 	// behind Tag has; "" for an answer without rows.
 	Void string
@@ -202,6 +204,9 @@ type Statement struct {
 	// Constraints is an ALTER TABLE that adds constraints, which the relay may carry out in
 	// steps, where the server refuses it; nil for any other statement.
 	Constraints *Constraints
+	// Cursor is what the statement does to a cursor that the relay carries out; nil for any
+	// other statement. The server must not see it.
+	Cursor *Cursor
 
 	setsConfig bool // by set_config()
 	unsure     bool // see Plan.SureRead
@@ -218,6 +223,9 @@ type Refusal struct {
 	// Unsent: the statement must not reach the server, which might take it for another.
 	Unsent bool
 }
+
+// Notice is what a client is told in front of the answer to a statement.
+type Notice struct{ Message, Detail string }
 
 // Database is a CREATE DATABASE, or a DROP DATABASE, of a name that stands for a schema.
 type Database struct {

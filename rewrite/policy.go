@@ -73,7 +73,10 @@ type Rules struct {
 	Split bool
 	// Index makes CREATE INDEX asynchronous; AwaitIndex has the relay wait for the job.
 	Index, AwaitIndex bool
-	Serial            bool // serial columns to identity
+	// Serial makes serial columns identity columns, identity columns bigint, and gives sequences
+	// a cache that DSQL takes: SequenceCache, which is 1 where it is 0.
+	Serial        bool
+	SequenceCache int
 	// Chunked are tables, as in LockPolicy.Tables, of which the relay deletes more rows than
 	// one transaction may change in several (Planner.Chunked).
 	Chunked   []string
@@ -91,10 +94,15 @@ type Rules struct {
 	// steps that DSQL has (Statement.Constraints). NotNullCheck takes NOT NULL there for a CHECK.
 	Constraints, NotNullCheck bool
 	Session                   bool // answer DISCARD PLANS, SEQUENCES and TEMP, and what else resets a session
+	// Cursors leaves statements about cursors to the relay (Statement.Cursor).
+	Cursors bool
 	// SchemaOf tells the schema that a database's name stands for; ok is false for a name
 	// that stands for none. nil: no name does. CREATE DATABASE and DROP DATABASE of such
 	// names are the relay's to carry out, whatever Databases says.
 	SchemaOf func(database string) (schema string, ok bool)
+	// Extensions answers statements about extensions that DSQL has a part of built in, and makes
+	// uuid_generate_v4() gen_random_uuid().
+	Extensions bool
 	// Savepoints says that the relay emulates them: Dialect finds nothing in them.
 	Savepoints bool
 	// Bytea says how columns of type bytea that are in keys are stored; "" is ByteaOff.
@@ -111,13 +119,13 @@ type Rules struct {
 
 // AllRules are the rules for DSQL.
 func AllRules() Rules {
-	return Rules{Locking: true, Split: true, Index: true, AwaitIndex: true, Serial: true, Databases: true,
-		Isolation: true, Session: true, AddColumn: true, Constraints: true, Dialect: true}
+	return Rules{Locking: true, Split: true, Index: true, AwaitIndex: true, Serial: true, SequenceCache: 1, Databases: true,
+		Isolation: true, Session: true, AddColumn: true, Extensions: true, Cursors: true, Constraints: true, Dialect: true}
 }
 
 // any reports whether there is anything to look for.
 func (r *Rules) any() bool {
-	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.AddColumn || r.Dialect || r.Bytea != ByteaOff
+	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.AddColumn || r.Extensions || r.Cursors || r.Dialect || r.Bytea != ByteaOff
 }
 
 // policiesKey is the configuration key of Policies.
@@ -141,6 +149,9 @@ func (r *Rules) validate() error {
 		} else if len(name) > maxMapped {
 			errs = append(errs, fmt.Errorf("%s: %q: want a column's name of at most %d bytes: %s is put behind it", byteaColumnsKey, column, maxMapped, MappedSuffix))
 		}
+	}
+	if size := r.SequenceCache; (size != 0 || r.Serial) && !fitsCache(size) {
+		errs = append(errs, fmt.Errorf("%s: %d: want 1, or %d or more: DSQL takes no other", SequenceCacheKey, size, manyCached))
 	}
 	for _, problem := range patternProblems(r.Chunked) {
 		errs = append(errs, fmt.Errorf("%s: %s", ChunkedKey, problem))

@@ -106,11 +106,13 @@ func TestRulesAreSwitchedOffAlone(t *testing.T) {
 		{"BEGIN ISOLATION LEVEL READ COMMITTED", IsolationRule, IsolationLevel},
 		{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", IsolationRule, TransactionMode},
 		{"DISCARD PLANS", SessionRule, ""},
+		{"FETCH ALL FROM c", CursorRule, CursorUse},
 	}
 	switches := map[Rule]func(*Rules){
 		LockingRule: func(r *Rules) { r.Locking = false }, IndexRule: func(r *Rules) { r.Index = false },
 		SerialRule: func(r *Rules) { r.Serial = false }, DatabaseRule: func(r *Rules) { r.Databases = false },
 		IsolationRule: func(r *Rules) { r.Isolation = false }, SessionRule: func(r *Rules) { r.Session = false },
+		CursorRule: func(r *Rules) { r.Cursors = false },
 	}
 	for rule, turn := range switches {
 		config := Defaults()
@@ -122,7 +124,7 @@ func TestRulesAreSwitchedOffAlone(t *testing.T) {
 		for _, e := range examples {
 			plan := p.Plan([]byte(e.sql))
 			st := plan.Single()
-			touched := plan.Text != "" || st.Tag != "" || st.Refusal != nil || st.Job != NoJob
+			touched := plan.Text != "" || st.Tag != "" || st.Refusal != nil || st.Job != NoJob || st.Cursor != nil
 			if touched != (e.rule != rule) {
 				t.Errorf("without %s: %q: %q %+v", rule, e.sql, plan.Text, st)
 			}

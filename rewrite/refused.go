@@ -16,7 +16,7 @@ var refused = map[string]Feature{
 	"CreatePolicyStmt": RowSecurity, "AlterPolicyStmt": RowSecurity, "CreateTableSpaceStmt": Tablespace,
 	"CreateForeignTableStmt": ForeignTable, "CreateFdwStmt": ForeignTable, "CreateForeignServerStmt": ForeignTable,
 	"LockStmt": LockTable, "ListenStmt": ListenNotify, "NotifyStmt": ListenNotify, "UnlistenStmt": ListenNotify,
-	"DeclareCursorStmt": Cursor, "FetchStmt": Cursor, "ClosePortalStmt": Cursor,
+	"DeclareCursorStmt": CursorUse, "FetchStmt": CursorUse, "ClosePortalStmt": CursorUse,
 	"MergeStmt": Merge, "AlterSystemStmt": AlterSystem,
 }
 
@@ -26,11 +26,13 @@ var refusedForms = map[string]struct {
 	uses    func(m message) bool
 }{
 	"SelectStmt":         {TableAs, func(m message) bool { return m.child("into_clause").shape != nil }},
-	"CreateSeqStmt":      {SequenceCache, func(m message) bool { return !cached(m.list("options")) }},
 	"CreateFunctionStmt": {Procedural, func(m message) bool { return m.flag("is_procedure") || !inSQL(m) }},
 	"VacuumStmt":         {Vacuum, func(m message) bool { return m.flag("is_vacuumcmd") }},
 	"DropStmt": {UserType, func(m message) bool {
 		return pg_query.ObjectType(m.integer("remove_type")) == pg_query.ObjectType_OBJECT_TYPE
+	}},
+	"CommentStmt": {Extension, func(m message) bool {
+		return pg_query.ObjectType(m.integer("objtype")) == pg_query.ObjectType_OBJECT_EXTENSION
 	}},
 }
 
@@ -68,6 +70,10 @@ func (r *rewriter) dialect(p *part) {
 		}
 	case "AlterTableStmt":
 		r.refusedAlters(p)
+	case "DropStmt":
+		if pg_query.ObjectType(p.node.integer("remove_type")) == pg_query.ObjectType_OBJECT_EXTENSION {
+			r.find(found(Extension, at))
+		}
 	}
 }
 
@@ -211,17 +217,6 @@ func (r *rewriter) refusedColumn(column message, kind string) {
 	if column.child("coll_clause").shape != nil {
 		r.find(found(Collation, at))
 	}
-	for constraint := range column.list("constraints") {
-		if constraint.integer("contype") != int(pg_query.ConstrType_CONSTR_IDENTITY) {
-			continue
-		}
-		switch { // one finding: what is declared bigint gets its cache with it
-		case kind != "int8":
-			r.find(found(IdentityType, at))
-		case !cached(constraint.list("options")):
-			r.find(found(IdentityCache, at))
-		}
-	}
 }
 
 // refusedKey looks at a constraint over columns.
@@ -234,17 +229,6 @@ func (r *rewriter) refusedKey(constraint message, keys []string, types map[strin
 			r.find(found(ByteaKey, constraint.integer("location")))
 		}
 	}
-}
-
-// cached reports whether the options of a sequence have a cache that DSQL takes.
-func cached(options func(func(message) bool)) bool {
-	for option := range options {
-		if option.text("defname") == "cache" {
-			n := option.child("arg")
-			return n.is("Integer") && (n.integer("ival") == 1 || n.integer("ival") >= 65536) || n.is("Float")
-		}
-	}
-	return false
 }
 
 // inSQL reports whether a function is written in SQL.
@@ -282,6 +266,9 @@ func refusedAlter(cmd message) Feature {
 		}
 		if name := typeOf(def); refusedTypes[name] || strings.HasSuffix(name, "[]") {
 			return ColumnType
+		}
+		if identityOf(def).shape != nil {
+			return AddSerial
 		}
 		for constraint := range def.list("constraints") {
 			if constraint.integer("contype") != int(pg_query.ConstrType_CONSTR_NULL) && !saysNothing(def) {

@@ -16,6 +16,7 @@ type part struct {
 	samples bool // TABLESAMPLE
 	// advisory says that it calls a function that takes an advisory lock.
 	advisory bool
+	uuids    bool // it calls uuid_generate_v4
 }
 
 // rewriter gathers what the rules make of one text.
@@ -157,13 +158,15 @@ func (r *rewriter) unverified(p *part) {
 // statement has every rule look at one statement.
 func (r *rewriter) statement(p *part) {
 	first := len(r.findings)
-	if r.names != nil {
-		r.maps = false
-		r.mapping(p)
-		r.mapped = r.mapped || r.maps
-	}
-	if p.st.Refusal == nil {
-		r.others(p)
+	if !r.cursor(p) {
+		if r.names != nil {
+			r.maps = false
+			r.mapping(p)
+			r.mapped = r.mapped || r.maps
+		}
+		if p.st.Refusal == nil {
+			r.others(p)
+		}
 	}
 	for i := first; i < len(r.findings); i++ {
 		f := &r.findings[i]
@@ -180,11 +183,12 @@ func (r *rewriter) statement(p *part) {
 // others are the rules but that of mapping.
 func (r *rewriter) others(p *part) {
 	r.locking(p)
+	r.generateUUIDs(p)
 	switch p.node.name() {
 	case "IndexStmt":
 		r.index(p)
-	case "CreateStmt":
-		r.serial(p)
+	case "CreateStmt", "CreateSeqStmt", "AlterSeqStmt":
+		r.numbered(p)
 	case "CreateSchemaStmt":
 		for within := range p.members() {
 			r.member(within)
@@ -192,8 +196,11 @@ func (r *rewriter) others(p *part) {
 	case "AlterTableStmt":
 		if r.constraints(p); p.st.Constraints == nil {
 			r.addColumn(p)
+			r.alterIdentities(p)
 			r.alteration(p)
 		}
+	case "CreateExtensionStmt", "CommentStmt", "DropStmt":
+		r.extension(p)
 	case "CreatedbStmt":
 		r.createDatabase(p)
 	case "DropdbStmt":
@@ -219,8 +226,8 @@ func (r *rewriter) others(p *part) {
 // member looks at a statement within CREATE SCHEMA: there is no ASYNC in there.
 func (r *rewriter) member(p *part) {
 	switch {
-	case p.node.is("CreateStmt"):
-		r.serial(p)
+	case p.node.is("CreateStmt"), p.node.is("CreateSeqStmt"):
+		r.numbered(p)
 	case p.node.is("IndexStmt") && (r.rules.Index || r.rules.Dialect):
 		r.find(found(CreateIndex, p.st.Start))
 	}

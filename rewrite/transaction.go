@@ -74,7 +74,7 @@ func (p *Plan) Demand() (d Demand, ok bool) {
 		for _, c := range st.Changes {
 			d.Local = d.Local || c.Action == SetLocal
 		}
-		if st.Tag != "" || st.Refusal != nil || st.Database != nil {
+		if st.Tag != "" || st.Refusal != nil || st.Database != nil || st.Cursor != nil {
 			continue
 		}
 		d.DDL = d.DDL || st.Kind == DDL

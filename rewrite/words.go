@@ -57,7 +57,7 @@ var vocabulary = []struct {
 		nchar not nullif numeric offset on or overlay position returning row select some substring then time
 		timestamp trim union using values varchar when where`},
 	{telltale, `for into with nextval setval`},
-	{telltale | callable | harmless, `current_setting`},
+	{telltale | callable | harmless, `current_setting uuid_generate_v4`},
 	{telltale | clinging, `currval lastval setseed set_config pg_settings`},
 	{clinging, `temp temporary execute`},
 	{stateful, `set prepare execute listen declare load do call`},

@@ -39,8 +39,9 @@ type Config struct {
 	CredentialsRequire string
 	// SilenceTimeout is auto or a duration.
 	SilenceTimeout string
-	// RewriteIsolation and RewriteSession answer what is so on DSQL alone: auto, true or false.
-	RewriteIsolation, RewriteSession string
+	// RewriteIsolation, RewriteSession, RewriteExtensions and RewriteCursors are about what is so on DSQL alone:
+	// auto, true or false.
+	RewriteIsolation, RewriteSession, RewriteExtensions, RewriteCursors string
 	// AddColumnDefault is refuse, or backfill.
 	AddColumnDefault string
 	// DDLInTransactions is refuse, autocommit, or autocommit-destructive.
@@ -185,11 +186,14 @@ func (c *Config) derive() {
 		c.Rewrite.Rules.Isolation = c.onDSQL(c.RewriteIsolation)
 		c.Rewrite.Rules.Session = c.onDSQL(c.RewriteSession)
 		c.deriveDDL()
+		c.Rewrite.Rules.Extensions = c.onDSQL(c.RewriteExtensions)
+		c.Rewrite.Rules.Cursors = c.onDSQL(c.RewriteCursors)
 		if c.RewriteBytea != "off" {
 			c.Rewrite.Rules.Bytea = rewrite.ByteaMapping(c.RewriteBytea)
 		}
 	} else { // what lists tables stays, to be validated
-		c.Rewrite.Rules = rewrite.Rules{Policies: c.Rewrite.Rules.Policies, ByteaColumns: c.Rewrite.Rules.ByteaColumns, Chunked: c.Rewrite.Rules.Chunked}
+		c.Rewrite.Rules = rewrite.Rules{Policies: c.Rewrite.Rules.Policies, ByteaColumns: c.Rewrite.Rules.ByteaColumns, Chunked: c.Rewrite.Rules.Chunked,
+			SequenceCache: c.Rewrite.Rules.SequenceCache}
 	}
 	switch c.Cancel.Forward {
 	case "auto":

@@ -85,6 +85,10 @@ func (v *validation) guarantees() {
 		"a CHECK stands for NOT NULL on kind dsql only, with rewrite.enabled and ddl.add_constraint at steps; set it to refuse")
 	v.want(!dropped || v.config.RewriteSession != "true", "rewrite.session",
 		"sessions of PostgreSQL have sequences and temporary tables to discard; leave it at auto, or set it to false")
+	v.want(!dropped || v.config.RewriteExtensions != "true", rewrite.ExtensionsKey,
+		"PostgreSQL has extensions, and a client that asks for one must get it; leave it at auto, or set it to false")
+	v.want(!dropped || v.config.RewriteCursors != "true", "rewrite.cursors",
+		"PostgreSQL has cursors of its own, which do more; leave it at auto, or set it to false")
 	maps := v.config.RewriteBytea != "off"
 	v.want(!maps || v.config.Proxy.Kind == proxy.DSQL, "rewrite.bytea",
 		"PostgreSQL takes bytea in keys, and tables made so would be another schema; set it to off")

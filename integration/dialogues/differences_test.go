@@ -81,6 +81,9 @@ var differences = []difference{
 	{row: "`standard_conforming_strings=off` as a startup", refused: regexp.MustCompile(`C=0A000 M=standard_conforming_strings must be on`)},
 	{row: "`RESET` of a setting that the startup has given, in front of others", rare: true, refused: regexp.MustCompile(`C=0A000 M=a RESET to a value of the client's startup`)},
 	{row: "`CLOSE ALL` on DSQL while portals", rare: true, refused: regexp.MustCompile(`C=0A000 M=CLOSE ALL cannot close the portals`)},
+	{row: "`DECLARE ... SCROLL`, `WITH HOLD`", rare: true, refused: regexp.MustCompile(`C=0A000 M=(cursors go forward only|WITH HOLD is not supported)`)},
+	{row: "Statements about cursors in a string", rare: true, refused: regexp.MustCompile(`C=0A000 M=statements about cursors must not share a string`)},
+	{row: "`FETCH` on DSQL by the extended protocol", rare: true, refused: regexp.MustCompile(`C=0A000 M=(this cursor can no longer be read in another format|FETCH cannot be executed with a limit)`)},
 	{row: "`current_setting('name')` inside another query", rare: true, refused: regexp.MustCompile(`C=0A000 M=.*current_setting`)},
 }
 

@@ -475,6 +475,10 @@ var themes = []theme{
 	{name: "cursors", weight: 1, postgresOnly: true, texts: func(g *drawer) string {
 		return pick(g, "DECLARE k1 CURSOR FOR SELECT generate_series(1, 3) AS d", "FETCH 1 FROM k1", "CLOSE k1", "FETCH ALL FROM k1", "CLOSE ALL")
 	}},
+	{name: "cursors of Sluice's", weight: 1, dsqlOnly: true, texts: func(g *drawer) string {
+		return pick(g, "DECLARE k1 NO SCROLL CURSOR FOR SELECT generate_series(1, 3) AS d", "DECLARE k1 CURSOR FOR SELECT n FROM t_{X} ORDER BY n",
+			"FETCH 1 FROM k1", "FETCH 2 FROM k1", "MOVE 1 FROM k1", "CLOSE k1", "FETCH ALL FROM k1", "CLOSE ALL", "FETCH 0 FROM k1")
+	}},
 	{name: "isolation", weight: 1, postgresOnly: true, texts: func(g *drawer) string {
 		return pick(g, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SET transaction_isolation = 'serializable'", "SHOW transaction_isolation", "SHOW transaction_isolation",
 			"SET default_transaction_isolation = 'repeatable read'", "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ",

@@ -29,7 +29,7 @@ type played struct {
 
 // everywhere are the clients that play on all routes. Each other one plays on the direct route
 // and, by turns, on the default or on the stand-in; with CASES=all on all.
-var everywhere = []string{"psql", "pgx exec", "psycopg"}
+var everywhere = []string{"psql", "pgx exec", "psycopg", "python streams"}
 
 // TestMatrix plays every scenario with every client.
 func TestMatrix(t *testing.T) {

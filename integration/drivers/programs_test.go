@@ -17,6 +17,7 @@ func programs() []client {
 	return []client{
 		// Debian's own: python3-psycopg is not for any other interpreter.
 		program("psycopg", "/usr/bin/python3", "python/play.py"),
+		program("python streams", "/usr/bin/python3", "python/streams.py"),
 		program("node-postgres", "node", "--no-deprecation", "node/play.js"),
 	}
 }

@@ -13,6 +13,7 @@ const (
 	Copy           Feature = "copy"           // COPY FROM STDIN, COPY TO STDOUT
 	CreateAs       Feature = "createas"       // CREATE TABLE AS
 	Cursor         Feature = "cursor"         // DECLARE, FETCH
+	CursorHold     Feature = "cursorhold"     // DECLARE ... WITH HOLD, SCROLL
 	Discard        Feature = "discard"        // DISCARD ALL
 	Do             Feature = "do"             // DO, PL/pgSQL
 	Geometry       Feature = "geometry"       // '(1,2)'::point
@@ -48,7 +49,7 @@ var refusals = map[Feature]refusal{
 	Chain:          {"0A000", "unsupported transaction statement: AND CHAIN"},                     // presumed
 	Copy:           {"0A000", "unsupported statement: Copy"},                                      // presumed
 	CreateAs:       {"0A000", "unsupported statement: CreateTableAs"},                             // recorded
-	Cursor:         {"0A000", "unsupported statement: DeclareCursor"},                             // documented by AWS
+	CursorHold:     {"0A000", "WITH HOLD is not supported for cursors"},                           // Sluice's own: DSQL has none at all
 	Do:             {"0A000", "unsupported statement: Do"},                                        // presumed
 	Geometry:       {"0A000", "datatype point not supported"},                                     // recorded, of line and circle
 	Listen:         {"0A000", "unsupported statement: Listen"},                                    // recorded
@@ -67,8 +68,9 @@ var refusals = map[Feature]refusal{
 // supplied are features that DSQL lacks and Sluice makes up for: the answers
 // are PostgreSQL's. DSQL ignores cancels: Sluice ends the statement itself. It
 // answers DISCARD ALL itself, too: what there is to discard, it holds. A
-// transaction that met another is run again, and savepoints are emulated by that. The others are rewritten.
-var supplied = map[Feature]bool{Cancel: true, Discard: true, Index: true, LockWait: true, Savepoint: true, Serial: true, Share: true}
+// transaction that met another is run again, and savepoints are emulated by that. Cursors are
+// portals of the protocol there. The others are rewritten.
+var supplied = map[Feature]bool{Cancel: true, Cursor: true, Discard: true, Index: true, LockWait: true, Savepoint: true, Serial: true, Share: true}
 
 // painless are features of PostgreSQL that end in an error, where DSQL and Sluice
 // have none: nobody waits, and who meets a conflict is run again.

@@ -61,6 +61,9 @@ type Config struct {
 	// WithoutEncode knows no encode() and decode(), in the texts of clients: views and
 	// CHECKs that have them go on. No cluster is known to lack them.
 	WithoutEncode bool
+	// WithoutSuspension refuses an Execute with a limit on rows, by which a portal is read in
+	// parts. What a cluster does is not recorded.
+	WithoutSuspension bool
 	// Limits are those of transactions, messages, values and the schema.
 	Limits Limits
 	// JobDelay is how long the background work of CREATE INDEX ASYNC and

@@ -59,6 +59,9 @@ var (
 // noLockInReadOnly is PostgreSQL's; what a cluster says is not known.
 var noLockInReadOnly = &failure{code: codeReadOnly, message: "cannot execute SELECT FOR UPDATE in a read-only transaction"}
 
+// noSuspension is the answer of Config.WithoutSuspension, in words of our own.
+var noSuspension = &failure{code: "0A000", message: "portals with a limit on rows are not supported"}
+
 // tooOld is ours: AWS documents neither code nor message for the end of a
 // connection's life.
 var tooOld = &failure{fatal: true, code: codeShutdown, message: "terminating connection due to its age"}

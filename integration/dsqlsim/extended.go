@@ -74,13 +74,16 @@ func (s *session) closePortal(name string) error {
 
 // execute passes on an Execute, unless something must happen instead.
 func (s *session) execute(f *frame) error {
-	name, _, ok := cString(f.body)
-	if !ok {
+	name, rest, ok := cString(f.body)
+	if !ok || len(rest) != 4 {
 		return protocolViolation("invalid string in message")
 	}
 	p := s.names.portals[name]
 	r := s.replyTo(f)
 	s.turn.busy = true
+	if s.server.config.WithoutSuspension && int32(binary.BigEndian.Uint32(rest)) > 0 {
+		return s.fail(r, noSuspension)
+	}
 	if p == nil || p.of.statement() == nil {
 		s.block.log.incomplete = s.block.log.incomplete || p == nil
 		return s.forward(f, r)

@@ -134,7 +134,7 @@ func TestConstraintsAsInPostgreSQL(t *testing.T) {
 		}
 		added := 0
 		for i, sql := range additions {
-			if n > 0 && i%5 != n-1 { // the first has them all
+			if n > 0 && i%5 != n%5 { // the first has them all
 				continue
 			}
 			wantOut, wantErr := way.run(ctx, pg.DSN("plain"), sql, nil)

@@ -34,8 +34,11 @@ func (c *Work) violated(a *rewrite.Addition, name string, end jobEnd) error {
 		return found
 	}
 	status := end.status
-	if status == "" {
+	switch status {
+	case "":
 		status = "not known"
+	case "completed":
+		status = "completed without it"
 	}
 	return &wire.Error{Code: codeOf(a, end.details), Message: fmt.Sprintf("the constraint \"%s\" could not be added: its job is %s", name, status), Detail: end.details,
 		Hint: "See sys.jobs, and send the statement again.", Schema: c.schema, Table: c.table, Constraint: name}

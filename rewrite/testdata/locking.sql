@@ -264,10 +264,11 @@ locking for_share rewritten info
 -- in
 DECLARE c CURSOR FOR SELECT a FROM t FOR SHARE
 -- out
-DECLARE c CURSOR FOR SELECT a FROM t FOR UPDATE
+same
 -- rules
 locking for_share rewritten info
-dialect cursor flagged error
+cursors cursor answered info
+cursor 0 "c" "                     SELECT a FROM t FOR SHARE" 0
 
 -- in
 SELECT a FROM t FOR SHARE; SELECT b FROM u FOR NO KEY UPDATE ; SELECT 1

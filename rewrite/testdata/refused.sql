@@ -31,9 +31,10 @@ same
 -- in
 CREATE EXTENSION IF NOT EXISTS pgcrypto
 -- out
-same
+SELECT 1
 -- rules
-dialect extension flagged error
+extension extension answered warning
+tag CREATE EXTENSION
 
 -- in
 CREATE TRIGGER g AFTER INSERT ON t EXECUTE FUNCTION f()
@@ -215,21 +216,24 @@ DECLARE c CURSOR FOR SELECT 1
 -- out
 same
 -- rules
-dialect cursor flagged error
+cursors cursor answered info
+cursor 0 "c" "                     SELECT 1" 0
 
 -- in
 FETCH 1 FROM c
 -- out
 same
 -- rules
-dialect cursor flagged error
+cursors cursor answered info
+cursor 1 "c" "" 1
 
 -- in
 CLOSE c
 -- out
 same
 -- rules
-dialect cursor flagged error
+cursors cursor answered info
+cursor 3 "c" "" 0
 
 -- in
 SAVEPOINT s
@@ -372,9 +376,9 @@ same
 -- in
 CREATE SEQUENCE s
 -- out
-same
+CREATE SEQUENCE s CACHE 1
 -- rules
-dialect sequence_cache flagged error
+serial sequence_cache rewritten info
 
 -- in
 CREATE SEQUENCE s CACHE 1
@@ -386,9 +390,9 @@ same
 -- in
 CREATE SEQUENCE s CACHE 100
 -- out
-same
+CREATE SEQUENCE s CACHE 1
 -- rules
-dialect sequence_cache flagged error
+serial sequence_cache rewritten info
 
 -- in
 CREATE SEQUENCE s INCREMENT 2 CACHE 65536
@@ -613,8 +617,9 @@ dialect temp_table flagged error
 -- in
 CREATE TEMP TABLE t (a int GENERATED ALWAYS AS IDENTITY, b int[])
 -- out
-same
+CREATE TEMP TABLE t (a bigint GENERATED ALWAYS AS IDENTITY (CACHE 1), b int[])
 -- rules
+serial identity_type rewritten warning
 dialect temp_table flagged error
 
 -- in

@@ -92,16 +92,16 @@ same
 -- in
 CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY)
 -- out
-same
+CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY (CACHE 1))
 -- rules
-dialect identity_cache flagged error
+serial identity_cache rewritten info
 
 -- in
 CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY (CACHE 65536))
 -- out
-same
+CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY (CACHE 65536))
 -- rules
-dialect identity_type flagged error
+serial identity_type rewritten warning
 
 -- in
 CREATE TABLE t (id serial); CREATE INDEX i ON t (id)

@@ -116,8 +116,24 @@ def server_cursor(s, table):
             cursor.itersize = 10
             cursor.execute("SELECT generate_series(1, 35)")
             print(cursor.fetchmany(5), sum(row[0] for row in cursor))
+        for binary in False, True:
+            with s.conn.transaction(), s.conn.cursor(name="a \"b\"", binary=binary) as cursor:
+                cursor.execute("SELECT n, %s::text, now() IS NULL FROM generate_series(1, %s) n", ["x", 9])
+                print(*cursor.description, cursor.fetchone(), cursor.fetchmany(3), cursor.rownumber, cursor.statusmessage)
+                cursor.scroll(2)
+                print(cursor.fetchall(), cursor.fetchone(), cursor.rownumber)
+        with s.conn.transaction(), s.conn.cursor(name="c1") as one, s.conn.cursor(name="c2") as other:
+            one.execute("SELECT generate_series(1, 4)")
+            other.execute("SELECT generate_series(11, 14)")
+            print(list(zip(one, other)))
+        with s.conn.transaction(), s.conn.cursor(name="c") as cursor:
+            cursor.execute("SELECT 1 / (3 - n) FROM generate_series(1, 5) n")
+            print(cursor.fetchmany(2))
+            print(cursor.fetchmany(2))
     except psycopg.Error as error:
         print(*steps.failure(error), sep="\n")
+    with s.conn.transaction():
+        print(s.conn.execute("SELECT 1").fetchall())
 
 
 def stream(s, table):

@@ -130,7 +130,10 @@ var rules = map[string][]rule{
 		{"recorded: create_index_sync; the clauses measured 2026-08; WITH, TABLESPACE presumed", indexForm},
 	},
 	"CreateSeqStmt": {
-		{"recorded: create_sequence without CACHE", sequence},
+		{"recorded: create_sequence without CACHE; documented: bigint only, text presumed", sequence},
+	},
+	"AlterSeqStmt": {
+		{"documented: no AS, and CACHE as of CREATE SEQUENCE; texts presumed", alterSequence},
 	},
 	"ViewStmt": {
 		{"presumed, by CREATE TABLE", temporaryView},

@@ -48,6 +48,30 @@ func sequence(q *question) *Refusal {
 	if !cached(s.Options) {
 		return refuse("CREATE SEQUENCE is not supported without an explicit cache size. " + defineCache)
 	}
+	if as := option(s.Options, "as").GetTypeName(); as != nil && typeName(as) != "int8" {
+		return refuse("datatype " + display(as) + " not supported, sequence type must be bigint")
+	}
+	return nil
+}
+
+func alterSequence(q *question) *Refusal {
+	s := q.node.GetAlterSeqStmt()
+	switch {
+	case option(s.Options, "cache") != nil && !cached(s.Options):
+		return refuse("ALTER SEQUENCE is not supported with this cache size. " + defineCache)
+	case option(s.Options, "as") != nil:
+		return refuse("AS not supported for ALTER SEQUENCE")
+	}
+	return nil
+}
+
+// option is the value of an option of a sequence; nil where it is not there.
+func option(options []*pg.Node, name string) *pg.Node {
+	for _, n := range options {
+		if e := n.GetDefElem(); e.GetDefname() == name {
+			return e.Arg
+		}
+	}
 	return nil
 }
 

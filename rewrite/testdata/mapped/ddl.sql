@@ -797,3 +797,41 @@ CREATE TABLE x (k__byteahex text PRIMARY KEY DEFAULT pg_catalog.encode(gen()::by
 -- rules
 bytea bytea_key rewritten info
 
+-- in
+CREATE TABLE x (k bytea PRIMARY KEY DEFAULT uuid_send(uuid_generate_v4()), n int GENERATED ALWAYS AS IDENTITY, u uuid DEFAULT uuid_generate_v4())
+-- out
+CREATE TABLE x (k__byteahex text PRIMARY KEY DEFAULT pg_catalog.encode(uuid_send(gen_random_uuid()), 'hex'), n bigint GENERATED ALWAYS AS IDENTITY (CACHE 1), u uuid DEFAULT gen_random_uuid())
+-- rules
+bytea bytea_key rewritten info
+extension uuid_generate_v4 rewritten info
+serial identity_cache rewritten info
+serial identity_type rewritten warning
+
+-- in
+CREATE INDEX i ON t (k bytea_ops DESC NULLS LAST)
+-- out
+CREATE INDEX ASYNC i ON t (k__byteahex NULLS FIRST)
+-- rules
+bytea bytea_key rewritten info
+index index_order rewritten info
+index index_opclass rewritten info
+index create_index rewritten info
+job awaited
+
+-- in
+CREATE INDEX i ON t (k DESC, v)
+-- out
+CREATE INDEX ASYNC i ON t (k__byteahex DESC, v)
+-- rules
+bytea bytea_key rewritten info
+index index_order flagged error
+job awaited
+
+-- in
+ALTER TABLE t ALTER COLUMN k SET DEFAULT uuid_send(uuid_generate_v4())
+-- out
+ALTER TABLE t ALTER COLUMN k__byteahex SET DEFAULT pg_catalog.encode(uuid_send(gen_random_uuid()), 'hex')
+-- rules
+bytea bytea_key rewritten info
+extension uuid_generate_v4 rewritten info
+

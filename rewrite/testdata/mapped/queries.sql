@@ -337,3 +337,27 @@ same
 -- rules
 
 
+-- in
+INSERT INTO t (k, v) VALUES (uuid_send(uuid_generate_v4()), NULL) RETURNING k, uuid_generate_v4()
+-- out
+INSERT INTO t (k__byteahex, v) VALUES (pg_catalog.encode(uuid_send(gen_random_uuid()), 'hex'), NULL) RETURNING pg_catalog.decode(k__byteahex, 'hex') AS k, gen_random_uuid() AS uuid_generate_v4
+-- rules
+bytea bytea_key rewritten info
+extension uuid_generate_v4 rewritten info
+
+-- in
+SELECT k, uuid_generate_v4(), (SELECT uuid_generate_v4()) FROM t WHERE k = uuid_send(uuid_generate_v4()) ORDER BY k
+-- out
+SELECT pg_catalog.decode(k__byteahex, 'hex') AS k, gen_random_uuid() AS uuid_generate_v4, (SELECT gen_random_uuid() AS uuid_generate_v4) FROM t WHERE k__byteahex = pg_catalog.encode(uuid_send(gen_random_uuid()), 'hex') ORDER BY "t".k__byteahex
+-- rules
+bytea bytea_key rewritten info
+extension uuid_generate_v4 rewritten info
+
+-- in
+UPDATE t SET k = uuid_send(uuid_generate_v4()) WHERE k IN (uuid_send(uuid_generate_v4()), $1) RETURNING uuid_generate_v4()
+-- out
+UPDATE t SET k__byteahex = pg_catalog.encode(uuid_send(gen_random_uuid()), 'hex') WHERE k__byteahex IN (pg_catalog.encode(uuid_send(gen_random_uuid()), 'hex'), pg_catalog.encode($1, 'hex')) RETURNING gen_random_uuid() AS uuid_generate_v4
+-- rules
+bytea bytea_key rewritten info
+extension uuid_generate_v4 rewritten info
+

@@ -1,0 +1,245 @@
+package rewrite
+
+import (
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+)
+
+// Cursors in SQL, for a server that has none: what a relay needs to carry DECLARE, FETCH,
+// MOVE and CLOSE out over a portal of the protocol, and what it refuses of them. The query of a
+// cursor is a text of its own, with a plan of its own: other rules go over that one.
+
+// CursorVerb is what a statement does to a cursor.
+type CursorVerb uint8
+
+const (
+	DeclareCursor CursorVerb = iota
+	FetchCursor
+	MoveCursor
+	CloseCursor
+)
+
+// Cursor is a statement about a cursor that the relay carries out.
+type Cursor struct {
+	Verb CursorVerb
+	Name string
+	// Query, of DECLARE, is the cursor's query. Spaces stand in front of it, one for each
+	// character, so that positions in the server's errors are those in the client's text.
+	Query string
+	// NoScroll says that DECLARE has the words NO SCROLL: to go back is an error of
+	// PostgreSQL's own then.
+	NoScroll bool
+	// Rows is how far FETCH and MOVE go forward; 0: to the end.
+	Rows uint32
+	// Backward: they go back. Elsewhere: they go back, stay, or go to a place by its number:
+	// a portal does neither.
+	Backward, Elsewhere bool
+}
+
+// Options of DECLARE, in PostgreSQL's parsenodes.h.
+const (
+	cursorBinary      = 0x0001
+	cursorScroll      = 0x0002
+	cursorNoScroll    = 0x0004
+	cursorInsensitive = 0x0008
+	cursorAsensitive  = 0x0010
+	cursorHold        = 0x0020
+)
+
+// overPortal is what becomes of a statement about a cursor.
+const overPortal = "carried out over a portal of the protocol, inside a transaction"
+
+// cursor leaves a statement about a cursor to the relay, or refuses it; false for any other
+// statement. No other rule looks at it then. CLOSE ALL is in session.go.
+func (r *rewriter) cursor(p *part) bool {
+	if !r.rules.Cursors {
+		return false
+	}
+	var c *Cursor
+	var refusal *Refusal
+	switch m := p.node; m.name() {
+	case "DeclareCursorStmt":
+		if c, refusal = r.declared(p); refusal == nil {
+			r.ofQuery(p)
+		}
+	case "FetchStmt":
+		c = fetched(m)
+	case "ClosePortalStmt":
+		if m.text("portalname") == "" {
+			return false
+		}
+		c = &Cursor{Verb: CloseCursor, Name: m.text("portalname")}
+	default:
+		return false
+	}
+	if len(r.parts) > 1 {
+		refusal = refusedInString
+	}
+	p.st.Pin = NoPin
+	if refusal != nil {
+		p.st.Refusal = refusal
+		r.find(rejected(remedies[refusal], p.st.Start))
+		return true
+	}
+	if p.st.Cursor = c; c.Elsewhere {
+		r.find(rejected("FETCH FORWARD n, FETCH NEXT or FETCH ALL; to go back, run the query again", p.st.Start))
+	} else {
+		r.find(handled(CursorUse, Answered, Info, overPortal, p.st.Start))
+	}
+	return true
+}
+
+// rejected is the finding of a statement about a cursor that is refused; the remedy is the
+// catalogue's where there is none of its own.
+func rejected(remedy string, at int) Finding {
+	f := handled(CursorUse, Rejected, Error, "refused: it cannot be carried out over a portal of the protocol", at)
+	if remedy != "" {
+		f.Remedy = remedy
+	}
+	return f
+}
+
+// declared reads a DECLARE. Where PostgreSQL refuses it too, the refusal is PostgreSQL's.
+func (r *rewriter) declared(p *part) (*Cursor, *Refusal) {
+	m := p.node
+	options := m.integer("options")
+	if refusal := refusedOptions(options, m.child("query")); refusal != nil {
+		return nil, refusal
+	}
+	c := &Cursor{Name: m.text("portalname"), NoScroll: options&cursorNoScroll != 0}
+	ph := r.phrase(p)
+	for i := 2; i < len(ph.tokens); i++ {
+		if !ph.word(i, "for") { // a reserved word: nothing before the query is called so
+			continue
+		}
+		begin := int(ph.tokens[i].end)
+		c.Query = strings.Repeat(" ", utf8.RuneCount(r.text[:begin])) + string(r.text[begin:p.st.End])
+		tree, err := parseDialect(c.Query)
+		if err != nil || len(tree.values("stmts")) != 1 || !(intents{}).equal(m.child("query"), tree.child("stmts").child("stmt")) {
+			break
+		}
+		return c, nil
+	}
+	return nil, refusedUnread
+}
+
+// ofQuery finds what the rules will do to the query of a cursor, once that is planned.
+func (r *rewriter) ofQuery(p *part) {
+	st := *p.st
+	query := *p
+	query.st = &st
+	alone := &rewriter{rules: r.rules, names: r.names, text: r.text, meant: intents{}}
+	if alone.names != nil {
+		alone.mapping(&query)
+	}
+	if st.Refusal == nil {
+		alone.locking(&query)
+	}
+	if r.rules.Dialect && p.samples {
+		alone.find(found(TableSample, p.st.Start))
+	}
+	if r.rules.Dialect && p.advisory {
+		alone.find(found(AdvisoryLock, p.st.Start))
+	}
+	for _, f := range alone.findings {
+		r.find(f)
+	}
+}
+
+// refusedOptions is why a DECLARE of these options is refused; nil for one that is not.
+func refusedOptions(options int, query message) *Refusal {
+	switch {
+	case options&cursorScroll != 0 && options&cursorNoScroll != 0:
+		return &Refusal{Code: "42P11", Message: "cannot specify both SCROLL and NO SCROLL", Unsent: true}
+	case options&cursorInsensitive != 0 && options&cursorAsensitive != 0:
+		return &Refusal{Code: "42P11", Message: "cannot specify both ASENSITIVE and INSENSITIVE", Unsent: true}
+	case query.child("into_clause").shape != nil:
+		return &Refusal{Code: "42601", Message: "SELECT ... INTO is not allowed here", Unsent: true}
+	case writesInWith(query):
+		return &Refusal{Code: "0A000", Message: "DECLARE CURSOR must not contain data-modifying statements in WITH", Unsent: true}
+	case options&cursorHold != 0:
+		return refusedHold
+	case options&cursorScroll != 0:
+		return refusedScroll
+	case options&cursorInsensitive != 0 && query.child("locking_clause").shape != nil:
+		strength := lockNames[pg_query.LockClauseStrength(query.child("locking_clause").integer("strength"))]
+		return &Refusal{Code: "42P11", Message: "DECLARE INSENSITIVE CURSOR ... " + strength + " is not valid",
+			Detail: "Insensitive cursors must be READ ONLY.", Unsent: true}
+	case options&cursorBinary != 0:
+		return refusedBinary
+	}
+	return nil
+}
+
+// lockNames are what PostgreSQL calls locking clauses.
+var lockNames = map[pg_query.LockClauseStrength]string{
+	pg_query.LockClauseStrength_LCS_FORKEYSHARE: "FOR KEY SHARE", pg_query.LockClauseStrength_LCS_FORSHARE: "FOR SHARE",
+	pg_query.LockClauseStrength_LCS_FORNOKEYUPDATE: "FOR NO KEY UPDATE", pg_query.LockClauseStrength_LCS_FORUPDATE: "FOR UPDATE"}
+
+// writesInWith reports whether a query changes data in its WITH.
+func writesInWith(query message) bool {
+	for cte := range query.child("with_clause").list("ctes") {
+		if q := cte.child("ctequery"); q.shape != nil && !q.is("SelectStmt") {
+			return true
+		}
+	}
+	return false
+}
+
+// Refusals of Sluice's own.
+var (
+	refusedInString = &Refusal{Code: "0A000", Message: "statements about cursors must not share a string with other statements",
+		Detail: "DSQL has no cursors: Sluice carries them out over portals of the protocol, one statement at a time.",
+		Hint:   "Send them one by one.", Unsent: true}
+	refusedHold = &Refusal{Code: "0A000", Message: "WITH HOLD is not supported for cursors",
+		Detail: "DSQL has no cursors: Sluice carries them out over portals of the protocol, which end with their transaction.",
+		Hint: "Read the cursor inside a transaction, without WITH HOLD (Django: iterator() inside transaction.atomic(), or " +
+			"DISABLE_SERVER_SIDE_CURSORS = True); or page by key.", Unsent: true}
+	refusedScroll = &Refusal{Code: "0A000", Message: "SCROLL is not supported for cursors",
+		Detail: "DSQL has no cursors: Sluice carries them out over portals of the protocol, which go forward only.",
+		Hint:   "Declare the cursor NO SCROLL and read it forward; or run the query again.", Unsent: true}
+	refusedBinary = &Refusal{Code: "0A000", Message: "BINARY is not supported for cursors",
+		Hint: "Leave BINARY out, and ask for the binary format where the rows are fetched, by the extended protocol.", Unsent: true}
+	refusedUnread = &Refusal{Code: "0A000", Message: "the query of this cursor cannot be taken out of its DECLARE",
+		Hint: "Write DECLARE name NO SCROLL CURSOR FOR query.", Unsent: true}
+)
+
+// remedies are the hints of the refusals, as findings have them.
+var remedies = func() map[*Refusal]string {
+	m := map[*Refusal]string{}
+	for _, r := range []*Refusal{refusedInString, refusedHold, refusedScroll, refusedBinary, refusedUnread} {
+		m[r] = strings.ToLower(r.Hint[:1]) + strings.TrimSuffix(r.Hint[1:], ".")
+	}
+	return m
+}()
+
+// fetched reads a FETCH or MOVE.
+func fetched(m message) *Cursor {
+	c := &Cursor{Verb: FetchCursor, Name: m.text("portalname")}
+	if m.flag("ismove") {
+		c.Verb = MoveCursor
+	}
+	rows := int64(m.last("how_many").number)
+	switch pg_query.FetchDirection(m.integer("direction")) {
+	case pg_query.FetchDirection_FETCH_FORWARD:
+	case pg_query.FetchDirection_FETCH_BACKWARD:
+		rows = -rows
+	case pg_query.FetchDirection_FETCH_RELATIVE:
+		if rows != 1 {
+			rows = 0
+		}
+	default:
+		rows = 0
+	}
+	switch {
+	case rows == math.MaxInt64: // ALL
+	case rows > 0 && rows <= math.MaxInt32:
+		c.Rows = uint32(rows)
+	default:
+		c.Backward, c.Elsewhere = rows < 0, true
+	}
+	return c
+}

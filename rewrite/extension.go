@@ -1,0 +1,131 @@
+package rewrite
+
+import (
+	"slices"
+	"strings"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+)
+
+// Extensions that nearly every migration asks for, of which DSQL has a part built in:
+// CREATE EXTENSION, COMMENT ON EXTENSION and DROP EXTENSION of these are answered, and the
+// client is told what is there. uuid.go has the one function that is rewritten.
+
+// extensions are those that are answered: what a client is told of each.
+var extensions = map[string]struct {
+	severity Severity
+	detail   string
+}{
+	"plpgsql": {Info, "DSQL runs functions in LANGUAGE sql only: CREATE FUNCTION ... LANGUAGE plpgsql and DO fail."},
+	"uuid-ossp": {Warning, "There is uuid_generate_v4(), which becomes gen_random_uuid(). There are not: uuid_generate_v1, uuid_generate_v1mc, " +
+		"uuid_generate_v3, uuid_generate_v5, uuid_nil, uuid_ns_dns, uuid_ns_url, uuid_ns_oid, uuid_ns_x500."},
+	"pgcrypto": {Warning, "There is gen_random_uuid(), which is built in. There are not: digest, hmac, crypt, gen_salt, gen_random_bytes, " +
+		"encrypt, decrypt, encrypt_iv, decrypt_iv, armor, dearmor, pgp_*."},
+}
+
+// missing are the functions of these extensions that DSQL lacks, with what to do.
+var missing = func() map[string]string {
+	all := map[string]string{
+		"uuid_generate_v4": "Write gen_random_uuid(); without quotes around its name, uuid_generate_v4() becomes that (" + ExtensionsKey + ").",
+		"uuid_nil":         "Write '00000000-0000-0000-0000-000000000000'::uuid.",
+		"digest":           "PostgreSQL's own functions are md5, sha224, sha256, sha384 and sha512.",
+		"gen_random_bytes": "Make the bytes in the application.",
+	}
+	for names, instead := range map[string]string{
+		"uuid_generate_v1 uuid_generate_v1mc":              "Write gen_random_uuid(), or make the UUID in the application.",
+		"uuid_generate_v3 uuid_generate_v5":                "Make the UUID in the application.",
+		"uuid_ns_dns uuid_ns_url uuid_ns_oid uuid_ns_x500": "Write the UUID of the name space as a constant.",
+		"crypt gen_salt":                        "Hash passwords in the application.",
+		"hmac":                                  "Compute it in the application.",
+		"encrypt decrypt encrypt_iv decrypt_iv": "Encrypt in the application.",
+		"armor dearmor pgp_armor_headers pgp_key_id":                  "Encrypt in the application.",
+		"pgp_sym_encrypt pgp_sym_encrypt_bytea pgp_sym_decrypt":       "Encrypt in the application.",
+		"pgp_sym_decrypt_bytea pgp_pub_encrypt pgp_pub_encrypt_bytea": "Encrypt in the application.",
+		"pgp_pub_decrypt pgp_pub_decrypt_bytea":                       "Encrypt in the application.",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			all[name] = instead
+		}
+	}
+	return all
+}()
+
+// ExtensionsKey is the configuration key of Rules.Extensions.
+const ExtensionsKey = "rewrite.extensions"
+
+// MissingFunction is a hint for the server's error that there is no such function, where it
+// is one of an extension that DSQL lacks; "" for any other.
+func MissingFunction(message string) string {
+	name, found := strings.CutPrefix(message, "function ")
+	if !found {
+		return ""
+	}
+	name, _, _ = strings.Cut(name, "(")
+	if instead := missing[relation(name)]; instead != "" {
+		return "DSQL has no extensions, and so no function of this name. " + instead
+	}
+	return ""
+}
+
+// createExtension answers CREATE EXTENSION of what is there in part.
+func (r *rewriter) createExtension(p *part) {
+	name := p.node.text("extname")
+	known, ok := extensions[name]
+	if !ok || !r.rules.Extensions {
+		return
+	}
+	r.answer(p, "CREATE EXTENSION")
+	p.st.Notices = []Notice{{"extension \"" + name + "\" is not installed: DSQL has no extensions, and Sluice answers the statement", known.detail}}
+	r.find(handled(Extension, Answered, known.severity, "answered as done; a NOTICE names which of its functions there are", p.st.Start))
+}
+
+// commentExtension answers COMMENT ON EXTENSION likewise.
+func (r *rewriter) commentExtension(p *part) {
+	name := p.node.child("object").text("sval")
+	if _, ok := extensions[name]; !ok || !r.rules.Extensions {
+		return
+	}
+	r.answer(p, "COMMENT")
+	p.st.Notices = []Notice{{Message: "extension \"" + name + "\" is not installed: the comment is not kept"}}
+	r.find(handled(Extension, Answered, Info, "answered as done; the comment is not kept", p.st.Start))
+}
+
+// dropExtension answers DROP EXTENSION: IF EXISTS of any, since there is none, else of those
+// whose CREATE EXTENSION is answered.
+func (r *rewriter) dropExtension(p *part) {
+	var names []string
+	for object := range p.node.list("objects") {
+		names = append(names, object.text("sval"))
+	}
+	ifExists := p.node.flag("missing_ok")
+	unknown := slices.ContainsFunc(names, func(name string) bool { _, ok := extensions[name]; return !ok })
+	if !r.rules.Extensions || unknown && !ifExists {
+		return
+	}
+	r.answer(p, "DROP EXTENSION")
+	told := "\" is not installed: nothing is dropped"
+	if ifExists {
+		told = "\" does not exist, skipping"
+	}
+	for _, name := range names {
+		p.st.Notices = append(p.st.Notices, Notice{Message: "extension \"" + name + told})
+	}
+	r.find(handled(Extension, Answered, Info, "answered as done; there is nothing to drop", p.st.Start))
+}
+
+// extension is the rule of statements about extensions, and of DROP INDEX, which DROP is too.
+func (r *rewriter) extension(p *part) {
+	object := pg_query.ObjectType_OBJECT_EXTENSION
+	switch m := p.node; {
+	case m.is("CreateExtensionStmt"):
+		r.createExtension(p)
+	case m.is("CommentStmt"):
+		if pg_query.ObjectType(m.integer("objtype")) == object {
+			r.commentExtension(p)
+		}
+	case pg_query.ObjectType(m.integer("remove_type")) == object:
+		r.dropExtension(p)
+	default:
+		r.dropIndex(p)
+	}
+}

@@ -1,0 +1,157 @@
+package rewrite
+
+import "slices"
+
+// uuid_generate_v4() of the extension uuid-ossp is gen_random_uuid() on DSQL: both return a
+// random UUID of version 4.
+
+// generateV4 is the function, and the name of its column.
+const generateV4 = "uuid_generate_v4"
+
+// uuids rewrites the calls of one statement.
+type uuids struct {
+	r     *rewriter
+	ph    phrase
+	pairs []int32
+	taken []edit // of other rules, in order
+	// kept are the calls that stay as they are.
+	kept map[*byte]bool
+	done bool
+}
+
+// generateUUIDs is the rule of uuid_generate_v4(), wherever it stands in a statement.
+func (r *rewriter) generateUUIDs(p *part) {
+	if !p.uuids || !r.rules.Extensions {
+		return
+	}
+	first := 0 // edit of the statement
+	if len(r.ends) > 0 {
+		first = r.ends[len(r.ends)-1]
+	}
+	u := uuids{r: r, ph: r.phrase(p), taken: slices.Clone(r.edits[first:]), kept: map[*byte]bool{}}
+	slices.SortStableFunc(u.taken, func(a, b edit) int { return a.start - b.start })
+	u.pairs = u.ph.pairs()
+	u.visit(p.node)
+	if u.done {
+		r.find(handled(GenerateUUID, Rewritten, Info, "rewritten to gen_random_uuid()", p.st.Start))
+	}
+}
+
+// generates reports whether a node is a call of uuid_generate_v4(): by that name alone or in
+// the schema public, and with nothing else about it.
+func generates(call message) bool {
+	if !call.is("FuncCall") {
+		return false
+	}
+	names := call.names("funcname")
+	if !slices.Equal(names, []string{generateV4}) && !slices.Equal(names, []string{"public", generateV4}) {
+		return false
+	}
+	for _, part := range []string{"args", "agg_order", "agg_filter", "over"} {
+		if call.child(part).shape != nil {
+			return false
+		}
+	}
+	for _, flag := range []string{"agg_within_group", "agg_star", "agg_distinct", "func_variadic"} {
+		if call.flag(flag) {
+			return false
+		}
+	}
+	return true
+}
+
+// visit rewrites the calls in a node. A column that has its name from a call keeps it: by a
+// name that is written behind it, or since the call is left as it is.
+func (u *uuids) visit(m message) {
+	named := ""
+	switch m.name() {
+	case "FuncCall":
+		if generates(m) {
+			u.call(m)
+			return
+		}
+	case "SelectStmt":
+		named = "target_list"
+	case "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
+		named = "returning_list"
+	case "RangeFunction":
+		u.keepNames(m)
+	}
+	if named != "" {
+		for target := range m.list(named) {
+			u.target(target)
+		}
+	}
+	for child := range m.nodes() {
+		u.visit(child)
+	}
+}
+
+// keepNames leaves the functions of a FROM item as they are that name its columns.
+func (u *uuids) keepNames(item message) {
+	if item.child("alias").shape != nil && !item.flag("is_rowsfrom") {
+		return
+	}
+	for pair := range item.list("functions") {
+		for call := range pair.list("items") {
+			if generates(call) {
+				u.kept[&call.wire[0]] = true
+			}
+		}
+	}
+}
+
+// target writes the name behind a column of a query that has it from a call.
+func (u *uuids) target(target message) {
+	if !target.is("ResTarget") || target.text("name") != "" {
+		return
+	}
+	_, namer, _ := figured(target.child("val"))
+	if !generates(namer) {
+		return
+	}
+	end := u.end(u.ph.at(target.integer("location")))
+	if end < 0 || u.isTaken(int(u.ph.tokens[end].end), int(u.ph.tokens[end].end)) {
+		u.kept[&namer.wire[0]] = true
+		return
+	}
+	at := int(u.ph.tokens[end].end)
+	u.r.edit(edit{at, at, " AS " + generateV4})
+	u.r.meant.set(target, "name", value{bytes: []byte(generateV4)})
+}
+
+// end is the last token of a column that begins at a token; -1 where that is not plain to see.
+// ON CONFLICT may stand behind it.
+func (u *uuids) end(start int) int {
+	end := u.ph.itemEnd(start, func(i int) int { return int(u.pairs[i]) })
+	for i := max(start, 0); i <= end; i++ {
+		if u.ph.word(i, "on") && !u.ph.punct(i-1, '.') {
+			return i - 1
+		}
+		i = max(i, int(u.pairs[i]))
+	}
+	return end
+}
+
+// isTaken reports whether another rule edits what lies between two places of the text.
+func (u *uuids) isTaken(start, end int) bool {
+	i, _ := slices.BinarySearchFunc(u.taken, end, func(e edit, at int) int { return e.start - at })
+	return i > 0 && u.taken[i-1].end > start
+}
+
+// call rewrites one call.
+func (u *uuids) call(call message) {
+	i := u.ph.at(call.integer("location"))
+	if i < 0 || u.kept[&call.wire[0]] {
+		return
+	}
+	start, end := int(u.ph.tokens[i].start), int(u.ph.tokens[u.ph.qualified(i)-1].end)
+	if u.isTaken(start, end) {
+		return
+	}
+	u.done = true
+	u.r.edit(edit{start, end, "gen_random_uuid"})
+	u.r.meant.set(call, "funcname", sampleGenerate().child("stmts").child("stmt").child("target_list").child("val").values("funcname")...)
+}
+
+var sampleGenerate = sample("SELECT gen_random_uuid()")
