@@ -19,7 +19,7 @@ VERSION  = $(shell .ci/version)
 REVISION = $(shell git rev-parse HEAD)
 BUILD_IMAGE ?= golang:1.26-bookworm
 
-.PHONY: help run build test deps lint unit race integration charts temporal temporal-suites temporal-limits temporal-chaos temporal-bench fuzz cases dialogues mutants bench image image-test e2e-kubernetes release clean
+.PHONY: help run build test deps lint unit race integration charts temporal temporal-suites temporal-limits temporal-chaos temporal-bench fuzz applications cases dialogues mutants bench image image-test e2e-kubernetes release clean
 .DEFAULT_GOAL = help
 
 help: ## this list
@@ -61,6 +61,10 @@ temporal-chaos: ## 200 workflows and more while everything behind Temporal is di
 temporal-bench: ## what the pause before a replay costs Temporal, and what Sluice and the stand-in do (ROUNDS=)
 	@.ci/tools && .ci/install postgresql
 	@ROUNDS=$(ROUNDS) .ci/stages $@
+
+applications: ## applications of the tools that people use, on PostgreSQL and through Sluice: docs/applications.md
+	@.ci/tools && .ci/stages deps
+	@.ci/stages $@
 
 cases: ## for hours: all cases of proxy's tests, and many random ones, of which make test plays a part
 	@.ci/tools && .ci/install postgresql

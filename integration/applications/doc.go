@@ -1,8 +1,8 @@
 // Package applications runs what people write with their tools through Sluice, on the stand-in for
 // DSQL. contention has one small application for each tool: many writers, generated keys, nested
-// transactions, and rows that all of them want.
+// transactions, and rows that all of them want. matrix has one with migrations for each tool.
 //
-// An application is a program. It is told a connection string as the tool's users write it, how
+// An application of contention is a program. It is told a connection string as the tool's users write it, how
 // many writers it has and how many transactions they make. It prints a line for each:
 //
 //	committed KIND KEY COUNTER BEFORE

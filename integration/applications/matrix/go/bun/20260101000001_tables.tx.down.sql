@@ -1,0 +1,1 @@
+DROP TABLE entries, counters, items, books, authors;

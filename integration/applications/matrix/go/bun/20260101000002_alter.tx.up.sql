@@ -1,0 +1,5 @@
+ALTER TABLE authors ADD COLUMN born DATE;
+
+--bun:split
+
+CREATE INDEX authors_born ON authors (born);

@@ -1,0 +1,5 @@
+-- +goose Up
+ALTER TABLE book ALTER COLUMN title TYPE VARCHAR(200);
+
+-- +goose Down
+ALTER TABLE book ALTER COLUMN title TYPE VARCHAR(100);

@@ -1,0 +1,5 @@
+BEGIN;
+
+ALTER TABLE author DROP COLUMN born;
+
+COMMIT;

@@ -1,0 +1,6 @@
+BEGIN;
+
+ALTER TABLE author ADD COLUMN born date;
+CREATE INDEX author_born ON author (born);
+
+COMMIT;

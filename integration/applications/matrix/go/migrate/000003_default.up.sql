@@ -1,0 +1,1 @@
+ALTER TABLE book ADD COLUMN stock integer NOT NULL DEFAULT 0;

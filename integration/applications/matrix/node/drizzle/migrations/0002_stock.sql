@@ -1,0 +1,1 @@
+ALTER TABLE "books" ADD COLUMN "stock" integer DEFAULT 0 NOT NULL;

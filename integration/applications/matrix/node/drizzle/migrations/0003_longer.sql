@@ -1,0 +1,1 @@
+ALTER TABLE "books" ALTER COLUMN "title" SET DATA TYPE varchar(200);
