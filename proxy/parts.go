@@ -116,7 +116,10 @@ func (p *parts) returnTo(m *parts) {
 // groups or outside of its block, and the turn is over. Else there is room for it in the
 // transaction. An error is for the client, or the session's end.
 func (s *session) inParts(plan *rewrite.Plan, sql []byte) (done bool, err error) {
-	if !s.commitsParts() || s.t.outside || s.t.touched || s.state == failed || s.status() == 'E' {
+	if !s.commitsParts() { // the way of most: nothing is allocated
+		return false, nil
+	}
+	if s.t.outside || s.t.touched || s.state == failed || s.status() == 'E' {
 		return false, s.makeRoom(plan, string(sql), true)
 	}
 	// What the server refuses anyway goes there as it is, a string as a whole: nothing of it

@@ -5,6 +5,7 @@
 //	frame.go   types and bounds of frames; the Append functions write them
 //	reader.go  Reader, which reads frames from a connection
 //	params.go  Params, what follows the names in a Bind
+//	bind.go    SplitBind, what a Bind asks of the formats of its rows
 //	rows.go    DataRows, taken to pieces
 //	batch.go   Batch, which gathers bytes for one write
 //	buffer.go  the pool of buffers that both use
