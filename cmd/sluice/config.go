@@ -42,12 +42,16 @@ type Config struct {
 	// RewriteIsolation, RewriteSession, RewriteExtensions and RewriteCursors are about what is so on DSQL alone:
 	// auto, true or false.
 	RewriteIsolation, RewriteSession, RewriteExtensions, RewriteCursors string
+	// DDLCarryOut is exact, or all: what the next three are at auto.
+	DDLCarryOut string
 	// AddColumnDefault is refuse, or backfill.
 	AddColumnDefault string
 	// DDLInTransactions is refuse, autocommit, or autocommit-destructive.
 	DDLInTransactions string
-	// AddConstraint is steps, or refuse; SetNotNull is refuse, or check.
-	AddConstraint, SetNotNull string
+	// SetNotNull is refuse, or check.
+	SetNotNull string
+	// AddConstraint is steps, or refuse.
+	AddConstraint string
 	// RewriteBytea is off, or a rewrite.ByteaMapping; auto until the backend's kind is known.
 	RewriteBytea string
 
@@ -181,12 +185,12 @@ func (c *Config) derive() {
 			c.RewriteBytea = string(rewrite.ByteaHex)
 		}
 	}
+	c.resolveDDL()
 	if c.rewrites() {
 		c.Rewrite.Rules.Dialect = true
 		c.Rewrite.Rules.Isolation = c.onDSQL(c.RewriteIsolation)
 		c.Rewrite.Rules.Session = c.onDSQL(c.RewriteSession)
-		c.deriveDDL()
-		c.Rewrite.Rules.Cursors = c.onDSQL(c.RewriteCursors)
+		c.deriveCarried()
 		if c.RewriteBytea != "off" {
 			c.Rewrite.Rules.Bytea = rewrite.ByteaMapping(c.RewriteBytea)
 		}
@@ -211,8 +215,35 @@ func (c *Config) derive() {
 	c.deriveSavepoints()
 }
 
-// deriveDDL says what becomes of DDL that DSQL refuses, where statements are rewritten.
-func (c *Config) deriveDDL() {
+// resolveDDL says what the keys of DDL that are at auto mean.
+func (c *Config) resolveDDL() {
+	all := c.DDLCarryOut == carryOutAll && c.rewrites() && c.Proxy.Kind == proxy.DSQL
+	for _, key := range []struct {
+		value   *string
+		carried string
+		can     bool
+	}{
+		{&c.AddColumnDefault, "backfill", true},
+		{&c.DDLInTransactions, rewrite.CommitDrops.String(), true},
+		{&c.SetNotNull, "check", c.AddConstraint == "steps"},
+	} {
+		switch {
+		case *key.value != "auto":
+		case all && key.can:
+			*key.value = key.carried
+		default:
+			*key.value = "refuse"
+		}
+	}
+}
+
+// carryOutAll is the value of ddl.carry_out that carries out what cannot be exact.
+const carryOutAll = "all"
+
+// deriveCarried says what of that which DSQL has not is answered or carried out, where
+// statements are rewritten.
+func (c *Config) deriveCarried() {
+	c.Rewrite.Rules.Cursors = c.onDSQL(c.RewriteCursors)
 	c.Rewrite.Rules.Extensions = c.onDSQL(c.RewriteExtensions)
 	c.Rewrite.Rules.Backfill = c.AddColumnDefault == "backfill"
 	c.Rewrite.Rules.InTransactions = rewrite.ParseInTransactions(c.DDLInTransactions)

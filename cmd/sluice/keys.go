@@ -289,20 +289,24 @@ var keys = []key{
 	{name: "rewrite.bytea_columns", def: []string{}, field: func(c *Config) any { return &c.Rewrite.Rules.ByteaColumns },
 		help: "Columns of type bytea, each as table.column, that CREATE TABLE stores so though they are in no key: for an index to come."},
 
-	{name: "ddl.add_column_default", def: "refuse", field: func(c *Config) any { return &c.AddColumnDefault },
-		choices: []string{"refuse", "backfill"},
+	{name: "ddl.carry_out", def: "exact", field: func(c *Config) any { return &c.DDLCarryOut },
+		choices: []string{"exact", carryOutAll},
+		help: "Whether DDL is carried out that DSQL has nothing exactly like, as migration tools send it. exact: where the key for it says so. " +
+			"all: ddl.add_column_default is backfill, ddl.in_transactions autocommit-destructive and ddl.set_not_null check, each where it is at auto; the client is told of each use by a WARNING. Kind dsql only."},
+	{name: "ddl.add_column_default", def: "auto", field: func(c *Config) any { return &c.AddColumnDefault },
+		choices: []string{"auto", "refuse", "backfill"},
 		help: "What becomes of ALTER TABLE ... ADD COLUMN with a DEFAULT, which DSQL refuses. refuse: its error gets a hint with the statements to write. backfill: for a constant, and sent alone outside of a transaction, " +
 			"the column is added under another name, its default is set, the rows are given it in batches, each a transaction of its own, and then it gets its name; NOT NULL is given up, with a warning. Kind dsql only."},
 	{name: "ddl.add_constraint", def: "steps", field: func(c *Config) any { return &c.AddConstraint },
 		choices: []string{"steps", "refuse"},
 		help: "What becomes of ALTER TABLE that adds UNIQUE, FOREIGN KEY or CHECK, also with a column, which DSQL refuses. steps: where the statement is sent alone outside of a transaction, it is carried out in the steps that DSQL has, each a transaction of its own " +
 			"(a unique index ASYNC and USING INDEX; NOT VALID and ALTER TABLE ASYNC ... VALIDATE CONSTRAINT), answered when the constraint is valid, and undone when one fails. refuse: its error gets a hint. On kind dsql only."},
-	{name: "ddl.set_not_null", def: "refuse", field: func(c *Config) any { return &c.SetNotNull },
-		choices: []string{"refuse", "check"},
+	{name: "ddl.set_not_null", def: "auto", field: func(c *Config) any { return &c.SetNotNull },
+		choices: []string{"auto", "refuse", "check"},
 		help:    "What becomes of ALTER COLUMN ... SET NOT NULL, and of ADD COLUMN ... NOT NULL without a DEFAULT, which DSQL refuses. refuse: its error gets a hint. check: a validated CHECK (column IS NOT NULL) is added as ddl.add_constraint adds others, with a warning: the errors of it have the code 23514, and the catalog shows the column as nullable. Kind dsql only."},
 
-	{name: rewrite.InTransactionsKey, def: "refuse", field: func(c *Config) any { return &c.DDLInTransactions },
-		choices: rewrite.InTransactionsChoices(),
+	{name: rewrite.InTransactionsKey, def: "auto", field: func(c *Config) any { return &c.DDLInTransactions },
+		choices: append([]string{"auto"}, rewrite.InTransactionsChoices()...),
 		help: "What becomes of DDL in a transaction beside other statements, which DSQL refuses. refuse: its error gets a hint with the migration tools' own switches. autocommit: the transaction is committed in front of DDL and behind it, " +
 			"as late as can be, with a WARNING each time, and a ROLLBACK says what stays; one that holds a single statement of DDL is run as it is asked. autocommit-destructive: also behind DROP of a table, column or schema. Kind dsql only."},
 

@@ -77,6 +77,8 @@ func (v *validation) guarantees() {
 		"transactions of PostgreSQL are READ COMMITTED unless it is told otherwise, so that the level must reach the server; leave it at auto, or set it to false")
 	v.want(len(v.config.Rewrite.Rules.Chunked) == 0 || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL, "rewrite.chunked_delete",
 		"a DELETE is carried out in batches on kind dsql only, with rewrite.enabled; leave it empty")
+	v.want(c.DDLCarryOut != carryOutAll || c.rewrites() && c.Proxy.Kind == proxy.DSQL, "ddl.carry_out",
+		"PostgreSQL takes such DDL, and nothing is read where rewrite.enabled is false; set it to exact")
 	v.want(v.config.AddColumnDefault == "refuse" || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL, "ddl.add_column_default",
 		"columns are added so on kind dsql only, with rewrite.enabled; set it to refuse")
 	v.want(c.DDLInTransactions == "refuse" || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.InTransactionsKey,

