@@ -70,6 +70,7 @@ public class Run {
             try (Statement st = c.createStatement()) {
                 for (String s : statements) st.execute(s);
             }
+            c.commit();
             return query(c, "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'public'");
         };
     }
