@@ -211,7 +211,9 @@ func checkFixed(t testing.TB, p *Planner, source Source) Linted {
 	if got := statementsOf(Source{Path: source.Path, Text: linted.Text}); !slices.Equal(got, sent) {
 		t.Fatalf("%q became %q, which reads as %q, want %q", source.Text, linted.Text, got, sent)
 	}
-	if withoutNotes(linted.Text) != withoutNotes(source.Text) && !slices.ContainsFunc(linted.Findings, func(p Placed) bool { return p.Outcome != Flagged }) {
+	// A statement may be rewritten in part, and fail for the rest: CREATE INDEX USING gin.
+	changes := func(p Placed) bool { return p.Outcome != Flagged || strings.HasPrefix(p.Action, "rewritten") }
+	if withoutNotes(linted.Text) != withoutNotes(source.Text) && !slices.ContainsFunc(linted.Findings, changes) {
 		t.Fatalf("%q became %q", source.Text, linted.Text)
 	}
 	return linted
