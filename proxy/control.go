@@ -159,10 +159,10 @@ func beginTag(st *rewrite.Statement, sql []byte) []byte {
 
 // foldModes answers a SET TRANSACTION whose modes go into the BEGIN that is held back: DSQL has
 // them behind BEGIN only. Of levels there is one, so that nothing but READ ONLY and READ WRITE
-// counts. done is false for any other statement.
+// counts. Behind a savepoint they would end with the return to it, and the server is asked. done is false for any other statement.
 func (s *session) foldModes(st *rewrite.Statement) (done bool, err error) {
 	tx := &st.Tx
-	if s.srv.cfg.Kind != DSQL || s.state != begun || tx.Verb != rewrite.SetTransaction || !tx.ReadOnly && !tx.ReadWrite ||
+	if s.srv.cfg.Kind != DSQL || s.state != begun || s.tx.log != nil || tx.Verb != rewrite.SetTransaction || !tx.ReadOnly && !tx.ReadWrite ||
 		tx.Isolation == rewrite.Serializable || tx.Snapshot != "" || tx.Deferrable {
 		return false, nil
 	}

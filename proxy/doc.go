@@ -77,7 +77,7 @@
 //	client      request.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
 //	            cursor.go, cursorextended.go,
 //	            local.go, localanswer.go, schemaddl.go, alteration.go, package constraint, chunks.go,
-//	            control.go, strung.go, parts.go, inside.go
+//	            control.go, strung.go, parts.go, partruns.go, parttold.go, inside.go
 //	statements  prepared.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,
 //	            split.go, reading.go, purity.go, counter.go, texts.go
 //	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go,

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
-	"github.com/sluice-proxy/sluice/retry"
 )
 
 // Turns inside a turn. The state of the session is that of a session between two turns as far as
@@ -55,32 +54,61 @@ func (i *inside) withoutReady(b []byte) []byte {
 // frameReadyHead is a ReadyForQuery without its status.
 var frameReadyHead = wire.AppendReady(nil, 'I')[:wire.HeaderLen]
 
+// insideEnd is how a turn inside another has ended.
+type insideEnd struct {
+	// failed: the client was told an error, or would have been; told is that of a silent turn.
+	failed bool
+	told   *wire.Error
+	// stopped is the cancel or timeout that has come meanwhile and that the turn did not heed,
+	// since nothing could be stopped; nil for none. It holds for what the client waits for.
+	stopped *wire.Error
+}
+
+// why is the error with which the client's statement ends, where a silent turn in front of it has
+// ended so; nil for none.
+func (e *insideEnd) why() error {
+	switch {
+	case e.told != nil:
+		return e.told
+	case e.stopped != nil:
+		return e.stopped
+	}
+	return nil
+}
+
 // turnInside runs a turn inside the one at hand, which has sent its backend nothing; step is
-// what it does. It returns how the turn has ended: the error that its client was told, or
-// would have been, with what else there was. An error ends the session.
-func (s *session) turnInside(how inside, step func() error) (told *wire.Error, failed bool, err error) {
+// what it does. What a silent turn has kept of news for the client is sent on, and its error
+// too where the session ends with it. An error ends the session.
+func (s *session) turnInside(how inside, step func() error) (insideEnd, error) {
 	if err := s.flushToClient(); err != nil {
-		return nil, false, err
+		return insideEnd{}, err
 	}
 	outer := s.t
 	s.t = turnPool.Get().(*turn)
 	s.t.inside = how
 	s.t.inside.on = true
-	err = s.turn(step)
-	failed = s.t.errorTold
-	var rest []byte
-	if how.silent {
-		told, rest = sift(s.t.kept)
+	if how.silent { // the client's statement waits for it, and its time runs
+		s.t.clock = outer.clock
 	}
+	err := s.turn(step)
+	end := insideEnd{failed: s.t.errorTold, stopped: s.t.unheeded}
+	end.told, how.kept = sift(s.t.kept)
 	s.t.free()
 	s.t = outer
-	switch {
-	case err != nil:
-		return nil, failed, err
-	case s.pinLost:
-		return nil, failed, errPinLost
+	if err == nil && s.pinLost && end.told == nil { // the client was told why
+		err = errPinLost
 	}
-	return told, failed, s.passSpan(rest)
+	if err != nil && end.told != nil {
+		how.kept = end.told.Append(how.kept)
+	}
+	if perr := s.passSpan(how.kept); err == nil {
+		err = perr
+	}
+	if err == errCut && end.failed && s.t.ended { // as cutShort: the client has its answer, and then the end
+		s.t.errorTold = true
+		s.ready()
+	}
+	return end, err
 }
 
 // sift goes through what a silent turn has kept: the error, and what the client is to be sent
@@ -102,10 +130,11 @@ func sift(kept []byte) (told *wire.Error, rest []byte) {
 	return told, rest
 }
 
-// command runs a command of Sluice's own in silence: COMMIT, BEGIN.
-func (s *session) command(sql string) (told *wire.Error, err error) {
-	told, _, err = s.turnInside(inside{silent: true, outside: true}, func() error { return s.ask(sql) })
-	return told, err
+// command runs a command of Sluice's own in silence: COMMIT, BEGIN. The time of the client's
+// statement begins with it.
+func (s *session) command(sql string) (insideEnd, error) {
+	s.startClock()
+	return s.turnInside(inside{silent: true, outside: true}, func() error { return s.ask(sql) })
 }
 
 // ask is the client's simple Query of a text that Sluice sends in its name.
@@ -119,17 +148,9 @@ func (s *session) ask(sql string) error {
 	return s.runQuery(&q)
 }
 
-// part runs one group of a client's string, from one byte up to another; outside: outside of the
-// block that the client is in.
-func (s *session) part(text string, from, to int, outside bool) (failed bool, err error) {
-	how := inside{outside: outside, optsOut: retry.OptsOut([]byte(text)), shift: s.t.shift + len([]rune(text[:from]))}
-	_, failed, err = s.turnInside(how, func() error { return s.ask(text[from:to]) })
-	return failed, err
-}
-
 // failBlock has the block that the client is in fail, where it does not know of an error.
 func (s *session) failBlock() error {
-	_, _, err := s.turnInside(inside{silent: true}, func() error {
+	_, err := s.turnInside(inside{silent: true}, func() error {
 		s.t.ended = true
 		return errAborted
 	})

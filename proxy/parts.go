@@ -1,12 +1,10 @@
 package proxy
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
-	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -46,49 +44,10 @@ type parts struct {
 	// savepoints are those of the parts before, which nobody can return to.
 	savepoints []string
 	// whole: the block cannot be committed in parts, since it was begun with modes that a
-	// BEGIN of Sluice's own would not have. over: its end was sent.
-	whole, over bool
-}
-
-// labels are statements as a message names them: so many, and how many more.
-type labels struct {
-	named []string
-	more  int
-}
-
-// mostLabel bounds a statement in a message, in characters.
-const mostLabel = 60
-
-// add takes a statement by its text.
-func (l *labels) add(sql string) {
-	if len(l.named) >= mostListed {
-		l.more++
-		return
-	}
-	name := []rune(strings.Join(strings.Fields(sql[:min(len(sql), 4*mostLabel)]), " "))
-	if len(name) > mostLabel {
-		name = append(name[:mostLabel-3], []rune("...")...)
-	}
-	l.named = append(l.named, string(name))
-}
-
-// join takes over what other has.
-func (l *labels) join(other labels) {
-	for _, name := range other.named {
-		l.add(name)
-	}
-	l.more += other.more
-}
-
-func (l *labels) empty() bool { return len(l.named) == 0 }
-
-// String lists the statements, as part of a sentence.
-func (l *labels) String() string {
-	all := strings.Join(l.named, "; ")
-	if l.more > 0 {
-		all += fmt.Sprintf("; and %d more", l.more)
-	}
-	return all
+	// BEGIN of Sluice's own would not have.
+	whole bool
+	// optedOut: the client wants no replay of the block.
+	optedOut bool
 }
 
 // commitsParts reports whether the session's transactions may be committed in parts.
@@ -112,6 +71,13 @@ func (p *parts) returnTo(m *parts) {
 	}
 }
 
+// forgetParts is told of the end of a turn: behind a block nothing is known of it.
+func (s *session) forgetParts() {
+	if s.parts != nil && !s.inBlock() {
+		*s.parts = parts{}
+	}
+}
+
 // inParts is told of a simple Query before it is answered or sent. done: the text was run, in
 // groups or outside of its block, and the turn is over. Else there is room for it in the
 // transaction. An error is for the client, or the session's end.
@@ -132,50 +98,9 @@ func (s *session) inParts(plan *rewrite.Plan, sql []byte) (done bool, err error)
 	}
 	if st := plan.Single(); st != nil && s.inBlock() && s.stepsOutside(st) {
 		text := string(sql)
-		return true, s.runOutside(st, text[st.Start:], func() (bool, error) { return s.part(text, 0, len(text), true) })
+		return true, s.runOutside(st, text[st.Start:], func() (insideEnd, error) { return s.part(text, inside{outside: true, shift: s.t.shift}) })
 	}
 	return false, s.makeRoom(plan, string(sql), true)
-}
-
-// stepsOutside reports whether a statement of a block is run outside of it: one that takes
-// several transactions, and one whose job is awaited, unless nothing is beside it so far.
-func (s *session) stepsOutside(st *rewrite.Statement) bool {
-	p := s.parts
-	return !p.whole && (st.Alters() ||
-		st.Job == rewrite.AwaitedJob && (p.open.DDL || p.open.Rows || !p.stays.empty()))
-}
-
-// holdsBegin reports a BEGIN that is held back also where it comes by the extended protocol, so
-// that what stands behind it in its group may still be run outside of the block: JDBC puts BEGIN
-// in front of the first statement.
-func (s *session) holdsBegin(st *rewrite.Statement) bool {
-	return s.commitsParts() && st.Tx.DeferrableBegin()
-}
-
-// altersOutside is stepsOutside for a portal: it is run at the Sync, with nothing else in its
-// group but the BEGIN in front of it.
-func (s *session) altersOutside(st *rewrite.Statement) bool {
-	return s.commitsParts() && !s.t.touched && s.inBlock() && s.stepsOutside(st)
-}
-
-// isOutside reports whether a text is such a statement, and so no part of the block.
-func (s *session) isOutside(plan *rewrite.Plan) bool {
-	st := plan.Single()
-	return st != nil && st.Alters() && s.altersOutside(st)
-}
-
-// syncOutside is the Sync behind such a portal.
-func (s *session) syncOutside(st *rewrite.Statement) error {
-	return s.runOutside(st, st.AlterText(), func() (bool, error) {
-		_, failed, err := s.turnInside(inside{outside: true}, func() error {
-			s.t.ended = true
-			if err := s.runLocal(st, false, false); err != nil {
-				return err
-			}
-			return s.ready()
-		})
-		return failed, err
-	})
 }
 
 // makeRoom has the part that is open committed where a text does not go with it, before
@@ -186,7 +111,7 @@ func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 	if !s.commitsParts() || s.t.outside { // or it is Sluice's own
 		return nil
 	}
-	if !s.inBlock() || p.over {
+	if !s.inBlock() { // a pipeline may have ended one and begun another
 		*p = parts{}
 	}
 	if st := plan.Single(); st != nil && st.Tx.Verb != rewrite.NoVerb {
@@ -223,9 +148,8 @@ func (p *parts) takesIn(want rewrite.Demand) bool {
 // takes notes what a text asks of the part that is open. What fails is noted too: the block has
 // failed then, and no part of it is committed any more.
 func (p *parts) takes(want rewrite.Demand, sql string) {
-	o := &p.open
-	o.DDL, o.Rows, o.Drops, o.Local = o.DDL || want.DDL, o.Rows || want.Rows, o.Drops || want.Drops, o.Local || want.Local
-	if want.DDL || want.Rows {
+	p.open = p.open.And(want)
+	if want.DDL || want.Rows || want.Sets {
 		p.lists.add(sql)
 	}
 }
@@ -241,7 +165,6 @@ func (s *session) noteControl(st *rewrite.Statement) error {
 		p.whole = true
 	case endsBlock(st.Tx.Verb):
 		rollsBack := st.Tx.Verb == rewrite.Rollback || s.status() == 'E'
-		p.over = true
 		if rollsBack && !p.stays.empty() {
 			return s.tell(warnStays(&p.stays).AppendNotice(nil, "WARNING"))
 		}
@@ -249,32 +172,36 @@ func (s *session) noteControl(st *rewrite.Statement) error {
 	return nil
 }
 
-// commitPart commits what the block has run so far, and begins it anew. An error is for the
-// client, whose block has failed then, or the session's end.
-func (s *session) commitPart() error {
-	p := s.parts
-	switch {
-	case s.t.touched:
-		return errPartInPipeline
+// mayLeave refuses to commit what the block holds, where that would do more than its client has
+// asked for.
+func (s *session) mayLeave() error {
+	switch p := s.parts; {
 	case p.open.Drops && s.srv.cfg.InTransactions != rewrite.CommitDrops:
 		return errDropsEarly(&p.lists)
 	case p.open.Local:
 		return errLocalInParts
 	}
-	p.savepoints = append(p.savepoints, s.tx.log.Names()...)
-	lists := p.lists
-	told, err := s.leaveBlock()
-	// Where the COMMIT has failed the client is in a block all the same, which its error ends.
-	if err == nil {
-		_, err = s.command("BEGIN")
+	return nil
+}
+
+// commitPart commits what the block has run so far, and begins it anew. An error is for the
+// client, whose block has failed then, or the session's end.
+func (s *session) commitPart() error {
+	if s.t.touched {
+		return errPartInPipeline
 	}
-	if err != nil {
+	if err := s.mayLeave(); err != nil {
 		return err
 	}
-	if told != nil {
-		return told
+	lists := s.parts.lists
+	left, err := s.leaveBlock()
+	if err == nil {
+		err = s.beginAnew()
 	}
-	return s.tellPart(&lists)
+	if err == nil && left.told == nil {
+		err = s.tellPart(&lists)
+	}
+	return cmp.Or(err, left.why())
 }
 
 // tellPart tells the client, and counts, that the statements are committed before it said so.
@@ -283,114 +210,39 @@ func (s *session) tellPart(l *labels) error {
 	return s.tell(warnPart(l).AppendNotice(nil, "WARNING"))
 }
 
-// leaveBlock commits what the block has run so far. Where that fails, told is why, and nothing
-// of the part stands.
-func (s *session) leaveBlock() (told *wire.Error, err error) {
+// leaveBlock commits what the block has run so far. Where told is why that has failed, nothing of
+// the part stands, or nobody knows (08007).
+func (s *session) leaveBlock() (insideEnd, error) {
 	p := s.parts
-	told, err = s.command("COMMIT")
-	if err == nil && told == nil {
+	p.keepNames(s.tx.log.Names())
+	optedOut := s.tx.optedOut
+	left, err := s.command("COMMIT")
+	if err == nil && left.told == nil {
 		p.stays.join(p.lists)
 	}
-	p.open, p.lists = rewrite.Demand{}, labels{}
-	return told, err
+	p.open, p.lists, p.optedOut = rewrite.Demand{}, labels{}, optedOut
+	return left, err
 }
 
-// runOutside runs a statement of a block outside of it: what the block holds is committed, the
-// statement, of that text, is run as if no block were open, and the block goes on. The turn is
-// over then. run does it, and says whether it has failed.
-func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (failed bool, err error)) error {
-	p := s.parts
-	switch {
-	case p.open.Drops && s.srv.cfg.InTransactions != rewrite.CommitDrops:
-		return errDropsEarly(&p.lists)
-	case p.open.Local:
-		return errLocalInParts
-	}
-	lists := p.lists
-	told, err := s.leaveBlock()
-	failed := told != nil
-	// The warning goes in front of the answer: it is true whatever becomes of the statement.
-	if err == nil && !failed {
-		lists.add(sql)
-		if err = s.tellPart(&lists); err == nil {
-			failed, err = run()
-		}
-	}
-	if err == nil {
-		_, err = s.command("BEGIN")
-	}
-	switch {
-	case err != nil:
-		return err
-	case told != nil:
-		return told
-	case !failed:
-		p.stays.add(sql)
-		return s.ready()
-	}
-	s.t.errorTold = true
-	if err := s.failBlock(); err != nil {
-		return err
-	}
-	return s.ready()
-}
-
-// runGroups runs a string in groups, until one fails. The turn is over then.
-func (s *session) runGroups(plan *rewrite.Plan, sql string, groups [][2]int) error {
-	// A comment between two groups goes with neither; one that turns replay off counts for all.
-	end := func(i int) int { return plan.Statements[groups[i][1]-1].End }
-	var done labels
-	for i, g := range groups {
-		first := &plan.Statements[g[0]]
-		// In a block makeRoom says so, of what the whole block holds.
-		if drops := first.Drops && i+1 < len(groups); drops && !s.inBlock() && s.srv.cfg.InTransactions != rewrite.CommitDrops {
-			var name labels
-			name.add(sql[first.Start:first.End])
-			return errDropsEarly(&name)
-		}
-		failed, err := s.part(sql, first.Start, end(i), false)
-		if err != nil {
-			return err
-		}
-		if failed {
-			s.t.errorTold = true
-			if !done.empty() && !s.inBlock() {
-				if err := s.tell(warnStays(&done).AppendNotice(nil, "WARNING")); err != nil {
-					return err
-				}
-			}
-			return s.ready()
-		}
-		if s.inBlock() || first.Tx.Verb != rewrite.NoVerb {
-			continue
-		}
-		var group labels
-		group.add(sql[first.Start:end(i)])
-		done.join(group)
-		if i+1 < len(groups) {
-			if err := s.tellPart(&group); err != nil {
-				return err
-			}
-		}
-	}
-	return s.ready()
-}
-
-// partly is what the client is told in the place of a conflict, where a part of its transaction
-// is committed: to send the whole again would apply that part twice. nil for any other error.
-func (s *session) partly(class retry.Class, payload []byte) []byte {
-	if class != retry.Conflict || !s.partlyDone() {
+// beginAnew begins the block again that leaveBlock has left. Where the COMMIT has failed the
+// client is in a block all the same, which its error ends. A session whose own backend is gone
+// ends instead.
+func (s *session) beginAnew() error {
+	if s.pinLost {
 		return nil
 	}
-	return errPartly(toldBy(payload), &s.parts.stays).Append(nil)
+	_, err := s.command("BEGIN")
+	s.optOut(s.parts.optedOut)
+	return err
 }
 
-// partlyRefused is partly for an error of Sluice's own.
-func (s *session) partlyRefused(e *wire.Error) *wire.Error {
-	if e.Code != retry.StateConflict || !s.partlyDone() {
-		return e
-	}
-	return errPartly(e, &s.parts.stays)
+// mostNames bounds the savepoints of earlier parts whose names are known.
+const mostNames = 100
+
+// keepNames takes the savepoints of a part that is committed. The oldest are forgotten first.
+func (p *parts) keepNames(names []string) {
+	p.savepoints = append(p.savepoints, names...)
+	p.savepoints = slices.Clone(p.savepoints[max(0, len(p.savepoints)-mostNames):])
 }
 
 // releasedBefore answers RELEASE of a savepoint of a part that is committed, and refuses a
@@ -401,7 +253,7 @@ func (s *session) releasedBefore(verb rewrite.Verb, name string) (done bool, err
 	}
 	i := slices.Index(s.parts.savepoints, name)
 	switch {
-	case i < 0 || verb == rewrite.Savepoint || s.parts.over:
+	case i < 0 || verb == rewrite.Savepoint:
 		return false, nil
 	case verb == rewrite.RollbackTo:
 		return true, errNoReturn(name, "What the transaction did before is committed ("+rewrite.InTransactionsKey+"): "+s.parts.stays.String()+".")
@@ -409,33 +261,3 @@ func (s *session) releasedBefore(verb rewrite.Verb, name string) (done bool, err
 	s.parts.savepoints = s.parts.savepoints[:i]
 	return true, s.tell(wire.AppendCommand(nil, "RELEASE"))
 }
-
-// warnPart is told with each early commit.
-func warnPart(l *labels) *wire.Error {
-	return &wire.Error{Code: "01000", Message: "a part of the transaction is committed, since DSQL takes one statement of DDL in a transaction",
-		Detail: "Committed: " + l.String() + ".", Hint: rewrite.InTransactionsKey + " says so. A ROLLBACK does not take that part back."}
-}
-
-// warnStays is told with a ROLLBACK, and where a string has stopped.
-func warnStays(l *labels) *wire.Error {
-	return &wire.Error{Code: "01000", Message: "what was committed before stays (" + rewrite.InTransactionsKey + ")", Detail: "Committed: " + l.String() + "."}
-}
-
-// errPartly is told in the place of a conflict.
-func errPartly(conflict *wire.Error, l *labels) *wire.Error {
-	return &wire.Error{Code: "25000", Message: "the rest of a transaction that is committed in part met a conflict: " + conflict.Message,
-		Detail: "Committed: " + l.String() + ".", Hint: "Do not send the whole transaction again: go on behind what is committed."}
-}
-
-// errDropsEarly refuses to commit a DROP that its client has not committed.
-func errDropsEarly(l *labels) *wire.Error {
-	return &wire.Error{Code: retry.StateUnsupported, Message: "the transaction drops what holds rows, and would be committed before its end",
-		Detail: "It holds: " + l.String() + ".", Hint: rewrite.DropsHint}
-}
-
-var (
-	errPartInPipeline = &wire.Error{Code: retry.StateUnsupported, Message: "the transaction cannot be committed in the middle of a pipeline",
-		Detail: "DSQL takes one statement of DDL in a transaction, and no change of rows beside it.", Hint: "Send a Sync in front of the statement."}
-	errLocalInParts = &wire.Error{Code: retry.StateUnsupported, Message: "a transaction with SET LOCAL cannot be committed in parts",
-		Detail: "What is set until the end of the transaction would be lost.", Hint: "Write SET without LOCAL."}
-)

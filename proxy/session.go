@@ -173,6 +173,7 @@ func (s *session) serve() error {
 		if err != nil {
 			return err
 		}
+		s.forgetParts()
 		s.turns++
 		// Everything that there was for the client has been written: see asNow.
 		s.heard++

@@ -14,6 +14,7 @@ type analysis struct {
 	inert bool
 	// contends: rows that exist are locked or changed.
 	contends bool
+	modifies bool // rows are changed
 	tables   []tableRef
 	// ctes are the names of WITH queries in sight; hidden counts them by name.
 	ctes   []string
@@ -117,6 +118,7 @@ func (a *analysis) query(m message) {
 	target := message{}
 	if !m.is("SelectStmt") {
 		a.raise(Write)
+		a.modifies = true
 		if !m.is("InsertStmt") || m.child("on_conflict_clause").integer("action") == onConflictUpdate {
 			a.contend()
 		}

@@ -128,13 +128,14 @@ func statement(p *part) Statement {
 
 // analyze fills in what the tables, calls and clauses of a statement tell.
 func (st *Statement) analyze(p *part, inert bool) {
-	m := p.node
+	m, modifies := p.node, false
 	switch m.name() {
 	case "CopyStmt":
 		file := m.text("filename") != "" || m.flag("is_program")
 		st.Copy = !file
 		if file || m.flag("is_from") {
 			st.Kind = Write
+			modifies = m.flag("is_from")
 		}
 	case "ExplainStmt":
 		inert = !explainAnalyze(m)
@@ -143,7 +144,7 @@ func (st *Statement) analyze(p *part, inert bool) {
 			st.Pin = PinHoldCursor
 		}
 	}
-	a := analysis{kind: st.Kind, pin: st.Pin, inert: inert, prepares: m.is("PrepareStmt")}
+	a := analysis{kind: st.Kind, pin: st.Pin, inert: inert, modifies: modifies, prepares: m.is("PrepareStmt")}
 	if m.is("DropStmt") {
 		a.dropped(m)
 	}
@@ -153,7 +154,7 @@ func (st *Statement) analyze(p *part, inert bool) {
 		st.Changes = []Change{{Action: SetLocal}}
 	}
 	st.sequence, st.Executes = a.sequence, a.executes
-	st.Drops = destroys(m)
+	st.demand = Demand{DDL: st.Kind == DDL && !m.is("VacuumStmt"), Rows: a.modifies && !inert, Drops: destroys(m), Local: defers(m)}
 	st.setsConfig, st.unsure = a.setsConfig, a.kind == Read && a.unsure && !a.inert
 	st.Asks = a.settingsAsked(m)
 	p.locked, p.samples, p.advisory, p.uuids = a.locked, a.samples, a.advisory, a.uuids

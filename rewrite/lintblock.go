@@ -45,7 +45,7 @@ func (l *Linter) follow(verb Verb, p *part, alone bool) []Finding {
 		l.run.wrapped, l.run.told = false, map[Feature]bool{}
 		return nil
 	}
-	f := l.block.observe(p.st, p.node)
+	f := l.block.observe(p.st)
 	if f == "" || !l.inBlock || !alone {
 		return nil
 	}

@@ -170,8 +170,6 @@ type Statement struct {
 	// locking clause. An INSERT has its rows for itself; what a function does, and
 	// what DDL does, is not seen.
 	Contends bool
-	// Drops: it drops a table, a column or a schema, which holds rows that nobody has twice.
-	Drops bool
 	// Calls: the text calls a function that is not known, or one that changes
 	// settings: what it leaves of them in the session, nobody sees in the text.
 	Calls bool
@@ -208,8 +206,9 @@ type Statement struct {
 	// other statement. The server must not see it.
 	Cursor *Cursor
 
-	setsConfig bool // by set_config()
-	unsure     bool // see Plan.SureRead
+	demand     Demand // without what Changes tell
+	setsConfig bool   // by set_config()
+	unsure     bool   // see Plan.SureRead
 	sequence   string
 }
 

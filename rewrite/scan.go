@@ -18,7 +18,7 @@ var (
 
 // told is the plan of a text that its words alone told.
 func told(kind Kind, operation string) *Plan {
-	return &Plan{Kind: kind, Operation: operation, Statements: []Statement{{Kind: kind, Operation: operation}}}
+	return &Plan{Kind: kind, Operation: operation, Statements: []Statement{{Kind: kind, Operation: operation, demand: Demand{Rows: kind == Write}}}}
 }
 
 // contending is that of one that changes rows that exist.

@@ -58,28 +58,39 @@ const dropsRemedy = "send the DROP as the last statement of its transaction, or 
 // commit a DROP early.
 var InTransactionsHint, DropsHint = hint(inTransactionsRemedy), hint(dropsRemedy)
 
-// Demand is what a text asks of the transaction that it runs in.
+// Demand is what statements ask of the transaction that they run in. Reads, locks, ANALYZE and
+// what Sluice answers or refuses ask for nothing.
 type Demand struct {
-	// DDL: it changes the catalog. Rows: it changes or locks rows, or may. Drops: it is a DROP
-	// of a table, column or schema. Local: it sets something until the transaction ends.
-	DDL, Rows, Drops, Local bool
+	DDL   bool // the catalog is changed, as DSQL counts it
+	Rows  bool // rows are changed
+	Drops bool // a table, a column or a schema is dropped, which holds rows that nobody has twice
+	Local bool // something is set that ends with the transaction
+	Sets  bool // something is set that ROLLBACK takes back
 }
 
-// Demand is what the plan's statements ask of their transaction together. A statement that
-// Sluice answers or refuses asks for nothing. ok is false for a text that nobody has read, and
-// for one of which the server is known to refuse something whatever the transaction holds.
+// And is what two ask for together.
+func (d Demand) And(e Demand) Demand {
+	return Demand{d.DDL || e.DDL, d.Rows || e.Rows, d.Drops || e.Drops, d.Local || e.Local, d.Sets || e.Sets}
+}
+
+// Demand is what a statement asks for.
+func (st *Statement) Demand() Demand {
+	var d Demand
+	if st.Tag == "" && st.Refusal == nil && st.Database == nil && st.Cursor == nil {
+		d = st.demand
+	}
+	for _, c := range st.Changes {
+		d.Local, d.Sets = d.Local || c.Action == SetLocal, d.Sets || c.Action != SetLocal
+	}
+	return d
+}
+
+// Demand is what the plan's statements ask for together. ok is false for a text that nobody has
+// read, and for one of which the server is known to refuse something whatever the transaction
+// holds.
 func (p *Plan) Demand() (d Demand, ok bool) {
 	for i := range p.Statements {
-		st := &p.Statements[i]
-		for _, c := range st.Changes {
-			d.Local = d.Local || c.Action == SetLocal
-		}
-		if st.Tag != "" || st.Refusal != nil || st.Database != nil || st.Cursor != nil {
-			continue
-		}
-		d.DDL = d.DDL || st.Kind == DDL
-		d.Rows = d.Rows || st.Kind == Write
-		d.Drops = d.Drops || st.Drops
+		d = d.And(p.Statements[i].Demand())
 	}
 	for i := range p.Findings {
 		f := &p.Findings[i]
@@ -95,26 +106,22 @@ func (p *Plan) Demand() (d Demand, ok bool) {
 // these stays together. Each group is a range of Statements, from and up to. nil for a text
 // that need not be cut: it has no DDL beside other statements.
 func (p *Plan) Groups() (groups [][2]int) {
-	ddl := false
+	ddl, joins := false, false
 	for i := range p.Statements {
 		st := &p.Statements[i]
-		alone := st.Kind == DDL || st.Tx.Verb != NoVerb
-		ddl = ddl || st.Kind == DDL
-		if last := len(groups) - 1; last >= 0 && !alone && !p.cuts(groups[last][0]) {
-			groups[last][1] = i + 1
-			continue
+		alone := st.demand.DDL || st.Tx.Verb != NoVerb
+		ddl = ddl || st.demand.DDL
+		if joins && !alone {
+			groups[len(groups)-1][1] = i + 1
+		} else {
+			groups = append(groups, [2]int{i, i + 1})
 		}
-		groups = append(groups, [2]int{i, i + 1})
+		joins = !alone
 	}
 	if !ddl || len(p.Statements) < 2 {
 		return nil
 	}
 	return groups
-}
-
-// cuts reports whether a statement is a group of its own.
-func (p *Plan) cuts(i int) bool {
-	return p.Statements[i].Kind == DDL || p.Statements[i].Tx.Verb != NoVerb
 }
 
 // TooMuch reports whether a string is known to be too much for one transaction.
@@ -126,6 +133,9 @@ func (p *Plan) TooMuch() bool {
 	}
 	return false
 }
+
+// defers reports a SET CONSTRAINTS that puts checks off to the end of the transaction.
+func defers(m message) bool { return m.is("ConstraintsSetStmt") && m.flag("deferred") }
 
 // destroys reports a DROP of what holds rows: of tables, columns or schemas.
 func destroys(m message) bool {
@@ -154,7 +164,7 @@ func (r *rewriter) transactions() {
 	var b block
 	for i := range r.parts {
 		p := &r.parts[i]
-		f := b.observe(p.st, p.node)
+		f := b.observe(p.st)
 		if f == "" {
 			continue
 		}
@@ -170,7 +180,7 @@ func (r *rewriter) transactions() {
 type block struct{ ddl, dml, drops, dropped bool }
 
 // observe reports what a statement is too much for the transaction; "" for nothing.
-func (b *block) observe(st *Statement, node message) Feature {
+func (b *block) observe(st *Statement) Feature {
 	switch st.Tx.Verb {
 	case Commit, Rollback, PrepareTransaction:
 		*b = block{}
@@ -180,15 +190,15 @@ func (b *block) observe(st *Statement, node message) Feature {
 	b.dropped = b.drops
 	switch {
 	case st.Refusal != nil:
-	case st.Kind == DDL:
-		b.ddl, b.drops = true, b.drops || st.Drops
+	case st.demand.DDL:
+		b.ddl, b.drops = true, b.drops || st.demand.Drops
 		if already.ddl {
 			return SeveralDDL
 		}
 		if already.dml {
 			return DDLAndDML
 		}
-	case node.is("InsertStmt"), node.is("UpdateStmt"), node.is("DeleteStmt"), node.is("MergeStmt"):
+	case st.demand.Rows:
 		b.dml = true
 		if b.ddl {
 			return DDLAndDML
@@ -208,7 +218,7 @@ func (b *block) finding(f Feature, st *Statement, how InTransactions) Finding {
 	default:
 		finding = handled(f, Rewritten, Warning, "commits the transaction in front of the statement: a ROLLBACK does not take back what was before", st.Start)
 		finding.Remedy = toolsRemedy
-		*b = block{ddl: st.Kind == DDL, dml: st.Kind != DDL, drops: st.Drops}
+		*b = block{ddl: st.demand.DDL, dml: st.demand.Rows, drops: st.demand.Drops}
 	}
 	finding.Operation = st.Operation
 	return finding

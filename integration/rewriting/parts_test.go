@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -143,7 +145,7 @@ func partsProgram(rng *rand.Rand, chained bool) (program []request) {
 			"DROP TABLE t%d", "DROP TABLE IF EXISTS t%d", "CREATE VIEW s%[1]d AS SELECT 1", "DROP VIEW s%d",
 			"INSERT INTO t%d SELECT COALESCE(max(id), 0) + 1, 7 FROM t%[1]d", "INSERT INTO t%d VALUES (1, 1)", "UPDATE t%d SET id = id + 100", "DELETE FROM t%d WHERE id > 200",
 			"SELECT count(*) FROM t%d", "SELECT id FROM t%d ORDER BY id LIMIT 3", "SELECT 1", "INSERT INTO log VALUES (%d)", "INSERT INTO log VALUES (%d + 10)",
-			"SELECT count(*) FROM log",
+			"SELECT count(*) FROM log", "ANALYZE t%d", "SELECT id FROM t%d ORDER BY id FOR UPDATE",
 		}
 		sql := all[rng.IntN(len(all))]
 		if strings.Contains(sql, "%") {
@@ -278,277 +280,86 @@ func (r *reference) one(ctx context.Context, sql string, extended bool) []string
 	return answers(ctx, r.c, sql, extended)
 }
 
-// contents are the tables of a database with their columns and rows.
+// contents are the tables and views of a schema with their columns and rows.
 const contents = `SELECT string_agg(c.relname || ' ' || (SELECT string_agg(a.attname, ',' ORDER BY a.attname) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
-	|| ' ' || CASE c.relkind WHEN 'r' THEN query_to_xml('SELECT * FROM ' || quote_ident(c.relname) || ' ORDER BY 1', true, true, '')::text ELSE '' END, E'\n' ORDER BY c.relname)
-	FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'v')`
+	|| ' ' || CASE c.relkind WHEN 'r' THEN query_to_xml('SELECT * FROM ' || c.oid::regclass || ' ORDER BY 1', true, true, '')::text ELSE '' END, E'\n' ORDER BY c.relname)
+	FROM pg_class c WHERE c.relnamespace = '%s'::regnamespace AND c.relkind IN ('r', 'v')`
+
+// play runs the program of a seed in a schema of its own, on both sides. It returns how many
+// parts were committed early, and what differs; "" for nothing.
+func (r *partsRig) play(t *testing.T, schema string, seed uint64, chained bool) (early int, difference string) {
+	ctx := t.Context()
+	for _, database := range []string{"postgres", "reference"} {
+		r.pg.SQL(t, database, fmt.Sprintf("DROP SCHEMA IF EXISTS %s CASCADE; CREATE SCHEMA %[1]s; CREATE TABLE %[1]s.log (n int)", schema))
+	}
+	program := partsProgram(rand.New(rand.NewPCG(seed, 1)), chained)
+	c, notices := r.dial(t, r.sluice.DSN("postgres"))
+	defer c.Close(ctx)
+	plain, _ := r.dial(t, r.pg.DSN("reference"))
+	defer plain.Close(ctx)
+	ref := &reference{c: plain}
+	for i, q := range append([]request{{statements: []string{"SET search_path = " + schema}}}, program...) {
+		want := ref.ask(ctx, q)
+		if got := answers(ctx, c, q.sql(), q.extended); !slices.Equal(got, want) {
+			return 0, fmt.Sprintf("seed %d: %s\nSluice:     %q\nPostgreSQL: %q\nbehind %v", seed, q.sql(), got, want, program[:max(0, i-1)])
+		}
+	}
+	if got, want := r.pg.SQL(t, "postgres", fmt.Sprintf(contents, schema)), r.pg.SQL(t, "reference", fmt.Sprintf(contents, schema)); got != want {
+		return 0, fmt.Sprintf("seed %d: %v leaves\n%s\nPostgreSQL:\n%s", seed, program, got, want)
+	}
+	for _, n := range *notices {
+		if strings.Contains(n, "a part of the transaction is committed") {
+			early++
+		}
+	}
+	return early, ""
+}
 
 // Random migrations leave what plain PostgreSQL leaves that is told to commit where
 // ddl.in_transactions promises it, and their clients are told the same; also where a tenth of
-// the commits meet a conflict, and where an answer of COMMIT is late.
+// the commits meet a conflict, where several clients change the schema at a time on fewer
+// backends, and where each keeps its backend.
 func TestParts(t *testing.T) {
 	t.Parallel()
 	for _, way := range []struct {
-		name, faults string
-		env          harness.Env
-		programs     int
+		name, faults      string
+		env               harness.Env
+		clients, programs int
 	}{
-		{"quiet", "", nil, 4 * *partsPrograms},
-		{"conflicts", `[{"at": "commit", "action": "fail", "error": "conflict", "probability": 0.1, "seed": 1, "count": -1}]`, harness.Env{"DSQL_RETRY_BASE_DELAY": "1ms"}, 3 * *partsPrograms},
-		{"kept backend", "", harness.Env{"DSQL_PAIRING": "session"}, 2 * *partsPrograms},
+		{"quiet", "", nil, 1, 4 * *partsPrograms},
+		{"conflicts", `[{"at": "commit", "action": "fail", "error": "conflict", "probability": 0.1, "seed": 1, "count": -1}]`, harness.Env{"DSQL_RETRY_BASE_DELAY": "1ms"}, 1, 3 * *partsPrograms},
+		{"several clients", "", harness.Env{"DSQL_RETRY_BASE_DELAY": "1ms", "DSQL_RESERVOIR_MAX_OPEN": "4"}, 3, *partsPrograms},
+		{"kept backend", "", harness.Env{"DSQL_PAIRING": "session"}, 1, 2 * *partsPrograms},
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
-			ctx := t.Context()
 			r := startParts(t, "autocommit-destructive", way.env)
 			if way.faults != "" {
 				r.sim.Admin(t, http.MethodPost, "/faults", way.faults)
 			}
-			early := 0
-			for seed := range way.programs {
-				const fresh = "DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE log (n int)"
-				r.pg.SQL(t, "postgres", fresh)
-				r.pg.SQL(t, "reference", fresh)
-				program := partsProgram(rand.New(rand.NewPCG(uint64(seed), 1)), way.faults == "")
-				c, notices := r.dial(t, r.sluice.DSN("postgres"))
-				plain, _ := r.dial(t, r.pg.DSN("reference"))
-				ref := &reference{c: plain}
-				for i, q := range program {
-					want := ref.ask(ctx, q)
-					if got := answers(ctx, c, q.sql(), q.extended); !slices.Equal(got, want) {
-						t.Fatalf("seed %d: %s\nSluice:     %q\nPostgreSQL: %q\nbehind %v", seed, q.sql(), got, want, program[:i])
+			var early atomic.Int64
+			var clients sync.WaitGroup
+			for n := range way.clients {
+				clients.Go(func() {
+					for seed := range way.programs {
+						parts, difference := r.play(t, fmt.Sprintf("own%d", n), uint64(seed*way.clients+n), way.faults == "" && way.clients == 1)
+						if early.Add(int64(parts)); difference != "" {
+							t.Error(difference)
+							return
+						}
 					}
-				}
-				if got, want := r.pg.SQL(t, "postgres", contents), r.pg.SQL(t, "reference", contents); got != want {
-					t.Fatalf("seed %d: %v leaves\n%s\nPostgreSQL:\n%s", seed, program, got, want)
-				}
-				for _, n := range *notices {
-					if strings.Contains(n, "a part of the transaction is committed") {
-						early++
-					}
-				}
-				c.Close(ctx)
-				plain.Close(ctx)
+				})
 			}
-			text, err := r.sluice.Metrics(ctx)
+			clients.Wait()
+			text, err := r.sluice.Metrics(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			counted, _ := harness.Metric(t, text, "dsql_early_commits_total", "")
-			t.Logf("%d programs, %.0f parts committed early, %d warnings", way.programs, counted, early)
-			if early < way.programs/2 || int(counted) != early {
-				t.Errorf("%d warnings, %.0f counted", early, counted)
+			t.Logf("%d programs of each of %d, %.0f parts committed early, %d warnings", way.programs, way.clients, counted, early.Load())
+			if !t.Failed() && (int(early.Load()) < way.programs/2 || int64(counted) != early.Load()) {
+				t.Errorf("%d warnings, %.0f counted", early.Load(), counted)
 			}
 		})
 	}
-}
-
-// scripts are what one client sends, under a policy, and what it is told: tags, codes, and
-// notices by their first words.
-var scripts = []struct {
-	name, policy string
-	env          harness.Env
-	faults       string
-	simple       bool // by simple Query only
-	steps        [][2]string
-}{
-	{name: "modes behind BEGIN", policy: "refuse", simple: true, steps: [][2]string{
-		{"BEGIN", "BEGIN T"}, {"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", "SET T"}, {"SELECT 1", "SELECT 1 T"}, {"INSERT INTO kept VALUES (9)", "25006 E"}, {"ROLLBACK", "ROLLBACK I"},
-		{"START TRANSACTION", "START TRANSACTION T"}, {"SET TRANSACTION READ ONLY", "SET T"}, {"SET TRANSACTION READ WRITE", "SET T"}, {"INSERT INTO kept VALUES (9)", "INSERT 0 1 T"}, {"COMMIT", "COMMIT I"},
-		{"BEGIN READ ONLY", "BEGIN T"}, {"SET TRANSACTION READ WRITE", "0A000 E"}, {"ROLLBACK", "ROLLBACK I"},
-		{"BEGIN", "BEGIN T"}, {"SELECT 1", "SELECT 1 T"}, {"SET TRANSACTION READ ONLY", "0A000 E"}, {"ROLLBACK", "ROLLBACK I"},
-		{"BEGIN", "BEGIN T"}, {"SET TRANSACTION READ ONLY", "SET T"}, {"ROLLBACK", "ROLLBACK I"}, {"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (9)", "INSERT 0 1 T"}, {"ROLLBACK", "ROLLBACK I"},
-	}},
-	{name: "one statement of DDL is run as it is asked", policy: "autocommit", steps: [][2]string{
-		{"BEGIN", "BEGIN T"}, {"SELECT 1", "SELECT 1 T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE T"}, {"ROLLBACK", "ROLLBACK I"},
-		{"SELECT count(*) FROM a", "42P01 I"},
-		{"BEGIN", "BEGIN T"}, {"DROP TABLE kept", "DROP TABLE T"}, {"COMMIT", "COMMIT I"}, {"SELECT count(*) FROM kept", "42P01 I"},
-	}},
-	{name: "refused, with the tools' switches", policy: "refuse", steps: [][2]string{
-		{"BEGIN", "BEGIN T"}, {"CREATE TABLE a (id int)", "CREATE TABLE T"}, {"CREATE TABLE b (id int)", "0A000 E Run each statement of DDL in a transaction of its own: Rails disable_ddl_transaction!"},
-		{"ROLLBACK", "ROLLBACK I"}, {"CREATE TABLE a (id int); INSERT INTO a VALUES (1)", "CREATE TABLE 0A000 I Run each statement of DDL"}, {"SELECT count(*) FROM a", "42P01 I"},
-	}},
-	{name: "what a rollback leaves", policy: "autocommit", steps: [][2]string{
-		{"BEGIN", "BEGIN T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE T"},
-		{"INSERT INTO a VALUES (1)", "INSERT 0 1 T WARNING|01000|a part of the transaction is committed, since DSQL takes one statement of DDL in a transaction|Committed: CREATE TABLE a (id int PRIMARY KEY)."},
-		{"SELECT count(*) FROM a", "SELECT 1 T"},
-		{"ALTER TABLE a ADD COLUMN v int", "ALTER TABLE T WARNING|01000|a part of the transaction is committed, since DSQL takes one statement of DDL in a transaction|Committed: INSERT INTO a VALUES (1)."},
-		{"ROLLBACK", "ROLLBACK I WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1)."},
-		{"SELECT v FROM a", "42703 I"}, {"SELECT id FROM a", "SELECT 1 I"},
-	}},
-	{name: "what a failed block leaves", policy: "autocommit", steps: [][2]string{
-		{"BEGIN", "BEGIN T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE T"}, {"INSERT INTO a VALUES (1)", "INSERT 0 1 T WARNING|01000|a part"},
-		{"INSERT INTO a VALUES (1)", "23505 E"}, {"CREATE TABLE b (id int)", "25P02 E"},
-		{"COMMIT", "ROLLBACK I WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: CREATE TABLE a (id int PRIMARY KEY)."},
-		{"BEGIN", "BEGIN T"}, {"ROLLBACK", "ROLLBACK I"}, {"SELECT count(*) FROM a", "SELECT 1 I"},
-	}},
-	{name: "a DROP is not committed early", policy: "autocommit", steps: [][2]string{
-		{"BEGIN", "BEGIN T"}, {"DROP TABLE kept", "DROP TABLE T"}, {"CREATE TABLE kept (id int)", "0A000 E Send the DROP as the last statement"}, {"ROLLBACK", "ROLLBACK I"},
-		{"DROP TABLE kept; CREATE TABLE kept (id int)", "0A000 I Send the DROP as the last"},
-		{"BEGIN", "BEGIN T"}, {"ALTER TABLE kept DROP COLUMN n", "ALTER TABLE T"}, {"INSERT INTO kept VALUES (1)", "0A000 E Send the DROP"}, {"ROLLBACK", "ROLLBACK I"},
-		{"SELECT n FROM kept", "SELECT 1 I"},
-		{"CREATE TABLE b (id int); DROP TABLE kept", "CREATE TABLE DROP TABLE I WARNING|01000|a part"}, {"SELECT n FROM kept", "42P01 I"},
-	}},
-	{name: "unless it is opted into", policy: "autocommit-destructive", steps: [][2]string{
-		{"BEGIN", "BEGIN T"}, {"DROP TABLE kept", "DROP TABLE T"}, {"CREATE TABLE kept (m int)", "CREATE TABLE T WARNING|01000|a part"}, {"COMMIT", "COMMIT I"}, {"SELECT m FROM kept", "SELECT 0 I"},
-	}},
-	{name: "a string stops at its error", policy: "autocommit", steps: [][2]string{
-		{"CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1); INSERT INTO a VALUES (1); CREATE TABLE b (id int)",
-			"CREATE TABLE INSERT 0 1 23505 I WARNING|01000|a part WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: CREATE TABLE a (id int PRIMARY KEY)."},
-		{"SELECT 1 FROM a", "SELECT 0 I"}, {"SELECT 1 FROM b", "42P01 I"},
-		{"CREATE TABLE b (id int); INSERT INTO b VALUES (1), (2) RETURNING idd", "CREATE TABLE 42703 at 66 I WARNING|01000|a part WARNING|01000|what was"},
-		{"BEGIN; CREATE TABLE c (id int); CREATE TABLE d (id int); COMMIT", "BEGIN CREATE TABLE CREATE TABLE COMMIT I WARNING|01000|a part"},
-		{"BEGIN; CREATE TABLE e (id int); CREATE TABLE c (id int); COMMIT", "BEGIN CREATE TABLE 42P07 E WARNING|01000|a part"},
-		{"ROLLBACK", "ROLLBACK I WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: CREATE TABLE e (id int)."},
-		{"CREATE TABLE f (id int); CREATE TRIGGER x BEFORE INSERT ON f EXECUTE FUNCTION y()", "CREATE TABLE 0A000 I"}, {"SELECT 1 FROM f", "42P01 I"},
-	}},
-	{name: "SET LOCAL", policy: "autocommit", steps: [][2]string{
-		{"BEGIN", "BEGIN T"}, {"SET LOCAL statement_timeout = '5s'", "SET T"}, {"CREATE TABLE a (id int)", "CREATE TABLE T"}, {"CREATE TABLE b (id int)", "0A000 E Write SET without LOCAL."}, {"ROLLBACK", "ROLLBACK I"},
-		{"BEGIN", "BEGIN T"}, {"SET timezone = 'Asia/Tokyo'", "SET T"}, {"CREATE TABLE a (id int)", "CREATE TABLE T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T WARNING|01000|a part"},
-		{"SELECT to_char(to_timestamp(0), 'HH24')::int / (to_char(to_timestamp(0), 'HH24')::int - 9)", "22012 E"}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"},
-	}},
-	{name: "savepoints", policy: "autocommit", steps: [][2]string{
-		{"BEGIN", "BEGIN T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"SAVEPOINT two", "SAVEPOINT T"},
-		{"INSERT INTO a VALUES (1)", "INSERT 0 1 T WARNING|01000|a part"}, {"RELEASE SAVEPOINT two", "RELEASE T"}, {"RELEASE SAVEPOINT two", "3B001 E"}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"},
-		{"BEGIN", "BEGIN T"}, {"INSERT INTO a VALUES (2)", "INSERT 0 1 T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T WARNING|01000|a part"},
-		{"ROLLBACK TO SAVEPOINT one", "0A000 E Roll the whole transaction back."}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"}, {"SELECT 1 FROM b", "42P01 I"},
-		{"BEGIN", "BEGIN T"}, {"SAVEPOINT s", "SAVEPOINT T"}, {"CREATE TABLE c (id int)", "CREATE TABLE T"}, {"ROLLBACK TO s", "ROLLBACK T"}, {"INSERT INTO a VALUES (3)", "INSERT 0 1 T"}, {"COMMIT", "COMMIT I"},
-		{"SELECT 1 FROM c", "42P01 I"}, {"SELECT 1 FROM a", "SELECT 2 I"},
-	}},
-	{name: "a conflict behind a part", policy: "autocommit", env: harness.Env{"DSQL_RETRY_ENABLED": "false", "DSQL_RETRY_SAVEPOINTS": "off"},
-		faults: `[{"at": "commit", "action": "fail", "error": "conflict", "skip": 1, "count": 2}]`, steps: [][2]string{
-			{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE T WARNING|01000|a part"},
-			{"INSERT INTO kept VALUES (6)", "25000 E Do not send the whole transaction again: go on behind what is committed."}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"},
-			{"SELECT 1 FROM kept WHERE n > 4", "SELECT 1 I"},
-			{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (7)", "INSERT 0 1 T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "40001 E"}, {"ROLLBACK", "ROLLBACK I"},
-			{"SELECT 1 FROM kept WHERE n > 4", "SELECT 1 I"},
-		}},
-	{name: "the backend is lost in an early COMMIT", policy: "autocommit",
-		faults: `[{"at": "committed", "action": "cut"}]`, steps: [][2]string{
-			{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "08007 E"}, {"ROLLBACK", "ROLLBACK I"},
-			{"SELECT 1 FROM kept WHERE n > 4", "SELECT 1 I"},
-		}},
-	{name: "of several steps", policy: "autocommit", simple: true, env: harness.Env{"DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"}, steps: [][2]string{
-		{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"ALTER TABLE kept ADD COLUMN d int DEFAULT 4", "ALTER TABLE T WARNING|01000|a part"},
-		{"INSERT INTO kept VALUES (6)", "INSERT 0 1 T"}, {"CREATE UNIQUE INDEX of_n ON kept (n)", "CREATE INDEX T WARNING|01000|a part"}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"},
-		{"INSERT INTO kept VALUES (6)", "23505 I"}, {"SELECT 1 FROM kept WHERE d = 4 AND n > 1", "SELECT 2 I"},
-		{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (8)", "INSERT 0 1 T"}, {"CREATE UNIQUE INDEX of_d ON kept (d)", "58000 E Drop the index WARNING|01000|a part"}, {"COMMIT", "ROLLBACK I WARNING|01000|what was"},
-		{"SELECT 1 FROM kept WHERE n = 8", "SELECT 1 I"},
-	}},
-	{name: "an ALTER TABLE of several steps", policy: "autocommit", env: harness.Env{"DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"}, steps: [][2]string{
-		{"BEGIN", "BEGIN T"}, {"ALTER TABLE kept ADD COLUMN d int DEFAULT 4", "ALTER TABLE T WARNING|01000|a part"}, {"ALTER TABLE kept ADD CONSTRAINT once UNIQUE (n)", "ALTER TABLE T WARNING|01000|a part"},
-		{"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"ALTER TABLE kept ADD CONSTRAINT small CHECK (n < 5)", "23514 E WARNING|01000|a part"}, {"SELECT 1", "25P02 E"},
-		{"ROLLBACK", "ROLLBACK I WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: ALTER TABLE kept ADD COLUMN d int DEFAULT 4; ALTER TABLE kept ADD CONSTRAINT once UNIQUE (n); INSERT INTO kept VALUES (5)."},
-		{"INSERT INTO kept VALUES (5)", "23505 I"}, {"INSERT INTO kept VALUES (7)", "INSERT 0 1 I"},
-	}},
-	{name: "modes that a BEGIN of Sluice's would lose", policy: "autocommit", steps: [][2]string{
-		{"BEGIN READ ONLY", "BEGIN T"}, {"SELECT 1", "SELECT 1 T"}, {"CREATE TABLE a (id int)", "25006 E"}, {"ROLLBACK", "ROLLBACK I"},
-		{"START TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION T"}, {"CREATE TABLE a (id int)", "CREATE TABLE T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T WARNING|01000|a part"}, {"COMMIT", "COMMIT I"},
-	}},
-}
-
-// Each policy does what it says, and the client is told all of it.
-func TestPartsTold(t *testing.T) {
-	t.Parallel()
-	for _, script := range scripts {
-		for _, extended := range []bool{false, true} {
-			if extended && script.simple {
-				continue
-			}
-			t.Run(fmt.Sprintf("%s, extended %v", script.name, extended), func(t *testing.T) {
-				t.Parallel()
-				ctx, cancel := context.WithTimeout(t.Context(), limit)
-				defer cancel()
-				r := startParts(t, script.policy, script.env)
-				r.pg.SQL(t, "postgres", "CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)")
-				if script.faults != "" {
-					r.sim.Admin(t, http.MethodPost, "/faults", script.faults)
-				}
-				c, notices := r.dial(t, r.sluice.DSN("postgres"))
-				for _, step := range script.steps {
-					*notices = nil
-					one := extended && !strings.Contains(step[0], ";")
-					if got := toldOf(ctx, c, step[0], one, notices); !alike(got, step[1]) {
-						t.Errorf("%s\n got %s\nwant %s", step[0], got, step[1])
-					}
-				}
-			})
-		}
-	}
-}
-
-// JDBC puts BEGIN in front of a block's first statement, and both into one pipeline.
-func TestPartsBehindBeginInAPipeline(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	r := startParts(t, "autocommit", harness.Env{"DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"})
-	r.pg.SQL(t, "postgres", "CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)")
-	c, _ := r.dial(t, r.sluice.DSN("postgres"))
-	for _, step := range []struct {
-		sql  string
-		want []string
-	}{
-		{"BEGIN; ALTER TABLE kept ADD COLUMN d int NOT NULL DEFAULT 4", []string{"BEGIN", "ALTER TABLE", "T"}},
-		{"SELECT d FROM kept", []string{`row ["4"]`, "SELECT 1", "T"}},
-		{"COMMIT", []string{"COMMIT", "I"}},
-		{"START TRANSACTION; ALTER TABLE kept ADD CONSTRAINT small CHECK (n > 1)", []string{"START TRANSACTION", "error 23514", "E"}},
-		{"ROLLBACK; BEGIN; INSERT INTO kept VALUES (2)", []string{"ROLLBACK", "BEGIN", "INSERT 0 1", "T"}},
-		{"ALTER TABLE kept ADD CONSTRAINT once UNIQUE (n); SELECT 1", []string{"error 0A000", "E"}},
-		{"ROLLBACK", []string{"ROLLBACK", "I"}},
-		{"BEGIN; SELECT n FROM kept; COMMIT", []string{"BEGIN", `row ["1"]`, "SELECT 1", "COMMIT", "I"}},
-		{"BEGIN", []string{"BEGIN", "T"}}, {"COMMIT", []string{"COMMIT", "I"}},
-	} {
-		if got := answers(ctx, c, step.sql, true); !slices.Equal(got, step.want) {
-			t.Errorf("%s\n got %q\nwant %q", step.sql, got, step.want)
-		}
-	}
-}
-
-// alike compares an answer with what is wanted; each notice, and a hint, may be wanted by its
-// beginning, or a hint not at all.
-func alike(got, want string) bool {
-	gots, wants := strings.Split(got, " WARNING|"), strings.Split(want, " WARNING|")
-	if len(gots) != len(wants) || !strings.HasPrefix(gots[0]+" ", wants[0]+" ") && !(strings.Contains(wants[0], "000 ") && strings.HasPrefix(gots[0], wants[0])) {
-		return false
-	}
-	for i := 1; i < len(wants); i++ {
-		if !strings.HasPrefix(gots[i], wants[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-// toldOf is all that one request was told, in one line.
-func toldOf(ctx context.Context, c *pgconn.PgConn, sql string, extended bool, notices *[]string) string {
-	var words []string
-	var err error
-	if extended {
-		r := c.ExecParams(ctx, sql, nil, nil, nil, nil).Read()
-		if err = r.Err; err == nil {
-			words = append(words, r.CommandTag.String())
-		}
-	} else {
-		var all []*pgconn.Result
-		all, err = c.Exec(ctx, sql).ReadAll()
-		for _, r := range all {
-			if r.Err == nil {
-				words = append(words, r.CommandTag.String())
-			}
-		}
-	}
-	hint := ""
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		if words, hint = append(words, e.Code), e.Hint; e.Position > 0 && e.Code == "42703" && strings.Contains(sql, ";") {
-			words = append(words, fmt.Sprintf("at %d", e.Position))
-		}
-	} else if err != nil {
-		words = append(words, err.Error())
-	}
-	words = append(words, string(c.TxStatus()))
-	if hint != "" {
-		words = append(words, hint)
-	}
-	return strings.Join(append(words, *notices...), " ")
 }

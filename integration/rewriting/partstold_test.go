@@ -1,0 +1,266 @@
+package rewriting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/sluice-proxy/sluice/integration/harness"
+)
+
+// scripts are what one client sends, under a policy, and what it is told: tags, codes, and
+// notices by their first words.
+var scripts = []struct {
+	name, policy string
+	env          harness.Env
+	faults       string
+	simple       bool // by simple Query only
+	steps        [][2]string
+}{
+	{name: "modes behind BEGIN", policy: "refuse", simple: true, steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", "SET T"}, {"SELECT 1", "SELECT 1 T"}, {"INSERT INTO kept VALUES (9)", "25006 E"}, {"ROLLBACK", "ROLLBACK I"},
+		{"START TRANSACTION", "START TRANSACTION T"}, {"SET TRANSACTION READ ONLY", "SET T"}, {"SET TRANSACTION READ WRITE", "SET T"}, {"INSERT INTO kept VALUES (9)", "INSERT 0 1 T"}, {"COMMIT", "COMMIT I"},
+		{"BEGIN READ ONLY", "BEGIN T"}, {"SET TRANSACTION READ WRITE", "0A000 E"}, {"ROLLBACK", "ROLLBACK I"},
+		{"BEGIN", "BEGIN T"}, {"SELECT 1", "SELECT 1 T"}, {"SET TRANSACTION READ ONLY", "0A000 E"}, {"ROLLBACK", "ROLLBACK I"},
+		{"BEGIN", "BEGIN T"}, {"SET TRANSACTION READ ONLY", "SET T"}, {"ROLLBACK", "ROLLBACK I"}, {"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (9)", "INSERT 0 1 T"}, {"ROLLBACK", "ROLLBACK I"},
+	}},
+	{name: "one statement of DDL is run as it is asked", policy: "autocommit", steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"SELECT 1", "SELECT 1 T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE T"}, {"ROLLBACK", "ROLLBACK I"},
+		{"SELECT count(*) FROM a", "42P01 I"},
+		{"BEGIN", "BEGIN T"}, {"DROP TABLE kept", "DROP TABLE T"}, {"COMMIT", "COMMIT I"}, {"SELECT count(*) FROM kept", "42P01 I"},
+	}},
+	{name: "refused, with the tools' switches", policy: "refuse", steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"CREATE TABLE a (id int)", "CREATE TABLE T"}, {"CREATE TABLE b (id int)", "0A000 E Run each statement of DDL in a transaction of its own: Rails disable_ddl_transaction!"},
+		{"ROLLBACK", "ROLLBACK I"}, {"CREATE TABLE a (id int); INSERT INTO a VALUES (1)", "CREATE TABLE 0A000 I Run each statement of DDL"}, {"SELECT count(*) FROM a", "42P01 I"},
+	}},
+	{name: "what a rollback leaves", policy: "autocommit", steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE T"},
+		{"INSERT INTO a VALUES (1)", "INSERT 0 1 T WARNING|01000|a part of the transaction is committed, since DSQL takes one statement of DDL in a transaction|Committed: CREATE TABLE a (id int PRIMARY KEY)."},
+		{"SELECT count(*) FROM a", "SELECT 1 T"},
+		{"ALTER TABLE a ADD COLUMN v int", "ALTER TABLE T WARNING|01000|a part of the transaction is committed, since DSQL takes one statement of DDL in a transaction|Committed: INSERT INTO a VALUES (1)."},
+		{"ROLLBACK", "ROLLBACK I WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1)."},
+		{"SELECT v FROM a", "42703 I"}, {"SELECT id FROM a", "SELECT 1 I"},
+	}},
+	{name: "what a failed block leaves", policy: "autocommit", steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE T"}, {"INSERT INTO a VALUES (1)", "INSERT 0 1 T WARNING|01000|a part"},
+		{"INSERT INTO a VALUES (1)", "23505 E"}, {"CREATE TABLE b (id int)", "25P02 E"},
+		{"COMMIT", "ROLLBACK I WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: CREATE TABLE a (id int PRIMARY KEY)."},
+		{"BEGIN", "BEGIN T"}, {"ROLLBACK", "ROLLBACK I"}, {"SELECT count(*) FROM a", "SELECT 1 I"},
+	}},
+	{name: "a DROP is not committed early", policy: "autocommit", steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"DROP TABLE kept", "DROP TABLE T"}, {"CREATE TABLE kept (id int)", "0A000 E Send the DROP as the last statement"}, {"ROLLBACK", "ROLLBACK I"},
+		{"DROP TABLE kept; CREATE TABLE kept (id int)", "0A000 I Send the DROP as the last"},
+		{"BEGIN", "BEGIN T"}, {"ALTER TABLE kept DROP COLUMN n", "ALTER TABLE T"}, {"INSERT INTO kept VALUES (1)", "0A000 E Send the DROP"}, {"ROLLBACK", "ROLLBACK I"},
+		{"SELECT n FROM kept", "SELECT 1 I"},
+		{"CREATE TABLE b (id int); DROP TABLE kept", "CREATE TABLE DROP TABLE I WARNING|01000|a part"}, {"SELECT n FROM kept", "42P01 I"},
+	}},
+	{name: "unless it is opted into", policy: "autocommit-destructive", steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"DROP TABLE kept", "DROP TABLE T"}, {"CREATE TABLE kept (m int)", "CREATE TABLE T WARNING|01000|a part"}, {"COMMIT", "COMMIT I"}, {"SELECT m FROM kept", "SELECT 0 I"},
+	}},
+	{name: "a string stops at its error", policy: "autocommit", steps: [][2]string{
+		{"CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1); INSERT INTO a VALUES (1); CREATE TABLE b (id int)",
+			"CREATE TABLE INSERT 0 1 23505 I WARNING|01000|a part WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: CREATE TABLE a (id int PRIMARY KEY)."},
+		{"SELECT 1 FROM a", "SELECT 0 I"}, {"SELECT 1 FROM b", "42P01 I"},
+		{"CREATE TABLE b (id int); INSERT INTO b VALUES (1), (2) RETURNING idd", "CREATE TABLE 42703 at 66 I WARNING|01000|a part WARNING|01000|what was"},
+		{"BEGIN; CREATE TABLE c (id int); CREATE TABLE d (id int); COMMIT", "BEGIN CREATE TABLE CREATE TABLE COMMIT I WARNING|01000|a part"},
+		{"BEGIN; CREATE TABLE e (id int); CREATE TABLE c (id int); COMMIT", "BEGIN CREATE TABLE 42P07 E WARNING|01000|a part"},
+		{"ROLLBACK", "ROLLBACK I WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: CREATE TABLE e (id int)."},
+		{"CREATE TABLE f (id int); CREATE TRIGGER x BEFORE INSERT ON f EXECUTE FUNCTION y()", "CREATE TABLE 0A000 I"}, {"SELECT 1 FROM f", "42P01 I"},
+	}},
+	{name: "SET LOCAL", policy: "autocommit", steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"SET LOCAL statement_timeout = '5s'", "SET T"}, {"CREATE TABLE a (id int)", "CREATE TABLE T"}, {"CREATE TABLE b (id int)", "0A000 E Write SET without LOCAL."}, {"ROLLBACK", "ROLLBACK I"},
+		{"BEGIN", "BEGIN T"}, {"SET timezone = 'Asia/Tokyo'", "SET T"}, {"CREATE TABLE a (id int)", "CREATE TABLE T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T WARNING|01000|a part"},
+		{"SELECT to_char(to_timestamp(0), 'HH24')::int / (to_char(to_timestamp(0), 'HH24')::int - 9)", "22012 E"}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"},
+	}},
+	{name: "savepoints", policy: "autocommit", steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"SAVEPOINT two", "SAVEPOINT T"},
+		{"INSERT INTO a VALUES (1)", "INSERT 0 1 T WARNING|01000|a part"}, {"RELEASE SAVEPOINT two", "RELEASE T"}, {"RELEASE SAVEPOINT two", "3B001 E"}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"},
+		{"BEGIN", "BEGIN T"}, {"INSERT INTO a VALUES (2)", "INSERT 0 1 T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T WARNING|01000|a part"},
+		{"ROLLBACK TO SAVEPOINT one", "0A000 E Roll the whole transaction back."}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"}, {"SELECT 1 FROM b", "42P01 I"},
+		{"BEGIN", "BEGIN T"}, {"SAVEPOINT s", "SAVEPOINT T"}, {"CREATE TABLE c (id int)", "CREATE TABLE T"}, {"ROLLBACK TO s", "ROLLBACK T"}, {"INSERT INTO a VALUES (3)", "INSERT 0 1 T"}, {"COMMIT", "COMMIT I"},
+		{"SELECT 1 FROM c", "42P01 I"}, {"SELECT 1 FROM a", "SELECT 2 I"},
+	}},
+	{name: "a conflict behind a part", policy: "autocommit", env: harness.Env{"DSQL_RETRY_ENABLED": "false", "DSQL_RETRY_SAVEPOINTS": "off"},
+		faults: `[{"at": "commit", "action": "fail", "error": "conflict", "skip": 1, "count": 2}]`, steps: [][2]string{
+			{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE T WARNING|01000|a part"},
+			{"INSERT INTO kept VALUES (6)", "25000 E Do not send the whole transaction again: go on behind what is committed."}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"},
+			{"SELECT 1 FROM kept WHERE n > 4", "SELECT 1 I"},
+			{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (7)", "INSERT 0 1 T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "40001 E"}, {"ROLLBACK", "ROLLBACK I"},
+			{"SELECT 1 FROM kept WHERE n > 4", "SELECT 1 I"},
+		}},
+	{name: "the backend is lost in an early COMMIT", policy: "autocommit",
+		faults: `[{"at": "committed", "action": "cut"}]`, steps: [][2]string{
+			{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "08007 E"}, {"ROLLBACK", "ROLLBACK I"},
+			{"SELECT 1 FROM kept WHERE n > 4", "SELECT 1 I"},
+		}},
+	{name: "of several steps", policy: "autocommit", simple: true, env: harness.Env{"DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"}, steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"ALTER TABLE kept ADD COLUMN d int DEFAULT 4", "ALTER TABLE T WARNING|01000|a part WARNING|01000|a part"},
+		{"INSERT INTO kept VALUES (6)", "INSERT 0 1 T"}, {"CREATE UNIQUE INDEX of_n ON kept (n)", "CREATE INDEX T WARNING|01000|a part WARNING|01000|a part"}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"},
+		{"INSERT INTO kept VALUES (6)", "23505 I"}, {"SELECT 1 FROM kept WHERE d = 4 AND n > 1", "SELECT 2 I"},
+		{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (8)", "INSERT 0 1 T"}, {"CREATE UNIQUE INDEX of_d ON kept (d)", "58000 E Drop the index WARNING|01000|a part"}, {"COMMIT", "ROLLBACK I WARNING|01000|what was"},
+		{"SELECT 1 FROM kept WHERE n = 8", "SELECT 1 I"},
+	}},
+	{name: "an ALTER TABLE of several steps", policy: "autocommit", env: harness.Env{"DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"}, steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"ALTER TABLE kept ADD COLUMN d int DEFAULT 4", "ALTER TABLE T WARNING|01000|a part"}, {"ALTER TABLE kept ADD CONSTRAINT once UNIQUE (n)", "ALTER TABLE T WARNING|01000|a part"},
+		{"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"ALTER TABLE kept ADD CONSTRAINT small CHECK (n < 5)", "23514 E WARNING|01000|a part"}, {"SELECT 1", "25P02 E"},
+		{"ROLLBACK", "ROLLBACK I WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: ALTER TABLE kept ADD COLUMN d int DEFAULT 4; ALTER TABLE kept ADD CONSTRAINT once UNIQUE (n); INSERT INTO kept VALUES (5)."},
+		{"INSERT INTO kept VALUES (5)", "23505 I"}, {"INSERT INTO kept VALUES (7)", "INSERT 0 1 I"},
+	}},
+	{name: "what is neither DDL nor a change of rows goes with everything", policy: "autocommit", steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"ANALYZE kept", "ANALYZE T"}, {"SELECT n FROM kept WHERE n = 1 FOR UPDATE", "SELECT 1 T"}, {"ROLLBACK", "ROLLBACK I"}, {"SELECT 1 FROM kept", "SELECT 1 I"},
+		{"BEGIN", "BEGIN T"}, {"CREATE TABLE a (id int)", "CREATE TABLE T"}, {"SELECT n FROM kept FOR UPDATE", "SELECT 1 T"}, {"SET CONSTRAINTS ALL IMMEDIATE", "SET CONSTRAINTS T"}, {"ANALYZE kept", "ANALYZE T"}, {"ROLLBACK", "ROLLBACK I"}, {"SELECT 1 FROM a", "42P01 I"},
+		{"BEGIN", "BEGIN T"}, {"CREATE TABLE a (id int)", "CREATE TABLE T"}, {"WITH w AS (INSERT INTO kept VALUES (6) RETURNING n) SELECT n FROM w", "SELECT 1 T WARNING|01000|a part"}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"},
+	}},
+	{name: "what lasts for a transaction", policy: "autocommit", steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"SET CONSTRAINTS ALL DEFERRED", "SET CONSTRAINTS T"}, {"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"CREATE TABLE a (id int)", "0A000 E"}, {"ROLLBACK", "ROLLBACK I"},
+		{"CREATE SCHEMA other", "CREATE SCHEMA I"}, {"SET LOCAL search_path = other; CREATE TABLE here (id int); CREATE TABLE there (id int)", "0A000 I Write SET without LOCAL."},
+		{"SELECT 1 FROM here", "42P01 I"}, {"SELECT 1 FROM other.here", "42P01 I"},
+		{"BEGIN; SET LOCAL search_path = other; CREATE TABLE here (id int); CREATE TABLE there (id int); COMMIT", "BEGIN SET CREATE TABLE 0A000 E Write SET without LOCAL."}, {"ROLLBACK", "ROLLBACK I"},
+		{"SELECT 1 FROM here", "42P01 I"}, {"SELECT 1 FROM other.here", "42P01 I"},
+		{"SET search_path = other; CREATE TABLE here (id int); CREATE TABLE there (id int)", "SET CREATE TABLE CREATE TABLE I WARNING|01000|a part WARNING|01000|a part"}, {"SELECT 1 FROM other.here, other.there", "SELECT 0 I"},
+	}},
+	{name: "a string is refused before anything of it runs", policy: "autocommit", steps: [][2]string{
+		{"CREATE TABLE b (id int); DROP TABLE kept; CREATE TABLE kept (id int)", "0A000 I Send the DROP as the last"}, {"SELECT 1 FROM b", "42P01 I"}, {"SELECT n FROM kept", "SELECT 1 I"},
+		{"BEGIN; CREATE TABLE b (id int); COMMIT; DROP TABLE kept; CREATE TABLE kept (id int)", "0A000 I Send the DROP as the last"}, {"SELECT 1 FROM b", "42P01 I"},
+		{"BEGIN; DROP TABLE kept; COMMIT; CREATE TABLE b (id int); CREATE TABLE c (id int)", "BEGIN DROP TABLE COMMIT CREATE TABLE CREATE TABLE I WARNING|01000|a part"}, {"SELECT 1 FROM b", "SELECT 0 I"},
+	}},
+	{name: "what the client is shown of its statements", policy: "autocommit", steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"SET timezone = 'Asia/Tokyo'", "SET T"}, {"CREATE   TABLE a (id\n\tint DEFAULT 7, name text DEFAULT 'secret')", "CREATE TABLE T"},
+		{"INSERT INTO a VALUES (1, $$secret$$)", "INSERT 0 1 T WARNING|01000|a part of the transaction is committed, since DSQL takes one statement of DDL in a transaction|Committed: SET timezone = ...; CREATE TABLE a (id int DEFAULT 7, name text DEFAULT ...."},
+		{"CREATE TABLE \"Ünïcödé\" (id int)", "CREATE TABLE T WARNING|01000|a part of the transaction is committed, since DSQL takes one statement of DDL in a transaction|Committed: INSERT INTO a VALUES (1, ...."},
+		{"SELECT 1", "SELECT 1 T"}, {"INSERT INTO a VALUES (2)", "INSERT 0 1 T WARNING|01000|a part of the transaction is committed, since DSQL takes one statement of DDL in a transaction|Committed: CREATE TABLE \"Ünïcödé\" (id int)."},
+		{"ROLLBACK", "ROLLBACK I WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: SET timezone = ...; CREATE TABLE a (id int DEFAULT 7, name text DEFAULT ...; INSERT INTO a VALUES (1, ...; CREATE TABLE"},
+	}},
+	{name: "a statement outside that fails is not told as committed", policy: "autocommit", steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"ALTER TABLE kept ADD CONSTRAINT large CHECK (n > 5)", "23514 E"}, {"ROLLBACK", "ROLLBACK I"},
+		{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (2)", "INSERT 0 1 T"},
+		{"ALTER TABLE kept ADD CONSTRAINT large CHECK (n > 5)", "23514 E WARNING|01000|a part of the transaction is committed, since DSQL takes one statement of DDL in a transaction|Committed: INSERT INTO kept VALUES (2)."},
+		{"ROLLBACK", "ROLLBACK I WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: INSERT INTO kept VALUES (2)."},
+	}},
+	{name: "no replay where the client wants none", policy: "autocommit", faults: `[{"at": "commit", "action": "fail", "error": "conflict", "skip": 1, "count": 1}]`, steps: [][2]string{
+		{"BEGIN /* sluice: no-retry */", "BEGIN T"}, {"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"CREATE TABLE a (id int)", "CREATE TABLE T WARNING|01000|a part"}, {"COMMIT", "25000 I"},
+	}},
+	{name: "no replay of a string whose comment wants none", policy: "autocommit", simple: true, faults: `[{"at": "statement", "action": "fail", "error": "conflict", "contains": "VALUES (6)"}]`, steps: [][2]string{
+		{"/* sluice: no-retry */ CREATE TABLE a (id int); INSERT INTO kept VALUES (5); CREATE TABLE b (id int); INSERT INTO kept VALUES (6)",
+			"CREATE TABLE INSERT 0 1 CREATE TABLE 40001 I WARNING|01000|a part WARNING|01000|a part WARNING|01000|a part WARNING|01000|what was"},
+	}},
+	{name: "modes behind a savepoint", policy: "refuse", simple: true, steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"SET TRANSACTION READ ONLY", "0A000 E"}, {"ROLLBACK", "ROLLBACK I"},
+	}},
+	{name: "modes that a BEGIN of Sluice's would lose", policy: "autocommit", steps: [][2]string{
+		{"BEGIN READ ONLY", "BEGIN T"}, {"SELECT 1", "SELECT 1 T"}, {"CREATE TABLE a (id int)", "25006 E"}, {"ROLLBACK", "ROLLBACK I"},
+		{"START TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION T"}, {"CREATE TABLE a (id int)", "CREATE TABLE T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T WARNING|01000|a part"}, {"COMMIT", "COMMIT I"},
+	}},
+}
+
+// Each policy does what it says, and the client is told all of it.
+func TestPartsTold(t *testing.T) {
+	t.Parallel()
+	for _, script := range scripts {
+		for _, extended := range []bool{false, true} {
+			if extended && script.simple {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, extended %v", script.name, extended), func(t *testing.T) {
+				t.Parallel()
+				ctx, cancel := context.WithTimeout(t.Context(), limit)
+				defer cancel()
+				r := startParts(t, script.policy, script.env)
+				r.pg.SQL(t, "postgres", "CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)")
+				if script.faults != "" {
+					r.sim.Admin(t, http.MethodPost, "/faults", script.faults)
+				}
+				c, notices := r.dial(t, r.sluice.DSN("postgres"))
+				for _, step := range script.steps {
+					*notices = nil
+					one := extended && !strings.Contains(step[0], ";")
+					if got := toldOf(ctx, c, step[0], one, notices); !alike(got, step[1]) {
+						t.Errorf("%s\n got %s\nwant %s", step[0], got, step[1])
+					}
+				}
+			})
+		}
+	}
+}
+
+// JDBC puts BEGIN in front of a block's first statement, and both into one pipeline.
+func TestPartsBehindBeginInAPipeline(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	r := startParts(t, "autocommit", harness.Env{"DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"})
+	r.pg.SQL(t, "postgres", "CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)")
+	c, _ := r.dial(t, r.sluice.DSN("postgres"))
+	for _, step := range []struct {
+		sql  string
+		want []string
+	}{
+		{"BEGIN; ALTER TABLE kept ADD COLUMN d int NOT NULL DEFAULT 4", []string{"BEGIN", "ALTER TABLE", "T"}},
+		{"SELECT d FROM kept", []string{`row ["4"]`, "SELECT 1", "T"}},
+		{"COMMIT", []string{"COMMIT", "I"}},
+		{"START TRANSACTION; ALTER TABLE kept ADD CONSTRAINT small CHECK (n > 1)", []string{"START TRANSACTION", "error 23514", "E"}},
+		{"ROLLBACK; BEGIN; INSERT INTO kept VALUES (2)", []string{"ROLLBACK", "BEGIN", "INSERT 0 1", "T"}},
+		{"ALTER TABLE kept ADD CONSTRAINT once UNIQUE (n); SELECT 1", []string{"error 0A000", "E"}},
+		{"ROLLBACK", []string{"ROLLBACK", "I"}},
+		{"BEGIN; SELECT n FROM kept; COMMIT", []string{"BEGIN", `row ["1"]`, "SELECT 1", "COMMIT", "I"}},
+		{"BEGIN", []string{"BEGIN", "T"}}, {"COMMIT", []string{"COMMIT", "I"}},
+	} {
+		if got := answers(ctx, c, step.sql, true); !slices.Equal(got, step.want) {
+			t.Errorf("%s\n got %q\nwant %q", step.sql, got, step.want)
+		}
+	}
+}
+
+// alike compares an answer with what is wanted; each notice, and a hint, may be wanted by its
+// beginning, or a hint not at all.
+func alike(got, want string) bool {
+	gots, wants := strings.Split(got, " WARNING|"), strings.Split(want, " WARNING|")
+	if len(gots) != len(wants) || !strings.HasPrefix(gots[0]+" ", wants[0]+" ") && !(strings.Contains(wants[0], "000 ") && strings.HasPrefix(gots[0], wants[0])) {
+		return false
+	}
+	for i := 1; i < len(wants); i++ {
+		if !strings.HasPrefix(gots[i], wants[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// toldOf is all that one request was told, in one line.
+func toldOf(ctx context.Context, c *pgconn.PgConn, sql string, extended bool, notices *[]string) string {
+	var words []string
+	var err error
+	if extended {
+		r := c.ExecParams(ctx, sql, nil, nil, nil, nil).Read()
+		if err = r.Err; err == nil {
+			words = append(words, r.CommandTag.String())
+		}
+	} else {
+		var all []*pgconn.Result
+		all, err = c.Exec(ctx, sql).ReadAll()
+		for _, r := range all {
+			if r.Err == nil {
+				words = append(words, r.CommandTag.String())
+			}
+		}
+	}
+	hint := ""
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		if words, hint = append(words, e.Code), e.Hint; e.Position > 0 && e.Code == "42703" && strings.Contains(sql, ";") {
+			words = append(words, fmt.Sprintf("at %d", e.Position))
+		}
+	} else if err != nil {
+		words = append(words, err.Error())
+	}
+	words = append(words, string(c.TxStatus()))
+	if hint != "" {
+		words = append(words, hint)
+	}
+	return strings.Join(append(words, *notices...), " ")
+}

@@ -1,0 +1,196 @@
+package proxy
+
+import (
+	"unicode/utf8"
+
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// Texts that are run in turns inside the client's, where transactions are committed in parts
+// (parts.go): statements outside of their block (runOutside), and strings in groups (runGroups).
+
+// stepsOutside reports whether a statement of a block is run outside of it: one that takes
+// several transactions, and one whose job is awaited, unless nothing is beside it so far.
+func (s *session) stepsOutside(st *rewrite.Statement) bool {
+	p := s.parts
+	return !p.whole && (st.Alters() ||
+		st.Job == rewrite.AwaitedJob && (p.open.DDL || p.open.Rows || !p.stays.empty()))
+}
+
+// holdsBegin reports a BEGIN that is held back also where it comes by the extended protocol, so
+// that what stands behind it in its group may still be run outside of the block: JDBC puts BEGIN
+// in front of the first statement.
+func (s *session) holdsBegin(st *rewrite.Statement) bool {
+	return s.commitsParts() && st.Tx.DeferrableBegin()
+}
+
+// altersOutside is stepsOutside for a portal: it is run at the Sync, with nothing else in its
+// group but the BEGIN in front of it.
+func (s *session) altersOutside(st *rewrite.Statement) bool {
+	return s.commitsParts() && !s.t.touched && s.inBlock() && s.stepsOutside(st)
+}
+
+// isOutside reports whether a text is such a statement, and so no part of the block.
+func (s *session) isOutside(plan *rewrite.Plan) bool {
+	st := plan.Single()
+	return st != nil && st.Alters() && s.altersOutside(st)
+}
+
+// syncOutside is the Sync behind such a portal.
+func (s *session) syncOutside(st *rewrite.Statement) error {
+	return s.runOutside(st, st.AlterText(), func() (insideEnd, error) {
+		return s.turnInside(inside{outside: true}, func() error {
+			s.t.ended = true
+			if err := s.runLocal(st, false, false); err != nil {
+				return err
+			}
+			return s.ready()
+		})
+	})
+}
+
+// runOutside runs a statement of a block outside of it: what the block holds is committed, the
+// statement, of that text, is run as if no block were open, and the block goes on. The turn is
+// over then. run does it.
+func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (insideEnd, error)) error {
+	p := s.parts
+	if err := s.mayLeave(); err != nil {
+		return err
+	}
+	lists := p.lists
+	left, err := s.leaveBlock()
+	if err != nil {
+		return err
+	}
+	stopped := left.why()
+	if left.told == nil && !lists.empty() {
+		if err := s.tellPart(&lists); err != nil {
+			return err
+		}
+	}
+	var ran insideEnd
+	if stopped == nil {
+		if ran, err = run(); err != nil {
+			return err
+		}
+	}
+	if err := s.beginAnew(); err != nil {
+		return err
+	}
+	switch {
+	case stopped != nil:
+		return stopped
+	case ran.failed:
+		s.t.errorTold = true
+		if err := s.failBlock(); err != nil {
+			return err
+		}
+		return s.ready()
+	}
+	var own labels
+	own.add(sql)
+	p.stays.join(own)
+	if err := s.tellPart(&own); err != nil {
+		return err
+	}
+	return s.ready()
+}
+
+// runGroups runs a string in groups, until one fails or the client has it stopped. The turn is
+// over then. A comment between two groups goes with neither, but one that turns replay off counts
+// for all.
+func (s *session) runGroups(plan *rewrite.Plan, sql string, groups [][2]int) error {
+	if err := s.mayCut(plan, sql, groups); err != nil {
+		return err
+	}
+	how := inside{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut([]byte(sql)), shift: s.t.shift}
+	var done labels // of the transactions that no block was around
+	for i, g := range groups {
+		first := &plan.Statements[g[0]]
+		from, to := extent(plan, groups, i)
+		passed := 0
+		if i > 0 {
+			passed, _ = extent(plan, groups, i-1)
+		}
+		how.shift += utf8.RuneCountInString(sql[passed:from])
+		ran, err := s.part(sql[from:to], how)
+		switch {
+		case err != nil:
+			return err
+		case ran.failed:
+			s.t.errorTold = true
+			return s.stopGroups(&done)
+		}
+		if !s.inBlock() && first.Tx.Verb == rewrite.NoVerb {
+			var group labels
+			group.add(sql[from:to])
+			done.join(group)
+			if i+1 < len(groups) {
+				err = s.tellPart(&group)
+			}
+		}
+		if err == nil && ran.stopped != nil && i+1 < len(groups) {
+			err = ran.stopped
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.ready()
+}
+
+// stopGroups ends the turn of a string at a group that has failed.
+func (s *session) stopGroups(done *labels) error {
+	if !done.empty() && !s.inBlock() {
+		if err := s.tell(warnStays(done).AppendNotice(nil, "WARNING")); err != nil {
+			return err
+		}
+	}
+	return s.ready()
+}
+
+// extent is where a group of a string begins and ends, in bytes.
+func extent(plan *rewrite.Plan, groups [][2]int, i int) (from, to int) {
+	return plan.Statements[groups[i][0]].Start, plan.Statements[groups[i][1]-1].End
+}
+
+// mayCut refuses a string, before anything of it runs, that would lose by being cut what its
+// client counts on: where no block is open, a string is a transaction. Within a block makeRoom
+// says so, of what the whole block holds.
+func (s *session) mayCut(plan *rewrite.Plan, sql string, groups [][2]int) error {
+	block, local := s.inBlock(), false
+	for i, g := range groups {
+		switch verb := plan.Statements[g[0]].Tx.Verb; {
+		case verb == rewrite.Begin:
+			block, local = true, false
+			continue
+		case verb == rewrite.Commit || verb == rewrite.Rollback:
+			block, local = plan.Statements[g[0]].Tx.Chain, false
+			continue
+		case block:
+			continue
+		}
+		var want rewrite.Demand
+		for n := g[0]; n < g[1]; n++ {
+			want = want.And(plan.Statements[n].Demand())
+		}
+		local = local || want.Local
+		switch last := i+1 == len(groups); {
+		case last:
+		case local:
+			return errLocalInParts
+		case want.Drops && s.srv.cfg.InTransactions != rewrite.CommitDrops:
+			from, to := extent(plan, groups, i)
+			var name labels
+			name.add(sql[from:to])
+			return errDropsEarly(&name)
+		}
+	}
+	return nil
+}
+
+// part runs a part of a client's text as a turn of its own.
+func (s *session) part(sql string, how inside) (insideEnd, error) {
+	return s.turnInside(how, func() error { return s.ask(sql) })
+}

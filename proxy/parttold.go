@@ -1,0 +1,115 @@
+package proxy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// What a client is told of a transaction that is committed in parts (parts.go): warnings, errors,
+// and the statements in them.
+
+// labels are statements as a message names them: so many, and how many more.
+type labels struct {
+	named []string
+	more  int
+}
+
+// mostLabel bounds a statement in a message, in bytes.
+const mostLabel = 80
+
+// add takes a statement by its text.
+func (l *labels) add(sql string) {
+	if len(l.named) >= mostListed {
+		l.more++
+		return
+	}
+	l.named = append(l.named, labelOf(sql))
+}
+
+// labelOf is a statement up to its first string constant, which may be a secret: clients log what
+// they are told. The text is the client's in its own encoding, and is cut between two words.
+func labelOf(sql string) string {
+	if i := strings.IndexAny(sql, "'$"); i >= 0 {
+		sql = sql[:i] + "..."
+	}
+	label := ""
+	for word := range strings.FieldsSeq(sql) {
+		if label != "" {
+			word = " " + word
+		}
+		if len(label)+len(word) > mostLabel {
+			return label + "..."
+		}
+		label += word
+	}
+	return label
+}
+
+// join takes over what other has.
+func (l *labels) join(other labels) {
+	all := append(l.named, other.named...)
+	kept := min(len(all), mostListed)
+	l.named, l.more = all[:kept:kept], l.more+other.more+len(all)-kept
+}
+
+func (l *labels) empty() bool { return len(l.named) == 0 }
+
+// String lists the statements, as part of a sentence.
+func (l *labels) String() string {
+	all := strings.Join(l.named, "; ")
+	if l.more > 0 {
+		all += fmt.Sprintf("; and %d more", l.more)
+	}
+	return all
+}
+
+// partly is what the client is told in the place of a conflict, where a part of its transaction
+// is committed: to send the whole again would apply that part twice. nil for any other error.
+func (s *session) partly(class retry.Class, payload []byte) []byte {
+	if class != retry.Conflict || !s.partlyDone() {
+		return nil
+	}
+	return errPartly(toldBy(payload), &s.parts.stays).Append(nil)
+}
+
+// partlyRefused is partly for an error of Sluice's own.
+func (s *session) partlyRefused(e *wire.Error) *wire.Error {
+	if e.Code != retry.StateConflict || !s.partlyDone() {
+		return e
+	}
+	return errPartly(e, &s.parts.stays)
+}
+
+// warnPart is told with each early commit.
+func warnPart(l *labels) *wire.Error {
+	return &wire.Error{Code: "01000", Message: "a part of the transaction is committed, since DSQL takes one statement of DDL in a transaction",
+		Detail: "Committed: " + l.String() + ".", Hint: rewrite.InTransactionsKey + " says so. A ROLLBACK does not take that part back."}
+}
+
+// warnStays is told with a ROLLBACK, and where a string has stopped.
+func warnStays(l *labels) *wire.Error {
+	return &wire.Error{Code: "01000", Message: "what was committed before stays (" + rewrite.InTransactionsKey + ")", Detail: "Committed: " + l.String() + "."}
+}
+
+// errPartly is told in the place of a conflict.
+func errPartly(conflict *wire.Error, l *labels) *wire.Error {
+	return &wire.Error{Code: "25000", Message: "the rest of a transaction that is committed in part met a conflict: " + conflict.Message,
+		Detail: "Committed: " + l.String() + ".", Hint: "Do not send the whole transaction again: go on behind what is committed."}
+}
+
+// errDropsEarly refuses to commit a DROP that its client has not committed.
+func errDropsEarly(l *labels) *wire.Error {
+	return &wire.Error{Code: retry.StateUnsupported, Message: "the transaction drops what holds rows, and would be committed before its end",
+		Detail: "It holds: " + l.String() + ".", Hint: rewrite.DropsHint}
+}
+
+var (
+	errPartInPipeline = &wire.Error{Code: retry.StateUnsupported, Message: "the transaction cannot be committed in the middle of a pipeline",
+		Detail: "DSQL takes one statement of DDL in a transaction, and no change of rows beside it.", Hint: "Send a Sync in front of the statement."}
+	errLocalInParts = &wire.Error{Code: retry.StateUnsupported, Message: "a transaction with SET LOCAL cannot be committed in parts",
+		Detail: "What is set until the end of the transaction would be lost.", Hint: "Write SET without LOCAL."}
+)
