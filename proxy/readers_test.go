@@ -18,7 +18,7 @@ func TestReaderIsCancelled(t *testing.T) {
 	waiter.say(t, "Q SELECT n, set_config('a.b', 'c', false) FROM t\n< Z\n")
 	// The reader gets a backend that is newer than what was read.
 	pg.SQL(t, "postgres", `CREATE TABLE late (a int);
-		SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = 'client backend' AND query NOT LIKE '%set_config%'`)
+		SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE backend_type = 'client backend' AND query NOT LIKE '%set_config%'`)
 	f.arm("pg_class")
 	reader.say(t, "Q SELECT n FROM t\n")
 	waitFor(t, "the reading", func() bool { return f.frozen.Load() == 1 })
