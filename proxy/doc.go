@@ -20,7 +20,7 @@
 //
 // # What happens to a frame
 //
-// session.go takes a turn: the client's frames up to the Sync, Query or
+// exchange.go takes a turn: the client's frames up to the Sync, Query or
 // FunctionCall that ends it, and everything that answers them. handle (request.go)
 // takes one frame, query.go a simple one, extended.go and bind.go those of the extended protocol,
 // copy.go those of a COPY. A text has a plan of package rewrite; what Sluice
@@ -72,21 +72,22 @@
 //
 //	accept      server.go, opensession.go, databases.go, schemaname.go, config.go,
 //	            memory.go, alive.go, package startup
-//	session     session.go, state.go, turn.go, pair.go, pin.go, dedicated.go, wait.go,
+//	session     session.go, exchange.go, sessionend.go, state.go, turn.go, pair.go, pin.go,
+//	            dedicated.go, wait.go,
 //	            deadline.go, presence.go, cancel.go
 //	client      request.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
 //	            cursor.go, cursorextended.go,
-//	            local.go, localanswer.go, schemaddl.go, alteration.go, package constraint, chunks.go,
-//	            control.go, strung.go, parts.go, partruns.go, parttold.go, inside.go
-//	statements  prepared.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,
+//	            local.go, localexecute.go, localanswer.go, schemaddl.go, alteration.go, package constraint, chunks.go,
+//	            control.go, strung.go, strungreply.go, parts.go, partruns.go, parttold.go, inside.go
+//	statements  prepared.go, serverstatements.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,
 //	            split.go, reading.go, purity.go, counter.go, texts.go
 //	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go,
 //	            package settings (Client: all that a client has SET)
 //	mapping     mapping.go, relations.go, fills.go, mapnames.go, readings.go, searchpath.go, mappederrors.go
 //	sequences   sequences.go, ran.go
-//	backend     backend.go, uplink.go, downlink.go, reply.go, replyerror.go, owed.go, outcome.go,
+//	backend     backend.go, uplink.go, downlink.go, output.go, reply.go, replyerror.go, owed.go, outcome.go,
 //	            loss.go, path.go, mapped.go, exceeded.go, groups.go
-//	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, replan.go, gate.go,
+//	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, resendframe.go, replan.go, gate.go,
 //	            keptvalues.go, keptresend.go, savepoint.go, discarded.go, alarm.go
 //	bytes       errors.go, packages wire and rawconn
 //

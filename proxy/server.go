@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -381,30 +380,6 @@ func (srv *Server) welcome(conn net.Conn) {
 	srv.log.Info("session started", append(s.logAttrs(), "user", s.user, "database", hello.Database,
 		"application", hello.Params["application_name"], "tls", hello.Conn != net.Conn(raw))...)
 	srv.running.Go(s.run)
-}
-
-// run is a session's life after its startup. The backend is given up or back (end) before
-// the session is forgotten: Shutdown returns when the last session is.
-func (s *session) run() {
-	cause := s.guarded()
-	s.end(cause)
-	s.srv.forget(s)
-	s.srv.metrics.SessionEnded(endCause(cause))
-	s.srv.log.Info("session ended", append(s.logAttrs(), "cause", cause, "turns", s.turns,
-		"duration", time.Since(s.began).Round(time.Millisecond))...)
-}
-
-// guarded is serve, with a panic turned into the end of this session alone. Behind a panic
-// nobody knows what the backend was sent: broken has end discard it.
-func (s *session) guarded() (cause error) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.srv.log.Error("session panicked", append(s.logAttrs(), "panic", p, "stack", string(debug.Stack()))...)
-			s.broken = true
-			cause = errInternal
-		}
-	}()
-	return s.serve()
 }
 
 // forget takes an ended session off the books: no cancel, sweep or nudge finds it any more.

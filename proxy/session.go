@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,14 +14,12 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/proxy/wire"
-	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A session is one client's connection, and this file is its loop: await the client, take a
-// turn, settle, and at the end give back what the session holds. Server.run calls serve and
-// end.
+// A session is one client's connection, and this file is its loop: await the client and take
+// a turn (exchange.go), until it ends (sessionend.go).
 //
 // The errors of a turn have these meanings, wherever they are returned. A *wire.Error that
 // is not Fatal is for the client, who has not been told: refuse tells it, and the session
@@ -257,183 +256,28 @@ func (s *session) idleLimit() (time.Duration, *wire.Error) {
 	return s.srv.cfg.ClientIdleTimeout, errIdleClient
 }
 
-// turn relays one turn: the client's frames up to the one that ends it, which step takes one
-// by one, and everything that answers them. An error ends the session. The writer of an
-// oversized turn is gone when turn returns.
-func (s *session) turn(step func() error) error {
-	err := s.exchangeFrames(step)
-	if s.t.uplink != nil {
-		if err != nil && s.b != nil {
-			s.leaveBackend(0) // the session ends, whatever the server takes
-		}
-		s.closeUplink() // the turn is over: a failed write has been told, or no longer matters
-	}
-	if conn := s.t.orphan; conn != nil {
-		s.askToStop(conn)
-	}
-	if !s.t.inside.on {
-		s.client.Release()
-	}
-	return err
+// run is a session's life after its startup. The backend is given up or back (end) before
+// the session is forgotten: Shutdown returns when the last session is.
+func (s *session) run() {
+	cause := s.guarded()
+	s.end(cause)
+	s.srv.forget(s)
+	s.srv.metrics.SessionEnded(endCause(cause))
+	s.srv.log.Info("session ended", append(s.logAttrs(), "cause", cause, "turns", s.turns,
+		"duration", time.Since(s.began).Round(time.Millisecond))...)
 }
 
-// exchangeFrames handles frames until the turn has settled and its answer is written. An
-// error that is not the session's end is mended here (recovered). Where the rest of the
-// client's frames is then skipped, the client is sent the error at once.
-func (s *session) exchangeFrames(step func() error) error {
-	for !s.t.settled {
-		var err error
-		if s.t.ended { // the backend was lost, and its successor owes the rest
-			err = s.finish()
-		} else {
-			err = step()
+// guarded is serve, with a panic turned into the end of this session alone. Behind a panic
+// nobody knows what the backend was sent: broken has end discard it.
+func (s *session) guarded() (cause error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.srv.log.Error("session panicked", append(s.logAttrs(), "panic", p, "stack", string(debug.Stack()))...)
+			s.broken = true
+			cause = errInternal
 		}
-		if err != nil {
-			// recovered has answered the frame at hand. A turn that has not settled goes on
-			// with the next frame of the client, or with what a new backend owes.
-			err = s.recovered(err)
-			if err == nil && s.pinLost && !s.t.settled {
-				err = errPinLost
-			}
-			if err == nil && s.t.skip && !s.t.settled {
-				// A client may wait for the error behind a Flush.
-				if err = s.flush(); err != nil {
-					if err = s.recovered(err); err == nil && !s.t.settled {
-						err = s.flushToClient()
-					}
-				}
-			}
-		}
-		if err == errCut {
-			err = s.cutShort()
-		}
-		if err != nil {
-			// The session ends, and the client gets what was answered; but not behind the
-			// first half of a row, where more bytes would be taken for its rest.
-			if s.t.rest == 0 || s.t.phase == aborting {
-				s.releaseWithheld() // a write error shows again at the next write
-				s.flushDown()
-			}
-			return err
-		}
-	}
-	if err := s.releaseWithheld(); err != nil {
-		return err
-	}
-	return s.flushDown()
-}
-
-// recovered goes on after an error that is not the session's end, and returns one that is.
-// A backend may be lost while an error is told, and another while the first one's loss is
-// mended. A loss with no backend left to lose is the session's end.
-func (s *session) recovered(err error) error {
-	var gone *lostError
-	var out *wire.Error
-	if !errors.As(err, &gone) && errors.As(err, &out) && !out.Fatal {
-		err = s.refuse(out)
-	}
-	for errors.As(err, &gone) && s.b != nil {
-		if err = s.backendLost(gone); s.dedicated {
-			break
-		}
-	}
-	return err
-}
-
-// step handles the next frame of the client. While the frame was awaited, or what was
-// gathered before it was written, the backend may have failed the transaction: then an attempt
-// to run it again is made first, so that the frame meets the new one.
-func (s *session) step() error {
-	typ, total, err := s.nextFrame()
-	if err != nil {
-		return err
-	}
-	if err := s.flushFull(); err != nil || s.t.settled {
-		return err
-	}
-	if s.t.phase == aborting {
-		if err := s.resolve(); err != nil || s.t.settled {
-			return err
-		}
-	}
-	return s.handle(typ, total)
-}
-
-// end releases what the session holds. It tells the client why where the protocol has a
-// place for it. cause is serve's, or that of an opening that failed. The state that the
-// session leaves decides what becomes of its backend:
-//
-//   - one that the session keeps (keeps) is discarded;
-//   - one in the middle of a turn is asked to stop, then discarded: a socket that is merely
-//     closed lets a running statement keep its locks. It is not asked where the client has
-//     left in peace, since what the turn may commit was wanted;
-//   - any other is rolled back and serves the next client.
-func (s *session) end(cause error) {
-	var clientErr *wire.Error
-	if errors.Is(cause, errCut) {
-		clientErr = errDraining
-	} else {
-		errors.As(cause, &clientErr)
-	}
-	if clientErr != nil && !errors.Is(cause, errHalfRow) {
-		s.srv.metrics.ErrorSent(clientErr.Code)
-		fatal := *clientErr
-		fatal.Fatal = true
-		// A client that does not read must not keep the session from ending.
-		s.client.Conn.SetWriteDeadline(time.Now().Add(lastWordsWait))
-		s.client.Conn.Write(fatal.Append(nil))
-	}
-	s.client.Conn.Close()
-	s.client.Drop()
-	s.withheld.Drop()
-	s.endTransaction(false)
-	s.schemaCommitted() // nobody knows
-	if s.b == nil {
-		return
-	}
-	if s.pinned {
-		s.srv.pinned.Add(-1)
-	}
-	inTurn := s.state == busy || s.state == replaying
-	s.move(left)
-	switch {
-	case inTurn && errors.Is(cause, errClientLeft):
-		s.srv.log.Warn("a commit outlasts its client", append(s.logAttrs(), "grace", s.srv.cfg.CommitGrace)...)
-		s.dropBackend(reservoir.ClientLeft)
-	case s.keeps():
-		if inTurn {
-			s.stopBackend()
-		}
-		s.dropBackend(reservoir.Pinned)
-	case inTurn || s.broken || s.cutOff.Load():
-		s.stopBackend()
-		s.dropBackend(reservoir.ClientGone)
-	default:
-		s.rollback()
-	}
-}
-
-// keeps reports whether the session keeps its backend to its end, by how it was paired or
-// for what it has left there.
-func (s *session) keeps() bool {
-	return s.dedicated || s.pinned || s.srv.cfg.Pairing == Session
-}
-
-// rollback ends the transaction that a vanished client left open, so that no lock stays
-// behind, and gives the backend back; one that does not come to rest is discarded. The
-// session needs its backend, between two turns.
-func (s *session) rollback() {
-	refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, "ROLLBACK"))
-	if err != nil || refusal != nil || s.b.status != 'I' {
-		s.dropBackend(reservoir.Unclean)
-		return
-	}
-	// A cancel in flight may have hit the ROLLBACK only; the next client's statement it
-	// must not hit.
-	s.settleCancel()
-	if s.b != nil {
-		s.releaseBackend()
-	}
+	}()
+	return s.serve()
 }
 
 // logAttrs are what every line about a session says. They are made anew for each line: the

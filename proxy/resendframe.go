@@ -1,0 +1,218 @@
+package proxy
+
+import (
+	"bytes"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// The frames of the log, each made anew for the backend that it is sent to.
+
+// resendFrame sends one logged frame. The frame does to the session what it did then only
+// in the turn in progress, which last says.
+func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
+	n := &f.Note
+	switch f.Type {
+	case 0:
+		return s.remakeUndoable(s.payload(f), n, last)
+	case incremented:
+		s.parseNothing()
+		return nil
+	case wire.Parse:
+		return s.resendParse(n, last)
+	case wire.Bind:
+		return s.rebind(f, last)
+	case wire.Describe:
+		s.resendDescribe(f, last)
+		return nil
+	case wire.Query:
+		s.resendQuery(f, last)
+		return nil
+	}
+	// The limit of an Execute is not looked at: to be too careful costs a Parse.
+	s.t.unseen = s.t.unseen || f.Type == wire.Execute
+	var plan *rewrite.Plan
+	if last {
+		plan = n.plan
+	}
+	o := s.pushRun(f.Type, plan)
+	o.swallow = n.silent
+	switch f.Type {
+	case wire.Execute:
+		s.runs(o, n.cursor)
+		if last && n.kept != nil && !n.kept.whole {
+			o.kept = n.kept
+		}
+		s.t.outcome.execute(n.plan, s.standsAlone())
+	case wire.Sync:
+		s.t.outcome.sync()
+	}
+	if plan != nil {
+		o.split, o.bound = plan.InSplit(), n.bound
+	}
+	s.resendWhole(f)
+	return nil
+}
+
+// resendParse sends a Parse where the backend does not have its statement, else makes its
+// answer up.
+func (s *session) resendParse(n *logEntry, last bool) error {
+	tmpl := n.tmpl.inForce()
+	st := s.b.prepared.find(tmpl)
+	if st != nil && st.epoch == s.epoch() {
+		if s.t.unseen {
+			s.parseNothing()
+		}
+		return s.remakeUndoable(wire.FrameParseComplete, n, last)
+	}
+	if st != nil {
+		s.closeOnBackend(st)
+	}
+	s.parseOnBackend(tmpl, false)
+	s.undoable(n, last)
+	return nil
+}
+
+// resendDescribe sends a Describe of a portal as it was, or of a statement by the name that
+// it has on this backend. Its client is told again only in the turn in progress.
+func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) {
+	n := &f.Note
+	plan, stmt := n.plan, n.stmt
+	if !last {
+		plan, stmt = nil, nil
+	}
+	if n.tmpl == nil {
+		s.pushRun(wire.Describe, plan).clientStmt = stmt
+		s.resendWhole(f)
+		return
+	}
+	tmpl := n.tmpl.inForce()
+	st := s.prepare(tmpl, false)
+	o := s.pushRun(wire.Describe, tmpl.plan)
+	o.tmpl, o.stmt, o.clientStmt = tmpl, st, stmt
+	s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
+}
+
+// resendQuery sends a simple Query once more, in the form that goes to the server now.
+func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) {
+	n := &f.Note
+	var plan *rewrite.Plan
+	if last {
+		plan = n.plan
+	}
+	o := s.pushRun(wire.Query, plan)
+	s.t.outcome.query(n.plan)
+	if n.answered != nil {
+		o.bytes = n.answered.tag
+		s.strings(o, n.answered.strung)
+	}
+	if split := n.plan.InSplit(); split != nil {
+		s.add(s.askInTwo(o, split))
+		return
+	}
+	if text := s.keptQuery(f, last); text != "" {
+		s.add(wire.AppendStrings(nil, wire.Query, text))
+		return
+	}
+	if last && n.kept != nil {
+		n.kept.again()
+		o.kept = n.kept
+	}
+	if n.text != "" {
+		s.add(wire.AppendStrings(nil, wire.Query, n.text))
+		return
+	}
+	s.resendWhole(f)
+}
+
+// undoable has an error in front of the newest entry take back what its frame did to the
+// client's statements: in the turn in progress only, and not where the client has been told
+// of it.
+func (s *session) undoable(n *logEntry, last bool) {
+	if last && n.undoes {
+		s.t.owed.undoable(n.name, n.prev)
+	}
+}
+
+// remakeUndoable is remake of what answers a frame with an effect on the client's statements.
+func (s *session) remakeUndoable(b []byte, n *logEntry, last bool) error {
+	if err := s.remake(b); err != nil {
+		return err
+	}
+	if !s.t.owed.empty() {
+		s.undoable(n, last)
+	}
+	return nil
+}
+
+// remake makes an answer up once more, behind all that is owed.
+func (s *session) remake(b []byte) error {
+	if !s.t.owed.empty() {
+		s.t.owed.push(0).bytes = bytes.Clone(b)
+		return nil
+	}
+	return s.synthesize(b)
+}
+
+// resendWhole sends a frame as it was logged.
+func (s *session) resendWhole(f *retry.Frame[logEntry]) {
+	s.add(wire.AppendHeader(s.t.scratch[:0], f.Type, f.Len()))
+	s.addPayload(f)
+}
+
+// addPayload sends the payload of a frame whose head was added.
+func (s *session) addPayload(f *retry.Frame[logEntry]) {
+	s.tx.log.Payload(f, func(piece []byte) error { // no error in it
+		s.add(piece)
+		return nil
+	})
+}
+
+// payload gathers a short payload. Valid until the next use of the turn's scratch buffer.
+func (s *session) payload(f *retry.Frame[logEntry]) []byte {
+	b := s.t.scratch[:0]
+	s.tx.log.Payload(f, func(piece []byte) error { // no error in it
+		b = append(b, piece...)
+		return nil
+	})
+	s.t.scratch = b
+	return b
+}
+
+// rebind sends a Bind of a statement that this backend may not have yet. A statement that
+// returns other columns now than the client was told is not run: the attempt has failed.
+func (s *session) rebind(f *retry.Frame[logEntry], last bool) error {
+	t, n := s.t, &f.Note
+	tmpl := n.tmpl.inForce()
+	st, ok, err := s.agreed(tmpl, s.epoch(), n.described, func() (bool, error) {
+		err := s.settleOwed()
+		return err == nil && !t.attemptOver() && !t.skip, err
+	})
+	switch {
+	case err != nil || st == nil:
+		return err
+	case !ok:
+		t.fail(retry.Differs)
+		return nil
+	}
+	if tmpl.split != nil {
+		s.lock(tmpl, t.desc, bytes.Clone(s.payload(f)))
+	}
+	if kept, payload := s.keptBind(f, last); kept != nil {
+		st = s.prepare(kept, false)
+		t.owed.push(wire.Bind).tmpl = kept
+		s.add(append(appendBindHead(nil, []byte(n.name), st.name, len(payload)), payload...))
+		return nil
+	}
+	if last && n.kept != nil { // its Execute gathers another answer
+		n.kept.again()
+	}
+	o := t.owed.push(wire.Bind)
+	o.tmpl, o.swallow = tmpl, n.silent
+	t.scratch = appendBindHead(t.scratch[:0], []byte(n.name), st.name, f.Len())
+	s.add(t.scratch)
+	s.addPayload(f)
+	return nil
+}

@@ -1,0 +1,88 @@
+package proxy
+
+import (
+	"errors"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/reservoir"
+)
+
+// What a session that ends tells its client, and what becomes of its backend.
+
+// end releases what the session holds. It tells the client why where the protocol has a
+// place for it. cause is serve's, or that of an opening that failed. The state that the
+// session leaves decides what becomes of its backend:
+//
+//   - one that the session keeps (keeps) is discarded;
+//   - one in the middle of a turn is asked to stop, then discarded: a socket that is merely
+//     closed lets a running statement keep its locks. It is not asked where the client has
+//     left in peace, since what the turn may commit was wanted;
+//   - any other is rolled back and serves the next client.
+func (s *session) end(cause error) {
+	var clientErr *wire.Error
+	if errors.Is(cause, errCut) {
+		clientErr = errDraining
+	} else {
+		errors.As(cause, &clientErr)
+	}
+	if clientErr != nil && !errors.Is(cause, errHalfRow) {
+		s.srv.metrics.ErrorSent(clientErr.Code)
+		fatal := *clientErr
+		fatal.Fatal = true
+		// A client that does not read must not keep the session from ending.
+		s.client.Conn.SetWriteDeadline(time.Now().Add(lastWordsWait))
+		s.client.Conn.Write(fatal.Append(nil))
+	}
+	s.client.Conn.Close()
+	s.client.Drop()
+	s.withheld.Drop()
+	s.endTransaction(false)
+	s.schemaCommitted() // nobody knows
+	if s.b == nil {
+		return
+	}
+	if s.pinned {
+		s.srv.pinned.Add(-1)
+	}
+	inTurn := s.state == busy || s.state == replaying
+	s.move(left)
+	switch {
+	case inTurn && errors.Is(cause, errClientLeft):
+		s.srv.log.Warn("a commit outlasts its client", append(s.logAttrs(), "grace", s.srv.cfg.CommitGrace)...)
+		s.dropBackend(reservoir.ClientLeft)
+	case s.keeps():
+		if inTurn {
+			s.stopBackend()
+		}
+		s.dropBackend(reservoir.Pinned)
+	case inTurn || s.broken || s.cutOff.Load():
+		s.stopBackend()
+		s.dropBackend(reservoir.ClientGone)
+	default:
+		s.rollback()
+	}
+}
+
+// keeps reports whether the session keeps its backend to its end, by how it was paired or
+// for what it has left there.
+func (s *session) keeps() bool {
+	return s.dedicated || s.pinned || s.srv.cfg.Pairing == Session
+}
+
+// rollback ends the transaction that a vanished client left open, so that no lock stays
+// behind, and gives the backend back; one that does not come to rest is discarded. The
+// session needs its backend, between two turns.
+func (s *session) rollback() {
+	refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, "ROLLBACK"))
+	if err != nil || refusal != nil || s.b.status != 'I' {
+		s.dropBackend(reservoir.Unclean)
+		return
+	}
+	// A cancel in flight may have hit the ROLLBACK only; the next client's statement it
+	// must not hit.
+	s.settleCancel()
+	if s.b != nil {
+		s.releaseBackend()
+	}
+}
