@@ -57,6 +57,9 @@ var answers = func() (table [128][128]answer) {
 // session's end; the verdict counts without one.
 func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 	t := s.t
+	if !wire.Sound(frame, len(frame) == total) {
+		return swallow, s.malformed(typ, total)
+	}
 	switch typ {
 	case wire.ParameterStatus, wire.NoticeResponse, wire.NotificationResponse:
 		v := s.unasked(typ, frame)
@@ -176,14 +179,21 @@ func (s *session) desync(typ byte) error {
 	return &lostError{err: fmt.Errorf("unexpected frame %q", typ)}
 }
 
+// malformed is desync for a frame that lacks a part of what its type has.
+func (s *session) malformed(typ byte, total int) error {
+	s.srv.log.Error("backend sent a malformed frame", append(s.logAttrs(), "frame", string(rune(typ)), "bytes", total)...)
+	return &lostError{err: malformed(typ, total)}
+}
+
+func malformed(typ byte, total int) error {
+	return fmt.Errorf("frame %q of %d bytes: %w", typ, total, wire.ErrMalformed)
+}
+
 // replyReady is a ReadyForQuery: the turn has settled, unless the answers are for a replay
 // (relayed takes settled back then). Where there is something to tell of parameters, they
 // are told here, in front of the frame, and so the settings that the turn has staged are
 // settled here too; else settle does that.
 func (s *session) replyReady(frame []byte) error {
-	if len(frame) != wire.HeaderLen+1 {
-		return &lostError{err: wire.ErrMalformed}
-	}
 	s.t.owed.pop()
 	s.b.status, s.b.group = frame[wire.HeaderLen], false
 	s.t.outcome.ready(s.b.status)
