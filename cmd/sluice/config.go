@@ -67,6 +67,7 @@ type Config struct {
 type ListenConfig struct {
 	Address          string // host:port, "" for none
 	UnixSocket       string // a directory, "" for none
+	UnixSocketMode   string // octal, or auto; see socketMode
 	AllowRemoteTrust bool
 }
 

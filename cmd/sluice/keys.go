@@ -92,6 +92,8 @@ var keys = []key{
 		help: "Where clients connect, host:port. Empty: no TCP listener."},
 	{name: "listen.unix_socket", def: "", field: func(c *Config) any { return &c.Listen.UnixSocket },
 		help: "Directory of a Unix socket named .s.PGSQL.<port of listen.address>. Empty: none."},
+	{name: "listen.unix_socket_mode", def: "auto", field: func(c *Config) any { return &c.Listen.UnixSocketMode },
+		help: "Mode of the Unix socket in octal, such as 0770: who may connect. auto: 0777 where auth.method asks for a proof, 0770 with trust."},
 	{name: "listen.databases", def: []string{}, field: func(c *Config) any { return &c.Proxy.Databases },
 		help: "Database names that clients may ask for; others get 3D000. Empty: any name, and all mean backend.database. name=schema:<schema> and <prefix>*=schema:* stand for schemas (docs/databases.md). For kind postgres with pairing session also name=database."},
 	{name: "listen.max_clients", def: 5000, field: func(c *Config) any { return &c.Proxy.MaxClients },

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"runtime"
@@ -29,6 +30,20 @@ func setProcs(procs int) {
 // ownDescriptors are those besides clients and backends: standard streams,
 // listeners, admin connections, files, cancels under way.
 const ownDescriptors = 64
+
+// warnReadable warns of files with secrets that others on this machine may read. A file that cannot be
+// looked at is told by whoever reads it.
+func warnReadable(c *Config, log *slog.Logger) {
+	for _, f := range []struct{ key, path string }{{"tls.key_file", c.TLS.Key}, {"auth.users_file", c.Proxy.Startup.UsersFile}} {
+		info, err := os.Stat(f.path)
+		if f.path == "" || err != nil {
+			continue
+		}
+		if perm := info.Mode().Perm(); perm&0o007 != 0 {
+			log.Warn("others on this machine may open "+f.key+": take their rights away (chmod o-rwx)", "file", f.path, "mode", fmt.Sprintf("%#o", perm))
+		}
+	}
+}
 
 // warnDescriptors warns when the limit is too low for what is configured. Go has
 // raised the soft limit to the hard one already (since 1.19, at start).

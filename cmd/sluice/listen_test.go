@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,7 +19,7 @@ func TestATakenPortIsToldInOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	_, err = listenAll(ListenConfig{Address: ln.Addr().String()})
+	_, err = listenAll(ListenConfig{Address: ln.Addr().String()}, 0)
 	if err == nil {
 		t.Fatal("the same port was taken twice")
 	}
@@ -42,24 +44,24 @@ func TestUnixSocket(t *testing.T) {
 	c := ListenConfig{Address: "127.0.0.1:0", UnixSocket: dir}
 	path := filepath.Join(dir, ".s.PGSQL.0")
 
-	first, err := listenAll(c)
+	first, err := listenAll(c, 0o750)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(first) != 2 || first[1].Addr().String() != path {
 		t.Fatalf("listeners %v, want TCP and %s", first, path)
 	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o777 {
-		t.Errorf("socket file: %v, %v; want mode 0777", info, err)
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o750 {
+		t.Errorf("socket file: %v, %v; want mode 0750", info, err)
 	}
-	if _, err := listenAll(c); err == nil || !strings.Contains(err.Error(), path+" is taken: choose another directory with listen.unix_socket") {
+	if _, err := listenAll(c, 0o750); err == nil || !strings.Contains(err.Error(), path+" is taken: choose another directory with listen.unix_socket") {
 		t.Errorf("second listener: %v", err)
 	}
 
 	// A process that dies leaves its file behind.
 	first[1].(*net.UnixListener).SetUnlinkOnClose(false)
 	closeAll(first)
-	second, err := listenAll(c)
+	second, err := listenAll(c, 0o750)
 	if err != nil {
 		t.Fatalf("after a dead listener: %v", err)
 	}
@@ -72,8 +74,48 @@ func TestUnixSocket(t *testing.T) {
 	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listenAll(c); err == nil || !strings.Contains(err.Error(), "address already in use") {
+	if _, err := listenAll(c, 0o750); err == nil || !strings.Contains(err.Error(), "address already in use") {
 		t.Errorf("over a file: %v", err)
+	}
+}
+
+// By default who need not prove anything must be of Sluice's user or group.
+func TestSocketMode(t *testing.T) {
+	t.Parallel()
+	users := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(users, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		flags []string
+		want  os.FileMode
+	}{
+		{nil, 0o770}, {[]string{"--auth-method=scram-sha-256", "--auth-users-file=" + users}, 0o777},
+		{[]string{"--listen-unix-socket-mode=0700"}, 0o700}, {[]string{"--listen-unix-socket-mode=777"}, 0o777},
+	} {
+		loaded := source{flags: append([]string{"--endpoint=" + endpoint}, c.flags...)}.mustLoad(t)
+		if got, err := loaded.socketMode(); err != nil || got != c.want {
+			t.Errorf("%v: %#o, %v; want %#o", c.flags, got, err, c.want)
+		}
+	}
+}
+
+// Files with secrets that others may read are told at start, with their modes.
+func TestReadableSecrets(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	open, closed := filepath.Join(dir, "key"), filepath.Join(dir, "users")
+	for path, mode := range map[string]os.FileMode{open: 0o644, closed: 0o640} {
+		if err := errors.Join(os.WriteFile(path, nil, mode), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var log strings.Builder
+	c := &Config{TLS: TLSFiles{Key: open}}
+	c.Proxy.Startup.UsersFile = closed
+	warnReadable(c, slog.New(slog.NewTextHandler(&log, nil)))
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "tls.key_file") || !strings.Contains(got, "mode=0644") {
+		t.Errorf("the log has\n%s", got)
 	}
 }
 

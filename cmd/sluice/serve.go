@@ -26,6 +26,7 @@ func serve(ctx context.Context, c *Config, log *slog.Logger) error {
 		log.Warn(warning)
 	}
 	warnDescriptors(c, log)
+	warnReadable(c, log)
 
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -38,7 +39,11 @@ func serve(ctx context.Context, c *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	clients, err := listenAll(c.Listen)
+	mode, err := c.socketMode()
+	if err != nil {
+		return err // load has judged it
+	}
+	clients, err := listenAll(c.Listen, mode)
 	if err != nil {
 		d.close()
 		return atRuntime(err)

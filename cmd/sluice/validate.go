@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strconv"
 
@@ -63,6 +64,8 @@ func (v *validation) listeners() {
 	v.want(c.Listen.Address != "" || c.Listen.UnixSocket != "", "listen.address", "nobody could connect: set it or listen.unix_socket")
 	v.want(c.Listen.UnixSocket == "" || len(c.Listen.socketPath()) <= maxUnixPath,
 		"listen.unix_socket", fmt.Sprintf("too long: the socket's whole path must stay within %d bytes", maxUnixPath))
+	_, err := c.socketMode()
+	v.want(err == nil, "listen.unix_socket_mode", "want auto, or an octal mode from 0600 to 0777 that lets Sluice's own user connect, such as 0770")
 	v.want(c.Proxy.Startup.Method != startup.Trust || !validAddress(c.Listen.Address) || isLoopback(c.Listen.Address) || c.Listen.AllowRemoteTrust,
 		"listen.address", "other machines could connect without a password: set auth.method, "+
 			"or listen on 127.0.0.1, or allow it with auth.allow_remote_trust")
@@ -130,6 +133,22 @@ func validAddress(address string) bool {
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
+}
+
+// socketMode is the mode of the Unix socket's file. Whoever may write to the file may connect: with
+// trust, nothing else is asked of them, and so others than the owner and the group may not.
+func (c *Config) socketMode() (os.FileMode, error) {
+	switch {
+	case c.Listen.UnixSocketMode != "auto":
+		mode, err := strconv.ParseUint(c.Listen.UnixSocketMode, 8, 32)
+		if err == nil && (mode > 0o777 || mode&0o600 != 0o600) {
+			err = strconv.ErrRange
+		}
+		return os.FileMode(mode), err
+	case c.Proxy.Startup.Method == startup.Trust:
+		return 0o770, nil
+	}
+	return 0o777, nil
 }
 
 // socketPath is the Unix socket's file, named as PostgreSQL's clients expect.
