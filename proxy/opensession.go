@@ -30,22 +30,15 @@ const (
 	protocol32  = 3<<16 | 2
 )
 
-// spareStartups bounds, together with listen.max_clients, connections that have not said
-// who they are: a cancel must get through when all clients are in. Connections beyond that
-// are closed without a word.
-const spareStartups = 100
+// SpareConns is how many connections there may be beside those of listen.max_clients, of clients
+// that have not said who they are: a cancel must get through when all clients are in.
+// Connections beyond that are closed without a word.
+const SpareConns = 100
 
 // admitClient runs a client's startup. It returns nil when the connection has been dealt
 // with, and closed: a cancel, a refusal, a client that left. Else the client has been told
 // that it may send queries, and the session is on the Server's books: the caller runs it.
 func (srv *Server) admitClient(raw rawconn.Conn) (*session, *startup.Client) {
-	if n := srv.starting.Add(1); n > int64(srv.cfg.MaxClients+spareStartups) {
-		srv.starting.Add(-1)
-		srv.metrics.StartupRefused(metrics.RefusedClients)
-		raw.Close()
-		return nil, nil
-	}
-	defer srv.starting.Add(-1)
 	// Close ends a startup too. Once this function has returned, interrupt wakes the
 	// session instead.
 	defer context.AfterFunc(srv.ctx, func() { raw.Close() })()

@@ -82,7 +82,7 @@ type Server struct {
 	// against Config.MaxClients.
 	pinned   atomic.Int64
 	clients  atomic.Int64
-	starting atomic.Int64 // connections in their startup
+	conns    atomic.Int64 // connections of clients, in their startup or behind it
 	draining atomic.Bool
 	swept    beat           // the rounds of the sweeper
 	running  sync.WaitGroup // sessions, cancellers, the sweeper
@@ -174,14 +174,22 @@ func (srv *Server) Serve(ln net.Listener) error {
 	}
 }
 
-// start begins the startup of a client that was accepted, unless the server has been closed
-// meanwhile: then the connection is closed, since nobody waits for its end any more.
+// start begins the startup of a client that was accepted, unless there are too many. false: the
+// server has been closed meanwhile, and the connection with it, since nobody waits for its
+// end any more.
 func (srv *Server) start(conn net.Conn) bool {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	if srv.closed {
 		conn.Close()
 		return false
+	}
+	// Counted here, so that no burst of connections takes the descriptors that others need.
+	if srv.conns.Add(1) > int64(srv.cfg.MaxClients+SpareConns) {
+		srv.conns.Add(-1)
+		srv.metrics.StartupRefused(metrics.RefusedClients)
+		conn.Close()
+		return true
 	}
 	srv.running.Go(func() { srv.welcome(conn) })
 	return true
@@ -375,6 +383,7 @@ func (srv *Server) welcome(conn net.Conn) {
 	}
 	s, hello := srv.admitClient(raw)
 	if s == nil {
+		srv.conns.Add(-1)
 		return
 	}
 	srv.log.Info("session started", append(s.logAttrs(), "user", s.user, "database", hello.Database,

@@ -97,7 +97,7 @@ var keys = []key{
 	{name: "listen.databases", def: []string{}, field: func(c *Config) any { return &c.Proxy.Databases },
 		help: "Database names that clients may ask for; others get 3D000. Empty: any name, and all mean backend.database. name=schema:<schema> and <prefix>*=schema:* stand for schemas (docs/databases.md). For kind postgres with pairing session also name=database."},
 	{name: "listen.max_clients", def: 5000, field: func(c *Config) any { return &c.Proxy.MaxClients },
-		help: "Client connections open at once; more get 53300."},
+		help: "Client connections open at once; more get 53300. The default follows the limit of file descriptors (ulimit -n) where that leaves fewer."},
 	{name: "listen.startup_timeout", def: 15 * time.Second, field: func(c *Config) any { return &c.Proxy.Startup.Timeout },
 		help: "How long a client may take to start up and authenticate."},
 

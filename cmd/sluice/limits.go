@@ -3,9 +3,12 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"runtime"
 	"syscall"
+
+	"github.com/sluice-proxy/sluice/proxy"
 )
 
 // fewCPUs is the number of CPUs up to which one running Go thread is better:
@@ -45,20 +48,37 @@ func warnReadable(c *Config, log *slog.Logger) {
 	}
 }
 
-// warnDescriptors warns when the limit is too low for what is configured. Go has
-// raised the soft limit to the hard one already (since 1.19, at start).
-func warnDescriptors(c *Config, log *slog.Logger) {
+// keepDescriptors sees to it that clients leave descriptors for the backends, the admin address and
+// Sluice's own files. listen.max_clients follows the limit where nobody has set it; a value
+// for which the limit is too low is an error. Go has raised the soft limit to the hard one
+// already (since 1.19, at start).
+func keepDescriptors(c *Config, log *slog.Logger) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		log.Warn("the limit of file descriptors is unknown", "error", err)
-		return
+		return nil
 	}
-	if need := descriptors(c); limit.Cur < need {
-		log.Warn("too few file descriptors for listen.max_clients and reservoir.max_open: raise the hard limit (ulimit -n) or lower them",
-			"limit", limit.Cur, "need", need)
-	}
+	return c.fitDescriptors(limit.Cur, log)
 }
 
-func descriptors(c *Config) uint64 {
-	return uint64(c.Proxy.MaxClients + c.Reservoir.MaxOpen + ownDescriptors)
+// fitDescriptors is keepDescriptors for a limit.
+func (c *Config) fitDescriptors(limit uint64, log *slog.Logger) error {
+	const name = "listen.max_clients"
+	kept := c.Reservoir.MaxOpen + ownDescriptors + proxy.SpareConns
+	left := int(min(limit, math.MaxInt32)) - kept
+	switch {
+	case c.Proxy.MaxClients <= left:
+		return nil
+	case left > 0 && c.origins[name] == "default":
+		log.Warn("listen.max_clients follows the limit of file descriptors: raise the hard limit (ulimit -n) for more",
+			"limit", limit, "max_clients", left, "default", c.Proxy.MaxClients)
+		c.Proxy.MaxClients = left
+		return nil
+	}
+	problem := fmt.Sprintf("%s: %d: the process may have %d file descriptors (ulimit -n), of which %d are kept for backends (reservoir.max_open) and for Sluice itself: raise the limit to %d",
+		name, c.Proxy.MaxClients, limit, kept, kept+c.Proxy.MaxClients)
+	if left > 0 {
+		problem += fmt.Sprintf(", or set this to %d at most", left)
+	}
+	return &ConfigError{Problems: []string{problem + " (" + c.origins[name] + ")"}}
 }

@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/proxy"
 )
 
 func TestATakenPortIsToldInOneLine(t *testing.T) {
@@ -128,10 +131,27 @@ func TestSocketPathHasThePortOfTheAddress(t *testing.T) {
 	}
 }
 
-func TestDescriptorsNeeded(t *testing.T) {
-	c := source{flags: []string{"--endpoint=" + endpoint, "--listen-max-clients=2000", "--reservoir-max-open=50"}}.mustLoad(t)
-	if got, want := descriptors(c), uint64(2000+50+ownDescriptors); got != want {
-		t.Errorf("got %d, want %d", got, want)
+// Clients leave descriptors for what is not theirs: the default of listen.max_clients follows the
+// limit, and a value above what is left is an error with both figures.
+func TestDescriptors(t *testing.T) {
+	t.Parallel()
+	const kept = 50 + ownDescriptors + proxy.SpareConns
+	for _, c := range []struct {
+		flags []string
+		limit uint64
+		want  int
+		err   string
+	}{
+		{nil, 1 << 20, 5000, ""}, {nil, kept + 5000, 5000, ""}, {nil, kept + 700, 700, ""}, {nil, math.MaxUint64, 5000, ""},
+		{nil, 64, 0, "listen.max_clients: 5000: the process may have 64 file descriptors (ulimit -n), of which 214 are kept"},
+		{[]string{"--listen-max-clients=2000"}, kept + 2000, 2000, ""},
+		{[]string{"--listen-max-clients=2000"}, kept + 1999, 0, "raise the limit to 2214, or set this to 1999 at most (flag --listen-max-clients)"},
+	} {
+		loaded := source{flags: append([]string{"--endpoint=" + endpoint, "--reservoir-max-open=50"}, c.flags...)}.mustLoad(t)
+		err := loaded.fitDescriptors(c.limit, slog.New(slog.DiscardHandler))
+		if c.err == "" && (err != nil || loaded.Proxy.MaxClients != c.want) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%v, limit %d: %d, %v; want %d, %q", c.flags, c.limit, loaded.Proxy.MaxClients, err, c.want, c.err)
+		}
 	}
 }
 

@@ -25,7 +25,9 @@ func serve(ctx context.Context, c *Config, log *slog.Logger) error {
 	for _, warning := range c.warnings {
 		log.Warn(warning)
 	}
-	warnDescriptors(c, log)
+	if err := keepDescriptors(c, log); err != nil {
+		return err
+	}
 	warnReadable(c, log)
 
 	hangup := make(chan os.Signal, 1)
