@@ -9,7 +9,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/sluice-proxy/sluice/proxy"
@@ -92,25 +91,36 @@ func (c *shortened) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// panics is a log that counts sessions that panicked.
-type panics struct {
-	slog.Handler
-	n    atomic.Int64
-	last atomic.Value
+// logged is a log whose lines a test looks at.
+type logged struct {
+	mu    sync.Mutex
+	lines []string
 }
 
-func (*panics) Enabled(context.Context, slog.Level) bool { return true }
-func (p *panics) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == "session panicked" {
-		p.n.Add(1)
-		var all strings.Builder
-		r.Attrs(func(a slog.Attr) bool { fmt.Fprintf(&all, "%s=%v\n", a.Key, a.Value); return true })
-		p.last.Store(all.String())
-	}
+func (*logged) Enabled(context.Context, slog.Level) bool { return true }
+func (l *logged) Handle(_ context.Context, r slog.Record) error {
+	var line strings.Builder
+	line.WriteString(r.Message)
+	r.Attrs(func(a slog.Attr) bool { fmt.Fprintf(&line, " %s=%v", a.Key, a.Value); return true })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line.String())
 	return nil
 }
-func (p *panics) WithAttrs([]slog.Attr) slog.Handler { return p }
-func (p *panics) WithGroup(string) slog.Handler      { return p }
+func (l *logged) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l *logged) WithGroup(string) slog.Handler      { return l }
+
+// with are the lines that begin so.
+func (l *logged) with(message string) (found []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.lines {
+		if strings.HasPrefix(line, message) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
 
 // A frame of a server that lacks a part of its payload, of whatever type and at whatever place
 // of whatever dialogue, makes no session panic and keeps no client waiting, and the next client
@@ -133,7 +143,7 @@ func TestCutFrames(t *testing.T) {
 			t.Parallel()
 			pg := newPostgres(t)
 			pg.SQL(t, "postgres", "CREATE TABLE cut (a int)")
-			cut, log := new(shortener), new(panics)
+			cut, log := new(shortener), new(logged)
 			s := startSluice(t, pg, append([]option{cut.option, maxOpen(2), func(s *setup) { s.log = log }}, opts...)...)
 			played := 0
 			for i, dialogue := range dialogues {
@@ -158,8 +168,8 @@ func TestCutFrames(t *testing.T) {
 					}
 					cut.disarm()
 					c.conn.Close()
-					if played++; log.n.Load() > 0 {
-						t.Fatalf("%q, frame %d cut to %d bytes: %v", dialogue, at, keep, log.last.Load())
+					if played++; log.with("session panicked") != nil {
+						t.Fatalf("%q, frame %d cut to %d bytes: %v", dialogue, at, keep, log.with("session panicked"))
 					}
 				}
 				play(-1, 0)

@@ -30,21 +30,17 @@ const (
 	protocol32  = 3<<16 | 2
 )
 
-// SpareConns is how many connections there may be beside those of listen.max_clients, of clients
-// that have not said who they are: a cancel must get through when all clients are in.
-// Connections beyond that are closed without a word.
-const SpareConns = 100
-
 // admitClient runs a client's startup. It returns nil when the connection has been dealt
 // with, and closed: a cancel, a refusal, a client that left. Else the client has been told
 // that it may send queries, and the session is on the Server's books: the caller runs it.
-func (srv *Server) admitClient(raw rawconn.Conn) (*session, *startup.Client) {
+func (srv *Server) admitClient(in *arrival, raw rawconn.Conn) (*session, *startup.Client) {
 	// Close ends a startup too. Once this function has returned, interrupt wakes the
 	// session instead.
 	defer context.AfterFunc(srv.ctx, func() { raw.Close() })()
 	// A client whose startup fails in Run has been told why by Run, one that openSession
 	// refuses is told here.
 	h, err := srv.startup.Run(raw)
+	srv.arrivals.started(in)
 	switch {
 	case err != nil:
 		srv.metrics.StartupRefused(refusedReason(err))

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
-	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -82,7 +81,7 @@ type Server struct {
 	// against Config.MaxClients.
 	pinned   atomic.Int64
 	clients  atomic.Int64
-	conns    atomic.Int64 // connections of clients, in their startup or behind it
+	arrivals arrivals
 	draining atomic.Bool
 	swept    beat           // the rounds of the sweeper
 	running  sync.WaitGroup // sessions, cancellers, the sweeper
@@ -113,6 +112,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker,
 		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.resetsAuto(), catalog: newCatalog(cfg.PreparedTexts, cfg.PreparedTotalBytes/rememberedShare),
 		sessions: map[*session]*swept{}, listeners: map[net.Listener]struct{}{}}
+	srv.arrivals.most = cfg.MaxClients + SpareConns
 	if how, checked := planner.Mapping(); how != rewrite.ByteaOff && !cfg.dedicated() {
 		srv.keeper.on, srv.keeper.checked = true, checked
 	} else {
@@ -172,27 +172,6 @@ func (srv *Server) Serve(ln net.Listener) error {
 			return ErrServerClosed
 		}
 	}
-}
-
-// start begins the startup of a client that was accepted, unless there are too many. false: the
-// server has been closed meanwhile, and the connection with it, since nobody waits for its
-// end any more.
-func (srv *Server) start(conn net.Conn) bool {
-	srv.mu.Lock()
-	defer srv.mu.Unlock()
-	if srv.closed {
-		conn.Close()
-		return false
-	}
-	// Counted here, so that no burst of connections takes the descriptors that others need.
-	if srv.conns.Add(1) > int64(srv.cfg.MaxClients+SpareConns) {
-		srv.conns.Add(-1)
-		srv.metrics.StartupRefused(metrics.RefusedClients)
-		conn.Close()
-		return true
-	}
-	srv.running.Go(func() { srv.welcome(conn) })
-	return true
 }
 
 // Stats is a snapshot of the sessions. A session is idle unless its turn waits for a
@@ -368,27 +347,6 @@ func (srv *Server) sweep() {
 		srv.mu.Unlock()
 		srv.swept.mark()
 	}
-}
-
-// welcome runs the startup of an accepted connection, which is its own to close. The
-// session goes on in a goroutine of its own: a startup needs a deep stack, and an idle
-// client would keep it.
-func (srv *Server) welcome(conn net.Conn) {
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		tcp.SetKeepAliveConfig(reservoir.KeepAlive(srv.cfg.ClientPathLimit))
-	}
-	raw := rawconn.Wrap(conn)
-	if srv.cfg.PlainConn {
-		raw = rawconn.Plain(conn)
-	}
-	s, hello := srv.admitClient(raw)
-	if s == nil {
-		srv.conns.Add(-1)
-		return
-	}
-	srv.log.Info("session started", append(s.logAttrs(), "user", s.user, "database", hello.Database,
-		"application", hello.Params["application_name"], "tls", hello.Conn != net.Conn(raw))...)
-	srv.running.Go(s.run)
 }
 
 // forget takes an ended session off the books: no cancel, sweep or nudge finds it any more.

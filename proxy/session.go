@@ -262,7 +262,6 @@ func (s *session) run() {
 	cause := s.guarded()
 	s.end(cause)
 	s.srv.forget(s)
-	s.srv.conns.Add(-1)
 	s.srv.metrics.SessionEnded(endCause(cause))
 	s.srv.log.Info("session ended", append(s.logAttrs(), "cause", cause, "turns", s.turns,
 		"duration", time.Since(s.began).Round(time.Millisecond))...)
