@@ -147,6 +147,9 @@ var keys = []key{
 	{name: "backend.sslmode", def: "prefer", field: func(c *Config) any { return &c.Dial.SSLMode },
 		choices: []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"},
 		help:    "TLS to the backend as in libpq; kind postgres only: DSQL is always verify-full."},
+	{name: "backend.channel_binding", def: "prefer", field: func(c *Config) any { return &c.Dial.ChannelBinding },
+		choices: []string{"disable", "prefer", "require"},
+		help:    "Channel binding of SCRAM as in libpq; kind postgres only. require: the server must know the password and hold the certificate of the connection."},
 
 	{name: "backend.max_message_bytes", def: byKind, field: func(c *Config) any { return &c.Proxy.MaxMessageBytes },
 		help: "The longest message that the backend takes; a longer one gets 54000 and costs no backend. 0: any. -1: 10 MiB for kind dsql, whose clusters close the connection over a longer one, any for kind postgres. COPY data and sessions with a backend of their own are not looked at."},

@@ -34,6 +34,14 @@ func setProcs(procs int) {
 // listeners, admin connections, files, cancels under way.
 const ownDescriptors = 64
 
+// warnStrippable warns of a server elsewhere that is reached without TLS if somebody in between says so.
+func warnStrippable(c *Config, log *slog.Logger) {
+	if c.Dial.Strippable() {
+		log.Warn("somebody between here and the server can take TLS away: set backend.sslmode to verify-full, or backend.channel_binding to require",
+			"sslmode", c.Dial.SSLMode)
+	}
+}
+
 // warnReadable warns of files with secrets that others on this machine may read. A file that cannot be
 // looked at is told by whoever reads it.
 func warnReadable(c *Config, log *slog.Logger) {

@@ -29,6 +29,7 @@ func serve(ctx context.Context, c *Config, log *slog.Logger) error {
 		return err
 	}
 	warnReadable(c, log)
+	warnStrippable(c, log)
 
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)

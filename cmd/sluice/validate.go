@@ -27,6 +27,8 @@ func (c *Config) validate() error {
 	v.clientTLS()
 	v.want(c.Proxy.Kind != proxy.DSQL || c.Dial.SSLMode == keyNamed("backend.sslmode").def, "backend.sslmode",
 		"DSQL is always verify-full; leave it out, or set backend.kind to postgres")
+	v.want(c.Proxy.Kind != proxy.DSQL || c.Dial.ChannelBinding == keyNamed("backend.channel_binding").def, "backend.channel_binding",
+		"DSQL takes tokens, and has no SCRAM; leave it out, or set backend.kind to postgres")
 	v.lease()
 	v.guarantees()
 	_, err := c.silence()
