@@ -320,6 +320,8 @@ func (s *session) execute(frame []byte) error {
 		return s.executeDeclare(name, p)
 	case s.b == nil, len(name) == 0 && !p.open: // a backend may have one left of ours
 		return errNoPortal(name)
+	case p.done:
+		return s.executeAgain(name, p.plan.Single())
 	}
 	if err := s.ensureBackend(); err != nil {
 		return err
@@ -327,11 +329,24 @@ func (s *session) execute(frame []byte) error {
 	if p.plan == nil {
 		p.plan = functionPlan // a cursor made in SQL
 	}
+	if s.locksOutside(p.plan) {
+		return errLockOutside
+	}
+	if st := asSet(p.plan); st != nil {
+		if err := s.tellsNot(st); err != nil && s.status() != 'E' {
+			return err
+		}
+		p.done = true
+		s.keepPortal(name, p)
+	}
 	s.notePortal(p)
 	// The entry is owed before the frame is added, as everywhere: an answer may come as
 	// soon as a buffer is full.
 	o := s.pushRun(wire.Execute, p.plan)
 	o.split, o.text, o.bound, o.kept = p.split, p.text, s.boundAlone(&p), p.kept
+	if p.told = o.told; p.told != nil {
+		p.told.one = binary.BigEndian.Uint32(rest) == 1
+	}
 	s.noteExecute(&p, o.bound, frame)
 	revives := s.b.status == 'E' && s.endsFailed(p.plan)
 	s.add(frame)
@@ -368,7 +383,7 @@ func (s *session) noteExecute(p *portal, bound *boundDelete, frame []byte) {
 		t.rereads = t.rereads || plan.Rereads()
 	}
 	s.countExecute(plan)
-	s.logFrame(wire.Execute, logEntry{plan: plan, bound: bound, commits: t.outcome.mayCommit(), kept: p.kept, cursor: p.run}, frame[wire.HeaderLen:])
+	s.logFrame(wire.Execute, logEntry{plan: plan, bound: bound, commits: t.outcome.mayCommit(), kept: p.kept, cursor: p.run, told: p.told}, frame[wire.HeaderLen:])
 	st := plan.Single()
 	if st == nil {
 		return

@@ -48,7 +48,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 		switch {
 		case st == nil && plan.Substitutable():
 			return s.stringLocally(plan)
-		case st == nil || plan.Kind == rewrite.Read && st.Show == "" && st.Tag == "" || plan.Kind == rewrite.DDL && !s.carriesOut(st):
+		case st == nil || plan.Kind == rewrite.Read && st.Show == "" && (st.Tag == "" || st.Checked) || plan.Kind == rewrite.DDL && !s.carriesOut(st):
 			return false, nil
 		case !s.localStatement(st):
 			return s.resetLocally(plan)
@@ -66,7 +66,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 // is decided at its Bind or Describe (localNow).
 func (s *session) maybeLocal(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	return st != nil && (s.holdsBegin(st) || plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" || st.Database != nil || st.Alters() || st.Cursor != nil)
+	return st != nil && (s.holdsBegin(st) || plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" && !st.Checked || st.Database != nil || st.Alters() || st.Cursor != nil)
 }
 
 // carriesOut reports whether a statement of DDL is one that Sluice carries out by statements
@@ -88,6 +88,8 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 		return false
 	}
 	switch {
+	case st.Checked:
+		return false
 	case st.Tag != "", st.Database != nil, st.Cursor != nil:
 		return true
 	case st.Alters():
@@ -231,14 +233,21 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 			return nil, err
 		}
 		s.srv.metrics.LocalAnswer(metrics.LocalSetting)
+		var values []string
 		for i := range st.Changes {
-			frame, err := s.change(&st.Changes[i], several)
+			frame, err := s.change(&st.Changes[i], several || st.Told != nil)
 			if err != nil {
 				return nil, err
 			}
-			if frame != nil {
+			switch {
+			case st.Told != nil:
+				values = append(values, s.settings.Shown(st.Changes[i].Name))
+			case frame != nil:
 				frames = append(frames, frame)
 			}
+		}
+		if st.Told != nil {
+			frames = [][]byte{dataRow(values...)}
 		}
 	}
 	if row := rowOf(st); row != nil && describe {

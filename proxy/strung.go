@@ -29,6 +29,7 @@ type place struct {
 	sql  string         // what the server gets instead
 	tag  []byte         // what the client gets for that
 	set  rewrite.Change // what that sets
+	told *told          // what the client gets for the statement itself; nil for the server's
 }
 
 // ours reports whether nothing of the statement itself reaches the server.
@@ -64,7 +65,7 @@ func (s *session) divide(plan *rewrite.Plan) *strung {
 	// Only the whole string tells which resets have a statement of the server's behind
 	// them.
 	d.resets()
-	if !slices.ContainsFunc(d.places, func(p place) bool { return p.ours() || p.sql != "" }) {
+	if !slices.ContainsFunc(d.places, func(p place) bool { return p.ours() || p.sql != "" || p.told != nil }) {
 		return nil
 	}
 	return &strung{plan, d.places}
@@ -99,6 +100,8 @@ func (d *division) of(st *rewrite.Statement) place {
 	switch {
 	case st.Tag == closeAll && len(s.portals) > 0 && (s.inBlock() || d.begins()):
 		return place{err: errPortalsOpen} // else they end with the string
+	case st.Checked:
+		return d.checked()
 	case st.Tag != "":
 		return place{here: true}
 	case st.Database != nil:
@@ -124,6 +127,25 @@ func (d *division) of(st *rewrite.Statement) place {
 			}
 		}
 		return place{here: true}
+	case len(st.Told) == 1:
+		if err := s.tellsNot(st); err != nil {
+			return place{err: err}
+		}
+		return place{told: &told{}}
+	}
+	return place{}
+}
+
+// locksOutside reports whether a text is a LOCK TABLE outside of a block, which PostgreSQL refuses.
+func (s *session) locksOutside(plan *rewrite.Plan) bool {
+	st := plan.Single()
+	return st != nil && st.Checked && !s.inBlock() && !s.t.outcome.inBlock() && s.status() != 'E'
+}
+
+// checked decides for LOCK TABLE, which PostgreSQL takes in a block only; a string of several is one.
+func (d *division) checked() place {
+	if len(d.places) == 1 && !d.block {
+		return place{err: errLockOutside}
 	}
 	return place{}
 }
@@ -292,7 +314,8 @@ func (s *session) stringLocally(plan *rewrite.Plan) (done bool, err error) {
 // Sync has ended, a single statement is such a string too: its answer needs a place in the
 // server's order. How the session stands is noted for a replay (restoreString).
 func (s *session) substituted(plan *rewrite.Plan, sql []byte) *rewrite.Plan {
-	if st := plan.Single(); !plan.Substitutable() &&
+	st := plan.Single()
+	if alone := st != nil && len(st.Told) == 1; !alone && !plan.Substitutable() &&
 		(st == nil || !s.t.touched || st.End == 0 || discardsAll(st) && !s.answersDiscard(st) || !plan.Answerable()) {
 		return plan
 	}
@@ -316,6 +339,7 @@ func (s *session) substituted(plan *rewrite.Plan, sql []byte) *rewrite.Plan {
 var (
 	frameSet             = wire.AppendCommand(nil, "SET")
 	errDiscardInBlock    = &wire.Error{Code: "25001", Message: "DISCARD ALL cannot run inside a transaction block"}
+	errLockOutside       = &wire.Error{Code: "25P01", Message: "LOCK TABLE can only be used in transaction blocks"}
 	errDiscardInPipeline = &wire.Error{Code: "25001", Message: "DISCARD ALL cannot be executed within a pipeline"}
 )
 

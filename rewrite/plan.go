@@ -144,6 +144,9 @@ type Statement struct {
 	Tx         Transaction
 	// Changes of settings, usually one.
 	Changes []Change
+	// Told are the columns of the one row that the answer has, where the statement is a SET that is
+	// written SELECT set_config(...): one for each of Changes. With one the server gets a SET.
+	Told []Told
 	// Show is the parameter that a SHOW names, lower-cased, or that the call names
 	// in SELECT current_setting('name'), which has Column.
 	Show string
@@ -181,6 +184,8 @@ type Statement struct {
 	// Plan.Text has a query in its place that reads nothing: where that goes to
 	// the server, its rows are swallowed and its tag is replaced by this one.
 	Tag string
+	// Checked: that query is the server's to run, since the statement fails where it fails.
+	Checked bool
 	// Notices stand in front of Tag.
 	Notices []Notice
 	// Void is the name of the column of the one row, of type void, that the answer

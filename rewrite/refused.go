@@ -48,6 +48,9 @@ func (r *rewriter) dialect(p *part) {
 	if p.advisory {
 		r.find(found(AdvisoryLock, at))
 	}
+	if p.config && p.st.Told == nil {
+		r.find(found(SetConfig, at))
+	}
 	if temp != "" {
 		r.find(found(temp, at))
 	} else if form, ok := refusedForms[name]; ok && form.uses(p.node) {

@@ -1,0 +1,106 @@
+package proxy
+
+import (
+	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// SELECT set_config(...), which the server gets as a SET (rewrite.Statement.Told): the client is
+// answered with a row in the place of the tag, and the row is described to it. The same statement
+// about settings that Sluice keeps is answered as a SET of them is (perform).
+
+// told is what the client gets in the place of the server's answer. It stays with the log: what a
+// replay answers in a turn that has settled was made when the turn was live.
+type told struct {
+	frames []byte
+	one    bool // Execute with a limit of one row, behind which the portal is suspended
+}
+
+// asSet is the statement of a text that is sent as a SET and answered with a row; nil for any other.
+func asSet(plan *rewrite.Plan) *rewrite.Statement {
+	if plan == nil {
+		return nil
+	}
+	if st := plan.Single(); st != nil && len(st.Told) == 1 {
+		return st
+	}
+	return nil
+}
+
+// tellsNot is the error of such a statement whose row nobody here can make; nil for any other, and
+// where the setting is not the server's.
+func (s *session) tellsNot(st *rewrite.Statement) *wire.Error {
+	if st == nil || len(st.Told) != 1 || s.answersSetting(st) {
+		return nil
+	}
+	_, err := settings.Told(st.Changes[0].Name, st.Told[0].Value)
+	return err
+}
+
+// tells has an entry, an Execute or Describe, answered so where its plan is such a statement.
+func (o *owed) tells(plan *rewrite.Plan) {
+	st := asSet(plan)
+	if st == nil || o.kind != wire.Describe && o.kind != wire.Execute {
+		return
+	}
+	o.told, o.masks = &told{}, true
+	if o.kind == wire.Describe {
+		o.told.frames = rowOf(st)
+	}
+}
+
+// toldReply is the answer of the server to an entry that is answered so, which it ends.
+func (s *session) toldReply(o *owed, a answer, typ byte, frame []byte) error {
+	frames := &o.told.frames
+	switch {
+	case a == describes:
+		s.noteDescription(o, *frames, true)
+	case typ != wire.CommandComplete:
+		return s.desync(typ)
+	default:
+		st := asSet(o.plan) // nil in a turn that is run again
+		s.completed(o, typ, frame)
+		if st != nil {
+			*frames = s.toldRow(st)
+			if o.told.one {
+				*frames = append(*frames, wire.FramePortalSuspended...)
+			} else {
+				*frames = wire.AppendCommand(*frames, localTag(st))
+			}
+		}
+	}
+	answer, silent := *frames, o.swallow
+	s.t.owed.pop()
+	if silent {
+		return nil
+	}
+	return s.synthesize(answer)
+}
+
+// toldRow is the row of such a statement, whose value was found to be known (tellsNot).
+func (s *session) toldRow(st *rewrite.Statement) []byte {
+	value, _ := settings.Told(st.Changes[0].Name, st.Told[0].Value)
+	return dataRow(value)
+}
+
+// toldInString is the answer to such a statement in a string, at the server's tag.
+func (s *session) toldInString(o *owed, p *place) error {
+	s.completed(o, wire.CommandComplete, frameSet)
+	if s.t.phase == live {
+		st := &o.strung.plan.Statements[o.at-1]
+		p.told.frames = wire.AppendCommand(append(rowOf(st), s.toldRow(st)...), localTag(st))
+	}
+	s.t.statement++
+	return s.synthesize(p.told.frames)
+}
+
+// warnsOfSet reports a warning about SET LOCAL outside of a block, where the client has sent none:
+// set_config warns of nothing.
+func (o *owed) warnsOfSet(frame []byte) bool {
+	if string(retry.Field(frame[wire.HeaderLen:], 'C')) != warnNoTransaction.Code {
+		return false
+	}
+	return o.told != nil || o.strung != nil && o.at < len(o.strung.places) && o.strung.places[o.at].told != nil
+}
