@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
@@ -66,7 +67,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 // is decided at its Bind or Describe (localNow).
 func (s *session) maybeLocal(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	return st != nil && (s.holdsBegin(st) || plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" && !st.Checked || st.Database != nil || st.Alters() || st.Cursor != nil)
+	return st != nil && (s.holdsBegin(st) || s.foldsModes(st) || plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" && !st.Checked || st.Database != nil || st.Alters() || st.Cursor != nil)
 }
 
 // carriesOut reports whether a statement of DDL is one that Sluice carries out by statements
@@ -94,6 +95,8 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 		return true
 	case st.Alters():
 		return s.altersAlone() || s.altersOutside(st)
+	case s.foldsModes(st):
+		return s.foldsNow(st)
 	case s.holdsBegin(st):
 		return s.state == idle && !s.t.touched
 	case st.Show != "":
@@ -188,6 +191,9 @@ func (s *session) runLocal(st *rewrite.Statement, describe, several bool) error 
 		return errPortalsOpen
 	}
 	frames, err := s.perform(st, describe, several)
+	if err != nil && describe {
+		return cmp.Or(s.describeFailed(st), err)
+	}
 	if err != nil {
 		return err
 	}

@@ -116,6 +116,8 @@ func (s *session) executeControl(st *rewrite.Statement, sql string) error {
 	switch {
 	case s.state == idle && s.holdsBegin(st):
 		return s.beginHeldBack(st, []byte(sql))
+	case s.foldsNow(st):
+		return s.foldModes(st)
 	case s.state != failed:
 		return errNoPortal(nil)
 	case st.Tx.Verb == rewrite.RollbackTo:

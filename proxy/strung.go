@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -300,7 +301,7 @@ func (s *session) stringLocally(plan *rewrite.Plan) (done bool, err error) {
 	}
 	for i := range d.places {
 		if err := d.places[i].err; err != nil {
-			return true, err
+			return true, cmp.Or(s.describeFailed(&plan.Statements[i]), error(err))
 		}
 		if err := s.runLocal(&plan.Statements[i], true, true); err != nil {
 			return true, err

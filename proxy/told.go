@@ -96,6 +96,26 @@ func (s *session) toldInString(o *owed, p *place) error {
 	return s.synthesize(p.told.frames)
 }
 
+// describedFirst is what stands in front of the error of such a statement in a Query: PostgreSQL
+// describes a row before it makes it. nil for any other error.
+func (o *owed) describedFirst(payload []byte) []byte {
+	if o.strung == nil || o.at >= len(o.strung.places) || string(retry.Field(payload, 'C')) == errAborted.Code {
+		return nil
+	}
+	if st := &o.strung.plan.Statements[o.at]; st.Told != nil && (o.strung.places[o.at].told != nil || o.strung.places[o.at].err != nil) {
+		return rowOf(st)
+	}
+	return nil
+}
+
+// describeFailed describes the row of such a statement, answered here, whose error follows.
+func (s *session) describeFailed(st *rewrite.Statement) error {
+	if st.Told == nil {
+		return nil
+	}
+	return s.tell(rowOf(st))
+}
+
 // warnsOfSet reports a warning about SET LOCAL outside of a block, where the client has sent none:
 // set_config warns of nothing.
 func (o *owed) warnsOfSet(frame []byte) bool {
