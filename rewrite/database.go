@@ -157,7 +157,9 @@ func (r *rewriter) setIsolation(p *part) {
 			r.find(finding)
 		}
 	case r.rules.Isolation:
+		ofBlock := st.Tx.Verb == SetTransaction
 		r.answer(p, "SET")
+		st.OfBlock = ofBlock
 		feature := IsolationLevel
 		if level == DefaultIsolation {
 			feature = TransactionMode

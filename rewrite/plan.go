@@ -184,6 +184,8 @@ type Statement struct {
 	// Plan.Text has a query in its place that reads nothing: where that goes to
 	// the server, its rows are swallowed and its tag is replaced by this one.
 	Tag string
+	// OfBlock: PostgreSQL warns of it outside of a transaction block.
+	OfBlock bool
 	// Checked: that query is the server's to run, since the statement fails where it fails.
 	Checked bool
 	// Notices stand in front of Tag.

@@ -61,6 +61,10 @@ func (r *rewriter) dialect(p *part) {
 		r.find(found(f, at))
 	}
 	switch name {
+	case "CopyStmt": // whether a cluster takes it is not known
+		if p.st.Copy && !p.node.flag("is_from") && p.st.Hint == "" {
+			p.st.Hint = hint("read the rows by SELECT: pg_dump does so with --inserts, and psql has \\g for the output")
+		}
 	case "TransactionStmt":
 		r.refusedControl(p)
 	case "CreateStmt":

@@ -2,7 +2,9 @@ package rewrite
 
 import (
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 )
 
 // SELECT set_config('name', 'value', is_local) of constants is a SET that answers with a row. DSQL
@@ -20,6 +22,10 @@ type Told struct {
 // keeps every setting that they name, and elsewhere they pass as they are.
 func (r *rewriter) setConfig(p *part) {
 	if !r.rules.Session {
+		return
+	}
+	if restrictsKinds().equalTo(p.node) {
+		r.unrestricted(p)
 		return
 	}
 	changes, told := configured(p.node)
@@ -53,6 +59,44 @@ func (r *rewriter) setConfig(p *part) {
 	if len(told) > 1 {
 		p.st.Hint = hint(catalogue[SetConfig].remedy)
 	}
+}
+
+// restrictsKinds is what pg_dump asks of a server, of which those that lack the setting take no
+// notice: that no view or foreign table is read in the place of a table. Clusters do not let a
+// client set it.
+var restrictsKinds = pattern("SELECT set_config(name, 'view, foreign-table', false) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'",
+	"SELECT pg_catalog.set_config(name, 'view, foreign-table', false) FROM pg_catalog.pg_settings WHERE name = 'restrict_nonsystem_relation_kind'")
+
+// unrestricted has it answered as by a server that lacks the setting.
+func (r *rewriter) unrestricted(p *part) {
+	const none = "SELECT NULL::text AS set_config WHERE false"
+	tree, err := parseTree(none)
+	if err != nil {
+		return
+	}
+	r.edit(edit{p.st.Start, p.st.End, none})
+	r.meant.set(p.raw, "stmt", tree.child("stmts").values("stmt")...)
+	*p.st = Statement{Kind: Read, Start: p.st.Start, End: p.st.End, Operation: p.st.Operation}
+	p.config = false
+	r.find(handled(SetConfig, Rewritten, Info, "answered without a row, as by a server that lacks the setting", p.st.Start))
+}
+
+// texts are statements that are known by heart.
+type texts []message
+
+// pattern reads texts when they are first needed.
+func pattern(sqls ...string) func() texts {
+	return sync.OnceValue(func() (all texts) {
+		for _, sql := range sqls {
+			all = append(all, sample(sql)().child("stmts").child("stmt"))
+		}
+		return all
+	})
+}
+
+// equalTo reports whether a statement is one of them.
+func (all texts) equalTo(m message) bool {
+	return slices.ContainsFunc(all, func(known message) bool { return (intents{}).equal(known, m) })
 }
 
 // configured reads SELECT set_config(...), ... of constants; nothing of any other query.

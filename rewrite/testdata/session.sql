@@ -189,3 +189,17 @@ dialect lock_table rewritten info
 locking for_share rewritten info
 tag LOCK TABLE
 
+-- in
+SELECT set_config(name, 'view, foreign-table', false) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'
+-- out
+SELECT NULL::text AS set_config WHERE false
+-- rules
+session set_config rewritten info
+
+-- in
+SELECT set_config(name, 'view', false) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'
+-- out
+same
+-- rules
+session set_config flagged error
+
