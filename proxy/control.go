@@ -107,7 +107,7 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 				return true, err
 			}
 			s.srv.metrics.LocalAnswer(metrics.LocalBegin)
-			if err := s.tell(beginTag(st, sql)); err != nil {
+			if err := s.tellWeakened(st, beginTag(st, sql)); err != nil {
 				return true, err
 			}
 			break
@@ -154,7 +154,27 @@ func (s *session) beginHeldBack(st *rewrite.Statement, sql []byte) (err error) {
 	if err := s.move(beginAnswered); err != nil {
 		return err
 	}
-	return s.tell(beginTag(st, sql))
+	return s.tellWeakened(st, beginTag(st, sql))
+}
+
+// tellWeakened tells the tag of a statement about transactions, behind the warning of a level that
+// is taken for less.
+func (s *session) tellWeakened(st *rewrite.Statement, tag []byte) error {
+	if st.Weakened {
+		return s.tell(s.warnsWeakened(), tag)
+	}
+	return s.tell(tag)
+}
+
+// warnsWeakened is the warning of a transaction that asks for SERIALIZABLE and gets REPEATABLE READ
+// (rewrite.serializable). Each is counted.
+func (s *session) warnsWeakened() []byte {
+	s.srv.metrics.Weakened()
+	const level = "client_min_messages"
+	if s.settings.Shows(level) && s.settings.Shown(level) == "error" {
+		return nil
+	}
+	return warnWeakened.AppendNotice(nil, "WARNING")
 }
 
 // beginTag repeats the word that the client has used.
@@ -189,7 +209,7 @@ func (s *session) foldModes(st *rewrite.Statement) (err error) {
 		return err
 	}
 	s.srv.metrics.LocalAnswer(metrics.LocalBegin)
-	return s.tell(frameSet)
+	return s.tellWeakened(st, frameSet)
 }
 
 // modesOutside answers such a statement outside of a block, where it does nothing, as PostgreSQL

@@ -60,6 +60,9 @@ var (
 		Detail: "More than nine tenths of GOMEMLIMIT are in use.",
 		Hint:   "Retry; if it stays so, give the process more memory or lower prepared.total_bytes and retry.log_total_bytes."}
 	warnNoTransaction = &wire.Error{Code: "25P01", Message: "SET LOCAL can only be used in transaction blocks"}
+	warnWeakened      = &wire.Error{Code: "01000", Message: "SERIALIZABLE is taken for REPEATABLE READ",
+		Detail: "Two transactions of which each reads what the other writes may both commit (write skew).",
+		Hint:   "Lock FOR UPDATE what a decision rests on. rewrite.serializable: refuse has such transactions refused."}
 	warnModesOutside  = &wire.Error{Code: "25P01", Message: "SET TRANSACTION can only be used in transaction blocks"}
 	warnInTransaction = &wire.Error{Code: "25001", Message: "there is already a transaction in progress"}
 )

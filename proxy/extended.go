@@ -332,6 +332,11 @@ func (s *session) execute(frame []byte) error {
 	if s.locksOutside(p.plan) {
 		return errLockOutside
 	}
+	if st := p.plan.Single(); st != nil && st.Weakened && s.status() != 'E' {
+		if err := s.tell(s.warnsWeakened()); err != nil {
+			return err
+		}
+	}
 	if st := asSet(p.plan); st != nil {
 		if err := s.tellsNot(st); err != nil && s.status() != 'E' {
 			return err

@@ -217,6 +217,9 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 			}
 		}
 		frames = s.noticesOf(st)
+		if st.Weakened && (several || !st.OfBlock || s.inBlock()) {
+			frames = append(frames, s.warnsWeakened())
+		}
 		if st.OfBlock && !several && !s.inBlock() {
 			frames = append(frames, warnModesOutside.AppendNotice(nil, "WARNING"))
 		}

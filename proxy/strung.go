@@ -30,6 +30,7 @@ type place struct {
 	sql  string         // what the server gets instead
 	tag  []byte         // what the client gets for that
 	set  rewrite.Change // what that sets
+	warn bool           // of a level that is taken for less, in front of the server's answer
 	told *told          // what the client gets for the statement itself; nil for the server's
 }
 
@@ -66,7 +67,7 @@ func (s *session) divide(plan *rewrite.Plan) *strung {
 	// Only the whole string tells which resets have a statement of the server's behind
 	// them.
 	d.resets()
-	if !slices.ContainsFunc(d.places, func(p place) bool { return p.ours() || p.sql != "" || p.told != nil }) {
+	if !slices.ContainsFunc(d.places, func(p place) bool { return p.ours() || p.sql != "" || p.told != nil || p.warn }) {
 		return nil
 	}
 	return &strung{plan, d.places}
@@ -128,6 +129,8 @@ func (d *division) of(st *rewrite.Statement) place {
 			}
 		}
 		return place{here: true}
+	case st.Weakened:
+		return place{warn: true}
 	case len(st.Told) == 1:
 		if err := s.tellsNot(st); err != nil {
 			return place{err: err}
@@ -316,7 +319,7 @@ func (s *session) stringLocally(plan *rewrite.Plan) (done bool, err error) {
 // server's order. How the session stands is noted for a replay (restoreString).
 func (s *session) substituted(plan *rewrite.Plan, sql []byte) *rewrite.Plan {
 	st := plan.Single()
-	if alone := st != nil && len(st.Told) == 1; !alone && !plan.Substitutable() &&
+	if alone := st != nil && (len(st.Told) == 1 || st.Weakened); !alone && !plan.Substitutable() &&
 		(st == nil || !s.t.touched || st.End == 0 || discardsAll(st) && !s.answersDiscard(st) || !plan.Answerable()) {
 		return plan
 	}

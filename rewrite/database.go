@@ -107,26 +107,42 @@ func (r *rewriter) begin(p *part) {
 		return
 	}
 	switch {
+	case st.Tx.Isolation == Serializable && r.rules.Weaken:
+		r.atRepeatableRead(p)
+		st.Weakened = true
+		r.find(handled(SerializableTx, Rewritten, Warning, weakened, st.Start))
 	case st.Tx.Isolation == Serializable && r.rules.Dialect:
 		r.find(found(SerializableTx, st.Start))
 	case weaker[st.Tx.Isolation] && r.rules.Isolation:
-		ph := r.phrase(p)
-		for i := range ph.tokens {
-			if ph.word(i, "level") {
-				r.edit(ph.replace(i+1, "REPEATABLE"), ph.replace(i+2, "READ"))
-			}
-		}
-		level := sampleBegin().child("stmts").child("stmt").child("options")
-		for option := range p.node.list("options") {
-			if option.text("defname") == "transaction_isolation" {
-				r.meant.set(option, "arg", level.values("arg")...)
-			}
-		}
-		st.Tx.Isolation = RepeatableRead
+		r.atRepeatableRead(p)
 		r.find(handled(IsolationLevel, Rewritten, Info, "rewritten to REPEATABLE READ, which is stricter", st.Start))
 	case weaker[st.Tx.Isolation] && r.rules.Dialect:
 		r.find(off(IsolationLevel, st.Start))
 	}
+}
+
+// weakened is what is done about SERIALIZABLE where it is taken for less.
+const weakened = "taken for REPEATABLE READ, with a warning each time: write skew is possible"
+
+// atRepeatableRead writes that level in the place of the one that a BEGIN names.
+func (r *rewriter) atRepeatableRead(p *part) {
+	ph := r.phrase(p)
+	for i := range ph.tokens {
+		switch {
+		case !ph.word(i, "level"):
+		case ph.word(i+1, "serializable"):
+			r.edit(ph.replace(i+1, "REPEATABLE READ"))
+		default:
+			r.edit(ph.replace(i+1, "REPEATABLE"), ph.replace(i+2, "READ"))
+		}
+	}
+	level := sampleBegin().child("stmts").child("stmt").child("options")
+	for option := range p.node.list("options") {
+		if option.text("defname") == "transaction_isolation" {
+			r.meant.set(option, "arg", level.values("arg")...)
+		}
+	}
+	p.st.Tx.Isolation = RepeatableRead
 }
 
 // setIsolation is the rule of isolation levels for SET TRANSACTION, SET SESSION
@@ -143,12 +159,17 @@ func (r *rewriter) setIsolation(p *part) {
 	default:
 		return
 	}
+	weak := level == Serializable && r.rules.Weaken && r.rules.Isolation
+	if weak && st.Tx.Verb != NoVerb {
+		st.Tx.Isolation = RepeatableRead
+	}
 	switch {
-	case level == Serializable:
+	case level == Serializable && !weak:
 		if r.rules.Dialect {
 			r.find(found(SerializableTx, st.Start))
 		}
 	case modes:
+		st.Weakened = weak
 		if r.rules.Dialect {
 			finding := found(TransactionMode, st.Start)
 			if st.Tx.Verb == SetTransaction && st.Tx.Snapshot == "" {
@@ -159,7 +180,11 @@ func (r *rewriter) setIsolation(p *part) {
 	case r.rules.Isolation:
 		ofBlock := st.Tx.Verb == SetTransaction
 		r.answer(p, "SET")
-		st.OfBlock = ofBlock
+		st.OfBlock, st.Weakened = ofBlock, weak
+		if weak {
+			r.find(handled(SerializableTx, Answered, Warning, weakened, st.Start))
+			return
+		}
 		feature := IsolationLevel
 		if level == DefaultIsolation {
 			feature = TransactionMode

@@ -184,6 +184,9 @@ type Statement struct {
 	// Plan.Text has a query in its place that reads nothing: where that goes to
 	// the server, its rows are swallowed and its tag is replaced by this one.
 	Tag string
+	// Weakened: SERIALIZABLE was asked for, and is taken for REPEATABLE READ (Rules.Weaken): the
+	// client is to be warned whenever the statement runs.
+	Weakened bool
 	// OfBlock: PostgreSQL warns of it outside of a transaction block.
 	OfBlock bool
 	// Checked: that query is the server's to run, since the statement fails where it fails.

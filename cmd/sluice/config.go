@@ -42,6 +42,8 @@ type Config struct {
 	// RewriteIsolation, RewriteSession, RewriteExtensions and RewriteCursors are about what is so on DSQL alone:
 	// auto, true or false.
 	RewriteIsolation, RewriteSession, RewriteExtensions, RewriteCursors string
+	// RewriteSerializable is refuse or repeatable_read.
+	RewriteSerializable string
 	// DDLCarryOut is exact, or all: what the next three are at auto.
 	DDLCarryOut string
 	// AddColumnDefault is refuse, or backfill.
@@ -189,6 +191,7 @@ func (c *Config) derive() {
 	if c.rewrites() {
 		c.Rewrite.Rules.Dialect = true
 		c.Rewrite.Rules.Isolation = c.onDSQL(c.RewriteIsolation)
+		c.Rewrite.Rules.Weaken = c.Rewrite.Rules.Isolation && c.RewriteSerializable != "refuse"
 		c.Rewrite.Rules.Session = c.onDSQL(c.RewriteSession)
 		c.deriveCarried()
 		if c.RewriteBytea != "off" {

@@ -75,6 +75,8 @@ func (v *validation) guarantees() {
 	dropped := v.config.rewrites() && v.config.Proxy.Kind != proxy.DSQL
 	v.want(!dropped || v.config.RewriteIsolation != "true", "rewrite.isolation",
 		"transactions of PostgreSQL are READ COMMITTED unless it is told otherwise, so that the level must reach the server; leave it at auto, or set it to false")
+	v.want(c.RewriteSerializable == "refuse" || c.Rewrite.Rules.Isolation, rewrite.SerializableKey,
+		"a level can be taken for less on kind dsql only, with rewrite.enabled and rewrite.isolation; set it to refuse")
 	v.want(len(v.config.Rewrite.Rules.Chunked) == 0 || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL, "rewrite.chunked_delete",
 		"a DELETE is carried out in batches on kind dsql only, with rewrite.enabled; leave it empty")
 	v.want(c.DDLCarryOut != carryOutAll || c.rewrites() && c.Proxy.Kind == proxy.DSQL, "ddl.carry_out",
