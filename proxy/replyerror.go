@@ -71,6 +71,7 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 		s.pinned, t.unreadPin = false, false
 		s.srv.pinned.Add(-1)
 	}
+	s.unpinRefused(&head, payload)
 	t.copying = false
 	v, err := s.tellError(&head, &e, frame, v)
 	if err != nil {

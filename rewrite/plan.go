@@ -3,6 +3,7 @@ package rewrite
 import (
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 )
 
 // Kind says what a statement may do, as far as a relay must know. The order is
@@ -319,6 +320,17 @@ func (p *Plan) Position(position int) int {
 		return position
 	}
 	return positionBefore(p.source, p.Text, p.edits, position)
+}
+
+// OfOurs reports whether a position in the client's text is that of a statement in whose place the
+// server was sent a query of ours (Statement.Checked): the client's has no such place.
+func (p *Plan) OfOurs(position int) bool {
+	for i := range p.Statements {
+		if st := &p.Statements[i]; st.Checked && p.source != "" && utf8.RuneCountInString(p.source[:st.Start])+1 == position {
+			return true
+		}
+	}
+	return false
 }
 
 // Source is the client's text, where another goes to the server; "" for any other plan.

@@ -471,7 +471,7 @@ var themes = []theme{
 	{name: "set_config as SET", weight: 2, texts: (*drawer).configText},
 	{name: "modes and locks", weight: 2, dsqlOnly: true, texts: func(g *drawer) string {
 		return pick(g, "SET TRANSACTION READ ONLY", "SET TRANSACTION READ WRITE", "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-			"LOCK TABLE t_{X} IN ACCESS SHARE MODE", "LOCK TABLE t_{X}, s1.v IN ACCESS SHARE MODE", "LOCK TABLE nosuch IN ACCESS SHARE MODE", "SHOW transaction_read_only")
+			"LOCK TABLE t_{X} IN ACCESS SHARE MODE", "LOCK TABLE t_{X}, s1.v IN ACCESS SHARE MODE", "SHOW transaction_read_only")
 	}},
 	{name: "pinned", weight: 1, postgresOnly: true, texts: func(g *drawer) string {
 		return pick(g, "LISTEN l_{X}", "UNLISTEN *", "SELECT pg_advisory_lock(ascii('{X}'))", "SELECT pg_advisory_unlock_all()", "CREATE TEMP TABLE IF NOT EXISTS tmp (n int)",
