@@ -49,10 +49,8 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 		tx: newTransactions(reg),
 		started: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dsql_sessions_started_total", Help: "Sessions whose startup was answered."}),
-		weakened: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "dsql_serializable_weakened_total", Help: "Times that SERIALIZABLE was taken for REPEATABLE READ (rewrite.serializable)."}),
-		ended: newClosedCounter(reg, "dsql_sessions_ended_total",
-			"Sessions that ended, by cause.", "cause", endCauses),
+		weakened: newWeakened(),
+		ended:    newClosedCounter(reg, "dsql_sessions_ended_total", "Sessions that ended, by cause.", "cause", endCauses),
 		startups: newClosedCounter(reg, "dsql_startups_refused_total",
 			"Connections that did not become sessions, by reason.", "reason", refusedReasons),
 		pins: newClosedCounter(reg, "dsql_pins_total",
@@ -208,6 +206,12 @@ func (p *Proxy) LocalAnswer(kind string) {
 	if p != nil {
 		p.local.inc(kind)
 	}
+}
+
+// newWeakened counts what Weakened tells.
+func newWeakened() prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "dsql_serializable_weakened_total", Help: "Times that SERIALIZABLE was taken for REPEATABLE READ (rewrite.serializable)."})
 }
 
 // Weakened counts a transaction, or a setting of those to come, whose level was taken for less.

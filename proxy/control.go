@@ -199,7 +199,9 @@ func (s *session) foldsNow(st *rewrite.Statement) bool {
 	return s.state == begun && s.tx.log == nil && s.foldsModes(st)
 }
 
-// foldModes answers such a statement.
+// foldModes answers such a statement: what is held back is another BEGIN from now on. What was in
+// it is not lost, since a BEGIN that is held back says no mode but READ WRITE, and no level that
+// DSQL does not have anyway.
 func (s *session) foldModes(st *rewrite.Statement) (err error) {
 	text := "BEGIN READ WRITE"
 	if st.Tx.ReadOnly {

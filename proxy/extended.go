@@ -329,29 +329,15 @@ func (s *session) execute(frame []byte) error {
 	if p.plan == nil {
 		p.plan = functionPlan // a cursor made in SQL
 	}
-	if s.locksOutside(p.plan) {
-		return errLockOutside
-	}
-	if st := p.plan.Single(); st != nil && st.Weakened && s.status() != 'E' {
-		if err := s.tell(s.warnsWeakened()); err != nil {
-			return err
-		}
-	}
-	if st := asSet(p.plan); st != nil {
-		if err := s.tellsNot(st); err != nil && s.status() != 'E' {
-			return err
-		}
-		p.done = true
-		s.keepPortal(name, p)
+	if err := s.answersInPlace(name, &p); err != nil {
+		return err
 	}
 	s.notePortal(p)
 	// The entry is owed before the frame is added, as everywhere: an answer may come as
 	// soon as a buffer is full.
 	o := s.pushRun(wire.Execute, p.plan)
 	o.split, o.text, o.bound, o.kept = p.split, p.text, s.boundAlone(&p), p.kept
-	if p.told = o.told; p.told != nil {
-		p.told.one = binary.BigEndian.Uint32(rest) == 1
-	}
+	p.told = o.told.limited(binary.BigEndian.Uint32(rest))
 	s.noteExecute(&p, o.bound, frame)
 	revives := s.b.status == 'E' && s.endsFailed(p.plan)
 	s.add(frame)
@@ -363,8 +349,13 @@ func (s *session) execute(frame []byte) error {
 	if !revives && !deallocatesAll(p.plan) {
 		return nil
 	}
-	// Statements that the client prepares next must not be forgotten with the rest, nor
-	// refused for a failure that is over.
+	return s.awaitExecuted(&p, revives)
+}
+
+// awaitExecuted has the server answer an Execute behind which the session must know how things
+// stand: statements that the client prepares next must not be forgotten with the rest, nor refused
+// for a failure that is over. revives: the statement ends a failed block, in whole or in part.
+func (s *session) awaitExecuted(p *portal, revives bool) error {
 	if err := s.makeAnswer(); err != nil || !revives || s.t.skip {
 		return err
 	}

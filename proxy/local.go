@@ -89,10 +89,8 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 		return false
 	}
 	switch {
-	case st.Checked:
-		return false
 	case st.Tag != "", st.Database != nil, st.Cursor != nil:
-		return true
+		return !st.Checked
 	case st.Alters():
 		return s.altersAlone() || s.altersOutside(st)
 	case s.foldsModes(st):
@@ -207,24 +205,8 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 	switch {
 	case st.Tag != "":
 		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
-		if st.Tag == "DISCARD SEQUENCES" {
-			s.discardedSequences(false)
-			if s.void && s.state == inTransaction && s.b.status == 'I' {
-				s.leaveKept()
-				if err := s.move(settledIdle); err != nil {
-					return nil, err
-				}
-			}
-		}
-		frames = s.noticesOf(st)
-		if st.Weakened && (several || !st.OfBlock || s.inBlock()) {
-			frames = append(frames, s.warnsWeakened())
-		}
-		if st.OfBlock && !several && !s.inBlock() {
-			frames = append(frames, warnModesOutside.AppendNotice(nil, "WARNING"))
-		}
-		if st.Void != "" {
-			frames = [][]byte{dataRow("")}
+		if frames, err = s.performTag(st, several); err != nil {
+			return nil, err
 		}
 	case st.Show != "":
 		s.srv.metrics.LocalAnswer(metrics.LocalShow)
@@ -241,31 +223,63 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 			return nil, err
 		}
 	default:
-		if err := s.discardFails(st); err != nil {
+		if frames, err = s.performChanges(st, several); err != nil {
 			return nil, err
-		}
-		s.srv.metrics.LocalAnswer(metrics.LocalSetting)
-		var values []string
-		for i := range st.Changes {
-			frame, err := s.change(&st.Changes[i], several || st.Told != nil)
-			if err != nil {
-				return nil, err
-			}
-			switch {
-			case st.Told != nil:
-				values = append(values, s.settings.Shown(st.Changes[i].Name))
-			case frame != nil:
-				frames = append(frames, frame)
-			}
-		}
-		if st.Told != nil {
-			frames = [][]byte{dataRow(values...)}
 		}
 	}
 	if row := rowOf(st); row != nil && describe {
 		frames = append([][]byte{row}, frames...)
 	}
 	return append(frames, wire.AppendCommand(nil, localTag(st))), nil
+}
+
+// performTag does a statement that a rule has answered, and returns what goes in front of its tag.
+func (s *session) performTag(st *rewrite.Statement, several bool) (frames [][]byte, err error) {
+	if st.Tag == "DISCARD SEQUENCES" {
+		s.discardedSequences(false)
+		if s.void && s.state == inTransaction && s.b.status == 'I' {
+			s.leaveKept()
+			if err := s.move(settledIdle); err != nil {
+				return nil, err
+			}
+		}
+	}
+	frames = s.noticesOf(st)
+	outside := st.OfBlock && !several && !s.inBlock() // where it has no effect
+	switch {
+	case st.Void != "":
+		frames = [][]byte{dataRow("")}
+	case outside:
+		frames = append(frames, warnModesOutside.AppendNotice(nil, "WARNING"))
+	case st.Weakened:
+		frames = append(frames, s.warnsWeakened())
+	}
+	return frames, nil
+}
+
+// performChanges makes a statement's changes of settings, and returns warnings, or the row that
+// set_config answers with: the values as they are behind each change.
+func (s *session) performChanges(st *rewrite.Statement, several bool) (frames [][]byte, err error) {
+	if err := s.discardFails(st); err != nil {
+		return nil, err
+	}
+	s.srv.metrics.LocalAnswer(metrics.LocalSetting)
+	var values []string
+	for i := range st.Changes {
+		frame, err := s.change(&st.Changes[i], several || st.Told != nil)
+		switch {
+		case err != nil:
+			return nil, err
+		case st.Told != nil:
+			values = append(values, s.settings.Shown(st.Changes[i].Name))
+		case frame != nil:
+			frames = append(frames, frame)
+		}
+	}
+	if st.Told != nil {
+		frames = [][]byte{dataRow(values...)}
+	}
+	return frames, nil
 }
 
 // carryOut carries out a statement of DDL, and returns the notices in front of its tag.

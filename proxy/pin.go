@@ -60,7 +60,9 @@ var leavesNothing = map[rewrite.Pin]bool{rewrite.PinPrepare: true, rewrite.PinLi
 	rewrite.PinHoldCursor: true, rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinRole: true}
 
 // unpinRefused takes the pin of a statement back that DSQL has refused as it stands (0A000): it has
-// not run, whatever it would have left. head is what the error answers.
+// not run, whatever it would have left. That holds also for those that leavesNothing lacks: DO, CALL
+// and LOAD, which leave something where they fail in the middle. In a block the backend stays until
+// the block ends, and then goes back. head is what the error answers.
 func (s *session) unpinRefused(head *owed, payload []byte) {
 	plan := head.plan
 	if plan == nil && head.tmpl != nil {

@@ -102,10 +102,8 @@ func (d *division) of(st *rewrite.Statement) place {
 	switch {
 	case st.Tag == closeAll && len(s.portals) > 0 && (s.inBlock() || d.begins()):
 		return place{err: errPortalsOpen} // else they end with the string
-	case st.Checked:
-		return d.checked()
 	case st.Tag != "":
-		return place{here: true}
+		return d.tagged(st)
 	case st.Database != nil:
 		return place{err: errDatabaseInBlock(st.Database)} // such a string is a transaction
 	case st.Show != "":
@@ -129,12 +127,22 @@ func (d *division) of(st *rewrite.Statement) place {
 			}
 		}
 		return place{here: true}
+	default:
+		return d.inPlace(st)
+	}
+	return place{}
+}
+
+// inPlace decides for a statement of the server's of whose answer some is Sluice's: a row in the
+// place of the tag, or a warning in front of it. Whether the value in the row can be told does not
+// depend on what stands before it in the string.
+func (d *division) inPlace(st *rewrite.Statement) place {
+	switch err := d.s.tellsNot(st); {
 	case st.Weakened:
 		return place{warn: true}
+	case err != nil:
+		return place{err: err}
 	case len(st.Told) == 1:
-		if err := s.tellsNot(st); err != nil {
-			return place{err: err}
-		}
 		return place{told: &told{}}
 	}
 	return place{}
@@ -146,9 +154,14 @@ func (s *session) locksOutside(plan *rewrite.Plan) bool {
 	return st != nil && st.Checked && !s.inBlock() && !s.t.outcome.inBlock() && s.status() != 'E'
 }
 
-// checked decides for LOCK TABLE, which PostgreSQL takes in a block only; a string of several is one.
-func (d *division) checked() place {
-	if len(d.places) == 1 && !d.block {
+// tagged decides for a statement that a rule has answered, or that the server looks at first: LOCK
+// TABLE, which PostgreSQL takes in a block only; a string of several is one. The query in its place
+// is the plan's, and its rows are masked as ever (maskedReply).
+func (d *division) tagged(st *rewrite.Statement) place {
+	switch {
+	case !st.Checked:
+		return place{here: true}
+	case len(d.places) == 1 && !d.block:
 		return place{err: errLockOutside}
 	}
 	return place{}

@@ -149,14 +149,8 @@ func (r *rewriter) atRepeatableRead(p *part) {
 // CHARACTERISTICS and the settings behind them.
 func (r *rewriter) setIsolation(p *part) {
 	st := p.st
-	// READ WRITE says nothing in most transactions, and something in one that is READ ONLY.
-	level, modes := st.Tx.Isolation, st.Tx.ReadOnly || st.Tx.Snapshot != "" || st.Tx.ReadWrite && st.Tx.Verb == SetTransaction
-	switch {
-	case st.Tx.Verb == SetTransaction || st.Tx.Verb == SetSessionCharacteristics:
-	case len(st.Changes) == 1 && levelSettings[st.Changes[0].Name] && st.Changes[0].SQL != "":
-		level = isolations[strings.ToLower(st.Changes[0].Text)]
-		modes = level == DefaultIsolation
-	default:
+	level, modes, ok := levelAsked(st)
+	if !ok {
 		return
 	}
 	weak := level == Serializable && r.rules.Weaken && r.rules.Isolation
@@ -178,22 +172,44 @@ func (r *rewriter) setIsolation(p *part) {
 			r.find(finding)
 		}
 	case r.rules.Isolation:
-		ofBlock := st.Tx.Verb == SetTransaction
-		r.answer(p, "SET")
-		st.OfBlock, st.Weakened = ofBlock, weak
-		if weak {
-			r.find(handled(SerializableTx, Answered, Warning, weakened, st.Start))
-			return
-		}
-		feature := IsolationLevel
-		if level == DefaultIsolation {
-			feature = TransactionMode
-		}
-		r.find(handled(feature, Answered, Info, "answered: transactions on DSQL are at least so already", st.Start))
+		r.answerLevel(p, level, weak)
 	case r.rules.Dialect:
 		r.find(off(TransactionMode, st.Start))
 	}
 }
+
+// levelAsked is the isolation level that a statement sets, and whether it says more than that; ok is
+// false for a statement that sets none.
+func levelAsked(st *Statement) (level Isolation, modes, ok bool) {
+	// READ WRITE says nothing in most transactions, and something in one that is READ ONLY.
+	modes = st.Tx.ReadOnly || st.Tx.Snapshot != "" || st.Tx.ReadWrite && st.Tx.Verb == SetTransaction
+	switch {
+	case st.Tx.Verb == SetTransaction || st.Tx.Verb == SetSessionCharacteristics:
+		return st.Tx.Isolation, modes, true
+	case len(st.Changes) == 1 && levelSettings[st.Changes[0].Name] && st.Changes[0].SQL != "":
+		level = isolations[strings.ToLower(st.Changes[0].Text)]
+		return level, level == DefaultIsolation, true
+	}
+	return level, modes, false
+}
+
+// answerLevel answers a statement that sets a level as done; weak: DSQL's own is less.
+func (r *rewriter) answerLevel(p *part, level Isolation, weak bool) {
+	ofBlock := p.st.Tx.Verb == SetTransaction
+	r.answer(p, "SET")
+	p.st.OfBlock, p.st.Weakened = ofBlock, weak
+	switch {
+	case weak:
+		r.find(handled(SerializableTx, Answered, Warning, weakened, p.st.Start))
+	case level == DefaultIsolation:
+		r.find(handled(TransactionMode, Answered, Info, atLeast, p.st.Start))
+	default:
+		r.find(handled(IsolationLevel, Answered, Info, atLeast, p.st.Start))
+	}
+}
+
+// atLeast is what is done about a level that is none too many.
+const atLeast = "answered: transactions on DSQL are at least so already"
 
 // levelSettings are the settings that hold an isolation level.
 var levelSettings = map[string]bool{"default_transaction_isolation": true, "transaction_isolation": true}

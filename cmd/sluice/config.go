@@ -191,7 +191,6 @@ func (c *Config) derive() {
 	if c.rewrites() {
 		c.Rewrite.Rules.Dialect = true
 		c.Rewrite.Rules.Isolation = c.onDSQL(c.RewriteIsolation)
-		c.Rewrite.Rules.Weaken = c.Rewrite.Rules.Isolation && c.RewriteSerializable != "refuse"
 		c.Rewrite.Rules.Session = c.onDSQL(c.RewriteSession)
 		c.deriveCarried()
 		if c.RewriteBytea != "off" {
@@ -246,6 +245,7 @@ const carryOutAll = "all"
 // deriveCarried says what of that which DSQL has not is answered or carried out, where
 // statements are rewritten.
 func (c *Config) deriveCarried() {
+	c.Rewrite.Rules.Weaken = c.Rewrite.Rules.Isolation && c.RewriteSerializable != "refuse"
 	c.Rewrite.Rules.Cursors = c.onDSQL(c.RewriteCursors)
 	c.Rewrite.Rules.Extensions = c.onDSQL(c.RewriteExtensions)
 	c.Rewrite.Rules.Backfill = c.AddColumnDefault == "backfill"
