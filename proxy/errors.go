@@ -202,5 +202,12 @@ func errMessageTooLong(n, limit int) *wire.Error {
 
 // errSettingRefused refuses a startup with a setting that the cluster does not take.
 func errSettingRefused(name string) *wire.Error {
-	return &wire.Error{Fatal: true, Code: "0A000", Message: fmt.Sprintf("setting configuration parameter %q not supported", name)}
+	e := &wire.Error{Fatal: true, Code: "0A000", Message: fmt.Sprintf("setting configuration parameter %q not supported", name)}
+	switch name {
+	case "default_transaction_read_only":
+		e.Hint = "Begin the transactions that only read by BEGIN READ ONLY."
+	case "default_transaction_isolation":
+		e.Hint = "Transactions are REPEATABLE READ: leave it out, or give that level or a weaker one."
+	}
+	return e
 }

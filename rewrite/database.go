@@ -189,14 +189,21 @@ func levelAsked(st *Statement) (level Isolation, modes, ok bool) {
 	case len(st.Changes) == 1 && levelSettings[st.Changes[0].Name] && st.Changes[0].SQL != "":
 		level = isolations[strings.ToLower(st.Changes[0].Text)]
 		return level, level == DefaultIsolation, true
+	case len(st.Changes) == 1 && readOnlySettings[st.Changes[0].Name] && st.Changes[0].SQL != "" && !isOff(st.Changes[0].Text):
+		return level, true, true
+	case len(st.Changes) == 1 && st.Changes[0].Name == "default_transaction_isolation": // back to what it always is
+		return RepeatableRead, false, true
 	}
 	return level, modes, false
 }
 
 // answerLevel answers a statement that sets a level as done; weak: DSQL's own is less.
 func (r *rewriter) answerLevel(p *part, level Isolation, weak bool) {
-	ofBlock := p.st.Tx.Verb == SetTransaction
-	r.answer(p, "SET")
+	ofBlock, tag := p.st.Tx.Verb == SetTransaction, "SET"
+	if c := p.st.Changes; len(c) == 1 && c[0].Action == Reset && !c[0].Default {
+		tag = "RESET"
+	}
+	r.answer(p, tag)
 	p.st.OfBlock, p.st.Weakened = ofBlock, weak
 	switch {
 	case weak:
@@ -210,6 +217,18 @@ func (r *rewriter) answerLevel(p *part, level Isolation, weak bool) {
 
 // atLeast is what is done about a level that is none too many.
 const atLeast = "answered: transactions on DSQL are at least so already"
+
+// readOnlySettings are the settings that make transactions READ ONLY.
+var readOnlySettings = map[string]bool{"default_transaction_read_only": true, "transaction_read_only": true}
+
+// isOff reports whether a setting that is on or off is given as off, in one of the usual words.
+func isOff(text string) bool {
+	switch strings.ToLower(text) {
+	case "off", "false", "no", "0":
+		return true
+	}
+	return false
+}
 
 // levelSettings are the settings that hold an isolation level.
 var levelSettings = map[string]bool{"default_transaction_isolation": true, "transaction_isolation": true}

@@ -71,6 +71,7 @@ var habitual = []string{
 	"client_min_messages",
 	"default_table_access_method",
 	"default_tablespace",
+	"default_transaction_read_only=off",
 	"jit",
 	"lock_timeout",
 	"maintenance_work_mem",

@@ -258,3 +258,40 @@ func TestBackendsAreNotKept(t *testing.T) {
 		c.Close(t.Context())
 	}
 }
+
+// Settings of transactions that say what is so anyway are taken, also at the startup; what would
+// make a difference is refused, with a hint.
+func TestSettingsOfTransactions(t *testing.T) {
+	_, sluice := standIn(t, nil)
+	for name, mode := range cursorModes {
+		c := hears(t, sluice, mode, "-c default_transaction_read_only=off -c default_transaction_isolation=read\\ committed")
+		for _, s := range []struct{ sql, want string }{
+			{"SET default_transaction_read_only TO off", "SET I"}, {"SET default_transaction_read_only TO DEFAULT", "SET I"}, {"RESET default_transaction_read_only", "RESET I"},
+			{"SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE", "SET I"}, {"SET default_transaction_isolation TO 'read committed'", "SET I"},
+			{"SET default_transaction_isolation TO DEFAULT", "SET I"}, {"RESET default_transaction_isolation", "RESET I"},
+			{"SET default_transaction_read_only = on", "0A000 I"}, {"SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", "0A000 I"},
+			{"SHOW default_transaction_read_only", "SHOW I"}, {"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET I"},
+		} {
+			if got := c.says(t, s.sql); got != s.want {
+				t.Errorf("%s: %s: %s, want %s", name, s.sql, got, s.want)
+			}
+		}
+		if want := []string{"WARNING 25P01 SET TRANSACTION can only be used in transaction blocks"}; !slices.Equal(c.notices, want) {
+			t.Errorf("%s: told %q", name, c.notices)
+		}
+		_, err := c.Exec(t.Context(), "SET default_transaction_read_only = on")
+		if told, ok := err.(*pgconn.PgError); !ok || !strings.Contains(told.Hint, "BEGIN READ ONLY") {
+			t.Errorf("%s: %+v", name, err)
+		}
+	}
+	for _, option := range []string{"default_transaction_read_only=on", "default_transaction_isolation=serializable"} {
+		config, err := pgx.ParseConfig(sluice.DSN("postgres"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.RuntimeParams["options"] = "-c " + option
+		if _, err := pgx.ConnectConfig(t.Context(), config); err == nil || !strings.Contains(err.Error(), "0A000") {
+			t.Errorf("%s: %v", option, err)
+		}
+	}
+}

@@ -203,3 +203,33 @@ same
 -- rules
 session set_config flagged error
 
+-- in
+RESET default_transaction_isolation
+-- out
+SELECT 1
+-- rules
+isolation isolation_level answered info
+tag RESET
+
+-- in
+SET default_transaction_isolation TO DEFAULT
+-- out
+SELECT 1
+-- rules
+isolation isolation_level answered info
+tag SET
+
+-- in
+SET default_transaction_read_only = on
+-- out
+same
+-- rules
+isolation transaction_mode flagged error
+
+-- in
+SET default_transaction_read_only = off
+-- out
+same
+-- rules
+
+
