@@ -86,7 +86,10 @@ func (s *session) describeInFailedBlock(cs *clientStatement) error {
 	}
 	switch cs.tmpl.plan.Kind {
 	case rewrite.Empty, rewrite.Setting, rewrite.Control:
-		return s.tell(wire.FrameNoParams, wire.FrameNoData)
+		if st := cs.tmpl.plan.Single(); st == nil || st.Told == nil {
+			return s.tell(wire.FrameNoParams, wire.FrameNoData)
+		}
+		return errAborted
 	}
 	if s.state == failed || s.b.prepared.find(cs.tmpl) == nil {
 		return errAborted

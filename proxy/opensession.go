@@ -259,6 +259,9 @@ func (s *session) takeStartup(params map[string]string) error {
 		case settings.Kept, settings.Ignored:
 			made.Kept[name] = value
 		case settings.Foreign:
+			if name == "default_transaction_isolation" && s.srv.hasLevel(value) {
+				continue
+			}
 			s.srv.metrics.Refused(metrics.FeatureSetting)
 			return errSettingRefused(name)
 		}
@@ -277,6 +280,14 @@ func (s *session) takeStartup(params map[string]string) error {
 		}
 	}
 	return s.settings.Start(base)
+}
+
+// hasLevel reports whether a level, given at the startup, is one that all transactions have, or
+// more: its SET would be answered too. One that is taken for less is refused, since nobody would be
+// warned of it.
+func (srv *Server) hasLevel(level string) bool {
+	st := srv.planner.Plan([]byte("SET default_transaction_isolation TO " + settings.QuoteLiteral(level))).Single()
+	return st != nil && st.Tag != "" && !st.Weakened
 }
 
 // asReported is a value of the client's as a server would report it. DateStyle is the one

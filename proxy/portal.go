@@ -15,7 +15,7 @@ type portal struct {
 	plan  *rewrite.Plan
 	local bool
 	open  bool
-	done  bool             // a local one that has run
+	done  bool             // one that has run, where its answer is Sluice's
 	split *rewrite.Split   // the form that it was bound in
 	stmt  *clientStatement // that it was bound to; nil: no client can bind that again
 	seq   uint64           // in the transaction
@@ -28,6 +28,7 @@ type portal struct {
 	declares *declaration
 	run      *cursorRun // of a copy that is about to be run: how far it goes
 	formats  []byte     // of FETCH: in which its rows are to come
+	told     *told      // of a copy that is about to be run: as in owed
 }
 
 // openPortals are those of the current transaction that need more than forwarding. The

@@ -123,6 +123,9 @@ func (s *session) queryRefused(q *simple) error {
 		if err = refusal(q.plan); err == nil {
 			err = s.notAsked(q.plan)
 		}
+		if err == nil && s.locksOutside(q.plan) {
+			err = errLockOutside
+		}
 		if err == nil && q.frame == nil {
 			err = s.mapsUnread()
 		}

@@ -82,6 +82,7 @@ type logEntry struct {
 	answered  *answeredHere    // Q: some of what it asks for is answered here; else nil
 	kept      *keptAnswer      // Q, B: what its client was answered; nil: that is not kept
 	cursor    *cursorRun       // E: of a cursor; else nil
+	told      *told            // E: what its client gets in the place of the answer; else nil
 	silent    bool             // B, C: of a cursor: its answer is for nobody
 	// commits: once it is sent, the turn may have committed.
 	commits bool

@@ -97,6 +97,9 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 	if t.rows = 0; o.swallow {
 		v = swallow
 	}
+	if o.told != nil && (a == describes || a == completes) {
+		return swallow, s.toldReply(o, a, typ, frame)
+	}
 	switch a {
 	case unexpected:
 		return v, s.desync(typ)
@@ -157,7 +160,7 @@ func (s *session) unasked(typ byte, frame []byte) verdict {
 		}
 		return pass
 	}
-	if hidden || !s.t.owed.empty() && s.t.owed.first().swallow {
+	if hidden || !s.t.owed.empty() && (s.t.owed.first().swallow || typ == wire.NoticeResponse && s.t.owed.first().warnsOfSet(frame)) {
 		return swallow
 	}
 	return pass

@@ -38,7 +38,9 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 		plan = n.plan
 	}
 	o := s.pushRun(f.Type, plan)
-	o.swallow = n.silent
+	if o.swallow = n.silent; n.told != nil {
+		o.told, o.masks = n.told, true
+	}
 	switch f.Type {
 	case wire.Execute:
 		s.runs(o, n.cursor)
@@ -84,7 +86,9 @@ func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) {
 		plan, stmt = nil, nil
 	}
 	if n.tmpl == nil {
-		s.pushRun(wire.Describe, plan).clientStmt = stmt
+		o := s.pushRun(wire.Describe, plan)
+		o.tells(n.plan)
+		o.clientStmt = stmt
 		s.resendWhole(f)
 		return
 	}

@@ -87,6 +87,8 @@ type request struct {
 	// pinnedByTurn: the turn's only statement made the session keep its backend, and leaves
 	// nothing there if it fails.
 	pinnedByTurn bool
+	// freshPin: one statement, alone in its text, made it keep it, in this turn.
+	freshPin bool
 	// unreadPin: nothing but a text that nobody has read made it keep it, in this turn.
 	unreadPin bool
 	// unreadRuns: such a text was sent, and the log would have it run again.

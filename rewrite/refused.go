@@ -42,12 +42,7 @@ func (r *rewriter) dialect(p *part) {
 	if f, ok := refused[name]; ok && (temp == "" || f != TableAs) {
 		r.find(found(f, at))
 	}
-	if p.samples {
-		r.find(found(TableSample, at))
-	}
-	if p.advisory {
-		r.find(found(AdvisoryLock, at))
-	}
+	r.refusedCalls(p)
 	if temp != "" {
 		r.find(found(temp, at))
 	} else if form, ok := refusedForms[name]; ok && form.uses(p.node) {
@@ -58,6 +53,8 @@ func (r *rewriter) dialect(p *part) {
 		r.find(found(f, at))
 	}
 	switch name {
+	case "CopyStmt":
+		hintCopy(p)
 	case "TransactionStmt":
 		r.refusedControl(p)
 	case "CreateStmt":
@@ -74,6 +71,26 @@ func (r *rewriter) dialect(p *part) {
 		if pg_query.ObjectType(p.node.integer("remove_type")) == pg_query.ObjectType_OBJECT_EXTENSION {
 			r.find(found(Extension, at))
 		}
+	}
+}
+
+// refusedCalls looks at what stands anywhere in a statement.
+func (r *rewriter) refusedCalls(p *part) {
+	for _, used := range []struct {
+		feature Feature
+		is      bool
+	}{{TableSample, p.samples}, {AdvisoryLock, p.advisory}, {SetConfig, p.config && p.st.Told == nil}} {
+		if used.is {
+			r.find(found(used.feature, p.st.Start))
+		}
+	}
+}
+
+// hintCopy says what there is in the place of COPY TO STDOUT, for a cluster that refuses it: whether
+// any does is not known.
+func hintCopy(p *part) {
+	if p.st.Copy && !p.node.flag("is_from") && p.st.Hint == "" {
+		p.st.Hint = hint("read the rows by SELECT: pg_dump does so with --inserts, and psql has \\g for the output")
 	}
 }
 

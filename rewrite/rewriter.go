@@ -17,6 +17,7 @@ type part struct {
 	// advisory says that it calls a function that takes an advisory lock.
 	advisory bool
 	uuids    bool // it calls uuid_generate_v4
+	config   bool // it calls set_config
 }
 
 // rewriter gathers what the rules make of one text.
@@ -211,11 +212,16 @@ func (r *rewriter) others(p *part) {
 		r.setIsolation(p)
 	case "DiscardStmt":
 		r.discard(p)
+	case "LockStmt":
+		r.lockTable(p)
 	case "ClosePortalStmt", "UnlistenStmt":
 		r.leavings(p)
 	case "SelectStmt":
 		if p.advisory {
 			r.leavings(p)
+		}
+		if p.config {
+			r.setConfig(p)
 		}
 	}
 	if r.rules.Dialect && p.st.Tag == "" {

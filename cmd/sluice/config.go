@@ -42,6 +42,8 @@ type Config struct {
 	// RewriteIsolation, RewriteSession, RewriteExtensions and RewriteCursors are about what is so on DSQL alone:
 	// auto, true or false.
 	RewriteIsolation, RewriteSession, RewriteExtensions, RewriteCursors string
+	// RewriteSerializable is refuse or repeatable_read.
+	RewriteSerializable string
 	// DDLCarryOut is exact, or all: what the next three are at auto.
 	DDLCarryOut string
 	// AddColumnDefault is refuse, or backfill.
@@ -244,6 +246,7 @@ const carryOutAll = "all"
 // deriveCarried says what of that which DSQL has not is answered or carried out, where
 // statements are rewritten.
 func (c *Config) deriveCarried() {
+	c.Rewrite.Rules.Weaken = c.Rewrite.Rules.Isolation && c.RewriteSerializable != "refuse"
 	c.Rewrite.Rules.Cursors = c.onDSQL(c.RewriteCursors)
 	c.Rewrite.Rules.Extensions = c.onDSQL(c.RewriteExtensions)
 	c.Rewrite.Rules.Backfill = c.AddColumnDefault == "backfill"

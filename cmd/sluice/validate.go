@@ -73,13 +73,22 @@ func (v *validation) listeners() {
 			"or listen on 127.0.0.1, or allow it with auth.allow_remote_trust")
 }
 
+// levels looks after the rules of isolation levels; dropped says that another server than DSQL
+// would not be told of what they answer.
+func (v *validation) levels(dropped bool) {
+	c := v.config
+	v.want(!dropped || c.RewriteIsolation != "true", "rewrite.isolation",
+		"transactions of PostgreSQL are READ COMMITTED unless it is told otherwise, so that the level must reach the server; leave it at auto, or set it to false")
+	v.want(c.RewriteSerializable == "refuse" || c.Rewrite.Rules.Isolation, rewrite.SerializableKey,
+		"a level can be taken for less on kind dsql only, with rewrite.enabled and rewrite.isolation; set it to refuse")
+}
+
 // guarantees looks after rules that hold on DSQL alone: elsewhere a statement that is
 // answered and dropped would take from its client what it asked for.
 func (v *validation) guarantees() {
 	c := v.config
 	dropped := v.config.rewrites() && v.config.Proxy.Kind != proxy.DSQL
-	v.want(!dropped || v.config.RewriteIsolation != "true", "rewrite.isolation",
-		"transactions of PostgreSQL are READ COMMITTED unless it is told otherwise, so that the level must reach the server; leave it at auto, or set it to false")
+	v.levels(dropped)
 	v.want(len(v.config.Rewrite.Rules.Chunked) == 0 || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL, "rewrite.chunked_delete",
 		"a DELETE is carried out in batches on kind dsql only, with rewrite.enabled; leave it empty")
 	v.want(c.DDLCarryOut != carryOutAll || c.rewrites() && c.Proxy.Kind == proxy.DSQL, "ddl.carry_out",

@@ -80,6 +80,8 @@ var differences = []difference{
 	{row: unknownRow, rare: true},
 	{row: "`standard_conforming_strings=off` as a startup", refused: regexp.MustCompile(`C=0A000 M=standard_conforming_strings must be on`)},
 	{row: "`RESET` of a setting that the startup has given, in front of others", rare: true, refused: regexp.MustCompile(`C=0A000 M=a RESET to a value of the client's startup`)},
+	{row: "`SET TRANSACTION READ ONLY`, `READ WRITE`", rare: true, refused: regexp.MustCompile(`C=0A000 M=setting configuration parameter "TRANSACTION" not supported`)},
+	{row: "`SELECT set_config('name', 'value', is_local)`", rare: true, refused: regexp.MustCompile(`C=0A000 M=set_config\(\) cannot tell`)},
 	{row: "`CLOSE ALL` on DSQL while portals", rare: true, refused: regexp.MustCompile(`C=0A000 M=CLOSE ALL cannot close the portals`)},
 	{row: "`DECLARE ... SCROLL`, `WITH HOLD`", rare: true, refused: regexp.MustCompile(`C=0A000 M=(cursors go forward only|WITH HOLD is not supported)`)},
 	{row: "Statements about cursors in a string", rare: true, refused: regexp.MustCompile(`C=0A000 M=statements about cursors must not share a string`)},
