@@ -318,6 +318,8 @@ func (s *session) execute(frame []byte) error {
 		return s.executeLocal(name, p, binary.BigEndian.Uint32(rest))
 	case p.declares != nil:
 		return s.executeDeclare(name, p)
+	case !p.open && s.stored[string(name)] != nil:
+		return s.executeStored(string(name), frame)
 	case s.b == nil, len(name) == 0 && !p.open: // a backend may have one left of ours
 		return errNoPortal(name)
 	}
@@ -326,6 +328,9 @@ func (s *session) execute(frame []byte) error {
 	}
 	if p.plan == nil {
 		p.plan = functionPlan // a cursor made in SQL
+	}
+	if done, err := s.storeRest(p.plan); done || err != nil {
+		return err
 	}
 	s.notePortal(p)
 	// The entry is owed before the frame is added, as everywhere: an answer may come as

@@ -199,6 +199,9 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 	switch {
 	case st.Tag != "":
 		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
+		if st.Tag == closeAll {
+			s.dropAllStored()
+		}
 		if st.Tag == "DISCARD SEQUENCES" {
 			s.discardedSequences(false)
 			if s.void && s.state == inTransaction && s.b.status == 'I' {
@@ -281,6 +284,7 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 		s.discardedSequences(false)
 		s.forgetStatements()
 		s.closePortals()
+		s.dropAllStored()
 		switch {
 		case s.b == nil:
 		case s.t.touched: // it leaves its backend at the turn's end

@@ -84,7 +84,11 @@ func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) {
 		plan, stmt = nil, nil
 	}
 	if n.tmpl == nil {
-		s.pushRun(wire.Describe, plan).clientStmt = stmt
+		o := s.pushRun(wire.Describe, plan)
+		o.clientStmt, o.swallow = stmt, n.silent
+		if s.runs(o, n.cursor); n.cursor != nil {
+			n.cursor.into.begin()
+		}
 		s.resendWhole(f)
 		return
 	}

@@ -56,6 +56,7 @@ type session struct {
 	settings    settings.Client
 	statements  // prepared.go
 	openPortals // portal.go
+	storedCursors
 	draws       // sequences.go
 	schema      schemaChange
 	mapped      mapped // mapnames.go

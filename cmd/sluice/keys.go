@@ -237,6 +237,11 @@ var keys = []key{
 	{name: "prepared.describe_memory", def: 2 * time.Second, field: func(c *Config) any { return &c.Proxy.DescribeMemory },
 		help: "Answer Describe from memory for so long after the server has last shown that the answer holds: saves lib/pq a round trip. 0: always ask."},
 
+	{name: "cursor.stored_bytes", def: 16 << 20, field: func(c *Config) any { return &c.Proxy.StoredBytes },
+		help: "Memory for the rows of one client's cursors WITH HOLD, which outlive their transaction. A cursor of more rows fails with 54000. 0: none. Kind dsql only."},
+	{name: "cursor.stored_total_bytes", def: 256 << 20, field: func(c *Config) any { return &c.Proxy.StoredTotalBytes },
+		help: "The same for all clients together."},
+
 	{name: "rewrite.max_bytes", def: rewrite.DefaultMaxBytes, field: func(c *Config) any { return &c.Rewrite.MaxBytes },
 		help: "Longer statements are passed on unread and pin their session; a longer Parse is refused."},
 	{name: "rewrite.max_nesting", def: rewrite.DefaultMaxNesting, field: func(c *Config) any { return &c.Rewrite.MaxNesting },

@@ -1,0 +1,212 @@
+package proxy
+
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// How the rows of a cursor WITH HOLD come into memory: its portal is described and executed to
+// its end by Sluice, and what the server answers goes to the cursor (storedReply) instead of the
+// client. The frames are in the log. When the transaction is run again the cursor begins anew,
+// and as nobody has seen its rows they may be others.
+//
+// Outside of a block this is what DECLARE does (storeNow). In a block DECLARE opens a portal as
+// for any cursor, and what was not fetched is stored in front of the COMMIT (storeRest). As in
+// PostgreSQL, where that fails the transaction is rolled back, and the client gets the error of
+// the query for its COMMIT (commitFailed).
+
+// storeNow runs a cursor that was just declared, outside of a block, to its end. An error is for the
+// client; with nil the cursor is stored, or the rest is to be skipped.
+func (s *session) storeNow(c *rewrite.Cursor) error {
+	x := &storedCursor{s: s, pending: true, rows: newRows(c.NoScroll)}
+	s.store(c.Name, x)
+	if err := s.makeAnswer(); err != nil || s.t.skip || s.t.settled {
+		x.drop()
+		return err
+	}
+	if x.over {
+		x.drop()
+		return errStoredFull(s.srv.cfg)
+	}
+	s.keepStored(c.Name, x)
+	return s.closeCursor(c.Name)
+}
+
+// keepStored gives a cursor its name.
+func (s *session) keepStored(name string, x *storedCursor) {
+	if s.stored == nil {
+		s.stored = map[string]*storedCursor{}
+	}
+	s.stored[name] = x
+}
+
+// store has the server describe and run an open cursor to its end, for x. It needs the backend,
+// and what it sends is still owed.
+func (s *session) store(name string, x *storedCursor) {
+	p := s.portals[name]
+	run := &cursorRun{into: x}
+	frame := wire.AppendNamed(nil, wire.Describe, 'P', name)
+	s.logFrame(wire.Describe, logEntry{plan: p.plan, silent: true, cursor: run}, frame[wire.HeaderLen:])
+	o := s.pushRun(wire.Describe, p.plan)
+	o.swallow = true
+	s.runs(o, run)
+	s.add(frame)
+
+	frame = wire.AppendHeader(nil, wire.Execute, len(name)+5)
+	frame = append(append(frame, name...), 0)
+	frame = binary.BigEndian.AppendUint32(frame, 0)
+	p.run = run
+	s.logPlan(p.plan)
+	o = s.pushRun(wire.Execute, p.plan)
+	o.text = p.text
+	s.runs(o, run)
+	s.noteExecute(&p, nil, frame)
+	s.add(frame)
+}
+
+// storedReply takes a frame that is for a stored cursor; done is false for any other. It is asked
+// before the frame is matched with the head of the queue.
+func (s *session) storedReply(typ byte, frame []byte, total int) (done bool) {
+	o := s.t.owed.first()
+	if o.cursor == nil || o.cursor.into == nil || typ != wire.RowDescription && typ != wire.DataRow {
+		return false
+	}
+	x := o.cursor.into
+	x.add(typ, frame, total)
+	if s.t.restInto = nil; total > len(frame) {
+		s.t.restInto = x
+	}
+	if x.over && !s.t.committing && s.t.phase == live && s.t.stop == nil {
+		s.t.stop = errStoredFull(s.srv.cfg) // nobody wants the rest
+	}
+	if typ == wire.RowDescription {
+		s.t.owed.pop()
+	}
+	return true
+}
+
+// holdsCursor reports whether the block has a cursor WITH HOLD whose rows are not in memory.
+func (s *session) holdsCursor() bool {
+	for _, p := range s.portals {
+		if p.cursor != nil && p.cursor.hold {
+			return true
+		}
+	}
+	return false
+}
+
+// storeRest is told of a text before it is sent. Where the block has a cursor WITH HOLD, its COMMIT
+// must stand alone, and what is left of the rows is stored in front of it. done: that has failed,
+// the transaction is over, and the client was told; or the rest is to be skipped. An error is for
+// the client.
+func (s *session) storeRest(plan *rewrite.Plan) (done bool, err error) {
+	if len(s.portals) == 0 || s.status() == 'E' || !s.inBlock() || !s.holdsCursor() {
+		return false, nil
+	}
+	commits := slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool { return st.Tx.Verb == rewrite.Commit })
+	switch {
+	case !commits:
+		return false, nil
+	case plan.Single() == nil:
+		return false, errHoldInString
+	}
+	t := s.t
+	if !t.owed.empty() { // what went before in the group may fail
+		if err := s.makeAnswer(); err != nil || t.skip || t.settled {
+			return true, err
+		}
+	}
+	if err := s.ensureBackend(); err != nil {
+		return false, err
+	}
+	stored := map[string]*storedCursor{}
+	names := slices.SortedFunc(maps.Keys(s.portals), func(a, b string) int { return cmp.Compare(s.portals[a].seq, s.portals[b].seq) })
+	for _, name := range names {
+		if c := s.portals[name].cursor; c != nil && c.hold {
+			stored[name] = &storedCursor{s: s, pending: true, rest: true, rows: newRows(true)}
+			s.store(name, stored[name])
+		}
+	}
+	full, err := s.storeAll(stored)
+	switch {
+	case err != nil:
+		return true, err
+	case full:
+		return true, s.commitFailed(true)
+	case t.skip:
+		return true, s.commitFailed(false)
+	}
+	for name, x := range stored {
+		s.keepStored(name, x)
+	}
+	return false, nil
+}
+
+// storeAll awaits the rows of cursors. Where they are not kept, since the query has failed (then
+// t.skip is set), or there are too many of them (full), all are dropped.
+func (s *session) storeAll(stored map[string]*storedCursor) (full bool, err error) {
+	t := s.t
+	ended := t.ended
+	t.ended, t.committing = false, true
+	err = s.makeAnswer()
+	t.ended, t.committing = ended, false
+	for _, x := range stored {
+		full = full || x.over
+	}
+	if err != nil || t.skip || full {
+		for _, x := range stored {
+			x.drop()
+		}
+	}
+	return full && err == nil && !t.skip, err
+}
+
+// commitFailed ends the transaction of a COMMIT in front of which a cursor could not be stored:
+// it is rolled back. The client was told why, unless full says that it is still to be told. With
+// nil the turn is over, or the rest of it is to be skipped.
+func (s *session) commitFailed(full bool) error {
+	t := s.t
+	e := lost
+	if s.b != nil {
+		s.stopWaiting()
+		s.b.group = false // the Sync ends it
+		if refusal, err := s.b.exchange(wire.FrameSync); err != nil || refusal != nil {
+			s.dropBackend(reservoir.Unclean)
+		}
+	}
+	if s.b != nil {
+		s.rollBack(s.b.exchange)
+	}
+	switch {
+	case s.state == failed: // the backend was given up
+		e = endAnswered
+	case s.b != nil && s.keeps():
+		e = settledHeld
+	case s.b != nil:
+		s.giveBack()
+	}
+	s.nothingRuns()
+	s.forgetTurn()
+	s.settings.EndKept(true)
+	if s.unserved = nil; s.state != idle {
+		if err := s.move(e); err != nil {
+			return err
+		}
+	}
+	t.errorTold = true
+	if full {
+		s.say(errStoredFull(s.srv.cfg))
+	}
+	if !t.ended {
+		t.skip = true
+		return s.flushToClient()
+	}
+	t.skip = false
+	return s.ready()
+}
