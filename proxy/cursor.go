@@ -102,7 +102,7 @@ func (s *session) cursorStatement(st *rewrite.Statement) error {
 	if !s.inBlock() && !c.Hold {
 		return s.declaredInVain(&cs, errDeclareOutside)
 	}
-	return s.declare(c, &cs, noParameters)
+	return s.declare(c, &cs, noParameters, true)
 }
 
 // declaredInVain is the error of a DECLARE that cannot be; the server's, where it does not take the
@@ -124,10 +124,10 @@ func (s *session) declaredInVain(cs *clientStatement, why *wire.Error) error {
 // formats.
 var noParameters = []byte{0, 0, 0, 0}
 
-// declare opens a cursor of a query, in a block, or stores one WITH HOLD outside of it: cs is its
-// statement, and values are as in cursor. An error is for the client; with t.skip the server's was
-// told.
-func (s *session) declare(c *rewrite.Cursor, cs *clientStatement, values []byte) error {
+// declare opens a cursor of a query, in a block, or one WITH HOLD outside of it: cs is its statement,
+// values are as in cursor, and simple says that it came by a simple Query. An error is for the
+// client; with t.skip the server's was told.
+func (s *session) declare(c *rewrite.Cursor, cs *clientStatement, values []byte, simple bool) error {
 	switch {
 	case s.stored[c.Name] != nil:
 		return s.declaredInVain(cs, errPortalExists([]byte(c.Name)))
@@ -141,10 +141,8 @@ func (s *session) declare(c *rewrite.Cursor, cs *clientStatement, values []byte)
 	if s.t.logs {
 		s.tx.log.Wrote() // a return to a savepoint closes it
 	}
-	if c.Hold && !s.inBlock() {
-		if err := s.storeNow(c); err != nil || s.t.skip || s.t.settled {
-			return err
-		}
+	if c.Hold && !s.inBlock() && (simple || !c.NoScroll) {
+		return s.declareStored(c, simple)
 	}
 	return s.tell(frameDeclared)
 }

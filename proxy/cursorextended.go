@@ -98,7 +98,7 @@ func (s *session) executeDeclare(name []byte, p portal) error {
 	s.keepPortal(name, p)
 	d := p.declares
 	cs := d.cs
-	if err := s.declare(d.cursor, &cs, d.values); err != nil || s.t.skip || s.t.settled {
+	if err := s.declare(d.cursor, &cs, d.values, false); err != nil || s.t.skip || s.t.settled {
 		return err
 	}
 	s.increment()

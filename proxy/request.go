@@ -96,6 +96,11 @@ func (s *session) closeGroup(typ byte) error {
 		if err := s.makeAnswer(); err != nil { // an error among the answers has the frame at hand skipped
 			return err
 		}
+		if closes && !t.skip {
+			if err := s.storeInGroup(); err != nil {
+				return err
+			}
+		}
 	}
 	if !t.skip && closes { // what fails from now on is the frame at hand
 		return s.flushToClient()
@@ -163,7 +168,14 @@ func (s *session) sync(total int) error {
 		s.say(errMessageFormat)
 	}
 	t.ended = true
-	t.skip = false
+	if !t.skip && t.touched {
+		if err := s.storeInGroup(); err != nil {
+			return err
+		}
+	}
+	if t.skip = false; t.settled {
+		return nil
+	}
 	if st := t.altering; st != nil {
 		t.altering = nil
 		if s.inBlock() {

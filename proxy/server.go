@@ -68,7 +68,7 @@ type Server struct {
 	sequences sequences
 	keeper    keeper
 	stored    *retry.Quota // of cursors WITH HOLD
-	suspends  atomic.Bool // a portal was suspended in the middle of a cursor
+	suspends  atomic.Bool  // a portal was suspended in the middle of a cursor
 
 	ctx  context.Context // ends when sessions are cut
 	stop context.CancelFunc

@@ -57,9 +57,9 @@ type session struct {
 	statements  // prepared.go
 	openPortals // portal.go
 	storedCursors
-	draws       // sequences.go
-	schema      schemaChange
-	mapped      mapped // mapnames.go
+	draws  // sequences.go
+	schema schemaChange
+	mapped mapped // mapnames.go
 
 	// withheld is output of the turn that its client has not been sent.
 	withheld retry.Held

@@ -29,7 +29,7 @@ type storedCursor struct {
 	columns []column
 	// pending: its transaction has not committed; without that the cursor goes.
 	pending bool
-	// rest: it was declared in a block, and has the rows that were left at the COMMIT.
+	// rest: some of it was read before it was stored, and is not here.
 	rest bool
 	// failed: a FETCH has failed. As in PostgreSQL nothing but CLOSE is left for it.
 	failed bool

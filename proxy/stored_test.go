@@ -122,7 +122,11 @@ func randomStored(r *rand.Rand) string {
 	inBlock := false
 	fetch := func() string {
 		how := pick("", "", "NEXT ", "FORWARD ", "ALL ", "FORWARD ALL ", "1 ", "2 ", "FORWARD 3 ", "5 ", "6 ", "BACKWARD 1 ", "PRIOR ", "BACKWARD 2 ", "BACKWARD ALL ")
-		switch verb := pick("FETCH ", "FETCH ", "MOVE "); r.IntN(3) {
+		verb, of := pick("FETCH ", "FETCH ", "MOVE "), r.IntN(3)
+		if of > 0 && verb == "MOVE " && how == "BACKWARD ALL " { // of a portal that was not read, PostgreSQL takes it
+			verb = "FETCH "
+		}
+		switch of {
 		case 0:
 			n := r.IntN(12) - 5
 			how = pick(how, how, fmt.Sprintf("ABSOLUTE %d ", n), fmt.Sprintf("RELATIVE %d ", n), "FIRST ", "LAST ", "0 ", fmt.Sprintf("%d ", n))
@@ -133,9 +137,9 @@ func randomStored(r *rand.Rand) string {
 			return verb + how + "FROM c"
 		}
 	}
-	statement := func() string {
+	statement := func(simple bool) string {
 		switch n := r.IntN(14); {
-		case n < 2 && !inBlock:
+		case n < 2 && !inBlock && simple:
 			return "DECLARE h " + pick("SCROLL", "SCROLL", "NO SCROLL") + " CURSOR WITH HOLD FOR " + query()
 		case n < 4:
 			return "DECLARE k NO SCROLL CURSOR WITH HOLD FOR " + query()
@@ -155,11 +159,11 @@ func randomStored(r *rand.Rand) string {
 		}
 		for range 1 + r.IntN(6) {
 			if r.IntN(2) == 0 {
-				fmt.Fprintf(&b, "Q %s\n< Z\n", statement())
+				fmt.Fprintf(&b, "Q %s\n< Z\n", statement(true))
 				continue
 			}
 			for range 1 + r.IntN(3) {
-				fmt.Fprintf(&b, "P - | %s\n%sB - | -\n%sE -\n", statement(), pick("", "", "D S -\n"), pick("", "D P -\n"))
+				fmt.Fprintf(&b, "P - | %s\n%sB - | -\n%sE -\n", statement(false), pick("", "", "D S -\n"), pick("", "D P -\n"))
 			}
 			b.WriteString("S\n< Z\n")
 		}

@@ -16,10 +16,26 @@ import (
 // client. The frames are in the log. When the transaction is run again the cursor begins anew,
 // and as nobody has seen its rows they may be others.
 //
-// Outside of a block this is what DECLARE does (storeNow). In a block DECLARE opens a portal as
-// for any cursor, and what was not fetched is stored in front of the COMMIT (storeRest). As in
+// Outside of a block a DECLARE does this itself (declareStored). In a block, and in a group of
+// which it may be one statement of several, it opens a portal as for any cursor, and what was not
+// fetched is stored in front of the COMMIT (storeRest) or of the end of the group (storeInGroup). As in
 // PostgreSQL, where that fails the transaction is rolled back, and the client gets the error of
-// the query for its COMMIT (commitFailed).
+// the query for its COMMIT (commitFailed). A cursor that scrolls cannot wait: a portal does not.
+
+// declareStored stores a cursor and tells its client. As in PostgreSQL, where that fails the client of a
+// simple Query gets the error alone, and that of a group gets it behind the tag.
+func (s *session) declareStored(c *rewrite.Cursor, simple bool) error {
+	if simple {
+		if err := s.storeNow(c); err != nil || s.t.skip || s.t.settled {
+			return err
+		}
+		return s.tell(frameDeclared)
+	}
+	if err := s.tell(frameDeclared); err != nil {
+		return err
+	}
+	return s.storeNow(c)
+}
 
 // storeNow runs a cursor that was just declared, outside of a block, to its end. An error is for the
 // client; with nil the cursor is stored, or the rest is to be skipped.
@@ -106,7 +122,7 @@ func (s *session) holdsCursor() bool {
 // the transaction is over, and the client was told; or the rest is to be skipped. An error is for
 // the client.
 func (s *session) storeRest(plan *rewrite.Plan) (done bool, err error) {
-	if len(s.portals) == 0 || s.status() == 'E' || !s.inBlock() || !s.holdsCursor() {
+	if len(s.portals) == 0 || s.status() == 'E' || !s.holdsCursor() {
 		return false, nil
 	}
 	commits := slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool { return st.Tx.Verb == rewrite.Commit })
@@ -122,18 +138,7 @@ func (s *session) storeRest(plan *rewrite.Plan) (done bool, err error) {
 			return true, err
 		}
 	}
-	if err := s.ensureBackend(); err != nil {
-		return false, err
-	}
-	stored := map[string]*storedCursor{}
-	names := slices.SortedFunc(maps.Keys(s.portals), func(a, b string) int { return cmp.Compare(s.portals[a].seq, s.portals[b].seq) })
-	for _, name := range names {
-		if c := s.portals[name].cursor; c != nil && c.hold {
-			stored[name] = &storedCursor{s: s, pending: true, rest: true, rows: newRows(true)}
-			s.store(name, stored[name])
-		}
-	}
-	full, err := s.storeAll(stored)
+	full, err := s.storeAll()
 	switch {
 	case err != nil:
 		return true, err
@@ -142,15 +147,36 @@ func (s *session) storeRest(plan *rewrite.Plan) (done bool, err error) {
 	case t.skip:
 		return true, s.commitFailed(false)
 	}
-	for name, x := range stored {
-		s.keepStored(name, x)
-	}
 	return false, nil
 }
 
-// storeAll awaits the rows of cursors. Where they are not kept, since the query has failed (then
-// t.skip is set), or there are too many of them (full), all are dropped.
-func (s *session) storeAll(stored map[string]*storedCursor) (full bool, err error) {
+// storeInGroup stores the cursors of a group that ends outside of a block, in front of its Sync.
+// Where that fails the server's error was told, or the one that is returned is to be.
+func (s *session) storeInGroup() error {
+	if len(s.portals) == 0 || s.inBlock() || !s.holdsCursor() {
+		return nil
+	}
+	full, err := s.storeAll()
+	if err == nil && full {
+		err = errStoredFull(s.srv.cfg)
+	}
+	return err
+}
+
+// storeAll stores the cursors WITH HOLD of the transaction. Where that fails none is: the query has
+// failed (then t.skip is set), or there are too many rows (full). The error is makeAnswer's.
+func (s *session) storeAll() (full bool, err error) {
+	if err := s.ensureBackend(); err != nil {
+		return false, err
+	}
+	stored := map[string]*storedCursor{}
+	names := slices.SortedFunc(maps.Keys(s.portals), func(a, b string) int { return cmp.Compare(s.portals[a].seq, s.portals[b].seq) })
+	for _, name := range names {
+		if c := s.portals[name].cursor; c != nil && c.hold {
+			stored[name] = &storedCursor{s: s, pending: true, rest: c.ran, rows: newRows(c.ran || c.noScroll)}
+			s.store(name, stored[name])
+		}
+	}
 	t := s.t
 	ended := t.ended
 	t.ended, t.committing = false, true
@@ -159,9 +185,11 @@ func (s *session) storeAll(stored map[string]*storedCursor) (full bool, err erro
 	for _, x := range stored {
 		full = full || x.over
 	}
-	if err != nil || t.skip || full {
-		for _, x := range stored {
+	for name, x := range stored {
+		if err != nil || t.skip || full {
 			x.drop()
+		} else {
+			s.keepStored(name, x)
 		}
 	}
 	return full && err == nil && !t.skip, err
