@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -45,7 +46,7 @@ type cursor struct {
 type cursorRun struct {
 	move  bool
 	limit uint32
-	into  *storedCursor
+	into  *stored.Cursor
 }
 
 // moves reports whether the rows of an answer are for nobody: they are passed by.
@@ -126,7 +127,8 @@ var noParameters = []byte{0, 0, 0, 0}
 
 // declare opens a cursor of a query, in a block, or one WITH HOLD outside of it: cs is its statement,
 // values are as in cursor, and simple says that it came by a simple Query. An error is for the
-// client; with t.skip the server's was told.
+// client; with t.skip the server's was told. Of names that cursors in memory have the server knows
+// nothing, and all else that is wrong with a DECLARE comes first.
 func (s *session) declare(c *rewrite.Cursor, cs *clientStatement, values []byte, simple bool) error {
 	switch {
 	case s.stored[c.Name] != nil:

@@ -148,7 +148,7 @@ func (s *session) bindFetch(p *portal, rest []byte) error {
 func (s *session) describeLocal(plan *rewrite.Plan, formats []byte) error {
 	c := plan.Single().Cursor
 	if c != nil && c.Verb == rewrite.FetchCursor && s.stored[c.Name] != nil {
-		return s.tell(s.stored[c.Name].describe(formats))
+		return s.tell(s.stored[c.Name].Describe(formats))
 	}
 	if c == nil || c.Verb != rewrite.FetchCursor || s.portals[c.Name].cursor == nil || s.b == nil {
 		return s.tell(localDescription(plan)...)

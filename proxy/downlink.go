@@ -208,7 +208,7 @@ func (s *session) relayRest(r *stretch) error {
 		return err
 	}
 	if t.restInto != nil {
-		t.restInto.more(src.Peek(n))
+		t.restInto.TakeRest(src.Peek(n))
 		if t.rest == 0 {
 			t.restInto = nil
 		}

@@ -332,6 +332,12 @@ func (s *session) execute(frame []byte) error {
 	if done, err := s.storeRest(p.plan); done || err != nil {
 		return err
 	}
+	return s.executeThere(p, frame)
+}
+
+// executeThere has the server run a portal, which frame executes; the backend is lent. Behind what
+// moves the session elsewhere the answer is awaited (execute).
+func (s *session) executeThere(p portal, frame []byte) error {
 	s.notePortal(p)
 	// The entry is owed before the frame is added, as everywhere: an answer may come as
 	// soon as a buffer is full.

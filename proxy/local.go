@@ -199,17 +199,8 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 	switch {
 	case st.Tag != "":
 		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
-		if st.Tag == closeAll {
-			s.dropAllStored()
-		}
-		if st.Tag == "DISCARD SEQUENCES" {
-			s.discardedSequences(false)
-			if s.void && s.state == inTransaction && s.b.status == 'I' {
-				s.leaveKept()
-				if err := s.move(settledIdle); err != nil {
-					return nil, err
-				}
-			}
+		if err := s.resetHere(st.Tag); err != nil {
+			return nil, err
 		}
 		frames = s.noticesOf(st)
 		if st.Void != "" {
@@ -248,6 +239,22 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 		frames = append([][]byte{row}, frames...)
 	}
 	return append(frames, wire.AppendCommand(nil, localTag(st))), nil
+}
+
+// resetHere is told of a statement of that tag that is answered: what of the session it frees here.
+// An error is a bug.
+func (s *session) resetHere(tag string) error {
+	switch tag {
+	case closeAll:
+		s.dropAllStored()
+	case "DISCARD SEQUENCES":
+		s.discardedSequences(false)
+		if s.void && s.state == inTransaction && s.b.status == 'I' {
+			s.leaveKept()
+			return s.move(settledIdle)
+		}
+	}
+	return nil
 }
 
 // carryOut carries out a statement of DDL, and returns the notices in front of its tag.

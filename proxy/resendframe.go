@@ -87,7 +87,7 @@ func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) {
 		o := s.pushRun(wire.Describe, plan)
 		o.clientStmt, o.swallow = stmt, n.silent
 		if s.runs(o, n.cursor); n.cursor != nil {
-			n.cursor.into.begin()
+			n.cursor.into.Begin()
 		}
 		s.resendWhole(f)
 		return

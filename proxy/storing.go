@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -18,12 +19,22 @@ import (
 //
 // Outside of a block a DECLARE does this itself (declareStored). In a block, and in a group of
 // which it may be one statement of several, it opens a portal as for any cursor, and what was not
-// fetched is stored in front of the COMMIT (storeRest) or of the end of the group (storeInGroup). As in
-// PostgreSQL, where that fails the transaction is rolled back, and the client gets the error of
-// the query for its COMMIT (commitFailed). A cursor that scrolls cannot wait: a portal does not.
+// fetched is stored in front of the COMMIT (storeRest) or of the end of the group (storeInGroup).
+// As in PostgreSQL, where that fails the transaction is rolled back, and the client gets the error
+// of the query for its COMMIT (commitFailed). A cursor that scrolls cannot wait: a portal does not
+// go back.
+//
+// Until its transaction has committed a stored cursor is pending. A rollback takes it away
+// (storedSettled); so does the Sync of a group that fails. One that was fetched from while it was
+// pending keeps its transaction from being run again, since other rows might come: its client has
+// some of these.
+//
+// Too many rows end the query at once where nothing else hangs on it. In front of a COMMIT they
+// are read to the end for nobody: the backend is wanted for the rollback, behind which the client
+// is outside of a block, as PostgreSQL has it.
 
-// declareStored stores a cursor and tells its client. As in PostgreSQL, where that fails the client of a
-// simple Query gets the error alone, and that of a group gets it behind the tag.
+// declareStored stores a cursor and tells its client. As in PostgreSQL, where that fails the client
+// of a simple Query gets the error alone, and that of a group gets it behind the tag.
 func (s *session) declareStored(c *rewrite.Cursor, simple bool) error {
 	if simple {
 		if err := s.storeNow(c); err != nil || s.t.skip || s.t.settled {
@@ -37,17 +48,18 @@ func (s *session) declareStored(c *rewrite.Cursor, simple bool) error {
 	return s.storeNow(c)
 }
 
-// storeNow runs a cursor that was just declared, outside of a block, to its end. An error is for the
-// client; with nil the cursor is stored, or the rest is to be skipped.
+// storeNow runs a cursor that was just declared, outside of a block, to its end. Its portal is
+// closed behind it: what the group asks of the cursor is answered from memory already. An error is
+// for the client; with nil the cursor is stored, or the rest is to be skipped.
 func (s *session) storeNow(c *rewrite.Cursor) error {
-	x := &storedCursor{s: s, pending: true, rows: newRows(c.NoScroll)}
+	x := stored.NewCursor(&s.purse, c.NoScroll)
 	s.store(c.Name, x)
 	if err := s.makeAnswer(); err != nil || s.t.skip || s.t.settled {
-		x.drop()
+		x.Drop()
 		return err
 	}
-	if x.over {
-		x.drop()
+	if x.Over() {
+		x.Drop()
 		return errStoredFull(s.srv.cfg)
 	}
 	s.keepStored(c.Name, x)
@@ -55,16 +67,17 @@ func (s *session) storeNow(c *rewrite.Cursor) error {
 }
 
 // keepStored gives a cursor its name.
-func (s *session) keepStored(name string, x *storedCursor) {
+func (s *session) keepStored(name string, x *stored.Cursor) {
 	if s.stored == nil {
-		s.stored = map[string]*storedCursor{}
+		s.stored = map[string]*stored.Cursor{}
 	}
 	s.stored[name] = x
 }
 
 // store has the server describe and run an open cursor to its end, for x. It needs the backend,
-// and what it sends is still owed.
-func (s *session) store(name string, x *storedCursor) {
+// and what it sends is still owed. To the log these are a Describe and an Execute whose answers are
+// for nobody: neither is compared when the transaction is run again.
+func (s *session) store(name string, x *stored.Cursor) {
 	p := s.portals[name]
 	run := &cursorRun{into: x}
 	frame := wire.AppendNamed(nil, wire.Describe, 'P', name)
@@ -87,18 +100,19 @@ func (s *session) store(name string, x *storedCursor) {
 }
 
 // storedReply takes a frame that is for a stored cursor; done is false for any other. It is asked
-// before the frame is matched with the head of the queue.
+// before the frame is matched with the head of the queue. Of a frame that no buffer holds the rest
+// follows by relayRest. The end of the Execute is cursorEnd's.
 func (s *session) storedReply(typ byte, frame []byte, total int) (done bool) {
 	o := s.t.owed.first()
 	if o.cursor == nil || o.cursor.into == nil || typ != wire.RowDescription && typ != wire.DataRow {
 		return false
 	}
 	x := o.cursor.into
-	x.add(typ, frame, total)
+	x.Take(typ, frame, total)
 	if s.t.restInto = nil; total > len(frame) {
 		s.t.restInto = x
 	}
-	if x.over && !s.t.committing && s.t.phase == live && s.t.stop == nil {
+	if x.Over() && !s.t.committing && s.t.phase == live && s.t.stop == nil {
 		s.t.stop = errStoredFull(s.srv.cfg) // nobody wants the rest
 	}
 	if typ == wire.RowDescription {
@@ -150,8 +164,9 @@ func (s *session) storeRest(plan *rewrite.Plan) (done bool, err error) {
 	return false, nil
 }
 
-// storeInGroup stores the cursors of a group that ends outside of a block, in front of its Sync.
-// Where that fails the server's error was told, or the one that is returned is to be.
+// storeInGroup stores the cursors of a group that ends outside of a block, in front of its Sync, or
+// of the Query or FunctionCall that ends it. Where that fails the server's error was told, or the
+// one that is returned is to be; the Sync undoes the group then.
 func (s *session) storeInGroup() error {
 	if len(s.portals) == 0 || s.inBlock() || !s.holdsCursor() {
 		return nil
@@ -163,18 +178,21 @@ func (s *session) storeInGroup() error {
 	return err
 }
 
-// storeAll stores the cursors WITH HOLD of the transaction. Where that fails none is: the query has
-// failed (then t.skip is set), or there are too many rows (full). The error is makeAnswer's.
+// storeAll stores the cursors WITH HOLD of the transaction, in the order in which they were
+// declared. Where that fails none is: a query has failed (then t.skip is set, and its error was
+// told), or there are too many rows (full). The error is makeAnswer's. The turn is not taken for
+// ended meanwhile: an error leaves the frame at hand, which the caller drops.
 func (s *session) storeAll() (full bool, err error) {
 	if err := s.ensureBackend(); err != nil {
 		return false, err
 	}
-	stored := map[string]*storedCursor{}
+	held := map[string]*stored.Cursor{}
 	names := slices.SortedFunc(maps.Keys(s.portals), func(a, b string) int { return cmp.Compare(s.portals[a].seq, s.portals[b].seq) })
 	for _, name := range names {
 		if c := s.portals[name].cursor; c != nil && c.hold {
-			stored[name] = &storedCursor{s: s, pending: true, rest: c.ran, rows: newRows(c.ran || c.noScroll)}
-			s.store(name, stored[name])
+			held[name] = stored.NewCursor(&s.purse, c.ran || c.noScroll)
+			held[name].Rest = c.ran
+			s.store(name, held[name])
 		}
 	}
 	t := s.t
@@ -182,12 +200,12 @@ func (s *session) storeAll() (full bool, err error) {
 	t.ended, t.committing = false, true
 	err = s.makeAnswer()
 	t.ended, t.committing = ended, false
-	for _, x := range stored {
-		full = full || x.over
+	for _, x := range held {
+		full = full || x.Over()
 	}
-	for name, x := range stored {
+	for name, x := range held {
 		if err != nil || t.skip || full {
-			x.drop()
+			x.Drop()
 		} else {
 			s.keepStored(name, x)
 		}
@@ -196,8 +214,10 @@ func (s *session) storeAll() (full bool, err error) {
 }
 
 // commitFailed ends the transaction of a COMMIT in front of which a cursor could not be stored:
-// it is rolled back. The client was told why, unless full says that it is still to be told. With
-// nil the turn is over, or the rest of it is to be skipped.
+// it is rolled back, by the Sync that the server skips to and a ROLLBACK, whose answers nobody is
+// told. Behind a COMMIT that fails no client rolls back, and it stands outside of a block. It was
+// told why, unless full says that it is still to be told. With nil the turn is over, or the rest of
+// it is to be skipped.
 func (s *session) commitFailed(full bool) error {
 	t := s.t
 	e := lost

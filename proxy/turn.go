@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -118,7 +119,7 @@ type partial struct {
 	rest                       int
 	restSwallow, restUncounted bool
 	// restInto is the stored cursor that they are of; nil for none.
-	restInto *storedCursor
+	restInto *stored.Cursor
 	// midFrame: a frame of the client's is at the backend in part.
 	midFrame bool
 }

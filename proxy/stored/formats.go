@@ -1,4 +1,4 @@
-package proxy
+package stored
 
 import (
 	"bytes"
@@ -9,8 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// The rows of a cursor WITH HOLD are kept as text, since its DECLARE does not say in which format
-// they will be wanted. A FETCH that wants the binary format gets it of types whose text says all
+// Rows are kept as text, since a DECLARE does not say in which format they will be wanted. A FETCH that wants the binary format gets it of types whose text says all
 // that their binary form does, whatever the session's settings are; of others it is refused.
 
 // binaryOf is a value in the binary format, from its text.
@@ -77,13 +76,16 @@ type column struct {
 	oid    uint32
 }
 
-// columnsIn takes a RowDescription apart; nil where it is not well-formed.
-func columnsIn(frame []byte) []column {
+// Columns are those of a RowDescription.
+type Columns []column
+
+// ColumnsOf takes a RowDescription apart; nil where it is not well-formed.
+func ColumnsOf(frame []byte) Columns {
 	if len(frame) < wire.HeaderLen+2 {
 		return nil
 	}
 	n := int(binary.BigEndian.Uint16(frame[wire.HeaderLen:]))
-	columns := make([]column, 0, n)
+	columns := make(Columns, 0, n)
 	for at := wire.HeaderLen + 2; n > 0; n-- {
 		end := bytes.IndexByte(frame[at:], 0)
 		if end < 0 || len(frame) < at+end+1+18 {
@@ -96,35 +98,67 @@ func columnsIn(frame []byte) []column {
 	return columns
 }
 
-// formatOf is the format that the formats of a Bind give to a column: one for all, or one each.
-func formatOf(formats []byte, i int) uint16 {
-	switch {
-	case len(formats) == 0:
-		return 0
-	case len(formats) > 2:
-		return binary.BigEndian.Uint16(formats[2*i:])
+// Formats are the result formats of a Bind, two bytes each: one for all columns, or one for each;
+// nil: all are text.
+type Formats []byte
+
+// of is the format of a column.
+func (f Formats) of(i int) uint16 {
+	if len(f) > 2 {
+		return binary.BigEndian.Uint16(f[2*i:])
 	}
-	return binary.BigEndian.Uint16(formats)
+	return binary.BigEndian.Uint16(f)
 }
 
-// inFormats is a RowDescription of rows that come in these formats.
-func inFormats(desc []byte, columns []column, formats []byte) []byte {
+// Gives reports whether there are forms of all types in these formats.
+func (c Columns) Gives(formats Formats) bool {
+	for i := range c {
+		if formats != nil && formats.of(i) != 0 && binaries[c[i].oid] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// Describe is the RowDescription that the columns are of, for rows in these formats.
+func (c Columns) Describe(desc []byte, formats Formats) []byte {
 	if formats == nil {
 		return desc
 	}
 	desc = bytes.Clone(desc)
-	for i, c := range columns {
-		binary.BigEndian.PutUint16(desc[c.format:], formatOf(formats, i))
+	for i := range c {
+		binary.BigEndian.PutUint16(desc[c[i].format:], formats.of(i))
 	}
 	return desc
 }
 
-// rowIn appends a row in these formats; ok is false where a value cannot be had in its own.
-func rowIn(dst, row []byte, columns []column, formats []byte) (out []byte, ok bool) {
+// In are rows in these formats, in the order in which they were passed; ok is false where a value
+// cannot be had in its format, since its text is not what that of its type is by default.
+func (r *Rows) In(f Passed, columns Columns, formats Formats) (all []byte, ok bool) {
+	if formats == nil && !f.backward {
+		return r.span(f.from, f.to), true
+	}
+	for i := range f.Len() {
+		at := f.from + i
+		if f.backward {
+			at = f.to - 1 - i
+		}
+		row := r.span(at, at+1)
+		if formats == nil {
+			all = append(all, row...)
+		} else if all, ok = columns.convert(all, row, formats); !ok {
+			return nil, false
+		}
+	}
+	return all, true
+}
+
+// convert appends a row in these formats; ok is false where a value cannot be had in its own.
+func (c Columns) convert(dst, row []byte, formats Formats) (out []byte, ok bool) {
 	start := len(dst)
 	dst = append(dst, row[:wire.HeaderLen+2]...)
 	row = row[wire.HeaderLen+2:]
-	for i, c := range columns {
+	for i := range c {
 		size := int(int32(binary.BigEndian.Uint32(row)))
 		if size < 0 {
 			dst = append(dst, row[:4]...)
@@ -133,12 +167,12 @@ func rowIn(dst, row []byte, columns []column, formats []byte) (out []byte, ok bo
 		}
 		value := row[4 : 4+size]
 		row = row[4+size:]
-		if formatOf(formats, i) != 0 {
-			convert := binaries[c.oid]
-			if convert == nil {
+		if formats.of(i) != 0 {
+			form := binaries[c[i].oid]
+			if form == nil {
 				return nil, false
 			}
-			if value, ok = convert(value); !ok {
+			if value, ok = form(value); !ok {
 				return nil, false
 			}
 		}

@@ -1,18 +1,16 @@
-package proxy
+package stored
 
 import (
-	"math"
+	"slices"
 
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The rows of a cursor WITH HOLD that are in memory, and where the cursor stands among them: a
-// pure value, which moves as PostgreSQL's own portals do (DoPortalRunFetch and PortalRunSelect of
-// its pquery.c, whose order of steps decides which of them fails for a cursor that only goes
-// forward). stored.go is around it.
+// The rows, and the place among them.
 
-// storedRows are the rows, each a DataRow as the server sent it, and the place of the cursor.
-type storedRows struct {
+// Rows are the rows of a cursor, each a DataRow as the server sent it, and the place of the
+// cursor. A copy stands where the original stood, and has its rows.
+type Rows struct {
 	frames []byte
 	ends   []int // where each row ends in frames
 	// pos counts the rows up to the one that the cursor is on, or the last where it is behind
@@ -23,11 +21,37 @@ type storedRows struct {
 	forwardOnly bool
 }
 
-// newRows are none, with the cursor in front of them.
-func newRows(forwardOnly bool) storedRows { return storedRows{atStart: true, forwardOnly: forwardOnly} }
+// New are no rows, with the cursor in front of them. forwardOnly: to go back is an error.
+func New(forwardOnly bool) Rows { return Rows{atStart: true, forwardOnly: forwardOnly} }
+
+// Emptied are no rows of the same cursor, for what comes of its query once more.
+func (r *Rows) Emptied() Rows { return New(r.forwardOnly) }
+
+// Add takes a row, or as much of its frame as has come; whole is its length.
+func (r *Rows) Add(part []byte, whole int) {
+	r.frames = append(slices.Grow(r.frames, whole), part...)
+	r.ends = append(r.ends, len(r.frames))
+}
+
+// More takes the next part of the row that was added last.
+func (r *Rows) More(part []byte) {
+	if n := len(r.ends); n > 0 {
+		r.frames = append(r.frames, part...)
+		r.ends[n-1] = len(r.frames)
+	}
+}
+
+// wordBytes is what the place of a row costs beside its frame.
+const wordBytes = 8
+
+// Cost is how many bytes of memory the rows have.
+func (r *Rows) Cost() int { return cap(r.frames) + wordBytes*cap(r.ends) }
+
+// AtEnd reports whether the cursor is behind the last row.
+func (r *Rows) AtEnd() bool { return r.atEnd }
 
 // span is the rows from number from on up to number to, which is not one of them.
-func (r *storedRows) span(from, to int) []byte {
+func (r *Rows) span(from, to int) []byte {
 	begin := 0
 	if from > 0 {
 		begin = r.ends[from-1]
@@ -39,20 +63,20 @@ func (r *storedRows) span(from, to int) []byte {
 	return r.frames[begin:end]
 }
 
-// fetched is what a FETCH or MOVE has passed: rows from one number to another, that one not
+// Passed is what a FETCH or MOVE has passed: rows from one number to another, that one not
 // included; backward: the last of them came first.
-type fetched struct {
+type Passed struct {
 	from, to int
 	backward bool
 }
 
-// len is their number.
-func (f fetched) len() int { return f.to - f.from }
+// Len is their number.
+func (f Passed) Len() int { return f.to - f.from }
 
-// fetch moves the cursor as FETCH says, or MOVE, and returns the rows that it is answered with. ok
+// Fetch moves the cursor as FETCH says, or MOVE, and returns the rows that it is answered with. ok
 // is false where a cursor that only goes forward was to go back: then it stands where that was
 // found out.
-func (r *storedRows) fetch(direction rewrite.CursorDirection, count int64, move bool) (f fetched, ok bool) {
+func (r *Rows) Fetch(direction rewrite.CursorDirection, count int64, move bool) (f Passed, ok bool) {
 	switch direction {
 	case rewrite.CursorAbsolute:
 		return r.absolute(count)
@@ -65,15 +89,15 @@ func (r *storedRows) fetch(direction rewrite.CursorDirection, count int64, move 
 }
 
 // along goes forward or back by a number of rows; below zero the other way.
-func (r *storedRows) along(forward bool, count int64, move bool) (fetched, bool) {
+func (r *Rows) along(forward bool, count int64, move bool) (Passed, bool) {
 	if count < 0 {
 		forward, count = !forward, -count
 	}
 	switch {
 	case count > 0 && forward:
-		return r.forward(count), true
+		return r.Forward(count), true
 	case count > 0 && move && count == rewrite.CursorAll: // which is a rewind
-		f := fetched{to: r.pos, backward: true}
+		f := Passed{to: r.pos, backward: true}
 		if r.pos > 0 && !r.atEnd {
 			f.to--
 		}
@@ -81,36 +105,36 @@ func (r *storedRows) along(forward bool, count int64, move bool) (fetched, bool)
 	case count > 0:
 		return r.back(count)
 	case r.atStart || r.atEnd:
-		return fetched{}, true
+		return Passed{}, true
 	case move:
-		return fetched{from: r.pos - 1, to: r.pos}, true
+		return Passed{from: r.pos - 1, to: r.pos}, true
 	}
 	// The row that the cursor is on, once more.
 	if _, ok := r.back(1); !ok {
-		return fetched{}, false
+		return Passed{}, false
 	}
-	return r.forward(1), true
+	return r.Forward(1), true
 }
 
 // absolute goes to the row of a number, from the end where that is below zero.
-func (r *storedRows) absolute(count int64) (fetched, bool) {
+func (r *Rows) absolute(count int64) (Passed, bool) {
 	switch {
 	case count == 0:
-		return fetched{}, r.rewind()
+		return Passed{}, r.rewind()
 	case count < 0:
-		r.forward(rewrite.CursorAll)
+		r.Forward(rewrite.CursorAll)
 		if count < -1 {
 			if _, ok := r.back(-(count + 1)); !ok {
-				return fetched{}, false
+				return Passed{}, false
 			}
 		}
 		return r.back(1)
 	case count-1 <= int64(r.pos/2):
 		if !r.rewind() {
-			return fetched{}, false
+			return Passed{}, false
 		}
 		if count > 1 {
-			r.forward(count - 1)
+			r.Forward(count - 1)
 		}
 	default:
 		pos := int64(r.pos)
@@ -119,36 +143,36 @@ func (r *storedRows) absolute(count int64) (fetched, bool) {
 		}
 		if count <= pos {
 			if _, ok := r.back(pos - count + 1); !ok {
-				return fetched{}, false
+				return Passed{}, false
 			}
 		} else if count > pos+1 {
-			r.forward(count - pos - 1)
+			r.Forward(count - pos - 1)
 		}
 	}
-	return r.forward(1), true
+	return r.Forward(1), true
 }
 
 // relative goes to the row that stands so many behind the one at hand, or in front of it.
-func (r *storedRows) relative(count int64, move bool) (fetched, bool) {
+func (r *Rows) relative(count int64, move bool) (Passed, bool) {
 	switch {
 	case count == 0:
 		return r.along(true, 0, move)
 	case count > 0:
 		if count > 1 {
-			r.forward(count - 1)
+			r.Forward(count - 1)
 		}
-		return r.forward(1), true
+		return r.Forward(1), true
 	case count < -1:
 		if _, ok := r.back(-(count + 1)); !ok {
-			return fetched{}, false
+			return Passed{}, false
 		}
 	}
 	return r.back(1)
 }
 
-// forward passes so many rows, or all that are left.
-func (r *storedRows) forward(count int64) fetched {
-	f := fetched{from: r.pos, to: r.pos}
+// Forward passes so many rows, or all that are left.
+func (r *Rows) Forward(count int64) Passed {
+	f := Passed{from: r.pos, to: r.pos}
 	if r.atEnd {
 		return f
 	}
@@ -162,7 +186,7 @@ func (r *storedRows) forward(count int64) fetched {
 }
 
 // back passes so many rows, or all that are in front.
-func (r *storedRows) back(count int64) (f fetched, ok bool) {
+func (r *Rows) back(count int64) (f Passed, ok bool) {
 	if r.forwardOnly {
 		return f, false
 	}
@@ -180,7 +204,7 @@ func (r *storedRows) back(count int64) (f fetched, ok bool) {
 		r.atEnd = false
 		r.pos++
 	}
-	if count == math.MaxInt64 || int64(n) < count {
+	if count == rewrite.CursorAll || int64(n) < count {
 		r.atStart, r.pos = true, 0
 	} else {
 		r.pos -= n
@@ -189,7 +213,7 @@ func (r *storedRows) back(count int64) (f fetched, ok bool) {
 }
 
 // rewind goes in front of the first row.
-func (r *storedRows) rewind() bool {
+func (r *Rows) rewind() bool {
 	if r.atStart && !r.atEnd {
 		return true
 	}
