@@ -42,7 +42,7 @@ type cursor struct {
 }
 
 // cursorRun is how far FETCH or MOVE goes; limit 0: to the end. into, where it is not nil, gets the
-// rows, and nobody is told anything.
+// rows, and nobody is told anything. It is part of the log: each attempt fills it anew.
 type cursorRun struct {
 	move  bool
 	limit uint32

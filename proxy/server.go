@@ -67,7 +67,7 @@ type Server struct {
 	purity    purity
 	sequences sequences
 	keeper    keeper
-	stored    *retry.Quota // of cursors WITH HOLD
+	stored    *retry.Quota // bytes of the rows of cursors WITH HOLD, of all sessions
 	suspends  atomic.Bool  // a portal was suspended in the middle of a cursor
 
 	ctx  context.Context // ends when sessions are cut

@@ -44,7 +44,8 @@ func (s *session) dropAllStored() {
 }
 
 // storedSettled is told of the end of a transaction: the cursors that it declared stay if it has
-// committed, and go if it has not.
+// committed, and go if it has not. The tag of a COMMIT says so before the turn has ended: what
+// fails behind it in the group takes nothing back.
 func (s *session) storedSettled(committed bool) {
 	for name, x := range s.stored {
 		if x.Pending && !committed {
@@ -134,6 +135,9 @@ func (s *session) tellStored(frames ...[]byte) error {
 	}
 	return s.flushToClient()
 }
+
+// Statements about cursors that are stored by the extended protocol go the way of those about
+// others (cursorextended.go), which asks here for formats and descriptions.
 
 // mayBindFetch is what the server says of other cursors (inFormats): the error of a Bind that asks for the rows of a stored cursor in so many formats;
 // nil for any other, and where there is no such cursor.

@@ -66,7 +66,8 @@ func (s *session) storeNow(c *rewrite.Cursor) error {
 	return s.closeCursor(c.Name)
 }
 
-// keepStored gives a cursor its name.
+// keepStored gives a cursor its name, under which it is found from now on (useStored), in the place
+// of the portal.
 func (s *session) keepStored(name string, x *stored.Cursor) {
 	if s.stored == nil {
 		s.stored = map[string]*stored.Cursor{}
@@ -121,7 +122,8 @@ func (s *session) storedReply(typ byte, frame []byte, total int) (done bool) {
 	return true
 }
 
-// holdsCursor reports whether the block has a cursor WITH HOLD whose rows are not in memory.
+// holdsCursor reports whether the transaction, which may be that of a group outside of a block, has
+// a cursor WITH HOLD whose rows are not in memory. Portals of a transaction that has ended are gone.
 func (s *session) holdsCursor() bool {
 	for _, p := range s.portals {
 		if p.cursor != nil && p.cursor.hold {
@@ -132,9 +134,9 @@ func (s *session) holdsCursor() bool {
 }
 
 // storeRest is told of a text before it is sent. Where the block has a cursor WITH HOLD, its COMMIT
-// must stand alone, and what is left of the rows is stored in front of it. done: that has failed,
-// the transaction is over, and the client was told; or the rest is to be skipped. An error is for
-// the client.
+// must stand alone, and what is left of the rows is stored in front of it. In a failed block COMMIT
+// rolls back, and so the cursors go. done: that has failed, the transaction is over, and the client
+// was told; or the rest is to be skipped. An error is for the client.
 func (s *session) storeRest(plan *rewrite.Plan) (done bool, err error) {
 	if len(s.portals) == 0 || s.status() == 'E' || !s.holdsCursor() {
 		return false, nil
