@@ -70,16 +70,13 @@ func (s *session) useStored(c *rewrite.Cursor, formats []byte, describe bool) er
 	}
 	s.srv.metrics.LocalAnswer(metrics.LocalStatement)
 	move := c.Verb == rewrite.MoveCursor
-	if move {
-		formats = nil
-	}
 	switch {
 	case x.Failed:
 		return errPortalDone([]byte(c.Name))
 	case x.Rest && c.Elsewhere && !c.Backward:
 		return errFetchElsewhere // the rows in front are not here
-	case !x.Columns().Gives(formats):
-		return errStoredFormats
+	case !move && !x.Gives(formats):
+		return formatsRefused(x)
 	}
 	stood := x.Rows
 	f, ok := x.Fetch(c.Direction, c.Count, move)
@@ -100,6 +97,15 @@ func (s *session) useStored(c *rewrite.Cursor, formats []byte, describe bool) er
 		return errStoredFormats
 	}
 	return s.tellStored(append(frames, rows, wire.AppendCommand(nil, "FETCH "+strconv.Itoa(f.Len())))...)
+}
+
+// formatsRefused is the error of a FETCH that wants rows of a cursor in formats in which they cannot
+// be had.
+func formatsRefused(x *stored.Cursor) error {
+	if x.Came != nil {
+		return errCursorFormats
+	}
+	return errStoredFormats
 }
 
 // reachStored is a stored cursor as what went before in the turn has left it; nil with nil where
@@ -188,6 +194,9 @@ func (s *session) executeStored(name string, frame []byte) error {
 	count := int64(int32(binary.BigEndian.Uint32(frame[len(frame)-4:])))
 	if count <= 0 {
 		count = rewrite.CursorAll
+	}
+	if !x.Gives(nil) {
+		return errCursorFormats
 	}
 	f := x.Forward(count)
 	end := wire.FramePortalSuspended

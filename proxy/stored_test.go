@@ -83,6 +83,8 @@ var storedDialogues = map[string]string{
 	"Query behind":        "P - | SELECT 3 AS three\nB - | -\nE -\nQ DECLARE h NO SCROLL CURSOR WITH HOLD FOR " + counted + "\n< Z\nP - | SELECT 4 AS four\nB - | -\nE -\nQ FETCH 2 FROM h\n< Z\n" + gone,
 	"wrong formats":       held + "P f | FETCH 2 FROM h\nS\n< Z\n" + bindFormats("", "f", 0, 0, 0) + "E -\nS\n< Z\n" + gone,
 	"binary":              "Q DECLARE h SCROLL CURSOR WITH HOLD FOR SELECT g, g::int2, g::int8, g > 2 AS b, 'é' || g AS t, g::text::varchar(9), CASE WHEN g <> 2 THEN g END AS n, '\\\\x0aff'::bytea AS y, md5(g::text)::uuid AS u, g::oid, '{\"a\": 1}'::json AS j, '{\"a\": 1}'::jsonb AS k, 'c'::\"char\", 'n'::name, 'p'::char(4) FROM generate_series(-3, 3) g\n< Z\nP f | FETCH 2 FROM h\nD S f\nS\n< Z\n" + bindFormats("", "f", 1) + "D P -\nE -\nS\n< Z\n" + bindFormats("", "f", 1) + "D P -\nE -\nS\n< Z\nQ FETCH h\n< Z\n" + bindFormats("", "f", 0) + "D P -\nE -\nS\n< Z\n" + gone,
+	"binary in a block":   "P f | FETCH 2 FROM h\nS\n< Z\nQ BEGIN\n< Z\n" + heldForward + bindFormats("", "f", 1) + "D P -\nE -\nS\n< Z\nQ COMMIT\n< Z\nD P h\nS\n< Z\n" + bindFormats("", "f", 1) + "D P -\nE -\nS\n< Z\n" + bindFormats("", "f", 1, 1) + "D P -\nE -\nS\n< Z\nQ MOVE ALL FROM h\n< Z\n" + gone,
+	"mixed in a block":    "P f | FETCH 2 FROM h\nS\n< Z\nQ BEGIN\n< Z\n" + heldForward + bindFormats("", "f", 1, 0) + "D P -\nE -\nS\n< Z\nQ COMMIT\n< Z\n" + bindFormats("", "f", 1, 0) + "D P -\nE -\nS\n< Z\n" + gone,
 	"mixed formats":       "Q DECLARE h SCROLL CURSOR WITH HOLD FOR SELECT 300 AS a, 1.5 AS b\n< Z\nP f | FETCH 2 FROM h\nS\n< Z\n" + bindFormats("", "f", 1, 0) + "D P -\nE -\nS\n< Z\n" + gone,
 }
 

@@ -185,6 +185,7 @@ func TestRefusedStoredCursors(t *testing.T) {
 		"in a string":          {queries("SELECT 1; DECLARE h CURSOR WITH HOLD FOR SELECT 1"), "M=statements about cursors must not share a string"},
 		"binary":               {queries("DECLARE h BINARY CURSOR WITH HOLD FOR SELECT 1"), "M=BINARY is not supported for cursors"},
 		"binary floats":        {floats + bindFormats("", "f", 1) + "E -\nS\n< Z\n", "M=rows of this cursor cannot be had in the binary format"},
+		"text, then binary":    {"P f | FETCH h\nS\n< Z\nQ BEGIN\n< Z\n" + heldForward + bindFormats("", "f", 1) + "E -\nS\n< Z\n" + queries("COMMIT", "FETCH h"), "M=this cursor can no longer be read in another format"},
 		"a place, half read":   {"Q BEGIN\n< Z\n" + heldForward + queries("FETCH h", "COMMIT", "FETCH ABSOLUTE 3 FROM h"), "M=cursors go forward only"},
 		"a limited FETCH":      {heldForward + "P - | FETCH 3 FROM h\nB - | -\nE - 2\nS\n< Z\n", "M=FETCH cannot be executed with a limit on rows"},
 		"numbers of sequences": {queries("DECLARE h CURSOR WITH HOLD FOR SELECT lastval()"), "M=currval and lastval are not supported in the query of a cursor"},

@@ -193,7 +193,7 @@ func (s *session) storeAll() (full bool, err error) {
 	for _, name := range names {
 		if c := s.portals[name].cursor; c != nil && c.hold {
 			held[name] = stored.NewCursor(&s.purse, c.ran || c.noScroll)
-			held[name].Rest = c.ran
+			held[name].Rest, held[name].Came = c.ran, c.formats
 			s.store(name, held[name])
 		}
 	}

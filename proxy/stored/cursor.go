@@ -50,7 +50,10 @@ type Cursor struct {
 	// Failed: a FETCH has failed. As in PostgreSQL nothing but CLOSE is left for it.
 	Failed bool
 
-	desc    []byte // its RowDescription, in text
+	// Came is the formats in which its rows came; nil: text.
+	Came Formats
+
+	desc    []byte // its RowDescription
 	columns Columns
 	// over: there were more bytes than it may have. gone: nobody asks for it any more.
 	over, gone bool
@@ -138,10 +141,13 @@ func (c *Cursor) Columns() Columns {
 	return c.columns
 }
 
+// Gives reports whether its rows can be had in these formats.
+func (c *Cursor) Gives(formats Formats) bool { return c.Columns().Gives(c.Came, formats) }
+
 // Describe is the RowDescription of its rows in these formats.
 func (c *Cursor) Describe(formats Formats) []byte { return c.Columns().Describe(c.desc, formats) }
 
 // Passed are rows in these formats: see Rows.In.
 func (c *Cursor) Passed(f Passed, formats Formats) ([]byte, bool) {
-	return c.In(f, c.Columns(), formats)
+	return c.In(f, c.Columns(), c.Came, formats)
 }

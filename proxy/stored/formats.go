@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// Rows are kept as text, since a DECLARE does not say in which format they will be wanted. A FETCH that wants the binary format gets it of types whose text says all
+// Rows are kept as they came: as text mostly, since a DECLARE does not say in which format they will
+// be wanted, or as an earlier FETCH wanted them, while the cursor was a portal. A FETCH that wants the binary format gets it of types whose text says all
 // that their binary form does, whatever the session's settings are; of others it is refused.
 
 // binaryOf is a value in the binary format, from its text.
@@ -104,16 +105,20 @@ type Formats []byte
 
 // of is the format of a column.
 func (f Formats) of(i int) uint16 {
-	if len(f) > 2 {
+	switch {
+	case len(f) == 0:
+		return 0
+	case len(f) > 2:
 		return binary.BigEndian.Uint16(f[2*i:])
 	}
 	return binary.BigEndian.Uint16(f)
 }
 
-// Gives reports whether there are forms of all types in these formats.
-func (c Columns) Gives(formats Formats) bool {
+// Gives reports whether rows that came in some formats can be had in these. What came in the binary
+// format can be had in that only.
+func (c Columns) Gives(came, formats Formats) bool {
 	for i := range c {
-		if formats != nil && formats.of(i) != 0 && binaries[c[i].oid] == nil {
+		if from, to := came.of(i), formats.of(i); from != to && (from != 0 || binaries[c[i].oid] == nil) {
 			return false
 		}
 	}
@@ -122,9 +127,6 @@ func (c Columns) Gives(formats Formats) bool {
 
 // Describe is the RowDescription that the columns are of, for rows in these formats.
 func (c Columns) Describe(desc []byte, formats Formats) []byte {
-	if formats == nil {
-		return desc
-	}
 	desc = bytes.Clone(desc)
 	for i := range c {
 		binary.BigEndian.PutUint16(desc[c[i].format:], formats.of(i))
@@ -132,10 +134,12 @@ func (c Columns) Describe(desc []byte, formats Formats) []byte {
 	return desc
 }
 
-// In are rows in these formats, in the order in which they were passed; ok is false where a value
-// cannot be had in its format, since its text is not what that of its type is by default.
-func (r *Rows) In(f Passed, columns Columns, formats Formats) (all []byte, ok bool) {
-	if formats == nil && !f.backward {
+// In are rows, which came in some formats, in these, in the order in which they were passed; ok is
+// false where a value cannot be had in its format, since its text is not what that of its type is
+// by default.
+func (r *Rows) In(f Passed, columns Columns, came, formats Formats) (all []byte, ok bool) {
+	same := bytes.Equal(came, formats)
+	if same && !f.backward {
 		return r.span(f.from, f.to), true
 	}
 	for i := range f.Len() {
@@ -144,9 +148,9 @@ func (r *Rows) In(f Passed, columns Columns, formats Formats) (all []byte, ok bo
 			at = f.to - 1 - i
 		}
 		row := r.span(at, at+1)
-		if formats == nil {
+		if same {
 			all = append(all, row...)
-		} else if all, ok = columns.convert(all, row, formats); !ok {
+		} else if all, ok = columns.convert(all, row, came, formats); !ok {
 			return nil, false
 		}
 	}
@@ -154,7 +158,7 @@ func (r *Rows) In(f Passed, columns Columns, formats Formats) (all []byte, ok bo
 }
 
 // convert appends a row in these formats; ok is false where a value cannot be had in its own.
-func (c Columns) convert(dst, row []byte, formats Formats) (out []byte, ok bool) {
+func (c Columns) convert(dst, row []byte, came, formats Formats) (out []byte, ok bool) {
 	start := len(dst)
 	dst = append(dst, row[:wire.HeaderLen+2]...)
 	row = row[wire.HeaderLen+2:]
@@ -167,9 +171,9 @@ func (c Columns) convert(dst, row []byte, formats Formats) (out []byte, ok bool)
 		}
 		value := row[4 : 4+size]
 		row = row[4+size:]
-		if formats.of(i) != 0 {
+		if from, to := came.of(i), formats.of(i); from != to {
 			form := binaries[c[i].oid]
-			if form == nil {
+			if from != 0 || form == nil {
 				return nil, false
 			}
 			if value, ok = form(value); !ok {
