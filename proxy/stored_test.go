@@ -67,25 +67,33 @@ var storedDialogues = map[string]string{
 	"closed in the block":  "Q BEGIN\n< Z\n" + heldForward + queries("CLOSE h", "COMMIT", "FETCH h") + gone,
 	"END":                  "Q BEGIN\n< Z\n" + heldForward + "Q END\n< Z\nQ FETCH h\n< Z\nQ BEGIN\n< Z\nQ END WORK\n< Z\n" + gone,
 
-	"one group":           ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + ext("FETCH 2 FROM h") + "S\n< Z\n" + ext("MOVE 1 FROM h") + ext("FETCH ALL FROM h") + ext("CLOSE h") + "S\n< Z\n" + ext("FETCH h") + "S\n< Z\n" + gone,
-	"behind others":       ext("SELECT 5 AS five") + ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + ext("SELECT 6 AS six") + ext("FETCH h") + ext("SELECT 7 AS seven") + "S\n< Z\n" + queries("FETCH h") + gone,
-	"group fails":         ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + ext("FETCH 2 FROM h") + ext("SELECT 1/0") + "S\n< Z\n" + queries("FETCH h") + held + ext("FETCH 2 FROM h") + ext("SELECT 1/0") + ext("FETCH 2 FROM h") + "S\n< Z\n" + queries("FETCH h") + ext("SELECT 1/0") + ext("FETCH 2 FROM h") + "S\n< Z\n" + queries("FETCH h") + gone,
-	"parameters":          "P d | DECLARE h SCROLL CURSOR WITH HOLD FOR SELECT g, $1::text AS t FROM generate_series(1, $2) g\nD S d\nB p | d | x,3\nD P p\nE p\nS\n< Z\nD P h\nS\n< Z\nP f | FETCH 2 FROM h\nD S f\nB q | f\nD P q\nE q\nE q\nS\n< Z\nQ FETCH PRIOR FROM h\n< Z\n" + gone,
-	"described early":     "P f | FETCH 2 FROM h\nD S f\nS\n< Z\n" + held + "B - | f\nD P -\nE -\nS\n< Z\n" + gone,
-	"by the protocol":     held + "D P h\nE h 2\nE h 2\nS\n< Z\nE h\nE h\nS\n< Z\nC P h\nS\n< Z\nQ FETCH h\n< Z\nD P h\nS\n< Z\n" + gone,
-	"protocol, in blocks": held + "Q BEGIN\n< Z\nD P h\nE h 2\nS\n< Z\nQ SELECT 1/0\n< Z\nD P h\nS\n< Z\nE h\nS\n< Z\nC P h\nS\n< Z\nQ ROLLBACK\n< Z\nQ FETCH h\n< Z\n" + gone,
-	"executed again":      "P - | DECLARE h CURSOR WITH HOLD FOR SELECT 1\nB p | -\nE p\nE p\nS\n< Z\n" + held + "P - | MOVE 1 FROM h\nB p | -\nE p\nE p\nS\n< Z\n" + gone,
-	"never executed":      "P d | DECLARE h CURSOR WITH HOLD FOR SELECT 1\nB p | d\nS\n< Z\nQ FETCH h\n< Z\nB - | d\nE -\nS\n< Z\nQ FETCH h\n< Z\n" + gone,
-	"block in a group":    ext("BEGIN") + ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + ext("FETCH 2 FROM h") + ext("COMMIT") + "S\n< Z\nQ FETCH h\n< Z\n" + gone,
-	"behind COMMIT":       ext("BEGIN") + ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + ext("COMMIT") + ext("FETCH 2 FROM h") + "S\n< Z\nQ FETCH h\n< Z\n" + gone,
-	"error behind COMMIT": ext("BEGIN") + ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + ext("COMMIT") + ext("SELECT 1/0") + "S\n< Z\nQ FETCH h\n< Z\n" + gone,
-	"flushed":             ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + "H\n< C\n" + ext("FETCH 2 FROM h") + "H\n< D D C\nS\n< Z\n" + gone,
-	"Query behind":        "P - | SELECT 3 AS three\nB - | -\nE -\nQ DECLARE h NO SCROLL CURSOR WITH HOLD FOR " + counted + "\n< Z\nP - | SELECT 4 AS four\nB - | -\nE -\nQ FETCH 2 FROM h\n< Z\n" + gone,
-	"wrong formats":       held + "P f | FETCH 2 FROM h\nS\n< Z\n" + bindFormats("", "f", 0, 0, 0) + "E -\nS\n< Z\n" + gone,
-	"binary":              "Q DECLARE h SCROLL CURSOR WITH HOLD FOR SELECT g, g::int2, g::int8, g > 2 AS b, 'é' || g AS t, g::text::varchar(9), CASE WHEN g <> 2 THEN g END AS n, '\\\\x0aff'::bytea AS y, md5(g::text)::uuid AS u, g::oid, '{\"a\": 1}'::json AS j, '{\"a\": 1}'::jsonb AS k, 'c'::\"char\", 'n'::name, 'p'::char(4) FROM generate_series(-3, 3) g\n< Z\nP f | FETCH 2 FROM h\nD S f\nS\n< Z\n" + bindFormats("", "f", 1) + "D P -\nE -\nS\n< Z\n" + bindFormats("", "f", 1) + "D P -\nE -\nS\n< Z\nQ FETCH h\n< Z\n" + bindFormats("", "f", 0) + "D P -\nE -\nS\n< Z\n" + gone,
-	"binary in a block":   "P f | FETCH 2 FROM h\nS\n< Z\nQ BEGIN\n< Z\n" + heldForward + bindFormats("", "f", 1) + "D P -\nE -\nS\n< Z\nQ COMMIT\n< Z\nD P h\nS\n< Z\n" + bindFormats("", "f", 1) + "D P -\nE -\nS\n< Z\n" + bindFormats("", "f", 1, 1) + "D P -\nE -\nS\n< Z\nQ MOVE ALL FROM h\n< Z\n" + gone,
-	"mixed in a block":    "P f | FETCH 2 FROM h\nS\n< Z\nQ BEGIN\n< Z\n" + heldForward + bindFormats("", "f", 1, 0) + "D P -\nE -\nS\n< Z\nQ COMMIT\n< Z\n" + bindFormats("", "f", 1, 0) + "D P -\nE -\nS\n< Z\n" + gone,
-	"mixed formats":       "Q DECLARE h SCROLL CURSOR WITH HOLD FOR SELECT 300 AS a, 1.5 AS b\n< Z\nP f | FETCH 2 FROM h\nS\n< Z\n" + bindFormats("", "f", 1, 0) + "D P -\nE -\nS\n< Z\n" + gone,
+	"one group":            ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + ext("FETCH 2 FROM h") + "S\n< Z\n" + ext("MOVE 1 FROM h") + ext("FETCH ALL FROM h") + ext("CLOSE h") + "S\n< Z\n" + ext("FETCH h") + "S\n< Z\n" + gone,
+	"behind others":        ext("SELECT 5 AS five") + ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + ext("SELECT 6 AS six") + ext("FETCH h") + ext("SELECT 7 AS seven") + "S\n< Z\n" + queries("FETCH h") + gone,
+	"group fails":          ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + ext("FETCH 2 FROM h") + ext("SELECT 1/0") + "S\n< Z\n" + queries("FETCH h") + held + ext("FETCH 2 FROM h") + ext("SELECT 1/0") + ext("FETCH 2 FROM h") + "S\n< Z\n" + queries("FETCH h") + ext("SELECT 1/0") + ext("FETCH 2 FROM h") + "S\n< Z\n" + queries("FETCH h") + gone,
+	"parameters":           "P d | DECLARE h SCROLL CURSOR WITH HOLD FOR SELECT g, $1::text AS t FROM generate_series(1, $2) g\nD S d\nB p | d | x,3\nD P p\nE p\nS\n< Z\nD P h\nS\n< Z\nP f | FETCH 2 FROM h\nD S f\nB q | f\nD P q\nE q\nE q\nS\n< Z\nQ FETCH PRIOR FROM h\n< Z\n" + gone,
+	"described early":      "P f | FETCH 2 FROM h\nD S f\nS\n< Z\n" + held + "B - | f\nD P -\nE -\nS\n< Z\n" + gone,
+	"by the protocol":      held + "D P h\nE h 2\nE h 2\nS\n< Z\nE h\nE h\nS\n< Z\nC P h\nS\n< Z\nQ FETCH h\n< Z\nD P h\nS\n< Z\n" + gone,
+	"protocol, in blocks":  held + "Q BEGIN\n< Z\nD P h\nE h 2\nS\n< Z\nQ SELECT 1/0\n< Z\nD P h\nS\n< Z\nE h\nS\n< Z\nC P h\nS\n< Z\nQ ROLLBACK\n< Z\nQ FETCH h\n< Z\n" + gone,
+	"executed again":       "P - | DECLARE h CURSOR WITH HOLD FOR SELECT 1\nB p | -\nE p\nE p\nS\n< Z\n" + held + "P - | MOVE 1 FROM h\nB p | -\nE p\nE p\nS\n< Z\n" + gone,
+	"never executed":       "P d | DECLARE h CURSOR WITH HOLD FOR SELECT 1\nB p | d\nS\n< Z\nQ FETCH h\n< Z\nB - | d\nE -\nS\n< Z\nQ FETCH h\n< Z\n" + gone,
+	"block in a group":     ext("BEGIN") + ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + ext("FETCH 2 FROM h") + ext("COMMIT") + "S\n< Z\nQ FETCH h\n< Z\n" + gone,
+	"behind COMMIT":        ext("BEGIN") + ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + ext("COMMIT") + ext("FETCH 2 FROM h") + "S\n< Z\nQ FETCH h\n< Z\n" + gone,
+	"error behind COMMIT":  ext("BEGIN") + ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + ext("COMMIT") + ext("SELECT 1/0") + "S\n< Z\nQ FETCH h\n< Z\n" + gone,
+	"begun behind":         ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + ext("BEGIN") + ext("FETCH 2 FROM h") + "S\n< Z\n" + queries("FETCH h", "COMMIT", "FETCH h") + gone,
+	"begun behind, undone": ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + ext("BEGIN") + ext("FETCH 2 FROM h") + "S\n< Z\n" + queries("FETCH h", "ROLLBACK", "FETCH h") + gone,
+	"COMMIT of a group":    ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + ext("COMMIT") + ext("FETCH 2 FROM h") + "S\n< Z\n" + queries("FETCH h") + gone,
+	"ROLLBACK of a group":  ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + ext("ROLLBACK") + "S\n< Z\n" + queries("FETCH h") + gone,
+	"scrolls, undone":      ext("DECLARE h SCROLL CURSOR WITH HOLD FOR "+counted) + ext("ROLLBACK") + "S\n< Z\n" + queries("FETCH h") + ext("DECLARE h SCROLL CURSOR WITH HOLD FOR "+counted) + ext("SELECT 1/0") + "S\n< Z\n" + queries("FETCH h") + gone,
+	"two groups, no Sync":  ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + ext("FETCH h") + "Q SELECT 1 AS one\n< Z\n" + queries("FETCH h") + gone,
+	"pipelined":            "Q BEGIN\nQ DECLARE h NO SCROLL CURSOR WITH HOLD FOR " + counted + "\nQ FETCH 2 FROM h\nQ COMMIT\nQ FETCH 2 FROM h\nQ CLOSE h\nQ FETCH h\n< Z Z Z Z Z Z Z\n" + gone,
+	"odd words":            queries("\\n/* ü */declare\\nh\\nno scroll cursor--for\\nwith/**/hold for--é\\nselect 1 AS a;", "; fetch all from h ;", "fetch/**/backward/**/1/**/from/**/h;;", "close\\nh;") + "Q DECLARE \"a \"\" b\" CURSOR WITH HOLD FOR SELECT 1\n< Z\nQ FETCH \"a \"\" b\"\n< Z\nD P a \" b\nS\n< Z\n" + gone,
+	"flushed":              ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR "+counted) + "H\n< C\n" + ext("FETCH 2 FROM h") + "H\n< D D C\nS\n< Z\n" + gone,
+	"Query behind":         "P - | SELECT 3 AS three\nB - | -\nE -\nQ DECLARE h NO SCROLL CURSOR WITH HOLD FOR " + counted + "\n< Z\nP - | SELECT 4 AS four\nB - | -\nE -\nQ FETCH 2 FROM h\n< Z\n" + gone,
+	"wrong formats":        held + "P f | FETCH 2 FROM h\nS\n< Z\n" + bindFormats("", "f", 0, 0, 0) + "E -\nS\n< Z\n" + gone,
+	"binary":               "Q DECLARE h SCROLL CURSOR WITH HOLD FOR SELECT g, g::int2, g::int8, g > 2 AS b, 'é' || g AS t, g::text::varchar(9), CASE WHEN g <> 2 THEN g END AS n, '\\\\x0aff'::bytea AS y, md5(g::text)::uuid AS u, g::oid, '{\"a\": 1}'::json AS j, '{\"a\": 1}'::jsonb AS k, 'c'::\"char\", 'n'::name, 'p'::char(4) FROM generate_series(-3, 3) g\n< Z\nP f | FETCH 2 FROM h\nD S f\nS\n< Z\n" + bindFormats("", "f", 1) + "D P -\nE -\nS\n< Z\n" + bindFormats("", "f", 1) + "D P -\nE -\nS\n< Z\nQ FETCH h\n< Z\n" + bindFormats("", "f", 0) + "D P -\nE -\nS\n< Z\n" + gone,
+	"binary in a block":    "P f | FETCH 2 FROM h\nS\n< Z\nQ BEGIN\n< Z\n" + heldForward + bindFormats("", "f", 1) + "D P -\nE -\nS\n< Z\nQ COMMIT\n< Z\nD P h\nS\n< Z\n" + bindFormats("", "f", 1) + "D P -\nE -\nS\n< Z\n" + bindFormats("", "f", 1, 1) + "D P -\nE -\nS\n< Z\nQ MOVE ALL FROM h\n< Z\n" + gone,
+	"mixed in a block":     "P f | FETCH 2 FROM h\nS\n< Z\nQ BEGIN\n< Z\n" + heldForward + bindFormats("", "f", 1, 0) + "D P -\nE -\nS\n< Z\nQ COMMIT\n< Z\n" + bindFormats("", "f", 1, 0) + "D P -\nE -\nS\n< Z\n" + gone,
+	"mixed formats":        "Q DECLARE h SCROLL CURSOR WITH HOLD FOR SELECT 300 AS a, 1.5 AS b\n< Z\nP f | FETCH 2 FROM h\nS\n< Z\n" + bindFormats("", "f", 1, 0) + "D P -\nE -\nS\n< Z\n" + gone,
 }
 
 // What Sluice keeps of cursors WITH HOLD is answered as by PostgreSQL, and keeps no backend.
@@ -106,6 +114,34 @@ func TestStoredCursors(t *testing.T) {
 						t.Errorf("through Sluice (%s, round %d):\n%s", name, round, firstDifference(got, want))
 						break
 					}
+				}
+			}
+		})
+	}
+}
+
+// Savepoints and cursors WITH HOLD: what was declared behind a savepoint goes with the return to it.
+func TestStoredCursorsAndSavepoints(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", stumbling+cursorSchema)
+	routes := map[string]*sluice{"relaxed": startSluice(t, pg, withSavepoints, asDSQL, withCursors, maxOpen(3)), "strict": startSluice(t, pg, strictly, withCursors, maxOpen(4))}
+	block := "Q BEGIN\n< Z\n" + heldForward + "Q SAVEPOINT a\n< Z\n"
+	for title, script := range map[string]string{
+		"before":          block + queries("ROLLBACK TO a", "FETCH 2 FROM h", "COMMIT", "FETCH 2 FROM h") + gone,
+		"behind":          block + queries("DECLARE k NO SCROLL CURSOR WITH HOLD FOR SELECT 1 AS a", "FETCH k", "ROLLBACK TO a", "COMMIT", "FETCH k", "FETCH h") + gone,
+		"behind, stays":   block + queries("DECLARE k NO SCROLL CURSOR WITH HOLD FOR SELECT 1 AS a", "RELEASE a", "COMMIT", "FETCH k", "FETCH h") + gone,
+		"failed between":  block + queries("SELECT 1/0", "ROLLBACK TO a", "COMMIT", "FETCH 2 FROM h") + gone,
+		"an open one":     held + queries("BEGIN", "SAVEPOINT a", "FETCH 2 FROM h", "SELECT 1/0", "ROLLBACK TO a", "FETCH 2 FROM h", "CLOSE h", "ROLLBACK TO a", "COMMIT", "FETCH h") + gone,
+		"conflict behind": block + queries("INSERT INTO late VALUES (1)", "RELEASE a", "COMMIT", "FETCH 2 FROM h") + gone,
+	} {
+		t.Run(title, func(t *testing.T) {
+			stumbles(t, pg, false)
+			want := materialized(perform(t, pg.addr, script))
+			for name, s := range routes {
+				stumbles(t, pg, true)
+				if got := materialized(perform(t, s.addr, script)); got != want {
+					t.Errorf("%s:\n%s", name, firstDifference(got, want))
 				}
 			}
 		})

@@ -113,8 +113,9 @@ func (s *session) storedReply(typ byte, frame []byte, total int) (done bool) {
 	if s.t.restInto = nil; total > len(frame) {
 		s.t.restInto = x
 	}
-	if x.Over() && !s.t.committing && s.t.phase == live && s.t.stop == nil {
-		s.t.stop = errStoredFull(s.srv.cfg) // nobody wants the rest
+	// Nobody wants the rest. A backend that cannot be given up (giveUp) is read to the end.
+	if x.Over() && !s.t.committing && s.t.phase == live && s.t.stop == nil && !s.pinned && !s.t.outcome.mayCommit() {
+		s.t.stop = errStoredFull(s.srv.cfg)
 	}
 	if typ == wire.RowDescription {
 		s.t.owed.pop()
