@@ -45,7 +45,7 @@ func (s *session) describe(frame []byte) error {
 		if err := s.tell(wire.FrameNoParams); err != nil {
 			return err
 		}
-		return s.describeLocal(plan)
+		return s.describeLocal(plan, nil)
 	}
 	return s.describeStatement(cs)
 }
@@ -56,7 +56,9 @@ func (s *session) describePortal(name, frame []byte) error {
 	p := s.portalOf(name)
 	switch {
 	case p.local:
-		return s.describeLocal(p.plan)
+		return s.describeLocal(p.plan, p.formats)
+	case !p.open && s.stored[string(name)] != nil:
+		return s.describeStored(string(name))
 	case p.declares != nil:
 		return s.tell(wire.FrameNoData)
 	case s.b == nil, len(name) == 0 && !p.open:

@@ -318,6 +318,8 @@ func (s *session) execute(frame []byte) error {
 		return s.executeLocal(name, p, binary.BigEndian.Uint32(rest))
 	case p.declares != nil:
 		return s.executeDeclare(name, p)
+	case !p.open && s.stored[string(name)] != nil:
+		return s.executeStored(string(name), frame)
 	case s.b == nil, len(name) == 0 && !p.open: // a backend may have one left of ours
 		return errNoPortal(name)
 	case p.done:
@@ -332,12 +334,21 @@ func (s *session) execute(frame []byte) error {
 	if err := s.answersInPlace(name, &p); err != nil {
 		return err
 	}
+	if done, err := s.storeRest(p.plan); done || err != nil {
+		return err
+	}
+	return s.executeThere(p, frame)
+}
+
+// executeThere has the server run a portal, which frame executes; the backend is lent. Behind what
+// moves the session elsewhere the answer is awaited (execute).
+func (s *session) executeThere(p portal, frame []byte) error {
 	s.notePortal(p)
 	// The entry is owed before the frame is added, as everywhere: an answer may come as
 	// soon as a buffer is full.
 	o := s.pushRun(wire.Execute, p.plan)
 	o.split, o.text, o.bound, o.kept = p.split, p.text, s.boundAlone(&p), p.kept
-	p.told = o.told.limited(binary.BigEndian.Uint32(rest))
+	p.told = o.told.limited(binary.BigEndian.Uint32(frame[len(frame)-4:]))
 	s.noteExecute(&p, o.bound, frame)
 	revives := s.b.status == 'E' && s.endsFailed(p.plan)
 	s.add(frame)

@@ -235,14 +235,8 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 
 // performTag does a statement that a rule has answered, and returns what goes in front of its tag.
 func (s *session) performTag(st *rewrite.Statement, several bool) (frames [][]byte, err error) {
-	if st.Tag == "DISCARD SEQUENCES" {
-		s.discardedSequences(false)
-		if s.void && s.state == inTransaction && s.b.status == 'I' {
-			s.leaveKept()
-			if err := s.move(settledIdle); err != nil {
-				return nil, err
-			}
-		}
+	if err := s.resetHere(st.Tag); err != nil {
+		return nil, err
 	}
 	frames = s.noticesOf(st)
 	outside := st.OfBlock && !several && !s.inBlock() // where it has no effect
@@ -282,6 +276,22 @@ func (s *session) performChanges(st *rewrite.Statement, several bool) (frames []
 	return frames, nil
 }
 
+// resetHere is told of a statement of that tag that is answered: what of the session it frees here.
+// An error is a bug.
+func (s *session) resetHere(tag string) error {
+	switch tag {
+	case closeAll:
+		s.dropAllStored()
+	case "DISCARD SEQUENCES":
+		s.discardedSequences(false)
+		if s.void && s.state == inTransaction && s.b.status == 'I' {
+			s.leaveKept()
+			return s.move(settledIdle)
+		}
+	}
+	return nil
+}
+
 // carryOut carries out a statement of DDL, and returns the notices in front of its tag.
 func (s *session) carryOut(st *rewrite.Statement) (notices [][]byte, err error) {
 	if st.Database != nil {
@@ -316,6 +326,7 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 		s.discardedSequences(false)
 		s.forgetStatements()
 		s.closePortals()
+		s.dropAllStored()
 		switch {
 		case s.b == nil:
 		case s.t.touched: // it leaves its backend at the turn's end

@@ -56,6 +56,8 @@ func (s *session) setPortal(name []byte, p portal) error {
 		return nil
 	}
 	switch old := s.portals[string(name)]; {
+	case s.stored[string(name)] != nil:
+		return errPortalExists(name)
 	case old.open && (old.local || p.local): // else the server sees both
 		return errPortalExists(name)
 	case old.open && (old.cursor != nil || p.cursor != nil):
@@ -146,6 +148,9 @@ func (s *session) closeNamed(frame []byte) error {
 		return nil
 	}
 	p := s.portalOf(name)
+	if !p.open && s.stored[string(name)] != nil {
+		return s.closeStored(string(name))
+	}
 	if len(name) == 0 {
 		s.portal = portal{}
 	} else {

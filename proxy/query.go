@@ -108,6 +108,9 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 	if done, err := s.inParts(q.plan, sql); done || err != nil {
 		return done, err
 	}
+	if done, err := s.storeRest(q.plan); done || err != nil {
+		return done, err
+	}
 	if done, err := s.answerLocally(q.plan, sql); done || err != nil {
 		return done, err
 	}

@@ -143,6 +143,7 @@ func (s *session) optOut(asked bool) {
 // be waiting for that. committed says that the client was told so, which pays into the
 // budget.
 func (s *session) endTransaction(committed bool) {
+	s.storedSettled(committed)
 	s.mapped.called = false
 	s.tx.pass.Release()
 	if s.tx.log == nil {

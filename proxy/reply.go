@@ -76,6 +76,9 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 		return swallow, s.desync(typ)
 	}
 	if t.looks {
+		if s.storedReply(typ, frame, total) {
+			return swallow, nil
+		}
 		if done, err := s.maskedReply(typ, frame, total); done || err != nil {
 			return swallow, err
 		}
@@ -300,6 +303,7 @@ func (s *session) ended(o *owed, tag []byte) {
 	}
 	if did == commits {
 		s.schemaCommitted()
+		s.storedSettled(true)
 	}
 }
 

@@ -88,7 +88,10 @@ func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) {
 	if n.tmpl == nil {
 		o := s.pushRun(wire.Describe, plan)
 		o.tells(n.plan)
-		o.clientStmt = stmt
+		o.clientStmt, o.swallow = stmt, n.silent
+		if s.runs(o, n.cursor); n.cursor != nil {
+			n.cursor.into.Begin()
+		}
 		s.resendWhole(f)
 		return
 	}

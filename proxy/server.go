@@ -66,7 +66,8 @@ type Server struct {
 	purity    purity
 	sequences sequences
 	keeper    keeper
-	suspends  atomic.Bool // a portal was suspended in the middle of a cursor
+	stored    *retry.Quota // bytes of the rows of cursors WITH HOLD, of all sessions
+	suspends  atomic.Bool  // a portal was suspended in the middle of a cursor
 
 	ctx  context.Context // ends when sessions are cut
 	stop context.CancelFunc
@@ -118,6 +119,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	} else {
 		srv.keeper.watch = cfg.WatchMapped && !cfg.dedicated()
 	}
+	srv.stored = retry.NewQuota(cfg.StoredTotalBytes)
 	srv.texts = &texts{limit: int64(cfg.PreparedTotalBytes)}
 	srv.textsOfBackend = cfg.PreparedTotalBytes / (backendsShare * backends.Stats().MaxOpen)
 	if srv.replays, err = newReplays(cfg); err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -103,6 +104,8 @@ type course struct {
 	skip bool
 	// errorTold: an error was told in this turn.
 	errorTold bool
+	// committing: cursors are stored in front of a COMMIT.
+	committing bool
 	// copying: the server waits for COPY data.
 	copying bool
 	// statement counts the tags of a simple Query, and rows what has come of an answer's rows.
@@ -117,6 +120,8 @@ type partial struct {
 	// a notice's, and counts for nothing in the log.
 	rest                       int
 	restSwallow, restUncounted bool
+	// restInto is the stored cursor that they are of; nil for none.
+	restInto *stored.Cursor
 	// midFrame: a frame of the client's is at the backend in part.
 	midFrame bool
 }

@@ -243,6 +243,11 @@ var keys = []key{
 	{name: "prepared.describe_memory", def: 2 * time.Second, field: func(c *Config) any { return &c.Proxy.DescribeMemory },
 		help: "Answer Describe from memory for so long after the server has last shown that the answer holds: saves lib/pq a round trip. 0: always ask."},
 
+	{name: "cursor.stored_bytes", def: 16 << 20, field: func(c *Config) any { return &c.Proxy.StoredBytes },
+		help: "Memory for the rows of one client's cursors WITH HOLD, which outlive their transaction. A cursor of more rows fails with 54000. 0: none. Kind dsql only."},
+	{name: "cursor.stored_total_bytes", def: 256 << 20, field: func(c *Config) any { return &c.Proxy.StoredTotalBytes },
+		help: "The same for all clients together."},
+
 	{name: "rewrite.max_bytes", def: rewrite.DefaultMaxBytes, field: func(c *Config) any { return &c.Rewrite.MaxBytes },
 		help: "Longer statements are passed on unread and pin their session; a longer Parse is refused."},
 	{name: "rewrite.max_nesting", def: rewrite.DefaultMaxNesting, field: func(c *Config) any { return &c.Rewrite.MaxNesting },
@@ -290,7 +295,7 @@ var keys = []key{
 		help:    "Answer CREATE, DROP and COMMENT ON EXTENSION of uuid-ossp, pgcrypto and plpgsql, with a notice that names which of their functions there are, and rewrite uuid_generate_v4() to gen_random_uuid(). auto: for kind dsql only."},
 	{name: "rewrite.cursors", def: "auto", field: func(c *Config) any { return &c.RewriteCursors },
 		choices: []string{"auto", "true", "false"},
-		help:    "Carry DECLARE, FETCH, MOVE and CLOSE out over portals of the protocol, forward and inside a transaction. auto: for kind dsql only."},
+		help:    "Carry DECLARE, FETCH, MOVE and CLOSE out over portals of the protocol, forward and inside a transaction, and cursors WITH HOLD in memory (cursor.stored_bytes). auto: for kind dsql only."},
 	{name: "rewrite.bytea", def: "auto", field: func(c *Config) any { return &c.RewriteBytea },
 		choices: []string{"auto", "off", "hex", "hex-cast"},
 		help:    "How columns of type bytea that are in keys, which DSQL refuses, are stored. hex: as text of hexadecimal digits under the name with __byteahex behind it, and statements over them are rewritten, so that clients see bytea; for kind dsql only. hex-cast: the same columns, by casts, for a cluster without encode() and decode() (sluice doctor tells). off: not at all. auto: hex where statements are rewritten for kind dsql, else off."},
