@@ -30,9 +30,13 @@
 //
 // # Fairness
 //
-// Below the fair share (the limit over the number of sidecars seen) a sidecar
+// Below the fair share (the limit over the number of sidecars that live) a sidecar
 // takes what is free. Who is below it and finds nothing says so in its record;
 // those above it there give back what is lacking, in equal parts, as they renew.
+// A record that has not changed for two heartbeats, on the clock of who looks at
+// it, counts as dead: it shares nothing and waits for nothing, though its slots are
+// its own until they are reaped. Who came less than a heartbeat ago is owed one
+// block: if it is a pod that crashes again and again, it costs the others no more.
 //
 // # How it is built
 //

@@ -151,6 +151,8 @@ func TestRecordText(t *testing.T) {
 		{},
 		{Seq: 1<<64 - 1, Slots: 5, Total: 50, ReapAfter: 20 * time.Minute, Home: true, Waiting: true},
 		{Seq: 7, ReapAfter: time.Millisecond, Waiting: true},
+		{Seq: 8, Slots: 5, Total: 5, ReapAfter: time.Second, Home: true, Lasting: true},
+		{Seq: 9, ReapAfter: time.Second, Waiting: true, Lasting: true},
 	} {
 		if got, err := ParseRecord(r.String()); err != nil || got != r {
 			t.Errorf("%q becomes %+v, %v", r, got, err)
