@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -32,7 +34,11 @@ const (
 	attrFormat, attrShards, attrLimit = "format", "shards", "lim"
 	attrRate, attrBurst               = "rate", "burst"
 	attrFree, attrNext                = "free", "tat"
-	ownerPrefix                       = "o"
+	// attrEpoch counts the changes of the settings: the item of the settings names
+	// the newest one, each shard the one that it has followed. attrRepair is a name
+	// of its own for each repair of a shard. Neither begins as an owner does.
+	attrEpoch, attrRepair = "epoch", "fix"
+	ownerPrefix           = "o"
 )
 
 // expiry after the last write, DynamoDB may remove an item: whoever uses it
@@ -42,19 +48,28 @@ const expiry = 30 * 24 * time.Hour
 const (
 	connectTimeout = time.Second
 	idleConns      = 4
+	// adminAttempts of a call by an administrator, with pauses between them that
+	// double from adminPause to maxAdminPause.
+	adminAttempts = 12
+	adminPause    = 100 * time.Millisecond
+	maxAdminPause = 4 * time.Second
 )
 
 // Table is a Store in DynamoDB. Each of its calls is sent once: the outcome of a
 // call without an answer is found out by the ledger, which a retry in between
 // could deceive.
 type Table struct {
-	api         *dynamodb.Client
-	slots, rate string // tables
-	cluster     string
-	transport   *http.Transport
+	api, patient *dynamodb.Client // patient sends again: for administration
+	slots, rate  string           // tables
+	cluster      string
+	transport    *http.Transport
+	server       *serverTime
+}
 
-	now   atomic.Int64 // DynamoDB's time at the last answer, in seconds
-	known atomic.Int64 // and when that was, on the machine's clock
+// serverTime is what is known of DynamoDB's clock.
+type serverTime struct {
+	now   atomic.Int64 // at the last answer, in seconds
+	known atomic.Int64 // when that was, on the machine's clock
 }
 
 // Cluster is the name of a cluster in the table: its endpoint, written one way.
@@ -75,18 +90,36 @@ func NewTable(cfg Config, chain aws.Config) *Table {
 	}
 	transport := base.WithDialerOptions(func(d *net.Dialer) { d.Timeout = connectTimeout }).GetTransport()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = idleConns, idleConns
-	t := &Table{slots: cfg.Table, rate: cfg.RateTable, cluster: "L#" + cfg.Cluster, transport: transport}
+	t := &Table{slots: cfg.Table, rate: cfg.RateTable, cluster: "L#" + cfg.Cluster, transport: transport, server: new(serverTime)}
 	if t.slots == "" {
 		t.slots = t.rate
 	}
 	if t.rate == "" {
 		t.rate = t.slots
 	}
-	t.api = dynamodb.NewFromConfig(chain, func(o *dynamodb.Options) {
-		o.Retryer = aws.NopRetryer{}
-		o.HTTPClient = &http.Client{Transport: transport, Timeout: maxCallTimeout, CheckRedirect: noRedirect}
-	})
+	client := func(retryer aws.Retryer) *dynamodb.Client {
+		return dynamodb.NewFromConfig(chain, func(o *dynamodb.Options) {
+			o.Retryer = retryer
+			o.HTTPClient = &http.Client{Transport: transport, Timeout: maxCallTimeout, CheckRedirect: noRedirect}
+		})
+	}
+	t.api, t.patient = client(aws.NopRetryer{}), client(retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts, o.RateLimiter = adminAttempts, ratelimit.None
+		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
+			pause := adminPause << min(attempt, 10)
+			return min(pause, maxAdminPause)/2 + rand.N(min(pause, maxAdminPause)/2), nil
+		})
+	}))
 	return t
+}
+
+// admin is the table for who administers it: its calls are sent again while it is
+// throttled or out of reach, some 20 seconds long. Every write of an administrator
+// may be sent twice.
+func (t *Table) admin() *Table {
+	patient := *t
+	patient.api = t.patient
+	return &patient
 }
 
 // noRedirect hands a redirect to the caller, who takes it for an error: the
@@ -124,6 +157,22 @@ func (i item) number(name string) int64 {
 	return 0
 }
 
+// text reads an attribute; "" if it is missing or no text.
+func (i item) text(name string) string {
+	if a, ok := i[name].(*types.AttributeValueMemberS); ok {
+		return a.Value
+	}
+	return ""
+}
+
+// settings reads a cluster's settings.
+func (i item) settings() Settings {
+	return Settings{
+		Format: int(i.number(attrFormat)), Shards: int(i.number(attrShards)), Limit: int(i.number(attrLimit)),
+		Rate: int(i.number(attrRate)), Burst: int(i.number(attrBurst)),
+	}
+}
+
 // shard reads a shard's item.
 func (i item) shard() Shard {
 	s := Shard{Limit: int(i.number(attrLimit)), Free: int(i.number(attrFree)), Owners: make(map[string]string)}
@@ -149,16 +198,10 @@ func (t *Table) Settings(ctx context.Context) (Settings, Stamp, error) {
 
 func (t *Table) settings(ctx context.Context, table string) (Settings, Stamp, error) {
 	found, at, err := t.read(ctx, table, itemSettings, true)
-	if err != nil {
-		return Settings{}, at, err
+	if err == nil && len(found) == 0 {
+		err = ErrNoSettings
 	}
-	if len(found) == 0 {
-		return Settings{}, at, ErrNoSettings
-	}
-	return Settings{
-		Format: int(found.number(attrFormat)), Shards: int(found.number(attrShards)), Limit: int(found.number(attrLimit)),
-		Rate: int(found.number(attrRate)), Burst: int(found.number(attrBurst)),
-	}, at, nil
+	return found.settings(), at, err
 }
 
 // Look implements Store.
@@ -285,16 +328,16 @@ func (t *Table) explain(table string, err error) error {
 // heard remembers DynamoDB's time.
 func (t *Table) heard(at time.Time) {
 	if !at.IsZero() {
-		t.now.Store(at.Unix())
-		t.known.Store(int64(MachineClock()))
+		t.server.now.Store(at.Unix())
+		t.server.known.Store(int64(MachineClock()))
 	}
 }
 
 // time is DynamoDB's, in seconds; 0 before its first answer.
 func (t *Table) time() int64 {
-	now := t.now.Load()
+	now := t.server.now.Load()
 	if now == 0 {
 		return 0
 	}
-	return now + int64((MachineClock()-time.Duration(t.known.Load()))/time.Second)
+	return now + int64((MachineClock()-time.Duration(t.server.known.Load()))/time.Second)
 }
