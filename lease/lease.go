@@ -30,13 +30,15 @@ type Lease struct {
 	log     *slog.Logger
 	kick    chan struct{} // capacity 1: Run has something to look at
 
-	mu      sync.Mutex
-	core    *core
-	changed chan struct{} // closed and replaced when there may be more to take
-	closed  bool
-	phase   Phase // as last logged
-	barred  bool  // logged: nothing can be granted
-	drifts  uint64
+	mu        sync.Mutex
+	core      *core
+	changed   chan struct{} // closed and replaced when there may be more to take
+	closed    bool
+	phase     Phase         // as last logged
+	barred    bool          // logged: nothing can be granted
+	warned    string        // the cause of the problem that was warned of last
+	warnAgain time.Duration // not before
+	drifts    uint64
 }
 
 // New returns a Lease on the table behind store. m may be nil.
@@ -192,10 +194,12 @@ func (l *Lease) poke() {
 	}
 }
 
-// note logs changes of the phase, and what an operator must see.
+// note logs changes of the phase, and what an operator must see: above all what
+// will close every backend unless somebody acts, as soon as it is known.
 func (l *Lease) note() {
 	l.mu.Lock()
-	s := l.core.state(l.clock())
+	now := l.clock()
+	s := l.core.state(now)
 	before, drifts := l.phase, l.core.ledger.stats.Drifts-l.drifts
 	l.phase, l.drifts = s.Phase, l.core.ledger.stats.Drifts
 	if s.Phase != before {
@@ -203,9 +207,17 @@ func (l *Lease) note() {
 	}
 	news := s.Reason != nil && !l.barred
 	l.barred = s.Reason != nil
+	warn := !news && s.Reason == nil && s.Problem != nil && s.Problem.lasting() && (s.Problem.Cause != l.warned || now >= l.warnAgain)
+	if warn {
+		l.warned, l.warnAgain = s.Problem.Cause, now+warnEvery
+	}
 	l.mu.Unlock()
 	if news {
-		l.log.Error("the lease grants nothing", slog.Any("error", s.Reason))
+		l.log.Error("the lease grants nothing", append(trouble(s), slog.Any("error", s.Reason))...)
+	}
+	if warn {
+		l.log.Error("the lease table refuses this process: every backend will close unless somebody acts", append(trouble(s),
+			slog.Duration("closing_begins_in", max(0, l.cfg.drainAfter()-s.Age)), slog.Duration("all_closed_in", max(0, l.cfg.lostAfter()-s.Age)))...)
 	}
 	if drifts > 0 {
 		l.log.Error("the lease table's numbers disagree: see sluice lease status")
@@ -213,12 +225,24 @@ func (l *Lease) note() {
 	if s.Phase == before {
 		return
 	}
-	attrs := []any{slog.String("phase", s.Phase.String()), slog.Int("held", s.Held), slog.Int("in_use", s.InUse), slog.Duration("age", s.Age)}
-	if s.Phase == OK {
-		l.log.Info("lease", attrs...)
-	} else {
-		l.log.Warn("lease", attrs...)
+	level := map[Phase]slog.Level{OK: slog.LevelInfo, Draining: slog.LevelError, Lost: slog.LevelError}
+	severity, ok := level[s.Phase]
+	if !ok {
+		severity = slog.LevelWarn
 	}
+	l.log.Log(context.Background(), severity, "lease", append([]any{slog.String("phase", s.Phase.String()), slog.Int("held", s.Held),
+		slog.Int("in_use", s.InUse), slog.Duration("age", s.Age)}, trouble(s)...)...)
+}
+
+// warnEvery is how often at most a problem of one cause is warned of.
+const warnEvery = 10 * time.Minute
+
+// trouble is the problem as attributes of a log line: none when there is none.
+func trouble(s State) []any {
+	if s.Problem == nil {
+		return nil
+	}
+	return []any{slog.Any("problem", s.Problem)}
 }
 
 // State is a snapshot for who owns the backends, to be read every StateEvery.

@@ -97,6 +97,15 @@ func NewTable(cfg Config, chain aws.Config) *Table {
 	if t.rate == "" {
 		t.rate = t.slots
 	}
+	if provider := chain.Credentials; provider != nil {
+		chain.Credentials = aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
+			credentials, err := provider.Retrieve(ctx)
+			if err != nil && ctx.Err() == nil {
+				err = fmt.Errorf("%w: %w", errCredentials, err)
+			}
+			return credentials, err
+		})
+	}
 	client := func(retryer aws.Retryer) *dynamodb.Client {
 		return dynamodb.NewFromConfig(chain, func(o *dynamodb.Options) {
 			o.Retryer = retryer
@@ -312,17 +321,9 @@ func (t *Table) write(ctx context.Context, u *update) (item, bool, Stamp, error)
 	return found, false, at, err
 }
 
-// explain names the table, says what to do when it is not there, and marks
-// throttling, which needs no look at DynamoDB's types.
+// explain says what an error of a call means.
 func (t *Table) explain(table string, err error) error {
-	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing {
-		return fmt.Errorf("lease: there is no table %s in %s: run sluice lease init, or name the right one in distributed.conn_lease_table or AWS_REGION",
-			table, t.api.Options().Region)
-	}
-	if retry.IsErrorThrottles(retry.DefaultThrottles).IsErrorThrottle(err) == aws.TrueTernary {
-		err = fmt.Errorf("%w: %w", ErrThrottled, err)
-	}
-	return fmt.Errorf("lease: table %s: %w", table, err)
+	return tableError(table, t.api.Options().Region, err)
 }
 
 // heard remembers DynamoDB's time.
