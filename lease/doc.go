@@ -21,6 +21,13 @@
 // still, and no wall clock. So a slot is taken away only when nothing uses it,
 // whoever is dead, slow, or cut off from the table.
 //
+// One thing breaks that: a process that does not run (SIGSTOP, a paused virtual
+// machine, a debugger) closes nothing. When it stands still for ReapAfter, others
+// take its slots while its backends are open, and the cluster is over the limit by
+// what it holds, until it runs again and closes them at once, or the cluster's own
+// limit on a connection's age does. Margin is for this too: at least what the
+// largest sidecar may hold.
+//
 // # Tickets
 //
 // One item holds the time at which the next ticket is due, in DynamoDB's own
