@@ -26,13 +26,16 @@ const (
 // theirs. The number of shards of a table does not change. What an earlier Init or
 // another one left undone, it does. It returns what it did, in words.
 func (t *Table) Init(ctx context.Context, cfg Config) (did []string, err error) {
-	t = t.admin()
+	t = t.again()
 	for _, table := range slices.Compact([]string{t.slots, t.rate}) {
 		made, err := t.create(ctx, table)
 		if err != nil {
 			return did, fmt.Errorf("table %s: %w", table, err)
 		}
 		did = append(did, made...)
+	}
+	if err := t.settle(ctx); err != nil {
+		return did, err
 	}
 	var now intent
 	for tries := 0; ; tries++ {

@@ -159,23 +159,6 @@ func TestExpiredShardBeginsAnew(t *testing.T) {
 	}
 }
 
-func TestClusterName(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		endpoint string
-		port     int
-		want     string
-	}{
-		{"ABC.dsql.us-east-1.on.aws", 5432, "abc.dsql.us-east-1.on.aws"},
-		{" abc.dsql.us-east-1.on.aws. ", 5432, "abc.dsql.us-east-1.on.aws"},
-		{"localhost", 15432, "localhost:15432"},
-	} {
-		if got := Cluster(test.endpoint, test.port); got != test.want {
-			t.Errorf("Cluster(%q, %d) = %q, want %q", test.endpoint, test.port, got, test.want)
-		}
-	}
-}
-
 func TestTwoTables(t *testing.T) {
 	t.Parallel()
 	cfg := worldConfig()

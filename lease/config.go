@@ -53,8 +53,9 @@ type Config struct {
 	Slots, Rate bool
 	// Table holds the slots, RateTable the tickets; empty means Table.
 	Table, RateTable string
-	// Cluster names the cluster in the table; see Cluster.
-	Cluster string
+	// Cluster names the cluster in the table, Earlier is how versions before did,
+	// "" when that is the same; see Cluster.
+	Cluster, Earlier string
 
 	// Limit of the cluster's connections; Margin of it is not used.
 	Limit, Margin int

@@ -61,6 +61,7 @@ var codes = map[string]string{
 var remedies = map[string]string{
 	metrics.CauseTableMissing:   "run sluice lease init, or name the right one in distributed.conn_lease_table or AWS_REGION",
 	metrics.CauseNotInitialised: "run sluice lease init for this endpoint",
+	metrics.CauseTwoLedgers:     "its sidecars go by two names of it, and each ledger has the whole limit: give all the same backend.endpoint, restart them, and delete the settings (sk CFG) of the ledger that nobody uses any more from the table (docs/operations.md)",
 	metrics.CauseAccessDenied:   "give this role dynamodb:GetItem and dynamodb:UpdateItem on the items of its cluster (deploy/iam/lease-sidecar.json)",
 	metrics.CauseCredentials:    "renew the credentials of this process (role, service account, AWS_PROFILE), and see that the machine's clock is right",
 	metrics.CauseThrottled:      "it passes; if it stays so, look at the table's throttled requests and at the account's limits",
@@ -150,7 +151,7 @@ func (p *Problem) LogValue() slog.Value {
 // time, unless somebody acts.
 func (p *Problem) lasting() bool {
 	switch p.Cause {
-	case metrics.CauseAccessDenied, metrics.CauseCredentials, metrics.CauseTableMissing, metrics.CauseNotInitialised:
+	case metrics.CauseAccessDenied, metrics.CauseCredentials, metrics.CauseTableMissing, metrics.CauseNotInitialised, metrics.CauseTwoLedgers:
 		return true
 	}
 	return false

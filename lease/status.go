@@ -24,7 +24,10 @@ type Status struct {
 
 // Status reads all of a cluster's items.
 func (t *Table) Status(ctx context.Context) (Status, error) {
-	t = t.admin()
+	t, err := t.admin(ctx)
+	if err != nil {
+		return Status{}, err
+	}
 	settings, at, err := t.Settings(ctx)
 	if err != nil {
 		return Status{}, err
@@ -131,7 +134,13 @@ func (t *Table) Repairs(s Status, owners []string) []Repair {
 
 // Repair does it. It changes nothing, and says so, when the item is no longer as
 // it was seen.
-func (t *Table) Repair(ctx context.Context, r Repair) error { return r.do(ctx, t.admin()) }
+func (t *Table) Repair(ctx context.Context, r Repair) error {
+	patient, err := t.admin(ctx)
+	if err != nil {
+		return err
+	}
+	return r.do(ctx, patient)
+}
 
 // namedRecords is how many records a condition names at most: DynamoDB takes 300
 // operators.

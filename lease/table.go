@@ -61,7 +61,8 @@ const (
 type Table struct {
 	api, patient *dynamodb.Client // patient sends again: for administration
 	slots, rate  string           // tables
-	cluster      string
+	cluster      string           // the ledger's key
+	earlier      string           // where versions before may have it, "" once that is settled
 	transport    *http.Transport
 	server       *serverTime
 }
@@ -70,15 +71,6 @@ type Table struct {
 type serverTime struct {
 	now   atomic.Int64 // at the last answer, in seconds
 	known atomic.Int64 // when that was, on the machine's clock
-}
-
-// Cluster is the name of a cluster in the table: its endpoint, written one way.
-func Cluster(endpoint string, port int) string {
-	name := strings.TrimSuffix(strings.ToLower(strings.TrimSpace(endpoint)), ".")
-	if port != 5432 {
-		name = net.JoinHostPort(name, strconv.Itoa(port))
-	}
-	return name
 }
 
 // NewTable returns the Store that cfg names, with the given AWS configuration.
@@ -91,6 +83,9 @@ func NewTable(cfg Config, chain aws.Config) *Table {
 	transport := base.WithDialerOptions(func(d *net.Dialer) { d.Timeout = connectTimeout }).GetTransport()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = idleConns, idleConns
 	t := &Table{slots: cfg.Table, rate: cfg.RateTable, cluster: "L#" + cfg.Cluster, transport: transport, server: new(serverTime)}
+	if cfg.Earlier != "" {
+		t.earlier = "L#" + cfg.Earlier
+	}
 	if t.slots == "" {
 		t.slots = t.rate
 	}
@@ -124,8 +119,13 @@ func NewTable(cfg Config, chain aws.Config) *Table {
 
 // admin is the table for who administers it: its calls are sent again while it is
 // throttled or out of reach, some 20 seconds long. Every write of an administrator
-// may be sent twice.
-func (t *Table) admin() *Table {
+// may be sent twice. It is an error that the cluster has two ledgers.
+func (t *Table) admin(ctx context.Context) (*Table, error) {
+	patient := t.again()
+	return patient, patient.settle(ctx)
+}
+
+func (t *Table) again() *Table {
 	patient := *t
 	patient.api = t.patient
 	return &patient
@@ -139,9 +139,11 @@ func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastRe
 func (t *Table) Close() { t.transport.CloseIdleConnections() }
 
 // key of an item of the cluster.
-func (t *Table) key(item string) map[string]types.AttributeValue {
+func (t *Table) key(item string) map[string]types.AttributeValue { return keyOf(t.cluster, item) }
+
+func keyOf(cluster, item string) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{
-		attrCluster: &types.AttributeValueMemberS{Value: t.cluster},
+		attrCluster: &types.AttributeValueMemberS{Value: cluster},
 		attrItem:    &types.AttributeValueMemberS{Value: item},
 	}
 }
@@ -196,6 +198,9 @@ func (i item) shard() Shard {
 
 // Settings implements Store.
 func (t *Table) Settings(ctx context.Context) (Settings, Stamp, error) {
+	if err := t.settle(ctx); err != nil {
+		return Settings{}, Stamp{}, err
+	}
 	slots, at, err := t.settings(ctx, t.slots)
 	if err != nil || t.rate == t.slots {
 		return slots, at, err
@@ -280,9 +285,11 @@ func (t *Table) reserve(ctx context.Context, u *update) (int64, bool, Stamp, err
 
 // read gets an item; an absent one is nil.
 func (t *Table) read(ctx context.Context, table, name string, consistent bool) (item, Stamp, error) {
-	out, err := t.api.GetItem(ctx, &dynamodb.GetItemInput{
-		TableName: &table, Key: t.key(name), ConsistentRead: &consistent,
-	})
+	return t.get(ctx, table, t.key(name), consistent)
+}
+
+func (t *Table) get(ctx context.Context, table string, key map[string]types.AttributeValue, consistent bool) (item, Stamp, error) {
+	out, err := t.api.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: key, ConsistentRead: &consistent})
 	if err != nil {
 		return nil, Stamp{}, t.explain(table, err)
 	}

@@ -19,6 +19,7 @@ const (
 const (
 	CauseTableMissing   = "table_missing"
 	CauseNotInitialised = "not_initialised"
+	CauseTwoLedgers     = "two_ledgers"
 	CauseAccessDenied   = "access_denied"
 	CauseCredentials    = "credentials"
 	CauseThrottled      = "throttled"
@@ -29,7 +30,7 @@ const (
 )
 
 // LeaseCauses are all of them.
-var LeaseCauses = []string{CauseTableMissing, CauseNotInitialised, CauseAccessDenied, CauseCredentials,
+var LeaseCauses = []string{CauseTableMissing, CauseNotInitialised, CauseTwoLedgers, CauseAccessDenied, CauseCredentials,
 	CauseThrottled, CauseTimeout, CauseUnreachable, CauseServerError, CauseOther}
 
 var (
