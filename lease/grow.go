@@ -136,7 +136,8 @@ func (l *ledger) permitted(s *sight, need, fair int, now time.Duration) int {
 
 // found ends the pause between hunts when a look happens on slots that may be taken.
 func (l *ledger) found(shard int, now time.Duration) {
-	if need := l.need(now); need > 0 && l.permitted(l.sight[shard], need, l.fair(now), now) > 0 {
+	room := len(l.parts) < maxParts || l.partIn(shard) != nil
+	if need := l.need(now); room && need > 0 && l.permitted(l.sight[shard], need, l.fair(now), now) > 0 {
 		l.hunt.again = now
 	}
 }

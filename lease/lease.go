@@ -30,15 +30,15 @@ type Lease struct {
 	log     *slog.Logger
 	kick    chan struct{} // capacity 1: Run has something to look at
 
-	mu        sync.Mutex
-	core      *core
-	changed   chan struct{} // closed and replaced when there may be more to take
-	closed    bool
-	phase     Phase         // as last logged
-	barred    bool          // logged: nothing can be granted
-	warned    string        // the cause of the problem that was warned of last
-	warnAgain time.Duration // not before
-	drifts    uint64
+	mu       sync.Mutex
+	core     *core
+	changed  chan struct{} // closed and replaced when there may be more to take
+	closed   bool
+	phase    Phase  // as last logged
+	barred   bool   // logged: nothing can be granted
+	warned   string // the cause of the problem that was warned of last
+	warnedAt time.Duration
+	drifts   uint64
 }
 
 // New returns a Lease on the table behind store. m may be nil.
@@ -207,17 +207,17 @@ func (l *Lease) note() {
 	}
 	news := s.Reason != nil && !l.barred
 	l.barred = s.Reason != nil
-	warn := !news && s.Reason == nil && s.Problem != nil && s.Problem.lasting() && (s.Problem.Cause != l.warned || now >= l.warnAgain)
-	if warn {
-		l.warned, l.warnAgain = s.Problem.Cause, now+warnEvery
-	}
+	warn := l.warnLocked(s, now)
 	l.mu.Unlock()
 	if news {
 		l.log.Error("the lease grants nothing", append(trouble(s), slog.Any("error", s.Reason))...)
 	}
-	if warn {
+	switch {
+	case warn && l.cfg.Slots && s.Problem.kind == callChange:
 		l.log.Error("the lease table refuses this process: every backend will close unless somebody acts", append(trouble(s),
 			slog.Duration("closing_begins_in", max(0, l.cfg.drainAfter()-s.Age)), slog.Duration("all_closed_in", max(0, l.cfg.lostAfter()-s.Age)))...)
+	case warn:
+		l.log.Error("the lease table refuses this process", trouble(s)...)
 	}
 	if drifts > 0 {
 		l.log.Error("the lease table's numbers disagree: see sluice lease status")
@@ -234,8 +234,22 @@ func (l *Lease) note() {
 		slog.Int("in_use", s.InUse), slog.Duration("age", s.Age)}, trouble(s)...)...)
 }
 
-// warnEvery is how often at most a problem of one cause is warned of.
+// warnEvery is how often a problem is warned of that stays. One of another cause is
+// warned of at once, but no more often than heartbeats are.
 const warnEvery = 10 * time.Minute
+
+// warnLocked decides whether a problem that does not pass by itself is to be warned of.
+func (l *Lease) warnLocked(s State, now time.Duration) bool {
+	if s.Reason != nil || s.Problem == nil || !s.Problem.lasting() {
+		return false
+	}
+	since := now - l.warnedAt
+	if l.warned != "" && since < warnEvery && (since < l.cfg.Heartbeat || s.Problem.Cause == l.warned) {
+		return false
+	}
+	l.warned, l.warnedAt = s.Problem.Cause, now
+	return true
+}
 
 // trouble is the problem as attributes of a log line: none when there is none.
 func trouble(s State) []any {

@@ -15,12 +15,17 @@ type sight struct {
 	reapAt      time.Duration    // when the first record of others may be taken
 }
 
-// peer is a record, and since when it has been seen unchanged.
+// peer is a record, since when it has been seen unchanged, and since when its
+// owner has been seen at all.
 type peer struct {
-	text  string
-	rec   Record
-	since time.Duration
+	text         string
+	rec          Record
+	since, first time.Duration
 }
+
+// lasting reports whether a record's process did not just come: it says so, or, of
+// a version before that, was seen to change over a heartbeat.
+func (l *ledger) lasting(p *peer) bool { return p.rec.Lasting || p.since-p.first >= l.cfg.Heartbeat }
 
 // reapAt is when a record's slots may be taken, should it not change until then.
 // Clocks may run differently by one part in a thousand.
@@ -46,7 +51,11 @@ func (l *ledger) see(shard int, image Shard, now time.Duration) {
 			if err != nil {
 				continue // no version of this wrote it; it counts as drift
 			}
-			p = &peer{text: text, rec: rec, since: now}
+			first := now
+			if p != nil {
+				first = p.first
+			}
+			p = &peer{text: text, rec: rec, since: now, first: first}
 		}
 		held += p.rec.Slots
 		s.peers[owner] = p
@@ -56,7 +65,7 @@ func (l *ledger) see(shard int, image Shard, now time.Duration) {
 		s.reapAt = min(s.reapAt, p.reapAt())
 		if p.rec.Home && l.lives(s, p) {
 			s.homes++
-			if p.rec.Lasting {
+			if l.lasting(p) {
 				s.lasting++
 			}
 		}
@@ -87,7 +96,7 @@ func (l *ledger) owed(s *sight, due int) (lasting, new int) {
 	for owner, p := range s.peers {
 		switch {
 		case !p.rec.Waiting || !l.lives(s, p) || l.owns(owner):
-		case p.rec.Lasting:
+		case l.lasting(p):
 			lasting += max(0, due-p.rec.Total)
 		default:
 			new += max(0, min(due, block)-p.rec.Total)

@@ -95,6 +95,23 @@ func TestNewcomersAreOwedABlock(t *testing.T) {
 	}
 }
 
+// A version before does not say that it lasts. It is seen to.
+func TestOlderVersionsLast(t *testing.T) {
+	t.Parallel()
+	l, see := watcher(t, 60, 60)
+	for i, at := range []time.Duration{0, l.cfg.Heartbeat / 2, l.cfg.Heartbeat} {
+		see(at, map[string]Record{"other.1": {Seq: uint64(i), Home: true, Waiting: true}})
+		want := block
+		if at == l.cfg.Heartbeat {
+			want = 30
+		}
+		if l.giving != want {
+			t.Errorf("after %v %d are given, want %d", at, l.giving, want)
+		}
+		l.giving, l.giveAt = 0, 0
+	}
+}
+
 // A look that happens on free slots ends the pause between two hunts.
 func TestLookThatFindsSlotsIsUsed(t *testing.T) {
 	t.Parallel()

@@ -123,6 +123,8 @@ type Problem struct {
 	Table, Region string
 	Remedy        string
 	Err           error // what the call returned
+
+	kind callKind
 }
 
 func (p *Problem) Error() string {
@@ -147,8 +149,8 @@ func (p *Problem) LogValue() slog.Value {
 		slog.String("region", p.Region), slog.String("remedy", p.Remedy), slog.String("error", p.Err.Error()))
 }
 
-// lasting reports whether a problem does not pass by itself: everything closes, in
-// time, unless somebody acts.
+// lasting reports whether a problem does not pass by itself. If it is one of
+// changes, everything closes, in time, unless somebody acts.
 func (p *Problem) lasting() bool {
 	switch p.Cause {
 	case metrics.CauseAccessDenied, metrics.CauseCredentials, metrics.CauseTableMissing, metrics.CauseNotInitialised, metrics.CauseTwoLedgers:
@@ -159,7 +161,7 @@ func (p *Problem) lasting() bool {
 
 // problemOf says what an error of a call means.
 func problemOf(k *call, err error) *Problem {
-	p := &Problem{Step: k.step(), Cause: metrics.CauseOther, Err: err}
+	p := &Problem{Step: k.step(), Cause: metrics.CauseOther, Err: err, kind: k.kind}
 	e, ok := errors.AsType[*TableError](err)
 	switch {
 	case ok:

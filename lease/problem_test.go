@@ -247,6 +247,41 @@ func TestCauseIsToldWhileTheLeaseFails(t *testing.T) {
 	}
 }
 
+// Where only the rate is shared nothing closes: the warning does not say so. A cause
+// that changes all the time is warned of once a heartbeat.
+func TestWarningOfALeaseOfTheRateAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := worldConfig()
+		cfg.Slots = false
+		table := &broken{memory: newMemory(cfg.settings(), time.Now)}
+		r := newRigOn(t, cfg, table)
+		r.admit(t, 1)
+		errs := []error{&TableError{Cause: metrics.CauseAccessDenied, Err: errLost}, &TableError{Cause: metrics.CauseCredentials, Err: errLost}}
+		table.err.Store(&errs[0])
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		flapped := make(chan struct{})
+		go func() {
+			defer close(flapped)
+			for i := 0; ctx.Err() == nil; i++ {
+				table.err.Store(&errs[i%2])
+				time.Sleep(150 * time.Millisecond)
+			}
+		}()
+		for ctx.Err() == nil {
+			_, _ = r.Admit(ctx, 20)
+		}
+		<-flapped
+		text := r.log.String()
+		if n := strings.Count(text, "the lease table refuses this process"); n < 2 || n > 21 || strings.Contains(text, "will close") {
+			t.Errorf("warned of %d times in 20 s:\n%s", n, text)
+		}
+		table.err.Store(nil)
+		r.end(t)
+	})
+}
+
 // A right to write is not there because reads succeed, nor a table because another
 // is; a write that succeeds ends what failed at its table, and any success what
 // concerns all calls.

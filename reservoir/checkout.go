@@ -361,5 +361,8 @@ func (r *Reservoir) emptyError(began time.Time) *EmptyError {
 	if l.Phase != lease.OK {
 		e.Lease = l.Phase.String()
 	}
+	if e.Reason == nil && e.Throttled && l.Local && l.Problem != nil {
+		e.Reason = l.Problem // why dials go by the small share for those out of the table's reach
+	}
 	return e
 }
