@@ -34,9 +34,9 @@ type Lease struct {
 	core     *core
 	changed  chan struct{} // closed and replaced when there may be more to take
 	closed   bool
-	phase    Phase  // as last logged
-	barred   bool   // logged: nothing can be granted
-	warned   string // the cause of the problem that was warned of last
+	phase    Phase    // as last logged
+	barred   bool     // logged: nothing can be granted
+	warned   *Problem // the last one that was warned of
 	warnedAt time.Duration
 	drifts   uint64
 }
@@ -235,7 +235,8 @@ func (l *Lease) note() {
 }
 
 // warnEvery is how often a problem is warned of that stays. One of another cause is
-// warned of at once, but no more often than heartbeats are.
+// warned of at once, but no more often than heartbeats are; one that will close
+// everything, where the one before did not, at any time.
 const warnEvery = 10 * time.Minute
 
 // warnLocked decides whether a problem that does not pass by itself is to be warned of.
@@ -243,11 +244,12 @@ func (l *Lease) warnLocked(s State, now time.Duration) bool {
 	if s.Reason != nil || s.Problem == nil || !s.Problem.lasting() {
 		return false
 	}
-	since := now - l.warnedAt
-	if l.warned != "" && since < warnEvery && (since < l.cfg.Heartbeat || s.Problem.Cause == l.warned) {
+	before, since := l.warned, now-l.warnedAt
+	worse := before == nil || s.Problem.kind == callChange && before.kind != callChange
+	if !worse && since < warnEvery && (since < l.cfg.Heartbeat || s.Problem.Cause == before.Cause) {
 		return false
 	}
-	l.warned, l.warnedAt = s.Problem.Cause, now
+	l.warned, l.warnedAt = s.Problem, now
 	return true
 }
 
