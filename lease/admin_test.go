@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -180,5 +181,48 @@ func TestTwoTables(t *testing.T) {
 	found, _, err := table.read(shortly(t), "rates", itemTickets, true)
 	if err != nil || found.number(attrNext) == 0 {
 		t.Errorf("no tickets in the second table: %v, %v", found, err)
+	}
+}
+
+// A change of the rate is cut off in front of the tickets' own table: it is seen, and
+// finished by the repairs or by the next init.
+func TestUnfinishedRateIsFinished(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"repairs", "init"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			cfg := worldConfig()
+			cfg.RateTable = "tickets"
+			table := newTable(t, cfg)
+			cfg.Cluster = strings.TrimPrefix(table.cluster, "L#")
+			cfg.RateLimit = 60
+			operator, _ := through(t, cfg, func(write int) fault {
+				if write == 1+cfg.Shards {
+					return lost
+				}
+				return passes
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			if _, err := operator.Init(ctx, cfg); err == nil {
+				t.Fatal("the init was not cut off")
+			}
+			s := mustStatus(t, table)
+			if problems := strings.Join(s.Problems(), "\n"); !strings.Contains(problems, "the table of the tickets has 90 per second") || s.Settings.Rate != 90 {
+				t.Errorf("problems %q, rate %d", problems, s.Settings.Rate)
+			}
+			if how == "repairs" {
+				for _, r := range table.Repairs(s, nil) {
+					if err := table.Repair(shortly(t), r); err != nil {
+						t.Error(err)
+					}
+				}
+			} else if _, err := table.Init(shortly(t), cfg); err != nil {
+				t.Error(err)
+			}
+			if s := mustStatus(t, table); len(s.Problems()) > 0 || s.Settings.Rate != 50 {
+				t.Errorf("problems %q, rate %d", s.Problems(), s.Settings.Rate)
+			}
+		})
 	}
 }
