@@ -161,7 +161,7 @@ func (c *Config) derive() {
 	c.Proxy.Kind = proxy.BackendKind(c.Dial.Kind)
 	c.Proxy.Database = c.Dial.Database
 	c.Proxy.MaxStatementBytes = c.Rewrite.MaxBytes
-	c.Lease.Cluster = lease.Cluster(c.Dial.Endpoint, c.Dial.Port)
+	c.Lease.Cluster, c.Lease.Earlier = lease.Cluster(c.Dial.Endpoint, c.Dial.Port)
 	c.Lease.Lifetime = c.Reservoir.BaseLifetime + c.Reservoir.LifetimeJitter
 	c.defaultTo(&c.Reservoir.RateLimit, reservoir.DefaultRateLimit, reservoir.PostgresRateLimit)
 	c.defaultTo(&c.Reservoir.BurstLimit, reservoir.DefaultBurstLimit, reservoir.PostgresRateLimit)
