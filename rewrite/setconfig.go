@@ -206,7 +206,7 @@ func Identifiers(value string) (parts []string, ok bool) {
 			if i < 0 {
 				i = len(rest)
 			}
-			if part, rest = lowered(rest[:i]), rest[i:]; part == "" {
+			if part, rest = string(lowered(nil, []byte(rest[:i]))), rest[i:]; part == "" {
 				return nil, false
 			}
 		}
@@ -219,16 +219,6 @@ func Identifiers(value string) (parts []string, ok bool) {
 		}
 		rest = strings.TrimLeft(rest[1:], blanks)
 	}
-}
-
-// lowered is a name in lower case as PostgreSQL has it in UTF-8: letters beyond ASCII stay.
-func lowered(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'A' && r <= 'Z' {
-			r += 'a' - 'A'
-		}
-		return r
-	}, name)
 }
 
 // quotedName reads a name behind the quote that opens it, in which a quote is doubled.
