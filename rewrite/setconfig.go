@@ -206,7 +206,7 @@ func Identifiers(value string) (parts []string, ok bool) {
 			if i < 0 {
 				i = len(rest)
 			}
-			if part, rest = strings.ToLower(rest[:i]), rest[i:]; part == "" {
+			if part, rest = string(lowered(nil, []byte(rest[:i]))), rest[i:]; part == "" {
 				return nil, false
 			}
 		}

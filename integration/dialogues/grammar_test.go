@@ -543,10 +543,13 @@ func (g *drawer) configText() string {
 		return g.observer()
 	}
 	one := func() string {
-		c := pick(g, []string{"DateStyle", "ISO, DMY", "sql, mdy", "German, YMD", "nosuch"}, []string{"TimeZone", "Asia/Tokyo", "europe/berlin", "UTC"},
-			[]string{"IntervalStyle", "sql_standard", "POSTGRES", "nosuch"}, []string{"search_path", "s1", "s2, public", `"$user", s1`, "s1,,s2"},
-			[]string{"extra_float_digits", "0", "3", "77", "x"}, []string{"enable_seqscan", "off", "true", "1", "x"}, []string{"application_name", "x", "y"},
-			[]string{"statement_timeout", "12345", "20s", "x"}, []string{"statement_timeout", "1min"}, []string{"lock_timeout", "7s"})
+		all := [][]string{{"DateStyle", "ISO, DMY", "sql, mdy", "German, YMD", "nosuch"}, {"TimeZone", "Asia/Tokyo", "europe/berlin", "UTC"},
+			{"IntervalStyle", "sql_standard", "POSTGRES", "nosuch"}, {"search_path", "s1", "s2, public", `"$user", s1`, "s1,,s2"},
+			{"extra_float_digits", "0", "3", "77", "x"}, {"enable_seqscan", "off", "true", "1", "x"}, {"statement_timeout", "12345", "20s", "x"}, {"statement_timeout", "1min"}, {"lock_timeout", "7s"}}
+		if g.dsql { // with PostgreSQL a function that sets what Sluice keeps sets the server's
+			all = append(all, []string{"application_name", "x", "y"})
+		}
+		c := pick(g, all...)
 		return fmt.Sprintf("%s('%s', '%s', %v)", pick(g, "set_config", "set_config", "pg_catalog.set_config", "SET_CONFIG"), c[0], pick(g, c[1:]...), g.one(2))
 	}
 	switch g.IntN(6) {

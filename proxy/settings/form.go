@@ -76,7 +76,7 @@ func Normal(name, value string) (string, *wire.Error) {
 }
 
 func errInvalidValue(name, value, hint string) *wire.Error {
-	return &wire.Error{Code: "22023", Message: fmt.Sprintf("invalid value for parameter %q: %q", name, value), Hint: hint}
+	return &wire.Error{Code: "22023", Message: fmt.Sprintf("invalid value for parameter %q: \"%s\"", name, value), Hint: hint}
 }
 
 // ErrOneArgument is a list for a setting that takes one value.

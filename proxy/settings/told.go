@@ -35,6 +35,9 @@ func Told(name, value string) (string, *wire.Error) {
 			return d.String(), nil
 		}
 	case name == "client_encoding":
+		if value == "UNICODE" { // which PostgreSQL leaves as it is, for old drivers
+			return value, nil
+		}
 		if shown := Reported(name, value); shown == "UTF8" {
 			return shown, nil
 		}
