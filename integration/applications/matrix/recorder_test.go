@@ -22,10 +22,12 @@ type recorder struct {
 	port   int
 	server string // host:port
 
-	mu       sync.Mutex
-	refused  []refusal
-	closed   bool
-	sessions map[net.Conn]bool
+	mu      sync.Mutex
+	refused []refusal
+	// conflicts are the errors of conflicts, from the beginning on.
+	conflicts []refusal
+	closed    bool
+	sessions  map[net.Conn]bool
 }
 
 // startRecorder listens until the test ends.
@@ -66,6 +68,19 @@ func (r *recorder) take() []refusal {
 	refused := r.refused
 	r.refused = nil
 	return refused
+}
+
+// differed returns the conflicts that an application was told, and of these how many say that the rows
+// of a SELECT were others.
+func (r *recorder) differed() (all []refusal, selects int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.conflicts {
+		if strings.Contains(c.detail, "Replay refused: the result of statement") && strings.Contains(c.detail, "(select) differs in its ") {
+			selects++
+		}
+	}
+	return r.conflicts, selects
 }
 
 // hold keeps a connection to be closed with the recorder; false when that is closed.
@@ -209,6 +224,9 @@ func (s *session) answered(kind byte, body []byte) {
 	defer s.mu.Unlock()
 	s.recorder.mu.Lock()
 	defer s.recorder.mu.Unlock()
-	s.recorder.refused = append(s.recorder.refused, refusal{
-		code: fields['C'], message: fields['M'], detail: fields['D'], hint: fields['H'], statement: s.last})
+	told := refusal{code: fields['C'], message: fields['M'], detail: fields['D'], hint: fields['H'], statement: s.last}
+	s.recorder.refused = append(s.recorder.refused, told)
+	if told.code == "40001" {
+		s.recorder.conflicts = append(s.recorder.conflicts, told)
+	}
 }
