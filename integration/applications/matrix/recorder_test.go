@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -70,17 +71,20 @@ func (r *recorder) take() []refusal {
 	return refused
 }
 
-// differed returns the conflicts that an application was told, and of these how many say that the rows
-// of a SELECT were others.
-func (r *recorder) differed() (all []refusal, selects int) {
+// otherRows is what Sluice says of a conflict where the application had rows that are others now: of a
+// SELECT, or of an UPDATE with RETURNING, as Sequelize's increment is.
+var otherRows = regexp.MustCompile(`Replay refused: the result of statement \d+ \((select|update)\) differs in its (values|size)`)
+
+// differed returns the conflicts that an application was told, and how many of these say so.
+func (r *recorder) differed() (all []refusal, rows int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.conflicts {
-		if strings.Contains(c.detail, "Replay refused: the result of statement") && strings.Contains(c.detail, "(select) differs in its ") {
-			selects++
+		if otherRows.MatchString(c.detail) {
+			rows++
 		}
 	}
-	return r.conflicts, selects
+	return r.conflicts, rows
 }
 
 // hold keeps a connection to be closed with the recorder; false when that is closed.
