@@ -104,7 +104,7 @@ async function enumeration () {
   await Person.sync()
   await Person.bulkCreate([{ id: 1, now: 'happy' }, { id: 2, now: 'sad' }])
   const said = (await Person.findAll({ order: ['now'] })).map(p => [p.id, p.now])
-  await Person.drop()
+  await Person.drop({})
   return said
 }
 
@@ -120,7 +120,7 @@ async function writers () {
 
 steps.run('sequelize', {
   up: { tables: next, alter: next, default: next, widen: next, again: async () => (await umzug.up()).length },
-  use: { crud, relations, nested, bulk, batches, stream, enum: enumeration, writers },
+  use: { crud, relations, nested, bulk, batches, stream, writers, enum: enumeration },
   down: { down: () => umzug.down({ to: 0 }).then(tables) },
   end: () => sequelize.close()
 })

@@ -135,7 +135,7 @@ const connected = work => async () => {
   return work()
 }
 
-const using = Object.fromEntries(Object.entries({ crud, relations, nested, bulk, batches, stream, enum: enumeration, writers }).map(([name, work]) => [name, connected(work)]))
+const using = Object.fromEntries(Object.entries({ crud, relations, nested, bulk, batches, stream, writers, enum: enumeration }).map(([name, work]) => [name, connected(work)]))
 
 steps.run('typeorm', {
   up: { tables: upTo(1), alter: upTo(2), default: upTo(3), widen: upTo(4), again },

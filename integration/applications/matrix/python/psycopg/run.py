@@ -159,6 +159,6 @@ if steps.phase == "up":
     steps.chain(("tables", tables), ("alter", alter), ("default", default), ("widen", widen))
 elif steps.phase == "use":
     steps.each(("crud", crud), ("relations", relations), ("nested", nested), ("bulk", bulk), ("batches", batches),
-               ("stream", stream), ("enum", enum), ("writers", writers))
+               ("stream", stream), ("writers", writers), ("enum", enum))
 else:
     steps.step("down", down)

@@ -179,6 +179,6 @@ if steps.phase == "up":
                 ("widen", upgrade(widen)), ("again", again))
 elif steps.phase == "use":
     steps.each(("crud", crud), ("relations", relations), ("nested", nested), ("bulk", bulk), ("batches", batches),
-               ("stream", stream), ("enum", enum), ("writers", writers))
+               ("stream", stream), ("writers", writers), ("enum", enum))
 else:
     steps.step("down", down)
