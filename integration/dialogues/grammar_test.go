@@ -484,6 +484,10 @@ var themes = []theme{
 		return pick(g, "DECLARE k1 NO SCROLL CURSOR FOR SELECT generate_series(1, 3) AS d", "DECLARE k1 CURSOR FOR SELECT n FROM t_{X} ORDER BY n",
 			"FETCH 1 FROM k1", "FETCH 2 FROM k1", "MOVE 1 FROM k1", "CLOSE k1", "FETCH ALL FROM k1", "CLOSE ALL", "FETCH 0 FROM k1")
 	}},
+	{name: "cursors that are held", weight: 1, dsqlOnly: true, texts: func(g *drawer) string {
+		return pick(g, "DECLARE k2 NO SCROLL CURSOR WITH HOLD FOR SELECT generate_series(1, 3) AS d", "DECLARE k2 NO SCROLL CURSOR WITH HOLD FOR SELECT n FROM t_{X} ORDER BY n",
+			"DECLARE k3 NO SCROLL CURSOR WITH HOLD FOR VALUES (1), (2)", "FETCH 1 FROM k2", "FETCH 2 FROM k2", "MOVE 1 FROM k2", "CLOSE k2", "FETCH ALL FROM k3", "FETCH PRIOR FROM k2", "CLOSE ALL", "DISCARD ALL")
+	}},
 	{name: "isolation", weight: 1, postgresOnly: true, texts: func(g *drawer) string {
 		return pick(g, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SET transaction_isolation = 'serializable'", "SHOW transaction_isolation", "SHOW transaction_isolation",
 			"SET default_transaction_isolation = 'repeatable read'", "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ",
