@@ -43,6 +43,8 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 		return s.executeDiscard(st)
 	case st.Database != nil:
 		return s.runLocal(st, false, false)
+	case st.CopyIn != nil:
+		return s.executeCopy(st, p.text)
 	case st.Alters():
 		s.t.altering = st // until the Sync shows that nothing else is in the group
 		return nil

@@ -55,7 +55,9 @@ func (r *rewriter) copyIn(p *part) bool {
 		return true
 	}
 	p.st.CopyIn = c
-	r.find(handled(CopyFrom, Answered, Warning, byInserts, p.st.Start))
+	f := handled(CopyFrom, Answered, Warning, byInserts, p.st.Start)
+	f.Remedy = "for all or nothing, COPY at most 3,000 rows at a time"
+	r.find(f)
 	return true
 }
 

@@ -85,6 +85,8 @@ func (v *validation) guarantees() {
 		"PostgreSQL takes DDL in transactions, and nothing is read where rewrite.enabled is false; set it to refuse")
 	v.want(v.config.SetNotNull == "refuse" || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL && v.config.AddConstraint == "steps", "ddl.set_not_null",
 		"a CHECK stands for NOT NULL on kind dsql only, with rewrite.enabled and ddl.add_constraint at steps; set it to refuse")
+	v.want(c.CopyFrom == "server" || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.CopyFromKey,
+		"PostgreSQL takes COPY, and nothing is read where rewrite.enabled is false; set it to server")
 	v.want(!dropped || v.config.RewriteSession != "true", "rewrite.session",
 		"sessions of PostgreSQL have sequences and temporary tables to discard; leave it at auto, or set it to false")
 	v.want(!dropped || v.config.RewriteExtensions != "true", rewrite.ExtensionsKey,
