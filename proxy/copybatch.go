@@ -16,7 +16,8 @@ import (
 )
 
 // The INSERTs of a COPY (copyinsert.go). A batch is one INSERT where that is short enough to be
-// read, else several in a transaction.
+// read, else several. Even one has a BEGIN and a COMMIT: so a loss or a cancel in front of the
+// COMMIT has a known outcome.
 //
 // Outside of a block a batch is Sluice's own transaction, of which the client has been told
 // nothing: behind a conflict it is run again, whether or not a log has it, and behind 54000 in
@@ -28,11 +29,13 @@ const (
 	// 10 MiB count indexes too.
 	mostCopyRows  = 3000
 	mostCopyBytes = 8 << 20
-	// mostInsertRows and mostInsertBytes bound an INSERT, unless a single row is longer;
-	// mostMappedBytes one that has to be parsed.
-	mostInsertRows  = 1000
+	// mostInsertBytes bounds an INSERT, unless a single row is longer; mostMappedBytes one that
+	// has to be parsed.
 	mostInsertBytes = 256 << 10
 	mostMappedBytes = 32 << 10
+	// mostBlockRows bounds an INSERT in a block, where an error of a constraint tells no more
+	// than the lines of its INSERT.
+	mostBlockRows = 50
 )
 
 // heldRows are rows that have not been inserted.
@@ -95,13 +98,16 @@ type insert struct {
 
 // inserts are the INSERTs of rows.
 func (c *copying) inserts(rows []heldRow) (all []insert) {
-	most := min(mostInsertBytes, c.mostInsert()/2) // half: the planner bounds tokens too
+	most, count := min(mostInsertBytes, c.mostInsert()/2), mostCopyRows // half: the planner bounds tokens too
+	if c.block {
+		count = mostBlockRows
+	}
 	if c.mapped {
 		most = min(most, mostMappedBytes)
 	}
 	for len(rows) > 0 {
 		n, size := 1, rows[0].to-rows[0].from+len(c.into)
-		for n < len(rows) && n < mostInsertRows && size+1+rows[n].to-rows[n].from <= most {
+		for n < len(rows) && n < count && size+1+rows[n].to-rows[n].from <= most {
 			size += 1 + rows[n].to - rows[n].from
 			n++
 		}
@@ -218,31 +224,21 @@ func (f *failure) with(where copyrows.Where, table string) *wire.Error {
 // transact runs the INSERTs of rows in a transaction of their own, and ends it by COMMIT or
 // ROLLBACK. It has failed where f is not nil; err is the session's end.
 func (c *copying) transact(rows []heldRow, how string) (f *failure, err error) {
-	all := c.inserts(rows)
-	single := len(all) == 1 && how == "COMMIT"
-	if !single {
-		if f, err := c.control("BEGIN"); f != nil || err != nil {
-			return f, err
-		}
+	if f, err := c.control("BEGIN"); f != nil || err != nil {
+		return f, err
 	}
 	before := 0
-	for _, in := range all {
+	for _, in := range c.inserts(rows) {
 		end, err := c.s.turnInside(c.how, func() error { return c.s.ask(in.text) })
 		if err != nil {
 			return nil, err
-		}
-		if single {
-			if end.told == nil && end.stopped != nil { // it is committed
-				c.s.t.unheeded = end.stopped
-				end.stopped = nil
-			}
 		}
 		if f = failedInsert(&end, in, before); f != nil {
 			break
 		}
 		before += len(in.rows)
 	}
-	if f == nil && !single {
+	if f == nil {
 		f, err = c.control(how)
 	}
 	if err == nil && c.s.inBlock() {
