@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sluice-proxy/sluice/proxy/copyrows"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -18,6 +16,9 @@ import (
 // The INSERTs of a COPY (copyinsert.go). A batch is one INSERT where that is short enough to be
 // read, else several. Even one has a BEGIN and a COMMIT: so a loss or a cancel in front of the
 // COMMIT has a known outcome.
+//
+// The rows of a batch are held until its COMMIT is answered, so that it can be run again; memory is
+// bounded by that. Its INSERTs are made one after the other only where they are sent.
 //
 // Outside of a block a batch is Sluice's own transaction, of which the client has been told
 // nothing: behind a conflict it is run again, whether or not a log has it, and behind 54000 in
@@ -38,50 +39,26 @@ const (
 	mostBlockRows = 50
 )
 
-// heldRows are rows that have not been inserted.
-type heldRows struct {
-	tuples []byte // as VALUES has them
-	rows   []heldRow
-}
-
-// heldRow is one of them.
-type heldRow struct {
-	from, to int // in tuples
-	line     int
-	text     []byte // as much of the line as an error shows; nil in the binary format
-}
-
 // add takes a row. The rows that are held are inserted first, where it does not go with them.
 func (c *copying) add(row *copyrows.Row) error {
-	h := &c.held
-	from := len(h.tuples)
-	h.tuples = copyrows.AppendTuple(h.tuples, row.Fields)
-	held := heldRow{from: from, to: len(h.tuples), line: row.Line}
-	if row.Text != nil {
-		held.text = slices.Clone(copyrows.Clip(row.Text))
-	}
-	if most, size := c.mostInsert(), held.to-from+len(c.into); size > most {
-		h.tuples = h.tuples[:from]
+	size, most := copyrows.TupleLen(row.Fields), c.mostInsert()
+	if whole := size + len(c.into); whole > most {
 		if err := c.tried(); err != nil {
 			return err
 		}
 		return c.partly(&wire.Error{Code: "54000", Message: "row too long", Context: copyrows.Where{Line: row.Line}.Context(c.Name),
-			Detail: "Its INSERT has " + strconv.Itoa(size) + " bytes, of which " + strconv.Itoa(most) + " are read (rewrite.max_bytes, backend.max_message_bytes)."})
+			Detail: fmt.Sprintf("Its INSERT has %d bytes, of which %d are read (rewrite.max_bytes, backend.max_message_bytes).", whole, most)})
 	}
-	if len(h.rows) > 0 && (len(h.rows) == mostCopyRows || len(h.tuples) > mostCopyBytes) {
-		tuple := slices.Clone(h.tuples[from:])
-		h.tuples = h.tuples[:from]
+	if len(c.held.Rows) == mostCopyRows || c.held.Size()+size > mostCopyBytes {
 		if err := c.flush(); err != nil {
 			return err
 		}
-		h.tuples = append(h.tuples, tuple...)
-		held.from, held.to = 0, len(tuple)
 	}
-	h.rows = append(h.rows, held)
+	c.held.Add(row)
 	return nil
 }
 
-// mostInsert bounds the text of an INSERT of one row.
+// mostInsert bounds the text of an INSERT of one row: it must be read, and the server must take it.
 func (c *copying) mostInsert() int {
 	most := c.s.srv.cfg.MaxStatementBytes
 	if n := c.s.srv.cfg.MaxMessageBytes; n > 0 {
@@ -90,46 +67,22 @@ func (c *copying) mostInsert() int {
 	return most - wire.HeaderLen - 1
 }
 
-// insert is one INSERT, of rows that are held.
-type insert struct {
-	text string
-	rows []heldRow
-}
-
-// inserts are the INSERTs of rows.
-func (c *copying) inserts(rows []heldRow) (all []insert) {
-	most, count := min(mostInsertBytes, c.mostInsert()/2), mostCopyRows // half: the planner bounds tokens too
+// inserts are the INSERTs of rows. Those of several rows have half of what is read at most: the
+// planner bounds the number of tokens too.
+func (c *copying) inserts(rows []copyrows.Held) []copyrows.Insert {
+	most, count := min(mostInsertBytes, c.mostInsert()/2), mostCopyRows
 	if c.block {
 		count = mostBlockRows
 	}
 	if c.mapped {
 		most = min(most, mostMappedBytes)
 	}
-	for len(rows) > 0 {
-		n, size := 1, rows[0].to-rows[0].from+len(c.into)
-		for n < len(rows) && n < count && size+1+rows[n].to-rows[n].from <= most {
-			size += 1 + rows[n].to - rows[n].from
-			n++
-		}
-		var text strings.Builder
-		text.Grow(size)
-		text.WriteString(c.into)
-		for i, row := range rows[:n] {
-			if i > 0 {
-				text.WriteByte(',')
-			}
-			text.Write(c.held.tuples[row.from:row.to])
-		}
-		all = append(all, insert{text.String(), rows[:n]})
-		rows = rows[n:]
-	}
-	return all
+	return c.held.Inserts(c.into, rows, count, most)
 }
 
 // flush inserts the rows that are held. An error is for the client, or the session's end.
 func (c *copying) flush() error {
-	h := &c.held
-	if len(h.rows) == 0 {
+	if len(c.held.Rows) == 0 {
 		return nil
 	}
 	if err := c.s.wantsMore(); err != nil {
@@ -140,45 +93,46 @@ func (c *copying) flush() error {
 	if c.block {
 		err = c.insertInBlock()
 	} else {
-		err = c.commit(h.rows)
+		err = c.commit(c.held.Rows)
 	}
-	h.tuples, h.rows = h.tuples[:0], h.rows[:0]
+	c.held.Reset()
 	return err
 }
 
 // tried is the error of the rows that are held, which are not to be committed any more; nil where
-// the server takes them. A block fails by what follows.
+// the server takes them. A block fails by what follows, and there they are inserted. Any other
+// error of the try is not told: what follows is.
 func (c *copying) tried() error {
-	h := &c.held
-	if len(h.rows) == 0 {
+	rows := c.held.Rows
+	if len(rows) == 0 {
 		return nil
 	}
 	if c.block {
 		return c.insertInBlock()
 	}
-	f, err := c.transact(h.rows, "ROLLBACK")
+	f, err := c.transact(rows, "ROLLBACK")
 	if err != nil || f == nil || !f.ofData() {
 		return err
 	}
-	return c.located(f, h.rows)
+	return c.located(f, rows)
 }
 
 // insertInBlock inserts the rows that are held in the client's block.
 func (c *copying) insertInBlock() error {
-	for _, in := range c.inserts(c.held.rows) {
-		end, err := c.s.turnInside(c.how, func() error { return c.s.ask(in.text) })
+	for _, in := range c.inserts(c.held.Rows) {
+		end, err := c.s.turnInside(c.how, func() error { return c.s.ask(in.Text) })
 		if err != nil {
 			return err
 		}
 		if f := failedInsert(&end, in, 0); f != nil {
 			where, sure := c.placed(f)
-			if first, last := in.rows[0].line, in.rows[len(in.rows)-1].line; !sure && f.ofData() {
+			if first, last := in.Rows[0].Line, in.Rows[len(in.Rows)-1].Line; !sure && f.ofData() {
 				f.told.Context = fmt.Sprintf("COPY %s, lines %d to %d", c.Name, first, last)
 				return f.told
 			}
 			return f.with(where, c.Name)
 		}
-		c.inserted += len(in.rows)
+		c.inserted += len(in.Rows)
 	}
 	return nil
 }
@@ -187,13 +141,14 @@ func (c *copying) insertInBlock() error {
 type failure struct {
 	told    *wire.Error
 	payload []byte // of the server's error; nil for others
-	insert         // empty where it was none of the INSERTs
-	before  int    // rows of the transaction in front of it
+	// Insert is empty where it was none of them.
+	copyrows.Insert
+	before int // rows of the transaction in front of it
 }
 
 // failedInsert is how an INSERT has failed; nil where it has not.
-func failedInsert(end *insideEnd, in insert, before int) *failure {
-	f := &failure{told: end.told, insert: in, before: before}
+func failedInsert(end *insideEnd, in copyrows.Insert, before int) *failure {
+	f := &failure{told: end.told, Insert: in, before: before}
 	for frame := range framesOf(end.kept) {
 		if frame[0] == wire.ErrorResponse {
 			f.payload = frame[wire.HeaderLen:]
@@ -222,21 +177,22 @@ func (f *failure) with(where copyrows.Where, table string) *wire.Error {
 }
 
 // transact runs the INSERTs of rows in a transaction of their own, and ends it by COMMIT or
-// ROLLBACK. It has failed where f is not nil; err is the session's end.
-func (c *copying) transact(rows []heldRow, how string) (f *failure, err error) {
+// ROLLBACK. It has failed where f is not nil; err is the session's end. No transaction is open
+// afterwards, whatever has come of it.
+func (c *copying) transact(rows []copyrows.Held, how string) (f *failure, err error) {
 	if f, err := c.control("BEGIN"); f != nil || err != nil {
 		return f, err
 	}
 	before := 0
 	for _, in := range c.inserts(rows) {
-		end, err := c.s.turnInside(c.how, func() error { return c.s.ask(in.text) })
+		end, err := c.s.turnInside(c.how, func() error { return c.s.ask(in.Text) })
 		if err != nil {
 			return nil, err
 		}
 		if f = failedInsert(&end, in, before); f != nil {
 			break
 		}
-		before += len(in.rows)
+		before += len(in.Rows)
 	}
 	if f == nil {
 		f, err = c.control(how)
@@ -253,12 +209,16 @@ func (c *copying) control(sql string) (*failure, error) {
 	if end.told == nil && end.stopped != nil {
 		c.s.t.unheeded, end.stopped = end.stopped, nil
 	}
-	return failedInsert(&end, insert{}, 0), err
+	return failedInsert(&end, copyrows.Insert{}, 0), err
 }
 
 // commit inserts rows in a transaction of their own, or in several where they are too many for
 // one. An error is for the client, or the session's end.
-func (c *copying) commit(rows []heldRow) error {
+//
+// The log of a transaction runs it again where it can; what reaches this place is a batch that no
+// log has, or whose budget is spent. Nobody has seen anything of it, so that it may be run again
+// all the same, with the pauses of a transaction that has met its first conflict.
+func (c *copying) commit(rows []copyrows.Held) error {
 	attempts := retry.Attempts{}
 	for {
 		f, err := c.transact(rows, "COMMIT")
@@ -300,12 +260,12 @@ func (c *copying) commit(rows []heldRow) error {
 // located is the error of a transaction of rows, with the line that it is of. Where the error does
 // not tell, the line is looked for: it is the last of the fewest rows that fail, each time in a
 // transaction that is rolled back.
-func (c *copying) located(f *failure, rows []heldRow) error {
+func (c *copying) located(f *failure, rows []copyrows.Held) error {
 	where, sure := c.placed(f)
 	if sure {
 		return c.partly(f.with(where, c.Name))
 	}
-	low, high, seen := f.before, f.before+len(f.rows), false // high rows fail, low rows do not
+	low, high, seen := f.before, f.before+len(f.Rows), false // high rows fail, low rows do not
 	for low+1 < high || !seen {
 		n := (low + high) / 2
 		if low+1 >= high {
@@ -326,49 +286,30 @@ func (c *copying) located(f *failure, rows []heldRow) error {
 			low = n
 		}
 	}
-	row := rows[high-1]
-	where = copyrows.Where{Line: row.line, Text: row.text, Whole: row.text != nil && f.told.Code != uniqueViolation}
+	where = rows[high-1].Whole()
+	if code := f.told.Code; code[:2] == "23" && code != notNullViolation && code != checkViolation {
+		where = copyrows.Where{Line: where.Line} // PostgreSQL looks at indexes when it has left the line
+	}
 	return c.partly(f.with(where, c.Name))
 }
 
-// SQLSTATEs of constraints that say nothing of a line in PostgreSQL, or not of its text.
+// SQLSTATEs of constraints. PostgreSQL looks at foreign keys behind the last line, and tells none.
 const (
-	uniqueViolation     = "23505"
+	notNullViolation    = "23502"
 	foreignKeyViolation = "23503"
+	checkViolation      = "23514"
 )
 
 // placed is the place that an error tells, by its position in the INSERT. sure: no other place is
 // to be looked for.
 func (c *copying) placed(f *failure) (where copyrows.Where, sure bool) {
-	if f.told.Code == foreignKeyViolation || f.text == "" {
+	if f.told.Code == foreignKeyViolation || f.Text == "" {
 		return where, true
 	}
-	at := byteAt(f.text, string(retry.Field(f.payload, 'P')))
-	start := len(c.into)
-	for _, row := range f.rows {
-		size := row.to - row.from
-		if at >= start && at < start+size {
-			column, value := copyrows.At(c.held.tuples[row.from:row.to], at-start)
-			if column >= len(c.names) {
-				break
-			}
-			return copyrows.Where{Line: row.line, Column: c.names[column], Value: value, Null: value == nil, Unknown: c.Binary}, true
-		}
-		start += size + 1
+	where, column, ok := c.held.At(&f.Insert, string(retry.Field(f.payload, 'P')))
+	if !ok || column >= len(c.names) {
+		return copyrows.Where{}, false
 	}
-	return where, false
-}
-
-// byteAt is where a position of an error stands in a text, in bytes from 0; -1 for none.
-func byteAt(text, position string) int {
-	n, err := strconv.Atoi(position)
-	if err != nil {
-		return -1
-	}
-	at := 0
-	for ; n > 1 && at < len(text); n-- {
-		_, size := utf8.DecodeRuneInString(text[at:])
-		at += size
-	}
-	return at
+	where.Column, where.Unknown = c.names[column], c.Binary
+	return where, true
 }

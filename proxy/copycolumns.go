@@ -6,20 +6,23 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/proxy/copyrows"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // The table of a COPY that is carried out by INSERTs: what it is, and which of its columns the data
-// have. The errors are PostgreSQL's.
+// have. The catalog is asked each time, as a server does that takes a COPY: between two of them the
+// table may have become another. What changes between the look and an INSERT the server tells then.
 
 // byteaOID is the type of a mapped column, as clients know it.
 const byteaOID = 17
 
 // lookUp returns the columns that the data have, in their order. It asks the catalog, in the
-// client's block where there is one.
-func (c *copying) lookUp() ([]rewrite.CopyColumn, error) {
+// client's block where there is one: the block may have made the table. A table that the COPY
+// names and nobody has is the server's error of the cast to regclass, which is that of COPY.
+func (c *copying) lookUp() ([]copyrows.Facts, error) {
 	query := fmt.Sprintf(`SELECT c.relkind, c.relhasrules, a.attname, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE a.atttypid END, a.attgenerated <> '', a.attidentity = 'a'`+
 		` FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped`+
 		` LEFT JOIN pg_catalog.pg_type t ON t.oid = a.atttypid WHERE c.oid = %s::pg_catalog.regclass ORDER BY a.attnum`, literal(c.Table))
@@ -30,7 +33,7 @@ func (c *copying) lookUp() ([]rewrite.CopyColumn, error) {
 	if why := end.why(); why != nil {
 		return nil, why
 	}
-	var all []rewrite.CopyColumn
+	var all []copyrows.Facts
 	for frame := range framesOf(end.kept) {
 		if frame[0] != wire.DataRow {
 			continue
@@ -39,39 +42,39 @@ func (c *copying) lookUp() ([]rewrite.CopyColumn, error) {
 		if len(row) != 6 {
 			return nil, errInternal
 		}
-		if err := c.kind(row[0], row[1] == "t"); err != nil {
-			return nil, err
+		if bad := copyrows.ErrKind(row[0], c.Name); bad != nil {
+			return nil, toldOf(bad, c.Name)
+		}
+		if row[1] == "t" { // COPY goes by no rules, an INSERT does
+			return nil, c.errNotCarried("which has rules")
 		}
 		oid, _ := strconv.ParseUint(row[3], 10, 32)
-		if row[2] != "" {
-			all = append(all, rewrite.CopyColumn{Name: row[2], Type: uint32(oid), Generated: row[4] == "t", Always: row[5] == "t"})
+		if row[2] != "" { // a table may have no columns
+			all = append(all, copyrows.Facts{Column: copyrows.Column{Name: row[2], Type: uint32(oid)}, Generated: row[4] == "t", Always: row[5] == "t"})
 		}
 	}
 	if err := c.asKnown(all); err != nil {
 		return nil, err
 	}
-	return c.chosen(all)
-}
-
-// kind is the error of a relation that takes no COPY, or not by INSERTs.
-func (c *copying) kind(relkind string, rules bool) error {
+	columns, bad := copyrows.Chosen(c.Name, all, c.Columns)
 	switch {
-	case relkind == "v":
-		return &wire.Error{Code: "42809", Message: fmt.Sprintf("cannot copy to view \"%s\"", c.Name)}
-	case relkind == "m":
-		return &wire.Error{Code: "42809", Message: fmt.Sprintf("cannot copy to materialized view \"%s\"", c.Name)}
-	case relkind == "S":
-		return &wire.Error{Code: "42809", Message: fmt.Sprintf("cannot copy to sequence \"%s\"", c.Name)}
-	case relkind != "r" && relkind != "p":
-		return &wire.Error{Code: "42809", Message: fmt.Sprintf("cannot copy to non-table relation \"%s\"", c.Name)}
-	case rules:
-		return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("COPY to the table \"%s\", which has rules, is not carried out by INSERTs (%s)", c.Name, rewrite.CopyFromKey)}
+	case bad != nil:
+		return nil, toldOf(bad, c.Name)
+	case len(columns) == 0: // there are no VALUES of nothing
+		return nil, c.errNotCarried("which has no columns to write to")
 	}
-	return nil
+	return columns, nil
 }
 
-// asKnown gives mapped columns the name and type that clients know them by.
-func (c *copying) asKnown(all []rewrite.CopyColumn) error {
+// errNotCarried refuses a table that COPY takes and INSERTs cannot stand for.
+func (c *copying) errNotCarried(why string) *wire.Error {
+	return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("COPY to the table \"%s\", %s, is not carried out by INSERTs (%s)", c.Name, why, rewrite.CopyFromKey),
+		Hint: "Write INSERTs of at most 3,000 rows."}
+}
+
+// asKnown gives mapped columns the name and type that clients know them by: the data have these,
+// and an INSERT that names them is planned as a client's is.
+func (c *copying) asKnown(all []copyrows.Facts) error {
 	names, err := c.s.names()
 	if err != nil {
 		return err
@@ -89,27 +92,12 @@ func (c *copying) asKnown(all []rewrite.CopyColumn) error {
 	return nil
 }
 
-// chosen are the columns that the COPY names, or all that it can.
-func (c *copying) chosen(all []rewrite.CopyColumn) (columns []rewrite.CopyColumn, err error) {
-	if c.Columns == nil {
-		columns = slices.DeleteFunc(all, func(column rewrite.CopyColumn) bool { return column.Generated })
-		if len(columns) == 0 {
-			return nil, &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("COPY to the table \"%s\", which has no columns, is not carried out by INSERTs (%s)", c.Name, rewrite.CopyFromKey)}
-		}
-		return columns, nil
-	}
-	for _, name := range c.Columns {
-		is := func(column rewrite.CopyColumn) bool { return column.Name == name }
-		i := slices.IndexFunc(all, is)
-		switch {
-		case i < 0:
-			return nil, &wire.Error{Code: undefinedColumn, Message: fmt.Sprintf("column \"%s\" of relation \"%s\" does not exist", name, c.Name)}
-		case all[i].Generated:
-			return nil, &wire.Error{Code: "42P10", Message: fmt.Sprintf("column \"%s\" is a generated column", name), Detail: "Generated columns cannot be used in COPY."}
-		case slices.ContainsFunc(columns, is):
-			return nil, &wire.Error{Code: duplicateColumn, Message: fmt.Sprintf("column \"%s\" specified more than once", name)}
-		}
-		columns = append(columns, all[i])
-	}
-	return columns, nil
+// isAlways reports whether one of the columns draws its own numbers, whatever an INSERT says.
+func isAlways(columns []copyrows.Facts) bool {
+	return slices.ContainsFunc(columns, func(c copyrows.Facts) bool { return c.Always })
+}
+
+// toldOf is an error of the data, or of what is said of them, as the client is told it.
+func toldOf(e *copyrows.Error, table string) *wire.Error {
+	return &wire.Error{Code: e.Code, Message: e.Message, Detail: e.Detail, Hint: e.Hint, Context: e.Context(table)}
 }

@@ -3,7 +3,6 @@ package proxy
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/copyrows"
@@ -24,9 +23,25 @@ import (
 // No backend is held outside of a block while data are awaited. What is held of the data is
 // bounded: the client is read no further than the rows of a batch.
 //
+// Values travel as constants in text, whatever the format of the data. So the server's own input
+// functions judge them, under the client's settings, and a constant that they refuse is told with
+// its position, which tells the line and the column. Mapped columns are written to as by any
+// INSERT of the client's.
+//
 // An error says the line, as PostgreSQL's does, and how many rows are in all the same. Of several
 // errors another one may be found first: the server looks at all constants of an INSERT before it
 // looks at a constraint.
+//
+// What a client may count on:
+//
+//	COPY n        all n rows are in; a WARNING says that they were committed in several
+//	              transactions
+//	an error      the rows that it tells are in, which are whole batches; none where it tells none
+//	08007         those rows are in, and those of one more batch may be
+//	a client that leaves, or a drain that cuts it: whole batches are in
+//
+// Cancel and statement timeout end it between two frames of data, and while a batch runs, up to its
+// COMMIT. The time of the statement counts while data are awaited too, as PostgreSQL's does.
 
 // copying is a COPY FROM STDIN that is carried out, in a turn that has sent its backend nothing.
 type copying struct {
@@ -38,13 +53,14 @@ type copying struct {
 	names  []string
 	mapped bool // the table has mapped columns, so that each INSERT is parsed
 	reader *copyrows.Reader
-	held   heldRows
+	held   copyrows.Batch
 	// inserted are rows that are in: committed, or, in a block, inserted.
 	inserted, commits int
 }
 
 // copyQuery carries out a COPY that came by a simple Query, of that text. With nil the turn has
-// settled.
+// settled. Behind an error the client may still be sending: handle drops such frames, as a server
+// does.
 func (s *session) copyQuery(st *rewrite.Statement, sql []byte) error {
 	c, err := s.beginCopy(st, sql)
 	if err == nil {
@@ -86,6 +102,9 @@ func (s *session) carriesCopy(st *rewrite.Statement) bool {
 
 // beginCopy looks at the table, and has the client send its data. An error is for the client, or
 // the session's end.
+//
+// Nothing may stand in front of it in its group: that would be of another transaction. A comment
+// that turns replay off counts for all of its statements.
 func (s *session) beginCopy(st *rewrite.Statement, sql []byte) (*copying, error) {
 	if s.t.touched || s.t.executed || s.t.ranLocal {
 		return nil, errCopyAlone
@@ -118,7 +137,9 @@ func (s *session) beginCopy(st *rewrite.Statement, sql []byte) (*copying, error)
 	return c, s.flushToClient()
 }
 
-// readsCopy is the error of data that would not be read as the server reads them.
+// readsCopy is the error of data that would not be read as the server reads them: those of another
+// encoding, whose characters may hold the bytes of a delimiter, and constants in which backslashes
+// escape. Encodings that have no such characters are refused too, since the data are checked as UTF8.
 func (s *session) readsCopy() error {
 	encoding := s.settings.InForce.SQL["client_encoding"]
 	for _, change := range s.settings.Staged.Changes {
@@ -134,8 +155,9 @@ func (s *session) readsCopy() error {
 	return nil
 }
 
-// reads makes the Reader of the data, which have those columns.
-func (c *copying) reads(columns []rewrite.CopyColumn) error {
+// reads makes the Reader of the data, which have those columns. A binary form that it does not
+// know is refused before the client sends any row.
+func (c *copying) reads(columns []copyrows.Facts) error {
 	o := copyrows.Options{Delimiter: c.Delimiter, Quote: c.Quote, Escape: c.Escape, Null: c.Null, MostRow: 2 * c.s.srv.cfg.MaxStatementBytes}
 	switch {
 	case c.CSV:
@@ -150,39 +172,29 @@ func (c *copying) reads(columns []rewrite.CopyColumn) error {
 		o.Header = copyrows.SkipHeader
 	}
 	for _, column := range columns {
-		if c.Binary && !copyrows.Reads(column.Type) {
-			return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("COPY FROM STDIN BINARY of column \"%s\" is not carried out by INSERTs (%s)", column.Name, rewrite.CopyFromKey),
-				Detail: fmt.Sprintf("The binary form of its type, of OID %d, is not known.", column.Type), Hint: "Send the data as text or CSV."}
-		}
-		o.Columns = append(o.Columns, copyrows.Column{Name: column.Name, Type: column.Type})
+		o.Columns = append(o.Columns, column.Column)
 		c.names = append(c.names, column.Name)
 	}
-	var err error
-	if o.ForceNull, err = c.forced("FORCE_NULL", c.ForceNull); err == nil {
-		o.ForceNotNull, err = c.forced("FORCE_NOT_NULL", c.ForceNotNull)
+	if unread := copyrows.Unread(o.Columns); c.Binary && unread != nil {
+		return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("COPY FROM STDIN BINARY of column \"%s\" is not carried out by INSERTs (%s)", unread.Name, rewrite.CopyFromKey),
+			Detail: fmt.Sprintf("The binary form of its type, of OID %d, is not known.", unread.Type), Hint: "Send the data as text or CSV."}
 	}
-	c.into, c.reader = c.Into(columns), copyrows.New(o)
-	return err
-}
-
-// forced tells, by column, which an option names.
-func (c *copying) forced(option string, names []string) (forced []bool, err error) {
-	if names == nil {
-		return nil, nil
+	var bad *copyrows.Error
+	if o.ForceNull, bad = copyrows.Forced("FORCE_NULL", o.Columns, c.ForceNull); bad == nil {
+		o.ForceNotNull, bad = copyrows.Forced("FORCE_NOT_NULL", o.Columns, c.ForceNotNull)
 	}
-	forced = make([]bool, len(c.names))
-	for _, name := range names {
-		i := slices.Index(c.names, name)
-		if i < 0 {
-			return nil, &wire.Error{Code: "42P10", Message: fmt.Sprintf("%s column \"%s\" not referenced by COPY", option, name)}
-		}
-		forced[i] = true
+	if bad != nil {
+		return toldOf(bad, c.Name)
 	}
-	return forced, nil
+	c.into, c.reader = c.Into(c.names, isAlways(columns)), copyrows.New(o)
+	return nil
 }
 
 // receive takes the client's data up to their end. An error is for the client, who may go on
 // sending, or the session's end.
+//
+// A Sync or Flush means nothing among the data, as at a server. So a client of the extended protocol
+// may send one along with its Execute.
 func (c *copying) receive() error {
 	s := c.s
 	s.t.awaitsCopy = true
@@ -216,7 +228,9 @@ func (c *copying) receive() error {
 	}
 }
 
-// data takes a CopyData of total bytes off the client's stream, all of it whatever comes of it.
+// data takes a CopyData of total bytes off the client's stream, all of it whatever comes of it. The
+// frame may be longer than all that is held: its rows are inserted while the rest is awaited, and
+// midClient says to the turns inside that what is unread begins in the middle of a frame.
 func (c *copying) data(total int) (err error) {
 	s := c.s
 	s.client.Advance(wire.HeaderLen)
@@ -262,12 +276,12 @@ func (c *copying) take() error {
 }
 
 // malformed is the error of data that cannot be read; or that of a row in front of them which the
-// server would not take.
+// server would not take: a server that reads row by row would have told that one.
 func (c *copying) malformed(bad *copyrows.Error) error {
 	if err := c.tried(); err != nil {
 		return err
 	}
-	return c.partly(&wire.Error{Code: bad.Code, Message: bad.Message, Detail: bad.Detail, Hint: bad.Hint, Context: bad.Context(c.Name)})
+	return c.partly(toldOf(bad, c.Name))
 }
 
 // given is the error of a COPY that its client has given up, by a CopyFail of total bytes.
@@ -310,7 +324,8 @@ func (c *copying) finish() error {
 	return c.s.tell(append(frames, wire.AppendCommand(nil, fmt.Sprintf("COPY %d", c.inserted)))...)
 }
 
-// partly adds to an error how many rows are in all the same.
+// partly adds to an error how many rows are in all the same. In a block nothing is: what was
+// inserted goes with the block.
 func (c *copying) partly(err error) error {
 	told, ok := err.(*wire.Error)
 	if !ok || told.Fatal || c.block || c.inserted == 0 {

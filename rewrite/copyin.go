@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -211,53 +210,41 @@ func (c *copyReading) formatOf(value string) *Refusal {
 
 // settle checks the options together, in PostgreSQL's order, and gives the others their values.
 func (c *copyReading) settle() *Refusal {
-	switch {
-	case c.Binary && c.delimiter != nil:
-		return badOption("42601", "cannot specify DELIMITER in BINARY mode")
-	case c.Binary && c.null != nil:
-		return badOption("42601", "cannot specify NULL in BINARY mode")
-	}
-	delimiter, null, quote := "\t", `\N`, `"`
+	delimiter, null := "\t", `\N`
 	if c.CSV {
 		delimiter, null = ",", ""
 	}
 	delimiter, null = orElse(c.delimiter, delimiter), orElse(c.null, null)
-	quote = orElse(c.quote, quote)
+	quote := orElse(c.quote, `"`)
 	escape := orElse(c.escape, quote)
-	switch {
-	case len(delimiter) != 1:
-		return badOption("0A000", "COPY delimiter must be a single one-byte character")
-	case strings.ContainsAny(delimiter, "\r\n"):
-		return badOption("22023", "COPY delimiter cannot be newline or carriage return")
-	case strings.ContainsAny(null, "\r\n"):
-		return badOption("22023", "COPY null representation cannot use newline or carriage return")
-	case !c.CSV && strings.Contains("\\.abcdefghijklmnopqrstuvwxyz0123456789", delimiter):
-		return badOption("22023", "COPY delimiter cannot be \"%s\"", delimiter)
-	case c.Binary && c.Header:
-		return badOption("0A000", "cannot specify HEADER in BINARY mode")
-	case !c.CSV && c.quote != nil:
-		return badOption("0A000", "COPY quote available only in CSV mode")
-	case c.CSV && len(quote) != 1:
-		return badOption("0A000", "COPY quote must be a single one-byte character")
-	case c.CSV && delimiter == quote:
-		return badOption("22023", "COPY delimiter and quote must be different")
-	case !c.CSV && c.escape != nil:
-		return badOption("0A000", "COPY escape available only in CSV mode")
-	case c.CSV && len(escape) != 1:
-		return badOption("0A000", "COPY escape must be a single one-byte character")
-	case !c.CSV && c.given["force_quote"]:
-		return badOption("0A000", "COPY force quote available only in CSV mode")
-	case c.given["force_quote"]:
-		return badOption("0A000", "COPY force quote only available using COPY TO")
-	case !c.CSV && c.ForceNotNull != nil:
-		return badOption("0A000", "COPY force not null available only in CSV mode")
-	case !c.CSV && c.ForceNull != nil:
-		return badOption("0A000", "COPY force null available only in CSV mode")
-	case !c.Binary && strings.Contains(null, delimiter):
-		return badOption("0A000", "COPY delimiter must not appear in the NULL specification")
-	case c.CSV && strings.Contains(null, quote):
-		return badOption("0A000", "CSV quote character must not appear in the NULL specification")
-	case c.freeze:
+	for _, rule := range []struct {
+		bad           bool
+		code, message string
+	}{
+		{c.Binary && c.delimiter != nil, "42601", "cannot specify DELIMITER in BINARY mode"},
+		{c.Binary && c.null != nil, "42601", "cannot specify NULL in BINARY mode"},
+		{len(delimiter) != 1, "0A000", "COPY delimiter must be a single one-byte character"},
+		{strings.ContainsAny(delimiter, "\r\n"), "22023", "COPY delimiter cannot be newline or carriage return"},
+		{strings.ContainsAny(null, "\r\n"), "22023", "COPY null representation cannot use newline or carriage return"},
+		{!c.CSV && strings.Contains("\\.abcdefghijklmnopqrstuvwxyz0123456789", delimiter), "22023", "COPY delimiter cannot be \"" + delimiter + "\""},
+		{c.Binary && c.Header, "0A000", "cannot specify HEADER in BINARY mode"},
+		{!c.CSV && c.quote != nil, "0A000", "COPY quote available only in CSV mode"},
+		{c.CSV && len(quote) != 1, "0A000", "COPY quote must be a single one-byte character"},
+		{c.CSV && delimiter == quote, "22023", "COPY delimiter and quote must be different"},
+		{!c.CSV && c.escape != nil, "0A000", "COPY escape available only in CSV mode"},
+		{c.CSV && len(escape) != 1, "0A000", "COPY escape must be a single one-byte character"},
+		{!c.CSV && c.given["force_quote"], "0A000", "COPY force quote available only in CSV mode"},
+		{c.given["force_quote"], "0A000", "COPY force quote only available using COPY TO"},
+		{!c.CSV && c.ForceNotNull != nil, "0A000", "COPY force not null available only in CSV mode"},
+		{!c.CSV && c.ForceNull != nil, "0A000", "COPY force null available only in CSV mode"},
+		{!c.Binary && strings.Contains(null, delimiter), "0A000", "COPY delimiter must not appear in the NULL specification"},
+		{c.CSV && strings.Contains(null, quote), "0A000", "CSV quote character must not appear in the NULL specification"},
+	} {
+		if rule.bad {
+			return badOption(rule.code, "%s", rule.message)
+		}
+	}
+	if c.freeze {
 		return notCarried("FREEZE")
 	}
 	c.Delimiter, c.Null, c.Quote, c.Escape = delimiter[0], null, quote[0], escape[0]
@@ -271,22 +258,12 @@ func orElse(value *string, otherwise string) string {
 	return *value
 }
 
-// CopyColumn is a column of the table of a COPY, as the server's catalog has it.
-type CopyColumn struct {
-	Name              string // as clients know it
-	Type              uint32
-	Generated, Always bool
-}
-
-// Into is the beginning of an INSERT into columns, up to VALUES.
-func (c *CopyIn) Into(columns []CopyColumn) string {
-	names := make([]string, len(columns))
-	for i, column := range columns {
-		names[i] = column.Name
-	}
-	text := "INSERT INTO " + c.Table + " (" + identifiers(names, "") + ")"
-	if slices.ContainsFunc(columns, func(column CopyColumn) bool { return column.Always }) {
-		text += " OVERRIDING SYSTEM VALUE" // COPY writes to all columns
+// Into is the beginning of an INSERT into columns, up to VALUES. always: one of them is GENERATED
+// ALWAYS AS IDENTITY, to which COPY writes all the same.
+func (c *CopyIn) Into(columns []string, always bool) string {
+	text := "INSERT INTO " + c.Table + " (" + identifiers(columns, "") + ")"
+	if always {
+		text += " OVERRIDING SYSTEM VALUE"
 	}
 	return text + " VALUES "
 }

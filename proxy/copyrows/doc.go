@@ -7,7 +7,8 @@
 //	lines.go     the lines of the text and CSV formats, and the end-of-data marker
 //	fields.go    the values of a line, and the header
 //	binary.go    the binary format
-//	literal.go   rows as VALUES have them
+//	columns.go   the columns that a COPY names, and whether a relation takes one
+//	literal.go   rows as VALUES have them; batch.go has INSERTs of them
 //	decode.go    binary values as text; times in decodetime.go, numeric in decodenumeric.go
 //
 // A value is text in PostgreSQL's input syntax, whatever the format, so that the server's own

@@ -36,23 +36,21 @@ const lookAhead = 3
 // none. Behind the last line over is set.
 func (r *Reader) readLine() (line []byte, ok bool, err *Error) {
 	s := &r.scan
-	if s.pos < r.at {
-		s.pos = r.at
-	}
+	s.pos = max(s.pos, r.at)
 	if !s.begun && s.pos < len(r.buf) {
 		r.line++
-		s.first = r.line
-		s.begun = true
+		s.first, s.begun = r.line, true
 	}
 	for {
-		if s.pos >= len(r.buf) {
-			if !r.ended {
-				return nil, false, nil
-			}
+		switch {
+		case s.pos < len(r.buf):
+		case r.ended:
 			return r.lastLine(len(r.buf))
+		default:
+			return nil, false, nil
 		}
 		c := r.buf[s.pos]
-		if (c == '\r' || c == '\\') && !r.ended && s.pos+lookAhead >= len(r.buf) {
+		if r.wantsMore(c) {
 			return nil, false, nil
 		}
 		if r.o.Format == CSV {
@@ -77,6 +75,11 @@ func (r *Reader) readLine() (line []byte, ok bool, err *Error) {
 			s.pos++
 		}
 	}
+}
+
+// wantsMore reports whether what c means depends on bytes that have not been fed.
+func (r *Reader) wantsMore(c byte) bool {
+	return (c == '\r' || c == '\\') && !r.ended && r.scan.pos+lookAhead >= len(r.buf)
 }
 
 // quotes follows the quotes of a CSV line.

@@ -1,11 +1,12 @@
 package copyrows
 
+import "bytes"
+
 // AppendTuple appends a row as SQL has it in VALUES, where standard_conforming_strings is on.
 func AppendTuple(dst []byte, fields [][]byte) []byte {
+	dst = append(dst, '(')
 	for i, f := range fields {
-		if i == 0 {
-			dst = append(dst, '(')
-		} else {
+		if i > 0 {
 			dst = append(dst, ',')
 		}
 		if f == nil {
@@ -22,6 +23,19 @@ func AppendTuple(dst []byte, fields [][]byte) []byte {
 		dst = append(dst, '\'')
 	}
 	return append(dst, ')')
+}
+
+// TupleLen is how long AppendTuple makes a row.
+func TupleLen(fields [][]byte) int {
+	n := 1 + len(fields)
+	for _, f := range fields {
+		if f == nil {
+			n += len("NULL")
+		} else {
+			n += 2 + len(f) + bytes.Count(f, []byte{'\''})
+		}
+	}
+	return max(n, 2)
 }
 
 // At is the value that stands at a byte of a tuple of AppendTuple, counted from 0, and what it is
