@@ -126,8 +126,12 @@ func (c *copying) insertInBlock() error {
 		}
 		if f := failedInsert(&end, in, 0); f != nil {
 			where, sure := c.placed(f)
-			if first, last := in.Rows[0].Line, in.Rows[len(in.Rows)-1].Line; !sure && f.ofData() {
-				f.told.Context = fmt.Sprintf("COPY %s, lines %d to %d", c.Name, first, last)
+			switch last := in.Rows[len(in.Rows)-1].Line; {
+			case sure || !f.ofData():
+			case len(in.Rows) == 1:
+				where = f.ofRow(&in.Rows[0])
+			default:
+				f.told.Context = fmt.Sprintf("COPY %s, lines %d to %d", c.Name, in.Rows[0].Line, last)
 				return f.told
 			}
 			return f.with(where, c.Name)
@@ -280,17 +284,23 @@ func (c *copying) located(f *failure, rows []copyrows.Held) error {
 			return err
 		case again != nil && again.told.Code == f.told.Code:
 			high, seen = n, true
-		case n == high: // what has failed does not any more
+		case again != nil, n == high: // what has failed does not any more, or does otherwise
 			return c.partly(f.told)
 		default:
 			low = n
 		}
 	}
-	where = rows[high-1].Whole()
-	if code := f.told.Code; code[:2] == "23" && code != notNullViolation && code != checkViolation {
-		where = copyrows.Where{Line: where.Line} // PostgreSQL looks at indexes when it has left the line
+	return c.partly(f.with(f.ofRow(&rows[high-1]), c.Name))
+}
+
+// ofRow is the place of the error of a row. PostgreSQL looks at indexes when it has left the line,
+// and tells no more than its number then.
+func (f *failure) ofRow(row *copyrows.Held) copyrows.Where {
+	where := row.Whole()
+	if code := f.told.Code; strings.HasPrefix(code, "23") && code != notNullViolation && code != checkViolation {
+		return copyrows.Where{Line: where.Line}
 	}
-	return c.partly(f.with(where, c.Name))
+	return where
 }
 
 // SQLSTATEs of constraints. PostgreSQL looks at foreign keys behind the last line, and tells none.

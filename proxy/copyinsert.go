@@ -200,6 +200,7 @@ func (c *copying) receive() error {
 	s.t.awaitsCopy = true
 	defer func() { s.t.awaitsCopy = false }()
 	for {
+		s.startWaiting() // a turn inside has ended its own wait: a cancel that comes now counts
 		typ, total, err := s.nextFrame()
 		if err != nil {
 			return err
@@ -315,6 +316,7 @@ func (c *copying) finish() error {
 	if err := c.flush(); err != nil {
 		return err
 	}
+	c.s.nothingRuns() // nor must a cancel that came too late end what the client sends next
 	var frames [][]byte
 	if c.commits > 1 {
 		warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("COPY was carried out in %d transactions (%s)", c.commits, rewrite.CopyFromKey),

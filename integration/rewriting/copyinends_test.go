@@ -46,6 +46,7 @@ func TestCopyInEnds(t *testing.T) {
 	defer cancel()
 	r := startCopies(t, harness.Env{"DSQL_CANCEL_GRACE": "100ms"})
 	r.pg.SQL(t, "postgres", manyTable)
+	other, _ := r.dial(t, r.sluice.DSN("postgres"))
 	const timeout = "SET statement_timeout = '5s'"
 	const stay = " 6000 rows are in, and stay so: copy.from commits a COPY in batches."
 	for name, way := range map[string]struct {
@@ -55,8 +56,11 @@ func TestCopyInEnds(t *testing.T) {
 		then         func(c *pgconn.PgConn) error
 		want, inside string
 	}{
-		"given up":            {rows: 7000, then: func(*pgconn.PgConn) error { return errors.New("no more") }, want: "57014 | COPY from stdin failed: no more | COPY many, line 7000 |" + stay, inside: "6000"},
-		"given up at once":    {rows: 5, then: func(*pgconn.PgConn) error { return errors.New("no more") }, want: "57014 | COPY from stdin failed: no more | COPY many, line 5", inside: "0"},
+		"given up":         {rows: 7000, then: func(*pgconn.PgConn) error { return errors.New("no more") }, want: "57014 | COPY from stdin failed: no more | COPY many, line 7000 |" + stay, inside: "6000"},
+		"given up at once": {rows: 5, then: func(*pgconn.PgConn) error { return errors.New("no more") }, want: "57014 | COPY from stdin failed: no more | COPY many, line 5", inside: "0"},
+		"cancelled meanwhile": {rows: 7000, then: func(c *pgconn.PgConn) error {
+			return r.has(ctx, other, "6000", func() error { return c.CancelRequest(context.Background()) })
+		}, want: "57014 | canceling statement due to user request |  |" + stay, inside: "6000"},
 		"cancelled":           {rows: 7000, faults: `[{"at": "statement", "verb": "INSERT", "action": "stall", "seconds": 9, "skip": 2}]`, cancelAfter: 3 * time.Second, want: "57014 | canceling statement due to user request |  |" + stay, inside: "6000"},
 		"out of time":         {rows: 7000, set: timeout, faults: `[{"at": "statement", "verb": "INSERT", "action": "stall", "seconds": 9, "skip": 2}]`, want: "57014 | canceling statement due to statement timeout |  |" + stay, inside: "6000"},
 		"cut at a COMMIT":     {rows: 7000, faults: `[{"at": "committing", "action": "cut", "skip": 2}]`, want: "08007 | the backend connection was lost while a commit was under way: its outcome is unknown |  |" + stay, inside: "7000"},
