@@ -411,3 +411,64 @@ with psycopg.connect(sys.argv[1]) as c:
 		t.Errorf("rows: %s", got)
 	}
 }
+
+// A COPY behind DDL in a block that is committed in parts is the first of the next part, and the
+// client is told of the early commit.
+func TestCopyInParts(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	r := startCopies(t, harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit"})
+	c, notices := r.dial(t, r.sluice.DSN("postgres"))
+	for _, end := range []string{"COMMIT", "ROLLBACK"} {
+		*notices = nil
+		told := answers(ctx, c, "BEGIN", false)
+		told = append(told, answers(ctx, c, "CREATE TABLE made (id int PRIMARY KEY, v text)", false)...)
+		told = append(told, copyAnswer(ctx, c, "COPY made FROM STDIN", lines(0, 120)))
+		told = append(told, answers(ctx, c, end, false)...)
+		rows := map[string]string{"COMMIT": "120", "ROLLBACK": "0"}[end]
+		told = append(told, r.pg.SQL(t, "postgres", "SELECT count(*) FROM made"))
+		if got, want := strings.Join(told, ", "), "BEGIN, T, CREATE TABLE, T, COPY 120, "+end+", I, "+rows; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if n := len(*notices); n != map[string]int{"COMMIT": 1, "ROLLBACK": 2}[end] || !strings.Contains((*notices)[0], "CREATE TABLE made") {
+			t.Errorf("%s: %q", end, *notices)
+		}
+		r.pg.SQL(t, "postgres", "DROP TABLE made")
+	}
+}
+
+// Mapped columns are copied to as bytea, as text and as CSV, and errors have the client's names and
+// values.
+func TestCopyInMapped(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	r := startCopies(t, nil)
+	c, _ := r.dial(t, r.sluice.DSN("postgres"))
+	plain, _ := r.dial(t, r.pg.DSN("reference"))
+	const create = "CREATE TABLE keyed (k bytea PRIMARY KEY, n int NOT NULL)"
+	answers(ctx, c, create, false)
+	answers(ctx, plain, create, false)
+	if got := r.pg.SQL(t, "postgres", "SELECT attname FROM pg_attribute WHERE attrelid = 'keyed'::regclass AND attnum = 1"); got != "k__byteahex" {
+		t.Fatalf("the key is %s: nothing is mapped", got)
+	}
+	for _, step := range []struct{ sql, data string }{
+		{"COPY keyed FROM STDIN", "\\\\x00ff\t1\n\\\\x27\t2\n"},
+		{"COPY keyed (n, k) FROM STDIN (FORMAT csv)", "3,a'b\n4,\\x\n5,\\001\n"},
+		{"COPY keyed FROM STDIN", "\\\\x0102\t1\n\\\\x0g\t2\n"},
+		{"COPY keyed FROM STDIN", "\\\\x0102\t1\n\\\\x03\tx\n"},
+		{"COPY keyed FROM STDIN", "\\\\x0102\t1\n\\\\x27\t2\n"},
+		{"COPY keyed FROM STDIN", "\\N\t1\n"},
+		{"COPY keyed (nosuch) FROM STDIN", ""},
+	} {
+		want, got := copyAnswer(ctx, plain, step.sql, step.data), copyAnswer(ctx, c, step.sql, step.data)
+		if got != want {
+			t.Errorf("%s of %q\n got %s\nwant %s", step.sql, step.data, got, want)
+		}
+	}
+	const query = "SELECT k, n FROM keyed ORDER BY k"
+	if want, got := answers(ctx, plain, query, false), answers(ctx, c, query, false); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("rows are %q, want %q", got, want)
+	}
+}
