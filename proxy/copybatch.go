@@ -125,6 +125,9 @@ func (c *copying) insertInBlock() error {
 			return err
 		}
 		if f := failedInsert(&end, in, 0); f != nil {
+			if rewrite.LimitsSize(f.told.Code, []byte(f.told.Message)) && f.told.Hint == "" {
+				f.told.Hint = "COPY at most 3,000 rows in a transaction. Outside of one a COPY is committed in batches (" + rewrite.CopyFromKey + ")."
+			}
 			where, sure := c.placed(f)
 			switch last := in.Rows[len(in.Rows)-1].Line; {
 			case sure || !f.ofData():

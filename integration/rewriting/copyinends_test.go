@@ -319,6 +319,25 @@ func TestCopyInExtended(t *testing.T) {
 	}
 	r.pg.SQL(t, "postgres", "DELETE FROM many")
 	f, until := r.raw(t)
+	f.Send(&pgproto3.Query{String: "BEGIN"})
+	until("ReadyForQuery")
+	prepare(f)
+	f.Send(&pgproto3.Sync{}) // as libpq sends it along
+	until("CopyInResponse")
+	f.Send(&pgproto3.CopyData{Data: []byte("1\tx\n")})
+	f.Send(&pgproto3.CopyDone{})
+	f.Send(&pgproto3.Sync{})
+	if got := until("ReadyForQuery"); got != "CommandComplete COPY 1, ReadyForQuery T" {
+		t.Errorf("in a block: %s", got)
+	}
+	r.sim.Admin(t, http.MethodPost, "/faults", `[{"at": "commit", "action": "fail", "error": "conflict", "count": 1}]`)
+	f.Send(&pgproto3.Query{String: "COMMIT"})
+	if got := until("ReadyForQuery"); got != "CommandComplete COMMIT, ReadyForQuery I" {
+		t.Errorf("the COMMIT: %s", got)
+	}
+	if got := r.pg.SQL(t, "postgres", "DELETE FROM many RETURNING id"); !strings.HasPrefix(got, "1") {
+		t.Errorf("behind the COMMIT: %s", got)
+	}
 	f.Send(&pgproto3.Parse{Query: "INSERT INTO many VALUES (7, 'x')"})
 	f.Send(&pgproto3.Bind{})
 	f.Send(&pgproto3.Execute{})
@@ -470,5 +489,20 @@ func TestCopyInMapped(t *testing.T) {
 	const query = "SELECT k, n FROM keyed ORDER BY k"
 	if want, got := answers(ctx, plain, query, false), answers(ctx, c, query, false); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("rows are %q, want %q", got, want)
+	}
+}
+
+// Where COPY goes to the server, and that refuses it, the error says what to do.
+func TestCopyInHint(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	r := startParts(t, "refuse", nil)
+	r.pg.SQL(t, "postgres", manyTable)
+	c, _ := r.dial(t, r.sluice.DSN("postgres"))
+	_, err := c.CopyFrom(ctx, strings.NewReader("1\tx\n"), "COPY many FROM STDIN")
+	var e *pgconn.PgError
+	if !errors.As(err, &e) || e.Code != "0A000" || !strings.Contains(e.Hint, "copy.from") {
+		t.Errorf("the refusal is %+v", e)
 	}
 }
