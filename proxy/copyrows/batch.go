@@ -76,7 +76,7 @@ func (b *Batch) At(in *Insert, position string) (where Where, column int, ok boo
 		size := row.to - row.from
 		if at >= start && at < start+size {
 			column, value := At(b.tuples[row.from:row.to], at-start)
-			return Where{Line: row.Line, Value: value, Null: value == nil}, column, true
+			return Where{Line: row.Line, Value: Clip(value), Null: value == nil}, column, true
 		}
 		start += size + 1
 	}

@@ -114,7 +114,11 @@ func (r *Reader) Next() (*Row, *Error) {
 		case more: // a header
 			continue
 		case row == nil && !r.ended && r.o.MostRow > 0 && len(r.buf)-r.at > r.o.MostRow:
-			return nil, &Error{Code: "54000", Message: "row too long", Where: Where{Line: max(1, r.line)},
+			line := r.line
+			if r.o.Format == Binary { // that of the row before
+				line++
+			}
+			return nil, &Error{Code: "54000", Message: "row too long", Where: Where{Line: line},
 				Detail: fmt.Sprintf("A row has more than %d bytes.", r.o.MostRow)}
 		}
 		return row, nil

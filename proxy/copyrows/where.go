@@ -16,7 +16,8 @@ func (e *Error) Error() string { return e.Message + " (SQLSTATE " + e.Code + ")"
 // malformed is the code of most errors of the formats.
 const malformed = "22P04"
 
-// Where is a place in the data, as far as it is known.
+// Where is a place in the data, as far as it is known. Value and Text are as much of it as an error
+// shows (Clip).
 type Where struct {
 	Line int // from 1; 0: none
 	// Column is the name of the column; "" for the whole line. Of a column that is NULL Null is
@@ -41,9 +42,9 @@ func (w Where) Context(table string) string {
 	case w.Column != "" && w.Unknown:
 		return said + ", column " + w.Column
 	case w.Column != "":
-		return said + ", column " + w.Column + ": \"" + string(Clip(w.Value)) + "\""
+		return said + ", column " + w.Column + ": \"" + string(w.Value) + "\""
 	case w.Whole:
-		return said + ": \"" + string(Clip(w.Text)) + "\""
+		return said + ": \"" + string(w.Text) + "\""
 	}
 	return said
 }
@@ -51,9 +52,9 @@ func (w Where) Context(table string) string {
 // mostShown bounds the data in an error, in bytes: PostgreSQL's own figure.
 const mostShown = 100
 
-// Clip is as much of data as an error shows. Data that were clipped are not clipped again.
+// Clip is as much of data as an error shows.
 func Clip(b []byte) []byte {
-	if len(b) <= mostShown || len(b) == mostShown+3 && string(b[mostShown:]) == "..." {
+	if len(b) <= mostShown {
 		return b
 	}
 	n := mostShown
