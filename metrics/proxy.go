@@ -12,6 +12,7 @@ import (
 type Proxy struct {
 	started                   prometheus.Counter
 	batches, backfills, early prometheus.Counter
+	copies                    prometheus.Counter
 	ended                     closedCounter
 	startups                  closedCounter
 	turns                     atomic.Uint64
@@ -118,7 +119,8 @@ func (p *Proxy) ownTransactions() []prometheus.Collector {
 	p.batches = newCounter("dsql_delete_batches_total", "Transactions that DELETEs of too many rows were carried out in (rewrite.chunked_delete).")
 	p.backfills = newCounter("dsql_backfill_batches_total", "Transactions in which rows were given the default of a column that was added (ddl.add_column_default).")
 	p.early = newCounter("dsql_early_commits_total", "Parts of transactions with DDL that were committed before the client did so (ddl.in_transactions).")
-	return []prometheus.Collector{p.batches, p.backfills, p.early}
+	p.copies = newCounter("dsql_copy_batches_total", "Transactions of INSERTs that COPY FROM STDIN was carried out in (copy.from).")
+	return []prometheus.Collector{p.batches, p.backfills, p.early, p.copies}
 }
 
 // newCounter makes a counter without labels.
@@ -130,6 +132,13 @@ func newCounter(name, help string) prometheus.Counter {
 func (p *Proxy) DeleteBatch() {
 	if p != nil {
 		p.batches.Inc()
+	}
+}
+
+// CopyBatch counts one batch of a COPY FROM STDIN that is carried out by INSERTs.
+func (p *Proxy) CopyBatch() {
+	if p != nil {
+		p.copies.Inc()
 	}
 }
 

@@ -142,7 +142,9 @@ func (s *session) fillEither() error {
 // meanwhile finds nothing that runs. Nudges of others are not for a session in the middle
 // of a turn, save the cut.
 func (s *session) fillClientAlone() error {
-	defer s.answeredSoFar()()
+	if !s.t.awaitsCopy {
+		defer s.answeredSoFar()()
+	}
 	for {
 		err := s.client.Fill()
 		if err == nil || !isTimeout(err) {

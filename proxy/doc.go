@@ -23,7 +23,7 @@
 // exchange.go takes a turn: the client's frames up to the Sync, Query or
 // FunctionCall that ends it, and everything that answers them. handle (request.go)
 // takes one frame, query.go a simple one, extended.go and bind.go those of the extended protocol,
-// copy.go those of a COPY. A text has a plan of package rewrite; what Sluice
+// copy.go and copyinsert.go those of a COPY. A text has a plan of package rewrite; what Sluice
 // answers itself is in local.go, control.go (BEGIN, and the end of a block that no
 // server has seen), savepoint.go, and strung.go (inside a string of others).
 //
@@ -57,6 +57,22 @@
 // its own. The server's answers that a client does not expect are swallowed, and the tag is made
 // from the rows that were counted. For the log these are frames and answers as others are.
 //
+// # What happens to a COPY
+//
+// COPY FROM STDIN goes to the server as it is, and copy.go relays its data; or it is carried out by
+// INSERTs (copy.from), for a server that takes none:
+//
+//	columns    copycolumns.go asks the catalog what the table is, and which columns the data have
+//	data       copyinsert.go answers CopyInResponse, and gives what the client sends to package
+//	           copyrows, which makes rows of it
+//	rows       copybatch.go gathers them, and inserts them where enough are held
+//	end        CopyDone, or in the extended protocol the Sync behind it: the rest is inserted, and
+//	           the client told
+//
+// The statements are turns inside the client's (inside.go). In a block they are of the client's
+// transaction. Outside each batch is a transaction of its own, and nothing but a batch takes a
+// backend: one client that sends slowly keeps none from the others.
+//
 // # What happens to a conflict
 //
 //	conflict   conflicted (replay.go), or the loss of a backend (loss.go): may it be run again?
@@ -76,6 +92,7 @@
 //	            dedicated.go, wait.go,
 //	            deadline.go, presence.go, cancel.go
 //	client      request.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
+//	            copyinsert.go, copycolumns.go, copybatch.go, package copyrows,
 //	            cursor.go, cursorextended.go, storing.go, stored.go, package stored,
 //	            local.go, localexecute.go, localanswer.go, told.go, schemaddl.go, alteration.go,
 //	            package constraint, chunks.go,

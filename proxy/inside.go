@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"encoding/binary"
+	"iter"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
@@ -59,6 +60,8 @@ type insideEnd struct {
 	// failed: the client was told an error, or would have been; told is that of a silent turn.
 	failed bool
 	told   *wire.Error
+	// kept are the frames of a silent turn, as far as they were kept.
+	kept []byte
 	// stopped is the cancel or timeout that has come meanwhile and that the turn did not heed,
 	// since nothing could be stopped; nil for none. It holds for what the client waits for.
 	stopped *wire.Error
@@ -87,11 +90,13 @@ func (s *session) turnInside(how inside, step func() error) (insideEnd, error) {
 	s.t = turnPool.Get().(*turn)
 	s.t.inside = how
 	s.t.inside.on = true
+	s.t.midClient = outer.midClient
 	if how.silent { // the client's statement waits for it, and its time runs
 		s.t.clock = outer.clock
 	}
 	err := s.turn(step)
 	end := insideEnd{failed: s.t.errorTold, stopped: s.t.unheeded}
+	end.kept = s.t.kept
 	end.told, how.kept = sift(s.t.kept)
 	s.t.free()
 	s.t = outer
@@ -111,21 +116,29 @@ func (s *session) turnInside(how inside, step func() error) (insideEnd, error) {
 	return end, err
 }
 
+// framesOf goes through frames that were kept. The last may have been cut.
+func framesOf(kept []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for len(kept) > wire.HeaderLen {
+			n := 1 + int(binary.BigEndian.Uint32(kept[1:]))
+			if n > len(kept) || !yield(kept[:n]) {
+				return
+			}
+			kept = kept[n:]
+		}
+	}
+}
+
 // sift goes through what a silent turn has kept: the error, and what the client is to be sent
 // all the same, which is news of parameters, and notices.
 func sift(kept []byte) (told *wire.Error, rest []byte) {
-	for len(kept) > wire.HeaderLen {
-		n := 1 + int(binary.BigEndian.Uint32(kept[1:]))
-		if n > len(kept) {
-			break
-		}
-		switch frame := kept[:n]; frame[0] {
+	for frame := range framesOf(kept) {
+		switch frame[0] {
 		case wire.ErrorResponse:
 			told = toldBy(frame[wire.HeaderLen:])
 		case wire.ParameterStatus, wire.NoticeResponse:
 			rest = append(rest, frame...)
 		}
-		kept = kept[n:]
 	}
 	return told, rest
 }

@@ -67,7 +67,8 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 // is decided at its Bind or Describe (localNow).
 func (s *session) maybeLocal(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	return st != nil && (s.holdsBegin(st) || s.foldsModes(st) || plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" && !st.Checked || st.Database != nil || st.Alters() || st.Cursor != nil)
+	return st != nil && (s.holdsBegin(st) || s.foldsModes(st) || plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" && !st.Checked ||
+		st.Database != nil || st.Alters() || st.Cursor != nil || st.CopyIn != nil)
 }
 
 // carriesOut reports whether a statement of DDL is one that Sluice carries out by statements
@@ -91,6 +92,8 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 	switch {
 	case st.Tag != "", st.Database != nil, st.Cursor != nil:
 		return !st.Checked
+	case st.CopyIn != nil:
+		return s.carriesCopy(st)
 	case st.Alters():
 		return s.altersAlone() || s.altersOutside(st)
 	case s.foldsModes(st):

@@ -38,14 +38,11 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	}
 	p.done = true
 	s.keepPortal(name, p)
-	switch {
-	case discardsAll(st):
+	if discardsAll(st) {
 		return s.executeDiscard(st)
-	case st.Database != nil:
-		return s.runLocal(st, false, false)
-	case st.Alters():
-		s.t.altering = st // until the Sync shows that nothing else is in the group
-		return nil
+	}
+	if done, err := s.executeOwn(st, p.text); done {
+		return err
 	}
 	// From now on a DISCARD ALL of the group comes behind another statement.
 	s.t.ranLocal = true
@@ -60,6 +57,21 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 		return s.executeControl(st, p.text)
 	}
 	return s.runLocal(st, false, false)
+}
+
+// executeOwn is Execute of what is carried out by statements of Sluice's own, which must be alone
+// in its group. done is false for any other statement.
+func (s *session) executeOwn(st *rewrite.Statement, sql string) (done bool, err error) {
+	switch {
+	case st.Database != nil:
+		return true, s.runLocal(st, false, false)
+	case st.CopyIn != nil:
+		return true, s.executeCopy(st, sql)
+	case st.Alters():
+		s.t.altering = st // until the Sync shows that nothing else is in the group
+		return true, nil
+	}
+	return false, nil
 }
 
 // executeLogged is Execute of what a replay does again, and what is undone with its transaction:

@@ -105,6 +105,12 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 	s.note(q.plan)
 	// The comment counts also in a statement that is answered here, a BEGIN for one.
 	s.optOut(s.srv.replays != nil && (s.t.optsOut || retry.OptsOut(sql)))
+	if st := q.plan.Single(); s.carriesCopy(st) {
+		if s.state == failed {
+			return true, errAborted
+		}
+		return true, s.copyQuery(st, sql)
+	}
 	if done, err := s.inParts(q.plan, sql); done || err != nil {
 		return done, err
 	}

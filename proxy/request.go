@@ -91,6 +91,10 @@ func (s *session) closeGroup(typ byte) error {
 		t.altering = nil
 		return s.refuse(errAlteredAlone)
 	}
+	if c := t.copied; c != nil {
+		t.copied = nil
+		return s.refuse(c.alone())
+	}
 	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // a group that no Sync has ended
 	if !t.skip && !t.owed.empty() && (t.owed.len() >= maxOwed || closes) {
 		if err := s.makeAnswer(); err != nil { // an error among the answers has the frame at hand skipped
@@ -184,6 +188,12 @@ func (s *session) sync(total int) error {
 			return s.syncOutside(st)
 		}
 		if err := s.runLocal(st, false, false); err != nil {
+			return err
+		}
+	}
+	if c := t.copied; c != nil {
+		t.copied = nil
+		if err := c.finish(); err != nil {
 			return err
 		}
 	}

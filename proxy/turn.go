@@ -68,6 +68,8 @@ type request struct {
 	ended bool
 	// midClient: what is unread of the client begins in the middle of a frame.
 	midClient bool
+	// awaitsCopy: data of a COPY are awaited, and a cancel that comes meanwhile ends it.
+	awaitsCopy bool
 	// plan is that of the turn's simple Query, before it is sent.
 	plan *rewrite.Plan
 	// asks is the text at hand when it asks for numbers of sequences.
@@ -78,6 +80,8 @@ type request struct {
 	executes           int
 	// altering is a statement that was executed, and is carried out at the Sync; nil: none.
 	altering *rewrite.Statement
+	// copied is a COPY whose data have come, and whose last rows go at the Sync; nil: none.
+	copied *copying
 	// unheeded is the cancel or timeout that came while a statement could not be stopped; nil
 	// for none. Batches that take its place heed it.
 	unheeded *wire.Error

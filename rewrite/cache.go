@@ -153,6 +153,9 @@ func (p *Plan) bytes() int {
 		if c := st.Cursor; c != nil {
 			n += int(unsafe.Sizeof(*c)) + len(c.Name) + len(c.Query)
 		}
+		if c := st.CopyIn; c != nil {
+			n += c.bytes()
+		}
 		n += len(st.Hint) + len(st.Show) + len(st.Deallocate) + len(st.Executes) + len(st.Tx.Name) + len(st.Tx.Snapshot)
 		n += cap(st.Changes) * int(unsafe.Sizeof(Change{}))
 		for _, c := range st.Changes {

@@ -55,6 +55,8 @@
 // The query of a cursor is taken out of its DECLARE (cursor.go), and is a text that is planned
 // by itself: the DECLARE is the relay's to carry out, and so are FETCH, MOVE and CLOSE.
 //
+// COPY FROM STDIN is the relay's to carry out by INSERTs, with what its options say (copyin.go).
+//
 // What is only needed once the server has refused a text is made then: the split form
 // (split.go) and the batches of a DELETE (chunked.go).
 //

@@ -73,6 +73,7 @@ const (
 	AddConstraint    Feature = "alter_add_constraint"
 	AddPrimaryKey    Feature = "alter_add_primary_key"
 	Validate         Feature = "alter_validate_constraint"
+	CopyFrom         Feature = "copy_from"
 	SeveralDDL       Feature = "several_ddl"
 	DDLAndDML        Feature = "ddl_and_dml"
 	Unread           Feature = "unread"
@@ -163,6 +164,7 @@ var catalogue = map[Feature]fact{
 	AddConstraint:    {DialectRule, "DSQL adds only CHECK and FOREIGN KEY ... NOT VALID, and UNIQUE USING INDEX", "add NOT VALID, then VALIDATE by ALTER TABLE ASYNC; for UNIQUE create a unique index ASYNC first"},
 	AddPrimaryKey:    {DialectRule, "DSQL makes a primary key in CREATE TABLE only", "name the key in CREATE TABLE; for a table that is there, create it anew with the key, INSERT ... SELECT at most 3,000 rows at a time, DROP TABLE and RENAME. UNIQUE can be added instead"},
 	Validate:         {DialectRule, "DSQL validates constraints only by ALTER TABLE ASYNC", "write ALTER TABLE ASYNC ... VALIDATE CONSTRAINT and wait for the job"},
+	CopyFrom:         {CopyRule, "DSQL is not known to take COPY FROM STDIN", "set " + CopyFromKey + " to insert: Sluice then sends INSERTs; or write INSERTs of at most 3,000 rows in a transaction"},
 	SeveralDDL:       {DialectRule, "DSQL takes one DDL statement in a transaction", inTransactionsRemedy},
 	DDLAndDML:        {DialectRule, "DSQL takes no DDL together with data changes in a transaction", inTransactionsRemedy},
 

@@ -19,10 +19,11 @@ const (
 	ByteaRule          // bytea in keys
 	ExtensionRule      // extensions and their functions
 	CursorRule         // DECLARE, FETCH, MOVE, CLOSE
+	CopyRule           // COPY FROM STDIN
 	ruleCount
 )
 
-var ruleNames = [ruleCount]string{"dialect", "locking", "split", "index", "serial", "database", "isolation", "session", "alter", "bytea", "extension", "cursors"}
+var ruleNames = [ruleCount]string{"dialect", "locking", "split", "index", "serial", "database", "isolation", "session", "alter", "bytea", "extension", "cursors", "copy"}
 
 func (r Rule) String() string { return ruleNames[r] }
 

@@ -77,6 +77,9 @@ func showFindings(plan *Plan) string {
 		if c := st.Cursor; c != nil {
 			lines = append(lines, fmt.Sprintf("cursor %d %q %q %d%s", c.Verb, c.Name, c.Query, c.Rows, cursorWords(c)))
 		}
+		if c := st.CopyIn; c != nil {
+			lines = append(lines, fmt.Sprintf("copy %+v", *c))
+		}
 		if st.Job != NoJob {
 			lines = append(lines, [...]string{"", "job", "job awaited"}[st.Job])
 		}
@@ -133,6 +136,7 @@ func goldenPlanner(t testing.TB) *Planner {
 	t.Helper()
 	config := Defaults()
 	config.Rules.Policies, config.Rules.NotNullCheck = goldenPolicies, true
+	config.Rules.CopyIn = true
 	p, err := New(config)
 	if err != nil {
 		t.Fatal(err)

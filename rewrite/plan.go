@@ -216,6 +216,9 @@ type Statement struct {
 	// Cursor is what the statement does to a cursor that the relay carries out; nil for any
 	// other statement. The server must not see it.
 	Cursor *Cursor
+	// CopyIn is a COPY FROM STDIN that the relay carries out by INSERTs; nil for any other
+	// statement. The server must not see it.
+	CopyIn *CopyIn
 
 	demand     Demand // without what Changes tell
 	setsConfig bool   // by set_config()

@@ -159,7 +159,7 @@ func (r *rewriter) unverified(p *part) {
 // statement has every rule look at one statement.
 func (r *rewriter) statement(p *part) {
 	first := len(r.findings)
-	if !r.cursor(p) {
+	if !r.cursor(p) && !r.copyIn(p) {
 		if r.names != nil {
 			r.maps = false
 			r.mapping(p)

@@ -223,6 +223,15 @@ func (n *Names) find(schema, name string) (r *Relation, known bool) {
 	return nil, true
 }
 
+// Relation is the relation that a name in a text stands for; nil where that is not known.
+func (n *Names) Relation(schema, name string) *Relation {
+	if n == nil {
+		return nil
+	}
+	r, _ := n.find(schema, name)
+	return r
+}
+
 // concerns reports whether a text may touch the mapping: it names a mapped relation in
 // some schema, or holds the word bytea, which a new table's column has. It errs towards
 // yes, and allocates nothing for words in small letters.

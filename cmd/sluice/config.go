@@ -54,6 +54,8 @@ type Config struct {
 	SetNotNull string
 	// AddConstraint is steps, or refuse.
 	AddConstraint string
+	// CopyFrom is server, or insert.
+	CopyFrom string
 	// RewriteBytea is off, or a rewrite.ByteaMapping; auto until the backend's kind is known.
 	RewriteBytea string
 
@@ -254,6 +256,7 @@ func (c *Config) deriveCarried() {
 	c.Proxy.InTransactions = c.Rewrite.Rules.InTransactions
 	c.Rewrite.Rules.Constraints = c.AddConstraint == "steps" && c.Proxy.Kind == proxy.DSQL
 	c.Rewrite.Rules.NotNullCheck = c.SetNotNull == "check"
+	c.Rewrite.Rules.CopyIn = c.CopyFrom == "insert"
 }
 
 // deriveSavepoints says whether savepoints are emulated, and to whom that matters.

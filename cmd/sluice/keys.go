@@ -325,6 +325,11 @@ var keys = []key{
 		help: "What becomes of DDL in a transaction beside other statements, which DSQL refuses. refuse: its error gets a hint with the migration tools' own switches. autocommit: the transaction is committed in front of DDL and behind it, " +
 			"as late as can be, with a WARNING each time, and a ROLLBACK says what stays; one that holds a single statement of DDL is run as it is asked. autocommit-destructive: also behind DROP of a table, column or schema. Kind dsql only."},
 
+	{name: rewrite.CopyFromKey, def: "server", field: func(c *Config) any { return &c.CopyFrom },
+		choices: []string{"server", "insert"},
+		help: "What becomes of COPY ... FROM STDIN, which DSQL is not known to take. server: it is sent as it is. insert: it is carried out by INSERTs, in all formats; in a transaction they are part of that; outside, in batches of at most 3,000 rows and 8 MiB, " +
+			"each a transaction of its own, so that a COPY of more than one batch is not atomic: the client is told by a WARNING, and by an error how many rows stay. Kind dsql only."},
+
 	{name: "retry.enabled", def: "auto", field: func(c *Config) any { return &c.Retry.Enabled },
 		choices: []string{"auto", "true", "false"},
 		help:    "Run transactions that met a conflict (40001), or lost their backend, again where the client cannot tell. auto: for kind dsql only. Without effect for kind postgres with pairing session."},

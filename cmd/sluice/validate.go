@@ -105,11 +105,19 @@ func (v *validation) guarantees() {
 		"PostgreSQL has extensions, and a client that asks for one must get it; leave it at auto, or set it to false")
 	v.want(!dropped || v.config.RewriteCursors != "true", "rewrite.cursors",
 		"PostgreSQL has cursors of its own, which do more; leave it at auto, or set it to false")
+	v.copies()
 	maps := v.config.RewriteBytea != "off"
 	v.want(!maps || v.config.Proxy.Kind == proxy.DSQL, "rewrite.bytea",
 		"PostgreSQL takes bytea in keys, and tables made so would be another schema; set it to off")
 	v.want(!maps || v.config.Proxy.Kind != proxy.DSQL || v.config.rewrites(), "rewrite.bytea",
 		"nothing is rewritten; set rewrite.enabled to auto or true, or this to off")
+}
+
+// copies looks after a COPY that is to be carried out by INSERTs.
+func (v *validation) copies() {
+	c := v.config
+	v.want(c.CopyFrom == "server" || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.CopyFromKey,
+		"PostgreSQL takes COPY, and nothing is read where rewrite.enabled is false; set it to server")
 }
 
 // lease looks after the time in which backends must be gone when a lease cannot be

@@ -10,6 +10,7 @@ type Error struct {
 	Message string
 	Detail  string
 	Hint    string
+	Context string // where in the client's data, or in what it called
 	// Schema, Table, Column and Constraint are what an error about rows is of; "" for others.
 	Schema, Table, Column, Constraint string
 	// Origin is what drivers read of where PostgreSQL's own error is from: the
@@ -42,7 +43,7 @@ func (e *Error) encode(dst []byte, typ byte, severity string) []byte {
 		code  byte
 		value string
 	}{
-		{'S', severity}, {'V', severity}, {'C', e.Code}, {'M', e.Message}, {'D', e.Detail}, {'H', e.Hint},
+		{'S', severity}, {'V', severity}, {'C', e.Code}, {'M', e.Message}, {'D', e.Detail}, {'H', e.Hint}, {'W', e.Context},
 		{'s', e.Schema}, {'t', e.Table}, {'c', e.Column}, {'n', e.Constraint},
 		{'F', e.Origin.File}, {'L', e.Origin.Line}, {'R', e.Origin.Routine},
 	}

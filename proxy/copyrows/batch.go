@@ -1,0 +1,101 @@
+package copyrows
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Batch holds rows that have not been inserted.
+type Batch struct {
+	Rows   []Held
+	tuples []byte // as VALUES has them
+}
+
+// Held is a row of a Batch.
+type Held struct {
+	Line     int
+	from, to int    // in tuples
+	text     []byte // as much of the line as an error shows; nil in the binary format
+}
+
+// Insert is one INSERT of rows of a Batch.
+type Insert struct {
+	Text string
+	Rows []Held
+	into int // how long it is in front of the first row
+}
+
+// Add takes a row.
+func (b *Batch) Add(row *Row) {
+	h := Held{Line: row.Line, from: len(b.tuples)}
+	b.tuples = AppendTuple(b.tuples, row.Fields)
+	h.to = len(b.tuples)
+	if row.Text != nil {
+		h.text = slices.Clone(Clip(row.Text))
+	}
+	b.Rows = append(b.Rows, h)
+}
+
+// Size is how many bytes the rows have in VALUES.
+func (b *Batch) Size() int { return len(b.tuples) }
+
+// Reset drops the rows, and keeps their room for others.
+func (b *Batch) Reset() { b.tuples, b.Rows = b.tuples[:0], b.Rows[:0] }
+
+// Inserts are the INSERTs of rows, each of which begins with into and has at most so many rows and
+// bytes, unless it has one row only.
+func (b *Batch) Inserts(into string, rows []Held, mostRows, mostBytes int) (all []Insert) {
+	for len(rows) > 0 {
+		n, size := 1, len(into)+rows[0].to-rows[0].from
+		for n < len(rows) && n < mostRows && size+1+rows[n].to-rows[n].from <= mostBytes {
+			size += 1 + rows[n].to - rows[n].from
+			n++
+		}
+		var text strings.Builder
+		text.Grow(size)
+		text.WriteString(into)
+		for i, row := range rows[:n] {
+			if i > 0 {
+				text.WriteByte(',')
+			}
+			text.Write(b.tuples[row.from:row.to])
+		}
+		all = append(all, Insert{text.String(), rows[:n], len(into)})
+		rows = rows[n:]
+	}
+	return all
+}
+
+// At is the place in the data that the server's position in an INSERT is of: in characters, from
+// 1. column is that of the row. ok is false where it is no value's.
+func (b *Batch) At(in *Insert, position string) (where Where, column int, ok bool) {
+	at, start := byteAt(in.Text, position), in.into
+	for _, row := range in.Rows {
+		size := row.to - row.from
+		if at >= start && at < start+size {
+			column, value := At(b.tuples[row.from:row.to], at-start)
+			return Where{Line: row.Line, Value: Clip(value), Null: value == nil}, column, true
+		}
+		start += size + 1
+	}
+	return where, 0, false
+}
+
+// Whole is the place that a row is, with its line where that is text.
+func (h *Held) Whole() Where { return Where{Line: h.Line, Text: h.text, Whole: h.text != nil} }
+
+// byteAt is where a position of an error stands in a text, in bytes from 0; -1 for none.
+func byteAt(text, position string) int {
+	n, err := strconv.Atoi(position)
+	if err != nil {
+		return -1
+	}
+	at := 0
+	for ; n > 1 && at < len(text); n-- {
+		_, size := utf8.DecodeRuneInString(text[at:])
+		at += size
+	}
+	return at
+}

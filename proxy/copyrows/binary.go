@@ -1,0 +1,155 @@
+package copyrows
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// signature begins the data of the binary format.
+const signature = "PGCOPY\n\xff\r\n\x00"
+
+// nextBinary returns the next row; nil where more must be fed, or there is none.
+func (r *Reader) nextBinary() (*Row, *Error) {
+	if r.over {
+		if len(r.buf) > r.at {
+			return nil, r.broken("received copy data after EOF marker")
+		}
+		return nil, nil
+	}
+	if !r.begun {
+		if ok, err := r.binaryHeader(); !ok || err != nil {
+			return nil, err
+		}
+	}
+	b := r.buf[r.at:]
+	if len(b) < 2 {
+		if r.ended {
+			r.over, r.at = true, len(r.buf)
+		}
+		return nil, nil
+	}
+	line := r.line + 1
+	switch n := int(int16(binary.BigEndian.Uint16(b))); {
+	case n == -1:
+		r.line, r.over = line, true
+		r.at += 2
+		return r.nextBinary()
+	case n != len(r.o.Columns):
+		r.line = line
+		return nil, r.broken(fmt.Sprintf("row field count is %d, expected %d", n, len(r.o.Columns)))
+	}
+	return r.binaryRow(b, line)
+}
+
+// binaryRow reads a row off b, which begins with the number of its values.
+func (r *Reader) binaryRow(b []byte, line int) (*Row, *Error) {
+	values, at := r.fields[:0], 2
+	for i := range r.o.Columns {
+		bad := ""
+		n := 0
+		switch {
+		case len(b)-at < 4:
+			bad = "unexpected EOF in COPY data"
+		default:
+			n = int(int32(binary.BigEndian.Uint32(b[at:])))
+			switch {
+			case n < -1:
+				r.line = line
+				return nil, r.brokenAt("invalid field size", i)
+			case n > len(b)-at-4:
+				bad = "unexpected EOF in COPY data"
+			}
+		}
+		if bad != "" && !r.ended {
+			r.fields = values[:0]
+			return nil, nil
+		}
+		if bad != "" {
+			r.line = line
+			return nil, r.brokenAt(bad, i)
+		}
+		at += 4
+		if n == -1 {
+			values = append(values, nil)
+			continue
+		}
+		values = append(values, b[at:at+n:at+n])
+		at += n
+	}
+	r.line = line
+	r.at += at
+	r.fields = values
+	r.out = r.out[:0]
+	for i, v := range values {
+		if v == nil {
+			continue
+		}
+		from := len(r.out)
+		out, why := appendText(r.out, r.o.Columns[i].Type, v)
+		if why != nil {
+			why.Where = Where{Line: line, Column: r.o.Columns[i].Name, Unknown: true}
+			return nil, why
+		}
+		if len(out) == from {
+			out = append(out, 0)[:from]
+		}
+		// What was appended before stays valid where it is, though out may move.
+		values[i] = out[from:len(out):len(out)]
+		if values[i] == nil {
+			values[i] = []byte{}
+		}
+		r.out = out
+	}
+	return &Row{Line: line, Fields: values}, nil
+}
+
+// binaryHeader takes the header off the data; false where more must be fed.
+func (r *Reader) binaryHeader() (ok bool, err *Error) {
+	b := r.buf[r.at:]
+	n := min(len(b), len(signature))
+	switch {
+	case string(b[:n]) != signature[:n], n < len(signature) && r.ended:
+		return false, r.broken("COPY file signature not recognized")
+	case len(b) < len(signature)+4:
+		return false, r.brokenAtEnd("invalid COPY file header (missing flags)")
+	}
+	b = b[len(signature):]
+	switch flags := binary.BigEndian.Uint32(b); {
+	case flags&(1<<16) != 0:
+		return false, r.broken("invalid COPY file header (WITH OIDS)")
+	case flags>>16 != 0:
+		return false, r.broken("unrecognized critical flags in COPY file header")
+	case len(b) < 8:
+		return false, r.brokenAtEnd("invalid COPY file header (missing length)")
+	}
+	extension := int(int32(binary.BigEndian.Uint32(b[4:])))
+	switch {
+	case extension < 0:
+		return false, r.broken("invalid COPY file header (missing length)")
+	case extension > len(b)-8:
+		return false, r.brokenAtEnd("invalid COPY file header (wrong length)")
+	}
+	r.begun = true
+	r.at += len(signature) + 8 + extension
+	return true, nil
+}
+
+// broken is an error of the format.
+func (r *Reader) broken(message string) *Error {
+	return &Error{Code: malformed, Message: message, Where: Where{Line: r.line}}
+}
+
+// brokenAtEnd is broken where nothing is to be fed any more, else nil.
+func (r *Reader) brokenAtEnd(message string) *Error {
+	if !r.ended {
+		return nil
+	}
+	return r.broken(message)
+}
+
+// brokenAt is broken in a column.
+func (r *Reader) brokenAt(message string, column int) *Error {
+	e := r.broken(message)
+	e.Column, e.Unknown = r.o.Columns[column].Name, true
+	return e
+}

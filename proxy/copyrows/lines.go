@@ -1,0 +1,254 @@
+package copyrows
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// eol is how lines end: the first line tells.
+type eol uint8
+
+const (
+	unknownEOL eol = iota
+	lf
+	cr
+	crlf
+)
+
+// scan is how far the search for the end of a line has come.
+type scan struct {
+	pos int // the next byte to look at
+	eol eol // of the lines before
+	// begun: a byte of the line was looked at.
+	begun bool
+	// quoted: within quotes; escaped: behind an escape within them. CSV only.
+	quoted, escaped bool
+	first           int // the line's number at its begin
+}
+
+// lookAhead is how many bytes behind the one at hand may be needed: the marker of the end is
+// \. and a line's end of two bytes.
+const lookAhead = 3
+
+// readLine returns the next line without its end. ok is false where more must be fed, or there is
+// none. Behind the last line over is set.
+func (r *Reader) readLine() (line []byte, ok bool, err *Error) {
+	s := &r.scan
+	s.pos = max(s.pos, r.at)
+	if !s.begun && s.pos < len(r.buf) {
+		r.line++
+		s.first, s.begun = r.line, true
+	}
+	for {
+		switch {
+		case s.pos < len(r.buf):
+		case r.ended:
+			return r.lastLine(len(r.buf))
+		default:
+			return nil, false, nil
+		}
+		c := r.buf[s.pos]
+		if r.wantsMore(c) {
+			return nil, false, nil
+		}
+		if r.o.Format == CSV {
+			r.quotes(c)
+		}
+		switch {
+		case (c == '\r' || c == '\n') && !s.quoted:
+			end := s.pos
+			if err := r.lineEnds(c); err != nil {
+				return nil, false, err
+			}
+			return r.lineTo(end)
+		case c == '\\' && (r.o.Format != CSV || s.pos == r.at):
+			end, err := r.backslash()
+			if err != nil {
+				return nil, false, err
+			}
+			if end >= 0 {
+				return r.lastLine(end)
+			}
+		default:
+			s.pos++
+		}
+	}
+}
+
+// wantsMore reports whether what c means depends on bytes that have not been fed.
+func (r *Reader) wantsMore(c byte) bool {
+	return (c == '\r' || c == '\\') && !r.ended && r.scan.pos+lookAhead >= len(r.buf)
+}
+
+// quotes follows the quotes of a CSV line.
+func (r *Reader) quotes(c byte) {
+	s := &r.scan
+	apart := r.o.Escape != r.o.Quote // else a quote within quotes toggles twice
+	if s.quoted && apart && c == r.o.Escape {
+		s.escaped = !s.escaped
+	}
+	if c == r.o.Quote && !s.escaped {
+		s.quoted = !s.quoted
+	}
+	if !apart || c != r.o.Escape {
+		s.escaped = false
+	}
+	if s.quoted && c == s.embedded() {
+		r.line++
+	}
+}
+
+// embedded is the byte within quotes that counts as a line's end.
+func (s *scan) embedded() byte {
+	if s.eol == lf {
+		return '\n'
+	}
+	return '\r'
+}
+
+// lineEnds takes the end of a line, which must be as those before; c is its first byte.
+func (r *Reader) lineEnds(c byte) *Error {
+	s := &r.scan
+	s.pos++
+	if c == '\n' {
+		if s.eol == cr || s.eol == crlf {
+			return r.foreignEnd("newline", `\n`)
+		}
+		s.eol = lf
+		return nil
+	}
+	switch s.eol {
+	case lf:
+		return r.foreignEnd("carriage return", `\r`)
+	case cr:
+		return nil
+	}
+	switch {
+	case s.pos < len(r.buf) && r.buf[s.pos] == '\n':
+		s.pos++
+		s.eol = crlf
+	case s.eol == crlf:
+		return r.foreignEnd("carriage return", `\r`)
+	default:
+		s.eol = cr
+	}
+	return nil
+}
+
+// foreignEnd is the error of a line's end that is not as those before.
+func (r *Reader) foreignEnd(what, written string) *Error {
+	e := &Error{Code: malformed, Message: "literal " + what + " found in data", Hint: `Use "` + written + `" to represent ` + what + ".", Where: Where{Line: r.line}}
+	if r.o.Format == CSV {
+		e.Message, e.Hint = "unquoted "+what+" found in data", "Use quoted CSV field to represent "+what+"."
+	}
+	return e
+}
+
+// backslash looks at a backslash of the text format, or one that begins a line of CSV: it may
+// begin the marker of the end, and then end is where the last line ends. Else end is -1, and the
+// backslash is passed, in the text format with what it stands in front of.
+func (r *Reader) backslash() (end int, err *Error) {
+	s, csv := &r.scan, r.o.Format == CSV
+	begin := s.pos
+	at := func(i int) byte { // as PostgreSQL, which has a NUL behind the last byte
+		if begin+i < len(r.buf) {
+			return r.buf[begin+i]
+		}
+		return 0
+	}
+	if begin+1 >= len(r.buf) {
+		s.pos = len(r.buf)
+		return -1, nil
+	}
+	if at(1) != '.' {
+		s.pos++
+		if !csv {
+			s.pos++
+		}
+		return -1, nil
+	}
+	corrupt := func(message string) (int, *Error) {
+		if csv { // no marker
+			s.pos = begin + 1
+			return -1, nil
+		}
+		return 0, &Error{Code: malformed, Message: message, Where: Where{Line: r.line}}
+	}
+	const mismatch = "end-of-copy marker does not match previous newline style"
+	next := 2
+	if s.eol == crlf {
+		switch at(2) {
+		case '\n':
+			return corrupt(mismatch)
+		case '\r':
+			next++
+		default:
+			return corrupt("end-of-copy marker corrupt")
+		}
+	}
+	c := at(next)
+	switch {
+	case c != '\r' && c != '\n':
+		return corrupt("end-of-copy marker corrupt")
+	case (s.eol == lf || s.eol == crlf) && c != '\n', s.eol == cr && c != '\r':
+		return 0, &Error{Code: malformed, Message: mismatch, Where: Where{Line: r.line}}
+	}
+	return begin, nil
+}
+
+// lastLine is the line that ends with the data; ok is false where there is none.
+func (r *Reader) lastLine(end int) (line []byte, ok bool, err *Error) {
+	r.over = true
+	if end <= r.at {
+		return nil, false, nil
+	}
+	return r.lineTo(end)
+}
+
+// lineTo takes a line off the data, up to end.
+func (r *Reader) lineTo(end int) (line []byte, ok bool, err *Error) {
+	s := &r.scan
+	line = r.buf[r.at:end]
+	r.at = max(s.pos, end)
+	first := s.first
+	s.begun, s.quoted, s.escaped = false, false, false
+	if i := notText(line); i >= 0 {
+		at := first + bytes.Count(line[:i], []byte{s.embedded()})
+		return nil, false, &Error{Code: "22021", Message: notUTF8(line[i:]), Where: Where{Line: at}}
+	}
+	return line, true, nil
+}
+
+// notText is where bytes are not what PostgreSQL takes for UTF-8; -1: they are.
+func notText(b []byte) int {
+	if utf8.Valid(b) {
+		return bytes.IndexByte(b, 0)
+	}
+	for i := 0; ; {
+		r, n := utf8.DecodeRune(b[i:])
+		if b[i] == 0 || r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+}
+
+// notUTF8 is PostgreSQL's message about bytes that are not UTF-8.
+func notUTF8(b []byte) string {
+	n := 1
+	switch c := b[0]; {
+	case c&0xe0 == 0xc0:
+		n = 2
+	case c&0xf0 == 0xe0:
+		n = 3
+	case c&0xf8 == 0xf0:
+		n = 4
+	}
+	var shown []string
+	for _, c := range b[:min(n, len(b))] {
+		shown = append(shown, fmt.Sprintf("0x%02x", c))
+	}
+	return `invalid byte sequence for encoding "UTF8": ` + strings.Join(shown, " ")
+}

@@ -1,0 +1,269 @@
+package rewrite
+
+import (
+	"fmt"
+	"strings"
+)
+
+// COPY table FROM STDIN for a server that takes none: what a relay needs to carry it out by
+// INSERTs, and what it refuses of it. Errors of options are PostgreSQL's own.
+
+// CopyFromKey is the configuration key of Rules.CopyIn.
+const CopyFromKey = "copy.from"
+
+// CopyIn is a COPY FROM STDIN that the relay carries out.
+type CopyIn struct {
+	Table   string   // for a cast to regclass, and for an INSERT
+	Schema  string   // as the text has it; "" for none
+	Name    string   // of the table
+	Columns []string // as the text has them; nil for all
+	// CSV, or Binary; neither is the text format.
+	CSV, Binary              bool
+	Delimiter, Quote, Escape byte
+	Null                     string
+	Header, MatchHeader      bool
+	// ForceNull and ForceNotNull are names of columns.
+	ForceNull, ForceNotNull []string
+}
+
+// byInserts is what becomes of such a COPY.
+const byInserts = "carried out by INSERTs, of at most 3,000 rows and 8 MiB in a transaction: a COPY of more is not atomic"
+
+// copyIn leaves a COPY FROM STDIN to the relay, or refuses it; false for any other statement. No
+// other rule looks at it then: what the relay sends in its place is planned by itself.
+func (r *rewriter) copyIn(p *part) bool {
+	m := p.node
+	if !m.is("CopyStmt") || !m.flag("is_from") || !p.st.Copy {
+		return false
+	}
+	if !r.rules.CopyIn {
+		p.st.Hint = hint(catalogue[CopyFrom].remedy) // no finding: a cluster may take it
+		return false
+	}
+	c, refusal := readCopyIn(m)
+	if refusal == nil && len(r.parts) > 1 {
+		refusal = &Refusal{Code: "0A000", Message: "COPY FROM STDIN cannot be carried out in a string of several statements", Hint: "Send it in a request of its own."}
+	}
+	if refusal != nil {
+		// A server that takes the string would await data.
+		refusal.Unsent = true
+		p.st.Refusal = refusal
+		f := handled(CopyFrom, Rejected, Error, "refused: it cannot be carried out by INSERTs", p.st.Start)
+		f.Remedy = "leave out WHERE and FREEZE, ON_ERROR, DEFAULT and encodings but UTF8; or write INSERTs"
+		r.find(f)
+		return true
+	}
+	p.st.CopyIn = c
+	f := handled(CopyFrom, Answered, Warning, byInserts, p.st.Start)
+	f.Remedy = "for all or nothing, COPY at most 3,000 rows at a time"
+	r.find(f)
+	return true
+}
+
+// bytes is about what it takes in memory.
+func (c *CopyIn) bytes() int {
+	n := 256 + len(c.Table) + len(c.Schema) + len(c.Name) + len(c.Null)
+	for _, names := range [][]string{c.Columns, c.ForceNull, c.ForceNotNull} {
+		for _, name := range names {
+			n += 16 + len(name)
+		}
+	}
+	return n
+}
+
+// notCarried refuses what is not carried out.
+func notCarried(what string) *Refusal {
+	return &Refusal{Code: "0A000", Message: "COPY FROM STDIN with " + what + " is not carried out by INSERTs (" + CopyFromKey + ")",
+		Hint: "Leave it out, or write INSERTs of at most 3,000 rows."}
+}
+
+// badOption is PostgreSQL's error of an option.
+func badOption(code, format string, args ...any) *Refusal {
+	return &Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// copyReading gathers the options of a COPY.
+type copyReading struct {
+	*CopyIn
+	given                    map[string]bool
+	delimiter, quote, escape *string
+	null                     *string
+	format                   string
+	freeze                   bool
+}
+
+// readCopyIn reads a COPY FROM STDIN.
+func readCopyIn(m message) (*CopyIn, *Refusal) {
+	relation := m.child("relation")
+	c := &copyReading{CopyIn: &CopyIn{Name: relation.text("relname"), Schema: relation.text("schemaname"), Columns: m.names("attlist")}, given: map[string]bool{}}
+	switch {
+	case relation.text("catalogname") != "":
+		return nil, notCarried("the name of a database")
+	case m.child("where_clause").shape != nil:
+		return nil, notCarried("WHERE")
+	}
+	c.Table = identifier(c.Name)
+	if c.Schema != "" {
+		c.Table = identifier(c.Schema) + "." + c.Table
+	}
+	for option := range m.list("options") {
+		if refusal := c.option(option); refusal != nil {
+			return nil, refusal
+		}
+	}
+	if refusal := c.settle(); refusal != nil {
+		return nil, refusal
+	}
+	return c.CopyIn, nil
+}
+
+// option reads one option.
+func (c *copyReading) option(m message) *Refusal {
+	name := m.text("defname")
+	if c.given[name] {
+		return badOption("42601", "conflicting or redundant options")
+	}
+	c.given[name] = true
+	value, constant := optionText(m)
+	switch name {
+	case "format":
+		return c.formatOf(value)
+	case "freeze":
+		on, ok := booleanOf(m, value)
+		if !ok {
+			return badOption("42601", "freeze requires a Boolean value")
+		}
+		c.freeze = on
+	case "delimiter", "null", "quote", "escape":
+		if !constant {
+			return badOption("42601", "%s requires a parameter", name)
+		}
+		*map[string]**string{"delimiter": &c.delimiter, "null": &c.null, "quote": &c.quote, "escape": &c.escape}[name] = &value
+	case "header":
+		on, ok := booleanOf(m, value)
+		if !ok && !strings.EqualFold(value, "match") {
+			return badOption("42601", "header requires a Boolean value or \"match\"")
+		}
+		c.Header, c.MatchHeader = on || !ok, !ok
+	case "force_null", "force_not_null":
+		names := m.child("arg").names("items")
+		if len(names) == 0 {
+			return badOption("22023", "argument to option \"%s\" must be a list of column names", name)
+		}
+		*map[string]*[]string{"force_null": &c.ForceNull, "force_not_null": &c.ForceNotNull}[name] = names
+	case "force_quote":
+	case "encoding":
+		if clean := strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(value)); clean != "utf8" && clean != "unicode" {
+			return notCarried("an ENCODING but UTF8")
+		}
+	case "default", "on_error", "log_verbosity", "reject_limit", "convert_selectively":
+		return notCarried(strings.ToUpper(name))
+	default:
+		return badOption("42601", "option \"%s\" not recognized", name)
+	}
+	return nil
+}
+
+// optionText is the value of an option, where it is a single constant.
+func optionText(m message) (value string, constant bool) {
+	switch arg := m.child("arg"); arg.name() {
+	case "String":
+		return arg.text("sval"), true
+	case "Integer":
+		return fmt.Sprint(arg.integer("ival")), true
+	case "Boolean":
+		return fmt.Sprint(arg.flag("boolval")), true
+	case "Float":
+		return arg.text("fval"), true
+	case "TypeName":
+		return strings.Join(arg.names("names"), "."), true
+	}
+	return "", false
+}
+
+// booleanOf reads an option that is true or false, and true where it is only named.
+func booleanOf(m message, value string) (on, ok bool) {
+	if m.child("arg").shape == nil {
+		return true, true
+	}
+	switch strings.ToLower(value) {
+	case "true", "on", "1":
+		return true, true
+	case "false", "off", "0":
+		return false, true
+	}
+	return false, false
+}
+
+func (c *copyReading) formatOf(value string) *Refusal {
+	switch value {
+	case "text":
+	case "csv":
+		c.CSV = true
+	case "binary":
+		c.Binary = true
+	default:
+		return badOption("22023", "COPY format \"%s\" not recognized", value)
+	}
+	return nil
+}
+
+// settle checks the options together, in PostgreSQL's order, and gives the others their values.
+func (c *copyReading) settle() *Refusal {
+	delimiter, null := "\t", `\N`
+	if c.CSV {
+		delimiter, null = ",", ""
+	}
+	delimiter, null = orElse(c.delimiter, delimiter), orElse(c.null, null)
+	quote := orElse(c.quote, `"`)
+	escape := orElse(c.escape, quote)
+	for _, rule := range []struct {
+		bad           bool
+		code, message string
+	}{
+		{c.Binary && c.delimiter != nil, "42601", "cannot specify DELIMITER in BINARY mode"},
+		{c.Binary && c.null != nil, "42601", "cannot specify NULL in BINARY mode"},
+		{len(delimiter) != 1, "0A000", "COPY delimiter must be a single one-byte character"},
+		{strings.ContainsAny(delimiter, "\r\n"), "22023", "COPY delimiter cannot be newline or carriage return"},
+		{strings.ContainsAny(null, "\r\n"), "22023", "COPY null representation cannot use newline or carriage return"},
+		{!c.CSV && strings.Contains("\\.abcdefghijklmnopqrstuvwxyz0123456789", delimiter), "22023", "COPY delimiter cannot be \"" + delimiter + "\""},
+		{c.Binary && c.Header, "0A000", "cannot specify HEADER in BINARY mode"},
+		{!c.CSV && c.quote != nil, "0A000", "COPY quote available only in CSV mode"},
+		{c.CSV && len(quote) != 1, "0A000", "COPY quote must be a single one-byte character"},
+		{c.CSV && delimiter == quote, "22023", "COPY delimiter and quote must be different"},
+		{!c.CSV && c.escape != nil, "0A000", "COPY escape available only in CSV mode"},
+		{c.CSV && len(escape) != 1, "0A000", "COPY escape must be a single one-byte character"},
+		{!c.CSV && c.given["force_quote"], "0A000", "COPY force quote available only in CSV mode"},
+		{c.given["force_quote"], "0A000", "COPY force quote only available using COPY TO"},
+		{!c.CSV && c.ForceNotNull != nil, "0A000", "COPY force not null available only in CSV mode"},
+		{!c.CSV && c.ForceNull != nil, "0A000", "COPY force null available only in CSV mode"},
+		{!c.Binary && strings.Contains(null, delimiter), "0A000", "COPY delimiter must not appear in the NULL specification"},
+		{c.CSV && strings.Contains(null, quote), "0A000", "CSV quote character must not appear in the NULL specification"},
+	} {
+		if rule.bad {
+			return badOption(rule.code, "%s", rule.message)
+		}
+	}
+	if c.freeze {
+		return notCarried("FREEZE")
+	}
+	c.Delimiter, c.Null, c.Quote, c.Escape = delimiter[0], null, quote[0], escape[0]
+	return nil
+}
+
+func orElse(value *string, otherwise string) string {
+	if value == nil {
+		return otherwise
+	}
+	return *value
+}
+
+// Into is the beginning of an INSERT into columns, up to VALUES. always: one of them is GENERATED
+// ALWAYS AS IDENTITY, to which COPY writes all the same.
+func (c *CopyIn) Into(columns []string, always bool) string {
+	text := "INSERT INTO " + c.Table + " (" + identifiers(columns, "") + ")"
+	if always {
+		text += " OVERRIDING SYSTEM VALUE"
+	}
+	return text + " VALUES "
+}
