@@ -17,7 +17,7 @@ type Proxy struct {
 	turns                     atomic.Uint64
 	pins                      closedCounter
 	local                     closedCounter
-	settings                  closedCounter
+	settings, choices         closedCounter
 	errors                    closedCounter
 	cancels                   closedCounter
 	lost                      closedCounter
@@ -43,7 +43,7 @@ type ProxyGauges struct {
 	TextBytes int64 // of prepared statements
 }
 
-func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
+func newProxy(reg prometheus.Registerer, ignoredSettings, choiceKeys []string) *Proxy {
 	p := &Proxy{
 		tx: newTransactions(reg),
 		started: prometheus.NewCounter(prometheus.CounterOpts{
@@ -59,6 +59,8 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 		settings: newClosedCounter(reg, "dsql_settings_ignored_total",
 			"SETs and startup parameters answered without effect because DSQL refuses them, by name.", "name",
 			settingNames(ignoredSettings)),
+		choices: newClosedCounter(reg, "dsql_choices_total",
+			"Values that clients chose at their startup or by SET (client.may_set), or had by user (client.users), by the key of the configuration.", "key", choiceKeys),
 		errors: newClosedCounter(reg, "dsql_errors_sent_total",
 			"Errors that Sluice itself sent to clients, by SQLSTATE.", "sqlstate", sqlStates),
 		cancels: newClosedCounter(reg, "dsql_cancels_total",
@@ -143,6 +145,14 @@ func (p *Proxy) BackfillBatch() {
 func (p *Proxy) EarlyCommit() {
 	if p != nil {
 		p.early.Inc()
+	}
+}
+
+// Choice counts a value that a client, or its user, has otherwise than the configuration says; key is
+// one of Options.ChoiceKeys.
+func (p *Proxy) Choice(key string) {
+	if p != nil {
+		p.choices.inc(key)
 	}
 }
 

@@ -126,9 +126,10 @@ type Config struct {
 	// none.
 	WatchMapped bool
 
-	// InTransactions says what becomes of DDL in a transaction beside other statements; for
-	// DSQL.
-	InTransactions rewrite.InTransactions
+	// MaySet are the configuration keys that clients may choose otherwise (rewrite.Choices), and
+	// Users what users have otherwise, whatever MaySet says.
+	MaySet []string
+	Users  map[string]rewrite.Choices
 
 	// Replay runs transactions that met a conflict again, by Retry's rules. It is
 	// without effect where each client has a backend of its own.

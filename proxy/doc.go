@@ -75,6 +75,7 @@
 //	session     session.go, exchange.go, sessionend.go, state.go, turn.go, pair.go, pin.go,
 //	            dedicated.go, wait.go,
 //	            deadline.go, presence.go, cancel.go
+//	choices     choices.go (what a client has otherwise than the configuration says)
 //	client      request.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
 //	            cursor.go, cursorextended.go,
 //	            local.go, localexecute.go, localanswer.go, schemaddl.go, alteration.go, package constraint, chunks.go,

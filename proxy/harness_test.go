@@ -146,7 +146,7 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := metrics.New(metrics.Options{Version: "test"})
+	set := metrics.New(metrics.Options{Version: "test", ChoiceKeys: rewrite.ChoiceKeys()})
 	backends, err := reservoir.New(s.backends, s.wrap(dialer.Dial), set.Reservoir, log)
 	if err != nil {
 		t.Fatal(err)

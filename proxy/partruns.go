@@ -20,9 +20,10 @@ func (s *session) stepsOutside(st *rewrite.Statement) bool {
 
 // holdsBegin reports a BEGIN that is held back also where it comes by the extended protocol, so
 // that what stands behind it in its group may still be run outside of the block: JDBC puts BEGIN
-// in front of the first statement.
+// in front of the first statement. So it is where the client may choose that, as long as the block
+// has run nothing.
 func (s *session) holdsBegin(st *rewrite.Statement) bool {
-	return s.commitsParts() && st.Tx.DeferrableBegin()
+	return (s.commitsParts() || s.srv.choosesParts) && st.Tx.DeferrableBegin()
 }
 
 // altersOutside is stepsOutside for a portal: it is run at the Sync, with nothing else in its
@@ -180,7 +181,7 @@ func (s *session) mayCut(plan *rewrite.Plan, sql string, groups [][2]int) error 
 		case last:
 		case local:
 			return errLocalInParts
-		case want.Drops && s.srv.cfg.InTransactions != rewrite.CommitDrops:
+		case want.Drops && s.parts.policy() != rewrite.CommitDrops:
 			from, to := extent(plan, groups, i)
 			var name labels
 			name.add(sql[from:to])

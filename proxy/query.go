@@ -102,6 +102,9 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 			return false, err
 		}
 	}
+	if err := s.choosesInString(q.plan); err != nil {
+		return false, err
+	}
 	s.note(q.plan)
 	// The comment counts also in a statement that is answered here, a BEGIN for one.
 	s.optOut(s.srv.replays != nil && (s.t.optsOut || retry.OptsOut(sql)))

@@ -82,8 +82,9 @@ func (s *session) tooLong(total int) *wire.Error {
 }
 
 // closeGroup refuses an ALTER TABLE that was put off to a Sync, since the frame at hand is no
-// Sync. It has a group answered that a Query or FunctionCall ends without one, and a pipeline
-// that has become too long. The frame at hand is still unread: with an error it is the next
+// Sync. It has a group answered that a Query or FunctionCall ends without one, a pipeline
+// that has become too long, and one that may end the transaction by whose choices the frame at
+// hand would be planned. The frame at hand is still unread: with an error it is the next
 // that handle is given, and with nil it is handled, or skipped where t.skip says so.
 func (s *session) closeGroup(typ byte) error {
 	t := s.t
@@ -92,7 +93,8 @@ func (s *session) closeGroup(typ byte) error {
 		return s.refuse(errAlteredAlone)
 	}
 	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // a group that no Sync has ended
-	if !t.skip && !t.owed.empty() && (t.owed.len() >= maxOwed || closes) {
+	awaits := (typ == wire.Parse || typ == wire.Bind) && s.settings.ChoiceUnsettled()
+	if !t.skip && !t.owed.empty() && (t.owed.len() >= maxOwed || closes || awaits) {
 		if err := s.makeAnswer(); err != nil { // an error among the answers has the frame at hand skipped
 			return err
 		}

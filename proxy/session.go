@@ -15,7 +15,6 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
-	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // A session is one client's connection, and this file is its loop: await the client and take
@@ -110,6 +109,7 @@ type block struct {
 	unserved *template
 	tx       transaction
 	parts    *parts // parts.go; nil where transactions are not committed in parts
+	chosen   chosen // choices.go
 }
 
 // newSession returns a session that has been told nothing and has no backend. Without
@@ -117,9 +117,8 @@ type block struct {
 func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s := &session{srv: srv, id: id, client: wire.NewReader(h.Conn, h.Raw), user: h.User,
 		settings: settings.NewClient(srv.treat, &srv.interned), began: time.Now()}
-	if srv.cfg.InTransactions != rewrite.RefuseDDL && !srv.cfg.dedicated() {
-		s.parts = &parts{}
-	}
+	s.chosen.user = srv.cfg.Users[h.User]
+	s.adopt(nil)
 	if r := srv.replays; r != nil {
 		s.withheld = retry.NewHeld(r.cfg.HeldBytes, r.held)
 		s.sinkDown = s.writeDown

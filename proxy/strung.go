@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -119,13 +120,30 @@ func (d *division) of(st *rewrite.Statement) place {
 		return d.discard(st)
 	case s.answersSetting(st):
 		for i := range st.Changes {
-			if _, err := settings.ValueOf(&st.Changes[i]); err != nil {
+			if err := d.change(&st.Changes[i]); err != nil {
 				return place{err: err}
 			}
 		}
 		return place{here: true}
 	}
 	return place{}
+}
+
+// change is the error of a change of settings that is Sluice's to make.
+func (d *division) change(c *rewrite.Change) *wire.Error {
+	var err error
+	switch {
+	case !settings.IsOwn(c.Name):
+		_, bad := settings.ValueOf(c)
+		return bad
+	case len(d.places) > 1:
+		return errChoiceInString
+	default:
+		_, err = d.s.mayChoose(c)
+	}
+	var bad *wire.Error
+	errors.As(err, &bad)
+	return bad
 }
 
 // discard decides for DISCARD ALL, which PostgreSQL refuses in a string of several: such a
@@ -177,6 +195,9 @@ func (d *division) begins() bool {
 func (d *division) show(st *rewrite.Statement) place {
 	name := st.Show
 	how := d.s.srv.treat.Of(name)
+	if _, bad := d.s.shown(name); how == settings.Own && bad != nil {
+		return place{err: bad}
+	}
 	switch {
 	case d.s.settings.Shows(name), how == settings.Ignored && slices.Contains(d.set, name):
 		return place{here: true}

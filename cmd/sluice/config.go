@@ -52,6 +52,8 @@ type Config struct {
 	SetNotNull string
 	// AddConstraint is steps, or refuse.
 	AddConstraint string
+	// Users are what users have otherwise, each as user:key=value.
+	Users []string
 	// RewriteBytea is off, or a rewrite.ByteaMapping; auto until the backend's kind is known.
 	RewriteBytea string
 
@@ -185,6 +187,7 @@ func (c *Config) derive() {
 			c.RewriteBytea = string(rewrite.ByteaHex)
 		}
 	}
+	c.takeChoices()
 	c.resolveDDL()
 	if c.rewrites() {
 		c.Rewrite.Rules.Dialect = true
@@ -247,7 +250,6 @@ func (c *Config) deriveCarried() {
 	c.Rewrite.Rules.Extensions = c.onDSQL(c.RewriteExtensions)
 	c.Rewrite.Rules.Backfill = c.AddColumnDefault == "backfill"
 	c.Rewrite.Rules.InTransactions = rewrite.ParseInTransactions(c.DDLInTransactions)
-	c.Proxy.InTransactions = c.Rewrite.Rules.InTransactions
 	c.Rewrite.Rules.Constraints = c.AddConstraint == "steps" && c.Proxy.Kind == proxy.DSQL
 	c.Rewrite.Rules.NotNullCheck = c.SetNotNull == "check"
 }
