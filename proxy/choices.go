@@ -76,9 +76,24 @@ func (s *session) mayAdopt() bool {
 	return !s.dedicated && (s.t == nil || !s.t.outside) && (!s.inBlock() || s.freshBlock())
 }
 
-// freshBlock reports a block of which there is nothing but a BEGIN that is held back.
+// freshBlock reports a block of which there is nothing but a BEGIN, held back or at the server.
 func (s *session) freshBlock() bool {
-	return s.state == begun && s.tx.log == nil && len(s.tx.marks) == 0
+	switch {
+	case len(s.tx.marks) > 0:
+		return false
+	case s.state == begun:
+		return s.tx.log == nil // that is made for a savepoint
+	}
+	return s.b != nil && !s.tx.ran && s.status() != 'E'
+}
+
+// notesRun is told of a text that is about to be sent.
+func (tx *transaction) notesRun(plan *rewrite.Plan) {
+	if st := plan.Single(); st != nil && st.Tx.Verb == rewrite.Begin {
+		tx.modes = tx.modes || modesOfOwn(&st.Tx)
+	} else {
+		tx.ran = true
+	}
 }
 
 // partsOf is what a session knows of the block that it may begin; nil where it is not committed in
@@ -87,7 +102,7 @@ func (s *session) partsOf(how rewrite.InTransactions) *parts {
 	if how == rewrite.RefuseDDL || s.srv.cfg.dedicated() {
 		return nil
 	}
-	p := &parts{how: how}
+	p := &parts{how: how, whole: s.tx.modes}
 	if s.state == begun && s.deferredBegin != nil {
 		p.whole = modesOfOwn(&s.deferredBegin.plan.Single().Tx)
 	}
