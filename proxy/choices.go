@@ -37,7 +37,10 @@ type chosen struct {
 // choices are the client's as they stand; nil: it has chosen nothing. They are compared by pointer.
 func (s *session) choices() *rewrite.Choices {
 	if s.parts != nil && s.parts.by != nil {
-		return s.parts.by
+		if s.inBlock() || s.t != nil && s.t.outside {
+			return s.parts.by
+		}
+		s.parts.forget() // a pipeline has ended the block
 	}
 	return s.settings.Chosen()
 }
