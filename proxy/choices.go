@@ -82,7 +82,7 @@ func (s *session) mayAdopt() bool {
 // freshBlock reports a block of which there is nothing but a BEGIN, held back or at the server.
 func (s *session) freshBlock() bool {
 	switch {
-	case len(s.tx.marks) > 0:
+	case len(s.tx.marks) > 0, s.partlyDone():
 		return false
 	case s.state == begun:
 		return s.tx.log == nil // that is made for a savepoint
@@ -90,11 +90,14 @@ func (s *session) freshBlock() bool {
 	return s.b != nil && !s.tx.ran && s.status() != 'E'
 }
 
-// notesRun is told of a text that is about to be sent.
+// notesRun is told of a text that is about to be sent, as its client wrote it. A choice may have a
+// place in the server's order: it is none of what the block has run.
 func (tx *transaction) notesRun(plan *rewrite.Plan) {
-	if st := plan.Single(); st != nil && st.Tx.Verb == rewrite.Begin {
+	switch st := plan.Single(); {
+	case st != nil && st.Tx.Verb == rewrite.Begin:
 		tx.modes = tx.modes || modesOfOwn(&st.Tx)
-	} else {
+	case st != nil && len(st.Changes) == 1 && settings.IsOwn(st.Changes[0].Name):
+	default:
 		tx.ran = true
 	}
 }
@@ -134,9 +137,10 @@ func (s *session) choosesInString(plan *rewrite.Plan) error {
 
 // choosesAsAtStart reports whether a RESET ALL would leave the client's choices as they are.
 func (s *session) choosesAsAtStart() bool {
-	now, start := s.choices(), s.settings.ChosenAtStart()
-	return now == start || now != nil && start != nil && *now == *start
+	return sameChoices(s.choices(), s.settings.ChosenAtStart())
 }
+
+func sameChoices(a, b *rewrite.Choices) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // resetChoices is told of a RESET ALL in a block whose parts have choices of their own.
 func (s *session) resetChoices() {

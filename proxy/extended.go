@@ -336,6 +336,7 @@ func (s *session) execute(frame []byte) error {
 	s.notePortal(p)
 	// The entry is owed before the frame is added, as everywhere: an answer may come as
 	// soon as a buffer is full.
+	s.tx.notesRun(p.plan)
 	o := s.pushRun(wire.Execute, p.plan)
 	o.split, o.text, o.bound, o.kept = p.split, p.text, s.boundAlone(&p), p.kept
 	s.noteExecute(&p, o.bound, frame)

@@ -235,20 +235,29 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 			return nil, err
 		}
 		s.srv.metrics.LocalAnswer(metrics.LocalSetting)
-		for i := range st.Changes {
-			frame, err := s.change(&st.Changes[i], several)
-			if err != nil {
-				return nil, err
-			}
-			if frame != nil {
-				frames = append(frames, frame)
-			}
+		if frames, err = s.changes(st, several); err != nil {
+			return nil, err
 		}
 	}
 	if row := rowOf(st); row != nil && describe {
 		frames = append([][]byte{row}, frames...)
 	}
 	return append(frames, wire.AppendCommand(nil, localTag(st))), nil
+}
+
+// changes makes the changes of settings of one statement, and returns what goes in front of its tag.
+// The first that fails is the last that is made: but for DISCARD ALL a statement has one.
+func (s *session) changes(st *rewrite.Statement, several bool) (frames [][]byte, err error) {
+	for i := range st.Changes {
+		frame, err := s.change(&st.Changes[i], several)
+		if err != nil {
+			return nil, err
+		}
+		if frame != nil {
+			frames = append(frames, frame)
+		}
+	}
+	return frames, nil
 }
 
 // carryOut carries out a statement of DDL, and returns the notices in front of its tag.

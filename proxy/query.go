@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"cmp"
+
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -185,6 +187,7 @@ func (s *session) sendQuery(q *simple) error {
 	}
 	s.logPlan(plan)
 	s.noteParsing(plan)
+	s.tx.notesRun(cmp.Or(q.asked, plan))
 	o := s.pushRun(wire.Query, plan)
 	s.strings(o, t.strung)
 	o.shift = t.shift

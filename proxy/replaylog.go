@@ -65,8 +65,8 @@ type transaction struct {
 	savepoints
 	// changes counts what it has sent that may have changed something.
 	changes uint64
-	// ran: something but BEGIN was sent; modes: BEGIN had such as modesOfOwn reports. Both are
-	// noted where clients choose how transactions are committed (choices.go).
+	// ran: something but BEGIN was sent; modes: BEGIN had such as modesOfOwn reports. They tell
+	// whether how the transaction is committed may still be chosen (choices.go).
 	ran, modes bool
 }
 

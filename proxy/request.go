@@ -259,6 +259,7 @@ func (s *session) function(total int) error {
 	s.changesSchema(functionPlan)
 	s.b.ran.forget()
 	s.b.ran.moved = true
+	s.tx.ran = true
 	t.owed.push(wire.FunctionCall)
 	if s.srv.resetsAuto {
 		s.settings.Stage(settings.Unseen)

@@ -99,9 +99,6 @@ func (s *session) masksAlone(plan *rewrite.Plan) bool {
 func (s *session) pushRun(kind byte, plan *rewrite.Plan) *owed {
 	o := s.t.owed.push(kind)
 	o.plan = plan
-	if plan != nil && s.srv.choosesParts {
-		s.tx.notesRun(plan)
-	}
 	if masks(plan) {
 		o.masks, s.t.masks, s.t.looks = true, true, true
 	}

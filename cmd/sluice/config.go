@@ -187,7 +187,6 @@ func (c *Config) derive() {
 			c.RewriteBytea = string(rewrite.ByteaHex)
 		}
 	}
-	c.takeChoices()
 	c.resolveDDL()
 	if c.rewrites() {
 		c.Rewrite.Rules.Dialect = true
@@ -220,6 +219,7 @@ func (c *Config) derive() {
 
 // resolveDDL says what the keys of DDL that are at auto mean.
 func (c *Config) resolveDDL() {
+	c.takeChoices() // as the keys are written
 	all := c.DDLCarryOut == carryOutAll && c.rewrites() && c.Proxy.Kind == proxy.DSQL
 	for _, key := range []struct {
 		value   *string

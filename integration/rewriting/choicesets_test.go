@@ -80,6 +80,12 @@ var chosenScripts = []struct {
 		{"BEGIN READ ONLY", "BEGIN / T"}, {"SET sluice.ddl.in_transactions = 'autocommit'", "SET / NOTICE| / T"}, {"INSERT INTO kept VALUES (1)", "error|25006| / E"}, {"ROLLBACK", "ROLLBACK / I"},
 		{"BEGIN", "BEGIN / T"}, {"SET sluice.ddl.in_transactions = 'autocommit'", "SET / NOTICE| / T"}, {"RESET ALL", "RESET / T"}, {"COMMIT", "COMMIT / I"}, {"SHOW sluice.ddl.in_transactions", `row ["refuse"]`},
 	}},
+	{name: "a RESET ALL", steps: [][2]string{
+		{"BEGIN", "BEGIN / T"}, {"SET LOCAL sluice.ddl.in_transactions = 'autocommit'", "SET / NOTICE| / T"}, {"INSERT INTO kept VALUES (3)", "INSERT 0 1 / T"},
+		{"RESET ALL", "RESET / T"}, {"SHOW sluice.ddl.in_transactions", `row ["refuse"]`}, {"CREATE TABLE a (id int)", "CREATE TABLE / WARNING|01000|a part / T"},
+		{"ROLLBACK", "ROLLBACK / WARNING|01000|what was / I"},
+		{"BEGIN", "BEGIN / T"}, {"CREATE TABLE b (id int)", "CREATE TABLE / T"}, {"CREATE TABLE c (id int)", "error|0A000| / E"}, {"ROLLBACK", "ROLLBACK / I"},
+	}},
 	{name: "SET LOCAL holds in every part", steps: [][2]string{
 		{"BEGIN", "BEGIN / T"}, {"SET LOCAL sluice.ddl.carry_out = 'all'", "SET / NOTICE| / T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE / T"},
 		{"ALTER TABLE a ADD COLUMN m int DEFAULT 7", "ALTER TABLE / WARNING|01000|a part / WARNING|01000|a part / T"}, {"ALTER TABLE a ADD COLUMN l int DEFAULT 8", "ALTER TABLE / WARNING|01000|a part / T"},
@@ -183,6 +189,7 @@ func TestChoicesAreSettings(t *testing.T) {
 							t.Errorf("%s, %s: %s\n got %s\nwant %s", script.name, way, step[0], strings.Join(got, " / "), step[1])
 						}
 					}
+					c.Close(t.Context())
 				}
 			}
 		})
@@ -240,6 +247,53 @@ func TestChoicesAtStartup(t *testing.T) {
 	for key, want := range map[string]float64{"ddl.carry_out": 5, "ddl.in_transactions": 3, "ddl.set_not_null": 2, "rewrite.create_index_wait": 0} {
 		if got, _ := harness.Metric(t, text, "dsql_choices_total", key); got != want {
 			t.Errorf("%v choices of %s, want %v", got, key, want)
+		}
+	}
+}
+
+// One text means to each client what that one has chosen, whoever sent it before, and however it is
+// sent; so it does to one client in front of a SET and behind it.
+func TestChoicesShareNoPlan(t *testing.T) {
+	t.Parallel()
+	r := startChosen(t, nil)
+	r.pg.SQL(t, "postgres", "CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)")
+	const sql = "ALTER TABLE kept ADD COLUMN m int DEFAULT 7"
+	const refused, carried = "error|0A000|ALTER TABLE ADD COLUMN with constraint", "ALTER TABLE"
+	for _, way := range []string{"simple", "extended", "prepared"} {
+		dial := func(options string) func(sql, want string) {
+			c, notices, err := r.dialChosen(t, "admin", options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if way == "prepared" {
+				if _, err := c.Prepare(t.Context(), "s", sql, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return func(text, want string) {
+				by := "simple"
+				if text == sql {
+					by = way
+				}
+				if got := ask(t.Context(), c, notices, text, by, "s"); !strings.HasPrefix(got[0], want) {
+					t.Errorf("%s, %q: %s: %q, want %s", way, options, text, got, want)
+				}
+			}
+		}
+		plain, fills := dial(""), dial("sluice.ddl.add_column_default=backfill")
+		for range 2 {
+			plain(sql, refused)
+			fills(sql, carried)
+			plain(sql, refused)
+			fills("ALTER TABLE kept DROP COLUMN m", carried)
+			fills("SET sluice.ddl.add_column_default = refuse", "SET")
+			fills(sql, refused)
+			plain(sql, refused)
+			fills("RESET sluice.ddl.add_column_default", "RESET")
+			plain("SET sluice.ddl.carry_out = 'all'", "SET")
+			plain(sql, carried)
+			plain("ALTER TABLE kept DROP COLUMN m", carried)
+			plain("RESET sluice.ddl.carry_out", "RESET")
 		}
 	}
 }
