@@ -265,10 +265,12 @@ func TestChoicesShareNoPlan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if way == "prepared" {
+			if way == "prepared" { // where it is refused there is nothing to prepare
+				ask(t.Context(), c, notices, "SET sluice.ddl.carry_out = 'all'", "simple", "")
 				if _, err := c.Prepare(t.Context(), "s", sql, nil); err != nil {
 					t.Fatal(err)
 				}
+				ask(t.Context(), c, notices, "RESET sluice.ddl.carry_out", "simple", "")
 			}
 			return func(text, want string) {
 				by := "simple"
