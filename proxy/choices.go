@@ -26,12 +26,14 @@ import (
 // can change it, and a RESET ALL or the end of a SET LOCAL does so for the next block. What is
 // chosen in the block for its duration outlives the parts that are committed (parts.by).
 
-// chosen is how a session has its statements carried out.
+// chosen is how a session has its statements carried out. planner (the method) keeps it up to date.
 type chosen struct {
-	// planner plans its texts; by are the client's choices that it was made for.
+	// planner plans its texts; never nil.
 	planner *rewrite.Planner
-	by      *rewrite.Choices
-	user    rewrite.Choices
+	// by are the client's choices that it was made for; nil for none.
+	by *rewrite.Choices
+	// user is what the client's user has, under all that the client chooses.
+	user rewrite.Choices
 }
 
 // choices are the client's as they stand; nil: it has chosen nothing. They are compared by pointer.
@@ -45,7 +47,8 @@ func (s *session) choices() *rewrite.Choices {
 	return s.settings.Chosen()
 }
 
-// planner is what plans the session's next text.
+// planner is what plans the session's next text. The way of most is two comparisons. While a block
+// goes on by another policy than is chosen by now, each text asks adopt, which leaves it so.
 func (s *session) planner() *rewrite.Planner {
 	if by := s.choices(); by != s.chosen.by || s.chosen.planner.InTransactions() != s.parts.policy() {
 		s.adopt(by)
@@ -90,7 +93,8 @@ func (s *session) freshBlock() bool {
 	return s.b != nil && !s.tx.ran && s.status() != 'E'
 }
 
-// notesRun is told of a text that is about to be sent, as its client wrote it. A choice may have a
+// notesRun is told for every session: what can be chosen is not looked up, and two branches cost less.
+// It is told of a text that is about to be sent, as its client wrote it. A choice may have a
 // place in the server's order: it is none of what the block has run.
 func (tx *transaction) notesRun(plan *rewrite.Plan) {
 	switch st := plan.Single(); {
@@ -102,8 +106,9 @@ func (tx *transaction) notesRun(plan *rewrite.Plan) {
 	}
 }
 
-// partsOf is what a session knows of the block that it may begin; nil where it is not committed in
-// parts.
+// partsOf is what a session knows of the block that it may begin, or has just begun; nil where it is
+// not committed in parts. The modes of a BEGIN that has gone by are looked up: nobody has noted them
+// in parts.
 func (s *session) partsOf(how rewrite.InTransactions) *parts {
 	if how == rewrite.RefuseDDL || s.srv.cfg.dedicated() {
 		return nil
@@ -115,7 +120,7 @@ func (s *session) partsOf(how rewrite.InTransactions) *parts {
 	return p
 }
 
-// outchosen reports whether a statement was planned under other choices, on which its plan may
+// outchosen is asked for each Bind, and allocates nothing. It reports whether a statement was planned under other choices, on which its plan may
 // depend.
 func (s *session) outchosen(t *template) bool { return t.by != t.plan.Choosable(s.planner()) }
 
@@ -153,7 +158,8 @@ func (s *session) resetChoices() {
 }
 
 // choose is SET, RESET and SET TO DEFAULT of a setting of Sluice's own; frame goes in front of the
-// tag. An error is for the client, and nothing is changed.
+// tag: a warning of a SET LOCAL without a block, and the notice of what is given up. The next text is
+// planned by it. An error is for the client, and nothing is changed.
 func (s *session) choose(c *rewrite.Change, several bool) (frame []byte, err error) {
 	value, err := s.mayChoose(c)
 	if err != nil {
@@ -181,7 +187,8 @@ func (s *session) choose(c *rewrite.Change, several bool) (frame []byte, err err
 func resets(c *rewrite.Change) bool { return c.Action == rewrite.Reset || c.Default }
 
 // mayChoose is the value that a change gives a setting of Sluice's own, as it is kept; "" where
-// nothing is said then. An error is for the client.
+// nothing is said then. Nothing is changed by asking: strings of one statement ask before the
+// statement's turn has come (division), and must find the same then. An error is for the client.
 func (s *session) mayChoose(c *rewrite.Change) (value string, err error) {
 	key, _ := settings.OwnKey(c.Name)
 	text := c.Text
@@ -215,8 +222,9 @@ func (s *session) mayChoose(c *rewrite.Change) (value string, err error) {
 	return text, nil
 }
 
-// chooses is a value of a setting of Sluice's own, as it is kept, where a client may choose it. The
-// error is for the client.
+// chooses is a value of a setting of Sluice's own, as it is kept, where a client may choose it: by its
+// startup, and by SET. The error is for the client: first of the name, then of the right, as
+// PostgreSQL has it, and then of the value.
 func (srv *Server) chooses(name, value string) (string, error) {
 	if err := srv.mayChoose(name); err != nil {
 		return "", err
@@ -246,7 +254,8 @@ func (srv *Server) mayChoose(name string) *wire.Error {
 	return nil
 }
 
-// chosenAt is what SHOW of a setting of Sluice's own tells. The error is for the client.
+// chosenAt is what SHOW of a setting of Sluice's own tells: what is in force, whoever has said so, and
+// whether the client may change it or not. The error is for the client.
 func (s *session) chosenAt(name string) (string, *wire.Error) {
 	key, _ := settings.OwnKey(name)
 	switch {
@@ -272,7 +281,8 @@ func (s *session) shown(name string) (string, *wire.Error) {
 	return s.settings.Shown(name), nil
 }
 
-// tellChoice counts a choice, and appends what the client is told of what it gives up.
+// tellChoice counts a choice, and appends what the client is told of what it gives up, unless it wants
+// no notices. A choice of the stronger guarantee is counted too, and nothing is told.
 func (s *session) tellChoice(frames []byte, key, value string) []byte {
 	s.srv.metrics.Choice(key)
 	if gives := rewrite.GivenUp(key, value); gives != "" && s.hearsNotices() {

@@ -129,7 +129,9 @@ func (d *division) of(st *rewrite.Statement) place {
 	return place{}
 }
 
-// change is the error of a change of settings that is Sluice's to make.
+// change is the error of a change of settings that is Sluice's to make; nil for one that will be
+// made. A choice is looked at here and made when its turn comes: behind frames of a group it stands
+// alone in its string, and nothing comes between.
 func (d *division) change(c *rewrite.Change) *wire.Error {
 	var err error
 	switch {
