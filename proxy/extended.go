@@ -193,7 +193,7 @@ func (s *session) template(sql, oids []byte) (*template, error) {
 func (s *session) templateBy(sql, oids []byte, names uint64, plan *rewrite.Plan) *template {
 	parsing := s.parsing()
 	t := s.recent
-	if t == nil || t.parsing != parsing || t.names != names || t.sql != string(sql) || t.oids != string(oids) || s.outchosen(t) {
+	if t == nil || t.parsing != parsing || t.names != names || t.sql != string(sql) || t.oids != string(oids) {
 		t = s.srv.remembered(&s.t.scratch, sql, oids, parsing, names, 0)
 	}
 	if t != nil && s.outchosen(t) {
