@@ -100,6 +100,8 @@ var chosenScripts = []struct {
 		{"BEGIN ;; SET LOCAL sluice.ddl.in_transactions = 'autocommit' ;; SELECT 1", `BEGIN / SET / row ["1"] / SELECT 1 / NOTICE| / T`},
 		{"CREATE TABLE g (id int)", "CREATE TABLE / T"}, {"CREATE TABLE h (id int)", "CREATE TABLE / WARNING|01000|a part / T"},
 		{"COMMIT ;; BEGIN ;; CREATE TABLE i (id int)", "COMMIT / BEGIN / CREATE TABLE / T"}, {"CREATE TABLE j (id int)", "error|0A000| / E"}, {"ROLLBACK", "ROLLBACK / I"},
+		{"BEGIN ;; SET LOCAL sluice.ddl.in_transactions = 'autocommit' ;; SELECT 1", `BEGIN / SET / row ["1"] / SELECT 1 / NOTICE| / T`},
+		{"COMMIT ;; BEGIN ;; CREATE TABLE i (id int)", "COMMIT / BEGIN / CREATE TABLE / T"}, {"CREATE TABLE j (id int)", "error|0A000| / E"}, {"ROLLBACK", "ROLLBACK / I"},
 	}},
 }
 
