@@ -10,7 +10,8 @@ import (
 
 // choiceSteps are parts of dialogues about a setting of Sluice's own. To PostgreSQL it is a setting as
 // any that has a dot in its name. Its value shall be what PostgreSQL says, through blocks, savepoints,
-// groups of the extended protocol and errors.
+// groups of the extended protocol and errors. Behind an error a Query in a group is skipped: hence the
+// Sync behind it.
 var choiceSteps = []string{
 	"Q SET K = 'backfill'\n< Z\n", "Q SET K TO refuse\n< Z\n", "Q SET LOCAL K = 'backfill'\n< Z\n", "Q SET LOCAL K = 'refuse'\n< Z\n", "Q SET SESSION K = backfill; \n< Z\n",
 	"Q RESET K\n< Z\n", "Q SET K TO DEFAULT\n< Z\n", "Q SET LOCAL K TO DEFAULT\n< Z\n", "Q DISCARD ALL\n< Z\n", "Q RESET ALL\n< Z\n",
@@ -18,7 +19,7 @@ var choiceSteps = []string{
 	"Q BEGIN\n< Z\n", "Q BEGIN\n< Z\nQ SELECT 1 AS one\n< Z\n", "Q COMMIT\n< Z\n", "Q ROLLBACK\n< Z\n", "Q SAVEPOINT a\n< Z\n", "Q ROLLBACK TO a\n< Z\n", "Q RELEASE a\n< Z\n", "Q SELECT 1/0\n< Z\n",
 	"X SET K = 'backfill'\nX SHOW K\nS\n< Z\n", "X SET LOCAL K = 'backfill'\nX SHOW K\nX SELECT 1/0\nS\n< Z\n", "X SELECT 1/0\nX SET K = 'backfill'\nS\n< Z\n", "X SET K = 'backfill'\nX SELECT 1/0\nS\n< Z\n",
 	"X RESET K\nX SHOW K\nS\n< Z\n", "X COMMIT\nX SHOW K\nS\n< Z\n", "X BEGIN\nX SET LOCAL K = 'backfill'\nX COMMIT\nX SHOW K\nS\n< Z\n", "X SELECT 2 AS two\nX SET K = 'backfill'\nX SHOW K\nS\n< Z\n",
-	"X SELECT 2 AS two\nQ SET K = 'backfill'\n< Z\n", "X SELECT 2 AS two\nQ SHOW K\n< Z\n", "X SELECT 2 AS two\nQ RESET K\n< Z\n", "X BEGIN\nX SELECT 2 AS two\nQ SET LOCAL K = 'backfill'\n< Z\n",
+	"X SELECT 2 AS two\nQ SET K = 'backfill'\nS\n< Z\n", "X SELECT 2 AS two\nQ SHOW K\nS\n< Z\n", "X SELECT 2 AS two\nQ RESET K\nS\n< Z\n", "X BEGIN\nX SELECT 2 AS two\nQ SET LOCAL K = 'backfill'\nS\n< Z\n",
 	"P st | SET K = 'backfill'\nS\n< Z\n", "B - | st\nE -\nS\n< Z\n", "B - | st\nE -\nE -\nS\n< Z\n", "C S | st\nS\n< Z\n", "P - | SHOW K\nD S -\nB - | -\nD P -\nE - 1\nE -\nS\n< Z\n",
 }
 
