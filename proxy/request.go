@@ -93,8 +93,12 @@ func (s *session) closeGroup(typ byte) error {
 		return s.refuse(errAlteredAlone)
 	}
 	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // a group that no Sync has ended
-	awaits := (typ == wire.Parse || typ == wire.Bind) && s.settings.ChoiceUnsettled()
-	if !t.skip && !t.owed.empty() && (t.owed.len() >= maxOwed || closes || awaits) {
+	if (typ == wire.Parse || typ == wire.Bind) && s.settings.ChoiceUnsettled() && !t.skip && !t.owed.empty() {
+		if err := s.makeAnswer(); err != nil {
+			return err
+		}
+	}
+	if !t.skip && !t.owed.empty() && (t.owed.len() >= maxOwed || closes) {
 		if err := s.makeAnswer(); err != nil { // an error among the answers has the frame at hand skipped
 			return err
 		}
