@@ -12,6 +12,8 @@ type Options struct {
 	// IgnoredSettings are the names that dsql_settings_ignored_total tells
 	// apart; others are counted together.
 	IgnoredSettings []string
+	// ChoiceKeys are the keys that dsql_choices_total tells apart.
+	ChoiceKeys []string
 }
 
 // Set is one process's metrics. Its parts are never nil.
@@ -36,7 +38,7 @@ func New(o Options) *Set {
 	)
 	return &Set{
 		Registry:  reg,
-		Proxy:     newProxy(reg, o.IgnoredSettings),
+		Proxy:     newProxy(reg, o.IgnoredSettings, o.ChoiceKeys),
 		Reservoir: newReservoir(reg),
 		Lease:     newLease(reg),
 		Rewrite:   newRewrite(reg),

@@ -19,7 +19,7 @@ type Proxy struct {
 	weakened                  prometheus.Counter
 	pins                      closedCounter
 	local                     closedCounter
-	settings                  closedCounter
+	settings, choices         closedCounter
 	errors                    closedCounter
 	cancels                   closedCounter
 	lost                      closedCounter
@@ -45,7 +45,7 @@ type ProxyGauges struct {
 	TextBytes int64 // of prepared statements
 }
 
-func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
+func newProxy(reg prometheus.Registerer, ignoredSettings, choiceKeys []string) *Proxy {
 	p := &Proxy{
 		tx: newTransactions(reg),
 		started: prometheus.NewCounter(prometheus.CounterOpts{
@@ -74,7 +74,7 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 		loads: newClosedCounter(reg, "dsql_schema_loads_total",
 			"Times that the relations of the database were read, by cause.", "cause", loadCauses),
 	}
-	ownTransactions := p.ownTransactions()
+	ownTransactions := p.ownTransactions(reg, choiceKeys)
 	turns := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "dsql_turns_total", Help: "Turns: requests answered up to a ReadyForQuery.",
 	}, func() float64 { return float64(p.turns.Load()) })
@@ -114,8 +114,11 @@ func (p *Proxy) Unsupported(operation, feature string) {
 	}
 }
 
-// ownTransactions makes the counters of transactions that are Sluice's own.
-func (p *Proxy) ownTransactions() []prometheus.Collector {
+// ownTransactions makes the counters of transactions that are Sluice's own, and of who has chosen
+// them.
+func (p *Proxy) ownTransactions(reg prometheus.Registerer, choiceKeys []string) []prometheus.Collector {
+	p.choices = newClosedCounter(reg, "dsql_choices_total",
+		"Values that clients chose at their startup or by SET (client.may_set), or had by user (client.users), by the key of the configuration.", "key", choiceKeys)
 	p.batches = newCounter("dsql_delete_batches_total", "Transactions that DELETEs of too many rows were carried out in (rewrite.chunked_delete).")
 	p.backfills = newCounter("dsql_backfill_batches_total", "Transactions in which rows were given the default of a column that was added (ddl.add_column_default).")
 	p.early = newCounter("dsql_early_commits_total", "Parts of transactions with DDL that were committed before the client did so (ddl.in_transactions).")
@@ -153,6 +156,14 @@ func (p *Proxy) BackfillBatch() {
 func (p *Proxy) EarlyCommit() {
 	if p != nil {
 		p.early.Inc()
+	}
+}
+
+// Choice counts a value that a client, or its user, has otherwise than the configuration says; key is
+// one of Options.ChoiceKeys.
+func (p *Proxy) Choice(key string) {
+	if p != nil {
+		p.choices.inc(key)
 	}
 }
 

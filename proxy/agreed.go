@@ -116,7 +116,7 @@ func (s *session) onBackend(cs *clientStatement) (*serverStatement, error) {
 // the epoch of which a backend's will do: under others the text may mean something else.
 func (s *session) underSettings(cs *clientStatement, p settings.Parsing) (tmpl *template, epoch uint64) {
 	if tmpl = cs.tmpl; tmpl.parsing != p {
-		tmpl = s.srv.template(&s.t.scratch, []byte(tmpl.sql), []byte(tmpl.oids), p, tmpl.names, tmpl.plan)
+		tmpl = s.srv.template(&s.t.scratch, []byte(tmpl.sql), []byte(tmpl.oids), p, tmpl.names, tmpl.by, tmpl.plan)
 		if cs.tmpl.split != nil {
 			tmpl = tmpl.inForce()
 		}
@@ -150,7 +150,7 @@ func (s *session) typed(tmpl *template, promise, desc *description) *template {
 	if now, _ := desc.parts(); bytes.Equal(told, now) || string(told[wire.HeaderLen:]) == tmpl.oids {
 		return nil
 	}
-	return s.srv.template(&s.t.scratch, []byte(tmpl.sql), bytes.Clone(told[wire.HeaderLen:]), tmpl.parsing, tmpl.names, tmpl.plan)
+	return s.srv.template(&s.t.scratch, []byte(tmpl.sql), bytes.Clone(told[wire.HeaderLen:]), tmpl.parsing, tmpl.names, tmpl.by, tmpl.plan)
 }
 
 // agreed returns the backend's statement for tmpl, and whether it returns what was

@@ -14,7 +14,8 @@ import (
 // pools drop what they are given, at random.)
 func TestNoAllocationPerQuery(t *testing.T) {
 	pg := sharedPostgres(t)
-	for name, opts := range map[string][]option{"replay off": nil, "replay on": {withReplay}, "mapping": {withReplay, asDSQL, mapping}} {
+	for name, opts := range map[string][]option{"replay off": nil, "replay on": {withReplay}, "mapping": {withReplay, asDSQL, mapping},
+		"choices": {withReplay, asDSQL, mayChoose}} {
 		t.Run(name, func(t *testing.T) { noAllocationPerQuery(t, startSluice(t, pg, opts...), "SELECT 1") })
 	}
 }

@@ -83,10 +83,11 @@ func (s *session) findBound(b *binding) error {
 	if b.cs = s.statement(b.stmt); b.cs == nil {
 		return errNoStatement(b.stmt)
 	}
-	if !s.srv.keeper.on && !s.commitsParts() {
+	anew := s.srv.keeper.on || s.outchosen(b.cs.tmpl)
+	if !anew && !s.commitsParts() {
 		return nil
 	}
-	if s.srv.keeper.on {
+	if anew {
 		if err := s.asNamed(b.cs); err != nil {
 			return err
 		}

@@ -129,9 +129,12 @@ type Config struct {
 	// none.
 	WatchMapped bool
 
-	// InTransactions says what becomes of DDL in a transaction beside other statements; for
-	// DSQL.
-	InTransactions rewrite.InTransactions
+	// MaySet are the configuration keys that clients may choose otherwise (rewrite.Choices), by
+	// their startup and by SET. Empty: none, and such a setting is refused.
+	MaySet []string
+	// Users is what users have otherwise, by the name that a client logs in by. It does not ask
+	// MaySet, and stands under what the client chooses.
+	Users map[string]rewrite.Choices
 
 	// Replay runs transactions that met a conflict again, by Retry's rules. It is
 	// without effect where each client has a backend of its own.

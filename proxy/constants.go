@@ -79,7 +79,7 @@ func (s *session) parsedBefore(cs *clientStatement) *serverStatement {
 
 // ownCopy is the template of one client's statement, which shares nothing with others.
 func (t *template) ownCopy() *template {
-	own := &template{sql: t.sql, oids: t.oids, cost: t.cost, plan: t.plan, parsing: t.parsing, names: t.names, optsOut: t.optsOut, own: true, of: t}
+	own := &template{sql: t.sql, oids: t.oids, cost: t.cost, plan: t.plan, parsing: t.parsing, names: t.names, by: t.by, optsOut: t.optsOut, own: true, of: t}
 	own.desc.Store(t.desc.Load())
 	return own
 }

@@ -255,6 +255,7 @@ func (s *session) useCursor(c *rewrite.Cursor, formats []byte, describe bool) er
 	frame = binary.BigEndian.AppendUint32(frame, c.Rows)
 	p.run = &cursorRun{move: c.Verb == rewrite.MoveCursor, limit: c.Rows}
 	s.logPlan(p.plan)
+	s.tx.notesRun(p.plan)
 	o := s.pushRun(wire.Execute, p.plan)
 	o.text = p.text
 	s.runs(o, p.run)

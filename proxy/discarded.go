@@ -264,7 +264,7 @@ func (s *session) runParts() error {
 func (s *session) takeSnapshot() error {
 	const text = "SELECT 1 WHERE false"
 	plan := s.srv.planner.PlanIn([]byte(text), noNames)
-	name := s.prepare(s.srv.template(&s.t.scratch, []byte(text), wire.NoOIDs, s.parsing(), noNames.ID(), plan), false).name
+	name := s.prepare(s.srv.template(&s.t.scratch, []byte(text), wire.NoOIDs, s.parsing(), noNames.ID(), 0, plan), false).name
 	s.t.owed.push(wire.Bind).swallow = true
 	s.add(appendBindNothing(nil, name))
 	s.t.owed.push(wire.Execute).swallow = true

@@ -180,7 +180,7 @@ func (s *session) template(sql, oids []byte) (*template, error) {
 		if plan, names, err = s.planned(sql); err != nil {
 			return nil, err
 		}
-		t = s.srv.template(&s.t.scratch, sql, oids, s.parsing(), names.ID(), plan)
+		t = s.srv.template(&s.t.scratch, sql, oids, s.parsing(), names.ID(), plan.Choosable(s.planner()), plan)
 	}
 	if s.recent = t; len(t.sql) > maxCachedText {
 		s.recent = nil // nobody may hold it but for its name
@@ -194,7 +194,10 @@ func (s *session) templateBy(sql, oids []byte, names uint64, plan *rewrite.Plan)
 	parsing := s.parsing()
 	t := s.recent
 	if t == nil || t.parsing != parsing || t.names != names || t.sql != string(sql) || t.oids != string(oids) {
-		t = s.srv.remembered(&s.t.scratch, sql, oids, parsing, names)
+		t = s.srv.remembered(&s.t.scratch, sql, oids, parsing, names, 0)
+	}
+	if t != nil && s.outchosen(t) {
+		t = s.srv.remembered(&s.t.scratch, sql, oids, parsing, names, s.planner().Number())
 	}
 	switch {
 	case t != nil && s.mustLook(t.plan):
@@ -202,22 +205,25 @@ func (s *session) templateBy(sql, oids []byte, names uint64, plan *rewrite.Plan)
 	case t == nil && s.srv.keeper.on && plan == nil:
 		return nil
 	case t == nil:
-		return s.srv.template(&s.t.scratch, sql, oids, parsing, names, plan)
+		if plan == nil {
+			plan = s.planner().Plan(sql)
+		}
+		return s.srv.template(&s.t.scratch, sql, oids, parsing, names, plan.Choosable(s.planner()), plan)
 	}
 	return t
 }
 
 // remembered finds a template, or nil; scratch is for the key.
-func (srv *Server) remembered(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, names uint64) *template {
-	key := templateKey((*scratch)[:0], sql, oids, parsing, names)
+func (srv *Server) remembered(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, names, by uint64) *template {
+	key := templateKey((*scratch)[:0], sql, oids, parsing, names, by)
 	*scratch = key[:0]
 	return srv.catalog.find(key)
 }
 
-// template finds or makes a template. plan is that of the text by those names, if known;
-// scratch is for the key. A template that is not cached is the caller's alone.
-func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, names uint64, plan *rewrite.Plan) *template {
-	key := templateKey((*scratch)[:0], sql, oids, parsing, names)
+// template finds or makes a template. plan is that of the text by those names and the planner of
+// that number; nil where it is the same by any. scratch is for the key. A template that is not cached is the caller's alone.
+func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, names, by uint64, plan *rewrite.Plan) *template {
+	key := templateKey((*scratch)[:0], sql, oids, parsing, names, by)
 	*scratch = key[:0]
 	if t := srv.catalog.find(key); t != nil {
 		return t
@@ -226,7 +232,7 @@ func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing settings.
 		plan = srv.planner.Plan(sql)
 	}
 	t := srv.newTemplate(sql, oids, plan, parsing)
-	t.names = names
+	t.names, t.by = names, by
 	if len(key) > maxCachedText || parsing.All&1 == 1 {
 		return t // too long, or of use to one transaction only
 	}
@@ -346,6 +352,7 @@ func (s *session) executeThere(p portal, frame []byte) error {
 	s.notePortal(p)
 	// The entry is owed before the frame is added, as everywhere: an answer may come as
 	// soon as a buffer is full.
+	s.tx.notesRun(p.plan)
 	o := s.pushRun(wire.Execute, p.plan)
 	o.split, o.text, o.bound, o.kept = p.split, p.text, s.boundAlone(&p), p.kept
 	p.told = o.told.limited(binary.BigEndian.Uint32(frame[len(frame)-4:]))

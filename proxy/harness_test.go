@@ -116,6 +116,9 @@ func maxOpen(n int) option {
 // withReplay has transactions run again, whatever the backend is.
 func withReplay(s *setup) { s.proxy.Replay, s.proxy.Retry = true, retry.Defaults() }
 
+// mayChoose lets clients choose all that they can.
+func mayChoose(s *setup) { s.proxy.MaySet = rewrite.ChoiceKeys() }
+
 func backendTLS(s *setup)                    { s.dial.SSLMode = "require" }
 func asDSQL(s *setup)                        { s.proxy.Kind, s.proxy.ForwardCancel = proxy.DSQL, false }
 func configure(f func(*proxy.Config)) option { return func(s *setup) { f(&s.proxy) } }
@@ -147,7 +150,7 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := metrics.New(metrics.Options{Version: "test"})
+	set := metrics.New(metrics.Options{Version: "test", ChoiceKeys: rewrite.ChoiceKeys()})
 	backends, err := reservoir.New(s.backends, s.wrap(dialer.Dial), set.Reservoir, log)
 	if err != nil {
 		t.Fatal(err)

@@ -88,7 +88,7 @@ func (s *session) keptBind(f *retry.Frame[logEntry], last bool) (*template, []by
 		return nil, nil
 	}
 	s.undrawn()
-	return s.srv.template(&s.t.scratch, []byte(text), []byte(t.oids), t.parsing, names.ID(), plan), p.Bytes()
+	return s.srv.template(&s.t.scratch, []byte(text), []byte(t.oids), t.parsing, names.ID(), t.by, plan), p.Bytes()
 }
 
 // undrawn sees to it that currval and lastval are not asked of a backend that would answer with

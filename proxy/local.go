@@ -213,7 +213,11 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 		}
 	case st.Show != "":
 		s.srv.metrics.LocalAnswer(metrics.LocalShow)
-		frames = [][]byte{dataRow(s.settings.Shown(st.Show))}
+		value, bad := s.shown(st.Show)
+		if bad != nil {
+			return nil, bad
+		}
+		frames = [][]byte{dataRow(value)}
 	case st.Database != nil, st.Alters():
 		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
 		if frames, err = s.carryOut(st); err != nil {
@@ -320,6 +324,9 @@ func (s *session) deallocate(name string) error {
 // tag, a warning for one. DISCARD ALL leaves nothing of the session, and so gives up a
 // backend that it keeps.
 func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err error) {
+	if settings.IsOwn(c.Name) {
+		return s.choose(c, several)
+	}
 	switch c.Action {
 	case rewrite.Set, rewrite.SetLocal:
 		return s.keep(c, several)

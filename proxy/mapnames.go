@@ -115,7 +115,7 @@ var noNames = rewrite.NewSchema(nil).InUnknown()
 // cannot be told for an error; nil for any other. While there is no backend to ask, only what
 // needs none is one of them.
 func (s *session) nameless(sql []byte, err error) *rewrite.Plan {
-	plan := s.srv.planner.Plan(sql)
+	plan := s.planner().Plan(sql)
 	switch {
 	case !isRefusal(err):
 		return nil
@@ -136,22 +136,22 @@ func (s *session) planned(sql []byte) (*rewrite.Plan, *rewrite.Names, error) {
 		}
 		return nil, nil, err
 	}
-	plan := s.srv.planner.PlanIn(sql, names)
+	plan := s.planner().PlanIn(sql, names)
 	if s.mustLook(plan) {
 		if err := s.missing(); err != nil {
 			return nil, nil, err
 		}
 		names = s.namesBy(s.srv.keeper.now.Load())
-		plan = s.srv.planner.PlanIn(sql, names)
+		plan = s.planner().PlanIn(sql, names)
 	} else if names != nil && refusal(plan) != nil && refusal(s.srv.planner.Plan(sql)) == nil {
 		if names, err = s.refusing(names); err != nil {
 			return nil, nil, err
 		}
-		plan = s.srv.planner.PlanIn(sql, names)
+		plan = s.planner().PlanIn(sql, names)
 	}
 	if names != nil && s.movesNames(plan) {
 		names = names.Schema().InUnknown()
-		plan = s.srv.planner.PlanIn(sql, names)
+		plan = s.planner().PlanIn(sql, names)
 	}
 	s.mapped.planned = names
 	return plan, names, nil
@@ -177,12 +177,17 @@ func (s *session) mustLook(plan *rewrite.Plan) bool {
 }
 
 // asNamed has a client's statement mean what its names stand for now, as a server plans one
-// anew behind a change of the schema or of the search path. Whether it still returns what
+// anew behind a change of the schema or of the search path, and has it carried out as the client
+// has chosen by now. Whether it still returns what
 // the client was told is found out where it is prepared (onBackend). An error is for the
 // client, or the session's end; then nothing is changed.
 func (s *session) asNamed(cs *clientStatement) error {
 	t := cs.tmpl
-	if !s.srv.keeper.on || t.plan.Pin == rewrite.PinUnparsed || needsNoNames(t.plan) || s.status() == 'E' {
+	if t.plan.Pin == rewrite.PinUnparsed || needsNoNames(t.plan) || s.status() == 'E' {
+		return nil
+	}
+	otherwise := s.outchosen(t)
+	if !s.srv.keeper.on && !otherwise {
 		return nil
 	}
 	names, err := s.names()
@@ -192,7 +197,7 @@ func (s *session) asNamed(cs *clientStatement) error {
 		}
 		return err
 	}
-	if id := names.ID(); (id == t.names || id == cs.names) && !s.mustLook(t.plan) {
+	if id := names.ID(); !otherwise && (id == t.names || id == cs.names) && !s.mustLook(t.plan) {
 		return nil
 	}
 	plan, names, err := s.planned([]byte(t.sql))
@@ -202,11 +207,11 @@ func (s *session) asNamed(cs *clientStatement) error {
 	if err := refusal(plan); err != nil {
 		return err
 	}
-	switch same := plan.Text == t.plan.Text; {
+	switch same := plan.Text == t.plan.Text && !otherwise; {
 	case !same && t.own:
 		return errReadOtherwise // its backend has it from before
 	case !same || t.plan.Lacks && !plan.Lacks:
-		cs.tmpl = s.srv.template(&s.t.scratch, []byte(t.sql), []byte(t.oids), t.parsing, names.ID(), plan).inForce()
+		cs.tmpl = s.srv.template(&s.t.scratch, []byte(t.sql), []byte(t.oids), t.parsing, names.ID(), plan.Choosable(s.planner()), plan).inForce()
 	}
 	cs.names = names.ID()
 	return nil

@@ -197,7 +197,7 @@ func (srv *Server) introduce(s *session, h *startup.Client) ([]byte, error) {
 		out = wire.AppendStrings(out, wire.ParameterStatus, p.Name, p.Value)
 	}
 	s.settings.Reported = s.srv.sharedReports.Share(told)
-	return out, nil
+	return s.tellStartupChoices(out), nil
 }
 
 // dedicate dials a backend for this client alone, with the client's own startup parameters,
@@ -250,6 +250,13 @@ func (s *session) takeStartup(params map[string]string) error {
 				Hint: "Write strings with backslashes as E'...'."}
 		}
 		switch s.srv.treat.To(name, value) {
+		case settings.Own:
+			if value, err := s.srv.chooses(name, value); err != nil {
+				return err
+			} else {
+				made.Kept[name] = value
+			}
+			continue
 		case settings.Carried:
 			if made.SQL[name] = settings.StartupSQL(name, value); name == "datestyle" { // as merged values are written
 				if d := settings.ReadDateStyle(settings.DateStyle{}, value, settings.DateStyle{}); d != (settings.DateStyle{}) {
@@ -377,7 +384,7 @@ func refusedReason(err error) string {
 			return metrics.RefusedProtocol
 		case clientErr.Code == "28P01" || clientErr.Code == "28000":
 			return metrics.RefusedAuth
-		case clientErr.Code == "0A000":
+		case clientErr.Code == "0A000", clientErr.Code == "22023", clientErr.Code == "42501", clientErr.Code == "42704":
 			return metrics.RefusedParameter
 		case clientErr.Code == "3D000":
 			return metrics.RefusedDatabase

@@ -180,7 +180,7 @@ func (s *session) mayCut(plan *rewrite.Plan, sql string, groups [][2]int) error 
 		case last:
 		case local:
 			return errLocalInParts
-		case want.Drops && s.srv.cfg.InTransactions != rewrite.CommitDrops:
+		case want.Drops && s.parts.policy() != rewrite.CommitDrops:
 			from, to := extent(plan, groups, i)
 			var name labels
 			name.add(sql[from:to])

@@ -36,6 +36,11 @@ import (
 // parts is what a session knows of the block that it is in, for as long as it may have to be
 // committed in parts.
 type parts struct {
+	// how transactions are committed; never RefuseDDL. It stays as it is through a block.
+	how rewrite.InTransactions
+	// by are the client's choices where an earlier part is committed: what was chosen for the
+	// duration of the transaction has ended with that part for package settings. nil: there is none.
+	by *rewrite.Choices
 	// open is what the part that has not been committed asks of its transaction, and lists its
 	// statements; stays are the statements of the parts before.
 	open  rewrite.Demand
@@ -50,6 +55,17 @@ type parts struct {
 	optedOut bool
 }
 
+// policy is how transactions are committed.
+func (p *parts) policy() rewrite.InTransactions {
+	if p == nil {
+		return rewrite.RefuseDDL
+	}
+	return p.how
+}
+
+// forget is told that no block is open.
+func (p *parts) forget() { *p = parts{how: p.how} }
+
 // commitsParts reports whether the session's transactions may be committed in parts.
 func (s *session) commitsParts() bool { return s.parts != nil }
 
@@ -61,20 +77,20 @@ func (p *parts) mark() *parts {
 	if p == nil {
 		return nil
 	}
-	return &parts{open: p.open, lists: labels{slices.Clip(p.lists.named), p.lists.more}}
+	return &parts{by: p.by, open: p.open, lists: labels{slices.Clip(p.lists.named), p.lists.more}}
 }
 
 // returnTo brings it back.
 func (p *parts) returnTo(m *parts) {
 	if p != nil && m != nil {
-		p.open, p.lists = m.open, labels{slices.Clip(m.lists.named), m.lists.more}
+		p.by, p.open, p.lists = m.by, m.open, labels{slices.Clip(m.lists.named), m.lists.more}
 	}
 }
 
 // forgetParts is told of the end of a turn: behind a block nothing is known of it.
 func (s *session) forgetParts() {
 	if s.parts != nil && !s.inBlock() {
-		*s.parts = parts{}
+		s.parts.forget()
 	}
 }
 
@@ -112,7 +128,7 @@ func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 		return nil
 	}
 	if !s.inBlock() { // a pipeline may have ended one and begun another
-		*p = parts{}
+		p.forget()
 	}
 	if st := plan.Single(); st != nil && st.Tx.Verb != rewrite.NoVerb {
 		if !runs {
@@ -160,7 +176,7 @@ func (s *session) noteControl(st *rewrite.Statement) error {
 	p := s.parts
 	switch {
 	case st.Tx.Verb == rewrite.Begin && !s.inBlock():
-		p.whole = st.Tx.ReadOnly || st.Tx.Deferrable || st.Tx.Isolation == rewrite.Serializable
+		p.whole = modesOfOwn(&st.Tx)
 	case st.Tx.Verb == rewrite.SetTransaction, st.Tx.Verb == rewrite.PrepareTransaction:
 		p.whole = true
 	case endsBlock(st.Tx.Verb):
@@ -172,11 +188,16 @@ func (s *session) noteControl(st *rewrite.Statement) error {
 	return nil
 }
 
+// modesOfOwn reports modes of a BEGIN that a BEGIN of Sluice's own would lose.
+func modesOfOwn(tx *rewrite.Transaction) bool {
+	return tx.ReadOnly || tx.Deferrable || tx.Isolation == rewrite.Serializable
+}
+
 // mayLeave refuses to commit what the block holds, where that would do more than its client has
 // asked for.
 func (s *session) mayLeave() error {
 	switch p := s.parts; {
-	case p.open.Drops && s.srv.cfg.InTransactions != rewrite.CommitDrops:
+	case p.open.Drops && p.how != rewrite.CommitDrops:
 		return errDropsEarly(&p.lists)
 	case p.open.Local:
 		return errLocalInParts
@@ -216,6 +237,7 @@ func (s *session) leaveBlock() (insideEnd, error) {
 	p := s.parts
 	p.keepNames(s.tx.log.Names())
 	optedOut := s.tx.optedOut
+	p.by = s.choices()
 	left, err := s.command("COMMIT")
 	if err == nil && left.told == nil {
 		p.stays.join(p.lists)

@@ -29,6 +29,9 @@ type template struct {
 	// what its names stood for when it was planned.
 	parsing settings.Parsing
 	names   uint64
+	// by is the number of the planner that the plan depends on (rewrite.Planner.Under); 0 for
+	// that of the configuration, and where the plan is the same by any.
+	by uint64
 	// own: it is one client's alone; of is then the shared template of the text, if it has
 	// one: see asParsed and unreadTemplate.
 	own     bool
@@ -159,9 +162,10 @@ func newCatalog(limit, most int) *catalog {
 
 // templateKey appends the key of a text to dst. The types begin with their number: so no
 // two texts with their types have one key.
-func templateKey(dst, sql, oids []byte, parsing settings.Parsing, names uint64) []byte {
+func templateKey(dst, sql, oids []byte, parsing settings.Parsing, names, by uint64) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, parsing.All)
 	dst = binary.BigEndian.AppendUint64(dst, names)
+	dst = append(dst, byte(by)) // there are fewer planners
 	dst = append(dst, oids...)
 	dst = append(dst, 0)
 	return append(dst, sql...)

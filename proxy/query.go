@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"cmp"
+
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -102,6 +104,9 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 			return false, err
 		}
 	}
+	if err := s.choosesInString(q.plan); err != nil {
+		return false, err
+	}
 	s.note(q.plan)
 	// The comment counts also in a statement that is answered here, a BEGIN for one.
 	s.optOut(s.srv.replays != nil && (s.t.optsOut || retry.OptsOut(sql)))
@@ -194,6 +199,7 @@ func (s *session) sendQuery(q *simple) error {
 	}
 	s.logPlan(plan)
 	s.noteParsing(plan)
+	s.tx.notesRun(cmp.Or(q.asked, plan))
 	o := s.pushRun(wire.Query, plan)
 	s.strings(o, t.strung)
 	o.shift = t.shift

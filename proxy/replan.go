@@ -109,7 +109,7 @@ func (r *replanned) plan(sql []byte, names *rewrite.Names, was *rewrite.Plan) (*
 		return nil, nil
 	}
 	names = names.Renewed(r.now.Schema)
-	plan := r.s.srv.planner.PlanIn(sql, names)
+	plan := r.s.chosen.planner.PlanIn(sql, names)
 	if plan.Text == was.Text && refusal(plan) == nil {
 		return nil, nil
 	}
@@ -131,7 +131,7 @@ func (r *replanned) template(n *logEntry) {
 	}
 	r.lost = r.lost || t.own
 	n.kept.again() // it was of other columns
-	n.tmpl = r.s.srv.template(&r.s.t.scratch, []byte(t.sql), []byte(t.oids), t.parsing, names.ID(), plan)
+	n.tmpl = r.s.srv.template(&r.s.t.scratch, []byte(t.sql), []byte(t.oids), t.parsing, names.ID(), t.by, plan)
 	n.names = names
 	if cs := n.stmt; cs != nil && cs.tmpl == t {
 		cs.tmpl, cs.names = n.tmpl, names.ID()

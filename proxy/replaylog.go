@@ -65,6 +65,9 @@ type transaction struct {
 	savepoints
 	// changes counts what it has sent that may have changed something.
 	changes uint64
+	// ran: something but BEGIN was sent; modes: BEGIN had such as modesOfOwn reports. They tell
+	// whether how the transaction is committed may still be chosen (choices.go).
+	ran, modes bool
 }
 
 // logEntry is what it takes, besides its payload, to send a logged frame once more. The

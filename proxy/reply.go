@@ -272,6 +272,7 @@ func (s *session) reset(st *rewrite.Statement) {
 	for _, c := range st.Changes {
 		if c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll {
 			s.settings.ResetKept()
+			s.resetChoices()
 		}
 		clears = clears || c.Action == rewrite.DiscardAll
 	}

@@ -82,8 +82,10 @@ func (s *session) tooLong(total int) *wire.Error {
 }
 
 // closeGroup refuses an ALTER TABLE that was put off to a Sync, since the frame at hand is no
-// Sync. It has cursors WITH HOLD stored whose group ends here. It has a group answered that a Query or FunctionCall ends without one, and a pipeline
-// that has become too long. The frame at hand is still unread: with an error it is the next
+// Sync. It has cursors WITH HOLD stored whose group ends here. It has a group answered that a
+// Query or FunctionCall ends without one, a pipeline that has become too long, and one that may
+// end the transaction by whose choices the frame at hand would be planned. The frame at hand is
+// still unread: with an error it is the next
 // that handle is given, and with nil it is handled, or skipped where t.skip says so.
 func (s *session) closeGroup(typ byte) error {
 	t := s.t
@@ -96,6 +98,11 @@ func (s *session) closeGroup(typ byte) error {
 		return s.refuse(c.alone())
 	}
 	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // a group that no Sync has ended
+	if (typ == wire.Parse || typ == wire.Bind) && s.settings.ChoiceUnsettled() && !t.skip && !t.owed.empty() {
+		if err := s.makeAnswer(); err != nil {
+			return err
+		}
+	}
 	if !t.skip && !t.owed.empty() && (t.owed.len() >= maxOwed || closes) {
 		if err := s.makeAnswer(); err != nil { // an error among the answers has the frame at hand skipped
 			return err
@@ -281,6 +288,7 @@ func (s *session) function(total int) error {
 	s.changesSchema(functionPlan)
 	s.b.ran.forget()
 	s.b.ran.moved = true
+	s.tx.ran = true
 	t.owed.push(wire.FunctionCall)
 	if s.srv.resetsAuto {
 		s.settings.Stage(settings.Unseen)

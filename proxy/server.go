@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,9 +46,11 @@ type Server struct {
 	backends *reservoir.Reservoir
 	names    databases
 	planner  *rewrite.Planner
-	metrics  *metrics.Proxy
-	log      *slog.Logger
-	treat    settings.Treatments
+	// choosesParts: clients may choose whether their transactions are committed in parts.
+	choosesParts bool
+	metrics      *metrics.Proxy
+	log          *slog.Logger
+	treat        settings.Treatments
 	// catalog, interned and sharedReports hold what sessions have in common once.
 	catalog *catalog
 	texts   *texts // on its own: what counts a template down must not keep the server
@@ -120,6 +123,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 		srv.keeper.watch = cfg.WatchMapped && !cfg.dedicated()
 	}
 	srv.stored = retry.NewQuota(cfg.StoredTotalBytes)
+	srv.choosesParts = slices.Contains(cfg.MaySet, rewrite.InTransactionsKey) || slices.Contains(cfg.MaySet, rewrite.CarryOutKey)
 	srv.texts = &texts{limit: int64(cfg.PreparedTotalBytes)}
 	srv.textsOfBackend = cfg.PreparedTotalBytes / (backendsShare * backends.Stats().MaxOpen)
 	if srv.replays, err = newReplays(cfg); err != nil {

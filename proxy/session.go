@@ -16,7 +16,6 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
-	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // A session is one client's connection, and this file is its loop: await the client and take
@@ -112,6 +111,7 @@ type block struct {
 	unserved *template
 	tx       transaction
 	parts    *parts // parts.go; nil where transactions are not committed in parts
+	chosen   chosen // choices.go
 }
 
 // newSession returns a session that has been told nothing and has no backend. Without
@@ -120,9 +120,8 @@ func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s := &session{srv: srv, id: id, client: wire.NewReader(h.Conn, h.Raw), user: h.User,
 		settings: settings.NewClient(srv.treat, &srv.interned), began: time.Now()}
 	s.purse = stored.NewPurse(srv.cfg.StoredBytes, srv.stored)
-	if srv.cfg.InTransactions != rewrite.RefuseDDL && !srv.cfg.dedicated() {
-		s.parts = &parts{}
-	}
+	s.chosen.user = srv.cfg.Users[h.User]
+	s.adopt(nil)
 	if r := srv.replays; r != nil {
 		s.withheld = retry.NewHeld(r.cfg.HeldBytes, r.held)
 		s.sinkDown = s.writeDown

@@ -20,7 +20,7 @@ func (t *template) inForce() *template {
 	if split == nil || t.split != nil {
 		return t
 	}
-	made := &template{sql: t.sql, oids: t.oids, cost: t.cost, plan: t.plan, parsing: t.parsing, names: t.names, optsOut: t.optsOut, split: split, whole: t}
+	made := &template{sql: t.sql, oids: t.oids, cost: t.cost, plan: t.plan, parsing: t.parsing, names: t.names, by: t.by, optsOut: t.optsOut, split: split, whole: t}
 	if !t.inTwo.CompareAndSwap(nil, made) {
 		return t.inTwo.Load()
 	}
@@ -112,7 +112,7 @@ func (s *session) companion(tmpl *template, d *description) *template {
 		}
 		types = binary.BigEndian.AppendUint32(types, oid)
 	}
-	return s.srv.template(&s.t.scratch, []byte(tmpl.split.Lock), types, tmpl.parsing, 0, nil)
+	return s.srv.template(&s.t.scratch, []byte(tmpl.split.Lock), types, tmpl.parsing, 0, 0, nil)
 }
 
 // lockValues picks a companion's parameters out of the query's: what stands behind the

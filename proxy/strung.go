@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -122,7 +123,7 @@ func (d *division) of(st *rewrite.Statement) place {
 		return d.discard(st)
 	case s.answersSetting(st):
 		for i := range st.Changes {
-			if _, err := settings.ValueOf(&st.Changes[i]); err != nil {
+			if err := d.change(&st.Changes[i]); err != nil {
 				return place{err: err}
 			}
 		}
@@ -165,6 +166,25 @@ func (d *division) tagged(st *rewrite.Statement) place {
 		return place{err: errLockOutside}
 	}
 	return place{}
+}
+
+// change is the error of a change of settings that is Sluice's to make; nil for one that will be
+// made. A choice is looked at here and made when its turn comes: behind frames of a group it stands
+// alone in its string, and nothing comes between.
+func (d *division) change(c *rewrite.Change) *wire.Error {
+	var err error
+	switch {
+	case !settings.IsOwn(c.Name):
+		_, bad := settings.ValueOf(c)
+		return bad
+	case len(d.places) > 1:
+		return errChoiceInString
+	default:
+		_, err = d.s.mayChoose(c)
+	}
+	var bad *wire.Error
+	errors.As(err, &bad)
+	return bad
 }
 
 // discard decides for DISCARD ALL, which PostgreSQL refuses in a string of several: such a
@@ -216,6 +236,9 @@ func (d *division) begins() bool {
 func (d *division) show(st *rewrite.Statement) place {
 	name := st.Show
 	how := d.s.srv.treat.Of(name)
+	if _, bad := d.s.shown(name); how == settings.Own && bad != nil {
+		return place{err: bad}
+	}
 	switch {
 	case d.s.settings.Shows(name), how == settings.Ignored && slices.Contains(d.set, name):
 		return place{here: true}

@@ -49,6 +49,9 @@
 // the relay, with what it takes to carry it out or to tell how (alteration.go; constraints are in
 // constraint.go, and their steps in constraintsteps.go).
 //
+// What users and clients may have otherwise than the configuration says is in choices.go: a planner
+// for each such set of rules, which share one cache.
+//
 // What a text asks of its transaction, and where a string is cut when that is committed in
 // parts, is in transaction.go.
 //

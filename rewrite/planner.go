@@ -39,6 +39,9 @@ type Config struct {
 	CacheEntries, CacheBytes int
 	// Rules are what is rewritten; none in the zero value.
 	Rules Rules
+	// Choices are those values of the configuration that users and clients may have otherwise
+	// (Planner.Under); Rules has them already.
+	Choices Choices
 }
 
 // Defaults is the configuration of a planner that nobody configured: all rules.
@@ -88,8 +91,17 @@ type Stats struct {
 
 // Planner makes plans of texts and remembers them. It is safe for concurrent use.
 type Planner struct {
+	*shared
 	config Config
-	cache  *cache
+	// of is the planner by the configuration alone, and number tells others apart (Under); nil and
+	// 0: it is that one.
+	of     *Planner
+	number uint64
+}
+
+// shared is what a planner and those of Under have in common.
+type shared struct {
+	cache *cache
 
 	heavy sync.Mutex // held while a text of heavyBytes or more is parsed
 
@@ -98,6 +110,9 @@ type Planner struct {
 	hits, scanned, parsed, unparsable atomic.Uint64
 	rewritten, unverified             atomic.Uint64
 	guarded                           [reasons]atomic.Uint64
+
+	mu       sync.Mutex
+	variants map[variation]*Planner // guarded by mu
 }
 
 // New makes a Planner.
@@ -105,12 +120,15 @@ func New(c Config) (*Planner, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Planner{config: c, cache: newCache(c.CacheEntries, c.CacheBytes), operations: newOperations()}, nil
+	return &Planner{config: c, shared: &shared{cache: newCache(c.CacheEntries, c.CacheBytes), operations: newOperations()}}, nil
 }
 
 // Plan says what sql may do. It never returns nil. A plan that is remembered,
 // and one that the words alone tell, cost no allocation.
 func (p *Planner) Plan(sql []byte) *Plan {
+	if p.of != nil {
+		return p.chosen(sql, nil, p.of.Plan(sql))
+	}
 	if plan := p.cache.find(0, sql); plan != nil {
 		p.hits.Add(1)
 		return plan
@@ -134,6 +152,9 @@ func (p *Planner) PlanIn(sql []byte, names *Names) *Plan {
 	if names == nil || p.config.Rules.Bytea == ByteaOff {
 		return p.Plan(sql)
 	}
+	if p.of != nil {
+		return p.chosen(sql, names, p.of.PlanIn(sql, names))
+	}
 	if plan := p.cache.find(names.id, sql); plan != nil {
 		p.hits.Add(1)
 		return plan
@@ -144,6 +165,23 @@ func (p *Planner) PlanIn(sql []byte, names *Names) *Plan {
 	return p.planByTree(sql, names)
 }
 
+// chosen is the plan of a text under the choices of a session: that of the configuration, unless
+// they may change it.
+func (p *Planner) chosen(sql []byte, names *Names, plan *Plan) *Plan {
+	if !plan.choosable() {
+		return plan
+	}
+	if own := p.cache.find(p.under(names), sql); own != nil {
+		p.hits.Add(1)
+		return own
+	}
+	return p.planByTree(sql, names)
+}
+
+// under is the number by which plans are remembered: of names, which are counted from 1, and of the
+// planner.
+func (p *Planner) under(names *Names) uint64 { return names.ID() | p.number<<56 }
+
 // planByTree plans a text by its tree, and remembers the plan.
 func (p *Planner) planByTree(sql []byte, names *Names) *Plan {
 	if why := p.config.guard(sql); why != fits {
@@ -152,7 +190,7 @@ func (p *Planner) planByTree(sql []byte, names *Names) *Plan {
 	}
 	text := string(sql)
 	plan := p.parse(text, names)
-	p.cache.add(names.ID(), text, plan)
+	p.cache.add(p.under(names), text, plan)
 	return plan
 }
 

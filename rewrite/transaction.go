@@ -1,6 +1,8 @@
 package rewrite
 
 import (
+	"strings"
+
 	pg_query "github.com/pganalyze/pg_query_go/v6"
 )
 
@@ -64,7 +66,7 @@ type Demand struct {
 	DDL   bool // the catalog is changed, as DSQL counts it
 	Rows  bool // rows are changed
 	Drops bool // a table, a column or a schema is dropped, which holds rows that nobody has twice
-	Local bool // something is set that ends with the transaction
+	Local bool // something is set that ends with the transaction, save what the relay keeps through its parts
 	Sets  bool // something is set that ROLLBACK takes back
 }
 
@@ -80,7 +82,7 @@ func (st *Statement) Demand() Demand {
 		d = st.demand
 	}
 	for _, c := range st.Changes {
-		d.Local, d.Sets = d.Local || c.Action == SetLocal, d.Sets || c.Action != SetLocal
+		d.Local, d.Sets = d.Local || c.Action == SetLocal && !strings.HasPrefix(c.Name, OwnPrefix), d.Sets || c.Action != SetLocal
 	}
 	return d
 }

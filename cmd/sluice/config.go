@@ -56,6 +56,8 @@ type Config struct {
 	AddConstraint string
 	// CopyFrom is server, or insert.
 	CopyFrom string
+	// Users are what users have otherwise, each as user:key=value.
+	Users []string
 	// RewriteBytea is off, or a rewrite.ByteaMapping; auto until the backend's kind is known.
 	RewriteBytea string
 
@@ -222,6 +224,7 @@ func (c *Config) derive() {
 
 // resolveDDL says what the keys of DDL that are at auto mean.
 func (c *Config) resolveDDL() {
+	c.takeChoices() // as the keys are written
 	all := c.DDLCarryOut == carryOutAll && c.rewrites() && c.Proxy.Kind == proxy.DSQL
 	for _, key := range []struct {
 		value   *string
@@ -253,7 +256,6 @@ func (c *Config) deriveCarried() {
 	c.Rewrite.Rules.Extensions = c.onDSQL(c.RewriteExtensions)
 	c.Rewrite.Rules.Backfill = c.AddColumnDefault == "backfill"
 	c.Rewrite.Rules.InTransactions = rewrite.ParseInTransactions(c.DDLInTransactions)
-	c.Proxy.InTransactions = c.Rewrite.Rules.InTransactions
 	c.Rewrite.Rules.Constraints = c.AddConstraint == "steps" && c.Proxy.Kind == proxy.DSQL
 	c.Rewrite.Rules.NotNullCheck = c.SetNotNull == "check"
 	c.Rewrite.Rules.CopyIn = c.CopyFrom == "insert"

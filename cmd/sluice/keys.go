@@ -202,6 +202,10 @@ var keys = []key{
 		help: "How long a statement that may commit goes on for a client that has said goodbye, before its backend is given up without stopping it. 0: until it ends."},
 	{name: "client.tcp_keepalive", def: 30 * time.Second, field: func(c *Config) any { return &c.Proxy.ClientPathLimit },
 		help: "How soon a client whose host is gone loses its connection, and with it its transaction. A client that only reads nothing does not count. 0: when the kernel gives up."},
+	{name: maySetKey, def: []string{}, field: func(c *Config) any { return &c.Proxy.MaySet },
+		help: "Keys that clients may choose otherwise for themselves, by the startup options (options=-c sluice.<key>=<value>) and by SET sluice.<key>; a NOTICE says what is given up. Of " + strings.Join(rewrite.ChoiceKeys(), ", ") + ". Kind dsql only."},
+	{name: usersKey, def: []string{}, field: func(c *Config) any { return &c.Users },
+		help: "What users have otherwise, each as user:key=value, of the same keys, whatever client.may_set says: migrator:ddl.carry_out=all. The user is the name that the client logs in by. Kind dsql only."},
 
 	// Kubernetes kills 30 s after SIGTERM; five seconds are left for the end.
 	{name: "drain.mode", def: drainStop, field: func(c *Config) any { return &c.Drain.Mode },
@@ -270,7 +274,7 @@ var keys = []key{
 		help: "Split FOR UPDATE over several tables on clusters that refuse it."},
 	{name: "rewrite.create_index", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.Index },
 		help: "Rewrite CREATE INDEX to CREATE INDEX ASYNC."},
-	{name: "rewrite.create_index_wait", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.AwaitIndex },
+	{name: rewrite.CreateIndexWaitKey, def: true, field: func(c *Config) any { return &c.Rewrite.Rules.AwaitIndex },
 		help: "Answer a rewritten CREATE INDEX when its job is done; inside a transaction block nobody waits."},
 	{name: "rewrite.serial", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.Serial },
 		help: "Rewrite serial and identity columns to bigint identity columns, and give them and sequences the cache of rewrite.sequence_cache where they have none that DSQL takes."},
@@ -304,7 +308,7 @@ var keys = []key{
 	{name: "rewrite.bytea_columns", def: []string{}, field: func(c *Config) any { return &c.Rewrite.Rules.ByteaColumns },
 		help: "Columns of type bytea, each as table.column, that CREATE TABLE stores so though they are in no key: for an index to come."},
 
-	{name: "ddl.carry_out", def: "exact", field: func(c *Config) any { return &c.DDLCarryOut },
+	{name: rewrite.CarryOutKey, def: "exact", field: func(c *Config) any { return &c.DDLCarryOut },
 		choices: []string{"exact", carryOutAll},
 		help: "Whether DDL is carried out that DSQL has nothing exactly like, as migration tools send it. exact: where the key for it says so. " +
 			"all: ddl.add_column_default is backfill, ddl.in_transactions autocommit-destructive and ddl.set_not_null check, each where it is at auto; the client is told of each use by a WARNING. Kind dsql only."},

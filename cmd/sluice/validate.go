@@ -31,6 +31,7 @@ func (c *Config) validate() error {
 		"DSQL takes tokens, and has no SCRAM; leave it out, or set backend.kind to postgres")
 	v.lease()
 	v.guarantees()
+	v.choices()
 	_, err := c.silence()
 	v.want(err == nil, "backend.silence_timeout", "want auto, or a duration with its unit, such as 330s or 10m")
 	v.want(c.Drain.Timeout >= 0, "drain.timeout", "want 0 (cut at once) or more")
@@ -91,7 +92,7 @@ func (v *validation) guarantees() {
 	v.levels(dropped)
 	v.want(len(v.config.Rewrite.Rules.Chunked) == 0 || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL, "rewrite.chunked_delete",
 		"a DELETE is carried out in batches on kind dsql only, with rewrite.enabled; leave it empty")
-	v.want(c.DDLCarryOut != carryOutAll || c.rewrites() && c.Proxy.Kind == proxy.DSQL, "ddl.carry_out",
+	v.want(c.DDLCarryOut != carryOutAll || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.CarryOutKey,
 		"PostgreSQL takes such DDL, and nothing is read where rewrite.enabled is false; set it to exact")
 	v.want(v.config.AddColumnDefault == "refuse" || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL, "ddl.add_column_default",
 		"columns are added so on kind dsql only, with rewrite.enabled; set it to refuse")

@@ -42,7 +42,7 @@ type daemon struct {
 // configuration names, files above all, may be as wrong as the configuration.
 func build(ctx context.Context, c *Config, log *slog.Logger) (*daemon, error) {
 	d := &daemon{config: c, log: log}
-	d.metrics = metrics.New(metrics.Options{Version: version(), IgnoredSettings: c.Proxy.IgnoredSettings})
+	d.metrics = metrics.New(metrics.Options{Version: version(), IgnoredSettings: c.Proxy.IgnoredSettings, ChoiceKeys: rewrite.ChoiceKeys()})
 	var errs []error // all of them, so that one start tells everything
 	note := func(err error) { errs = append(errs, err) }
 

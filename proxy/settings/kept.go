@@ -13,6 +13,8 @@ import (
 type kept struct {
 	texts                                      map[string]string
 	statementTimeout, idleInTransactionTimeout time.Duration
+	// chosen is what Sluice's own settings say; nil: nothing. It is not changed, but replaced.
+	chosen *rewrite.Choices
 }
 
 // keptChange is a change of such a setting for the session; resetAll stands for all.
@@ -66,6 +68,8 @@ func (k *kept) store(name, value string) error {
 		k.statementTimeout, _ = Timeout(name, value)
 	case "idle_in_transaction_session_timeout":
 		k.idleInTransactionTimeout, _ = Timeout(name, value)
+	default:
+		k.choose(name, value)
 	}
 	if k.texts == nil {
 		k.texts = map[string]string{}
@@ -89,8 +93,27 @@ func (k *kept) apply(c keptChange) error {
 		k.statementTimeout = 0
 	case "idle_in_transaction_session_timeout":
 		k.idleInTransactionTimeout = 0
+	default:
+		k.choose(c.name, "")
 	}
 	return nil
+}
+
+// choose is store for a setting of Sluice's own; "" takes back what it says.
+func (k *kept) choose(name, value string) {
+	key, own := OwnKey(name)
+	if !own {
+		return
+	}
+	now := rewrite.Choices{}
+	if k.chosen != nil {
+		now = *k.chosen
+	}
+	if now = now.With(key, value); now == (rewrite.Choices{}) {
+		k.chosen = nil
+	} else {
+		k.chosen = &now
+	}
 }
 
 func (k kept) clone() kept {
@@ -104,10 +127,28 @@ func (c *Client) StatementTimeout() time.Duration { return c.kept.statementTimeo
 // IdleInTransactionTimeout is idle_in_transaction_session_timeout likewise.
 func (c *Client) IdleInTransactionTimeout() time.Duration { return c.kept.idleInTransactionTimeout }
 
+// Chosen is what Sluice's own settings say now; nil: nothing. What it points to stays as it is,
+// so that another pointer tells of a change.
+func (c *Client) Chosen() *rewrite.Choices { return c.kept.chosen }
+
+// ChosenAtStart is what they said at the client's startup; nil: nothing.
+func (c *Client) ChosenAtStart() *rewrite.Choices {
+	var k kept
+	for name, value := range c.Startup.Kept {
+		k.choose(name, value)
+	}
+	return k.chosen
+}
+
+// ChoiceUnsettled reports whether the end of the transaction may change what Chosen says.
+func (c *Client) ChoiceUnsettled() bool {
+	return c.before != nil && c.before.kept.chosen != c.kept.chosen
+}
+
 // Keeps reports whether a setting is not the server's.
 func (c *Client) Keeps(name string) bool {
 	how := c.treat.Of(name)
-	return how == Kept || how == Ignored
+	return how == Kept || how == Ignored || how == Own
 }
 
 // Shows reports whether SHOW of a setting is answered by Shown. Of a setting that is
@@ -115,7 +156,7 @@ func (c *Client) Keeps(name string) bool {
 // purposes of its own.
 func (c *Client) Shows(name string) bool {
 	switch c.treat.Of(name) {
-	case Kept:
+	case Kept, Own:
 		return true
 	case Ignored:
 		_, set := c.kept.texts[name]
@@ -137,7 +178,7 @@ func (c *Client) Shown(name string) string {
 // the client gave it.
 func (c *Client) Misleads(name string) bool {
 	value := c.kept.texts[name]
-	return value != "" && value != "0" && c.Keeps(name)
+	return value != "" && value != "0" && c.Keeps(name) || IsOwn(name)
 }
 
 // ValueOf is the value that a SET gives a kept setting, checked.

@@ -18,7 +18,16 @@ const (
 	Ignored
 	// Foreign settings go to the server, which refuses them.
 	Foreign
+	// Own settings are Sluice's own, and no server's: what a client chooses.
+	Own
 )
+
+// OwnKey is the configuration key that a setting of Sluice's own is named after; ok is false for
+// any other setting.
+func OwnKey(name string) (key string, ok bool) { return strings.CutPrefix(name, rewrite.OwnPrefix) }
+
+// IsOwn reports whether a setting is Sluice's own.
+func IsOwn(name string) bool { return strings.HasPrefix(name, rewrite.OwnPrefix) }
 
 // dsqlSettings is DSQL's allow-list (its documentation, "Supported session
 // parameters", 2026), application_name aside.
@@ -80,6 +89,8 @@ func (t Treatments) Of(name string) Treatment {
 			return Carried
 		}
 		return Kept
+	case IsOwn(name):
+		return Own
 	case !t.dsql:
 		return Carried
 	case name == "statement_timeout", name == "idle_in_transaction_session_timeout":

@@ -1,0 +1,322 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// What a client has otherwise than the configuration says (rewrite.Choices): its user's values
+// (Config.Users), over these what its startup gave, over these what it has SET. They are settings
+// of Sluice's own, sluice.<key>, which no server sees: package settings keeps them, with the
+// transactions, savepoints and resets that settings have. Of most sessions there are none, which
+// costs them the comparison of two pointers.
+//
+// A text is planned by the choices that are in force when it comes, and a prepared statement anew
+// where others are in force at its Bind. A string is planned as a whole, so that a choice must not
+// stand in one beside other statements. Behind a COMMIT whose answer is still owed, what is in force
+// is waited for (closeGroup).
+//
+// How a block is committed (ddl.in_transactions) is settled with its first statement: no later one
+// can change it, and a RESET ALL or the end of a SET LOCAL does so for the next block. What is
+// chosen in the block for its duration outlives the parts that are committed (parts.by).
+
+// chosen is how a session has its statements carried out. planner (the method) keeps it up to date.
+type chosen struct {
+	// planner plans its texts; never nil.
+	planner *rewrite.Planner
+	// by are the client's choices that it was made for; nil for none.
+	by *rewrite.Choices
+	// user is what the client's user has, under all that the client chooses.
+	user rewrite.Choices
+}
+
+// choices are the client's as they stand; nil: it has chosen nothing. They are compared by pointer.
+func (s *session) choices() *rewrite.Choices {
+	if s.parts != nil && s.parts.by != nil {
+		if s.inBlock() || s.t != nil && s.t.outside {
+			return s.parts.by
+		}
+		s.parts.forget() // a pipeline has ended the block
+	}
+	return s.settings.Chosen()
+}
+
+// planner is what plans the session's next text. The way of most is two comparisons. While a block
+// goes on by another policy than is chosen by now, each text asks adopt, which leaves it so.
+func (s *session) planner() *rewrite.Planner {
+	if by := s.choices(); by != s.chosen.by || s.chosen.planner.InTransactions() != s.parts.policy() {
+		s.adopt(by)
+	}
+	return s.chosen.planner
+}
+
+// adopt has the session go by other choices.
+func (s *session) adopt(by *rewrite.Choices) {
+	c := &s.chosen
+	if by != c.by || c.planner == nil {
+		c.by, c.planner = by, s.plannerFor(by)
+	}
+	if how := c.planner.InTransactions(); how != s.parts.policy() && s.mayAdopt() {
+		s.parts = s.partsOf(how)
+	}
+}
+
+// plannerFor is the planner under choices of the client.
+func (s *session) plannerFor(by *rewrite.Choices) *rewrite.Planner {
+	all := s.chosen.user
+	if by != nil {
+		all = by.Over(all)
+	}
+	return s.srv.planner.Under(all)
+}
+
+// mayAdopt reports whether it may change now how transactions with DDL are committed: no block is
+// open, or one that has run nothing.
+func (s *session) mayAdopt() bool {
+	return !s.dedicated && (s.t == nil || !s.t.outside) && (!s.inBlock() || s.freshBlock())
+}
+
+// freshBlock reports a block of which there is nothing but a BEGIN, held back or at the server.
+func (s *session) freshBlock() bool {
+	switch {
+	case len(s.tx.marks) > 0, s.partlyDone():
+		return false
+	case s.state == begun:
+		return s.tx.log == nil // that is made for a savepoint
+	}
+	return s.b != nil && !s.tx.ran && s.status() != 'E'
+}
+
+// notesRun is told for every session: what can be chosen is not looked up, and two branches cost less.
+// It is told of a text that is about to be sent, as its client wrote it. A choice may have a
+// place in the server's order: it is none of what the block has run.
+func (tx *transaction) notesRun(plan *rewrite.Plan) {
+	switch st := plan.Single(); {
+	case st != nil && st.Tx.Verb == rewrite.Begin:
+		tx.modes = tx.modes || modesOfOwn(&st.Tx)
+	case st != nil && len(st.Changes) == 1 && settings.IsOwn(st.Changes[0].Name):
+	default:
+		tx.ran = true
+	}
+}
+
+// partsOf is what a session knows of the block that it may begin, or has just begun; nil where it is
+// not committed in parts. The modes of a BEGIN that has gone by are looked up: nobody has noted them
+// in parts.
+func (s *session) partsOf(how rewrite.InTransactions) *parts {
+	if how == rewrite.RefuseDDL || s.srv.cfg.dedicated() {
+		return nil
+	}
+	p := &parts{how: how, whole: s.tx.modes}
+	if s.state == begun && s.deferredBegin != nil {
+		p.whole = modesOfOwn(&s.deferredBegin.plan.Single().Tx)
+	}
+	return p
+}
+
+// outchosen is asked for each Bind, and allocates nothing. It reports whether a statement was planned under other choices, on which its plan may
+// depend.
+func (s *session) outchosen(t *template) bool { return t.by != t.plan.Choosable(s.planner()) }
+
+// choosesInString refuses a string with a choice beside other statements, before any of it is run;
+// nil for any other text. In a failed block the server's own error comes first.
+func (s *session) choosesInString(plan *rewrite.Plan) error {
+	if len(plan.Statements) < 2 || s.status() == 'E' {
+		return nil
+	}
+	for i := range plan.Statements {
+		for _, c := range plan.Statements[i].Changes {
+			if settings.IsOwn(c.Name) || c.Action == rewrite.ResetAll && !s.choosesAsAtStart() {
+				return errChoiceInString
+			}
+		}
+	}
+	return nil
+}
+
+// choosesAsAtStart reports whether a RESET ALL would leave the client's choices as they are.
+func (s *session) choosesAsAtStart() bool {
+	return sameChoices(s.choices(), s.settings.ChosenAtStart())
+}
+
+func sameChoices(a, b *rewrite.Choices) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// resetChoices is told of a RESET ALL in a block whose parts have choices of their own.
+func (s *session) resetChoices() {
+	if s.parts != nil && s.parts.by != nil {
+		s.parts.by = &rewrite.Choices{}
+		if start := s.settings.ChosenAtStart(); start != nil {
+			s.parts.by = start
+		}
+	}
+}
+
+// choose is SET, RESET and SET TO DEFAULT of a setting of Sluice's own; frame goes in front of the
+// tag: a warning of a SET LOCAL without a block, and the notice of what is given up. The next text is
+// planned by it. An error is for the client, and nothing is changed.
+func (s *session) choose(c *rewrite.Change, several bool) (frame []byte, err error) {
+	value, err := s.mayChoose(c)
+	if err != nil {
+		return nil, err
+	}
+	key, _ := settings.OwnKey(c.Name)
+	txOnly := c.Action == rewrite.SetLocal
+	if txOnly && !several && !s.inBlock() {
+		frame = warnNoTransaction.AppendNotice(nil, "WARNING")
+	}
+	if resets(c) {
+		err = s.settings.KeepStartup(c.Name, txOnly)
+	} else {
+		err = s.settings.Keep(c.Name, value, txOnly)
+		frame = s.tellChoice(frame, key, value)
+	}
+	if err == nil && s.parts != nil && s.parts.by != nil {
+		by := s.parts.by.With(key, value)
+		s.parts.by = &by
+	}
+	return frame, err
+}
+
+// resets reports a change that returns to what the startup gave.
+func resets(c *rewrite.Change) bool { return c.Action == rewrite.Reset || c.Default }
+
+// mayChoose is the value that a change gives a setting of Sluice's own, as it is kept; "" where
+// nothing is said then. Nothing is changed by asking: strings of one statement ask before the
+// statement's turn has come (division), and must find the same then. An error is for the client.
+func (s *session) mayChoose(c *rewrite.Change) (value string, err error) {
+	key, _ := settings.OwnKey(c.Name)
+	text := c.Text
+	switch {
+	case resets(c):
+		text = s.settings.Startup.Kept[c.Name]
+	case c.Text == "" && c.SQL != "''":
+		err := s.srv.mayChoose(c.Name)
+		if err == nil {
+			err = settings.ErrOneArgument(c.Name)
+		}
+		return "", err
+	}
+	if text != "" || !resets(c) {
+		if value, err := s.srv.chooses(c.Name, text); err != nil {
+			return "", err
+		} else {
+			text = value
+		}
+	} else if err := s.srv.mayChoose(c.Name); err != nil {
+		return "", err
+	}
+	after := rewrite.Choices{}
+	if by := s.choices(); by != nil {
+		after = *by
+	}
+	after = after.With(key, text)
+	if s.plannerFor(&after).InTransactions() != s.parts.policy() && s.inBlock() && !s.freshBlock() {
+		return "", errChosenLate(c.Name)
+	}
+	return text, nil
+}
+
+// chooses is a value of a setting of Sluice's own, as it is kept, where a client may choose it: by its
+// startup, and by SET. The error is for the client: first of the name, then of the right, as
+// PostgreSQL has it, and then of the value.
+func (srv *Server) chooses(name, value string) (string, error) {
+	if err := srv.mayChoose(name); err != nil {
+		return "", err
+	}
+	key, _ := settings.OwnKey(name)
+	normal, ok := rewrite.ReadChoice(key, value)
+	if !ok {
+		return "", &wire.Error{Code: "22023", Message: fmt.Sprintf("invalid value for parameter \"%s\": \"%s\"", name, value),
+			Hint: "Available values: " + strings.Join(rewrite.ChoiceValues(key), ", ") + "."}
+	}
+	return normal, nil
+}
+
+// mayChoose is the error of a setting of Sluice's own that a client may not SET; nil for any other.
+func (srv *Server) mayChoose(name string) *wire.Error {
+	key, _ := settings.OwnKey(name)
+	switch {
+	case name == retryOption:
+		return &wire.Error{Code: "55P02", Message: "parameter \"" + name + "\" cannot be set after connection start",
+			Hint: "Give it at the startup, options=-c " + name + "=off, or write /* sluice: no-retry */ in a statement of the transaction."}
+	case !rewrite.IsChoice(key):
+		return errNoChoice(name)
+	case !slices.Contains(srv.cfg.MaySet, key):
+		return &wire.Error{Code: "42501", Message: "permission denied to set parameter \"" + name + "\"",
+			Detail: "Its key is not among those that clients may choose.", Hint: "Add " + key + " to client.may_set in Sluice's configuration, or set it there, for all or by user (client.users)."}
+	}
+	return nil
+}
+
+// chosenAt is what SHOW of a setting of Sluice's own tells: what is in force, whoever has said so, and
+// whether the client may change it or not. The error is for the client.
+func (s *session) chosenAt(name string) (string, *wire.Error) {
+	key, _ := settings.OwnKey(name)
+	switch {
+	case name == retryOption && s.srv.replays != nil && !s.optedOut:
+		return "on", nil
+	case name == retryOption:
+		return "off", nil
+	case !rewrite.IsChoice(key):
+		return "", errNoChoice(name)
+	}
+	all := s.chosen.user
+	if by := s.choices(); by != nil {
+		all = by.Over(all)
+	}
+	return s.srv.planner.Shown(key, all), nil
+}
+
+// shown is what SHOW of a setting that Sluice answers for tells. The error is for the client.
+func (s *session) shown(name string) (string, *wire.Error) {
+	if settings.IsOwn(name) {
+		return s.chosenAt(name)
+	}
+	return s.settings.Shown(name), nil
+}
+
+// tellChoice counts a choice, and appends what the client is told of what it gives up, unless it wants
+// no notices. A choice of the stronger guarantee is counted too, and nothing is told.
+func (s *session) tellChoice(frames []byte, key, value string) []byte {
+	s.srv.metrics.Choice(key)
+	if gives := rewrite.GivenUp(key, value); gives != "" && s.hearsNotices() {
+		e := wire.Error{Code: codeNotice, Message: key + " is " + value + " for this client: " + gives}
+		return e.AppendNotice(frames, "NOTICE")
+	}
+	return frames
+}
+
+// tellStartupChoices is tellChoice for all that the startup gave, and counts those of the user.
+func (s *session) tellStartupChoices(frames []byte) []byte {
+	by := s.settings.Chosen()
+	for i, key := range rewrite.ChoiceKeys() {
+		if by != nil && by[i] != "" {
+			frames = s.tellChoice(frames, key, by[i])
+		} else if s.chosen.user[i] != "" {
+			s.srv.metrics.Choice(key)
+		}
+	}
+	return frames
+}
+
+// errNoChoice is a setting of Sluice's own that there is not.
+func errNoChoice(name string) *wire.Error {
+	return &wire.Error{Code: "42704", Message: "unrecognized configuration parameter \"" + name + "\"",
+		Hint: "Clients may choose, where client.may_set lists the key: sluice." + strings.Join(rewrite.ChoiceKeys(), ", sluice.") + "."}
+}
+
+// errChosenLate refuses to change how a block is committed that has run something.
+func errChosenLate(name string) *wire.Error {
+	return &wire.Error{Code: "25001", Message: "\"" + name + "\" must be set before any other statement of the transaction",
+		Detail: "It would change how the transaction is committed that is under way.", Hint: "Set it behind BEGIN, or outside of a transaction."}
+}
+
+var errChoiceInString = &wire.Error{Code: retry.StateUnsupported, Message: "a setting of Sluice's own cannot be changed in a string of several statements",
+	Detail: "The statements behind it are planned before it is in force. Nothing of the string was run.",
+	Hint:   "Send the SET by itself, or give the value at the startup: options=-c sluice.<key>=<value>."}
