@@ -506,3 +506,23 @@ func TestCopyInHint(t *testing.T) {
 		t.Errorf("the refusal is %+v", e)
 	}
 }
+
+// A client that is slow about its data is waited for, in a block and outside of one.
+func TestCopyInSlow(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	r := startCopies(t, harness.Env{"DSQL_CLIENT_IDLE_TIMEOUT": "1s", "DSQL_CLIENT_IDLE_TRANSACTION_TIMEOUT": "1s"})
+	r.pg.SQL(t, "postgres", manyTable)
+	for _, begin := range []string{"SELECT 1", "BEGIN"} {
+		c, _ := r.dial(t, r.sluice.DSN("postgres"))
+		answers(ctx, c, begin, false)
+		wait := func() error { time.Sleep(3 * time.Second); return nil }
+		tag, err := c.CopyFrom(ctx, &slowly{io.MultiReader(strings.NewReader(lines(0, 100)), &slowly{strings.NewReader(""), wait}, strings.NewReader(lines(100, 200))), wait}, "COPY many FROM STDIN")
+		if got := copyTold(tag, err); got != "COPY 200" {
+			t.Errorf("behind %s: %s", begin, got)
+		}
+		answers(ctx, c, "ROLLBACK", false)
+		r.pg.SQL(t, "postgres", "DELETE FROM many")
+	}
+}
