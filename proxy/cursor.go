@@ -31,10 +31,12 @@ import (
 // something changes, so that a copy of a portal stays what it was.
 type cursor struct {
 	noScroll bool
-	hold     bool             // its rows are stored in front of the COMMIT (storing.go)
-	cs       *clientStatement // of its query
-	values   []byte           // of its Bind, in front of the result formats
-	formats  []byte           // the result formats, two bytes each; nil: text
+	// hold: it was declared WITH HOLD, and what is left of its rows is stored in front of the COMMIT
+	// (storing.go).
+	hold    bool
+	cs      *clientStatement // of its query
+	values  []byte           // of its Bind, in front of the result formats
+	formats []byte           // the result formats, two bytes each; nil: text
 	// changes is that of the transaction at its DECLARE: what was written since it does not see.
 	changes uint64
 	ran     bool   // some of it was read

@@ -284,7 +284,7 @@ func (s *session) performChanges(st *rewrite.Statement, several bool) (frames []
 }
 
 // resetHere is told of a statement of that tag that is answered: what of the session it frees here.
-// An error is a bug.
+// None of this is undone by a rollback, as in PostgreSQL. An error is a bug.
 func (s *session) resetHere(tag string) error {
 	switch tag {
 	case closeAll:

@@ -36,7 +36,8 @@ func (s *session) dropStored(name string) {
 	}
 }
 
-// dropAllStored closes all.
+// dropAllStored closes all: for CLOSE ALL, DISCARD ALL and the end of the session. What they had of
+// the bounds others may have from now on.
 func (s *session) dropAllStored() {
 	for name := range s.stored {
 		s.dropStored(name)

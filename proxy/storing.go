@@ -33,6 +33,9 @@ import (
 // are read to the end for nobody: the backend is wanted for the rollback, behind which the client
 // is outside of a block, as PostgreSQL has it.
 
+// What is asked of a cursor before its rows are in memory goes to the portal (cursor.go), and fails as
+// for any other cursor; a return to a savepoint takes the portal away, and with it the cursor.
+
 // declareStored stores a cursor and tells its client. As in PostgreSQL, where that fails the client
 // of a simple Query gets the error alone, and that of a group gets it behind the tag.
 func (s *session) declareStored(c *rewrite.Cursor, simple bool) error {
@@ -113,7 +116,9 @@ func (s *session) storedReply(typ byte, frame []byte, total int) (done bool) {
 	if s.t.restInto = nil; total > len(frame) {
 		s.t.restInto = x
 	}
-	// Nobody wants the rest. A backend that cannot be given up (giveUp) is read to the end.
+	// Nobody wants the rest. A backend that cannot be given up (giveUp) is read to the end: it keeps
+	// what its session has there, or its statement may have committed. In front of a COMMIT the
+	// ROLLBACK needs it.
 	if x.Over() && !s.t.committing && s.t.phase == live && s.t.stop == nil && !s.pinned && !s.t.outcome.mayCommit() {
 		s.t.stop = errStoredFull(s.srv.cfg)
 	}
