@@ -24,9 +24,14 @@ type Alteration struct {
 	// Default is that of a column that is added, as SQL; "" for a change of type.
 	Default              string
 	NotNull, IfNotExists bool
+	// Retypes: a change of type is carried out, as Apart says; Checks: also where that makes a
+	// CHECK of NOT NULL.
+	Retypes, Checks bool
 
 	table, column string  // as the text has them
+	relation      string  // the table's own name
 	kind          message // the type
+	casts         bool    // USING says that the column is cast to the type
 }
 
 // AddColumnDefaultKey is the configuration key of Rules.Backfill.
@@ -43,7 +48,7 @@ func (r *rewriter) alteration(p *part) {
 	case a == nil || !r.rules.Dialect:
 		return
 	case a.Default == "":
-		p.st.Hint = a.Rebuild(ColumnFacts{})
+		r.retypes(p, a)
 	case !r.rules.Backfill:
 		p.st.Hint = a.addHint()
 		return
@@ -81,7 +86,7 @@ func (r *rewriter) alterationOf(p *part) *Alteration {
 		return nil
 	}
 	end := ph.qualified(i)
-	a := &Alteration{Text: text, table: ph.span(i, end), Table: identifier(relation.text("relname"))}
+	a := &Alteration{Text: text, table: ph.span(i, end), Table: identifier(relation.text("relname")), relation: relation.text("relname")}
 	if schema := relation.text("schemaname"); schema != "" {
 		a.Table = identifier(schema) + "." + a.Table
 	}
@@ -107,18 +112,37 @@ func (p *phrase) span(i, end int) string {
 	return string(p.text[p.tokens[i].start:p.tokens[end-1].end])
 }
 
-// retypes reads ALTER COLUMN name [SET DATA] TYPE type.
+// retypes reads ALTER COLUMN name [SET DATA] TYPE type, with or without USING the column, as it
+// is or cast to the type.
 func (a *Alteration) retypes(cmd message, ph *phrase, at int) *Alteration {
 	def := cmd.child("def")
-	if def.child("raw_default").shape != nil || def.child("coll_clause").shape != nil {
+	a.Column, a.kind = cmd.text("name"), def.child("type_name")
+	using := def.child("raw_default")
+	if using.is("TypeCast") {
+		if !(intents{}).equal(using.child("type_name"), a.kind) {
+			return nil
+		}
+		a.casts, using = true, using.child("arg")
+	}
+	if def.child("coll_clause").shape != nil || using.shape != nil && !isColumn(using, a.Column) {
 		return nil
 	}
-	i := at + 1
-	for i < len(ph.tokens) && !ph.word(i, "type") {
+	i, end := at+1, len(ph.tokens)
+	for i < end && !ph.word(i, "type") {
 		i++
 	}
-	a.Column, a.Type, a.kind = cmd.text("name"), ph.span(i+1, len(ph.tokens)), def.child("type_name")
+	for n := i + 1; using.shape != nil && n < end; n++ { // a reserved word in no type
+		if ph.word(n, "using") {
+			end = n
+		}
+	}
+	a.Type = ph.span(i+1, end)
 	return a
+}
+
+// isColumn reports a reference to the column by its name alone.
+func isColumn(m message, name string) bool {
+	return m.is("ColumnRef") && len(m.values("fields")) == 1 && slices.Equal(m.names("fields"), []string{name})
 }
 
 // adds reads ADD [COLUMN] [IF NOT EXISTS] name type DEFAULT constant [NOT NULL], in any order.

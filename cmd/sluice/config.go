@@ -42,10 +42,12 @@ type Config struct {
 	// RewriteIsolation, RewriteSession, RewriteExtensions and RewriteCursors are about what is so on DSQL alone:
 	// auto, true or false.
 	RewriteIsolation, RewriteSession, RewriteExtensions, RewriteCursors string
-	// DDLCarryOut is exact, or all: what the next three are at auto.
+	// DDLCarryOut is exact, or all: what the next four are at auto.
 	DDLCarryOut string
 	// AddColumnDefault is refuse, or backfill.
 	AddColumnDefault string
+	// AlterColumnType is refuse, or rewrite.
+	AlterColumnType string
 	// DDLInTransactions is refuse, autocommit, or autocommit-destructive.
 	DDLInTransactions string
 	// SetNotNull is refuse, or check.
@@ -224,6 +226,7 @@ func (c *Config) resolveDDL() {
 		can     bool
 	}{
 		{&c.AddColumnDefault, "backfill", true},
+		{&c.AlterColumnType, "rewrite", true},
 		{&c.DDLInTransactions, rewrite.CommitDrops.String(), true},
 		{&c.SetNotNull, "check", c.AddConstraint == "steps"},
 	} {
@@ -246,6 +249,7 @@ func (c *Config) deriveCarried() {
 	c.Rewrite.Rules.Cursors = c.onDSQL(c.RewriteCursors)
 	c.Rewrite.Rules.Extensions = c.onDSQL(c.RewriteExtensions)
 	c.Rewrite.Rules.Backfill = c.AddColumnDefault == "backfill"
+	c.Rewrite.Rules.Retype = c.AlterColumnType == "rewrite"
 	c.Rewrite.Rules.InTransactions = rewrite.ParseInTransactions(c.DDLInTransactions)
 	c.Proxy.InTransactions = c.Rewrite.Rules.InTransactions
 	c.Rewrite.Rules.Constraints = c.AddConstraint == "steps" && c.Proxy.Kind == proxy.DSQL

@@ -121,7 +121,7 @@ var tellings = []struct{ sql, want string }{
 		`UPDATE things SET "name_new" = name WHERE "name_new" IS NULL AND name IS NOT NULL, at most 3,000 rows at a time; ALTER TABLE things DROP COLUMN name; ` +
 		`ALTER TABLE things RENAME COLUMN "name_new" TO name; ALTER TABLE things ALTER COLUMN name SET DEFAULT 'x'::character varying; ` +
 		`ALTER TABLE things ADD CONSTRAINT "name_not_null" CHECK (name IS NOT NULL) NOT VALID; ALTER TABLE ASYNC things VALIDATE CONSTRAINT "name_not_null". ` +
-		`Create anew what goes with the old column: things_by_name.`},
+		`Create anew what goes with the old column: things_by_name. Or set ddl.alter_column_type to rewrite: Sluice then does so.`},
 	{"ALTER TABLE things ALTER COLUMN name TYPE VARCHAR", "ERROR|0A000|unsupported ALTER TABLE ALTER COLUMN ... SET DATA TYPE statement|The column \"name\" is of type character varying(15): on DSQL it can get no other.|Make the column anew..."},
 	{"ALTER TABLE things ALTER COLUMN bound TYPE VARCHAR(10)", "ERROR|0A000|unsupported ALTER TABLE ALTER COLUMN ... SET DATA TYPE statement|The column \"bound\" is of type text_of_ten: on DSQL it can get no other...."},
 	{"ALTER TABLE things ALTER COLUMN id TYPE bigint", "ERROR|0A000|unsupported ALTER TABLE ALTER COLUMN ... SET DATA TYPE statement|The column \"id\" is of type integer: on DSQL it can get no other.|The column is in the primary key..."},
