@@ -33,6 +33,7 @@ import (
 //	SetDefault  for rows to come; a default that is none of the type's fails here, and Undo
 //	            leaves nothing behind
 //	Fill        the rows that are there, in batches
+//	Held        the constraints that it is added with (package constraint)
 //	Rename      the column has its name
 //
 // An error behind Add says which column stands, and how many rows this statement has given
@@ -63,6 +64,8 @@ type alteration struct {
 	notices [][]byte
 	stands  bool // the column may be there under its name for the time being
 	filled  int  // rows that this statement has given the default
+	// holdsNotNull: a CHECK stands for NOT NULL.
+	holdsNotNull bool
 }
 
 // alterTable carries a statement out in a session that is idle, and returns the notices that go
@@ -177,6 +180,9 @@ func (a *alteration) add() error {
 	if err := a.fill(); err != nil {
 		return err
 	}
+	if err := a.hold(); err != nil {
+		return err
+	}
 	err = a.ask(a.Rename(), nil)
 	// Another client may have come to the end first, or have added a column of the name.
 	if told := refused(err); told != nil && (told.Code == undefinedColumn || told.Code == duplicateColumn) {
@@ -186,12 +192,46 @@ func (a *alteration) add() error {
 	if err != nil {
 		return err
 	}
-	if a.NotNull {
+	if a.NotNull && !a.holdsNotNull {
 		warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is added without NOT NULL, which DSQL refuses", a.Column),
 			Detail: fmt.Sprintf("It has its default, which %d rows were given.", a.filled), Hint: "To hold it to that: " + a.NotNullHint() + "."}
 		a.notices = append(a.notices, warning.AppendNotice(nil, "WARNING"))
 	}
 	return nil
+}
+
+// hold adds the constraints of the column, which nobody knows yet. Where its rows are against one,
+// nothing of it is to stay.
+func (a *alteration) hold() error {
+	if a.Held == nil {
+		return nil
+	}
+	work := constraint.New(asked{a.s}, a.Held)
+	err := work.Carry()
+	if told := refused(err); told != nil {
+		if a.ask(a.Undo(), nil) == nil {
+			a.stands = false
+		}
+		return a.named(told)
+	}
+	for i := range a.Held.Adds {
+		a.holdsNotNull = a.holdsNotNull || a.Held.Adds[i].Kind == rewrite.NotNull
+	}
+	if err == nil && a.holdsNotNull {
+		warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is held to NOT NULL by a CHECK", a.Column),
+			Detail: "DSQL refuses SET NOT NULL. The error of a NULL is that of a CHECK (23514), and the catalog shows the column as nullable."}
+		a.notices = append(a.notices, warning.AppendNotice(nil, "WARNING"))
+	}
+	return err
+}
+
+// named has an error speak of the column by its own name.
+func (a *alteration) named(told *wire.Error) *wire.Error {
+	with := *told
+	for _, text := range []*string{&with.Message, &with.Detail, &with.Column, &with.Constraint} {
+		*text = strings.ReplaceAll(*text, a.Adding(), a.Column)
+	}
+	return &with
 }
 
 // SQLSTATEs of a column that is there, or is not.

@@ -143,6 +143,9 @@ func (p *Plan) bytes() int {
 		}
 		if a := st.Alteration; a != nil {
 			n += int(unsafe.Sizeof(*a)) + 2*len(a.Text) + len(a.Table) + len(p.source)
+			if a.Held != nil {
+				n += a.Held.bytes()
+			}
 		}
 		if c := st.Constraints; c != nil {
 			n += c.bytes() + len(p.source)

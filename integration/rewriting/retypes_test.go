@@ -41,8 +41,8 @@ const held = `SELECT string_agg(x, E'\n' ORDER BY x) FROM (
 	UNION ALL SELECT format('%s %s %s %s %s', conrelid::regclass, conname, pg_get_constraintdef(oid), convalidated, condeferred) FROM pg_constraint
 		WHERE conrelid <> 0 AND contype <> 'n' AND pg_get_constraintdef(oid) NOT LIKE 'CHECK%IS NOT NULL))' AND connamespace IN ('public'::regnamespace, 'other'::regnamespace)
 	UNION ALL SELECT format('%s %s', pg_get_indexdef(indexrelid), indisvalid) FROM pg_index WHERE indrelid IN (SELECT oid FROM pg_class WHERE relnamespace IN ('public'::regnamespace, 'other'::regnamespace))
-	UNION ALL SELECT 'row ' || (SELECT string_agg(key || '=' || coalesce(value, '-'), ' ' ORDER BY key) FROM jsonb_each_text(to_jsonb(b))) FROM book b
-	UNION ALL SELECT 'key ' || (SELECT string_agg(key || '=' || coalesce(value, '-'), ' ' ORDER BY key) FROM jsonb_each_text(to_jsonb(k))) FROM keyless k) y`
+	UNION ALL SELECT 'row ' || (SELECT string_agg(key || '=' || coalesce(value, '-'), ' ' ORDER BY key) FROM jsonb_each_text(to_jsonb(of_book))) FROM book of_book
+	UNION ALL SELECT 'key ' || (SELECT string_agg(key || '=' || coalesce(value, '-'), ' ' ORDER BY key) FROM jsonb_each_text(to_jsonb(of_keyless))) FROM keyless of_keyless) y`
 
 // retypings are statements that change types, in this order, each over what those before have
 // left. Those of the second list are refused here alone.

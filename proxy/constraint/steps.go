@@ -64,6 +64,16 @@ func (c *Work) Run() error {
 	case told == nil || told.Code != retry.StateUnsupported:
 		return err
 	}
+	return c.carry(told)
+}
+
+// Carry does it in steps, without the statement.
+func (c *Work) Carry() error {
+	return c.carry(&wire.Error{Code: retry.StateUnsupported, Message: "constraints are added to tables only"})
+}
+
+// carry does it in steps, where the server has refused it.
+func (c *Work) carry(told *wire.Error) error {
 	there, err := c.look(told)
 	if err != nil || !there {
 		return err
