@@ -77,7 +77,7 @@
 //	            deadline.go, presence.go, cancel.go
 //	client      request.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
 //	            cursor.go, cursorextended.go,
-//	            local.go, localexecute.go, localanswer.go, schemaddl.go, alteration.go, package constraint, chunks.go,
+//	            local.go, localexecute.go, localanswer.go, schemaddl.go, alteration.go, package constraint, chunks.go, truncate.go,
 //	            control.go, strung.go, strungreply.go, parts.go, partruns.go, parttold.go, inside.go
 //	statements  prepared.go, serverstatements.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,
 //	            split.go, reading.go, purity.go, counter.go, texts.go

@@ -39,6 +39,9 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 	}
 	o := s.pushRun(f.Type, plan)
 	o.swallow = n.silent
+	if f.Type == wire.Execute {
+		s.truncates(o, n.plan)
+	}
 	switch f.Type {
 	case wire.Execute:
 		s.runs(o, n.cursor)
@@ -103,6 +106,7 @@ func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) {
 		plan = n.plan
 	}
 	o := s.pushRun(wire.Query, plan)
+	s.truncates(o, n.plan)
 	s.t.outcome.query(n.plan)
 	if n.answered != nil {
 		o.bytes = n.answered.tag

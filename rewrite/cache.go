@@ -147,6 +147,9 @@ func (p *Plan) bytes() int {
 				n += a.Held.bytes()
 			}
 		}
+		if t := st.Truncation; t != nil {
+			n += int(unsafe.Sizeof(*t)) + 8*len(p.Text) // with its form in batches
+		}
 		if c := st.Constraints; c != nil {
 			n += c.bytes() + len(p.source)
 		}

@@ -201,6 +201,8 @@ func (r *rewriter) others(p *part) {
 		}
 	case "CreateExtensionStmt", "CommentStmt", "DropStmt":
 		r.extension(p)
+	case "TruncateStmt":
+		r.truncate(p)
 	case "CreatedbStmt":
 		r.createDatabase(p)
 	case "DropdbStmt":
@@ -218,7 +220,7 @@ func (r *rewriter) others(p *part) {
 			r.leavings(p)
 		}
 	}
-	if r.rules.Dialect && p.st.Tag == "" {
+	if r.rules.Dialect && p.st.Tag == "" && p.st.Truncation == nil {
 		r.dialect(p)
 	}
 }

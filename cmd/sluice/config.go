@@ -46,6 +46,8 @@ type Config struct {
 	DDLCarryOut string
 	// AddColumnDefault is refuse, or backfill.
 	AddColumnDefault string
+	// Truncate is a rewrite.TruncatePolicy.
+	Truncate string
 	// AlterColumnType is refuse, or rewrite.
 	AlterColumnType string
 	// DDLInTransactions is refuse, autocommit, or autocommit-destructive.
@@ -249,6 +251,7 @@ func (c *Config) deriveCarried() {
 	c.Rewrite.Rules.Cursors = c.onDSQL(c.RewriteCursors)
 	c.Rewrite.Rules.Extensions = c.onDSQL(c.RewriteExtensions)
 	c.Rewrite.Rules.Backfill = c.AddColumnDefault == "backfill"
+	c.Rewrite.Rules.Truncate = rewrite.TruncatePolicy(c.Truncate)
 	c.Rewrite.Rules.Retype = c.AlterColumnType == "rewrite"
 	c.Rewrite.Rules.InTransactions = rewrite.ParseInTransactions(c.DDLInTransactions)
 	c.Proxy.InTransactions = c.Rewrite.Rules.InTransactions

@@ -281,6 +281,11 @@ var keys = []key{
 	{name: "rewrite.cursors", def: "auto", field: func(c *Config) any { return &c.RewriteCursors },
 		choices: []string{"auto", "true", "false"},
 		help:    "Carry DECLARE, FETCH, MOVE and CLOSE out over portals of the protocol, forward and inside a transaction. auto: for kind dsql only."},
+	{name: rewrite.TruncateKey, def: string(rewrite.TruncateRefuse), field: func(c *Config) any { return &c.Truncate },
+		choices: []string{string(rewrite.TruncateRefuse), string(rewrite.TruncateDelete), string(rewrite.TruncateBatches)},
+		help: "What becomes of TRUNCATE, which DSQL refuses. refuse: its error gets a hint. delete: a DELETE of all rows in the transaction at hand, which fails (54000) beyond 3,000 rows. " +
+			"batches: likewise, but where that fails and the statement was sent alone outside of a transaction the rows are deleted in batches, each a transaction of its own, with a warning. " +
+			"A table that another one refers to is refused as PostgreSQL does; so are CASCADE where it would have an effect, and RESTART IDENTITY of a table with a sequence. Kind dsql only."},
 	{name: "rewrite.bytea", def: "auto", field: func(c *Config) any { return &c.RewriteBytea },
 		choices: []string{"auto", "off", "hex", "hex-cast"},
 		help:    "How columns of type bytea that are in keys, which DSQL refuses, are stored. hex: as text of hexadecimal digits under the name with __byteahex behind it, and statements over them are rewritten, so that clients see bytea; for kind dsql only. hex-cast: the same columns, by casts, for a cluster without encode() and decode() (sluice doctor tells). off: not at all. auto: hex where statements are rewritten for kind dsql, else off."},
