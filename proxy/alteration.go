@@ -200,8 +200,10 @@ func (a *alteration) add() error {
 	return nil
 }
 
-// hold adds the constraints of the column, which nobody knows yet. Where its rows are against one,
-// nothing of it is to stay.
+// hold adds the constraints of the column, which nobody knows yet: what others insert meanwhile has
+// the default, and so nobody is told of a constraint that may not come to be. Where its rows are
+// against one, nothing of it is to stay, as in PostgreSQL. Behind a lost backend the column stands
+// under its name for the time being, and a statement that is sent again finds its constraints.
 func (a *alteration) hold() error {
 	if a.Held == nil {
 		return nil
@@ -225,7 +227,8 @@ func (a *alteration) hold() error {
 	return err
 }
 
-// named has an error speak of the column by its own name.
+// named has an error speak of the column by its own name, which is what the client has written, and
+// what PostgreSQL would have said.
 func (a *alteration) named(told *wire.Error) *wire.Error {
 	with := *told
 	for _, text := range []*string{&with.Message, &with.Detail, &with.Column, &with.Constraint} {

@@ -190,7 +190,8 @@ func (c *chunks) run() error {
 		return err
 	}
 	texts := make([]func(rows int) string, len(each))
-	for i, form := range each { // before anything is deleted
+	// Nothing is deleted before it is known that all tables can be emptied so.
+	for i, form := range each {
 		key, err := c.s.keyOf(form.Table)
 		if err != nil {
 			return err
@@ -221,7 +222,8 @@ func (c *chunks) key() string {
 	return rewrite.ChunkedKey
 }
 
-// empty deletes the rows of one table.
+// empty deletes the rows of one table. A batch that the server refuses for its rows is halved: rows
+// of other tables that go with them count too.
 func (c *chunks) empty(text func(rows int) string) error {
 	for rows := batchRows; ; {
 		if err := c.s.wantsMore(); err != nil {

@@ -13,10 +13,17 @@ import (
 // statement, and the log has that in the place of the server's: how many rows there were the
 // client was not told, and a replay may find another number.
 //
+// Whether the tables may be truncated the statement asks itself, in the snapshot that it deletes
+// in: nothing is remembered of a catalog that another process may have changed, and nothing has to
+// be asked in front of it, so that it stands in blocks, strings and pipelines as any other does. Its
+// error has the reason in it, and becomes PostgreSQL's own here.
+//
 // Where it is more than a transaction may change, and batches are allowed, chunks.go deletes them,
 // table by table: those that refer to others of the statement first.
 
-// truncates marks the answer to statements of a plan, which may be nil, where one is a TRUNCATE.
+// truncates marks the answer to statements of a plan, which may be nil, where one is a TRUNCATE. It
+// is asked of settled turns too, whose entries have no plan otherwise: a replay compares the tags
+// that the client was sent.
 func (s *session) truncates(o *owed, plan *rewrite.Plan) {
 	if plan != nil && slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool { return st.Truncation != nil }) {
 		o.truncates, o.masks = plan, true
@@ -42,7 +49,9 @@ func (s *session) truncated(o *owed, typ byte) bool {
 	return i < len(o.truncates.Statements) && o.truncates.Statements[i].Truncation != nil
 }
 
-// truncateEnd is such a tag.
+// truncateEnd is such a tag: the client, and all that looks at tags, get TRUNCATE's. The log has what
+// the client gets, in its place among the answers; where it has been delivered already, nothing
+// is sent.
 func (s *session) truncateEnd(o *owed) error {
 	tag := wire.AppendCommand(nil, rewrite.TruncateTag)
 	s.completed(o, wire.CommandComplete, tag)
@@ -80,7 +89,8 @@ func limitsTruncate(plan *rewrite.Plan, payload []byte) bool {
 	return rewrite.LimitsSize(string(retry.Field(payload, 'C')), retry.Field(payload, 'M'))
 }
 
-// hintOfTruncate is the hint for such an error; "" for any other. st may be nil.
+// hintOfTruncate is the hint for such an error; "" for any other. st may be nil. Within a block, and
+// beside other statements, no batch may commit.
 func hintOfTruncate(plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
 	switch {
 	case st == nil || st.Truncation == nil || !rewrite.LimitsSize(string(retry.Field(payload, 'C')), retry.Field(payload, 'M')):
@@ -91,7 +101,8 @@ func hintOfTruncate(plan *rewrite.Plan, st *rewrite.Statement, payload []byte) s
 	return "Set " + rewrite.TruncateKey + " to batches: a TRUNCATE that is sent alone outside of a transaction is then carried out in several. Or DELETE at most 3,000 rows at a time."
 }
 
-// told is what the client is sent behind the last batch. More than one was no transaction.
+// told is what the client is sent behind the last batch. More than one was no transaction, which
+// a TRUNCATE is to whoever wrote it, so that its client is warned. A DELETE tells its rows.
 func (c *chunks) told() []byte {
 	if c.form.Truncation() == nil {
 		return wire.AppendCommand(nil, fmt.Sprintf("DELETE %d", c.deleted))

@@ -157,8 +157,7 @@ func isColumn(m message, name string) bool {
 // not, in any order.
 func (a *Alteration) adds(cmd message, reader *constraintReader, at int, constraints bool) *Alteration {
 	column, ph := cmd.child("def"), reader.ph
-	if refusedAlter(cmd) != AddColumn || column.child("coll_clause").shape != nil || column.text("storage_name") != "" ||
-		column.text("compression") != "" || column.child("fdwoptions").shape != nil {
+	if refusedAlter(cmd) != AddColumn || !plainColumn(column) {
 		return nil
 	}
 	a.Column, a.IfNotExists, a.kind = column.text("colname"), cmd.flag("missing_ok"), column.child("type_name")
@@ -191,6 +190,11 @@ func (a *Alteration) adds(cmd message, reader *constraintReader, at int, constra
 		return nil
 	}
 	return a
+}
+
+// plainColumn reports a column without a collation and the like.
+func plainColumn(column message) bool {
+	return column.child("coll_clause").shape == nil && column.text("storage_name") == "" && column.text("compression") == "" && column.child("fdwoptions").shape == nil
 }
 
 // holds reads what the column is held to besides. The constraints are added while it has its name
