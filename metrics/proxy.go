@@ -114,8 +114,8 @@ func (p *Proxy) Unsupported(operation, feature string) {
 
 // ownTransactions makes the counters of transactions that are Sluice's own.
 func (p *Proxy) ownTransactions() []prometheus.Collector {
-	p.batches = newCounter("dsql_delete_batches_total", "Transactions that DELETEs of too many rows were carried out in (rewrite.chunked_delete).")
-	p.backfills = newCounter("dsql_backfill_batches_total", "Transactions in which rows were given the default of a column that was added (ddl.add_column_default).")
+	p.batches = newCounter("dsql_delete_batches_total", "Transactions that DELETEs of too many rows were carried out in (rewrite.chunked_delete, rewrite.truncate).")
+	p.backfills = newCounter("dsql_backfill_batches_total", "Transactions in which rows were given a value in a column that was added (ddl.add_column_default, ddl.alter_column_type).")
 	p.early = newCounter("dsql_early_commits_total", "Parts of transactions with DDL that were committed before the client did so (ddl.in_transactions).")
 	return []prometheus.Collector{p.batches, p.backfills, p.early}
 }
@@ -132,7 +132,7 @@ func (p *Proxy) DeleteBatch() {
 	}
 }
 
-// BackfillBatch counts one batch of rows that an added column is given its default in.
+// BackfillBatch counts one batch of rows that an added column is given its default, or values, in.
 func (p *Proxy) BackfillBatch() {
 	if p != nil {
 		p.backfills.Inc()
