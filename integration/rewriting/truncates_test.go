@@ -125,8 +125,20 @@ func TestTruncatesAsInPostgreSQL(t *testing.T) {
 					}
 				}
 			case 1:
-				if n > 0 {
-					continue
+				if n > 0 { // a pipeline
+					sql := truncations(random)
+					var errs [2]string
+					for i, conn := range conns {
+						batch := &pgx.Batch{}
+						for _, text := range []string{"INSERT INTO alone VALUES (78)", sql, "INSERT INTO alone VALUES (79)"} {
+							batch.Queue(text)
+						}
+						errs[i] = whole(conn.SendBatch(ctx, batch).Close())
+					}
+					if same = !strings.Contains(errs[0], "CASCADE is not supported"); same && errs[0] != errs[1] {
+						t.Errorf("%s, a pipeline of %s:\n got %s\nwant %s", mode, sql, errs[0], errs[1])
+					}
+					break
 				}
 				same = run("INSERT INTO alone VALUES (78); " + truncations(random) + "; INSERT INTO alone VALUES (79)")
 			case 2:
