@@ -119,8 +119,8 @@ func (p *Proxy) Unsupported(operation, feature string) {
 func (p *Proxy) ownTransactions(reg prometheus.Registerer, choiceKeys []string) []prometheus.Collector {
 	p.choices = newClosedCounter(reg, "dsql_choices_total",
 		"Values that clients chose at their startup or by SET (client.may_set), or had by user (client.users), by the key of the configuration.", "key", choiceKeys)
-	p.batches = newCounter("dsql_delete_batches_total", "Transactions that DELETEs of too many rows were carried out in (rewrite.chunked_delete).")
-	p.backfills = newCounter("dsql_backfill_batches_total", "Transactions in which rows were given the default of a column that was added (ddl.add_column_default).")
+	p.batches = newCounter("dsql_delete_batches_total", "Transactions that DELETEs of too many rows were carried out in (rewrite.chunked_delete, rewrite.truncate).")
+	p.backfills = newCounter("dsql_backfill_batches_total", "Transactions in which rows were given a value in a column that was added (ddl.add_column_default, ddl.alter_column_type).")
 	p.early = newCounter("dsql_early_commits_total", "Parts of transactions with DDL that were committed before the client did so (ddl.in_transactions).")
 	p.copies = newCounter("dsql_copy_batches_total", "Transactions of INSERTs that COPY FROM STDIN was carried out in (copy.from).")
 	return []prometheus.Collector{p.batches, p.backfills, p.early, p.copies}
@@ -145,7 +145,7 @@ func (p *Proxy) CopyBatch() {
 	}
 }
 
-// BackfillBatch counts one batch of rows that an added column is given its default in.
+// BackfillBatch counts one batch of rows that an added column is given its default, or values, in.
 func (p *Proxy) BackfillBatch() {
 	if p != nil {
 		p.backfills.Inc()

@@ -33,6 +33,7 @@ import (
 //	SetDefault  for rows to come; a default that is none of the type's fails here, and Undo
 //	            leaves nothing behind
 //	Fill        the rows that are there, in batches
+//	Held        the constraints that it is added with (package constraint)
 //	Rename      the column has its name
 //
 // An error behind Add says which column stands, and how many rows this statement has given
@@ -63,6 +64,8 @@ type alteration struct {
 	notices [][]byte
 	stands  bool // the column may be there under its name for the time being
 	filled  int  // rows that this statement has given the default
+	// holdsNotNull: a CHECK stands for NOT NULL.
+	holdsNotNull bool
 }
 
 // alterTable carries a statement out in a session that is idle, and returns the notices that go
@@ -70,6 +73,11 @@ type alteration struct {
 func (s *session) alterTable(st *rewrite.Statement) ([][]byte, error) {
 	if st.Constraints != nil {
 		work := constraint.New(asked{s}, st.Constraints)
+		err := s.carry(st, work)
+		return work.Notices, err
+	}
+	if st.Alteration.Default == "" {
+		work := constraint.NewRetype(asked{s}, st.Alteration)
 		err := s.carry(st, work)
 		return work.Notices, err
 	}
@@ -109,6 +117,11 @@ func (a asked) Refused(err error) *wire.Error { return refused(err) }
 func (a asked) Pause(d time.Duration) error   { return a.s.pause(d) }
 func (a asked) More() error                   { return a.s.wantsMore() }
 
+// Batches sets values in a table, in batches.
+func (a asked) Batches(table string, update func(key []string, rows int) string) (rows int, err error) {
+	return a.s.updateBatches(table, update)
+}
+
 // Undone: a cancel, a timeout and the client's end are found between two round trips only. A cut
 // ends even one that runs.
 func (a asked) Undone(err error) bool {
@@ -122,11 +135,8 @@ func (a asked) Heed(err error) { a.s.heeded(err) }
 func (a *alteration) Run() error {
 	err := a.ask(a.Text, nil)
 	told := refused(err)
-	switch {
-	case told == nil || told.Code != retry.StateUnsupported:
+	if told == nil || told.Code != retry.StateUnsupported {
 		return err
-	case a.Default == "":
-		return a.retype(told)
 	}
 	return a.add()
 }
@@ -143,44 +153,6 @@ func (a *alteration) ask(sql string, row func(payload []byte)) error {
 // literal is a text as SQL has it, where standard_conforming_strings is on, as it is on every
 // backend of kind dsql.
 func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
-
-// retype answers a change of type where the column has the type already. Else the client is
-// told the server's refusal, with what the column is, and what to write.
-//
-// The server judges by its own names of types, of which one has many (int, int4, integer), and
-// by the modifier, such as a length.
-func (a *alteration) retype(told *wire.Error) error {
-	facts, there := rewrite.ColumnFacts{}, false
-	query := fmt.Sprintf(`SELECT pg_catalog.format_type(a.atttypid, a.atttypmod), a.atttypid = %s::pg_catalog.regtype, a.attnotnull,`+
-		` COALESCE(a.attnum = ANY (p.conkey), false), pg_catalog.pg_get_expr(d.adbin, d.adrelid) FROM pg_catalog.pg_attribute a`+
-		` JOIN pg_catalog.pg_class c ON c.oid = a.attrelid AND c.relkind = 'r'`+
-		` LEFT JOIN pg_catalog.pg_constraint p ON p.conrelid = a.attrelid AND p.contype = 'p'`+
-		` LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum`+
-		` WHERE a.attrelid = %s::pg_catalog.regclass AND a.attname = %s AND a.attnum > 0 AND NOT a.attisdropped`,
-		literal(a.Type), literal(a.Table), literal(a.Column))
-	err := a.ask(query, func(row []byte) {
-		if c := columnsOf(row); len(c) == 5 {
-			facts, there = rewrite.ColumnFacts{Type: c[0], IsOfType: c[1] == "t", NotNull: c[2] == "t", InKey: c[3] == "t", Default: c[4]}, true
-		}
-	})
-	switch {
-	case err != nil:
-		return err
-	case !there:
-		return told
-	case a.Same(facts):
-		return nil
-	}
-	query = fmt.Sprintf(`SELECT i.relname FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid JOIN pg_catalog.pg_attribute a`+
-		` ON a.attrelid = x.indrelid AND a.attnum = ANY (x.indkey) WHERE x.indrelid = %s::pg_catalog.regclass AND a.attname = %s AND NOT x.indisprimary ORDER BY 1`,
-		literal(a.Table), literal(a.Column))
-	if err := a.ask(query, func(row []byte) { facts.Indexes = append(facts.Indexes, columnsOf(row)...) }); err != nil {
-		return err
-	}
-	told.Detail = fmt.Sprintf("The column \"%s\" is of type %s: on DSQL it can get no other.", a.Column, facts.Type)
-	told.Hint = a.Rebuild(facts)
-	return told
-}
 
 // add adds a column with a default. Two clients that do so at once share the work: whoever
 // comes second finds the column under its name for the time being, or, at the end, that it
@@ -208,6 +180,9 @@ func (a *alteration) add() error {
 	if err := a.fill(); err != nil {
 		return err
 	}
+	if err := a.hold(); err != nil {
+		return err
+	}
 	err = a.ask(a.Rename(), nil)
 	// Another client may have come to the end first, or have added a column of the name.
 	if told := refused(err); told != nil && (told.Code == undefinedColumn || told.Code == duplicateColumn) {
@@ -217,12 +192,49 @@ func (a *alteration) add() error {
 	if err != nil {
 		return err
 	}
-	if a.NotNull {
+	if a.NotNull && !a.holdsNotNull {
 		warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is added without NOT NULL, which DSQL refuses", a.Column),
 			Detail: fmt.Sprintf("It has its default, which %d rows were given.", a.filled), Hint: "To hold it to that: " + a.NotNullHint() + "."}
 		a.notices = append(a.notices, warning.AppendNotice(nil, "WARNING"))
 	}
 	return nil
+}
+
+// hold adds the constraints of the column, which nobody knows yet: what others insert meanwhile has
+// the default, and so nobody is told of a constraint that may not come to be. Where its rows are
+// against one, nothing of it is to stay, as in PostgreSQL. Behind a lost backend the column stands
+// under its name for the time being, and a statement that is sent again finds its constraints.
+func (a *alteration) hold() error {
+	if a.Held == nil {
+		return nil
+	}
+	work := constraint.New(asked{a.s}, a.Held)
+	err := work.Carry()
+	if told := refused(err); told != nil {
+		if a.ask(a.Undo(), nil) == nil {
+			a.stands = false
+		}
+		return a.named(told)
+	}
+	for i := range a.Held.Adds {
+		a.holdsNotNull = a.holdsNotNull || a.Held.Adds[i].Kind == rewrite.NotNull
+	}
+	if err == nil && a.holdsNotNull {
+		warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is held to NOT NULL by a CHECK", a.Column),
+			Detail: "DSQL refuses SET NOT NULL. The error of a NULL is that of a CHECK (23514), and the catalog shows the column as nullable."}
+		a.notices = append(a.notices, warning.AppendNotice(nil, "WARNING"))
+	}
+	return err
+}
+
+// named has an error speak of the column by its own name, which is what the client has written, and
+// what PostgreSQL would have said.
+func (a *alteration) named(told *wire.Error) *wire.Error {
+	with := *told
+	for _, text := range []*string{&with.Message, &with.Detail, &with.Column, &with.Constraint} {
+		*text = strings.ReplaceAll(*text, a.Adding(), a.Column)
+	}
+	return &with
 }
 
 // SQLSTATEs of a column that is there, or is not.
@@ -271,37 +283,50 @@ func (a *alteration) look() (resumes bool, err error) {
 	return slices.Contains(columns, adding), nil
 }
 
-// fill gives the default to all rows that are without, in batches, each a transaction of its
-// own: rows to come have it already. A batch that the server refuses for its rows or bytes is
-// halved. A table without a key is one batch, since nothing tells its rows apart. Between two
-// batches a cancel, a timeout and the client's end are heeded.
+// fill gives the default to all rows that are without, in batches: rows to come have it already.
 func (a *alteration) fill() error {
-	key, err := a.s.keyOf(a.Table)
+	n, err := a.s.updateBatches(a.Table, a.Fill)
+	a.filled += n
+	return err
+}
+
+// updateBatches sends UPDATEs of a table, each a transaction of its own, until one finds fewer rows
+// than it may take, and returns how many there were: update makes one, for so many rows in the
+// order of the table's key. A batch that the server refuses for its rows or bytes is halved, and one
+// that meets the writes of others again and again is made small for a while. A table without a key is one batch, since nothing tells its rows apart. Between two batches a
+// cancel, a timeout and the client's end are heeded.
+func (s *session) updateBatches(table string, update func(key []string, rows int) string) (done int, err error) {
+	key, err := s.keyOf(table)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	for rows := batchRows; ; {
-		if err := a.s.wantsMore(); err != nil {
-			return err
+	for rows, most := batchRows, batchRows; ; {
+		if err := s.wantsMore(); err != nil {
+			return done, err
 		}
-		err := a.ask(a.Fill(key, rows), nil)
+		err := s.askWhole(wire.AppendStrings(nil, wire.Query, update(key, rows)), func([]byte) {})
 		told := refused(err)
-		switch {
-		case told != nil && rows > 1 && len(key) > 0 && rewrite.LimitsSize(told.Code, []byte(told.Message)):
+		switch smaller := told != nil && rows > 1 && len(key) > 0; {
+		case smaller && rewrite.LimitsSize(told.Code, []byte(told.Message)):
 			rows /= 2
+			most = rows
+			continue
+		case smaller && told.Code == retry.StateConflict:
+			rows = max(rows/16, 1)
 			continue
 		case err != nil:
-			return err
+			return done, err
 		}
-		n, err := a.s.countOf("UPDATE ")
+		n, err := s.countOf("UPDATE ")
 		if err != nil {
-			return err
+			return done, err
 		}
-		a.filled += n
-		a.s.srv.metrics.BackfillBatch()
+		done += n
+		s.srv.metrics.BackfillBatch()
 		if len(key) == 0 || n < rows {
-			return nil
+			return done, nil
 		}
+		rows = min(2*rows, most)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"time"
 
@@ -71,13 +70,14 @@ type chunks struct {
 	refusal *wire.Error  // the server's
 	begun   bool         // a batch was sent
 	deleted int          // rows of the batches that are committed
+	batches int          // that were not empty
 }
 
 // putOff is told of an error that answers head, and keeps it from the client where the
 // statement is to be run in batches. It stood alone, and all of its turn has been read.
 func (s *session) putOff(head *owed, payload []byte) bool {
 	t := s.t
-	if !limitsRows(payload) || s.srv.cfg.Kind != DSQL || t.phase != live || !t.ended || s.inBlock() || head.plan == nil {
+	if !limitsRows(payload) && !limitsTruncate(head.plan, payload) || s.srv.cfg.Kind != DSQL || t.phase != live || !t.ended || s.inBlock() || head.plan == nil {
 		return false
 	}
 	switch {
@@ -148,9 +148,14 @@ func (c *chunks) answer() ([]byte, error) {
 	told, ok := err.(*wire.Error)
 	switch {
 	case err == nil:
-		return wire.AppendCommand(nil, "DELETE "+strconv.Itoa(c.deleted)), nil
+		return c.told(), nil
 	case !ok || told.Fatal:
 		return nil, err
+	}
+	if t := c.form.Truncation(); t != nil {
+		if r := t.TruncationRefusal(told.Code, told.Message); r != nil {
+			told = &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
+		}
 	}
 	return c.partly(told).Append(nil), nil
 }
@@ -162,6 +167,9 @@ func (c *chunks) partly(told *wire.Error) *wire.Error {
 	}
 	with := *told
 	with.Detail = strings.TrimSpace(fmt.Sprintf("%s %d rows are deleted, and stay so.", told.Detail, c.deleted))
+	if c.form.Truncation() != nil {
+		with.Hint = "Send the statement again: it goes on from there."
+	}
 	return &with
 }
 
@@ -177,19 +185,46 @@ func (c *chunks) lost() *wire.Error {
 // server's, or one that stops the turn, behind which the backend is idle; errCut,
 // errClientGone; or a *lostError.
 func (c *chunks) run() error {
-	key, err := c.s.keyOf(c.form.Table)
+	each, err := c.order()
 	if err != nil {
 		return err
 	}
-	if len(key) == 0 {
-		c.refusal.Hint = "The table has no primary key, which batches (" + rewrite.ChunkedKey + ") go by. Delete at most 3,000 rows at a time."
-		return c.refusal
+	texts := make([]func(rows int) string, len(each))
+	// Nothing is deleted before it is known that all tables can be emptied so.
+	for i, form := range each {
+		key, err := c.s.keyOf(form.Table)
+		if err != nil {
+			return err
+		}
+		if len(key) == 0 {
+			c.refusal.Hint = "The table has no primary key, which batches (" + c.key() + ") go by. Delete at most 3,000 rows at a time."
+			return c.refusal
+		}
+		ok := false
+		if texts[i], ok = form.Batches(key); !ok {
+			c.refusal.Hint = rewrite.ChunkedOtherHint
+			return c.refusal
+		}
 	}
-	text, ok := c.form.Batches(key)
-	if !ok {
-		c.refusal.Hint = rewrite.ChunkedOtherHint
-		return c.refusal
+	for _, text := range texts {
+		if err := c.empty(text); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// key is the configuration key by which batches are run.
+func (c *chunks) key() string {
+	if c.form.Truncation() != nil {
+		return rewrite.TruncateKey
+	}
+	return rewrite.ChunkedKey
+}
+
+// empty deletes the rows of one table. A batch that the server refuses for its rows is halved: rows
+// of other tables that go with them count too.
+func (c *chunks) empty(text func(rows int) string) error {
 	for rows := batchRows; ; {
 		if err := c.s.wantsMore(); err != nil {
 			return err
@@ -205,6 +240,9 @@ func (c *chunks) run() error {
 			return err
 		}
 		c.deleted += n
+		if n > 0 {
+			c.batches++
+		}
 		c.s.srv.metrics.DeleteBatch()
 		if n < rows { // one snapshot holds for what is picked and what is deleted
 			return nil

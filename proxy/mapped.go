@@ -30,6 +30,9 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 		return refusalOf(st).Append(nil)
 	}
 	payload := frame[wire.HeaderLen:]
+	if told := truncateRefused(st, payload); told != nil {
+		return told.Append(nil)
+	}
 	if hint == "" {
 		hint = s.hintOf(o, plan, st, payload)
 	}
@@ -68,7 +71,7 @@ func (s *session) hintOf(o *owed, plan *rewrite.Plan, st *rewrite.Statement, pay
 	if code == unknownFunction {
 		return rewrite.MissingFunction(string(retry.Field(payload, 'M')))
 	}
-	return cmp.Or(s.hintOfRows(o, plan, st, payload), hintOfLimit(payload))
+	return cmp.Or(hintOfTruncate(plan, st, payload), s.hintOfRows(o, plan, st, payload), hintOfLimit(payload))
 }
 
 // ofTransaction reports whether a server's refusal is about DDL beside other statements: what

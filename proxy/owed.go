@@ -45,6 +45,10 @@ type owed struct {
 	kept       *keptAnswer      // E, Q: where the answer is kept; nil: it is not
 	cursor     *cursorRun       // E: of a cursor, whose FETCH or MOVE is answered; else nil
 	told       *told            // D, E: what the client gets in the answer's place; else nil
+	// truncates, of E and Q: a statement of this plan is a TRUNCATE for which a DELETE was sent; nth
+	// is how many statements of a settled turn were answered.
+	truncates *rewrite.Plan
+	nth       int
 	// bytes of a synthetic answer or a forced error.
 	bytes []byte
 }

@@ -127,11 +127,15 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 		if o.cursor != nil {
 			return swallow, s.cursorEnd(o, typ, frame, rows)
 		}
+		if s.truncated(o, typ) {
+			return swallow, s.truncateEnd(o)
+		}
 		s.completed(o, typ, frame)
 		if a == completes {
 			break
 		}
 		t.statement++
+		o.nth++
 		if o.bytes != nil { // a RESET that went as a SET
 			return swallow, s.synthesize(o.bytes)
 		}

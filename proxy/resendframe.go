@@ -41,6 +41,9 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 	if o.swallow = n.silent; n.told != nil {
 		o.told, o.masks = n.told, true
 	}
+	if f.Type == wire.Execute {
+		s.truncates(o, n.plan)
+	}
 	switch f.Type {
 	case wire.Execute:
 		s.runs(o, n.cursor)
@@ -110,6 +113,7 @@ func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) {
 		plan = n.plan
 	}
 	o := s.pushRun(wire.Query, plan)
+	s.truncates(o, n.plan)
 	s.t.outcome.query(n.plan)
 	if n.answered != nil {
 		o.bytes = n.answered.tag

@@ -24,9 +24,18 @@ type Alteration struct {
 	// Default is that of a column that is added, as SQL; "" for a change of type.
 	Default              string
 	NotNull, IfNotExists bool
+	// Held is what the column is held to from the moment that it has its name; nil for nothing.
+	// NotNull is told of where it is not in there.
+	Held *Constraints
+	// Retypes: a change of type is carried out, as Apart says; Checks: also where that makes a
+	// CHECK of NOT NULL.
+	Retypes, Checks bool
 
 	table, column string  // as the text has them
+	relation      string  // the table's own name
 	kind          message // the type
+	casts         bool    // USING says that the column is cast to the type
+	besides       string  // the text of the constraints of Held
 }
 
 // AddColumnDefaultKey is the configuration key of Rules.Backfill.
@@ -43,7 +52,7 @@ func (r *rewriter) alteration(p *part) {
 	case a == nil || !r.rules.Dialect:
 		return
 	case a.Default == "":
-		p.st.Hint = a.Rebuild(ColumnFacts{})
+		r.retypes(p, a)
 	case !r.rules.Backfill:
 		p.st.Hint = a.addHint()
 		return
@@ -53,7 +62,10 @@ func (r *rewriter) alteration(p *part) {
 	default:
 		p.st.Hint = "Send the statement alone outside of a transaction: it is then carried out (" + AddColumnDefaultKey + ")."
 		action := "carried out in several transactions: the column gets its name when its rows have the default"
-		if a.NotNull {
+		switch {
+		case a.Held != nil && a.Held.hasNotNull():
+			action += "; NOT NULL becomes a CHECK, and its errors have the code 23514"
+		case a.NotNull:
 			action += "; NOT NULL is given up"
 		}
 		r.find(handled(AddColumn, Rewritten, Warning, action, p.st.Start))
@@ -81,7 +93,7 @@ func (r *rewriter) alterationOf(p *part) *Alteration {
 		return nil
 	}
 	end := ph.qualified(i)
-	a := &Alteration{Text: text, table: ph.span(i, end), Table: identifier(relation.text("relname"))}
+	a := &Alteration{Text: text, table: ph.span(i, end), Table: identifier(relation.text("relname")), relation: relation.text("relname")}
 	if schema := relation.text("schemaname"); schema != "" {
 		a.Table = identifier(schema) + "." + a.Table
 	}
@@ -94,7 +106,8 @@ func (r *rewriter) alterationOf(p *part) *Alteration {
 	case pg_query.AlterTableType_AT_AlterColumnType:
 		return a.retypes(cmds[0], &ph, at)
 	case pg_query.AlterTableType_AT_AddColumn:
-		return a.adds(cmds[0], &ph, at)
+		reader := constraintReader{c: &Constraints{table: a.table}, ph: &ph, relation: relation, notNull: r.rules.NotNullCheck}
+		return a.adds(cmds[0], &reader, at, r.rules.Constraints)
 	}
 	return nil
 }
@@ -107,61 +120,152 @@ func (p *phrase) span(i, end int) string {
 	return string(p.text[p.tokens[i].start:p.tokens[end-1].end])
 }
 
-// retypes reads ALTER COLUMN name [SET DATA] TYPE type.
+// retypes reads ALTER COLUMN name [SET DATA] TYPE type, with or without USING the column, as it
+// is or cast to the type.
 func (a *Alteration) retypes(cmd message, ph *phrase, at int) *Alteration {
 	def := cmd.child("def")
-	if def.child("raw_default").shape != nil || def.child("coll_clause").shape != nil {
+	a.Column, a.kind = cmd.text("name"), def.child("type_name")
+	using := def.child("raw_default")
+	if using.is("TypeCast") {
+		if !(intents{}).equal(using.child("type_name"), a.kind) {
+			return nil
+		}
+		a.casts, using = true, using.child("arg")
+	}
+	if def.child("coll_clause").shape != nil || using.shape != nil && !isColumn(using, a.Column) {
 		return nil
 	}
-	i := at + 1
-	for i < len(ph.tokens) && !ph.word(i, "type") {
+	i, end := at+1, len(ph.tokens)
+	for i < end && !ph.word(i, "type") {
 		i++
 	}
-	a.Column, a.Type, a.kind = cmd.text("name"), ph.span(i+1, len(ph.tokens)), def.child("type_name")
+	for n := i + 1; using.shape != nil && n < end; n++ { // a reserved word in no type
+		if ph.word(n, "using") {
+			end = n
+		}
+	}
+	a.Type = ph.span(i+1, end)
 	return a
 }
 
-// adds reads ADD [COLUMN] [IF NOT EXISTS] name type DEFAULT constant [NOT NULL], in any order.
-func (a *Alteration) adds(cmd message, ph *phrase, at int) *Alteration {
-	column := cmd.child("def")
-	if refusedAlter(cmd) != AddColumn || column.child("coll_clause").shape != nil || column.text("storage_name") != "" ||
-		column.text("compression") != "" || column.child("fdwoptions").shape != nil {
+// isColumn reports a reference to the column by its name alone.
+func isColumn(m message, name string) bool {
+	return m.is("ColumnRef") && len(m.values("fields")) == 1 && slices.Equal(m.names("fields"), []string{name})
+}
+
+// adds reads ADD [COLUMN] [IF NOT EXISTS] name type DEFAULT constant, with other constraints or
+// not, in any order.
+func (a *Alteration) adds(cmd message, reader *constraintReader, at int, constraints bool) *Alteration {
+	column, ph := cmd.child("def"), reader.ph
+	if refusedAlter(cmd) != AddColumn || !plainColumn(column) {
 		return nil
 	}
 	a.Column, a.IfNotExists, a.kind = column.text("colname"), cmd.flag("missing_ok"), column.child("type_name")
-	end, null := len(ph.tokens), false
-	var places []int
-	for constraint := range column.list("constraints") {
-		places = append(places, ph.at(constraint.integer("location")))
-	}
-	if slices.Contains(places, -1) {
+	spans, until, ok := reader.spans(column, a.Column, len(ph.tokens)-1)
+	if !ok {
 		return nil
 	}
-	n := 0
-	for constraint := range column.list("constraints") {
-		i, until := places[n], end
-		if n++; n < len(places) {
-			until = places[n]
-		}
-		switch pg_query.ConstrType(constraint.integer("contype")) {
+	a.Type = ph.span(at+1, until)
+	null := false
+	var others []constraintSpan
+	for _, span := range spans {
+		switch pg_query.ConstrType(span.constraint.integer("contype")) {
 		case pg_query.ConstrType_CONSTR_NOTNULL:
 			a.NotNull = true
+			if reader.notNull {
+				others = append(others, span)
+			}
 		case pg_query.ConstrType_CONSTR_NULL:
 			null = true
 		case pg_query.ConstrType_CONSTR_DEFAULT:
-			if a.Default != "" || !ph.word(i, "default") || !isFixed(constraint.child("raw_expr")) {
+			if a.Default != "" || !ph.word(span.first, "default") || !isFixed(span.constraint.child("raw_expr")) {
 				return nil
 			}
-			a.Default = ph.span(i+1, until)
+			a.Default = ph.span(span.first+1, span.last+1)
 		default:
-			return nil
+			others = append(others, span)
 		}
 	}
-	if a.Default == "" || null && a.NotNull || len(a.Column) > maxAdded {
+	if a.Default == "" || null && a.NotNull || len(a.Column) > maxAdded || len(others) > 0 && !(constraints && a.holds(reader, others)) {
 		return nil
 	}
-	a.Type = ph.span(at+1, places[0])
 	return a
+}
+
+// plainColumn reports a column without a collation and the like.
+func plainColumn(column message) bool {
+	return column.child("coll_clause").shape == nil && column.text("storage_name") == "" && column.text("compression") == "" && column.child("fdwoptions").shape == nil
+}
+
+// holds reads what the column is held to besides. The constraints are added while it has its name
+// for the time being, by which they call it: nobody else can have written it then.
+func (a *Alteration) holds(reader *constraintReader, spans []constraintSpan) bool {
+	var adds []Addition
+	for _, span := range spans {
+		a.besides += " " + reader.ph.span(span.first, span.last+1)
+	}
+	for _, span := range spans {
+		n := len(adds)
+		if constraintIs(span.constraint, pg_query.ConstrType_CONSTR_NOTNULL) {
+			hold := holdsNotNull(a.table, a.relation, a.Adding())
+			hold.Name = span.constraint.text("conname")
+			adds = append(adds, hold)
+		} else if span.column = a.Adding(); !reader.add(&adds, span) {
+			return false
+		}
+		hold := &adds[n]
+		if hold.Kind == Check && !a.names(hold, span, reader.ph) {
+			return false
+		}
+		if hold.Kind != Check {
+			hold.second = a.Column
+		}
+	}
+	a.Held = &Constraints{Table: a.Table, Relation: a.relation, Adds: adds, table: a.table}
+	a.Held.sort()
+	return true
+}
+
+// names has a CHECK call the column by its name for the time being.
+func (a *Alteration) names(hold *Addition, span constraintSpan, ph *phrase) bool {
+	var edits []edit
+	refs := columnRefs(span.constraint.child("raw_expr"), nil)
+	slices.SortFunc(refs, func(a, b message) int { return a.integer("location") - b.integer("location") })
+	for _, ref := range refs {
+		names := ref.names("fields")
+		i := ph.at(ref.integer("location"))
+		switch {
+		case i < 0 || len(names) != len(ref.values("fields")):
+			return false
+		case len(names) == 1 && names[0] == a.Column:
+			edits = append(edits, edit{int(ph.tokens[i].start), int(ph.tokens[i].end), identifier(a.Adding())})
+		case names[len(names)-1] == a.Column:
+			return false
+		}
+	}
+	first := span.first
+	if ph.word(first, "constraint") {
+		first += 2
+	}
+	from, to := int(ph.tokens[first].start), int(ph.tokens[span.last].end)
+	hold.body = ""
+	for _, e := range edits {
+		hold.body += string(ph.text[from:e.start]) + e.text
+		from = e.end
+	}
+	hold.body += string(ph.text[from:to])
+	return true
+}
+
+// columnRefs are the references to columns in an expression.
+func columnRefs(expr message, refs []message) []message {
+	if expr.is("ColumnRef") {
+		return append(refs, expr)
+	}
+	for child := range expr.nodes() {
+		refs = columnRefs(child, refs)
+	}
+	return refs
 }
 
 // isFixed reports a constant that is not NULL, with casts or not, and means the same whenever
@@ -206,7 +310,7 @@ func (a *Alteration) verified() bool {
 const maxAdded = maxName - len(addingSuffix) - 8
 
 // addingSuffix stands between the name of a column and a number of its type and default,
-// while its rows do not have the default yet. By this name a statement finds what another
+// and what it is held to, while its rows do not have the default yet. By this name a statement finds what another
 // like it has left behind.
 const addingSuffix = "__adding_"
 
@@ -214,6 +318,9 @@ const addingSuffix = "__adding_"
 func (a *Alteration) Adding() string {
 	h := fnv.New32a()
 	h.Write([]byte(a.Type + "\x00" + a.Default))
+	if a.besides != "" {
+		h.Write([]byte("\x00" + a.besides))
+	}
 	return fmt.Sprintf("%s%s%08x", a.Column, addingSuffix, h.Sum32())
 }
 
@@ -273,7 +380,10 @@ func (a *Alteration) addHint() string {
 	hint := fmt.Sprintf("Write, "+eachAlone+"ALTER TABLE %s ADD COLUMN %s %s; ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s; "+
 		"UPDATE %s SET %s = DEFAULT WHERE %s IS NULL, at most 3,000 rows at a time.",
 		a.table, a.column, a.Type, a.table, a.column, a.Default, a.table, a.column, a.column)
-	if a.NotNull {
+	if a.Held != nil {
+		hint += " Then " + strings.ReplaceAll(strings.Join(a.Held.steps(), "; "), identifier(a.Adding()), a.column) + "."
+	}
+	if a.NotNull && (a.Held == nil || !a.Held.hasNotNull()) {
 		hint += " In the place of NOT NULL, behind these: " + a.NotNullHint() + "."
 	}
 	return hint + " Or set " + AddColumnDefaultKey + " to " + backfillPolicy + ": Sluice then does so."

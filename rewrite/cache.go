@@ -143,6 +143,12 @@ func (p *Plan) bytes() int {
 		}
 		if a := st.Alteration; a != nil {
 			n += int(unsafe.Sizeof(*a)) + 2*len(a.Text) + len(a.Table) + len(p.source)
+			if a.Held != nil {
+				n += a.Held.bytes()
+			}
+		}
+		if t := st.Truncation; t != nil {
+			n += int(unsafe.Sizeof(*t)) + 8*len(p.Text) // with its form in batches
 		}
 		if c := st.Constraints; c != nil {
 			n += c.bytes() + len(p.source)

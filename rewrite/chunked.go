@@ -20,6 +20,10 @@ type Chunked struct {
 	// Table names the table for a cast to regclass: quoted, and qualified where the text is.
 	Table string
 
+	// truncates is the TRUNCATE that it is of, whose tables each has; nil for a DELETE.
+	truncates *Truncation
+	each      []*Chunked
+
 	head      string // up to WHERE, which it includes
 	condition string
 	tree      message
@@ -77,6 +81,10 @@ func (p *Plan) Listed() bool { return p.listed }
 // list notes in the plan of a text whether it is a DELETE from a table that is listed.
 func (r *Rules) list(sql string, tree message, plan *Plan) {
 	st := plan.Single()
+	if st != nil && st.Truncation != nil && r.Truncate == TruncateBatches && plan.Text != "" {
+		plan.listed, plan.source = true, sql
+		return
+	}
 	if len(r.Chunked) == 0 || st == nil || !tree.child("stmts").child("stmt").is("DeleteStmt") {
 		return
 	}
@@ -97,6 +105,10 @@ func (p *Planner) Chunked(plan *Plan) *Chunked {
 		return nil
 	}
 	plan.chunked.once.Do(func() {
+		if t := plan.Statements[0].Truncation; t != nil {
+			plan.chunked.form = t.chunked()
+			return
+		}
 		text := plan.source
 		if plan.Text != "" {
 			text = plan.Text
@@ -263,7 +275,19 @@ func (c *Chunked) Batches(key []string) (batch func(rows int) string, ok bool) {
 		return fmt.Sprintf("%s (%s) IN (SELECT %s FROM %s WHERE (%s\n) ORDER BY %s LIMIT %d)",
 			c.head, list, list, c.Table, c.condition, list, rows)
 	}
-	return batch, len(key) > 0 && c.verified(batch(1))
+	return batch, len(key) > 0 && (c.truncates != nil || c.verified(batch(1)))
+}
+
+// Truncation is the TRUNCATE that is carried out; nil for a DELETE. Its tables are those of Each,
+// in the order of the statement.
+func (c *Chunked) Truncation() *Truncation { return c.truncates }
+
+// Each are the batches of its tables; of a DELETE there is one.
+func (c *Chunked) Each() []*Chunked {
+	if c.truncates == nil {
+		return []*Chunked{c}
+	}
+	return c.each
 }
 
 // verified reports whether a batch is the client's statement with another condition, which

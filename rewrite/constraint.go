@@ -85,7 +85,7 @@ func (r *rewriter) constraints(p *part) {
 	p.st.Hint = "Send the statement alone outside of a transaction: it is then carried out in the steps that DSQL has (" + AddConstraintKey + ")."
 	action := "carried out in several transactions, undone where one of them fails: NOT VALID and ALTER TABLE ASYNC ... VALIDATE CONSTRAINT, a unique index ASYNC and USING INDEX"
 	feature, severity := AddConstraint, Info
-	if slices.ContainsFunc(c.Adds, func(a Addition) bool { return a.Kind == NotNull }) {
+	if c.hasNotNull() {
 		feature, severity = SetNotNullColumn, Warning
 		action += "; NOT NULL becomes a CHECK, and its errors have the code 23514"
 	}
@@ -146,9 +146,18 @@ func (r *rewriter) constraintsOf(p *part) *Constraints {
 	if len(c.Adds) == 0 {
 		return nil
 	}
-	// PostgreSQL makes indexes before it looks at what may refer to them.
-	slices.SortStableFunc(c.Adds, func(a, b Addition) int { return order(a.Kind) - order(b.Kind) })
+	c.sort()
 	return c
+}
+
+// sort has UNIQUE first: PostgreSQL makes indexes before it looks at what may refer to them.
+func (c *Constraints) sort() {
+	slices.SortStableFunc(c.Adds, func(a, b Addition) int { return order(a.Kind) - order(b.Kind) })
+}
+
+// hasNotNull reports whether a CHECK stands for NOT NULL.
+func (c *Constraints) hasNotNull() bool {
+	return slices.ContainsFunc(c.Adds, func(a Addition) bool { return a.Kind == NotNull })
 }
 
 func order(k ConstraintKind) int {
@@ -210,12 +219,32 @@ func (r *constraintReader) column(cmd message, i, last int) bool {
 	if f := refusedAlter(cmd); cmd.flag("missing_ok") || f != "" && f != AddColumn || column.child("coll_clause").shape != nil || column.child("fdwoptions").shape != nil {
 		return false
 	}
-	name, at, until := column.text("colname"), r.ph.columnToken(i), last+1
-	var spans []constraintSpan
+	name, at := column.text("colname"), r.ph.columnToken(i)
+	spans, until, ok := r.spans(column, name, last)
+	if !ok {
+		return false
+	}
+	added := AddedColumn{Name: name, Drop: "ALTER TABLE " + r.c.table + " DROP COLUMN " + identifier(name)}
+	added.Add = "ALTER TABLE " + r.c.table + " ADD COLUMN " + r.ph.span(at, until)
+	meant := intents{}
+	if len(spans) > 0 {
+		meant.set(column, "constraints")
+	}
+	if made := r.made(added.Add); !made.is("ColumnDef") || !meant.equal(column, made) {
+		return false
+	}
+	r.c.Columns = append(r.c.Columns, added)
+	return r.columnConstraints(column, spans)
+}
+
+// spans are the constraints of a column, which is called name, up to token last; until is the first
+// token of them.
+func (r *constraintReader) spans(column message, name string, last int) (spans []constraintSpan, until int, ok bool) {
+	until = last + 1
 	for constraint := range column.list("constraints") {
 		place := r.ph.at(constraint.integer("location"))
 		if place < 0 {
-			return false
+			return nil, 0, false
 		}
 		until = min(until, place)
 		attribute := pg_query.ConstrType(constraint.integer("contype"))
@@ -235,17 +264,7 @@ func (r *constraintReader) column(cmd message, i, last int) bool {
 		}
 		spans = append(spans, constraintSpan{constraint: constraint, first: place, last: last, column: name})
 	}
-	added := AddedColumn{Name: name, Drop: "ALTER TABLE " + r.c.table + " DROP COLUMN " + identifier(name)}
-	added.Add = "ALTER TABLE " + r.c.table + " ADD COLUMN " + r.ph.span(at, until)
-	meant := intents{}
-	if len(spans) > 0 {
-		meant.set(column, "constraints")
-	}
-	if made := r.made(added.Add); !made.is("ColumnDef") || !meant.equal(column, made) {
-		return false
-	}
-	r.c.Columns = append(r.c.Columns, added)
-	return r.columnConstraints(column, spans)
+	return spans, until, true
 }
 
 // columnConstraints reads what a column is held to. PostgreSQL makes foreign keys behind checks.

@@ -163,7 +163,11 @@ func saysSame(written, shown message) bool {
 
 // hint are the statements to write in the place of one that adds constraints.
 func (c *Constraints) hint() string {
-	var steps []string
+	return "Write, " + eachAlone + strings.Join(c.steps(), "; ") + "."
+}
+
+// steps are these statements.
+func (c *Constraints) steps() (steps []string) {
 	for _, column := range c.Columns {
 		steps = append(steps, column.Add)
 	}
@@ -179,7 +183,7 @@ func (c *Constraints) hint() string {
 		}
 		steps = append(steps, a.NotValid(name), a.Validate(name))
 	}
-	return "Write, " + eachAlone + strings.Join(steps, "; ") + "."
+	return steps
 }
 
 // bytes is about what it takes in memory.

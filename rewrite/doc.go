@@ -45,8 +45,11 @@
 // in index.go. What is answered of extensions is in extension.go, and the function of theirs
 // that is rewritten in uuid.go.
 //
+// TRUNCATE is in truncate.go: a DELETE, or several in one statement, that asks the catalog whether
+// it may.
+//
 // ALTER TABLE of what DSQL refuses is edited where that means the same (alter.go), or left to
-// the relay, with what it takes to carry it out or to tell how (alteration.go; constraints are in
+// the relay, with what it takes to carry it out or to tell how (alteration.go; a change of type is in retype.go; constraints are in
 // constraint.go, and their steps in constraintsteps.go).
 //
 // What users and clients may have otherwise than the configuration says is in choices.go: a planner

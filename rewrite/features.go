@@ -120,7 +120,7 @@ var catalogue = map[Feature]fact{
 
 	ChunkedDelete: {DialectRule, "DSQL changes at most 3,000 rows in a transaction", "list the table under rewrite.chunked_delete, or delete at most 3,000 rows at a time"},
 
-	Truncate:     {DialectRule, "DSQL refuses TRUNCATE", "DELETE in batches of at most 3,000 rows, or DROP and CREATE the table"},
+	Truncate:     {DialectRule, "DSQL refuses TRUNCATE", "set rewrite.truncate to delete or batches, DELETE in batches of at most 3,000 rows, or DROP and CREATE the table"},
 	Vacuum:       {DialectRule, "DSQL refuses VACUUM and needs none", "leave VACUUM out"},
 	Reindex:      {DialectRule, "DSQL is not known to take REINDEX", "leave REINDEX out; where an index must be made anew, CREATE INDEX ASYNC another one, wait for its job, and DROP INDEX the old one"},
 	Extension:    {ExtensionRule, "DSQL has no extensions", "leave CREATE EXTENSION out; gen_random_uuid() is built in"},
@@ -159,7 +159,7 @@ var catalogue = map[Feature]fact{
 
 	AddColumn:        {DialectRule, "DSQL adds columns without DEFAULT, NOT NULL or other constraints only", "ADD COLUMN name type, then ALTER COLUMN name SET DEFAULT value, then UPDATE ... SET name = value WHERE name IS NULL in batches of at most 3,000 rows, each in a transaction of its own; NOT NULL cannot be added"},
 	AddNull:          {AlterRule, "DSQL takes the word NULL behind an added column for a constraint", "leave NULL out: it is so without"},
-	AlterType:        {DialectRule, "DSQL does not change a column's type", "ADD COLUMN of the type, UPDATE in batches, DROP COLUMN of the old one and RENAME COLUMN, each in a transaction of its own; or create the table anew"},
+	AlterType:        {DialectRule, "DSQL does not change a column's type", "ADD COLUMN of the type, UPDATE in batches, DROP COLUMN of the old one and RENAME COLUMN, each in a transaction of its own; or create the table anew; ddl.alter_column_type does the former between strings and between numbers"},
 	SetNotNullColumn: {DialectRule, "DSQL does not SET NOT NULL", "add a CHECK (column IS NOT NULL) NOT VALID and VALIDATE it by ALTER TABLE ASYNC, or set ddl.set_not_null to check: Sluice then does so"},
 	AddConstraint:    {DialectRule, "DSQL adds only CHECK and FOREIGN KEY ... NOT VALID, and UNIQUE USING INDEX", "add NOT VALID, then VALIDATE by ALTER TABLE ASYNC; for UNIQUE create a unique index ASYNC first"},
 	AddPrimaryKey:    {DialectRule, "DSQL makes a primary key in CREATE TABLE only", "name the key in CREATE TABLE; for a table that is there, create it anew with the key, INSERT ... SELECT at most 3,000 rows at a time, DROP TABLE and RENAME. UNIQUE can be added instead"},

@@ -74,6 +74,12 @@ func showFindings(plan *Plan) string {
 		if st.Constraints != nil {
 			lines = append(lines, showSteps(st.Constraints)...)
 		}
+		if a := st.Alteration; a != nil && a.Retypes {
+			r := a.Apart("1")
+			for _, step := range []string{r.Add(), r.Fill(r.Column, []string{"id"}, 9), r.Clear(r.Was, nil, 9)} {
+				lines = append(lines, "step "+step)
+			}
+		}
 		if c := st.Cursor; c != nil {
 			lines = append(lines, fmt.Sprintf("cursor %d %q %q %d%s", c.Verb, c.Name, c.Query, c.Rows, cursorWords(c)))
 		}
@@ -135,7 +141,7 @@ var goldenPolicies = []LockPolicy{
 func goldenPlanner(t testing.TB) *Planner {
 	t.Helper()
 	config := Defaults()
-	config.Rules.Policies, config.Rules.NotNullCheck = goldenPolicies, true
+	config.Rules.Policies, config.Rules.NotNullCheck, config.Rules.Retype = goldenPolicies, true, true
 	config.Rules.CopyIn = true
 	p, err := New(config)
 	if err != nil {

@@ -213,6 +213,9 @@ type Statement struct {
 	// Constraints is an ALTER TABLE that adds constraints, which the relay may carry out in
 	// steps, where the server refuses it; nil for any other statement.
 	Constraints *Constraints
+	// Truncation is a TRUNCATE for which a DELETE goes to the server, whose tag is replaced; nil for
+	// any other statement.
+	Truncation *Truncation
 	// Cursor is what the statement does to a cursor that the relay carries out; nil for any
 	// other statement. The server must not see it.
 	Cursor *Cursor

@@ -87,6 +87,8 @@ type Rules struct {
 	// Backfill leaves ALTER TABLE ... ADD COLUMN ... DEFAULT to the relay, to be carried out in
 	// several transactions and without NOT NULL (Statement.Alteration).
 	Backfill bool
+	// Retype has the relay carry out a change of a column's type (Alteration.Retypes).
+	Retype bool
 	// InTransactions says what the relay does about DDL in a transaction beside other
 	// statements; it changes findings only.
 	InTransactions InTransactions
@@ -98,6 +100,8 @@ type Rules struct {
 	Cursors bool
 	// CopyIn leaves COPY FROM STDIN to the relay, to be carried out by INSERTs (Statement.CopyIn).
 	CopyIn bool
+	// Truncate is what becomes of TRUNCATE; "" is TruncateRefuse.
+	Truncate TruncatePolicy
 	// SchemaOf tells the schema that a database's name stands for; ok is false for a name
 	// that stands for none. nil: no name does. CREATE DATABASE and DROP DATABASE of such
 	// names are the relay's to carry out, whatever Databases says.
@@ -129,7 +133,7 @@ func AllRules() Rules {
 
 // any reports whether there is anything to look for.
 func (r *Rules) any() bool {
-	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.AddColumn || r.Extensions || r.Cursors || r.CopyIn || r.Dialect || r.Bytea != ByteaOff
+	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.AddColumn || r.Extensions || r.Cursors || r.CopyIn || r.Truncate == TruncateDelete || r.Truncate == TruncateBatches || r.Dialect || r.Bytea != ByteaOff
 }
 
 // SerializableKey is the configuration key of Weaken.

@@ -202,6 +202,8 @@ func (r *rewriter) others(p *part) {
 		}
 	case "CreateExtensionStmt", "CommentStmt", "DropStmt":
 		r.extension(p)
+	case "TruncateStmt":
+		r.truncate(p)
 	case "CreatedbStmt":
 		r.createDatabase(p)
 	case "DropdbStmt":
@@ -224,7 +226,7 @@ func (r *rewriter) others(p *part) {
 			r.setConfig(p)
 		}
 	}
-	if r.rules.Dialect && p.st.Tag == "" {
+	if r.rules.Dialect && p.st.Tag == "" && p.st.Truncation == nil {
 		r.dialect(p)
 	}
 }

@@ -44,10 +44,14 @@ type Config struct {
 	RewriteIsolation, RewriteSession, RewriteExtensions, RewriteCursors string
 	// RewriteSerializable is refuse or repeatable_read.
 	RewriteSerializable string
-	// DDLCarryOut is exact, or all: what the next three are at auto.
+	// DDLCarryOut is exact, or all: what the next four are at auto.
 	DDLCarryOut string
 	// AddColumnDefault is refuse, or backfill.
 	AddColumnDefault string
+	// Truncate is a rewrite.TruncatePolicy.
+	Truncate string
+	// AlterColumnType is refuse, or rewrite.
+	AlterColumnType string
 	// DDLInTransactions is refuse, autocommit, or autocommit-destructive.
 	DDLInTransactions string
 	// SetNotNull is refuse, or check.
@@ -232,6 +236,7 @@ func (c *Config) resolveDDL() {
 		can     bool
 	}{
 		{&c.AddColumnDefault, "backfill", true},
+		{&c.AlterColumnType, "rewrite", true},
 		{&c.DDLInTransactions, rewrite.CommitDrops.String(), true},
 		{&c.SetNotNull, "check", c.AddConstraint == "steps"},
 	} {
@@ -255,6 +260,8 @@ func (c *Config) deriveCarried() {
 	c.Rewrite.Rules.Cursors = c.onDSQL(c.RewriteCursors)
 	c.Rewrite.Rules.Extensions = c.onDSQL(c.RewriteExtensions)
 	c.Rewrite.Rules.Backfill = c.AddColumnDefault == "backfill"
+	c.Rewrite.Rules.Truncate = rewrite.TruncatePolicy(c.Truncate)
+	c.Rewrite.Rules.Retype = c.AlterColumnType == "rewrite"
 	c.Rewrite.Rules.InTransactions = rewrite.ParseInTransactions(c.DDLInTransactions)
 	c.Rewrite.Rules.Constraints = c.AddConstraint == "steps" && c.Proxy.Kind == proxy.DSQL
 	c.Rewrite.Rules.NotNullCheck = c.SetNotNull == "check"

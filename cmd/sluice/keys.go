@@ -300,6 +300,11 @@ var keys = []key{
 	{name: "rewrite.cursors", def: "auto", field: func(c *Config) any { return &c.RewriteCursors },
 		choices: []string{"auto", "true", "false"},
 		help:    "Carry DECLARE, FETCH, MOVE and CLOSE out over portals of the protocol, forward and inside a transaction, and cursors WITH HOLD in memory (cursor.stored_bytes). auto: for kind dsql only."},
+	{name: rewrite.TruncateKey, def: string(rewrite.TruncateRefuse), field: func(c *Config) any { return &c.Truncate },
+		choices: []string{string(rewrite.TruncateRefuse), string(rewrite.TruncateDelete), string(rewrite.TruncateBatches)},
+		help: "What becomes of TRUNCATE, which DSQL refuses. refuse: its error gets a hint. delete: a DELETE of all rows in the transaction at hand, which fails (54000) beyond 3,000 rows. " +
+			"batches: likewise, but where that fails and the statement was sent alone outside of a transaction the rows are deleted in batches, each a transaction of its own, with a warning. " +
+			"A table that another one refers to is refused as PostgreSQL does; so are CASCADE where it would have an effect, and RESTART IDENTITY of a table with a sequence. Kind dsql only."},
 	{name: "rewrite.bytea", def: "auto", field: func(c *Config) any { return &c.RewriteBytea },
 		choices: []string{"auto", "off", "hex", "hex-cast"},
 		help:    "How columns of type bytea that are in keys, which DSQL refuses, are stored. hex: as text of hexadecimal digits under the name with __byteahex behind it, and statements over them are rewritten, so that clients see bytea; for kind dsql only. hex-cast: the same columns, by casts, for a cluster without encode() and decode() (sluice doctor tells). off: not at all. auto: hex where statements are rewritten for kind dsql, else off."},
@@ -311,7 +316,7 @@ var keys = []key{
 	{name: rewrite.CarryOutKey, def: "exact", field: func(c *Config) any { return &c.DDLCarryOut },
 		choices: []string{"exact", carryOutAll},
 		help: "Whether DDL is carried out that DSQL has nothing exactly like, as migration tools send it. exact: where the key for it says so. " +
-			"all: ddl.add_column_default is backfill, ddl.in_transactions autocommit-destructive and ddl.set_not_null check, each where it is at auto; the client is told of each use by a WARNING. Kind dsql only."},
+			"all: ddl.add_column_default is backfill, ddl.alter_column_type rewrite, ddl.in_transactions autocommit-destructive and ddl.set_not_null check, each where it is at auto; the client is told of each use by a WARNING. Kind dsql only."},
 	{name: "ddl.add_column_default", def: "auto", field: func(c *Config) any { return &c.AddColumnDefault },
 		choices: []string{"auto", "refuse", "backfill"},
 		help: "What becomes of ALTER TABLE ... ADD COLUMN with a DEFAULT, which DSQL refuses. refuse: its error gets a hint with the statements to write. backfill: for a constant, and sent alone outside of a transaction, " +
@@ -323,6 +328,11 @@ var keys = []key{
 	{name: "ddl.set_not_null", def: "auto", field: func(c *Config) any { return &c.SetNotNull },
 		choices: []string{"auto", "refuse", "check"},
 		help:    "What becomes of ALTER COLUMN ... SET NOT NULL, and of ADD COLUMN ... NOT NULL without a DEFAULT, which DSQL refuses. refuse: its error gets a hint. check: a validated CHECK (column IS NOT NULL) is added as ddl.add_constraint adds others, with a warning: the errors of it have the code 23514, and the catalog shows the column as nullable. Kind dsql only."},
+	{name: rewrite.RetypeKey, def: "auto", field: func(c *Config) any { return &c.AlterColumnType },
+		choices: []string{"auto", "refuse", "rewrite"},
+		help: "What becomes of ALTER COLUMN ... TYPE, which DSQL refuses, between strings (varchar, text, char) or between numbers. refuse: its error gets a hint with the statements to write. rewrite: sent alone outside of a transaction, " +
+			"a column of the type is added, is given the values in batches and indexes like the old one's, and takes its place, each step a transaction of its own, with a warning: it is the table's last column then, " +
+			"and other clients are told for a moment that the column does not exist (42703). A column that is in the primary key, or in a foreign key, a CHECK, a view or an expression, is left as it is, and so is one with NOT NULL unless ddl.set_not_null is check. Kind dsql only."},
 
 	{name: rewrite.InTransactionsKey, def: "auto", field: func(c *Config) any { return &c.DDLInTransactions },
 		choices: append([]string{"auto"}, rewrite.InTransactionsChoices()...),

@@ -32,6 +32,7 @@ func (c *Config) validate() error {
 	v.lease()
 	v.guarantees()
 	v.choices()
+	v.ddl()
 	_, err := c.silence()
 	v.want(err == nil, "backend.silence_timeout", "want auto, or a duration with its unit, such as 330s or 10m")
 	v.want(c.Drain.Timeout >= 0, "drain.timeout", "want 0 (cut at once) or more")
@@ -87,19 +88,10 @@ func (v *validation) levels(dropped bool) {
 // guarantees looks after rules that hold on DSQL alone: elsewhere a statement that is
 // answered and dropped would take from its client what it asked for.
 func (v *validation) guarantees() {
-	c := v.config
 	dropped := v.config.rewrites() && v.config.Proxy.Kind != proxy.DSQL
 	v.levels(dropped)
 	v.want(len(v.config.Rewrite.Rules.Chunked) == 0 || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL, "rewrite.chunked_delete",
 		"a DELETE is carried out in batches on kind dsql only, with rewrite.enabled; leave it empty")
-	v.want(c.DDLCarryOut != carryOutAll || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.CarryOutKey,
-		"PostgreSQL takes such DDL, and nothing is read where rewrite.enabled is false; set it to exact")
-	v.want(v.config.AddColumnDefault == "refuse" || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL, "ddl.add_column_default",
-		"columns are added so on kind dsql only, with rewrite.enabled; set it to refuse")
-	v.want(c.DDLInTransactions == "refuse" || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.InTransactionsKey,
-		"PostgreSQL takes DDL in transactions, and nothing is read where rewrite.enabled is false; set it to refuse")
-	v.want(v.config.SetNotNull == "refuse" || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL && v.config.AddConstraint == "steps", "ddl.set_not_null",
-		"a CHECK stands for NOT NULL on kind dsql only, with rewrite.enabled and ddl.add_constraint at steps; set it to refuse")
 	v.want(!dropped || v.config.RewriteSession != "true", "rewrite.session",
 		"sessions of PostgreSQL have sequences and temporary tables to discard; leave it at auto, or set it to false")
 	v.want(!dropped || v.config.RewriteExtensions != "true", rewrite.ExtensionsKey,
@@ -119,6 +111,23 @@ func (v *validation) copies() {
 	c := v.config
 	v.want(c.CopyFrom == "server" || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.CopyFromKey,
 		"PostgreSQL takes COPY, and nothing is read where rewrite.enabled is false; set it to server")
+}
+
+// ddl looks after what takes the place of DDL that DSQL has not, and other servers have.
+func (v *validation) ddl() {
+	c := v.config
+	v.want(c.DDLCarryOut != carryOutAll || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.CarryOutKey,
+		"PostgreSQL takes such DDL, and nothing is read where rewrite.enabled is false; set it to exact")
+	v.want(v.config.AddColumnDefault == "refuse" || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL, "ddl.add_column_default",
+		"columns are added so on kind dsql only, with rewrite.enabled; set it to refuse")
+	v.want(c.Truncate == string(rewrite.TruncateRefuse) || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.TruncateKey,
+		"PostgreSQL has TRUNCATE, and nothing is read where rewrite.enabled is false; set it to refuse")
+	v.want(c.AlterColumnType == "refuse" || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.RetypeKey,
+		"PostgreSQL changes types itself, and nothing is read where rewrite.enabled is false; set it to refuse")
+	v.want(c.DDLInTransactions == "refuse" || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.InTransactionsKey,
+		"PostgreSQL takes DDL in transactions, and nothing is read where rewrite.enabled is false; set it to refuse")
+	v.want(v.config.SetNotNull == "refuse" || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL && v.config.AddConstraint == "steps", "ddl.set_not_null",
+		"a CHECK stands for NOT NULL on kind dsql only, with rewrite.enabled and ddl.add_constraint at steps; set it to refuse")
 }
 
 // lease looks after the time in which backends must be gone when a lease cannot be

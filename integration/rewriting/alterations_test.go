@@ -121,7 +121,7 @@ var tellings = []struct{ sql, want string }{
 		`UPDATE things SET "name_new" = name WHERE "name_new" IS NULL AND name IS NOT NULL, at most 3,000 rows at a time; ALTER TABLE things DROP COLUMN name; ` +
 		`ALTER TABLE things RENAME COLUMN "name_new" TO name; ALTER TABLE things ALTER COLUMN name SET DEFAULT 'x'::character varying; ` +
 		`ALTER TABLE things ADD CONSTRAINT "name_not_null" CHECK (name IS NOT NULL) NOT VALID; ALTER TABLE ASYNC things VALIDATE CONSTRAINT "name_not_null". ` +
-		`Create anew what goes with the old column: things_by_name.`},
+		`Create anew what goes with the old column: things_by_name. Or set ddl.alter_column_type to rewrite: Sluice then does so.`},
 	{"ALTER TABLE things ALTER COLUMN name TYPE VARCHAR", "ERROR|0A000|unsupported ALTER TABLE ALTER COLUMN ... SET DATA TYPE statement|The column \"name\" is of type character varying(15): on DSQL it can get no other.|Make the column anew..."},
 	{"ALTER TABLE things ALTER COLUMN bound TYPE VARCHAR(10)", "ERROR|0A000|unsupported ALTER TABLE ALTER COLUMN ... SET DATA TYPE statement|The column \"bound\" is of type text_of_ten: on DSQL it can get no other...."},
 	{"ALTER TABLE things ALTER COLUMN id TYPE bigint", "ERROR|0A000|unsupported ALTER TABLE ALTER COLUMN ... SET DATA TYPE statement|The column \"id\" is of type integer: on DSQL it can get no other.|The column is in the primary key..."},
@@ -146,7 +146,8 @@ var tellings = []struct{ sql, want string }{
 	{"ALTER TABLE things ADD COLUMN a int DEFAULT length('x')", "ERROR|0A000|ALTER TABLE ADD COLUMN with constraint not supported||ADD COLUMN name type..."},
 	{"ALTER TABLE things ADD COLUMN a timestamp DEFAULT 'now'", "ERROR|0A000|ALTER TABLE ADD COLUMN with constraint not supported||ADD COLUMN name type..."},
 	{"ALTER TABLE things ADD COLUMN a int NOT NULL", "ERROR|0A000|ALTER TABLE ADD COLUMN with constraint not supported||ADD COLUMN name type..."},
-	{"ALTER TABLE things ADD COLUMN a int DEFAULT 1 CHECK (a > 0)", "ERROR|0A000|ALTER TABLE ADD COLUMN with constraint not supported||ADD COLUMN name type..."},
+	{"ALTER TABLE things ADD COLUMN a int DEFAULT 1 CHECK (things.a > 0)", "ERROR|0A000|ALTER TABLE ADD COLUMN with constraint not supported||ADD COLUMN name type..."},
+	{"ALTER TABLE things ADD COLUMN a int DEFAULT 1 CHECK (a > 1)", `ERROR|23514|check constraint "things_a_check" of relation "things" is violated by some row||`},
 	{"ALTER TABLE things ADD COLUMN a int DEFAULT 1, ADD COLUMN b int", "ERROR|0A000|ALTER TABLE ADD COLUMN with constraint not supported||ADD COLUMN name type..."},
 	{"ALTER TABLE things ADD COLUMN a int NOT NULL DEFAULT 1", `WARNING|01000|column "a" is added without NOT NULL, which DSQL refuses|It has its default, which 7000 rows were given.|` +
 		`To hold it to that: ALTER TABLE things ADD CONSTRAINT "a_not_null" CHECK (a IS NOT NULL) NOT VALID; ALTER TABLE ASYNC things VALIDATE CONSTRAINT "a_not_null".`},

@@ -11,6 +11,10 @@
 // completed. Where a step fails, what this statement has made is taken back, the last first, and
 // the client is told the error that PostgreSQL would have had (violation.go).
 //
+// A change of a column's type (retype.go) is carried out here as well, by a column that takes the
+// other's place with indexes and constraints like its own: retypefacts.go has what the catalog says
+// of it.
+//
 // A lost backend leaves what was made: the error names it. Sent again, a statement that adds one
 // constraint finds it under its name (standing.go), and goes on.
 package constraint

@@ -23,6 +23,9 @@ type Server interface {
 	// end are errors.
 	Pause(time.Duration) error
 	More() error
+	// Batches sends UPDATEs of a table, each of so many rows in the order of its key, as update
+	// makes them, until none is left, and returns how many there were.
+	Batches(table string, update func(key []string, rows int) string) (int, error)
 	// Undone reports an error behind which the server is there, and has done nothing of the
 	// statement that was asked: the server's own, or that of a pause. Heed has the cause of such
 	// an error, a cancel for one, not end what is asked next.
@@ -61,6 +64,16 @@ func (c *Work) Run() error {
 	case told == nil || told.Code != retry.StateUnsupported:
 		return err
 	}
+	return c.carry(told)
+}
+
+// Carry does it in steps, without the statement.
+func (c *Work) Carry() error {
+	return c.carry(&wire.Error{Code: retry.StateUnsupported, Message: "constraints are added to tables only"})
+}
+
+// carry does it in steps, where the server has refused it.
+func (c *Work) carry(told *wire.Error) error {
 	there, err := c.look(told)
 	if err != nil || !there {
 		return err

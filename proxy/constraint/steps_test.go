@@ -65,6 +65,15 @@ func (s *scripted) Pause(time.Duration) error {
 
 func (s *scripted) More() error { return nil }
 
+// Batches is one batch, of three rows.
+func (s *scripted) Batches(table string, update func(key []string, rows int) string) (int, error) {
+	err := s.Ask(update([]string{"id"}, 3), nil)
+	if err != nil {
+		return 0, err
+	}
+	return 2, nil
+}
+
 func (s *scripted) Undone(err error) bool { return err != errLost }
 
 func (s *scripted) Heed(error) { s.stop = nil }

@@ -5,7 +5,7 @@ COPY t (id) FROM stdin;
 1
 -- sluice: truncate: no comment, but data
 \.
--- sluice: truncate: DSQL refuses TRUNCATE. To do: DELETE in batches of at most 3,000 rows, or DROP and CREATE the table
+-- sluice: truncate: DSQL refuses TRUNCATE. To do: set rewrite.truncate to delete or batches, DELETE in batches of at most 3,000 rows, or DROP and CREATE the table
 TRUNCATE t;
 BEGIN; /* sluice: isolation_level: answered: transactions on DSQL are at least so already - SELECT 1 stands in its place (DSQL has one isolation level, repeatable read) */ SELECT 1;
   -- sluice: for_share: rewritten to FOR UPDATE: the guarantee stays, and readers of a row conflict at COMMIT (DSQL refuses FOR SHARE)

@@ -1,0 +1,286 @@
+package constraint
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// ALTER TABLE ... ALTER COLUMN ... TYPE (rewrite.Retyping) by the steps that DSQL has, each a
+// transaction of its own:
+//
+//	look     what is the column, and what depends on it? (retypefacts.go)
+//	Add      a column of the type, under a name that no other such statement uses
+//	Fill     its values, in batches; others write the old column meanwhile
+//	indexes  like those of the old column, under names for the time being
+//	Leave    the old column gets another name: from here on nobody can write it
+//	Clear,   what others have written since
+//	Fill
+//	NotNull  a CHECK
+//	DropWas  the old column goes, with its indexes
+//	Arrive   the new column gets the name, and its indexes theirs
+//
+// Between Leave and Arrive other clients are told that there is no such column (42703). The values
+// are never in less than one column: up to DropWas a failure is taken back, and behind it the
+// error tells what is left to send. A statement that was cut leaves its columns, and another one
+// does not go on with them, since it might be under way still: it is told which there are.
+
+// Retype is such a statement, which is being carried out.
+type Retype struct {
+	*rewrite.Retyping
+	Notices [][]byte // for the client, in front of the tag
+
+	server Server
+	facts  facts
+	from   string   // the old column's name at the moment
+	filled int      // values that the new column was given
+	undo   []string // what takes back the steps that are done, the last first
+	left   []string // behind DropWas, what is to be sent yet
+}
+
+// NewRetype is the work of a statement.
+func NewRetype(server Server, st *rewrite.Alteration) *Retype {
+	return &Retype{server: server, Retyping: st.Apart(fmt.Sprintf("%08x", rand.Uint32())), from: st.Column}
+}
+
+// Run has the server carry the statement out, or does it in steps where the server refuses.
+func (r *Retype) Run() error {
+	err := r.server.Ask(r.Text, nil)
+	told := r.server.Refused(err)
+	if told == nil || told.Code != retry.StateUnsupported {
+		return r.missing(err)
+	}
+	there, err := r.look(told)
+	switch {
+	case err != nil:
+		return err
+	case !there:
+		return r.missing(told)
+	case r.Same(r.facts.ColumnFacts):
+		return nil
+	}
+	if err := r.mayRetype(told); err != nil {
+		return err
+	}
+	if err := r.steps(); err != nil {
+		return r.takeBack(err)
+	}
+	return nil
+}
+
+// missing adds to an error what another such statement has left in the table, where it has.
+func (r *Retype) missing(err error) error {
+	if told := r.server.Refused(err); told != nil && (told.Code == undefinedColumn || told.Code == retry.StateUnsupported) {
+		return r.leftBehind(told)
+	}
+	return err
+}
+
+// steps are all of them.
+func (r *Retype) steps() error {
+	if err := r.do(r.Add(), r.DropMade()); err != nil {
+		return err
+	}
+	if err := r.fill(); err != nil {
+		return err
+	}
+	for i := range r.facts.indexes {
+		if err := r.index(i); err != nil {
+			return err
+		}
+	}
+	if err := r.do(r.Leave(), r.Return()); err != nil {
+		return err
+	}
+	r.from = r.Was
+	if r.facts.Default != "" {
+		if err := r.do(r.SetDefault(r.facts.Default), ""); err != nil {
+			return err
+		}
+	}
+	if err := r.fill(); err != nil {
+		return err
+	}
+	if r.facts.holdsNull() {
+		if err := New(r.server, r.NotNull()).Run(); err != nil {
+			return err
+		}
+	}
+	if err := r.server.More(); err != nil {
+		return err
+	}
+	return r.finish()
+}
+
+// do sends a statement. What takes it back is noted before: where the connection is lost, nobody
+// knows.
+func (r *Retype) do(sql, undo string) error {
+	if err := r.server.More(); err != nil {
+		return err
+	}
+	if undo != "" {
+		r.undo = append([]string{undo}, r.undo...)
+	}
+	err := r.server.Ask(sql, nil)
+	if err != nil && undo != "" && r.server.Undone(err) {
+		r.undo = r.undo[1:]
+	}
+	return err
+}
+
+// fill gives the new column the values of the old one, until there is none that differs. A value
+// that is unique may have gone to another row since it was copied: hence Clear first.
+func (r *Retype) fill() error {
+	for _, update := range []func(from string, key []string, rows int) string{r.Clear, r.Fill} {
+		n, err := r.server.Batches(r.Table, func(key []string, rows int) string { return update(r.from, key, rows) })
+		r.filled += n
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// indexName is the name of an index of the new column for the time being.
+func (r *Retype) indexName(i int) string { return r.Made + "_" + strconv.Itoa(i) }
+
+// index makes one of the new column. It goes with it where that is dropped.
+func (r *Retype) index(i int) error {
+	if err := r.server.More(); err != nil {
+		return err
+	}
+	of, name := &r.facts.indexes[i], r.indexName(i)
+	if of.Constraint {
+		return New(r.server, r.Key(of, name)).Run()
+	}
+	w := &Work{server: r.server}
+	id, err := w.begin(r.Index(of, name))
+	if err != nil {
+		return err
+	}
+	end, err := w.await(id)
+	if err != nil {
+		return err
+	}
+	valid, err := w.holds(end, fmt.Sprintf(`SELECT i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = %s AND c.relname = %s`,
+		r.facts.oid, literal(name)))
+	if err == nil && !valid {
+		err = &wire.Error{Code: "55000", Message: fmt.Sprintf("index \"%s\" cannot be made for the new type", of.Name), Detail: end.details, Hint: "Send the statement again while nothing writes to the table."}
+	}
+	return err
+}
+
+// finish is what cannot be taken back: the old column is dropped, and the new one takes its
+// place. A name that an index cannot be given is told.
+func (r *Retype) finish() error {
+	undo := r.undo
+	r.undo, r.left = nil, []string{r.DropWas(), r.Arrive()}
+	for i := range r.facts.indexes {
+		r.left = append(r.left, r.NameIndex(r.facts.schema, r.indexName(i), &r.facts.indexes[i]))
+	}
+	for step := 0; len(r.left) > 0; step++ {
+		err := r.insist(r.left[0])
+		switch {
+		case err == nil:
+		case step == 0 && r.server.Undone(err): // a view that was made meanwhile, for one
+			r.undo, r.left = undo, nil
+			return err
+		case step < 2 || r.server.Refused(err) == nil:
+			return err
+		default:
+			of := &r.facts.indexes[step-2]
+			r.warn(fmt.Sprintf("the index \"%s\" is now \"%s\"", of.Name, r.indexName(step-2)), r.server.Refused(err).Message, "To give it its name: "+r.left[0]+".")
+		}
+		r.left = r.left[1:]
+	}
+	detail := fmt.Sprintf("DSQL changes no type: another column has taken its place, with %d values.", r.filled)
+	if r.facts.holdsNull() {
+		detail += " NOT NULL is a CHECK, whose errors have the code 23514."
+	}
+	r.warn(fmt.Sprintf("column \"%s\" is the last of its table now", r.Column), detail, "Name the columns in SELECT and INSERT.")
+	return nil
+}
+
+// insist sends a statement, once more where a cancel or the like has kept it from the server, or
+// changes of others.
+func (r *Retype) insist(sql string) (err error) {
+	for range mostTries {
+		err = r.server.Ask(sql, nil)
+		if told := r.server.Refused(err); err == nil || !r.server.Undone(err) || told != nil && told.Code != retry.StateConflict {
+			return err
+		}
+		r.server.Heed(err)
+	}
+	return err
+}
+
+// mostTries is how often insist sends a statement.
+const mostTries = 5
+
+// warn tells the client something in front of the tag.
+func (r *Retype) warn(message, detail, hint string) {
+	warning := &wire.Error{Code: "01000", Message: message, Detail: detail, Hint: hint}
+	r.Notices = append(r.Notices, warning.AppendNotice(nil, "WARNING"))
+}
+
+// takeBack takes back what is done, the last first, and returns why; or the loss of the server
+// meanwhile. Nothing goes on behind a step that cannot be taken back: the new column may be
+// the only one with the values that are asked for.
+func (r *Retype) takeBack(why error) error {
+	if !r.server.Undone(why) {
+		return why
+	}
+	r.server.Heed(why)
+	for len(r.undo) > 0 {
+		err := r.server.Ask(r.undo[0], nil)
+		if told := r.server.Refused(err); err != nil && (told == nil || !slices.Contains(notThere, told.Code) || len(r.undo) > 1) {
+			if told != nil {
+				err = why
+			}
+			return err
+		}
+		r.undo = r.undo[1:]
+	}
+	return r.named(why)
+}
+
+// named has an error speak of the column by its own name.
+func (r *Retype) named(why error) error {
+	told := r.server.Refused(why)
+	if told == nil || told.Fatal {
+		return why
+	}
+	with := *told
+	for _, text := range []*string{&with.Message, &with.Detail, &with.Constraint, &with.Column} {
+		for i := range r.facts.indexes {
+			*text = strings.ReplaceAll(*text, r.indexName(i), r.facts.indexes[i].Name)
+		}
+		for _, name := range []string{r.Made, r.Was} {
+			*text = strings.ReplaceAll(*text, name, r.Column)
+		}
+	}
+	return &with
+}
+
+// Partly adds to an error what stands all the same.
+func (r *Retype) Partly(err error) error {
+	told, ok := err.(*wire.Error)
+	if !ok || told.Fatal || len(r.undo)+len(r.left) == 0 {
+		return err
+	}
+	with, what, steps := *told, "The column is being given another type by \"%s\" and \"%s\".", r.undo
+	with.Hint = "Take it back, each step that is done (\\d shows the columns): "
+	if len(r.left) > 0 {
+		steps = r.left
+		with.Hint = "All values are in \"" + r.Made + "\". Send what is not done yet, in this order: "
+	}
+	with.Detail = strings.TrimSpace(told.Detail + " " + fmt.Sprintf(what, r.Made, r.Was))
+	with.Hint += strings.Join(steps, "; ") + "."
+	return &with
+}

@@ -1,0 +1,198 @@
+package constraint
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// What the catalog says of a column that is to get another type (retype.go), and whether another
+// column can take its place: everything that depends on it must be known, and made again.
+
+// facts are what is known of the column.
+type facts struct {
+	rewrite.ColumnFacts
+	oid, schema, kind string // of the table
+	number            string // of the column
+	from, to          string // types, by their names in the catalog
+	own               string // what the column has that another would not have
+	checked           bool   // a CHECK holds it to NOT NULL
+	depend            []string
+	indexes           []rewrite.ColumnIndex
+}
+
+// holdsNull reports whether the column holds no NULL.
+func (f *facts) holdsNull() bool { return f.NotNull || f.checked }
+
+// look reads the column, and what depends on it. false: there is no such column.
+//
+// The server judges by its own names of types, of which one has many (int, int4, integer), and
+// by the modifier, such as a length.
+func (r *Retype) look(told *wire.Error) (there bool, err error) {
+	f := &r.facts
+	err = r.server.Ask(fmt.Sprintf(`SELECT pg_catalog.format_type(a.atttypid, a.atttypmod), a.atttypid = n.oid, a.attnotnull, COALESCE(a.attnum = ANY (p.conkey), false),`+
+		` COALESCE(pg_catalog.pg_get_expr(d.adbin, d.adrelid), ''), c.oid, s.nspname, c.relkind, a.attnum,`+
+		` CASE WHEN o.typnamespace = n.typnamespace AND n.typnamespace = 'pg_catalog'::pg_catalog.regnamespace THEN o.typname ELSE '' END, n.typname,`+
+		` concat_ws(', ', CASE WHEN a.attidentity <> '' THEN 'an identity' END, CASE WHEN a.attgenerated <> '' THEN 'a generation expression' END,`+
+		` CASE WHEN a.attacl IS NOT NULL THEN 'privileges' END, CASE WHEN a.attoptions IS NOT NULL THEN 'options' END,`+
+		` CASE WHEN a.attcollation <> o.typcollation THEN 'a collation' END,`+
+		` CASE WHEN pg_catalog.col_description(c.oid, a.attnum) IS NOT NULL THEN 'a comment' END)`+
+		` FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace`+
+		` JOIN pg_catalog.pg_type o ON o.oid = a.atttypid JOIN pg_catalog.pg_type n ON n.oid = %s::pg_catalog.regtype`+
+		` LEFT JOIN pg_catalog.pg_constraint p ON p.conrelid = a.attrelid AND p.contype = 'p'`+
+		` LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum`+
+		` WHERE a.attrelid = %s::pg_catalog.regclass AND a.attname = %s AND a.attnum > 0 AND NOT a.attisdropped AND c.relkind = 'r'`,
+		literal(r.Type), literal(r.Table), literal(r.Column)), func(v []string) {
+		if len(v) == 12 {
+			there = true
+			f.ColumnFacts = rewrite.ColumnFacts{Type: v[0], IsOfType: v[1] == "t", NotNull: v[2] == "t", InKey: v[3] == "t", Default: v[4]}
+			f.oid, f.schema, f.kind, f.number, f.from, f.to, f.own = v[5], v[6], v[7], v[8], v[9], v[10], v[11]
+		}
+	})
+	if err != nil || !there || r.Same(f.ColumnFacts) {
+		return there, err
+	}
+	for _, look := range []func() error{r.constraints, r.indexes, r.others} {
+		if err := look(); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// constraints finds those of the column. UNIQUE is told by its index.
+func (r *Retype) constraints() error {
+	f := &r.facts
+	held := "CHECK ((" + quoted(r.Column) + " IS NOT NULL))"
+	return r.server.Ask(fmt.Sprintf(`SELECT conname, contype, pg_catalog.pg_get_constraintdef(oid) = 'CHECK ((' || pg_catalog.quote_ident(%s) || ' IS NOT NULL))' OR pg_catalog.pg_get_constraintdef(oid) = %s`+
+		` FROM pg_catalog.pg_constraint WHERE conrelid = %s AND %s = ANY (conkey) OR confrelid = %s AND %s = ANY (confkey) ORDER BY 1`,
+		literal(r.Column), literal(held), f.oid, f.number, f.oid, f.number), func(v []string) {
+		switch {
+		case len(v) != 3 || v[1] == "u" || v[1] == "p" || v[1] == "n":
+		case v[1] == "c" && v[2] == "t":
+			f.checked = true
+		default:
+			f.depend = append(f.depend, fmt.Sprintf("constraint \"%s\"", v[0]))
+		}
+	})
+}
+
+// indexes finds those that have the column, column by column.
+func (r *Retype) indexes() error {
+	f := &r.facts
+	plain := true
+	err := r.server.Ask(fmt.Sprintf(`SELECT i.relname, x.indisunique, x.indisvalid AND x.indexprs IS NULL AND x.indpred IS NULL AND NOT x.indnullsnotdistinct AND NOT x.indisreplident`+
+		` AND NOT EXISTS (SELECT 1 FROM pg_catalog.unnest(x.indoption) o WHERE o <> 0) AND (p.oid IS NULL OR p.conname = i.relname),`+
+		` p.oid IS NOT NULL, COALESCE(p.condeferrable, false), COALESCE(p.condeferred, false), a.attname, k.n <= x.indnkeyatts`+
+		` FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid LEFT JOIN pg_catalog.pg_constraint p ON p.conindid = x.indexrelid AND p.contype = 'u'`+
+		` CROSS JOIN pg_catalog.unnest(x.indkey) WITH ORDINALITY k (at, n) LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = k.at`+
+		` WHERE x.indrelid = %s AND %s = ANY (x.indkey) AND NOT x.indisprimary ORDER BY i.relname, k.n`, f.oid, f.number), func(v []string) {
+		if len(v) != 8 {
+			return
+		}
+		if n := len(f.indexes); n == 0 || f.indexes[n-1].Name != v[0] {
+			f.Indexes = append(f.Indexes, v[0])
+			f.indexes = append(f.indexes, rewrite.ColumnIndex{Name: v[0], Unique: v[1] == "t", Constraint: v[3] == "t", Deferrable: v[4] == "t", Deferred: v[5] == "t"})
+			if plain = v[2] == "t"; !plain {
+				f.depend = append(f.depend, fmt.Sprintf("index \"%s\"", v[0]))
+			}
+		}
+		last := &f.indexes[len(f.indexes)-1]
+		if v[7] == "t" {
+			last.Keys = append(last.Keys, v[6])
+		} else {
+			last.Including = append(last.Including, v[6])
+		}
+	})
+	return err
+}
+
+// others finds what else depends on the column: views, expressions, sequences.
+func (r *Retype) others() error {
+	f := &r.facts
+	return r.server.Ask(fmt.Sprintf(`SELECT DISTINCT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid) FROM pg_catalog.pg_depend d`+
+		` WHERE d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refobjid = %s AND d.refobjsubid = %s AND d.classid <> 'pg_catalog.pg_constraint'::pg_catalog.regclass`+
+		` AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_attrdef f WHERE d.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass AND f.oid = d.objid AND f.adrelid = d.refobjid AND f.adnum = d.refobjsubid)`+
+		` AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_index x WHERE d.classid = d.refclassid AND x.indexrelid = d.objid AND d.refobjsubid = ANY (x.indkey)) ORDER BY 1`,
+		f.oid, f.number), func(v []string) { f.depend = append(f.depend, v...) })
+}
+
+// mayRetype refuses what cannot be carried out, as the server did, with what to write.
+func (r *Retype) mayRetype(told *wire.Error) error {
+	f := &r.facts
+	with := *told
+	with.Detail = fmt.Sprintf("The column \"%s\" is of type %s: on DSQL it can get no other.", r.Column, f.Type)
+	with.Hint = r.Rebuild(f.ColumnFacts)
+	switch {
+	case !r.Retypes:
+		if rewrite.CanRetype(f.from, f.to) && !f.InKey && f.own == "" && len(f.depend) == 0 {
+			with.Hint = rewrite.RetypeHint(with.Hint)
+		}
+		return &with
+	case f.InKey:
+		return &with
+	case !rewrite.CanRetype(f.from, f.to):
+		with.Detail += fmt.Sprintf(" For another of type %s to take its place (%s) both must be strings, or both numbers.", r.Type, rewrite.RetypeKey)
+		return &with
+	case f.own != "":
+		with.Detail += fmt.Sprintf(" No other can take its place (%s), since it has %s.", rewrite.RetypeKey, f.own)
+		return &with
+	case len(f.depend) > 0:
+		with.Detail += fmt.Sprintf(" No other can take its place (%s), since this depends on it: %s.", rewrite.RetypeKey, strings.Join(f.depend, ", "))
+		return &with
+	case f.holdsNull() && !r.Checks:
+		with.Detail += fmt.Sprintf(" No other can take its place (%s), since it is NOT NULL, which DSQL gives to no column that is there.", rewrite.RetypeKey)
+		with.Hint = "Set " + rewrite.SetNotNullKey + " to check: it is a CHECK then. Or: " + with.Hint
+		return &with
+	}
+	return r.leftBehind(nil)
+}
+
+// leftBehind tells what another such statement has left, or is at: of told, or of an error of its
+// own. nil where there is neither.
+func (r *Retype) leftBehind(told *wire.Error) error {
+	var made, was string
+	err := r.server.Ask(fmt.Sprintf(`SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = pg_catalog.to_regclass(%s) AND attnum > 0 AND NOT attisdropped`, literal(r.Table)),
+		func(v []string) {
+			name := firstOf(v)
+			switch n := len(name) - 8; {
+			case n != len(r.Made)-8:
+			case name[:n] == r.Made[:n]:
+				made = name
+			case name[:n] == r.Was[:n]:
+				was = name
+			}
+		})
+	if err != nil && r.server.Refused(err) == nil {
+		return err
+	}
+	if made == "" && was == "" {
+		if told != nil {
+			return told
+		}
+		return nil
+	}
+	left := *r.Retyping
+	left.Made, left.Was = made, was
+	with := &wire.Error{Code: "55000", Message: fmt.Sprintf("column \"%s\" is being given another type", r.Column), Detail: "Another statement is at it, or was cut: there is"}
+	if told != nil {
+		with.Code, with.Message = told.Code, told.Message
+	}
+	for _, name := range []string{made, was} {
+		if name != "" {
+			with.Detail += fmt.Sprintf(" \"%s\"", name)
+		}
+	}
+	with.Detail += "."
+	switch {
+	case was == "" && told != nil: // the old column is gone
+		with.Hint = "If no statement is at it any more: " + left.Arrive() + ". All values are in that column."
+	case was == "":
+		with.Hint = "If no statement is at it any more, drop it, and send this one again: " + left.DropMade() + "."
+	default:
+		with.Hint = "If no statement is at it any more: " + left.Return() + "; then drop the other, and send this one again."
+	}
+	return with
+}

@@ -1,0 +1,53 @@
+package rewrite
+
+import (
+	"strings"
+	"testing"
+)
+
+// The constraints of a column with a default call it by its name for the time being, and have
+// the names that PostgreSQL gives those of the column.
+func TestHeldColumns(t *testing.T) {
+	config := Defaults()
+	config.Rules.Backfill, config.Rules.NotNullCheck = true, true
+	p, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Rules.NotNullCheck = false
+	without, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ sql, want string }{
+		{"ALTER TABLE t ADD COLUMN a int DEFAULT 1", ""},
+		{"ALTER TABLE t ADD COLUMN a int NOT NULL DEFAULT 1", `ALTER TABLE t ADD CONSTRAINT "t_a_not_null" CHECK (NEW IS NOT NULL) NOT VALID; ALTER TABLE ASYNC t VALIDATE CONSTRAINT "t_a_not_null"`},
+		{"ALTER TABLE t ADD a int DEFAULT 1 CHECK (a > 0 AND b < a)", `ALTER TABLE t ADD CONSTRAINT "t_check" CHECK (NEW > 0 AND b < NEW) NOT VALID; ALTER TABLE ASYNC t VALIDATE CONSTRAINT "t_check"`},
+		{`ALTER TABLE t ADD "A b" int CONSTRAINT c CHECK ("A b" > length('"A b"')) DEFAULT 1`, `ALTER TABLE t ADD CONSTRAINT "c" CHECK (NEW > length('"A b"')) NOT VALID; ALTER TABLE ASYNC t VALIDATE CONSTRAINT "c"`},
+		{"ALTER TABLE t ADD a int DEFAULT 1 CHECK (A > f(a))", `ALTER TABLE t ADD CONSTRAINT "t_a_check" CHECK (NEW > f(NEW)) NOT VALID; ALTER TABLE ASYNC t VALIDATE CONSTRAINT "t_a_check"`},
+		{"ALTER TABLE t ADD a int DEFAULT 1 UNIQUE DEFERRABLE REFERENCES p (q) ON DELETE CASCADE INITIALLY DEFERRED", `CREATE UNIQUE INDEX ASYNC "t_a_key" ON t (NEW); when its job (sys.jobs) is done ALTER TABLE t ADD CONSTRAINT "t_a_key" UNIQUE USING INDEX "t_a_key" DEFERRABLE; ` +
+			`ALTER TABLE t ADD CONSTRAINT "t_a_fkey" FOREIGN KEY (NEW) REFERENCES p (q) ON DELETE CASCADE INITIALLY DEFERRED NOT VALID; ALTER TABLE ASYNC t VALIDATE CONSTRAINT "t_a_fkey"`},
+		{"ALTER TABLE t ADD a int DEFAULT 1 CHECK (t.a > 0)", "none"},
+		{"ALTER TABLE t ADD a int DEFAULT 1 PRIMARY KEY", "none"},
+		{"ALTER TABLE t ADD a int DEFAULT f() UNIQUE", "none"},
+		{"ALTER TABLE t ADD a int DEFAULT 1 NULL NOT NULL", "none"},
+		{"ALTER TABLE t ADD a int GENERATED ALWAYS AS (b) STORED CHECK (a > 0)", "none"},
+	} {
+		st := p.Plan([]byte(test.sql)).Single()
+		got := "none"
+		if a := st.Alteration; a != nil {
+			if got = ""; a.Held != nil {
+				got = strings.ReplaceAll(strings.Join(a.Held.steps(), "; "), identifier(a.Adding()), "NEW")
+			}
+		}
+		if got != test.want {
+			t.Errorf("%s:\n got %s\nwant %s", test.sql, got, test.want)
+		}
+		if a := without.Plan([]byte(test.sql)).Single().Alteration; a != nil && a.Held != nil && a.Held.hasNotNull() {
+			t.Errorf("%s: NOT NULL is a CHECK where nobody has asked for that", test.sql)
+		}
+	}
+	if a, b := p.Plan([]byte("ALTER TABLE t ADD a int DEFAULT 1 UNIQUE")).Single().Alteration, p.Plan([]byte("ALTER TABLE t ADD a int DEFAULT 1")).Single().Alteration; a.Adding() == b.Adding() {
+		t.Error("what a statement leaves would be taken for what another has left")
+	}
+}

@@ -1,0 +1,220 @@
+package rewrite
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The statements by which a column gets another type on DSQL, which has none for it: a column
+// of the type is added, is given the values, and takes the other's place (Retyping). It becomes
+// the table's last column, so that this is asked for (RetypeKey).
+
+// RetypeKey is the configuration key of Rules.Retype.
+const RetypeKey = "ddl.alter_column_type"
+
+// retypePolicy is the value that sets it.
+const retypePolicy = "rewrite"
+
+// retypes looks at a change of type.
+func (r *rewriter) retypes(p *part, a *Alteration) {
+	switch a.Retypes = r.rules.Retype && a.retypable(); {
+	case !a.Retypes:
+		p.st.Hint = a.Rebuild(ColumnFacts{})
+		return
+	case len(r.parts) > 1:
+		p.st.Hint = a.Rebuild(ColumnFacts{}) + " Or send the statement alone, outside of a transaction: Sluice then does so (" + RetypeKey + ")."
+		return
+	}
+	a.Checks = r.rules.NotNullCheck
+	p.st.Hint = "Send the statement alone outside of a transaction: it is then carried out (" + RetypeKey + ")."
+	r.find(handled(AlterType, Rewritten, Warning, "carried out in several transactions: a column of the type takes the other's place, and becomes the table's last", p.st.Start))
+}
+
+// retypable reports whether the statements that are made of the pieces mean the client's type,
+// and whether there is room for their names.
+func (a *Alteration) retypable() bool {
+	if len(a.Column) > maxName-apartSuffix-3 {
+		return false
+	}
+	add, err := parseTree(a.Apart("00000000").Add())
+	if err != nil || len(add.values("stmts")) != 1 {
+		return false
+	}
+	st := add.child("stmts").child("stmt")
+	if !st.is("AlterTableStmt") || len(st.values("cmds")) != 1 || st.child("relation").text("relname") != a.relation {
+		return false
+	}
+	column := st.child("cmds").child("def")
+	cast, err := parseTree("SELECT CAST(NULL AS " + a.Type + ")")
+	if err != nil || len(cast.values("stmts")) != 1 || !column.is("ColumnDef") || column.child("constraints").shape != nil {
+		return false
+	}
+	kind := cast.child("stmts").child("stmt").child("target_list").child("val").child("type_name")
+	return (intents{}).equal(column.child("type_name"), a.kind) && (intents{}).equal(kind, a.kind)
+}
+
+// apartSuffix is how much longer the names of Retyping are than the column's.
+const apartSuffix = len("__new_00000000")
+
+// Retyping is a change of a column's type that is being carried out: Made is the new column
+// until it takes the name, and Was the old one from then on.
+type Retyping struct {
+	*Alteration
+	Made, Was string
+}
+
+// Apart names the columns by digits that no other such statement has.
+func (a *Alteration) Apart(digits string) *Retyping {
+	return &Retyping{Alteration: a, Made: a.Column + "__new_" + digits, Was: a.Column + "__was_" + digits}
+}
+
+// alter is a command of ALTER TABLE.
+func (r *Retyping) alter(command string, names ...string) string {
+	quoted := make([]any, len(names))
+	for i, name := range names {
+		quoted[i] = identifier(name)
+	}
+	return "ALTER TABLE " + r.table + " " + fmt.Sprintf(command, quoted...)
+}
+
+// Add adds the new column.
+func (r *Retyping) Add() string { return r.alter("ADD COLUMN %s ", r.Made) + r.Type }
+
+// Leave takes the name from the old column, and Return gives it back.
+func (r *Retyping) Leave() string  { return r.alter("RENAME COLUMN %s TO %s", r.Column, r.Was) }
+func (r *Retyping) Return() string { return r.alter("RENAME COLUMN %s TO %s", r.Was, r.Column) }
+
+// Arrive gives the name to the new column.
+func (r *Retyping) Arrive() string { return r.alter("RENAME COLUMN %s TO %s", r.Made, r.Column) }
+
+// DropMade and DropWas drop a column.
+func (r *Retyping) DropMade() string { return r.alter("DROP COLUMN %s", r.Made) }
+func (r *Retyping) DropWas() string  { return r.alter("DROP COLUMN %s", r.Was) }
+
+// SetDefault gives the new column the old one's default.
+func (r *Retyping) SetDefault(value string) string {
+	return r.alter("ALTER COLUMN %s SET DEFAULT ", r.Made) + value
+}
+
+// Fill gives the new column the values of the old one, which has that name by now, where it has
+// none: as ALTER TABLE does, by a cast as for an assignment unless USING says otherwise.
+func (r *Retyping) Fill(from string, key []string, rows int) string {
+	value := identifier(from)
+	if r.casts {
+		value = r.cast(from)
+	}
+	return r.update(value, identifier(r.Made)+" IS NULL AND "+identifier(from)+" IS NOT NULL", key, rows)
+}
+
+// Clear takes from the new column the values that the old one has no more. They are compared as
+// text, by which equal numbers of another scale differ, too.
+func (r *Retyping) Clear(from string, key []string, rows int) string {
+	made := identifier(r.Made)
+	return r.update("NULL", fmt.Sprintf("%s IS NOT NULL AND CAST(%s AS text) IS DISTINCT FROM CAST(%s AS text)", made, made, r.cast(from)), key, rows)
+}
+
+// cast is the old column as a value of the type.
+func (r *Retyping) cast(from string) string {
+	return "CAST(" + identifier(from) + " AS " + r.Type + ")"
+}
+
+// update sets the new column in so many rows, in the order of the table's key, or in all where
+// that has no columns.
+func (r *Retyping) update(value, condition string, key []string, rows int) string {
+	if len(key) > 0 {
+		list := identifiers(key, "")
+		condition = fmt.Sprintf("(%s) IN (SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT %d)", list, list, r.table, condition, list, rows)
+	}
+	return fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s", r.table, identifier(r.Made), value, condition)
+}
+
+// NotNull is a statement that holds the new column to NOT NULL, by a CHECK of the name that one
+// for the column has.
+func (r *Retyping) NotNull() *Constraints {
+	hold := holdsNotNull(r.table, r.relation, r.Made)
+	hold.second = r.Column
+	return r.constraints(r.alter("ALTER COLUMN %s SET NOT NULL", r.Made), hold)
+}
+
+// constraints is a statement that adds one constraint.
+func (r *Retyping) constraints(text string, a Addition) *Constraints {
+	return &Constraints{Text: text, Table: r.Table, Relation: r.relation, Adds: []Addition{a}, table: r.table}
+}
+
+// ColumnIndex is an index over columns of a table, one of which gets another type.
+type ColumnIndex struct {
+	Name                 string
+	Unique, Constraint   bool
+	Deferrable, Deferred bool // of a constraint
+	Keys, Including      []string
+}
+
+// Key is the statement that makes a UNIQUE constraint like that of an index, over the new column
+// and under another name.
+func (r *Retyping) Key(i *ColumnIndex, name string) *Constraints {
+	a := Addition{Kind: Unique, Name: name, Keys: r.swapped(i.Keys), Including: r.swapped(i.Including), table: r.table, relation: r.relation}
+	switch {
+	case i.Deferred:
+		a.timing = " DEFERRABLE INITIALLY DEFERRED"
+	case i.Deferrable:
+		a.timing = " DEFERRABLE"
+	}
+	return r.constraints(r.alter("ADD CONSTRAINT %s UNIQUE ", name)+columnsOf(a.Keys, a.Including)+a.timing, a)
+}
+
+// Index is the statement that makes an index like another, over the new column and under another
+// name.
+func (r *Retyping) Index(i *ColumnIndex, name string) string {
+	verb := "CREATE INDEX ASYNC "
+	if i.Unique {
+		verb = "CREATE UNIQUE INDEX ASYNC "
+	}
+	return verb + identifier(name) + " ON " + r.table + " " + columnsOf(r.swapped(i.Keys), r.swapped(i.Including))
+}
+
+// columnsOf are the columns of an index.
+func columnsOf(keys, including []string) string {
+	sql := "(" + identifiers(keys, "") + ")"
+	if len(including) > 0 {
+		sql += " INCLUDE (" + identifiers(including, "") + ")"
+	}
+	return sql
+}
+
+// swapped are names of columns, the new one in the place of the old.
+func (r *Retyping) swapped(names []string) []string {
+	names = slices.Clone(names)
+	for i, name := range names {
+		if name == r.Column {
+			names[i] = r.Made
+		}
+	}
+	return names
+}
+
+// NameIndex gives an index of the new column the name of the old one's.
+func (r *Retyping) NameIndex(schema, name string, i *ColumnIndex) string {
+	if i.Constraint {
+		return r.alter("RENAME CONSTRAINT %s TO %s", name, i.Name)
+	}
+	return "ALTER INDEX " + identifier(schema) + "." + identifier(name) + " RENAME TO " + identifier(i.Name)
+}
+
+// Explicit names of PostgreSQL's types between which a value keeps its meaning, or is refused or
+// rounded as an assignment does, whatever the session's settings are.
+var retypes = [][]string{
+	{"varchar", "text", "bpchar"},
+	{"int2", "int4", "int8", "numeric", "float4", "float8"},
+}
+
+// CanRetype reports whether values of one of PostgreSQL's types become such of another, by the
+// names that its catalog has.
+func CanRetype(from, to string) bool {
+	return slices.ContainsFunc(retypes, func(family []string) bool { return slices.Contains(family, from) && slices.Contains(family, to) })
+}
+
+// RetypeHint is how to have a change of type carried out.
+func RetypeHint(hint string) string {
+	return strings.TrimSpace(hint + " Or set " + RetypeKey + " to " + retypePolicy + ": Sluice then does so.")
+}
