@@ -64,7 +64,8 @@ var flagAliases = map[string]string{
 // statement means or returns on DSQL, which has no locks, no row security, one
 // kind of durability and no planner memory to set. pg_dump, psql scripts and
 // the pools of common drivers send them. standard_conforming_strings is always
-// on there, and literals would mean something else with off: so only "on".
+// on there, and literals would mean something else with off: so only "on". Of
+// default_transaction_read_only "off" is what is so anyway, and "on" is refused.
 var habitual = []string{
 	"check_function_bodies",
 	"client_connection_check_interval",
