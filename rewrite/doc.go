@@ -38,6 +38,8 @@
 // has how the server converts, by functions or by casts; byteareads.go has the expressions that
 // a table's definition computes.
 //
+// Advisory locks of sessions are recognised in advisory.go, and kept by the relay.
+//
 // Serial and identity columns are in serial.go, the options of sequences in numbering.go, indexes
 // in index.go. What is answered of extensions is in extension.go, and the function of theirs
 // that is rewritten in uuid.go.

@@ -202,6 +202,9 @@ type Statement struct {
 	// Constraints is an ALTER TABLE that adds constraints, which the relay may carry out in
 	// steps, where the server refuses it; nil for any other statement.
 	Constraints *Constraints
+	// Advisory is what the statement does to the advisory locks of its session, which the relay
+	// keeps; nil for any other statement. It has Tag, and Void where its answer is of type void.
+	Advisory *Advisory
 	// Cursor is what the statement does to a cursor that the relay carries out; nil for any
 	// other statement. The server must not see it.
 	Cursor *Cursor

@@ -96,6 +96,9 @@ type Rules struct {
 	Session                   bool // answer DISCARD PLANS, SEQUENCES and TEMP, and what else resets a session
 	// Cursors leaves statements about cursors to the relay (Statement.Cursor).
 	Cursors bool
+	// Advisory leaves advisory locks of sessions to the relay (Statement.Advisory), and refuses
+	// other uses of such locks.
+	Advisory bool
 	// SchemaOf tells the schema that a database's name stands for; ok is false for a name
 	// that stands for none. nil: no name does. CREATE DATABASE and DROP DATABASE of such
 	// names are the relay's to carry out, whatever Databases says.
@@ -125,7 +128,7 @@ func AllRules() Rules {
 
 // any reports whether there is anything to look for.
 func (r *Rules) any() bool {
-	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.AddColumn || r.Extensions || r.Cursors || r.Dialect || r.Bytea != ByteaOff
+	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.AddColumn || r.Extensions || r.Cursors || r.Advisory || r.Dialect || r.Bytea != ByteaOff
 }
 
 // policiesKey is the configuration key of Policies.

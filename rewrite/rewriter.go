@@ -182,6 +182,9 @@ func (r *rewriter) statement(p *part) {
 
 // others are the rules but that of mapping.
 func (r *rewriter) others(p *part) {
+	if r.advisory(p); p.st.Advisory != nil || p.st.Refusal != nil {
+		return
+	}
 	r.locking(p)
 	r.generateUUIDs(p)
 	switch p.node.name() {
