@@ -23,6 +23,7 @@ type Proxy struct {
 	lost                      closedCounter
 	prepared                  closedCounter
 	refused                   closedCounter
+	locks                     closedCounter
 	loads                     closedCounter
 	tx                        *transactions
 	gauges                    pulled[ProxyGauges]
@@ -56,6 +57,8 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 			"Sessions that began to keep a backend, by reason.", "reason", pinReasons),
 		local: newClosedCounter(reg, "dsql_local_answers_total",
 			"Requests answered without a backend, by kind.", "kind", localKinds),
+		locks: newClosedCounter(reg, "dsql_advisory_locks_total",
+			"Advisory locks that are kept in a table (rewrite.advisory_locks), by what became of them.", "outcome", lockOutcomes),
 		settings: newClosedCounter(reg, "dsql_settings_ignored_total",
 			"SETs and startup parameters answered without effect because DSQL refuses them, by name.", "name",
 			settingNames(ignoredSettings)),
@@ -136,6 +139,13 @@ func (p *Proxy) DeleteBatch() {
 func (p *Proxy) BackfillBatch() {
 	if p != nil {
 		p.backfills.Inc()
+	}
+}
+
+// AdvisoryLock counts what became of an advisory lock.
+func (p *Proxy) AdvisoryLock(outcome string) {
+	if p != nil {
+		p.locks.inc(outcome)
 	}
 }
 

@@ -50,6 +50,11 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 		return err
 	}
 	s.note(tmpl.plan)
+	if st := tmpl.plan.Single(); st != nil && st.Advisory != nil {
+		if _, err := paramTypes(st.Advisory, tmpl.oids); err != nil {
+			return err
+		}
+	}
 	if err := s.makeRoom(tmpl.plan, tmpl.sql, false); err != nil {
 		return err
 	}
@@ -326,6 +331,9 @@ func (s *session) execute(frame []byte) error {
 	}
 	if p.plan == nil {
 		p.plan = functionPlan // a cursor made in SQL
+	}
+	if err := s.underLock(p.plan); err != nil { // DDL may have been bound long ago
+		return err
 	}
 	s.notePortal(p)
 	// The entry is owed before the frame is added, as everywhere: an answer may come as

@@ -197,6 +197,11 @@ func (s *session) runLocal(st *rewrite.Statement, describe, several bool) error 
 // settings end with a rollback (settings.Client.EndKept). An error is for the client.
 func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames [][]byte, err error) {
 	switch {
+	case st.Advisory != nil:
+		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
+		if frames, err = s.performLock(st.Advisory, s.t.call); err != nil {
+			return nil, err
+		}
 	case st.Tag != "":
 		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
 		if st.Tag == "DISCARD SEQUENCES" {
@@ -278,6 +283,7 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 	case rewrite.Reset:
 		return nil, s.settings.Reset(c.Name)
 	case rewrite.DiscardAll:
+		s.unlockAll()
 		s.discardedSequences(false)
 		s.forgetStatements()
 		s.closePortals()

@@ -44,6 +44,7 @@ type owed struct {
 	bound      *boundDelete     // E: what it takes to run it in batches; nil: it is not
 	kept       *keptAnswer      // E, Q: where the answer is kept; nil: it is not
 	cursor     *cursorRun       // E: of a cursor, whose FETCH or MOVE is answered; else nil
+	fence      bool             // E: it checks the session's advisory locks
 	// bytes of a synthetic answer or a forced error.
 	bytes []byte
 }

@@ -38,7 +38,7 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 		plan = n.plan
 	}
 	o := s.pushRun(f.Type, plan)
-	o.swallow = n.silent
+	o.swallow, o.fence = n.silent, n.fence
 	switch f.Type {
 	case wire.Execute:
 		s.runs(o, n.cursor)

@@ -67,6 +67,7 @@ type Server struct {
 	purity    purity
 	sequences sequences
 	keeper    keeper
+	locks     *lockTable
 	suspends  atomic.Bool // a portal was suspended in the middle of a cursor
 
 	ctx  context.Context // ends when sessions are cut
@@ -118,6 +119,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	} else {
 		srv.keeper.watch = cfg.WatchMapped && !cfg.dedicated()
 	}
+	srv.locks = newLockTable(cfg.Locks, cfg.LockClock)
 	srv.texts = &texts{limit: int64(cfg.PreparedTotalBytes)}
 	srv.textsOfBackend = cfg.PreparedTotalBytes / (backendsShare * backends.Stats().MaxOpen)
 	if srv.replays, err = newReplays(cfg); err != nil {

@@ -59,6 +59,8 @@ type session struct {
 	draws       // sequences.go
 	schema      schemaChange
 	mapped      mapped // mapnames.go
+	// advisory are the advisory locks, nil where the client has asked for none: lockkeeper.go.
+	advisory *sessionLocks
 
 	// withheld is output of the turn that its client has not been sent.
 	withheld retry.Held
@@ -164,6 +166,9 @@ func (s *session) serve() error {
 		if err := s.await(); err != nil {
 			return err
 		}
+		if s.locksLost() {
+			return errLockGone
+		}
 		s.t = turnPool.Get().(*turn)
 		err := s.turn(s.step)
 		s.t.free()
@@ -179,6 +184,9 @@ func (s *session) serve() error {
 		s.srv.metrics.Turn()
 		if s.pinLost {
 			return errPinLost
+		}
+		if s.locksLost() {
+			return errLockGone
 		}
 	}
 }

@@ -97,6 +97,8 @@ type division struct {
 func (d *division) of(st *rewrite.Statement) place {
 	s := d.s
 	switch {
+	case st.Advisory != nil && st.Advisory.Verb != rewrite.UnlockAllAdvisory:
+		return place{err: errLockInBlock} // behind frames that no Sync has ended
 	case st.Tag == closeAll && len(s.portals) > 0 && (s.inBlock() || d.begins()):
 		return place{err: errPortalsOpen} // else they end with the string
 	case st.Tag != "":

@@ -52,6 +52,8 @@ type Config struct {
 	SetNotNull string
 	// AddConstraint is steps, or refuse.
 	AddConstraint string
+	// AdvisoryLocks is refuse, or table.
+	AdvisoryLocks string
 	// RewriteBytea is off, or a rewrite.ByteaMapping; auto until the backend's kind is known.
 	RewriteBytea string
 
@@ -250,6 +252,8 @@ func (c *Config) deriveCarried() {
 	c.Proxy.InTransactions = c.Rewrite.Rules.InTransactions
 	c.Rewrite.Rules.Constraints = c.AddConstraint == "steps" && c.Proxy.Kind == proxy.DSQL
 	c.Rewrite.Rules.NotNullCheck = c.SetNotNull == "check"
+	c.Rewrite.Rules.Advisory = c.AdvisoryLocks == "table" && c.Proxy.Kind == proxy.DSQL
+	c.Proxy.LockClock = lease.MachineClock
 }
 
 // deriveSavepoints says whether savepoints are emulated, and to whom that matters.

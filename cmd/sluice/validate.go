@@ -89,6 +89,9 @@ func (v *validation) guarantees() {
 		"sessions of PostgreSQL have sequences and temporary tables to discard; leave it at auto, or set it to false")
 	v.want(!dropped || v.config.RewriteExtensions != "true", rewrite.ExtensionsKey,
 		"PostgreSQL has extensions, and a client that asks for one must get it; leave it at auto, or set it to false")
+	v.want(c.Proxy.Locks.Lease > 0, rewrite.AdvisoryKey+"_lease", "want more than 0")
+	v.want(c.AdvisoryLocks == "refuse" || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.AdvisoryKey,
+		"PostgreSQL has advisory locks, and nothing is read where rewrite.enabled is false; set it to refuse")
 	v.want(!dropped || v.config.RewriteCursors != "true", "rewrite.cursors",
 		"PostgreSQL has cursors of its own, which do more; leave it at auto, or set it to false")
 	maps := v.config.RewriteBytea != "off"
