@@ -119,7 +119,7 @@ func (s *session) bindHere(b *binding) error {
 		if err := s.takeWhole(b); err != nil {
 			return err
 		}
-		if err := p.bindLock(lock, b.cs.tmpl.oids, b.rest); err != nil {
+		if err := p.bindLock(lock, b.cs.tmpl.oids, b.stmt, b.rest); err != nil {
 			return err
 		}
 		b.portal = bytes.Clone(b.portal)

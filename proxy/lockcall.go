@@ -72,7 +72,7 @@ func lockParams(a *rewrite.Advisory, oids string) ([]byte, error) {
 
 // bindLock reads the parameters of a Bind, from what follows its names, into the key of a portal,
 // and the format of its column.
-func (p *portal) bindLock(a *rewrite.Advisory, oids string, rest []byte) error {
+func (p *portal) bindLock(a *rewrite.Advisory, oids string, statement, rest []byte) error {
 	types, err := paramTypes(a, oids)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (p *portal) bindLock(a *rewrite.Advisory, oids string, rest []byte) error {
 		return wire.ProtocolViolation("invalid message format")
 	}
 	if len(values) != len(types) {
-		return errParameterCount(len(values), len(types), nil)
+		return errParameterCount(len(values), len(types), statement)
 	}
 	numbers := make([]*int64, len(values))
 	for i, v := range values {

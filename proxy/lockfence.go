@@ -11,8 +11,8 @@ import (
 
 // What a session that holds advisory locks may send, and what goes with it.
 //
-// In front of every statement that writes goes a query that reads the rows of the locks FOR KEY
-// SHARE (advisory.Fence), in the same transaction: as frames of the extended protocol without a
+// In front of every statement that writes go two queries (advisory.Fence), in the same transaction:
+// one reads the rows of the locks FOR KEY SHARE, and one fails where they are gone. They go as frames of the extended protocol without a
 // Sync, which the log of the transaction has too. Whoever takes a lock over deletes its row: so
 // either the transaction or the takeover fails at COMMIT. A transaction that is run again begins
 // with the fence again, which fails if the lock is gone.
@@ -114,21 +114,27 @@ func (s *session) fenced(plan *rewrite.Plan) error {
 		return errHeldOutside
 	}
 	l := s.advisory
-	if l.fence == nil || l.fence.parsing != s.parsing() {
+	if l.fence[0] == nil || l.fence[0].parsing != s.parsing() {
 		held, _ := l.holders()
-		sql := []byte(advisory.Fence(held))
-		l.fence = s.srv.newTemplate(sql, wire.NoOIDs, s.srv.planner.Plan(sql), s.parsing())
-		l.fence.own = true
+		for i, query := range advisory.Fence(held) {
+			sql := []byte(query)
+			l.fence[i] = s.srv.newTemplate(sql, wire.NoOIDs, s.srv.planner.Plan(sql), s.parsing())
+			l.fence[i].own = true
+		}
 	}
-	s.sendFence(l.fence)
+	s.t.looks = true // the rows are for nobody
+	for i, tmpl := range l.fence {
+		s.sendFence(tmpl, i == 1)
+	}
 	return nil
 }
 
 // fencePlan is that of the fence, which is nothing to the outcome of the client's transaction.
 var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 
-// sendFence sends the fence. Its answers are for nobody; its error is told as errLockLost.
-func (s *session) sendFence(tmpl *template) {
+// sendFence sends one query of the fence. Its answers are for nobody; the error of the one that
+// checks is told as errLockLost.
+func (s *session) sendFence(tmpl *template, checks bool) {
 	st := s.prepare(tmpl, false)
 	params := []byte{0, 0, 0, 0, 0, 0}
 	if s.t.logs && s.tx.log.Sent(wire.Bind, logEntry{tmpl: tmpl, names: s.mapped.planned, name: fencePortal, silent: true}, len(params)) {
@@ -141,9 +147,9 @@ func (s *session) sendFence(tmpl *template) {
 
 	run := wire.AppendHeader(nil, wire.Execute, len(fencePortal)+1+4)
 	run = append(append(run, fencePortal...), 0, 0, 0, 0, 0)
-	s.logFrame(wire.Execute, logEntry{plan: fencePlan, silent: true, fence: true}, run[wire.HeaderLen:])
+	s.logFrame(wire.Execute, logEntry{plan: fencePlan, silent: true, fence: checks}, run[wire.HeaderLen:])
 	o = s.t.owed.push(wire.Execute)
-	o.swallow, o.fence = true, true
+	o.swallow, o.fence = true, checks
 	s.add(run)
 
 	end := wire.AppendNamed(nil, wire.Close, 'P', fencePortal)

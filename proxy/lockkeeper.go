@@ -23,9 +23,9 @@ type sessionLocks struct {
 	lost atomic.Bool
 	// times says how often each lock was taken, by its name; the session's goroutine alone.
 	times map[string]int
-	// fence is the text that goes in front of what is written; nil: to be made. The session's
+	// fence are the texts that go in front of what is written; nil: to be made. The session's
 	// goroutine alone.
-	fence *template
+	fence [2]*template
 
 	// renewing is held for as long as a renewal is under way; before mu.
 	renewing sync.Mutex
@@ -53,7 +53,7 @@ func (l *sessionLocks) holders() (held []advisory.Holder, promise time.Duration)
 // keepLock adds a row, and sees to it that it is renewed.
 func (l *sessionLocks) keepLock(h advisory.Holder) {
 	l.srv.locks.held.Add(1)
-	l.fence = nil
+	l.fence = [2]*template{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held = append(l.held, h)

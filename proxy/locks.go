@@ -263,7 +263,7 @@ func (s *session) unlockAll() {
 // middle of answers of the session's backend, which nobody would read meanwhile.
 func (s *session) giveUpLocks(names []string) {
 	l := s.advisory
-	l.fence = nil
+	l.fence = [2]*template{}
 	ddl, doubt := l.runsDDL()
 	if ddl && !doubt {
 		l.mu.Lock()

@@ -16,6 +16,7 @@ import (
 func withLocks(s *setup) {
 	s.rules = rewrite.Rules{Session: true, Cursors: true, Advisory: true}
 	s.proxy.Kind, s.proxy.ForwardCancel = proxy.DSQL, false
+	s.proxy.IgnoredSettings = []string{"lock_timeout", "client_min_messages"}
 	s.proxy.Locks = advisory.Terms{Lease: proxy.DefaultLockLease, Longest: proxy.DefaultLockLongest}
 }
 

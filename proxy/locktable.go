@@ -122,7 +122,7 @@ func (e *notAskedError) Unwrap() error { return e.err }
 // SQLSTATEs that say that the table is not there, and those of whoever lost a race for it.
 var (
 	noTable  = map[string]bool{"42P01": true, "3F000": true}
-	raceLost = map[string]bool{retry.StateConflict: true, "23505": true, "42P06": true, "42P07": true}
+	raceLost = map[string]bool{retry.StateConflict: true, "57P01": true, "23505": true, "42P06": true, "42P07": true}
 )
 
 // refusedBy reports whether an error is the server's, with one of those codes.

@@ -94,16 +94,18 @@ func Release(held []Holder) string {
 	return "UPDATE " + Table + " SET owner = '', seq = seq + 1 WHERE (" + strings.Join(conditions, ") OR (") + ")"
 }
 
-// Fence is the query that goes in front of what a holder writes, in the same transaction. It
-// returns no row and locks the key of each of the holder's rows; where one is no more, it fails
-// with FenceCode.
-func Fence(held []Holder) string {
+// Fence are the queries that go in front of what a holder writes, in the same transaction. The
+// first locks the keys of the holder's rows, at its top level, where that is known to conflict with
+// a deletion. The second returns no row, and fails with FenceCode where one of the rows is not
+// there any more: by the snapshot of both.
+func Fence(held []Holder) [2]string {
 	conditions := make([]string, len(held))
 	for i, h := range held {
 		conditions[i] = h.condition()
 	}
-	return fmt.Sprintf("SELECT 1 FROM (SELECT pg_catalog.count(*) AS n FROM (SELECT 1 FROM %s WHERE (%s) FOR KEY SHARE) AS rows) AS held WHERE 1 / (n / %d) IS NULL",
-		Table, strings.Join(conditions, ") OR ("), len(held))
+	where := Table + " WHERE (" + strings.Join(conditions, ") OR (") + ")"
+	return [2]string{"SELECT 1 FROM " + where + " FOR KEY SHARE",
+		fmt.Sprintf("SELECT 1 FROM (SELECT pg_catalog.count(*) AS n FROM %s) AS held WHERE 1 / (n / %d) IS NULL", where, len(held))}
 }
 
 // FenceCode is the SQLSTATE of a fence that fails: that of a division by zero.
