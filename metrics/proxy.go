@@ -55,10 +55,7 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 			"Connections that did not become sessions, by reason.", "reason", refusedReasons),
 		pins: newClosedCounter(reg, "dsql_pins_total",
 			"Sessions that began to keep a backend, by reason.", "reason", pinReasons),
-		local: newClosedCounter(reg, "dsql_local_answers_total",
-			"Requests answered without a backend, by kind.", "kind", localKinds),
-		locks: newClosedCounter(reg, "dsql_advisory_locks_total",
-			"Advisory locks that are kept in a table (rewrite.advisory_locks), by what became of them.", "outcome", lockOutcomes),
+		local: newClosedCounter(reg, "dsql_local_answers_total", "Requests answered without a backend, by kind.", "kind", localKinds),
 		settings: newClosedCounter(reg, "dsql_settings_ignored_total",
 			"SETs and startup parameters answered without effect because DSQL refuses them, by name.", "name",
 			settingNames(ignoredSettings)),
@@ -97,6 +94,7 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 		gauge("dsql_prepared_text_bytes", "Bytes that the texts of prepared statements take, as clients have them and as they are remembered; prepared.total_bytes bounds them.",
 			func(g ProxyGauges) float64 { return float64(g.TextBytes) }),
 	}
+	p.locks = newClosedCounter(reg, "dsql_advisory_locks_total", "Advisory locks that are kept in a table (rewrite.advisory_locks), by what became of them.", "outcome", lockOutcomes)
 	p.unsupported = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "dsql_unsupported_feature_total",
 		Help: "Statements that use what DSQL takes otherwise than PostgreSQL, rewritten or not (sluice lint explains the features).",

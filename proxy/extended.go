@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -51,7 +52,7 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	}
 	s.note(tmpl.plan)
 	if st := tmpl.plan.Single(); st != nil && st.Advisory != nil {
-		if _, err := paramTypes(st.Advisory, tmpl.oids); err != nil {
+		if _, err := advisory.ParamTypes(st.Advisory, tmpl.oids); err != nil {
 			return err
 		}
 	}
@@ -326,13 +327,10 @@ func (s *session) execute(frame []byte) error {
 	case s.b == nil, len(name) == 0 && !p.open: // a backend may have one left of ours
 		return errNoPortal(name)
 	}
-	if err := s.ensureBackend(); err != nil {
-		return err
-	}
 	if p.plan == nil {
 		p.plan = functionPlan // a cursor made in SQL
 	}
-	if err := s.underLock(p.plan); err != nil { // DDL may have been bound long ago
+	if err := s.readyFor(p.plan); err != nil {
 		return err
 	}
 	s.notePortal(p)

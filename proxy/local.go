@@ -197,9 +197,9 @@ func (s *session) runLocal(st *rewrite.Statement, describe, several bool) error 
 // settings end with a rollback (settings.Client.EndKept). An error is for the client.
 func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames [][]byte, err error) {
 	switch {
-	case st.Advisory != nil:
+	case st.Database != nil, st.Alters(), st.Advisory != nil:
 		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
-		if frames, err = s.performLock(st.Advisory, s.t.call); err != nil {
+		if frames, err = s.carryOut(st); err != nil {
 			return nil, err
 		}
 	case st.Tag != "":
@@ -220,11 +220,6 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 	case st.Show != "":
 		s.srv.metrics.LocalAnswer(metrics.LocalShow)
 		frames = [][]byte{dataRow(s.settings.Shown(st.Show))}
-	case st.Database != nil, st.Alters():
-		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
-		if frames, err = s.carryOut(st); err != nil {
-			return nil, err
-		}
 	case st.DeallocateAll:
 		s.forgetStatements()
 	case st.Deallocate != "":
@@ -252,9 +247,13 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 	return append(frames, wire.AppendCommand(nil, localTag(st))), nil
 }
 
-// carryOut carries out a statement of DDL, and returns the notices in front of its tag.
-func (s *session) carryOut(st *rewrite.Statement) (notices [][]byte, err error) {
-	if st.Database != nil {
+// carryOut carries out a statement of DDL, or about an advisory lock, and returns what goes in
+// front of its tag.
+func (s *session) carryOut(st *rewrite.Statement) (frames [][]byte, err error) {
+	switch {
+	case st.Advisory != nil:
+		return s.performLock(st.Advisory, s.t.call)
+	case st.Database != nil:
 		return s.changeDatabase(st)
 	}
 	return s.alterTable(st)

@@ -49,10 +49,8 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	}
 	// From now on a DISCARD ALL of the group comes behind another statement.
 	s.t.ranLocal = true
-	if st.Advisory != nil {
-		s.t.call = &p
-		defer func() { s.t.call = nil }()
-	}
+	s.t.call = &p
+	defer func() { s.t.call = nil }()
 	if limit == 1 && rowOf(st) != nil { // as PostgreSQL, which does not look for a second
 		frames, err := s.perform(st, false, false)
 		if err != nil {

@@ -22,6 +22,12 @@ import (
 //
 // A text that nobody has read may be either, and is refused; so is a string of several
 // transactions, of which the fence would hold for the first only.
+//
+// Reads go as they are: what is read commits nothing. So a session that has lost a lock may read on
+// until its Sluice has noticed, which takes a third of a lease at the most.
+//
+// What remains is a process that is stopped behind the look at its clock and in front of the first
+// byte of DDL, for longer than both leases together, and a network that delivers DDL that late.
 
 // fencePortal is the portal of the fence. Names that begin so are no client's.
 const fencePortal = rewrite.RelayName + "fence"
@@ -52,7 +58,9 @@ func (s *session) locksDDL() bool {
 }
 
 // underLock is called in front of a text of that plan: an error is for the client, who must not
-// have it run. DDL is promised to others.
+// have it run. DDL is promised to others, and so is the end of a transaction that has some, since
+// what it does takes hold then. In a failed block nothing is looked at: the server refuses what
+// does not end it.
 func (s *session) underLock(plan *rewrite.Plan) error {
 	if !s.holdsLocks() || s.status() == 'E' {
 		return nil
@@ -72,8 +80,19 @@ func (s *session) underLock(plan *rewrite.Plan) error {
 	return nil
 }
 
+// readyFor has a backend that a portal of that plan may be run on. What it needs of the session's
+// locks is looked at again: it may have been bound long ago.
+func (s *session) readyFor(plan *rewrite.Plan) error {
+	if err := s.ensureBackend(); err != nil {
+		return err
+	}
+	return s.underLock(plan)
+}
+
 // promiseDDL has the leases be long enough for DDL that is sent now. A session without locks
-// promises nothing.
+// promises nothing. Where the promise was made a moment ago, for the statement before, the server
+// is not asked again. An error is for the client: the statement was not sent. The turn may have a
+// backend that answers meanwhile, which is read behind it.
 func (s *session) promiseDDL() error {
 	if !s.holdsLocks() {
 		return nil
@@ -102,7 +121,10 @@ func (s *session) promiseDDL() error {
 	return told
 }
 
-// fenced puts the fence in front of a text of that plan, where it may write. The backend is lent.
+// fenced puts the fence in front of a text of that plan, where it may write. The backend is lent. It
+// is put in front of every such text, not only of the first of a transaction: where transactions
+// begin and end in the middle of a group, nobody has to follow that. The server is asked for no
+// round trip by it, and the session none that the text itself does not make.
 func (s *session) fenced(plan *rewrite.Plan) error {
 	if !s.holdsLocks() || s.b.status == 'E' {
 		return nil
@@ -132,7 +154,8 @@ func (s *session) fenced(plan *rewrite.Plan) error {
 // fencePlan is that of the fence, which is nothing to the outcome of the client's transaction.
 var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 
-// sendFence sends one query of the fence. Its answers are for nobody; the error of the one that
+// sendFence sends one query of the fence, by a portal with a name: the unnamed one may be the
+// client's. It is closed at once, since the next fence of the transaction needs the name. Its answers are for nobody; the error of the one that
 // checks is told as errLockLost.
 func (s *session) sendFence(tmpl *template, checks bool) {
 	st := s.prepare(tmpl, false)
@@ -164,7 +187,8 @@ func (o *owed) fenceFails(payload []byte) bool {
 }
 
 // mayRunAgain reports whether a transaction of a session with locks may be run again: its locks
-// are its own, and others know of the DDL in it.
+// are its own, and others know of the DDL in it, for which the promise is made anew: pauses lie
+// between two attempts. A transaction without DDL is judged by its fence.
 func (s *session) mayRunAgain() bool {
 	if !s.holdsLocks() {
 		return true

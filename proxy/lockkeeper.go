@@ -15,6 +15,15 @@ import (
 
 // The rows of a session's locks, and the goroutine that renews them for as long as there are
 // any. The session and the goroutine share sessionLocks; one renewal is under way at a time.
+//
+// Why one at a time: a renewal says how long others wait, and one with the ordinary lease that
+// arrived behind one with the long lease would take the promise back under which DDL runs. Each
+// renewal is conditional on the number of the one before, so that one whose answer was lost
+// changes nothing once another is confirmed; until then the session promises nothing (Doubt).
+//
+// A row that is not the session's any more is found by a renewal that changed fewer rows than it
+// should, or by a fence that fails (lockfence.go). Then all is over: the client is told, and its
+// session ends, since in PostgreSQL a lock is lost only with its connection.
 
 // sessionLocks are the advisory locks of a session that has asked for one.
 type sessionLocks struct {
@@ -42,7 +51,8 @@ type sessionLocks struct {
 	stop context.CancelFunc
 }
 
-// holders are the rows as they are known now, and the lease that is to be promised.
+// holders are the rows as they are known now, and the lease that is to be promised with the next
+// renewal. The copy is the caller's.
 func (l *sessionLocks) holders() (held []advisory.Holder, promise time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +74,7 @@ func (l *sessionLocks) keepLock(h advisory.Holder) {
 	}
 }
 
-// dropLocks takes rows away: those that gone says, which are returned. With the last one the
+// dropLocks takes rows away, without a word to the server: those that gone says, which are returned. With the last one the
 // goroutine ends.
 func (l *sessionLocks) dropLocks(gone func(name string) bool) (dropped []advisory.Holder) {
 	l.mu.Lock()
@@ -203,7 +213,8 @@ func (l *sessionLocks) loseLocked() {
 	}
 }
 
-// promised reports whether DDL may be sent now.
+// promised reports whether DDL may be sent now: each of the rows has the long lease, was confirmed
+// with it a moment ago, and has no renewal in doubt. The caller holds renewing.
 func (l *sessionLocks) promised() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -226,7 +237,9 @@ func (l *sessionLocks) promise(ctx context.Context) (ok bool, err error) {
 	return err == nil && !l.lost.Load() && l.promised(), err
 }
 
-// forsaken is told that a backend was given up. What it may still be running is over at some time.
+// forsaken is told that a backend was given up. What it may still be running is over at some time,
+// and nobody hears when: a cluster goes on with a statement whose client is gone. Until then the
+// locks are neither released nor renewed with the ordinary lease.
 func (l *sessionLocks) forsaken() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,8 +248,9 @@ func (l *sessionLocks) forsaken() {
 	}
 }
 
-// settled is told that no statement of the session runs any more, and returns the locks that were
-// to be given up then.
+// settled is told that no statement of the session runs any more, as far as its backend goes, and
+// returns the locks that were to be given up then. The next renewal has the ordinary lease again:
+// a migration that crashes between two statements keeps the next one waiting no longer than that.
 func (l *sessionLocks) settled() (over []advisory.Holder) {
 	l.mu.Lock()
 	l.ddl = false

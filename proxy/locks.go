@@ -21,7 +21,16 @@ import (
 //
 // A lock is taken on a backend of its own, also where the session has one: so it needs no pin,
 // and stays through rollbacks, as in PostgreSQL. It is not taken within a transaction that the
-// server has begun: that one would not see the row of the lock (lockfence.go).
+// server has begun: that one would not see the row of the lock (lockfence.go). A BEGIN that is
+// held back is no such transaction, and a lock behind it is fine.
+//
+// A session counts how often it has taken a lock, and gives it up with the last: as PostgreSQL
+// does, and without a word to the server for the others. DISCARD ALL and the session's end give
+// all up. What a client is told of a lock is true at that moment; what is promised of it is the
+// business of lockfence.go.
+//
+// Whoever waits looks at the row again and again, at most once a second and not in step with
+// others: there is nothing that a cluster would wake a waiting session by.
 
 // Pauses between two looks at a lock that somebody holds: the first, the longest.
 const (
@@ -55,6 +64,8 @@ func (s *session) runAdvisory(a *rewrite.Advisory, key []int64) (ok bool, notice
 }
 
 // lockAdvisory takes a lock, or finds that others hold it, which is waited out where waits says so.
+// One that the session holds already is counted once more, also inside a transaction. One that was
+// given up inside a transaction with DDL, and is therefore still there, is kept.
 func (s *session) lockAdvisory(name string, waits bool) (ok bool, err error) {
 	if s.advisory != nil && s.advisory.times[name] > 0 {
 		s.advisory.times[name]++
@@ -90,7 +101,8 @@ var errLockInBlock = &wire.Error{Code: retry.StateUnsupported, Message: "an advi
 	Hint:   "Take the lock before BEGIN, or as the first statement behind it; in a pipeline, in front of all other statements."}
 
 // awaitLock takes a lock; ok is false where it is another's and nobody waits. Cancel, timeouts,
-// lock_timeout and the client's end end a wait.
+// lock_timeout and the client's end end a wait. A lock that was taken at the same moment is kept:
+// the client is told that it has it, and its cancel comes late, as it may in PostgreSQL.
 func (s *session) awaitLock(name string, waits bool) (h advisory.Holder, ok bool, err error) {
 	var limit time.Time
 	if d := s.lockTimeout(); d > 0 && waits {
@@ -140,7 +152,8 @@ var (
 // errLockGone ends a session that has lost a lock: as in PostgreSQL, that goes with its connection.
 var errLockGone = &wire.Error{Fatal: true, Code: "08006", Message: errLockLost.Message, Detail: "Its lease ran out before Sluice could renew it.", Hint: errLockLost.Hint}
 
-// lockError is what a client is told of an error that the table's statements had.
+// lockError is what a client is told of an error that the table's statements had: the server's, such
+// as a right that is missing, with its own SQLSTATE, and else that there is no backend.
 func lockError(err error) error {
 	if r, ok := errors.AsType[*refusedError](err); ok {
 		return &wire.Error{Code: r.code, Message: "the table of advisory locks cannot be used: " + r.message, Hint: "See " + advisory.Table + "."}
@@ -162,7 +175,10 @@ type lockWait struct {
 }
 
 // run looks at the lock until it is taken, or until ctx ends. A statement without an answer is
-// followed by a look: its row has an owner that is nobody else's.
+// followed by a look: its row has an owner that is nobody else's. Such a lock counts from the
+// moment before the first statement that may have taken it, and is in doubt until it is renewed.
+// Whoever does not wait has one look at a lock that is another's, and as many as it takes at one
+// that is nobody's.
 func (w *lockWait) run(ctx context.Context) (h advisory.Holder, ok bool, err error) {
 	for pause := lockPauseFirst; ; {
 		asked := w.srv.locks.clock()
@@ -209,7 +225,9 @@ func (w *lockWait) run(ctx context.Context) (h advisory.Holder, ok bool, err err
 // jittered is a pause that varies by a quarter, so that those who wait do not ask at once.
 func jittered(d time.Duration) time.Duration { return d*3/4 + rand.N(d/2+1) }
 
-// giveUp leaves a lock to others that may have been taken all the same.
+// giveUp leaves a lock to others that may have been taken all the same, where the answer to that was
+// lost and the client is told something else. Where even this comes to nothing, nobody renews the
+// row, and others have to wait for a lease.
 func (w *lockWait) giveUp() {
 	if !w.doubted {
 		return
@@ -244,7 +262,7 @@ func (s *session) unlock(name string) (ok bool, notices [][]byte) {
 // warnNotOwned is PostgreSQL's warning.
 var warnNotOwned = &wire.Error{Code: "01000", Message: "you don't own a lock of type ExclusiveLock"}
 
-// unlockAll gives all locks up.
+// unlockAll gives all locks up, however often they were taken.
 func (s *session) unlockAll() {
 	if s.advisory == nil || len(s.advisory.times) == 0 {
 		return
@@ -298,7 +316,8 @@ func (s *session) release(held []advisory.Holder, later bool) {
 	do()
 }
 
-// locksSettled is told that no statement of the session runs any more.
+// locksSettled is told that no statement of the session runs any more, at the end of a turn outside
+// of a block. Locks that were given up in the middle of DDL go now, and nobody waits for that.
 func (s *session) locksSettled() {
 	if s.advisory != nil {
 		s.release(s.advisory.settled(), true)

@@ -19,15 +19,26 @@ import (
 // The table of advisory locks, as the sessions of a process ask it: each question is a
 // transaction of its own, on a backend that is borrowed for it alone. The rules are package
 // advisory's; locks.go has the locks of a session, and lockkeeper.go renews them.
+//
+// A backend of its own, also where the session has one: a lock is none of the transaction that it
+// is taken in, it is renewed while that waits for its client, and who waits for a lock holds no
+// backend meanwhile. So it takes two backends for a session to do anything under a lock, and where
+// a process has one alone, a statement that needs a promise is refused (53300) rather than run.
+//
+// What a server refuses has changed nothing. A lost connection leaves a statement in doubt, and
+// every statement is made so that a look at the row tells what became of it: the owner of a lock
+// that is being taken is a word that was never used before, and a renewal has a number.
 
 // lockTable is what the sessions of a Server share about the table.
 type lockTable struct {
 	terms advisory.Terms
+	// clock goes on while the machine sleeps, so that a holder does not take a lease for young
+	// that others have seen run out.
 	clock func() time.Duration
 	held  atomic.Int64 // locks, of all sessions
 	// one: a Query behind frames that no Sync has ended is in their transaction, and so is a
 	// whole Sync group. Holders write outside a block only where that is so.
-	one atomic.Bool
+	one, asked atomic.Bool
 
 	mu   sync.Mutex
 	seen map[string]*advisory.Observer // guarded by mu; of locks that others hold
@@ -119,7 +130,9 @@ func (e *notAskedError) Error() string { return e.err.Error() }
 // Unwrap returns why there was none.
 func (e *notAskedError) Unwrap() error { return e.err }
 
-// SQLSTATEs that say that the table is not there, and those of whoever lost a race for it.
+// SQLSTATEs that say that the table is not there, and those of whoever lost a race: for a row, to
+// another's change of it; for the making of the table; or for the catalog, to DDL which the server
+// ended this transaction for.
 var (
 	noTable  = map[string]bool{"42P01": true, "3F000": true}
 	raceLost = map[string]bool{retry.StateConflict: true, "57P01": true, "23505": true, "42P06": true, "42P07": true}
@@ -156,7 +169,9 @@ func (srv *Server) lookAtLock(ctx context.Context, name string) (row *advisory.R
 	return nil, err
 }
 
-// makeLockTable makes the table. Others may do so at the same time.
+// makeLockTable makes the table. Others may do so at the same time: who loses that race looks again,
+// and finds what the winner has made. Clients' descriptions are flushed behind it, since a cluster
+// tells every session once that the schema has changed.
 func (srv *Server) makeLockTable(ctx context.Context) (err error) {
 	defer srv.catalog.flush()
 	for _, sql := range advisory.Make {
@@ -185,9 +200,11 @@ func errNoLockTable(why *refusedError) *wire.Error {
 }
 
 // knowsGroups asks the server once whether frames without a Sync and what ends them are one
-// transaction: now() is the time at which its transaction began.
+// transaction: now() is the time at which its transaction began. It is asked for a group that a
+// Sync ends, and for one that a simple Query does, since the fence of lockfence.go goes in front of
+// either. Where it is not so, holders write in blocks alone.
 func (srv *Server) knowsGroups(ctx context.Context) error {
-	if srv.locks.one.Load() {
+	if srv.locks.asked.Load() {
 		return nil
 	}
 	conn, err := srv.backends.AcquireAhead(ctx)
@@ -211,10 +228,12 @@ func (srv *Server) knowsGroups(ctx context.Context) error {
 	}
 	conn.Release()
 	srv.locks.one.Store(one)
+	srv.locks.asked.Store(true)
 	return nil
 }
 
-// takenLock takes a lock whose row is as it was seen; ok is false where another was faster.
+// takenLock takes a lock whose row is as it was seen; ok is false where another was faster. The
+// holder counts its lease from before the question: no observer has seen the row earlier.
 func (srv *Server) takenLock(ctx context.Context, name string, seen *advisory.Row, owner string) (h advisory.Holder, ok bool, err error) {
 	sql, made := advisory.Taking(name, seen, owner, srv.locks.terms.Promise(false))
 	sent := srv.locks.clock()
@@ -231,7 +250,10 @@ func (srv *Server) takenLock(ctx context.Context, name string, seen *advisory.Ro
 // lockEnd bounds the release of locks that are given up.
 const lockEnd = 5 * time.Second
 
-// releaseLocks leaves locks to others. Where that fails their leases run out.
+// releaseLocks leaves locks to others. Where that fails their leases run out: the caller has told
+// its client that they are given up, and nobody renews them any more. The release names the epoch
+// and the owner, but no sequence number: a renewal that is still on its way may come in between,
+// and behind the release it finds no row of its owner.
 func (srv *Server) releaseLocks(ctx context.Context, held []advisory.Holder) {
 	if len(held) == 0 {
 		return

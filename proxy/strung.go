@@ -97,12 +97,10 @@ type division struct {
 func (d *division) of(st *rewrite.Statement) place {
 	s := d.s
 	switch {
-	case st.Advisory != nil && st.Advisory.Verb != rewrite.UnlockAllAdvisory:
-		return place{err: errLockInBlock} // behind frames that no Sync has ended
 	case st.Tag == closeAll && len(s.portals) > 0 && (s.inBlock() || d.begins()):
 		return place{err: errPortalsOpen} // else they end with the string
 	case st.Tag != "":
-		return place{here: true}
+		return lockPlace(st)
 	case st.Database != nil:
 		return place{err: errDatabaseInBlock(st.Database)} // such a string is a transaction
 	case st.Show != "":
@@ -128,6 +126,15 @@ func (d *division) of(st *rewrite.Statement) place {
 		return place{here: true}
 	}
 	return place{}
+}
+
+// lockPlace decides for what a rule answers. A single lock comes here behind frames that no Sync
+// has ended, where it cannot be taken.
+func lockPlace(st *rewrite.Statement) place {
+	if st.Advisory != nil && st.Advisory.Verb != rewrite.UnlockAllAdvisory {
+		return place{err: errLockInBlock}
+	}
+	return place{here: true}
 }
 
 // discard decides for DISCARD ALL, which PostgreSQL refuses in a string of several: such a

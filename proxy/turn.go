@@ -75,7 +75,7 @@ type request struct {
 	// executes counts those sent in autocommit.
 	executed, ranLocal bool
 	executes           int
-	// call is the portal of an advisory lock that is executed here; nil: a simple Query is.
+	// call is the portal that is executed here; nil: a simple Query is.
 	call *portal
 	// altering is a statement that was executed, and is carried out at the Sync; nil: none.
 	altering *rewrite.Statement

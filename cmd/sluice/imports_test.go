@@ -13,7 +13,7 @@ var layers = map[string][]string{
 	"cmd/sluice":         {"cmd/sluice/inject", "proxy", "proxy/startup", "proxy/rawconn", "reservoir", "lease", "rewrite", "retry", "metrics"},
 	"cmd/sluice/inject":  {}, // nor anything of a third party
 	"proxy":              {"proxy/advisory", "proxy/constraint", "proxy/startup", "proxy/settings", "proxy/wire", "proxy/rawconn", "reservoir", "retry", "rewrite", "metrics"},
-	"proxy/advisory":     {},
+	"proxy/advisory":     {"proxy/wire", "rewrite"},
 	"proxy/startup":      {"proxy/wire", "proxy/rawconn"},
 	"proxy/constraint":   {"proxy/wire", "retry", "rewrite"},
 	"proxy/settings":     {"proxy/wire", "retry", "rewrite"},

@@ -28,6 +28,7 @@ func (c *Config) validate() error {
 		"DSQL is always verify-full; leave it out, or set backend.kind to postgres")
 	v.lease()
 	v.guarantees()
+	v.advisoryLocks()
 	_, err := c.silence()
 	v.want(err == nil, "backend.silence_timeout", "want auto, or a duration with its unit, such as 330s or 10m")
 	v.want(c.Drain.Timeout >= 0, "drain.timeout", "want 0 (cut at once) or more")
@@ -89,9 +90,6 @@ func (v *validation) guarantees() {
 		"sessions of PostgreSQL have sequences and temporary tables to discard; leave it at auto, or set it to false")
 	v.want(!dropped || v.config.RewriteExtensions != "true", rewrite.ExtensionsKey,
 		"PostgreSQL has extensions, and a client that asks for one must get it; leave it at auto, or set it to false")
-	v.want(c.Proxy.Locks.Lease > 0, rewrite.AdvisoryKey+"_lease", "want more than 0")
-	v.want(c.AdvisoryLocks == "refuse" || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.AdvisoryKey,
-		"PostgreSQL has advisory locks, and nothing is read where rewrite.enabled is false; set it to refuse")
 	v.want(!dropped || v.config.RewriteCursors != "true", "rewrite.cursors",
 		"PostgreSQL has cursors of its own, which do more; leave it at auto, or set it to false")
 	maps := v.config.RewriteBytea != "off"
@@ -99,6 +97,14 @@ func (v *validation) guarantees() {
 		"PostgreSQL takes bytea in keys, and tables made so would be another schema; set it to off")
 	v.want(!maps || v.config.Proxy.Kind != proxy.DSQL || v.config.rewrites(), "rewrite.bytea",
 		"nothing is rewritten; set rewrite.enabled to auto or true, or this to off")
+}
+
+// advisoryLocks looks after those that are kept in a table.
+func (v *validation) advisoryLocks() {
+	c := v.config
+	v.want(c.Proxy.Locks.Lease > 0, rewrite.AdvisoryKey+"_lease", "want more than 0")
+	v.want(c.AdvisoryLocks == "refuse" || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.AdvisoryKey,
+		"PostgreSQL has advisory locks, and nothing is read where rewrite.enabled is false; set it to refuse")
 }
 
 // lease looks after the time in which backends must be gone when a lease cannot be
