@@ -157,3 +157,70 @@ func TestAdvisoryRandom(t *testing.T) {
 		}
 	}
 }
+
+// What is refused of advisory locks is refused wherever it stands, and nothing is ever answered
+// that was not done.
+func TestAdvisoryRefused(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE locked (a int PRIMARY KEY, b text)")
+	for name, addr := range lockRoutes(t, pg) {
+		for title, script := range map[string]string{
+			"a cursor":             "Q BEGIN\n< Z\nQ DECLARE c CURSOR FOR SELECT pg_try_advisory_lock(1)\n< Z\nQ ROLLBACK\n< Z\n",
+			"all by a cursor":      "Q BEGIN\n< Z\nQ DECLARE c CURSOR FOR SELECT pg_advisory_unlock_all()\n< Z\nQ ROLLBACK\n< Z\n",
+			"a string":             "Q SELECT pg_try_advisory_lock(1); SELECT 1\n< Z\n",
+			"a string in a block":  "Q BEGIN; SELECT pg_try_advisory_lock(1)\n< Z\nQ ROLLBACK\n< Z\n",
+			"of a transaction":     "Q SELECT pg_try_advisory_xact_lock(1)\n< Z\n",
+			"shared":               "Q SELECT pg_try_advisory_lock_shared(1)\n< Z\n" + ext("SELECT pg_advisory_lock_shared(1)") + "S\n< Z\n",
+			"begun at the server":  "Q BEGIN\n< Z\nQ SELECT 1\n< Z\nQ SELECT pg_try_advisory_lock(1)\n< Z\nQ ROLLBACK\n< Z\n",
+			"begun in a group":     ext("BEGIN") + ext("SELECT 2") + ext("SELECT pg_try_advisory_lock(1)") + "S\n< Z\nQ ROLLBACK\n< Z\n",
+			"behind a group":       "P - | SELECT 3\nB - | -\nE -\nQ SELECT pg_try_advisory_lock(1)\n< Z\n",
+			"a write in the group": ext("INSERT INTO locked VALUES (1, 'x')") + ext("SELECT pg_try_advisory_lock(1)") + "S\n< Z\n",
+			"a parameter of text":  "P - | SELECT pg_advisory_lock($1) | 25\nB - | - | 1\nE -\nS\n< Z\n",
+			"no such parameter":    "Q SELECT pg_advisory_lock($1)\n< Z\n",
+			"several transactions": heldLock + "Q BEGIN; INSERT INTO locked VALUES (1, 'x'); COMMIT\n< Z\nQ INSERT INTO locked VALUES (1, 'x'); COMMIT; INSERT INTO locked VALUES (2, 'x')\n< Z\n" + freeLock,
+			"unread":               heldLock + "Q FROB\n< Z\n" + freeLock,
+		} {
+			got := perform(t, addr, script)
+			if !strings.Contains(got, "E S=ERROR C=") || strings.Contains(got, "try_advisory_lock:16/0") {
+				t.Errorf("%s (%s):\n%s", title, name, got)
+			}
+		}
+	}
+	if n := pg.SQL(t, "postgres", "SELECT count(*) FROM locked"); n != "0" {
+		t.Errorf("%s rows were written", n)
+	}
+}
+
+// A row that is another's is found by whoever writes, and by whoever sends DDL, and ends the session.
+func TestAdvisoryLost(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE locked (a int PRIMARY KEY, b text)")
+	for name, addr := range lockRoutes(t, pg) {
+		for title, script := range map[string]string{
+			"a write":        "Q INSERT INTO locked VALUES (1, 'x')\n< Z\n",
+			"two":            "Q INSERT INTO locked VALUES (1, 'x'); INSERT INTO locked VALUES (2, 'x')\n< Z\n",
+			"a group":        ext("INSERT INTO locked VALUES (1, 'x')") + ext("INSERT INTO locked VALUES (2, 'x')") + "S\n< Z\n",
+			"behind a read":  ext("SELECT 1") + ext("INSERT INTO locked VALUES (2, 'x')") + "S\n< Z\n",
+			"a block":        "Q BEGIN\n< Z\nQ SELECT 1\n< Z\nQ INSERT INTO locked VALUES (1, 'x')\n< Z\n",
+			"an open block":  ext("BEGIN") + ext("INSERT INTO locked VALUES (1, 'x')") + ext("COMMIT") + "S\n< Z\n",
+			"COPY":           "Q COPY locked FROM STDIN\n< Z\n",
+			"DDL":            "Q CREATE TABLE made_lost (a int)\n< Z\n",
+			"DDL in a group": ext("CREATE TABLE made_lost (a int)") + "S\n< Z\n",
+			"behind a group": "P - | SELECT 3\nB - | -\nE -\nQ INSERT INTO locked VALUES (1, 'x')\n< Z\n",
+		} {
+			c := dialRaw(t, addr)
+			c.say(t, heldLock)
+			pg.SQL(t, "postgres", "UPDATE sluice.advisory_locks SET epoch = epoch + 1, owner = 'thief' WHERE lock LIKE '1/99@%'")
+			got := c.say(t, script)
+			if !strings.Contains(got, "E S=ERROR C=40001 M=an advisory lock of this session was taken over") {
+				t.Errorf("%s (%s):\n%s", title, name, got)
+			}
+			pg.SQL(t, "postgres", "UPDATE sluice.advisory_locks SET owner = '', seq = seq + 1")
+		}
+	}
+	if n := pg.SQL(t, "postgres", "SELECT count(*) FROM locked") + pg.SQL(t, "postgres", "SELECT count(*) FROM pg_class WHERE relname = 'made_lost'"); n != "00" {
+		t.Errorf("%s rows and tables were made", n)
+	}
+}
