@@ -15,7 +15,8 @@ import (
 // lockMoment is for how long a statement waits for a promise that goes in front of it.
 func lockMoment() time.Time { return time.Now().Add(lockEnd) }
 
-// lockParams is the ParameterDescription of a statement.
+// lockParams is the ParameterDescription of a statement, which the server would give: a client that
+// has named no types is told those of the function.
 func lockParams(a *rewrite.Advisory, oids string) ([]byte, error) {
 	types, err := advisory.ParamTypes(a, oids)
 	if err != nil {
@@ -50,7 +51,8 @@ func (p *portal) bindLock(a *rewrite.Advisory, oids string, statement, rest []by
 	return err
 }
 
-// lockRow describes the column of the answer: OID and size of void, or of boolean.
+// lockRow describes the column of the answer: OID and size of void, or of boolean. Of a portal it
+// says in which form the answer comes.
 func lockRow(a *rewrite.Advisory, binaryForm bool) []byte {
 	const void, boolean = 2278, 16
 	row := columnDescription(a.Column, void, 4)

@@ -181,7 +181,8 @@ func (s *session) sendFence(tmpl *template, checks bool) {
 	s.add(end)
 }
 
-// fenceFails reports whether an error of the server's says that a lock is gone.
+// fenceFails reports whether an error of the server's says that a lock is gone. The fence divides by
+// nothing else: whatever other error it has (a conflict, a table that was dropped) is what it is.
 func (o *owed) fenceFails(payload []byte) bool {
 	return o.fence && string(retry.Field(payload, 'C')) == advisory.FenceCode
 }

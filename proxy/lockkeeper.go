@@ -60,7 +60,8 @@ func (l *sessionLocks) holders() (held []advisory.Holder, promise time.Duration)
 	return slices.Clone(l.held), t.terms.Promise(l.ddl || t.clock() < l.doubt)
 }
 
-// keepLock adds a row, and sees to it that it is renewed.
+// keepLock adds a row, and sees to it that it is renewed. The first renewal comes a third of a lease
+// later, by a goroutine that is there for as long as the session holds any lock.
 func (l *sessionLocks) keepLock(h advisory.Holder) {
 	l.srv.locks.held.Add(1)
 	l.fence = [2]*template{}
@@ -139,14 +140,14 @@ func (l *sessionLocks) renewAlone(ctx context.Context) (err error) {
 		case err == nil && countedRows(tag) == len(held):
 			l.know(held, func(h advisory.Holder) (advisory.Holder, bool) { return h.Renewed(promise, sent), true })
 			return nil
-		case refusedBy(err, noTable):
+		case noTable(err):
 			l.lose()
 			return err
 		case err == nil:
 			if err = l.lookAgain(ctx, held); err != nil {
 				return err
 			}
-		case refusedBy(err, raceLost): // the next one tells by whom
+		case lostRace(err): // the next one tells by whom
 		case unsent, unchanged:
 			return err
 		default:
@@ -198,7 +199,8 @@ func (l *sessionLocks) know(of []advisory.Holder, found func(advisory.Holder) (a
 	}
 }
 
-// lose notes that a lock is another's.
+// lose notes that a lock is another's. It is for good: the client may have acted on any of its locks,
+// and is told at the end of the turn, or at its next request.
 func (l *sessionLocks) lose() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -271,7 +273,8 @@ func (l *sessionLocks) staysLocked(name string) bool {
 	return stays
 }
 
-// runsDDL reports whether DDL may be under way, and whether it is some that nobody hears of.
+// runsDDL reports whether DDL may be under way on the session's backend, or in a transaction that is
+// open there; and whether some may be on a backend that was given up, whose end nobody hears of.
 func (l *sessionLocks) runsDDL() (ddl, doubt bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

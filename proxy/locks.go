@@ -129,7 +129,8 @@ func (s *session) awaitLock(name string, waits bool) (h advisory.Holder, ok bool
 	return h, false, lockError(err)
 }
 
-// lockTimeout is the client's lock_timeout; 0: none.
+// lockTimeout is the client's lock_timeout; 0: none. Where the server keeps that setting, nobody here
+// knows it: a cluster takes none.
 func (s *session) lockTimeout() time.Duration {
 	const name = "lock_timeout"
 	if !s.settings.Shows(name) {
@@ -241,8 +242,8 @@ func (w *lockWait) giveUp() {
 	})
 }
 
-// unlock gives a lock up as often as it was called; ok is false, with PostgreSQL's warning, where
-// the session does not hold it.
+// unlock gives a lock up that was taken once, or counts one less; ok is false, with PostgreSQL's
+// warning, where the session does not hold it.
 func (s *session) unlock(name string) (ok bool, notices [][]byte) {
 	l := s.advisory
 	if l == nil || l.times[name] == 0 {
@@ -298,7 +299,8 @@ func (s *session) giveUpLocks(names []string) {
 	s.release(dropped, s.t != nil && !s.t.owed.empty())
 }
 
-// release gives rows to others, or has that done.
+// release gives rows to others, or has that done where the caller cannot wait: in the middle of
+// answers, and at the end of a turn whose client waits for no such thing.
 func (s *session) release(held []advisory.Holder, later bool) {
 	if len(held) == 0 {
 		return

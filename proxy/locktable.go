@@ -130,18 +130,25 @@ func (e *notAskedError) Error() string { return e.err.Error() }
 // Unwrap returns why there was none.
 func (e *notAskedError) Unwrap() error { return e.err }
 
-// SQLSTATEs that say that the table is not there, and those of whoever lost a race: for a row, to
-// another's change of it; for the making of the table; or for the catalog, to DDL which the server
-// ended this transaction for.
-var (
-	noTable  = map[string]bool{"42P01": true, "3F000": true}
-	raceLost = map[string]bool{retry.StateConflict: true, "57P01": true, "23505": true, "42P06": true, "42P07": true}
-)
-
-// refusedBy reports whether an error is the server's, with one of those codes.
-func refusedBy(err error, codes map[string]bool) bool {
+// noTable reports whether an error says that the table is not there, or not its schema.
+func noTable(err error) bool {
 	r, ok := errors.AsType[*refusedError](err)
-	return ok && codes[r.code]
+	return ok && (r.code == "42P01" || r.code == "3F000")
+}
+
+// lostRace reports whether an error is that of whoever lost a race: for a row, to another's change of
+// it, or to another who made it (class 23); for the making of the table; or for the catalog, to DDL
+// which the server ended this transaction for. A look shows what the winner has done.
+func lostRace(err error) bool {
+	r, ok := errors.AsType[*refusedError](err)
+	if !ok {
+		return false
+	}
+	switch r.code {
+	case retry.StateConflict, "57P01", "42P06", "42P07":
+		return true
+	}
+	return strings.HasPrefix(r.code, "23")
 }
 
 // lookAtLock reads the row of a lock, nil for none, and makes the table where it is not there.
@@ -158,11 +165,11 @@ func (srv *Server) lookAtLock(ctx context.Context, name string) (row *advisory.R
 			return nil, unreadable
 		case err == nil:
 			return row, srv.knowsGroups(ctx)
-		case refusedBy(err, noTable):
+		case noTable(err):
 			if err = srv.makeLockTable(ctx); err != nil {
 				return nil, err
 			}
-		case !refusedBy(err, raceLost):
+		case !lostRace(err):
 			return nil, err
 		}
 	}
@@ -176,14 +183,14 @@ func (srv *Server) makeLockTable(ctx context.Context) (err error) {
 	defer srv.catalog.flush()
 	for _, sql := range advisory.Make {
 		for range mostCatalogTries {
-			if _, err = srv.askLocks(ctx, sql, nil); !refusedBy(err, raceLost) {
+			if _, err = srv.askLocks(ctx, sql, nil); !lostRace(err) {
 				break
 			}
 			if err := sleep(ctx, jobPauseFirst); err != nil {
 				return err
 			}
 		}
-		if err != nil && !refusedBy(err, raceLost) {
+		if err != nil && !lostRace(err) {
 			if r, ok := errors.AsType[*refusedError](err); ok {
 				return errNoLockTable(r)
 			}
@@ -239,7 +246,7 @@ func (srv *Server) takenLock(ctx context.Context, name string, seen *advisory.Ro
 	sent := srv.locks.clock()
 	tag, err := srv.askLocks(ctx, sql, nil)
 	switch {
-	case refusedBy(err, raceLost):
+	case lostRace(err):
 		return h, false, nil
 	case err != nil:
 		return h, false, err
@@ -260,7 +267,7 @@ func (srv *Server) releaseLocks(ctx context.Context, held []advisory.Holder) {
 	}
 	var err error
 	for range mostCatalogTries {
-		if _, err = srv.askLocks(ctx, advisory.Release(held), nil); err == nil || refusedBy(err, noTable) {
+		if _, err = srv.askLocks(ctx, advisory.Release(held), nil); err == nil || noTable(err) {
 			return
 		}
 		if ctx.Err() != nil || sleep(ctx, jobPauseFirst) != nil {
