@@ -158,7 +158,8 @@ func (l *sessionLocks) renewAlone(ctx context.Context) (err error) {
 	return err
 }
 
-// lookAgain reads the rows of locks. One that is not the session's any more is lost.
+// lookAgain reads the rows of locks. One that is not the session's any more is lost; of the others the
+// numbers count that are found, and the lease as it was confirmed last.
 func (l *sessionLocks) lookAgain(ctx context.Context, held []advisory.Holder) error {
 	names := make([]string, len(held))
 	for i, h := range held {
@@ -183,7 +184,7 @@ func (l *sessionLocks) lookAgain(ctx context.Context, held []advisory.Holder) er
 }
 
 // know takes note of what was found out of rows. Those that were given up meanwhile are no more
-// to be known of.
+// to be known of, be it that the session has taken the lock again: the owner tells the two apart.
 func (l *sessionLocks) know(of []advisory.Holder, found func(advisory.Holder) (advisory.Holder, bool)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -264,7 +265,8 @@ func (l *sessionLocks) settled() (over []advisory.Holder) {
 	return l.dropLocks(func(name string) bool { return l.leaving[name] })
 }
 
-// staysLocked reports whether a lock was to be given up and is not so far: now it is kept.
+// staysLocked reports whether a lock was to be given up and is not so far: now it is kept. Its client
+// was told that it is given up, and nobody else has been let in.
 func (l *sessionLocks) staysLocked(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

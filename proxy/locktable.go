@@ -79,7 +79,8 @@ func (t *lockTable) saw(name string, row *advisory.Row, asked time.Duration) (ad
 	return step, o.Left(now)
 }
 
-// lockAnswer bounds a statement about the table.
+// lockAnswer bounds a statement about the table. Such statements touch one row, and a cluster lets
+// none wait for another.
 const lockAnswer = exchangeTimeout
 
 // askLocks sends statements about locks on a backend that nobody else has meanwhile, and gives
