@@ -37,6 +37,7 @@ type ProxyGauges struct {
 	Idle    int // of those, idle outside a transaction
 	Pinned  int // of those, keeping a backend
 	Waiting int // of those, waiting for a backend
+	Locks   int // advisory ones that sessions hold
 	AtGate  int // of those, waiting behind others that want the same rows
 
 	LogBytes  int64 // kept to run open transactions again
@@ -77,8 +78,8 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 		Name: "dsql_turns_total", Help: "Turns: requests answered up to a ReadyForQuery.",
 	}, func() float64 { return float64(p.turns.Load()) })
 	p.gauges.rows = []row[ProxyGauges]{
-		gauge("dsql_clients", "Open client sessions.",
-			func(g ProxyGauges) float64 { return float64(g.Clients) }),
+		gauge("dsql_advisory_locks_held", "Advisory locks of open sessions, in a table.", func(g ProxyGauges) float64 { return float64(g.Locks) }),
+		gauge("dsql_clients", "Open client sessions.", func(g ProxyGauges) float64 { return float64(g.Clients) }),
 		gauge("dsql_clients_idle", "Client sessions idle outside a transaction.",
 			func(g ProxyGauges) float64 { return float64(g.Idle) }),
 		gauge("dsql_clients_pinned", "Client sessions that keep a backend.",

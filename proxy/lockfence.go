@@ -144,7 +144,7 @@ func (s *session) fenced(plan *rewrite.Plan) error {
 			l.fence[i].own = true
 		}
 	}
-	s.t.looks = true // the rows are for nobody
+	s.t.fenced = true
 	for i, tmpl := range l.fence {
 		s.sendFence(tmpl, i == 1)
 	}
@@ -160,7 +160,7 @@ var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 func (s *session) sendFence(tmpl *template, checks bool) {
 	st := s.prepare(tmpl, false)
 	params := []byte{0, 0, 0, 0, 0, 0}
-	if s.t.logs && s.tx.log.Sent(wire.Bind, logEntry{tmpl: tmpl, names: s.mapped.planned, name: fencePortal, silent: true}, len(params)) {
+	if s.t.logs && s.tx.log.Sent(wire.Bind, logEntry{tmpl: tmpl, names: s.mapped.planned, name: fencePortal, silent: true, fence: true}, len(params)) {
 		s.tx.log.Write(params)
 	}
 	o := s.t.owed.push(wire.Bind)
@@ -180,6 +180,10 @@ func (s *session) sendFence(tmpl *template, checks bool) {
 	s.t.owed.push(wire.Close).swallow = true
 	s.add(end)
 }
+
+// fenceRow reports whether a row that comes now is one of a fence: of the rows that clients are told
+// none is for a frame whose answer is swallowed.
+func (t *turn) fenceRow() bool { return t.fenced && !t.owed.empty() && t.owed.first().swallow }
 
 // fenceFails reports whether an error of the server's says that a lock is gone. The fence divides by
 // nothing else: whatever other error it has (a conflict, a table that was dropped) is what it is.

@@ -99,11 +99,15 @@ func (srv *Server) askLocks(ctx context.Context, sql string, row func(columns []
 			continue
 		}
 		b.path = path{limit: srv.cfg.BackendPathLimit}
+		patience := lockAnswer
+		if end, ok := ctx.Deadline(); ok { // what takes longer is of no use; but a connection is worth a second
+			patience = min(patience, max(time.Second, time.Until(end)))
+		}
 		refusal, err := b.exchangeAll(wire.AppendStrings(nil, wire.Query, sql), func(payload []byte) {
 			if row != nil {
 				row(columnsOf(payload))
 			}
-		}, lockAnswer, time.Time{}, nil)
+		}, patience, time.Time{}, nil)
 		if err == nil && b.status != 'I' {
 			err = errors.New("a transaction was left open")
 		}

@@ -41,7 +41,7 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 	o.swallow, o.fence = n.silent, n.fence
 	switch f.Type {
 	case wire.Execute:
-		s.t.looks = s.t.looks || n.silent // its rows are for nobody
+		s.t.fenced = s.t.fenced || n.silent
 		s.runs(o, n.cursor)
 		if last && n.kept != nil && !n.kept.whole {
 			o.kept = n.kept

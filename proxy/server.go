@@ -197,6 +197,8 @@ type Stats struct {
 	Came uint64
 	// Gate says who is at the gate, behind others that want the same rows.
 	Gate retry.GateStats
+	// Locks are the advisory locks that sessions hold, in a table.
+	Locks int
 	// Bytes that replays hold: logs of open transactions, and answers not sent yet; and
 	// those of prepared texts.
 	LogBytes, HeldBytes, TextBytes int64
@@ -205,7 +207,7 @@ type Stats struct {
 // Stats counts the sessions as they stand. The counts are taken one after the other: their
 // sum may be off by a session that moves meanwhile.
 func (srv *Server) Stats() Stats {
-	st := Stats{Came: srv.ids.Load(), Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.used.Load()}
+	st := Stats{Came: srv.ids.Load(), Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.used.Load(), Locks: int(srv.locks.held.Load())}
 	if r := srv.replays; r != nil {
 		st.LogBytes, st.HeldBytes = r.logs.Used(), r.held.Used()
 		st.Gate = r.gate.Stats()

@@ -140,6 +140,8 @@ type output struct {
 	chunks *chunks
 	// looks: every frame of an answer is looked at, rows too.
 	looks bool
+	// fenced: a fence was sent in the turn, whose rows are for nobody.
+	fenced bool
 	// refused is what the client is told in the place of the server's, where an error was forced.
 	refused *wire.Error
 	// stop ends the turn as soon as the row on its way to the client is whole.

@@ -493,3 +493,42 @@ func TestLocksWithFreezes(t *testing.T) {
 		t.Errorf("counter %s, told %d", n, told.Load())
 	}
 }
+
+// Under a lock a session is answered as without one, by both protocols: blocks, savepoints that are
+// emulated, errors, keys that are generated, bytea keys, DDL and constraints that are carried out.
+func TestLockedAsUnlocked(t *testing.T) {
+	t.Parallel()
+	r := startLocks(t, 1, harness.Env{"DSQL_DDL_CARRY_OUT": "all"})
+	for _, extended := range []bool{false, true} {
+		for i, script := range [][]string{
+			{"CREATE TABLE s (id serial PRIMARY KEY, n int)", "BEGIN", "INSERT INTO s (n) VALUES (1) RETURNING id", "SAVEPOINT a", "INSERT INTO s (n) VALUES (2) RETURNING n",
+				"ROLLBACK TO a", "INSERT INTO s (n) VALUES (3) RETURNING n", "RELEASE a", "COMMIT", "SELECT n FROM s ORDER BY n"},
+			{"CREATE TABLE v (id int PRIMARY KEY, n int)", "INSERT INTO v VALUES (1, 1), (2, 2)", "BEGIN", "UPDATE v SET n = 5 WHERE id = 1", "SAVEPOINT a", "SELECT 1/0", "ROLLBACK TO a",
+				"UPDATE v SET n = n + 1", "SELECT id, n FROM v ORDER BY id FOR UPDATE", "COMMIT", "SELECT id, n FROM v ORDER BY id"},
+			{"CREATE TABLE b (k bytea PRIMARY KEY, n int)", `INSERT INTO b VALUES ('\x0102', 1)`, `UPDATE b SET n = 2 WHERE k = '\x0102'`, `SELECT k, n FROM b`,
+				"BEGIN", `DELETE FROM b WHERE k = '\x0102'`, "ROLLBACK", "SELECT count(*) FROM b"},
+			{"CREATE TABLE w (id int PRIMARY KEY, n int)", "INSERT INTO w VALUES (1, 1)", "ALTER TABLE w ADD CONSTRAINT w_n UNIQUE (n)", "INSERT INTO w VALUES (2, 1)",
+				"ALTER TABLE w ADD COLUMN d int DEFAULT 7", "SELECT d FROM w", "CREATE INDEX w_i ON w (n)", "DROP TABLE w"},
+			{"CREATE TABLE x (id int PRIMARY KEY)", "BEGIN", "INSERT INTO x VALUES (1)", "CREATE TABLE y (id int PRIMARY KEY)", "INSERT INTO y VALUES (2)", "COMMIT", "SELECT count(*) FROM x", "SELECT count(*) FROM y"},
+			{"CREATE TABLE z (id int PRIMARY KEY)", "INSERT INTO z SELECT g FROM generate_series(1, 2900) g", "DELETE FROM z WHERE id > 2000", "BEGIN", "INSERT INTO z VALUES (1)", "SELECT 1", "ROLLBACK", "TABLE nosuch", "SELECT count(*) FROM z"},
+		} {
+			locked, free := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.pg.DSN("reference"))
+			locked.want("SELECT pg_advisory_lock(1)", "")
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			for _, sql := range script {
+				got, want := answers(ctx, locked.c, sql, extended), answers(ctx, free.c, sql, extended)
+				if strings.Join(got, "|") != strings.Join(want, "|") {
+					t.Errorf("script %d, extended %v, %s: got %q, want %q", i, extended, sql, got, want)
+				}
+			}
+			locked.want("SELECT pg_advisory_unlock(1)", "t")
+			locked.c.Close(ctx)
+			free.c.Close(ctx)
+			cancel()
+		}
+		for _, drop := range []string{"s", "v", "b", "x", "y", "z"} {
+			lockDial(t, r.sidecar[0].DSN("postgres")).ask("DROP TABLE " + drop)
+			r.pg.SQL(t, "reference", "DROP TABLE "+drop)
+		}
+	}
+}
