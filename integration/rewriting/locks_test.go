@@ -532,3 +532,45 @@ func TestLockedAsUnlocked(t *testing.T) {
 		}
 	}
 }
+
+// Lost answers to Sluice's own statements about a lock change nothing: a lock that was taken is
+// had, one that was renewed is kept, and what a client is told of it is true.
+func TestLockAnswersLost(t *testing.T) {
+	t.Parallel()
+	r := startLocks(t, 2, nil)
+	r.pg.SQL(t, "postgres", "CREATE TABLE kept (n int PRIMARY KEY)")
+	a, b := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.sidecar[1].DSN("postgres"))
+	a.want("SELECT pg_advisory_lock(0)", "") // the table is made
+	for i, fault := range []string{
+		`{"at": "answered", "contains": "INSERT INTO sluice.advisory_locks", "action": "cut"}`,
+		`{"at": "statement", "contains": "INSERT INTO sluice.advisory_locks", "action": "cut"}`,
+		`{"at": "statement", "contains": "SELECT lock, epoch", "action": "fail", "error": "conflict"}`,
+		`{"at": "statement", "contains": "INSERT INTO sluice.advisory_locks", "action": "fail", "error": "conflict"}`,
+		`{"at": "statement", "contains": "INSERT INTO sluice.advisory_locks", "action": "fail", "error": "schema"}`,
+	} {
+		r.sim.Admin(t, http.MethodPost, "/faults", "["+fault+"]")
+		key := i + 1
+		switch got := a.ask(fmt.Sprintf("SELECT pg_advisory_lock(%d)", key)); {
+		case got == "":
+			b.want(fmt.Sprintf("SELECT pg_try_advisory_lock(%d)", key), "f")
+			a.want(fmt.Sprintf("INSERT INTO kept VALUES (%d)", key), "INSERT 0 1")
+			a.want(fmt.Sprintf("SELECT pg_advisory_unlock(%d)", key), "t")
+		case !strings.HasPrefix(got, "53300"): // refused, and not had
+			t.Errorf("%s: %s", fault, got)
+		}
+		r.sim.Admin(t, http.MethodDelete, "/faults", "")
+		b.want(fmt.Sprintf("SELECT pg_advisory_lock(%d)", key), "")
+		b.want("SELECT pg_advisory_unlock_all()", "")
+	}
+	// Renewals: cut behind and in front of what they do, for two leases.
+	a.want("SELECT pg_advisory_lock(99)", "")
+	end := time.Now().Add(2 * lockLease)
+	for i := 0; time.Now().Before(end); i++ {
+		r.sim.Admin(t, http.MethodPost, "/faults", fmt.Sprintf(`[{"at": "%s", "contains": "SET seq = seq + 1", "action": "cut"}]`, []string{"answered", "statement"}[i%2]))
+		time.Sleep(lockLease / 4)
+	}
+	b.want("SELECT pg_try_advisory_lock(99)", "f")
+	a.want("INSERT INTO kept VALUES (99)", "INSERT 0 1")
+	a.want("CREATE TABLE made (a int)", "CREATE TABLE")
+	a.want("SELECT pg_advisory_unlock(99)", "t")
+}
