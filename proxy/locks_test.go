@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/proxy/advisory"
@@ -223,4 +224,32 @@ func TestAdvisoryLost(t *testing.T) {
 	if n := pg.SQL(t, "postgres", "SELECT count(*) FROM locked") + pg.SQL(t, "postgres", "SELECT count(*) FROM pg_class WHERE relname = 'made_lost'"); n != "00" {
 		t.Errorf("%s rows and tables were made", n)
 	}
+}
+
+// A lock that is held for several leases stays the session's, whatever the session does meanwhile.
+func TestAdvisoryRenewed(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE locked (a int PRIMARY KEY, b text)")
+	short := configure(func(c *proxy.Config) { c.Locks = advisory.Terms{Lease: time.Second, Longest: time.Second} })
+	holder := dialRaw(t, startSluice(t, pg, withLocks, withReplay, short).addr)
+	other := dialRaw(t, startSluice(t, pg, withLocks, short).addr)
+	holder.say(t, heldLock)
+	for n, end := 0, time.Now().Add(4*time.Second); time.Now().Before(end); n++ {
+		got := holder.say(t, fmt.Sprintf("Q INSERT INTO locked VALUES (%d, 'x')\n< Z\nQ SELECT pg_advisory_lock(98)\n< Z\nQ CREATE TABLE renewed (a int)\n< Z\nQ DROP TABLE renewed\n< Z\n", n)+
+			"Q BEGIN\n< Z\nQ CREATE TABLE renewed (a int)\n< Z\nQ SELECT pg_advisory_unlock(98)\n< Z\nQ ROLLBACK\n< Z\n")
+		if strings.Contains(got, "E S=") || !strings.Contains(got, `\x01t`) {
+			t.Fatalf("the holder was told:\n%s", got)
+		}
+		if got := other.say(t, "Q SELECT pg_try_advisory_lock(99)\n< Z\n"); !strings.Contains(got, `\x01f`) {
+			t.Fatalf("another was told:\n%s", got)
+		}
+	}
+	holder.say(t, freeLock)
+	if got := other.say(t, "Q SELECT pg_try_advisory_lock(99)\n< Z\n"); !strings.Contains(got, `\x01t`) {
+		t.Errorf("behind the release another was told:\n%s", got)
+	}
+	waitFor(t, "the release behind the transaction", func() bool {
+		return pg.SQL(t, "postgres", "SELECT owner FROM sluice.advisory_locks WHERE lock LIKE '1/98@%'") == ""
+	})
 }
