@@ -53,8 +53,9 @@ type Config struct {
 	Slots, Rate bool
 	// Table holds the slots, RateTable the tickets; empty means Table.
 	Table, RateTable string
-	// Cluster names the cluster in the table; see Cluster.
-	Cluster string
+	// Cluster names the cluster in the table, Earlier is how versions before did,
+	// "" when that is the same; see Cluster.
+	Cluster, Earlier string
 
 	// Limit of the cluster's connections; Margin of it is not used.
 	Limit, Margin int
@@ -129,6 +130,9 @@ func (c Config) Validate() error {
 	late := int((ticketValidity+2*clockError)/time.Second) * c.tickets()
 	check(!c.Rate || c.Burst+late+c.Reserve <= burstQuota, "rate_limiter_burst", c.Burst,
 		"with %d for late use and %d in reserve it must stay within %d, what a cluster takes at once", late, c.Reserve, burstQuota)
+	longest := c.MaxWait + ticketBatch*time.Second/time.Duration(c.tickets()) + 2*clockError
+	check(!c.Rate || longest < poisoned, "rate_limiter_max_wait", c.MaxWait,
+		"want at most %v: a queue of %v is taken for the mistake of some clock, and set back", (c.MaxWait-longest+poisoned).Truncate(time.Second)-time.Second, poisoned)
 	return errors.Join(errs...)
 }
 

@@ -62,6 +62,7 @@ type core struct {
 	// problem is why nothing is granted: the settings are not to be had. fatal
 	// is that they are not the configured ones.
 	problem, fatal error
+	troubles       troubles
 }
 
 func newCore(cfg Config, process string, rng *rand.Rand) *core {
@@ -118,6 +119,7 @@ func (c *core) atHand(now time.Duration) int {
 }
 
 func (c *core) done(k *call, a answer, now time.Duration) {
+	c.troubles.note(k, a.err, c.cfg.Table != "" && c.cfg.RateTable != "" && c.cfg.RateTable != c.cfg.Table)
 	switch k.kind {
 	case callSettings:
 		c.learn(k, a, now)
@@ -130,7 +132,7 @@ func (c *core) done(k *call, a answer, now time.Duration) {
 
 func (c *core) learn(k *call, a answer, now time.Duration) {
 	if a.err != nil {
-		c.problem = a.err
+		c.problem = c.troubles[callSettings]
 		c.pause = now + backoff(c.rng, c.failing, c.cfg.Heartbeat)
 		c.failing++
 		if !errors.Is(a.err, ErrNoSettings) { // nobody may dial by a share of nothing
@@ -180,7 +182,7 @@ func (c *core) valid(now time.Duration) bool {
 }
 
 func (c *core) state(now time.Duration) State {
-	s := State{Phase: OK, Reason: c.problem, Unticketed: c.tickets.holders}
+	s := State{Phase: OK, Reason: c.problem, Problem: c.troubles.worst(), Unticketed: c.tickets.holders}
 	if c.cfg.Rate {
 		s.Local = c.tickets.local()
 		s.Queue = c.tickets.queue

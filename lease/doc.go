@@ -21,6 +21,13 @@
 // still, and no wall clock. So a slot is taken away only when nothing uses it,
 // whoever is dead, slow, or cut off from the table.
 //
+// One thing breaks that: a process that does not run (SIGSTOP, a paused virtual
+// machine, a debugger) closes nothing. When it stands still for ReapAfter, others
+// take its slots while its backends are open, and the cluster is over the limit by
+// what it holds, until it runs again and closes them at once, or the cluster's own
+// limit on a connection's age does. Margin is for this too: at least what the
+// largest sidecar may hold.
+//
 // # Tickets
 //
 // One item holds the time at which the next ticket is due, in DynamoDB's own
@@ -30,9 +37,13 @@
 //
 // # Fairness
 //
-// Below the fair share (the limit over the number of sidecars seen) a sidecar
+// Below the fair share (the limit over the number of sidecars that live) a sidecar
 // takes what is free. Who is below it and finds nothing says so in its record;
 // those above it there give back what is lacking, in equal parts, as they renew.
+// A record that has not changed for two heartbeats, on the clock of who looks at
+// it, counts as dead: it shares nothing and waits for nothing, though its slots are
+// its own until they are reaped. Who came less than a heartbeat ago is owed one
+// block: if it is a pod that crashes again and again, it costs the others no more.
 //
 // # How it is built
 //

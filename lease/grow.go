@@ -126,13 +126,20 @@ func (l *ledger) permitted(s *sight, need, fair int, now time.Duration) int {
 	if held < fair {
 		return max(0, min(n, fair-held))
 	}
-	switch {
-	case l.owed(s, fair) > 0:
-		return 0
-	case now-l.began < reserveTime:
-		n = min(n, s.free-(s.limit+reservePart-1)/reservePart)
+	lasting, new := l.owed(s, fair)
+	kept := lasting + new
+	if now-l.began < reserveTime {
+		kept = max(kept, (s.limit+reservePart-1)/reservePart)
 	}
-	return max(0, n)
+	return max(0, min(n, s.free-kept))
+}
+
+// found ends the pause between hunts when a look happens on slots that may be taken.
+func (l *ledger) found(shard int, now time.Duration) {
+	room := len(l.parts) < maxParts || l.partIn(shard) != nil
+	if need := l.need(now); room && need > 0 && l.permitted(l.sight[shard], need, l.fair(now), now) > 0 {
+		l.hunt.again = now
+	}
 }
 
 func (l *ledger) poor(now time.Duration) bool { return 2*l.held() < l.fair(now) }

@@ -30,13 +30,15 @@ type Lease struct {
 	log     *slog.Logger
 	kick    chan struct{} // capacity 1: Run has something to look at
 
-	mu      sync.Mutex
-	core    *core
-	changed chan struct{} // closed and replaced when there may be more to take
-	closed  bool
-	phase   Phase // as last logged
-	barred  bool  // logged: nothing can be granted
-	drifts  uint64
+	mu       sync.Mutex
+	core     *core
+	changed  chan struct{} // closed and replaced when there may be more to take
+	closed   bool
+	phase    Phase    // as last logged
+	barred   bool     // logged: nothing can be granted
+	warned   *Problem // the last one that was warned of
+	warnedAt time.Duration
+	drifts   uint64
 }
 
 // New returns a Lease on the table behind store. m may be nil.
@@ -192,10 +194,12 @@ func (l *Lease) poke() {
 	}
 }
 
-// note logs changes of the phase, and what an operator must see.
+// note logs changes of the phase, and what an operator must see: above all what
+// will close every backend unless somebody acts, as soon as it is known.
 func (l *Lease) note() {
 	l.mu.Lock()
-	s := l.core.state(l.clock())
+	now := l.clock()
+	s := l.core.state(now)
 	before, drifts := l.phase, l.core.ledger.stats.Drifts-l.drifts
 	l.phase, l.drifts = s.Phase, l.core.ledger.stats.Drifts
 	if s.Phase != before {
@@ -203,9 +207,17 @@ func (l *Lease) note() {
 	}
 	news := s.Reason != nil && !l.barred
 	l.barred = s.Reason != nil
+	warn := l.warnLocked(s, now)
 	l.mu.Unlock()
 	if news {
-		l.log.Error("the lease grants nothing", slog.Any("error", s.Reason))
+		l.log.Error("the lease grants nothing", append(trouble(s), slog.Any("error", s.Reason))...)
+	}
+	switch {
+	case warn && l.cfg.Slots && s.Problem.kind == callChange:
+		l.log.Error("the lease table refuses this process: every backend will close unless somebody acts", append(trouble(s),
+			slog.Duration("closing_begins_in", max(0, l.cfg.drainAfter()-s.Age)), slog.Duration("all_closed_in", max(0, l.cfg.lostAfter()-s.Age)))...)
+	case warn:
+		l.log.Error("the lease table refuses this process", trouble(s)...)
 	}
 	if drifts > 0 {
 		l.log.Error("the lease table's numbers disagree: see sluice lease status")
@@ -213,12 +225,40 @@ func (l *Lease) note() {
 	if s.Phase == before {
 		return
 	}
-	attrs := []any{slog.String("phase", s.Phase.String()), slog.Int("held", s.Held), slog.Int("in_use", s.InUse), slog.Duration("age", s.Age)}
-	if s.Phase == OK {
-		l.log.Info("lease", attrs...)
-	} else {
-		l.log.Warn("lease", attrs...)
+	level := map[Phase]slog.Level{OK: slog.LevelInfo, Draining: slog.LevelError, Lost: slog.LevelError}
+	severity, ok := level[s.Phase]
+	if !ok {
+		severity = slog.LevelWarn
 	}
+	l.log.Log(context.Background(), severity, "lease", append([]any{slog.String("phase", s.Phase.String()), slog.Int("held", s.Held),
+		slog.Int("in_use", s.InUse), slog.Duration("age", s.Age)}, trouble(s)...)...)
+}
+
+// warnEvery is how often a problem is warned of that stays. One of another cause is
+// warned of at once, but no more often than heartbeats are; one that will close
+// everything, where the one before did not, at any time.
+const warnEvery = 10 * time.Minute
+
+// warnLocked decides whether a problem that does not pass by itself is to be warned of.
+func (l *Lease) warnLocked(s State, now time.Duration) bool {
+	if s.Reason != nil || s.Problem == nil || !s.Problem.lasting() {
+		return false
+	}
+	before, since := l.warned, now-l.warnedAt
+	worse := before == nil || s.Problem.kind == callChange && before.kind != callChange
+	if !worse && since < warnEvery && (since < l.cfg.Heartbeat || s.Problem.Cause == before.Cause) {
+		return false
+	}
+	l.warned, l.warnedAt = s.Problem, now
+	return true
+}
+
+// trouble is the problem as attributes of a log line: none when there is none.
+func trouble(s State) []any {
+	if s.Problem == nil {
+		return nil
+	}
+	return []any{slog.Any("problem", s.Problem)}
 }
 
 // State is a snapshot for who owns the backends, to be read every StateEvery.

@@ -72,7 +72,15 @@ func newRig(t *testing.T, cfg Config, table *flaky) *rig {
 	if table == nil {
 		table = &flaky{memory: newMemory(cfg.settings(), time.Now)}
 	}
-	r := &rig{table: table, began: time.Now(), ended: make(chan struct{})}
+	r := newRigOn(t, cfg, table)
+	r.table = table
+	return r
+}
+
+// newRigOn is newRig on any table.
+func newRigOn(t *testing.T, cfg Config, table Store) *rig {
+	t.Helper()
+	r := &rig{began: time.Now(), ended: make(chan struct{})}
 	var err error
 	r.Lease, err = New(cfg, table, func() time.Duration { return time.Since(r.began) }, nil, slog.New(slog.NewTextHandler(&r.log, nil)))
 	if err != nil {
@@ -330,7 +338,7 @@ func TestWithoutSettingsNothingIsGranted(t *testing.T) {
 		if s := r.State(); !errors.Is(s.Reason, ErrNoSettings) {
 			t.Errorf("%+v", s)
 		}
-		if n := strings.Count(r.log.String(), "run sluice lease init"); n != 1 {
+		if n := strings.Count(r.log.String(), "the lease grants nothing"); n != 1 || !strings.Contains(r.log.String(), "run sluice lease init") {
 			t.Errorf("said %d times in the log:\n%s", n, r.log.String())
 		}
 		table.become(settings) // lease init

@@ -29,6 +29,9 @@ type ledger struct {
 	joins int
 	seq   uint64
 	sight []*sight // by shard; nil for one not seen yet
+	// heard is when the table answered last, sightless when it did so after a
+	// time in which others could not be told from the dead.
+	heard, sightless time.Duration
 
 	used   int // permits out
 	demand int // permits that callers wait for
@@ -93,7 +96,7 @@ func newLedger(cfg Config, process string, rng *rand.Rand) *ledger {
 
 // start is called once, when the settings are known.
 func (l *ledger) start(s Settings, now time.Duration) {
-	l.settings, l.began = s, now
+	l.settings, l.began, l.heard, l.sightless = s, now, now, now
 	l.sight = make([]*sight, s.Shards)
 	l.cursor = l.rng.IntN(s.Shards)
 	l.lookAt = now + l.jittered(l.cfg.Heartbeat)
@@ -254,7 +257,7 @@ func (l *ledger) superfluous(p *part) bool {
 func (l *ledger) change(p *part, now time.Duration, take int) *call {
 	l.seq++
 	rec := Record{Seq: l.seq, Slots: p.rec.Slots + take, Total: l.held() + take, ReapAfter: l.cfg.ReapAfter,
-		Home: p == l.parts[0], Waiting: l.waiting}
+		Home: p == l.parts[0], Waiting: l.waiting, Lasting: now-l.began >= l.cfg.Heartbeat}
 	change := Change{Shard: p.shard, Owner: p.owner, Old: p.text, New: rec.String(), Take: take, Limit: l.settings.shardLimit(p.shard)}
 	p.pending = &attempt{change: change, rec: rec, sent: now}
 	return l.send(p, now)
@@ -282,10 +285,15 @@ func (l *ledger) done(c *call, a answer, now time.Duration) {
 		return
 	}
 	l.failing = 0
+	if now-l.heard >= l.cfg.degradedAfter() {
+		l.sightless = now
+	}
+	l.heard = now
 	l.see(c.shard(), a.shard, now)
 	switch {
 	case c.kind == callLook:
 		l.stats.Looks++
+		l.found(c.look, now)
 	case c.part == nil && a.done:
 		l.stats.Reaped++
 	case c.part == nil:

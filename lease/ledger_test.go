@@ -151,6 +151,8 @@ func TestRecordText(t *testing.T) {
 		{},
 		{Seq: 1<<64 - 1, Slots: 5, Total: 50, ReapAfter: 20 * time.Minute, Home: true, Waiting: true},
 		{Seq: 7, ReapAfter: time.Millisecond, Waiting: true},
+		{Seq: 8, Slots: 5, Total: 5, ReapAfter: time.Second, Home: true, Lasting: true},
+		{Seq: 9, ReapAfter: time.Second, Waiting: true, Lasting: true},
 	} {
 		if got, err := ParseRecord(r.String()); err != nil || got != r {
 			t.Errorf("%q becomes %+v, %v", r, got, err)
@@ -172,14 +174,16 @@ func TestConfigIsValidatedTogether(t *testing.T) {
 		t.Errorf("the defaults: %s", err)
 	}
 	for want, change := range map[string]func(*Config){
-		"distributed.conn_lease_table: empty":                   func(c *Config) { c.Table, c.RateTable = "", "r" },
-		"distributed.conn_margin: 10000: ":                      func(c *Config) { c.Margin = 10_000 },
-		"distributed.conn_shards: 0: ":                          func(c *Config) { c.Shards = 0 },
-		"distributed.reap_after: 19m0s: want at least 19m0.2s":  func(c *Config) { c.ReapAfter, c.Heartbeat = 19*time.Minute, 30100*time.Millisecond },
-		"distributed.reap_after: 20m0s: backends would begin":   func(c *Config) { c.TransactionLimit, c.Lifetime = 15*time.Minute, 0 },
-		"distributed.call_timeout: 5.001s: ":                    func(c *Config) { c.CallTimeout = 5001 * time.Millisecond },
-		"distributed.rate_limiter_burst: 541: with 450 for":     func(c *Config) { c.Burst = 541 },
-		"distributed.rate_limiter_limit: 10: want more than di": func(c *Config) { c.RateLimit = 10 },
+		"distributed.conn_lease_table: empty":                            func(c *Config) { c.Table, c.RateTable = "", "r" },
+		"distributed.conn_margin: 10000: ":                               func(c *Config) { c.Margin = 10_000 },
+		"distributed.conn_shards: 0: ":                                   func(c *Config) { c.Shards = 0 },
+		"distributed.reap_after: 19m0s: want at least 19m0.2s":           func(c *Config) { c.ReapAfter, c.Heartbeat = 19*time.Minute, 30100*time.Millisecond },
+		"distributed.reap_after: 20m0s: backends would begin":            func(c *Config) { c.TransactionLimit, c.Lifetime = 15*time.Minute, 0 },
+		"distributed.call_timeout: 5.001s: ":                             func(c *Config) { c.CallTimeout = 5001 * time.Millisecond },
+		"distributed.rate_limiter_burst: 541: with 450 for":              func(c *Config) { c.Burst = 541 },
+		"distributed.rate_limiter_limit: 10: want more than di":          func(c *Config) { c.RateLimit = 10 },
+		"distributed.rate_limiter_max_wait: 10m0s: want at most 9m56s: ": func(c *Config) { c.MaxWait = 10 * time.Minute },
+		"distributed.rate_limiter_max_wait: 9m50s: want at most 9m47s":   func(c *Config) { c.MaxWait, c.RateLimit = 9*time.Minute+50*time.Second, 11 },
 	} {
 		c := good
 		change(&c)

@@ -10,16 +10,22 @@ type sight struct {
 	at          time.Duration
 	limit, free int
 	peers       map[string]*peer // by owner; this process's own included
-	homes       int              // of others
+	homes       int              // of others that live
+	lasting     int              // of those, of processes that did not just come
 	reapAt      time.Duration    // when the first record of others may be taken
 }
 
-// peer is a record, and since when it has been seen unchanged.
+// peer is a record, since when it has been seen unchanged, and since when its
+// owner has been seen at all.
 type peer struct {
-	text  string
-	rec   Record
-	since time.Duration
+	text         string
+	rec          Record
+	since, first time.Duration
 }
+
+// lasting reports whether a record's process did not just come: it says so, or, of
+// a version before that, was seen to change over a heartbeat.
+func (l *ledger) lasting(p *peer) bool { return p.rec.Lasting || p.since-p.first >= l.cfg.Heartbeat }
 
 // reapAt is when a record's slots may be taken, should it not change until then.
 // Clocks may run differently by one part in a thousand.
@@ -45,7 +51,11 @@ func (l *ledger) see(shard int, image Shard, now time.Duration) {
 			if err != nil {
 				continue // no version of this wrote it; it counts as drift
 			}
-			p = &peer{text: text, rec: rec, since: now}
+			first := now
+			if p != nil {
+				first = p.first
+			}
+			p = &peer{text: text, rec: rec, since: now, first: first}
 		}
 		held += p.rec.Slots
 		s.peers[owner] = p
@@ -53,8 +63,11 @@ func (l *ledger) see(shard int, image Shard, now time.Duration) {
 			continue
 		}
 		s.reapAt = min(s.reapAt, p.reapAt())
-		if p.rec.Home {
+		if p.rec.Home && l.lives(s, p) {
 			s.homes++
+			if l.lasting(p) {
+				s.lasting++
+			}
 		}
 	}
 	if image.Limit != image.Free+held {
@@ -63,37 +76,54 @@ func (l *ledger) see(shard int, image Shard, now time.Duration) {
 	l.sight[shard] = s
 }
 
-// owed is what the others in a shard lack of the fair share, who say that they
-// wait for it.
-func (l *ledger) owed(s *sight, fair int) int {
-	n := 0
-	for owner, p := range s.peers {
-		if p.rec.Waiting && p.rec.Total < fair && !l.owns(owner) {
-			n += fair - p.rec.Total
-		}
-	}
-	return n
+// quietBeats is for how many heartbeats a record that does not change counts as
+// alive. Its owner writes one each; one that fails is sent again within seconds.
+const quietBeats = 2
+
+// lives reports whether a record was seen alive lately, as of the shard's sight:
+// it was new then, or had changed within the last heartbeats. Who is dead shares
+// nothing, waits for nothing and gives nothing back, though its slots are its own
+// until they are reaped. While this process itself could see nothing, nobody's
+// silence counts.
+func (l *ledger) lives(s *sight, p *peer) bool {
+	return s.at-max(p.since, l.sightless) <= quietBeats*l.cfg.Heartbeat
 }
 
-// rich reports whether somebody else in a shard has clearly more than the fair
-// share: to wait for what is just above it would take for ever.
+// owed is what the others in a shard lack, who live and say that they wait for it:
+// of the share due to those that last, of one block for those that just came. They
+// may be about to crash, as they did before, and what they get would die with them.
+func (l *ledger) owed(s *sight, due int) (lasting, new int) {
+	for owner, p := range s.peers {
+		switch {
+		case !p.rec.Waiting || !l.lives(s, p) || l.owns(owner):
+		case l.lasting(p):
+			lasting += max(0, due-p.rec.Total)
+		default:
+			new += max(0, min(due, block)-p.rec.Total)
+		}
+	}
+	return lasting, new
+}
+
+// rich reports whether somebody else in a shard lives and has clearly more than the
+// fair share: to wait for what is just above it would take for ever.
 func (l *ledger) rich(s *sight, fair int) bool {
 	if s == nil {
 		return false
 	}
 	for owner, p := range s.peers {
-		if p.rec.Total > fair+fair/4 && p.rec.Slots > 0 && !l.owns(owner) {
+		if p.rec.Total > fair+fair/4 && p.rec.Slots > 0 && l.lives(s, p) && !l.owns(owner) {
 			return true
 		}
 	}
 	return false
 }
 
-// givers is how many others in a shard are above the fair share.
+// givers is how many others in a shard live and are above the fair share.
 func (l *ledger) givers(s *sight, fair int) int {
 	n := 0
 	for owner, p := range s.peers {
-		if p.rec.Total > fair && p.rec.Slots > 0 && !l.owns(owner) {
+		if p.rec.Total > fair && p.rec.Slots > 0 && l.lives(s, p) && !l.owns(owner) {
 			n++
 		}
 	}
@@ -103,14 +133,30 @@ func (l *ledger) givers(s *sight, fair int) int {
 // sightAge is how long what was seen counts for the fair share.
 const sightBeats = 10
 
-// fair is the share of each process: the limit over their number, which is
-// estimated from the homes in the shards seen lately.
+// fair is the share of each process: the limit over the number of the living,
+// which is estimated from the homes in the shards seen lately.
 func (l *ledger) fair(now time.Duration) int {
+	return l.share(now, func(s *sight) int { return s.homes })
+}
+
+// due is the share above which this process gives to others that last. It is the
+// fair share among those: a pod that crashes again and again is a newcomer each
+// time, and its last few records still look alive.
+func (l *ledger) due(now time.Duration) int {
+	return l.share(now, func(s *sight) int {
+		if now-s.at > l.cfg.Heartbeat { // who came then has lasted since, or never will
+			return s.homes
+		}
+		return s.lasting
+	})
+}
+
+func (l *ledger) share(now time.Duration, count func(*sight) int) int {
 	homes, seen := 0, 0
 	for _, s := range l.sight {
 		if s != nil && now-s.at <= sightBeats*l.cfg.Heartbeat {
 			seen++
-			homes += s.homes
+			homes += count(s)
 		}
 	}
 	others := 0
@@ -123,18 +169,25 @@ func (l *ledger) fair(now time.Duration) int {
 // asked decides, after a renewal, whether somebody who waits there is owed slots.
 func (l *ledger) asked(p *part, now time.Duration) {
 	s := l.sight[p.shard]
-	fair := l.fair(now)
-	owed := max(0, l.owed(s, fair)-s.free)
+	fair, due := l.fair(now), l.due(now)
+	lasting, new := l.owed(s, due)
+	owed := max(0, lasting+new-s.free)
 	switch {
 	case l.giving > 0 && l.giveTo == p.shard && owed == 0:
 		l.giving = 0
 	case l.giving == 0 && owed > 0 && now >= l.giveAt:
-		over := l.held() - fair // of which all that can give take their part
-		if n := min(max(block, owed/(1+l.givers(s, fair))), over, owed, p.held()); n > 0 {
+		n := max(l.part(s, min(owed, lasting), due), l.part(s, min(owed, new), fair))
+		if n = min(n, p.held()); n > 0 {
 			l.giving, l.giveTo = n, p.shard
 			l.giveAt = now + l.cfg.Heartbeat
 		}
 	}
+}
+
+// part is this process's part of what is owed in a shard, if all above a share give
+// theirs.
+func (l *ledger) part(s *sight, owed, share int) int {
+	return min(max(block, owed/(1+l.givers(s, share))), l.held()-share, owed)
 }
 
 // give gives back what was promised, as far as no permit covers it.

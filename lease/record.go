@@ -25,16 +25,23 @@ type Record struct {
 	Home bool
 	// Waiting: the process is below its fair share and finds no free slot.
 	Waiting bool
+	// Lasting: it is older than a heartbeat, and not likely to crash as soon as
+	// it has what it waits for. Shown with Home or Waiting only.
+	Lasting bool
 }
 
-// String is the record's text in the table.
+// String is the record's text in the table. Who lasts writes each flag twice:
+// versions that know nothing of it read the same flags.
 func (r Record) String() string {
-	flags := ""
+	flags, times := "", 1
+	if r.Lasting {
+		times = 2
+	}
 	if r.Home {
-		flags += "h"
+		flags += strings.Repeat("h", times)
 	}
 	if r.Waiting {
-		flags += "w"
+		flags += strings.Repeat("w", times)
 	}
 	return fmt.Sprintf("%d|%d|%d|%d|%s", r.Seq, r.Slots, r.Total, r.ReapAfter.Milliseconds(), flags)
 }
@@ -58,6 +65,7 @@ func ParseRecord(text string) (Record, error) {
 	return Record{
 		Seq: seq, Slots: numbers[0], Total: numbers[1], ReapAfter: time.Duration(numbers[2]) * time.Millisecond,
 		Home: strings.Contains(parts[4], "h"), Waiting: strings.Contains(parts[4], "w"),
+		Lasting: strings.Contains(parts[4], "hh") || strings.Contains(parts[4], "ww"),
 	}, nil
 }
 

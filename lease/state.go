@@ -63,6 +63,21 @@ type State struct {
 	Limit, Fair int
 	// Reason is why nothing can be granted, nil if nothing is wrong.
 	Reason error
+	// Problem is why calls of the table fail just now, nil if they do not. In the
+	// phase OK it may pass without anybody's notice.
+	Problem *Problem
+}
+
+// Trouble is why the lease stands as it does, to be told to whoever suffers from
+// it: nil while it is well, and where no call of the table fails.
+func (s State) Trouble() error {
+	switch {
+	case s.Reason != nil:
+		return s.Reason
+	case s.Problem != nil && (s.Phase != OK || s.Waiting > 0 && s.Unticketed == 0):
+		return s.Problem
+	}
+	return nil
 }
 
 // Gauges is the snapshot that metrics shows.
@@ -70,8 +85,13 @@ func (l *Lease) Gauges() metrics.LeaseGauges {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s, c, t := l.core.state(l.clock()), l.core.ledger.stats, l.core.tickets.stats
+	cause := ""
+	if s.Problem != nil {
+		cause = s.Problem.Cause
+	}
 	return metrics.LeaseGauges{
-		Phase: s.Phase.String(), Held: s.Held, InUse: s.InUse, Waiting: s.Waiting, Excess: s.Excess,
+		Problem: cause,
+		Phase:   s.Phase.String(), Held: s.Held, InUse: s.InUse, Waiting: s.Waiting, Excess: s.Excess,
 		Limit: s.Limit, Fair: s.Fair, Age: s.Age, Queue: s.Queue, Local: s.Local,
 		Granted: c.Granted, Returned: c.Returned, Refused: c.Refused, Resolved: c.Resolved,
 		Reaped: c.Reaped, ReapsLost: c.ReapsLost, ReapedSelf: c.ReapedSelf, Lapsed: c.Lapsed,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -32,7 +34,11 @@ const (
 	attrFormat, attrShards, attrLimit = "format", "shards", "lim"
 	attrRate, attrBurst               = "rate", "burst"
 	attrFree, attrNext                = "free", "tat"
-	ownerPrefix                       = "o"
+	// attrEpoch counts the changes of the settings: the item of the settings names
+	// the newest one, each shard the one that it has followed. attrRepair is a name
+	// of its own for each repair of a shard. Neither begins as an owner does.
+	attrEpoch, attrRepair = "epoch", "fix"
+	ownerPrefix           = "o"
 )
 
 // expiry after the last write, DynamoDB may remove an item: whoever uses it
@@ -42,28 +48,29 @@ const expiry = 30 * 24 * time.Hour
 const (
 	connectTimeout = time.Second
 	idleConns      = 4
+	// adminAttempts of a call by an administrator, with pauses between them that
+	// double from adminPause to maxAdminPause.
+	adminAttempts = 12
+	adminPause    = 100 * time.Millisecond
+	maxAdminPause = 4 * time.Second
 )
 
 // Table is a Store in DynamoDB. Each of its calls is sent once: the outcome of a
 // call without an answer is found out by the ledger, which a retry in between
 // could deceive.
 type Table struct {
-	api         *dynamodb.Client
-	slots, rate string // tables
-	cluster     string
-	transport   *http.Transport
-
-	now   atomic.Int64 // DynamoDB's time at the last answer, in seconds
-	known atomic.Int64 // and when that was, on the machine's clock
+	api, patient *dynamodb.Client // patient sends again: for administration
+	slots, rate  string           // tables
+	cluster      string           // the ledger's key
+	earlier      string           // where versions before may have it, "" once that is settled
+	transport    *http.Transport
+	server       *serverTime
 }
 
-// Cluster is the name of a cluster in the table: its endpoint, written one way.
-func Cluster(endpoint string, port int) string {
-	name := strings.TrimSuffix(strings.ToLower(strings.TrimSpace(endpoint)), ".")
-	if port != 5432 {
-		name = net.JoinHostPort(name, strconv.Itoa(port))
-	}
-	return name
+// serverTime is what is known of DynamoDB's clock.
+type serverTime struct {
+	now   atomic.Int64 // at the last answer, in seconds
+	known atomic.Int64 // when that was, on the machine's clock
 }
 
 // NewTable returns the Store that cfg names, with the given AWS configuration.
@@ -75,18 +82,53 @@ func NewTable(cfg Config, chain aws.Config) *Table {
 	}
 	transport := base.WithDialerOptions(func(d *net.Dialer) { d.Timeout = connectTimeout }).GetTransport()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = idleConns, idleConns
-	t := &Table{slots: cfg.Table, rate: cfg.RateTable, cluster: "L#" + cfg.Cluster, transport: transport}
+	t := &Table{slots: cfg.Table, rate: cfg.RateTable, cluster: "L#" + cfg.Cluster, transport: transport, server: new(serverTime)}
+	if cfg.Earlier != "" {
+		t.earlier = "L#" + cfg.Earlier
+	}
 	if t.slots == "" {
 		t.slots = t.rate
 	}
 	if t.rate == "" {
 		t.rate = t.slots
 	}
-	t.api = dynamodb.NewFromConfig(chain, func(o *dynamodb.Options) {
-		o.Retryer = aws.NopRetryer{}
-		o.HTTPClient = &http.Client{Transport: transport, Timeout: maxCallTimeout, CheckRedirect: noRedirect}
-	})
+	if provider := chain.Credentials; provider != nil {
+		chain.Credentials = aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
+			credentials, err := provider.Retrieve(ctx)
+			if err != nil && ctx.Err() == nil {
+				err = fmt.Errorf("%w: %w", errCredentials, err)
+			}
+			return credentials, err
+		})
+	}
+	client := func(retryer aws.Retryer) *dynamodb.Client {
+		return dynamodb.NewFromConfig(chain, func(o *dynamodb.Options) {
+			o.Retryer = retryer
+			o.HTTPClient = &http.Client{Transport: transport, Timeout: maxCallTimeout, CheckRedirect: noRedirect}
+		})
+	}
+	t.api, t.patient = client(aws.NopRetryer{}), client(retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts, o.RateLimiter = adminAttempts, ratelimit.None
+		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
+			pause := adminPause << min(attempt, 10)
+			return min(pause, maxAdminPause)/2 + rand.N(min(pause, maxAdminPause)/2), nil
+		})
+	}))
 	return t
+}
+
+// admin is the table for who administers it: its calls are sent again while it is
+// throttled or out of reach, some 20 seconds long. Every write of an administrator
+// may be sent twice. It is an error that the cluster has two ledgers.
+func (t *Table) admin(ctx context.Context) (*Table, error) {
+	patient := t.again()
+	return patient, patient.settle(ctx)
+}
+
+func (t *Table) again() *Table {
+	patient := *t
+	patient.api = t.patient
+	return &patient
 }
 
 // noRedirect hands a redirect to the caller, who takes it for an error: the
@@ -97,9 +139,11 @@ func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastRe
 func (t *Table) Close() { t.transport.CloseIdleConnections() }
 
 // key of an item of the cluster.
-func (t *Table) key(item string) map[string]types.AttributeValue {
+func (t *Table) key(item string) map[string]types.AttributeValue { return keyOf(t.cluster, item) }
+
+func keyOf(cluster, item string) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{
-		attrCluster: &types.AttributeValueMemberS{Value: t.cluster},
+		attrCluster: &types.AttributeValueMemberS{Value: cluster},
 		attrItem:    &types.AttributeValueMemberS{Value: item},
 	}
 }
@@ -124,6 +168,22 @@ func (i item) number(name string) int64 {
 	return 0
 }
 
+// text reads an attribute; "" if it is missing or no text.
+func (i item) text(name string) string {
+	if a, ok := i[name].(*types.AttributeValueMemberS); ok {
+		return a.Value
+	}
+	return ""
+}
+
+// settings reads a cluster's settings.
+func (i item) settings() Settings {
+	return Settings{
+		Format: int(i.number(attrFormat)), Shards: int(i.number(attrShards)), Limit: int(i.number(attrLimit)),
+		Rate: int(i.number(attrRate)), Burst: int(i.number(attrBurst)),
+	}
+}
+
 // shard reads a shard's item.
 func (i item) shard() Shard {
 	s := Shard{Limit: int(i.number(attrLimit)), Free: int(i.number(attrFree)), Owners: make(map[string]string)}
@@ -138,6 +198,9 @@ func (i item) shard() Shard {
 
 // Settings implements Store.
 func (t *Table) Settings(ctx context.Context) (Settings, Stamp, error) {
+	if err := t.settle(ctx); err != nil {
+		return Settings{}, Stamp{}, err
+	}
 	slots, at, err := t.settings(ctx, t.slots)
 	if err != nil || t.rate == t.slots {
 		return slots, at, err
@@ -149,16 +212,10 @@ func (t *Table) Settings(ctx context.Context) (Settings, Stamp, error) {
 
 func (t *Table) settings(ctx context.Context, table string) (Settings, Stamp, error) {
 	found, at, err := t.read(ctx, table, itemSettings, true)
-	if err != nil {
-		return Settings{}, at, err
+	if err == nil && len(found) == 0 {
+		err = ErrNoSettings
 	}
-	if len(found) == 0 {
-		return Settings{}, at, ErrNoSettings
-	}
-	return Settings{
-		Format: int(found.number(attrFormat)), Shards: int(found.number(attrShards)), Limit: int(found.number(attrLimit)),
-		Rate: int(found.number(attrRate)), Burst: int(found.number(attrBurst)),
-	}, at, nil
+	return found.settings(), at, err
 }
 
 // Look implements Store.
@@ -228,9 +285,11 @@ func (t *Table) reserve(ctx context.Context, u *update) (int64, bool, Stamp, err
 
 // read gets an item; an absent one is nil.
 func (t *Table) read(ctx context.Context, table, name string, consistent bool) (item, Stamp, error) {
-	out, err := t.api.GetItem(ctx, &dynamodb.GetItemInput{
-		TableName: &table, Key: t.key(name), ConsistentRead: &consistent,
-	})
+	return t.get(ctx, table, t.key(name), consistent)
+}
+
+func (t *Table) get(ctx context.Context, table string, key map[string]types.AttributeValue, consistent bool) (item, Stamp, error) {
+	out, err := t.api.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: key, ConsistentRead: &consistent})
 	if err != nil {
 		return nil, Stamp{}, t.explain(table, err)
 	}
@@ -269,32 +328,24 @@ func (t *Table) write(ctx context.Context, u *update) (item, bool, Stamp, error)
 	return found, false, at, err
 }
 
-// explain names the table, says what to do when it is not there, and marks
-// throttling, which needs no look at DynamoDB's types.
+// explain says what an error of a call means.
 func (t *Table) explain(table string, err error) error {
-	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing {
-		return fmt.Errorf("lease: there is no table %s in %s: run sluice lease init, or name the right one in distributed.conn_lease_table or AWS_REGION",
-			table, t.api.Options().Region)
-	}
-	if retry.IsErrorThrottles(retry.DefaultThrottles).IsErrorThrottle(err) == aws.TrueTernary {
-		err = fmt.Errorf("%w: %w", ErrThrottled, err)
-	}
-	return fmt.Errorf("lease: table %s: %w", table, err)
+	return tableError(table, t.api.Options().Region, err)
 }
 
 // heard remembers DynamoDB's time.
 func (t *Table) heard(at time.Time) {
 	if !at.IsZero() {
-		t.now.Store(at.Unix())
-		t.known.Store(int64(MachineClock()))
+		t.server.now.Store(at.Unix())
+		t.server.known.Store(int64(MachineClock()))
 	}
 }
 
 // time is DynamoDB's, in seconds; 0 before its first answer.
 func (t *Table) time() int64 {
-	now := t.now.Load()
+	now := t.server.now.Load()
 	if now == 0 {
 		return 0
 	}
-	return now + int64((MachineClock()-time.Duration(t.known.Load()))/time.Second)
+	return now + int64((MachineClock()-time.Duration(t.server.known.Load()))/time.Second)
 }

@@ -38,6 +38,36 @@ func (q *queue) reserve(tk *tickets, now time.Duration) bool {
 	return true
 }
 
+// The longest queue that a valid configuration makes is not taken for a mistake of
+// some clock; one that is a little longer would be, and its configuration is refused.
+func TestLongestQueueIsNotSetBack(t *testing.T) {
+	t.Parallel()
+	for wait, valid := range map[time.Duration]bool{9*time.Minute + 56*time.Second: true, 10*time.Minute + time.Second: false} {
+		cfg := worldConfig()
+		cfg.MaxWait = wait
+		if err := cfg.Validate(); (err == nil) != valid {
+			t.Errorf("%v: %v", wait, err)
+		}
+		q := &queue{t: t}
+		var resets, wrong uint64
+		for i := range 300 {
+			tk, at := q.process(time.Duration(i) * 17 * time.Minute)
+			tk.cfg.MaxWait, tk.demand = wait, 10_000
+			for range 30 {
+				tk.due = nil
+				q.reserve(tk, at())
+			}
+			resets += tk.stats.Resets
+			if tk.wrong != 0 {
+				wrong++
+			}
+		}
+		if got := resets+wrong == 0; got != valid {
+			t.Errorf("%v: %d resets, %d more on their way", wait, resets, wrong)
+		}
+	}
+}
+
 // Whatever two clocks say, and however long dials wait for a ticket, the uses of
 // all fit into the cluster's bucket.
 func TestTicketsFitTheClustersBucket(t *testing.T) {

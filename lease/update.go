@@ -45,7 +45,22 @@ func (u *update) value(v types.AttributeValue) string {
 func (u *update) number(n int64) string { return u.value(number(n)) }
 func (u *update) text(s string) string  { return u.value(text(s)) }
 
-func (u *update) require(format string, args ...any) { u.condition = fmt.Sprintf(format, args...) }
+// require adds a condition to those that are there.
+func (u *update) require(format string, args ...any) {
+	if u.condition != "" {
+		u.condition += " AND "
+	}
+	u.condition += fmt.Sprintf(format, args...)
+}
+
+// demand requires that a number is as it was seen; 0 is none.
+func (u *update) demand(attribute string, n int64) {
+	if n == 0 {
+		u.require("attribute_not_exists(%s)", u.name(attribute))
+	} else {
+		u.require("%s = %s", u.name(attribute), u.number(n))
+	}
+}
 
 func (u *update) set(format string, args ...any) {
 	u.sets = append(u.sets, fmt.Sprintf(format, args...))

@@ -15,6 +15,24 @@ const (
 	CallFailed    = "failed"
 )
 
+// Why calls of the lease table fail: label cause of dsql_lease_problem.
+const (
+	CauseTableMissing   = "table_missing"
+	CauseNotInitialised = "not_initialised"
+	CauseTwoLedgers     = "two_ledgers"
+	CauseAccessDenied   = "access_denied"
+	CauseCredentials    = "credentials"
+	CauseThrottled      = "throttled"
+	CauseTimeout        = "timeout"
+	CauseUnreachable    = "unreachable"
+	CauseServerError    = "server_error"
+	CauseOther          = "other"
+)
+
+// LeaseCauses are all of them.
+var LeaseCauses = []string{CauseTableMissing, CauseNotInitialised, CauseTwoLedgers, CauseAccessDenied, CauseCredentials,
+	CauseThrottled, CauseTimeout, CauseUnreachable, CauseServerError, CauseOther}
+
 var (
 	callKinds    = []string{"settings", "look", "change", "reserve"}
 	callOutcomes = []string{CallAnswered, CallThrottled, CallTimeout, CallFailed}
@@ -31,6 +49,7 @@ type Lease struct {
 // LeaseGauges is a snapshot of the lease, its counts since the start included.
 type LeaseGauges struct {
 	Phase              string // one of leasePhases, "" when nothing is shared
+	Problem            string // one of LeaseCauses, "" when no call fails
 	Held, InUse        int
 	Waiting, Excess    int
 	Limit, Fair        int
@@ -119,6 +138,11 @@ func leaseRows() []row[LeaseGauges] {
 	for _, p := range leasePhases {
 		rows = append(rows, row[LeaseGauges]{desc: phase, kind: prometheus.GaugeValue, labels: []string{p},
 			value: func(g LeaseGauges) float64 { return truth(g.Phase == p) }})
+	}
+	problem := prometheus.NewDesc("dsql_lease_problem", "1 for the cause for which calls of the lease table fail just now.", []string{"cause"}, nil)
+	for _, cause := range LeaseCauses {
+		rows = append(rows, row[LeaseGauges]{desc: problem, kind: prometheus.GaugeValue, labels: []string{cause},
+			value: func(g LeaseGauges) float64 { return truth(g.Problem == cause) }})
 	}
 	return rows
 }

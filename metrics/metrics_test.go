@@ -144,6 +144,7 @@ func TestVerbsCount(t *testing.T) {
 		{"dsql_sessions_ended_total", []string{"cause", "drained"}, func() { p.SessionEnded(metrics.EndDrained) }},
 		{"dsql_startups_refused_total", []string{"reason", "auth"}, func() { p.StartupRefused(metrics.RefusedAuth) }},
 		{"dsql_turns_total", nil, p.Turn},
+		{"dsql_serializable_weakened_total", nil, p.Weakened},
 		{"dsql_pins_total", []string{"reason", "listen"}, func() { p.Pinned(metrics.PinListen) }},
 		{"dsql_local_answers_total", []string{"kind", "begin"}, func() { p.LocalAnswer(metrics.LocalBegin) }},
 		{"dsql_settings_ignored_total", []string{"name", "jit"}, func() { p.SettingIgnored("jit") }},

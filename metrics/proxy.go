@@ -15,6 +15,7 @@ type Proxy struct {
 	ended                     closedCounter
 	startups                  closedCounter
 	turns                     atomic.Uint64
+	weakened                  prometheus.Counter
 	pins                      closedCounter
 	local                     closedCounter
 	settings                  closedCounter
@@ -50,8 +51,8 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 		tx: newTransactions(reg),
 		started: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dsql_sessions_started_total", Help: "Sessions whose startup was answered."}),
-		ended: newClosedCounter(reg, "dsql_sessions_ended_total",
-			"Sessions that ended, by cause.", "cause", endCauses),
+		weakened: newWeakened(),
+		ended:    newClosedCounter(reg, "dsql_sessions_ended_total", "Sessions that ended, by cause.", "cause", endCauses),
 		startups: newClosedCounter(reg, "dsql_startups_refused_total",
 			"Connections that did not become sessions, by reason.", "reason", refusedReasons),
 		pins: newClosedCounter(reg, "dsql_pins_total",
@@ -102,7 +103,7 @@ func newProxy(reg prometheus.Registerer, ignoredSettings []string) *Proxy {
 	}, []string{"operation", "feature"})
 	p.unsupported.WithLabelValues(Other, Other) // so that it is there before the first
 	reg.MustRegister(ownTransactions...)
-	reg.MustRegister(p.started, turns, &p.gauges, p.unsupported)
+	reg.MustRegister(p.started, p.weakened, turns, &p.gauges, p.unsupported)
 	return p
 }
 
@@ -213,6 +214,19 @@ func (p *Proxy) Pinned(reason string) {
 func (p *Proxy) LocalAnswer(kind string) {
 	if p != nil {
 		p.local.inc(kind)
+	}
+}
+
+// newWeakened counts what Weakened tells.
+func newWeakened() prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "dsql_serializable_weakened_total", Help: "Times that SERIALIZABLE was taken for REPEATABLE READ (rewrite.serializable)."})
+}
+
+// Weakened counts a transaction, or a setting of those to come, whose level was taken for less.
+func (p *Proxy) Weakened() {
+	if p != nil {
+		p.weakened.Inc()
 	}
 }
 

@@ -223,7 +223,9 @@ func (b *backend) ownFrame(end time.Time, look func() error) (typ byte, frame []
 		case total > wire.BufferSize:
 			return 0, nil, fmt.Errorf("answer of %d bytes to a request of our own: %w", total, wire.ErrMalformed)
 		case total > 0 && total <= b.src.Buffered():
-			frame = b.src.Peek(total)
+			if frame = b.src.Peek(total); !wire.Sound(frame, true) {
+				return 0, nil, malformed(typ, total)
+			}
 			b.src.Advance(total)
 			return typ, frame, nil
 		}

@@ -122,6 +122,9 @@ type Config struct {
 	// PreparedBytesPerClient bounds the texts of those, PreparedTotalBytes those of all
 	// clients and what is remembered of them: see textCost.
 	PreparedBytesPerClient, PreparedTotalBytes int
+	// StoredBytes bounds the rows of a session's cursors WITH HOLD, StoredTotalBytes those of
+	// all sessions; 0: there are no such cursors.
+	StoredBytes, StoredTotalBytes int
 	// MemoryLimit is the process's GOMEMLIMIT in bytes, above nine tenths of which nothing new
 	// is begun; 0: none.
 	MemoryLimit int64
@@ -216,6 +219,8 @@ func (c Config) Validate() error {
 	check(c.PreparedTotalBytes >= c.PreparedBytesPerClient, "prepared.total_bytes", "%d: want at least prepared.bytes_per_client, %d", c.PreparedTotalBytes, c.PreparedBytesPerClient)
 	check(c.Locks == (advisory.Terms{}) || c.Locks.Lease >= leastLockLease, rewrite.AdvisoryKey+"_lease", "%s: want at least %s", c.Locks.Lease, leastLockLease)
 	check(c.Locks.Longest >= 0, rewrite.AdvisoryKey+"_longest", "%s: want 0 or more", c.Locks.Longest)
+	check(c.StoredBytes >= 0, "cursor.stored_bytes", "%d: want 0 (none) or more", c.StoredBytes)
+	check(c.StoredTotalBytes >= c.StoredBytes, "cursor.stored_total_bytes", "%d: want at least cursor.stored_bytes, %d", c.StoredTotalBytes, c.StoredBytes)
 	check(c.PreparedTexts > 0, "prepared.texts", "%d: want at least 1", c.PreparedTexts)
 	check(c.DescribeMemory >= 0, "prepared.describe_memory", "%s: want 0 (off) or more", c.DescribeMemory)
 	check(c.AlertConflictsPerMinute >= 0, "alert_threshold_conflicts_per_minute", "%d: want 0 (off) or more", c.AlertConflictsPerMinute)

@@ -107,7 +107,7 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 				return true, err
 			}
 			s.srv.metrics.LocalAnswer(metrics.LocalBegin)
-			if err := s.tell(beginTag(st, sql)); err != nil {
+			if err := s.tellWeakened(st, beginTag(st, sql)); err != nil {
 				return true, err
 			}
 			break
@@ -130,8 +130,16 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 		if err := s.tell(tag); err != nil {
 			return true, err
 		}
+	case s.foldsNow(st):
+		if err := s.foldModes(st); err != nil {
+			return true, err
+		}
+	case s.state == idle && s.foldsModes(st):
+		if err := s.modesOutside(); err != nil {
+			return true, err
+		}
 	default:
-		return s.foldModes(st)
+		return false, nil
 	}
 	return true, s.ready()
 }
@@ -146,7 +154,27 @@ func (s *session) beginHeldBack(st *rewrite.Statement, sql []byte) (err error) {
 	if err := s.move(beginAnswered); err != nil {
 		return err
 	}
-	return s.tell(beginTag(st, sql))
+	return s.tellWeakened(st, beginTag(st, sql))
+}
+
+// tellWeakened tells the tag of a statement about transactions, behind the warning of a level that
+// is taken for less.
+func (s *session) tellWeakened(st *rewrite.Statement, tag []byte) error {
+	if st.Weakened {
+		return s.tell(s.warnsWeakened(), tag)
+	}
+	return s.tell(tag)
+}
+
+// warnsWeakened is the warning of a transaction that asks for SERIALIZABLE and gets REPEATABLE READ
+// (rewrite.serializable). Each is counted.
+func (s *session) warnsWeakened() []byte {
+	s.srv.metrics.Weakened()
+	const level = "client_min_messages"
+	if s.settings.Shows(level) && s.settings.Shown(level) == "error" {
+		return nil
+	}
+	return warnWeakened.AppendNotice(nil, "WARNING")
 }
 
 // beginTag repeats the word that the client has used.
@@ -157,27 +185,40 @@ func beginTag(st *rewrite.Statement, sql []byte) []byte {
 	return frameBegin
 }
 
-// foldModes answers a SET TRANSACTION whose modes go into the BEGIN that is held back: DSQL has
-// them behind BEGIN only. Of levels there is one, so that nothing but READ ONLY and READ WRITE
-// counts. Behind a savepoint they would end with the return to it, and the server is asked. done is false for any other statement.
-func (s *session) foldModes(st *rewrite.Statement) (done bool, err error) {
+// foldsModes reports a SET TRANSACTION whose modes can go into a BEGIN that is held back: DSQL has
+// them behind BEGIN only. Of levels there is one, so that nothing but READ ONLY and READ WRITE counts.
+func (s *session) foldsModes(st *rewrite.Statement) bool {
 	tx := &st.Tx
-	if s.srv.cfg.Kind != DSQL || s.state != begun || s.tx.log != nil || tx.Verb != rewrite.SetTransaction || !tx.ReadOnly && !tx.ReadWrite ||
-		tx.Isolation == rewrite.Serializable || tx.Snapshot != "" || tx.Deferrable {
-		return false, nil
-	}
+	return s.srv.cfg.Kind == DSQL && tx.Verb == rewrite.SetTransaction && (tx.ReadOnly || tx.ReadWrite) &&
+		tx.Isolation != rewrite.Serializable && tx.Snapshot == "" && !tx.Deferrable
+}
+
+// foldsNow reports whether they go there now. Behind a savepoint they would end with the return to
+// it, and the server is asked.
+func (s *session) foldsNow(st *rewrite.Statement) bool {
+	return s.state == begun && s.tx.log == nil && s.foldsModes(st)
+}
+
+// foldModes answers such a statement: what is held back is another BEGIN from now on. What was in
+// it is not lost, since a BEGIN that is held back says no mode but READ WRITE, and no level that
+// DSQL does not have anyway.
+func (s *session) foldModes(st *rewrite.Statement) (err error) {
 	text := "BEGIN READ WRITE"
-	if tx.ReadOnly {
+	if st.Tx.ReadOnly {
 		text = "BEGIN READ ONLY"
 	}
 	if s.deferredBegin, err = s.template([]byte(text), wire.NoOIDs); err != nil {
-		return true, err
+		return err
 	}
 	s.srv.metrics.LocalAnswer(metrics.LocalBegin)
-	if err := s.tell(frameSet); err != nil {
-		return true, err
-	}
-	return true, s.ready()
+	return s.tellWeakened(st, frameSet)
+}
+
+// modesOutside answers such a statement outside of a block, where it does nothing, as PostgreSQL
+// does: in a Query of its own.
+func (s *session) modesOutside() error {
+	s.srv.metrics.LocalAnswer(metrics.LocalSetting)
+	return s.tell(warnModesOutside.AppendNotice(nil, "WARNING"), frameSet)
 }
 
 var (

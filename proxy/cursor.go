@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -30,6 +31,7 @@ import (
 // something changes, so that a copy of a portal stays what it was.
 type cursor struct {
 	noScroll bool
+	hold     bool             // its rows are stored in front of the COMMIT (storing.go)
 	cs       *clientStatement // of its query
 	values   []byte           // of its Bind, in front of the result formats
 	formats  []byte           // the result formats, two bytes each; nil: text
@@ -39,10 +41,12 @@ type cursor struct {
 	seq     uint64 // as in portal, of one that is bound anew
 }
 
-// cursorRun is how far FETCH or MOVE goes; limit 0: to the end.
+// cursorRun is how far FETCH or MOVE goes; limit 0: to the end. into, where it is not nil, gets the
+// rows, and nobody is told anything. It is part of the log: each attempt fills it anew.
 type cursorRun struct {
 	move  bool
 	limit uint32
+	into  *stored.Cursor
 }
 
 // moves reports whether the rows of an answer are for nobody: they are passed by.
@@ -58,7 +62,7 @@ func (s *session) runsCursor(st *rewrite.Statement) bool {
 	case st.Cursor != nil:
 		return true
 	}
-	return st.Tag == closeAll && len(s.portals) > 0 && s.status() != 'E'
+	return st.Tag == closeAll && (len(s.portals) > 0 || len(s.stored) > 0) && s.status() != 'E'
 }
 
 // cursorQuery is a simple Query of one such statement. With nil the turn is over. What fails on
@@ -96,15 +100,15 @@ func (s *session) cursorStatement(st *rewrite.Statement) error {
 		return err
 	}
 	cs := s.newStatement(tmpl, 0)
-	if !s.inBlock() {
-		return s.declaredOutside(&cs)
+	if !s.inBlock() && !c.Hold {
+		return s.declaredInVain(&cs, errDeclareOutside)
 	}
-	return s.declare(c, &cs, noParameters)
+	return s.declare(c, &cs, noParameters, true)
 }
 
-// declaredOutside is the error of a DECLARE outside a block; the server's, where it does not
-// take the query: it looks at that first.
-func (s *session) declaredOutside(cs *clientStatement) error {
+// declaredInVain is the error of a DECLARE that cannot be; the server's, where it does not take the
+// query: it looks at that first.
+func (s *session) declaredInVain(cs *clientStatement, why *wire.Error) error {
 	if err := s.admit(cs.tmpl.plan); err != nil {
 		return err
 	}
@@ -114,22 +118,33 @@ func (s *session) declaredOutside(cs *clientStatement) error {
 	if err := s.makeAnswer(); err != nil || s.t.skip {
 		return err
 	}
-	return errDeclareOutside
+	return why
 }
 
 // noParameters is what a Bind without parameters has behind its names, in front of the result
 // formats.
 var noParameters = []byte{0, 0, 0, 0}
 
-// declare opens a cursor of a query, in a block: cs is its statement, and values are as in cursor. An error
-// is for the client; with t.skip the server's was told.
-func (s *session) declare(c *rewrite.Cursor, cs *clientStatement, values []byte) error {
-	made := &cursor{noScroll: c.NoScroll, cs: cs, values: values, changes: s.tx.changes}
+// declare opens a cursor of a query, in a block, or one WITH HOLD outside of it: cs is its statement,
+// values are as in cursor, and simple says that it came by a simple Query. An error is for the
+// client; with t.skip the server's was told. Of names that cursors in memory have the server knows
+// nothing, and all else that is wrong with a DECLARE comes first.
+func (s *session) declare(c *rewrite.Cursor, cs *clientStatement, values []byte, simple bool) error {
+	switch {
+	case s.stored[c.Name] != nil:
+		return s.declaredInVain(cs, errPortalExists([]byte(c.Name)))
+	case c.Hold && c.Scroll && s.inBlock():
+		return errHoldScrolls
+	}
+	made := &cursor{noScroll: c.NoScroll, hold: c.Hold, cs: cs, values: values, changes: s.tx.changes}
 	if err := s.bindCursor(c.Name, made); err != nil || s.t.skip || s.t.settled {
 		return err
 	}
 	if s.t.logs {
 		s.tx.log.Wrote() // a return to a savepoint closes it
+	}
+	if c.Hold && !s.inBlock() && (simple || !c.NoScroll) {
+		return s.declareStored(c, simple)
 	}
 	return s.tell(frameDeclared)
 }
@@ -200,6 +215,9 @@ func (s *session) fetchElsewhere(c *rewrite.Cursor, p portal) error {
 // in cursor). An error is for the client; with nil the frames are on their way, or the rest is
 // to be skipped.
 func (s *session) useCursor(c *rewrite.Cursor, formats []byte, describe bool) error {
+	if s.stored[c.Name] != nil {
+		return s.useStored(c, formats, describe)
+	}
 	p, err := s.openCursor(c)
 	if err != nil {
 		return err
@@ -252,7 +270,7 @@ func (s *session) runs(o *owed, run *cursorRun) {
 		return
 	}
 	o.cursor, o.masks = run, true
-	s.t.looks = s.t.looks || run.move
+	s.t.looks = s.t.looks || run.move || run.into != nil
 }
 
 // describeCursor has the server describe a cursor to the client. It needs the backend.
@@ -305,6 +323,12 @@ func (s *session) closeCursors() error {
 			return errPortalsOpen
 		}
 	}
+	if len(s.stored) > 0 && !s.t.owed.empty() { // what went before in the group may fail
+		if err := s.makeAnswer(); err != nil || s.t.skip || s.t.settled {
+			return err
+		}
+	}
+	s.dropAllStored()
 	for _, name := range slices.Sorted(maps.Keys(s.portals)) {
 		if s.portals[name].local {
 			delete(s.portals, name)
@@ -328,7 +352,9 @@ func (s *session) cursorEnd(o *owed, typ byte, frame []byte, rows int) error {
 		s.srv.suspends.Store(true)
 	}
 	s.completed(o, typ, frame)
-	s.t.owed.pop()
+	if s.t.owed.pop(); run.into != nil {
+		return nil
+	}
 	// The log compares the tag that the client gets, in the place of the server's: of rows that
 	// were passed by their number is all that a client knows.
 	verb := "FETCH "

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -90,14 +91,14 @@ func (s *session) executeDeclare(name []byte, p portal) error {
 		return errAborted
 	case p.done:
 		return errPortalDone(name)
-	case !s.inBlock():
+	case !s.inBlock() && !p.declares.cursor.Hold:
 		return errDeclareOutside
 	}
 	p.done = true
 	s.keepPortal(name, p)
 	d := p.declares
 	cs := d.cs
-	if err := s.declare(d.cursor, &cs, d.values); err != nil || s.t.skip || s.t.settled {
+	if err := s.declare(d.cursor, &cs, d.values, false); err != nil || s.t.skip || s.t.settled {
 		return err
 	}
 	s.increment()
@@ -115,7 +116,8 @@ func (s *session) executeCursor(st *rewrite.Statement, formats []byte, limit uin
 	case c.Verb == rewrite.FetchCursor && int32(limit) > 0:
 		return errFetchLimited
 	}
-	if err := s.useCursor(c, formats, false); err != nil || s.t.skip || s.t.settled {
+	stored := s.stored[c.Name] != nil
+	if err := s.useCursor(c, formats, false); err != nil || s.t.skip || s.t.settled || stored {
 		return err
 	}
 	s.increment() // as at the end of any statement: the portal is suspended
@@ -130,21 +132,24 @@ func (s *session) bindFetch(p *portal, rest []byte) error {
 	if c == nil || c.Verb != rewrite.FetchCursor {
 		return nil
 	}
-	_, formats, ok := wire.SplitBind(rest)
+	values, formats, ok := wire.SplitBind(rest)
 	if !ok {
 		return wire.ProtocolViolation("invalid message format")
 	}
 	if p.formats = bytes.Clone(formats); s.portals[c.Name].cursor == nil {
-		return nil
+		return s.mayBindFetch(c.Name, int(binary.BigEndian.Uint16(rest[len(values):])))
 	}
 	return s.inFormats(c.Name, p.formats)
 }
 
-// describeLocal answers what a statement or portal that Sluice answers returns. The rows of a
-// cursor are described by the server; where there is none, FETCH returns nothing, as PostgreSQL
+// describeLocal answers what a statement or portal that Sluice answers returns, in these formats.
+// The rows of a cursor that is stored are described here, those of another described by the server; where there is none, FETCH returns nothing, as PostgreSQL
 // says: that the name is nobody's is an error of its Execute.
-func (s *session) describeLocal(plan *rewrite.Plan) error {
+func (s *session) describeLocal(plan *rewrite.Plan, formats []byte) error {
 	c := plan.Single().Cursor
+	if c != nil && c.Verb == rewrite.FetchCursor && s.stored[c.Name] != nil {
+		return s.tell(s.stored[c.Name].Describe(formats))
+	}
 	if c == nil || c.Verb != rewrite.FetchCursor || s.portals[c.Name].cursor == nil || s.b == nil {
 		return s.tell(localDescription(plan)...)
 	}
@@ -206,6 +211,11 @@ var (
 	errCursorFormats = &wire.Error{Code: retry.StateUnsupported, Message: "this cursor can no longer be read in another format",
 		Detail: "The format of a cursor's rows is settled by the first FETCH, which must come before anything is written.",
 		Hint:   "Fetch from the cursor in one format, text or binary; and FETCH once before the transaction writes, if it is to be binary."}
+	errHoldInString = &wire.Error{Code: retry.StateUnsupported, Message: "the COMMIT of a transaction with a cursor WITH HOLD must not share a string with other statements",
+		Detail: "What is left of the cursor's rows is read in front of the COMMIT.", Hint: "Send COMMIT by itself."}
+	errHoldScrolls = &wire.Error{Code: retry.StateUnsupported, Message: "a cursor WITH HOLD that scrolls cannot be declared inside a transaction",
+		Detail: "Until the COMMIT Sluice carries it out over a portal of the protocol, which goes forward only.",
+		Hint:   "Declare it outside of the transaction, or NO SCROLL."}
 	errCursorUnread = &wire.Error{Code: retry.StateUnsupported, Message: "the query of this cursor cannot be read as it stands",
 		Hint: "Leave standard_conforming_strings on and the client's encoding at UTF8."}
 	errCursorSplit = &wire.Error{Code: retry.StateUnsupported, Message: "this cluster takes FOR UPDATE in a cursor on one table only",

@@ -14,9 +14,6 @@ func TestRefusedCursors(t *testing.T) {
 	const opened = "Q BEGIN\n< Z\nQ DECLARE c CURSOR FOR SELECT g FROM generate_series(1, 5) g\n< Z\n"
 	const one = "SELECT 1 AS one"
 	for name, test := range map[string]struct{ script, want string }{
-		"WITH HOLD":            {"Q DECLARE h CURSOR WITH HOLD FOR SELECT 1\n< Z\n", "M=WITH HOLD is not supported for cursors"},
-		"WITH HOLD, in block":  {"Q BEGIN\n< Z\nQ DECLARE h CURSOR WITH HOLD FOR SELECT 1\n< Z\n", "M=WITH HOLD is not supported for cursors"},
-		"WITH HOLD, extended":  {ext("DECLARE h NO SCROLL CURSOR WITH HOLD FOR SELECT 1") + "S\n< Z\n", "M=WITH HOLD is not supported for cursors"},
 		"SCROLL":               {"Q BEGIN\n< Z\nQ DECLARE h SCROLL CURSOR FOR SELECT 1\n< Z\n", "M=SCROLL is not supported for cursors"},
 		"BINARY":               {"Q BEGIN\n< Z\nQ DECLARE h BINARY CURSOR FOR SELECT 1\n< Z\n", "M=BINARY is not supported for cursors"},
 		"in a string":          {"Q BEGIN; DECLARE h CURSOR FOR SELECT 1\n< Z\n", "M=statements about cursors must not share a string"},

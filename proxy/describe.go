@@ -52,7 +52,7 @@ func (s *session) describe(frame []byte) error {
 		if err := s.tell(params); err != nil {
 			return err
 		}
-		return s.describeLocal(plan)
+		return s.describeLocal(plan, nil)
 	}
 	return s.describeStatement(cs)
 }
@@ -65,7 +65,9 @@ func (s *session) describePortal(name, frame []byte) error {
 	case p.local && p.plan.Single().Advisory != nil:
 		return s.tell(lockRow(p.plan.Single().Advisory, p.binary))
 	case p.local:
-		return s.describeLocal(p.plan)
+		return s.describeLocal(p.plan, p.formats)
+	case !p.open && s.stored[string(name)] != nil:
+		return s.describeStored(string(name))
 	case p.declares != nil:
 		return s.tell(wire.FrameNoData)
 	case s.b == nil, len(name) == 0 && !p.open:
@@ -95,7 +97,10 @@ func (s *session) describeInFailedBlock(cs *clientStatement) error {
 	}
 	switch cs.tmpl.plan.Kind {
 	case rewrite.Empty, rewrite.Setting, rewrite.Control:
-		return s.tell(wire.FrameNoParams, wire.FrameNoData)
+		if st := cs.tmpl.plan.Single(); st == nil || st.Told == nil {
+			return s.tell(wire.FrameNoParams, wire.FrameNoData)
+		}
+		return errAborted
 	}
 	if s.state == failed || s.b.prepared.find(cs.tmpl) == nil {
 		return errAborted

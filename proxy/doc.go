@@ -77,14 +77,15 @@
 //
 // # Where things are
 //
-//	accept      server.go, opensession.go, databases.go, schemaname.go, config.go,
+//	accept      server.go, arrivals.go, opensession.go, databases.go, schemaname.go, config.go,
 //	            memory.go, alive.go, package startup
 //	session     session.go, exchange.go, sessionend.go, state.go, turn.go, pair.go, pin.go,
 //	            dedicated.go, wait.go,
 //	            deadline.go, presence.go, cancel.go
 //	client      request.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
-//	            cursor.go, cursorextended.go,
-//	            local.go, localexecute.go, localanswer.go, schemaddl.go, alteration.go, package constraint, chunks.go,
+//	            cursor.go, cursorextended.go, storing.go, stored.go, package stored,
+//	            local.go, localexecute.go, localanswer.go, told.go, schemaddl.go, alteration.go,
+//	            package constraint, chunks.go,
 //	            control.go, strung.go, strungreply.go, parts.go, partruns.go, parttold.go, inside.go
 //	statements  prepared.go, serverstatements.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,
 //	            split.go, reading.go, purity.go, counter.go, texts.go

@@ -207,6 +207,12 @@ func (s *session) relayRest(r *stretch) error {
 	if err := s.passStretch(r); err != nil {
 		return err
 	}
+	if t.restInto != nil {
+		t.restInto.TakeRest(src.Peek(n))
+		if t.rest == 0 {
+			t.restInto = nil
+		}
+	}
 	src.Advance(n)
 	r.span, r.noted = src.Pos(), src.Pos()
 	return nil

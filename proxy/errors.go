@@ -60,6 +60,10 @@ var (
 		Detail: "More than nine tenths of GOMEMLIMIT are in use.",
 		Hint:   "Retry; if it stays so, give the process more memory or lower prepared.total_bytes and retry.log_total_bytes."}
 	warnNoTransaction = &wire.Error{Code: "25P01", Message: "SET LOCAL can only be used in transaction blocks"}
+	warnWeakened      = &wire.Error{Code: "01000", Message: "SERIALIZABLE is taken for REPEATABLE READ",
+		Detail: "Two transactions of which each reads what the other writes may both commit (write skew).",
+		Hint:   "Lock FOR UPDATE what a decision rests on. rewrite.serializable: refuse has such transactions refused."}
+	warnModesOutside  = &wire.Error{Code: "25P01", Message: "SET TRANSACTION can only be used in transaction blocks"}
 	warnInTransaction = &wire.Error{Code: "25001", Message: "there is already a transaction in progress"}
 )
 
@@ -198,5 +202,12 @@ func errMessageTooLong(n, limit int) *wire.Error {
 
 // errSettingRefused refuses a startup with a setting that the cluster does not take.
 func errSettingRefused(name string) *wire.Error {
-	return &wire.Error{Fatal: true, Code: "0A000", Message: fmt.Sprintf("setting configuration parameter %q not supported", name)}
+	e := &wire.Error{Fatal: true, Code: "0A000", Message: fmt.Sprintf("setting configuration parameter %q not supported", name)}
+	switch name {
+	case "default_transaction_read_only":
+		e.Hint = "Begin the transactions that only read by BEGIN READ ONLY."
+	case "default_transaction_isolation":
+		e.Hint = "Transactions are REPEATABLE READ: leave it out, or give that level or a weaker one."
+	}
+	return e
 }

@@ -324,8 +324,12 @@ func (s *session) execute(frame []byte) error {
 		return s.executeLocal(name, p, binary.BigEndian.Uint32(rest))
 	case p.declares != nil:
 		return s.executeDeclare(name, p)
+	case !p.open && s.stored[string(name)] != nil:
+		return s.executeStored(string(name), frame)
 	case s.b == nil, len(name) == 0 && !p.open: // a backend may have one left of ours
 		return errNoPortal(name)
+	case p.done:
+		return s.executeAgain(name, p.plan.Single())
 	}
 	if p.plan == nil {
 		p.plan = functionPlan // a cursor made in SQL
@@ -333,11 +337,24 @@ func (s *session) execute(frame []byte) error {
 	if err := s.readyFor(p.plan); err != nil {
 		return err
 	}
+	if err := s.answersInPlace(name, &p); err != nil {
+		return err
+	}
+	if done, err := s.storeRest(p.plan); done || err != nil {
+		return err
+	}
+	return s.executeThere(p, frame)
+}
+
+// executeThere has the server run a portal, which frame executes; the backend is lent. Behind what
+// moves the session elsewhere the answer is awaited (execute).
+func (s *session) executeThere(p portal, frame []byte) error {
 	s.notePortal(p)
 	// The entry is owed before the frame is added, as everywhere: an answer may come as
 	// soon as a buffer is full.
 	o := s.pushRun(wire.Execute, p.plan)
 	o.split, o.text, o.bound, o.kept = p.split, p.text, s.boundAlone(&p), p.kept
+	p.told = o.told.limited(binary.BigEndian.Uint32(frame[len(frame)-4:]))
 	s.noteExecute(&p, o.bound, frame)
 	revives := s.b.status == 'E' && s.endsFailed(p.plan)
 	s.add(frame)
@@ -349,8 +366,13 @@ func (s *session) execute(frame []byte) error {
 	if !revives && !deallocatesAll(p.plan) {
 		return nil
 	}
-	// Statements that the client prepares next must not be forgotten with the rest, nor
-	// refused for a failure that is over.
+	return s.awaitExecuted(&p, revives)
+}
+
+// awaitExecuted has the server answer an Execute behind which the session must know how things
+// stand: statements that the client prepares next must not be forgotten with the rest, nor refused
+// for a failure that is over. revives: the statement ends a failed block, in whole or in part.
+func (s *session) awaitExecuted(p *portal, revives bool) error {
 	if err := s.makeAnswer(); err != nil || !revives || s.t.skip {
 		return err
 	}
@@ -374,7 +396,7 @@ func (s *session) noteExecute(p *portal, bound *boundDelete, frame []byte) {
 		t.rereads = t.rereads || plan.Rereads()
 	}
 	s.countExecute(plan)
-	s.logFrame(wire.Execute, logEntry{plan: plan, bound: bound, commits: t.outcome.mayCommit(), kept: p.kept, cursor: p.run}, frame[wire.HeaderLen:])
+	s.logFrame(wire.Execute, logEntry{plan: plan, bound: bound, commits: t.outcome.mayCommit(), kept: p.kept, cursor: p.run, told: p.told}, frame[wire.HeaderLen:])
 	st := plan.Single()
 	if st == nil {
 		return

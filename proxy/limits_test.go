@@ -30,6 +30,48 @@ func TestMaxClients(t *testing.T) {
 	dialRaw(t, s.addr)
 }
 
+// Connections that say nothing keep nobody out: who comes when all places are theirs takes that of the
+// oldest. A session never gives way, nor does a startup that has only begun.
+func TestSilentConnections(t *testing.T) {
+	t.Parallel()
+	log := new(logged)
+	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) { c.MaxClients = 20 }), func(s *setup) { s.log = log })
+	in := dialRaw(t, s.addr)
+	silent := func() (all []net.Conn) {
+		for range 20 + proxy.SpareConns {
+			conn := dialTCP(t, s.addr)
+			t.Cleanup(func() { conn.Close() })
+			all = append(all, conn)
+		}
+		return all
+	}
+	first := silent()
+	waitFor(t, "those beyond to be refused", func() bool { return s.count(t, "dsql_startups_refused_total", "too_many_clients") >= 1 })
+	time.Sleep(300 * time.Millisecond) // longer than a place is kept in any case
+	for range 19 {
+		dialRaw(t, s.addr)
+	}
+	if _, err := pgconn.Connect(t.Context(), "postgres://postgres@"+s.addr+"/postgres?sslmode=disable"); code(err) != "53300" {
+		t.Errorf("one too many was told %v, want 53300", err)
+	}
+	if got := in.say(t, "Q SELECT 1\n< Z\n"); !strings.Contains(got, "C SELECT 1") {
+		t.Errorf("who was in got\n%s", got)
+	}
+	gone := 0
+	for _, conn := range first {
+		conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+		if _, err := conn.Read(make([]byte, 1)); err != nil && !isDeadline(err) {
+			gone++
+		}
+	}
+	if gone < 20 || gone > 22 { // one was refused as it came
+		t.Errorf("%d silent connections gave way to 20 newcomers", gone)
+	}
+	if got := log.with("connections turned away"); len(got) != 1 {
+		t.Errorf("the log has %q", got)
+	}
+}
+
 // Clients that say nothing are sent away when they were told to speak.
 func TestClientTimeouts(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
@@ -48,7 +49,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 		switch {
 		case st == nil && plan.Substitutable():
 			return s.stringLocally(plan)
-		case st == nil || plan.Kind == rewrite.Read && st.Show == "" && st.Tag == "" || plan.Kind == rewrite.DDL && !s.carriesOut(st):
+		case st == nil || plan.Kind == rewrite.Read && st.Show == "" && (st.Tag == "" || st.Checked) || plan.Kind == rewrite.DDL && !s.carriesOut(st):
 			return false, nil
 		case !s.localStatement(st):
 			return s.resetLocally(plan)
@@ -66,7 +67,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 // is decided at its Bind or Describe (localNow).
 func (s *session) maybeLocal(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	return st != nil && (s.holdsBegin(st) || plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" || st.Database != nil || st.Alters() || st.Cursor != nil)
+	return st != nil && (s.holdsBegin(st) || s.foldsModes(st) || plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" && !st.Checked || st.Database != nil || st.Alters() || st.Cursor != nil)
 }
 
 // carriesOut reports whether a statement of DDL is one that Sluice carries out by statements
@@ -89,9 +90,11 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 	}
 	switch {
 	case st.Tag != "", st.Database != nil, st.Cursor != nil:
-		return true
+		return !st.Checked
 	case st.Alters():
 		return s.altersAlone() || s.altersOutside(st)
+	case s.foldsModes(st):
+		return s.foldsNow(st)
 	case s.holdsBegin(st):
 		return s.state == idle && !s.t.touched
 	case st.Show != "":
@@ -186,6 +189,9 @@ func (s *session) runLocal(st *rewrite.Statement, describe, several bool) error 
 		return errPortalsOpen
 	}
 	frames, err := s.perform(st, describe, several)
+	if err != nil && describe {
+		return cmp.Or(s.describeFailed(st), err)
+	}
 	if err != nil {
 		return err
 	}
@@ -204,18 +210,8 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 		}
 	case st.Tag != "":
 		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
-		if st.Tag == "DISCARD SEQUENCES" {
-			s.discardedSequences(false)
-			if s.void && s.state == inTransaction && s.b.status == 'I' {
-				s.leaveKept()
-				if err := s.move(settledIdle); err != nil {
-					return nil, err
-				}
-			}
-		}
-		frames = s.noticesOf(st)
-		if st.Void != "" {
-			frames = [][]byte{dataRow("")}
+		if frames, err = s.performTag(st, several); err != nil {
+			return nil, err
 		}
 	case st.Show != "":
 		s.srv.metrics.LocalAnswer(metrics.LocalShow)
@@ -227,24 +223,73 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 			return nil, err
 		}
 	default:
-		if err := s.discardFails(st); err != nil {
+		if frames, err = s.performChanges(st, several); err != nil {
 			return nil, err
-		}
-		s.srv.metrics.LocalAnswer(metrics.LocalSetting)
-		for i := range st.Changes {
-			frame, err := s.change(&st.Changes[i], several)
-			if err != nil {
-				return nil, err
-			}
-			if frame != nil {
-				frames = append(frames, frame)
-			}
 		}
 	}
 	if row := rowOf(st); row != nil && describe {
 		frames = append([][]byte{row}, frames...)
 	}
 	return append(frames, wire.AppendCommand(nil, localTag(st))), nil
+}
+
+// performTag does a statement that a rule has answered, and returns what goes in front of its tag.
+func (s *session) performTag(st *rewrite.Statement, several bool) (frames [][]byte, err error) {
+	if err := s.resetHere(st.Tag); err != nil {
+		return nil, err
+	}
+	frames = s.noticesOf(st)
+	outside := st.OfBlock && !several && !s.inBlock() // where it has no effect
+	switch {
+	case st.Void != "":
+		frames = [][]byte{dataRow("")}
+	case outside:
+		frames = append(frames, warnModesOutside.AppendNotice(nil, "WARNING"))
+	case st.Weakened:
+		frames = append(frames, s.warnsWeakened())
+	}
+	return frames, nil
+}
+
+// performChanges makes a statement's changes of settings, and returns warnings, or the row that
+// set_config answers with: the values as they are behind each change.
+func (s *session) performChanges(st *rewrite.Statement, several bool) (frames [][]byte, err error) {
+	if err := s.discardFails(st); err != nil {
+		return nil, err
+	}
+	s.srv.metrics.LocalAnswer(metrics.LocalSetting)
+	var values []string
+	for i := range st.Changes {
+		frame, err := s.change(&st.Changes[i], several || st.Told != nil)
+		switch {
+		case err != nil:
+			return nil, err
+		case st.Told != nil:
+			values = append(values, s.settings.Shown(st.Changes[i].Name))
+		case frame != nil:
+			frames = append(frames, frame)
+		}
+	}
+	if st.Told != nil {
+		frames = [][]byte{dataRow(values...)}
+	}
+	return frames, nil
+}
+
+// resetHere is told of a statement of that tag that is answered: what of the session it frees here.
+// An error is a bug.
+func (s *session) resetHere(tag string) error {
+	switch tag {
+	case closeAll:
+		s.dropAllStored()
+	case "DISCARD SEQUENCES":
+		s.discardedSequences(false)
+		if s.void && s.state == inTransaction && s.b.status == 'I' {
+			s.leaveKept()
+			return s.move(settledIdle)
+		}
+	}
+	return nil
 }
 
 // carryOut carries out a statement of DDL, or about an advisory lock, and returns what goes in
@@ -286,6 +331,7 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 		s.discardedSequences(false)
 		s.forgetStatements()
 		s.closePortals()
+		s.dropAllStored()
 		switch {
 		case s.b == nil:
 		case s.t.touched: // it leaves its backend at the turn's end

@@ -21,7 +21,7 @@ func localTag(st *rewrite.Statement) string {
 		return databaseVerb(st.Database)
 	case st.Alters():
 		return "ALTER TABLE"
-	case st.Column != "":
+	case st.Column != "", st.Told != nil:
 		return "SELECT 1"
 	case st.Show != "":
 		return "SHOW"
@@ -87,11 +87,17 @@ func rowOf(st *rewrite.Statement) []byte {
 	case st.Advisory != nil:
 		return lockRow(st.Advisory, false)
 	case st.Void != "":
-		return columnDescription(st.Void, void, 4)
+		return columnDescription(void, 4, st.Void)
 	case st.Column != "":
-		return columnDescription(st.Column, text, -1)
+		return columnDescription(text, -1, st.Column)
 	case st.Show != "":
-		return columnDescription(st.Show, text, -1)
+		return columnDescription(text, -1, st.Show)
+	case st.Told != nil:
+		var names []string
+		for i := range st.Told {
+			names = append(names, st.Told[i].Column)
+		}
+		return columnDescription(text, -1, names...)
 	}
 	return nil
 }
@@ -105,22 +111,36 @@ func localDescription(plan *rewrite.Plan) [][]byte {
 	return [][]byte{wire.FrameNoData}
 }
 
-// columnDescription is the RowDescription of one column of a type, by its OID and size. The
-// column is of no table, has no type modifier, and comes as text.
-func columnDescription(name string, typ uint32, size int16) []byte {
-	b := wire.AppendHeader(nil, wire.RowDescription, 2+len(name)+1+18)
-	b = append(b, 0, 1)
-	b = append(b, name...)
-	b = append(b, 0, 0, 0, 0, 0, 0, 0)
-	b = binary.BigEndian.AppendUint32(b, typ)
-	b = binary.BigEndian.AppendUint16(b, uint16(size))
-	return append(b, 0xff, 0xff, 0xff, 0xff, 0, 0)
+// columnDescription is the RowDescription of columns of a type, by its OID and size. The
+// columns are of no table, have no type modifier, and come as text.
+func columnDescription(typ uint32, size int16, names ...string) []byte {
+	n := 2
+	for _, name := range names {
+		n += len(name) + 1 + columnSize
+	}
+	b := wire.AppendHeader(nil, wire.RowDescription, n)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(names)))
+	for _, name := range names {
+		b = append(b, name...)
+		b = append(b, 0, 0, 0, 0, 0, 0, 0)
+		b = binary.BigEndian.AppendUint32(b, typ)
+		b = binary.BigEndian.AppendUint16(b, uint16(size))
+		b = append(b, 0xff, 0xff, 0xff, 0xff, 0, 0)
+	}
+	return b
 }
 
-// dataRow is a DataRow with one value as text, which is not NULL.
-func dataRow(value string) []byte {
-	b := wire.AppendHeader(nil, wire.DataRow, 2+4+len(value))
-	b = append(b, 0, 1)
-	b = binary.BigEndian.AppendUint32(b, uint32(len(value)))
-	return append(b, value...)
+// dataRow is a DataRow of values as text, none of which is NULL.
+func dataRow(values ...string) []byte {
+	n := 2
+	for _, value := range values {
+		n += 4 + len(value)
+	}
+	b := wire.AppendHeader(nil, wire.DataRow, n)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(values)))
+	for _, value := range values {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(value)))
+		b = append(b, value...)
+	}
+	return b
 }

@@ -106,7 +106,7 @@ func (s *session) executeAgain(name []byte, st *rewrite.Statement) error {
 		return s.tell(wire.AppendCommand(nil, "FETCH 0"))
 	case st.Show != "" && st.Column == "":
 		return s.tell(wire.AppendCommand(nil, "SHOW"))
-	case st.Column != "" || st.Void != "" || st.Advisory != nil:
+	case st.Column != "" || st.Void != "" || st.Told != nil || st.Advisory != nil:
 		return s.tell(wire.AppendCommand(nil, "SELECT 0"))
 	}
 	return errPortalDone(name)
@@ -118,6 +118,8 @@ func (s *session) executeControl(st *rewrite.Statement, sql string) error {
 	switch {
 	case s.state == idle && s.holdsBegin(st):
 		return s.beginHeldBack(st, []byte(sql))
+	case s.foldsNow(st):
+		return s.foldModes(st)
 	case s.state != failed:
 		return errNoPortal(nil)
 	case st.Tx.Verb == rewrite.RollbackTo:

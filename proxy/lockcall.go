@@ -12,7 +12,8 @@ import (
 // Statements about advisory locks as the protocol has them: the types and values of their
 // parameters, and their answers, which have one column of type void or boolean.
 
-// lockMoment is for how long a statement waits for a promise that goes in front of it.
+// lockMoment is until when a statement waits for a promise that goes in front of it. It is refused
+// behind that, and the session keeps its locks.
 func lockMoment() time.Time { return time.Now().Add(lockEnd) }
 
 // lockParams is the ParameterDescription of a statement, which the server would give: a client that
@@ -55,9 +56,9 @@ func (p *portal) bindLock(a *rewrite.Advisory, oids string, statement, rest []by
 // says in which form the answer comes.
 func lockRow(a *rewrite.Advisory, binaryForm bool) []byte {
 	const void, boolean = 2278, 16
-	row := columnDescription(a.Column, void, 4)
+	row := columnDescription(void, 4, a.Column)
 	if a.Verb == rewrite.TryAdvisory || a.Verb == rewrite.UnlockAdvisory {
-		row = columnDescription(a.Column, boolean, 1)
+		row = columnDescription(boolean, 1, a.Column)
 	}
 	if binaryForm {
 		row[len(row)-1] = 1

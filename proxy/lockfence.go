@@ -42,10 +42,12 @@ var (
 		Detail: "The cluster takes the frames of a request for several transactions, and a write could not be checked against the lock.", Hint: "Write between BEGIN and COMMIT."}
 )
 
-// holdsLocks reports whether the session holds advisory locks.
+// holdsLocks reports whether the session holds advisory locks, as its client believes: one that is
+// given up in the middle of DDL, and is still there, is none.
 func (s *session) holdsLocks() bool { return s.advisory != nil && len(s.advisory.times) > 0 }
 
-// locksLost reports whether one of them is another's.
+// locksLost reports whether one of them is another's: the goroutine that renews them has found so,
+// or a fence.
 func (s *session) locksLost() bool { return s.advisory != nil && s.advisory.lost.Load() }
 
 // locksDDL reports whether a transaction is open that has DDL, under a lock.
@@ -151,7 +153,8 @@ func (s *session) fenced(plan *rewrite.Plan) error {
 	return nil
 }
 
-// fencePlan is that of the fence, which is nothing to the outcome of the client's transaction.
+// fencePlan is that of the fence, which is nothing to the outcome of the client's transaction: it
+// changes no row, and stands in front of what does.
 var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 
 // sendFence sends one query of the fence, by a portal with a name: the unnamed one may be the

@@ -25,7 +25,8 @@ import (
 // should, or by a fence that fails (lockfence.go). Then all is over: the client is told, and its
 // session ends, since in PostgreSQL a lock is lost only with its connection.
 
-// sessionLocks are the advisory locks of a session that has asked for one.
+// sessionLocks are the advisory locks of a session that has asked for one. They are the session's
+// until it ends, and the goroutine's only while there is a row to renew.
 type sessionLocks struct {
 	srv *Server
 	// lost: one of the locks is another's. The session ends.
@@ -115,7 +116,8 @@ func (l *sessionLocks) renewals(ctx context.Context) {
 	}
 }
 
-// renew renews all locks once.
+// renew renews all locks once, with the lease that is to be promised now. With nil the rows are the
+// session's, or are known not to be (lost).
 func (l *sessionLocks) renew(ctx context.Context) error {
 	l.renewing.Lock()
 	defer l.renewing.Unlock()
@@ -208,7 +210,8 @@ func (l *sessionLocks) lose() {
 	l.loseLocked()
 }
 
-// loseLocked is lose for whoever has mu.
+// loseLocked is lose for whoever has mu. It is counted and logged once a session, however many of
+// its locks are gone.
 func (l *sessionLocks) loseLocked() {
 	if !l.lost.Swap(true) {
 		l.srv.metrics.AdvisoryLock(metrics.LockLost)

@@ -165,7 +165,8 @@ func lockError(err error) error {
 	return errNoBackend(err)
 }
 
-// lockWait is an attempt to have a lock.
+// lockWait is an attempt to have a lock, from the client's statement to its answer. It does not know
+// its session, so that nothing of it is touched while others look for its client.
 type lockWait struct {
 	srv         *Server
 	name, owner string
@@ -223,7 +224,8 @@ func (w *lockWait) run(ctx context.Context) (h advisory.Holder, ok bool, err err
 	}
 }
 
-// jittered is a pause that varies by a quarter, so that those who wait do not ask at once.
+// jittered is a pause that varies by a quarter, so that those who wait do not ask at once, and a
+// lock that was given up does not have all of them fight for its row.
 func jittered(d time.Duration) time.Duration { return d*3/4 + rand.N(d/2+1) }
 
 // giveUp leaves a lock to others that may have been taken all the same, where the answer to that was
@@ -260,7 +262,7 @@ func (s *session) unlock(name string) (ok bool, notices [][]byte) {
 	return true, nil
 }
 
-// warnNotOwned is PostgreSQL's warning.
+// warnNotOwned is PostgreSQL's warning, word for word: it stands in front of the answer false.
 var warnNotOwned = &wire.Error{Code: "01000", Message: "you don't own a lock of type ExclusiveLock"}
 
 // unlockAll gives all locks up, however often they were taken.

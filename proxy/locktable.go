@@ -48,7 +48,8 @@ type lockTable struct {
 // all are forgotten, and whoever waits for one begins to count anew.
 const mostWatched = 10_000
 
-// newLockTable is the table by those terms.
+// newLockTable is the table by those terms. Without a clock it is Go's, which stands still while a
+// machine sleeps: for tests.
 func newLockTable(terms advisory.Terms, clock func() time.Duration) *lockTable {
 	if clock == nil {
 		began := time.Now()
@@ -126,7 +127,8 @@ func (srv *Server) askLocks(ctx context.Context, sql string, row func(columns []
 	return "", &notAskedError{err}
 }
 
-// notAskedError says that a statement was not sent, since there was no backend for it.
+// notAskedError says that a statement was not sent, since there was no backend for it: whoever asked
+// knows that nothing has changed.
 type notAskedError struct{ err error }
 
 // Error is for the log.
@@ -205,7 +207,8 @@ func (srv *Server) makeLockTable(ctx context.Context) (err error) {
 	return nil
 }
 
-// errNoLockTable is told where the table is not there and cannot be made.
+// errNoLockTable is told where the table is not there and cannot be made: with the statements to have
+// somebody else send, since clusters let few roles make a schema.
 func errNoLockTable(why *refusedError) *wire.Error {
 	return &wire.Error{Code: why.code, Message: "the table of advisory locks, " + advisory.Table + ", is not there and cannot be made", Detail: why.Error(),
 		Hint: "Have a role that may do so send: " + strings.Join(advisory.Make, "; ") + ". The role that Sluice connects as needs USAGE of the schema, and SELECT, INSERT, UPDATE and DELETE."}
@@ -282,10 +285,13 @@ func (srv *Server) releaseLocks(ctx context.Context, held []advisory.Holder) {
 	srv.log.Warn("advisory locks are not released, and their leases run out", "locks", len(held), "error", err)
 }
 
-// newOwner is an owner that nobody else is, and no other lock of the same session.
+// newOwner is an owner that nobody else is, and no other lock of the same session: by it a row is
+// known for the one that was just made, and an old holder's fence fails even where somebody has
+// deleted the row by hand, and its epochs began anew.
 func newOwner() string { return rand.Text() }
 
-// sleep waits for a time, or for the end of ctx, whose cause it returns.
+// sleep waits for a time, or for the end of ctx, whose cause it returns: a cancel, a timeout, the
+// client's end, or the end of the session's locks.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -297,7 +303,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// countedRows is the number in the tag of an UPDATE; -1 for any other tag.
+// countedRows is the number in the tag of an UPDATE; -1 for any other tag, which is then not the
+// number of locks either.
 func countedRows(tag string) int {
 	count, ok := strings.CutPrefix(tag, "UPDATE ")
 	if n, err := strconv.Atoi(count); ok && err == nil {

@@ -127,5 +127,6 @@ func (o *owed) position(n int) (mapped int, ok bool) {
 	default:
 		n = split.Position(n)
 	}
-	return plan.Position(n) + o.shift, true
+	n = plan.Position(n)
+	return n + o.shift, !plan.OfOurs(n)
 }

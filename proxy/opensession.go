@@ -30,28 +30,17 @@ const (
 	protocol32  = 3<<16 | 2
 )
 
-// spareStartups bounds, together with listen.max_clients, connections that have not said
-// who they are: a cancel must get through when all clients are in. Connections beyond that
-// are closed without a word.
-const spareStartups = 100
-
 // admitClient runs a client's startup. It returns nil when the connection has been dealt
 // with, and closed: a cancel, a refusal, a client that left. Else the client has been told
 // that it may send queries, and the session is on the Server's books: the caller runs it.
-func (srv *Server) admitClient(raw rawconn.Conn) (*session, *startup.Client) {
-	if n := srv.starting.Add(1); n > int64(srv.cfg.MaxClients+spareStartups) {
-		srv.starting.Add(-1)
-		srv.metrics.StartupRefused(metrics.RefusedClients)
-		raw.Close()
-		return nil, nil
-	}
-	defer srv.starting.Add(-1)
+func (srv *Server) admitClient(in *arrival, raw rawconn.Conn) (*session, *startup.Client) {
 	// Close ends a startup too. Once this function has returned, interrupt wakes the
 	// session instead.
 	defer context.AfterFunc(srv.ctx, func() { raw.Close() })()
 	// A client whose startup fails in Run has been told why by Run, one that openSession
 	// refuses is told here.
 	h, err := srv.startup.Run(raw)
+	srv.arrivals.started(in)
 	switch {
 	case err != nil:
 		srv.metrics.StartupRefused(refusedReason(err))
@@ -270,6 +259,9 @@ func (s *session) takeStartup(params map[string]string) error {
 		case settings.Kept, settings.Ignored:
 			made.Kept[name] = value
 		case settings.Foreign:
+			if name == "default_transaction_isolation" && s.srv.hasLevel(value) {
+				continue
+			}
 			s.srv.metrics.Refused(metrics.FeatureSetting)
 			return errSettingRefused(name)
 		}
@@ -288,6 +280,14 @@ func (s *session) takeStartup(params map[string]string) error {
 		}
 	}
 	return s.settings.Start(base)
+}
+
+// hasLevel reports whether a level, given at the startup, is one that all transactions have, or
+// more: its SET would be answered too. One that is taken for less is refused, since nobody would be
+// warned of it.
+func (srv *Server) hasLevel(level string) bool {
+	st := srv.planner.Plan([]byte("SET default_transaction_isolation TO " + settings.QuoteLiteral(level))).Single()
+	return st != nil && st.Tag != "" && !st.Weakened
 }
 
 // asReported is a value of the client's as a server would report it. DateStyle is the one

@@ -45,6 +45,7 @@ type owed struct {
 	kept       *keptAnswer      // E, Q: where the answer is kept; nil: it is not
 	cursor     *cursorRun       // E: of a cursor, whose FETCH or MOVE is answered; else nil
 	fence      bool             // E: it checks the session's advisory locks
+	told       *told            // D, E: what the client gets in the answer's place; else nil
 	// bytes of a synthetic answer or a forced error.
 	bytes []byte
 }

@@ -19,10 +19,10 @@ func (s *session) stepsOutside(st *rewrite.Statement) bool {
 }
 
 // holdsBegin reports a BEGIN that is held back also where it comes by the extended protocol, so
-// that what stands behind it in its group may still be run outside of the block: JDBC puts BEGIN
-// in front of the first statement.
+// that what stands behind it in its group may still be run outside of the block, and the modes of
+// a SET TRANSACTION may go into it: JDBC puts BEGIN in front of the first statement.
 func (s *session) holdsBegin(st *rewrite.Statement) bool {
-	return s.commitsParts() && st.Tx.DeferrableBegin()
+	return s.srv.cfg.Kind == DSQL && !s.dedicated && st.Tx.DeferrableBegin()
 }
 
 // altersOutside is stepsOutside for a portal: it is run at the Sync, with nothing else in its

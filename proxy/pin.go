@@ -30,14 +30,14 @@ func (s *session) pin(plan *rewrite.Plan) error {
 	undone := len(plan.Statements) == 1 && nothing && (why != rewrite.PinPrepare || s.t.ended)
 	// A text of several statements may have left something even where one of them fails.
 	if s.pinned {
-		s.t.pinnedByTurn, s.t.unreadPin = s.t.pinnedByTurn && undone, false
+		s.t.pinnedByTurn, s.t.unreadPin, s.t.freshPin = s.t.pinnedByTurn && undone, false, false
 		return nil
 	}
 	if !s.srv.takePin() {
 		return errTooManyPins(s.srv.cfg.MaxPins, pinNames[why])
 	}
 	s.pinned = true
-	s.t.pinnedByTurn, s.t.unreadPin = undone, why == rewrite.PinUnparsed
+	s.t.pinnedByTurn, s.t.unreadPin, s.t.freshPin = undone, why == rewrite.PinUnparsed, len(plan.Statements) == 1
 	s.srv.metrics.Pinned(pinNames[why])
 	s.srv.log.Info("session keeps its backend", append(s.logAttrs(), "reason", pinNames[why])...)
 	return nil
@@ -58,6 +58,22 @@ func (srv *Server) takePin() bool {
 // that took it fails.
 var leavesNothing = map[rewrite.Pin]bool{rewrite.PinPrepare: true, rewrite.PinListen: true,
 	rewrite.PinHoldCursor: true, rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinRole: true}
+
+// unpinRefused takes the pin of a statement back that DSQL has refused as it stands (0A000): it has
+// not run, whatever it would have left. That holds also for those that leavesNothing lacks: DO, CALL
+// and LOAD, which leave something where they fail in the middle. In a block the backend stays until
+// the block ends, and then goes back. head is what the error answers.
+func (s *session) unpinRefused(head *owed, payload []byte) {
+	plan := head.plan
+	if plan == nil && head.tmpl != nil {
+		plan = head.tmpl.plan
+	}
+	if !s.t.freshPin || !s.pinned || s.srv.cfg.Kind != DSQL || plan == nil || plan.Pin == rewrite.NoPin || string(retry.Field(payload, 'C')) != retry.StateUnsupported {
+		return
+	}
+	s.pinned, s.t.pinnedByTurn, s.t.freshPin = false, false, false
+	s.srv.pinned.Add(-1)
+}
 
 // pinsAlone reports whether the statement at hand, which is a text's only one, is what has the
 // session keep its backend from now on, and leaves nothing there where it fails. A change of the

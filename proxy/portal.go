@@ -15,7 +15,7 @@ type portal struct {
 	plan  *rewrite.Plan
 	local bool
 	open  bool
-	done  bool             // a local one that has run
+	done  bool             // one that has run, where its answer is Sluice's
 	split *rewrite.Split   // the form that it was bound in
 	stmt  *clientStatement // that it was bound to; nil: no client can bind that again
 	seq   uint64           // in the transaction
@@ -30,6 +30,7 @@ type portal struct {
 	formats  []byte     // of FETCH: in which its rows are to come
 	key      []int64    // of an advisory lock that a local one is about; nil: NULL
 	binary   bool       // its answer is to come so
+	told     *told      // of a copy that is about to be run: as in owed
 }
 
 // openPortals are those of the current transaction that need more than forwarding. The
@@ -57,6 +58,8 @@ func (s *session) setPortal(name []byte, p portal) error {
 		return nil
 	}
 	switch old := s.portals[string(name)]; {
+	case s.stored[string(name)] != nil:
+		return errPortalExists(name)
 	case old.open && (old.local || p.local): // else the server sees both
 		return errPortalExists(name)
 	case old.open && (old.cursor != nil || p.cursor != nil):
@@ -147,6 +150,9 @@ func (s *session) closeNamed(frame []byte) error {
 		return nil
 	}
 	p := s.portalOf(name)
+	if !p.open && s.stored[string(name)] != nil {
+		return s.closeStored(string(name))
+	}
 	if len(name) == 0 {
 		s.portal = portal{}
 	} else {

@@ -108,6 +108,9 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 	if done, err := s.inParts(q.plan, sql); done || err != nil {
 		return done, err
 	}
+	if done, err := s.storeRest(q.plan); done || err != nil {
+		return done, err
+	}
 	if done, err := s.answerLocally(q.plan, sql); done || err != nil {
 		return done, err
 	}
@@ -122,6 +125,9 @@ func (s *session) queryRefused(q *simple) error {
 	if s.status() != 'E' { // else the server says what a failed block says
 		if err = refusal(q.plan); err == nil {
 			err = s.notAsked(q.plan)
+		}
+		if err == nil && s.locksOutside(q.plan) {
+			err = errLockOutside
 		}
 		if err == nil && q.frame == nil {
 			err = s.mapsUnread()

@@ -82,6 +82,7 @@ type logEntry struct {
 	answered  *answeredHere    // Q: some of what it asks for is answered here; else nil
 	kept      *keptAnswer      // Q, B: what its client was answered; nil: that is not kept
 	cursor    *cursorRun       // E: of a cursor; else nil
+	told      *told            // E: what its client gets in the place of the answer; else nil
 	silent    bool             // B, E, C: of a cursor, or of a fence: its answer is for nobody
 	fence     bool             // B: of a fence; E: it checks the session's advisory locks
 	// commits: once it is sent, the turn may have committed.
@@ -143,6 +144,7 @@ func (s *session) optOut(asked bool) {
 // be waiting for that. committed says that the client was told so, which pays into the
 // budget.
 func (s *session) endTransaction(committed bool) {
+	s.storedSettled(committed)
 	s.mapped.called = false
 	s.tx.pass.Release()
 	if s.tx.log == nil {

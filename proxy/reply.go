@@ -57,6 +57,9 @@ var answers = func() (table [128][128]answer) {
 // session's end; the verdict counts without one.
 func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 	t := s.t
+	if !wire.Sound(frame, len(frame) == total) {
+		return swallow, s.malformed(typ, total)
+	}
 	switch typ {
 	case wire.ParameterStatus, wire.NoticeResponse, wire.NotificationResponse:
 		v := s.unasked(typ, frame)
@@ -73,6 +76,9 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 		return swallow, s.desync(typ)
 	}
 	if t.looks {
+		if s.storedReply(typ, frame, total) {
+			return swallow, nil
+		}
 		if done, err := s.maskedReply(typ, frame, total); done || err != nil {
 			return swallow, err
 		}
@@ -93,6 +99,9 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 	o, v, rows := t.owed.first(), pass, t.rows
 	if t.rows = 0; o.swallow {
 		v = swallow
+	}
+	if o.told != nil && (a == describes || a == completes) {
+		return swallow, s.toldReply(o, a, typ, frame)
 	}
 	switch a {
 	case unexpected:
@@ -154,7 +163,7 @@ func (s *session) unasked(typ byte, frame []byte) verdict {
 		}
 		return pass
 	}
-	if hidden || !s.t.owed.empty() && s.t.owed.first().swallow {
+	if hidden || !s.t.owed.empty() && (s.t.owed.first().swallow || typ == wire.NoticeResponse && s.t.owed.first().warnsOfSet(frame)) {
 		return swallow
 	}
 	return pass
@@ -176,14 +185,21 @@ func (s *session) desync(typ byte) error {
 	return &lostError{err: fmt.Errorf("unexpected frame %q", typ)}
 }
 
+// malformed is desync for a frame that lacks a part of what its type has.
+func (s *session) malformed(typ byte, total int) error {
+	s.srv.log.Error("backend sent a malformed frame", append(s.logAttrs(), "frame", string(rune(typ)), "bytes", total)...)
+	return &lostError{err: malformed(typ, total)}
+}
+
+func malformed(typ byte, total int) error {
+	return fmt.Errorf("frame %q of %d bytes: %w", typ, total, wire.ErrMalformed)
+}
+
 // replyReady is a ReadyForQuery: the turn has settled, unless the answers are for a replay
 // (relayed takes settled back then). Where there is something to tell of parameters, they
 // are told here, in front of the frame, and so the settings that the turn has staged are
 // settled here too; else settle does that.
 func (s *session) replyReady(frame []byte) error {
-	if len(frame) != wire.HeaderLen+1 {
-		return &lostError{err: wire.ErrMalformed}
-	}
 	s.t.owed.pop()
 	s.b.status, s.b.group = frame[wire.HeaderLen], false
 	s.t.outcome.ready(s.b.status)
@@ -287,6 +303,7 @@ func (s *session) ended(o *owed, tag []byte) {
 	}
 	if did == commits {
 		s.schemaCommitted()
+		s.storedSettled(true)
 	}
 }
 

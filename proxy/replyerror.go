@@ -75,6 +75,7 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 		s.pinned, t.unreadPin = false, false
 		s.srv.pinned.Add(-1)
 	}
+	s.unpinRefused(&head, payload)
 	t.copying = false
 	v, err := s.tellError(&head, &e, frame, v)
 	if err != nil {
@@ -168,6 +169,13 @@ func (s *session) tellError(head *owed, e *serverError, frame []byte, v verdict)
 	}
 	if err := s.tellTag(); err != nil {
 		return v, err
+	}
+	if v == pass {
+		if row := head.describedFirst(frame[wire.HeaderLen:]); row != nil {
+			if err := s.synthesize(row); err != nil {
+				return v, err
+			}
+		}
 	}
 	if e.mapped == nil || v != pass {
 		return v, nil

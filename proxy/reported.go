@@ -144,7 +144,7 @@ func (s *session) believe(done []rewrite.Change) {
 	for _, p := range b.reported.News(was) {
 		// Of a list the report is not the text that a SET takes; what Sluice keeps is not
 		// the server's to say.
-		if slices.Contains(fixed, p.Lower) || settings.ListSettings[p.Lower] || s.srv.treat.Of(p.Lower) != settings.Carried {
+		if slices.Contains(fixed, p.Lower) || rewrite.ListSettings[p.Lower] || s.srv.treat.Of(p.Lower) != settings.Carried {
 			continue
 		}
 		sql, given := b.applied.SQL[p.Lower]

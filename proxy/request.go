@@ -82,7 +82,7 @@ func (s *session) tooLong(total int) *wire.Error {
 }
 
 // closeGroup refuses an ALTER TABLE that was put off to a Sync, since the frame at hand is no
-// Sync. It has a group answered that a Query or FunctionCall ends without one, and a pipeline
+// Sync. It has cursors WITH HOLD stored whose group ends here. It has a group answered that a Query or FunctionCall ends without one, and a pipeline
 // that has become too long. The frame at hand is still unread: with an error it is the next
 // that handle is given, and with nil it is handled, or skipped where t.skip says so.
 func (s *session) closeGroup(typ byte) error {
@@ -95,6 +95,11 @@ func (s *session) closeGroup(typ byte) error {
 	if !t.skip && !t.owed.empty() && (t.owed.len() >= maxOwed || closes) {
 		if err := s.makeAnswer(); err != nil { // an error among the answers has the frame at hand skipped
 			return err
+		}
+		if closes && !t.skip {
+			if err := s.storeInGroup(); err != nil {
+				return err
+			}
 		}
 	}
 	if !t.skip && closes { // what fails from now on is the frame at hand
@@ -143,7 +148,9 @@ func (s *session) exceeds(total int) bool {
 }
 
 // sync ends a turn of the extended protocol. A turn of which no server has seen anything is
-// answered here; else the Sync is sent, and finish returns when the turn has settled.
+// answered here; else the Sync is sent, and finish returns when the turn has settled. What the
+// turn still has to do in front of its Sync is done here: cursors WITH HOLD are stored, and an
+// ALTER TABLE that was put off is carried out.
 func (s *session) sync(total int) error {
 	if err := s.discard(total); err != nil {
 		return err
@@ -163,7 +170,14 @@ func (s *session) sync(total int) error {
 		s.say(errMessageFormat)
 	}
 	t.ended = true
-	t.skip = false
+	if !t.skip && t.touched {
+		if err := s.storeInGroup(); err != nil {
+			return err
+		}
+	}
+	if t.skip = false; t.settled {
+		return nil
+	}
 	if st := t.altering; st != nil {
 		t.altering = nil
 		if s.inBlock() {

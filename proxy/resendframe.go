@@ -39,6 +39,9 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 	}
 	o := s.pushRun(f.Type, plan)
 	o.swallow, o.fence = n.silent, n.fence
+	if n.told != nil {
+		o.told, o.masks = n.told, true
+	}
 	switch f.Type {
 	case wire.Execute:
 		s.t.fenced = s.t.fenced || n.silent
@@ -85,7 +88,12 @@ func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) {
 		plan, stmt = nil, nil
 	}
 	if n.tmpl == nil {
-		s.pushRun(wire.Describe, plan).clientStmt = stmt
+		o := s.pushRun(wire.Describe, plan)
+		o.tells(n.plan)
+		o.clientStmt, o.swallow = stmt, n.silent
+		if s.runs(o, n.cursor); n.cursor != nil {
+			n.cursor.into.Begin()
+		}
 		s.resendWhole(f)
 		return
 	}

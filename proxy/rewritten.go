@@ -99,6 +99,7 @@ func (s *session) masksAlone(plan *rewrite.Plan) bool {
 func (s *session) pushRun(kind byte, plan *rewrite.Plan) *owed {
 	o := s.t.owed.push(kind)
 	o.plan = plan
+	o.tells(plan)
 	if masks(plan) {
 		o.masks, s.t.masks, s.t.looks = true, true, true
 	}

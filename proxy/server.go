@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
-	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -68,7 +67,8 @@ type Server struct {
 	sequences sequences
 	keeper    keeper
 	locks     *lockTable
-	suspends  atomic.Bool // a portal was suspended in the middle of a cursor
+	stored    *retry.Quota // bytes of the rows of cursors WITH HOLD, of all sessions
+	suspends  atomic.Bool  // a portal was suspended in the middle of a cursor
 
 	ctx  context.Context // ends when sessions are cut
 	stop context.CancelFunc
@@ -83,7 +83,7 @@ type Server struct {
 	// against Config.MaxClients.
 	pinned   atomic.Int64
 	clients  atomic.Int64
-	starting atomic.Int64 // connections in their startup
+	arrivals arrivals
 	draining atomic.Bool
 	swept    beat           // the rounds of the sweeper
 	running  sync.WaitGroup // sessions, cancellers, the sweeper
@@ -114,12 +114,14 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker,
 		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.resetsAuto(), catalog: newCatalog(cfg.PreparedTexts, cfg.PreparedTotalBytes/rememberedShare),
 		sessions: map[*session]*swept{}, listeners: map[net.Listener]struct{}{}}
+	srv.arrivals.most = cfg.MaxClients + SpareConns
 	if how, checked := planner.Mapping(); how != rewrite.ByteaOff && !cfg.dedicated() {
 		srv.keeper.on, srv.keeper.checked = true, checked
 	} else {
 		srv.keeper.watch = cfg.WatchMapped && !cfg.dedicated()
 	}
 	srv.locks = newLockTable(cfg.Locks, cfg.LockClock)
+	srv.stored = retry.NewQuota(cfg.StoredTotalBytes)
 	srv.texts = &texts{limit: int64(cfg.PreparedTotalBytes)}
 	srv.textsOfBackend = cfg.PreparedTotalBytes / (backendsShare * backends.Stats().MaxOpen)
 	if srv.replays, err = newReplays(cfg); err != nil {
@@ -174,19 +176,6 @@ func (srv *Server) Serve(ln net.Listener) error {
 			return ErrServerClosed
 		}
 	}
-}
-
-// start begins the startup of a client that was accepted, unless the server has been closed
-// meanwhile: then the connection is closed, since nobody waits for its end any more.
-func (srv *Server) start(conn net.Conn) bool {
-	srv.mu.Lock()
-	defer srv.mu.Unlock()
-	if srv.closed {
-		conn.Close()
-		return false
-	}
-	srv.running.Go(func() { srv.welcome(conn) })
-	return true
 }
 
 // Stats is a snapshot of the sessions. A session is idle unless its turn waits for a
@@ -364,26 +353,6 @@ func (srv *Server) sweep() {
 		srv.mu.Unlock()
 		srv.swept.mark()
 	}
-}
-
-// welcome runs the startup of an accepted connection, which is its own to close. The
-// session goes on in a goroutine of its own: a startup needs a deep stack, and an idle
-// client would keep it.
-func (srv *Server) welcome(conn net.Conn) {
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		tcp.SetKeepAliveConfig(reservoir.KeepAlive(srv.cfg.ClientPathLimit))
-	}
-	raw := rawconn.Wrap(conn)
-	if srv.cfg.PlainConn {
-		raw = rawconn.Plain(conn)
-	}
-	s, hello := srv.admitClient(raw)
-	if s == nil {
-		return
-	}
-	srv.log.Info("session started", append(s.logAttrs(), "user", s.user, "database", hello.Database,
-		"application", hello.Params["application_name"], "tls", hello.Conn != net.Conn(raw))...)
-	srv.running.Go(s.run)
 }
 
 // forget takes an ended session off the books: no cancel, sweep or nudge finds it any more.

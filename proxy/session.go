@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
+	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -56,9 +57,10 @@ type session struct {
 	settings    settings.Client
 	statements  // prepared.go
 	openPortals // portal.go
-	draws       // sequences.go
-	schema      schemaChange
-	mapped      mapped // mapnames.go
+	storedCursors
+	draws  // sequences.go
+	schema schemaChange
+	mapped mapped // mapnames.go
 	// advisory are the advisory locks, nil where the client has asked for none: lockkeeper.go.
 	advisory *sessionLocks
 
@@ -119,6 +121,7 @@ type block struct {
 func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s := &session{srv: srv, id: id, client: wire.NewReader(h.Conn, h.Raw), user: h.User,
 		settings: settings.NewClient(srv.treat, &srv.interned), began: time.Now()}
+	s.purse = stored.NewPurse(srv.cfg.StoredBytes, srv.stored)
 	if srv.cfg.InTransactions != rewrite.RefuseDDL && !srv.cfg.dedicated() {
 		s.parts = &parts{}
 	}

@@ -38,6 +38,7 @@ func (s *session) end(cause error) {
 	s.client.Conn.Close()
 	s.client.Drop()
 	s.withheld.Drop()
+	s.dropAllStored()
 	s.endTransaction(false)
 	s.schemaCommitted() // nobody knows
 	if s.b == nil {

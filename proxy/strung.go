@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -29,6 +30,8 @@ type place struct {
 	sql  string         // what the server gets instead
 	tag  []byte         // what the client gets for that
 	set  rewrite.Change // what that sets
+	warn bool           // of a level that is taken for less, in front of the server's answer
+	told *told          // what the client gets for the statement itself; nil for the server's
 }
 
 // ours reports whether nothing of the statement itself reaches the server.
@@ -64,7 +67,7 @@ func (s *session) divide(plan *rewrite.Plan) *strung {
 	// Only the whole string tells which resets have a statement of the server's behind
 	// them.
 	d.resets()
-	if !slices.ContainsFunc(d.places, func(p place) bool { return p.ours() || p.sql != "" }) {
+	if !slices.ContainsFunc(d.places, func(p place) bool { return p.ours() || p.sql != "" || p.told != nil || p.warn }) {
 		return nil
 	}
 	return &strung{plan, d.places}
@@ -100,7 +103,7 @@ func (d *division) of(st *rewrite.Statement) place {
 	case st.Tag == closeAll && len(s.portals) > 0 && (s.inBlock() || d.begins()):
 		return place{err: errPortalsOpen} // else they end with the string
 	case st.Tag != "":
-		return lockPlace(st)
+		return d.tagged(st)
 	case st.Database != nil:
 		return place{err: errDatabaseInBlock(st.Database)} // such a string is a transaction
 	case st.Show != "":
@@ -124,6 +127,42 @@ func (d *division) of(st *rewrite.Statement) place {
 			}
 		}
 		return place{here: true}
+	default:
+		return d.inPlace(st)
+	}
+	return place{}
+}
+
+// inPlace decides for a statement of the server's of whose answer some is Sluice's: a row in the
+// place of the tag, or a warning in front of it. Whether the value in the row can be told does not
+// depend on what stands before it in the string.
+func (d *division) inPlace(st *rewrite.Statement) place {
+	switch err := d.s.tellsNot(st); {
+	case st.Weakened:
+		return place{warn: true}
+	case err != nil:
+		return place{err: err}
+	case len(st.Told) == 1:
+		return place{told: &told{}}
+	}
+	return place{}
+}
+
+// locksOutside reports whether a text is a LOCK TABLE outside of a block, which PostgreSQL refuses.
+func (s *session) locksOutside(plan *rewrite.Plan) bool {
+	st := plan.Single()
+	return st != nil && st.Checked && !s.inBlock() && !s.t.outcome.inBlock() && s.status() != 'E'
+}
+
+// tagged decides for a statement that a rule has answered, or that the server looks at first: LOCK
+// TABLE, which PostgreSQL takes in a block only; a string of several is one. The query in its place
+// is the plan's, and its rows are masked as ever (maskedReply).
+func (d *division) tagged(st *rewrite.Statement) place {
+	switch {
+	case !st.Checked:
+		return lockPlace(st)
+	case len(d.places) == 1 && !d.block:
+		return place{err: errLockOutside}
 	}
 	return place{}
 }
@@ -287,7 +326,7 @@ func (s *session) stringLocally(plan *rewrite.Plan) (done bool, err error) {
 	}
 	for i := range d.places {
 		if err := d.places[i].err; err != nil {
-			return true, err
+			return true, cmp.Or(s.describeFailed(&plan.Statements[i]), error(err))
 		}
 		if err := s.runLocal(&plan.Statements[i], true, true); err != nil {
 			return true, err
@@ -301,7 +340,8 @@ func (s *session) stringLocally(plan *rewrite.Plan) (done bool, err error) {
 // Sync has ended, a single statement is such a string too: its answer needs a place in the
 // server's order. How the session stands is noted for a replay (restoreString).
 func (s *session) substituted(plan *rewrite.Plan, sql []byte) *rewrite.Plan {
-	if st := plan.Single(); !plan.Substitutable() &&
+	st := plan.Single()
+	if alone := st != nil && (len(st.Told) == 1 || st.Weakened); !alone && !plan.Substitutable() &&
 		(st == nil || !s.t.touched || st.End == 0 || discardsAll(st) && !s.answersDiscard(st) || !plan.Answerable()) {
 		return plan
 	}
@@ -325,6 +365,7 @@ func (s *session) substituted(plan *rewrite.Plan, sql []byte) *rewrite.Plan {
 var (
 	frameSet             = wire.AppendCommand(nil, "SET")
 	errDiscardInBlock    = &wire.Error{Code: "25001", Message: "DISCARD ALL cannot run inside a transaction block"}
+	errLockOutside       = &wire.Error{Code: "25P01", Message: "LOCK TABLE can only be used in transaction blocks"}
 	errDiscardInPipeline = &wire.Error{Code: "25001", Message: "DISCARD ALL cannot be executed within a pipeline"}
 )
 

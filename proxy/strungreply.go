@@ -54,6 +54,10 @@ func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
 		return true, s.desync(typ)
 	case p.ours():
 		return typ == wire.RowDescription || typ == wire.DataRow, nil
+	case p.warn && ends:
+		return false, s.synthesize(s.warnsWeakened())
+	case p.told != nil && ends:
+		return true, s.toldInString(o, p)
 	case p.tag != nil && ends:
 		s.completed(o, typ, p.tag)
 		s.settings.Stage(p.set) // the backend has it, not the server's own

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -89,6 +90,8 @@ type request struct {
 	// pinnedByTurn: the turn's only statement made the session keep its backend, and leaves
 	// nothing there if it fails.
 	pinnedByTurn bool
+	// freshPin: one statement, alone in its text, made it keep it, in this turn.
+	freshPin bool
 	// unreadPin: nothing but a text that nobody has read made it keep it, in this turn.
 	unreadPin bool
 	// unreadRuns: such a text was sent, and the log would have it run again.
@@ -103,6 +106,8 @@ type course struct {
 	skip bool
 	// errorTold: an error was told in this turn.
 	errorTold bool
+	// committing: cursors are stored in front of a COMMIT.
+	committing bool
 	// copying: the server waits for COPY data.
 	copying bool
 	// statement counts the tags of a simple Query, and rows what has come of an answer's rows.
@@ -117,6 +122,8 @@ type partial struct {
 	// a notice's, and counts for nothing in the log.
 	rest                       int
 	restSwallow, restUncounted bool
+	// restInto is the stored cursor that they are of; nil for none.
+	restInto *stored.Cursor
 	// midFrame: a frame of the client's is at the backend in part.
 	midFrame bool
 }

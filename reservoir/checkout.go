@@ -357,9 +357,12 @@ func (r *Reservoir) offerLocked(c *Conn) {
 func (r *Reservoir) emptyError(began time.Time) *EmptyError {
 	s, l := r.Stats(), r.lease.State()
 	e := &EmptyError{Waited: time.Since(began), InUse: s.InUse, Dialing: s.Dialing, MaxOpen: s.MaxOpen,
-		Throttled: s.Throttled, Unleased: s.Unleased, Reason: l.Reason, LastDialErr: s.LastDialErr}
+		Throttled: s.Throttled, Unleased: s.Unleased, Reason: l.Trouble(), LastDialErr: s.LastDialErr}
 	if l.Phase != lease.OK {
 		e.Lease = l.Phase.String()
+	}
+	if e.Reason == nil && e.Throttled && l.Local && l.Problem != nil {
+		e.Reason = l.Problem // why dials go by the small share for those out of the table's reach
 	}
 	return e
 }

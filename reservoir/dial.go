@@ -1,6 +1,7 @@
 package reservoir
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -64,6 +65,7 @@ func (d *Dialer) ReloadCA() error {
 	base.User = cfg.User
 	base.Database = cfg.Database
 	base.Password = cfg.Password
+	base.ChannelBinding = cmp.Or(cfg.ChannelBinding, base.ChannelBinding)
 	base.TLSConfig = modes[0]
 	for _, mode := range modes[1:] {
 		base.Fallbacks = append(base.Fallbacks, &pgconn.FallbackConfig{Host: base.Host, Port: base.Port, TLSConfig: mode})

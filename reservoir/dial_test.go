@@ -191,6 +191,54 @@ func TestSSLModesAreLibpqs(t *testing.T) {
 	}
 }
 
+// channel_binding require takes only a server that proves, in TLS, that it knows the password.
+func TestChannelBinding(t *testing.T) {
+	t.Parallel()
+	asks, trusts := pgtest.Shared(t), pgtest.Start(t, pgtest.TLS())
+	plain := pgtest.Start(t, pgtest.SCRAM("secret"))
+	for _, c := range []struct {
+		name, binding string
+		srv           *pgtest.Server
+		mode          string
+		refused       Step // "": it is not
+	}{
+		{"required", "require", asks, "prefer", ""},
+		{"required, server trusts", "require", trusts, "require", StepStartup},
+		{"required, server has no TLS", "require", plain, "prefer", StepStartup},
+		{"preferred, server has no TLS", "prefer", plain, "prefer", ""},
+		{"disabled", "disable", asks, "require", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := to(c.srv, c.mode)
+			cfg.CAFile, cfg.ChannelBinding = "", c.binding
+			if c.refused == "" {
+				dial(t, cfg, nil)
+				return
+			}
+			refused(t, cfg, c.refused)
+		})
+	}
+}
+
+// Where TLS can be taken away by somebody in between is known from the configuration.
+func TestStrippable(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		host, mode, binding string
+		want                bool
+	}{
+		{"db.example", "prefer", "prefer", true}, {"db.example", "allow", "", true}, {"db.example", "prefer", "require", false},
+		{"db.example", "disable", "prefer", false}, {"db.example", "require", "prefer", false},
+		{"127.0.0.1", "prefer", "prefer", false}, {"localhost", "prefer", "", false}, {"::1", "prefer", "", false}, {"10.0.0.1", "prefer", "", true},
+	} {
+		cfg := DialConfig{Kind: KindPostgres, Address: c.host, SSLMode: c.mode, ChannelBinding: c.binding}
+		if got := cfg.Strippable(); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
 // allowTLSOnly makes a server refuse plain connections.
 func allowTLSOnly(t *testing.T, srv *pgtest.Server) {
 	t.Helper()

@@ -20,6 +20,9 @@ import (
 // SSLModes are libpq's, for kind postgres.
 var SSLModes = []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
 
+// ChannelBindings are the values of backend.channel_binding, which mean what they mean to libpq.
+var ChannelBindings = []string{"disable", "prefer", "require"}
+
 // endpointForm is the name of a cluster, the names of PrivateLink endpoints
 // (dsql-fnh4) included; as AWS' connectors read it.
 var endpointForm = regexp.MustCompile(`^[a-z0-9-]+\.dsql(?:-[a-z0-9]+)?\.([a-z0-9-]+)\.on\.aws$`)
@@ -42,6 +45,8 @@ type DialConfig struct {
 	Database string
 	Password string // kind postgres; may be empty
 	SSLMode  string // kind postgres; one of SSLModes
+	// ChannelBinding of SCRAM, one of ChannelBindings; kind postgres. "" is prefer.
+	ChannelBinding string
 
 	// Credentials sign the tokens of kind dsql. They should be cached.
 	Credentials aws.CredentialsProvider
@@ -54,6 +59,14 @@ type DialConfig struct {
 	KeepAlive time.Duration
 	// Metrics may be nil.
 	Metrics *metrics.Reservoir
+}
+
+// Strippable reports whether somebody between here and the server could take TLS away unnoticed: the
+// server is elsewhere, and a connection without TLS is tried as well.
+func (c DialConfig) Strippable() bool {
+	host := c.host()
+	near := host == "localhost" || net.ParseIP(host).IsLoopback()
+	return c.Kind == KindPostgres && !near && (c.SSLMode == "allow" || c.SSLMode == "prefer") && c.ChannelBinding != "require"
 }
 
 // Validate reports every bad value at once. It does not look at Credentials and
@@ -73,6 +86,9 @@ func (c DialConfig) Validate() error {
 		check(c.Password == "", "backend.password", "set: kind dsql makes its own from AWS credentials; remove it")
 	case KindPostgres:
 		check(c.host() != "", "backend.address", "empty: want the server's host, here or in backend.endpoint")
+		check(c.ChannelBinding == "" || slices.Contains(ChannelBindings, c.ChannelBinding), "backend.channel_binding",
+			"%q: want one of %s", c.ChannelBinding, strings.Join(ChannelBindings, ", "))
+		check(c.ChannelBinding != "require" || c.SSLMode != "disable", "backend.channel_binding", "require: needs TLS; set backend.sslmode to verify-full")
 		check(slices.Contains(SSLModes, c.SSLMode), "backend.sslmode", "%q: want one of %s", c.SSLMode, strings.Join(SSLModes, ", "))
 	default:
 		check(false, "backend.kind", "%q: want dsql or postgres", c.Kind)

@@ -107,6 +107,22 @@ func TestNoDialWithoutASlot(t *testing.T) {
 			err.Error() != want || !errors.Is(err, away) {
 			t.Errorf("got %v, want %s", err, want)
 		}
+		denied := &lease.Problem{Step: "renewing the lease", Cause: "access_denied", Code: "AccessDeniedException", Table: "t", Region: "r", Remedy: "give it", Err: away}
+		l.set(func(s *lease.State) { s.Phase, s.Reason, s.Problem, s.Local = lease.OK, nil, denied, true })
+		_, err = r.Acquire(t.Context())
+		if want := "no backend within 10s: 3 of 10 in use, waiting for rate: renewing the lease failed: AccessDeniedException, table t in r: give it"; err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		l.set(func(s *lease.State) { s.Local = false })
+		for phase, want := range map[lease.Phase]string{
+			lease.Lost: "no backend within 10s: 3 of 10 in use, waiting for rate; lease lost: renewing the lease failed: AccessDeniedException, table t in r: give it",
+			lease.OK:   "no backend within 10s: 3 of 10 in use, waiting for rate",
+		} {
+			l.set(func(s *lease.State) { s.Phase, s.Reason, s.Problem = phase, nil, denied })
+			if _, err = r.Acquire(t.Context()); err == nil || err.Error() != want {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		}
 	})
 }
 

@@ -73,11 +73,11 @@ var advisoryVerbs = map[string]AdvisoryVerb{"pg_advisory_lock": LockAdvisory, "p
 // inTable is what becomes of a statement that is carried out.
 const inTable = "carried out by a row of the table sluice.advisory_locks, with a lease"
 
-// advisory leaves a call to the relay, or refuses what uses advisory locks in another way.
-// Nothing of it goes to the server.
-func (r *rewriter) advisory(p *part) {
+// advisory leaves a call to the relay, or refuses what uses advisory locks in another way; false
+// for any other statement. Nothing of it goes to the server, and no other rule looks at it.
+func (r *rewriter) advisory(p *part) bool {
 	if !p.advisory || !r.rules.Advisory {
-		return
+		return false
 	}
 	a := advisoryCall(p.node)
 	p.advisory = false
@@ -89,7 +89,7 @@ func (r *rewriter) advisory(p *part) {
 		f := handled(AdvisoryLock, Rejected, Error, "refused: only session locks are kept in a table, each by a SELECT of its own", p.st.Start)
 		f.Remedy = strings.ToLower(p.st.Refusal.Hint[:1]) + strings.TrimSuffix(p.st.Refusal.Hint[1:], ".")
 		r.find(f)
-		return
+		return true
 	}
 	tag := "SELECT 1"
 	r.answer(p, tag)
@@ -98,6 +98,7 @@ func (r *rewriter) advisory(p *part) {
 		p.st.Void = a.Column
 	}
 	r.find(handled(AdvisoryLock, Answered, Info, inTable, p.st.Start))
+	return true
 }
 
 var (

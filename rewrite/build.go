@@ -157,7 +157,7 @@ func (st *Statement) analyze(p *part, inert bool) {
 	st.demand = Demand{DDL: st.Kind == DDL && !m.is("VacuumStmt"), Rows: a.modifies && !inert, Drops: destroys(m), Local: defers(m)}
 	st.setsConfig, st.unsure = a.setsConfig, a.kind == Read && a.unsure && !a.inert
 	st.Asks = a.settingsAsked(m)
-	p.locked, p.samples, p.advisory, p.uuids = a.locked, a.samples, a.advisory, a.uuids
+	p.locked, p.samples, p.advisory, p.uuids, p.config = a.locked, a.samples, a.advisory, a.uuids, a.sets
 	if m.is("SelectStmt") && len(st.Asks) == 1 {
 		st.shows(m)
 	}

@@ -161,6 +161,10 @@ func (p *Plan) bytes() int {
 		for _, c := range st.Changes {
 			n += len(c.Name) + len(c.SQL) + len(c.Text)
 		}
+		n += cap(st.Told) * 2 * wordBytes
+		for _, t := range st.Told {
+			n += len(t.Column) + len(t.Value)
+		}
 		n += cap(st.Tables)*wordBytes + cap(st.Asks)*wordBytes
 		for _, t := range st.Tables {
 			n += len(t)

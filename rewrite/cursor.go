@@ -30,14 +30,32 @@ type Cursor struct {
 	// character, so that positions in the server's errors are those in the client's text.
 	Query string
 	// NoScroll says that DECLARE has the words NO SCROLL: to go back is an error of
-	// PostgreSQL's own then.
-	NoScroll bool
+	// PostgreSQL's own then. Scroll: it has the word SCROLL.
+	NoScroll, Scroll bool
+	// Hold says that DECLARE has the words WITH HOLD: the rows outlive the transaction.
+	Hold bool
 	// Rows is how far FETCH and MOVE go forward; 0: to the end.
 	Rows uint32
 	// Backward: they go back. Elsewhere: they go back, stay, or go to a place by its number:
 	// a portal does neither.
 	Backward, Elsewhere bool
+	// Direction and Count are what FETCH and MOVE say, for rows that are at hand.
+	Direction CursorDirection
+	Count     int64
 }
+
+// CursorDirection is how FETCH or MOVE counts.
+type CursorDirection uint8
+
+const (
+	CursorForward CursorDirection = iota
+	CursorBackward
+	CursorAbsolute
+	CursorRelative
+)
+
+// CursorAll is the Count of ALL.
+const CursorAll = math.MaxInt64
 
 // Options of DECLARE, in PostgreSQL's parsenodes.h.
 const (
@@ -49,8 +67,11 @@ const (
 	cursorHold        = 0x0020
 )
 
-// overPortal is what becomes of a statement about a cursor.
-const overPortal = "carried out over a portal of the protocol, inside a transaction"
+// What becomes of a statement about a cursor.
+const (
+	overPortal = "carried out over a portal of the protocol, inside a transaction"
+	inMemory   = "carried out by Sluice, which keeps the rows in its memory (cursor.stored_bytes)"
+)
 
 // cursor leaves a statement about a cursor to the relay, or refuses it; false for any other
 // statement. No other rule looks at it then. CLOSE ALL is in session.go.
@@ -87,9 +108,14 @@ func (r *rewriter) cursor(p *part) bool {
 		r.find(rejected(remedies[refusal], p.st.Start))
 		return true
 	}
-	if p.st.Cursor = c; c.Elsewhere {
-		r.find(rejected("FETCH FORWARD n, FETCH NEXT or FETCH ALL; to go back, run the query again", p.st.Start))
-	} else {
+	switch p.st.Cursor = c; {
+	case c.Elsewhere:
+		f := rejected("FETCH FORWARD n, FETCH NEXT or FETCH ALL; to go back, declare the cursor SCROLL ... WITH HOLD outside of a transaction, or run the query again", p.st.Start)
+		f.Action = "refused, but for a cursor WITH HOLD that was declared outside of a transaction"
+		r.find(f)
+	case c.Hold:
+		r.find(handled(CursorUse, Answered, Info, inMemory, p.st.Start))
+	default:
 		r.find(handled(CursorUse, Answered, Info, overPortal, p.st.Start))
 	}
 	return true
@@ -112,7 +138,7 @@ func (r *rewriter) declared(p *part) (*Cursor, *Refusal) {
 	if refusal := refusedOptions(options, m.child("query")); refusal != nil {
 		return nil, refusal
 	}
-	c := &Cursor{Name: m.text("portalname"), NoScroll: options&cursorNoScroll != 0}
+	c := &Cursor{Name: m.text("portalname"), NoScroll: options&cursorNoScroll != 0, Scroll: options&cursorScroll != 0, Hold: options&cursorHold != 0}
 	ph := r.phrase(p)
 	for i := 2; i < len(ph.tokens); i++ {
 		if !ph.word(i, "for") { // a reserved word: nothing before the query is called so
@@ -163,16 +189,37 @@ func refusedOptions(options int, query message) *Refusal {
 		return &Refusal{Code: "42601", Message: "SELECT ... INTO is not allowed here", Unsent: true}
 	case writesInWith(query):
 		return &Refusal{Code: "0A000", Message: "DECLARE CURSOR must not contain data-modifying statements in WITH", Unsent: true}
-	case options&cursorHold != 0:
-		return refusedHold
-	case options&cursorScroll != 0:
+	}
+	if refusal := refusedLocking(options, query); refusal != nil {
+		return refusal
+	}
+	switch {
+	case options&cursorScroll != 0 && options&cursorHold == 0:
 		return refusedScroll
-	case options&cursorInsensitive != 0 && query.child("locking_clause").shape != nil:
-		strength := lockNames[pg_query.LockClauseStrength(query.child("locking_clause").integer("strength"))]
-		return &Refusal{Code: "42P11", Message: "DECLARE INSENSITIVE CURSOR ... " + strength + " is not valid",
-			Detail: "Insensitive cursors must be READ ONLY.", Unsent: true}
 	case options&cursorBinary != 0:
 		return refusedBinary
+	}
+	return nil
+}
+
+// refusedLocking is PostgreSQL's refusal of a DECLARE whose options do not go with the locking
+// clause of its query; nil where they do.
+func refusedLocking(options int, query message) *Refusal {
+	clause := query.child("locking_clause")
+	if clause.shape == nil {
+		return nil
+	}
+	strength := lockNames[pg_query.LockClauseStrength(clause.integer("strength"))]
+	switch {
+	case options&cursorHold != 0:
+		return &Refusal{Code: "0A000", Message: "DECLARE CURSOR WITH HOLD ... " + strength + " is not supported",
+			Detail: "Holdable cursors must be READ ONLY.", Unsent: true}
+	case options&cursorScroll != 0:
+		return &Refusal{Code: "0A000", Message: "DECLARE SCROLL CURSOR ... " + strength + " is not supported",
+			Detail: "Scrollable cursors must be READ ONLY.", Unsent: true}
+	case options&cursorInsensitive != 0:
+		return &Refusal{Code: "42P11", Message: "DECLARE INSENSITIVE CURSOR ... " + strength + " is not valid",
+			Detail: "Insensitive cursors must be READ ONLY.", Unsent: true}
 	}
 	return nil
 }
@@ -197,13 +244,9 @@ var (
 	refusedInString = &Refusal{Code: "0A000", Message: "statements about cursors must not share a string with other statements",
 		Detail: "DSQL has no cursors: Sluice carries them out over portals of the protocol, one statement at a time.",
 		Hint:   "Send them one by one.", Unsent: true}
-	refusedHold = &Refusal{Code: "0A000", Message: "WITH HOLD is not supported for cursors",
-		Detail: "DSQL has no cursors: Sluice carries them out over portals of the protocol, which end with their transaction.",
-		Hint: "Read the cursor inside a transaction, without WITH HOLD (Django: iterator() inside transaction.atomic(), or " +
-			"DISABLE_SERVER_SIDE_CURSORS = True); or page by key.", Unsent: true}
 	refusedScroll = &Refusal{Code: "0A000", Message: "SCROLL is not supported for cursors",
 		Detail: "DSQL has no cursors: Sluice carries them out over portals of the protocol, which go forward only.",
-		Hint:   "Declare the cursor NO SCROLL and read it forward; or run the query again.", Unsent: true}
+		Hint:   "Declare the cursor NO SCROLL and read it forward; or WITH HOLD, outside of a transaction; or run the query again.", Unsent: true}
 	refusedBinary = &Refusal{Code: "0A000", Message: "BINARY is not supported for cursors",
 		Hint: "Leave BINARY out, and ask for the binary format where the rows are fetched, by the extended protocol.", Unsent: true}
 	refusedUnread = &Refusal{Code: "0A000", Message: "the query of this cursor cannot be taken out of its DECLARE",
@@ -213,7 +256,7 @@ var (
 // remedies are the hints of the refusals, as findings have them.
 var remedies = func() map[*Refusal]string {
 	m := map[*Refusal]string{}
-	for _, r := range []*Refusal{refusedInString, refusedHold, refusedScroll, refusedBinary, refusedUnread} {
+	for _, r := range []*Refusal{refusedInString, refusedScroll, refusedBinary, refusedUnread} {
 		m[r] = strings.ToLower(r.Hint[:1]) + strings.TrimSuffix(r.Hint[1:], ".")
 	}
 	return m
@@ -226,15 +269,19 @@ func fetched(m message) *Cursor {
 		c.Verb = MoveCursor
 	}
 	rows := int64(m.last("how_many").number)
+	c.Count = rows
 	switch pg_query.FetchDirection(m.integer("direction")) {
 	case pg_query.FetchDirection_FETCH_FORWARD:
 	case pg_query.FetchDirection_FETCH_BACKWARD:
+		c.Direction = CursorBackward
 		rows = -rows
 	case pg_query.FetchDirection_FETCH_RELATIVE:
+		c.Direction = CursorRelative
 		if rows != 1 {
 			rows = 0
 		}
 	default:
+		c.Direction = CursorAbsolute
 		rows = 0
 	}
 	switch {

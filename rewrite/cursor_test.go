@@ -49,8 +49,10 @@ func TestQueriesOfCursors(t *testing.T) {
 		if st == nil || st.Pin != NoPin || (st.Cursor == nil) == (st.Refusal == nil) {
 			t.Fatalf("%q: %+v", sql, st)
 		}
-		refused := strings.Contains(sql, "SCROLL ") && !strings.Contains(strings.ToUpper(sql), "NO SCROLL") || strings.Contains(sql, "BINARY ") ||
-			strings.Contains(sql, "WITH HOLD") || strings.Contains(sql, "INTO x") || strings.Contains(sql, "DELETE") || strings.Contains(sql, "INSENSITIVE ")
+		declared := tree.Stmts[0].Stmt.GetDeclareCursorStmt()
+		hold, scroll := declared.Options&cursorHold != 0, declared.Options&cursorScroll != 0
+		locks := len(declared.Query.GetSelectStmt().GetLockingClause()) > 0
+		refused := scroll && !hold || hold && locks || strings.Contains(sql, "BINARY ") || strings.Contains(sql, "INTO x") || strings.Contains(sql, "DELETE") || strings.Contains(sql, "INSENSITIVE ")
 		if st.Refusal != nil {
 			if !refused {
 				t.Fatalf("%q is refused: %s", sql, st.Refusal.Message)
@@ -59,12 +61,11 @@ func TestQueriesOfCursors(t *testing.T) {
 		}
 		taken++
 		c := st.Cursor
-		declared := tree.Stmts[0].Stmt.GetDeclareCursorStmt()
 		query, err := pg_query.Parse(c.Query)
 		if err != nil || len(query.Stmts) != 1 {
 			t.Fatalf("%q: %q: %v", sql, c.Query, err)
 		}
-		if c.Name != declared.Portalname || c.Verb != DeclareCursor {
+		if c.Name != declared.Portalname || c.Verb != DeclareCursor || c.Hold != hold || c.Scroll != scroll {
 			t.Fatalf("%q: %+v", sql, c)
 		}
 		text := sql[:st.End]

@@ -107,48 +107,63 @@ func (r *rewriter) begin(p *part) {
 		return
 	}
 	switch {
+	case st.Tx.Isolation == Serializable && r.rules.Weaken:
+		r.atRepeatableRead(p)
+		st.Weakened = true
+		r.find(handled(SerializableTx, Rewritten, Warning, weakened, st.Start))
 	case st.Tx.Isolation == Serializable && r.rules.Dialect:
 		r.find(found(SerializableTx, st.Start))
 	case weaker[st.Tx.Isolation] && r.rules.Isolation:
-		ph := r.phrase(p)
-		for i := range ph.tokens {
-			if ph.word(i, "level") {
-				r.edit(ph.replace(i+1, "REPEATABLE"), ph.replace(i+2, "READ"))
-			}
-		}
-		level := sampleBegin().child("stmts").child("stmt").child("options")
-		for option := range p.node.list("options") {
-			if option.text("defname") == "transaction_isolation" {
-				r.meant.set(option, "arg", level.values("arg")...)
-			}
-		}
-		st.Tx.Isolation = RepeatableRead
+		r.atRepeatableRead(p)
 		r.find(handled(IsolationLevel, Rewritten, Info, "rewritten to REPEATABLE READ, which is stricter", st.Start))
 	case weaker[st.Tx.Isolation] && r.rules.Dialect:
 		r.find(off(IsolationLevel, st.Start))
 	}
 }
 
+// weakened is what is done about SERIALIZABLE where it is taken for less.
+const weakened = "taken for REPEATABLE READ, with a warning each time: write skew is possible"
+
+// atRepeatableRead writes that level in the place of the one that a BEGIN names.
+func (r *rewriter) atRepeatableRead(p *part) {
+	ph := r.phrase(p)
+	for i := range ph.tokens {
+		switch {
+		case !ph.word(i, "level"):
+		case ph.word(i+1, "serializable"):
+			r.edit(ph.replace(i+1, "REPEATABLE READ"))
+		default:
+			r.edit(ph.replace(i+1, "REPEATABLE"), ph.replace(i+2, "READ"))
+		}
+	}
+	level := sampleBegin().child("stmts").child("stmt").child("options")
+	for option := range p.node.list("options") {
+		if option.text("defname") == "transaction_isolation" {
+			r.meant.set(option, "arg", level.values("arg")...)
+		}
+	}
+	p.st.Tx.Isolation = RepeatableRead
+}
+
 // setIsolation is the rule of isolation levels for SET TRANSACTION, SET SESSION
 // CHARACTERISTICS and the settings behind them.
 func (r *rewriter) setIsolation(p *part) {
 	st := p.st
-	// READ WRITE says nothing in most transactions, and something in one that is READ ONLY.
-	level, modes := st.Tx.Isolation, st.Tx.ReadOnly || st.Tx.Snapshot != "" || st.Tx.ReadWrite && st.Tx.Verb == SetTransaction
-	switch {
-	case st.Tx.Verb == SetTransaction || st.Tx.Verb == SetSessionCharacteristics:
-	case len(st.Changes) == 1 && levelSettings[st.Changes[0].Name] && st.Changes[0].SQL != "":
-		level = isolations[strings.ToLower(st.Changes[0].Text)]
-		modes = level == DefaultIsolation
-	default:
+	level, modes, ok := levelAsked(st)
+	if !ok {
 		return
 	}
+	weak := level == Serializable && r.rules.Weaken && r.rules.Isolation
+	if weak && st.Tx.Verb != NoVerb {
+		st.Tx.Isolation = RepeatableRead
+	}
 	switch {
-	case level == Serializable:
+	case level == Serializable && !weak:
 		if r.rules.Dialect {
 			r.find(found(SerializableTx, st.Start))
 		}
 	case modes:
+		st.Weakened = weak
 		if r.rules.Dialect {
 			finding := found(TransactionMode, st.Start)
 			if st.Tx.Verb == SetTransaction && st.Tx.Snapshot == "" {
@@ -157,15 +172,62 @@ func (r *rewriter) setIsolation(p *part) {
 			r.find(finding)
 		}
 	case r.rules.Isolation:
-		r.answer(p, "SET")
-		feature := IsolationLevel
-		if level == DefaultIsolation {
-			feature = TransactionMode
-		}
-		r.find(handled(feature, Answered, Info, "answered: transactions on DSQL are at least so already", st.Start))
+		r.answerLevel(p, level, weak)
 	case r.rules.Dialect:
 		r.find(off(TransactionMode, st.Start))
 	}
+}
+
+// levelAsked is the isolation level that a statement sets, and whether it says more than that; ok is
+// false for a statement that sets none.
+func levelAsked(st *Statement) (level Isolation, modes, ok bool) {
+	// READ WRITE says nothing in most transactions, and something in one that is READ ONLY.
+	modes = st.Tx.ReadOnly || st.Tx.Snapshot != "" || st.Tx.ReadWrite && st.Tx.Verb == SetTransaction
+	switch {
+	case st.Tx.Verb == SetTransaction || st.Tx.Verb == SetSessionCharacteristics:
+		return st.Tx.Isolation, modes, true
+	case len(st.Changes) == 1 && levelSettings[st.Changes[0].Name] && st.Changes[0].SQL != "":
+		level = isolations[strings.ToLower(st.Changes[0].Text)]
+		return level, level == DefaultIsolation, true
+	case len(st.Changes) == 1 && readOnlySettings[st.Changes[0].Name] && st.Changes[0].SQL != "" && !isOff(st.Changes[0].Text):
+		return level, true, true
+	case len(st.Changes) == 1 && st.Changes[0].Name == "default_transaction_isolation": // back to what it always is
+		return RepeatableRead, false, true
+	}
+	return level, modes, false
+}
+
+// answerLevel answers a statement that sets a level as done; weak: DSQL's own is less.
+func (r *rewriter) answerLevel(p *part, level Isolation, weak bool) {
+	ofBlock, tag := p.st.Tx.Verb == SetTransaction, "SET"
+	if c := p.st.Changes; len(c) == 1 && c[0].Action == Reset && !c[0].Default {
+		tag = "RESET"
+	}
+	r.answer(p, tag)
+	p.st.OfBlock, p.st.Weakened = ofBlock, weak
+	switch {
+	case weak:
+		r.find(handled(SerializableTx, Answered, Warning, weakened, p.st.Start))
+	case level == DefaultIsolation:
+		r.find(handled(TransactionMode, Answered, Info, atLeast, p.st.Start))
+	default:
+		r.find(handled(IsolationLevel, Answered, Info, atLeast, p.st.Start))
+	}
+}
+
+// atLeast is what is done about a level that is none too many.
+const atLeast = "answered: transactions on DSQL are at least so already"
+
+// readOnlySettings are the settings that make transactions READ ONLY.
+var readOnlySettings = map[string]bool{"default_transaction_read_only": true, "transaction_read_only": true}
+
+// isOff reports whether a setting that is on or off is given as off, in one of the usual words.
+func isOff(text string) bool {
+	switch strings.ToLower(text) {
+	case "off", "false", "no", "0":
+		return true
+	}
+	return false
 }
 
 // levelSettings are the settings that hold an isolation level.

@@ -38,6 +38,9 @@
 // has how the server converts, by functions or by casts; byteareads.go has the expressions that
 // a table's definition computes.
 //
+// What a session changes of itself is in control.go, settings.go and session.go; setconfig.go has
+// the calls of set_config that are a SET, and locktable.go the locks that a snapshot makes needless.
+//
 // Advisory locks of sessions are recognised in advisory.go, and kept by the relay.
 //
 // Serial and identity columns are in serial.go, the options of sequences in numbering.go, indexes

@@ -29,6 +29,7 @@ const (
 	TransactionMode  Feature = "transaction_mode"
 	ChunkedDelete    Feature = "chunked_delete"
 	Discard          Feature = "discard"
+	SetConfig        Feature = "set_config"
 
 	Truncate         Feature = "truncate"
 	Vacuum           Feature = "vacuum"
@@ -111,9 +112,10 @@ var catalogue = map[Feature]fact{
 	DropDatabase:   {DatabaseRule, "a DSQL cluster has one database, and every database name of a client means it", "drop the tables instead: nothing was dropped"},
 
 	IsolationLevel:  {IsolationRule, "DSQL has one isolation level, repeatable read", "name REPEATABLE READ or none"},
-	SerializableTx:  {IsolationRule, "DSQL has no SERIALIZABLE", "use REPEATABLE READ, and lock FOR UPDATE what a decision rests on"},
+	SerializableTx:  {IsolationRule, "DSQL has no SERIALIZABLE", "use REPEATABLE READ, and lock FOR UPDATE what a decision rests on; or set " + SerializableKey + " to repeatable_read, if write skew does no harm"},
 	TransactionMode: {IsolationRule, "DSQL refuses SET TRANSACTION and SET SESSION CHARACTERISTICS", "write the mode behind BEGIN: BEGIN READ ONLY"},
 	Discard:         {SessionRule, "DSQL is not known to take DISCARD", ""},
+	SetConfig:       {SessionRule, "DSQL refuses set_config()", "write SET or SET LOCAL; or SELECT set_config('name', 'value', false) of constants, one call in a statement of its own, which Sluice sends as that"},
 
 	ChunkedDelete: {DialectRule, "DSQL changes at most 3,000 rows in a transaction", "list the table under rewrite.chunked_delete, or delete at most 3,000 rows at a time"},
 

@@ -109,10 +109,13 @@ func cursorWords(c *Cursor) (words string) {
 	for _, is := range []struct {
 		so   bool
 		word string
-	}{{c.NoScroll, " no scroll"}, {c.Backward, " backward"}, {c.Elsewhere, " elsewhere"}} {
+	}{{c.NoScroll, " no scroll"}, {c.Scroll, " scroll"}, {c.Hold, " hold"}, {c.Backward, " backward"}, {c.Elsewhere, " elsewhere"}} {
 		if is.so {
 			words += is.word
 		}
+	}
+	if c.Elsewhere {
+		words += fmt.Sprintf(" %d:%d", c.Direction, c.Count)
 	}
 	return words
 }

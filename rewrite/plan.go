@@ -3,6 +3,7 @@ package rewrite
 import (
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 )
 
 // Kind says what a statement may do, as far as a relay must know. The order is
@@ -144,6 +145,9 @@ type Statement struct {
 	Tx         Transaction
 	// Changes of settings, usually one.
 	Changes []Change
+	// Told are the columns of the one row that the answer has, where the statement is a SET that is
+	// written SELECT set_config(...): one for each of Changes. With one the server gets a SET.
+	Told []Told
 	// Show is the parameter that a SHOW names, lower-cased, or that the call names
 	// in SELECT current_setting('name'), which has Column.
 	Show string
@@ -181,6 +185,13 @@ type Statement struct {
 	// Plan.Text has a query in its place that reads nothing: where that goes to
 	// the server, its rows are swallowed and its tag is replaced by this one.
 	Tag string
+	// Weakened: SERIALIZABLE was asked for, and is taken for REPEATABLE READ (Rules.Weaken): the
+	// client is to be warned whenever the statement runs.
+	Weakened bool
+	// OfBlock: PostgreSQL warns of it outside of a transaction block.
+	OfBlock bool
+	// Checked: that query is the server's to run, since the statement fails where it fails.
+	Checked bool
 	// Notices stand in front of Tag.
 	Notices []Notice
 	// Void is the name of the column of the one row, of type void, that the answer
@@ -312,6 +323,17 @@ func (p *Plan) Position(position int) int {
 		return position
 	}
 	return positionBefore(p.source, p.Text, p.edits, position)
+}
+
+// OfOurs reports whether a position in the client's text is that of a statement in whose place the
+// server was sent a query of ours (Statement.Checked): the client's has no such place.
+func (p *Plan) OfOurs(position int) bool {
+	for i := range p.Statements {
+		if st := &p.Statements[i]; st.Checked && p.source != "" && utf8.RuneCountInString(p.source[:st.Start])+1 == position {
+			return true
+		}
+	}
+	return false
 }
 
 // Source is the client's text, where another goes to the server; "" for any other plan.

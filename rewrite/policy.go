@@ -106,6 +106,8 @@ type Rules struct {
 	// Extensions answers statements about extensions that DSQL has a part of built in, and makes
 	// uuid_generate_v4() gen_random_uuid().
 	Extensions bool
+	// Weaken takes SERIALIZABLE for REPEATABLE READ, of which the relay warns (Statement.Weakened).
+	Weaken bool
 	// Savepoints says that the relay emulates them: Dialect finds nothing in them.
 	Savepoints bool
 	// Bytea says how columns of type bytea that are in keys are stored; "" is ByteaOff.
@@ -130,6 +132,9 @@ func AllRules() Rules {
 func (r *Rules) any() bool {
 	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.AddColumn || r.Extensions || r.Cursors || r.Advisory || r.Dialect || r.Bytea != ByteaOff
 }
+
+// SerializableKey is the configuration key of Weaken.
+const SerializableKey = "rewrite.serializable"
 
 // policiesKey is the configuration key of Policies.
 const policiesKey = "rewrite.locking_policies"

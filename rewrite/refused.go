@@ -41,13 +41,11 @@ func (r *rewriter) dialect(p *part) {
 	at, name, temp := p.st.Start, p.node.name(), temporary(p)
 	if f, ok := refused[name]; ok && (temp == "" || f != TableAs) {
 		r.find(found(f, at))
+		if name == "CreateEnumStmt" {
+			p.st.Hint = enumHint(p.node)
+		}
 	}
-	if p.samples {
-		r.find(found(TableSample, at))
-	}
-	if p.advisory {
-		r.find(found(AdvisoryLock, at))
-	}
+	r.refusedCalls(p)
 	if temp != "" {
 		r.find(found(temp, at))
 	} else if form, ok := refusedForms[name]; ok && form.uses(p.node) {
@@ -58,6 +56,8 @@ func (r *rewriter) dialect(p *part) {
 		r.find(found(f, at))
 	}
 	switch name {
+	case "CopyStmt":
+		hintCopy(p)
 	case "TransactionStmt":
 		r.refusedControl(p)
 	case "CreateStmt":
@@ -75,6 +75,50 @@ func (r *rewriter) dialect(p *part) {
 			r.find(found(Extension, at))
 		}
 	}
+}
+
+// refusedCalls looks at what stands anywhere in a statement.
+func (r *rewriter) refusedCalls(p *part) {
+	for _, used := range []struct {
+		feature Feature
+		is      bool
+	}{{TableSample, p.samples}, {AdvisoryLock, p.advisory}, {SetConfig, p.config && p.st.Told == nil}} {
+		if used.is {
+			r.find(found(used.feature, p.st.Start))
+		}
+	}
+}
+
+// hintCopy says what there is in the place of COPY TO STDOUT, for a cluster that refuses it: whether
+// any does is not known.
+func hintCopy(p *part) {
+	if p.st.Copy && !p.node.flag("is_from") && p.st.Hint == "" {
+		p.st.Hint = hint("read the rows by SELECT: pg_dump does so with --inserts, and psql has \\g for the output")
+	}
+}
+
+// mostEnumHint bounds the hint for an enumeration; one of more values gets that of all types.
+const mostEnumHint = 1000
+
+// enumHint is the statement to write in the place of CREATE TYPE ... AS ENUM: a domain, which columns
+// and casts name as they would the type; "" for one that is too long. What it lacks is the order of
+// the values.
+func enumHint(m message) string {
+	var values, name []string
+	for _, v := range m.names("vals") {
+		values = append(values, literal(v))
+	}
+	for _, part := range m.names("type_name") {
+		name = append(name, identifier(part))
+	}
+	if len(values) == 0 { // which no value would be of
+		return ""
+	}
+	text := "Write CREATE DOMAIN " + strings.Join(name, ".") + " AS text CHECK (VALUE IN (" + strings.Join(values, ", ") + ")); or give the column the type text and a CHECK. Values then compare as texts."
+	if len(text) > mostEnumHint {
+		return ""
+	}
+	return text
 }
 
 // temporary is what a statement uses that is about the session's own objects; "" for nothing.

@@ -17,6 +17,7 @@ type part struct {
 	// advisory says that it calls a function that takes an advisory lock.
 	advisory bool
 	uuids    bool // it calls uuid_generate_v4
+	config   bool // it calls set_config
 }
 
 // rewriter gathers what the rules make of one text.
@@ -164,7 +165,7 @@ func (r *rewriter) statement(p *part) {
 			r.mapping(p)
 			r.mapped = r.mapped || r.maps
 		}
-		if p.st.Refusal == nil {
+		if p.st.Refusal == nil && !r.advisory(p) {
 			r.others(p)
 		}
 	}
@@ -182,9 +183,6 @@ func (r *rewriter) statement(p *part) {
 
 // others are the rules but that of mapping.
 func (r *rewriter) others(p *part) {
-	if r.advisory(p); p.st.Advisory != nil || p.st.Refusal != nil {
-		return
-	}
 	r.locking(p)
 	r.generateUUIDs(p)
 	switch p.node.name() {
@@ -214,11 +212,16 @@ func (r *rewriter) others(p *part) {
 		r.setIsolation(p)
 	case "DiscardStmt":
 		r.discard(p)
+	case "LockStmt":
+		r.lockTable(p)
 	case "ClosePortalStmt", "UnlistenStmt":
 		r.leavings(p)
 	case "SelectStmt":
 		if p.advisory {
 			r.leavings(p)
+		}
+		if p.config {
+			r.setConfig(p)
 		}
 	}
 	if r.rules.Dialect && p.st.Tag == "" {

@@ -33,33 +33,44 @@ func (r *rewriter) leavings(p *part) {
 // loneCall is the function call in SELECT f(...), without any other clause, and
 // the name of its column.
 func loneCall(m message) (call message, column string) {
-	targets := m.values("target_list")
-	if len(targets) != 1 {
-		return message{}, ""
+	if calls, columns := plainCalls(m); len(calls) == 1 {
+		return calls[0], columns[0]
 	}
+	return message{}, ""
+}
+
+// plainCalls are the function calls in SELECT f(...), g(...), without any other clause, and the
+// names of their columns; nil for any other query.
+func plainCalls(m message) (calls []message, columns []string) {
 	plain := sampleNothing().child("stmts").child("stmt")
 	meant := intents{}
-	meant.set(plain, "target_list", targets...)
-	target := m.child("target_list")
-	call = target.child("val")
-	if !meant.equal(plain, m) || !target.is("ResTarget") || target.child("indirection").shape != nil || !call.is("FuncCall") {
-		return message{}, ""
+	meant.set(plain, "target_list", m.values("target_list")...)
+	if !meant.equal(plain, m) {
+		return nil, nil
 	}
-	for _, option := range []string{"agg_order", "agg_filter", "over"} {
-		if call.child(option).shape != nil {
-			return message{}, ""
+	for target := range m.list("target_list") {
+		call := target.child("val")
+		if !target.is("ResTarget") || target.child("indirection").shape != nil || !call.is("FuncCall") {
+			return nil, nil
 		}
-	}
-	for _, option := range []string{"agg_within_group", "agg_star", "agg_distinct", "func_variadic"} {
-		if call.flag(option) {
-			return message{}, ""
+		for _, option := range []string{"agg_order", "agg_filter", "over"} {
+			if call.child(option).shape != nil {
+				return nil, nil
+			}
 		}
+		for _, option := range []string{"agg_within_group", "agg_star", "agg_distinct", "func_variadic"} {
+			if call.flag(option) {
+				return nil, nil
+			}
+		}
+		column := target.text("name")
+		if column == "" {
+			names := call.names("funcname")
+			column = names[len(names)-1]
+		}
+		calls, columns = append(calls, call), append(columns, column)
 	}
-	if column = target.text("name"); column == "" {
-		names := call.names("funcname")
-		column = names[len(names)-1]
-	}
-	return call, column
+	return calls, columns
 }
 
 // functionOf is the plain name of a function of pg_catalog, or of none said; ""

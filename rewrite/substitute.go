@@ -114,7 +114,7 @@ func (p *Plan) Substitutable() bool { return len(p.Statements) > 1 && p.Answerab
 // those of settings and prepared statements, and what a rule answers or leaves to the relay.
 func (p *Plan) Answerable() bool {
 	return slices.ContainsFunc(p.Statements, func(st Statement) bool {
-		return st.Kind == Setting || st.Show != "" || st.Tag != "" || st.Asks != nil || st.Executes != "" || st.Database != nil ||
+		return st.Kind == Setting || st.Show != "" || st.Tag != "" || st.Asks != nil || st.Executes != "" || st.Database != nil || st.Weakened ||
 			st.Refusal != nil && st.Refusal.Unsent
 	})
 }

@@ -42,6 +42,8 @@ type Config struct {
 	// RewriteIsolation, RewriteSession, RewriteExtensions and RewriteCursors are about what is so on DSQL alone:
 	// auto, true or false.
 	RewriteIsolation, RewriteSession, RewriteExtensions, RewriteCursors string
+	// RewriteSerializable is refuse or repeatable_read.
+	RewriteSerializable string
 	// DDLCarryOut is exact, or all: what the next three are at auto.
 	DDLCarryOut string
 	// AddColumnDefault is refuse, or backfill.
@@ -69,6 +71,7 @@ type Config struct {
 type ListenConfig struct {
 	Address          string // host:port, "" for none
 	UnixSocket       string // a directory, "" for none
+	UnixSocketMode   string // octal, or auto; see socketMode
 	AllowRemoteTrust bool
 }
 
@@ -160,7 +163,7 @@ func (c *Config) derive() {
 	c.Proxy.Kind = proxy.BackendKind(c.Dial.Kind)
 	c.Proxy.Database = c.Dial.Database
 	c.Proxy.MaxStatementBytes = c.Rewrite.MaxBytes
-	c.Lease.Cluster = lease.Cluster(c.Dial.Endpoint, c.Dial.Port)
+	c.Lease.Cluster, c.Lease.Earlier = lease.Cluster(c.Dial.Endpoint, c.Dial.Port)
 	c.Lease.Lifetime = c.Reservoir.BaseLifetime + c.Reservoir.LifetimeJitter
 	c.defaultTo(&c.Reservoir.RateLimit, reservoir.DefaultRateLimit, reservoir.PostgresRateLimit)
 	c.defaultTo(&c.Reservoir.BurstLimit, reservoir.DefaultBurstLimit, reservoir.PostgresRateLimit)
@@ -245,6 +248,7 @@ const carryOutAll = "all"
 // deriveCarried says what of that which DSQL has not is answered or carried out, where
 // statements are rewritten.
 func (c *Config) deriveCarried() {
+	c.Rewrite.Rules.Weaken = c.Rewrite.Rules.Isolation && c.RewriteSerializable != "refuse"
 	c.Rewrite.Rules.Cursors = c.onDSQL(c.RewriteCursors)
 	c.Rewrite.Rules.Extensions = c.onDSQL(c.RewriteExtensions)
 	c.Rewrite.Rules.Backfill = c.AddColumnDefault == "backfill"

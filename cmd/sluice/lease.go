@@ -38,7 +38,8 @@ func newLeaseInit() *cobra.Command {
 		Short: "Make the table and put the configured limits into it",
 		Long: "Make the table, billed on demand, and put the configured limits of the cluster into it.\n" +
 			"Repeat it after a change of the limits; sidecars may run meanwhile. They compare the\n" +
-			"limits when they start, and do not start with others.",
+			"limits when they start, and do not start with others. If it ends half-way, or somebody\n" +
+			"else sets other limits at the same time, run it again: it finishes what was begun.",
 		Example: "  sluice lease init --endpoint <id>.dsql.<region>.on.aws --distributed-conn-lease-table sluice",
 	}, func(ctx context.Context, t *lease.Table, c *Config, cmd *cobra.Command) error {
 		did, err := t.Init(ctx, c.Lease)
@@ -54,7 +55,8 @@ func newLeaseStatus() *cobra.Command {
 		Use:   "status",
 		Short: "Show who holds what",
 		Long: "Show the limits in the table, what each shard has free and who holds the rest.\n" +
-			"Exits with 1 when a shard's numbers disagree.",
+			"Exits with 1 and says what is wrong when a shard's numbers disagree, or the shards have\n" +
+			"other limits than the settings, as an init leaves them that was cut off.",
 	}, func(ctx context.Context, t *lease.Table, c *Config, cmd *cobra.Command) error {
 		s, err := t.Status(ctx)
 		if err != nil {
@@ -70,9 +72,10 @@ func newLeaseReset() *cobra.Command {
 	cmd := onTable(&cobra.Command{
 		Use:   "reset",
 		Short: "Repair what is wrong with the table, after a confirmation",
-		Long: "Make the numbers of each shard agree, set back ticket times that cannot be right, and\n" +
-			"remove the owners named by --owner. Name only those whose process is surely dead:\n" +
-			"what they hold is free at once, and a living one closes all its backends.",
+		Long: "Finish an init that was cut off, make the numbers of each shard agree, set back ticket\n" +
+			"times that cannot be right, and remove the owners named by --owner. Name only those whose\n" +
+			"process is surely dead: what they hold is free at once, and a living one closes all its\n" +
+			"backends. Exits with 1 when anything is wrong afterwards.",
 	}, func(ctx context.Context, t *lease.Table, c *Config, cmd *cobra.Command) error {
 		s, err := t.Status(ctx)
 		if err != nil {
@@ -119,18 +122,14 @@ func onTable(cmd *cobra.Command, do func(context.Context, *lease.Table, *Config,
 	return cmd
 }
 
-// printStatus writes a table of owners and a line for each shard. Its error says
-// that numbers disagree.
+// printStatus writes a table of owners and a line for each problem. Its error says
+// that there are some.
 func printStatus(out io.Writer, s lease.Status) error {
-	free, drift, owners := 0, 0, 0
+	free, owners := 0, 0
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SHARD\tOWNER\tHELD\tIN ALL\tREAPED AFTER\t")
 	for i, shard := range s.Shards {
 		free += shard.Free
-		if d := shard.Drift(); d != 0 {
-			drift++
-			fmt.Fprintf(w, "%d\t%d of %d free, and that is wrong by %d\t\t\t\t\n", i, shard.Free, shard.Limit, d)
-		}
 		for _, owner := range slices.Sorted(maps.Keys(shard.Owners)) {
 			owners++
 			r, err := lease.ParseRecord(shard.Owners[owner])
@@ -151,13 +150,23 @@ func printStatus(out io.Writer, s lease.Status) error {
 	fmt.Fprintf(out, "%d of %d slots free, in %s, held by %s; %d tickets per second, %d at once, given out %v ahead\n",
 		free, s.Settings.Limit, plural(s.Settings.Shards, "shard"), plural(owners, "record"),
 		s.Settings.Rate, s.Settings.Burst, max(0, s.Queue.Round(time.Millisecond)))
-	if drift > 0 {
-		return fmt.Errorf("%s whose numbers disagree: sluice lease reset repairs them", plural(drift, "shard"))
+	return problems(out, s)
+}
+
+// problems writes a line for each. Its error says that there are some, and what
+// to do.
+func problems(out io.Writer, s lease.Status) error {
+	found := s.Problems()
+	for _, line := range found {
+		fmt.Fprintln(out, line)
+	}
+	if len(found) > 0 {
+		return fmt.Errorf("%s with the table: sluice lease reset repairs it", plural(len(found), "problem"))
 	}
 	return nil
 }
 
-// repair shows what would be done, asks, and does it.
+// repair shows what would be done, asks, does it, and looks at the outcome.
 func repair(ctx context.Context, t *lease.Table, repairs []lease.Repair, yes bool, in io.Reader, out io.Writer) error {
 	if len(repairs) == 0 {
 		_, err := fmt.Fprintln(out, "nothing to repair")
@@ -178,6 +187,13 @@ func repair(ctx context.Context, t *lease.Table, repairs []lease.Repair, yes boo
 			return fmt.Errorf("%s: %w", r.Text, err)
 		}
 	}
-	_, err := fmt.Fprintln(out, "done")
+	after, err := t.Status(ctx)
+	if err == nil {
+		err = problems(out, after)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, "done")
 	return err
 }

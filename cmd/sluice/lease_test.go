@@ -4,6 +4,10 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +61,70 @@ func TestLeaseCommands(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An init that is cut off leaves the limit half-way: status and reset say so and
+// exit with 1, until it is finished.
+func TestLeaseCommandsSeeAnUnfinishedInit(t *testing.T) {
+	server := dynalite.Start(t)
+	if code, _, stderr := runLease(t, server, "", "init"); code != exitOK {
+		t.Fatal(stderr)
+	}
+	for _, finish := range [][]string{{"reset", "--yes"}, {"init", "--distributed-conn-limit=580"}} {
+		if code, _, stderr := runLease(t, server, "", "init"); code != exitOK {
+			t.Fatal(stderr)
+		}
+		unfinished(t, server, "--distributed-conn-limit=580") // 80 slots less the margin
+		for _, args := range [][]string{{"status"}, {"reset"}} {
+			code, stdout, stderr := runLease(t, server, "", args...)
+			if code != exitRuntime || !strings.Contains(stdout, "shard 4") || !strings.Contains(stdout, "594") {
+				t.Errorf("%v: exit code %d, %s%s", args, code, stdout, stderr)
+			}
+		}
+		if code, stdout, _ := runLease(t, server, "", "status"); code != exitRuntime || !strings.Contains(stdout, "the shards together have 7144 slots, the settings 80") {
+			t.Errorf("status: exit code %d, %s", code, stdout)
+		}
+		if code, stdout, stderr := runLease(t, server, "", finish...); code != exitOK {
+			t.Errorf("%v: exit code %d, %s%s", finish, code, stdout, stderr)
+		}
+		if code, stdout, stderr := runLease(t, server, "", "status"); code != exitOK || !strings.Contains(stdout, "80 of 80 slots free") {
+			t.Errorf("status: exit code %d, %s%s", code, stdout, stderr)
+		}
+	}
+}
+
+// unfinished runs an init that is cut off before its sixth write: the intent and four shards pass.
+func unfinished(t *testing.T, server *dynalite.Server, flag string) {
+	t.Helper()
+	target, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward, writes := httputil.NewSingleHostReverseProxy(target), 0
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if target := r.Header.Get("X-Amz-Target"); strings.HasSuffix(target, ".UpdateItem") || strings.HasSuffix(target, ".PutItem") {
+			if writes++; writes > 5 {
+				cancel()
+				panic(http.ErrAbortHandler)
+			}
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	env := server.Env()
+	env["AWS_ENDPOINT_URL_DYNAMODB"] = front.URL
+	c := source{env: env, flags: []string{"--endpoint=" + endpoint, "--distributed-conn-lease-table=sluice", flag}}.mustLoad(t)
+	chain, err := awsChain(ctx, c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := lease.NewTable(c.Lease, chain)
+	defer table.Close()
+	if _, err := table.Init(ctx, c.Lease); err == nil {
+		t.Fatal("the init was not cut off")
 	}
 }
 

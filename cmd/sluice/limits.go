@@ -1,10 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"runtime"
 	"syscall"
+
+	"github.com/sluice-proxy/sluice/proxy"
 )
 
 // fewCPUs is the number of CPUs up to which one running Go thread is better:
@@ -30,20 +34,59 @@ func setProcs(procs int) {
 // listeners, admin connections, files, cancels under way.
 const ownDescriptors = 64
 
-// warnDescriptors warns when the limit is too low for what is configured. Go has
-// raised the soft limit to the hard one already (since 1.19, at start).
-func warnDescriptors(c *Config, log *slog.Logger) {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		log.Warn("the limit of file descriptors is unknown", "error", err)
-		return
-	}
-	if need := descriptors(c); limit.Cur < need {
-		log.Warn("too few file descriptors for listen.max_clients and reservoir.max_open: raise the hard limit (ulimit -n) or lower them",
-			"limit", limit.Cur, "need", need)
+// warnStrippable warns of a server elsewhere that is reached without TLS if somebody in between says so.
+func warnStrippable(c *Config, log *slog.Logger) {
+	if c.Dial.Strippable() {
+		log.Warn("somebody between here and the server can take TLS away: set backend.sslmode to verify-full, or backend.channel_binding to require",
+			"sslmode", c.Dial.SSLMode)
 	}
 }
 
-func descriptors(c *Config) uint64 {
-	return uint64(c.Proxy.MaxClients + c.Reservoir.MaxOpen + ownDescriptors)
+// warnReadable warns of files with secrets that others on this machine may read. A file that cannot be
+// looked at is told by whoever reads it.
+func warnReadable(c *Config, log *slog.Logger) {
+	for _, f := range []struct{ key, path string }{{"tls.key_file", c.TLS.Key}, {"auth.users_file", c.Proxy.Startup.UsersFile}} {
+		info, err := os.Stat(f.path)
+		if f.path == "" || err != nil {
+			continue
+		}
+		if perm := info.Mode().Perm(); perm&0o007 != 0 {
+			log.Warn("others on this machine may open "+f.key+": take their rights away (chmod o-rwx)", "file", f.path, "mode", fmt.Sprintf("%#o", perm))
+		}
+	}
+}
+
+// keepDescriptors sees to it that clients leave descriptors for the backends, the admin address and
+// Sluice's own files. listen.max_clients follows the limit where nobody has set it; a value
+// for which the limit is too low is an error. Go has raised the soft limit to the hard one
+// already (since 1.19, at start).
+func keepDescriptors(c *Config, log *slog.Logger) error {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		log.Warn("the limit of file descriptors is unknown", "error", err)
+		return nil
+	}
+	return c.fitDescriptors(limit.Cur, log)
+}
+
+// fitDescriptors is keepDescriptors for a limit.
+func (c *Config) fitDescriptors(limit uint64, log *slog.Logger) error {
+	const name = "listen.max_clients"
+	kept := c.Reservoir.MaxOpen + ownDescriptors + proxy.SpareConns
+	left := int(min(limit, math.MaxInt32)) - kept
+	switch {
+	case c.Proxy.MaxClients <= left:
+		return nil
+	case left > 0 && c.origins[name] == "default":
+		log.Warn("listen.max_clients follows the limit of file descriptors: raise the hard limit (ulimit -n) for more",
+			"limit", limit, "max_clients", left, "default", c.Proxy.MaxClients)
+		c.Proxy.MaxClients = left
+		return nil
+	}
+	problem := fmt.Sprintf("%s: %d: the process may have %d file descriptors (ulimit -n), of which %d are kept for backends (reservoir.max_open) and for Sluice itself: raise the limit to %d",
+		name, c.Proxy.MaxClients, limit, kept, kept+c.Proxy.MaxClients)
+	if left > 0 {
+		problem += fmt.Sprintf(", or set this to %d at most", left)
+	}
+	return &ConfigError{Problems: []string{problem + " (" + c.origins[name] + ")"}}
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// listenAll opens the listeners for clients. On an error none stays open.
-func listenAll(c ListenConfig) (listeners []net.Listener, err error) {
+// listenAll opens the listeners for clients; mode is that of the Unix socket. On an error none stays open.
+func listenAll(c ListenConfig, mode os.FileMode) (listeners []net.Listener, err error) {
 	defer func() {
 		if err != nil {
 			closeAll(listeners)
@@ -26,7 +26,7 @@ func listenAll(c ListenConfig) (listeners []net.Listener, err error) {
 		listeners = append(listeners, ln)
 	}
 	if c.UnixSocket != "" {
-		ln, err := listenUnix(c.socketPath())
+		ln, err := listenUnix(c.socketPath(), mode)
 		if err != nil {
 			return listeners, err
 		}
@@ -63,7 +63,7 @@ const probeTimeout = time.Second
 
 // listenUnix opens the socket file. One that a dead process left is replaced;
 // one that somebody answers on is an error.
-func listenUnix(path string) (net.Listener, error) {
+func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	const elsewhere = "choose another directory with listen.unix_socket, DSQL_LISTEN_UNIX_SOCKET or --listen-unix-socket"
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == os.ModeSocket {
 		conn, err := net.DialTimeout("unix", path, probeTimeout)
@@ -81,8 +81,7 @@ func listenUnix(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen in %s: %w: %s", filepath.Dir(path), errors.Unwrap(err), elsewhere)
 	}
-	// As PostgreSQL's and PgBouncer's default: who may connect is auth's business.
-	if err := os.Chmod(path, 0o777); err != nil {
+	if err := os.Chmod(path, mode); err != nil {
 		_ = ln.Close() // the error of Chmod is the one that counts
 		return nil, fmt.Errorf("cannot listen in %s: %w: %s", filepath.Dir(path), err, elsewhere)
 	}

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/proxy"
 )
 
 func TestATakenPortIsToldInOneLine(t *testing.T) {
@@ -17,7 +22,7 @@ func TestATakenPortIsToldInOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	_, err = listenAll(ListenConfig{Address: ln.Addr().String()})
+	_, err = listenAll(ListenConfig{Address: ln.Addr().String()}, 0)
 	if err == nil {
 		t.Fatal("the same port was taken twice")
 	}
@@ -42,24 +47,24 @@ func TestUnixSocket(t *testing.T) {
 	c := ListenConfig{Address: "127.0.0.1:0", UnixSocket: dir}
 	path := filepath.Join(dir, ".s.PGSQL.0")
 
-	first, err := listenAll(c)
+	first, err := listenAll(c, 0o750)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(first) != 2 || first[1].Addr().String() != path {
 		t.Fatalf("listeners %v, want TCP and %s", first, path)
 	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o777 {
-		t.Errorf("socket file: %v, %v; want mode 0777", info, err)
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o750 {
+		t.Errorf("socket file: %v, %v; want mode 0750", info, err)
 	}
-	if _, err := listenAll(c); err == nil || !strings.Contains(err.Error(), path+" is taken: choose another directory with listen.unix_socket") {
+	if _, err := listenAll(c, 0o750); err == nil || !strings.Contains(err.Error(), path+" is taken: choose another directory with listen.unix_socket") {
 		t.Errorf("second listener: %v", err)
 	}
 
 	// A process that dies leaves its file behind.
 	first[1].(*net.UnixListener).SetUnlinkOnClose(false)
 	closeAll(first)
-	second, err := listenAll(c)
+	second, err := listenAll(c, 0o750)
 	if err != nil {
 		t.Fatalf("after a dead listener: %v", err)
 	}
@@ -72,8 +77,48 @@ func TestUnixSocket(t *testing.T) {
 	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listenAll(c); err == nil || !strings.Contains(err.Error(), "address already in use") {
+	if _, err := listenAll(c, 0o750); err == nil || !strings.Contains(err.Error(), "address already in use") {
 		t.Errorf("over a file: %v", err)
+	}
+}
+
+// By default who need not prove anything must be of Sluice's user or group.
+func TestSocketMode(t *testing.T) {
+	t.Parallel()
+	users := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(users, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		flags []string
+		want  os.FileMode
+	}{
+		{nil, 0o770}, {[]string{"--auth-method=scram-sha-256", "--auth-users-file=" + users}, 0o777},
+		{[]string{"--listen-unix-socket-mode=0700"}, 0o700}, {[]string{"--listen-unix-socket-mode=777"}, 0o777},
+	} {
+		loaded := source{flags: append([]string{"--endpoint=" + endpoint}, c.flags...)}.mustLoad(t)
+		if got, err := loaded.socketMode(); err != nil || got != c.want {
+			t.Errorf("%v: %#o, %v; want %#o", c.flags, got, err, c.want)
+		}
+	}
+}
+
+// Files with secrets that others may read are told at start, with their modes.
+func TestReadableSecrets(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	open, closed := filepath.Join(dir, "key"), filepath.Join(dir, "users")
+	for path, mode := range map[string]os.FileMode{open: 0o644, closed: 0o640} {
+		if err := errors.Join(os.WriteFile(path, nil, mode), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var log strings.Builder
+	c := &Config{TLS: TLSFiles{Key: open}}
+	c.Proxy.Startup.UsersFile = closed
+	warnReadable(c, slog.New(slog.NewTextHandler(&log, nil)))
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "tls.key_file") || !strings.Contains(got, "mode=0644") {
+		t.Errorf("the log has\n%s", got)
 	}
 }
 
@@ -86,10 +131,27 @@ func TestSocketPathHasThePortOfTheAddress(t *testing.T) {
 	}
 }
 
-func TestDescriptorsNeeded(t *testing.T) {
-	c := source{flags: []string{"--endpoint=" + endpoint, "--listen-max-clients=2000", "--reservoir-max-open=50"}}.mustLoad(t)
-	if got, want := descriptors(c), uint64(2000+50+ownDescriptors); got != want {
-		t.Errorf("got %d, want %d", got, want)
+// Clients leave descriptors for what is not theirs: the default of listen.max_clients follows the
+// limit, and a value above what is left is an error with both figures.
+func TestDescriptors(t *testing.T) {
+	t.Parallel()
+	const kept = 50 + ownDescriptors + proxy.SpareConns
+	for _, c := range []struct {
+		flags []string
+		limit uint64
+		want  int
+		err   string
+	}{
+		{nil, 1 << 20, 5000, ""}, {nil, kept + 5000, 5000, ""}, {nil, kept + 700, 700, ""}, {nil, math.MaxUint64, 5000, ""},
+		{nil, 64, 0, "listen.max_clients: 5000: the process may have 64 file descriptors (ulimit -n), of which 214 are kept"},
+		{[]string{"--listen-max-clients=2000"}, kept + 2000, 2000, ""},
+		{[]string{"--listen-max-clients=2000"}, kept + 1999, 0, "raise the limit to 2214, or set this to 1999 at most (flag --listen-max-clients)"},
+	} {
+		loaded := source{flags: append([]string{"--endpoint=" + endpoint, "--reservoir-max-open=50"}, c.flags...)}.mustLoad(t)
+		err := loaded.fitDescriptors(c.limit, slog.New(slog.DiscardHandler))
+		if c.err == "" && (err != nil || loaded.Proxy.MaxClients != c.want) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%v, limit %d: %d, %v; want %d, %q", c.flags, c.limit, loaded.Proxy.MaxClients, err, c.want, c.err)
+		}
 	}
 }
 

@@ -189,6 +189,8 @@ func TestRules(t *testing.T) {
 		{"named port", []string{"--admin-address=127.0.0.1:http"}, "admin.address: \"127.0.0.1:http\": want host:port"},
 		{"nowhere", []string{"--listen-address="}, "listen.address: empty: nobody could connect"},
 		{"Unix socket alone", []string{"--listen-address=", "--listen-unix-socket=/tmp"}, ""},
+		{"mode of the Unix socket", []string{"--listen-unix-socket-mode=0o77x"}, "listen.unix_socket_mode: "},
+		{"a mode that shuts everybody out", []string{"--listen-unix-socket-mode=0077"}, "listen.unix_socket_mode: "},
 		{"long Unix socket", []string{"--listen-unix-socket=/" + strings.Repeat("x", 100)}, "listen.unix_socket: "},
 		{"certificate without key", []string{"--tls-cert-file=c"}, "tls.key_file: empty: tls.cert_file needs its key"},
 		{"key without certificate", []string{"--tls-key-file=k"}, "tls.cert_file: empty: tls.key_file needs its certificate"},

@@ -25,7 +25,11 @@ func serve(ctx context.Context, c *Config, log *slog.Logger) error {
 	for _, warning := range c.warnings {
 		log.Warn(warning)
 	}
-	warnDescriptors(c, log)
+	if err := keepDescriptors(c, log); err != nil {
+		return err
+	}
+	warnReadable(c, log)
+	warnStrippable(c, log)
 
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -38,7 +42,11 @@ func serve(ctx context.Context, c *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	clients, err := listenAll(c.Listen)
+	mode, err := c.socketMode()
+	if err != nil {
+		return err // load has judged it
+	}
+	clients, err := listenAll(c.Listen, mode)
 	if err != nil {
 		d.close()
 		return atRuntime(err)

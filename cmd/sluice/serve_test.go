@@ -54,7 +54,7 @@ func start(t *testing.T, flags ...string) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clients, err := listenAll(c.Listen)
+	clients, err := listenAll(c.Listen, 0o700)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestAFailedPartEndsTheDaemon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clients, err := listenAll(c.Listen)
+	clients, err := listenAll(c.Listen, 0o700)
 	if err != nil {
 		t.Fatal(err)
 	}

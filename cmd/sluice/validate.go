@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strconv"
 
@@ -26,6 +27,8 @@ func (c *Config) validate() error {
 	v.clientTLS()
 	v.want(c.Proxy.Kind != proxy.DSQL || c.Dial.SSLMode == keyNamed("backend.sslmode").def, "backend.sslmode",
 		"DSQL is always verify-full; leave it out, or set backend.kind to postgres")
+	v.want(c.Proxy.Kind != proxy.DSQL || c.Dial.ChannelBinding == keyNamed("backend.channel_binding").def, "backend.channel_binding",
+		"DSQL takes tokens, and has no SCRAM; leave it out, or set backend.kind to postgres")
 	v.lease()
 	v.guarantees()
 	v.advisoryLocks()
@@ -64,9 +67,21 @@ func (v *validation) listeners() {
 	v.want(c.Listen.Address != "" || c.Listen.UnixSocket != "", "listen.address", "nobody could connect: set it or listen.unix_socket")
 	v.want(c.Listen.UnixSocket == "" || len(c.Listen.socketPath()) <= maxUnixPath,
 		"listen.unix_socket", fmt.Sprintf("too long: the socket's whole path must stay within %d bytes", maxUnixPath))
+	_, err := c.socketMode()
+	v.want(err == nil, "listen.unix_socket_mode", "want auto, or an octal mode from 0600 to 0777 that lets Sluice's own user connect, such as 0770")
 	v.want(c.Proxy.Startup.Method != startup.Trust || !validAddress(c.Listen.Address) || isLoopback(c.Listen.Address) || c.Listen.AllowRemoteTrust,
 		"listen.address", "other machines could connect without a password: set auth.method, "+
 			"or listen on 127.0.0.1, or allow it with auth.allow_remote_trust")
+}
+
+// levels looks after the rules of isolation levels; dropped says that another server than DSQL
+// would not be told of what they answer.
+func (v *validation) levels(dropped bool) {
+	c := v.config
+	v.want(!dropped || c.RewriteIsolation != "true", "rewrite.isolation",
+		"transactions of PostgreSQL are READ COMMITTED unless it is told otherwise, so that the level must reach the server; leave it at auto, or set it to false")
+	v.want(c.RewriteSerializable == "refuse" || c.Rewrite.Rules.Isolation, rewrite.SerializableKey,
+		"a level can be taken for less on kind dsql only, with rewrite.enabled and rewrite.isolation; set it to refuse")
 }
 
 // guarantees looks after rules that hold on DSQL alone: elsewhere a statement that is
@@ -74,8 +89,7 @@ func (v *validation) listeners() {
 func (v *validation) guarantees() {
 	c := v.config
 	dropped := v.config.rewrites() && v.config.Proxy.Kind != proxy.DSQL
-	v.want(!dropped || v.config.RewriteIsolation != "true", "rewrite.isolation",
-		"transactions of PostgreSQL are READ COMMITTED unless it is told otherwise, so that the level must reach the server; leave it at auto, or set it to false")
+	v.levels(dropped)
 	v.want(len(v.config.Rewrite.Rules.Chunked) == 0 || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL, "rewrite.chunked_delete",
 		"a DELETE is carried out in batches on kind dsql only, with rewrite.enabled; leave it empty")
 	v.want(c.DDLCarryOut != carryOutAll || c.rewrites() && c.Proxy.Kind == proxy.DSQL, "ddl.carry_out",
@@ -139,6 +153,22 @@ func validAddress(address string) bool {
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
+}
+
+// socketMode is the mode of the Unix socket's file. Whoever may write to the file may connect: with
+// trust, nothing else is asked of them, and so others than the owner and the group may not.
+func (c *Config) socketMode() (os.FileMode, error) {
+	switch {
+	case c.Listen.UnixSocketMode != "auto":
+		mode, err := strconv.ParseUint(c.Listen.UnixSocketMode, 8, 32)
+		if err == nil && (mode > 0o777 || mode&0o600 != 0o600) {
+			err = strconv.ErrRange
+		}
+		return os.FileMode(mode), err
+	case c.Proxy.Startup.Method == startup.Trust:
+		return 0o770, nil
+	}
+	return 0o777, nil
 }
 
 // socketPath is the Unix socket's file, named as PostgreSQL's clients expect.

@@ -157,10 +157,10 @@ func (d *daemon) pull(planner *rewrite.Planner) {
 	})
 }
 
-// leaseProblem says how a lease stands that grants nothing.
+// leaseProblem says how a lease stands that is not well, and why.
 func leaseProblem(s lease.State) error {
-	if s.Reason != nil {
-		return fmt.Errorf("lease %v: %w", s.Phase, s.Reason)
+	if trouble := s.Trouble(); trouble != nil {
+		return fmt.Errorf("lease %v: %w", s.Phase, trouble)
 	}
 	return fmt.Errorf("lease %v", s.Phase)
 }
@@ -168,8 +168,14 @@ func leaseProblem(s lease.State) error {
 // errDraining is why a daemon at its end is not ready.
 var errDraining = errors.New("draining")
 
-// warning says what some clients are refused by a daemon that is ready, and why; "" for nothing.
+// warning says what some clients are refused by a daemon that is ready, or all will be before
+// long, and why; "" for nothing.
 func (d *daemon) warning() string {
+	if d.lease != nil {
+		if l := d.lease.State(); l.Phase == lease.Degraded || l.Phase == lease.Draining {
+			return leaseProblem(l).Error()
+		}
+	}
 	tables, first := d.server.Unmapped()
 	if tables == 0 {
 		return ""

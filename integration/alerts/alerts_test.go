@@ -84,7 +84,7 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("no case in which %s is silent", name)
 		}
 	}
-	if len(names) != 6 {
+	if len(names) != 7 {
 		t.Errorf("%d alerts: %q", len(names), names)
 	}
 }

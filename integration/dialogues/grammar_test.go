@@ -468,6 +468,11 @@ var themes = []theme{
 		return fmt.Sprintf(pick(g, "SELECT set_config('TimeZone', '%s', true)", "SELECT set_config('TimeZone', '%s', false)", "SELECT g_{X}('TimeZone', '%s')",
 			"SELECT now() IS NOT NULL, set_config('TimeZone', '%s', true)"), pick(g, "Asia/Tokyo", "Europe/Berlin"))
 	}},
+	{name: "set_config as SET", weight: 2, texts: (*drawer).configText},
+	{name: "modes and locks", weight: 2, dsqlOnly: true, texts: func(g *drawer) string {
+		return pick(g, "SET TRANSACTION READ ONLY", "SET TRANSACTION READ WRITE", "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+			"LOCK TABLE t_{X} IN ACCESS SHARE MODE", "LOCK TABLE t_{X}, s1.v IN ACCESS SHARE MODE", "SHOW transaction_read_only")
+	}},
 	{name: "pinned", weight: 1, postgresOnly: true, texts: func(g *drawer) string {
 		return pick(g, "LISTEN l_{X}", "UNLISTEN *", "SELECT pg_advisory_lock(ascii('{X}'))", "SELECT pg_advisory_unlock_all()", "CREATE TEMP TABLE IF NOT EXISTS tmp (n int)",
 			"PREPARE p1 AS SELECT 5 AS five", "EXECUTE p1", "DEALLOCATE p1", "SELECT * FROM tmp", "DISCARD ALL")
@@ -478,6 +483,10 @@ var themes = []theme{
 	{name: "cursors of Sluice's", weight: 1, dsqlOnly: true, texts: func(g *drawer) string {
 		return pick(g, "DECLARE k1 NO SCROLL CURSOR FOR SELECT generate_series(1, 3) AS d", "DECLARE k1 CURSOR FOR SELECT n FROM t_{X} ORDER BY n",
 			"FETCH 1 FROM k1", "FETCH 2 FROM k1", "MOVE 1 FROM k1", "CLOSE k1", "FETCH ALL FROM k1", "CLOSE ALL", "FETCH 0 FROM k1")
+	}},
+	{name: "cursors that are held", weight: 1, dsqlOnly: true, texts: func(g *drawer) string {
+		return pick(g, "DECLARE k2 NO SCROLL CURSOR WITH HOLD FOR SELECT generate_series(1, 3) AS d", "DECLARE k2 NO SCROLL CURSOR WITH HOLD FOR SELECT n FROM t_{X} ORDER BY n",
+			"DECLARE k3 NO SCROLL CURSOR WITH HOLD FOR VALUES (1), (2)", "FETCH 1 FROM k2", "FETCH 2 FROM k2", "MOVE 1 FROM k2", "CLOSE k2", "FETCH ALL FROM k3", "FETCH PRIOR FROM k2", "CLOSE ALL", "DISCARD ALL")
 	}},
 	{name: "isolation", weight: 1, postgresOnly: true, texts: func(g *drawer) string {
 		return pick(g, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SET transaction_isolation = 'serializable'", "SHOW transaction_isolation", "SHOW transaction_isolation",
@@ -530,6 +539,33 @@ func (g *drawer) settingText() string {
 		return g.observer()
 	}
 	return "SET " + name + pick(g, " TO ", " = ") + value
+}
+
+// configText is set_config of constants, which changes what SET would.
+func (g *drawer) configText() string {
+	if g.one(4) {
+		return g.observer()
+	}
+	one := func() string {
+		all := [][]string{{"DateStyle", "ISO, DMY", "sql, mdy", "German, YMD", "nosuch"}, {"TimeZone", "Asia/Tokyo", "europe/berlin", "UTC"},
+			{"IntervalStyle", "sql_standard", "POSTGRES", "nosuch"}, {"search_path", "s1", "s2, public", `"$user", s1`, "s1,,s2"},
+			{"extra_float_digits", "0", "3", "77", "x"}, {"enable_seqscan", "off", "true", "1", "x"}, {"statement_timeout", "12345", "20s", "x"}, {"statement_timeout", "1min"}, {"lock_timeout", "7s"}}
+		if g.dsql { // with PostgreSQL a function that sets what Sluice keeps sets the server's
+			all = append(all, []string{"application_name", "x", "y"})
+		}
+		c := pick(g, all...)
+		return fmt.Sprintf("%s('%s', '%s', %v)", pick(g, "set_config", "set_config", "pg_catalog.set_config", "SET_CONFIG"), c[0], pick(g, c[1:]...), g.one(2))
+	}
+	switch g.IntN(6) {
+	case 0:
+		return "SELECT " + one() + " AS told"
+	case 1:
+		if !g.dsql {
+			return "SELECT " + one() + ", " + one()
+		}
+		return fmt.Sprintf("SELECT set_config('statement_timeout', '%ds', %v), set_config('application_name', 'z', %v) AS b", 10+g.IntN(9), g.one(2), g.one(2))
+	}
+	return "SELECT " + one()
 }
 
 // observer is a statement whose result depends on settings.

@@ -13,7 +13,7 @@ const (
 	Copy           Feature = "copy"           // COPY FROM STDIN, COPY TO STDOUT
 	CreateAs       Feature = "createas"       // CREATE TABLE AS
 	Cursor         Feature = "cursor"         // DECLARE, FETCH
-	CursorHold     Feature = "cursorhold"     // DECLARE ... WITH HOLD, SCROLL
+	CursorHold     Feature = "cursorhold"     // DECLARE SCROLL ... WITH HOLD in a block
 	Discard        Feature = "discard"        // DISCARD ALL
 	Do             Feature = "do"             // DO, PL/pgSQL
 	Geometry       Feature = "geometry"       // '(1,2)'::point
@@ -43,26 +43,26 @@ type refusal struct{ code, message string }
 // seen on real clusters in August to October 2026. "presumed": by the pattern
 // that all recorded refusals of whole statements share.
 var refusals = map[Feature]refusal{
-	Advisory:       {"0A000", "function pg_advisory_lock not supported"},                          // as users report it, the code presumed
-	AlterType:      {"0A000", "unsupported ALTER TABLE ALTER COLUMN ... SET DATA TYPE statement"}, // recorded
-	ArrayColumn:    {"0A000", "datatype integer[] not supported"},                                 // recorded
-	Chain:          {"0A000", "unsupported transaction statement: AND CHAIN"},                     // presumed
-	Copy:           {"0A000", "unsupported statement: Copy"},                                      // presumed
-	CreateAs:       {"0A000", "unsupported statement: CreateTableAs"},                             // recorded
-	CursorHold:     {"0A000", "WITH HOLD is not supported for cursors"},                           // Sluice's own: DSQL has none at all
-	Do:             {"0A000", "unsupported statement: Do"},                                        // presumed
-	Geometry:       {"0A000", "datatype point not supported"},                                     // recorded, of line and circle
-	Listen:         {"0A000", "unsupported statement: Listen"},                                    // recorded
-	MixedDDL:       {"0A000", "ddl and dml are not supported in the same transaction"},            // recorded
-	Role:           {"0A000", `setting configuration parameter "role" not supported`},             // measured
-	Serializable:   {"0A000", "Unsupported isolation level: SERIALIZABLE"},                        // recorded
-	SetConfig:      {"0A000", `setting configuration parameter "TimeZone" not supported`},         // measured
-	Setting:        {"0A000", `setting configuration parameter "enable_sort" not supported`},      // recorded, of other settings
-	SetTransaction: {"0A000", "Unsupported isolation level: SERIALIZABLE"},                        // recorded, outside of a block
-	Temp:           {"0A000", "TEMPORARY or TEMP table not supported for CREATE TABLE"},           // recorded
-	Truncate:       {"0A000", "unsupported statement: Truncate"},                                  // recorded
-	TwoDDL:         {"0A000", "multiple ddl statements not supported in a transaction"},           // recorded
-	Vacuum:         {"0A000", "unsupported VACUUM statement"},                                     // recorded
+	Advisory:       {"0A000", "function pg_advisory_lock not supported"},                                 // as users report it, the code presumed
+	AlterType:      {"0A000", "unsupported ALTER TABLE ALTER COLUMN ... SET DATA TYPE statement"},        // recorded
+	ArrayColumn:    {"0A000", "datatype integer[] not supported"},                                        // recorded
+	Chain:          {"0A000", "unsupported transaction statement: AND CHAIN"},                            // presumed
+	Copy:           {"0A000", "unsupported statement: Copy"},                                             // presumed
+	CreateAs:       {"0A000", "unsupported statement: CreateTableAs"},                                    // recorded
+	CursorHold:     {"0A000", "a cursor WITH HOLD that scrolls cannot be declared inside a transaction"}, // Sluice's own: DSQL has none at all
+	Do:             {"0A000", "unsupported statement: Do"},                                               // presumed
+	Geometry:       {"0A000", "datatype point not supported"},                                            // recorded, of line and circle
+	Listen:         {"0A000", "unsupported statement: Listen"},                                           // recorded
+	MixedDDL:       {"0A000", "ddl and dml are not supported in the same transaction"},                   // recorded
+	Role:           {"0A000", `setting configuration parameter "role" not supported`},                    // measured
+	Serializable:   {"0A000", "Unsupported isolation level: SERIALIZABLE"},                               // recorded
+	SetConfig:      {"0A000", `setting configuration parameter "TimeZone" not supported`},                // measured
+	Setting:        {"0A000", `setting configuration parameter "enable_sort" not supported`},             // recorded, of other settings
+	SetTransaction: {"0A000", "Unsupported isolation level: SERIALIZABLE"},                               // recorded, outside of a block
+	Temp:           {"0A000", "TEMPORARY or TEMP table not supported for CREATE TABLE"},                  // recorded
+	Truncate:       {"0A000", "unsupported statement: Truncate"},                                         // recorded
+	TwoDDL:         {"0A000", "multiple ddl statements not supported in a transaction"},                  // recorded
+	Vacuum:         {"0A000", "unsupported VACUUM statement"},                                            // recorded
 }
 
 // supplied are features that DSQL lacks and Sluice makes up for: the answers

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
+	"hash/crc32"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -57,10 +59,11 @@ func dynamoURL(t *testing.T) string {
 }
 
 // gateway is a way to DynamoDB that can be cut: then no request arrives, and none
-// is answered.
+// is answered. Or AWS refuses each with a code.
 type gateway struct {
-	url  string
-	away atomic.Bool
+	url     string
+	away    atomic.Bool
+	refusal atomic.Value // a string, "" for none
 }
 
 func newGateway(t *testing.T) *gateway {
@@ -75,6 +78,14 @@ func newGateway(t *testing.T) *gateway {
 		if g.away.Load() {
 			_, _ = io.Copy(io.Discard, r.Body) // only then does the server watch its caller
 			<-r.Context().Done()               // who loses patience
+			return
+		}
+		if code, _ := g.refusal.Load().(string); code != "" {
+			w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+			text := fmt.Sprintf(`{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"User: arn:aws:sts::123456789012:assumed-role/x is refused"}`, code)
+			w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(text))), 10))
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, text)
 			return
 		}
 		forward.ServeHTTP(w, r)
@@ -113,7 +124,7 @@ func newWorld(t *testing.T, limit, each int) *world {
 		"DSQL_RESERVOIR_GUARD_WINDOW":           "1s",
 		"DSQL_DISTRIBUTED_CONN_LEASE_ENABLED":   "true",
 		"DSQL_DISTRIBUTED_RATE_LIMITER_ENABLED": "true",
-		"DSQL_DISTRIBUTED_CONN_LEASE_TABLE":     t.Name(),
+		"DSQL_DISTRIBUTED_CONN_LEASE_TABLE":     strings.ReplaceAll(t.Name(), "/", "."),
 		"DSQL_DISTRIBUTED_CONN_LIMIT":           strconv.Itoa(limit),
 		"DSQL_DISTRIBUTED_CONN_MARGIN":          "0",
 		"DSQL_DISTRIBUTED_CONN_SHARDS":          "1",

@@ -37,8 +37,8 @@ var (
 	kilo   = []unit{{"TB", 1 << 30}, {"GB", 1 << 20}, {"MB", 1 << 10}, {"kB", 1}, {"B", 1.0 / 1024}}
 )
 
-// forms of the settings that Sluice keeps, and of those that it ignores by
-// default. A setting without one has any text.
+// forms of the settings that Sluice keeps, of those that it ignores by
+// default, and of some that are carried (Told). A setting without one has any text.
 var forms = map[string]*form{
 	"statement_timeout":                   {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},
 	"idle_in_transaction_session_timeout": {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},
@@ -52,9 +52,13 @@ var forms = map[string]*form{
 	"maintenance_work_mem":                {read: readNumber, units: kilo, base: "kB", min: 1024, max: math.MaxInt32},
 	"check_function_bodies":               {read: readBool},
 	"jit":                                 {read: readBool},
-	"row_security":                        {read: readBool},
-	"standard_conforming_strings":         {read: readBool},
-	"synchronize_seqscans":                {read: readBool},
+	"extra_float_digits":                  {read: readNumber, min: -15, max: 3},
+	"intervalstyle": {read: readWord, words: "postgres postgres_verbose sql_standard iso_8601",
+		offered: "postgres, postgres_verbose, sql_standard, iso_8601"},
+	"row_security":                  {read: readBool},
+	"default_transaction_read_only": {read: readBool},
+	"standard_conforming_strings":   {read: readBool},
+	"synchronize_seqscans":          {read: readBool},
 	"synchronous_commit": {read: readWord, words: "local remote_write remote_apply on,true,yes,1 off,false,no,0",
 		offered: "local, remote_write, remote_apply, on, off"},
 	"client_min_messages": {read: readWord, words: "debug5 debug4 debug3 debug2,debug debug1 log info notice warning error",
@@ -72,7 +76,7 @@ func Normal(name, value string) (string, *wire.Error) {
 }
 
 func errInvalidValue(name, value, hint string) *wire.Error {
-	return &wire.Error{Code: "22023", Message: fmt.Sprintf("invalid value for parameter %q: %q", name, value), Hint: hint}
+	return &wire.Error{Code: "22023", Message: fmt.Sprintf("invalid value for parameter %q: \"%s\"", name, value), Hint: hint}
 }
 
 // ErrOneArgument is a list for a setting that takes one value.

@@ -1,6 +1,10 @@
 package settings
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
 
 // QuoteName quotes each part of a parameter's name where it must be.
 func QuoteName(name string) string {
@@ -32,52 +36,15 @@ func QuoteLiteral(v string) string {
 	return quoted
 }
 
-// ListSettings hold lists of identifiers: as one string constant, SET would
-// take the whole list for one name (GUC_LIST_QUOTE in PostgreSQL's guc tables).
-var ListSettings = map[string]bool{"search_path": true, "temp_tablespaces": true,
-	"local_preload_libraries": true, "session_preload_libraries": true}
-
 // StartupSQL writes a startup parameter's raw value for SET.
 func StartupSQL(name, value string) string {
-	if !ListSettings[name] {
-		return QuoteLiteral(value)
+	if parts, ok := rewrite.Identifiers(value); ok && rewrite.ListSettings[name] {
+		for i, part := range parts {
+			parts[i] = QuoteLiteral(part)
+		}
+		return strings.Join(parts, ", ")
 	}
-	var parts []string
-	for rest := value; ; {
-		rest = strings.TrimLeft(rest, " \t\n\r\f\v")
-		var part string
-		if strings.HasPrefix(rest, `"`) {
-			rest = rest[1:]
-			for {
-				i := strings.IndexByte(rest, '"')
-				if i < 0 {
-					return QuoteLiteral(value) // not a list: the server says so
-				}
-				part += rest[:i]
-				rest = rest[i+1:]
-				if !strings.HasPrefix(rest, `"`) {
-					break
-				}
-				part += `"`
-				rest = rest[1:]
-			}
-		} else {
-			i := strings.IndexAny(rest, ", \t\n\r\f\v")
-			if i < 0 {
-				i = len(rest)
-			}
-			part, rest = strings.ToLower(rest[:i]), rest[i:]
-		}
-		parts = append(parts, QuoteLiteral(part))
-		rest = strings.TrimLeft(rest, " \t\n\r\f\v")
-		if rest == "" {
-			return strings.Join(parts, ", ")
-		}
-		if rest[0] != ',' {
-			return QuoteLiteral(value)
-		}
-		rest = rest[1:]
-	}
+	return QuoteLiteral(value) // also what should be a list, and is none
 }
 
 // Reported is the spelling in which the server reports a value it was given.

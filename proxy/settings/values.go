@@ -11,6 +11,7 @@
 //	treatments.go  Treatments: whether a setting is carried, kept, ignored or foreign
 //	datestyle.go   DateStyle, whose values a server merges
 //	form.go        how values of kept settings are read and shown
+//	told.go        how servers show the values of carried settings
 //	literal.go     names and values as SQL
 package settings
 

@@ -81,6 +81,31 @@ func ClientFrameLimit(typ byte) int {
 	return 0
 }
 
+// Sound reports whether a backend's frame has at least the payload that its type has always. whole: all
+// of the frame is in b, else only its beginning. A frame of rows is not looked into.
+func Sound(b []byte, whole bool) bool {
+	n := len(b) - HeaderLen
+	switch b[0] {
+	case ParseComplete, BindComplete, CloseComplete, CopyDone, EmptyQueryResponse, NoData, PortalSuspended:
+		return n == 0
+	case ReadyForQuery:
+		return n == 1
+	case CommandComplete, ErrorResponse, NoticeResponse:
+		return n >= 1 && (!whole || b[len(b)-1] == 0)
+	case ParameterStatus:
+		return n >= 2 && (!whole || b[len(b)-1] == 0)
+	case RowDescription, ParameterDescription, DataRow:
+		return n >= 2
+	case CopyInResponse, CopyOutResponse, CopyBothResponse:
+		return n >= 3
+	case FunctionCallResponse:
+		return n >= 4
+	case NotificationResponse:
+		return n >= 6
+	}
+	return true
+}
+
 // CString splits b at its first NUL. ok is false when there is none.
 func CString(b []byte) (s, rest []byte, ok bool) {
 	i := bytes.IndexByte(b, 0)

@@ -53,7 +53,12 @@ func TestLateHalfGetsItsShare(t *testing.T) {
 			t.Errorf("%d open before the others come", f.opened())
 		}
 		f.start(40, 50)
-		time.Sleep(6 * time.Minute)
+		served := time.Now()
+		for f.with(f.sidecar[40:]) < 40 && time.Since(served) < 6*time.Minute {
+			time.Sleep(time.Second)
+		}
+		t.Logf("each of those who came late has a backend after %v", time.Since(served))
+		time.Sleep(6*time.Minute - time.Since(served))
 		shares := f.report(t)
 		if shares[0]*2 < shares[len(shares)-1] {
 			t.Errorf("somebody has %d, somebody %d: more than twice as much", shares[0], shares[len(shares)-1])
@@ -155,6 +160,15 @@ func (f *fleet) count(sidecars []*sidecar) int {
 	n := 0
 	for _, s := range sidecars {
 		n += s.count()
+	}
+	return n
+}
+
+// with is how many of some sidecars have a backend.
+func (f *fleet) with(sidecars []*sidecar) int {
+	n := 0
+	for _, s := range sidecars {
+		n += min(1, s.count())
 	}
 	return n
 }

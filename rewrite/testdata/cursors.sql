@@ -104,6 +104,46 @@ DECLARE c CURSOR WITH HOLD FOR SELECT 1
 -- out
 same
 -- rules
+cursors cursor answered info
+cursor 0 "c" "                               SELECT 1" 0 hold
+
+-- in
+DECLARE c SCROLL CURSOR WITH HOLD FOR SELECT 1
+-- out
+same
+-- rules
+cursors cursor answered info
+cursor 0 "c" "                                      SELECT 1" 0 scroll hold
+
+-- in
+DECLARE "d 1" NO SCROLL CURSOR WITH HOLD FOR SELECT a FROM t WHERE a = $1
+-- out
+same
+-- rules
+cursors cursor answered info
+cursor 0 "d 1" "                                             SELECT a FROM t WHERE a = $1" 0 no scroll hold
+
+-- in
+DECLARE c CURSOR WITH HOLD FOR SELECT a FROM t FOR UPDATE
+-- out
+same
+-- rules
+cursors cursor rejected error
+refusal 0A000
+
+-- in
+DECLARE c SCROLL CURSOR FOR SELECT a FROM t FOR SHARE
+-- out
+same
+-- rules
+cursors cursor rejected error
+refusal 0A000
+
+-- in
+DECLARE c BINARY CURSOR WITH HOLD FOR SELECT 1
+-- out
+same
+-- rules
 cursors cursor rejected error
 refusal 0A000
 
@@ -235,7 +275,7 @@ FETCH 0 FROM c
 same
 -- rules
 cursors cursor rejected error
-cursor 1 "c" "" 0 elsewhere
+cursor 1 "c" "" 0 elsewhere 0:0
 
 -- in
 FETCH -3 FROM c
@@ -243,7 +283,7 @@ FETCH -3 FROM c
 same
 -- rules
 cursors cursor rejected error
-cursor 1 "c" "" 0 backward elsewhere
+cursor 1 "c" "" 0 backward elsewhere 0:-3
 
 -- in
 FETCH FORWARD -2147483648 FROM c
@@ -258,7 +298,7 @@ FETCH PRIOR FROM c
 same
 -- rules
 cursors cursor rejected error
-cursor 1 "c" "" 0 backward elsewhere
+cursor 1 "c" "" 0 backward elsewhere 1:1
 
 -- in
 FETCH BACKWARD 2 FROM c
@@ -266,7 +306,7 @@ FETCH BACKWARD 2 FROM c
 same
 -- rules
 cursors cursor rejected error
-cursor 1 "c" "" 0 backward elsewhere
+cursor 1 "c" "" 0 backward elsewhere 1:2
 
 -- in
 FETCH BACKWARD -2 FROM c
@@ -282,7 +322,7 @@ FETCH BACKWARD ALL FROM c
 same
 -- rules
 cursors cursor rejected error
-cursor 1 "c" "" 0 backward elsewhere
+cursor 1 "c" "" 0 backward elsewhere 1:9223372036854775807
 
 -- in
 FETCH FIRST FROM c
@@ -290,7 +330,7 @@ FETCH FIRST FROM c
 same
 -- rules
 cursors cursor rejected error
-cursor 1 "c" "" 0 elsewhere
+cursor 1 "c" "" 0 elsewhere 2:1
 
 -- in
 FETCH LAST FROM c
@@ -298,7 +338,7 @@ FETCH LAST FROM c
 same
 -- rules
 cursors cursor rejected error
-cursor 1 "c" "" 0 elsewhere
+cursor 1 "c" "" 0 elsewhere 2:-1
 
 -- in
 FETCH ABSOLUTE 2 FROM c
@@ -306,7 +346,7 @@ FETCH ABSOLUTE 2 FROM c
 same
 -- rules
 cursors cursor rejected error
-cursor 1 "c" "" 0 elsewhere
+cursor 1 "c" "" 0 elsewhere 2:2
 
 -- in
 FETCH RELATIVE 1 FROM c
@@ -322,7 +362,7 @@ FETCH RELATIVE 2 FROM c
 same
 -- rules
 cursors cursor rejected error
-cursor 1 "c" "" 0 elsewhere
+cursor 1 "c" "" 0 elsewhere 3:2
 
 -- in
 FETCH RELATIVE -1 FROM c
@@ -330,7 +370,7 @@ FETCH RELATIVE -1 FROM c
 same
 -- rules
 cursors cursor rejected error
-cursor 1 "c" "" 0 elsewhere
+cursor 1 "c" "" 0 elsewhere 3:-1
 
 -- in
 MOVE c
@@ -362,7 +402,7 @@ MOVE BACKWARD FROM c
 same
 -- rules
 cursors cursor rejected error
-cursor 2 "c" "" 0 backward elsewhere
+cursor 2 "c" "" 0 backward elsewhere 1:1
 
 -- in
 CLOSE c

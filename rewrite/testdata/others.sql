@@ -200,9 +200,10 @@ isolation serializable flagged error
 -- in
 SET default_transaction_isolation TO DEFAULT
 -- out
-same
+SELECT 1
 -- rules
-
+isolation isolation_level answered info
+tag SET
 
 -- in
 SET transaction_isolation = 'read committed'

@@ -35,6 +35,7 @@ var features = []feature{
 	{name: "batches", phase: use, about: "10,000 rows in transactions of 1,000"},
 	{name: "stream", phase: use, about: "10,000 rows are read as the tool streams them", needs: "batches"},
 	{name: "writers", phase: use, about: "16 writers insert, and raise counters that they share"},
+	{name: "enum", phase: use, about: "an enumeration that is a type of its own (`CREATE TYPE`), where the tool makes one: a table with it, rows, and both go again"},
 	{name: "down", phase: down, about: "all migrations are taken back"},
 }
 

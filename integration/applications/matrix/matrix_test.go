@@ -74,6 +74,7 @@ type route struct {
 	database      string // in upstream
 	via           *recorder
 	url           string
+	sluice        *harness.Sluice // nil on PostgreSQL itself
 }
 
 // plain is PostgreSQL itself.
@@ -95,7 +96,7 @@ func (tl *tool) through(t *testing.T, c configuration) route {
 	if strings.Contains(sluice.Log(), "unknown variable") {
 		t.Errorf("%s: Sluice has no such key:\n%s", c.name, sluice.Tail())
 	}
-	r := route{configuration: c, upstream: upstream, database: "postgres",
+	r := route{configuration: c, upstream: upstream, database: "postgres", sluice: sluice,
 		via: startRecorder(t, fmt.Sprintf("%s:%d", sluice.Host, sluice.Port))}
 	r.url = tl.at(r.via.port, "admin", "postgres")
 	return r
@@ -134,8 +135,10 @@ func (tl *tool) examine(t *testing.T, before *row) *row {
 		if !*full && !before.names(c) {
 			continue
 		}
-		got, byHand := tl.try(t, tl.through(t, c), schema, laid && c.migrates)
+		through := tl.through(t, c)
+		got, byHand := tl.try(t, through, schema, laid && c.migrates)
 		laid = laid || byHand
+		through.conflicts(t)
 		for _, f := range features {
 			if _, told := got[f.name]; told {
 				t.Logf("%s, %s: %v in %.1f s, PostgreSQL %.1f s", c.name, f.name, got[f.name], got[f.name].took.Seconds(), wanted[f.name].took.Seconds())
@@ -172,6 +175,27 @@ func (tl *tool) try(t *testing.T, r route, schema string, known bool) (got map[s
 	}
 	tl.play(t, down, r.via, r.url, got)
 	return got, false
+}
+
+// conflicts holds what the application was told of conflicts against Sluice's metrics: a transaction that
+// met one was run again, unless rows that the application had are others by then.
+func (r route) conflicts(t *testing.T) {
+	t.Helper()
+	text, err := r.sluice.Metrics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(name, label string) int {
+		sum, _ := harness.Metric(t, text, name, label)
+		return int(sum)
+	}
+	const refused = "dsql_tx_replay_refused_total"
+	told, rows := r.via.differed()
+	differs, every := of(refused, `reason="differs"`), of(refused, "")
+	if every != differs || differs != rows || rows != len(told) {
+		t.Errorf("%s: %d conflicts were told, %d of them for other rows; by the metrics %d replays were refused, %d as differs: %+v", r.configuration.name, len(told), rows, every, differs, told)
+	}
+	t.Logf("%s: %d conflicts were told, %d replays were made", r.configuration.name, len(told), of("dsql_tx_retries_total", ""))
 }
 
 // dump is the schema of a database, as pg_dump writes it, and the rows that migrations have made.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -22,10 +23,12 @@ type recorder struct {
 	port   int
 	server string // host:port
 
-	mu       sync.Mutex
-	refused  []refusal
-	closed   bool
-	sessions map[net.Conn]bool
+	mu      sync.Mutex
+	refused []refusal
+	// conflicts are the errors of conflicts, from the beginning on.
+	conflicts []refusal
+	closed    bool
+	sessions  map[net.Conn]bool
 }
 
 // startRecorder listens until the test ends.
@@ -66,6 +69,22 @@ func (r *recorder) take() []refusal {
 	refused := r.refused
 	r.refused = nil
 	return refused
+}
+
+// otherRows is what Sluice says of a conflict where the application had rows that are others now: of a
+// SELECT, or of an UPDATE with RETURNING, as Sequelize's increment is.
+var otherRows = regexp.MustCompile(`Replay refused: the result of statement \d+ \((select|update)\) differs in its (values|size)`)
+
+// differed returns the conflicts that an application was told, and how many of these say so.
+func (r *recorder) differed() (all []refusal, rows int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.conflicts {
+		if otherRows.MatchString(c.detail) {
+			rows++
+		}
+	}
+	return r.conflicts, rows
 }
 
 // hold keeps a connection to be closed with the recorder; false when that is closed.
@@ -209,6 +228,9 @@ func (s *session) answered(kind byte, body []byte) {
 	defer s.mu.Unlock()
 	s.recorder.mu.Lock()
 	defer s.recorder.mu.Unlock()
-	s.recorder.refused = append(s.recorder.refused, refusal{
-		code: fields['C'], message: fields['M'], detail: fields['D'], hint: fields['H'], statement: s.last})
+	told := refusal{code: fields['C'], message: fields['M'], detail: fields['D'], hint: fields['H'], statement: s.last}
+	s.recorder.refused = append(s.recorder.refused, told)
+	if told.code == "40001" {
+		s.recorder.conflicts = append(s.recorder.conflicts, told)
+	}
 }

@@ -122,6 +122,19 @@ def server_cursor(s, table):
                 print(*cursor.description, cursor.fetchone(), cursor.fetchmany(3), cursor.rownumber, cursor.statusmessage)
                 cursor.scroll(2)
                 print(cursor.fetchall(), cursor.fetchone(), cursor.rownumber)
+        for binary in False, True:
+            with s.conn.cursor(name="held", binary=binary, withhold=True) as cursor:
+                with s.conn.transaction():
+                    cursor.execute("SELECT n, %s::text, now() IS NULL FROM generate_series(1, %s) n", ["x", 9])
+                    print(*cursor.description, cursor.fetchmany(3))
+                print(cursor.fetchone(), cursor.fetchmany(2), cursor.rownumber)
+            with s.conn.cursor(name="back", binary=binary, withhold=True, scrollable=True) as cursor:
+                cursor.execute("SELECT n FROM generate_series(1, 9) n")
+                print(cursor.fetchmany(5))
+                cursor.scroll(-4)
+                print(cursor.fetchmany(2))
+                cursor.scroll(7, mode="absolute")
+                print(cursor.fetchall())
         with s.conn.transaction(), s.conn.cursor(name="c1") as one, s.conn.cursor(name="c2") as other:
             one.execute("SELECT generate_series(1, 4)")
             other.execute("SELECT generate_series(11, 14)")

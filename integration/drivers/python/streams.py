@@ -3,7 +3,8 @@
     python3 streams.py <connection string> <directory of scenarios>
 
 Each prints what it got, behind a line "== name feature feature". All of them
-declare a cursor of the server's and fetch from it inside a transaction.
+declare a cursor of the server's and fetch from it, inside a transaction and
+WITH HOLD outside of it.
 """
 
 import sys
@@ -55,6 +56,28 @@ def psycopg2_named(dsn):
     except psycopg2.Error as error:
         print(error.pgcode, error.diag.message_primary, error.diag.statement_position)
     conn.rollback()
+    held = conn.cursor(name="held", withhold=True)
+    held.itersize = 100
+    held.execute("SELECT id, name FROM stream_named ORDER BY id")
+    print(held.fetchmany(2))
+    conn.commit()
+    print(held.fetchmany(2), held.fetchone(), sum(row[0] for row in held))
+    held.close()
+    conn.rollback()
+    conn.autocommit = True
+    with conn.cursor(name="back", withhold=True, scrollable=True) as back:
+        back.execute("SELECT id FROM stream_named WHERE id <= %s ORDER BY id", [20])
+        print(back.fetchmany(5))
+        back.scroll(-3)
+        print(back.fetchmany(2))
+        back.scroll(18, mode="absolute")
+        print(back.fetchall())
+    try:
+        with conn.cursor(name="failing", withhold=True) as failing:
+            failing.execute("SELECT 1 / (3 - id) FROM stream_named ORDER BY id")
+            print(failing.fetchmany(2))
+    except psycopg2.Error as error:
+        print(error.pgcode, error.diag.message_primary)
     conn.close()
 
 
@@ -76,7 +99,7 @@ def sqlalchemy_stream(dsn):
 
 
 def django_iterator(dsn):
-    """iterator() inside atomic(), with a nested block."""
+    """iterator() inside atomic(), with a nested block, and outside."""
     fill(dsn, "stream_model")
     url = urllib.parse.urlsplit(dsn)
     query = urllib.parse.parse_qs(url.query)
@@ -102,6 +125,12 @@ def django_iterator(dsn):
         rows = Row.objects.order_by("id").values_list("id", flat=True).iterator(chunk_size=50)
         print(next(rows))
     print(Row.objects.count())
+    held = Row.objects.order_by("id").iterator(chunk_size=100)  # declares WITH HOLD
+    print(next(held).name)
+    with transaction.atomic():
+        Row.objects.filter(id=2).update(name="other")
+        print(next(held).name)
+    print(sum(row.id for row in held))
     connection.close()
 
 

@@ -1,6 +1,6 @@
 // Sequelize, with migrations as its program writes them, run by umzug, as its program does.
 const path = require('node:path')
-const { Sequelize, Op, fn, col } = require('sequelize')
+const { Sequelize, DataTypes, Op, fn, col } = require('sequelize')
 const { Umzug, SequelizeStorage } = require('umzug')
 const steps = require('./steps')
 
@@ -99,6 +99,15 @@ async function stream () {
   }
 }
 
+async function enumeration () {
+  const Person = sequelize.define('Person', { now: { type: DataTypes.ENUM('sad', 'ok', 'happy'), allowNull: false } }, { timestamps: false })
+  await Person.sync()
+  await Person.bulkCreate([{ id: 1, now: 'happy' }, { id: 2, now: 'sad' }])
+  const said = (await Person.findAll({ order: ['now'] })).map(p => [p.id, p.now])
+  await Person.drop({})
+  return said
+}
+
 async function writers () {
   const counters = await Counter.bulkCreate(steps.range(0, 4).map(i => ({ name: `shared ${i}` })))
   await steps.crowd((number, i) => sequelize.transaction(async transaction => {
@@ -111,7 +120,7 @@ async function writers () {
 
 steps.run('sequelize', {
   up: { tables: next, alter: next, default: next, widen: next, again: async () => (await umzug.up()).length },
-  use: { crud, relations, nested, bulk, batches, stream, writers },
+  use: { crud, relations, nested, bulk, batches, stream, writers, enum: enumeration },
   down: { down: () => umzug.down({ to: 0 }).then(tables) },
   end: () => sequelize.close()
 })

@@ -100,6 +100,25 @@ async function stream () {
   return [count, total]
 }
 
+async function enumeration () {
+  const { DataSource, EntitySchema } = require('typeorm')
+  const person = new EntitySchema({ name: 'Person', columns: { id: { type: 'int', primary: true }, now: { type: 'enum', enum: ['sad', 'ok', 'happy'] } } })
+  const other = await new DataSource({ type: 'postgres', url: steps.url, entities: [person] }).initialize()
+  try {
+    const runner = other.createQueryRunner()
+    const { Table } = require('typeorm')
+    const table = Table.create(other.getMetadata('Person'), other.driver)
+    await runner.createTable(table)
+    const people = other.getRepository('Person')
+    await people.insert([{ id: 1, now: 'happy' }, { id: 2, now: 'sad' }])
+    const said = (await people.find({ order: { now: 'ASC' } })).map(p => [p.id, p.now])
+    await runner.dropTable(table)
+    return said
+  } finally {
+    await other.destroy()
+  }
+}
+
 async function writers () {
   const made = await counters().save(steps.range(0, 4).map(i => ({ name: `shared ${i}` })))
   await steps.crowd((number, i) => source.transaction(async manager => {
@@ -116,7 +135,7 @@ const connected = work => async () => {
   return work()
 }
 
-const using = Object.fromEntries(Object.entries({ crud, relations, nested, bulk, batches, stream, writers }).map(([name, work]) => [name, connected(work)]))
+const using = Object.fromEntries(Object.entries({ crud, relations, nested, bulk, batches, stream, writers, enum: enumeration }).map(([name, work]) => [name, connected(work)]))
 
 steps.run('typeorm', {
   up: { tables: upTo(1), alter: upTo(2), default: upTo(3), widen: upTo(4), again },

@@ -117,6 +117,22 @@ def stream():
     return [count, total]
 
 
+def enum():
+    with connect() as conn:
+        conn.execute("CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')")
+        conn.execute("CREATE TABLE person (id int PRIMARY KEY, now mood NOT NULL)")
+        conn.execute("INSERT INTO person VALUES (1, 'happy'), (2, 'sad')")
+        said = conn.execute("SELECT id, now FROM person ORDER BY now").fetchall()
+        try:
+            with conn.transaction():
+                conn.execute("INSERT INTO person VALUES (3, 'bored')")
+        except errors.DataError as e:
+            said.append(e.sqlstate)
+        conn.execute("DROP TABLE person")
+        conn.execute("DROP TYPE mood")
+        return said
+
+
 def writers():
     with connect() as conn:
         keys = [conn.execute("INSERT INTO counter (name) VALUES (%s) RETURNING id", (f"shared {i}",)).fetchone()[0] for i in range(4)]
@@ -143,6 +159,6 @@ if steps.phase == "up":
     steps.chain(("tables", tables), ("alter", alter), ("default", default), ("widen", widen))
 elif steps.phase == "use":
     steps.each(("crud", crud), ("relations", relations), ("nested", nested), ("bulk", bulk), ("batches", batches),
-               ("stream", stream), ("writers", writers))
+               ("stream", stream), ("writers", writers), ("enum", enum))
 else:
     steps.step("down", down)

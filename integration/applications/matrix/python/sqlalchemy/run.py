@@ -142,6 +142,18 @@ def stream():
     return [count, total]
 
 
+def enum():
+    metadata = sqlalchemy.MetaData()
+    person = sqlalchemy.Table("person", metadata, sqlalchemy.Column("id", sqlalchemy.Integer, primary_key=True),
+                              sqlalchemy.Column("now", sqlalchemy.Enum("sad", "ok", "happy", name="mood"), nullable=False))
+    metadata.create_all(engine)
+    with engine.begin() as c:
+        c.execute(person.insert(), [{"id": 1, "now": "happy"}, {"id": 2, "now": "sad"}])
+        said = [tuple(row) for row in c.execute(select(person).order_by(person.c.now))]
+    metadata.drop_all(engine)
+    return said
+
+
 def writers():
     with Session(engine) as s:
         counters = [Counter(name=f"shared {i}") for i in range(4)]
@@ -167,6 +179,6 @@ if steps.phase == "up":
                 ("widen", upgrade(widen)), ("again", again))
 elif steps.phase == "use":
     steps.each(("crud", crud), ("relations", relations), ("nested", nested), ("bulk", bulk), ("batches", batches),
-               ("stream", stream), ("writers", writers))
+               ("stream", stream), ("writers", writers), ("enum", enum))
 else:
     steps.step("down", down)

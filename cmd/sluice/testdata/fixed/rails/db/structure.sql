@@ -2,7 +2,8 @@ SET statement_timeout = 0;
 SET lock_timeout = 0;
 SET client_encoding = 'UTF8';
 SET standard_conforming_strings = on;
-SELECT pg_catalog.set_config('search_path', '', false);
+-- sluice: set_config: rewritten to SET, and answered with the row (DSQL refuses set_config())
+SET search_path TO '';
 SET default_tablespace = '';
 
 --

@@ -1,0 +1,234 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+
+	"github.com/sluice-proxy/sluice/metrics"
+)
+
+// errCredentials marks a call that was not made for want of credentials.
+var errCredentials = errors.New("no AWS credentials")
+
+// A TableError is why a call of DynamoDB failed.
+type TableError struct {
+	Cause         string // one of metrics.LeaseCauses
+	Code          string // AWS's, "" where none was given
+	Table, Region string
+	Err           error
+}
+
+func (e *TableError) Error() string {
+	if e.Cause == metrics.CauseTableMissing {
+		return "lease: there is no table " + e.Table + " in " + e.Region + ": " + remedies[e.Cause]
+	}
+	return "lease: table " + e.Table + " in " + e.Region + ": " + e.Err.Error()
+}
+
+func (e *TableError) Unwrap() error { return e.Err }
+
+// Is makes a throttled call known to those who know nothing of DynamoDB.
+func (e *TableError) Is(target error) bool {
+	return target == ErrThrottled && e.Cause == metrics.CauseThrottled
+}
+
+// codes of AWS by cause. All others of throttling are the SDK's to know.
+var codes = map[string]string{
+	"ResourceNotFoundException":       metrics.CauseTableMissing,
+	"AccessDeniedException":           metrics.CauseAccessDenied,
+	"AccessDenied":                    metrics.CauseAccessDenied,
+	"ExpiredTokenException":           metrics.CauseCredentials,
+	"ExpiredToken":                    metrics.CauseCredentials,
+	"UnrecognizedClientException":     metrics.CauseCredentials,
+	"InvalidClientTokenId":            metrics.CauseCredentials,
+	"InvalidSignatureException":       metrics.CauseCredentials,
+	"IncompleteSignatureException":    metrics.CauseCredentials,
+	"MissingAuthenticationToken":      metrics.CauseCredentials,
+	"MissingAuthenticationTokenError": metrics.CauseCredentials,
+	"RequestTimeout":                  metrics.CauseTimeout,
+	"InternalServerError":             metrics.CauseServerError,
+	"InternalFailure":                 metrics.CauseServerError,
+	"ServiceUnavailable":              metrics.CauseServerError,
+}
+
+// remedies are what ends a cause, one sentence or half of one.
+var remedies = map[string]string{
+	metrics.CauseTableMissing:   "run sluice lease init, or name the right one in distributed.conn_lease_table or AWS_REGION",
+	metrics.CauseNotInitialised: "run sluice lease init for this endpoint",
+	metrics.CauseTwoLedgers:     "its sidecars go by two names of it, and each ledger has the whole limit: give all the same backend.endpoint, restart them, and delete the settings (sk CFG) of the ledger that nobody uses any more from the table (docs/operations.md)",
+	metrics.CauseAccessDenied:   "give this role dynamodb:GetItem and dynamodb:UpdateItem on the items of its cluster (deploy/iam/lease-sidecar.json)",
+	metrics.CauseCredentials:    "renew the credentials of this process (role, service account, AWS_PROFILE), and see that the machine's clock is right",
+	metrics.CauseThrottled:      "it passes; if it stays so, look at the table's throttled requests and at the account's limits",
+	metrics.CauseTimeout:        "look at the network to DynamoDB, and at distributed.call_timeout",
+	metrics.CauseUnreachable:    "look at the network to DynamoDB: VPC endpoint, security groups, DNS, AWS_ENDPOINT_URL_DYNAMODB",
+	metrics.CauseServerError:    "DynamoDB is in trouble: look at the AWS Health Dashboard",
+	metrics.CauseOther:          "the log has the error",
+}
+
+// noCode is the SDK's word for an answer without a code, such as a proxy's.
+const noCode = "UnknownError"
+
+// tableError finds out why a call of a table failed.
+func tableError(table, region string, err error) *TableError {
+	e := &TableError{Cause: metrics.CauseOther, Table: table, Region: region, Err: err}
+	if named, ok := errors.AsType[interface {
+		error
+		ErrorCode() string
+	}](err); ok {
+		if e.Code = named.ErrorCode(); e.Code == noCode {
+			e.Code = ""
+		}
+	}
+	status, answered := errors.AsType[interface {
+		error
+		HTTPStatusCode() int
+	}](err)
+	_, network := errors.AsType[net.Error](err)
+	known, isKnown := codes[e.Code]
+	switch {
+	case isKnown:
+		e.Cause = known
+	case errors.Is(err, errCredentials):
+		e.Cause = metrics.CauseCredentials
+	case retry.IsErrorThrottles(retry.DefaultThrottles).IsErrorThrottle(err) == aws.TrueTernary:
+		e.Cause = metrics.CauseThrottled
+	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
+		e.Cause = metrics.CauseTimeout
+	case answered && status.HTTPStatusCode() >= 500:
+		e.Cause = metrics.CauseServerError
+	case answered && status.HTTPStatusCode() > 0:
+	case network || retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err) == aws.TrueTernary:
+		e.Cause = metrics.CauseUnreachable
+	}
+	return e
+}
+
+func isTimeout(err error) bool {
+	n, ok := errors.AsType[net.Error](err)
+	return ok && n.Timeout()
+}
+
+// A Problem is a step of the lease that fails, and what to do about it. Its text
+// holds nothing of AWS's own, which names accounts and roles: it is for clients too.
+type Problem struct {
+	Step          string
+	Cause         string // one of metrics.LeaseCauses
+	Code          string // AWS's, "" where none was given
+	Table, Region string
+	Remedy        string
+	Err           error // what the call returned
+
+	kind callKind
+}
+
+func (p *Problem) Error() string {
+	var b strings.Builder
+	b.WriteString(p.Step + " failed: ")
+	if p.Code != "" {
+		b.WriteString(p.Code)
+	} else {
+		b.WriteString(strings.ReplaceAll(p.Cause, "_", " "))
+	}
+	if p.Table != "" {
+		b.WriteString(", table " + p.Table + " in " + p.Region)
+	}
+	return b.String() + ": " + p.Remedy
+}
+
+func (p *Problem) Unwrap() error { return p.Err }
+
+// LogValue is the problem as a group of a log line.
+func (p *Problem) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("cause", p.Cause), slog.String("step", p.Step), slog.String("code", p.Code), slog.String("table", p.Table),
+		slog.String("region", p.Region), slog.String("remedy", p.Remedy), slog.String("error", p.Err.Error()))
+}
+
+// lasting reports whether a problem does not pass by itself. If it is one of
+// changes, everything closes, in time, unless somebody acts.
+func (p *Problem) lasting() bool {
+	switch p.Cause {
+	case metrics.CauseAccessDenied, metrics.CauseCredentials, metrics.CauseTableMissing, metrics.CauseNotInitialised, metrics.CauseTwoLedgers:
+		return true
+	}
+	return false
+}
+
+// problemOf says what an error of a call means.
+func problemOf(k *call, err error) *Problem {
+	p := &Problem{Step: k.step(), Cause: metrics.CauseOther, Err: err, kind: k.kind}
+	e, ok := errors.AsType[*TableError](err)
+	switch {
+	case ok:
+		p.Cause, p.Code, p.Table, p.Region = e.Cause, e.Code, e.Table, e.Region
+	case errors.Is(err, ErrNoSettings):
+		p.Cause = metrics.CauseNotInitialised
+	case errors.Is(err, ErrThrottled):
+		p.Cause = metrics.CauseThrottled
+	case errors.Is(err, context.DeadlineExceeded):
+		p.Cause = metrics.CauseTimeout
+	}
+	p.Remedy = remedies[p.Cause]
+	return p
+}
+
+// step names what a call is for.
+func (c *call) step() string {
+	switch {
+	case c.kind == callSettings:
+		return "reading the settings of the lease"
+	case c.kind == callLook:
+		return "looking at slots of others"
+	case c.kind == callReserve:
+		return "reserving tickets of the connection rate"
+	case c.part == nil:
+		return "freeing slots of the dead"
+	case c.change.Take > 0:
+		return "taking slots"
+	case c.change.Take < 0:
+		return "giving slots back"
+	}
+	return "renewing the lease"
+}
+
+// troubles are the kinds of calls whose last one failed.
+type troubles [callReserve + 1]*Problem
+
+// note books what came of a call; apart says that tickets have a table of their own.
+// That a call succeeded ends what failed for a reason that concerns all calls. A
+// right may be missing for reads or for writes alone, and a table may be missing
+// beside another: these a write ends, for its own table. What still fails comes back
+// with the next call of its kind.
+func (t *troubles) note(k *call, err error, apart bool) {
+	if err != nil {
+		t[k.kind] = problemOf(k, err)
+		return
+	}
+	t[k.kind] = nil
+	for kind, p := range t {
+		if p == nil {
+			continue
+		}
+		own := p.Cause == metrics.CauseAccessDenied || p.Cause == metrics.CauseTableMissing
+		wrote := k.kind == callChange || k.kind == callReserve
+		sameTable := !apart || (k.kind == callReserve) == (callKind(kind) == callReserve)
+		if !own || wrote && sameTable {
+			t[kind] = nil
+		}
+	}
+}
+
+// worst is the problem to tell of: of what keeps the lease alive first.
+func (t *troubles) worst() *Problem {
+	for _, kind := range []callKind{callChange, callSettings, callReserve, callLook} {
+		if t[kind] != nil {
+			return t[kind]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+package lease
+
+import (
+	"context"
+	crand "crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Status is what stands in the table.
+type Status struct {
+	Settings Settings
+	Shards   []Shard
+	// Queue is how far ahead tickets were given out, by DynamoDB's clock.
+	Queue time.Duration
+
+	intent intent
+	told   intent // in the table of the tickets
+	next   int64  // ticket's time
+}
+
+// Status reads all of a cluster's items.
+func (t *Table) Status(ctx context.Context) (Status, error) {
+	t, err := t.admin(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	settings, at, err := t.Settings(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	s := Status{Settings: settings}
+	if s.intent, err = t.intent(ctx); err != nil {
+		return Status{}, err
+	}
+	if settings.Shards < 1 || settings.Shards > maxShards {
+		return Status{}, fmt.Errorf("lease: the settings in the table name %d shards, which cannot be", settings.Shards)
+	}
+	for shard := range settings.Shards {
+		found, _, err := t.read(ctx, t.slots, shardItem(shard), true)
+		if err != nil {
+			return Status{}, err
+		}
+		one := found.shard()
+		if len(found) == 0 { // expired unused; the first join makes it
+			one.Limit = settings.shardLimit(shard)
+			one.Free = one.Limit
+		}
+		s.Shards = append(s.Shards, one)
+	}
+	told, _, err := t.read(ctx, t.rate, itemSettings, true)
+	if err != nil {
+		return Status{}, err
+	}
+	s.told = told.intent()
+	found, _, err := t.read(ctx, t.rate, itemTickets, true)
+	if s.next = found.number(attrNext); s.next > 0 {
+		s.Queue = time.Duration(s.next-time.Time(at).UnixMicro()) * time.Microsecond
+	}
+	return s, err
+}
+
+// Problems says what is wrong, in a line each: limits that are not those of the
+// settings, as an unfinished Init leaves them, and shards whose numbers disagree.
+func (s Status) Problems() []string {
+	var problems []string
+	sum := 0
+	for shard, one := range s.Shards {
+		sum += one.Limit
+		if want := s.Settings.shardLimit(shard); one.Limit != want {
+			problems = append(problems, fmt.Sprintf("shard %d has a limit of %d slots, by the settings it is %d: a change of the limit was not finished", shard, one.Limit, want))
+		}
+		if d := one.Drift(); d != 0 {
+			problems = append(problems, fmt.Sprintf("shard %d has %d of %d slots free and %d held, which is wrong by %d", shard, one.Free, one.Limit, one.Held(), d))
+		}
+	}
+	if sum != s.Settings.Limit {
+		problems = append(problems, fmt.Sprintf("the shards together have %d slots, the settings %d", sum, s.Settings.Limit))
+	}
+	if s.told.Settings != s.intent.Settings {
+		problems = append(problems, fmt.Sprintf("the table of the tickets has %d per second, %d at once, the settings are %d and %d: a change of them was not finished",
+			s.told.Rate, s.told.Burst, s.intent.Rate, s.intent.Burst))
+	}
+	return problems
+}
+
+// A Repair is one thing that is wrong with a table, and what would be done.
+type Repair struct {
+	Text string
+	do   func(context.Context, *Table) error
+}
+
+// Repairs are what is wrong: shards and settings that have not followed the newest
+// change of the settings, shards whose numbers disagree, a ticket time that cannot
+// be right, and the records of the owners given, which are known to be dead. An
+// owner is named as Status shows it.
+func (t *Table) Repairs(s Status, owners []string) []Repair {
+	var repairs []Repair
+	for shard, one := range s.Shards {
+		if want := s.Settings.shardLimit(shard); one.Limit != want {
+			repairs = append(repairs, Repair{fmt.Sprintf("shard %d: its limit of %d slots becomes %d, as the settings have it", shard, one.Limit, want),
+				func(ctx context.Context, t *Table) error {
+					_, err := t.relimit(ctx, s.intent, shard)
+					return err
+				}})
+		}
+		for _, owner := range slices.Sorted(maps.Keys(one.Owners)) {
+			if slices.Contains(owners, owner) {
+				repairs = append(repairs, removal(shard, owner, one.Owners[owner]))
+			}
+		}
+		if d := one.Drift(); d != 0 {
+			text := fmt.Sprintf("shard %d: free %d becomes %d, so that free and held make %d", shard, one.Free, one.Free+d, one.Limit)
+			repairs = append(repairs, Repair{text, func(ctx context.Context, t *Table) error {
+				return t.level(ctx, shard, d)
+			}})
+		}
+	}
+	if s.told.Settings != s.intent.Settings {
+		repairs = append(repairs, Repair{"the table of the tickets gets the settings", func(ctx context.Context, t *Table) error {
+			_, err := t.retell(ctx, s.intent)
+			return err
+		}})
+	}
+	if s.Queue > poisoned {
+		repairs = append(repairs, Repair{fmt.Sprintf("tickets: given out %v ahead, which cannot be; begin anew", s.Queue),
+			func(ctx context.Context, t *Table) error { return t.rewind(ctx, s.next) }})
+	}
+	return repairs
+}
+
+// Repair does it. It changes nothing, and says so, when the item is no longer as
+// it was seen.
+func (t *Table) Repair(ctx context.Context, r Repair) error {
+	patient, err := t.admin(ctx)
+	if err != nil {
+		return err
+	}
+	return r.do(ctx, patient)
+}
+
+// namedRecords is how many records a condition names at most: DynamoDB takes 300
+// operators.
+const namedRecords = 100
+
+var errChanged = errors.New("it has changed meanwhile: look again")
+
+// removal removes a record and frees what it holds. A record's text never comes
+// again: the condition holds once at most.
+func removal(shard int, owner, text string) Repair {
+	record, _ := ParseRecord(text) // one that cannot be read holds nothing
+	return Repair{fmt.Sprintf("shard %d: remove owner %s, which frees %d slots", shard, owner, record.Slots),
+		func(ctx context.Context, t *Table) error {
+			u := update{table: t.slots, item: shardItem(shard)}
+			u.require("%s = %s", u.name(ownerPrefix+owner), u.text(text))
+			u.set("%s = %s + %s", u.name(attrFree), u.name(attrFree), u.number(int64(record.Slots)))
+			u.remove(u.name(ownerPrefix + owner))
+			after, done, _, err := t.write(ctx, &u)
+			if _, there := after[ownerPrefix+owner]; err == nil && !done && there {
+				err = errChanged
+			}
+			return err
+		}}
+}
+
+// level adds to a shard's free slots what its numbers lacked when they were seen,
+// if they still lack it. Changes of sidecars and of the limit move two of the
+// numbers together and leave the difference as it is; only another repair would
+// make it wrong, also one after which free is by chance what it was. Hence each
+// leaves a name of its own, which the next one names; for versions that leave none
+// the records must be those that the difference was reckoned from as well.
+func (t *Table) level(ctx context.Context, shard, drift int) error {
+	name := crand.Text()
+	for range raceTries {
+		found, _, err := t.read(ctx, t.slots, shardItem(shard), true)
+		seen := found.shard()
+		switch {
+		case err != nil:
+			return err
+		case found.text(attrRepair) == name: // an earlier sending has arrived
+			return nil
+		case seen.Drift() != drift:
+			return errChanged
+		}
+		u := update{table: t.slots, item: shardItem(shard)}
+		u.require("%s = %s AND %s = %s", u.name(attrFree), u.number(int64(seen.Free)), u.name(attrLimit), u.number(int64(seen.Limit)))
+		if last := found.text(attrRepair); last != "" {
+			u.require("%s = %s", u.name(attrRepair), u.text(last))
+		} else {
+			u.require("attribute_not_exists(%s)", u.name(attrRepair))
+		}
+		if len(seen.Owners) <= namedRecords {
+			for owner, record := range seen.Owners {
+				u.require("%s = %s", u.name(ownerPrefix+owner), u.text(record))
+			}
+		}
+		u.set("%s = %s", u.name(attrFree), u.number(int64(seen.Free+drift)))
+		u.set("%s = %s", u.name(attrRepair), u.text(name))
+		if _, done, _, err := t.write(ctx, &u); err != nil || done {
+			return err
+		}
+	}
+	return errRaced
+}
+
+// rewind begins the tickets anew, unless somebody has moved their time since.
+func (t *Table) rewind(ctx context.Context, next int64) error {
+	u := update{table: t.rate, item: itemTickets}
+	u.require("%s = %s", u.name(attrNext), u.number(next))
+	u.set("%s = %s", u.name(attrNext), u.number(0))
+	after, done, _, err := t.write(ctx, &u)
+	if err == nil && !done && after.number(attrNext) != 0 {
+		err = errChanged
+	}
+	return err
+}

@@ -1,0 +1,154 @@
+package proxy
+
+import (
+	"container/list"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/reservoir"
+)
+
+// Connections of clients from their accept on, however many come: Serve calls start, welcome
+// takes one through its startup, run is its session.
+
+// SpareConns is how many connections there may be beside those of listen.max_clients, of clients
+// that have not said who they are: a cancel must get through when all clients are in.
+const SpareConns = 100
+
+const (
+	// patience is how long a connection keeps its place in any case, while it does not say who
+	// it is: many times what a startup takes.
+	patience = 250 * time.Millisecond
+	// tellEvery is how often the log is told of connections that were turned away.
+	tellEvery = 10 * time.Second
+)
+
+// arrivals counts the connections of clients. Where there is no room, the oldest of those that
+// have not said who they are gives way to the newcomer, so that connections which say nothing
+// keep nobody out. Anybody may call its methods.
+type arrivals struct {
+	mu       sync.Mutex
+	most     int
+	open     int
+	startups list.List // of *arrival, oldest first
+	// refused and displaced are those turned away since told.
+	refused, displaced int
+	told               time.Time
+}
+
+// arrival is one connection; its place in startups is nil once its startup is over.
+type arrival struct {
+	conn      net.Conn
+	came      time.Time
+	place     *list.Element
+	displaced bool // its place has gone to another
+}
+
+// admit takes a connection in, in the place of another (displaced) where that must be closed; nil
+// for one that there is no room for.
+func (a *arrivals) admit(conn net.Conn, now time.Time) (in, displaced *arrival) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.open >= a.most {
+		oldest := a.startups.Front()
+		if oldest == nil || now.Sub(oldest.Value.(*arrival).came) < patience {
+			a.refused++
+			return nil, nil
+		}
+		displaced = a.startups.Remove(oldest).(*arrival)
+		displaced.place, displaced.displaced = nil, true
+		a.displaced++
+		a.open--
+	}
+	a.open++
+	in = &arrival{conn: conn, came: now}
+	in.place = a.startups.PushBack(in)
+	return in, displaced
+}
+
+// started says that a client has said who it is, or that its connection is about to end.
+func (a *arrivals) started(in *arrival) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if in.place != nil {
+		a.startups.Remove(in.place)
+		in.place = nil
+	}
+}
+
+// left gives back the place of a connection that is closed.
+func (a *arrivals) left(in *arrival) {
+	a.started(in)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !in.displaced {
+		a.open--
+	}
+}
+
+// news are the connections turned away since it last returned any; zeros, most of the time.
+func (a *arrivals) news(now time.Time) (refused, displaced int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.refused+a.displaced == 0 || now.Sub(a.told) < tellEvery {
+		return 0, 0
+	}
+	refused, displaced, a.told = a.refused, a.displaced, now
+	a.refused, a.displaced = 0, 0
+	return refused, displaced
+}
+
+// start begins the startup of a client that was accepted, unless there is no room. false: the
+// server has been closed meanwhile, and the connection with it, since nobody waits for its
+// end any more.
+func (srv *Server) start(conn net.Conn) bool {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	if srv.closed {
+		conn.Close()
+		return false
+	}
+	// Here and not in the goroutine, so that no burst takes the descriptors that others need.
+	now := time.Now()
+	in, displaced := srv.arrivals.admit(conn, now)
+	if in == nil {
+		srv.metrics.StartupRefused(metrics.RefusedClients)
+		conn.Close()
+	} else {
+		if displaced != nil {
+			displaced.conn.Close() // its startup ends with an error, and is counted
+		}
+		srv.running.Go(func() { srv.welcome(in) })
+	}
+	if refused, displaced := srv.arrivals.news(now); refused+displaced > 0 {
+		srv.log.Warn("connections turned away: as many as listen.max_clients allows are open, and more that do not say who they are",
+			"max_clients", srv.cfg.MaxClients, "newcomers", refused, "silent", displaced)
+	}
+	return true
+}
+
+// welcome runs the startup of a connection, which is its own to close. The session goes on in
+// a goroutine of its own: a startup needs a deep stack, and an idle client would keep it.
+func (srv *Server) welcome(in *arrival) {
+	if tcp, ok := in.conn.(*net.TCPConn); ok {
+		tcp.SetKeepAliveConfig(reservoir.KeepAlive(srv.cfg.ClientPathLimit))
+	}
+	raw := rawconn.Wrap(in.conn)
+	if srv.cfg.PlainConn {
+		raw = rawconn.Plain(in.conn)
+	}
+	s, hello := srv.admitClient(in, raw)
+	if s == nil {
+		srv.arrivals.left(in)
+		return
+	}
+	srv.log.Info("session started", append(s.logAttrs(), "user", s.user, "database", hello.Database,
+		"application", hello.Params["application_name"], "tls", hello.Conn != net.Conn(raw))...)
+	srv.running.Go(func() {
+		s.run()
+		srv.arrivals.left(in)
+	})
+}

@@ -1,0 +1,188 @@
+package stored
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"strconv"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+)
+
+// Rows are kept as they came: as text mostly, since a DECLARE does not say in which format they will
+// be wanted, or as an earlier FETCH wanted them, while the cursor was a portal. A FETCH that wants the binary format gets it of types whose text says all
+// that their binary form does, whatever the session's settings are; of others it is refused.
+
+// binaryOf is a value in the binary format, from its text.
+type binaryOf func(text []byte) ([]byte, bool)
+
+// binaries are the types that have one, by OID.
+var binaries = map[uint32]binaryOf{
+	16: binaryBool, 17: binaryBytea, 2950: binaryUUID,
+	20: binaryInt(64), 21: binaryInt(16), 23: binaryInt(32), 26: binaryOID,
+	18: binaryChar,
+	// name, text, json, unknown, character(n), character varying
+	19: binaryText, 25: binaryText, 114: binaryText, 705: binaryText, 1042: binaryText, 1043: binaryText,
+	3802: binaryJSONB, 2278: binaryText, // void
+}
+
+func binaryText(text []byte) ([]byte, bool) { return text, true }
+
+// binaryChar is of the type "char", whose text has escapes for what is not ASCII.
+func binaryChar(text []byte) ([]byte, bool) { return text, len(text) == 1 && text[0] < 0x80 }
+
+func binaryBool(text []byte) ([]byte, bool) {
+	if len(text) != 1 || text[0] != 't' && text[0] != 'f' {
+		return nil, false
+	}
+	if text[0] == 't' {
+		return []byte{1}, true
+	}
+	return []byte{0}, true
+}
+
+func binaryInt(bits int) binaryOf {
+	return func(text []byte) ([]byte, bool) {
+		n, err := strconv.ParseInt(string(text), 10, bits)
+		return binary.BigEndian.AppendUint64(nil, uint64(n))[8-bits/8:], err == nil
+	}
+}
+
+func binaryOID(text []byte) ([]byte, bool) {
+	n, err := strconv.ParseUint(string(text), 10, 32)
+	return binary.BigEndian.AppendUint32(nil, uint32(n)), err == nil
+}
+
+// binaryBytea takes the form of hexadecimal digits only (bytea_output).
+func binaryBytea(text []byte) ([]byte, bool) {
+	digits, ok := bytes.CutPrefix(text, []byte(`\x`))
+	if !ok {
+		return nil, false
+	}
+	b := make([]byte, hex.DecodedLen(len(digits)))
+	_, err := hex.Decode(b, digits)
+	return b, err == nil
+}
+
+func binaryUUID(text []byte) ([]byte, bool) {
+	b, err := hex.DecodeString(string(bytes.ReplaceAll(text, []byte("-"), nil)))
+	return b, err == nil && len(b) == 16
+}
+
+func binaryJSONB(text []byte) ([]byte, bool) { return append([]byte{1}, text...), true }
+
+// column is one of a RowDescription: where its format stands in the frame, and its type.
+type column struct {
+	format int
+	oid    uint32
+}
+
+// Columns are those of a RowDescription.
+type Columns []column
+
+// ColumnsOf takes a RowDescription apart; nil where it is not well-formed.
+func ColumnsOf(frame []byte) Columns {
+	if len(frame) < wire.HeaderLen+2 {
+		return nil
+	}
+	n := int(binary.BigEndian.Uint16(frame[wire.HeaderLen:]))
+	columns := make(Columns, 0, n)
+	for at := wire.HeaderLen + 2; n > 0; n-- {
+		end := bytes.IndexByte(frame[at:], 0)
+		if end < 0 || len(frame) < at+end+1+18 {
+			return nil
+		}
+		at += end + 1
+		columns = append(columns, column{format: at + 16, oid: binary.BigEndian.Uint32(frame[at+6:])})
+		at += 18
+	}
+	return columns
+}
+
+// Formats are the result formats of a Bind, two bytes each: one for all columns, or one for each;
+// nil: all are text.
+type Formats []byte
+
+// of is the format of a column.
+func (f Formats) of(i int) uint16 {
+	switch {
+	case len(f) == 0:
+		return 0
+	case len(f) > 2:
+		return binary.BigEndian.Uint16(f[2*i:])
+	}
+	return binary.BigEndian.Uint16(f)
+}
+
+// Gives reports whether rows that came in some formats can be had in these. What came in the binary
+// format can be had in that only.
+func (c Columns) Gives(came, formats Formats) bool {
+	for i := range c {
+		if from, to := came.of(i), formats.of(i); from != to && (from != 0 || binaries[c[i].oid] == nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// Describe is the RowDescription that the columns are of, for rows in these formats.
+func (c Columns) Describe(desc []byte, formats Formats) []byte {
+	desc = bytes.Clone(desc)
+	for i := range c {
+		binary.BigEndian.PutUint16(desc[c[i].format:], formats.of(i))
+	}
+	return desc
+}
+
+// In are rows, which came in some formats, in these, in the order in which they were passed; ok is
+// false where a value cannot be had in its format, since its text is not what that of its type is
+// by default.
+func (r *Rows) In(f Passed, columns Columns, came, formats Formats) (all []byte, ok bool) {
+	same := bytes.Equal(came, formats)
+	if same && !f.backward {
+		return r.span(f.from, f.to), true
+	}
+	for i := range f.Len() {
+		at := f.from + i
+		if f.backward {
+			at = f.to - 1 - i
+		}
+		row := r.span(at, at+1)
+		if same {
+			all = append(all, row...)
+		} else if all, ok = columns.convert(all, row, came, formats); !ok {
+			return nil, false
+		}
+	}
+	return all, true
+}
+
+// convert appends a row in these formats; ok is false where a value cannot be had in its own.
+func (c Columns) convert(dst, row []byte, came, formats Formats) (out []byte, ok bool) {
+	start := len(dst)
+	dst = append(dst, row[:wire.HeaderLen+2]...)
+	row = row[wire.HeaderLen+2:]
+	for i := range c {
+		size := int(int32(binary.BigEndian.Uint32(row)))
+		if size < 0 {
+			dst = append(dst, row[:4]...)
+			row = row[4:]
+			continue
+		}
+		value := row[4 : 4+size]
+		row = row[4+size:]
+		if from, to := came.of(i), formats.of(i); from != to {
+			form := binaries[c[i].oid]
+			if from != 0 || form == nil {
+				return nil, false
+			}
+			if value, ok = form(value); !ok {
+				return nil, false
+			}
+		}
+		dst = binary.BigEndian.AppendUint32(dst, uint32(len(value)))
+		dst = append(dst, value...)
+	}
+	binary.BigEndian.PutUint32(dst[start+1:], uint32(len(dst)-start-1))
+	return dst, true
+}

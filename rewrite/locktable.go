@@ -1,0 +1,42 @@
+package rewrite
+
+import "strings"
+
+// LOCK TABLE ... IN ACCESS SHARE MODE holds off nothing but changes of the schema, which a snapshot
+// of DSQL never sees: whoever reads behind it reads what was there. pg_dump sends it. Any other
+// mode holds off writers, and DSQL has nothing of the kind.
+
+// accessShare is AccessShareLock of PostgreSQL's lockdefs.h.
+const accessShare = 1
+
+// lockTable has a query in the place of such a statement, which fails where the statement would:
+// the relations have to be there, and may be read. The server runs it, so that the snapshot is
+// taken there as it is by LOCK's client.
+func (r *rewriter) lockTable(p *part) {
+	if !r.rules.Session || p.node.integer("mode") != accessShare {
+		return
+	}
+	var text strings.Builder
+	text.WriteString("SELECT 1 WHERE false")
+	for relation := range p.node.list("relations") {
+		if relation.text("catalogname") != "" {
+			return
+		}
+		text.WriteString(" AND EXISTS (SELECT 1 FROM ")
+		if schema := relation.text("schemaname"); schema != "" {
+			text.WriteString(inQuotes(schema))
+			text.WriteByte('.')
+		}
+		text.WriteString(inQuotes(relation.text("relname")))
+		text.WriteByte(')')
+	}
+	tree, err := parseTree(text.String())
+	if err != nil {
+		return
+	}
+	st := p.st
+	r.edit(edit{st.Start, st.End, text.String()})
+	r.meant.set(p.raw, "stmt", tree.child("stmts").values("stmt")...)
+	*st = Statement{Kind: Read, Start: st.Start, End: st.End, Operation: st.Operation, Tables: st.Tables, Tag: "LOCK TABLE", Checked: true}
+	r.find(handled(LockTable, Rewritten, Info, "answered behind a query of the tables: the snapshot keeps what is read", st.Start))
+}

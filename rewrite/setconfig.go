@@ -1,0 +1,237 @@
+package rewrite
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// SELECT set_config('name', 'value', is_local) of constants is a SET that answers with a row. DSQL
+// refuses the function, also for settings that it lets a client SET.
+
+// Told is a column of the row that the answer to such a statement has: the value that the setting
+// has behind the change of the same number (Statement.Changes).
+type Told struct {
+	Column string // its name
+	Value  string // as the client gives it
+}
+
+// setConfig makes a SET of a query that does nothing but call set_config, where that is exact.
+// One call is sent as a SET. Several in one row have no such form: the relay answers them where it
+// keeps every setting that they name, and elsewhere they pass as they are.
+func (r *rewriter) setConfig(p *part) {
+	if !r.rules.Session {
+		return
+	}
+	if restrictsKinds().equalTo(p.node) {
+		r.unrestricted(p)
+		return
+	}
+	changes, told := configured(p.node)
+	if len(told) == 0 {
+		return
+	}
+	pin := NoPin
+	for _, c := range changes {
+		if pin == NoPin && c.Action == Set {
+			pin = pinOf(c)
+		}
+	}
+	start, end, operation := p.st.Start, p.st.End, p.st.Operation
+	if len(told) == 1 {
+		verb := "SET "
+		if changes[0].Action == SetLocal {
+			verb = "SET LOCAL "
+		}
+		text := verb + changes[0].Name + " TO " + changes[0].SQL
+		tree, err := parseTree(text)
+		if err != nil {
+			return
+		}
+		r.edit(edit{start, end, text})
+		r.meant.set(p.raw, "stmt", tree.child("stmts").values("stmt")...)
+		r.find(handled(SetConfig, Rewritten, Info, "rewritten to SET, and answered with the row", start))
+	} else {
+		r.find(handled(SetConfig, Answered, Warning, "answered where Sluice keeps each of the settings; else passes unchanged and fails there", start))
+	}
+	*p.st = Statement{Kind: Setting, Start: start, End: end, Operation: operation, Pin: pin, Changes: changes, Told: told}
+	if len(told) > 1 {
+		p.st.Hint = hint(catalogue[SetConfig].remedy)
+	}
+}
+
+// restrictsKinds is what pg_dump asks of a server, of which those that lack the setting take no
+// notice: that no view or foreign table is read in the place of a table. Clusters do not let a
+// client set it.
+var restrictsKinds = pattern("SELECT set_config(name, 'view, foreign-table', false) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'",
+	"SELECT pg_catalog.set_config(name, 'view, foreign-table', false) FROM pg_catalog.pg_settings WHERE name = 'restrict_nonsystem_relation_kind'")
+
+// unrestricted has it answered as by a server that lacks the setting.
+func (r *rewriter) unrestricted(p *part) {
+	const none = "SELECT NULL::text AS set_config WHERE false"
+	tree, err := parseTree(none)
+	if err != nil {
+		return
+	}
+	r.edit(edit{p.st.Start, p.st.End, none})
+	r.meant.set(p.raw, "stmt", tree.child("stmts").values("stmt")...)
+	*p.st = Statement{Kind: Read, Start: p.st.Start, End: p.st.End, Operation: p.st.Operation}
+	p.config = false
+	r.find(handled(SetConfig, Rewritten, Info, "answered without a row, as by a server that lacks the setting", p.st.Start))
+}
+
+// texts are statements that are known by heart.
+type texts []message
+
+// pattern reads texts when they are first needed.
+func pattern(sqls ...string) func() texts {
+	return sync.OnceValue(func() (all texts) {
+		for _, sql := range sqls {
+			all = append(all, sample(sql)().child("stmts").child("stmt"))
+		}
+		return all
+	})
+}
+
+// equalTo reports whether a statement is one of them.
+func (all texts) equalTo(m message) bool {
+	return slices.ContainsFunc(all, func(known message) bool { return (intents{}).equal(known, m) })
+}
+
+// configured reads SELECT set_config(...), ... of constants; nothing of any other query.
+func configured(m message) (changes []Change, told []Told) {
+	calls, columns := plainCalls(m)
+	for i, call := range calls {
+		c, value, ok := configures(call)
+		if !ok {
+			return nil, nil
+		}
+		changes, told = append(changes, c), append(told, Told{Column: columns[i], Value: value})
+	}
+	return changes, told
+}
+
+// configures reads one call of set_config; ok is false where the change is not surely a SET.
+func configures(call message) (c Change, value string, ok bool) {
+	var args []message
+	for arg := range call.list("args") {
+		args = append(args, arg)
+	}
+	if functionOf(call) != "set_config" || len(args) != 3 || !args[2].is("A_Const") || args[2].child("boolval").shape == nil {
+		return Change{}, "", false
+	}
+	name, named := textConstant(args[0])
+	value, valued := textConstant(args[1])
+	if name = strings.ToLower(name); !named || !valued || !settable(name) {
+		return Change{}, "", false
+	}
+	c = Change{Name: name, SQL: SettingSQL(name, value), Text: value}
+	if ListSettings[name] && c.SQL != literal(value) {
+		c.Text = "" // of several, or spelt otherwise
+	}
+	if args[2].child("boolval").flag("boolval") {
+		c.Action = SetLocal
+	}
+	return c, value, true
+}
+
+// settable reports whether set_config of a name means what SET of it means, and the name can be
+// written without quotes. Those of a transaction, and of what SET spells in words, are not.
+func settable(name string) bool {
+	if transactional[name] || strings.HasPrefix(name, "default_transaction_") {
+		return false
+	}
+	switch name {
+	case "session_authorization", "seed", "names", "schema", "xml":
+		return false
+	}
+	return len(name) <= maxName && plainName.MatchString(name)
+}
+
+var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$`)
+
+// textConstant is a string constant, also one that is cast to text or varchar.
+func textConstant(m message) (string, bool) {
+	if m.is("TypeCast") {
+		kind := m.child("type_name")
+		names := kind.names("names")
+		if len(names) == 0 || names[len(names)-1] != "text" && names[len(names)-1] != "varchar" ||
+			kind.child("typmods").shape != nil || kind.child("array_bounds").shape != nil || len(names) > 1 && names[0] != "pg_catalog" {
+			return "", false
+		}
+		m = m.child("arg")
+	}
+	if !m.is("A_Const") || m.child("sval").shape == nil {
+		return "", false
+	}
+	return m.child("sval").text("sval"), true
+}
+
+// ListSettings hold lists of identifiers: as one string constant, SET would
+// take the whole list for one name (GUC_LIST_QUOTE in PostgreSQL's guc tables).
+var ListSettings = map[string]bool{"search_path": true, "temp_tablespaces": true,
+	"local_preload_libraries": true, "session_preload_libraries": true}
+
+// SettingSQL writes a value that is given as text, at the startup or to set_config, as it may stand
+// behind SET name TO. What should be a list and is none is written as one constant.
+func SettingSQL(name, value string) string {
+	if ListSettings[name] {
+		if parts, ok := Identifiers(value); ok {
+			for i, part := range parts {
+				parts[i] = literal(part)
+			}
+			return strings.Join(parts, ", ")
+		}
+	}
+	return literal(value)
+}
+
+// Identifiers splits a list of names as SplitIdentifierString of PostgreSQL does; ok is false for
+// what is no list. A blank text is one empty name, since SET knows no empty list.
+func Identifiers(value string) (parts []string, ok bool) {
+	const blanks = " \t\n\r\f\v"
+	rest := strings.TrimLeft(value, blanks)
+	if rest == "" {
+		return []string{""}, true
+	}
+	for {
+		var part string
+		if strings.HasPrefix(rest, `"`) {
+			if part, rest, ok = quotedName(rest[1:]); !ok {
+				return nil, false
+			}
+		} else {
+			i := strings.IndexAny(rest, ","+blanks)
+			if i < 0 {
+				i = len(rest)
+			}
+			if part, rest = string(lowered(nil, []byte(rest[:i]))), rest[i:]; part == "" {
+				return nil, false
+			}
+		}
+		parts = append(parts, part)
+		if rest = strings.TrimLeft(rest, blanks); rest == "" {
+			return parts, true
+		}
+		if rest[0] != ',' {
+			return nil, false
+		}
+		rest = strings.TrimLeft(rest[1:], blanks)
+	}
+}
+
+// quotedName reads a name behind the quote that opens it, in which a quote is doubled.
+func quotedName(text string) (name, rest string, ok bool) {
+	for {
+		i := strings.IndexByte(text, '"')
+		if i < 0 {
+			return "", "", false
+		}
+		name, text = name+text[:i], text[i+1:]
+		if !strings.HasPrefix(text, `"`) {
+			return name, text, true
+		}
+		name, text = name+`"`, text[1:]
+	}
+}
