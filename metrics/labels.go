@@ -66,6 +66,15 @@ const (
 	LocalSavepoint = "savepoint"
 )
 
+// What became of an advisory lock: label outcome of dsql_advisory_locks_total.
+const (
+	LockTaken     = "taken"
+	LockRefused   = "refused"    // another holds it, and nobody waited
+	LockTakenOver = "taken_over" // the lease of another had run out
+	LockReleased  = "released"
+	LockLost      = "lost" // to another session
+)
+
 // What became of a CancelRequest: label outcome of dsql_cancels_total.
 const (
 	CancelDropped     = "dropped"     // its turn had settled
@@ -123,6 +132,7 @@ var (
 	localKinds = []string{LocalEmpty, LocalBegin, LocalEnd, LocalParse, LocalDescribe, LocalSetting, LocalShow,
 		LocalStatement, LocalSavepoint}
 	loadCauses      = []string{LoadStart, LoadChange, LoadMissing, LoadError, LoadBackend}
+	lockOutcomes    = []string{LockTaken, LockRefused, LockTakenOver, LockReleased, LockLost}
 	cancelOutcomes  = []string{CancelDropped, CancelForwarded, CancelDiscarded, CancelIneffective, CancelUnknownKey}
 	lostWhens       = []string{LostIdle, LostTransaction, LostUnknownOutcome, LostReplaying}
 	preparedResults = []string{PreparedHit, PreparedPrepared, PreparedMiss, PreparedInvalidated, PreparedEvicted}
@@ -130,8 +140,8 @@ var (
 		FeaturePins, FeatureFunctionCall, FeatureTwoPhase, FeatureReplication}
 
 	// sqlStates are the errors that Sluice itself originates.
-	sqlStates = []string{"08006", "08007", "08P01", "0A000", "22008", "22009", "22021", "22023", "22P03", "22P04", "23502", "23503", "23505", "23514", "25000", "25001", "25P01", "25P02", "25P03", "26000", "28000", "28P01",
-		"34000", "3B001", "3D000", "40001", "42501", "42601", "42701", "42702", "42703", "42704", "42710", "42809", "42P03", "42P04", "42P05", "42P07", "42P10", "42P11", "53200", "53300", "54000", "55000", "55006", "55P02", "57014",
+	sqlStates = []string{"08006", "08007", "08P01", "0A000", "22003", "22008", "22009", "22021", "22023", "22P02", "22P03", "22P04", "23502", "23503", "23505", "23514", "25000", "25001", "25P01", "25P02", "25P03", "26000", "28000", "28P01",
+		"34000", "3B001", "3D000", "40001", "42501", "42601", "42701", "42702", "42703", "42704", "42710", "42809", "42P02", "42P03", "42P04", "42P05", "42P07", "42P10", "42P11", "53200", "53300", "54000", "55000", "55006", "55P02", "55P03", "57014",
 		"57P01", "57P05", "58000", "XX000"}
 
 	// discardReasons are the reasons of package reservoir, which tests that it

@@ -25,6 +25,7 @@ type Proxy struct {
 	lost                      closedCounter
 	prepared                  closedCounter
 	refused                   closedCounter
+	locks                     closedCounter
 	loads                     closedCounter
 	tx                        *transactions
 	gauges                    pulled[ProxyGauges]
@@ -38,6 +39,7 @@ type ProxyGauges struct {
 	Idle    int // of those, idle outside a transaction
 	Pinned  int // of those, keeping a backend
 	Waiting int // of those, waiting for a backend
+	Locks   int // advisory ones that sessions hold
 	AtGate  int // of those, waiting behind others that want the same rows
 
 	LogBytes  int64 // kept to run open transactions again
@@ -56,8 +58,7 @@ func newProxy(reg prometheus.Registerer, ignoredSettings, choiceKeys []string) *
 			"Connections that did not become sessions, by reason.", "reason", refusedReasons),
 		pins: newClosedCounter(reg, "dsql_pins_total",
 			"Sessions that began to keep a backend, by reason.", "reason", pinReasons),
-		local: newClosedCounter(reg, "dsql_local_answers_total",
-			"Requests answered without a backend, by kind.", "kind", localKinds),
+		local: newClosedCounter(reg, "dsql_local_answers_total", "Requests answered without a backend, by kind.", "kind", localKinds),
 		settings: newClosedCounter(reg, "dsql_settings_ignored_total",
 			"SETs and startup parameters answered without effect because DSQL refuses them, by name.", "name",
 			settingNames(ignoredSettings)),
@@ -79,8 +80,8 @@ func newProxy(reg prometheus.Registerer, ignoredSettings, choiceKeys []string) *
 		Name: "dsql_turns_total", Help: "Turns: requests answered up to a ReadyForQuery.",
 	}, func() float64 { return float64(p.turns.Load()) })
 	p.gauges.rows = []row[ProxyGauges]{
-		gauge("dsql_clients", "Open client sessions.",
-			func(g ProxyGauges) float64 { return float64(g.Clients) }),
+		gauge("dsql_advisory_locks_held", "Advisory locks of open sessions, in a table.", func(g ProxyGauges) float64 { return float64(g.Locks) }),
+		gauge("dsql_clients", "Open client sessions.", func(g ProxyGauges) float64 { return float64(g.Clients) }),
 		gauge("dsql_clients_idle", "Client sessions idle outside a transaction.",
 			func(g ProxyGauges) float64 { return float64(g.Idle) }),
 		gauge("dsql_clients_pinned", "Client sessions that keep a backend.",
@@ -96,6 +97,7 @@ func newProxy(reg prometheus.Registerer, ignoredSettings, choiceKeys []string) *
 		gauge("dsql_prepared_text_bytes", "Bytes that the texts of prepared statements take, as clients have them and as they are remembered; prepared.total_bytes bounds them.",
 			func(g ProxyGauges) float64 { return float64(g.TextBytes) }),
 	}
+	p.locks = newClosedCounter(reg, "dsql_advisory_locks_total", "Advisory locks that are kept in a table (rewrite.advisory_locks), by what became of them.", "outcome", lockOutcomes)
 	p.unsupported = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "dsql_unsupported_feature_total",
 		Help: "Statements that use what DSQL takes otherwise than PostgreSQL, rewritten or not (sluice lint explains the features).",
@@ -149,6 +151,13 @@ func (p *Proxy) CopyBatch() {
 func (p *Proxy) BackfillBatch() {
 	if p != nil {
 		p.backfills.Inc()
+	}
+}
+
+// AdvisoryLock counts what became of an advisory lock.
+func (p *Proxy) AdvisoryLock(outcome string) {
+	if p != nil {
+		p.locks.inc(outcome)
 	}
 }
 

@@ -110,16 +110,25 @@ func (b *binding) inFailedBlock() error {
 	return errAborted
 }
 
-// bindHere opens a portal of a statement that Sluice answers, which has no parameters. No
-// server hears of the portal.
+// bindHere opens a portal of a statement that Sluice answers, which has no parameters but where it
+// is about an advisory lock. No server hears of the portal.
 func (s *session) bindHere(b *binding) error {
+	p := portal{plan: b.cs.tmpl.plan, local: true, open: true, text: b.cs.tmpl.sql}
+	lock := p.plan.Single().Advisory
 	switch n, ok := bindParams(b.rest); {
+	case lock != nil:
+		if err := s.takeWhole(b); err != nil {
+			return err
+		}
+		if err := p.bindLock(lock, b.cs.tmpl.oids, b.stmt, b.rest); err != nil {
+			return err
+		}
+		b.portal = bytes.Clone(b.portal)
 	case !ok:
 		return wire.ProtocolViolation("invalid message format")
 	case n > 0:
 		return errParameterCount(n, 0, b.stmt)
 	}
-	p := portal{plan: b.cs.tmpl.plan, local: true, open: true, text: b.cs.tmpl.sql}
 	if p.plan.Single().Cursor != nil {
 		if err := s.takeWhole(b); err != nil {
 			return err

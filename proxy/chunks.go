@@ -300,6 +300,9 @@ func (c *chunks) batch(text string) (rows int, err error) {
 func (s *session) askWhole(msg []byte, row func([]byte)) error {
 	attempts := retry.Attempts{}
 	for {
+		if err := s.promiseDDL(); err != nil {
+			return err
+		}
 		var refusal []byte
 		err := s.asking(func(b *backend) (err error) {
 			refusal, err = b.exchangeAll(msg, row, s.srv.cfg.SilenceTimeout, time.Time{}, s.cut)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/retry"
@@ -49,6 +50,17 @@ const (
 	// ResetNever resets only what was seen to be set.
 	ResetNever Reset = "never"
 )
+
+// Terms of advisory locks where nobody says otherwise. A transaction of DSQL ends after 5 minutes;
+// a minute more is for what a broken network may still bring there.
+const (
+	DefaultLockLease   = 30 * time.Second
+	DefaultLockLongest = 6 * time.Minute
+)
+
+// leastLockLease bounds the lease from below: it must be renewed several times, by round trips
+// that may take seconds.
+const leastLockLease = time.Second
 
 // Config of a Server. The zero value is not valid; cmd/sluice fills it from its
 // table of keys, where each default stands.
@@ -136,6 +148,12 @@ type Config struct {
 	// MaySet, and stands under what the client chooses.
 	Users map[string]rewrite.Choices
 
+	// Locks are the terms of advisory locks that are kept in a table, which the planner decides
+	// (rewrite.Rules.Advisory). LockClock is the clock that they are kept by, which goes on while the
+	// machine is suspended; nil: Go's.
+	Locks     advisory.Terms
+	LockClock func() time.Duration
+
 	// Replay runs transactions that met a conflict again, by Retry's rules. It is
 	// without effect where each client has a backend of its own.
 	Replay bool
@@ -202,6 +220,8 @@ func (c Config) Validate() error {
 	check(c.PreparedPerClient > 0, "prepared.per_client", "%d: want at least 1", c.PreparedPerClient)
 	check(c.PreparedBytesPerClient > 0, "prepared.bytes_per_client", "%d: want at least 1", c.PreparedBytesPerClient)
 	check(c.PreparedTotalBytes >= c.PreparedBytesPerClient, "prepared.total_bytes", "%d: want at least prepared.bytes_per_client, %d", c.PreparedTotalBytes, c.PreparedBytesPerClient)
+	check(c.Locks == (advisory.Terms{}) || c.Locks.Lease >= leastLockLease, rewrite.AdvisoryKey+"_lease", "%s: want at least %s", c.Locks.Lease, leastLockLease)
+	check(c.Locks.Longest >= 0, rewrite.AdvisoryKey+"_longest", "%s: want 0 or more", c.Locks.Longest)
 	check(c.StoredBytes >= 0, "cursor.stored_bytes", "%d: want 0 (none) or more", c.StoredBytes)
 	check(c.StoredTotalBytes >= c.StoredBytes, "cursor.stored_total_bytes", "%d: want at least cursor.stored_bytes, %d", c.StoredTotalBytes, c.StoredBytes)
 	check(c.PreparedTexts > 0, "prepared.texts", "%d: want at least 1", c.PreparedTexts)

@@ -42,7 +42,14 @@ func (s *session) describe(frame []byte) error {
 		return s.describeDeclared(cs)
 	case s.state == failed || s.localNow(plan) || s.emulates(plan):
 		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
-		if err := s.tell(wire.FrameNoParams); err != nil {
+		params := wire.FrameNoParams
+		if st := plan.Single(); st.Advisory != nil {
+			var err error
+			if params, err = lockParams(st.Advisory, cs.tmpl.oids); err != nil {
+				return err
+			}
+		}
+		if err := s.tell(params); err != nil {
 			return err
 		}
 		return s.describeLocal(plan, nil)
@@ -55,6 +62,8 @@ func (s *session) describe(frame []byte) error {
 func (s *session) describePortal(name, frame []byte) error {
 	p := s.portalOf(name)
 	switch {
+	case p.local && p.plan.Single().Advisory != nil:
+		return s.tell(lockRow(p.plan.Single().Advisory, p.binary))
 	case p.local:
 		return s.describeLocal(p.plan, p.formats)
 	case !p.open && s.stored[string(name)] != nil:

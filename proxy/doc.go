@@ -73,6 +73,13 @@
 // transaction. Outside each batch is a transaction of its own, and nothing but a batch takes a
 // backend: one client that sends slowly keeps none from the others.
 //
+// # What happens to an advisory lock
+//
+// DSQL has none. Those of a session are rows of a table, which its Sluice renews (package advisory
+// has the rules): locktable.go asks the server, on backends of its own; locks.go takes locks and
+// gives them up, lockkeeper.go renews them, lockcall.go has the statements' parameters and answers.
+// What a session that holds one sends goes behind a check in its own transaction (lockfence.go).
+//
 // # What happens to a conflict
 //
 //	conflict   conflicted (replay.go), or the loss of a backend (loss.go): may it be run again?
@@ -104,6 +111,7 @@
 //	            package settings (Client: all that a client has SET)
 //	mapping     mapping.go, relations.go, fills.go, mapnames.go, readings.go, searchpath.go, mappederrors.go
 //	sequences   sequences.go, ran.go
+//	locks       locks.go, locktable.go, lockkeeper.go, lockcall.go, lockfence.go, package advisory
 //	backend     backend.go, uplink.go, downlink.go, output.go, reply.go, replyerror.go, owed.go, outcome.go,
 //	            loss.go, path.go, mapped.go, exceeded.go, groups.go
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, resendframe.go, replan.go, gate.go,

@@ -155,7 +155,7 @@ func (s *session) relay() error {
 		}
 		// Rows are most of all bytes: they are neither matched with the queue nor awaited
 		// whole, only counted off.
-		if (typ == wire.DataRow || typ == wire.CopyData) && !t.looks { // the hot path
+		if (typ == wire.DataRow || typ == wire.CopyData) && !t.looks && !t.fenceRow() { // the hot path
 			t.rows++
 			n := min(total, src.Buffered())
 			src.Advance(n)

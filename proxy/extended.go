@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -50,6 +51,11 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 		return err
 	}
 	s.note(tmpl.plan)
+	if st := tmpl.plan.Single(); st != nil && st.Advisory != nil {
+		if _, err := advisory.ParamTypes(st.Advisory, tmpl.oids); err != nil {
+			return err
+		}
+	}
 	if err := s.makeRoom(tmpl.plan, tmpl.sql, false); err != nil {
 		return err
 	}
@@ -331,11 +337,11 @@ func (s *session) execute(frame []byte) error {
 	case p.done:
 		return s.executeAgain(name, p.plan.Single())
 	}
-	if err := s.ensureBackend(); err != nil {
-		return err
-	}
 	if p.plan == nil {
 		p.plan = functionPlan // a cursor made in SQL
+	}
+	if err := s.readyFor(p.plan); err != nil {
+		return err
 	}
 	if err := s.answersInPlace(name, &p); err != nil {
 		return err

@@ -115,7 +115,7 @@ func (k *keeping) bears(s *session, f *retry.Frame[logEntry]) bool {
 	switch {
 	case n.plan != nil && n.plan.Kind >= rewrite.DDL:
 		return false
-	case f.Type != wire.Query && f.Type != wire.Bind:
+	case f.Type != wire.Query && f.Type != wire.Bind, n.fence: // a fence draws nothing, and reads no clock
 		return true
 	case n.names == nil: // nobody knows what its names stood for
 		return false
@@ -205,6 +205,9 @@ func (s *session) turnStands(turn int) bool {
 	for i := range frames {
 		switch f := &frames[i]; f.Type {
 		case wire.Query, wire.Bind:
+			if f.Note.fence { // of a statement that is not sent
+				continue
+			}
 			fill := s.drawnBy(s.clientText(f))
 			if fill == rewrite.Settled || fill == rewrite.Clock && !k.clock || f.Type == wire.Bind && f.Note.name != "" {
 				return false

@@ -206,6 +206,11 @@ func (s *session) runLocal(st *rewrite.Statement, describe, several bool) error 
 // settings end with a rollback (settings.Client.EndKept). An error is for the client.
 func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames [][]byte, err error) {
 	switch {
+	case st.Database != nil, st.Alters(), st.Advisory != nil:
+		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
+		if frames, err = s.carryOut(st); err != nil {
+			return nil, err
+		}
 	case st.Tag != "":
 		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
 		if frames, err = s.performTag(st, several); err != nil {
@@ -218,11 +223,6 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 			return nil, bad
 		}
 		frames = [][]byte{dataRow(value)}
-	case st.Database != nil, st.Alters():
-		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
-		if frames, err = s.carryOut(st); err != nil {
-			return nil, err
-		}
 	case st.DeallocateAll:
 		s.forgetStatements()
 	case st.Deallocate != "":
@@ -299,9 +299,13 @@ func (s *session) resetHere(tag string) error {
 	return nil
 }
 
-// carryOut carries out a statement of DDL, and returns the notices in front of its tag.
-func (s *session) carryOut(st *rewrite.Statement) (notices [][]byte, err error) {
-	if st.Database != nil {
+// carryOut carries out a statement of DDL, or about an advisory lock, and returns what goes in
+// front of its tag.
+func (s *session) carryOut(st *rewrite.Statement) (frames [][]byte, err error) {
+	switch {
+	case st.Advisory != nil:
+		return s.performLock(st.Advisory, s.t.call)
+	case st.Database != nil:
 		return s.changeDatabase(st)
 	}
 	return s.alterTable(st)
@@ -333,6 +337,7 @@ func (s *session) change(c *rewrite.Change, several bool) (frame []byte, err err
 	case rewrite.Reset:
 		return nil, s.settings.Reset(c.Name)
 	case rewrite.DiscardAll:
+		s.unlockAll()
 		s.discardedSequences(false)
 		s.forgetStatements()
 		s.closePortals()

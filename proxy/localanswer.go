@@ -60,15 +60,20 @@ func (s *session) noticesOf(st *rewrite.Statement) (frames [][]byte) {
 // hearsNotices reports whether the client wants messages of the level NOTICE. Where the server
 // keeps the setting, nobody here knows, and it is taken for the default.
 func (s *session) hearsNotices() bool {
+	level := s.leastMessages()
+	return level != "warning" && level != "error"
+}
+
+// hearsWarnings is hearsNotices for messages of the level WARNING.
+func (s *session) hearsWarnings() bool { return s.leastMessages() != "error" }
+
+// leastMessages is the client's client_min_messages; "" where nobody here knows.
+func (s *session) leastMessages() string {
 	const level = "client_min_messages"
 	if !s.settings.Shows(level) {
-		return true
+		return ""
 	}
-	switch strings.ToLower(s.settings.Shown(level)) {
-	case "warning", "error":
-		return false
-	}
-	return true
+	return strings.ToLower(s.settings.Shown(level))
 }
 
 // codeNotice is the SQLSTATE of a notice that has none of its own, as PostgreSQL gives it.
@@ -79,6 +84,8 @@ const codeNotice = "00000"
 func rowOf(st *rewrite.Statement) []byte {
 	const text, void = 25, 2278
 	switch {
+	case st.Advisory != nil:
+		return lockRow(st.Advisory, false)
 	case st.Void != "":
 		return columnDescription(void, 4, st.Void)
 	case st.Column != "":

@@ -46,12 +46,14 @@ func (s *session) executeLocal(name []byte, p portal, limit uint32) error {
 	}
 	// From now on a DISCARD ALL of the group comes behind another statement.
 	s.t.ranLocal = true
+	s.t.call = &p
+	defer func() { s.t.call = nil }()
 	if limit == 1 && rowOf(st) != nil { // as PostgreSQL, which does not look for a second
 		frames, err := s.perform(st, false, false)
 		if err != nil {
 			return err
 		}
-		return s.tell(frames[0], wire.FramePortalSuspended)
+		return s.tell(append(frames[:len(frames)-1], wire.FramePortalSuspended)...)
 	}
 	if st.Kind == rewrite.Control {
 		return s.executeControl(st, p.text)
@@ -116,7 +118,7 @@ func (s *session) executeAgain(name []byte, st *rewrite.Statement) error {
 		return s.tell(wire.AppendCommand(nil, "FETCH 0"))
 	case st.Show != "" && st.Column == "":
 		return s.tell(wire.AppendCommand(nil, "SHOW"))
-	case st.Column != "" || st.Void != "" || st.Told != nil:
+	case st.Column != "" || st.Void != "" || st.Told != nil || st.Advisory != nil:
 		return s.tell(wire.AppendCommand(nil, "SELECT 0"))
 	}
 	return errPortalDone(name)

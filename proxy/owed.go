@@ -44,6 +44,7 @@ type owed struct {
 	bound      *boundDelete     // E: what it takes to run it in batches; nil: it is not
 	kept       *keptAnswer      // E, Q: where the answer is kept; nil: it is not
 	cursor     *cursorRun       // E: of a cursor, whose FETCH or MOVE is answered; else nil
+	fence      bool             // E: it checks the session's advisory locks
 	told       *told            // D, E: what the client gets in the answer's place; else nil
 	// truncates, of E and Q: a statement of this plan is a TRUNCATE for which a DELETE was sent; nth
 	// is how many statements of a settled turn were answered.

@@ -224,6 +224,7 @@ func (s *session) settle(status byte) error {
 	s.stopWaiting()
 	if status == 'I' {
 		s.settleTransaction()
+		s.locksSettled()
 	}
 	// Settings go first: what the backend has reported counts among them, and the backend
 	// may be dropped below.
@@ -311,6 +312,9 @@ func (s *session) giveBack() {
 // ended, not awaited.
 func (s *session) dropBackend(why reservoir.Reason) {
 	b := s.b
+	if s.advisory != nil {
+		s.advisory.forsaken()
+	}
 	s.leaveBackend(0)
 	s.forgetBackend()
 	b.src.Drop()

@@ -28,6 +28,8 @@ type portal struct {
 	declares *declaration
 	run      *cursorRun // of a copy that is about to be run: how far it goes
 	formats  []byte     // of FETCH: in which its rows are to come
+	key      []int64    // of an advisory lock that a local one is about; nil: NULL
+	binary   bool       // its answer is to come so
 	told     *told      // of a copy that is about to be run: as in owed
 }
 

@@ -238,6 +238,9 @@ func (s *session) resolve() error {
 		if !s.holdsOn() {
 			t.refusal = retry.Pinned
 		}
+		if t.refusal == retry.Replayable && !s.mayRunAgain() {
+			t.refusal = retry.Pinned
+		}
 		if t.refusal == retry.Replayable {
 			if err := s.reacquire(); err != nil {
 				return err
@@ -287,6 +290,8 @@ func (s *session) refuseReplay() error {
 		told = s.stoppedBy(errCanceled)
 	case t.refusal == retry.TimedOut:
 		told = s.stoppedBy(errTimedOut)
+	case s.locksLost():
+		told = errLockLost.Append(nil)
 	case drew && t.returns != "":
 		told = errGenerated(t.returns, diff).Append(nil)
 	case t.refusal == retry.Unchanged:

@@ -86,7 +86,8 @@ type logEntry struct {
 	kept      *keptAnswer      // Q, B: what its client was answered; nil: that is not kept
 	cursor    *cursorRun       // E: of a cursor; else nil
 	told      *told            // E: what its client gets in the place of the answer; else nil
-	silent    bool             // B, C: of a cursor: its answer is for nobody
+	silent    bool             // B, E, C: of a cursor, or of a fence: its answer is for nobody
+	fence     bool             // B: of a fence; E: it checks the session's advisory locks
 	// commits: once it is sent, the turn may have committed.
 	commits bool
 	// undoes: a frame that the server skips leaves prev under the name.

@@ -43,6 +43,10 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	if told := s.partly(e.class, payload); told != nil {
 		e.mapped, e.original = told, told
 	}
+	if head.fenceFails(payload) {
+		s.advisory.lose()
+		e.replays, e.mapped = false, errLockLost.Append(nil)
+	}
 	v := pass
 	// The grammar comes first: where it does not take the text, no statement of it has run.
 	if !notParsed(&head, payload) {

@@ -207,6 +207,11 @@ func (s *session) sync(total int) error {
 	if !t.touched {
 		return s.ready()
 	}
+	if s.locksDDL() {
+		if err := s.promiseDDL(); err != nil {
+			return err
+		}
+	}
 	// The outcome is told first: the log's entry says whether this Sync may commit.
 	t.owed.push(wire.Sync)
 	t.outcome.sync()
@@ -246,6 +251,9 @@ func (s *session) admit(plan *rewrite.Plan) error {
 	if s.state == failed {
 		return errAborted
 	}
+	if err := s.underLock(plan); err != nil {
+		return err
+	}
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
@@ -263,9 +271,11 @@ func (s *session) admit(plan *rewrite.Plan) error {
 		s.draw()
 	}
 	if plan.Pin != rewrite.NoPin {
-		return s.pin(plan)
+		if err := s.pin(plan); err != nil {
+			return err
+		}
 	}
-	return nil
+	return s.fenced(plan)
 }
 
 // function is a FunctionCall: relayed, and taken for a write. Nobody knows what the
@@ -388,6 +398,7 @@ func (s *session) ready() error {
 		s.endTransaction(false)
 		s.closePortals()
 		s.settings.EndKept(s.t.errorTold)
+		s.locksSettled()
 	}
 	if !s.dedicated {
 		if err := s.tellParameters(); err != nil {

@@ -38,7 +38,8 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 		plan = n.plan
 	}
 	o := s.pushRun(f.Type, plan)
-	if o.swallow = n.silent; n.told != nil {
+	o.swallow, o.fence = n.silent, n.fence
+	if n.told != nil {
 		o.told, o.masks = n.told, true
 	}
 	if f.Type == wire.Execute {
@@ -46,6 +47,7 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 	}
 	switch f.Type {
 	case wire.Execute:
+		s.t.fenced = s.t.fenced || n.silent
 		s.runs(o, n.cursor)
 		if last && n.kept != nil && !n.kept.whole {
 			o.kept = n.kept

@@ -94,6 +94,9 @@ func (c *schemaDDL) run(sql string, row func(payload []byte)) error {
 	}
 	pause := jobPauseFirst
 	for try := 1; ; try++ {
+		if err := s.promiseDDL(); err != nil {
+			return err
+		}
 		var refusal []byte
 		err := s.asking(func(b *backend) (err error) {
 			refusal, err = b.exchangeAll(query, row, s.srv.cfg.SilenceTimeout, s.t.deadline, c.wanted)

@@ -69,6 +69,7 @@ type Server struct {
 	purity    purity
 	sequences sequences
 	keeper    keeper
+	locks     *lockTable
 	stored    *retry.Quota // bytes of the rows of cursors WITH HOLD, of all sessions
 	suspends  atomic.Bool  // a portal was suspended in the middle of a cursor
 
@@ -122,6 +123,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	} else {
 		srv.keeper.watch = cfg.WatchMapped && !cfg.dedicated()
 	}
+	srv.locks = newLockTable(cfg.Locks, cfg.LockClock)
 	srv.stored = retry.NewQuota(cfg.StoredTotalBytes)
 	srv.choosesParts = slices.Contains(cfg.MaySet, rewrite.InTransactionsKey) || slices.Contains(cfg.MaySet, rewrite.CarryOutKey)
 	srv.texts = &texts{limit: int64(cfg.PreparedTotalBytes)}
@@ -188,6 +190,8 @@ type Stats struct {
 	Came uint64
 	// Gate says who is at the gate, behind others that want the same rows.
 	Gate retry.GateStats
+	// Locks are the advisory locks that sessions hold, in a table.
+	Locks int
 	// Bytes that replays hold: logs of open transactions, and answers not sent yet; and
 	// those of prepared texts.
 	LogBytes, HeldBytes, TextBytes int64
@@ -196,7 +200,7 @@ type Stats struct {
 // Stats counts the sessions as they stand. The counts are taken one after the other: their
 // sum may be off by a session that moves meanwhile.
 func (srv *Server) Stats() Stats {
-	st := Stats{Came: srv.ids.Load(), Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.used.Load()}
+	st := Stats{Came: srv.ids.Load(), Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.used.Load(), Locks: int(srv.locks.held.Load())}
 	if r := srv.replays; r != nil {
 		st.LogBytes, st.HeldBytes = r.logs.Used(), r.held.Used()
 		st.Gate = r.gate.Stats()

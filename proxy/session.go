@@ -60,6 +60,8 @@ type session struct {
 	draws  // sequences.go
 	schema schemaChange
 	mapped mapped // mapnames.go
+	// advisory are the advisory locks, nil where the client has asked for none: lockkeeper.go.
+	advisory *sessionLocks
 
 	// withheld is output of the turn that its client has not been sent.
 	withheld retry.Held
@@ -166,6 +168,9 @@ func (s *session) serve() error {
 		if err := s.await(); err != nil {
 			return err
 		}
+		if s.locksLost() {
+			return errLockGone
+		}
 		s.t = turnPool.Get().(*turn)
 		err := s.turn(s.step)
 		s.t.free()
@@ -181,6 +186,9 @@ func (s *session) serve() error {
 		s.srv.metrics.Turn()
 		if s.pinLost {
 			return errPinLost
+		}
+		if s.locksLost() {
+			return errLockGone
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 //     left in peace, since what the turn may commit was wanted;
 //   - any other is rolled back and serves the next client.
 func (s *session) end(cause error) {
+	defer s.leaveLocks() // behind the transaction that is open
 	var clientErr *wire.Error
 	if errors.Is(cause, errCut) {
 		clientErr = errDraining

@@ -161,7 +161,7 @@ func (s *session) locksOutside(plan *rewrite.Plan) bool {
 func (d *division) tagged(st *rewrite.Statement) place {
 	switch {
 	case !st.Checked:
-		return place{here: true}
+		return lockPlace(st)
 	case len(d.places) == 1 && !d.block:
 		return place{err: errLockOutside}
 	}
@@ -185,6 +185,15 @@ func (d *division) change(c *rewrite.Change) *wire.Error {
 	var bad *wire.Error
 	errors.As(err, &bad)
 	return bad
+}
+
+// lockPlace decides for what a rule answers. A single lock comes here behind frames that no Sync
+// has ended, where it cannot be taken.
+func lockPlace(st *rewrite.Statement) place {
+	if st.Advisory != nil && st.Advisory.Verb != rewrite.UnlockAllAdvisory {
+		return place{err: errLockInBlock}
+	}
+	return place{here: true}
 }
 
 // discard decides for DISCARD ALL, which PostgreSQL refuses in a string of several: such a

@@ -78,6 +78,8 @@ type request struct {
 	// executes counts those sent in autocommit.
 	executed, ranLocal bool
 	executes           int
+	// call is the portal that is executed here; nil: a simple Query is.
+	call *portal
 	// altering is a statement that was executed, and is carried out at the Sync; nil: none.
 	altering *rewrite.Statement
 	// copied is a COPY whose data have come, and whose last rows go at the Sync; nil: none.
@@ -149,6 +151,8 @@ type output struct {
 	chunks *chunks
 	// looks: every frame of an answer is looked at, rows too.
 	looks bool
+	// fenced: a fence was sent in the turn, whose rows are for nobody.
+	fenced bool
 	// refused is what the client is told in the place of the server's, where an error was forced.
 	refused *wire.Error
 	// stop ends the turn as soon as the row on its way to the client is whole.

@@ -156,6 +156,9 @@ func (p *Plan) bytes() int {
 		for _, notice := range st.Notices {
 			n += int(unsafe.Sizeof(notice)) + len(notice.Message) // Detail is a constant
 		}
+		if a := st.Advisory; a != nil {
+			n += int(unsafe.Sizeof(*a)) + len(a.Column) + cap(a.Args)*int(unsafe.Sizeof(AdvisoryArg{}))
+		}
 		if c := st.Cursor; c != nil {
 			n += int(unsafe.Sizeof(*c)) + len(c.Name) + len(c.Query)
 		}

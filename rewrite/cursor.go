@@ -96,8 +96,11 @@ func (r *rewriter) cursor(p *part) bool {
 	default:
 		return false
 	}
-	if len(r.parts) > 1 {
+	switch {
+	case len(r.parts) > 1:
 		refusal = refusedInString
+	case refusal == nil && r.rules.Advisory && p.advisory:
+		refusal = refusedAdvisory
 	}
 	p.st.Pin = NoPin
 	if refusal != nil {

@@ -41,6 +41,8 @@
 // What a session changes of itself is in control.go, settings.go and session.go; setconfig.go has
 // the calls of set_config that are a SET, and locktable.go the locks that a snapshot makes needless.
 //
+// Advisory locks of sessions are recognised in advisory.go, and kept by the relay.
+//
 // Serial and identity columns are in serial.go, the options of sequences in numbering.go, indexes
 // in index.go. What is answered of extensions is in extension.go, and the function of theirs
 // that is rewritten in uuid.go.

@@ -133,7 +133,7 @@ var catalogue = map[Feature]fact{
 	Tablespace:   {DialectRule, "DSQL has no tablespaces", "leave the tablespace out"},
 	ForeignTable: {DialectRule, "DSQL has no foreign data", "leave it out"},
 	LockTable:    {DialectRule, "DSQL refuses LOCK", "lock rows FOR UPDATE, or leave it to the check at COMMIT"},
-	AdvisoryLock: {DialectRule, "DSQL does not support advisory locks", "lock a row FOR UPDATE that stands for the thing"},
+	AdvisoryLock: {DialectRule, "DSQL does not support advisory locks", "set " + AdvisoryKey + " to table: Sluice then keeps exclusive locks of sessions; or lock a row FOR UPDATE that stands for the thing"},
 	ListenNotify: {DialectRule, "DSQL has no LISTEN and NOTIFY", "poll a table, or use a message service"},
 	CursorUse:    {CursorRule, "DSQL has no cursors in SQL", "page by key: WHERE key > last ORDER BY key LIMIT n"},
 	SavepointUse: {DialectRule, "DSQL has no savepoints", "set retry.savepoints to true, or run the part in a transaction of its own"},

@@ -216,6 +216,9 @@ type Statement struct {
 	// Truncation is a TRUNCATE for which a DELETE goes to the server, whose tag is replaced; nil for
 	// any other statement.
 	Truncation *Truncation
+	// Advisory is what the statement does to the advisory locks of its session, which the relay
+	// keeps; nil for any other statement. It has Tag, and Void where its answer is of type void.
+	Advisory *Advisory
 	// Cursor is what the statement does to a cursor that the relay carries out; nil for any
 	// other statement. The server must not see it.
 	Cursor *Cursor

@@ -102,6 +102,9 @@ type Rules struct {
 	CopyIn bool
 	// Truncate is what becomes of TRUNCATE; "" is TruncateRefuse.
 	Truncate TruncatePolicy
+	// Advisory leaves advisory locks of sessions to the relay (Statement.Advisory), and refuses
+	// other uses of such locks.
+	Advisory bool
 	// SchemaOf tells the schema that a database's name stands for; ok is false for a name
 	// that stands for none. nil: no name does. CREATE DATABASE and DROP DATABASE of such
 	// names are the relay's to carry out, whatever Databases says.
@@ -133,7 +136,8 @@ func AllRules() Rules {
 
 // any reports whether there is anything to look for.
 func (r *Rules) any() bool {
-	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.AddColumn || r.Extensions || r.Cursors || r.CopyIn || r.Truncate == TruncateDelete || r.Truncate == TruncateBatches || r.Dialect || r.Bytea != ByteaOff
+	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.AddColumn || r.Extensions || r.Cursors || r.CopyIn ||
+		r.Truncate == TruncateDelete || r.Truncate == TruncateBatches || r.Advisory || r.Dialect || r.Bytea != ByteaOff
 }
 
 // SerializableKey is the configuration key of Weaken.

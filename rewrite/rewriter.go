@@ -165,7 +165,7 @@ func (r *rewriter) statement(p *part) {
 			r.mapping(p)
 			r.mapped = r.mapped || r.maps
 		}
-		if p.st.Refusal == nil {
+		if p.st.Refusal == nil && !r.advisory(p) {
 			r.others(p)
 		}
 	}

@@ -62,6 +62,8 @@ type Config struct {
 	CopyFrom string
 	// Users are what users have otherwise, each as user:key=value.
 	Users []string
+	// AdvisoryLocks is refuse, or table.
+	AdvisoryLocks string
 	// RewriteBytea is off, or a rewrite.ByteaMapping; auto until the backend's kind is known.
 	RewriteBytea string
 
@@ -266,6 +268,8 @@ func (c *Config) deriveCarried() {
 	c.Rewrite.Rules.Constraints = c.AddConstraint == "steps" && c.Proxy.Kind == proxy.DSQL
 	c.Rewrite.Rules.NotNullCheck = c.SetNotNull == "check"
 	c.Rewrite.Rules.CopyIn = c.CopyFrom == "insert"
+	c.Rewrite.Rules.Advisory = c.AdvisoryLocks == "table" && c.Proxy.Kind == proxy.DSQL
+	c.Proxy.LockClock = lease.MachineClock
 }
 
 // deriveSavepoints says whether savepoints are emulated, and to whom that matters.

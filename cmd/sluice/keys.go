@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/lease"
+	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -306,6 +307,14 @@ var keys = []key{
 		help: "What becomes of TRUNCATE, which DSQL refuses. refuse: its error gets a hint. delete: a DELETE of all rows in the transaction at hand, which fails (54000) beyond 3,000 rows. " +
 			"batches: likewise, but where that fails and the statement was sent alone outside of a transaction the rows are deleted in batches, each a transaction of its own, with a warning. " +
 			"A table that another one refers to is refused as PostgreSQL does; so are CASCADE where it would have an effect, and RESTART IDENTITY of a table with a sequence. Kind dsql only."},
+	{name: rewrite.AdvisoryKey, def: "refuse", field: func(c *Config) any { return &c.AdvisoryLocks },
+		choices: []string{"refuse", "table"},
+		help: "What becomes of advisory locks, which DSQL has not. refuse: the cluster refuses the functions. table: exclusive locks of sessions (pg_advisory_lock, pg_try_advisory_lock, pg_advisory_unlock, pg_advisory_unlock_all), each in a SELECT of its own, are rows of the table sluice.advisory_locks, " +
+			"which is made at the first use; whoever holds one renews it, and loses it where its Sluice is silent for longer than rewrite.advisory_locks_lease. Locks of a transaction and shared ones are refused. Kind dsql only."},
+	{name: rewrite.AdvisoryKey + "_lease", def: proxy.DefaultLockLease, field: func(c *Config) any { return &c.Proxy.Locks.Lease },
+		help: "For how long an advisory lock is left alone whose holder's Sluice is silent. It is renewed three times as often. A transaction of a holder that was overtaken fails at COMMIT (40001)."},
+	{name: rewrite.AdvisoryKey + "_longest", def: proxy.DefaultLockLongest, field: func(c *Config) any { return &c.Proxy.Locks.Longest },
+		help: "For how long more, where its holder may have DDL under way, with which no takeover conflicts: the longest that a statement takes from when it is sent to its end. DSQL ends transactions after 5 minutes."},
 	{name: "rewrite.bytea", def: "auto", field: func(c *Config) any { return &c.RewriteBytea },
 		choices: []string{"auto", "off", "hex", "hex-cast"},
 		help:    "How columns of type bytea that are in keys, which DSQL refuses, are stored. hex: as text of hexadecimal digits under the name with __byteahex behind it, and statements over them are rewritten, so that clients see bytea; for kind dsql only. hex-cast: the same columns, by casts, for a cluster without encode() and decode() (sluice doctor tells). off: not at all. auto: hex where statements are rewritten for kind dsql, else off."},

@@ -18,7 +18,7 @@ import (
 var readStates = map[string]bool{
 	"00000": true, // of notices
 	"22012": true, // a statement that is made to fail
-	"42883": true, "42P01": true, "42P06": true, "53400": true,
+	"3F000": true, "42883": true, "42P01": true, "42P06": true, "53400": true,
 	"OC000": true, "OC001": true, // of a cluster's messages
 }
 

@@ -33,6 +33,7 @@ func (c *Config) validate() error {
 	v.guarantees()
 	v.choices()
 	v.ddl()
+	v.advisoryLocks()
 	_, err := c.silence()
 	v.want(err == nil, "backend.silence_timeout", "want auto, or a duration with its unit, such as 330s or 10m")
 	v.want(c.Drain.Timeout >= 0, "drain.timeout", "want 0 (cut at once) or more")
@@ -128,6 +129,14 @@ func (v *validation) ddl() {
 		"PostgreSQL takes DDL in transactions, and nothing is read where rewrite.enabled is false; set it to refuse")
 	v.want(v.config.SetNotNull == "refuse" || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL && v.config.AddConstraint == "steps", "ddl.set_not_null",
 		"a CHECK stands for NOT NULL on kind dsql only, with rewrite.enabled and ddl.add_constraint at steps; set it to refuse")
+}
+
+// advisoryLocks looks after those that are kept in a table.
+func (v *validation) advisoryLocks() {
+	c := v.config
+	v.want(c.Proxy.Locks.Lease > 0, rewrite.AdvisoryKey+"_lease", "want more than 0")
+	v.want(c.AdvisoryLocks == "refuse" || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.AdvisoryKey,
+		"PostgreSQL has advisory locks, and nothing is read where rewrite.enabled is false; set it to refuse")
 }
 
 // lease looks after the time in which backends must be gone when a lease cannot be

@@ -140,7 +140,7 @@ func nearRegion(dial reservoir.DialConfig) string {
 func (d *daemon) pull(planner *rewrite.Planner) {
 	d.metrics.Proxy.Pull(func() metrics.ProxyGauges {
 		s := d.server.Stats()
-		return metrics.ProxyGauges{Clients: s.Clients, Idle: s.Idle, Pinned: s.Pinned, Waiting: s.Waiting, AtGate: s.Gate.Waiting,
+		return metrics.ProxyGauges{Clients: s.Clients, Idle: s.Idle, Pinned: s.Pinned, Waiting: s.Waiting, AtGate: s.Gate.Waiting, Locks: s.Locks,
 			LogBytes: s.LogBytes, HeldBytes: s.HeldBytes, TextBytes: s.TextBytes}
 	})
 	d.metrics.Reservoir.Pull(d.reservoir.Gauges)

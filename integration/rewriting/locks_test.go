@@ -1,0 +1,576 @@
+package rewriting
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "github.com/lib/pq"
+
+	"github.com/sluice-proxy/sluice/integration/harness"
+	"github.com/sluice-proxy/sluice/integration/pgtest"
+)
+
+// Terms of the locks in these tests.
+const (
+	lockLease   = 2 * time.Second
+	lockLongest = 4 * time.Second
+)
+
+// locksRig is some sidecars on one database.
+type locksRig struct {
+	pg      *pgtest.Server
+	sim     *harness.DSQLSim
+	sidecar []*harness.Sluice
+}
+
+func startLocks(t *testing.T, sidecars int, env harness.Env) *locksRig {
+	t.Helper()
+	r := &locksRig{pg: pgtest.Start(t, pgtest.MaxConnections(100))}
+	r.pg.SQL(t, "postgres", "CREATE DATABASE reference")
+	bin := harness.Binaries(t)
+	r.sim = harness.StartDSQLSim(t, harness.DSQLSimConfig{Bin: bin, Upstream: r.pg})
+	for range sidecars {
+		r.sidecar = append(r.sidecar, harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: r.sim.Env().With(harness.Env{
+			"DSQL_RESERVOIR_MAX_OPEN": "12", "DSQL_REWRITE_ADVISORY_LOCKS": "table", "DSQL_REWRITE_ADVISORY_LOCKS_LEASE": lockLease.String(),
+			"DSQL_REWRITE_ADVISORY_LOCKS_LONGEST": lockLongest.String()}).With(env)}))
+	}
+	return r
+}
+
+// client is one connection, which asks by simple Queries.
+type lockClient struct {
+	t *testing.T
+	c *pgconn.PgConn
+}
+
+func lockDial(t *testing.T, dsn string) *lockClient {
+	t.Helper()
+	c, err := pgconn.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close(context.Background()) })
+	return &lockClient{t, c}
+}
+
+// ask is the first value, or the tag where there is none, or the SQLSTATE and message of the error.
+func (c *lockClient) ask(sql string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	results, err := c.c.Exec(ctx, sql).ReadAll()
+	var told *pgconn.PgError
+	switch {
+	case errors.As(err, &told):
+		return told.Code + " " + told.Message
+	case err != nil:
+		return "lost: " + err.Error()
+	}
+	last := results[len(results)-1]
+	if len(last.Rows) > 0 && len(last.Rows[0]) > 0 {
+		return string(last.Rows[0][0])
+	}
+	return last.CommandTag.String()
+}
+
+func (c *lockClient) want(sql, want string) {
+	c.t.Helper()
+	if got := c.ask(sql); !strings.HasPrefix(got, want) || want == "" && got != "" {
+		c.t.Fatalf("%s: got %q, want %q", sql, got, want)
+	}
+}
+
+const lostLock = "40001 an advisory lock of this session was taken over"
+
+// The statements of four tools, as their drivers send them.
+func TestLocksOfTools(t *testing.T) {
+	t.Parallel()
+	r := startLocks(t, 2, nil)
+	for _, driver := range []string{"postgres", "pgx"} {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		dial := func(i int) *sql.Conn {
+			db, err := sql.Open(driver, r.sidecar[i].DSN("postgres"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { db.Close() })
+			c, err := db.Conn(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		one, other := dial(0), dial(1)
+		// golang-migrate, whose key is a string of digits.
+		const key = "1443532"
+		if _, err := one.ExecContext(ctx, "SELECT pg_advisory_lock($1)", key); err != nil {
+			t.Fatal(driver, err)
+		}
+		had := make(chan error, 1)
+		go func() {
+			_, err := other.ExecContext(ctx, "SELECT pg_advisory_lock($1)", key)
+			had <- err
+		}()
+		select {
+		case err := <-had:
+			t.Fatalf("%s: two have the lock: %v", driver, err)
+		case <-time.After(lockLease + lockLease/2):
+		}
+		if _, err := one.ExecContext(ctx, "SELECT pg_advisory_unlock($1)", key); err != nil {
+			t.Fatal(driver, err)
+		}
+		if err := <-had; err != nil {
+			t.Fatal(driver, err)
+		}
+		if _, err := other.ExecContext(ctx, "SELECT pg_advisory_unlock($1)", key); err != nil {
+			t.Fatal(driver, err)
+		}
+		// Rails and Flyway ask whether they have it; Prisma waits, and leaves by closing.
+		for _, n := range []string{"4847427389173527425", "4277735113"} {
+			var got, not, gone, again bool
+			for c, into := range map[*sql.Conn]*bool{one: &got} {
+				if err := c.QueryRowContext(ctx, "SELECT pg_try_advisory_lock("+n+")").Scan(into); err != nil {
+					t.Fatal(driver, err)
+				}
+			}
+			err := errors.Join(other.QueryRowContext(ctx, "SELECT pg_try_advisory_lock("+n+")").Scan(&not),
+				one.QueryRowContext(ctx, "SELECT pg_advisory_unlock("+n+")").Scan(&gone),
+				one.QueryRowContext(ctx, "SELECT pg_advisory_unlock("+n+")").Scan(&again))
+			if err != nil || !got || not || !gone || again {
+				t.Errorf("%s, %s: %v, %v %v %v %v", driver, n, err, got, not, gone, again)
+			}
+		}
+		prisma := lockDial(t, r.sidecar[0].DSN("postgres"))
+		prisma.want("SELECT pg_advisory_lock(72707369)", "")
+		prisma.c.Close(ctx)
+		lockDial(t, r.sidecar[1].DSN("postgres")).want("SELECT pg_advisory_lock(72707369); SELECT 1", "0A000")
+		last := lockDial(t, r.sidecar[1].DSN("postgres"))
+		last.want("SELECT pg_advisory_lock(72707369)", "")
+		last.c.Close(ctx)
+	}
+}
+
+// A sidecar that is stopped for longer than a lease has lost the lock: its COMMIT, sent meanwhile,
+// is refused, and so is a write outside a block; the session ends.
+func TestLockedSidecarStopped(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{"COMMIT in flight", "COMMIT behind", "write in flight", "idle"} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			r := startLocks(t, 2, nil)
+			r.pg.SQL(t, "postgres", "CREATE TABLE kept (who text PRIMARY KEY)")
+			a, b := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.sidecar[1].DSN("postgres"))
+			a.want("SELECT pg_advisory_lock(7)", "")
+			a.want("INSERT INTO kept VALUES ('first')", "INSERT 0 1")
+			if strings.HasPrefix(way, "COMMIT") {
+				a.want("BEGIN", "BEGIN")
+				a.want("INSERT INTO kept VALUES ('a')", "INSERT 0 1")
+			}
+			stopped := time.Now()
+			r.sidecar[0].Freeze()
+			answer := make(chan string, 1)
+			switch way {
+			case "COMMIT in flight":
+				go func() { answer <- a.ask("COMMIT") }()
+			case "write in flight":
+				go func() { answer <- a.ask("INSERT INTO kept VALUES ('a')") }()
+			}
+			b.want("SELECT pg_advisory_lock(7)", "")
+			if took := time.Since(stopped); took < lockLease/2 || took > 10*lockLease {
+				t.Errorf("the lock was taken over %v behind the stop", took)
+			}
+			b.want("INSERT INTO kept VALUES ('b')", "INSERT 0 1")
+			r.sidecar[0].Thaw()
+			switch way {
+			case "COMMIT behind":
+				answer <- a.ask("COMMIT")
+			case "idle":
+				time.Sleep(lockLease) // until it has noticed
+				answer <- a.ask("INSERT INTO kept VALUES ('a')")
+			}
+			got := <-answer
+			// Whoever was told by the keeper first is told at the end of its session.
+			if !strings.HasPrefix(got, lostLock) && !strings.HasPrefix(got, "08006 an advisory lock") {
+				t.Errorf("the client was told %q", got)
+			}
+			if got := a.ask("SELECT 1"); got == "1" {
+				t.Error("the session goes on")
+			}
+			if got := r.pg.SQL(t, "postgres", "SELECT string_agg(who, ' ' ORDER BY who) FROM kept"); got != "b first" {
+				t.Errorf("rows %q", got)
+			}
+			b.want("SELECT pg_advisory_unlock(7)", "t")
+		})
+	}
+}
+
+// While DDL may be under way nobody takes the lock, however long the sidecar has been stopped,
+// until the longest statement must have ended.
+func TestLockedDDLInFlight(t *testing.T) {
+	t.Parallel()
+	r := startLocks(t, 2, nil)
+	a, b := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.sidecar[1].DSN("postgres"))
+	a.want("SELECT pg_advisory_lock(7)", "")
+	r.sim.Admin(t, http.MethodPost, "/faults", `[{"at": "statement", "contains": "TABLE slow", "action": "stall", "seconds": 3}]`)
+	answer := make(chan string, 1)
+	began := time.Now()
+	go func() { answer <- a.ask("CREATE TABLE slow (a int)") }()
+	time.Sleep(700 * time.Millisecond)
+	r.sidecar[0].Freeze()
+	b.want("SELECT pg_advisory_lock(7)", "")
+	if took := time.Since(began); took < lockLease+lockLongest || took > 10*lockLongest {
+		t.Errorf("the lock was taken over %v behind the statement", took)
+	}
+	b.want("SELECT count(*) FROM pg_class WHERE relname = 'slow'", "1")
+	r.sidecar[0].Thaw()
+	if got := <-answer; !strings.HasPrefix(got, "CREATE TABLE") && !strings.HasPrefix(got, "08006") {
+		t.Errorf("the client was told %q", got)
+	}
+	// Nothing conflicts with DDL: that the lock is gone must be known before it is sent.
+	if got := a.ask("CREATE TABLE late (a int)"); !strings.HasPrefix(got, lostLock) && !strings.HasPrefix(got, "08006") {
+		t.Errorf("DDL behind the loss: %q", got)
+	}
+	b.want("SELECT count(*) FROM pg_class WHERE relname = 'late'", "0")
+	b.want("SELECT pg_advisory_unlock(7)", "t")
+}
+
+// Whose client leaves while its DDL runs keeps the lock until that must have ended.
+func TestLockedDDLAbandoned(t *testing.T) {
+	t.Parallel()
+	r := startLocks(t, 2, nil)
+	a, b := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.sidecar[1].DSN("postgres"))
+	a.want("SELECT pg_advisory_lock(7)", "")
+	r.sim.Admin(t, http.MethodPost, "/faults", `[{"at": "statement", "contains": "TABLE slow", "action": "stall", "seconds": 3}]`)
+	began := time.Now()
+	go a.ask("CREATE TABLE slow (a int)")
+	time.Sleep(300 * time.Millisecond)
+	a.c.Conn().Close()
+	b.want("SELECT pg_advisory_lock(7)", "")
+	if took := time.Since(began); took < 3*time.Second {
+		t.Errorf("the lock was taken %v behind the statement, which took 3 s", took)
+	}
+}
+
+// A killed sidecar's locks are taken over behind their leases; those of a client that leaves, and
+// of a sidecar that ends, at once.
+func TestLockedEnds(t *testing.T) {
+	t.Parallel()
+	for _, way := range []struct {
+		name string
+		end  func(r *locksRig, a *lockClient)
+		soon bool
+	}{
+		{"killed", func(r *locksRig, _ *lockClient) { r.sidecar[0].Signal(syscall.SIGKILL) }, false},
+		{"terminated", func(r *locksRig, _ *lockClient) { r.sidecar[0].Signal(syscall.SIGTERM) }, true},
+		{"goodbye", func(_ *locksRig, a *lockClient) { a.c.Close(context.Background()) }, true},
+		{"cut", func(_ *locksRig, a *lockClient) { a.c.Conn().Close() }, true},
+		{"DISCARD ALL", func(_ *locksRig, a *lockClient) { a.want("DISCARD ALL", "DISCARD ALL") }, true},
+		{"terminated in a block", func(r *locksRig, a *lockClient) {
+			a.want("BEGIN", "BEGIN")
+			a.want("INSERT INTO kept VALUES ('a')", "INSERT 0 1")
+			r.sidecar[0].Signal(syscall.SIGTERM)
+		}, false},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
+			r := startLocks(t, 2, harness.Env{"DSQL_DRAIN_TIMEOUT": "1s"})
+			r.pg.SQL(t, "postgres", "CREATE TABLE kept (who text PRIMARY KEY)")
+			a, b := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.sidecar[1].DSN("postgres"))
+			a.want("SELECT pg_advisory_lock(7)", "")
+			a.want("INSERT INTO kept VALUES ('before')", "INSERT 0 1")
+			b.want("SELECT pg_try_advisory_lock(7)", "f")
+			way.end(r, a)
+			began := time.Now()
+			b.want("SELECT pg_advisory_lock(7)", "")
+			if took := time.Since(began); way.soon && took > lockLease {
+				t.Errorf("the lock was had %v behind the end", took)
+			}
+			b.want("INSERT INTO kept VALUES ('b')", "INSERT 0 1")
+		})
+	}
+}
+
+// A conflict about other rows has the transaction of a holder run again, with its fence.
+func TestLockedReplays(t *testing.T) {
+	t.Parallel()
+	r := startLocks(t, 1, nil)
+	r.pg.SQL(t, "postgres", "CREATE TABLE counters (id int PRIMARY KEY, n int); INSERT INTO counters VALUES (1, 0)")
+	a, b := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.sidecar[0].DSN("postgres"))
+	a.want("SELECT pg_advisory_lock(7)", "")
+	for _, block := range []bool{true, false} {
+		if block {
+			a.want("BEGIN", "BEGIN")
+			a.want("UPDATE counters SET n = n + 1 WHERE id = 1", "UPDATE 1")
+			b.want("UPDATE counters SET n = n + 10 WHERE id = 1", "UPDATE 1")
+			a.want("COMMIT", "COMMIT")
+			continue
+		}
+		r.sim.Admin(t, http.MethodPost, "/faults", `[{"at": "commit", "action": "fail", "error": "conflict"}]`)
+		a.want("UPDATE counters SET n = n + 100 WHERE id = 1", "UPDATE 1")
+	}
+	a.want("SELECT n FROM counters", "111")
+	a.want("SELECT pg_advisory_unlock(7)", "t")
+}
+
+// Cancel, lock_timeout and statement_timeout end a wait; then others are not kept waiting.
+func TestLockWaits(t *testing.T) {
+	t.Parallel()
+	r := startLocks(t, 2, nil)
+	a, b := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.sidecar[1].DSN("postgres"))
+	a.want("SELECT pg_advisory_lock(7)", "")
+	b.want("SET lock_timeout = '300ms'", "SET")
+	b.want("SELECT pg_advisory_lock(7)", "55P03 canceling statement due to lock timeout")
+	b.want("SET lock_timeout = 0; SET statement_timeout = '300ms'", "SET")
+	b.want("SELECT pg_advisory_lock(7)", "57014 canceling statement due to statement timeout")
+	b.want("SET statement_timeout = 0", "SET")
+	go func() {
+		time.Sleep(500 * time.Millisecond)
+		b.c.CancelRequest(context.Background())
+	}()
+	b.want("SELECT pg_advisory_lock(7)", "57014 canceling statement due to user request")
+	b.want("BEGIN", "BEGIN")
+	b.want("SELECT pg_try_advisory_lock(7)", "f")
+	b.want("SELECT 1", "1")
+	b.want("SELECT pg_try_advisory_lock(8)", "0A000 an advisory lock cannot be taken within a transaction that has begun")
+	b.want("ROLLBACK", "ROLLBACK")
+	for _, sql := range []string{"SELECT pg_advisory_xact_lock(1)", "SELECT pg_advisory_lock_shared(1)", "SELECT pg_try_advisory_lock(1) AND true",
+		"SELECT 1 FROM pg_advisory_lock(1)", "SELECT pg_advisory_lock(id) FROM (VALUES (1)) AS v (id)", "SELECT pg_try_advisory_lock(hashtext('x'))",
+		"INSERT INTO kept SELECT 1 WHERE pg_try_advisory_lock(1)", "SELECT pg_advisory_unlock_shared(1)"} {
+		b.want(sql, "0A000 advisory locks of this kind are not supported")
+	}
+	a.c.Close(context.Background())
+	b.want("SELECT pg_advisory_lock(7)", "")
+}
+
+// Many clients of two sidecars, one of which is stopped or killed now and then: never do two
+// believe that they have the lock and commit.
+func TestLocksContended(t *testing.T) {
+	t.Parallel()
+	r := startLocks(t, 2, nil)
+	r.pg.SQL(t, "postgres", "CREATE TABLE counter (n int); INSERT INTO counter VALUES (0)")
+	for _, s := range r.sidecar { // the table is made
+		lockDial(t, s.DSN("postgres")).ask("SELECT pg_try_advisory_lock(0)")
+	}
+	var holds, done atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 6 {
+		wg.Go(func() {
+			c := lockDial(t, r.sidecar[i%2].DSN("postgres"))
+			for range 8 {
+				if got := c.ask("SELECT pg_advisory_lock(1, 2)"); got != "" {
+					t.Errorf("lock: %s", got)
+					return
+				}
+				if n := holds.Add(1); n != 1 {
+					t.Errorf("%d have the lock", n)
+				}
+				n := c.ask("SELECT n FROM counter")
+				if got := c.ask("UPDATE counter SET n = " + n + " + 1"); got != "UPDATE 1" {
+					t.Errorf("update: %s", got)
+				}
+				done.Add(1)
+				holds.Add(-1)
+				if got := c.ask("SELECT pg_advisory_unlock(1, 2)"); got != "t" {
+					t.Errorf("unlock: %s", got)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := r.pg.SQL(t, "postgres", "SELECT n FROM counter"); got != fmt.Sprint(done.Load()) {
+		t.Errorf("counter %s, counted %d", got, done.Load())
+	}
+}
+
+// Random programs of several sessions of two sidecars are answered as by PostgreSQL.
+func TestLocksRandom(t *testing.T) {
+	t.Parallel()
+	r := startLocks(t, 2, nil)
+	for seed := range uint64(6) {
+		rnd := rand.New(rand.NewPCG(seed, 5))
+		var ours, theirs []*lockClient
+		for i := range 3 {
+			ours = append(ours, lockDial(t, r.sidecar[i%2].DSN("postgres")))
+			theirs = append(theirs, lockDial(t, r.pg.DSN("reference")))
+			for _, c := range []*lockClient{ours[i], theirs[i]} {
+				c.want("SET lock_timeout = '40ms'", "SET")
+			}
+		}
+		var log []string
+		for range 40 {
+			i, key := rnd.IntN(3), []string{"1", "2", "1, 1"}[rnd.IntN(3)]
+			sql := []string{"SELECT pg_advisory_lock(" + key + ")", "SELECT pg_try_advisory_lock(" + key + ")", "SELECT pg_try_advisory_lock(" + key + ")",
+				"SELECT pg_advisory_unlock(" + key + ")", "SELECT pg_advisory_unlock(" + key + ")", "SELECT pg_advisory_unlock(" + key + ")",
+				"SELECT pg_advisory_unlock_all()", "DISCARD ALL"}[rnd.IntN(8)]
+			if rnd.IntN(12) == 0 {
+				sql = "BEGIN; SELECT 1/0"
+			}
+			got, want := ours[i].ask(sql), theirs[i].ask(sql)
+			log = append(log, fmt.Sprintf("%d: %s -> %s", i, sql, want))
+			if got != want {
+				t.Fatalf("seed %d: got %q, want %q\n%s", seed, got, want, strings.Join(log, "\n"))
+			}
+			if sql == "DISCARD ALL" && want == "DISCARD ALL" {
+				for _, c := range []*lockClient{ours[i], theirs[i]} {
+					c.want("SET lock_timeout = '40ms'", "SET")
+				}
+			}
+			if strings.HasPrefix(sql, "BEGIN") {
+				for _, c := range []*lockClient{ours[i], theirs[i]} {
+					c.want("ROLLBACK", "ROLLBACK")
+				}
+			}
+		}
+		for i := range ours {
+			ours[i].want("SELECT pg_advisory_unlock_all()", "")
+			ours[i].c.Close(t.Context())
+			theirs[i].c.Close(t.Context())
+		}
+	}
+}
+
+// Of clients of two sidecars, one sidecar is frozen for longer than the lease, now and then, while
+// they add to a counter by reading and writing it in transactions: none is lost that was told.
+func TestLocksWithFreezes(t *testing.T) {
+	t.Parallel()
+	r := startLocks(t, 2, harness.Env{"DSQL_RETRY_MAX_ELAPSED": "1s"})
+	r.pg.SQL(t, "postgres", "CREATE TABLE counter (n int); INSERT INTO counter VALUES (0); CREATE TABLE told (n int PRIMARY KEY)")
+	for _, s := range r.sidecar { // the table is made
+		lockDial(t, s.DSN("postgres")).ask("SELECT pg_try_advisory_lock(0)")
+	}
+	end := time.Now().Add(12 * time.Second)
+	var wg sync.WaitGroup
+	var told, lost atomic.Int64
+	for i := range 4 {
+		wg.Go(func() {
+			for time.Now().Before(end) {
+				c := lockDial(t, r.sidecar[i%2].DSN("postgres"))
+				if got := c.ask("SELECT pg_advisory_lock(3)"); got != "" {
+					continue
+				}
+				for range 3 {
+					if c.ask("BEGIN") != "BEGIN" {
+						break
+					}
+					n := c.ask("SELECT n + 1 FROM counter")
+					time.Sleep(30 * time.Millisecond)
+					if strings.Contains(n, " ") || c.ask("UPDATE counter SET n = "+n) != "UPDATE 1" {
+						break
+					}
+					if got := c.ask("COMMIT"); got == "COMMIT" {
+						told.Add(1)
+					} else {
+						lost.Add(1)
+					}
+				}
+				c.ask("SELECT pg_advisory_unlock(3)")
+				c.c.Close(context.Background())
+			}
+		})
+	}
+	for time.Now().Before(end.Add(-4 * time.Second)) {
+		time.Sleep(700 * time.Millisecond)
+		r.sidecar[0].Freeze()
+		time.Sleep(lockLease + lockLease/2)
+		r.sidecar[0].Thaw()
+	}
+	wg.Wait()
+	t.Logf("%d committed, %d not", told.Load(), lost.Load())
+	// An answer that was not told may be of a transaction that committed.
+	if n := r.pg.SQL(t, "postgres", "SELECT n FROM counter"); told.Load() == 0 || n < fmt.Sprint(told.Load()) && len(n) <= len(fmt.Sprint(told.Load())) {
+		t.Errorf("counter %s, told %d", n, told.Load())
+	}
+}
+
+// Under a lock a session is answered as without one, by both protocols: blocks, savepoints that are
+// emulated, errors, keys that are generated, bytea keys, DDL and constraints that are carried out.
+func TestLockedAsUnlocked(t *testing.T) {
+	t.Parallel()
+	r := startLocks(t, 1, harness.Env{"DSQL_DDL_CARRY_OUT": "all"})
+	for _, extended := range []bool{false, true} {
+		for i, script := range [][]string{
+			{"CREATE TABLE s (id serial PRIMARY KEY, n int)", "BEGIN", "INSERT INTO s (n) VALUES (1) RETURNING id", "SAVEPOINT a", "INSERT INTO s (n) VALUES (2) RETURNING n",
+				"ROLLBACK TO a", "INSERT INTO s (n) VALUES (3) RETURNING n", "RELEASE a", "COMMIT", "SELECT n FROM s ORDER BY n"},
+			{"CREATE TABLE v (id int PRIMARY KEY, n int)", "INSERT INTO v VALUES (1, 1), (2, 2)", "BEGIN", "UPDATE v SET n = 5 WHERE id = 1", "SAVEPOINT a", "SELECT 1/0", "ROLLBACK TO a",
+				"UPDATE v SET n = n + 1", "SELECT id, n FROM v ORDER BY id FOR UPDATE", "COMMIT", "SELECT id, n FROM v ORDER BY id"},
+			{"CREATE TABLE b (k bytea PRIMARY KEY, n int)", `INSERT INTO b VALUES ('\x0102', 1)`, `UPDATE b SET n = 2 WHERE k = '\x0102'`, `SELECT k, n FROM b`,
+				"BEGIN", `DELETE FROM b WHERE k = '\x0102'`, "ROLLBACK", "SELECT count(*) FROM b"},
+			{"CREATE TABLE w (id int PRIMARY KEY, n int)", "INSERT INTO w VALUES (1, 1)", "ALTER TABLE w ADD CONSTRAINT w_n UNIQUE (n)", "INSERT INTO w VALUES (2, 1)",
+				"ALTER TABLE w ADD COLUMN d int DEFAULT 7", "SELECT d FROM w", "CREATE INDEX w_i ON w (n)", "DROP TABLE w"},
+			{"CREATE TABLE x (id int PRIMARY KEY)", "BEGIN", "INSERT INTO x VALUES (1)", "CREATE TABLE y (id int PRIMARY KEY)", "INSERT INTO y VALUES (2)", "COMMIT", "SELECT count(*) FROM x", "SELECT count(*) FROM y"},
+			{"CREATE TABLE z (id int PRIMARY KEY)", "INSERT INTO z SELECT g FROM generate_series(1, 2900) g", "DELETE FROM z WHERE id > 2000", "BEGIN", "INSERT INTO z VALUES (1)", "SELECT 1", "ROLLBACK", "TABLE nosuch", "SELECT count(*) FROM z"},
+		} {
+			locked, free := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.pg.DSN("reference"))
+			locked.want("SELECT pg_advisory_lock(1)", "")
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			for _, sql := range script {
+				got, want := answers(ctx, locked.c, sql, extended), answers(ctx, free.c, sql, extended)
+				if strings.Join(got, "|") != strings.Join(want, "|") {
+					t.Errorf("script %d, extended %v, %s: got %q, want %q", i, extended, sql, got, want)
+				}
+			}
+			locked.want("SELECT pg_advisory_unlock(1)", "t")
+			locked.c.Close(ctx)
+			free.c.Close(ctx)
+			cancel()
+		}
+		for _, drop := range []string{"s", "v", "b", "x", "y", "z"} {
+			lockDial(t, r.sidecar[0].DSN("postgres")).ask("DROP TABLE " + drop)
+			r.pg.SQL(t, "reference", "DROP TABLE "+drop)
+		}
+	}
+}
+
+// Lost answers to Sluice's own statements about a lock change nothing: a lock that was taken is
+// had, one that was renewed is kept, and what a client is told of it is true.
+func TestLockAnswersLost(t *testing.T) {
+	t.Parallel()
+	r := startLocks(t, 2, nil)
+	r.pg.SQL(t, "postgres", "CREATE TABLE kept (n int PRIMARY KEY)")
+	a, b := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.sidecar[1].DSN("postgres"))
+	a.want("SELECT pg_advisory_lock(0)", "") // the table is made
+	for i, fault := range []string{
+		`{"at": "answered", "contains": "INSERT INTO sluice.advisory_locks", "action": "cut"}`,
+		`{"at": "statement", "contains": "INSERT INTO sluice.advisory_locks", "action": "cut"}`,
+		`{"at": "statement", "contains": "SELECT lock, epoch", "action": "fail", "error": "conflict"}`,
+		`{"at": "statement", "contains": "INSERT INTO sluice.advisory_locks", "action": "fail", "error": "conflict"}`,
+		`{"at": "statement", "contains": "INSERT INTO sluice.advisory_locks", "action": "fail", "error": "schema"}`,
+	} {
+		r.sim.Admin(t, http.MethodPost, "/faults", "["+fault+"]")
+		key := i + 1
+		switch got := a.ask(fmt.Sprintf("SELECT pg_advisory_lock(%d)", key)); {
+		case got == "":
+			b.want(fmt.Sprintf("SELECT pg_try_advisory_lock(%d)", key), "f")
+			a.want(fmt.Sprintf("INSERT INTO kept VALUES (%d)", key), "INSERT 0 1")
+			a.want(fmt.Sprintf("SELECT pg_advisory_unlock(%d)", key), "t")
+		case !strings.HasPrefix(got, "53300"): // refused, and not had
+			t.Errorf("%s: %s", fault, got)
+		}
+		r.sim.Admin(t, http.MethodDelete, "/faults", "")
+		b.want(fmt.Sprintf("SELECT pg_advisory_lock(%d)", key), "")
+		b.want("SELECT pg_advisory_unlock_all()", "")
+	}
+	// Renewals: cut behind and in front of what they do, for two leases.
+	a.want("SELECT pg_advisory_lock(99)", "")
+	end := time.Now().Add(2 * lockLease)
+	for i := 0; time.Now().Before(end); i++ {
+		r.sim.Admin(t, http.MethodPost, "/faults", fmt.Sprintf(`[{"at": "%s", "contains": "SET seq = seq + 1", "action": "cut"}]`, []string{"answered", "statement"}[i%2]))
+		time.Sleep(lockLease / 4)
+	}
+	b.want("SELECT pg_try_advisory_lock(99)", "f")
+	a.want("INSERT INTO kept VALUES (99)", "INSERT 0 1")
+	a.want("CREATE TABLE made (a int)", "CREATE TABLE")
+	a.want("SELECT pg_advisory_unlock(99)", "t")
+}

@@ -1,0 +1,190 @@
+package advisory
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// The parameters of statements about locks as the protocol has them: their types, and the values
+// of a Bind.
+
+// ParamTypes are the OIDs of a statement's parameters, where the client gave them or not: those
+// of the function, of a cast, or of any whole number that PostgreSQL would convert. An error is
+// PostgreSQL's for a type that it would not.
+func ParamTypes(a *rewrite.Advisory, oids string) ([]uint32, error) {
+	types := make([]uint32, a.Params())
+	for i := range types {
+		if at := 2 + 4*i; at+4 <= len(oids) {
+			types[i] = binary.BigEndian.Uint32([]byte(oids[at:]))
+		}
+	}
+	for _, arg := range a.Args {
+		if arg.Param == 0 {
+			continue
+		}
+		t := &types[arg.Param-1]
+		want := arg.Type
+		if want == 0 {
+			want = a.ArgType()
+		}
+		switch *t {
+		case 0:
+			*t = want
+		case rewrite.Int2OID, rewrite.Int4OID:
+		case rewrite.Int8OID:
+			if want != rewrite.Int8OID {
+				return nil, errArgument
+			}
+		default:
+			return nil, errArgument
+		}
+	}
+	return types, nil
+}
+
+// errArgument is told of parameters that are no whole numbers, or too large ones.
+var errArgument = &wire.Error{Code: "42883", Message: "the arguments of an advisory lock are one bigint or two integers",
+	Hint: "No function matches the given argument types. You might need to add explicit type casts."}
+
+// Value is one value of a Bind.
+type Value struct {
+	binary, null bool
+	bytes        []byte
+}
+
+// Values reads the values and the formats of the results of a Bind.
+func Values(rest []byte) (values []Value, formats []uint16, ok bool) {
+	codes, rest, ok := shorts(rest)
+	if !ok || len(rest) < 2 {
+		return nil, nil, false
+	}
+	n := int(binary.BigEndian.Uint16(rest))
+	rest = rest[2:]
+	if len(codes) > 1 && len(codes) != n {
+		return nil, nil, false
+	}
+	for i := range n {
+		if len(rest) < 4 {
+			return nil, nil, false
+		}
+		size := int(int32(binary.BigEndian.Uint32(rest)))
+		rest = rest[4:]
+		v := Value{null: size < 0}
+		if size = max(size, 0); size > len(rest) {
+			return nil, nil, false
+		}
+		v.bytes, rest = rest[:size], rest[size:]
+		switch {
+		case len(codes) == 1:
+			v.binary = codes[0] == 1
+		case len(codes) > 1:
+			v.binary = codes[i] == 1
+		}
+		values = append(values, v)
+	}
+	formats, rest, ok = shorts(rest)
+	return values, formats, ok && len(rest) == 0
+}
+
+// shorts reads a count and as many numbers of two bytes.
+func shorts(b []byte) (list []uint16, rest []byte, ok bool) {
+	if len(b) < 2 {
+		return nil, nil, false
+	}
+	n := int(binary.BigEndian.Uint16(b))
+	if b = b[2:]; len(b) < 2*n {
+		return nil, nil, false
+	}
+	for i := range n {
+		list = append(list, binary.BigEndian.Uint16(b[2*i:]))
+	}
+	return list, b[2*n:], true
+}
+
+// number is a value of a type by its OID; nil for NULL. The errors are PostgreSQL's.
+func (v *Value) number(oid uint32) (*int64, error) {
+	name, size, least, most := "bigint", 8, int64(math.MinInt64), int64(math.MaxInt64)
+	switch oid {
+	case rewrite.Int4OID:
+		name, size, least, most = "integer", 4, math.MinInt32, math.MaxInt32
+	case rewrite.Int2OID:
+		name, size, least, most = "smallint", 2, math.MinInt16, math.MaxInt16
+	}
+	var n int64
+	switch {
+	case v.null:
+		return nil, nil
+	case v.binary && len(v.bytes) != size:
+		return nil, &wire.Error{Code: "22P03", Message: "incorrect binary data format in bind parameter"}
+	case v.binary:
+		for _, c := range v.bytes {
+			n = n<<8 | int64(c)
+		}
+		shift := 64 - 8*size
+		n = n << shift >> shift
+	default:
+		var err error
+		text := strings.Trim(string(v.bytes), " \t\n\r\f\v")
+		n, err = strconv.ParseInt(text, 10, 64)
+		switch {
+		case errors.Is(err, strconv.ErrRange), err == nil && (n < least || n > most):
+			return nil, &wire.Error{Code: "22003", Message: "value \"" + text + "\" is out of range for type " + name}
+		case err != nil:
+			return nil, &wire.Error{Code: "22P02", Message: "invalid input syntax for type " + name + ": \"" + string(v.bytes) + "\""}
+		}
+	}
+	return &n, nil
+}
+
+// KeyOf is the key that a statement names; nil where a part of it is NULL.
+func KeyOf(a *rewrite.Advisory, params []*int64) (key []int64, err error) {
+	for _, arg := range a.Args {
+		switch {
+		case arg.Param > len(params):
+			return nil, &wire.Error{Code: "42P02", Message: "there is no parameter $" + strconv.Itoa(arg.Param)}
+		case arg.Param > 0 && params[arg.Param-1] == nil, arg.Null:
+			return nil, nil
+		case arg.Param > 0:
+			n := *params[arg.Param-1]
+			if arg.Type == rewrite.Int4OID && int64(int32(n)) != n {
+				return nil, &wire.Error{Code: "22003", Message: "integer out of range"}
+			}
+			key = append(key, n)
+		default:
+			key = append(key, arg.Value)
+		}
+	}
+	return key, nil
+}
+
+// Binary reports whether the one column of the answer is to come in binary form. The errors are
+// PostgreSQL's.
+func Binary(formats []uint16) (bool, error) {
+	switch {
+	case len(formats) == 0:
+		return false, nil
+	case len(formats) > 1:
+		return false, &wire.Error{Code: "08P01", Message: "bind message has " + strconv.Itoa(len(formats)) + " result formats but query has 1 columns"}
+	case formats[0] > 1:
+		return false, &wire.Error{Code: "22023", Message: "unsupported format code: " + strconv.Itoa(int(formats[0]))}
+	}
+	return formats[0] == 1, nil
+}
+
+// BoundKey is the key that a statement names by the values of its parameters.
+func BoundKey(a *rewrite.Advisory, types []uint32, values []Value) ([]int64, error) {
+	numbers := make([]*int64, len(values))
+	for i := range values {
+		var err error
+		if numbers[i], err = values[i].number(types[i]); err != nil {
+			return nil, err
+		}
+	}
+	return KeyOf(a, numbers)
+}

@@ -1,0 +1,102 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/advisory"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// Statements about advisory locks as the protocol has them: the types and values of their
+// parameters, and their answers, which have one column of type void or boolean.
+
+// lockMoment is until when a statement waits for a promise that goes in front of it. It is refused
+// behind that, and the session keeps its locks.
+func lockMoment() time.Time { return time.Now().Add(lockEnd) }
+
+// lockParams is the ParameterDescription of a statement, which the server would give: a client that
+// has named no types is told those of the function.
+func lockParams(a *rewrite.Advisory, oids string) ([]byte, error) {
+	types, err := advisory.ParamTypes(a, oids)
+	if err != nil {
+		return nil, err
+	}
+	b := wire.AppendHeader(nil, wire.ParameterDescription, 2+4*len(types))
+	b = binary.BigEndian.AppendUint16(b, uint16(len(types)))
+	for _, t := range types {
+		b = binary.BigEndian.AppendUint32(b, t)
+	}
+	return b, nil
+}
+
+// bindLock reads what follows the names of a Bind into the portal: the key, and the format that
+// the answer is to have. The errors are PostgreSQL's.
+func (p *portal) bindLock(a *rewrite.Advisory, oids string, statement, rest []byte) error {
+	types, err := advisory.ParamTypes(a, oids)
+	if err != nil {
+		return err
+	}
+	values, formats, ok := advisory.Values(rest)
+	switch {
+	case !ok:
+		return wire.ProtocolViolation("invalid message format")
+	case len(values) != len(types):
+		return errParameterCount(len(values), len(types), statement)
+	}
+	if p.binary, err = advisory.Binary(formats); err != nil {
+		return err
+	}
+	p.key, err = advisory.BoundKey(a, types, values)
+	return err
+}
+
+// lockRow describes the column of the answer: OID and size of void, or of boolean. Of a portal it
+// says in which form the answer comes.
+func lockRow(a *rewrite.Advisory, binaryForm bool) []byte {
+	const void, boolean = 2278, 16
+	row := columnDescription(void, 4, a.Column)
+	if a.Verb == rewrite.TryAdvisory || a.Verb == rewrite.UnlockAdvisory {
+		row = columnDescription(boolean, 1, a.Column)
+	}
+	if binaryForm {
+		row[len(row)-1] = 1
+	}
+	return row
+}
+
+// performLock does a statement about advisory locks, with the key of the portal at hand where
+// there is one, and returns its answer without the tag: notices first, then the row. An error is
+// for the client, or the session's end, and then nothing was done.
+func (s *session) performLock(a *rewrite.Advisory, p *portal) (frames [][]byte, err error) {
+	key, binaryForm := []int64(nil), false
+	if p != nil {
+		key, binaryForm = p.key, p.binary
+	} else if key, err = advisory.KeyOf(a, nil); err != nil {
+		return nil, err
+	}
+	ok, frames, err := s.runAdvisory(a, key)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case key == nil && a.Verb != rewrite.UnlockAllAdvisory:
+		return append(frames, rowOfNull()), nil
+	case a.Verb == rewrite.LockAdvisory, a.Verb == rewrite.UnlockAllAdvisory:
+		return append(frames, dataRow("")), nil
+	case binaryForm && ok:
+		return append(frames, dataRow("\x01")), nil
+	case binaryForm:
+		return append(frames, dataRow("\x00")), nil
+	case ok:
+		return append(frames, dataRow("t")), nil
+	}
+	return append(frames, dataRow("f")), nil
+}
+
+// rowOfNull is a DataRow with one NULL.
+func rowOfNull() []byte {
+	b := wire.AppendHeader(nil, wire.DataRow, 2+4)
+	return append(b, 0, 1, 0xff, 0xff, 0xff, 0xff)
+}

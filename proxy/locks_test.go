@@ -1,0 +1,255 @@
+package proxy_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy"
+	"github.com/sluice-proxy/sluice/proxy/advisory"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// withLocks has Sluice keep advisory locks in a table.
+func withLocks(s *setup) {
+	s.rules = rewrite.Rules{Session: true, Cursors: true, Advisory: true}
+	s.proxy.Kind, s.proxy.ForwardCancel = proxy.DSQL, false
+	s.proxy.IgnoredSettings = []string{"lock_timeout", "client_min_messages"}
+	s.proxy.Locks = advisory.Terms{Lease: proxy.DefaultLockLease, Longest: proxy.DefaultLockLongest}
+}
+
+// lockRoutes are servers that keep locks, in each way that matters.
+func lockRoutes(t *testing.T, pg postgres) map[string]string {
+	routes := map[string]string{}
+	for name, opts := range map[string][]option{
+		"plain":     nil,
+		"replay":    {withReplay},
+		"session":   {sessionPairing},
+		"few texts": {withReplay, configure(func(c *proxy.Config) { c.PreparedPerBackend, c.PreparedTexts = 1, 1 })},
+	} {
+		routes[name] = startSluice(t, pg, append([]option{withLocks, maxOpen(3)}, opts...)...).addr
+	}
+	return routes
+}
+
+// ownNotice is Sluice's notice of each lock, which PostgreSQL has not.
+var ownNotice = regexp.MustCompile(`(?m)^N .*sluice\.advisory_locks.*\n`)
+
+// asPostgres is a transcript without what Sluice adds.
+func asPostgres(transcript string) string { return ownNotice.ReplaceAllString(transcript, "") }
+
+// lockDialogues are answered as by PostgreSQL, frame by frame. Each leaves no lock.
+var lockDialogues = map[string]string{
+	"golang-migrate":   "P - | SELECT pg_advisory_lock($1)\nD S -\nS\n< Z\nB - | - | 1443532\nE -\nS\n< Z\nP - | SELECT pg_advisory_unlock($1)\nD S -\nS\n< Z\nB - | - | 1443532\nE -\nS\n< Z\n",
+	"Rails":            "Q SELECT pg_try_advisory_lock(4847427389173527425)\n< Z\nQ SELECT pg_advisory_unlock(4847427389173527425)\n< Z\n",
+	"Rails, prepared":  "P a1 | SELECT pg_try_advisory_lock(4847427389173527425)\nD S a1\nS\n< Z\nB - | a1\nE -\nS\n< Z\n" + ext("SELECT pg_advisory_unlock(4847427389173527425)") + "S\n< Z\n",
+	"Flyway":           ext("SELECT pg_try_advisory_lock(4277735113)") + "S\n< Z\n" + ext("SELECT pg_advisory_unlock(4277735113)") + "S\n< Z\n",
+	"Prisma":           "Q SELECT pg_advisory_lock(72707369)\n< Z\n",
+	"twice":            "Q SELECT pg_advisory_lock(1)\n< Z\nQ SELECT pg_try_advisory_lock(1)\n< Z\nQ SELECT pg_advisory_unlock(1)\n< Z\nQ SELECT pg_advisory_unlock(1)\n< Z\nQ SELECT pg_advisory_unlock(1)\n< Z\n",
+	"not held":         "Q SELECT pg_advisory_unlock(5)\n< Z\nQ SELECT pg_advisory_unlock(5, 6)\n< Z\nQ SET client_min_messages = error\n< Z\nQ SELECT pg_advisory_unlock(5)\n< Z\n",
+	"two kinds":        "Q SELECT pg_advisory_lock(0, 7)\n< Z\nQ SELECT pg_advisory_unlock(7)\n< Z\nQ SELECT pg_advisory_unlock(0, 7)\n< Z\n",
+	"all":              "Q SELECT pg_advisory_lock(1)\n< Z\nQ SELECT pg_advisory_lock(1, 2)\n< Z\nQ SELECT pg_advisory_unlock_all()\n< Z\nQ SELECT pg_advisory_unlock(1)\n< Z\nQ SELECT pg_advisory_unlock(1, 2)\n< Z\n",
+	"DISCARD ALL":      "Q SELECT pg_advisory_lock(1)\n< Z\nQ DISCARD ALL\n< Z\nQ SELECT pg_advisory_unlock(1)\n< Z\n",
+	"reset string":     "Q SELECT pg_advisory_lock(1)\n< Z\nQ SELECT pg_advisory_unlock_all(); CLOSE ALL; UNLISTEN *; RESET ALL\n< Z\nQ SELECT pg_advisory_unlock(1)\n< Z\n",
+	"among statements": "Q SELECT pg_advisory_lock(1)\n< Z\nQ SELECT 1 AS a; SELECT pg_advisory_unlock_all(); SELECT 2 AS b\n< Z\nQ SELECT pg_advisory_unlock(1)\n< Z\n",
+	"rolled back":      "Q BEGIN\n< Z\nQ SELECT pg_advisory_lock(1)\n< Z\nQ SELECT 1 AS one\n< Z\nQ ROLLBACK\n< Z\nQ SELECT pg_advisory_unlock(1)\n< Z\n",
+	"failed block":     "Q SELECT pg_advisory_lock(1)\n< Z\nQ BEGIN\n< Z\nQ SELECT 1/0\n< Z\nQ SELECT pg_advisory_unlock(1)\n< Z\n" + ext("SELECT pg_advisory_unlock(1)") + "S\n< Z\nQ ROLLBACK\n< Z\nQ SELECT pg_advisory_unlock(1)\n< Z\n",
+	"in a block":       "Q SELECT pg_advisory_lock(1)\n< Z\nQ BEGIN\n< Z\nQ SELECT 1 AS one\n< Z\nQ SELECT pg_advisory_lock(1)\n< Z\nQ SELECT pg_advisory_unlock(1)\n< Z\nQ SELECT pg_advisory_unlock(1)\n< Z\nQ COMMIT\n< Z\n",
+	"named":            "Q SELECT pg_try_advisory_lock(1) AS \"got it\"\n< Z\nQ select PG_CATALOG.pg_advisory_unlock ( 1 ) x;\n< Z\nQ /* a */ SELECT -- b\\n pg_advisory_lock( /* c */ '-3' )\n< Z\nQ SELECT pg_advisory_unlock((-3)::bigint)\n< Z\nQ SELECT pg_advisory_unlock('-3'::int8)\n< Z\nQ SELECT pg_advisory_lock(3::int)\n< Z\nQ SELECT pg_advisory_unlock(CAST(3 AS bigint))\n< Z\n",
+	"NULL":             "Q SELECT pg_advisory_lock(NULL)\n< Z\nQ SELECT pg_try_advisory_lock(1, NULL)\n< Z\nP - | SELECT pg_advisory_unlock($1)\nB - | - | \\N\nD P -\nE -\nS\n< Z\n",
+	"parameters":       "P l | SELECT pg_try_advisory_lock($1, $2)\nD S l\nB - | l | 1,-2\nD P -\nE -\nS\n< Z\nP u | SELECT pg_advisory_unlock($2, $1)\nD S u\nB - | u | -2,1\nE -\nS\n< Z\nP c | SELECT pg_advisory_lock($1::bigint)\nD S c\nP d | SELECT pg_advisory_lock($1::int)\nD S d\nP e | SELECT pg_advisory_lock(7, $1)\nD S e\nS\n< Z\n",
+	"typed parameters": "P l | SELECT pg_advisory_lock($1) | 23\nD S l\nB - | l | 12\nE -\nS\n< Z\nP u | SELECT pg_advisory_unlock($1) | 21\nD S u\nB - | u | 12\nE -\nS\n< Z\nQ SELECT pg_advisory_unlock(12)\n< Z\n",
+	"binary":           "P l | SELECT pg_try_advisory_lock(1)\nS\n< Z\n" + bindFormats("", "l", 1) + "D P -\nE -\nS\n< Z\nP v | SELECT pg_advisory_unlock_all()\nS\n< Z\n" + bindFormats("", "v", 1) + "D P -\nE -\nS\n< Z\nP u | SELECT pg_advisory_unlock(1)\nS\n< Z\n" + bindFormats("", "u", 1) + "D P -\nE -\nS\n< Z\n",
+	"bad values":       "P l | SELECT pg_advisory_lock($1)\nS\n< Z\nB - | l | x\nE -\nS\n< Z\nB - | l | 99999999999999999999\nE -\nS\n< Z\nB - | l\nE -\nS\n< Z\nB - | l | 1,2\nE -\nS\n< Z\nP m | SELECT pg_advisory_lock($1, 1)\nB - | m | 3000000000\nE -\nS\n< Z\n",
+	"executed again":   "P - | SELECT pg_try_advisory_lock(1)\nB p | -\nE p\nE p\nS\n< Z\nQ SELECT pg_advisory_unlock(1)\n< Z\nQ SELECT pg_advisory_unlock(1)\n< Z\n",
+	"one row":          "P - | SELECT pg_try_advisory_lock(1)\nB p | -\nE p 1\nE p 1\nS\n< Z\nQ SELECT pg_advisory_unlock(1)\n< Z\n",
+	"never executed":   "P l | SELECT pg_try_advisory_lock(1)\nB p | l\nS\n< Z\nQ SELECT pg_advisory_unlock(1)\n< Z\n",
+	"one group":        ext("SELECT pg_try_advisory_lock(1)") + ext("SELECT 1 AS one") + ext("SELECT pg_advisory_unlock(1)") + "S\n< Z\n",
+	"group fails":      ext("SELECT pg_try_advisory_lock(1)") + ext("SELECT 1/0") + ext("SELECT pg_advisory_unlock(1)") + "S\n< Z\nQ SELECT pg_advisory_unlock(1)\n< Z\n",
+	"no parameter":     "Q SELECT 1 AS one\n< Z\n",
+
+	"writes":             heldLock + "Q INSERT INTO locked VALUES (1, 'a')\n< Z\nQ SELECT b FROM locked ORDER BY a\n< Z\nQ UPDATE locked SET b = 'c'; DELETE FROM locked WHERE a = 1\n< Z\n" + freeLock,
+	"writes in a block":  heldLock + "Q BEGIN\n< Z\nQ INSERT INTO locked VALUES (2, 'a')\n< Z\nQ UPDATE locked SET b = 'd' WHERE a = 2 RETURNING a, b\n< Z\nQ COMMIT\n< Z\nQ DELETE FROM locked\n< Z\n" + freeLock,
+	"writes by groups":   heldLock + "P i | INSERT INTO locked VALUES ($1, $2)\nD S i\nB - | i | 3,x\nE -\nB - | i | 4,y\nE -\nS\n< Z\nP s | SELECT a, b FROM locked ORDER BY a\nB q | s\nE q 1\nB - | i | 5,z\nE -\nE q 1\nS\n< Z\nQ DELETE FROM locked\n< Z\n" + freeLock,
+	"portal stays":       heldLock + "Q BEGIN\n< Z\nP - | SELECT g FROM generate_series(1, 4) g\nB - | -\nE - 2\nP i | INSERT INTO locked VALUES (6, 'p')\nB w | i\nE w\nE - 2\nS\n< Z\nQ ROLLBACK\n< Z\n" + freeLock,
+	"errors":             heldLock + "Q INSERT INTO locked VALUES (1, 'a'), (1, 'b')\n< Z\nQ INSERT INTO nosuch VALUES (1)\n< Z\nQ UPDATE locked SET nosuch = 1\n< Z\n" + ext("INSERT INTO locked VALUES (1/0, 'a')") + "S\n< Z\nQ BEGIN\n< Z\nQ INSERT INTO locked VALUES (1/0, 'a')\n< Z\nQ INSERT INTO locked VALUES (1, 'a')\n< Z\nQ COMMIT\n< Z\n" + freeLock,
+	"locks of rows":      heldLock + "Q BEGIN\n< Z\nQ SELECT a FROM locked FOR UPDATE\n< Z\nQ COMMIT\n< Z\n" + freeLock,
+	"DDL":                heldLock + "Q CREATE TABLE made_locked (a int)\n< Z\nQ INSERT INTO made_locked VALUES (1)\n< Z\nQ DROP TABLE made_locked\n< Z\n" + ext("CREATE TABLE made_locked (a int)") + "S\n< Z\n" + ext("DROP TABLE made_locked") + "S\n< Z\n" + freeLock,
+	"DDL in a block":     heldLock + "Q BEGIN\n< Z\nQ CREATE TABLE made_locked (a int)\n< Z\nQ ROLLBACK\n< Z\nQ BEGIN\n< Z\nQ CREATE TABLE made_locked (a int)\n< Z\nQ COMMIT\n< Z\nQ DROP TABLE made_locked\n< Z\n" + freeLock,
+	"unlocked in DDL":    heldLock + "Q BEGIN\n< Z\nQ CREATE TABLE made_locked (a int)\n< Z\nQ SELECT pg_advisory_unlock(99)\n< Z\nQ SELECT pg_advisory_unlock(99)\n< Z\nQ SELECT pg_advisory_lock(99)\n< Z\nQ ROLLBACK\n< Z\n" + freeLock,
+	"AND CHAIN":          heldLock + "Q BEGIN\n< Z\nQ INSERT INTO locked VALUES (8, 'a')\n< Z\nQ COMMIT AND CHAIN\n< Z\nQ DELETE FROM locked\n< Z\nQ COMMIT\n< Z\n" + freeLock,
+	"commit in a group":  heldLock + ext("BEGIN") + ext("INSERT INTO locked VALUES (9, 'a')") + ext("COMMIT") + ext("DELETE FROM locked") + "S\n< Z\n" + freeLock,
+	"FunctionCall later": heldLock + "Q SELECT lower('X')\n< Z\n" + freeLock,
+	"behind a group":     heldLock + "P - | INSERT INTO locked VALUES (10, 'g')\nB - | -\nE -\nQ SELECT count(*) FROM locked\n< Z\nQ DELETE FROM locked\n< Z\n" + freeLock,
+}
+
+const (
+	heldLock = "Q SELECT pg_advisory_lock(99)\n< Z\n"
+	freeLock = "Q SELECT pg_advisory_unlock(99)\n< Z\nQ SELECT 1 AS one\n< Z\n"
+)
+
+// What Sluice does about advisory locks is answered as by PostgreSQL, byte for byte.
+func TestAdvisoryDialogues(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE locked (a int PRIMARY KEY, b text)")
+	routes := lockRoutes(t, pg)
+	for title, script := range lockDialogues {
+		t.Run(title, func(t *testing.T) {
+			want := perform(t, pg.addr, script)
+			for name, addr := range routes {
+				for round := range 2 { // the second finds everything prepared
+					if got := asPostgres(perform(t, addr, script)); got != want {
+						t.Errorf("through Sluice (%s, round %d):\n%s", name, round, firstDifference(got, want))
+						break
+					}
+				}
+			}
+		})
+	}
+}
+
+// randomLocks makes a dialogue of one client about four locks.
+func randomLocks(r *rand.Rand) string {
+	pick := func(of ...string) string { return of[r.IntN(len(of))] }
+	key := func() string { return pick("1", "2", "0, 1", "-7") }
+	var b strings.Builder
+	for range 4 + r.IntN(12) {
+		sql := ""
+		switch n := r.IntN(12); {
+		case n < 4:
+			sql = "SELECT " + pick("pg_advisory_lock(", "pg_try_advisory_lock(") + key() + ")"
+		case n < 8:
+			sql = "SELECT pg_advisory_unlock(" + key() + ")"
+		case n == 8:
+			sql = pick("SELECT pg_advisory_unlock_all()", "DISCARD ALL")
+		default:
+			sql = pick("INSERT INTO locked VALUES (1000 + (random() * 1e9)::int, 'r')", "SELECT 1 AS one", "SELECT 1/0", "UPDATE locked SET b = 'u' WHERE a < 0")
+		}
+		if r.IntN(2) == 0 {
+			fmt.Fprintf(&b, "Q %s\n< Z\n", sql)
+			continue
+		}
+		b.WriteString(ext(sql))
+		if r.IntN(4) == 0 && !strings.Contains(sql, "DISCARD") {
+			b.WriteString(ext("SELECT 2 AS two"))
+		}
+		b.WriteString("S\n< Z\n")
+	}
+	return b.String() + "Q SELECT pg_advisory_unlock_all()\n< Z\nX\n"
+}
+
+// Random programs of one session are answered as by PostgreSQL.
+func TestAdvisoryRandom(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE locked (a int PRIMARY KEY, b text)")
+	routes := lockRoutes(t, pg)
+	for seed := range uint64(40) {
+		script := randomLocks(rand.New(rand.NewPCG(seed, 3)))
+		want := perform(t, pg.addr, script)
+		for name, addr := range routes {
+			if got := asPostgres(perform(t, addr, script)); got != want {
+				t.Fatalf("seed %d through Sluice (%s):\n%s\n%s", seed, name, firstDifference(got, want), script)
+			}
+		}
+	}
+}
+
+// What is refused of advisory locks is refused wherever it stands, and nothing is ever answered
+// that was not done.
+func TestAdvisoryRefused(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE locked (a int PRIMARY KEY, b text)")
+	for name, addr := range lockRoutes(t, pg) {
+		for title, script := range map[string]string{
+			"a cursor":             "Q BEGIN\n< Z\nQ DECLARE c CURSOR FOR SELECT pg_try_advisory_lock(1)\n< Z\nQ ROLLBACK\n< Z\n",
+			"all by a cursor":      "Q BEGIN\n< Z\nQ DECLARE c CURSOR FOR SELECT pg_advisory_unlock_all()\n< Z\nQ ROLLBACK\n< Z\n",
+			"a string":             "Q SELECT pg_try_advisory_lock(1); SELECT 1\n< Z\n",
+			"a string in a block":  "Q BEGIN; SELECT pg_try_advisory_lock(1)\n< Z\nQ ROLLBACK\n< Z\n",
+			"of a transaction":     "Q SELECT pg_try_advisory_xact_lock(1)\n< Z\n",
+			"shared":               "Q SELECT pg_try_advisory_lock_shared(1)\n< Z\n" + ext("SELECT pg_advisory_lock_shared(1)") + "S\n< Z\n",
+			"begun at the server":  "Q BEGIN\n< Z\nQ SELECT 1\n< Z\nQ SELECT pg_try_advisory_lock(1)\n< Z\nQ ROLLBACK\n< Z\n",
+			"begun in a group":     ext("BEGIN") + ext("SELECT 2") + ext("SELECT pg_try_advisory_lock(1)") + "S\n< Z\nQ ROLLBACK\n< Z\n",
+			"behind a group":       "P - | SELECT 3\nB - | -\nE -\nQ SELECT pg_try_advisory_lock(1)\n< Z\n",
+			"a write in the group": ext("INSERT INTO locked VALUES (1, 'x')") + ext("SELECT pg_try_advisory_lock(1)") + "S\n< Z\n",
+			"a parameter of text":  "P - | SELECT pg_advisory_lock($1) | 25\nB - | - | 1\nE -\nS\n< Z\n",
+			"no such parameter":    "Q SELECT pg_advisory_lock($1)\n< Z\n",
+			"several transactions": heldLock + "Q BEGIN; INSERT INTO locked VALUES (1, 'x'); COMMIT\n< Z\nQ INSERT INTO locked VALUES (1, 'x'); COMMIT; INSERT INTO locked VALUES (2, 'x')\n< Z\n" + freeLock,
+			"unread":               heldLock + "Q FROB\n< Z\n" + freeLock,
+		} {
+			got := perform(t, addr, script)
+			if !strings.Contains(got, "E S=ERROR C=") || strings.Contains(got, "try_advisory_lock:16/0") {
+				t.Errorf("%s (%s):\n%s", title, name, got)
+			}
+		}
+	}
+	if n := pg.SQL(t, "postgres", "SELECT count(*) FROM locked"); n != "0" {
+		t.Errorf("%s rows were written", n)
+	}
+}
+
+// A row that is another's is found by whoever writes, and by whoever sends DDL, and ends the session.
+func TestAdvisoryLost(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE locked (a int PRIMARY KEY, b text)")
+	for name, addr := range lockRoutes(t, pg) {
+		for title, script := range map[string]string{
+			"a write":        "Q INSERT INTO locked VALUES (1, 'x')\n< Z\n",
+			"two":            "Q INSERT INTO locked VALUES (1, 'x'); INSERT INTO locked VALUES (2, 'x')\n< Z\n",
+			"a group":        ext("INSERT INTO locked VALUES (1, 'x')") + ext("INSERT INTO locked VALUES (2, 'x')") + "S\n< Z\n",
+			"behind a read":  ext("SELECT 1") + ext("INSERT INTO locked VALUES (2, 'x')") + "S\n< Z\n",
+			"a block":        "Q BEGIN\n< Z\nQ SELECT 1\n< Z\nQ INSERT INTO locked VALUES (1, 'x')\n< Z\n",
+			"an open block":  ext("BEGIN") + ext("INSERT INTO locked VALUES (1, 'x')") + ext("COMMIT") + "S\n< Z\n",
+			"COPY":           "Q COPY locked FROM STDIN\n< Z\n",
+			"DDL":            "Q CREATE TABLE made_lost (a int)\n< Z\n",
+			"DDL in a group": ext("CREATE TABLE made_lost (a int)") + "S\n< Z\n",
+			"behind a group": "P - | SELECT 3\nB - | -\nE -\nQ INSERT INTO locked VALUES (1, 'x')\n< Z\n",
+		} {
+			c := dialRaw(t, addr)
+			c.say(t, heldLock)
+			pg.SQL(t, "postgres", "UPDATE sluice.advisory_locks SET epoch = epoch + 1, owner = 'thief' WHERE lock LIKE '1/99@%'")
+			got := c.say(t, script)
+			if !strings.Contains(got, "E S=ERROR C=40001 M=an advisory lock of this session was taken over") {
+				t.Errorf("%s (%s):\n%s", title, name, got)
+			}
+			pg.SQL(t, "postgres", "UPDATE sluice.advisory_locks SET owner = '', seq = seq + 1")
+		}
+	}
+	if n := pg.SQL(t, "postgres", "SELECT count(*) FROM locked") + pg.SQL(t, "postgres", "SELECT count(*) FROM pg_class WHERE relname = 'made_lost'"); n != "00" {
+		t.Errorf("%s rows and tables were made", n)
+	}
+}
+
+// A lock that is held for several leases stays the session's, whatever the session does meanwhile.
+func TestAdvisoryRenewed(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE locked (a int PRIMARY KEY, b text)")
+	short := configure(func(c *proxy.Config) { c.Locks = advisory.Terms{Lease: time.Second, Longest: time.Second} })
+	holder := dialRaw(t, startSluice(t, pg, withLocks, withReplay, short).addr)
+	other := dialRaw(t, startSluice(t, pg, withLocks, short).addr)
+	holder.say(t, heldLock)
+	for n, end := 0, time.Now().Add(4*time.Second); time.Now().Before(end); n++ {
+		got := holder.say(t, fmt.Sprintf("Q INSERT INTO locked VALUES (%d, 'x')\n< Z\nQ SELECT pg_advisory_lock(98)\n< Z\nQ CREATE TABLE renewed (a int)\n< Z\nQ DROP TABLE renewed\n< Z\n", n)+
+			"Q BEGIN\n< Z\nQ CREATE TABLE renewed (a int)\n< Z\nQ SELECT pg_advisory_unlock(98)\n< Z\nQ ROLLBACK\n< Z\n")
+		if strings.Contains(got, "E S=") || !strings.Contains(got, `\x01t`) {
+			t.Fatalf("the holder was told:\n%s", got)
+		}
+		if got := other.say(t, "Q SELECT pg_try_advisory_lock(99)\n< Z\n"); !strings.Contains(got, `\x01f`) {
+			t.Fatalf("another was told:\n%s", got)
+		}
+	}
+	holder.say(t, freeLock)
+	if got := other.say(t, "Q SELECT pg_try_advisory_lock(99)\n< Z\n"); !strings.Contains(got, `\x01t`) {
+		t.Errorf("behind the release another was told:\n%s", got)
+	}
+	waitFor(t, "the release behind the transaction", func() bool {
+		return pg.SQL(t, "postgres", "SELECT owner FROM sluice.advisory_locks WHERE lock LIKE '1/98@%'") == ""
+	})
+}

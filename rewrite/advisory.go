@@ -1,0 +1,204 @@
+package rewrite
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Advisory locks, for a server that has none: what a relay needs to keep those of a session as
+// rows of a table (Rules.Advisory). Only a SELECT of one call and nothing else is such a
+// statement, since that is what tools send, and what can be answered without the server. Locks
+// of a transaction, shared ones, and calls within an expression are refused.
+
+// AdvisoryKey is the configuration key of Rules.Advisory.
+const AdvisoryKey = "rewrite.advisory_locks"
+
+// AdvisoryVerb is what a call does to the locks of its session.
+type AdvisoryVerb uint8
+
+const (
+	LockAdvisory AdvisoryVerb = iota
+	TryAdvisory
+	UnlockAdvisory
+	UnlockAllAdvisory
+)
+
+// Advisory is a SELECT of one call about advisory locks, which the relay carries out.
+type Advisory struct {
+	Verb AdvisoryVerb
+	// Column is the name of the one column of its answer.
+	Column string
+	// Args are one of type bigint, or two of type integer; none for UnlockAllAdvisory.
+	Args []AdvisoryArg
+}
+
+// AdvisoryArg is a part of the key of a lock.
+type AdvisoryArg struct {
+	// Param is the number of the parameter that has the value, from 1; 0: it is Value, or NULL.
+	Param int
+	Value int64
+	Null  bool
+	// Type is the OID of the type that the text gives a parameter; 0 for none.
+	Type uint32
+}
+
+// Params is how many parameters the statement has.
+func (a *Advisory) Params() (n int) {
+	for _, arg := range a.Args {
+		n = max(n, arg.Param)
+	}
+	return n
+}
+
+// OIDs of the types that keys have.
+const (
+	Int8OID = 20
+	Int2OID = 21
+	Int4OID = 23
+)
+
+// ArgType is the OID of the type of the function's arguments.
+func (a *Advisory) ArgType() uint32 {
+	if len(a.Args) == 2 {
+		return Int4OID
+	}
+	return Int8OID
+}
+
+// advisoryVerbs are the functions that are carried out.
+var advisoryVerbs = map[string]AdvisoryVerb{"pg_advisory_lock": LockAdvisory, "pg_try_advisory_lock": TryAdvisory,
+	"pg_advisory_unlock": UnlockAdvisory, "pg_advisory_unlock_all": UnlockAllAdvisory}
+
+// inTable is what becomes of a statement that is carried out.
+const inTable = "carried out by a row of the table sluice.advisory_locks, with a lease"
+
+// advisory leaves a call to the relay, or refuses what uses advisory locks in another way; false
+// for any other statement. Nothing of it goes to the server, and no other rule looks at it.
+func (r *rewriter) advisory(p *part) bool {
+	if !p.advisory || !r.rules.Advisory {
+		return false
+	}
+	a := advisoryCall(p.node)
+	p.advisory = false
+	if a == nil || a.Verb != UnlockAllAdvisory && len(r.parts) > 1 {
+		p.st.Refusal, p.st.Pin = refusedAdvisory, NoPin
+		if a != nil {
+			p.st.Refusal = refusedAdvisoryInString
+		}
+		f := handled(AdvisoryLock, Rejected, Error, "refused: only session locks are kept in a table, each by a SELECT of its own", p.st.Start)
+		f.Remedy = strings.ToLower(p.st.Refusal.Hint[:1]) + strings.TrimSuffix(p.st.Refusal.Hint[1:], ".")
+		r.find(f)
+		return true
+	}
+	tag := "SELECT 1"
+	r.answer(p, tag)
+	p.st.Advisory = a
+	if a.Verb == LockAdvisory || a.Verb == UnlockAllAdvisory {
+		p.st.Void = a.Column
+	}
+	r.find(handled(AdvisoryLock, Answered, Info, inTable, p.st.Start))
+	return true
+}
+
+var (
+	refusedAdvisory = &Refusal{Code: "0A000", Message: "advisory locks of this kind are not supported", Unsent: true,
+		Detail: "Sluice keeps exclusive advisory locks of sessions (" + AdvisoryKey + "), and DSQL has none.",
+		Hint: "Send SELECT pg_advisory_lock(key), pg_try_advisory_lock(key) or pg_advisory_unlock(key), with a constant or a parameter and nothing else in the statement." +
+			" There are no locks of a transaction (pg_advisory_xact_lock), and no shared ones."}
+	refusedAdvisoryInString = &Refusal{Code: "0A000", Message: "advisory locks cannot be taken or released in a string of several statements", Unsent: true,
+		Detail: "Sluice keeps advisory locks itself (" + AdvisoryKey + "), and DSQL has none.", Hint: "Send the statement by itself."}
+)
+
+// advisoryCall reads a SELECT of one call; nil for what is not carried out.
+func advisoryCall(m message) *Advisory {
+	if !m.is("SelectStmt") {
+		return nil
+	}
+	call, column := loneCall(m)
+	verb, ok := advisoryVerbs[functionOf(call)]
+	if !ok {
+		return nil
+	}
+	a := &Advisory{Verb: verb, Column: column}
+	n := len(call.valuesOf("args"))
+	if (n == 0) != (verb == UnlockAllAdvisory) || n > 2 {
+		return nil
+	}
+	for node := range call.list("args") {
+		arg, ok := advisoryArg(node, n == 2)
+		if !ok {
+			return nil
+		}
+		a.Args = append(a.Args, arg)
+	}
+	// Parameters are numbered from 1, without a gap: of another one nobody knows the type.
+	if n == 2 && a.Args[0].Param == 0 && a.Args[1].Param > 1 || n > 0 && a.Args[0].Param > 2 || n == 1 && a.Args[0].Param > 1 ||
+		n == 2 && a.Args[0].Param == 2 && a.Args[1].Param != 1 || n == 2 && a.Args[1].Param > 2 {
+		return nil
+	}
+	return a
+}
+
+// advisoryArg reads one argument, of type integer where narrow says so, else of type bigint.
+func advisoryArg(node message, narrow bool) (arg AdvisoryArg, ok bool) {
+	least, most := int64(math.MinInt64), int64(math.MaxInt64)
+	if narrow {
+		least, most = math.MinInt32, math.MaxInt32
+	}
+	if node.is("TypeCast") {
+		kind := node.child("type_name")
+		if kind.child("array_bounds").shape != nil || kind.child("typmods").shape != nil || kind.flag("setof") {
+			return arg, false
+		}
+		switch names := kind.names("names"); {
+		case isBuiltin(names, "int8") && !narrow:
+			arg.Type = Int8OID
+		case isBuiltin(names, "int4"):
+			arg.Type, least, most = Int4OID, math.MinInt32, math.MaxInt32
+		default:
+			return arg, false
+		}
+		node = node.child("arg")
+	}
+	switch {
+	case node.is("ParamRef"):
+		arg.Param = node.integer("number")
+		return arg, arg.Param > 0
+	case !node.is("A_Const"):
+		return arg, false
+	case node.flag("isnull"):
+		arg.Null = true
+		return arg, true
+	}
+	text := constantNumber(node)
+	value, err := strconv.ParseInt(text, 10, 64)
+	// A number beyond integer is a bigint, which pg_advisory_lock(integer, integer) does not take.
+	if err != nil || value < least || value > most {
+		return arg, false
+	}
+	arg.Value = value
+	return arg, true
+}
+
+// constantNumber is the text of a constant that may be a whole number, be it written as a string.
+func constantNumber(node message) string {
+	switch {
+	case node.child("ival").shape != nil:
+		return strconv.Itoa(node.child("ival").integer("ival"))
+	case node.child("fval").shape != nil:
+		return node.child("fval").text("fval")
+	}
+	return strings.Trim(node.child("sval").text("sval"), " \t\n\r\f\v")
+}
+
+// isBuiltin reports whether a type's name is that of a type of pg_catalog.
+func isBuiltin(names []string, want string) bool {
+	switch len(names) {
+	case 1:
+		return names[0] == want
+	case 2:
+		return names[0] == "pg_catalog" && names[1] == want
+	}
+	return false
+}
