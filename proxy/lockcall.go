@@ -95,7 +95,8 @@ func (s *session) performLock(a *rewrite.Advisory, p *portal) (frames [][]byte, 
 	return append(frames, dataRow("f")), nil
 }
 
-// rowOfNull is a DataRow with one NULL.
+// rowOfNull is a DataRow with one NULL: the functions are strict, and do nothing then. A key that is
+// NULL comes of a client's mistake, and PostgreSQL says as little.
 func rowOfNull() []byte {
 	b := wire.AppendHeader(nil, wire.DataRow, 2+4)
 	return append(b, 0, 1, 0xff, 0xff, 0xff, 0xff)

@@ -50,7 +50,9 @@ func (s *session) holdsLocks() bool { return s.advisory != nil && len(s.advisory
 // or a fence.
 func (s *session) locksLost() bool { return s.advisory != nil && s.advisory.lost.Load() }
 
-// locksDDL reports whether a transaction is open that has DDL, under a lock.
+// locksDDL reports whether a transaction is open that has DDL, under a lock: what it does takes hold
+// at its end, which may be sent much later, by a client that thinks in between. Outside of a block
+// that is the Sync of a group.
 func (s *session) locksDDL() bool {
 	if !s.holdsLocks() {
 		return false

@@ -278,6 +278,8 @@ func (l *sessionLocks) staysLocked(name string) bool {
 	return stays
 }
 
+// Of DDL the session's goroutine alone makes notes, and the other one reads them.
+
 // runsDDL reports whether DDL may be under way on the session's backend, or in a transaction that is
 // open there; and whether some may be on a backend that was given up, whose end nobody hears of.
 func (l *sessionLocks) runsDDL() (ddl, doubt bool) {

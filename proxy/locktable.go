@@ -262,7 +262,8 @@ func (srv *Server) takenLock(ctx context.Context, name string, seen *advisory.Ro
 	return advisory.Holder{Name: name, Row: made, Confirmed: sent}, tag == advisory.TakeTag, nil
 }
 
-// lockEnd bounds the release of locks that are given up.
+// lockEnd bounds the release of locks that are given up, and the wait for a promise. A client waits
+// for the former behind its unlock, and nobody else behind the end of its session.
 const lockEnd = 5 * time.Second
 
 // releaseLocks leaves locks to others. Where that fails their leases run out: the caller has told
