@@ -113,6 +113,8 @@ func (a asked) Ask(sql string, row func(values []string)) error {
 	})
 }
 
+// Refused is the server's own error in one that asking for a step has met; nil for a lost backend,
+// and for the end of the session.
 func (a asked) Refused(err error) *wire.Error { return refused(err) }
 func (a asked) Pause(d time.Duration) error   { return a.s.pause(d) }
 func (a asked) More() error                   { return a.s.wantsMore() }
@@ -128,6 +130,7 @@ func (a asked) Undone(err error) bool {
 	return refused(err) != nil || err == errClientGone || stops(err) && err != errCut
 }
 
+// Heed has a cancel or a timeout that has stopped a step hold for the statement as a whole.
 func (a asked) Heed(err error) { a.s.heeded(err) }
 
 // Run has the server carry the statement out, or does it otherwise where the server refuses:

@@ -145,6 +145,7 @@ func (s *session) choosesAsAtStart() bool {
 	return sameChoices(s.choices(), s.settings.ChosenAtStart())
 }
 
+// sameChoices compares by value, and nil is the configuration's.
 func sameChoices(a, b *rewrite.Choices) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // resetChoices is told of a RESET ALL in a block whose parts have choices of their own.

@@ -181,6 +181,7 @@ func errTextsOfClient(limit int) *wire.Error {
 		Hint:   "Deallocate statements that are not used any more, or send parameters in the place of long constants."}
 }
 
+// errTextsOfAll is the error of a Parse for whose text no client's share of the memory is left.
 func errTextsOfAll(limit int) *wire.Error {
 	return &wire.Error{Code: "53200", Message: "the prepared statements of all sessions are too long",
 		Detail: fmt.Sprintf("Their texts and the descriptions of their columns are bounded by prepared.total_bytes, %d.", limit),

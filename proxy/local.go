@@ -102,12 +102,8 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 		return s.state == idle && !s.t.touched
 	case st.Show != "":
 		return s.settings.Shows(st.Show)
-	// Statements that a pinned session has prepared in SQL are on its backend. Those that
-	// it has prepared by the protocol are Sluice's, and names of Sluice's own are nobody's.
-	case st.DeallocateAll:
-		return !s.pinned
-	case st.Deallocate != "":
-		return !s.pinned || s.stmts[st.Deallocate] != nil || s.b != nil && s.b.prepared.holds(st.Deallocate)
+	case st.DeallocateAll, st.Deallocate != "":
+		return s.deallocatesHere(st)
 	case s.answersSetting(st), s.answersDiscard(st):
 		return true
 	// A reset outside a transaction only changes what the next backend will be given.
@@ -115,6 +111,16 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 		return false
 	}
 	return s.resetsCarried(st)
+}
+
+// deallocatesHere reports whether a DEALLOCATE is about statements of Sluice's. Those that a pinned
+// session has prepared in SQL are on its backend. Those that it has prepared by the protocol
+// are Sluice's, and names of Sluice's own are nobody's.
+func (s *session) deallocatesHere(st *rewrite.Statement) bool {
+	if st.DeallocateAll {
+		return !s.pinned
+	}
+	return !s.pinned || s.stmts[st.Deallocate] != nil || s.b != nil && s.b.prepared.holds(st.Deallocate)
 }
 
 // resetsCarried reports whether a statement does nothing but reset settings that go with

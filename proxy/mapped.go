@@ -84,6 +84,7 @@ func ofTransaction(message []byte) bool {
 // is about types, and says less than one that knows the function.
 const unknownFunction = "42883"
 
+// isUnknownFunction reports whether an error of the server says that it lacks a function.
 func isUnknownFunction(payload []byte) bool {
 	return string(retry.Field(payload, 'C')) == unknownFunction
 }

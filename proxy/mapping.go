@@ -173,6 +173,7 @@ func (k *keeper) mayLook() bool {
 	return k.mayLookLocked()
 }
 
+// mayLookLocked reports whether the last look at what is missing is long enough ago.
 func (k *keeper) mayLookLocked() bool { return time.Since(k.looked) >= missingRest }
 
 // untoldLocked reports whether the server has just refused to tell the relations, of which no

@@ -56,6 +56,7 @@ func (l *labels) join(other labels) {
 	l.named, l.more = all[:kept:kept], l.more+other.more+len(all)-kept
 }
 
+// empty reports whether no statement is named.
 func (l *labels) empty() bool { return len(l.named) == 0 }
 
 // String lists the statements, as part of a sentence.

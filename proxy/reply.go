@@ -89,7 +89,24 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 		}
 		return pass, nil
 	}
-	return s.answered(answers[t.owed.first().kind][typ], typ, frame, total)
+	o := t.owed.first()
+	a := answers[o.kind][typ]
+	if o.tellsInstead(a) {
+		return swallow, s.toldReply(o, a, typ, frame)
+	}
+	return s.answered(a, typ, frame, total)
+}
+
+// ownEnd ends a statement that another one stands for at the server: the client is sent the tag of
+// its own. own is false for any other.
+func (s *session) ownEnd(o *owed, typ byte, frame []byte, rows int) (own bool, err error) {
+	switch {
+	case o.cursor != nil:
+		return true, s.cursorEnd(o, typ, frame, rows)
+	case s.truncated(o, typ):
+		return true, s.truncateEnd(o)
+	}
+	return false, nil
 }
 
 // answered deals with a frame that means a for the entry at the head of the queue, which is
@@ -99,9 +116,6 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 	o, v, rows := t.owed.first(), pass, t.rows
 	if t.rows = 0; o.swallow {
 		v = swallow
-	}
-	if o.told != nil && (a == describes || a == completes) {
-		return swallow, s.toldReply(o, a, typ, frame)
 	}
 	switch a {
 	case unexpected:
@@ -124,11 +138,8 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 		if o.kept != nil {
 			o.kept.end(typ, frame)
 		}
-		if o.cursor != nil {
-			return swallow, s.cursorEnd(o, typ, frame, rows)
-		}
-		if s.truncated(o, typ) {
-			return swallow, s.truncateEnd(o)
+		if own, err := s.ownEnd(o, typ, frame, rows); own || err != nil {
+			return swallow, err
 		}
 		s.completed(o, typ, frame)
 		if a == completes {
@@ -195,6 +206,7 @@ func (s *session) malformed(typ byte, total int) error {
 	return &lostError{err: malformed(typ, total)}
 }
 
+// malformed is the error of a frame by the type and length that its header says.
 func malformed(typ byte, total int) error {
 	return fmt.Errorf("frame %q of %d bytes: %w", typ, total, wire.ErrMalformed)
 }

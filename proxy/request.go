@@ -85,17 +85,12 @@ func (s *session) tooLong(total int) *wire.Error {
 // Sync. It has cursors WITH HOLD stored whose group ends here. It has a group answered that a
 // Query or FunctionCall ends without one, a pipeline that has become too long, and one that may
 // end the transaction by whose choices the frame at hand would be planned. The frame at hand is
-// still unread: with an error it is the next
-// that handle is given, and with nil it is handled, or skipped where t.skip says so.
+// still unread: with an error it is the next that handle is given, and with nil it is handled,
+// or skipped where t.skip says so.
 func (s *session) closeGroup(typ byte) error {
 	t := s.t
-	if t.altering != nil { // what was put off to the Sync must be alone in front of it
-		t.altering = nil
-		return s.refuse(errAlteredAlone)
-	}
-	if c := t.copied; c != nil {
-		t.copied = nil
-		return s.refuse(c.alone())
+	if why := t.notAlone(); why != nil {
+		return s.refuse(why)
 	}
 	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // a group that no Sync has ended
 	if (typ == wire.Parse || typ == wire.Bind) && s.settings.ChoiceUnsettled() && !t.skip && !t.owed.empty() {
@@ -115,6 +110,20 @@ func (s *session) closeGroup(typ byte) error {
 	}
 	if !t.skip && closes { // what fails from now on is the frame at hand
 		return s.flushToClient()
+	}
+	return nil
+}
+
+// notAlone is the error of what was put off to the Sync, and must be alone in front of it, where
+// another frame follows; nil where nothing was put off.
+func (t *turn) notAlone() *wire.Error {
+	switch c := t.copied; {
+	case t.altering != nil:
+		t.altering = nil
+		return errAlteredAlone
+	case c != nil:
+		t.copied = nil
+		return c.alone()
 	}
 	return nil
 }

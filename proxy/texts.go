@@ -53,6 +53,7 @@ func (x *texts) describe(d *description) {
 	runtime.AddCleanup(d, x.forget, cost)
 }
 
+// forget gives back what a text has cost.
 func (x *texts) forget(cost int64) { x.used.Add(-cost) }
 
 // For how long no room is made once that was in vain, since it costs a collection, and for

@@ -175,3 +175,6 @@ func (o *owed) warnsOfSet(frame []byte) bool {
 	}
 	return o.told != nil || o.strung != nil && o.at < len(o.strung.places) && o.strung.places[o.at].told != nil
 }
+
+// tellsInstead reports whether an answer of the server's has one of Sluice's in its place.
+func (o *owed) tellsInstead(a answer) bool { return o.told != nil && (a == describes || a == completes) }

@@ -219,15 +219,20 @@ func (r *rewriter) others(p *part) {
 	case "ClosePortalStmt", "UnlistenStmt":
 		r.leavings(p)
 	case "SelectStmt":
-		if p.advisory {
-			r.leavings(p)
-		}
-		if p.config {
-			r.setConfig(p)
-		}
+		r.calls(p)
 	}
 	if r.rules.Dialect && p.st.Tag == "" && p.st.Truncation == nil {
 		r.dialect(p)
+	}
+}
+
+// calls are the rules of a query that calls functions about its session.
+func (r *rewriter) calls(p *part) {
+	if p.advisory {
+		r.leavings(p)
+	}
+	if p.config {
+		r.setConfig(p)
 	}
 }
 

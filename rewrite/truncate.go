@@ -142,7 +142,7 @@ func (t *Truncation) TruncationRefusal(code, message string) *Refusal {
 	_, name, _ := strings.Cut(message, `"`)
 	name, _, _ = strings.Cut(name, `"`)
 	switch {
-	case code == "25006":
+	case strings.HasPrefix(message, "cannot execute DELETE "): // in a transaction that only reads
 		return &Refusal{Code: code, Message: strings.Replace(message, "DELETE", TruncateTag, 1)}
 	case code == "55000" && strings.HasPrefix(message, "cannot delete from view"), code == "42809" && name != "":
 		return t.refusal("kind", name, "")

@@ -444,7 +444,7 @@ func TestAlertsNameWhatExists(t *testing.T) {
 			}
 		}
 	}
-	if len(rules) != 6 {
+	if len(rules) != 7 {
 		t.Errorf("%d alerts", len(rules))
 	}
 }
