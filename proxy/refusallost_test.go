@@ -16,7 +16,7 @@ func TestRefusedAsTheBackendIsLost(t *testing.T) {
 		"a block, extended": {"Q BEGIN\n< Z\nQ SELECT 1\n< Z\n", "P - | DISCARD ALL\nB - | -\nE -\nS\n< Z\n", "E S=ERROR C=25001", "Z E"},
 		"flushed":           {"Q BEGIN\n< Z\nQ SELECT 1\n< Z\n", "P - | DISCARD ALL\nB - | -\nE -\nH\n< E\nS\n< Z\n", "E S=ERROR C=25001", "Z E"},
 		"behind a write":    {"Q BEGIN\n< Z\n", "P - | INSERT INTO p VALUES (1)\nB - | -\nE -\nP - | DISCARD ALL\nB - | -\nE -\nS\n< Z\n", "E S=ERROR C=25001", "Z E"},
-		"a block begun":     {"", "P - | BEGIN\nB - | -\nE -\nP - | DISCARD ALL\nB - | -\nE -\nS\n< Z\n", "E S=ERROR C=25001", "Z E"},
+		"a block begun":     {"", "P - | BEGIN\nB - | -\nE -\nP - | SELECT 1\nB - | -\nE -\nP - | DISCARD ALL\nB - | -\nE -\nS\n< Z\n", "E S=ERROR C=25001", "Z E"},
 		"outside a block":   {"", "Q LISTEN l\n< Z\n", "E S=ERROR C=53300", "Z I"},
 		"outside, extended": {"", "P - | LISTEN l\nB - | -\nE -\nS\n< Z\n", "E S=ERROR C=", "Z I"},
 		"in a group":        {"", "P - | SELECT a FROM p\nB - | -\nE -\nP - | LISTEN l\nB - | -\nE -\nS\n< Z\n", "E S=ERROR C=", "Z I"},

@@ -18,6 +18,7 @@ const (
 	addColumnDefaultChoice
 	inTransactionsChoice
 	setNotNullChoice
+	alterTypeChoice
 	awaitIndexChoice
 	choiceCount
 )
@@ -56,6 +57,8 @@ var choosable = [choiceCount]choice{
 		map[string]string{CommitDDL.String(): giveParts, CommitDrops.String(): giveParts + "; a DROP too is committed early"}},
 	setNotNullChoice: {SetNotNullKey, []string{refusePolicy, checkPolicy},
 		map[string]string{checkPolicy: "a CHECK stands for NOT NULL, and its errors have the code 23514"}},
+	alterTypeChoice: {RetypeKey, []string{refusePolicy, retypePolicy},
+		map[string]string{retypePolicy: "a column whose type changes is made anew in several transactions, and becomes the table's last"}},
 	awaitIndexChoice: {CreateIndexWaitKey, []string{"true", answersAtOnce},
 		map[string]string{answersAtOnce: "CREATE INDEX is answered before the index can be used"}},
 }
@@ -156,6 +159,9 @@ func (c Choices) in(r Rules) Rules {
 	if value, said := or(setNotNullChoice, checkPolicy); said {
 		r.NotNullCheck = r.Constraints && value == checkPolicy
 	}
+	if value, said := or(alterTypeChoice, retypePolicy); said {
+		r.Retype = value == retypePolicy
+	}
 	if c[awaitIndexChoice] != "" {
 		r.AwaitIndex = c[awaitIndexChoice] != answersAtOnce
 	}
@@ -164,12 +170,12 @@ func (c Choices) in(r Rules) Rules {
 
 // variation is what the choices change of rules.
 type variation struct {
-	backfill, notNullCheck, awaitIndex bool
-	inTransactions                     InTransactions
+	backfill, notNullCheck, retype, awaitIndex bool
+	inTransactions                             InTransactions
 }
 
 func (r *Rules) variation() variation {
-	return variation{r.Backfill, r.NotNullCheck, r.AwaitIndex, r.InTransactions}
+	return variation{r.Backfill, r.NotNullCheck, r.Retype, r.AwaitIndex, r.InTransactions}
 }
 
 // Under is the planner of a session with those choices over the configuration's. There are no more
@@ -232,6 +238,8 @@ func (p *Planner) Shown(key string, c Choices) string {
 		return rules.InTransactions.String()
 	case SetNotNullKey:
 		return pick(rules.NotNullCheck, checkPolicy, refusePolicy)
+	case RetypeKey:
+		return pick(rules.Retype, retypePolicy, refusePolicy)
 	case CreateIndexWaitKey:
 		return pick(rules.AwaitIndex, "true", answersAtOnce)
 	}
