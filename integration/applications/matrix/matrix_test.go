@@ -191,9 +191,11 @@ func (r route) conflicts(t *testing.T) {
 	}
 	const refused = "dsql_tx_replay_refused_total"
 	told, rows := r.via.differed()
-	differs, every := of(refused, `reason="differs"`), of(refused, "")
+	// A name that the server did not know was looked up once more, and the schema had not changed: that
+	// is no conflict, but goose's way to find that its table is not there.
+	differs, every := of(refused, `reason="differs"`), of(refused, "")-of(refused, `reason="unchanged"`)
 	if every != differs || differs != rows || rows != len(told) {
-		t.Errorf("%s: %d conflicts were told, %d of them for other rows; by the metrics %d replays were refused, %d as differs: %+v", r.configuration.name, len(told), rows, every, differs, told)
+		t.Errorf("%s: %d conflicts were told, %d of them for other rows; by the metrics %d replays were refused, %d as differs: %+v\n%s", r.configuration.name, len(told), rows, every, differs, told, strings.Join(regexp.MustCompile(refused+`\{.*\} [1-9].*`).FindAllString(text, -1), "\n"))
 	}
 	t.Logf("%s: %d conflicts were told, %d replays were made", r.configuration.name, len(told), of("dsql_tx_retries_total", ""))
 }
