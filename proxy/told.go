@@ -177,4 +177,6 @@ func (o *owed) warnsOfSet(frame []byte) bool {
 }
 
 // tellsInstead reports whether an answer of the server's has one of Sluice's in its place.
-func (o *owed) tellsInstead(a answer) bool { return o.told != nil && (a == describes || a == completes) }
+func (o *owed) tellsInstead(a answer) bool {
+	return o.told != nil && (a == describes || a == completes)
+}

@@ -88,7 +88,6 @@ type copyReading struct {
 	given                    map[string]bool
 	delimiter, quote, escape *string
 	null                     *string
-	format                   string
 	freeze                   bool
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func TestScarceDescriptors(t *testing.T) {
 	}
 	defer in.Close(ctx)
 	for range 400 { // that say nothing, so that each is in its startup
-		conn, err := net.Dial("tcp", fmt.Sprintf("%s:%d", s.Host, s.Port))
+		conn, err := net.Dial("tcp", net.JoinHostPort(s.Host, strconv.Itoa(s.Port)))
 		if err != nil {
 			t.Fatal(err)
 		}
