@@ -56,7 +56,6 @@ var refusals = map[Feature]refusal{
 	MixedDDL:       {"0A000", "ddl and dml are not supported in the same transaction"},                   // recorded
 	Role:           {"0A000", `setting configuration parameter "role" not supported`},                    // measured
 	Serializable:   {"0A000", "Unsupported isolation level: SERIALIZABLE"},                               // recorded
-	SetConfig:      {"0A000", `setting configuration parameter "TimeZone" not supported`},                // measured
 	Setting:        {"0A000", `setting configuration parameter "enable_sort" not supported`},             // recorded, of other settings
 	SetTransaction: {"0A000", "Unsupported isolation level: SERIALIZABLE"},                               // recorded, outside of a block
 	Temp:           {"0A000", "TEMPORARY or TEMP table not supported for CREATE TABLE"},                  // recorded
@@ -70,7 +69,7 @@ var refusals = map[Feature]refusal{
 // answers DISCARD ALL itself, too: what there is to discard, it holds. A
 // transaction that met another is run again, and savepoints are emulated by that. Cursors are
 // portals of the protocol there. The others are rewritten.
-var supplied = map[Feature]bool{Cancel: true, Cursor: true, Discard: true, Index: true, LockWait: true, Savepoint: true, Serial: true, Share: true}
+var supplied = map[Feature]bool{Cancel: true, Cursor: true, Discard: true, Index: true, LockWait: true, Savepoint: true, Serial: true, SetConfig: true, Share: true}
 
 // painless are features of PostgreSQL that end in an error, where DSQL and Sluice
 // have none: nobody waits, and who meets a conflict is run again.
