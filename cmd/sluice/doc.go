@@ -4,7 +4,8 @@
 // # Files, in the order a start meets them
 //
 // main.go turns run into an exit code; commands.go holds the cobra commands;
-// keys.go is the one table of configuration keys; load.go fills a Config from
+// keys.go is the one table of configuration keys, whose rows are in keysconnections.go,
+// keyssessions.go, keysstatements.go and keysfleet.go; load.go fills a Config from
 // the table, the file, the environment and the flags; validate.go says
 // everything that is wrong with it at once; wire.go builds the daemon, with the
 // AWS credentials of credentials.go; serve.go runs it until a signal, and drain.go

@@ -1,0 +1,43 @@
+package main
+
+import "github.com/sluice-proxy/sluice/lease"
+
+// leaseKeys say how the sidecars of a cluster share its limits.
+var leaseKeys = []key{
+	{name: "distributed.conn_lease_enabled", def: false, field: func(c *Config) any { return &c.Lease.Slots },
+		help: "Share the cluster's connection count among all sidecars."},
+	{name: "distributed.conn_lease_table", def: "", field: func(c *Config) any { return &c.Lease.Table },
+		help: "DynamoDB table of the connection leases (sluice lease init makes it)."},
+	{name: "distributed.conn_limit", def: lease.DefaultLimit, field: func(c *Config) any { return &c.Lease.Limit },
+		help: "Connections that the cluster takes."},
+	{name: "distributed.conn_margin", def: lease.DefaultMargin, field: func(c *Config) any { return &c.Lease.Margin },
+		help: "How many of distributed.conn_limit stay unused: for people, for hosts that vanished without closing theirs, and for a frozen sidecar's (at least reservoir.max_open)."},
+	{name: "distributed.conn_shards", def: lease.DefaultShards, field: func(c *Config) any { return &c.Lease.Shards },
+		help: "Items that a new table spreads the slots over: 4 for up to 50 sidecars, 16 up to 500, 64 above. Fixed by sluice lease init."},
+	{name: "distributed.heartbeat", def: lease.DefaultHeartbeat, field: func(c *Config) any { return &c.Lease.Heartbeat },
+		help: "How often a lease is renewed."},
+	{name: "distributed.reap_after", def: lease.DefaultReapAfter, field: func(c *Config) any { return &c.Lease.ReapAfter },
+		help: "How long a lease must not have been renewed before others take its slots: so long a dead sidecar's slots are blocked, and half of it an outage of DynamoDB goes unnoticed."},
+	{name: "distributed.guard", def: lease.DefaultGuard, field: func(c *Config) any { return &c.Lease.Guard },
+		help: "How long before that the last backend is closed."},
+	{name: "distributed.transaction_limit", def: lease.DefaultTransactionLimit, field: func(c *Config) any { return &c.Lease.TransactionLimit },
+		help: "Longest transaction (DSQL allows 5 minutes): with less than this left to the lease no backend is lent."},
+	{name: "distributed.idle_release", def: lease.DefaultIdleRelease, field: func(c *Config) any { return &c.Lease.IdleRelease },
+		help: "How long slots stay unused before they are given back."},
+	{name: "distributed.rate_limiter_enabled", def: false, field: func(c *Config) any { return &c.Lease.Rate },
+		help: "Share the cluster's connection rate among all sidecars."},
+	{name: "distributed.rate_limiter_table", def: "", field: func(c *Config) any { return &c.Lease.RateTable },
+		help: "DynamoDB table of the shared rate. Empty: distributed.conn_lease_table."},
+	{name: "distributed.rate_limiter_limit", def: lease.DefaultRate, field: func(c *Config) any { return &c.Lease.RateLimit },
+		help: "New connections per second that the cluster takes."},
+	{name: "distributed.rate_limiter_reserve", def: lease.DefaultReserve, field: func(c *Config) any { return &c.Lease.Reserve },
+		help: "How many of those are for sidecars that cannot reach the table."},
+	{name: "distributed.rate_limiter_burst", def: lease.DefaultBurst, field: func(c *Config) any { return &c.Lease.Burst },
+		help: "New connections that may be saved up (the cluster takes 1,000 at once)."},
+	{name: "distributed.rate_limiter_max_wait", def: lease.DefaultMaxWait, field: func(c *Config) any { return &c.Lease.MaxWait },
+		help: "How far ahead a dial is booked, at most a few seconds short of 10m. While the queue is longer, it waits unbooked."},
+	{name: "distributed.max_instances", def: lease.DefaultMaxInstances, field: func(c *Config) any { return &c.Lease.MaxInstances },
+		help: "Sidecars that there may be: each that cannot reach the table dials by this part of distributed.rate_limiter_reserve."},
+	{name: "distributed.call_timeout", def: lease.DefaultCallTimeout, field: func(c *Config) any { return &c.Lease.CallTimeout },
+		help: "How long one call of DynamoDB may take, at most 5s."},
+}
