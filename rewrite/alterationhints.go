@@ -1,0 +1,108 @@
+package rewrite
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The statements to write in the place of an ALTER TABLE that nobody carries out, and what of the
+// catalog they depend on.
+
+// NotNullHint is how to have the column hold no NULL.
+func (a *Alteration) NotNullHint() string { return a.checked(a.column, a.Column) }
+
+// checked are the statements by which a column holds no NULL.
+func (a *Alteration) checked(column, name string) string {
+	name = identifier(name + "_not_null")
+	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s CHECK (%s IS NOT NULL) NOT VALID; ALTER TABLE ASYNC %s VALIDATE CONSTRAINT %s",
+		a.table, name, column, a.table, name)
+}
+
+// eachAlone begins a list of statements.
+const eachAlone = "each in a transaction of its own: "
+
+// addHint are the statements to write in the place of one that adds the column.
+func (a *Alteration) addHint() string {
+	hint := fmt.Sprintf("Write, "+eachAlone+"ALTER TABLE %s ADD COLUMN %s %s; ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s; "+
+		"UPDATE %s SET %s = DEFAULT WHERE %s IS NULL, at most 3,000 rows at a time.",
+		a.table, a.column, a.Type, a.table, a.column, a.Default, a.table, a.column, a.column)
+	if a.Held != nil {
+		hint += " Then " + strings.ReplaceAll(strings.Join(a.Held.steps(), "; "), identifier(a.Adding()), a.column) + "."
+	}
+	if a.NotNull && (a.Held == nil || !a.Held.hasNotNull()) {
+		hint += " In the place of NOT NULL, behind these: " + a.NotNullHint() + "."
+	}
+	return hint + " Or set " + AddColumnDefaultKey + " to " + backfillPolicy + ": Sluice then does so."
+}
+
+// ColumnFacts are what the catalog says of the column of an Alteration.
+type ColumnFacts struct {
+	Type     string // as format_type() shows it
+	IsOfType bool   // it is of the type that the statement names, its modifier aside
+	InKey    bool   // of the table's primary key
+	NotNull  bool
+	Default  string   // as SQL; "" for none
+	Indexes  []string // that read it
+}
+
+// Same reports whether a change of type changes nothing.
+func (a *Alteration) Same(facts ColumnFacts) bool {
+	tree, err := parseTree("SELECT NULL::" + facts.Type)
+	if err != nil || !facts.IsOfType {
+		return false
+	}
+	shown := tree.child("stmts").child("stmt").child("target_list").child("val").child("type_name")
+	return listsEqual(a.kind, shown, "typmods") && listsEqual(a.kind, shown, "array_bounds")
+}
+
+// listsEqual reports whether two nodes have the same in a field that is a list.
+func listsEqual(a, b message, field string) bool {
+	var of [2][]message
+	for i, m := range [2]message{a, b} {
+		for item := range m.list(field) {
+			of[i] = append(of[i], item)
+		}
+	}
+	if len(of[0]) != len(of[1]) {
+		return false
+	}
+	for i := range of[0] {
+		if !(intents{}).equal(of[0][i], of[1][i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Rebuild are the statements to write in the place of a change of the column's type.
+func (a *Alteration) Rebuild(facts ColumnFacts) string {
+	if facts.InKey {
+		return fmt.Sprintf("The column is in the primary key, and cannot be dropped. Make the table anew while nothing writes to it, "+eachAlone+
+			"CREATE TABLE %s with %s %s and all else as it is; INSERT INTO it SELECT ... FROM %s, at most 3,000 rows at a time; DROP TABLE %s; ALTER TABLE ... RENAME TO it; its indexes.",
+			identifier(a.unquotedTable()+"_new"), a.column, a.Type, a.table, a.table)
+	}
+	made := identifier(a.Column + "_new")
+	steps := []string{
+		fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", a.table, made, a.Type),
+		fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s IS NULL AND %s IS NOT NULL, at most 3,000 rows at a time", a.table, made, a.column, made, a.column),
+		fmt.Sprintf("ALTER TABLE %s DROP COLUMN %s", a.table, a.column),
+		fmt.Sprintf("ALTER TABLE %s RENAME COLUMN %s TO %s", a.table, made, a.column),
+	}
+	if facts.Default != "" {
+		steps = append(steps, fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s", a.table, a.column, facts.Default))
+	}
+	if facts.NotNull {
+		steps = append(steps, a.checked(a.column, a.Column))
+	}
+	hint := "Make the column anew while nothing writes to it, " + eachAlone + strings.Join(steps, "; ") + "."
+	if len(facts.Indexes) > 0 {
+		hint += " Create anew what goes with the old column: " + strings.Join(facts.Indexes, ", ") + "."
+	}
+	return hint
+}
+
+// unquotedTable is the table's name.
+func (a *Alteration) unquotedTable() string {
+	name := a.Table[strings.LastIndex(a.Table, `"."`)+1:]
+	return strings.ReplaceAll(strings.Trim(name, `".`), `""`, `"`)
+}
