@@ -33,6 +33,7 @@ func (l *labels) add(sql string) {
 // labelOf is a statement up to its first string constant, which may be a secret: clients log what
 // they are told. The text is the client's in its own encoding, and is cut between two words.
 func labelOf(sql string) string {
+	sql = strings.TrimRight(sql, "; \t\r\n")
 	if i := strings.IndexAny(sql, "'$"); i >= 0 {
 		sql = sql[:i] + "..."
 	}

@@ -18,6 +18,7 @@ func TestLabels(t *testing.T) {
 		"CREATE TABLE b (" + strings.Repeat("n int, ", 40): "CREATE TABLE b (n int, n int, n int, n int, n int, n int, n int, n int, n int, n...",
 		strings.Repeat("x", 1000):                          "...",
 		"CREATE TABLE \xe4 (n int)":                        "CREATE TABLE \xe4 (n int)", // LATIN1
+		"DROP TABLE a;\n":                                  "DROP TABLE a",
 		"":                                                 "",
 	} {
 		if got := labelOf(sql); got != want || len(got) > mostLabel+len("...") {
