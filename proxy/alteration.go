@@ -16,8 +16,9 @@ import (
 )
 
 // ALTER TABLE that the server may refuse and that is carried out otherwise then
-// (rewrite.Alteration, and rewrite.Constraints by package constraint): it stands alone, outside of a block. perform (local.go) calls
-// alterTable; of a portal it does so at the Sync, since nothing else may be in the group.
+// (rewrite.Alteration, and rewrite.Constraints by package constraint): it stands alone, outside of
+// a block. perform (local.go) calls alterTable; of a portal it does so at the Sync, since nothing
+// else may be in the group.
 //
 // The statement itself goes first. A server that takes it has done all that there is to do;
 // one that refuses it (0A000) has done nothing, and only then the catalog is asked. So what a
@@ -295,9 +296,10 @@ func (a *alteration) fill() error {
 
 // updateBatches sends UPDATEs of a table, each a transaction of its own, until one finds fewer rows
 // than it may take, and returns how many there were: update makes one, for so many rows in the
-// order of the table's key. A batch that the server refuses for its rows or bytes is halved, and one
-// that meets the writes of others again and again is made small for a while. A table without a key is one batch, since nothing tells its rows apart. Between two batches a
-// cancel, a timeout and the client's end are heeded.
+// order of the table's key. A batch that the server refuses for its rows or bytes is halved, and
+// one that meets the writes of others again and again is made small for a while. A table without a
+// key is one batch, since nothing tells its rows apart. Between two batches a cancel, a timeout and
+// the client's end are heeded.
 func (s *session) updateBatches(table string, update func(key []string, rows int) string) (done int, err error) {
 	key, err := s.keyOf(table)
 	if err != nil {

@@ -120,8 +120,8 @@ func (s *session) partsOf(how rewrite.InTransactions) *parts {
 	return p
 }
 
-// outchosen is asked for each Bind, and allocates nothing. It reports whether a statement was planned under other choices, on which its plan may
-// depend.
+// outchosen reports whether a statement was planned under other choices, on which its plan may
+// depend. It is asked for each Bind, and allocates nothing.
 func (s *session) outchosen(t *template) bool { return t.by != t.plan.Choosable(s.planner()) }
 
 // choosesInString refuses a string with a choice beside other statements, before any of it is run;

@@ -143,8 +143,9 @@ func (s *session) bindFetch(p *portal, rest []byte) error {
 }
 
 // describeLocal answers what a statement or portal that Sluice answers returns, in these formats.
-// The rows of a cursor that is stored are described here, those of another described by the server; where there is none, FETCH returns nothing, as PostgreSQL
-// says: that the name is nobody's is an error of its Execute.
+// The rows of a cursor that is stored are described here, those of another described by the server;
+// where there is none, FETCH returns nothing, as PostgreSQL says: that the name is nobody's is an
+// error of its Execute.
 func (s *session) describeLocal(plan *rewrite.Plan, formats []byte) error {
 	c := plan.Single().Cursor
 	if c != nil && c.Verb == rewrite.FetchCursor && s.stored[c.Name] != nil {

@@ -227,7 +227,8 @@ func (srv *Server) remembered(scratch *[]byte, sql, oids []byte, parsing setting
 }
 
 // template finds or makes a template. plan is that of the text by those names and the planner of
-// that number; nil where it is the same by any. scratch is for the key. A template that is not cached is the caller's alone.
+// that number; nil where it is the same by any. scratch is for the key. A template that is not
+// cached is the caller's alone.
 func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, names, by uint64, plan *rewrite.Plan) *template {
 	key := templateKey((*scratch)[:0], sql, oids, parsing, names, by)
 	*scratch = key[:0]

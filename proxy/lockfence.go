@@ -12,10 +12,10 @@ import (
 // What a session that holds advisory locks may send, and what goes with it.
 //
 // In front of every statement that writes go two queries (advisory.Fence), in the same transaction:
-// one reads the rows of the locks FOR KEY SHARE, and one fails where they are gone. They go as frames of the extended protocol without a
-// Sync, which the log of the transaction has too. Whoever takes a lock over deletes its row: so
-// either the transaction or the takeover fails at COMMIT. A transaction that is run again begins
-// with the fence again, which fails if the lock is gone.
+// one reads the rows of the locks FOR KEY SHARE, and one fails where they are gone. They go as
+// frames of the extended protocol without a Sync, which the log of the transaction has too. Whoever
+// takes a lock over deletes its row: so either the transaction or the takeover fails at COMMIT. A
+// transaction that is run again begins with the fence again, which fails if the lock is gone.
 //
 // Nothing conflicts with DDL. In front of it, of each of Sluice's own statements, and of the end
 // of a transaction that has DDL, others are promised a longer lease (sessionLocks.promise).
@@ -160,8 +160,8 @@ func (s *session) fenced(plan *rewrite.Plan) error {
 var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 
 // sendFence sends one query of the fence, by a portal with a name: the unnamed one may be the
-// client's. It is closed at once, since the next fence of the transaction needs the name. Its answers are for nobody; the error of the one that
-// checks is told as errLockLost.
+// client's. It is closed at once, since the next fence of the transaction needs the name. Its
+// answers are for nobody; the error of the one that checks is told as errLockLost.
 func (s *session) sendFence(tmpl *template, checks bool) {
 	st := s.prepare(tmpl, false)
 	params := []byte{0, 0, 0, 0, 0, 0}

@@ -76,8 +76,8 @@ func (l *sessionLocks) keepLock(h advisory.Holder) {
 	}
 }
 
-// dropLocks takes rows away, without a word to the server: those that gone says, which are returned. With the last one the
-// goroutine ends.
+// dropLocks forgets the rows of those locks that gone names, and returns them; the server is told
+// nothing. With the last one the goroutine ends.
 func (l *sessionLocks) dropLocks(gone func(name string) bool) (dropped []advisory.Holder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

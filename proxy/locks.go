@@ -63,7 +63,8 @@ func (s *session) runAdvisory(a *rewrite.Advisory, key []int64) (ok bool, notice
 	return ok, notices, err
 }
 
-// lockAdvisory takes a lock by its name in the table, or finds that others hold it, which is waited out where waits says so.
+// lockAdvisory takes a lock by its name in the table. One that others hold is waited for where waits
+// says so; else ok is false.
 // One that the session holds already is counted once more, also inside a transaction. One that was
 // given up inside a transaction with DDL, and is therefore still there, is kept.
 func (s *session) lockAdvisory(name string, waits bool) (ok bool, err error) {
@@ -328,9 +329,10 @@ func (s *session) locksSettled() {
 	}
 }
 
-// leaveLocks gives all locks up at the session's end: behind its backend, on which the transaction that
-// was open has ended or was told to, so that nobody who gets the lock meets what it holds. Behind DDL whose end nobody has heard of
-// their leases run out. A session that is cut has little time.
+// leaveLocks gives all locks up at the session's end: behind its backend, on which the transaction
+// that was open has ended or was told to, so that nobody who gets the lock meets what it holds.
+// Behind DDL whose end nobody has heard of their leases run out. A session that is cut has little
+// time.
 func (s *session) leaveLocks() {
 	if s.advisory == nil {
 		return

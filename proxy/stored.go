@@ -146,8 +146,9 @@ func (s *session) tellStored(frames ...[]byte) error {
 // Statements about cursors that are stored by the extended protocol go the way of those about
 // others (cursorextended.go), which asks here for formats and descriptions.
 
-// mayBindFetch is what the server says of other cursors (inFormats): the error of a Bind that asks for the rows of a stored cursor in so many formats;
-// nil for any other, and where there is no such cursor.
+// mayBindFetch is what the server says of other cursors (inFormats): the error of a Bind that asks
+// for the rows of a stored cursor in so many formats; nil for any other, and where there is no such
+// cursor.
 func (s *session) mayBindFetch(name string, formats int) error {
 	x := s.stored[name]
 	if x == nil || formats <= 1 {

@@ -11,8 +11,8 @@ import (
 // other's lock.
 const cacheShards = 16
 
-// cache remembers plans by text, and by the number of the Names that they depend on, within a number of entries and of bytes. It is
-// safe for concurrent use; finding allocates nothing.
+// cache remembers plans by text, and by the number of the Names that they depend on, within a
+// number of entries and of bytes. It is safe for concurrent use; finding allocates nothing.
 type cache struct {
 	seed   maphash.Seed
 	shards []shard

@@ -1,7 +1,7 @@
-// Package advisory has the rules by which advisory locks are kept as rows of a table: what one
-// who waits for a lock may conclude of its row (Observer), for how long one who holds it may
-// rely on that (Holder), and the statements about the table (sql.go). It reads the parameters of calls (call.go). It is pure: no input, no
-// output, no clock of its own.
+// Package advisory has the rules by which advisory locks are kept as rows of a table: what one who
+// waits for a lock may conclude of its row (Observer), for how long one who holds it may rely on
+// that (Holder), and the statements about the table (sql.go). It reads the parameters of calls
+// (call.go). It is pure: no input, no output, no clock of its own.
 //
 // # The row
 //

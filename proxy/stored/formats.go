@@ -9,9 +9,10 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// Rows are kept as they came: as text mostly, since a DECLARE does not say in which format they will
-// be wanted, or as an earlier FETCH wanted them, while the cursor was a portal. A FETCH that wants the binary format gets it of types whose text says all
-// that their binary form does, whatever the session's settings are; of others it is refused.
+// Rows are kept as they came: as text mostly, since a DECLARE does not say in which format they
+// will be wanted, or as an earlier FETCH wanted them, while the cursor was a portal. A FETCH that
+// wants the binary format gets it of types whose text says all that their binary form does,
+// whatever the session's settings are; of others it is refused.
 
 // binaryOf is a value in the binary format, from its text.
 type binaryOf func(text []byte) ([]byte, bool)
