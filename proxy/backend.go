@@ -258,3 +258,18 @@ func (e *lostError) Error() string { return "backend lost: " + e.err.Error() }
 
 // Unwrap returns what broke the connection.
 func (e *lostError) Unwrap() error { return e.err }
+
+// errClosed is why a connection was not asked a question.
+var errClosed = errors.New("the backend was closed")
+
+// forQuestion is a backend that Sluice puts a question of its own to, of a connection that nobody else has;
+// nil for one that was closed, which is discarded.
+func (srv *Server) forQuestion(conn *reservoir.Conn) *backend {
+	b := attached(conn)
+	if !b.usable() {
+		conn.Discard(reservoir.PeekFailed)
+		return nil
+	}
+	b.path = path{limit: srv.cfg.BackendPathLimit}
+	return b
+}

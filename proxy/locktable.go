@@ -93,13 +93,11 @@ func (srv *Server) askLocks(ctx context.Context, sql string, row func(columns []
 		if conn, err = srv.backends.AcquireAhead(ctx); err != nil {
 			break
 		}
-		b := attached(conn)
-		if !b.usable() {
-			err = errors.New("the backend was closed")
-			conn.Discard(reservoir.PeekFailed)
+		b := srv.forQuestion(conn)
+		if b == nil {
+			err = errClosed
 			continue
 		}
-		b.path = path{limit: srv.cfg.BackendPathLimit}
 		patience := lockAnswer
 		if end, ok := ctx.Deadline(); ok { // what takes longer is of no use; but a connection is worth a second
 			patience = min(patience, max(time.Second, time.Until(end)))

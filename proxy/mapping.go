@@ -298,13 +298,11 @@ func (srv *Server) askSchema() (read reading, err error) {
 		if conn, err = srv.backends.AcquireAhead(ctx); err != nil {
 			return reading{}, err
 		}
-		b := attached(conn)
-		if !b.usable() {
-			err = errors.New("the backend was closed")
-			conn.Discard(reservoir.PeekFailed)
+		b := srv.forQuestion(conn)
+		if b == nil {
+			err = errClosed
 			continue
 		}
-		b.path = path{limit: srv.cfg.BackendPathLimit}
 		read, err = srv.schemaBy(func(query string, row func([]byte)) ([]byte, error) { return srv.askPlain(ctx, b, query, row) })
 		var refused *refusedError
 		if err != nil && !errors.As(err, &refused) {

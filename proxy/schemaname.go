@@ -72,13 +72,11 @@ func (srv *Server) schemaThere(schema string) (there bool, err error) {
 		if conn, err = srv.backends.Acquire(ctx); err != nil {
 			break
 		}
-		b := attached(conn)
-		if !b.usable() {
-			err = errors.New("the backend was closed")
-			conn.Discard(reservoir.PeekFailed)
+		b := srv.forQuestion(conn)
+		if b == nil {
+			err = errClosed
 			continue
 		}
-		b.path = path{limit: srv.cfg.BackendPathLimit}
 		there = false
 		var refusal []byte
 		refusal, err = srv.askPlain(ctx, b, "SELECT 1"+fromSchema(schema), func([]byte) { there = true })

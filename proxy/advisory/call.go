@@ -60,7 +60,7 @@ type Value struct {
 
 // Values reads the values and the formats of the results of a Bind.
 func Values(rest []byte) (values []Value, formats []uint16, ok bool) {
-	codes, rest, ok := shorts(rest)
+	codes, rest, ok := wire.TakeCodes(rest)
 	if !ok || len(rest) < 2 {
 		return nil, nil, false
 	}
@@ -88,23 +88,8 @@ func Values(rest []byte) (values []Value, formats []uint16, ok bool) {
 		}
 		values = append(values, v)
 	}
-	formats, rest, ok = shorts(rest)
+	formats, rest, ok = wire.TakeCodes(rest)
 	return values, formats, ok && len(rest) == 0
-}
-
-// shorts reads a count and as many numbers of two bytes.
-func shorts(b []byte) (list []uint16, rest []byte, ok bool) {
-	if len(b) < 2 {
-		return nil, nil, false
-	}
-	n := int(binary.BigEndian.Uint16(b))
-	if b = b[2:]; len(b) < 2*n {
-		return nil, nil, false
-	}
-	for i := range n {
-		list = append(list, binary.BigEndian.Uint16(b[2*i:]))
-	}
-	return list, b[2*n:], true
 }
 
 // number is a value of a type by its OID; nil for NULL. The errors are PostgreSQL's.

@@ -20,7 +20,7 @@ type Params struct {
 // ParseParams reads what follows the names in a Bind. It keeps nothing of rest. ok is false where
 // that is not well-formed.
 func ParseParams(rest []byte) (p Params, ok bool) {
-	codes, rest, ok := takeCodes(rest)
+	codes, rest, ok := TakeCodes(rest)
 	if !ok || len(rest) < 2 {
 		return p, false
 	}
@@ -51,12 +51,12 @@ func ParseParams(rest []byte) (p Params, ok bool) {
 	}
 	p.values = bytes.Clone(all[:len(all)-len(rest)])
 	p.results = bytes.Clone(rest)
-	p.of, rest, ok = takeCodes(rest)
+	p.of, rest, ok = TakeCodes(rest)
 	return p, ok && len(rest) == 0
 }
 
-// takeCodes reads a list of format codes.
-func takeCodes(b []byte) (codes []uint16, rest []byte, ok bool) {
+// TakeCodes reads a list of format codes, as a Bind has two, and returns what follows it.
+func TakeCodes(b []byte) (codes []uint16, rest []byte, ok bool) {
 	if len(b) < 2 {
 		return nil, nil, false
 	}
