@@ -104,6 +104,7 @@ func (s *session) promiseDDL() error {
 	tick := s.tick.Load()
 	ctx, over := s.wait(lockMoment(), lookInLineEvery)
 	ok, err := s.advisory.promise(ctx)
+	ended := s.waited(ctx)
 	over()
 	if tick&1 == 0 {
 		s.tick.Store((tick | 1) + 1)
@@ -114,7 +115,7 @@ func (s *session) promiseDDL() error {
 	case s.advisory.lost.Load():
 		return errLockLost
 	}
-	if ended := s.waited(ctx); ended != nil && ended != errWaitedEnough {
+	if ended != nil && ended != errWaitedEnough {
 		return ended
 	}
 	told := &wire.Error{Code: "53300", Message: "the lease of an advisory lock could not be made longer, and the statement was not sent",

@@ -113,6 +113,10 @@ func (s *session) awaitLock(name string, waits bool) (h advisory.Holder, ok bool
 	ctx, over := s.wait(limit, lookInLineEvery)
 	w := lockWait{srv: s.srv, name: name, owner: newOwner(), waits: waits}
 	h, ok, err = w.run(ctx)
+	var ended error
+	if !ok {
+		ended = s.waited(ctx)
+	}
 	over()
 	if tick&1 == 0 { // the turn may be answered without a backend
 		s.tick.Store((tick | 1) + 1)
@@ -121,7 +125,7 @@ func (s *session) awaitLock(name string, waits bool) (h advisory.Holder, ok bool
 		return h, true, nil
 	}
 	w.giveUp()
-	if ended := s.waited(ctx); ended != nil && err != nil {
+	if ended != nil && err != nil {
 		if ended == errWaitedEnough {
 			return h, false, errLockTimeout
 		}

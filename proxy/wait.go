@@ -64,7 +64,8 @@ func (s *session) wait(limit time.Time, every time.Duration) (ctx context.Contex
 }
 
 // waited is what a wait is over for: nil when its context has not ended. A cancel or
-// timeout that it returns is forgotten by that, since the caller is about to tell it.
+// timeout that it returns is forgotten by that, since the caller is about to tell it. The
+// caller asks before over, which ends the context for nothing.
 func (s *session) waited(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil

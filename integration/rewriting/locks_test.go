@@ -562,6 +562,12 @@ func TestLockAnswersLost(t *testing.T) {
 		b.want(fmt.Sprintf("SELECT pg_advisory_lock(%d)", key), "")
 		b.want("SELECT pg_advisory_unlock_all()", "")
 	}
+	// No look is answered: the client is told so, and its session goes on.
+	r.sim.Admin(t, http.MethodPost, "/faults", `[{"at": "statement", "contains": "SELECT lock, epoch", "action": "cut", "count": -1}]`)
+	if got := a.ask("SELECT pg_advisory_lock(98)"); !strings.HasPrefix(got, "53300") {
+		t.Errorf("a lock whose row cannot be read: %s", got)
+	}
+	r.sim.Admin(t, http.MethodDelete, "/faults", "")
 	// Renewals: cut behind and in front of what they do, for two leases.
 	a.want("SELECT pg_advisory_lock(99)", "")
 	end := time.Now().Add(2 * lockLease)
@@ -571,6 +577,13 @@ func TestLockAnswersLost(t *testing.T) {
 	}
 	b.want("SELECT pg_try_advisory_lock(99)", "f")
 	a.want("INSERT INTO kept VALUES (99)", "INSERT 0 1")
+	// The promise for DDL has no answer: the statement is not sent, and the session goes on.
+	r.sim.Admin(t, http.MethodDelete, "/faults", "")
+	r.sim.Admin(t, http.MethodPost, "/faults", `[{"at": "statement", "contains": "SET seq = seq + 1", "action": "cut", "count": -1}]`)
+	if got := a.ask("CREATE TABLE made (a int)"); !strings.HasPrefix(got, "53300") {
+		t.Errorf("CREATE TABLE without a promise: %s", got)
+	}
+	r.sim.Admin(t, http.MethodDelete, "/faults", "")
 	a.want("CREATE TABLE made (a int)", "CREATE TABLE")
 	a.want("SELECT pg_advisory_unlock(99)", "t")
 }
