@@ -1,6 +1,8 @@
 package bytea
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -18,15 +20,17 @@ import (
 type named struct{ name, text string }
 
 // temporalModule is the folder of Temporal's source: the module that integration/temporal
-// runs. Its texts are constants that nobody can import.
+// runs, which is downloaded where no build has done so. Its texts are constants that nobody
+// can import.
 func temporalModule(moduleOf string) (string, error) {
-	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "go.temporal.io/server")
-	list.Dir = moduleOf
-	out, err := list.Output()
-	if err != nil {
-		return "", fmt.Errorf("%v: %w", list.Args, err)
+	download := exec.Command("go", "mod", "download", "-json", "go.temporal.io/server")
+	download.Dir = moduleOf
+	out, err := download.Output()
+	var module struct{ Dir, Error string }
+	if err = errors.Join(err, json.Unmarshal(out, &module)); err != nil || module.Dir == "" {
+		return "", fmt.Errorf("%v: %s: %w", download.Args, module.Error, err)
 	}
-	return strings.TrimSpace(string(out)), nil
+	return module.Dir, nil
 }
 
 // temporalSchema are the statements of the schema that a new installation runs.
