@@ -28,6 +28,7 @@ const (
 	RefusedPlaintext   = "plaintext"    // bytes sent before TLS was agreed on
 	RefusedTLS         = "tls"          // TLS required but not used, or its handshake failed
 	RefusedAuth        = "auth"         // wrong password, unknown user, no certificate
+	RefusedGuesses     = "guesses"      // its address has tried too many wrong passwords
 	RefusedDatabase    = "database"     // a database that is not there, or not in listen.databases
 	RefusedParameter   = "parameter"    // a startup parameter DSQL does not know
 	RefusedReplication = "replication"  // replication=...
@@ -82,6 +83,7 @@ const (
 	CancelDiscarded   = "discarded"   // Sluice gave up the backend to end it
 	CancelIneffective = "ineffective" // a commit was waited for
 	CancelUnknownKey  = "unknown_key"
+	CancelGuesses     = "guesses" // its address has tried too many unknown keys
 )
 
 // When a backend was lost: label when of dsql_backends_lost_total.
@@ -126,14 +128,14 @@ var (
 	endCauses = []string{EndTerminated, EndDisconnected, EndProtocol, EndDrained, EndClosed, EndIdle,
 		EndIdleTransaction, EndBackendLost, EndServer, EndFault}
 	refusedReasons = []string{RefusedClients, RefusedTimeout, RefusedProtocol, RefusedPlaintext, RefusedTLS,
-		RefusedAuth, RefusedDatabase, RefusedParameter, RefusedReplication, RefusedBackend, RefusedDraining, RefusedGone, RefusedMemory}
+		RefusedAuth, RefusedGuesses, RefusedDatabase, RefusedParameter, RefusedReplication, RefusedBackend, RefusedDraining, RefusedGone, RefusedMemory}
 	pinReasons = []string{PinSession, PinPrepare, PinListen, PinHoldCursor, PinTemporary, PinAdvisoryLock,
 		PinSetConfig, PinSequence, PinSeed, PinLoad, PinProcedural, PinUnparsed, PinRole}
 	localKinds = []string{LocalEmpty, LocalBegin, LocalEnd, LocalParse, LocalDescribe, LocalSetting, LocalShow,
 		LocalStatement, LocalSavepoint}
 	loadCauses      = []string{LoadStart, LoadChange, LoadMissing, LoadError, LoadBackend}
 	lockOutcomes    = []string{LockTaken, LockRefused, LockTakenOver, LockReleased, LockLost}
-	cancelOutcomes  = []string{CancelDropped, CancelForwarded, CancelDiscarded, CancelIneffective, CancelUnknownKey}
+	cancelOutcomes  = []string{CancelDropped, CancelForwarded, CancelDiscarded, CancelIneffective, CancelUnknownKey, CancelGuesses}
 	lostWhens       = []string{LostIdle, LostTransaction, LostUnknownOutcome, LostReplaying}
 	preparedResults = []string{PreparedHit, PreparedPrepared, PreparedMiss, PreparedInvalidated, PreparedEvicted}
 	features        = []string{FeaturePlanChanged, FeatureLongStatement, FeatureManyStatements, FeatureSetting,

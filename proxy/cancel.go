@@ -38,6 +38,13 @@ type cancelState struct {
 	touched    bool                    // a cancel reached the backend since it was lent
 }
 
+// The share of unknown cancel keys for each source. Clients send some without meaning ill, since a
+// session may have ended; at ten a second a key of 4 bytes is found in years.
+const (
+	keyBurst = 100
+	keyEvery = 100 * time.Millisecond
+)
+
 // cancelKeys finds sessions by the key they were given. Process numbers are made up: they
 // are no backend's, since a session has many backends or none.
 type cancelKeys struct {

@@ -48,7 +48,7 @@ func (srv *Server) admitClient(in *arrival, raw rawconn.Conn) (*session, *startu
 			srv.log.Info("startup refused", "client", raw.RemoteAddr().String(), "error", err)
 		}
 	case h.Cancel != nil:
-		srv.cancel(h.Cancel)
+		srv.cancel(h.Cancel, raw.RemoteAddr())
 	default:
 		s, err := srv.openSession(h)
 		if err == nil {
@@ -310,9 +310,17 @@ func (srv *Server) asReported(name, value string) string {
 // cancel serves a CancelRequest, on the goroutine of its connection. The one who asks is
 // told nothing, as by PostgreSQL, whatever comes of it: key and effect show in metrics
 // only. The bound keeps a server that does not take cancels from holding the connection.
-func (srv *Server) cancel(r *startup.CancelRequest) {
-	s := srv.keys.find(r.PID, r.Secret)
-	if s == nil {
+func (srv *Server) cancel(r *startup.CancelRequest, from net.Addr) {
+	var s *session
+	known, heard := srv.keyGuesses.Try(from, time.Now(), func() bool {
+		s = srv.keys.find(r.PID, r.Secret)
+		return s != nil
+	})
+	switch {
+	case !heard:
+		srv.metrics.Cancel(metrics.CancelGuesses)
+		return
+	case !known:
 		srv.metrics.Cancel(metrics.CancelUnknownKey)
 		return
 	}
@@ -370,6 +378,8 @@ func refusedReason(err error) string {
 		switch {
 		case clientErr == startup.ErrTimeout:
 			return metrics.RefusedTimeout
+		case clientErr == startup.ErrTooManyFailures:
+			return metrics.RefusedGuesses
 		case clientErr == startup.ErrPlainAfterTLS:
 			return metrics.RefusedPlaintext
 		case clientErr == startup.ErrTLSRequired || clientErr == startup.ErrNoALPN:

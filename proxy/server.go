@@ -79,6 +79,7 @@ type Server struct {
 	// ids and txParsings count: sessions ever made, and transactions that have changed how
 	// texts are parsed (parsingAfter).
 	keys       cancelKeys
+	keyGuesses *startup.Guesses
 	ids        atomic.Uint64
 	txParsings atomic.Uint64
 	usual      atomic.Uint32 // rewrite.Reading of the backend lent last, as it was dialled
@@ -114,7 +115,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	if err != nil {
 		return nil, err
 	}
-	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker,
+	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker, keyGuesses: startup.NewGuesses(keyBurst, keyEvery),
 		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.resetsAuto(), catalog: newCatalog(cfg.PreparedTexts, cfg.PreparedTotalBytes/rememberedShare),
 		sessions: map[*session]*swept{}, listeners: map[net.Listener]struct{}{}}
 	srv.arrivals.most = cfg.MaxClients + SpareConns

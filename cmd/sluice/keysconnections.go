@@ -35,6 +35,8 @@ var listenKeys = []key{
 		help:    "How clients prove who they are: trust asks nothing, cert wants a client certificate whose CN is the user."},
 	{name: "auth.users_file", def: "", field: func(c *Config) any { return &c.Proxy.Startup.UsersFile },
 		help: "Users and SCRAM verifiers in the form of PgBouncer's userlist.txt. Reloaded on change and on SIGHUP."},
+	{name: "auth.salt_secret_file", def: "", field: func(c *Config) any { return &c.Proxy.Startup.SaltSecretFile },
+		help: "32 bytes or more, made at random and the same for all sidecars, that SCRAM salts of unknown users are derived from, so that they stay the same. Empty: they change with each start, which tells such users from others."},
 	{name: "auth.allow_remote_trust", def: false, field: func(c *Config) any { return &c.Listen.AllowRemoteTrust },
 		help: "Allow auth.method trust on a listener that other machines can reach."},
 

@@ -45,7 +45,7 @@ func warnStrippable(c *Config, log *slog.Logger) {
 // warnReadable warns of files with secrets that others on this machine may read. A file that cannot be
 // looked at is told by whoever reads it.
 func warnReadable(c *Config, log *slog.Logger) {
-	for _, f := range []struct{ key, path string }{{"tls.key_file", c.TLS.Key}, {"auth.users_file", c.Proxy.Startup.UsersFile}} {
+	for _, f := range []struct{ key, path string }{{"tls.key_file", c.TLS.Key}, {"auth.users_file", c.Proxy.Startup.UsersFile}, {"auth.salt_secret_file", c.Proxy.Startup.SaltSecretFile}} {
 		info, err := os.Stat(f.path)
 		if f.path == "" || err != nil {
 			continue

@@ -72,9 +72,6 @@ func build(ctx context.Context, c *Config, log *slog.Logger) (*daemon, error) {
 		d.watched = append(d.watched, newWatched("TLS certificate", cert.reload, c.TLS.Cert, c.TLS.Key, c.TLS.ClientCA))
 	}
 	d.server, err = proxy.New(serverConfig, d.reservoir, planner, d.metrics.Proxy, log)
-	if err != nil && c.Proxy.Startup.UsersFile != "" { // the one thing that load did not judge
-		err = fmt.Errorf("auth.users_file: %w", err)
-	}
 	note(err)
 	if problems := c.problems(errors.Join(errs...)); len(problems) > 0 {
 		d.close()

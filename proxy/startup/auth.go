@@ -1,6 +1,7 @@
 package startup
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -115,11 +117,25 @@ func (g *handshake) authenticateSCRAM(user string) error {
 	if payload, err = g.response(); err != nil {
 		return err
 	}
-	verdict, err := conversation.Step(string(payload))
+	return g.judge(user, conversation, payload)
+}
+
+// judge answers the client's proof. It is not looked at where too many wrong ones came from its
+// address.
+func (g *handshake) judge(user string, conversation *scram.ServerConversation, proof []byte) error {
+	var verdict string
+	var err error
+	_, heard := g.passwords.Try(g.raw.RemoteAddr(), time.Now(), func() bool {
+		verdict, err = conversation.Step(string(proof))
+		return verdict != scram.ErrInvalidProof
+	})
 	switch {
+	case !heard:
+		return ErrTooManyFailures
 	case err == nil:
 		return g.hold(&pgproto3.AuthenticationSASLFinal{Data: []byte(verdict)})
 	case verdict == scram.ErrInvalidProof:
+		g.holdFailure()
 		return errPassword(user)
 	case verdict == scram.ErrChannelBindingsDontMatch:
 		return errChannelBinding
@@ -142,13 +158,34 @@ func (g *handshake) channelBinding() (binding scram.ChannelBinding, ok bool) {
 	return binding, err == nil
 }
 
-// authSecret makes what must look arbitrary but stay the same while the process
-// lives: the salts of users who do not exist, or whose password is not hashed.
+// authSecret makes what must look arbitrary but stay the same: the salts of users who do not
+// exist, or whose password is not hashed.
 type authSecret [sha256.Size]byte
 
-func newAuthSecret() (s authSecret) {
-	rand.Read(s[:])
-	return s
+// minSaltSecret is the shortest secret of auth.salt_secret_file, in bytes: salts are shown to anybody, who
+// could find a short one by trying. For the same reason it is not made of the users' passwords.
+const (
+	minSaltSecret = 32
+	maxSaltSecret = 4096
+)
+
+// readAuthSecret makes the secret of a file's, or one that lasts as long as the process for no file.
+func readAuthSecret(path string) (s authSecret, err error) {
+	if path == "" {
+		rand.Read(s[:])
+		return s, nil
+	}
+	text, err := readBounded(path, maxSaltSecret)
+	if err == nil {
+		text = bytes.TrimSpace(text)
+		if len(text) < minSaltSecret {
+			err = fmt.Errorf("%d bytes without white space: want %d at least, made at random (openssl rand -hex 32)", len(text), minSaltSecret)
+		}
+	}
+	if err != nil {
+		return s, fmt.Errorf("auth.salt_secret_file %s: %w", path, err)
+	}
+	return sha256.Sum256(text), nil
 }
 
 func (s authSecret) derive(purpose, user string) []byte {

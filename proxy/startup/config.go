@@ -27,6 +27,9 @@ type Config struct {
 	Method AuthMethod
 	// UsersFile in PgBouncer's userlist.txt form, with SCRAM verifiers.
 	UsersFile string
+	// SaltSecretFile has 32 bytes or more that the salts of unknown users are made of; "": they
+	// change with each start of the process.
+	SaltSecretFile string
 	// TLS is offered when non-nil. cmd/sluice reloads certificates behind its
 	// GetConfigForClient.
 	TLS *tls.Config

@@ -9,6 +9,7 @@
 //	tls.go        encryption, with the certificate that channel binding needs
 //	auth.go       SCRAM-SHA-256 and client certificates
 //	users.go      the users file
+//	guesses.go    wrong passwords and cancel keys, bounded by source
 package startup
 
 import (
@@ -67,6 +68,7 @@ type Handshaker struct {
 	usersFile string
 	users     atomic.Pointer[users] // never nil once made with method SCRAM
 	secret    authSecret
+	passwords *Guesses
 }
 
 // New returns a Handshaker for a valid Config. It reads the users file, where there is one.
@@ -77,12 +79,19 @@ func New(cfg Config) (*Handshaker, error) {
 		replication: cfg.Replication,
 		method:      cfg.Method,
 		usersFile:   cfg.UsersFile,
-		secret:      newAuthSecret(),
+		passwords:   NewGuesses(passwordBurst, passwordEvery),
+	}
+	var err error
+	if s.secret, err = readAuthSecret(cfg.SaltSecretFile); err != nil {
+		return nil, err
 	}
 	if cfg.TLS != nil {
 		s.tls = offered(cfg.TLS)
 	}
-	return s, s.ReloadUsers()
+	if err = s.ReloadUsers(); err != nil {
+		err = fmt.Errorf("auth.users_file: %w", err)
+	}
+	return s, err
 }
 
 // Client is a client that has said who it is, and was believed.

@@ -46,23 +46,29 @@ func (s *Handshaker) ReloadUsers() error {
 }
 
 func loadUsers(path string, secret authSecret) (*users, error) {
-	f, err := os.Open(path)
+	text, err := readBounded(path, maxUsersFile)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxUsersFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxUsersFile {
-		return nil, fmt.Errorf("longer than %d bytes", maxUsersFile)
 	}
 	lines, err := scanUsers(text)
 	if err != nil {
 		return nil, err
 	}
 	return newUsers(lines, secret)
+}
+
+// readBounded reads a file of most bytes at the most.
+func readBounded(path string, most int) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	if err == nil && len(text) > most {
+		err = fmt.Errorf("longer than %d bytes", most)
+	}
+	return text, err
 }
 
 // newUsers hashes the passwords that stand in plain text.

@@ -139,11 +139,12 @@ func TestFindUnknownUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret := newAuthSecret()
+	secret, _ := readAuthSecret("")
 	u, err := newUsers(lines, secret)
 	if err != nil {
 		t.Fatal(err)
 	}
+	another, _ := readAuthSecret("")
 	first, again, other := u.find("nobody", secret), u.find("nobody", secret), u.find("noone", secret)
 	if formatVerifier(first) != formatVerifier(again) {
 		t.Error("the same unknown user has two verifiers")
@@ -151,7 +152,7 @@ func TestFindUnknownUser(t *testing.T) {
 	if first.Salt == other.Salt || string(first.StoredKey) == string(other.StoredKey) {
 		t.Error("two unknown users share a salt or key")
 	}
-	if first.Salt == u.find("u", secret).Salt || u.find("nobody", newAuthSecret()).Salt == first.Salt {
+	if first.Salt == u.find("u", secret).Salt || u.find("nobody", another).Salt == first.Salt {
 		t.Error("a salt does not depend on what it should")
 	}
 	if first.Iters != lessUsual || len(first.Salt) != 16 || len(first.StoredKey) != 32 {
