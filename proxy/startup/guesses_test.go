@@ -207,7 +207,7 @@ func TestSaltSecret(t *testing.T) {
 	if salts(one) != salts(same) {
 		t.Error("two processes with one secret have different salts")
 	}
-	if salts(one) == salts(other) || salts("") == salts("") {
+	if first, second := salts(""), salts(""); salts(one) == salts(other) || first == second {
 		t.Error("different secrets have the same salts")
 	}
 	for text, want := range map[string]string{"": "want 32", strings.Repeat("x", 31) + "\n\n": "31 bytes", strings.Repeat("x", maxSaltSecret+1): "longer than"} {
