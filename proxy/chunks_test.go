@@ -196,7 +196,7 @@ func TestBatchesEnd(t *testing.T) {
 // Batches end behind the one that runs when their client is gone.
 func TestClientOfBatchesLeaves(t *testing.T) {
 	t.Parallel()
-	pg := limited(t, 3000, "IF calls = 2 THEN PERFORM pg_sleep(0.5); END IF;")
+	pg := limited(t, 3000, "IF calls = 2 THEN PERFORM pg_sleep(2); END IF;")
 	s := startSluice(t, pg, inBatches)
 	f := framesOf(t, s)
 	f.send(t, &pgproto3.Query{String: "DELETE FROM many WHERE k > 0"})
