@@ -65,7 +65,7 @@ func (s *session) wait(limit time.Time, every time.Duration) (ctx context.Contex
 
 // waited is what a wait is over for: nil when its context has not ended. A cancel or
 // timeout that it returns is forgotten by that, since the caller is about to tell it. The
-// caller asks before over, which ends the context for nothing.
+// caller asks before it calls over: that ends the context too, and would look like a shutdown here.
 func (s *session) waited(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil

@@ -47,7 +47,7 @@ var doors = map[string][]string{
 	"github.com/jackc/pgx/v5/pgproto3": {"proxy", "proxy/startup", "proxy/wire"},
 	"github.com/jackc/pgx/v5/pgconn":   {"reservoir"},
 	"github.com/xdg-go/scram":          {"proxy/startup"},
-	"golang.org/x/time/rate":           {"reservoir", "proxy/startup"}, // of dials; of guesses
+	"golang.org/x/time/rate":           {"reservoir", "proxy/startup"}, // bounds dials, and guesses
 	// A clock that goes on while the machine sleeps; what the kernel knows of a connection.
 	"golang.org/x/sys/unix": {"lease", "proxy/rawconn"},
 

@@ -587,3 +587,18 @@ func TestLockAnswersLost(t *testing.T) {
 	a.want("CREATE TABLE made (a int)", "CREATE TABLE")
 	a.want("SELECT pg_advisory_unlock(99)", "t")
 }
+
+// A table of locks that cannot be used is told with the server's error, for each way to take a lock,
+// and the session goes on.
+func TestLockTableUnusable(t *testing.T) {
+	t.Parallel()
+	r := startLocks(t, 1, nil)
+	r.pg.SQL(t, "postgres", "CREATE SCHEMA sluice; CREATE TABLE sluice.advisory_locks (somebody int)")
+	c := lockDial(t, r.sidecar[0].DSN("postgres"))
+	for _, sql := range []string{"SELECT pg_advisory_lock(1)", "SELECT pg_try_advisory_lock(1)"} {
+		if got := c.ask(sql); !strings.HasPrefix(got, "42703 the table of advisory locks cannot be used") {
+			t.Errorf("%s: %s", sql, got)
+		}
+		c.want("SELECT 1", "1")
+	}
+}

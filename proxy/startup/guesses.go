@@ -1,6 +1,8 @@
 package startup
 
 import (
+	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"sync"
@@ -12,11 +14,13 @@ import (
 )
 
 // Guesses bounds how many wrong passwords or cancel keys one source tries. A source that has used up
-// its share is not heard until the share grows again: right answers are refused too, since a guesser who
-// learns which answer is right has won. Nothing waits for that, so no bound of connections is touched.
+// its share is not heard until the share grows again. Right answers are refused too then, or a guesser
+// would find the right one among many that it sends at once. The refusal comes at once: no connection
+// is kept waiting.
 //
-// A source is an IPv4 address, or the /64 of an IPv6 one. Clients of this machine (loopback, Unix
-// sockets) share one address whoever they are, and have no bound. The methods may be called by anybody.
+// A source is an IPv4 address, or the /64 of an IPv6 one; all who come through one address translator
+// are one source. Clients of this machine (loopback, Unix sockets) cannot be told apart, and have no
+// bound. Any goroutine may call the methods.
 type Guesses struct {
 	share rate.Limit // wrong answers a second
 	burst int
@@ -58,7 +62,7 @@ func sourceOf(addr net.Addr) (source netip.Prefix, ok bool) {
 }
 
 // Try asks right whether an answer is right, and reports what it said. heard is false where the source
-// has none left: then right is not asked. right must not wait for anything: others do for it.
+// has used up its share: then right is not asked. right is called under a lock, and must not block.
 func (g *Guesses) Try(from net.Addr, now time.Time, right func() bool) (ok, heard bool) {
 	source, bounded := sourceOf(from)
 	if !bounded {
@@ -104,8 +108,8 @@ func (g *Guesses) sweep(now time.Time) {
 const (
 	passwordBurst = 20
 	passwordEvery = time.Second
-	// failureHold is how long a connection that has failed is held before it is told, as PostgreSQL's
-	// auth_delay does: of this machine's guessers that is the only bound.
+	// failureHold is how long a client whose password was wrong waits for its error, as with PostgreSQL's
+	// auth_delay. Nothing else slows a guesser on this machine.
 	failureHold = 500 * time.Millisecond
 )
 
@@ -113,7 +117,8 @@ const (
 var ErrTooManyFailures = &wire.Error{Fatal: true, Code: "53300", Message: "too many failed authentications from this address",
 	Hint: "Try again later: one more attempt is heard each second."}
 
-// holdFailure keeps the connection of a client that has failed for a while, or until the client leaves.
+// holdFailure waits for failureHold, or until the connection is broken or closed here. What the client
+// sends meanwhile is dropped. The end of its stream does not shorten the wait: a guesser may send it at once.
 func (g *handshake) holdFailure() {
 	end := time.Now().Add(failureHold)
 	if g.raw.SetReadDeadline(end) != nil {
@@ -121,7 +126,11 @@ func (g *handshake) holdFailure() {
 	}
 	var unheard [64]byte
 	for {
-		if _, err := g.raw.Read(unheard[:]); err != nil || !time.Now().Before(end) {
+		switch _, err := g.raw.Read(unheard[:]); {
+		case errors.Is(err, io.EOF):
+			time.Sleep(time.Until(end))
+			return
+		case err != nil || !time.Now().Before(end):
 			return
 		}
 	}

@@ -171,6 +171,20 @@ func TestPasswordGuesses(t *testing.T) {
 	if code := login(t, s, nil, "hashed", "wrong"); code != "28P01" || time.Since(began) < failureHold {
 		t.Errorf("a wrong password of this machine: %q after %v", code, time.Since(began))
 	}
+	t.Run("half-closed", func(t *testing.T) {
+		conn, done := startupClient(t, s, "tcp")
+		c := newSASLClient(t, conn, "hashed")
+		c.offered()
+		c.converse("SCRAM-SHA-256", scramClient(t, "wrong").NewConversation())
+		began := time.Now()
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		checkRefusal(t, conn, <-done, "28P01", `password authentication failed for user "hashed"`)
+		if took := time.Since(began); took < failureHold*9/10 {
+			t.Errorf("a client that has closed its half was told after %v", took)
+		}
+	})
 	for range 30 {
 		wg.Go(func() {
 			if code := login(t, s, nil, "hashed", "sesame"); code != "" {
