@@ -45,7 +45,7 @@ type keeper struct {
 	now atomic.Pointer[snapshot]
 	// erred: a server did not know a relation or column, since the snapshot.
 	erred atomic.Bool
-	// asked counts the readings that have a backend, and await its answers.
+	// asked counts the readings that a server is asked for, until those who wait have been told.
 	asked atomic.Int32
 
 	mu      sync.Mutex
@@ -152,7 +152,16 @@ func (k *keeper) fitted(r *schemaRead, cause string) {
 		k.lookedLocked(cause)
 	}
 	k.mu.Unlock()
+	k.told(r)
+}
+
+// told tells all who wait for a reading that it has ended. Only then a server is no longer asked for
+// it: a session that finds nobody asking finds the end of the reading.
+func (k *keeper) told(r *schemaRead) {
 	close(r.done)
+	if r.err == nil {
+		k.asked.Add(-1)
+	}
 }
 
 // left reports whether a reading has ended with the session that made it, or with its backend: then
@@ -206,7 +215,7 @@ func (srv *Server) finishRead(r *schemaRead, cause string, ask func() (reading, 
 	k.reading, k.failed = nil, r.err
 	k.lookedLocked(cause)
 	k.mu.Unlock()
-	close(r.done)
+	k.told(r)
 }
 
 // noSchema is why there is no snapshot; nil where there is one.

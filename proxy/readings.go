@@ -184,7 +184,12 @@ func (s *session) awaitSchema(r *schemaRead) error {
 		}
 		over()
 		if err == errWaitedEnough && (!time.Now().Before(end) || s.srv.keeper.asked.Load() == 0) {
-			err = errSchemaLate
+			select {
+			case <-r.done: // meanwhile
+				err = r.err
+			default:
+				err = errSchemaLate
+			}
 		}
 	}
 	if tick&1 == 0 { // the turn may be answered without a backend

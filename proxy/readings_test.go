@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"errors"
+	"log/slog"
+	"runtime"
 	"testing"
 
 	"github.com/sluice-proxy/sluice/metrics"
@@ -28,5 +30,42 @@ func TestReaderThatWasStopped(t *testing.T) {
 	k.fitted(second, metrics.LoadError)
 	if third, _ := k.fit(metrics.LoadError); second.left() || k.failure() != second.err || third != nil {
 		t.Errorf("left %v, failure %v, and another reading %v", second.left(), k.failure(), third != nil)
+	}
+}
+
+// Who finds that no server is asked any more finds the end of the reading, too: a session in a block
+// would be refused else, in the moment in which the answer that has come is made a snapshot.
+func TestNobodyAsksBehindTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, failure := range []error{nil, errors.New("the backend is lost")} {
+		srv := &Server{catalog: newCatalog(10, 1<<20), metrics: metrics.New(metrics.Options{Version: "test"}).Proxy, log: slog.New(slog.DiscardHandler)}
+		srv.keeper.watch = true
+		for range 2000 {
+			r := &schemaRead{done: make(chan struct{})}
+			asks, answer := make(chan struct{}), make(chan struct{})
+			go srv.finishRead(r, metrics.LoadStart, func() (reading, error) {
+				return srv.schemaBy(func(string, func([]byte)) ([]byte, error) {
+					close(asks)
+					<-answer
+					return nil, failure
+				})
+			})
+			<-asks
+			if srv.keeper.asked.Load() != 1 {
+				t.Fatal("nobody counts as asked")
+			}
+			close(answer)
+			for srv.keeper.asked.Load() != 0 {
+				runtime.Gosched()
+			}
+			if failure == nil {
+				select {
+				case <-r.done:
+				default:
+					t.Fatal("nobody is asked, and the reading has not ended")
+				}
+			}
+			<-r.done
+		}
 	}
 }

@@ -73,9 +73,14 @@ type asker func(query string, row func(payload []byte)) (refusal []byte, err err
 
 // schemaBy reads the schema by one backend, again where that is told of a change of the
 // schema. A *refusedError leaves the backend as it was; behind any other error it is of no use.
+// Without an error the reading still counts as asked: whoever waits for it is told first (told).
 func (srv *Server) schemaBy(ask asker) (read reading, err error) {
 	srv.keeper.asked.Add(1)
-	defer srv.keeper.asked.Add(-1)
+	defer func() {
+		if err != nil {
+			srv.keeper.asked.Add(-1)
+		}
+	}()
 	for range mostCatalogTries {
 		read.at = time.Now()
 		read.relations, err = srv.allRelations(ask)
