@@ -113,6 +113,7 @@ const (
 	FeatureFunctionCall   = "function_call"
 	FeatureTwoPhase       = "two_phase"
 	FeatureReplication    = "replication"
+	FeatureToldTime       = "told_time"
 )
 
 // Why the schema was read: label cause of dsql_schema_loads_total.
@@ -139,7 +140,7 @@ var (
 	lostWhens       = []string{LostIdle, LostTransaction, LostUnknownOutcome, LostReplaying}
 	preparedResults = []string{PreparedHit, PreparedPrepared, PreparedMiss, PreparedInvalidated, PreparedEvicted}
 	features        = []string{FeaturePlanChanged, FeatureLongStatement, FeatureManyStatements, FeatureSetting,
-		FeaturePins, FeatureFunctionCall, FeatureTwoPhase, FeatureReplication}
+		FeaturePins, FeatureFunctionCall, FeatureTwoPhase, FeatureReplication, FeatureToldTime}
 
 	// sqlStates are the errors that Sluice itself originates.
 	sqlStates = []string{"08006", "08007", "08P01", "0A000", "22003", "22008", "22009", "22021", "22023", "22P02", "22P03", "22P04", "23502", "23503", "23505", "23514", "25000", "25001", "25P01", "25P02", "25P03", "26000", "28000", "28P01",

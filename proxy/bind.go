@@ -222,6 +222,9 @@ func (s *session) bindOnBackend(b *binding) error {
 		p.plan = judged
 		s.keepPortal(b.portal, p)
 	}
+	if st, err = s.bindAtTime(b, st); err != nil || st == nil {
+		return err
+	}
 	if err := s.overtaken(); err != nil {
 		return err
 	}

@@ -16,15 +16,15 @@ import (
 // answer differs is refused, and a column takes a value that the server has once made for it.
 
 // askFills asks for the columns that have a default, of their own or of their domain, are an
-// identity or computed, for sequences, and for other relations that are no tables. Each is one text, of seven
+// identity or computed, for sequences, and for other relations that are no tables. Each is one text, of eight
 // parts with fillEnd between them: the answer is as short as may be, since sessions wait for it.
-const askFills = `SELECT n.nspname || chr(1) || c.relname || chr(1) || a.attname || chr(1) || a.attidentity::text || chr(1) || a.attgenerated::text || chr(1) || c.oid::text || chr(1) ||` +
+const askFills = `SELECT n.nspname || chr(1) || c.relname || chr(1) || a.attname || chr(1) || a.attidentity::text || chr(1) || a.attgenerated::text || chr(1) || c.oid::text || chr(1) || a.atttypid::text || '/' || a.atttypmod::text || chr(1) ||` +
 	` coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), pg_catalog.pg_get_expr(t.typdefaultbin, 0), '') AS f` +
 	` FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
 	` JOIN pg_catalog.pg_type t ON t.oid = a.atttypid LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum` +
 	` WHERE c.relkind IN ('r', 'p', 'f', 'v') AND a.attnum > 0 AND NOT a.attisdropped AND (a.atthasdef OR a.attidentity <> '' OR t.typdefaultbin IS NOT NULL)` +
 	` AND n.nspname NOT IN ` + systemSchemas +
-	` UNION ALL SELECT n.nspname || chr(1) || c.relname || chr(1) || chr(1) || chr(1) || chr(1) || CASE c.relkind WHEN 'S' THEN c.oid::text ELSE '' END || chr(1)` +
+	` UNION ALL SELECT n.nspname || chr(1) || c.relname || chr(1) || chr(1) || chr(1) || chr(1) || CASE c.relkind WHEN 'S' THEN c.oid::text ELSE '' END || chr(1) || chr(1)` +
 	` FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind NOT IN ('r', 'p') AND n.nspname NOT IN ` + systemSchemas
 
 // fillEnd is what the server makes of chr(1).
@@ -46,7 +46,7 @@ func (srv *Server) fill(ask asker, relations []rewrite.Relation, took time.Durat
 	fills := map[column]rewrite.Column{}
 	views, sequences, ids := map[column]bool{}, map[column]bool{}, map[column]string{}
 	err := srv.rowsBy(ask, askFills, func(row []string) error {
-		if row = strings.SplitN(row[0], fillEnd, 7); len(row) < 7 {
+		if row = strings.SplitN(row[0], fillEnd, 8); len(row) < 8 {
 			return errors.New("a row in other parts than were asked for")
 		}
 		at := column{row[0], row[1], row[2]}
@@ -60,7 +60,9 @@ func (srv *Server) fill(ask asker, relations []rewrite.Relation, took time.Durat
 		case row[3] != "":
 			c.Fill = rewrite.Drawn
 		case !c.Computed:
-			c.Fill = rewrite.FillOf(row[6])
+			if c.Fill = rewrite.FillOf(row[7]); c.Fill == rewrite.Clock {
+				c.Time = rewrite.TimeOf(row[6], row[7])
+			}
 		}
 		fills[at] = c
 		return nil
@@ -81,7 +83,7 @@ func (srv *Server) fill(ask asker, relations []rewrite.Relation, took time.Durat
 		for j := range r.Columns {
 			c := &r.Columns[j]
 			known := fills[column{r.Schema, r.Name, c.Physical()}]
-			c.Fill, c.Always, c.Computed = known.Fill, known.Always, known.Computed
+			c.Fill, c.Time, c.Always, c.Computed = known.Fill, known.Time, known.Always, known.Computed
 		}
 	}
 	return nil

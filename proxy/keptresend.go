@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -15,80 +16,113 @@ import (
 // A value is never read or written by Sluice: it goes back in the form in which it came, under
 // the settings that it came under, and the answer shows whether the server took it so.
 
-// insertion is a logged INSERT with the values that its client was told; nil where it is sent
-// as it was: none of its answer can have been told in the turn in progress, which last says,
-// before something was delivered.
-func (s *session) insertion(f *retry.Frame[logEntry], last bool) (in *rewrite.Insertion, values [][][]byte) {
-	k := f.Note.kept
-	if k == nil || !k.whole || !s.t.keeping.on || f.Note.names == nil || last && !s.t.keepsLast {
-		return nil, nil
-	}
-	in = s.srv.planner.Insertion(s.clientText(f), f.Note.names.Renewed(s.t.keeping.now))
-	if in == nil || !in.Same(f.Note.names) { // or the number is of another sequence
-		return nil, nil
-	}
-	if values = wire.Rows(k.rows, in.Width); len(values) != in.Rows {
-		return nil, nil
-	}
-	return in, values
+// again is a logged statement as it is sent once more.
+type again struct {
+	text string // in whose form it is sent; "" for its own
+	// torn: it must be given the time, and cannot be.
+	torn bool
+	must bool // the time is in it
+	told bool // its client was told its answer
 }
 
-// The two functions below return nothing where the changed text is refused, or is another kind
-// of statement than the client's: then it is sent as it was, and the answer will differ.
+// giveAgain gives a logged statement the values that its client was told, and the time of its
+// transaction. told writes a value of a column of the answer, timed one of the time. Nothing of an answer
+// is given of which nothing can have been told in the turn in progress, which last says, before something
+// was delivered.
+func (s *session) giveAgain(f *retry.Frame[logEntry], last bool, told func(column int, v []byte) string, timed func(timeValue) string) (a again) {
+	kept, k := f.Note.kept, &s.t.keeping
+	tells := kept != nil && kept.whole && (!last || s.t.keepsLast)
+	times := k.clock && k.tells
+	if !k.on || f.Note.names == nil || !tells && !times {
+		return a
+	}
+	ok, names, sql := true, f.Note.names.Renewed(k.now), s.clientText(f)
+	if times {
+		a.text = k.time.atInstant(s.srv.planner, sql, &ok, timed)
+		a.must = a.text != ""
+	}
+	in := s.srv.planner.Insertion(cmp.Or(a.text, sql), names)
+	if in == nil || !in.Same(f.Note.names) { // or the number is of another sequence
+		a.torn = !ok || in != nil && times
+		return a
+	}
+	var g rewrite.Given
+	if times {
+		g.Knows, g.Time = k.time.knows, k.time.written(s.timesAgain(), &ok, timed)
+	}
+	if tells && in.Width > 0 {
+		values := wire.Rows(kept.rows, in.Width)
+		if len(values) != in.Rows {
+			return again{torn: times}
+		}
+		g.Clock, a.told = k.clock, true
+		g.Value = func(c rewrite.Cell) string { return told(c.Column, values[c.Row][c.Column]) }
+	}
+	a.must = a.must || in.GivesTime(g)
+	a.text = cmp.Or(in.With(g), a.text)
+	a.torn = !ok
+	return a
+}
+
+// The two functions below report ok as false where the statement must be given the time, and cannot be.
+// Else they return nothing where the changed text is refused, or is another kind of statement than the
+// client's: then it is sent as it was, and the answer will differ.
 
 // keptQuery is the text in whose form a Query is sent again; "" for its own.
-func (s *session) keptQuery(f *retry.Frame[logEntry], last bool) string {
-	in, values := s.insertion(f, last)
-	if in == nil {
-		return ""
-	}
-	text := in.With(s.t.keeping.clock, func(c rewrite.Cell) string {
-		v := values[c.Row][c.Column]
+func (s *session) keptQuery(f *retry.Frame[logEntry], last bool) (text string, ok bool) {
+	a := s.giveAgain(f, last, func(_ int, v []byte) string {
 		if v == nil {
 			return "NULL"
 		}
 		return settings.QuoteLiteral(string(v))
-	})
-	if text == "" {
-		return ""
+	}, writtenInText)
+	if a.text == "" || a.torn {
+		return "", !a.torn
 	}
-	plan := s.srv.planner.PlanIn([]byte(text), f.Note.names.Renewed(s.t.keeping.now))
+	plan := s.srv.planner.PlanIn([]byte(a.text), f.Note.names.Renewed(s.t.keeping.now))
 	if refusal(plan) != nil || plan.Kind != f.Note.plan.Kind {
-		return ""
+		return "", !a.must
 	}
-	s.undrawn()
-	if plan.Text != "" {
-		return plan.Text
+	if a.told {
+		s.undrawn()
 	}
-	return text
+	return cmp.Or(plan.Text, a.text), true
 }
 
 // keptBind is the statement and the Bind, behind its names, in whose form one is sent again;
 // nil for its own. The values are parameters behind the client's, in the formats in which
 // they came; the server takes their types from the columns.
-func (s *session) keptBind(f *retry.Frame[logEntry], last bool) (*template, []byte) {
-	in, values := s.insertion(f, last)
-	if in == nil {
-		return nil, nil
+func (s *session) keptBind(f *retry.Frame[logEntry], last bool) (tmpl *template, payload []byte, ok bool) {
+	if k := f.Note.kept; !(s.t.keeping.clock && s.t.keeping.tells) && (k == nil || !k.whole) {
+		return nil, nil, true
 	}
-	p, ok := wire.ParseParams(s.payload(f))
-	if !ok {
-		return nil, nil
-	}
-	text := in.With(s.t.keeping.clock, func(c rewrite.Cell) string {
-		return "$" + strconv.Itoa(p.Add(c.Column, values[c.Row][c.Column]))
-	})
-	if text == "" || p.Len() > wire.MaxParams {
-		return nil, nil
+	p, whole := wire.ParseParams(s.payload(f))
+	a := s.giveAgain(f, last, func(column int, v []byte) string { return "$" + strconv.Itoa(p.Add(column, v)) }, writtenIn(&p))
+	if a.text == "" || a.torn || !whole {
+		return nil, nil, !a.torn && (whole || !a.must)
 	}
 	t := f.Note.tmpl
 	names := f.Note.names.Renewed(s.t.keeping.now)
-	plan := s.srv.planner.PlanIn([]byte(text), names)
-	if refusal(plan) != nil || plan.Kind != t.plan.Kind || t.own {
-		return nil, nil
+	plan := s.srv.planner.PlanIn([]byte(a.text), names)
+	if p.Len() > wire.MaxParams || refusal(plan) != nil || plan.Kind != t.plan.Kind || t.own {
+		return nil, nil, !a.must
 	}
-	s.undrawn()
-	return s.srv.template(&s.t.scratch, []byte(text), []byte(t.oids), t.parsing, names.ID(), t.by, plan), p.Bytes()
+	if a.told {
+		s.undrawn()
+	}
+	return s.srv.template(&s.t.scratch, []byte(a.text), []byte(t.oids), t.parsing, names.ID(), t.by, plan), p.Bytes(), true
+}
+
+// timesAgain is timesUnder for a frame of the log that is sent again: its turn must leave the settings
+// as they are.
+func (s *session) timesAgain() string {
+	for _, f := range s.tx.log.Frames(s.tx.log.At()) {
+		n := &f.Note
+		if !keepsTimes(n.plan) || !keepsTimes(n.asked) || n.tmpl != nil && !keepsTimes(n.tmpl.plan) {
+			return ""
+		}
+	}
+	return timesUnder(s.b.reported)
 }
 
 // undrawn sees to it that currval and lastval are not asked of a backend that would answer with

@@ -2,8 +2,10 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -19,8 +21,7 @@ import (
 // gets it. So a transaction may have it that has drawn it in an attempt that did not commit. It
 // is not so where the transaction itself makes the sequence, or sets the sequence back: then
 // the number would be drawn again. Nor is it so of the time, which goes on between two
-// attempts: a time is kept where nothing else in the transaction can have read the clock, and
-// nothing comes behind.
+// attempts: toldtime.go.
 
 // mostKept bounds the answer to one statement that is kept: a row is some bytes, and there
 // are rarely more than a thousand.
@@ -31,6 +32,8 @@ const mostKept = 64 << 10
 // that; only the first of several attempts at a turn that the client has seen fills it.
 type keptAnswer struct {
 	rows []byte
+	// reports are those of the server that answered, at the end.
+	reports *settings.Reports
 	// whole: it has come to its end; void: it cannot be used.
 	whole, void bool
 }
@@ -57,11 +60,11 @@ func (k *keptAnswer) add(log *retry.Log[logEntry], span []byte) {
 // end is told of the frame that ends an answer. The tag says how many rows there must be: an
 // answer of which some passed unseen is not used, nor is one of a portal that was suspended,
 // or of a text with more statements behind.
-func (k *keptAnswer) end(typ byte, frame []byte) {
+func (k *keptAnswer) end(typ byte, frame []byte, reports *settings.Reports) {
 	tag, _ := bytes.CutSuffix(frame[wire.HeaderLen:], []byte{0})
 	k.void = k.void || k.whole || typ != wire.CommandComplete ||
 		string(tag) != "INSERT 0 "+strconv.Itoa(wire.CountRows(k.rows))
-	k.whole = !k.void
+	k.whole, k.reports = !k.void, reports
 }
 
 // again forgets the answer, if there is any: the statement is sent once more, as it was.
@@ -74,7 +77,9 @@ func (k *keptAnswer) again() {
 // keeping says what a replay keeps of the values that its client was told.
 type keeping struct {
 	on    bool // values that were drawn
-	clock bool // and the time: nothing else of the transaction reads the clock, and it ends here
+	clock bool // and the time: nothing else of the transaction reads the clock, or is to
+	tells bool // the client was told the time
+	time  *toldTime
 	now   *rewrite.Schema
 	was   *rewrite.Schema // the last that was found to have the sequences of now
 }
@@ -84,10 +89,13 @@ type keeping struct {
 // number would be drawn again by others.
 func (s *session) surveyLog() (k keeping) {
 	l := s.tx.log
-	if !s.srv.keeper.on || l.Turns() == 0 && !l.Begun() || !s.told() {
+	if !s.srv.keeper.on || l.Turns() == 0 && !l.Begun() && len(s.tx.parts) == 0 || !s.told() {
 		return k
 	}
 	k = keeping{on: true, clock: true, now: s.srv.keeper.now.Load().Schema}
+	if k.tells, k.time = s.t.whole.tells, s.t.whole.time; s.tx.whole == nil {
+		k.time, k.tells = s.toldOf(k.now)
+	}
 	ends := false // with the turn in progress; else what comes next may read the clock
 	for turn := range l.Turns() + 1 {
 		frames := l.Frames(turn)
@@ -99,7 +107,13 @@ func (s *session) surveyLog() (k keeping) {
 			}
 		}
 	}
-	// A trigger may read the clock as well. DSQL has none.
+	// What a discarded part has stored is gone, and what it has told is compared.
+	if s.tx.whole != nil {
+		k.clock = s.t.whole.clock
+		return k
+	}
+	// Behind a return what reads the clock is refused. A trigger may read the clock as well. DSQL has none.
+	ends = ends || s.t.returns != "" || s.tx.timed != nil
 	k.clock = k.clock && ends && s.srv.cfg.Kind != Postgres
 	return k
 }
@@ -131,7 +145,7 @@ func (k *keeping) bears(s *session, f *retry.Frame[logEntry]) bool {
 	if s.drawnBy(text) != rewrite.Settled {
 		return true // its answer stands, or it is drawn anew
 	}
-	survey := s.survey(f, text, k.now)
+	survey := k.survey(s, f, text)
 	k.clock = k.clock && !survey.Time
 	// A view may call what sets a sequence back, where the database has such a function.
 	return !survey.Numbers && !(survey.Views && !s.srv.reads())
@@ -140,32 +154,37 @@ func (k *keeping) bears(s *session, f *retry.Frame[logEntry]) bool {
 // told reports whether the client was told anything that a replay could keep. Most replays find
 // nothing, and need no look at what their statements read.
 func (s *session) told() bool {
-	l := s.tx.log
-	for turn := range l.Turns() + 1 {
-		frames := l.Frames(turn)
-		for i := range frames {
-			f := &frames[i]
-			kept := f.Note.kept != nil && f.Note.kept.whole
-			if kept || (f.Type == wire.Query || f.Type == wire.Bind) && s.drawnBy(s.clientText(f)) != rewrite.Settled {
-				return true
-			}
+	for f := range s.loggedFrames() {
+		kept := f.Note.kept != nil && f.Note.kept.whole
+		if kept || (f.Type == wire.Query || f.Type == wire.Bind) && s.drawnBy(s.clientText(f)) != rewrite.Settled {
+			return true
 		}
 	}
 	return false
 }
 
-// An INSERT whose values are kept does not read the clock for these. Whether they are kept in
-// the end is decided where it is sent: if not, its answer differs.
+// An INSERT whose values are kept, or that is given the time, does not read the clock for these. Whether
+// it gets them in the end is decided where it is sent: if not, the replay differs.
 
 // survey is what a logged text, which is the client's, does beside what is kept of its own answer.
-func (s *session) survey(f *retry.Frame[logEntry], text string, now *rewrite.Schema) rewrite.Survey {
-	names := f.Note.names.Renewed(now)
-	if k := f.Note.kept; k != nil && k.whole {
-		if in := s.srv.planner.Insertion(text, names); in != nil {
-			return in.Survey()
-		}
+func (k *keeping) survey(s *session, f *retry.Frame[logEntry], text string) rewrite.Survey {
+	names := f.Note.names.Renewed(k.now)
+	if k.tells {
+		ok := true
+		text = cmp.Or(k.time.atInstant(s.srv.planner, text, &ok, func(timeValue) string { return "'T'" }), text)
 	}
-	return s.srv.planner.Survey(text, names)
+	in := s.srv.planner.Insertion(text, names)
+	if in == nil {
+		return s.srv.planner.Survey(text, names)
+	}
+	var g rewrite.Given
+	if k.tells {
+		g.Knows = k.time.knows
+	}
+	if kept := f.Note.kept; kept != nil && kept.whole {
+		g.Value = func(rewrite.Cell) string { return "told" }
+	}
+	return in.Survey(g)
 }
 
 // clientText is the text of a Query or Bind as the client sent it.

@@ -104,6 +104,9 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 			return false, err
 		}
 	}
+	if sql, err = s.queryAtTime(q, sql); err != nil {
+		return false, err
+	}
 	if err := s.choosesInString(q.plan); err != nil {
 		return false, err
 	}
@@ -141,7 +144,9 @@ func (s *session) queryRefused(q *simple) error {
 			err = errLockOutside
 		}
 		if err == nil && q.frame == nil {
-			err = s.mapsUnread()
+			if err = s.mapsUnread(); err == nil && s.hasToldTime() {
+				err = s.refuseTime()
+			}
 		}
 	}
 	if err == nil && q.frame != nil {

@@ -136,7 +136,7 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 		s.noteDescription(o, frame, len(frame) == total)
 	case completes, completesOne:
 		if o.kept != nil {
-			o.kept.end(typ, frame)
+			o.kept.end(typ, frame, s.b.reported)
 		}
 		if own, err := s.ownEnd(o, typ, frame, rows); own || err != nil {
 			return swallow, err

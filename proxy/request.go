@@ -297,6 +297,9 @@ func (s *session) function(total int) error {
 		return s.refuseFrame(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
 	}
 	err := s.admit(functionPlan)
+	if err == nil && s.hasToldTime() {
+		err = s.refuseTime()
+	}
 	if err != nil {
 		if derr := s.discard(total); derr != nil {
 			return derr

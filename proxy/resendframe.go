@@ -114,6 +114,11 @@ func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) {
 	if last {
 		plan = n.plan
 	}
+	kept, ok := s.keptQuery(f, last)
+	if !ok {
+		s.t.fail(retry.Differs)
+		return
+	}
 	o := s.pushRun(wire.Query, plan)
 	s.truncates(o, n.plan)
 	s.t.outcome.query(n.plan)
@@ -125,13 +130,13 @@ func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) {
 		s.add(s.askInTwo(o, split))
 		return
 	}
-	if text := s.keptQuery(f, last); text != "" {
-		s.add(wire.AppendStrings(nil, wire.Query, text))
-		return
-	}
-	if last && n.kept != nil {
+	if told := n.kept != nil && n.kept.whole && s.t.keepsLast; last && n.kept != nil && (kept == "" || !told) {
 		n.kept.again()
 		o.kept = n.kept
+	}
+	if kept != "" {
+		s.add(wire.AppendStrings(nil, wire.Query, kept))
+		return
 	}
 	if n.text != "" {
 		s.add(wire.AppendStrings(nil, wire.Query, n.text))
@@ -213,14 +218,19 @@ func (s *session) rebind(f *retry.Frame[logEntry], last bool) error {
 	if tmpl.split != nil {
 		s.lock(tmpl, t.desc, bytes.Clone(s.payload(f)))
 	}
-	if kept, payload := s.keptBind(f, last); kept != nil {
+	kept, payload, ok := s.keptBind(f, last)
+	if !ok {
+		t.fail(retry.Differs)
+		return nil
+	}
+	if told := n.kept != nil && n.kept.whole && t.keepsLast; last && n.kept != nil && (kept == nil || !told) {
+		n.kept.again() // its Execute gathers another answer
+	}
+	if kept != nil {
 		st = s.prepare(kept, false)
 		t.owed.push(wire.Bind).tmpl = kept
 		s.add(append(appendBindHead(nil, []byte(n.name), st.name, len(payload)), payload...))
 		return nil
-	}
-	if last && n.kept != nil { // its Execute gathers another answer
-		n.kept.again()
 	}
 	o := t.owed.push(wire.Bind)
 	o.tmpl, o.swallow = tmpl, n.silent

@@ -29,6 +29,9 @@ type savepoints struct {
 	cursors bool
 	moved   int
 	parts   []*retry.Log[logEntry] // that were discarded: discarded.go
+	// timed is the time that the client was told before a return; nil: it was told none, or the
+	// transaction at the server still has that time.
+	timed *toldTime
 }
 
 // mark is how a session stood at a savepoint.
@@ -231,6 +234,9 @@ func (s *session) runBack(name string) error {
 		return err
 	}
 	t.original, t.after, t.returns = nil, 0, "" // a conflict from now on is told as it is
+	if t.whole.clock && t.whole.tells {
+		s.tx.timed = t.whole.time
+	}
 	return nil
 }
 

@@ -54,6 +54,41 @@ func FillOf(expression string) Fill {
 	}
 }
 
+// TimeOf is the Time of a column by its type, in any form, and the text of its default: "" unless that
+// has nothing in it but the time of the transaction, constants, and what makes another form of it by the
+// settings of a session.
+func TimeOf(kind, expression string) string {
+	timed := false
+	for l := (lexer{text: []byte(expression), utf8: true}); ; {
+		switch l.next() {
+		case endToken:
+			if !timed {
+				return ""
+			}
+			return kind + " " + expression
+		case wordToken:
+			word := strings.ToLower(string(l.lexeme()))
+			if timed = timed || periods[word] && word != "age"; !forms[word] && (!periods[word] || word == "age") {
+				return ""
+			}
+		case quotedToken:
+			if word := strings.Trim(string(l.lexeme()), `"`); !forms[word] {
+				return ""
+			}
+		case stringToken:
+			if clockText(l.lexeme()) {
+				return ""
+			}
+		case badToken:
+			return ""
+		}
+	}
+}
+
+// forms are the words that stand beside the time in a default.
+var forms = wordSet(`timezone date_trunc timestamp timestamptz date time with without zone at interval text
+	extract epoch from numeric integer bigint`)
+
 // drawers are the words for values that nobody else gets.
 var drawers = wordSet(`nextval random random_normal gen_random_uuid gen_random_bytes uuidv4 uuidv7
 	uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4`)

@@ -2,15 +2,15 @@ package rewrite
 
 import (
 	"slices"
-	"strings"
 
 	pg_query "github.com/pganalyze/pg_query_go/v6"
 )
 
-// Insertion is an INSERT ... VALUES ... RETURNING whose answer has values that the server has
-// filled in: it can be sent again with these values (With), so that it inserts the same rows.
+// Insertion is an INSERT ... VALUES whose values, as far as the server fills them in, can be given to
+// it (With): those of its answer, so that it inserts the same rows, and the time of its transaction.
 type Insertion struct {
-	// Rows is how many rows it inserts; Width how many columns each row of its answer has.
+	// Rows is how many rows it inserts; Width how many columns each row of its answer has, 0 without
+	// RETURNING.
 	Rows, Width int
 
 	sql      string
@@ -125,7 +125,7 @@ func (in *Insertion) returns(node, name message) bool {
 		in.returned[i] = in.Width
 		in.Width++
 	}
-	return in.Width > 0
+	return true
 }
 
 // column is the place of a column in the relation; -1 for none.
@@ -229,133 +229,4 @@ func fills(n message) bool {
 		return len(names) > 0 && drawers[names[len(names)-1]]
 	}
 	return false
-}
-
-// Cell is a value of the answer to an Insertion, that of a row in a column.
-type Cell struct{ Row, Column int }
-
-// With is the statement with the values of its answer in the place of those that the server
-// makes. value writes that of one cell: a constant, or a parameter. Columns filled with the
-// time are among them only where clock says so. It returns "" where no value of the answer
-// is such a one.
-func (in *Insertion) With(clock bool, value func(Cell) string) string {
-	var added []int // columns that are not listed
-	for i, c := range in.relation.Columns {
-		if in.takes(i) && !slices.Contains(in.listed, i) && c.drawn(clock) {
-			added = append(added, i)
-		}
-	}
-	always := slices.ContainsFunc(added, func(i int) bool { return in.relation.Columns[i].Always })
-	edits, system := in.replaced(clock, value)
-	if len(added) == 0 && len(edits) == 0 {
-		return ""
-	}
-	over := ""
-	if (always || system) && !in.system {
-		over = " OVERRIDING SYSTEM VALUE"
-	}
-	if len(in.rows) == 0 { // DEFAULT VALUES
-		start, end := in.ph.tokens[in.head].start, in.ph.tokens[in.head+1].end
-		text := "(" + in.named(added) + ")" + over + " VALUES (" + in.valued(added, 0, value) + ")"
-		return applyEdits(in.sql, []edit{{int(start), int(end), text}})
-	}
-	edits = append(edits, in.relist(added, over)...)
-	if len(added) > 0 {
-		for row, open := range in.rows {
-			edits = append(edits, in.inFront(int(in.pairs[open]), ", "+in.valued(added, row, value)))
-		}
-	}
-	return applyEdits(in.sql, edits)
-}
-
-// takes reports whether a column of the answer can be written.
-func (in *Insertion) takes(column int) bool {
-	return in.returned[column] >= 0 && !in.relation.Columns[column].Computed
-}
-
-// replaced puts values in the place of those items that the server makes: DEFAULT, or a call.
-// system says that one is of an identity that is generated always.
-func (in *Insertion) replaced(clock bool, value func(Cell) string) (edits []edit, system bool) {
-	for at, i := range in.listed {
-		if !in.takes(i) {
-			continue
-		}
-		c := in.relation.Columns[i]
-		for row, items := range in.items {
-			it := items[at]
-			byDefault := in.ph.word(it.first, "default")
-			if !it.fill || byDefault && !c.drawn(clock) {
-				continue
-			}
-			system = system || byDefault && c.Always
-			edits = append(edits, edit{int(in.ph.tokens[it.first].start), int(in.ph.tokens[it.last].end), value(Cell{row, in.returned[i]})})
-		}
-	}
-	return edits, system
-}
-
-// relist adds columns to the list, and what stands behind that; it makes one where there is
-// none.
-func (in *Insertion) relist(added []int, over string) (edits []edit) {
-	if in.list < 0 {
-		at := in.head
-		if in.system { // OVERRIDING SYSTEM VALUE
-			at -= 3
-		}
-		return append(edits, in.inFront(at, "("+in.named(slices.Concat(in.listed, added))+")"+over+" "))
-	}
-	end := int(in.pairs[in.list])
-	if len(added) > 0 {
-		edits = append(edits, in.inFront(end, ", "+in.named(added)))
-	}
-	behind := int(in.ph.tokens[end].end)
-	return append(edits, edit{behind, behind, over})
-}
-
-// inFront puts text in front of a token.
-func (in *Insertion) inFront(token int, text string) edit {
-	start := int(in.ph.tokens[token].start)
-	return edit{start, start, text}
-}
-
-// named are names of columns, as a list has them.
-func (in *Insertion) named(columns []int) string {
-	names := make([]string, len(columns))
-	for i, c := range columns {
-		names[i] = identifier(in.relation.Columns[c].Name)
-	}
-	return strings.Join(names, ", ")
-}
-
-// valued are the values of columns in a row.
-func (in *Insertion) valued(columns []int, row int, value func(Cell) string) string {
-	values := make([]string, len(columns))
-	for i, c := range columns {
-		values[i] = value(Cell{row, in.returned[c]})
-	}
-	return strings.Join(values, ", ")
-}
-
-// Survey is that of the statement where it is sent with all values of its answer: the time
-// that is in the answer is not read.
-func (in *Insertion) Survey() Survey {
-	v := surveyor{names: in.names, Survey: Survey{Time: saysWord(in.sql, clocks, false)}}
-	v.visit(in.node, 0)
-	for i, c := range in.relation.Columns {
-		if c.Computed || !in.filled(i) {
-			continue
-		}
-		v.Time = v.Time || in.returned[i] < 0 && c.Fill >= Clock
-		v.Numbers = v.Numbers || c.Fill == Unclear
-	}
-	return v.Survey
-}
-
-// filled reports whether the server fills in a column in some row.
-func (in *Insertion) filled(column int) bool {
-	at := slices.Index(in.listed, column)
-	if at < 0 {
-		return true
-	}
-	return slices.ContainsFunc(in.items, func(row []given) bool { return in.ph.word(row[at].first, "default") })
 }

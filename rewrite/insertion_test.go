@@ -52,7 +52,7 @@ func TestInsertionWith(t *testing.T) {
 			t.Errorf("%s: no insertion", sql)
 			continue
 		}
-		got := in.With(false, func(c Cell) string { return fmt.Sprintf("%d.%d", c.Row, c.Column) })
+		got := in.With(Given{Value: func(c Cell) string { return fmt.Sprintf("%d.%d", c.Row, c.Column) }})
 		if got != want {
 			t.Errorf("%s:\n got %s\nwant %s", sql, got, want)
 		}
@@ -63,7 +63,7 @@ func TestInsertionWith(t *testing.T) {
 	for _, sql := range []string{
 		"INSERT INTO t (v) SELECT 1 RETURNING id", "INSERT INTO t (v) VALUES (1) ON CONFLICT (id) DO UPDATE SET v = 2 RETURNING id",
 		"WITH w AS (SELECT 1) INSERT INTO t (v) VALUES (1) RETURNING id", "INSERT INTO t (v) OVERRIDING USER VALUE VALUES (1) RETURNING id",
-		"INSERT INTO t (v) VALUES (1) RETURNING id + 1", "INSERT INTO t (v) VALUES (1) RETURNING id, now()", "INSERT INTO t (v) VALUES (1)",
+		"INSERT INTO t (v) VALUES (1) RETURNING id + 1", "INSERT INTO t (v) VALUES (1) RETURNING id, now()",
 		"INSERT INTO t (v) VALUES (1) RETURNING (t).id", "INSERT INTO t (v) VALUES (1) RETURNING ctid", "INSERT INTO nowhere (v) VALUES (1) RETURNING id",
 		"INSERT INTO t (v) VALUES (1) RETURNING id; SELECT 1", "UPDATE t SET v = 1 RETURNING id", "INSERT INTO t (v) VALUES (1) LIMIT 1 RETURNING id",
 		"INSERT INTO t (v[1]) VALUES (1) RETURNING id", "SELECT 1", "",
@@ -78,6 +78,7 @@ func TestInsertionWith(t *testing.T) {
 func TestInsertionAndTheTime(t *testing.T) {
 	s := NewSchema([]Relation{{Schema: "public", Name: "t", Columns: []Column{{Name: "id", Fill: Drawn}, {Name: "at", Fill: Clock}, {Name: "changed", Fill: Clock}}}})
 	p := newPlanner(t)
+	given := Given{Clock: true, Value: func(Cell) string { return "$1" }}
 	for sql, want := range map[string]struct {
 		hides bool
 		with  string
@@ -92,9 +93,81 @@ func TestInsertionAndTheTime(t *testing.T) {
 		if in == nil {
 			t.Fatalf("%s: no insertion", sql)
 		}
-		got := in.With(true, func(Cell) string { return "$1" })
-		if in.Survey().Time != want.hides || got != want.with {
-			t.Errorf("%s: hides %v, %s", sql, in.Survey().Time, got)
+		got := in.With(given)
+		if in.Survey(given).Time != want.hides || got != want.with {
+			t.Errorf("%s: hides %v, %s", sql, in.Survey(given).Time, got)
+		}
+	}
+}
+
+// The time of the transaction goes into the columns whose value is known, whether the client was told
+// the answer or not; what else reads the clock is told.
+func TestInsertionAtATime(t *testing.T) {
+	s := NewSchema([]Relation{{Schema: "public", Name: "t", Columns: []Column{{Name: "id", Fill: Drawn, Always: true}, {Name: "v"},
+		{Name: "at", Fill: Clock, Time: "known"}, {Name: "changed", Fill: Clock, Time: "unknown"}}}})
+	p := newPlanner(t)
+	given := Given{Knows: func(kind string) bool { return kind == "known" }, Time: func(string) string { return "'T'" }}
+	for sql, want := range map[string]struct {
+		reads bool
+		with  string
+	}{
+		"INSERT INTO t (v) VALUES (1), (2)":                                     {true, `INSERT INTO t (v, "at") VALUES (1, 'T'), (2, 'T')`},
+		"INSERT INTO t (v, changed) VALUES (1, $1) RETURNING *":                 {false, `INSERT INTO t (v, changed, "at") VALUES (1, $1, 'T') RETURNING *`},
+		"INSERT INTO t DEFAULT VALUES":                                          {true, `INSERT INTO t ("at") VALUES ('T')`},
+		"INSERT INTO t (at, changed) VALUES (DEFAULT, 'x'), ('y', 'z')":         {false, `INSERT INTO t (at, changed) VALUES ('T', 'x'), ('y', 'z')`},
+		"INSERT INTO t VALUES (nextval('s'), 1, DEFAULT, 'x')":                  {false, `INSERT INTO t ("id", "v", "at", "changed") VALUES (nextval('s'), 1, 'T', 'x')`},
+		"INSERT INTO t (at, changed) VALUES ('x', DEFAULT)":                     {true, ""},
+		"INSERT INTO t (at, changed) VALUES ('x', 'y')":                         {false, ""},
+		"INSERT INTO t (at, changed) VALUES ('x', now())":                       {true, ""},
+		"INSERT INTO t (v, changed) VALUES (1, 'x') ON CONFLICT DO NOTHING":     {false, `INSERT INTO t (v, changed, "at") VALUES (1, 'x', 'T') ON CONFLICT DO NOTHING`},
+		"INSERT INTO t (at, changed) VALUES ('today', 'x') RETURNING at AS now": {true, ""},
+	} {
+		in := p.Insertion(sql, s.In([]string{"public"}))
+		if in == nil {
+			t.Fatalf("%s: no insertion", sql)
+		}
+		if got := in.With(given); in.Survey(given).Time != want.reads || got != want.with {
+			t.Errorf("%s: reads %v, %s", sql, in.Survey(given).Time, got)
+		}
+	}
+}
+
+// Columns have one Time if they have one value in a transaction, whatever its time and settings are.
+func TestTimeOf(t *testing.T) {
+	for expression, timed := range map[string]bool{
+		"now()": true, "CURRENT_TIMESTAMP": true, "LOCALTIMESTAMP(3)": true, "timezone('utc'::text, now())": true, "(now() AT TIME ZONE 'utc'::text)": true,
+		"(now())::date": true, "(now() + '1 day'::interval)": true, "date_trunc('day'::text, CURRENT_TIMESTAMP)": true, "(EXTRACT(epoch FROM now()))::bigint": true,
+		"": false, "5": false, "'now'::text": false, "clock_timestamp()": false, "statement_timestamp()": false, "(now() + (random() * '1 day'::interval))": false,
+		"public.now()": false, `"now"()`: false, "age(now())": false, "(now())::text || CURRENT_USER": false, "f(now())": false, "nextval('s')": false,
+	} {
+		if got := TimeOf("1184/-1", expression); (got != "") != timed {
+			t.Errorf("%s: %q", expression, got)
+		}
+	}
+	if TimeOf("1184/-1", "now()") == TimeOf("1184/0", "now()") {
+		t.Error("columns of two types have one value")
+	}
+}
+
+// A default of the time, at an instant.
+func TestAtTime(t *testing.T) {
+	for expression, want := range map[string]string{
+		"now()":                                   "(($1)::timestamptz)::timestamptz",
+		"CURRENT_TIMESTAMP":                       "(($1)::timestamptz)::timestamptz",
+		"CURRENT_TIMESTAMP(3)":                    "(($1)::timestamptz)::timestamptz(3)",
+		"LOCALTIMESTAMP":                          "(($1)::timestamptz)::timestamp",
+		"(now())::date":                           "((($1)::timestamptz)::timestamptz)::date",
+		"timezone('now'::text, now()) + 'x'":      "timezone('now'::text, (($1)::timestamptz)::timestamptz) + 'x'",
+		"(CURRENT_DATE + LOCALTIME(0))":           "((($1)::timestamptz)::date + (($1)::timestamptz)::time(0))",
+		"(now() - '1 day'::interval) + (now()-x)": "((($1)::timestamptz)::timestamptz - '1 day'::interval) + ((($1)::timestamptz)::timestamptz-x)",
+	} {
+		if got := AtTime("1114/-1 "+expression, "$1"); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", expression, got, want)
+		}
+	}
+	for time, want := range map[string]bool{"1184/-1 now()": true, "1184/-1 CURRENT_TIMESTAMP": true, "1184/3 now()": false, "1114/-1 now()": false, "1184/-1 (now() + '1 day'::interval)": false, "": false} {
+		if Instant(time) != want {
+			t.Errorf("%q is an instant: %v", time, !want)
 		}
 	}
 }

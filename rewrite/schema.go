@@ -18,6 +18,9 @@ type Column struct {
 	Name   string // as clients know it
 	Mapped bool
 	Fill   Fill // of an INSERT that leaves it out
+	// Time is the same for columns that all have the same value in a transaction, which is made of
+	// its time alone; "" for any other.
+	Time string
 	// Always: an identity to which only OVERRIDING SYSTEM VALUE writes; Computed: GENERATED
 	// ALWAYS AS an expression, to which nothing writes.
 	Always, Computed bool

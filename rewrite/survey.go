@@ -35,7 +35,7 @@ func (p *Planner) Survey(sql string, names *Names) Survey {
 			v := surveyor{names: names, fills: node.is("InsertStmt") || node.is("MergeStmt"), updates: node.is("UpdateStmt"), Survey: s}
 			v.visit(node, 0)
 			s = v.Survey
-		case "TransactionStmt", "VariableSetStmt", "VariableShowStmt":
+		case "TransactionStmt", "VariableSetStmt", "VariableShowStmt", "FetchStmt", "ClosePortalStmt":
 		default:
 			return all
 		}
@@ -219,6 +219,9 @@ func drawOf(n message) Fill {
 	if n.is("TypeCast") && builtinType(n.child("type_name")) {
 		n = n.child("arg")
 	}
+	if n.is("SQLValueFunction") && pg_query.SQLValueFunctionOp(n.integer("op")) == pg_query.SQLValueFunctionOp_SVFOP_CURRENT_TIMESTAMP {
+		return Clock
+	}
 	if !n.is("FuncCall") || n.has("agg_order", "agg_filter", "over") {
 		return Settled
 	}
@@ -237,7 +240,7 @@ func drawOf(n message) Fill {
 	switch last := names[len(names)-1]; {
 	case drawers[last]:
 		return Drawn
-	case last == "clock_timestamp":
+	case last == "clock_timestamp", last == "now", last == "transaction_timestamp":
 		return Clock
 	}
 	return Settled

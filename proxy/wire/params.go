@@ -73,17 +73,24 @@ func TakeCodes(b []byte) (codes []uint16, rest []byte, ok bool) {
 // Len is how many parameters there are.
 func (p *Params) Len() int { return p.n }
 
-// Add appends a value of a column of the results, nil for NULL, in that column's format, and
-// returns the parameter's number. There are at most MaxParams.
-func (p *Params) Add(column int, value []byte) int {
-	p.n++
-	format := uint16(0)
+// Format is the format of a column of the results.
+func (p *Params) Format(column int) uint16 {
 	switch {
 	case len(p.of) == 1:
-		format = p.of[0]
+		return p.of[0]
 	case column < len(p.of):
-		format = p.of[column]
+		return p.of[column]
 	}
+	return 0
+}
+
+// Add appends a value of a column of the results, nil for NULL, in that column's format, and
+// returns the parameter's number. There are at most MaxParams.
+func (p *Params) Add(column int, value []byte) int { return p.AddIn(p.Format(column), value) }
+
+// AddIn is Add for a value in a format.
+func (p *Params) AddIn(format uint16, value []byte) int {
+	p.n++
 	p.formats = append(p.formats, format)
 	if value == nil {
 		p.values = binary.BigEndian.AppendUint32(p.values, ^uint32(0))

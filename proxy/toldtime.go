@@ -1,0 +1,312 @@
+package proxy
+
+import (
+	"bytes"
+	"cmp"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// The time of a transaction. A transaction that is run again has a later one, and a client that
+// was told the first may compare: with what it is told next, and with what it finds stored.
+//
+// So the time that was told is the time of the transaction wherever its time shows. An INSERT
+// whose columns are filled with the time is given the value that the client has seen of such a
+// column (rewrite.Given), when it is run again and when it comes later. Of an answer that is the
+// time alone (SELECT now()) nothing is run again. Where something else reads the clock, the time is
+// not kept: the replay answers otherwise and is refused. Behind a return to a savepoint that has
+// kept it, a statement that reads the clock otherwise is refused.
+//
+// A value is never read by Sluice, and goes back in the form in which it came. Two columns have the
+// same value if they are of one type and have one default (rewrite.Column.Time), under settings that
+// say the same of times. Of a column that has the time itself the server makes the values of all others,
+// by their defaults.
+
+// toldTime is the time of a transaction as its client was told it: the values of columns.
+type toldTime struct {
+	values map[timeKey]timeValue
+	// instant is the time itself, where a column has it; without bytes: none does. It makes the value
+	// of any other (rewrite.AtTime).
+	instant timeValue
+}
+
+// timeKey tells values of one time apart: by the column's Time, and what the settings are that
+// such a value depends on.
+type timeKey struct{ kind, under string }
+
+// timeValue is a value in a format of the protocol.
+type timeValue struct {
+	format uint16
+	bytes  []byte
+	torn   bool // there were several
+}
+
+// timeSettings are those that a value of the time may depend on. All are reported by the server.
+var timeSettings = []string{"timezone", "datestyle", "intervalstyle"}
+
+// timesUnder is what reports say of timeSettings; "" where they say nothing, as a server may that knows
+// less of them: then nothing is known of a time but the instant.
+func timesUnder(r *settings.Reports) string {
+	if r == nil {
+		return ""
+	}
+	var under []byte
+	for _, name := range timeSettings {
+		value, ok := r.Get(name)
+		if !ok {
+			return ""
+		}
+		under = append(append(under, value...), 0)
+	}
+	return string(under)
+}
+
+// isoTime is a time, as text that a server reads alike whatever its DateStyle is.
+var isoTime = regexp.MustCompile(`^(\d{4,}-\d\d-\d\d)?([ T]?\d\d:\d\d:\d\d(\.\d+)?([+-]\d\d(:\d\d){0,2})?)?( BC)?$`)
+
+// toldOf gathers the time that the client was told in a transaction, discarded parts included;
+// tells is false where it was told none. Values that contradict each other are not used.
+func (s *session) toldOf(now *rewrite.Schema) (of *toldTime, tells bool) {
+	of = &toldTime{values: map[timeKey]timeValue{}}
+	for f := range s.loggedFrames() {
+		n := &f.Note
+		if f.Type != wire.Query && f.Type != wire.Bind || n.fence || n.names == nil {
+			continue
+		}
+		text := s.clientText(f)
+		if s.drawnBy(text) == rewrite.Clock {
+			tells = true
+			continue
+		}
+		if n.kept == nil || !n.kept.whole {
+			continue
+		}
+		in := s.srv.planner.Insertion(text, n.names.Renewed(now))
+		if in == nil || in.Width == 0 {
+			continue
+		}
+		rows := wire.Rows(n.kept.rows, in.Width)
+		if len(rows) != in.Rows {
+			continue
+		}
+		formats := func(int) uint16 { return 0 }
+		if f.Type == wire.Bind {
+			if p, ok := wire.ParseParams(s.payload(f)); ok {
+				formats = p.Format
+			}
+		}
+		under := timesUnder(n.kept.reports)
+		in.Times(func(kind string, c rewrite.Cell) {
+			tells = true
+			of.note(timeKey{kind, under}, timeValue{format: formats(c.Column), bytes: rows[c.Row][c.Column]})
+		})
+	}
+	return of, tells
+}
+
+// note takes a value in. One in a form that says something else under other settings is of no use.
+func (of *toldTime) note(key timeKey, v timeValue) {
+	if key.kind == "" || key.under == "" || v.bytes == nil || v.format == 0 && !isoTime.Match(v.bytes) {
+		return
+	}
+	if rewrite.Instant(key.kind) {
+		of.instant = of.instant.and(v)
+	}
+	of.values[key] = of.values[key].and(v)
+}
+
+// and is a value that was told twice. That in text is kept, which can be written anywhere. Two that
+// are not the same are nobody's time: of these nothing is left.
+func (v timeValue) and(w timeValue) timeValue {
+	switch {
+	case v.bytes == nil && !v.torn:
+		return w
+	case v.torn, v.format == w.format && !bytes.Equal(v.bytes, w.bytes):
+		return timeValue{torn: true}
+	case v.format == 0:
+		return v
+	}
+	return w
+}
+
+// knows reports whether the value of a column of that Time is known, by any settings.
+func (of *toldTime) knows(kind string) bool {
+	if of.instant.bytes != nil {
+		return true
+	}
+	for key, v := range of.values {
+		if key.kind == kind && v.bytes != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// atInstant is a text with the time itself in it, where that is known and the text names it; "" for its
+// own. ok becomes false where the time cannot be written.
+func (of *toldTime) atInstant(p *rewrite.Planner, sql string, ok *bool, write func(timeValue) string) string {
+	if of.instant.bytes == nil {
+		return ""
+	}
+	return p.AtInstant(sql, func() string {
+		text := write(of.instant)
+		*ok = *ok && text != ""
+		return text
+	})
+}
+
+// written has write write the values of columns that are filled with the time, by settings; ok
+// becomes false where one that is known (knows) is not known by these, or cannot be written.
+func (of *toldTime) written(under string, ok *bool, write func(timeValue) string) func(kind string) string {
+	return func(kind string) (text string) {
+		if v := of.values[timeKey{kind, under}]; v.bytes != nil {
+			if text = write(v); text != "" {
+				return text
+			}
+		}
+		if of.instant.bytes != nil {
+			if text = write(of.instant); text != "" {
+				return rewrite.AtTime(kind, text)
+			}
+		}
+		*ok = false
+		return ""
+	}
+}
+
+// loggedFrames are, in the order in which they were sent, the frames of the transaction's log, those of its discarded parts, and those of
+// the turn in progress.
+func (s *session) loggedFrames() func(yield func(*retry.Frame[logEntry]) bool) {
+	return func(yield func(*retry.Frame[logEntry]) bool) {
+		own := s.tx.log
+		defer func() { s.tx.log = own }() // clientText reads the log's bytes
+		for _, l := range append([]*retry.Log[logEntry]{own}, s.tx.parts...) {
+			s.tx.log = l
+			for turn := range l.Turns() + 1 {
+				frames := l.Frames(turn)
+				for i := range frames {
+					if !yield(&frames[i]) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// atTime is the text of a statement as it is sent where the transaction has a time that was told:
+// with that time in it, or as it is (""). value writes a value. An error is for the client: the
+// statement reads the clock otherwise.
+func (s *session) atTime(sql []byte, names *rewrite.Names, value func(timeValue) string) (string, error) {
+	of, ok := s.tx.timed, true
+	text := of.atInstant(s.srv.planner, string(sql), &ok, value)
+	in := s.srv.planner.Insertion(cmp.Or(text, string(sql)), names)
+	var survey rewrite.Survey
+	if in != nil {
+		survey = in.Survey(rewrite.Given{Knows: of.knows})
+	} else {
+		survey = s.srv.planner.Survey(cmp.Or(text, string(sql)), names)
+	}
+	if ok = ok && !survey.Time; ok && in != nil {
+		text = cmp.Or(in.With(rewrite.Given{Knows: of.knows, Time: of.written(s.timesUnder(), &ok, value)}), text)
+	}
+	if !ok {
+		return "", s.refuseTime()
+	}
+	return text, nil
+}
+
+// timesUnder are the settings that a statement which is sent next sees; "" where they are not known.
+func (s *session) timesUnder() string {
+	q := &s.t.owed
+	if s.b == nil || !q.empty() && slices.ContainsFunc(q.items[q.head:], func(o owed) bool { return o.plan != nil && !keepsTimes(o.plan) }) {
+		return ""
+	}
+	return timesUnder(s.b.reported)
+}
+
+// keepsTimes reports whether a plan, which may be nil, leaves the settings as they are.
+func keepsTimes(plan *rewrite.Plan) bool {
+	return plan == nil || plan.Kind <= rewrite.Read || plan.Kind == rewrite.Write
+}
+
+// refuseTime counts a statement that is refused because it reads the clock, and returns the error.
+func (s *session) refuseTime() error {
+	s.srv.metrics.Refused(metrics.FeatureToldTime)
+	return errToldTime
+}
+
+// hasToldTime reports whether the session is in a transaction whose time was told before a return. In
+// a block that has failed nothing reads the clock.
+func (s *session) hasToldTime() bool { return s.tx.timed != nil && s.status() == 'T' }
+
+// queryAtTime gives a simple Query the time that its transaction has, and returns the text that q has
+// then. The client is told nothing of that: what its statement answers is what it would answer. An error
+// is for the client.
+func (s *session) queryAtTime(q *simple, sql []byte) ([]byte, error) {
+	if !s.hasToldTime() {
+		return sql, nil
+	}
+	made, err := s.atTime(sql, s.mapped.planned, writtenInText)
+	if err != nil || made == "" {
+		return sql, err
+	}
+	q.frame = wire.AppendStrings(nil, wire.Query, made)
+	q.total = len(q.frame)
+	q.plan, err = s.plan([]byte(made))
+	return []byte(made), err
+}
+
+// writtenInText writes a value as a constant; "" for one in a binary format.
+func writtenInText(v timeValue) string {
+	if v.format != 0 {
+		return ""
+	}
+	return settings.QuoteLiteral(string(v.bytes))
+}
+
+// writtenIn writes values as parameters behind those of a Bind.
+func writtenIn(p *wire.Params) func(timeValue) string {
+	return func(v timeValue) string { return "$" + strconv.Itoa(p.AddIn(v.format, v.bytes)) }
+}
+
+// bindAtTime is queryAtTime for a Bind, of which st is the statement at the backend: what it returns
+// takes its place. As of onBackend, no statement and no error mean that the server has refused the text.
+// The time goes behind the client's parameters, in the format in which it came, into a statement of its
+// own: the client's was found to return what it was told before, and this one returns the same.
+func (s *session) bindAtTime(b *binding, st *serverStatement) (*serverStatement, error) {
+	if !s.hasToldTime() {
+		return st, nil
+	}
+	if err := s.takeWhole(b); err != nil {
+		return nil, err
+	}
+	t, names := b.cs.tmpl, s.mapped.planned
+	p, ok := wire.ParseParams(b.rest)
+	if !ok || t.own || rewrite.TimeText(b.rest) {
+		return nil, s.refuseTime()
+	}
+	made, err := s.atTime([]byte(t.sql), names, writtenIn(&p))
+	if err != nil || made == "" {
+		return st, err
+	}
+	plan := s.srv.planner.PlanIn([]byte(made), names)
+	if p.Len() > wire.MaxParams || refusal(plan) != nil || plan.Kind != t.plan.Kind {
+		return nil, s.refuseTime()
+	}
+	b.cs = &clientStatement{tmpl: s.srv.template(&s.t.scratch, []byte(made), []byte(t.oids), t.parsing, names.ID(), t.by, plan), epoch: s.epoch()}
+	b.rest = p.Bytes()
+	return s.onBackend(b.cs)
+}
+
+// errToldTime refuses a statement that would tell a second time of one transaction.
+var errToldTime = &wire.Error{Code: retry.StateUnsupported, Message: "cannot read the clock in this transaction any more",
+	Detail: "The client was told its time before it returned to a savepoint, and the server has begun it anew since.",
+	Hint:   "Have the application make its times, or do not have them returned in a transaction with savepoints."}

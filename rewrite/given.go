@@ -1,0 +1,194 @@
+package rewrite
+
+import (
+	"slices"
+	"strings"
+)
+
+// What an INSERT is given in the place of what the server would fill in: the forms of its text, and
+// what is left that the server reads of the clock.
+
+// Cell is a value of the answer to an Insertion, that of a row in a column.
+type Cell struct{ Row, Column int }
+
+// Given says what an Insertion gives the server, which else fills that in.
+type Given struct {
+	// Value writes a value of the answer: a constant, or a parameter. nil: the client was not told
+	// the answer.
+	Value func(Cell) string
+	// Clock: values of the answer that are the time are given as well.
+	Clock bool
+	// Knows reports whether the time of the transaction is given to columns of a Time; nil: to none.
+	// Time writes it.
+	Knows func(kind string) bool
+	Time  func(kind string) string
+}
+
+// gives reports what of a column is given: the value of the answer (told), the time of the transaction
+// (timed), or nothing.
+func (in *Insertion) gives(column int, g Given) (told, timed bool) {
+	c := in.relation.Columns[column]
+	told = g.Value != nil && in.returned[column] >= 0 && !c.Computed && c.drawn(g.Clock)
+	return told, !told && g.Knows != nil && !c.Computed && c.Time != "" && g.Knows(c.Time)
+}
+
+// written is what is given of a column in a row.
+func (in *Insertion) written(column, row int, g Given) string {
+	if told, _ := in.gives(column, g); told {
+		return g.Value(Cell{row, in.returned[column]})
+	}
+	return g.Time(in.relation.Columns[column].Time)
+}
+
+// With is the statement with what is given in the place of what the server would make. It returns
+// "" where that is nothing.
+func (in *Insertion) With(g Given) string {
+	var added []int // columns that are not listed
+	for i := range in.relation.Columns {
+		if told, timed := in.gives(i, g); (told || timed) && !slices.Contains(in.listed, i) {
+			added = append(added, i)
+		}
+	}
+	always := slices.ContainsFunc(added, func(i int) bool { return in.relation.Columns[i].Always })
+	edits, system := in.replaced(g)
+	if len(added) == 0 && len(edits) == 0 {
+		return ""
+	}
+	over := ""
+	if (always || system) && !in.system {
+		over = " OVERRIDING SYSTEM VALUE"
+	}
+	if len(in.rows) == 0 { // DEFAULT VALUES
+		start, end := in.ph.tokens[in.head].start, in.ph.tokens[in.head+1].end
+		text := "(" + in.named(added) + ")" + over + " VALUES (" + in.valued(added, 0, g) + ")"
+		return applyEdits(in.sql, []edit{{int(start), int(end), text}})
+	}
+	edits = append(edits, in.relist(added, over)...)
+	if len(added) > 0 {
+		for row, open := range in.rows {
+			edits = append(edits, in.inFront(int(in.pairs[open]), ", "+in.valued(added, row, g)))
+		}
+	}
+	return applyEdits(in.sql, edits)
+}
+
+// replaced puts values in the place of those items that the server makes: DEFAULT, or a call.
+// system says that one is of an identity that is generated always.
+func (in *Insertion) replaced(g Given) (edits []edit, system bool) {
+	for at, i := range in.listed {
+		c := in.relation.Columns[i]
+		told, timed := in.gives(i, g)
+		answered := g.Value != nil && in.returned[i] >= 0 && !c.Computed
+		for row, items := range in.items {
+			it := items[at]
+			byDefault := in.ph.word(it.first, "default")
+			switch {
+			case !it.fill, byDefault && !told && !timed, !byDefault && !answered:
+				continue
+			}
+			system = system || byDefault && c.Always
+			text := ""
+			if byDefault {
+				text = in.written(i, row, g)
+			} else {
+				text = g.Value(Cell{row, in.returned[i]})
+			}
+			edits = append(edits, edit{int(in.ph.tokens[it.first].start), int(in.ph.tokens[it.last].end), text})
+		}
+	}
+	return edits, system
+}
+
+// relist adds columns to the list, and what stands behind that; it makes one where there is
+// none.
+func (in *Insertion) relist(added []int, over string) (edits []edit) {
+	if in.list < 0 {
+		at := in.head
+		if in.system { // OVERRIDING SYSTEM VALUE
+			at -= 3
+		}
+		return append(edits, in.inFront(at, "("+in.named(slices.Concat(in.listed, added))+")"+over+" "))
+	}
+	end := int(in.pairs[in.list])
+	if len(added) > 0 {
+		edits = append(edits, in.inFront(end, ", "+in.named(added)))
+	}
+	behind := int(in.ph.tokens[end].end)
+	return append(edits, edit{behind, behind, over})
+}
+
+// inFront puts text in front of a token.
+func (in *Insertion) inFront(token int, text string) edit {
+	start := int(in.ph.tokens[token].start)
+	return edit{start, start, text}
+}
+
+// named are names of columns, as a list has them.
+func (in *Insertion) named(columns []int) string {
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = identifier(in.relation.Columns[c].Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// valued are the values of columns in a row.
+func (in *Insertion) valued(columns []int, row int, g Given) string {
+	values := make([]string, len(columns))
+	for i, c := range columns {
+		values[i] = in.written(c, row, g)
+	}
+	return strings.Join(values, ", ")
+}
+
+// Survey is that of the statement where it is sent with what is given: the time that is given is not
+// read. Of a client that was told the answer that time is always given.
+func (in *Insertion) Survey(g Given) Survey {
+	v := surveyor{names: in.names, Survey: Survey{Time: saysWord(in.sql, clocks, false)}}
+	v.visit(in.node, 0)
+	g.Clock = true
+	for i, c := range in.relation.Columns {
+		if c.Computed || !in.filled(i) {
+			continue
+		}
+		told, timed := in.gives(i, g)
+		v.Time = v.Time || !told && !timed && c.Fill >= Clock
+		v.Numbers = v.Numbers || c.Fill == Unclear
+	}
+	return v.Survey
+}
+
+// GivesTime reports whether the statement is given the time of the transaction.
+func (in *Insertion) GivesTime(g Given) bool {
+	for i := range in.relation.Columns {
+		if _, timed := in.gives(i, g); timed && in.filled(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// Times calls tell with each cell of the answer that is the time of the transaction, and with the Time
+// of its column.
+func (in *Insertion) Times(tell func(kind string, c Cell)) {
+	for i, c := range in.relation.Columns {
+		if in.returned[i] < 0 || c.Computed || c.Fill != Clock {
+			continue
+		}
+		at := slices.Index(in.listed, i)
+		for row := range in.Rows {
+			if at < 0 || in.ph.word(in.items[row][at].first, "default") {
+				tell(c.Time, Cell{row, in.returned[i]})
+			}
+		}
+	}
+}
+
+// filled reports whether the server fills in a column in some row.
+func (in *Insertion) filled(column int) bool {
+	at := slices.Index(in.listed, column)
+	if at < 0 {
+		return true
+	}
+	return slices.ContainsFunc(in.items, func(row []given) bool { return in.ph.word(row[at].first, "default") })
+}

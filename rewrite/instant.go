@@ -1,0 +1,184 @@
+package rewrite
+
+import (
+	"strings"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+)
+
+// The time of a transaction as a value: what a text and the default of a column become where the time
+// that was told stands in the place of what the server would tell.
+
+// Instant reports whether a column of that Time has the very time of the transaction, with its time zone
+// and all its digits.
+func Instant(time string) bool {
+	switch kind, expression, _ := strings.Cut(time, " "); expression {
+	case "now()", "CURRENT_TIMESTAMP", "transaction_timestamp()":
+		return kind == instantType
+	}
+	return false
+}
+
+// instantType is that of a timestamptz without a precision, as TimeOf is told of it.
+const instantType = "1184/-1"
+
+// AtTime is the expression that makes the value of a column of that Time, at an instant, which is an
+// expression as well, by the settings in force.
+func AtTime(time, instant string) string {
+	_, expression, _ := strings.Cut(time, " ")
+	ph := lexPhrase([]byte(expression), 0, len(expression))
+	var edits []edit
+	for i := 0; i < len(ph.tokens); i++ {
+		if e, last := ph.period(i, instant); last >= 0 {
+			edits, i = append(edits, e), last
+		}
+	}
+	return applyEdits(expression, edits)
+}
+
+// period puts an instant in the place of the word for the time of the transaction that stands at token i,
+// with what belongs to it. last is its last token; -1 where no such word stands there.
+func (p *phrase) period(i int, instant string) (e edit, last int) {
+	as, timed := periodTypes[strings.ToLower(string(p.lexeme(i)))]
+	if !timed || p.tokens[i].kind != wordToken {
+		return e, -1
+	}
+	last = i
+	switch {
+	case !p.punct(i+1, '('):
+	case p.punct(i+2, ')'): // now()
+		last = i + 2
+	case p.punct(i+3, ')'): // CURRENT_TIMESTAMP(3)
+		last = i + 3
+		as += string(p.text[p.tokens[i+1].start:p.tokens[i+3].end])
+	}
+	return edit{int(p.tokens[i].start), int(p.tokens[last].end), "((" + instant + ")::timestamptz)::" + as}, last
+}
+
+// periodTypes are the types of the words for the time of the transaction.
+var periodTypes = map[string]string{"now": "timestamptz", "transaction_timestamp": "timestamptz", "current_timestamp": "timestamptz",
+	"current_time": "timetz", "current_date": "date", "localtimestamp": "timestamp", "localtime": "time"}
+
+// AtInstant is the text of a statement that reads, inserts or changes rows in which an instant, which an
+// expression tells, stands in the place of the time of its transaction. It is "" where the text does not
+// name that time, or where a column would get another name and cannot be given its own.
+func (p *Planner) AtInstant(sql string, instant func() string) string {
+	if !saysWord(sql, periods, false) {
+		return ""
+	}
+	statements := p.statements(sql)
+	if len(statements) != 1 {
+		return ""
+	}
+	switch statements[0].name() {
+	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
+	default:
+		return ""
+	}
+	a := instants{ph: lexPhrase([]byte(sql), 0, len(sql)), instant: instant}
+	a.visit(statements[0], 0)
+	if a.lost || len(a.edits) == 0 {
+		return ""
+	}
+	return applyEdits(sql, a.edits)
+}
+
+// instants puts an instant into one statement.
+type instants struct {
+	ph      phrase
+	instant func() string
+	edits   []edit
+	lost    bool // it cannot be done
+}
+
+func (a *instants) visit(m message, depth int) {
+	if a.lost = a.lost || depth > deepest; a.lost {
+		return
+	}
+	named := ""
+	switch m.name() {
+	case "FuncCall", "SQLValueFunction":
+		if !isPeriod(m) {
+			break
+		}
+		word, last := a.token(m)
+		if a.lost = last < 0; !a.lost {
+			e, _ := a.ph.period(word, a.instant())
+			e.start = m.integer("location")
+			a.edits = append(a.edits, e)
+		}
+		return
+	case "RangeFunction": // names its column
+		a.lost = a.within(m, depth)
+		return
+	case "SelectStmt":
+		named = "target_list"
+	case "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
+		named = "returning_list"
+	}
+	if named != "" {
+		for target := range m.list(named) {
+			a.target(target)
+		}
+	}
+	for child := range m.nodes() {
+		a.visit(child, depth+1)
+	}
+}
+
+// target writes the name behind a column of a query that is the time. Of other columns those are left
+// that have their name from what is outermost.
+func (a *instants) target(target message) {
+	val := target.child("val")
+	switch {
+	case a.lost, target.text("name") != "":
+	case isPeriod(val):
+		i, last := a.token(val)
+		if a.lost = last < 0 || target.integer("location") != val.integer("location"); !a.lost { // else in parentheses
+			end := int(a.ph.tokens[last].end)
+			a.edits = append(a.edits, edit{end, end, " AS " + identifier(strings.ToLower(string(a.ph.lexeme(i))))})
+		}
+	case val.is("FuncCall"), val.is("A_Expr"), val.is("BoolExpr"), val.is("NullTest"), val.is("CoalesceExpr"):
+	default:
+		a.lost = a.within(val, 0)
+	}
+}
+
+// token is the word of a node that is the time, and the last token that belongs to it; -1 where that is
+// not plain to see.
+func (a *instants) token(m message) (word, last int) {
+	word = a.ph.at(m.integer("location"))
+	if word >= 0 && m.is("FuncCall") {
+		word = a.ph.qualified(word) - 1
+	}
+	_, last = a.ph.period(word, "")
+	return word, last
+}
+
+// within reports whether a node has the time of the transaction in it.
+func (a *instants) within(m message, depth int) bool {
+	if isPeriod(m) || depth > deepest {
+		return true
+	}
+	for child := range m.nodes() {
+		if a.within(child, depth+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// isPeriod reports whether a node is the time of the transaction.
+func isPeriod(m message) bool {
+	switch m.name() {
+	case "SQLValueFunction":
+		return pg_query.SQLValueFunctionOp(m.integer("op")) <= pg_query.SQLValueFunctionOp_SVFOP_LOCALTIMESTAMP_N
+	case "FuncCall":
+		names := m.names("funcname")
+		if last := names[len(names)-1]; last != "now" && last != "transaction_timestamp" || m.has("over", "agg_filter", "args") {
+			return false
+		}
+		return len(names) == 1 || len(names) == 2 && names[0] == "pg_catalog"
+	}
+	return false
+}

@@ -1,0 +1,34 @@
+package rewrite
+
+import "testing"
+
+// A text at an instant names the time of its transaction no more, and its columns are called what they
+// were.
+func TestAtInstant(t *testing.T) {
+	p := newPlanner(t)
+	const at = "(('T')::timestamptz)::"
+	for sql, want := range map[string]string{
+		"SELECT now()": "SELECT " + at + `timestamptz AS "now"`,
+		"select pg_catalog.Now( ), CURRENT_DATE, localtime(0) from t":                          "select " + at + `timestamptz AS "now", ` + at + `date AS "current_date", ` + at + `time(0) AS "localtime" from t`,
+		"SELECT now() AS x, now() y, 1 WHERE CURRENT_TIMESTAMP > $1":                           "SELECT " + at + "timestamptz AS x, " + at + "timestamptz y, 1 WHERE " + at + "timestamptz > $1",
+		"UPDATE t SET a = now(), b = CURRENT_TIMESTAMP(3) WHERE c < now() - '1 day'::interval": "UPDATE t SET a = " + at + "timestamptz, b = " + at + "timestamptz(3) WHERE c < " + at + "timestamptz - '1 day'::interval",
+		"INSERT INTO t (a) VALUES (LOCALTIMESTAMP), (transaction_timestamp())":                 "INSERT INTO t (a) VALUES (" + at + "timestamp), (" + at + "timestamptz)",
+		"SELECT date_trunc('day', now()), coalesce(now(), x), now() > x FROM t":                "SELECT date_trunc('day', " + at + "timestamptz), coalesce(" + at + "timestamptz, x), " + at + "timestamptz > x FROM t",
+		"DELETE FROM t WHERE EXISTS (SELECT now() FROM u) RETURNING now()":                     "DELETE FROM t WHERE EXISTS (SELECT " + at + `timestamptz AS "now" FROM u) RETURNING ` + at + `timestamptz AS "now"`,
+		// Nothing is named, or what cannot be given.
+		"SELECT 1": "", "SELECT now FROM t": "", `SELECT "now"()`: "", "SELECT mine.now()": "", "SELECT 'now'::timestamptz": "", "SELECT clock_timestamp()": "", "SELECT age(x)": "",
+		"SELECT now()::date": "", "SELECT CASE WHEN x THEN 1 ELSE now() END": "", "SELECT (SELECT now())": "", "SELECT * FROM now()": "", "SELECT CURRENT_TIMESTAMP::date": "",
+		"SELECT now(); SELECT 1": "", "SELECT current_user": "", "SET x = 1": "", "EXPLAIN SELECT now()": "", "SELECT (now())": "",
+	} {
+		got := p.AtInstant(sql, func() string { return "'T'" })
+		if want == "" && got == "" {
+			continue
+		}
+		if got != want {
+			t.Errorf("%s:\n got %s\nwant %s", sql, got, want)
+		}
+		if len(p.statements(got)) != 1 {
+			t.Errorf("%s: no statement", got)
+		}
+	}
+}
