@@ -149,7 +149,7 @@ func (p *program) untag() {
 			case back, release:
 				delete(open, turn[i].level)
 			}
-			turn[i].tagged = turn[i].tagged && len(open) == 0 && turn[i].kind < save && turn[i].kind != drawn && turn[i].kind != chance
+			turn[i].tagged = turn[i].tagged && len(open) == 0 && turn[i].kind < save && turn[i].kind != drawn && turn[i].kind != chance && turn[i].kind != now
 		}
 	}
 }

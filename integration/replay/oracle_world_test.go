@@ -269,7 +269,7 @@ func (w *world) settle(t *testing.T) {
 func (w *world) history(t *testing.T, number int, all []*oracle.Txn) *oracle.History {
 	t.Helper()
 	slices.SortFunc(all, func(a, b *oracle.Txn) int { return a.ID - b.ID })
-	h := &oracle.History{Txns: all, Lists: make(map[int][]int), Marks: make(map[int]string)}
+	h := &oracle.History{Txns: all, Lists: make(map[int][]int), Marks: make(map[int]string), Times: make(map[int]string)}
 	rows, err := w.truth.Query(t.Context(), "SELECT k, log FROM register WHERE k BETWEEN $1 AND $2", number*batchStride, (number+1)*batchStride-1)
 	if err != nil {
 		t.Fatal(err)
@@ -280,12 +280,18 @@ func (w *world) history(t *testing.T, number int, all []*oracle.Txn) *oracle.His
 		t.Fatal(err)
 	}
 	first := number * w.size * idsOf * idStride
-	rows, err = w.truth.Query(t.Context(), "SELECT id, u || ' ' || chance FROM mark WHERE id > $1 AND id < $2 UNION ALL "+
-		"SELECT id, concat_ws(' ', n, u, chance, number, at) FROM made WHERE id > $1 AND id < $2", first, first+w.size*idsOf*idStride)
+	rows, err = w.truth.Query(t.Context(), "SELECT id, u || ' ' || chance, at::text FROM mark WHERE id > $1 AND id < $2 UNION ALL "+
+		"SELECT id, concat_ws(' ', n, u, chance, number, at), at FROM made WHERE id > $1 AND id < $2", first, first+w.size*idsOf*idStride)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pgx.ForEachRow(rows, []any{&k, &text}, func() error { h.Marks[k] = text; return nil }); err != nil {
+	var at *string
+	if _, err := pgx.ForEachRow(rows, []any{&k, &text, &at}, func() error {
+		if h.Marks[k] = text; at != nil {
+			h.Times[k] = *at
+		}
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for _, txn := range all {

@@ -89,7 +89,7 @@ func (c *checker) marks() {
 	drawn := make(map[string]*txn)
 	for _, t := range c.txns {
 		var now string
-		for i, op := range t.Ops {
+		for _, op := range t.Ops {
 			switch {
 			case op.Kind == Drawn:
 				if other := drawn[op.Value]; other != nil {
@@ -101,12 +101,19 @@ func (c *checker) marks() {
 					c.violate(Untrue, []*txn{t}, "now() is %s and %s", now, op.Value)
 				}
 				now = op.Value
-			case op.Kind == Mark:
-				by[op.Write], undone[op.Write] = t, t.undone[i]
-				got, ok := c.history.Marks[op.Write]
-				if ok && t.applied && op.Value != "" && op.Value != got && !strings.HasPrefix(got, op.Value+" ") {
-					c.violate(Untrue, []*txn{t}, "row %d holds %s, told was %s", op.Write, got, op.Value)
-				}
+			}
+		}
+		for i, op := range t.Ops {
+			if op.Kind != Mark {
+				continue
+			}
+			by[op.Write], undone[op.Write] = t, t.undone[i]
+			got, ok := c.history.Marks[op.Write]
+			if ok && t.applied && op.Value != "" && op.Value != got && !strings.HasPrefix(got, op.Value+" ") {
+				c.violate(Untrue, []*txn{t}, "row %d holds %s, told was %s", op.Write, got, op.Value)
+			}
+			if stored := c.history.Times[op.Write]; t.applied && !t.undone[i] && now != "" && stored != "" && stored != now {
+				c.violate(Untrue, []*txn{t}, "row %d was made at %s, now() is %s", op.Write, stored, now)
 			}
 		}
 	}

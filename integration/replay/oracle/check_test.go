@@ -77,6 +77,23 @@ func elements(text string) (ids []int) {
 	return ids
 }
 
+// A row that was made at another time than its transaction told is untrue, unless it was undone.
+func TestCheckTimes(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		txns, stored string
+		want         Verdict
+	}{
+		{"1 1 2 committed | @noon *5:x", "noon", ""}, {"1 1 2 committed | *5:x @noon", "noon", ""}, {"1 1 2 committed | *5:x", "noon", ""},
+		{"1 1 2 committed | @noon *5:x", "midnight", Untrue}, {"1 1 2 committed | *5:x @noon", "midnight", Untrue},
+	} {
+		found := Check(&History{Txns: txns(t, test.txns), Marks: map[int]string{5: "x"}, Times: map[int]string{5: test.stored}})
+		if got := append(found, Violation{})[0].Verdict; got != test.want {
+			t.Errorf("%s, stored at %s: %q, want %q", test.txns, test.stored, got, test.want)
+		}
+	}
+}
+
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

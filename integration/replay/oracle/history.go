@@ -132,6 +132,7 @@ type History struct {
 	Txns  []*Txn
 	Lists map[int][]int  // of each key
 	Marks map[int]string // values of each row
+	Times map[int]string // now() as each row has it; "" for none
 }
 
 // Verdict names a rule that a history breaks.
