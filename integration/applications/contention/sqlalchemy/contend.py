@@ -3,7 +3,7 @@ import random
 import sys
 import threading
 
-from sqlalchemy import BigInteger, Column, Identity, Integer, Text, create_engine, update
+from sqlalchemy import BigInteger, Column, DateTime, Identity, Integer, Text, create_engine, func, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session, declarative_base
 
@@ -15,12 +15,16 @@ class Entry(Base):
     __tablename__ = "entry"
     id = Column(BigInteger, Identity(), primary_key=True)
     label = Column(Text)
+    created_at = Column(DateTime(timezone=True), server_default=func.now())
+    __mapper_args__ = {"eager_defaults": True}  # as later versions do unasked: each INSERT returns the time
 
 
 class Counter(Base):
     __tablename__ = "counter"
     id = Column(Integer, primary_key=True)
     n = Column(Integer)
+    changed_at = Column(DateTime(timezone=True), onupdate=func.now())
+    __mapper_args__ = {"eager_defaults": True}
 
 
 class Tag(Base):
