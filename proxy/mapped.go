@@ -52,6 +52,9 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 func (s *session) hintOf(o *owed, plan *rewrite.Plan, st *rewrite.Statement, payload []byte) string {
 	code := string(retry.Field(payload, 'C'))
 	if code == retry.StateUnsupported && s.srv.cfg.Kind == DSQL && ofTransaction(retry.Field(payload, 'M')) {
+		if s.commitsParts() {
+			return plan.WholeHint()
+		}
 		return rewrite.InTransactionsHint
 	}
 	if st != nil && (code == "0A000" || code == "42704") {

@@ -227,6 +227,7 @@ type Statement struct {
 	CopyIn *CopyIn
 
 	demand     Demand // without what Changes tell
+	apart      bool   // of a string: the relay carries it out, as a text of its own (Plan.TooMuch)
 	setsConfig bool   // by set_config()
 	unsure     bool   // see Plan.SureRead
 	sequence   string

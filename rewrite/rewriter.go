@@ -30,6 +30,8 @@ type rewriter struct {
 	mapped bool
 	text   []byte
 	parts  []part
+	// alone plans a text by itself; nil where nobody carries anything out.
+	alone func(sql string) *Plan
 
 	tokens phrase // of the statement lexed
 	lexed  *Statement
@@ -75,6 +77,9 @@ func (p *Planner) rewrite(sql string, tree message, names *Names, plan *Plan, pa
 // which they only tell. again: columns are mapped in these too, in another form.
 func (p *Planner) run(sql string, parts []part, names *Names, passes func(i int) bool, again bool) *rewriter {
 	r := &rewriter{rules: &p.config.Rules, names: names, text: []byte(sql), parts: parts, meant: intents{}}
+	if p.config.Rules.InTransactions != RefuseDDL && len(sql) < heavyBytes {
+		r.alone = func(sql string) *Plan { return p.alone(sql, names) }
+	}
 	for i := range parts {
 		if passes != nil && passes(i) {
 			if !again || !r.again(p, &parts[i], len(sql) >= heavyBytes) {
@@ -165,7 +170,7 @@ func (r *rewriter) statement(p *part) {
 			r.mapping(p)
 			r.mapped = r.mapped || r.maps
 		}
-		if p.st.Refusal == nil && !r.advisory(p) {
+		if p.st.Refusal == nil && !r.advisory(p) && !r.apart(p) {
 			r.others(p)
 		}
 	}

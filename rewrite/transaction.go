@@ -1,6 +1,8 @@
 package rewrite
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	pg_query "github.com/pganalyze/pg_query_go/v6"
@@ -94,13 +96,58 @@ func (p *Plan) Demand() (d Demand, ok bool) {
 	for i := range p.Statements {
 		d = d.And(p.Statements[i].Demand())
 	}
-	for i := range p.Findings {
-		f := &p.Findings[i]
-		if f.Severity == Error && f.Outcome != Rewritten && f.Feature != SeveralDDL && f.Feature != DDLAndDML {
-			return d, false
-		}
+	return d, p.Kind != Unknown && !slices.ContainsFunc(p.Findings, isHindrance)
+}
+
+// isHindrance reports a finding about what the server refuses whatever the transaction holds.
+func isHindrance(f Finding) bool {
+	return f.Severity == Error && f.Outcome != Rewritten && f.Feature != SeveralDDL && f.Feature != DDLAndDML
+}
+
+// WholeHint is the hint for a text that the server has refused as too much for a transaction though
+// transactions are committed in parts: it went there as a whole, because of one statement.
+func (p *Plan) WholeHint() string {
+	i := slices.IndexFunc(p.Findings, isHindrance)
+	if i < 0 {
+		return hint(toolsRemedy)
 	}
-	return d, p.Kind != Unknown
+	n := slices.IndexFunc(p.Statements, func(st Statement) bool { return p.Findings[i].At <= st.End })
+	switch {
+	case n < 0:
+		return hint(toolsRemedy)
+	case len(p.Statements) == 1:
+		return p.Statements[n].Hint
+	}
+	return fmt.Sprintf("It is sent as one transaction since DSQL refuses statement %d of it, of which nothing is carried out. To that one: %s", n+1, p.Statements[n].Hint)
+}
+
+// alone plans a statement of a text as a text of its own.
+func (p *Planner) alone(sql string, names *Names) *Plan {
+	tree, ok := p.read(sql, false)
+	if !ok {
+		return &Plan{}
+	}
+	plan, parts := p.draft(sql, tree)
+	return p.rewrite(sql, tree, names, plan, parts)
+}
+
+// apart looks at an ALTER TABLE in a string: where the relay would carry it out if it were sent by
+// itself, the string is cut there, and the findings are those of the statement.
+func (r *rewriter) apart(p *part) bool {
+	if r.alone == nil || len(r.parts) == 1 || !p.node.is("AlterTableStmt") {
+		return false
+	}
+	plan := r.alone(string(r.text[p.st.Start:p.st.End]))
+	st := plan.Single()
+	if st == nil || !st.Alters() {
+		return false
+	}
+	p.st.apart, p.st.Hint = true, st.Hint
+	for _, f := range plan.Findings {
+		f.At += p.st.Start
+		r.find(f)
+	}
+	return true
 }
 
 // Groups cuts a string of statements where a transaction that is committed in parts is to be
@@ -128,6 +175,9 @@ func (p *Plan) Groups() (groups [][2]int) {
 
 // TooMuch reports whether a string is known to be too much for one transaction.
 func (p *Plan) TooMuch() bool {
+	if slices.ContainsFunc(p.Statements, func(st Statement) bool { return st.apart }) {
+		return true
+	}
 	for i := range p.Findings {
 		if f := p.Findings[i].Feature; f == SeveralDDL || f == DDLAndDML {
 			return true

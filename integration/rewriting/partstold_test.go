@@ -112,6 +112,21 @@ var scripts = []struct {
 		{"ROLLBACK", "ROLLBACK I WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: ALTER TABLE kept ADD COLUMN d int DEFAULT 4; ALTER TABLE kept ADD CONSTRAINT once UNIQUE (n); INSERT INTO kept VALUES (5)."},
 		{"INSERT INTO kept VALUES (5)", "23505 I"}, {"INSERT INTO kept VALUES (7)", "INSERT 0 1 I"},
 	}},
+	{name: "a string with an ALTER TABLE of several steps", policy: "autocommit", simple: true, env: harness.Env{"DSQL_DDL_CARRY_OUT": "all"}, steps: [][2]string{
+		{"CREATE TABLE b (id int PRIMARY KEY, name varchar(5) NOT NULL DEFAULT 'x', n int); INSERT INTO b VALUES (1, 'one', 2)", "CREATE TABLE INSERT 0 1 I WARNING|01000|a part"},
+		{"ALTER TABLE b ALTER COLUMN name DROP NOT NULL;ALTER TABLE b ALTER COLUMN name DROP DEFAULT;ALTER TABLE b ALTER COLUMN name TYPE varchar(50);",
+			"ALTER TABLE ALTER TABLE ALTER TABLE I WARNING|01000|a part WARNING|01000|a part WARNING|01000|column \"name\" is the last"},
+		{"INSERT INTO b (id, name) VALUES (2, repeat('y', 50))", "INSERT 0 1 I"},
+		{"ALTER TABLE b ADD CONSTRAINT once UNIQUE (n); INSERT INTO b VALUES (3, 2, 'a')", "ALTER TABLE 23505 I WARNING|01000|a part WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: ALTER TABLE b ADD CONSTRAINT once UNIQUE (n)."},
+		{"BEGIN; ALTER TABLE b ADD COLUMN d int NOT NULL DEFAULT 4; INSERT INTO b VALUES (4, 5, 'a'); COMMIT", "BEGIN ALTER TABLE INSERT 0 1 COMMIT I WARNING|01000|column \"d\" is held WARNING|01000|a part"},
+		{"SELECT 1 FROM b WHERE d = 4", "SELECT 3 I"},
+		{"ALTER TABLE b ALTER COLUMN n DROP NOT NULL; ALTER TABLE b ALTER COLUMN id TYPE bigint", "ALTER TABLE 0A000 I The column is in the primary key WARNING|01000|a part WARNING|01000|what was"},
+		{"ALTER TABLE b ALTER COLUMN n DROP NOT NULL; CREATE TRIGGER x BEFORE INSERT ON b EXECUTE FUNCTION y(); ALTER TABLE b ADD UNIQUE (d)", "ALTER TABLE 0A000 I Do it in the application"},
+		{"CREATE TABLE c (id int); CREATE TABLE d (id int); ALTER TABLE b ADD PRIMARY KEY (n)", "CREATE TABLE 0A000 I It is sent as one transaction since DSQL refuses statement 3 of it, of which nothing is carried out. To that one: Name the key in CREATE TABLE"},
+	}},
+	{name: "a string with what is not carried out", policy: "autocommit", simple: true, steps: [][2]string{
+		{"ALTER TABLE kept ALTER COLUMN n DROP NOT NULL; ALTER TABLE kept ALTER COLUMN n TYPE bigint", "ALTER TABLE 0A000 I Make the column anew"},
+	}},
 	{name: "what is neither DDL nor a change of rows goes with everything", policy: "autocommit", steps: [][2]string{
 		{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"ANALYZE kept", "ANALYZE T"}, {"SELECT n FROM kept WHERE n = 1 FOR UPDATE", "SELECT 1 T"}, {"ROLLBACK", "ROLLBACK I"}, {"SELECT 1 FROM kept", "SELECT 1 I"},
 		{"BEGIN", "BEGIN T"}, {"CREATE TABLE a (id int)", "CREATE TABLE T"}, {"SELECT n FROM kept FOR UPDATE", "SELECT 1 T"}, {"SET CONSTRAINTS ALL IMMEDIATE", "SET CONSTRAINTS T"}, {"ANALYZE kept", "ANALYZE T"}, {"ROLLBACK", "ROLLBACK I"}, {"SELECT 1 FROM a", "42P01 I"},
