@@ -72,19 +72,26 @@ type alteration struct {
 // alterTable carries a statement out in a session that is idle, and returns the notices that go
 // in front of the tag. An error is for the client, or the session's end.
 func (s *session) alterTable(st *rewrite.Statement) ([][]byte, error) {
-	if st.Constraints != nil {
-		work := constraint.New(asked{s}, st.Constraints)
-		err := s.carry(st, work)
-		return work.Notices, err
-	}
-	if st.Alteration.Default == "" {
-		work := constraint.NewRetype(asked{s}, st.Alteration)
-		err := s.carry(st, work)
-		return work.Notices, err
+	work, notices := s.alters(st)
+	err := s.carry(st, work)
+	return notices(), err
+}
+
+// alters is the work of a statement that is carried out, and what there is to tell when it is done.
+func (s *session) alters(st *rewrite.Statement) (work carried, notices func() [][]byte) {
+	switch {
+	case st.Commands != nil:
+		c := &commands{s: s, Commands: st.Commands}
+		return c, func() [][]byte { return c.notices }
+	case st.Constraints != nil:
+		c := constraint.New(asked{s}, st.Constraints)
+		return c, func() [][]byte { return c.Notices }
+	case st.Alteration.Default == "":
+		r := constraint.NewRetype(asked{s}, st.Alteration)
+		return r, func() [][]byte { return r.Notices }
 	}
 	a := &alteration{s: s, Alteration: st.Alteration}
-	err := s.carry(st, a)
-	return a.notices, err
+	return a, func() [][]byte { return a.notices }
 }
 
 // carry carries a statement out on a backend of its own.

@@ -58,6 +58,11 @@ func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (insi
 	if err := s.mayLeave(); err != nil {
 		return err
 	}
+	if st.Demand().Drops && p.how != rewrite.CommitDrops {
+		var own labels
+		own.add(sql)
+		return errDropsEarly(&own)
+	}
 	lists := p.lists
 	left, err := s.leaveBlock()
 	if err != nil {

@@ -141,17 +141,9 @@ func (p *Plan) bytes() int {
 		if st.Refusal != nil {
 			n += int(unsafe.Sizeof(*st.Refusal)) + len(st.Refusal.Message)
 		}
-		if a := st.Alteration; a != nil {
-			n += int(unsafe.Sizeof(*a)) + 2*len(a.Text) + len(a.Table) + len(p.source)
-			if a.Held != nil {
-				n += a.Held.bytes()
-			}
-		}
+		n += st.alterBytes(len(p.source))
 		if t := st.Truncation; t != nil {
 			n += int(unsafe.Sizeof(*t)) + 8*len(p.Text) // with its form in batches
-		}
-		if c := st.Constraints; c != nil {
-			n += c.bytes() + len(p.source)
 		}
 		for _, notice := range st.Notices {
 			n += int(unsafe.Sizeof(notice)) + len(notice.Message) // Detail is a constant
@@ -177,6 +169,28 @@ func (p *Plan) bytes() int {
 		n += cap(st.Tables)*wordBytes + cap(st.Asks)*wordBytes
 		for _, t := range st.Tables {
 			n += len(t)
+		}
+	}
+	return n
+}
+
+// alterBytes is about what there is in memory of an ALTER TABLE that is carried out, which holds on
+// to its source of so many bytes.
+func (st *Statement) alterBytes(source int) (n int) {
+	if a := st.Alteration; a != nil {
+		n += int(unsafe.Sizeof(*a)) + 2*len(a.Text) + len(a.Table) + source
+		if a.Held != nil {
+			n += a.Held.bytes()
+		}
+	}
+	if c := st.Constraints; c != nil {
+		n += c.bytes() + source
+	}
+	if c := st.Commands; c != nil {
+		n += int(unsafe.Sizeof(*c)) + len(c.Text)
+		for i := range c.Parts {
+			part := &c.Parts[i]
+			n += int(unsafe.Sizeof(*part)) + int(unsafe.Sizeof(*part.St)) + len(part.Text) + len(part.Frees) + part.St.alterBytes(len(part.Text))
 		}
 	}
 	return n

@@ -53,7 +53,7 @@
 // ALTER TABLE of what DSQL refuses is edited where that means the same (alter.go), or left to
 // the relay, with what it takes to carry it out or to tell how (alteration.go): a column with a
 // DEFAULT (addeddefault.go), a change of type (retype.go), constraints (constraint.go, and
-// their steps in constraintsteps.go). What to write where nobody carries it out is in
+// their steps in constraintsteps.go), several commands (commands.go). What to write where nobody carries it out is in
 // alterationhints.go.
 //
 // What users and clients may have otherwise than the configuration says is in choices.go: a planner

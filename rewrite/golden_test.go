@@ -74,6 +74,11 @@ func showFindings(plan *Plan) string {
 		if st.Constraints != nil {
 			lines = append(lines, showSteps(st.Constraints)...)
 		}
+		if c := st.Commands; c != nil {
+			for i := range c.Parts {
+				lines = append(lines, "command "+c.Parts[i].Text)
+			}
+		}
 		if a := st.Alteration; a != nil && a.Retypes {
 			r := a.Apart("1")
 			for _, step := range []string{r.Add(), r.Fill(r.Column, []string{"id"}, 9), r.Clear(r.Was, nil, 9)} {
@@ -163,6 +168,10 @@ func TestGolden(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".sql"), func(t *testing.T) {
 			t.Parallel()
 			p := goldenPlanner(t)
+			if filepath.Base(file) == "commands.sql" {
+				rules := &p.config.Rules
+				rules.InTransactions, rules.Backfill = CommitDDL, true
+			}
 			cases := readGolden(t, file)
 			var fresh strings.Builder
 			for _, c := range cases {

@@ -213,6 +213,9 @@ type Statement struct {
 	// Constraints is an ALTER TABLE that adds constraints, which the relay may carry out in
 	// steps, where the server refuses it; nil for any other statement.
 	Constraints *Constraints
+	// Commands is an ALTER TABLE of several commands, which the relay may carry out one by one,
+	// where the server refuses it; nil for any other statement.
+	Commands *Commands
 	// Truncation is a TRUNCATE for which a DELETE goes to the server, whose tag is replaced; nil for
 	// any other statement.
 	Truncation *Truncation
@@ -235,12 +238,17 @@ type Statement struct {
 
 // Alters reports whether the relay may carry the statement out by others of its own, where the
 // server refuses it.
-func (st *Statement) Alters() bool { return st.Alteration != nil || st.Constraints != nil }
+func (st *Statement) Alters() bool {
+	return st.Alteration != nil || st.Constraints != nil || st.Commands != nil
+}
 
 // AlterText is the text of such a statement.
 func (st *Statement) AlterText() string {
-	if st.Constraints != nil {
+	switch {
+	case st.Constraints != nil:
 		return st.Constraints.Text
+	case st.Commands != nil:
+		return st.Commands.Text
 	}
 	return st.Alteration.Text
 }

@@ -157,7 +157,7 @@ func isTriggers(function message) bool {
 // refusedAlters looks at ALTER TABLE. VALIDATE CONSTRAINT is what DSQL has ALTER
 // TABLE ASYNC for.
 func (r *rewriter) refusedAlters(p *part) {
-	if p.st.Constraints != nil {
+	if p.st.Constraints != nil || p.st.Commands != nil {
 		return
 	}
 	var ph phrase

@@ -30,8 +30,9 @@ type rewriter struct {
 	mapped bool
 	text   []byte
 	parts  []part
-	// alone plans a text by itself; nil where nobody carries anything out.
-	alone func(sql string) *Plan
+	// alone plans a text by itself; whole: it is not cut into its commands. nil where no
+	// transaction is committed in parts.
+	alone func(sql string, whole bool) *Plan
 
 	tokens phrase // of the statement lexed
 	lexed  *Statement
@@ -78,7 +79,7 @@ func (p *Planner) rewrite(sql string, tree message, names *Names, plan *Plan, pa
 func (p *Planner) run(sql string, parts []part, names *Names, passes func(i int) bool, again bool) *rewriter {
 	r := &rewriter{rules: &p.config.Rules, names: names, text: []byte(sql), parts: parts, meant: intents{}}
 	if p.config.Rules.InTransactions != RefuseDDL && len(sql) < heavyBytes {
-		r.alone = func(sql string) *Plan { return p.alone(sql, names) }
+		r.alone = func(sql string, whole bool) *Plan { return p.alone(sql, names, whole) }
 	}
 	for i := range parts {
 		if passes != nil && passes(i) {
@@ -200,11 +201,7 @@ func (r *rewriter) others(p *part) {
 			r.member(within)
 		}
 	case "AlterTableStmt":
-		if r.constraints(p); p.st.Constraints == nil {
-			r.addColumn(p)
-			r.alterIdentities(p)
-			r.alteration(p)
-		}
+		r.alterTable(p)
 	case "CreateExtensionStmt", "CommentStmt", "DropStmt":
 		r.extension(p)
 	case "TruncateStmt":
@@ -229,6 +226,16 @@ func (r *rewriter) others(p *part) {
 	if r.rules.Dialect && p.st.Tag == "" && p.st.Truncation == nil {
 		r.dialect(p)
 	}
+}
+
+// alterTable are the rules of ALTER TABLE.
+func (r *rewriter) alterTable(p *part) {
+	if r.constraints(p); p.st.Constraints != nil || r.commands(p) {
+		return
+	}
+	r.addColumn(p)
+	r.alterIdentities(p)
+	r.alteration(p)
 }
 
 // calls are the rules of a query that calls functions about its session.

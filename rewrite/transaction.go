@@ -121,8 +121,13 @@ func (p *Plan) WholeHint() string {
 	return fmt.Sprintf("It is sent as one transaction since DSQL refuses statement %d of it, of which nothing is carried out. To that one: %s", n+1, p.Statements[n].Hint)
 }
 
-// alone plans a statement of a text as a text of its own.
-func (p *Planner) alone(sql string, names *Names) *Plan {
+// alone plans a statement of a text as a text of its own; whole: it is not cut into its commands.
+func (p *Planner) alone(sql string, names *Names, whole bool) *Plan {
+	if whole {
+		other := *p
+		other.config.Rules.InTransactions = RefuseDDL
+		p = &other
+	}
 	tree, ok := p.read(sql, false)
 	if !ok {
 		return &Plan{}
@@ -137,7 +142,7 @@ func (r *rewriter) apart(p *part) bool {
 	if r.alone == nil || len(r.parts) == 1 || !p.node.is("AlterTableStmt") {
 		return false
 	}
-	plan := r.alone(string(r.text[p.st.Start:p.st.End]))
+	plan := r.alone(string(r.text[p.st.Start:p.st.End]), false)
 	st := plan.Single()
 	if st == nil || !st.Alters() {
 		return false

@@ -74,6 +74,28 @@ func (r *Retype) Run() error {
 	return nil
 }
 
+// May refuses the statement, of which the server has told that it refuses it, as Run would. What
+// depends on the column by a constraint of those names will not be there when it is run.
+func (r *Retype) May(told *wire.Error, freed []string) error {
+	there, err := r.look(told)
+	switch {
+	case err != nil:
+		return err
+	case !there:
+		return r.missing(told)
+	case r.Same(r.facts.ColumnFacts):
+		return nil
+	}
+	r.facts.depend = slices.DeleteFunc(r.facts.depend, func(what string) bool {
+		return slices.ContainsFunc(freed, func(name string) bool { return what == dependsBy(name) || what == dependsIn(name) })
+	})
+	return r.mayRetype(told)
+}
+
+// dependsBy and dependsIn name a constraint, and an index, that depend on the column.
+func dependsBy(name string) string { return fmt.Sprintf("constraint \"%s\"", name) }
+func dependsIn(name string) string { return fmt.Sprintf("index \"%s\"", name) }
+
 // missing adds to an error what another such statement has left in the table, where it has.
 func (r *Retype) missing(err error) error {
 	if told := r.server.Refused(err); told != nil && (told.Code == undefinedColumn || told.Code == retry.StateUnsupported) {

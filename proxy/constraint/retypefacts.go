@@ -74,7 +74,7 @@ func (r *Retype) constraints() error {
 		case v[1] == "c" && v[2] == "t":
 			f.checked = true
 		default:
-			f.depend = append(f.depend, fmt.Sprintf("constraint \"%s\"", v[0]))
+			f.depend = append(f.depend, dependsBy(v[0]))
 		}
 	})
 }
@@ -96,7 +96,7 @@ func (r *Retype) indexes() error {
 			f.Indexes = append(f.Indexes, v[0])
 			f.indexes = append(f.indexes, rewrite.ColumnIndex{Name: v[0], Unique: v[1] == "t", Constraint: v[3] == "t", Deferrable: v[4] == "t", Deferred: v[5] == "t"})
 			if plain = v[2] == "t"; !plain {
-				f.depend = append(f.depend, fmt.Sprintf("index \"%s\"", v[0]))
+				f.depend = append(f.depend, dependsIn(v[0]))
 			}
 		}
 		last := &f.indexes[len(f.indexes)-1]

@@ -1,0 +1,127 @@
+package rewriting
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-proxy/sluice/integration/harness"
+)
+
+// commanded are the tables that statements of several commands change; held shows them.
+const commanded = `DROP TABLE IF EXISTS book, keyless, other.book CASCADE; DROP SCHEMA IF EXISTS other CASCADE; CREATE SCHEMA other; CREATE TABLE keyless (a int);
+	CREATE TABLE book (id int PRIMARY KEY, title varchar(10) NOT NULL DEFAULT 'x', n int, m int DEFAULT 3, code varchar(5) UNIQUE, k int, gap int,
+		CONSTRAINT once UNIQUE (n), CONSTRAINT pos CHECK (k > 0));
+	INSERT INTO book SELECT i, 'title ' || i, i, i % 3, 'c' || i, i, CASE WHEN i <> 4 THEN i END FROM generate_series(1, 12) i; CREATE INDEX of_title ON book (title, m)`
+
+// altering are commands of ALTER TABLE book.
+var altering = []string{"DROP CONSTRAINT once", "DROP CONSTRAINT pos", "DROP CONSTRAINT IF EXISTS nothing", "DROP CONSTRAINT nothing", "ALTER title DROP NOT NULL", "ALTER COLUMN m DROP DEFAULT", "ALTER m SET DEFAULT 5",
+	"ALTER title SET DEFAULT 'a, ''b'", "ALTER COLUMN title TYPE varchar(20)", "ALTER title TYPE text USING title::text", "ALTER title SET DATA TYPE varchar(2)", "ALTER n TYPE bigint", "ALTER n TYPE numeric(9, 2)", "ALTER m TYPE smallint",
+	"ALTER k TYPE bigint", "ALTER n SET NOT NULL", "ALTER m SET NOT NULL", "ALTER gap SET NOT NULL", "ADD COLUMN x int", "ADD y int NOT NULL DEFAULT 7", "ADD COLUMN z int UNIQUE", "ALTER y SET DEFAULT 9", "ALTER x SET DEFAULT 9",
+	"ADD CONSTRAINT once UNIQUE (m)", "ADD CONSTRAINT once UNIQUE (n, m)", "ADD CONSTRAINT pos CHECK (n > 0)", "ADD CHECK (n < 5)", "ADD UNIQUE (title, n)", "ADD FOREIGN KEY (n) REFERENCES book", "DROP COLUMN k", "DROP code", "DROP COLUMN IF EXISTS nothing"}
+
+// ordered are statements whose commands are not carried out in the order in which they stand.
+var ordered = []string{
+	"ALTER m SET DEFAULT 5, ALTER m DROP DEFAULT, ALTER title TYPE text", "ADD CONSTRAINT once UNIQUE (m, id), ALTER n TYPE bigint, DROP CONSTRAINT once", "ALTER x SET DEFAULT 4, ADD COLUMN x int, ALTER n TYPE bigint",
+	"ALTER title SET DEFAULT 'longer than it was', ALTER title TYPE varchar(30)", "ALTER n SET NOT NULL, ALTER n DROP NOT NULL", "ADD CONSTRAINT pos CHECK (title <> 'none'), DROP COLUMN k, ALTER title TYPE text, DROP CONSTRAINT pos",
+}
+
+// Random statements of several commands leave what PostgreSQL leaves, or fail as there, or are
+// refused with a hint and nothing changed. What one that fails half-way has done, its error tells.
+func TestCommandsAsInPostgreSQL(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	pg, _, sluice := plainAndSluice(t, harness.Env{"DSQL_DDL_CARRY_OUT": "all"})
+	seed := uint64(time.Now().UnixNano())
+	t.Log("seed ", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	ends := map[string]int{}
+	for i := range 36 {
+		for _, database := range []string{"postgres", "plain"} {
+			pg.SQL(t, database, commanded)
+		}
+		before := pg.SQL(t, "postgres", held)
+		var cmds []string
+		for n := 2 + random.IntN(3); n > 0; n-- {
+			cmds = append(cmds, altering[random.IntN(len(altering))])
+		}
+		sql := "ALTER TABLE " + []string{"book", "public.book", "ONLY book"}[random.IntN(3)] + " " + strings.Join(cmds, ", ")
+		if i < len(ordered) {
+			sql = "ALTER TABLE book " + ordered[i]
+		}
+		way := clients[i%len(clients)]
+		wantOut, want := way.run(ctx, pg.DSN("plain"), sql, nil)
+		out, err := way.run(ctx, sluice.DSN("postgres"), sql, nil)
+		got, there := pg.SQL(t, "postgres", held), pg.SQL(t, "plain", held)
+		switch e := pgError(err); {
+		case err == nil && want == nil:
+			if out != wantOut || got != there {
+				t.Errorf("%s: %q, want %q:\n%s", sql, out, wantOut, differing(got, there))
+			}
+			ends["done"]++
+		case err == nil:
+			t.Errorf("%s is done, and PostgreSQL says %v", sql, want)
+		case e.Code == "0A000":
+			if e.Hint == "" || got != before {
+				t.Errorf("%s: %v (%s)\n%s", sql, err, e.Hint, differing(got, before))
+			}
+			ends["refused"]++
+		case want == nil:
+			t.Errorf("%s: %v (%s), and PostgreSQL does it", sql, whole(err), e.Hint)
+		case strings.Contains(e.Detail, "Of the statement this is committed: ALTER TABLE"):
+			if !strings.Contains(e.Hint, "What is not done, in this order: ALTER TABLE") {
+				t.Errorf("%s: %s", sql, e.Hint)
+			}
+			ends["half"]++
+		default:
+			if got != before {
+				t.Errorf("%s: %s (%s)\n%s", sql, whole(err), e.Hint, differing(got, before))
+			}
+			ends["failed"]++
+		}
+	}
+	if t.Log(ends); ends["done"] < 5 || ends["half"] < 1 {
+		t.Errorf("ends: %v", ends)
+	}
+}
+
+// What ent writes is carried out by each driver, and the client is told that it is not atomic; where a change
+// of type is refused nothing of the statement is done, unless the statement takes away why.
+func TestCommandsTold(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	pg, _, sluice := plainAndSluice(t, harness.Env{"DSQL_DDL_CARRY_OUT": "all"})
+	pg.SQL(t, "postgres", commanded)
+	conn := dialled(t, sluice, pgx.QueryExecModeCacheDescribe)
+	for _, sql := range []string{
+		"ALTER TABLE book ALTER COLUMN n SET NOT NULL",
+		`ALTER TABLE "book" DROP CONSTRAINT "book_n_not_null", ALTER COLUMN "n" SET NOT NULL, ALTER COLUMN "title" TYPE character varying(99)`,
+		"ALTER TABLE book DROP CONSTRAINT once, ALTER COLUMN n TYPE bigint, ADD CONSTRAINT once UNIQUE (n)",
+		"BEGIN", "INSERT INTO book (id, n) VALUES (90, 91)", "ALTER TABLE book DROP CONSTRAINT once, ALTER COLUMN n TYPE numeric, ADD CONSTRAINT once UNIQUE (n)", "ROLLBACK",
+	} {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			t.Errorf("%s: %v (%s)", sql, err, hintOf(err))
+		}
+	}
+	before := pg.SQL(t, "postgres", held)
+	for sql, words := range map[string]string{
+		"ALTER TABLE book DROP CONSTRAINT pos, ALTER COLUMN id TYPE bigint":                  "in the primary key",
+		"ALTER TABLE book DROP COLUMN code, ALTER COLUMN title TYPE date":                    "both must be strings",
+		"ALTER TABLE book ALTER COLUMN title TYPE text, ADD PRIMARY KEY (n)":                 "A command of it is refused by itself, too. To that one: Name the key in CREATE TABLE",
+		"ALTER TABLE book ALTER COLUMN title TYPE text, ALTER COLUMN title TYPE varchar(99)": "Write each command of it in an ALTER TABLE of its own",
+	} {
+		_, err := conn.Exec(ctx, sql)
+		if e := pgError(err); e == nil || e.Code != "0A000" || !strings.Contains(e.Detail+e.Hint, words) {
+			t.Errorf("%s: %v, %s", sql, whole(err), hintOf(err))
+		}
+		if got := pg.SQL(t, "postgres", held); got != before {
+			t.Errorf("%s:\n%s", sql, differing(got, before))
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package proxy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/proxy/constraint"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// ALTER TABLE of several commands that is carried out one by one (rewrite.Commands), where the
+// server refuses it. What a command does is undone where that command fails; what the commands
+// before have done stays, and the client is told which they are. So nothing is begun of a statement
+// whose changes of type are known to be refused.
+
+// commands is such a statement, which is being carried out.
+type commands struct {
+	*rewrite.Commands
+	s       *session
+	notices [][]byte
+	at      carried // the command under way; nil: none has begun
+	done    int     // commands
+}
+
+// plainCommand is a command that the server takes.
+type plainCommand struct {
+	s    *session
+	text string
+}
+
+// Run sends it: it is done, or not, as the server says.
+func (p plainCommand) Run() error { return asked{p.s}.Ask(p.text, nil) }
+
+// Partly has nothing to add: a single command leaves nothing where it fails.
+func (p plainCommand) Partly(err error) error { return err }
+
+// Run has the server carry the statement out, or does it command by command.
+func (c *commands) Run() error {
+	err := asked{c.s}.Ask(c.Text, nil)
+	told := refused(err)
+	if told == nil || told.Code != retry.StateUnsupported {
+		return err
+	}
+	if err := c.may(told); err != nil {
+		return err
+	}
+	for i := range c.Parts {
+		if err := c.s.wantsMore(); err != nil {
+			return err
+		}
+		if err := c.run(&c.Parts[i]); err != nil {
+			return err
+		}
+		c.done++
+	}
+	if c.done > 1 {
+		c.s.srv.metrics.EarlyCommit()
+		done := c.labels(0, c.done)
+		warning := &wire.Error{Code: "01000", Message: "the commands of the ALTER TABLE are carried out one by one, since DSQL refuses the whole",
+			Detail: "Committed, each by itself: " + done.String() + ".", Hint: rewrite.InTransactionsKey + " says so. Others may have seen what is between them."}
+		c.notices = append(c.notices, warning.AppendNotice(nil, "WARNING"))
+	}
+	return nil
+}
+
+// may refuses a change of type as it would be refused, before anything is done. What the statement
+// drops itself is in nobody's way.
+func (c *commands) may(told *wire.Error) error {
+	var freed []string
+	for i := range c.Parts {
+		if name := c.Parts[i].Frees; name != "" {
+			freed = append(freed, name)
+		}
+	}
+	for i := range c.Parts {
+		if a := c.Parts[i].St.Alteration; a != nil && a.Default == "" {
+			if err := constraint.NewRetype(asked{c.s}, a).May(told, freed); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// run carries one command out.
+func (c *commands) run(part *rewrite.Command) error {
+	if !part.St.Alters() {
+		c.at = plainCommand{c.s, part.Text}
+		return c.at.Run()
+	}
+	work, notices := c.s.alters(part.St)
+	c.at = work
+	err := work.Run()
+	if err == nil {
+		c.notices = append(c.notices, notices()...)
+	}
+	return err
+}
+
+// labels are commands as a message names them.
+func (c *commands) labels(from, to int) (l labels) {
+	for i := from; i < to; i++ {
+		l.add(c.Parts[i].Text)
+	}
+	return l
+}
+
+// Partly adds to an error what stands all the same: of the command that has failed, as that says
+// itself, and of those before it. A conflict is no conflict then: whoever is told of one sends the
+// whole statement again, of which a part is done.
+func (c *commands) Partly(err error) error {
+	if c.at != nil {
+		err = c.at.Partly(err)
+	}
+	told, ok := err.(*wire.Error)
+	if !ok || told.Fatal || c.done == 0 {
+		return err
+	}
+	with := *told
+	done, rest := c.labels(0, c.done), c.labels(c.done, len(c.Parts))
+	with.Detail = strings.TrimSpace(fmt.Sprintf("%s Of the statement this is committed: %s.", told.Detail, done.String()))
+	with.Hint = strings.TrimSpace(fmt.Sprintf("%s Do not send the whole statement again. What is not done, in this order: %s.", told.Hint, rest.String()))
+	if with.Code == retry.StateConflict {
+		with.Code = "25000"
+	}
+	return &with
+}
