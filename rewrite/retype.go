@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
 )
 
 // The statements by which a column gets another type on DSQL, which has none for it: a column
@@ -108,10 +110,11 @@ func (r *Retyping) Fill(from string, key []string, rows int) string {
 }
 
 // Clear takes from the new column the values that the old one has no more. They are compared as
-// text, by which equal numbers of another scale differ, too.
+// text, by which equal numbers of another scale differ, and as they are: how many digits of a float
+// its text has is a setting of the client's (extra_float_digits).
 func (r *Retyping) Clear(from string, key []string, rows int) string {
-	made := identifier(r.Made)
-	return r.update("NULL", fmt.Sprintf("%s IS NOT NULL AND CAST(%s AS text) IS DISTINCT FROM CAST(%s AS text)", made, made, r.cast(from)), key, rows)
+	made, cast := identifier(r.Made), r.cast(from)
+	return r.update("NULL", fmt.Sprintf("%s IS NOT NULL AND (CAST(%s AS text) IS DISTINCT FROM CAST(%s AS text) OR %s <> %s)", made, made, cast, made, cast), key, rows)
 }
 
 // cast is the old column as a value of the type.
@@ -180,6 +183,79 @@ func columnsOf(keys, including []string) string {
 		sql += " INCLUDE (" + identifiers(including, "") + ")"
 	}
 	return sql
+}
+
+// Held is the statement that holds the new column to a CHECK or FOREIGN KEY like one that the catalog
+// shows of the old column, which has that name by now; nil where none can be made of it. PostgreSQL
+// reads what the catalog shows in the same way.
+func (r *Retyping) Held(shown, from, name string) *Constraints {
+	parsed, ok := r.reads(shown, name)
+	if !ok {
+		return nil
+	}
+	constraint := parsed.parts[0].node.child("cmds").child("def")
+	ph, edits, made := parsed.phrase(&parsed.parts[0]), []edit(nil), identifier(r.Made)
+	swap := func(i int) { edits = append(edits, edit{int(ph.tokens[i].start), int(ph.tokens[i].end), made}) }
+	switch {
+	case constraintIs(constraint, pg_query.ConstrType_CONSTR_CHECK):
+		refs := columnRefs(constraint.child("raw_expr"), nil)
+		slices.SortFunc(refs, func(a, b message) int { return a.integer("location") - b.integer("location") })
+		for _, ref := range refs {
+			i, names := ph.at(ref.integer("location")), ref.names("fields")
+			if i < 0 || len(names) != 1 || len(ref.values("fields")) != 1 {
+				return nil
+			}
+			if names[0] == from {
+				swap(i)
+			}
+		}
+	case constraintIs(constraint, pg_query.ConstrType_CONSTR_FOREIGN) && len(constraint.values("fk_del_set_cols")) == 0:
+		i := ph.at(constraint.integer("location")) + 2 // behind CONSTRAINT and the name
+		listed, keys := ph.listed(i+2), constraint.names("fk_attrs")
+		if !ph.words(i, "foreign", "key") || len(listed) != len(keys) {
+			return nil
+		}
+		for n, key := range keys {
+			if key == from {
+				swap(listed[n])
+			}
+		}
+	}
+	if len(edits) == 0 {
+		return nil
+	}
+	text := applyEdits(string(parsed.text), edits)
+	parsed, ok = r.reads(strings.TrimPrefix(text, r.holding(name)), name)
+	if !ok {
+		return nil
+	}
+	c := parsed.constraintsOf(&parsed.parts[0])
+	if c == nil || len(c.Adds) != 1 || len(c.Columns) > 0 {
+		return nil
+	}
+	return c
+}
+
+// holding is what a statement begins with that adds a constraint of that name.
+func (r *Retyping) holding(name string) string { return r.alter("ADD CONSTRAINT %s ", name) }
+
+// reads reads a constraint as the catalog shows it, in a statement that adds it under that name.
+func (r *Retyping) reads(shown, name string) (*rewriter, bool) {
+	text := r.holding(name) + shown
+	tree, err := parseTree(text)
+	if err != nil || len(tree.values("stmts")) != 1 {
+		return nil, false
+	}
+	_, parts := build(text, tree)
+	if len(parts) != 1 || !parts[0].node.is("AlterTableStmt") || len(parts[0].node.values("cmds")) != 1 || !parts[0].node.child("cmds").child("def").is("Constraint") {
+		return nil, false
+	}
+	return &rewriter{rules: &Rules{Dialect: true, Constraints: true}, text: []byte(text), parts: parts, meant: intents{}}, true
+}
+
+// NameHeld gives such a constraint the name of the old column's.
+func (r *Retyping) NameHeld(name, to string) string {
+	return r.alter("RENAME CONSTRAINT %s TO %s", name, to)
 }
 
 // swapped are names of columns, the new one in the place of the old.

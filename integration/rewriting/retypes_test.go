@@ -13,19 +13,22 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/sluice-proxy/sluice/integration/harness"
+	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 
 // retyped are the tables whose columns get other types.
 const retyped = `DROP TABLE IF EXISTS book, author, keyless, other.book CASCADE; DROP SCHEMA IF EXISTS other CASCADE; DROP DOMAIN IF EXISTS word; CREATE SCHEMA other;
 	CREATE DOMAIN word AS varchar(9);
-	CREATE TABLE author (id int PRIMARY KEY, "Odd ""name" varchar(5) UNIQUE);
+	CREATE TABLE author (id int PRIMARY KEY, "Odd ""name" varchar(5) UNIQUE, tag varchar(3) UNIQUE);
 	CREATE TABLE book (id int PRIMARY KEY, title varchar(10) NOT NULL, code varchar(8) UNIQUE, kind char(4) DEFAULT 'ab', n int NOT NULL DEFAULT 7, cents numeric(8,2), ratio real,
 		"Odd ""name" varchar(5) DEFAULT 'it''s', author int REFERENCES author, checked varchar(5) CHECK (checked <> 'x'), seen varchar(5), w word, late varchar(4), day date, grown int GENERATED ALWAYS AS (ratio + 1) STORED,
+		low int, high int DEFAULT 150, tag varchar(3) REFERENCES author (tag) ON UPDATE CASCADE ON DELETE SET NULL DEFERRABLE INITIALLY DEFERRED,
+		CONSTRAINT span CHECK (low < high AND high IS NOT NULL), CONSTRAINT "Odd check" CHECK (low IS NOT NULL), CHECK (low + 0 > -9 OR low * 2 < high) NO INHERIT,
 		CONSTRAINT book_once UNIQUE (author, title), CONSTRAINT late UNIQUE (late, id) DEFERRABLE INITIALLY DEFERRED);
 	CREATE INDEX book_title ON book (title); CREATE INDEX book_n ON book (n, title) INCLUDE (cents); CREATE UNIQUE INDEX "Odd index" ON book ("Odd ""name", id);
 	CREATE INDEX book_part ON book (kind) WHERE kind <> 'x'; CREATE VIEW seers AS SELECT seen FROM book;
-	INSERT INTO author VALUES (1, 'one'), (2, 'two');
-	INSERT INTO book (id, title, code, n, cents, ratio, author, seen, late, "Odd ""name") SELECT i, 'title ' || i, 'c' || i, i, i / 7.0, i / 3.0, i % 2 + 1, 's', CASE WHEN i % 3 > 0 THEN 'l' || i END,
+	INSERT INTO author VALUES (1, 'one', 'a'), (2, 'two', 'b');
+	INSERT INTO book (id, low, tag, title, code, n, cents, ratio, author, seen, late, "Odd ""name") SELECT i, i, CASE WHEN i < 9 THEN 'a' END, 'title ' || i, 'c' || i, i, i / 7.0, i / 3.0, i % 2 + 1, 's', CASE WHEN i % 3 > 0 THEN 'l' || i END,
 		CASE i % 4 WHEN 0 THEN 'ab   ' WHEN 1 THEN '' WHEN 2 THEN NULL ELSE 'x' END FROM generate_series(1, 40) i;
 	CREATE TABLE keyless (a varchar(3), b int); INSERT INTO keyless SELECT i::text, i FROM generate_series(1, 30) i;
 	CREATE TABLE other.book (id int PRIMARY KEY, title varchar(3) NOT NULL)`
@@ -70,6 +73,16 @@ var (
 		`ALTER TABLE book ALTER COLUMN "Odd ""name" TYPE varchar(4)`,
 		"ALTER TABLE book ALTER COLUMN late TYPE varchar(40)",
 		"ALTER TABLE book ALTER COLUMN late TYPE varchar(40)",
+		"ALTER TABLE book ALTER COLUMN author TYPE bigint",
+		"ALTER TABLE book ALTER COLUMN author TYPE smallint",
+		"ALTER TABLE book ALTER COLUMN checked TYPE text",
+		"ALTER TABLE book ALTER COLUMN checked TYPE varchar(7)",
+		"ALTER TABLE book ALTER COLUMN low TYPE bigint",
+		"ALTER TABLE book ALTER COLUMN high TYPE numeric(2,0)",
+		"ALTER TABLE book ALTER COLUMN high TYPE numeric(5,1)",
+		"ALTER TABLE book ALTER COLUMN low TYPE real",
+		"ALTER TABLE book ALTER COLUMN tag TYPE varchar(9)",
+		"ALTER TABLE book ALTER COLUMN tag TYPE text USING tag",
 		"ALTER TABLE keyless ALTER COLUMN a TYPE varchar(30)",
 		"ALTER TABLE keyless ALTER COLUMN b TYPE bigint",
 		"ALTER TABLE other.book ALTER COLUMN title TYPE varchar(30)",
@@ -78,8 +91,7 @@ var (
 	}
 	leftAlone = map[string]string{
 		"ALTER TABLE book ALTER COLUMN id TYPE bigint":                        "in the primary key",
-		"ALTER TABLE book ALTER COLUMN author TYPE bigint":                    `constraint "book_author_fkey"`,
-		"ALTER TABLE book ALTER COLUMN checked TYPE text":                     `constraint "book_checked_check"`,
+		"ALTER TABLE author ALTER COLUMN tag TYPE text":                       `constraint "book_tag_fkey"`,
 		"ALTER TABLE book ALTER COLUMN seen TYPE text":                        "rule _RETURN on view seers",
 		"ALTER TABLE book ALTER COLUMN kind TYPE text":                        `index "book_part"`,
 		"ALTER TABLE book ALTER COLUMN ratio TYPE float8":                     "column grown of table book",
@@ -125,6 +137,9 @@ func TestRetypesAsInPostgreSQL(t *testing.T) {
 			t.Errorf("%s: only %d statements succeed", way.name, done)
 		}
 		for sql, words := range leftAlone {
+			if n > 1 {
+				break
+			}
 			before := pg.SQL(t, "postgres", held)
 			_, err := way.run(ctx, sluice.DSN("postgres"), sql, nil)
 			if e := pgError(err); e == nil || e.Code != "0A000" || e.Hint == "" || !strings.Contains(e.Detail+e.Hint, words) {
@@ -213,5 +228,57 @@ func TestRetypeWhileOthersWrite(t *testing.T) {
 	}
 	if got := pg.SQL(t, "postgres", "SELECT string_agg(attname, ' ' ORDER BY attname) FROM pg_attribute WHERE attrelid = 'counted'::regclass AND attnum > 0 AND NOT attisdropped"); got != "id name" {
 		t.Errorf("columns: %s", got)
+	}
+}
+
+// What others do while a column gets another type, and no lock keeps them from: a value that differs in digits which
+// the client's own setting hides is kept; an index that is made meanwhile is not lost, and the statement is refused
+// with nothing changed.
+func TestRetypeBesideOthers(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	pg := pgtest.Start(t, pgtest.MaxConnections(100))
+	bin := harness.Binaries(t)
+	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Bin: bin, Upstream: pg, Args: []string{"--job-delay", "500ms"}})
+	sluice := harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: sim.Env().With(harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "10", "DSQL_DDL_ALTER_COLUMN_TYPE": "rewrite"})})
+	for _, test := range []struct{ name, meanwhile, code, want string }{
+		{"digits", "UPDATE measured SET ratio = 0.30000000000000004 WHERE id = 1", "", "0.30000000000000004"},
+		{"index", "CREATE INDEX meanwhile ON measured (ratio, id)", "55000", "0.3"},
+		{"check", "ALTER TABLE measured ADD CONSTRAINT meanwhile CHECK (ratio < 2)", "55000", "0.3"},
+	} {
+		pg.SQL(t, "postgres", "DROP TABLE IF EXISTS measured; CREATE TABLE measured (id int PRIMARY KEY, ratio float8 CHECK (ratio < 9)); CREATE INDEX of_ratio ON measured (ratio); INSERT INTO measured VALUES (1, 0.3)")
+		conn := dialled(t, sluice, pgx.QueryExecModeSimpleProtocol)
+		if _, err := conn.Exec(ctx, "SET extra_float_digits = -5"); err != nil {
+			t.Fatal(err)
+		}
+		end := make(chan error, 1)
+		go func() {
+			_, err := conn.Exec(ctx, "ALTER TABLE measured ALTER COLUMN ratio TYPE numeric")
+			if test.name == "digits" {
+				_, err = conn.Exec(ctx, "ALTER TABLE measured ALTER COLUMN ratio TYPE float8")
+			}
+			end <- err
+		}()
+		if test.name == "digits" { // the second statement
+			until(t, pg, "SELECT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = 'measured'::regclass AND attname = 'ratio' AND atttypid = 'numeric'::regtype)")
+		}
+		until(t, pg, "SELECT EXISTS (SELECT 1 FROM pg_class WHERE relname LIKE 'ratio\\_\\_new\\_%\\_0')")
+		pg.SQL(t, "postgres", test.meanwhile)
+		if err := <-end; code(err) != test.code {
+			t.Errorf("%s: %v (%s)", test.name, err, hintOf(err))
+		}
+		if got := pg.SQL(t, "postgres", "SELECT ratio FROM measured"); got != test.want {
+			t.Errorf("%s: the value is %s, want %s", test.name, got, test.want)
+		}
+		if test.code == "" {
+			continue
+		}
+		if got := pg.SQL(t, "postgres", "SELECT count(*) FROM pg_class WHERE relname = 'meanwhile'") + pg.SQL(t, "postgres", "SELECT count(*) FROM pg_constraint WHERE conname = 'meanwhile'"); got != "10" && got != "01" {
+			t.Errorf("%s: what was made meanwhile is lost", test.name)
+		}
+		if got := pg.SQL(t, "postgres", "SELECT string_agg(attname, ' ' ORDER BY attname) FROM pg_attribute WHERE attrelid = 'measured'::regclass AND attnum > 0 AND NOT attisdropped"); got != "id ratio" {
+			t.Errorf("%s: columns %s", test.name, got)
+		}
 	}
 }

@@ -23,6 +23,8 @@ import (
 //	Clear,   what others have written since
 //	Fill
 //	NotNull  a CHECK
+//	Held     CHECKs and foreign keys like those of the old column; Clear and Fill once more
+//	look     has anybody changed what depends on the old column?
 //	DropWas  the old column goes, with its indexes
 //	Arrive   the new column gets the name, and its indexes theirs
 //
@@ -129,15 +131,57 @@ func (r *Retype) steps() error {
 	if err := r.fill(); err != nil {
 		return err
 	}
-	if r.facts.holdsNull() {
+	if err := r.hold(); err != nil {
+		return err
+	}
+	if err := r.unchanged(); err != nil {
+		return err
+	}
+	return r.finish()
+}
+
+// hold holds the new column to what the old one is held to. Nobody can write either by name, but a
+// foreign key may have the old one follow the other table: hence fill once more behind it.
+func (r *Retype) hold() error {
+	if r.facts.NotNull {
 		if err := New(r.server, r.NotNull()).Run(); err != nil {
 			return err
 		}
 	}
+	for i, of := range r.facts.holds {
+		if err := r.server.More(); err != nil {
+			return err
+		}
+		c := r.Held(of.shown, r.Column, r.holdName(i))
+		if c == nil {
+			return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("the constraint \"%s\" cannot be made anew", of.name)}
+		}
+		if err := New(r.server, c).Run(); err != nil {
+			return err
+		}
+	}
+	if len(r.facts.holds) > 0 {
+		return r.fill()
+	}
+	return nil
+}
+
+// unchanged looks whether others have changed what depends on the old column, which would go with
+// it: an index that was made meanwhile, for one. It is the last step that changes nothing.
+func (r *Retype) unchanged() error {
 	if err := r.server.More(); err != nil {
 		return err
 	}
-	return r.finish()
+	before := r.facts
+	r.facts = facts{}
+	there, err := r.look(nil)
+	now := r.facts
+	r.facts = before
+	if err == nil && !(there && before.same(&now)) {
+		err = &wire.Error{Code: "55000", Message: fmt.Sprintf("column \"%s\", or what depends on it, was changed while it was given another type", r.Column),
+			Hint: "Send the statement again."}
+	}
+	return err
 }
 
 // do sends a statement. What takes it back is noted before: where the connection is lost, nobody
@@ -172,6 +216,9 @@ func (r *Retype) fill() error {
 // indexName is the name of an index of the new column for the time being.
 func (r *Retype) indexName(i int) string { return r.Made + "_" + strconv.Itoa(i) }
 
+// holdName is the name of a constraint of the new column for the time being.
+func (r *Retype) holdName(i int) string { return r.indexName(len(r.facts.indexes) + i) }
+
 // index makes one of the new column. It goes with it where that is dropped.
 func (r *Retype) index(i int) error {
 	if err := r.server.More(); err != nil {
@@ -203,8 +250,14 @@ func (r *Retype) index(i int) error {
 func (r *Retype) finish() error {
 	undo := r.undo
 	r.undo, r.left = nil, []string{r.DropWas(), r.Arrive()}
+	var names []string // of indexes and constraints
 	for i := range r.facts.indexes {
+		names = append(names, r.facts.indexes[i].Name)
 		r.left = append(r.left, r.NameIndex(r.facts.schema, r.indexName(i), &r.facts.indexes[i]))
+	}
+	for i, of := range r.facts.holds {
+		names = append(names, of.name)
+		r.left = append(r.left, r.NameHeld(r.holdName(i), of.name))
 	}
 	for step := 0; len(r.left) > 0; step++ {
 		err := r.insist(r.left[0])
@@ -216,13 +269,16 @@ func (r *Retype) finish() error {
 		case step < 2 || r.server.Refused(err) == nil:
 			return err
 		default:
-			of := &r.facts.indexes[step-2]
-			r.warn(fmt.Sprintf("the index \"%s\" is now \"%s\"", of.Name, r.indexName(step-2)), r.server.Refused(err).Message, "To give it its name: "+r.left[0]+".")
+			what := "index"
+			if step-2 >= len(r.facts.indexes) {
+				what = "constraint"
+			}
+			r.warn(fmt.Sprintf("the %s \"%s\" is now \"%s\"", what, names[step-2], r.indexName(step-2)), r.server.Refused(err).Message, "To give it its name: "+r.left[0]+".")
 		}
 		r.left = r.left[1:]
 	}
 	detail := fmt.Sprintf("DSQL changes no type: another column has taken its place, with %d values.", r.filled)
-	if r.facts.holdsNull() {
+	if r.facts.NotNull {
 		detail += " NOT NULL is a CHECK, whose errors have the code 23514."
 	}
 	r.warn(fmt.Sprintf("column \"%s\" is the last of its table now", r.Column), detail, "Name the columns in SELECT and INSERT.")
@@ -280,7 +336,10 @@ func (r *Retype) named(why error) error {
 	}
 	with := *told
 	for _, text := range []*string{&with.Message, &with.Detail, &with.Constraint, &with.Column} {
-		for i := range r.facts.indexes {
+		for i, of := range slices.Backward(r.facts.holds) { // of _1 and _10 the longer one first
+			*text = strings.ReplaceAll(*text, r.holdName(i), of.name)
+		}
+		for i := range slices.Backward(r.facts.indexes) {
 			*text = strings.ReplaceAll(*text, r.indexName(i), r.facts.indexes[i].Name)
 		}
 		for _, name := range []string{r.Made, r.Was} {

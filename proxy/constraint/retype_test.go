@@ -25,8 +25,16 @@ type modelled struct {
 var changing = regexp.MustCompile(`^(ALTER|UPDATE|CREATE|DROP)`)
 
 func (m *modelled) Ask(sql string, row func([]string)) error {
-	if strings.Contains(sql, " TYPE ") || strings.Contains(sql, "SET NOT NULL") || strings.Contains(sql, " UNIQUE (") {
+	if strings.Contains(sql, " TYPE ") || strings.Contains(sql, "SET NOT NULL") || strings.Contains(sql, " UNIQUE (") || strings.Contains(sql, " CHECK (") && !strings.HasSuffix(sql, " NOT VALID") {
 		return &wire.Error{Code: "0A000", Message: "unsupported"}
+	}
+	if strings.Contains(sql, "conname, contype") {
+		for name, values := range m.columns {
+			if values == "old" {
+				row([]string{"t_c_check", "c", "CHECK (((" + name + ")::text <> 'x'::text))", "t"})
+			}
+		}
+		return nil
 	}
 	if !changing.MatchString(sql) {
 		return m.scripted.Ask(sql, row)
@@ -128,21 +136,26 @@ func TestRetypeSteps(t *testing.T) {
 	}
 	text := strings.NewReplacer(r.Made, "NEW", r.Was, "WAS", `"`, "").Replace(strings.Join(m.changes, "\n"))
 	const want = `ALTER TABLE t ADD COLUMN NEW varchar(150)
-UPDATE t SET NEW = NULL WHERE (id) IN (SELECT id FROM t WHERE NEW IS NOT NULL AND CAST(NEW AS text) IS DISTINCT FROM CAST(CAST(c AS varchar(150)) AS text) ORDER BY id LIMIT 3)
+UPDATE t SET NEW = NULL WHERE (id) IN (SELECT id FROM t WHERE NEW IS NOT NULL AND (CAST(NEW AS text) IS DISTINCT FROM CAST(CAST(c AS varchar(150)) AS text) OR NEW <> CAST(c AS varchar(150))) ORDER BY id LIMIT 3)
 UPDATE t SET NEW = c WHERE (id) IN (SELECT id FROM t WHERE NEW IS NULL AND c IS NOT NULL ORDER BY id LIMIT 3)
 CREATE UNIQUE INDEX ASYNC NEW_0 ON t (NEW)
 ALTER TABLE t ADD CONSTRAINT NEW_0 UNIQUE USING INDEX NEW_0
 CREATE INDEX ASYNC NEW_1 ON t (id, NEW)
 ALTER TABLE t RENAME COLUMN c TO WAS
 ALTER TABLE t ALTER COLUMN NEW SET DEFAULT 'x'
-UPDATE t SET NEW = NULL WHERE (id) IN (SELECT id FROM t WHERE NEW IS NOT NULL AND CAST(NEW AS text) IS DISTINCT FROM CAST(CAST(WAS AS varchar(150)) AS text) ORDER BY id LIMIT 3)
+UPDATE t SET NEW = NULL WHERE (id) IN (SELECT id FROM t WHERE NEW IS NOT NULL AND (CAST(NEW AS text) IS DISTINCT FROM CAST(CAST(WAS AS varchar(150)) AS text) OR NEW <> CAST(WAS AS varchar(150))) ORDER BY id LIMIT 3)
 UPDATE t SET NEW = WAS WHERE (id) IN (SELECT id FROM t WHERE NEW IS NULL AND WAS IS NOT NULL ORDER BY id LIMIT 3)
 ALTER TABLE t ADD CONSTRAINT t_c_not_null CHECK (NEW IS NOT NULL) NOT VALID
 ALTER TABLE ASYNC t VALIDATE CONSTRAINT t_c_not_null
+ALTER TABLE t ADD CONSTRAINT NEW_2 CHECK (((NEW)::text <> 'x'::text)) NOT VALID
+ALTER TABLE ASYNC t VALIDATE CONSTRAINT NEW_2
+UPDATE t SET NEW = NULL WHERE (id) IN (SELECT id FROM t WHERE NEW IS NOT NULL AND (CAST(NEW AS text) IS DISTINCT FROM CAST(CAST(WAS AS varchar(150)) AS text) OR NEW <> CAST(WAS AS varchar(150))) ORDER BY id LIMIT 3)
+UPDATE t SET NEW = WAS WHERE (id) IN (SELECT id FROM t WHERE NEW IS NULL AND WAS IS NOT NULL ORDER BY id LIMIT 3)
 ALTER TABLE t DROP COLUMN WAS
 ALTER TABLE t RENAME COLUMN NEW TO c
 ALTER TABLE t RENAME CONSTRAINT NEW_0 TO t_c_key
-ALTER INDEX public.NEW_1 RENAME TO t_c`
+ALTER INDEX public.NEW_1 RENAME TO t_c
+ALTER TABLE t RENAME CONSTRAINT NEW_2 TO t_c_check`
 	if text != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}
@@ -151,7 +164,7 @@ ALTER INDEX public.NEW_1 RENAME TO t_c`
 // A statement that fails at any step has changed nothing, or is done, or tells what is left to do:
 // that leads to the table as it was, or as it was to be.
 func TestRetypeFails(t *testing.T) {
-	const steps = 16
+	const steps = 21
 	taken := &wire.Error{Code: "2BP01", Message: "other objects depend on it"}
 	ends := map[string]int{}
 	for at := range steps {

@@ -2,6 +2,7 @@ package constraint
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -18,13 +19,21 @@ type facts struct {
 	number            string // of the column
 	from, to          string // types, by their names in the catalog
 	own               string // what the column has that another would not have
-	checked           bool   // a CHECK holds it to NOT NULL
 	depend            []string
 	indexes           []rewrite.ColumnIndex
+	holds             []holding
 }
 
-// holdsNull reports whether the column holds no NULL.
-func (f *facts) holdsNull() bool { return f.NotNull || f.checked }
+// holding is a CHECK or FOREIGN KEY of the column, as the catalog shows it.
+type holding struct{ name, shown string }
+
+// same reports whether nothing has changed of the column, and of what depends on it.
+func (f *facts) same(g *facts) bool {
+	plain := func(i rewrite.ColumnIndex) string { return fmt.Sprint(i) }
+	return f.Default == g.Default && f.NotNull == g.NotNull && f.own == g.own && f.number == g.number && slices.Equal(f.depend, g.depend) &&
+		slices.EqualFunc(f.indexes, g.indexes, func(a, b rewrite.ColumnIndex) bool { return plain(a) == plain(b) }) &&
+		slices.EqualFunc(f.holds, g.holds, func(a, b holding) bool { return a.name == b.name })
+}
 
 // look reads the column, and what depends on it. false: there is no such column.
 //
@@ -44,7 +53,7 @@ func (r *Retype) look(told *wire.Error) (there bool, err error) {
 		` LEFT JOIN pg_catalog.pg_constraint p ON p.conrelid = a.attrelid AND p.contype = 'p'`+
 		` LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum`+
 		` WHERE a.attrelid = %s::pg_catalog.regclass AND a.attname = %s AND a.attnum > 0 AND NOT a.attisdropped AND c.relkind = 'r'`,
-		literal(r.Type), literal(r.Table), literal(r.Column)), func(v []string) {
+		literal(r.Type), literal(r.Table), literal(r.from)), func(v []string) {
 		if len(v) == 12 {
 			there = true
 			f.ColumnFacts = rewrite.ColumnFacts{Type: v[0], IsOfType: v[1] == "t", NotNull: v[2] == "t", InKey: v[3] == "t", Default: v[4]}
@@ -65,14 +74,13 @@ func (r *Retype) look(told *wire.Error) (there bool, err error) {
 // constraints finds those of the column. UNIQUE is told by its index.
 func (r *Retype) constraints() error {
 	f := &r.facts
-	held := "CHECK ((" + quoted(r.Column) + " IS NOT NULL))"
-	return r.server.Ask(fmt.Sprintf(`SELECT conname, contype, pg_catalog.pg_get_constraintdef(oid) = 'CHECK ((' || pg_catalog.quote_ident(%s) || ' IS NOT NULL))' OR pg_catalog.pg_get_constraintdef(oid) = %s`+
+	return r.server.Ask(fmt.Sprintf(`SELECT conname, contype, pg_catalog.pg_get_constraintdef(oid), convalidated AND NOT (confrelid = %s AND %s = ANY (COALESCE(confkey, '{}')))`+
 		` FROM pg_catalog.pg_constraint WHERE conrelid = %s AND %s = ANY (conkey) OR confrelid = %s AND %s = ANY (confkey) ORDER BY 1`,
-		literal(r.Column), literal(held), f.oid, f.number, f.oid, f.number), func(v []string) {
+		f.oid, f.number, f.oid, f.number, f.oid, f.number), func(v []string) {
 		switch {
-		case len(v) != 3 || v[1] == "u" || v[1] == "p" || v[1] == "n":
-		case v[1] == "c" && v[2] == "t":
-			f.checked = true
+		case len(v) != 4 || v[1] == "u" || v[1] == "p" || v[1] == "n":
+		case v[3] == "t" && r.Held(v[2], r.from, r.Made) != nil:
+			f.holds = append(f.holds, holding{v[0], v[2]})
 		default:
 			f.depend = append(f.depend, dependsBy(v[0]))
 		}
@@ -100,6 +108,9 @@ func (r *Retype) indexes() error {
 			}
 		}
 		last := &f.indexes[len(f.indexes)-1]
+		if v[6] == r.from {
+			v[6] = r.Column
+		}
 		if v[7] == "t" {
 			last.Keys = append(last.Keys, v[6])
 		} else {
@@ -142,7 +153,7 @@ func (r *Retype) mayRetype(told *wire.Error) error {
 	case len(f.depend) > 0:
 		with.Detail += fmt.Sprintf(" No other can take its place (%s), since this depends on it: %s.", rewrite.RetypeKey, strings.Join(f.depend, ", "))
 		return &with
-	case f.holdsNull() && !r.Checks:
+	case f.NotNull && !r.Checks:
 		with.Detail += fmt.Sprintf(" No other can take its place (%s), since it is NOT NULL, which DSQL gives to no column that is there.", rewrite.RetypeKey)
 		with.Hint = "Set " + rewrite.SetNotNullKey + " to check: it is a CHECK then. Or: " + with.Hint
 		return &with

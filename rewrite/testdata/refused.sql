@@ -448,7 +448,7 @@ same
 dialect alter_column_type rewritten warning
 step ALTER TABLE t ADD COLUMN "a__new_1" text
 step UPDATE t SET "a__new_1" = "a" WHERE ("id") IN (SELECT "id" FROM t WHERE "a__new_1" IS NULL AND "a" IS NOT NULL ORDER BY "id" LIMIT 9)
-step UPDATE t SET "a__new_1" = NULL WHERE "a__new_1" IS NOT NULL AND CAST("a__new_1" AS text) IS DISTINCT FROM CAST(CAST("a__was_1" AS text) AS text)
+step UPDATE t SET "a__new_1" = NULL WHERE "a__new_1" IS NOT NULL AND (CAST("a__new_1" AS text) IS DISTINCT FROM CAST(CAST("a__was_1" AS text) AS text) OR "a__new_1" <> CAST("a__was_1" AS text))
 
 -- in
 ALTER TABLE t ALTER a SET NOT NULL, ALTER b DROP NOT NULL, ALTER c SET DEFAULT 1

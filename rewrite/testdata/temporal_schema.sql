@@ -465,7 +465,7 @@ same
 dialect alter_column_type rewritten warning
 step ALTER TABLE cluster_membership ADD COLUMN "rpc_address__new_1" VARCHAR(128)
 step UPDATE cluster_membership SET "rpc_address__new_1" = "rpc_address" WHERE ("id") IN (SELECT "id" FROM cluster_membership WHERE "rpc_address__new_1" IS NULL AND "rpc_address" IS NOT NULL ORDER BY "id" LIMIT 9)
-step UPDATE cluster_membership SET "rpc_address__new_1" = NULL WHERE "rpc_address__new_1" IS NOT NULL AND CAST("rpc_address__new_1" AS text) IS DISTINCT FROM CAST(CAST("rpc_address__was_1" AS VARCHAR(128)) AS text)
+step UPDATE cluster_membership SET "rpc_address__new_1" = NULL WHERE "rpc_address__new_1" IS NOT NULL AND (CAST("rpc_address__new_1" AS text) IS DISTINCT FROM CAST(CAST("rpc_address__was_1" AS VARCHAR(128)) AS text) OR "rpc_address__new_1" <> CAST("rpc_address__was_1" AS VARCHAR(128)))
 
 -- in
 ALTER TABLE history_node ADD prev_txn_id BIGINT NOT NULL DEFAULT 0
@@ -517,7 +517,7 @@ same
 dialect alter_column_type rewritten warning
 step ALTER TABLE current_executions ADD COLUMN "create_request_id__new_1" VARCHAR(255)
 step UPDATE current_executions SET "create_request_id__new_1" = "create_request_id" WHERE ("id") IN (SELECT "id" FROM current_executions WHERE "create_request_id__new_1" IS NULL AND "create_request_id" IS NOT NULL ORDER BY "id" LIMIT 9)
-step UPDATE current_executions SET "create_request_id__new_1" = NULL WHERE "create_request_id__new_1" IS NOT NULL AND CAST("create_request_id__new_1" AS text) IS DISTINCT FROM CAST(CAST("create_request_id__was_1" AS VARCHAR(255)) AS text)
+step UPDATE current_executions SET "create_request_id__new_1" = NULL WHERE "create_request_id__new_1" IS NOT NULL AND (CAST("create_request_id__new_1" AS text) IS DISTINCT FROM CAST(CAST("create_request_id__was_1" AS VARCHAR(255)) AS text) OR "create_request_id__new_1" <> CAST("create_request_id__was_1" AS VARCHAR(255)))
 
 -- in
 ALTER TABLE signals_requested_sets ALTER COLUMN signal_id TYPE VARCHAR(255)
@@ -527,7 +527,7 @@ same
 dialect alter_column_type rewritten warning
 step ALTER TABLE signals_requested_sets ADD COLUMN "signal_id__new_1" VARCHAR(255)
 step UPDATE signals_requested_sets SET "signal_id__new_1" = "signal_id" WHERE ("id") IN (SELECT "id" FROM signals_requested_sets WHERE "signal_id__new_1" IS NULL AND "signal_id" IS NOT NULL ORDER BY "id" LIMIT 9)
-step UPDATE signals_requested_sets SET "signal_id__new_1" = NULL WHERE "signal_id__new_1" IS NOT NULL AND CAST("signal_id__new_1" AS text) IS DISTINCT FROM CAST(CAST("signal_id__was_1" AS VARCHAR(255)) AS text)
+step UPDATE signals_requested_sets SET "signal_id__new_1" = NULL WHERE "signal_id__new_1" IS NOT NULL AND (CAST("signal_id__new_1" AS text) IS DISTINCT FROM CAST(CAST("signal_id__was_1" AS VARCHAR(255)) AS text) OR "signal_id__new_1" <> CAST("signal_id__was_1" AS VARCHAR(255)))
 
 -- in
 CREATE TABLE nexus_incoming_services ( service_id BYTEA NOT NULL, data BYTEA NOT NULL, data_encoding VARCHAR(16) NOT NULL, version BIGINT NOT NULL, PRIMARY KEY (service_id) )
