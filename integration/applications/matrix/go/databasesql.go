@@ -43,7 +43,7 @@ func sqlApplication(driver string) application {
 			return []named{{"down", s.script("DROP TABLE entry", "DROP TABLE counter", "DROP TABLE item", "DROP TABLE book", "DROP TABLE author")}}, nil
 		}
 		return []named{{"crud", s.crud}, {"relations", s.relations}, {"nested", s.nested}, {"bulk", s.bulk},
-			{"batches", s.batches}, {"stream", s.stream}, {"writers", s.writers}}, nil
+			{"batches", s.batches}, {"stream", s.stream}, {"writers", s.writers}, {"enum", s.enum}}, nil
 	}
 }
 
@@ -299,4 +299,31 @@ func (s *sqlUse) writers() (any, error) {
 		return nil, err
 	}
 	return s.all("SELECT sum(n), (SELECT count(*) FROM entry) FROM counter WHERE name LIKE 'shared%'")
+}
+
+func (s *sqlUse) enum() (any, error) {
+	for _, text := range []string{"CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')", "CREATE TABLE person (id int PRIMARY KEY, now mood NOT NULL)"} {
+		if _, err := s.db.Exec(text); err != nil {
+			return nil, err
+		}
+	}
+	for id, mood := range []string{"happy", "sad"} {
+		if _, err := s.db.Exec("INSERT INTO person (id, now) VALUES ($1, $2)", id, mood); err != nil {
+			return nil, err
+		}
+	}
+	said, err := s.all("SELECT id, now::text FROM person ORDER BY now")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.db.Exec("INSERT INTO person (id, now) VALUES ($1, $2)", 3, "bored"); err != nil {
+		code, _ := failure(err)
+		said = append(said, code)
+	}
+	for _, text := range []string{"DROP TABLE person", "DROP TYPE mood"} {
+		if _, err := s.db.Exec(text); err != nil {
+			return nil, err
+		}
+	}
+	return said, nil
 }

@@ -203,6 +203,28 @@ public class Run {
         return query(c, "SELECT sum(n), (SELECT count(*) FROM entry) FROM counter WHERE name LIKE 'shared%'");
     }
 
+    static Object enumeration(Connection c) throws SQLException {
+        for (String sql : new String[] {"CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')", "CREATE TABLE person (id int PRIMARY KEY, now mood NOT NULL)"}) {
+            change(c, sql);
+            c.commit();
+        }
+        change(c, "INSERT INTO person VALUES (?, ?::mood)", 1, "happy");
+        change(c, "INSERT INTO person VALUES (?, ?::mood)", 2, "sad");
+        c.commit();
+        List<Object> said = query(c, "SELECT id, now FROM person ORDER BY now");
+        try {
+            change(c, "INSERT INTO person VALUES (?, ?::mood)", 3, "bored");
+        } catch (SQLException e) {
+            said.add(e.getSQLState());
+            c.rollback();
+        }
+        for (String sql : new String[] {"DROP TABLE person", "DROP TYPE mood"}) {
+            change(c, sql);
+            c.commit();
+        }
+        return said;
+    }
+
     static boolean up() {
         return step("tables", script(
                 "CREATE TABLE author (id bigserial PRIMARY KEY, name varchar(100) NOT NULL, email varchar(254) UNIQUE)",
@@ -236,6 +258,7 @@ public class Run {
                 step("batches", Run::batches);
                 step("stream", Run::stream);
                 step("writers", Run::writers);
+                step("enum", Run::enumeration);
             }
         }
     }

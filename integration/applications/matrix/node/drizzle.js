@@ -96,6 +96,20 @@ async function stream () {
   }
 }
 
+// What drizzle-kit generates of pgEnum is CREATE TYPE.
+async function enumeration () {
+  const { pgEnum, pgTable, integer } = require('drizzle-orm/pg-core')
+  const mood = pgEnum('mood', ['sad', 'ok', 'happy'])
+  const people = pgTable('people', { id: integer().primaryKey(), now: mood().notNull() })
+  await db.execute(sql`CREATE TYPE "public"."mood" AS ENUM('sad', 'ok', 'happy')`)
+  await db.execute(sql`CREATE TABLE "people" ("id" integer PRIMARY KEY NOT NULL, "now" "mood" NOT NULL)`)
+  await db.insert(people).values([{ id: 1, now: 'happy' }, { id: 2, now: 'sad' }])
+  const said = [(await db.select().from(people).orderBy(people.now)).map(p => [p.id, p.now]), await steps.caught(() => db.insert(people).values({ id: 3, now: 'bored' }))]
+  await db.execute(sql`DROP TABLE "people"`)
+  await db.execute(sql`DROP TYPE "public"."mood"`)
+  return said
+}
+
 async function writers () {
   const made = await db.insert(counters).values(steps.range(0, 4).map(i => ({ name: `shared ${i}` }))).returning()
   await steps.crowd((number, i) => db.transaction(async tx => {
@@ -108,7 +122,7 @@ async function writers () {
 
 steps.run('drizzle-orm', {
   up: { tables: upTo(1), alter: upTo(2), default: upTo(3), widen: upTo(4), again: upTo(4) },
-  use: { crud, relations, nested, bulk, batches, stream, writers },
+  use: { crud, relations, nested, bulk, batches, stream, writers, enum: enumeration },
   down: {},
   end: () => pool.end()
 })
