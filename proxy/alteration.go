@@ -78,6 +78,8 @@ func (s *session) alterTable(st *rewrite.Statement) ([][]byte, error) {
 }
 
 // alters is the work of a statement that is carried out, and what there is to tell when it is done.
+// Which it is the plan says: each such statement has one of the three, and an Alteration without a
+// default is a change of type.
 func (s *session) alters(st *rewrite.Statement) (work carried, notices func() [][]byte) {
 	switch {
 	case st.Commands != nil:

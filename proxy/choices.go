@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -18,8 +19,8 @@ import (
 // costs them the comparison of two pointers.
 //
 // A text is planned by the choices that are in force when it comes, and a prepared statement anew
-// where others are in force at its Bind. A string is planned as a whole, so that a choice must not
-// stand in one beside other statements. Behind a COMMIT whose answer is still owed, what is in force
+// where others are in force at its Bind. A string is planned as a whole, so that choices stand at its
+// beginning only, where each is made before the rest is planned (choosesFirst). Behind a COMMIT whose answer is still owed, what is in force
 // is waited for (closeGroup).
 //
 // How a block is committed (ddl.in_transactions) is settled with its first statement: no later one
@@ -124,6 +125,15 @@ func (s *session) partsOf(how rewrite.InTransactions) *parts {
 // depend. It is asked for each Bind, and allocates nothing.
 func (s *session) outchosen(t *template) bool { return t.by != t.plan.Choosable(s.planner()) }
 
+// chooses runs a string that begins with choices, and refuses one that has them elsewhere. Of any other
+// text it does nothing, and costs no more than a look at the first statement and the changes of others.
+func (s *session) chooses(plan *rewrite.Plan, sql []byte) (done bool, err error) {
+	if done, err := s.choosesFirst(plan, sql); done || err != nil {
+		return done, err
+	}
+	return false, s.choosesInString(plan)
+}
+
 // choosesInString refuses a string with a choice beside other statements, before any of it is run;
 // nil for any other text. In a failed block the server's own error comes first.
 func (s *session) choosesInString(plan *rewrite.Plan) error {
@@ -138,6 +148,73 @@ func (s *session) choosesInString(plan *rewrite.Plan) error {
 		}
 	}
 	return nil
+}
+
+// choosesFirst runs a string that begins with choices, as a migration in a file may: each by itself,
+// and then what is behind them, planned by what is in force. Outside of a block a string is a
+// transaction: where it fails the choices are taken back, unless it has BEGINs and ends of its own.
+// The turn is over then. done: false for any other text.
+func (s *session) choosesFirst(plan *rewrite.Plan, text []byte) (done bool, err error) {
+	n, ends := leadingChoices(plan)
+	if n == 0 || s.dedicated || s.t.touched || s.state == failed || s.status() == 'E' {
+		return false, nil
+	}
+	sql, block, before := string(text), s.inBlock(), s.settings.Snapshot()
+	how := inside{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut(text), shift: s.t.shift}
+	// Each choice is a turn, and all that is behind them is one, as if the client had sent it by itself:
+	// positions in its errors are those of the whole text.
+	at := 0
+	for i := 0; i <= n; i++ {
+		from, to := plan.Statements[i].Start, plan.Statements[i].End
+		if i == n {
+			to = len(sql)
+		}
+		how.shift += utf8.RuneCountInString(sql[at:from])
+		at = from
+		ran, err := s.part(sql[from:to], how)
+		if err != nil {
+			return true, err
+		}
+		// In a block the client's ROLLBACK takes them back, as it does what it has SET otherwise.
+		if ran.failed && !block && !ends {
+			s.settings.Restore(before)
+		}
+		switch {
+		case ran.failed:
+			s.t.errorTold = true
+			return true, s.ready()
+		case ran.stopped != nil && i < n:
+			return true, ran.stopped
+		}
+	}
+	return true, s.ready()
+}
+
+// leadingChoices counts the statements at the beginning of a string that are choices for the session,
+// with others behind them of which none is one; ends: among these some begin or end a transaction.
+func leadingChoices(plan *rewrite.Plan) (n int, ends bool) {
+	// Of a text that nobody has read no statement is known.
+	if len(plan.Statements) < 2 || plan.Kind == rewrite.Unknown || !isChoice(&plan.Statements[0]) {
+		return 0, false
+	}
+	for n < len(plan.Statements) && isChoice(&plan.Statements[n]) {
+		n++
+	}
+	for i := n; i < len(plan.Statements); i++ {
+		ends = ends || plan.Statements[i].Tx.Verb != rewrite.NoVerb
+		if slices.ContainsFunc(plan.Statements[i].Changes, func(c rewrite.Change) bool { return settings.IsOwn(c.Name) || c.Action == rewrite.ResetAll }) {
+			return 0, false
+		}
+	}
+	if n == len(plan.Statements) {
+		n-- // the last stands for what is behind the others
+	}
+	return n, ends
+}
+
+// isChoice reports a SET or RESET of a setting of Sluice's own that lasts.
+func isChoice(st *rewrite.Statement) bool {
+	return st.Told == nil && len(st.Changes) == 1 && settings.IsOwn(st.Changes[0].Name) && (st.Changes[0].Action == rewrite.Set || st.Changes[0].Action == rewrite.Reset)
 }
 
 // choosesAsAtStart reports whether a RESET ALL would leave the client's choices as they are.
@@ -320,4 +397,4 @@ func errChosenLate(name string) *wire.Error {
 
 var errChoiceInString = &wire.Error{Code: retry.StateUnsupported, Message: "a setting of Sluice's own cannot be changed in a string of several statements",
 	Detail: "The statements behind it are planned before it is in force. Nothing of the string was run.",
-	Hint:   "Send the SET by itself, or give the value at the startup: options=-c sluice.<key>=<value>."}
+	Hint:   "Put it first in the string, without LOCAL, or send it by itself; or give the value at the startup: options=-c sluice.<key>=<value>."}

@@ -15,7 +15,11 @@ import (
 // before have done stays, and the client is told which they are. So nothing is begun of a statement
 // whose changes of type are known to be refused.
 
-// commands is such a statement, which is being carried out.
+// A command of a kind that the relay carries out is its own work, with its own undoing and its own
+// words of what it leaves (alters); any other is sent as it is. A cancel, a timeout and the client's
+// end are heeded between two of them.
+
+// commands is such a statement, which is being carried out. at and done say how far it has come.
 type commands struct {
 	*rewrite.Commands
 	s       *session
@@ -84,7 +88,8 @@ func (c *commands) may(told *wire.Error) error {
 	return nil
 }
 
-// run carries one command out.
+// run carries one command out. What there is to tell of it, a warning for one, is told at the end of the
+// whole, in front of the tag; where a later command fails it is told nothing.
 func (c *commands) run(part *rewrite.Command) error {
 	if !part.St.Alters() {
 		c.at = plainCommand{c.s, part.Text}

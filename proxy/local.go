@@ -278,13 +278,19 @@ func (s *session) performChanges(st *rewrite.Statement, several bool) (frames []
 		case err != nil:
 			return nil, err
 		case st.Told != nil:
-			values = append(values, s.settings.Shown(st.Changes[i].Name))
-		case frame != nil:
+			value, bad := s.shown(st.Changes[i].Name)
+			if bad != nil {
+				return nil, bad
+			}
+			values = append(values, value)
+		}
+		// set_config warns of nothing, but of what a choice gives up the client is told however it chooses.
+		if frame != nil && (st.Told == nil || settings.IsOwn(st.Changes[i].Name)) {
 			frames = append(frames, frame)
 		}
 	}
 	if st.Told != nil {
-		frames = [][]byte{dataRow(values...)}
+		frames = append(frames, dataRow(values...))
 	}
 	return frames, nil
 }

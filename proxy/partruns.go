@@ -58,6 +58,7 @@ func (s *session) runOutside(st *rewrite.Statement, sql string, run func() (insi
 	if err := s.mayLeave(); err != nil {
 		return err
 	}
+	// What it drops itself is committed at once too: DROP COLUMN among several commands, for one.
 	if st.Demand().Drops && p.how != rewrite.CommitDrops {
 		var own labels
 		own.add(sql)

@@ -104,10 +104,10 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 			return false, err
 		}
 	}
-	if sql, err = s.queryAtTime(q, sql); err != nil {
-		return false, err
+	if done, err := s.chooses(q.plan, sql); done || err != nil {
+		return done, err
 	}
-	if err := s.choosesInString(q.plan); err != nil {
+	if sql, err = s.queryAtTime(q, sql); err != nil {
 		return false, err
 	}
 	s.note(q.plan)

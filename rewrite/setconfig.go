@@ -146,8 +146,11 @@ func settable(name string) bool {
 	case "session_authorization", "seed", "names", "schema", "xml":
 		return false
 	}
-	return len(name) <= maxName && plainName.MatchString(name)
+	return len(name) <= maxName && (plainName.MatchString(name) || ownName.MatchString(name))
 }
+
+// ownName is a setting of Sluice's own, which is named after a key.
+var ownName = regexp.MustCompile(`^sluice(\.[a-z_][a-z0-9_]*)+$`)
 
 var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$`)
 

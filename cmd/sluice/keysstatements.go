@@ -96,12 +96,12 @@ var statementKeys = []key{
 		choices: []string{"auto", "refuse", "rewrite"},
 		help: "What becomes of ALTER COLUMN ... TYPE, which DSQL refuses, between strings (varchar, text, char) or between numbers. refuse: its error gets a hint with the statements to write. rewrite: sent alone outside of a transaction, " +
 			"a column of the type is added, is given the values in batches and indexes like the old one's, and takes its place, each step a transaction of its own, with a warning: it is the table's last column then, " +
-			"and other clients are told for a moment that the column does not exist (42703). A column that is in the primary key, or in a foreign key, a CHECK, a view or an expression, is left as it is, and so is one with NOT NULL unless ddl.set_not_null is check. Kind dsql only."},
+			"and other clients are told for a moment that the column does not exist (42703). A column that is in the primary key, in a view or an expression, or that a foreign key refers to, is left as it is, and so is one with NOT NULL unless ddl.set_not_null is check. Kind dsql only."},
 
 	{name: rewrite.InTransactionsKey, def: "auto", field: func(c *Config) any { return &c.DDLInTransactions },
 		choices: append([]string{"auto"}, rewrite.InTransactionsChoices()...),
 		help: "What becomes of DDL in a transaction beside other statements, which DSQL refuses. refuse: its error gets a hint with the migration tools' own switches. autocommit: the transaction is committed in front of DDL and behind it, " +
-			"as late as can be, with a WARNING each time, and a ROLLBACK says what stays; one that holds a single statement of DDL is run as it is asked. autocommit-destructive: also behind DROP of a table, column or schema. Kind dsql only."},
+			"as late as can be, with a WARNING each time, and a ROLLBACK says what stays; one that holds a single statement of DDL is run as it is asked. autocommit-destructive: also behind DROP of a table, column or schema. With either, an ALTER TABLE of several commands that DSQL refuses is carried out command by command. Kind dsql only."},
 
 	{name: rewrite.CopyFromKey, def: "server", field: func(c *Config) any { return &c.CopyFrom },
 		choices: []string{"server", "insert"},

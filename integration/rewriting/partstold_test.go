@@ -124,6 +124,11 @@ var scripts = []struct {
 		{"ALTER TABLE b ALTER COLUMN n DROP NOT NULL; CREATE TRIGGER x BEFORE INSERT ON b EXECUTE FUNCTION y(); ALTER TABLE b ADD UNIQUE (d)", "ALTER TABLE 0A000 I Do it in the application"},
 		{"CREATE TABLE c (id int); CREATE TABLE d (id int); ALTER TABLE b ADD PRIMARY KEY (n)", "CREATE TABLE 0A000 I It is sent as one transaction since DSQL refuses statement 3 of it, of which nothing is carried out. To that one: Name the key in CREATE TABLE"},
 	}},
+	{name: "a string with a choice in front", policy: "auto", simple: true, env: harness.Env{"DSQL_CLIENT_MAY_SET": "ddl.carry_out"}, steps: [][2]string{
+		{"/* é */ SET sluice.ddl.carry_out = 'all'; /* é */ SELECT nothing", "SET 42703 at 58 I NOTICE|00000|ddl.carry_out is all for this client: DDL that DSQL has nothing exactly like is carried out in another way, each time with a WARNING|"},
+		{"SET sluice.ddl.carry_out = 'all'; CREATE TABLE a (id int); CREATE TABLE b (id int)", "SET CREATE TABLE CREATE TABLE I NOTICE|00000|ddl.carry_out is all for this client: DDL that DSQL has nothing exactly like is carried out in another way, each time with a WARNING| WARNING|01000|a part"},
+		{"SET sluice.ddl.carry_out = 'all'; CREATE TABLE c (id int); SELECT é", "SET CREATE TABLE 42703 at 67 I NOTICE|00000|ddl.carry_out is all for this client: DDL that DSQL has nothing exactly like is carried out in another way, each time with a WARNING|"}, {"SELECT 1 FROM c", "42P01 I"},
+	}},
 	{name: "a string with what is not carried out", policy: "autocommit", simple: true, steps: [][2]string{
 		{"ALTER TABLE kept ALTER COLUMN n DROP NOT NULL; ALTER TABLE kept ALTER COLUMN n TYPE bigint", "ALTER TABLE 0A000 I Make the column anew"},
 	}},
