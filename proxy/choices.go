@@ -190,6 +190,9 @@ func (s *session) choosesFirst(plan *rewrite.Plan, text []byte) (done bool, err 
 	return true, s.ready()
 }
 
+// The choices that stand for the session are looked for here alone: SET LOCAL is for a transaction, and
+// set_config has a row to answer with, so that neither is taken out of its string.
+//
 // leadingChoices counts the statements at the beginning of a string that are choices for the session,
 // with others behind them of which none is one; ends: among these some begin or end a transaction.
 func leadingChoices(plan *rewrite.Plan) (n int, ends bool) {

@@ -15,6 +15,13 @@ import (
 // before have done stays, and the client is told which they are. So nothing is begun of a statement
 // whose changes of type are known to be refused.
 
+// What an error tells, by when it comes:
+//
+//	the statement itself  the server's error, unless it is a refusal (0A000)
+//	may                   the refusal, with what is in the way of a change of type
+//	the first command     its own error: nothing stands but what that names itself
+//	a later one           its own error, with those that are committed, and those that are not done
+//
 // A command of a kind that the relay carries out is its own work, with its own undoing and its own
 // words of what it leaves (alters); any other is sent as it is. A cancel, a timeout and the client's
 // end are heeded between two of them.

@@ -94,15 +94,8 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 	if q.plan, err = s.plan(sql); err != nil {
 		return false, err
 	}
-	if behind := s.behindEnd(q.plan, sql); behind != nil {
-		if err := s.endFailed(&q.plan.Statements[0]); err != nil {
-			return false, err
-		}
-		q.frame, sql = wire.AppendStrings(nil, wire.Query, string(behind)), behind
-		q.total = len(q.frame)
-		if q.plan, err = s.plan(behind); err != nil {
-			return false, err
-		}
+	if sql, err = s.queryBehindEnd(q, sql); err != nil {
+		return false, err
 	}
 	if done, err := s.chooses(q.plan, sql); done || err != nil {
 		return done, err
@@ -130,6 +123,24 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 	}
 	q.asked, q.plan = q.plan, s.substituted(q.plan, sql)
 	return false, nil
+}
+
+// queryBehindEnd has a string that begins with the end of a failed block, and goes on behind it, end
+// the block first: what is behind is a text of its own then, which q has and which is returned. Any other
+// text stays as it is. An error is for the client.
+func (s *session) queryBehindEnd(q *simple, sql []byte) ([]byte, error) {
+	behind := s.behindEnd(q.plan, sql)
+	if behind == nil {
+		return sql, nil
+	}
+	if err := s.endFailed(&q.plan.Statements[0]); err != nil {
+		return nil, err
+	}
+	q.frame = wire.AppendStrings(nil, wire.Query, string(behind))
+	q.total = len(q.frame)
+	var err error
+	q.plan, err = s.plan(behind)
+	return behind, err
 }
 
 // queryRefused is the error of a text that the server must not see as it is; nil for any
