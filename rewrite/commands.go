@@ -40,20 +40,26 @@ const eachCommandAlone = "Write each command of it in an ALTER TABLE of its own.
 // commands looks at an ALTER TABLE of several commands, and leaves to the relay what that may carry
 // out. Else the hint names what the first command that is refused would be told.
 func (r *rewriter) commands(p *part) bool {
-	refused := false
+	refused := Feature("")
 	for cmd := range p.node.list("cmds") {
-		refused = refused || refusedAlter(cmd) != ""
+		refused = cmp.Or(refused, refusedAlter(cmd))
 	}
-	if !refused || !r.rules.Dialect || len(p.node.values("cmds")) < 2 || len(r.edits) > 0 {
+	if refused == "" || !r.rules.Dialect || len(p.node.values("cmds")) < 2 || len(r.edits) > 0 {
 		return false
 	}
-	p.st.Hint = eachCommandAlone + " Or set " + CarryOutKey + " to all: Sluice then does so where it means the same."
-	if r.alone == nil || len(r.parts) > 1 {
+	p.st.Hint = eachCommandAlone + " To the one that is refused: " + hint(catalogue[refused].remedy)
+	switch {
+	case len(r.parts) > 1:
+		return false
+	case r.alone == nil:
+		if r.rules.InTransactions == RefuseDDL {
+			p.st.Hint += " Or set " + CarryOutKey + " to all: Sluice then carries the commands out one by one, where that means the same."
+		}
 		return false
 	}
 	s, ok := r.splitter(p)
 	if !ok || !s.gather() {
-		p.st.Hint = cmp.Or(s.why, eachCommandAlone)
+		p.st.Hint = cmp.Or(s.why, p.st.Hint)
 		return false
 	}
 	p.st.Commands = &Commands{Text: string(r.text[p.st.Start:p.st.End]), Parts: s.parts()}
