@@ -108,12 +108,8 @@ func (c *checker) marks() {
 				continue
 			}
 			by[op.Write], undone[op.Write] = t, t.undone[i]
-			got, ok := c.history.Marks[op.Write]
-			if ok && t.applied && op.Value != "" && op.Value != got && !strings.HasPrefix(got, op.Value+" ") {
-				c.violate(Untrue, []*txn{t}, "row %d holds %s, told was %s", op.Write, got, op.Value)
-			}
-			if stored := c.history.Times[op.Write]; t.applied && !t.undone[i] && now != "" && stored != "" && stored != now {
-				c.violate(Untrue, []*txn{t}, "row %d was made at %s, now() is %s", op.Write, stored, now)
+			if t.applied {
+				c.mark(t, op, t.undone[i], now)
 			}
 		}
 	}
@@ -124,6 +120,17 @@ func (c *checker) marks() {
 		case t.Outcome == Aborted, undone[id]:
 			c.violate(Undead, []*txn{t}, "row %d", id)
 		}
+	}
+}
+
+// mark compares a row with what its transaction, which was told that its time is now, was told of it.
+func (c *checker) mark(t *txn, op Op, undone bool, now string) {
+	got, ok := c.history.Marks[op.Write]
+	if ok && op.Value != "" && op.Value != got && !strings.HasPrefix(got, op.Value+" ") {
+		c.violate(Untrue, []*txn{t}, "row %d holds %s, told was %s", op.Write, got, op.Value)
+	}
+	if stored := c.history.Times[op.Write]; !undone && now != "" && stored != "" && stored != now {
+		c.violate(Untrue, []*txn{t}, "row %d was made at %s, now() is %s", op.Write, stored, now)
 	}
 }
 
