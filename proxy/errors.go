@@ -207,6 +207,8 @@ func errSettingRefused(name string) *wire.Error {
 	switch name {
 	case "default_transaction_read_only":
 		e.Hint = "Begin the transactions that only read by BEGIN READ ONLY."
+	case "role", "session_authorization":
+		e.Hint = rewrite.RoleHint
 	case "default_transaction_isolation":
 		e.Hint = "Transactions are REPEATABLE READ: leave it out, or give that level or a weaker one."
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
@@ -182,13 +183,26 @@ func (s *session) answersDiscard(st *rewrite.Statement) bool {
 
 // answersSetting reports whether a statement's changes of settings are all Sluice's to
 // make. A session of DSQL always has its own authorization, unless it has set a role: so a
-// reset of the authorization changes nothing there.
+// reset of the role or of the authorization changes nothing there.
 func (s *session) answersSetting(st *rewrite.Statement) bool {
-	if len(st.Changes) == 1 && st.Changes[0].Name == "session_authorization" && st.Changes[0].Action == rewrite.Reset {
-		return s.srv.cfg.Kind == DSQL && s.settings.InForce.SQL["role"] == "" && !s.settings.Staged.MayHave("role")
+	if !resetsRole(st) {
+		return s.srv.treat.Local(st)
 	}
-	return s.srv.treat.Local(st)
+	return s.srv.cfg.Kind == DSQL && s.settings.InForce.SQL["role"] == "" && !s.settings.Staged.MayHave("role") &&
+		!slices.ContainsFunc(s.t.owed.items[s.t.owed.head:], func(o owed) bool { return o.plan != nil && slices.ContainsFunc(o.plan.Statements, setsRole) })
 }
+
+// resetsRole reports whether a statement does nothing but return to the session's own role.
+func resetsRole(st *rewrite.Statement) bool {
+	return len(st.Changes) == 1 && st.Changes[0].Action == rewrite.Reset && ofRole(&st.Changes[0])
+}
+
+// setsRole reports whether a statement sets another role, for its transaction or longer.
+func setsRole(st rewrite.Statement) bool {
+	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool { return c.Action <= rewrite.SetLocal && ofRole(&c) })
+}
+
+func ofRole(c *rewrite.Change) bool { return c.Name == "role" || c.Name == "session_authorization" }
 
 // runLocal answers one statement: describe says whether its rows need describing, several
 // that others stand in its string. An error is for the client. The answer stands behind all
@@ -272,6 +286,12 @@ func (s *session) performChanges(st *rewrite.Statement, several bool) (frames []
 	}
 	s.srv.metrics.LocalAnswer(metrics.LocalSetting)
 	var values []string
+	if resetsRole(st) { // it has its own
+		for _, told := range st.Told {
+			return [][]byte{dataRow(told.Value)}, nil
+		}
+		return nil, nil
+	}
 	for i := range st.Changes {
 		frame, err := s.change(&st.Changes[i], several || st.Told != nil)
 		switch {

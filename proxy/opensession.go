@@ -235,19 +235,10 @@ const retryOption = "sluice.retry"
 func (s *session) takeStartup(params map[string]string) error {
 	made := &settings.Values{SQL: map[string]string{}, Kept: map[string]string{}, Shown: map[string]string{}}
 	for name, value := range params {
-		if name == retryOption { // ours: no server would know it
-			if !settings.SameValue(value, "on") && !settings.SameValue(value, "off") {
-				return &wire.Error{Fatal: true, Code: "22023", Message: "invalid value for parameter \"" + name + "\": \"" + value + "\"",
-					Hint: "Available values: on, off."}
-			}
-			s.optedOut = s.optedOut || settings.SameValue(value, "off")
+		if taken, err := s.takeOdd(name, value); err != nil {
+			return err
+		} else if taken {
 			continue
-		}
-		if name == "standard_conforming_strings" && !settings.SameValue(value, "on") {
-			// A plan would take a backslash in a string for what it is not.
-			s.srv.metrics.Refused(metrics.FeatureSetting)
-			return &wire.Error{Fatal: true, Code: "0A000", Message: "standard_conforming_strings must be on",
-				Hint: "Write strings with backslashes as E'...'."}
 		}
 		switch s.srv.treat.To(name, value) {
 		case settings.Own:
@@ -287,6 +278,38 @@ func (s *session) takeStartup(params map[string]string) error {
 		}
 	}
 	return s.settings.Start(base)
+}
+
+// takeOdd is takeStartup for what is no setting of a server's, or must not have any value; taken says
+// that there is nothing more to do about it.
+func (s *session) takeOdd(name, value string) (taken bool, err error) {
+	switch {
+	case name == retryOption: // ours: no server would know it
+		if !settings.SameValue(value, "on") && !settings.SameValue(value, "off") {
+			return false, &wire.Error{Fatal: true, Code: "22023", Message: "invalid value for parameter \"" + name + "\": \"" + value + "\"",
+				Hint: "Available values: on, off."}
+		}
+		s.optedOut = s.optedOut || settings.SameValue(value, "off")
+		return true, nil
+	case name == "standard_conforming_strings" && !settings.SameValue(value, "on"):
+		// A plan would take a backslash in a string for what it is not.
+		s.srv.metrics.Refused(metrics.FeatureSetting)
+		return false, &wire.Error{Fatal: true, Code: "0A000", Message: "standard_conforming_strings must be on",
+			Hint: "Write strings with backslashes as E'...'."}
+	case name == "role" && s.srv.cfg.Kind == DSQL:
+		if !s.srv.isRole(value) {
+			s.srv.metrics.Refused(metrics.FeatureSetting)
+			return false, errSettingRefused(name)
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// isRole reports whether a role is the one that all sessions have, or none.
+func (srv *Server) isRole(name string) bool {
+	st := srv.planner.Plan([]byte("SET role TO " + settings.QuoteLiteral(name))).Single()
+	return name == "none" || st != nil && resetsRole(st)
 }
 
 // hasLevel reports whether a level, given at the startup, is one that all transactions have, or

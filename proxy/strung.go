@@ -94,6 +94,8 @@ type division struct {
 	// settings in the same transaction: no reset of settings is answered there.
 	blocked []bool
 	changed bool
+	// roled: a statement before it sets another role.
+	roled bool
 }
 
 // of decides for one statement, by what those before it will have done. The zero place is a
@@ -121,13 +123,8 @@ func (d *division) of(st *rewrite.Statement) place {
 		}
 	case discardsAll(st):
 		return d.discard(st)
-	case s.answersSetting(st):
-		for i := range st.Changes {
-			if err := d.change(&st.Changes[i]); err != nil {
-				return place{err: err}
-			}
-		}
-		return place{here: true}
+	case s.answersSetting(st) && !(d.roled && resetsRole(st)):
+		return d.changes(st)
 	default:
 		return d.inPlace(st)
 	}
@@ -166,6 +163,16 @@ func (d *division) tagged(st *rewrite.Statement) place {
 		return place{err: errLockOutside}
 	}
 	return place{}
+}
+
+// changes decides for changes of settings that are Sluice's to make.
+func (d *division) changes(st *rewrite.Statement) place {
+	for i := range st.Changes {
+		if err := d.change(&st.Changes[i]); err != nil {
+			return place{err: err}
+		}
+	}
+	return place{here: true}
 }
 
 // change is the error of a change of settings that is Sluice's to make; nil for one that will be
@@ -267,6 +274,7 @@ func (d *division) follow(st *rewrite.Statement, p *place) {
 		d.unsure, d.set = append(d.unsure, d.set...), nil
 	}
 	d.blocked = append(d.blocked, d.block || d.changed)
+	d.roled = d.roled || setsRole(*st)
 	d.prepared = d.prepared || st.Pin == rewrite.PinPrepare && st.Executes == ""
 	switch {
 	case st.DeallocateAll:

@@ -27,7 +27,7 @@ var localForms = []string{
 	"DEALLOCATE st1", "DEALLOCATE nosuch", "DEALLOCATE PREPARE sluice_1", "DEALLOCATE ALL", "DISCARD ALL", "DISCARD TEMP", "DISCARD SEQUENCES",
 	"CLOSE ALL", "UNLISTEN *", "SELECT pg_advisory_unlock_all()", "SELECT pg_advisory_unlock_all() AS v",
 	"RESET ALL", "RESET TimeZone", "SET TimeZone TO DEFAULT", "SET TIME ZONE LOCAL", "SET LOCAL TimeZone = 'Asia/Tokyo'", "SET TimeZone = 'Asia/Tokyo'", "SHOW TimeZone",
-	"SET SESSION AUTHORIZATION DEFAULT", "RESET SESSION AUTHORIZATION",
+	"SET SESSION AUTHORIZATION DEFAULT", "RESET ROLE",
 	"DROP EXTENSION IF EXISTS nosuch", "DROP EXTENSION IF EXISTS \"No such\", pgcrypto CASCADE",
 }
 

@@ -30,6 +30,7 @@ const (
 	ChunkedDelete    Feature = "chunked_delete"
 	Discard          Feature = "discard"
 	SetConfig        Feature = "set_config"
+	SetRole          Feature = "set_role"
 
 	Truncate         Feature = "truncate"
 	Vacuum           Feature = "vacuum"
@@ -117,6 +118,8 @@ var catalogue = map[Feature]fact{
 	TransactionMode: {IsolationRule, "DSQL refuses SET TRANSACTION and SET SESSION CHARACTERISTICS", "write the mode behind BEGIN: BEGIN READ ONLY"},
 	Discard:         {SessionRule, "DSQL is not known to take DISCARD", ""},
 	SetConfig:       {SessionRule, "DSQL refuses set_config()", "write SET or SET LOCAL; or SELECT set_config('name', 'value', false) of constants, one call in a statement of its own, which Sluice sends as that"},
+
+	SetRole: {DialectRule, "DSQL does not change the role of a session, and one Sluice has one role at its cluster", roleRemedy},
 
 	ChunkedDelete: {DialectRule, "DSQL changes at most 3,000 rows in a transaction", "list the table under rewrite.chunked_delete, or delete at most 3,000 rows at a time"},
 

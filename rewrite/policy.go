@@ -105,6 +105,8 @@ type Rules struct {
 	// Advisory leaves advisory locks of sessions to the relay (Statement.Advisory), and refuses
 	// other uses of such locks.
 	Advisory bool
+	// Role is the one that every session has at the backend: a statement that sets it changes nothing.
+	Role string
 	// SchemaOf tells the schema that a database's name stands for; ok is false for a name
 	// that stands for none. nil: no name does. CREATE DATABASE and DROP DATABASE of such
 	// names are the relay's to carry out, whatever Databases says.

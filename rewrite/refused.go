@@ -46,6 +46,7 @@ func (r *rewriter) dialect(p *part) {
 		}
 	}
 	r.refusedCalls(p)
+	r.role(p)
 	if temp != "" {
 		r.find(found(temp, at))
 	} else if form, ok := refusedForms[name]; ok && form.uses(p.node) {

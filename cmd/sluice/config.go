@@ -269,6 +269,7 @@ func (c *Config) deriveCarried() {
 	c.Rewrite.Rules.NotNullCheck = c.SetNotNull == "check"
 	c.Rewrite.Rules.CopyIn = c.CopyFrom == "insert"
 	c.Rewrite.Rules.Advisory = c.AdvisoryLocks == "table" && c.Proxy.Kind == proxy.DSQL
+	c.Rewrite.Rules.Role = c.Dial.User
 	c.Proxy.LockClock = lease.MachineClock
 }
 

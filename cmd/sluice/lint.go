@@ -91,6 +91,7 @@ func lintPlanner(path string, flags *pflag.FlagSet) (*rewrite.Planner, error) {
 		return nil, &ConfigError{Problems: problems}
 	}
 	c.Rewrite.Rules.Dialect = true
+	c.Rewrite.Rules.Role = c.Dial.User
 	return rewrite.New(c.Rewrite)
 }
 

@@ -632,3 +632,51 @@ same
 -- rules
 dialect temp_table flagged error
 
+-- in
+SET ROLE app
+-- out
+same
+-- rules
+dialect set_role flagged error
+
+-- in
+SET SESSION ROLE 'app'
+-- out
+same
+-- rules
+dialect set_role flagged error
+
+-- in
+SET SESSION AUTHORIZATION app
+-- out
+same
+-- rules
+dialect set_role flagged error
+
+-- in
+SET ROLE NONE
+-- out
+same
+
+-- in
+SET LOCAL ROLE app
+-- out
+same
+
+-- in
+RESET ROLE
+-- out
+same
+
+-- in
+SET SESSION AUTHORIZATION DEFAULT
+-- out
+same
+
+-- in
+SELECT set_config('role', 'app', false)
+-- out
+SET role TO 'app'
+-- rules
+session set_config rewritten info
+dialect set_role flagged error
