@@ -14,7 +14,7 @@
 // # Labels
 //
 // Label values come from closed sets, listed in labels.go. A value outside its
-// set is counted under "other", so no caller can grow the number of series.
-// Every series exists from the start with 0, so that a rate over its first
+// set is counted under "other", so no caller can grow the number of series. The
+// names of operations are made by clients: operations.go bounds them. Every other series exists from the start with 0, so that a rate over its first
 // increment is right. SQL, users and addresses are never labels.
 package metrics

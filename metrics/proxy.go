@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -48,8 +49,14 @@ type ProxyGauges struct {
 }
 
 func newProxy(reg prometheus.Registerer, ignoredSettings, choiceKeys []string) *Proxy {
+	unsupported := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "dsql_unsupported_feature_total",
+		Help: "Statements that use what DSQL takes otherwise than PostgreSQL, rewritten or not (sluice lint explains the features).",
+	}, []string{"operation", "feature"})
+	unsupported.WithLabelValues(Other, Other) // so that it is there before the first
 	p := &Proxy{
-		tx: newTransactions(reg),
+		unsupported: unsupported,
+		tx:          newTransactions(reg, time.Now, unsupported),
 		started: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "dsql_sessions_started_total", Help: "Sessions whose startup was answered."}),
 		weakened: newWeakened(),
@@ -82,8 +89,7 @@ func newProxy(reg prometheus.Registerer, ignoredSettings, choiceKeys []string) *
 	p.gauges.rows = []row[ProxyGauges]{
 		gauge("dsql_advisory_locks_held", "Advisory locks of open sessions, in a table.", func(g ProxyGauges) float64 { return float64(g.Locks) }),
 		gauge("dsql_clients", "Open client sessions.", func(g ProxyGauges) float64 { return float64(g.Clients) }),
-		gauge("dsql_clients_idle", "Client sessions idle outside a transaction.",
-			func(g ProxyGauges) float64 { return float64(g.Idle) }),
+		gauge("dsql_clients_idle", "Client sessions idle outside a transaction.", func(g ProxyGauges) float64 { return float64(g.Idle) }),
 		gauge("dsql_clients_pinned", "Client sessions that keep a backend.",
 			func(g ProxyGauges) float64 { return float64(g.Pinned) }),
 		gauge("dsql_clients_waiting", "Client sessions that wait for a backend.",
@@ -98,21 +104,16 @@ func newProxy(reg prometheus.Registerer, ignoredSettings, choiceKeys []string) *
 			func(g ProxyGauges) float64 { return float64(g.TextBytes) }),
 	}
 	p.locks = newClosedCounter(reg, "dsql_advisory_locks_total", "Advisory locks that are kept in a table (rewrite.advisory_locks), by what became of them.", "outcome", lockOutcomes)
-	p.unsupported = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "dsql_unsupported_feature_total",
-		Help: "Statements that use what DSQL takes otherwise than PostgreSQL, rewritten or not (sluice lint explains the features).",
-	}, []string{"operation", "feature"})
-	p.unsupported.WithLabelValues(Other, Other) // so that it is there before the first
 	reg.MustRegister(ownTransactions...)
 	reg.MustRegister(p.started, p.weakened, turns, &p.gauges, p.unsupported)
 	return p
 }
 
 // Unsupported counts one use of a feature that DSQL has not, or has otherwise.
-// Both labels are bounded by who plans statements.
+// Who plans statements bounds the features.
 func (p *Proxy) Unsupported(operation, feature string) {
 	if p != nil {
-		p.unsupported.WithLabelValues(operation, feature).Inc()
+		p.tx.operations.count(operation, func(label string) { p.unsupported.WithLabelValues(label, feature).Inc() })
 	}
 }
 

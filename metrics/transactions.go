@@ -1,11 +1,8 @@
 package metrics
 
 import (
-	"maps"
 	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,10 +10,6 @@ import (
 
 // maxAttempt is the highest attempt that is told apart.
 const maxAttempt = 5
-
-// maxOperations bounds the names that are told apart. Who plans statements gives
-// at most 250, and those that a configuration names.
-const maxOperations = 300
 
 var (
 	// conflictStates: DSQL's code where there is one.
@@ -53,25 +46,10 @@ type transactions struct {
 	backoff    prometheus.Histogram
 }
 
-// operation holds the series that every transaction of that name touches.
-type operation struct {
-	name      string
-	active    prometheus.Gauge
-	attempts  prometheus.Observer
-	durations prometheus.Observer
-}
-
-// operations are those seen so far. Finding one takes no lock and allocates
-// nothing; there are few, so that adding may copy them all.
-type operations struct {
-	known atomic.Pointer[map[string]*operation]
-	mu    sync.Mutex
-}
-
 // operationHelp says, behind the meaning of a metric, what its label operation is.
-const operationHelp = " A transaction is named after its first statement that locks or writes, else after its first that reads: verb and first table, as in select_shards, or the name that a policy gives."
+const operationHelp = " A transaction is named after its first statement that locks or writes, else after its first that reads: verb and first table, as in select_shards, or the name that a policy gives; other where no statement of that name has succeeded, and for those used least, of more than 250."
 
-func newTransactions(reg prometheus.Registerer) *transactions {
+func newTransactions(reg prometheus.Registerer, now func() time.Time, unsupported vector) *transactions {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"operation"}, labels...))
 		reg.MustRegister(c)
@@ -102,8 +80,10 @@ func newTransactions(reg prometheus.Registerer) *transactions {
 			Help: "Wait before a replay, at the gate included.", Buckets: []float64{.01, .05, .1, .2, .5, 1, 2, 4}}),
 	}
 	reg.MustRegister(t.attempts, t.durations, t.active, t.backoff)
-	t.operations.known.Store(&map[string]*operation{})
-	t.of(Other) // so that every metric is there before the first
+	t.operations.init(now, func(name string) *operation { // with Other every metric is there before the first
+		return &operation{name: name, active: t.active.WithLabelValues(name), attempts: t.attempts.WithLabelValues(name),
+			durations: t.durations.WithLabelValues(name)}
+	}, t.retries, t.conflicts, t.conditions, t.errors, t.exhausted, t.attempts, t.durations, t.active, unsupported)
 	for _, c := range []*prometheus.CounterVec{t.conflicts, t.conditions, t.exhausted} {
 		c.WithLabelValues(Other)
 	}
@@ -119,58 +99,10 @@ func newTransactions(reg prometheus.Registerer) *transactions {
 	return t
 }
 
-// of finds an operation's series, or makes them; beyond the bound, and for "",
-// they are those of Other.
-func (t *transactions) of(name string) *operation {
-	if name == "" {
-		name = Other
-	}
-	if o := (*t.operations.known.Load())[name]; o != nil {
-		return o
-	}
-	t.operations.mu.Lock()
-	defer t.operations.mu.Unlock()
-	old := *t.operations.known.Load()
-	if o := old[name]; o != nil {
-		return o
-	}
-	if len(old) >= maxOperations {
-		return old[Other]
-	}
-	o := &operation{name: name, active: t.active.WithLabelValues(name), attempts: t.attempts.WithLabelValues(name),
-		durations: t.durations.WithLabelValues(name)}
-	grown := maps.Clone(old)
-	grown[name] = o
-	t.operations.known.Store(&grown)
-	return o
-}
-
-// TxBegan counts a transaction that can be run again, or says what it is once
-// that is known: was is what it was counted as before, "" for nothing.
-func (p *Proxy) TxBegan(was, operation string) {
-	if p == nil {
-		return
-	}
-	if was != "" {
-		p.tx.of(was).active.Dec()
-	}
-	p.tx.of(operation).active.Inc()
-}
-
-// TxEnded counts its end, after that many replays.
-func (p *Proxy) TxEnded(operation string, took time.Duration, replays int) {
-	if p != nil {
-		o := p.tx.of(operation)
-		o.active.Dec()
-		o.durations.Observe(took.Seconds())
-		o.attempts.Observe(float64(replays))
-	}
-}
-
 // TxConflict counts a conflict that the server reported.
 func (p *Proxy) TxConflict(operation string) {
 	if p != nil {
-		p.tx.conflicts.WithLabelValues(p.tx.of(operation).name).Inc()
+		p.tx.operations.count(operation, func(label string) { p.tx.conflicts.WithLabelValues(label).Inc() })
 	}
 }
 
@@ -188,7 +120,7 @@ func (p *Proxy) TxRetried(operation, cause string, attempt int) {
 	if attempt >= 1 && attempt <= maxAttempt {
 		which = strconv.Itoa(attempt)
 	}
-	p.tx.retries.WithLabelValues(p.tx.of(operation).name, cause, which).Inc()
+	p.tx.operations.count(operation, func(label string) { p.tx.retries.WithLabelValues(label, cause, which).Inc() })
 }
 
 // TxReplayRefused counts a transaction that was not run again; reason is one of
@@ -210,7 +142,7 @@ func (p *Proxy) DiscardedPart(outcome string) {
 // TxExhausted counts a transaction whose attempts are used up.
 func (p *Proxy) TxExhausted(operation string) {
 	if p != nil {
-		p.tx.exhausted.WithLabelValues(p.tx.of(operation).name).Inc()
+		p.tx.operations.count(operation, func(label string) { p.tx.exhausted.WithLabelValues(label).Inc() })
 	}
 }
 
@@ -229,12 +161,12 @@ func (p *Proxy) TxError(operation, class string) {
 	if !slices.Contains(errorTypes, class) {
 		class = errorTypes[0]
 	}
-	p.tx.errors.WithLabelValues(p.tx.of(operation).name, class).Inc()
+	p.tx.operations.count(operation, func(label string) { p.tx.errors.WithLabelValues(label, class).Inc() })
 }
 
 // TxConditionFailed counts an UPDATE or DELETE that matched no row.
 func (p *Proxy) TxConditionFailed(operation string) {
 	if p != nil {
-		p.tx.conditions.WithLabelValues(p.tx.of(operation).name).Inc()
+		p.tx.operations.count(operation, func(label string) { p.tx.conditions.WithLabelValues(label).Inc() })
 	}
 }

@@ -1,10 +1,8 @@
 package proxy
 
 import (
-	"cmp"
 	"time"
 
-	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -42,6 +40,16 @@ func waitAtGate[T string | []byte](s *session, plan *rewrite.Plan, sql T, params
 	return nil
 }
 
+// noteOperation is told of a statement of a plan that has succeeded with that tag: from now on its
+// name is one that metrics may have.
+func (s *session) noteOperation(plan *rewrite.Plan, st *rewrite.Statement, tag []byte) {
+	s.srv.planner.Succeeded(plan)
+	s.srv.metrics.OperationSucceeded(st.Operation)
+	if retry.Missed(tag) {
+		s.srv.metrics.TxConditionFailed(st.Operation)
+	}
+}
+
 // nameOperation names the transaction for metrics: after its first statement that
 // locks or writes, else after its first that reads.
 func (s *session) nameOperation(plan *rewrite.Plan) {
@@ -51,7 +59,6 @@ func (s *session) nameOperation(plan *rewrite.Plan) {
 	if s.tx.writes = plan.Kind >= rewrite.Write; !s.tx.writes && s.tx.operation != "" {
 		return
 	}
-	was := s.tx.operation
 	if s.tx.operation = plan.Operation; s.tx.writes {
 		for i := range plan.Statements {
 			if st := &plan.Statements[i]; st.Kind >= rewrite.Write {
@@ -61,6 +68,6 @@ func (s *session) nameOperation(plan *rewrite.Plan) {
 		}
 	}
 	if s.tx.log != nil {
-		s.srv.metrics.TxBegan(cmp.Or(was, metrics.Other), s.tx.operation)
+		s.tx.running = s.srv.metrics.TxBegan(s.tx.running, s.tx.operation)
 	}
 }

@@ -231,6 +231,7 @@ func (s *session) perform(st *rewrite.Statement, describe, several bool) (frames
 		if frames, err = s.carryOut(st); err != nil {
 			return nil, err
 		}
+		s.srv.metrics.OperationSucceeded(st.Operation)
 	case st.Tag != "":
 		s.srv.metrics.LocalAnswer(metrics.LocalStatement)
 		if frames, err = s.performTag(st, several); err != nil {

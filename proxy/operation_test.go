@@ -52,11 +52,16 @@ func TestOperations(t *testing.T) {
 		})
 	}
 	s := startSluice(t, pg, fastReplay)
+	perform(t, s.addr, "Q SELECT nosuch FROM late\n< Z\nQ SELECT * FROM nosuch\n< Z\nQ DELETE FROM nosuch\n< Z\n")
+	if got := s.operations(t, "dsql_errors_total"); !slices.Equal(got, []string{"other"}) {
+		t.Errorf("names of statements that have never succeeded: %q", got)
+	}
+	perform(t, s.addr, "Q SELECT * FROM shards\n< Z\nQ UPDATE shards SET id = 1\n< Z\n")
 	stumbles(t, pg, true)
 	perform(t, s.addr, "Q UPDATE shards SET id = stumble(1)\n< Z\nQ DELETE FROM shards WHERE id = 7\n< Z\nQ SELECT nosuch FROM shards\n< Z\n")
 	for name, want := range map[string][]string{
 		"dsql_tx_retries_total": {"update_shards"}, "dsql_tx_conflicts_total": {"update_shards"},
-		"dsql_condition_failed_total": {"delete_shards"}, "dsql_errors_total": {"select_shards", "update_shards"},
+		"dsql_condition_failed_total": {"delete_shards"}, "dsql_errors_total": {"other", "select_shards", "update_shards"},
 	} {
 		if got := s.operations(t, name); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", name, got, want)

@@ -3,6 +3,7 @@ package proxy
 import (
 	"time"
 
+	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -54,10 +55,11 @@ type transaction struct {
 	fought    bool   // it has lost to another, for rows
 	gated     bool   // it had a pass when it lost last
 	operation string // see nameOperation
-	writes    bool   // operation is that of a statement that locks or writes
-	optedOut  bool   // by a comment
-	pins      bool   // its statement at hand is what has the session keep its backend
-	held      bool   // the session kept its backend before: it is run again there, and for OC001 only
+	running   metrics.Running
+	writes    bool // operation is that of a statement that locks or writes
+	optedOut  bool // by a comment
+	pins      bool // its statement at hand is what has the session keep its backend
+	held      bool // the session kept its backend before: it is run again there, and for OC001 only
 	began     time.Time
 	// unknown: it is to be run again because the server did not know a name; renamed: so it was
 	// already.
@@ -125,7 +127,7 @@ func (s *session) startLogging() {
 func (s *session) openLog() {
 	s.tx.log, s.tx.begin = s.srv.replays.logs.Open(), s.deferredBegin
 	s.tx.began = time.Now()
-	s.srv.metrics.TxBegan("", s.tx.operation)
+	s.tx.running = s.srv.metrics.TxBegan(s.tx.running, s.tx.operation)
 	switch {
 	case s.optedOut, s.tx.optedOut:
 		s.tx.log.Refuse(retry.OptedOut)
@@ -162,7 +164,7 @@ func (s *session) endTransaction(committed bool) {
 	if committed {
 		s.srv.replays.budget.Committed()
 	}
-	s.srv.metrics.TxEnded(s.tx.operation, time.Since(s.tx.began), s.tx.attempts.Count())
+	s.srv.metrics.TxEnded(s.tx.running, s.tx.operation, time.Since(s.tx.began), s.tx.attempts.Count())
 	s.tx = transaction{}
 }
 

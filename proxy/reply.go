@@ -261,8 +261,8 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	if typ != wire.CommandComplete {
 		return
 	}
-	if st != nil && retry.Missed(tag) {
-		s.srv.metrics.TxConditionFailed(st.Operation)
+	if st != nil {
+		s.noteOperation(o.plan, st, tag)
 	}
 	s.tagHolds(tag)
 	s.noteTag(tag)

@@ -22,7 +22,7 @@ func newPlanner(t testing.TB) *Planner {
 
 func BenchmarkPlanHit(b *testing.B) {
 	p, text := newPlanner(b), []byte(benchLocking)
-	p.Plan(text)
+	p.Succeeded(p.Plan(text))
 	b.ReportAllocs()
 	for b.Loop() {
 		p.Plan(text)
@@ -64,7 +64,7 @@ func BenchmarkPlanRewrite(b *testing.B) {
 
 func BenchmarkPlanRewrittenHit(b *testing.B) {
 	p, text := newPlanner(b), []byte("SELECT range_id FROM shards WHERE shard_id = $1 FOR SHARE")
-	p.Plan(text)
+	p.Succeeded(p.Plan(text))
 	b.ReportAllocs()
 	for b.Loop() {
 		p.Plan(text)

@@ -55,7 +55,7 @@ var traits = map[string]trait{
 func (p *Planner) draft(sql string, tree message) (*Plan, []part) {
 	plan, parts := build(sql, tree)
 	for i := range parts {
-		parts[i].st.Operation = p.operations.name(operationOf(parts[i].node, parts[i].st))
+		parts[i].st.Operation = operationOf(parts[i].node, parts[i].st)
 	}
 	if len(parts) > 0 {
 		plan.sum()

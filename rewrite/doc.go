@@ -81,7 +81,6 @@
 //   - Rewriting is idempotent, and switched-off rules change nothing.
 //   - Both guards hold for what a rule made, too.
 //   - No rule takes time that goes with the square of a text's length.
-//   - Names of operations, which label metrics, are bounded in number.
 //   - Plans are shared, and immutable but for the form that a cluster takes them in
 //     (Planner.Refused).
 //

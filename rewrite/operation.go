@@ -7,59 +7,28 @@ import (
 	"sync/atomic"
 )
 
-// maxOperations bounds the names of operations that one planner gives: they
-// label metrics, and clients choose the names of tables.
-const maxOperations = 250
+// maxTables bounds the plans that are kept by verb and table of scanned texts.
+const maxTables = 250
 
-// otherOperation stands for all beyond the bound.
-const otherOperation = "other"
-
-// operations are the names given so far. Finding one takes no lock and
-// allocates nothing; there are few, so that adding may copy them all.
-type operations struct {
-	names atomic.Pointer[map[string]string]
-	plans atomic.Pointer[map[string]*Plan] // of scanned texts, by verb and table
+// tables are such plans. Finding one takes no lock and allocates nothing; there are few, so that
+// adding may copy them all. Only those of statements that have succeeded are kept: else a client
+// could fill the table with names of nothing.
+type tables struct {
+	plans atomic.Pointer[map[string]*Plan]
 
 	mu sync.Mutex
+	// turnedAway counts plans that had no room since one was last made.
+	turnedAway int
 }
 
-func newOperations() *operations {
-	o := &operations{}
-	o.names.Store(&map[string]string{})
-	o.plans.Store(&map[string]*Plan{})
-	return o
-}
-
-// name bounds a name: beyond the bound it is otherOperation.
-func (o *operations) name(name string) string {
-	if known, ok := (*o.names.Load())[name]; ok {
-		return known
-	}
-	if o.full() {
-		return otherOperation
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	old := *o.names.Load()
-	if _, ok := old[name]; ok {
-		return name
-	}
-	if len(old) >= maxOperations {
-		return otherOperation
-	}
-	grown := maps.Clone(old)
-	grown[name] = name
-	o.names.Store(&grown)
-	return name
-}
-
-// full reports that there will be no new names.
-func (o *operations) full() bool {
-	return len(*o.names.Load()) >= maxOperations || len(*o.plans.Load()) >= maxOperations
+func newTables() *tables {
+	t := &tables{}
+	t.plans.Store(&map[string]*Plan{})
+	return t
 }
 
 // planOf is the plan of a text that the words alone told, with its operation.
-func (o *operations) planOf(told *Plan, table []byte) *Plan {
+func (t *tables) planOf(told *Plan, table []byte) *Plan {
 	if len(table) == 0 || len(table) > maxName {
 		return told
 	}
@@ -69,28 +38,46 @@ func (o *operations) planOf(told *Plan, table []byte) *Plan {
 		key = append(key, '!') // INSERT has plans of both kinds
 	}
 	key = append(append(key, ' '), table...)
-	if plan := (*o.plans.Load())[string(key)]; plan != nil {
+	if plan := (*t.plans.Load())[string(key)]; plan != nil {
 		return plan
 	}
-	if o.full() {
-		return told
-	}
-	name := o.name(operationName(told.Operation + "_" + string(table)))
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	old := *o.plans.Load()
-	if plan := old[string(key)]; plan != nil {
-		return plan
-	}
-	if len(old) >= maxOperations || name == otherOperation {
-		return told
-	}
-	plan := &Plan{Kind: told.Kind, Operation: name, Contends: told.Contends, Statements: []Statement{told.Statements[0]}, unsure: told.unsure}
+	name := operationName(told.Operation + "_" + string(table))
+	plan := &Plan{Kind: told.Kind, Operation: name, Contends: told.Contends, Statements: []Statement{told.Statements[0]}, unsure: told.unsure,
+		table: string(key)}
 	plan.Statements[0].Operation = name
-	grown := maps.Clone(old)
-	grown[string(key)] = plan
-	o.plans.Store(&grown)
 	return plan
+}
+
+// Succeeded is told that a statement of a plan has: one for each table is kept.
+func (p *Planner) Succeeded(plan *Plan) {
+	if plan.table != "" && !plan.ran.Load() {
+		plan.ran.Store(true)
+		p.tables.keep(plan)
+	}
+}
+
+// keep keeps a plan whose statement has succeeded. Where there is no room, it is made by letting go
+// of those that have not been used since it was made before.
+func (t *tables) keep(plan *Plan) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kept := *t.plans.Load()
+	if kept[plan.table] != nil {
+		return
+	}
+	if len(kept) >= maxTables {
+		if t.turnedAway++; t.turnedAway < maxTables {
+			return
+		}
+		t.turnedAway = 0
+		kept = maps.Clone(kept)
+		maps.DeleteFunc(kept, func(_ string, p *Plan) bool { return !p.ran.Swap(false) })
+		t.plans.Store(&kept)
+		return
+	}
+	grown := maps.Clone(kept)
+	grown[plan.table] = plan
+	t.plans.Store(&grown)
 }
 
 // operationName makes a name of lower-case letters, digits and _.

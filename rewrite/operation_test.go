@@ -47,25 +47,37 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestOperationsAreBounded holds that clients cannot make names without end.
-func TestOperationsAreBounded(t *testing.T) {
+// TestTablesOfScannedTexts holds that plans are kept for statements that have succeeded alone, for a
+// bounded number of tables, and that those not used any more give way.
+func TestTablesOfScannedTexts(t *testing.T) {
 	t.Parallel()
 	p := newPlanner(t)
-	names := map[string]bool{}
+	plan := func(form string, i int) *Plan { return p.Plan(fmt.Appendf(nil, form, i)) }
+	kept := func() int { return len(*p.tables.plans.Load()) }
 	for i := range 2000 {
-		for _, form := range []string{"SELECT a FROM t%d WHERE b", "UPDATE u%d SET a = 1", "SELECT a FROM v%d FOR UPDATE", "DROP TABLE t%d"} {
-			names[p.Plan(fmt.Appendf(nil, form, i)).Operation] = true
+		if got := plan("SELECT a FROM t%d WHERE b", i).Operation; got != fmt.Sprint("select_t", i) {
+			t.Fatalf("%q", got)
 		}
 	}
-	if len(names) < maxOperations/2 || len(names) > maxOperations+6 || !names[otherOperation] || !names["select"] {
-		t.Errorf("%d names", len(names))
+	if kept() != 0 {
+		t.Errorf("%d plans of statements that have not succeeded", kept())
 	}
-	plan := p.Plan([]byte("SELECT a FROM t1999 FOR UPDATE"))
-	if plan.Operation != otherOperation || plan.Statements[0].Operation != otherOperation {
-		t.Errorf("%q", plan.Operation)
+	for round := range 5 {
+		for i := range 2000 {
+			p.Succeeded(plan("SELECT a FROM t%d WHERE b", round*2000+i))
+			if i%50 == 0 {
+				p.Succeeded(plan("UPDATE used SET a = %d", i))
+			}
+		}
+		if kept() > maxTables {
+			t.Errorf("%d plans are kept", kept())
+		}
 	}
-	if plan := p.Plan([]byte("SELECT a FROM t0 WHERE c")); plan.Operation != "select_t0" {
-		t.Errorf("%q: an old name is lost", plan.Operation)
+	if a, b := plan("UPDATE used SET a = %d", 1), plan("UPDATE used SET a = %d", 2); a != b {
+		t.Error("what is used gave way")
+	}
+	if (*p.tables.plans.Load())["select t0"] != nil {
+		t.Error("what is not used stays")
 	}
 }
 

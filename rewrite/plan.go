@@ -313,6 +313,10 @@ type Plan struct {
 	splits bool
 	split  lazySplit
 	noted  atomic.Bool
+	// table is the key of a plan that is made for each table (tables); ran: its statement has
+	// succeeded, lately.
+	table string
+	ran   atomic.Bool
 	// listed says that it is one DELETE from a table of Rules.Chunked.
 	listed  bool
 	chunked lazyChunked

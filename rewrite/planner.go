@@ -105,7 +105,7 @@ type shared struct {
 
 	heavy sync.Mutex // held while a text of heavyBytes or more is parsed
 
-	operations *operations
+	tables *tables
 
 	hits, scanned, parsed, unparsable atomic.Uint64
 	rewritten, unverified             atomic.Uint64
@@ -120,7 +120,7 @@ func New(c Config) (*Planner, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Planner{config: c, shared: &shared{cache: newCache(c.CacheEntries, c.CacheBytes), operations: newOperations()}}, nil
+	return &Planner{config: c, shared: &shared{cache: newCache(c.CacheEntries, c.CacheBytes), tables: newTables()}}, nil
 }
 
 // Plan says what sql may do. It never returns nil. A plan that is remembered,
@@ -135,7 +135,7 @@ func (p *Planner) Plan(sql []byte) *Plan {
 	}
 	if plan, table := scan(sql); plan != nil && !p.config.Rules.mayList(plan, table) {
 		p.scanned.Add(1)
-		return p.operations.planOf(plan, table)
+		return p.tables.planOf(plan, table)
 	}
 	return p.planByTree(sql, nil)
 }

@@ -166,7 +166,7 @@ func TestSplitInABlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`dsql_tx_retries_total{attempt="1",operation="select_shards",sqlstate="0A000"} 1`, `feature="join_for_update"`} {
+	for _, want := range []string{`dsql_tx_retries_total{attempt="1",operation="other",sqlstate="0A000"} 1`, `feature="join_for_update"`} {
 		if !strings.Contains(counts, want) {
 			t.Errorf("%s is not counted", want)
 		}
