@@ -59,6 +59,7 @@ func newAdmin(metrics http.Handler, alive func(context.Context) error, ready fun
 		WriteTimeout:      adminWriteTimeout,
 		IdleTimeout:       adminIdleTimeout,
 		MaxHeaderBytes:    adminHeaderBytes,
+		ConnState:         newAdminGuests(log).see,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

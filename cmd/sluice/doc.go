@@ -9,7 +9,7 @@
 // the table, the file, the environment and the flags; validate.go says
 // everything that is wrong with it at once; wire.go builds the daemon, with the
 // AWS credentials of credentials.go; serve.go runs it until a signal, and drain.go
-// brings it to its end; admin.go answers /metrics and the probes, for which
+// brings it to its end; admin.go answers /metrics and the probes, on connections that adminconns.go bounds, for which
 // healthcheck.go asks.
 //
 // lint.go is the command that reads SQL: lint_files.go files and folders, lint_log.go logs;

@@ -30,9 +30,9 @@ func setProcs(procs int) {
 	}
 }
 
-// ownDescriptors are those besides clients and backends: standard streams,
-// listeners, admin connections, files, cancels under way.
-const ownDescriptors = 64
+// ownDescriptors are those besides clients and backends: admin connections, standard streams,
+// listeners, files, cancels under way.
+const ownDescriptors = adminConns + 32
 
 // warnStrippable warns of a server elsewhere that is reached without TLS if somebody in between says so.
 func warnStrippable(c *Config, log *slog.Logger) {
