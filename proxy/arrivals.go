@@ -3,11 +3,13 @@ package proxy
 import (
 	"container/list"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
@@ -26,22 +28,43 @@ const (
 	tellEvery = 10 * time.Second
 )
 
-// arrivals counts the connections of clients. Where there is no room, the oldest of those that
-// have not said who they are gives way to the newcomer, so that connections which say nothing
-// keep nobody out. Anybody may call its methods.
+// arrivals counts the connections of clients. Where there is no room, one of those that have not
+// said who they are gives way to the newcomer, so that connections which say nothing keep nobody
+// out: where a source has more of them than the newcomer's would then have, the oldest of the source
+// that has most, at once; else the oldest of all, if it has had its time. So no flood from one address
+// keeps others out, however fast it is, and a source that is alone has all places. Anybody may call
+// its methods.
 type arrivals struct {
 	mu       sync.Mutex
 	most     int
 	open     int
-	startups list.List // of *arrival, oldest first
+	startups list.List      // of *arrival, oldest first
+	sources  map[source]int // how many of them each source has
 	// refused and displaced are those turned away since told.
 	refused, displaced int
 	told               time.Time
 }
 
+// source is who opens connections: an address (for IPv6 its /64), or a process at a Unix socket. The
+// zero value is of this machine, and nobody knows who: such connections have no share.
+type source struct {
+	addresses netip.Prefix
+	process   int32
+}
+
+func sourceOf(conn net.Conn) (of source) {
+	if pid, _, ok := rawconn.PeerProcess(conn); ok {
+		of.process = pid
+	} else if addresses, ok := startup.SourceOf(conn.RemoteAddr()); ok {
+		of.addresses = addresses
+	}
+	return of
+}
+
 // arrival is one connection; its place in startups is nil once its startup is over.
 type arrival struct {
 	conn      net.Conn
+	from      source
 	came      time.Time
 	place     *list.Element
 	displaced bool // its place has gone to another
@@ -50,23 +73,57 @@ type arrival struct {
 // admit takes a connection in, in the place of another (displaced) where that must be closed; nil
 // for one that there is no room for.
 func (a *arrivals) admit(conn net.Conn, now time.Time) (in, displaced *arrival) {
+	from := sourceOf(conn)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.open >= a.most {
-		oldest := a.startups.Front()
-		if oldest == nil || now.Sub(oldest.Value.(*arrival).came) < patience {
+		if displaced = a.last(from, now); displaced == nil {
 			a.refused++
 			return nil, nil
 		}
-		displaced = a.startups.Remove(oldest).(*arrival)
-		displaced.place, displaced.displaced = nil, true
+		a.leave(displaced)
+		displaced.displaced = true
 		a.displaced++
 		a.open--
 	}
 	a.open++
-	in = &arrival{conn: conn, came: now}
+	in = &arrival{conn: conn, from: from, came: now}
 	in.place = a.startups.PushBack(in)
+	if from != (source{}) {
+		a.sources[from]++
+	}
 	return in, displaced
+}
+
+// last is who gives way to a newcomer; nil for nobody.
+func (a *arrivals) last(newcomer source, now time.Time) *arrival {
+	oldest := a.startups.Front()
+	if oldest == nil {
+		return nil
+	}
+	var greediest source
+	for from, n := range a.sources {
+		if n > a.sources[greediest] {
+			greediest = from
+		}
+	}
+	if greediest != newcomer && a.sources[greediest] > a.sources[newcomer]+1 {
+		for oldest.Value.(*arrival).from != greediest {
+			oldest = oldest.Next()
+		}
+	} else if now.Sub(oldest.Value.(*arrival).came) < patience {
+		return nil
+	}
+	return oldest.Value.(*arrival)
+}
+
+// leave takes one that has a place out of the startups.
+func (a *arrivals) leave(in *arrival) {
+	a.startups.Remove(in.place)
+	in.place = nil
+	if a.sources[in.from]--; a.sources[in.from] <= 0 {
+		delete(a.sources, in.from)
+	}
 }
 
 // started says that a client has said who it is, or that its connection is about to end.
@@ -74,8 +131,7 @@ func (a *arrivals) started(in *arrival) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if in.place != nil {
-		a.startups.Remove(in.place)
-		in.place = nil
+		a.leave(in)
 	}
 }
 
@@ -116,6 +172,7 @@ func (srv *Server) start(conn net.Conn) bool {
 	in, displaced := srv.arrivals.admit(conn, now)
 	if in == nil {
 		srv.metrics.StartupRefused(metrics.RefusedClients)
+		_, _ = conn.Write(errTooManyClients(srv.cfg.MaxClients).Append(nil)) // there is room for it; who has sent something already may not hear it
 		conn.Close()
 	} else {
 		if displaced != nil {

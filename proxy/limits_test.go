@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -274,4 +275,43 @@ func (c *rawClient) slowly(t *testing.T, message pgproto3.FrontendMessage, then 
 		time.Sleep(200 * time.Millisecond)
 	}
 	c.conn.Write(out[len(out)/2:])
+}
+
+// All clients of a pod come from one address: its share is all of the places. 5,000 that start at once
+// are all let in.
+func TestStartsFromOneAddress(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t))
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	n := min(proxy.MostStarts, int(min(limit.Cur, 1<<20))/4) // both ends are here
+	hello, err := (&pgproto3.StartupMessage{ProtocolVersion: pgproto3.ProtocolVersionNumber, Parameters: map[string]string{"user": "postgres"}}).Encode(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := make(chan error, n)
+	for range n {
+		go func() {
+			conn, err := net.Dial("tcp", s.addr)
+			if err != nil {
+				errs <- err
+				return
+			}
+			t.Cleanup(func() { conn.Close() })
+			conn.Write(hello)
+			var first [1]byte
+			if _, err = io.ReadFull(conn, first[:]); err == nil && first[0] != 'R' {
+				err = fmt.Errorf("answered by %c", first[0])
+			}
+			errs <- err
+		}()
+	}
+	for range n {
+		if err := <-errs; err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitFor(t, "all sessions", func() bool { return s.Stats().Clients == n })
 }

@@ -2,4 +2,8 @@
 
 package proxy
 
-const usualOneIn = 5 // see OneIn
+const (
+	usualOneIn = 5 // see OneIn
+	// MostStarts is how many clients start at once in tests.
+	MostStarts = 5000
+)

@@ -2,4 +2,7 @@
 
 package proxy
 
-const usualOneIn = 29 // see OneIn
+const (
+	usualOneIn = 29 // see OneIn
+	MostStarts = 500
+)

@@ -1,6 +1,7 @@
 package rawconn
 
 import (
+	"net"
 	"syscall"
 	"time"
 
@@ -15,6 +16,25 @@ func askTCP(socket syscall.RawConn) (info *unix.TCPInfo) {
 		}
 	})
 	return info
+}
+
+// PeerProcess is the process at the other end of a Unix socket, and its user, as they were when it
+// connected; ok is false for any other connection.
+func PeerProcess(conn net.Conn) (pid int32, uid uint32, ok bool) {
+	local, isUnix := conn.(*net.UnixConn)
+	if !isUnix {
+		return 0, 0, false
+	}
+	socket, err := local.SyscallConn()
+	if err != nil {
+		return 0, 0, false
+	}
+	_ = socket.Control(func(fd uintptr) {
+		if peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			pid, uid, ok = peer.Pid, peer.Uid, true
+		}
+	})
+	return pid, uid, ok
 }
 
 func unacked(socket syscall.RawConn) (owed bool, last time.Duration) {

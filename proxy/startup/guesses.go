@@ -43,8 +43,8 @@ func NewGuesses(burst int, every time.Duration) *Guesses {
 	return &Guesses{share: rate.Every(every), burst: burst, sources: map[netip.Prefix]*rate.Limiter{}}
 }
 
-// sourceOf is the source that a connection comes from; ok is false for one of this machine.
-func sourceOf(addr net.Addr) (source netip.Prefix, ok bool) {
+// SourceOf is the source that a connection comes from; ok is false for one of this machine.
+func SourceOf(addr net.Addr) (source netip.Prefix, ok bool) {
 	tcp, isTCP := addr.(*net.TCPAddr)
 	if !isTCP {
 		return source, false
@@ -64,7 +64,7 @@ func sourceOf(addr net.Addr) (source netip.Prefix, ok bool) {
 // Try asks right whether an answer is right, and reports what it said. heard is false where the source
 // has used up its share: then right is not asked. right is called under a lock, and must not block.
 func (g *Guesses) Try(from net.Addr, now time.Time, right func() bool) (ok, heard bool) {
-	source, bounded := sourceOf(from)
+	source, bounded := SourceOf(from)
 	if !bounded {
 		return right(), true
 	}
