@@ -52,6 +52,8 @@ type source struct {
 	process   int32
 }
 
+// sourceOf asks the system once, when a connection is accepted: the process may end before it, and
+// another get its number.
 func sourceOf(conn net.Conn) (of source) {
 	if pid, _, ok := rawconn.PeerProcess(conn); ok {
 		of.process = pid
@@ -95,7 +97,8 @@ func (a *arrivals) admit(conn net.Conn, now time.Time) (in, displaced *arrival) 
 	return in, displaced
 }
 
-// last is who gives way to a newcomer; nil for nobody.
+// last is who gives way to a newcomer; nil for nobody. It looks through all sources, of which there
+// are no more than places; it is asked only where no place is free.
 func (a *arrivals) last(newcomer source, now time.Time) *arrival {
 	oldest := a.startups.Front()
 	if oldest == nil {
@@ -117,7 +120,8 @@ func (a *arrivals) last(newcomer source, now time.Time) *arrival {
 	return oldest.Value.(*arrival)
 }
 
-// leave takes one that has a place out of the startups.
+// leave takes one that has a place out of the startups. A source is forgotten with its last, so that
+// the map is no larger than the list.
 func (a *arrivals) leave(in *arrival) {
 	a.startups.Remove(in.place)
 	in.place = nil

@@ -197,11 +197,15 @@ func resetsRole(st *rewrite.Statement) bool {
 	return len(st.Changes) == 1 && st.Changes[0].Action == rewrite.Reset && ofRole(&st.Changes[0])
 }
 
-// setsRole reports whether a statement sets another role, for its transaction or longer.
+// setsRole reports whether a statement sets another role, for its transaction or longer. Where one is
+// owed, or stands in front in a string, nobody knows yet whether it succeeds: a reset behind it is the
+// server's to judge.
 func setsRole(st rewrite.Statement) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool { return c.Action <= rewrite.SetLocal && ofRole(&c) })
 }
 
+// ofRole reports whether a change is about who the session is. With the authorization PostgreSQL
+// sets the role back as well, so that a reset of either is a reset of what SET LOCAL ROLE has set.
 func ofRole(c *rewrite.Change) bool { return c.Name == "role" || c.Name == "session_authorization" }
 
 // runLocal answers one statement: describe says whether its rows need describing, several

@@ -165,7 +165,8 @@ func (d *division) tagged(st *rewrite.Statement) place {
 	return place{}
 }
 
-// changes decides for changes of settings that are Sluice's to make.
+// changes decides for changes of settings that are Sluice's to make. They are made when their turn
+// comes, but a value that is none fails the string where it stands.
 func (d *division) changes(st *rewrite.Statement) place {
 	for i := range st.Changes {
 		if err := d.change(&st.Changes[i]); err != nil {

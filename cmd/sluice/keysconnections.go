@@ -31,8 +31,10 @@ var listenKeys = []key{
 		help: "Refuse clients that come by TCP without TLS."},
 
 	{name: "auth.method", def: "trust", field: func(c *Config) any { return (*string)(&c.Proxy.Startup.Method) },
-		choices: []string{"trust", "scram-sha-256", "cert"},
-		help:    "How clients prove who they are: trust asks nothing, cert wants a client certificate whose CN is the user."},
+		choices: []string{"trust", "scram-sha-256", "cert", "peer"},
+		help:    "How clients prove who they are: trust asks nothing, cert wants a client certificate whose CN is the user, peer asks the kernel whose process is at the Unix socket (Linux; without listen.address)."},
+	{name: "auth.peer_map", def: []string{}, field: func(c *Config) any { return &c.Proxy.Startup.PeerMap },
+		help: "For auth.method peer: the users that a user of the operating system may connect as, each as osuser=user, by name or number (1000=app). One without an entry may be the user of its own name."},
 	{name: "auth.users_file", def: "", field: func(c *Config) any { return &c.Proxy.Startup.UsersFile },
 		help: "Users and SCRAM verifiers in the form of PgBouncer's userlist.txt. Reloaded on change and on SIGHUP."},
 	{name: "auth.salt_secret_file", def: "", field: func(c *Config) any { return &c.Proxy.Startup.SaltSecretFile },

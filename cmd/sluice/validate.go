@@ -71,6 +71,10 @@ func (v *validation) listeners() {
 		"listen.unix_socket", fmt.Sprintf("too long: the socket's whole path must stay within %d bytes", maxUnixPath))
 	_, err := c.socketMode()
 	v.want(err == nil, "listen.unix_socket_mode", "want auto, or an octal mode from 0600 to 0777 that lets Sluice's own user connect, such as 0770")
+	v.want(c.Proxy.Startup.Method != startup.Peer || c.Listen.Address == "" && c.Listen.UnixSocket != "",
+		"auth.method", "it is for the Unix socket alone: set listen.unix_socket, and listen.address to nothing")
+	v.want(len(c.Proxy.Startup.PeerMap) == 0 || c.Proxy.Startup.Method == startup.Peer,
+		"auth.peer_map", "it is for auth.method peer; leave it empty")
 	v.want(c.Proxy.Startup.Method != startup.Trust || !validAddress(c.Listen.Address) || isLoopback(c.Listen.Address) || c.Listen.AllowRemoteTrust,
 		"listen.address", "other machines could connect without a password: set auth.method, "+
 			"or listen on 127.0.0.1, or allow it with auth.allow_remote_trust")

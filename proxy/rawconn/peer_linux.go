@@ -18,6 +18,9 @@ func askTCP(socket syscall.RawConn) (info *unix.TCPInfo) {
 	return info
 }
 
+// PeersKnown says that PeerProcess works here.
+const PeersKnown = true
+
 // PeerProcess is the process at the other end of a Unix socket, and its user, as they were when it
 // connected; ok is false for any other connection.
 func PeerProcess(conn net.Conn) (pid int32, uid uint32, ok bool) {

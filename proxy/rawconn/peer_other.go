@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// PeersKnown says that PeerProcess works here.
+const PeersKnown = false
+
 // PeerProcess is not known here.
 func PeerProcess(net.Conn) (pid int32, uid uint32, ok bool) { return 0, 0, false }
 

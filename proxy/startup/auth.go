@@ -51,6 +51,8 @@ func (g *handshake) authenticate(user string) error {
 		return g.authenticateSCRAM(user)
 	case Cert:
 		return g.authenticateCert(user)
+	case Peer:
+		return g.authenticatePeer(user)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@
 //	stream.go     reading and writing one client, and telling it why it is refused
 //	tls.go        encryption, with the certificate that channel binding needs
 //	auth.go       SCRAM-SHA-256 and client certificates
+//	peer.go       whose process is at the Unix socket
 //	users.go      the users file
 //	guesses.go    wrong passwords and cancel keys, bounded by source
 package startup
@@ -69,6 +70,7 @@ type Handshaker struct {
 	users     atomic.Pointer[users] // never nil once made with method SCRAM
 	secret    authSecret
 	passwords *Guesses
+	peers     peers
 }
 
 // New returns a Handshaker for a valid Config. It reads the users file, where there is one.
@@ -83,6 +85,9 @@ func New(cfg Config) (*Handshaker, error) {
 	}
 	var err error
 	if s.secret, err = readAuthSecret(cfg.SaltSecretFile); err != nil {
+		return nil, err
+	}
+	if s.peers, err = newPeers(cfg.PeerMap); err != nil {
 		return nil, err
 	}
 	if cfg.TLS != nil {

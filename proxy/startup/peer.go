@@ -1,0 +1,79 @@
+package startup
+
+import (
+	"fmt"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+)
+
+// By peer, a client of the Unix socket is who the kernel says that its process is: the operating
+// system's user of that name, or one of those that a map allows it.
+
+// PeersKnown says that this system tells whose process is at a Unix socket.
+const PeersKnown = rawconn.PeersKnown
+
+// strangerUID is what Linux tells of a user that another user namespace has and this one lacks: all
+// such users look alike.
+const strangerUID = 65534
+
+// peers are the users that a user of the operating system may be, by that one's name or number. One
+// without an entry may be the user of its own name.
+type peers map[string][]string
+
+// newPeers reads entries of the form osuser=user.
+func newPeers(entries []string) (peers, error) {
+	allowed := peers{}
+	for _, entry := range entries {
+		of, name, ok := strings.Cut(entry, "=")
+		of, name = strings.TrimSpace(of), strings.TrimSpace(name)
+		if !ok || of == "" || name == "" {
+			return nil, fmt.Errorf("auth.peer_map: %q: want osuser=user, the former a name or number of this machine, such as 1000=app", entry)
+		}
+		allowed[of] = append(allowed[of], name)
+	}
+	return allowed, nil
+}
+
+// allows reports whether the process of a user may be name. of is how that user is called, for the error.
+func (p peers) allows(uid uint32, name string, lookUp func(uid string) (*user.User, error)) (of string, ok bool) {
+	number := strconv.FormatUint(uint64(uid), 10)
+	of = number
+	if uid == strangerUID {
+		return of, false
+	}
+	may := p[number]
+	known, err := lookUp(number)
+	if err == nil {
+		of = known.Username
+		may = append(may[:len(may):len(may)], p[of]...)
+	}
+	if len(may) == 0 && err == nil {
+		may = []string{of}
+	}
+	for _, each := range may {
+		ok = ok || each == name
+	}
+	return of, ok
+}
+
+var errNotByPeer = &wire.Error{Fatal: true, Code: "28000", Message: "peer authentication is for clients of the Unix socket (auth.method)",
+	Hint: "Connect to the socket in the directory that listen.unix_socket names."}
+
+// authenticatePeer compares the user with that of the process at the other end.
+func (g *handshake) authenticatePeer(name string) error {
+	_, uid, ok := rawconn.PeerProcess(g.raw.NetConn())
+	if !ok {
+		return errNotByPeer
+	}
+	of, ok := g.peers.allows(uid, name, user.LookupId)
+	if ok {
+		return nil
+	}
+	return &wire.Error{Fatal: true, Code: "28000", Message: fmt.Sprintf("Peer authentication failed for user \"%s\"", name),
+		Detail: fmt.Sprintf("The process at the socket is one of \"%s\", of number %d.", of, uid),
+		Hint:   "Connect as the user of that name, or add it to auth.peer_map in Sluice's configuration: " + of + "=" + name + "."}
+}
