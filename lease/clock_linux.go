@@ -1,6 +1,8 @@
 package lease
 
 import (
+	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,4 +17,13 @@ func MachineClock() time.Duration {
 		return processClock()
 	}
 	return time.Duration(t.Nano())
+}
+
+// bootID names the machine's start: containers share it, machines and starts do not.
+func bootID() string {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
 }

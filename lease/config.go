@@ -57,6 +57,9 @@ type Config struct {
 	// "" when that is the same; see Cluster.
 	Cluster, Earlier string
 
+	// File proves the end of this process to its successor; "" for none. See File.
+	File string
+
 	// Limit of the cluster's connections; Margin of it is not used.
 	Limit, Margin int
 	// Shards that a table is initialised with.

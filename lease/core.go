@@ -25,6 +25,7 @@ type call struct {
 	kind    callKind
 	look    int   // the shard
 	part    *part // whose change it is; nil when it is about a record of others
+	grave   bool  // of a predecessor, which is gone
 	change  Change
 	reserve Reservation
 	sent    time.Duration

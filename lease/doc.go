@@ -28,6 +28,15 @@
 // limit on a connection's age does. Margin is for this too: at least what the
 // largest sidecar may hold.
 //
+// # Evidence
+//
+// Names, numbers of processes and silence do not prove that a process is gone. A
+// file does (file.go): its lock is taken before the first call and let go by the
+// kernel alone, when the process ends, with its sockets. Who gets the lock next
+// leaves for its predecessors (predecessor.go): it removes exactly the records that
+// the file names, and joins anew under a name of its own. It never continues one.
+// Where there is no lock to be had, or no file, time decides as above.
+//
 // # Tickets
 //
 // One item holds the time at which the next ticket is due, in DynamoDB's own
@@ -47,7 +56,7 @@
 //
 // # How it is built
 //
-// ledger (ledger.go, peers.go, grow.go) and tickets (tickets.go) decide, core
+// ledger (ledger.go, peers.go, grow.go, predecessor.go) and tickets (tickets.go) decide, core
 // (core.go) puts their calls in order. They do no I/O and are told the time, so
 // that tests can drive thousands of them through any fault. Lease runs one core:
 // Run is the only place that calls the Store, one call at a time, and Admit and

@@ -29,16 +29,18 @@ type Lease struct {
 	metrics *metrics.Lease
 	log     *slog.Logger
 	kick    chan struct{} // capacity 1: Run has something to look at
+	file    *File         // nil for none
 
-	mu       sync.Mutex
-	core     *core
-	changed  chan struct{} // closed and replaced when there may be more to take
-	closed   bool
-	phase    Phase    // as last logged
-	barred   bool     // logged: nothing can be granted
-	warned   *Problem // the last one that was warned of
-	warnedAt time.Duration
-	drifts   uint64
+	mu        sync.Mutex
+	core      *core
+	changed   chan struct{} // closed and replaced when there may be more to take
+	closed    bool
+	phase     Phase    // as last logged
+	barred    bool     // logged: nothing can be granted
+	warned    *Problem // the last one that was warned of
+	warnedAt  time.Duration
+	drifts    uint64
+	testified bool // the file has the lock, and where this process may leave records
 }
 
 // New returns a Lease on the table behind store. m may be nil.
@@ -62,6 +64,7 @@ func New(cfg Config, store Store, clock Clock, m *metrics.Lease, log *slog.Logge
 // are still out, and returns. It returns a *MismatchError at once when the
 // table's settings are not the configured ones. Run is called once.
 func (l *Lease) Run(ctx context.Context) error {
+	l.takeFile()
 	for ctx.Err() == nil {
 		wake, err := l.step(ctx)
 		if err != nil {
@@ -91,6 +94,7 @@ func (l *Lease) step(ctx context.Context) (pause time.Duration, err error) {
 		l.note()
 		return wake - now, nil
 	}
+	l.testify(c)
 	// Not ctx: a renewal under way is let finish, its own limit is short.
 	a := l.call(context.WithoutCancel(ctx), c)
 	l.mu.Lock()

@@ -42,6 +42,9 @@ type ledger struct {
 	lapsed         bool          // everything was lost and nothing came back yet
 	leaving        bool
 
+	graves  []place       // where predecessors that are gone may have records
+	graveAt time.Duration // not before
+
 	hunt    hunt
 	full    time.Duration // no growth before: the cluster itself had no room
 	lookAt  time.Duration // the next look at a shard of others
@@ -84,6 +87,7 @@ type ledgerCounts struct {
 	Refused                uint64 // changes whose condition did not hold
 	Resolved               uint64 // changes whose outcome was unknown for a while
 	Reaped, ReapsLost      uint64 // records of others: taken, and found changed
+	Buried                 uint64 // records of predecessors that were removed
 	ReapedSelf, Lapsed     uint64 // records lost to others, and leases not renewed in time
 	GivenBack              uint64 // slots closed for those who wait
 	Drifts                 uint64 // shards seen whose numbers disagree
@@ -201,7 +205,7 @@ func (l *ledger) next(now time.Duration) (*call, time.Duration) {
 	}
 	wake := now + l.cfg.Heartbeat
 	for _, step := range []func(time.Duration) (*call, time.Duration){
-		l.renew, l.leave, l.give, l.shrink, l.reap, l.grow, l.look,
+		l.renew, l.leave, l.bury, l.give, l.shrink, l.reap, l.grow, l.look,
 	} {
 		c, at := step(now)
 		if c != nil {
@@ -294,6 +298,9 @@ func (l *ledger) done(c *call, a answer, now time.Duration) {
 	case c.kind == callLook:
 		l.stats.Looks++
 		l.found(c.look, now)
+	case c.grave && a.done:
+		l.stats.Buried++
+	case c.grave: // it has changed meanwhile: again
 	case c.part == nil && a.done:
 		l.stats.Reaped++
 	case c.part == nil:

@@ -94,6 +94,7 @@ func (l *Lease) Gauges() metrics.LeaseGauges {
 		Phase:   s.Phase.String(), Held: s.Held, InUse: s.InUse, Waiting: s.Waiting, Excess: s.Excess,
 		Limit: s.Limit, Fair: s.Fair, Age: s.Age, Queue: s.Queue, Local: s.Local,
 		Granted: c.Granted, Returned: c.Returned, Refused: c.Refused, Resolved: c.Resolved,
+		Buried: c.Buried, Testified: l.testified,
 		Reaped: c.Reaped, ReapsLost: c.ReapsLost, ReapedSelf: c.ReapedSelf, Lapsed: c.Lapsed,
 		GivenBack: c.GivenBack, Drifts: c.Drifts,
 		Tickets: t.Reserved, Stale: t.Stale, LocalDials: t.Local, Resets: t.Resets,

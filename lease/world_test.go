@@ -39,8 +39,9 @@ type proc struct {
 	// cutUntil is when its way to the table is whole again.
 	cutUntil time.Duration
 	want     int
-	slots    int // permits that wait for a ticket
-	open     int // backends
+	file     []place // what a file of its would say
+	slots    int     // permits that wait for a ticket
+	open     int     // backends
 	message  *message
 }
 
@@ -149,6 +150,11 @@ func (w *world) trouble() {
 		}
 	case 7:
 		p.core.tickets.slow(w.at(p))
+	case 8, 9: // another process starts in its place, and knows that it is gone
+		if !p.dead {
+			w.kill(p)
+			w.add(p.want).inherit(w, p.file)
+		}
 	}
 }
 
@@ -156,6 +162,13 @@ func (w *world) trouble() {
 func (w *world) kill(p *proc) {
 	p.dead, p.open, p.slots = true, 0, 0
 	w.note("%s is killed", p.name)
+}
+
+// inherit gives a new sidecar the file of one that is gone.
+func (p *proc) inherit(w *world, file []place) {
+	p.core.ledger.inherit(slices.Clone(file), w.at(p))
+	p.file = file
+	w.note("%s comes after another: %v", p.name, file)
 }
 
 // deliver lets the table do what has arrived, in the order of arrival.
@@ -281,6 +294,9 @@ func (w *world) drop(p *proc) {
 func (w *world) send(p *proc, c *call) *message {
 	some := func(most time.Duration) time.Duration { return time.Duration(w.rng.Int64N(int64(most))) }
 	m := &message{proc: p, call: c, give: w.now + w.cfg.CallTimeout}
+	if c.part != nil && c.change.Old == "" {
+		p.file = p.core.ledger.estate()
+	}
 	m.arrive = w.now + some(w.cfg.CallTimeout/8)
 	m.back = m.arrive + some(w.cfg.CallTimeout/8)
 	fate := w.rng.IntN(20)

@@ -58,6 +58,8 @@ type LeaseGauges struct {
 	Granted, Returned  uint64
 	Refused, Resolved  uint64
 	Reaped, ReapsLost  uint64
+	Buried             uint64
+	Testified          bool
 	ReapedSelf, Lapsed uint64
 	GivenBack, Drifts  uint64
 	Tickets, Stale     uint64
@@ -122,6 +124,8 @@ func leaseRows() []row[LeaseGauges] {
 		count("dsql_lease_refused_changes_total", "Changes of the table whose condition did not hold.", func(g LeaseGauges) uint64 { return g.Refused }),
 		count("dsql_lease_resolved_changes_total", "Changes whose outcome was unknown for a while.", func(g LeaseGauges) uint64 { return g.Resolved }),
 		count("dsql_lease_reaped_records_total", "Records of dead sidecars whose slots were freed from here.", func(g LeaseGauges) uint64 { return g.Reaped }),
+		count("dsql_lease_predecessor_records_total", "Records of predecessors whose process was proved gone, given back from here.", func(g LeaseGauges) uint64 { return g.Buried }),
+		gauge("dsql_lease_file", "1 while distributed.conn_lease_file is locked and names this process's records.", func(g LeaseGauges) float64 { return truth(g.Testified) }),
 		count("dsql_lease_lost_reaps_total", "Records that others freed first.", func(g LeaseGauges) uint64 { return g.ReapsLost }),
 		count("dsql_lease_reaped_self_total", "Records of this process that others took away.", func(g LeaseGauges) uint64 { return g.ReapedSelf }),
 		count("dsql_lease_lapsed_total", "Times that the lease was not renewed in time and everything closed.", func(g LeaseGauges) uint64 { return g.Lapsed }),

@@ -8,6 +8,8 @@ var leaseKeys = []key{
 		help: "Share the cluster's connection count among all sidecars."},
 	{name: "distributed.conn_lease_table", def: "", field: func(c *Config) any { return &c.Lease.Table },
 		help: "DynamoDB table of the connection leases (sluice lease init makes it)."},
+	{name: "distributed.conn_lease_file", def: "", field: func(c *Config) any { return &c.Lease.File },
+		help: "File on this machine, in a pod's emptyDir or below /run, by whose lock a restarted process knows that the one before it is gone, and gives back what that held at once. Each process its own; the folder must exist. Empty: a killed process's slots stay blocked for distributed.reap_after."},
 	{name: "distributed.conn_limit", def: lease.DefaultLimit, field: func(c *Config) any { return &c.Lease.Limit },
 		help: "Connections that the cluster takes."},
 	{name: "distributed.conn_margin", def: lease.DefaultMargin, field: func(c *Config) any { return &c.Lease.Margin },

@@ -58,6 +58,9 @@ func build(ctx context.Context, c *Config, log *slog.Logger) (*daemon, error) {
 		d.table = lease.NewTable(c.Lease, chain)
 		d.lease, err = lease.New(c.Lease, d.table, lease.MachineClock, d.metrics.Lease, log)
 		note(err)
+		if err == nil && c.Lease.File != "" {
+			d.lease.Hold(lease.NewFile(c.Lease.File))
+		}
 		backends.Lease = d.lease
 	}
 	d.reservoir, err = reservoir.New(backends, dialer.Dial, d.metrics.Reservoir, log)

@@ -6,6 +6,9 @@
 //
 // prints the table of docs/operations.md.
 //
+// A killed sidecar's file is unlocked, a suspended one's is not: the files are real
+// ones.
+//
 // # The model
 //
 // A call takes 4 ms at the median, log-normal; one in 500 is lost on its way,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -29,6 +30,7 @@ type fleet struct {
 	ctx     context.Context
 	running sync.WaitGroup
 	sidecar []*sidecar
+	folder  string // of the sidecars' files, "" for none
 
 	mu         sync.Mutex
 	rng        *rand.Rand
@@ -48,6 +50,8 @@ type sidecar struct {
 	kill  context.CancelFunc
 	want  int
 	name  string
+	file  *lease.File // nil for none
+	path  string      // of file
 
 	mu      sync.Mutex
 	permits []*lease.Permit
@@ -77,34 +81,55 @@ func (f *fleet) start(n, want int) {
 	f.goal = min(f.goal+n*want, f.table.settings.Limit)
 	f.mu.Unlock()
 	for range n {
-		delay := time.Duration(f.rng.Int64N(int64(5 * time.Second)))
-		skew := time.Duration(f.rng.Int64N(int64(time.Hour)))
-		s := &sidecar{fleet: f, want: want, name: fmt.Sprint(len(f.sidecar))}
-		clock := func() time.Duration { return time.Since(f.began) + skew }
-		l, err := lease.New(f.cfg, port{f.table, s.name}, clock, nil, slog.New(slog.DiscardHandler))
-		if err != nil {
-			panic(err)
+		path := ""
+		if f.folder != "" {
+			path = filepath.Join(f.folder, fmt.Sprint(len(f.sidecar)))
 		}
-		s.lease = l
-		ctx, kill := context.WithCancel(f.ctx)
-		s.kill = kill
-		f.sidecar = append(f.sidecar, s)
-		f.running.Go(func() {
-			time.Sleep(delay)
-			f.running.Go(func() { s.fill(ctx) })
-			f.running.Go(func() { s.scan(ctx) })
-			_ = s.lease.Run(ctx)
-		})
+		f.add(want, path)
 	}
+}
+
+// add adds a sidecar within 5 seconds, with a file unless path is "".
+func (f *fleet) add(want int, path string) *sidecar {
+	delay := time.Duration(f.rng.Int64N(int64(5 * time.Second)))
+	skew := time.Duration(f.rng.Int64N(int64(time.Hour)))
+	s := &sidecar{fleet: f, want: want, name: fmt.Sprint(len(f.sidecar)), path: path}
+	clock := func() time.Duration { return time.Since(f.began) + skew }
+	l, err := lease.New(f.cfg, s.port(), clock, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		panic(err)
+	}
+	if s.lease = l; path != "" {
+		s.file = lease.NewFile(path)
+		l.Hold(s.file)
+	}
+	ctx, kill := context.WithCancel(f.ctx)
+	s.kill = kill
+	f.sidecar = append(f.sidecar, s)
+	f.running.Go(func() {
+		time.Sleep(delay)
+		f.running.Go(func() { s.fill(ctx) })
+		f.running.Go(func() { s.scan(ctx) })
+		_ = s.lease.Run(ctx)
+	})
+	return s
 }
 
 // end stops everything.
 func (f *fleet) end() {
+	for _, s := range f.sidecar {
+		s.thaw()
+	}
 	f.stop()
 	for _, s := range f.sidecar {
 		s.drop(s.count())
 	}
 	f.running.Wait()
+	for _, s := range f.sidecar {
+		if s.file != nil {
+			s.file.Close()
+		}
+	}
 }
 
 // crash ends a sidecar without a word: its sockets close, its record stays.
@@ -115,9 +140,38 @@ func (s *sidecar) crash() {
 	s.mu.Lock()
 	s.dead = true
 	s.mu.Unlock()
+	s.thaw()
 	s.kill()
 	s.drop(s.count())
+	if s.file != nil {
+		s.file.Close() // by the kernel
+	}
 }
+
+// freeze stops a sidecar as SIGSTOP does: what it holds stays open. thaw lets it go on.
+func (s *sidecar) freeze() {
+	t := s.fleet.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.frozen[s.name] == nil {
+		t.frozen[s.name] = make(chan struct{})
+	}
+}
+
+func (s *sidecar) thaw() {
+	t := s.fleet.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if frozen := t.frozen[s.name]; frozen != nil {
+		close(frozen)
+		delete(t.frozen, s.name)
+	}
+}
+
+func (s *sidecar) port() port { return port{s.fleet.table, s.name} }
+
+// again starts the next process of a pod in place of one that is gone, or seems to be.
+func (s *sidecar) again() *sidecar { return s.fleet.add(s.want, s.path) }
 
 // fill dials as many backends as are wanted and admitted.
 func (s *sidecar) fill(ctx context.Context) {
@@ -133,6 +187,7 @@ func (s *sidecar) fill(ctx context.Context) {
 		if err != nil {
 			return
 		}
+		s.port().thaw()
 		s.fleet.dialed()
 		s.mu.Lock()
 		s.dialing++
@@ -157,6 +212,7 @@ func (s *sidecar) fill(ctx context.Context) {
 // scan closes what the state asks for, once a second, as a reservoir does.
 func (s *sidecar) scan(ctx context.Context) {
 	for sleep(ctx, scanEvery) {
+		s.port().thaw()
 		if excess := s.lease.State().Excess; excess > 0 {
 			s.mu.Lock()
 			s.closed += min(excess, len(s.permits))

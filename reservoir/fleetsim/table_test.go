@@ -2,6 +2,7 @@ package fleetsim
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -25,11 +26,20 @@ type table struct {
 	rng      *rand.Rand
 	shards   []*lease.Shard
 	next     int64
-	buckets  map[int]*bucket // write units, by shard; -1 is the tickets'
-	away     map[string]bool // sidecars that cannot reach it
+	buckets  map[int]*bucket          // write units, by shard; -1 is the tickets'
+	away     map[string]bool          // sidecars that cannot reach it
+	frozen   map[string]chan struct{} // those that do not run, until it is closed
+	records  map[string]*record       // by owner
+	shared   []string                 // what no two processes may do to a record
 	calls    int
 	throttle int
 	units    []float64 // write units used, by second
+}
+
+// record is who wrote one, and when it changed last.
+type record struct {
+	writer  string
+	changed time.Duration
 }
 
 // bucket is a token bucket that begins full and may be overdrawn.
@@ -49,7 +59,8 @@ func (b *bucket) take(now time.Duration, n float64) bool {
 }
 
 func newTable(s lease.Settings, seed uint64) *table {
-	t := &table{settings: s, began: time.Now(), rng: rand.New(rand.NewPCG(seed, 1)), buckets: map[int]*bucket{}, away: map[string]bool{}}
+	t := &table{settings: s, began: time.Now(), rng: rand.New(rand.NewPCG(seed, 1)), buckets: map[int]*bucket{}, away: map[string]bool{},
+		frozen: map[string]chan struct{}{}, records: map[string]*record{}}
 	for i := range s.Shards {
 		limit := s.Limit / s.Shards
 		if i < s.Limit%s.Shards {
@@ -69,6 +80,8 @@ type port struct {
 // carry takes a call to the table and its answer back, unless it is lost, which
 // takes until the caller's patience ends.
 func (p port) carry(ctx context.Context, do func() error) error {
+	p.thaw()
+	defer p.thaw()
 	p.mu.Lock()
 	there := time.Duration(float64(latency/2) * math.Exp(p.rng.NormFloat64()/2))
 	back := time.Duration(float64(latency/2) * math.Exp(p.rng.NormFloat64()/2))
@@ -92,6 +105,40 @@ func (p port) carry(ctx context.Context, do func() error) error {
 	}
 	time.Sleep(back)
 	return err
+}
+
+// thaw waits until the sidecar runs.
+func (p port) thaw() {
+	for {
+		p.mu.Lock()
+		frozen := p.frozen[p.name]
+		p.mu.Unlock()
+		if frozen == nil {
+			return
+		}
+		<-frozen
+	}
+}
+
+// account books who does what to a record, and what nobody may do to another's.
+func (p port) account(c lease.Change) {
+	now := time.Since(p.began)
+	r := p.records[c.Owner]
+	switch {
+	case c.New != "" && r == nil:
+		p.records[c.Owner] = &record{p.name, now}
+	case c.New != "" && r.writer != p.name:
+		p.shared = append(p.shared, fmt.Sprintf("%v: %s writes the record %s of %s", now, p.name, c.Owner, r.writer))
+	case c.New != "":
+		r.changed = now
+	default:
+		old, err := lease.ParseRecord(c.Old)
+		alive := !p.away[r.writer] // the dead are away for good
+		if r.writer != p.name && alive && (err != nil || now-r.changed < old.ReapAfter) {
+			p.shared = append(p.shared, fmt.Sprintf("%v: %s removes the record %s of %s, which lives and wrote it %v ago", now, p.name, c.Owner, r.writer, now-r.changed))
+		}
+		delete(p.records, c.Owner)
+	}
 }
 
 // spend books a write of an item, or refuses it.
@@ -139,7 +186,9 @@ func (p port) Change(ctx context.Context, c lease.Change) (after lease.Shard, do
 		if err := p.spend(c.Shard, bytes); err != nil {
 			return err
 		}
-		p.shards[c.Shard], done = c.Apply(p.shards[c.Shard])
+		if p.shards[c.Shard], done = c.Apply(p.shards[c.Shard]); done {
+			p.account(c)
+		}
 		after = *p.shards[c.Shard]
 		return nil
 	})
