@@ -106,15 +106,16 @@ func (o *injectOptions) filter(cmd *cobra.Command, injector *inject.Injector) er
 
 // notPerPod says why a pod may not set a key.
 var notPerPod = map[string]string{
-	"drain.mode":            "the container is a native sidecar, whose mode is native",
-	"listen.unix_socket":    noFiles,
-	"tls.cert_file":         noFiles,
-	"tls.key_file":          noFiles,
-	"tls.client_ca_file":    noFiles,
-	"tls.required":          noFiles,
-	"auth.users_file":       noFiles,
-	"auth.salt_secret_file": noFiles,
-	"backend.ca_file":       noFiles,
+	"drain.mode":                  "the container is a native sidecar, whose mode is native",
+	"distributed.conn_lease_file": "an injected container has one, in a volume of its own, where distributed.conn_lease_enabled is true",
+	"listen.unix_socket":          noFiles,
+	"tls.cert_file":               noFiles,
+	"tls.key_file":                noFiles,
+	"tls.client_ca_file":          noFiles,
+	"tls.required":                noFiles,
+	"auth.users_file":             noFiles,
+	"auth.salt_secret_file":       noFiles,
+	"backend.ca_file":             noFiles,
 }
 
 const noFiles = "nothing is mounted into an injected container; write the container into the pod yourself, under the name " + inject.Container

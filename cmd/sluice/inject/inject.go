@@ -150,7 +150,7 @@ func (in *Injector) Pod(raw json.RawMessage) Verdict {
 	for _, problem := range wrong {
 		problems = append(problems, in.attribute(problem, p.annotations))
 	}
-	problems = append(problems, p.clashes(listen, admin, w.token() != "")...)
+	problems = append(problems, p.clashes(listen, admin, slices.Sorted(maps.Keys(w.volumes())))...)
 	switch {
 	case len(problems) > 0:
 		return refused(problems...)
@@ -209,12 +209,15 @@ func (p *pod) patch(c container, w wishes) []Operation {
 	} else {
 		patch = append(patch, add([]container{c}, "spec", "initContainers"))
 	}
-	switch {
-	case w.token() == "":
-	case p.hasVolumes:
-		patch = append(patch, add(w.volume(), "spec", "volumes", "-"))
-	default:
-		patch = append(patch, add([]any{w.volume()}, "spec", "volumes"))
+	volumes := w.volumes()
+	there := p.hasVolumes
+	for _, name := range slices.Sorted(maps.Keys(volumes)) {
+		if there {
+			patch = append(patch, add(volumes[name], "spec", "volumes", "-"))
+		} else {
+			patch = append(patch, add([]any{volumes[name]}, "spec", "volumes"))
+		}
+		there = true
 	}
 	return patch
 }

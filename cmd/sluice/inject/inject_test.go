@@ -23,6 +23,7 @@ var testKeys = []Key{
 	{Name: "backend.endpoint", Variable: "DSQL_BACKEND_ENDPOINT"},
 	{Name: "backend.user", Variable: "DSQL_BACKEND_USER", Default: "admin"},
 	{Name: "backend.password", Variable: "DSQL_BACKEND_PASSWORD", Secret: true, Refused: "a secret: an annotation is no place for it"},
+	{Name: "distributed.conn_lease_enabled", Variable: "DSQL_DISTRIBUTED_CONN_LEASE_ENABLED", Default: "false"},
 	{Name: "drain.mode", Variable: "DSQL_DRAIN_MODE", Refused: "a native sidecar has the mode native"},
 	{Name: "pins.max", Variable: "DSQL_PINS_MAX", Default: "50"},
 	{Name: "settings.ignored", Variable: "DSQL_SETTINGS_IGNORED"},
@@ -37,6 +38,9 @@ func testCheck(values map[string]string) (problems []string) {
 		if _, err := strconv.Atoi(value); err != nil {
 			problems = append(problems, fmt.Sprintf("pins.max: %q: want a whole number", value))
 		}
+	}
+	if value, set := values["distributed.conn_lease_enabled"]; set && value != "true" && value != "1" && value != "false" {
+		problems = append(problems, fmt.Sprintf("distributed.conn_lease_enabled: %q: want true or false", value))
 	}
 	return problems
 }

@@ -175,7 +175,7 @@ func (p *pod) unfit() string {
 }
 
 // clashes says what of the pod stands in the way of the container. A port of 0 is none.
-func (p *pod) clashes(listen, admin int, token bool) (problems []string) {
+func (p *pod) clashes(listen, admin int, volumes []string) (problems []string) {
 	for _, c := range p.containers {
 		if c.name == Container {
 			switch {
@@ -199,8 +199,13 @@ func (p *pod) clashes(listen, admin int, token bool) (problems []string) {
 			}
 		}
 	}
-	if there, _ := p.present(); token && !there && slices.Contains(p.volumes, tokenVolume) {
-		problems = append(problems, fmt.Sprintf("spec.volumes: the name %s is taken: it is Sluice's; rename the volume", tokenVolume))
+	if there, _ := p.present(); there {
+		return problems
+	}
+	for _, name := range volumes {
+		if slices.Contains(p.volumes, name) {
+			problems = append(problems, fmt.Sprintf("spec.volumes: the name %s is taken: it is Sluice's; rename the volume", name))
+		}
 	}
 	return problems
 }

@@ -180,6 +180,7 @@ func drawPod(t *rapid.T) map[string]any {
 		Prefix + "listen.address": name("127.0.0.1:6432", "127.0.0.1:5432", ":6432", "x"), Prefix + "admin.address": name(":9433", ":9433", "localhost:9432"),
 		Prefix + RoleARN: name("arn:aws:iam::1:role/x"), Prefix + TokenAudience: name("me", "me", ""), Prefix + MemoryLimit: name("1Gi", "100M"),
 		Prefix + MemoryRequest: name("64Mi"), Prefix + PodIdentity: name("false", "false", "true"), Prefix + "backend.user": name("a", "$(A)"),
+		Prefix + "distributed.conn_lease_enabled": name("true", "1", "false", "x"),
 	}
 	flat := func(most map[string]func(string) any) func(string) any {
 		return func(l string) any {
@@ -206,7 +207,7 @@ func drawPod(t *rapid.T) map[string]any {
 		"ephemeralContainers": func(l string) any { return list(t, l, 1, container("e", "e", "sluice")) },
 		"volumes": func(l string) any {
 			return list(t, l, 2, func(l string) any {
-				return object(t, l, map[string]func(string) any{"name": name("v", "w", "w", "sluice-token")})
+				return object(t, l, map[string]func(string) any{"name": name("v", "w", "w", "sluice-token", "sluice-lease")})
 			})
 		},
 		"hostNetwork": func(l string) any { return rapid.IntRange(0, 7).Draw(t, l) == 0 },
@@ -293,6 +294,11 @@ func checkSidecar(t *rapid.T, pod any) {
 	}
 	mounts, _ := c["volumeMounts"].([]any)
 	volumes, _ := spec["volumes"].([]any)
+	env := encode(t, c["env"])
+	if leased, file := bytes.Contains(env, []byte("CONN_LEASE_ENABLED")) && !bytes.Contains(env, []byte(`_LEASE_ENABLED","value":"false"`)),
+		bytes.Contains(env, []byte(`_LEASE_FILE","value":"/var/run/sluice/lease"`)); leased != file || leased != bytes.Contains(encode(t, mounts), []byte("/var/run/sluice")) {
+		t.Fatalf("it shares the limit: %v, has a file: %v: %v", leased, file, c)
+	}
 	for _, m := range mounts {
 		if !slices.ContainsFunc(volumes, func(v any) bool {
 			volume, _ := v.(map[string]any)

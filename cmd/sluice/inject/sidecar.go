@@ -2,6 +2,7 @@ package inject
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 )
 
@@ -10,6 +11,8 @@ const (
 	Container   = "sluice"
 	tokenVolume = "sluice-token"
 	tokenFolder = "/var/run/secrets/sluice.dev/serviceaccount"
+	leaseVolume = "sluice-lease"
+	leaseFolder = "/var/run/sluice"
 	// metricsPort is what a PodMonitor asks for. A port's name has 15 letters at most.
 	metricsPort = "sluice-metrics"
 )
@@ -98,7 +101,11 @@ func (in *Injector) sidecar(w wishes, adminPort int) container {
 	}
 	c.Env = append(c.Env, variable{"DSQL_DRAIN_MODE", "native"}, variable{"GOMEMLIMIT", wholeBytes(limit, memoryPercent)})
 	if w.token() != "" {
-		c.VolumeMounts = []mount{{tokenVolume, tokenFolder, true}}
+		c.VolumeMounts = append(c.VolumeMounts, mount{tokenVolume, tokenFolder, true})
+	}
+	if w.leased() {
+		c.VolumeMounts = append(c.VolumeMounts, mount{leaseVolume, leaseFolder, false})
+		c.Env = append(c.Env, variable{"DSQL_DISTRIBUTED_CONN_LEASE_FILE", leaseFolder + "/lease"})
 	}
 	switch {
 	case w.role != "":
@@ -127,8 +134,35 @@ func (w *wishes) token() string {
 	return w.audience
 }
 
-// volume is the projected token of the pod's service account.
-func (w *wishes) volume() any {
+// leased reports whether the pod shares the cluster's connection count.
+func (w *wishes) leased() bool {
+	on, _ := strconv.ParseBool(w.values["distributed.conn_lease_enabled"])
+	return on
+}
+
+// volumes are what the container needs, by their names.
+func (w *wishes) volumes() map[string]any {
+	volumes := make(map[string]any)
+	if w.token() != "" {
+		volumes[tokenVolume] = w.tokenProjection()
+	}
+	if w.leased() {
+		// It lives as long as the pod, and other containers do not see it. In memory: one
+		// on disk would keep the cluster's autoscaler from removing the node.
+		type emptyDir struct {
+			Medium    string `json:"medium"`
+			SizeLimit string `json:"sizeLimit"`
+		}
+		volumes[leaseVolume] = struct {
+			Name     string   `json:"name"`
+			EmptyDir emptyDir `json:"emptyDir"`
+		}{leaseVolume, emptyDir{"Memory", "1Mi"}}
+	}
+	return volumes
+}
+
+// tokenProjection is the projected token of the pod's service account.
+func (w *wishes) tokenProjection() any {
 	type token struct {
 		Audience          string `json:"audience"`
 		ExpirationSeconds int    `json:"expirationSeconds"`

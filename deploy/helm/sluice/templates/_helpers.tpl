@@ -52,7 +52,7 @@ seccompProfile: {type: RuntimeDefault}
 {{- define "sluice.set" -}}
 {{- $config := include "sluice.config" . | fromJson -}}
 {{- range $key := keys $config | sortAlpha }}
-{{- if has $key (list "auth.salt_secret_file" "auth.users_file" "backend.ca_file" "drain.mode" "listen.unix_socket" "tls.cert_file" "tls.client_ca_file" "tls.key_file" "tls.required") }}
+{{- if has $key (list "auth.salt_secret_file" "auth.users_file" "backend.ca_file" "distributed.conn_lease_file" "drain.mode" "listen.unix_socket" "tls.cert_file" "tls.client_ca_file" "tls.key_file" "tls.required") }}
 {{- fail (printf "config.%s: injected containers have no files, and their drain.mode is native: leave it out, or install the injector as a release of its own" $key) }}
 {{- end }}
 - {{ printf "--set=%s=%s" $key (include "sluice.value" (index $config $key)) | quote }}
