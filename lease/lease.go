@@ -234,7 +234,8 @@ func (l *Lease) note() {
 	if !ok {
 		severity = slog.LevelWarn
 	}
-	l.log.Log(context.Background(), severity, "lease", append([]any{slog.String("phase", s.Phase.String()), slog.Int("held", s.Held),
+	l.log.Log(context.Background(), severity, "lease", append([]any{slog.String("phase", s.Phase.String()),
+		slog.String("owner", l.core.ledger.process), slog.Int("held", s.Held),
 		slog.Int("in_use", s.InUse), slog.Duration("age", s.Age)}, trouble(s)...)...)
 }
 

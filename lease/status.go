@@ -87,6 +87,23 @@ func (s Status) Problems() []string {
 	return problems
 }
 
+// Unchanged are the owners whose records stand as they did before. Some renew theirs
+// rarely or cannot, so that it proves nothing.
+func (s Status) Unchanged(before Status) (owners []string) {
+	for shard, one := range s.Shards {
+		if shard >= len(before.Shards) {
+			break
+		}
+		for owner, text := range one.Owners {
+			if before.Shards[shard].Owners[owner] == text {
+				owners = append(owners, owner)
+			}
+		}
+	}
+	slices.Sort(owners)
+	return owners
+}
+
 // A Repair is one thing that is wrong with a table, and what would be done.
 type Repair struct {
 	Text string

@@ -67,7 +67,7 @@ func newLeaseStatus() *cobra.Command {
 }
 
 func newLeaseReset() *cobra.Command {
-	var yes *bool
+	var yes, dead *bool
 	var owners *[]string
 	cmd := onTable(&cobra.Command{
 		Use:   "reset",
@@ -75,8 +75,17 @@ func newLeaseReset() *cobra.Command {
 		Long: "Finish an init that was cut off, make the numbers of each shard agree, set back ticket\n" +
 			"times that cannot be right, and remove the owners named by --owner. Name only those whose\n" +
 			"process is surely dead: what they hold is free at once, and a living one closes all its\n" +
-			"backends. Exits with 1 when anything is wrong afterwards.",
+			"backends. --dead looks which records do not change and asks, on the terminal only, whether\n" +
+			"their processes are gone. Exits with 1 when anything is wrong afterwards.",
 	}, func(ctx context.Context, t *lease.Table, c *Config, cmd *cobra.Command) error {
+		if *dead {
+			terminal, err := openTerminal()
+			if err != nil {
+				return err
+			}
+			defer terminal.Close()
+			return resetDead(cmd.Context(), t, c.Lease, terminal) // which waits, and for a person
+		}
 		s, err := t.Status(ctx)
 		if err != nil {
 			return err
@@ -90,6 +99,9 @@ func newLeaseReset() *cobra.Command {
 	})
 	yes = cmd.Flags().Bool("yes", false, "do not ask")
 	owners = cmd.Flags().StringSlice("owner", nil, "remove this owner, named as status shows it")
+	dead = cmd.Flags().Bool("dead", false, "list the records that do not change, and ask on the terminal whether to remove them")
+	cmd.MarkFlagsMutuallyExclusive("dead", "yes")
+	cmd.MarkFlagsMutuallyExclusive("dead", "owner")
 	return cmd
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -169,3 +170,84 @@ func TestLeaseResetAsksBeforeItRemovesAnOwner(t *testing.T) {
 		}
 	}
 }
+
+// terminal is one at which somebody has typed something already.
+type terminal struct {
+	io.Reader
+	bytes.Buffer
+}
+
+func (t *terminal) Read(b []byte) (int, error) { return t.Reader.Read(b) }
+
+// The records of two dead processes are listed and that of a living one is not; what one
+// of them has written meanwhile stays.
+func TestLeaseResetDead(t *testing.T) {
+	server := dynalite.Start(t)
+	if code, _, stderr := runLease(t, server, "", "init"); code != exitOK {
+		t.Fatal(stderr)
+	}
+	c := source{env: server.Env(), flags: []string{"--endpoint=" + endpoint, "--distributed-conn-lease-table=sluice",
+		"--distributed-heartbeat=100ms", "--distributed-call-timeout=100ms"}}.mustLoad(t)
+	chain, err := awsChain(t.Context(), c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := lease.NewTable(c.Lease, chain)
+	defer table.Close()
+	seq := uint64(0)
+	write := func(shard int, owner, old string) string {
+		t.Helper()
+		seq++
+		record := lease.Record{Seq: seq, Slots: 7, Total: 7, ReapAfter: 20 * time.Minute}
+		change := lease.Change{Shard: shard, Owner: owner, Old: old, New: record.String()}
+		if old == "" {
+			change.Take = 7
+		}
+		if _, done, err := table.Change(t.Context(), change); !done || err != nil {
+			t.Fatal(done, err)
+		}
+		return change.New
+	}
+	write(3, "one.1", "")
+	write(4, "one.2", "")
+	late := write(4, "two.1", "")
+	alive := write(4, "alive.1", "")
+
+	for _, step := range []struct {
+		answer, looks string
+		back          bool // one that was cut off is back while somebody thinks
+		free          string
+		done          bool
+	}{
+		{"no", "2 sidecars with 21 slots look dead", false, "9472 of 9500", false},
+		{"yes", "2 sidecars with 21 slots look dead", true, "9486 of 9500", false},
+		{"yes", "1 sidecar with 7 slots look dead", false, "9493 of 9500", true},
+		{"yes", "nobody looks dead", false, "9493 of 9500", true},
+	} {
+		sits := &terminal{Reader: readerFunc(func(b []byte) (int, error) {
+			if step.back {
+				late = write(4, "two.1", late)
+			}
+			return copy(b, step.answer+"\n"), nil
+		})}
+		beating := make(chan struct{})
+		go func() {
+			defer close(beating)
+			time.Sleep(200 * time.Millisecond)
+			alive = write(4, "alive.1", alive)
+		}()
+		err := resetDead(t.Context(), table, c.Lease, sits)
+		<-beating
+		_, status, _ := runLease(t, server, "", "status")
+		if shown := sits.String(); !strings.Contains(shown, step.looks) || strings.Contains(shown, "alive") || (err == nil) != step.done || !strings.Contains(status, step.free) {
+			t.Errorf("answered %s: %v\n%s%s\nwant %+v", step.answer, err, shown, status, step)
+		}
+	}
+	if code, _, stderr := runLease(t, server, "", "reset", "--dead", "--yes"); code == exitOK || !strings.Contains(stderr, "dead") {
+		t.Errorf("--dead and --yes: exit code %d, %s", code, stderr)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
