@@ -26,8 +26,8 @@ const (
 	huntLooks    = 8
 	huntHalvings = 3
 	huntPause    = 250 * time.Millisecond
-	// looksPerBeat are the shards of others that are looked at per heartbeat without
-	// any need, at half a read each: who comes late is noticed so much sooner.
+	// looksPerBeat are the shards of others that are looked at per heartbeat at least,
+	// without any need, at half a read each: who comes late is noticed so much sooner.
 	looksPerBeat = 3
 	// refusedPause is how long nothing grows after the cluster itself refused a
 	// connection for their number.
@@ -217,13 +217,28 @@ func (l *ledger) wait(fair int, now time.Duration) *call {
 	return nil
 }
 
+// looks is how many shards this process looks at per heartbeat: so many that all who
+// live see each shard once in two of them, or its least. Few that are left then find
+// what many dead have held. How many live is told by the shards of its own, which it
+// sees with each renewal: elsewhere who has just died looks alive for a whole round.
+func (l *ledger) looks() int {
+	homes := 0
+	for _, p := range l.parts {
+		if s := l.sight[p.shard]; s != nil {
+			homes += s.homes
+		}
+	}
+	living := 1 + homes*l.settings.Shards/max(1, len(l.parts))
+	return max(looksPerBeat, l.settings.Shards/(2*living))
+}
+
 // look sees a shard of others now and then, one after the other: dead records lie
 // where nobody lives, and the fair share needs a sample.
 func (l *ledger) look(now time.Duration) (*call, time.Duration) {
 	if l.leaving || now < l.lookAt {
 		return nil, l.lookAt
 	}
-	l.lookAt = now + l.jittered(l.cfg.Heartbeat/looksPerBeat)
+	l.lookAt = now + l.jittered(l.cfg.Heartbeat/time.Duration(l.looks()))
 	for range l.settings.Shards {
 		l.cursor = (l.cursor + 1) % l.settings.Shards
 		if l.partIn(l.cursor) == nil {

@@ -58,6 +58,37 @@ func TestMassKillAtTheLimit(t *testing.T) {
 	})
 }
 
+// Most of a fleet dies and few are left to reap, with many more shards than these have
+// records in: all is free soon after the reap time all the same.
+func TestFewSurvivorsReapAll(t *testing.T) {
+	for _, left := range []int{1, 3, 12} {
+		t.Run(fmt.Sprint(left), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const shards = 64
+				cfg := config()
+				cfg.Limit = 2000
+				f := newFleet(cfg, shards, 10)
+				f.start(left, 5)
+				f.start(40, 20)
+				time.Sleep(10 * time.Minute)
+				for _, s := range f.sidecar[left:] {
+					s.crash()
+				}
+				died := time.Now()
+				for f.table.held() > left*10 && time.Since(died) < 2*cfg.ReapAfter {
+					time.Sleep(time.Second)
+				}
+				took := time.Since(died)
+				t.Logf("%d left, %d shards: the last slot of the dead is free after %v, reap_after is %v", left, shards, took, cfg.ReapAfter)
+				if took > cfg.ReapAfter+6*cfg.Heartbeat {
+					t.Errorf("it took %v until the slots of the dead were free", took)
+				}
+				f.end()
+			})
+		})
+	}
+}
+
 // Sidecars are killed, suspended and go on at random; at random, the next process starts
 // on the file of one that is dead or seems to be, on a copy of it, or where it was
 // deleted. Nobody ever writes the record of another, nor removes one of a process that

@@ -71,6 +71,17 @@ func newTable(s lease.Settings, seed uint64) *table {
 	return t
 }
 
+// held is how many slots all records have together.
+func (t *table) held() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	held := 0
+	for _, s := range t.shards {
+		held += s.Held()
+	}
+	return held
+}
+
 // port is the table as one sidecar sees it, or does not.
 type port struct {
 	*table
