@@ -1,6 +1,7 @@
 package fleetsim
 
 import (
+	"flag"
 	"fmt"
 	"slices"
 	"testing"
@@ -32,6 +33,9 @@ func TestFleetStartsCold(t *testing.T) {
 				if f.reachedAt() == 0 || f.reachedAt() > time.Duration(size.seconds)*time.Second {
 					t.Errorf("95 %% open after %v, want %d s", f.reachedAt(), size.seconds)
 				}
+				if *steady > 0 {
+					f.cost(t, *steady)
+				}
 				if j := jain(shares); j < size.jain {
 					t.Errorf("fairness %.3f, want %.3f", j, size.jain)
 				}
@@ -39,6 +43,25 @@ func TestFleetStartsCold(t *testing.T) {
 			})
 		})
 	}
+}
+
+var steady = flag.Duration("steady", 0, "TestFleetStartsCold: for how long to watch what a fleet costs that has started")
+
+// cost prints what the table is used for while nothing happens.
+func (f *fleet) cost(t *testing.T, d time.Duration) {
+	now := func() (units float64, looks int) {
+		f.table.mu.Lock()
+		defer f.table.mu.Unlock()
+		for _, u := range f.table.units {
+			units += u
+		}
+		return units, f.table.looks
+	}
+	time.Sleep(5 * time.Minute) // everybody has what it gets
+	units, looks := now()
+	time.Sleep(d)
+	unitsAfter, looksAfter := now()
+	t.Logf("%d sidecars: %.1f write units and %.1f looks per second", len(f.sidecar), (unitsAfter-units)/d.Seconds(), float64(looksAfter-looks)/d.Seconds())
 }
 
 // Half of a fleet joins when the other half has everything.

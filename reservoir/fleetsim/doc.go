@@ -12,8 +12,9 @@
 // # The model
 //
 // A call takes 4 ms at the median, log-normal; one in 500 is lost on its way,
-// the answer of one in 500 on its way back. An item takes 1,000 write units per
-// second, saved up for one second; what is beyond is throttled. A write costs a
+// the answer of one in 500 on its way back. All items of the cluster have
+// one partition key, and take 1,000 write units per second together, saved up for one
+// second; what is beyond is throttled. A write costs a
 // unit per KB of item, a refused one too. The table's clock shows whole seconds
 // and is up to a second off the sidecars'. The cluster takes 100 connections
 // per second and 1,000 at once; it refuses nothing, what is over is counted. A

@@ -2,6 +2,7 @@ package fleetsim
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,8 +15,12 @@ import (
 const (
 	latency  = 4 * time.Millisecond // median
 	lossOne  = 500                  // one request and one answer in so many is lost
-	itemRate = 1000.0               // write units per second of one item
+	partRate = 1000.0               // write units per second of one partition
 )
+
+// partitions that the items are spread over. The table has one partition key for each
+// cluster, and so one.
+var partitions = flag.Int("partitions", 1, "that the cluster's items are hashed onto")
 
 // table is a lease.Store with DynamoDB's limits.
 type table struct {
@@ -26,12 +31,12 @@ type table struct {
 	rng      *rand.Rand
 	shards   []*lease.Shard
 	next     int64
-	buckets  map[int]*bucket          // write units, by shard; -1 is the tickets'
+	buckets  map[int]*bucket          // write units, by partition
 	away     map[string]bool          // sidecars that cannot reach it
 	frozen   map[string]chan struct{} // those that do not run, until it is closed
 	records  map[string]*record       // by owner
 	shared   []string                 // what no two processes may do to a record
-	calls    int
+	looks    int
 	throttle int
 	units    []float64 // write units used, by second
 }
@@ -107,7 +112,6 @@ func (p port) carry(ctx context.Context, do func() error) error {
 	}
 	time.Sleep(there)
 	p.mu.Lock()
-	p.calls++
 	err := do()
 	p.mu.Unlock()
 	if unheard {
@@ -155,10 +159,11 @@ func (p port) account(c lease.Change) {
 // spend books a write of an item, or refuses it.
 func (p port) spend(item, bytes int) error {
 	now := time.Since(p.began)
-	b := p.buckets[item]
+	part := (item + 1) * 2654435761 >> 8 % *partitions
+	b := p.buckets[part]
 	if b == nil {
-		b = &bucket{level: itemRate, rate: itemRate, most: itemRate, at: now}
-		p.buckets[item] = b
+		b = &bucket{level: partRate, rate: partRate, most: partRate, at: now}
+		p.buckets[part] = b
 	}
 	units := math.Ceil(float64(bytes) / 1024)
 	if !b.take(now, units) {
@@ -183,6 +188,7 @@ func (p port) Settings(ctx context.Context) (lease.Settings, lease.Stamp, error)
 func (p port) Look(ctx context.Context, shard int) (found lease.Shard, err error) {
 	err = p.carry(ctx, func() error {
 		found = *p.shards[shard]
+		p.looks++
 		return nil
 	})
 	return found, err
