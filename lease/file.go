@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -27,6 +28,8 @@ type place struct {
 // that was deleted or replaced is none either. A line stands before its record can.
 type File struct {
 	path string
+
+	mu   sync.Mutex
 	fd   int // -1: not held
 	head string
 }
@@ -59,7 +62,9 @@ func (f *File) take() ([]place, error) {
 		syscall.Close(fd)
 		return nil, err
 	}
+	f.mu.Lock()
 	f.fd, f.head = fd, fmt.Sprintf("sluice lease 1 %s %s\n", host, head)
+	f.mu.Unlock()
 	text := make([]byte, fileMost)
 	n, err := syscall.Pread(fd, text, 0)
 	if err != nil {
@@ -107,6 +112,8 @@ func (f *File) parse(text string) (places []place) {
 // that is killed in between leaves the old ones or the new ones: what comes after
 // the end is not read.
 func (f *File) write(places []place) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	text := f.head
 	for _, p := range places[max(0, len(places)-mostPlaces):] {
 		text += fmt.Sprintf("%d %s\n", p.shard, p.owner)
@@ -123,12 +130,21 @@ func (f *File) write(places []place) error {
 }
 
 // held reports whether this process has the lock.
-func (f *File) held() bool { return f != nil && f.fd >= 0 }
+func (f *File) held() bool {
+	if f == nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fd >= 0
+}
 
 // Close gives the lock up, as the end of the process does. Sluice never calls it:
 // only the kernel knows when the last socket is closed. Tests end processes by it.
 func (f *File) Close() {
-	if f.held() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fd >= 0 {
 		syscall.Close(f.fd)
 		f.fd = -1
 	}

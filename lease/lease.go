@@ -77,6 +77,7 @@ func (l *Lease) Run(ctx context.Context) error {
 	}
 	l.close()
 	l.leave()
+	l.bequeath()
 	return nil
 }
 

@@ -1,0 +1,134 @@
+package lease
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// witness is a table that looks into the file when a record is made.
+type witness struct {
+	*flaky
+	t    *testing.T
+	path string
+}
+
+func (w *witness) Change(ctx context.Context, c Change) (Shard, bool, error) {
+	if text, err := os.ReadFile(w.path); c.Old == "" && (err != nil || !bytes.Contains(text, []byte(" "+c.Owner+"\n"))) {
+		w.t.Errorf("the record %s is made before the file names it: %q, %v", c.Owner, text, err)
+	}
+	return w.flaky.Change(ctx, c)
+}
+
+// process is a Lease with a file, which lives until it is ended in one way or another.
+type process struct {
+	*Lease
+	file  *File
+	away  *atomic.Bool // nothing of it reaches the table
+	log   *bytes.Buffer
+	stop  context.CancelFunc
+	ended chan struct{}
+}
+
+func startProcess(t *testing.T, table *memory, path string) *process {
+	t.Helper()
+	began, log := time.Now(), new(bytes.Buffer)
+	way := &flaky{memory: table}
+	l, err := New(worldConfig(), &witness{way, t, path}, func() time.Duration { return time.Since(began) }, nil, slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	p := &process{l, NewFile(path), &way.away, log, stop, make(chan struct{})}
+	l.Hold(p.file)
+	go func() {
+		_ = l.Run(ctx)
+		close(p.ended)
+	}()
+	t.Cleanup(stop)
+	return p
+}
+
+// take gets permits.
+func (p *process) take(t *testing.T, n int) (permits []*Permit) {
+	t.Helper()
+	for range n {
+		permit, err := p.Admit(t.Context(), n-len(permits))
+		if err != nil {
+			t.Fatal(err)
+		}
+		permits = append(permits, permit)
+	}
+	return permits
+}
+
+// end is the end of a process that had time for it.
+func (p *process) end() {
+	p.stop()
+	<-p.ended
+	p.file.Close()
+}
+
+// A record is named in the file before it is made. Who comes after a clean end finds
+// nothing to do, and says nothing; after a kill it gives back what it finds, and nothing
+// else; with the lock taken it says so and does without.
+func TestProcessesOnOneFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := worldConfig()
+		path := filepath.Join(t.TempDir(), "lease")
+		table := newMemory(cfg.settings(), time.Now)
+		held := func() (n int) {
+			for shard := range cfg.Shards {
+				s, err := table.Look(t.Context(), shard)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n += s.Held()
+			}
+			return n
+		}
+
+		first := startProcess(t, table, path)
+		for _, permit := range first.take(t, 20) {
+			permit.Release()
+		}
+		first.end()
+		second := startProcess(t, table, path)
+		second.take(t, 20)
+		if strings.Contains(second.log.String(), "predecessor") || second.Gauges().Buried != 0 || !second.Gauges().Testified {
+			t.Errorf("after a clean end: %+v\n%s", second.Gauges(), second.log)
+		}
+
+		// Killed: nothing of it reaches the table any more, and the kernel lets go.
+		second.away.Store(true)
+		second.file.Close()
+		before := held()
+		third := startProcess(t, table, path)
+		time.Sleep(gravePause / 2)
+		if held() != before {
+			t.Error("it gave back the slots of a process whose sockets may be closing still")
+		}
+		time.Sleep(gravePause)
+		if g := third.Gauges(); held() != 0 || g.Buried == 0 || !strings.Contains(third.log.String(), "a predecessor of this process is gone") {
+			t.Errorf("after a kill %d slots are held: %+v\n%s", held(), g, third.log)
+		}
+		third.take(t, 5)
+
+		fourth := startProcess(t, table, path) // and the third is suspended, for all that is known
+		time.Sleep(2 * gravePause)
+		if g := fourth.Gauges(); g.Buried != 0 || g.Testified || third.Gauges().ReapedSelf != 0 || !strings.Contains(fourth.log.String(), "another process has its lock") {
+			t.Errorf("on a file that is locked: %+v\n%s", g, fourth.log)
+		}
+		fourth.end()
+		third.end()
+		second.stop()
+		<-second.ended
+	})
+}
