@@ -17,12 +17,12 @@ var (
 )
 
 // All sidecars of a fleet that uses the whole limit are killed, and started again in
-// their pods: what their predecessors held is free as soon as they have started.
+// their pods (a quarter of them with the race detector): what their predecessors held is free as soon as they have started.
 func TestMassKillAtTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const n, want = 200, 50
+		const n, want = min(200, mostSidecars/4), 50
 		cfg := config()
-		cfg.Limit = 9500
+		cfg.Limit = n * want * 95 / 100
 		if *reap > 0 {
 			cfg.ReapAfter = *reap
 			cfg.Lifetime = cfg.ReapAfter - cfg.TransactionLimit - 2*cfg.Heartbeat
@@ -61,7 +61,7 @@ func TestMassKillAtTheLimit(t *testing.T) {
 // Most of a fleet dies and few are left to reap, with many more shards than these have
 // records in: all is free soon after the reap time all the same.
 func TestFewSurvivorsReapAll(t *testing.T) {
-	for _, left := range []int{1, 3, 12} {
+	for _, left := range []int{1, 12} {
 		t.Run(fmt.Sprint(left), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const shards = 64
@@ -70,7 +70,7 @@ func TestFewSurvivorsReapAll(t *testing.T) {
 				f := newFleet(cfg, shards, 10)
 				f.start(left, 5)
 				f.start(40, 20)
-				time.Sleep(10 * time.Minute)
+				time.Sleep(3 * time.Minute)
 				for _, s := range f.sidecar[left:] {
 					s.crash()
 				}
@@ -107,7 +107,7 @@ func TestNoTwoProcessesShareARecord(t *testing.T) {
 				f.start(15, 15)
 				time.Sleep(30 * time.Second)
 				p := &pods{fleet: f, rng: rand.New(rand.NewPCG(*seed, 3)), newest: slices.Clone(f.sidecar), longest: longest}
-				for range 150 {
+				for range troubles {
 					time.Sleep(time.Duration(p.rng.Int64N(int64(20 * time.Second))))
 					p.trouble(t)
 				}
@@ -178,7 +178,7 @@ func (p *pods) judge(t *testing.T) {
 	if over > allowed {
 		t.Errorf("%d backends over the limit, the suspended held %d", over, allowed)
 	}
-	if buried < 10 {
+	if buried < 5 {
 		t.Errorf("%d records were given back for predecessors: hardly anything was tried", buried)
 	}
 }

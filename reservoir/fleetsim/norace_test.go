@@ -2,5 +2,9 @@
 
 package fleetsim
 
-// mostSidecars of a fleet that a test simulates.
-const mostSidecars = 2000
+const (
+	// mostSidecars of a fleet that a test simulates.
+	mostSidecars = 2000
+	// troubles of pods, one after the other.
+	troubles = 150
+)

@@ -2,6 +2,10 @@
 
 package fleetsim
 
-// mostSidecars of a fleet that a test simulates: the race detector makes it ten
-// times as long.
-const mostSidecars = 200
+// The race detector makes it ten times as long.
+const (
+	// mostSidecars of a fleet that a test simulates.
+	mostSidecars = 200
+	// troubles of pods, one after the other.
+	troubles = 40
+)
