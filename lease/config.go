@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/sluice-proxy/sluice/metrics"
 )
 
 // Defaults, for DSQL's quotas as documented in 2026: 10,000 connections and 100
@@ -36,6 +38,9 @@ const (
 	// clockError is by how much the table's clock may be misread: its answers
 	// show whole seconds.
 	clockError = time.Second
+	// mostRate is the highest rate that a table may have: of a ticket's time in
+	// microseconds something must be left.
+	mostRate = 100_000
 	// maxShards bounds the items that a sidecar may have to look at.
 	maxShards = 256
 	// StateEvery is how often at least whoever owns the backends reads State and
@@ -150,27 +155,51 @@ func (c Config) settings() Settings {
 	return Settings{Format: Format, Shards: c.Shards, Limit: c.slots(), Rate: c.tickets(), Burst: c.Burst}
 }
 
-// agree compares the table's settings with the configuration. The number of
-// shards is the table's business alone.
-func (c Config) agree(s Settings) error {
+// usable reports why this process cannot work by a table's settings. Their limit and
+// their rate need not be the configured ones: the table's hold, for all sidecars.
+func (c Config) usable(s Settings) error {
 	var errs []error
-	check := func(key string, table, configured int) {
-		if table != configured {
-			errs = append(errs, &MismatchError{Key: key, Table: table, Configured: configured})
+	check := func(ok bool, key string, table, want int) {
+		if !ok {
+			errs = append(errs, &MismatchError{Key: key, Table: table, Configured: want})
 		}
 	}
-	check("format of the items", s.Format, Format)
-	if c.Slots {
-		check("distributed.conn_limit less distributed.conn_margin", s.Limit, c.slots())
-	}
-	if c.Rate {
-		check("distributed.rate_limiter_limit less distributed.rate_limiter_reserve", s.Rate, c.tickets())
-		check("distributed.rate_limiter_burst", s.Burst, c.Burst)
-	}
-	if s.Shards < 1 || s.Shards > maxShards {
-		errs = append(errs, &MismatchError{Key: "shards", Table: s.Shards, Configured: c.Shards})
-	}
+	check(s.Format == Format, "format of the items", s.Format, Format)
+	check(s.Shards >= 1 && s.Shards <= maxShards, "shards", s.Shards, c.Shards)
+	check(!c.Slots || s.Limit >= 1, keyLimit, s.Limit, c.slots())
+	check(!c.Rate || s.Rate >= 1 && s.Rate <= mostRate, keyRate, s.Rate, c.tickets())
+	check(!c.Rate || s.Burst >= 1 && s.Burst <= burstQuota, keyBurst, s.Burst, c.Burst)
 	return errors.Join(errs...)
+}
+
+// What a Difference is about, as configuration keys.
+const (
+	keyLimit = "distributed.conn_limit less distributed.conn_margin"
+	keyRate  = "distributed.rate_limiter_limit less distributed.rate_limiter_reserve"
+	keyBurst = "distributed.rate_limiter_burst"
+)
+
+// A Difference is a figure that the table has otherwise than this process's
+// configuration. The table's holds.
+type Difference struct {
+	Setting           string // one of metrics.LeaseSettings
+	Key               string
+	Table, Configured int
+}
+
+// differences are what the table has otherwise than the configuration. The number of
+// shards is the table's business alone.
+func (c Config) differences(s Settings) []Difference {
+	var found []Difference
+	check := func(on bool, setting, key string, table, configured int) {
+		if on && table != configured {
+			found = append(found, Difference{setting, key, table, configured})
+		}
+	}
+	check(c.Slots, metrics.SettingLimit, keyLimit, s.Limit, c.slots())
+	check(c.Rate, metrics.SettingRate, keyRate, s.Rate, c.tickets())
+	check(c.Rate, metrics.SettingBurst, keyBurst, s.Burst, c.Burst)
+	return found
 }
 
 // The ages of a lease, since it was last renewed: from degradedAfter on nothing

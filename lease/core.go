@@ -61,8 +61,10 @@ type core struct {
 	failing int           // reads of them in a row
 	pause   time.Duration // before the next one
 	// problem is why nothing is granted: the settings are not to be had. fatal
-	// is that they are not the configured ones.
+	// is that this process cannot work by them.
 	problem, fatal error
+	differs        []Difference // of the settings from the configuration
+	unusable       error        // the newest settings, so that those before hold
 	troubles       troubles
 }
 
@@ -88,10 +90,14 @@ func (c *core) decide(now time.Duration) (*call, time.Duration) {
 		return &call{kind: callSettings}, now
 	}
 	wake := now + c.cfg.Heartbeat
-	if c.cfg.Slots {
-		if c.ledger.urgent(now) {
-			return c.ledger.next(now)
+	if c.cfg.Slots && c.ledger.urgent(now) {
+		return c.ledger.next(now)
+	}
+	if !c.ledger.leaving {
+		if now >= c.pause {
+			return &call{kind: callSettings}, now
 		}
+		wake = min(wake, c.pause)
 	}
 	if c.cfg.Rate && !c.ledger.leaving {
 		found, at := c.tickets.next(now, c.atHand(now))
@@ -131,25 +137,47 @@ func (c *core) done(k *call, a answer, now time.Duration) {
 	}
 }
 
+// learn books the settings. They are read at the start, and once a heartbeat from
+// then on: what sluice lease init has changed since holds from then on.
 func (c *core) learn(k *call, a answer, now time.Duration) {
 	if a.err != nil {
-		c.problem = c.troubles[callSettings]
 		c.pause = now + backoff(c.rng, c.failing, c.cfg.Heartbeat)
 		c.failing++
+		if c.known {
+			return // those that are known stay
+		}
+		c.problem = c.troubles[callSettings]
 		if !errors.Is(a.err, ErrNoSettings) { // nobody may dial by a share of nothing
 			c.tickets.failed(now)
 		}
 		return
 	}
-	if c.fatal = c.cfg.agree(a.settings); c.fatal != nil {
-		c.problem = c.fatal
+	c.failing, c.pause = 0, now+jittered(c.rng, c.cfg.Heartbeat)
+	s := a.settings
+	err := c.cfg.usable(s)
+	if c.known && err == nil && s.Shards != c.ledger.settings.Shards {
+		err = &MismatchError{Key: "shards", Table: s.Shards, Configured: c.ledger.settings.Shards}
+	}
+	switch {
+	case err != nil && c.known:
+		c.unusable = err
+		return
+	case err != nil:
+		c.fatal, c.problem = err, err
+		return
+	}
+	c.unusable = nil
+	c.differs = c.cfg.differences(s)
+	c.tickets.clock.observe(k.sent, now, a.at)
+	if c.known {
+		c.tickets.adopt(s, now)
+		c.ledger.adopt(s, now)
 		return
 	}
 	c.known, c.problem = true, nil
 	c.tickets.failing = 0
-	c.tickets.clock.observe(k.sent, now, a.at)
-	c.tickets.start(a.settings)
-	c.ledger.start(a.settings, now)
+	c.tickets.start(s)
+	c.ledger.start(s, now)
 }
 
 // takeSlot and takeTicket are what a permit consists of. What is not shared is
@@ -183,7 +211,7 @@ func (c *core) valid(now time.Duration) bool {
 }
 
 func (c *core) state(now time.Duration) State {
-	s := State{Phase: OK, Reason: c.problem, Problem: c.troubles.worst(), Unticketed: c.tickets.holders}
+	s := State{Phase: OK, Reason: c.problem, Problem: c.troubles.worst(), Differences: c.differs, Unusable: c.unusable, Unticketed: c.tickets.holders}
 	if c.cfg.Rate {
 		s.Local = c.tickets.local()
 		s.Queue = c.tickets.queue

@@ -37,6 +37,14 @@
 // the file names, and joins anew under a name of its own. It never continues one.
 // Where there is no lock to be had, or no file, time decides as above.
 //
+// # Settings
+//
+// The limit and the rate are the table's, read once a heartbeat, and not the
+// configuration's. A shard's limit changes together with what is free of it, which may
+// fall below 0: nothing is granted there then, and those who hold more than the fair
+// share give back a part of what they hold with each heartbeat. So more may be open
+// than a limit that was lowered, never more than the highest limit so far.
+//
 // # Tickets
 //
 // One item holds the time at which the next ticket is due, in DynamoDB's own

@@ -126,6 +126,9 @@ func (l *ledger) permitted(s *sight, need, fair int, now time.Duration) int {
 	if held < fair {
 		return max(0, min(n, fair-held))
 	}
+	if now < l.levelUntil {
+		return 0
+	}
 	lasting, new := l.owed(s, fair)
 	kept := lasting + new
 	if now-l.began < reserveTime {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,6 +40,9 @@ type Lease struct {
 	barred    bool     // logged: nothing can be granted
 	warned    *Problem // the last one that was warned of
 	warnedAt  time.Duration
+	differed  []Difference // as last logged
+	settings  Settings     // as last logged
+	unusable  bool         // logged
 	drifts    uint64
 	testified bool // the file has the lock, and where this process may leave records
 }
@@ -61,8 +65,8 @@ func New(cfg Config, store Store, clock Clock, m *metrics.Lease, log *slog.Logge
 
 // Run renews the lease and gets what Admit waits for, until ctx ends. Then it
 // gives back every slot that no permit covers, waiting shortly for those that
-// are still out, and returns. It returns a *MismatchError at once when the
-// table's settings are not the configured ones. Run is called once.
+// are still out, and returns. It returns a *MismatchError at once when it cannot
+// work by the table's settings. Run is called once.
 func (l *Lease) Run(ctx context.Context) error {
 	l.takeFile()
 	for ctx.Err() == nil {
@@ -213,7 +217,19 @@ func (l *Lease) note() {
 	news := s.Reason != nil && !l.barred
 	l.barred = s.Reason != nil
 	warn := l.warnLocked(s, now)
+	unusable := l.unusable
+	l.unusable = s.Unusable != nil
+	differ := !slices.Equal(s.Differences, l.differed)
+	l.differed = s.Differences
+	settings, changed := l.core.ledger.settings, false
+	if l.core.known && settings != l.settings {
+		changed, l.settings = l.settings != Settings{}, settings
+	}
 	l.mu.Unlock()
+	if s.Unusable != nil && !unusable {
+		l.log.Error("this process cannot work by the settings of the lease table now, and goes on by those before", slog.Any("error", s.Unusable))
+	}
+	l.tell(s, settings, changed, differ)
 	if news {
 		l.log.Error("the lease grants nothing", append(trouble(s), slog.Any("error", s.Reason))...)
 	}
@@ -238,6 +254,24 @@ func (l *Lease) note() {
 	l.log.Log(context.Background(), severity, "lease", append([]any{slog.String("phase", s.Phase.String()),
 		slog.String("owner", l.core.ledger.process), slog.Int("held", s.Held),
 		slog.Int("in_use", s.InUse), slog.Duration("age", s.Age)}, trouble(s)...)...)
+}
+
+// tell logs once that the table's limits have changed, and that they are not the
+// configured ones.
+func (l *Lease) tell(s State, now Settings, changed, differ bool) {
+	if changed {
+		l.log.Info("the lease table has other limits now", slog.Int("limit", now.Limit), slog.Int("rate", now.Rate), slog.Int("burst", now.Burst))
+	}
+	if !differ {
+		return
+	}
+	for _, d := range s.Differences {
+		l.log.Warn("the lease table has another limit than this configuration, and the table's holds: change the configuration, or run sluice lease init with it",
+			slog.String("key", d.Key), slog.Int("table", d.Table), slog.Int("configured", d.Configured))
+	}
+	if len(s.Differences) == 0 {
+		l.log.Info("the lease table has the configured limits again")
+	}
 }
 
 // warnEvery is how often a problem is warned of that stays. One of another cause is

@@ -300,13 +300,15 @@ func TestOversleptLeaseIsLost(t *testing.T) {
 	})
 }
 
-func TestSettingsMustAgree(t *testing.T) {
+// Only by another format, or by what cannot be, a sidecar refuses to work.
+func TestUnusableSettingsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*Settings){
-		"conn_limit":         func(s *Settings) { s.Limit++ },
-		"rate_limiter_limit": func(s *Settings) { s.Rate++ },
-		"rate_limiter_burst": func(s *Settings) { s.Burst++ },
 		"format":             func(s *Settings) { s.Format++ },
+		"shards":             func(s *Settings) { s.Shards = maxShards + 1 },
+		"conn_limit":         func(s *Settings) { s.Limit = 0 },
+		"rate_limiter_limit": func(s *Settings) { s.Rate = 0 },
+		"rate_limiter_burst": func(s *Settings) { s.Burst = burstQuota + 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -315,7 +317,11 @@ func TestSettingsMustAgree(t *testing.T) {
 				table := &flaky{memory: newMemory(cfg.settings(), time.Now)}
 				change(table.settings)
 				r := newRig(t, cfg, table)
-				<-r.ended
+				select {
+				case <-r.ended:
+				case <-time.After(time.Minute):
+					t.Fatal("it works by them")
+				}
 				if mismatch, ok := errors.AsType[*MismatchError](r.err); !ok || !strings.Contains(mismatch.Key, name) {
 					t.Errorf("Run returned %v", r.err)
 				}
@@ -325,6 +331,71 @@ func TestSettingsMustAgree(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A sidecar that is configured otherwise takes the table's limits, says so once with
+// both figures, and shows it. What it cannot work by changes nothing while it runs.
+func TestTablesLimitsHold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := worldConfig()
+		table := &flaky{memory: newMemory(cfg.settings(), time.Now)}
+		configured := table.become(&Settings{Format: Format, Shards: cfg.Shards, Limit: 40, Rate: 50, Burst: 20})
+		r := newRig(t, cfg, table)
+		r.admit(t, 5)
+		time.Sleep(20 * cfg.Heartbeat)
+		count := func(line string, want int) {
+			t.Helper()
+			if n := strings.Count(r.log.String(), line); n != want {
+				t.Errorf("%d times %q, want %d, in the log:\n%s", n, line, want, r.log.String())
+			}
+		}
+		count("table=40 configured=60", 1)
+		count("table=50 configured=90", 1)
+		count("table=20 configured=400", 1)
+		if g := r.Gauges(); g.Limit != 40 || !g.Differs["limit"] || !g.Differs["rate"] || !g.Differs["burst"] || g.Differs["unusable"] {
+			t.Errorf("%+v", g)
+		}
+		for _, impossible := range []Settings{{Format: Format + 1, Shards: cfg.Shards, Limit: 9, Rate: 9, Burst: 9},
+			{Format: Format, Shards: cfg.Shards + 1, Limit: 9, Rate: 9, Burst: 9}, {Format: Format, Shards: cfg.Shards}} {
+			table.become(&impossible)
+			time.Sleep(2 * cfg.Heartbeat)
+			if g := r.Gauges(); g.Limit != 40 || g.Held < 5 || !g.Differs["unusable"] {
+				t.Errorf("%+v", g)
+			}
+		}
+		count("goes on by those before", 1)
+		table.become(nil)
+		time.Sleep(2 * cfg.Heartbeat)
+		if s := r.State(); s.Limit != 40 || s.Problem == nil || s.Problem.Cause != "not_initialised" {
+			t.Errorf("without settings: %+v", s)
+		}
+		table.become(configured)
+		time.Sleep(6 * cfg.Heartbeat)
+		if g := r.Gauges(); g.Limit != 60 || len(r.State().Differences) > 0 || g.Differs["unusable"] {
+			t.Errorf("%+v", g)
+		}
+		count("the configured limits again", 1)
+		count("limit=60 rate=90 burst=400", 1)
+		r.end(t)
+	})
+}
+
+// The table may be out of reach for a while: what was known holds.
+func TestLimitsAreKeptWhileTheTableIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := worldConfig()
+		r := newRig(t, cfg, nil)
+		r.admit(t, 20)
+		r.table.away.Store(true)
+		time.Sleep(4 * cfg.Heartbeat)
+		if s := r.State(); s.Limit != cfg.Limit || s.Reason != nil || s.Held != 20 {
+			t.Errorf("%+v", s)
+		}
+		r.table.away.Store(false)
+		r.end(t)
+	})
 }
 
 func TestWithoutSettingsNothingIsGranted(t *testing.T) {

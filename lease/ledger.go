@@ -45,13 +45,15 @@ type ledger struct {
 	graves  []place       // where predecessors that are gone may have records
 	graveAt time.Duration // not before
 
-	hunt    hunt
-	full    time.Duration // no growth before: the cluster itself had no room
-	lookAt  time.Duration // the next look at a shard of others
-	cursor  int
-	idle    idle
-	pause   time.Duration // after a failure: no call before
-	failing int
+	hunt hunt
+	// levelUntil nobody takes more than the fair share, see raised.
+	levelUntil time.Duration
+	full       time.Duration // no growth before: the cluster itself had no room
+	lookAt     time.Duration // the next look at a shard of others
+	cursor     int
+	idle       idle
+	pause      time.Duration // after a failure: no call before
+	failing    int
 
 	stats ledgerCounts
 }
@@ -105,6 +107,19 @@ func (l *ledger) start(s Settings, now time.Duration) {
 	l.cursor = l.rng.IntN(s.Shards)
 	l.lookAt = now + l.jittered(l.cfg.Heartbeat)
 }
+
+// adopt goes on by other settings.
+func (l *ledger) adopt(s Settings, now time.Duration) {
+	if s.Limit > l.settings.Limit {
+		l.hunt = hunt{}
+		l.raised(now)
+	}
+	l.settings = s
+}
+
+// raised is told that the limit, or a shard's, has become higher. It is shared before
+// anybody takes more than the fair share: soon all have read of it.
+func (l *ledger) raised(now time.Duration) { l.levelUntil = now + 2*l.cfg.Heartbeat }
 
 // held is how many slots are surely this process's, whatever becomes of the
 // changes under way.
@@ -381,8 +396,10 @@ func (l *ledger) leave(now time.Duration) (*call, time.Duration) {
 	return nil, never
 }
 
+func (l *ledger) jittered(d time.Duration) time.Duration { return jittered(l.rng, d) }
+
 // jittered is d, give or take a tenth.
-func (l *ledger) jittered(d time.Duration) time.Duration { return d - d/10 + upTo(l.rng, d/5) }
+func jittered(rng *rand.Rand, d time.Duration) time.Duration { return d - d/10 + upTo(rng, d/5) }
 
 // partIn finds the part in a shard, or nil.
 func (l *ledger) partIn(shard int) *part {

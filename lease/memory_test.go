@@ -43,6 +43,29 @@ func (m *memory) become(s *Settings) *Settings {
 	return before
 }
 
+// adopt is a sluice lease init with other limits.
+func (m *memory) adopt(s Settings) {
+	m.become(&s)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range s.Shards {
+		one := *m.shards[i]
+		one.Limit, one.Free = s.shardLimit(i), one.Free+s.shardLimit(i)-one.Limit
+		m.shards[i] = &one
+	}
+}
+
+// recorded is how many slots all records together hold.
+func (m *memory) recorded() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := 0
+	for _, s := range m.shards {
+		n += s.Limit - s.Free
+	}
+	return n
+}
+
 func (m *memory) Look(_ context.Context, shard int) (Shard, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

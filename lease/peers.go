@@ -70,6 +70,13 @@ func (l *ledger) see(shard int, image Shard, now time.Duration) {
 			}
 		}
 	}
+	before := l.settings.shardLimit(shard)
+	if old != nil {
+		before = old.limit
+	}
+	if image.Limit > before {
+		l.raised(now)
+	}
 	if image.Limit != image.Free+held {
 		l.stats.Drifts++
 	}
@@ -166,22 +173,43 @@ func (l *ledger) share(now time.Duration, count func(*sight) int) int {
 	return max(1, l.settings.Limit/(1+others))
 }
 
-// asked decides, after a renewal, whether somebody who waits there is owed slots.
+// closePart (1/4) of what it holds is what a process gives back at most within a
+// heartbeat while the limit is being lowered.
+const closePart = 4
+
+// asked decides, after a renewal, whether slots must go back: because somebody who
+// waits there is owed them, or because the limit was lowered and the shard has given
+// out more than it has.
 func (l *ledger) asked(p *part, now time.Duration) {
 	s := l.sight[p.shard]
 	fair, due := l.fair(now), l.due(now)
 	lasting, new := l.owed(s, due)
-	owed := max(0, lasting+new-s.free)
+	owed, over := max(0, lasting+new-s.free), max(0, -s.free)
 	switch {
 	case l.giving > 0 && l.giveTo == p.shard && owed == 0:
 		l.giving = 0
 	case l.giving == 0 && owed > 0 && now >= l.giveAt:
-		n := max(l.part(s, min(owed, lasting), due), l.part(s, min(owed, new), fair))
+		n := max(l.part(s, min(owed, lasting+over), due), l.part(s, min(owed, new+over), fair))
+		if over > 0 {
+			n = max(n, min(over, l.held()-fair), l.portion(s, p, over, fair))
+			n = min(n, (l.held()+closePart-1)/closePart)
+		}
 		if n = min(n, p.held()); n > 0 {
 			l.giving, l.giveTo = n, p.shard
-			l.giveAt = now + l.cfg.Heartbeat
+			l.giveAt = now + l.cfg.Heartbeat*4/5 // a renewal that is a little early counts
 		}
 	}
+}
+
+// portion is this process's part of what a shard has given out too much of, where
+// nobody is above the fair share: as large as its part in the shard. What it lacks
+// then is free in another one.
+func (l *ledger) portion(s *sight, p *part, over, fair int) int {
+	if l.givers(s, fair) > 0 {
+		return 0
+	}
+	all := max(1, s.limit-s.free)
+	return (over*p.held() + all - 1) / all
 }
 
 // part is this process's part of what is owed in a shard, if all above a share give

@@ -63,6 +63,11 @@ type State struct {
 	Limit, Fair int
 	// Reason is why nothing can be granted, nil if nothing is wrong.
 	Reason error
+	// Differences of the table's settings, which hold, from the configured ones.
+	Differences []Difference
+	// Unusable is why this process goes on by settings that are not the newest, nil
+	// if it does not.
+	Unusable error
 	// Problem is why calls of the table fail just now, nil if they do not. In the
 	// phase OK it may pass without anybody's notice.
 	Problem *Problem
@@ -89,9 +94,13 @@ func (l *Lease) Gauges() metrics.LeaseGauges {
 	if s.Problem != nil {
 		cause = s.Problem.Cause
 	}
+	differs := map[string]bool{metrics.SettingUnusable: s.Unusable != nil}
+	for _, d := range s.Differences {
+		differs[d.Setting] = true
+	}
 	return metrics.LeaseGauges{
-		Problem: cause,
-		Phase:   s.Phase.String(), Held: s.Held, InUse: s.InUse, Waiting: s.Waiting, Excess: s.Excess,
+		Problem: cause, Differs: differs,
+		Phase: s.Phase.String(), Held: s.Held, InUse: s.InUse, Waiting: s.Waiting, Excess: s.Excess,
 		Limit: s.Limit, Fair: s.Fair, Age: s.Age, Queue: s.Queue, Local: s.Local,
 		Granted: c.Granted, Returned: c.Returned, Refused: c.Refused, Resolved: c.Resolved,
 		Buried: c.Buried, Testified: l.testified,

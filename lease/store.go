@@ -29,8 +29,8 @@ type Store interface {
 // it was given. The zero Stamp is none.
 type Stamp time.Time
 
-// Settings are the truth about a cluster, kept in the table: sidecars that were
-// configured otherwise refuse to take part.
+// Settings are the truth about a cluster, kept in the table: they hold for all
+// sidecars, however these are configured.
 type Settings struct {
 	Format int // of the items; Format of this version
 	Shards int
@@ -46,7 +46,7 @@ const Format = 1
 // cluster.
 var ErrNoSettings = errors.New("lease: the table is not initialised for this cluster: run sluice lease init")
 
-// A MismatchError says that the table's settings are not the configured ones.
+// A MismatchError says that this process cannot work by the table's settings.
 type MismatchError struct {
 	Key               string
 	Table, Configured int

@@ -33,12 +33,15 @@ type tickets struct {
 	demand  int             // tickets that callers wait for
 	holders int             // callers of those that have their slot
 	batch   int
+	keep    time.Duration // how late those at hand may be used
 	pause   time.Duration // no reservation before
 	refused time.Duration // no dial before: the cluster said so
 	wrong   int64
 	queue   time.Duration // how far ahead the next ticket was, at the last answer
 	failing int
 	localAt time.Duration // the next dial without a ticket
+	// thrifty until then: nothing of what was saved up is used, see adopt.
+	thrifty time.Duration
 	stats   ticketCounts
 }
 
@@ -57,6 +60,27 @@ func newTickets(cfg Config, rng *rand.Rand) *tickets {
 }
 
 func (t *tickets) start(s Settings) { t.rate, t.burst = s.Rate, s.Burst }
+
+// thriftyBeats is for how many heartbeats after a change of the rate nothing that was
+// saved up is used: by then all have read of it.
+const thriftyBeats = 3
+
+// adopt goes on by other settings. Who has not read of them yet may still use what it
+// counts as saved up; both together could be more than a cluster takes at once.
+func (t *tickets) adopt(s Settings, now time.Duration) {
+	if t.rate != s.Rate || t.burst != s.Burst {
+		t.start(s)
+		t.thrifty = now + thriftyBeats*t.cfg.Heartbeat
+	}
+}
+
+// saved is how many unused tickets of the past may be reserved.
+func (t *tickets) saved(now time.Duration) int64 {
+	if now < t.thrifty {
+		return 0
+	}
+	return int64(t.burst)
+}
 
 // interval between two tickets, in microseconds of the table's clock.
 func (t *tickets) interval() int64 { return int64(time.Second/time.Microsecond) / int64(t.rate) }
@@ -81,7 +105,7 @@ func (t *tickets) take(now time.Duration) (ok bool, wake time.Duration) {
 	if now < t.refused {
 		return false, t.refused
 	}
-	for len(t.due) > 0 && t.due[0]+t.burstTime()+ticketValidity < now {
+	for len(t.due) > 0 && t.due[0]+t.keep < now {
 		t.due = t.due[1:]
 		t.stats.Stale++
 	}
@@ -119,7 +143,7 @@ func (t *tickets) next(now time.Duration, most int) (*call, time.Duration) {
 	t.stats.Reservations++
 	return &call{kind: callReserve, reserve: Reservation{
 		Tickets: want, Interval: t.interval(),
-		Floor:   at - int64(t.burst)*t.interval(),
+		Floor:   at - t.saved(now)*t.interval(),
 		Ceiling: at + t.cfg.MaxWait.Microseconds(),
 		Wrong:   t.wrong,
 	}}, now
@@ -146,6 +170,7 @@ func (t *tickets) done(c *call, a answer, now time.Duration) {
 		t.wrong = 0
 		t.batch = min(ticketBatch, t.batch+1)
 		t.stats.Reserved += uint64(r.Tickets)
+		t.keep = t.burstTime() + ticketValidity
 		first := a.next - int64(r.Tickets)*r.Interval
 		for i := range r.Tickets {
 			t.due = append(t.due, t.clock.when(first+int64(i)*r.Interval))

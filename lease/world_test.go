@@ -16,6 +16,7 @@ type world struct {
 	cfg    Config
 	table  Store
 	limit  int
+	ever   int           // highest limit that there was
 	now    time.Duration // true time
 	procs  []*proc
 	late   []*message // requests that will still reach the table
@@ -155,7 +156,23 @@ func (w *world) trouble() {
 			w.kill(p)
 			w.add(p.want).inherit(w, p.file)
 		}
+	case 10:
+		w.adopt()
 	}
+}
+
+// adopt gives the cluster other limits, where the table is in memory.
+func (w *world) adopt() {
+	m, ok := w.table.(*memory)
+	if !ok {
+		return
+	}
+	w.ever = max(w.ever, w.limit)
+	w.limit = 20 + w.rng.IntN(80)
+	s := w.cfg.settings()
+	s.Limit, s.Rate, s.Burst = w.limit, 10+w.rng.IntN(s.Rate-9), 1+w.rng.IntN(s.Burst)
+	m.adopt(s)
+	w.note("the limits are %+v", s)
 }
 
 // kill ends a sidecar without a word. Its sockets close with it.
@@ -194,7 +211,7 @@ func (w *world) perform(c *call) (a answer) {
 		a.shard, a.err = w.table.Look(ctx, c.look)
 	case callChange:
 		a.shard, a.done, a.err = w.table.Change(ctx, c.change)
-		if s := a.shard; (s.Drift() != 0 || s.Free < 0) && w.broken == nil {
+		if s := a.shard; (s.Drift() != 0 || s.Free < 0 && a.done && c.change.Take > 0) && w.broken == nil {
 			w.broken = fmt.Errorf("shard %d: limit %d, free %d, held %d", c.change.Shard, s.Limit, s.Free, s.Held())
 		}
 	case callReserve:
@@ -327,8 +344,13 @@ func (w *world) check() error {
 	for _, p := range w.procs {
 		open += p.open
 	}
-	if open > w.limit {
-		return fmt.Errorf("%d backends open, %d allowed", open, w.limit)
+	if most := max(w.limit, w.ever); open > most {
+		return fmt.Errorf("%d backends open, %d allowed", open, most)
+	}
+	if m, ok := w.table.(*memory); ok {
+		if n := m.recorded(); open > n {
+			return fmt.Errorf("%d backends open with %d slots", open, n)
+		}
 	}
 	return w.broken
 }
@@ -370,6 +392,9 @@ func (w *world) heal() error {
 	}
 	if held != recorded {
 		return fmt.Errorf("after all trouble the table records %d slots, the living hold %d", recorded, held)
+	}
+	if recorded > w.limit {
+		return fmt.Errorf("after all trouble the table records %d slots of %d", recorded, w.limit)
 	}
 	if open < min(want, w.limit-kept) {
 		return fmt.Errorf("after all trouble %d backends are open, of %d wanted and %d allowed", open, want, w.limit)

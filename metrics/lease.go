@@ -33,6 +33,20 @@ const (
 var LeaseCauses = []string{CauseTableMissing, CauseNotInitialised, CauseTwoLedgers, CauseAccessDenied, CauseCredentials,
 	CauseThrottled, CauseTimeout, CauseUnreachable, CauseServerError, CauseOther}
 
+// Figures of the lease that the table may have otherwise than a configuration: label
+// setting of dsql_lease_settings_differ.
+const (
+	SettingLimit = "limit"
+	SettingRate  = "rate"
+	SettingBurst = "burst"
+	// SettingUnusable stands for a format, a number of shards or limits that this
+	// process cannot work by: it goes on by those before.
+	SettingUnusable = "unusable"
+)
+
+// LeaseSettings are all of them.
+var LeaseSettings = []string{SettingLimit, SettingRate, SettingBurst, SettingUnusable}
+
 var (
 	callKinds    = []string{"settings", "look", "change", "reserve"}
 	callOutcomes = []string{CallAnswered, CallThrottled, CallTimeout, CallFailed}
@@ -48,8 +62,9 @@ type Lease struct {
 
 // LeaseGauges is a snapshot of the lease, its counts since the start included.
 type LeaseGauges struct {
-	Phase              string // one of leasePhases, "" when nothing is shared
-	Problem            string // one of LeaseCauses, "" when no call fails
+	Phase              string          // one of leasePhases, "" when nothing is shared
+	Problem            string          // one of LeaseCauses, "" when no call fails
+	Differs            map[string]bool // by LeaseSettings
 	Held, InUse        int
 	Waiting, Excess    int
 	Limit, Fair        int
@@ -147,6 +162,12 @@ func leaseRows() []row[LeaseGauges] {
 	for _, cause := range LeaseCauses {
 		rows = append(rows, row[LeaseGauges]{desc: problem, kind: prometheus.GaugeValue, labels: []string{cause},
 			value: func(g LeaseGauges) float64 { return truth(g.Problem == cause) }})
+	}
+	differs := prometheus.NewDesc("dsql_lease_settings_differ", "1 for a figure that the lease table has otherwise than this process's configuration; the table's holds.",
+		[]string{"setting"}, nil)
+	for _, setting := range LeaseSettings {
+		rows = append(rows, row[LeaseGauges]{desc: differs, kind: prometheus.GaugeValue, labels: []string{setting},
+			value: func(g LeaseGauges) float64 { return truth(g.Differs[setting]) }})
 	}
 	return rows
 }

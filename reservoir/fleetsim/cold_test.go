@@ -215,7 +215,7 @@ func (f *fleet) report(t *testing.T) (shares []int) {
 	for none < len(shares) && shares[none] == 0 {
 		none++
 	}
-	over := max(0, f.mostOpen-f.table.settings.Limit)
+	over := max(0, f.mostOpen-f.table.most)
 	t.Logf("| %d | %.0f | %d | %d | %d | %d | %.0f (%.0f) | %d | %.3f | %d–%d | %d |",
 		len(f.sidecar), f.reached.Seconds(), f.open, over, slices.Max(f.opens), f.violations,
 		units/120, peak, f.table.throttle, jain(shares), shares[0], shares[len(shares)-1], none)

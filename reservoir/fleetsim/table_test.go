@@ -25,6 +25,7 @@ var partitions = flag.Int("partitions", 1, "that the cluster's items are hashed 
 // table is a lease.Store with DynamoDB's limits.
 type table struct {
 	settings lease.Settings
+	most     int // highest limit that it ever had
 	began    time.Time
 
 	mu       sync.Mutex
@@ -64,7 +65,7 @@ func (b *bucket) take(now time.Duration, n float64) bool {
 }
 
 func newTable(s lease.Settings, seed uint64) *table {
-	t := &table{settings: s, began: time.Now(), rng: rand.New(rand.NewPCG(seed, 1)), buckets: map[int]*bucket{}, away: map[string]bool{},
+	t := &table{settings: s, most: s.Limit, began: time.Now(), rng: rand.New(rand.NewPCG(seed, 1)), buckets: map[int]*bucket{}, away: map[string]bool{},
 		frozen: map[string]chan struct{}{}, records: map[string]*record{}}
 	for i := range s.Shards {
 		limit := s.Limit / s.Shards
