@@ -42,7 +42,7 @@ func (p *Permit) Release() {
 	l := p.lease
 	l.mu.Lock()
 	p.once()
-	l.core.releaseSlot()
+	l.core.release()
 	l.wakeLocked()
 	l.mu.Unlock()
 	l.poke()

@@ -28,6 +28,7 @@ type call struct {
 	grave   bool  // of a predecessor, which is gone
 	change  Change
 	reserve Reservation
+	first   bool // a ticket ahead of others
 	sent    time.Duration
 }
 
@@ -57,6 +58,7 @@ type core struct {
 	ledger  *ledger
 	tickets *tickets
 
+	open    int           // permits that led to a dial and were not released
 	known   bool          // the settings are
 	failing int           // reads of them in a row
 	pause   time.Duration // before the next one
@@ -100,7 +102,7 @@ func (c *core) decide(now time.Duration) (*call, time.Duration) {
 		wake = min(wake, c.pause)
 	}
 	if c.cfg.Rate && !c.ledger.leaving {
-		found, at := c.tickets.next(now, c.atHand(now))
+		found, at := c.tickets.next(now, c.atHand(now), c.open)
 		if found != nil {
 			return found, now
 		}
@@ -177,6 +179,7 @@ func (c *core) learn(k *call, a answer, now time.Duration) {
 	c.known, c.problem = true, nil
 	c.tickets.failing = 0
 	c.tickets.start(s)
+	c.tickets.young = now + youngTime
 	c.ledger.start(s, now)
 }
 
@@ -189,20 +192,32 @@ func (c *core) takeSlot(now time.Duration) bool {
 	return c.known && c.ledger.take(now)
 }
 
-func (c *core) takeTicket(now time.Duration) (bool, time.Duration) {
-	if !c.cfg.Rate {
-		return true, 0
-	}
-	if c.fatal != nil || errors.Is(c.problem, ErrNoSettings) {
+func (c *core) takeTicket(now time.Duration) (ok bool, wake time.Duration) {
+	switch {
+	case !c.cfg.Rate:
+		ok = true
+	case c.fatal != nil || errors.Is(c.problem, ErrNoSettings):
 		return false, never
+	default:
+		ok, wake = c.tickets.take(now)
 	}
-	return c.tickets.take(now)
+	if ok {
+		c.open++
+	}
+	return ok, wake
 }
 
+// releaseSlot gives back the slot of a permit that led to no dial, release a permit
+// that did.
 func (c *core) releaseSlot() {
 	if c.cfg.Slots {
 		c.ledger.release()
 	}
+}
+
+func (c *core) release() {
+	c.open--
+	c.releaseSlot()
 }
 
 // valid reports whether a permit that is out may still be used for a dial.

@@ -52,6 +52,10 @@
 // nobody polls. A part of the rate is kept for sidecars that cannot reach the
 // table.
 //
+// First backends come first. Who has none reserves one ticket however long the queue
+// is, up to MaxWait; who has some waits until it is short, the shorter the more it has;
+// and in the first seconds after its own start it leaves the burst to others.
+//
 // # Fairness
 //
 // Below the fair share (the limit over the number of sidecars that live) a sidecar

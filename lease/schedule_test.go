@@ -39,7 +39,7 @@ func repeat(t *testing.T, n, steps int, cfg Config, open func(t *testing.T, w *w
 			for seed := *firstSeed + worker; seed < *firstSeed+uint64(n); seed += workers {
 				if _, err := run(t, seed, false); err != nil {
 					w, again := run(t, seed, true)
-					t.Fatalf("seed %d: %v (go test ./lease -run '%s' -seed %[1]d -schedules 1); again: %v\n%s",
+					t.Fatalf("seed %d: %v (go test ./lease -run '%s' -seed %[1]d -schedules 1); again: %[4]v\n%[5]s",
 						seed, err, strings.SplitN(t.Name(), "/", 2)[0], again, strings.Join(w.trace, "\n"))
 				}
 			}

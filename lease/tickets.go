@@ -9,6 +9,22 @@ const (
 	// ticketBatch is how many tickets are reserved with one write. A process goes
 	// to the end of the queue with each batch, which shares the rate.
 	ticketBatch = 10
+	// queuePart of MaxWait (1/3) is how far ahead those reserve who have some backends,
+	// half as far who have queueHalf, and so on, down to queueLeast, which keeps the rate
+	// in use: who has fewer goes ahead.
+	queuePart  = 3
+	queueHalf  = 8
+	queueLeast = time.Second
+	// youngTime after its start, a process that has a backend leaves others that start
+	// with it what was saved up, less and less of it.
+	youngTime = 10 * time.Second
+	// youngBatch is how many tickets it reserves at once until then.
+	youngBatch = 4
+	// Who was refused comes back after a time that is drawn from up to retryLeast, four
+	// times that after the next refusal and so on, or up to the time that it had to wait
+	// anyhow.
+	retryLeast   = 100 * time.Millisecond
+	mostRefusals = 4
 	// poisoned is how far ahead the next ticket's time cannot be: some clock or
 	// hand was wrong, and it is set back.
 	poisoned = 10 * time.Minute
@@ -24,22 +40,25 @@ const (
 // tickets is a process's part in the cluster's connection rate. Like ledger it
 // does no I/O and is told the time.
 type tickets struct {
-	cfg     Config
-	rng     *rand.Rand
-	rate    int // per second; 0 while the settings are not known
-	burst   int
-	clock   tableClock
-	due     []time.Duration // of the tickets at hand, ascending
-	demand  int             // tickets that callers wait for
-	holders int             // callers of those that have their slot
-	batch   int
-	keep    time.Duration // how late those at hand may be used
-	pause   time.Duration // no reservation before
-	refused time.Duration // no dial before: the cluster said so
-	wrong   int64
-	queue   time.Duration // how far ahead the next ticket was, at the last answer
-	failing int
-	localAt time.Duration // the next dial without a ticket
+	cfg      Config
+	rng      *rand.Rand
+	rate     int // per second; 0 while the settings are not known
+	burst    int
+	clock    tableClock
+	due      []time.Duration // of the tickets at hand, ascending
+	demand   int             // tickets that callers wait for
+	holders  int             // callers of those that have their slot
+	batch    int
+	keep     time.Duration // how late those at hand may be used
+	pause    time.Duration // no reservation before
+	refused  time.Duration // no dial before: the cluster said so
+	wrong    int64
+	queue    time.Duration // how far ahead the next ticket was, at the last answer
+	failing  int
+	localAt  time.Duration // the next dial without a ticket
+	refusals int           // since the last success, in short
+	young    time.Duration // until then this process has just started
+	firstAt  time.Duration // no ticket ahead of others before
 	// thrifty until then: nothing of what was saved up is used, see adopt.
 	thrifty time.Duration
 	stats   ticketCounts
@@ -129,9 +148,11 @@ func (t *tickets) take(now time.Duration) (ok bool, wake time.Duration) {
 	return false, wake
 }
 
-// next is the reservation that should be made now, or when to ask again. It is
-// made when the last batch is used up, for as many as slots are at hand.
-func (t *tickets) next(now time.Duration, most int) (*call, time.Duration) {
+// next is the reservation that should be made now, or when to ask again. It is made
+// when the last batch is used up, for as many as slots are at hand. Who has no backend
+// takes one ticket, ahead of those who have some: these join the queue only where it is
+// short. A process whose backends fail at once has that right once a heartbeat.
+func (t *tickets) next(now time.Duration, most, open int) (*call, time.Duration) {
 	want := min(t.demand, t.batch, most)
 	if t.rate == 0 || want <= 0 || len(t.due) > 0 {
 		return nil, never
@@ -140,13 +161,29 @@ func (t *tickets) next(now time.Duration, most int) (*call, time.Duration) {
 		return nil, until
 	}
 	at := t.clock.read(now)
+	r := Reservation{Tickets: 1, Interval: t.interval(), Floor: at - t.saved(now)*t.interval(), Wrong: t.wrong}
+	r.Ceiling = at + t.maxWait().Microseconds()
+	first := open == 0 && now >= t.firstAt
+	switch left := t.young - now; {
+	case first:
+	case left > 0:
+		r.Tickets = min(want, youngBatch)
+		part := float64(left) / float64(youngTime)
+		r.Ceiling = max(r.Floor, at-int64(float64(t.burst)*part*part)*t.interval())
+	default:
+		r.Tickets = want
+		most := t.maxWait() / queuePart * queueHalf / time.Duration(queueHalf+open)
+		r.Ceiling = at + max(most, min(queueLeast, t.maxWait())).Microseconds()
+	}
 	t.stats.Reservations++
-	return &call{kind: callReserve, reserve: Reservation{
-		Tickets: want, Interval: t.interval(),
-		Floor:   at - t.saved(now)*t.interval(),
-		Ceiling: at + t.cfg.MaxWait.Microseconds(),
-		Wrong:   t.wrong,
-	}}, now
+	return &call{kind: callReserve, reserve: r, first: first}, now
+}
+
+// maxWait is how far ahead a ticket is reserved. The table's rate may be lower than the
+// one that MaxWait was configured for: a queue must not be taken for a mistake.
+func (t *tickets) maxWait() time.Duration {
+	longest := poisoned - ticketBatch*time.Duration(t.interval())*time.Microsecond - 2*clockError - time.Second
+	return min(t.cfg.MaxWait, longest)
 }
 
 // done books the answer of a reservation. One whose answer is lost costs its
@@ -168,6 +205,10 @@ func (t *tickets) done(c *call, a answer, now time.Duration) {
 			t.stats.Resets++
 		}
 		t.wrong = 0
+		t.refusals = max(0, t.refusals-1)
+		if c.first {
+			t.firstAt = now + t.cfg.Heartbeat
+		}
 		t.batch = min(ticketBatch, t.batch+1)
 		t.stats.Reserved += uint64(r.Tickets)
 		t.keep = t.burstTime() + ticketValidity
@@ -182,10 +223,14 @@ func (t *tickets) done(c *call, a answer, now time.Duration) {
 	case a.next <= r.Ceiling:
 		t.pause = now + upTo(t.rng, raceMost)
 	default:
-		// Come back when the queue is somewhere between half empty and just short
-		// enough, each at another time.
 		t.stats.Refused++
-		t.pause = now + max(0, t.queue-t.cfg.MaxWait) + raceMost + upTo(t.rng, t.cfg.MaxWait/2)
+		wait := time.Duration(a.next-r.Ceiling) * time.Microsecond
+		if left := t.young - now; left > 0 {
+			wait = min(wait, left) // then the ceiling is another
+		}
+		spread := max(wait, retryLeast<<(2*t.refusals))
+		t.pause = now + wait + upTo(t.rng, min(spread, t.maxWait()/2))
+		t.refusals = min(t.refusals+1, mostRefusals)
 	}
 }
 

@@ -170,7 +170,7 @@ func (w *world) adopt() {
 	w.ever = max(w.ever, w.limit)
 	w.limit = 20 + w.rng.IntN(80)
 	s := w.cfg.settings()
-	s.Limit, s.Rate, s.Burst = w.limit, 10+w.rng.IntN(s.Rate-9), 1+w.rng.IntN(s.Burst)
+	s.Limit, s.Rate, s.Burst = w.limit, s.Rate/2+w.rng.IntN(s.Rate/2), 1+w.rng.IntN(s.Burst)
 	m.adopt(s)
 	w.note("the limits are %+v", s)
 }
@@ -299,12 +299,11 @@ func (w *world) drop(p *proc) {
 	case p.slots > 0:
 		p.slots--
 		p.core.tickets.holders--
+		p.core.releaseSlot()
 	case p.open > 0:
 		p.open--
-	default:
-		return
+		p.core.release()
 	}
-	p.core.releaseSlot()
 }
 
 // send puts a call on its way and draws its fate.

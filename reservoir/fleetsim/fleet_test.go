@@ -30,7 +30,8 @@ type fleet struct {
 	ctx     context.Context
 	running sync.WaitGroup
 	sidecar []*sidecar
-	folder  string // of the sidecars' files, "" for none
+	folder  string        // of the sidecars' files, "" for none
+	spread  time.Duration // within which the sidecars of one start begin
 
 	mu         sync.Mutex
 	rng        *rand.Rand
@@ -71,11 +72,11 @@ func config() lease.Config {
 func newFleet(cfg lease.Config, shards int, seed uint64) *fleet {
 	ctx, stop := context.WithCancel(context.Background())
 	s := lease.Settings{Format: lease.Format, Shards: shards, Limit: cfg.Limit - cfg.Margin, Rate: cfg.RateLimit - cfg.Reserve, Burst: cfg.Burst}
-	return &fleet{cfg: cfg, table: newTable(s, seed), began: time.Now(), ctx: ctx, stop: stop,
+	return &fleet{spread: 5 * time.Second, cfg: cfg, table: newTable(s, seed), began: time.Now(), ctx: ctx, stop: stop,
 		rng: rand.New(rand.NewPCG(seed, 2)), quota: bucket{level: quotaMost, rate: quotaRate, most: quotaMost}}
 }
 
-// start adds n sidecars within 5 seconds that want so many backends each.
+// start adds n sidecars, within 5 seconds unless told otherwise, that want so many backends each.
 func (f *fleet) start(n, want int) {
 	f.mu.Lock()
 	f.goal = min(f.goal+n*want, f.table.settings.Limit)
@@ -89,9 +90,9 @@ func (f *fleet) start(n, want int) {
 	}
 }
 
-// add adds a sidecar within 5 seconds, with a file unless path is "".
+// add adds a sidecar within spread, with a file unless path is "".
 func (f *fleet) add(want int, path string) *sidecar {
-	delay := time.Duration(f.rng.Int64N(int64(5 * time.Second)))
+	delay := time.Duration(f.rng.Int64N(int64(f.spread)))
 	skew := time.Duration(f.rng.Int64N(int64(time.Hour)))
 	s := &sidecar{fleet: f, want: want, name: fmt.Sprint(len(f.sidecar)), path: path}
 	clock := func() time.Duration { return time.Since(f.began) + skew }
