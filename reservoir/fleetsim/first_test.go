@@ -11,7 +11,8 @@ import (
 type firsts struct {
 	last time.Duration // when the last sidecar got its first backend; 0: not yet
 	ten  time.Duration // when some sidecar had ten first; 0: not yet
-	// lacking is how many had none then: a call that is lost costs its sender seconds.
+	// lacking is how many had none then: a dial takes a while, and a call that is lost
+	// costs its sender seconds.
 	lacking int
 }
 
@@ -70,7 +71,7 @@ func TestFirstBackendsComeFirst(t *testing.T) {
 				if found.last == 0 || found.last > goal {
 					t.Errorf("want the last first backend within %v", goal)
 				}
-				if found.lacking*100 > test.n {
+				if found.lacking*50 > test.n {
 					t.Errorf("somebody had ten backends while %d had none", found.lacking)
 				}
 				f.report(t)
