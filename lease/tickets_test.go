@@ -110,14 +110,10 @@ func TestNothingSavedIsUsedTwiceWhenTheRateChanges(t *testing.T) {
 		if i < 35 { // they know of it, and of more saved-up time than others
 			tk.adopt(slow, at())
 		}
-		for q.reserve(tk, at()) {
-			for ok := true; ok; {
-				if ok, _ = tk.take(at()); ok {
-					used++
-				}
-			}
-			if len(tk.due) > 0 {
-				break
+		q.reserve(tk, at())
+		for ok := true; ok; {
+			if ok, _ = tk.take(at()); ok {
+				used++
 			}
 		}
 	}
