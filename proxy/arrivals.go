@@ -201,13 +201,12 @@ func (srv *Server) welcome(in *arrival) {
 	if srv.cfg.PlainConn {
 		raw = rawconn.Plain(in.conn)
 	}
-	s, hello := srv.admitClient(in, raw)
+	s := srv.admitClient(in, raw)
 	if s == nil {
 		srv.arrivals.left(in)
 		return
 	}
-	srv.log.Info("session started", append(s.logAttrs(), "user", s.user, "database", hello.Database,
-		"application", hello.Params["application_name"], "tls", hello.Conn != net.Conn(raw))...)
+	s.logStart()
 	srv.running.Go(func() {
 		s.run()
 		srv.arrivals.left(in)

@@ -51,6 +51,20 @@ const (
 	ResetNever Reset = "never"
 )
 
+// LogSessions says of which sessions the log has lines. Startups that are refused are logged
+// in any case, and the metrics count all.
+type LogSessions string
+
+const (
+	// LogAll logs each start and each end.
+	LogAll LogSessions = "all"
+	// LogUnusual logs the ends that are not a client's that left of its own accord, between
+	// two transactions.
+	LogUnusual LogSessions = "unusual"
+	// LogNone logs neither.
+	LogNone LogSessions = "none"
+)
+
 // Terms of advisory locks where nobody says otherwise. A transaction of DSQL ends after 5 minutes;
 // a minute more is for what a broken network may still bring there.
 const (
@@ -164,6 +178,9 @@ type Config struct {
 	// in the log; 0: none are.
 	AlertConflictsPerMinute int
 
+	// LogSessions says which sessions have lines in the log. Empty: LogUnusual.
+	LogSessions LogSessions
+
 	// PlainConn turns the raw socket layer off.
 	PlainConn bool
 }
@@ -202,6 +219,7 @@ func (c Config) Validate() error {
 	check(c.Kind == DSQL || c.Kind == Postgres, "backend.kind", "%q: want dsql or postgres", c.Kind)
 	check(c.Pairing == Transaction || c.Pairing == Session, "pairing", "%q: want transaction or session", c.Pairing)
 	check(c.Reset == "" || c.Reset == ResetAuto || c.Reset == ResetAlways || c.Reset == ResetNever, "reservoir.reset", "%q: want auto, always or never", c.Reset)
+	check(c.LogSessions == "" || c.LogSessions == LogAll || c.LogSessions == LogUnusual || c.LogSessions == LogNone, "log.sessions", "%q: want all, unusual or none", c.LogSessions)
 	check(c.Database != "", "backend.database", "empty: name the backend's database")
 	if _, err := c.databases(); err != nil {
 		errs = append(errs, err)

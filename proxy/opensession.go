@@ -33,7 +33,7 @@ const (
 // admitClient runs a client's startup. It returns nil when the connection has been dealt
 // with, and closed: a cancel, a refusal, a client that left. Else the client has been told
 // that it may send queries, and the session is on the Server's books: the caller runs it.
-func (srv *Server) admitClient(in *arrival, raw rawconn.Conn) (*session, *startup.Client) {
+func (srv *Server) admitClient(in *arrival, raw rawconn.Conn) *session {
 	// Close ends a startup too. Once this function has returned, interrupt wakes the
 	// session instead.
 	defer context.AfterFunc(srv.ctx, func() { raw.Close() })()
@@ -52,7 +52,7 @@ func (srv *Server) admitClient(in *arrival, raw rawconn.Conn) (*session, *startu
 	default:
 		s, err := srv.openSession(h)
 		if err == nil {
-			return s, h
+			return s
 		}
 		srv.metrics.StartupRefused(refusedReason(err))
 		srv.log.Info("startup refused", "client", raw.RemoteAddr().String(), "error", err)
@@ -69,7 +69,7 @@ func (srv *Server) admitClient(in *arrival, raw rawconn.Conn) (*session, *startu
 		h.Conn.Close()
 	}
 	raw.Close()
-	return nil, nil
+	return nil
 }
 
 // openSession makes a session of an authenticated client and tells it that it may begin. No

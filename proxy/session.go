@@ -3,7 +3,6 @@ package proxy
 import (
 	"cmp"
 	"errors"
-	"log/slog"
 	"net"
 	"runtime/debug"
 	"sync"
@@ -43,11 +42,13 @@ var (
 // owner there are, for as long as a wait of Sluice's own lasts, the looks for the client
 // (lookOut), while the owner does nothing but wait.
 type session struct {
-	srv    *Server
-	id     uint64
-	user   string
-	key    cancelKey
-	client wire.Reader
+	srv  *Server
+	id   uint64
+	user string
+	// database is the name that the client's stands for; for the log.
+	database string
+	key      cancelKey
+	client   wire.Reader
 	// clientBroken: a look found its connection broken.
 	clientBroken bool
 
@@ -119,7 +120,7 @@ type block struct {
 // newSession returns a session that has been told nothing and has no backend. Without
 // replay its output is never withheld, and withheld stays the zero value.
 func newSession(srv *Server, id uint64, h *startup.Client) *session {
-	s := &session{srv: srv, id: id, client: wire.NewReader(h.Conn, h.Raw), user: h.User,
+	s := &session{srv: srv, id: id, client: wire.NewReader(h.Conn, h.Raw), user: h.User, database: h.Database,
 		settings: settings.NewClient(srv.treat, &srv.interned), began: time.Now()}
 	s.purse = stored.NewPurse(srv.cfg.StoredBytes, srv.stored)
 	s.chosen.user = srv.cfg.Users[h.User]
@@ -270,11 +271,11 @@ func (s *session) idleLimit() (time.Duration, *wire.Error) {
 // the session is forgotten: Shutdown returns when the last session is.
 func (s *session) run() {
 	cause := s.guarded()
+	usual := s.endsAsUsual(cause)
 	s.end(cause)
 	s.srv.forget(s)
 	s.srv.metrics.SessionEnded(endCause(cause))
-	s.srv.log.Info("session ended", append(s.logAttrs(), "cause", cause, "turns", s.turns,
-		"duration", time.Since(s.began).Round(time.Millisecond))...)
+	s.logEnd(cause, usual)
 }
 
 // guarded is serve, with a panic turned into the end of this session alone. Behind a panic
@@ -288,12 +289,6 @@ func (s *session) guarded() (cause error) {
 		}
 	}()
 	return s.serve()
-}
-
-// logAttrs are what every line about a session says. They are made anew for each line: the
-// caller may append.
-func (s *session) logAttrs() []any {
-	return []any{slog.Uint64("session", s.id), slog.String("client", s.client.Conn.RemoteAddr().String())}
 }
 
 // rawOf finds the socket under conn, which may be TLS or a wrapper of a test. A connection

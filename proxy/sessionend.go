@@ -1,14 +1,18 @@
 package proxy
 
 import (
+	"crypto/tls"
 	"errors"
+	"io"
+	"log/slog"
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// What a session that ends tells its client, and what becomes of its backend.
+// What a session that ends tells its client, what becomes of its backend, and what the log has
+// of sessions.
 
 // end releases what the session holds. It tells the client why where the protocol has a
 // place for it. cause is serve's, or that of an opening that failed. The state that the
@@ -87,4 +91,41 @@ func (s *session) rollback() {
 	if s.b != nil {
 		s.releaseBackend()
 	}
+}
+
+// endsAsUsual reports whether a session that is about to end, for that cause, was left by its
+// client in peace: it said goodbye, or closed its connection between two transactions.
+func (s *session) endsAsUsual(cause error) bool {
+	closed := errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF) // the latter: TLS without a goodbye
+	return cause == errTerminated || closed && s.state == idle && s.client.Buffered() == 0
+}
+
+// logStart and logEnd write the lines of a session: log.sessions says which. What is not logged
+// is not made: the values of two lines cost more than a startup's reads and writes.
+func (s *session) logStart() {
+	if s.srv.cfg.LogSessions == LogAll && s.srv.log.Enabled(s.srv.ctx, slog.LevelInfo) {
+		s.srv.log.Info("session started", s.whoItIs()...)
+	}
+}
+
+func (s *session) logEnd(cause error, usual bool) {
+	logs := s.srv.cfg.LogSessions
+	if logs == LogNone || usual && logs != LogAll || !s.srv.log.Enabled(s.srv.ctx, slog.LevelInfo) {
+		return
+	}
+	s.srv.log.Info("session ended", append(s.whoItIs(), "cause", cause, "turns", s.turns,
+		"duration", time.Since(s.began).Round(time.Millisecond))...)
+}
+
+// whoItIs says who a session's client is.
+func (s *session) whoItIs() []any {
+	_, secured := s.client.Conn.(*tls.Conn)
+	return append(s.logAttrs(), "user", s.user, "database", s.database,
+		"application", s.settings.Startup.Shown["application_name"], "tls", secured)
+}
+
+// logAttrs are what every line about a session says. They are made anew for each line: the
+// caller may append.
+func (s *session) logAttrs() []any {
+	return []any{slog.Uint64("session", s.id), slog.String("client", s.client.Conn.RemoteAddr().String())}
 }
