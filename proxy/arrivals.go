@@ -163,8 +163,8 @@ func (a *arrivals) news(now time.Time) (refused, displaced int) {
 
 // start begins the startup of a client that was accepted, unless there is no room. false: the
 // server has been closed meanwhile, and the connection with it, since nobody waits for its
-// end any more.
-func (srv *Server) start(conn net.Conn) bool {
+// end any more. keptAlive says that the connection has the configuration's keepalive already.
+func (srv *Server) start(conn net.Conn, keptAlive bool) bool {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	if srv.closed {
@@ -182,7 +182,7 @@ func (srv *Server) start(conn net.Conn) bool {
 		if displaced != nil {
 			displaced.conn.Close() // its startup ends with an error, and is counted
 		}
-		srv.running.Go(func() { srv.welcome(in) })
+		srv.running.Go(func() { srv.welcome(in, keptAlive) })
 	}
 	if refused, displaced := srv.arrivals.news(now); refused+displaced > 0 {
 		srv.log.Warn("connections turned away: as many as listen.max_clients allows are open, and more that do not say who they are",
@@ -193,8 +193,8 @@ func (srv *Server) start(conn net.Conn) bool {
 
 // welcome runs the startup of a connection, which is its own to close. The session goes on in
 // a goroutine of its own: a startup needs a deep stack, and an idle client would keep it.
-func (srv *Server) welcome(in *arrival) {
-	if tcp, ok := in.conn.(*net.TCPConn); ok {
+func (srv *Server) welcome(in *arrival, keptAlive bool) {
+	if tcp, ok := in.conn.(*net.TCPConn); ok && !keptAlive {
 		tcp.SetKeepAliveConfig(reservoir.KeepAlive(srv.cfg.ClientPathLimit))
 	}
 	raw := rawconn.Wrap(in.conn)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -142,6 +143,12 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 // have begun go on.
 func (srv *Server) ReloadUsers() error { return srv.startup.ReloadUsers() }
 
+// Listen opens a TCP listener for Serve, whose connections are kept alive as the configuration
+// says without a call of the kernel for each.
+func (c Config) Listen(address string) (net.Listener, error) {
+	return rawconn.Listen(address, reservoir.KeepAlive(c.ClientPathLimit))
+}
+
 // Serve accepts clients from ln until the server is closed; then it returns
 // ErrServerClosed. It may be called for several listeners. The listener is closed when
 // Serve returns. Another error is that of a listener which somebody else has closed.
@@ -154,6 +161,7 @@ func (srv *Server) Serve(ln net.Listener) error {
 	srv.listeners[ln] = struct{}{}
 	srv.mu.Unlock()
 	defer ln.Close()
+	_, inherits := ln.(rawconn.Listener)
 	for pause := time.Duration(0); ; {
 		conn, err := ln.Accept()
 		if err != nil {
@@ -178,7 +186,7 @@ func (srv *Server) Serve(ln net.Listener) error {
 			continue
 		}
 		pause = 0
-		if !srv.start(conn) {
+		if !srv.start(conn, inherits) {
 			return ErrServerClosed
 		}
 	}

@@ -11,22 +11,22 @@ import (
 )
 
 // listenAll opens the listeners for clients; mode is that of the Unix socket. On an error none stays open.
-func listenAll(c ListenConfig, mode os.FileMode) (listeners []net.Listener, err error) {
+func listenAll(c *Config, mode os.FileMode) (listeners []net.Listener, err error) {
 	defer func() {
 		if err != nil {
 			closeAll(listeners)
 			listeners = nil
 		}
 	}()
-	if c.Address != "" {
-		ln, err := listenTCP(c.Address, "listen.address")
+	if c.Listen.Address != "" {
+		ln, err := listenTCP(c.Listen.Address, "listen.address", c.Proxy.Listen)
 		if err != nil {
 			return listeners, err
 		}
 		listeners = append(listeners, ln)
 	}
-	if c.UnixSocket != "" {
-		ln, err := listenUnix(c.socketPath(), mode)
+	if c.Listen.UnixSocket != "" {
+		ln, err := listenUnix(c.Listen.socketPath(), mode)
 		if err != nil {
 			return listeners, err
 		}
@@ -35,11 +35,11 @@ func listenAll(c ListenConfig, mode os.FileMode) (listeners []net.Listener, err 
 	return listeners, nil
 }
 
-// listenTCP opens a listener whose address came from the named key. The error is
+// listenTCP opens a listener, by listen, whose address came from the named key. The error is
 // one line that says how to choose another address and, when the system tells,
 // who holds this one.
-func listenTCP(address, name string) (net.Listener, error) {
-	ln, err := net.Listen("tcp", address)
+func listenTCP(address, name string, listen func(address string) (net.Listener, error)) (net.Listener, error) {
+	ln, err := listen(address)
 	if err == nil {
 		return ln, nil
 	}
@@ -57,6 +57,9 @@ func by(holder string) string {
 	}
 	return " by " + holder
 }
+
+// ordinary opens a listener as the net package does.
+func ordinary(address string) (net.Listener, error) { return net.Listen("tcp", address) }
 
 // probeTimeout bounds the look at who answers behind a socket file.
 const probeTimeout = time.Second

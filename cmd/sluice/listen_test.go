@@ -22,7 +22,7 @@ func TestATakenPortIsToldInOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	_, err = listenAll(ListenConfig{Address: ln.Addr().String()}, 0)
+	_, err = listenAll(&Config{Listen: ListenConfig{Address: ln.Addr().String()}}, 0)
 	if err == nil {
 		t.Fatal("the same port was taken twice")
 	}
@@ -44,7 +44,7 @@ func TestATakenPortIsToldInOneLine(t *testing.T) {
 func TestUnixSocket(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	c := ListenConfig{Address: "127.0.0.1:0", UnixSocket: dir}
+	c := &Config{Listen: ListenConfig{Address: "127.0.0.1:0", UnixSocket: dir}}
 	path := filepath.Join(dir, ".s.PGSQL.0")
 
 	first, err := listenAll(c, 0o750)

@@ -46,14 +46,14 @@ func serve(ctx context.Context, c *Config, log *slog.Logger) error {
 	if err != nil {
 		return err // load has judged it
 	}
-	clients, err := listenAll(c.Listen, mode)
+	clients, err := listenAll(c, mode)
 	if err != nil {
 		d.close()
 		return atRuntime(err)
 	}
 	var admin net.Listener
 	if d.admin != nil {
-		if admin, err = listenTCP(c.Admin.Address, "admin.address"); err != nil {
+		if admin, err = listenTCP(c.Admin.Address, "admin.address", ordinary); err != nil {
 			closeAll(clients)
 			d.close()
 			return atRuntime(err)

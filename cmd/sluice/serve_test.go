@@ -54,11 +54,11 @@ func start(t *testing.T, flags ...string) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clients, err := listenAll(c.Listen, 0o700)
+	clients, err := listenAll(c, 0o700)
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin, err := listenTCP(c.Admin.Address, "admin.address")
+	admin, err := listenTCP(c.Admin.Address, "admin.address", ordinary)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,11 +225,11 @@ func TestAFailedPartEndsTheDaemon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clients, err := listenAll(c.Listen, 0o700)
+	clients, err := listenAll(c, 0o700)
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin, err := listenTCP("127.0.0.1:0", "admin.address")
+	admin, err := listenTCP("127.0.0.1:0", "admin.address", ordinary)
 	if err != nil {
 		t.Fatal(err)
 	}
