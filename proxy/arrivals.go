@@ -15,6 +15,11 @@ import (
 
 // Connections of clients from their accept on, however many come: Serve calls start, welcome
 // takes one through its startup, run is its session.
+//
+// A goroutine's stack grows by copies, to 16 KiB for a startup and a query, which costs a
+// client that asks one query more than its startup does. So a goroutine whose client has left
+// takes the next one (host), and a client keeps it while it is at work; one that lingers goes on
+// with a goroutine of its own, whose stack is small.
 
 // SpareConns is how many connections there may be beside those of listen.max_clients, of clients
 // that have not said who they are: a cancel must get through when all clients are in.
@@ -24,6 +29,12 @@ const (
 	// patience is how long a connection keeps its place in any case, while it does not say who
 	// it is: many times what a startup takes.
 	patience = 250 * time.Millisecond
+	// spareHosts is how many goroutines may wait for clients.
+	spareHosts = 8
+	// briefly is how long a client may think, in its first turns, before it lingers: longer than
+	// a network's round trip within a region.
+	briefly    = 10 * time.Millisecond
+	firstTurns = 8
 	// tellEvery is how often the log is told of connections that were turned away.
 	tellEvery = 10 * time.Second
 )
@@ -70,6 +81,7 @@ type arrival struct {
 	came      time.Time
 	place     *list.Element
 	displaced bool // its place has gone to another
+	keptAlive bool // it has the configuration's keepalive already
 }
 
 // admit takes a connection in, in the place of another (displaced) where that must be closed; nil
@@ -182,7 +194,12 @@ func (srv *Server) start(conn net.Conn, keptAlive bool) bool {
 		if displaced != nil {
 			displaced.conn.Close() // its startup ends with an error, and is counted
 		}
-		srv.running.Go(func() { srv.welcome(in, keptAlive) })
+		in.keptAlive = keptAlive
+		select {
+		case srv.guests <- in: // a host waits
+		default:
+			srv.running.Go(func() { srv.host(in) })
+		}
 	}
 	if refused, displaced := srv.arrivals.news(now); refused+displaced > 0 {
 		srv.log.Warn("connections turned away: as many as listen.max_clients allows are open, and more that do not say who they are",
@@ -191,10 +208,29 @@ func (srv *Server) start(conn net.Conn, keptAlive bool) bool {
 	return true
 }
 
-// welcome runs the startup of a connection, which is its own to close. The session goes on in
-// a goroutine of its own: a startup needs a deep stack, and an idle client would keep it.
-func (srv *Server) welcome(in *arrival, keptAlive bool) {
-	if tcp, ok := in.conn.(*net.TCPConn); ok && !keptAlive {
+// host welcomes one client after the other until there are spareHosts without it, or the
+// sessions end.
+func (srv *Server) host(in *arrival) {
+	for {
+		srv.welcome(in)
+		if srv.spare.Add(1) > spareHosts {
+			srv.spare.Add(-1)
+			return
+		}
+		select {
+		case in = <-srv.guests:
+			srv.spare.Add(-1)
+		case <-srv.ctx.Done():
+			return
+		}
+	}
+}
+
+// welcome runs the startup of a connection, which is its own to close, and its session, up to
+// the end of that or until the client lingers: then the session goes on in a goroutine of its
+// own.
+func (srv *Server) welcome(in *arrival) {
+	if tcp, ok := in.conn.(*net.TCPConn); ok && !in.keptAlive {
 		tcp.SetKeepAliveConfig(reservoir.KeepAlive(srv.cfg.ClientPathLimit))
 	}
 	raw := rawconn.Wrap(in.conn)
@@ -207,6 +243,11 @@ func (srv *Server) welcome(in *arrival, keptAlive bool) {
 		return
 	}
 	s.logStart()
+	if s.guest = true; !s.run() {
+		srv.arrivals.left(in)
+		return
+	}
+	s.guest = false
 	srv.running.Go(func() {
 		s.run()
 		srv.arrivals.left(in)

@@ -89,6 +89,8 @@ type Server struct {
 	pinned   atomic.Int64
 	clients  atomic.Int64
 	arrivals arrivals
+	guests   chan *arrival // to hosts that wait: spare
+	spare    atomic.Int32
 	draining atomic.Bool
 	swept    beat           // the rounds of the sweeper
 	running  sync.WaitGroup // sessions, cancellers, the sweeper
@@ -118,7 +120,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	}
 	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker, keyGuesses: startup.NewGuesses(keyBurst, keyEvery),
 		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.resetsAuto(), catalog: newCatalog(cfg.PreparedTexts, cfg.PreparedTotalBytes/rememberedShare),
-		sessions: map[*session]*swept{}, listeners: map[net.Listener]struct{}{}}
+		guests: make(chan *arrival), sessions: map[*session]*swept{}, listeners: map[net.Listener]struct{}{}}
 	srv.arrivals.sources = map[source]int{}
 	srv.arrivals.most = cfg.MaxClients + SpareConns
 	if how, checked := planner.Mapping(); how != rewrite.ByteaOff && !cfg.dedicated() {

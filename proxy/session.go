@@ -35,6 +35,7 @@ var (
 	errClientLeft = errors.New("the client has left, and what it had asked for has not ended")
 	errServerGone = errors.New("server closed the session's own connection")
 	errCut        = errors.New("cut at the end of a drain")
+	errLingers    = errors.New("client lingers") // no end: see run
 )
 
 // session is one client connection. One goroutine owns it; what others may touch is behind
@@ -77,6 +78,9 @@ type session struct {
 	turns  uint64
 	began  time.Time
 	probed time.Time // when the client was probed last; see probe
+
+	// guest: the session runs on a goroutine that others wait for, until it lingers.
+	guest bool
 
 	// broken: the session met a bug; nobody knows what its backend is doing.
 	broken bool
@@ -197,8 +201,8 @@ func (s *session) serve() error {
 // await returns when the client has sent something, and deals with what may happen before:
 // drain, timeouts, a pinned backend that speaks. An error ends the session.
 //
-// A read deadline serves three purposes here: the idle limit, the nudge of a drain, and the
-// cut. The clock and the flags tell which of them ended the read; where none did, the read
+// A read deadline serves four purposes here: the idle limit, the patience with a guest, the
+// nudge of a drain, and the cut. The clock and the flags tell which of them ended the read; where none did, the read
 // goes on. The flags are looked at behind each setting of the deadline: whoever sets a flag
 // sets the deadline after it, so that one of the two is seen.
 func (s *session) await() error {
@@ -207,6 +211,9 @@ func (s *session) await() error {
 	}
 	var end time.Time
 	limit, expired := s.idleLimit()
+	if s.guest && s.b == nil && s.turns < firstTurns && (limit == 0 || limit > briefly) {
+		limit, expired = briefly, errLingers
+	}
 	if limit > 0 {
 		end = time.Now().Add(limit)
 		s.client.Conn.SetReadDeadline(end)
@@ -230,7 +237,7 @@ func (s *session) await() error {
 		case !isTimeout(err):
 			return err
 		case limit > 0 && !time.Now().Before(end):
-			return cmp.Or(s.toEnd(), error(expired))
+			return cmp.Or(s.toEnd(), expired)
 		}
 		s.client.Conn.SetReadDeadline(end)
 	}
@@ -252,7 +259,7 @@ func (s *session) toEnd() error {
 // longer; 0 for ever. In a transaction the shorter of the configuration's limit and the
 // client's own counts; the client's own is set where Sluice keeps that setting, else it is
 // the server's to enforce.
-func (s *session) idleLimit() (time.Duration, *wire.Error) {
+func (s *session) idleLimit() (time.Duration, error) {
 	switch s.state {
 	case begun, inTransaction, failed:
 		if s.status() == 'I' {
@@ -268,14 +275,20 @@ func (s *session) idleLimit() (time.Duration, *wire.Error) {
 }
 
 // run is a session's life after its startup. The backend is given up or back (end) before
-// the session is forgotten: Shutdown returns when the last session is.
-func (s *session) run() {
+// the session is forgotten: Shutdown returns when the last session is. A guest that lingers has
+// not ended: run is called again, by a goroutine of its own.
+func (s *session) run() (lingers bool) {
 	cause := s.guarded()
+	if cause == errLingers {
+		s.client.Conn.SetReadDeadline(time.Time{}) // await looks for a reason behind it
+		return true
+	}
 	usual := s.endsAsUsual(cause)
 	s.end(cause)
 	s.srv.forget(s)
 	s.srv.metrics.SessionEnded(endCause(cause))
 	s.logEnd(cause, usual)
+	return false
 }
 
 // guarded is serve, with a panic turned into the end of this session alone. Behind a panic
