@@ -32,6 +32,7 @@ type cancelState struct {
 	// questioned is one that is asked something before the session has it; else nil.
 	questioned *backend
 	stop       context.CancelCauseFunc // ends a wait of ours; nil: there is none
+	place      *reservoir.Place        // in line for a backend; nil: the session does not wait there
 	asked      time.Time               // when the running turn was first asked to stop; see graceAnew
 	flying     int                     // cancel connections to the backend not yet at EOF
 	landed     chan struct{}           // closed when flying returns to 0
@@ -161,6 +162,9 @@ func (s *session) askCancel(ctx context.Context) string {
 	if c.stop != nil || b == nil { // without both, the wait that comes next sees it
 		if c.stop != nil {
 			c.stop(errCanceled)
+		}
+		if c.place != nil {
+			c.place.Leave(errCanceled)
 		}
 		s.mu.Unlock()
 		return "waiting"

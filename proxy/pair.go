@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"cmp"
-	"context"
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
@@ -119,23 +118,17 @@ func (s *session) unlent(err error) error {
 // A backend that has died on the shelf is nobody's fault: the next one is taken, and the
 // client waits on.
 func (s *session) borrow() (*reservoir.Conn, error) {
-	wait, every := s.srv.backends.Acquire, lookInLineEvery
+	wait := s.lineUp
 	if s.state == replaying {
-		wait, every = s.srv.backends.AcquireAhead, lookEvery
+		wait = s.goAhead
 	}
-	var ctx context.Context
 	for {
-		// Without a line there is no wait to be looked after, and nothing is allocated.
+		// Without a line there is no wait to be looked after.
 		conn := s.srv.backends.TryAcquire()
 		if conn == nil {
-			if ctx == nil {
-				var stop func()
-				ctx, stop = s.wait(time.Time{}, every)
-				defer stop()
-			}
 			var err error
-			if conn, err = wait(ctx); err != nil {
-				return nil, cmp.Or(s.waited(ctx), err)
+			if conn, err = wait(); err != nil {
+				return nil, err
 			}
 		}
 		if b := attached(conn); b.usable() {
@@ -154,6 +147,17 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 		s.srv.metrics.BackendLost(metrics.LostIdle)
 		conn.Discard(reservoir.PeekFailed)
 	}
+}
+
+// goAhead waits for a backend in front of the line, for a transaction that is run again.
+func (s *session) goAhead() (*reservoir.Conn, error) {
+	ctx, over := s.wait(time.Time{}, lookEvery)
+	defer over()
+	conn, err := s.srv.backends.AcquireAhead(ctx)
+	if err != nil {
+		return nil, cmp.Or(s.waited(ctx), err)
+	}
+	return conn, nil
 }
 
 // question asks a backend that the session is about to have about the server: about groups,

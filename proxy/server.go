@@ -324,17 +324,24 @@ func (s *session) interrupt() {
 	s.cutOff.Store(true)
 	s.client.Conn.SetReadDeadline(time.Unix(1, 0))
 	s.wakeBackend()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cancel.place != nil {
+		s.cancel.place.Leave(errCut)
+	}
 }
 
 // wakeBackend ends a read from the backend as by a timeout. Anybody may call it: mu keeps
 // the session from giving the backend away meanwhile (forgetBackend). A session that is
-// woken without a reason sets its deadline anew (woken) and goes on.
-func (s *session) wakeBackend() {
+// woken without a reason sets its deadline anew (woken) and goes on. inLine says that it waits
+// for a backend instead.
+func (s *session) wakeBackend() (inLine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if b := cmp.Or(s.cancel.backend, s.cancel.questioned); b != nil {
 		b.conn.Net.SetReadDeadline(time.Unix(1, 0))
 	}
+	return s.cancel.place != nil
 }
 
 // sweep wakes sessions that have waited for their backend for a whole period, so that they
@@ -342,7 +349,8 @@ func (s *session) wakeBackend() {
 // deadline for each would cost two timer operations.
 //
 // An odd tick says that the session waits, and each wait of a session has a tick of its
-// own: one that is odd and the same as a period ago has lasted for all of it. A session
+// own: one that is odd and the same as a period ago has lasted for all of it. One that waits
+// in line for a backend cannot look by itself, and is looked after (lookFromLine). A session
 // that reads its backend looks at all its reasons when it is woken (woken): so a timeout, a
 // cancel or the end of hold_time whose deadline was overwritten is late by two periods at
 // most.
@@ -360,8 +368,8 @@ func (srv *Server) sweep() {
 		srv.mu.Lock()
 		for s, seen := range srv.sessions {
 			now := s.tick.Load()
-			if now&1 == 1 && now == seen.tick {
-				s.wakeBackend()
+			if now&1 == 1 && now == seen.tick && s.wakeBackend() {
+				srv.running.Go(s.lookFromLine)
 			}
 			seen.tick = now
 			srv.watchClient(s, seen)

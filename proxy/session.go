@@ -89,6 +89,7 @@ type session struct {
 	cutOff atomic.Bool
 	tick   atomic.Uint64 // odd while a turn waits for the backend; see Server.sweep
 
+	looks  sync.Mutex // held by a look for the client of a session in line, and before mu
 	mu     sync.Mutex
 	cancel cancelState // guarded by mu
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -19,7 +20,7 @@ import (
 // How often a wait of Sluice's own looks for its client.
 const (
 	lookEvery       = 50 * time.Millisecond
-	lookInLineEvery = sweepEvery // for those who wait for a backend: they may be thousands
+	lookInLineEvery = sweepEvery // for waits that thousands may be in
 )
 
 // errWaitedEnough ends a wait at the limit that its caller set. No client is told of it.
@@ -60,6 +61,71 @@ func (s *session) wait(limit time.Time, every time.Duration) (ctx context.Contex
 		s.mu.Unlock()
 		expire()
 		leave(nil)
+	}
+}
+
+// lineUp waits in line for a backend, as wait does, with neither a context nor a timer of its
+// own: a query that has to wait is to cost no more than the wait. What ends it is said at the
+// session's place in line: by a cancel, by the session's interrupt, by a look for the client
+// that the sweeper has made; and by a timer, where a statement timeout is in force.
+func (s *session) lineUp() (*reservoir.Conn, error) {
+	s.startWaiting()
+	place := s.srv.backends.NewPlace()
+	var timer *time.Timer
+	if limit := earlier(s.t.deadline, s.carriedDeadline()); !limit.IsZero() {
+		timer = time.AfterFunc(time.Until(limit), func() { place.Leave(errTimedOut) })
+	}
+	s.takePlace(place)
+	conn, err := place.Acquire()
+	s.leavePlace()
+	if timer == nil || timer.Stop() {
+		place.Free() // else the timer may still be about to leave it
+	}
+	s.heeded(err)
+	return conn, err
+}
+
+// takePlace shows others the session's place in line. What has come before ends the wait: the
+// one who cuts the session stores the flag first, and looks for a place then.
+func (s *session) takePlace(place *reservoir.Place) {
+	s.looks.Lock()
+	defer s.looks.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancel.place = place
+	switch {
+	case !s.cancel.asked.IsZero():
+		place.Leave(errCanceled)
+	case s.cutOff.Load():
+		place.Leave(errCut)
+	}
+}
+
+// leavePlace ends what takePlace began. When it returns, no look for the client is under way.
+func (s *session) leavePlace() {
+	s.looks.Lock()
+	defer s.looks.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancel.place = nil
+}
+
+// lookFromLine looks for the client of a session that has waited in line for long; the sweeper
+// has it called, in a goroutine of its own, since it may write to the client. One look is under
+// way at a time, and the session does nothing but wait meanwhile.
+func (s *session) lookFromLine() {
+	if !s.looks.TryLock() {
+		return
+	}
+	defer s.looks.Unlock()
+	s.mu.Lock()
+	place := s.cancel.place // stays until leavePlace, which needs looks
+	s.mu.Unlock()
+	if place == nil {
+		return
+	}
+	if err := s.unawaited(); err != nil {
+		place.Leave(err)
 	}
 }
 

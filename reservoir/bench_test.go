@@ -76,6 +76,32 @@ func BenchmarkCheckoutOf64(b *testing.B) {
 	b.ReportMetric(float64(waits[len(waits)-1-len(waits)/1000].Nanoseconds()), "p99.9-ns")
 }
 
+// BenchmarkWait is a loan for which its borrower waits in line: 64 take turns with 2 backends, and
+// each gives its own back to who waits.
+func BenchmarkWait(b *testing.B) {
+	const borrowers = 64
+	r := fullShelf(b, 2)
+	b.ResetTimer()
+	var all sync.WaitGroup
+	for i := range borrowers {
+		all.Go(func() {
+			for range b.N/borrowers + i%2 {
+				p := r.NewPlace()
+				c, err := p.Acquire()
+				p.Free()
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				runtime.Gosched() // a turn, in which others run
+				c.Release()
+			}
+		})
+	}
+	all.Wait()
+	b.ReportMetric(float64(r.Stats().Empty)/float64(b.N), "waits/op")
+}
+
 // BenchmarkScan is a scan of 1,000 ready backends, none of which is due.
 func BenchmarkScan(b *testing.B) {
 	r := fullShelf(b, 1000)

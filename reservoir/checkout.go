@@ -97,27 +97,12 @@ func (r *Reservoir) Acquire(ctx context.Context) (*Conn, error) { return r.acqui
 func (r *Reservoir) AcquireAhead(ctx context.Context) (*Conn, error) { return r.acquire(ctx, true) }
 
 func (r *Reservoir) acquire(ctx context.Context, ahead bool) (*Conn, error) {
-	r.mu.Lock()
-	if c := r.lendLocked(); c != nil {
-		r.mu.Unlock()
+	if c := r.TryAcquire(); c != nil {
 		return c, nil
 	}
-	if r.closed {
-		r.mu.Unlock()
-		return nil, ErrClosed
-	}
-	r.stats.empty++
-	r.shelf.waiting++
-	w := r.waiters.join(ahead)
-	r.mu.Unlock()
-	r.wake()
-
-	began := time.Now()
-	c, err := await(ctx, r, &r.waiters, w, &r.shelf.waiting, began)
-	if err == nil {
-		r.metrics.Waited(time.Since(began))
-	}
-	return c, err
+	p := r.NewPlace() // not used again: a late end of ctx may still leave it
+	defer context.AfterFunc(ctx, func() { p.Leave(ctx.Err()) })()
+	return r.wait(p, ahead)
 }
 
 // DialDedicated dials a backend for one session, with a startup of its own, on
@@ -247,47 +232,22 @@ func (r *Reservoir) claim(ctx context.Context, began time.Time) error {
 		r.endLocked(r.shelf.take(0), Surplus)
 	}
 	r.shelf.claimed++
-	w := r.claims.join(false)
+	w := newWaiter[struct{}]()
+	r.claims.join(w, false, r.expireLocked(time.Now()))
 	r.mu.Unlock()
 
-	_, err := await(ctx, r, &r.claims, w, &r.shelf.claimed, began)
-	return err
-}
-
-// await waits until w is served, ctx or the wait ends, or the reservoir closes.
-// count is the shelf's count of those in the queue.
-func await[T any](ctx context.Context, r *Reservoir, q *waiters[T], w *waiter[T], count *int, began time.Time) (T, error) {
-	timer := time.NewTimer(r.cfg.CheckoutWait)
-	defer timer.Stop()
-	select {
-	case v, ok := <-w.served:
-		return v, closedUnless(ok)
-	case <-ctx.Done():
-	case <-timer.C:
+	defer context.AfterFunc(ctx, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.claims.refuse(w, ctx.Err()) {
+			r.shelf.claimed--
+		}
+	})()
+	a := <-w.answer
+	if a.err == errExpired {
+		return r.emptyError(began)
 	}
-
-	r.mu.Lock()
-	left := q.leave(w)
-	if left {
-		*count--
-	}
-	r.mu.Unlock()
-	if !left { // served, or dismissed, at the same moment
-		v, ok := <-w.served
-		return v, closedUnless(ok)
-	}
-	var none T
-	if ctx.Err() != nil {
-		return none, ctx.Err()
-	}
-	return none, r.emptyError(began)
-}
-
-func closedUnless(served bool) error {
-	if served {
-		return nil
-	}
-	return ErrClosed
+	return a.err
 }
 
 // lendLocked lends what was put on the shelf last, or returns nil.

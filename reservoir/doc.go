@@ -6,7 +6,8 @@
 //
 // The fill dials it (fill.go, dial.go) as soon as in use + ready is under the
 // target. It stands on the shelf (shelf.go), is lent by TryAcquire or Acquire
-// (checkout.go), and comes back by exactly one Release or Discard. Its lifetime
+// (checkout.go; who waits is in line.go and waiters.go), and comes back by exactly one Release
+// or Discard. Its lifetime
 // is drawn when it is dialled; the calendar (calendar.go) gives it an hour of
 // retirement of its own, before its lifetime's end and apart from the others',
 // so that a crowd that was dialled together does not end together.

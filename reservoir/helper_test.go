@@ -195,10 +195,10 @@ func (r *Reservoir) verify() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.shelf.verify()
-	if n := r.waiters.queue.Len(); n != r.shelf.waiting {
+	if n := r.waiters.count; n != r.shelf.waiting {
 		panic(fmt.Sprintf("%d in the queue, %d waiting", n, r.shelf.waiting))
 	}
-	if n := r.claims.queue.Len(); n != r.shelf.claimed {
+	if n := r.claims.count; n != r.shelf.claimed {
 		panic(fmt.Sprintf("%d in the queue, %d claimed", n, r.shelf.claimed))
 	}
 }

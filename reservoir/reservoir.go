@@ -43,6 +43,8 @@ type Reservoir struct {
 	// suspected has capacity 1: the prober is to ask suspects.
 	suspected chan struct{}
 
+	places sync.Pool // of *Place
+
 	// admitting counts the dials that wait for the lease, throttled those that
 	// wait for the rate limit of this process.
 	admitting, throttled atomic.Int32
@@ -54,8 +56,10 @@ type Reservoir struct {
 	mu       sync.Mutex
 	shelf    shelf
 	calendar calendar
-	waiters  waiters[*Conn]    // nil is sent on closing
-	claims   waiters[struct{}] // for slots; closed on closing
+	waiters  waiters[*Conn]
+	claims   waiters[struct{}] // for slots
+	expiry   *time.Timer       // ends waits in both; nil: nobody has waited
+	expiring bool              // it is set
 	backoff  backoff
 	filling  int                // dials in flight for the shelf
 	trickle  time.Time          // no dial above the low watermark before
@@ -294,6 +298,9 @@ func (r *Reservoir) close() {
 	r.suspects = nil
 	r.closed = true
 	r.shelf.waiting, r.shelf.claimed = 0, 0
-	r.waiters.dismiss()
-	r.claims.dismiss()
+	r.waiters.dismiss(ErrClosed)
+	r.claims.dismiss(ErrClosed)
+	if r.expiry != nil {
+		r.expiry.Stop()
+	}
 }

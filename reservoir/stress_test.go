@@ -48,7 +48,11 @@ func TestManyBorrowers(t *testing.T) {
 						wait, cancel = context.WithTimeout(ctx, time.Duration(random.IntN(1000))*time.Microsecond)
 					}
 					var err error
-					c, err = r.Acquire(wait)
+					if random.IntN(2) == 0 {
+						c, err = r.Acquire(wait)
+					} else {
+						c, err = atPlace(r, random)
+					}
 					cancel()
 					if err != nil {
 						continue
@@ -81,6 +85,22 @@ func TestManyBorrowers(t *testing.T) {
 	if attempts, open, most := s.counts(); open != 0 || most > 8 || attempts < 8 {
 		t.Errorf("%d dials, %d left open, %d at most", attempts, open, most)
 	}
+}
+
+// atPlace waits at a place, which somebody may have it leave.
+func atPlace(r *Reservoir, random *rand.Rand) (*Conn, error) {
+	p := r.NewPlace()
+	var leaving sync.WaitGroup
+	if random.IntN(4) == 0 {
+		leaving.Go(func() {
+			time.Sleep(time.Duration(random.IntN(1000)) * time.Microsecond)
+			p.Leave(errLeft)
+		})
+	}
+	c, err := p.Acquire()
+	leaving.Wait()
+	p.Free()
+	return c, err
 }
 
 // A busy reservoir whose backends age out keeps its borrowers waiting no longer

@@ -1,58 +1,89 @@
 package reservoir
 
 import (
+	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
 
 // Who goes ahead is served before all others, and in both lines first come,
-// first served, whoever leaves in between.
+// first served, whoever leaves in between. A wait ends when it has lasted as long as all, neither
+// earlier nor later, and each with one answer: also that of a waiter who has waited before.
 func TestWaitersAgainstTwoLines(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
+		const long = 10 * time.Second
 		var q waiters[int]
 		var lines [2][]*waiter[int] // those who go ahead, the others
-		for i := range rapid.IntRange(0, 40).Draw(t, "steps") {
-			waiting := slices.Concat(lines[0], lines[1])
-			switch step := rapid.IntRange(0, 3).Draw(t, "step"); {
-			case step < 2:
-				lines[step] = append(lines[step], q.join(step == 0))
-			case len(waiting) == 0:
-			case step == 2:
-				w := rapid.SampledFrom(waiting).Draw(t, "who leaves")
-				if !q.leave(w) || q.leave(w) {
-					t.Fatal("left otherwise than once")
-				}
-				for i, line := range lines {
-					lines[i] = slices.DeleteFunc(slices.Clone(line), func(x *waiter[int]) bool { return x == w })
+		var idle []*waiter[int]
+		now := time.Unix(1, 0)
+		left := errors.New("left")
+		answers := func(w *waiter[int], want ending[int]) {
+			t.Helper()
+			for i, line := range lines {
+				lines[i] = slices.DeleteFunc(slices.Clone(line), func(x *waiter[int]) bool { return x == w })
+			}
+			idle = append(idle, w)
+			select {
+			case got := <-w.answer:
+				if got != want {
+					t.Fatalf("answered %v, want %v", got, want)
 				}
 			default:
-				q.serve(i)
-				select {
-				case v := <-waiting[0].served:
-					if v != i {
-						t.Fatalf("served %d for %d", v, i)
-					}
-				default:
-					t.Fatal("another was served")
-				}
-				if len(lines[0]) > 0 {
-					lines[0] = lines[0][1:]
-				} else {
-					lines[1] = lines[1][1:]
-				}
-			}
-			if q.queue.Len() != len(lines[0])+len(lines[1]) {
-				t.Fatalf("%d wait, want %d and %d", q.queue.Len(), len(lines[0]), len(lines[1]))
+				t.Fatalf("another was answered, want %v", want)
 			}
 		}
-		q.dismiss()
-		for _, w := range slices.Concat(lines[0], lines[1]) {
-			if _, ok := <-w.served; ok {
-				t.Fatal("served in place of sent away")
+		for i := range rapid.IntRange(0, 60).Draw(t, "steps") {
+			waiting := slices.Concat(lines[0], lines[1])
+			switch step := rapid.IntRange(0, 4).Draw(t, "step"); {
+			case step < 2:
+				w := newWaiter[int]()
+				if n := len(idle); n > 0 && rapid.Bool().Draw(t, "again") {
+					w, idle = idle[n-1], idle[:n-1]
+				}
+				q.join(w, step == 0, now.Add(long))
+				lines[step] = append(lines[step], w)
+			case step == 2:
+				now = now.Add(time.Duration(rapid.IntRange(0, 6000).Draw(t, "ms")) * time.Millisecond)
+				var due []*waiter[int]
+				next := time.Time{}
+				for _, w := range waiting {
+					if !now.Before(w.until) {
+						due = append(due, w)
+					} else if next.IsZero() || w.until.Before(next) {
+						next = w.until
+					}
+				}
+				if ended, then := q.expire(now); ended != len(due) || then != next {
+					t.Fatalf("%d waits ended and the next at %v, want %d and %v", ended, then, len(due), next)
+				}
+				for _, w := range due {
+					answers(w, ending[int]{err: errExpired})
+				}
+			case len(waiting) == 0:
+			case step == 3:
+				w := rapid.SampledFrom(waiting).Draw(t, "who leaves")
+				if !q.refuse(w, left) || q.refuse(w, left) {
+					t.Fatal("left otherwise than once")
+				}
+				answers(w, ending[int]{err: left})
+			default:
+				q.serve(i)
+				answers(waiting[0], ending[int]{served: i})
 			}
+			if q.count != len(lines[0])+len(lines[1]) {
+				t.Fatalf("%d wait, want %d and %d", q.count, len(lines[0]), len(lines[1]))
+			}
+		}
+		q.dismiss(ErrClosed)
+		for _, w := range slices.Concat(lines[0], lines[1]) {
+			answers(w, ending[int]{err: ErrClosed})
+		}
+		if q.count != 0 || q.first != nil || q.last != nil || q.ahead != nil {
+			t.Fatalf("an empty queue is %+v", q)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -50,6 +51,8 @@ type walk struct {
 	ended   chan error // what Run returned; then closed
 	quarter *quarter   // nil: nothing is shared
 	fault   atomic.Pointer[string]
+	mu      sync.Mutex
+	places  map[*Place]bool // of those who wait at one, and whether somebody had them leave; guarded by mu
 }
 
 func (w *walk) run(t *rapid.T) {
@@ -82,6 +85,8 @@ func (w *walk) run(t *rapid.T) {
 	t.Repeat(map[string]func(*rapid.T){
 		"lend":      w.lend,
 		"wait":      w.wait,
+		"place":     w.place,
+		"leave":     w.leave,
 		"dedicated": w.dedicated,
 		"release":   func(t *rapid.T) { w.end(t, (*Conn).Release) },
 		"discard":   func(t *rapid.T) { w.end(t, func(c *Conn) { c.Discard(Broken) }) },
@@ -157,6 +162,46 @@ func (w *walk) wait(*rapid.T) {
 			w.served <- w.lent(c)
 		}
 	}()
+}
+
+// place waits at a place that others may have had, and leave ends the wait of somebody.
+func (w *walk) place(t *rapid.T) {
+	p, left := w.r.NewPlace(), rapid.IntRange(0, 9).Draw(t, "left before") == 0
+	if left {
+		p.Leave(errLeft)
+	}
+	w.mu.Lock()
+	if w.places == nil {
+		w.places = map[*Place]bool{}
+	}
+	w.places[p] = left
+	w.mu.Unlock()
+	go func() {
+		c, err := p.Acquire()
+		w.mu.Lock()
+		if err == errLeft && !w.places[p] {
+			fault := "a wait was ended for what another had been told"
+			w.fault.Store(&fault)
+		}
+		delete(w.places, p)
+		w.mu.Unlock()
+		p.Free()
+		if err == nil {
+			w.served <- w.lent(c)
+		}
+	}()
+}
+
+var errLeft = errors.New("left")
+
+func (w *walk) leave(*rapid.T) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for p := range w.places { // whoever it is
+		w.places[p] = true
+		p.Leave(errLeft)
+		break
+	}
 }
 
 func (w *walk) dedicated(*rapid.T) {
