@@ -19,7 +19,7 @@ VERSION  = $(shell .ci/version)
 REVISION = $(shell git rev-parse HEAD)
 BUILD_IMAGE ?= golang:1.26-bookworm
 
-.PHONY: help run build test deps lint unit race integration charts temporal temporal-suites temporal-limits temporal-chaos temporal-bench fuzz applications cases dialogues mutants bench image image-test e2e-kubernetes release clean
+.PHONY: help run build test deps lint unit race integration charts temporal temporal-suites temporal-limits temporal-chaos temporal-bench fuzz applications cases dialogues mutants bench bench-quick image image-test e2e-kubernetes release clean
 .DEFAULT_GOAL = help
 
 help: ## this list
@@ -81,6 +81,10 @@ mutants: ## every fix that a mutant takes out: do the dialogues, or the test tha
 bench: build ## compare with PgBouncer and with no proxy; writes docs/bench.json and the tables made of it
 	@.ci/install postgresql pgbouncer
 	@. .ci/env && go run ./integration/bench --bin bin && go run ./integration/bench table
+
+bench-quick: build ## five workloads in about 90 s: the ratios to PgBouncer beside docs/bench.json; fails where one is 10 % worse
+	@.ci/install postgresql pgbouncer
+	@. .ci/env && go run ./integration/bench --bin bin --quick
 
 image: ## the images sluice and dsqlsim, with buildah or docker (ARCH= VERSION= BUILD_IMAGE=)
 	@.ci/tools

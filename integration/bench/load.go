@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
@@ -91,6 +92,9 @@ func (b *bench) warmUp(ctx context.Context) error {
 // turns is one round of one workload: the candidates in a new order.
 func (b *bench) turns(ctx context.Context, round int, w *workload, taken map[string]*series) error {
 	candidates := b.rig.candidates(w)
+	if b.quick { // only PgBouncer is compared with
+		candidates = slices.DeleteFunc(candidates, func(c candidate) bool { return c.name == direct })
+	}
 	said := make(map[string]string)
 	for _, i := range rand.Perm(len(candidates)) {
 		c := candidates[i]

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+)
+
+// Whether a change has made Sluice slower: five workloads in about 90 s, each figure beside the
+// one that was recorded last. What is compared are ratios to PgBouncer in the same round, since
+// machines and versions of the kernel differ.
+
+const (
+	quickRounds  = 7
+	quickSeconds = 1
+	// tolerated is by how much a ratio may be worse than the recorded one. Medians of seven
+	// rounds on a quiet machine differ by half of it.
+	tolerated = 0.10
+)
+
+// quickIDs are what a change of the way of a query, of a wait or of a connect would show in.
+var quickIDs = []string{idSelectOne, idExtended16, "select-prepared-16", "select-simple-64", idChurn}
+
+// quickly has a run measure those, and nothing else.
+func (c *config) quickly() {
+	c.rounds, c.seconds, c.out = quickRounds, quickSeconds, ""
+	c.only = regexp.MustCompile("^(" + strings.Join(quickIDs, "|") + ")$")
+}
+
+// compare writes the ratios of a quick run beside those that were recorded, and returns an error
+// where one is worse by more than is tolerated, or is missing.
+func (r *report) compare(recorded *report, out io.Writer) error {
+	fmt.Fprintf(out, "\nRatios to PgBouncer; recorded on %s with PgBouncer %s, now %s\n\n| pgbench | rate, recorded | now | CPU, recorded | now |\n|---|---|---|---|---|\n",
+		recorded.Date, recorded.PgBouncer, r.PgBouncer)
+	var worse []string
+	for _, id := range quickIDs {
+		was, is := recorded.workload(id), r.workload(id)
+		fmt.Fprintf(out, "| %s | %s | %s | %s | %s |\n", was.Title, was.RateToPgBouncer.ratio(), is.RateToPgBouncer.ratio(),
+			was.CPUToPgBouncer.ratio(), is.CPUToPgBouncer.ratio())
+		switch {
+		case is.RateToPgBouncer.Rounds == 0 || was.RateToPgBouncer.Rounds == 0:
+			worse = append(worse, id+" was not measured")
+		case is.RateToPgBouncer.Median < was.RateToPgBouncer.Median*(1-tolerated):
+			worse = append(worse, id+" has a lower rate")
+		case is.CPUToPgBouncer.Median > was.CPUToPgBouncer.Median*(1+tolerated):
+			worse = append(worse, id+" takes more CPU")
+		}
+	}
+	if r.Doubtful > 0 {
+		fmt.Fprintf(out, "\n%d samples are doubtful: others had more than %.1f cores meanwhile.\n", r.Doubtful, doubtful)
+	}
+	if len(worse) > 0 {
+		return fmt.Errorf("worse than recorded by more than %.0f %%: %s", 100*tolerated, strings.Join(worse, ", "))
+	}
+	return nil
+}
