@@ -33,9 +33,13 @@ type chosen struct {
 	planner *rewrite.Planner
 	// by are the client's choices that it was made for; nil for none.
 	by *rewrite.Choices
-	// user is what the client's user has, under all that the client chooses.
-	user rewrite.Choices
+	// user is what the client's user has, under all that the client chooses; never nil, and of
+	// all sessions.
+	user *rewrite.Choices
 }
+
+// noChoices are those of a user who has none.
+var noChoices rewrite.Choices
 
 // choices are the client's as they stand; nil: it has chosen nothing. They are compared by pointer.
 func (s *session) choices() *rewrite.Choices {
@@ -70,7 +74,7 @@ func (s *session) adopt(by *rewrite.Choices) {
 
 // plannerFor is the planner under choices of the client.
 func (s *session) plannerFor(by *rewrite.Choices) *rewrite.Planner {
-	all := s.chosen.user
+	all := *s.chosen.user
 	if by != nil {
 		all = by.Over(all)
 	}
@@ -347,7 +351,7 @@ func (s *session) chosenAt(name string) (string, *wire.Error) {
 	case !rewrite.IsChoice(key):
 		return "", errNoChoice(name)
 	}
-	all := s.chosen.user
+	all := *s.chosen.user
 	if by := s.choices(); by != nil {
 		all = by.Over(all)
 	}

@@ -47,6 +47,7 @@ type Server struct {
 	backends *reservoir.Reservoir
 	names    databases
 	planner  *rewrite.Planner
+	users    map[string]*rewrite.Choices // Config.Users
 	// choosesParts: clients may choose whether their transactions are committed in parts.
 	choosesParts bool
 	metrics      *metrics.Proxy
@@ -120,8 +121,11 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	}
 	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker, keyGuesses: startup.NewGuesses(keyBurst, keyEvery),
 		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.resetsAuto(), catalog: newCatalog(cfg.PreparedTexts, cfg.PreparedTotalBytes/rememberedShare),
-		guests: make(chan *arrival), sessions: map[*session]*swept{}, listeners: map[net.Listener]struct{}{}}
+		users: make(map[string]*rewrite.Choices, len(cfg.Users)), guests: make(chan *arrival), sessions: map[*session]*swept{}, listeners: map[net.Listener]struct{}{}}
 	srv.arrivals.sources = map[source]int{}
+	for name, chosen := range cfg.Users {
+		srv.users[name] = &chosen
+	}
 	srv.arrivals.most = cfg.MaxClients + SpareConns
 	if how, checked := planner.Mapping(); how != rewrite.ByteaOff && !cfg.dedicated() {
 		srv.keeper.on, srv.keeper.checked = true, checked

@@ -50,8 +50,6 @@ type session struct {
 	database string
 	key      cancelKey
 	client   wire.Reader
-	// clientBroken: a look found its connection broken.
-	clientBroken bool
 
 	pairing
 	block
@@ -68,7 +66,6 @@ type session struct {
 	// withheld is output of the turn that its client has not been sent.
 	withheld retry.Held
 	sinkDown func([]byte) error // writeDown, made once
-	optedOut bool               // the client, or its user, wants no replay
 	// inSchema is the schema that the client's database name stands for; "" for none. It
 	// stays as it is from the startup on.
 	inSchema string
@@ -79,6 +76,9 @@ type session struct {
 	began  time.Time
 	probed time.Time // when the client was probed last; see probe
 
+	optedOut bool // the client, or its user, wants no replay
+	// clientBroken: a look found its connection broken.
+	clientBroken bool
 	// guest: the session runs on a goroutine that others wait for, until it lingers.
 	guest bool
 
@@ -128,7 +128,9 @@ func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s := &session{srv: srv, id: id, client: wire.NewReader(h.Conn, h.Raw), user: h.User, database: h.Database,
 		settings: settings.NewClient(srv.treat, &srv.interned), began: time.Now()}
 	s.purse = stored.NewPurse(srv.cfg.StoredBytes, srv.stored)
-	s.chosen.user = srv.cfg.Users[h.User]
+	if s.chosen.user = srv.users[h.User]; s.chosen.user == nil {
+		s.chosen.user = &noChoices
+	}
 	s.adopt(nil)
 	if r := srv.replays; r != nil {
 		s.withheld = retry.NewHeld(r.cfg.HeldBytes, r.held)

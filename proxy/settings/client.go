@@ -43,12 +43,9 @@ func NewClient(treat Treatments, shared *Interned) Client {
 func (c *Client) Start(of *Values) error {
 	c.Startup = c.shared.Share(of)
 	c.InForce = c.Startup
-	for name, value := range c.Startup.Kept {
-		if err := c.kept.store(name, value); err != nil {
-			return err
-		}
-	}
-	return nil
+	var err error
+	c.kept, err = c.Startup.atStart()
+	return err
 }
 
 // Stage is told of a change that a server's statement has made.

@@ -11,6 +11,7 @@ import (
 
 // kept are the values of settings that no server sees.
 type kept struct {
+	// texts is not changed, but replaced: clients share it.
 	texts                                      map[string]string
 	statementTimeout, idleInTransactionTimeout time.Duration
 	// chosen is what Sluice's own settings say; nil: nothing. It is not changed, but replaced.
@@ -42,13 +43,13 @@ type Snapshot struct {
 
 // Snapshot returns how things stand now; what comes later does not touch it.
 func (c *Client) Snapshot() *Snapshot {
-	return &Snapshot{inForce: c.InForce, kept: c.kept.clone(), before: c.before, changes: slices.Clone(c.changes)}
+	return &Snapshot{inForce: c.InForce, kept: c.kept, before: c.before, changes: slices.Clone(c.changes)}
 }
 
 // Restore returns the kept settings to what they were within the transaction.
 func (c *Client) Restore(s *Snapshot) {
 	c.renames()
-	c.before, c.changes, c.kept = s.before, slices.Clone(s.changes), s.kept.clone()
+	c.before, c.changes, c.kept = s.before, slices.Clone(s.changes), s.kept
 }
 
 // RestoreAll returns the carried settings too.
@@ -71,11 +72,28 @@ func (k *kept) store(name, value string) error {
 	default:
 		k.choose(name, value)
 	}
+	k.texts = maps.Clone(k.texts)
 	if k.texts == nil {
 		k.texts = map[string]string{}
 	}
 	k.texts[name] = value
 	return nil
+}
+
+// atStart are the kept settings of a client whose startup gave s. All such clients have one
+// map.
+func (s *Values) atStart() (kept, error) {
+	if made := s.kept.Load(); made != nil {
+		return *made, nil
+	}
+	var made kept
+	for name, value := range s.Kept {
+		if err := made.store(name, value); err != nil {
+			return kept{}, err
+		}
+	}
+	s.kept.Store(&made)
+	return made, nil
 }
 
 // apply makes one change.
@@ -87,6 +105,7 @@ func (k *kept) apply(c keptChange) error {
 	case !c.reset:
 		return k.store(c.name, c.value)
 	}
+	k.texts = maps.Clone(k.texts)
 	delete(k.texts, c.name)
 	switch c.name {
 	case "statement_timeout":
@@ -114,11 +133,6 @@ func (k *kept) choose(name, value string) {
 	} else {
 		k.chosen = &now
 	}
-}
-
-func (k kept) clone() kept {
-	k.texts = maps.Clone(k.texts)
-	return k
 }
 
 // StatementTimeout is the client's statement_timeout where Sluice keeps it; 0 for none.
@@ -223,7 +237,6 @@ func (c *Client) keep(change keptChange, txOnly bool) error {
 func (c *Client) stage() {
 	if c.before == nil {
 		c.before = &Snapshot{inForce: c.InForce, kept: c.kept}
-		c.kept = c.kept.clone()
 	}
 }
 

@@ -41,6 +41,8 @@ type Values struct {
 	Kept map[string]string
 	// Seen are the reports of a backend that had these settings; nil: none yet.
 	Seen atomic.Pointer[Reports]
+	// kept is made of Kept; nil: not yet.
+	kept atomic.Pointer[kept]
 	// Reading is what client_encoding in SQL says of texts; Recodes: it is there.
 	Reading rewrite.Reading
 	Recodes bool
