@@ -97,7 +97,8 @@ func TestRefusedReplays(t *testing.T) {
 		})
 	}
 	t.Run("exhausted", func(t *testing.T) {
-		got := perform(t, few.addr, "Q BEGIN\n< Z\nQ SELECT conflicts()\n< Z\nQ ROLLBACK\n< Z\n")
+		// The name of an operation is counted by itself once a statement of that name has succeeded.
+		got := perform(t, few.addr, "Q SELECT 1\n< Z\nQ BEGIN\n< Z\nQ SELECT conflicts()\n< Z\nQ ROLLBACK\n< Z\n")
 		if !strings.Contains(got, "Replay refused: every attempt met a conflict again") || replayed(t, few) != 2 {
 			t.Errorf("%v replays:\n%s", replayed(t, few), got)
 		}
