@@ -148,7 +148,7 @@ var tellings = []struct{ sql, want string }{
 	{"ALTER TABLE things ADD COLUMN a int NOT NULL", "ERROR|0A000|ALTER TABLE ADD COLUMN with constraint not supported||ADD COLUMN name type..."},
 	{"ALTER TABLE things ADD COLUMN a int DEFAULT 1 CHECK (things.a > 0)", "ERROR|0A000|ALTER TABLE ADD COLUMN with constraint not supported||ADD COLUMN name type..."},
 	{"ALTER TABLE things ADD COLUMN a int DEFAULT 1 CHECK (a > 1)", `ERROR|23514|check constraint "things_a_check" of relation "things" is violated by some row||`},
-	{"ALTER TABLE things ADD COLUMN a int DEFAULT 1, ADD COLUMN b int", "ERROR|0A000|ALTER TABLE ADD COLUMN with constraint not supported||ADD COLUMN name type..."},
+	{"ALTER TABLE things ADD COLUMN a int DEFAULT 1, ADD COLUMN b int", "ERROR|0A000|ALTER TABLE ADD COLUMN with constraint not supported||Write each command of it in an ALTER TABLE of its own. To the one that is refused: ADD COLUMN name type..."},
 	{"ALTER TABLE things ADD COLUMN a int NOT NULL DEFAULT 1", `WARNING|01000|column "a" is added without NOT NULL, which DSQL refuses|It has its default, which 7000 rows were given.|` +
 		`To hold it to that: ALTER TABLE things ADD CONSTRAINT "a_not_null" CHECK (a IS NOT NULL) NOT VALID; ALTER TABLE ASYNC things VALIDATE CONSTRAINT "a_not_null".`},
 	{`ALTER TABLE things ADD "B c" varchar(7) DEFAULT 'it''s' NULL`, ""},
