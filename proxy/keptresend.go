@@ -80,7 +80,7 @@ func (s *session) keptQuery(f *retry.Frame[logEntry], last bool) (text string, o
 		return "", !a.torn
 	}
 	plan := s.srv.planner.PlanIn([]byte(a.text), f.Note.names.Renewed(s.t.keeping.now))
-	if refusal(plan) != nil || plan.Kind != f.Note.plan.Kind {
+	if was := cmp.Or(f.Note.asked, f.Note.plan); refusal(plan) != nil || plan.Kind != was.Kind { // as planned, and not as judged
 		return "", !a.must
 	}
 	if a.told {

@@ -89,7 +89,7 @@ func (s *session) toldOf(now *rewrite.Schema) (of *toldTime, tells bool) {
 			continue
 		}
 		in := s.srv.planner.Insertion(text, n.names.Renewed(now))
-		if in == nil || in.Width == 0 {
+		if in == nil || in.Width == 0 || !in.Same(n.names) { // the column had another default
 			continue
 		}
 		rows := wire.Rows(n.kept.rows, in.Width)
@@ -181,8 +181,8 @@ func (of *toldTime) written(under string, ok *bool, write func(timeValue) string
 	}
 }
 
-// loggedFrames are, in the order in which they were sent, the frames of the transaction's log, those of its discarded parts, and those of
-// the turn in progress.
+// loggedFrames are the frames of the transaction's log, the turn in progress included, and those of its
+// discarded parts.
 func (s *session) loggedFrames() func(yield func(*retry.Frame[logEntry]) bool) {
 	return func(yield func(*retry.Frame[logEntry]) bool) {
 		own := s.tx.log
@@ -251,7 +251,7 @@ func (s *session) hasToldTime() bool { return s.tx.timed != nil && s.status() ==
 // then. The client is told nothing of that: what its statement answers is what it would answer. An error
 // is for the client.
 func (s *session) queryAtTime(q *simple, sql []byte) ([]byte, error) {
-	if !s.hasToldTime() {
+	if !s.hasToldTime() || needsNoNames(q.plan) {
 		return sql, nil
 	}
 	made, err := s.atTime(sql, s.mapped.planned, writtenInText)
@@ -282,7 +282,7 @@ func writtenIn(p *wire.Params) func(timeValue) string {
 // The time goes behind the client's parameters, in the format in which it came, into a statement of its
 // own: the client's was found to return what it was told before, and this one returns the same.
 func (s *session) bindAtTime(b *binding, st *serverStatement) (*serverStatement, error) {
-	if !s.hasToldTime() {
+	if !s.hasToldTime() || needsNoNames(b.cs.tmpl.plan) {
 		return st, nil
 	}
 	if err := s.takeWhole(b); err != nil {
@@ -298,7 +298,8 @@ func (s *session) bindAtTime(b *binding, st *serverStatement) (*serverStatement,
 		return st, err
 	}
 	plan := s.srv.planner.PlanIn([]byte(made), names)
-	if p.Len() > wire.MaxParams || refusal(plan) != nil || plan.Kind != t.plan.Kind {
+	cursor := b.cs.declares != nil || b.cursor != nil
+	if cursor || p.Len() > wire.MaxParams || refusal(plan) != nil || plan.Kind != t.plan.Kind {
 		return nil, s.refuseTime()
 	}
 	b.cs = &clientStatement{tmpl: s.srv.template(&s.t.scratch, []byte(made), []byte(t.oids), t.parsing, names.ID(), t.by, plan), epoch: s.epoch()}

@@ -145,7 +145,9 @@ func (in *Insertion) valued(columns []int, row int, g Given) string {
 // read. Of a client that was told the answer that time is always given.
 func (in *Insertion) Survey(g Given) Survey {
 	v := surveyor{names: in.names, Survey: Survey{Time: saysWord(in.sql, clocks, false)}}
-	v.visit(in.node, 0)
+	for child := range in.node.nodes() { // what it fills in is looked at here
+		v.visit(child, 0)
+	}
 	g.Clock = true
 	for i, c := range in.relation.Columns {
 		if c.Computed || !in.filled(i) {

@@ -61,7 +61,8 @@ var periodTypes = map[string]string{"now": "timestamptz", "transaction_timestamp
 
 // AtInstant is the text of a statement that reads, inserts or changes rows in which an instant, which an
 // expression tells, stands in the place of the time of its transaction. It is "" where the text does not
-// name that time, or where a column would get another name and cannot be given its own.
+// name that time, or where a column would get another name and cannot be given its own, and where rows
+// are locked.
 func (p *Planner) AtInstant(sql string, instant func() string) string {
 	if !saysWord(sql, periods, false) {
 		return ""
@@ -113,6 +114,9 @@ func (a *instants) visit(m message, depth int) {
 		return
 	case "SelectStmt":
 		named = "target_list"
+		if a.lost = m.has("locking_clause"); a.lost { // it may have to go out in another form
+			return
+		}
 	case "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
 		named = "returning_list"
 	}

@@ -18,7 +18,7 @@ func TestAtInstant(t *testing.T) {
 		// Nothing is named, or what cannot be given.
 		"SELECT 1": "", "SELECT now FROM t": "", `SELECT "now"()`: "", "SELECT mine.now()": "", "SELECT 'now'::timestamptz": "", "SELECT clock_timestamp()": "", "SELECT age(x)": "",
 		"SELECT now()::date": "", "SELECT CASE WHEN x THEN 1 ELSE now() END": "", "SELECT (SELECT now())": "", "SELECT * FROM now()": "", "SELECT CURRENT_TIMESTAMP::date": "",
-		"SELECT now(); SELECT 1": "", "SELECT current_user": "", "SET x = 1": "", "EXPLAIN SELECT now()": "", "SELECT (now())": "",
+		"SELECT now(); SELECT 1": "", "SELECT a FROM t WHERE at < now() FOR UPDATE": "", "SELECT 1 FROM (SELECT a FROM t WHERE at < now() FOR SHARE) x": "", "SELECT current_user": "", "SET x = 1": "", "EXPLAIN SELECT now()": "", "SELECT (now())": "",
 	} {
 		got := p.AtInstant(sql, func() string { return "'T'" })
 		if want == "" && got == "" {

@@ -32,7 +32,7 @@ func (p *Planner) Survey(sql string, names *Names) Survey {
 	for _, node := range statements {
 		switch node.name() {
 		case "SelectStmt", "UpdateStmt", "DeleteStmt", "InsertStmt", "MergeStmt":
-			v := surveyor{names: names, fills: node.is("InsertStmt") || node.is("MergeStmt"), updates: node.is("UpdateStmt"), Survey: s}
+			v := surveyor{names: names, withs: withs(node, 0, nil), Survey: s}
 			v.visit(node, 0)
 			s = v.Survey
 		case "TransactionStmt", "VariableSetStmt", "VariableShowStmt", "FetchStmt", "ClosePortalStmt":
@@ -76,9 +76,25 @@ const deepest = 200
 
 type surveyor struct {
 	names   *Names
-	fills   bool // the statement inserts: its relations' defaults may run
-	updates bool // it is an UPDATE
+	fills   bool     // the statement inserts: its relations' defaults may run
+	updates bool     // it is an UPDATE
+	withs   []string // the names of its WITH queries
 	Survey
+}
+
+// withs appends the names of the WITH queries in a node. What a WITH query reads is looked through where
+// it stands.
+func withs(m message, depth int, names []string) []string {
+	if depth > deepest {
+		return names
+	}
+	if m.is("CommonTableExpr") {
+		names = append(names, m.text("ctename"))
+	}
+	for child := range m.nodes() {
+		names = withs(child, depth+1, names)
+	}
+	return names
 }
 
 func (v *surveyor) visit(m message, depth int) {
@@ -87,10 +103,15 @@ func (v *surveyor) visit(m message, depth int) {
 		return
 	}
 	switch m.name() {
+	case "InsertStmt", "MergeStmt":
+		v.fills = true
+	case "UpdateStmt":
+		v.updates = true
 	case "RangeVar":
 		r, known := v.names.find(m.text("schemaname"), m.text("relname"))
 		switch {
-		case r == nil, !known: // or the name of a WITH query
+		case r == nil && known && m.text("schemaname") == "" && slices.Contains(v.withs, m.text("relname")):
+		case r == nil, !known:
 			v.Time, v.Numbers = true, v.Numbers || v.fills
 		case r.View:
 			v.Time, v.Views = true, true
