@@ -97,9 +97,12 @@ func (s *session) keptBind(f *retry.Frame[logEntry], last bool) (tmpl *template,
 		return nil, nil, true
 	}
 	p, whole := wire.ParseParams(s.payload(f))
+	if !whole { // it has failed, and fails again
+		return nil, nil, true
+	}
 	a := s.giveAgain(f, last, func(column int, v []byte) string { return "$" + strconv.Itoa(p.Add(column, v)) }, writtenIn(&p))
-	if a.text == "" || a.torn || !whole {
-		return nil, nil, !a.torn && (whole || !a.must)
+	if a.text == "" || a.torn {
+		return nil, nil, !a.torn
 	}
 	t := f.Note.tmpl
 	names := f.Note.names.Renewed(s.t.keeping.now)
@@ -111,6 +114,17 @@ func (s *session) keptBind(f *retry.Frame[logEntry], last bool) (tmpl *template,
 		s.undrawn()
 	}
 	return s.srv.template(&s.t.scratch, []byte(a.text), []byte(t.oids), t.parsing, names.ID(), t.by, plan), p.Bytes(), true
+}
+
+// gathersAnew reports whether the answer of a statement that is sent again is gathered anew: in the turn
+// in progress, which last says, unless the statement was given the values of its answer. What was
+// gathered is forgotten then.
+func (s *session) gathersAnew(n *logEntry, last, given bool) bool {
+	if !last || n.kept == nil || given && n.kept.whole && s.t.keepsLast {
+		return false
+	}
+	n.kept.again()
+	return true
 }
 
 // timesAgain is timesUnder for a frame of the log that is sent again: its turn must leave the settings

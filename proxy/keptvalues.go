@@ -93,7 +93,7 @@ func (s *session) surveyLog() (k keeping) {
 		return k
 	}
 	k = keeping{on: true, clock: true, now: s.srv.keeper.now.Load().Schema}
-	if k.tells, k.time = s.t.whole.tells, s.t.whole.time; s.tx.whole == nil {
+	if k.tells, k.time = s.t.keepingWhole.tells, s.t.keepingWhole.time; s.tx.whole == nil {
 		k.time, k.tells = s.toldOf(k.now)
 	}
 	ends := false // with the turn in progress; else what comes next may read the clock
@@ -109,7 +109,7 @@ func (s *session) surveyLog() (k keeping) {
 	}
 	// What a discarded part has stored is gone, and what it has told is compared.
 	if s.tx.whole != nil {
-		k.clock = s.t.whole.clock
+		k.clock = s.t.keepingWhole.clock
 		return k
 	}
 	// Behind a return what reads the clock is refused. A trigger may read the clock as well. DSQL has none.

@@ -67,8 +67,8 @@ type attempt struct {
 	// keepsLast that this goes for the turn in progress too.
 	keeping   keeping
 	keepsLast bool
-	// whole is keeping of the transaction while a discarded part of it is run again.
-	whole keeping
+	// keepingWhole is keeping of the transaction, also while a discarded part of it is run again.
+	keepingWhole keeping
 	// reads: the answer of what the schema says only reads was lost.
 	reads bool
 	// apart: a part that was discarded answers otherwise; nil: none does.

@@ -65,7 +65,7 @@ func (s *session) rerunSettled() error {
 	t, l := s.t, s.tx.log
 	t.keeping, t.keepsLast = s.surveyLog(), l.Begun()
 	if s.tx.whole == nil {
-		t.whole = t.keeping
+		t.keepingWhole = t.keeping
 	}
 	t.phase = repeating
 	for l.At() < l.Turns() {

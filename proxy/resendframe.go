@@ -130,8 +130,7 @@ func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) {
 		s.add(s.askInTwo(o, split))
 		return
 	}
-	if told := n.kept != nil && n.kept.whole && s.t.keepsLast; last && n.kept != nil && (kept == "" || !told) {
-		n.kept.again()
+	if s.gathersAnew(n, last, kept != "") {
 		o.kept = n.kept
 	}
 	if kept != "" {
@@ -223,9 +222,7 @@ func (s *session) rebind(f *retry.Frame[logEntry], last bool) error {
 		t.fail(retry.Differs)
 		return nil
 	}
-	if told := n.kept != nil && n.kept.whole && t.keepsLast; last && n.kept != nil && (kept == nil || !told) {
-		n.kept.again() // its Execute gathers another answer
-	}
+	s.gathersAnew(n, last, kept != nil) // by its Execute
 	if kept != nil {
 		st = s.prepare(kept, false)
 		t.owed.push(wire.Bind).tmpl = kept

@@ -234,8 +234,8 @@ func (s *session) runBack(name string) error {
 		return err
 	}
 	t.original, t.after, t.returns = nil, 0, "" // a conflict from now on is told as it is
-	if t.whole.clock && t.whole.tells {
-		s.tx.timed = t.whole.time
+	if t.keepingWhole.clock && t.keepingWhole.tells {
+		s.tx.timed = t.keepingWhole.time
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func playTimed(t *testing.T, pg postgres, s *sluice, transactions int) map[strin
 		stumbles(t, pg, r.IntN(3) == 0)
 		c := connectTo(t, s, "postgres", modes[r.IntN(len(modes))])
 		run(t, c, "SET TimeZone = 'UTC'")
-		d := &timedDialogue{r: r, t: t, c: c, n: n, zone: "UTC"}
+		d := &timedDialogue{r: r, t: t, c: c, pg: pg, n: n, zone: "UTC"}
 		d.play(counts)
 		if t.Failed() {
 			t.Fatalf("%s\n%s", c.Config().DefaultQueryExecMode, strings.Join(d.said, "\n"))
@@ -79,6 +79,7 @@ type timedDialogue struct {
 	r     *rand.Rand
 	t     *testing.T
 	c     *pgx.Conn
+	pg    postgres
 	n     int
 	said  []string
 	told  []string // the time, in microseconds
@@ -180,7 +181,7 @@ func (d *timedDialogue) play(counts map[string]int) {
 			counts["time"]++
 		case strings.Contains(detailOf(err), "generates anew"):
 			counts["return refused"]++
-		case strings.Contains(detailOf(err), "Replay refused"):
+		case strings.Contains(detailOf(err), "Replay refused"), strings.Contains(detailOf(err), "SQLSTATE 0800"):
 			counts["replay refused"]++
 		default:
 			t.Error(detailOf(err))
@@ -208,6 +209,11 @@ func (d *timedDialogue) play(counts map[string]int) {
 		}
 		d.zone, d.style = zone, style
 		counts["returned"]++
+		if d.r.IntN(5) == 0 { // its connection is lost
+			d.said = append(d.said, "the connections are cut")
+			d.pg.SQL(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
+			counts["cut"]++
+		}
 		if !ok(d.some(3)) {
 			return
 		}

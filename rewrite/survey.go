@@ -108,19 +108,7 @@ func (v *surveyor) visit(m message, depth int) {
 	case "UpdateStmt":
 		v.updates = true
 	case "RangeVar":
-		r, known := v.names.find(m.text("schemaname"), m.text("relname"))
-		switch {
-		case r == nil && known && m.text("schemaname") == "" && slices.Contains(v.withs, m.text("relname")):
-		case r == nil, !known:
-			v.Time, v.Numbers = true, v.Numbers || v.fills
-		case r.View:
-			v.Time, v.Views = true, true
-		case v.fills:
-			for _, c := range r.Columns {
-				v.Time = v.Time || c.Fill >= Clock
-				v.Numbers = v.Numbers || c.Fill == Unclear
-			}
-		}
+		v.relation(m)
 	case "FuncCall":
 		names := m.names("funcname")
 		last := names[len(names)-1]
@@ -132,6 +120,23 @@ func (v *surveyor) visit(m message, depth int) {
 	}
 	for child := range m.nodes() {
 		v.visit(child, depth+1)
+	}
+}
+
+// relation looks at what a name stands for.
+func (v *surveyor) relation(m message) {
+	r, known := v.names.find(m.text("schemaname"), m.text("relname"))
+	switch {
+	case r == nil && known && m.text("schemaname") == "" && slices.Contains(v.withs, m.text("relname")):
+	case r == nil, !known:
+		v.Time, v.Numbers = true, v.Numbers || v.fills
+	case r.View:
+		v.Time, v.Views = true, true
+	case v.fills:
+		for _, c := range r.Columns {
+			v.Time = v.Time || c.Fill >= Clock
+			v.Numbers = v.Numbers || c.Fill == Unclear
+		}
 	}
 }
 
