@@ -125,10 +125,15 @@ func (r *rig) admit(t *testing.T, n int) []*Permit {
 	return permits
 }
 
-// refused is how long a try of a permit lasts that should not succeed.
+// refused tries for three seconds to get a permit, and should not get one.
 func (r *rig) refused(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	r.refusedFor(t, 3*time.Second)
+}
+
+func (r *rig) refusedFor(t *testing.T, d time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	if p, err := r.Admit(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Admit returned %v, %v; want to wait in vain", p, err)
@@ -236,7 +241,7 @@ func TestTableAway(t *testing.T) {
 		if s := r.State(); !s.Local || s.Held != 20 {
 			t.Errorf("after a replacement: %+v", s)
 		}
-		r.refused(t) // no growth
+		r.refusedFor(t, cfg.ReapAfter/2-r.State().Age) // no growth
 		if s := at(cfg.ReapAfter / 2); s.Excess != 0 {
 			t.Errorf("after half of the reap time backends must close: %+v", s)
 		}
