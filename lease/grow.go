@@ -224,14 +224,18 @@ func (l *ledger) wait(fair int, now time.Duration) *call {
 // live see each shard once in two of them, or its least. Few that are left then find
 // what many dead have held. How many live is told by the shards of its own, which it
 // sees with each renewal: elsewhere who has just died looks alive for a whole round.
+// Who has no record is counted by nobody, and looks the least: thousands may be idle.
 func (l *ledger) looks() int {
+	if len(l.parts) == 0 {
+		return looksPerBeat
+	}
 	homes := 0
 	for _, p := range l.parts {
 		if s := l.sight[p.shard]; s != nil {
 			homes += s.homes
 		}
 	}
-	living := 1 + homes*l.settings.Shards/max(1, len(l.parts))
+	living := 1 + homes*l.settings.Shards/len(l.parts)
 	return max(looksPerBeat, l.settings.Shards/(2*living))
 }
 

@@ -208,3 +208,18 @@ func TestMachineClockMovesOn(t *testing.T) {
 		}
 	}
 }
+
+// Thousands may be idle and hold nothing: no record tells how many. Each looks at few
+// shards, however many there are, or all together use up what a partition has of reads.
+func TestWhoHoldsNothingLooksLittle(t *testing.T) {
+	t.Parallel()
+	cfg := worldConfig()
+	cfg.Rate, cfg.Shards = false, 64
+	b := &bench{t: t, core: newCore(cfg, "p", rand.New(rand.NewPCG(1, 1)))}
+	b.table = newMemory(cfg.settings(), func() time.Time { return tableEpoch.Add(b.now) })
+	const beats = 10
+	b.until(func(*call) bool { return b.now >= beats*cfg.Heartbeat })
+	if looks := b.core.ledger.stats.Looks; looks < beats || looks > beats*looksPerBeat*5/4 {
+		t.Errorf("%d looks in %d heartbeats", looks, beats)
+	}
+}
