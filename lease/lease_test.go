@@ -17,10 +17,19 @@ type rig struct {
 	*Lease
 	table *flaky
 	began time.Time
-	log   bytes.Buffer
+	log   bubbleLog
 	stop  context.CancelFunc
 	ended chan struct{}
 	err   error // Run's, once it has ended
+}
+
+// bubbleLog is the log of a Lease in a bubble. Who reads it reads whole lines: whoever
+// woke at the same instant has written its own by then.
+type bubbleLog struct{ bytes.Buffer }
+
+func (l *bubbleLog) String() string {
+	synctest.Wait()
+	return l.Buffer.String()
 }
 
 // flaky is a table that may be out of reach.

@@ -32,14 +32,14 @@ type process struct {
 	*Lease
 	file  *File
 	away  *atomic.Bool // nothing of it reaches the table
-	log   *bytes.Buffer
+	log   *bubbleLog
 	stop  context.CancelFunc
 	ended chan struct{}
 }
 
 func startProcess(t *testing.T, table *memory, path string) *process {
 	t.Helper()
-	began, log := time.Now(), new(bytes.Buffer)
+	began, log := time.Now(), new(bubbleLog)
 	way := &flaky{memory: table}
 	l, err := New(worldConfig(), &witness{way, t, path}, func() time.Duration { return time.Since(began) }, nil, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
