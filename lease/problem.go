@@ -211,8 +211,8 @@ func (t *troubles) note(k *call, err error, apart bool) {
 	}
 	t[k.kind] = nil
 	for kind, p := range t {
-		if p == nil || p.Cause == metrics.CauseNotInitialised || p.Cause == metrics.CauseTwoLedgers {
-			continue // only settings that were read end these
+		if p == nil || p.Cause == metrics.CauseNotInitialised {
+			continue // only settings that were read end it
 		}
 		own := p.Cause == metrics.CauseAccessDenied || p.Cause == metrics.CauseTableMissing
 		wrote := k.kind == callChange || k.kind == callReserve
