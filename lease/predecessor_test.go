@@ -76,6 +76,13 @@ func (p *process) end() {
 	p.file.Close()
 }
 
+// kill is the end of one that had none: nothing of it reaches the table any more, and
+// the kernel lets go.
+func (p *process) kill() {
+	p.away.Store(true)
+	p.file.Close()
+}
+
 // A record is named in the file before it is made. Who comes after a clean end finds
 // nothing to do, and says nothing; after a kill it gives back what it finds, and nothing
 // else; with the lock taken it says so and does without.
@@ -84,16 +91,6 @@ func TestProcessesOnOneFile(t *testing.T) {
 		cfg := worldConfig()
 		path := filepath.Join(t.TempDir(), "lease")
 		table := newMemory(cfg.settings(), time.Now)
-		held := func() (n int) {
-			for shard := range cfg.Shards {
-				s, err := table.Look(t.Context(), shard)
-				if err != nil {
-					t.Fatal(err)
-				}
-				n += s.Held()
-			}
-			return n
-		}
 
 		first := startProcess(t, table, path)
 		for _, permit := range first.take(t, 20) {
@@ -106,18 +103,16 @@ func TestProcessesOnOneFile(t *testing.T) {
 			t.Errorf("after a clean end: %+v\n%s", second.Gauges(), second.log)
 		}
 
-		// Killed: nothing of it reaches the table any more, and the kernel lets go.
-		second.away.Store(true)
-		second.file.Close()
-		before := held()
+		second.kill()
+		before := table.recorded()
 		third := startProcess(t, table, path)
 		time.Sleep(gravePause / 2)
-		if held() != before {
+		if table.recorded() != before {
 			t.Error("it gave back the slots of a process whose sockets may be closing still")
 		}
 		time.Sleep(gravePause)
-		if g := third.Gauges(); held() != 0 || g.Buried == 0 || !strings.Contains(third.log.String(), "a predecessor of this process is gone") {
-			t.Errorf("after a kill %d slots are held: %+v\n%s", held(), g, third.log)
+		if g := third.Gauges(); table.recorded() != 0 || g.Buried == 0 || !strings.Contains(third.log.String(), "a predecessor of this process is gone") {
+			t.Errorf("after a kill %d slots are held: %+v\n%s", table.recorded(), g, third.log)
 		}
 		third.take(t, 5)
 
@@ -130,5 +125,33 @@ func TestProcessesOnOneFile(t *testing.T) {
 		third.end()
 		second.stop()
 		<-second.ended
+	})
+}
+
+// Who is killed before it could give back what its predecessor held leaves that, too.
+func TestProcessesKilledOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "lease")
+		table := newMemory(worldConfig().settings(), time.Now)
+		var killed []*process
+		for range 3 {
+			p := startProcess(t, table, path)
+			p.take(t, block)
+			if p.Gauges().Buried != 0 {
+				t.Fatal("it had time for what its predecessor held")
+			}
+			p.kill()
+			killed = append(killed, p)
+		}
+		last := startProcess(t, table, path)
+		time.Sleep(2 * gravePause)
+		if n := table.recorded(); n != 0 {
+			t.Errorf("%d slots of the dead are held: %+v", n, last.Gauges())
+		}
+		last.end()
+		for _, p := range killed {
+			p.stop()
+			<-p.ended
+		}
 	})
 }
