@@ -441,7 +441,7 @@ func TestRateAlone(t *testing.T) {
 		r := newRig(t, cfg, nil)
 		began := time.Now()
 		const dials = 1000
-		r.admit(t, dials)
+		permits := r.admit(t, dials)
 		// All but the burst come at the rate.
 		want := time.Duration(dials-cfg.Burst) * time.Second / time.Duration(cfg.tickets())
 		if took := time.Since(began); took < want*9/10 || took > want*12/10 {
@@ -450,6 +450,14 @@ func TestRateAlone(t *testing.T) {
 		if s := r.State(); s.Phase != OK || s.Excess != 0 {
 			t.Errorf("%+v", s)
 		}
+		for _, p := range permits {
+			p.Release()
+		}
+		r.mu.Lock()
+		if r.core.open != 0 { // it is first again: it has none
+			t.Errorf("it has none and queues as one that has %d", r.core.open)
+		}
+		r.mu.Unlock()
 		r.end(t)
 	})
 }

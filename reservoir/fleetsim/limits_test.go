@@ -109,10 +109,11 @@ func TestLimitIsLoweredAndRaised(t *testing.T) {
 					t.Errorf("%d of %d backends were closed within a heartbeat", c.closed, before)
 				}
 				f.adopt(cfg.Limit, f.table.settings.Rate)
-				c = f.follow(t, 4*time.Minute, nil)
-				t.Logf("raised: 95 %% of %d open after %v", cfg.Limit, c.took)
-				if c.took == 0 || c.took > raised {
-					t.Errorf("want it within %v", raised)
+				c = f.follow(t, raised, nil)
+				shares = f.shares()
+				t.Logf("raised: 95 %% of %d open after %v, each %d to %d", cfg.Limit, c.took, shares[0], shares[len(shares)-1])
+				if fair := cfg.Limit / size.n; c.took == 0 || shares[0] < fair*9/10 || shares[len(shares)-1] > fair*11/10 {
+					t.Errorf("want it within %v, and each near %d", raised, fair)
 				}
 				f.report(t)
 				f.end()
