@@ -35,6 +35,8 @@ const (
 	// a network's round trip within a region.
 	briefly    = 10 * time.Millisecond
 	firstTurns = 8
+	// farewell is for how long a connection that is turned away may keep the next one waiting.
+	farewell = 5 * time.Millisecond
 	// tellEvery is how often the log is told of connections that were turned away.
 	tellEvery = 10 * time.Second
 )
@@ -177,35 +179,47 @@ func (a *arrivals) news(now time.Time) (refused, displaced int) {
 // server has been closed meanwhile, and the connection with it, since nobody waits for its
 // end any more. keptAlive says that the connection has the configuration's keepalive already.
 func (srv *Server) start(conn net.Conn, keptAlive bool) bool {
-	srv.mu.Lock()
-	defer srv.mu.Unlock()
-	if srv.closed {
+	now := time.Now()
+	in, displaced, closed := srv.takeIn(conn, keptAlive, now)
+	switch {
+	case closed:
 		conn.Close()
 		return false
-	}
-	// Here and not in the goroutine, so that no burst takes the descriptors that others need.
-	now := time.Now()
-	in, displaced := srv.arrivals.admit(conn, now)
-	if in == nil {
+	case in == nil:
 		srv.metrics.StartupRefused(metrics.RefusedClients)
-		_, _ = conn.Write(errTooManyClients(srv.cfg.MaxClients).Append(nil)) // there is room for it; who has sent something already may not hear it
+		// There is room for it, unless the kernel is short of memory. Who has sent something
+		// already may not hear it.
+		conn.SetWriteDeadline(time.Now().Add(farewell))
+		conn.Write(errTooManyClients(srv.cfg.MaxClients).Append(nil))
 		conn.Close()
-	} else {
-		if displaced != nil {
-			displaced.conn.Close() // its startup ends with an error, and is counted
-		}
-		in.keptAlive = keptAlive
-		select {
-		case srv.guests <- in: // a host waits
-		default:
-			srv.running.Go(func() { srv.host(in) })
-		}
+	case displaced != nil:
+		displaced.conn.Close() // its startup ends with an error, and is counted
 	}
 	if refused, displaced := srv.arrivals.news(now); refused+displaced > 0 {
 		srv.log.Warn("connections turned away: as many as listen.max_clients allows are open, and more that do not say who they are",
 			"max_clients", srv.cfg.MaxClients, "newcomers", refused, "silent", displaced)
 	}
 	return true
+}
+
+// takeIn admits a connection and has a host welcome it. Here and not in the goroutine, so that no
+// burst takes the descriptors that others need.
+func (srv *Server) takeIn(conn net.Conn, keptAlive bool, now time.Time) (in, displaced *arrival, closed bool) {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	if srv.closed {
+		return nil, nil, true
+	}
+	if in, displaced = srv.arrivals.admit(conn, now); in == nil {
+		return nil, nil, false
+	}
+	in.keptAlive = keptAlive
+	select {
+	case srv.guests <- in: // a host waits
+	default:
+		srv.running.Go(func() { srv.host(in) })
+	}
+	return in, displaced, false
 }
 
 // host welcomes one client after the other until there are spareHosts without it, or the

@@ -73,6 +73,30 @@ func TestSilentConnections(t *testing.T) {
 	}
 }
 
+// A connection that is turned away, and cannot be told why at once, holds nobody up.
+func TestTurnedAwayHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) { c.MaxClients = 1 }))
+	ln := newPipeListener()
+	go s.Serve(ln) // which ends with the server
+	go func() {
+		for range 1 + proxy.SpareConns + 5 { // nobody reads at the other ends
+			defer ln.dial().Close()
+		}
+		<-ln.done
+	}()
+	waitFor(t, "all beyond to be refused", func() bool {
+		return s.count(t, "dsql_startups_refused_total", "too_many_clients") == 5
+	})
+	counted := make(chan struct{})
+	go func() { s.Stats(); close(counted) }()
+	select {
+	case <-counted:
+	case <-time.After(20 * time.Second):
+		t.Fatal("a client that does not read what it is told keeps the server's lock")
+	}
+}
+
 // Clients that say nothing are sent away when they were told to speak.
 func TestClientTimeouts(t *testing.T) {
 	t.Parallel()
