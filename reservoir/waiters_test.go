@@ -1,9 +1,13 @@
 package reservoir
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -85,5 +89,39 @@ func TestWaitersAgainstTwoLines(t *testing.T) {
 		if q.count != 0 || q.first != nil || q.last != nil || q.ahead != nil {
 			t.Fatalf("an empty queue is %+v", q)
 		}
+	})
+}
+
+// Every wait ends after Config.CheckoutWait, however the others lie: before it and behind it, ahead
+// of it, for a slot in place of a backend, and after a time in which nobody waited.
+func TestEachWaitEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := New(Defaults(), func(context.Context, *Startup) (*Conn, error) { return nil, errors.New("not to be dialled") }, nil, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.shelf.inUse = r.shelf.maxOpen // and nobody gives one back
+		ctx := t.Context()
+		waits := map[string]func() error{
+			"in line":    func() error { _, err := r.Acquire(ctx); return err },
+			"ahead":      func() error { _, err := r.AcquireAhead(ctx); return err },
+			"at a place": func() error { _, err := r.NewPlace().Acquire(); return err },
+			"for a slot": func() error { _, err := r.DialDedicated(ctx, Startup{}); return err },
+		}
+		var all sync.WaitGroup
+		for _, came := range []time.Duration{0, time.Second, 9 * time.Second, 10 * time.Second, time.Minute, time.Hour} {
+			for how, wait := range waits {
+				all.Go(func() {
+					time.Sleep(came)
+					began := time.Now()
+					var empty *EmptyError
+					if err := wait(); !errors.As(err, &empty) || time.Since(began) != r.cfg.CheckoutWait {
+						t.Errorf("%s, since %s: %v after %s", how, came, err, time.Since(began))
+					}
+				})
+			}
+		}
+		all.Wait()
+		r.verify()
 	})
 }
