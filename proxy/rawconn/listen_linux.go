@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,30 +20,24 @@ type Listener struct{ *net.TCPListener }
 // since no client of Postgres asks for several paths (MPTCP), and the kernel's accept takes
 // longer where one might.
 func Listen(address string, alive net.KeepAliveConfig) (net.Listener, error) {
-	config := net.ListenConfig{KeepAlive: -1} // net leaves connections alone
+	config := net.ListenConfig{KeepAlive: -1, // net leaves connections alone
+		Control: func(_, _ string, socket syscall.RawConn) error { return keepAlive(socket, alive) }}
 	config.SetMultipathTCP(false)
 	ln, err := config.Listen(context.Background(), "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	tcp := ln.(*net.TCPListener)
-	if err := keepAlive(tcp, alive); err != nil {
-		return nil, errors.Join(err, ln.Close())
-	}
-	return Listener{tcp}, nil
+	return Listener{ln.(*net.TCPListener)}, nil
 }
 
-// keepAlive sets the options on the listener's socket, on which they are off at first.
-func keepAlive(ln *net.TCPListener, alive net.KeepAliveConfig) error {
+// keepAlive sets the options on a socket that will listen, on which they are off at first. It does so
+// before the first connection can come, which would have none of them.
+func keepAlive(socket syscall.RawConn, alive net.KeepAliveConfig) error {
 	if !alive.Enable {
 		return nil
 	}
-	socket, err := ln.SyscallConn()
-	if err != nil {
-		return err
-	}
 	var failed error
-	err = socket.Control(func(fd uintptr) {
+	err := socket.Control(func(fd uintptr) {
 		for _, option := range []struct{ level, name, value int }{
 			{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
 			{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, int(alive.Idle / time.Second)},
