@@ -99,22 +99,27 @@ func TestSourcesShareStartups(t *testing.T) {
 
 // Clients of a Unix socket are told apart by their processes.
 func TestSourceOfUnixSocket(t *testing.T) {
-	ln, err := net.Listen("unix", t.TempDir()+"/s")
+	_, server := accepted(t, "unix", t.TempDir()+"/s")
+	if of := sourceOf(server); of.process == 0 {
+		t.Errorf("%+v", of)
+	}
+}
+
+// accepted is both ends of a connection.
+func accepted(t *testing.T, network, address string) (client, server net.Conn) {
+	t.Helper()
+	ln, err := net.Listen(network, address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	conn, err := net.Dial("unix", ln.Addr().String())
-	if err != nil {
+	if client, err = net.Dial(network, ln.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	server, err := ln.Accept()
-	if err != nil {
+	t.Cleanup(func() { client.Close() })
+	if server, err = ln.Accept(); err != nil {
 		t.Fatal(err)
 	}
-	defer server.Close()
-	if of := sourceOf(server); of.process == 0 {
-		t.Errorf("%+v", of)
-	}
+	t.Cleanup(func() { server.Close() })
+	return client, server
 }

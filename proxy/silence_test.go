@@ -14,21 +14,7 @@ import (
 // A server whose answer has arrived is not silent, also where the session was kept from
 // reading it for so long: its process may have been stopped.
 func TestUnreadAnswerIsNoSilence(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	conn, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	server, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	conn, server := accepted(t, "tcp", "127.0.0.1:0")
 	raw := rawconn.Wrap(conn)
 	s := &session{srv: &Server{cfg: Config{SilenceTimeout: time.Second}}, pairing: pairing{b: &backend{src: wire.NewReader(raw, raw)}, t: &turn{}}}
 	s.t.owed.push(wire.Query)

@@ -21,12 +21,7 @@ func (r *Reservoir) NewPlace() *Place {
 }
 
 // Acquire is Reservoir's; what ends the wait is Leave. It is called once.
-func (p *Place) Acquire() (*Conn, error) {
-	if c := p.r.TryAcquire(); c != nil {
-		return c, nil
-	}
-	return p.r.wait(p, false)
-}
+func (p *Place) Acquire() (*Conn, error) { return p.r.wait(p, false) }
 
 // Leave ends the wait with that error, also one that has not begun. It does nothing where the
 // wait is over. Anybody may call it, up to Free.
