@@ -156,6 +156,10 @@ func (s *splitter) apart() bool {
 			dropped = append(dropped, name)
 		case pg_query.AlterTableType_AT_AddConstraint, pg_query.AlterTableType_AT_DropConstraint:
 			constrained = true
+		case pg_query.AlterTableType_AT_AddColumn:
+			for constraint := range cmd.child("def").list("constraints") {
+				constrained = constrained || constraint.text("conname") != ""
+			}
 		}
 	}
 	if constrained && len(dropped) > 0 {
@@ -205,12 +209,8 @@ func (c command) mentions(column string) bool {
 // gather plans each command, and puts it in its pass. false: one cannot be carried out.
 func (s *splitter) gather() bool {
 	var adds []command
-	added := map[string]bool{}
-	for _, cmd := range s.cmds {
-		if cmd.kind() == pg_query.AlterTableType_AT_AddColumn {
-			added[cmd.child("def").text("colname")] = true
-		}
-	}
+	added := s.added()
+	late := false // a column is added with the constraints, and so are those behind it: they keep their order
 	for _, cmd := range s.cmds {
 		pass := dropPass
 		switch cmd.kind() {
@@ -220,7 +220,7 @@ func (s *splitter) gather() bool {
 		case pg_query.AlterTableType_AT_ColumnDefault:
 			switch {
 			case cmd.child("def").shape == nil:
-			case added[cmd.text("name")]:
+			case slices.Contains(added, cmd.text("name")):
 				pass = defaultsPass
 			default:
 				pass = defaultPass
@@ -228,8 +228,15 @@ func (s *splitter) gather() bool {
 		case pg_query.AlterTableType_AT_AlterColumnType:
 			pass = typePass
 		case pg_query.AlterTableType_AT_AddColumn:
-			if pass = columnPass; refusedAlter(cmd.message) != "" && !s.hasDefault(cmd) {
-				adds = append(adds, cmd)
+			pass = columnPass
+			refused := refusedAlter(cmd.message) != ""
+			switch {
+			case refused && s.hasDefault(cmd):
+				if late || cmd.mentionsOther(added) {
+					return false
+				}
+			case refused || late:
+				adds, late = append(adds, cmd), true
 				continue
 			}
 		case pg_query.AlterTableType_AT_AddConstraint, pg_query.AlterTableType_AT_SetNotNull:
@@ -245,11 +252,26 @@ func (s *splitter) gather() bool {
 	return s.putAdds(adds)
 }
 
-// hasDefault reports ADD COLUMN with a default that the relay gives to the rows. A CHECK of it might
-// be about a column that another command adds.
+// added are the columns that are added.
+func (s *splitter) added() (columns []string) {
+	for _, cmd := range s.cmds {
+		if cmd.kind() == pg_query.AlterTableType_AT_AddColumn {
+			columns = append(columns, cmd.child("def").text("colname"))
+		}
+	}
+	return columns
+}
+
+// hasDefault reports ADD COLUMN with a default that the relay gives to the rows.
 func (s *splitter) hasDefault(cmd command) bool {
 	st := s.r.alone(s.head+" "+cmd.sql, true).Single()
-	return st != nil && st.Alteration != nil && (st.Alteration.Held == nil || !slices.ContainsFunc(st.Alteration.Held.Adds, func(a Addition) bool { return a.Kind == Check }))
+	return st != nil && st.Alteration != nil
+}
+
+// mentionsOther reports whether what ADD COLUMN says names another of the columns that are added.
+func (c command) mentionsOther(added []string) bool {
+	own := c.child("def").text("colname")
+	return slices.ContainsFunc(added, func(column string) bool { return column != own && c.mentions(column) })
 }
 
 // put plans a part of the statement.

@@ -28,7 +28,12 @@ var altering = []string{"DROP CONSTRAINT once", "DROP CONSTRAINT pos", "DROP CON
 var ordered = []string{
 	"ALTER m SET DEFAULT 5, ALTER m DROP DEFAULT, ALTER title TYPE text", "ADD CONSTRAINT once UNIQUE (m, id), ALTER n TYPE bigint, DROP CONSTRAINT once", "ALTER x SET DEFAULT 4, ADD COLUMN x int, ALTER n TYPE bigint",
 	"ALTER title SET DEFAULT 'longer than it was', ALTER title TYPE varchar(30)", "ALTER n SET NOT NULL, ALTER n DROP NOT NULL", "ADD CONSTRAINT pos CHECK (title <> 'none'), DROP COLUMN k, ALTER title TYPE text, DROP CONSTRAINT pos",
+	"ADD COLUMN y int DEFAULT 7, ADD COLUMN z int UNIQUE, ADD COLUMN x int", "ADD COLUMN z int UNIQUE, ADD COLUMN y int DEFAULT 7, ALTER n TYPE bigint", "ADD COLUMN y int DEFAULT 7 CHECK (y > 0), ADD COLUMN x int NOT NULL UNIQUE, ADD z int",
+	"ADD COLUMN y int DEFAULT 7 CHECK (y > x), ADD COLUMN x int", "DROP COLUMN code, ADD COLUMN z int CONSTRAINT book_code_key UNIQUE", "ALTER n TYPE bigint, DROP COLUMN k, ADD COLUMN z int UNIQUE",
 }
+
+// inOrder are the columns that such a statement may add, in their order.
+const inOrder = "SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'book'::regclass AND attname IN ('x', 'y', 'z')"
 
 // Random statements of several commands leave what PostgreSQL leaves, or fail as there, or are
 // refused with a hint and nothing changed. What one that fails half-way has done, its error tells.
@@ -62,6 +67,9 @@ func TestCommandsAsInPostgreSQL(t *testing.T) {
 		case err == nil && want == nil:
 			if out != wantOut || got != there {
 				t.Errorf("%s: %q, want %q:\n%s", sql, out, wantOut, differing(got, there))
+			}
+			if got, want := pg.SQL(t, "postgres", inOrder), pg.SQL(t, "plain", inOrder); got != want {
+				t.Errorf("%s: columns %q, want %q", sql, got, want)
 			}
 			ends["done"]++
 		case err == nil:

@@ -146,10 +146,7 @@ ALTER TABLE t ADD COLUMN c int DEFAULT 4 CHECK (c > d), ADD COLUMN d int
 -- out
 same
 -- rules
-dialect several_ddl rewritten warning
-dialect alter_add_column rewritten warning
-command ALTER TABLE t ADD COLUMN d int
-command ALTER TABLE t ADD COLUMN c int DEFAULT 4 CHECK (c > d)
+dialect alter_add_column flagged error
 
 -- in
 ALTER TABLE t ADD UNIQUE (a), ADD CONSTRAINT b UNIQUE (b)
