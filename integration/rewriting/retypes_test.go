@@ -241,13 +241,14 @@ func TestRetypeBesideOthers(t *testing.T) {
 	pg := pgtest.Start(t, pgtest.MaxConnections(100))
 	bin := harness.Binaries(t)
 	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Bin: bin, Upstream: pg, Args: []string{"--job-delay", "500ms"}})
-	sluice := harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: sim.Env().With(harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "10", "DSQL_DDL_ALTER_COLUMN_TYPE": "rewrite"})})
+	sluice := harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: sim.Env().With(harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "10", "DSQL_DDL_ALTER_COLUMN_TYPE": "rewrite", "DSQL_DDL_SET_NOT_NULL": "check"})})
 	for _, test := range []struct{ name, meanwhile, code, want string }{
 		{"digits", "UPDATE measured SET ratio = 0.30000000000000004 WHERE id = 1", "", "0.30000000000000004"},
 		{"index", "CREATE INDEX meanwhile ON measured (ratio, id)", "55000", "0.3"},
 		{"check", "ALTER TABLE measured ADD CONSTRAINT meanwhile CHECK (ratio < 2)", "55000", "0.3"},
+		{"changed check", "ALTER TABLE measured DROP CONSTRAINT meant, ADD CONSTRAINT meant CHECK (ratio < 8), ADD CONSTRAINT meanwhile CHECK (id > 0)", "55000", "0.3"},
 	} {
-		pg.SQL(t, "postgres", "DROP TABLE IF EXISTS measured; CREATE TABLE measured (id int PRIMARY KEY, ratio float8 CHECK (ratio < 9)); CREATE INDEX of_ratio ON measured (ratio); INSERT INTO measured VALUES (1, 0.3)")
+		pg.SQL(t, "postgres", "DROP TABLE IF EXISTS measured; CREATE TABLE measured (id int PRIMARY KEY, ratio float8 CONSTRAINT meant CHECK (ratio < 9)); CREATE INDEX of_ratio ON measured (ratio); INSERT INTO measured VALUES (1, 0.3)")
 		conn := dialled(t, sluice, pgx.QueryExecModeSimpleProtocol)
 		if _, err := conn.Exec(ctx, "SET extra_float_digits = -5"); err != nil {
 			t.Fatal(err)
@@ -280,5 +281,27 @@ func TestRetypeBesideOthers(t *testing.T) {
 		if got := pg.SQL(t, "postgres", "SELECT string_agg(attname, ' ' ORDER BY attname) FROM pg_attribute WHERE attrelid = 'measured'::regclass AND attnum > 0 AND NOT attisdropped"); got != "id ratio" {
 			t.Errorf("%s: columns %s", test.name, got)
 		}
+	}
+}
+
+// A value that is written by its place, while a job has the CHECK for NOT NULL looked at, is not lost.
+func TestRetypeBesideAnInsertByPlace(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	pg := pgtest.Start(t, pgtest.MaxConnections(100))
+	bin := harness.Binaries(t)
+	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Bin: bin, Upstream: pg, Args: []string{"--job-delay", "1s"}})
+	sluice := harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: sim.Env().With(harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "5", "DSQL_DDL_CARRY_OUT": "all"})})
+	pg.SQL(t, "postgres", "CREATE TABLE placed (id int PRIMARY KEY, n int NOT NULL DEFAULT 7); INSERT INTO placed VALUES (1, 1)")
+	conn, end := dialled(t, sluice, pgx.QueryExecModeSimpleProtocol), make(chan error, 1)
+	go func() { _, err := conn.Exec(ctx, "ALTER TABLE placed ALTER COLUMN n TYPE bigint"); end <- err }()
+	until(t, pg, "SELECT EXISTS (SELECT 1 FROM pg_constraint WHERE conname = 'placed_n_not_null')")
+	pg.SQL(t, "postgres", "INSERT INTO placed VALUES (2, 5)")
+	if err := <-end; err != nil && code(err) != "23514" {
+		t.Errorf("%v (%s)", err, hintOf(err))
+	}
+	if got := pg.SQL(t, "postgres", "SELECT string_agg(n::text, ' ' ORDER BY id) FROM placed"); got != "1 5" {
+		t.Errorf("values %s", got)
 	}
 }

@@ -23,7 +23,9 @@ import (
 //	Clear,   what others have written since
 //	Fill
 //	NotNull  a CHECK
-//	Held     CHECKs and foreign keys like those of the old column; Clear and Fill once more
+//	Held     CHECKs and foreign keys like those of the old column
+//	Clear,   once more, where there is one of these
+//	Fill
 //	look     has anybody changed what depends on the old column?
 //	DropWas  the old column goes, with its indexes
 //	Arrive   the new column gets the name, and its indexes theirs
@@ -140,9 +142,13 @@ func (r *Retype) steps() error {
 	return r.finish()
 }
 
-// hold holds the new column to what the old one is held to. Nobody can write either by name, but a
-// foreign key may have the old one follow the other table: hence fill once more behind it.
+// hold holds the new column to what the old one is held to. Nobody can write either by name, but an
+// INSERT without a list of columns may write the old one, and a foreign key may have it follow the other
+// table: hence fill once more behind it, since the jobs may take long.
 func (r *Retype) hold() error {
+	if !r.facts.NotNull && len(r.facts.holds) == 0 {
+		return nil
+	}
 	if r.facts.NotNull {
 		if err := New(r.server, r.NotNull()).Run(); err != nil {
 			return err
@@ -160,10 +166,7 @@ func (r *Retype) hold() error {
 			return err
 		}
 	}
-	if len(r.facts.holds) > 0 {
-		return r.fill()
-	}
-	return nil
+	return r.fill()
 }
 
 // unchanged looks whether others have changed what depends on the old column, which would go with

@@ -24,15 +24,16 @@ type facts struct {
 	holds             []holding
 }
 
-// holding is a CHECK or FOREIGN KEY of the column, as the catalog shows it.
-type holding struct{ name, shown string }
+// holding is a CHECK or FOREIGN KEY of the column, as the catalog shows it; made is the like of it for the
+// new column.
+type holding struct{ name, shown, made string }
 
 // same reports whether nothing has changed of the column, and of what depends on it.
 func (f *facts) same(g *facts) bool {
 	plain := func(i rewrite.ColumnIndex) string { return fmt.Sprint(i) }
 	return f.Default == g.Default && f.NotNull == g.NotNull && f.own == g.own && f.number == g.number && slices.Equal(f.depend, g.depend) &&
 		slices.EqualFunc(f.indexes, g.indexes, func(a, b rewrite.ColumnIndex) bool { return plain(a) == plain(b) }) &&
-		slices.EqualFunc(f.holds, g.holds, func(a, b holding) bool { return a.name == b.name })
+		slices.EqualFunc(f.holds, g.holds, func(a, b holding) bool { return a.name == b.name && a.made == b.made })
 }
 
 // look reads the column, and what depends on it. false: there is no such column.
@@ -77,11 +78,12 @@ func (r *Retype) constraints() error {
 	return r.server.Ask(fmt.Sprintf(`SELECT conname, contype, pg_catalog.pg_get_constraintdef(oid), convalidated AND NOT (confrelid = %s AND %s = ANY (COALESCE(confkey, '{}')))`+
 		` FROM pg_catalog.pg_constraint WHERE conrelid = %s AND %s = ANY (conkey) OR confrelid = %s AND %s = ANY (confkey) ORDER BY 1`,
 		f.oid, f.number, f.oid, f.number, f.oid, f.number), func(v []string) {
-		switch {
-		case len(v) != 4 || v[1] == "u" || v[1] == "p" || v[1] == "n":
-		case v[3] == "t" && r.Held(v[2], r.from, r.Made) != nil:
-			f.holds = append(f.holds, holding{v[0], v[2]})
-		default:
+		if len(v) != 4 || v[1] == "u" || v[1] == "p" || v[1] == "n" {
+			return
+		}
+		if made := r.Held(v[2], r.from, r.Made); made != nil && v[3] == "t" {
+			f.holds = append(f.holds, holding{v[0], v[2], made.Text})
+		} else {
 			f.depend = append(f.depend, dependsBy(v[0]))
 		}
 	})
