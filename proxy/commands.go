@@ -31,7 +31,7 @@ type commands struct {
 	*rewrite.Commands
 	s       *session
 	notices [][]byte
-	at      carried // the command under way; nil: none has begun
+	at      carried // the command under way; nil: none is
 	done    int     // commands
 }
 
@@ -64,7 +64,7 @@ func (c *commands) Run() error {
 		if err := c.run(&c.Parts[i]); err != nil {
 			return err
 		}
-		c.done++
+		c.at, c.done = nil, c.done+1
 	}
 	if c.done > 1 {
 		c.s.srv.metrics.EarlyCommit()

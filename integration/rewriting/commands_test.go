@@ -133,3 +133,36 @@ func TestCommandsTold(t *testing.T) {
 		}
 	}
 }
+
+// A statement that is cancelled between two commands tells what is committed, and nothing of how a command that is
+// done was carried out.
+func TestCommandsCancelled(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	pg, _, sluice := plainAndSluice(t, harness.Env{"DSQL_DDL_CARRY_OUT": "all"})
+	pg.SQL(t, "postgres", commanded+`; CREATE FUNCTION waits() RETURNS event_trigger LANGUAGE plpgsql AS $$BEGIN IF current_query() LIKE '%RENAME COLUMN%' THEN PERFORM pg_advisory_xact_lock(1); END IF; END$$;
+		CREATE EVENT TRIGGER waits ON ddl_command_start WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION waits()`)
+	holder, err := pgx.Connect(ctx, pg.DSN("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close(ctx)
+	if _, err := holder.Exec(ctx, "SELECT pg_advisory_lock(1)"); err != nil {
+		t.Fatal(err)
+	}
+	conn, done := dialled(t, sluice, pgx.QueryExecModeSimpleProtocol), make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(ctx, "ALTER TABLE book ADD COLUMN y int DEFAULT 7, ALTER n SET NOT NULL")
+		done <- err
+	}()
+	until(t, pg, "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)")
+	conn.PgConn().CancelRequest(ctx)
+	if _, err := holder.Exec(ctx, "SELECT pg_advisory_unlock(1)"); err != nil {
+		t.Fatal(err)
+	}
+	const want = "Of the statement this is committed: ALTER TABLE book ADD COLUMN y int DEFAULT 7."
+	if err := <-done; code(err) != "57014" || detailOf(err) != want || !strings.HasSuffix(hintOf(err), "in this order: ALTER TABLE book ALTER n SET NOT NULL.") {
+		t.Errorf("%v: %s (%s)", err, detailOf(err), hintOf(err))
+	}
+}
