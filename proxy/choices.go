@@ -179,26 +179,25 @@ func (s *session) choosesFirst(plan *rewrite.Plan, text []byte) (done bool, err 
 		if err != nil {
 			return true, err
 		}
+		stopped := ran.stopped != nil && i < n
 		// In a block the client's ROLLBACK takes them back, as it does what it has SET otherwise.
-		if ran.failed && !block && !ends {
+		if (ran.failed || stopped) && !block && !ends {
 			s.settings.Restore(before)
 		}
 		switch {
 		case ran.failed:
 			s.t.errorTold = true
 			return true, s.ready()
-		case ran.stopped != nil && i < n:
+		case stopped:
 			return true, ran.stopped
 		}
 	}
 	return true, s.ready()
 }
 
-// The choices that stand for the session are looked for here alone: SET LOCAL is for a transaction, and
-// set_config has a row to answer with, so that neither is taken out of its string.
-//
 // leadingChoices counts the statements at the beginning of a string that are choices for the session,
 // with others behind them of which none is one; ends: among these some begin or end a transaction.
+// SET LOCAL is for a transaction, and set_config has a row to answer with: neither is such a choice.
 func leadingChoices(plan *rewrite.Plan) (n int, ends bool) {
 	// Of a text that nobody has read no statement is known.
 	if len(plan.Statements) < 2 || plan.Kind == rewrite.Unknown || !isChoice(&plan.Statements[0]) {

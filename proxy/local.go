@@ -292,10 +292,10 @@ func (s *session) performChanges(st *rewrite.Statement, several bool) (frames []
 	s.srv.metrics.LocalAnswer(metrics.LocalSetting)
 	var values []string
 	if resetsRole(st) { // it has its own
-		for _, told := range st.Told {
-			return [][]byte{dataRow(told.Value)}, nil
+		if len(st.Told) == 0 {
+			return nil, nil
 		}
-		return nil, nil
+		return [][]byte{dataRow(st.Told[0].Value)}, nil
 	}
 	for i := range st.Changes {
 		frame, err := s.change(&st.Changes[i], several || st.Told != nil)

@@ -69,6 +69,7 @@ var chosenScripts = []struct {
 		{"RESET sluice.ddl.carry_out; SET sluice.ddl.add_column_default = 'backfill'; SELECT 1", `RESET / SET / row ["1"] / SELECT 1 / NOTICE|00000|ddl.add / I`},
 		{"SET sluice.ddl.carry_out = 'all'; SELECT 1; SELECT 1/0", `SET / row ["1"] / SELECT 1 / error|22012| / NOTICE|00000|ddl.carry_out / I`}, {"SHOW sluice.ddl.carry_out", `row ["exact"] / SHOW / I`},
 		{"SHOW sluice.ddl.add_column_default", `row ["backfill"] / SHOW / I`}, {"RESET ALL", "RESET / I"},
+		{"SET sluice.ddl.carry_out = 'all'; SET sluice.ddl.carry_out = 'nope'; SELECT 1", "SET / error|22023| / NOTICE|00000|ddl.carry_out / I"}, {"SHOW sluice.ddl.carry_out", `row ["exact"] / SHOW / I`},
 		{"SET sluice.ddl.carry_out = 'nope'; CREATE TABLE t (id int)", "error|22023| / I"}, {"SELECT count(*) FROM t", "error|42P01| / I"},
 		{"SET sluice.ddl.in_transactions = 'autocommit'; BEGIN; CREATE TABLE t (id int); CREATE TABLE u (id int); COMMIT", "SET / BEGIN / CREATE TABLE / CREATE TABLE / COMMIT / NOTICE|00000|ddl.in / WARNING|01000|a part / I"},
 		{"SHOW sluice.ddl.in_transactions", `row ["autocommit"] / SHOW / I`}, {"RESET ALL", "RESET / I"},
