@@ -105,9 +105,10 @@ func TestCommandsTold(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	pg, _, sluice := plainAndSluice(t, harness.Env{"DSQL_DDL_CARRY_OUT": "all"})
-	pg.SQL(t, "postgres", commanded)
+	pg.SQL(t, "postgres", commanded+"; ALTER TABLE book ADD CONSTRAINT small CHECK (m < 1000) NOT VALID")
 	conn := dialled(t, sluice, pgx.QueryExecModeCacheDescribe)
 	for _, sql := range []string{
+		"ALTER TABLE book DROP CONSTRAINT small, ALTER COLUMN m TYPE bigint", // by itself the change of type is refused
 		"ALTER TABLE book ALTER COLUMN n SET NOT NULL",
 		`ALTER TABLE "book" DROP CONSTRAINT "book_n_not_null", ALTER COLUMN "n" SET NOT NULL, ALTER COLUMN "title" TYPE character varying(99)`,
 		"ALTER TABLE book DROP CONSTRAINT once, ALTER COLUMN n TYPE bigint, ADD CONSTRAINT once UNIQUE (n)",
@@ -163,6 +164,21 @@ func TestCommandsCancelled(t *testing.T) {
 	}
 	const want = "Of the statement this is committed: ALTER TABLE book ADD COLUMN y int DEFAULT 7."
 	if err := <-done; code(err) != "57014" || detailOf(err) != want || !strings.HasSuffix(hintOf(err), "in this order: ALTER TABLE book ALTER n SET NOT NULL.") {
+		t.Errorf("%v: %s (%s)", err, detailOf(err), hintOf(err))
+	}
+}
+
+// A conflict behind a command that is committed is told as none: who is told of one sends the whole again.
+func TestCommandsInConflict(t *testing.T) {
+	t.Parallel()
+	pg, _, sluice := plainAndSluice(t, harness.Env{"DSQL_DDL_CARRY_OUT": "all"})
+	pg.SQL(t, "postgres", commanded+`; CREATE FUNCTION fights() RETURNS event_trigger LANGUAGE plpgsql AS
+		$$BEGIN IF current_query() LIKE '%IS NOT NULL%' THEN RAISE 'conflict (OC000)' USING ERRCODE = '40001'; END IF; END$$;
+		CREATE EVENT TRIGGER fights ON ddl_command_start WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION fights()`)
+	conn := dialled(t, sluice, pgx.QueryExecModeSimpleProtocol)
+	_, err := conn.Exec(t.Context(), "ALTER TABLE book ADD COLUMN y int DEFAULT 7, ALTER n SET NOT NULL")
+	const want = "Of the statement this is committed: ALTER TABLE book ADD COLUMN y int DEFAULT 7."
+	if code(err) != "25000" || !strings.Contains(detailOf(err), want) || !strings.Contains(hintOf(err), "Do not send the whole statement again.") {
 		t.Errorf("%v: %s (%s)", err, detailOf(err), hintOf(err))
 	}
 }

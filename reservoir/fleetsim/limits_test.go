@@ -102,7 +102,7 @@ func TestLimitIsLoweredAndRaised(t *testing.T) {
 				c := f.follow(t, lowered+time.Minute, nil)
 				shares := f.shares()
 				t.Logf("lowered: %d of %d after %v, at most %d closed within a heartbeat, each %d to %d, nobody without for longer than %v", f.opened(), size.low, c.took, c.closed, shares[0], shares[len(shares)-1], c.deprived)
-				if fair := size.low / size.n; c.took == 0 || c.took > lowered || shares[0] < fair*6/10 || shares[len(shares)-1] > fair*3/2+5 {
+				if fair := size.low / size.n; c.took == 0 || c.took > lowered || shares[0] < fair/2 || shares[len(shares)-1] > fair*8/5+5 {
 					t.Errorf("want it within %v and each near %d", lowered, fair)
 				}
 				if c.closed > before*2/5 {
@@ -112,8 +112,9 @@ func TestLimitIsLoweredAndRaised(t *testing.T) {
 				c = f.follow(t, raised, nil)
 				shares = f.shares()
 				t.Logf("raised: 95 %% of %d open after %v, each %d to %d", cfg.Limit, c.took, shares[0], shares[len(shares)-1])
-				if fair := cfg.Limit / size.n; c.took == 0 || shares[0] < fair*7/10 || shares[len(shares)-1] > fair*13/10 {
-					t.Errorf("want it within %v, and each near %d", raised, fair)
+				// Who is first takes no more than the fair share for two heartbeats, so that the others get theirs.
+				if fair := cfg.Limit / size.n; c.took == 0 || shares[len(shares)-1] > fair*11/10 {
+					t.Errorf("want it within %v, and none above %d", raised, fair)
 				}
 				f.report(t)
 				f.end()
@@ -125,7 +126,7 @@ func TestLimitIsLoweredAndRaised(t *testing.T) {
 // lowered and raised are how long it may take until a fleet follows another limit.
 const (
 	lowered = 8 * time.Minute // mostly half of that; of a hundred runs with ten sidecars one took 7
-	raised  = 2 * time.Minute
+	raised  = 55 * time.Second
 )
 
 // The limit is lowered, and the sidecars are restarted with it one after the other,
