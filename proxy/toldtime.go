@@ -155,9 +155,12 @@ func (of *toldTime) atInstant(p *rewrite.Planner, sql string, ok *bool, write fu
 	if of.instant.bytes == nil {
 		return ""
 	}
+	text := ""
 	return p.AtInstant(sql, func() string {
-		text := write(of.instant)
-		*ok = *ok && text != ""
+		if text == "" { // once: an expression and the one that it is grouped by stay the same
+			text = write(of.instant)
+			*ok = *ok && text != ""
+		}
 		return text
 	})
 }

@@ -28,6 +28,7 @@ var timedTexts = []string{
 	"INSERT INTO other (v) VALUES ($v)", `INSERT INTO other (v) VALUES ($v) RETURNING id, "At"`, "INSERT INTO other (v) VALUES ($v) RETURNING *", "INSERT INTO other DEFAULT VALUES RETURNING id",
 	"SELECT now()", "SELECT count(*) FROM timed", "WITH x AS (SELECT v FROM timed) SELECT count(*) FROM x",
 	"WITH x AS (INSERT INTO timed (v) VALUES ($v) RETURNING id) SELECT count(*) FROM x", "WITH x AS (INSERT INTO timed (v) VALUES ($v)) SELECT 1", "UPDATE timed SET v = v || 'x' WHERE v = $v", "UPDATE other SET utc = now() AT TIME ZONE 'UTC'", "SELECT 1 WHERE now() > '2000-01-01'",
+	"SELECT at < now() AS past, count(*) FROM timed GROUP BY at < now()", "SELECT CURRENT_DATE, now() AS n, min(v) FROM timed GROUP BY CURRENT_DATE, n ORDER BY now()",
 	"INSERT INTO timed (v) VALUES ($v) RETURNING made", "SET TimeZone = 'Asia/Tokyo'", "SET TimeZone = 'UTC'", "SET DateStyle = 'German'", "DELETE FROM other WHERE v = $v",
 }
 
