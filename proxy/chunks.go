@@ -320,7 +320,7 @@ func (s *session) askWhole(msg []byte, row func([]byte)) error {
 		if class != retry.Conflict {
 			return toldBy(refusal)
 		}
-		pause, reason := attempts.Next(&s.srv.cfg.Retry.Policy, cause, time.Now(), rand.Float64())
+		pause, reason := attempts.Next(&s.srv.cfg.Retry.Policy, cause, time.Now(), rand.Float64(), 0)
 		if reason != retry.Replayable {
 			return toldBy(refusal)
 		}

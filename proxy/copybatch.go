@@ -240,7 +240,7 @@ func (c *copying) commit(rows []copyrows.Held) error {
 		}
 		switch class, cause := retry.Classify([]byte(f.told.Code), []byte(f.told.Message)); {
 		case class == retry.Conflict && !c.how.optsOut && !c.s.optedOut:
-			pause, reason := attempts.Next(&c.s.srv.cfg.Retry.Policy, cause, time.Now(), rand.Float64())
+			pause, reason := attempts.Next(&c.s.srv.cfg.Retry.Policy, cause, time.Now(), rand.Float64(), 0)
 			if reason != retry.Replayable {
 				return c.partly(f.told)
 			}

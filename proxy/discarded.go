@@ -296,7 +296,7 @@ func (s *session) runPart() error {
 	case errors.As(err, &gone):
 		s.noteLost(gone, lostWhenReplaying)
 		s.dropBackend(reservoir.Broken)
-		t.fail(s.judge(retry.BackendLost))
+		t.fail(s.judge(retry.BackendLost, 0))
 	case err != nil:
 		return err
 	case t.abandoned():
@@ -317,7 +317,7 @@ func (s *session) runPart() error {
 		}
 	}
 	if t.phase, t.refusal = phase, refusal; s.b == nil && phase != aborting {
-		t.fail(s.judge(retry.BackendLost))
+		t.fail(s.judge(retry.BackendLost, 0))
 	}
 	outcome := metrics.PartSame
 	switch {

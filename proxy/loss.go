@@ -35,7 +35,7 @@ func (s *session) backendLost(gone *lostError) error {
 	if clientErr == nil {
 		s.settleSettings(t.errorTold)
 	} else if !gone.silent && s.survives() {
-		reason := s.judge(retry.BackendLost)
+		reason := s.judge(retry.BackendLost, 0)
 		if reason == retry.Replayable || reason == retry.Cancelled || t.original != nil {
 			return s.replayAfterLoss(clientErr, reason)
 		}

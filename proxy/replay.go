@@ -81,8 +81,9 @@ func (a *attempt) fail(reason retry.Reason) { a.phase, a.refusal = aborting, rea
 
 // judge decides whether the transaction may be run once more, and books it: an attempt of
 // its policy, a token of the process's budget, the pause in front of it. With a reason
-// other than retry.Replayable nothing is run; the caller counts the refusal.
-func (s *session) judge(cause retry.Cause) retry.Reason {
+// other than retry.Replayable nothing is run; the caller counts the refusal. crowd is how
+// many of this process wait for the transaction's rows.
+func (s *session) judge(cause retry.Cause, crowd int) retry.Reason {
 	r, l := s.srv.replays, s.tx.log
 	switch {
 	case !l.Replayable():
@@ -98,7 +99,7 @@ func (s *session) judge(cause retry.Cause) retry.Reason {
 	case s.t.masks && !l.Untold():
 		return retry.Masked
 	}
-	pause, reason := s.tx.attempts.Next(&r.cfg.Policy, cause, time.Now(), rand.Float64())
+	pause, reason := s.tx.attempts.Next(&r.cfg.Policy, cause, time.Now(), rand.Float64(), crowd)
 	// A statement that goes out in another form, or is prepared anew, is no sign of a
 	// fight, and takes nothing of the budget. Nor does one that had a pass: the gate bounds how
 	// many of these there are, and what has read before it waited there loses every time.
@@ -117,9 +118,10 @@ func (s *session) judge(cause retry.Cause) retry.Reason {
 // and has been passed on with the reason.
 func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again bool, err error) {
 	t, r := s.t, s.srv.replays
+	crowd := 0
 	if cause.Contended() {
 		s.tx.fought, s.tx.gated = true, s.tx.pass.Held()
-		s.tx.pass.Conflicted()
+		crowd = s.tx.pass.Conflicted()
 	}
 	if cause.Conflicts() && cause != retry.BackendLost {
 		s.srv.metrics.TxConflict(s.tx.operation)
@@ -127,7 +129,7 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 			s.srv.log.Warn("many conflicts", "in_a_minute", n, "alert_threshold_conflicts_per_minute", r.alarm.threshold)
 		}
 	}
-	reason := s.judge(cause)
+	reason := s.judge(cause, crowd)
 	// A later attempt that fails is no news to the client: what it is told then is the
 	// first error.
 	if t.original == nil {
@@ -262,7 +264,7 @@ func (s *session) resolve() error {
 		var gone *lostError
 		if errors.As(err, &gone) && !gone.silent && s.survives() {
 			s.noteLost(gone, lostWhenReplaying)
-			reason := s.judge(retry.BackendLost)
+			reason := s.judge(retry.BackendLost, 0)
 			s.noteAttempt(retry.BackendLost, reason)
 			s.dropBackend(reservoir.Broken)
 			t.fail(reason)

@@ -6,8 +6,8 @@ import "time"
 // transaction starts with a new one.
 type Attempts struct {
 	count  int
-	pauses int       // of the attempts that had to wait, but for the quick one
-	quick  int       // 1 when that was made which had FirstDelay before it
+	pauses int       // of the attempts that had to wait, but for the quick ones
+	quick  int       // attempts behind a short pause, up to quickMost
 	first  time.Time // of the conflicts; zero: there was none
 	seen   [causeCount]bool
 }
@@ -33,12 +33,23 @@ const patience = 8
 // those that have.
 func (p *Policy) Patience() time.Duration { return patience * p.MaxElapsed }
 
+const (
+	// quickMost is how many replays of a transaction have a short pause, where nobody waits for it.
+	quickMost = 2
+	// quickGrows is by how many bits the second short pause is longer than the first, FirstDelay.
+	quickGrows = 3
+)
+
 // Next books one more attempt and returns the pause before it, or Exhausted.
 // random is in [0, 1). The first schema conflict does not wait, since it has
 // renewed the backend's catalog; nor does the first loss of a backend, since
-// nobody else wants those rows for it; nor does another form of a statement. The first
-// that waits, waits for FirstDelay, and is not one of MaxRetries.
-func (a *Attempts) Next(p *Policy, cause Cause, now time.Time, random float64) (time.Duration, Reason) {
+// nobody else wants those rows for it; nor does another form of a statement.
+//
+// Of the others the first two are quick, and none of MaxRetries: they wait for FirstDelay, and for
+// eight times that. Each of the crowd, the transactions of this process that wait for this one's rows,
+// takes one of the two away: where many want a row, those of other processes do too, and whoever
+// stands back lets them commit.
+func (a *Attempts) Next(p *Policy, cause Cause, now time.Time, random float64, crowd int) (time.Duration, Reason) {
 	if a.first.IsZero() {
 		a.first = now
 	}
@@ -46,9 +57,10 @@ func (a *Attempts) Next(p *Policy, cause Cause, now time.Time, random float64) (
 	var pause time.Duration
 	quick := a.quick
 	if cause.Conflicts() && (a.seen[cause] || cause != SchemaConflict && cause != BackendLost) {
-		if pauses+quick == 0 && p.FirstDelay < p.BaseDelay && p.MaxRetries > 0 {
-			pause = p.vary(p.FirstDelay, random)
-			quick = 1
+		short := p.FirstDelay << (quickGrows * quick)
+		if pauses == 0 && quick < quickMost-crowd && short < p.BaseDelay && p.MaxRetries > 0 {
+			pause = p.vary(short, random)
+			quick++
 		} else {
 			pause = p.pause(pauses, random)
 			pauses++

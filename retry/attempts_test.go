@@ -28,37 +28,40 @@ func TestAttempts(t *testing.T) {
 		var a Attempts
 		seen := map[Cause]bool{}
 		want := float64(p.BaseDelay) // without jitter
-		quick, more := p.FirstDelay < p.BaseDelay && p.MaxRetries > 0, 0
+		short, quick, paused := p.FirstDelay, 0, false
 		for n := 0; ; n++ {
 			cause := rapid.SampledFrom([]Cause{UnknownConflict, DataConflict, SchemaConflict, BackendLost, FormRefused}).Draw(t, "cause")
-			pause, why := a.Next(&p, cause, now, rapid.Float64Range(0, 0.999).Draw(t, "random"))
+			crowd := rapid.IntRange(0, 3).Draw(t, "crowd")
+			pause, why := a.Next(&p, cause, now, rapid.Float64Range(0, 0.999).Draw(t, "random"), crowd)
 			if why != Replayable {
 				if why != Exhausted || a.Count() != n {
 					t.Fatalf("refused for %v after %d attempts, counted %d", why, n, a.Count())
 				}
 				longest := min(want*(1+p.JitterFactor), float64(p.MaxDelay)) + 1
-				if n < p.MaxRetries+more && now.Add(time.Duration(longest)).Before(first.Add(p.MaxElapsed)) {
+				if n < p.MaxRetries+quick && now.Add(time.Duration(longest)).Before(first.Add(p.MaxElapsed)) {
 					t.Fatalf("refused at attempt %d of %d, %v after the first conflict of %v", n, p.MaxRetries, now.Sub(first), p.MaxElapsed)
 				}
 				return
 			}
 			waits := !((cause == SchemaConflict || cause == BackendLost) && !seen[cause] || cause == FormRefused)
-			if waits && quick {
-				more = 1
+			isQuick := waits && !paused && quick < 2-crowd && short < p.BaseDelay && p.MaxRetries > 0
+			if isQuick {
+				quick++
 			}
-			if n >= p.MaxRetries+more || now.Add(pause).Sub(first) > p.MaxElapsed || a.Deadline(&p) != first.Add(p.MaxElapsed) {
+			if n >= p.MaxRetries+quick || now.Add(pause).Sub(first) > p.MaxElapsed || a.Deadline(&p) != first.Add(p.MaxElapsed) {
 				t.Fatalf("attempt %d of %d, %v after the first conflict of %v", n, p.MaxRetries, now.Add(pause).Sub(first), p.MaxElapsed)
 			}
 			if !waits {
 				if pause != 0 {
 					t.Fatalf("the first %v, or any %v, waits %v", cause, FormRefused, pause)
 				}
-			} else if quick {
-				quick = false
-				if f := float64(p.FirstDelay); float64(pause) < f*(1-p.JitterFactor)-1 || float64(pause) > f*(1+p.JitterFactor)+1 {
-					t.Fatalf("the first pause is %v, want about %v", pause, p.FirstDelay)
+			} else if isQuick {
+				if f := float64(short); float64(pause) < f*(1-p.JitterFactor)-1 || float64(pause) > f*(1+p.JitterFactor)+1 {
+					t.Fatalf("quick pause %d is %v, want about %v", quick, pause, short)
 				}
+				short *= 8
 			} else {
+				paused = true
 				low, high := want*(1-p.JitterFactor)-1, min(want*(1+p.JitterFactor), float64(p.MaxDelay))+1
 				if float64(pause) < low || float64(pause) > high {
 					t.Fatalf("pause %v, want %v to %v", pause, time.Duration(low), time.Duration(high))
@@ -71,7 +74,7 @@ func TestAttempts(t *testing.T) {
 	})
 }
 
-// The replays of the defaults, the quick one and five more, fit their time whatever the jitter.
+// The replays of the defaults, the two quick ones and five more, fit their time whatever the jitter.
 func TestDefaultsFit(t *testing.T) {
 	t.Parallel()
 	c := Defaults()
@@ -83,15 +86,15 @@ func TestDefaultsFit(t *testing.T) {
 	if !a.Deadline(&c.Policy).IsZero() {
 		t.Fatal("a deadline before the first conflict")
 	}
-	for range 1 + DefaultMaxRetries {
-		pause, why := a.Next(&c.Policy, DataConflict, now, math.Nextafter(1, 0))
+	for range 2 + DefaultMaxRetries {
+		pause, why := a.Next(&c.Policy, DataConflict, now, math.Nextafter(1, 0), 0)
 		if why != Replayable {
 			t.Fatalf("%v after %d attempts", why, a.Count())
 		}
 		now = now.Add(pause)
 	}
-	if _, why := a.Next(&c.Policy, DataConflict, now, 0); why != Exhausted {
-		t.Fatalf("a seventh attempt: %v", why)
+	if _, why := a.Next(&c.Policy, DataConflict, now, 0, 0); why != Exhausted {
+		t.Fatalf("an eighth attempt: %v", why)
 	}
 }
 

@@ -76,8 +76,7 @@ func (c *contest) transact(ctx context.Context, g *Gate, b *Budget, row int) boo
 	var a Attempts
 	for !c.attempt(row, snapshot) {
 		gated := pass.Held()
-		pass.Conflicted()
-		pause, why := a.Next(&policy, DataConflict, time.Now(), rand.Float64())
+		pause, why := a.Next(&policy, DataConflict, time.Now(), rand.Float64(), pass.Conflicted())
 		if why != Replayable || !gated && !b.Take() {
 			return false
 		}

@@ -248,10 +248,10 @@ func (p *Pass) Held() bool {
 // Conflicted tells the gate that the holder met a conflict. If others of its key
 // are under way, the pass goes back, and the replay takes a new one. If not, the
 // other party is not of this process: the replay keeps its pass, so that nobody of
-// this process stands in its way.
-func (p *Pass) Conflicted() {
+// this process stands in its way. Conflicted returns how many wait in line for the key.
+func (p *Pass) Conflicted() (waiting int) {
 	if p == nil {
-		return
+		return 0
 	}
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
@@ -260,6 +260,7 @@ func (p *Pass) Conflicted() {
 	if p.queue.out > 1 {
 		p.returnLocked()
 	}
+	return p.queue.waiting()
 }
 
 // Release ends the pass with its transaction. Once is enough; more does no harm.

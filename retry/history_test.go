@@ -155,7 +155,7 @@ func (c *counter) turn() {
 
 func (c *counter) conflict() {
 	p := Defaults().Policy
-	if _, why := c.attempts.Next(&p, DataConflict, time.Unix(1, 0), 0); why != Replayable || !c.log.Rewind() {
+	if _, why := c.attempts.Next(&p, DataConflict, time.Unix(1, 0), 0, 0); why != Replayable || !c.log.Rewind() {
 		c.leaked++
 		c.end()
 		return
