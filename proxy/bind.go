@@ -269,9 +269,8 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 		params = len(b.rest)
 	}
 	if t.logs {
-		var kept *keptAnswer
-		if b.cs.tmpl.inserts && s.keepsAnswers() {
-			kept = &keptAnswer{}
+		kept := s.answerKept(b.cs.tmpl.inserts, b.cs.tmpl.tells)
+		if kept != nil {
 			p := s.portalOf(b.portal)
 			p.kept = kept
 			s.keepPortal(b.portal, p)

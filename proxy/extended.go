@@ -248,7 +248,7 @@ func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing settings.
 
 // newTemplate makes a template, whose texts count from now on.
 func (srv *Server) newTemplate(sql, oids []byte, plan *rewrite.Plan, parsing settings.Parsing) *template {
-	t := &template{sql: string(sql), oids: string(oids), plan: plan, parsing: parsing, optsOut: retry.OptsOut(sql), inserts: rewrite.InsertsReturning(sql)}
+	t := &template{sql: string(sql), oids: string(oids), plan: plan, parsing: parsing, optsOut: retry.OptsOut(sql), inserts: rewrite.InsertsReturning(sql), tells: rewrite.MayTellInstant(sql)}
 	return srv.texts.count(t, textCost(sql, oids))
 }
 

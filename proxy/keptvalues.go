@@ -27,8 +27,12 @@ import (
 // are rarely more than a thousand.
 const mostKept = 64 << 10
 
+// mostFirst bounds the row in which the time is looked for: it is as long as some names.
+const mostFirst = 1 << 10
+
 // keptAnswer is the answer to an INSERT ... RETURNING of a block: whole DataRows, one behind
-// the other. It belongs to the log entry of its Query or Bind, and to what the server owes for
+// the other. Of any other statement that tells the time of the transaction (rewrite.Planner.Instants) it is
+// the first of its rows. It belongs to the log entry of its Query or Bind, and to what the server owes for
 // that; only the first of several attempts at a turn that the client has seen fills it.
 type keptAnswer struct {
 	rows []byte
@@ -36,6 +40,8 @@ type keptAnswer struct {
 	reports *settings.Reports
 	// whole: it has come to its end; void: it cannot be used.
 	whole, void bool
+	// first: it is the first row alone. It is never whole.
+	first bool
 }
 
 // keepsAnswers reports whether the answer to an INSERT ... RETURNING that is about to be sent is
@@ -44,23 +50,44 @@ func (s *session) keepsAnswers() bool {
 	return s.srv.keeper.on && s.t.logs && s.tx.log.Replayable() && s.inBlock()
 }
 
+// answerKept is where the answer to a text that is about to be sent is kept; nil: it is not. inserts and tells
+// are what rewrite.InsertsReturning and rewrite.MayTellInstant say of that text.
+func (s *session) answerKept(inserts, tells bool) *keptAnswer {
+	if (inserts || tells) && s.keepsAnswers() {
+		return &keptAnswer{first: !inserts}
+	}
+	return nil
+}
+
 // add takes bytes of rows as they come from the server, cut anywhere, before the client is sent
 // them. What is too long, or has no room in the log, is not kept.
 func (k *keptAnswer) add(log *retry.Log[logEntry], span []byte) {
-	if k.void || len(span) == 0 {
+	if k.void || len(span) == 0 || k.first && k.complete() {
 		return
+	}
+	if k.first {
+		span = span[:min(len(span), mostFirst-len(k.rows))]
 	}
 	if len(k.rows)+len(span) > mostKept || !log.Keep(len(span)) {
 		k.rows, k.void = nil, true
 		return
 	}
-	k.rows = append(k.rows, span...)
+	if k.rows = append(k.rows, span...); k.first && !k.complete() && len(k.rows) == mostFirst {
+		k.rows, k.void = nil, true
+	}
 }
+
+// complete reports whether the first row has come.
+func (k *keptAnswer) complete() bool { return len(wire.First(k.rows)) > 0 }
 
 // end is told of the frame that ends an answer. The tag says how many rows there must be: an
 // answer of which some passed unseen is not used, nor is one of a portal that was suspended,
 // or of a text with more statements behind.
 func (k *keptAnswer) end(typ byte, frame []byte, reports *settings.Reports) {
+	if k.first {
+		k.reports = reports
+		return
+	}
 	tag, _ := bytes.CutSuffix(frame[wire.HeaderLen:], []byte{0})
 	k.void = k.void || k.whole || typ != wire.CommandComplete ||
 		string(tag) != "INSERT 0 "+strconv.Itoa(wire.CountRows(k.rows))
@@ -70,7 +97,7 @@ func (k *keptAnswer) end(typ byte, frame []byte, reports *settings.Reports) {
 // again forgets the answer, if there is any: the statement is sent once more, as it was.
 func (k *keptAnswer) again() {
 	if k != nil {
-		*k = keptAnswer{}
+		*k = keptAnswer{first: k.first}
 	}
 }
 
@@ -155,8 +182,10 @@ func (k *keeping) bears(s *session, f *retry.Frame[logEntry]) bool {
 // nothing, and need no look at what their statements read.
 func (s *session) told() bool {
 	for f := range s.loggedFrames() {
-		kept := f.Note.kept != nil && f.Note.kept.whole
-		if kept || (f.Type == wire.Query || f.Type == wire.Bind) && s.drawnBy(s.clientText(f)) != rewrite.Settled {
+		if k := f.Note.kept; k != nil && (k.whole || k.first && k.complete()) {
+			return true
+		}
+		if (f.Type == wire.Query || f.Type == wire.Bind) && s.drawnBy(s.clientText(f)) != rewrite.Settled {
 			return true
 		}
 	}

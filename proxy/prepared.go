@@ -38,6 +38,7 @@ type template struct {
 	of      *template
 	optsOut bool // of replay, by a comment
 	inserts bool // it may be an INSERT ... RETURNING
+	tells   bool // it may tell the time of its transaction
 	// split: this is the form in two parts, and its server-side statement is the
 	// part that answers; inTwo is that form of the others, once there is one.
 	split *rewrite.Split

@@ -50,6 +50,9 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 		s.t.fenced = s.t.fenced || n.silent
 		s.runs(o, n.cursor)
 		if last && n.kept != nil && !n.kept.whole {
+			if n.kept.first { // what is sent again may answer otherwise
+				n.kept.again()
+			}
 			o.kept = n.kept
 		}
 		s.t.outcome.execute(n.plan, s.standsAlone())

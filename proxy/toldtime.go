@@ -3,6 +3,8 @@ package proxy
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -46,6 +48,8 @@ type timeValue struct {
 	format uint16
 	bytes  []byte
 	torn   bool // there were several
+	// instant: it is a timestamptz.
+	instant bool
 }
 
 // timeSettings are those that a value of the time may depend on. All are reported by the server.
@@ -81,11 +85,12 @@ func (s *session) toldOf(now *rewrite.Schema) (of *toldTime, tells bool) {
 			continue
 		}
 		text := s.clientText(f)
-		if s.drawnBy(text) == rewrite.Clock {
-			tells = true
+		tells = tells || s.drawnBy(text) == rewrite.Clock
+		if n.kept == nil {
 			continue
 		}
-		if n.kept == nil || !n.kept.whole {
+		tells = of.noteFirst(s, f, text) || tells
+		if !n.kept.whole {
 			continue
 		}
 		in := s.srv.planner.Insertion(text, n.names.Renewed(now))
@@ -96,12 +101,7 @@ func (s *session) toldOf(now *rewrite.Schema) (of *toldTime, tells bool) {
 		if len(rows) != in.Rows {
 			continue
 		}
-		formats := func(int) uint16 { return 0 }
-		if f.Type == wire.Bind {
-			if p, ok := wire.ParseParams(s.payload(f)); ok {
-				formats = p.Format
-			}
-		}
+		formats := s.formatsOf(f)
 		under := timesUnder(n.kept.reports)
 		in.Times(func(kind string, c rewrite.Cell) {
 			tells = true
@@ -111,12 +111,41 @@ func (s *session) toldOf(now *rewrite.Schema) (of *toldTime, tells bool) {
 	return of, tells
 }
 
+// noteFirst takes in the time itself, where the first row of a statement's answer is kept and has it. It
+// reports whether that is so.
+func (of *toldTime) noteFirst(s *session, f *retry.Frame[logEntry], text string) (tells bool) {
+	k := f.Note.kept
+	row := wire.First(k.rows)
+	if row == nil || !k.first && !k.whole {
+		return false
+	}
+	values := wire.Rows(row, wire.Columns(row))
+	formats := s.formatsOf(f)
+	for _, column := range s.srv.planner.Instants(text) {
+		if len(values) == 1 && column < len(values[0]) && values[0][column] != nil {
+			of.note(timeKey{rewrite.InstantKind, timesUnder(k.reports)}, timeValue{format: formats(column), bytes: values[0][column]})
+			tells = true
+		}
+	}
+	return tells
+}
+
+// formatsOf are the formats of the columns of a logged Query's or Bind's answer.
+func (s *session) formatsOf(f *retry.Frame[logEntry]) func(column int) uint16 {
+	if f.Type == wire.Bind {
+		if p, ok := wire.ParseParams(s.payload(f)); ok {
+			return p.Format
+		}
+	}
+	return func(int) uint16 { return 0 }
+}
+
 // note takes a value in. One in a form that says something else under other settings is of no use.
 func (of *toldTime) note(key timeKey, v timeValue) {
 	if key.kind == "" || key.under == "" || v.bytes == nil || v.format == 0 && !isoTime.Match(v.bytes) {
 		return
 	}
-	if rewrite.Instant(key.kind) {
+	if v.instant = rewrite.Instant(key.kind); v.instant {
 		of.instant = of.instant.and(v)
 	}
 	of.values[key] = of.values[key].and(v)
@@ -267,12 +296,16 @@ func (s *session) queryAtTime(q *simple, sql []byte) ([]byte, error) {
 	return []byte(made), err
 }
 
-// writtenInText writes a value as a constant; "" for one in a binary format.
+// writtenInText writes a value as a constant, or, of the time itself in its binary format, as the expression that
+// is the same microsecond; "" for any other in a binary format.
 func writtenInText(v timeValue) string {
-	if v.format != 0 {
-		return ""
+	switch {
+	case v.format == 0:
+		return settings.QuoteLiteral(string(v.bytes))
+	case v.instant && len(v.bytes) == 8:
+		return fmt.Sprintf("('2000-01-01 00:00:00+00'::timestamptz + '%d microseconds'::interval)", int64(binary.BigEndian.Uint64(v.bytes)))
 	}
-	return settings.QuoteLiteral(string(v.bytes))
+	return ""
 }
 
 // writtenIn writes values as parameters behind those of a Bind.

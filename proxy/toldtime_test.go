@@ -26,7 +26,7 @@ var timedTexts = []string{
 	"INSERT INTO timed (v) VALUES ($v) RETURNING id, at", "INSERT INTO timed (v) VALUES ($v) RETURNING *", "INSERT INTO timed (v) VALUES ($v)",
 	"INSERT INTO timed (v, at) VALUES ($v, DEFAULT), ('more ' || $v, DEFAULT) RETURNING id, at, made",
 	"INSERT INTO other (v) VALUES ($v)", `INSERT INTO other (v) VALUES ($v) RETURNING id, "At"`, "INSERT INTO other (v) VALUES ($v) RETURNING *", "INSERT INTO other DEFAULT VALUES RETURNING id",
-	"SELECT now()", "SELECT count(*) FROM timed", "WITH x AS (SELECT v FROM timed) SELECT count(*) FROM x",
+	"SELECT now()", "SELECT v, CURRENT_TIMESTAMP FROM timed", "INSERT INTO other (v) VALUES ($v) RETURNING id, now() AS told", "SELECT count(*) FROM timed", "WITH x AS (SELECT v FROM timed) SELECT count(*) FROM x",
 	"WITH x AS (INSERT INTO timed (v) VALUES ($v) RETURNING id) SELECT count(*) FROM x", "WITH x AS (INSERT INTO timed (v) VALUES ($v)) SELECT 1", "UPDATE timed SET v = v || 'x' WHERE v = $v", "UPDATE other SET utc = now() AT TIME ZONE 'UTC'", "SELECT 1 WHERE now() > '2000-01-01'",
 	"SELECT at < now() AS past, count(*) FROM timed GROUP BY at < now()", "SELECT CURRENT_DATE, now() AS n, min(v) FROM timed GROUP BY CURRENT_DATE, n ORDER BY now()",
 	"INSERT INTO timed (v) VALUES ($v) RETURNING made", "SET TimeZone = 'Asia/Tokyo'", "SET TimeZone = 'UTC'", "SET DateStyle = 'German'", "DELETE FROM other WHERE v = $v",
@@ -49,6 +49,62 @@ func TestOneTimeAcrossReturns(t *testing.T) {
 		t.Logf("timed%s: %v", name, counts)
 		if counts["returned"] < counts["played"] || counts["committed"] < counts["played"]/2 {
 			t.Error("hardly anything was played to its end")
+		}
+	}
+}
+
+// Whatever tells the time itself has it kept: where the transaction stores it, a return to a savepoint does not
+// fail with nobody else there, and what comes later finds the same.
+func TestToldTimeIsKept(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", timedTables)
+	s := startSluice(t, pg, strictly, mapping, maxOpen(4))
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+		c := connectTo(t, s, "postgres", mode)
+		for _, tells := range []string{
+			"SELECT now()", "select current_timestamp as t", "SELECT 1 AS one, pg_catalog.transaction_timestamp()", "SELECT now() AS a, now() AS b",
+			"SELECT n, Now() FROM generate_series(1, 500) n", "UPDATE other SET v = 'y' RETURNING now(), *",
+			"SELECT repeat('x', 100) AS long, now()", "WITH x AS (SELECT 1) SELECT now() FROM x",
+		} {
+			run(t, c, "DELETE FROM timed", "DELETE FROM other", "INSERT INTO other (v) VALUES ('x')", "BEGIN")
+			var told time.Time
+			rows, err := c.Query(t.Context(), tells)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for rows.Next() {
+				values, err := rows.Values()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, v := range values {
+					if at, ok := v.(time.Time); ok && told.IsZero() {
+						told = at
+					}
+				}
+			}
+			run(t, c, "INSERT INTO timed (v) VALUES ('stored')", "SAVEPOINT a")
+			if _, err := c.Exec(t.Context(), "INSERT INTO once (v) VALUES ('twice'), ('twice')"); err == nil {
+				t.Error("a key came twice")
+			}
+			if _, err := c.Exec(t.Context(), "ROLLBACK TO a"); err != nil {
+				t.Errorf("%s, %s: %s", mode, tells, detailOf(err))
+				run(t, c, "ROLLBACK")
+				continue
+			}
+			var again time.Time
+			if err := c.QueryRow(t.Context(), "INSERT INTO timed (v) VALUES ('later') RETURNING at").Scan(&again); err != nil {
+				t.Fatalf("%s, %s: %v", mode, tells, err)
+			}
+			run(t, c, "COMMIT")
+			var times int
+			if err := c.QueryRow(t.Context(), "SELECT count(DISTINCT at) FROM timed").Scan(&times); err != nil || times != 1 || !again.Equal(told) {
+				t.Errorf("%s, %s: told %v, then %v; %d times are stored: %v", mode, tells, told, again, times, err)
+			}
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"bytes"
 	"strings"
 
 	pg_query "github.com/pganalyze/pg_query_go/v6"
@@ -21,6 +22,9 @@ func Instant(time string) bool {
 
 // instantType is that of a timestamptz without a precision, as TimeOf is told of it.
 const instantType = "1184/-1"
+
+// InstantKind is the Time of a column that has the very time of the transaction (Instant).
+const InstantKind = instantType + " now()"
 
 // AtTime is the expression that makes the value of a column of that Time, at an instant, which is an
 // expression as well, by the settings in force.
@@ -183,6 +187,75 @@ func isPeriod(m message) bool {
 			return false
 		}
 		return len(names) == 1 || len(names) == 2 && names[0] == "pg_catalog"
+	}
+	return false
+}
+
+// MayTellInstant reports whether a text has a word for the time of its transaction as Instants looks for it:
+// a quick look, made for each statement.
+func MayTellInstant(sql []byte) bool {
+	for at := 0; ; at++ { // current_timestamp, transaction_timestamp
+		i := bytes.IndexByte(sql[at:], '_')
+		if i < 0 {
+			break
+		}
+		const behind = "timestamp"
+		if at += i; at+len(behind) < len(sql) && is(sql[at+1:at+1+len(behind)], behind) {
+			return true
+		}
+	}
+	for at := 0; ; at++ { // now()
+		i := bytes.IndexByte(sql[at:], '(')
+		if i < 0 {
+			return false
+		}
+		if at += i; at >= 3 && is(sql[at-3:at], "now") {
+			return true
+		}
+	}
+}
+
+// Instants are the columns, from 0, of what a text returns that are the very time of its transaction. It
+// looks at a text of one statement, and there not behind a column that stands for several.
+func (p *Planner) Instants(sql string) (columns []int) {
+	statements := p.statements(sql)
+	if len(statements) != 1 {
+		return nil
+	}
+	list := "returning_list"
+	switch statements[0].name() {
+	case "SelectStmt": // one that combines others has no list
+		list = "target_list"
+	case "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
+	default:
+		return nil
+	}
+	at := 0
+	for target := range statements[0].list(list) {
+		val := target.child("val")
+		if expands(val, 0) {
+			return columns
+		}
+		if isPeriod(val) && (!val.is("SQLValueFunction") || pg_query.SQLValueFunctionOp(val.integer("op")) == pg_query.SQLValueFunctionOp_SVFOP_CURRENT_TIMESTAMP) {
+			columns = append(columns, at)
+		}
+		at++
+	}
+	return columns
+}
+
+// expands reports whether a column of a query may stand for several.
+func expands(m message, depth int) bool {
+	if m.is("A_Star") || depth > deepest {
+		return true
+	}
+	if !m.is("ColumnRef") && !m.is("A_Indirection") {
+		return false
+	}
+	for child := range m.nodes() {
+		if expands(child, depth+1) {
+			return true
+		}
 	}
 	return false
 }

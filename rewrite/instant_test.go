@@ -1,6 +1,9 @@
 package rewrite
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // A text at an instant names the time of its transaction no more, and its columns are called what they
 // were.
@@ -29,6 +32,31 @@ func TestAtInstant(t *testing.T) {
 		}
 		if len(p.statements(got)) != 1 {
 			t.Errorf("%s: no statement", got)
+		}
+	}
+}
+
+// A text that tells the time itself is found, by a quick look too, with the columns that are it.
+func TestInstants(t *testing.T) {
+	p := newPlanner(t)
+	for sql, want := range map[string]string{
+		"SELECT now()": "[0]", "select a, Current_Timestamp, transaction_timestamp() from t": "[1 2]", "INSERT INTO t VALUES (1) RETURNING now(), *": "[0]",
+		"UPDATE t SET a = 1 RETURNING a, now() AS b": "[1]", "DELETE FROM t RETURNING pg_catalog.now()": "[0]", "WITH x AS (SELECT now()) SELECT 1, now() FROM x": "[1]",
+		"SELECT *, now() FROM t": "[]", "SELECT t.*, now() FROM t": "[]", "SELECT now(), (r).*, now() FROM t": "[0]", "SELECT now() UNION SELECT a FROM t": "[]",
+		"SELECT now()::date, now() + '1 day', CURRENT_TIMESTAMP(3), CURRENT_DATE, localtimestamp, clock_timestamp()": "[]",
+		"SELECT mine.now()": "[]", "SELECT now(); SELECT 1": "[]", "VALUES (now())": "[]", "SELECT 1": "[]", "SET x = 1": "[]",
+	} {
+		got := p.Instants(sql)
+		if fmt.Sprint(got) != want {
+			t.Errorf("%s: columns %v, want %s", sql, got, want)
+		}
+		if len(got) > 0 && !MayTellInstant([]byte(sql)) {
+			t.Errorf("%s is not seen by the quick look", sql)
+		}
+	}
+	for _, sql := range []string{"", "(", "_", "now", "now_", "SELECT _timestam", "w(", "SELECT ow(1)", "a_b(_c"} {
+		if MayTellInstant([]byte(sql)) {
+			t.Errorf("%q", sql)
 		}
 	}
 }

@@ -17,6 +17,26 @@ func CountRows(rows []byte) (n int) {
 	return n
 }
 
+// First is the first of the DataRows that some bytes begin with, whole; nothing where they have not a whole
+// one.
+func First(rows []byte) []byte {
+	if len(rows) < HeaderLen || rows[0] != DataRow {
+		return nil
+	}
+	if size := 1 + int(binary.BigEndian.Uint32(rows[1:])); size >= HeaderLen && size <= len(rows) {
+		return rows[:size]
+	}
+	return nil
+}
+
+// Columns is how many columns a whole DataRow has.
+func Columns(row []byte) int {
+	if len(row) < HeaderLen+2 {
+		return 0
+	}
+	return int(binary.BigEndian.Uint16(row[HeaderLen:]))
+}
+
 // Rows are the columns of each of the DataRows that CountRows counts; a value of nil is NULL.
 // nil where a row has not so many columns. The values are parts of rows.
 func Rows(rows []byte, width int) (all [][][]byte) {
