@@ -65,11 +65,14 @@ func (s *shortener) option(set *setup) {
 type shortened struct {
 	net.Conn
 	s   *shortener
-	in  []byte // read, and not yet a whole frame
-	out []byte // to be read
+	mu  sync.Mutex // a driver that gives a connection up may read in two goroutines
+	in  []byte     // read, and not yet a whole frame
+	out []byte     // to be read
 }
 
 func (c *shortened) Read(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for len(c.out) == 0 {
 		buf := make([]byte, 4096)
 		n, err := c.Conn.Read(buf)
