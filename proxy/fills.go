@@ -16,16 +16,19 @@ import (
 // answer differs is refused, and a column takes a value that the server has once made for it.
 
 // askFills asks for the columns that have a default, of their own or of their domain, are an
-// identity or computed, for sequences, and for other relations that are no tables. Each is one text, of eight
+// identity or computed, or times, for sequences, and for other relations that are no tables. Each is one text, of eight
 // parts with fillEnd between them: the answer is as short as may be, since sessions wait for it.
 const askFills = `SELECT n.nspname || chr(1) || c.relname || chr(1) || a.attname || chr(1) || a.attidentity::text || chr(1) || a.attgenerated::text || chr(1) || c.oid::text || chr(1) || a.atttypid::text || '/' || a.atttypmod::text || chr(1) ||` +
 	` coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), pg_catalog.pg_get_expr(t.typdefaultbin, 0), '') AS f` +
 	` FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace` +
 	` JOIN pg_catalog.pg_type t ON t.oid = a.atttypid LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum` +
-	` WHERE c.relkind IN ('r', 'p', 'f', 'v') AND a.attnum > 0 AND NOT a.attisdropped AND (a.atthasdef OR a.attidentity <> '' OR t.typdefaultbin IS NOT NULL)` +
+	` WHERE c.relkind IN ('r', 'p', 'f', 'v') AND a.attnum > 0 AND NOT a.attisdropped AND (a.atthasdef OR a.attidentity <> '' OR t.typdefaultbin IS NOT NULL OR a.atttypid IN (1082, 1083, 1114, 1184, 1266))` +
 	` AND n.nspname NOT IN ` + systemSchemas +
 	` UNION ALL SELECT n.nspname || chr(1) || c.relname || chr(1) || chr(1) || chr(1) || chr(1) || CASE c.relkind WHEN 'S' THEN c.oid::text ELSE '' END || chr(1) || chr(1)` +
 	` FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind NOT IN ('r', 'p') AND n.nspname NOT IN ` + systemSchemas
+
+// timeTypes are date, time, timestamp, timestamptz and timetz, in every database.
+var timeTypes = map[string]bool{"1082": true, "1083": true, "1114": true, "1184": true, "1266": true}
 
 // fillEnd is what the server makes of chr(1).
 const fillEnd = "\x01"
@@ -56,6 +59,9 @@ func (srv *Server) fill(ask asker, relations []rewrite.Relation, took time.Durat
 			return nil
 		}
 		c := rewrite.Column{Always: row[3] == "a", Computed: row[4] != ""}
+		if oid, _, _ := strings.Cut(row[6], "/"); timeTypes[oid] {
+			c.Kind = row[6]
+		}
 		switch {
 		case row[3] != "":
 			c.Fill = rewrite.Drawn
@@ -83,7 +89,7 @@ func (srv *Server) fill(ask asker, relations []rewrite.Relation, took time.Durat
 		for j := range r.Columns {
 			c := &r.Columns[j]
 			known := fills[column{r.Schema, r.Name, c.Physical()}]
-			c.Fill, c.Time, c.Always, c.Computed = known.Fill, known.Time, known.Always, known.Computed
+			c.Fill, c.Time, c.Kind, c.Always, c.Computed = known.Fill, known.Time, known.Kind, known.Always, known.Computed
 		}
 	}
 	return nil

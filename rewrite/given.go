@@ -40,6 +40,32 @@ func (in *Insertion) written(column, row int, g Given) string {
 	return g.Time(in.relation.Columns[column].Time)
 }
 
+// givesPeriod is gives for an item of a column that is the time of the transaction; kind is the Time of a column
+// that would have it from its default.
+func (in *Insertion) givesPeriod(column int, it given, g Given) (kind string, told, timed bool) {
+	c := in.relation.Columns[column]
+	if c.Kind != "" {
+		kind = TimeOf(c.Kind, it.period)
+	}
+	told = g.Value != nil && g.Clock && in.returned[column] >= 0
+	return kind, told, !told && kind != "" && g.Knows != nil && g.Knows(kind)
+}
+
+// periods replaces the items that are the time of the transaction and are given. write writes such an item.
+func (in *Insertion) periods(g Given, write func(column, row int, kind string, told bool) string) (edits []edit) {
+	for row, items := range in.items {
+		for at, it := range items {
+			if it.period == "" || in.relation.Columns[in.listed[at]].Computed {
+				continue
+			}
+			if kind, told, timed := in.givesPeriod(in.listed[at], it, g); told || timed {
+				edits = append(edits, edit{int(in.ph.tokens[it.first].start), int(in.ph.tokens[it.last].end), write(in.listed[at], row, kind, told)})
+			}
+		}
+	}
+	return edits
+}
+
 // With is the statement with what is given in the place of what the server would make. It returns
 // "" where that is nothing.
 func (in *Insertion) With(g Given) string {
@@ -51,6 +77,12 @@ func (in *Insertion) With(g Given) string {
 	}
 	always := slices.ContainsFunc(added, func(i int) bool { return in.relation.Columns[i].Always })
 	edits, system := in.replaced(g)
+	edits = append(edits, in.periods(g, func(column, row int, kind string, told bool) string {
+		if told {
+			return g.Value(Cell{row, in.returned[column]})
+		}
+		return g.Time(kind)
+	})...)
 	if len(added) == 0 && len(edits) == 0 {
 		return ""
 	}
@@ -144,11 +176,12 @@ func (in *Insertion) valued(columns []int, row int, g Given) string {
 // Survey is that of the statement where it is sent with what is given: the time that is given is not
 // read. Of a client that was told the answer that time is always given.
 func (in *Insertion) Survey(g Given) Survey {
-	v := surveyor{names: in.names, Survey: Survey{Time: saysWord(in.sql, clocks, false)}}
+	g.Clock = true
+	left := applyEdits(in.sql, in.periods(g, func(int, int, string, bool) string { return "NULL" }))
+	v := surveyor{names: in.names, Survey: Survey{Time: saysWord(left, clocks, false)}}
 	for child := range in.node.nodes() { // what it fills in is looked at here
 		v.visit(child, 0)
 	}
-	g.Clock = true
 	for i, c := range in.relation.Columns {
 		if c.Computed || !in.filled(i) {
 			continue
@@ -161,26 +194,32 @@ func (in *Insertion) Survey(g Given) Survey {
 }
 
 // GivesTime reports whether the statement is given the time of the transaction.
-func (in *Insertion) GivesTime(g Given) bool {
+func (in *Insertion) GivesTime(g Given) (gives bool) {
+	in.periods(g, func(_, _ int, _ string, told bool) string { gives = gives || !told; return "" })
 	for i := range in.relation.Columns {
 		if _, timed := in.gives(i, g); timed && in.filled(i) {
 			return true
 		}
 	}
-	return false
+	return gives
 }
 
 // Times calls tell with each cell of the answer that is the time of the transaction, and with the Time
 // of its column.
 func (in *Insertion) Times(tell func(kind string, c Cell)) {
 	for i, c := range in.relation.Columns {
-		if in.returned[i] < 0 || c.Computed || c.Fill != Clock {
+		if in.returned[i] < 0 || c.Computed {
 			continue
 		}
 		at := slices.Index(in.listed, i)
 		for row := range in.Rows {
-			if at < 0 || in.ph.word(in.items[row][at].first, "default") {
-				tell(c.Time, Cell{row, in.returned[i]})
+			cell := Cell{row, in.returned[i]}
+			switch {
+			case at >= 0 && in.items[row][at].period != "":
+				kind, _, _ := in.givesPeriod(i, in.items[row][at], Given{})
+				tell(kind, cell)
+			case c.Fill == Clock && (at < 0 || in.ph.word(in.items[row][at].first, "default")):
+				tell(c.Time, cell)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"slices"
+	"strings"
 
 	pg_query "github.com/pganalyze/pg_query_go/v6"
 )
@@ -32,10 +33,11 @@ type Insertion struct {
 }
 
 // given is one value of a row: its tokens, and whether the server makes it: DEFAULT, or a call
-// of one of drawers.
+// of one of drawers, or (period) the word for the time of the transaction, as a default would have it.
 type given struct {
 	first, last int
 	fill        bool
+	period      string
 }
 
 // Insertion returns what the only statement of a text is, or nil where it is no INSERT that
@@ -179,7 +181,7 @@ func (in *Insertion) values(query message) bool {
 			return false
 		}
 		for i, n := range nodes {
-			spans[i].fill = fills(n.kind())
+			spans[i].fill, spans[i].period = fills(n.kind()), in.ph.periodAt(spans[i], n.kind())
 		}
 		in.rows, in.items = append(in.rows, open), append(in.items, spans)
 		open = int(in.pairs[open]) + 2
@@ -229,4 +231,20 @@ func fills(n message) bool {
 		return len(names) > 0 && drawers[names[len(names)-1]]
 	}
 	return false
+}
+
+// periodAt is an item that is the time of the transaction and nothing else, in the server's own spelling; "" for
+// any other.
+func (p *phrase) periodAt(it given, n message) string {
+	if !isPeriod(n) {
+		return ""
+	}
+	_, last := p.period(it.first, "")
+	switch {
+	case last != it.last: // qualified, or in parentheses
+		return ""
+	case n.is("FuncCall"):
+		return strings.ToLower(string(p.lexeme(it.first))) + "()"
+	}
+	return strings.ToUpper(string(p.text[p.tokens[it.first].start:p.tokens[it.last].end]))
 }

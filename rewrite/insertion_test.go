@@ -104,23 +104,33 @@ func TestInsertionAndTheTime(t *testing.T) {
 // the answer or not; what else reads the clock is told.
 func TestInsertionAtATime(t *testing.T) {
 	s := NewSchema([]Relation{{Schema: "public", Name: "t", Columns: []Column{{Name: "id", Fill: Drawn, Always: true}, {Name: "v"},
-		{Name: "at", Fill: Clock, Time: "known"}, {Name: "changed", Fill: Clock, Time: "unknown"}}}})
+		{Name: "at", Fill: Clock, Time: "known"}, {Name: "changed", Fill: Clock, Time: "unknown"},
+		{Name: "free", Kind: "1184/-1"}, {Name: "day", Kind: "1082/-1"}, {Name: "twice", Kind: "1184/-1", Computed: true}}}})
 	p := newPlanner(t)
-	given := Given{Knows: func(kind string) bool { return kind == "known" }, Time: func(string) string { return "'T'" }}
+	given := Given{Knows: func(kind string) bool {
+		return kind == "known" || kind == "1184/-1 now()" || kind == "1184/-1 CURRENT_TIMESTAMP"
+	}, Time: func(string) string { return "'T'" }}
 	for sql, want := range map[string]struct {
 		reads bool
 		with  string
 	}{
-		"INSERT INTO t (v) VALUES (1), (2)":                                     {true, `INSERT INTO t (v, "at") VALUES (1, 'T'), (2, 'T')`},
-		"INSERT INTO t (v, changed) VALUES (1, $1) RETURNING *":                 {false, `INSERT INTO t (v, changed, "at") VALUES (1, $1, 'T') RETURNING *`},
-		"INSERT INTO t DEFAULT VALUES":                                          {true, `INSERT INTO t ("at") VALUES ('T')`},
-		"INSERT INTO t (at, changed) VALUES (DEFAULT, 'x'), ('y', 'z')":         {false, `INSERT INTO t (at, changed) VALUES ('T', 'x'), ('y', 'z')`},
-		"INSERT INTO t VALUES (nextval('s'), 1, DEFAULT, 'x')":                  {false, `INSERT INTO t ("id", "v", "at", "changed") VALUES (nextval('s'), 1, 'T', 'x')`},
-		"INSERT INTO t (at, changed) VALUES ('x', DEFAULT)":                     {true, ""},
-		"INSERT INTO t (at, changed) VALUES ('x', 'y')":                         {false, ""},
-		"INSERT INTO t (at, changed) VALUES ('x', now())":                       {true, ""},
-		"INSERT INTO t (v, changed) VALUES (1, 'x') ON CONFLICT DO NOTHING":     {false, `INSERT INTO t (v, changed, "at") VALUES (1, 'x', 'T') ON CONFLICT DO NOTHING`},
-		"INSERT INTO t (at, changed) VALUES ('today', 'x') RETURNING at AS now": {true, ""},
+		"INSERT INTO t (v) VALUES (1), (2)":                                                          {true, `INSERT INTO t (v, "at") VALUES (1, 'T'), (2, 'T')`},
+		"INSERT INTO t (v, changed) VALUES (1, $1) RETURNING *":                                      {false, `INSERT INTO t (v, changed, "at") VALUES (1, $1, 'T') RETURNING *`},
+		"INSERT INTO t DEFAULT VALUES":                                                               {true, `INSERT INTO t ("at") VALUES ('T')`},
+		"INSERT INTO t (at, changed) VALUES (DEFAULT, 'x'), ('y', 'z')":                              {false, `INSERT INTO t (at, changed) VALUES ('T', 'x'), ('y', 'z')`},
+		"INSERT INTO t VALUES (nextval('s'), 1, DEFAULT, 'x')":                                       {false, `INSERT INTO t ("id", "v", "at", "changed") VALUES (nextval('s'), 1, 'T', 'x')`},
+		"INSERT INTO t (at, changed) VALUES ('x', DEFAULT)":                                          {true, ""},
+		"INSERT INTO t (at, changed) VALUES ('x', 'y')":                                              {false, ""},
+		"INSERT INTO t (at, changed) VALUES ('x', now())":                                            {true, ""},
+		"INSERT INTO t (at, changed, free) VALUES ('x', 'y', Now( )), ('x', 'y', current_timestamp)": {false, "INSERT INTO t (at, changed, free) VALUES ('x', 'y', 'T'), ('x', 'y', 'T')"},
+		"INSERT INTO t (at, changed, free) VALUES ('x', 'y', CURRENT_TIMESTAMP(3))":                  {true, ""},
+		"INSERT INTO t (at, changed, free) VALUES ('x', 'y', (now()))":                               {true, ""},
+		"INSERT INTO t (at, changed, free) VALUES ('x', 'y', pg_catalog.now())":                      {true, ""},
+		"INSERT INTO t (at, changed, free) VALUES ('x', 'y', now()), ('x', now()::text, NULL)":       {true, "INSERT INTO t (at, changed, free) VALUES ('x', 'y', 'T'), ('x', now()::text, NULL)"},
+		"INSERT INTO t (at, changed, day) VALUES ('x', 'y', CURRENT_DATE)":                           {true, ""},
+		"INSERT INTO t (at, changed, twice) VALUES ('x', 'y', now())":                                {true, ""},
+		"INSERT INTO t (v, changed) VALUES (1, 'x') ON CONFLICT DO NOTHING":                          {false, `INSERT INTO t (v, changed, "at") VALUES (1, 'x', 'T') ON CONFLICT DO NOTHING`},
+		"INSERT INTO t (at, changed) VALUES ('today', 'x') RETURNING at AS now":                      {true, ""},
 	} {
 		in := p.Insertion(sql, s.In([]string{"public"}))
 		if in == nil {

@@ -21,6 +21,8 @@ type Column struct {
 	// Time is the same for columns that all have the same value in a transaction, which is made of
 	// its time alone; "" for any other.
 	Time string
+	// Kind is the type of a column of times, as TimeOf is told of it; "" for any other.
+	Kind string
 	// Always: an identity to which only OVERRIDING SYSTEM VALUE writes; Computed: GENERATED
 	// ALWAYS AS an expression, to which nothing writes.
 	Always, Computed bool
