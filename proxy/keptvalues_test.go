@@ -85,6 +85,7 @@ func TestKeptValuesAreStored(t *testing.T) {
 			{"bydefault", `id, "At"`, `INSERT INTO bydefault (v) VALUES ($1) RETURNING id, "At"`, "id"},
 			{"drawn", "id, u, r, v", "INSERT INTO drawn (v) VALUES ($1) RETURNING *", "id"},
 			{"keyed", "k", "INSERT INTO keyed (v) VALUES ($1) RETURNING k", "v"},
+			{"bydefault", `id, "At"`, `INSERT INTO bydefault (v, "At") VALUES ($1, now()) RETURNING id, "At"`, "id"},
 		} {
 			t.Run(fmt.Sprint(mode, " ", q.insert), func(t *testing.T) {
 				stumbles(t, pg, true, q.table)
@@ -144,7 +145,7 @@ func TestValuesThatAreNotKept(t *testing.T) {
 		"with":              {"WITH w AS (INSERT INTO drawn (v) VALUES ('a') RETURNING id) SELECT id FROM w"},
 		"update":            {"UPDATE shared SET n = nextval('s') RETURNING n"},
 		"clock read":        {"INSERT INTO bydefault (v) VALUES ('a') RETURNING \"At\"", "SELECT 1 WHERE age(timestamptz '2000-01-01') > '1 day'"},
-		"now, and more":     {"SELECT now()", "INSERT INTO bydefault (v) VALUES ('b')"},
+		"date, and more":    {"SELECT CURRENT_DATE, clock_timestamp()", "INSERT INTO bydefault (v) VALUES ('b')"},
 		"clock in a view":   {"INSERT INTO bydefault (v) VALUES ('a') RETURNING \"At\"", "SELECT 1 FROM timed"},
 		"clock in a text":   {"INSERT INTO bydefault (v) VALUES ('a') RETURNING \"At\"", "SELECT 1 WHERE 'now'::timestamptz > '2000-01-01'"},
 		"clock, drawn":      {"SELECT clock_timestamp()", "UPDATE shared SET n = 1 WHERE now() > '2000-01-01'"},
