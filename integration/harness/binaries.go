@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // programs are what Binaries builds, as packages below cmd.
@@ -21,7 +22,8 @@ func (b Bin) path(program string) string { return filepath.Join(string(b), progr
 
 // build makes the programs, once for this process and from the source as it is
 // now: a test must never meet yesterday's binary. When nothing has changed the
-// go command's cache makes this short.
+// go command finds that the programs of the last time are those of today, and
+// links nothing.
 var build = sync.OnceValues(func() (Bin, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -31,13 +33,25 @@ var build = sync.OnceValues(func() (Bin, error) {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return "", err
 	}
-	// Test binaries of several packages do this at once: each program is moved
-	// into place whole, and a running one keeps its own file.
+	// Test binaries of several packages do this, one after the other, so that only
+	// the first links. Each program is moved into place whole, and a running one
+	// keeps its own file.
 	staging, err := os.MkdirTemp(bin, "staging-")
 	if err != nil {
 		return "", err
 	}
 	defer os.RemoveAll(staging)
+	lock, err := lockFile(filepath.Join(bin, "lock"))
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	for _, program := range programs {
+		// The go command replaces a program by a new file: it does not write into this one.
+		if err := os.Link(filepath.Join(bin, program), filepath.Join(staging, program)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
 	if err := goBuild(root, staging, programs); err != nil {
 		return "", err
 	}
@@ -48,6 +62,20 @@ var build = sync.OnceValues(func() (Bin, error) {
 	}
 	return Bin(bin), nil
 })
+
+// lockFile waits until nobody else has the file locked. Its lock ends with the
+// file that is returned, or with this process.
+func lockFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return f, nil
+}
 
 // goBuild builds programs into a directory that exists, with further flags.
 func goBuild(root, dir string, programs []string, flags ...string) error {
