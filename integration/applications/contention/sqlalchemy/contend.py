@@ -16,6 +16,7 @@ class Entry(Base):
     id = Column(BigInteger, Identity(), primary_key=True)
     label = Column(Text)
     created_at = Column(DateTime(timezone=True), server_default=func.now())
+    made_at = Column(DateTime, default=func.now())  # VALUES has now(), and it is returned
     __mapper_args__ = {"eager_defaults": True}  # as later versions do unasked: each INSERT returns the time
 
 
