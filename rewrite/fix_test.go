@@ -180,7 +180,7 @@ func FuzzFix(f *testing.F) {
 		"-- migrate:up transaction:false\nCREATE TABLE a (x int);CREATE TABLE b (x int)\n-- migrate:down\nDROP TABLE a",
 		"CREATE TABLE a (x serial)\n--> statement-breakpoint\nBEGIN; DISCARD PLANS; COMMIT--> statement-breakpoint VACUUM;",
 		"\ufeff/* /* ; */ */TRUNCATE t;\r\\echo ;\nCOPY t FROM stdin;\n;\n\\.\nDROP DATABASE d", "BEGIN;\n\fSET TRANSACTION ISOLATION LEVEL READ COMMITTED;;\x0b ;TRUNCATE t",
-		"$$;TRUNCATE t;$$; E'\\';'; TRUNCATE U&\"t\"; /* sluice: truncate: */ TRUNCATE t; /*", "TRUNCATE '\xff';;;TRUNCATE t", "CREATE FUNCTION pg_temp.f() RETURNS int BEGIN ATOMIC SELECT 1; END; CREATE TEMP TABLE t AS SELECT 1",
+		"$$;TRUNCATE t;$$; E'\\';'; TRUNCATE U&\"t\"; /* sluice: truncate: */ TRUNCATE t; /*", "TRUNCATE '\xff';;;TRUNCATE t", "TRUNCATE t;;/*", "CREATE FUNCTION pg_temp.f() RETURNS int BEGIN ATOMIC SELECT 1; END; CREATE TEMP TABLE t AS SELECT 1",
 	} {
 		for _, name := range []string{"", "V1__a.sql", "1_a.up.sql"} {
 			f.Add(seed, name)

@@ -26,6 +26,8 @@ func TestScript(t *testing.T) {
 		"BEGIN; SELECT 1; END; x":            {"1 BEGIN", "1 SELECT 1", "1 END", "1 x"},
 		"SELECT 1;\nSELECT 'open;\nSELECT 2": {"1 SELECT 1", "2 SELECT 'open;\nSELECT 2"},
 		"SELECT 1;\n/* open;\nSELECT 2":      {"1 SELECT 1", "1 /* open;\nSELECT 2"},
+		"SELECT 1;; /* open;":                {"1 SELECT 1", "1 /* open;"},
+		"\\echo\n /* open;":                  {"1 /* open;"},
 		"SELECT '\xff';\nx":                  {"1 SELECT '\xff'", "2 x"},
 	} {
 		var got []string

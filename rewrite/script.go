@@ -51,9 +51,8 @@ type script struct {
 
 // next reads one statement, without its semicolon; more is false behind the last.
 func (s *script) next() (one Snippet, more bool) {
-	from := s.pos
 	kind := s.first()
-	begin := max(s.start, from) // at a comment without end no token begins
+	begin := max(s.start, s.gap) // at a comment without end no token begins
 	var end delimiter
 	for ; kind != endToken && kind != badToken; kind = s.lexer.next() {
 		switch kind {
