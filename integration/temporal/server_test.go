@@ -34,19 +34,23 @@ const startLimit = 2 * time.Minute
 // programs are Temporal's own commands, by the names that go build gives them.
 type programs struct{ server, schemaTool string }
 
-// build makes Temporal's programs from the module's requirements. Where nothing
-// has changed the go command's cache makes this short.
+// build makes Temporal's programs from the module's requirements, with the flags of
+// the tests, so that what both import is compiled once. Where nothing has changed the
+// go command's cache makes this short.
 func build(t *testing.T) programs {
 	t.Helper()
 	dir := filepath.Join("..", "..", "bin", "temporal") + string(filepath.Separator)
 	began := time.Now()
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildmode=default", "-ldflags=-s -w", "-o", dir, "go.temporal.io/server/cmd/server", "go.temporal.io/server/cmd/tools/sql")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", dir, "go.temporal.io/server/cmd/server", "go.temporal.io/server/cmd/tools/sql")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build Temporal: %v\n%s", err, out)
 	}
 	t.Logf("built Temporal in %v", time.Since(began).Round(time.Second))
 	return programs{server: dir + "server", schemaTool: dir + "sql"}
 }
+
+// Before the other stages, .ci/stages has this do what takes minutes.
+func TestPrograms(t *testing.T) { build(t) }
 
 // setUp has the stock tool apply a collapsed schema to what is at an address.
 func (p programs) setUp(t *testing.T, plugin string, s schema, address string) {
