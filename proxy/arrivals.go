@@ -35,6 +35,10 @@ const (
 	// a network's round trip within a region.
 	briefly    = 10 * time.Millisecond
 	firstTurns = 8
+	// quietLooks is how many looks of the sweeper have a client that is silent linger again: what
+	// that costs, some 10 µs with the growth of a stack behind it, is to be little beside a query
+	// each 10 s.
+	quietLooks = 10
 	// farewell is for how long a connection that is turned away may keep the next one waiting.
 	farewell = 5 * time.Millisecond
 	// tellEvery is how often the log is told of connections that were turned away.
@@ -262,8 +266,32 @@ func (srv *Server) welcome(in *arrival) {
 		return
 	}
 	s.guest = false
-	srv.running.Go(func() {
-		s.run()
-		srv.arrivals.left(in)
-	})
+	srv.running.Go(func() { srv.lingers(in, s) })
+}
+
+// askToLinger has a session linger that has been silent for quietLooks; tick is its own of now.
+func (srv *Server) askToLinger(s *session, seen *swept, tick uint64) {
+	if tick != seen.tick || tick&1 == 1 || !s.mayLinger.Load() {
+		seen.quiet = 0
+		return
+	}
+	if seen.quiet++; seen.quiet == quietLooks {
+		s.client.Conn.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// lingers waits for the client of a session that lingers, and runs the session up to its end or
+// until it lingers again, which takes a new goroutine. A stack never shrinks to its first 2 KiB
+// again: so a goroutine that waits for long is one that has never grown, and waits right here,
+// where the way into the poller fits. What ends the wait is for await to find.
+func (srv *Server) lingers(in *arrival, s *session) {
+	s.mayLinger.Store(false)
+	if limit, _ := s.idleLimit(); limit == 0 && s.toEnd() == nil {
+		_ = s.client.Raw.WaitReadable()
+	}
+	if s.run() {
+		srv.running.Go(func() { srv.lingers(in, s) })
+		return
+	}
+	srv.arrivals.left(in)
 }

@@ -81,6 +81,8 @@ func unhurried(o owed) bool {
 type swept struct {
 	tick uint64 // of the session, at the last look
 	path path   // to its client
+	// quiet counts the looks, one after the other, at which it might have lingered.
+	quiet int
 }
 
 // watchClient ends the connection to a client that holds a backend and whose path is dead.

@@ -3,6 +3,7 @@
 package proxy
 
 const (
+	Racing     = true
 	usualOneIn = 29 // see OneIn
 	MostStarts = 500
 )

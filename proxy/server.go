@@ -375,6 +375,7 @@ func (srv *Server) sweep() {
 			if now&1 == 1 && now == seen.tick && s.wakeBackend() {
 				srv.running.Go(s.lookFromLine)
 			}
+			srv.askToLinger(s, seen, now)
 			seen.tick = now
 			srv.watchClient(s, seen)
 		}

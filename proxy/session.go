@@ -81,6 +81,9 @@ type session struct {
 	clientBroken bool
 	// guest: the session runs on a goroutine that others wait for, until it lingers.
 	guest bool
+	// mayLinger: it awaits its client for as long as that takes, on a stack that has grown; the
+	// sweeper reads it.
+	mayLinger atomic.Bool
 
 	// broken: the session met a bug; nobody knows what its backend is doing.
 	broken bool
@@ -204,9 +207,10 @@ func (s *session) serve() error {
 // await returns when the client has sent something, and deals with what may happen before:
 // drain, timeouts, a pinned backend that speaks. An error ends the session.
 //
-// A read deadline serves four purposes here: the idle limit, the patience with a guest, the
-// nudge of a drain, and the cut. The clock and the flags tell which of them ended the read; where none did, the read
-// goes on. The flags are looked at behind each setting of the deadline: whoever sets a flag
+// A read deadline serves five purposes here: the idle limit, the patience with a guest, the
+// nudge of a drain, the cut, and the sweeper's nudge of one that may linger. The clock and the
+// flags tell which of them ended the read; where none did, the read goes on, or the session
+// lingers. The flags are looked at behind each setting of the deadline: whoever sets a flag
 // sets the deadline after it, so that one of the two is seen.
 func (s *session) await() error {
 	if err := s.toEnd(); err != nil || s.client.Buffered() > 0 {
@@ -216,6 +220,10 @@ func (s *session) await() error {
 	limit, expired := s.idleLimit()
 	if s.guest && s.b == nil && s.turns < firstTurns && (limit == 0 || limit > briefly) {
 		limit, expired = briefly, errLingers
+	}
+	mayLinger := limit == 0 && s.b == nil
+	if s.mayLinger.Load() != mayLinger {
+		s.mayLinger.Store(mayLinger)
 	}
 	if limit > 0 {
 		end = time.Now().Add(limit)
@@ -243,6 +251,9 @@ func (s *session) await() error {
 			return cmp.Or(s.toEnd(), expired)
 		}
 		s.client.Conn.SetReadDeadline(end)
+		if mayLinger {
+			return cmp.Or(s.toEnd(), errLingers)
+		}
 	}
 }
 
@@ -278,12 +289,12 @@ func (s *session) idleLimit() (time.Duration, error) {
 }
 
 // run is a session's life after its startup. The backend is given up or back (end) before
-// the session is forgotten: Shutdown returns when the last session is. A guest that lingers has
-// not ended: run is called again, by a goroutine of its own.
+// the session is forgotten: Shutdown returns when the last session is. One that lingers has
+// not ended: run is called again, by another goroutine (lingers).
 func (s *session) run() (lingers bool) {
 	cause := s.guarded()
 	if cause == errLingers {
-		s.client.Conn.SetReadDeadline(time.Time{}) // await looks for a reason behind it
+		s.client.Conn.SetReadDeadline(time.Time{}) // lingers looks for a reason behind it
 		return true
 	}
 	usual := s.endsAsUsual(cause)

@@ -1,0 +1,146 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/sluice-proxy/sluice/proxy"
+)
+
+// Clients that are silent cost a stack of 2 KiB each, also where they have asked something
+// before; they are answered when they ask again, and told when they are drained. The test is
+// alone in its process while it runs: stacks are counted.
+func TestQuietClients(t *testing.T) {
+	const clients = 400
+	s := startSluice(t, sharedPostgres(t), withReplay, asDSQL, maxOpen(4), clientTLS())
+	all := []*rawClient{newLeaver(t, s.addr, true).rawClient}
+	allLinger(t, 1)
+	before := stackBytes()
+	for i := range clients {
+		all = append(all, newLeaver(t, s.addr, i%20 == 0).rawClient)
+	}
+	allLinger(t, len(all))
+	if each := (stackBytes() - before) / clients; each > 3<<10 && !proxy.Racing {
+		t.Errorf("a silent client costs %d bytes of stack", each)
+	}
+	ask := func(sql, answer string) {
+		t.Helper()
+		for i, c := range all {
+			c.queue(encode(t, &pgproto3.Query{String: sql}))
+			if got := c.readThrough("Z"); !strings.Contains(got, answer) {
+				t.Fatalf("client %d is answered %q", i, got)
+			}
+		}
+	}
+	ask("SELECT 1", "Z I")
+	s.Quieten()
+	allLinger(t, len(all))
+	ask("BEGIN", "Z T") // without a backend
+	s.Quieten()
+	allLinger(t, len(all))
+	ask("ROLLBACK", "Z I")
+	if each := (stackBytes() - before) / clients; each < 3<<10 {
+		t.Errorf("a client that was at work just now has %d bytes of stack: the test sees nothing", each)
+	}
+	s.Quieten()
+	waitFor(t, "a client to linger", func() bool { return lingering() > 0 })
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for i, c := range all {
+		if got := c.readThrough("E"); !strings.Contains(got, "57P01") {
+			t.Fatalf("client %d is drained with %q", i, got)
+		}
+	}
+}
+
+func allLinger(t *testing.T, clients int) {
+	t.Helper()
+	waitFor(t, fmt.Sprintf("%d clients to linger", clients), func() bool { return lingering() == clients })
+}
+
+// lingering counts the sessions that wait on the shallow stack.
+func lingering() (n int) {
+	buf := make([]byte, 16<<20)
+	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if strings.Contains(stack, ".lingers(") && !strings.Contains(stack, ".serve(") {
+			n++
+		}
+	}
+	return n
+}
+
+// stackBytes is what the stacks of all goroutines take.
+func stackBytes() int {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.StackInuse)
+}
+
+// A session that is about to linger when the drain nudges it is drained, though it takes the
+// nudge off its connection.
+func TestDrainMeetsLingering(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drained := make(chan error, 1)
+	go s.Serve(&drainAtLinger{ln, func() {
+		ctx, stop := context.WithTimeout(context.Background(), 5*time.Second)
+		defer stop()
+		drained <- s.Shutdown(ctx)
+	}})
+	c := dialRaw(t, ln.Addr().String())
+	if got := c.readThrough("E"); !strings.Contains(got, "57P01") {
+		t.Errorf("drained with %q", got)
+	}
+	if err := <-drained; err != nil {
+		t.Error("the drain:", err)
+	}
+}
+
+type drainAtLinger struct {
+	net.Listener
+	drain func()
+}
+
+func (l *drainAtLinger) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &nudgedConn{TCPConn: conn.(*net.TCPConn), drain: l.drain, nudged: make(chan struct{})}, nil
+}
+
+// nudgedConn has its session drained, and nudged, just before the session takes its read deadline
+// back.
+type nudgedConn struct {
+	*net.TCPConn
+	drain       func()
+	first, then sync.Once
+	nudged      chan struct{}
+}
+
+func (c *nudgedConn) SetReadDeadline(at time.Time) error {
+	if at.IsZero() {
+		c.first.Do(func() {
+			go c.drain()
+			<-c.nudged
+		})
+	}
+	err := c.TCPConn.SetReadDeadline(at)
+	if !at.IsZero() && at.Before(time.Now()) {
+		c.then.Do(func() { close(c.nudged) })
+	}
+	return err
+}
