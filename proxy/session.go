@@ -217,14 +217,7 @@ func (s *session) await() error {
 		return err
 	}
 	var end time.Time
-	limit, expired := s.idleLimit()
-	if s.guest && s.b == nil && s.turns < firstTurns && (limit == 0 || limit > briefly) {
-		limit, expired = briefly, errLingers
-	}
-	mayLinger := limit == 0 && s.b == nil
-	if s.mayLinger.Load() != mayLinger {
-		s.mayLinger.Store(mayLinger)
-	}
+	limit, expired := s.patience()
 	if limit > 0 {
 		end = time.Now().Add(limit)
 		s.client.Conn.SetReadDeadline(end)
@@ -251,10 +244,23 @@ func (s *session) await() error {
 			return cmp.Or(s.toEnd(), expired)
 		}
 		s.client.Conn.SetReadDeadline(end)
-		if mayLinger {
+		if s.mayLinger.Load() {
 			return cmp.Or(s.toEnd(), errLingers)
 		}
 	}
+}
+
+// patience is how long the client may be silent before the session ends, or before it lingers: as
+// idleLimit, save for a guest in its first turns. With 0 the sweeper may have it linger.
+func (s *session) patience() (limit time.Duration, expired error) {
+	limit, expired = s.idleLimit()
+	if s.guest && s.b == nil && s.turns < firstTurns && (limit == 0 || limit > briefly) {
+		limit, expired = briefly, errLingers
+	}
+	if may := limit == 0 && s.b == nil; may != s.mayLinger.Load() {
+		s.mayLinger.Store(may)
+	}
+	return limit, expired
 }
 
 // toEnd is why the session ends between two turns: it is cut, or drained where no
