@@ -379,6 +379,9 @@ func (s *session) tellChoice(frames []byte, key, value string) []byte {
 // tellStartupChoices is tellChoice for all that the startup gave, and counts those of the user.
 func (s *session) tellStartupChoices(frames []byte) []byte {
 	by := s.settings.Chosen()
+	if by == nil && s.chosen.user == &noChoices {
+		return frames
+	}
 	for i, key := range rewrite.ChoiceKeys() {
 		if by != nil && by[i] != "" {
 			frames = s.tellChoice(frames, key, by[i])

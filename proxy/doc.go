@@ -93,7 +93,7 @@
 //
 // # Where things are
 //
-//	accept      server.go, arrivals.go, opensession.go, databases.go, schemaname.go, config.go,
+//	accept      server.go, arrivals.go, opensession.go, greeting.go, databases.go, schemaname.go, config.go,
 //	            memory.go, alive.go, package startup
 //	session     session.go, exchange.go, sessionend.go, state.go, turn.go, pair.go, pin.go,
 //	            dedicated.go, wait.go,

@@ -155,18 +155,17 @@ func (srv *Server) understood(h *startup.Client) (schema string, err error) {
 // the client's startup gave in their place. An error is for the client, and leaves no
 // backend behind.
 func (srv *Server) introduce(s *session, h *startup.Client) ([]byte, error) {
-	out := append([]byte(nil), wire.Authentication, 0, 0, 0, 8, 0, 0, 0, 0)
-	params := srv.params()
+	var g *greeting
+	var notices []byte
 	if srv.cfg.dedicated() {
-		notices, err := s.dedicate(h)
-		if err != nil {
+		var err error
+		if notices, err = s.dedicate(h); err != nil {
 			return nil, err
 		}
-		out = append(out, notices...)
-		params = settings.NewReports(s.b.conn.Params)
 		if err := s.move(settledHeld); err != nil {
 			return nil, err
 		}
+		g = srv.greet(greeted{settings.NewReports(s.b.conn.Params), s.settings.Startup})
 	} else {
 		if err := s.takeStartup(h.Params); err != nil {
 			return nil, err
@@ -182,22 +181,12 @@ func (srv *Server) introduce(s *session, h *startup.Client) ([]byte, error) {
 		if err := s.move(started); err != nil {
 			return nil, err
 		}
+		g = srv.greetings.find(greeted{srv.params(), s.settings.Startup}, srv.greet)
 	}
-	// told is what the client is told, as one value of its own: tellParameters later tells
-	// what differs from it. A setting that Sluice keeps (application_name) is told too, and
-	// is no part of told: appendName tells of its changes.
-	told := params
-	for _, p := range params.All {
-		if v, ok := s.settings.Startup.Shown[p.Lower]; ok {
-			p.Value = s.srv.asReported(p.Lower, v)
-			if was, _ := told.Get(p.Lower); was != p.Value && s.srv.treat.Of(p.Lower) == settings.Carried {
-				told = told.With(p.Name, p.Value)
-			}
-		}
-		out = wire.AppendStrings(out, wire.ParameterStatus, p.Name, p.Value)
-	}
-	s.settings.Reported = s.srv.sharedReports.Share(told)
-	return s.tellStartupChoices(out), nil
+	s.settings.Reported = g.told
+	const beside = 64 // AuthenticationOk in front, BackendKeyData and ReadyForQuery behind
+	out := append(make([]byte, 0, len(g.frames)+len(notices)+beside), wire.Authentication, 0, 0, 0, 8, 0, 0, 0, 0)
+	return s.tellStartupChoices(append(append(out, notices...), g.frames...)), nil
 }
 
 // dedicate dials a backend for this client alone, with the client's own startup parameters,
@@ -320,16 +309,6 @@ func (srv *Server) hasLevel(level string) bool {
 	return st != nil && st.Tag != "" && !st.Weakened
 }
 
-// asReported is a value of the client's as a server would report it. DateStyle is the one
-// that a server merges with its default, where the client has given only a half.
-func (srv *Server) asReported(name, value string) string {
-	if name == "datestyle" {
-		_, usual, _ := srv.reported(settings.None, name)
-		return settings.ReadDateStyle(settings.ReadDateStyle(settings.DateStyle{}, usual, settings.DateStyle{}), value, settings.DateStyle{}).String()
-	}
-	return settings.Reported(name, value)
-}
-
 // cancel serves a CancelRequest, on the goroutine of its connection. The one who asks is
 // told nothing, as by PostgreSQL, whatever comes of it: key and effect show in metrics
 // only. The bound keeps a server that does not take cancels from holding the connection.
@@ -360,10 +339,11 @@ func (srv *Server) cancel(r *startup.CancelRequest, from net.Addr) {
 // endCause names the end of a session for the metric. cause is serve's: a *wire.Error is
 // one that the client was told, and its SQLSTATE says which.
 func endCause(cause error) string {
+	if errors.Is(cause, errTerminated) { // most of the time
+		return metrics.EndTerminated
+	}
 	var clientErr *wire.Error
 	switch {
-	case errors.Is(cause, errTerminated):
-		return metrics.EndTerminated
 	case errors.Is(cause, errCut):
 		return metrics.EndClosed
 	case errors.Is(cause, errServerGone):

@@ -80,7 +80,7 @@ func (s *session) view(of *settings.Values) *settings.Reports {
 	r := s.srv.params()
 	for name, value := range of.Shown {
 		if name == "datestyle" {
-			value = s.srv.asReported(name, value)
+			value = asReported(s.srv.params(), name, value)
 		}
 		if was, ok := r.Get(name); ok && was != value && of.SQL[name] != "" {
 			r = r.With(name, value)
@@ -104,7 +104,7 @@ func (s *session) inForce() *settings.Reports {
 		if is, _ := now.Get(c.Name); is != reset {
 			continue // a block that has failed has taken the RESET back
 		}
-		now = now.Showing(c.Name, s.srv.asReported(c.Name, s.settings.Startup.Shown[c.Name]))
+		now = now.Showing(c.Name, asReported(s.srv.params(), c.Name, s.settings.Startup.Shown[c.Name]))
 	}
 	if len(s.settings.Staged.Changes) == 0 && s.b.status == 'I' { // the session's go to the server with what comes next
 		for name := range s.b.applied.SQL {
@@ -114,7 +114,7 @@ func (s *session) inForce() *settings.Reports {
 		}
 		for name, sql := range s.settings.InForce.SQL {
 			if value := s.settings.InForce.Shown[name]; value != "" && s.b.applied.SQL[name] != sql {
-				now = now.Showing(name, s.srv.asReported(name, value))
+				now = now.Showing(name, asReported(s.srv.params(), name, value))
 			}
 		}
 	}

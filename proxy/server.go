@@ -63,8 +63,9 @@ type Server struct {
 	interned       settings.Interned
 	resetsAuto     bool // see Config.resetsAuto
 	sharedReports  settings.SharedReports
-	// reports is the last answer of params; startup answers the beginnings of connections.
+	// reports is the last answer of params; greetings are made of it; startup answers the beginnings of connections.
 	reports   atomic.Pointer[settings.Reports]
+	greetings greetings
 	startup   *startup.Handshaker
 	replays   *replays // nil: replay is off
 	groups    groups

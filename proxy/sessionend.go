@@ -25,11 +25,9 @@ import (
 //   - any other is rolled back and serves the next client.
 func (s *session) end(cause error) {
 	defer s.leaveLocks() // behind the transaction that is open
-	var clientErr *wire.Error
+	clientErr, _ := errors.AsType[*wire.Error](cause)
 	if errors.Is(cause, errCut) {
 		clientErr = errDraining
-	} else {
-		errors.As(cause, &clientErr)
 	}
 	if clientErr != nil && !errors.Is(cause, errHalfRow) {
 		s.srv.metrics.ErrorSent(clientErr.Code)

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"encoding/binary"
 	"maps"
 	"slices"
 	"sync"
@@ -14,6 +15,10 @@ const internLimit = 1024
 type Interned struct {
 	mu sync.Mutex
 	m  map[string]*Values
+	// key and names are what the last key was made with, guarded by mu too: who looks for
+	// something that is there makes no garbage.
+	key   []byte
+	names []string
 }
 
 // Share returns the one Values that is equal to s for all who ask.
@@ -21,21 +26,40 @@ func (n *Interned) Share(s *Values) *Values {
 	if len(s.SQL) == 0 && len(s.Kept) == 0 {
 		return None
 	}
-	key := Diff(None, s)
-	for _, also := range []map[string]string{s.Kept, s.Shown} {
-		key += "\x00"
-		for _, name := range slices.Sorted(maps.Keys(also)) {
-			key += "\x00" + name + "\x00" + also[name]
-		}
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if old, ok := n.m[key]; ok {
+	n.makeKey(s)
+	if old, ok := n.m[string(n.key)]; ok {
 		return old
 	}
 	if n.m == nil || len(n.m) >= internLimit {
 		n.m = map[string]*Values{}
 	}
-	n.m[key] = s
+	n.m[string(n.key)] = s
 	return s
+}
+
+// makeKey makes the key of settings: unequal ones have unequal keys.
+func (n *Interned) makeKey(s *Values) {
+	if cap(n.key) > keptKey {
+		n.key = nil
+	}
+	n.key = n.key[:0]
+	for _, vals := range [...]map[string]string{s.SQL, s.Kept, s.Shown} {
+		n.names = slices.AppendSeq(n.names[:0], maps.Keys(vals))
+		slices.Sort(n.names)
+		n.key = binary.AppendUvarint(n.key, uint64(len(vals)))
+		for _, name := range n.names {
+			n.key = appendString(appendString(n.key, name), vals[name])
+		}
+		clear(n.names)
+	}
+}
+
+// keptKey is how large a key may be whose room is kept for the next.
+const keptKey = 4 << 10
+
+// appendString appends a string in such a way that none is the beginning of another.
+func appendString(key []byte, s string) []byte {
+	return append(binary.AppendUvarint(key, uint64(len(s))), s...)
 }

@@ -91,28 +91,29 @@ func (r *Reports) Showing(lower, value string) *Reports {
 
 // SharedReports holds equal reports once, so that they compare by pointer.
 type SharedReports struct {
-	mu sync.Mutex
-	m  map[string]*Reports
+	mu  sync.Mutex
+	m   map[string]*Reports
+	key []byte // the last one that was made, guarded by mu too
 }
 
 // Share returns the one Reports that is equal to r for all who ask.
 func (n *SharedReports) Share(r *Reports) *Reports {
-	var key strings.Builder
-	for _, p := range r.All {
-		key.WriteString(p.Lower)
-		key.WriteByte(0)
-		key.WriteString(p.Value)
-		key.WriteByte(0)
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if old, ok := n.m[key.String()]; ok {
+	if cap(n.key) > keptKey {
+		n.key = nil
+	}
+	n.key = n.key[:0]
+	for _, p := range r.All {
+		n.key = appendString(appendString(n.key, p.Lower), p.Value)
+	}
+	if old, ok := n.m[string(n.key)]; ok {
 		return old
 	}
 	if n.m == nil || len(n.m) >= internLimit {
 		n.m = map[string]*Reports{}
 	}
-	n.m[key.String()] = r
+	n.m[string(n.key)] = r
 	return r
 }
 

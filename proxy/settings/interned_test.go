@@ -1,0 +1,58 @@
+package settings
+
+import "testing"
+
+// Equal settings are one, unequal ones are not, however a key may be pieced together of them; and
+// who finds them makes no garbage.
+func TestShare(t *testing.T) {
+	m := func(pairs ...string) map[string]string {
+		vals := map[string]string{}
+		for i := 0; i < len(pairs); i += 2 {
+			vals[pairs[i]] = pairs[i+1]
+		}
+		return vals
+	}
+	all := func() []*Values {
+		return []*Values{
+			{SQL: m("a", "1")},
+			{SQL: m("a", "1", "b", "2")},
+			{SQL: m("a", "1b2")},
+			{SQL: m("a1", "b"), Kept: m()},
+			{SQL: m("a", "1"), Kept: m("b", "2")},
+			{Kept: m("a", "1")},
+			{Kept: m("a", "1"), Shown: m("a", "1")},
+			{SQL: m("a", "1"), Shown: m("a", "1")},
+			{SQL: m("a", "1"), Shown: m("a", "2")},
+			{SQL: m("a", "\x01b\x012"), Kept: m()},
+		}
+	}
+	var n Interned
+	first, seen := all(), map[*Values]bool{}
+	for i, s := range first {
+		if n.Share(s) != s || seen[s] {
+			t.Errorf("%d is taken for another", i)
+		}
+		seen[s] = true
+	}
+	for i, s := range all() {
+		if n.Share(s) != first[i] {
+			t.Errorf("%d is not found", i)
+		}
+	}
+	again := all()[4]
+	if got := testing.AllocsPerRun(100, func() { n.Share(again) }); got != 0 {
+		t.Errorf("%.0f allocations", got)
+	}
+	if n.Share(&Values{Shown: m("a", "1")}) != None {
+		t.Error("settings that set nothing are not None")
+	}
+
+	var shared SharedReports
+	r := NewReports(m("TimeZone", "UTC", "a", "b"))
+	if shared.Share(r) != r || shared.Share(NewReports(m("TimeZone", "UTC", "a", "b"))) != r || shared.Share(NewReports(m("TimeZone", "UTCa", "", "b"))) == r {
+		t.Error("equal reports are not one, or unequal ones are")
+	}
+	if got := testing.AllocsPerRun(100, func() { shared.Share(r) }); got != 0 {
+		t.Errorf("%.0f allocations for reports", got)
+	}
+}
