@@ -6,12 +6,17 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"runtime"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/sluice-proxy/sluice/integration/pgtest"
+	"github.com/sluice-proxy/sluice/proxy"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
 // BenchmarkCores is a query of one of 64 clients, on 32 backends that answer at once. What sessions
@@ -144,5 +149,33 @@ func fakeBackend(conn net.Conn) {
 			conn.Write(answer)
 			answer = answer[:0]
 		}
+	}
+}
+
+// Large parameters pass in buffers that others have used. Garbage is counted of all the process, in
+// which no other test runs meanwhile.
+func TestLargeParametersMakeNoGarbage(t *testing.T) {
+	const queries, size = 50, 300 << 10
+	s := startSluice(t, sharedPostgres(t))
+	c := dialRaw(t, s.addr)
+	group := encode(t, &pgproto3.Parse{Query: "SELECT length($1)", ParameterOIDs: []uint32{25}},
+		&pgproto3.Bind{Parameters: [][]byte{bytes.Repeat([]byte("x"), size)}}, &pgproto3.Execute{}, &pgproto3.Sync{})
+	ask := func() {
+		c.conn.Write(group)
+		if got := c.readThrough("Z"); !strings.Contains(got, strconv.Itoa(size)) {
+			t.Fatalf("%q", got)
+		}
+	}
+	for range 5 {
+		ask()
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range queries {
+		ask()
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / queries; each > wire.BufferSize/2 && !proxy.Racing {
+		t.Errorf("%d bytes of garbage for a parameter of %d", each, size)
 	}
 }

@@ -93,6 +93,7 @@ func (s *session) forward(n int) error {
 	c := &s.client
 	s.t.midClient = true
 	defer func() { s.t.midClient = false }()
+	inPieces := n > c.Buffered()
 	for n > 0 {
 		if c.Buffered() == 0 {
 			if err := s.fillClient(); err != nil {
@@ -104,6 +105,10 @@ func (s *session) forward(n int) error {
 			return s.discard(n) // the backend was lost meanwhile
 		}
 		k := min(n, c.Buffered())
+		// Pieces fill a pooled buffer and no more: a larger one would be made for each.
+		if room := s.t.up.Room(); inPieces && room > 0 {
+			k = min(k, room)
+		}
 		// A backend that has a part of a frame can be given nothing else: see settle.
 		s.t.midFrame = k < n
 		if s.t.logs {
