@@ -34,18 +34,26 @@ func (t *Table) Init(ctx context.Context, cfg Config) (did []string, err error) 
 		}
 		did = append(did, made...)
 	}
+	agreed, err := t.agree(ctx, cfg)
+	return append(did, agreed...), err
+}
+
+// agree is Init on a table that is there.
+func (t *Table) agree(ctx context.Context, cfg Config) (did []string, err error) {
 	if err := t.settle(ctx); err != nil {
-		return did, err
+		return nil, err
 	}
 	var now intent
 	for tries := 0; ; tries++ {
-		old, err := t.intent(ctx)
+		old, err := t.newestKnown(ctx)
 		if err != nil {
 			return did, err
 		}
 		want := cfg.settings()
 		if old.Shards > 0 {
-			want.Shards = old.Shards
+			want.Shards, want.Format = old.Shards, old.Format
+		} else if want.Format, err = t.begin(ctx, want.Shards); err != nil {
+			return did, err
 		}
 		if now = old; old.Settings == want {
 			break
@@ -63,6 +71,9 @@ func (t *Table) Init(ctx context.Context, cfg Config) (did []string, err error) 
 	}
 	if now.Shards != cfg.Shards {
 		did = append(did, fmt.Sprintf("distributed.conn_shards: the table keeps the %d that it was made with, not %d", now.Shards, cfg.Shards))
+	}
+	if now.Format < Format {
+		did = append(did, "the table keeps format 1, with all items under one partition key: see sluice lease migrate")
 	}
 	changed, err := t.follow(ctx, now)
 	if err != nil {

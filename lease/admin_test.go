@@ -26,7 +26,11 @@ func (t *Table) editLimit(tb testing.TB, shard, limit int) {
 
 func (t *Table) hand(tb testing.TB, shard int, expression, attribute string, n int) {
 	tb.Helper()
-	_, err := t.api.UpdateItem(tb.Context(), &dynamodb.UpdateItemInput{TableName: &t.slots, Key: t.key(shardItem(shard)),
+	_, at, err := t.locate(tb.Context(), shard, true)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_, err = t.api.UpdateItem(tb.Context(), &dynamodb.UpdateItemInput{TableName: &t.slots, Key: at.key(),
 		UpdateExpression: &expression, ExpressionAttributeNames: map[string]string{"#f": attribute},
 		ExpressionAttributeValues: map[string]types.AttributeValue{":n": number(int64(n))}})
 	if err != nil {
@@ -145,7 +149,7 @@ func TestExpiredShardBeginsAnew(t *testing.T) {
 	cfg := worldConfig()
 	table := newTable(t, cfg)
 	for shard := range cfg.Shards {
-		if _, err := table.api.DeleteItem(shortly(t), &dynamodb.DeleteItemInput{TableName: &table.slots, Key: table.key(shardItem(shard))}); err != nil {
+		if _, err := table.api.DeleteItem(shortly(t), &dynamodb.DeleteItemInput{TableName: &table.slots, Key: table.ownKey(shard).key()}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -178,7 +182,7 @@ func TestTwoTables(t *testing.T) {
 	if err := w.heal(); err != nil {
 		t.Error(err)
 	}
-	found, _, err := table.read(shortly(t), "rates", itemTickets, true)
+	found, _, err := table.read(shortly(t), "rates", table.address(itemTickets), true)
 	if err != nil || found.number(attrNext) == 0 {
 		t.Errorf("no tickets in the second table: %v, %v", found, err)
 	}

@@ -42,8 +42,8 @@ func (t *Table) settle(ctx context.Context) error {
 	if t.earlier == "" {
 		return nil
 	}
-	now, _, err := t.get(ctx, t.slots, keyOf(t.cluster, itemSettings), true)
-	before, _, earlierErr := t.get(ctx, t.slots, keyOf(t.earlier, itemSettings), true)
+	now, _, err := t.read(ctx, t.slots, address{t.cluster, itemSettings}, true)
+	before, _, earlierErr := t.read(ctx, t.slots, address{t.earlier, itemSettings}, true)
 	switch {
 	case err != nil && !denied(err), err != nil && len(before) == 0:
 		return err

@@ -169,7 +169,7 @@ func only(t *testing.T, key string) string {
 	forward.Transport = transport
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if !bytes.Contains(body, []byte(`"`+key+`"`)) {
+		if !bytes.Contains(body, []byte(`"`+key+`"`)) && !bytes.Contains(body, []byte(`"`+key+`#`)) {
 			w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = w.Write([]byte(`{"__type":"com.amazon.coral.service#AccessDeniedException","message":"no"}`))

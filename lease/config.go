@@ -164,7 +164,7 @@ func (c Config) usable(s Settings) error {
 			errs = append(errs, &MismatchError{Key: key, Table: table, Configured: want})
 		}
 	}
-	check(s.Format == Format, "format of the items", s.Format, Format)
+	check(s.Format >= formatOneKey && s.Format <= Format, keyFormat, s.Format, Format)
 	check(s.Shards >= 1 && s.Shards <= maxShards, "shards", s.Shards, c.Shards)
 	check(!c.Slots || s.Limit >= 1, keyLimit, s.Limit, c.slots())
 	check(!c.Rate || s.Rate >= 1 && s.Rate <= mostRate, keyRate, s.Rate, c.tickets())
@@ -174,9 +174,10 @@ func (c Config) usable(s Settings) error {
 
 // What a Difference is about, as configuration keys.
 const (
-	keyLimit = "distributed.conn_limit less distributed.conn_margin"
-	keyRate  = "distributed.rate_limiter_limit less distributed.rate_limiter_reserve"
-	keyBurst = "distributed.rate_limiter_burst"
+	keyFormat = "format of the items"
+	keyLimit  = "distributed.conn_limit less distributed.conn_margin"
+	keyRate   = "distributed.rate_limiter_limit less distributed.rate_limiter_reserve"
+	keyBurst  = "distributed.rate_limiter_burst"
 )
 
 // A Difference is a figure that the table has otherwise than this process's

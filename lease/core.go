@@ -43,6 +43,7 @@ func (c *call) shard() int {
 // answer is what a call came back with.
 type answer struct {
 	settings Settings
+	follows  bool // with the settings
 	shard    Shard
 	next     int64
 	done     bool
@@ -169,6 +170,7 @@ func (c *core) learn(k *call, a answer, now time.Duration) {
 		return
 	}
 	c.unusable = nil
+	c.ledger.follows = a.follows
 	c.differs = c.cfg.differences(s)
 	c.tickets.clock.observe(k.sent, now, a.at)
 	if c.known {

@@ -12,6 +12,31 @@
 //
 // Slots belong to the sidecar. A backend that is recycled writes nothing.
 //
+// # Keys and formats
+//
+// DynamoDB takes 1,000 write units per second for one partition key at most. In format
+// 2 each shard's item has a key of its own, under which DynamoDB can put it anywhere;
+// the settings, which sidecars only read, and the next ticket's time have the cluster's.
+// Nothing is ever written to two items together, and none is found by a query: all
+// names are known. In format 1, of the versions before, all items have the cluster's key.
+//
+// A table is migrated while sidecars run, shard by shard (move.go). One write closes the
+// item of format 1 for good: its count becomes a text, which no version can reckon with,
+// and this version's changes all require that it is open. So what is in it then is
+// final, and whoever meets it moves it: the operator, or a sidecar, as often as
+// they like, since all copy the same. A change that meets a closed item is made once
+// more, as it is, on the one it was moved to: to ledger, both are one shard. The settings
+// become those of format 2 when all are moved, and from then on nobody looks for closed
+// items. These stay, and do not expire; a new table has them too. An older
+// version that writes the settings of format 1 over ours makes no second ledger: its shards are closed.
+//
+// A record's name tells whether its owner follows a shard that is moved: whether it has
+// this code, and a policy that allows the new keys (Store.Follows). While there is any
+// that does not, nothing is migrated. If one joins while a shard is being closed, it could go on
+// renewing its record there, beside a copy that others reap. So that record is put
+// aside before the item is moved. Its owner finds it gone and closes its backends at once;
+// its slots stay taken in the copy, and are reaped by time as those of any dead one.
+//
 // # Time
 //
 // An owner counts from the moment it sent its newest record: no backend of its
@@ -72,7 +97,7 @@
 // (core.go) puts their calls in order. They do no I/O and are told the time, so
 // that tests can drive thousands of them through any fault. Lease runs one core:
 // Run is the only place that calls the Store, one call at a time, and Admit and
-// Release only look at what it has got. Table (table.go) is the Store in
+// Release only look at what it has got. Table (table.go, keys.go) is the Store in
 // DynamoDB; Change.Apply and Reservation.Apply define what a Store does.
 // Static stands in where nothing is shared.
 //

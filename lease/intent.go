@@ -31,7 +31,10 @@ type intent struct {
 
 // intent reads the newest one; the zero intent if there is none.
 func (t *Table) intent(ctx context.Context) (intent, error) {
-	found, _, err := t.read(ctx, t.slots, itemSettings, true)
+	found, _, err := t.read(ctx, t.slots, t.address(itemSettings), true)
+	if err == nil {
+		t.places.own.Store(found.intent().Format >= Format)
+	}
 	return found.intent(), err
 }
 
@@ -43,7 +46,7 @@ func (t *Table) declare(ctx context.Context, old intent, want Settings) (intent,
 	next := intent{want, old.epoch + 1}
 	// A version before epochs may have written settings without one.
 	for shard := range want.Shards {
-		found, _, err := t.read(ctx, t.slots, shardItem(shard), true)
+		found, _, err := t.locate(ctx, shard, true)
 		if err != nil {
 			return next, false, fmt.Errorf("shard %d: %w", shard, err)
 		}
@@ -70,14 +73,14 @@ func (t *Table) put(ctx context.Context, table string, old, next intent) (done b
 			u.demand(name, n)
 		}
 	}
-	values := t.key(itemSettings)
+	values := t.address(itemSettings).key()
 	if next.epoch > 0 {
 		values[attrEpoch] = number(next.epoch)
 	}
 	for name, n := range fields(next) {
 		values[name] = number(n)
 	}
-	_, err = t.api.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: values, ConditionExpression: aws.String(u.condition),
+	_, err = t.items.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: values, ConditionExpression: aws.String(u.condition),
 		ExpressionAttributeNames: u.names, ExpressionAttributeValues: u.values})
 	_, failed := errors.AsType[*types.ConditionalCheckFailedException](err)
 	if err != nil && !failed {
@@ -127,14 +130,14 @@ func (i item) followed(now intent, shard int) bool {
 func (t *Table) relimit(ctx context.Context, now intent, shard int) (changed bool, err error) {
 	limit := int64(now.shardLimit(shard))
 	for range raceTries {
-		found, _, err := t.read(ctx, t.slots, shardItem(shard), true)
+		found, at, err := t.locate(ctx, shard, true)
 		if err != nil || found.followed(now, shard) {
 			return changed, err
 		}
 		if err := t.newest(ctx, now); err != nil {
 			return changed, err
 		}
-		u := update{table: t.slots, item: shardItem(shard)}
+		u := update{table: t.slots, at: at}
 		if len(found) == 0 {
 			u.require("attribute_not_exists(%s)", u.name(attrFree))
 			u.set("%s = %s", u.name(attrFree), u.number(limit))
@@ -165,7 +168,7 @@ func (t *Table) relimit(ctx context.Context, now intent, shard int) (changed boo
 // retell makes the settings in a table of its own for the tickets follow an intent.
 func (t *Table) retell(ctx context.Context, now intent) (changed bool, err error) {
 	for range raceTries {
-		found, _, err := t.read(ctx, t.rate, itemSettings, true)
+		found, _, err := t.read(ctx, t.rate, t.address(itemSettings), true)
 		if err != nil || found.intent() == now {
 			return false, err
 		}

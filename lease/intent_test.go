@@ -113,6 +113,7 @@ func whole(t *testing.T, table *Table, limit, held int) {
 
 // sidecar is one that takes and gives back slots of every shard as it is told.
 type sidecar struct {
+	name  string // "" for s.1
 	table *Table
 	seq   int
 	text  map[int]string
@@ -122,8 +123,11 @@ type sidecar struct {
 func (s *sidecar) take(t *testing.T, shard, n int) {
 	t.Helper()
 	s.seq++
+	if s.name == "" {
+		s.name = "s.1"
+	}
 	next := fmt.Sprintf("%d|%d|%d|1000|h", s.seq, s.held[shard]+n, s.held[shard]+n)
-	_, done, err := s.table.Change(shortly(t), Change{Shard: shard, Owner: "s.1", Old: s.text[shard], New: next, Take: n, Limit: 20})
+	_, done, err := s.table.Change(shortly(t), Change{Shard: shard, Owner: s.name, Old: s.text[shard], New: next, Take: n, Limit: 20})
 	if err != nil {
 		t.Error(err)
 	}
@@ -373,6 +377,7 @@ func TestTableWithoutEpochs(t *testing.T) {
 					t.Fatal(err)
 				}
 				was := intent{cfg.settings(), 0}
+				was.Format = formatOneKey
 				if done, err := table.put(shortly(t), table.slots, intent{}, was); !done || err != nil {
 					t.Fatal(done, err)
 				}

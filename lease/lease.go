@@ -118,6 +118,7 @@ func (l *Lease) call(ctx context.Context, c *call) (a answer) {
 	switch c.kind {
 	case callSettings:
 		a.settings, a.at, a.err = l.store.Settings(ctx)
+		a.follows = l.store.Follows()
 	case callLook:
 		a.shard, a.err = l.store.Look(ctx, c.look)
 	case callChange:

@@ -22,6 +22,7 @@ type ledger struct {
 	cfg      Config
 	rng      *rand.Rand
 	process  string // begins the name of each of its records
+	follows  bool   // new records say that this process finds shards that are moved
 	settings Settings
 	began    time.Duration // when the settings were known
 
@@ -420,6 +421,9 @@ func (l *ledger) owns(owner string) bool {
 func (l *ledger) join(shard, slots int, now time.Duration) *call {
 	l.joins++
 	p := &part{shard: shard, owner: fmt.Sprintf("%s.%d", l.process, l.joins)}
+	if l.follows {
+		p.owner += follower
+	}
 	l.parts = append(l.parts, p)
 	return l.change(p, now, slots)
 }

@@ -66,6 +66,8 @@ func (m *memory) recorded() int {
 	return n
 }
 
+func (m *memory) Follows() bool { return true }
+
 func (m *memory) Look(_ context.Context, shard int) (Shard, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,6 +19,7 @@ type Status struct {
 
 	intent intent
 	told   intent // in the table of the tickets
+	moved  int    // shards that are under their own keys
 	next   int64  // ticket's time
 }
 
@@ -33,16 +34,19 @@ func (t *Table) Status(ctx context.Context) (Status, error) {
 		return Status{}, err
 	}
 	s := Status{Settings: settings}
-	if s.intent, err = t.intent(ctx); err != nil {
+	if s.intent, err = t.newestKnown(ctx); err != nil {
 		return Status{}, err
 	}
 	if settings.Shards < 1 || settings.Shards > maxShards {
 		return Status{}, fmt.Errorf("lease: the settings in the table name %d shards, which cannot be", settings.Shards)
 	}
 	for shard := range settings.Shards {
-		found, _, err := t.read(ctx, t.slots, shardItem(shard), true)
+		found, moved, err := t.peek(ctx, shard)
 		if err != nil {
 			return Status{}, err
+		}
+		if moved {
+			s.moved++
 		}
 		one := found.shard()
 		if len(found) == 0 { // expired unused; the first join makes it
@@ -51,23 +55,29 @@ func (t *Table) Status(ctx context.Context) (Status, error) {
 		}
 		s.Shards = append(s.Shards, one)
 	}
-	told, _, err := t.read(ctx, t.rate, itemSettings, true)
+	told, _, err := t.read(ctx, t.rate, t.address(itemSettings), true)
 	if err != nil {
 		return Status{}, err
 	}
 	s.told = told.intent()
-	found, _, err := t.read(ctx, t.rate, itemTickets, true)
+	found, _, err := t.read(ctx, t.rate, t.address(itemTickets), true)
 	if s.next = found.number(attrNext); s.next > 0 {
 		s.Queue = time.Duration(s.next-time.Time(at).UnixMicro()) * time.Microsecond
 	}
 	return s, err
 }
 
+// half reports whether shards are moved and the settings do not say so.
+func (s Status) half() bool { return s.Settings.Format < Format && s.moved > 0 }
+
 // Problems says what is wrong, in a line each: limits that are not those of the
 // settings, as an unfinished Init leaves them, and shards whose numbers disagree.
 func (s Status) Problems() []string {
 	var problems []string
 	sum := 0
+	if s.half() {
+		problems = append(problems, fmt.Sprintf("the settings are of format 1, and %d of %d shards are moved to the keys of format 2: a migration was not finished, or an older version has written the settings", s.moved, len(s.Shards)))
+	}
 	for shard, one := range s.Shards {
 		sum += one.Limit
 		if want := s.Settings.shardLimit(shard); one.Limit != want {
@@ -146,6 +156,12 @@ func (t *Table) Repairs(s Status, owners []string) []Repair {
 		repairs = append(repairs, Repair{fmt.Sprintf("tickets: given out %v ahead, which cannot be; begin anew", s.Queue),
 			func(ctx context.Context, t *Table) error { return t.rewind(ctx, s.next) }})
 	}
+	if s.half() { // the last: it is a new intent
+		repairs = append(repairs, Repair{"the migration to format 2 is finished", func(ctx context.Context, t *Table) error {
+			_, err := t.migrate(ctx, true)
+			return err
+		}})
+	}
 	return repairs
 }
 
@@ -171,7 +187,12 @@ func removal(shard int, owner, text string) Repair {
 	record, _ := ParseRecord(text) // one that cannot be read holds nothing
 	return Repair{fmt.Sprintf("shard %d: remove owner %s, which frees %d slots", shard, owner, record.Slots),
 		func(ctx context.Context, t *Table) error {
-			u := update{table: t.slots, item: shardItem(shard)}
+			_, at, err := t.locate(ctx, shard, true)
+			if err != nil {
+				return err
+			}
+			u := update{table: t.slots, at: at}
+			u.require("attribute_not_exists(%s)", u.name(attrClosed))
 			u.require("%s = %s", u.name(ownerPrefix+owner), u.text(text))
 			u.set("%s = %s + %s", u.name(attrFree), u.name(attrFree), u.number(int64(record.Slots)))
 			u.remove(u.name(ownerPrefix + owner))
@@ -192,7 +213,7 @@ func removal(shard int, owner, text string) Repair {
 func (t *Table) level(ctx context.Context, shard, drift int) error {
 	name := crand.Text()
 	for range raceTries {
-		found, _, err := t.read(ctx, t.slots, shardItem(shard), true)
+		found, at, err := t.locate(ctx, shard, true)
 		seen := found.shard()
 		switch {
 		case err != nil:
@@ -202,7 +223,7 @@ func (t *Table) level(ctx context.Context, shard, drift int) error {
 		case seen.Drift() != drift:
 			return errChanged
 		}
-		u := update{table: t.slots, item: shardItem(shard)}
+		u := update{table: t.slots, at: at}
 		u.require("%s = %s AND %s = %s", u.name(attrFree), u.number(int64(seen.Free)), u.name(attrLimit), u.number(int64(seen.Limit)))
 		if last := found.text(attrRepair); last != "" {
 			u.require("%s = %s", u.name(attrRepair), u.text(last))
@@ -225,7 +246,7 @@ func (t *Table) level(ctx context.Context, shard, drift int) error {
 
 // rewind begins the tickets anew, unless somebody has moved their time since.
 func (t *Table) rewind(ctx context.Context, next int64) error {
-	u := update{table: t.rate, item: itemTickets}
+	u := update{table: t.rate, at: t.address(itemTickets)}
 	u.require("%s = %s", u.name(attrNext), u.number(next))
 	u.set("%s = %s", u.name(attrNext), u.number(0))
 	after, done, _, err := t.write(ctx, &u)

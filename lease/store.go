@@ -23,6 +23,9 @@ type Store interface {
 	// Reserve returns the next-ticket time after the reservation, or, when it was
 	// refused, as it was found.
 	Reserve(ctx context.Context, r Reservation) (next int64, done bool, at Stamp, err error)
+	// Follows reports whether this process finds shards whose items are moved, as of
+	// the last Settings. It makes no call.
+	Follows() bool
 }
 
 // Stamp is the table's clock as an answer showed it: the whole second in which
@@ -32,15 +35,12 @@ type Stamp time.Time
 // Settings are the truth about a cluster, kept in the table: they hold for all
 // sidecars, however these are configured.
 type Settings struct {
-	Format int // of the items; Format of this version
+	Format int // of the items, at most Format
 	Shards int
 	Limit  int // slots of the whole cluster
 	Rate   int // tickets per second
 	Burst  int // tickets that may be saved up
 }
-
-// Format is the version of the table's items that this package reads and writes.
-const Format = 1
 
 // ErrNoSettings is returned by a Store whose table was not initialised for the
 // cluster.
@@ -53,6 +53,9 @@ type MismatchError struct {
 }
 
 func (e *MismatchError) Error() string {
+	if e.Key == keyFormat {
+		return fmt.Sprintf("lease: the table is of format %d, which this version does not know, only formats up to %d: upgrade Sluice", e.Table, e.Configured)
+	}
 	return fmt.Sprintf("lease: %s: the table has %d, this process %d: change the configuration or run sluice lease init",
 		e.Key, e.Table, e.Configured)
 }

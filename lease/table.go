@@ -21,8 +21,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// The names of what stands in the table. Each cluster has one partition key and
-// three kinds of items: its settings, its shards, and the next ticket's time.
+// The names of what stands in the table. Each cluster has three kinds of items: its
+// settings and the next ticket's time under the cluster's partition key, and its
+// shards; see keys.go.
 const (
 	attrCluster = "pk"
 	attrItem    = "sk"
@@ -60,11 +61,20 @@ const (
 // could deceive.
 type Table struct {
 	api, patient *dynamodb.Client // patient sends again: for administration
+	items        itemAPI          // one of the two
 	slots, rate  string           // tables
 	cluster      string           // the ledger's key
 	earlier      string           // where versions before may have it, "" once that is settled
 	transport    *http.Transport
 	server       *serverTime
+	places       *places
+}
+
+// itemAPI is what of DynamoDB changes and reads items.
+type itemAPI interface {
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 }
 
 // serverTime is what is known of DynamoDB's clock.
@@ -82,7 +92,7 @@ func NewTable(cfg Config, chain aws.Config) *Table {
 	}
 	transport := base.WithDialerOptions(func(d *net.Dialer) { d.Timeout = connectTimeout }).GetTransport()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = idleConns, idleConns
-	t := &Table{slots: cfg.Table, rate: cfg.RateTable, cluster: "L#" + cfg.Cluster, transport: transport, server: new(serverTime)}
+	t := &Table{slots: cfg.Table, rate: cfg.RateTable, cluster: "L#" + cfg.Cluster, transport: transport, server: new(serverTime), places: new(places)}
 	if cfg.Earlier != "" {
 		t.earlier = "L#" + cfg.Earlier
 	}
@@ -114,6 +124,7 @@ func NewTable(cfg Config, chain aws.Config) *Table {
 			return min(pause, maxAdminPause)/2 + rand.N(min(pause, maxAdminPause)/2), nil
 		})
 	}))
+	t.items = t.api
 	return t
 }
 
@@ -127,6 +138,9 @@ func (t *Table) admin(ctx context.Context) (*Table, error) {
 
 func (t *Table) again() *Table {
 	patient := *t
+	if t.items == itemAPI(t.api) {
+		patient.items = t.patient
+	}
 	patient.api = t.patient
 	return &patient
 }
@@ -137,18 +151,6 @@ func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastRe
 
 // Close gives up idle connections.
 func (t *Table) Close() { t.transport.CloseIdleConnections() }
-
-// key of an item of the cluster.
-func (t *Table) key(item string) map[string]types.AttributeValue { return keyOf(t.cluster, item) }
-
-func keyOf(cluster, item string) map[string]types.AttributeValue {
-	return map[string]types.AttributeValue{
-		attrCluster: &types.AttributeValueMemberS{Value: cluster},
-		attrItem:    &types.AttributeValueMemberS{Value: item},
-	}
-}
-
-func shardItem(shard int) string { return fmt.Sprintf("S#%03d", shard) }
 
 func number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
@@ -202,6 +204,9 @@ func (t *Table) Settings(ctx context.Context) (Settings, Stamp, error) {
 		return Settings{}, Stamp{}, err
 	}
 	slots, at, err := t.settings(ctx, t.slots)
+	if err == nil {
+		t.learn(ctx, slots.Format)
+	}
 	if err != nil || t.rate == t.slots {
 		return slots, at, err
 	}
@@ -211,55 +216,17 @@ func (t *Table) Settings(ctx context.Context) (Settings, Stamp, error) {
 }
 
 func (t *Table) settings(ctx context.Context, table string) (Settings, Stamp, error) {
-	found, at, err := t.read(ctx, table, itemSettings, true)
+	found, at, err := t.read(ctx, table, t.address(itemSettings), true)
 	if err == nil && len(found) == 0 {
 		err = ErrNoSettings
 	}
 	return found.settings(), at, err
 }
 
-// Look implements Store.
-func (t *Table) Look(ctx context.Context, shard int) (Shard, error) {
-	found, _, err := t.read(ctx, t.slots, shardItem(shard), false)
-	return found.shard(), err
-}
-
-// Change implements Store.
-func (t *Table) Change(ctx context.Context, c Change) (Shard, bool, error) {
-	u := update{table: t.slots, item: shardItem(c.Shard)}
-	owner := ownerPrefix + c.Owner
-	switch {
-	case c.Old == "" && c.Take > 0:
-		u.require("attribute_not_exists(%s) AND (attribute_not_exists(%s) OR %s >= %s)",
-			u.name(owner), u.name(attrFree), u.name(attrFree), u.number(int64(c.Take)))
-	case c.Old == "":
-		u.require("attribute_not_exists(%s)", u.name(owner))
-	case c.Take > 0:
-		u.require("%s = %s AND %s >= %s", u.name(owner), u.text(c.Old), u.name(attrFree), u.number(int64(c.Take)))
-	default:
-		u.require("%s = %s", u.name(owner), u.text(c.Old))
-	}
-	switch {
-	case c.Old == "":
-		limit := u.number(int64(c.Limit))
-		u.set("%s = if_not_exists(%s, %s) - %s", u.name(attrFree), u.name(attrFree), limit, u.number(int64(c.Take)))
-		u.set("%s = if_not_exists(%s, %s)", u.name(attrLimit), u.name(attrLimit), limit)
-	case c.Take != 0:
-		u.set("%s = %s - %s", u.name(attrFree), u.name(attrFree), u.number(int64(c.Take)))
-	}
-	if c.New != "" {
-		u.set("%s = %s", u.name(owner), u.text(c.New))
-	} else {
-		u.remove(u.name(owner))
-	}
-	after, done, _, err := t.write(ctx, &u)
-	return after.shard(), done, err
-}
-
 // Reserve implements Store: with one write when the bucket is in use, with a
 // second one when it was idle.
 func (t *Table) Reserve(ctx context.Context, r Reservation) (int64, bool, Stamp, error) {
-	u := update{table: t.rate, item: itemTickets}
+	u := update{table: t.rate, at: t.address(itemTickets)}
 	tickets := int64(r.Tickets) * r.Interval
 	if r.Wrong != 0 {
 		u.require("%s = %s", u.name(attrNext), u.number(r.Wrong))
@@ -272,7 +239,7 @@ func (t *Table) Reserve(ctx context.Context, r Reservation) (int64, bool, Stamp,
 	if err != nil || done || next >= r.Floor {
 		return next, done, at, err
 	}
-	idle := update{table: t.rate, item: itemTickets}
+	idle := update{table: t.rate, at: t.address(itemTickets)}
 	idle.require("attribute_not_exists(%s) OR %s < %s", idle.name(attrNext), idle.name(attrNext), idle.number(r.Floor))
 	idle.set("%s = %s", idle.name(attrNext), idle.number(r.Floor+tickets))
 	return t.reserve(ctx, &idle)
@@ -284,12 +251,8 @@ func (t *Table) reserve(ctx context.Context, u *update) (int64, bool, Stamp, err
 }
 
 // read gets an item; an absent one is nil.
-func (t *Table) read(ctx context.Context, table, name string, consistent bool) (item, Stamp, error) {
-	return t.get(ctx, table, t.key(name), consistent)
-}
-
-func (t *Table) get(ctx context.Context, table string, key map[string]types.AttributeValue, consistent bool) (item, Stamp, error) {
-	out, err := t.api.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: key, ConsistentRead: &consistent})
+func (t *Table) read(ctx context.Context, table string, from address, consistent bool) (item, Stamp, error) {
+	out, err := t.items.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: from.key(), ConsistentRead: &consistent})
 	if err != nil {
 		return nil, Stamp{}, t.explain(table, err)
 	}
@@ -301,11 +264,13 @@ func (t *Table) get(ctx context.Context, table string, key map[string]types.Attr
 // write makes a conditional update and returns the item after it; or, when its
 // condition did not hold, as it was found.
 func (t *Table) write(ctx context.Context, u *update) (item, bool, Stamp, error) {
-	if now := t.time(); now > 0 {
+	if now := t.time(); u.forever {
+		u.remove(u.name(attrExpiry))
+	} else if now > 0 {
 		u.set("%s = %s", u.name(attrExpiry), u.number(now+int64(expiry/time.Second)))
 	}
-	out, err := t.api.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &u.table, Key: t.key(u.item),
+	out, err := t.items.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &u.table, Key: u.at.key(),
 		UpdateExpression: aws.String(u.expression()), ConditionExpression: &u.condition,
 		ExpressionAttributeNames: u.names, ExpressionAttributeValues: u.values,
 		ReturnValues:                        types.ReturnValueAllNew,
@@ -324,7 +289,7 @@ func (t *Table) write(ctx context.Context, u *update) (item, bool, Stamp, error)
 		return failed.Item, false, Stamp{}, nil
 	}
 	// Absent, or a server that does not return it.
-	found, at, err := t.read(ctx, u.table, u.item, true)
+	found, at, err := t.read(ctx, u.table, u.at, true)
 	return found, false, at, err
 }
 

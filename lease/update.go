@@ -10,12 +10,14 @@ import (
 // update is a conditional UpdateItem in the making. Names and values all go by
 // placeholders: some of the names are reserved words.
 type update struct {
-	table, item string
-	condition   string
-	sets        []string
-	removes     []string
-	names       map[string]string
-	values      map[string]types.AttributeValue
+	table     string
+	at        address
+	forever   bool // the item does not expire
+	condition string
+	sets      []string
+	removes   []string
+	names     map[string]string
+	values    map[string]types.AttributeValue
 }
 
 // name returns the placeholder of an attribute.

@@ -12,9 +12,11 @@ import (
 // world is a cluster, a table and some sidecars, all in virtual time and driven
 // by one seed: what a step does is drawn, what must hold is checked after it.
 type world struct {
-	rng    *rand.Rand
-	cfg    Config
-	table  Store
+	rng   *rand.Rand
+	cfg   Config
+	table Store
+	// begin, unless nil, sees to a message that has arrived, in place of table.
+	begin  func(*message)
 	limit  int
 	ever   int           // highest limit that there was
 	now    time.Duration // true time
@@ -194,28 +196,39 @@ func (w *world) deliver() {
 	for len(w.late) > 0 && w.late[0].arrive <= w.now {
 		m := w.late[0]
 		w.late = w.late[1:]
-		a := w.perform(m.call)
-		if !m.answered {
-			m.answer, m.answered = a, true
+		if w.begin != nil {
+			w.begin(m)
+			continue
 		}
-		w.note("%s: %s %+v: %v", m.proc.name, m.call.kind, m.call.change, a.done)
+		w.answer(m, w.perform(m.call))
 	}
 }
 
-func (w *world) perform(c *call) (a answer) {
+// answer is what a message has come to.
+func (w *world) answer(m *message, a answer) {
+	if !m.answered {
+		m.answer, m.answered = a, true
+	}
+	w.note("%s: %s %+v: %v %v", m.proc.name, m.call.kind, m.call.change, a.done, a.err)
+}
+
+func (w *world) perform(c *call) (a answer) { return w.performOn(w.table, c) }
+
+func (w *world) performOn(table Store, c *call) (a answer) {
 	ctx := context.Background()
 	switch c.kind {
 	case callSettings:
-		a.settings, _, a.err = w.table.Settings(ctx)
+		a.settings, _, a.err = table.Settings(ctx)
+		a.follows = table.Follows()
 	case callLook:
-		a.shard, a.err = w.table.Look(ctx, c.look)
+		a.shard, a.err = table.Look(ctx, c.look)
 	case callChange:
-		a.shard, a.done, a.err = w.table.Change(ctx, c.change)
-		if s := a.shard; (s.Drift() != 0 || s.Free < 0 && a.done && c.change.Take > 0) && w.broken == nil {
+		a.shard, a.done, a.err = table.Change(ctx, c.change)
+		if s := a.shard; s.Limit >= 0 && (s.Drift() != 0 || s.Free < 0 && a.done && c.change.Take > 0) && w.broken == nil {
 			w.broken = fmt.Errorf("shard %d: limit %d, free %d, held %d", c.change.Shard, s.Limit, s.Free, s.Held())
 		}
 	case callReserve:
-		a.next, a.done, _, a.err = w.table.Reserve(ctx, c.reserve)
+		a.next, a.done, _, a.err = table.Reserve(ctx, c.reserve)
 	}
 	a.at = Stamp(w.clock().Truncate(time.Second)) // a table of another time
 	return a

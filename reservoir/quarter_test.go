@@ -73,6 +73,8 @@ func (b *teller) Change(ctx context.Context, c lease.Change) (after lease.Shard,
 	return after, done, err
 }
 
+func (b *teller) Follows() bool { return true }
+
 func (b *teller) Reserve(ctx context.Context, r lease.Reservation) (next int64, done bool, at lease.Stamp, err error) {
 	err = b.carry(ctx, func() {
 		b.next, done = r.Apply(b.next)

@@ -28,7 +28,7 @@ func newLease() *cobra.Command {
 		Args:  noCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLeaseInit(), newLeaseStatus(), newLeaseReset())
+	cmd.AddCommand(newLeaseInit(), newLeaseStatus(), newLeaseReset(), newLeaseMigrate())
 	return cmd
 }
 
@@ -105,6 +105,38 @@ func newLeaseReset() *cobra.Command {
 	return cmd
 }
 
+func newLeaseMigrate() *cobra.Command {
+	var yes *bool
+	cmd := onTable(&cobra.Command{
+		Use:   "migrate",
+		Short: "Bring a table of an older version to this version's format, after a confirmation",
+		Long: "Give each shard of a table of format 1 a partition key of its own, so that DynamoDB takes\n" +
+			"more than 1,000 write units per second. Sidecars run meanwhile and close nothing. Give them\n" +
+			"the policy of this version first, upgrade and restart all of them: while the table has records\n" +
+			"of one that could not follow, nothing is done, and they are named. Afterwards older versions\n" +
+			"cannot use the table, and there is no way back. If it is cut off, run it again.",
+	}, func(ctx context.Context, t *lease.Table, c *Config, cmd *cobra.Command) error {
+		s, err := t.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if s.Settings.Format < lease.Format && !*yes {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s get keys of their own: older versions of Sluice cannot use the table any more\n", plural(s.Settings.Shards, "shard"))
+			if err := confirm(cmd.InOrStdin(), cmd.OutOrStdout()); err != nil {
+				return err
+			}
+		}
+		did, err := t.Migrate(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), did)
+		return err
+	})
+	yes = cmd.Flags().Bool("yes", false, "do not ask")
+	return cmd
+}
+
 // onTable completes a command that works on the configured table. Its problems
 // with the configuration are about what it needs of it: an endpoint and a table.
 func onTable(cmd *cobra.Command, do func(context.Context, *lease.Table, *Config, *cobra.Command) error) *cobra.Command {
@@ -162,6 +194,9 @@ func printStatus(out io.Writer, s lease.Status) error {
 	fmt.Fprintf(out, "%d of %d slots free, in %s, held by %s; %d tickets per second, %d at once, given out %v ahead\n",
 		free, s.Settings.Limit, plural(s.Settings.Shards, "shard"), plural(owners, "record"),
 		s.Settings.Rate, s.Settings.Burst, max(0, s.Queue.Round(time.Millisecond)))
+	if s.Settings.Format < lease.Format {
+		fmt.Fprintf(out, "format %d, with all items under one partition key: see sluice lease migrate\n", s.Settings.Format)
+	}
 	return problems(out, s)
 }
 
@@ -178,6 +213,16 @@ func problems(out io.Writer, s lease.Status) error {
 	return nil
 }
 
+// confirm asks whether to go on. Its error says that nobody wants to.
+func confirm(in io.Reader, out io.Writer) error {
+	fmt.Fprint(out, "do it? yes or no: ")
+	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is no
+	if strings.TrimSpace(answer) != "yes" {
+		return fmt.Errorf("nothing was done: confirm with yes, or with --yes")
+	}
+	return nil
+}
+
 // repair shows what would be done, asks, does it, and looks at the outcome.
 func repair(ctx context.Context, t *lease.Table, repairs []lease.Repair, yes bool, in io.Reader, out io.Writer) error {
 	if len(repairs) == 0 {
@@ -188,10 +233,8 @@ func repair(ctx context.Context, t *lease.Table, repairs []lease.Repair, yes boo
 		fmt.Fprintln(out, r.Text)
 	}
 	if !yes {
-		fmt.Fprint(out, "do it? yes or no: ")
-		answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is no
-		if strings.TrimSpace(answer) != "yes" {
-			return fmt.Errorf("nothing was done: confirm with yes, or with --yes")
+		if err := confirm(in, out); err != nil {
+			return err
 		}
 	}
 	for _, r := range repairs {

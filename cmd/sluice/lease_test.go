@@ -251,3 +251,80 @@ func TestLeaseResetDead(t *testing.T) {
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+// A table of the version before is migrated after a question, unless a sidecar is left
+// that could not follow. A new table need not be.
+func TestLeaseMigrate(t *testing.T) {
+	server := dynalite.Start(t)
+	other := "--endpoint=z" + endpoint[1:]
+	if code, _, stderr := runLease(t, server, "", "init", other); code != exitOK {
+		t.Fatal(stderr)
+	}
+	if code, stdout, stderr := runLease(t, server, "", "migrate", other); code != exitOK || !strings.Contains(stdout, "of format 2: nothing to migrate") {
+		t.Errorf("of a new table: exit code %d, %s%s", code, stdout, stderr)
+	}
+	c := source{env: server.Env(), flags: []string{"--endpoint=" + endpoint, "--distributed-conn-lease-table=sluice"}}.mustLoad(t)
+	chain, err := awsChain(t.Context(), c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	formatOne(t, server, c.Lease.Cluster)
+	table := lease.NewTable(c.Lease, chain)
+	defer table.Close()
+	change := lease.Change{Shard: 1, Owner: "old.1", New: lease.Record{Seq: 1, Slots: 7, Total: 7, ReapAfter: 20 * time.Minute}.String(), Take: 7}
+	if _, done, err := table.Change(t.Context(), change); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	for _, step := range []struct {
+		name, in string
+		args     []string
+		code     int
+		stdout   string
+		stderr   string
+	}{
+		{"status", "", []string{"status"}, exitOK, "format 1, with all items under one partition key: see sluice lease migrate", ""},
+		{"init", "", []string{"init", "--distributed-conn-limit=520"}, exitOK, "the table keeps format 1", ""},
+		{"without an answer", "", []string{"migrate"}, exitRuntime, "do it?", "nothing was done"},
+		{"with a record of the version before", "yes\n", []string{"migrate"}, exitRuntime, "2 shards get keys of their own", "old.1. They run an older version"},
+		{"its owner is dead", "", []string{"reset", "--owner=old.1", "--yes"}, exitOK, "done", ""},
+		{"migrate", "yes\n", []string{"migrate"}, exitOK, "2 shards have keys of their own now", ""},
+		{"again", "", []string{"migrate", "--yes"}, exitOK, "nothing to migrate", ""},
+		{"status behind", "", []string{"status"}, exitOK, "20 of 20 slots free, in 2 shards, held by 0 records", ""},
+		{"init behind", "", []string{"init", "--distributed-conn-limit=540"}, exitOK, "40 slots in 2 shards", ""},
+	} {
+		code, stdout, stderr := runLease(t, server, step.in, step.args...)
+		if code != step.code || !strings.Contains(stdout, step.stdout) || !strings.Contains(stderr, step.stderr) {
+			t.Errorf("%s: exit code %d, %s%s", step.name, code, stdout, stderr)
+		}
+	}
+}
+
+// formatOne makes a cluster's settings those of a table that the version before has made:
+// format 1, two shards, 20 slots. The stand-in asks for a signature, and not for a right one.
+func formatOne(t *testing.T, server *dynalite.Server, cluster string) {
+	t.Helper()
+	for item, what := range map[string]string{
+		"CFG":   `"lim":{"N":"20"},"format":{"N":"1"},"shards":{"N":"2"},"rate":{"N":"90"},"burst":{"N":"400"}`,
+		"S#000": `"lim":{"N":"10"},"free":{"N":"10"}`,
+		"S#001": `"lim":{"N":"10"},"free":{"N":"10"}`,
+	} {
+		body := `{"TableName":"sluice","Item":{"pk":{"S":"L#` + cluster + `"},"sk":{"S":"` + item + `"},"epoch":{"N":"1"},` + what + `}}`
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range map[string]string{
+			"Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": "DynamoDB_20120810.PutItem", "X-Amz-Date": "20261127T000000Z",
+			"Authorization": "AWS4-HMAC-SHA256 Credential=none/20261127/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=none",
+		} {
+			request.Header.Set(name, value)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.Body.Close(); answer.StatusCode != http.StatusOK {
+			t.Fatal(answer.Status)
+		}
+	}
+}

@@ -186,6 +186,8 @@ func (p port) Settings(ctx context.Context) (lease.Settings, lease.Stamp, error)
 	return p.settings, p.stamp(), err
 }
 
+func (p port) Follows() bool { return true }
+
 func (p port) Look(ctx context.Context, shard int) (found lease.Shard, err error) {
 	err = p.carry(ctx, func() error {
 		found = *p.shards[shard]

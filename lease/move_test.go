@@ -1,0 +1,164 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Sidecars of both versions and operators of both, on a table that is migrated: every
+// schedule keeps the limit, and each shard's numbers right, after every step.
+func TestMigrationInRandomSchedules(t *testing.T) {
+	t.Parallel()
+	cfg := worldConfig()
+	run := func(seed uint64, traced bool) (*mixed, error) {
+		m := newMixed(t, seed, cfg)
+		m.traced = traced
+		return m, m.play(300)
+	}
+	const workers = 4
+	var mu sync.Mutex
+	counts := map[string]int{}
+	for worker := range uint64(workers) {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			for seed := *firstSeed + worker; seed < *firstSeed+uint64(max(1, *schedules/mixedPart)); seed += workers {
+				m, err := run(seed, false)
+				if err != nil {
+					m, again := run(seed, true)
+					t.Fatalf("seed %d: %v (go test ./lease -run TestMigrationInRandomSchedules -seed %[1]d -schedules 1); again: %[3]v\n%[4]s",
+						seed, err, again, strings.Join(m.trace, "\n"))
+				}
+				mu.Lock()
+				for what, n := range m.counts {
+					counts[what] += n
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	t.Cleanup(func() {
+		t.Log(counts)
+		for _, what := range []string{"refused", "closed", "closed with slots held", "put aside", "the version before lost its slots", "this version has slots"} {
+			if counts[what] == 0 && *schedules >= 100*mixedPart && !t.Failed() {
+				t.Errorf("no schedule met %q: the test says little", what)
+			}
+		}
+	})
+}
+
+// mixedPart of the schedules (1/mixedPart) are played with a migration.
+const mixedPart = 40
+
+// fleet is some sidecars of this version that use the whole limit of a table of format
+// 1, without any fault.
+func fleet(t *testing.T, seed uint64) *mixed {
+	cfg := worldConfig()
+	cfg.CallTimeout = 2 * time.Second // some steps long
+	m := newMixed(t, seed, cfg)
+	m.faulty, m.cuts = false, false
+	for range 6 {
+		m.join(20, false)
+	}
+	m.settled(t, 20)
+	return m
+}
+
+// settled lets some heartbeats pass, and returns how many backends are open then.
+func (m *mixed) settled(t *testing.T, beats time.Duration) (open int) {
+	t.Helper()
+	for end := m.now + beats*m.cfg.Heartbeat; m.now < end; {
+		if err := errors.Join(m.step(), m.covered()); err != nil {
+			t.Fatal(err)
+		}
+		m.advance()
+	}
+	for _, p := range m.procs {
+		open += p.open
+	}
+	return open
+}
+
+// unharmed fails if somebody has lost slots, or the table is wrong.
+func (m *mixed) unharmed(t *testing.T, format int) {
+	t.Helper()
+	for _, p := range m.procs {
+		if s := p.core.ledger.stats; s.ReapedSelf+s.Lapsed+s.Drifts > 0 || !strings.Contains(p.core.ledger.parts[0].owner, follower) {
+			t.Errorf("%s: %+v", p.name, s)
+		}
+	}
+	s, err := m.newTable(m.items).Status(t.Context())
+	half := err == nil && s.Settings.Format == formatOneKey && s.moved > 0
+	if problems := s.Problems(); err != nil || s.Settings.Format != format || len(problems) > 0 != half {
+		t.Errorf("%+v, %q, %v", s.Settings, problems, err)
+	}
+}
+
+// Without any fault a migration, whatever comes between its calls and theirs, closes no
+// backend and takes no slot from anybody of this version, also if there are two.
+func TestMigrationClosesNothing(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			m := fleet(t, seed)
+			before := m.settled(t, 1)
+			m.cuts = true
+			for range 1 + m.rng.IntN(2) {
+				m.migrate(true)
+			}
+			least := before
+			for range 12 {
+				least = min(least, m.settled(t, 1))
+			}
+			if before < 45 || least < before-5 {
+				t.Errorf("%d backends were open before, at least %d during the migration", before, least)
+			}
+			m.unharmed(t, Format)
+		})
+	}
+}
+
+// The migrator is killed before each of its calls, and nobody comes back: sidecars go on
+// for as long as one likes, grow and give back. Then another one finishes.
+func TestMigratorIsKilledAnywhere(t *testing.T) {
+	t.Parallel()
+	for calls := 0; ; calls++ {
+		m := fleet(t, uint64(calls))
+		before := m.settled(t, 1)
+		m.migrate(true)
+		migrator := m.runs[len(m.runs)-1]
+		more := true
+		for range calls + 1 {
+			if _, more = migrator.next(); !more {
+				break
+			}
+		}
+		migrator.stop()
+		m.procs[0].want = 5
+		if open := m.settled(t, 3*m.cfg.ReapAfter/m.cfg.Heartbeat); open < before-5 {
+			t.Errorf("killed after %d calls: %d backends are open, before %d", calls, open, before)
+		}
+		settings, _, err := m.newTable(m.items).Settings(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.unharmed(t, settings.Format)
+		if _, err := m.newTable(m.items).migrate(t.Context(), true); err != nil {
+			t.Error(err)
+		}
+		m.settled(t, 3)
+		m.unharmed(t, Format)
+		if t.Failed() {
+			t.Fatalf("killed after %d calls", calls)
+		}
+		if !more {
+			if calls < 20 {
+				t.Errorf("a migration has only %d calls: the test says little", calls)
+			}
+			return
+		}
+	}
+}
