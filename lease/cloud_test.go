@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -14,7 +15,12 @@ import (
 
 // cloud keeps items as DynamoDB does, in memory: Table runs on it unchanged. It knows
 // the expressions that Table writes, and panics at others.
-type cloud map[string]item
+type cloud struct {
+	mu    sync.Mutex
+	items map[string]item
+}
+
+func newCloud() *cloud { return &cloud{items: map[string]item{}} }
 
 var errOperand = errors.New("ValidationException: an operand has an incorrect data type")
 
@@ -22,23 +28,29 @@ func spot(table string, key map[string]types.AttributeValue) string {
 	return table + " " + item(key).text(attrCluster) + " " + item(key).text(attrItem)
 }
 
-func (c cloud) GetItem(_ context.Context, in *dynamodb.GetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
-	return &dynamodb.GetItemOutput{Item: maps.Clone(c[spot(*in.TableName, in.Key)])}, nil
+func (c *cloud) GetItem(_ context.Context, in *dynamodb.GetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &dynamodb.GetItemOutput{Item: maps.Clone(c.items[spot(*in.TableName, in.Key)])}, nil
 }
 
-func (c cloud) PutItem(_ context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+func (c *cloud) PutItem(_ context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	at := spot(*in.TableName, in.Item)
-	e := expression{in.ExpressionAttributeNames, in.ExpressionAttributeValues, c[at], lex(*in.ConditionExpression)}
+	e := expression{in.ExpressionAttributeNames, in.ExpressionAttributeValues, c.items[at], lex(*in.ConditionExpression)}
 	if !e.or() {
 		return nil, &types.ConditionalCheckFailedException{}
 	}
-	c[at] = maps.Clone(in.Item)
+	c.items[at] = maps.Clone(in.Item)
 	return &dynamodb.PutItemOutput{}, nil
 }
 
-func (c cloud) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+func (c *cloud) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	at := spot(*in.TableName, in.Key)
-	before := c[at]
+	before := c.items[at]
 	e := expression{in.ExpressionAttributeNames, in.ExpressionAttributeValues, before, lex(*in.ConditionExpression)}
 	if !e.or() {
 		return nil, &types.ConditionalCheckFailedException{Item: maps.Clone(before)}
@@ -51,7 +63,7 @@ func (c cloud) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput, _ ...
 	if err := e.update(after); err != nil {
 		return nil, err
 	}
-	c[at] = after
+	c.items[at] = after
 	return &dynamodb.UpdateItemOutput{Attributes: maps.Clone(after)}, nil
 }
 

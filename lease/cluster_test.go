@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -157,8 +158,15 @@ func TestPolicyForOneNameIsEnough(t *testing.T) {
 	}
 }
 
-// only is a way to dynalite on which one cluster's key is allowed.
+// only is a way to dynalite on which one cluster's key is allowed, and those of its
+// shards.
 func only(t *testing.T, key string) string {
+	t.Helper()
+	return onlyKeys(t, `"`+key+`"`, `"`+key+`#`)
+}
+
+// onlyKeys is one on which requests must contain one of some texts.
+func onlyKeys(t *testing.T, allowed ...string) string {
 	t.Helper()
 	target, err := url.Parse(serverURL(t))
 	if err != nil {
@@ -169,7 +177,7 @@ func only(t *testing.T, key string) string {
 	forward.Transport = transport
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if !bytes.Contains(body, []byte(`"`+key+`"`)) && !bytes.Contains(body, []byte(`"`+key+`#`)) {
+		if !slices.ContainsFunc(allowed, func(text string) bool { return bytes.Contains(body, []byte(text)) }) {
 			w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = w.Write([]byte(`{"__type":"com.amazon.coral.service#AccessDeniedException","message":"no"}`))

@@ -33,7 +33,7 @@
 // A record's name tells whether its owner follows a shard that is moved: whether it has
 // this code, and a policy that allows the new keys (Store.Follows). While there is any
 // that does not, nothing is migrated. If one joins while a shard is being closed, it could go on
-// renewing its record there, beside a copy that others reap. So that record is put
+// renewing its record there, beside a copy that others reap. So all records are put
 // aside before the item is moved. Its owner finds it gone and closes its backends at once;
 // its slots stay taken in the copy, and are reaped by time as those of any dead one.
 //

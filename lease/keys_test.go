@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -280,7 +281,7 @@ func TestCloudAndTableAnswerAlike(t *testing.T) {
 	cfg.Shards = 2
 	real := formatOne(t, &cfg)
 	model := *real
-	model.items, model.places = cloud{}, new(places)
+	model.items, model.places = newCloud(), new(places)
 	if err := (versionBefore{&model}).agree(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -344,4 +345,40 @@ func TestCloudAndTableAnswerAlike(t *testing.T) {
 			t.Errorf("%d of %s: the test says little", counts[kind], kind)
 		}
 	}
+}
+
+// A sidecar of this version whose policy is that of the version before works, and cannot
+// follow: the migration refuses and names it. With the new policy and a restart it can.
+func TestMigrationRefusesThePolicyBefore(t *testing.T) {
+	t.Parallel()
+	cfg := worldConfig()
+	direct := formatOne(t, &cfg)
+	join := func(url string) string {
+		t.Helper()
+		table := tableAt(cfg, url)
+		defer table.Close()
+		w := newWorld(1, cfg, table)
+		w.faulty = false
+		p := w.add(5)
+		w.settle(4)
+		if p.open != 5 {
+			t.Errorf("%d backends are open", p.open)
+		}
+		return p.core.ledger.parts[0].owner
+	}
+	owner := join(onlyKeys(t, `"`+direct.cluster+`"`))
+	_, err := direct.Migrate(shortly(t))
+	if strays, ok := errors.AsType[*StraysError](err); !ok || !slices.Equal(strays.Owners, []string{owner}) {
+		t.Fatalf("%s joined: %v", owner, err)
+	}
+	for _, r := range direct.Repairs(mustStatus(t, direct), []string{owner}) {
+		if err := direct.Repair(shortly(t), r); err != nil {
+			t.Error(err)
+		}
+	}
+	owner = join(only(t, direct.cluster))
+	if _, err := direct.Migrate(shortly(t)); err != nil || !strings.Contains(owner, follower) {
+		t.Errorf("%s joined: %v", owner, err)
+	}
+	whole(t, direct, 60, 5)
 }

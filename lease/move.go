@@ -12,13 +12,13 @@ import (
 // What a shard's item of format 1 has when it is closed, with one write and for good.
 // What was free, and the limit, are kept under other names: attrFree is a text then,
 // so that versions before cannot reckon with it, and attrLimit one that no shard has.
-// Records stay where they are. Those of versions before, whose owners know nothing of
-// all this, are put aside under lostPrefix before the item is moved: then their owners
-// find them gone. The shard's numbers are right all the time.
+// The records are put aside under asidePrefix before the item is moved: owners of
+// versions before, who know nothing of all this, find theirs gone, and have nothing there
+// to renew or to reap. Nobody can write to the item then.
 const (
 	attrClosed, attrWasLimit, attrWasFree = "moved", "wlim", "wfree"
 
-	lostPrefix  = "x"
+	asidePrefix = "x"
 	closedFree  = "moved to a key of its own, in format 2"
 	closedLimit = -1
 	// tombstone is an owner for versions before: without any the item looks like
@@ -28,8 +28,10 @@ const (
 
 	// follower is part of the names of owners that follow a shard which is moved.
 	follower = "~"
-	// movedAtOnce is how many records one write carries: an expression has 4 KB.
+	// movedAtOnce and asideAtOnce are how many records one write carries: an expression
+	// has 4 KB, and 300 operators.
 	movedAtOnce = 100
+	asideAtOnce = 50
 )
 
 var errNotMoved = errors.New("a shard's item is gone: sluice lease init makes it")
@@ -43,9 +45,9 @@ func (i item) whole() bool  { return i[attrFree] != nil }
 func (i item) asMoved() item {
 	moved := item{attrLimit: i[attrWasLimit], attrFree: i[attrWasFree]}
 	for name, value := range i {
-		owner, lost := strings.CutPrefix(name, lostPrefix)
+		owner, aside := strings.CutPrefix(name, asidePrefix)
 		switch {
-		case lost:
+		case aside:
 			moved[ownerPrefix+owner] = value
 		case name == attrEpoch, name == attrRepair, strings.HasPrefix(name, ownerPrefix) && name != ownerPrefix+tombstone:
 			moved[name] = value
@@ -99,26 +101,32 @@ func (t *Table) move(ctx context.Context, shard int) error {
 	return nil
 }
 
-// carry puts aside the records that can still change, and copies the rest.
+// carry puts aside the records of a closed item, and copies it then. Those of versions
+// before may be renewed in between.
 func (t *Table) carry(ctx context.Context, shard int) error {
-	for range raceTries {
+	for tries := 0; tries < raceTries; {
 		found, _, err := t.read(ctx, t.slots, t.oneKey(shard), true)
 		if err != nil {
 			return err
 		}
-		strays := found.strays()
-		if len(strays) == 0 {
+		owners := slices.Sorted(maps.Keys(found.shard().Owners))
+		owners = slices.DeleteFunc(owners, func(owner string) bool { return owner == tombstone })
+		if len(owners) == 0 {
 			return t.copy(ctx, shard, found.asMoved())
 		}
-		for _, owner := range strays {
-			u := update{table: t.slots, at: t.oneKey(shard), forever: true}
+		u := update{table: t.slots, at: t.oneKey(shard), forever: true}
+		for _, owner := range owners[:min(len(owners), asideAtOnce)] {
 			record := u.text(found.text(ownerPrefix + owner))
 			u.require("%s = %s", u.name(ownerPrefix+owner), record)
-			u.set("%s = %s", u.name(lostPrefix+owner), record)
+			u.set("%s = %s", u.name(asidePrefix+owner), record)
 			u.remove(u.name(ownerPrefix + owner))
-			if _, _, _, err := t.write(ctx, &u); err != nil { // not done: it was renewed, or put aside
-				return err
-			}
+		}
+		_, done, _, err := t.write(ctx, &u)
+		if err != nil {
+			return err
+		}
+		if !done { // one was renewed, or somebody else was faster
+			tries++
 		}
 	}
 	return errRaced

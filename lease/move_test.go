@@ -1,11 +1,15 @@
 package lease
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -51,7 +55,7 @@ func TestMigrationInRandomSchedules(t *testing.T) {
 }
 
 // mixedPart of the schedules (1/mixedPart) are played with a migration.
-const mixedPart = 40
+const mixedPart = 60
 
 // fleet is some sidecars of this version that use the whole limit of a table of format
 // 1, without any fault.
@@ -161,4 +165,80 @@ func TestMigratorIsKilledAnywhere(t *testing.T) {
 			return
 		}
 	}
+}
+
+// counter counts the calls of a Store.
+type counter struct {
+	versionBefore
+	calls atomic.Int64
+}
+
+func (c *counter) Settings(ctx context.Context) (Settings, Stamp, error) {
+	c.calls.Add(1)
+	return c.versionBefore.Settings(ctx)
+}
+
+func (c *counter) Look(ctx context.Context, shard int) (Shard, error) {
+	c.calls.Add(1)
+	return c.versionBefore.Look(ctx, shard)
+}
+
+func (c *counter) Change(ctx context.Context, change Change) (Shard, bool, error) {
+	c.calls.Add(1)
+	return c.versionBefore.Change(ctx, change)
+}
+
+// A sidecar of the version before whose table is migrated under it, which the migration
+// refuses, stops: within two heartbeats it closes all it has, gets nothing any more, and
+// does not call the table without pause. One that starts refuses to.
+func TestVersionBeforeStops(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := worldConfig()
+		m := newMixed(t, 1, cfg)
+		store := &counter{versionBefore: versionBefore{m.newTable(m.items)}}
+		r := newRigOn(t, cfg, store)
+		newRigOn(t, cfg, versionBefore{m.newTable(m.items)}) // wants nothing, and looks for dead records
+		permits := r.admit(t, 20)
+		if _, err := m.newTable(m.items).migrate(t.Context(), true); !strings.Contains(fmt.Sprint(err), "run an older version") {
+			t.Errorf("it is not refused: %v", err)
+		}
+		if s := r.State(); s.Held < 20 || s.Revoked != 0 {
+			t.Errorf("a migration that was refused has harmed it: %+v", s)
+		}
+		table := m.newTable(m.items)
+		idle := Change{Shard: 1, Owner: "idle.1~", New: Record{Seq: 1, ReapAfter: cfg.ReapAfter}.String(), Limit: 20}
+		if _, done, err := table.Change(t.Context(), idle); !done || err != nil {
+			t.Fatal(done, err)
+		}
+		if _, err := table.migrate(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		was := raw(t, table, table.oneKey(1))
+		time.Sleep(2 * cfg.Heartbeat)
+		if s := r.State(); s.Held != 0 || s.Revoked != 20 {
+			t.Errorf("it goes on: %+v", s)
+		}
+		for _, p := range permits {
+			p.Release()
+		}
+		before := store.calls.Load()
+		r.refusedFor(t, time.Minute)
+		if calls := store.calls.Load() - before; calls > 8*60 {
+			t.Errorf("%d calls in a minute", calls)
+		}
+		if !strings.Contains(r.log.String(), "cannot work by the settings of the lease table now") {
+			t.Errorf("the log says nothing:\n%s", r.log.String())
+		}
+		time.Sleep(3 * cfg.ReapAfter)
+		synctest.Wait()
+		if now := raw(t, table, table.oneKey(1)); !reflect.DeepEqual(was, now) {
+			t.Errorf("it has changed what was closed: %v, then %v", was, now)
+		}
+		late := newRigOn(t, cfg, store)
+		<-late.ended
+		if _, ok := errors.AsType[*MismatchError](late.err); !ok {
+			t.Errorf("one that starts says %v", late.err)
+		}
+	})
 }

@@ -1,14 +1,18 @@
 package lease
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -20,13 +24,17 @@ import (
 type recorder struct {
 	mu   sync.Mutex
 	seen map[string]bool
+	keys map[string]bool // partition keys
 }
+
+// partitionKey is how a request names it.
+var partitionKey = regexp.MustCompile(`"pk":\{"S":"([^"]+)"\}`)
 
 func (r *recorder) take() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	seen := slices.Sorted(maps.Keys(r.seen))
-	r.seen = map[string]bool{}
+	r.seen, r.keys = map[string]bool{}, map[string]bool{}
 	return seen
 }
 
@@ -47,6 +55,27 @@ func actions(t *testing.T, file string) []string {
 	return policy.Statement[0].Action
 }
 
+// leadingKeys are the patterns of the sidecars' policy, for a cluster.
+func leadingKeys(t *testing.T, cluster string) (patterns []string) {
+	t.Helper()
+	text, err := os.ReadFile("../deploy/iam/lease-sidecar.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var policy struct {
+		Statement []struct {
+			Condition map[string]map[string][]string
+		}
+	}
+	if err := json.Unmarshal(text, &policy); err != nil {
+		t.Fatal(err)
+	}
+	for _, pattern := range policy.Statement[0].Condition["ForAllValues:StringLike"]["dynamodb:LeadingKeys"] {
+		patterns = append(patterns, strings.Replace(pattern, "CLUSTER.dsql.REGION.on.aws", cluster, 1))
+	}
+	return patterns
+}
+
 // The policies that are shipped allow what is called, and nothing else.
 func TestPoliciesAreTheLeastThatWorks(t *testing.T) {
 	t.Parallel()
@@ -64,6 +93,11 @@ func TestPoliciesAreTheLeastThatWorks(t *testing.T) {
 		_, operation, _ := strings.Cut(request.Header.Get("X-Amz-Target"), ".")
 		r.mu.Lock()
 		r.seen["dynamodb:"+operation] = true
+		body, _ := io.ReadAll(request.Body)
+		if key := partitionKey.FindSubmatch(body); key != nil {
+			r.keys[string(key[1])] = true
+		}
+		request.Body = io.NopCloser(bytes.NewReader(body))
 		r.mu.Unlock()
 		forward.ServeHTTP(w, request)
 	}))
@@ -87,6 +121,9 @@ func TestPoliciesAreTheLeastThatWorks(t *testing.T) {
 		t.Errorf("the operator calls %v; its policy allows %v", got, want)
 	}
 
+	if other, _ := path.Match(leadingKeys(t, "c")[1], "L#c2#001"); other {
+		t.Error("the policy allows another cluster's keys")
+	}
 	w := newWorld(1, cfg, table)
 	w.faulty = false
 	w.add(10)
@@ -97,6 +134,14 @@ func TestPoliciesAreTheLeastThatWorks(t *testing.T) {
 	w.kill(w.procs[1])
 	if err := w.heal(); err != nil {
 		t.Error(err)
+	}
+	if len(r.keys) != 1+cfg.Shards {
+		t.Errorf("a sidecar uses the keys %v", r.keys)
+	}
+	for key := range r.keys {
+		if !slices.ContainsFunc(leadingKeys(t, cfg.Cluster), func(pattern string) bool { ok, _ := path.Match(pattern, key); return ok }) {
+			t.Errorf("a sidecar uses the key %s; its policy allows %v", key, leadingKeys(t, cfg.Cluster))
+		}
 	}
 	if got, want := r.take(), actions(t, "lease-sidecar.json"); !slices.Equal(got, want) {
 		t.Errorf("a sidecar calls %v; its policy allows %v", got, want)

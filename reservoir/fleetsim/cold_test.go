@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluice-proxy/sluice/lease"
 )
 
 // A fleet starts within five seconds; every sidecar wants 50 of 10,000 backends.
@@ -42,6 +44,35 @@ func TestFleetStartsCold(t *testing.T) {
 				f.end()
 			})
 		})
+	}
+}
+
+// Two thousand sidecars start within five seconds on 64 shards. Under one key they are
+// throttled; with a key for each shard on four partitions they are not.
+func TestKeysOfTheirOwnAreNotThrottled(t *testing.T) {
+	if mostSidecars < 2000 {
+		t.Skip("not with the race detector")
+	}
+	var throttled [lease.Format + 1]int
+	for f := 1; f <= lease.Format; f++ {
+		synctest.Test(t, func(t *testing.T) {
+			fleet := newFleet(config(), 64, 1)
+			fleet.table.settings.Format = f
+			fleet.start(2000, 50)
+			time.Sleep(7 * time.Second)
+			fleet.table.mu.Lock()
+			throttled[f] = fleet.table.throttle
+			hottest := 0.0
+			for _, units := range fleet.table.hottest {
+				hottest = max(hottest, units)
+			}
+			t.Logf("format %d: %d throttled; at most %.0f write units in a second, %.0f of one partition", f, throttled[f], slices.Max(fleet.table.units), hottest)
+			fleet.table.mu.Unlock()
+			fleet.end()
+		})
+	}
+	if throttled[1] < 1000 || throttled[lease.Format] > 0 {
+		t.Errorf("%d were throttled, of a table of format 1 %d", throttled[lease.Format], throttled[1])
 	}
 }
 

@@ -71,7 +71,7 @@ func config() lease.Config {
 
 func newFleet(cfg lease.Config, shards int, seed uint64) *fleet {
 	ctx, stop := context.WithCancel(context.Background())
-	s := lease.Settings{Format: lease.Format, Shards: shards, Limit: cfg.Limit - cfg.Margin, Rate: cfg.RateLimit - cfg.Reserve, Burst: cfg.Burst}
+	s := lease.Settings{Format: *format, Shards: shards, Limit: cfg.Limit - cfg.Margin, Rate: cfg.RateLimit - cfg.Reserve, Burst: cfg.Burst}
 	return &fleet{spread: 5 * time.Second, cfg: cfg, table: newTable(s, seed), began: time.Now(), ctx: ctx, stop: stop,
 		rng: rand.New(rand.NewPCG(seed, 2)), quota: bucket{level: quotaMost, rate: quotaRate, most: quotaMost}}
 }

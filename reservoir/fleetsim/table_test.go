@@ -2,6 +2,7 @@ package fleetsim
 
 import (
 	"context"
+	"crypto/md5"
 	"flag"
 	"fmt"
 	"math"
@@ -18,9 +19,12 @@ const (
 	partRate = 1000.0               // write units per second of one partition
 )
 
-// partitions that the items are spread over. The table has one partition key for each
-// cluster, and so one.
-var partitions = flag.Int("partitions", 1, "that the cluster's items are hashed onto")
+// A new table that is billed on demand has four partitions. In format 1 all items of
+// a cluster have one key, and so one of them.
+var (
+	partitions = flag.Int("partitions", 4, "that the partition keys are hashed onto")
+	format     = flag.Int("format", lease.Format, "of the table")
+)
 
 // table is a lease.Store with DynamoDB's limits.
 type table struct {
@@ -39,7 +43,8 @@ type table struct {
 	shared   []string                 // what no two processes may do to a record
 	looks    int
 	throttle int
-	units    []float64 // write units used, by second
+	units    []float64       // write units used, by second
+	hottest  map[int]float64 // of one partition, by second and partition
 }
 
 // record is who wrote one, and when it changed last.
@@ -65,7 +70,7 @@ func (b *bucket) take(now time.Duration, n float64) bool {
 }
 
 func newTable(s lease.Settings, seed uint64) *table {
-	t := &table{settings: s, most: s.Limit, began: time.Now(), rng: rand.New(rand.NewPCG(seed, 1)), buckets: map[int]*bucket{}, away: map[string]bool{},
+	t := &table{settings: s, most: s.Limit, began: time.Now(), rng: rand.New(rand.NewPCG(seed, 1)), buckets: map[int]*bucket{}, hottest: map[int]float64{}, away: map[string]bool{},
 		frozen: map[string]chan struct{}{}, records: map[string]*record{}}
 	for i := range s.Shards {
 		limit := s.Limit / s.Shards
@@ -160,7 +165,12 @@ func (p port) account(c lease.Change) {
 // spend books a write of an item, or refuses it.
 func (p port) spend(item, bytes int) error {
 	now := time.Since(p.began)
-	part := (item + 1) * 2654435761 >> 8 % *partitions
+	key := "L#cluster"
+	if item >= 0 && p.settings.Format > 1 {
+		key += fmt.Sprintf("#%03d", item)
+	}
+	hash := md5.Sum([]byte(key))
+	part := int(hash[0]) % *partitions
 	b := p.buckets[part]
 	if b == nil {
 		b = &bucket{level: partRate, rate: partRate, most: partRate, at: now}
@@ -176,6 +186,7 @@ func (p port) spend(item, bytes int) error {
 		p.units = append(p.units, 0)
 	}
 	p.units[second] += units
+	p.hottest[second**partitions+part] += units
 	return nil
 }
 
