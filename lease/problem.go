@@ -64,7 +64,7 @@ var remedies = map[string]string{
 	metrics.CauseTwoLedgers:     "its sidecars go by two names of it, and each ledger has the whole limit: give all the same backend.endpoint, restart them, and delete the settings (sk CFG) of the ledger that nobody uses any more from the table (docs/operations.md)",
 	metrics.CauseAccessDenied:   "give this role dynamodb:GetItem and dynamodb:UpdateItem on the items of its cluster (deploy/iam/lease-sidecar.json)",
 	metrics.CauseCredentials:    "renew the credentials of this process (role, service account, AWS_PROFILE), and see that the machine's clock is right",
-	metrics.CauseThrottled:      "it passes; if it stays so, look at the table's throttled requests and at the account's limits",
+	metrics.CauseThrottled:      "it passes; if it stays so, see by sluice lease status whether the table is still of format 1 (sluice lease migrate), and look at its throttled requests and the account's limits",
 	metrics.CauseTimeout:        "look at the network to DynamoDB, and at distributed.call_timeout",
 	metrics.CauseUnreachable:    "look at the network to DynamoDB: VPC endpoint, security groups, DNS, AWS_ENDPOINT_URL_DYNAMODB",
 	metrics.CauseServerError:    "DynamoDB is in trouble: look at the AWS Health Dashboard",

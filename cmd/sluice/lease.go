@@ -37,8 +37,8 @@ func newLeaseInit() *cobra.Command {
 		Use:   "init",
 		Short: "Make the table and put the configured limits into it",
 		Long: "Make the table, billed on demand, and put the configured limits of the cluster into it.\n" +
-			"Repeat it after a change of the limits; sidecars may run meanwhile. They compare the\n" +
-			"limits when they start, and do not start with others. If it ends half-way, or somebody\n" +
+			"Repeat it after a change of the limits; sidecars may run meanwhile, and follow the table\n" +
+			"within a heartbeat. A table keeps its format (see sluice lease migrate). If it ends half-way, or somebody\n" +
 			"else sets other limits at the same time, run it again: it finishes what was begun.",
 		Example: "  sluice lease init --endpoint <id>.dsql.<region>.on.aws --distributed-conn-lease-table sluice",
 	}, func(ctx context.Context, t *lease.Table, c *Config, cmd *cobra.Command) error {

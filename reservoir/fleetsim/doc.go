@@ -12,9 +12,10 @@
 // # The model
 //
 // A call takes 4 ms at the median, log-normal; one in 500 is lost on its way,
-// the answer of one in 500 on its way back. All items of the cluster have
-// one partition key, and take 1,000 write units per second together, saved up for one
-// second; what is beyond is throttled. A write costs a
+// the answer of one in 500 on its way back. Partition keys are hashed onto four
+// partitions (-partitions), as a new table has that is billed on demand. Each takes
+// 1,000 write units per second, saved up for one second; what is beyond is throttled.
+// Each shard has a key of its own; with -format 1 all items of the cluster have one. A write costs a
 // unit per KB of item, a refused one too. The table's clock shows whole seconds
 // and is up to a second off the sidecars'. The cluster takes 100 connections
 // per second and 1,000 at once; it refuses nothing, what is over is counted. A
