@@ -382,3 +382,47 @@ func TestMigrationRefusesThePolicyBefore(t *testing.T) {
 	}
 	whole(t, direct, 60, 5)
 }
+
+// A fleet of the version before is upgraded, one sidecar after the other, on a table that
+// is not ours. While one of the old ones is left its migration is refused; then it goes
+// through. Backends are never more than slots, and in the end all of the limit is used.
+func TestRollingUpgradeOnTable(t *testing.T) {
+	t.Parallel()
+	cfg := worldConfig()
+	cfg.Shards, cfg.CallTimeout = 2, 2*time.Second
+	first := formatOne(t, &cfg)
+	m := newMixedOn(t, 1, cfg, first, first.api)
+	m.faulty, m.cuts = false, false
+	for range 3 {
+		m.join(25, true)
+	}
+	m.settled(t, 14)
+	for _, p := range slices.Clone(m.procs) {
+		m.counts["refused"] = 0
+		m.migrate(true)
+		m.settled(t, 1)
+		if m.counts["refused"] != 1 {
+			t.Error("a migration was not refused")
+		}
+		p.core.ledger.leaving = true // as SIGTERM does
+		p.want = 0
+		m.settled(t, 2)
+		m.kill(p)
+		m.join(25, false)
+		if open := m.settled(t, 4); open < 30 {
+			t.Errorf("%d backends are open", open)
+		}
+	}
+	m.cuts = true
+	m.migrate(true)
+	if open := m.settled(t, 14); open < 50 {
+		t.Errorf("%d backends are open after the migration", open)
+	}
+	m.procs = m.procs[3:]
+	m.unharmed(t, Format)
+	open := 0
+	for _, p := range m.procs {
+		open += p.core.ledger.held()
+	}
+	whole(t, m.newTable(m.items), 60, open)
+}

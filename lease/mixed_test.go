@@ -95,14 +95,18 @@ func (l line) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, _ ..
 }
 
 func newMixed(t *testing.T, seed uint64, cfg Config) *mixed {
-	m := &mixed{items: newCloud(), cuts: true, counts: map[string]int{}, tables: map[*proc]*Table{}, before: map[*proc]bool{}}
+	return newMixedOn(t, seed, cfg, NewTable(cfg, aws.Config{Region: "us-east-1"}), newCloud())
+}
+
+// newMixedOn is newMixed on the table that first names, among any items.
+func newMixedOn(t *testing.T, seed uint64, cfg Config, first *Table, items itemAPI) *mixed {
+	m := &mixed{first: first, items: items, cuts: true, counts: map[string]int{}, tables: map[*proc]*Table{}, before: map[*proc]bool{}}
 	m.world = newWorld(seed, cfg, nil)
 	t.Cleanup(func() {
 		for _, r := range m.runs {
 			r.stop()
 		}
 	})
-	m.first = NewTable(cfg, aws.Config{Region: "us-east-1"})
 	whole := m.newTable(m.items)
 	m.table, m.begin = whole, m.arrived
 	if err := (versionBefore{whole}).agree(t.Context(), cfg); err != nil {
@@ -204,7 +208,7 @@ func (m *mixed) advance() {
 
 // operate begins, stops and freezes operators.
 func (m *mixed) operate(heed bool) {
-	switch m.rng.IntN(12) {
+	switch m.rng.IntN(13) {
 	case 0, 1:
 		m.migrate(heed && m.rng.IntN(2) == 0)
 	case 2:
@@ -227,6 +231,13 @@ func (m *mixed) operate(heed bool) {
 			m.note("an operator is stopped")
 			m.runs[i].stop()
 			m.runs = slices.Delete(m.runs, i, i+1)
+		}
+	case 6: // a process stands still, for less than its lease lasts
+		p := m.procs[m.rng.IntN(len(m.procs))]
+		age, _ := p.core.ledger.age(m.at(p))
+		if left := m.cfg.lostAfter() - age - 2*stepMost; left > 0 && p.frozen <= m.now {
+			p.frozen = m.now + time.Duration(m.rng.Int64N(int64(left)))
+			m.note("%s stands still until %v", p.name, p.frozen)
 		}
 	case 5:
 		if i := m.rng.IntN(len(m.runs) + 1); i < len(m.runs) {
@@ -283,6 +294,7 @@ func (m *mixed) play(steps int) error {
 func (m *mixed) end() error {
 	m.faulty, m.cuts = false, false
 	for _, p := range slices.Clone(m.procs) {
+		p.frozen = 0
 		if m.before[p] && !p.dead {
 			m.kill(p)
 			m.join(p.want, false)

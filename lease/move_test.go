@@ -55,7 +55,7 @@ func TestMigrationInRandomSchedules(t *testing.T) {
 }
 
 // mixedPart of the schedules (1/mixedPart) are played with a migration.
-const mixedPart = 60
+const mixedPart = 100
 
 // fleet is some sidecars of this version that use the whole limit of a table of format
 // 1, without any fault.

@@ -38,7 +38,8 @@ type proc struct {
 	speed  float64 // of its clock
 	offset time.Duration
 	dead   bool
-	losses uint64 // of slots without its doing, as last seen
+	frozen time.Duration // it does not run before
+	losses uint64        // of slots without its doing, as last seen
 	// cutUntil is when its way to the table is whole again.
 	cutUntil time.Duration
 	want     int
@@ -125,7 +126,7 @@ func (w *world) step() error {
 	}
 	w.deliver()
 	for _, p := range w.procs {
-		if !p.dead {
+		if !p.dead && p.frozen <= w.now {
 			if err := w.act(p); err != nil {
 				return err
 			}
