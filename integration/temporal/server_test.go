@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"text/template"
 	"time"
@@ -39,15 +40,21 @@ type programs struct{ server, schemaTool string }
 // go command's cache makes this short.
 func build(t *testing.T) programs {
 	t.Helper()
-	dir := filepath.Join("..", "..", "bin", "temporal") + string(filepath.Separator)
-	began := time.Now()
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", dir, "go.temporal.io/server/cmd/server", "go.temporal.io/server/cmd/tools/sql")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build Temporal: %v\n%s", err, out)
+	made, err := buildOnce()
+	if err != nil {
+		t.Fatalf("build Temporal: %v", err)
 	}
-	t.Logf("built Temporal in %v", time.Since(began).Round(time.Second))
-	return programs{server: dir + "server", schemaTool: dir + "sql"}
+	return made
 }
+
+var buildOnce = sync.OnceValues(func() (programs, error) {
+	dir := filepath.Join("..", "..", "bin", "temporal") + string(filepath.Separator)
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir, "go.temporal.io/server/cmd/server", "go.temporal.io/server/cmd/tools/sql")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return programs{}, fmt.Errorf("%w\n%s", err, out)
+	}
+	return programs{server: dir + "server", schemaTool: dir + "sql"}, nil
+})
 
 // Before the other stages, .ci/stages has this do what takes minutes.
 func TestPrograms(t *testing.T) { build(t) }
