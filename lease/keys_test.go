@@ -239,12 +239,28 @@ func TestMigrationRefusesTheVersionBefore(t *testing.T) {
 		t.Fatal(done, err)
 	}
 
-	var late string
+	// One comes while the first shard is moved: the others are left as they are.
 	operator, _ := through(t, cfg, func(write int) fault {
+		if write == 1 {
+			join(versionBefore{table}, "soon.1")
+		}
+		return passes
+	})
+	_, err = operator.Migrate(shortly(t))
+	if strays, ok := errors.AsType[*StraysError](err); !ok || strays.Moved != 1 || strays.Owners[0] != "soon.1" || raw(t, table, table.oneKey(1)).closed() {
+		t.Fatal(err)
+	}
+	soon := raw(t, table, table.oneKey(1)).text("osoon.1")
+	if _, done, err := (versionBefore{table}).Change(shortly(t), Change{Shard: 1, Owner: "soon.1", Old: soon, Take: -1}); !done || err != nil {
+		t.Fatal(done, err)
+	}
+
+	var late string
+	operator, _ = through(t, cfg, func(write int) fault {
 		switch write {
-		case 2: // shard 1 is about to be closed
+		case 1: // shard 1 is about to be closed
 			late = join(versionBefore{table}, "late.1")
-		case 3: // it is closed: a heartbeat is the only thing that is still done
+		case 2: // it is closed: a heartbeat is the only thing that is still done
 			next := strings.Replace(late, "1|", "2|", 1)
 			if _, done, err := (versionBefore{table}).Change(shortly(t), Change{Shard: 1, Owner: "late.1", Old: late, New: next}); !done || err != nil {
 				t.Error(done, err)
