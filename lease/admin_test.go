@@ -186,6 +186,25 @@ func TestTwoTables(t *testing.T) {
 	if err != nil || found.number(attrNext) == 0 {
 		t.Errorf("no tickets in the second table: %v, %v", found, err)
 	}
+
+	// The settings of both become those of another format together.
+	now, err := table.intent(shortly(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := now
+	before.Format = formatOneKey
+	for _, name := range []string{table.slots, table.rate} {
+		if done, err := table.put(shortly(t), name, now, before); !done || err != nil {
+			t.Fatal(name, done, err)
+		}
+	}
+	if _, err := table.Migrate(shortly(t)); err != nil {
+		t.Error(err)
+	}
+	if s := mustStatus(t, table); len(s.Problems()) > 0 || s.Settings.Format != Format || s.told.Format != Format {
+		t.Errorf("format %d, of the tickets %d, %q", s.Settings.Format, s.told.Format, s.Problems())
+	}
 }
 
 // A change of the rate is cut off in front of the tickets' own table: it is seen, and

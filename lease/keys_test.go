@@ -442,3 +442,41 @@ func TestRollingUpgradeOnTable(t *testing.T) {
 	}
 	whole(t, m.newTable(m.items), 60, open)
 }
+
+// The records of a shard are moved in two writes, and the migrator is killed between them.
+// The next sidecar finds no half of a shard: it moves the rest first.
+func TestHalfOfAShardIsNone(t *testing.T) {
+	t.Parallel()
+	cfg := worldConfig()
+	cfg.Limit = 600
+	table := formatOne(t, &cfg)
+	record := Record{Seq: 1, Slots: 1, Total: 1, ReapAfter: time.Minute}.String()
+	for i := range movedAtOnce + 10 {
+		if _, done, err := table.Change(shortly(t), Change{Shard: 0, Owner: fmt.Sprintf("n%d.1~", i), New: record, Take: 1}); !done || err != nil {
+			t.Fatal(done, err)
+		}
+	}
+	aside := (movedAtOnce + 10 + asideAtOnce - 1) / asideAtOnce
+	operator, _ := through(t, cfg, func(write int) fault {
+		if write == 1+aside+1 {
+			return lost
+		}
+		return passes
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := operator.Migrate(ctx); err == nil {
+		t.Error("the migrator was not cut off")
+	}
+	if half := raw(t, table, table.ownKey(0)); len(half) < movedAtOnce/2 || half.whole() {
+		t.Fatalf("the test says nothing: %v", half)
+	}
+	whole := mustStatus(t, table).Shards[0]
+	if whole.Free != 200-movedAtOnce-10 || whole.Drift() != 0 {
+		t.Errorf("status: %+v", whole)
+	}
+	found, done, err := table.Change(shortly(t), Change{Shard: 0, Owner: "late.1~", New: record, Take: 1})
+	if err != nil || !done || found.Free != 200-movedAtOnce-11 || found.Drift() != 0 || len(found.Owners) != movedAtOnce+11 {
+		t.Errorf("%v, %v: %+v", done, err, found)
+	}
+}
