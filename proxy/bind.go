@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -77,15 +78,15 @@ func (s *session) bind(total int) error {
 }
 
 // findBound finds the statement of a Bind that is unread, as what its names stand for now
-// (asNamed), and makes room for it in its transaction. A wait for the schema, or for a COMMIT,
-// may move the client's buffer.
+// (asNamed), makes room for it in its transaction, and looks whether that transaction takes it.
+// A wait for the schema, or for a COMMIT, may move the client's buffer.
 func (s *session) findBound(b *binding) error {
 	if b.cs = s.statement(b.stmt); b.cs == nil {
 		return errNoStatement(b.stmt)
 	}
 	anew := s.srv.keeper.on || s.outchosen(b.cs.tmpl)
 	if !anew && !s.commitsParts() {
-		return nil
+		return s.judgesMode(b.cs.tmpl.plan)
 	}
 	if anew {
 		if err := s.asNamed(b.cs); err != nil {
@@ -96,7 +97,7 @@ func (s *session) findBound(b *binding) error {
 		return err
 	}
 	b.portal, b.stmt, b.rest, _ = bindNames(s.client.Peek(min(b.total, s.client.Buffered()))[wire.HeaderLen:])
-	return nil
+	return s.judgesMode(b.cs.tmpl.plan)
 }
 
 // inFailedBlock is the error of a Bind that no failed block takes. As at the server, a
@@ -194,7 +195,7 @@ func (s *session) bindOnBackend(b *binding) error {
 	if err := s.setPortal(b.portal, bound); err != nil {
 		return err
 	}
-	if err := s.notAsked(plan); err != nil {
+	if err := cmp.Or(s.beginsLate(), s.notAsked(plan)); err != nil {
 		return err
 	}
 	s.nameOperation(plan)
@@ -217,6 +218,9 @@ func (s *session) bindOnBackend(b *binding) error {
 	}
 	// Whether a read may write can only be asked of a backend that is lent.
 	if judged := s.judged(plan); judged != plan {
+		if err := s.judgedRead(plan, judged); err != nil {
+			return err
+		}
 		plan = judged
 		p := s.portalOf(b.portal)
 		p.plan = judged

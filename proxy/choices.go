@@ -362,6 +362,9 @@ func (s *session) shown(name string) (string, *wire.Error) {
 	if settings.IsOwn(name) {
 		return s.chosenAt(name)
 	}
+	if name == transactionReadOnly {
+		return "on", nil
+	}
 	return s.settings.Shown(name), nil
 }
 

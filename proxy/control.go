@@ -78,6 +78,7 @@ func (s *session) endFailed(st *rewrite.Statement) error {
 	s.settings.Staged.Rollback()
 	s.txParsing = settings.Parsing{}
 	s.settings.EndKept(true)
+	s.startsAnew()
 	if err := s.move(endAnswered); err != nil {
 		return err
 	}
@@ -101,13 +102,8 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 	}
 	switch {
 	case st.Tx.DeferrableBegin():
-		// PostgreSQL only warns of a second BEGIN, and the first stays in force.
 		if s.state == begun {
-			if err := s.tell(warnInTransaction.AppendNotice(nil, "WARNING")); err != nil {
-				return true, err
-			}
-			s.srv.metrics.LocalAnswer(metrics.LocalBegin)
-			if err := s.tellWeakened(st, beginTag(st, sql)); err != nil {
+			if err := s.beginAgain(st, sql); err != nil {
 				return true, err
 			}
 			break
@@ -120,6 +116,7 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 		s.deferredBegin = nil
 		s.endTransaction(false)
 		s.settings.EndKept(st.Tx.Verb == rewrite.Rollback)
+		s.startsAnew()
 		if err := s.move(endAnswered); err != nil {
 			return true, err
 		}
@@ -144,10 +141,29 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 	return true, s.ready()
 }
 
+// beginAgain answers a BEGIN behind one that is held back. PostgreSQL only warns of it, and the first
+// stays in force, but its modes count.
+func (s *session) beginAgain(st *rewrite.Statement, sql []byte) (err error) {
+	if err := s.tell(warnInTransaction.AppendNotice(nil, "WARNING")); err != nil {
+		return err
+	}
+	if st.Tx.ReadWrite && s.tx.log == nil {
+		if s.deferredBegin, err = s.template([]byte(beginReadWrite), wire.NoOIDs); err != nil {
+			return err
+		}
+	}
+	s.srv.metrics.LocalAnswer(metrics.LocalBegin)
+	return s.tellWeakened(st, beginTag(st, sql))
+}
+
 // beginHeldBack answers BEGIN, of that text, and keeps it for the first statement that needs a
 // server.
 func (s *session) beginHeldBack(st *rewrite.Statement, sql []byte) (err error) {
-	if s.deferredBegin, err = s.template(sql, wire.NoOIDs); err != nil {
+	text := sql
+	if s.beginsReadOnly(&st.Tx) {
+		text = []byte(asReadOnly(st, sql))
+	}
+	if s.deferredBegin, err = s.template(text, wire.NoOIDs); err != nil {
 		return err
 	}
 	s.srv.metrics.LocalAnswer(metrics.LocalBegin)
@@ -179,10 +195,14 @@ func (s *session) warnsWeakened() []byte {
 
 // beginTag repeats the word that the client has used.
 func beginTag(st *rewrite.Statement, sql []byte) []byte {
+	return wire.AppendCommand(nil, beginWord(st, sql))
+}
+
+func beginWord(st *rewrite.Statement, sql []byte) string {
 	if text := sql[min(st.Start, len(sql)):]; len(text) >= 5 && strings.EqualFold(string(text[:5]), "start") {
-		return frameStart
+		return "START TRANSACTION"
 	}
-	return frameBegin
+	return "BEGIN"
 }
 
 // foldsModes reports a SET TRANSACTION whose modes can go into a BEGIN that is held back: DSQL has
@@ -200,10 +220,10 @@ func (s *session) foldsNow(st *rewrite.Statement) bool {
 }
 
 // foldModes answers such a statement: what is held back is another BEGIN from now on. What was in
-// it is not lost, since a BEGIN that is held back says no mode but READ WRITE, and no level that
-// DSQL does not have anyway.
+// it is not lost, since a BEGIN that is held back says no other mode, and no level that DSQL does not
+// have anyway.
 func (s *session) foldModes(st *rewrite.Statement) (err error) {
-	text := "BEGIN READ WRITE"
+	text := beginReadWrite
 	if st.Tx.ReadOnly {
 		text = "BEGIN READ ONLY"
 	}
@@ -214,6 +234,8 @@ func (s *session) foldModes(st *rewrite.Statement) (err error) {
 	return s.tellWeakened(st, frameSet)
 }
 
+const beginReadWrite = "BEGIN READ WRITE"
+
 // modesOutside answers such a statement outside of a block, where it does nothing, as PostgreSQL
 // does: in a Query of its own.
 func (s *session) modesOutside() error {
@@ -222,8 +244,6 @@ func (s *session) modesOutside() error {
 }
 
 var (
-	frameBegin    = wire.AppendCommand(nil, "BEGIN")
-	frameStart    = wire.AppendCommand(nil, "START TRANSACTION")
 	frameCommit   = wire.AppendCommand(nil, "COMMIT")
 	frameRollback = wire.AppendCommand(nil, "ROLLBACK")
 )

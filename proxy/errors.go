@@ -205,8 +205,6 @@ func errMessageTooLong(n, limit int) *wire.Error {
 func errSettingRefused(name string) *wire.Error {
 	e := &wire.Error{Fatal: true, Code: "0A000", Message: fmt.Sprintf("setting configuration parameter %q not supported", name)}
 	switch name {
-	case "default_transaction_read_only":
-		e.Hint = "Begin the transactions that only read by BEGIN READ ONLY."
 	case "role", "session_authorization":
 		e.Hint = rewrite.RoleHint
 	case "default_transaction_isolation":

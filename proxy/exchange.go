@@ -14,6 +14,9 @@ import (
 // by one, and everything that answers them. An error ends the session. The writer of an
 // oversized turn is gone when turn returns.
 func (s *session) turn(step func() error) error {
+	if !s.t.inside.on {
+		s.startsAnew()
+	}
 	err := s.exchangeFrames(step)
 	if s.t.uplink != nil {
 		if err != nil && s.b != nil {

@@ -413,6 +413,9 @@ func (s *session) noteExecute(p *portal, bound *boundDelete, frame []byte) {
 	if ends {
 		s.closePortals() // they end with their transaction
 	}
+	if endsBlock(st.Tx.Verb) || discardsAll(st) {
+		s.startsAnew()
+	}
 	if ends || discardsAll(st) { // which commits at once
 		t.executed, t.ranLocal = false, false
 	}

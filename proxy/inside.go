@@ -91,6 +91,9 @@ func (s *session) turnInside(how inside, step func() error) (insideEnd, error) {
 	s.t.inside = how
 	s.t.inside.on = true
 	s.t.midClient = outer.midClient
+	if !how.outside {
+		s.t.mode = outer.mode
+	}
 	if how.silent { // the client's statement waits for it, and its time runs
 		s.t.clock = outer.clock
 	}

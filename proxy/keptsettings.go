@@ -41,7 +41,7 @@ func (s *session) notAsked(plan *rewrite.Plan) error {
 		return nil
 	}
 	for _, name := range st.Asks {
-		if s.settings.Misleads(name) {
+		if s.settings.Misleads(name) || s.tellsMode(name) {
 			return errNotAsked(name)
 		}
 	}

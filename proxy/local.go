@@ -49,7 +49,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 		st := plan.Single()
 		switch {
 		case st == nil && plan.Substitutable():
-			return s.stringLocally(plan)
+			return s.stringLocally(plan, sql)
 		case st == nil || plan.Kind == rewrite.Read && st.Show == "" && (st.Tag == "" || st.Checked) || plan.Kind == rewrite.DDL && !s.carriesOut(st):
 			return false, nil
 		case !s.localStatement(st):
@@ -102,7 +102,7 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 	case s.holdsBegin(st):
 		return s.state == idle && !s.t.touched
 	case st.Show != "":
-		return s.settings.Shows(st.Show)
+		return s.settings.Shows(st.Show) || s.tellsMode(st.Show)
 	case st.DeallocateAll, st.Deallocate != "":
 		return s.deallocatesHere(st)
 	case s.answersSetting(st), s.answersDiscard(st):

@@ -106,6 +106,7 @@ func (s *session) executeDiscard(st *rewrite.Statement) error {
 		return err
 	}
 	s.settings.EndKept(false) // it commits at once
+	s.startsAnew()
 	s.t.executed, s.t.ranLocal = false, false
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 // (flushDown). downlink.go decides what passes.
 
 // named is the end of a turn's answer, with what the client must be told of
-// application_name in front of the ReadyForQuery. data is left as it is; the result may be
+// settings that Sluice keeps in front of the ReadyForQuery. data is left as it is; the result may be
 // data.
 func (s *session) named(data []byte) []byte {
 	n := len(data) - wire.HeaderLen - 1
@@ -21,11 +21,11 @@ func (s *session) named(data []byte) []byte {
 	return append(s.appendName(data[:n:n], data[n+wire.HeaderLen]), data[n:]...)
 }
 
-// appendName appends what the client must be told of application_name in front of a
+// appendName appends what the client must be told of such settings in front of a
 // ReadyForQuery of that status.
 func (s *session) appendName(dst []byte, status byte) []byte {
-	if name, news := s.settings.Name(status); news {
-		dst = append(dst, wire.AppendStrings(nil, wire.ParameterStatus, "application_name", name)...)
+	for _, p := range s.settings.News(status) {
+		dst = append(dst, wire.AppendStrings(nil, wire.ParameterStatus, p.Name, p.Value)...)
 	}
 	return dst
 }

@@ -176,7 +176,7 @@ func (s *session) noteControl(st *rewrite.Statement) error {
 	p := s.parts
 	switch {
 	case st.Tx.Verb == rewrite.Begin && !s.inBlock():
-		p.whole = modesOfOwn(&st.Tx)
+		p.whole = modesOfOwn(&st.Tx) || s.beginsReadOnly(&st.Tx)
 	case st.Tx.Verb == rewrite.SetTransaction, st.Tx.Verb == rewrite.PrepareTransaction:
 		p.whole = true
 	case endsBlock(st.Tx.Verb):

@@ -106,6 +106,9 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 	s.note(q.plan)
 	// The comment counts also in a statement that is answered here, a BEGIN for one.
 	s.optOut(s.srv.replays != nil && (s.t.optsOut || retry.OptsOut(sql)))
+	if err := s.judgesMode(q.plan); err != nil {
+		return false, err
+	}
 	if st := q.plan.Single(); s.carriesCopy(st) {
 		if s.state == failed {
 			return true, errAborted
@@ -121,8 +124,9 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 	if done, err := s.answerLocally(q.plan, sql); done || err != nil {
 		return done, err
 	}
-	q.asked, q.plan = q.plan, s.substituted(q.plan, sql)
-	return false, nil
+	q.asked = q.plan
+	q.plan, err = s.inMode(q.plan, sql)
+	return false, err
 }
 
 // queryBehindEnd has a string that begins with the end of a failed block, and goes on behind it, end
@@ -153,6 +157,9 @@ func (s *session) queryRefused(q *simple) error {
 		}
 		if err == nil && s.locksOutside(q.plan) {
 			err = errLockOutside
+		}
+		if err == nil && q.frame == nil {
+			err = s.judgesMode(q.plan)
 		}
 		if err == nil && q.frame == nil {
 			if err = s.mapsUnread(); err == nil && s.hasToldTime() {
@@ -197,8 +204,8 @@ func (s *session) admitQuery(q *simple) error {
 		return s.pin(q.plan)
 	}
 	q.asked, s.t.strung, s.t.atString = q.plan, nil, nil
-	q.plan = s.substituted(q.plan, q.sql())
-	return nil
+	q.plan, err = s.inMode(q.plan, q.sql())
+	return err
 }
 
 // sendQuery sends the text, as it is or in another form, and relays the answer: with nil
@@ -208,6 +215,9 @@ func (s *session) admitQuery(q *simple) error {
 func (s *session) sendQuery(q *simple) error {
 	t := s.t
 	plan := s.judged(q.plan)
+	if err := s.judgedRead(q.plan, plan); err != nil {
+		return err
+	}
 	if q.frame != nil {
 		if err := s.overtaken(); err != nil {
 			return err
@@ -216,6 +226,7 @@ func (s *session) sendQuery(q *simple) error {
 	s.logPlan(plan)
 	s.noteParsing(plan)
 	s.tx.notesRun(cmp.Or(q.asked, plan))
+	s.tx.modes = s.tx.modes || t.strung.beginsReadOnly()
 	o := s.pushRun(wire.Query, plan)
 	s.strings(o, t.strung)
 	o.shift = t.shift

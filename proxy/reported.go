@@ -54,7 +54,7 @@ func (s *session) tellParameters() error {
 		return nil
 	}
 	for _, p := range now.News(s.settings.Reported) {
-		if p.Lower == "application_name" && s.srv.treat.Of(p.Lower) != settings.Carried {
+		if s.settings.TellsNews(p.Lower) {
 			continue // told where it is set
 		}
 		if err := s.passSpan(wire.AppendStrings(nil, wire.ParameterStatus, p.Name, p.Value)); err != nil {

@@ -296,7 +296,10 @@ func (s *session) function(total int) error {
 	if s.exceeds(total) {
 		return s.refuseFrame(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
 	}
-	err := s.admit(functionPlan)
+	err := s.judgesMode(unread)
+	if err == nil {
+		err = s.admit(functionPlan)
+	}
 	if err == nil && s.hasToldTime() {
 		err = s.refuseTime()
 	}

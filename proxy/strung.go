@@ -31,6 +31,7 @@ type place struct {
 	sql  string         // what the server gets instead
 	tag  []byte         // what the client gets for that
 	set  rewrite.Change // what that sets
+	only bool           // a BEGIN that is sent as another, which says READ ONLY
 	warn bool           // of a level that is taken for less, in front of the server's answer
 	told *told          // what the client gets for the statement itself; nil for the server's
 }
@@ -54,12 +55,14 @@ func (p *place) substitute() rewrite.Substitute {
 // divide says which statements of a string are answered here, as things will stand when
 // their turn comes; nil when none is. Nothing is changed: the effects come with the answers
 // (strungReply).
-func (s *session) divide(plan *rewrite.Plan) *strung {
-	d := division{s: s, plan: plan, places: make([]place, len(plan.Statements)), block: s.status() != 'I' || s.t.touched,
+func (s *session) divide(plan *rewrite.Plan, sql []byte) *strung {
+	d := division{s: s, plan: plan, sql: sql, open: s.inBlock(), places: make([]place, len(plan.Statements)), block: s.status() != 'I' || s.t.touched,
 		prepares: s.pinned || plan.Pin == rewrite.PinPrepare}
 	for i := range plan.Statements {
 		if st := &plan.Statements[i]; st.Refusal != nil && st.Refusal.Unsent {
 			d.places[i] = place{err: refusalOf(st)}
+		} else if err := refusesWrite(st, d.mode()); err != nil {
+			d.places[i] = place{err: err}
 		} else {
 			d.places[i] = d.of(st)
 		}
@@ -79,9 +82,12 @@ func (s *session) divide(plan *rewrite.Plan) *strung {
 type division struct {
 	s      *session
 	plan   *rewrite.Plan
+	sql    []byte
 	places []place
 	// block: the statement stands in a transaction block.
 	block bool
+	// open: so it is without those of a pipeline, which stand in none until a BEGIN.
+	open bool
 	// prepares: statements may have been prepared in SQL.
 	prepares bool
 	prepared bool // in this string
@@ -136,6 +142,8 @@ func (d *division) of(st *rewrite.Statement) place {
 // depend on what stands before it in the string.
 func (d *division) inPlace(st *rewrite.Statement) place {
 	switch err := d.s.tellsNot(st); {
+	case d.mode() == readOnly && saysNoMode(&st.Tx):
+		return place{only: true, sql: asReadOnly(st, d.sql), warn: st.Weakened}
 	case st.Weakened:
 		return place{warn: true}
 	case err != nil:
@@ -220,7 +228,7 @@ func (d *division) discard(st *rewrite.Statement) place {
 // here, or will have, is refused: the server would tell its own.
 func (d *division) ask(st *rewrite.Statement) place {
 	for _, name := range st.Asks {
-		if d.s.settings.Misleads(name) || d.s.settings.Keeps(name) && slices.Contains(d.set, name) {
+		if d.tellsMode(name) || d.s.settings.Misleads(name) || d.s.settings.Keeps(name) && slices.Contains(d.set, name) {
 			return place{err: errNotAsked(name)}
 		}
 	}
@@ -257,7 +265,7 @@ func (d *division) show(st *rewrite.Statement) place {
 		return place{err: bad}
 	}
 	switch {
-	case d.s.settings.Shows(name), how == settings.Ignored && slices.Contains(d.set, name):
+	case d.tellsMode(name), d.s.settings.Shows(name), how == settings.Ignored && slices.Contains(d.set, name):
 		return place{here: true}
 	case how == settings.Ignored && slices.Contains(d.unsure, name):
 		return place{err: errUnsure(name)}
@@ -265,13 +273,26 @@ func (d *division) show(st *rewrite.Statement) place {
 	return place{}
 }
 
+// mode is how the statement's transaction has begun, as far as Sluice has to see to it.
+func (d *division) mode() txMode {
+	if d.open {
+		return readWrite
+	}
+	return d.s.t.mode
+}
+
+// tellsMode is session.tellsMode for a statement of the string.
+func (d *division) tellsMode(name string) bool {
+	return name == transactionReadOnly && d.s.t.mode == readOnly && !d.open
+}
+
 // follow notes what a statement changes for those behind it.
 func (d *division) follow(st *rewrite.Statement, p *place) {
 	switch {
 	case st.Tx.Verb == rewrite.Begin:
-		d.block = true
+		d.block, d.open = true, true
 	case endsBlock(st.Tx.Verb):
-		d.block, d.changed = st.Tx.Chain, false
+		d.block, d.changed, d.open = st.Tx.Chain, false, d.open && st.Tx.Chain
 		d.unsure, d.set = append(d.unsure, d.set...), nil
 	}
 	d.blocked = append(d.blocked, d.block || d.changed)
@@ -348,11 +369,11 @@ func (s *session) resetsOnly(st *rewrite.Statement) bool {
 // stringLocally answers a string none of whose statements is for the server. done is false
 // for any other, and in a failed block. An error is that of the statement at which the
 // string stops, and is for the client; those before it are answered.
-func (s *session) stringLocally(plan *rewrite.Plan) (done bool, err error) {
+func (s *session) stringLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if s.status() == 'E' {
 		return false, nil
 	}
-	d := s.divide(plan)
+	d := s.divide(plan, sql)
 	if d == nil || slices.ContainsFunc(d.places, func(p place) bool { return !p.ours() }) {
 		return false, nil
 	}
@@ -373,11 +394,11 @@ func (s *session) stringLocally(plan *rewrite.Plan) (done bool, err error) {
 // server's order. How the session stands is noted for a replay (restoreString).
 func (s *session) substituted(plan *rewrite.Plan, sql []byte) *rewrite.Plan {
 	st := plan.Single()
-	if alone := st != nil && (len(st.Told) == 1 || st.Weakened); !alone && !plan.Substitutable() &&
+	if alone := st != nil && (len(st.Told) == 1 || st.Weakened); !alone && s.t.denied == nil && !s.t.only && !plan.Substitutable() &&
 		(st == nil || !s.t.touched || st.End == 0 || discardsAll(st) && !s.answersDiscard(st) || !plan.Answerable()) {
 		return plan
 	}
-	d := s.divide(plan)
+	d := s.divide(plan, sql)
 	if d == nil {
 		return plan
 	}

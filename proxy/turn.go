@@ -54,6 +54,12 @@ type turn struct {
 	settled bool
 	// logs: the turn is part of the session's logged transaction.
 	logs bool
+	// mode is how the transaction begins that a statement outside of a block is of: readonly.go.
+	mode txMode
+	// denied is the error of a statement of the turn's string that this keeps from the server; nil: none.
+	denied *wire.Error
+	// only: the text of the turn has a BEGIN that is sent as another, which says READ ONLY.
+	only bool
 	// believed: something ran as a read because the schema said so.
 	believed bool
 	// unseen: what a suspended portal wrote is not visible yet; see increment.

@@ -29,6 +29,8 @@ type analysis struct {
 	prepares          bool      // PREPARE: what it holds runs later
 	sequence          string    // see Plan.Sequence
 	questions         []question
+	foreign           bool     // a function is called that is no builtin, or may write
+	draws             string   // a function that changes a sequence
 	executes          string   // see Statement.Executes
 	asked             []string // parameters, by current_setting
 }
@@ -223,12 +225,16 @@ func (a *analysis) function(schema, name string, call message) {
 	}
 	if schema != "" && schema != "pg_catalog" {
 		a.raise(Write)
-		a.calls = true
+		a.calls, a.foreign = true, true
 		return
 	}
 	if roles[name]&harmless == 0 {
 		a.raise(Write)
 		a.calls = a.calls || !settingless(name)
+		a.foreign = a.foreign || !innocuous(name)
+	}
+	if (name == "nextval" || name == "setval") && a.draws == "" {
+		a.draws = name
 	}
 	a.asks(name, call)
 	a.pinned(functionPins[name])

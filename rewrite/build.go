@@ -157,6 +157,8 @@ func (st *Statement) analyze(p *part, inert bool) {
 	st.demand = Demand{DDL: st.Kind == DDL && !m.is("VacuumStmt"), Rows: a.modifies && !inert, Drops: destroys(m), Local: defers(m)}
 	st.setsConfig, st.unsure = a.setsConfig, a.kind == Read && a.unsure && !a.inert
 	st.Asks = a.settingsAsked(m)
+	st.inReadOnly(m, &a)
+	p.writes, p.neutral = st.writes, st.neutral
 	p.locked, p.samples, p.advisory, p.uuids, p.config = a.locked, a.samples, a.advisory, a.uuids, a.sets
 	if m.is("SelectStmt") && len(st.Asks) == 1 {
 		st.shows(m)

@@ -150,7 +150,7 @@ func (r *rewriter) atRepeatableRead(p *part) {
 func (r *rewriter) setIsolation(p *part) {
 	st := p.st
 	level, modes, ok := levelAsked(st)
-	if !ok {
+	if r.readsByDefault(p) || !ok {
 		return
 	}
 	weak := level == Serializable && r.rules.Weaken && r.rules.Isolation

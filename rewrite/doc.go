@@ -38,7 +38,8 @@
 // has how the server converts, by functions or by casts; byteareads.go has the expressions that
 // a table's definition computes.
 //
-// What a session changes of itself is in control.go, settings.go, role.go and session.go; setconfig.go has
+// What a session changes of itself is in control.go, settings.go, role.go and session.go; readonly.go says what
+// a transaction that is READ ONLY does not take; setconfig.go has
 // the calls of set_config that are a SET, and locktable.go the locks that a snapshot makes needless.
 //
 // Advisory locks of sessions are recognised in advisory.go, and kept by the relay.

@@ -230,6 +230,8 @@ type Statement struct {
 	CopyIn *CopyIn
 
 	demand     Demand // without what Changes tell
+	writes     string // see InReadOnly
+	neutral    bool   // see InReadOnly
 	apart      bool   // of a string: the relay carries it out, as a text of its own (Plan.TooMuch)
 	setsConfig bool   // by set_config()
 	unsure     bool   // see Plan.SureRead

@@ -18,6 +18,9 @@ type part struct {
 	advisory bool
 	uuids    bool // it calls uuid_generate_v4
 	config   bool // it calls set_config
+	// writes and neutral are the statement's, whatever a rule makes of it.
+	writes  string
+	neutral bool
 }
 
 // rewriter gathers what the rules make of one text.
@@ -89,6 +92,7 @@ func (p *Planner) run(sql string, parts []part, names *Names, passes func(i int)
 		} else {
 			r.statement(&parts[i])
 		}
+		parts[i].st.writes, parts[i].st.neutral = parts[i].writes, parts[i].neutral
 		r.ends = append(r.ends, len(r.edits))
 	}
 	r.transactions()

@@ -1,5 +1,7 @@
 package rewrite
 
+import "strings"
+
 // Plans of texts that were never parsed. Shared and immutable.
 var (
 	emptyPlan   = &Plan{Kind: Empty}
@@ -18,7 +20,11 @@ var (
 
 // told is the plan of a text that its words alone told.
 func told(kind Kind, operation string) *Plan {
-	return &Plan{Kind: kind, Operation: operation, Statements: []Statement{{Kind: kind, Operation: operation, demand: Demand{Rows: kind == Write}}}}
+	st := Statement{Kind: kind, Operation: operation, demand: Demand{Rows: kind == Write}}
+	if kind == Write {
+		st.writes = strings.ToUpper(operation)
+	}
+	return &Plan{Kind: kind, Operation: operation, Statements: []Statement{st}}
 }
 
 // contending is that of one that changes rows that exist.

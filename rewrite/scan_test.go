@@ -104,7 +104,10 @@ func agree(t *testing.T, text string) {
 	if full.Kind != cleared.Kind || full.Contends != cleared.Contends || full.Pin != NoPin || len(full.Statements) != len(cleared.Statements) {
 		t.Fatalf("%q: the scan says kind %d, the tree %s", text, cleared.Kind, describe(full))
 	}
-	for _, st := range full.Statements {
+	for i, st := range full.Statements {
+		if command, known := st.InReadOnly(); command != cleared.Statements[i].writes || !known {
+			t.Fatalf("%q in a transaction that is READ ONLY: the scan says %q, the tree %q, %v", text, cleared.Statements[i].writes, command, known)
+		}
 		if len(st.Changes) > 0 || st.Calls || st.Copy || st.Show != "" || st.Tx.Verb != NoVerb {
 			t.Fatalf("%q: the scan has missed %s", text, describe(full))
 		}

@@ -139,7 +139,7 @@ func configures(call message) (c Change, value string, ok bool) {
 // settable reports whether set_config of a name means what SET of it means, and the name can be
 // written without quotes. Those of a transaction, and of what SET spells in words, are not.
 func settable(name string) bool {
-	if transactional[name] || strings.HasPrefix(name, "default_transaction_") {
+	if transactional[name] || strings.HasPrefix(name, "default_transaction_") && name != ReadOnlyDefault {
 		return false
 	}
 	switch name {

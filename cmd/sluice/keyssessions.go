@@ -74,15 +74,13 @@ var sessionKeys = []key{
 // statement means or returns on DSQL, which has no locks, no row security, one
 // kind of durability and no planner memory to set. pg_dump, psql scripts and
 // the pools of common drivers send them. standard_conforming_strings is always
-// on there, and literals would mean something else with off: so only "on". Of
-// default_transaction_read_only "off" is what is so anyway, and "on" is refused.
+// on there, and literals would mean something else with off: so only "on".
 var habitual = []string{
 	"check_function_bodies",
 	"client_connection_check_interval",
 	"client_min_messages",
 	"default_table_access_method",
 	"default_tablespace",
-	"default_transaction_read_only=off",
 	"jit",
 	"lock_timeout",
 	"maintenance_work_mem",

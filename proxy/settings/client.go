@@ -28,9 +28,9 @@ type Client struct {
 	before  *Snapshot
 	changes []keptChange
 	marks   []keptMark // the server's savepoints in the transaction
-	// renamed: application_name may have changed since the client knew knownName.
-	renamed   bool
-	knownName string
+	// renamed: reported settings may have changed since the client knew them as known.
+	renamed bool
+	known   values
 }
 
 // NewClient returns the settings of a client that has set nothing.

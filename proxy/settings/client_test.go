@@ -112,8 +112,10 @@ func TestKeptSettings(t *testing.T) {
 					clear(now.local)
 				}
 				begun, marks = now.clone(), nil
-				if name, news := c.Name('I'); news {
-					known = name
+				for _, p := range c.News('I') {
+					if p.Name == "application_name" {
+						known = p.Value
+					}
 				}
 				if known != now.value("application_name") {
 					t.Fatalf("the client knows application_name as %q, it is %q", known, now.value("application_name"))

@@ -14,6 +14,7 @@ type kept struct {
 	// texts is not changed, but replaced: clients share it.
 	texts                                      map[string]string
 	statementTimeout, idleInTransactionTimeout time.Duration
+	readOnly                                   bool // what rewrite.ReadOnlyDefault says
 	// chosen is what Sluice's own settings say; nil: nothing. It is not changed, but replaced.
 	chosen *rewrite.Choices
 }
@@ -69,6 +70,8 @@ func (k *kept) store(name, value string) error {
 		k.statementTimeout, _ = Timeout(name, value)
 	case "idle_in_transaction_session_timeout":
 		k.idleInTransactionTimeout, _ = Timeout(name, value)
+	case rewrite.ReadOnlyDefault:
+		k.readOnly = value == "on"
 	default:
 		k.choose(name, value)
 	}
@@ -112,6 +115,8 @@ func (k *kept) apply(c keptChange) error {
 		k.statementTimeout = 0
 	case "idle_in_transaction_session_timeout":
 		k.idleInTransactionTimeout = 0
+	case rewrite.ReadOnlyDefault:
+		k.readOnly = false
 	default:
 		k.choose(c.name, "")
 	}
@@ -140,6 +145,14 @@ func (c *Client) StatementTimeout() time.Duration { return c.kept.statementTimeo
 
 // IdleInTransactionTimeout is idle_in_transaction_session_timeout likewise.
 func (c *Client) IdleInTransactionTimeout() time.Duration { return c.kept.idleInTransactionTimeout }
+
+// ReadOnly reports whether the client's transactions begin READ ONLY, and no server knows of it.
+func (c *Client) ReadOnly() bool { return c.kept.readOnly }
+
+// ReadOnlyUnsettled reports whether the end of the transaction may change what ReadOnly says.
+func (c *Client) ReadOnlyUnsettled() bool {
+	return c.before != nil && c.before.kept.readOnly != c.kept.readOnly
+}
 
 // Chosen is what Sluice's own settings say now; nil: nothing. What it points to stays as it is,
 // so that another pointer tells of a change.
@@ -181,17 +194,27 @@ func (c *Client) Shows(name string) bool {
 
 // Shown is the value of a setting that Sluice keeps.
 func (c *Client) Shown(name string) string {
-	value, ok := c.kept.texts[name]
-	if !ok && name != "application_name" {
-		return "0"
+	return c.kept.shown(name)
+}
+
+func (k *kept) shown(name string) string {
+	value, ok := k.texts[name]
+	switch {
+	case ok, name == "application_name":
+		return value
+	case name == rewrite.ReadOnlyDefault:
+		return "off"
 	}
-	return value
+	return "0"
 }
 
 // Misleads reports whether the server would tell another value of a setting than
 // the client gave it.
 func (c *Client) Misleads(name string) bool {
 	value := c.kept.texts[name]
+	if name == rewrite.ReadOnlyDefault {
+		return c.kept.readOnly
+	}
 	return value != "" && value != "0" && c.Keeps(name) || IsOwn(name)
 }
 
@@ -220,7 +243,7 @@ func (c *Client) KeepStartup(name string, txOnly bool) error {
 
 func (c *Client) keep(change keptChange, txOnly bool) error {
 	c.stage()
-	if change.name == "application_name" {
+	if slices.Contains(reported[:], change.name) {
 		c.renames()
 	}
 	if err := c.kept.apply(change); err != nil {
@@ -286,36 +309,58 @@ func (c *Client) EndKept(rolledBack bool) {
 	}
 }
 
-// renames is told that application_name may be about to change: its client is told
-// the new value in front of the next ReadyForQuery, as by PostgreSQL.
+// reported are the settings among those that Sluice keeps of which PostgreSQL tells each change.
+var reported = [...]string{"application_name", rewrite.ReadOnlyDefault}
+
+// values are those of the reported settings.
+type values [len(reported)]string
+
+func (k *kept) reported() (now values) {
+	for i, name := range reported {
+		now[i] = k.shown(name)
+	}
+	return now
+}
+
+// renames is told that a reported setting may be about to change: its client is told the new value
+// in front of the next ReadyForQuery, as by PostgreSQL.
 func (c *Client) renames() {
 	if !c.renamed {
-		c.renamed, c.knownName = true, c.kept.texts["application_name"]
+		c.renamed, c.known = true, c.kept.reported()
 	}
 }
 
-// MayRename reports whether Name may have something to tell.
+// MayRename reports whether News may have something to tell.
 func (c *Client) MayRename() bool { return c.renamed || c.before != nil }
 
-// Name is application_name where the client must be told of it in front of a ReadyForQuery
-// that carries status. In a failed block it is again what it was before the block, or at
-// its last savepoint.
-func (c *Client) Name(status byte) (name string, news bool) {
+// News are the reported settings of which the client must be told in front of a ReadyForQuery that
+// carries status; nil for none. In a failed block they are again what they were before the block, or
+// at its last savepoint.
+func (c *Client) News(status byte) (news []Param) {
 	if status == 'E' && c.before != nil { // however the block failed
 		c.renames()
 	}
 	if !c.renamed {
-		return "", false
+		return nil
 	}
-	name = c.kept.texts["application_name"]
+	now := c.kept.reported()
 	if n := len(c.marks); status == 'E' && n > 0 {
-		name = c.marks[n-1].stood.kept.texts["application_name"]
+		now = c.marks[n-1].stood.kept.reported()
 	} else if status == 'E' && c.before != nil {
-		name = c.before.kept.texts["application_name"]
+		now = c.before.kept.reported()
 	} else {
 		c.renamed = false
 	}
-	news = name != c.knownName
-	c.knownName = name
-	return name, news
+	for i, value := range now {
+		if value != c.known[i] {
+			news = append(news, Param{Name: reported[i], Value: value})
+		}
+	}
+	c.known = now
+	return news
+}
+
+// TellsNews reports whether News tells of a setting, where Sluice keeps it.
+func (c *Client) TellsNews(name string) bool {
+	return slices.Contains(reported[:], name) && c.Keeps(name)
 }

@@ -56,6 +56,10 @@ func Reported(name, value string) string {
 			return "UTF8"
 		}
 		return strings.ToUpper(value)
+	case rewrite.ReadOnlyDefault:
+		if shown, bad := Normal(name, value); bad == nil {
+			return shown
+		}
 	case "intervalstyle":
 		return strings.ToLower(value)
 	}

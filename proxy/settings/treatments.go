@@ -93,7 +93,7 @@ func (t Treatments) Of(name string) Treatment {
 		return Own
 	case !t.dsql:
 		return Carried
-	case name == "statement_timeout", name == "idle_in_transaction_session_timeout":
+	case name == "statement_timeout", name == "idle_in_transaction_session_timeout", name == rewrite.ReadOnlyDefault:
 		return Kept
 	case dsqlSettings[name]:
 		return Carried

@@ -165,7 +165,7 @@ SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY
 -- out
 same
 -- rules
-isolation transaction_mode flagged error
+isolation transaction_mode answered info
 
 -- in
 SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE

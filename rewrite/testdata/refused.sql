@@ -657,21 +657,29 @@ dialect set_role flagged error
 SET ROLE NONE
 -- out
 same
+-- rules
+
 
 -- in
 SET LOCAL ROLE app
 -- out
 same
+-- rules
+
 
 -- in
 RESET ROLE
 -- out
 same
+-- rules
+
 
 -- in
 SET SESSION AUTHORIZATION DEFAULT
 -- out
 same
+-- rules
+
 
 -- in
 SELECT set_config('role', 'app', false)
@@ -680,3 +688,4 @@ SET role TO 'app'
 -- rules
 session set_config rewritten info
 dialect set_role flagged error
+

@@ -224,12 +224,48 @@ SET default_transaction_read_only = on
 -- out
 same
 -- rules
-isolation transaction_mode flagged error
+isolation transaction_mode answered info
 
 -- in
 SET default_transaction_read_only = off
 -- out
 same
 -- rules
+isolation transaction_mode answered info
 
+-- in
+SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY
+-- out
+same
+-- rules
+isolation transaction_mode answered info
+
+-- in
+SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY
+-- out
+same
+-- rules
+isolation serializable flagged error
+
+-- in
+SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE, DEFERRABLE
+-- out
+same
+-- rules
+isolation transaction_mode answered info
+
+-- in
+SELECT set_config('default_transaction_read_only', 'on', false)
+-- out
+SET default_transaction_read_only TO 'on'
+-- rules
+session set_config rewritten info
+
+-- in
+RESET default_transaction_read_only; SET LOCAL default_transaction_read_only = off
+-- out
+same
+-- rules
+isolation transaction_mode answered info
+isolation transaction_mode answered info
 

@@ -1,0 +1,227 @@
+package proxy
+
+import (
+	"slices"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// Clients whose transactions begin READ ONLY (default_transaction_read_only), of a server that knows
+// no such setting. Package settings keeps it. PostgreSQL looks at it where a transaction begins, and
+// not again: so does session.turn, and startsAnew where a turn has the end of a transaction in it.
+//
+//	BEGIN              is sent as BEGIN READ ONLY, unless it says READ WRITE; the server judges then
+//	outside a block    Sluice judges by the text: what writes gets PostgreSQL's error (25006), in a
+//	                   string at its place; what only may write is refused (0A000), since nobody
+//	                   would hold it to reading
+//	SHOW transaction_read_only   is Sluice's to answer outside of a block
+//
+// The error of a statement that writes comes before those of its names, which only the server knows:
+// of a table that there is not PostgreSQL would say 42P01.
+
+// txMode is what is known of how a transaction begins.
+type txMode uint8
+
+const (
+	readWrite txMode = iota
+	readOnly
+	unsureMode // it depends on the end of the one before, which is not answered yet
+)
+
+// codeReadOnly is the SQLSTATE of what a transaction that is READ ONLY does not take.
+const codeReadOnly = "25006"
+
+const transactionReadOnly = "transaction_read_only"
+
+// modeNow is how a transaction begins that begins now. A server that knows the setting sees to it by
+// itself: of kind postgres, or dialled for its client alone.
+func (s *session) modeNow() txMode {
+	switch {
+	case s.dedicated || s.srv.cfg.Kind != DSQL:
+	case s.settings.ReadOnlyUnsettled():
+		return unsureMode
+	case s.settings.ReadOnly():
+		return readOnly
+	}
+	return readWrite
+}
+
+// startsAnew is told of the end of a transaction in a turn: what follows is of another.
+func (s *session) startsAnew() { s.t.mode = s.modeNow() }
+
+// beginsReadOnly reports whether a BEGIN is sent as another, which says READ ONLY. Behind a first one
+// it says nothing, as in PostgreSQL: its modes are the first one's.
+func (s *session) beginsReadOnly(tx *rewrite.Transaction) bool {
+	return s.t.mode == readOnly && saysNoMode(tx) && !s.inBlock()
+}
+
+// saysNoMode reports a BEGIN that leaves to the setting whether it is READ ONLY.
+func saysNoMode(tx *rewrite.Transaction) bool {
+	return tx.Verb == rewrite.Begin && !tx.ReadOnly && !tx.ReadWrite
+}
+
+// beginsReadOnly reports whether a BEGIN of the string is sent as another. d may be nil.
+func (d *strung) beginsReadOnly() bool {
+	return d != nil && slices.ContainsFunc(d.places, func(p place) bool { return p.only })
+}
+
+// beginsLate is the error of a Bind of such a BEGIN that is not held back, since something else of its
+// pipeline is at the server: the server has its text as it was parsed. nil for any other.
+func (s *session) beginsLate() error {
+	if s.t.only {
+		return errBeginInPipeline
+	}
+	return nil
+}
+
+// asReadOnly is that other BEGIN, whose tag is the same. Of levels there is one.
+func asReadOnly(st *rewrite.Statement, sql []byte) string {
+	return beginWord(st, sql) + " READ ONLY"
+}
+
+// judgesMode is the error of a text that must not be sent as things stand, since it may write and
+// stands outside of a block; nil for any other. Of reads that the schema may make writes see judgedRead.
+// In a string what PostgreSQL would refuse fails at its place, and nothing behind it is run (denied).
+func (s *session) judgesMode(plan *rewrite.Plan) error {
+	if s.dedicated || s.srv.cfg.Kind != DSQL {
+		return nil
+	}
+	s.t.denied, s.t.only = nil, false
+	if s.status() == 'E' && (len(plan.Statements) == 0 || !endsBlock(plan.Statements[0].Tx.Verb)) {
+		return nil // it fails, whatever stands in it
+	}
+	j := judging{s: s, mode: s.t.mode, block: s.inBlock(), first: !s.t.touched && !s.t.ranLocal}
+	if len(plan.Statements) == 0 && plan.Kind == rewrite.Unknown && j.mode != readWrite && !j.block {
+		return errMayWrite
+	}
+	several := len(plan.Statements) > 1
+	for i := range plan.Statements {
+		err := j.judge(&plan.Statements[i], several)
+		if err != nil && err.Code == codeReadOnly && several {
+			s.t.denied = err
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judging follows a session through a text, as division does. mode is how the transaction of a
+// statement begins that stands outside of a block; first: it is the first of that transaction.
+type judging struct {
+	s           *session
+	mode        txMode
+	block       bool
+	first       bool
+	changed     bool // an earlier statement changes how later transactions begin
+	beginsAmiss bool // so that nobody knows how the one at hand does
+}
+
+// judge is the error of a statement; several: others stand beside it.
+func (j *judging) judge(st *rewrite.Statement, several bool) *wire.Error {
+	if j.beginsAmiss {
+		return errModeInString
+	}
+	var err *wire.Error
+	switch tx := &st.Tx; {
+	case tx.Verb == rewrite.Begin:
+		err = j.begin(tx)
+	case endsBlock(tx.Verb):
+		j.block, j.mode, j.beginsAmiss = j.block && tx.Chain, j.s.modeNow(), j.changed
+	case j.block || j.mode == readWrite:
+	case several && tx.Verb == rewrite.SetTransaction && tx.ReadWrite:
+		err = errModeInString // it would hold for what is behind it, and no server here takes it
+	default:
+		err = refusesWrite(st, j.mode)
+	}
+	j.changed, j.first = j.changed || j.s.changesMode(st), false
+	return err
+}
+
+// begin is judge for a BEGIN. Behind other statements READ WRITE comes too late, as PostgreSQL has it.
+func (j *judging) begin(tx *rewrite.Transaction) *wire.Error {
+	switch {
+	case j.block || j.mode == readWrite:
+	case j.mode == unsureMode && saysNoMode(tx):
+		return errModeUnsure
+	case j.mode == readOnly && tx.ReadWrite && !j.first:
+		return errBeginInPipeline
+	case j.mode == readOnly && saysNoMode(tx):
+		j.s.t.only = true
+	}
+	j.block = true
+	return nil
+}
+
+// refusesWrite is judgesMode for one statement outside of a block.
+func refusesWrite(st *rewrite.Statement, mode txMode) *wire.Error {
+	switch command, known := st.InReadOnly(); {
+	case mode == readWrite:
+		return nil
+	case mode == unsureMode && (command != "" || !known):
+		return errModeUnsure
+	case command != "":
+		return &wire.Error{Code: codeReadOnly, Message: "cannot execute " + command + " in a read-only transaction"}
+	case !known:
+		return errMayWrite
+	}
+	return nil
+}
+
+// inMode is the plan of a text that judgesMode lets pass, in the form in which the server gets it
+// (substituted): an error where something of it is another's, and could not be put in its place.
+func (s *session) inMode(plan *rewrite.Plan, sql []byte) (*rewrite.Plan, error) {
+	made := s.substituted(plan, sql)
+	switch {
+	case s.t.strung != nil:
+		return made, nil
+	case s.t.denied != nil:
+		return nil, s.t.denied
+	case s.t.only:
+		return nil, errModeInString
+	}
+	return made, nil
+}
+
+// changesMode reports whether a statement may change how later transactions begin.
+func (s *session) changesMode(st *rewrite.Statement) bool {
+	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool {
+		switch c.Action {
+		case rewrite.ResetAll, rewrite.DiscardAll:
+			return s.settings.ReadOnly() || s.settings.Startup.Kept[rewrite.ReadOnlyDefault] != ""
+		}
+		return c.Name == rewrite.ReadOnlyDefault
+	})
+}
+
+// judgedRead is the error of a text that looks like a read, and may write by what the schema holds,
+// where it stands outside of a block; was is its plan by the words, and plan that by the schema. It is
+// asked when a backend is lent, which was asked what the schema holds (judged).
+func (s *session) judgedRead(was, plan *rewrite.Plan) error {
+	if was == plan || s.t.mode == readWrite || s.inBlock() || s.status() == 'E' {
+		return nil
+	}
+	return errMayWrite
+}
+
+// tellsMode reports whether SHOW of a setting is answered by how a transaction begins.
+func (s *session) tellsMode(name string) bool {
+	return name == transactionReadOnly && s.t.mode == readOnly && !s.inBlock()
+}
+
+var (
+	errMayWrite = &wire.Error{Code: retry.StateUnsupported, Message: "what may write is not run outside of a transaction while " + rewrite.ReadOnlyDefault + " is on",
+		Detail: "The server does not know the setting, and the text does not show that the statement only reads.",
+		Hint:   "Send it between BEGIN READ ONLY and COMMIT, where the server judges it; or SET " + rewrite.ReadOnlyDefault + " TO off."}
+	errModeUnsure = &wire.Error{Code: retry.StateUnsupported, Message: "it is not known yet whether the transaction begins READ ONLY",
+		Detail: "The transaction before it has changed " + rewrite.ReadOnlyDefault + ", and its end is not answered yet.",
+		Hint:   "Wait for the answer to COMMIT or ROLLBACK; or write READ ONLY or READ WRITE behind BEGIN."}
+	errModeInString = &wire.Error{Code: retry.StateUnsupported, Message: "a string of several transactions cannot change whether they begin READ ONLY",
+		Detail: "Nothing of the string was run.", Hint: "Send SET " + rewrite.ReadOnlyDefault + " by itself, and write READ ONLY or READ WRITE behind BEGIN."}
+	errBeginInPipeline = &wire.Error{Code: retry.StateUnsupported, Message: "BEGIN cannot say here whether the transaction is READ ONLY, behind other statements of it",
+		Hint: "Send it by itself, or as the first statement of the string or pipeline."}
+)
