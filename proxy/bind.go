@@ -43,15 +43,12 @@ func (s *session) bind(total int) error {
 	if !ok {
 		return wire.ProtocolViolation("invalid message format")
 	}
-	if err := s.findBound(&b); err != nil {
+	if err := s.findBound(&b); err != nil || s.t.skip {
 		return err
 	}
 	// The statement is answered here, or by the server, as things stand at its Bind.
 	plan := b.cs.tmpl.plan
-	asks, local := plan.Sequence != "" && s.mayProve(), false
-	if s.status() != 'E' || s.endsFailed(plan) {
-		local = s.state == failed || s.localNow(plan) || s.emulates(plan)
-	}
+	asks, local := plan.Sequence != "" && s.mayProve(), s.bindsHere(plan)
 	// The server must have answered what has run; and behind an error there would be no
 	// portal.
 	if (asks || local && s.b != nil) && !s.t.owed.empty() {
@@ -86,7 +83,7 @@ func (s *session) findBound(b *binding) error {
 	}
 	anew := s.srv.keeper.on || s.outchosen(b.cs.tmpl)
 	if !anew && !s.commitsParts() {
-		return s.judgesMode(b.cs.tmpl.plan)
+		return s.mayBind(b)
 	}
 	if anew {
 		if err := s.asNamed(b.cs); err != nil {
@@ -97,7 +94,21 @@ func (s *session) findBound(b *binding) error {
 		return err
 	}
 	b.portal, b.stmt, b.rest, _ = bindNames(s.client.Peek(min(b.total, s.client.Buffered()))[wire.HeaderLen:])
+	return s.mayBind(b)
+}
+
+// mayBind has constants in the place of the values of settings, which settles what the statement is, and
+// looks whether its transaction takes it. As bind says, t.skip may be set.
+func (s *session) mayBind(b *binding) error {
+	if err := s.bindValues(b); err != nil || s.t.skip {
+		return err
+	}
 	return s.judgesMode(b.cs.tmpl.plan)
+}
+
+// bindsHere reports whether a portal of that plan is Sluice's to run, as things stand.
+func (s *session) bindsHere(plan *rewrite.Plan) bool {
+	return (s.status() != 'E' || s.endsFailed(plan)) && (s.state == failed || s.localNow(plan) || s.emulates(plan))
 }
 
 // inFailedBlock is the error of a Bind that no failed block takes. As at the server, a

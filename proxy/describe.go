@@ -48,6 +48,8 @@ func (s *session) describe(frame []byte) error {
 			if params, err = lockParams(st.Advisory, cs.tmpl.oids); err != nil {
 				return err
 			}
+		} else if st.Values() > 0 {
+			params, _ = valueParams(st, cs.tmpl.oids) // its Parse has seen that they are right
 		}
 		if err := s.tell(params); err != nil {
 			return err

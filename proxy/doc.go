@@ -102,7 +102,7 @@
 //	client      request.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
 //	            copyinsert.go, copycolumns.go, copybatch.go, package copyrows,
 //	            cursor.go, cursorextended.go, storing.go, stored.go, package stored,
-//	            local.go, localexecute.go, localanswer.go, told.go, schemaddl.go, alteration.go, commands.go,
+//	            local.go, localexecute.go, localanswer.go, told.go, configrow.go, schemaddl.go, alteration.go, commands.go,
 //	            package constraint, chunks.go, truncate.go,
 //	            control.go, readonly.go, strung.go, strungreply.go, parts.go, partruns.go, parttold.go, inside.go
 //	statements  prepared.go, serverstatements.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -56,7 +57,7 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 			return err
 		}
 	}
-	if err := s.makeRoom(tmpl.plan, tmpl.sql, false); err != nil {
+	if err := cmp.Or(mayTakeValues(tmpl.plan.Single(), tmpl.oids), s.makeRoom(tmpl.plan, tmpl.sql, false)); err != nil {
 		return err
 	}
 	// A failed block takes nothing but what ends it. An empty text it takes.

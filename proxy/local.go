@@ -93,6 +93,8 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 	switch {
 	case st.Tag != "", st.Database != nil, st.Cursor != nil:
 		return !st.Checked
+	case st.Values() > 0: // by a Query they come to nobody
+		return !s.t.ended
 	case st.CopyIn != nil:
 		return s.carriesCopy(st)
 	case st.Alters():
@@ -105,7 +107,7 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 		return s.settings.Shows(st.Show) || s.tellsMode(st.Show)
 	case st.DeallocateAll, st.Deallocate != "":
 		return s.deallocatesHere(st)
-	case s.answersSetting(st), s.answersDiscard(st):
+	case s.answersSetting(st), s.answersDiscard(st), s.setsSeveral(st):
 		return true
 	// A reset outside a transaction only changes what the next backend will be given.
 	case st.Kind != rewrite.Setting || len(st.Changes) == 0 || s.pinned || s.state != idle || s.t.touched:
@@ -186,7 +188,7 @@ func (s *session) answersDiscard(st *rewrite.Statement) bool {
 // reset of the role or of the authorization changes nothing there.
 func (s *session) answersSetting(st *rewrite.Statement) bool {
 	if !resetsRole(st) {
-		return s.srv.treat.Local(st)
+		return st.Values() == 0 && s.srv.treat.Local(st)
 	}
 	return s.srv.cfg.Kind == DSQL && s.settings.InForce.SQL["role"] == "" && !s.settings.Staged.MayHave("role") &&
 		!slices.ContainsFunc(s.t.owed.items[s.t.owed.head:], func(o owed) bool { return o.plan != nil && slices.ContainsFunc(o.plan.Statements, setsRole) })
@@ -296,6 +298,9 @@ func (s *session) performChanges(st *rewrite.Statement, several bool) (frames []
 			return nil, nil
 		}
 		return [][]byte{dataRow(st.Told[0].Value)}, nil
+	}
+	if len(st.Told) > 1 && !s.answersSetting(st) {
+		return s.performSeveral(st)
 	}
 	for i := range st.Changes {
 		frame, err := s.change(&st.Changes[i], several || st.Told != nil)

@@ -35,6 +35,9 @@ const codeReadOnly = "25006"
 
 const transactionReadOnly = "transaction_read_only"
 
+// What follows of a turn's mode: it is a value, taken where a transaction may begin, and asked for each
+// statement that no block is around.
+
 // modeNow is how a transaction begins that begins now. A server that knows the setting sees to it by
 // itself: of kind postgres, or dialled for its client alone.
 func (s *session) modeNow() txMode {
@@ -121,7 +124,8 @@ type judging struct {
 	beginsAmiss bool // so that nobody knows how the one at hand does
 }
 
-// judge is the error of a statement; several: others stand beside it.
+// judge is the error of a statement; several: others stand beside it. The error of one that comes behind
+// another that fails is never told: nothing behind an error is run.
 func (j *judging) judge(st *rewrite.Statement, several bool) *wire.Error {
 	if j.beginsAmiss {
 		return errModeInString
@@ -187,7 +191,8 @@ func (s *session) inMode(plan *rewrite.Plan, sql []byte) (*rewrite.Plan, error) 
 	return made, nil
 }
 
-// changesMode reports whether a statement may change how later transactions begin.
+// changesMode reports whether a statement may change how later transactions begin. A RESET ALL does where
+// the setting is on, or was given at the startup; a set_config of another setting does not.
 func (s *session) changesMode(st *rewrite.Statement) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool {
 		switch c.Action {
@@ -208,7 +213,8 @@ func (s *session) judgedRead(was, plan *rewrite.Plan) error {
 	return errMayWrite
 }
 
-// tellsMode reports whether SHOW of a setting is answered by how a transaction begins.
+// tellsMode reports whether SHOW of a setting is answered by how a transaction begins. In a block the
+// server knows it, by the BEGIN that it was sent.
 func (s *session) tellsMode(name string) bool {
 	return name == transactionReadOnly && s.t.mode == readOnly && !s.inBlock()
 }

@@ -118,6 +118,10 @@ func (s *session) closeGroup(typ byte) error {
 // another frame follows; nil where nothing was put off.
 func (t *turn) notAlone() *wire.Error {
 	switch c := t.copied; {
+	case t.last != nil:
+		e := t.last
+		t.last = nil
+		return e
 	case t.altering != nil:
 		t.altering = nil
 		return errAlteredAlone

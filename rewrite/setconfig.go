@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +16,32 @@ import (
 type Told struct {
 	Column string // its name
 	Value  string // as the client gives it
+	Param  int    // or the number of the parameter that is the value, from 1; 0 for a constant
+}
+
+// Values is how many parameters a statement has that are values of settings (Told).
+func (st *Statement) Values() (n int) {
+	for i := range st.Told {
+		n = max(n, st.Told[i].Param)
+	}
+	return n
+}
+
+// WithValues is the text of such a statement with constants in the place of its parameters, in the
+// order of their numbers.
+func (st *Statement) WithValues(values []string) string {
+	var b strings.Builder
+	for i, t := range st.Told {
+		value, sep := t.Value, ", "
+		if t.Param > 0 {
+			value = values[t.Param-1]
+		}
+		if i == 0 {
+			sep = "SELECT "
+		}
+		fmt.Fprintf(&b, `%spg_catalog.set_config(%s, %s, %v) AS "%s"`, sep, literal(st.Changes[i].Name), literal(value), st.Changes[i].Action == SetLocal, strings.ReplaceAll(t.Column, `"`, `""`))
+	}
+	return b.String()
 }
 
 // setConfig makes a SET of a query that does nothing but call set_config, where that is exact.
@@ -39,7 +66,9 @@ func (r *rewriter) setConfig(p *part) {
 		}
 	}
 	start, end, operation := p.st.Start, p.st.End, p.st.Operation
-	if len(told) == 1 {
+	if (&Statement{Told: told}).Values() > 0 {
+		r.find(handled(SetConfig, Answered, Info, "carried out as a SET of the value that it is bound to", start))
+	} else if len(told) == 1 {
 		verb := "SET "
 		if changes[0].Action == SetLocal {
 			verb = "SET LOCAL "
@@ -53,7 +82,7 @@ func (r *rewriter) setConfig(p *part) {
 		r.meant.set(p.raw, "stmt", tree.child("stmts").values("stmt")...)
 		r.find(handled(SetConfig, Rewritten, Info, "rewritten to SET, and answered with the row", start))
 	} else {
-		r.find(handled(SetConfig, Answered, Warning, "answered where Sluice keeps each of the settings; else passes unchanged and fails there", start))
+		r.find(handled(SetConfig, Answered, Info, "answered: each is a SET, alone in its request, and in a pipeline in front of what goes to the server", start))
 	}
 	*p.st = Statement{Kind: Setting, Start: start, End: end, Operation: operation, Pin: pin, Changes: changes, Told: told}
 	if len(told) > 1 {
@@ -99,41 +128,55 @@ func (all texts) equalTo(m message) bool {
 	return slices.ContainsFunc(all, func(known message) bool { return (intents{}).equal(known, m) })
 }
 
-// configured reads SELECT set_config(...), ... of constants; nothing of any other query.
+// configured reads SELECT set_config(...), ... of constants, and of parameters as values; nothing of any
+// other query.
 func configured(m message) (changes []Change, told []Told) {
 	calls, columns := plainCalls(m)
 	for i, call := range calls {
-		c, value, ok := configures(call)
+		c, t, ok := configures(call)
 		if !ok {
 			return nil, nil
 		}
-		changes, told = append(changes, c), append(told, Told{Column: columns[i], Value: value})
+		t.Column = columns[i]
+		changes, told = append(changes, c), append(told, t)
+	}
+	for n := (&Statement{Told: told}).Values(); n > 0; n-- { // the server tells the type of each
+		if !slices.ContainsFunc(told, func(t Told) bool { return t.Param == n }) {
+			return nil, nil
+		}
 	}
 	return changes, told
 }
 
 // configures reads one call of set_config; ok is false where the change is not surely a SET.
-func configures(call message) (c Change, value string, ok bool) {
+func configures(call message) (c Change, t Told, ok bool) {
 	var args []message
 	for arg := range call.list("args") {
 		args = append(args, arg)
 	}
 	if functionOf(call) != "set_config" || len(args) != 3 || !args[2].is("A_Const") || args[2].child("boolval").shape == nil {
-		return Change{}, "", false
+		return Change{}, t, false
 	}
 	name, named := textConstant(args[0])
 	value, valued := textConstant(args[1])
-	if name = strings.ToLower(name); !named || !valued || !settable(name) {
-		return Change{}, "", false
+	if t.Param = textParam(args[1]); t.Param > 0 {
+		valued = true
 	}
-	c = Change{Name: name, SQL: SettingSQL(name, value), Text: value}
-	if ListSettings[name] && c.SQL != literal(value) {
+	if name = strings.ToLower(name); !named || !valued || !settable(name) {
+		return Change{}, t, false
+	}
+	c = Change{Name: name}
+	if t.Param == 0 {
+		c.SQL, c.Text = SettingSQL(name, value), value
+	}
+	if t.Param == 0 && ListSettings[name] && c.SQL != literal(value) {
 		c.Text = "" // of several, or spelt otherwise
 	}
 	if args[2].child("boolval").flag("boolval") {
 		c.Action = SetLocal
 	}
-	return c, value, true
+	t.Value = value
+	return c, t, true
 }
 
 // settable reports whether set_config of a name means what SET of it means, and the name can be
@@ -156,19 +199,38 @@ var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$`)
 
 // textConstant is a string constant, also one that is cast to text or varchar.
 func textConstant(m message) (string, bool) {
-	if m.is("TypeCast") {
-		kind := m.child("type_name")
-		names := kind.names("names")
-		if len(names) == 0 || names[len(names)-1] != "text" && names[len(names)-1] != "varchar" ||
-			kind.child("typmods").shape != nil || kind.child("array_bounds").shape != nil || len(names) > 1 && names[0] != "pg_catalog" {
-			return "", false
-		}
-		m = m.child("arg")
+	m, ok := withoutTextCast(m)
+	if !ok {
+		return "", false
 	}
 	if !m.is("A_Const") || m.child("sval").shape == nil {
 		return "", false
 	}
 	return m.child("sval").text("sval"), true
+}
+
+// textParam is the number of a parameter that is a text; 0 for anything else.
+func textParam(m message) int {
+	inner, ok := withoutTextCast(m)
+	if !ok || !inner.is("ParamRef") || m.is("TypeCast") && !slices.Contains(m.child("type_name").names("names"), "text") {
+		return 0 // of varchar the type would be told
+	}
+	return inner.integer("number")
+}
+
+// withoutTextCast is what is cast to text or varchar, or m itself where nothing is cast; ok is false
+// for any other cast.
+func withoutTextCast(m message) (inner message, ok bool) {
+	if !m.is("TypeCast") {
+		return m, true
+	}
+	kind := m.child("type_name")
+	names := kind.names("names")
+	if len(names) == 0 || names[len(names)-1] != "text" && names[len(names)-1] != "varchar" ||
+		kind.child("typmods").shape != nil || kind.child("array_bounds").shape != nil || len(names) > 1 && names[0] != "pg_catalog" {
+		return m, false
+	}
+	return m.child("arg"), true
 }
 
 // ListSettings hold lists of identifiers: as one string constant, SET would

@@ -49,7 +49,7 @@ var statementKeys = []key{
 			"two transactions of which each reads what the other writes may then both commit (write skew). Kind dsql only, with rewrite.isolation."},
 	{name: "rewrite.session", def: "auto", field: func(c *Config) any { return &c.RewriteSession },
 		choices: []string{"auto", "true", "false"},
-		help:    "Answer DISCARD PLANS, SEQUENCES and TEMP, take SELECT set_config() of constants for a SET, and LOCK TABLE IN ACCESS SHARE MODE for a look at the tables. auto: for kind dsql only."},
+		help:    "Answer DISCARD PLANS, SEQUENCES and TEMP, take SELECT set_config() of constants and parameters for a SET, and LOCK TABLE IN ACCESS SHARE MODE for a look at the tables. auto: for kind dsql only."},
 	{name: rewrite.ExtensionsKey, def: "auto", field: func(c *Config) any { return &c.RewriteExtensions },
 		choices: []string{"auto", "true", "false"},
 		help:    "Answer CREATE, DROP and COMMENT ON EXTENSION of uuid-ossp, pgcrypto and plpgsql, with a notice that names which of their functions there are, and rewrite uuid_generate_v4() to gen_random_uuid(). auto: for kind dsql only."},

@@ -273,6 +273,12 @@ func (c *Client) Reset(name string) error {
 	return nil
 }
 
+// Give is SET of a carried setting outside a transaction block, of a value that a server would take.
+func (c *Client) Give(change rewrite.Change) {
+	c.stage()
+	c.Adopt([]rewrite.Change{change})
+}
+
 // ResetAll is RESET ALL outside a transaction block.
 func (c *Client) ResetAll() {
 	c.ResetKept()
@@ -309,7 +315,8 @@ func (c *Client) EndKept(rolledBack bool) {
 	}
 }
 
-// reported are the settings among those that Sluice keeps of which PostgreSQL tells each change.
+// reported are the settings among those that Sluice keeps of which PostgreSQL tells each change, in
+// front of the ReadyForQuery behind it.
 var reported = [...]string{"application_name", rewrite.ReadOnlyDefault}
 
 // values are those of the reported settings.

@@ -49,12 +49,20 @@ func Told(name, value string) (string, *wire.Error) {
 		if forms[name] == nil {
 			return readBool(nil, name, value)
 		}
-		return Normal(name, value)
+		return forms[name].read(forms[name], spelt(name), value)
 	default: // the role, settings of applications, and what the server does not have
 		return value, nil
 	}
 	return "", &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("set_config() cannot tell how the server shows %q as a value of %q", value, name),
 		Hint: "Use SET " + name + " TO ..., which does not answer with the value; or give the value as SHOW tells it."}
+}
+
+// spelt is a setting's name as errors of PostgreSQL have it.
+func spelt(name string) string {
+	if name == "intervalstyle" {
+		return "IntervalStyle"
+	}
+	return name
 }
 
 func printable(value string) bool {

@@ -33,7 +33,7 @@ SELECT set_config('application_name', 'it''s', false), set_config('statement_tim
 -- out
 same
 -- rules
-session set_config answered warning
+session set_config answered info
 
 -- in
 SELECT set_config('app.tenant', E'a\\b', false)
@@ -62,7 +62,7 @@ SELECT set_config('timezone', $1, false)
 -- out
 same
 -- rules
-session set_config flagged error
+session set_config answered info
 
 -- in
 SELECT set_config('timezone', NULL, false)
@@ -268,4 +268,32 @@ same
 -- rules
 isolation transaction_mode answered info
 isolation transaction_mode answered info
+
+-- in
+SELECT set_config('search_path', $1, true), pg_catalog.set_config('timezone', $2::text, false) AS zone
+-- out
+same
+-- rules
+session set_config answered info
+
+-- in
+SELECT set_config('search_path', $2, true)
+-- out
+same
+-- rules
+session set_config flagged error
+
+-- in
+SELECT set_config($1, 'on', true)
+-- out
+same
+-- rules
+session set_config flagged error
+
+-- in
+SELECT set_config('timezone', $1::varchar, true)
+-- out
+same
+-- rules
+session set_config flagged error
 
