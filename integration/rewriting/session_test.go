@@ -115,7 +115,7 @@ func TestSetConfig(t *testing.T) {
 			}
 			for sql, want := range map[string]string{
 				"SELECT set_config('app.tenant', '7', false)": "0A000 I", "SELECT set_config('timezone', 'nowhere', false)": "0A000 I",
-				"SELECT set_config('extra_float_digits', '99', false)": "22023 I", "SELECT set_config('timezone', 'UTC', false), set_config('datestyle', 'ISO, MDY', false)": "0A000 I",
+				"SELECT set_config('extra_float_digits', '99', false)": "22023 I", "SELECT set_config('timezone', 'UTC', false), set_config('datestyle', 'ISO', false)": "0A000 I",
 			} {
 				if got := c.says(t, sql); got != want {
 					t.Errorf("%s: %s, want %s", sql, got, want)
