@@ -237,7 +237,7 @@ func (s *session) resetsInside(plan *rewrite.Plan, d *strung, sql []byte) error 
 	reset, committed := false, false
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
-		if d != nil && (d.places[i].ours() || d.places[i].sql != "" && !d.places[i].only) {
+		if d != nil && (d.places[i].ours() || d.places[i].sql != "" && !d.places[i].begin) {
 			continue
 		}
 		committed = committed || reset && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.PrepareTransaction)

@@ -25,6 +25,8 @@ func localTag(st *rewrite.Statement) string {
 		return "SELECT 1"
 	case st.Show != "":
 		return "SHOW"
+	case st.Tx.Verb == rewrite.SetTransaction:
+		return "SET"
 	case st.DeallocateAll:
 		return "DEALLOCATE ALL"
 	case st.Deallocate != "":

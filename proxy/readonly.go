@@ -79,7 +79,8 @@ func (s *session) beginsLate() error {
 	return nil
 }
 
-// asReadOnly is that other BEGIN, whose tag is the same. Of levels there is one.
+// asReadOnly is that other BEGIN, whose tag is the same. Of levels there is one. In a string it is made by
+// division.begin.
 func asReadOnly(st *rewrite.Statement, sql []byte) string {
 	return beginWord(st, sql) + " READ ONLY"
 }

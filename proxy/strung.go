@@ -26,14 +26,15 @@ type strung struct {
 
 // place is what becomes of one statement; the zero value goes to the server.
 type place struct {
-	here bool           // answered here
-	err  *wire.Error    // answered here, with an error
-	sql  string         // what the server gets instead
-	tag  []byte         // what the client gets for that
-	set  rewrite.Change // what that sets
-	only bool           // a BEGIN that is sent as another, which says READ ONLY
-	warn bool           // of a level that is taken for less, in front of the server's answer
-	told *told          // what the client gets for the statement itself; nil for the server's
+	here  bool           // answered here
+	err   *wire.Error    // answered here, with an error
+	sql   string         // what the server gets instead
+	tag   []byte         // what the client gets for that
+	set   rewrite.Change // what that sets
+	begin bool           // a BEGIN that is sent as another; only: which says READ ONLY
+	only  bool
+	warn  bool  // of a level that is taken for less, in front of the server's answer
+	told  *told // what the client gets for the statement itself; nil for the server's
 }
 
 // ours reports whether nothing of the statement itself reaches the server.
@@ -59,6 +60,7 @@ func (s *session) divide(plan *rewrite.Plan, sql []byte) *strung {
 	d := division{s: s, plan: plan, sql: sql, open: s.inBlock(), places: make([]place, len(plan.Statements)), block: s.status() != 'I' || s.t.touched,
 		prepares: s.pinned || plan.Pin == rewrite.PinPrepare}
 	for i := range plan.Statements {
+		d.at = i
 		if st := &plan.Statements[i]; st.Refusal != nil && st.Refusal.Unsent {
 			d.places[i] = place{err: refusalOf(st)}
 		} else if err := refusesWrite(st, d.mode()); err != nil {
@@ -84,6 +86,9 @@ type division struct {
 	plan   *rewrite.Plan
 	sql    []byte
 	places []place
+	at     int // of the statement at hand
+	// folds counts the statements behind a BEGIN whose modes have gone into it.
+	folds int
 	// block: the statement stands in a transaction block.
 	block bool
 	// open: so it is without those of a pipeline, which stand in none until a BEGIN.
@@ -142,8 +147,11 @@ func (d *division) of(st *rewrite.Statement) place {
 // depend on what stands before it in the string.
 func (d *division) inPlace(st *rewrite.Statement) place {
 	switch err := d.s.tellsNot(st); {
-	case d.mode() == readOnly && saysNoMode(&st.Tx):
-		return place{only: true, sql: asReadOnly(st, d.sql), warn: st.Weakened}
+	case st.Tx.Verb == rewrite.Begin && !d.open:
+		return d.begin(st)
+	case st.Tx.Verb == rewrite.SetTransaction && d.folds > 0:
+		d.folds--
+		return place{here: true}
 	case st.Weakened:
 		return place{warn: true}
 	case err != nil:
@@ -152,6 +160,31 @@ func (d *division) inPlace(st *rewrite.Statement) place {
 		return place{told: &told{}}
 	}
 	return place{}
+}
+
+// begin decides for the BEGIN of a block, which is sent with the modes that it gets by the client's
+// settings, or by SET TRANSACTION directly behind it: DSQL has them nowhere else. Of several the last
+// counts. Each of them is answered at its place, and a SET TRANSACTION elsewhere is the server's to
+// refuse.
+func (d *division) begin(st *rewrite.Statement) place {
+	p := place{warn: st.Weakened}
+	modes := rewrite.Transaction{ReadOnly: d.mode() == readOnly && saysNoMode(&st.Tx)}
+	if !st.Tx.Deferrable && st.Tx.Isolation != rewrite.Serializable {
+		late := d.at > 0 || d.s.t.touched || d.s.t.ranLocal // for READ WRITE, as PostgreSQL has it
+		for i := d.at + 1; i < len(d.places) && d.s.foldsModes(&d.plan.Statements[i]) && !(late && d.plan.Statements[i].Tx.ReadWrite); i++ {
+			modes = d.plan.Statements[i].Tx
+			d.folds++
+		}
+	}
+	switch p.begin = true; {
+	case modes.ReadOnly:
+		p.only, p.sql = true, beginWord(st, d.sql)+" READ ONLY"
+	case modes.ReadWrite:
+		p.sql = beginWord(st, d.sql) + " READ WRITE"
+	default:
+		p.begin = false
+	}
+	return p
 }
 
 // locksOutside reports whether a text is a LOCK TABLE outside of a block, which PostgreSQL refuses.

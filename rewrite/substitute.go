@@ -111,10 +111,10 @@ func (p *Planner) sameBut(before, after string, by []Substitute) bool {
 func (p *Plan) Substitutable() bool { return len(p.Statements) > 1 && p.Answerable() }
 
 // Answerable reports whether a relay may have to answer some of the statements:
-// those of settings and prepared statements, and what a rule answers or leaves to the relay.
+// those of settings and prepared statements, the modes of transactions, and what a rule answers or leaves to the relay.
 func (p *Plan) Answerable() bool {
 	return slices.ContainsFunc(p.Statements, func(st Statement) bool {
-		return st.Kind == Setting || st.Show != "" || st.Tag != "" || st.Asks != nil || st.Executes != "" || st.Database != nil || st.Weakened ||
+		return st.Kind == Setting || st.Show != "" || st.Tag != "" || st.Asks != nil || st.Executes != "" || st.Database != nil || st.Weakened || st.Tx.Verb == SetTransaction ||
 			st.Refusal != nil && st.Refusal.Unsent
 	})
 }
