@@ -105,7 +105,7 @@ func (m *mixed) unharmed(t *testing.T, format int) {
 // backend and takes no slot from anybody of this version, also if there are two.
 func TestMigrationClosesNothing(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(30) {
+	for seed := range uint64(15) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			m := fleet(t, seed)
 			before := m.settled(t, 1)
