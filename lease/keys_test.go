@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -183,7 +184,8 @@ func TestMigrationIsFinishedByAnyCommand(t *testing.T) {
 	}
 }
 
-// Each write of a migration is throttled once, or its answer lost: it goes on.
+// Each write of a migration is throttled once, or its answer lost: it goes on. A shard
+// that has expired unused comes back whole.
 func TestMigrationSendsAgain(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []fault{refused, again} {
@@ -191,6 +193,9 @@ func TestMigrationSendsAgain(t *testing.T) {
 			t.Parallel()
 			cfg := worldConfig()
 			direct := formatOne(t, &cfg)
+			if _, err := direct.api.DeleteItem(shortly(t), &dynamodb.DeleteItemInput{TableName: &direct.slots, Key: direct.oneKey(1).key()}); err != nil {
+				t.Fatal(err)
+			}
 			operator, _ := through(t, cfg, func(write int) fault {
 				if write%2 == 0 {
 					return kind
