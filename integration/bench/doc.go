@@ -6,7 +6,8 @@
 //
 // It has six parts, each a loop over rounds:
 //
-//   - load: pgbench through each candidate, for every workload;
+//   - load: pgbench through each candidate, for every workload; then the three in which Sluice
+//     needs most CPU, beside PgBouncer's, through a Sluice with a profiler in it;
 //   - features: pgbench through a Sluice that rewrites, or keeps what a replay needs, and
 //     one that only relays;
 //   - idle: what a thousand clients that do nothing cost a fresh proxy;

@@ -156,7 +156,7 @@ func measure(ctx context.Context, c config) (r *report, err error) {
 		return nil, err
 	}
 	r.Rounds, r.Seconds = c.rounds, c.seconds
-	for _, part := range []func(context.Context, *report) error{b.load, b.features, b.mapping, b.idle, b.delayed, b.conflicts, b.faults, b.pauses} {
+	for _, part := range []func(context.Context, *report) error{b.load, b.shares, b.features, b.mapping, b.idle, b.delayed, b.conflicts, b.faults, b.pauses} {
 		if err := part(ctx, r); err != nil {
 			return nil, err
 		}

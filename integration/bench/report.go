@@ -24,13 +24,15 @@ type report struct {
 	Stolen   figure `json:"stolen_cores"`
 	Doubtful int    `json:"doubtful_samples"`
 
-	Workloads []result        `json:"workloads"`
-	Idle      *idleResult     `json:"idle,omitempty"`
-	Delayed   []delayedResult `json:"delayed"`
-	Features  []featureResult `json:"features"`
-	Faults    []faultResult   `json:"faults,omitempty"`
-	Fights    []fightResult   `json:"fights,omitempty"`
-	Pauses    []pauseResult   `json:"pauses,omitempty"`
+	Workloads []result `json:"workloads"`
+	// Shares are of the workloads with the most CPU, beside PgBouncer's.
+	Shares   []sharesOf      `json:"shares,omitempty"`
+	Idle     *idleResult     `json:"idle,omitempty"`
+	Delayed  []delayedResult `json:"delayed"`
+	Features []featureResult `json:"features"`
+	Faults   []faultResult   `json:"faults,omitempty"`
+	Fights   []fightResult   `json:"fights,omitempty"`
+	Pauses   []pauseResult   `json:"pauses,omitempty"`
 	// LogBytes are kept for an open transaction of four statements; 0: not measured.
 	LogBytes float64  `json:"log_bytes_per_transaction,omitzero"`
 	Goals    []judged `json:"goals"`

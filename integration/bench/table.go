@@ -210,6 +210,7 @@ func (r *report) print(w io.Writer) error {
 	}
 	fmt.Fprintf(&t, "\nForeign CPU: median %.2f cores, at most %.2f; %d of %d samples had more than %.1f and are doubtful. Stolen by the hypervisor: median %.2f, at most %.2f.\n",
 		r.Foreign.Median, r.Foreign.High, r.Doubtful, r.Foreign.Rounds, doubtful, r.Stolen.Median, r.Stolen.High)
+	r.printShares(&t)
 	for _, f := range r.Failures {
 		fmt.Fprintln(&t, "FAILED:", f)
 	}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sluice-proxy/sluice/integration/harness"
+)
+
+// Where Sluice's CPU goes in the workloads in which it needs most of it, compared with PgBouncer: a
+// Sluice with a profiler in it, built for that, has each of them once more.
+
+const (
+	worstRows = 3
+	// mostFunctions are named of each, of those with less than ownShare of all: the ones above that
+	// are the way into all others.
+	mostFunctions = 8
+	ownShare      = 50.0
+	// profileLimit bounds the building of the profiled Sluice, and each wait for a profile.
+	profileLimit = 3 * time.Minute
+	// profiledSeconds of one CPU are some 500 samples of the proxy.
+	profiledSeconds = 15
+)
+
+//go:embed profiled.go.txt
+var profiler []byte
+
+// sharesOf are the shares of a workload, in per cent of Sluice's CPU. They are cumulative, and overlap:
+// a call of the kernel by TLS counts for both.
+type sharesOf struct {
+	Title     string  `json:"title"`
+	Groups    []share `json:"groups"`
+	Functions []share `json:"functions"`
+}
+
+type share struct {
+	Name    string  `json:"name"`
+	Percent float64 `json:"percent"`
+}
+
+// groupsOfShares have the functions whose shares make each, none of which calls another of its group.
+var groupsOfShares = []struct {
+	name string
+	of   []string
+}{
+	{"calls of the kernel", []string{"internal/runtime/syscall/linux.Syscall6"}},
+	{"TLS", []string{"crypto/tls.(*Conn).Read", "crypto/tls.(*Conn).Write"}},
+	{"scheduler and poller", []string{"runtime.schedule"}},
+	{"memory and its collection", []string{"runtime.mallocgc", "runtime.gcBgMarkWorker"}},
+}
+
+// worst are the workloads with the highest ratios of CPU to PgBouncer, the worst first.
+func (r *report) worst() []string {
+	measured := slices.DeleteFunc(slices.Clone(r.Workloads), func(w result) bool { return w.CPUToPgBouncer.Rounds == 0 })
+	slices.SortStableFunc(measured, func(a, b result) int { return cmp.Compare(b.CPUToPgBouncer.Median, a.CPUToPgBouncer.Median) })
+	var ids []string
+	for _, w := range measured[:min(worstRows, len(measured))] {
+		ids = append(ids, w.ID)
+	}
+	return ids
+}
+
+// shares profiles the worst workloads. That it fails costs no figure.
+func (b *bench) shares(ctx context.Context, r *report) error {
+	ids := r.worst()
+	if b.quick || len(ids) == 0 {
+		return nil
+	}
+	bin, err := b.rig.buildProfiled(ctx)
+	if err != nil {
+		b.failed("shares", sluice, err)
+		return nil
+	}
+	for _, w := range workloads() {
+		if !slices.Contains(ids, w.id) {
+			continue
+		}
+		text, err := b.profile(ctx, bin, &w)
+		if err != nil {
+			b.failed("shares of "+w.id, sluice, err)
+			continue
+		}
+		groups, functions := sharesIn(text)
+		r.Shares = append(r.Shares, sharesOf{w.title, groups, functions})
+	}
+	return nil
+}
+
+// buildProfiled builds a Sluice with the profiler in it; the tree stays as it is.
+func (r *rig) buildProfiled(ctx context.Context) (harness.Bin, error) {
+	top, err := os.Getwd() // of the module: see main
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(r.dir, "profiled")
+	source, overlay := filepath.Join(dir, "profiled.go"), filepath.Join(dir, "overlay.json")
+	text, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(top, "cmd", "sluice", "profiled.go"): source}})
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	for file, content := range map[string][]byte{source: profiler, overlay: text} {
+		if err := os.WriteFile(file, content, 0o644); err != nil {
+			return "", err
+		}
+	}
+	ctx, stop := context.WithTimeout(ctx, profileLimit)
+	defer stop()
+	if said, err := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", filepath.Join(dir, "sluice"), "./cmd/sluice").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build a profiled sluice: %w\n%s", err, said)
+	}
+	return harness.Bin(dir), nil
+}
+
+// profile has a profiled Sluice take a workload, and returns what `go tool pprof -top` says of it.
+func (b *bench) profile(ctx context.Context, bin harness.Bin, w *workload) (string, error) {
+	path := filepath.Join(string(bin), w.id+".cpu")
+	usual := b.rig.bin
+	b.rig.bin = bin
+	s, err := b.rig.launchSluice(ctx, b.rig.postgres.Port, harness.Env{"BENCH_CPU_PROFILE": path})
+	b.rig.bin = usual
+	if err != nil {
+		return "", err
+	}
+	defer s.Stop(syscall.SIGTERM, stopGrace)
+	defer func(usual int) { b.seconds = usual }(b.seconds)
+	for _, measured := range []bool{false, true} { // the first brings the pool up to its size
+		if measured {
+			b.seconds = profiledSeconds
+			syscall.Kill(s.PID(), syscall.SIGUSR1)
+		}
+		if _, err := b.pgbench(ctx, w, s.Port); err != nil {
+			return "", err
+		}
+	}
+	syscall.Kill(s.PID(), syscall.SIGUSR1)
+	for end := time.Now().Add(profileLimit); ; time.Sleep(50 * time.Millisecond) {
+		if _, err := os.Stat(path); err == nil {
+			break
+		} else if ctx.Err() != nil || time.Now().After(end) {
+			return "", cmp.Or(ctx.Err(), err)
+		}
+	}
+	text, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-cum", "-nodecount=100000", "-nodefraction=0", filepath.Join(string(bin), "sluice"), path).Output()
+	return string(text), err
+}
+
+// sharesIn reads the lines of `go tool pprof -top -cum`: flat, flat%, sum%, cum, cum%, function.
+func sharesIn(text string) (groups, functions []share) {
+	const own = "github.com/sluice-proxy/sluice/"
+	percent := map[string]float64{}
+	for line := range strings.Lines(text) {
+		columns := strings.Fields(line)
+		if len(columns) < 6 || !strings.HasSuffix(columns[4], "%") {
+			continue
+		}
+		part, err := strconv.ParseFloat(strings.TrimSuffix(columns[4], "%"), 64)
+		if err != nil {
+			continue
+		}
+		percent[columns[5]] = part
+		if name, ours := strings.CutPrefix(columns[5], own); ours && part < ownShare && len(functions) < mostFunctions {
+			functions = append(functions, share{name, part})
+		}
+	}
+	for _, g := range groupsOfShares {
+		sum := 0.0
+		for _, name := range g.of {
+			sum += percent[name]
+		}
+		groups = append(groups, share{g.name, sum})
+	}
+	return groups, functions
+}
+
+// printShares writes what shares has found.
+func (r *report) printShares(w io.Writer) {
+	for _, of := range r.Shares {
+		fmt.Fprintf(w, "\nSluice's CPU in %s, in %% (cumulative, so they overlap):", of.Title)
+		for _, s := range slices.Concat(of.Groups, of.Functions) {
+			fmt.Fprintf(w, " %s %.1f;", s.Name, s.Percent)
+		}
+		fmt.Fprintln(w)
+	}
+}
