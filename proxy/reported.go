@@ -205,17 +205,3 @@ func (srv *Server) params() *settings.Reports {
 	srv.reports.Store(r)
 	return r
 }
-
-// reported returns how a parameter is spelt in ParameterStatus and what a client with that
-// startup has been told; ok is false when it is not reported. name is in lower case.
-func (srv *Server) reported(startup *settings.Values, name string) (shown, value string, ok bool) {
-	for _, p := range srv.params().All {
-		if p.Lower == name {
-			if told, given := startup.Shown[name]; given {
-				p.Value = told
-			}
-			return p.Name, p.Value, true
-		}
-	}
-	return "", "", false
-}
