@@ -66,7 +66,8 @@ func (r *rewriter) setConfig(p *part) {
 		}
 	}
 	start, end, operation := p.st.Start, p.st.End, p.st.Operation
-	if (&Statement{Told: told}).Values() > 0 {
+	values := (&Statement{Told: told}).Values() > 0
+	if values {
 		r.find(handled(SetConfig, Answered, Info, "carried out as a SET of the value that it is bound to", start))
 	} else if len(told) == 1 {
 		verb := "SET "
@@ -84,7 +85,8 @@ func (r *rewriter) setConfig(p *part) {
 	} else {
 		r.find(handled(SetConfig, Answered, Info, "answered: each is a SET, alone in its request, and in a pipeline in front of what goes to the server", start))
 	}
-	*p.st = Statement{Kind: Setting, Start: start, End: end, Operation: operation, Pin: pin, Changes: changes, Told: told}
+	// Where a Query has parameters the server sees the call, and refuses it.
+	*p.st = Statement{Kind: Setting, Start: start, End: end, Operation: operation, Pin: pin, Changes: changes, Told: told, Calls: values}
 	if len(told) > 1 {
 		p.st.Hint = hint(catalogue[SetConfig].remedy)
 	}
