@@ -78,8 +78,9 @@ func lingering() (n int) {
 	return n
 }
 
-// stackBytes is what the stacks of all goroutines take.
+// stackBytes is what the stacks of all goroutines take, without those that nobody has any more.
 func stackBytes() int {
+	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int(m.StackInuse)
