@@ -51,7 +51,7 @@ func (s *session) performSeveral(st *rewrite.Statement) (frames [][]byte, err er
 		if s.srv.treat.Of(c.Name) != settings.Carried {
 			_, bad = settings.ValueOf(c)
 		} else {
-			values[i], bad = settings.Told(c.Name, st.Told[i].Value)
+			values[i], bad = settings.Told(st.Told[i].Name, st.Told[i].Value)
 		}
 		if bad != nil {
 			return nil, bad

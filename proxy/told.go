@@ -50,7 +50,7 @@ func (s *session) tellsNot(st *rewrite.Statement) *wire.Error {
 	if st == nil || len(st.Told) != 1 || s.answersSetting(st) {
 		return nil
 	}
-	_, err := settings.Told(st.Changes[0].Name, st.Told[0].Value)
+	_, err := settings.Told(st.Told[0].Name, st.Told[0].Value)
 	return err
 }
 
@@ -129,7 +129,7 @@ func (s *session) toldReply(o *owed, a answer, typ byte, frame []byte) error {
 
 // toldRow is the row of such a statement, whose value was found to be known (tellsNot).
 func (s *session) toldRow(st *rewrite.Statement) []byte {
-	value, _ := settings.Told(st.Changes[0].Name, st.Told[0].Value)
+	value, _ := settings.Told(st.Told[0].Name, st.Told[0].Value)
 	return dataRow(value)
 }
 

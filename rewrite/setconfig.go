@@ -15,6 +15,7 @@ import (
 // has behind the change of the same number (Statement.Changes).
 type Told struct {
 	Column string // its name
+	Name   string // the setting's, as the client spells it
 	Value  string // as the client gives it
 	Param  int    // or the number of the parameter that is the value, from 1; 0 for a constant
 }
@@ -39,7 +40,7 @@ func (st *Statement) WithValues(values []string) string {
 		if i == 0 {
 			sep = "SELECT "
 		}
-		fmt.Fprintf(&b, `%spg_catalog.set_config(%s, %s, %v) AS "%s"`, sep, literal(st.Changes[i].Name), literal(value), st.Changes[i].Action == SetLocal, strings.ReplaceAll(t.Column, `"`, `""`))
+		fmt.Fprintf(&b, `%spg_catalog.set_config(%s, %s, %v) AS "%s"`, sep, literal(t.Name), literal(value), st.Changes[i].Action == SetLocal, strings.ReplaceAll(t.Column, `"`, `""`))
 	}
 	return b.String()
 }
@@ -164,6 +165,7 @@ func configures(call message) (c Change, t Told, ok bool) {
 	if t.Param = textParam(args[1]); t.Param > 0 {
 		valued = true
 	}
+	t.Name = name
 	if name = strings.ToLower(name); !named || !valued || !settable(name) {
 		return Change{}, t, false
 	}

@@ -24,11 +24,15 @@ var readStates = map[string]bool{
 
 // Temporal swaps its pool of connections behind some SQLSTATEs, and takes others for the
 // outcome of what it asked: Sluice says none of them. That rows are against a constraint which an
-// ALTER TABLE adds is no outcome of a write, and Temporal's server sends none.
+// ALTER TABLE adds is no outcome of a write, and Temporal's server sends none. Nor does it set
+// default_transaction_read_only, without which nobody is told 25006.
 var neverSaid = []string{"23505", "25006", "57P03"}
 
 // ofAlterTable is the package whose errors are those of ALTER TABLE.
 const ofAlterTable = "proxy/constraint"
+
+// ofReadOnly is the file whose errors are those of default_transaction_read_only.
+const ofReadOnly = "proxy/readonly.go"
 
 // The table in docs/temporal.md has every SQLSTATE that Sluice says itself, and no other: for
 // each somebody has looked up what Temporal does then.
@@ -38,7 +42,7 @@ func TestTableOfSQLStates(t *testing.T) {
 	for _, file := range sourceFiles(t) {
 		if !file.test && (file.dir == "proxy" || strings.HasPrefix(file.dir, "proxy/") || file.dir == "rewrite" || file.dir == "retry") {
 			maps.Copy(said, statesIn(file.syntax))
-			if file.dir != ofAlterTable {
+			if file.dir != ofAlterTable && file.name != ofReadOnly {
 				maps.Copy(ofRows, statesIn(file.syntax))
 			}
 		}

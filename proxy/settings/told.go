@@ -15,9 +15,10 @@ import (
 // is sent a SET.
 
 // Told is the value that set_config answers for a setting of the server's that is given a value. The
-// error is PostgreSQL's for a value that it would refuse, or a refusal where nobody here knows how
-// the server would show it.
-func Told(name, value string) (string, *wire.Error) {
+// error is PostgreSQL's for a value that it would refuse, with the name as the client spelt it, or a
+// refusal where nobody here knows how the server would show it.
+func Told(spelt, value string) (string, *wire.Error) {
+	name := strings.ToLower(spelt)
 	switch {
 	case name == "search_path":
 		if _, ok := rewrite.Identifiers(value); !ok {
@@ -47,22 +48,14 @@ func Told(name, value string) (string, *wire.Error) {
 		}
 	case forms[name] != nil, strings.HasPrefix(name, "enable_"), name == "dsql.enable_batched_nestloop", name == "disable_sync_create_index":
 		if forms[name] == nil {
-			return readBool(nil, name, value)
+			return readBool(nil, spelt, value)
 		}
-		return forms[name].read(forms[name], spelt(name), value)
+		return forms[name].read(forms[name], spelt, value)
 	default: // the role, settings of applications, and what the server does not have
 		return value, nil
 	}
 	return "", &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("set_config() cannot tell how the server shows %q as a value of %q", value, name),
 		Hint: "Use SET " + name + " TO ..., which does not answer with the value; or give the value as SHOW tells it."}
-}
-
-// spelt is a setting's name as errors of PostgreSQL have it.
-func spelt(name string) string {
-	if name == "intervalstyle" {
-		return "IntervalStyle"
-	}
-	return name
 }
 
 func printable(value string) bool {
