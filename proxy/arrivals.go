@@ -283,11 +283,14 @@ func (srv *Server) askToLinger(s *session, seen *swept, tick uint64) {
 // lingers waits for the client of a session that lingers, and runs the session up to its end or
 // until it lingers again, which takes a new goroutine. A stack never shrinks to its first 2 KiB
 // again: so a goroutine that waits for long is one that has never grown, and waits right here,
-// where the way into the poller fits. What ends the wait is for await to find.
+// where the way into the poller fits. What ends the wait is for await to find, save an error, which
+// it could not find again.
 func (srv *Server) lingers(in *arrival, s *session) {
 	s.mayLinger.Store(false)
 	if limit, _ := s.idleLimit(); limit == 0 && s.toEnd() == nil {
-		_ = s.client.Raw.WaitReadable()
+		if err := s.client.Raw.WaitReadable(); err != nil && !isTimeout(err) {
+			s.lost = err
+		}
 	}
 	if s.run() {
 		srv.running.Go(func() { srv.lingers(in, s) })

@@ -84,6 +84,9 @@ type session struct {
 	// mayLinger: it awaits its client for as long as that takes, on a stack that has grown; the
 	// sweeper reads it.
 	mayLinger atomic.Bool
+	// lost is the error of a client's connection that was met while the session lingered: a socket tells
+	// of a reset once, and is at its end then.
+	lost error
 
 	// broken: the session met a bug; nobody knows what its backend is doing.
 	broken bool
@@ -215,6 +218,9 @@ func (s *session) serve() error {
 func (s *session) await() error {
 	if err := s.toEnd(); err != nil || s.client.Buffered() > 0 {
 		return err
+	}
+	if s.lost != nil {
+		return s.lost
 	}
 	var end time.Time
 	limit, expired := s.patience()

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
@@ -22,6 +23,7 @@ func TestLinesOfSessions(t *testing.T) {
 		"a closed connection":   func(*rawClient) {},
 		"an open transaction":   func(c *rawClient) { c.queue(begin); c.readThrough("Z") },
 		"a reset":               func(c *rawClient) { c.conn.(*net.TCPConn).SetLinger(0) },
+		"a late reset":          func(c *rawClient) { time.Sleep(100 * time.Millisecond); c.conn.(*net.TCPConn).SetLinger(0) }, // of one that lingers
 		"the middle of a frame": func(c *rawClient) { c.conn.Write(begin[:7]) },
 		"what is no frame":      func(c *rawClient) { c.conn.Write([]byte("no frame at all")); c.readThrough("E") },
 	}
