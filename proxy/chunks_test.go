@@ -193,10 +193,11 @@ func TestBatchesEnd(t *testing.T) {
 	}
 }
 
-// Batches end behind the one that runs when their client is gone.
+// Batches end behind the one that runs when their client is gone. That is noticed within two looks of the
+// sweeper, a second each.
 func TestClientOfBatchesLeaves(t *testing.T) {
 	t.Parallel()
-	pg := limited(t, 3000, "IF calls = 2 THEN PERFORM pg_sleep(2); END IF;")
+	pg := limited(t, 3000, "IF calls = 2 THEN PERFORM pg_sleep(4); END IF;")
 	s := startSluice(t, pg, inBatches)
 	f := framesOf(t, s)
 	f.send(t, &pgproto3.Query{String: "DELETE FROM many WHERE k > 0"})
