@@ -92,7 +92,7 @@ func TestSavepoints(t *testing.T) {
 		{"conflict on the way back", tryInsert, drivers, `[{"at":"statement","action":"fail","error":"schema","contains":"SELECT n FROM account","skip":1}]`, "", 1},
 		{"lost on the way back", tryInsert, drivers, `[{"at":"running","action":"cut","contains":"SELECT n FROM account","skip":1}]`, "", 1},
 		{"lost behind it", tryInsert, drivers, `[{"at":"running","action":"cut","contains":"UPDATE account"}]`, "", 1},
-		{"always a conflict", tryInsert, drivers, `[{"at":"commit","action":"fail","error":"schema","count":7}]`, "40001", 0},
+		{"always a conflict", tryInsert, drivers, `[{"at":"commit","action":"fail","error":"schema","count":8}]`, "40001", 0},
 		{"nested", nested, drivers[:1], ``, "", 1},
 		{"nested, conflict at COMMIT", nested, drivers[:1], `[{"at":"commit","action":"fail","error":"conflict","count":2}]`, "", 1},
 		{"nested, conflict in the part that is undone", nested, drivers[:1], `[{"at":"statement","action":"fail","error":"conflict","contains":"n + 100"}]`, "", 1},
