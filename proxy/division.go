@@ -1,0 +1,360 @@
+package proxy
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// What becomes of each statement of a string (strung.go), by what those before it, and for resets those
+// behind it, will have done.
+
+// divide says which statements of a string are answered here, as things will stand when
+// their turn comes; nil when none is. Nothing is changed: the effects come with the answers
+// (strungReply).
+func (s *session) divide(plan *rewrite.Plan, sql []byte) *strung {
+	d := division{s: s, plan: plan, sql: sql, open: s.inBlock(), places: make([]place, len(plan.Statements)), block: s.status() != 'I' || s.t.touched,
+		prepares: s.pinned || plan.Pin == rewrite.PinPrepare}
+	for i := range plan.Statements {
+		d.at = i
+		if st := &plan.Statements[i]; st.Refusal != nil && st.Refusal.Unsent {
+			d.places[i] = place{err: refusalOf(st)}
+		} else if err := refusesWrite(st, d.mode()); err != nil {
+			d.places[i] = place{err: err}
+		} else {
+			d.places[i] = d.of(st)
+		}
+		d.follow(&plan.Statements[i], &d.places[i])
+	}
+	// Only the whole string tells which resets have a statement of the server's behind
+	// them.
+	d.resets()
+	if !slices.ContainsFunc(d.places, func(p place) bool { return p.ours() || p.sql != "" || p.told != nil || p.warn }) {
+		return nil
+	}
+	return &strung{plan, d.places}
+}
+
+// division follows a session through a string: what earlier statements of the string will
+// have done, as far as it decides for later ones.
+type division struct {
+	s      *session
+	plan   *rewrite.Plan
+	sql    []byte
+	places []place
+	at     int // of the statement at hand
+	// folds counts the statements behind a BEGIN whose modes have gone into it.
+	folds int
+	// block: the statement stands in a transaction block.
+	block bool
+	// open: so it is without those of a pipeline, which stand in none until a BEGIN.
+	open bool
+	// prepares: statements may have been prepared in SQL.
+	prepares bool
+	prepared bool // in this string
+	// gone are statements that were deallocated; all of them when everything is.
+	gone       []string
+	everything bool
+	set        []string // kept settings that were set, in this transaction
+	unsure     []string // that were set in one before
+	// blocked are the statements that stand in a block, or behind a change of
+	// settings in the same transaction: no reset of settings is answered there.
+	blocked []bool
+	changed bool
+	// roled: a statement before it sets another role.
+	roled bool
+}
+
+// of decides for one statement, by what those before it will have done. The zero place is a
+// statement for the server.
+func (d *division) of(st *rewrite.Statement) place {
+	s := d.s
+	switch {
+	case st.Tag == closeAll && len(s.portals) > 0 && (s.inBlock() || d.begins()):
+		return place{err: errPortalsOpen} // else they end with the string
+	case st.Tag != "":
+		return d.tagged(st)
+	case st.Database != nil:
+		return place{err: errDatabaseInBlock(st.Database)} // such a string is a transaction
+	case st.Show != "":
+		return d.show(st)
+	case st.Asks != nil:
+		return d.ask(st)
+	case st.DeallocateAll:
+		return place{here: !d.prepares}
+	case st.Deallocate != "":
+		return d.deallocate(st.Deallocate)
+	case st.Executes != "":
+		if !s.pinned && !d.prepared || s.b != nil && s.b.prepared.holds(st.Executes) {
+			return place{err: errNoStatement([]byte(st.Executes))}
+		}
+	case discardsAll(st):
+		return d.discard(st)
+	case s.answersSetting(st) && !(d.roled && resetsRole(st)):
+		return d.changes(st)
+	default:
+		return d.inPlace(st)
+	}
+	return place{}
+}
+
+// inPlace decides for a statement of the server's of whose answer some is Sluice's: a row in the
+// place of the tag, or a warning in front of it. Whether the value in the row can be told does not
+// depend on what stands before it in the string.
+func (d *division) inPlace(st *rewrite.Statement) place {
+	switch err := d.s.tellsNot(st); {
+	case st.Tx.Verb == rewrite.Begin && !d.open:
+		return d.begin(st)
+	case st.Tx.Verb == rewrite.SetTransaction && d.folds > 0:
+		d.folds--
+		return place{here: true}
+	case st.Weakened:
+		return place{warn: true}
+	case err != nil:
+		return place{err: err}
+	case len(st.Told) == 1:
+		return place{told: &told{}}
+	}
+	return place{}
+}
+
+// begin decides for the BEGIN of a block, which is sent with the modes that it gets by the client's
+// settings, or by SET TRANSACTION directly behind it: DSQL has them nowhere else. Of several the last
+// counts. Each of them is answered at its place, and a SET TRANSACTION elsewhere is the server's to
+// refuse.
+func (d *division) begin(st *rewrite.Statement) place {
+	p := place{warn: st.Weakened}
+	modes := rewrite.Transaction{ReadOnly: d.mode() == readOnly && saysNoMode(&st.Tx)}
+	if !st.Tx.Deferrable && st.Tx.Isolation != rewrite.Serializable {
+		late := d.at > 0 || d.s.t.touched || d.s.t.ranLocal // for READ WRITE, as PostgreSQL has it
+		for i := d.at + 1; i < len(d.places) && d.s.foldsModes(&d.plan.Statements[i]) && !(late && d.plan.Statements[i].Tx.ReadWrite); i++ {
+			modes = d.plan.Statements[i].Tx
+			d.folds++
+		}
+	}
+	switch p.begin = true; {
+	case modes.ReadOnly:
+		p.only, p.sql = true, beginWord(st, d.sql)+" READ ONLY"
+	case modes.ReadWrite:
+		p.sql = beginWord(st, d.sql) + " READ WRITE"
+	default:
+		p.begin = false
+	}
+	return p
+}
+
+// tagged decides for a statement that a rule has answered, or that the server looks at first: LOCK
+// TABLE, which PostgreSQL takes in a block only; a string of several is one. The query in its place
+// is the plan's, and its rows are masked as ever (maskedReply).
+func (d *division) tagged(st *rewrite.Statement) place {
+	switch {
+	case !st.Checked:
+		return lockPlace(st)
+	case len(d.places) == 1 && !d.block:
+		return place{err: errLockOutside}
+	}
+	return place{}
+}
+
+// changes decides for changes of settings that are Sluice's to make. They are made when their turn
+// comes, but a value that is none fails the string where it stands.
+func (d *division) changes(st *rewrite.Statement) place {
+	for i := range st.Changes {
+		if err := d.change(&st.Changes[i]); err != nil {
+			return place{err: err}
+		}
+	}
+	return place{here: true}
+}
+
+// change is the error of a change of settings that is Sluice's to make; nil for one that will be
+// made. A choice is looked at here and made when its turn comes: behind frames of a group it stands
+// alone in its string, and nothing comes between.
+func (d *division) change(c *rewrite.Change) *wire.Error {
+	var err error
+	switch {
+	case !settings.IsOwn(c.Name):
+		_, bad := settings.ValueOf(c)
+		return bad
+	case len(d.places) > 1:
+		return errChoiceInString
+	default:
+		_, err = d.s.mayChoose(c)
+	}
+	var bad *wire.Error
+	errors.As(err, &bad)
+	return bad
+}
+
+// lockPlace decides for what a rule answers. A single lock comes here behind frames that no Sync
+// has ended, where it cannot be taken.
+func lockPlace(st *rewrite.Statement) place {
+	if st.Advisory != nil && st.Advisory.Verb != rewrite.UnlockAllAdvisory {
+		return place{err: errLockInBlock}
+	}
+	return place{here: true}
+}
+
+// discard decides for DISCARD ALL, which PostgreSQL refuses in a string of several: such a
+// string is a transaction.
+func (d *division) discard(st *rewrite.Statement) place {
+	switch err := d.s.discardFails(st); {
+	case len(d.places) > 1 || !d.s.answersDiscard(st):
+		return place{err: errDiscardInBlock}
+	case err != nil:
+		return place{err: err}
+	}
+	return place{here: true}
+}
+
+// ask decides for a statement that asks the server for settings. One that has another value
+// here, or will have, is refused: the server would tell its own.
+func (d *division) ask(st *rewrite.Statement) place {
+	for _, name := range st.Asks {
+		if d.tellsMode(name) || d.s.settings.Misleads(name) || d.s.settings.Keeps(name) && slices.Contains(d.set, name) {
+			return place{err: errNotAsked(name)}
+		}
+	}
+	return place{}
+}
+
+// deallocate decides for DEALLOCATE of one statement: of the client's by the protocol, of
+// its own in SQL at the server, and of nobody's. Names of Sluice's own are nobody's to the
+// client.
+func (d *division) deallocate(name string) place {
+	s := d.s
+	switch {
+	case s.stmts[name] != nil && !d.everything && !slices.Contains(d.gone, name):
+		return place{here: true}
+	case !d.prepares || s.b != nil && s.b.prepared.holds(name):
+		return place{err: errNoStatement([]byte(name))}
+	}
+	return place{}
+}
+
+// begins reports whether the string may leave a block behind, in which portals would stay
+// open.
+func (d *division) begins() bool {
+	return slices.ContainsFunc(d.plan.Statements, func(st rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || st.Tx.Chain })
+}
+
+// show decides for SHOW of a setting. A setting that is ignored, and set in an earlier
+// transaction of the string, has a value that depends on how that transaction ends: then
+// SHOW is refused.
+func (d *division) show(st *rewrite.Statement) place {
+	name := st.Show
+	how := d.s.srv.treat.Of(name)
+	if _, bad := d.s.shown(name); how == settings.Own && bad != nil {
+		return place{err: bad}
+	}
+	switch {
+	case d.tellsMode(name), d.s.settings.Shows(name), how == settings.Ignored && slices.Contains(d.set, name):
+		return place{here: true}
+	case how == settings.Ignored && slices.Contains(d.unsure, name):
+		return place{err: errUnsure(name)}
+	}
+	return place{}
+}
+
+// mode is how the statement's transaction has begun, as far as Sluice has to see to it.
+func (d *division) mode() txMode {
+	if d.open {
+		return readWrite
+	}
+	return d.s.t.mode
+}
+
+// tellsMode is session.tellsMode for a statement of the string.
+func (d *division) tellsMode(name string) bool {
+	return name == transactionReadOnly && d.s.t.mode == readOnly && !d.open
+}
+
+// follow notes what a statement changes for those behind it.
+func (d *division) follow(st *rewrite.Statement, p *place) {
+	switch {
+	case st.Tx.Verb == rewrite.Begin:
+		d.block, d.open = true, true
+	case endsBlock(st.Tx.Verb):
+		d.block, d.changed, d.open = st.Tx.Chain, false, d.open && st.Tx.Chain
+		d.unsure, d.set = append(d.unsure, d.set...), nil
+	}
+	d.blocked = append(d.blocked, d.block || d.changed)
+	d.roled = d.roled || setsRole(*st)
+	d.prepared = d.prepared || st.Pin == rewrite.PinPrepare && st.Executes == ""
+	switch {
+	case st.DeallocateAll:
+		d.everything = true
+	case st.Deallocate != "":
+		d.gone = append(d.gone, st.Deallocate)
+	}
+	for i := range st.Changes {
+		switch c := &st.Changes[i]; {
+		case !p.ours() && c.Action <= rewrite.SetLocal:
+			d.changed = true
+		case c.Action <= rewrite.SetLocal:
+			d.set = append(d.set, c.Name)
+		}
+	}
+}
+
+// resets decides for RESET of what the server knows: it is answered here where no server's
+// statement follows, or where there is nothing to reset; else it must return to the
+// client's startup value, not the server's. It goes through the string from its end, since
+// what follows decides.
+func (d *division) resets() {
+	s, follows := d.s, false
+	clean := !s.pinned && !s.t.touched && len(s.settings.Staged.Changes) == 0
+	for i := len(d.places) - 1; i >= 0; i-- {
+		st, p := &d.plan.Statements[i], &d.places[i]
+		switch {
+		case p.ours():
+			continue
+		case !s.resetsOnly(st):
+		case clean && !d.blocked[i] && !follows, clean && s.status() == 'I' && !d.changedBefore(i) && s.settings.InForce.Equal(s.settings.Startup):
+			p.here = true
+			continue
+		case len(st.Changes) == 1 && st.Changes[0].Action == rewrite.Reset:
+			name := st.Changes[0].Name
+			if value, ok := s.settings.Startup.SQL[name]; ok && !settings.Merges(name, value) {
+				p.set = rewrite.Change{Action: rewrite.Set, Name: name, SQL: value, Text: s.settings.Startup.Shown[name]}
+				p.sql, p.tag = setText(p.set), wire.AppendCommand(nil, resetTag(&st.Changes[0]))
+			}
+		}
+		follows = true
+	}
+}
+
+// changedBefore reports whether a server's statement before may change settings.
+func (d *division) changedBefore(i int) bool {
+	for n := range i {
+		if k := d.plan.Statements[n].Kind; !d.places[n].ours() && (k == rewrite.Setting || k > rewrite.Control) {
+			return true
+		}
+	}
+	return false
+}
+
+// resetsOnly reports whether all that a statement does is to reset settings that the server
+// knows.
+func (s *session) resetsOnly(st *rewrite.Statement) bool {
+	if st.Kind != rewrite.Setting || len(st.Changes) == 0 {
+		return false
+	}
+	for i := range st.Changes {
+		c := &st.Changes[i]
+		if c.Action != rewrite.ResetAll && (c.Action != rewrite.Reset || s.srv.treat.Of(c.Name) != settings.Carried) {
+			return false
+		}
+	}
+	return true
+}
+
+// errUnsure is a setting whose value depends on what becomes of a transaction.
+func errUnsure(name string) *wire.Error {
+	return &wire.Error{Code: retry.StateUnsupported, Message: "the value of \"" + name + "\" is not known at this place of a string of statements",
+		Hint: "Send SHOW " + name + " by itself."}
+}
