@@ -22,7 +22,7 @@ import (
 // BenchmarkCores is a query of one of 64 clients, on 32 backends that answer at once. What sessions
 // share shows in the profiles of contention:
 //
-//	go test ./proxy -run XXX -bench Cores -cpu 2,4,8 -mutexprofile mutex -blockprofile block
+//	go test ./proxy -run '^$' -bench Cores -cpu 2,4,8 -mutexprofile mutex -blockprofile block
 func BenchmarkCores(b *testing.B) {
 	const clients = 64
 	for _, backends := range []int{32, 80} {

@@ -23,9 +23,6 @@ func TestFleetStartsCold(t *testing.T) {
 		{200, 16, 120, 0.98},
 		{2000, 64, 130, 0.93},
 	} {
-		if size.n > mostSidecars {
-			continue
-		}
 		t.Run(fmt.Sprint(size.n), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(config(), size.shards, 1)
@@ -53,9 +50,6 @@ func TestFleetStartsCold(t *testing.T) {
 // Two thousand sidecars start within five seconds on 64 shards. Under one key they are
 // throttled; TestFleetStartsCold has the same with a key for each shard.
 func TestOneKeyIsThrottled(t *testing.T) {
-	if mostSidecars < 2000 {
-		t.Skip("not with the race detector")
-	}
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(config(), 64, 1)
 		f.table.settings.Format = 1

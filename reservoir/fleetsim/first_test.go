@@ -49,9 +49,6 @@ func TestFirstBackendsComeFirst(t *testing.T) {
 		{1000, 64, time.Second, true},
 		{1000, 64, 5 * time.Second, false},
 	} {
-		if test.n > mostSidecars {
-			continue
-		}
 		t.Run(fmt.Sprintf("%d within %v, rate only %v", test.n, test.spread, test.rateOnly), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := config()
