@@ -72,9 +72,7 @@ func (a *Alteration) holds(reader *constraintReader, spans []constraintSpan) boo
 	for _, span := range spans {
 		n := len(adds)
 		if constraintIs(span.constraint, pg_query.ConstrType_CONSTR_NOTNULL) {
-			hold := holdsNotNull(a.table, a.relation, a.Adding())
-			hold.Name = span.constraint.text("conname")
-			adds = append(adds, hold)
+			adds = append(adds, holdsNotNull(a.table, a.relation, a.Adding()))
 		} else if span.column = a.Adding(); !reader.add(&adds, span) {
 			return false
 		}

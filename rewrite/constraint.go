@@ -112,7 +112,8 @@ func (r *rewriter) freed(p *part) {
 	r.find(handled(SetNotNullColumn, Rewritten, Info, "outside of a transaction the CHECK that stands for NOT NULL is dropped as well", p.st.Start))
 }
 
-// holdsNotNull is the CHECK that stands for NOT NULL.
+// holdsNotNull is the CHECK that stands for NOT NULL. A name that the statement gives to NOT NULL is nobody's:
+// PostgreSQL 16, as which clusters act, forgets it, and takes it twice.
 func holdsNotNull(table, relation, column string) Addition {
 	return Addition{Kind: NotNull, Keys: []string{column}, table: table, relation: relation, body: "CHECK (" + identifier(column) + " IS NOT NULL)", second: column}
 }
@@ -199,7 +200,7 @@ func (r *constraintReader) command(cmd message, i, last int) bool {
 	case pg_query.AlterTableType_AT_AddColumn:
 		return r.column(cmd, i, last)
 	case pg_query.AlterTableType_AT_SetNotNull:
-		return r.holdsNotNull(&r.ofTable, "", cmd.text("name"))
+		return r.holdsNotNull(&r.ofTable, cmd.text("name"))
 	}
 	return false
 }
@@ -281,7 +282,7 @@ func (r *constraintReader) columnConstraints(column message, spans []constraintS
 			}
 			continue
 		case pg_query.ConstrType_CONSTR_NOTNULL:
-			if !r.holdsNotNull(&adds, span.constraint.text("conname"), span.column) {
+			if !r.holdsNotNull(&adds, span.column) {
 				return false
 			}
 			continue
@@ -297,13 +298,11 @@ func (r *constraintReader) columnConstraints(column message, spans []constraintS
 }
 
 // holdsNotNull adds the CHECK that stands for NOT NULL.
-func (r *constraintReader) holdsNotNull(list *[]Addition, name, column string) bool {
+func (r *constraintReader) holdsNotNull(list *[]Addition, column string) bool {
 	if !r.notNull {
 		return false
 	}
-	a := holdsNotNull(r.c.table, r.relation.text("relname"), column)
-	a.Name = name
-	*list = append(*list, a)
+	*list = append(*list, holdsNotNull(r.c.table, r.relation.text("relname"), column))
 	return true
 }
 
