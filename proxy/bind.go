@@ -284,7 +284,10 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 		params = len(b.rest)
 	}
 	if t.logs {
-		kept := s.answerKept(b.cs.tmpl.inserts, b.cs.tmpl.tells)
+		var kept *keptAnswer
+		if s.keepsAnswers() {
+			kept = keptOf(b.cs.tmpl.inserts, b.cs.tmpl.tells)
+		}
 		if kept != nil {
 			p := s.portalOf(b.portal)
 			p.kept = kept

@@ -103,6 +103,36 @@ func TestWhoTakesAPass(t *testing.T) {
 	}
 }
 
+// A transaction that loses its pass's row while another waits for that stands back for base_delay: the second of its
+// replays is not quick.
+func TestWhoIsWaitedForStandsBack(t *testing.T) {
+	t.Parallel()
+	pg := faultyPostgres(t)
+	const base, jitter = 500 * time.Millisecond, 0.25
+	s := startSluice(t, pg, fastReplay, maxOpen(5), func(s *setup) {
+		s.proxy.Retry.GateHold = time.Minute
+		p := &s.proxy.Retry.Policy
+		p.FirstDelay, p.BaseDelay, p.MaxDelay, p.JitterFactor = time.Millisecond, base, base, jitter
+	})
+	const update, fault = "Q BEGIN\nQ UPDATE account SET n = n + 1 WHERE id = 1", "Q SELECT fault('OC000')"
+	armFault(t, pg, 0)
+	a, waits := talk(t, s.addr), talk(t, s.addr)
+	a.play(t, update+"\n"+fault)
+	waits.ask(t, update)
+	waitFor(t, "the other at the gate", func() bool { return s.Stats().Gate.Waiting == 1 })
+	armFault(t, pg, 0)
+	began := time.Now()
+	a.play(t, fault)
+	if paused := time.Since(began); float64(paused) < float64(base)*(1-jitter) {
+		t.Errorf("it was run again after %v, want %v and more", paused, base)
+	}
+	if got := replayed(t, s); got != 2 {
+		t.Errorf("%v replays", got)
+	}
+	a.play(t, "Q ROLLBACK")
+	waits.play(t, "Q ROLLBACK")
+}
+
 // talker is a client that knows how many ReadyForQuery it is owed.
 type talker struct {
 	*rawClient

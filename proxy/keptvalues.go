@@ -44,16 +44,16 @@ type keptAnswer struct {
 	first bool
 }
 
-// keepsAnswers reports whether the answer to an INSERT ... RETURNING that is about to be sent is
-// kept. No replay needs that of one outside a block, which commits before it is told.
+// keepsAnswers reports whether answers that tell of what the server makes are kept now. No replay
+// needs that of a statement outside a block, which commits before it is told.
 func (s *session) keepsAnswers() bool {
 	return s.srv.keeper.on && s.t.logs && s.tx.log.Replayable() && s.inBlock()
 }
 
-// answerKept is where the answer to a text that is about to be sent is kept; nil: it is not. inserts and tells
-// are what rewrite.InsertsReturning and rewrite.MayTellInstant say of that text.
-func (s *session) answerKept(inserts, tells bool) *keptAnswer {
-	if (inserts || tells) && s.keepsAnswers() {
+// keptOf is where the answer to a text is kept; nil: it is not. inserts and tells are what
+// rewrite.InsertsReturning and rewrite.MayTellInstant say of that text.
+func keptOf(inserts, tells bool) *keptAnswer {
+	if inserts || tells {
 		return &keptAnswer{first: !inserts}
 	}
 	return nil

@@ -120,18 +120,18 @@ func (s *session) judgesMode(plan *rewrite.Plan) error {
 // judging follows a session through a text, as division does. mode is how the transaction of a
 // statement begins that stands outside of a block; first: it is the first of that transaction.
 type judging struct {
-	s           *session
-	mode        txMode
-	block       bool
-	first       bool
-	changed     bool // an earlier statement changes how later transactions begin
-	beginsAmiss bool // so that nobody knows how the one at hand does
+	s       *session
+	mode    txMode
+	block   bool
+	first   bool
+	changed bool // an earlier statement changes how later transactions begin
+	unknown bool // such a one has ended a transaction: nobody knows how what follows begins
 }
 
 // judge is the error of a statement; several: others stand beside it. The error of one that comes behind
 // another that fails is never told: nothing behind an error is run.
 func (j *judging) judge(st *rewrite.Statement, several bool) *wire.Error {
-	if j.beginsAmiss {
+	if j.unknown {
 		return errModeInString
 	}
 	var err *wire.Error
@@ -139,7 +139,7 @@ func (j *judging) judge(st *rewrite.Statement, several bool) *wire.Error {
 	case tx.Verb == rewrite.Begin:
 		err = j.begin(tx)
 	case endsBlock(tx.Verb):
-		j.block, j.mode, j.beginsAmiss = j.block && tx.Chain, j.s.modeNow(), j.changed
+		j.block, j.mode, j.unknown = j.block && tx.Chain, j.s.modeNow(), j.changed
 	case j.block || j.mode == readWrite:
 	case several && tx.Verb == rewrite.SetTransaction && tx.ReadWrite:
 		err = errModeInString // it would hold for what is behind it, and no server here takes it
