@@ -105,6 +105,10 @@ func (tx *transaction) notesRun(plan *rewrite.Plan) {
 	switch st := plan.Single(); {
 	case st != nil && st.Tx.Verb == rewrite.Begin:
 		tx.modes = tx.modes || modesOfOwn(&st.Tx)
+		if !tx.ran && !tx.opened {
+			tx.readOnly = st.Tx.ReadOnly
+		}
+		tx.opened = true
 	case st != nil && len(st.Changes) == 1 && settings.IsOwn(st.Changes[0].Name):
 	default:
 		tx.ran = true

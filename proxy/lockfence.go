@@ -23,7 +23,8 @@ import (
 // A text that nobody has read may be either, and is refused; so is a string of several
 // transactions, of which the fence would hold for the first only.
 //
-// Reads go as they are: what is read commits nothing. So a session that has lost a lock may read on
+// Reads go as they are, and so does all in a transaction that was begun READ ONLY: what is read
+// commits nothing. So a session that has lost a lock may read on
 // until its Sluice has noticed, which takes a third of a lease at the most.
 //
 // What remains is a process that is stopped behind the look at its clock and in front of the first
@@ -132,6 +133,11 @@ func (s *session) promiseDDL() error {
 // round trip by it, and the session none that the text itself does not make.
 func (s *session) fenced(plan *rewrite.Plan) error {
 	if !s.holdsLocks() || s.b.status == 'E' {
+		return nil
+	}
+	// What only may write goes without one where the server keeps the transaction to reading: it would refuse
+	// the fence.
+	if s.tx.readOnly {
 		return nil
 	}
 	if plan.Kind != rewrite.Write && (plan.Kind != rewrite.Read || s.judged(plan).Kind <= rewrite.Read) {

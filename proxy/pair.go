@@ -202,6 +202,7 @@ func (s *session) sendBegin() {
 	o = s.t.owed.push(wire.Execute)
 	o.swallow = true
 	s.add(appendExecuteAll)
+	s.tx.notesRun(s.deferredBegin.plan)
 	s.deferredBegin = nil
 }
 

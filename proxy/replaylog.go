@@ -70,6 +70,9 @@ type transaction struct {
 	// ran: something but BEGIN was sent; modes: BEGIN had such as modesOfOwn reports. They tell
 	// whether how the transaction is committed may still be chosen (choices.go).
 	ran, modes bool
+	// opened: a BEGIN was sent. readOnly: the first of these, with nothing in front of it, says READ ONLY,
+	// and nothing was sent yet that ends the transaction: the server lets it write nothing.
+	opened, readOnly bool
 }
 
 // logEntry is what it takes, besides its payload, to send a logged frame once more. The

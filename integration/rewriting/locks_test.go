@@ -511,6 +511,9 @@ func TestLockedAsUnlocked(t *testing.T) {
 				"ALTER TABLE w ADD COLUMN d int DEFAULT 7", "SELECT d FROM w", "CREATE INDEX w_i ON w (n)", "DROP TABLE w"},
 			{"CREATE TABLE x (id int PRIMARY KEY)", "BEGIN", "INSERT INTO x VALUES (1)", "CREATE TABLE y (id int PRIMARY KEY)", "INSERT INTO y VALUES (2)", "COMMIT", "SELECT count(*) FROM x", "SELECT count(*) FROM y"},
 			{"CREATE TABLE z (id int PRIMARY KEY)", "INSERT INTO z SELECT g FROM generate_series(1, 2900) g", "DELETE FROM z WHERE id > 2000", "BEGIN", "INSERT INTO z VALUES (1)", "SELECT 1", "ROLLBACK", "TABLE nosuch", "SELECT count(*) FROM z"},
+			{"CREATE FUNCTION f() RETURNS bigint LANGUAGE sql AS $$ SELECT 7::bigint $$", "CREATE TABLE r (id int PRIMARY KEY)", "BEGIN READ ONLY", "SELECT f()", "SELECT count(*) FROM r", "INSERT INTO r VALUES (1)",
+				"ROLLBACK", "BEGIN READ ONLY", "SELECT id FROM r FOR UPDATE", "ROLLBACK", "BEGIN", "SET TRANSACTION READ ONLY", "SELECT f()", "COMMIT",
+				"SET default_transaction_read_only = on", "BEGIN", "SELECT f()", "COMMIT", "SET default_transaction_read_only = off", "BEGIN", "SELECT f()", "INSERT INTO r VALUES (2)", "COMMIT", "TABLE r", "DROP FUNCTION f()"},
 		} {
 			locked, free := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.pg.DSN("reference"))
 			locked.want("SELECT pg_advisory_lock(1)", "")
@@ -526,7 +529,7 @@ func TestLockedAsUnlocked(t *testing.T) {
 			free.c.Close(ctx)
 			cancel()
 		}
-		for _, drop := range []string{"s", "v", "b", "x", "y", "z"} {
+		for _, drop := range []string{"s", "v", "b", "x", "y", "z", "r"} {
 			lockDial(t, r.sidecar[0].DSN("postgres")).ask("DROP TABLE " + drop)
 			r.pg.SQL(t, "reference", "DROP TABLE "+drop)
 		}
