@@ -242,3 +242,26 @@ func TestVersionBeforeStops(t *testing.T) {
 		}
 	})
 }
+
+// A shard's item that is closed takes no change, not even one that only renews a record: what is copied of it
+// stays what it was.
+func TestClosedShardTakesNoChange(t *testing.T) {
+	t.Parallel()
+	cfg := worldConfig()
+	table := formatOne(t, &cfg)
+	const owner = "n.1~"
+	old := Record{Seq: 1, Slots: 1, Total: 1, ReapAfter: time.Minute}.String()
+	if _, done, err := table.Change(shortly(t), Change{Shard: 0, Owner: owner, New: old, Take: 1}); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	if err := table.closeShard(shortly(t), 0); err != nil {
+		t.Fatal(err)
+	}
+	renewed := Record{Seq: 2, Slots: 1, Total: 1, ReapAfter: time.Minute}.String()
+	for _, c := range []Change{{Owner: owner, Old: old, New: renewed}, {Owner: owner, Old: old}, {Owner: "late.1~", New: renewed}} {
+		found, done, err := table.change(shortly(t), c, table.oneKey(0), true)
+		if done || err != nil || found.text(ownerPrefix+owner) != old {
+			t.Errorf("%+v: %v, %v; the item has %q", c, done, err, found.text(ownerPrefix+owner))
+		}
+	}
+}
