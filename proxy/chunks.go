@@ -260,22 +260,11 @@ func (s *session) wantsMore() error {
 	if err := s.stopped(); err != nil {
 		return err
 	}
-	before := s.probed
-	if s.presence() != here {
+	if s.hasLeft() {
 		return errClientGone
-	}
-	// One that has closed its half was probed just now: if it is gone, its socket answers in a moment.
-	if s.probed != before {
-		time.Sleep(probeAnswer)
-		if s.presence() != here {
-			return errClientGone
-		}
 	}
 	return nil
 }
-
-// probeAnswer is what the answer to a probe is waited for between two batches: a round trip within a region.
-const probeAnswer = 20 * time.Millisecond
 
 // keyOf is the columns of a table's primary key, in its order; none for a table without.
 func (s *session) keyOf(table string) (columns []string, err error) {

@@ -70,6 +70,20 @@ func (s *session) presence() presence {
 	return here
 }
 
+// hasLeft is presence between two steps of a statement, of which the next would be for nobody. A client that
+// has closed its half is probed; if it is gone, its socket answers in a moment, which is waited for.
+func (s *session) hasLeft() bool {
+	before := s.probed
+	if s.presence() != here {
+		return true
+	}
+	if s.probed == before {
+		return false
+	}
+	time.Sleep(probeAnswer)
+	return s.presence() != here
+}
+
 // longMidFrame reports, every midFrameProbeEvery, that the client has been in the middle of
 // a frame for as long.
 func (t *turn) longMidFrame() bool {
@@ -141,6 +155,8 @@ func (s *session) probe() error {
 const (
 	probeEvery         = sweepEvery / 2
 	midFrameProbeEvery = 4 * sweepEvery
+	// probeAnswer is for how long the answer to a probe is waited for: a few round trips within a region.
+	probeAnswer = 20 * time.Millisecond
 )
 
 // attend looks for the client of a turn that waits long for its backend; pump calls it when

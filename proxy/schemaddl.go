@@ -126,7 +126,7 @@ func (c *schemaDDL) wanted() error {
 	if err := c.s.stopped(); err != nil {
 		return err
 	}
-	if c.s.presence() != here {
+	if c.s.hasLeft() {
 		return errClientGone
 	}
 	return nil
