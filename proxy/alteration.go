@@ -42,8 +42,10 @@ import (
 // of those before it: sent again, the statement finds the column under either name.
 
 // errAlteredAlone is told where a frame other than Sync follows the Execute.
-var errAlteredAlone = &wire.Error{Code: retry.StateUnsupported, Message: "ALTER TABLE cannot be carried out together with other statements",
-	Detail: "DSQL refuses the statement as it is, and Sluice would carry it out in several transactions.", Hint: "Send it in a request of its own."}
+func errAlteredAlone(st *rewrite.Statement) *wire.Error {
+	return &wire.Error{Code: retry.StateUnsupported, Message: st.AlterTag() + " cannot be carried out together with other statements",
+		Detail: "DSQL refuses the statement as it is, and Sluice would carry it out in several transactions.", Hint: "Send it in a request of its own."}
+}
 
 // altersAlone reports whether an Alteration may be carried out as things stand.
 func (s *session) altersAlone() bool {
@@ -78,13 +80,16 @@ func (s *session) alterTable(st *rewrite.Statement) ([][]byte, error) {
 }
 
 // alters is the work of a statement that is carried out, and what there is to tell when it is done.
-// Which it is the plan says: each such statement has one of the three, and an Alteration without a
+// Which it is the plan says: each such statement has one of the four, and an Alteration without a
 // default is a change of type.
 func (s *session) alters(st *rewrite.Statement) (work carried, notices func() [][]byte) {
 	switch {
 	case st.Commands != nil:
 		c := &commands{s: s, Commands: st.Commands}
 		return c, func() [][]byte { return c.notices }
+	case st.Guarded != nil:
+		g := &guarded{s: s, Guarded: st.Guarded}
+		return g, func() [][]byte { return g.notices }
 	case st.Constraints != nil:
 		c := constraint.New(asked{s}, st.Constraints)
 		return c, func() [][]byte { return c.Notices }

@@ -98,17 +98,22 @@ func (c *commands) may(told *wire.Error) error {
 // run carries one command out. What there is to tell of it, a warning for one, is told at the end of the
 // whole, in front of the tag; where a later command fails it is told nothing.
 func (c *commands) run(part *rewrite.Command) error {
-	if !part.St.Alters() {
-		c.at = plainCommand{c.s, part.Text}
-		return c.at.Run()
-	}
-	work, notices := c.s.alters(part.St)
+	work, notices := c.s.workOf(part)
 	c.at = work
 	err := work.Run()
 	if err == nil {
 		c.notices = append(c.notices, notices()...)
 	}
 	return err
+}
+
+// workOf is the work of a statement that is a part of another, and what there is to tell when it is
+// done.
+func (s *session) workOf(part *rewrite.Command) (work carried, notices func() [][]byte) {
+	if part.St.Alters() {
+		return s.alters(part.St)
+	}
+	return plainCommand{s, part.Text}, func() [][]byte { return s.warningOf(part.St) }
 }
 
 // labels are commands as a message names them.

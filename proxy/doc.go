@@ -103,7 +103,7 @@
 //	            copyinsert.go, copycolumns.go, copybatch.go, package copyrows,
 //	            cursor.go, cursorextended.go, storing.go, stored.go, package stored,
 //	            local.go, localexecute.go, localanswer.go, told.go, configrow.go, schemaddl.go, alteration.go, commands.go,
-//	            package constraint, chunks.go, truncate.go,
+//	            guarded.go, package constraint, chunks.go, truncate.go, retag.go,
 //	            control.go, readonly.go, strung.go, division.go, strungreply.go, parts.go, partruns.go, parttold.go, inside.go
 //	statements  prepared.go, serverstatements.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,
 //	            split.go, reading.go, purity.go, counter.go, texts.go

@@ -20,7 +20,7 @@ func localTag(st *rewrite.Statement) string {
 	case st.Database != nil:
 		return databaseVerb(st.Database)
 	case st.Alters():
-		return "ALTER TABLE"
+		return st.AlterTag()
 	case st.Column != "", st.Told != nil:
 		return "SELECT 1"
 	case st.Show != "":

@@ -30,7 +30,7 @@ func (s *session) mappedError(o *owed, frame []byte, hint string) []byte {
 		return refusalOf(st).Append(nil)
 	}
 	payload := frame[wire.HeaderLen:]
-	if told := truncateRefused(st, payload); told != nil {
+	if told := retagRefused(st, payload); told != nil {
 		return told.Append(nil)
 	}
 	if hint == "" {

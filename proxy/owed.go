@@ -46,10 +46,10 @@ type owed struct {
 	cursor     *cursorRun       // E: of a cursor, whose FETCH or MOVE is answered; else nil
 	fence      bool             // E: it checks the session's advisory locks
 	told       *told            // D, E: what the client gets in the answer's place; else nil
-	// truncates, of E and Q: a statement of this plan is a TRUNCATE for which a DELETE was sent; nth
-	// is how many statements of a settled turn were answered.
-	truncates *rewrite.Plan
-	nth       int
+	// retags, of E and Q: the client is sent another tag for a statement of this plan; nth is how many
+	// statements of a settled turn were answered.
+	retags *rewrite.Plan
+	nth    int
 	// bytes of a synthetic answer or a forced error.
 	bytes []byte
 }

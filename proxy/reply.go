@@ -100,11 +100,11 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 // ownEnd ends a statement that another one stands for at the server: the client is sent the tag of
 // its own. own is false for any other.
 func (s *session) ownEnd(o *owed, typ byte, frame []byte, rows int) (own bool, err error) {
-	switch {
-	case o.cursor != nil:
+	if o.cursor != nil {
 		return true, s.cursorEnd(o, typ, frame, rows)
-	case s.truncated(o, typ):
-		return true, s.truncateEnd(o)
+	}
+	if st := s.retagged(o, typ); st != nil {
+		return true, s.retagEnd(o, st)
 	}
 	return false, nil
 }

@@ -123,8 +123,9 @@ func (t *turn) notAlone() *wire.Error {
 		t.last = nil
 		return e
 	case t.altering != nil:
+		st := t.altering
 		t.altering = nil
-		return errAlteredAlone
+		return errAlteredAlone(st)
 	case c != nil:
 		t.copied = nil
 		return c.alone()

@@ -43,7 +43,7 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 		o.told, o.masks = n.told, true
 	}
 	if f.Type == wire.Execute {
-		s.truncates(o, n.plan)
+		s.retags(o, n.plan)
 	}
 	switch f.Type {
 	case wire.Execute:
@@ -123,7 +123,7 @@ func (s *session) resendQuery(f *retry.Frame[logEntry], last bool) {
 		return
 	}
 	o := s.pushRun(wire.Query, plan)
-	s.truncates(o, n.plan)
+	s.retags(o, n.plan)
 	s.t.outcome.query(n.plan)
 	if n.answered != nil {
 		o.bytes = n.answered.tag

@@ -100,7 +100,7 @@ func (s *session) pushRun(kind byte, plan *rewrite.Plan) *owed {
 	o := s.t.owed.push(kind)
 	o.plan = plan
 	o.tells(plan)
-	s.truncates(o, plan)
+	s.retags(o, plan)
 	if masks(plan) {
 		o.masks, s.t.masks, s.t.looks = true, true, true
 	}

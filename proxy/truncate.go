@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -10,8 +9,7 @@ import (
 )
 
 // TRUNCATE, for which a DELETE was sent (rewrite.Truncation). The client is sent the tag of its own
-// statement, and the log has that in the place of the server's: how many rows there were the
-// client was not told, and a replay may find another number.
+// statement (retag.go): how many rows there were it was not told, and a replay may find another number.
 //
 // Whether the tables may be truncated the statement asks itself, in the snapshot that it deletes
 // in: nothing is remembered of a catalog that another process may have changed, and nothing has to
@@ -21,58 +19,9 @@ import (
 // Where it is more than a transaction may change, and batches are allowed, chunks.go deletes them,
 // table by table: those that refer to others of the statement first.
 
-// truncates marks the answer to statements of a plan, which may be nil, where one is a TRUNCATE. It
-// is asked of settled turns too, whose entries have no plan otherwise: a replay compares the tags
-// that the client was sent.
-func (s *session) truncates(o *owed, plan *rewrite.Plan) {
-	if plan != nil && slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool { return st.Truncation != nil }) {
-		o.truncates, o.masks = plan, true
-	}
-}
-
-// truncated reports whether a tag, with the entry o at the head of the queue, is that of a DELETE
-// which stands for a TRUNCATE.
-func (s *session) truncated(o *owed, typ byte) bool {
-	if o.truncates == nil || typ != wire.CommandComplete {
-		return false
-	}
-	i := 0
-	switch {
-	case o.kind != wire.Query:
-	case o.plan != nil:
-		i = s.t.statement
-	case o.strung != nil: // it has counted the tag
-		i = o.at - 1
-	default:
-		i = o.nth
-	}
-	return i < len(o.truncates.Statements) && o.truncates.Statements[i].Truncation != nil
-}
-
-// truncateEnd is such a tag: the client, and all that looks at tags, get TRUNCATE's. The log has what
-// the client gets, in its place among the answers; where it has been delivered already, nothing
-// is sent.
-func (s *session) truncateEnd(o *owed) error {
-	tag := wire.AppendCommand(nil, rewrite.TruncateTag)
-	s.completed(o, wire.CommandComplete, tag)
-	if o.kind == wire.Query {
-		s.t.statement++
-		o.nth++
-	} else {
-		s.t.owed.pop()
-	}
-	if s.noting() && s.noteReply(wire.CommandComplete, tag) > 0 {
-		return nil
-	}
-	return s.passSpan(tag)
-}
-
 // truncateRefused is what the client is told of an error about a DELETE that stands for its
-// TRUNCATE; nil for one that it is told as it is. st may be nil.
+// TRUNCATE; nil for one that it is told as it is.
 func truncateRefused(st *rewrite.Statement, payload []byte) *wire.Error {
-	if st == nil || st.Truncation == nil {
-		return nil
-	}
 	r := st.Truncation.TruncationRefusal(string(retry.Field(payload, 'C')), string(retry.Field(payload, 'M')))
 	if r == nil {
 		return nil

@@ -189,9 +189,16 @@ func (st *Statement) alterBytes(source int) (n int) {
 	if c := st.Commands; c != nil {
 		n += int(unsafe.Sizeof(*c)) + len(c.Text)
 		for i := range c.Parts {
-			part := &c.Parts[i]
-			n += int(unsafe.Sizeof(*part)) + int(unsafe.Sizeof(*part.St)) + len(part.Text) + len(part.Frees) + part.St.alterBytes(len(part.Text))
+			n += c.Parts[i].bytes()
 		}
 	}
+	if g := st.Guarded; g != nil {
+		n += int(unsafe.Sizeof(*g)) + len(g.Text) + len(g.Condition) + cap(g.Ignores)*wordBytes + g.Command.bytes()
+	}
 	return n
+}
+
+// bytes is about what there is in memory of a command.
+func (c *Command) bytes() int {
+	return int(unsafe.Sizeof(*c)) + int(unsafe.Sizeof(*c.St)) + len(c.Text) + len(c.Frees) + c.St.alterBytes(len(c.Text))
 }

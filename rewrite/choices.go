@@ -19,6 +19,7 @@ const (
 	inTransactionsChoice
 	setNotNullChoice
 	alterTypeChoice
+	enumChoice
 	awaitIndexChoice
 	choiceCount
 )
@@ -59,6 +60,8 @@ var choosable = [choiceCount]choice{
 		map[string]string{checkPolicy: "a CHECK stands for NOT NULL, and its errors have the code 23514"}},
 	alterTypeChoice: {RetypeKey, []string{refusePolicy, retypePolicy},
 		map[string]string{retypePolicy: "a column whose type changes is made anew in several transactions, and becomes the table's last"}},
+	enumChoice: {EnumKey, []string{refusePolicy, domainPolicy},
+		map[string]string{domainPolicy: "a domain over text stands for an enumeration: its values compare and sort as texts"}},
 	awaitIndexChoice: {CreateIndexWaitKey, []string{"true", answersAtOnce},
 		map[string]string{answersAtOnce: "CREATE INDEX is answered before the index can be used"}},
 }
@@ -162,6 +165,9 @@ func (c Choices) in(r Rules) Rules {
 	if value, said := or(alterTypeChoice, retypePolicy); said {
 		r.Retype = value == retypePolicy
 	}
+	if value, said := or(enumChoice, domainPolicy); said {
+		r.Enums = value == domainPolicy
+	}
 	if c[awaitIndexChoice] != "" {
 		r.AwaitIndex = c[awaitIndexChoice] != answersAtOnce
 	}
@@ -170,12 +176,12 @@ func (c Choices) in(r Rules) Rules {
 
 // variation is what the choices change of rules.
 type variation struct {
-	backfill, notNullCheck, retype, awaitIndex bool
-	inTransactions                             InTransactions
+	backfill, notNullCheck, retype, enums, awaitIndex bool
+	inTransactions                                    InTransactions
 }
 
 func (r *Rules) variation() variation {
-	return variation{r.Backfill, r.NotNullCheck, r.Retype, r.AwaitIndex, r.InTransactions}
+	return variation{r.Backfill, r.NotNullCheck, r.Retype, r.Enums, r.AwaitIndex, r.InTransactions}
 }
 
 // Under is the planner of a session with those choices over the configuration's. There are no more
@@ -240,6 +246,8 @@ func (p *Planner) Shown(key string, c Choices) string {
 		return pick(rules.NotNullCheck, checkPolicy, refusePolicy)
 	case RetypeKey:
 		return pick(rules.Retype, retypePolicy, refusePolicy)
+	case EnumKey:
+		return pick(rules.Enums, domainPolicy, refusePolicy)
 	case CreateIndexWaitKey:
 		return pick(rules.AwaitIndex, "true", answersAtOnce)
 	}

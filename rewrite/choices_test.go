@@ -110,11 +110,11 @@ func TestChoices(t *testing.T) {
 	t.Parallel()
 	p := newPlanner(t)
 	for _, test := range []struct{ said, want string }{
-		{"", "exact refuse refuse refuse refuse true"},
-		{"ddl.carry_out=all", "all backfill autocommit-destructive check rewrite true"},
-		{"ddl.carry_out=all ddl.in_transactions=autocommit", "all backfill autocommit check rewrite true"},
-		{"ddl.carry_out=all ddl.set_not_null=refuse ddl.alter_column_type=rewrite rewrite.create_index_wait=false", "all backfill autocommit-destructive refuse rewrite false"},
-		{"ddl.add_column_default=backfill ddl.carry_out=exact", "exact backfill refuse refuse refuse true"},
+		{"", "exact refuse refuse refuse refuse refuse true"},
+		{"ddl.carry_out=all", "all backfill autocommit-destructive check rewrite domain true"},
+		{"ddl.carry_out=all ddl.in_transactions=autocommit", "all backfill autocommit check rewrite domain true"},
+		{"ddl.carry_out=all ddl.set_not_null=refuse ddl.alter_column_type=rewrite rewrite.create_index_wait=false", "all backfill autocommit-destructive refuse rewrite domain false"},
+		{"ddl.add_column_default=backfill ddl.carry_out=exact", "exact backfill refuse refuse refuse refuse true"},
 	} {
 		c := Choices{}
 		for one := range strings.FieldsSeq(test.said) {

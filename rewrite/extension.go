@@ -113,7 +113,7 @@ func (r *rewriter) dropExtension(p *part) {
 	r.find(handled(Extension, Answered, Info, "answered as done; there is nothing to drop", p.st.Start))
 }
 
-// extension is the rule of statements about extensions, and of DROP INDEX, which DROP is too.
+// extension is the rule of statements about extensions, and of DROP of other things.
 func (r *rewriter) extension(p *part) {
 	object := pg_query.ObjectType_OBJECT_EXTENSION
 	switch m := p.node; {
@@ -125,6 +125,8 @@ func (r *rewriter) extension(p *part) {
 		}
 	case pg_query.ObjectType(m.integer("remove_type")) == object:
 		r.dropExtension(p)
+	case pg_query.ObjectType(m.integer("remove_type")) == pg_query.ObjectType_OBJECT_TYPE:
+		r.dropType(p)
 	default:
 		r.dropIndex(p)
 	}

@@ -74,6 +74,15 @@ func showFindings(plan *Plan) string {
 		if st.Constraints != nil {
 			lines = append(lines, showSteps(st.Constraints)...)
 		}
+		if st.Retag != "" {
+			lines = append(lines, "shown "+st.Retag)
+		}
+		if st.Warning != nil {
+			lines = append(lines, "warning "+st.Warning.Message+": "+st.Warning.Detail)
+		}
+		if g := st.Guarded; g != nil {
+			lines = append(lines, fmt.Sprintf("guarded %q %v %s", g.Condition, g.Ignores, g.Command.Text))
+		}
 		if c := st.Commands; c != nil {
 			for i := range c.Parts {
 				lines = append(lines, "command "+c.Parts[i].Text)
@@ -168,9 +177,11 @@ func TestGolden(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".sql"), func(t *testing.T) {
 			t.Parallel()
 			p := goldenPlanner(t)
-			if filepath.Base(file) == "commands.sql" {
-				rules := &p.config.Rules
+			switch rules := &p.config.Rules; filepath.Base(file) {
+			case "commands.sql":
 				rules.InTransactions, rules.Backfill = CommitDDL, true
+			case "enumeration.sql":
+				rules.Enums = true
 			}
 			cases := readGolden(t, file)
 			var fresh strings.Builder

@@ -216,12 +216,18 @@ type Statement struct {
 	// Commands is an ALTER TABLE of several commands, which the relay may carry out one by one,
 	// where the server refuses it; nil for any other statement.
 	Commands *Commands
-	// Truncation is a TRUNCATE for which a DELETE goes to the server, whose tag is replaced; nil for
-	// any other statement.
+	// Retag is the tag that the client is sent where another statement stands for this one at the
+	// server; "" for the server's own. Warning, nil for none, is told in front of it.
+	Retag   string
+	Warning *Notice
+	// Truncation is a TRUNCATE for which a DELETE goes to the server; nil for any other statement.
 	Truncation *Truncation
 	// Advisory is what the statement does to the advisory locks of its session, which the relay
 	// keeps; nil for any other statement. It has Tag, and Void where its answer is of type void.
 	Advisory *Advisory
+	// Guarded is a DO block whose one statement the relay may carry out, where the server refuses
+	// the block; nil for any other statement.
+	Guarded *Guarded
 	// Cursor is what the statement does to a cursor that the relay carries out; nil for any
 	// other statement. The server must not see it.
 	Cursor *Cursor
@@ -241,7 +247,7 @@ type Statement struct {
 // Alters reports whether the relay may carry the statement out by others of its own, where the
 // server refuses it.
 func (st *Statement) Alters() bool {
-	return st.Alteration != nil || st.Constraints != nil || st.Commands != nil
+	return st.Alteration != nil || st.Constraints != nil || st.Commands != nil || st.Guarded != nil
 }
 
 // AlterText is the text of such a statement.
@@ -251,8 +257,18 @@ func (st *Statement) AlterText() string {
 		return st.Constraints.Text
 	case st.Commands != nil:
 		return st.Commands.Text
+	case st.Guarded != nil:
+		return st.Guarded.Text
 	}
 	return st.Alteration.Text
+}
+
+// AlterTag is its tag.
+func (st *Statement) AlterTag() string {
+	if st.Guarded != nil {
+		return "DO"
+	}
+	return "ALTER TABLE"
 }
 
 // Refusal is an error that Sluice originates for a statement.

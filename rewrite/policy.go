@@ -87,6 +87,8 @@ type Rules struct {
 	// Backfill leaves ALTER TABLE ... ADD COLUMN ... DEFAULT to the relay, to be carried out in
 	// several transactions and without NOT NULL (Statement.Alteration).
 	Backfill bool
+	// Enums has a domain stand for an enumeration.
+	Enums bool
 	// Retype has the relay carry out a change of a column's type (Alteration.Retypes).
 	Retype bool
 	// InTransactions says what the relay does about DDL in a transaction beside other

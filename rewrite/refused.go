@@ -42,7 +42,9 @@ func (r *rewriter) dialect(p *part) {
 	if f, ok := refused[name]; ok && (temp == "" || f != TableAs) {
 		r.find(found(f, at))
 		if name == "CreateEnumStmt" {
-			p.st.Hint = enumHint(p.node)
+			p.st.Hint = r.enumHint(p.node)
+		} else if name == "AlterEnumStmt" {
+			p.st.Hint = addValueHint(p.node)
 		}
 	}
 	r.refusedCalls(p)
@@ -96,30 +98,6 @@ func hintCopy(p *part) {
 	if p.st.Copy && !p.node.flag("is_from") && p.st.Hint == "" {
 		p.st.Hint = hint("read the rows by SELECT: pg_dump does so with --inserts, and psql has \\g for the output")
 	}
-}
-
-// mostEnumHint bounds the hint for an enumeration; one of more values gets that of all types.
-const mostEnumHint = 1000
-
-// enumHint is the statement to write in the place of CREATE TYPE ... AS ENUM: a domain, which columns
-// and casts name as they would the type; "" for one that is too long. What it lacks is the order of
-// the values.
-func enumHint(m message) string {
-	var values, name []string
-	for _, v := range m.names("vals") {
-		values = append(values, literal(v))
-	}
-	for _, part := range m.names("type_name") {
-		name = append(name, identifier(part))
-	}
-	if len(values) == 0 { // which no value would be of
-		return ""
-	}
-	text := "Write CREATE DOMAIN " + strings.Join(name, ".") + " AS text CHECK (VALUE IN (" + strings.Join(values, ", ") + ")); or give the column the type text and a CHECK. Values then compare as texts."
-	if len(text) > mostEnumHint {
-		return ""
-	}
-	return text
 }
 
 // temporary is what a statement uses that is about the session's own objects; "" for nothing.

@@ -33,9 +33,10 @@ type rewriter struct {
 	mapped bool
 	text   []byte
 	parts  []part
-	// alone plans a text by itself; whole: it is not cut into its commands. nil where no
-	// transaction is committed in parts.
-	alone func(sql string, whole bool) *Plan
+	// planned plans a text by itself; nil for a statement of a heavy text. alone does where
+	// transactions are committed in parts, else it is nil; whole: it is not cut into its commands.
+	planned func(sql string) *Plan
+	alone   func(sql string, whole bool) *Plan
 
 	tokens phrase // of the statement lexed
 	lexed  *Statement
@@ -81,8 +82,11 @@ func (p *Planner) rewrite(sql string, tree message, names *Names, plan *Plan, pa
 // which they only tell. again: columns are mapped in these too, in another form.
 func (p *Planner) run(sql string, parts []part, names *Names, passes func(i int) bool, again bool) *rewriter {
 	r := &rewriter{rules: &p.config.Rules, names: names, text: []byte(sql), parts: parts, meant: intents{}}
-	if p.config.Rules.InTransactions != RefuseDDL && len(sql) < heavyBytes {
-		r.alone = func(sql string, whole bool) *Plan { return p.alone(sql, names, whole) }
+	if len(sql) < heavyBytes {
+		r.planned = func(sql string) *Plan { return p.alone(sql, names, false) }
+		if p.config.Rules.InTransactions != RefuseDDL {
+			r.alone = func(sql string, whole bool) *Plan { return p.alone(sql, names, whole) }
+		}
 	}
 	for i := range parts {
 		if passes != nil && passes(i) {
@@ -208,6 +212,10 @@ func (r *rewriter) others(p *part) {
 		r.alterTable(p)
 	case "CreateExtensionStmt", "CommentStmt", "DropStmt":
 		r.extension(p)
+	case "CreateEnumStmt":
+		r.createEnum(p)
+	case "DoStmt":
+		r.guarded(p)
 	case "TruncateStmt":
 		r.truncate(p)
 	case "CreatedbStmt":
@@ -227,10 +235,14 @@ func (r *rewriter) others(p *part) {
 	case "SelectStmt":
 		r.calls(p)
 	}
-	if r.rules.Dialect && p.st.Tag == "" && p.st.Truncation == nil {
+	if r.rules.Dialect && !p.st.replaced() {
 		r.dialect(p)
 	}
 }
+
+// replaced reports whether the server need not take the statement: it is answered, another one stands
+// for it, or what is in it is carried out.
+func (st *Statement) replaced() bool { return st.Tag != "" || st.Retag != "" || st.Guarded != nil }
 
 // alterTable are the rules of ALTER TABLE.
 func (r *rewriter) alterTable(p *part) {

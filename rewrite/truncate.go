@@ -57,7 +57,7 @@ func (r *rewriter) truncate(p *part) {
 	if err != nil || len(tree.values("stmts")) != 1 {
 		return
 	}
-	p.st.Truncation, p.st.demand.Rows = t, true
+	p.st.Truncation, p.st.Retag, p.st.demand.Rows = t, TruncateTag, true
 	r.edit(edit{p.st.Start, p.st.End, text})
 	r.meant.set(p.raw, "stmt", tree.child("stmts").values("stmt")...)
 	action := "rewritten to DELETE of all rows, where no other table refers to them"

@@ -21,7 +21,7 @@ const (
 func (c *Config) takeChoices() {
 	says := rewrite.Choices{}
 	for key, value := range map[string]string{rewrite.CarryOutKey: c.DDLCarryOut, rewrite.AddColumnDefaultKey: c.AddColumnDefault,
-		rewrite.InTransactionsKey: c.DDLInTransactions, rewrite.SetNotNullKey: c.SetNotNull, rewrite.RetypeKey: c.AlterColumnType,
+		rewrite.InTransactionsKey: c.DDLInTransactions, rewrite.SetNotNullKey: c.SetNotNull, rewrite.RetypeKey: c.AlterColumnType, rewrite.EnumKey: c.CreateEnum,
 		rewrite.CreateIndexWaitKey: strconv.FormatBool(c.Rewrite.Rules.AwaitIndex)} {
 		if value != "auto" {
 			says = says.With(key, value)

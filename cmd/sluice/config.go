@@ -52,6 +52,8 @@ type Config struct {
 	Truncate string
 	// AlterColumnType is refuse, or rewrite.
 	AlterColumnType string
+	// CreateEnum is refuse, or domain.
+	CreateEnum string
 	// DDLInTransactions is refuse, autocommit, or autocommit-destructive.
 	DDLInTransactions string
 	// SetNotNull is refuse, or check.
@@ -239,6 +241,7 @@ func (c *Config) resolveDDL() {
 	}{
 		{&c.AddColumnDefault, "backfill", true},
 		{&c.AlterColumnType, "rewrite", true},
+		{&c.CreateEnum, "domain", true},
 		{&c.DDLInTransactions, rewrite.CommitDrops.String(), true},
 		{&c.SetNotNull, "check", c.AddConstraint == "steps"},
 	} {
@@ -264,6 +267,7 @@ func (c *Config) deriveCarried() {
 	c.Rewrite.Rules.Backfill = c.AddColumnDefault == "backfill"
 	c.Rewrite.Rules.Truncate = rewrite.TruncatePolicy(c.Truncate)
 	c.Rewrite.Rules.Retype = c.AlterColumnType == "rewrite"
+	c.Rewrite.Rules.Enums = c.CreateEnum == "domain"
 	c.Rewrite.Rules.InTransactions = rewrite.ParseInTransactions(c.DDLInTransactions)
 	c.Rewrite.Rules.Constraints = c.AddConstraint == "steps" && c.Proxy.Kind == proxy.DSQL
 	c.Rewrite.Rules.NotNullCheck = c.SetNotNull == "check"

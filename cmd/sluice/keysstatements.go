@@ -80,7 +80,7 @@ var statementKeys = []key{
 	{name: rewrite.CarryOutKey, def: "exact", field: func(c *Config) any { return &c.DDLCarryOut },
 		choices: []string{"exact", carryOutAll},
 		help: "Whether DDL is carried out that DSQL has nothing exactly like, as migration tools send it. exact: where the key for it says so. " +
-			"all: ddl.add_column_default is backfill, ddl.alter_column_type rewrite, ddl.in_transactions autocommit-destructive and ddl.set_not_null check, each where it is at auto; the client is told of each use by a WARNING. Kind dsql only."},
+			"all: ddl.add_column_default is backfill, ddl.alter_column_type rewrite, ddl.create_enum domain, ddl.in_transactions autocommit-destructive and ddl.set_not_null check, each where it is at auto; the client is told of each use by a WARNING. Kind dsql only."},
 	{name: "ddl.add_column_default", def: "auto", field: func(c *Config) any { return &c.AddColumnDefault },
 		choices: []string{"auto", "refuse", "backfill"},
 		help: "What becomes of ALTER TABLE ... ADD COLUMN with a DEFAULT, which DSQL refuses. refuse: its error gets a hint with the statements to write. backfill: for a constant, and sent alone outside of a transaction, " +
@@ -97,6 +97,11 @@ var statementKeys = []key{
 		help: "What becomes of ALTER COLUMN ... TYPE, which DSQL refuses, between strings (varchar, text, char) or between numbers. refuse: its error gets a hint with the statements to write. rewrite: sent alone outside of a transaction, " +
 			"a column of the type is added, is given the values in batches and indexes like the old one's, and takes its place, each step a transaction of its own, with a warning: it is the table's last column then, " +
 			"and other clients are told for a moment that the column does not exist (42703). Let nobody INSERT without the names of columns meanwhile: between the last batch and the drop of the old column the value would go with that one. A column that is in the primary key, in a view or an expression, or that a foreign key refers to, is left as it is, and so is one with NOT NULL unless ddl.set_not_null is check. Kind dsql only."},
+
+	{name: rewrite.EnumKey, def: "auto", field: func(c *Config) any { return &c.CreateEnum },
+		choices: []string{"auto", "refuse", "domain"},
+		help: "What becomes of CREATE TYPE ... AS ENUM, which DSQL refuses. refuse: its error gets a hint with the domain to write. domain: a domain over text with a CHECK stands for the type, with a warning: its values compare and sort as texts and not in the order of the type, " +
+			"one that is none of them has the code 23514, and pg_enum and the functions of enumerations know nothing of it; DROP TYPE becomes DROP DOMAIN, and ALTER TYPE stays refused. Kind dsql only."},
 
 	{name: rewrite.InTransactionsKey, def: "auto", field: func(c *Config) any { return &c.DDLInTransactions },
 		choices: append([]string{"auto"}, rewrite.InTransactionsChoices()...),

@@ -129,6 +129,8 @@ func (v *validation) ddl() {
 		"PostgreSQL has TRUNCATE, and nothing is read where rewrite.enabled is false; set it to refuse")
 	v.want(c.AlterColumnType == "refuse" || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.RetypeKey,
 		"PostgreSQL changes types itself, and nothing is read where rewrite.enabled is false; set it to refuse")
+	v.want(c.CreateEnum == "refuse" || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.EnumKey,
+		"PostgreSQL has enumerations, and nothing is read where rewrite.enabled is false; set it to refuse")
 	v.want(c.DDLInTransactions == "refuse" || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.InTransactionsKey,
 		"PostgreSQL takes DDL in transactions, and nothing is read where rewrite.enabled is false; set it to refuse")
 	v.want(v.config.SetNotNull == "refuse" || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL && v.config.AddConstraint == "steps", "ddl.set_not_null",

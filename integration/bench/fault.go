@@ -233,7 +233,7 @@ func (f *faultRun) oneFault(ctx context.Context, l faultLoad) (before, after flo
 	return before, after, errors.Join(err, stopped, ctx.Err())
 }
 
-// prepareFaults makes the tables.
+// prepareFaults makes the tables anew: more than one part of a run has such.
 func prepareFaults(ctx context.Context, dsn string) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
@@ -241,6 +241,7 @@ func prepareFaults(ctx context.Context, dsn string) error {
 	}
 	defer conn.Close(ctx)
 	for _, sql := range []string{
+		"DROP TABLE IF EXISTS made", "DROP TABLE IF EXISTS account", "DROP SEQUENCE IF EXISTS number",
 		"CREATE TABLE made (a int, b int)", "CREATE TABLE account (id int PRIMARY KEY, n int)", "CREATE SEQUENCE number CACHE 65536",
 		"INSERT INTO account SELECT g, 0 FROM generate_series(-1, 1700) g",
 	} {

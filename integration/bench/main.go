@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -156,12 +157,17 @@ func measure(ctx context.Context, c config) (r *report, err error) {
 		return nil, err
 	}
 	r.Rounds, r.Seconds = c.rounds, c.seconds
-	for _, part := range []func(context.Context, *report) error{b.load, b.shares, b.features, b.mapping, b.idle, b.delayed, b.conflicts, b.faults, b.pauses} {
-		if err := part(ctx, r); err != nil {
-			return nil, err
+	for _, part := range []struct {
+		name    string
+		measure func(context.Context, *report) error
+	}{{"load", b.load}, {"shares", b.shares}, {"features", b.features}, {"mapping", b.mapping}, {idIdle, b.idle}, {idDelayed, b.delayed},
+		{idConflicts, b.conflicts}, {idFaults, b.faults}, {idPause, b.pauses}} {
+		err := part.measure(ctx, r)
+		if ctx.Err() != nil {
+			return nil, cmp.Or(err, ctx.Err())
 		}
-		if err := ctx.Err(); err != nil {
-			return nil, err
+		if err != nil { // half an hour of the others is worth keeping
+			b.failed(part.name, "all", err)
 		}
 	}
 	r.Failures = b.failures

@@ -10,7 +10,8 @@ CREATE TABLE IF NOT EXISTS "users" (
 -- sluice: several_ddl: DSQL takes one DDL statement in a transaction. To do: run each statement in a transaction of its own: Drizzle's migrator has no switch for that, and runs all files that are due in one transaction with a row of its own - run the files by psql -f
 CREATE TABLE IF NOT EXISTS "cities" ("id" integer PRIMARY KEY)
 --> statement-breakpoint
--- sluice: procedural: DSQL runs functions in LANGUAGE sql only: no PL/pgSQL, procedures or DO. To do: write the function in SQL, or do it in the application
+-- sluice: procedural: DSQL runs functions in LANGUAGE sql only: no PL/pgSQL, procedures or DO. To do: run the statement alone outside of a transaction: it is then carried out in the steps that DSQL has
+-- sluice: alter_add_constraint: DSQL adds only CHECK and FOREIGN KEY ... NOT VALID, and UNIQUE USING INDEX. To do: run the statement alone outside of a transaction: it is then carried out in the steps that DSQL has
 DO $$ BEGIN
  ALTER TABLE "cities" ADD CONSTRAINT "x" FOREIGN KEY ("id") REFERENCES "users"("id") ON DELETE no action;
 EXCEPTION

@@ -1,0 +1,92 @@
+package proxy
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// Statements for which another one was sent (rewrite.Statement.Retag): a DELETE for TRUNCATE, a
+// domain for an enumeration. The client is sent the tag of its own statement, and the log has that in
+// the place of the server's.
+
+// retags marks the answer to statements of a plan, which may be nil, where one's tag is another than
+// the server's. It is asked of settled turns too, whose entries have no plan otherwise: a replay
+// compares the tags that the client was sent.
+func (s *session) retags(o *owed, plan *rewrite.Plan) {
+	if plan != nil && slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool { return st.Retag != "" }) {
+		o.retags, o.masks = plan, true
+	}
+}
+
+// retagged is the statement that a tag ends, with the entry o at the head of the queue, where the
+// client is sent another tag; else nil.
+func (s *session) retagged(o *owed, typ byte) *rewrite.Statement {
+	if o.retags == nil || typ != wire.CommandComplete {
+		return nil
+	}
+	i := 0
+	switch {
+	case o.kind != wire.Query:
+	case o.plan != nil:
+		i = s.t.statement
+	case o.strung != nil: // it has counted the tag
+		i = o.at - 1
+	default:
+		i = o.nth
+	}
+	if i >= len(o.retags.Statements) || o.retags.Statements[i].Retag == "" {
+		return nil
+	}
+	return &o.retags.Statements[i]
+}
+
+// retagEnd is such a tag: the client, and all that looks at tags, get the statement's own. The log has
+// what the client gets, in its place among the answers; where it has been delivered already, nothing
+// is sent, and no warning either.
+func (s *session) retagEnd(o *owed, st *rewrite.Statement) error {
+	tag := wire.AppendCommand(nil, st.Retag)
+	s.completed(o, wire.CommandComplete, tag)
+	if o.kind == wire.Query {
+		s.t.statement++
+		o.nth++
+	} else {
+		s.t.owed.pop()
+	}
+	if s.noting() && s.noteReply(wire.CommandComplete, tag) > 0 {
+		return nil
+	}
+	for _, warning := range s.warningOf(st) {
+		if err := s.passSpan(warning); err != nil {
+			return err
+		}
+	}
+	return s.passSpan(tag)
+}
+
+// warningOf is what the client is told in front of the tag of a statement for which another stands.
+func (s *session) warningOf(st *rewrite.Statement) [][]byte {
+	if st.Warning == nil || !s.hearsWarnings() {
+		return nil
+	}
+	e := wire.Error{Code: "01000", Message: st.Warning.Message, Detail: st.Warning.Detail}
+	return [][]byte{e.AppendNotice(nil, "WARNING")}
+}
+
+// retagRefused is what the client is told of an error about a statement that stands for its own; nil
+// for one that it is told as it is. st may be nil.
+func retagRefused(st *rewrite.Statement, payload []byte) *wire.Error {
+	switch message := retry.Field(payload, 'M'); {
+	case st == nil || st.Retag == "":
+		return nil
+	case st.Truncation != nil:
+		return truncateRefused(st, payload)
+	case string(retry.Field(payload, 'C')) == codeReadOnly && bytes.HasPrefix(message, []byte("cannot execute ")):
+		return &wire.Error{Code: codeReadOnly, Message: "cannot execute " + strings.ToUpper(st.Retag) + " in a read-only transaction"}
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package rewrite
+
+import (
+	"slices"
+	"strings"
+)
+
+// Enumerations, which DSQL has not. A domain over text that is held to the values stands for one:
+// columns, casts and defaults name it as they would the type. Three things are otherwise, so that
+// this is asked for (EnumKey) and warned of: values compare and sort as texts, a value that is none
+// of them has the code 23514 and not 22P02, and pg_enum and the functions of enumerations know
+// nothing of it. DROP TYPE becomes DROP DOMAIN, since a cluster has no other types of a user's.
+
+// EnumKey is the configuration key of Rules.Enums.
+const EnumKey = "ddl.create_enum"
+
+// domainPolicy is the value of EnumKey that has a domain stand for the type.
+const domainPolicy = "domain"
+
+// mostLabel bounds a value of an enumeration, in bytes, as PostgreSQL does (NAMEDATALEN).
+const mostLabel = 63
+
+// mostEnumHint bounds the hint for an enumeration; one of more values gets that of all types.
+const mostEnumHint = 1000
+
+// domainOf is CREATE DOMAIN for a CREATE TYPE ... AS ENUM, and whether the values as texts are in
+// the order of the type; "" where there are no values, which no value would be of.
+func domainOf(m message) (text string, ordered bool) {
+	labels := m.names("vals")
+	if len(labels) == 0 {
+		return "", false
+	}
+	var values, name []string
+	for _, label := range labels {
+		values = append(values, literal(label))
+	}
+	for _, part := range m.names("type_name") {
+		name = append(name, identifier(part))
+	}
+	return "CREATE DOMAIN " + strings.Join(name, ".") + " AS text CHECK (VALUE IN (" + strings.Join(values, ", ") + "))", slices.IsSorted(labels)
+}
+
+// enumHint says what to write in the place of CREATE TYPE ... AS ENUM; "" for one that is too long.
+func (r *rewriter) enumHint(m message) string {
+	domain, _ := domainOf(m)
+	if domain == "" {
+		return ""
+	}
+	text := "Write " + domain + "; or give the column the type text and a CHECK. Values then compare as texts."
+	if !r.rules.Enums {
+		text += " Or set " + EnumKey + " to " + domainPolicy + ": Sluice then does so."
+	}
+	if len(text) > mostEnumHint {
+		return ""
+	}
+	return text
+}
+
+// addValueHint says how a value is added to the domain that stands for an enumeration: at no moment
+// is a value refused that was taken before. Whether a cluster takes ALTER DOMAIN is not known.
+func addValueHint(m message) string {
+	var name []string
+	for _, part := range m.names("type_name") {
+		name = append(name, identifier(part))
+	}
+	value, domain := m.text("new_val"), "ALTER DOMAIN "+strings.Join(name, ".")
+	if value == "" || m.text("old_val") != "" {
+		return ""
+	}
+	return "Where a domain stands for the type: " + domain + " ADD CONSTRAINT a_name CHECK (VALUE IN (all values, " + literal(value) + ")) NOT VALID; and then " + domain + " DROP CONSTRAINT the one of before."
+}
+
+// isEnum reports whether PostgreSQL would make the type: values that it refuses are the server's to
+// refuse.
+func isEnum(m message) bool {
+	seen := map[string]bool{}
+	for _, label := range m.names("vals") {
+		if len(label) > mostLabel || seen[label] {
+			return false
+		}
+		seen[label] = true
+	}
+	return true
+}
+
+// createEnum is the rule of CREATE TYPE ... AS ENUM.
+func (r *rewriter) createEnum(p *part) {
+	text, ordered := domainOf(p.node)
+	if !r.rules.Enums || text == "" || !isEnum(p.node) || temporary(p) != "" {
+		return
+	}
+	tree, err := parseTree(text)
+	if err != nil || len(tree.values("stmts")) != 1 {
+		return
+	}
+	r.edit(edit{p.st.Start, p.st.End, text})
+	r.meant.set(p.raw, "stmt", tree.child("stmts").values("stmt")...)
+	names := p.node.names("type_name")
+	detail := "Its values compare and sort as texts, and not in the order of the type."
+	if ordered {
+		detail = "Its values compare and sort as texts, which is the order of the type."
+	}
+	p.st.Retag = "CREATE TYPE"
+	p.st.Warning = &Notice{"type \"" + names[len(names)-1] + "\" is a domain over text, since DSQL has no enumerations",
+		detail + " A value that is none of them has the code 23514."}
+	r.find(handled(UserType, Rewritten, Warning, "rewritten to a domain over text with a CHECK: its values compare and sort as texts", p.st.Start))
+}
+
+// dropType is the rule of DROP TYPE.
+func (r *rewriter) dropType(p *part) {
+	ph := r.phrase(p)
+	if !r.rules.Enums || !ph.words(0, "drop", "type") || temporary(p) != "" {
+		return
+	}
+	r.edit(ph.replace(1, "DOMAIN"))
+	r.meant.set(p.node, "remove_type", sampleDropDomain().child("stmts").child("stmt").values("remove_type")...)
+	p.st.Retag = "DROP TYPE"
+	r.find(handled(UserType, Rewritten, Info, "rewritten to DROP DOMAIN", p.st.Start))
+}
+
+var sampleDropDomain = sample("DROP DOMAIN d")
