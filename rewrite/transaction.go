@@ -201,6 +201,8 @@ func destroys(m message) bool {
 		switch pg_query.ObjectType(m.integer("remove_type")) {
 		case pg_query.ObjectType_OBJECT_TABLE, pg_query.ObjectType_OBJECT_SCHEMA:
 			return true
+		case pg_query.ObjectType_OBJECT_TYPE, pg_query.ObjectType_OBJECT_DOMAIN: // with the columns of it
+			return pg_query.DropBehavior(m.integer("behavior")) == pg_query.DropBehavior_DROP_CASCADE
 		}
 	case "AlterTableStmt":
 		for cmd := range m.list("cmds") {

@@ -18,6 +18,7 @@ func TestDemand(t *testing.T) {
 		"DROP VIEW v": {DDL: true}, "CREATE INDEX ON t (a)": {DDL: true}, "ALTER TABLE t ADD a int": {DDL: true}, "ALTER TABLE t RENAME a TO b": {DDL: true},
 		"CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'INSERT INTO t VALUES (1) RETURNING a'": {DDL: true},
 		"DROP TABLE t": {DDL: true, Drops: true}, "DROP SCHEMA s": {DDL: true, Drops: true}, "ALTER TABLE t ADD a int, DROP b": {DDL: true, Drops: true},
+		"DROP DOMAIN d": {DDL: true}, "DROP DOMAIN d CASCADE": {DDL: true, Drops: true},
 		"SET CONSTRAINTS a DEFERRED": {Local: true}, "SET LOCAL search_path = s": {Local: true}, "SELECT set_config('a.b', 'c', true)": {Local: true},
 		"SET search_path = s": {Sets: true}, "RESET search_path": {Sets: true},
 		"INSERT INTO t VALUES (1); CREATE TABLE u (a int); SET a.b = 1": {Rows: true, DDL: true, Sets: true},
