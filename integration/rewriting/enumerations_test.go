@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -188,5 +189,44 @@ func TestEnumerationsAsInPostgreSQL(t *testing.T) {
 	}
 	if t.Log(told, made, warned); made < 5 || warned < made || told[""] < 50 || told["42710"] == 0 || told["22P02"] == 0 {
 		t.Errorf("told %v, %d types, %d warnings", told, made, warned)
+	}
+}
+
+// An enumeration that is made in a transaction which meets a conflict is made by the replay, and its
+// client is warned once.
+func TestEnumerationIsRunAgain(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	pg, sim, sluice := plainAndSluice(t, harness.Env{"DSQL_DDL_CREATE_ENUM": "domain"})
+	for i, program := range [][]string{{"BEGIN", "CREATE TYPE mood AS ENUM ('b', 'a')", "COMMIT"}, {"CREATE TYPE mood AS ENUM ('b', 'a')"},
+		{"BEGIN; CREATE TYPE mood AS ENUM ('b', 'a'); COMMIT"}} {
+		config, err := pgx.ParseConfig(sluice.DSN("postgres"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		warned := 0
+		config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+			if strings.Contains(n.Message, "is a domain over text") {
+				warned++
+			}
+		}
+		config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+		conn, err := pgx.ConnectConfig(ctx, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(ctx)
+		sim.Admin(t, http.MethodPost, "/faults", `[{"at": "commit", "action": "fail", "error": "conflict"}]`)
+		for _, sql := range program {
+			if tag, err := conn.Exec(ctx, sql); err != nil || strings.HasPrefix(sql, "CREATE") && tag.String() != "CREATE TYPE" {
+				t.Fatalf("%v: %s: %q %v", program, sql, tag, err)
+			}
+		}
+		sim.Admin(t, http.MethodDelete, "/faults", "")
+		if got := pg.SQL(t, "postgres", "SELECT count(*) FROM pg_type WHERE typname = 'mood' AND typtype = 'd'"); got != "1" || warned != 1 {
+			t.Errorf("%d: %s types, %d warnings", i, got, warned)
+		}
+		pg.SQL(t, "postgres", "DROP DOMAIN mood")
 	}
 }
