@@ -164,7 +164,7 @@ func TestEnumerationsAsInPostgreSQL(t *testing.T) {
 				t.Fatalf("%s:\n got %s %s\nwant %s %s\n%s", mode, answers[0], errs[0], answers[1], errs[1], strings.Join(program, ";\n"))
 			}
 		}
-		for range 70 {
+		for range 50 {
 			switch e.random.IntN(8) {
 			case 0:
 				for _, sql := range []string{"BEGIN", e.create(), e.pick("COMMIT", "ROLLBACK")} {
@@ -187,7 +187,7 @@ func TestEnumerationsAsInPostgreSQL(t *testing.T) {
 		pg.SQL(t, "postgres", `DROP DOMAIN IF EXISTS mood, "Odd ""type"`)
 		pg.SQL(t, "plain", `DROP TYPE IF EXISTS mood, "Odd ""type"`)
 	}
-	if t.Log(told, made, warned); made < 5 || warned < made || told[""] < 50 || told["42710"] == 0 || told["22P02"] == 0 {
+	if t.Log(told, made, warned); made == 0 || warned < made || told[""] < 30 || told["42710"] == 0 || told["22P02"] == 0 {
 		t.Errorf("told %v, %d types, %d warnings", told, made, warned)
 	}
 }
