@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"slices"
-	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -18,8 +16,14 @@ import (
 // the server's. It is asked of settled turns too, whose entries have no plan otherwise: a replay
 // compares the tags that the client was sent.
 func (s *session) retags(o *owed, plan *rewrite.Plan) {
-	if plan != nil && slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool { return st.Retag != "" }) {
-		o.retags, o.masks = plan, true
+	if plan == nil {
+		return
+	}
+	for i := range plan.Statements {
+		if plan.Statements[i].Retag != "" {
+			o.retags, o.masks = plan, true
+			return
+		}
 	}
 }
 
@@ -86,7 +90,7 @@ func retagRefused(st *rewrite.Statement, payload []byte) *wire.Error {
 	case st.Truncation != nil:
 		return truncateRefused(st, payload)
 	case string(retry.Field(payload, 'C')) == codeReadOnly && bytes.HasPrefix(message, []byte("cannot execute ")):
-		return &wire.Error{Code: codeReadOnly, Message: "cannot execute " + strings.ToUpper(st.Retag) + " in a read-only transaction"}
+		return &wire.Error{Code: codeReadOnly, Message: "cannot execute " + st.Retag + " in a read-only transaction"}
 	}
 	return nil
 }

@@ -30,14 +30,20 @@ func domainOf(m message) (text string, ordered bool) {
 	if len(labels) == 0 {
 		return "", false
 	}
-	var values, name []string
+	var values []string
 	for _, label := range labels {
 		values = append(values, literal(label))
 	}
+	return "CREATE DOMAIN " + typeName(m) + " AS text CHECK (VALUE IN (" + strings.Join(values, ", ") + "))", slices.IsSorted(labels)
+}
+
+// typeName is the name of the type that a statement is about, as SQL.
+func typeName(m message) string {
+	var name []string
 	for _, part := range m.names("type_name") {
 		name = append(name, identifier(part))
 	}
-	return "CREATE DOMAIN " + strings.Join(name, ".") + " AS text CHECK (VALUE IN (" + strings.Join(values, ", ") + "))", slices.IsSorted(labels)
+	return strings.Join(name, ".")
 }
 
 // enumHint says what to write in the place of CREATE TYPE ... AS ENUM; "" for one that is too long.
@@ -59,15 +65,11 @@ func (r *rewriter) enumHint(m message) string {
 // addValueHint says how a value is added to the domain that stands for an enumeration: at no moment
 // is a value refused that was taken before. Whether a cluster takes ALTER DOMAIN is not known.
 func addValueHint(m message) string {
-	var name []string
-	for _, part := range m.names("type_name") {
-		name = append(name, identifier(part))
-	}
-	value, domain := m.text("new_val"), "ALTER DOMAIN "+strings.Join(name, ".")
+	value, domain := m.text("new_val"), "ALTER DOMAIN "+typeName(m)
 	if value == "" || m.text("old_val") != "" {
 		return ""
 	}
-	return "Where a domain stands for the type: " + domain + " ADD CONSTRAINT a_name CHECK (VALUE IN (all values, " + literal(value) + ")) NOT VALID; and then " + domain + " DROP CONSTRAINT the one of before."
+	return "Where a domain stands for the type: " + domain + " ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values so far>, " + literal(value) + ")) NOT VALID; then " + domain + " DROP CONSTRAINT <old name>."
 }
 
 // isEnum reports whether PostgreSQL would make the type: values that it refuses are the server's to

@@ -82,6 +82,9 @@ func showFindings(plan *Plan) string {
 		}
 		if g := st.Guarded; g != nil {
 			lines = append(lines, fmt.Sprintf("guarded %q %v %s", g.Condition, g.Ignores, g.Command.Text))
+			if st.Pin != NoPin {
+				lines = append(lines, "pins")
+			}
 		}
 		if c := st.Commands; c != nil {
 			for i := range c.Parts {

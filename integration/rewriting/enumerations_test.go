@@ -230,3 +230,43 @@ func TestEnumerationIsRunAgain(t *testing.T) {
 		pg.SQL(t, "postgres", "DROP DOMAIN mood")
 	}
 }
+
+// What a client chooses for itself holds for enumerations too, columns of one are told as text, and a DO
+// block that is carried out leaves its session unpinned, and stands alone in its pipeline.
+func TestEnumerationsAreChosen(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	_, _, sluice := plainAndSluice(t, harness.Env{"DSQL_CLIENT_MAY_SET": "ddl.create_enum"})
+	conn := dialled(t, sluice, pgx.QueryExecModeExec)
+	expect := func(sql, code string) {
+		t.Helper()
+		if _, err := conn.Exec(ctx, sql); codeIn(whole(err)) != code {
+			t.Errorf("%s: %v, want %q", sql, err, code)
+		}
+	}
+	expect("CREATE TYPE mood AS ENUM ('sad', 'ok')", "0A000")
+	expect("SET sluice.ddl.create_enum = 'domain'", "")
+	expect("DO $$ BEGIN CREATE TYPE mood AS ENUM ('sad', 'ok'); EXCEPTION WHEN duplicate_object THEN NULL; END $$", "")
+	if text, err := sluice.Metrics(ctx); err != nil || !strings.Contains(text, "\ndsql_clients_pinned 0\n") {
+		t.Errorf("a client is pinned: %v", err)
+	}
+	expect("CREATE TABLE person (id int PRIMARY KEY, now mood)", "")
+	rows, err := conn.Query(ctx, "SELECT now FROM person")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if oid := rows.FieldDescriptions()[0].DataTypeOID; oid != 25 {
+		t.Errorf("the column is told as %d", oid)
+	}
+	rows.Close()
+	batch := &pgx.Batch{}
+	batch.Queue("DO $$ BEGIN CREATE TYPE other AS ENUM ('a'); END $$")
+	batch.Queue("SELECT 1")
+	if err := conn.SendBatch(ctx, batch).Close(); !strings.Contains(whole(err), "DO cannot be carried out together with other statements") {
+		t.Errorf("in a pipeline: %v", err)
+	}
+	expect("SELECT 'a'::other", "42704")
+	expect("RESET sluice.ddl.create_enum", "")
+	expect("DROP TYPE mood", "0A000")
+}
