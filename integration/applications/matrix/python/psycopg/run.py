@@ -126,7 +126,7 @@ def enum():
         try:
             with conn.transaction():
                 conn.execute("INSERT INTO person VALUES (3, 'bored')")
-        except errors.DataError as e:
+        except psycopg.Error as e:
             said.append(e.sqlstate)
         conn.execute("DROP TABLE person")
         conn.execute("DROP TYPE mood")
