@@ -219,14 +219,15 @@ func TestUnfinishedRateIsFinished(t *testing.T) {
 			table := newTable(t, cfg)
 			cfg.Cluster = strings.TrimPrefix(table.cluster, "L#")
 			cfg.RateLimit = 60
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
 			operator, _ := through(t, cfg, func(write int) fault {
 				if write == 1+cfg.Shards {
+					cancel() // and it is not sent again
 					return lost
 				}
 				return passes
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-			defer cancel()
 			if _, err := operator.Init(ctx, cfg); err == nil {
 				t.Fatal("the init was not cut off")
 			}
