@@ -200,6 +200,7 @@ func TestUnfinishedInitIsFinishedByAnyCommand(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 					_, err := operator.Init(ctx, wanted)
 					cancel()
+					front.Close() // the write under way, and what its plan does, has come to its end
 					if err == nil {
 						t.Fatalf("an operator that was cut off saw no error after %d writes", front.writes)
 					}

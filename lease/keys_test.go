@@ -151,6 +151,7 @@ func TestMigrationIsFinishedByAnyCommand(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 				_, err := operator.Migrate(ctx)
 				cancel()
+				front.Close() // the write under way, and what its plan does, has come to its end
 				if err == nil {
 					t.Fatalf("an operator that was cut off saw no error after %d writes", front.writes)
 				}
