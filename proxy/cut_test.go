@@ -134,12 +134,14 @@ func TestDrainCutsBehindAnyByte(t *testing.T) {
 	for _, c := range []struct {
 		text, told string
 		opts       []option
+		slow       time.Duration // a request to stop takes so long: longer than the last words may
 	}{
-		{"INSERT INTO bytewise VALUES (1), (2) RETURNING *", "08007", nil},
-		{"INSERT INTO bytewise VALUES (1), (2) RETURNING *", "08007", []option{withReplay}},
-		{"SELECT g, repeat('x', 150) FROM generate_series(1, 2) g", "", nil},
-		{"SELECT g, repeat('x', 150) FROM generate_series(1, 2) g", "", []option{sessionPairing}},
-		{"BEGIN; INSERT INTO bytewise VALUES (1) RETURNING *; COMMIT; SELECT 2", "08007 08006", nil},
+		{"INSERT INTO bytewise VALUES (1), (2) RETURNING *", "08007", nil, 0},
+		{"INSERT INTO bytewise VALUES (1), (2) RETURNING *", "08007", nil, 350 * time.Millisecond},
+		{"INSERT INTO bytewise VALUES (1), (2) RETURNING *", "08007", []option{withReplay}, 0},
+		{"SELECT g, repeat('x', 150) FROM generate_series(1, 2) g", "", nil, 0},
+		{"SELECT g, repeat('x', 150) FROM generate_series(1, 2) g", "", []option{sessionPairing}, 0},
+		{"BEGIN; INSERT INTO bytewise VALUES (1) RETURNING *; COMMIT; SELECT 2", "08007 08006", nil, 0},
 	} {
 		query := encode(t, &pgproto3.Query{String: c.text})
 		direct := dialRaw(t, pg.addr)
@@ -148,7 +150,14 @@ func TestDrainCutsBehindAnyByte(t *testing.T) {
 		for at := 1; at < len(want); at += 37 {
 			relay := &stalling{stalled: make(chan struct{})}
 			relay.left.Store(-1)
-			s := startSluice(t, pg, append(c.opts, maxOpen(1), startListener(t, passEach(pg.addr, func(up, down net.Conn) { io.Copy(up, down) }, relay.pass)).option)...)
+			s := startSluice(t, pg, append(c.opts, maxOpen(1), startListener(t, func(down net.Conn) {
+				select {
+				case <-relay.stalled:
+					time.Sleep(c.slow)
+				default:
+				}
+				passEach(pg.addr, func(up, down net.Conn) { io.Copy(up, down) }, relay.pass)(down)
+			}).option)...)
 			client := dialRaw(t, s.addr)
 			client.queue(encode(t, &pgproto3.Query{String: "SELECT 1"}))
 			client.readThrough("Z")

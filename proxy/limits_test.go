@@ -47,7 +47,8 @@ func TestSilentConnections(t *testing.T) {
 		return all
 	}
 	first := silent()
-	waitFor(t, "those beyond to be refused", func() bool { return s.count(t, "dsql_startups_refused_total", "too_many_clients") >= 1 })
+	// On a slow machine the first has had its time before the last comes, and gives way to it.
+	waitFor(t, "one to be refused, or to give way", func() bool { return len(log.with("connections turned away")) == 1 })
 	time.Sleep(300 * time.Millisecond) // longer than a place is kept in any case
 	for range 19 {
 		dialRaw(t, s.addr)

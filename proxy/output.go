@@ -1,7 +1,10 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
@@ -89,9 +92,16 @@ func (s *session) flushDown() error {
 }
 
 // writeClient writes to the client. Its error is errClientGone with the reason, and ends
-// the session.
+// the session, which says nothing more. Where the end of a drain has found the session in
+// front of the write, and not in it, none of b is written, and b has the time of last words.
 func (s *session) writeClient(b []byte) error {
-	if _, err := s.client.Conn.Write(b); err != nil {
+	n, err := s.client.Conn.Write(b)
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && s.cutOff.Load() && !s.clientBroken {
+		s.client.Conn.SetWriteDeadline(time.Now().Add(lastWordsWait))
+		_, err = s.client.Conn.Write(b)
+	}
+	if err != nil {
+		s.clientBroken = true
 		return fmt.Errorf("%w: %w", errClientGone, err)
 	}
 	return nil

@@ -287,10 +287,12 @@ func (srv *Server) Close() error {
 	// The sessions' context goes first: a wait for a backend, for a pause or at the gate
 	// ends with it, and the reads of all others end by the nudge.
 	srv.nudge(func(s *session) { s.interrupt() })
-	// A peer that does not read holds its session in a write: close it.
+	// A peer that does not read holds its session in a write, which ends then. A client that
+	// reads is still told how its session ends (writeClient, end), however long the session has
+	// asked a server to stop before.
 	grace := time.AfterFunc(lastWordsWait, func() {
 		srv.nudge(func(s *session) {
-			s.client.Raw.Close()
+			s.client.Raw.SetWriteDeadline(time.Unix(1, 0))
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if b := cmp.Or(s.cancel.backend, s.cancel.questioned); b != nil {

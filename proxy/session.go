@@ -77,7 +77,8 @@ type session struct {
 	probed time.Time // when the client was probed last; see probe
 
 	optedOut bool // the client, or its user, wants no replay
-	// clientBroken: a look found its connection broken.
+	// clientBroken: a look found its connection broken, or a write failed, of which the client may
+	// have a part.
 	clientBroken bool
 	// guest: the session runs on a goroutine that others wait for, until it lingers.
 	guest bool

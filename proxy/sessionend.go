@@ -29,7 +29,7 @@ func (s *session) end(cause error) {
 	if errors.Is(cause, errCut) {
 		clientErr = errDraining
 	}
-	if clientErr != nil && !errors.Is(cause, errHalfRow) {
+	if clientErr != nil && !errors.Is(cause, errHalfRow) && !s.clientBroken {
 		s.srv.metrics.ErrorSent(clientErr.Code)
 		fatal := *clientErr
 		fatal.Fatal = true
