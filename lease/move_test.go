@@ -167,6 +167,36 @@ func TestMigratorIsKilledAnywhere(t *testing.T) {
 	}
 }
 
+// A migration leaves one shard at a time for its sidecars to bring under its own key, and none
+// behind itself.
+func TestOneShardIsUnderWayAtATime(t *testing.T) {
+	t.Parallel()
+	m := fleet(t, 1)
+	table, most := m.newTable(m.items), 0
+	underWay := func() (n int) {
+		for shard := range m.cfg.Shards {
+			old, _, err := table.read(t.Context(), table.slots, table.oneKey(shard), true)
+			own, _, ownErr := table.read(t.Context(), table.slots, table.ownKey(shard), true)
+			if err := errors.Join(err, ownErr); err != nil {
+				t.Fatal(err)
+			}
+			if old.closed() && !own.whole() {
+				n++
+			}
+		}
+		return n
+	}
+	m.migrate(true)
+	migrator := m.runs[len(m.runs)-1]
+	for more := true; more; {
+		_, more = migrator.next()
+		most = max(most, underWay())
+	}
+	if left := underWay(); most != 1 || left != 0 || m.cfg.Shards < 2 {
+		t.Errorf("of %d shards %d were under way at once, and %d are", m.cfg.Shards, most, left)
+	}
+}
+
 // counter counts the calls of a Store.
 type counter struct {
 	versionBefore
