@@ -26,6 +26,7 @@ type Set struct {
 	Reservoir *Reservoir
 	Lease     *Lease
 	Rewrite   *Rewrite
+	Admin     *Admin
 }
 
 // New returns a Set in which every series exists and reads 0.
@@ -42,6 +43,7 @@ func New(o Options) *Set {
 		Reservoir: newReservoir(reg),
 		Lease:     newLease(reg),
 		Rewrite:   newRewrite(reg),
+		Admin:     NewAdmin(reg),
 	}
 }
 

@@ -25,8 +25,8 @@ const liveWait = 5 * time.Second
 // newAdmin returns the server of /metrics, /startupz, /livez and /readyz, which is to be
 // started when clients can connect. alive waits for a sign of life until its context ends,
 // ready says why the daemon is not ready, nil when it is, and warning what is wrong with a
-// daemon that is.
-func newAdmin(metrics http.Handler, alive func(context.Context) error, ready func() error, warning func() string, log *slog.Logger) *http.Server {
+// daemon that is. guests bounds its connections, and has the log.
+func newAdmin(metrics http.Handler, alive func(context.Context) error, ready func() error, warning func() string, guests *adminGuests) *http.Server {
 	mux := http.NewServeMux() // other methods than GET and HEAD get 405
 	mux.Handle("GET /metrics", metrics)
 	mux.HandleFunc("GET /startupz", func(w http.ResponseWriter, _ *http.Request) {
@@ -59,8 +59,8 @@ func newAdmin(metrics http.Handler, alive func(context.Context) error, ready fun
 		WriteTimeout:      adminWriteTimeout,
 		IdleTimeout:       adminIdleTimeout,
 		MaxHeaderBytes:    adminHeaderBytes,
-		ConnState:         newAdminGuests(log).see,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ConnState:         guests.see,
+		ErrorLog:          slog.NewLogLogger(guests.log.Handler(), slog.LevelDebug),
 	}
 }
 

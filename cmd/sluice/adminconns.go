@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/sluice-proxy/sluice/metrics"
 )
 
 const (
@@ -26,6 +28,7 @@ type adminGuests struct {
 	most     int
 	patience time.Duration
 	log      *slog.Logger
+	metrics  *metrics.Admin
 	now      func() time.Time
 
 	mu     sync.Mutex
@@ -40,8 +43,8 @@ type adminGuest struct {
 	asks  bool
 }
 
-func newAdminGuests(log *slog.Logger) *adminGuests {
-	return &adminGuests{most: adminConns, patience: adminPatience, log: log, now: time.Now, guests: map[net.Conn]adminGuest{}}
+func newAdminGuests(log *slog.Logger, m *metrics.Admin) *adminGuests {
+	return &adminGuests{most: adminConns, patience: adminPatience, log: log, metrics: m, now: time.Now, guests: map[net.Conn]adminGuest{}}
 }
 
 // see is http.Server's ConnState. For a new connection it is called before the next one is accepted.
@@ -77,6 +80,7 @@ func (g *adminGuests) makeRoom(newcomer net.Conn) {
 		g.guests[newcomer] = adminGuest{since: g.now()}
 	}
 	_ = last.Close() // it is gone either way
+	g.metrics.ConnectionClosed()
 	if g.closed++; g.now().Sub(g.told) >= adminTellEvery {
 		g.log.Warn("connections of admin.address were closed: too many are open", "most", g.most, "closed", g.closed)
 		g.closed, g.told = 0, g.now()

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-proxy/sluice/metrics"
 )
 
 // Connections of the admin address are bounded, and those that say nothing, or never end what they
@@ -17,12 +19,13 @@ import (
 func TestAdminConnectionsAreBounded(t *testing.T) {
 	var logged bytes.Buffer
 	slow, begun := make(chan struct{}), make(chan struct{})
+	set := metrics.New(metrics.Options{})
+	guests := newAdminGuests(slog.New(slog.NewTextHandler(&logged, nil)), set.Admin)
 	admin := newAdmin(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		close(begun)
 		<-slow
 		io.WriteString(w, "the whole of it")
-	}), func(context.Context) error { return nil }, func() error { return nil }, func() string { return "" }, slog.New(slog.DiscardHandler))
-	guests := newAdminGuests(slog.New(slog.NewTextHandler(&logged, nil)))
+	}), func(context.Context) error { return nil }, func() error { return nil }, func() string { return "" }, guests)
 	clock := time.Now()
 	guests.now = func() time.Time { return clock } // read under the lock of guests
 	pass := func(d time.Duration) {
@@ -30,7 +33,6 @@ func TestAdminConnectionsAreBounded(t *testing.T) {
 		clock = clock.Add(d)
 		guests.mu.Unlock()
 	}
-	admin.ConnState = guests.see
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -106,5 +108,15 @@ func TestAdminConnectionsAreBounded(t *testing.T) {
 	defer guests.mu.Unlock()
 	if told := strings.Count(logged.String(), "connections of admin.address were closed"); told != 1 {
 		t.Errorf("the log tells %d times:\n%s", told, logged.String())
+	}
+	families, err := set.Registry.Gather()
+	closed := 0.0
+	for _, f := range families {
+		if f.GetName() == "dsql_admin_connections_closed_total" {
+			closed = f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	if err != nil || closed < 2*adminConns {
+		t.Errorf("%v connections were counted as closed, %v", closed, err)
 	}
 }

@@ -48,7 +48,7 @@ func newWebhook(o *injectOptions, injector *inject.Injector, log *slog.Logger) (
 	}
 	w := &webhook{server: inject.NewServer(injector, cert, log), cert: cert, files: []string{o.certFile, o.keyFile}, log: log}
 	registry := metrics.NewInjector(version(), w.counts)
-	w.admin = newAdmin(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), answering, w.ready, nothingWrong, log)
+	w.admin = newAdmin(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), answering, w.ready, nothingWrong, newAdminGuests(log, metrics.NewAdmin(registry)))
 	if w.calls, err = net.Listen("tcp", o.listen); err != nil {
 		return nil, atRuntime(fmt.Errorf("--listen: %w", err))
 	}

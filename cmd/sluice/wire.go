@@ -88,7 +88,7 @@ func build(ctx context.Context, c *Config, log *slog.Logger) (*daemon, error) {
 		d.watched = append(d.watched, newWatched("users file", d.server.ReloadUsers, c.Proxy.Startup.UsersFile))
 	}
 	if c.Admin.Address != "" {
-		d.admin = newAdmin(promhttp.HandlerFor(d.metrics.Registry, promhttp.HandlerOpts{}), d.server.Alive, d.ready, d.warning, log)
+		d.admin = newAdmin(promhttp.HandlerFor(d.metrics.Registry, promhttp.HandlerOpts{}), d.server.Alive, d.ready, d.warning, newAdminGuests(log, d.metrics.Admin))
 	}
 	d.pull(planner)
 	return d, nil
