@@ -279,6 +279,27 @@ func TestNoSchemaWithoutBackend(t *testing.T) {
 	}
 }
 
+// A client that waits for the first reading of the schema is told why there is no backend to read it
+// with, also where whoever reads waits for one for longer.
+func TestNoSchemaTellsWhyThereIsNoBackend(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, sharedPostgres(t), mapping, asDSQL, func(s *setup) {
+		s.backends.CheckoutWait = time.Minute
+		s.wrap = func(reservoir.DialFunc) reservoir.DialFunc {
+			return func(context.Context, *reservoir.Startup) (*reservoir.Conn, error) {
+				return nil, errors.New("the cluster is deleted")
+			}
+		}
+	})
+	c := dialRaw(t, s.addr)
+	got := c.say(t, "Q SELECT 1\n< Z\n")
+	for _, want := range []string{"C=53300", "M=the relations of the database could not be read", "0 of ", "last dial failed: the cluster is deleted", "cannot open connections to the server"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+}
+
 // A text in a block that names what the snapshot lacks waits for another backend; where none
 // is to be had it is refused, since the name may be a mapped table's.
 func TestMissingNameInABlock(t *testing.T) {

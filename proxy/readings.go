@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/reservoir"
 )
 
 // When a session has the schema read, by whose backend, and how long it waits for that. What
@@ -188,7 +189,7 @@ func (s *session) awaitSchema(r *schemaRead) error {
 			case <-r.done: // meanwhile
 				err = r.err
 			default:
-				err = errSchemaLate
+				err = s.srv.whyLate(end.Add(-schemaWait))
 			}
 		}
 	}
@@ -211,13 +212,25 @@ var (
 	errReaderLeft = errors.New("whoever read them was stopped, or lost its backend")
 )
 
+// whyLate is why a reading that a session has waited for since began has not ended: for want of a
+// backend, which the reader may await for longer, or of an answer.
+func (srv *Server) whyLate(began time.Time) error {
+	if srv.keeper.asked.Load() == 0 {
+		return srv.backends.WhyEmpty(began)
+	}
+	return errSchemaLate
+}
+
 // schemaUnread is the message of errSchemaUnread, by which isUnread knows it.
 const schemaUnread = "the relations of the database could not be read"
 
 // errSchemaUnread refuses a text of which nobody knows what its names stand for.
 func errSchemaUnread(cause error) *wire.Error {
-	e := &wire.Error{Code: "53300", Message: schemaUnread, Detail: cause.Error(),
-		Hint: "Retry. Columns are mapped (rewrite.bytea), and what a name stands for must be known before the text is sent."}
+	e := &wire.Error{Code: "53300", Message: schemaUnread, Detail: cause.Error(), Hint: "Retry."}
+	if empty, ok := errors.AsType[*reservoir.EmptyError](cause); ok {
+		e.Hint = empty.Remedy()
+	}
+	e.Hint += " Columns are mapped (rewrite.bytea), and what a name stands for must be known before the text is sent."
 	if isUntold(e) {
 		e.Hint += " A database without mapped columns needs no reading with rewrite.bytea: off."
 	}

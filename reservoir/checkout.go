@@ -148,7 +148,7 @@ func (r *Reservoir) dialDedicated(ctx context.Context, s *Startup, began time.Ti
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
-		return nil, nil, r.emptyError(began)
+		return nil, nil, r.WhyEmpty(began)
 	}
 	permit, err := r.admit(waiting, 1)
 	switch {
@@ -164,7 +164,7 @@ func (r *Reservoir) dialDedicated(ctx context.Context, s *Startup, began time.Ti
 	case errors.Is(err, lease.ErrClosed):
 		return nil, nil, ErrClosed
 	}
-	empty := r.emptyError(began)
+	empty := r.WhyEmpty(began)
 	l := r.lease.State()
 	empty.Throttled = errors.Is(err, errThrottled) || l.InUse < l.Held || l.Limit == 0 && l.Phase == lease.OK
 	empty.Unleased = !empty.Throttled
@@ -245,7 +245,7 @@ func (r *Reservoir) claim(ctx context.Context, began time.Time) error {
 	})()
 	a := <-w.answer
 	if a.err == errExpired {
-		return r.emptyError(began)
+		return r.WhyEmpty(began)
 	}
 	return a.err
 }
@@ -314,7 +314,8 @@ func (r *Reservoir) offerLocked(c *Conn) {
 	}
 }
 
-func (r *Reservoir) emptyError(began time.Time) *EmptyError {
+// WhyEmpty is what a borrower is told who has waited since began, and whose wait ends now.
+func (r *Reservoir) WhyEmpty(began time.Time) *EmptyError {
 	s, l := r.Stats(), r.lease.State()
 	e := &EmptyError{Waited: time.Since(began), InUse: s.InUse, Dialing: s.Dialing, MaxOpen: s.MaxOpen,
 		Throttled: s.Throttled, Unleased: s.Unleased, Reason: l.Trouble(), LastDialErr: s.LastDialErr}

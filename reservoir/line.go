@@ -72,7 +72,7 @@ func (r *Reservoir) wait(p *Place, ahead bool) (*Conn, error) {
 	case nil:
 		r.metrics.Waited(time.Since(began))
 	case errExpired:
-		return nil, r.emptyError(began)
+		return nil, r.WhyEmpty(began)
 	}
 	return a.served, a.err
 }
