@@ -3,6 +3,8 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
@@ -112,6 +114,9 @@ func (c Config) Validate() error {
 	}
 	check(!c.Slots || c.Table != "", "conn_lease_table", "empty", "distributed.conn_lease_enabled needs a DynamoDB table")
 	check(!c.Rate || c.RateTable != "" || c.Table != "", "rate_limiter_table", "empty", "distributed.rate_limiter_enabled needs a DynamoDB table")
+	for key, table := range map[string]string{"conn_lease_table": c.Table, "rate_limiter_table": c.RateTable} {
+		check(table == "" || isTable(table), key, strconv.Quote(table), "want the name of a DynamoDB table, 3 to 255 letters, digits, _, - and ., or its ARN")
+	}
 	check(c.Limit > 0, "conn_limit", c.Limit, "want at least 1")
 	check(c.Margin >= 0 && (c.Limit <= 0 || c.Margin < c.Limit), "conn_margin", c.Margin, "want 0 or more, and less than distributed.conn_limit")
 	check(c.Shards > 0 && c.Shards <= maxShards, "conn_shards", c.Shards, "want 1 to %d", maxShards)
@@ -142,6 +147,13 @@ func (c Config) Validate() error {
 	check(!c.Rate || longest < poisoned, "rate_limiter_max_wait", c.MaxWait,
 		"want at most %v: a queue of %v is taken for the mistake of some clock, and set back", (c.MaxWait-longest+poisoned).Truncate(time.Second)-time.Second, poisoned)
 	return errors.Join(errs...)
+}
+
+// isTable reports whether DynamoDB takes a name of a table. What an ARN may look like is left to DynamoDB.
+func isTable(name string) bool {
+	return strings.HasPrefix(name, "arn:") || len(name) >= 3 && len(name) <= 255 && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-.", r)
+	})
 }
 
 // tickets is how many are given out per second.

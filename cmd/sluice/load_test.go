@@ -172,7 +172,7 @@ func TestEveryProblemIsToldAtOnce(t *testing.T) {
 }
 
 func TestRules(t *testing.T) {
-	leased := []string{"--distributed-conn-lease-enabled", "--distributed-conn-lease-table=t"}
+	leased := []string{"--distributed-conn-lease-enabled", "--distributed-conn-lease-table=leases"}
 	for _, test := range []struct {
 		name  string
 		flags []string
@@ -207,7 +207,10 @@ func TestRules(t *testing.T) {
 		{"postgres", []string{"--backend-kind=postgres", "--endpoint=localhost", "--backend-sslmode=disable"}, ""},
 		{"lease without a table", []string{"--distributed-conn-lease-enabled"}, "distributed.conn_lease_table: empty: distributed.conn_lease_enabled needs"},
 		{"rate without a table", []string{"--distributed-rate-limiter-enabled"}, "distributed.rate_limiter_table: empty: distributed.rate_limiter_enabled needs"},
-		{"both on one table", []string{"--distributed-conn-lease-enabled", "--distributed-rate-limiter-enabled", "--distributed-conn-lease-table=t"}, ""},
+		{"a table with a name that DynamoDB refuses", []string{"--distributed-conn-lease-table=t1", "--distributed-rate-limiter-table=of rates"},
+			"distributed.conn_lease_table: \"t1\": want the name of a DynamoDB table"},
+		{"a table by its ARN", []string{"--distributed-conn-lease-table=arn:aws:dynamodb:us-east-1:123456789012:table/leases"}, ""},
+		{"both on one table", []string{"--distributed-conn-lease-enabled", "--distributed-rate-limiter-enabled", "--distributed-conn-lease-table=leases"}, ""},
 		{"margin over limit", []string{"--distributed-conn-limit=100"}, "distributed.conn_margin: 500: want 0 or more, and less"},
 		{"hardly any guard", append(slices.Clone(leased), "--distributed-guard=1s"), "distributed.guard: 1s: want at least 2s"},
 		{"dials that outlive the lease", append(slices.Clone(leased), "--distributed-transaction-limit=4s"), "reservoir.dial_timeout: 10s: want at most 9s"},
