@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -70,6 +69,9 @@ func (s *session) bind(total int) error {
 	s.optOut(b.cs.wantsNoReplay())
 	if local {
 		return s.bindHere(&b)
+	}
+	if err := s.bindsReadOnly(&b); err != nil {
+		return err
 	}
 	return s.bindOnBackend(&b)
 }
@@ -206,7 +208,7 @@ func (s *session) bindOnBackend(b *binding) error {
 	if err := s.setPortal(b.portal, bound); err != nil {
 		return err
 	}
-	if err := cmp.Or(s.beginsLate(), s.notAsked(plan)); err != nil {
+	if err := s.notAsked(plan); err != nil {
 		return err
 	}
 	s.nameOperation(plan)

@@ -138,9 +138,9 @@ func (d *division) begin(st *rewrite.Statement) place {
 	}
 	switch p.begin = true; {
 	case modes.ReadOnly:
-		p.only, p.sql = true, beginWord(st, d.sql)+" READ ONLY"
+		p.only, p.sql = true, withMode(st, d.sql, &st.Tx, "READ ONLY")
 	case modes.ReadWrite:
-		p.sql = beginWord(st, d.sql) + " READ WRITE"
+		p.sql = withMode(st, d.sql, &st.Tx, "READ WRITE")
 	default:
 		p.begin = false
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -70,19 +71,49 @@ func (d *strung) beginsReadOnly() bool {
 	return d != nil && slices.ContainsFunc(d.places, func(p place) bool { return p.only })
 }
 
-// beginsLate is the error of a Bind of such a BEGIN that is not held back, since something else of its
-// pipeline is at the server: the server has its text as it was parsed. nil for any other.
-func (s *session) beginsLate() error {
-	if s.t.only {
-		return errBeginInPipeline
+// asReadOnly is that other BEGIN, whose tag is the same. In a string it is made by division.begin.
+func asReadOnly(st *rewrite.Statement, sql []byte) string { return withMode(st, sql, &st.Tx, "READ ONLY") }
+
+// withMode is a BEGIN that says a mode beside those that tx has of it: READ ONLY or READ WRITE in the place of
+// what the client has said of that, or has not. REPEATABLE READ is left out: a server of DSQL's kind has no
+// other level, and refuses one by its name.
+func withMode(st *rewrite.Statement, sql []byte, tx *rewrite.Transaction, mode string) string {
+	text := beginWord(st, sql)
+	if tx.Isolation != rewrite.DefaultIsolation && tx.Isolation != rewrite.RepeatableRead {
+		text += " ISOLATION LEVEL " + tx.Isolation.String()
 	}
-	return nil
+	switch {
+	case tx.Waits:
+		text += " DEFERRABLE"
+	case tx.Deferrable:
+		text += " NOT DEFERRABLE"
+	}
+	return text + " " + mode
 }
 
-// asReadOnly is that other BEGIN, whose tag is the same. Of levels there is one. In a string it is made by
-// division.begin.
-func asReadOnly(st *rewrite.Statement, sql []byte) string {
-	return beginWord(st, sql) + " READ ONLY"
+// bindsReadOnly has the Bind of a BEGIN that is not held back, since its session has a backend or something
+// else of its pipeline is there, be that of the other one: the server has the client's text as it was parsed.
+// The frame is taken whole. From then on the statement is the portal's alone: by its own name the client has the
+// one that it has parsed, for its next Bind. Of any other statement it does nothing. An error is for the client.
+func (s *session) bindsReadOnly(b *binding) error {
+	if !s.t.only {
+		return nil
+	}
+	if err := s.takeWhole(b); err != nil {
+		return err
+	}
+	st, sql := b.cs.tmpl.plan.Single(), []byte(b.cs.tmpl.sql)
+	says := st.Tx
+	if st.Weakened { // so it is once more, with its warning
+		says.Isolation = rewrite.Serializable
+	}
+	tmpl, err := s.template([]byte(withMode(st, sql, &says, "READ ONLY")), []byte(b.cs.tmpl.oids))
+	if err != nil {
+		return err
+	}
+	made := s.newStatement(tmpl, 0)
+	b.portal, b.stmt, b.cs = bytes.Clone(b.portal), bytes.Clone(b.stmt), &made
+	return refusal(tmpl.plan)
 }
 
 // judgesMode is the error of a text that must not be sent as things stand, since it may write and

@@ -44,7 +44,7 @@ func (t *Transaction) options(options iter.Seq[message]) {
 		case "transaction_read_only":
 			t.ReadOnly, t.ReadWrite = t.ReadOnly || on, t.ReadWrite || !on
 		case "transaction_deferrable":
-			t.Deferrable = true
+			t.Deferrable, t.Waits = true, on
 		}
 	}
 }

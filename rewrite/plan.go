@@ -61,6 +61,11 @@ const (
 	Serializable
 )
 
+// String is the level as SQL has it; "" for DefaultIsolation.
+func (i Isolation) String() string {
+	return [...]string{"", "READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}[i]
+}
+
 // Transaction is what a statement says about transactions: control verbs, and
 // SET TRANSACTION and SET SESSION CHARACTERISTICS with their options.
 type Transaction struct {
@@ -69,6 +74,7 @@ type Transaction struct {
 	ReadOnly   bool
 	ReadWrite  bool // said explicitly
 	Deferrable bool // DEFERRABLE or NOT DEFERRABLE was said
+	Waits      bool // of these, DEFERRABLE was said last
 	Chain      bool // AND CHAIN
 	// Name is a savepoint's, or a prepared transaction's.
 	Name string

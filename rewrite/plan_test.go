@@ -35,6 +35,7 @@ func describe(p *Plan) string {
 		say(st.Tx.ReadOnly, "[read only]")
 		say(st.Tx.ReadWrite, "[read write]")
 		say(st.Tx.Deferrable, "[deferrable]")
+		say(st.Tx.Waits, "[waits]")
 		say(st.Tx.Chain, "[chain]")
 		say(st.Tx.Name != "", "name:%s", st.Tx.Name)
 		say(st.Tx.Snapshot != "", "snapshot:%s", st.Tx.Snapshot)
@@ -280,7 +281,9 @@ func TestTransactionControl(t *testing.T) {
 		{"BEGIN WORK", "control begin"},
 		{"START TRANSACTION READ WRITE", "control begin [read write]"},
 		{"BEGIN ISOLATION LEVEL REPEATABLE READ", "control begin [repeatable read]"},
-		{"BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY, DEFERRABLE", "control begin [serializable] [read only] [deferrable]"},
+		{"BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY, DEFERRABLE", "control begin [serializable] [read only] [deferrable] [waits]"},
+		{"BEGIN NOT DEFERRABLE, DEFERRABLE", "control begin [deferrable] [waits]"},
+		{"BEGIN DEFERRABLE NOT DEFERRABLE", "control begin [deferrable]"},
 		{"BEGIN NOT DEFERRABLE", "control begin [deferrable]"},
 		{"COMMIT", "control commit"},
 		{"END", "control commit"},
