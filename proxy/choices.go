@@ -19,9 +19,10 @@ import (
 // costs them the comparison of two pointers.
 //
 // A text is planned by the choices that are in force when it comes, and a prepared statement anew
-// where others are in force at its Bind. A string is planned as a whole, so that choices stand at its
-// beginning only, where each is made before the rest is planned (choosesFirst). Behind a COMMIT whose answer is still owed, what is in force
-// is waited for (closeGroup).
+// where others are in force at its Bind. A string is planned as a whole: with choices in it, it is run in
+// pieces, each planned when what stands in front has run; the rest of one that begins with all of its choices is
+// one piece (choosesFirst), of others see choicestring.go. Behind a COMMIT whose answer is still owed, what is
+// in force is waited for (closeGroup).
 //
 // How a block is committed (ddl.in_transactions) is settled with its first statement: no later one
 // can change it, and a RESET ALL or the end of a SET LOCAL does so for the next block. What is
@@ -133,38 +134,22 @@ func (s *session) partsOf(how rewrite.InTransactions) *parts {
 // depend. It is asked for each Bind, and allocates nothing.
 func (s *session) outchosen(t *template) bool { return t.by != t.plan.Choosable(s.planner()) }
 
-// chooses runs a string that begins with choices, and refuses one that has them elsewhere. Of any other
+// chooses runs a string that has choices, at its beginning or elsewhere (choicestring.go). Of any other
 // text it does nothing, and costs no more than a look at the first statement and the changes of others.
 func (s *session) chooses(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if done, err := s.choosesFirst(plan, sql); done || err != nil {
 		return done, err
 	}
-	return false, s.choosesInString(plan)
-}
-
-// choosesInString refuses a string with a choice beside other statements, before any of it is run;
-// nil for any other text. In a failed block the server's own error comes first.
-func (s *session) choosesInString(plan *rewrite.Plan) error {
-	if len(plan.Statements) < 2 || s.status() == 'E' {
-		return nil
-	}
-	for i := range plan.Statements {
-		for _, c := range plan.Statements[i].Changes {
-			if settings.IsOwn(c.Name) || c.Action == rewrite.ResetAll && !s.choosesAsAtStart() {
-				return errChoiceInString
-			}
-		}
-	}
-	return nil
+	return s.choosesInString(plan, sql)
 }
 
 // choosesFirst runs a string that begins with choices, as a migration in a file may: each by itself,
 // and then what is behind them, planned by what is in force. Outside of a block a string is a
-// transaction: where it fails the choices are taken back, unless it has BEGINs and ends of its own.
-// The turn is over then. done: false for any other text.
+// transaction: where it fails the choices are taken back. The turn is over then. done: false for any
+// other text, and outside of a block for one with BEGINs and ends of its own.
 func (s *session) choosesFirst(plan *rewrite.Plan, text []byte) (done bool, err error) {
 	n, ends := leadingChoices(plan)
-	if n == 0 || s.dedicated || s.t.touched || s.state == failed || s.status() == 'E' {
+	if n == 0 || ends && !s.inBlock() || s.dedicated || s.t.touched || s.state == failed || s.status() == 'E' {
 		return false, nil
 	}
 	sql, block, before := string(text), s.inBlock(), s.settings.Snapshot()
@@ -185,7 +170,7 @@ func (s *session) choosesFirst(plan *rewrite.Plan, text []byte) (done bool, err 
 		}
 		stopped := ran.stopped != nil && i < n
 		// In a block the client's ROLLBACK takes them back, as it does what it has SET otherwise.
-		if (ran.failed || stopped) && !block && !ends {
+		if (ran.failed || stopped) && !block {
 			s.settings.Restore(before)
 		}
 		switch {
@@ -410,7 +395,3 @@ func errChosenLate(name string) *wire.Error {
 	return &wire.Error{Code: "25001", Message: "\"" + name + "\" must be set before any other statement of the transaction",
 		Detail: "It would change how the transaction is committed that is under way.", Hint: "Set it behind BEGIN, or outside of a transaction."}
 }
-
-var errChoiceInString = &wire.Error{Code: retry.StateUnsupported, Message: "a setting of Sluice's own cannot be changed in a string of several statements",
-	Detail: "The statements behind it are planned before it is in force. Nothing of the string was run.",
-	Hint:   "Put it first in the string, without LOCAL, or send it by itself; or give the value at the startup: options=-c sluice.<key>=<value>."}

@@ -98,7 +98,7 @@
 //	session     session.go, exchange.go, sessionend.go, state.go, turn.go, pair.go, pin.go,
 //	            dedicated.go, wait.go,
 //	            deadline.go, presence.go, cancel.go
-//	choices     choices.go (what a client has otherwise than the configuration says)
+//	choices     choices.go (what a client has otherwise than the configuration says), choicestring.go (in strings)
 //	client      request.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
 //	            copyinsert.go, copycolumns.go, copybatch.go, package copyrows,
 //	            cursor.go, cursorextended.go, storing.go, stored.go, package stored,

@@ -9,9 +9,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Clients whose transactions begin READ ONLY (default_transaction_read_only), of a server that knows
-// no such setting. Package settings keeps it. PostgreSQL looks at it where a transaction begins, and
-// not again: so does session.turn, and startsAnew where a turn has the end of a transaction in it.
+// Clients whose transactions begin READ ONLY (default_transaction_read_only), of a server that
+// knows no such setting. Package settings keeps it. PostgreSQL looks at it where a transaction
+// begins, and not again: so does session.turn, and startsAnew where a turn has the end of a
+// transaction in it.
 //
 //	BEGIN              is sent as BEGIN READ ONLY, unless it says READ WRITE; the server judges then
 //	outside a block    Sluice judges by the text: what writes gets PostgreSQL's error (25006), in a
@@ -19,8 +20,8 @@ import (
 //	                   would hold it to reading
 //	SHOW transaction_read_only   is Sluice's to answer outside of a block
 //
-// The error of a statement that writes comes before those of its names, which only the server knows:
-// of a table that there is not PostgreSQL would say 42P01.
+// The error of a statement that writes comes before those of its names, which only the server
+// knows: of a table that there is not PostgreSQL would say 42P01.
 
 // txMode is what is known of how a transaction begins.
 type txMode uint8
@@ -36,11 +37,11 @@ const codeReadOnly = "25006"
 
 const transactionReadOnly = "transaction_read_only"
 
-// What follows of a turn's mode: it is a value, taken where a transaction may begin, and asked for each
-// statement that no block is around.
+// What follows of a turn's mode: it is a value, taken where a transaction may begin, and asked for
+// each statement that no block is around.
 
-// modeNow is how a transaction begins that begins now. A server that knows the setting sees to it by
-// itself: of kind postgres, or dialled for its client alone.
+// modeNow is how a transaction begins that begins now. A server that knows the setting sees to it
+// by itself: of kind postgres, or dialled for its client alone.
 func (s *session) modeNow() txMode {
 	switch {
 	case s.dedicated || s.srv.cfg.Kind != DSQL:
@@ -55,8 +56,8 @@ func (s *session) modeNow() txMode {
 // startsAnew is told of the end of a transaction in a turn: what follows is of another.
 func (s *session) startsAnew() { s.t.mode = s.modeNow() }
 
-// beginsReadOnly reports whether a BEGIN is sent as another, which says READ ONLY. Behind a first one
-// it says nothing, as in PostgreSQL: its modes are the first one's.
+// beginsReadOnly reports whether a BEGIN is sent as another, which says READ ONLY. Behind a first
+// one it says nothing, as in PostgreSQL: its modes are the first one's.
 func (s *session) beginsReadOnly(tx *rewrite.Transaction) bool {
 	return s.t.mode == readOnly && saysNoMode(tx) && !s.inBlock()
 }
@@ -72,11 +73,13 @@ func (d *strung) beginsReadOnly() bool {
 }
 
 // asReadOnly is that other BEGIN, whose tag is the same. In a string it is made by division.begin.
-func asReadOnly(st *rewrite.Statement, sql []byte) string { return withMode(st, sql, &st.Tx, "READ ONLY") }
+func asReadOnly(st *rewrite.Statement, sql []byte) string {
+	return withMode(st, sql, &st.Tx, "READ ONLY")
+}
 
-// withMode is a BEGIN that says a mode beside those that tx has of it: READ ONLY or READ WRITE in the place of
-// what the client has said of that, or has not. REPEATABLE READ is left out: a server of DSQL's kind has no
-// other level, and refuses one by its name.
+// withMode is a BEGIN that says a mode beside those that tx has of it: READ ONLY or READ WRITE in
+// the place of what the client has said of that, or has not. REPEATABLE READ is left out: a server
+// of DSQL's kind has no other level.
 func withMode(st *rewrite.Statement, sql []byte, tx *rewrite.Transaction, mode string) string {
 	text := beginWord(st, sql)
 	if tx.Isolation != rewrite.DefaultIsolation && tx.Isolation != rewrite.RepeatableRead {
@@ -91,10 +94,11 @@ func withMode(st *rewrite.Statement, sql []byte, tx *rewrite.Transaction, mode s
 	return text + " " + mode
 }
 
-// bindsReadOnly has the Bind of a BEGIN that is not held back, since its session has a backend or something
-// else of its pipeline is there, be that of the other one: the server has the client's text as it was parsed.
-// The frame is taken whole. From then on the statement is the portal's alone: by its own name the client has the
-// one that it has parsed, for its next Bind. Of any other statement it does nothing. An error is for the client.
+// bindsReadOnly has the Bind of a BEGIN that is not held back, since its session has a backend or
+// something else of its pipeline is there, be that of the other one: the server has the client's
+// text as it was parsed. The frame is taken whole. From then on the statement is the portal's
+// alone: by its own name the client has the one that it has parsed, for its next Bind. Of any other
+// statement it does nothing. An error is for the client.
 func (s *session) bindsReadOnly(b *binding) error {
 	if !s.t.only {
 		return nil
@@ -117,8 +121,9 @@ func (s *session) bindsReadOnly(b *binding) error {
 }
 
 // judgesMode is the error of a text that must not be sent as things stand, since it may write and
-// stands outside of a block; nil for any other. Of reads that the schema may make writes see judgedRead.
-// In a string what PostgreSQL would refuse fails at its place, and nothing behind it is run (denied).
+// stands outside of a block; nil for any other. Of reads that the schema may make writes see
+// judgedRead. In a string what PostgreSQL would refuse fails at its place, and nothing behind it is
+// run (denied).
 func (s *session) judgesMode(plan *rewrite.Plan) error {
 	if s.dedicated || s.srv.cfg.Kind != DSQL {
 		return nil
@@ -159,8 +164,8 @@ type judging struct {
 	unknown bool // such a one has ended a transaction: nobody knows how what follows begins
 }
 
-// judge is the error of a statement; several: others stand beside it. The error of one that comes behind
-// another that fails is never told: nothing behind an error is run.
+// judge is the error of a statement; several: others stand beside it. The error of one that comes
+// behind another that fails is never told: nothing behind an error is run.
 func (j *judging) judge(st *rewrite.Statement, several bool) *wire.Error {
 	if j.unknown {
 		return errModeInString
@@ -181,7 +186,8 @@ func (j *judging) judge(st *rewrite.Statement, several bool) *wire.Error {
 	return err
 }
 
-// begin is judge for a BEGIN. Behind other statements READ WRITE comes too late, as PostgreSQL has it.
+// begin is judge for a BEGIN. Behind other statements READ WRITE comes too late, as PostgreSQL has
+// it.
 func (j *judging) begin(tx *rewrite.Transaction) *wire.Error {
 	switch {
 	case j.block || j.mode == readWrite:
@@ -226,8 +232,8 @@ func (s *session) inMode(plan *rewrite.Plan, sql []byte) (*rewrite.Plan, error) 
 	return made, nil
 }
 
-// changesMode reports whether a statement may change how later transactions begin. A RESET ALL does where
-// the setting is on, or was given at the startup; a set_config of another setting does not.
+// changesMode reports whether a statement may change how later transactions begin. A RESET ALL does
+// where the setting is on, or was given at the startup; a set_config of another setting does not.
 func (s *session) changesMode(st *rewrite.Statement) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.Change) bool {
 		switch c.Action {
@@ -239,8 +245,8 @@ func (s *session) changesMode(st *rewrite.Statement) bool {
 }
 
 // judgedRead is the error of a text that looks like a read, and may write by what the schema holds,
-// where it stands outside of a block; was is its plan by the words, and plan that by the schema. It is
-// asked when a backend is lent, which was asked what the schema holds (judged).
+// where it stands outside of a block; was is its plan by the words, and plan that by the schema. It
+// is asked when a backend is lent, which was asked what the schema holds (judged).
 func (s *session) judgedRead(was, plan *rewrite.Plan) error {
 	if was == plan || s.t.mode == readWrite || s.inBlock() || s.status() == 'E' {
 		return nil
@@ -248,8 +254,8 @@ func (s *session) judgedRead(was, plan *rewrite.Plan) error {
 	return errMayWrite
 }
 
-// tellsMode reports whether SHOW of a setting is answered by how a transaction begins. In a block the
-// server knows it, by the BEGIN that it was sent.
+// tellsMode reports whether SHOW of a setting is answered by how a transaction begins. In a block
+// the server knows it, by the BEGIN that it was sent.
 func (s *session) tellsMode(name string) bool {
 	return name == transactionReadOnly && s.t.mode == readOnly && !s.inBlock()
 }
