@@ -239,6 +239,9 @@ func (c *core) state(now time.Duration) State {
 	l := c.ledger
 	l.expire(now)
 	s.Phase = l.phase(now)
+	if s.Phase == Lost && s.Problem == nil && s.Reason == nil {
+		s.Problem = suspended(l.unrenewed)
+	}
 	s.Age, _ = l.age(now)
 	s.Held, s.InUse, s.Waiting = l.held(), l.used, l.demand
 	s.Excess = max(0, l.used-l.allowed(now))

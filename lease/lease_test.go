@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluice-proxy/sluice/metrics"
 )
 
 // rig is a Lease on a table in memory, inside a synctest bubble.
@@ -297,7 +299,8 @@ func TestTableAway(t *testing.T) {
 	})
 }
 
-// A machine that slept for longer than the lease lasts has nothing when it wakes.
+// A machine that slept for longer than the lease lasts has nothing when it wakes, and says why until
+// it has slots again.
 func TestOversleptLeaseIsLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -310,6 +313,20 @@ func TestOversleptLeaseIsLost(t *testing.T) {
 		r.mu.Unlock()
 		if s.Phase != Lost || s.Revoked != 3 {
 			t.Errorf("%+v, want everything revoked", s)
+		}
+		if p := s.Problem; p == nil || p.Cause != metrics.CauseSuspended || !strings.Contains(s.Trouble().Error(), "renewing the lease failed: suspended") {
+			t.Errorf("the problem is %v, want that the process did not run", p)
+		}
+		r.note()
+		if line := r.log.String(); !strings.Contains(line, "phase=lost") || !strings.Contains(line, "problem.cause=suspended") {
+			t.Errorf("the log has %s", line)
+		}
+		if got := r.Gauges().Problem; got != metrics.CauseSuspended {
+			t.Errorf("the metric has the cause %q", got)
+		}
+		r.admit(t, 1)[0].Release()
+		if s := r.State(); s.Phase != OK || s.Problem != nil {
+			t.Errorf("with slots again: %+v", s)
 		}
 	})
 }

@@ -41,6 +41,7 @@ type ledger struct {
 	giveAt         time.Duration // not before
 	waiting        bool          // below the fair share, and nothing free was found
 	lapsed         bool          // everything was lost and nothing came back yet
+	unrenewed      time.Duration // for so long when that happened
 	leaving        bool
 
 	graves  []place       // where predecessors that are gone may have records
@@ -208,7 +209,7 @@ func (l *ledger) release() {
 // records stay in the table, for others to reap.
 func (l *ledger) expire(now time.Duration) {
 	if age, any := l.age(now); any && age >= l.cfg.lostAfter() {
-		l.parts, l.giving, l.lapsed = nil, 0, true
+		l.parts, l.giving, l.lapsed, l.unrenewed = nil, 0, true, age
 		l.stats.Lapsed++
 	}
 }

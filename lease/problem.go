@@ -3,9 +3,11 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
@@ -68,6 +70,7 @@ var remedies = map[string]string{
 	metrics.CauseTimeout:        "look at the network to DynamoDB, and at distributed.call_timeout",
 	metrics.CauseUnreachable:    "look at the network to DynamoDB: VPC endpoint, security groups, DNS, AWS_ENDPOINT_URL_DYNAMODB",
 	metrics.CauseServerError:    "DynamoDB is in trouble: look at the AWS Health Dashboard",
+	metrics.CauseSuspended:      "this process did not run for longer than its lease lasts, and goes on by itself; look for what stopped it (SIGSTOP, a paused machine, a debugger, no CPU)",
 	metrics.CauseOther:          "the log has the error",
 }
 
@@ -175,6 +178,13 @@ func problemOf(k *call, err error) *Problem {
 	}
 	p.Remedy = remedies[p.Cause]
 	return p
+}
+
+// suspended is the problem of a lease that has ended unrenewed for so long, although no call of
+// the table has failed.
+func suspended(unrenewed time.Duration) *Problem {
+	return &Problem{Step: (&call{kind: callChange, part: &part{}}).step(), Cause: metrics.CauseSuspended, Remedy: remedies[metrics.CauseSuspended],
+		Err: fmt.Errorf("nothing was renewed for %v", unrenewed.Round(time.Millisecond)), kind: callChange}
 }
 
 // step names what a call is for.

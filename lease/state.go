@@ -68,8 +68,9 @@ type State struct {
 	// Unusable is why this process goes on by settings that are not the newest, nil
 	// if it does not.
 	Unusable error
-	// Problem is why calls of the table fail just now, nil if they do not. In the
-	// phase OK it may pass without anybody's notice.
+	// Problem is why calls of the table fail just now, nil if they do not; and in the
+	// phase Lost that none was made, since this process did not run. In the phase OK it
+	// may pass without anybody's notice.
 	Problem *Problem
 }
 

@@ -26,12 +26,14 @@ const (
 	CauseTimeout        = "timeout"
 	CauseUnreachable    = "unreachable"
 	CauseServerError    = "server_error"
-	CauseOther          = "other"
+	// CauseSuspended: no call failed, but the process did not run for so long that its lease ended.
+	CauseSuspended = "suspended"
+	CauseOther     = "other"
 )
 
 // LeaseCauses are all of them.
 var LeaseCauses = []string{CauseTableMissing, CauseNotInitialised, CauseTwoLedgers, CauseAccessDenied, CauseCredentials,
-	CauseThrottled, CauseTimeout, CauseUnreachable, CauseServerError, CauseOther}
+	CauseThrottled, CauseTimeout, CauseUnreachable, CauseServerError, CauseSuspended, CauseOther}
 
 // Figures of the lease that the table may have otherwise than a configuration: label
 // setting of dsql_lease_settings_differ.
