@@ -212,7 +212,7 @@ func (s *session) executeStored(name string, frame []byte) error {
 // errStoredFormats refuses rows in the binary format. The cursor has not moved: its client may ask
 // for text.
 var errStoredFormats = &wire.Error{Code: retry.StateUnsupported, Message: "rows of this cursor cannot be had in the binary format",
-	Detail: "The rows of a cursor WITH HOLD are kept as text. Of integers, booleans, texts, bytea, uuid, json and jsonb there is a binary form.",
+	Detail: "The rows of a cursor WITH HOLD are kept as text. Of numbers, booleans, texts, dates, times, bytea, uuid, json and jsonb there is a binary form, unless extra_float_digits was set below 1, or DateStyle was not ISO, or IntervalStyle not postgres.",
 	Hint:   "Ask for the text format, or cast the column."}
 
 // errStoredFull is the error of a cursor WITH HOLD whose rows are more than may be kept.

@@ -5,7 +5,10 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -65,6 +68,7 @@ func (s *session) storeNow(c *rewrite.Cursor) error {
 		x.Drop()
 		return errStoredFull(s.srv.cfg)
 	}
+	x.Exact = s.writesFloats()
 	s.keepStored(c.Name, x)
 	return s.closeCursor(c.Name)
 }
@@ -215,10 +219,28 @@ func (s *session) storeAll() (full bool, err error) {
 		if err != nil || t.skip || full {
 			x.Drop()
 		} else {
+			x.Exact = s.writesFloats()
 			s.keepStored(name, x)
 		}
 	}
 	return full && err == nil && !t.skip, err
+}
+
+// writesFloats reports whether the server writes floats with all of their digits, by what the
+// session has set: it asks for fewer than PostgreSQL has by default (extra_float_digits below 1)
+// nowhere, and nothing has run that nobody has read. It is asked when all that was sent is answered.
+func (s *session) writesFloats() bool {
+	const name = "extra_float_digits"
+	if s.b != nil && s.b.unsure || s.settings.Staged.MayHave(name) {
+		return false
+	}
+	for _, of := range []*settings.Values{s.settings.InForce, s.settings.Startup} { // a RESET may be staged
+		value, set := of.SQL[name]
+		if n, err := strconv.Atoi(strings.Trim(value, "'")); set && (err != nil || n < 1) {
+			return false
+		}
+	}
+	return true
 }
 
 // commitFailed ends the transaction of a COMMIT in front of which a cursor could not be stored:

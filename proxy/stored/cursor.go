@@ -50,6 +50,10 @@ type Cursor struct {
 	// Failed: a FETCH has failed. As in PostgreSQL nothing but CLOSE is left for it.
 	Failed bool
 
+	// Exact: floats came with all of their digits (extra_float_digits). Without that they cannot be
+	// had in the binary format.
+	Exact bool
+
 	// Came is the formats in which its rows came; nil: text.
 	Came Formats
 
@@ -142,7 +146,9 @@ func (c *Cursor) Columns() Columns {
 }
 
 // Gives reports whether its rows can be had in these formats.
-func (c *Cursor) Gives(formats Formats) bool { return c.Columns().Gives(c.Came, formats) }
+func (c *Cursor) Gives(formats Formats) bool {
+	return c.Columns().Gives(c.Came, formats) && (c.Exact || !c.Columns().rounded(c.Came, formats))
+}
 
 // Describe is the RowDescription of its rows in these formats.
 func (c *Cursor) Describe(formats Formats) []byte { return c.Columns().Describe(c.desc, formats) }

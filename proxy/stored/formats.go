@@ -11,8 +11,8 @@ import (
 
 // Rows are kept as they came: as text mostly, since a DECLARE does not say in which format they
 // will be wanted, or as an earlier FETCH wanted them, while the cursor was a portal. A FETCH that
-// wants the binary format gets it of types whose text says all that their binary form does,
-// whatever the session's settings are; of others it is refused.
+// wants the binary format gets it of types whose text says all that their binary form does, by the
+// settings under which it was written (binarynumbers.go, binarytimes.go); of others it is refused.
 
 // binaryOf is a value in the binary format, from its text.
 type binaryOf func(text []byte) ([]byte, bool)
@@ -25,7 +25,12 @@ var binaries = map[uint32]binaryOf{
 	// name, text, json, unknown, character(n), character varying
 	19: binaryText, 25: binaryText, 114: binaryText, 705: binaryText, 1042: binaryText, 1043: binaryText,
 	3802: binaryJSONB, 2278: binaryText, // void
+	float4: binaryFloat(32), float8: binaryFloat(64), 1700: binaryNumeric,
+	1082: binaryDate, 1083: binaryTime, 1266: binaryTimeTZ, 1114: binaryTimestamp(false), 1184: binaryTimestamp(true), 1186: binaryInterval,
 }
+
+// float4 and float8 are the types whose text may say less than their value.
+const float4, float8 = 700, 701
 
 func binaryText(text []byte) ([]byte, bool) { return text, true }
 
@@ -124,6 +129,16 @@ func (c Columns) Gives(came, formats Formats) bool {
 		}
 	}
 	return true
+}
+
+// rounded reports whether a float that came as text is wanted in the binary format.
+func (c Columns) rounded(came, formats Formats) bool {
+	for i := range c {
+		if (c[i].oid == float4 || c[i].oid == float8) && came.of(i) == 0 && formats.of(i) != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Describe is the RowDescription that the columns are of, for rows in these formats.

@@ -1,0 +1,122 @@
+package stored
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"strconv"
+)
+
+// Floats and numerics in the binary format, from their texts. That of a numeric says all that its
+// binary form does, its scale too. That of a float does where the server has written the shortest
+// that is read as the same value, as it does unless extra_float_digits is below 1: nobody sees it in
+// the text, and the owner of a cursor has to know (Cursor.Exact).
+
+// binaryFloat is of a float of so many bits.
+func binaryFloat(bits int) binaryOf {
+	return func(text []byte) ([]byte, bool) {
+		n, ok := floatOf(string(text), bits)
+		if !ok {
+			return nil, false
+		}
+		if bits == 32 {
+			return binary.BigEndian.AppendUint32(nil, math.Float32bits(float32(n))), true
+		}
+		return binary.BigEndian.AppendUint64(nil, math.Float64bits(n)), true
+	}
+}
+
+// floatOf reads what float4out and float8out write. Go reads more than that: other words,
+// hexadecimal digits, underscores.
+func floatOf(text string, bits int) (float64, bool) {
+	switch text {
+	case "NaN": // PostgreSQL's, which is not Go's
+		return math.Float64frombits(0x7FF8 << 48), true
+	case "Infinity":
+		return math.Inf(1), true
+	case "-Infinity":
+		return math.Inf(-1), true
+	}
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c >= '0' && c <= '9', c == '-', i > 0 && (c == '.' || c == 'e' || c == '+'):
+		default:
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseFloat(text, bits)
+	return n, err == nil
+}
+
+// What numeric_send writes of the signs, and of what is no number. An infinity has bits of its own
+// where others have their scale.
+const (
+	negativeNumeric = 0x4000
+	nanNumeric      = 0xC000
+	infNumeric      = 0xD000
+	minusInfNumeric = 0xF000
+	infScale        = 0x20
+	mostScale       = 0x3FFF
+)
+
+// specialNumerics are those that are no number.
+var specialNumerics = map[string][]byte{
+	"NaN": numericHead(0, 0, nanNumeric, 0), "Infinity": numericHead(0, 0, infNumeric, infScale), "-Infinity": numericHead(0, 0, minusInfNumeric, infScale),
+}
+
+// numericHead is what stands in front of the digits, which are of base 10,000: their number, the
+// weight of the first, the sign, and how many decimal digits are shown behind the point.
+func numericHead(digits, weight int, sign uint16, scale int) []byte {
+	b := binary.BigEndian.AppendUint16(make([]byte, 0, 8+2*digits), uint16(digits))
+	b = binary.BigEndian.AppendUint16(b, uint16(int16(weight)))
+	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, sign), uint16(scale))
+}
+
+// binaryNumeric is of a numeric, which has no exponent in its text whatever its value is.
+func binaryNumeric(text []byte) ([]byte, bool) {
+	if special := specialNumerics[string(text)]; special != nil {
+		return bytes.Clone(special), true
+	}
+	digits, negative := bytes.CutPrefix(text, []byte("-"))
+	whole, fraction, pointed := bytes.Cut(digits, []byte("."))
+	if !decimal(whole) || pointed && !decimal(fraction) || len(fraction) > mostScale {
+		return nil, false
+	}
+	// In groups of four, from the point on in both directions, without those that are zero at either end.
+	padded := append(bytes.Repeat([]byte("0"), -len(whole)&3), whole...)
+	weight := len(padded)/4 - 1
+	padded = append(append(padded, fraction...), bytes.Repeat([]byte("0"), -len(fraction)&3)...)
+	for len(padded) > 0 && string(padded[:4]) == "0000" {
+		padded = padded[4:]
+		weight--
+	}
+	for len(padded) > 0 && string(padded[len(padded)-4:]) == "0000" {
+		padded = padded[:len(padded)-4]
+	}
+	n, sign := len(padded)/4, uint16(0)
+	switch {
+	case n == 0:
+		weight = 0
+	case negative:
+		sign = negativeNumeric
+	}
+	if n > math.MaxInt16 || weight > math.MaxInt16 {
+		return nil, false
+	}
+	b := numericHead(n, weight, sign, len(fraction))
+	for i := range n {
+		group := padded[4*i:]
+		b = binary.BigEndian.AppendUint16(b, uint16(group[0]-'0')*1000+uint16(group[1]-'0')*100+uint16(group[2]-'0')*10+uint16(group[3]-'0'))
+	}
+	return b, true
+}
+
+// decimal reports one or more decimal digits.
+func decimal(b []byte) bool {
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return len(b) > 0
+}
