@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"container/list"
 	"net"
 	"net/netip"
 	"sync"
@@ -52,11 +51,12 @@ const (
 // keeps others out, however fast it is, and a source that is alone has all places. Anybody may call
 // its methods.
 type arrivals struct {
-	mu       sync.Mutex
-	most     int
-	open     int
-	startups list.List      // of *arrival, oldest first
-	sources  map[source]int // how many of them each source has
+	mu   sync.Mutex
+	most int
+	open int
+	// startups have not said who they are; openings have, and their sessions have not begun.
+	startups, openings ring
+	sources            map[source]int // how many of the startups each source has
 	// refused and displaced are those turned away since told.
 	refused, displaced int
 	told               time.Time
@@ -80,14 +80,15 @@ func sourceOf(conn net.Conn) (of source) {
 	return of
 }
 
-// arrival is one connection; its place in startups is nil once its startup is over.
+// arrival is one connection. swept is the sweeper's, once it has a session.
 type arrival struct {
 	conn      net.Conn
 	from      source
 	came      time.Time
-	place     *list.Element
+	place     ringPlace
 	displaced bool // its place has gone to another
 	keptAlive bool // it has the configuration's keepalive already
+	swept     swept
 }
 
 // admit takes a connection in, in the place of another (displaced) where that must be closed; nil
@@ -108,7 +109,7 @@ func (a *arrivals) admit(conn net.Conn, now time.Time) (in, displaced *arrival) 
 	}
 	a.open++
 	in = &arrival{conn: conn, from: from, came: now}
-	in.place = a.startups.PushBack(in)
+	a.startups.add(in)
 	if from != (source{}) {
 		a.sources[from]++
 	}
@@ -118,7 +119,7 @@ func (a *arrivals) admit(conn net.Conn, now time.Time) (in, displaced *arrival) 
 // last is who gives way to a newcomer; nil for nobody. It looks through all sources, of which there
 // are no more than places; it is asked only where no place is free.
 func (a *arrivals) last(newcomer source, now time.Time) *arrival {
-	oldest := a.startups.Front()
+	oldest := a.startups.first
 	if oldest == nil {
 		return nil
 	}
@@ -129,39 +130,70 @@ func (a *arrivals) last(newcomer source, now time.Time) *arrival {
 		}
 	}
 	if greediest != newcomer && a.sources[greediest] > a.sources[newcomer]+1 {
-		for oldest.Value.(*arrival).from != greediest {
-			oldest = oldest.Next()
+		for oldest.from != greediest {
+			oldest = oldest.place.next
 		}
-	} else if now.Sub(oldest.Value.(*arrival).came) < patience {
+	} else if now.Sub(oldest.came) < patience {
 		return nil
 	}
-	return oldest.Value.(*arrival)
+	return oldest
 }
 
 // leave takes one that has a place out of the startups. A source is forgotten with its last, so that
 // the map is no larger than the list.
 func (a *arrivals) leave(in *arrival) {
-	a.startups.Remove(in.place)
-	in.place = nil
+	a.startups.remove(in)
 	if a.sources[in.from]--; a.sources[in.from] <= 0 {
 		delete(a.sources, in.from)
 	}
 }
 
-// started says that a client has said who it is, or that its connection is about to end.
+// started says that a client has said who it is, or that its connection is about to end. cut still
+// closes it, up to opened.
 func (a *arrivals) started(in *arrival) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if in.place != nil {
+	if in.place.in == &a.startups {
 		a.leave(in)
+		a.openings.add(in)
+	}
+}
+
+// opened says that a connection has its session, or is closed: cut leaves it alone from now on.
+func (a *arrivals) opened(in *arrival) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.forget(in)
+}
+
+// forget takes one out of the list that it stands in, if any. The caller holds mu.
+func (a *arrivals) forget(in *arrival) {
+	switch in.place.in {
+	case &a.startups:
+		a.leave(in)
+	case &a.openings:
+		a.openings.remove(in)
+	}
+}
+
+// cut closes the connections of all clients that have no session yet. Nobody may be admitted any
+// more. mu is held meanwhile, so that none of them is given to a session that should be told
+// first; those who read or write them do not hold it.
+func (a *arrivals) cut() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, r := range [...]*ring{&a.startups, &a.openings} {
+		for in := r.first; in != nil; in = in.place.next {
+			in.conn.Close()
+		}
 	}
 }
 
 // left gives back the place of a connection that is closed.
 func (a *arrivals) left(in *arrival) {
-	a.started(in)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.forget(in)
 	if !in.displaced {
 		a.open--
 	}

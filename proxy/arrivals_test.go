@@ -3,8 +3,11 @@ package proxy
 import (
 	"fmt"
 	"net"
+	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 // caller is a connection from an address that nobody reads or writes.
@@ -34,8 +37,8 @@ func TestFloodKeepsOutItself(t *testing.T) {
 			t.Fatal("a flood of one moment displaces what has just begun")
 		}
 	}
-	if a.startups.Len() != most || refused != 2*most {
-		t.Errorf("%d places taken, %d refused", a.startups.Len(), refused)
+	if a.startups.n != most || refused != 2*most {
+		t.Errorf("%d places taken, %d refused", a.startups.n, refused)
 	}
 	var guests []*arrival
 	for i := range 30 {
@@ -66,8 +69,8 @@ func TestFloodKeepsOutItself(t *testing.T) {
 	if in, displaced := a.admit(flood, now); in == nil || displaced == nil || displaced.from != sourceOf(flood) {
 		t.Error("what says nothing for long keeps its place")
 	}
-	for e := a.startups.Front(); e != nil; e = a.startups.Front() {
-		a.left(e.Value.(*arrival))
+	for in := a.startups.first; in != nil; in = a.startups.first {
+		a.left(in)
 	}
 	if a.open < 0 || len(a.sources) != 0 {
 		t.Errorf("%d open, sources %v", a.open, a.sources)
@@ -122,4 +125,82 @@ func accepted(t *testing.T, network, address string) (client, server net.Conn) {
 	}
 	t.Cleanup(func() { server.Close() })
 	return client, server
+}
+
+// closable is a connection that nobody reads or writes, and that knows whether it was closed.
+type closable struct {
+	caller
+	closed bool
+}
+
+func (c *closable) Close() error { c.closed = true; return nil }
+
+// cut closes the connections of all that have no session yet, in whatever order they have come and
+// gone on, and of nobody else; the lists hold who has come, oldest first.
+func TestCutOfArrivals(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		now := time.Now()
+		a := &arrivals{most: rapid.IntRange(1, 8).Draw(r, "most"), sources: map[source]int{}}
+		var startups, openings, others []*arrival
+		without := func(of []*arrival, in *arrival) []*arrival {
+			return slices.DeleteFunc(of, func(other *arrival) bool { return other == in })
+		}
+		for range rapid.IntRange(0, 40).Draw(r, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 400).Draw(r, "ms")) * time.Millisecond)
+			pick := func(of []*arrival) *arrival { return of[rapid.IntRange(0, len(of)-1).Draw(r, "which")] }
+			here := slices.Concat(startups, openings)
+			switch act := rapid.IntRange(0, 5).Draw(r, "act"); {
+			case act < 3:
+				from := callerFrom(fmt.Sprintf("192.0.2.%d", rapid.IntRange(1, 3).Draw(r, "from")))
+				in, displaced := a.admit(&closable{caller: from}, now)
+				if displaced != nil {
+					startups, others = without(startups, displaced), append(others, displaced)
+				}
+				if in != nil {
+					startups = append(startups, in)
+				}
+			case len(here) == 0:
+			case act == 3:
+				in := pick(here)
+				if a.started(in); slices.Contains(startups, in) {
+					startups, openings = without(startups, in), append(openings, in)
+				}
+			default:
+				in := pick(here)
+				if act == 4 {
+					a.opened(in)
+				} else {
+					a.left(in)
+				}
+				startups, openings, others = without(startups, in), without(openings, in), append(others, in)
+			}
+			for _, l := range []struct {
+				is   *ring
+				want []*arrival
+			}{{&a.startups, startups}, {&a.openings, openings}} {
+				var got []*arrival
+				for in := l.is.first; in != nil; in = in.place.next {
+					got = append(got, in)
+				}
+				if !slices.Equal(got, l.want) || l.is.n != len(l.want) || len(got) > 0 && l.is.last != got[len(got)-1] {
+					r.Fatalf("list of %d, want %d", len(got), len(l.want))
+				}
+			}
+		}
+		for _, in := range others {
+			a.started(in) // one that was displaced goes on until it finds its connection closed
+		}
+		a.cut()
+		for _, in := range slices.Concat(startups, openings) {
+			if !in.conn.(*closable).closed {
+				r.Error("a startup was left open")
+			}
+		}
+		for _, in := range others {
+			if in.conn.(*closable).closed {
+				r.Error("a session's connection was closed")
+			}
+		}
+	})
 }

@@ -93,8 +93,8 @@
 //
 // # Where things are
 //
-//	accept      server.go, arrivals.go, opensession.go, greeting.go, databases.go, schemaname.go, config.go,
-//	            memory.go, alive.go, package startup
+//	accept      server.go, arrivals.go, arrivalsring.go, opensession.go, greeting.go, databases.go, schemaname.go,
+//	            config.go, memory.go, alive.go, package startup
 //	session     session.go, exchange.go, sessionend.go, state.go, turn.go, pair.go, pin.go,
 //	            dedicated.go, wait.go,
 //	            deadline.go, presence.go, cancel.go

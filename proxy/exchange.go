@@ -83,15 +83,16 @@ func (s *session) exchangeFrames(step func() error) error {
 // A backend may be lost while an error is told, and another while the first one's loss is
 // mended. A loss with no backend left to lose is the session's end.
 func (s *session) recovered(err error) error {
-	var gone *lostError
-	var out *wire.Error
-	if !errors.As(err, &gone) && errors.As(err, &out) && !out.Fatal {
+	gone, lost := errors.AsType[*lostError](err)
+	if out, told := errors.AsType[*wire.Error](err); told && !lost && !out.Fatal {
 		err = s.refuse(out)
+		gone, lost = errors.AsType[*lostError](err)
 	}
-	for errors.As(err, &gone) && s.b != nil {
+	for lost && s.b != nil {
 		if err = s.backendLost(gone); s.dedicated {
 			break
 		}
+		gone, lost = errors.AsType[*lostError](err)
 	}
 	return err
 }

@@ -34,9 +34,9 @@ const (
 // with, and closed: a cancel, a refusal, a client that left. Else the client has been told
 // that it may send queries, and the session is on the Server's books: the caller runs it.
 func (srv *Server) admitClient(in *arrival, raw rawconn.Conn) *session {
-	// Close ends a startup too. Once this function has returned, interrupt wakes the
-	// session instead.
-	defer context.AfterFunc(srv.ctx, func() { raw.Close() })()
+	// Close ends a startup too (arrivals.cut). Once this function has returned, interrupt wakes
+	// the session instead.
+	defer srv.arrivals.opened(in)
 	// A client whose startup fails in Run has been told why by Run, one that openSession
 	// refuses is told here.
 	h, err := srv.startup.Run(raw)
@@ -50,7 +50,7 @@ func (srv *Server) admitClient(in *arrival, raw rawconn.Conn) *session {
 	case h.Cancel != nil:
 		srv.cancel(h.Cancel, raw.RemoteAddr())
 	default:
-		s, err := srv.openSession(h)
+		s, err := srv.openSession(h, in)
 		if err == nil {
 			return s
 		}
@@ -79,7 +79,7 @@ func (srv *Server) admitClient(in *arrival, raw rawconn.Conn) *session {
 //
 // A place among the clients is taken before anything that takes time, and given back when
 // something fails: so max_clients holds however many come at once.
-func (srv *Server) openSession(h *startup.Client) (*session, error) {
+func (srv *Server) openSession(h *startup.Client, in *arrival) (*session, error) {
 	if srv.draining.Load() {
 		return nil, errDraining
 	}
@@ -103,8 +103,9 @@ func (srv *Server) openSession(h *startup.Client) (*session, error) {
 		srv.clients.Add(-1)
 		return nil, err
 	}
+	in.swept.path.limit = srv.cfg.ClientPathLimit
 	srv.mu.Lock()
-	srv.sessions[s] = &swept{path: path{limit: srv.cfg.ClientPathLimit}}
+	srv.sessions[s] = &in.swept
 	srv.mu.Unlock()
 	n := secretLen30
 	if h.Protocol >= protocol32 {

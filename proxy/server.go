@@ -254,7 +254,7 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 	}()
 	// The sweeper lives until the last session has ended.
 	if srv.sessionsEnded(ctx) {
-		srv.stop()
+		srv.cut()
 		<-done
 		return nil
 	}
@@ -283,7 +283,7 @@ func (srv *Server) sessionsEnded(ctx context.Context) bool {
 func (srv *Server) Close() error {
 	srv.closeListeners()
 	srv.draining.Store(true)
-	srv.stop()
+	srv.cut()
 	// The sessions' context goes first: a wait for a backend, for a pause or at the gate
 	// ends with it, and the reads of all others end by the nudge.
 	srv.nudge(func(s *session) { s.interrupt() })
@@ -303,6 +303,13 @@ func (srv *Server) Close() error {
 	srv.running.Wait()
 	grace.Stop()
 	return nil
+}
+
+// cut ends the context of what runs, and closes the connections of startups, which look at
+// none. closeListeners has been called: no more of them come.
+func (srv *Server) cut() {
+	srv.stop()
+	srv.arrivals.cut()
 }
 
 // closeListeners has Serve return, and keeps it from being called again.

@@ -21,8 +21,9 @@ const (
 	yieldBytes = 256 << 10
 )
 
-// rawConn is the raw layer over one socket. Its callbacks are made once, and
-// they talk with their callers through fields, so that no call allocates.
+// rawConn is the raw layer over one socket. Each of its callbacks is made once, when it is first
+// needed, since a short connection needs two of the five; they talk with their callers through
+// fields, so that no further call allocates.
 type rawConn struct {
 	net.Conn
 	socket syscall.RawConn
@@ -64,16 +65,15 @@ func newRaw(conn net.Conn) Conn {
 	if err != nil {
 		return nil
 	}
-	c := &rawConn{Conn: conn, socket: socket}
-	c.onRead, c.onReadWith, c.onWait = c.tryRead, c.tryReadWith, c.tryWait
-	c.onPeek = c.tryPeek
-	c.onWrite = c.tryWrite
-	return c
+	return &rawConn{Conn: conn, socket: socket}
 }
 
 func (c *rawConn) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
+	}
+	if c.onRead == nil {
+		c.onRead = c.tryRead
 	}
 	c.readBuf = b
 	err := c.socket.Read(c.onRead)
@@ -85,6 +85,9 @@ func (c *rawConn) Read(b []byte) (int, error) {
 }
 
 func (c *rawConn) ReadWith(get func() []byte, put func([]byte)) ([]byte, int, error) {
+	if c.onReadWith == nil {
+		c.onReadWith = c.tryReadWith
+	}
 	c.readGet, c.readPut = get, put
 	err := c.socket.Read(c.onReadWith)
 	buf := c.readBuf
@@ -114,6 +117,9 @@ func (c *rawConn) readOutcome(err error) error {
 }
 
 func (c *rawConn) WaitReadable() error {
+	if c.onWait == nil {
+		c.onWait = c.tryWait
+	}
 	if err := c.socket.Read(c.onWait); err != nil {
 		return opError(c.Conn, "read", err)
 	}
@@ -124,6 +130,9 @@ func (c *rawConn) WaitReadable() error {
 }
 
 func (c *rawConn) Peek() State {
+	if c.onPeek == nil {
+		c.onPeek = c.tryPeek
+	}
 	c.peeked = Closed // what it stays when the poller refuses: closed on this side
 	_ = c.socket.Control(c.onPeek)
 	return c.peeked
@@ -139,6 +148,9 @@ func (c *rawConn) Unacked() (owed bool, last time.Duration) { return unacked(c.s
 func (c *rawConn) Write(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
+	}
+	if c.onWrite == nil {
+		c.onWrite = c.tryWrite
 	}
 	c.writeBuf = b
 	err := c.socket.Write(c.onWrite)
