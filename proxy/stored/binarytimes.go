@@ -22,8 +22,6 @@ const (
 	mostDays     = 2145031949                 // a date of 5874898-01-01 is one too many
 	firstInstant = int64(-epoch) * day        // 4714-11-24 BC
 	endInstant   = int64(9223371331200000000) // 294277-01-01
-	// mostZone bounds what a time zone is away from Greenwich, in seconds.
-	mostZone = 16 * 3600
 )
 
 // reader reads a text from its beginning. bad: it was not what was wanted.
