@@ -102,11 +102,15 @@ func (r *Retyping) SetDefault(value string) string {
 // Fill gives the new column the values of the old one, which has that name by now, where it has
 // none: as ALTER TABLE does, by a cast as for an assignment unless USING says otherwise.
 func (r *Retyping) Fill(from string, key []string, rows int) string {
-	value := identifier(from)
+	return r.update(r.value(from), identifier(r.Made)+" IS NULL AND "+identifier(from)+" IS NOT NULL", key, rows)
+}
+
+// value is what the new column gets of the old one.
+func (r *Retyping) value(from string) string {
 	if r.casts {
-		value = r.cast(from)
+		return r.cast(from)
 	}
-	return r.update(value, identifier(r.Made)+" IS NULL AND "+identifier(from)+" IS NOT NULL", key, rows)
+	return identifier(from)
 }
 
 // Clear takes from the new column the values that the old one has no more. They are compared as
@@ -115,6 +119,29 @@ func (r *Retyping) Fill(from string, key []string, rows int) string {
 func (r *Retyping) Clear(from string, key []string, rows int) string {
 	made, cast := identifier(r.Made), r.cast(from)
 	return r.update("NULL", fmt.Sprintf("%s IS NOT NULL AND (CAST(%s AS text) IS DISTINCT FROM CAST(%s AS text) OR %s <> %s)", made, made, cast, made, cast), key, rows)
+}
+
+// Seal refuses a row whose new column has not the value of the old one, which has that name by now: an
+// INSERT or COPY without names of columns still writes the old one by its place. The server drops it with
+// either column.
+func (r *Retyping) Seal(from, name string) string {
+	return r.alter("ADD CONSTRAINT %s CHECK (", name) + r.settled(from) + ") NOT VALID"
+}
+
+// Unseal takes that back, where it is there.
+func (r *Retyping) Unseal(name string) string { return r.alter("DROP CONSTRAINT IF EXISTS %s", name) }
+
+// Settle gives the new column the values of the old one where they differ, in a way that a seal and a CHECK
+// for NOT NULL let pass: no value goes to another row any more, so that none is taken away first.
+func (r *Retyping) Settle(from string, key []string, rows int) string {
+	return r.update(r.value(from), "NOT ("+r.settled(from)+")", key, rows)
+}
+
+// settled is a condition that is never NULL: the new column has the value of the old one. They are compared
+// as Clear does.
+func (r *Retyping) settled(from string) string {
+	made, was, cast := identifier(r.Made), identifier(from), r.cast(from)
+	return fmt.Sprintf("(%s IS NULL AND %s IS NULL) OR (%s IS NOT NULL AND %s IS NOT NULL AND CAST(%s AS text) = CAST(%s AS text) AND %s = %s)", made, was, made, was, made, cast, made, cast)
 }
 
 // cast is the old column as a value of the type.

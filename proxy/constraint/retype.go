@@ -24,13 +24,15 @@ import (
 //	Fill
 //	NotNull  a CHECK
 //	Held     CHECKs and foreign keys like those of the old column
-//	Clear,   once more, where there is one of these
-//	Fill
+//	Seal     a CHECK that both columns agree
+//	Settle   what others have written by its place since
 //	look     has anybody changed what depends on the old column?
 //	DropWas  the old column goes, with its indexes
 //	Arrive   the new column gets the name, and its indexes theirs
 //
-// Between Leave and Arrive other clients are told that there is no such column (42703). The values
+// Between Leave and Arrive other clients are told that there is no such column (42703); from Seal to
+// DropWas, with which the seal goes, an INSERT or COPY without names of columns is refused (23514): what it
+// writes into the old column would be lost. The values
 // are never in less than one column: up to DropWas a failure is taken back, and behind it the
 // error tells what is left to send. A statement that was cut leaves its columns, and another one
 // does not go on with them, since it might be under way still: it is told which there are.
@@ -133,22 +135,16 @@ func (r *Retype) steps() error {
 	if err := r.fill(); err != nil {
 		return err
 	}
-	if err := r.hold(); err != nil {
-		return err
-	}
-	if err := r.unchanged(); err != nil {
-		return err
+	for _, step := range []func() error{r.hold, r.seal, r.unchanged} {
+		if err := step(); err != nil {
+			return err
+		}
 	}
 	return r.finish()
 }
 
-// hold holds the new column to what the old one is held to. Nobody can write either by name, but an
-// INSERT without a list of columns may write the old one, and a foreign key may have it follow the other
-// table: hence fill once more behind it, since the jobs may take long.
+// hold holds the new column to what the old one is held to.
 func (r *Retype) hold() error {
-	if !r.facts.NotNull && len(r.facts.holds) == 0 {
-		return nil
-	}
 	if r.facts.NotNull {
 		if err := New(r.server, r.NotNull()).Run(); err != nil {
 			return err
@@ -166,7 +162,16 @@ func (r *Retype) hold() error {
 			return err
 		}
 	}
-	return r.fill()
+	return nil
+}
+
+// seal has both columns agree from here on. Nobody can write either by name, but an INSERT without a list
+// of columns may write the old one, and a foreign key may have it follow the other table.
+func (r *Retype) seal() error {
+	if err := r.do(r.Seal(r.from, r.sealName()), r.Unseal(r.sealName())); err != nil {
+		return err
+	}
+	return r.batches(r.Settle)
 }
 
 // unchanged looks whether others have changed what depends on the old column, which would go with
@@ -207,13 +212,18 @@ func (r *Retype) do(sql, undo string) error {
 // that is unique may have gone to another row since it was copied: hence Clear first.
 func (r *Retype) fill() error {
 	for _, update := range []func(from string, key []string, rows int) string{r.Clear, r.Fill} {
-		n, err := r.server.Batches(r.Table, func(key []string, rows int) string { return update(r.from, key, rows) })
-		r.filled += n
-		if err != nil {
+		if err := r.batches(update); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// batches has an update run until it finds no row.
+func (r *Retype) batches(update func(from string, key []string, rows int) string) error {
+	n, err := r.server.Batches(r.Table, func(key []string, rows int) string { return update(r.from, key, rows) })
+	r.filled += n
+	return err
 }
 
 // indexName is the name of an index of the new column for the time being.
@@ -221,6 +231,9 @@ func (r *Retype) indexName(i int) string { return r.Made + "_" + strconv.Itoa(i)
 
 // holdName is the name of a constraint of the new column for the time being.
 func (r *Retype) holdName(i int) string { return r.indexName(len(r.facts.indexes) + i) }
+
+// sealName is the name of the seal.
+func (r *Retype) sealName() string { return r.Made + "_s" }
 
 // index makes one of the new column. It goes with it where that is dropped.
 func (r *Retype) index(i int) error {

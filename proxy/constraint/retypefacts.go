@@ -72,13 +72,13 @@ func (r *Retype) look(told *wire.Error) (there bool, err error) {
 	return true, nil
 }
 
-// constraints finds those of the column. UNIQUE is told by its index.
+// constraints finds those of the column but for the seal of this statement. UNIQUE is told by its index.
 func (r *Retype) constraints() error {
 	f := &r.facts
 	return r.server.Ask(fmt.Sprintf(`SELECT conname, contype, pg_catalog.pg_get_constraintdef(oid), convalidated AND NOT (confrelid = %s AND %s = ANY (COALESCE(confkey, '{}')))`+
 		` FROM pg_catalog.pg_constraint WHERE conrelid = %s AND %s = ANY (conkey) OR confrelid = %s AND %s = ANY (confkey) ORDER BY 1`,
 		f.oid, f.number, f.oid, f.number, f.oid, f.number), func(v []string) {
-		if len(v) != 4 || v[1] == "u" || v[1] == "p" || v[1] == "n" {
+		if len(v) != 4 || v[1] == "u" || v[1] == "p" || v[1] == "n" || v[0] == r.sealName() {
 			return
 		}
 		if made := r.Held(v[2], r.from, r.Made); made != nil && v[3] == "t" {
