@@ -79,7 +79,7 @@ func (a *Alteration) Rebuild(facts ColumnFacts) string {
 	if facts.InKey {
 		return fmt.Sprintf("The column is in the primary key, and cannot be dropped. Make the table anew while nothing writes to it, "+eachAlone+
 			"CREATE TABLE %s with %s %s and all else as it is; INSERT INTO it SELECT ... FROM %s, at most 3,000 rows at a time; DROP TABLE %s; ALTER TABLE ... RENAME TO it; its indexes.",
-			identifier(a.unquotedTable()+"_new"), a.column, a.Type, a.table, a.table)
+			identifier(a.TableName()+"_new"), a.column, a.Type, a.table, a.table)
 	}
 	made := identifier(a.Column + "_new")
 	steps := []string{
@@ -101,8 +101,5 @@ func (a *Alteration) Rebuild(facts ColumnFacts) string {
 	return hint
 }
 
-// unquotedTable is the table's name.
-func (a *Alteration) unquotedTable() string {
-	name := a.Table[strings.LastIndex(a.Table, `"."`)+1:]
-	return strings.ReplaceAll(strings.Trim(name, `".`), `""`, `"`)
-}
+// TableName is the table's name, without its schema.
+func (a *Alteration) TableName() string { return a.relation }

@@ -53,7 +53,8 @@
 //
 // ALTER TABLE of what DSQL refuses is edited where that means the same (alter.go), or left to
 // the relay, with what it takes to carry it out or to tell how (alteration.go): a column with a
-// DEFAULT (addeddefault.go), a change of type (retype.go), constraints (constraint.go, and
+// DEFAULT (addeddefault.go), a change of type (retype.go, and its
+// indexes in retypeindex.go), constraints (constraint.go, and
 // their steps in constraintsteps.go), several commands (commands.go), and so is the one statement of a
 // DO block (guarded.go). A domain stands for an enumeration (enumeration.go). What to write where nobody carries it out is in
 // alterationhints.go.

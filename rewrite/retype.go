@@ -193,16 +193,6 @@ func (r *Retyping) Key(i *ColumnIndex, name string) *Constraints {
 	return r.constraints(r.alter("ADD CONSTRAINT %s UNIQUE ", name)+columnsOf(a.Keys, a.Including)+a.timing, a)
 }
 
-// Index is the statement that makes an index like another, over the new column and under another
-// name.
-func (r *Retyping) Index(i *ColumnIndex, name string) string {
-	verb := "CREATE INDEX ASYNC "
-	if i.Unique {
-		verb = "CREATE UNIQUE INDEX ASYNC "
-	}
-	return verb + identifier(name) + " ON " + r.table + " " + columnsOf(r.swapped(i.Keys), r.swapped(i.Including))
-}
-
 // columnsOf are the columns of an index.
 func columnsOf(keys, including []string) string {
 	sql := "(" + identifiers(keys, "") + ")"

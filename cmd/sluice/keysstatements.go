@@ -96,7 +96,7 @@ var statementKeys = []key{
 		choices: []string{"auto", "refuse", "rewrite"},
 		help: "What becomes of ALTER COLUMN ... TYPE, which DSQL refuses, between strings (varchar, text, char) or between numbers. refuse: its error gets a hint with the statements to write. rewrite: sent alone outside of a transaction, " +
 			"a column of the type is added, is given the values in batches and indexes like the old one's, and takes its place, each step a transaction of its own, with a warning: it is the table's last column then, " +
-			"and other clients are told for a moment that the column does not exist (42703). Let nobody INSERT without the names of columns meanwhile: between the last batch and the drop of the old column the value would go with that one. A column that is in the primary key, in a view or an expression, or that a foreign key refers to, is left as it is, and so is one with NOT NULL unless ddl.set_not_null is check. Kind dsql only."},
+			"and other clients are told for a moment that the column does not exist (42703). An INSERT without the names of columns is refused (23514) between the last batch and the drop of the old column. A column that is in the primary key, in a view or a generated column, or that a foreign key refers to, is left as it is, and so is one with NOT NULL unless ddl.set_not_null is check. Kind dsql only."},
 
 	{name: rewrite.EnumKey, def: "auto", field: func(c *Config) any { return &c.CreateEnum },
 		choices: []string{"auto", "refuse", "domain"},

@@ -13,7 +13,7 @@
 //
 // A change of a column's type (retype.go) is carried out here as well, by a column that takes the
 // other's place with indexes and constraints like its own: retypefacts.go has what the catalog says
-// of it.
+// of it, and retypeindex.go makes the indexes.
 //
 // A lost backend leaves what was made: the error names it. Sent again, a statement that adds one
 // constraint finds it under its name (standing.go), and goes on.

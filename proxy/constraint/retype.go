@@ -22,6 +22,7 @@ import (
 //	Leave    the old column gets another name: from here on nobody can write it
 //	Clear,   what others have written since
 //	Fill
+//	indexes  that cannot be of a column without values (rewrite.Likeness)
 //	NotNull  a CHECK
 //	Held     CHECKs and foreign keys like those of the old column
 //	Seal     a CHECK that both columns agree
@@ -118,10 +119,8 @@ func (r *Retype) steps() error {
 	if err := r.fill(); err != nil {
 		return err
 	}
-	for i := range r.facts.indexes {
-		if err := r.index(i); err != nil {
-			return err
-		}
+	if err := r.indexEach(false); err != nil {
+		return err
 	}
 	if err := r.do(r.Leave(), r.Return()); err != nil {
 		return err
@@ -135,7 +134,8 @@ func (r *Retype) steps() error {
 	if err := r.fill(); err != nil {
 		return err
 	}
-	for _, step := range []func() error{r.hold, r.seal, r.unchanged} {
+	late := func() error { return r.indexEach(true) }
+	for _, step := range []func() error{late, r.hold, r.seal, r.unchanged} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -235,32 +235,6 @@ func (r *Retype) holdName(i int) string { return r.indexName(len(r.facts.indexes
 // sealName is the name of the seal.
 func (r *Retype) sealName() string { return r.Made + "_s" }
 
-// index makes one of the new column. It goes with it where that is dropped.
-func (r *Retype) index(i int) error {
-	if err := r.server.More(); err != nil {
-		return err
-	}
-	of, name := &r.facts.indexes[i], r.indexName(i)
-	if of.Constraint {
-		return New(r.server, r.Key(of, name)).Run()
-	}
-	w := &Work{server: r.server}
-	id, err := w.begin(r.Index(of, name))
-	if err != nil {
-		return err
-	}
-	end, err := w.await(id)
-	if err != nil {
-		return err
-	}
-	valid, err := w.holds(end, fmt.Sprintf(`SELECT i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = %s AND c.relname = %s`,
-		r.facts.oid, literal(name)))
-	if err == nil && !valid {
-		err = &wire.Error{Code: "55000", Message: fmt.Sprintf("index \"%s\" cannot be made for the new type", of.Name), Detail: end.details, Hint: "Send the statement again while nothing writes to the table."}
-	}
-	return err
-}
-
 // finish is what cannot be taken back: the old column is dropped, and the new one takes its
 // place. A name that an index cannot be given is told.
 func (r *Retype) finish() error {
@@ -269,7 +243,7 @@ func (r *Retype) finish() error {
 	var names []string // of indexes and constraints
 	for i := range r.facts.indexes {
 		names = append(names, r.facts.indexes[i].Name)
-		r.left = append(r.left, r.NameIndex(r.facts.schema, r.indexName(i), &r.facts.indexes[i]))
+		r.left = append(r.left, r.NameIndex(r.facts.schema, r.indexName(i), &r.facts.indexes[i].ColumnIndex))
 	}
 	for i, of := range r.facts.holds {
 		names = append(names, of.name)

@@ -20,6 +20,8 @@ type modelled struct {
 	with    error
 	before  bool // the failing statement does nothing
 	changes []string
+	tried   []string // questions whether the new type has a meaning in an index
+	meaning error    // what they are answered
 }
 
 var changing = regexp.MustCompile(`^(ALTER|UPDATE|CREATE|DROP)`)
@@ -35,6 +37,23 @@ func (m *modelled) Ask(sql string, row func([]string)) error {
 			}
 		}
 		return nil
+	}
+	if strings.Contains(sql, "indkey) WITH ORDINALITY k (at, n)") {
+		for name, values := range m.columns {
+			if values != "old" {
+				continue
+			}
+			plain, late := "CREATE INDEX t_c ON public.t USING btree (id, lower(("+name+")::text))", "CREATE UNIQUE INDEX t_late ON public.t USING btree (id) WHERE ("+name+" IS NULL)"
+			row([]string{"t_c_key", "t", "t", "t", "f", "f", name, "t", ""})
+			row([]string{"t_c", "f", "t", "f", "f", "f", "id", "t", plain})
+			row([]string{"t_c", "f", "t", "f", "f", "f", "", "t", plain})
+			row([]string{"t_late", "t", "t", "f", "f", "f", "id", "t", late})
+		}
+		return nil
+	}
+	if strings.Contains(sql, "FROM (SELECT CAST") {
+		m.tried = append(m.tried, sql)
+		return m.meaning
 	}
 	if !changing.MatchString(sql) {
 		return m.scripted.Ask(sql, row)
@@ -102,7 +121,6 @@ func retype(t *testing.T) (*Retype, *modelled) {
 	m := &modelled{columns: map[string]string{"id": "id", "c": "old"}, at: -1}
 	m.script = []answer{
 		{times: 99, words: "format_type", rows: [][]string{{"character varying(100)", "t", "t", "f", "'x'", "7", "public", "r", "2", "varchar", "varchar", ""}}},
-		{times: 99, words: "indkey) WITH ORDINALITY k (at, n)", rows: [][]string{{"t_c_key", "t", "t", "t", "f", "f", "c", "t"}, {"t_c", "f", "t", "f", "f", "f", "id", "t"}, {"t_c", "f", "t", "f", "f", "f", "c", "t"}}},
 		{times: 99, words: "c.relkind FROM", rows: [][]string{{"7", "public", "t", "r"}}},
 		{times: 99, words: "a.attnotnull, COALESCE(p.conname", rows: [][]string{{"f", "", "f", ""}}},
 		{times: 99, words: "FROM sys.jobs", rows: [][]string{{"completed", ""}}},
@@ -140,31 +158,48 @@ UPDATE t SET NEW = NULL WHERE (id) IN (SELECT id FROM t WHERE NEW IS NOT NULL AN
 UPDATE t SET NEW = c WHERE (id) IN (SELECT id FROM t WHERE NEW IS NULL AND c IS NOT NULL ORDER BY id LIMIT 3)
 CREATE UNIQUE INDEX ASYNC NEW_0 ON t (NEW)
 ALTER TABLE t ADD CONSTRAINT NEW_0 UNIQUE USING INDEX NEW_0
-CREATE INDEX ASYNC NEW_1 ON t (id, NEW)
+CREATE INDEX ASYNC NEW_1 ON public.t (id, lower(NEW::text))
 ALTER TABLE t RENAME COLUMN c TO WAS
 ALTER TABLE t ALTER COLUMN NEW SET DEFAULT 'x'
 UPDATE t SET NEW = NULL WHERE (id) IN (SELECT id FROM t WHERE NEW IS NOT NULL AND (CAST(NEW AS text) IS DISTINCT FROM CAST(CAST(WAS AS varchar(150)) AS text) OR NEW <> CAST(WAS AS varchar(150))) ORDER BY id LIMIT 3)
 UPDATE t SET NEW = WAS WHERE (id) IN (SELECT id FROM t WHERE NEW IS NULL AND WAS IS NOT NULL ORDER BY id LIMIT 3)
+CREATE UNIQUE INDEX ASYNC NEW_2 ON public.t (id) WHERE NEW IS NULL
 ALTER TABLE t ADD CONSTRAINT t_c_not_null CHECK (NEW IS NOT NULL) NOT VALID
 ALTER TABLE ASYNC t VALIDATE CONSTRAINT t_c_not_null
-ALTER TABLE t ADD CONSTRAINT NEW_2 CHECK (((NEW)::text <> 'x'::text)) NOT VALID
-ALTER TABLE ASYNC t VALIDATE CONSTRAINT NEW_2
+ALTER TABLE t ADD CONSTRAINT NEW_3 CHECK (((NEW)::text <> 'x'::text)) NOT VALID
+ALTER TABLE ASYNC t VALIDATE CONSTRAINT NEW_3
 ALTER TABLE t ADD CONSTRAINT NEW_s CHECK ((NEW IS NULL AND WAS IS NULL) OR (NEW IS NOT NULL AND WAS IS NOT NULL AND CAST(NEW AS text) = CAST(CAST(WAS AS varchar(150)) AS text) AND NEW = CAST(WAS AS varchar(150)))) NOT VALID
 UPDATE t SET NEW = WAS WHERE (id) IN (SELECT id FROM t WHERE NOT ((NEW IS NULL AND WAS IS NULL) OR (NEW IS NOT NULL AND WAS IS NOT NULL AND CAST(NEW AS text) = CAST(CAST(WAS AS varchar(150)) AS text) AND NEW = CAST(WAS AS varchar(150)))) ORDER BY id LIMIT 3)
 ALTER TABLE t DROP COLUMN WAS
 ALTER TABLE t RENAME COLUMN NEW TO c
 ALTER TABLE t RENAME CONSTRAINT NEW_0 TO t_c_key
 ALTER INDEX public.NEW_1 RENAME TO t_c
-ALTER TABLE t RENAME CONSTRAINT NEW_2 TO t_c_check`
+ALTER INDEX public.NEW_2 RENAME TO t_late
+ALTER TABLE t RENAME CONSTRAINT NEW_3 TO t_c_check`
 	if text != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
+	}
+}
+
+// An index whose expression has no meaning over the new type is told of before anything is changed, and
+// what such an expression is over the new column is asked with the values of the old one.
+func TestRetypeTriesIndexes(t *testing.T) {
+	r, m := retype(t)
+	m.meaning = &wire.Error{Code: "42883", Message: "function lower(" + r.Made + ") does not exist"}
+	err := r.Run()
+	if told, ok := err.(*wire.Error); !ok || told.Code != "42883" || told.Message != "function lower(c) does not exist" || len(m.changes) > 0 {
+		t.Errorf("%v, %v", err, m.changes)
+	}
+	want := `SELECT "id", (lower(` + r.Made + `::text)) FROM (SELECT CAST("c" AS varchar(150)) AS "` + r.Made + `", "id" FROM t) t LIMIT 0`
+	if len(m.tried) != 1 || m.tried[0] != want {
+		t.Errorf("asked %q\nwant %q", m.tried, want)
 	}
 }
 
 // A statement that fails at any step has changed nothing, or is done, or tells what is left to do:
 // that leads to the table as it was, or as it was to be.
 func TestRetypeFails(t *testing.T) {
-	const steps = 21
+	const steps = 23
 	taken := &wire.Error{Code: "2BP01", Message: "other objects depend on it"}
 	ends := map[string]int{}
 	for at := range steps {

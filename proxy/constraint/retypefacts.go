@@ -20,7 +20,7 @@ type facts struct {
 	from, to          string // types, by their names in the catalog
 	own               string // what the column has that another would not have
 	depend            []string
-	indexes           []rewrite.ColumnIndex
+	indexes           []indexed
 	holds             []holding
 }
 
@@ -30,9 +30,8 @@ type holding struct{ name, shown, made string }
 
 // same reports whether nothing has changed of the column, and of what depends on it.
 func (f *facts) same(g *facts) bool {
-	plain := func(i rewrite.ColumnIndex) string { return fmt.Sprint(i) }
 	return f.Default == g.Default && f.NotNull == g.NotNull && f.own == g.own && f.number == g.number && slices.Equal(f.depend, g.depend) &&
-		slices.EqualFunc(f.indexes, g.indexes, func(a, b rewrite.ColumnIndex) bool { return plain(a) == plain(b) }) &&
+		slices.EqualFunc(f.indexes, g.indexes, func(a, b indexed) bool { return a.shown() == b.shown() }) &&
 		slices.EqualFunc(f.holds, g.holds, func(a, b holding) bool { return a.name == b.name && a.made == b.made })
 }
 
@@ -89,46 +88,13 @@ func (r *Retype) constraints() error {
 	})
 }
 
-// indexes finds those that have the column, column by column.
-func (r *Retype) indexes() error {
-	f := &r.facts
-	plain := true
-	err := r.server.Ask(fmt.Sprintf(`SELECT i.relname, x.indisunique, x.indisvalid AND x.indexprs IS NULL AND x.indpred IS NULL AND NOT x.indnullsnotdistinct AND NOT x.indisreplident`+
-		` AND NOT EXISTS (SELECT 1 FROM pg_catalog.unnest(x.indoption) o WHERE o <> 0) AND (p.oid IS NULL OR p.conname = i.relname),`+
-		` p.oid IS NOT NULL, COALESCE(p.condeferrable, false), COALESCE(p.condeferred, false), a.attname, k.n <= x.indnkeyatts`+
-		` FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid LEFT JOIN pg_catalog.pg_constraint p ON p.conindid = x.indexrelid AND p.contype = 'u'`+
-		` CROSS JOIN pg_catalog.unnest(x.indkey) WITH ORDINALITY k (at, n) LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = k.at`+
-		` WHERE x.indrelid = %s AND %s = ANY (x.indkey) AND NOT x.indisprimary ORDER BY i.relname, k.n`, f.oid, f.number), func(v []string) {
-		if len(v) != 8 {
-			return
-		}
-		if n := len(f.indexes); n == 0 || f.indexes[n-1].Name != v[0] {
-			f.Indexes = append(f.Indexes, v[0])
-			f.indexes = append(f.indexes, rewrite.ColumnIndex{Name: v[0], Unique: v[1] == "t", Constraint: v[3] == "t", Deferrable: v[4] == "t", Deferred: v[5] == "t"})
-			if plain = v[2] == "t"; !plain {
-				f.depend = append(f.depend, dependsIn(v[0]))
-			}
-		}
-		last := &f.indexes[len(f.indexes)-1]
-		if v[6] == r.from {
-			v[6] = r.Column
-		}
-		if v[7] == "t" {
-			last.Keys = append(last.Keys, v[6])
-		} else {
-			last.Including = append(last.Including, v[6])
-		}
-	})
-	return err
-}
-
 // others finds what else depends on the column: views, expressions, sequences.
 func (r *Retype) others() error {
 	f := &r.facts
 	return r.server.Ask(fmt.Sprintf(`SELECT DISTINCT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid) FROM pg_catalog.pg_depend d`+
 		` WHERE d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refobjid = %s AND d.refobjsubid = %s AND d.classid <> 'pg_catalog.pg_constraint'::pg_catalog.regclass`+
 		` AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_attrdef f WHERE d.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass AND f.oid = d.objid AND f.adrelid = d.refobjid AND f.adnum = d.refobjsubid)`+
-		` AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_index x WHERE d.classid = d.refclassid AND x.indexrelid = d.objid AND d.refobjsubid = ANY (x.indkey)) ORDER BY 1`,
+		` AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_index x WHERE d.classid = d.refclassid AND x.indexrelid = d.objid AND x.indrelid = d.refobjid) ORDER BY 1`,
 		f.oid, f.number), func(v []string) { f.depend = append(f.depend, v...) })
 }
 
@@ -159,6 +125,9 @@ func (r *Retype) mayRetype(told *wire.Error) error {
 		with.Detail += fmt.Sprintf(" No other can take its place (%s), since it is NOT NULL, which DSQL gives to no column that is there.", rewrite.RetypeKey)
 		with.Hint = "Set " + rewrite.SetNotNullKey + " to check: it is a CHECK then. Or: " + with.Hint
 		return &with
+	}
+	if err := r.tried(); err != nil {
+		return err
 	}
 	return r.leftBehind(nil)
 }

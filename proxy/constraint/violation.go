@@ -66,15 +66,21 @@ func (c *Work) duplicate(a *rewrite.Addition, name string) (found *wire.Error, e
 		if len(v) != 3*n {
 			return
 		}
-		for i := range n {
-			if v[n+i] == "t" {
-				v[i] = "null"
-			}
-		}
-		found = &wire.Error{Code: "23505", Message: fmt.Sprintf("could not create unique index \"%s\"", name), Constraint: name,
-			Detail: fmt.Sprintf("Key (%s)=(%s) is duplicated.", strings.Join(v[2*n:], ", "), strings.Join(v[:n], ", "))}
+		found = duplicated(name, v[2*n:], v[:n], v[n:2*n])
 	})
 	return found, err
+}
+
+// duplicated is the error of an index that cannot be unique: of its keys, and values that more than
+// one row has; null says which are NULL.
+func duplicated(name string, keys, values, null []string) *wire.Error {
+	for i := range values {
+		if null[i] == "t" {
+			values[i] = "null"
+		}
+	}
+	return &wire.Error{Code: "23505", Message: fmt.Sprintf("could not create unique index \"%s\"", name), Constraint: name,
+		Detail: fmt.Sprintf("Key (%s)=(%s) is duplicated.", strings.Join(keys, ", "), strings.Join(values, ", "))}
 }
 
 // orphan finds a row that refers to none.

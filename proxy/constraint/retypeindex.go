@@ -1,0 +1,154 @@
+package constraint
+
+import (
+	"fmt"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// The indexes of a column that gets another type (retype.go): what the catalog shows of them, whether
+// they have a meaning for the new type, and the like of them over the new column.
+
+// indexed is an index of the column, or of an expression or a condition over it. like is what makes one
+// like it; nil for that of a constraint.
+type indexed struct {
+	rewrite.ColumnIndex
+	like *rewrite.Likeness
+}
+
+// shown is all of it.
+func (i *indexed) shown() string {
+	if i.like == nil {
+		return fmt.Sprint(i.ColumnIndex)
+	}
+	return fmt.Sprint(i.Name, i.like.Text)
+}
+
+// indexes finds those that read the column, key by key.
+func (r *Retype) indexes() error {
+	f := &r.facts
+	err := r.server.Ask(fmt.Sprintf(`SELECT i.relname, x.indisunique, x.indisvalid AND NOT x.indisreplident AND pg_catalog.obj_description(x.indexrelid, 'pg_class') IS NULL`+
+		` AND (p.oid IS NULL OR p.conname = i.relname AND NOT x.indnullsnotdistinct AND NOT EXISTS (SELECT 1 FROM pg_catalog.unnest(x.indoption) o WHERE o <> 0)),`+
+		` p.oid IS NOT NULL, COALESCE(p.condeferrable, false), COALESCE(p.condeferred, false), a.attname, k.n <= x.indnkeyatts, pg_catalog.pg_get_indexdef(x.indexrelid)`+
+		` FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid LEFT JOIN pg_catalog.pg_constraint p ON p.conindid = x.indexrelid AND p.contype = 'u'`+
+		` CROSS JOIN pg_catalog.unnest(x.indkey) WITH ORDINALITY k (at, n) LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = k.at`+
+		` WHERE x.indrelid = %s AND NOT x.indisprimary AND (%s = ANY (x.indkey) OR EXISTS (SELECT 1 FROM pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass`+
+		` AND d.objid = x.indexrelid AND d.refclassid = d.classid AND d.refobjid = x.indrelid AND d.refobjsubid = %s)) ORDER BY i.relname, k.n`, f.oid, f.number, f.number), func(v []string) {
+		if len(v) != 9 {
+			return
+		}
+		if n := len(f.indexes); n == 0 || f.indexes[n-1].Name != v[0] {
+			r.indexed(v)
+		}
+		last := &f.indexes[len(f.indexes)-1]
+		if v[6] == r.from {
+			v[6] = r.Column
+		}
+		if v[7] == "t" {
+			last.Keys = append(last.Keys, v[6])
+		} else {
+			last.Including = append(last.Including, v[6])
+		}
+	})
+	return err
+}
+
+// indexed notes an index, by the first of its rows.
+func (r *Retype) indexed(v []string) {
+	f := &r.facts
+	i := indexed{ColumnIndex: rewrite.ColumnIndex{Name: v[0], Unique: v[1] == "t", Constraint: v[3] == "t", Deferrable: v[4] == "t", Deferred: v[5] == "t"}}
+	plain := v[2] == "t"
+	if !i.Constraint {
+		i.like = r.Like(v[8], r.from, r.indexName(len(f.indexes)))
+		plain = plain && i.like != nil
+	}
+	if f.Indexes = append(f.Indexes, v[0]); !plain {
+		f.depend = append(f.depend, dependsIn(v[0]))
+	}
+	f.indexes = append(f.indexes, i)
+}
+
+// tried has the server read the expressions of the indexes over the new type: one that has no meaning
+// there is PostgreSQL's error for the statement.
+func (r *Retype) tried() error {
+	for i := range r.facts.indexes {
+		like := r.facts.indexes[i].like
+		if like == nil {
+			continue
+		}
+		if trial := like.Trial(r.from); trial != "" {
+			if err := r.server.Ask(trial, nil); err != nil {
+				return r.named(err)
+			}
+		}
+	}
+	return nil
+}
+
+// indexEach makes the indexes of the new column that are to be made by now.
+func (r *Retype) indexEach(late bool) error {
+	for i := range r.facts.indexes {
+		if like := r.facts.indexes[i].like; (like != nil && like.Late) != late {
+			continue
+		}
+		if err := r.index(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// index makes one of the new column. It goes with it where that is dropped.
+func (r *Retype) index(i int) error {
+	if err := r.server.More(); err != nil {
+		return err
+	}
+	of, name := &r.facts.indexes[i], r.indexName(i)
+	if of.Constraint {
+		return New(r.server, r.Key(&of.ColumnIndex, name)).Run()
+	}
+	w := &Work{server: r.server}
+	id, err := w.begin(of.like.Text)
+	if err != nil {
+		return err
+	}
+	end, err := w.await(id)
+	if err != nil {
+		return err
+	}
+	valid, err := w.holds(end, fmt.Sprintf(`SELECT i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = %s AND c.relname = %s`,
+		r.facts.oid, literal(name)))
+	if err == nil && !valid {
+		err = r.unindexed(of, name, end)
+	}
+	return err
+}
+
+// unindexed is why an index could not be made, as PostgreSQL would have told it, where rows show it.
+func (r *Retype) unindexed(of *indexed, name string, end jobEnd) error {
+	if err := r.server.Ask(of.like.Computed(), nil); err != nil {
+		return err
+	}
+	var found *wire.Error
+	if n := of.like.Keys(); of.Unique {
+		var shown []string
+		if err := r.server.Ask(fmt.Sprintf(`SELECT pg_catalog.pg_get_indexdef(x.indexrelid, k, true) FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class c ON c.oid = x.indexrelid`+
+			` CROSS JOIN pg_catalog.generate_series(1, x.indnkeyatts) k WHERE x.indrelid = %s AND c.relname = %s ORDER BY k`, r.facts.oid, literal(name)),
+			func(v []string) { shown = append(shown, firstOf(v)) }); err != nil {
+			return err
+		}
+		if err := r.server.Ask(of.like.Duplicate(), func(v []string) {
+			if len(v) == 2*n && len(shown) == n {
+				found = duplicated(name, shown, v[:n], v[n:])
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	if found != nil {
+		found.Schema, found.Table = r.facts.schema, r.TableName()
+		return found
+	}
+	return &wire.Error{Code: "55000", Message: fmt.Sprintf("index \"%s\" cannot be made for the new type", of.Name), Detail: end.details, Hint: "Send the statement again while nothing writes to the table."}
+}
