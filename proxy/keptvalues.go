@@ -181,6 +181,9 @@ func (k *keeping) bears(s *session, f *retry.Frame[logEntry]) bool {
 // told reports whether the client was told anything that a replay could keep. Most replays find
 // nothing, and need no look at what their statements read.
 func (s *session) told() bool {
+	if s.tx.asked.instant.bytes != nil {
+		return true
+	}
 	for f := range s.loggedFrames() {
 		if k := f.Note.kept; k != nil && (k.whole || k.first && k.complete()) {
 			return true

@@ -193,7 +193,7 @@ func (s *session) sendFence(tmpl *template, checks bool) {
 	s.add(end)
 }
 
-// fenceRow reports whether a row that comes now is one of a fence: of the rows that clients are told
+// fenceRow reports whether a row that comes now is one of a fence, or answers askTime: of the rows that clients are told
 // none is for a frame whose answer is swallowed.
 func (t *turn) fenceRow() bool { return t.fenced && !t.owed.empty() && t.owed.first().swallow }
 

@@ -45,6 +45,7 @@ type owed struct {
 	kept       *keptAnswer      // E, Q: where the answer is kept; nil: it is not
 	cursor     *cursorRun       // E: of a cursor, whose FETCH or MOVE is answered; else nil
 	fence      bool             // E: it checks the session's advisory locks
+	asks       bool             // E: it asks for the time of the transaction
 	told       *told            // D, E: what the client gets in the answer's place; else nil
 	// retags, of E and Q: the client is sent another tag for a statement of this plan; nth is how many
 	// statements of a settled turn were answered.

@@ -223,6 +223,9 @@ func (s *session) sendQuery(q *simple) error {
 			return err
 		}
 	}
+	if q.frame != nil {
+		s.askTime(q.sql())
+	}
 	s.logPlan(plan)
 	s.noteParsing(plan)
 	s.tx.notesRun(cmp.Or(q.asked, plan))

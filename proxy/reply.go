@@ -85,6 +85,7 @@ func (s *session) reply(typ byte, frame []byte, total int) (verdict, error) {
 	}
 	if typ == wire.DataRow || typ == wire.CopyData { // where others are masked
 		if t.rows++; t.owed.first().moves() || t.owed.first().swallow {
+			s.noteAsked(t.owed.first(), frame)
 			return swallow, nil
 		}
 		return pass, nil

@@ -65,7 +65,9 @@ func (s *session) rerunSettled() error {
 	t, l := s.t, s.tx.log
 	t.keeping, t.keepsLast = s.surveyLog(), l.Begun()
 	if s.tx.whole == nil {
-		t.keepingWhole = t.keeping
+		if t.keepingWhole = t.keeping; !t.keeping.clock || !t.keeping.tells {
+			s.tx.asked = askedTime{} // it is another transaction, of another time
+		}
 	}
 	t.phase = repeating
 	for l.At() < l.Turns() {

@@ -32,6 +32,7 @@ type savepoints struct {
 	// timed is the time that the client was told before a return; nil: it was told none, or the
 	// transaction at the server still has that time.
 	timed *toldTime
+	asked askedTime
 }
 
 // mark is how a session stood at a savepoint.

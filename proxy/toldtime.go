@@ -26,6 +26,8 @@ import (
 // not kept: the replay answers otherwise and is refused. Behind a return to a savepoint that has
 // kept it, a statement that reads the clock otherwise is refused.
 //
+// Where the answers do not have the time itself, the server may have been asked for it (askedtime.go).
+//
 // A value is never read by Sluice, and goes back in the form in which it came. Two columns have the
 // same value if they are of one type and have one default (rewrite.Column.Time), under settings that
 // say the same of times. Of a column that has the time itself the server makes the values of all others,
@@ -79,13 +81,14 @@ var isoTime = regexp.MustCompile(`^(\d{4,}-\d\d-\d\d)?([ T]?\d\d:\d\d:\d\d(\.\d+
 // tells is false where it was told none. Values that contradict each other are not used.
 func (s *session) toldOf(now *rewrite.Schema) (of *toldTime, tells bool) {
 	of = &toldTime{values: map[timeKey]timeValue{}}
+	asked := s.tx.asked.instant
 	for f := range s.loggedFrames() {
 		n := &f.Note
 		if f.Type != wire.Query && f.Type != wire.Bind || n.fence || n.names == nil {
 			continue
 		}
 		text := s.clientText(f)
-		tells = tells || s.drawnBy(text) == rewrite.Clock
+		tells = tells || s.drawnBy(text) == rewrite.Clock || asked.bytes != nil && s.hidesTime(text, n.names)
 		if n.kept == nil {
 			continue
 		}
@@ -107,6 +110,9 @@ func (s *session) toldOf(now *rewrite.Schema) (of *toldTime, tells bool) {
 			tells = true
 			of.note(timeKey{kind, under}, timeValue{format: formats(c.Column), bytes: rows[c.Row][c.Column]})
 		})
+	}
+	if asked.bytes != nil {
+		of.instant = of.instant.and(asked)
 	}
 	return of, tells
 }

@@ -31,6 +31,9 @@ var timedTexts = []string{
 	"WITH x AS (INSERT INTO timed (v) VALUES ($v) RETURNING id) SELECT count(*) FROM x", "WITH x AS (INSERT INTO timed (v) VALUES ($v)) SELECT 1", "UPDATE timed SET v = v || 'x' WHERE v = $v", "UPDATE other SET utc = now() AT TIME ZONE 'UTC'",
 	"INSERT INTO plain VALUES ($v, now(), now()) RETURNING *", "INSERT INTO plain (at, v) VALUES (CURRENT_TIMESTAMP, $v)", "INSERT INTO plain (v, made) VALUES ($v, now()), ('more ' || $v, DEFAULT) RETURNING v, made", "INSERT INTO plain (v, day) VALUES ($v, CURRENT_DATE) RETURNING day", "SELECT 1 WHERE now() > '2000-01-01'",
 	"SELECT at < now() AS past, count(*) FROM timed GROUP BY at < now()", "SELECT CURRENT_DATE, now() AS n, min(v) FROM timed GROUP BY CURRENT_DATE, n ORDER BY now()",
+	"SELECT now()::date", "SELECT date_trunc('day', now()), count(*) FROM timed", "SELECT extract(year FROM now())::int, 'x'", "SELECT CURRENT_DATE", "SELECT (extract(epoch FROM now()) * 1000000)::bigint AS micros",
+	"SELECT CASE WHEN now() > '2000-01-01' THEN now() + '1 day' END AS tomorrow", "SELECT v, (now() + '1 day')::timestamptz AS tomorrow FROM timed", "SELECT count(*) AS n, max(now() AT TIME ZONE 'UTC' + '1 day') AT TIME ZONE 'UTC' AS tomorrow FROM plain",
+	"UPDATE other SET v = v RETURNING now() + '1 day' AS tomorrow", "WITH x AS (SELECT now() + '1 day' AS tomorrow) SELECT tomorrow FROM x",
 	"INSERT INTO timed (v) VALUES ($v) RETURNING made", "SET TimeZone = 'Asia/Tokyo'", "SET TimeZone = 'UTC'", "SET DateStyle = 'German'", "DELETE FROM other WHERE v = $v",
 }
 
@@ -68,6 +71,7 @@ func TestToldTimeIsKept(t *testing.T) {
 			"SELECT now()", "select current_timestamp as t", "SELECT 1 AS one, pg_catalog.transaction_timestamp()", "SELECT now() AS a, now() AS b",
 			"SELECT n, Now() FROM generate_series(1, 500) n", "UPDATE other SET v = 'y' RETURNING now(), *",
 			"INSERT INTO plain (v, at) VALUES ('x', now()), ('y', NULL) RETURNING *", "INSERT INTO plain VALUES ('x', current_timestamp, now(), current_date) RETURNING at",
+			"SELECT now() + '0 s'", "SELECT CASE WHEN true THEN now() END", "SELECT max(now()), 1 FROM other", "SELECT v, now() FROM timed UNION SELECT 'x', now()", "SELECT (now() + '1 day')::timestamptz - '1 day'::interval",
 			"SELECT repeat('x', 100) AS long, now()", "WITH x AS (SELECT 1) SELECT now() FROM x",
 		} {
 			run(t, c, "DELETE FROM timed", "DELETE FROM other", "INSERT INTO other (v) VALUES ('x')", "BEGIN")
@@ -109,6 +113,39 @@ func TestToldTimeIsKept(t *testing.T) {
 		if err := c.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Nothing is asked where the client cannot return, nor where the answer has the time; and once where it hides that.
+func TestTimeIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", timedTables)
+	s := startSluice(t, pg, strictly, mapping, maxOpen(1))
+	const asked = "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%pg_catalog.now()'"
+	for _, of := range []struct {
+		said string
+		asks bool
+	}{
+		{"BEGIN; SELECT now()::date; SELECT now()::date", false},
+		{"BEGIN; SAVEPOINT a; SELECT now(); INSERT INTO timed (v) VALUES ('x') RETURNING at; INSERT INTO timed (v) VALUES ('x') RETURNING id; SELECT 1", false},
+		{"BEGIN; SELECT now()::date; SAVEPOINT a; RELEASE a; SELECT now()::date", false},
+		{"BEGIN; SAVEPOINT a; SELECT now(), 1 FROM timed", true},
+		{"BEGIN; SELECT now()::date; SAVEPOINT a; SELECT 1", true},
+		{"BEGIN; SAVEPOINT a; INSERT INTO timed (v) VALUES ('x') RETURNING made", true},
+		{"BEGIN; INSERT INTO timed (v) VALUES ('x') ON CONFLICT DO NOTHING RETURNING at; SAVEPOINT a; SAVEPOINT b; SELECT 1", true},
+	} {
+		c := dialRaw(t, s.addr)
+		script := ""
+		for sql := range strings.SplitSeq(of.said, "; ") {
+			script += "Q " + sql + "\n< Z\n"
+		}
+		c.say(t, script)
+		got := c.say(t, "Q "+asked+"\n< Z\n")
+		if asks := strings.Contains(got, `\x011`); asks != of.asks || !asks && !strings.Contains(got, `\x010`) {
+			t.Errorf("%s: asked as often as this says:\n%s", of.said, got)
+		}
+		c.say(t, "Q ROLLBACK\n< Z\nQ DEALLOCATE ALL\n< Z\n")
 	}
 }
 
@@ -180,12 +217,15 @@ func (d *timedDialogue) note(sql string, rows pgx.Rows) error {
 	_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (int, error) {
 		for i, f := range row.FieldDescriptions() {
 			local := f.Name == "made"
-			if !local && f.DataTypeOID != 1184 || f.TypeModifier >= 0 || d.style {
+			if f.Name != "micros" && !local && f.DataTypeOID != 1184 || f.TypeModifier >= 0 || f.Name == "date_trunc" || d.style {
 				continue
 			}
 			values, err := row.Values()
 			if err != nil {
 				return 0, err
+			}
+			if f.Name == "micros" {
+				d.told = append(d.told, fmt.Sprint(values[i]))
 			}
 			at, ok := values[i].(time.Time)
 			if !ok { // NULL
@@ -193,6 +233,9 @@ func (d *timedDialogue) note(sql string, rows pgx.Rows) error {
 			}
 			if local && d.zone == "Asia/Tokyo" {
 				at = at.Add(-9 * time.Hour)
+			}
+			if f.Name == "tomorrow" {
+				at = at.Add(-24 * time.Hour)
 			}
 			d.told = append(d.told, fmt.Sprint(at.UnixMicro()))
 		}

@@ -159,7 +159,7 @@ type output struct {
 	chunks *chunks
 	// looks: every frame of an answer is looked at, rows too.
 	looks bool
-	// fenced: a fence was sent in the turn, whose rows are for nobody.
+	// fenced: a fence, or the question of askTime, was sent in the turn, whose rows are for nobody.
 	fenced bool
 	// refused is what the client is told in the place of the server's, where an error was forced.
 	refused *wire.Error

@@ -1,6 +1,10 @@
 package rewrite
 
-import pg_query "github.com/pganalyze/pg_query_go/v6"
+import (
+	"strings"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+)
 
 // figure is the name that PostgreSQL gives a column of a query that has none in the text, and
 // the reference to a column, or to a field, or the call that the name is from, if it is.
@@ -58,6 +62,9 @@ func figured(node message) (name string, leaf message, sure int) {
 		return "greatest", message{}, 2
 	case "SubLink":
 		return figuredQuery(node)
+	case "SQLValueFunction": // CURRENT_TIMESTAMP(3) is called as CURRENT_TIMESTAMP is
+		op := pg_query.SQLValueFunctionOp(node.integer("op")).String()
+		return strings.TrimSuffix(strings.ToLower(strings.TrimPrefix(op, "SVFOP_")), "_n"), message{}, 2
 	}
 	if name := figuredAs[node.name()]; name != "" {
 		return name, message{}, 2

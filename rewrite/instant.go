@@ -91,6 +91,7 @@ func (p *Planner) AtInstant(sql string, instant func() string) string {
 // instants puts an instant into one statement.
 type instants struct {
 	ph      phrase
+	pairs   []int32 // of ph; nil: nobody has asked
 	instant func() string
 	edits   []edit
 	lost    bool // it cannot be done
@@ -134,23 +135,50 @@ func (a *instants) visit(m message, depth int) {
 	}
 }
 
-// target writes the name behind a column of a query that is the time. Of other columns those are left
-// that have their name from what is outermost.
+// target writes the name behind a column of a query that has its name from the time. Those are left that have
+// it from what is outermost.
 func (a *instants) target(target message) {
 	val := target.child("val")
 	switch {
 	case a.lost, target.text("name") != "":
-	case isPeriod(val):
-		i, last := a.token(val)
-		if a.lost = last < 0 || target.integer("location") != val.integer("location"); !a.lost { // else in parentheses
-			end := int(a.ph.tokens[last].end)
-			a.edits = append(a.edits, edit{end, end, " AS " + identifier(strings.ToLower(string(a.ph.lexeme(i))))})
+	case isPeriod(val), (val.is("TypeCast") || val.is("CollateClause") || val.is("CaseExpr")) && a.within(val, 0):
+		end := a.itemEnd(target.integer("location"))
+		if a.lost = end < 0; !a.lost {
+			name, _ := figure(val)
+			a.edits = append(a.edits, edit{end, end, " AS " + identifier(name)})
 		}
-	case val.is("FuncCall"), val.is("A_Expr"), val.is("BoolExpr"), val.is("NullTest"), val.is("CoalesceExpr"):
+	case val.is("FuncCall"), val.is("A_Expr"), val.is("BoolExpr"), val.is("NullTest"), val.is("CoalesceExpr"), val.is("SubLink"):
 	default:
 		a.lost = a.within(val, 0)
 	}
 }
+
+// itemEnd is where an item of a list that begins at an offset ends: in front of a comma, of the word that
+// begins the next clause, or of the end. -1 where that is not plain to see.
+func (a *instants) itemEnd(start int) int {
+	first := a.ph.at(start)
+	if a.pairs == nil {
+		a.pairs = a.ph.pairs()
+	}
+	for i := first; i >= 0; i++ {
+		switch {
+		case i == len(a.ph.tokens), a.ph.punct(i, ','), a.ph.punct(i, ')'), a.ph.punct(i, ';'),
+			a.ph.tokens[i].kind == wordToken && clauses[strings.ToLower(string(a.ph.lexeme(i)))] && !a.ph.word(i-1, "distinct") && !a.ph.word(i-1, "within"):
+			if i == first {
+				return -1
+			}
+			return int(a.ph.tokens[i-1].end)
+		case a.ph.punct(i, '('), a.ph.punct(i, '['):
+			if i = int(a.pairs[i]); i < 0 {
+				return -1
+			}
+		}
+	}
+	return -1
+}
+
+// clauses are the words, all reserved, that may stand behind the list of what a query returns.
+var clauses = wordSet("from where group having window union intersect except order limit offset fetch for into")
 
 // token is the word of a node that is the time, and the last token that belongs to it; -1 where that is
 // not plain to see.

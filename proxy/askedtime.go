@@ -1,0 +1,90 @@
+package proxy
+
+import (
+	"bytes"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// The time of a transaction that the client is told in a form of which it cannot be taken: by an expression
+// (now()::date), or in rows of which there may be none. A return to a savepoint needs the time itself, and an
+// error has the server answer nothing more. So behind a savepoint the server is asked for it, in front of the
+// first statement that hides it so (rewrite.Planner.HidesTime), or behind one that did before the savepoint. The
+// question goes with that statement, as frames of the extended protocol without a Sync: it costs no round trip.
+// It is no frame of the log. Where there is no savepoint, nothing is asked.
+
+// askedTime is what the server was asked of the time that the transaction has there. A replay that does not
+// keep that time forgets it.
+type askedTime struct {
+	sent    bool
+	instant timeValue // without bytes: the server has not answered
+	looked  int       // the turns of the log up to this one hide no time
+}
+
+// askPortal is the portal of the question, and askText its statement. Names that begin so are no client's.
+const (
+	askPortal = rewrite.RelayName + "time"
+	askText   = "SELECT pg_catalog.now()"
+)
+
+// askBound is what follows the names in the Bind of the question: no parameter, and the answer in binary, which
+// no setting changes.
+var askBound = []byte{0, 0, 0, 0, 0, 1, 0, 1}
+
+// askTime asks the server for the time of its transaction, where the text that is sent next, which is the
+// client's, or one before it hides that from Sluice and the client may return to a savepoint. The backend is
+// lent. A transaction that has the time of an earlier one (hasToldTime) is not asked.
+func (s *session) askTime(sql []byte) {
+	a := &s.tx.asked
+	if len(s.tx.marks) == 0 || a.sent || s.tx.timed != nil || s.b.status == 'E' || !s.keepsAnswers() || s.srv.cfg.Kind == Postgres {
+		return
+	}
+	if !s.hidTime() && !s.hidesTime(string(sql), s.mapped.planned) {
+		a.looked = s.tx.log.Turns() + 1
+		return
+	}
+	plan := s.srv.planner.PlanIn([]byte(askText), noNames)
+	st := s.prepare(s.srv.template(&s.t.scratch, []byte(askText), wire.NoOIDs, s.parsing(), noNames.ID(), 0, plan), false)
+	a.sent, s.t.fenced = true, true
+	s.t.owed.push(wire.Bind).swallow = true
+	s.t.scratch = append(appendBindHead(s.t.scratch[:0], []byte(askPortal), st.name, len(askBound)), askBound...)
+	s.add(s.t.scratch)
+	o := s.t.owed.push(wire.Execute)
+	o.swallow, o.asks = true, true
+	run := wire.AppendHeader(s.t.scratch[:0], wire.Execute, len(askPortal)+1+4)
+	s.t.scratch = append(append(run, askPortal...), 0, 0, 0, 0, 0)
+	s.add(s.t.scratch)
+	s.t.owed.push(wire.Close).swallow = true
+	s.add(wire.AppendNamed(s.t.scratch[:0], wire.Close, 'P', askPortal))
+}
+
+// hidTime reports whether a turn of the log that has settled, and that nobody has looked at, hides the time.
+func (s *session) hidTime() bool {
+	for a := &s.tx.asked; a.looked < s.tx.log.Turns(); a.looked++ {
+		frames := s.tx.log.Frames(a.looked)
+		for i := range frames {
+			f := &frames[i]
+			if (f.Type == wire.Query || f.Type == wire.Bind) && !f.Note.fence && s.hidesTime(s.clientText(f), f.Note.names) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hidesTime reports whether a text hides the time that it tells. Most are known by their words.
+func (s *session) hidesTime(text string, names *rewrite.Names) bool {
+	return rewrite.MayTellTime([]byte(text)) && s.srv.planner.HidesTime(text, names)
+}
+
+// noteAsked takes the row that answers the question, if o is that: of rows the client is sent no other is looked
+// at. What an attempt that has failed was told is of no use.
+func (s *session) noteAsked(o *owed, row []byte) {
+	if !o.asks || len(wire.First(row)) == 0 || !s.noting() {
+		return
+	}
+	if rows := wire.Rows(row, 1); len(rows) == 1 && len(rows[0][0]) == 8 {
+		s.tx.asked.instant = timeValue{format: 1, bytes: bytes.Clone(rows[0][0]), instant: true}
+	}
+}

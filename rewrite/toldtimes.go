@@ -1,0 +1,84 @@
+package rewrite
+
+// Which statements tell their client the time of the transaction: a client that was told it may compare with
+// what it is told next. Of some that time can be taken from the answer (Instants, Insertion.Times); of others
+// it has to be asked for.
+
+// MayTellTime reports whether a text may tell the time of its transaction: a quick look, made for each
+// statement behind a savepoint.
+func MayTellTime(sql []byte) bool {
+	named, returned := timeWords(sql)
+	return named || returned
+}
+
+// timeWords reports whether a text names the time of its transaction, and whether it may return rows that it
+// inserts.
+func timeWords(sql []byte) (named, returned bool) {
+	inserts := false
+	var small [maxWord + 1]byte
+	for l := (lexer{text: sql, utf8: true}); ; {
+		switch l.next() {
+		case endToken, badToken:
+			return false, returned
+		case wordToken:
+			switch word := string(lowered(small[:0], l.lexeme())); {
+			case periods[word]:
+				return true, returned
+			case word == "insert", word == "merge":
+				inserts = true
+			case word == "returning":
+				returned = returned || inserts
+			}
+		}
+	}
+}
+
+// HidesTime reports whether the answer of a text may tell the time of its transaction, and that time cannot
+// be taken from it: it is told by an expression, or in rows of which there may be none. A text of several
+// statements is looked through as one.
+func (p *Planner) HidesTime(sql string, names *Names) bool {
+	statements := p.statements(sql)
+	for _, node := range statements {
+		tells, shows := p.tellsTime(sql, node, names)
+		if tells && !(shows && len(statements) == 1) {
+			return true
+		}
+	}
+	return false
+}
+
+// tellsTime reports whether a statement may tell the time, and whether it surely shows the very time where that
+// is looked for: in the columns that an INSERT ... VALUES returns, or in the only row of a query without tables.
+func (p *Planner) tellsTime(sql string, node message, names *Names) (tells, shows bool) {
+	timed, _ := timeWords([]byte(sql))
+	switch node.name() {
+	case "SelectStmt":
+		several := node.has("from_clause", "where_clause", "having_clause", "limit_count", "limit_offset", "distinct_clause", "group_clause", "locking_clause")
+		return timed || storesTime(node, names, 0), timed && !several && len(p.Instants(sql)) > 0
+	case "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
+		if !node.has("returning_list") {
+			return false, false
+		}
+		in := p.Insertion(sql, names)
+		if in == nil {
+			return timed || storesTime(node, names, 0), false
+		}
+		in.Times(func(kind string, _ Cell) { tells, shows = true, shows || Instant(kind) })
+		return tells, shows && !node.has("on_conflict_clause")
+	}
+	return false, false
+}
+
+// storesTime reports whether a statement returns rows that it inserts into what has a column that is filled with
+// the time.
+func storesTime(m message, names *Names, depth int) bool {
+	if depth > deepest || (m.is("InsertStmt") || m.is("MergeStmt")) && m.has("returning_list") && fillsTime(m.child("relation"), names) {
+		return true
+	}
+	for child := range m.nodes() {
+		if storesTime(child, names, depth+1) {
+			return true
+		}
+	}
+	return false
+}
