@@ -30,6 +30,8 @@ type Insertion struct {
 	rows   []int     // the opening parentheses of the rows; none for DEFAULT VALUES
 	items  [][]given // of each row
 	system bool      // OVERRIDING SYSTEM VALUE is said
+	// expresses: it returns an expression.
+	expresses bool
 }
 
 // given is one value of a row: its tokens, and whether the server makes it: DEFAULT, or a call
@@ -41,8 +43,7 @@ type given struct {
 }
 
 // Insertion returns what the only statement of a text is, or nil where it is no INSERT that
-// can be sent again so: one with ON CONFLICT DO UPDATE, a query, WITH, OVERRIDING USER VALUE,
-// or what returns other things than columns.
+// can be sent again so: one with ON CONFLICT DO UPDATE, a query, WITH, OVERRIDING USER VALUE.
 func (p *Planner) Insertion(sql string, names *Names) *Insertion {
 	statements := p.statements(sql)
 	if names == nil || len(statements) != 1 || !statements[0].is("InsertStmt") {
@@ -82,7 +83,8 @@ func (in *Insertion) Same(names *Names) bool {
 	return r != nil && r.ID == in.relation.ID && slices.Equal(r.Columns, in.relation.Columns)
 }
 
-// returns reads RETURNING: columns of the relation, and nothing else.
+// returns reads RETURNING: columns of the relation, and expressions, of which nothing is given. It reports false
+// where nobody knows how many columns that are.
 func (in *Insertion) returns(node, name message) bool {
 	called := name.text("relname")
 	if alias := name.child("alias"); alias.shape != nil {
@@ -94,40 +96,46 @@ func (in *Insertion) returns(node, name message) bool {
 	}
 	for target := range node.list("returning_list") {
 		ref := target.child("val")
-		if !ref.is("ColumnRef") {
-			return false
-		}
-		var parts []string
-		star := false
-		for field := range ref.list("fields") {
-			if star = field.is("A_Star"); !star {
-				parts = append(parts, field.text("sval"))
-			}
-		}
-		if star {
-			parts = append(parts, "")
-		}
+		parts, star := in.reference(ref)
 		if len(parts) == 2 && parts[0] == called {
 			parts = parts[1:]
 		}
-		if len(parts) != 1 {
-			return false
+		i := -1
+		if len(parts) == 1 {
+			i = in.column(parts[0])
 		}
-		if star {
+		switch {
+		case star && len(parts) == 1:
 			for i := range in.relation.Columns {
 				in.returned[i] = in.Width
 				in.Width++
 			}
 			continue
-		}
-		i := in.column(parts[0])
-		if i < 0 {
+		case expands(ref, 0):
 			return false
+		case i >= 0:
+			in.returned[i] = in.Width
+		default:
+			in.expresses = true
 		}
-		in.returned[i] = in.Width
 		in.Width++
 	}
 	return true
+}
+
+// reference are the names of a reference to a column, with "" for a star; none for any other expression.
+func (in *Insertion) reference(n message) (parts []string, star bool) {
+	if !n.is("ColumnRef") {
+		return nil, false
+	}
+	for field := range n.list("fields") {
+		if star = field.is("A_Star"); star {
+			parts = append(parts, "")
+		} else {
+			parts = append(parts, field.text("sval"))
+		}
+	}
+	return parts, star
 }
 
 // column is the place of a column in the relation; -1 for none.

@@ -43,6 +43,10 @@ func TestInsertionWith(t *testing.T) {
 		"INSERT INTO t (v) VALUES (nextval('s')::int) RETURNING v":                    `INSERT INTO t (v) VALUES (0.0) RETURNING v`,
 		"INSERT INTO t (v) VALUES (1) ON CONFLICT DO NOTHING RETURNING u":             `INSERT INTO t (v, "u") VALUES (1, 0.0) ON CONFLICT DO NOTHING RETURNING u`,
 		`INSERT INTO "Odd" ("select") VALUES ('a)') RETURNING "Id"`:                   `INSERT INTO "Odd" ("select", "Id") VALUES ('a)', 0.0) RETURNING "Id"`,
+		"INSERT INTO t (v) VALUES (1) RETURNING v + 1, id, now()":                     `INSERT INTO t (v, "id") OVERRIDING SYSTEM VALUE VALUES (1, 0.1) RETURNING v + 1, id, now()`,
+		"INSERT INTO t (v) VALUES (1) RETURNING (t).id, ctid, old.u, u AS x, f(v)":    `INSERT INTO t (v, "u") VALUES (1, 0.3) RETURNING (t).id, ctid, old.u, u AS x, f(v)`,
+		"INSERT INTO t (v) VALUES (1) RETURNING v || 'x', *":                          `INSERT INTO t (v, "id", "u") OVERRIDING SYSTEM VALUE VALUES (1, 0.1, 0.3) RETURNING v || 'x', *`,
+		"INSERT INTO t (v) VALUES (1) RETURNING id + 1":                               "",
 		"INSERT INTO t (v) VALUES (1) RETURNING v":                                    "",
 		"INSERT INTO t (v) VALUES (1) RETURNING at, x, twice":                         "",
 		"INSERT INTO t (id, u) OVERRIDING SYSTEM VALUE VALUES (1, 2) RETURNING id, u": "",
@@ -63,8 +67,7 @@ func TestInsertionWith(t *testing.T) {
 	for _, sql := range []string{
 		"INSERT INTO t (v) SELECT 1 RETURNING id", "INSERT INTO t (v) VALUES (1) ON CONFLICT (id) DO UPDATE SET v = 2 RETURNING id",
 		"WITH w AS (SELECT 1) INSERT INTO t (v) VALUES (1) RETURNING id", "INSERT INTO t (v) OVERRIDING USER VALUE VALUES (1) RETURNING id",
-		"INSERT INTO t (v) VALUES (1) RETURNING id + 1", "INSERT INTO t (v) VALUES (1) RETURNING id, now()",
-		"INSERT INTO t (v) VALUES (1) RETURNING (t).id", "INSERT INTO t (v) VALUES (1) RETURNING ctid", "INSERT INTO nowhere (v) VALUES (1) RETURNING id",
+		"INSERT INTO t (v) VALUES (1) RETURNING id, (t).*", "INSERT INTO t (v) VALUES (1) RETURNING old.*, id", "INSERT INTO nowhere (v) VALUES (1) RETURNING id",
 		"INSERT INTO t (v) VALUES (1) RETURNING id; SELECT 1", "UPDATE t SET v = 1 RETURNING id", "INSERT INTO t (v) VALUES (1) LIMIT 1 RETURNING id",
 		"INSERT INTO t (v[1]) VALUES (1) RETURNING id", "SELECT 1", "",
 	} {

@@ -63,6 +63,7 @@ func (p *Planner) tellsTime(sql string, node message, names *Names) (tells, show
 		if in == nil {
 			return timed || storesTime(node, names, 0), false
 		}
+		tells = in.expresses && (timed || fillsTime(node.child("relation"), names))
 		in.Times(func(kind string, _ Cell) { tells, shows = true, shows || Instant(kind) })
 		return tells, shows && !node.has("on_conflict_clause")
 	}

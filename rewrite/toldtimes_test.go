@@ -15,6 +15,8 @@ func TestHidesTime(t *testing.T) {
 		"WITH x AS (SELECT now() AS n) SELECT n FROM x": true, "UPDATE plain SET v = v RETURNING now()": true, "DELETE FROM plain WHERE at < now() RETURNING v": true,
 		"INSERT INTO timed (v) VALUES ('x') RETURNING made": true, "INSERT INTO timed (v) VALUES ('x') ON CONFLICT DO NOTHING RETURNING at": true, "INSERT INTO timed (v) SELECT 'x' RETURNING v": true,
 		"WITH x AS (INSERT INTO timed (v) VALUES ('x') RETURNING *) SELECT 1": true, "INSERT INTO plain VALUES ('x', CURRENT_DATE) RETURNING at": true,
+		"INSERT INTO timed (v) VALUES ('x') RETURNING v, at::date": true, "INSERT INTO timed (v) VALUES ('x') RETURNING v || 'x'": true, "INSERT INTO plain (v) VALUES ('x') RETURNING now()::date": true,
+		"INSERT INTO timed (v) VALUES ('x') RETURNING v || 'x', at": false, "INSERT INTO plain (v) VALUES ('x') RETURNING v || 'x'": false,
 		// It is told none, or itself.
 		"SELECT now()": false, "SELECT 1, now() AS a": false, "INSERT INTO timed (v) VALUES ('x') RETURNING v, at": false, "INSERT INTO plain VALUES ('x', now()) RETURNING *": false, "INSERT INTO timed (v) VALUES ('x') RETURNING v": false,
 		"INSERT INTO timed (v) VALUES ('x')": false, "INSERT INTO plain VALUES ('x', now()) RETURNING v": false, "UPDATE plain SET at = now()": false, "INSERT INTO plain (v) VALUES ('x') RETURNING *": false,
