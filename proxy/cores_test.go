@@ -75,7 +75,7 @@ func BenchmarkCores(b *testing.B) {
 }
 
 // fakePostgres is a server that answers any statement with a row of one column.
-func fakePostgres(b *testing.B) postgres {
+func fakePostgres(b testing.TB) postgres {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
@@ -96,7 +96,7 @@ func fakePostgres(b *testing.B) postgres {
 
 func fakeBackend(conn net.Conn) {
 	defer conn.Close()
-	in := bufio.NewReader(conn)
+	in := bufio.NewReaderSize(conn, 64<<10)
 	length := make([]byte, 4)
 	frame := func(typed bool) (typ byte, err error) {
 		if typed {
@@ -142,6 +142,8 @@ func fakeBackend(conn net.Conn) {
 			answer = say(answer, &pgproto3.NoData{})
 		case 'E':
 			answer = say(answer, &pgproto3.CommandComplete{CommandTag: []byte("SELECT 0")})
+		case 'C':
+			answer = say(answer, &pgproto3.CloseComplete{})
 		case 'S':
 			answer = append(answer, ready...)
 		}

@@ -29,6 +29,10 @@ func (s *session) turn(step func() error) error {
 	}
 	if !s.t.inside.on {
 		s.client.Release()
+		if s.t.read != nil {
+			wire.PutBuffer(s.t.read) // the uplink is done with it
+			s.t.read = nil
+		}
 	}
 	return err
 }

@@ -222,6 +222,9 @@ func (s *session) templateBy(sql, oids []byte, names uint64, plan *rewrite.Plan)
 
 // remembered finds a template, or nil; scratch is for the key.
 func (srv *Server) remembered(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, names, by uint64) *template {
+	if !cacheable(sql, oids) {
+		return nil
+	}
 	key := templateKey((*scratch)[:0], sql, oids, parsing, names, by)
 	*scratch = key[:0]
 	return srv.catalog.find(key)
@@ -231,9 +234,7 @@ func (srv *Server) remembered(scratch *[]byte, sql, oids []byte, parsing setting
 // that number; nil where it is the same by any. scratch is for the key. A template that is not
 // cached is the caller's alone.
 func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing settings.Parsing, names, by uint64, plan *rewrite.Plan) *template {
-	key := templateKey((*scratch)[:0], sql, oids, parsing, names, by)
-	*scratch = key[:0]
-	if t := srv.catalog.find(key); t != nil {
+	if t := srv.remembered(scratch, sql, oids, parsing, names, by); t != nil {
 		return t
 	}
 	if plan == nil {
@@ -241,10 +242,10 @@ func (srv *Server) template(scratch *[]byte, sql, oids []byte, parsing settings.
 	}
 	t := srv.newTemplate(sql, oids, plan, parsing)
 	t.names, t.by = names, by
-	if len(key) > maxCachedText || parsing.All&1 == 1 {
+	if !cacheable(sql, oids) || parsing.All&1 == 1 {
 		return t // too long, or of use to one transaction only
 	}
-	return srv.catalog.add(key, t)
+	return srv.catalog.add(templateKey((*scratch)[:0], sql, oids, parsing, names, by), t)
 }
 
 // newTemplate makes a template, whose texts count from now on.
@@ -275,8 +276,7 @@ func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
 	}
 	o := s.t.owed.push(wire.Parse)
 	o.swallow, o.tmpl, o.stmt = silent, tmpl, st
-	s.t.scratch = wire.AppendParse(s.t.scratch[:0], st.name, tmpl.text(), []byte(tmpl.oids))
-	s.add(s.t.scratch)
+	s.addParse(st.name, tmpl)
 	return st
 }
 

@@ -161,6 +161,9 @@ func newCatalog(limit, most int) *catalog {
 	return &catalog{limit: limit, most: most, m: map[string]*list.Element{}, lru: list.New()}
 }
 
+// cacheable reports whether the catalog may keep a text: of a longer one no key is made.
+func cacheable(sql, oids []byte) bool { return len(sql)+len(oids) <= maxCachedText }
+
 // templateKey appends the key of a text to dst. The types begin with their number: so no
 // two texts with their types have one key.
 func templateKey(dst, sql, oids []byte, parsing settings.Parsing, names, by uint64) []byte {

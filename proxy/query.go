@@ -260,6 +260,6 @@ func (s *session) sendQuery(q *simple) error {
 		entry.answered = &answeredHere{strung: t.strung}
 	}
 	s.logFrame(wire.Query, entry, frame[wire.HeaderLen:])
-	s.add(frame)
+	s.addRead(frame)
 	return s.finish()
 }

@@ -143,7 +143,8 @@ type partial struct {
 // writing is about the way to the backend.
 type writing struct {
 	uplink  *uplink
-	flushed int // bytes written
+	flushed int    // bytes written
+	read    []byte // what a long Query was read into: see addRead
 }
 
 // output is about what becomes of the answers.

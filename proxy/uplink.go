@@ -105,7 +105,7 @@ func (s *session) forward(n int) error {
 			return s.discard(n) // the backend was lost meanwhile
 		}
 		k := min(n, c.Buffered())
-		// Pieces fill a pooled buffer and no more: a larger one would be made for each.
+		// Pieces fill a buffer and no more, which is then written.
 		if room := s.t.up.Room(); inPieces && room > 0 {
 			k = min(k, room)
 		}
@@ -199,6 +199,35 @@ func (s *session) add(b []byte) {
 	s.t.touched = true
 }
 
+// addRead is add for a Query as it was read from the client. One that is longer than a buffer is not
+// copied: the turn, which it ends, keeps what it was read into, unless more of the client is there.
+func (s *session) addRead(frame []byte) {
+	if len(frame) > wire.BufferSize {
+		if buf := s.client.Yield(frame); buf != nil {
+			s.t.read = buf
+			s.t.up.Refer(frame)
+			s.t.touched = true
+			return
+		}
+	}
+	s.add(frame)
+}
+
+// addParse adds a Parse of a template's text, which is not copied where it is long.
+func (s *session) addParse(name string, tmpl *template) {
+	t, text := s.t, tmpl.text()
+	if len(text) <= wire.BufferSize {
+		t.scratch = wire.AppendParse(t.scratch[:0], name, text, []byte(tmpl.oids))
+		s.add(t.scratch)
+		return
+	}
+	t.scratch = wire.AppendParseHead(t.scratch[:0], name, len(text), len(tmpl.oids))
+	s.add(t.scratch)
+	t.up.ReferText(text)
+	t.scratch = append(append(t.scratch[:0], 0), tmpl.oids...)
+	s.add(t.scratch)
+}
+
 // flushFull writes what was gathered where that is a buffer or more. With nil the backend may
 // have been lost or dropped meanwhile, or an error been relayed, as with flushUp.
 func (s *session) flushFull() error {
@@ -217,27 +246,25 @@ func (s *session) flushUp() error {
 	if k.Empty() {
 		return nil
 	}
-	t.flushed += len(k.Bytes())
+	t.flushed += k.Len()
 	t.quiet = time.Time{} // as long as it is still being sent something, it owes nothing
 	s.b.group = !t.outcome.inBlock()
 	if t.flushed > halfDuplexLimit && !t.owed.empty() || t.uplink != nil {
 		return s.flushBeside()
 	}
-	_, err := s.b.conn.Net.Write(k.Bytes())
-	k.Reset()
-	if err != nil {
+	if err := k.Flush(s.b.conn.Net); err != nil {
 		return &lostError{err: err}
 	}
 	return nil
 }
 
 // uplink is the writer goroutine of an oversized turn: writing all and then reading would
-// deadlock once both directions exceed the socket buffers. It has one buffer at a time, and
+// deadlock once both directions exceed the socket buffers. It has one batch at a time, and
 // lives no longer than the turn.
 type uplink struct {
-	work    chan []byte
+	work    chan wire.Batch
 	done    chan error
-	busy    bool        // a buffer is with the writer; the session's own
+	busy    bool        // a batch is with the writer; the session's own
 	waiting atomic.Bool // the session reads the backend until the writer is done
 }
 
@@ -246,7 +273,7 @@ type uplink struct {
 func (s *session) flushBeside() error {
 	t := s.t
 	if t.uplink == nil {
-		t.uplink = &uplink{work: make(chan []byte, 1), done: make(chan error, 1)}
+		t.uplink = &uplink{work: make(chan wire.Batch, 1), done: make(chan error, 1)}
 		go t.uplink.run(s.b)
 	}
 	if err := s.awaitUplink(); err != nil {
@@ -264,10 +291,8 @@ func (s *session) flushBeside() error {
 // reading the backend meanwhile, and waits for this: a deadline in the past has it look.
 func (u *uplink) run(b *backend) {
 	conn := b.conn.Net
-	for buf := range u.work {
-		_, err := conn.Write(buf)
-		wire.PutBuffer(buf)
-		u.done <- err
+	for batch := range u.work {
+		u.done <- batch.Flush(conn)
 		if u.waiting.Load() {
 			conn.SetReadDeadline(time.Unix(1, 0))
 		}

@@ -46,6 +46,31 @@ func Generates(sql []byte) bool {
 	}
 }
 
+// returningSkips says, for the byte of a text that the last letter of returning is held against, how
+// far the next one may be that ends the word.
+var returningSkips = func() (skips [256]uint8) {
+	const word = "returning"
+	for i := range skips {
+		skips[i] = uint8(len(word))
+	}
+	for i := range len(word) - 1 {
+		skips[word[i]], skips[word[i]-'a'+'A'] = uint8(len(word)-1-i), uint8(len(word)-1-i)
+	}
+	return skips
+}()
+
+// hasReturning reports whether the letters of returning stand in a text, anywhere and in any case: of a
+// long text it looks at few bytes, where a lexer looks at all.
+func hasReturning(sql []byte) bool {
+	const word = "returning"
+	for end := len(word); end <= len(sql); end += int(returningSkips[sql[end-1]]) {
+		if is(sql[end-len(word):end], word) {
+			return true
+		}
+	}
+	return false
+}
+
 // InsertsReturning reports whether a text may be an INSERT that returns something: it begins
 // so, and has the words.
 func InsertsReturning(sql []byte) bool {
@@ -55,7 +80,7 @@ func InsertsReturning(sql []byte) bool {
 		case endToken, badToken:
 			return false
 		case wordToken:
-			if first && !is(l.lexeme(), "insert") {
+			if first && (!is(l.lexeme(), "insert") || !hasReturning(sql)) {
 				return false
 			}
 			if is(l.lexeme(), "returning") {

@@ -1,6 +1,11 @@
 package rewrite
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
 
 func TestGenerates(t *testing.T) {
 	for sql, want := range map[string]bool{
@@ -25,4 +30,18 @@ func TestGenerates(t *testing.T) {
 			t.Errorf("%s: %v", sql, got)
 		}
 	}
+}
+
+// The look for returning finds it wherever and however it is written, and nothing else.
+func TestHasReturning(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"r", "re", "ret", "urning", "returnin", "g", "RETURNING", "ReTuRning", "returning", "ning", "\x00", "x", "\xff", "İ", "ſ", " "}), 0, 12).Draw(t, "parts"), "")
+		want := false
+		for i := range text {
+			want = want || i+9 <= len(text) && is([]byte(text[i:i+9]), "returning")
+		}
+		if got := hasReturning([]byte(text)); got != want {
+			t.Fatalf("%q: %v, want %v", text, got, want)
+		}
+	})
 }

@@ -1,6 +1,9 @@
 package wire
 
-import "sync"
+import (
+	"math/bits"
+	"sync"
+)
 
 // BufferSize is the size of a pooled buffer: two TLS records. PgBouncer's 4 KiB
 // cost it 1.6 times the CPU on bulk results; below 16 KiB Go loses too.
@@ -8,13 +11,39 @@ const BufferSize = 32 << 10
 
 var bufPool = sync.Pool{New: func() any { return new([BufferSize]byte) }}
 
+// largestShift is the logarithm of the largest buffer that is pooled: beyond the longest text that is
+// read whole (rewrite.max_bytes).
+const largestShift = 24
+
+// largePools have the buffers beyond BufferSize, by the logarithm of their size: a statement of a
+// megabyte would else be read into pages that the kernel has to clear, and collections follow one
+// another. The collector empties them.
+var largePools [largestShift + 1]sync.Pool
+
 // GetBuffer returns a pooled buffer of BufferSize bytes with any content. It is the
 // caller's until PutBuffer.
 func GetBuffer() []byte { return bufPool.Get().(*[BufferSize]byte)[:] }
 
+// getLarge returns a buffer of n bytes or up to twice as many, with any content. It is the caller's
+// until PutBuffer.
+func getLarge(n int) []byte {
+	shift := bits.Len(uint(n - 1))
+	if shift > largestShift {
+		return make([]byte, n)
+	}
+	if b, ok := largePools[shift].Get().(*[]byte); ok {
+		return *b
+	}
+	return make([]byte, 1<<shift)
+}
+
 // PutBuffer returns a pooled buffer; one of another size is left to the collector.
 func PutBuffer(b []byte) {
-	if cap(b) == BufferSize {
+	n := cap(b)
+	if n == BufferSize {
 		bufPool.Put((*[BufferSize]byte)(b[:BufferSize]))
+	} else if n > BufferSize && n <= 1<<largestShift && n&(n-1) == 0 {
+		b = b[:n]
+		largePools[bits.Len(uint(n-1))].Put(&b)
 	}
 }

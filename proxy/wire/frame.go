@@ -148,12 +148,17 @@ func AppendReady(dst []byte, status byte) []byte {
 // AppendParse appends a Parse of sql under name; oids is the parameter-type
 // part of a Parse as it stands on the wire, its count included.
 func AppendParse(dst []byte, name, sql string, oids []byte) []byte {
-	dst = AppendHeader(dst, Parse, len(name)+1+len(sql)+1+len(oids))
-	dst = append(dst, name...)
-	dst = append(dst, 0)
+	dst = AppendParseHead(dst, name, len(sql), len(oids))
 	dst = append(dst, sql...)
 	dst = append(dst, 0)
 	return append(dst, oids...)
+}
+
+// AppendParseHead is AppendParse up to the text; it is told the length of this, and that of oids.
+func AppendParseHead(dst []byte, name string, sql, oids int) []byte {
+	dst = AppendHeader(dst, Parse, len(name)+1+sql+1+oids)
+	dst = append(dst, name...)
+	return append(dst, 0)
 }
 
 // AppendNamed appends a Describe or Close of a statement ('S') or portal ('P').

@@ -74,6 +74,16 @@ func (s *Reader) Detach() []byte {
 	return buf
 }
 
+// Yield takes the buffer away from a Reader of which nothing is unread and frame was read last. With
+// nil the buffer stays: frame is elsewhere, or more was read behind it.
+func (s *Reader) Yield(frame []byte) []byte {
+	n := len(frame)
+	if s.r != s.w || n == 0 || s.r < n || &s.buf[s.r-n] != &frame[0] {
+		return nil
+	}
+	return s.Detach()
+}
+
 // PutBack makes b, which must fit a buffer, the first bytes to be read.
 func (s *Reader) PutBack(b []byte) {
 	s.buf = GetBuffer()
@@ -156,7 +166,7 @@ func (s *Reader) Grow(total int) {
 		s.r = 0
 		return
 	}
-	big := make([]byte, total)
+	big := getLarge(total)
 	s.w = copy(big, s.buf[s.r:s.w])
 	s.r = 0
 	PutBuffer(s.buf)

@@ -151,6 +151,30 @@ func TestReaderDetachAndPutBack(t *testing.T) {
 	}
 }
 
+// A buffer is yielded with the frame that was read last, and only where nothing is unread behind it.
+func TestReaderYields(t *testing.T) {
+	frame := AppendStrings(nil, Query, "SELECT 1")
+	var r Reader
+	r.PutBack(append(bytes.Clone(frame), frame...))
+	first := r.Peek(len(frame))
+	r.Advance(len(frame))
+	if r.Yield(first) != nil {
+		t.Fatal("a buffer was yielded with a frame unread")
+	}
+	last := r.Peek(len(frame))
+	r.Advance(len(frame))
+	for name, other := range map[string][]byte{"the one before": first, "a copy": bytes.Clone(last), "none": nil, "one too long": bytes.Repeat(frame, 3)} {
+		if r.Yield(other) != nil {
+			t.Errorf("a buffer was yielded with %s", name)
+		}
+	}
+	buf := r.Yield(last)
+	if len(buf) != BufferSize || !bytes.Equal(last, frame) || r.buf != nil {
+		t.Fatalf("yielded %d bytes, frame %q", len(buf), last)
+	}
+	PutBuffer(buf)
+}
+
 // Terminate is found wherever it stands among the unread frames, and only at a frame's
 // beginning.
 func TestReaderTerminates(t *testing.T) {
