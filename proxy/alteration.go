@@ -80,7 +80,7 @@ func (s *session) alterTable(st *rewrite.Statement) ([][]byte, error) {
 }
 
 // alters is the work of a statement that is carried out, and what there is to tell when it is done.
-// Which it is the plan says: each such statement has one of the four, and an Alteration without a
+// Which it is the plan says: each such statement has one of the five, and an Alteration without a
 // default is a change of type.
 func (s *session) alters(st *rewrite.Statement) (work carried, notices func() [][]byte) {
 	switch {
@@ -90,6 +90,9 @@ func (s *session) alters(st *rewrite.Statement) (work carried, notices func() []
 	case st.Guarded != nil:
 		g := &guarded{s: s, Guarded: st.Guarded}
 		return g, func() [][]byte { return g.notices }
+	case st.EnumValue != nil:
+		e := constraint.NewEnumValue(asked{s}, st.EnumValue)
+		return e, func() [][]byte { return e.Notices }
 	case st.Constraints != nil:
 		c := constraint.New(asked{s}, st.Constraints)
 		return c, func() [][]byte { return c.Notices }

@@ -56,7 +56,8 @@
 // DEFAULT (addeddefault.go), a change of type (retype.go, and its
 // indexes in retypeindex.go), constraints (constraint.go, and
 // their steps in constraintsteps.go), several commands (commands.go), and so is the one statement of a
-// DO block (guarded.go). A domain stands for an enumeration (enumeration.go). What to write where nobody carries it out is in
+// DO block (guarded.go). A domain stands for an enumeration (enumeration.go, and enumvalue.go for a
+// value that is added). What to write where nobody carries it out is in
 // alterationhints.go.
 //
 // What users and clients may have otherwise than the configuration says is in choices.go: a planner

@@ -9,7 +9,8 @@ import (
 // columns, casts and defaults name it as they would the type. Three things are otherwise, so that
 // this is asked for (EnumKey) and warned of: values compare and sort as texts, a value that is none
 // of them has the code 23514 and not 22P02, and pg_enum and the functions of enumerations know
-// nothing of it. DROP TYPE becomes DROP DOMAIN, since a cluster has no other types of a user's.
+// nothing of it. DROP TYPE becomes DROP DOMAIN, since a cluster has no other types of a user's. A value is
+// added by the relay (enumvalue.go).
 
 // EnumKey is the configuration key of Rules.Enums.
 const EnumKey = "ddl.create_enum"
@@ -62,14 +63,35 @@ func (r *rewriter) enumHint(m message) string {
 	return text
 }
 
-// addValueHint says how a value is added to the domain that stands for an enumeration: at no moment
-// is a value refused that was taken before. Whether a cluster takes ALTER DOMAIN is not known.
-func addValueHint(m message) string {
-	value, domain := m.text("new_val"), "ALTER DOMAIN "+typeName(m)
-	if value == "" || m.text("old_val") != "" {
-		return ""
+// alterEnumHint says how a value is added to the domain that stands for an enumeration, or renamed.
+func (r *rewriter) alterEnumHint(p *part) string {
+	value, old := p.node.text("new_val"), p.node.text("old_val")
+	ph, hint := r.phrase(p), ""
+	switch i := ph.qualified(2); {
+	case ph.words(i, "rename", "value"):
+		hint = renamedByHand(typeName(p.node), old, value)
+	case ph.words(i, "add", "value"):
+		if hint = addedByHand(typeName(p.node), value); !r.rules.Enums {
+			hint += " Or set " + EnumKey + " to " + domainPolicy + ": Sluice then does so."
+		}
 	}
+	return hint
+}
+
+// addedByHand are the statements by which a value is added: at no moment is a value refused that was
+// taken before. Whether a cluster takes ALTER DOMAIN is not known.
+func addedByHand(of, value string) string {
+	domain := "ALTER DOMAIN " + of
 	return "Where a domain stands for the type: " + domain + " ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values so far>, " + literal(value) + ")) NOT VALID; then " + domain + " DROP CONSTRAINT <old name>."
+}
+
+// renamedByHand are those by which one is renamed. Rows are written before the old value is refused, and
+// once more behind it, since others may have written it meanwhile.
+func renamedByHand(of, old, value string) string {
+	domain := "ALTER DOMAIN " + of
+	return "Where a domain stands for the type, rows hold the value as a text. ALTER TYPE " + of + " ADD VALUE " + literal(value) + "; for each column of the type (SELECT attrelid::regclass, attname FROM pg_attribute WHERE atttypid = " +
+		literal(of) + "::regtype): UPDATE <table> SET <column> = " + literal(value) + " WHERE <column> = " + literal(old) + ", at most 3,000 rows at a time, and its default where that is the old value; then " + domain +
+		" ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values but for " + literal(old) + ">)) NOT VALID; " + domain + " DROP CONSTRAINT <old name>; then the UPDATEs once more."
 }
 
 // isEnum reports whether PostgreSQL would make the type: values that it refuses are the server's to
@@ -83,6 +105,15 @@ func isEnum(m message) bool {
 		seen[label] = true
 	}
 	return true
+}
+
+// enumeration are the rules of what makes one and changes it.
+func (r *rewriter) enumeration(p *part) {
+	if p.node.is("CreateEnumStmt") {
+		r.createEnum(p)
+	} else {
+		r.addValue(p)
+	}
 }
 
 // createEnum is the rule of CREATE TYPE ... AS ENUM.

@@ -234,6 +234,9 @@ type Statement struct {
 	// Guarded is a DO block whose one statement the relay may carry out, where the server refuses
 	// the block; nil for any other statement.
 	Guarded *Guarded
+	// EnumValue is an ALTER TYPE ... ADD VALUE that the relay may carry out, where
+	// the server refuses it; nil for any other statement.
+	EnumValue *EnumValue
 	// Cursor is what the statement does to a cursor that the relay carries out; nil for any
 	// other statement. The server must not see it.
 	Cursor *Cursor
@@ -253,7 +256,7 @@ type Statement struct {
 // Alters reports whether the relay may carry the statement out by others of its own, where the
 // server refuses it.
 func (st *Statement) Alters() bool {
-	return st.Alteration != nil || st.Constraints != nil || st.Commands != nil || st.Guarded != nil
+	return st.Alteration != nil || st.Constraints != nil || st.Commands != nil || st.Guarded != nil || st.EnumValue != nil
 }
 
 // AlterText is the text of such a statement.
@@ -265,14 +268,19 @@ func (st *Statement) AlterText() string {
 		return st.Commands.Text
 	case st.Guarded != nil:
 		return st.Guarded.Text
+	case st.EnumValue != nil:
+		return st.EnumValue.Text
 	}
 	return st.Alteration.Text
 }
 
 // AlterTag is its tag.
 func (st *Statement) AlterTag() string {
-	if st.Guarded != nil {
+	switch {
+	case st.Guarded != nil:
 		return "DO"
+	case st.EnumValue != nil:
+		return "ALTER TYPE"
 	}
 	return "ALTER TABLE"
 }

@@ -44,7 +44,7 @@ func (r *rewriter) dialect(p *part) {
 		if name == "CreateEnumStmt" {
 			p.st.Hint = r.enumHint(p.node)
 		} else if name == "AlterEnumStmt" {
-			p.st.Hint = addValueHint(p.node)
+			p.st.Hint = r.alterEnumHint(p)
 		}
 	}
 	r.refusedCalls(p)

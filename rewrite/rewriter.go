@@ -212,8 +212,8 @@ func (r *rewriter) others(p *part) {
 		r.alterTable(p)
 	case "CreateExtensionStmt", "CommentStmt", "DropStmt":
 		r.extension(p)
-	case "CreateEnumStmt":
-		r.createEnum(p)
+	case "CreateEnumStmt", "AlterEnumStmt":
+		r.enumeration(p)
 	case "DoStmt":
 		r.guarded(p)
 	case "TruncateStmt":
@@ -242,7 +242,9 @@ func (r *rewriter) others(p *part) {
 
 // replaced reports whether the server need not take the statement: it is answered, another one stands
 // for it, or what is in it is carried out.
-func (st *Statement) replaced() bool { return st.Tag != "" || st.Retag != "" || st.Guarded != nil }
+func (st *Statement) replaced() bool {
+	return st.Tag != "" || st.Retag != "" || st.Guarded != nil || st.EnumValue != nil
+}
 
 // alterTable are the rules of ALTER TABLE.
 func (r *rewriter) alterTable(p *part) {

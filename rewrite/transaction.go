@@ -136,10 +136,10 @@ func (p *Planner) alone(sql string, names *Names, whole bool) *Plan {
 	return p.rewrite(sql, tree, names, plan, parts)
 }
 
-// apart looks at an ALTER TABLE, or a DO, in a string: where the relay would carry it out if it were
+// apart looks at an ALTER TABLE or TYPE, or a DO, in a string: where the relay would carry it out if it were
 // sent by itself, the string is cut there, and the findings are those of the statement.
 func (r *rewriter) apart(p *part) bool {
-	if r.alone == nil || len(r.parts) == 1 || !p.node.is("AlterTableStmt") && !p.node.is("DoStmt") {
+	if r.alone == nil || len(r.parts) == 1 || !slices.Contains([]string{"AlterTableStmt", "AlterEnumStmt", "DoStmt"}, p.node.name()) {
 		return false
 	}
 	plan := r.alone(string(r.text[p.st.Start:p.st.End]), false)

@@ -61,6 +61,8 @@ type Config struct {
 	// WithoutEncode knows no encode() and decode(), in the texts of clients: views and
 	// CHECKs that have them go on. No cluster is known to lack them.
 	WithoutEncode bool
+	// WithoutAlterDomain refuses ALTER DOMAIN. What a cluster does is not recorded.
+	WithoutAlterDomain bool
 	// WithoutSuspension refuses an Execute with a limit on rows, by which a portal is read in
 	// parts. What a cluster does is not recorded.
 	WithoutSuspension bool

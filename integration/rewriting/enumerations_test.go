@@ -39,7 +39,9 @@ func (e *enumerated) create() string {
 // block is a DO block that is run by what is in it.
 func (e *enumerated) block() string {
 	statement := e.create()
-	switch e.random.IntN(4) {
+	switch e.random.IntN(5) {
+	case 4:
+		statement = e.add()
 	case 0:
 		statement = "ALTER TABLE person ADD CONSTRAINT " + e.pick("positive", "positive", "other") + " CHECK (id > " + e.pick("0", "0", "1") + ")"
 	case 1:
@@ -62,10 +64,27 @@ func (e *enumerated) value() string {
 	return e.values[e.random.IntN(len(e.values))]
 }
 
+// added are values that are added to enumerations.
+var added = []string{"new", "it's new", `n\w`, "", "Ä", "sad", "ok", strings.Repeat("x", 63), strings.Repeat("ä", 32), "none of them"}
+
+// add adds a value to a type.
+func (e *enumerated) add() string {
+	say := func(value string) string { return "'" + strings.ReplaceAll(value, "'", "''") + "'" }
+	value := e.pick(added...)
+	sql := e.pick("ALTER TYPE ", "alter type ") + e.pick("mood", "mood", "mood", "public.mood", `"Odd ""type"`, "nowhere.mood", "nothing", "person", "text") + " ADD VALUE " + e.pick("", "", "IF NOT EXISTS ") + say(value) +
+		e.pick("", "", " BEFORE "+say(e.value()), " AFTER "+say(e.value()))
+	if e.random.IntN(3) == 0 {
+		e.values = append(slices.Clone(e.values), value)
+	}
+	return sql
+}
+
 // statement is one of any kind.
 func (e *enumerated) statement() string {
 	value := "'" + strings.ReplaceAll(e.value(), "'", "''") + "'"
-	switch e.random.IntN(12) {
+	switch e.random.IntN(15) {
+	case 12, 13, 14:
+		return e.add()
 	case 0, 1:
 		return e.create()
 	case 2, 3:

@@ -15,6 +15,8 @@
 // other's place with indexes and constraints like its own: retypefacts.go has what the catalog says
 // of it, and retypeindex.go makes the indexes.
 //
+// A value that is added to an enumeration (enumvalue.go) is a constraint of the domain that stands for it.
+//
 // A lost backend leaves what was made: the error names it. Sent again, a statement that adds one
 // constraint finds it under its name (standing.go), and goes on.
 package constraint

@@ -68,7 +68,7 @@ ALTER TYPE mood ADD VALUE 'it''s' BEFORE 'ok'
 -- out
 same
 -- rules
-dialect user_type flagged error
+dialect user_type rewritten info
 
 -- in
 ALTER TYPE mood RENAME VALUE 'a' TO 'b'

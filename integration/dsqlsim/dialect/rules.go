@@ -27,8 +27,8 @@ type question struct {
 	oldLocking bool
 	locked     []Locked
 	// withoutEncode: see Options.
-	withoutEncode bool
-	jobs          bool // they look at rows
+	withoutEncode, withoutAlterDomain bool
+	jobs                              bool // they look at rows
 }
 
 // rule answers for one kind of node; nil means that it has no objection.
@@ -153,6 +153,10 @@ var rules = map[string][]rule{
 	},
 	"GrantStmt": {
 		{"measured: grant_usage_public", systemGrant},
+	},
+
+	"AlterDomainStmt": {
+		{"presumed, by ALTER TYPE; not recorded", alterDomain},
 	},
 
 	"MergeStmt":          always("recorded: q_merge", "unsupported statement type: MERGE"),

@@ -182,3 +182,11 @@ func ownedType(q *question) *Refusal {
 	}
 	return nil
 }
+
+// alterDomain is refused where the options say so: whether a cluster takes it is not recorded.
+func alterDomain(q *question) *Refusal {
+	if q.withoutAlterDomain {
+		return refuse("ALTER DOMAIN not supported")
+	}
+	return nil
+}

@@ -70,6 +70,8 @@ type Options struct {
 	OldLocking bool
 	// WithoutEncode knows no encode() and decode(), as no cluster is known to.
 	WithoutEncode bool
+	// WithoutAlterDomain refuses ALTER DOMAIN.
+	WithoutAlterDomain bool
 	// Jobs reports whether there are jobs that look at rows; nil: there are none. It says the
 	// same from the first text on.
 	Jobs func() bool
@@ -192,7 +194,7 @@ func (d *Dialect) statement(node *pg.Node, text string, offset int, o *outline) 
 		return s
 	}
 	q := question{node: node, text: text, async: s.Job, clues: o.clues, byteaKeys: d.options.ByteaKeys,
-		oldLocking: d.options.OldLocking, withoutEncode: d.options.WithoutEncode,
+		oldLocking: d.options.OldLocking, withoutEncode: d.options.WithoutEncode, withoutAlterDomain: d.options.WithoutAlterDomain,
 		jobs: d.options.Jobs != nil && d.options.Jobs()}
 	if s.Refusal = q.refusal(); s.Refusal == nil {
 		s.SQL, s.Tag = respell(&q, offset)

@@ -1,0 +1,225 @@
+package constraint
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// ALTER TYPE ... ADD VALUE (rewrite.EnumValue), where a domain stands for the enumeration. Whether a
+// cluster takes ALTER DOMAIN is not known: so a DROP CONSTRAINT of one that is not there goes first,
+// and a server that refuses this, or the ADD CONSTRAINT behind it, has changed nothing.
+//
+//	look    which CHECKs has the domain?
+//	one     the value is in it: done, or there already. Else another CHECK, with the value, of the next name
+//	more    a statement like this one is at it, or was cut: all but the last are dropped. One of them that has
+//	        a value of its own was made of a CHECK that was gone by then, and whoever has made it begins again
+//
+// and so on until there is one. Two statements at once that are made of the same CHECK ask for the same
+// name, which one of them is refused. Where a statement was so slow that others have come to their end since it has
+// looked, values of theirs are refused between its ADD CONSTRAINT and the drop of that. What an interrupted statement leaves takes the values that were taken
+// before, and the next statement about the type goes on with it.
+
+// EnumValue is such a statement, which is being carried out.
+type EnumValue struct {
+	*rewrite.EnumValue
+	Notices [][]byte // for the client, in front of the tag
+
+	server Server
+	shown  string // the type, as messages name it
+	checks []*rewrite.DomainValues
+	made   string // the CHECK that this statement has made, or may have
+	took   bool   // the value is taken by what this statement has done
+	tried  bool   // the server takes DROP CONSTRAINT
+}
+
+// NewEnumValue is the work of a statement.
+func NewEnumValue(server Server, st *rewrite.EnumValue) *EnumValue {
+	return &EnumValue{server: server, EnumValue: st}
+}
+
+// mostRounds bounds the rounds of a statement, roundPause what is between two that have come to nothing.
+const (
+	mostRounds = 20
+	roundPause = 25 * time.Millisecond
+)
+
+// Run has the server carry the statement out, or does it otherwise where the server refuses.
+func (e *EnumValue) Run() error {
+	err := e.server.Ask(e.Text, nil)
+	told := e.server.Refused(err)
+	if told == nil || told.Code != retry.StateUnsupported {
+		return err
+	}
+	for range mostRounds {
+		if err := e.look(told); err != nil {
+			return err
+		}
+		done, moved, err := e.round(told)
+		if done || err != nil {
+			return err
+		}
+		if moved {
+			continue
+		}
+		if err := e.server.Pause(roundPause); err != nil {
+			return err
+		}
+	}
+	var names []string
+	for _, check := range e.checks {
+		names = append(names, quoted(check.Name))
+	}
+	return &wire.Error{Code: "55000", Message: fmt.Sprintf("the values of type %s are being changed", e.shown), Detail: "Other statements are at it, or were cut: it has the constraints " + strings.Join(names, ", ") + ", of which none has the values of all.",
+		Hint: "If no statement is at it any more, drop all but the one that is to be: " + e.Drop("<name>") + ". Then send this one again."}
+}
+
+// look reads the domain.
+func (e *EnumValue) look(told *wire.Error) error {
+	kind, others := "", false
+	e.checks = nil
+	err := e.server.Ask(fmt.Sprintf(`SELECT t.typtype, pg_catalog.format_type(t.oid, NULL), COALESCE(b.typname, ''), COALESCE(c.conname, ''), COALESCE(pg_catalog.pg_get_constraintdef(c.oid), '')`+
+		` FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_type b ON b.oid = t.typbasetype LEFT JOIN pg_catalog.pg_constraint c ON c.contypid = t.oid AND c.contype = 'c' WHERE t.oid = %s::pg_catalog.regtype`,
+		literal(e.Type)), func(v []string) {
+		if len(v) != 5 {
+			return
+		}
+		kind, e.shown = v[0], v[1]
+		check := rewrite.ReadDomainValues(v[3], v[4])
+		if others = others || check == nil || v[2] != "text"; check != nil {
+			e.checks = append(e.checks, check)
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case kind != "d":
+		return &wire.Error{Code: "42809", Message: e.shown + " is not an enum"}
+	case others || len(e.checks) == 0:
+		with := *told
+		with.Detail = fmt.Sprintf("The domain %s is not held to a list of values by one CHECK, as one is that stands for an enumeration (%s).", e.shown, rewrite.EnumKey)
+		return &with
+	}
+	return nil
+}
+
+// round is one of them: done, or it has moved on, or others are at it.
+func (e *EnumValue) round(told *wire.Error) (done, moved bool, err error) {
+	newest, old, follows := rewrite.NewestValues(e.checks)
+	there := slices.Contains(newest.Values, e.Value)
+	switch {
+	case !follows:
+		return false, false, nil
+	case len(old) > 0:
+		for _, check := range old {
+			if err := e.drop(check.Name); err != nil {
+				return false, false, err
+			}
+			e.took = e.took || there && !slices.Contains(check.Values, e.Value)
+		}
+		return false, true, nil
+	case there && e.took:
+		e.made = ""
+		e.warn()
+		return true, true, nil
+	case there:
+		return true, true, e.exists()
+	case e.TooLong():
+		return true, true, &wire.Error{Code: "42602", Message: fmt.Sprintf("invalid enum label \"%s\"", e.Value), Detail: "Labels must be 63 bytes or less."}
+	case e.Placed && !slices.Contains(newest.Values, e.Neighbour):
+		return true, true, &wire.Error{Code: "22023", Message: fmt.Sprintf("\"%s\" is not an existing enum label", e.Neighbour)}
+	}
+	moved, err = e.add(newest, told)
+	return false, moved, err
+}
+
+// add gives the domain the CHECK with the value. false: another statement was faster.
+func (e *EnumValue) add(from *rewrite.DomainValues, told *wire.Error) (added bool, err error) {
+	if err := e.server.More(); err != nil {
+		return false, err
+	}
+	if !e.tried {
+		if err := e.server.Ask(e.DropAny(fmt.Sprintf("sluice_none_%08x", rand.Uint32())), nil); err != nil {
+			return false, e.cannot(err, told)
+		}
+		e.tried = true
+	}
+	e.made, e.took = from.Next(), true
+	err = e.server.Ask(e.Add(e.made, e.With(from.Values)), nil)
+	if err == nil || !e.server.Undone(err) {
+		return true, err
+	}
+	e.made, e.took = "", false
+	if why := e.server.Refused(err); why != nil && why.Code == takenName {
+		return false, nil
+	}
+	return false, e.cannot(err, told)
+}
+
+// cannot is the refusal of a statement that the server takes in neither form.
+func (e *EnumValue) cannot(err error, told *wire.Error) error {
+	why := e.server.Refused(err)
+	if why == nil || why.Code != retry.StateUnsupported && why.Code != "42601" {
+		return err
+	}
+	with := *told
+	with.Detail = fmt.Sprintf("For the domain %s the server refuses ALTER DOMAIN, too: %s", e.shown, why.Message)
+	with.Hint = "Make a domain of all values under another name (CREATE DOMAIN), and for each column of the type, each in a transaction of its own: a column of that domain; UPDATE, at most 3,000 rows at a time; DROP COLUMN of the old one; RENAME COLUMN."
+	return &with
+}
+
+// drop takes a CHECK away, and goes on where a cancel or the like has kept the statement from the server:
+// as long as it stands the value is not taken.
+func (e *EnumValue) drop(name string) (err error) {
+	for range mostTries {
+		err = e.server.Ask(e.Drop(name), nil)
+		told := e.server.Refused(err)
+		if err == nil || told != nil && slices.Contains(notThere, told.Code) {
+			if name == e.made {
+				e.made = ""
+			}
+			return nil
+		}
+		if !e.server.Undone(err) || told != nil {
+			return err
+		}
+		e.server.Heed(err)
+	}
+	return err
+}
+
+// exists is PostgreSQL's error, or notice, of a value that is there.
+func (e *EnumValue) exists() error {
+	message := fmt.Sprintf("enum label \"%s\" already exists", e.Value)
+	if !e.IfNotExists {
+		return &wire.Error{Code: takenName, Message: message}
+	}
+	notice := &wire.Error{Code: takenName, Message: message + ", skipping"}
+	e.Notices = append(e.Notices, notice.AppendNotice(nil, "NOTICE"))
+	return nil
+}
+
+// warn tells what stands for the enumeration.
+func (e *EnumValue) warn() {
+	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("type %s is a domain over text, since DSQL has no enumerations", e.shown),
+		Detail: "Its values compare and sort as texts, wherever one is added."}
+	e.Notices = append(e.Notices, warning.AppendNotice(nil, "WARNING"))
+}
+
+// Partly adds to an error what stands all the same.
+func (e *EnumValue) Partly(err error) error {
+	told, ok := err.(*wire.Error)
+	if !ok || told.Fatal || e.made == "" {
+		return err
+	}
+	with := *told
+	with.Detail = strings.TrimSpace(fmt.Sprintf("%s The constraint \"%s\", which has the value, may stand beside the one before it, until whose drop the value is refused.", told.Detail, e.made))
+	with.Hint = "Send the statement again: it goes on from there. Or give it up: " + e.DropAny(e.made) + "."
+	return &with
+}
