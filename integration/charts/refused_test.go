@@ -30,6 +30,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{`{lease: {tabel: x}}`, "'tabel' not allowed"},
 		{`{metrics: {podMonitor: {intervall: 1s}}}`, "'intervall' not allowed"},
 		// By the templates.
+		{`{standalone: {enabled: true, usersSecret: u, resources: {limits: {memory: 512mi}}}, config: {backend.endpoint: x}}`, "standalone.memoryLimit: give it, since resources.limits.memory is 512mi"},
 		{`{standalone: {enabled: true, usersSecret: u}}`, "config: give backend.endpoint"},
 		{`{standalone: {enabled: true}, config: {backend.endpoint: x}}`, "standalone.usersSecret: name the Secret"},
 		{`{standalone: {enabled: true, usersSecret: u}, config: {backend.endpoint: x}, lease: {enabled: true}}`, "lease.table: name the DynamoDB table"},

@@ -38,6 +38,25 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- end -}}
 
+{{/* GOMEMLIMIT, in bytes: memoryLimit, or four fifths of the container's memory limit; nothing where it has none. */}}
+{{- define "sluice.memoryLimit" -}}
+{{- $limits := (.part.resources | default dict).limits | default dict -}}
+{{- $limit := $limits.memory | default "" -}}
+{{- if kindIs "float64" $limit }}{{ $limit = printf "%.0f" $limit }}{{ end -}}
+{{- if .part.memoryLimit -}}
+{{ .part.memoryLimit }}
+{{- else if $limit -}}
+{{- $parts := regexFindAll "^[0-9.]+|[A-Za-z]+$" (toString $limit) -1 -}}
+{{- $units := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
+{{- $unit := "" -}}
+{{- if gt (len $parts) 1 }}{{ $unit = index $parts 1 }}{{ end -}}
+{{- if or (not (regexMatch "^[0-9]+(\\.[0-9]+)?[A-Za-z]*$" (toString $limit))) (not (hasKey $units $unit)) -}}
+{{- fail (printf "%s.memoryLimit: give it, since resources.limits.memory is %v" .name $limit) -}}
+{{- end -}}
+{{- printf "%.0f" (floor (mulf (float64 (index $parts 0)) (index $units $unit) 0.8)) -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "sluice.securityContext" -}}
 runAsNonRoot: true
 runAsUser: 65532
