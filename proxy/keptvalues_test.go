@@ -37,6 +37,8 @@ func TestKeptValues(t *testing.T) {
 		{"bydefault", "INSERT INTO bydefault (v) VALUES ('it''s') RETURNING id, v"},
 		{"bydefault", "INSERT INTO bydefault (v) VALUES ('b') RETURNING *"},
 		{"bydefault", "INSERT INTO bydefault (v) VALUES ('b') ON CONFLICT DO NOTHING RETURNING id"},
+		{"always", "INSERT INTO always (v) VALUES ('a'), ('b') RETURNING v || 'x' AS w, id, v IS NULL"},
+		{"always", "INSERT INTO always (v) SELECT p0::VARCHAR FROM (VALUES ('b', 0), ('a', 1), (NULL, 2)) AS imp_sen(p0, sen_counter) ORDER BY sen_counter RETURNING always.id, always.id AS id__1"},
 		{"drawn", "INSERT INTO drawn AS d (v) VALUES ('c') RETURNING d.id, d.u, d.r"},
 		{"drawn", "INSERT INTO drawn (id, u, v) VALUES (nextval('s'), gen_random_uuid(), 'c') RETURNING *"},
 		{"domains", "INSERT INTO domains (v) VALUES ('d') RETURNING id, v"},
@@ -84,6 +86,8 @@ func TestKeptValuesAreStored(t *testing.T) {
 			{"always", "id, v, twice", "INSERT INTO always (v) VALUES ($1), ('x') RETURNING id, v, twice", "id"},
 			{"bydefault", `id, "At"`, `INSERT INTO bydefault (v) VALUES ($1) RETURNING id, "At"`, "id"},
 			{"drawn", "id, u, r, v", "INSERT INTO drawn (v) VALUES ($1) RETURNING *", "id"},
+			{"drawn", "id, v", "INSERT INTO drawn (v) SELECT p0::VARCHAR FROM (VALUES ($1::VARCHAR, 0), ('x'::VARCHAR, 1)) AS imp_sen(p0, sen_counter) ORDER BY sen_counter RETURNING drawn.id, drawn.v", "id"},
+			{"bydefault", `id, upper(v), "At"`, `INSERT INTO bydefault (v) VALUES ($1), ('x') RETURNING id, upper(v), "At"`, "id"},
 			{"keyed", "k", "INSERT INTO keyed (v) VALUES ($1) RETURNING k", "v"},
 			{"bydefault", `id, "At"`, `INSERT INTO bydefault (v, "At") VALUES ($1, now()) RETURNING id, "At"`, "id"},
 		} {

@@ -35,8 +35,15 @@ var timedTexts = []string{
 	"SELECT CASE WHEN now() > '2000-01-01' THEN now() + '1 day' END AS tomorrow", "SELECT v, (now() + '1 day')::timestamptz AS tomorrow FROM timed", "SELECT count(*) AS n, max(now() AT TIME ZONE 'UTC' + '1 day') AT TIME ZONE 'UTC' AS tomorrow FROM plain",
 	"INSERT INTO timed (v) VALUES ($v) RETURNING id, v || 'x' AS w, at", "INSERT INTO timed (v) VALUES ($v) RETURNING at + '1 day' AS tomorrow, timed.id", `INSERT INTO other (v) VALUES ($v), ('more ' || $v) RETURNING id AS one, v IS NULL, "At", short::date, *`,
 	"INSERT INTO timed (v) VALUES ($v) RETURNING id, at::date", "INSERT INTO plain VALUES ($v, now(), now()) RETURNING (extract(epoch FROM at) * 1000000)::bigint AS micros", "UPDATE other SET v = v RETURNING now() + '1 day' AS tomorrow", "WITH x AS (SELECT now() + '1 day' AS tomorrow) SELECT tomorrow FROM x",
+	unrolled, unrolled, unrolledTime,
 	"INSERT INTO timed (v) VALUES ($v) RETURNING made", "SET TimeZone = 'Asia/Tokyo'", "SET TimeZone = 'UTC'", "SET DateStyle = 'German'", "DELETE FROM other WHERE v = $v",
 }
+
+// unrolled are several rows as SQLAlchemy inserts them where it wants their keys.
+const (
+	unrolled     = "INSERT INTO timed (v) SELECT p0::VARCHAR FROM (VALUES ($v, 0), ($v, 1)) AS imp_sen(p0, sen_counter) ORDER BY sen_counter RETURNING timed.id, timed.id AS id__1"
+	unrolledTime = "INSERT INTO timed (v) SELECT p0::VARCHAR FROM (VALUES ($v, 0), ($v, 1)) AS imp_sen(p0, sen_counter) ORDER BY sen_counter RETURNING timed.at, timed.made, timed.id AS id__1"
+)
 
 // A transaction has one time. A client that was told it, returns to a savepoint and goes on finds that
 // time in all that it is told and in all that is stored, or its statement is refused. With nobody else

@@ -60,6 +60,11 @@ func (p *Planner) Insertion(sql string, names *Names) *Insertion {
 		return nil
 	case pg_query.OverridingKind(node.integer("override")) == pg_query.OverridingKind_OVERRIDING_USER_VALUE:
 		return nil
+	case query.shape != nil && query.has("from_clause"):
+		if text := unrolled(sql, node); text != "" {
+			return p.Insertion(text, names)
+		}
+		return nil
 	case query.shape != nil && (!query.has("values_lists") || query.has("with_clause", "sort_clause", "limit_offset", "limit_count", "locking_clause")):
 		return nil
 	}
@@ -209,8 +214,11 @@ func (in *Insertion) spans(open int) []given {
 	if !in.ph.punct(open, '(') || in.pairs[open] < 0 {
 		return nil
 	}
-	var all []given
-	first, end := open+1, int(in.pairs[open])
+	return in.between(open+1, int(in.pairs[open]))
+}
+
+// between are the items from token first to token end; nil where a parenthesis has no other one.
+func (in *Insertion) between(first, end int) (all []given) {
 	for i := first; i <= end; i++ {
 		switch {
 		case i == end, in.ph.punct(i, ','):
