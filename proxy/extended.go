@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -322,6 +323,14 @@ func (s *session) describeSilently(st *serverStatement) {
 // how things stand: the end of a failed block, DEALLOCATE ALL, a RESET to be followed by
 // the client's startup values.
 func (s *session) execute(frame []byte) error {
+	// Nothing follows a text that nobody has read before the server has said what it thinks of it: behind a typing
+	// mistake the rest of the group is skipped, and a return to the savepoint stays possible.
+	if s.t.unreadRuns && len(s.tx.marks) > 0 && !s.t.owed.empty() {
+		frame = bytes.Clone(frame) // the buffer may move
+		if err := s.makeAnswer(); err != nil || s.t.skip {
+			return err
+		}
+	}
 	name, rest, ok := wire.CString(frame[wire.HeaderLen:])
 	if !ok || len(rest) != 4 {
 		return wire.ProtocolViolation("invalid message format")

@@ -170,3 +170,25 @@ var (
 	portalUse        = regexp.MustCompile(`(?m)^(B|E|D P|C P) c1.*\n`)
 	savepointRefused = regexp.MustCompile(`(must not share a string|is not possible in this transaction|cannot return to savepoint|Replay refused)`)
 )
+
+// A typing mistake behind a savepoint stops no return to it, whatever the group has in front of it and behind:
+// the server has run nothing of the text, nor of what follows.
+func TestReturnBehindATypingMistake(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE noted (n int)")
+	s := startSluice(t, pg, strictly, maxOpen(3))
+	for name, group := range map[string]string{
+		"alone": ext("SELEKT 1"), "one behind": ext("SELEKT 1") + ext("INSERT INTO noted VALUES (2)"), "several": ext("INSERT INTO noted VALUES (2)") + ext("SELEKT 1") + ext("SELEKT 2") + ext("COMMIT"),
+		"prepared first": "P a | SELECT 1\nP b | SELEKT 1\nB - | a\nE -\nB - | b\nE -\n", "a savepoint behind": ext("SELEKT 1") + ext("SAVEPOINT b") + ext("SELECT 1"),
+	} {
+		pg.SQL(t, "postgres", "DELETE FROM noted")
+		got := dialRaw(t, s.addr).say(t, "Q BEGIN\n< Z\nQ INSERT INTO noted VALUES (1)\n< Z\nQ SAVEPOINT a\n< Z\n"+group+"S\n< Z\nQ ROLLBACK TO a\n< Z\nQ INSERT INTO noted VALUES (3)\n< Z\nQ COMMIT\n< Z\n")
+		if strings.Count(got, "E S=") != 1 || !strings.Contains(got, "E S=ERROR C=42601") || !strings.Contains(got, "C ROLLBACK") || !strings.Contains(got, "C COMMIT") {
+			t.Errorf("%s: got\n%s", name, got)
+		}
+		if n := strings.Fields(pg.SQL(t, "postgres", "SELECT string_agg(n::text, ',' ORDER BY n) FROM noted")); len(n) != 1 || n[0] != "1,3" {
+			t.Errorf("%s: %v are stored", name, n)
+		}
+	}
+}

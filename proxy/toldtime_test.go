@@ -319,9 +319,9 @@ func (d *timedDialogue) play(counts map[string]int) {
 		switch {
 		case err == nil:
 			return true
-		case strings.Contains(detailOf(err), "its time"):
+		case strings.Contains(detailOf(err), "its time"), strings.Contains(detailOf(err), "cannot read the clock"):
 			counts["time"]++
-		case strings.Contains(detailOf(err), "generates anew"):
+		case strings.Contains(detailOf(err), "generates anew"), strings.Contains(detailOf(err), "cannot return to savepoint"):
 			counts["return refused"]++
 		case strings.Contains(detailOf(err), "Replay refused"), strings.Contains(detailOf(err), "SQLSTATE 0800"):
 			counts["replay refused"]++
@@ -338,7 +338,16 @@ func (d *timedDialogue) play(counts map[string]int) {
 		if !ok(d.run("SAVEPOINT a")) || !ok(d.some(2)) {
 			return
 		}
-		if d.r.IntN(3) > 0 { // the main use
+		switch d.r.IntN(6) {
+		case 0, 1:
+		case 2: // a typing mistake, with more behind it
+			if err := d.runBatch([]string{"SELEKT 1", "SELECT 1"}); err == nil {
+				t.Error("a typing mistake was run")
+			} else if !strings.Contains(detailOf(err), "42601") {
+				ok(err)
+				return
+			}
+		default: // the main use
 			if err := d.run("INSERT INTO once (v) VALUES ('twice'), ('twice') RETURNING at"); err == nil {
 				t.Error("a key came twice")
 			} else if !strings.Contains(detailOf(err), "23505") {
