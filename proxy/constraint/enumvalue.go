@@ -156,7 +156,7 @@ func (e *EnumValue) add(from *rewrite.DomainValues, told *wire.Error) (added boo
 		return true, err
 	}
 	e.made, e.took = "", false
-	if why := e.server.Refused(err); why != nil && why.Code == takenName {
+	if why := e.server.Refused(err); why != nil && (why.Code == takenName || meets(why)) {
 		return false, nil
 	}
 	return false, e.cannot(err, told)
@@ -186,12 +186,20 @@ func (e *EnumValue) drop(name string) (err error) {
 			}
 			return nil
 		}
-		if !e.server.Undone(err) || told != nil {
+		switch {
+		case !e.server.Undone(err) || told != nil && !meets(told):
 			return err
+		case told == nil:
+			e.server.Heed(err)
 		}
-		e.server.Heed(err)
 	}
 	return err
+}
+
+// meets reports an error that PostgreSQL has for a row of the catalog at which another statement is: DSQL has a
+// conflict for it.
+func meets(told *wire.Error) bool {
+	return told.Code == "23505" || told.Code == "XX000" && (strings.HasPrefix(told.Message, "tuple concurrently ") || strings.HasPrefix(told.Message, "cache lookup failed for constraint "))
 }
 
 // exists is PostgreSQL's error, or notice, of a value that is there.

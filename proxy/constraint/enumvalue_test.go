@@ -56,6 +56,9 @@ func (v *visitor) Ask(sql string, row func([]string)) error {
 		return nil
 	}
 	if drops := dropsCheck.FindStringSubmatch(sql); drops != nil {
+		if v.lives%5 == 4 && drops[1] == "" {
+			return &wire.Error{Code: "XX000", Message: "tuple concurrently deleted"}
+		}
 		if _, there := v.checks[drops[2]]; !there && drops[1] == "" {
 			return &wire.Error{Code: "42704", Message: "constraint does not exist"}
 		}
