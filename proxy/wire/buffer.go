@@ -43,7 +43,12 @@ func PutBuffer(b []byte) {
 	if n == BufferSize {
 		bufPool.Put((*[BufferSize]byte)(b[:BufferSize]))
 	} else if n > BufferSize && n <= 1<<largestShift && n&(n-1) == 0 {
-		b = b[:n]
-		largePools[bits.Len(uint(n-1))].Put(&b)
+		putLarge(b[:n])
 	}
 }
+
+// putLarge is PutBuffer of a buffer of getLarge. It is apart because it allocates, which PutBuffer
+// would do for each buffer else.
+//
+//go:noinline
+func putLarge(b []byte) { largePools[bits.Len(uint(len(b)-1))].Put(&b) }
