@@ -35,12 +35,12 @@ var askBound = []byte{0, 0, 0, 0, 0, 1, 0, 1}
 // askTime asks the server for the time of its transaction, where the text that is sent next, which is the
 // client's, or one before it hides that from Sluice and the client may return to a savepoint. The backend is
 // lent. A transaction that has the time of an earlier one (hasToldTime) is not asked.
-func (s *session) askTime(sql []byte) {
+func (s *session) askTime(sql string) {
 	a := &s.tx.asked
 	if len(s.tx.marks) == 0 || a.sent || s.tx.timed != nil || s.b.status == 'E' || !s.keepsAnswers() || s.srv.cfg.Kind == Postgres {
 		return
 	}
-	if !s.hidTime() && !s.hidesTime(string(sql), s.mapped.planned) {
+	if !s.hidTime() && !s.hidesTime(sql, s.mapped.planned) {
 		a.looked = s.tx.log.Turns() + 1
 		return
 	}

@@ -245,7 +245,7 @@ func (s *session) bindOnBackend(b *binding) error {
 	if err := s.overtaken(); err != nil {
 		return err
 	}
-	s.askTime([]byte(cs.tmpl.sql))
+	s.askTime(cs.tmpl.sql)
 	s.logPlan(plan)
 	if cs.tmpl.split != nil {
 		s.lock(cs.tmpl, s.t.desc, b.rest)

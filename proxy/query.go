@@ -223,8 +223,8 @@ func (s *session) sendQuery(q *simple) error {
 			return err
 		}
 	}
-	if q.frame != nil {
-		s.askTime(q.sql())
+	if q.frame != nil && len(s.tx.marks) > 0 {
+		s.askTime(string(q.sql()))
 	}
 	s.logPlan(plan)
 	s.noteParsing(plan)
