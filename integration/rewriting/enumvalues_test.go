@@ -161,6 +161,13 @@ func TestEnumValueInTransactions(t *testing.T) {
 			t.Errorf("%v: %s rows", script, got)
 		}
 	}
+	expect("BEGIN READ ONLY", "")
+	expect("ALTER TYPE mood ADD VALUE '4'", "0A000") // the server's, which knows no such statement
+	expect("ROLLBACK", "")
+	expect("SET default_transaction_read_only = on", "")
+	expect("ALTER TYPE mood ADD VALUE '4'", "25006")
+	expect("DO $$ BEGIN ALTER TYPE mood ADD VALUE '4'; END $$", "25006")
+	expect("RESET default_transaction_read_only", "")
 	expect("SET sluice.ddl.in_transactions = 'refuse'", "")
 	expect("BEGIN", "")
 	expect("ALTER TYPE mood ADD VALUE '4'", "0A000")
