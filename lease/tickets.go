@@ -20,6 +20,11 @@ const (
 	youngTime = 10 * time.Second
 	// youngBatch is how many tickets it reserves at once until then.
 	youngBatch = 4
+	// modestMost is how many backends a process has at most that met a queue when it was young, until it is not,
+	// and until that queue has dialled, for which firstDial is left. There is a queue at that time where a fleet
+	// is larger than the burst: it finds use for the rate all the same.
+	modestMost = 9
+	firstDial  = 500 * time.Millisecond
 	// Who was refused comes back after a time that is drawn from up to retryLeast, four
 	// times that after the next refusal and so on, or up to the time that it had to wait
 	// anyhow.
@@ -59,6 +64,7 @@ type tickets struct {
 	refusals int           // since the last success, in short
 	young    time.Duration // until then this process has just started
 	firstAt  time.Duration // no ticket ahead of others before
+	modest   time.Duration // until then this process takes no more than modestMost
 	// thrifty until then: nothing of what was saved up is used, see adopt.
 	thrifty time.Duration
 	stats   ticketCounts
@@ -164,6 +170,11 @@ func (t *tickets) next(now time.Duration, most, open int) (*call, time.Duration)
 	r := Reservation{Tickets: 1, Interval: t.interval(), Floor: at - t.saved(now)*t.interval(), Wrong: t.wrong}
 	r.Ceiling = at + t.maxWait().Microseconds()
 	first := open == 0 && now >= t.firstAt
+	if now < t.modest {
+		if want = min(want, modestMost-open); want <= 0 {
+			return nil, t.modest
+		}
+	}
 	switch left := t.young - now; {
 	case first:
 	case left > 0:
@@ -198,6 +209,9 @@ func (t *tickets) done(c *call, a answer, now time.Duration) {
 	r := c.reserve
 	if t.queue = time.Duration(a.next-t.clock.read(now)) * time.Microsecond; t.queue < 0 {
 		t.queue = 0
+	}
+	if t.queue > 0 && now < t.young {
+		t.modest = max(t.modest, t.young, now+t.queue+firstDial)
 	}
 	switch {
 	case a.done:

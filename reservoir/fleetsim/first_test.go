@@ -68,7 +68,7 @@ func TestFirstBackendsComeFirst(t *testing.T) {
 				if found.last == 0 || found.last > goal {
 					t.Errorf("want the last first backend within %v", goal)
 				}
-				if found.lacking*20 > test.n { // 0 to 21 of 1,000 in nine runs: the last ones' requests are under way
+				if found.lacking*200 > test.n { // 0 in 12 of 16 runs, else 1 or 2, whose request or dial had failed
 					t.Errorf("somebody had ten backends while %d had none", found.lacking)
 				}
 				f.report(t)
