@@ -282,3 +282,29 @@ func connectedTo(t *testing.T, dsn string) *pgx.Conn {
 	t.Cleanup(func() { conn.Close(context.Background()) })
 	return conn
 }
+
+// A row that is against a constraint which is NOT VALID cannot be written: the change of type is refused with that
+// constraint's error, and nothing is changed.
+func TestRetypeOfRowsAgainstAConstraint(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	pg, _, sluice := plainAndSluice(t, harness.Env{"DSQL_DDL_CARRY_OUT": "all"})
+	pg.SQL(t, "postgres", `CREATE TABLE thing (id int PRIMARY KEY, n int); INSERT INTO thing VALUES (1, 1), (2, -1);
+		ALTER TABLE thing ADD CONSTRAINT loose CHECK (n > 0) NOT VALID`)
+	before := pg.SQL(t, "postgres", things)
+	conn := connectedTo(t, sluice.DSN("postgres"))
+	if _, err := conn.Exec(ctx, "ALTER TABLE thing ALTER COLUMN n TYPE bigint"); code(err) != "23514" || !strings.Contains(whole(err), "loose") {
+		t.Errorf("%v (%s)", err, hintOf(err))
+	}
+	if got := pg.SQL(t, "postgres", things); got != before {
+		t.Error(differing(got, before))
+	}
+	pg.SQL(t, "postgres", "UPDATE thing SET n = 2")
+	if _, err := conn.Exec(ctx, "ALTER TABLE thing ALTER COLUMN n TYPE bigint"); err != nil {
+		t.Errorf("%v (%s)", err, hintOf(err))
+	}
+	if got := pg.SQL(t, "postgres", "SELECT conname || convalidated FROM pg_constraint WHERE contype = 'c' AND conrelid = 'thing'::regclass"); got != "loosefalse" {
+		t.Errorf("the constraint is %s", got)
+	}
+}

@@ -26,7 +26,7 @@ const retyped = `DROP TABLE IF EXISTS book, author, keyless, other.book CASCADE;
 		CONSTRAINT span CHECK (low < high AND high IS NOT NULL), CONSTRAINT "Odd check" CHECK (low IS NOT NULL), CHECK (low + 0 > -9 OR low * 2 < high) NO INHERIT,
 		CONSTRAINT book_once UNIQUE (author, title), CONSTRAINT late UNIQUE (late, id) DEFERRABLE INITIALLY DEFERRED);
 	CREATE INDEX book_title ON book (title); CREATE INDEX book_n ON book (n, title) INCLUDE (cents); CREATE UNIQUE INDEX "Odd index" ON book ("Odd ""name", id);
-	CREATE INDEX book_part ON book (lower(code)) WHERE code <> 'x'; CREATE INDEX book_down ON book (kind DESC); CREATE VIEW seers AS SELECT seen FROM book;
+	CREATE INDEX book_part ON book (lower(code)) WHERE code <> 'x'; CREATE INDEX book_down ON book (kind DESC); ALTER TABLE book ADD CONSTRAINT loose CHECK (cents > -5) NOT VALID, ADD CONSTRAINT loose_author FOREIGN KEY (author) REFERENCES author NOT VALID; CREATE VIEW seers AS SELECT seen FROM book;
 	INSERT INTO author VALUES (1, 'one', 'a'), (2, 'two', 'b');
 	INSERT INTO book (id, low, tag, title, code, n, cents, ratio, author, seen, late, "Odd ""name") SELECT i, i, CASE WHEN i < 9 THEN 'a' END, 'title ' || i, 'c' || i, i, i / 7.0, i / 3.0, i % 2 + 1, 's', CASE WHEN i % 3 > 0 THEN 'l' || i END,
 		CASE i % 4 WHEN 0 THEN 'ab   ' WHEN 1 THEN '' WHEN 2 THEN NULL ELSE 'x' END FROM generate_series(1, 40) i;

@@ -24,7 +24,7 @@ import (
 //	Fill
 //	indexes  that cannot be of a column without values (rewrite.Likeness)
 //	NotNull  a CHECK
-//	Held     CHECKs and foreign keys like those of the old column
+//	Held     CHECKs and foreign keys like those of the old column, NOT VALID where that is
 //	Seal     a CHECK that both columns agree
 //	Settle   what others have written by its place since
 //	look     has anybody changed what depends on the old column?
@@ -158,7 +158,13 @@ func (r *Retype) hold() error {
 		if c == nil {
 			return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("the constraint \"%s\" cannot be made anew", of.name)}
 		}
-		if err := New(r.server, c).Run(); err != nil {
+		var err error
+		if of.loose {
+			err = r.do(c.Adds[0].NotValid(r.holdName(i)), "")
+		} else {
+			err = New(r.server, c).Run()
+		}
+		if err != nil {
 			return err
 		}
 	}

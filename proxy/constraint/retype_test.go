@@ -33,7 +33,8 @@ func (m *modelled) Ask(sql string, row func([]string)) error {
 	if strings.Contains(sql, "conname, contype") {
 		for name, values := range m.columns {
 			if values == "old" {
-				row([]string{"t_c_check", "c", "CHECK (((" + name + ")::text <> 'x'::text))", "t"})
+				row([]string{"t_c_check", "c", "CHECK (((" + name + ")::text <> 'x'::text))", "t", "t"})
+				row([]string{"t_c_loose", "c", "CHECK (((" + name + ")::text <> 'y'::text)) NOT VALID", "t", "f"})
 			}
 		}
 		return nil
@@ -168,6 +169,7 @@ ALTER TABLE t ADD CONSTRAINT t_c_not_null CHECK (NEW IS NOT NULL) NOT VALID
 ALTER TABLE ASYNC t VALIDATE CONSTRAINT t_c_not_null
 ALTER TABLE t ADD CONSTRAINT NEW_3 CHECK (((NEW)::text <> 'x'::text)) NOT VALID
 ALTER TABLE ASYNC t VALIDATE CONSTRAINT NEW_3
+ALTER TABLE t ADD CONSTRAINT NEW_4 CHECK (((NEW)::text <> 'y'::text)) NOT VALID
 ALTER TABLE t ADD CONSTRAINT NEW_s CHECK ((NEW IS NULL AND WAS IS NULL) OR (NEW IS NOT NULL AND WAS IS NOT NULL AND CAST(NEW AS text) = CAST(CAST(WAS AS varchar(150)) AS text) AND NEW = CAST(WAS AS varchar(150)))) NOT VALID
 UPDATE t SET NEW = WAS WHERE (id) IN (SELECT id FROM t WHERE NOT ((NEW IS NULL AND WAS IS NULL) OR (NEW IS NOT NULL AND WAS IS NOT NULL AND CAST(NEW AS text) = CAST(CAST(WAS AS varchar(150)) AS text) AND NEW = CAST(WAS AS varchar(150)))) ORDER BY id LIMIT 3)
 ALTER TABLE t DROP COLUMN WAS
@@ -175,7 +177,8 @@ ALTER TABLE t RENAME COLUMN NEW TO c
 ALTER TABLE t RENAME CONSTRAINT NEW_0 TO t_c_key
 ALTER INDEX public.NEW_1 RENAME TO t_c
 ALTER INDEX public.NEW_2 RENAME TO t_late
-ALTER TABLE t RENAME CONSTRAINT NEW_3 TO t_c_check`
+ALTER TABLE t RENAME CONSTRAINT NEW_3 TO t_c_check
+ALTER TABLE t RENAME CONSTRAINT NEW_4 TO t_c_loose`
 	if text != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}
@@ -199,7 +202,7 @@ func TestRetypeTriesIndexes(t *testing.T) {
 // A statement that fails at any step has changed nothing, or is done, or tells what is left to do:
 // that leads to the table as it was, or as it was to be.
 func TestRetypeFails(t *testing.T) {
-	const steps = 23
+	const steps = 25
 	taken := &wire.Error{Code: "2BP01", Message: "other objects depend on it"}
 	ends := map[string]int{}
 	for at := range steps {

@@ -25,14 +25,17 @@ type facts struct {
 }
 
 // holding is a CHECK or FOREIGN KEY of the column, as the catalog shows it; made is the like of it for the
-// new column.
-type holding struct{ name, shown, made string }
+// new column. loose: it is NOT VALID, and the like of it is as well.
+type holding struct {
+	name, shown, made string
+	loose             bool
+}
 
 // same reports whether nothing has changed of the column, and of what depends on it.
 func (f *facts) same(g *facts) bool {
 	return f.Default == g.Default && f.NotNull == g.NotNull && f.own == g.own && f.number == g.number && slices.Equal(f.depend, g.depend) &&
 		slices.EqualFunc(f.indexes, g.indexes, func(a, b indexed) bool { return a.shown() == b.shown() }) &&
-		slices.EqualFunc(f.holds, g.holds, func(a, b holding) bool { return a.name == b.name && a.made == b.made })
+		slices.EqualFunc(f.holds, g.holds, func(a, b holding) bool { return a.name == b.name && a.made == b.made && a.loose == b.loose })
 }
 
 // look reads the column, and what depends on it. false: there is no such column.
@@ -74,14 +77,18 @@ func (r *Retype) look(told *wire.Error) (there bool, err error) {
 // constraints finds those of the column but for the seal of this statement. UNIQUE is told by its index.
 func (r *Retype) constraints() error {
 	f := &r.facts
-	return r.server.Ask(fmt.Sprintf(`SELECT conname, contype, pg_catalog.pg_get_constraintdef(oid), convalidated AND NOT (confrelid = %s AND %s = ANY (COALESCE(confkey, '{}')))`+
+	return r.server.Ask(fmt.Sprintf(`SELECT conname, contype, pg_catalog.pg_get_constraintdef(oid), NOT (confrelid = %s AND %s = ANY (COALESCE(confkey, '{}'))), convalidated`+
 		` FROM pg_catalog.pg_constraint WHERE conrelid = %s AND %s = ANY (conkey) OR confrelid = %s AND %s = ANY (confkey) ORDER BY 1`,
 		f.oid, f.number, f.oid, f.number, f.oid, f.number), func(v []string) {
-		if len(v) != 4 || v[1] == "u" || v[1] == "p" || v[1] == "n" || v[0] == r.sealName() {
+		if len(v) != 5 || v[1] == "u" || v[1] == "p" || v[1] == "n" || v[0] == r.sealName() {
 			return
 		}
+		loose := v[4] != "t"
+		if loose {
+			v[2] = strings.TrimSuffix(v[2], " NOT VALID")
+		}
 		if made := r.Held(v[2], r.from, r.Made); made != nil && v[3] == "t" {
-			f.holds = append(f.holds, holding{v[0], v[2], made.Text})
+			f.holds = append(f.holds, holding{v[0], v[2], made.Text, loose})
 		} else {
 			f.depend = append(f.depend, dependsBy(v[0]))
 		}
