@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -249,13 +250,30 @@ func allowTLSOnly(t *testing.T, srv *pgtest.Server) {
 	srv.SQL(t, "postgres", "SELECT pg_reload_conf()")
 }
 
+// deadPort is a port on which nobody listens, and that nobody else is given while the test runs.
+func deadPort(t *testing.T) int {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at.(*syscall.SockaddrInet4).Port
+}
+
 func TestDialErrorNamesTheStep(t *testing.T) {
 	t.Parallel()
 	srv := pgtest.Shared(t)
 	srv.SQL(t, "postgres", "DROP ROLE IF EXISTS crowded; CREATE ROLE crowded LOGIN PASSWORD '"+superuserPassword+"' CONNECTION LIMIT 0")
 	silent := (&fakeServer{silent: true}).start(t)
-	gone := (&fakeServer{}).start(t)
-	gone.listener.Close()
+	gone := deadPort(t)
 
 	tests := []struct {
 		name   string
@@ -265,7 +283,7 @@ func TestDialErrorNamesTheStep(t *testing.T) {
 		text   string
 	}{
 		{"name", func(c *DialConfig) { c.Address = "no-such-host.invalid" }, StepDNS, "", "no-such-host.invalid"},
-		{"port", func(c *DialConfig) { c.Port = gone.port() }, StepTCP, "", "connection refused"},
+		{"port", func(c *DialConfig) { c.Port = gone }, StepTCP, "", "connection refused"},
 		{"silence before TLS", func(c *DialConfig) { c.Port, c.Timeout = silent.port(), 100*time.Millisecond },
 			StepTLS, "", "deadline exceeded"},
 		{"silence after connecting", func(c *DialConfig) {
