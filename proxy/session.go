@@ -51,11 +51,11 @@ type session struct {
 	key      cancelKey
 	client   wire.Reader
 
+	*atWork // atwork.go; nil while the client lingers
 	pairing
 	block
-	settings    settings.Client
-	statements  // prepared.go
-	openPortals // portal.go
+	settings   settings.Client
+	statements // prepared.go
 	storedCursors
 	draws  // sequences.go
 	schema schemaChange
@@ -71,10 +71,9 @@ type session struct {
 	inSchema string
 
 	// heard counts the moments at which the client was sent all that there was for it.
-	heard  uint64
-	turns  uint64
-	began  time.Time
-	probed time.Time // when the client was probed last; see probe
+	heard uint64
+	turns uint64
+	began time.Time
 
 	optedOut bool // the client, or its user, wants no replay
 	// clientBroken: a look found its connection broken, or a write failed, of which the client may
@@ -124,7 +123,6 @@ type block struct {
 	deferredBegin *template // the BEGIN to send in front, while begun
 	// unserved is that of a block that has failed before it had a backend.
 	unserved *template
-	tx       transaction
 	parts    *parts // parts.go; nil where transactions are not committed in parts
 	chosen   chosen // choices.go
 }
@@ -305,6 +303,8 @@ func (s *session) idleLimit() (time.Duration, error) {
 // the session is forgotten: Shutdown returns when the last session is. One that lingers has
 // not ended: run is called again, by another goroutine (lingers).
 func (s *session) run() (lingers bool) {
+	s.takeUp()
+	defer s.layDown()
 	cause := s.guarded()
 	if cause == errLingers {
 		s.client.Conn.SetReadDeadline(time.Time{}) // lingers looks for a reason behind it
