@@ -79,7 +79,9 @@
 //
 // First backends come first. Who has none reserves one ticket however long the queue
 // is, up to MaxWait; who has some waits until it is short, the shorter the more it has;
-// and in the first seconds after its own start it leaves the burst to others.
+// and in the first seconds after its own start it leaves the burst to others. Who
+// meets a queue in these seconds takes no tenth backend before they are over, and before that
+// queue has dialled.
 //
 // # Fairness
 //
