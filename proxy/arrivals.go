@@ -287,7 +287,7 @@ func (srv *Server) welcome(in *arrival) {
 	if srv.cfg.PlainConn {
 		raw = rawconn.Plain(in.conn)
 	}
-	s := srv.admitClient(in, raw)
+	s := srv.admitGuarded(in, raw)
 	if s == nil {
 		srv.arrivals.left(in)
 		return

@@ -20,7 +20,7 @@ type atWork struct {
 
 var workPool = sync.Pool{New: func() any { return new(atWork) }}
 
-// takeUp has the session ready to take turns. Each run of it begins so.
+// takeUp has the session ready to take turns. It begins so, and so does each run of it.
 func (s *session) takeUp() {
 	if s.atWork == nil {
 		s.atWork = workPool.Get().(*atWork)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 
 // This file is the step accept from a connection to a session that may begin: the startup
 // (package startup), the limits, the settings of the startup packet, the greeting.
-// Server.welcome calls admitClient. Cancel requests, which are connections too, go on in
+// Server.welcome calls admitGuarded. Cancel requests, which are connections too, go on in
 // cancel.go. At the end stand the names that metrics have for ends and refusals.
 
 // secretLen of the cancel keys that Sluice issues, by protocol version: 4 bytes in 3.0,
@@ -29,6 +30,18 @@ const (
 	secretLen32 = 32
 	protocol32  = 3<<16 | 2
 )
+
+// admitGuarded is admitClient, with a panic turned into the end of this connection alone.
+func (srv *Server) admitGuarded(in *arrival, raw rawconn.Conn) (s *session) {
+	defer func() {
+		if p := recover(); p != nil {
+			srv.log.Error("startup panicked", "client", raw.RemoteAddr().String(), "panic", p, "stack", string(debug.Stack()))
+			raw.Close()
+			s = nil
+		}
+	}()
+	return srv.admitClient(in, raw)
+}
 
 // admitClient runs a client's startup. It returns nil when the connection has been dealt
 // with, and closed: a cancel, a refusal, a client that left. Else the client has been told
@@ -92,21 +105,26 @@ func (srv *Server) openSession(h *startup.Client, in *arrival) (*session, error)
 	if err != nil {
 		return nil, err
 	}
+	entered := false // it is in sessions: forget gives the place back
+	defer func() {
+		if !entered {
+			srv.clients.Add(-1)
+		}
+	}()
 	if n := srv.clients.Add(1); n > int64(srv.cfg.MaxClients) {
-		srv.clients.Add(-1)
 		return nil, errTooManyClients(srv.cfg.MaxClients)
 	}
 	s := newSession(srv, srv.ids.Add(1), h)
 	s.inSchema = schema
 	out, err := srv.introduce(s, h)
 	if err != nil {
-		srv.clients.Add(-1)
 		return nil, err
 	}
 	in.swept.path.limit = srv.cfg.ClientPathLimit
 	srv.mu.Lock()
 	srv.sessions[s] = &in.swept
 	srv.mu.Unlock()
+	entered = true
 	n := secretLen30
 	if h.Protocol >= protocol32 {
 		n = secretLen32

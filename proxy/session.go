@@ -127,11 +127,12 @@ type block struct {
 	chosen   chosen // choices.go
 }
 
-// newSession returns a session that has been told nothing and has no backend. Without
+// newSession returns a session that has been told nothing, has no backend and may take turns. Without
 // replay its output is never withheld, and withheld stays the zero value.
 func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s := &session{srv: srv, id: id, client: wire.NewReader(h.Conn, h.Raw), user: h.User, database: h.Database,
 		settings: settings.NewClient(srv.treat, &srv.interned), began: time.Now()}
+	s.takeUp()
 	s.purse = stored.NewPurse(srv.cfg.StoredBytes, srv.stored)
 	if s.chosen.user = srv.users[h.User]; s.chosen.user == nil {
 		s.chosen.user = &noChoices
