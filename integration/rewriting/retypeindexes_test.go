@@ -126,7 +126,7 @@ func TestRetypedIndexesAsInPostgreSQL(t *testing.T) {
 		conns[i] = connectedTo(t, dsn)
 	}
 	told, indexes := map[string]int{}, map[string]int{}
-	for end := time.Now().Add(25 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(12 * time.Second); time.Now().Before(end); {
 		var made []string
 		for _, database := range databases {
 			pg.SQL(t, database, "DROP TABLE IF EXISTS thing")
@@ -152,7 +152,7 @@ func TestRetypedIndexesAsInPostgreSQL(t *testing.T) {
 			if got != want {
 				t.Fatalf("%s:\n got %s %s\nwant %s", strings.Join(made, ";\n"), got, whole(errs[0]), want)
 			}
-			if got, want := pg.SQL(t, "postgres", things), pg.SQL(t, "plain", things); got != want {
+			if got, want := listsAlike(pg.SQL(t, "postgres", things)), listsAlike(pg.SQL(t, "plain", things)); got != want {
 				t.Fatalf("%s:\n%s", strings.Join(made, ";\n"), differing(got, want))
 			}
 			told[code(errs[1])]++
@@ -170,6 +170,19 @@ func TestRetypedIndexesAsInPostgreSQL(t *testing.T) {
 	if t.Log(told, indexes); told[""] < 10 || indexes["WHERE"] < 5 {
 		t.Errorf("%v, %v", told, indexes)
 	}
+}
+
+// listsAlike leaves casts out of a list (IN), which the server shows in one way behind CREATE INDEX and in another
+// behind ALTER TABLE, even where the column has the type already: (ARRAY['a'::character varying])::text[] and
+// ARRAY[('a'::character varying)::text].
+func listsAlike(shown string) string {
+	lines := strings.Split(shown, "\n")
+	for i, line := range lines {
+		if strings.Contains(line, "ARRAY[") {
+			lines[i] = strings.NewReplacer("::character varying", "", "::text", "", "[]", "", "(", "", ")", "").Replace(line)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // inBrief is an error without its detail, which names one of several rows.
