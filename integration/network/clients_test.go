@@ -129,7 +129,7 @@ func TestClientEvents(t *testing.T) {
 			t.Parallel()
 			w := start(t, harness.Env{"DSQL_CLIENT_TCP_KEEPALIVE": deadAfter.String()})
 			w.must(w.client(), "CREATE TABLE t (id int PRIMARY KEY, n int)")
-			w.until("no backend to be in use", 10*time.Second, func() bool { return w.metric("dsql_reservoir_in_use") == 0 })
+			w.until("no backend to be in use", 30*time.Second, func() bool { return w.metric("dsql_reservoir_in_use") == 0 })
 			before := w.holdings()
 			e.play(w)
 			w.until("what was there before", 30*time.Second, func() bool { return w.holdings().within(before) })
@@ -140,7 +140,7 @@ func TestClientEvents(t *testing.T) {
 // holds waits until so many backends are in use.
 func (w *world) holds(n float64) {
 	w.Helper()
-	w.until(fmt.Sprint(n, " backends to be in use"), 10*time.Second, func() bool { return w.metric("dsql_reservoir_in_use") == n })
+	w.until(fmt.Sprint(n, " backends to be in use"), 30*time.Second, func() bool { return w.metric("dsql_reservoir_in_use") == n })
 }
 
 // frees waits until no backend is in use.
