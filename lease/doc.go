@@ -95,8 +95,9 @@
 //
 // # How it is built
 //
-// ledger (ledger.go, peers.go, grow.go, predecessor.go) and tickets (tickets.go) decide, core
-// (core.go) puts their calls in order. They do no I/O and are told the time, so
+// ledger and tickets (tickets.go) decide, core (core.go) puts their calls in order. ledger.go has what a ledger
+// knows and what comes next, permits.go how many permits may be out, part.go its own records, peers.go those of
+// others, grow.go the way to more slots, and predecessor.go what a dead process has left. They do no I/O and are told the time, so
 // that tests can drive thousands of them through any fault. Lease runs one core:
 // Run is the only place that calls the Store, one call at a time, and Admit and
 // Release only look at what it has got. Table (table.go, keys.go) is the Store in

@@ -1,0 +1,204 @@
+package lease
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// The records of this process in the shards, and their changes: each is sent until its outcome is
+// known, and renewed when it is due. What is held in which shard is theirs to say.
+
+// part is a record of this process in one shard.
+type part struct {
+	shard   int
+	owner   string
+	text    string // as confirmed; "" while it joins
+	rec     Record
+	renewed time.Duration // when the first attempt to write text was sent
+	due     time.Duration // of the next renewal
+	tried   time.Duration
+
+	pending *attempt
+	// doubt is a change that was refused, though an earlier sending of it may yet
+	// arrive. The next renewal fences it.
+	doubt *attempt
+}
+
+// attempt is a change that was sent and whose outcome is not known yet. It is
+// sent again unchanged until it is.
+type attempt struct {
+	change Change
+	rec    Record
+	sent   time.Duration // first
+	tries  int
+}
+
+func (p *part) held() int {
+	if p.pending != nil {
+		return min(p.rec.Slots, p.pending.rec.Slots)
+	}
+	return p.rec.Slots
+}
+
+// renew sends again what is unresolved, and renews what is due. The record that
+// was tried longest ago comes first: a shard in trouble does not starve another.
+func (l *ledger) renew(now time.Duration) (*call, time.Duration) {
+	var best *part
+	wake := never
+	for _, p := range l.parts {
+		if p.pending == nil && now < p.due {
+			wake = min(wake, p.due)
+		} else if best == nil || p.tried < best.tried {
+			best = p
+		}
+	}
+	switch {
+	case best == nil || l.leaving && best.pending == nil:
+		return nil, wake
+	case best.pending != nil:
+		return l.send(best, now), now
+	case best.rec.Slots == 0 && l.superfluous(best):
+		return l.leaveCall(best, now), now
+	}
+	l.stats.Renewals++
+	return l.change(best, now, 0), now
+}
+
+// superfluous reports whether a part without slots is of no use. The home moves
+// to one that has some.
+func (l *ledger) superfluous(p *part) bool {
+	if p == l.parts[0] {
+		for i, q := range l.parts {
+			if q.rec.Slots > 0 {
+				l.parts[0], l.parts[i] = q, p
+				break
+			}
+		}
+	}
+	return p != l.parts[0] && !l.waiting && p.doubt == nil
+}
+
+// change begins a change of a part: take slots, or give back when below 0.
+func (l *ledger) change(p *part, now time.Duration, take int) *call {
+	l.seq++
+	rec := Record{Seq: l.seq, Slots: p.rec.Slots + take, Total: l.held() + take, ReapAfter: l.cfg.ReapAfter,
+		Home: p == l.parts[0], Waiting: l.waiting, Lasting: now-l.began >= l.cfg.Heartbeat}
+	change := Change{Shard: p.shard, Owner: p.owner, Old: p.text, New: rec.String(), Take: take, Limit: l.settings.shardLimit(p.shard)}
+	p.pending = &attempt{change: change, rec: rec, sent: now}
+	return l.send(p, now)
+}
+
+// leaveCall gives back all that a part holds and removes it.
+func (l *ledger) leaveCall(p *part, now time.Duration) *call {
+	p.pending = &attempt{sent: now,
+		change: Change{Shard: p.shard, Owner: p.owner, Old: p.text, Take: -p.rec.Slots}}
+	return l.send(p, now)
+}
+
+func (l *ledger) send(p *part, now time.Duration) *call {
+	p.pending.tries++
+	p.tried = now
+	return &call{kind: callChange, part: p, change: p.pending.change}
+}
+
+// settle finds out what became of a part's pending change. The record that the
+// table shows decides: it is the new one, the old one, or not ours any more.
+func (l *ledger) settle(p *part, a answer, now time.Duration) {
+	at := p.pending
+	p.pending = nil
+	if at.tries > 1 {
+		l.stats.Resolved++
+	}
+	switch found := a.shard.Owners[p.owner]; {
+	case a.done || found == at.change.New:
+		l.applied(p, at, now)
+	case p.text == "" && found == "": // the join was refused
+		l.stats.Refused++
+		l.drop(p)
+	case found == p.text: // too few were free
+		l.stats.Refused++
+		if at.tries > 1 {
+			p.doubt, p.due = at, now
+		}
+	case p.doubt != nil && found == p.doubt.change.New: // it has arrived after all
+		l.applied(p, p.doubt, now)
+		p.due = now
+	default:
+		l.stats.ReapedSelf++
+		l.drop(p)
+	}
+}
+
+func (l *ledger) applied(p *part, at *attempt, now time.Duration) {
+	if at.change.New == "" {
+		l.stats.Returned += uint64(p.rec.Slots)
+		l.drop(p)
+		return
+	}
+	if more := at.rec.Slots - p.rec.Slots; more > 0 {
+		l.stats.Granted += uint64(more)
+		l.hunt = hunt{}
+		l.lapsed = false
+	} else {
+		l.stats.Returned += uint64(-more)
+	}
+	p.text, p.rec, p.renewed, p.doubt = at.change.New, at.rec, at.sent, nil
+	p.due = at.sent + l.jittered(l.cfg.Heartbeat)
+	l.idle.note(l.spare(now))
+}
+
+// drop forgets a part. A home that is gone moves to the next one.
+func (l *ledger) drop(p *part) {
+	l.parts = slices.DeleteFunc(l.parts, func(q *part) bool { return q == p })
+	if l.giveTo == p.shard {
+		l.giving = 0
+	}
+}
+
+// leave gives back, at the end, all that no permit covers.
+func (l *ledger) leave(now time.Duration) (*call, time.Duration) {
+	if !l.leaving {
+		return nil, never
+	}
+	for _, p := range l.parts {
+		switch free := l.held() - l.used; {
+		case p.rec.Slots <= free:
+			return l.leaveCall(p, now), now
+		case free > 0:
+			return l.change(p, now, -free), now
+		}
+	}
+	return nil, never
+}
+
+// partIn finds the part in a shard, or nil.
+func (l *ledger) partIn(shard int) *part {
+	for _, p := range l.parts {
+		if p.shard == shard {
+			return p
+		}
+	}
+	return nil
+}
+
+// owns reports whether a record is one of this process's parts.
+func (l *ledger) owns(owner string) bool {
+	return slices.ContainsFunc(l.parts, func(p *part) bool { return p.owner == owner })
+}
+
+// join begins a part in a shard with so many slots.
+func (l *ledger) join(shard, slots int, now time.Duration) *call {
+	l.joins++
+	p := &part{shard: shard, owner: fmt.Sprintf("%s.%d", l.process, l.joins)}
+	if l.follows {
+		p.owner += follower
+	}
+	l.parts = append(l.parts, p)
+	return l.change(p, now, slots)
+}
+
+// urgent reports whether a record waits to be renewed or resolved.
+func (l *ledger) urgent(now time.Duration) bool {
+	return now >= l.pause && slices.ContainsFunc(l.parts, func(p *part) bool { return p.pending != nil || now >= p.due })
+}

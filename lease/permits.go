@@ -1,0 +1,89 @@
+package lease
+
+import "time"
+
+// The permits of this process: how many may be out while its lease is renewed, and while it is not.
+
+// held is how many slots are surely this process's, whatever becomes of the
+// changes under way.
+func (l *ledger) held() int {
+	held := 0
+	for _, p := range l.parts {
+		held += p.held()
+	}
+	return held
+}
+
+// age is the time since the oldest of the records that hold slots was renewed.
+func (l *ledger) age(now time.Duration) (age time.Duration, any bool) {
+	for _, p := range l.parts {
+		if p.rec.Slots > 0 {
+			any = true
+			age = max(age, now-p.renewed)
+		}
+	}
+	return age, any
+}
+
+// allowed is how many permits may be out: what is held, less what was promised
+// to others, falling to nothing while the lease is not renewed.
+func (l *ledger) allowed(now time.Duration) int {
+	allowed := max(0, l.held()-l.giving)
+	age, _ := l.age(now)
+	switch c := l.cfg; {
+	case age < c.drainAfter():
+		return allowed
+	case age < c.idleUntil():
+		return int(float64(allowed) * float64(c.idleUntil()-age) / float64(c.idleUntil()-c.drainAfter()))
+	}
+	return 0
+}
+
+func (l *ledger) spare(now time.Duration) int { return l.allowed(now) - l.used }
+
+func (l *ledger) phase(now time.Duration) Phase {
+	age, any := l.age(now)
+	switch c := l.cfg; {
+	case !any && l.lapsed, any && age >= c.lostAfter():
+		return Lost
+	case !any:
+		return Starting
+	case age >= c.drainAfter():
+		return Draining
+	case age >= c.degradedAfter():
+		return Degraded
+	}
+	return OK
+}
+
+// take takes a permit, if one is to be had.
+func (l *ledger) take(now time.Duration) bool {
+	l.expire(now)
+	if l.leaving || l.spare(now) <= 0 {
+		return false
+	}
+	l.used++
+	l.idle.note(l.spare(now))
+	return true
+}
+
+// valid reports whether a permit that has not led to a dial yet may do so.
+func (l *ledger) valid(now time.Duration) bool {
+	l.expire(now)
+	return l.spare(now) >= 0
+}
+
+func (l *ledger) release() {
+	if l.used--; l.used < 0 {
+		panic("lease: more permits came back than were given")
+	}
+}
+
+// expire gives up everything when the lease was not renewed for too long. The
+// records stay in the table, for others to reap.
+func (l *ledger) expire(now time.Duration) {
+	if age, any := l.age(now); any && age >= l.cfg.lostAfter() {
+		l.parts, l.giving, l.lapsed, l.unrenewed = nil, 0, true, age
+		l.stats.Lapsed++
+	}
+}
