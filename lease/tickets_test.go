@@ -97,6 +97,39 @@ func TestFirstTicketGoesAhead(t *testing.T) {
 	}
 }
 
+// Who met a queue when it was young has no more than nine backends before it is not, however empty the queue is by
+// then; who is alone takes what it wants.
+func TestNoTenthWhileOthersHaveNone(t *testing.T) {
+	t.Parallel()
+	for _, crowded := range []bool{true, false} {
+		q := &queue{t: t, now: time.Hour, open: 1}
+		tk, at := q.process(time.Minute)
+		tk.demand, tk.young = 50, at()+youngTime
+		if crowded {
+			q.next = tk.clock.read(at()) + (5 * time.Second).Microseconds()
+			if q.reserve(tk, at()); len(tk.due) != 0 {
+				t.Fatalf("%d tickets behind a queue", len(tk.due))
+			}
+		}
+		reserved := func(after time.Duration, open int) int {
+			q.now, q.open, q.next = time.Hour+after, open, 0
+			tk.due, tk.pause = nil, 0
+			q.reserve(tk, at())
+			return len(tk.due)
+		}
+		most := map[bool]int{true: 2, false: youngBatch}[crowded]
+		if n := reserved(6*time.Second, 7); n != most {
+			t.Errorf("crowded %v: %d tickets for who has seven backends, want %d", crowded, n, most)
+		}
+		if n := reserved(7*time.Second, 9); (n == 0) != crowded {
+			t.Errorf("crowded %v: %d tickets for who has nine", crowded, n)
+		}
+		if n := reserved(youngTime+time.Second, 9); n != ticketBatch {
+			t.Errorf("crowded %v: %d tickets for who has nine and is not young, want %d", crowded, n, ticketBatch)
+		}
+	}
+}
+
 // After a change of the rate, what was saved up is not used by both who know of it
 // and who do not.
 func TestNothingSavedIsUsedTwiceWhenTheRateChanges(t *testing.T) {
