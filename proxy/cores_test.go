@@ -75,19 +75,22 @@ func BenchmarkCores(b *testing.B) {
 }
 
 // fakePostgres is a server that answers any statement with a row of one column.
-func fakePostgres(b testing.TB) postgres {
+func fakePostgres(t testing.TB) postgres { return serving(t, fakeBackend) }
+
+// serving is a server that has a function serve each connection, and close it.
+func serving(t testing.TB, serve func(net.Conn)) postgres {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	b.Cleanup(func() { ln.Close() })
+	t.Cleanup(func() { ln.Close() })
 	go func() {
 		for {
 			conn, err := ln.Accept()
 			if err != nil {
 				return
 			}
-			go fakeBackend(conn)
+			go serve(conn)
 		}
 	}()
 	at := ln.Addr().(*net.TCPAddr)
@@ -154,30 +157,35 @@ func fakeBackend(conn net.Conn) {
 	}
 }
 
-// Large parameters pass in buffers that others have used. Garbage is counted of all the process, in
+// garbage is how many bytes one of so many calls allocates, once a few were made. It counts all of the process, in
 // which no other test runs meanwhile.
+func garbage(calls int, call func()) uint64 {
+	for range 5 {
+		call()
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range calls {
+		call()
+	}
+	runtime.ReadMemStats(&after)
+	return (after.TotalAlloc - before.TotalAlloc) / uint64(calls)
+}
+
+// Large parameters pass in buffers that others have used.
 func TestLargeParametersMakeNoGarbage(t *testing.T) {
 	const queries, size = 50, 300 << 10
 	s := startSluice(t, sharedPostgres(t))
 	c := dialRaw(t, s.addr)
 	group := encode(t, &pgproto3.Parse{Query: "SELECT length($1)", ParameterOIDs: []uint32{25}},
 		&pgproto3.Bind{Parameters: [][]byte{bytes.Repeat([]byte("x"), size)}}, &pgproto3.Execute{}, &pgproto3.Sync{})
-	ask := func() {
+	each := garbage(queries, func() {
 		c.conn.Write(group)
 		if got := c.readThrough("Z"); !strings.Contains(got, strconv.Itoa(size)) {
 			t.Fatalf("%q", got)
 		}
-	}
-	for range 5 {
-		ask()
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for range queries {
-		ask()
-	}
-	runtime.ReadMemStats(&after)
-	if each := (after.TotalAlloc - before.TotalAlloc) / queries; each > wire.BufferSize/2 && !proxy.Racing {
+	})
+	if each > wire.BufferSize/2 && !proxy.Racing {
 		t.Errorf("%d bytes of garbage for a parameter of %d", each, size)
 	}
 }

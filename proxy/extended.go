@@ -323,8 +323,8 @@ func (s *session) describeSilently(st *serverStatement) {
 // how things stand: the end of a failed block, DEALLOCATE ALL, a RESET to be followed by
 // the client's startup values.
 func (s *session) execute(frame []byte) error {
-	// Nothing follows a text that nobody has read before the server has said what it thinks of it: behind a typing
-	// mistake the rest of the group is skipped, and a return to the savepoint stays possible.
+	// Behind a text that nobody here has read nothing is sent before the server has answered: where that is a
+	// typing mistake, the server skips the rest of the group, and a return to the savepoint stays possible.
 	if s.t.unreadRuns && len(s.tx.marks) > 0 && !s.t.owed.empty() {
 		frame = bytes.Clone(frame) // the buffer may move
 		if err := s.makeAnswer(); err != nil || s.t.skip {

@@ -1,14 +1,12 @@
 package proxy_test
 
 import (
-	"bytes"
 	"crypto/md5"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,7 +16,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
-	"github.com/sluice-proxy/sluice/integration/pgtest"
 	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
@@ -68,27 +65,15 @@ func askEach(b *testing.B, addr string, messages [][]byte) {
 		b.Fatal(err)
 	}
 	defer conn.Close()
-	buf, ready := make([]byte, 8<<10), []byte{'Z', 0, 0, 0, 5, 'I'}
-	ask := func(message []byte) {
-		if _, err := conn.Write(message); err != nil {
-			b.Fatal(err)
-		}
-		for n := 0; !bytes.HasSuffix(buf[:n], ready); {
-			got, err := conn.Read(buf[n:])
-			if err != nil {
-				b.Fatal(err)
-			}
-			n += got
-		}
-	}
-	ask(encode(b, &pgproto3.StartupMessage{ProtocolVersion: pgproto3.ProtocolVersion30, Parameters: map[string]string{"user": "postgres", "database": "postgres"}}))
-	ask(messages[0])
+	buf := make([]byte, 8<<10)
+	askRaw(b, conn, buf, encode(b, &pgproto3.StartupMessage{ProtocolVersion: pgproto3.ProtocolVersion30, Parameters: map[string]string{"user": "postgres", "database": "postgres"}}))
+	askRaw(b, conn, buf, messages[0])
 	b.ReportAllocs()
 	b.SetBytes(int64(len(messages[0])))
 	before := usedCPU(b)
 	b.ResetTimer()
 	for i := range b.N {
-		ask(messages[i%len(messages)])
+		askRaw(b, conn, buf, messages[i%len(messages)])
 	}
 	b.StopTimer()
 	b.ReportMetric(float64((usedCPU(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
@@ -172,20 +157,11 @@ func TestLongTextsMakeLittleGarbage(t *testing.T) {
 		if protocol == "extended" {
 			message = encode(t, &pgproto3.Parse{Query: largeInsert(0)}, &pgproto3.Bind{}, &pgproto3.Execute{}, &pgproto3.Sync{})
 		}
-		ask := func() {
+		each := garbage(queries, func() {
 			c.conn.Write(message)
 			c.readThrough("Z")
-		}
-		for range 5 {
-			ask()
-		}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		for range queries {
-			ask()
-		}
-		runtime.ReadMemStats(&after)
-		if each := (after.TotalAlloc - before.TotalAlloc) / queries; each > most && !proxy.Racing {
+		})
+		if each > most && !proxy.Racing {
 			t.Errorf("%s: %d bytes of garbage for a text of %d, want %d at most", protocol, each, len(message), most)
 		}
 	}
@@ -195,24 +171,12 @@ func TestLongTextsMakeLittleGarbage(t *testing.T) {
 func TestLongTextsWaitUnchanged(t *testing.T) {
 	const clients = 4
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
 	begun, goOn := make(chan bool), make(chan bool) // the server has a part of a text; it takes the rest
-	go func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			conn.(*net.TCPConn).SetReadBuffer(64 << 10)
-			go hashingBackend(conn, func() { begun <- true; <-goOn })
-		}
-	}()
-	at := ln.Addr().(*net.TCPAddr)
-	s := startSluice(t, postgres{&pgtest.Server{Host: at.IP.String(), Port: at.Port}, ln.Addr().String()}, maxOpen(clients), func(s *setup) { s.proxy.MaxStatementBytes = 16 << 20 })
+	pg := serving(t, func(conn net.Conn) {
+		conn.(*net.TCPConn).SetReadBuffer(64 << 10)
+		hashingBackend(conn, func() { begun <- true; <-goOn })
+	})
+	s := startSluice(t, pg, maxOpen(clients), func(s *setup) { s.proxy.MaxStatementBytes = 16 << 20 })
 	var all sync.WaitGroup
 	for i := range clients {
 		c, text := dialRaw(t, s.addr), strings.Repeat(largeInsert(i)+";", 10) // more than the kernel takes

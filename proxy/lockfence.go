@@ -193,8 +193,8 @@ func (s *session) sendFence(tmpl *template, checks bool) {
 	s.add(end)
 }
 
-// fenceRow reports whether a row that comes now is one of a fence, or answers askTime: of the rows that clients are told
-// none is for a frame whose answer is swallowed.
+// fenceRow reports whether a row that comes now is one of a fence, or answers askTime: no row that a client is
+// told belongs to a frame whose answer is swallowed.
 func (t *turn) fenceRow() bool { return t.fenced && !t.owed.empty() && t.owed.first().swallow }
 
 // fenceFails reports whether an error of the server's says that a lock is gone. The fence divides by

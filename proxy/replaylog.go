@@ -223,9 +223,9 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 // refuseUnread refuses the replay of a transaction whose text at hand nobody here has read, where
 // the server has run it, or may have: it may have done anything. A text that the server's grammar
 // does not take either (notParsed) has done nothing, and is run again: a typing mistake behind a
-// savepoint (psql's ON_ERROR_ROLLBACK) does not stop the return to that. In a pipeline behind
-// a savepoint the server is heard before anything is run behind such a text (execute). Without one what is sent
-// behind it is refused as partial_group: at that time the server has not said what it thinks of the text.
+// savepoint (psql's ON_ERROR_ROLLBACK) does not stop the return to that. In a pipeline behind a savepoint
+// the session waits for the answer to such a text before it sends more (execute). Without a savepoint what is
+// sent behind it is refused as partial_group: at that time the server has not said what it thinks of the text.
 func (s *session) refuseUnread() {
 	if s.t.unreadRuns {
 		s.tx.log.Refuse(retry.Unread)

@@ -14,7 +14,7 @@ import (
 // another CHECK, with the value, and drops the one that stands: until then both hold, so that at no moment
 // a value is taken that is in neither. The CHECKs of a domain are told apart by the number at the end of
 // their names: each has the next of the one that it was made of. No value is renamed: rows hold it as a
-// text, and would have to be written (renameValueHint).
+// text, and would have to be written: a hint has the statements (renamedByHand).
 
 // EnumValue is such a statement.
 type EnumValue struct {

@@ -19,7 +19,13 @@ var unmappedKeys = harness.Env{"DSQL_REWRITE_BYTEA": "off"}
 // dialled is a client of a Sluice.
 func dialled(t *testing.T, s *harness.Sluice, mode pgx.QueryExecMode) *pgx.Conn {
 	t.Helper()
-	config, err := pgx.ParseConfig(s.DSN("postgres"))
+	return connectedTo(t, s.DSN("postgres"), mode)
+}
+
+// connectedTo is a connection that sends queries in that mode.
+func connectedTo(t *testing.T, dsn string, mode pgx.QueryExecMode) *pgx.Conn {
+	t.Helper()
+	config, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		t.Fatal(err)
 	}

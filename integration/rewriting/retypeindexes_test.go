@@ -123,7 +123,7 @@ func TestRetypedIndexesAsInPostgreSQL(t *testing.T) {
 	databases := []string{"postgres", "plain"}
 	var conns [2]*pgx.Conn
 	for i, dsn := range []string{sluice.DSN("postgres"), pg.DSN("plain")} {
-		conns[i] = connectedTo(t, dsn)
+		conns[i] = connectedTo(t, dsn, pgx.QueryExecModeSimpleProtocol)
 	}
 	told, indexes := map[string]int{}, map[string]int{}
 	for end := time.Now().Add(12 * time.Second); time.Now().Before(end); {
@@ -211,7 +211,7 @@ func TestRetypedIndexesRefused(t *testing.T) {
 			pg.SQL(t, database, `DROP TABLE IF EXISTS thing; CREATE TABLE thing (id int PRIMARY KEY, n numeric, m int, word varchar(9));
 				INSERT INTO thing VALUES (1, 0.4, NULL, 'a'), (2, 0.3, NULL, 'a')`)
 			pg.SQL(t, database, index)
-			_, err := connectedTo(t, []string{sluice.DSN("postgres"), pg.DSN("plain")}[i]).Exec(ctx, "ALTER TABLE thing ALTER COLUMN n TYPE int")
+			_, err := connectedTo(t, []string{sluice.DSN("postgres"), pg.DSN("plain")}[i], pgx.QueryExecModeSimpleProtocol).Exec(ctx, "ALTER TABLE thing ALTER COLUMN n TYPE int")
 			errs[i] = whole(err)
 		}
 		if errs[0] != errs[1] || codeIn(errs[0]) != state {
@@ -280,22 +280,6 @@ func TestRetypedIndexesWhileOthersWrite(t *testing.T) {
 	}
 }
 
-// connectedTo is a connection that sends simple queries.
-func connectedTo(t *testing.T, dsn string) *pgx.Conn {
-	t.Helper()
-	config, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-	conn, err := pgx.ConnectConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close(context.Background()) })
-	return conn
-}
-
 // A row that is against a constraint which is NOT VALID cannot be written: the change of type is refused with that
 // constraint's error, and nothing is changed.
 func TestRetypeOfRowsAgainstAConstraint(t *testing.T) {
@@ -306,7 +290,7 @@ func TestRetypeOfRowsAgainstAConstraint(t *testing.T) {
 	pg.SQL(t, "postgres", `CREATE TABLE thing (id int PRIMARY KEY, n int); INSERT INTO thing VALUES (1, 1), (2, -1);
 		ALTER TABLE thing ADD CONSTRAINT loose CHECK (n > 0) NOT VALID`)
 	before := pg.SQL(t, "postgres", things)
-	conn := connectedTo(t, sluice.DSN("postgres"))
+	conn := dialled(t, sluice, pgx.QueryExecModeSimpleProtocol)
 	if _, err := conn.Exec(ctx, "ALTER TABLE thing ALTER COLUMN n TYPE bigint"); code(err) != "23514" || !strings.Contains(whole(err), "loose") {
 		t.Errorf("%v (%s)", err, hintOf(err))
 	}

@@ -18,13 +18,14 @@ import (
 //
 //	look    which CHECKs has the domain?
 //	one     the value is in it: done, or there already. Else another CHECK, with the value, of the next name
-//	more    a statement like this one is at it, or was cut: all but the last are dropped. One of them that has
-//	        a value of its own was made of a CHECK that was gone by then, and whoever has made it begins again
+//	more    a statement like this one is at it, or was cut: all but the last are dropped. One of them may have
+//	        a value that the last lacks, since it was made of a CHECK that was gone by then: whoever made it
+//	        begins again
 //
-// and so on until there is one. Two statements at once that are made of the same CHECK ask for the same
-// name, which one of them is refused. Where a statement was so slow that others have come to their end since it has
-// looked, values of theirs are refused between its ADD CONSTRAINT and the drop of that. What an interrupted statement leaves takes the values that were taken
-// before, and the next statement about the type goes on with it.
+// and so on until there is one. Two statements that go by the same CHECK ask for the same name, which one of
+// them is refused. Where a statement is so slow that others come to their end between its look and its ADD
+// CONSTRAINT, the CHECK that it adds refuses their values until it is dropped. What a statement leaves that was
+// cut takes all values that were taken before, and the next statement about the type goes on with it.
 
 // EnumValue is such a statement, which is being carried out.
 type EnumValue struct {

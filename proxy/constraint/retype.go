@@ -31,11 +31,10 @@ import (
 //	DropWas  the old column goes, with its indexes
 //	Arrive   the new column gets the name, and its indexes theirs
 //
-// Between Leave and Arrive other clients are told that there is no such column (42703); from Seal to
-// DropWas, with which the seal goes, an INSERT or COPY without names of columns is refused (23514): what it
-// writes into the old column would be lost. The values
-// are never in less than one column: up to DropWas a failure is taken back, and behind it the
-// error tells what is left to send. A statement that was cut leaves its columns, and another one
+// Between Leave and Arrive other clients are told that there is no such column (42703). From Seal to
+// DropWas, which drops the seal too, an INSERT or COPY without names of columns is refused (23514): what
+// it writes into the old column would be lost. The values are never in less than one column: up to
+// DropWas a failure is taken back, and behind it the error tells what is left to send. A statement that was cut leaves its columns, and another one
 // does not go on with them, since it might be under way still: it is told which there are.
 
 // Retype is such a statement, which is being carried out.

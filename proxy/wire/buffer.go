@@ -47,8 +47,8 @@ func PutBuffer(b []byte) {
 	}
 }
 
-// putLarge is PutBuffer of a buffer of getLarge. It is apart because it allocates, which PutBuffer
-// would do for each buffer else.
+// putLarge is PutBuffer for a buffer of getLarge. It stands apart, and is not inlined, because it allocates:
+// PutBuffer would else do so for each buffer.
 //
 //go:noinline
 func putLarge(b []byte) { largePools[bits.Len(uint(len(b)-1))].Put(&b) }
