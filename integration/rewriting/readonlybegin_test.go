@@ -113,7 +113,7 @@ func TestBeginReadOnlyByDefault(t *testing.T) {
 		steps, extended, place := beginProgram(rnd, begin, 10+i)
 		warned = 0
 		var done []string
-		same := true
+		same, late := true, false
 		for n, group := range steps {
 			done = append(done, fmt.Sprintf("%v %q", extended[n], group))
 			got, want := saysAll(t, near, group, extended[n]), saysAll(t, far, group, extended[n])
@@ -122,6 +122,7 @@ func TestBeginReadOnlyByDefault(t *testing.T) {
 					want[at] = "row repeatable read"
 				}
 			}
+			late = late || slices.ContainsFunc(want, func(s string) bool { return strings.HasPrefix(s, "error 25001") })
 			if slices.Equal(got, want) {
 				continue
 			}
@@ -137,7 +138,7 @@ func TestBeginReadOnlyByDefault(t *testing.T) {
 			}
 			break
 		}
-		if asks := strings.LastIndex(begin, "SERIALIZABLE") > strings.LastIndex(strings.ToUpper(begin), "LEVEL RE"); same && asks && warned == 0 {
+		if asks := strings.LastIndex(begin, "SERIALIZABLE") > strings.LastIndex(strings.ToUpper(begin), "LEVEL RE"); same && !late && asks && warned == 0 {
 			t.Errorf("seed %d, program %d: of a level that is taken for less nobody is told:\n%s", seed, i, strings.Join(done, "\n"))
 		}
 		if same {
