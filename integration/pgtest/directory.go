@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -23,6 +24,30 @@ type directory struct {
 // homePrefix begins the name of every home; users do not share prefixes, so
 // that nobody meets a directory that he may not open.
 func homePrefix() string { return "sluice-pg-" + strconv.Itoa(os.Getuid()) + "-" }
+
+// memoryDir is Linux's file system in memory. A cluster is a thousand files, and to copy one there costs a tenth.
+const memoryDir = "/dev/shm"
+
+// roomy reports whether a directory is such a file system, and has room for a dozen servers of tests: a cluster
+// takes 40 MB, and 128 MB of its log.
+func roomy(dir string) bool {
+	const magic, needed = 0x01021994, 2 << 30 // TMPFS_MAGIC of linux/magic.h
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil || fs.Type != magic || fs.Bavail*uint64(fs.Bsize) < needed {
+		return false
+	}
+	info, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(info)) {
+		var kB uint64
+		if n, _ := fmt.Sscanf(line, "MemAvailable: %d kB", &kB); n == 1 {
+			return kB<<10 >= 2*needed
+		}
+	}
+	return false
+}
 
 // newDirectory makes a locked home that the account owns.
 func newDirectory(base string, acc account) (*directory, error) {

@@ -4,7 +4,8 @@
 //	srv := pgtest.Shared(t)                   // one for the whole test binary; needs
 //	func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, pgtest.TLS())) }
 //
-// A server has a directory of its own under the temporary directory, listens on
+// A server has a directory of its own under the temporary directory (a test's in
+// memory, where there is room and TMPDIR is not set), listens on
 // a free port of 127.0.0.1 and on a Unix socket in that directory, and trades
 // durability for speed (fsync off). While Main runs, servers without a password are
 // copies of one cluster that was made once. Its superuser is `postgres`, without a

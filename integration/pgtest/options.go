@@ -14,6 +14,7 @@ type options struct {
 	password string   // asked for over TCP when set
 	settings []string // lines of postgresql.conf
 	template *template
+	memory   bool // where there is room, its files are in memory
 }
 
 // TLS lets the server accept TLS with a self-made certificate for localhost,

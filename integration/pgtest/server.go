@@ -68,16 +68,27 @@ func Launch(opts ...Option) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
 	base := os.TempDir()
 	if err := sweep(base, acc); err != nil {
 		return nil, fmt.Errorf("sweep old servers: %w", err)
+	}
+	if o.memory && os.Getenv("TMPDIR") == "" && roomy(memoryDir) {
+		base = memoryDir
+		o.settings = append([]string{"max_wal_size = '128MB'"}, o.settings...)
+		if err := sweep(base, acc); err != nil {
+			return nil, fmt.Errorf("sweep old servers: %w", err)
+		}
 	}
 	home, err := newDirectory(base, acc)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{Host: host, SocketDir: home.path, User: superuser, BinDir: bin, home: home, account: acc, sessions: new(sessions)}
-	if err := s.create(opts); err != nil {
+	if err := s.create(o); err != nil {
 		return nil, errors.Join(err, home.remove())
 	}
 	if err := s.run(); err != nil {
@@ -146,11 +157,7 @@ func (s *Server) Exited() <-chan struct{} { return s.process.Exited() }
 func (s *Server) path(name string) string { return filepath.Join(s.home.path, name) }
 
 // create makes the cluster and its configuration.
-func (s *Server) create(opts []Option) error {
-	var o options
-	for _, opt := range opts {
-		opt(&o)
-	}
+func (s *Server) create(o options) error {
 	if err := s.newCluster(o); err != nil {
 		return err
 	}

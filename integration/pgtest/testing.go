@@ -14,6 +14,7 @@ func Start(tb testing.TB, opts ...Option) *Server {
 	shared.mu.Lock()
 	active := shared.active
 	shared.mu.Unlock()
+	opts = append([]Option{inMemory}, opts...)
 	if active {
 		opts = append([]Option{copied}, opts...)
 	}
@@ -31,6 +32,9 @@ func Start(tb testing.TB, opts ...Option) *Server {
 
 // copied takes a copy of the test binary's template.
 func copied(o *options) { o.template = &shared.template }
+
+// inMemory keeps the files of a test's server in memory, where there is room for those of many.
+func inMemory(o *options) { o.memory = true }
 
 // shared is the test binary's one server, started by whoever first asks.
 var shared struct {
@@ -76,7 +80,7 @@ func Shared(tb testing.TB) *Server {
 		tb.Fatal("pgtest.Shared needs a TestMain that calls pgtest.Main")
 	}
 	if shared.server == nil && shared.err == nil {
-		shared.server, shared.err = Launch(append([]Option{copied}, shared.opts...)...)
+		shared.server, shared.err = Launch(append([]Option{copied, inMemory}, shared.opts...)...)
 	}
 	if shared.err != nil {
 		tb.Fatalf("start PostgreSQL: %v", shared.err)
