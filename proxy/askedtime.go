@@ -8,10 +8,11 @@ import (
 )
 
 // The time of a transaction that the client is told in a form of which it cannot be taken: by an expression
-// (now()::date), or in rows of which there may be none. A return to a savepoint needs the time itself, and an
-// error has the server answer nothing more. So behind a savepoint the server is asked for it, in front of the
-// first statement that hides it so (rewrite.Planner.HidesTime), or behind one that did before the savepoint. The
-// question goes with that statement, as frames of the extended protocol without a Sync: it costs no round trip.
+// (now()::date), in rows of which there may be none, or by a row that was stored with it and is read back. A
+// return to a savepoint needs the time itself, and an error has the server answer nothing more. So behind a
+// savepoint the server is asked for it, in front of the first statement that hides it so
+// (rewrite.Planner.HidesTime, rewrite.StoredTimes), or behind one that did before the savepoint. The question
+// goes with that statement, as frames of the extended protocol without a Sync: it costs no round trip.
 // It is no frame of the log. Where there is no savepoint, nothing is asked.
 
 // askedTime is what the server was asked of the time that the transaction has there. A replay that does not
@@ -20,6 +21,9 @@ type askedTime struct {
 	sent    bool
 	instant timeValue // without bytes: the server has not answered
 	looked  int       // the turns of the log up to this one hide no time
+	// stored has where the time was stored, as far as anybody has looked. What a return undoes stays in it: that
+	// may cost a question.
+	stored rewrite.StoredTimes
 }
 
 // askPortal is the portal of the question, and askText its statement. Names that begin so are no client's.
@@ -33,14 +37,14 @@ const (
 var askBound = []byte{0, 0, 0, 0, 0, 1, 0, 1}
 
 // askTime asks the server for the time of its transaction, where the text that is sent next, which is the
-// client's, or one before it hides that from Sluice and the client may return to a savepoint. The backend is
+// client's ("" for none), or one before it hides that from Sluice and the client may return to a savepoint. The backend is
 // lent. A transaction that has the time of an earlier one (hasToldTime) is not asked.
 func (s *session) askTime(sql string) {
 	a := &s.tx.asked
 	if len(s.tx.marks) == 0 || a.sent || s.tx.timed != nil || s.b.status == 'E' || !s.keepsAnswers() || s.srv.cfg.Kind == Postgres {
 		return
 	}
-	if !s.hidTime() && !s.hidesTime(sql, s.mapped.planned) {
+	if !s.hidTime() && !s.hidesTime(sql, s.mapped.planned, &a.stored) {
 		a.looked = s.tx.log.Turns() + 1
 		return
 	}
@@ -65,7 +69,7 @@ func (s *session) hidTime() bool {
 		frames := s.tx.log.Frames(a.looked)
 		for i := range frames {
 			f := &frames[i]
-			if (f.Type == wire.Query || f.Type == wire.Bind) && !f.Note.fence && s.hidesTime(s.clientText(f), f.Note.names) {
+			if (f.Type == wire.Query || f.Type == wire.Bind) && !f.Note.fence && s.hidesTime(s.clientText(f), f.Note.names, &a.stored) {
 				return true
 			}
 		}
@@ -73,9 +77,15 @@ func (s *session) hidTime() bool {
 	return false
 }
 
-// hidesTime reports whether a text hides the time that it tells. Most are known by their words.
-func (s *session) hidesTime(text string, names *rewrite.Names) bool {
-	return rewrite.MayTellTime([]byte(text)) && s.srv.planner.HidesTime(text, names)
+// hidesTime reports whether a text, behind what was stored by those in front of it, hides the time that it
+// tells. What it stores is noted. Most are known by their words.
+func (s *session) hidesTime(text string, names *rewrite.Names, stored *rewrite.StoredTimes) bool {
+	hides := stored.Read(s.srv.planner, text, names)
+	if !rewrite.MayUseTime([]byte(text)) {
+		return hides
+	}
+	stored.Note(s.srv.planner, text, names)
+	return hides || s.srv.planner.HidesTime(text, names)
 }
 
 // noteAsked takes the row that answers the question, if o is that: of rows the client is sent no other is looked

@@ -139,6 +139,7 @@ func (s *session) parseThere(tmpl *template, sql, oids []byte) (*template, error
 		s.closeOnBackend(st) // of an older schema
 	}
 	s.srv.metrics.Prepared(metrics.PreparedPrepared)
+	s.askTime("") // behind a text that fails there is no answer
 	s.logFrame(wire.Parse, logEntry{tmpl: tmpl, names: s.mapped.planned}, nil)
 	s.parseOnBackend(tmpl, false)
 	return tmpl, nil

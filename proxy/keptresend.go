@@ -41,7 +41,7 @@ func (s *session) giveAgain(f *retry.Frame[logEntry], last bool, told func(colum
 		a.text = k.time.atInstant(s.srv.planner, sql, &ok, timed)
 		a.must = a.text != ""
 	}
-	in := s.srv.planner.Insertion(cmp.Or(a.text, sql), names)
+	in := s.srv.planner.Timed(cmp.Or(a.text, sql), names)
 	if in == nil || !in.Same(f.Note.names) { // or the number is of another sequence
 		a.torn = !ok || in != nil && times
 		return a
@@ -50,9 +50,9 @@ func (s *session) giveAgain(f *retry.Frame[logEntry], last bool, told func(colum
 	if times {
 		g.Knows, g.Time = k.time.knows, k.time.written(s.timesAgain(), &ok, timed)
 	}
-	if tells && in.Width > 0 {
-		values := wire.Rows(kept.rows, in.Width)
-		if len(values) != in.Rows {
+	if rows, plain := in.(*rewrite.Insertion); tells && plain && rows.Width > 0 {
+		values := wire.Rows(kept.rows, rows.Width)
+		if len(values) != rows.Rows {
 			return again{torn: times}
 		}
 		g.Clock, a.told = k.clock, true

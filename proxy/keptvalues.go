@@ -129,7 +129,8 @@ func (s *session) surveyLog() (k keeping) {
 		for i := range frames {
 			f := &frames[i]
 			ends = turn == l.Turns() && (ends || commitsBlock(f.Note.plan))
-			if !k.bears(s, f) {
+			// What the server has not taken has done nothing (refuseUnread).
+			if !(turn < l.Turns() && foreign(f)) && !k.bears(s, f) {
 				return keeping{}
 			}
 		}
@@ -205,7 +206,7 @@ func (k *keeping) survey(s *session, f *retry.Frame[logEntry], text string) rewr
 		ok := true
 		text = cmp.Or(k.time.atInstant(s.srv.planner, text, &ok, func(timeValue) string { return "'T'" }), text)
 	}
-	in := s.srv.planner.Insertion(text, names)
+	in := s.srv.planner.Timed(text, names)
 	if in == nil {
 		return s.srv.planner.Survey(text, names)
 	}

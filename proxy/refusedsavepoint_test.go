@@ -34,7 +34,7 @@ func TestRefusedSavepoints(t *testing.T) {
 		{"an identity", "Q SELECT 1\n< Z\nQ INSERT INTO keyed (v) VALUES (1) RETURNING id\n< Z\nQ SAVEPOINT a\n< Z\nQ SELECT 1/0\n< Z\nQ ROLLBACK TO a\n< Z\n", s,
 			again + "statement 2 (insert), which may hold", "3B001"},
 		{"a sequence that the transaction sets", "Q SELECT setval('keyed_s_seq', 9)\n< Z\nQ INSERT INTO keyed (v) VALUES (2) RETURNING s\n< Z\nQ SAVEPOINT a\n< Z\nQ SELECT 1/0\n< Z\nQ ROLLBACK TO a\n< Z\n", s, "", ""},
-		{"a uuid, extended", "Q SELECT 1\n< Z\n" + ext("INSERT INTO keyed (v) VALUES (3) RETURNING u") + "S\n< Z\n" + ext("SAVEPOINT a") + "S\n< Z\nQ ROLLBACK TO a\n< Z\n", s,
+		{"a uuid, extended", "Q SELECT 1\n< Z\n" + ext("INSERT INTO keyed (v) VALUES (3) RETURNING u") + "S\n< Z\n" + ext("SAVEPOINT a") + "S\n< Z\nQ SELECT 1/0\n< Z\nQ ROLLBACK TO a\n< Z\n", s,
 			again + "statement 2 (insert), which may hold", "3B001"},
 		{"one group", ext("SELECT 1") + ext("INSERT INTO keyed (v) VALUES (4) RETURNING u") + ext("SAVEPOINT a") + ext("SELECT 1") + ext("ROLLBACK TO a") + "S\n< Z\n", s,
 			again + "one of the statements 1 to 2, which may hold", "3B001"},

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -189,6 +190,8 @@ func (s *session) rollbackTo(name string) error {
 		return errNoReturn(name, retry.LogFull.Detail(retry.Difference{}))
 	}
 	m := &s.tx.marks[i]
+	// Which settings the server has been told since is in Staged; kept ones are Sluice's alone.
+	unchanged := l.Kept(i) == l.Turns() && len(s.settings.Staged.Changes) == len(m.staged.Changes) && s.readSince(l.Since(i))
 	l.RollbackTo(i)
 	s.tx.marks = s.tx.marks[:i+1]
 	s.settings.Staged, s.txParsing = m.staged.Snapshot(), m.txParsing
@@ -208,11 +211,47 @@ func (s *session) rollbackTo(name string) error {
 			}
 		}
 		s.deferredBegin = s.tx.begin
+	} else if unchanged {
+		// The server's transaction is what a return would make of it: the same statements, on an older
+		// snapshot. Nothing is run again, and nothing can differ.
 	} else if err := s.runBack(name); err != nil || s.t.skip || s.t.settled {
 		return err
 	}
 	s.settings.Restore(m.stood)
 	return s.tell(wire.AppendCommand(nil, "ROLLBACK"))
+}
+
+// readSince reports whether the server has done nothing since a turn of the log but read, and has no portal with
+// a name from there: of what a return undoes it has nothing. Settings that were changed since are the caller's to
+// look at. A text that nobody has read counts as more than a read, and so does a cursor: the log was told that
+// its DECLARE writes.
+func (s *session) readSince(turn int) bool {
+	l := s.tx.log
+	if !l.Replayable() || s.status() != 'T' {
+		return false
+	}
+	for ; turn < l.Turns(); turn++ {
+		frames := l.Frames(turn)
+		for i := range frames {
+			plan := frames[i].Note.plan
+			switch f := &frames[i]; f.Type {
+			case wire.Query:
+			case wire.Bind:
+				plan = cmp.Or(plan, f.Note.tmpl.plan)
+				if f.Note.name != "" {
+					return false
+				}
+			case wire.Parse, wire.Describe, wire.Execute, wire.Close, wire.Flush, wire.Sync:
+				continue
+			default:
+				return false
+			}
+			if plan == nil || plan.Kind != rewrite.Read {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // runBack ends the transaction at the backend, and runs what is left of its log again. The

@@ -82,13 +82,14 @@ var isoTime = regexp.MustCompile(`^(\d{4,}-\d\d-\d\d)?([ T]?\d\d:\d\d:\d\d(\.\d+
 func (s *session) toldOf(now *rewrite.Schema) (of *toldTime, tells bool) {
 	of = &toldTime{values: map[timeKey]timeValue{}}
 	asked := s.tx.asked.instant
+	var stored rewrite.StoredTimes
 	for f := range s.loggedFrames() {
 		n := &f.Note
 		if f.Type != wire.Query && f.Type != wire.Bind || n.fence || n.names == nil {
 			continue
 		}
 		text := s.clientText(f)
-		tells = tells || s.drawnBy(text) == rewrite.Clock || asked.bytes != nil && s.hidesTime(text, n.names)
+		tells = tells || s.drawnBy(text) == rewrite.Clock || asked.bytes != nil && s.hidesTime(text, n.names, &stored)
 		if n.kept == nil {
 			continue
 		}
@@ -245,7 +246,7 @@ func (s *session) loggedFrames() func(yield func(*retry.Frame[logEntry]) bool) {
 func (s *session) atTime(sql []byte, names *rewrite.Names, value func(timeValue) string) (string, error) {
 	of, ok := s.tx.timed, true
 	text := of.atInstant(s.srv.planner, string(sql), &ok, value)
-	in := s.srv.planner.Insertion(cmp.Or(text, string(sql)), names)
+	in := s.srv.planner.Timed(cmp.Or(text, string(sql)), names)
 	var survey rewrite.Survey
 	if in != nil {
 		survey = in.Survey(rewrite.Given{Knows: of.knows})

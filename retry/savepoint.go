@@ -70,6 +70,9 @@ func (l *Log[R]) RollbackTo(i int) {
 	l.truncate(keep)
 }
 
+// Since is the first turn behind the i-th savepoint.
+func (l *Log[R]) Since(i int) int { return l.saves[i].turns }
+
 // Kept is how many turns RollbackTo(i) would keep.
 func (l *Log[R]) Kept(i int) int {
 	keep := l.saves[i].turns

@@ -178,7 +178,7 @@ func (in *Insertion) valued(columns []int, row int, g Given) string {
 func (in *Insertion) Survey(g Given) Survey {
 	g.Clock = true
 	left := applyEdits(in.sql, in.periods(g, func(int, int, string, bool) string { return "NULL" }))
-	v := surveyor{names: in.names, Survey: Survey{Time: saysWord(left, clocks, false)}}
+	v := surveyor{names: in.names, withs: withs(in.node, 0, in.withs), Survey: Survey{Time: saysWord(left, clocks, false)}}
 	for child := range in.node.nodes() { // what it fills in is looked at here
 		v.visit(child, 0)
 	}

@@ -32,6 +32,7 @@ type Insertion struct {
 	system bool      // OVERRIDING SYSTEM VALUE is said
 	// expresses: it returns an expression.
 	expresses bool
+	withs     []string // names of WITH queries that its text leaves out
 }
 
 // given is one value of a row: its tokens, and whether the server makes it: DEFAULT, or a call

@@ -309,10 +309,10 @@ func second(call message) (arg message) {
 	return arg
 }
 
-// has reports whether m has any of some fields.
+// has reports whether m has any of some fields. DISTINCT has a list of one empty node.
 func (m message) has(fields ...string) bool {
 	for _, f := range fields {
-		if m.child(f).shape != nil {
+		if len(m.valuesOf(f)) > 0 {
 			return true
 		}
 	}

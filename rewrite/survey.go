@@ -194,16 +194,8 @@ var periods = wordSet("now transaction_timestamp current_timestamp current_time 
 
 // readsData reports whether what is under a node may read data.
 func readsData(m message, depth int) bool {
-	switch {
-	case depth > deepest, m.is("RangeVar"):
+	if depth > deepest || m.is("RangeVar") || m.is("FuncCall") && callsUnknown(m) {
 		return true
-	case m.is("FuncCall"):
-		names := m.names("funcname")
-		last := names[len(names)-1]
-		known := roles[last]&harmless != 0 || drawers[last] || clocks[last] || numbers[last]
-		if !known || len(names) > 1 && names[0] != "pg_catalog" {
-			return true
-		}
 	}
 	for child := range m.nodes() {
 		if readsData(child, depth+1) {
@@ -211,6 +203,14 @@ func readsData(m message, depth int) bool {
 		}
 	}
 	return false
+}
+
+// callsUnknown reports whether a call is of a function that may read data.
+func callsUnknown(call message) bool {
+	names := call.names("funcname")
+	last := names[len(names)-1]
+	known := roles[last]&harmless != 0 || drawers[last] || clocks[last] || numbers[last]
+	return !known || len(names) > 1 && names[0] != "pg_catalog"
 }
 
 // numbers are functions that answer for a sequence.

@@ -34,7 +34,7 @@ func TestDraws(t *testing.T) {
 		"SELECT nextval('s')": Drawn, "select nextval('public.s'::regclass) as id, gen_random_uuid()": Drawn, "SELECT random()::text;": Drawn, "SELECT nextval($1)": Drawn,
 		"SELECT clock_timestamp()": Clock, "SELECT random(), pg_catalog.clock_timestamp()": Clock,
 		"SELECT now()": Clock, "SELECT CURRENT_TIMESTAMP, transaction_timestamp()": Clock, "SELECT CURRENT_DATE": Settled, "SELECT 1": Settled, "SELECT": Settled, "SELECT nextval('s') FROM t": Settled, "SELECT nextval(mine())": Settled, "SELECT my.nextval('s')": Settled,
-		"SELECT nextval('s') UNION SELECT 1": Settled, "SELECT nextval('s') WHERE random() > 0.5": Settled, "SELECT nextval('s'), 1": Settled,
+		"SELECT nextval('s') UNION SELECT 1": Settled, "SELECT nextval('s') WHERE random() > 0.5": Settled, "SELECT nextval('s'), 1": Settled, "SELECT DISTINCT nextval('s')": Settled,
 		"SELECT nextval('s'); SELECT 1": Settled, "SELECT nextval('s') INTO x": Settled, "SELECT random()::mine": Settled, "VALUES (random())": Settled,
 	} {
 		if got := p.Draws(sql); got != want {

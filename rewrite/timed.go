@@ -1,0 +1,194 @@
+package rewrite
+
+import pg_query "github.com/pganalyze/pg_query_go/v6"
+
+// The time of a transaction goes into every column that an INSERT has the server fill with it: of an INSERT ...
+// VALUES (Insertion), of one that inserts what it selects (selection), and of those in WITH queries (within).
+
+// Timed is a statement that can be given the time of its transaction.
+type Timed interface {
+	// With is the statement with what is given in it; "" where that is nothing.
+	With(g Given) string
+	// Survey is that of the statement where it is sent so.
+	Survey(g Given) Survey
+	// GivesTime reports whether the statement is given the time.
+	GivesTime(g Given) bool
+	// Same reports whether the relations into which it inserts were the same ones by other names.
+	Same(names *Names) bool
+}
+
+// Timed returns what the only statement of a text is, or nil where it cannot be given the time.
+func (p *Planner) Timed(sql string, names *Names) Timed {
+	if in := p.Insertion(sql, names); in != nil {
+		return in
+	}
+	statements := p.statements(sql)
+	if names == nil || len(statements) != 1 {
+		return nil
+	}
+	if s := selectionOf(sql, statements[0], names); s != nil {
+		return s
+	}
+	if w := p.within(sql, statements[0], names); len(w.parts) > 0 {
+		return w
+	}
+	return nil
+}
+
+// selection is an INSERT of what a query selects, with a list of columns. What the client was told of its rows is
+// not given.
+type selection struct {
+	Insertion
+	first int // the token behind SELECT
+}
+
+// selectionOf is such a statement; nil for any other, and where the query names its columns by their numbers.
+func selectionOf(sql string, node message, names *Names) *selection {
+	if !node.is("InsertStmt") || node.has("with_clause") || !node.has("cols") {
+		return nil
+	}
+	name, query := node.child("relation"), node.child("select_stmt")
+	if !query.has("target_list") || pg_query.SetOperation(query.integer("op")) > pg_query.SetOperation_SETOP_NONE ||
+		query.has("distinct_clause", "group_clause", "sort_clause", "with_clause", "into_clause") {
+		return nil
+	}
+	s := &selection{Insertion: Insertion{sql: sql, names: names, node: node, ph: lexPhrase([]byte(sql), 0, len(sql)), list: -1}}
+	s.pairs = s.ph.pairs()
+	if s.relation, _ = names.find(name.text("schemaname"), name.text("relname")); s.relation == nil || !s.returns(node, name) || !s.lists(node) {
+		return nil
+	}
+	s.first = s.head + 1
+	if s.ph.word(s.first, "all") {
+		s.first++
+	}
+	if !s.ph.word(s.head, "select") || s.first >= len(s.ph.tokens) {
+		return nil
+	}
+	return s
+}
+
+// With puts the columns in front of the others.
+func (s *selection) With(g Given) string {
+	g.Value = nil
+	var added []int
+	for i := range s.relation.Columns {
+		if _, timed := s.gives(i, g); timed && s.filled(i) {
+			added = append(added, i)
+		}
+	}
+	if len(added) == 0 {
+		return ""
+	}
+	return applyEdits(s.sql, []edit{s.inFront(s.list+1, s.named(added)+", "), s.inFront(s.first, s.valued(added, 0, g)+", ")})
+}
+
+func (s *selection) Survey(g Given) Survey {
+	g.Value = nil
+	return s.Insertion.Survey(g)
+}
+
+// within is a statement that inserts in its WITH queries, and may be an INSERT itself. What the client was told
+// of its rows is not given.
+type within struct {
+	p     *Planner
+	sql   string
+	names *Names
+	parts []timedPart // in their order
+}
+
+// timedPart is one of the INSERTs, and where it stands.
+type timedPart struct {
+	start, end int
+	in         Timed
+}
+
+func (p *Planner) within(sql string, node message, names *Names) *within {
+	w := &within{p: p, sql: sql, names: names}
+	if !node.is("SelectStmt") && !node.is("InsertStmt") && !node.is("UpdateStmt") && !node.is("DeleteStmt") {
+		return w
+	}
+	ph := lexPhrase([]byte(sql), 0, len(sql))
+	pairs, all := ph.pairs(), withs(node, 0, nil)
+	behind := -1
+	for cte := range node.child("with_clause").list("ctes") {
+		open := ph.at(cte.integer("location"))
+		if open < 0 {
+			return &within{}
+		}
+		if open++; ph.punct(open, '(') && pairs[open] >= 0 { // names of its columns
+			open = int(pairs[open]) + 1
+		}
+		for ph.word(open, "as") || ph.word(open, "not") || ph.word(open, "materialized") {
+			open++
+		}
+		if !ph.punct(open, '(') || pairs[open] < 0 {
+			return &within{}
+		}
+		behind = int(pairs[open]) + 1
+		if cte.child("ctequery").is("InsertStmt") {
+			w.add(int(ph.tokens[open].end), int(ph.tokens[behind-1].start), all)
+		}
+	}
+	if node.is("InsertStmt") && ph.word(behind, "insert") {
+		w.add(int(ph.tokens[behind].start), len(sql), all)
+	}
+	return w
+}
+
+// add adds what stands there, if it can be given the time.
+func (w *within) add(start, end int, withs []string) {
+	switch in := w.p.Timed(w.sql[start:end], w.names).(type) {
+	case *Insertion:
+		in.withs = withs
+		w.parts = append(w.parts, timedPart{start, end, in})
+	case *selection:
+		in.withs = withs
+		w.parts = append(w.parts, timedPart{start, end, in})
+	}
+}
+
+func (w *within) With(g Given) string {
+	g.Value = nil
+	var edits []edit
+	for _, part := range w.parts {
+		if text := part.in.With(g); text != "" {
+			edits = append(edits, edit{part.start, part.end, text})
+		}
+	}
+	if len(edits) == 0 {
+		return ""
+	}
+	return applyEdits(w.sql, edits)
+}
+
+// Survey looks at each INSERT by itself, and at what is left with nothing in their places.
+func (w *within) Survey(g Given) Survey {
+	g.Value = nil
+	var edits []edit
+	var s Survey
+	for _, part := range w.parts {
+		edits = append(edits, edit{part.start, part.end, "SELECT NULL"})
+		of := part.in.Survey(g)
+		s = Survey{Time: s.Time || of.Time, Numbers: s.Numbers || of.Numbers, Views: s.Views || of.Views}
+	}
+	of := w.p.Survey(applyEdits(w.sql, edits), w.names)
+	return Survey{Time: s.Time || of.Time, Numbers: s.Numbers || of.Numbers, Views: s.Views || of.Views}
+}
+
+func (w *within) GivesTime(g Given) bool {
+	for _, part := range w.parts {
+		if part.in.GivesTime(g) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *within) Same(names *Names) bool {
+	for _, part := range w.parts {
+		if !part.in.Same(names) {
+			return false
+		}
+	}
+	return true
+}
