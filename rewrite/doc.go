@@ -65,7 +65,7 @@
 //
 // What a transaction that is run again may be given of what its client was told: an INSERT its keys (insertion.go,
 // given.go; unrolled.go has SQLAlchemy's form), and any statement the time (instant.go, timed.go). survey.go says what else
-// it does to either, and toldtimes.go which answers tell the time.
+// it does to either, and toldtimes.go and storedtimes.go which answers tell the time.
 //
 // What a text asks of its transaction, and where a string is cut when that is committed in
 // parts, is in transaction.go.

@@ -46,6 +46,11 @@ type given struct {
 // Insertion returns what the only statement of a text is, or nil where it is no INSERT that
 // can be sent again so: one with ON CONFLICT DO UPDATE, a query, WITH, OVERRIDING USER VALUE.
 func (p *Planner) Insertion(sql string, names *Names) *Insertion {
+	return p.insertion(sql, names, false)
+}
+
+// insertion is Insertion, which may also change the rows that are there already (ON CONFLICT DO UPDATE).
+func (p *Planner) insertion(sql string, names *Names, updates bool) *Insertion {
 	statements := p.statements(sql)
 	if names == nil || len(statements) != 1 || !statements[0].is("InsertStmt") {
 		return nil
@@ -57,13 +62,13 @@ func (p *Planner) Insertion(sql string, names *Names) *Insertion {
 	switch {
 	case node.has("with_clause"), name.text("catalogname") != "":
 		return nil
-	case conflict.shape != nil && pg_query.OnConflictAction(conflict.integer("action")) != pg_query.OnConflictAction_ONCONFLICT_NOTHING:
+	case !updates && conflict.shape != nil && pg_query.OnConflictAction(conflict.integer("action")) != pg_query.OnConflictAction_ONCONFLICT_NOTHING:
 		return nil
 	case pg_query.OverridingKind(node.integer("override")) == pg_query.OverridingKind_OVERRIDING_USER_VALUE:
 		return nil
 	case query.shape != nil && query.has("from_clause"):
 		if text := unrolled(sql, node); text != "" {
-			return p.Insertion(text, names)
+			return p.insertion(text, names, updates)
 		}
 		return nil
 	case query.shape != nil && (!query.has("values_lists") || query.has("with_clause", "sort_clause", "limit_offset", "limit_count", "locking_clause")):

@@ -3,7 +3,7 @@ package rewrite
 import pg_query "github.com/pganalyze/pg_query_go/v6"
 
 // The time of a transaction goes into every column that an INSERT has the server fill with it: of an INSERT ...
-// VALUES (Insertion), of one that inserts what it selects (selection), and of those in WITH queries (within).
+// VALUES (Insertion, upsert), of one that inserts what it selects (selection), and of those in WITH queries (within).
 
 // Timed is a statement that can be given the time of its transaction.
 type Timed interface {
@@ -22,6 +22,9 @@ func (p *Planner) Timed(sql string, names *Names) Timed {
 	if in := p.Insertion(sql, names); in != nil {
 		return in
 	}
+	if in := p.insertion(sql, names, true); in != nil {
+		return upsert{in}
+	}
 	statements := p.statements(sql)
 	if names == nil || len(statements) != 1 {
 		return nil
@@ -33,6 +36,37 @@ func (p *Planner) Timed(sql string, names *Names) Timed {
 		return w
 	}
 	return nil
+}
+
+// upsert is an INSERT ... VALUES ... ON CONFLICT DO UPDATE. What the client was told of its rows is not given: some
+// were there before.
+type upsert struct{ *Insertion }
+
+func (u upsert) With(g Given) string {
+	g.Value = nil
+	return u.Insertion.With(g)
+}
+
+// Survey: a default that a row gets in the place of its value may be the time.
+func (u upsert) Survey(g Given) Survey {
+	g.Value = nil
+	s := u.Insertion.Survey(g)
+	if setsDefault(u.node.child("on_conflict_clause"), 0) {
+		s.Time, s.Numbers = true, true
+	}
+	return s
+}
+
+func setsDefault(m message, depth int) bool {
+	if depth > deepest || m.is("SetToDefault") {
+		return true
+	}
+	for child := range m.nodes() {
+		if setsDefault(child, depth+1) {
+			return true
+		}
+	}
+	return false
 }
 
 // selection is an INSERT of what a query selects, with a list of columns. What the client was told of its rows is
@@ -139,6 +173,9 @@ func (p *Planner) within(sql string, node message, names *Names) *within {
 func (w *within) add(start, end int, withs []string) {
 	switch in := w.p.Timed(w.sql[start:end], w.names).(type) {
 	case *Insertion:
+		in.withs = withs
+		w.parts = append(w.parts, timedPart{start, end, in})
+	case upsert:
 		in.withs = withs
 		w.parts = append(w.parts, timedPart{start, end, in})
 	case *selection:

@@ -31,13 +31,17 @@ func TestTimed(t *testing.T) {
 		"WITH x AS (INSERT INTO t (v) VALUES (1)), y AS (INSERT INTO t (v) SELECT DISTINCT v FROM plain) SELECT 1": {true, `WITH x AS (INSERT INTO t (v, "at") VALUES (1, 'T')), y AS (INSERT INTO t (v) SELECT DISTINCT v FROM plain) SELECT 1`},
 		"WITH x AS (INSERT INTO t (v) SELECT v FROM plain) SELECT 1":                                               {false, `WITH x AS (INSERT INTO t ("at", v) SELECT 'T', v FROM plain) SELECT 1`},
 
-		"INSERT INTO t (v) SELECT v FROM plain WHERE v > 1 LIMIT 3": {false, `INSERT INTO t ("at", v) SELECT 'T', v FROM plain WHERE v > 1 LIMIT 3`},
-		"INSERT INTO t (v) SELECT ALL v AS from FROM plain":         {false, `INSERT INTO t ("at", v) SELECT ALL 'T', v AS from FROM plain`},
-		"INSERT INTO t AS u (v, at) SELECT v, free FROM plain":      {false, ""},
-		"INSERT INTO t (v) SELECT 1 ON CONFLICT DO NOTHING":         {false, `INSERT INTO t ("at", v) SELECT 'T', 1 ON CONFLICT DO NOTHING`},
-		"INSERT INTO odd (v) SELECT v FROM plain":                   {true, ""},
-		"INSERT INTO t (v) SELECT v FROM plain WHERE free < now()":  {true, `INSERT INTO t ("at", v) SELECT 'T', v FROM plain WHERE free < now()`},
-		"INSERT INTO t (v) VALUES (1) RETURNING v":                  {false, `INSERT INTO t (v, "at") VALUES (1, 'T') RETURNING v`},
+		"INSERT INTO t (v) SELECT v FROM plain WHERE v > 1 LIMIT 3":                                {false, `INSERT INTO t ("at", v) SELECT 'T', v FROM plain WHERE v > 1 LIMIT 3`},
+		"INSERT INTO t (v) SELECT ALL v AS from FROM plain":                                        {false, `INSERT INTO t ("at", v) SELECT ALL 'T', v AS from FROM plain`},
+		"INSERT INTO t AS u (v, at) SELECT v, free FROM plain":                                     {false, ""},
+		"INSERT INTO t (v) SELECT 1 ON CONFLICT DO NOTHING":                                        {false, `INSERT INTO t ("at", v) SELECT 'T', 1 ON CONFLICT DO NOTHING`},
+		"INSERT INTO odd (v) SELECT v FROM plain":                                                  {true, ""},
+		"INSERT INTO t (v) SELECT v FROM plain WHERE free < now()":                                 {true, `INSERT INTO t ("at", v) SELECT 'T', v FROM plain WHERE free < now()`},
+		"INSERT INTO t (v) VALUES (1) ON CONFLICT (v) DO UPDATE SET v = 2":                         {false, `INSERT INTO t (v, "at") VALUES (1, 'T') ON CONFLICT (v) DO UPDATE SET v = 2`},
+		"INSERT INTO t (v) VALUES (1) ON CONFLICT (v) DO UPDATE SET at = EXCLUDED.at RETURNING id": {false, `INSERT INTO t (v, "at") VALUES (1, 'T') ON CONFLICT (v) DO UPDATE SET at = EXCLUDED.at RETURNING id`},
+		"INSERT INTO t (v) VALUES (1) ON CONFLICT (v) DO UPDATE SET at = DEFAULT":                  {true, `INSERT INTO t (v, "at") VALUES (1, 'T') ON CONFLICT (v) DO UPDATE SET at = DEFAULT`},
+		"WITH x AS (INSERT INTO t (v) VALUES (1) ON CONFLICT (v) DO UPDATE SET v = 2) SELECT 1":    {false, `WITH x AS (INSERT INTO t (v, "at") VALUES (1, 'T') ON CONFLICT (v) DO UPDATE SET v = 2) SELECT 1`},
+		"INSERT INTO t (v) VALUES (1) RETURNING v":                                                 {false, `INSERT INTO t (v, "at") VALUES (1, 'T') RETURNING v`},
 	} {
 		in := p.Timed(sql, names)
 		if in == nil {

@@ -1,7 +1,5 @@
 package rewrite
 
-import "slices"
-
 // Which statements tell their client the time of the transaction: a client that was told it may compare with
 // what it is told next. Of some that time can be taken from the answer (Instants, Insertion.Times); of others
 // it has to be asked for.
@@ -83,92 +81,4 @@ func returnsStored(m message, names *Names, depth int) bool {
 		}
 	}
 	return false
-}
-
-// StoredTimes are the relations in which statements of a transaction have stored its time.
-type StoredTimes struct{ in []relationName }
-
-// unnamed stands for relations of which nobody knows which they are.
-var unnamed = relationName{}
-
-// Note takes in what a text stores.
-func (t *StoredTimes) Note(p *Planner, sql string, names *Names) {
-	timed, inserts, _ := timeWords([]byte(sql))
-	if !timed && !inserts {
-		return
-	}
-	for _, node := range p.statements(sql) {
-		t.note(node, timed, names, 0)
-	}
-}
-
-func (t *StoredTimes) note(m message, timed bool, names *Names, depth int) {
-	if depth > deepest {
-		t.add(unnamed)
-		return
-	}
-	switch m.name() {
-	case "InsertStmt", "MergeStmt", "UpdateStmt":
-		relation := m.child("relation")
-		switch r := names.Relation(relation.text("schemaname"), relation.text("relname")); {
-		case r == nil, r.View:
-			t.add(unnamed)
-		case timed, !m.is("UpdateStmt") && fillsTime(relation, names):
-			t.add(relationName{r.Schema, r.Name})
-		}
-	}
-	for child := range m.nodes() {
-		t.note(child, timed, names, depth+1)
-	}
-}
-
-func (t *StoredTimes) add(name relationName) {
-	if !slices.Contains(t.in, name) {
-		t.in = append(t.in, name)
-	}
-}
-
-// Read reports whether a text may read what was stored, and so tell its client the time.
-func (t *StoredTimes) Read(p *Planner, sql string, names *Names) bool {
-	if len(t.in) == 0 {
-		return false
-	}
-	return slices.ContainsFunc(p.statements(sql), func(node message) bool { return t.read(node, names, 0) })
-}
-
-func (t *StoredTimes) read(m message, names *Names, depth int) bool {
-	switch {
-	case depth > deepest, m.is("FuncCall") && callsUnknown(m):
-		return true
-	case m.is("RangeVar"):
-		return t.reads(m, names)
-	}
-	target := message{}
-	if m.is("InsertStmt") && !m.has("on_conflict_clause") { // what it returns it has inserted
-		target = m.child("relation")
-	}
-	for child := range m.nodes() {
-		if (target.shape == nil || !child.same(target)) && t.read(child, names, depth+1) {
-			return true
-		}
-	}
-	return false
-}
-
-// reads reports whether a relation has what was stored, or may show that. Those of the catalog do not.
-func (t *StoredTimes) reads(m message, names *Names) bool {
-	schema := m.text("schemaname")
-	r := names.Relation(schema, m.text("relname"))
-	if r != nil {
-		schema = r.Schema
-	}
-	switch {
-	case schema == "pg_catalog" || schema == "information_schema":
-		return false
-	case slices.Contains(t.in, unnamed):
-		return true
-	case r == nil: // of a WITH query the query itself is looked at
-		return schema != ""
-	}
-	return r.View || slices.Contains(t.in, relationName{r.Schema, r.Name})
 }

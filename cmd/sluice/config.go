@@ -44,7 +44,7 @@ type Config struct {
 	RewriteIsolation, RewriteSession, RewriteExtensions, RewriteCursors string
 	// RewriteSerializable is refuse or repeatable_read.
 	RewriteSerializable string
-	// DDLCarryOut is exact, or all: what the next four are at auto.
+	// DDLCarryOut is exact, or all: what those below that may be carried out are at auto.
 	DDLCarryOut string
 	// AddColumnDefault is refuse, or backfill.
 	AddColumnDefault string
@@ -230,7 +230,7 @@ func (c *Config) derive() {
 	c.deriveSavepoints()
 }
 
-// resolveDDL says what the keys of DDL that are at auto mean.
+// resolveDDL says what the keys mean, at auto, of what DSQL has nothing exactly like.
 func (c *Config) resolveDDL() {
 	c.takeChoices() // as the keys are written
 	all := c.DDLCarryOut == carryOutAll && c.rewrites() && c.Proxy.Kind == proxy.DSQL
@@ -244,6 +244,8 @@ func (c *Config) resolveDDL() {
 		{&c.CreateEnum, "domain", true},
 		{&c.DDLInTransactions, rewrite.CommitDrops.String(), true},
 		{&c.SetNotNull, "check", c.AddConstraint == "steps"},
+		{&c.AdvisoryLocks, "table", true},
+		{&c.Truncate, string(rewrite.TruncateBatches), true},
 	} {
 		switch {
 		case *key.value != "auto":

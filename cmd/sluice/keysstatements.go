@@ -56,15 +56,15 @@ var statementKeys = []key{
 	{name: "rewrite.cursors", def: "auto", field: func(c *Config) any { return &c.RewriteCursors },
 		choices: []string{"auto", "true", "false"},
 		help:    "Carry DECLARE, FETCH, MOVE and CLOSE out over portals of the protocol, forward and inside a transaction, and cursors WITH HOLD in memory (cursor.stored_bytes). auto: for kind dsql only."},
-	{name: rewrite.TruncateKey, def: string(rewrite.TruncateRefuse), field: func(c *Config) any { return &c.Truncate },
-		choices: []string{string(rewrite.TruncateRefuse), string(rewrite.TruncateDelete), string(rewrite.TruncateBatches)},
+	{name: rewrite.TruncateKey, def: "auto", field: func(c *Config) any { return &c.Truncate },
+		choices: []string{"auto", string(rewrite.TruncateRefuse), string(rewrite.TruncateDelete), string(rewrite.TruncateBatches)},
 		help: "What becomes of TRUNCATE, which DSQL refuses. refuse: its error gets a hint. delete: a DELETE of all rows in the transaction at hand, which fails (54000) beyond 3,000 rows. " +
 			"batches: likewise, but where that fails and the statement was sent alone outside of a transaction the rows are deleted in batches, each a transaction of its own, with a warning. " +
-			"A table that another one refers to is refused as PostgreSQL does; so are CASCADE where it would have an effect, and RESTART IDENTITY of a table with a sequence. Kind dsql only."},
-	{name: rewrite.AdvisoryKey, def: "refuse", field: func(c *Config) any { return &c.AdvisoryLocks },
-		choices: []string{"refuse", "table"},
+			"A table that another one refers to is refused as PostgreSQL does; so are CASCADE where it would have an effect, and RESTART IDENTITY of a table with a sequence. auto: batches where ddl.carry_out is all, else refuse. Kind dsql only."},
+	{name: rewrite.AdvisoryKey, def: "auto", field: func(c *Config) any { return &c.AdvisoryLocks },
+		choices: []string{"auto", "refuse", "table"},
 		help: "What becomes of advisory locks, which DSQL has not. refuse: the cluster refuses the functions. table: exclusive locks of sessions (pg_advisory_lock, pg_try_advisory_lock, pg_advisory_unlock, pg_advisory_unlock_all), each in a SELECT of its own, are rows of the table sluice.advisory_locks, " +
-			"which is made at the first use; whoever holds one renews it, and loses it where its Sluice is silent for longer than rewrite.advisory_locks_lease. Locks of a transaction and shared ones are refused. Kind dsql only."},
+			"which is made at the first use; whoever holds one renews it, and loses it where its Sluice is silent for longer than rewrite.advisory_locks_lease. Locks of a transaction and shared ones are refused. auto: table where ddl.carry_out is all, else refuse. Kind dsql only."},
 	{name: rewrite.AdvisoryKey + "_lease", def: proxy.DefaultLockLease, field: func(c *Config) any { return &c.Proxy.Locks.Lease },
 		help: "For how long an advisory lock is left alone whose holder's Sluice is silent. It is renewed three times as often. A transaction of a holder that was overtaken fails at COMMIT (40001)."},
 	{name: rewrite.AdvisoryKey + "_longest", def: proxy.DefaultLockLongest, field: func(c *Config) any { return &c.Proxy.Locks.Longest },
@@ -79,8 +79,9 @@ var statementKeys = []key{
 
 	{name: rewrite.CarryOutKey, def: "exact", field: func(c *Config) any { return &c.DDLCarryOut },
 		choices: []string{"exact", carryOutAll},
-		help: "Whether DDL is carried out that DSQL has nothing exactly like, as migration tools send it. exact: where the key for it says so. " +
-			"all: ddl.add_column_default is backfill, ddl.alter_column_type rewrite, ddl.create_enum domain, ddl.in_transactions autocommit-destructive and ddl.set_not_null check, each where it is at auto; the client is told of each use by a WARNING. Kind dsql only."},
+		help: "Whether that of which DSQL has nothing exactly like is carried out, as migration tools send it. exact: where the key for it says so. " +
+			"all: ddl.add_column_default is backfill, ddl.alter_column_type rewrite, ddl.create_enum domain, ddl.in_transactions autocommit-destructive, ddl.set_not_null check, rewrite.advisory_locks table and rewrite.truncate batches, each where it is at auto; the client is told of each use by a WARNING, but of locks. " +
+			"Where a client or user chooses it (client.may_set, client.users), the last two stay as they are. Kind dsql only."},
 	{name: "ddl.add_column_default", def: "auto", field: func(c *Config) any { return &c.AddColumnDefault },
 		choices: []string{"auto", "refuse", "backfill"},
 		help: "What becomes of ALTER TABLE ... ADD COLUMN with a DEFAULT, which DSQL refuses. refuse: its error gets a hint with the statements to write. backfill: for a constant, and sent alone outside of a transaction, " +

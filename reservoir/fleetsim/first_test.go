@@ -68,7 +68,9 @@ func TestFirstBackendsComeFirst(t *testing.T) {
 				if found.last == 0 || found.last > goal {
 					t.Errorf("want the last first backend within %v", goal)
 				}
-				if found.lacking*200 > test.n { // 0 in 12 of 16 runs, else 1 or 2, whose request or dial had failed
+				// 0 in 26 of 40 runs, else mostly 1 or 2, whose request or dial had failed, and once 11, who had theirs
+				// 0.2 s later: who met no queue while it was young may take ten.
+				if found.lacking*50 > test.n {
 					t.Errorf("somebody had ten backends while %d had none", found.lacking)
 				}
 				f.report(t)

@@ -55,6 +55,4 @@ var configurations = []configuration{
 	{"autocommit", "`ddl.in_transactions: autocommit`", harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit"}, true},
 	{"backfill", "`ddl.add_column_default: backfill`", harness.Env{"DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"}, true},
 	{"all", "`ddl.carry_out: all`", harness.Env{"DSQL_DDL_CARRY_OUT": "all"}, true},
-	{"locks", "`ddl.carry_out: all`, `rewrite.advisory_locks: table` and `rewrite.truncate: delete`",
-		harness.Env{"DSQL_DDL_CARRY_OUT": "all", "DSQL_REWRITE_ADVISORY_LOCKS": "table", "DSQL_REWRITE_TRUNCATE": "delete"}, true},
 }

@@ -1,0 +1,161 @@
+package rewrite
+
+import "slices"
+
+// StoredTimes are the columns in which statements of a transaction have stored its time.
+type StoredTimes struct{ in []storedTime }
+
+// storedTime are such columns of a relation, by their names; of all columns where nobody knows which they are. Of
+// a relation without a name nobody knows which one it is.
+type storedTime struct {
+	relationName
+	columns []string // nil: any
+}
+
+// Note takes in what a text stores.
+func (t *StoredTimes) Note(p *Planner, sql string, names *Names) {
+	timed, inserts, _ := timeWords([]byte(sql))
+	if !timed && !inserts {
+		return
+	}
+	for _, node := range p.statements(sql) {
+		t.note(node, timed, names, 0)
+	}
+}
+
+// note looks for statements that store the time: by its words, which timed says are in the text, or by defaults.
+func (t *StoredTimes) note(m message, timed bool, names *Names, depth int) {
+	if depth > deepest {
+		t.add(storedTime{})
+		return
+	}
+	switch m.name() {
+	case "InsertStmt", "MergeStmt", "UpdateStmt":
+		relation := m.child("relation")
+		r := names.Relation(relation.text("schemaname"), relation.text("relname"))
+		switch {
+		case r == nil, r.View:
+			t.add(storedTime{})
+		case timed:
+			t.add(storedTime{relationName: relationName{r.Schema, r.Name}})
+		case !m.is("UpdateStmt") && fillsTime(relation, names):
+			t.add(storedTime{relationName{r.Schema, r.Name}, timeColumns(r)})
+		}
+	}
+	for child := range m.nodes() {
+		t.note(child, timed, names, depth+1)
+	}
+}
+
+// timeColumns are the columns of a relation that are filled with the time, and those that may be computed of it.
+func timeColumns(r *Relation) (columns []string) {
+	for _, c := range r.Columns {
+		if c.Fill == Clock || c.Computed {
+			columns = append(columns, c.Name)
+		}
+	}
+	return columns
+}
+
+func (t *StoredTimes) add(s storedTime) {
+	known := func(k storedTime) bool {
+		return k.relationName == s.relationName && (k.columns == nil || slices.Equal(k.columns, s.columns))
+	}
+	if !slices.ContainsFunc(t.in, known) {
+		t.in = append(t.in, s)
+	}
+}
+
+// Read reports whether a text may read what was stored, and so tell its client the time.
+func (t *StoredTimes) Read(p *Planner, sql string, names *Names) bool {
+	if len(t.in) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(p.statements(sql), func(node message) bool {
+		r := timeReader{stored: t.in, names: names}
+		r.visit(node, 0)
+		return r.told()
+	})
+}
+
+// timeReader looks through one statement.
+type timeReader struct {
+	stored []storedTime
+	names  *Names
+	any    bool     // it may read any relation, or any column
+	rows   bool     // it has a star, or joins by names that it does not say
+	of     []string // what it may name to read what was stored: columns, and relations for whole rows
+	named  []string // what it names
+}
+
+func (r *timeReader) told() bool {
+	return r.any || len(r.of) > 0 && (r.rows || slices.ContainsFunc(r.named, func(name string) bool { return slices.Contains(r.of, name) }))
+}
+
+func (r *timeReader) visit(m message, depth int) {
+	target := message{}
+	switch m.name() {
+	case "RangeVar":
+		r.relation(m)
+	case "FuncCall":
+		r.any = r.any || callsUnknown(m)
+	case "A_Star":
+		r.rows = true
+	case "JoinExpr":
+		r.rows = r.rows || m.flag("is_natural")
+	case "ColumnRef": // what stands in front of the last name is a relation's
+		fields := slices.Collect(m.list("fields"))
+		if last := fields[len(fields)-1]; last.is("String") {
+			r.named = append(r.named, last.text("sval"))
+		} else {
+			r.rows = true
+		}
+		return
+	case "String":
+		r.named = append(r.named, m.text("sval"))
+	case "IndexElem":
+		r.named = append(r.named, m.text("name"))
+	case "InsertStmt": // what it returns it has inserted
+		if !m.has("on_conflict_clause") {
+			target = m.child("relation")
+		}
+	}
+	if r.any = r.any || depth > deepest; r.any {
+		return
+	}
+	for child := range m.nodes() {
+		if target.shape == nil || !child.same(target) {
+			r.visit(child, depth+1)
+		}
+	}
+}
+
+// relation looks at a relation that is read. Those of the catalog show nothing that was stored.
+func (r *timeReader) relation(m message) {
+	name := relationName{m.text("schemaname"), m.text("relname")}
+	found := r.names.Relation(name.schema, name.name)
+	if found != nil {
+		name.schema = found.Schema
+	}
+	if name.schema == "pg_catalog" || name.schema == "information_schema" {
+		return
+	}
+	for _, s := range r.stored {
+		switch {
+		case s.relationName == relationName{}:
+			r.any = true
+		case found == nil: // of a WITH query the query itself is looked at
+			r.any = r.any || name.schema != ""
+		case found.View:
+			r.any = true
+		case s.relationName == name:
+			r.any = r.any || s.columns == nil
+			r.of = append(r.of, s.columns...)
+			r.of = append(r.of, name.name)
+			if alias := m.child("alias"); alias.shape != nil {
+				r.of = append(r.of, alias.text("aliasname"))
+				r.rows = r.rows || alias.has("colnames")
+			}
+		}
+	}
+}
