@@ -21,8 +21,8 @@ type askedTime struct {
 	sent    bool
 	instant timeValue // without bytes: the server has not answered
 	looked  int       // the turns of the log up to this one hide no time
-	// stored has where the time was stored, as far as anybody has looked. What a return undoes stays in it: that
-	// may cost a question.
+	// stored says where the texts that were looked at have stored the time. What a return undoes stays in it: a
+	// question more is asked then.
 	stored rewrite.StoredTimes
 }
 
@@ -37,8 +37,8 @@ const (
 var askBound = []byte{0, 0, 0, 0, 0, 1, 0, 1}
 
 // askTime asks the server for the time of its transaction, where the text that is sent next, which is the
-// client's ("" for none), or one before it hides that from Sluice and the client may return to a savepoint. The backend is
-// lent. A transaction that has the time of an earlier one (hasToldTime) is not asked.
+// client's ("" for none), or one before it hides that from Sluice, and the client may return to a savepoint.
+// The backend is lent. A transaction that has the time of an earlier one (hasToldTime) is not asked.
 func (s *session) askTime(sql string) {
 	a := &s.tx.asked
 	if len(s.tx.marks) == 0 || a.sent || s.tx.timed != nil || s.b.status == 'E' || !s.keepsAnswers() || s.srv.cfg.Kind == Postgres {

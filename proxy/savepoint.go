@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -190,8 +189,8 @@ func (s *session) rollbackTo(name string) error {
 		return errNoReturn(name, retry.LogFull.Detail(retry.Difference{}))
 	}
 	m := &s.tx.marks[i]
-	// Which settings the server has been told since is in Staged; kept ones are Sluice's alone.
-	unchanged := l.Kept(i) == l.Turns() && len(s.settings.Staged.Changes) == len(m.staged.Changes) && s.readSince(l.Since(i))
+	// Which settings the server has been told since is in Staged. Those that Sluice keeps never reach the server.
+	onlyRead := l.Kept(i) == l.Turns() && len(s.settings.Staged.Changes) == len(m.staged.Changes) && s.readSince(l.Since(i))
 	l.RollbackTo(i)
 	s.tx.marks = s.tx.marks[:i+1]
 	s.settings.Staged, s.txParsing = m.staged.Snapshot(), m.txParsing
@@ -211,20 +210,19 @@ func (s *session) rollbackTo(name string) error {
 			}
 		}
 		s.deferredBegin = s.tx.begin
-	} else if unchanged {
-		// The server's transaction is what a return would make of it: the same statements, on an older
-		// snapshot. Nothing is run again, and nothing can differ.
-	} else if err := s.runBack(name); err != nil || s.t.skip || s.t.settled {
-		return err
+	} else if !onlyRead { // else the server's transaction is what a return would make of it, on an older snapshot
+		if err := s.runBack(name); err != nil || s.t.skip || s.t.settled {
+			return err
+		}
 	}
 	s.settings.Restore(m.stood)
 	return s.tell(wire.AppendCommand(nil, "ROLLBACK"))
 }
 
-// readSince reports whether the server has done nothing since a turn of the log but read, and has no portal with
-// a name from there: of what a return undoes it has nothing. Settings that were changed since are the caller's to
-// look at. A text that nobody has read counts as more than a read, and so does a cursor: the log was told that
-// its DECLARE writes.
+// readSince reports whether the server has done nothing but read since a turn of the log: of what a return undoes
+// it has nothing, but for portals, which a replay would open again. Settings that were changed since are the
+// caller's to look at. A text that nobody has read counts as more than a read, and so does a cursor: the log was
+// told that its DECLARE writes.
 func (s *session) readSince(turn int) bool {
 	l := s.tx.log
 	if !l.Replayable() || s.status() != 'T' {
@@ -233,25 +231,27 @@ func (s *session) readSince(turn int) bool {
 	for ; turn < l.Turns(); turn++ {
 		frames := l.Frames(turn)
 		for i := range frames {
-			plan := frames[i].Note.plan
-			switch f := &frames[i]; f.Type {
-			case wire.Query:
-			case wire.Bind:
-				plan = cmp.Or(plan, f.Note.tmpl.plan)
-				if f.Note.name != "" {
-					return false
-				}
-			case wire.Parse, wire.Describe, wire.Execute, wire.Close, wire.Flush, wire.Sync:
-				continue
-			default:
-				return false
-			}
-			if plan == nil || plan.Kind != rewrite.Read {
+			if !onlyReads(&frames[i]) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// onlyReads reports whether a logged frame runs nothing but a read.
+func onlyReads(f *retry.Frame[logEntry]) bool {
+	plan := f.Note.plan
+	switch f.Type {
+	case wire.Query:
+	case wire.Bind:
+		plan = f.Note.tmpl.plan
+	case wire.Parse, wire.Describe, wire.Execute, wire.Close, wire.Flush, wire.Sync:
+		return true
+	default:
+		return false
+	}
+	return plan != nil && plan.Kind == rewrite.Read
 }
 
 // runBack ends the transaction at the backend, and runs what is left of its log again. The

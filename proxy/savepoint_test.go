@@ -120,7 +120,7 @@ var savepointTexts = []string{
 	"ROLLBACK TO a", "ROLLBACK TO a", "ROLLBACK TO SAVEPOINT b", "ROLLBACK TO \"A\"",
 	"INSERT INTO random VALUES (1)", "INSERT INTO random VALUES ($1::int) RETURNING a", "SELECT count(*) FROM random", "SELECT 1/0", "SELECT nosuch",
 	"SELECT 1 AS one", "SELECT $1::int AS n", "",
-	"SET TimeZone = 'Asia/Tokyo'", "SET LOCAL TimeZone = 'Europe/Berlin'", "SHOW TimeZone", "RESET ALL", "SET search_path = random_a, public", "SELECT * FROM random_x",
+	"SET TimeZone = 'Asia/Tokyo'", "SET LOCAL TimeZone = 'Europe/Berlin'", "SHOW TimeZone", "RESET ALL", "SELECT set_config('TimeZone', 'Asia/Kolkata', false)", "SELECT set_config('TimeZone', $1, true)", "SELECT current_setting('TimeZone')", "SET search_path = random_a, public", "SELECT * FROM random_x",
 }
 
 // TestRandomSavepoints holds random dialogues against PostgreSQL, without

@@ -110,9 +110,11 @@ func TestTimeIsAskedOnce(t *testing.T) {
 	}{
 		{"BEGIN; SELECT now()::date; SELECT now()::date", false},
 		{"BEGIN; SAVEPOINT a; SELECT now(); INSERT INTO timed (v) VALUES ('x') RETURNING at; INSERT INTO timed (v) VALUES ('x') RETURNING id; SELECT 1", false},
+		{"BEGIN; SAVEPOINT a; INSERT INTO timed (v) VALUES ('x'); SELECT count(*), max(v) FROM timed; UPDATE timed SET v = 'y'", false},
 		{"BEGIN; SELECT now()::date; SAVEPOINT a; RELEASE a; SELECT now()::date", false},
 		{"BEGIN; SAVEPOINT a; INSERT INTO timed (v) VALUES ('x') RETURNING v || 'y', at", false},
 		{"BEGIN; SAVEPOINT a; SELECT now(), 1 FROM timed", true},
+		{"BEGIN; SAVEPOINT a; INSERT INTO timed (v) VALUES ('x'); SELECT at FROM timed", true},
 		{"BEGIN; SAVEPOINT a; INSERT INTO timed (v) VALUES ('x') RETURNING at::date", true},
 		{"BEGIN; SELECT now()::date; SAVEPOINT a; SELECT 1", true},
 		{"BEGIN; SAVEPOINT a; INSERT INTO timed (v) VALUES ('x') RETURNING made", true},

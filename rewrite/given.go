@@ -174,13 +174,17 @@ func (in *Insertion) valued(columns []int, row int, g Given) string {
 }
 
 // Survey is that of the statement where it is sent with what is given: the time that is given is not
-// read. Of a client that was told the answer that time is always given.
+// read. Of a client that was told the answer that time is always given. What a row that is there already gets by
+// DEFAULT (ON CONFLICT DO UPDATE) is not given: it may be the time.
 func (in *Insertion) Survey(g Given) Survey {
 	g.Clock = true
 	left := applyEdits(in.sql, in.periods(g, func(int, int, string, bool) string { return "NULL" }))
 	v := surveyor{names: in.names, withs: withs(in.node, 0, in.withs), Survey: Survey{Time: saysWord(left, clocks, false)}}
 	for child := range in.node.nodes() { // what it fills in is looked at here
 		v.visit(child, 0)
+	}
+	if setsDefault(in.node.child("on_conflict_clause"), 0) {
+		v.Time, v.Numbers = true, true
 	}
 	for i, c := range in.relation.Columns {
 		if c.Computed || !in.filled(i) {
@@ -191,6 +195,18 @@ func (in *Insertion) Survey(g Given) Survey {
 		v.Numbers = v.Numbers || c.Fill == Unclear
 	}
 	return v.Survey
+}
+
+func setsDefault(m message, depth int) bool {
+	if depth > deepest || m.is("SetToDefault") {
+		return true
+	}
+	for child := range m.nodes() {
+		if setsDefault(child, depth+1) {
+			return true
+		}
+	}
+	return false
 }
 
 // GivesTime reports whether the statement is given the time of the transaction.

@@ -82,9 +82,9 @@ func (t *StoredTimes) Read(p *Planner, sql string, names *Names) bool {
 type timeReader struct {
 	stored []storedTime
 	names  *Names
-	any    bool     // it may read any relation, or any column
-	rows   bool     // it has a star, or joins by names that it does not say
-	of     []string // what it may name to read what was stored: columns, and relations for whole rows
+	any    bool     // it may read what was stored, whatever it names
+	rows   bool     // it reads columns that it does not name: by a star, a join, names of its own
+	of     []string // the names of what was stored: columns, and relations, which stand for whole rows
 	named  []string // what it names
 }
 
@@ -101,8 +101,10 @@ func (r *timeReader) visit(m message, depth int) {
 		r.any = r.any || callsUnknown(m)
 	case "A_Star":
 		r.rows = true
-	case "JoinExpr":
-		r.rows = r.rows || m.flag("is_natural")
+	case "JoinExpr": // one with a name has rows of its own
+		r.rows = r.rows || m.flag("is_natural") || m.has("alias")
+	case "CopyStmt":
+		r.rows = r.rows || !m.has("attlist")
 	case "ColumnRef": // what stands in front of the last name is a relation's
 		fields := slices.Collect(m.list("fields"))
 		if last := fields[len(fields)-1]; last.is("String") {

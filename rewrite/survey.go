@@ -19,6 +19,11 @@ type Survey struct {
 	Views bool
 }
 
+// or is what two texts may do.
+func (s Survey) or(t Survey) Survey {
+	return Survey{Time: s.Time || t.Time, Numbers: s.Numbers || t.Numbers, Views: s.Views || t.Views}
+}
+
 // all is what a text may do of which nobody knows.
 var all = Survey{Time: true, Numbers: true, Views: true}
 

@@ -32,7 +32,7 @@ func (p *Planner) Timed(sql string, names *Names) Timed {
 	if s := selectionOf(sql, statements[0], names); s != nil {
 		return s
 	}
-	if w := p.within(sql, statements[0], names); len(w.parts) > 0 {
+	if w := p.within(sql, statements[0], names); w != nil {
 		return w
 	}
 	return nil
@@ -47,26 +47,9 @@ func (u upsert) With(g Given) string {
 	return u.Insertion.With(g)
 }
 
-// Survey: a default that a row gets in the place of its value may be the time.
 func (u upsert) Survey(g Given) Survey {
 	g.Value = nil
-	s := u.Insertion.Survey(g)
-	if setsDefault(u.node.child("on_conflict_clause"), 0) {
-		s.Time, s.Numbers = true, true
-	}
-	return s
-}
-
-func setsDefault(m message, depth int) bool {
-	if depth > deepest || m.is("SetToDefault") {
-		return true
-	}
-	for child := range m.nodes() {
-		if setsDefault(child, depth+1) {
-			return true
-		}
-	}
-	return false
+	return u.Insertion.Survey(g)
 }
 
 // selection is an INSERT of what a query selects, with a list of columns. What the client was told of its rows is
@@ -136,18 +119,21 @@ type timedPart struct {
 	in         Timed
 }
 
+// within is such a statement; nil for any other.
 func (p *Planner) within(sql string, node message, names *Names) *within {
-	w := &within{p: p, sql: sql, names: names}
-	if !node.is("SelectStmt") && !node.is("InsertStmt") && !node.is("UpdateStmt") && !node.is("DeleteStmt") {
-		return w
+	switch node.name() {
+	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt":
+	default:
+		return nil
 	}
+	w := &within{p: p, sql: sql, names: names}
 	ph := lexPhrase([]byte(sql), 0, len(sql))
 	pairs, all := ph.pairs(), withs(node, 0, nil)
 	behind := -1
 	for cte := range node.child("with_clause").list("ctes") {
 		open := ph.at(cte.integer("location"))
 		if open < 0 {
-			return &within{}
+			return nil
 		}
 		if open++; ph.punct(open, '(') && pairs[open] >= 0 { // names of its columns
 			open = int(pairs[open]) + 1
@@ -156,7 +142,7 @@ func (p *Planner) within(sql string, node message, names *Names) *within {
 			open++
 		}
 		if !ph.punct(open, '(') || pairs[open] < 0 {
-			return &within{}
+			return nil
 		}
 		behind = int(pairs[open]) + 1
 		if cte.child("ctequery").is("InsertStmt") {
@@ -166,22 +152,26 @@ func (p *Planner) within(sql string, node message, names *Names) *within {
 	if node.is("InsertStmt") && ph.word(behind, "insert") {
 		w.add(int(ph.tokens[behind].start), len(sql), all)
 	}
+	if len(w.parts) == 0 {
+		return nil
+	}
 	return w
 }
 
 // add adds what stands there, if it can be given the time.
 func (w *within) add(start, end int, withs []string) {
-	switch in := w.p.Timed(w.sql[start:end], w.names).(type) {
+	in := w.p.Timed(w.sql[start:end], w.names)
+	switch in := in.(type) {
 	case *Insertion:
 		in.withs = withs
-		w.parts = append(w.parts, timedPart{start, end, in})
 	case upsert:
 		in.withs = withs
-		w.parts = append(w.parts, timedPart{start, end, in})
 	case *selection:
 		in.withs = withs
-		w.parts = append(w.parts, timedPart{start, end, in})
+	default:
+		return
 	}
+	w.parts = append(w.parts, timedPart{start, end, in})
 }
 
 func (w *within) With(g Given) string {
@@ -205,11 +195,9 @@ func (w *within) Survey(g Given) Survey {
 	var s Survey
 	for _, part := range w.parts {
 		edits = append(edits, edit{part.start, part.end, "SELECT NULL"})
-		of := part.in.Survey(g)
-		s = Survey{Time: s.Time || of.Time, Numbers: s.Numbers || of.Numbers, Views: s.Views || of.Views}
+		s = s.or(part.in.Survey(g))
 	}
-	of := w.p.Survey(applyEdits(w.sql, edits), w.names)
-	return Survey{Time: s.Time || of.Time, Numbers: s.Numbers || of.Numbers, Views: s.Views || of.Views}
+	return s.or(w.p.Survey(applyEdits(w.sql, edits), w.names))
 }
 
 func (w *within) GivesTime(g Given) bool {
