@@ -44,7 +44,7 @@ type Config struct {
 	RewriteIsolation, RewriteSession, RewriteExtensions, RewriteCursors string
 	// RewriteSerializable is refuse or repeatable_read.
 	RewriteSerializable string
-	// DDLCarryOut is exact, or all: what those below that may be carried out are at auto.
+	// DDLCarryOut is exact, or all: it says what other keys are that are at auto (resolveDDL).
 	DDLCarryOut string
 	// AddColumnDefault is refuse, or backfill.
 	AddColumnDefault string
@@ -230,7 +230,7 @@ func (c *Config) derive() {
 	c.deriveSavepoints()
 }
 
-// resolveDDL says what the keys mean, at auto, of what DSQL has nothing exactly like.
+// resolveDDL says what the keys are, at auto, that carry out what DSQL refuses: as ddl.carry_out says.
 func (c *Config) resolveDDL() {
 	c.takeChoices() // as the keys are written
 	all := c.DDLCarryOut == carryOutAll && c.rewrites() && c.Proxy.Kind == proxy.DSQL

@@ -79,7 +79,7 @@ var statementKeys = []key{
 
 	{name: rewrite.CarryOutKey, def: "exact", field: func(c *Config) any { return &c.DDLCarryOut },
 		choices: []string{"exact", carryOutAll},
-		help: "Whether that of which DSQL has nothing exactly like is carried out, as migration tools send it. exact: where the key for it says so. " +
+		help: "Whether Sluice carries out statements of migration tools that DSQL refuses and has no exact form of. exact: only those for which a key of its own says so. " +
 			"all: ddl.add_column_default is backfill, ddl.alter_column_type rewrite, ddl.create_enum domain, ddl.in_transactions autocommit-destructive, ddl.set_not_null check, rewrite.advisory_locks table and rewrite.truncate batches, each where it is at auto; the client is told by a WARNING or NOTICE of each use that gives something up. " +
 			"Where a client or user chooses it (client.may_set, client.users), the last two stay as they are. Kind dsql only."},
 	{name: "ddl.add_column_default", def: "auto", field: func(c *Config) any { return &c.AddColumnDefault },

@@ -48,6 +48,33 @@ func TestSharedServerAnswersWithItsOptions(t *testing.T) {
 	}
 }
 
+// The files of a test's server are where TMPDIR says, and in memory only where that is not set.
+func TestServerIsWhereItBelongs(t *testing.T) {
+	if roomy("/proc") || roomy("/nowhere") {
+		t.Error("there is room in memory where there is none")
+	}
+	t.Setenv("TMPDIR", "")
+	base := os.TempDir()
+	if roomy(memoryDir) {
+		base = memoryDir
+	}
+	if s := Start(t); filepath.Dir(s.SocketDir) != base {
+		t.Errorf("a server is in %s, not in %s", s.SocketDir, base)
+	}
+	base, err := os.MkdirTemp("", "") // the server's account cannot enter a test's own
+	if err == nil {
+		err = os.Chmod(base, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(base) })
+	t.Setenv("TMPDIR", base)
+	if s := Start(t); filepath.Dir(s.SocketDir) != base {
+		t.Errorf("a server is in %s, not in %s", s.SocketDir, base)
+	}
+}
+
 func TestCertificateNamesHostsAndVerifies(t *testing.T) {
 	s := Shared(t)
 	pem, err := os.ReadFile(s.CAFile)
