@@ -105,13 +105,8 @@ func (r *timeReader) visit(m message, depth int) {
 		r.rows = r.rows || m.flag("is_natural") || m.has("alias")
 	case "CopyStmt":
 		r.rows = r.rows || !m.has("attlist")
-	case "ColumnRef": // what stands in front of the last name is a relation's
-		fields := slices.Collect(m.list("fields"))
-		if last := fields[len(fields)-1]; last.is("String") {
-			r.named = append(r.named, last.text("sval"))
-		} else {
-			r.rows = true
-		}
+	case "ColumnRef":
+		r.column(m)
 		return
 	case "String":
 		r.named = append(r.named, m.text("sval"))
@@ -129,6 +124,16 @@ func (r *timeReader) visit(m message, depth int) {
 		if target.shape == nil || !child.same(target) {
 			r.visit(child, depth+1)
 		}
+	}
+}
+
+// column looks at a reference to a column. What stands in front of its last name is a relation's.
+func (r *timeReader) column(m message) {
+	fields := slices.Collect(m.list("fields"))
+	if last := fields[len(fields)-1]; last.is("String") {
+		r.named = append(r.named, last.text("sval"))
+	} else {
+		r.rows = true
 	}
 }
 
