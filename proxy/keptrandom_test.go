@@ -70,7 +70,14 @@ func TestKeptValuesAtRandom(t *testing.T) {
 		}
 		what := fmt.Sprintf("%d: %v, SET %v, %s %s; %s", n, mode, said, columns, insert, fails)
 		run(t, c, "BEGIN")
-		told := printedRows(t, c, insert)
+		var told string
+		inString := r.IntN(4) == 0
+		if inString {
+			what += ", in a string"
+			told = toldInString(t, c, insert, r)
+		} else {
+			told = printedRows(t, c, insert)
+		}
 		if r.IntN(3) == 0 {
 			what += ", behind a savepoint"
 			for _, sql := range []string{"SAVEPOINT a", "INSERT INTO stumbled VALUES (1)", "ROLLBACK TO a"} {
@@ -89,13 +96,43 @@ func TestKeptValuesAtRandom(t *testing.T) {
 			t.Logf("refused: %s: %v", what, detailOf(err))
 			continue
 		}
-		if stored := printedRows(t, c, fmt.Sprintf("SELECT %s FROM %s ORDER BY id", returned, table)); stored != told {
+		query := fmt.Sprintf("SELECT %s FROM %s ORDER BY id", returned, table)
+		stored := ""
+		if inString {
+			stored = toldInString(t, c, query, r)
+		} else {
+			stored = printedRows(t, c, query)
+		}
+		if stored != told {
 			t.Errorf("%s:\ntold\n%s\nstored\n%s", what, told, stored)
 		}
 	}
 	if refusals > replays/10 {
 		t.Errorf("%d of %d replays were refused", refusals, replays)
 	}
+}
+
+// toldInString sends a statement in one string with others, and is what printedRows would be of it.
+func toldInString(t *testing.T, c *pgx.Conn, sql string, r *rand.Rand) string {
+	t.Helper()
+	beside := []string{"SELECT 1, 'a'", "UPDATE stumbled SET a = a RETURNING a", "SELECT 2 WHERE false", "INSERT INTO stumbled SELECT 1 WHERE false"}
+	text, at := "", 0
+	for range r.IntN(3) {
+		text += beside[r.IntN(len(beside))] + "; "
+		at++
+	}
+	if text += sql; at == 0 || r.IntN(2) == 0 {
+		text += " ; /* ; */ " + beside[r.IntN(len(beside))] + ";"
+	}
+	results, err := c.PgConn().Exec(t.Context(), text).ReadAll()
+	if err != nil {
+		t.Fatal(detailOf(err))
+	}
+	var all []string
+	for _, row := range results[at].Rows {
+		all = append(all, fmt.Sprintf("%q", row))
+	}
+	return strings.Join(all, "\n")
 }
 
 // detailOf is an error with what the server adds.

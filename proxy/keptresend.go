@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"strconv"
+	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -25,24 +26,44 @@ type again struct {
 	told bool // its client was told its answer
 }
 
-// giveAgain gives a logged statement the values that its client was told, and the time of its
+// giveAgain gives a logged statement, or each of a string, the values that its client was told, and the time of its
 // transaction. told writes a value of a column of the answer, timed one of the time. Nothing of an answer
 // is given of which nothing can have been told in the turn in progress, which last says, before something
 // was delivered.
 func (s *session) giveAgain(f *retry.Frame[logEntry], last bool, told func(column int, v []byte) string, timed func(timeValue) string) (a again) {
 	kept, k := f.Note.kept, &s.t.keeping
-	tells := kept != nil && kept.whole && (!last || s.t.keepsLast)
-	times := k.clock && k.tells
-	if !k.on || f.Note.names == nil || !tells && !times {
+	if last && !s.t.keepsLast || kept != nil && !kept.whole {
+		kept = nil
+	}
+	if !k.on || f.Note.names == nil || kept == nil && !(k.clock && k.tells) {
 		return a
 	}
-	ok, names, sql := true, f.Note.names.Renewed(k.now), s.clientText(f)
+	pieces := s.srv.planner.Pieces(s.clientText(f))
+	for i, sql := range pieces {
+		one := s.givePiece(sql, f.Note.names, kept.answer(i, len(pieces)), told, timed)
+		a.torn, a.must, a.told = a.torn || one.torn, a.must || one.must, a.told || one.told
+		if one.text != "" {
+			pieces[i], a.text = one.text, one.text
+		}
+	}
+	if a.text != "" {
+		a.text = strings.Join(pieces, "")
+	}
+	return a
+}
+
+// givePiece is giveAgain for one statement, which was planned by these names. Of its answer kept has what is
+// given; nil: nothing. Its text is "" where nothing is put into the statement.
+func (s *session) givePiece(sql string, under *rewrite.Names, kept *keptAnswer, told func(column int, v []byte) string, timed func(timeValue) string) (a again) {
+	k := &s.t.keeping
+	times := k.clock && k.tells
+	ok, names := true, under.Renewed(k.now)
 	if times {
 		a.text = k.time.atInstant(s.srv.planner, sql, &ok, timed)
 		a.must = a.text != ""
 	}
 	in := s.srv.planner.Timed(cmp.Or(a.text, sql), names)
-	if in == nil || !in.Same(f.Note.names) { // or the number is of another sequence
+	if in == nil || !in.Same(under) { // or the number is of another sequence
 		a.torn = !ok || in != nil && times
 		return a
 	}
@@ -50,7 +71,7 @@ func (s *session) giveAgain(f *retry.Frame[logEntry], last bool, told func(colum
 	if times {
 		g.Knows, g.Time = k.time.knows, k.time.written(s.timesAgain(), &ok, timed)
 	}
-	if rows, plain := in.(*rewrite.Insertion); tells && plain && rows.Width > 0 {
+	if rows, plain := in.(*rewrite.Insertion); kept != nil && kept.whole && plain && rows.Width > 0 {
 		values := wire.Rows(kept.rows, rows.Width)
 		if len(values) != rows.Rows {
 			return again{torn: times}

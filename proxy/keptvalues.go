@@ -23,6 +23,10 @@ import (
 // the number would be drawn again. Nor is it so of the time, which goes on between two
 // attempts: toldtime.go.
 
+// A string of several statements is taken statement by statement (rewrite.Planner.Pieces): each has its
+// part of the answer, and what is sent again is the pieces, put together. One in which Sluice answers a
+// statement keeps nothing: what the server answers there is of another text.
+
 // mostKept bounds the answer to one statement that is kept: a row is some bytes, and there
 // are rarely more than a thousand.
 const mostKept = 64 << 10
@@ -42,6 +46,11 @@ type keptAnswer struct {
 	whole, void bool
 	// first: it is the first row alone. It is never whole.
 	first bool
+	// several is how many statements the string has that it answers; 0: it is the answer to one. of are those to
+	// the statements that have ended, and from is where the rows of the next begin.
+	several int
+	of      []keptAnswer
+	from    int
 }
 
 // keepsAnswers reports whether answers that tell of what the server makes are kept now. No replay
@@ -50,11 +59,36 @@ func (s *session) keepsAnswers() bool {
 	return s.srv.keeper.on && s.t.logs && s.tx.log.Replayable() && s.inBlock()
 }
 
-// keptOf is where the answer to a text is kept; nil: it is not. inserts and tells are what
-// rewrite.InsertsReturning and rewrite.MayTellInstant say of that text.
+// keptOf is where the answer to one statement is kept; nil: it is not. inserts and tells are what
+// rewrite.InsertsReturning and rewrite.MayTellInstant say of its text.
 func keptOf(inserts, tells bool) *keptAnswer {
 	if inserts || tells {
 		return &keptAnswer{first: !inserts}
+	}
+	return nil
+}
+
+// keptOfText is keptOf for a text of so many statements. Of a string all rows are kept, since nobody has
+// looked yet which of them are of an INSERT.
+func keptOfText(sql []byte, statements int) *keptAnswer {
+	switch {
+	case statements < 2:
+		return keptOf(rewrite.InsertsReturning(sql), rewrite.MayTellInstant(sql))
+	case rewrite.MayTell(sql):
+		return &keptAnswer{several: statements}
+	}
+	return nil
+}
+
+// answer is that to the statement at i of a text of so many; nil where it is not kept.
+func (k *keptAnswer) answer(i, statements int) *keptAnswer {
+	switch {
+	case k == nil || k.void:
+		return nil
+	case k.several == 0 && statements == 1:
+		return k
+	case k.several == statements && len(k.of) == statements:
+		return &k.of[i]
 	}
 	return nil
 }
@@ -82,8 +116,19 @@ func (k *keptAnswer) complete() bool { return len(wire.First(k.rows)) > 0 }
 
 // end is told of the frame that ends an answer. The tag says how many rows there must be: an
 // answer of which some passed unseen is not used, nor is one of a portal that was suspended,
-// or of a text with more statements behind.
+// or of a text with more statements behind. Of a string the answer to each of its statements is one.
 func (k *keptAnswer) end(typ byte, frame []byte, reports *settings.Reports) {
+	if k.several > 0 {
+		one := keptAnswer{rows: k.rows[k.from:len(k.rows):len(k.rows)]}
+		// Of what is no INSERT, or has returned nothing, the first row may tell the time.
+		if one.end(typ, frame, reports); !one.whole {
+			one.first, one.void = true, false
+		}
+		k.of, k.from = append(k.of, one), len(k.rows)
+		k.void = k.void || typ != wire.CommandComplete
+		k.whole = !k.void && len(k.of) == k.several
+		return
+	}
 	if k.first {
 		k.reports = reports
 		return
@@ -97,7 +142,7 @@ func (k *keptAnswer) end(typ byte, frame []byte, reports *settings.Reports) {
 // again forgets the answer, if there is any: the statement is sent once more, as it was.
 func (k *keptAnswer) again() {
 	if k != nil {
-		*k = keptAnswer{first: k.first}
+		*k = keptAnswer{first: k.first, several: k.several}
 	}
 }
 
@@ -200,24 +245,29 @@ func (s *session) told() bool {
 // it gets them in the end is decided where it is sent: if not, the replay differs.
 
 // survey is what a logged text, which is the client's, does beside what is kept of its own answer.
-func (k *keeping) survey(s *session, f *retry.Frame[logEntry], text string) rewrite.Survey {
+func (k *keeping) survey(s *session, f *retry.Frame[logEntry], text string) (does rewrite.Survey) {
 	names := f.Note.names.Renewed(k.now)
-	if k.tells {
-		ok := true
-		text = cmp.Or(k.time.atInstant(s.srv.planner, text, &ok, func(timeValue) string { return "'T'" }), text)
+	pieces := s.srv.planner.Pieces(text)
+	for i, sql := range pieces {
+		if k.tells {
+			ok := true
+			sql = cmp.Or(k.time.atInstant(s.srv.planner, sql, &ok, func(timeValue) string { return "'T'" }), sql)
+		}
+		in := s.srv.planner.Timed(sql, names)
+		if in == nil {
+			does = does.Or(s.srv.planner.Survey(sql, names))
+			continue
+		}
+		var g rewrite.Given
+		if k.tells {
+			g.Knows = k.time.knows
+		}
+		if kept := f.Note.kept.answer(i, len(pieces)); kept != nil && kept.whole {
+			g.Value = func(rewrite.Cell) string { return "told" }
+		}
+		does = does.Or(in.Survey(g))
 	}
-	in := s.srv.planner.Timed(text, names)
-	if in == nil {
-		return s.srv.planner.Survey(text, names)
-	}
-	var g rewrite.Given
-	if k.tells {
-		g.Knows = k.time.knows
-	}
-	if kept := f.Note.kept; kept != nil && kept.whole {
-		g.Value = func(rewrite.Cell) string { return "told" }
-	}
-	return in.Survey(g)
+	return does
 }
 
 // clientText is the text of a Query or Bind as the client sent it.

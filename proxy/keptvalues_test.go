@@ -50,11 +50,12 @@ func TestKeptValues(t *testing.T) {
 		for way, script := range map[string]string{
 			"simple":   "Q BEGIN\n< Z\nQ " + c.insert + "\n< Z\nQ UPDATE shared SET n = n + 1\n< Z\nQ INSERT INTO late VALUES (1)\n< Z\nQ SELECT v FROM " + c.table + " ORDER BY 1\n< Z\nQ COMMIT\n< Z\n",
 			"extended": ext("BEGIN") + "S\n< Z\nP i | " + c.insert + "\nD S i\nS\n< Z\nB - | i\nE -\nS\n< Z\n" + ext("INSERT INTO late VALUES (1)") + "S\n< Z\nQ COMMIT\n< Z\n",
+			"string":   "Q BEGIN\n< Z\nQ SELECT 1; " + c.insert + "; UPDATE shared SET n = n + 1 -- ;\n< Z\nQ INSERT INTO late VALUES (1)\n< Z\nQ COMMIT\n< Z\n",
 			"flushed":  ext("BEGIN") + ext(c.insert) + "H\n< C\n< C\n" + ext("INSERT INTO late VALUES (1)") + "S\n< Z\nQ COMMIT\n< Z\n",
 		} {
 			if c.table == "shared" {
 				script = strings.Replace(script, "SELECT v FROM shared", "SELECT n FROM shared", 1)
-				if way == "flushed" {
+				if way == "flushed" || way == "string" {
 					continue // of a turn that has more in it
 				}
 			}
@@ -155,7 +156,8 @@ func TestValuesThatAreNotKept(t *testing.T) {
 		"clock, drawn":      {"SELECT clock_timestamp()", "UPDATE shared SET n = 1 WHERE now() > '2000-01-01'"},
 		"unclear":           {"INSERT INTO unclear DEFAULT VALUES RETURNING id"},
 		"drawn and read":    {"SELECT nextval('s'), n FROM shared"},
-		"two in a turn":     {"INSERT INTO drawn (v) VALUES ('a') RETURNING id; SELECT 1"},
+		"drawn in a string": {"SELECT nextval('s'); SELECT 1"},
+		"query in a string": {"SELECT 1; INSERT INTO drawn (v) SELECT 'a' RETURNING id"},
 		"currval":           {"INSERT INTO drawn (v) VALUES ('a') RETURNING id", "SELECT currval('drawn_id_seq')"},
 	} {
 		t.Run(name, func(t *testing.T) {

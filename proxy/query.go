@@ -252,8 +252,8 @@ func (s *session) sendQuery(q *simple) error {
 		t.scratch = wire.AppendStrings(t.scratch[:0], wire.Query, plan.Text)
 		frame = t.scratch
 	}
-	if (plan.Kind == rewrite.Write || plan.Kind == rewrite.Read) && s.keepsAnswers() {
-		o.kept = keptOf(rewrite.InsertsReturning(q.sql()), rewrite.MayTellInstant(q.sql()))
+	if (plan.Kind == rewrite.Write || plan.Kind == rewrite.Read) && t.strung == nil && s.keepsAnswers() {
+		o.kept = keptOfText(q.sql(), len(plan.Statements))
 	}
 	entry := logEntry{plan: plan, asked: q.asked, names: s.mapped.planned, commits: t.outcome.mayCommit(), kept: o.kept}
 	if t.strung != nil {

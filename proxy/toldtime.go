@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -93,24 +94,12 @@ func (s *session) toldOf(now *rewrite.Schema) (of *toldTime, tells bool) {
 		if n.kept == nil {
 			continue
 		}
-		tells = of.noteFirst(s, f, text) || tells
-		if !n.kept.whole {
-			continue
+		pieces := s.srv.planner.Pieces(text)
+		for i, sql := range pieces {
+			if kept := n.kept.answer(i, len(pieces)); kept != nil {
+				tells = of.noteAnswer(s, f, sql, kept, now) || tells
+			}
 		}
-		in := s.srv.planner.Insertion(text, n.names.Renewed(now))
-		if in == nil || in.Width == 0 || !in.Same(n.names) { // the column had another default
-			continue
-		}
-		rows := wire.Rows(n.kept.rows, in.Width)
-		if len(rows) != in.Rows {
-			continue
-		}
-		formats := s.formatsOf(f)
-		under := timesUnder(n.kept.reports)
-		in.Times(func(kind string, c rewrite.Cell) {
-			tells = true
-			of.note(timeKey{kind, under}, timeValue{format: formats(c.Column), bytes: rows[c.Row][c.Column]})
-		})
 	}
 	if asked.bytes != nil {
 		of.instant = of.instant.and(asked)
@@ -118,17 +107,38 @@ func (s *session) toldOf(now *rewrite.Schema) (of *toldTime, tells bool) {
 	return of, tells
 }
 
+// noteAnswer takes in the time that the answer to a statement of a logged text has. It reports whether that tells
+// the time.
+func (of *toldTime) noteAnswer(s *session, f *retry.Frame[logEntry], sql string, kept *keptAnswer, now *rewrite.Schema) (tells bool) {
+	formats, under := s.formatsOf(f), timesUnder(kept.reports)
+	tells = of.noteFirst(s, sql, kept, formats)
+	if !kept.whole {
+		return tells
+	}
+	in := s.srv.planner.Insertion(sql, f.Note.names.Renewed(now))
+	if in == nil || in.Width == 0 || !in.Same(f.Note.names) { // the column had another default
+		return tells
+	}
+	rows := wire.Rows(kept.rows, in.Width)
+	if len(rows) != in.Rows {
+		return tells
+	}
+	in.Times(func(kind string, c rewrite.Cell) {
+		tells = true
+		of.note(timeKey{kind, under}, timeValue{format: formats(c.Column), bytes: rows[c.Row][c.Column]})
+	})
+	return tells
+}
+
 // noteFirst takes in the time itself, where the first row of a statement's answer is kept and has it. It
 // reports whether that is so.
-func (of *toldTime) noteFirst(s *session, f *retry.Frame[logEntry], text string) (tells bool) {
-	k := f.Note.kept
+func (of *toldTime) noteFirst(s *session, sql string, k *keptAnswer, formats func(column int) uint16) (tells bool) {
 	row := wire.First(k.rows)
 	if row == nil || !k.first && !k.whole {
 		return false
 	}
 	values := wire.Rows(row, wire.Columns(row))
-	formats := s.formatsOf(f)
-	for _, column := range s.srv.planner.Instants(text) {
+	for _, column := range s.srv.planner.Instants(sql) {
 		if len(values) == 1 && column < len(values[0]) && values[0][column] != nil {
 			of.note(timeKey{rewrite.InstantKind, timesUnder(k.reports)}, timeValue{format: formats(column), bytes: values[0][column]})
 			tells = true
@@ -240,26 +250,41 @@ func (s *session) loggedFrames() func(yield func(*retry.Frame[logEntry]) bool) {
 	}
 }
 
-// atTime is the text of a statement as it is sent where the transaction has a time that was told:
-// with that time in it, or as it is (""). value writes a value. An error is for the client: the
-// statement reads the clock otherwise.
-func (s *session) atTime(sql []byte, names *rewrite.Names, value func(timeValue) string) (string, error) {
-	of, ok := s.tx.timed, true
-	text := of.atInstant(s.srv.planner, string(sql), &ok, value)
-	in := s.srv.planner.Timed(cmp.Or(text, string(sql)), names)
+// atTime is a text as it is sent where the transaction has a time that was told: with that time in its statements,
+// or as it is (""). value writes a value. An error is for the client: a statement reads the clock otherwise.
+func (s *session) atTime(sql []byte, names *rewrite.Names, value func(timeValue) string) (text string, err error) {
+	pieces := s.srv.planner.Pieces(string(sql))
+	for i, piece := range pieces {
+		made, ok := s.pieceAtTime(piece, names, value)
+		if !ok {
+			return "", s.refuseTime()
+		}
+		if made != "" {
+			pieces[i], text = made, made
+		}
+	}
+	if text != "" {
+		text = strings.Join(pieces, "")
+	}
+	return text, nil
+}
+
+// pieceAtTime is atTime for one statement; ok is false where that reads the clock otherwise.
+func (s *session) pieceAtTime(sql string, names *rewrite.Names, value func(timeValue) string) (text string, ok bool) {
+	of := s.tx.timed
+	ok = true
+	text = of.atInstant(s.srv.planner, sql, &ok, value)
+	in := s.srv.planner.Timed(cmp.Or(text, sql), names)
 	var survey rewrite.Survey
 	if in != nil {
 		survey = in.Survey(rewrite.Given{Knows: of.knows})
 	} else {
-		survey = s.srv.planner.Survey(cmp.Or(text, string(sql)), names)
+		survey = s.srv.planner.Survey(cmp.Or(text, sql), names)
 	}
 	if ok = ok && !survey.Time; ok && in != nil {
 		text = cmp.Or(in.With(rewrite.Given{Knows: of.knows, Time: of.written(s.timesUnder(), &ok, value)}), text)
 	}
-	if !ok {
-		return "", s.refuseTime()
-	}
-	return text, nil
+	return text, ok
 }
 
 // timesUnder are the settings that a statement which is sent next sees; "" where they are not known.

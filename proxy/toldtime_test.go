@@ -29,7 +29,7 @@ func TestOneTimeAcrossReturns(t *testing.T) {
 		s := startSluice(t, pg, strictly, mapping, maxOpen(4))
 		counts := playTimed(t, pg, s, max(60, 1500/proxy.OneIn))
 		t.Logf("timed%s: %v", name, counts)
-		if counts["return refused"] > counts["played"]/10 || counts["returned"] < counts["played"] || counts["committed"] < counts["played"]/2 {
+		if counts["return refused"] > 0 || counts["returned"] < counts["played"] || counts["committed"] < counts["played"]/2 {
 			t.Error("too little was played to its end")
 		}
 	}
@@ -211,7 +211,7 @@ func (d *timedDialogue) runBatch(all []string) (err error) {
 	for _, sql := range all {
 		batch.Queue(sql)
 	}
-	d.said = append(d.said, "in one pipeline:")
+	d.said = append(d.said, "in one pipeline: "+strings.Join(all, " / "))
 	results := d.c.SendBatch(d.t.Context(), &batch)
 	for _, sql := range all {
 		rows, queryErr := results.Query()

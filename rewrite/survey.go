@@ -19,8 +19,8 @@ type Survey struct {
 	Views bool
 }
 
-// or is what two texts may do.
-func (s Survey) or(t Survey) Survey {
+// Or is what two texts may do.
+func (s Survey) Or(t Survey) Survey {
 	return Survey{Time: s.Time || t.Time, Numbers: s.Numbers || t.Numbers, Views: s.Views || t.Views}
 }
 

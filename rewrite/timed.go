@@ -195,9 +195,9 @@ func (w *within) Survey(g Given) Survey {
 	var s Survey
 	for _, part := range w.parts {
 		edits = append(edits, edit{part.start, part.end, "SELECT NULL"})
-		s = s.or(part.in.Survey(g))
+		s = s.Or(part.in.Survey(g))
 	}
-	return s.or(w.p.Survey(applyEdits(w.sql, edits), w.names))
+	return s.Or(w.p.Survey(applyEdits(w.sql, edits), w.names))
 }
 
 func (w *within) GivesTime(g Given) bool {

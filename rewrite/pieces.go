@@ -1,0 +1,32 @@
+package rewrite
+
+import "strings"
+
+// Pieces cuts a text into its statements, in their order: each with what stands between it and the next. Together
+// they are the text. One that holds one statement, or that cannot be read, is one piece.
+func (p *Planner) Pieces(sql string) []string {
+	if strings.IndexByte(sql, ';') < 0 {
+		return []string{sql}
+	}
+	tree, ok := p.read(sql, false)
+	if !ok {
+		return []string{sql}
+	}
+	var pieces []string
+	start, first := 0, true
+	for raw := range tree.list("stmts") {
+		if !first {
+			at := raw.integer("stmt_location")
+			pieces, start = append(pieces, sql[start:at]), at
+		}
+		first = false
+	}
+	return append(pieces, sql[start:])
+}
+
+// MayTell reports whether a text of several statements may tell its client the time of its transaction, or what it
+// inserts: a quick look.
+func MayTell(sql []byte) bool {
+	named, _, returned := timeWords(sql)
+	return named || returned
+}
