@@ -29,6 +29,9 @@ import (
 //
 // Where the answers do not have the time itself, the server may have been asked for it (askedtime.go).
 //
+// Of a string of several statements each is given the time by itself, and each that tells it is looked at: the
+// answers to a string are kept one by one (keptAnswer).
+//
 // A value is never read by Sluice, and goes back in the form in which it came. Two columns have the
 // same value if they are of one type and have one default (rewrite.Column.Time), under settings that
 // say the same of times. Of a column that has the time itself the server makes the values of all others,
@@ -269,7 +272,8 @@ func (s *session) atTime(sql []byte, names *rewrite.Names, value func(timeValue)
 	return text, nil
 }
 
-// pieceAtTime is atTime for one statement; ok is false where that reads the clock otherwise.
+// pieceAtTime is atTime for one statement; ok is false where that reads the clock otherwise, or the time
+// cannot be written for it under the settings in force.
 func (s *session) pieceAtTime(sql string, names *rewrite.Names, value func(timeValue) string) (text string, ok bool) {
 	of := s.tx.timed
 	ok = true
