@@ -64,6 +64,7 @@ func (f *flags) server(set *pflag.FlagSet) {
 	set.DurationVar(&c.LockTimeout, "lock-timeout", c.LockTimeout, "longest wait for another transaction inside PostgreSQL")
 	set.BoolVar(&c.KeyConflicts, "key-conflicts", c.KeyConflicts, "a key violated by a row that the transaction cannot see is a conflict at COMMIT")
 	set.BoolVar(&c.SchemaConflicts, "schema-conflicts", c.SchemaConflicts, "fail other sessions with OC001 after a change of the schema")
+	set.BoolVar(&c.TellsAtOnce, "tell-at-once", false, "tell a transaction of its conflict by the first statement that could not be shown what it has written")
 	set.IntVar(&c.LedgerSize, "ledger", c.LedgerSize, "events that the ledger remembers")
 	f.collect(set)
 }

@@ -1,6 +1,7 @@
 package dsqlsim
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
@@ -26,6 +27,10 @@ type block struct {
 	log      effectLog
 	// doomed is what COMMIT will be answered, nil while it may succeed.
 	doomed *failure
+	// lost are the tables of which PostgreSQL does not have what a doomed block has written; restarted: it has
+	// nothing of the block, and not its snapshot.
+	lost      []string
+	restarted bool
 	// changedRows: rows were updated or deleted.
 	changedRows bool
 	// namedRows are those of locking clauses.
@@ -90,6 +95,19 @@ func (b *block) doom() {
 	if b.doomed == nil {
 		b.doomed = dataConflict
 	}
+}
+
+// lose notes that PostgreSQL does not have what a statement has written.
+func (b *block) lose(sql string) { b.lost = append(b.lost, occ.Written(sql)) }
+
+// lacks reports whether a statement may return less than a doomed block has written, or what another snapshot has.
+func (b *block) lacks(st *dialect.Statement) bool {
+	if b.doomed == nil || st.Kind == dialect.Commit || st.Verb == "SET" || st.Verb == "RESET" || st.Verb == "SHOW" {
+		return false
+	}
+	text := strings.ToLower(st.Source)
+	reads := st.Verb != "INSERT" && st.Verb != "UPDATE" && st.Verb != "DELETE" || strings.Contains(text, "returning")
+	return b.restarted || reads && slices.ContainsFunc(b.lost, func(table string) bool { return strings.Contains(text, strings.ToLower(table)) })
 }
 
 // giveUp dooms the transaction and lets the outcome of the statement at hand be

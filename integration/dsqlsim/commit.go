@@ -52,6 +52,9 @@ func (s *session) setUp(st *dialect.Statement, c capture) (*failure, error) {
 			return nil, err
 		}
 	}
+	if s.server.config.TellsAtOnce && b.lacks(st) {
+		return b.doomed, nil
+	}
 	if c.plan != nil {
 		return s.captureRows(c)
 	}

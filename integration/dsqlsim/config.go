@@ -81,6 +81,10 @@ type Config struct {
 	// transaction cannot see for a conflict (OC000 at COMMIT). What a cluster does is
 	// not recorded; without it the statement fails as in PostgreSQL.
 	KeyConflicts bool
+	// TellsAtOnce has a doomed transaction told of its conflict by the first statement that
+	// PostgreSQL could show less than the transaction has written, or another snapshot. A
+	// cluster shows all, and tells at COMMIT: for clients that return to a savepoint before.
+	TellsAtOnce bool
 	// LedgerSize is how many events the ledger remembers.
 	LedgerSize int
 	// Faults, a JSON list of them (see PlanHelp), are planned from the start.

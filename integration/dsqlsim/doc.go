@@ -98,7 +98,8 @@
 //
 //   - Of two that conflict, exactly one fails, the later one; a cluster sometimes
 //     fails both.
-//   - What a doomed transaction reads may lack what it wrote itself. An INSERT with
+//   - What a doomed transaction reads may lack what it wrote itself (with
+//     Config.TellsAtOnce it gets its 40001 there). An INSERT with
 //     RETURNING, a WITH that writes or a DDL that only another's commit made
 //     impossible gets its 40001 at once instead of at COMMIT.
 //   - A transaction of several statements without a block (one string, one group up

@@ -238,6 +238,7 @@ func (s *session) runGuess(st *dialect.Statement, p *portal, r pendingReply) err
 	if r.guess == nil {
 		return s.fail(r, dataConflict)
 	}
+	s.block.lose(st.SQL)
 	types, err := s.parameterTypes(s.server.plans.spelling(st), p.of.types)
 	if err != nil {
 		return err

@@ -425,6 +425,18 @@ func TestKeyConflictsSwitchedOff(t *testing.T) {
 	}.tell(t, c, "public", true)
 }
 
+// A doomed transaction is not shown less than it wrote, nor the next snapshot behind one that was ended.
+func TestToldAtOnce(t *testing.T) {
+	t.Parallel()
+	c := start(t, func(config *dsqlsim.Config) { config.TellsAtOnce = true })
+	c.setUp(t, "public")
+	story{
+		{1, "BEGIN", "BEGIN"}, {1, "SELECT 1", "SELECT 1"}, {2, update1, "UPDATE 1"}, {1, update1, "UPDATE 1"},
+		{1, "UPDATE other SET v = 3 WHERE id = 2", "UPDATE 1"}, {1, "SELECT 2", "SELECT 1"}, {1, read1, conflict}, {1, "COMMIT", "ROLLBACK"},
+		{1, "BEGIN", "BEGIN"}, {1, read1, "SELECT 1"}, {2, "ALTER TABLE other ADD COLUMN w int", "ALTER TABLE"}, {1, "SELECT 1", conflict},
+	}.tell(t, c, "public", true)
+}
+
 // A conflict in the middle of a string, or of a pipeline, leaves the rest to run.
 func TestConflictsInBatches(t *testing.T) {
 	t.Parallel()

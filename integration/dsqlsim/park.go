@@ -51,7 +51,7 @@ func (s *session) rewind() error {
 func (s *session) evict() error {
 	s.block.doom()
 	b := &s.block
-	b.log = effectLog{}
+	b.log, b.restarted = effectLog{}, b.hasSnapshot
 	s.names.epoch++
 	s.locksMoved = time.Now()
 	if _, err := s.ask("ROLLBACK"); err != nil {
@@ -87,6 +87,7 @@ func (s *session) resume() error {
 		b.doom()
 		if i < len(b.log.effects) {
 			b.log.effects[i].void = true
+			b.lose(b.log.effects[i].sql)
 		}
 	}
 	return nil

@@ -145,6 +145,7 @@ func (s *session) queryOne(f *frame, sql string, text *dialect.Text) error {
 func (s *session) upstreamText(r *pendingReply, st *dialect.Statement, failed *failure) (string, error) {
 	if failed == nil && s.block.attempt.guessing {
 		if guess := r.makeGuess(st); r.guess != nil {
+			s.block.lose(st.SQL)
 			return guess, nil
 		}
 		failed = dataConflict

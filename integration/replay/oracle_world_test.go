@@ -79,7 +79,7 @@ type totals struct{ programs, committed, aborted, unknown, conflicts, planned, c
 func newWorld(t *testing.T, bin harness.Bin, seed uint64, size int) *world {
 	t.Helper()
 	pg := pgtest.Shared(t)
-	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pg, Args: []string{"--ledger", "500000"}})
+	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pg, Args: []string{"--ledger", "500000", "--tell-at-once"}})
 	w := &world{sim: sim, seed: seed, size: size, codes: make(map[string]int)}
 	for _, env := range []harness.Env{
 		{},

@@ -1,6 +1,7 @@
 package occ
 
 import (
+	"cmp"
 	"strings"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
@@ -66,6 +67,15 @@ func MakeGuess(sql string) *Guess {
 		return nil
 	}
 	return g
+}
+
+// Written is the name of the table that a statement writes; "" where that is not plain to see.
+func Written(sql string) string {
+	node, ok := parseOne(sql)
+	if !ok {
+		return ""
+	}
+	return cmp.Or(node.GetUpdateStmt().GetRelation().GetRelname(), node.GetDeleteStmt().GetRelation().GetRelname(), node.GetInsertStmt().GetRelation().GetRelname())
 }
 
 // from gives s the tables of an UPDATE or DELETE, and sees to it that each row
