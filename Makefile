@@ -19,7 +19,7 @@ VERSION  = $(shell .ci/version)
 REVISION = $(shell git rev-parse HEAD)
 BUILD_IMAGE ?= golang:1.26-bookworm
 
-.PHONY: help run build test deps lint unit race integration charts temporal temporal-suites temporal-limits temporal-chaos temporal-bench fuzz applications cases dialogues mutants bench bench-quick image image-test e2e-kubernetes release clean
+.PHONY: help run build test deps lint unit race integration charts temporal temporal-suites temporal-limits temporal-chaos temporal-bench fuzz applications cases dialogues mutants bench bench-quick profile image image-test e2e-kubernetes release clean
 .DEFAULT_GOAL = help
 
 help: ## this list
@@ -85,6 +85,10 @@ bench: build ## compare with PgBouncer and with no proxy; writes docs/bench.json
 bench-quick: build ## five workloads in about 90 s: the ratios to PgBouncer beside docs/bench.json; fails where one is 10 % worse
 	@.ci/install postgresql pgbouncer
 	@. .ci/env && go run ./integration/bench --bin bin --quick
+
+profile: build ## the profile that Sluice is compiled by (cmd/sluice/default.pgo), taken anew in about three minutes
+	@.ci/install postgresql pgbouncer
+	@. .ci/env && go run ./integration/bench --bin bin --profile cmd/sluice/default.pgo
 
 image: ## the images sluice and dsqlsim, with buildah or docker (ARCH= VERSION= BUILD_IMAGE=)
 	@.ci/tools

@@ -47,6 +47,9 @@ func run(args []string, out io.Writer) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	if c.profile != "" {
+		return optimize(ctx, c)
+	}
 	r, err := measure(ctx, c)
 	if err != nil {
 		return err
@@ -81,6 +84,7 @@ type config struct {
 	out     string         // "": nowhere
 	cpu     int            // -1: the last one
 	quick   bool           // five workloads, compared with the result that is recorded
+	profile string         // a file for the profile that Sluice is compiled by, instead of measuring; "": none
 }
 
 func parse(args []string) (config, error) {
@@ -93,6 +97,7 @@ func parse(args []string) (config, error) {
 	flags.StringVar(&c.out, "out", "", "file for the result (default "+resultFile+", if the run is complete)")
 	flags.IntVar(&c.cpu, "cpu", -1, "the CPU that everything runs on (default the last)")
 	flags.BoolVar(&c.quick, "quick", false, "measure five workloads in about 90 s, and compare them with "+resultFile)
+	flags.StringVar(&c.profile, "profile", "", "write the profile that Sluice is compiled by to this file, and measure nothing")
 	if err := flags.Parse(args); err != nil {
 		return config{}, err
 	}

@@ -87,12 +87,17 @@ func (b *bench) shares(ctx context.Context, r *report) error {
 		if !slices.Contains(ids, w.id) {
 			continue
 		}
-		text, err := b.profile(ctx, bin, &w)
+		path, err := b.profile(ctx, bin, &w)
 		if err != nil {
 			b.failed("shares of "+w.id, sluice, err)
 			continue
 		}
-		groups, functions := sharesIn(text)
+		text, err := pprof(ctx, "-top", "-cum", "-nodecount=100000", "-nodefraction=0", filepath.Join(string(bin), "sluice"), path)
+		if err != nil {
+			b.failed("shares of "+w.id, sluice, err)
+			continue
+		}
+		groups, functions := sharesIn(string(text))
 		r.Shares = append(r.Shares, sharesOf{w.title, groups, functions})
 	}
 	return nil
@@ -126,7 +131,7 @@ func (r *rig) buildProfiled(ctx context.Context) (harness.Bin, error) {
 	return harness.Bin(dir), nil
 }
 
-// profile has a profiled Sluice take a workload, and returns what `go tool pprof -top` says of it.
+// profile has a profiled Sluice take a workload, and returns the file of the profile.
 func (b *bench) profile(ctx context.Context, bin harness.Bin, w *workload) (string, error) {
 	path := filepath.Join(string(bin), w.id+".cpu")
 	usual := b.rig.bin
@@ -155,8 +160,12 @@ func (b *bench) profile(ctx context.Context, bin harness.Bin, w *workload) (stri
 			return "", cmp.Or(ctx.Err(), err)
 		}
 	}
-	text, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-cum", "-nodecount=100000", "-nodefraction=0", filepath.Join(string(bin), "sluice"), path).Output()
-	return string(text), err
+	return path, nil
+}
+
+// pprof is what `go tool pprof` says.
+func pprof(ctx context.Context, args ...string) ([]byte, error) {
+	return exec.CommandContext(ctx, "go", append([]string{"tool", "pprof"}, args...)...).Output()
 }
 
 // sharesIn reads the lines of `go tool pprof -top -cum`: flat, flat%, sum%, cum, cum%, function.
