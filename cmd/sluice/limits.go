@@ -33,7 +33,7 @@ func setProcs(procs int) {
 
 // ownDescriptors are those besides clients and backends: admin connections, standard streams,
 // listeners, files, cancels under way.
-const ownDescriptors = adminConns + 32
+const ownDescriptors = adminConns + proxy.CancelsAtOnce + 16
 
 // warnStrippable warns of a server elsewhere that is reached without TLS if somebody in between says so.
 func warnStrippable(c *Config, log *slog.Logger) {
