@@ -26,6 +26,9 @@ const (
 // theirs. The number of shards of a table does not change. What an earlier Init or
 // another one left undone, it does. It returns what it did, in words.
 func (t *Table) Init(ctx context.Context, cfg Config) (did []string, err error) {
+	if err := cfg.shareable(); err != nil { // whoever runs it need not share the rate, and sidecars go by the table
+		return nil, err
+	}
 	t = t.again()
 	for _, table := range slices.Compact([]string{t.slots, t.rate}) {
 		made, err := t.create(ctx, table)

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -248,5 +249,37 @@ func TestUnfinishedRateIsFinished(t *testing.T) {
 				t.Errorf("problems %q, rate %d", s.Problems(), s.Settings.Rate)
 			}
 		})
+	}
+}
+
+// What init puts into a table does for every sidecar, whatever of it the one shares who runs init.
+func TestInitWritesNothingThatSidecarsRefuse(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(3, 3))
+	refused := 0
+	gone, cancel := context.WithCancel(t.Context())
+	cancel() // an init that begins says so, at once
+	for range 300 {
+		cfg := worldConfig()
+		cfg.Slots, cfg.Rate = false, false
+		cfg.RateLimit, cfg.Reserve, cfg.Burst = 1+rng.IntN(250), rng.IntN(20), 1+rng.IntN(1200)
+		if cfg.Validate() != nil {
+			continue
+		}
+		table := tableAt(cfg, "http://127.0.0.1:1")
+		_, err := table.Init(gone, cfg)
+		table.Close()
+		sidecar := cfg
+		sidecar.Slots, sidecar.Rate, sidecar.RateTable = true, true, cfg.Table
+		wrong := errors.Join(sidecar.Validate(), sidecar.usable(cfg.settings()))
+		if wrong != nil {
+			refused++
+		}
+		if begun := errors.Is(err, context.Canceled); begun != (wrong == nil) {
+			t.Errorf("rate %d less %d, burst %d: init says %v, a sidecar %v", cfg.RateLimit, cfg.Reserve, cfg.Burst, err, wrong)
+		}
+	}
+	if refused == 0 {
+		t.Error("nothing was refused: the test says little")
 	}
 }

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -147,7 +148,7 @@ func TestPolicyForOneNameIsEnough(t *testing.T) {
 				if (err == nil) != (made == allowed) {
 					t.Errorf("settings: %v", err)
 				}
-				if err != nil && made == "neither" && allowed == "public" && err != ErrNoSettings {
+				if err != nil && made == "neither" && allowed == "public" && !errors.Is(err, ErrNoSettings) {
 					t.Errorf("settings: %v", err)
 				}
 				if err != nil && allowed == "before" && !denied(err) {
@@ -191,4 +192,22 @@ func onlyKeys(t *testing.T, allowed ...string) string {
 		transport.CloseIdleConnections()
 	})
 	return front.URL
+}
+
+// A port makes another ledger: who finds none is told under which key.
+func TestNoSettingsNamesTableAndKey(t *testing.T) {
+	t.Parallel()
+	cfg := worldConfig()
+	made := newTable(t, cfg)
+	cfg.Cluster = made.cluster + ":15432"
+	table := tableAt(cfg, serverURL(t))
+	defer table.Close()
+	_, _, err := table.Settings(shortly(t))
+	p := problemOf(&call{kind: callSettings}, err)
+	if !errors.Is(err, ErrNoSettings) || p.Cause != metrics.CauseNotInitialised || p.Table != cfg.Table || p.Region != "us-east-1" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if !strings.Contains(err.Error(), "L#"+cfg.Cluster+":") {
+		t.Errorf("%v", err)
+	}
 }

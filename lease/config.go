@@ -138,15 +138,24 @@ func (c Config) Validate() error {
 		"want at least %v: reservoir.base_lifetime, reservoir.lifetime_jitter, two of distributed.heartbeat and distributed.transaction_limit", least)
 	check(!c.Slots || c.drainAfter() > 3*c.Heartbeat, "reap_after", c.ReapAfter,
 		"backends would begin to close %v after a renewal failed: four fifths of it less distributed.guard, distributed.transaction_limit and a second must be more than three of distributed.heartbeat", c.drainAfter())
-	// Whatever the bucket holds, and what is used late or early by a clock
-	// misread, must fit into the cluster's own.
-	late := int((ticketValidity+2*clockError)/time.Second) * c.tickets()
-	check(!c.Rate || c.Burst+late+c.Reserve <= burstQuota, "rate_limiter_burst", c.Burst,
-		"with %d for late use and %d in reserve it must stay within %d, what a cluster takes at once", late, c.Reserve, burstQuota)
+	if c.Rate {
+		errs = append(errs, c.shareable())
+	}
 	longest := c.MaxWait + ticketBatch*time.Second/time.Duration(c.tickets()) + 2*clockError
 	check(!c.Rate || longest < poisoned, "rate_limiter_max_wait", c.MaxWait,
 		"want at most %v: a queue of %v is taken for the mistake of some clock, and set back", (c.MaxWait-longest+poisoned).Truncate(time.Second)-time.Second, poisoned)
 	return errors.Join(errs...)
+}
+
+// shareable says what is wrong with a rate and a burst that all sidecars are to share. Whatever the bucket holds, and
+// what is used late or early by a clock misread, must fit into the cluster's own.
+func (c Config) shareable() error {
+	late := int((ticketValidity+2*clockError)/time.Second) * c.tickets()
+	if c.Burst+late+c.Reserve <= burstQuota {
+		return nil
+	}
+	return fmt.Errorf("distributed.rate_limiter_burst: %d: with %d for late use and %d in reserve it must stay within %d, what a cluster takes at once",
+		c.Burst, late, c.Reserve, burstQuota)
 }
 
 // isTable reports whether DynamoDB takes a name of a table. What an ARN may look like is left to DynamoDB.

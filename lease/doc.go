@@ -79,9 +79,10 @@
 //
 // First backends come first. Who has none reserves one ticket however long the queue
 // is, up to MaxWait; who has some waits until it is short, the shorter the more it has;
-// and in the first seconds after its own start it leaves the burst to others. Who
-// meets a queue in these seconds takes no tenth backend before they are over, and before that
-// queue has dialled.
+// and in the first seconds after its own start it leaves the burst to others. The tenth
+// backend is reserved by itself. Who meets a queue in these seconds takes none before they are over,
+// and before that queue has dialled; who sees in them that others take tickets, none before there has
+// been no queue for as long as a dial takes.
 //
 // # Fairness
 //

@@ -232,7 +232,7 @@ func (l *Lease) note() {
 	}
 	l.tell(s, settings, changed, differ)
 	if news {
-		l.log.Error("the lease grants nothing", append(trouble(s), slog.Any("error", s.Reason))...)
+		l.log.Error("the lease grants nothing", append(trouble(s), reason(s)...)...)
 	}
 	switch {
 	case warn && l.cfg.Slots && s.Problem.kind == callChange:
@@ -300,6 +300,14 @@ func trouble(s State) []any {
 		return nil
 	}
 	return []any{slog.Any("problem", s.Problem)}
+}
+
+// reason is why nothing is granted as attributes of a log line, unless that is the problem.
+func reason(s State) []any {
+	if p, ok := s.Reason.(*Problem); ok && p == s.Problem {
+		return nil
+	}
+	return []any{slog.Any("error", s.Reason)}
 }
 
 // State is a snapshot for who owns the backends, to be read every StateEvery.

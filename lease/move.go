@@ -214,7 +214,7 @@ func (t *Table) migrate(ctx context.Context, heed bool) (did string, err error) 
 	case err != nil:
 		return "", err
 	case now.Shards == 0:
-		return "", ErrNoSettings
+		return "", t.noSettings(t.slots)
 	case now.Format == Format:
 		return "the table is of format 2: nothing to migrate", nil
 	}

@@ -58,7 +58,7 @@ func TestMigrationInRandomSchedules(t *testing.T) {
 const mixedPart = 100
 
 // fleet is some sidecars of this version that use the whole limit of a table of format
-// 1, without any fault.
+// 1, without any fault, until they have shared it: up to then slots are closed for others, migration or not.
 func fleet(t *testing.T, seed uint64) *mixed {
 	cfg := worldConfig()
 	cfg.CallTimeout = 2 * time.Second // some steps long
@@ -67,7 +67,7 @@ func fleet(t *testing.T, seed uint64) *mixed {
 	for range 6 {
 		m.join(20, false)
 	}
-	m.settled(t, 20)
+	m.settled(t, 40)
 	return m
 }
 

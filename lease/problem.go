@@ -61,8 +61,8 @@ var codes = map[string]string{
 
 // remedies are what ends a cause, one sentence or half of one.
 var remedies = map[string]string{
-	metrics.CauseTableMissing:   "run sluice lease init, or name the right one in distributed.conn_lease_table or AWS_REGION",
-	metrics.CauseNotInitialised: "run sluice lease init for this endpoint",
+	metrics.CauseTableMissing:   "run sluice lease init, or name the right one in distributed.conn_lease_table, distributed.rate_limiter_table or AWS_REGION",
+	metrics.CauseNotInitialised: "run sluice lease init for this endpoint and port",
 	metrics.CauseTwoLedgers:     "its sidecars go by two names of it, and each ledger has the whole limit: give all the same backend.endpoint, restart them, and delete the settings (sk CFG) of the ledger that nobody uses any more from the table (docs/operations.md)",
 	metrics.CauseAccessDenied:   "give this role dynamodb:GetItem and dynamodb:UpdateItem on the items of its cluster (deploy/iam/lease-sidecar.json)",
 	metrics.CauseCredentials:    "renew the credentials of this process (role, service account, AWS_PROFILE), and see that the machine's clock is right",

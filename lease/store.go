@@ -44,7 +44,7 @@ type Settings struct {
 
 // ErrNoSettings is returned by a Store whose table was not initialised for the
 // cluster.
-var ErrNoSettings = errors.New("lease: the table is not initialised for this cluster: run sluice lease init")
+var ErrNoSettings = errors.New("not initialised for this cluster: run sluice lease init")
 
 // A MismatchError says that this process cannot work by the table's settings.
 type MismatchError struct {

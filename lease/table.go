@@ -19,6 +19,8 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/sluice-proxy/sluice/metrics"
 )
 
 // The names of what stands in the table. Each cluster has three kinds of items: its
@@ -218,9 +220,16 @@ func (t *Table) Settings(ctx context.Context) (Settings, Stamp, error) {
 func (t *Table) settings(ctx context.Context, table string) (Settings, Stamp, error) {
 	found, at, err := t.read(ctx, table, t.address(itemSettings), true)
 	if err == nil && len(found) == 0 {
-		err = ErrNoSettings
+		err = t.noSettings(table)
 	}
 	return found.settings(), at, err
+}
+
+// noSettings is ErrNoSettings with what an init would have to be told: by another endpoint or port it makes
+// another ledger.
+func (t *Table) noSettings(table string) error {
+	return &TableError{Cause: metrics.CauseNotInitialised, Table: table, Region: t.api.Options().Region,
+		Err: fmt.Errorf("no settings under the key %s: %w", t.address(itemSettings).partition, ErrNoSettings)}
 }
 
 // Reserve implements Store: with one write when the bucket is in use, with a

@@ -20,11 +20,14 @@ const (
 	youngTime = 10 * time.Second
 	// youngBatch is how many tickets it reserves at once until then.
 	youngBatch = 4
-	// modestMost is how many backends a process has at most that met a queue when it was young, until it is not,
-	// and until that queue has dialled, for which firstDial is left. There is a queue at that time where a fleet
-	// is larger than the burst: it finds use for the rate all the same.
+	// modestMost is how many backends a process has before it may want to wait: the next one is reserved by
+	// itself, behind those who reserved their first one meanwhile. Who met a queue when it was young waits
+	// until it is not, and until that queue has dialled, for which firstDial is left: two clocks that are
+	// misread by half a second each, and a dial. Who is young and not alone waits until there has been no
+	// queue for so long. There is one at that time where a fleet is larger than the burst: it finds use for
+	// the rate all the same.
 	modestMost = 9
-	firstDial  = 500 * time.Millisecond
+	firstDial  = clockError + 500*time.Millisecond
 	// Who was refused comes back after a time that is drawn from up to retryLeast, four
 	// times that after the next refusal and so on, or up to the time that it had to wait
 	// anyhow.
@@ -63,6 +66,8 @@ type tickets struct {
 	localAt  time.Duration // the next dial without a ticket
 	refusals int           // since the last success, in short
 	young    time.Duration // until then this process has just started
+	last     int64         // the next ticket's time, at the last answer; 0: none yet
+	others   bool          // took tickets while it was young
 	firstAt  time.Duration // no ticket ahead of others before
 	modest   time.Duration // until then this process takes no more than modestMost
 	// thrifty until then: nothing of what was saved up is used, see adopt.
@@ -170,17 +175,22 @@ func (t *tickets) next(now time.Duration, most, open int) (*call, time.Duration)
 	r := Reservation{Tickets: 1, Interval: t.interval(), Floor: at - t.saved(now)*t.interval(), Wrong: t.wrong}
 	r.Ceiling = at + t.maxWait().Microseconds()
 	first := open == 0 && now >= t.firstAt
-	if now < t.modest {
-		if want = min(want, modestMost-open); want <= 0 {
-			return nil, t.modest
-		}
+	tenth := open >= modestMost
+	if !tenth {
+		want = min(want, modestMost-open)
+	} else if now < t.modest {
+		return nil, t.modest
 	}
 	switch left := t.young - now; {
 	case first:
 	case left > 0:
-		r.Tickets = min(want, youngBatch)
 		part := float64(left) / float64(youngTime)
-		r.Ceiling = max(r.Floor, at-int64(float64(t.burst)*part*part)*t.interval())
+		saved := int64(float64(t.burst)*part*part) * t.interval()
+		if tenth && t.others {
+			saved = max(saved, firstDial.Microseconds())
+		}
+		r.Tickets = min(want, youngBatch)
+		r.Ceiling = max(r.Floor, at-saved)
 	default:
 		r.Tickets = want
 		most := t.maxWait() / queuePart * queueHalf / time.Duration(queueHalf+open)
@@ -210,9 +220,7 @@ func (t *tickets) done(c *call, a answer, now time.Duration) {
 	if t.queue = time.Duration(a.next-t.clock.read(now)) * time.Microsecond; t.queue < 0 {
 		t.queue = 0
 	}
-	if t.queue > 0 && now < t.young {
-		t.modest = max(t.modest, t.young, now+t.queue+firstDial)
-	}
+	t.notice(r, a, now)
 	switch {
 	case a.done:
 		if r.Wrong != 0 {
@@ -246,6 +254,21 @@ func (t *tickets) done(c *call, a answer, now time.Duration) {
 		t.pause = now + wait + upTo(t.rng, min(spread, t.maxWait()/2))
 		t.refusals = min(t.refusals+1, mostRefusals)
 	}
+}
+
+// notice learns from the answers that a young process gets whether others take tickets, and whether they queue.
+func (t *tickets) notice(r Reservation, a answer, now time.Duration) {
+	alone := t.last
+	if a.done {
+		alone = max(t.last, r.Floor) + int64(r.Tickets)*r.Interval
+	}
+	if now < t.young {
+		t.others = t.others || t.last != 0 && a.next != alone
+		if t.queue > 0 {
+			t.modest = max(t.modest, t.young, now+t.queue+firstDial)
+		}
+	}
+	t.last = a.next
 }
 
 // failed books a call that failed, of the settings or of a reservation. Out of

@@ -87,7 +87,7 @@ func TestFirstTicketGoesAhead(t *testing.T) {
 		t.Fatalf("%d tickets for who has no backend", len(poor.due))
 	}
 	poor.due = nil
-	if q.reserve(poor, at()); len(poor.due) != 0 && len(poor.due) != ticketBatch {
+	if q.reserve(poor, at()); len(poor.due) != 0 && len(poor.due) != modestMost {
 		t.Errorf("its backend failed, and it goes ahead again: %d tickets", len(poor.due))
 	}
 	q.now += poor.cfg.Heartbeat + ahead
@@ -97,35 +97,47 @@ func TestFirstTicketGoesAhead(t *testing.T) {
 	}
 }
 
-// Who met a queue when it was young has no more than nine backends before it is not, however empty the queue is by
-// then; who is alone takes what it wants.
+// The tenth backend is reserved by itself. Who met a queue when it was young waits for it until it is not, however empty
+// the queue is by then; who is young and not alone, until there has been no queue for a while; who is alone does not wait.
 func TestNoTenthWhileOthersHaveNone(t *testing.T) {
 	t.Parallel()
-	for _, crowded := range []bool{true, false} {
+	const late, soon = youngTime - time.Second, firstDial - 100*time.Millisecond
+	for _, test := range []struct {
+		name           string
+		queue          time.Duration // that it meets first
+		others         bool          // take a ticket after that
+		after, idle    time.Duration // since then, and since the queue's end
+		open, reserved int
+	}{
+		{"the ninth", 0, true, late, soon, 7, 2},
+		{"the tenth, alone", 0, false, late, soon, 9, youngBatch},
+		{"the tenth, not alone", 0, true, late, soon, 9, 0},
+		{"the tenth, not alone, and no queue for a while", 0, true, late, firstDial + time.Millisecond, 9, youngBatch},
+		{"the ninth, behind a queue", 5 * time.Second, true, late, soon, 7, 2},
+		{"the tenth, behind a queue", 5 * time.Second, true, late, time.Hour, 9, 0},
+		{"the tenth, behind a queue, not young", 5 * time.Second, true, youngTime + time.Second, 0, 9, ticketBatch},
+		{"the tenth, behind a longer queue, not young", 11 * time.Second, true, youngTime + time.Second, 0, 9, 0},
+		{"the ninth, not young", 0, true, youngTime + time.Second, 0, 7, 2},
+	} {
 		q := &queue{t: t, now: time.Hour, open: 1}
 		tk, at := q.process(time.Minute)
 		tk.demand, tk.young = 50, at()+youngTime
-		if crowded {
-			q.next = tk.clock.read(at()) + (5 * time.Second).Microseconds()
-			if q.reserve(tk, at()); len(tk.due) != 0 {
-				t.Fatalf("%d tickets behind a queue", len(tk.due))
-			}
+		if q.next = 1; test.queue > 0 {
+			q.next = tk.clock.read(at()) + test.queue.Microseconds()
 		}
-		reserved := func(after time.Duration, open int) int {
-			q.now, q.open, q.next = time.Hour+after, open, 0
-			tk.due, tk.pause = nil, 0
+		if q.reserve(tk, at()); (len(tk.due) == 0) != (test.queue > 0) {
+			t.Fatalf("%s: %d tickets at first", test.name, len(tk.due))
+		}
+		if tk.due, tk.pause = nil, 0; test.others {
+			q.next += tk.interval()
 			q.reserve(tk, at())
-			return len(tk.due)
 		}
-		most := map[bool]int{true: 2, false: youngBatch}[crowded]
-		if n := reserved(6*time.Second, 7); n != most {
-			t.Errorf("crowded %v: %d tickets for who has seven backends, want %d", crowded, n, most)
+		q.now, q.open, tk.due, tk.pause = time.Hour+test.after, test.open, nil, 0
+		if test.others {
+			q.next = tk.clock.read(at()) - test.idle.Microseconds()
 		}
-		if n := reserved(7*time.Second, 9); (n == 0) != crowded {
-			t.Errorf("crowded %v: %d tickets for who has nine", crowded, n)
-		}
-		if n := reserved(youngTime+time.Second, 9); n != ticketBatch {
-			t.Errorf("crowded %v: %d tickets for who has nine and is not young, want %d", crowded, n, ticketBatch)
+		if q.reserve(tk, at()); len(tk.due) != test.reserved {
+			t.Errorf("%s: %d tickets, want %d", test.name, len(tk.due), test.reserved)
 		}
 	}
 }

@@ -34,8 +34,8 @@ type cancelState struct {
 	stop       context.CancelCauseFunc // ends a wait of ours; nil: there is none
 	place      *reservoir.Place        // in line for a backend; nil: the session does not wait there
 	asked      time.Time               // when the running turn was first asked to stop; see graceAnew
-	flying     int                     // cancel connections to the backend not yet at EOF
-	landed     chan struct{}           // closed when flying returns to 0
+	flying     bool                    // a cancel connection to the backend is not yet at EOF
+	landed     chan struct{}           // closed when it is
 	touched    bool                    // a cancel reached the backend since it was lent
 }
 
@@ -45,6 +45,10 @@ const (
 	keyBurst = 100
 	keyEvery = 100 * time.Millisecond
 )
+
+// CancelsAtOnce is how many cancels are on their way to servers at once: each has a connection, and so a file descriptor.
+// The others wait, and where a server takes none, Sluice acts without it.
+const CancelsAtOnce = 16
 
 // cancelKeys finds sessions by the key they were given. Process numbers are made up: they
 // are no backend's, since a session has many backends or none.
@@ -133,7 +137,7 @@ func (s *session) answeredSoFar() (again func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tick.Add(1)
-	if c := &s.cancel; c.flying == 0 && !c.asked.IsZero() {
+	if c := &s.cancel; !c.flying && !c.asked.IsZero() {
 		c.asked = time.Time{}
 		if c.backend != nil {
 			s.alarmLocked(time.Time{}) // not that of the grace any more
@@ -169,26 +173,22 @@ func (s *session) askCancel(ctx context.Context) string {
 		s.mu.Unlock()
 		return "waiting"
 	}
-	if !s.srv.cfg.ForwardCancel {
-		// The server will not stop: wake the session once the grace is over.
+	if !s.srv.cfg.ForwardCancel || c.flying {
+		// The server will not stop, or is asked already: wake the session once the grace is over.
 		b.conn.Net.SetReadDeadline(c.asked.Add(s.srv.cfg.CancelGrace))
 		s.mu.Unlock()
 		return "noted"
 	}
-	if c.flying == 0 {
-		c.landed = make(chan struct{})
-	}
-	c.flying++
-	c.touched = true
+	c.landed = make(chan struct{})
+	c.flying, c.touched = true, true
 	s.mu.Unlock()
 
-	err := b.conn.Cancel(ctx)
+	err := s.srv.sendCancel(ctx, b.conn)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.flying--; c.flying == 0 {
-		close(c.landed)
-	}
+	c.flying = false
+	close(c.landed)
 	switch {
 	case s.tick.Load()&1 == 0:
 		c.asked = time.Time{} // what ran has been answered
@@ -199,6 +199,17 @@ func (s *session) askCancel(ctx context.Context) string {
 		return "failed"
 	}
 	return "forwarded"
+}
+
+// sendCancel asks a server to stop what a backend runs, when fewer than CancelsAtOnce do.
+func (srv *Server) sendCancel(ctx context.Context, conn *reservoir.Conn) error {
+	select {
+	case srv.cancelling <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-srv.cancelling }()
+	return conn.Cancel(ctx)
 }
 
 // settleCancel runs at the end of a turn, with a backend that is answered in full. A
@@ -222,7 +233,7 @@ func (s *session) settleCancel() (asked bool) {
 	}
 	c.touched = false
 	landed := c.landed
-	flying := c.flying > 0
+	flying := c.flying
 	s.mu.Unlock()
 	if flying && !s.landsInTime(landed) {
 		s.losePin()

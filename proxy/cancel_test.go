@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy"
+	"github.com/sluice-proxy/sluice/reservoir"
 )
 
 // A cancel ends the statement it was meant for, in every pairing.
@@ -209,5 +211,55 @@ func TestStoppedWhileTheClientIsSlow(t *testing.T) {
 				t.Errorf("%d bytes, at the end: %s", len(got), got[max(0, len(got)-200):])
 			}
 		})
+	}
+}
+
+// A server that takes no cancels costs Sluice few connections, however often clients ask: one for each session (and one when it
+// gives up its backend), and CancelsAtOnce in all. Clients are told after the grace, as ever.
+func TestCancelsOnTheirWayAreBounded(t *testing.T) {
+	t.Parallel()
+	const sessions, requests = proxy.CancelsAtOnce + 4, 40
+	var flying, most atomic.Int64
+	s := startSluice(t, sharedPostgres(t), maxOpen(sessions), func(s *setup) {
+		s.wrap = func(dial reservoir.DialFunc) reservoir.DialFunc {
+			return func(ctx context.Context, start *reservoir.Startup) (*reservoir.Conn, error) {
+				c, err := dial(ctx, start)
+				if c != nil {
+					c.SendCancel = func(ctx context.Context) error {
+						for n := flying.Add(1); n > most.Load(); n = flying.Load() {
+							most.Store(n)
+						}
+						defer flying.Add(-1)
+						<-ctx.Done()
+						return ctx.Err()
+					}
+				}
+				return c, err
+			}
+		}
+	})
+	ask := func(n, each int) {
+		var wg sync.WaitGroup
+		for i := range n {
+			conn := connect(t, s.addr)
+			wg.Go(func() {
+				if _, err := conn.Exec(t.Context(), "SELECT pg_sleep(60)"); code(err) != "57014" {
+					t.Errorf("got %v", err)
+				}
+			})
+			waitFor(t, "the statement to run", func() bool { return s.backends.Stats().InUse > i })
+			time.Sleep(100 * time.Millisecond) // the session has it, and no statement of Sluice's own runs
+			for range each {
+				wg.Go(func() { _ = conn.PgConn().CancelRequest(context.Background()) })
+			}
+		}
+		wg.Wait()
+	}
+	for _, test := range []struct{ sessions, requests, most int64 }{{1, requests, 2}, {sessions, 2, proxy.CancelsAtOnce}} {
+		most.Store(0)
+		ask(int(test.sessions), int(test.requests))
+		if n := most.Load(); n > test.most || n == 0 {
+			t.Errorf("%d sessions, %d cancels each: %d connections at once, want %d at most", test.sessions, test.requests, n, test.most)
+		}
 	}
 }

@@ -223,7 +223,7 @@ func (s *session) askToStop(conn *reservoir.Conn) {
 	}
 	ctx, stop := context.WithTimeout(parent, limit)
 	defer stop()
-	if err := conn.Cancel(ctx); err != nil {
+	if err := s.srv.sendCancel(ctx, conn); err != nil {
 		s.srv.log.Debug("asking a server to stop", append(s.logAttrs(), "error", err)...)
 	}
 }

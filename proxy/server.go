@@ -83,6 +83,7 @@ type Server struct {
 	// texts are parsed (parsingAfter).
 	keys       cancelKeys
 	keyGuesses *startup.Guesses
+	cancelling chan struct{} // holds one for each cancel on its way to a server
 	ids        atomic.Uint64
 	txParsings atomic.Uint64
 	usual      atomic.Uint32 // rewrite.Reading of the backend lent last, as it was dialled
@@ -120,7 +121,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	if err != nil {
 		return nil, err
 	}
-	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker, keyGuesses: startup.NewGuesses(keyBurst, keyEvery),
+	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker, keyGuesses: startup.NewGuesses(keyBurst, keyEvery), cancelling: make(chan struct{}, CancelsAtOnce),
 		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.resetsAuto(), catalog: newCatalog(cfg.PreparedTexts, cfg.PreparedTotalBytes/rememberedShare),
 		users: make(map[string]*rewrite.Choices, len(cfg.Users)), guests: make(chan *arrival), sessions: map[*session]*swept{}, listeners: map[net.Listener]struct{}{}}
 	srv.arrivals.sources = map[source]int{}

@@ -243,6 +243,11 @@ func TestLeaseResetDead(t *testing.T) {
 			t.Errorf("answered %s: %v\n%s%s\nwant %+v", step.answer, err, shown, status, step)
 		}
 	}
+	// By a shorter heartbeat than theirs, all that live look dead.
+	hasty := &terminal{Reader: readerFunc(func(b []byte) (int, error) { return copy(b, "no\n"), nil })}
+	if err := resetDead(t.Context(), table, c.Lease, hasty); err == nil || !strings.Contains(hasty.String(), "Not one record has changed") {
+		t.Errorf("%v\n%s", err, hasty.String())
+	}
 	if code, _, stderr := runLease(t, server, "", "reset", "--dead", "--yes"); code == exitOK || !strings.Contains(stderr, "dead") {
 		t.Errorf("--dead and --yes: exit code %d, %s", code, stderr)
 	}

@@ -59,11 +59,12 @@ func resetDead(ctx context.Context, t *lease.Table, c lease.Config, terminal io.
 
 // printSilent writes what each silent process holds, and what it means to remove it.
 func printSilent(out io.Writer, s lease.Status, silent []string) error {
-	held := map[string]int{}
+	held, changed := map[string]int{}, false
 	var processes []string
 	for _, shard := range s.Shards {
 		for owner, text := range shard.Owners {
 			if !slices.Contains(silent, owner) {
+				changed = true
 				continue
 			}
 			process, _, _ := strings.Cut(owner, ".")
@@ -89,5 +90,9 @@ func printSilent(out io.Writer, s lease.Status, silent []string) error {
 		"What one that lives holds would go to others while its backends are open: the cluster would be over its\n"+
 		"limit, and the sidecar closes all it has when it learns of it. Say yes only if you know that the\n"+
 		"processes are gone. The log of each has its name (msg=lease, owner=).\n", plural(len(processes), "sidecar"), sum)
+	if err == nil && !changed {
+		_, err = fmt.Fprint(out, "Not one record has changed. If sidecars have a longer distributed.heartbeat than this command, those that live\n"+
+			"look dead as well: run it with theirs.\n")
+	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"github.com/sluice-proxy/sluice/proxy"
@@ -32,7 +33,7 @@ func setProcs(procs int) {
 
 // ownDescriptors are those besides clients and backends: admin connections, standard streams,
 // listeners, files, cancels under way.
-const ownDescriptors = adminConns + 32
+const ownDescriptors = adminConns + proxy.CancelsAtOnce + 16
 
 // warnStrippable warns of a server elsewhere that is reached without TLS if somebody in between says so.
 func warnStrippable(c *Config, log *slog.Logger) {
@@ -45,7 +46,13 @@ func warnStrippable(c *Config, log *slog.Logger) {
 // warnReadable warns of files with secrets that others on this machine may read. A file that cannot be
 // looked at is told by whoever reads it.
 func warnReadable(c *Config, log *slog.Logger) {
-	for _, f := range []struct{ key, path string }{{"tls.key_file", c.TLS.Key}, {"auth.users_file", c.Proxy.Startup.UsersFile}, {"auth.salt_secret_file", c.Proxy.Startup.SaltSecretFile}} {
+	files := []struct{ key, path string }{{"tls.key_file", c.TLS.Key}, {"auth.users_file", c.Proxy.Startup.UsersFile}, {"auth.salt_secret_file", c.Proxy.Startup.SaltSecretFile}}
+	for i := range keys {
+		if path, ok := strings.CutPrefix(c.origins[keys[i].name], "file "); ok && keys[i].secret {
+			files = append(files, struct{ key, path string }{"the file of " + keys[i].name, path})
+		}
+	}
+	for _, f := range files {
 		info, err := os.Stat(f.path)
 		if f.path == "" || err != nil {
 			continue

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -80,13 +81,22 @@ func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 			}
 		}
 	}
-	ln, err := net.Listen("unix", path)
+	ln, err := bindUnix(path, mode)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen in %s: %w: %s", filepath.Dir(path), errors.Unwrap(err), elsewhere)
 	}
-	if err := os.Chmod(path, mode); err != nil {
+	if err := os.Chmod(path, mode); err != nil { // what the umask has taken
 		_ = ln.Close() // the error of Chmod is the one that counts
 		return nil, fmt.Errorf("cannot listen in %s: %w: %s", filepath.Dir(path), err, elsewhere)
 	}
 	return ln, nil
+}
+
+// bindUnix makes a socket file with a mode, less what the umask takes. Linux gives the file the mode that the socket
+// has; other systems refuse that, and have the file's own mode only.
+func bindUnix(path string, mode os.FileMode) (net.Listener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
+		return socket.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), uint32(mode.Perm())) })
+	}}
+	return config.Listen(context.Background(), "unix", path)
 }

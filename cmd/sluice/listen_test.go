@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sluice-proxy/sluice/proxy"
@@ -119,6 +120,36 @@ func TestReadableSecrets(t *testing.T) {
 	warnReadable(c, slog.New(slog.NewTextHandler(&log, nil)))
 	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "tls.key_file") || !strings.Contains(got, "mode=0644") {
 		t.Errorf("the log has\n%s", got)
+	}
+}
+
+// So is the configuration's file where it has the password.
+func TestReadablePassword(t *testing.T) {
+	for password, warned := range map[string]bool{"  password: secret\n": true, "": false} {
+		c := source{file: "backend:\n  kind: postgres\n  endpoint: db.example.com\n  user: app\n" + password}.mustLoad(t)
+		path := strings.TrimPrefix(c.origins["backend.kind"], "file ")
+		if err := os.Chmod(path, 0o604); err != nil {
+			t.Fatal(err)
+		}
+		var log strings.Builder
+		warnReadable(c, slog.New(slog.NewTextHandler(&log, nil)))
+		if got := log.String(); strings.Contains(got, "the file of backend.password") != warned || strings.Contains(got, "mode=0604") != warned {
+			t.Errorf("password %q: the log has\n%s", password, got)
+		}
+	}
+}
+
+// A socket has no moment in which more may connect than by its mode, whatever the umask: who connects then stays.
+func TestSocketIsMadeWithItsMode(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	path := filepath.Join(t.TempDir(), "s")
+	ln, err := bindUnix(path, 0o700)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }
 

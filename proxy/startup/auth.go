@@ -196,5 +196,11 @@ func (s authSecret) derive(purpose, user string) []byte {
 	return mac.Sum(nil)
 }
 
-// salt has the length of PostgreSQL's (SCRAM_DEFAULT_SALT_LEN).
-func (s authSecret) salt(user string) string { return string(s.derive("salt", user)[:16]) }
+// salt is a user's, of so many bytes.
+func (s authSecret) salt(user string, length int) string {
+	salt := s.derive("salt", user)
+	for len(salt) < length {
+		salt = append(salt, s.derive("longer salt", string(salt))...)
+	}
+	return string(salt[:length])
+}

@@ -2,12 +2,16 @@ package startup
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,6 +21,8 @@ import (
 const (
 	// scramIterations is PostgreSQL's default (SCRAM_SHA_256_DEFAULT_ITERATIONS).
 	scramIterations = 4096
+	// scramSalt is the length of PostgreSQL's salts (SCRAM_DEFAULT_SALT_LEN).
+	scramSalt = 16
 	// maxUsersFile bounds the users file: some 100,000 users.
 	maxUsersFile = 16 << 20
 	// maxUserErrors bounds how many bad lines are listed.
@@ -28,8 +34,12 @@ const (
 // users is the content of a users file. Immutable; a reload makes another one.
 type users struct {
 	credentials map[string]scram.StoredCredentials
-	iterations  int // what a user who does not exist is said to have
+	kinds       []kind // in order
 }
+
+// kind is what a client is shown of a password's hash beside the salt itself, and how many users have it. One who
+// does not exist is said to have one of the file's: else a file of several kinds tells who is in it.
+type kind struct{ iterations, salt, users int }
 
 // ReloadUsers reads the users file again, for clients that connect from now
 // on. With an error the old content stays.
@@ -79,20 +89,42 @@ func newUsers(lines []userLine, secret authSecret) (*users, error) {
 		case l.verifier != nil:
 			u.credentials[l.name] = *l.verifier
 		case l.password != "":
-			credentials, err := hashPassword(l.password, secret.salt(l.name))
+			credentials, err := hashPassword(l.password, secret.salt(l.name, scramSalt))
 			if err != nil {
 				return nil, fmt.Errorf("line %d: %w", l.number, err)
 			}
 			u.credentials[l.name] = credentials
 		}
-		if u.iterations == 0 && l.verifier != nil {
-			u.iterations = l.verifier.Iters
-		}
 	}
-	if u.iterations == 0 {
-		u.iterations = scramIterations
-	}
+	u.kinds = kindsOf(u.credentials)
 	return u, nil
+}
+
+func kindsOf(credentials map[string]scram.StoredCredentials) (kinds []kind) {
+	users := map[kind]int{}
+	for _, c := range credentials {
+		users[kind{iterations: c.Iters, salt: len(c.Salt)}]++
+	}
+	for k, n := range users {
+		kinds = append(kinds, kind{k.iterations, k.salt, n})
+	}
+	slices.SortFunc(kinds, func(a, b kind) int {
+		return cmp.Or(cmp.Compare(a.iterations, b.iterations), cmp.Compare(a.salt, b.salt))
+	})
+	return kinds
+}
+
+// kindOf is the kind that a user who does not exist is said to have. One more user in the file changes it for few.
+func (u *users) kindOf(user string, secret authSecret) kind {
+	chosen, all := kind{iterations: scramIterations, salt: scramSalt}, len(u.credentials)
+	place, _ := bits.Mul64(binary.BigEndian.Uint64(secret.derive("kind", user)), uint64(all))
+	for _, k := range u.kinds {
+		if chosen = k; place < uint64(k.users) {
+			break
+		}
+		place -= uint64(k.users)
+	}
+	return chosen
 }
 
 // hashPassword makes a verifier. A password that SASLprep refuses is taken as
@@ -113,8 +145,9 @@ func (u *users) find(user string, secret authSecret) scram.StoredCredentials {
 	if c, ok := u.credentials[user]; ok {
 		return c
 	}
+	k := u.kindOf(user, secret)
 	return scram.StoredCredentials{
-		KeyFactors: scram.KeyFactors{Salt: secret.salt(user), Iters: u.iterations},
+		KeyFactors: scram.KeyFactors{Salt: secret.salt(user, k.salt), Iters: k.iterations},
 		StoredKey:  secret.derive("stored key", user),
 		ServerKey:  secret.derive("server key", user),
 	}

@@ -160,6 +160,52 @@ func TestFindUnknownUser(t *testing.T) {
 	}
 }
 
+// Where users have hashes of several kinds, unknown users are told of the same kinds, each as often; and of the
+// same as before, all but a few, when a user is added.
+func TestUnknownUsersHaveTheKindsOfTheFile(t *testing.T) {
+	t.Parallel()
+	secret := authSecret{1}
+	file := func(text string) *users {
+		lines, err := scanUsers([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := newUsers(lines, secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	keys := "$" + base64.StdEncoding.EncodeToString(make([]byte, 32)) + ":" + base64.StdEncoding.EncodeToString(make([]byte, 32))
+	verifier := func(iterations, salt int) string {
+		return "SCRAM-SHA-256$" + strconv.Itoa(iterations) + ":" + base64.StdEncoding.EncodeToString(make([]byte, salt)) + keys
+	}
+	text := `"a" "` + verifier(10_000, 16) + "\"\n\"b\" \"plain\"\n\"c\" \"plain\"\n" + `"d" "` + verifier(4096, 40) + "\"\n"
+	before, after := file(text), file(text+`"e" "`+verifier(20_000, 16)+"\"\n")
+	type kind struct{ iterations, salt int }
+	found, salts, changed := map[kind]int{}, map[string]bool{}, 0
+	const names = 4000
+	for i := range names {
+		c := before.find(strconv.Itoa(i), secret)
+		found[kind{c.Iters, len(c.Salt)}]++
+		salts[c.Salt] = true
+		if again := after.find(strconv.Itoa(i), secret); again.Iters != c.Iters || again.Salt != c.Salt {
+			changed++
+		}
+	}
+	for kind, users := range map[kind]int{{10_000, 16}: 1, {4096, 16}: 2, {4096, 40}: 1} {
+		if share := found[kind] * 4; share < users*names*9/10 || share > users*names*11/10 {
+			t.Errorf("%+v: %d of %d unknown users, and %d of 4 known ones", kind, found[kind], names, users)
+		}
+	}
+	if len(found) != 3 || len(salts) != names {
+		t.Errorf("%v, %d salts of %d users", found, len(salts), names)
+	}
+	if changed > names/2 {
+		t.Errorf("%d of %d unknown users look otherwise when one is added", changed, names)
+	}
+}
+
 func TestReloadUsers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "userlist.txt")
 	write := func(text string) {

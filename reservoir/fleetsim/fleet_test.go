@@ -32,6 +32,7 @@ type fleet struct {
 	sidecar []*sidecar
 	folder  string        // of the sidecars' files, "" for none
 	spread  time.Duration // within which the sidecars of one start begin
+	failOne int           // one dial in so many fails, 0 for none
 
 	mu         sync.Mutex
 	rng        *rand.Rand
@@ -58,7 +59,9 @@ type sidecar struct {
 	permits []*lease.Permit
 	dialing int
 	dead    bool
-	closed  int // backends closed because the state asked for it
+	began   time.Time // zero: not yet
+	failed  int       // dials
+	closed  int       // backends closed because the state asked for it
 }
 
 func config() lease.Config {
@@ -109,6 +112,9 @@ func (f *fleet) add(want int, path string) *sidecar {
 	f.sidecar = append(f.sidecar, s)
 	f.running.Go(func() {
 		time.Sleep(delay)
+		s.mu.Lock()
+		s.began = time.Now()
+		s.mu.Unlock()
 		f.running.Go(func() { s.fill(ctx) })
 		f.running.Go(func() { s.scan(ctx) })
 		_ = s.lease.Run(ctx)
@@ -189,7 +195,7 @@ func (s *sidecar) fill(ctx context.Context) {
 			return
 		}
 		s.port().thaw()
-		s.fleet.dialed()
+		failed := s.fleet.dialed()
 		s.mu.Lock()
 		s.dialing++
 		s.mu.Unlock()
@@ -197,12 +203,16 @@ func (s *sidecar) fill(ctx context.Context) {
 			time.Sleep(dialTime)
 			s.mu.Lock()
 			s.dialing--
-			dead := s.dead || ctx.Err() != nil
-			if !dead {
+			gone := s.dead || ctx.Err() != nil
+			if !gone && failed {
+				s.failed++
+				gone = true
+			}
+			if !gone {
 				s.permits = append(s.permits, p)
 			}
 			s.mu.Unlock()
-			if dead {
+			if gone {
 				s.fleet.closed(1)
 				p.Release()
 			}
@@ -242,8 +252,8 @@ func (s *sidecar) drop(n int) {
 	}
 }
 
-// dialed books a connection at the cluster.
-func (f *fleet) dialed() {
+// dialed books a connection at the cluster, and says whether it is going to fail.
+func (f *fleet) dialed() (fails bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Since(f.began)
@@ -259,6 +269,7 @@ func (f *fleet) dialed() {
 	if f.reached == 0 && f.open*100 >= f.goal*95 {
 		f.reached = now
 	}
+	return f.failOne > 0 && f.rng.IntN(f.failOne) == 0
 }
 
 func (f *fleet) opened() int {

@@ -41,6 +41,7 @@ type table struct {
 	frozen   map[string]chan struct{} // those that do not run, until it is closed
 	records  map[string]*record       // by owner
 	shared   []string                 // what no two processes may do to a record
+	unlucky  map[string]bool          // sidecars of which a call was lost or throttled
 	looks    int
 	throttle int
 	units    []float64       // write units used, by second
@@ -71,7 +72,7 @@ func (b *bucket) take(now time.Duration, n float64) bool {
 
 func newTable(s lease.Settings, seed uint64) *table {
 	t := &table{settings: s, most: s.Limit, began: time.Now(), rng: rand.New(rand.NewPCG(seed, 1)), buckets: map[int]*bucket{}, hottest: map[int]float64{}, away: map[string]bool{},
-		frozen: map[string]chan struct{}{}, records: map[string]*record{}}
+		frozen: map[string]chan struct{}{}, unlucky: map[string]bool{}, records: map[string]*record{}}
 	for i := range s.Shards {
 		limit := s.Limit / s.Shards
 		if i < s.Limit%s.Shards {
@@ -111,6 +112,7 @@ func (p port) carry(ctx context.Context, do func() error) error {
 	if p.away[p.name] {
 		lost = true
 	}
+	p.unlucky[p.name] = p.unlucky[p.name] || lost || unheard
 	p.mu.Unlock()
 	if lost {
 		<-ctx.Done()
@@ -179,6 +181,7 @@ func (p port) spend(item, bytes int) error {
 	units := math.Ceil(float64(bytes) / 1024)
 	if !b.take(now, units) {
 		p.throttle++
+		p.unlucky[p.name] = true
 		return lease.ErrThrottled
 	}
 	second := int(now / time.Second)
