@@ -75,8 +75,9 @@ func (f *fight) run(ctx context.Context, notices *[]string) {
 	}
 }
 
-// leaves releases a savepoint of the part before, or tries to return to it, which fails, and sets
-// one for the next part.
+// leaves releases a savepoint of the part before, or tries to return to it, which fails. It sets
+// one in front of the next part's rows, and may return to it behind the first of them, which has the
+// table committed and fails.
 func (f *fight) leaves(ctx context.Context, p int) bool {
 	if p > 0 {
 		switch f.rng.IntN(12) {
@@ -88,7 +89,15 @@ func (f *fight) leaves(ctx context.Context, p int) bool {
 			}
 		}
 	}
-	return f.said(ctx, "SAVEPOINT before%d", p)
+	if !f.said(ctx, "SAVEPOINT before%d", p) || p == 0 || f.rng.IntN(3) > 0 {
+		return f.err == nil
+	}
+	return f.fails(ctx, p-1) && f.said(ctx, "ROLLBACK TO before%d", p)
+}
+
+// fails inserts a mark that is there.
+func (f *fight) fails(ctx context.Context, p int) bool {
+	return !f.said(ctx, "INSERT INTO marks VALUES (%d, %d)", f.id, p) && code(f.err) == "23505"
 }
 
 // discards returns to a savepoint behind changes, one of which may have failed; or keeps nothing
@@ -102,13 +111,7 @@ func (f *fight) discards(ctx context.Context, p int) bool {
 	case 2:
 		return f.said(ctx, "SAVEPOINT s") && f.adds(ctx) && f.said(ctx, "INSERT INTO marks VALUES (%d, %d)", f.id, p+100) && f.said(ctx, "ROLLBACK TO s")
 	}
-	if !f.said(ctx, "SAVEPOINT s") {
-		return false
-	}
-	if f.said(ctx, "INSERT INTO marks VALUES (%d, %d)", f.id, p) || code(f.err) != "23505" {
-		return false
-	}
-	return f.said(ctx, "ROLLBACK TO s")
+	return f.said(ctx, "SAVEPOINT s") && f.fails(ctx, p) && f.said(ctx, "ROLLBACK TO s")
 }
 
 // adds raises a counter, in one statement, or by what the client has read.

@@ -82,10 +82,30 @@ var scripts = []struct {
 		{"BEGIN", "BEGIN T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"SAVEPOINT two", "SAVEPOINT T"},
 		{"INSERT INTO a VALUES (1)", "INSERT 0 1 T WARNING|01000|a part"}, {"RELEASE SAVEPOINT two", "RELEASE T"}, {"RELEASE SAVEPOINT two", "3B001 E"}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"},
 		{"BEGIN", "BEGIN T"}, {"INSERT INTO a VALUES (2)", "INSERT 0 1 T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T WARNING|01000|a part"},
+		{"ROLLBACK TO SAVEPOINT one", "ROLLBACK T"}, {"COMMIT", "COMMIT I"}, {"SELECT 1 FROM b", "42P01 I"}, {"DELETE FROM a", "DELETE 1 I"},
+		{"BEGIN", "BEGIN T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"INSERT INTO a VALUES (2)", "INSERT 0 1 T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T WARNING|01000|a part"},
 		{"ROLLBACK TO SAVEPOINT one", "0A000 E Roll the whole transaction back."}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"}, {"SELECT 1 FROM b", "42P01 I"},
 		{"BEGIN", "BEGIN T"}, {"SAVEPOINT s", "SAVEPOINT T"}, {"CREATE TABLE c (id int)", "CREATE TABLE T"}, {"ROLLBACK TO s", "ROLLBACK T"}, {"INSERT INTO a VALUES (3)", "INSERT 0 1 T"}, {"COMMIT", "COMMIT I"},
 		{"SELECT 1 FROM c", "42P01 I"}, {"SELECT 1 FROM a", "SELECT 2 I"},
 	}},
+	{name: "savepoints behind which nothing was run", policy: "autocommit", steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"SAVEPOINT \"a \"\"two\"", "SAVEPOINT T"},
+		{"INSERT INTO a VALUES (NULL)", "23502 E WARNING|01000|a part"}, {"ROLLBACK TO \"a \"\"two\"", "ROLLBACK T"}, {"INSERT INTO a VALUES (1)", "INSERT 0 1 T"},
+		{"ROLLBACK TO one", "ROLLBACK T"}, {"INSERT INTO a VALUES (2)", "INSERT 0 1 T"}, {"RELEASE one", "RELEASE T"}, {"COMMIT", "COMMIT I"}, {"SELECT 1 FROM a WHERE id = 2", "SELECT 1 I"}, {"SELECT 1 FROM a", "SELECT 1 I"},
+		// What is released takes those with it that were set since.
+		{"BEGIN", "BEGIN T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"INSERT INTO a VALUES (3)", "INSERT 0 1 T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T WARNING|01000|a part"},
+		{"SAVEPOINT two", "SAVEPOINT T"}, {"RELEASE one", "RELEASE T"}, {"ROLLBACK TO two", "3B001 E"}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"},
+		// A setting that was made since is kept by the early commit.
+		{"BEGIN", "BEGIN T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"SET statement_timeout = '7s'", "SET T"}, {"INSERT INTO b VALUES (3)", "INSERT 0 1 T WARNING|01000|a part"},
+		{"ROLLBACK TO one", "0A000 E Roll the whole transaction back."}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"}, {"DROP TABLE b", "DROP TABLE I"},
+		{"BEGIN", "BEGIN T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"SET timezone = 'Asia/Tokyo'", "SET T"}, {"INSERT INTO b VALUES (3)", "INSERT 0 1 T WARNING|01000|a part"},
+		{"ROLLBACK TO one", "0A000 E Roll the whole transaction back."}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"},
+	}},
+	{name: "a savepoint whose part is not committed", policy: "autocommit", env: harness.Env{"DSQL_RETRY_ENABLED": "true", "DSQL_RETRY_MAX_RETRIES": "1"},
+		faults: `[{"at": "commit", "action": "fail", "error": "conflict", "count": 9}]`, steps: [][2]string{
+			{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "40001 E"},
+			{"ROLLBACK TO one", "0A000 E"}, {"ROLLBACK", "ROLLBACK I"}, {"SELECT 1 FROM kept WHERE n > 4", "SELECT 0 I"},
+		}},
 	{name: "a conflict behind a part", policy: "autocommit", env: harness.Env{"DSQL_RETRY_ENABLED": "false", "DSQL_RETRY_SAVEPOINTS": "off"},
 		faults: `[{"at": "commit", "action": "fail", "error": "conflict", "skip": 1, "count": 2}]`, steps: [][2]string{
 			{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE T WARNING|01000|a part"},
