@@ -101,6 +101,11 @@ var scripts = []struct {
 		{"BEGIN", "BEGIN T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"SET timezone = 'Asia/Tokyo'", "SET T"}, {"INSERT INTO b VALUES (3)", "INSERT 0 1 T WARNING|01000|a part"},
 		{"ROLLBACK TO one", "0A000 E Roll the whole transaction back."}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"},
 	}},
+	{name: "cursors", policy: "autocommit", steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"DECLARE c CURSOR FOR SELECT n FROM kept", "DECLARE CURSOR T"}, {"DECLARE h CURSOR WITH HOLD FOR SELECT n FROM kept", "DECLARE CURSOR T"}, {"CREATE TABLE a (id int)", "CREATE TABLE T"},
+		{"INSERT INTO a VALUES (1)", "INSERT 0 1 T WARNING|01000|a part"}, {"FETCH h", "FETCH 1 T"}, {"FETCH c", "34000 E Declare the cursor WITH HOLD, or read it before the next statement of DDL."}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"},
+		{"FETCH c", "34000 I"},
+	}},
 	{name: "a savepoint whose part is not committed", policy: "autocommit", env: harness.Env{"DSQL_RETRY_ENABLED": "true", "DSQL_RETRY_MAX_RETRIES": "1"},
 		faults: `[{"at": "commit", "action": "fail", "error": "conflict", "count": 9}]`, steps: [][2]string{
 			{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "40001 E"},
