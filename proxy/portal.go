@@ -126,6 +126,51 @@ func namedTarget(frame []byte) (what byte, name []byte, ok bool) {
 	return payload[0], name, ok && len(rest) == 0
 }
 
+// closeAltering is a Close behind the Execute of a statement that is put off to the Sync: drivers close the
+// portal that they have run in the same group. Only a portal that no server knows may be closed there.
+func (s *session) closeAltering(total int) error {
+	t := s.t
+	st := t.altering
+	frame, err := s.whole(total)
+	if err != nil {
+		return err
+	}
+	what, name, ok := namedTarget(frame)
+	switch {
+	case !ok:
+		t.altering = nil
+		return wire.ProtocolViolation("invalid message format")
+	case what != 'P' || !s.portalOf(name).local:
+		t.altering = nil
+		return errAlteredAlone(st)
+	}
+	s.forgetPortal(name)
+	t.closing++
+	return nil
+}
+
+// runAltering carries out what was put off to the Sync, and answers the Closes behind it.
+func (s *session) runAltering(st *rewrite.Statement, closing int) error {
+	if err := s.runLocal(st, false, false); err != nil {
+		return err
+	}
+	for range closing {
+		if err := s.tell(wire.FrameCloseComplete); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forgetPortal is told that a portal is closed.
+func (s *session) forgetPortal(name []byte) {
+	if len(name) == 0 {
+		s.portal = portal{}
+		return
+	}
+	delete(s.portals, string(name))
+}
+
 // closeNamed closes a statement, here only, or a portal. The backend keeps its statement:
 // other clients, or the same one again, may prepare the text. An error in front of a Close
 // gives the name back (undoable). To close what does not exist is no error, as in
@@ -153,11 +198,7 @@ func (s *session) closeNamed(frame []byte) error {
 	if !p.open && s.stored[string(name)] != nil {
 		return s.closeStored(string(name))
 	}
-	if len(name) == 0 {
-		s.portal = portal{}
-	} else {
-		delete(s.portals, string(name))
-	}
+	s.forgetPortal(name)
 	if p.local || s.b == nil {
 		return s.tell(wire.FrameCloseComplete)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/sluice-proxy/sluice/integration/harness"
 )
@@ -308,4 +309,57 @@ func toldOf(ctx context.Context, c *pgconn.PgConn, sql string, extended bool, no
 		words = append(words, hint)
 	}
 	return strings.Join(append(words, *notices...), " ")
+}
+
+// Drivers close the portal that they have run in the same group (sqlx). A statement of several steps is
+// carried out then, and the Close answered behind it; anything else in its group has it refused.
+func TestAlteredAndClosed(t *testing.T) {
+	t.Parallel()
+	r := startParts(t, "autocommit", harness.Env{"DSQL_DDL_CARRY_OUT": "all"})
+	r.pg.SQL(t, "postgres", "CREATE TABLE kept (n int, m int)")
+	closes := func(what byte, name string) pgproto3.FrontendMessage {
+		return &pgproto3.Close{ObjectType: what, Name: name}
+	}
+	for i, way := range []struct {
+		sql, portal string
+		behind      []pgproto3.FrontendMessage
+		want        string
+	}{
+		{"ALTER TABLE kept ADD CONSTRAINT one UNIQUE (n)", "", []pgproto3.FrontendMessage{closes('P', "")}, "CommandComplete ALTER TABLE, CloseComplete, "},
+		{"ALTER TABLE kept ADD COLUMN d int DEFAULT 4", "p", []pgproto3.FrontendMessage{closes('P', "p"), closes('P', "p")}, "ErrorResponse 0A000, "},
+		{"ALTER TABLE kept ADD COLUMN d int DEFAULT 4", "p", []pgproto3.FrontendMessage{closes('P', "p")}, "CommandComplete ALTER TABLE, CloseComplete, "},
+		{"ALTER TABLE kept ADD COLUMN d int DEFAULT 4", "p", []pgproto3.FrontendMessage{closes('P', "p")}, "ErrorResponse 42701, "},
+		{"DO $$ BEGIN CREATE TABLE a (id int); EXCEPTION WHEN duplicate_table THEN NULL; END $$", "", []pgproto3.FrontendMessage{closes('P', "")}, "CommandComplete DO, CloseComplete, "},
+		{"ALTER TABLE kept ADD COLUMN e int DEFAULT 4", "", []pgproto3.FrontendMessage{closes('P', ""), &pgproto3.Parse{Query: "SELECT 1"}}, "ErrorResponse 0A000, "},
+		{"ALTER TABLE kept ADD COLUMN e int DEFAULT 4", "", []pgproto3.FrontendMessage{closes('S', "")}, "ErrorResponse 0A000, "},
+		{"SELECT d FROM kept", "p", []pgproto3.FrontendMessage{closes('P', "p")}, "CommandComplete SELECT 0, CloseComplete, "},
+	} {
+		for _, block := range []bool{false, true} {
+			sql, want := way.sql, way.want+"ReadyForQuery I"
+			f, until := r.raw(t)
+			if block { // the same, beside a table, on columns of its own
+				sql = strings.NewReplacer(" one ", " two ", "(n)", "(m)", " d ", " dd ", " e ", " ee ", " a ", " aa ").Replace(sql)
+				if want = want[:len(want)-1] + "T"; strings.Contains(want, "Error") {
+					want = want[:len(want)-1] + "E"
+				}
+				if !strings.Contains(want, "SELECT") && !strings.Contains(want, "0A000") { // it is committed, and so is the statement
+					want = "NoticeResponse, " + strings.Replace(want, "CloseComplete, ", "CloseComplete, NoticeResponse, ", 1)
+				}
+				f.Send(&pgproto3.Query{String: "BEGIN"})
+				until("Ready")
+				f.Send(&pgproto3.Query{String: fmt.Sprintf("CREATE TABLE beside%d (id int)", i)})
+				until("Ready")
+			}
+			f.Send(&pgproto3.Parse{Query: sql})
+			f.Send(&pgproto3.Bind{DestinationPortal: way.portal})
+			f.Send(&pgproto3.Execute{Portal: way.portal})
+			for _, m := range way.behind {
+				f.Send(m)
+			}
+			f.Send(&pgproto3.Sync{})
+			if got := strings.TrimPrefix(until("Ready"), "ParseComplete, BindComplete, "); got != want {
+				t.Errorf("%s, closed %+v, in a block %v:\n got %s\nwant %s", sql, way.behind, block, got, want)
+			}
+		}
+	}
 }
