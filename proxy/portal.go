@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"bytes"
+
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -126,8 +128,12 @@ func namedTarget(frame []byte) (what byte, name []byte, ok bool) {
 	return payload[0], name, ok && len(rest) == 0
 }
 
+// mostClosing bounds the Closes behind a statement that is put off.
+const mostClosing = 100
+
 // closeAltering is a Close behind the Execute of a statement that is put off to the Sync: drivers close the
-// portal that they have run in the same group. Only a portal that no server knows may be closed there.
+// portal that they have run in the same group (sqlx), or the statement (Postgrex). It is done behind
+// that statement, if that does not fail. Only a portal that no server knows may be closed there.
 func (s *session) closeAltering(total int) error {
 	t := s.t
 	st := t.altering
@@ -140,22 +146,31 @@ func (s *session) closeAltering(total int) error {
 	case !ok:
 		t.altering = nil
 		return wire.ProtocolViolation("invalid message format")
-	case what != 'P' || !s.portalOf(name).local:
+	case what != 'S' && !s.portalOf(name).local, len(t.closing) == mostClosing:
 		t.altering = nil
 		return errAlteredAlone(st)
+	case what == 'S':
+		t.closing = append(t.closing, bytes.Clone(frame))
+		return nil
 	}
 	s.forgetPortal(name)
-	t.closing++
+	t.closing = append(t.closing, nil)
 	return nil
 }
 
-// runAltering carries out what was put off to the Sync, and answers the Closes behind it.
-func (s *session) runAltering(st *rewrite.Statement, closing int) error {
+// runAltering carries out what was put off to the Sync, and the Closes behind it.
+func (s *session) runAltering(st *rewrite.Statement, closing [][]byte) error {
 	if err := s.runLocal(st, false, false); err != nil {
 		return err
 	}
-	for range closing {
-		if err := s.tell(wire.FrameCloseComplete); err != nil {
+	for _, frame := range closing {
+		err := error(nil)
+		if frame == nil { // the group's portals are gone
+			err = s.tell(wire.FrameCloseComplete)
+		} else {
+			err = s.closeNamed(frame)
+		}
+		if err != nil {
 			return err
 		}
 	}

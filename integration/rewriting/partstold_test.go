@@ -311,7 +311,7 @@ func toldOf(ctx context.Context, c *pgconn.PgConn, sql string, extended bool, no
 	return strings.Join(append(words, *notices...), " ")
 }
 
-// Drivers close the portal that they have run in the same group (sqlx). A statement of several steps is
+// Drivers close the portal that they have run in the same group (sqlx), or the statement (Postgrex). A statement of several steps is
 // carried out then, and the Close answered behind it; anything else in its group has it refused.
 func TestAlteredAndClosed(t *testing.T) {
 	t.Parallel()
@@ -331,7 +331,9 @@ func TestAlteredAndClosed(t *testing.T) {
 		{"ALTER TABLE kept ADD COLUMN d int DEFAULT 4", "p", []pgproto3.FrontendMessage{closes('P', "p")}, "ErrorResponse 42701, "},
 		{"DO $$ BEGIN CREATE TABLE a (id int); EXCEPTION WHEN duplicate_table THEN NULL; END $$", "", []pgproto3.FrontendMessage{closes('P', "")}, "CommandComplete DO, CloseComplete, "},
 		{"ALTER TABLE kept ADD COLUMN e int DEFAULT 4", "", []pgproto3.FrontendMessage{closes('P', ""), &pgproto3.Parse{Query: "SELECT 1"}}, "ErrorResponse 0A000, "},
-		{"ALTER TABLE kept ADD COLUMN e int DEFAULT 4", "", []pgproto3.FrontendMessage{closes('S', "")}, "ErrorResponse 0A000, "},
+		{"ALTER TABLE kept ADD COLUMN d int DEFAULT 4", "", []pgproto3.FrontendMessage{closes('S', "")}, "ErrorResponse 42701, "},
+		{"ALTER TABLE kept ADD COLUMN e int DEFAULT 4", "", []pgproto3.FrontendMessage{closes('P', "other")}, "ErrorResponse 0A000, "},
+		{"ALTER TABLE kept ADD COLUMN e int DEFAULT 4", "", []pgproto3.FrontendMessage{closes('P', ""), closes('S', "")}, "CommandComplete ALTER TABLE, CloseComplete, CloseComplete, "},
 		{"SELECT d FROM kept", "p", []pgproto3.FrontendMessage{closes('P', "p")}, "CommandComplete SELECT 0, CloseComplete, "},
 	} {
 		for _, block := range []bool{false, true} {
@@ -343,7 +345,7 @@ func TestAlteredAndClosed(t *testing.T) {
 					want = want[:len(want)-1] + "E"
 				}
 				if !strings.Contains(want, "SELECT") && !strings.Contains(want, "0A000") { // it is committed, and so is the statement
-					want = "NoticeResponse, " + strings.Replace(want, "CloseComplete, ", "CloseComplete, NoticeResponse, ", 1)
+					want = "NoticeResponse, " + strings.Replace(want, "CloseComplete, Ready", "CloseComplete, NoticeResponse, Ready", 1)
 				}
 				f.Send(&pgproto3.Query{String: "BEGIN"})
 				until("Ready")
