@@ -72,18 +72,36 @@ func (l *labels) String() string {
 // partly is what the client is told in the place of a conflict, where a part of its transaction
 // is committed: to send the whole again would apply that part twice. nil for any other error.
 func (s *session) partly(class retry.Class, payload []byte) []byte {
-	if class != retry.Conflict || !s.partlyDone() {
+	if class != retry.Conflict {
 		return nil
 	}
-	return errPartly(toldBy(payload), &s.parts.stays).Append(nil)
+	if done := s.doneBefore(); !done.empty() {
+		return errPartly(toldBy(payload), done).Append(nil)
+	}
+	return nil
+}
+
+// doneBefore are the statements that are committed of what the client would send again: those of its
+// transaction, or in front of the statement at hand in a string that is none any more.
+func (s *session) doneBefore() *labels {
+	switch {
+	case s.partlyDone():
+		return &s.parts.stays
+	case s.t.inside.done != nil:
+		return s.t.inside.done
+	}
+	return &labels{}
 }
 
 // partlyRefused is partly for an error of Sluice's own.
 func (s *session) partlyRefused(e *wire.Error) *wire.Error {
-	if e.Code != retry.StateConflict || !s.partlyDone() {
+	if e.Code != retry.StateConflict {
 		return e
 	}
-	return errPartly(e, &s.parts.stays)
+	if done := s.doneBefore(); !done.empty() {
+		return errPartly(e, done)
+	}
+	return e
 }
 
 // warnPart is told with each early commit.

@@ -295,7 +295,7 @@ func (s *session) refuseReplay() error {
 	case t.refusal == retry.TimedOut:
 		told = s.stoppedBy(errTimedOut)
 	case s.locksLost():
-		told = errLockLost.Append(nil)
+		told = s.partlyRefused(errLockLost).Append(nil)
 	case drew && t.returns != "":
 		told = errGenerated(t.returns, diff).Append(nil)
 	case t.refusal == retry.Unchanged:

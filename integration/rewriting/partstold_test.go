@@ -120,6 +120,18 @@ var scripts = []struct {
 			{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (7)", "INSERT 0 1 T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "40001 E"}, {"ROLLBACK", "ROLLBACK I"},
 			{"SELECT 1 FROM kept WHERE n > 4", "SELECT 1 I"},
 		}},
+	{name: "a conflict behind a part of a string", policy: "autocommit", simple: true, env: harness.Env{"DSQL_RETRY_ENABLED": "false", "DSQL_RETRY_SAVEPOINTS": "off"},
+		faults: `[{"at": "statement", "contains": "VALUES (6)", "action": "fail", "error": "conflict", "count": -1}, {"at": "commit", "action": "fail", "error": "conflict", "skip": 1, "count": 1}]`, steps: [][2]string{
+			{"INSERT INTO kept VALUES (5); CREATE TABLE a (id int); INSERT INTO kept VALUES (6)", "INSERT 0 1 CREATE TABLE 25000 I Do not send the whole transaction again: go on behind what is committed. WARNING|01000|a part WARNING|01000|a part WARNING|01000|what was"},
+			{"INSERT INTO kept VALUES (6); CREATE TABLE b (id int)", "40001 I"},
+			{"BEGIN; INSERT INTO kept VALUES (5); COMMIT; INSERT INTO kept VALUES (6)", "BEGIN INSERT 0 1 COMMIT 40001 I"},
+			// In PostgreSQL the block has what stands in front of its BEGIN in the string.
+			{"INSERT INTO kept VALUES (5); BEGIN; INSERT INTO kept VALUES (6); CREATE TABLE b (id int); COMMIT", "INSERT 0 1 BEGIN 25000 E Do not send WARNING|01000|a part"},
+			{"ROLLBACK", "ROLLBACK I WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: INSERT INTO kept VALUES (5)."},
+			{"INSERT INTO kept VALUES (5); BEGIN; INSERT INTO kept VALUES (7); CREATE TABLE b (id int); COMMIT", "INSERT 0 1 BEGIN INSERT 0 1 25000 E Do not send WARNING|01000|a part"},
+			{"ROLLBACK", "ROLLBACK I WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: INSERT INTO kept VALUES (5)."},
+			{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (6)", "40001 E"}, {"ROLLBACK", "ROLLBACK I"},
+		}},
 	{name: "the backend is lost in an early COMMIT", policy: "autocommit",
 		faults: `[{"at": "committed", "action": "cut"}]`, steps: [][2]string{
 			{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "08007 E"}, {"ROLLBACK", "ROLLBACK I"},
