@@ -115,9 +115,13 @@ func warnStays(l *labels) *wire.Error {
 	return &wire.Error{Code: "01000", Message: "what was committed before stays (" + rewrite.InTransactionsKey + ")", Detail: "Committed: " + l.String() + "."}
 }
 
+// codePartly stands for that of a conflict (40001) where a part of what the client would send again is
+// committed.
+const codePartly = "25000"
+
 // errPartly is told in the place of a conflict.
 func errPartly(conflict *wire.Error, l *labels) *wire.Error {
-	return &wire.Error{Code: "25000", Message: "the rest of a transaction that is committed in part met a conflict: " + conflict.Message,
+	return &wire.Error{Code: codePartly, Message: "the rest of a transaction that is committed in part met a conflict: " + conflict.Message,
 		Detail: "Committed: " + l.String() + ".", Hint: "Do not send the whole transaction again: go on behind what is committed."}
 }
 
