@@ -93,6 +93,14 @@ func (s *session) doneBefore() *labels {
 	return &labels{}
 }
 
+// retryHint is what a conflict that is told says to do; nothing where errPartly says it.
+func (s *session) retryHint() string {
+	if s.doneBefore().empty() {
+		return retry.Hint
+	}
+	return ""
+}
+
 // partlyRefused is partly for an error of Sluice's own.
 func (s *session) partlyRefused(e *wire.Error) *wire.Error {
 	if e.Code != retry.StateConflict {
