@@ -335,6 +335,10 @@ func (c *copying) partly(err error) error {
 	}
 	with := *told
 	with.Detail = strings.TrimSpace(fmt.Sprintf("%s %d rows are in, and stay so: %s commits a COPY in batches.", told.Detail, c.inserted, rewrite.CopyFromKey))
+	if told.Code == retry.StateConflict { // who is told that sends the whole again
+		with.Code, with.Message = codePartly, "the rest of a COPY that is committed in part met a conflict: "+told.Message
+		with.Hint = "Do not send all of it again: go on behind the rows that are in."
+	}
 	return &with
 }
 

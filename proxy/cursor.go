@@ -188,7 +188,7 @@ func (s *session) openCursor(c *rewrite.Cursor) (portal, error) {
 	case s.status() == 'E':
 		return p, errAborted
 	case !p.open:
-		return p, errNoCursor(c.Name)
+		return p, s.noCursor(c.Name)
 	case p.cursor == nil:
 		return p, errPortalFetched(c.Name)
 	case c.Elsewhere:

@@ -227,9 +227,15 @@ var (
 		Hint: "Name fewer columns."}
 )
 
-// errNoCursor is PostgreSQL's error of a name that no cursor has.
-func errNoCursor(name string) *wire.Error {
-	return &wire.Error{Code: "34000", Message: fmt.Sprintf("cursor \"%s\" does not exist", name)}
+// noCursor is PostgreSQL's error of a name that no cursor has. It may have been one's of a part of the
+// transaction that is committed.
+func (s *session) noCursor(name string) *wire.Error {
+	e := &wire.Error{Code: "34000", Message: fmt.Sprintf("cursor \"%s\" does not exist", name)}
+	if s.partlyDone() {
+		e.Detail = "A part of the transaction is committed (" + rewrite.InTransactionsKey + "), and its cursors have ended with it."
+		e.Hint = "Declare the cursor WITH HOLD, or read it before the next statement of DDL."
+	}
+	return e
 }
 
 // errPortalFetched refuses statements about a portal that the client has bound: the formats of

@@ -27,6 +27,9 @@ type inside struct {
 	outside bool
 	// optsOut: the text that it is a part of has the comment that turns replay off.
 	optsOut bool
+	// done are the parts of the client's string in front of this one that are committed, with no block
+	// around; nil: none.
+	done *labels
 	// shift is how many characters of the client's text stand in front of this part.
 	shift int
 }

@@ -39,10 +39,11 @@ func (s *session) isOutside(plan *rewrite.Plan) bool {
 
 // syncOutside is the Sync behind such a portal.
 func (s *session) syncOutside(st *rewrite.Statement) error {
+	closing := s.t.closing
 	return s.runOutside(st, st.AlterText(), func() (insideEnd, error) {
 		return s.turnInside(inside{outside: true}, func() error {
 			s.t.ended = true
-			if err := s.runLocal(st, false, false); err != nil {
+			if err := s.runAltering(st, closing); err != nil {
 				return err
 			}
 			return s.ready()
@@ -120,6 +121,7 @@ func (s *session) runGroups(plan *rewrite.Plan, sql string, groups [][2]int) err
 			passed, _ = extent(plan, groups, i-1)
 		}
 		how.shift += utf8.RuneCountInString(sql[passed:from])
+		how.done = &done
 		ran, err := s.part(sql[from:to], how)
 		switch {
 		case err != nil:
@@ -127,6 +129,10 @@ func (s *session) runGroups(plan *rewrite.Plan, sql string, groups [][2]int) err
 		case ran.failed:
 			s.t.errorTold = true
 			return s.stopGroups(&done)
+		}
+		if first.Tx.Verb == rewrite.Begin { // in PostgreSQL the block has what the string has done before
+			s.parts.stays.join(done)
+			done = labels{}
 		}
 		if !s.inBlock() && first.Tx.Verb == rewrite.NoVerb {
 			var group labels

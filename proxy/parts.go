@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -26,8 +25,7 @@ import (
 // pipeline. A block that was begun READ ONLY, or with other modes that a BEGIN of Sluice's own
 // would lose, is left to the server. So is a text that the server refuses anyway.
 //
-// Savepoints end with their part. To release one is to say that what stands behind it shall
-// stay, which it does; a return to one is refused.
+// Savepoints end with their part, but for those behind which nothing was run (partsaves.go).
 //
 // The client is told of each early commit by a WARNING, and by another one what a ROLLBACK
 // leaves. Once a part is committed no conflict is told as one (partly): the client would send
@@ -46,7 +44,7 @@ type parts struct {
 	open  rewrite.Demand
 	lists labels
 	stays labels
-	// savepoints are those of the parts before, which nobody can return to.
+	// savepoints are those of the parts before, which nobody can return to; the last are the newest.
 	savepoints []string
 	// whole: the block cannot be committed in parts, since it was begun with modes that a
 	// BEGIN of Sluice's own would not have.
@@ -214,13 +212,15 @@ func (s *session) commitPart() error {
 	if err := s.mayLeave(); err != nil {
 		return err
 	}
-	lists := s.parts.lists
+	lists, fresh := s.parts.lists, s.freshNames()
 	left, err := s.leaveBlock()
 	if err == nil {
 		err = s.beginAnew()
 	}
 	if err == nil && left.told == nil {
-		err = s.tellPart(&lists)
+		if err = s.carryNames(fresh); err == nil {
+			err = s.tellPart(&lists)
+		}
 	}
 	return cmp.Or(err, left.why())
 }
@@ -256,30 +256,4 @@ func (s *session) beginAnew() error {
 	_, err := s.command("BEGIN")
 	s.optOut(s.parts.optedOut)
 	return err
-}
-
-// mostNames bounds the savepoints of earlier parts whose names are known.
-const mostNames = 100
-
-// keepNames takes the savepoints of a part that is committed. The oldest are forgotten first.
-func (p *parts) keepNames(names []string) {
-	p.savepoints = append(p.savepoints, names...)
-	p.savepoints = slices.Clone(p.savepoints[max(0, len(p.savepoints)-mostNames):])
-}
-
-// releasedBefore answers RELEASE of a savepoint of a part that is committed, and refuses a
-// return to one. done is false for any other name.
-func (s *session) releasedBefore(verb rewrite.Verb, name string) (done bool, err error) {
-	if s.parts == nil {
-		return false, nil
-	}
-	i := slices.Index(s.parts.savepoints, name)
-	switch {
-	case i < 0 || verb == rewrite.Savepoint:
-		return false, nil
-	case verb == rewrite.RollbackTo:
-		return true, errNoReturn(name, "What the transaction did before is committed ("+rewrite.InTransactionsKey+"): "+s.parts.stays.String()+".")
-	}
-	s.parts.savepoints = s.parts.savepoints[:i]
-	return true, s.tell(wire.AppendCommand(nil, "RELEASE"))
 }

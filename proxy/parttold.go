@@ -72,18 +72,44 @@ func (l *labels) String() string {
 // partly is what the client is told in the place of a conflict, where a part of its transaction
 // is committed: to send the whole again would apply that part twice. nil for any other error.
 func (s *session) partly(class retry.Class, payload []byte) []byte {
-	if class != retry.Conflict || !s.partlyDone() {
+	if class != retry.Conflict {
 		return nil
 	}
-	return errPartly(toldBy(payload), &s.parts.stays).Append(nil)
+	if done := s.doneBefore(); !done.empty() {
+		return errPartly(toldBy(payload), done).Append(nil)
+	}
+	return nil
+}
+
+// doneBefore are the statements that are committed of what the client would send again: those of its
+// transaction, or in front of the statement at hand in a string that is none any more.
+func (s *session) doneBefore() *labels {
+	switch {
+	case s.partlyDone():
+		return &s.parts.stays
+	case s.t.inside.done != nil:
+		return s.t.inside.done
+	}
+	return &labels{}
+}
+
+// retryHint is what a conflict that is told says to do; nothing where errPartly says it.
+func (s *session) retryHint() string {
+	if s.doneBefore().empty() {
+		return retry.Hint
+	}
+	return ""
 }
 
 // partlyRefused is partly for an error of Sluice's own.
 func (s *session) partlyRefused(e *wire.Error) *wire.Error {
-	if e.Code != retry.StateConflict || !s.partlyDone() {
+	if e.Code != retry.StateConflict {
 		return e
 	}
-	return errPartly(e, &s.parts.stays)
+	if done := s.doneBefore(); !done.empty() {
+		return errPartly(e, done)
+	}
+	return e
 }
 
 // warnPart is told with each early commit.
@@ -97,9 +123,13 @@ func warnStays(l *labels) *wire.Error {
 	return &wire.Error{Code: "01000", Message: "what was committed before stays (" + rewrite.InTransactionsKey + ")", Detail: "Committed: " + l.String() + "."}
 }
 
+// codePartly stands for that of a conflict (40001) where a part of what the client would send again is
+// committed.
+const codePartly = "25000"
+
 // errPartly is told in the place of a conflict.
 func errPartly(conflict *wire.Error, l *labels) *wire.Error {
-	return &wire.Error{Code: "25000", Message: "the rest of a transaction that is committed in part met a conflict: " + conflict.Message,
+	return &wire.Error{Code: codePartly, Message: "the rest of a transaction that is committed in part met a conflict: " + conflict.Message,
 		Detail: "Committed: " + l.String() + ".", Hint: "Do not send the whole transaction again: go on behind what is committed."}
 }
 

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"bytes"
+
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -126,6 +128,64 @@ func namedTarget(frame []byte) (what byte, name []byte, ok bool) {
 	return payload[0], name, ok && len(rest) == 0
 }
 
+// mostClosing bounds the Closes behind a statement that is put off.
+const mostClosing = 100
+
+// closeAltering is a Close behind the Execute of a statement that is put off to the Sync: drivers close the
+// portal that they have run in the same group (sqlx), or the statement (Postgrex). It is done behind
+// that statement, if that does not fail. Only a portal that no server knows may be closed there.
+func (s *session) closeAltering(total int) error {
+	t := s.t
+	st := t.altering
+	frame, err := s.whole(total)
+	if err != nil {
+		return err
+	}
+	what, name, ok := namedTarget(frame)
+	switch {
+	case !ok:
+		t.altering = nil
+		return wire.ProtocolViolation("invalid message format")
+	case what != 'S' && !s.portalOf(name).local, len(t.closing) == mostClosing:
+		t.altering = nil
+		return errAlteredAlone(st)
+	case what == 'S':
+		t.closing = append(t.closing, bytes.Clone(frame))
+		return nil
+	}
+	s.forgetPortal(name)
+	t.closing = append(t.closing, nil)
+	return nil
+}
+
+// runAltering carries out what was put off to the Sync, and the Closes behind it.
+func (s *session) runAltering(st *rewrite.Statement, closing [][]byte) error {
+	if err := s.runLocal(st, false, false); err != nil {
+		return err
+	}
+	for _, frame := range closing {
+		err := error(nil)
+		if frame == nil { // the group's portals are gone
+			err = s.tell(wire.FrameCloseComplete)
+		} else {
+			err = s.closeNamed(frame)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forgetPortal is told that a portal is closed.
+func (s *session) forgetPortal(name []byte) {
+	if len(name) == 0 {
+		s.portal = portal{}
+		return
+	}
+	delete(s.portals, string(name))
+}
+
 // closeNamed closes a statement, here only, or a portal. The backend keeps its statement:
 // other clients, or the same one again, may prepare the text. An error in front of a Close
 // gives the name back (undoable). To close what does not exist is no error, as in
@@ -153,11 +213,7 @@ func (s *session) closeNamed(frame []byte) error {
 	if !p.open && s.stored[string(name)] != nil {
 		return s.closeStored(string(name))
 	}
-	if len(name) == 0 {
-		s.portal = portal{}
-	} else {
-		delete(s.portals, string(name))
-	}
+	s.forgetPortal(name)
 	if p.local || s.b == nil {
 		return s.tell(wire.FrameCloseComplete)
 	}

@@ -141,7 +141,7 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 				return false, err
 			}
 			if whole {
-				frame = retry.AppendRefusal(nil, frame, reason.Detail(retry.Difference{}), retry.Hint)
+				frame = retry.AppendRefusal(nil, frame, reason.Detail(retry.Difference{}), s.retryHint())
 			}
 			return false, s.passSpan(frame)
 		}
@@ -295,13 +295,13 @@ func (s *session) refuseReplay() error {
 	case t.refusal == retry.TimedOut:
 		told = s.stoppedBy(errTimedOut)
 	case s.locksLost():
-		told = errLockLost.Append(nil)
+		told = s.partlyRefused(errLockLost).Append(nil)
 	case drew && t.returns != "":
 		told = errGenerated(t.returns, diff).Append(nil)
 	case t.refusal == retry.Unchanged:
 		told = t.original
 	default:
-		told = retry.AppendRefusal(nil, t.original, t.refusal.Detail(diff), retry.Hint)
+		told = retry.AppendRefusal(nil, t.original, t.refusal.Detail(diff), s.retryHint())
 	}
 	told = append(t.ahead, told...)
 	s.unpinForReplay()

@@ -45,7 +45,7 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	}
 	if head.fenceFails(payload) {
 		s.advisory.lose()
-		e.replays, e.mapped = false, errLockLost.Append(nil)
+		e.replays, e.mapped = false, s.partlyRefused(errLockLost).Append(nil)
 	}
 	v := pass
 	// The grammar comes first: where it does not take the text, no statement of it has run.

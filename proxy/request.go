@@ -31,6 +31,9 @@ func (s *session) handle(typ byte, total int) error {
 	case wire.Sync:
 		return s.sync(total)
 	}
+	if typ == wire.Close && t.altering != nil && !t.skip {
+		return s.closeAltering(total)
+	}
 	if err := s.closeGroup(typ); err != nil {
 		return err
 	}
@@ -52,6 +55,11 @@ func (s *session) handle(typ byte, total int) error {
 			return s.refuseParse(total, why)
 		}
 	}
+	return s.handleWhole(typ, total)
+}
+
+// handleWhole deals with a frame that is held whole.
+func (s *session) handleWhole(typ byte, total int) error {
 	frame, err := s.whole(total)
 	if err != nil {
 		return err
@@ -208,7 +216,7 @@ func (s *session) sync(total int) error {
 		if s.inBlock() {
 			return s.syncOutside(st)
 		}
-		if err := s.runLocal(st, false, false); err != nil {
+		if err := s.runAltering(st, t.closing); err != nil {
 			return err
 		}
 	}

@@ -269,7 +269,7 @@ func (s *session) runBack(name string) error {
 		t.stand = atReady
 	}
 	t.pause, t.back = 0, true
-	t.original, t.after, t.returns = errReturnDiffers(name).Append(nil), 'E', name
+	t.original, t.after, t.returns = s.partlyRefused(errReturnDiffers(name)).Append(nil), 'E', name
 	if err := s.resolve(); err != nil || t.abandoned() {
 		return err
 	}

@@ -124,7 +124,7 @@ func (s *session) reachStored(name string) (*stored.Cursor, error) {
 	x := s.stored[name]
 	switch {
 	case x == nil:
-		return nil, errNoCursor(name)
+		return nil, s.noCursor(name)
 	case x.Over():
 		return nil, errStoredFull(s.srv.cfg)
 	case x.Pending:

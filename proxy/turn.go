@@ -88,6 +88,9 @@ type request struct {
 	call *portal
 	// altering is a statement that was executed, and is carried out at the Sync; nil: none.
 	altering *rewrite.Statement
+	// closing are the Closes that came behind it: nil for one of a portal, and the frame of one of a
+	// statement.
+	closing [][]byte
 	// last is the error of any frame but a Sync behind what was executed; nil: it may be followed.
 	last *wire.Error
 	// copied is a COPY whose data have come, and whose last rows go at the Sync; nil: none.

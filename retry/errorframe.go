@@ -43,10 +43,10 @@ func AppendRefusal(dst, frame []byte, detail, hint string) []byte {
 			return append(dst[:start], frame...)
 		}
 		dst = append(dst, rest[:end]...)
-		switch rest[0] {
-		case 'D':
+		switch {
+		case rest[0] == 'D' && detail != "":
 			dst, detail = append(append(dst, ' '), detail...), ""
-		case 'H':
+		case rest[0] == 'H' && hint != "":
 			dst, hint = append(append(dst, ' '), hint...), ""
 		}
 		dst = append(dst, 0)

@@ -65,7 +65,8 @@ func TestCopyInEnds(t *testing.T) {
 		"out of time":         {rows: 7000, set: timeout, faults: `[{"at": "statement", "verb": "INSERT", "action": "stall", "seconds": 9, "skip": 2}]`, want: "57014 | canceling statement due to statement timeout |  |" + stay, inside: "6000"},
 		"cut at a COMMIT":     {rows: 7000, faults: `[{"at": "committing", "action": "cut", "skip": 2}]`, want: "08007 | the backend connection was lost while a commit was under way: its outcome is unknown |  |" + stay, inside: "7000"},
 		"cut behind a COMMIT": {rows: 7000, faults: `[{"at": "committed", "action": "cut", "skip": 1}]`, want: "08007 | the backend connection was lost while a commit was under way: its outcome is unknown |  | 3000 rows", inside: "6000"},
-		"too many conflicts":  {rows: 7000, faults: `[{"at": "statement", "verb": "INSERT", "action": "fail", "error": "conflict", "skip": 2, "count": -1}]`, want: "40001 | change conflicts with another transaction (OC000) |  |", inside: "6000"},
+		"too many conflicts":  {rows: 7000, faults: `[{"at": "statement", "verb": "INSERT", "action": "fail", "error": "conflict", "skip": 2, "count": -1}]`, want: "25000 | the rest of a COPY that is committed in part met a conflict: change conflicts with another transaction (OC000) |  | Replay refused", inside: "6000"},
+		"with nothing in":     {rows: 7, faults: `[{"at": "statement", "verb": "INSERT", "action": "fail", "error": "conflict", "count": -1}]`, want: "40001 | change conflicts with another transaction (OC000) |", inside: "0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r.pg.SQL(t, "postgres", "DELETE FROM many")

@@ -135,7 +135,8 @@ func (q request) sql() string { return strings.Join(q.statements, "; ") }
 // partsProgram is a random migration: blocks and strings of DDL, changes of rows and reads,
 // some of which fail, ended in all ways.
 //
-// chained has blocks begun in a request that has committed another: such a block is not run again.
+// chained has blocks begun in a request that has committed another: such a block is not run again, and
+// has no savepoints.
 func partsProgram(rng *rand.Rand, chained bool) (program []request) {
 	statement := func() string {
 		n := rng.IntN(3)
@@ -153,24 +154,26 @@ func partsProgram(rng *rand.Rand, chained bool) (program []request) {
 		}
 		return sql
 	}
-	block := false
-	for range 4 + rng.IntN(20) {
+	block, saves := false, false
+	for range 4 + rng.IntN(24) {
 		q := request{extended: rng.IntN(3) == 0}
 		switch k := rng.IntN(10); {
 		case q.extended && k > 6: // JDBC puts BEGIN in front of a block's first statement
 			if !block {
-				q.statements, block = []string{"BEGIN", statement()}, true
+				q.statements, block, saves = []string{"BEGIN", statement()}, true, true
 			} else if k == 7 {
 				q.statements, block = []string{statement(), "COMMIT"}, false
 			} else if q.statements = []string{statement()}; chained {
-				q.statements = []string{"COMMIT", "BEGIN", q.statements[0]}
+				q.statements, saves = []string{"COMMIT", "BEGIN", q.statements[0]}, false
 			}
 		case !block && k < 5:
-			q.statements, block = []string{"BEGIN"}, true
+			q.statements, block, saves = []string{"BEGIN"}, true, true
 		case block && k == 0:
 			q.statements, block = []string{"ROLLBACK"}, false
 		case block && k < 3:
 			q.statements, block = []string{"COMMIT"}, false
+		case block && saves && k > 3 && rng.IntN(2) == 0:
+			q.statements = []string{fmt.Sprintf([]string{"SAVEPOINT s%d", "SAVEPOINT s%d", "ROLLBACK TO s%d", "RELEASE s%d"}[rng.IntN(4)], rng.IntN(2))}
 		case k == 9:
 			q.extended = false
 			for range 2 + rng.IntN(4) {
@@ -187,99 +190,6 @@ func partsProgram(rng *rand.Rand, chained bool) (program []request) {
 	return append(program, request{statements: []string{"ROLLBACK"}})
 }
 
-// reference runs a program on plain PostgreSQL as ddl.in_transactions promises: it commits in
-// front of a statement that does not go with what its transaction holds.
-type reference struct {
-	c         *pgconn.PgConn
-	ddl, rows bool
-}
-
-func ofDDL(sql string) bool {
-	return slices.Contains([]string{"CREATE", "ALTER", "DROP"}, strings.Fields(sql)[0])
-}
-
-func ofRows(sql string) bool {
-	return slices.Contains([]string{"INSERT", "UPDATE", "DELETE"}, strings.Fields(sql)[0])
-}
-
-// ask runs one request.
-func (r *reference) ask(ctx context.Context, q request) []string {
-	tooMuch, ddl, rows := false, false, false
-	for _, sql := range q.statements {
-		tooMuch = tooMuch || ofDDL(sql) && (ddl || rows) || ofRows(sql) && ddl
-		ddl, rows = ddl || ofDDL(sql), rows || ofRows(sql)
-	}
-	switch {
-	case len(q.statements) == 1:
-		return r.one(ctx, q.sql(), q.extended)
-	case q.extended:
-		return r.pipeline(ctx, q)
-	case !ddl || r.c.TxStatus() == 'I' && !tooMuch:
-		r.note(ctx, q.sql(), ddl, rows)
-		return answers(ctx, r.c, q.sql(), false)
-	}
-	var out []string
-	for i := 0; i < len(q.statements); i++ {
-		sql := q.statements[i]
-		for alone := ofDDL(sql) || sql == "BEGIN" || sql == "COMMIT"; !alone && i+1 < len(q.statements); i++ {
-			if next := q.statements[i+1]; ofDDL(next) || next == "COMMIT" {
-				break
-			}
-			sql += "; " + q.statements[i+1]
-		}
-		got := r.one(ctx, sql, false)
-		out = append(out, got[:len(got)-1]...)
-		if strings.HasPrefix(got[max(0, len(got)-2)], "error") {
-			break
-		}
-	}
-	return append(out, string(r.c.TxStatus()))
-}
-
-// pipeline runs statements with one Sync: it is the first, or the one behind BEGIN, that may not
-// go with what the transaction holds.
-func (r *reference) pipeline(ctx context.Context, q request) []string {
-	for _, sql := range q.statements {
-		switch sql {
-		case "COMMIT":
-		case "BEGIN":
-			r.ddl, r.rows = false, false
-		default:
-			if q.statements[0] != "COMMIT" && r.c.TxStatus() != 'I' {
-				r.note(ctx, sql, ofDDL(sql), ofRows(sql))
-			} else {
-				r.ddl, r.rows = ofDDL(sql), ofRows(sql)
-			}
-		}
-	}
-	return answers(ctx, r.c, q.sql(), true)
-}
-
-// note commits where sql does not go with the transaction.
-func (r *reference) note(ctx context.Context, sql string, ddl, rows bool) {
-	switch r.c.TxStatus() {
-	case 'I':
-		r.ddl, r.rows = false, false
-		return
-	case 'E':
-		return
-	}
-	if ddl && (r.ddl || r.rows) || rows && r.ddl {
-		r.c.Exec(ctx, "COMMIT; BEGIN").Close()
-		r.ddl, r.rows = false, false
-	}
-	r.ddl, r.rows = r.ddl || ddl, r.rows || rows
-}
-
-func (r *reference) one(ctx context.Context, sql string, extended bool) []string {
-	var ddl, rows bool
-	for one := range strings.SplitSeq(sql, "; ") {
-		ddl, rows = ddl || ofDDL(one), rows || ofRows(one)
-	}
-	r.note(ctx, sql, ddl, rows)
-	return answers(ctx, r.c, sql, extended)
-}
-
 // contents are the tables and views of a schema with their columns and rows.
 const contents = `SELECT string_agg(c.relname || ' ' || (SELECT string_agg(a.attname, ',' ORDER BY a.attname) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
 	|| ' ' || CASE c.relkind WHEN 'r' THEN query_to_xml('SELECT * FROM ' || c.oid::regclass || ' ORDER BY 1', true, true, '')::text ELSE '' END, E'\n' ORDER BY c.relname)
@@ -290,7 +200,7 @@ const contents = `SELECT string_agg(c.relname || ' ' || (SELECT string_agg(a.att
 func (r *partsRig) play(t *testing.T, schema string, seed uint64, chained bool) (early int, difference string) {
 	ctx := t.Context()
 	for _, database := range []string{"postgres", "reference"} {
-		r.pg.SQL(t, database, fmt.Sprintf("DROP SCHEMA IF EXISTS %s CASCADE; CREATE SCHEMA %[1]s; CREATE TABLE %[1]s.log (n int)", schema))
+		r.pg.SQL(t, database, fmt.Sprintf("DROP SCHEMA IF EXISTS %s CASCADE; CREATE SCHEMA %[1]s; CREATE TABLE %[1]s.log (n int); CREATE TABLE %[1]s.t0 (id int PRIMARY KEY, v int); CREATE TABLE %[1]s.t1 (id int PRIMARY KEY, v int)", schema))
 	}
 	program := partsProgram(rand.New(rand.NewPCG(seed, 1)), chained)
 	c, notices := r.dial(t, r.sluice.DSN("postgres"))

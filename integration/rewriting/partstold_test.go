@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/sluice-proxy/sluice/integration/harness"
 )
@@ -82,10 +83,35 @@ var scripts = []struct {
 		{"BEGIN", "BEGIN T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"SAVEPOINT two", "SAVEPOINT T"},
 		{"INSERT INTO a VALUES (1)", "INSERT 0 1 T WARNING|01000|a part"}, {"RELEASE SAVEPOINT two", "RELEASE T"}, {"RELEASE SAVEPOINT two", "3B001 E"}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"},
 		{"BEGIN", "BEGIN T"}, {"INSERT INTO a VALUES (2)", "INSERT 0 1 T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T WARNING|01000|a part"},
+		{"ROLLBACK TO SAVEPOINT one", "ROLLBACK T"}, {"COMMIT", "COMMIT I"}, {"SELECT 1 FROM b", "42P01 I"}, {"DELETE FROM a", "DELETE 1 I"},
+		{"BEGIN", "BEGIN T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"INSERT INTO a VALUES (2)", "INSERT 0 1 T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T WARNING|01000|a part"},
 		{"ROLLBACK TO SAVEPOINT one", "0A000 E Roll the whole transaction back."}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"}, {"SELECT 1 FROM b", "42P01 I"},
 		{"BEGIN", "BEGIN T"}, {"SAVEPOINT s", "SAVEPOINT T"}, {"CREATE TABLE c (id int)", "CREATE TABLE T"}, {"ROLLBACK TO s", "ROLLBACK T"}, {"INSERT INTO a VALUES (3)", "INSERT 0 1 T"}, {"COMMIT", "COMMIT I"},
 		{"SELECT 1 FROM c", "42P01 I"}, {"SELECT 1 FROM a", "SELECT 2 I"},
 	}},
+	{name: "savepoints behind which nothing was run", policy: "autocommit", steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"SAVEPOINT \"a \"\"two\"", "SAVEPOINT T"},
+		{"INSERT INTO a VALUES (NULL)", "23502 E WARNING|01000|a part"}, {"ROLLBACK TO \"a \"\"two\"", "ROLLBACK T"}, {"INSERT INTO a VALUES (1)", "INSERT 0 1 T"},
+		{"ROLLBACK TO one", "ROLLBACK T"}, {"INSERT INTO a VALUES (2)", "INSERT 0 1 T"}, {"RELEASE one", "RELEASE T"}, {"COMMIT", "COMMIT I"}, {"SELECT 1 FROM a WHERE id = 2", "SELECT 1 I"}, {"SELECT 1 FROM a", "SELECT 1 I"},
+		// What is released takes those with it that were set since.
+		{"BEGIN", "BEGIN T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"INSERT INTO a VALUES (3)", "INSERT 0 1 T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T WARNING|01000|a part"},
+		{"SAVEPOINT two", "SAVEPOINT T"}, {"RELEASE one", "RELEASE T"}, {"ROLLBACK TO two", "3B001 E"}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"},
+		// A setting that was made since is kept by the early commit.
+		{"BEGIN", "BEGIN T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"SET statement_timeout = '7s'", "SET T"}, {"INSERT INTO b VALUES (3)", "INSERT 0 1 T WARNING|01000|a part"},
+		{"ROLLBACK TO one", "0A000 E Roll the whole transaction back."}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"}, {"DROP TABLE b", "DROP TABLE I"},
+		{"BEGIN", "BEGIN T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"SET timezone = 'Asia/Tokyo'", "SET T"}, {"INSERT INTO b VALUES (3)", "INSERT 0 1 T WARNING|01000|a part"},
+		{"ROLLBACK TO one", "0A000 E Roll the whole transaction back."}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"},
+	}},
+	{name: "cursors", policy: "autocommit", steps: [][2]string{
+		{"BEGIN", "BEGIN T"}, {"DECLARE c CURSOR FOR SELECT n FROM kept", "DECLARE CURSOR T"}, {"DECLARE h CURSOR WITH HOLD FOR SELECT n FROM kept", "DECLARE CURSOR T"}, {"CREATE TABLE a (id int)", "CREATE TABLE T"},
+		{"INSERT INTO a VALUES (1)", "INSERT 0 1 T WARNING|01000|a part"}, {"FETCH h", "FETCH 1 T"}, {"FETCH c", "34000 E Declare the cursor WITH HOLD, or read it before the next statement of DDL."}, {"ROLLBACK", "ROLLBACK I WARNING|01000|what was"},
+		{"FETCH c", "34000 I"},
+	}},
+	{name: "a savepoint whose part is not committed", policy: "autocommit", env: harness.Env{"DSQL_RETRY_ENABLED": "true", "DSQL_RETRY_MAX_RETRIES": "1"},
+		faults: `[{"at": "commit", "action": "fail", "error": "conflict", "count": 9}]`, steps: [][2]string{
+			{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "40001 E"},
+			{"ROLLBACK TO one", "0A000 E"}, {"ROLLBACK", "ROLLBACK I"}, {"SELECT 1 FROM kept WHERE n > 4", "SELECT 0 I"},
+		}},
 	{name: "a conflict behind a part", policy: "autocommit", env: harness.Env{"DSQL_RETRY_ENABLED": "false", "DSQL_RETRY_SAVEPOINTS": "off"},
 		faults: `[{"at": "commit", "action": "fail", "error": "conflict", "skip": 1, "count": 2}]`, steps: [][2]string{
 			{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (5)", "INSERT 0 1 T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE T WARNING|01000|a part"},
@@ -93,6 +119,18 @@ var scripts = []struct {
 			{"SELECT 1 FROM kept WHERE n > 4", "SELECT 1 I"},
 			{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (7)", "INSERT 0 1 T"}, {"CREATE TABLE a (id int PRIMARY KEY)", "40001 E"}, {"ROLLBACK", "ROLLBACK I"},
 			{"SELECT 1 FROM kept WHERE n > 4", "SELECT 1 I"},
+		}},
+	{name: "a conflict behind a part of a string", policy: "autocommit", simple: true, env: harness.Env{"DSQL_RETRY_ENABLED": "false", "DSQL_RETRY_SAVEPOINTS": "off"},
+		faults: `[{"at": "statement", "contains": "VALUES (6)", "action": "fail", "error": "conflict", "count": -1}, {"at": "commit", "action": "fail", "error": "conflict", "skip": 1, "count": 1}]`, steps: [][2]string{
+			{"INSERT INTO kept VALUES (5); CREATE TABLE a (id int); INSERT INTO kept VALUES (6)", "INSERT 0 1 CREATE TABLE 25000 I Do not send the whole transaction again: go on behind what is committed. WARNING|01000|a part WARNING|01000|a part WARNING|01000|what was"},
+			{"INSERT INTO kept VALUES (6); CREATE TABLE b (id int)", "40001 I"},
+			{"BEGIN; INSERT INTO kept VALUES (5); COMMIT; INSERT INTO kept VALUES (6)", "BEGIN INSERT 0 1 COMMIT 40001 I"},
+			// In PostgreSQL the block has what stands in front of its BEGIN in the string.
+			{"INSERT INTO kept VALUES (5); BEGIN; INSERT INTO kept VALUES (6); CREATE TABLE b (id int); COMMIT", "INSERT 0 1 BEGIN 25000 E Do not send WARNING|01000|a part"},
+			{"ROLLBACK", "ROLLBACK I WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: INSERT INTO kept VALUES (5)."},
+			{"INSERT INTO kept VALUES (5); BEGIN; INSERT INTO kept VALUES (7); CREATE TABLE b (id int); COMMIT", "INSERT 0 1 BEGIN INSERT 0 1 25000 E Do not send WARNING|01000|a part"},
+			{"ROLLBACK", "ROLLBACK I WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: INSERT INTO kept VALUES (5)."},
+			{"BEGIN", "BEGIN T"}, {"INSERT INTO kept VALUES (6)", "40001 E"}, {"ROLLBACK", "ROLLBACK I"},
 		}},
 	{name: "the backend is lost in an early COMMIT", policy: "autocommit",
 		faults: `[{"at": "committed", "action": "cut"}]`, steps: [][2]string{
@@ -168,7 +206,7 @@ var scripts = []struct {
 	}},
 	{name: "no replay of a string whose comment wants none", policy: "autocommit", simple: true, faults: `[{"at": "statement", "action": "fail", "error": "conflict", "contains": "VALUES (6)"}]`, steps: [][2]string{
 		{"/* sluice: no-retry */ CREATE TABLE a (id int); INSERT INTO kept VALUES (5); CREATE TABLE b (id int); INSERT INTO kept VALUES (6)",
-			"CREATE TABLE INSERT 0 1 CREATE TABLE 40001 I WARNING|01000|a part WARNING|01000|a part WARNING|01000|a part WARNING|01000|what was"},
+			"CREATE TABLE INSERT 0 1 CREATE TABLE 25000 I Do not send the whole transaction again: go on behind what is committed. WARNING|01000|a part WARNING|01000|a part WARNING|01000|a part WARNING|01000|what was"},
 	}},
 	{name: "modes behind a savepoint", policy: "refuse", simple: true, steps: [][2]string{
 		{"BEGIN", "BEGIN T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"SET TRANSACTION READ ONLY", "0A000 E"}, {"ROLLBACK", "ROLLBACK I"},
@@ -283,4 +321,59 @@ func toldOf(ctx context.Context, c *pgconn.PgConn, sql string, extended bool, no
 		words = append(words, hint)
 	}
 	return strings.Join(append(words, *notices...), " ")
+}
+
+// Drivers close the portal that they have run in the same group (sqlx), or the statement (Postgrex). A statement of several steps is
+// carried out then, and the Close answered behind it; anything else in its group has it refused.
+func TestAlteredAndClosed(t *testing.T) {
+	t.Parallel()
+	r := startParts(t, "autocommit", harness.Env{"DSQL_DDL_CARRY_OUT": "all"})
+	r.pg.SQL(t, "postgres", "CREATE TABLE kept (n int, m int)")
+	closes := func(what byte, name string) pgproto3.FrontendMessage {
+		return &pgproto3.Close{ObjectType: what, Name: name}
+	}
+	for i, way := range []struct {
+		sql, portal string
+		behind      []pgproto3.FrontendMessage
+		want        string
+	}{
+		{"ALTER TABLE kept ADD CONSTRAINT one UNIQUE (n)", "", []pgproto3.FrontendMessage{closes('P', "")}, "CommandComplete ALTER TABLE, CloseComplete, "},
+		{"ALTER TABLE kept ADD COLUMN d int DEFAULT 4", "p", []pgproto3.FrontendMessage{closes('P', "p"), closes('P', "p")}, "ErrorResponse 0A000, "},
+		{"ALTER TABLE kept ADD COLUMN d int DEFAULT 4", "p", []pgproto3.FrontendMessage{closes('P', "p")}, "CommandComplete ALTER TABLE, CloseComplete, "},
+		{"ALTER TABLE kept ADD COLUMN d int DEFAULT 4", "p", []pgproto3.FrontendMessage{closes('P', "p")}, "ErrorResponse 42701, "},
+		{"DO $$ BEGIN CREATE TABLE a (id int); EXCEPTION WHEN duplicate_table THEN NULL; END $$", "", []pgproto3.FrontendMessage{closes('P', "")}, "CommandComplete DO, CloseComplete, "},
+		{"ALTER TABLE kept ADD COLUMN e int DEFAULT 4", "", []pgproto3.FrontendMessage{closes('P', ""), &pgproto3.Parse{Query: "SELECT 1"}}, "ErrorResponse 0A000, "},
+		{"ALTER TABLE kept ADD COLUMN d int DEFAULT 4", "", []pgproto3.FrontendMessage{closes('S', "")}, "ErrorResponse 42701, "},
+		{"ALTER TABLE kept ADD COLUMN e int DEFAULT 4", "", []pgproto3.FrontendMessage{closes('P', "other")}, "ErrorResponse 0A000, "},
+		{"ALTER TABLE kept ADD COLUMN e int DEFAULT 4", "", []pgproto3.FrontendMessage{closes('P', ""), closes('S', "")}, "CommandComplete ALTER TABLE, CloseComplete, CloseComplete, "},
+		{"SELECT d FROM kept", "p", []pgproto3.FrontendMessage{closes('P', "p")}, "CommandComplete SELECT 0, CloseComplete, "},
+	} {
+		for _, block := range []bool{false, true} {
+			sql, want := way.sql, way.want+"ReadyForQuery I"
+			f, until := r.raw(t)
+			if block { // the same, beside a table, on columns of its own
+				sql = strings.NewReplacer(" one ", " two ", "(n)", "(m)", " d ", " dd ", " e ", " ee ", " a ", " aa ").Replace(sql)
+				if want = want[:len(want)-1] + "T"; strings.Contains(want, "Error") {
+					want = want[:len(want)-1] + "E"
+				}
+				if !strings.Contains(want, "SELECT") && !strings.Contains(want, "0A000") { // it is committed, and so is the statement
+					want = "NoticeResponse, " + strings.Replace(want, "CloseComplete, Ready", "CloseComplete, NoticeResponse, Ready", 1)
+				}
+				f.Send(&pgproto3.Query{String: "BEGIN"})
+				until("Ready")
+				f.Send(&pgproto3.Query{String: fmt.Sprintf("CREATE TABLE beside%d (id int)", i)})
+				until("Ready")
+			}
+			f.Send(&pgproto3.Parse{Query: sql})
+			f.Send(&pgproto3.Bind{DestinationPortal: way.portal})
+			f.Send(&pgproto3.Execute{Portal: way.portal})
+			for _, m := range way.behind {
+				f.Send(m)
+			}
+			f.Send(&pgproto3.Sync{})
+			if got := strings.TrimPrefix(until("Ready"), "ParseComplete, BindComplete, "); got != want {
+				t.Errorf("%s, closed %+v, in a block %v:\n got %s\nwant %s", sql, way.behind, block, got, want)
+			}
+		}
+	}
 }

@@ -47,6 +47,11 @@ func (c *Client) Snapshot() *Snapshot {
 	return &Snapshot{inForce: c.InForce, kept: c.kept, before: c.before, changes: slices.Clone(c.changes)}
 }
 
+// Stands reports whether nothing that statements set is otherwise than it was.
+func (c *Client) Stands(s *Snapshot) bool {
+	return c.InForce == s.inForce && len(c.changes) == len(s.changes) && maps.Equal(c.kept.texts, s.kept.texts)
+}
+
 // Restore returns the kept settings to what they were within the transaction.
 func (c *Client) Restore(s *Snapshot) {
 	c.renames()
