@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -172,6 +173,12 @@ func TestRetypedIndexesAsInPostgreSQL(t *testing.T) {
 	}
 }
 
+// shownList is such a list without parentheses, and castOf a cast in it.
+var (
+	shownList = regexp.MustCompile(`ARRAY\[[^\]]*\](::\w+)?`)
+	castOf    = regexp.MustCompile(`::\w+`)
+)
+
 // listsAlike leaves casts out of a list (IN), which the server shows in one way behind CREATE INDEX and in another
 // behind ALTER TABLE, even where the column has the type already: (ARRAY['a'::character varying])::text[] and
 // ARRAY[('a'::character varying)::text].
@@ -179,7 +186,8 @@ func listsAlike(shown string) string {
 	lines := strings.Split(shown, "\n")
 	for i, line := range lines {
 		if strings.Contains(line, "ARRAY[") {
-			lines[i] = strings.NewReplacer("::character varying", "", "::text", "", "[]", "", "(", "", ")", "").Replace(line)
+			line = strings.NewReplacer("::character varying", "", "::text", "", "[]", "", "(", "", ")", "").Replace(line)
+			lines[i] = shownList.ReplaceAllStringFunc(line, func(list string) string { return castOf.ReplaceAllString(list, "") })
 		}
 	}
 	return strings.Join(lines, "\n")
