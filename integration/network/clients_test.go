@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ var clientEvents = []struct {
 	}},
 	{"it is killed (SIGKILL), in a transaction", "nothing", "at once", func(w *world) {
 		c := w.psql()
-		c.say("BEGIN; INSERT INTO t VALUES (1, 0);")
+		c.hears("BEGIN; INSERT INTO t VALUES (1, 0);")
 		w.holds(1)
 		c.cmd.Process.Kill()
 		w.frees(5 * time.Second)
@@ -63,7 +64,7 @@ var clientEvents = []struct {
 	}},
 	{"it is stopped (SIGSTOP) in a transaction, and goes on", "answered", "with the transaction", func(w *world) {
 		c := w.psql()
-		c.say("BEGIN; INSERT INTO t VALUES (1, 0);")
+		c.hears("BEGIN; INSERT INTO t VALUES (1, 0);")
 		w.holds(1)
 		c.stop(4 * deadAfter)
 		c.say("COMMIT;")
@@ -72,6 +73,7 @@ var clientEvents = []struct {
 	}},
 	{"it is stopped (SIGSTOP) while it reads, and goes on", "answered", "when it has read", func(w *world) {
 		c := w.psql()
+		c.hears("SELECT count(*) FROM t;")
 		c.say("SELECT repeat('y', 100000) FROM pg_sleep(2), generate_series(1, 500);") // 50 MB
 		w.holds(1)
 		c.stop(4 * deadAfter)
@@ -214,7 +216,25 @@ type psqlClient struct {
 	w     *world
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	out   bytes.Buffer
+	out   output
+}
+
+// output is what a process has said so far.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 func (w *world) psql() *psqlClient {
@@ -240,6 +260,14 @@ func (c *psqlClient) say(sql string) {
 	if _, err := io.WriteString(c.stdin, sql+"\n"); err != nil {
 		c.w.Fatal(err)
 	}
+}
+
+// hears returns when psql has the answers to statements. That a backend is in use does not say that they run: the
+// schema is read by one.
+func (c *psqlClient) hears(sql string) {
+	c.w.Helper()
+	c.say(sql + " SELECT 'heard';")
+	c.w.until("psql to have its answers", 30*time.Second, func() bool { return strings.Contains(c.out.String(), "heard") })
 }
 
 // stop freezes the process for so long; it keeps its backend.
