@@ -16,8 +16,7 @@ import (
 // and is planned as any other: a mapped column gets its value as the client would write that.
 // A value is never read or written by Sluice: it goes back in the form in which it came, under
 // the settings that it came under, and the answer shows whether the server took it so. Where one
-// statement of a string cannot be given the time, none is: the string is one frame, and a client that
-// was told half of it would be told two times.
+// statement of a string must be given the time and cannot be, the replay is refused, as for a statement alone.
 
 // again is a logged statement as it is sent once more.
 type again struct {

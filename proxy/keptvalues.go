@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"strconv"
+	"unsafe"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -68,13 +69,16 @@ func keptOf(inserts, tells bool) *keptAnswer {
 	return nil
 }
 
+// answerCost is what the answer to each statement of a string costs of the log's bytes, besides its rows.
+const answerCost = int(unsafe.Sizeof(keptAnswer{}))
+
 // keptOfText is keptOf for a text of so many statements. Of a string all rows are kept, since nobody has
-// looked yet which of them are of an INSERT.
-func keptOfText(sql []byte, statements int) *keptAnswer {
+// looked yet which of them are of an INSERT; nothing where the log has no room for so many answers.
+func (s *session) keptOfText(sql []byte, statements int) *keptAnswer {
 	switch {
 	case statements < 2:
 		return keptOf(rewrite.InsertsReturning(sql), rewrite.MayTellInstant(sql))
-	case rewrite.MayTell(sql):
+	case rewrite.MayTell(sql) && s.tx.log.Keep(statements*answerCost):
 		return &keptAnswer{several: statements}
 	}
 	return nil
@@ -119,14 +123,16 @@ func (k *keptAnswer) complete() bool { return len(wire.First(k.rows)) > 0 }
 // or of a text with more statements behind. Of a string the answer to each of its statements is one.
 func (k *keptAnswer) end(typ byte, frame []byte, reports *settings.Reports) {
 	if k.several > 0 {
+		if k.void = k.void || typ != wire.CommandComplete; k.void {
+			return
+		}
 		one := keptAnswer{rows: k.rows[k.from:len(k.rows):len(k.rows)]}
 		// Of what is no INSERT, or has returned nothing, the first row may tell the time.
 		if one.end(typ, frame, reports); !one.whole {
 			one.first, one.void = true, false
 		}
 		k.of, k.from = append(k.of, one), len(k.rows)
-		k.void = k.void || typ != wire.CommandComplete
-		k.whole = !k.void && len(k.of) == k.several
+		k.whole = len(k.of) == k.several
 		return
 	}
 	if k.first {

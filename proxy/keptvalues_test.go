@@ -157,6 +157,7 @@ func TestValuesThatAreNotKept(t *testing.T) {
 		"unclear":           {"INSERT INTO unclear DEFAULT VALUES RETURNING id"},
 		"drawn and read":    {"SELECT nextval('s'), n FROM shared"},
 		"drawn in a string": {"SELECT nextval('s'); SELECT 1"},
+		"answered here":     {"SHOW statement_timeout; INSERT INTO drawn (v) VALUES ('a') RETURNING id"},
 		"query in a string": {"SELECT 1; INSERT INTO drawn (v) SELECT 'a' RETURNING id"},
 		"currval":           {"INSERT INTO drawn (v) VALUES ('a') RETURNING id", "SELECT currval('drawn_id_seq')"},
 	} {
@@ -173,6 +174,33 @@ func TestValuesThatAreNotKept(t *testing.T) {
 			}
 			if n := strings.TrimSpace(pg.SQL(t, "postgres", "SELECT count(*) FROM drawn")); n != "0" {
 				t.Errorf("%s rows are stored", n)
+			}
+		})
+	}
+}
+
+// Of a string whose rows are too many to be kept nothing is: its replay is refused, and the session goes on.
+func TestStringsTooLongToBeKept(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", keyedTables)
+	s := startSluice(t, pg, asDSQL, fastReplay, mapping, maxOpen(3))
+	small := startSluice(t, pg, asDSQL, fastReplay, mapping, maxOpen(3), func(s *setup) { s.proxy.Retry.LogBytes = 64 << 10 })
+	const insert, rows, row = "INSERT INTO drawn (v) VALUES ('a') RETURNING id", "SELECT repeat('x', 1000) FROM generate_series(1, 100)", "SELECT repeat('x', 70000)"
+	for _, sql := range []string{
+		insert + "; " + rows, insert + "; " + row, rows + "; " + insert, row + "; " + insert + "; SELECT 1; SELECT now()",
+		insert + "; " + rows + "; " + rows + "; SELECT 1", strings.Repeat("SELECT now(); ", 3000) + insert,
+		strings.Repeat("SELECT now(); ", 700) + insert, // of these, all together, the small log has no room for the answers
+	} {
+		t.Run(sql[:min(len(sql), 100)], func(t *testing.T) {
+			stumbles(t, pg, true, "drawn")
+			addr := s.addr
+			if strings.Count(sql, "now()") == 700 {
+				addr = small.addr
+			}
+			got := dialRaw(t, addr).say(t, "Q BEGIN\n< Z\nQ "+sql+"\n< Z\nQ INSERT INTO late VALUES (1)\n< Z\nQ COMMIT\n< Z\nQ SELECT 'alive'\n< Z\n")
+			if got = got[max(0, len(got)-1000):]; !strings.Contains(got, "C=40001") || !strings.Contains(got, "Replay refused") || !strings.Contains(got, "alive") {
+				t.Errorf("got\n%s", got)
 			}
 		})
 	}

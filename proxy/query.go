@@ -253,7 +253,7 @@ func (s *session) sendQuery(q *simple) error {
 		frame = t.scratch
 	}
 	if (plan.Kind == rewrite.Write || plan.Kind == rewrite.Read) && t.strung == nil && s.keepsAnswers() {
-		o.kept = keptOfText(q.sql(), len(plan.Statements))
+		o.kept = s.keptOfText(q.sql(), len(plan.Statements))
 	}
 	entry := logEntry{plan: plan, asked: q.asked, names: s.mapped.planned, commits: t.outcome.mayCommit(), kept: o.kept}
 	if t.strung != nil {

@@ -97,6 +97,23 @@ func TestToldTimeIsKept(t *testing.T) {
 	}
 }
 
+// A time that was told under another TimeZone cannot be written where only that form of it is known: neither an INSERT,
+// nor a string that has one, is run again at another time.
+func TestTimeOfAnotherZone(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", timedTables+"CREATE TABLE stamped (id int, v text, made timestamp DEFAULT CURRENT_TIMESTAMP);")
+	s := startSluice(t, pg, asDSQL, fastReplay, mapping, maxOpen(3))
+	for _, sql := range []string{"INSERT INTO stamped (v) VALUES ('b')", "INSERT INTO stamped (v) VALUES ('b'); SELECT 1", "SELECT 1; INSERT INTO stamped (v) VALUES ('b')",
+		"SELECT 1; INSERT INTO stamped (v) VALUES ('b') RETURNING id; SELECT 2"} {
+		stumbles(t, pg, true)
+		got := dialRaw(t, s.addr).say(t, "Q BEGIN\n< Z\nQ INSERT INTO stamped (v) VALUES ('a') RETURNING made\n< Z\nQ SET TimeZone = 'Asia/Tokyo'\n< Z\nQ "+sql+"\n< Z\nQ INSERT INTO late VALUES (1)\n< Z\nQ COMMIT\n< Z\n")
+		if !strings.Contains(got, "C=40001") || !strings.Contains(got, "Replay refused: a statement would answer, or store, otherwise than before") {
+			t.Errorf("%s: %s", sql, got)
+		}
+	}
+}
+
 // Nothing is asked where the client cannot return, nor where the answer has the time; and once where it hides that.
 func TestTimeIsAskedOnce(t *testing.T) {
 	t.Parallel()

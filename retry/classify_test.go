@@ -121,6 +121,7 @@ func TestDetail(t *testing.T) {
 		{Exhausted, Difference{}, "Replay refused: every attempt met a conflict again, or time ran out."},
 		{Differs, Difference{First: 3, Last: 3, Verb: Select, What: Values},
 			"Replay refused: the result of statement 3 (select) differs in its values."},
+		{Differs, Difference{}, "Replay refused: a statement would answer, or store, otherwise than before, and was not sent again."},
 		{Differs, Difference{First: 2, Last: 2, What: Outcome}, "Replay refused: the result of statement 2 differs in its outcome."},
 		{Differs, Difference{First: 2, Last: 5, Verb: Update, What: Size},
 			"Replay refused: the result of one of the statements 2 to 5 differs in its size."},

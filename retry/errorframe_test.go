@@ -10,6 +10,9 @@ func errorFrame(payload string) []byte { return reply{typ: 'E', payload: []byte(
 
 func TestAppendRefusal(t *testing.T) {
 	t.Parallel()
+	if got := AppendRefusal(nil, errorFrame("Hx\x00Dy\x00\x00"), "", ""); !bytes.Equal(got, errorFrame("Hx\x00Dy\x00\x00")) {
+		t.Errorf("nothing was to be added: %q", got)
+	}
 	for _, test := range []struct{ name, payload, want string }{
 		{"plain", "SERROR\x00C40001\x00Mm\x00\x00", "SERROR\x00C40001\x00Mm\x00Dwhy\x00Hhow\x00\x00"},
 		{"with a detail", "C40001\x00Dtheirs\x00Mm\x00\x00", "C40001\x00Dtheirs why\x00Mm\x00Hhow\x00\x00"},

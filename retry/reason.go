@@ -72,11 +72,14 @@ func Reasons() []string {
 const Hint = "Retry the whole transaction in the application."
 
 // Detail is one sentence for the client: why the transaction was not run again.
-// d is of use for Differs only.
+// d is of use for Differs only; the zero value says that a statement was not sent for what it would answer.
 func (r Reason) Detail(d Difference) string {
 	const refused = "Replay refused: "
-	if r != Differs {
+	switch {
+	case r != Differs:
 		return refused + reasonTexts[r].detail + "."
+	case d.First == 0: // nobody has asked the server
+		return refused + "a statement would answer, or store, otherwise than before, and was not sent again."
 	}
 	return refused + "the result of " + d.Statement() + " differs in " + d.What.String() + "."
 }

@@ -27,8 +27,8 @@ type block struct {
 	log      effectLog
 	// doomed is what COMMIT will be answered, nil while it may succeed.
 	doomed *failure
-	// lost are the tables of which PostgreSQL does not have what a doomed block has written; restarted: it has
-	// nothing of the block, and not its snapshot.
+	// lost are the tables of which PostgreSQL does not have what a doomed block has written, "" for any; restarted:
+	// it has nothing of the block, and not its snapshot.
 	lost      []string
 	restarted bool
 	// changedRows: rows were updated or deleted.

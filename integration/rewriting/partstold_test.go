@@ -320,6 +320,9 @@ func toldOf(ctx context.Context, c *pgconn.PgConn, sql string, extended bool, no
 	if hint != "" {
 		words = append(words, hint)
 	}
+	if strings.Contains(hint, "Do not send the whole") && strings.Contains(hint, "Retry the whole") {
+		words[0] = "two hints against each other: " + words[0]
+	}
 	return strings.Join(append(words, *notices...), " ")
 }
 
