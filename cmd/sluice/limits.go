@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/sluice-proxy/sluice/proxy"
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
 )
 
 // fewCPUs is the number of CPUs up to which one running Go thread is better:
@@ -32,8 +33,8 @@ func setProcs(procs int) {
 }
 
 // ownDescriptors are those besides clients and backends: admin connections, standard streams,
-// listeners, files, cancels under way.
-const ownDescriptors = adminConns + proxy.CancelsAtOnce + 16
+// listeners, files, cancels under way, clients that have just left.
+const ownDescriptors = adminConns + proxy.CancelsAtOnce + rawconn.MostEnded + 16
 
 // warnStrippable warns of a server elsewhere that is reached without TLS if somebody in between says so.
 func warnStrippable(c *Config, log *slog.Logger) {

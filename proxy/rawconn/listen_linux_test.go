@@ -1,7 +1,10 @@
+//go:build amd64 || arm64
+
 package rawconn
 
 import (
 	"net"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,7 +32,7 @@ func TestListen(t *testing.T) {
 		if _, inherits := ln.(Listener); !inherits {
 			t.Fatalf("Listen has returned %T", ln)
 		}
-		inherited, set := accepted(t, ln), accepted(t, ordinary)
+		inherited, set := newlyAccepted(t, ln), newlyAccepted(t, ordinary).(*net.TCPConn)
 		if err := set.SetKeepAliveConfig(alive); err != nil {
 			t.Fatal(err)
 		}
@@ -46,8 +49,8 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// accepted is the server's end of a new connection to ln.
-func accepted(t *testing.T, ln net.Listener) *net.TCPConn {
+// newlyAccepted is the server's end of a new connection to ln.
+func newlyAccepted(t *testing.T, ln net.Listener) net.Conn {
 	t.Helper()
 	client, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
@@ -58,13 +61,13 @@ func accepted(t *testing.T, ln net.Listener) *net.TCPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close(); client.Close() })
-	return conn.(*net.TCPConn)
+	return conn
 }
 
 // optionsOf are a connection's own: no delay, keepalive, and its times.
-func optionsOf(t *testing.T, conn *net.TCPConn) (values []int) {
+func optionsOf(t *testing.T, conn net.Conn) (values []int) {
 	t.Helper()
-	socket, err := conn.SyscallConn()
+	socket, err := conn.(syscall.Conn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}

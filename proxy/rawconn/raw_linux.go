@@ -52,6 +52,8 @@ func newRaw(conn net.Conn) Conn {
 	var socket syscall.RawConn
 	var err error
 	switch s := conn.(type) {
+	case *accepted:
+		socket = asSocket{s}
 	case *net.TCPConn:
 		socket, err = s.SyscallConn()
 	case *net.UnixConn:

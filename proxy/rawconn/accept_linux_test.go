@@ -1,0 +1,293 @@
+//go:build amd64 || arm64
+
+package rawconn
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A connection of Listen is a net.Conn like one of package net: addresses, both ways of reading, halves, deadlines.
+func TestAccepted(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {
+		ln := listening(t, address)
+		for name, wrap := range map[string]func(net.Conn) net.Conn{
+			"itself": func(c net.Conn) net.Conn { return c },
+			"raw":    func(c net.Conn) net.Conn { return Wrap(c) },
+			"plain":  func(c net.Conn) net.Conn { return Plain(c) },
+		} {
+			t.Run(address+", "+name, func(t *testing.T) {
+				client, conn := connected(t, ln)
+				server := wrap(conn)
+				_, raw := server.(*rawConn)
+				if raw != (name == "raw") {
+					t.Fatalf("it is a %T", server)
+				}
+				if got, want := server.RemoteAddr().String(), client.LocalAddr().String(); got != want {
+					t.Errorf("the peer is %s, want %s", got, want)
+				}
+				if server.LocalAddr() != ln.Addr() || server.LocalAddr().Network() != "tcp" {
+					t.Errorf("its own address is %v", server.LocalAddr())
+				}
+				buf := make([]byte, 8)
+				server.SetReadDeadline(time.Now().Add(time.Millisecond))
+				if _, err := server.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) || !err.(net.Error).Timeout() {
+					t.Errorf("a deadline is %v", err)
+				}
+				server.SetReadDeadline(time.Time{})
+				time.AfterFunc(5*time.Millisecond, func() { client.Write([]byte("hello")) })
+				if n, err := server.Read(buf); string(buf[:n]) != "hello" {
+					t.Errorf("read %q, %v", buf[:n], err)
+				}
+				if _, err := server.Write([]byte("there")); err != nil {
+					t.Error(err)
+				}
+				if err := server.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+					t.Error(err)
+				}
+				if got, err := io.ReadAll(client); string(got) != "there" || err != nil {
+					t.Errorf("the client has read %q, %v", got, err)
+				}
+				client.(*net.TCPConn).CloseWrite()
+				if _, err := server.Read(buf); err != io.EOF {
+					t.Errorf("the end of the stream is %v", err)
+				}
+				client.(*net.TCPConn).SetLinger(0)
+				client.Close()
+				if err := writeUntilError(server); !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("a reset is %v", err)
+				}
+			})
+		}
+	}
+}
+
+func writeUntilError(conn net.Conn) (err error) {
+	for range 100 {
+		if _, err = conn.Write([]byte("x")); err != nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return err
+}
+
+// Close ends a connection for its peer and for who waits on it; behind it nothing is read or written, and nothing but the
+// descriptor is left, for a moment.
+func TestCloseAccepted(t *testing.T) {
+	t.Parallel()
+	ln := listening(t, "127.0.0.1:0")
+	for name, wrap := range map[string]func(net.Conn) Conn{"raw": Wrap, "plain": Plain} {
+		client, conn := connected(t, ln)
+		server := wrap(conn)
+		read := make(chan error)
+		go func() {
+			_, err := server.Read(make([]byte, 1))
+			read <- err
+		}()
+		time.Sleep(10 * time.Millisecond)
+		fd := descriptorOf(t, conn)
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		if at := linkOf(fd); strings.HasPrefix(at, "socket:") {
+			t.Errorf("%s: the descriptor is %q still", name, at)
+		}
+		if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("%s: the client reads %v", name, err)
+		}
+		if err := <-read; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s: who has read is told %v", name, err)
+		}
+		_, err := server.Write([]byte("x"))
+		_, err2 := server.Read(make([]byte, 1))
+		for i, err := range []error{err, err2, server.Close(), server.SetDeadline(time.Time{}), server.WaitReadable(), server.CloseWrite()} {
+			if !errors.Is(err, net.ErrClosed) {
+				t.Errorf("%s: behind Close, %d: %v", name, i, err)
+			}
+		}
+		if server.Peek() != Closed || !server.Broken() || !server.Ended() {
+			t.Errorf("%s: behind Close: %v, %v, %v", name, server.Peek(), server.Broken(), server.Ended())
+		}
+	}
+}
+
+// Descriptors come back: after a moment, at once where many are gathered, and with the listener.
+func TestDescriptorsComeBack(t *testing.T) {
+	// Not parallel: descriptors are counted.
+	ln := listening(t, "127.0.0.1:0")
+	for _, many := range []int{1, MostEnded - 1, MostEnded, 3*MostEnded + 5} {
+		before := descriptors(t)
+		var closing sync.WaitGroup
+		for range many {
+			client, conn := connected(t, ln)
+			client.Close()
+			closing.Go(func() { conn.Close() })
+			if n := descriptors(t) - before; n > MostEnded+many/2+2 {
+				t.Fatalf("%d are open of %d", n, many)
+			}
+		}
+		closing.Wait()
+		awaitDescriptors(t, before)
+	}
+	before := descriptors(t)
+	other := listening(t, "127.0.0.1:0")
+	client, conn := connected(t, other)
+	client.Close()
+	conn.Close()
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := descriptors(t) - before; n != 0 {
+		t.Errorf("%d descriptors stay behind a listener that is closed", n)
+	}
+	client, conn = connected(t, ln)
+	ln.Close()
+	fd := descriptorOf(t, conn)
+	if err := conn.Close(); err != nil || linkOf(fd) != "" {
+		t.Errorf("behind its listener's end a connection is closed with %v, and is %q", err, linkOf(fd))
+	}
+	if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("its client reads %v", err)
+	}
+	for range 2 {
+		if _, err := ln.Accept(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("a listener that is closed accepts with %v", err)
+		}
+	}
+}
+
+// Who is out of descriptors gets those of connections that have ended, and is told where there are none.
+func TestAcceptOutOfDescriptors(t *testing.T) {
+	// Not parallel: the process has few descriptors for a moment.
+	ln := listening(t, "127.0.0.1:0")
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
+	for _, ended := range []bool{false, true} {
+		client, conn := connected(t, ln)
+		waiting, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer waiting.Close()
+		last := descriptorOf(t, conn)
+		for { // every descriptor below the connection's is in use
+			fd, err := syscall.Dup(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer syscall.Close(fd)
+			if fd > last {
+				break
+			}
+		}
+		few := syscall.Rlimit{Cur: uint64(last) + 1, Max: limit.Max}
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
+			t.Fatal(err)
+		}
+		if ended {
+			conn.Close()
+		}
+		got, err := ln.Accept()
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
+		}
+		if ended {
+			if err != nil {
+				t.Fatalf("with the descriptor of a connection that has ended: %v", err)
+			}
+		} else {
+			if !errors.Is(err, syscall.EMFILE) {
+				t.Fatalf("without descriptors: %v", err)
+			}
+			if got, err = ln.Accept(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got.RemoteAddr().String() != waiting.LocalAddr().String() {
+			t.Errorf("accepted %v, want %v", got.RemoteAddr(), waiting.LocalAddr())
+		}
+		got.Close()
+		client.Close()
+	}
+}
+
+func listening(t *testing.T, address string) net.Listener {
+	t.Helper()
+	ln, err := Listen(address, net.KeepAliveConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	return ln
+}
+
+// connected is a new connection to ln, both its ends.
+func connected(t *testing.T, ln net.Listener) (client, server net.Conn) {
+	t.Helper()
+	client, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err = ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := server.(*accepted); !ok {
+		t.Fatalf("Accept has returned a %T", server)
+	}
+	t.Cleanup(func() { client.Close(); server.Close() })
+	return client, server
+}
+
+func descriptorOf(t *testing.T, conn net.Conn) (fd int) {
+	t.Helper()
+	socket, err := conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := socket.Control(func(n uintptr) { fd = int(n) }); err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}
+
+// linkOf says what a descriptor is, "" where there is none.
+func linkOf(fd int) string {
+	link, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	return link
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
+func awaitDescriptors(t *testing.T, want int) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		n := descriptors(t)
+		if n <= want {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d descriptors are open, want %d", n, want)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+//go:build linux && (amd64 || arm64)
+
+package rawconn
+
+import (
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// closeEvery is how long the descriptors of closed connections are gathered: the scheduler's watcher is
+// woken 20 times a second, for some 0.1 ms each, unless MostEnded come before.
+const closeEvery = 50 * time.Millisecond
+
+// MostEnded bounds the descriptors that connections of a Listener leave behind for closeEvery.
+const MostEnded = 128
+
+// closer gathers the descriptors of connections that are closed. Such a connection ends at once, as by
+// close, since its descriptor is made to stand for something else; the descriptor is given back later,
+// with others, by the ordinary call.
+type closer struct {
+	mu    sync.Mutex
+	files []*os.File
+	timer *time.Timer
+	// instead is what the descriptors stand for, an event that never comes. -1: there is none, and
+	// connections are closed in one step.
+	instead int
+
+	// The rest is a callback, which is made once, and what it leaves.
+	onReplace func(fd uintptr)
+	errno     syscall.Errno
+}
+
+func (c *closer) open() {
+	c.onReplace = func(fd uintptr) {
+		_, _, c.errno = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(c.instead), fd, syscall.O_CLOEXEC)
+	}
+	var err error
+	if c.instead, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
+		c.instead = -1
+	}
+	c.timer = time.AfterFunc(time.Hour, func() { c.flush() })
+	c.timer.Stop()
+}
+
+// add ends a connection.
+func (c *closer) add(conn *accepted) error {
+	c.mu.Lock()
+	if !c.replaced(conn) {
+		c.mu.Unlock()
+		return closedOr(conn.file.Close())
+	}
+	if c.files = append(c.files, conn.file); len(c.files) == 1 {
+		c.timer.Reset(closeEvery)
+	}
+	full := len(c.files) == MostEnded
+	c.mu.Unlock()
+	_ = conn.file.SetDeadline(time.Unix(1, 0)) // wakes who waits on it; an error is that it is closed by now
+	if full {
+		c.flush()
+	}
+	return nil
+}
+
+// replaced has a connection's descriptor stand for the event, if it can. The caller holds mu.
+func (c *closer) replaced(conn *accepted) bool {
+	if c.instead < 0 {
+		return false
+	}
+	err := conn.socket.Control(c.onReplace)
+	return err == nil && c.errno == 0
+}
+
+// flush gives the gathered descriptors back, and reports whether there were any.
+func (c *closer) flush() bool {
+	c.mu.Lock()
+	files := c.files
+	c.files = nil
+	c.mu.Unlock()
+	for _, file := range files {
+		_ = file.Close() // of an event, which has nothing to lose
+	}
+	return len(files) > 0
+}
+
+// close ends the gathering.
+func (c *closer) close() {
+	c.mu.Lock()
+	if c.instead >= 0 {
+		_ = syscall.Close(c.instead) // as above
+		c.instead = -1
+	}
+	c.timer.Stop()
+	c.mu.Unlock()
+	c.flush()
+}
