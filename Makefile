@@ -78,6 +78,9 @@ mutants: ## every fix that a mutant takes out: do the dialogues, or the test tha
 	@.ci/tools && .ci/install postgresql
 	@.ci/stages $@
 
+# What is measured is what is released.
+bench bench-quick: export PGO = cmd/sluice/default.pgo
+
 bench: build ## compare with PgBouncer and with no proxy; writes docs/bench.json and the tables made of it
 	@.ci/install postgresql pgbouncer
 	@. .ci/env && go run ./integration/bench --bin bin && go run ./integration/bench table

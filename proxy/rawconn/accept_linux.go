@@ -208,12 +208,28 @@ func (c *accepted) CloseWrite() error {
 // SyscallConn returns the socket, for which nothing is made.
 func (c *accepted) SyscallConn() (syscall.RawConn, error) { return asSocket{c}, nil }
 
-// asSocket is an accepted connection as a syscall.RawConn.
+// asSocket is an accepted connection as a syscall.RawConn. Once it is closed no function is called, since its
+// descriptor stands for something else.
 type asSocket struct{ *accepted }
 
-func (s asSocket) Control(f func(fd uintptr)) error   { return s.outcome(s.socket.Control(f)) }
-func (s asSocket) Read(f func(fd uintptr) bool) error { return s.outcome(s.socket.Read(f)) }
+func (s asSocket) Control(f func(fd uintptr)) error {
+	if s.closed.Load() {
+		return net.ErrClosed
+	}
+	return s.outcome(s.socket.Control(f))
+}
+
+func (s asSocket) Read(f func(fd uintptr) bool) error {
+	if s.closed.Load() {
+		return net.ErrClosed
+	}
+	return s.outcome(s.socket.Read(f))
+}
+
 func (s asSocket) Write(f func(fd uintptr) bool) error {
+	if s.closed.Load() {
+		return net.ErrClosed
+	}
 	return s.outcome(s.socket.Write(f))
 }
 

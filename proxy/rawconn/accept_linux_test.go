@@ -96,11 +96,12 @@ func TestCloseAccepted(t *testing.T) {
 		}()
 		time.Sleep(10 * time.Millisecond)
 		fd := descriptorOf(t, conn)
+		was := linkOf(fd)
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
-		if at := linkOf(fd); strings.HasPrefix(at, "socket:") {
-			t.Errorf("%s: the descriptor is %q still", name, at)
+		if is := linkOf(fd); is == was || is == "" {
+			t.Errorf("%s: the descriptor is %q, and was %q", name, is, was)
 		}
 		if _, err := client.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("%s: the client reads %v", name, err)
@@ -115,8 +116,73 @@ func TestCloseAccepted(t *testing.T) {
 				t.Errorf("%s: behind Close, %d: %v", name, i, err)
 			}
 		}
+		socket, _ := conn.(syscall.Conn).SyscallConn()
+		for name, use := range map[string]func() error{
+			"control": func() error { return socket.Control(func(uintptr) { t.Errorf("%s: it is used", name) }) },
+			"read":    func() error { return socket.Read(func(uintptr) bool { t.Errorf("%s: it is read", name); return true }) },
+			"write": func() error {
+				return socket.Write(func(uintptr) bool { t.Errorf("%s: it is written", name); return true })
+			},
+		} {
+			if err := use(); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("behind Close, %s: %v", name, err)
+			}
+		}
 		if server.Peek() != Closed || !server.Broken() || !server.Ended() {
 			t.Errorf("%s: behind Close: %v, %v, %v", name, server.Peek(), server.Broken(), server.Ended())
+		}
+	}
+}
+
+// A connection that is closed while others read, write, look at it and set deadlines ends for all of them, and nobody is
+// given what is not the client's.
+func TestCloseBesideUse(t *testing.T) {
+	t.Parallel()
+	ln := listening(t, "127.0.0.1:0")
+	for n := range 400 {
+		client, conn := connected(t, ln)
+		server := Wrap(conn)
+		if n%2 == 0 {
+			server = Plain(conn)
+		}
+		var users sync.WaitGroup
+		use := func(once func() error) {
+			users.Go(func() {
+				for {
+					if err := once(); errors.Is(err, net.ErrClosed) {
+						return
+					} else if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+						t.Errorf("%T: %v", server, err)
+						return
+					}
+				}
+			})
+		}
+		users.Go(func() { io.Copy(client, client) })
+		use(func() error {
+			var buf [8]byte
+			got, err := server.Read(buf[:])
+			if s := string(buf[:got]); s != strings.Repeat("x", got) {
+				return fmt.Errorf("read %q", s)
+			}
+			return err
+		})
+		use(func() error { _, err := server.Write([]byte("xxxxxxxx")); return err })
+		use(func() error {
+			server.Broken()
+			server.Unacked()
+			return server.SetReadDeadline(time.Now().Add(time.Duration(n%5) * 100 * time.Microsecond))
+		})
+		time.Sleep(time.Duration(n%10) * 100 * time.Microsecond)
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		ended := make(chan struct{})
+		go func() { users.Wait(); close(ended) }()
+		select {
+		case <-ended:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%T: somebody goes on", server)
 		}
 	}
 }

@@ -25,8 +25,8 @@ type closer struct {
 	mu    sync.Mutex
 	files []*os.File
 	timer *time.Timer
-	// instead is what the descriptors stand for, an event that never comes. -1: there is none, and
-	// connections are closed in one step.
+	// instead is what the descriptors stand for, a socket without a peer: each call on it fails, and none
+	// waits. -1: there is none, and connections are closed in one step.
 	instead int
 
 	// The rest is a callback, which is made once, and what it leaves.
@@ -34,12 +34,13 @@ type closer struct {
 	errno     syscall.Errno
 }
 
+// open makes what the closer needs. Without descriptors it goes on without a socket of its own.
 func (c *closer) open() {
 	c.onReplace = func(fd uintptr) {
 		_, _, c.errno = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(c.instead), fd, syscall.O_CLOEXEC)
 	}
 	var err error
-	if c.instead, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
+	if c.instead, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
 		c.instead = -1
 	}
 	c.timer = time.AfterFunc(time.Hour, func() { c.flush() })
@@ -81,7 +82,7 @@ func (c *closer) flush() bool {
 	c.files = nil
 	c.mu.Unlock()
 	for _, file := range files {
-		_ = file.Close() // of an event, which has nothing to lose
+		_ = file.Close() // of a socket that has nothing to lose
 	}
 	return len(files) > 0
 }
