@@ -7,14 +7,17 @@ import "time"
 // is small, when its client's connection has something to tell, or when it is nudged. It counts
 // among the sessions meanwhile, and in running.
 
-// askToLinger has a session linger that has been silent for quietLooks; tick is its own of now.
+// askToLinger has a session linger that has been silent for quietLooks; tick is its own of now. That
+// is no nudge: the session may be parked before this has returned, and is not to be woken then. One
+// that had something else to do is asked again as many looks later.
 func (srv *Server) askToLinger(s *session, seen *swept, tick uint64) {
 	if tick != seen.tick || tick&1 == 1 || !s.mayLinger.Load() {
 		seen.quiet = 0
 		return
 	}
-	if seen.quiet++; seen.quiet == quietLooks {
-		s.nudge()
+	if seen.quiet++; seen.quiet >= quietLooks {
+		seen.quiet = 0
+		s.client.Conn.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 
@@ -37,11 +40,11 @@ func (srv *Server) linger(s *session) {
 	}
 }
 
-// park reports whether the session is left to the parking. In a drain nobody is: who ends it
-// nudges once. A session that was nudged before it was parked, so that nobody has woken it, finds
-// the reason behind it; only what is atomic is looked at then, for it may have gone on already.
+// park reports whether the session is left to the parking. In a drain nobody stays there, for who
+// ends it nudges once: a session that was nudged before it was parked, so that nobody has woken it,
+// finds the reason behind it. Only what is atomic is looked at then: it may have gone on already.
 func (srv *Server) park(s *session) bool {
-	if srv.draining.Load() || !srv.parking.Park(s.client.Raw, s, &s.spot) {
+	if !srv.parking.Park(s.client.Raw, s, &s.spot) {
 		return false
 	}
 	if srv.draining.Load() || s.cutOff.Load() {

@@ -292,6 +292,20 @@ func TestParkedClosedHere(t *testing.T) {
 	}
 }
 
+// Parked clients that leave give back their places among the connections.
+func TestParkedPlaces(t *testing.T) {
+	t.Parallel()
+	const most = 10
+	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) { c.MaxClients = most }))
+	for range proxy.SpareConns/most + 2 {
+		for _, c := range parkedClients(t, s, most, most+1) {
+			c.tcp.Close()
+		}
+		waitFor(t, "those who leave to be gone", func() bool { return s.Stats().Clients == 0 })
+	}
+	parkedClients(t, s, most, most+1)
+}
+
 // Silent clients of a Unix socket are parked as those of TCP; those whose connection is no socket have
 // a goroutine, as all have on systems without a set of the kernel's. All of them are answered, asked
 // to linger again, and drained.

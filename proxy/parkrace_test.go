@@ -28,9 +28,12 @@ func TestNudgeMeetsParking(t *testing.T) {
 		"close": func(s *session) { s.client.Raw.Close(); s.nudge() },
 		"bytes": func(*session) { client.Write([]byte("x")) },
 	}
-	parked := 0
+	parked, rounds := 0, 20_000
+	if Racing {
+		rounds = 2_000
+	}
 	for name, reason := range reasons {
-		for round := range 3000 {
+		for round := range rounds {
 			if name == "close" {
 				if round == 300 {
 					break

@@ -65,8 +65,8 @@ func NewParking[T any](resume func(T)) (*Parking[T], error) {
 // may have gone on by now, elsewhere: the caller touches neither any more, save by Wake. With
 // false nothing has happened: the connection is no socket, is closed, or the system has no means.
 //
-// mu is held over the kernel's call: an older ticket must not overwrite that of one who was woken
-// and parked again meanwhile.
+// mu is held over the kernel's call: else one who is woken in front of it, and is parked again, would
+// meet it in the set, where a connection stands once.
 func (p *Parking[T]) Park(conn Conn, who T, spot *Spot) bool {
 	socket := socketOf(conn)
 	if p.set == nil || socket == nil {

@@ -351,6 +351,11 @@ func TestPlaces(t *testing.T) {
 					r.Fatalf("ticket %x takes one twice", ticket)
 				}
 			}
+			for _, at := range p.places {
+				if at.next != taken && at.who != 0 {
+					r.Fatal("one that has left is kept")
+				}
+			}
 			if p.parked != len(in) || len(p.places) != most {
 				r.Fatalf("%d parked of %d, %d places for %d", p.parked, len(in), len(p.places), most)
 			}
