@@ -1,9 +1,12 @@
+//go:build linux && (amd64 || arm64)
+
 package rawconn
 
 import (
 	"errors"
 	"os"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -65,10 +68,19 @@ func (s *pollSet) tryAdd(fd uintptr) {
 
 func (s *pollSet) tryRemove(fd uintptr) { _ = unix.EpollCtl(s.fd, unix.EPOLL_CTL_DEL, int(fd), nil) }
 
+// tryWait makes the call as the raw layer makes its own: it does not block. A call that says it might
+// wakes the runtime's watchdog wherever the process was idle, which costs more than all else here.
 func (s *pollSet) tryWait(uintptr) bool {
 	for {
-		if s.n, s.failed = unix.EpollWait(s.fd, s.ready[:], 0); s.failed != unix.EINTR {
-			return s.n > 0 || s.failed != nil
+		n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(s.fd), uintptr(unsafe.Pointer(&s.ready)), batch, 0, 0, 0)
+		switch errno {
+		case 0:
+			s.n, s.failed = int(n), nil
+			return n > 0
+		case syscall.EINTR:
+		default:
+			s.n, s.failed = 0, os.NewSyscallError("epoll_pwait", errno)
+			return true
 		}
 	}
 }
