@@ -17,8 +17,8 @@ import (
 //
 // A goroutine's stack grows by copies, to 16 KiB for a startup and a query, which costs a
 // client that asks one query more than its startup does. So a goroutine whose client has left
-// takes the next one (host), and a client keeps it while it is at work; one that lingers goes on
-// with a goroutine of its own, whose stack is small.
+// takes the next one (host), and a client keeps it while it is at work; one that lingers leaves it
+// (linger.go).
 
 // SpareConns is how many connections there may be beside those of listen.max_clients, of clients
 // that have not said who they are: a cancel must get through when all clients are in.
@@ -277,8 +277,7 @@ func (srv *Server) host(in *arrival) {
 }
 
 // welcome runs the startup of a connection, which is its own to close, and its session, up to
-// the end of that or until the client lingers: then the session goes on in a goroutine of its
-// own.
+// the end of that or until the client lingers: then the session goes on elsewhere.
 func (srv *Server) welcome(in *arrival) {
 	if tcp, ok := in.conn.(*net.TCPConn); ok && !in.keptAlive {
 		tcp.SetKeepAliveConfig(reservoir.KeepAlive(srv.cfg.ClientPathLimit))
@@ -298,35 +297,5 @@ func (srv *Server) welcome(in *arrival) {
 		return
 	}
 	s.guest = false
-	srv.running.Go(func() { srv.lingers(in, s) })
-}
-
-// askToLinger has a session linger that has been silent for quietLooks; tick is its own of now.
-func (srv *Server) askToLinger(s *session, seen *swept, tick uint64) {
-	if tick != seen.tick || tick&1 == 1 || !s.mayLinger.Load() {
-		seen.quiet = 0
-		return
-	}
-	if seen.quiet++; seen.quiet == quietLooks {
-		s.client.Conn.SetReadDeadline(time.Unix(1, 0))
-	}
-}
-
-// lingers waits for the client of a session that lingers, and runs the session up to its end or
-// until it lingers again, which takes a new goroutine. A stack never shrinks to its first 2 KiB
-// again: so a goroutine that waits for long is one that has never grown, and waits right here,
-// where the way into the poller fits. What ends the wait is for await to find, save an error, which
-// it could not find again.
-func (srv *Server) lingers(in *arrival, s *session) {
-	s.mayLinger.Store(false)
-	if limit, _ := s.idleLimit(); limit == 0 && s.toEnd() == nil {
-		if err := s.client.Raw.WaitReadable(); err != nil && !isTimeout(err) {
-			s.lost = err
-		}
-	}
-	if s.run() {
-		srv.running.Go(func() { srv.lingers(in, s) })
-		return
-	}
-	srv.arrivals.left(in)
+	srv.linger(s)
 }

@@ -15,21 +15,28 @@ import (
 	"github.com/sluice-proxy/sluice/proxy"
 )
 
-// Clients that are silent cost a stack of 2 KiB each, also where they have asked something
-// before; they are answered when they ask again, and told when they are drained. The test is
-// alone in its process while it runs: stacks are counted.
+// Clients that are silent have no goroutine, also where they have asked something before; they are
+// answered when they ask again, and told when they are drained. The test is alone in its process
+// while it runs: goroutines are counted, and stacks.
 func TestQuietClients(t *testing.T) {
 	const clients = 400
 	s := startSluice(t, sharedPostgres(t), withReplay, asDSQL, maxOpen(4), clientTLS())
 	all := []*rawClient{newLeaver(t, s.addr, true).rawClient}
-	allLinger(t, 1)
-	before := stackBytes()
+	allLinger(t, s, 1)
+	before, goroutines := stackBytes(), runtime.NumGoroutine()
 	for i := range clients {
 		all = append(all, newLeaver(t, s.addr, i%20 == 0).rawClient)
 	}
-	allLinger(t, len(all))
-	if each := (stackBytes() - before) / clients; each > 3<<10 && !proxy.Racing {
-		t.Errorf("a silent client costs %d bytes of stack", each)
+	quiet := func() {
+		t.Helper()
+		allLinger(t, s, len(all))
+		if st := s.Stats(); st.Clients != len(all) || st.Idle != len(all) {
+			t.Errorf("the silent are counted as %+v", st)
+		}
+		waitFor(t, "the goroutines to end", func() bool { return runtime.NumGoroutine() < goroutines+clients/10 })
+		if each := (stackBytes() - before) / clients; each > 1<<10 && !proxy.Racing {
+			t.Errorf("a silent client costs %d bytes of stack", each)
+		}
 	}
 	ask := func(sql, answer string) {
 		t.Helper()
@@ -40,18 +47,19 @@ func TestQuietClients(t *testing.T) {
 			}
 		}
 	}
+	quiet()
 	ask("SELECT 1", "Z I")
 	s.Quieten()
-	allLinger(t, len(all))
+	quiet()
 	ask("BEGIN", "Z T") // without a backend
 	s.Quieten()
-	allLinger(t, len(all))
+	quiet()
 	ask("ROLLBACK", "Z I")
 	if each := (stackBytes() - before) / clients; each < 3<<10 {
 		t.Errorf("a client that was at work just now has %d bytes of stack: the test sees nothing", each)
 	}
 	s.Quieten()
-	waitFor(t, "a client to linger", func() bool { return lingering() > 0 })
+	waitFor(t, "a client to linger", func() bool { return s.Parked() > 0 })
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -62,20 +70,9 @@ func TestQuietClients(t *testing.T) {
 	}
 }
 
-func allLinger(t *testing.T, clients int) {
+func allLinger(t *testing.T, s *sluice, clients int) {
 	t.Helper()
-	waitFor(t, fmt.Sprintf("%d clients to linger", clients), func() bool { return lingering() == clients })
-}
-
-// lingering counts the sessions that wait on the shallow stack.
-func lingering() (n int) {
-	buf := make([]byte, 16<<20)
-	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		if strings.Contains(stack, ".lingers(") && !strings.Contains(stack, ".serve(") {
-			n++
-		}
-	}
-	return n
+	waitFor(t, fmt.Sprintf("%d clients to linger", clients), func() bool { return s.Parked() == clients })
 }
 
 // stackBytes is what the stacks of all goroutines take, without those that nobody has any more.

@@ -115,7 +115,7 @@ func (srv *Server) openSession(h *startup.Client, in *arrival) (*session, error)
 		return nil, errTooManyClients(srv.cfg.MaxClients)
 	}
 	s := newSession(srv, srv.ids.Add(1), h)
-	s.inSchema = schema
+	s.inSchema, s.arrival = schema, in
 	out, err := srv.introduce(s, h)
 	if err != nil {
 		return nil, err

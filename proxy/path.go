@@ -94,6 +94,14 @@ func (srv *Server) watchClient(s *session, seen *swept) {
 	s.mu.Unlock()
 	if holds && seen.path.look(s.client.Raw) {
 		srv.log.Warn("the client's host has stopped acknowledging", s.logAttrs()...)
-		s.client.Raw.Close()
+		srv.closeClient(s)
 	}
+}
+
+// closeClient closes the connection of a session's client, which the session finds wherever it is. It
+// may be parked by now, though it held a backend: a connection that is closed leaves the kernel's set
+// in silence.
+func (srv *Server) closeClient(s *session) {
+	s.client.Raw.Close()
+	s.nudge()
 }

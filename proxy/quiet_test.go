@@ -9,3 +9,20 @@ func (srv *Server) Quieten() {
 		seen.quiet, seen.tick = quietLooks-1, s.tick.Load()
 	}
 }
+
+// Parked is how many sessions have no goroutine now.
+func (srv *Server) Parked() int { return srv.parking.Parked() }
+
+// NudgeAll wakes every session without a reason.
+func (srv *Server) NudgeAll() { srv.each((*session).nudge) }
+
+// CloseOneClient closes the connection of some session as watchClient does one whose path is dead,
+// which the session must notice.
+func (srv *Server) CloseOneClient() {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	for s := range srv.sessions {
+		srv.closeClient(s)
+		return
+	}
+}

@@ -220,7 +220,7 @@ func (c *schemaDDL) unused() error {
 
 // sessions counts the sessions whose database name stands for the schema.
 func (c *schemaDDL) sessions() (n int) {
-	c.s.srv.nudge(func(s *session) {
+	c.s.srv.each(func(s *session) {
 		if s.inSchema == c.Schema {
 			n++
 		}

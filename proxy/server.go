@@ -96,7 +96,8 @@ type Server struct {
 	spare    atomic.Int32
 	draining atomic.Bool
 	swept    beat           // the rounds of the sweeper
-	running  sync.WaitGroup // sessions, cancellers, the sweeper
+	running  sync.WaitGroup // sessions, the parked too, cancellers, the sweeper
+	parking  *rawconn.Parking[*session]
 
 	mu        sync.Mutex
 	sessions  map[*session]*swept // guarded by mu; the sweeper's own notes
@@ -140,6 +141,9 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	srv.texts = &texts{limit: int64(cfg.PreparedTotalBytes)}
 	srv.textsOfBackend = cfg.PreparedTotalBytes / (backendsShare * backends.Stats().MaxOpen)
 	if srv.replays, err = newReplays(cfg); err != nil {
+		return nil, err
+	}
+	if srv.parking, err = rawconn.NewParking(func(s *session) { go srv.goOn(s) }); err != nil {
 		return nil, err
 	}
 	srv.ctx, srv.stop = context.WithCancel(context.Background())
@@ -245,7 +249,7 @@ func (srv *Server) Stats() Stats {
 func (srv *Server) Shutdown(ctx context.Context) error {
 	srv.closeListeners()
 	srv.draining.Store(true)
-	srv.nudge(func(s *session) { s.client.Conn.SetReadDeadline(time.Unix(1, 0)) })
+	srv.each((*session).nudge)
 	// Sessions, cancellers and startups are waited for in any case: nothing of the Server
 	// is left.
 	done := make(chan struct{})
@@ -257,6 +261,7 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 	if srv.sessionsEnded(ctx) {
 		srv.cut()
 		<-done
+		srv.parking.Close()
 		return nil
 	}
 	srv.Close()
@@ -287,12 +292,12 @@ func (srv *Server) Close() error {
 	srv.cut()
 	// The sessions' context goes first: a wait for a backend, for a pause or at the gate
 	// ends with it, and the reads of all others end by the nudge.
-	srv.nudge(func(s *session) { s.interrupt() })
+	srv.each((*session).interrupt)
 	// A peer that does not read holds its session in a write, which ends then. A client that
 	// reads is still told how its session ends (writeClient, end), however long the session has
 	// asked a server to stop before.
 	grace := time.AfterFunc(lastWordsWait, func() {
-		srv.nudge(func(s *session) {
+		srv.each(func(s *session) {
 			s.client.Raw.SetWriteDeadline(time.Unix(1, 0))
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -303,6 +308,7 @@ func (srv *Server) Close() error {
 	})
 	srv.running.Wait()
 	grace.Stop()
+	srv.parking.Close()
 	return nil
 }
 
@@ -323,9 +329,9 @@ func (srv *Server) closeListeners() {
 	}
 }
 
-// nudge calls f for every session, from another goroutine than theirs. mu is held
+// each calls f for every session, from another goroutine than theirs. mu is held
 // meanwhile: f must neither wait nor take mu.
-func (srv *Server) nudge(f func(*session)) {
+func (srv *Server) each(f func(*session)) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	for s := range srv.sessions {
@@ -333,11 +339,11 @@ func (srv *Server) nudge(f func(*session)) {
 	}
 }
 
-// interrupt wakes the session wherever it reads, to end. Anybody may call it. The flag is
-// stored before the deadlines are set: a read that a deadline ends looks for its reason.
+// interrupt wakes the session wherever it reads or is parked, to end. Anybody may call it. The
+// flag is stored before the deadlines are set: a read that a deadline ends looks for its reason.
 func (s *session) interrupt() {
 	s.cutOff.Store(true)
-	s.client.Conn.SetReadDeadline(time.Unix(1, 0))
+	s.nudge()
 	s.wakeBackend()
 	s.mu.Lock()
 	defer s.mu.Unlock()

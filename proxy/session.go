@@ -84,9 +84,8 @@ type session struct {
 	// mayLinger: it awaits its client for as long as that takes, on a stack that has grown; the
 	// sweeper reads it.
 	mayLinger atomic.Bool
-	// lost is the error of a client's connection that was met while the session lingered: a socket tells
-	// of a reset once, and is at its end then.
-	lost error
+	arrival   *arrival     // what its connection was before
+	spot      rawconn.Spot // where it is parked, or was; see nudge
 
 	// broken: the session met a bug; nobody knows what its backend is doing.
 	broken bool
@@ -219,9 +218,6 @@ func (s *session) await() error {
 	if err := s.toEnd(); err != nil || s.client.Buffered() > 0 {
 		return err
 	}
-	if s.lost != nil {
-		return s.lost
-	}
 	var end time.Time
 	limit, expired := s.patience()
 	if limit > 0 {
@@ -302,13 +298,13 @@ func (s *session) idleLimit() (time.Duration, error) {
 
 // run is a session's life after its startup. The backend is given up or back (end) before
 // the session is forgotten: Shutdown returns when the last session is. One that lingers has
-// not ended: run is called again, by another goroutine (lingers).
+// not ended: run is called again, by another goroutine (goOn).
 func (s *session) run() (lingers bool) {
 	s.takeUp()
 	defer s.layDown()
 	cause := s.guarded()
 	if cause == errLingers {
-		s.client.Conn.SetReadDeadline(time.Time{}) // lingers looks for a reason behind it
+		s.client.Conn.SetReadDeadline(time.Time{}) // park looks for a reason behind it
 		return true
 	}
 	usual := s.endsAsUsual(cause)

@@ -20,4 +20,7 @@
 // In race builds both layers tell the race detector what the kernel did.
 //
 // A Conn allocates nothing after it was made.
+//
+// A Parking waits for many connections of which nothing is expected for long, without a goroutine
+// for each; where the raw calls are untested it parks nobody.
 package rawconn

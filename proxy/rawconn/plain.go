@@ -108,6 +108,8 @@ func (c *plainConn) CloseWrite() error { return closeWrite(c.Conn) }
 
 func (c *plainConn) NetConn() net.Conn { return c.Conn }
 
+func (c *plainConn) rawSocket() syscall.RawConn { return c.socket }
+
 func closeWrite(conn net.Conn) error {
 	if half, ok := conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -171,6 +171,8 @@ func (c *rawConn) CloseWrite() error { return closeWrite(c.Conn) }
 
 func (c *rawConn) NetConn() net.Conn { return c.Conn }
 
+func (c *rawConn) rawSocket() syscall.RawConn { return c.socket }
+
 // The callbacks run inside the poller, which calls them again whenever the
 // socket may be ready, until they return true.
 

@@ -1,0 +1,100 @@
+//go:build linux && (amd64 || arm64)
+
+package rawconn
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// pollSet is an epoll set of sockets, each of which it names once. The set is a file for the
+// runtime's poller, which itself waits by epoll: so no thread waits for it. The sockets are in the
+// runtime's own set all the while.
+type pollSet struct {
+	fd     int
+	file   *os.File
+	socket syscall.RawConn // file's
+
+	// The callbacks are made once, and two of them talk by the fields below their own: those of
+	// onAdd are guarded by the Parking's mu, those of onWait are its goroutine's alone.
+	onRemove func(fd uintptr)
+	onAdd    func(fd uintptr)
+	event    unix.EpollEvent
+	added    bool
+	onWait   func(fd uintptr) bool
+	ready    [batch]unix.EpollEvent
+	n        int
+	failed   error
+}
+
+func newPollSet() (*pollSet, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("epoll_create1", err)
+	}
+	// What does not block is what NewFile gives to the poller.
+	err = os.NewSyscallError("fcntl", unix.SetNonblock(fd, true))
+	s := &pollSet{fd: fd, file: os.NewFile(uintptr(fd), "epoll")}
+	if err == nil {
+		s.socket, err = s.file.SyscallConn()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.file.Close())
+	}
+	s.onAdd, s.onRemove, s.onWait = s.tryAdd, s.tryRemove, s.tryWait
+	return s, nil
+}
+
+// add has wait return the key once, when the socket can be read, or is ended or failed already;
+// false where it cannot be waited for. It does not take the socket's error, which a socket tells
+// once.
+func (s *pollSet) add(socket syscall.RawConn, key uint64) bool {
+	s.event = unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLONESHOT,
+		Fd: int32(uint32(key)), Pad: int32(uint32(key >> 32))}
+	s.added = false
+	_ = socket.Control(s.onAdd) // an error is that of a closed connection
+	return s.added
+}
+
+func (s *pollSet) remove(socket syscall.RawConn) { _ = socket.Control(s.onRemove) }
+
+func (s *pollSet) tryAdd(fd uintptr) {
+	s.added = unix.EpollCtl(s.fd, unix.EPOLL_CTL_ADD, int(fd), &s.event) == nil
+}
+
+func (s *pollSet) tryRemove(fd uintptr) { _ = unix.EpollCtl(s.fd, unix.EPOLL_CTL_DEL, int(fd), nil) }
+
+// tryWait makes the call as the raw layer makes its own: it does not block. A call that says it might
+// wakes the runtime's watchdog wherever the process was idle, which costs more than all else here.
+func (s *pollSet) tryWait(uintptr) bool {
+	for {
+		n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(s.fd), uintptr(unsafe.Pointer(&s.ready)), batch, 0, 0, 0)
+		switch errno {
+		case 0:
+			s.n, s.failed = int(n), nil
+			return n > 0
+		case syscall.EINTR:
+		default:
+			s.n, s.failed = 0, os.NewSyscallError("epoll_pwait", errno)
+			return true
+		}
+	}
+}
+
+// wait returns keys of sockets that are ready, one at least. One goroutine calls it. An error says
+// that the set is closed.
+func (s *pollSet) wait(keys []uint64) (n int, err error) {
+	if err := errors.Join(s.socket.Read(s.onWait), s.failed); err != nil {
+		return 0, err
+	}
+	for i, e := range s.ready[:s.n] {
+		keys[i] = uint64(uint32(e.Pad))<<32 | uint64(uint32(e.Fd))
+	}
+	return s.n, nil
+}
+
+func (s *pollSet) close() { s.file.Close() }
