@@ -187,6 +187,38 @@ func TestCloseBesideUse(t *testing.T) {
 	}
 }
 
+// A connection that is closed is not parked, and whoever closes one that is parked has it resumed: what its descriptor
+// stands for is not in the kernel's set, and has nothing to tell.
+func TestParkClosed(t *testing.T) {
+	t.Parallel()
+	resumed := make(chan int, 1)
+	p, err := NewParking(func(n int) { resumed <- n })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	ln := listening(t, "127.0.0.1:0")
+	var spot Spot
+	_, conn := connected(t, ln)
+	closed := Wrap(conn)
+	closed.Close()
+	if p.Park(closed, 1, &spot) {
+		t.Error("a connection that is closed is parked")
+	}
+	p.Leave(closed)
+	_, conn = connected(t, ln)
+	parked := Wrap(conn)
+	if !p.Park(parked, 2, &spot) {
+		t.Fatal("it is not parked")
+	}
+	parked.Close()
+	p.Wake(&spot)
+	if n := <-resumed; n != 2 || p.Parked() != 0 {
+		t.Errorf("%d is resumed, %d are parked", n, p.Parked())
+	}
+	p.Leave(parked)
+}
+
 // Descriptors come back: after a moment, at once where many are gathered, and with the listener.
 func TestDescriptorsComeBack(t *testing.T) {
 	// Not parallel: descriptors are counted.
