@@ -22,7 +22,7 @@ import (
 
 // This file is the outer end of the step accept: the Server, its listeners, the goroutine
 // of each session, and the sweeper. Package cmd/sluice calls what is exported. Locks are
-// taken in one order: Server.mu, then session.mu.
+// taken in one order: Server.mu, then session.mu; the parking's own is held by its methods alone.
 
 // ErrServerClosed is what Serve returns after Shutdown or Close.
 var ErrServerClosed = errors.New("proxy: server closed")

@@ -38,8 +38,8 @@ var (
 	errLingers    = errors.New("client lingers") // no end: see run
 )
 
-// session is one client connection. One goroutine owns it; what others may touch is behind
-// mu or atomic. Its parts are values, each at home in the file that is named. Besides the
+// session is one client connection. One goroutine owns it, none while it is parked (linger.go);
+// what others may touch is behind mu or atomic. Its parts are values, each at home in the file that is named. Besides the
 // owner there are, for as long as a wait of Sluice's own lasts, the looks for the client
 // (lookOut), while the owner does nothing but wait.
 type session struct {
