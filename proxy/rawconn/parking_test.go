@@ -252,8 +252,7 @@ func TestParkingRaces(t *testing.T) {
 		ended  chan struct{}
 	}
 	var p *Parking[*runner]
-	var goOn func(r *runner)
-	goOn = func(r *runner) {
+	goOn := func(r *runner) {
 		if r.inside.Add(1) != 1 {
 			t.Error("resumed twice")
 		}
