@@ -9,7 +9,8 @@
 // exceptions: the writer of an oversized turn (uplink.go), which lives no longer
 // than the turn; the watcher of a backend that may speak while the client is
 // awaited (copy.go); the looks for a client while its session waits for something
-// else (lookOut in wait.go); cancel requests, which come on connections of their
+// else (lookOut in wait.go); a client that is silent for long, whose session no goroutine
+// owns (linger.go); cancel requests, which come on connections of their
 // own (cancel.go); and wake-ups by a read deadline, from the sweeper, a drain or a
 // cancel. A read that such a deadline ended looks for its reason and goes on when
 // it finds none, so a late one does no harm. Write deadlines never expire on a
@@ -93,7 +94,7 @@
 //
 // # Where things are
 //
-//	accept      server.go, arrivals.go, arrivalsring.go, opensession.go, greeting.go, databases.go, schemaname.go,
+//	accept      server.go, arrivals.go, arrivalsring.go, linger.go, opensession.go, greeting.go, databases.go, schemaname.go,
 //	            config.go, memory.go, alive.go, package startup
 //	session     session.go, atwork.go, exchange.go, sessionend.go, state.go, turn.go, pair.go, pin.go,
 //	            dedicated.go, wait.go,
