@@ -174,9 +174,9 @@ func TestDescriptors(t *testing.T) {
 		err   string
 	}{
 		{nil, 1 << 20, 5000, ""}, {nil, kept + 5000, 5000, ""}, {nil, kept + 700, 700, ""}, {nil, math.MaxUint64, 5000, ""},
-		{nil, 64, 0, "listen.max_clients: 5000: the process may have 64 file descriptors (ulimit -n), of which 342 are kept"},
+		{nil, 64, 0, "listen.max_clients: 5000: the process may have 64 file descriptors (ulimit -n), of which 246 are kept"},
 		{[]string{"--listen-max-clients=2000"}, kept + 2000, 2000, ""},
-		{[]string{"--listen-max-clients=2000"}, kept + 1999, 0, "raise the limit to 2342, or set this to 1999 at most (flag --listen-max-clients)"},
+		{[]string{"--listen-max-clients=2000"}, kept + 1999, 0, "raise the limit to 2246, or set this to 1999 at most (flag --listen-max-clients)"},
 	} {
 		loaded := source{flags: append([]string{"--endpoint=" + endpoint, "--reservoir-max-open=50"}, c.flags...)}.mustLoad(t)
 		err := loaded.fitDescriptors(c.limit, slog.New(slog.DiscardHandler))

@@ -30,7 +30,7 @@ func TestScarceDescriptors(t *testing.T) {
 	}
 	s := harness.StartSluice(t, harness.SluiceConfig{Bin: harness.Bin(dir), Env: harness.PostgresEnv(pg).With(
 		harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "10", "DSQL_RESERVOIR_TARGET_READY": "1"})})
-	if log := s.Tail(); !strings.Contains(log, "listen.max_clients follows the limit") || !strings.Contains(log, "max_clients=86") {
+	if log := s.Tail(); !strings.Contains(log, "listen.max_clients follows the limit") || !strings.Contains(log, "max_clients=54") {
 		t.Errorf("the log has\n%s", log)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -15,8 +15,9 @@ import (
 // woken 20 times a second, for some 0.1 ms each, unless MostEnded come before.
 const closeEvery = 50 * time.Millisecond
 
-// MostEnded bounds the descriptors that connections of a Listener leave behind for closeEvery.
-const MostEnded = 128
+// MostEnded bounds the descriptors that connections of a Listener leave behind for closeEvery. So many are kept
+// from clients (listen.max_clients), which tells where ulimit -n is low.
+const MostEnded = 32
 
 // closer gathers the descriptors of connections that are closed. Such a connection ends at once, as by
 // close, since its descriptor is made to stand for something else; the descriptor is given back later,
