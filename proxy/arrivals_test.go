@@ -111,11 +111,15 @@ func TestSourceOfUnixSocket(t *testing.T) {
 // accepted is both ends of a connection.
 func accepted(t *testing.T, network, address string) (client, server net.Conn) {
 	t.Helper()
-	ln, err := net.Listen(network, address)
+	listen := Config{}.Listen
+	if network != "tcp" {
+		listen = func(address string) (net.Listener, error) { return net.Listen(network, address) }
+	}
+	ln, err := listen(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
+	t.Cleanup(func() { ln.Close() })
 	if client, err = net.Dial(network, ln.Addr().String()); err != nil {
 		t.Fatal(err)
 	}

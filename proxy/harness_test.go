@@ -167,7 +167,7 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 	ctx, stop := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- backends.Run(ctx) }()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := s.proxy.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -382,21 +383,32 @@ func (l *wrapped) Accept() (net.Conn, error) {
 	return l.wrap(conn), nil
 }
 
-// Servers that come and go leave no descriptor and no goroutine, also where New fails.
+// Servers that come and go, with silent clients, leave no descriptor and no goroutine.
 func TestParkingEnds(t *testing.T) {
+	// Not parallel: both are counted.
 	pg := sharedPostgres(t)
-	before := runtime.NumGoroutine()
-	for range 5 {
-		s := startSluice(t, pg)
-		parkedClients(t, s, 3, 10)
-		s.Close()
-		s.Close()
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Error(err)
+	descriptors := func() int {
+		open, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
 		}
-		if n := s.Parked(); n != 0 {
-			t.Errorf("%d are parked", n)
-		}
+		return len(open)
 	}
-	waitFor(t, "the goroutines to end", func() bool { return runtime.NumGoroutine() < before+5*10 })
+	goroutines, open := runtime.NumGoroutine(), descriptors()
+	for range 5 {
+		t.Run("", func(t *testing.T) {
+			s := startSluice(t, pg)
+			parkedClients(t, s, 3, 10)
+			s.Close()
+			s.Close()
+			if err := s.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if n := s.Parked(); n != 0 {
+				t.Errorf("%d are parked", n)
+			}
+		})
+	}
+	waitFor(t, "the goroutines to end", func() bool { return runtime.NumGoroutine() <= goroutines })
+	waitFor(t, "the descriptors to come back", func() bool { return descriptors() <= open })
 }

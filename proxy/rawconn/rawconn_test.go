@@ -26,11 +26,11 @@ var layers = []struct {
 	wrap func(net.Conn) Conn
 }{{"raw", Wrap}, {"plain", Plain}}
 
-// onEach runs a test on both layers over TCP and over a Unix socket.
+// onEach runs a test on both layers over TCP, over a Unix socket, and over what a Listener has accepted.
 func onEach(t *testing.T, test func(t *testing.T, c Conn, peer net.Conn)) {
 	t.Helper()
 	for _, layer := range layers {
-		for _, network := range []string{"tcp", "unix"} {
+		for _, network := range []string{"tcp", "unix", "listener"} {
 			t.Run(layer.name+"/"+network, func(t *testing.T) {
 				t.Parallel()
 				near, far := socketPair(t, network)
@@ -49,12 +49,34 @@ var hasRaw = runtime.GOOS == "linux" && (runtime.GOARCH == "amd64" || runtime.GO
 
 func socketPair(t testing.TB, network string) (near, far net.Conn) {
 	t.Helper()
-	near, far = sockets.Pair(t, network)
+	if network == "listener" {
+		near, far = listenerPair(t)
+	} else {
+		near, far = sockets.Pair(t, network)
+	}
 	for _, c := range []net.Conn{near, far} {
 		if err := c.SetDeadline(time.Now().Add(long)); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return near, far
+}
+
+// listenerPair is a connection that a Listener has accepted, and its peer.
+func listenerPair(t testing.TB) (near, far net.Conn) {
+	t.Helper()
+	ln, err := Listen("127.0.0.1:0", net.KeepAliveConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	if far, err = net.Dial("tcp", ln.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	if near, err = ln.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { near.Close(); far.Close() })
 	return near, far
 }
 
