@@ -84,7 +84,7 @@ type session struct {
 	// mayLinger: it awaits its client for as long as that takes, on a stack that has grown; the
 	// sweeper reads it.
 	mayLinger atomic.Bool
-	arrival   *arrival     // what its connection was before
+	arrival   *arrival     // the connection's place among all, which is given back at the end
 	spot      rawconn.Spot // where it is parked, or was; see nudge
 
 	// broken: the session met a bug; nobody knows what its backend is doing.

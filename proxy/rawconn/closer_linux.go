@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// closeEvery is how long the descriptors of closed connections are gathered: the scheduler's watcher is
-// woken 20 times a second, for some 0.1 ms each, unless MostEnded come before.
+// closeEvery is how long the descriptors of closed connections are gathered. To give them back wakes the
+// scheduler's watcher for some 0.1 ms: 20 times a second, and more often only where MostEnded come before.
 const closeEvery = 50 * time.Millisecond
 
-// MostEnded bounds the descriptors that connections of a Listener leave behind for closeEvery. So many are kept
-// from clients (listen.max_clients), which tells where ulimit -n is low.
+// MostEnded bounds the descriptors that connections of a Listener leave behind for closeEvery. Where descriptors
+// are few (ulimit -n), whoever counts them must leave room for so many.
 const MostEnded = 32
 
 // closer gathers the descriptors of connections that are closed. Such a connection ends at once, as by
@@ -48,7 +48,7 @@ func (c *closer) open() {
 	c.timer.Stop()
 }
 
-// add ends a connection.
+// add ends a connection, whose descriptor is given back later, or at once where it cannot be gathered.
 func (c *closer) add(conn *accepted) error {
 	c.mu.Lock()
 	if !c.replaced(conn) {
@@ -67,7 +67,7 @@ func (c *closer) add(conn *accepted) error {
 	return nil
 }
 
-// replaced has a connection's descriptor stand for the event, if it can. The caller holds mu.
+// replaced has a connection's descriptor stand for the socket without a peer, if it can. The caller holds mu.
 func (c *closer) replaced(conn *accepted) bool {
 	if c.instead < 0 {
 		return false
@@ -83,7 +83,7 @@ func (c *closer) flush() bool {
 	c.files = nil
 	c.mu.Unlock()
 	for _, file := range files {
-		_ = file.Close() // of a socket that has nothing to lose
+		_ = file.Close() // the connection has ended before: nothing can be lost
 	}
 	return len(files) > 0
 }
@@ -92,7 +92,7 @@ func (c *closer) flush() bool {
 func (c *closer) close() {
 	c.mu.Lock()
 	if c.instead >= 0 {
-		_ = syscall.Close(c.instead) // as above
+		_ = syscall.Close(c.instead) // it has never been connected: nothing can be lost
 		c.instead = -1
 	}
 	c.timer.Stop()
