@@ -284,9 +284,16 @@ func (r *rival) fill(ctx context.Context) {
 			continue
 		}
 		r.mu.Lock()
-		r.permits = append(r.permits, p)
+		wanted := len(r.permits) < r.want // else end has dropped all: nobody would release this one
+		if wanted {
+			r.permits = append(r.permits, p)
+		} else {
+			p.Release()
+		}
 		r.mu.Unlock()
-		r.seen()
+		if wanted {
+			r.seen()
+		}
 	}
 }
 
