@@ -139,14 +139,16 @@ func (srv *Server) openSession(h *startup.Client, in *arrival) (*session, error)
 		s.client.PutBack(h.Rest)
 	}
 	// A client that does not read its greeting holds a place for no longer than a startup
-	// may take.
-	h.Raw.SetWriteDeadline(time.Now().Add(srv.cfg.Startup.Timeout))
+	// may take: from its beginning, or from now where introduce has taken most of that.
+	if now := time.Now(); h.Until.Sub(now) < srv.cfg.Startup.Timeout/2 {
+		h.Raw.SetWriteDeadline(now.Add(srv.cfg.Startup.Timeout))
+	}
 	if _, err := h.Conn.Write(out); err != nil {
 		s.end(errClientGone)
 		srv.forget(s)
 		return nil, err
 	}
-	h.Raw.SetWriteDeadline(time.Time{})
+	h.Raw.SetDeadline(time.Time{}) // also one that nudges: await looks for a reason before it reads
 	srv.metrics.SessionStarted()
 	return s, nil
 }

@@ -61,7 +61,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		case err != nil:
 			return nil, l.failed(closedOr(err))
 		case l.errno == 0:
-			return newAccepted(l)
+			return newAccepted(l), nil
 		case (l.errno == syscall.EMFILE || l.errno == syscall.ENFILE) && l.closer.flush():
 			// Descriptors have come back.
 		default:
@@ -111,14 +111,10 @@ type accepted struct {
 	closed   atomic.Bool
 }
 
-// newAccepted is of what tryAccept has left.
-func newAccepted(l *listener) (net.Conn, error) {
+// newAccepted is of what tryAccept has left. Where the poller has not taken it, to set a deadline tells so.
+func newAccepted(l *listener) net.Conn {
 	c := &accepted{file: os.NewFile(uintptr(l.fd), "tcp"), listener: l}
-	c.socket, _ = c.file.SyscallConn()                      // an error is that of a nil File
-	if err := c.file.SetDeadline(time.Time{}); err != nil { // the poller has not taken it
-		_ = c.file.Close() // the first error counts
-		return nil, l.failed(err)
-	}
+	c.socket, _ = c.file.SyscallConn() // an error is that of a nil File
 	switch l.from.Family {
 	case syscall.AF_INET:
 		from := (*syscall.RawSockaddrInet4)(unsafe.Pointer(&l.from))
@@ -129,7 +125,7 @@ func newAccepted(l *listener) (net.Conn, error) {
 		c.remote.Port = portOf(&l.from.Port)
 		c.remote.Zone = zoneOf(int(l.from.Scope_id))
 	}
-	return c, nil
+	return c
 }
 
 // portOf reads a port as the network has it.
@@ -243,7 +239,7 @@ func (c *accepted) outcome(err error) error {
 }
 
 // closedOr returns an error of package os, or of the poller, as the net package has it. The poller has
-// two: a deadline, and that of a closed descriptor, which is not exported.
+// three: a deadline, none where it has not taken the descriptor, and that of a closed one, which is not exported.
 func closedOr(err error) error {
 	if file, ok := err.(*os.PathError); ok {
 		err = file.Err
@@ -252,7 +248,7 @@ func closedOr(err error) error {
 	case nil, syscall.Errno, *os.SyscallError:
 		return err
 	}
-	if err == io.EOF || errors.Is(err, os.ErrDeadlineExceeded) {
+	if err == io.EOF || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, os.ErrNoDeadline) {
 		return err
 	}
 	return net.ErrClosed

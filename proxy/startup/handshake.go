@@ -113,6 +113,8 @@ type Client struct {
 	Protocol uint32
 	// Rest is what the client sent behind its startup packet, nil usually.
 	Rest []byte
+	// Until is the deadline that Raw still has, and that its owner clears: the end of the time for the startup.
+	Until time.Time
 
 	// Cancel is set when the client is no client but asks for a cancel. Then
 	// nothing else is.
@@ -160,17 +162,15 @@ func cutName(name string) string { return strings.ToValidUTF8(name[:maxName], ""
 // Run performs the startup of the client on conn, up to but without
 // AuthenticationOk. With an error the client has been told why, where that is
 // possible, and conn is the caller's to close; io.EOF is a client that left of
-// its own accord. The deadlines of conn are cleared at the end.
+// its own accord. Without one the deadline of conn stays, for what the client is told then.
 func (s *Handshaker) Run(conn rawconn.Conn) (*Client, error) {
 	g := &handshake{Handshaker: s, raw: conn, conn: conn}
 	defer g.release()
-	if err := conn.SetDeadline(time.Now().Add(s.timeout)); err != nil {
+	until := time.Now().Add(s.timeout)
+	if err := conn.SetDeadline(until); err != nil {
 		return nil, err
 	}
 	h, err := g.negotiate()
-	if err == nil {
-		err = conn.SetDeadline(time.Time{})
-	}
 	if err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = ErrTimeout
@@ -178,6 +178,7 @@ func (s *Handshaker) Run(conn rawconn.Conn) (*Client, error) {
 		g.refuse(err)
 		return nil, err
 	}
+	h.Until = until
 	return h, nil
 }
 

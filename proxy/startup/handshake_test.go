@@ -170,7 +170,7 @@ func TestStartupAccepts(t *testing.T) {
 			if got.client.Conn != net.Conn(got.client.Raw) {
 				t.Error("conn is not the socket in plain text")
 			}
-			// Nothing more was said to the client, and no deadline is left behind.
+			// Nothing more was said to the client.
 			got.client.Conn.Close()
 			if more, err := io.ReadAll(client); len(more) > 0 || err != nil {
 				t.Errorf("then the client read %q, %v", more, err)
@@ -193,17 +193,18 @@ func checkClient(t *testing.T, got, want *Client) {
 	}
 }
 
-// The usual startup is one read and no write, and leaves no deadline behind.
+// The usual startup is one read and no write, and leaves the one deadline that it tells.
 func TestStartupUsual(t *testing.T) {
 	conn := &startupTape{in: startupPacket(3, 0, "user", "u")}
-	if _, err := startupWith(t, startupConfig(Trust)).Run(rawconn.Plain(conn)); err != nil {
+	h, err := startupWith(t, startupConfig(Trust)).Run(rawconn.Plain(conn))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if conn.reads != 1 || conn.out.Len() != 0 {
 		t.Errorf("%d reads, %d bytes written", conn.reads, conn.out.Len())
 	}
-	if d := conn.deadlines; len(d) != 2 || d[0].IsZero() || !d[1].IsZero() {
-		t.Errorf("deadlines %v, want one and then none", d)
+	if d := conn.deadlines; len(d) != 1 || d[0].IsZero() || !d[0].Equal(h.Until) {
+		t.Errorf("deadlines %v, want one, %v", d, h.Until)
 	}
 }
 

@@ -63,10 +63,13 @@ func parseStartup(packet []byte) (m message, err error) {
 	if m.database == "" {
 		m.database = m.user
 	}
-	if m.params, err = optionSettings(options); err != nil {
-		return m, err
+	m.params = given
+	if options != "" {
+		if m.params, err = optionSettings(options); err != nil {
+			return m, err
+		}
+		maps.Copy(m.params, given) // a parameter of its own beats one in options
 	}
-	maps.Copy(m.params, given) // a parameter of its own beats one in options
 	return m, nil
 }
 
