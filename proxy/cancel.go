@@ -34,8 +34,8 @@ type cancelState struct {
 	stop       context.CancelCauseFunc // ends a wait of ours; nil: there is none
 	place      *reservoir.Place        // in line for a backend; nil: the session does not wait there
 	asked      time.Time               // when the running turn was first asked to stop; see graceAnew
+	landed     chan struct{}           // closed when no cancel is flying any more
 	flying     bool                    // a cancel connection to the backend is not yet at EOF
-	landed     chan struct{}           // closed when it is
 	touched    bool                    // a cancel reached the backend since it was lent
 }
 

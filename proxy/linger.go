@@ -1,6 +1,9 @@
 package proxy
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Clients that are silent for long, which most clients of a pool are. A session whose client
 // lingers has no goroutine: it is parked (rawconn.Parking), and goes on in a new one, whose stack
@@ -29,13 +32,31 @@ func (s *session) nudge() {
 	s.srv.parking.Wake(&s.spot)
 }
 
-// linger parks a session whose run says that its client lingers, or has it go on at once: where the
-// clock of an idle client runs, which is await's, and where nothing can be parked. The caller has
-// nothing to do with the session any more.
+// A session that is parked has a clock where its client may not be silent for ever: the sweeper has it go on
+// shortly before the end, which await then waits for, to the moment.
+
+// silentUntil is when the client will have been silent for limit, counted from when this was first asked
+// of its silence: to linger, or to be nudged, moves it no more.
+func (s *session) silentUntil(limit time.Duration) time.Time {
+	if s.idleEnds.Load() == 0 {
+		s.idleEnds.Store(int64(time.Since(s.began) + min(limit, math.MaxInt64/2)))
+	}
+	return s.began.Add(time.Duration(s.idleEnds.Load()))
+}
+
+// endsSoon reports whether the client's silence ends before the sweeper has surely looked again: then
+// the session does not linger. Anybody may call it.
+func (s *session) endsSoon() bool {
+	end := s.idleEnds.Load()
+	return end != 0 && time.Duration(end)-time.Since(s.began) < 2*sweepEvery
+}
+
+// linger parks a session whose run says that its client lingers, or has it go on at once: where its silence
+// ends soon, and where nothing can be parked. The caller has nothing to do with the session any more.
 func (srv *Server) linger(s *session) {
 	s.mayLinger.Store(false)
 	srv.running.Add(1)
-	if limit, _ := s.idleLimit(); limit > 0 || !srv.park(s) {
+	if s.endsSoon() || !srv.park(s) {
 		go srv.goOn(s)
 	}
 }

@@ -321,7 +321,7 @@ func TestParkedOrNot(t *testing.T) {
 		"Unix socket": {network: "unix", parked: 3},
 		"plain layer": {network: "tcp", parked: 3, opts: []option{plainConn}},
 		"no socket":   {network: "tcp", wrap: func(conn net.Conn) net.Conn { return struct{ net.Conn }{conn} }},
-		"idle limit":  {network: "tcp", opts: []option{configure(func(c *proxy.Config) { c.ClientIdleTimeout = time.Minute })}},
+		"idle limit":  {network: "tcp", parked: 3, opts: []option{configure(func(c *proxy.Config) { c.ClientIdleTimeout = time.Minute })}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -393,6 +393,9 @@ func (srv *Server) sweep() {
 				srv.running.Go(s.lookFromLine)
 			}
 			srv.askToLinger(s, seen, now)
+			if s.endsSoon() {
+				srv.parking.Wake(&s.spot)
+			}
 			seen.tick = now
 			srv.watchClient(s, seen)
 		}

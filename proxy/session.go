@@ -84,8 +84,11 @@ type session struct {
 	// mayLinger: it awaits its client for as long as that takes, on a stack that has grown; the
 	// sweeper reads it.
 	mayLinger atomic.Bool
-	arrival   *arrival     // the connection's place among all, which is given back at the end
-	spot      rawconn.Spot // where it is parked, or was; see nudge
+	// idleEnds is when the limit of the client's silence ends, in ns after began; 0 while it is not silent, or
+	// has no limit. The sweeper reads it.
+	idleEnds atomic.Int64
+	arrival  *arrival     // the connection's place among all, which is given back at the end
+	spot     rawconn.Spot // where it is parked, or was; see nudge
 
 	// broken: the session met a bug; nobody knows what its backend is doing.
 	broken bool
@@ -103,11 +106,11 @@ type session struct {
 // the session alone; a copy of the pointer in cancelState is for cancels, sweeps and the
 // Server's Close, under mu.
 type pairing struct {
-	state state
-	b     *backend // nil unless busy, inTransaction or replaying
+	b *backend // nil unless busy, inTransaction or replaying
 	// witness is a second backend, for as long as a transaction is run again: discarded.go.
 	witness *backend
 	t       *turn // nil between turns
+	state   state
 	// dedicated: the backend is this client's own from startup to end, and
 	// frames pass unseen (backend kind postgres, session pairing).
 	dedicated bool
@@ -218,10 +221,8 @@ func (s *session) await() error {
 	if err := s.toEnd(); err != nil || s.client.Buffered() > 0 {
 		return err
 	}
-	var end time.Time
-	limit, expired := s.patience()
-	if limit > 0 {
-		end = time.Now().Add(limit)
+	end, expired := s.patience()
+	if !end.IsZero() {
 		s.client.Conn.SetReadDeadline(end)
 	}
 	for {
@@ -236,13 +237,14 @@ func (s *session) await() error {
 		}
 		switch {
 		case err == nil:
-			if limit > 0 {
+			if !end.IsZero() {
 				s.client.Conn.SetReadDeadline(time.Time{})
+				s.idleEnds.Store(0)
 			}
 			return nil
 		case !isTimeout(err):
 			return err
-		case limit > 0 && !time.Now().Before(end):
+		case !end.IsZero() && !time.Now().Before(end):
 			return cmp.Or(s.toEnd(), expired)
 		}
 		s.client.Conn.SetReadDeadline(end)
@@ -252,17 +254,22 @@ func (s *session) await() error {
 	}
 }
 
-// patience is how long the client may be silent before the session ends, or before it lingers: as
-// idleLimit, save for a guest in its first turns. With 0 the sweeper may have it linger.
-func (s *session) patience() (limit time.Duration, expired error) {
-	limit, expired = s.idleLimit()
-	if s.guest && s.b == nil && s.turns < firstTurns && (limit == 0 || limit > briefly) {
-		limit, expired = briefly, errLingers
+// patience is when the session ends whose client stays silent, or lingers: by the idle limit, save for
+// a guest in its first turns. Without an end the client may be silent for ever.
+func (s *session) patience() (end time.Time, expired error) {
+	limit, expired := s.idleLimit()
+	if limit > 0 {
+		end = s.silentUntil(limit)
 	}
-	if may := limit == 0 && s.b == nil; may != s.mayLinger.Load() {
+	if may := s.b == nil; may != s.mayLinger.Load() {
 		s.mayLinger.Store(may)
 	}
-	return limit, expired
+	if s.guest && s.b == nil && s.turns < firstTurns {
+		if soon := time.Now().Add(briefly); end.IsZero() || soon.Before(end) {
+			return soon, errLingers
+		}
+	}
+	return end, expired
 }
 
 // toEnd is why the session ends between two turns: it is cut, or drained where no
