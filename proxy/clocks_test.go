@@ -3,7 +3,6 @@ package proxy_test
 import (
 	"context"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -40,50 +39,54 @@ func TestStartupDeadlineEnds(t *testing.T) {
 func TestIdleLimitOfParked(t *testing.T) {
 	t.Parallel()
 	const limit, late = 6 * time.Second, 3 * time.Second // a clock that starts anew where a session goes on is 4 s late and more
-	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) { c.ClientIdleTimeout, c.IdleTransactionTimeout = limit, limit }))
-	cases := []struct {
-		name, say, code string
-		turns           int // of which the last is said while it is parked
+	pg := sharedPostgres(t)
+	for name, c := range map[string]struct {
+		say, code string
+		turns     int // of which the last is said while it is parked
 	}{
-		{"fresh", "", "57P05", 0},
-		{"said something", "SELECT 1", "57P05", 1},
-		{"no guest any more", "SELECT 1", "57P05", 10},
-		{"in a transaction", "BEGIN", "25P03", 1},
-	}
-	var all sync.WaitGroup
-	for _, c := range cases {
-		spoke := time.Now()
-		client := dialRaw(t, s.addr)
-		all.Go(func() {
+		"fresh":             {"", "57P05", 0},
+		"said something":    {"SELECT 1", "57P05", 1},
+		"no guest any more": {"SELECT 1", "57P05", 10},
+		"in a transaction":  {"BEGIN", "25P03", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startSluice(t, pg, configure(func(c *proxy.Config) { c.ClientIdleTimeout, c.IdleTransactionTimeout = limit, limit }))
+			spoke := time.Now()
+			client := dialRaw(t, s.addr)
 			for turn := range c.turns {
 				if turn == c.turns-1 {
 					s.Quieten()
-					time.Sleep(limit / 2)
+					allLinger(t, s, 1)
+					time.Sleep(limit / 3)
 				}
 				spoke = time.Now()
 				client.queue(encodeLine(t, "Q", c.say))
 				client.readThrough("Z")
 			}
 			s.Quieten()
+			allLinger(t, s, 1)
 			got := client.readThrough("!")
 			took := time.Since(spoke)
 			if !strings.Contains(got, "E S=FATAL C="+c.code) || !strings.HasSuffix(got, "EOF\n") {
-				t.Errorf("%s: told %q, want %s", c.name, got, c.code)
+				t.Errorf("told %q, want %s", got, c.code)
 			}
 			if took < limit || took > limit+late {
-				t.Errorf("%s: sent away after %s, want %s", c.name, took, limit)
+				t.Errorf("sent away after %s, want %s", took, limit)
 			}
 		})
 	}
-	allLinger(t, s, len(cases))
-	all.Wait()
-	// Silence that ends soon is waited for on a goroutine.
-	short := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) { c.ClientIdleTimeout = time.Second }))
-	client := dialRaw(t, short.addr)
-	for end := time.Now().Add(time.Second / 2); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if n := short.Parked(); n > 0 {
-			t.Fatal("parked for a second")
+	t.Run("soon", func(t *testing.T) { // waited for on a goroutine
+		t.Parallel()
+		s := startSluice(t, pg, configure(func(c *proxy.Config) { c.ClientIdleTimeout = time.Second }))
+		client := dialRaw(t, s.addr)
+		for end := time.Now().Add(time.Second / 2); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if n := s.Parked(); n > 0 {
+				t.Fatal("parked for a second")
+			}
 		}
-	}
-	client.readThrough("!")
+		if got := client.readThrough("!"); !strings.Contains(got, "57P05") {
+			t.Errorf("told %q", got)
+		}
+	})
 }

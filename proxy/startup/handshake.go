@@ -162,7 +162,7 @@ func cutName(name string) string { return strings.ToValidUTF8(name[:maxName], ""
 // Run performs the startup of the client on conn, up to but without
 // AuthenticationOk. With an error the client has been told why, where that is
 // possible, and conn is the caller's to close; io.EOF is a client that left of
-// its own accord. Without one the deadline of conn stays, for what the client is told then.
+// its own accord. Without an error the deadline of conn stays, for what the client is told then.
 func (s *Handshaker) Run(conn rawconn.Conn) (*Client, error) {
 	g := &handshake{Handshaker: s, raw: conn, conn: conn}
 	defer g.release()
