@@ -43,17 +43,19 @@ func TestIdleLimitOfParked(t *testing.T) {
 	for name, c := range map[string]struct {
 		say, code string
 		turns     int // of which the last is said while it is parked
+		secure    bool
 	}{
-		"fresh":             {"", "57P05", 0},
-		"said something":    {"SELECT 1", "57P05", 1},
-		"no guest any more": {"SELECT 1", "57P05", 10},
-		"in a transaction":  {"BEGIN", "25P03", 1},
+		"fresh":             {"", "57P05", 0, false},
+		"said something":    {"SELECT 1", "57P05", 1, false},
+		"no guest any more": {"SELECT 1", "57P05", 10, false},
+		"in a transaction":  {"BEGIN", "25P03", 1, false},
+		"by TLS":            {"SELECT 1", "57P05", 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := startSluice(t, pg, configure(func(c *proxy.Config) { c.ClientIdleTimeout, c.IdleTransactionTimeout = limit, limit }))
+			s := startSluice(t, pg, clientTLS(), configure(func(c *proxy.Config) { c.ClientIdleTimeout, c.IdleTransactionTimeout = limit, limit }))
 			spoke := time.Now()
-			client := dialRaw(t, s.addr)
+			client := newLeaver(t, s.addr, c.secure)
 			for turn := range c.turns {
 				if turn == c.turns-1 {
 					s.Quieten()

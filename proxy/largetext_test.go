@@ -150,7 +150,7 @@ func asked(random *rand.Rand, text string) []pgproto3.FrontendMessage {
 // A text of a megabyte makes no garbage but what a client's statement is kept in.
 func TestLongTextsMakeLittleGarbage(t *testing.T) {
 	const queries = 40
-	for protocol, most := range map[string]uint64{"simple": 512 << 10, "extended": 1<<20 + 512<<10} { // half a text is what collections take from pools
+	for protocol, most := range map[string]uint64{"simple": 512 << 10, "extended": 1<<20 + 512<<10} { // half a text is for buffers that a collection takes from the pools
 		s := startSluice(t, fakePostgres(t), withReplay)
 		c := dialRaw(t, s.addr)
 		message := encode(t, &pgproto3.Query{String: largeInsert(0)})

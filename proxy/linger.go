@@ -32,8 +32,8 @@ func (s *session) nudge() {
 	s.srv.parking.Wake(&s.spot)
 }
 
-// A session that is parked has a clock where its client may not be silent for ever: the sweeper has it go on
-// shortly before the end, which await then waits for, to the moment.
+// A client that may not be silent for ever has a limit while its session is parked, too: the sweeper has the
+// session go on shortly before that, and await then waits for the rest, to the moment.
 
 // silentUntil is when the client will have been silent for limit, counted from when this was first asked
 // of its silence: to linger, or to be nudged, moves it no more.
@@ -44,15 +44,15 @@ func (s *session) silentUntil(limit time.Duration) time.Time {
 	return s.began.Add(time.Duration(s.idleEnds.Load()))
 }
 
-// endsSoon reports whether the client's silence ends before the sweeper has surely looked again: then
-// the session does not linger. Anybody may call it.
+// endsSoon reports whether the client's limit may be reached before the sweeper looks again: such a
+// session does not linger. Anybody may call it.
 func (s *session) endsSoon() bool {
 	end := s.idleEnds.Load()
 	return end != 0 && time.Duration(end)-time.Since(s.began) < 2*sweepEvery
 }
 
-// linger parks a session whose run says that its client lingers, or has it go on at once: where its silence
-// ends soon, and where nothing can be parked. The caller has nothing to do with the session any more.
+// linger parks a session whose run says that its client lingers, or has it go on at once: where the
+// client's limit is near, and where nothing can be parked. The caller has nothing to do with the session any more.
 func (srv *Server) linger(s *session) {
 	s.mayLinger.Store(false)
 	srv.running.Add(1)

@@ -148,7 +148,9 @@ func (srv *Server) openSession(h *startup.Client, in *arrival) (*session, error)
 		srv.forget(s)
 		return nil, err
 	}
-	h.Raw.SetDeadline(time.Time{}) // also one that nudges: await looks for a reason before it reads
+	// This clears a nudge, too, that came since the session is on the books: await looks for the
+	// reason of one before it reads.
+	h.Raw.SetDeadline(time.Time{})
 	srv.metrics.SessionStarted()
 	return s, nil
 }

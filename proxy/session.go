@@ -84,8 +84,8 @@ type session struct {
 	// mayLinger: it awaits its client for as long as that takes, on a stack that has grown; the
 	// sweeper reads it.
 	mayLinger atomic.Bool
-	// idleEnds is when the limit of the client's silence ends, in ns after began; 0 while it is not silent, or
-	// has no limit. The sweeper reads it.
+	// idleEnds is when the client has been silent for as long as it may, in ns after began; 0 while it is
+	// not silent, or may be for ever. The sweeper reads it.
 	idleEnds atomic.Int64
 	arrival  *arrival     // the connection's place among all, which is given back at the end
 	spot     rawconn.Spot // where it is parked, or was; see nudge

@@ -61,7 +61,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		case err != nil:
 			return nil, l.failed(closedOr(err))
 		case l.errno == 0:
-			return newAccepted(l), nil
+			return newAccepted(l)
 		case (l.errno == syscall.EMFILE || l.errno == syscall.ENFILE) && l.closer.flush():
 			// Descriptors have come back.
 		default:
@@ -111,10 +111,17 @@ type accepted struct {
 	closed   atomic.Bool
 }
 
-// newAccepted is of what tryAccept has left. Where the poller has not taken it, to set a deadline tells so.
-func newAccepted(l *listener) net.Conn {
+// errUnwatched is of a connection that the poller has not taken, for which reads and deadlines would fail.
+var errUnwatched = errors.New("the kernel takes no more connections to watch: raise fs.epoll.max_user_watches")
+
+// newAccepted is of what tryAccept has left.
+func newAccepted(l *listener) (net.Conn, error) {
 	c := &accepted{file: os.NewFile(uintptr(l.fd), "tcp"), listener: l}
 	c.socket, _ = c.file.SyscallConn() // an error is that of a nil File
+	if c.file.SetDeadline(time.Time{}) != nil {
+		_ = c.file.Close() // nothing was written, and the first error counts
+		return nil, l.failed(errUnwatched)
+	}
 	switch l.from.Family {
 	case syscall.AF_INET:
 		from := (*syscall.RawSockaddrInet4)(unsafe.Pointer(&l.from))
@@ -125,7 +132,7 @@ func newAccepted(l *listener) net.Conn {
 		c.remote.Port = portOf(&l.from.Port)
 		c.remote.Zone = zoneOf(int(l.from.Scope_id))
 	}
-	return c
+	return c, nil
 }
 
 // portOf reads a port as the network has it.
@@ -239,7 +246,7 @@ func (c *accepted) outcome(err error) error {
 }
 
 // closedOr returns an error of package os, or of the poller, as the net package has it. The poller has
-// three: a deadline, none where it has not taken the descriptor, and that of a closed one, which is not exported.
+// two: a deadline, and that of a closed descriptor, which is not exported.
 func closedOr(err error) error {
 	if file, ok := err.(*os.PathError); ok {
 		err = file.Err
@@ -248,7 +255,7 @@ func closedOr(err error) error {
 	case nil, syscall.Errno, *os.SyscallError:
 		return err
 	}
-	if err == io.EOF || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, os.ErrNoDeadline) {
+	if err == io.EOF || errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
 	}
 	return net.ErrClosed

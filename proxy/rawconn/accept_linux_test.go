@@ -332,31 +332,13 @@ func TestAcceptOutOfDescriptors(t *testing.T) {
 	}
 }
 
-func listening(t *testing.T, address string) net.Listener {
-	t.Helper()
-	ln, err := Listen(address, net.KeepAliveConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
-	return ln
-}
-
 // connected is a new connection to ln, both its ends.
 func connected(t *testing.T, ln net.Listener) (client, server net.Conn) {
 	t.Helper()
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err = ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, client = pairOf(t, ln)
 	if _, ok := server.(*accepted); !ok {
 		t.Fatalf("Accept has returned a %T", server)
 	}
-	t.Cleanup(func() { client.Close(); server.Close() })
 	return client, server
 }
 
@@ -397,5 +379,30 @@ func awaitDescriptors(t *testing.T, want int) {
 		if time.Now().After(end) {
 			t.Fatalf("%d descriptors are open, want %d", n, want)
 		}
+	}
+}
+
+// A connection that the poller does not take, here a file, is closed, and the error says what to do.
+func TestAcceptUnwatched(t *testing.T) {
+	t.Parallel()
+	file, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	fd, err := syscall.Dup(int(file.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after syscall.Stat_t
+	if err := syscall.Fstat(fd, &before); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := newAccepted(&listener{addr: &net.TCPAddr{}, fd: fd})
+	if conn != nil || err == nil || !strings.Contains(err.Error(), "fs.epoll.max_user_watches") {
+		t.Errorf("%v, %v", conn, err)
+	}
+	if err := syscall.Fstat(fd, &after); err == nil && after.Ino == before.Ino && after.Dev == before.Dev {
+		t.Error("the descriptor is open")
 	}
 }

@@ -50,7 +50,7 @@ var hasRaw = runtime.GOOS == "linux" && (runtime.GOARCH == "amd64" || runtime.GO
 func socketPair(t testing.TB, network string) (near, far net.Conn) {
 	t.Helper()
 	if network == "listener" {
-		near, far = listenerPair(t)
+		near, far = pairOf(t, listening(t, "127.0.0.1:0"))
 	} else {
 		near, far = sockets.Pair(t, network)
 	}
@@ -62,15 +62,11 @@ func socketPair(t testing.TB, network string) (near, far net.Conn) {
 	return near, far
 }
 
-// listenerPair is a connection that a Listener has accepted, and its peer.
-func listenerPair(t testing.TB) (near, far net.Conn) {
+// pairOf is a connection that a listener has accepted, and its peer.
+func pairOf(t testing.TB, ln net.Listener) (near, far net.Conn) {
 	t.Helper()
-	ln, err := Listen("127.0.0.1:0", net.KeepAliveConfig{})
+	far, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
-	if far, err = net.Dial("tcp", ln.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
 	if near, err = ln.Accept(); err != nil {
@@ -78,6 +74,16 @@ func listenerPair(t testing.TB) (near, far net.Conn) {
 	}
 	t.Cleanup(func() { near.Close(); far.Close() })
 	return near, far
+}
+
+func listening(t testing.TB, address string) net.Listener {
+	t.Helper()
+	ln, err := Listen(address, net.KeepAliveConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	return ln
 }
 
 func TestReadAndWrite(t *testing.T) {
