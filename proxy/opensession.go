@@ -148,9 +148,7 @@ func (srv *Server) openSession(h *startup.Client, in *arrival) (*session, error)
 		srv.forget(s)
 		return nil, err
 	}
-	// This clears a nudge, too, that came since the session is on the books: await looks for the
-	// reason of one before it reads.
-	h.Raw.SetDeadline(time.Time{})
+	h.Raw.SetDeadline(time.Time{}) // a nudge may go with it: await looks for the reason of one before it reads
 	srv.metrics.SessionStarted()
 	return s, nil
 }
