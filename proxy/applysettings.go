@@ -287,7 +287,7 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 	reset := ""
 	if b.unsure && !s.keeps() {
 		reset = s.srv.resetSQL()
-		b.applied = settings.None
+		b.applied = s.srv.interned.None()
 	}
 	if reset == "" && b.applied == s.settings.InForce {
 		return nil, nil
@@ -297,7 +297,7 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 		return nil, nil
 	}
 	if b.applied == nil {
-		b.applied = settings.None // only a pinned backend gets here: DISCARD ALL went by
+		b.applied = s.srv.interned.None() // only a pinned backend gets here: DISCARD ALL went by
 	}
 	msg := wire.AppendStrings(nil, wire.Query, reset+settings.Diff(b.applied, s.settings.InForce))
 	if s.pinned { // its backend is worth the wait

@@ -68,11 +68,11 @@ var errOpenGroup = errors.New("a Sync group of the client is open")
 
 // attached returns the backend that rides on c, and makes one at the first lend: idle, with
 // nothing set and nothing prepared.
-func attached(c *reservoir.Conn) *backend {
+func (srv *Server) attached(c *reservoir.Conn) *backend {
 	if b, ok := c.Attachment.(*backend); ok {
 		return b
 	}
-	b := &backend{conn: c, src: wire.NewReader(c.Net, rawOf(c.Net)), applied: settings.None, status: 'I'}
+	b := &backend{conn: c, src: wire.NewReader(c.Net, rawOf(c.Net)), applied: srv.interned.None(), status: 'I'}
 	b.reported = settings.Completed(c.Params)
 	b.dialled, b.idle = b.reported, b.reported
 	b.serial, b.knows = backends.Add(1), time.Now()
@@ -265,7 +265,7 @@ var errClosed = errors.New("the backend was closed")
 // forQuestion is a backend that Sluice puts a question of its own to, of a connection that nobody else has;
 // nil for one that was closed, which is discarded.
 func (srv *Server) forQuestion(conn *reservoir.Conn) *backend {
-	b := attached(conn)
+	b := srv.attached(conn)
 	if !b.usable() {
 		conn.Discard(reservoir.PeekFailed)
 		return nil

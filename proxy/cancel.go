@@ -103,7 +103,7 @@ func (k *cancelKeys) find(pid uint32, secret []byte) *session {
 // attach gives the session a backend, which cancels reach from now on. It reports whether
 // one has come already, to this turn: that one found no backend, and was only noted.
 func (s *session) attach(conn *reservoir.Conn) (asked bool) {
-	s.b = attached(conn)
+	s.b = s.srv.attached(conn)
 	s.b.path = path{limit: s.srv.cfg.BackendPathLimit} // what was owed before was owed to others
 	s.mu.Lock()
 	defer s.mu.Unlock()

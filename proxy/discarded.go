@@ -170,7 +170,7 @@ func (s *session) borrowSoon() (*reservoir.Conn, error) {
 			return nil, err
 		}
 		over()
-		if attached(conn).usable() {
+		if s.srv.attached(conn).usable() {
 			return conn, nil
 		}
 		s.srv.metrics.BackendLost(metrics.LostIdle)

@@ -224,7 +224,7 @@ func (srv *Server) knowsGroups(ctx context.Context) error {
 	if err != nil {
 		return &notAskedError{err}
 	}
-	b := attached(conn)
+	b := srv.attached(conn)
 	b.path = path{limit: srv.cfg.BackendPathLimit}
 	run := append(appendBindNothing(nil, ""), appendExecuteAll...)
 	one := true

@@ -1,9 +1,6 @@
 package proxy
 
-import (
-	"github.com/sluice-proxy/sluice/proxy/settings"
-	"github.com/sluice-proxy/sluice/rewrite"
-)
+import "github.com/sluice-proxy/sluice/rewrite"
 
 // Settings as the statements of a client change them, from a statement's tag to the end of
 // its transaction. reply.go calls noteSettings for each statement that has run; settle, or
@@ -56,7 +53,7 @@ func (s *session) commitSettings() (done []rewrite.Change) {
 		s.b.unsure = true
 	}
 	if s.b != nil && s.b.applied != nil && len(done) > 0 {
-		s.b.applied = s.srv.interned.Share(s.b.applied.With(done, settings.None))
+		s.b.applied = s.srv.interned.Share(s.b.applied.With(done, s.srv.interned.None()))
 	}
 	return done
 }

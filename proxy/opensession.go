@@ -275,8 +275,7 @@ func (s *session) takeStartup(params map[string]string) error {
 		}
 		made.Shown[name] = settings.Reported(name, value)
 	}
-	// Without settings the session starts with settings.None, which all such sessions
-	// share.
+	// Without settings the session starts with None, which all such sessions share.
 	if len(params) == 0 {
 		return nil
 	}

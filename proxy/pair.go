@@ -131,7 +131,7 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 				return nil, err
 			}
 		}
-		if b := attached(conn); b.usable() {
+		if b := s.srv.attached(conn); b.usable() {
 			err := s.question(b)
 			if err == nil {
 				s.srv.noteReading(b.usual)

@@ -164,7 +164,7 @@ func (s *session) believe(done []rewrite.Change) {
 		}
 	}
 	if len(of) > 0 {
-		b.applied = s.srv.interned.Share(b.applied.With(of, settings.None))
+		b.applied = s.srv.interned.Share(b.applied.With(of, s.srv.interned.None()))
 		s.settings.Adopt(ofSession)
 	}
 	s.noteRole()

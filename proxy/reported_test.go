@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 
 var reportLine = regexp.MustCompile(`(?m)^S (\w+)=(.*)$`)
@@ -140,6 +142,31 @@ func TestParametersBehindManySettings(t *testing.T) {
 		perform(t, s.addr, "Q SELECT 1\n< Z\n"+before)
 		if want, got := perform(t, pg.addr, script), perform(t, s.addr, script); got != want {
 			t.Errorf("behind %d settings: %s", strings.Count(before, "Q"), firstDifference(got, want))
+		}
+	}
+}
+
+// What a client is told is of its own server, also where another Sluice of the process stands in front of
+// a server with other defaults.
+func TestParametersOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	other := startSluice(t, newPostgres(t, pgtest.Setting("TimeZone", "Pacific/Auckland"), pgtest.Setting("DateStyle", "SQL, DMY")))
+	for route, opts := range kinds {
+		s := startSluice(t, sharedPostgres(t), append(opts, asSchemas, maxOpen(1))...)
+		for _, script := range []string{
+			"Q SELECT 1\n< Z\n",
+			"Q SET TimeZone = 'Asia/Tokyo'\n< Z\nQ RESET TimeZone\n< Z\n",
+			"Q SET TimeZone = 'Asia/Tokyo'\n< Z\nQ DISCARD ALL\n< Z\n",
+			"Q BEGIN\n< Z\nQ SET TimeZone = 'Asia/Tokyo'\n< Z\nQ ROLLBACK\n< Z\n",
+			"Q BEGIN; SET TimeZone = 'Asia/Tokyo'; RESET ALL\n< Z\nQ SELECT 1/0\n< Z\nQ COMMIT\n< Z\n",
+			"Q CREATE DATABASE postgres\n< Z\n",
+		} {
+			c, greeting := dialWith(t, s.addr, map[string]string{})
+			perform(t, other.addr, "Q SELECT 1\n< Z\nQ SET TimeZone = 'Asia/Tokyo'\n< Z\nQ RESET TimeZone\n< Z\n")
+			out := greeting + c.play(t, script) + c.play(t, "Q SELECT 1\n< Z\n")
+			if strings.Contains(out, "Auckland") || strings.Contains(out, "SQL, DMY") {
+				t.Errorf("%s: the client is told of another server:\n%s", route, out)
+			}
 		}
 	}
 }

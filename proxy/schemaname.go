@@ -106,7 +106,7 @@ func fromSchema(schema string) string {
 // its last client go first, a statement_timeout for one; what DSQL lets a client set changes
 // nothing of the answer. It ends with ctx.
 func (srv *Server) askPlain(ctx context.Context, b *backend, query string, row func([]byte)) (refusal []byte, err error) {
-	resets := srv.cfg.Kind == Postgres && (b.unsure || b.applied != settings.None)
+	resets := srv.cfg.Kind == Postgres && (b.unsure || b.applied != srv.interned.None())
 	if resets {
 		query = srv.resetSQL() + query
 	}
@@ -116,7 +116,7 @@ func (srv *Server) askPlain(ctx context.Context, b *backend, query string, row f
 		err = ctx.Err()
 	}
 	if resets && err == nil && refusal == nil {
-		b.applied, b.unsure = settings.None, false
+		b.applied, b.unsure = srv.interned.None(), false
 		b.reported = srv.sharedReports.Share(b.reported)
 		b.idle = b.reported
 	}

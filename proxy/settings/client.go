@@ -35,7 +35,7 @@ type Client struct {
 
 // NewClient returns the settings of a client that has set nothing.
 func NewClient(treat Treatments, shared *Interned) Client {
-	return Client{shared: shared, treat: treat, InForce: None, Startup: None}
+	return Client{shared: shared, treat: treat, InForce: shared.None(), Startup: shared.None()}
 }
 
 // Start takes over what a client's startup gave. The error is that of a value that

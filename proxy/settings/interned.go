@@ -11,20 +11,25 @@ import (
 // are interned anew equal settings compare by value, which is only slower.
 const internLimit = 1024
 
-// Interned shares equal settings between sessions.
+// Interned shares equal settings between the sessions of one server: Values know what its backends
+// have reported. The zero value is empty; it must not be copied.
 type Interned struct {
-	mu sync.Mutex
-	m  map[string]*Values
+	none Values
+	mu   sync.Mutex
+	m    map[string]*Values
 	// key and names are what the last key was made with, guarded by mu too: who looks for
 	// something that is there makes no garbage.
 	key   []byte
 	names []string
 }
 
+// None are the settings of a session that has set nothing.
+func (n *Interned) None() *Values { return &n.none }
+
 // Share returns the one Values that is equal to s for all who ask.
 func (n *Interned) Share(s *Values) *Values {
 	if len(s.SQL) == 0 && len(s.Kept) == 0 {
-		return None
+		return n.None()
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -43,7 +43,7 @@ func TestShare(t *testing.T) {
 	if got := testing.AllocsPerRun(100, func() { n.Share(again) }); got != 0 {
 		t.Errorf("%.0f allocations", got)
 	}
-	if n.Share(&Values{Shown: m("a", "1")}) != None {
+	if n.Share(&Values{Shown: m("a", "1")}) != n.None() {
 		t.Error("settings that set nothing are not None")
 	}
 

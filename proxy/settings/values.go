@@ -63,11 +63,7 @@ var (
 	ParsingSettings  = slices.Concat(ConstantSettings, []string{"role", "search_path"})
 )
 
-var (
-	settingsSeed = maphash.MakeSeed()
-	// None are the settings of a session that has set nothing.
-	None = &Values{}
-)
+var settingsSeed = maphash.MakeSeed()
 
 // New returns Values of SQL texts by the names of their parameters. It keeps the map.
 func New(vals map[string]string) *Values {
