@@ -24,6 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	fixSeed()
 	code := pgtest.Main(m, pgtest.TLS(), pgtest.MaxConnections(300))
 	if code == 0 {
 		if err := goleak.Find(); err != nil {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -121,21 +120,21 @@ func drawExtended(t *rapid.T, add func(string, ...any), text func() string) {
 var bindComplaint = regexp.MustCompile(`(bind message supplies .* prepared statement )"\w*"`)
 
 // fixSeed draws the same dialogues in every run, and fewer with the race detector, unless
-// asked for others.
-var fixSeed = sync.OnceFunc(func() {
+// asked for others. It comes before the tests: each that draws reads these flags.
+func fixSeed() {
+	flag.Parse()
 	if f := flag.Lookup("rapid.seed"); f.Value.String() == f.DefValue {
 		flag.Set("rapid.seed", "1")
 	}
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == "100" {
 		flag.Set("rapid.checks", strconv.Itoa(max(20, 100/proxy.OneIn)))
 	}
-})
+}
 
 // TestRandomDialogues holds what Sluice answers to frames in any order against
 // what PostgreSQL answers.
 func TestRandomDialogues(t *testing.T) {
 	t.Parallel()
-	fixSeed()
 	pg := sharedPostgres(t)
 	pg.SQL(t, "postgres", `CREATE TABLE random (a int); CREATE SCHEMA random_a; CREATE SCHEMA random_b;
 		CREATE TABLE random_a.random_x AS SELECT 1 AS v; CREATE TABLE random_b.random_x AS SELECT text 'b' AS v`)

@@ -229,7 +229,6 @@ var detail = regexp.MustCompile(`Replay refused: (.*?)\. H=`)
 // 40001 is retried, and nobody can tell.
 func TestRandomConflicts(t *testing.T) {
 	t.Parallel()
-	fixSeed()
 	pg := newPostgres(t)
 	pg.SQL(t, "postgres", stumbling+"CREATE TABLE random (a int)")
 	reset := func(yes bool) { stumbles(t, pg, yes, "random") }

@@ -127,7 +127,6 @@ var savepointTexts = []string{
 // conflicts and with them.
 func TestRandomSavepoints(t *testing.T) {
 	t.Parallel()
-	fixSeed()
 	pg := newPostgres(t)
 	pg.SQL(t, "postgres", stumbling+`CREATE TABLE random (a int); CREATE SCHEMA random_a; CREATE SCHEMA random_b;
 		CREATE TABLE random_a.random_x AS SELECT 1 AS v; CREATE TABLE random_b.random_x AS SELECT text 'b' AS v`)

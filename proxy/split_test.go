@@ -59,7 +59,6 @@ func inTwo(t *testing.T, s *sluice, texts []string) {
 // parts, with and without conflicts, which must be answered as in one.
 func TestRandomSplits(t *testing.T) {
 	t.Parallel()
-	fixSeed()
 	pg := newPostgres(t)
 	pg.SQL(t, "postgres", stumbling+splitTables+"CREATE TABLE random (a int)")
 	texts := slices.Concat(splitTexts, []string{"SELECT 1 AS one", "SELECT $1::int AS n", "SELECT 1/0", "", "BEGIN", "COMMIT", "ROLLBACK",
