@@ -138,16 +138,11 @@ func (d *devrun) waitUntilNothingRuns(t *testing.T) {
 // portsFlags choose free ports for Sluice.
 func portsFlags(t *testing.T) []string {
 	t.Helper()
-	var flags []string
-	for _, name := range []string{"--port", "--admin-port"} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		flags = append(flags, name, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+	ports, err := sockets.FreePorts(2)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return flags
+	return []string{"--port", strconv.Itoa(ports[0]), "--admin-port", strconv.Itoa(ports[1])}
 }
 
 func TestInterruptLeavesNothing(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +34,9 @@ const (
 	// tailLines of a log are shown with an error, and tailErrors of those before.
 	tailLines, tailErrors = 30, 5
 )
+
+// portTaken is how a program says that somebody listens on its port: the system's words, or Sluice's.
+var portTaken = regexp.MustCompile(`address already in use|` + regexp.QuoteMeta(loopback) + `:\d+ is taken`)
 
 // errPortTaken marks a start that failed for a port that looked free.
 var errPortTaken = errors.New("port taken")
@@ -123,7 +127,7 @@ func (p *Program) waitReady(ctx context.Context, url string) error {
 	for !answersOK(ctx, url) {
 		select {
 		case <-p.Exited():
-			if strings.Contains(p.Log(), "address already in use") {
+			if portTaken.MatchString(p.Log()) {
 				return fmt.Errorf("%s: %w\n%s", p.Name, errPortTaken, p.Tail())
 			}
 			return fmt.Errorf("%s ended while starting: %v\n%s", p.Name, p.Err(), p.Tail())

@@ -180,6 +180,34 @@ func TestTakenPortIsTriedAgainElsewhere(t *testing.T) {
 	}
 }
 
+// The programs themselves say in their own words that a port is taken, and are known by them.
+func TestTakenPortsOfThePrograms(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", address(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	go http.Serve(taken, http.NotFoundHandler()) // who asks there whether the program is ready gets an answer
+	port, bin := taken.Addr().(*net.TCPAddr).Port, Binaries(t)
+	err = onFreePorts(1, func(free []int) error {
+		for _, ports := range [][2]int{{port, free[0]}, {free[0], port}} {
+			env := Env{"DSQL_BACKEND_KIND": "postgres", "DSQL_BACKEND_ENDPOINT": loopback, "DSQL_BACKEND_PORT": strconv.Itoa(port), "DSQL_BACKEND_SSLMODE": "disable"}
+			if _, err := launchSluice(t.Context(), SluiceConfig{Bin: bin, Dir: t.TempDir(), Env: env, Port: ports[0], AdminPort: ports[1]}); !errors.Is(err, errPortTaken) {
+				t.Errorf("sluice on ports %v of which %d is taken: %v", ports, port, err)
+			}
+			if _, err := launchDSQLSim(t.Context(), DSQLSimConfig{Bin: bin, Dir: t.TempDir(), Port: ports[0], AdminPort: ports[1],
+				Upstream: &pgtest.Server{Host: loopback, Port: port, User: "postgres"}}); !errors.Is(err, errPortTaken) {
+				t.Errorf("dsqlsim on ports %v of which %d is taken: %v", ports, port, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestDSQLSimStandsBetweenPostgresAndSluice(t *testing.T) {
 	t.Parallel()
 	pg := &pgtest.Server{Host: "127.0.0.1", Port: 5999, User: "postgres"}

@@ -3,25 +3,39 @@
 package sockets
 
 import (
+	"errors"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
 )
 
-// FreePorts returns n TCP ports of the loopback that nobody listens on. Somebody may
-// before the caller does.
+// Free ports are looked for here. Linux takes those of outgoing connections, and of who asks for any,
+// from 32,768 on (net.ipv4.ip_local_port_range): such a one may be gone before its user has started.
+// They fit into a smallint too, which Temporal's schema has for them.
+const lowestPort, highestPort = 20_000, 32_767
+
+// portLooks is how many ports are tried for each one that is asked for.
+const portLooks = 100
+
+// FreePorts returns n TCP ports of the loopback that nobody listens on. Another test's
+// server may before the caller does.
 func FreePorts(n int) ([]int, error) {
 	ports := make([]int, 0, n)
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	var last error
+	for range portLooks * n {
+		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: lowestPort + rand.IntN(highestPort-lowestPort+1)})
 		if err != nil {
-			return nil, err
+			last = err
+			continue
 		}
 		defer l.Close() // all are held until all are chosen, so that they differ
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		if ports = append(ports, l.Addr().(*net.TCPAddr).Port); len(ports) == n {
+			return ports, nil
+		}
 	}
-	return ports, nil
+	return nil, errors.Join(errors.New("no free port"), last)
 }
 
 // FreePort returns one such port.

@@ -3,7 +3,6 @@ package temporal
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 	"go.temporal.io/sdk/log"
 
 	"github.com/sluice-proxy/sluice/integration/harness"
+	"github.com/sluice-proxy/sluice/integration/sockets"
 )
 
 // schema is one of those that the schema tool carries: the version that the server
@@ -162,24 +162,14 @@ func (s *server) complain(t *testing.T) {
 	}
 }
 
-// freePorts finds ports that fit into the smallint which Temporal's schema has
-// for them: those that the system hands out mostly do not.
-func freePorts(t *testing.T, n int) (ports []int) {
+// freePorts finds ports that fit into the smallint which Temporal's schema has for them.
+func freePorts(t *testing.T, n int) []int {
 	t.Helper()
-	const lowest, highest = 20000, 32767
-	for range 100 * n {
-		port := lowest + rand.IntN(highest-lowest+1)
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			continue
-		}
-		defer l.Close() // all are held until all are chosen, so that they differ
-		if ports = append(ports, port); len(ports) == n {
-			return ports
-		}
+	ports, err := sockets.FreePorts(n)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("%d of %d ports are free", len(ports), n)
-	return nil
+	return ports
 }
 
 // waitReady until the frontend answers.
