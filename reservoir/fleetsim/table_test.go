@@ -195,9 +195,12 @@ func (p port) spend(item, bytes int) error {
 
 func (p port) stamp() lease.Stamp { return lease.Stamp(time.Now().Truncate(time.Second)) }
 
-func (p port) Settings(ctx context.Context) (lease.Settings, lease.Stamp, error) {
-	err := p.carry(ctx, func() error { return nil })
-	return p.settings, p.stamp(), err
+func (p port) Settings(ctx context.Context) (found lease.Settings, at lease.Stamp, err error) {
+	err = p.carry(ctx, func() error {
+		found = p.settings
+		return nil
+	})
+	return found, p.stamp(), err
 }
 
 func (p port) Follows() bool { return true }
