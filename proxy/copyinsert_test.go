@@ -76,7 +76,7 @@ func TestCopyIsHalved(t *testing.T) {
 // Data come in frames of any size, and what is held of them is bounded: rows are inserted while a
 // frame comes.
 func TestCopyFrames(t *testing.T) {
-	t.Parallel()
+	// Not beside other tests: the heap is the process's.
 	pg := newPostgres(t)
 	pg.SQL(t, "postgres", "CREATE TABLE many (id int, v text)")
 	s := startSluice(t, pg, withCopies, withReplay)
