@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/integration/pgtest"
+	"github.com/sluice-proxy/sluice/integration/sockets"
 )
 
 // The test binary plays the programs when it is called by their names.
@@ -180,7 +181,7 @@ func TestTakenPortIsTriedAgainElsewhere(t *testing.T) {
 	}
 }
 
-// The programs themselves say in their own words that a port is taken, and are known by them.
+// A start on a taken port is known by the words that the real programs have for it.
 func TestTakenPortsOfThePrograms(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", address(0))
@@ -190,21 +191,19 @@ func TestTakenPortsOfThePrograms(t *testing.T) {
 	defer taken.Close()
 	go http.Serve(taken, http.NotFoundHandler()) // who asks there whether the program is ready gets an answer
 	port, bin := taken.Addr().(*net.TCPAddr).Port, Binaries(t)
-	err = onFreePorts(1, func(free []int) error {
-		for _, ports := range [][2]int{{port, free[0]}, {free[0], port}} {
-			env := Env{"DSQL_BACKEND_KIND": "postgres", "DSQL_BACKEND_ENDPOINT": loopback, "DSQL_BACKEND_PORT": strconv.Itoa(port), "DSQL_BACKEND_SSLMODE": "disable"}
-			if _, err := launchSluice(t.Context(), SluiceConfig{Bin: bin, Dir: t.TempDir(), Env: env, Port: ports[0], AdminPort: ports[1]}); !errors.Is(err, errPortTaken) {
-				t.Errorf("sluice on ports %v of which %d is taken: %v", ports, port, err)
-			}
-			if _, err := launchDSQLSim(t.Context(), DSQLSimConfig{Bin: bin, Dir: t.TempDir(), Port: ports[0], AdminPort: ports[1],
-				Upstream: &pgtest.Server{Host: loopback, Port: port, User: "postgres"}}); !errors.Is(err, errPortTaken) {
-				t.Errorf("dsqlsim on ports %v of which %d is taken: %v", ports, port, err)
-			}
-		}
-		return nil
-	})
+	free, err := sockets.FreePort()
 	if err != nil {
-		t.Error(err)
+		t.Fatal(err)
+	}
+	for _, ports := range [][2]int{{port, free}, {free, port}} {
+		env := Env{"DSQL_BACKEND_KIND": "postgres", "DSQL_BACKEND_ENDPOINT": loopback, "DSQL_BACKEND_PORT": strconv.Itoa(port), "DSQL_BACKEND_SSLMODE": "disable"}
+		if _, err := launchSluice(t.Context(), SluiceConfig{Bin: bin, Dir: t.TempDir(), Env: env, Port: ports[0], AdminPort: ports[1]}); !errors.Is(err, errPortTaken) {
+			t.Errorf("sluice on ports %v of which %d is taken: %v", ports, port, err)
+		}
+		if _, err := launchDSQLSim(t.Context(), DSQLSimConfig{Bin: bin, Dir: t.TempDir(), Port: ports[0], AdminPort: ports[1],
+			Upstream: &pgtest.Server{Host: loopback, Port: port, User: "postgres"}}); !errors.Is(err, errPortTaken) {
+			t.Errorf("dsqlsim on ports %v of which %d is taken: %v", ports, port, err)
+		}
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// Free ports are looked for here. Linux takes those of outgoing connections, and of who asks for any,
-// from 32,768 on (net.ipv4.ip_local_port_range): such a one may be gone before its user has started.
-// They fit into a smallint too, which Temporal's schema has for them.
+// FreePorts looks here. Linux takes the ports of outgoing connections, and of listeners that ask for any
+// port, from 32,768 on (net.ipv4.ip_local_port_range): one of those may be gone before a program listens
+// on it. These fit into a smallint too, which Temporal's schema has for ports.
 const lowestPort, highestPort = 20_000, 32_767
 
 // portLooks is how many ports are tried for each one that is asked for.
