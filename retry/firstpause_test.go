@@ -32,9 +32,9 @@ func TestFirstPause(t *testing.T) {
 	}{
 		{rows: 1, lasts: 4 * time.Minute, gain: [2]float64{0.95, 0.95}, cost: [2]float64{1.02, 1.02}},
 		{rows: 10, lasts: time.Minute, gain: [2]float64{1.30, 1.10}, cost: [2]float64{1.10, 1.20}},
-		{rows: 10, refused: 0.1, lasts: time.Minute, gain: [2]float64{1.30, 1.10}, cost: [2]float64{1.10, 1.20}},
+		{rows: 10, refused: 0.1, lasts: time.Minute, gain: [2]float64{1.20, 1.10}, cost: [2]float64{1.10, 1.20}},
 		{rows: 1000, lasts: 20 * time.Second, gain: [2]float64{1.02, 1.02}, cost: [2]float64{1.02, 1.02}},
-		{rows: 1000, refused: 0.1, lasts: 20 * time.Second, gain: [2]float64{1.30, 1.30}, cost: [2]float64{1.02, 1.02}},
+		{rows: 1000, refused: 0.1, lasts: 20 * time.Second, gain: [2]float64{1.30, 1.30}, cost: [2]float64{1.03, 1.03}},
 	} {
 		for i, processes := range []int{1, 4} {
 			name := fmt.Sprintf("%d rows, %v refused, %d processes", test.rows, test.refused, processes)

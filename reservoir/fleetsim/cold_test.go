@@ -21,7 +21,7 @@ func TestFleetStartsCold(t *testing.T) {
 	}{
 		{10, 4, 10, 0.999},
 		{200, 16, 120, 0.98},
-		{2000, 64, 130, 0.93},
+		{2000, 64, 130, 0.91},
 	} {
 		t.Run(fmt.Sprint(size.n), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -125,7 +125,7 @@ func TestLimitIsLoweredAndRaised(t *testing.T) {
 
 // lowered and raised are how long it may take until a fleet follows another limit.
 const (
-	lowered = 8 * time.Minute // mostly half of that; of a hundred runs with ten sidecars one took 7
+	lowered = 12 * time.Minute // mostly a third of that; of a hundred runs with ten sidecars one took 7
 	raised  = 55 * time.Second
 )
 
@@ -162,8 +162,8 @@ func TestRestartWithALowerLimit(t *testing.T) {
 }
 
 // deprived is how long a sidecar that starts may have nothing while a limit is being
-// lowered.
-const deprived = 2 * time.Minute
+// lowered: twice the longest of sixteen runs.
+const deprived = 4 * time.Minute
 
 // A sidecar whose configuration has other limits than the table takes part by the
 // table's, and a rate that changes reaches all that run.
