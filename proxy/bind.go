@@ -218,10 +218,8 @@ func (s *session) bindOnBackend(b *binding) error {
 	if err := s.admit(plan); err != nil {
 		return err
 	}
-	if s.outplanned() {
-		if plan, err = s.bindAnew(b, bound); err != nil {
-			return err
-		}
+	if plan, err = s.judgeBind(b, bound); err != nil {
+		return err
 	}
 	// Without a statement and without an error the server has refused the text, and the
 	// rest is skipped.
@@ -229,20 +227,10 @@ func (s *session) bindOnBackend(b *binding) error {
 	if err != nil || st == nil {
 		return err
 	}
-	// Whether a read may write can only be asked of a backend that is lent.
-	if judged := s.judged(plan); judged != plan {
-		if err := s.judgedRead(plan, judged); err != nil {
-			return err
-		}
-		plan = judged
-		p := s.portalOf(b.portal)
-		p.plan = judged
-		s.keepPortal(b.portal, p)
-	}
 	if st, err = s.bindAtTime(b, st); err != nil || st == nil {
 		return err
 	}
-	if err := s.overtaken(); err != nil {
+	if _, err := s.overtaken(mostCatalogTries); err != nil {
 		return err
 	}
 	s.askTime(cs.tmpl.sql)
@@ -251,6 +239,31 @@ func (s *session) bindOnBackend(b *binding) error {
 		s.lock(cs.tmpl, s.t.desc, b.rest)
 	}
 	return s.sendBind(b, st)
+}
+
+// judgeBind is the plan of a Bind's statement by the schema as its backend, which is lent, knows it, and as
+// what it turns out to be there (judged). bound is its portal, which gets that plan. Errors are those of bindAnew.
+func (s *session) judgeBind(b *binding, bound portal) (*rewrite.Plan, error) {
+	again := s.outplanned()
+	for try := 0; ; try++ {
+		var err error
+		if again {
+			if bound.plan, err = s.bindAnew(b, bound); err != nil {
+				return nil, err
+			}
+		}
+		plan := s.judged(bound.plan)
+		if err := s.judgedRead(bound.plan, plan); err != nil {
+			return nil, err
+		}
+		if again, err = s.overtaken(try); again {
+			continue
+		}
+		if plan != bound.plan {
+			s.planPortal(b.portal, plan)
+		}
+		return plan, err
+	}
 }
 
 // bindAnew has the statement of a Bind mean what its names stand for by the schema as it was
@@ -270,8 +283,7 @@ func (s *session) bindAnew(b *binding, bound portal) (*rewrite.Plan, error) {
 		if bound.split != nil || bound.bound != nil || plan.InSplit() != nil {
 			return nil, errSchemaChanged // it went to pieces by the plan that it had
 		}
-		bound.plan = plan
-		s.keepPortal(b.portal, bound)
+		s.planPortal(b.portal, plan)
 	}
 	return plan, nil
 }

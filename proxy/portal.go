@@ -86,6 +86,13 @@ func (s *session) keepPortal(name []byte, p portal) {
 	}
 }
 
+// planPortal has a portal that setPortal has noted run another plan.
+func (s *session) planPortal(name []byte, plan *rewrite.Plan) {
+	p := s.portalOf(name)
+	p.plan = plan
+	s.keepPortal(name, p)
+}
+
 // forgetSpare is told that spare will be another statement: portals of the one before stay,
 // and no description of them is about the new one.
 func (s *session) forgetSpare() {

@@ -193,19 +193,50 @@ func (s *session) admitQuery(q *simple) error {
 	if !misled && (q.frame == nil || !s.outplanned()) {
 		return nil
 	}
-	var err error
-	if q.plan, err = s.plan(q.sql()); err == nil { // nobody knew before it was lent
-		err = refusal(q.plan)
-	}
-	switch {
-	case err != nil:
-		return err
-	case misled:
+	if misled {
+		if err := s.planAgain(q); err != nil {
+			return err
+		}
 		return s.pin(q.plan)
 	}
+	return s.queryAnew(q)
+}
+
+// planAgain plans a text that was planned before its backend was lent.
+func (s *session) planAgain(q *simple) (err error) {
+	if q.plan, err = s.plan(q.sql()); err == nil {
+		err = refusal(q.plan)
+	}
+	return err
+}
+
+// queryAnew has a text mean what its names stand for by the schema as it was read when the backend was
+// lent, or is read now. An error is for the client, or the session's end, or a lost backend.
+func (s *session) queryAnew(q *simple) error {
+	if err := s.planAgain(q); err != nil {
+		return err
+	}
 	q.asked, s.t.strung, s.t.atString = q.plan, nil, nil
+	var err error
 	q.plan, err = s.inMode(q.plan, q.sql())
 	return err
+}
+
+// judgeQuery is what the text turns out to be on its backend (judged), planned by the schema as that backend
+// knows it. A text that was not read has no names. Errors are those of queryAnew.
+func (s *session) judgeQuery(q *simple) (*rewrite.Plan, error) {
+	for try := 0; ; try++ {
+		plan := s.judged(q.plan)
+		if err := s.judgedRead(q.plan, plan); err != nil || q.frame == nil {
+			return plan, err
+		}
+		if again, err := s.overtaken(try); !again {
+			return plan, err
+		}
+		if err := s.queryAnew(q); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // sendQuery sends the text, as it is or in another form, and relays the answer: with nil
@@ -214,14 +245,9 @@ func (s *session) admitQuery(q *simple) error {
 // is known.
 func (s *session) sendQuery(q *simple) error {
 	t := s.t
-	plan := s.judged(q.plan)
-	if err := s.judgedRead(q.plan, plan); err != nil {
+	plan, err := s.judgeQuery(q)
+	if err != nil {
 		return err
-	}
-	if q.frame != nil {
-		if err := s.overtaken(); err != nil {
-			return err
-		}
 	}
 	if q.frame != nil && len(s.tx.marks) > 0 {
 		s.askTime(string(q.sql()))

@@ -59,7 +59,7 @@ func (s *session) missing() error {
 // idle: there may be no other. mine is false where it was under way, or where there is none
 // to be read now. An error is for the client, or the session's end, or a lost backend.
 func (s *session) readSchema(cause string) (mine bool, err error) {
-	if s.b != nil && s.b.status == 'I' && !s.b.group && !s.t.touched && s.t.owed.empty() {
+	if s.b != nil && s.unsent() {
 		return s.readHere(cause, s.b.exchangeRows)
 	}
 	r, mine := s.srv.readSchema(cause)
@@ -72,6 +72,12 @@ func (s *session) readSchema(cause string) (mine bool, err error) {
 		}
 	}
 	return false, nil
+}
+
+// unsent reports whether the session's backend is idle, and nothing of the turn has been sent there:
+// it can be asked.
+func (s *session) unsent() bool {
+	return s.b.status == 'I' && !s.b.group && !s.t.touched && s.t.owed.empty()
 }
 
 // readHere reads the schema by the session's own backend, which is idle: exchange is a round
@@ -146,14 +152,18 @@ func (s *session) meetSchema(erred bool) error {
 	}
 }
 
-// overtaken is the error of a text that is about to be sent, where the backend has been told
-// that its catalog was old, by a question of Sluice's own, since the schema was read; nil for
-// any other.
-func (s *session) overtaken() error {
-	if s.mapped.planned == nil || s.b.knows.Before(s.srv.keeper.now.Load().at) {
-		return nil
+// overtaken reports whether a text that is about to be sent must be planned anew, for which the schema is
+// read: since that was done the backend has been told that its catalog was old, by a question of Sluice's
+// own, and tells the text no more. try is how often the text was planned anew. An error is for the client:
+// something has been sent already, or the schema does not come to rest.
+func (s *session) overtaken(try int) (bool, error) {
+	switch {
+	case s.mapped.planned == nil || s.b.knows.Before(s.srv.keeper.now.Load().at):
+		return false, nil
+	case try == mostCatalogTries || !s.unsent():
+		return false, errSchemaChanged
 	}
-	return errSchemaChanged
+	return true, nil
 }
 
 // outplanned reports whether the schema was read, and has changed, since the text at hand was

@@ -86,7 +86,7 @@ func TestContention(t *testing.T) {
 	for name, command := range applications(t) {
 		t.Run(name, func(t *testing.T) {
 			sluice := harness.StartSluice(t, harness.SluiceConfig{Env: sim.Env().With(harness.Env{
-				"DSQL_RESERVOIR_MAX_OPEN": "40", "DSQL_CONNECTION_RATE_LIMIT": "1000"})})
+				"DSQL_RESERVOIR_MAX_OPEN": "40", "DSQL_CONNECTION_RATE_LIMIT": "1000", "DSQL_RETRY_MAX_ELAPSED": "30s"})}) // a machine under load stands still for seconds
 			db, err := pgx.Connect(t.Context(), sluice.DSN("postgres"))
 			if err != nil {
 				t.Fatal(err)
@@ -210,5 +210,10 @@ func refused(t *testing.T, s *harness.Sluice, all []told) {
 	t.Logf("%d transactions, %d refused, %v replays", len(all), n, replays)
 	if replays < float64(len(all))/20 {
 		t.Errorf("%v replays: this shows too little", replays)
+	}
+	for line := range strings.Lines(text) {
+		if t.Failed() && strings.HasPrefix(line, "dsql_tx_") {
+			t.Log(strings.TrimSpace(line))
+		}
 	}
 }
