@@ -76,6 +76,7 @@ func TestOvertakenByAQuestion(t *testing.T) {
 	for name, script := range map[string]string{
 		"simple":         "Q SELECT * FROM t\n< Z\n",
 		"a string":       "Q SELECT n FROM t; SELECT * FROM t\n< Z\n",
+		"settings":       "Q SET TimeZone TO 'Asia/Tokyo'; SELECT * FROM t; SHOW TimeZone\n< Z\nQ RESET TimeZone\n< Z\n",
 		"extended":       "P - | SELECT k FROM t\nB - | -\nE -\nS\n< Z\n",
 		"prepared":       "B - | s\nE -\nS\n< Z\n",
 		"a group":        "B - | s\nE -\nB - | s\nE -\nS\n< Z\n",
@@ -100,7 +101,7 @@ func TestOvertakenByAQuestion(t *testing.T) {
 		}
 		o.tells.Store(false)
 	}
-	if n := told.Load(); n != 4 { // a Parse or BEGIN of the script's own leaves no room for a question
+	if n := told.Load(); n != 5 { // a Parse or BEGIN of the script's own leaves no room for a question
 		t.Errorf("%d questions were told that the schema has changed", n)
 	}
 }
