@@ -18,6 +18,7 @@ type overtaker struct {
 	holds          atomic.Bool  // the next COMMIT, until it may go
 	readings       atomic.Int32 // of the schema, up to that one and with it
 	tells          atomic.Bool
+	cuts           atomic.Bool // the backend, at the reading behind that
 	goes, answered chan struct{}
 	change         func() // of the schema, by another process, that is then told
 }
@@ -47,6 +48,11 @@ func (x *overtaken) Write(b []byte) (int, error) {
 			x.o.goes <- struct{}{}
 			<-x.o.answered
 			x.o.tells.Store(true)
+		case -1:
+			if x.o.cuts.Swap(false) {
+				x.Conn.Close()
+				return len(b), nil
+			}
 		}
 	case bytes.Contains(b, []byte("WITH users AS (SELECT p.* FROM pg_catalog.pg_proc")) && x.o.tells.CompareAndSwap(true, false):
 		if x.o.readings.Load() <= 0 {
@@ -60,48 +66,64 @@ func (x *overtaken) Write(b []byte) (int, error) {
 	return x.Conn.Write(b)
 }
 
+// overtakings are what a client sends while a question of Sluice's own is told that the schema has changed.
+var overtakings = map[string]string{
+	"simple":         "Q SELECT * FROM t\n< Z\n",
+	"a string":       "Q SELECT n FROM t; SELECT * FROM t\n< Z\n",
+	"settings":       "Q SET TimeZone TO 'Asia/Tokyo'; SELECT * FROM t; SHOW TimeZone\n< Z\nQ RESET TimeZone\n< Z\n",
+	"extended":       "P - | SELECT k FROM t\nB - | -\nE -\nS\n< Z\n",
+	"prepared":       "B - | s\nE -\nS\n< Z\n",
+	"a group":        "B - | s\nE -\nB - | s\nE -\nS\n< Z\n",
+	"begins a block": "Q BEGIN\n< Z\nQ SELECT k FROM t\n< Z\nQ COMMIT\n< Z\n",
+	"block, bound":   "Q BEGIN\n< Z\nB - | s\nE -\nS\n< Z\nQ COMMIT\n< Z\n",
+}
+
 // A question of Sluice's own is told that the schema has changed, behind the reading and in front of the
 // client's statement, of which nothing has been sent: the schema is read once more, and the client hears of
-// nothing.
+// nothing. Where the backend is lost at that reading, a simple Query is told that it was not sent (40001).
 func TestOvertakenByAQuestion(t *testing.T) {
 	t.Parallel()
-	pg := newPostgres(t)
-	keyed(t, pg, "public", true)
-	o := overtaker{goes: make(chan struct{}), answered: make(chan struct{})}
-	s := startSluice(t, pg, asDSQL, withReplay, mapping, maxOpen(3), o.option)
-	c, other, third := dialRaw(t, s.addr), dialRaw(t, s.addr), dialRaw(t, s.addr)
-	c.say(t, "Q SELECT * FROM t\n< Z\nP s | SELECT k FROM t WHERE n = 1\nS\n< Z\nB - | s\nE -\nS\n< Z\n")
-	var told atomic.Int32
-	o.change = func() { pg.SQL(t, "postgres", fmt.Sprintf("ALTER TABLE t ADD COLUMN late%d int", told.Add(1))) }
-	for name, script := range map[string]string{
-		"simple":         "Q SELECT * FROM t\n< Z\n",
-		"a string":       "Q SELECT n FROM t; SELECT * FROM t\n< Z\n",
-		"settings":       "Q SET TimeZone TO 'Asia/Tokyo'; SELECT * FROM t; SHOW TimeZone\n< Z\nQ RESET TimeZone\n< Z\n",
-		"extended":       "P - | SELECT k FROM t\nB - | -\nE -\nS\n< Z\n",
-		"prepared":       "B - | s\nE -\nS\n< Z\n",
-		"a group":        "B - | s\nE -\nB - | s\nE -\nS\n< Z\n",
-		"begins a block": "Q BEGIN\n< Z\nQ SELECT k FROM t\n< Z\nQ COMMIT\n< Z\n",
-		"block, bound":   "Q BEGIN\n< Z\nB - | s\nE -\nS\n< Z\nQ COMMIT\n< Z\n",
-	} {
-		other.say(t, "Q BEGIN\n< Z\nQ CREATE OR REPLACE FUNCTION made() RETURNS int LANGUAGE sql IMMUTABLE AS $$ SELECT 1 $$\n< Z\n")
-		o.holds.Store(true)
-		go func() {
-			other.say(t, "Q COMMIT\n< Z\n")
-			o.answered <- struct{}{}
-		}()
-		waitFor(t, "COMMIT to be held", func() bool { return !o.holds.Load() })
-		third.say(t, "Q CREATE TABLE more (a int)\n< Z\nQ DROP TABLE more\n< Z\n")
-		o.readings.Store(2)
-		got := c.say(t, script)
-		if strings.Contains(got, "E S=") || strings.Contains(got, "Z E") || strings.Contains(script, "*") && !strings.Contains(got, fmt.Sprint("late", told.Load())) {
-			t.Errorf("%s: got\n%s", name, got)
-		}
-		if o.readings.Load() > 0 {
-			t.Fatalf("%s: the schema was not read twice", name)
-		}
-		o.tells.Store(false)
-	}
-	if n := told.Load(); n != 5 { // a Parse or BEGIN of the script's own leaves no room for a question
-		t.Errorf("%d questions were told that the schema has changed", n)
+	for _, cuts := range []bool{false, true} {
+		t.Run(fmt.Sprintf("cut %v", cuts), func(t *testing.T) {
+			pg := newPostgres(t)
+			keyed(t, pg, "public", true)
+			o := overtaker{goes: make(chan struct{}), answered: make(chan struct{})}
+			s := startSluice(t, pg, asDSQL, withReplay, mapping, maxOpen(3), o.option)
+			c, other, third := dialRaw(t, s.addr), dialRaw(t, s.addr), dialRaw(t, s.addr)
+			c.say(t, "Q SELECT * FROM t\n< Z\nP s | SELECT k FROM t WHERE n = 1\nS\n< Z\nB - | s\nE -\nS\n< Z\n")
+			var told atomic.Int32
+			o.change = func() { pg.SQL(t, "postgres", fmt.Sprintf("ALTER TABLE t ADD COLUMN late%d int", told.Add(1))) }
+			for name, script := range overtakings {
+				other.say(t, "Q BEGIN\n< Z\nQ CREATE OR REPLACE FUNCTION made() RETURNS int LANGUAGE sql IMMUTABLE AS $$ SELECT 1 $$\n< Z\n")
+				o.holds.Store(true)
+				go func() {
+					other.say(t, "Q COMMIT\n< Z\n")
+					o.answered <- struct{}{}
+				}()
+				waitFor(t, "COMMIT to be held", func() bool { return !o.holds.Load() })
+				third.say(t, "Q CREATE TABLE more (a int)\n< Z\nQ DROP TABLE more\n< Z\n")
+				o.readings.Store(2)
+				o.cuts.Store(cuts)
+				got := c.say(t, script)
+				isQuery := strings.Contains(script, "*")
+				late := fmt.Sprint("late", told.Load())
+				switch {
+				case isQuery && cuts:
+					if strings.Count(got, "E S=ERROR C=40001 M=the schema was changed") != 1 || !strings.HasSuffix(got, "Z I\n") {
+						t.Errorf("%s: got\n%s", name, got)
+					}
+				case strings.Contains(got, "E S="), strings.Contains(got, "Z E"), isQuery && !strings.Contains(got, late):
+					t.Errorf("%s: got\n%s", name, got)
+				}
+				if o.readings.Load() > 0 {
+					t.Fatalf("%s: the schema was not read twice", name)
+				}
+				o.tells.Store(false)
+				o.cuts.Store(false)
+			}
+			if n := told.Load(); n != 5 { // a Parse or BEGIN of the script's own leaves no room for a question
+				t.Errorf("%d questions were told that the schema has changed", n)
+			}
+		})
 	}
 }

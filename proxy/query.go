@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"errors"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -76,6 +77,9 @@ func (s *session) runQuery(q *simple) error {
 			}
 		}
 		return err
+	}
+	if s.t.settled {
+		return nil
 	}
 	return s.sendQuery(q)
 }
@@ -194,7 +198,7 @@ func (s *session) admitQuery(q *simple) error {
 		return nil
 	}
 	if misled {
-		if err := s.planAgain(q); err != nil {
+		if err := s.planAgain(q); err != nil || s.t.settled {
 			return err
 		}
 		return s.pin(q.plan)
@@ -202,18 +206,24 @@ func (s *session) admitQuery(q *simple) error {
 	return s.queryAnew(q)
 }
 
-// planAgain plans a text that was planned before its backend was lent.
+// planAgain plans a text that was planned before its backend was lent. Where that backend is lost while the
+// schema is read by it, nothing of the text was sent, and the client is told so: the turn has settled. An
+// error is for the client, or the session's end.
 func (s *session) planAgain(q *simple) (err error) {
 	if q.plan, err = s.plan(q.sql()); err == nil {
-		err = refusal(q.plan)
+		return refusal(q.plan)
+	}
+	if gone, lost := errors.AsType[*lostError](err); lost && !s.dedicated {
+		s.noteLost(gone, "transaction")
+		err = s.abandon(s.partlyRefused(errSchemaChanged), gone.reason())
 	}
 	return err
 }
 
 // queryAnew has a text mean what its names stand for by the schema as it was read when the backend was
-// lent, or is read now. An error is for the client, or the session's end, or a lost backend.
+// lent, or is read now. Errors, and a turn that has settled, are those of planAgain.
 func (s *session) queryAnew(q *simple) error {
-	if err := s.planAgain(q); err != nil {
+	if err := s.planAgain(q); err != nil || s.t.settled {
 		return err
 	}
 	q.asked, s.t.strung, s.t.atString = q.plan, nil, nil
@@ -223,7 +233,7 @@ func (s *session) queryAnew(q *simple) error {
 }
 
 // judgeQuery is what the text turns out to be on its backend (judged), planned by the schema as that backend
-// knows it. A text that was not read has no names. Errors are those of queryAnew.
+// knows it. A text that was not read has no names. Errors, and a turn that has settled, are those of planAgain.
 func (s *session) judgeQuery(q *simple) (*rewrite.Plan, error) {
 	for try := 0; ; try++ {
 		plan := s.judged(q.plan)
@@ -233,7 +243,7 @@ func (s *session) judgeQuery(q *simple) (*rewrite.Plan, error) {
 		if again, err := s.overtaken(try); !again {
 			return plan, err
 		}
-		if err := s.queryAnew(q); err != nil {
+		if err := s.queryAnew(q); err != nil || s.t.settled {
 			return nil, err
 		}
 	}
@@ -246,7 +256,7 @@ func (s *session) judgeQuery(q *simple) (*rewrite.Plan, error) {
 func (s *session) sendQuery(q *simple) error {
 	t := s.t
 	plan, err := s.judgeQuery(q)
-	if err != nil {
+	if err != nil || t.settled {
 		return err
 	}
 	if q.frame != nil && len(s.tx.marks) > 0 {

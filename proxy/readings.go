@@ -152,10 +152,11 @@ func (s *session) meetSchema(erred bool) error {
 	}
 }
 
-// overtaken reports whether a text that is about to be sent must be planned anew, for which the schema is
-// read: since that was done the backend has been told that its catalog was old, by a question of Sluice's
-// own, and tells the text no more. try is how often the text was planned anew. An error is for the client:
-// something has been sent already, or the schema does not come to rest.
+// overtaken reports whether a text that is about to be sent must be planned anew, which has the schema read.
+// It must where a question of Sluice's own, asked since the last reading, was told that the backend's catalog
+// was old: the server tells a backend once, and the text would run by the old plan. try is how often the text
+// was planned anew. An error is for the client: something has been sent already, or the schema does not come
+// to rest.
 func (s *session) overtaken(try int) (bool, error) {
 	switch {
 	case s.mapped.planned == nil || s.b.knows.Before(s.srv.keeper.now.Load().at):

@@ -7,8 +7,9 @@
 // prints the table of docs/operations.md.
 //
 // Chance plays a part, and no seed fixes a run: goroutines of the same virtual moment
-// run in any order. So a bound stands where one run in 10,000 is beyond, by the extremes
-// of some 20 runs: a bound at the worst of them fails once in a few dozen.
+// run in any order. So each bound stands where one run in 10,000 would pass it, which is
+// estimated from the spread of some 20 runs. A bound at the worst of these would be passed
+// once in a few dozen runs.
 //
 // A killed sidecar's file is unlocked, a suspended one's is not: the files are real
 // ones.
