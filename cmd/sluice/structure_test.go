@@ -177,15 +177,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// leastComments is how many lines of comment package proxy has for each 100 of code,
-// at the least. One goroutine runs through all of its files: a reader of one function
-// knows what it may rely on by comments only. With fewer than these, functions stand
-// without their contract, and files without their place in the map of doc.go. Comments
-// are easily lost when functions move.
-const leastComments = 25
-
-// The figures of package proxy are printed (go test -v) rather than held: only its
-// comments must not get fewer.
+// TestFiguresOfProxy prints the size of package proxy (go test -v).
 func TestFiguresOfProxy(t *testing.T) {
 	t.Parallel()
 	var files, comments, code, methods, ofSession, ofTurn int
@@ -206,9 +198,6 @@ func TestFiguresOfProxy(t *testing.T) {
 	share := float64(comments) / float64(code) * 100
 	t.Logf("proxy: %d files, %d lines of code, %.1f lines of comment for each 100 of them; session has %d methods and %d fields, turn %d fields",
 		files, code, share, methods, ofSession, ofTurn)
-	if share < leastComments {
-		t.Errorf("proxy has %.1f lines of comment for each 100 of code, at least %d are wanted", share, leastComments)
-	}
 }
 
 // fields counts the fields of a struct type that a file declares; an embedded one is
