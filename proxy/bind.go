@@ -218,6 +218,9 @@ func (s *session) bindOnBackend(b *binding) error {
 	if err := s.admit(plan); err != nil {
 		return err
 	}
+	if s.t.unreadPin && plan.Pin == rewrite.PinUnparsed {
+		s.t.left.Read([]byte(cs.tmpl.sql))
+	}
 	if plan, err = s.judgeBind(b, bound); err != nil {
 		return err
 	}

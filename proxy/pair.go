@@ -245,8 +245,9 @@ func (s *session) settle(status byte) error {
 	case s.b == nil:
 		return s.move(lostInBlock)
 	case status == 'I' && t.pinnedByTurn && t.errorTold:
-		s.pinned = false
-		s.srv.pinned.Add(-1)
+		s.unpin()
+	default:
+		s.unpinUnread()
 	}
 	// The statement for which the backend was to be kept has failed, and left nothing
 	// there: see pin.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -37,7 +38,7 @@ func (s *session) pin(plan *rewrite.Plan) error {
 		return errTooManyPins(s.srv.cfg.MaxPins, pinNames[why])
 	}
 	s.pinned = true
-	s.t.pinnedByTurn, s.t.unreadPin, s.t.freshPin = undone, why == rewrite.PinUnparsed, len(plan.Statements) == 1
+	s.t.pinnedByTurn, s.t.unreadPin, s.t.freshPin = undone, why == rewrite.PinUnparsed, true
 	s.srv.metrics.Pinned(pinNames[why])
 	s.srv.log.Info("session keeps its backend", append(s.logAttrs(), "reason", pinNames[why])...)
 	return nil
@@ -59,19 +60,73 @@ func (srv *Server) takePin() bool {
 var leavesNothing = map[rewrite.Pin]bool{rewrite.PinPrepare: true, rewrite.PinListen: true,
 	rewrite.PinHoldCursor: true, rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinRole: true}
 
-// unpinRefused takes the pin of a statement back that DSQL has refused as it stands (0A000): it has
-// not run, whatever it would have left. That holds also for those that leavesNothing lacks: DO, CALL
-// and LOAD, which leave something where they fail in the middle. In a block the backend stays until
-// the block ends, and then goes back. head is what the error answers.
-func (s *session) unpinRefused(head *owed, payload []byte) {
-	plan := head.plan
+// unpinFailed takes the pin of a text back whose error shows that it has left nothing: head is what
+// the error answers. In a block the backend stays until the block ends, and then goes back.
+func (s *session) unpinFailed(head *owed, payload []byte) {
+	if !s.pinned || !s.t.freshPin && !s.t.unreadPin {
+		return
+	}
+	if s.t.unreadPin {
+		// A text that the server does not understand either has left nothing on the backend.
+		if left := &s.t.left; left.Tags() == 0 && notParsed(head, payload) || inItself(payload) && left.LeavesNothing() {
+			s.unpin()
+		}
+		s.t.unreadPin = false // what a function was about when it failed is not known
+		return
+	}
+	if st := s.failedAlone(head); st != nil && (st.Pin == rewrite.NoPin || s.notBegun(payload)) {
+		s.unpin()
+	}
+}
+
+// failedAlone is the statement that has failed, of the text that made the session keep its backend,
+// whose statements in front of it leave nothing there; nil for others, and where it cannot be told.
+func (s *session) failedAlone(head *owed) *rewrite.Statement {
+	plan, n := head.plan, 0
 	if plan == nil && head.tmpl != nil {
 		plan = head.tmpl.plan
 	}
-	if !s.t.freshPin || !s.pinned || s.srv.cfg.Kind != DSQL || plan == nil || plan.Pin == rewrite.NoPin || string(retry.Field(payload, 'C')) != retry.StateUnsupported {
-		return
+	if head.kind == wire.Query {
+		n = s.t.statement
 	}
-	s.pinned, s.t.pinnedByTurn, s.t.freshPin = false, false, false
+	if plan == nil || plan.Pin == rewrite.NoPin || head.strung != nil || n >= len(plan.Statements) {
+		return nil
+	}
+	for i := range n {
+		if plan.Statements[i].Pin != rewrite.NoPin {
+			return nil
+		}
+	}
+	return &plan.Statements[n]
+}
+
+// notBegun reports whether an error says that its statement has not begun to run: DSQL has refused it
+// as it stands (0A000), or a server found a name or a type wrong that stands in the text. That holds
+// also for those that leavesNothing lacks: DO, CALL and LOAD, which leave something where they fail in
+// the middle.
+func (s *session) notBegun(payload []byte) bool {
+	code := string(retry.Field(payload, 'C'))
+	return s.srv.cfg.Kind == DSQL && code == retry.StateUnsupported ||
+		strings.HasPrefix(code, "42") && retry.Field(payload, 'P') != nil && inItself(payload)
+}
+
+// inItself reports whether an error is that of a client's statement and of nothing that runs inside it.
+func inItself(payload []byte) bool {
+	return retry.Field(payload, 'q') == nil && retry.Field(payload, 'W') == nil
+}
+
+// unpinUnread takes the pin of a text back that nobody has read, and that has run: by its words and
+// tags it has left nothing. Settings that its functions may have made are reset.
+func (s *session) unpinUnread() {
+	if s.pinned && s.t.unreadPin && s.t.left.LeavesNothing() {
+		s.unpin()
+		s.b.unsure = s.b.unsure || s.srv.cfg.Reset != ResetNever
+	}
+}
+
+// unpin takes the pin of the turn at hand back.
+func (s *session) unpin() {
+	s.pinned, s.t.pinnedByTurn, s.t.freshPin, s.t.unreadPin = false, false, false, false
 	s.srv.pinned.Add(-1)
 }
 

@@ -282,6 +282,9 @@ func (s *session) sendQuery(q *simple) error {
 		return s.finish()
 	}
 	frame := q.frame
+	if t.unreadPin {
+		t.left.Read(q.sql())
+	}
 	if split := plan.InSplit(); split != nil {
 		frame = s.askInTwo(o, split)
 	} else if plan.Text != "" {

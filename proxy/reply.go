@@ -257,7 +257,9 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	s.ended(o, tag)
 	if o.plan.Kind > rewrite.Read {
 		s.noteRun(o, st, tag)
-		s.t.unreadPin = s.t.unreadPin && o.plan.Pin != rewrite.PinUnparsed
+		if s.t.unreadPin && o.plan.Pin == rewrite.PinUnparsed {
+			s.t.left.Ran(tag)
+		}
 	}
 	if typ != wire.CommandComplete {
 		return

@@ -70,12 +70,7 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 		return swallow, nil
 	}
 	t.errorTold = true
-	// A text that the server does not understand either has left nothing on the backend.
-	if t.unreadPin && notParsed(&head, payload) {
-		s.pinned, t.unreadPin = false, false
-		s.srv.pinned.Add(-1)
-	}
-	s.unpinRefused(&head, payload)
+	s.unpinFailed(&head, payload)
 	t.copying = false
 	v, err := s.tellError(&head, &e, frame, v)
 	if err != nil {

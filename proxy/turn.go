@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/leftover"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -105,10 +106,12 @@ type request struct {
 	// pinnedByTurn: the turn's only statement made the session keep its backend, and leaves
 	// nothing there if it fails.
 	pinnedByTurn bool
-	// freshPin: one statement, alone in its text, made it keep it, in this turn.
+	// freshPin: one text made it keep it, in this turn.
 	freshPin bool
-	// unreadPin: nothing but a text that nobody has read made it keep it, in this turn.
+	// unreadPin: nothing but a text that nobody has read made it keep it, in this turn; left judges
+	// what that has left.
 	unreadPin bool
+	left      leftover.Text
 	// unreadRuns: such a text was sent, and the log would have it run again.
 	unreadRuns bool
 }

@@ -114,6 +114,9 @@ func (s *session) forward(n int) error {
 		if s.t.logs {
 			s.tx.log.Write(c.Peek(k))
 		}
+		if s.t.unreadPin {
+			s.t.left.Read(c.Peek(k))
+		}
 		s.add(c.Peek(k))
 		c.Advance(k)
 		n -= k
