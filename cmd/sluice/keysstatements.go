@@ -9,7 +9,7 @@ import (
 // statementKeys say what becomes of statements that DSQL refuses.
 var statementKeys = []key{
 	{name: "rewrite.max_bytes", def: rewrite.DefaultMaxBytes, field: func(c *Config) any { return &c.Rewrite.MaxBytes },
-		help: "Longer statements are passed on unread and pin their session; a longer Parse is refused."},
+		help: "Longer statements are passed on unread, and pin their session unless their words and tags show that they have left nothing on the backend; a longer Parse is refused."},
 	{name: "rewrite.max_nesting", def: rewrite.DefaultMaxNesting, field: func(c *Config) any { return &c.Rewrite.MaxNesting },
 		help: "Statements nested or chained deeper are passed on unread and pin their session (the parser's stack is finite)."},
 	{name: "rewrite.cache_entries", def: rewrite.DefaultCacheEntries, field: func(c *Config) any { return &c.Rewrite.CacheEntries },
