@@ -12,11 +12,12 @@ import (
 var layers = map[string][]string{
 	"cmd/sluice":         {"cmd/sluice/inject", "proxy", "proxy/startup", "proxy/rawconn", "reservoir", "lease", "rewrite", "retry", "metrics"},
 	"cmd/sluice/inject":  {}, // nor anything of a third party
-	"proxy":              {"proxy/advisory", "proxy/constraint", "proxy/copyrows", "proxy/startup", "proxy/settings", "proxy/stored", "proxy/wire", "proxy/rawconn", "reservoir", "retry", "rewrite", "metrics"},
+	"proxy":              {"proxy/advisory", "proxy/constraint", "proxy/copyrows", "proxy/leftover", "proxy/startup", "proxy/settings", "proxy/stored", "proxy/wire", "proxy/rawconn", "reservoir", "retry", "rewrite", "metrics"},
 	"proxy/advisory":     {"proxy/wire", "rewrite"},
 	"proxy/startup":      {"proxy/wire", "proxy/rawconn"},
 	"proxy/constraint":   {"proxy/wire", "retry", "rewrite"},
 	"proxy/stored":       {"proxy/wire", "rewrite"},
+	"proxy/leftover":     {},
 	"proxy/copyrows":     {},
 	"proxy/settings":     {"proxy/wire", "retry", "rewrite"},
 	"proxy/wire":         {"proxy/rawconn"},
