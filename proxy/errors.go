@@ -153,15 +153,6 @@ func errPortalExists(name []byte) *wire.Error {
 	return &wire.Error{Code: "42P03", Message: fmt.Sprintf("cursor \"%s\" already exists", name)}
 }
 
-// errJobFailed is a CREATE INDEX whose background job failed.
-func errJobFailed(status, details string) *wire.Error {
-	if status == "completed" { // as one that has failed is called, too
-		status = "completed without it"
-	}
-	return &wire.Error{Code: "58000", Message: "the index was not built: its job is " + status, Detail: details,
-		Hint: "Drop the index, which is not valid, and create it again."}
-}
-
 // errJobGoesOn is the end of a wait for a job, not of the job.
 func errJobGoesOn(why *wire.Error) *wire.Error {
 	return &wire.Error{Code: why.Code, Message: why.Message, Detail: "The index is still being built: see sys.jobs."}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/constraint"
 	"github.com/sluice-proxy/sluice/proxy/wire"
-	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -186,8 +185,8 @@ func (s *session) maskedEnd(st *rewrite.Statement, typ byte, tag []byte) error {
 	} else {
 		t.owed.pop()
 	}
-	if st.Job == rewrite.AwaitedJob && t.job.id != "" && alone && !t.outcome.inBlock() {
-		t.job.tag = append([]byte(nil), tag...)
+	if st.Job == rewrite.AwaitedJob && (t.job.id != "" || st.IfNoIndex != nil) && alone && !t.outcome.inBlock() {
+		t.job.tag, t.job.named = append([]byte(nil), tag...), st.IfNoIndex
 		return nil
 	}
 	t.job = job{}
@@ -196,8 +195,9 @@ func (s *session) maskedEnd(st *rewrite.Statement, typ byte, tag []byte) error {
 
 // job is a background job that an answer waits for.
 type job struct {
-	id  string
-	tag []byte // held until the job is done
+	id    string
+	tag   []byte             // held until the job is done
+	named *rewrite.IndexName // of an IF NOT EXISTS that may have begun no job
 }
 
 // tellTag sends the tag that was held until a job is done: nobody waits for it, because
@@ -234,55 +234,24 @@ const (
 // answered: the tag, or the error of a job that failed. Cancel, the statement timeout, the
 // client's end and the cut end the wait, not the job. The backend, which is idle, is asked.
 // The error is a loss or the session's end.
-func (s *session) awaitJob() ([]byte, error) {
+func (s *session) awaitJob() (answer []byte, refusal *wire.Error, err error) {
 	t := s.t
-	asked := t.job
+	held := t.job
 	t.job = job{}
-	pause := jobPauseFirst
-	query := wire.AppendStrings(nil, wire.Query, "SELECT status, details FROM sys.jobs WHERE job_id = '"+asked.id+"'")
-	for {
-		status, details, err := s.b.jobStatus(query)
-		if err != nil {
-			t.job = asked // for lossTold
-			return nil, &lostError{err: err}
-		}
-		switch {
-		case constraint.JobRuns(status):
-		case status == "failed", status == "cancelled", status == "canceled":
-			return errJobFailed(status, details).Append(nil), nil
-		case details != "": // a build that has failed is called completed too
-			invalid, err := s.b.madeInvalid(asked.id)
-			if err != nil {
-				t.job = asked
-				return nil, &lostError{err: err}
-			}
-			if invalid {
-				return errJobFailed(status, details).Append(nil), nil
-			}
-			return asked.tag, nil
-		default: // completed, or forgotten
-			return asked.tag, nil
-		}
-		if err := s.jobPause(pause); err != nil {
-			if clientErr, ok := err.(*wire.Error); ok && !clientErr.Fatal {
-				return clientErr.Append(nil), nil
-			}
-			return nil, err
-		}
-		pause = min(2*pause, jobPauseMost)
+	work := constraint.NewIndexJob(asked{s}, held.id, held.named)
+	err = work.Await()
+	s.srv.catalog.flush()
+	told, _ := err.(*wire.Error)
+	switch {
+	case err == nil:
+		return append(slices.Concat(work.Notices...), held.tag...), nil, nil
+	case err == errCanceled, err == errTimedOut:
+		told = errJobGoesOn(told)
+	case told == nil || told.Fatal:
+		t.job = held // for lossTold
+		return nil, nil, err
 	}
-}
-
-// jobPause is pause in the wait for a job, which goes on whoever stops waiting.
-func (s *session) jobPause(pause time.Duration) error {
-	switch err := s.pause(pause); err {
-	case errCanceled:
-		return errJobGoesOn(errCanceled)
-	case errTimedOut:
-		return errJobGoesOn(errTimedOut)
-	default:
-		return err
-	}
+	return told.Append(nil), told, nil
 }
 
 // pause sleeps, unless somebody no longer waits: then the error is stopped's or the session's
@@ -300,28 +269,6 @@ func (s *session) pause(d time.Duration) error {
 		return errClientGone
 	}
 	return nil
-}
-
-// jobStatus asks for a job; "" when there is no such job, or nobody may ask. An error means
-// that the backend is lost.
-func (b *backend) jobStatus(query []byte) (status, details string, err error) {
-	refusal, err := b.exchangeRows(query, func(row []byte) {
-		columns := columnsOf(row)
-		if len(columns) == 2 {
-			status, details = columns[0], columns[1]
-		}
-	})
-	if refusal != nil && toldBy(refusal).Code == retry.StateConflict {
-		return "pending", "", nil // the backend had not seen the last change of the schema
-	}
-	return status, details, err
-}
-
-// madeInvalid reports whether the index of a job is not valid.
-func (b *backend) madeInvalid(id string) (invalid bool, err error) {
-	query := wire.AppendStrings(nil, wire.Query, "SELECT i.indisvalid FROM sys.jobs j JOIN pg_catalog.pg_index i ON i.indexrelid = j.object_id WHERE j.job_id = '"+id+"'")
-	_, err = b.exchangeRows(query, func(row []byte) { invalid = slices.Equal(columnsOf(row), []string{"f"}) })
-	return invalid, err
 }
 
 // columnsOf splits a DataRow's payload; NULL is "". nil where the row is not well-formed.
@@ -355,13 +302,13 @@ func (s *session) waitsForJob(v verdict) verdict {
 // which was kept from the client: the client gets one of ours behind the answer. A loss
 // meanwhile is told as an unknown outcome (lossTold).
 func (s *session) settleJob() error {
-	answer, err := s.awaitJob()
+	answer, told, err := s.awaitJob()
 	if err != nil {
 		return err
 	}
-	if answer[0] == wire.ErrorResponse {
+	if told != nil {
 		s.t.errorTold = true
-		s.srv.metrics.ErrorSent(string(retry.Field(answer[wire.HeaderLen:], 'C')))
+		s.srv.metrics.ErrorSent(told.Code)
 	}
 	status := s.b.status
 	if err := s.settle(status); err != nil {

@@ -148,6 +148,9 @@ func (p *Plan) bytes() int {
 		for _, notice := range st.Notices {
 			n += int(unsafe.Sizeof(notice)) + len(notice.Message) // Detail is a constant
 		}
+		if x := st.IfNoIndex; x != nil {
+			n += int(unsafe.Sizeof(*x)) + len(x.Name) + len(x.Table)
+		}
 		if a := st.Advisory; a != nil {
 			n += int(unsafe.Sizeof(*a)) + len(a.Column) + cap(a.Args)*int(unsafe.Sizeof(AdvisoryArg{}))
 		}

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	pg_query "github.com/pganalyze/pg_query_go/v6"
 )
@@ -409,4 +410,10 @@ func (a *Addition) Candidate(pass int) string {
 		label += strconv.Itoa(pass)
 	}
 	return objectName(a.relation, a.second, label)
+}
+
+// Chooses reports whether a constraint's name may be one of Candidate, of any table and column:
+// both may have been renamed since.
+func (a *Addition) Chooses(name string) bool {
+	return strings.HasSuffix(strings.TrimRight(name, "0123456789"), "_"+labels[a.Kind])
 }

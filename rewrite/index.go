@@ -34,6 +34,9 @@ func (r *rewriter) index(p *part) {
 	if p.st.Job = AwaitedJob; !r.rules.AwaitIndex {
 		p.st.Job = UnawaitedJob
 	}
+	if relation := p.node.child("relation"); p.node.flag("if_not_exists") && relation.text("catalogname") == "" {
+		p.st.IfNoIndex = &IndexName{Name: p.node.text("idxname"), Table: regclass(relation)}
+	}
 	if cannot {
 		return // without ASYNC the server would name that as the reason, and not what it refuses
 	}

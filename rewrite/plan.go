@@ -208,6 +208,8 @@ type Statement struct {
 	Refusal *Refusal
 	// Job says that the answer has a row of ours to swallow: see Job.
 	Job Job
+	// IfNoIndex is the index of a CREATE INDEX IF NOT EXISTS; nil for any other statement.
+	IfNoIndex *IndexName
 	// Hint is for a 0A000 or 42704 of the server that comes without one; "" for none.
 	Hint string
 	// Database is what a CREATE DATABASE or DROP DATABASE says that the relay carries out
@@ -312,6 +314,12 @@ const (
 	UnawaitedJob            // swallow the row
 	AwaitedJob              // swallow the row; outside a transaction block answer when the job is done
 )
+
+// IndexName names an index by its own name and its table, which have the same schema.
+type IndexName struct {
+	Name  string // as the catalog has it
+	Table string // for a cast to regclass
+}
 
 // Plan is what Sluice knows about one text. Plans are shared, and immutable but
 // for InSplit and what Planner.Substitute remembers.

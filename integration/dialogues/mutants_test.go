@@ -212,7 +212,7 @@ func (m mutant) differs(t *testing.T, overlay string) (by string, err error) {
 // fails runs the test that must fail.
 func (m mutant) fails(overlay string) error {
 	cmd := exec.Command("go", "test", "-vet=off", "-count=1", "-overlay", overlay, "-run", "^"+m.test+"$", m.dir)
-	cmd.Dir = "../.."
+	cmd.Dir, cmd.Env = "../..", append(os.Environ(), harness.OverlayVariable+"="+overlay)
 	out, err := cmd.CombinedOutput()
 	switch {
 	case err == nil:

@@ -20,6 +20,10 @@ type Bin string
 
 func (b Bin) path(program string) string { return filepath.Join(string(b), program) }
 
+// OverlayVariable names the environment variable that has Binaries build the programs with the
+// go command's flag -overlay, whose file it holds. The programs lie beside that file.
+const OverlayVariable = "SLUICE_TEST_OVERLAY"
+
 // build makes the programs, once for this process and from the source as it is
 // now: a test must never meet yesterday's binary. When nothing has changed the
 // go command finds that the programs of the last time are those of today, and
@@ -28,6 +32,14 @@ var build = sync.OnceValues(func() (Bin, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
+	}
+	overlay := os.Getenv(OverlayVariable)
+	if overlay != "" { // beside the overlay: nobody else must meet these programs
+		bin := filepath.Join(filepath.Dir(overlay), "bin")
+		if err := os.MkdirAll(bin, 0o755); err != nil {
+			return "", err
+		}
+		return Bin(bin), goBuild(root, bin, programs, "-overlay", overlay)
 	}
 	bin := filepath.Join(root, "bin", "test")
 	if err := os.MkdirAll(bin, 0o755); err != nil {

@@ -442,17 +442,79 @@ func TestConstraintsOfMappedTables(t *testing.T) {
 	}
 }
 
-// A unique index whose job finds duplicates is no success.
+// A unique index whose rows have duplicates fails as it does in PostgreSQL, again and again, and nothing
+// of it is left. IF NOT EXISTS does not succeed on one that somebody else has left.
 func TestUniqueIndexThatFails(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	pg, _, sluice := plainAndSluice(t, nil)
-	pg.SQL(t, "postgres", constrained)
+	pg, sim, sluice := plainAndSluice(t, nil)
+	for _, database := range []string{"postgres", "plain"} {
+		pg.SQL(t, database, constrained)
+	}
+	before := pg.SQL(t, "postgres", standing)
 	for _, way := range clients {
-		if _, err := way.run(ctx, sluice.DSN("postgres"), "CREATE UNIQUE INDEX failing ON child (twice)", nil); code(err) != "58000" || !strings.Contains(whole(err), "could not create unique index") {
-			t.Errorf("%s: %v %s", way.name, err, whole(err))
+		for _, sql := range []string{
+			"CREATE UNIQUE INDEX failing ON child (twice)",
+			"CREATE UNIQUE INDEX IF NOT EXISTS failing ON child (twice)",
+			"CREATE UNIQUE INDEX CONCURRENTLY failing ON child (twice, \"Odd \"\"name\") INCLUDE (id)",
+			"CREATE UNIQUE INDEX failing ON child ((twice + nn), lower(\"Odd \"\"name\"))",
+			"CREATE UNIQUE INDEX failing ON child (pk) NULLS NOT DISTINCT",
+			"CREATE UNIQUE INDEX failing ON child (twice) WHERE id < 3",
+			"CREATE UNIQUE INDEX ON child (\"order\", twice)",
+		} {
+			_, want := way.run(ctx, pg.DSN("plain"), sql, nil)
+			_, err := way.run(ctx, sluice.DSN("postgres"), sql, nil)
+			pg.SQL(t, "plain", "DROP INDEX IF EXISTS failing") // CONCURRENTLY leaves it there
+			if code(err) != "23505" || whole(err) != whole(want) {
+				t.Errorf("%s, %s:\n got %s\nwant %s", way.name, sql, whole(err), whole(want))
+			}
+			if got := pg.SQL(t, "postgres", standing); got != before {
+				t.Fatalf("%s, %s leaves:\n%s", way.name, sql, differing(got, before))
+			}
 		}
-		pg.SQL(t, "postgres", "DROP INDEX failing")
+	}
+
+	const ifNotExists = "CREATE UNIQUE INDEX IF NOT EXISTS failing ON public.child (twice)"
+	run := func(sql string) error {
+		_, err := dialled(t, sluice, pgx.QueryExecModeSimpleProtocol).Exec(ctx, sql)
+		return err
+	}
+	// begun has a client without Sluice begin the index, and go.
+	begun := func(sql string) {
+		config, err := pgx.ParseConfig(direct(t, sim))
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.LookupFunc, config.DefaultQueryExecMode = loopback, pgx.QueryExecModeSimpleProtocol
+		conn, err := pgx.ConnectConfig(ctx, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(ctx)
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begun("CREATE UNIQUE INDEX ASYNC failing ON child (twice)")
+	// Its job is still at work, or has failed by then: both ways it is no success.
+	if err := run(ifNotExists); code(err) != "23505" && code(err) != "55000" {
+		t.Errorf("while its job is at work: %v", err)
+	}
+	begun("CREATE UNIQUE INDEX ASYNC IF NOT EXISTS failing ON child (twice)")
+	for pg.SQL(t, "postgres", "SELECT count(*) FROM sys.jobs WHERE status = 'submitted'") != "0" {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err := run(ifNotExists); code(err) != "55000" || !strings.Contains(hintOf(err), "DROP INDEX") {
+		t.Errorf("of an index that is not valid: %v (%s)", err, hintOf(err))
+	}
+	pg.SQL(t, "postgres", "DROP INDEX failing; UPDATE child SET twice = id")
+	for range 2 { // the second finds a valid one
+		if err := run(ifNotExists); err != nil {
+			t.Errorf("of rows that differ: %v", err)
+		}
+	}
+	if valid := pg.SQL(t, "postgres", "SELECT indisvalid FROM pg_index WHERE indexrelid = 'failing'::regclass"); valid != "t" {
+		t.Errorf("valid: %s", valid)
 	}
 }

@@ -171,35 +171,54 @@ func (c *Work) notNull(a *rewrite.Addition) (at spot, err error) {
 	return at, err
 }
 
-// free drops the CHECKs that stand for NOT NULL of columns of which the server has dropped it.
-// Somebody's own CHECK has another name.
+// free drops the CHECKs that replace NOT NULL of columns of which the server has dropped it. Such a
+// CHECK is known by what it says and by the end of its name, since a rename of its column, table or
+// schema changes neither. One with another name may be the client's own: a warning names it.
 func (c *Work) free() error {
 	there, err := c.look(nil)
 	if err != nil || !there {
 		return err
 	}
 	for i := range c.Freed {
-		a := &c.Freed[i]
-		var names []string
-		err := c.server.Ask(fmt.Sprintf(`SELECT p.conname, pg_catalog.pg_get_constraintdef(p.oid) FROM pg_catalog.pg_constraint p JOIN pg_catalog.pg_attribute a`+
-			` ON a.attrelid = p.conrelid AND p.conkey = ARRAY[a.attnum] WHERE p.conrelid = %s AND p.contype = 'c' AND a.attname = %s`, c.oid, literal(a.Keys[0])),
-			func(v []string) {
-				if len(v) == 2 && strings.HasPrefix(v[0], a.Candidate(0)) && a.Is(strings.TrimSuffix(v[1], " NOT VALID")+" NOT VALID") {
-					names = append(names, v[0])
-				}
-			})
-		for _, name := range names {
-			if err == nil {
-				c.found = append(c.found, thing{what: fmt.Sprintf("constraint \"%s\"", name), undo: a.Drop(name)})
-				err = c.server.Ask(a.Drop(name), nil)
-			}
-		}
-		if err != nil {
+		if err := c.freeColumn(&c.Freed[i]); err != nil {
 			return err
 		}
 		c.found = nil
 	}
 	return nil
+}
+
+// freeColumn is free for one column.
+func (c *Work) freeColumn(a *rewrite.Addition) error {
+	var names []string
+	err := c.server.Ask(fmt.Sprintf(`SELECT p.conname, pg_catalog.pg_get_constraintdef(p.oid) FROM pg_catalog.pg_constraint p JOIN pg_catalog.pg_attribute a`+
+		` ON a.attrelid = p.conrelid AND p.conkey = ARRAY[a.attnum] WHERE p.conrelid = %s AND p.contype = 'c' AND a.attname = %s`, c.oid, literal(a.Keys[0])),
+		func(v []string) {
+			if len(v) == 2 && a.Is(strings.TrimSuffix(v[1], " NOT VALID")+" NOT VALID") {
+				names = append(names, v[0])
+			}
+		})
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !a.Chooses(name) {
+			c.warnOfOwn(a, name)
+			continue
+		}
+		c.found = append(c.found, thing{what: fmt.Sprintf("constraint \"%s\"", name), undo: a.Drop(name)})
+		if err := c.server.Ask(a.Drop(name), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warnOfOwn names a CHECK that refuses NULL behind DROP NOT NULL.
+func (c *Work) warnOfOwn(a *rewrite.Addition, name string) {
+	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is still held to NOT NULL by the constraint \"%s\"", a.Keys[0], name),
+		Detail: "Its name is none that Sluice gives, so that it may be a constraint of its own.", Hint: "To drop it: " + a.Drop(name) + "."}
+	c.Notices = append(c.Notices, warning.AppendNotice(nil, "WARNING"))
 }
 
 // jobEnd is what a job has come to.

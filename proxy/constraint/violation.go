@@ -33,14 +33,7 @@ func (c *Work) violated(a *rewrite.Addition, name string, end jobEnd) error {
 		found.Schema, found.Table = c.schema, c.table
 		return found
 	}
-	status := end.status
-	switch status {
-	case "":
-		status = "not known"
-	case "completed":
-		status = "completed without it"
-	}
-	return &wire.Error{Code: codeOf(a, end.details), Message: fmt.Sprintf("the constraint \"%s\" could not be added: its job is %s", name, status), Detail: end.details,
+	return &wire.Error{Code: codeOf(a, end.details), Message: fmt.Sprintf("the constraint \"%s\" could not be added: its job is %s", name, statusOf(end)), Detail: end.details,
 		Hint: "See sys.jobs, and send the statement again.", Schema: c.schema, Table: c.table, Constraint: name}
 }
 

@@ -1,0 +1,212 @@
+package rewriting
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/sluice-proxy/sluice/integration/harness"
+	"github.com/sluice-proxy/sluice/integration/pgtest"
+)
+
+var (
+	renamesCount = flag.Int("renames.count", 8, "how many random migrations with renames are played")
+	renamesSeed  = flag.Uint64("renames.seed", 0, "seed of the random migrations with renames; 0: another one each time")
+)
+
+// heldAlike is what the catalog holds columns to, with NOT NULL and a CHECK that replaces it alike.
+// Names of CHECKs for NOT NULL are left out: PostgreSQL has none.
+const heldAlike = `SELECT coalesce(string_agg(x, E'\n' ORDER BY x), '') FROM (
+	SELECT format('column %s.%s.%s %s null:%s', n.nspname, c.relname, a.attname,
+			CASE WHEN t.typtype IN ('d', 'e') THEN 'own' ELSE format_type(a.atttypid, a.atttypmod) END,
+			NOT (a.attnotnull OR EXISTS (SELECT 1 FROM pg_constraint p WHERE p.conrelid = c.oid AND p.contype = 'c' AND p.conkey = ARRAY[a.attnum]
+				AND p.convalidated AND pg_get_constraintdef(p.oid) = format('CHECK ((%I IS NOT NULL))', a.attname)))) x
+		FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_type t ON t.oid = a.atttypid
+		WHERE c.relkind = 'r' AND n.nspname IN ('public', 's1', 's2', 's3') AND a.attnum > 0 AND NOT a.attisdropped
+	UNION ALL SELECT format('constraint %s %s %s %s', p.conrelid::regclass, p.conname, p.convalidated, pg_get_constraintdef(p.oid))
+		FROM pg_constraint p JOIN pg_class c ON c.oid = p.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname IN ('public', 's1', 's2', 's3') AND pg_get_constraintdef(p.oid) !~ '^CHECK \(\(("[^"]+"|\w+) IS NOT NULL\)\)$'
+	UNION ALL SELECT format('index %s valid:%s', pg_get_indexdef(i.indexrelid), i.indisvalid)
+		FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname IN ('public', 's1', 's2', 's3')) y`
+
+// renamer makes random statements of migrations that rename what earlier statements have made.
+type renamer struct {
+	*rand.Rand
+	pg *pgtest.Server
+	t  *testing.T
+}
+
+func (r *renamer) pick(of ...string) string { return of[r.IntN(len(of))] }
+
+// there is a random row of a query at PostgreSQL; without one it is otherwise. Once in eight it is too.
+func (r *renamer) there(otherwise, query string) string {
+	rows := strings.Split(r.pg.SQL(r.t, "plain", query), "\n")
+	if rows[0] == "" || r.IntN(8) == 0 {
+		return otherwise
+	}
+	return r.pick(rows...)
+}
+
+// Few names, so that they are taken, and come back for something else.
+func (r *renamer) newTable() string  { return r.pick("t", "u", `"T 3"`) }
+func (r *renamer) newColumn() string { return r.pick("a", "b", "c", `"C d"`) }
+func (r *renamer) newName() string   { return r.pick("n1", "n2", `"N 3"`, "t_a_key", "n_not_null") }
+
+// statement is one of a migration.
+func (r *renamer) statement() string {
+	const inOurs = "JOIN pg_class c ON c.oid = %s JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname IN ('public', 's1', 's2', 's3')"
+	table := r.there("t", "SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND n.nspname IN ('public', 's1', 's2', 's3') ORDER BY 1")
+	column := r.there("a", "SELECT format('%I', attname) FROM pg_attribute WHERE attrelid = to_regclass('"+table+"') AND attnum > 0 AND NOT attisdropped AND attname <> 'id' ORDER BY 1")
+	alter := "ALTER TABLE " + table + " "
+	constraint := func() string {
+		return r.there("t_a_check", "SELECT format('%I', conname) FROM pg_constraint WHERE conrelid = to_regclass('"+table+"') AND contype <> 'p' ORDER BY 1")
+	}
+	switch r.IntN(15) {
+	case 0, 1, 2:
+		return alter + "ALTER COLUMN " + column + " SET NOT NULL"
+	case 3, 4, 5:
+		return alter + "ALTER COLUMN " + column + " DROP NOT NULL"
+	case 6, 7:
+		return alter + "RENAME COLUMN " + column + " TO " + r.newColumn()
+	case 8:
+		return r.pick(alter+"RENAME TO "+r.newTable(), "ALTER SCHEMA "+r.pick("s1", "s2")+" RENAME TO "+r.pick("s1", "s2", "s3"))
+	case 9:
+		return alter + "SET SCHEMA " + r.pick("public", "s1", "s2")
+	case 10:
+		return alter + "ADD " + r.pick("", "CONSTRAINT "+r.newName()+" ") + r.pick("UNIQUE ("+column+")", "CHECK ("+column+" > 0)", "CHECK ("+column+" <> 7)")
+	case 11:
+		return alter + "RENAME CONSTRAINT " + constraint() + " TO " + r.newName()
+	case 12:
+		index := r.there("t_a_key", fmt.Sprintf("SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_index i "+inOurs+" ORDER BY 1", "i.indexrelid"))
+		return "ALTER INDEX " + index + " RENAME TO " + r.newName()
+	case 13:
+		return r.pick("CREATE UNIQUE INDEX ", "CREATE INDEX ", "CREATE UNIQUE INDEX IF NOT EXISTS ") + r.newName() + " ON " + table + " (" + column + ")"
+	}
+	return alter + r.pick("DROP CONSTRAINT "+constraint(), "ADD COLUMN "+r.newColumn()+" int UNIQUE", "ADD COLUMN "+r.newColumn()+" int NOT NULL DEFAULT 1",
+		"ADD COLUMN "+r.newColumn()+" int", "ALTER COLUMN "+column+" TYPE "+r.pick("bigint", "int"), "DROP COLUMN "+column)
+}
+
+// outcomeOf runs one statement and returns its SQLSTATE, "" for success.
+func outcomeOf(ctx context.Context, t *testing.T, conn *pgx.Conn, sql string) string {
+	t.Helper()
+	_, err := conn.Exec(ctx, sql)
+	if err != nil && code(err) == "" {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return code(err)
+}
+
+// Random migrations that rename columns, tables, schemas, constraints and indexes leave what PostgreSQL
+// holds columns to, and each of their statements fails where it fails there.
+func TestRenamesAsInPostgreSQL(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	pg, _, sluice := plainAndSluice(t, harness.Env{"DSQL_DDL_SET_NOT_NULL": "check", "DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill", "DSQL_DDL_ALTER_COLUMN_TYPE": "rewrite"})
+	seed := *renamesSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-renames.seed %d", seed)
+	plain, through := plainConn(ctx, t, pg), dialled(t, sluice, pgx.QueryExecModeSimpleProtocol)
+	codes := map[string]int{}
+	for n := range *renamesCount {
+		r := &renamer{Rand: rand.New(rand.NewPCG(seed, uint64(n))), pg: pg, t: t}
+		for _, database := range []string{"postgres", "plain"} {
+			pg.SQL(t, database, `DROP SCHEMA IF EXISTS s1, s2, s3 CASCADE; DROP TABLE IF EXISTS t, u CASCADE; CREATE SCHEMA s1; CREATE SCHEMA s2;
+				CREATE TABLE t (id int PRIMARY KEY, a int, b int); CREATE TABLE u (id int PRIMARY KEY, a int, b int); CREATE TABLE s1.t (id int PRIMARY KEY, a int, "C d" int);
+				INSERT INTO t VALUES (1, 1, 1), (2, 2, 1); INSERT INTO s1.t VALUES (1, NULL, 3)`)
+		}
+		var done []string
+		for range 30 {
+			sql := r.statement()
+			got := outcomeOf(ctx, t, through, sql)
+			if got == "0A000" {
+				continue // refused: nothing of it is carried out
+			}
+			want := outcomeOf(ctx, t, plain, sql)
+			codes[got]++
+			done = append(done, fmt.Sprintf("%s -- %s", sql, got))
+			if got != want {
+				t.Fatalf("migration %d: %q, PostgreSQL has %q:\n%s", n, got, want, strings.Join(done, "\n"))
+			}
+			if got, want := pg.SQL(t, "postgres", heldAlike), pg.SQL(t, "plain", heldAlike); got != want {
+				t.Fatalf("migration %d:\n%s\nbehind:\n%s", n, differing(got, want), strings.Join(done, "\n"))
+			}
+		}
+	}
+	if t.Log(codes); codes[""] < *renamesCount || len(codes) < 4 {
+		t.Errorf("the statements were of too few kinds: %v", codes)
+	}
+}
+
+// DROP NOT NULL drops the CHECK that replaces NOT NULL, whatever was renamed since. A CHECK under a name
+// that Sluice does not give stays, and a warning names it.
+func TestDropNotNullBehindRenames(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	pg, _, sluice := plainAndSluice(t, harness.Env{"DSQL_DDL_SET_NOT_NULL": "check"})
+	config, err := pgx.ParseConfig(sluice.DSN("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var notices []string
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { notices = append(notices, n.Message) }
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	long := strings.Repeat("long_", 12)
+	for _, c := range []struct {
+		name, table, column, constraint string // of the column in the end, and of a CHECK that stays
+		renames                         []string
+	}{
+		{"no rename", "r", "a", "", nil},
+		{"the column", "r", "b", "", []string{"ALTER TABLE r RENAME a TO b"}},
+		{"the table", "s", "a", "", []string{"ALTER TABLE r RENAME TO s"}},
+		{"both, to long names", long + "t", long + "c", "", []string{"ALTER TABLE r RENAME a TO " + long + "c", "ALTER TABLE r RENAME TO " + long + "t"}},
+		{"the schema", "s1.r", "a", "", []string{"ALTER TABLE r SET SCHEMA s1"}},
+		{"a column that has the old name", "r", "b", "", []string{"ALTER TABLE r RENAME a TO b", "ALTER TABLE r ADD COLUMN a int", "ALTER TABLE r ALTER a SET NOT NULL"}},
+		{"the constraint", "r", "a", "other", []string{"ALTER TABLE r RENAME CONSTRAINT r_a_not_null TO other"}},
+	} {
+		pg.SQL(t, "postgres", "DROP SCHEMA IF EXISTS s1 CASCADE; DROP TABLE IF EXISTS r, s, "+long+"t; CREATE SCHEMA s1")
+		statements := append([]string{"CREATE TABLE r (id int PRIMARY KEY, a int)", "ALTER TABLE r ALTER a SET NOT NULL"}, c.renames...)
+		for _, sql := range append(statements, "ALTER TABLE "+c.table+" ALTER "+c.column+" DROP NOT NULL") {
+			notices = nil
+			if _, err := conn.Exec(ctx, sql); err != nil {
+				t.Fatalf("%s: %s: %v", c.name, sql, err)
+			}
+		}
+		_, err := conn.Exec(ctx, "UPDATE "+c.table+" SET "+c.column+" = NULL; INSERT INTO "+c.table+" (id"+strings.Repeat(", a", strings.Count(c.name, "old name"))+") VALUES (1"+strings.Repeat(", 1", strings.Count(c.name, "old name"))+")")
+		if stays := c.constraint != ""; stays != (code(err) == "23514") || stays != strings.Contains(strings.Join(notices, "\n"), `still held to NOT NULL by the constraint "`+c.constraint) {
+			t.Errorf("%s: a NULL: %v; %q", c.name, err, notices)
+		}
+	}
+}
+
+// plainConn is a connection to the database beside Sluice's, by no proxy.
+func plainConn(ctx context.Context, t *testing.T, pg *pgtest.Server) *pgx.Conn {
+	t.Helper()
+	config, err := pgx.ParseConfig(pg.DSN("plain"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	config.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) {}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	return conn
+}

@@ -1,0 +1,239 @@
+package constraint
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// IndexJob follows the background job of a CREATE INDEX that the server has accepted. An index
+// that is valid in the end is the client's. One that is not is dropped, as PostgreSQL leaves
+// none, and the client gets PostgreSQL's error.
+type IndexJob struct {
+	Notices [][]byte // for the client, in front of the tag
+
+	server Server
+	id     string             // of the job, as sys.jobs has it; "" for none
+	absent *rewrite.IndexName // where IF NOT EXISTS may have found an index of the name
+	oid    string             // of the index; "" until the catalog has it
+}
+
+// NewIndexJob returns the follower of the job with the given id. id is "" for a CREATE INDEX that
+// began none, and named then is the index of its IF NOT EXISTS, or nil.
+func NewIndexJob(server Server, id string, named *rewrite.IndexName) *IndexJob {
+	return &IndexJob{server: server, id: id, absent: named}
+}
+
+// Await returns nil for a valid index, and the error that the client gets for any other. An error
+// of Server.Pause is returned as it is: the job goes on then.
+func (j *IndexJob) Await() error {
+	if j.id == "" {
+		return j.found()
+	}
+	ended, left := jobEnd{}, lateness // left: for the catalog to show what an ended job has done
+	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
+		end, valid, seen, err := j.look()
+		switch {
+		case err != nil:
+			return err
+		case valid:
+			return nil
+		case !seen && j.oid == "":
+			j.unfollowed()
+			return nil
+		case seen && JobRuns(end.status):
+		case end.details != "", failed(end.status), left <= 0:
+			if seen {
+				ended = end
+			}
+			return j.takeBack(ended)
+		default:
+			pause = min(pause, pauseLate)
+			left -= pause
+		}
+		if seen {
+			ended = end
+		}
+		if err := j.server.Pause(pause); err != nil {
+			return err
+		}
+	}
+}
+
+// pauseLate is the longest pause between looks at the index of a job that has ended.
+const pauseLate = 100 * time.Millisecond
+
+// failed reports a status of sys.jobs that no valid index follows.
+func failed(status string) bool {
+	switch status {
+	case "failed", "cancelled", "canceled":
+		return true
+	}
+	return false
+}
+
+// look asks for the job and its index. seen is false where the server has no such job any more,
+// or does not let this role read it.
+func (j *IndexJob) look() (end jobEnd, valid, seen bool, err error) {
+	err = j.server.Ask(`SELECT j.status, j.details, i.indexrelid, i.indisvalid FROM sys.jobs j LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = j.object_id`+
+		` WHERE j.job_id = `+literal(j.id), func(v []string) {
+		if len(v) == 4 {
+			end, seen, valid = jobEnd{v[0], v[1]}, true, v[3] == "t"
+			if v[2] != "" {
+				j.oid = v[2]
+			}
+		}
+	})
+	if err != nil && j.server.Refused(err) == nil {
+		return end, false, false, err
+	}
+	if seen || j.oid == "" {
+		return end, valid, seen, nil
+	}
+	err = j.server.Ask("SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = "+j.oid, func(v []string) { valid = firstOf(v) == "t" })
+	return end, valid, false, err
+}
+
+// unfollowed warns that nobody knows how the job ends.
+func (j *IndexJob) unfollowed() {
+	warning := &wire.Error{Code: "01000", Message: "the index is being built, and its job cannot be read",
+		Detail: fmt.Sprintf("sys.jobs shows no job \"%s\" to this role.", j.id), Hint: "See pg_index.indisvalid before you rely on the index."}
+	j.Notices = append(j.Notices, warning.AppendNotice(nil, "WARNING"))
+}
+
+// found is the end of a CREATE INDEX that began no job. A relation of the name satisfies IF NOT
+// EXISTS, but not an index that is not valid.
+func (j *IndexJob) found() error {
+	if j.absent == nil {
+		return nil
+	}
+	valid, job := true, ""
+	err := j.server.Ask(fmt.Sprintf(`SELECT i.indexrelid, i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid`+
+		` WHERE c.relname = %s AND c.relnamespace = (SELECT t.relnamespace FROM pg_catalog.pg_class t WHERE t.oid = pg_catalog.to_regclass(%s))`,
+		literal(j.absent.Name), literal(j.absent.Table)), func(v []string) {
+		if len(v) == 2 {
+			j.oid, valid = v[0], v[1] == "t"
+		}
+	})
+	if err != nil || valid {
+		return err
+	}
+	err = j.server.Ask("SELECT job_id, status FROM sys.jobs WHERE object_id = "+j.oid, func(v []string) {
+		if len(v) == 2 && JobRuns(v[1]) {
+			job = v[0]
+		}
+	})
+	if err != nil && j.server.Refused(err) == nil {
+		return err
+	}
+	if job != "" {
+		j.id = job
+		return j.Await()
+	}
+	return &wire.Error{Code: "55000", Message: fmt.Sprintf("index \"%s\" exists, and is not valid", j.absent.Name), Detail: "The job that was to build it has failed.",
+		Hint: fmt.Sprintf("DROP INDEX %s, and send the statement again: it says then which rows the index is against.", quoted(j.absent.Name))}
+}
+
+// indexShown is what the catalog says of an index.
+type indexShown struct {
+	schema, name, table, tableSchema, where string
+	valid, unique, nullsAlike               bool
+	keys                                    []string // as PostgreSQL shows them
+}
+
+// takeBack drops the index, and returns why it could not be built.
+func (j *IndexJob) takeBack(end jobEnd) error {
+	x, err := j.shown()
+	if err != nil || x.valid {
+		return err
+	}
+	if x.name == "" {
+		return &wire.Error{Code: "42704", Message: "the index does not exist any more", Detail: "Another session has dropped it while it was built.", Hint: "Send the statement again."}
+	}
+	why, err := j.why(x, end)
+	if err != nil {
+		return err
+	}
+	drop := "DROP INDEX " + quoted(x.schema) + "." + quoted(x.name)
+	if err := j.server.Ask(drop, nil); err != nil {
+		if j.server.Refused(err) == nil && !j.server.Undone(err) {
+			return err
+		}
+		why.Hint = "The index is not valid, and could not be dropped. To drop it: " + drop + "."
+	}
+	return why
+}
+
+// shown reads the index.
+func (j *IndexJob) shown() (x indexShown, err error) {
+	err = j.server.Ask(fmt.Sprintf(`SELECT n.nspname, c.relname, m.nspname, t.relname, i.indisunique, i.indnullsnotdistinct, COALESCE(pg_catalog.pg_get_expr(i.indpred, i.indrelid), ''),`+
+		` pg_catalog.pg_get_indexdef(i.indexrelid, k::int, true), i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace`+
+		` JOIN pg_catalog.pg_class t ON t.oid = i.indrelid JOIN pg_catalog.pg_namespace m ON m.oid = t.relnamespace CROSS JOIN pg_catalog.generate_series(1, i.indnkeyatts) k`+
+		` WHERE i.indexrelid = %s ORDER BY k`, j.oid), func(v []string) {
+		if len(v) == 9 {
+			x.schema, x.name, x.tableSchema, x.table, x.unique, x.nullsAlike, x.where = v[0], v[1], v[2], v[3], v[4] == "t", v[5] == "t", v[6]
+			x.keys, x.valid = append(x.keys, v[7]), v[8] == "t"
+		}
+	})
+	return x, err
+}
+
+// why returns the error of PostgreSQL, where the rows show it, or else the job's.
+func (j *IndexJob) why(x indexShown, end jobEnd) (*wire.Error, error) {
+	var found *wire.Error
+	if x.unique {
+		n := len(x.keys)
+		err := j.server.Ask(x.duplicates(), func(v []string) {
+			if len(v) == 2*n {
+				found = duplicated(x.name, x.keys, v[:n], v[n:])
+			}
+		})
+		switch told := j.server.Refused(err); {
+		case told != nil && strings.HasPrefix(told.Code, "22"): // an expression of the index fails for a row
+			found = told
+		case err != nil && told == nil:
+			return nil, err
+		}
+	}
+	if found == nil {
+		found = &wire.Error{Code: "58000", Message: fmt.Sprintf("the index \"%s\" was not built: its job is %s", x.name, statusOf(end)), Detail: end.details,
+			Hint: "The index is dropped. See sys.jobs, and send the statement again."}
+	}
+	found.Schema, found.Table = x.tableSchema, x.table
+	return found, nil
+}
+
+// duplicates is the query of values that more than one row has: the keys, then which of them are NULL.
+func (x *indexShown) duplicates() string {
+	var nulls, where []string
+	for _, key := range x.keys {
+		nulls = append(nulls, "("+key+") IS NULL")
+		if !x.nullsAlike {
+			where = append(where, "("+key+") IS NOT NULL")
+		}
+	}
+	if x.where != "" {
+		where = append(where, "("+x.where+")")
+	}
+	condition := ""
+	if len(where) > 0 {
+		condition = " WHERE " + strings.Join(where, " AND ")
+	}
+	keys := "(" + strings.Join(x.keys, "), (") + ")"
+	return fmt.Sprintf("SELECT %s, %s FROM %s.%s%s GROUP BY %s HAVING count(*) > 1 ORDER BY %s LIMIT 1",
+		keys, strings.Join(nulls, ", "), quoted(x.tableSchema), quoted(x.table), condition, keys, keys)
+}
+
+// statusOf is the end of a job in words.
+func statusOf(end jobEnd) string {
+	switch end.status {
+	case "":
+		return "not known"
+	case "completed", "succeeded":
+		return end.status + " without it"
+	}
+	return end.status
+}
