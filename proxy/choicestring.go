@@ -1,11 +1,13 @@
 package proxy
 
 import (
+	"cmp"
 	"slices"
 	"unicode/utf8"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -179,16 +181,15 @@ func (c *choiceString) opens(i int, last bool) error {
 	if c.s.inBlock() || st.Tx.Verb != rewrite.NoVerb || last && (!namesChoices(st) || isChoice(st)) {
 		return nil
 	}
-	end, err := c.silently("BEGIN")
+	end, err := c.silently("BEGIN", silent.Begin)
 	if err != nil {
 		return err
 	}
-	if c.around = end.told == nil; end.stopped != nil {
-		if err := c.leaves("ROLLBACK"); err != nil {
-			return err
-		}
+	c.around = c.s.inBlock()
+	if why := end.why(); why != nil {
+		return cmp.Or(c.leaves("ROLLBACK"), why)
 	}
-	return end.why()
+	return nil
 }
 
 // stands does what a BEGIN does to the block around, and tells what an end of it is told. done:
@@ -233,7 +234,11 @@ func (c *choiceString) leaves(sql string) error {
 		return nil
 	}
 	c.around = false
-	end, err := c.silently(sql)
+	want := silent.Commit
+	if sql == "ROLLBACK" {
+		want = silent.Rollback
+	}
+	end, err := c.silently(sql, want)
 	if err == nil && end.told != nil {
 		err = end.told
 	}
@@ -242,9 +247,9 @@ func (c *choiceString) leaves(sql string) error {
 
 // silently runs a command about the block around, as if the client had sent it, and tells it
 // nothing but warnings.
-func (c *choiceString) silently(sql string) (insideEnd, error) {
+func (c *choiceString) silently(sql string, want silent.Want) (insideEnd, error) {
 	c.s.startClock()
-	return c.s.turnInside(inside{silent: true, optsOut: c.how.optsOut}, func() error { return c.s.ask(sql) })
+	return c.s.part(sql, inside{own: silent.New(want), optsOut: c.how.optsOut})
 }
 
 var warnNoneBegun = &wire.Error{Code: "25P01", Message: "there is no transaction in progress"}

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -79,7 +80,7 @@ func (s *session) performSeveral(st *rewrite.Statement) (frames [][]byte, err er
 func (s *session) setCarried(c *rewrite.Change, shown string) error {
 	switch {
 	case s.inBlock():
-		ran, err := s.part(setText(*c), inside{silent: true, optsOut: s.t.optsOut})
+		ran, err := s.part(setText(*c), inside{own: silent.New(silent.Within("SET")), optsOut: s.t.optsOut})
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/copyrows"
+	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -110,7 +111,7 @@ func (c *copying) tried() error {
 	if c.block {
 		return c.insertInBlock()
 	}
-	f, err := c.transact(rows, "ROLLBACK")
+	_, f, err := c.transact(rows, silent.Rollback)
 	if err != nil || f == nil || !f.ofData() {
 		return err
 	}
@@ -120,7 +121,7 @@ func (c *copying) tried() error {
 // insertInBlock inserts the rows that are held in the client's block.
 func (c *copying) insertInBlock() error {
 	for _, in := range c.inserts(c.held.Rows) {
-		end, err := c.s.turnInside(c.how, func() error { return c.s.ask(in.Text) })
+		end, err := c.ask(in.Text, silent.Insert(len(in.Rows)))
 		if err != nil {
 			return err
 		}
@@ -139,9 +140,16 @@ func (c *copying) insertInBlock() error {
 			}
 			return f.with(where, c.Name)
 		}
-		c.inserted += len(in.Rows)
+		c.inserted += end.own.Number()
 	}
 	return nil
+}
+
+// ask runs a statement of the COPY's own as a silent turn, which is to be answered as want says.
+func (c *copying) ask(sql string, want silent.Want) (insideEnd, error) {
+	how := c.how
+	how.own = silent.New(want)
+	return c.s.part(sql, how)
 }
 
 // failure is an INSERT that has failed, or what ended the transaction that it was in.
@@ -155,15 +163,9 @@ type failure struct {
 
 // failedInsert is how an INSERT has failed; nil where it has not.
 func failedInsert(end *insideEnd, in copyrows.Insert, before int) *failure {
-	f := &failure{told: end.told, Insert: in, before: before}
-	for frame := range framesOf(end.kept) {
-		if frame[0] == wire.ErrorResponse {
-			f.payload = frame[wire.HeaderLen:]
-		}
-	}
 	switch {
 	case end.told != nil:
-		return f
+		return &failure{told: end.told, payload: end.own.Failure(), Insert: in, before: before}
 	case end.stopped != nil:
 		return &failure{told: end.stopped}
 	}
@@ -184,35 +186,50 @@ func (f *failure) with(where copyrows.Where, table string) *wire.Error {
 }
 
 // transact runs the INSERTs of rows in a transaction of their own, and ends it by COMMIT or
-// ROLLBACK. It has failed where f is not nil; err is the session's end. No transaction is open
-// afterwards, whatever has come of it.
-func (c *copying) transact(rows []copyrows.Held, how string) (f *failure, err error) {
-	if f, err := c.control("BEGIN"); f != nil || err != nil {
-		return f, err
+// ROLLBACK, as how says; inserted is how many rows the server has counted. It has failed where f is not nil;
+// err is the session's end. No transaction is open afterwards, whatever has come of it.
+func (c *copying) transact(rows []copyrows.Held, how silent.Want) (inserted int, f *failure, err error) {
+	if f, err := c.control("BEGIN", silent.Begin); f != nil || err != nil {
+		return 0, f, c.left(err)
 	}
 	before := 0
 	for _, in := range c.inserts(rows) {
-		end, err := c.s.turnInside(c.how, func() error { return c.s.ask(in.Text) })
+		end, err := c.ask(in.Text, silent.Insert(len(in.Rows)))
 		if err != nil {
-			return nil, err
+			return 0, nil, err
 		}
 		if f = failedInsert(&end, in, before); f != nil {
 			break
 		}
 		before += len(in.Rows)
+		inserted += end.own.Number()
 	}
 	if f == nil {
-		f, err = c.control(how)
+		f, err = c.control(how.Verb(), how)
 	}
-	if err == nil && c.s.inBlock() {
-		_, err = c.control("ROLLBACK")
-	}
-	return f, err
+	return inserted, f, c.left(err)
 }
 
+// left rolls back what is still open behind a transaction that has failed, unless the session ends with err. The
+// result ends the session: what is sent next would be of the same transaction.
+func (c *copying) left(err error) error {
+	if err != nil || !c.s.inBlock() {
+		return err
+	}
+	f, err := c.control("ROLLBACK", silent.Rollback)
+	if err == nil && f != nil && c.s.inBlock() {
+		err = errNotLeft
+	}
+	return err
+}
+
+// errNotLeft ends the session of a client that would be in a transaction of Sluice's own.
+var errNotLeft = &wire.Error{Fatal: true, Code: "25000", Message: "the server did not end a transaction of Sluice's own",
+	Hint: "Look which rows of the COPY are there before running it again."}
+
 // control runs BEGIN, COMMIT or ROLLBACK. What came to stop it counts behind it.
-func (c *copying) control(sql string) (*failure, error) {
-	end, err := c.s.command(sql)
+func (c *copying) control(sql string, want silent.Want) (*failure, error) {
+	end, err := c.s.command(sql, want)
 	if end.told == nil && end.stopped != nil {
 		c.s.t.unheeded, end.stopped = end.stopped, nil
 	}
@@ -228,12 +245,12 @@ func (c *copying) control(sql string) (*failure, error) {
 func (c *copying) commit(rows []copyrows.Held) error {
 	attempts := retry.Attempts{}
 	for {
-		f, err := c.transact(rows, "COMMIT")
+		inserted, f, err := c.transact(rows, silent.Commit)
 		if err != nil {
 			return err
 		}
 		if f == nil {
-			c.inserted += len(rows)
+			c.inserted += inserted
 			c.commits++
 			c.s.srv.metrics.CopyBatch()
 			return nil
@@ -281,7 +298,7 @@ func (c *copying) located(f *failure, rows []copyrows.Held) error {
 		if c.s.wantsMore() != nil {
 			return c.partly(f.told)
 		}
-		again, err := c.transact(rows[:n], "ROLLBACK")
+		_, again, err := c.transact(rows[:n], silent.Rollback)
 		switch {
 		case err != nil:
 			return err

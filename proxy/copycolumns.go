@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/copyrows"
+	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -26,7 +27,7 @@ func (c *copying) lookUp() ([]copyrows.Facts, error) {
 	query := fmt.Sprintf(`SELECT c.relkind, c.relhasrules, a.attname, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE a.atttypid END, a.attgenerated <> '', a.attidentity = 'a'`+
 		` FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped`+
 		` LEFT JOIN pg_catalog.pg_type t ON t.oid = a.atttypid WHERE c.oid = %s::pg_catalog.regclass ORDER BY a.attnum`, literal(c.Table))
-	end, err := c.s.turnInside(c.how, func() error { return c.s.ask(query) })
+	end, err := c.ask(query, silent.Select)
 	if err != nil {
 		return nil, err
 	}
@@ -34,11 +35,8 @@ func (c *copying) lookUp() ([]copyrows.Facts, error) {
 		return nil, why
 	}
 	var all []copyrows.Facts
-	for frame := range framesOf(end.kept) {
-		if frame[0] != wire.DataRow {
-			continue
-		}
-		row := columnsOf(frame[wire.HeaderLen:])
+	for payload := range end.own.Rows() {
+		row := columnsOf(payload)
 		if len(row) != 6 {
 			return nil, errInternal
 		}

@@ -47,14 +47,14 @@ import (
 type copying struct {
 	*rewrite.CopyIn
 	s      *session
-	how    inside // of the turns that its statements run in
+	how    inside // of the turns that its statements run in, which are silent
 	block  bool   // the client's block is around it
 	into   string // INSERT up to VALUES
 	names  []string
 	mapped bool // the table has mapped columns, so that each INSERT is parsed
 	reader *copyrows.Reader
 	held   copyrows.Batch
-	// inserted are rows that are in: committed, or, in a block, inserted.
+	// inserted are rows that are in, as the server counts them: committed, or, in a block, inserted.
 	inserted, commits int
 }
 
@@ -113,7 +113,7 @@ func (s *session) beginCopy(st *rewrite.Statement, sql []byte) (*copying, error)
 		return nil, err
 	}
 	c := &copying{CopyIn: st.CopyIn, s: s, block: s.inBlock()}
-	c.how = inside{silent: true, outside: !c.block, optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut(sql)}
+	c.how = inside{outside: !c.block, optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut(sql)}
 	s.startWaiting()
 	columns, err := c.lookUp()
 	if err != nil {

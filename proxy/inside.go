@@ -2,9 +2,8 @@ package proxy
 
 import (
 	"bytes"
-	"encoding/binary"
-	"iter"
 
+	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
@@ -20,9 +19,8 @@ import (
 type inside struct {
 	// on: the turn is inside another, whose ReadyForQuery is the client's.
 	on bool
-	// silent: what the client would be sent is kept in kept.
-	silent bool
-	kept   []byte
+	// own takes in what the client would be sent, and lets news through; nil: all is the client's.
+	own *silent.Answer
 	// outside: what it runs is no part of the client's block (parts.go).
 	outside bool
 	// optsOut: the text that it is a part of has the comment that turns replay off.
@@ -32,17 +30,6 @@ type inside struct {
 	done *labels
 	// shift is how many characters of the client's text stand in front of this part.
 	shift int
-}
-
-// mostSilent bounds what a silent turn keeps: the answer to COMMIT, notices of its triggers.
-const mostSilent = 64 << 10
-
-// keep takes what the client would be sent; false where the client is to be sent it.
-func (i *inside) keep(b []byte) bool {
-	if i.silent && len(i.kept)+len(b) <= mostSilent {
-		i.kept = append(i.kept, b...)
-	}
-	return i.silent
 }
 
 // withoutReady is what the client is sent of the end of a turn: the last ReadyForQuery is
@@ -60,11 +47,12 @@ var frameReadyHead = wire.AppendReady(nil, 'I')[:wire.HeaderLen]
 
 // insideEnd is how a turn inside another has ended.
 type insideEnd struct {
-	// failed: the client was told an error, or would have been; told is that of a silent turn.
+	// failed: the client was told an error, or would have been.
 	failed bool
-	told   *wire.Error
-	// kept are the frames of a silent turn, as far as they were kept.
-	kept []byte
+	// told is the error with which a silent turn has ended: nil only where its answer is the wanted one.
+	told *wire.Error
+	// own is the answer to a silent turn.
+	own *silent.Answer
 	// stopped is the cancel or timeout that has come meanwhile and that the turn did not heed,
 	// since nothing could be stopped; nil for none. It holds for what the client waits for.
 	stopped *wire.Error
@@ -83,8 +71,8 @@ func (e *insideEnd) why() error {
 }
 
 // turnInside runs a turn inside the one at hand, which has sent its backend nothing; step is
-// what it does. What a silent turn has kept of news for the client is sent on, and its error
-// too where the session ends with it. An error ends the session.
+// what it does. The error of a silent turn is sent on where the session ends with it. An error ends the
+// session.
 func (s *session) turnInside(how inside, step func() error) (insideEnd, error) {
 	if err := s.flushToClient(); err != nil {
 		return insideEnd{}, err
@@ -97,63 +85,39 @@ func (s *session) turnInside(how inside, step func() error) (insideEnd, error) {
 	if !how.outside {
 		s.t.mode = outer.mode
 	}
-	if how.silent { // the client's statement waits for it, and its time runs
+	if how.own != nil { // the client's statement waits for it, and its time runs
 		s.t.clock = outer.clock
 	}
 	err := s.turn(step)
-	end := insideEnd{failed: s.t.errorTold, stopped: s.t.unheeded}
-	end.kept = s.t.kept
-	end.told, how.kept = sift(s.t.kept)
+	end := insideEnd{failed: s.t.errorTold, stopped: s.t.unheeded, own: how.own}
+	ended := s.t.ended
 	s.t.free()
 	s.t = outer
-	if err == nil && s.pinLost && end.told == nil { // the client was told why
+	var said *wire.Error // by the server, or in its place
+	if how.own != nil {
+		said, end.told = how.own.Told(), how.own.Outcome()
+	}
+	if end.told != nil && said == nil && err == nil {
+		s.srv.log.Error("backend answered otherwise than asked", append(s.logAttrs(), "asked", how.own.Asked(), "said", how.own.Said())...)
+	}
+	if err == nil && s.pinLost && said == nil { // the client was told why
 		err = errPinLost
 	}
-	if err != nil && end.told != nil {
-		how.kept = end.told.Append(how.kept)
+	if err != nil && said != nil {
+		s.passSpan(said.Append(nil)) // a write error shows again at the next write
 	}
-	if perr := s.passSpan(how.kept); err == nil {
-		err = perr
-	}
-	if err == errCut && end.failed && s.t.ended { // as cutShort: the client has its answer, and then the end
+	if err == errCut && end.failed && ended { // as cutShort: the client has its answer, and then the end
 		s.t.errorTold = true
 		s.ready()
 	}
 	return end, err
 }
 
-// framesOf goes through frames that were kept. The last may have been cut.
-func framesOf(kept []byte) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		for len(kept) > wire.HeaderLen {
-			n := 1 + int(binary.BigEndian.Uint32(kept[1:]))
-			if n > len(kept) || !yield(kept[:n]) {
-				return
-			}
-			kept = kept[n:]
-		}
-	}
-}
-
-// sift goes through what a silent turn has kept: the error, and what the client is to be sent
-// all the same, which is news of parameters, and notices.
-func sift(kept []byte) (told *wire.Error, rest []byte) {
-	for frame := range framesOf(kept) {
-		switch frame[0] {
-		case wire.ErrorResponse:
-			told = toldBy(frame[wire.HeaderLen:])
-		case wire.ParameterStatus, wire.NoticeResponse:
-			rest = append(rest, frame...)
-		}
-	}
-	return told, rest
-}
-
-// command runs a command of Sluice's own in silence: COMMIT, BEGIN. The time of the client's
-// statement begins with it.
-func (s *session) command(sql string) (insideEnd, error) {
+// command runs a command of Sluice's own in silence, which is to be answered as want says: COMMIT,
+// BEGIN. The time of the client's statement begins with it.
+func (s *session) command(sql string, want silent.Want) (insideEnd, error) {
 	s.startClock()
-	return s.turnInside(inside{silent: true, outside: true}, func() error { return s.ask(sql) })
+	return s.part(sql, inside{own: silent.New(want), outside: true})
 }
 
 // ask is the client's simple Query of a text that Sluice sends in its name.
@@ -167,11 +131,18 @@ func (s *session) ask(sql string) error {
 	return s.runQuery(&q)
 }
 
-// failBlock has the block that the client is in fail, where it does not know of an error.
+// failBlock has the block that the client is in fail, where it does not know of an error. An error
+// ends the session.
 func (s *session) failBlock() error {
-	_, err := s.turnInside(inside{silent: true}, func() error {
+	end, err := s.turnInside(inside{own: silent.New(silent.Refused)}, func() error {
 		s.t.ended = true
 		return errAborted
 	})
+	if err == nil && end.told != nil {
+		return errNotFailed
+	}
 	return err
 }
+
+// errNotFailed ends the session of a client that must not go on in its block.
+var errNotFailed = &wire.Error{Fatal: true, Code: "25000", Message: "the server did not have the transaction fail, in which Sluice has met an error"}

@@ -169,8 +169,12 @@ func (s *session) abandon(e *wire.Error, why reservoir.Reason) error {
 // other half.
 func (s *session) midRow() bool {
 	t := s.t
-	return t.torn || t.rest > 0 && !t.restSwallow && t.phase != aborting && !s.holding()
+	return (t.torn || t.rest > 0 && !t.restSwallow && t.phase != aborting && !s.holding()) && t.halved()
 }
+
+// halved reports whether the client has the half of a frame that was let go: of a silent turn's answer it has
+// none, which is dropped here.
+func (i *inside) halved() bool { return i.own == nil || i.own.Cut() }
 
 // cutShort is the end of a turn that is cut. A transaction that may be committed, or is, must
 // not meet the FATAL error that ends the session: that says that it is not, and database/sql

@@ -39,7 +39,7 @@ func (s *session) appendName(dst []byte, status byte) []byte {
 // end.
 func (s *session) passSpan(b []byte) error {
 	t := s.t
-	if t.settled {
+	if t.settled && t.own == nil {
 		b = t.withoutReady(b)
 	}
 	if len(b) == 0 || t.phase == aborting {
@@ -58,9 +58,12 @@ func (s *session) passSpan(b []byte) error {
 	return s.writeDown(b)
 }
 
-// writeDown is passSpan for bytes that are not held back.
+// writeDown is passSpan for bytes that are not held back. Of a silent turn's the client is sent news.
 func (s *session) writeDown(b []byte) error {
-	if s.t.keep(b) {
+	if s.t.own != nil {
+		b = s.t.own.Take(b)
+	}
+	if len(b) == 0 {
 		return nil
 	}
 	k := &s.t.down

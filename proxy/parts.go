@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/sluice-proxy/sluice/proxy/silent"
+	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -238,7 +240,7 @@ func (s *session) leaveBlock() (insideEnd, error) {
 	p.keepNames(s.tx.log.Names())
 	optedOut := s.tx.optedOut
 	p.by = s.choices()
-	left, err := s.command("COMMIT")
+	left, err := s.command("COMMIT", silent.Commit)
 	if err == nil && left.told == nil {
 		p.stays.join(p.lists)
 	}
@@ -248,12 +250,20 @@ func (s *session) leaveBlock() (insideEnd, error) {
 
 // beginAnew begins the block again that leaveBlock has left. Where the COMMIT has failed the
 // client is in a block all the same, which its error ends. A session whose own backend is gone
-// ends instead.
+// ends instead, and so does one whose BEGIN has failed: its client believes that it is in a block.
 func (s *session) beginAnew() error {
 	if s.pinLost {
 		return nil
 	}
-	_, err := s.command("BEGIN")
+	begun, err := s.command("BEGIN", silent.Begin)
 	s.optOut(s.parts.optedOut)
+	if err == nil && begun.told != nil {
+		err = errNotBegun(begun.told)
+	}
 	return err
+}
+
+// errNotBegun ends the session of a client whose block could not be begun again behind a part that is committed.
+func errNotBegun(why *wire.Error) *wire.Error {
+	return &wire.Error{Fatal: true, Code: why.Code, Message: "the transaction could not be begun again behind the part that is committed: " + why.Message, Detail: why.Detail, Hint: why.Hint}
 }

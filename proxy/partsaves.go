@@ -3,6 +3,7 @@ package proxy
 import (
 	"slices"
 
+	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -51,7 +52,7 @@ func (s *session) freshNames() []string {
 func (s *session) carryNames(fresh []string) error {
 	p := s.parts
 	for _, name := range fresh {
-		set, err := s.command("SAVEPOINT " + quoted(name))
+		set, err := s.command("SAVEPOINT "+quoted(name), silent.Within("SAVEPOINT"))
 		if err != nil {
 			return err
 		}

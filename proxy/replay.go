@@ -284,7 +284,7 @@ func (s *session) resolve() error {
 func (s *session) refuseReplay() error {
 	t := s.t
 	s.noteRefusal(t.refusal)
-	if t.torn {
+	if t.torn && t.halved() {
 		return fmt.Errorf("%w: %w", errClientGone, errHalfRow)
 	}
 	diff, drew := s.difference()
