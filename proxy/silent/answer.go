@@ -268,18 +268,12 @@ func (a *Answer) Outcome() *wire.Error {
 
 // asWanted reports whether the answer is the wanted one, but for errors.
 func (a *Answer) asWanted() bool {
+	tag, whole := strings.CutSuffix(string(a.tag), "\x00")
 	w := &a.want
-	if a.odd || a.tags != 1 || a.readys != 1 || len(a.status) != 1 || a.heads != 0 || a.left != 0 {
+	switch {
+	case !a.ended() || a.tags != 1 || !whole || w.tag == "":
 		return false
-	}
-	if s := a.status[0]; s != w.status && (w.status != 0 || s != 'I' && s != 'T') {
-		return false
-	}
-	tag, ends := strings.CutSuffix(string(a.tag), "\x00")
-	if !ends || w.tag == "" {
-		return false
-	}
-	if !w.counts {
+	case !w.counts:
 		return tag == w.tag && a.count == 0
 	}
 	digits, ok := strings.CutPrefix(tag, w.tag+" ")
@@ -292,6 +286,16 @@ func (a *Answer) asWanted() bool {
 		return n == a.count && !a.over
 	}
 	return n <= w.most && a.count == 0
+}
+
+// ended reports whether the answer has come to its end, with the wanted status, and without a frame that no such
+// answer has.
+func (a *Answer) ended() bool {
+	if a.odd || a.readys != 1 || len(a.status) != 1 || a.heads != 0 || a.left != 0 {
+		return false
+	}
+	s := a.status[0]
+	return s == a.want.status || a.want.status == 0 && (s == 'I' || s == 'T')
 }
 
 // Number is the number at the end of the tag, where Outcome has found the wanted one.
