@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -180,7 +181,7 @@ const addingSuffix = "__adding_"
 // Adding is the name that the column has until its rows have the default.
 func (a *Alteration) Adding() string {
 	h := fnv.New32a()
-	h.Write([]byte(a.Type + "\x00" + a.Default))
+	h.Write([]byte(cmp.Or(a.declared, a.Type) + "\x00" + a.Default))
 	if a.besides != "" {
 		h.Write([]byte("\x00" + a.besides))
 	}

@@ -34,6 +34,7 @@ type Alteration struct {
 	kind          message // the type
 	casts         bool    // USING says that the column is cast to the type
 	besides       string  // the text of the constraints of Held
+	declared      string  // the type as the client has it, where Type is another; else ""
 }
 
 // alteration looks at an ALTER TABLE: it leaves to the relay what that may carry out, and

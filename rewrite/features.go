@@ -67,6 +67,7 @@ const (
 	IdentityType     Feature = "identity_type"
 	SequenceCache    Feature = "sequence_cache"
 	SequenceType     Feature = "sequence_type"
+	BareNumeric      Feature = "bare_numeric"
 	AddColumn        Feature = "alter_add_column"
 	AddNull          Feature = "alter_add_null"
 	AlterType        Feature = "alter_column_type"
@@ -159,6 +160,7 @@ var catalogue = map[Feature]fact{
 	IdentityType:  {SerialRule, "DSQL's identity columns are bigint", "declare the column bigint, with (CACHE 1) behind IDENTITY"},
 	SequenceCache: {SerialRule, "DSQL wants CACHE 1, or 65536 or more, for sequences", "add CACHE 1"},
 	SequenceType:  {SerialRule, "DSQL's sequences are of bigint, and keep their type", "leave AS out, and give MAXVALUE where the numbers must not go beyond a smaller type"},
+	BareNumeric:   {NumericRule, "DSQL stores a numeric column without a precision as numeric(18,6), and rounds", "declare a precision and a scale that hold your values, such as numeric(38,10)"},
 
 	AddColumn:        {DialectRule, "DSQL adds columns without DEFAULT, NOT NULL or other constraints only", "ADD COLUMN name type, then ALTER COLUMN name SET DEFAULT value, then UPDATE ... SET name = value WHERE name IS NULL in batches of at most 3,000 rows, each in a transaction of its own; NOT NULL cannot be added"},
 	AddNull:          {AlterRule, "DSQL takes the word NULL behind an added column for a constraint", "leave NULL out: it is so without"},

@@ -20,10 +20,11 @@ const (
 	ExtensionRule      // extensions and their functions
 	CursorRule         // DECLARE, FETCH, MOVE, CLOSE
 	CopyRule           // COPY FROM STDIN
+	NumericRule        // numeric without a precision
 	ruleCount
 )
 
-var ruleNames = [ruleCount]string{"dialect", "locking", "split", "index", "serial", "database", "isolation", "session", "alter", "bytea", "extension", "cursors", "copy"}
+var ruleNames = [ruleCount]string{"dialect", "locking", "split", "index", "serial", "database", "isolation", "session", "alter", "bytea", "extension", "cursors", "copy", "numeric"}
 
 func (r Rule) String() string { return ruleNames[r] }
 

@@ -77,6 +77,8 @@ type Rules struct {
 	// a cache that DSQL takes: SequenceCache, which is 1 where it is 0.
 	Serial        bool
 	SequenceCache int
+	// Numeric is what a column of type numeric gets that says no precision, as "(128,38)"; "" for nothing.
+	Numeric string
 	// Chunked are tables, as in LockPolicy.Tables, of which the relay deletes more rows than
 	// one transaction may change in several (Planner.Chunked).
 	Chunked   []string
@@ -134,14 +136,14 @@ type Rules struct {
 
 // AllRules are the rules for DSQL.
 func AllRules() Rules {
-	return Rules{Locking: true, Split: true, Index: true, AwaitIndex: true, Serial: true, SequenceCache: 1, Databases: true,
+	return Rules{Locking: true, Split: true, Index: true, AwaitIndex: true, Serial: true, SequenceCache: 1, Numeric: "(" + WideNumeric + ")", Databases: true,
 		Isolation: true, Session: true, AddColumn: true, Extensions: true, Cursors: true, Constraints: true, Dialect: true}
 }
 
 // any reports whether there is anything to look for.
 func (r *Rules) any() bool {
 	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.AddColumn || r.Extensions || r.Cursors || r.CopyIn ||
-		r.Truncate == TruncateDelete || r.Truncate == TruncateBatches || r.Advisory || r.Dialect || r.Bytea != ByteaOff
+		r.Truncate == TruncateDelete || r.Truncate == TruncateBatches || r.Advisory || r.Dialect || r.Bytea != ByteaOff || r.Numeric != ""
 }
 
 // SerializableKey is the configuration key of Weaken.

@@ -235,6 +235,7 @@ func (r *rewriter) others(p *part) {
 	case "SelectStmt":
 		r.calls(p)
 	}
+	r.numeric(p)
 	if r.rules.Dialect && !p.st.replaced() {
 		r.dialect(p)
 	}
@@ -271,6 +272,7 @@ func (r *rewriter) member(p *part) {
 	switch {
 	case p.node.is("CreateStmt"), p.node.is("CreateSeqStmt"):
 		r.numbered(p)
+		r.numeric(p)
 	case p.node.is("IndexStmt") && (r.rules.Index || r.rules.Dialect):
 		r.find(found(CreateIndex, p.st.Start))
 	}

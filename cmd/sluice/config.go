@@ -48,6 +48,8 @@ type Config struct {
 	DDLCarryOut string
 	// AddColumnDefault is refuse, or backfill.
 	AddColumnDefault string
+	// RewriteNumeric is a value of rewrite.NumericKey, or auto.
+	RewriteNumeric string
 	// Truncate is a rewrite.TruncatePolicy.
 	Truncate string
 	// AlterColumnType is refuse, or rewrite.
@@ -232,6 +234,7 @@ func (c *Config) derive() {
 
 // resolveDDL says what the keys are, at auto, that carry out what DSQL refuses: as ddl.carry_out says.
 func (c *Config) resolveDDL() {
+	c.RewriteNumeric = c.numeric()
 	c.takeChoices() // as the keys are written
 	all := c.DDLCarryOut == carryOutAll && c.rewrites() && c.Proxy.Kind == proxy.DSQL
 	for _, key := range []struct {
@@ -260,6 +263,17 @@ func (c *Config) resolveDDL() {
 // carryOutAll is the value of ddl.carry_out that carries out what cannot be exact.
 const carryOutAll = "all"
 
+// numeric is the value of rewrite.NumericKey without auto.
+func (c *Config) numeric() string {
+	switch {
+	case c.RewriteNumeric != "auto":
+		return c.RewriteNumeric
+	case c.rewrites() && c.Proxy.Kind == proxy.DSQL:
+		return rewrite.NumericWide
+	}
+	return rewrite.NumericAsIs
+}
+
 // deriveCarried says what of that which DSQL has not is answered or carried out, where
 // statements are rewritten.
 func (c *Config) deriveCarried() {
@@ -267,6 +281,7 @@ func (c *Config) deriveCarried() {
 	c.Rewrite.Rules.Cursors = c.onDSQL(c.RewriteCursors)
 	c.Rewrite.Rules.Extensions = c.onDSQL(c.RewriteExtensions)
 	c.Rewrite.Rules.Backfill = c.AddColumnDefault == "backfill"
+	c.Rewrite.Rules.Numeric, _ = rewrite.NumericDigits(c.RewriteNumeric) // validate has said what is wrong
 	c.Rewrite.Rules.Truncate = rewrite.TruncatePolicy(c.Truncate)
 	c.Rewrite.Rules.Retype = c.AlterColumnType == "rewrite"
 	c.Rewrite.Rules.Enums = c.CreateEnum == "domain"

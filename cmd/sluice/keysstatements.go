@@ -36,6 +36,9 @@ var statementKeys = []key{
 		help: "Rewrite serial and identity columns to bigint identity columns, and give them and sequences the cache of rewrite.sequence_cache where they have none that DSQL takes."},
 	{name: rewrite.SequenceCacheKey, def: 1, field: func(c *Config) any { return &c.Rewrite.Rules.SequenceCache },
 		help: "The CACHE that rewrite.serial writes: 1, or 65536 and more. 1 keeps the order of numbers close to that of commits, and each number is asked of the cluster; a larger one gives each session a range of its own."},
+	{name: rewrite.NumericKey, def: "auto", field: func(c *Config) any { return &c.RewriteNumeric },
+		help: "What becomes of a new column or domain of type numeric without a precision, which DSQL stores as numeric(18,6) and rounds without a word. wide: numeric(" + rewrite.WideNumeric + "). " +
+			"A precision and a scale, such as 38,10: numeric of these. as-is: nothing. Values are shown with all digits of the scale, and rounded beyond. auto: wide for kind dsql, else as-is."},
 	{name: "rewrite.add_column", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.AddColumn },
 		help: "Take NULL out of ALTER TABLE ... ADD COLUMN, which DSQL refuses as a constraint."},
 	{name: "rewrite.databases", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.Databases },

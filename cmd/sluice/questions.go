@@ -26,6 +26,7 @@ var questions = []question{
 	{"check", "Does a table take the CHECK of a mapped column?", true, askCheck},
 	{"upsert_key", "May ON CONFLICT DO UPDATE assign columns of the key?", false, askUpsert},
 	{"add_column", "Does ALTER TABLE take ADD COLUMN with NULL, and several of them?", false, askAddColumn},
+	{"numeric", "Does a numeric column keep 38 digits behind the point?", false, askNumeric},
 	{"generated_key", "May a generated column be a primary key?", false, askGenerated},
 }
 
@@ -286,4 +287,42 @@ func askGenerated(a *inquiry) {
 		a.found("It is refused: %v", refused)
 	}
 	a.settle(fine)
+}
+
+// askNumeric finds how a numeric column without a precision is stored, and which precision a key takes.
+func askNumeric(a *inquiry) {
+	const written, wide = "1.23456789012345678901234567890123456789", "numeric(" + rewrite.WideNumeric + ")"
+	keeps := true
+	for _, column := range []struct{ what, kind string }{{"Without a precision", "numeric"}, {"As " + wide + ", in a key", wide}} {
+		table := a.e.table("numeric")
+		if column.kind == wide {
+			table = a.e.table("numeric_key")
+		}
+		if refused, fine := a.do("CREATE TABLE " + table + " (n " + column.kind + ", PRIMARY KEY (n))"); !fine {
+			a.found("%s: refused: %v", column.what, refused)
+			keeps = keeps && column.kind != wide
+			continue
+		}
+		stored, refused, fine := a.value("INSERT INTO " + table + " VALUES (" + written + ") RETURNING n::text")
+		if !fine {
+			a.found("%s: %s is refused: %v", column.what, written, refused)
+			continue
+		}
+		a.found("%s: %s is stored as %s", column.what, written, stored)
+		if column.kind == wide {
+			keeps = keeps && stored == written
+		}
+	}
+	if cast, _, fine := a.value("SELECT (" + written + "::numeric)::text"); fine {
+		a.found("Cast to numeric in a query: %s", cast)
+	}
+	if a.err != nil {
+		return
+	}
+	if keeps {
+		a.setting(rewrite.NumericKey, rewrite.NumericWide, "the cluster takes "+wide+" in columns and keys")
+	} else {
+		a.setting(rewrite.NumericKey, "38,18", "the cluster does not take "+wide+": a column holds 20 digits in front of the point and 18 behind it")
+	}
+	a.settle(keeps)
 }

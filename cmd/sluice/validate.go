@@ -125,6 +125,9 @@ func (v *validation) ddl() {
 		"PostgreSQL takes such DDL, and nothing is read where rewrite.enabled is false; set it to exact")
 	v.want(v.config.AddColumnDefault == "refuse" || v.config.rewrites() && v.config.Proxy.Kind == proxy.DSQL, "ddl.add_column_default",
 		"columns are added so on kind dsql only, with rewrite.enabled; set it to refuse")
+	digits, err := rewrite.NumericDigits(c.RewriteNumeric)
+	v.want(err == nil, rewrite.NumericKey, fmt.Sprint(err))
+	v.want(digits == "" || c.Proxy.Kind == proxy.DSQL, rewrite.NumericKey, "PostgreSQL stores every digit; set it to as-is")
 	v.want(c.Truncate == string(rewrite.TruncateRefuse) || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.TruncateKey,
 		"PostgreSQL has TRUNCATE, and nothing is read where rewrite.enabled is false; set it to refuse")
 	v.want(c.AlterColumnType == "refuse" || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.RetypeKey,

@@ -100,11 +100,11 @@ func TestAnswers(t *testing.T) {
 		settings string
 		answers  map[string]string
 	}{
-		{"strict", nil, nil, 0, "rewrite.bytea=hex rewrite.bytea_check=true rewrite.add_column=true", nil},
-		{"without encode", []string{"--without-encode"}, nil, 1, "rewrite.bytea=hex-cast rewrite.bytea_check=true rewrite.add_column=true", nil},
+		{"strict", nil, nil, 0, "rewrite.bytea=hex rewrite.bytea_check=true rewrite.add_column=true rewrite.numeric=wide", nil},
+		{"without encode", []string{"--without-encode"}, nil, 1, "rewrite.bytea=hex-cast rewrite.bytea_check=true rewrite.add_column=true rewrite.numeric=wide", nil},
 		{"without encode, and configured so", []string{"--without-encode"}, harness.Env{"DSQL_REWRITE_BYTEA": "hex-cast"}, 0,
-			"rewrite.bytea=hex-cast rewrite.bytea_check=true rewrite.add_column=true", nil},
-		{"old locking", []string{"--old-locking"}, nil, 0, "rewrite.bytea=hex rewrite.bytea_check=true rewrite.add_column=true", map[string]string{"for_update": "no"}},
+			"rewrite.bytea=hex-cast rewrite.bytea_check=true rewrite.add_column=true rewrite.numeric=wide", nil},
+		{"old locking", []string{"--old-locking"}, nil, 0, "rewrite.bytea=hex rewrite.bytea_check=true rewrite.add_column=true rewrite.numeric=wide", map[string]string{"for_update": "no"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -115,7 +115,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("exit code %d, want %d", code, test.code)
 			}
 			for name, want := range map[string]string{"encode": "yes", "index": "yes", "for_update": "yes", "key_size": "yes", "check": "yes",
-				"upsert_key": "yes", "add_column": "no", "generated_key": "yes"} {
+				"upsert_key": "yes", "add_column": "no", "numeric": "yes", "generated_key": "yes"} {
 				if other := test.answers[name]; other != "" {
 					want = other
 				}

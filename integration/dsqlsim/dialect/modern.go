@@ -53,6 +53,7 @@ func (r *respelling) storage(node *pg.Node) {
 	}
 	for _, n := range elements {
 		c := n.GetColumnDef()
+		r.numeric(c.GetTypeName())
 		if c.GetStorageName() == "" {
 			continue
 		}
@@ -63,6 +64,22 @@ func (r *respelling) storage(node *pg.Node) {
 				", ALTER COLUMN " + quote(c.Colname) + " SET STORAGE " + c.StorageName})
 		}
 	}
+}
+
+// storedNumeric is what a column is declared as that says numeric and nothing else (documented: data types).
+const storedNumeric = "(18,6)"
+
+// numeric gives a column's type the precision that a cluster gives it.
+func (r *respelling) numeric(t *pg.TypeName) {
+	if typeName(t) != "numeric" || len(t.Typmods) > 0 || len(t.ArrayBounds) > 0 {
+		return
+	}
+	lex := lexer{sql: r.text, at: int(t.Location) - r.offset}
+	end := lex.next().end
+	for dot := lex.next(); dot.kind == operator && r.text[dot.start] == '.'; dot = lex.next() {
+		end = lex.next().end
+	}
+	r.edits = append(r.edits, edit{end, end, storedNumeric})
 }
 
 // blankStorage takes the word STORAGE and the next one out of the column that is
