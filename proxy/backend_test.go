@@ -5,26 +5,27 @@ import (
 	"net"
 	"testing"
 
+	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
 // Where something of ours would commit what a client has sent, the backend is given up.
 func TestExchangeInAGroupIsRefused(t *testing.T) {
-	for block, open := range map[byte]bool{'I': true, 'T': false, 'E': false} {
+	for status, open := range map[byte]bool{'I': true, 'T': false, 'E': false} {
 		here, server := net.Pipe()
 		go io.Copy(io.Discard, server)
-		s := &session{pairing: pairing{b: &backend{conn: &reservoir.Conn{Net: here}}, t: &turn{course: course{outcome: outcomeAt(block)}}}}
+		s := &session{pairing: pairing{b: &backend{conn: &reservoir.Conn{Net: here}}, t: &turn{course: course{outcome: outcomeAt(block.At(status))}}}}
 		s.add(wire.FrameFlush)
 		if err := s.flushUp(); err != nil {
 			t.Fatal(err)
 		}
 		if s.b.group != open {
-			t.Errorf("behind frames of a client at %c: open %v, want %v", block, s.b.group, open)
+			t.Errorf("behind frames of a client at %c: open %v, want %v", status, s.b.group, open)
 		}
 		here.Close()
 		if _, err := s.b.exchange(wire.FrameSync); (err == errOpenGroup) != open {
-			t.Errorf("an exchange behind frames of a client at %c: %v", block, err)
+			t.Errorf("an exchange behind frames of a client at %c: %v", status, err)
 		}
 		server.Close()
 	}

@@ -311,7 +311,7 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 			p.kept = kept
 			s.keepPortal(b.portal, p)
 		}
-		s.tx.log.Sent(wire.Bind, logEntry{tmpl: b.cs.tmpl, names: s.mapped.planned, described: b.cs.described, name: string(b.portal), kept: kept, silent: b.cursor != nil}, params)
+		s.tx.log.Sent(wire.Bind, logEntry{tmpl: b.cs.tmpl, names: s.mapped.planned, described: b.cs.described, name: string(b.portal), kept: kept, silent: b.cursor != nil, first: s.ofTransaction(b.cs.tmpl.plan)}, params)
 	}
 	o := t.owed.push(wire.Bind)
 	o.tmpl, o.clientStmt, o.swallow = b.cs.tmpl, b.cs, b.cursor != nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -281,7 +282,7 @@ func (s *session) takeSnapshot() error {
 func (s *session) runPart() error {
 	t := s.t
 	s.tx.log.Rewind()
-	t.course, t.undos = course{outcome: outcomeAt('I')}, nil
+	t.course, t.undos = course{outcome: outcomeAt(block.At('I'))}, nil
 	done, err := s.replan()
 	if !done && err == nil {
 		if s.tx.begin != nil { // else it is a frame of the log

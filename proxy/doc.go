@@ -96,7 +96,7 @@
 //
 //	accept      server.go, arrivals.go, arrivalsring.go, linger.go, opensession.go, greeting.go, databases.go, schemaname.go,
 //	            config.go, memory.go, alive.go, package startup
-//	session     session.go, atwork.go, exchange.go, sessionend.go, state.go, turn.go, pair.go, pin.go, package leftover,
+//	session     session.go, standing.go, package block (how a session stands), atwork.go, exchange.go, sessionend.go, state.go, turn.go, pair.go, pin.go, package leftover,
 //	            dedicated.go, wait.go,
 //	            deadline.go, presence.go, cancel.go
 //	choices     choices.go (what a client has otherwise than the configuration says), choicestring.go (in strings)

@@ -36,11 +36,11 @@ func (s *session) giveAgain(f *retry.Frame[logEntry], last bool, told func(colum
 	if last && !s.t.keepsLast || kept != nil && !kept.whole {
 		kept = nil
 	}
-	if !k.on || f.Note.names == nil || kept == nil && !(k.clock && k.tells) {
+	if !k.on || f.Note.first == 0 || f.Note.names == nil || kept == nil && !(k.clock && k.tells) {
 		return a
 	}
 	pieces := s.srv.planner.Pieces(s.clientText(f))
-	for i, sql := range pieces {
+	for i, sql := range pieces[:min(int(f.Note.first), len(pieces))] { // behind these stand another transaction's
 		one := s.givePiece(sql, f.Note.names, kept.answer(i, len(pieces)), told, timed)
 		a.torn, a.must, a.told = a.torn || one.torn, a.must || one.must, a.told || one.told
 		if one.text != "" {

@@ -79,7 +79,7 @@ func (s *session) resetLocally(plan *rewrite.Plan) (bool, error) {
 	o.bytes = wire.AppendCommand(nil, resetTag(&st.Changes[0]))
 	frame := wire.AppendStrings(nil, wire.Query, "SET "+settings.QuoteName(name)+" TO "+value)
 	s.logPlan(set)
-	s.logFrame(wire.Query, logEntry{plan: set, answered: &answeredHere{tag: o.bytes}}, frame[wire.HeaderLen:])
+	s.logFrame(wire.Query, logEntry{plan: set, answered: &answeredHere{tag: o.bytes}, first: 1}, frame[wire.HeaderLen:])
 	s.add(frame)
 	return true, s.finish()
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"cmp"
+	"slices"
 	"strconv"
 	"unsafe"
 
@@ -55,9 +56,10 @@ type keptAnswer struct {
 }
 
 // keepsAnswers reports whether answers that tell of what the server makes are kept now. No replay
-// needs that of a statement outside a block, which commits before it is told.
+// needs that of a statement outside a block, which commits before it is told, nor of one behind the end of
+// its transaction in the same turn: no attempt is made once that has been told.
 func (s *session) keepsAnswers() bool {
-	return s.srv.keeper.on && s.t.logs && s.tx.log.Replayable() && s.inBlock()
+	return s.srv.keeper.on && s.t.logs && s.tx.log.Replayable() && s.inBlock() && !s.behindItsEnd()
 }
 
 // keptOf is where the answer to one statement is kept; nil: it is not. inserts and tells are what
@@ -179,7 +181,7 @@ func (s *session) surveyLog() (k keeping) {
 		frames := l.Frames(turn)
 		for i := range frames {
 			f := &frames[i]
-			ends = turn == l.Turns() && (ends || commitsBlock(f.Note.plan))
+			ends = turn == l.Turns() && (ends || f.Note.commitsBlock())
 			// What the server has not taken has done nothing (refuseUnread).
 			if !(turn < l.Turns() && foreign(f)) && !k.bears(s, f) {
 				return keeping{}
@@ -197,18 +199,31 @@ func (s *session) surveyLog() (k keeping) {
 	return k
 }
 
-// commitsBlock reports whether a plan, which may be nil, is that of a COMMIT alone.
-func commitsBlock(plan *rewrite.Plan) bool {
-	return plan != nil && plan.Single() != nil && plan.Single().Tx.Verb == rewrite.Commit
+// commitsBlock reports whether a logged Query or Execute commits the log's transaction.
+func (n *logEntry) commitsBlock() bool {
+	return n.plan != nil && n.first > 0 && int(n.first) <= len(n.plan.Statements) && n.plan.Statements[n.first-1].Tx.Verb == rewrite.Commit
+}
+
+// changesCatalog reports whether a logged Query or Execute has DDL, or what nobody has read, in the log's
+// transaction.
+func (n *logEntry) changesCatalog() bool {
+	if n.plan == nil || n.plan.Kind < rewrite.DDL {
+		return false
+	}
+	if len(n.plan.Statements) == 0 {
+		return true
+	}
+	own := n.plan.Statements[:min(int(n.first), len(n.plan.Statements))]
+	return slices.ContainsFunc(own, func(st rewrite.Statement) bool { return st.Kind >= rewrite.DDL })
 }
 
 // bears takes a logged frame into account, and reports whether values can be kept beside it.
 func (k *keeping) bears(s *session, f *retry.Frame[logEntry]) bool {
 	n := &f.Note
 	switch {
-	case n.plan != nil && n.plan.Kind >= rewrite.DDL:
+	case n.changesCatalog():
 		return false
-	case f.Type != wire.Query && f.Type != wire.Bind, n.fence: // a fence draws nothing, and reads no clock
+	case f.Type != wire.Query && f.Type != wire.Bind, n.fence, n.first == 0: // a fence draws nothing, and reads no clock
 		return true
 	case n.names == nil: // nobody knows what its names stood for
 		return false
@@ -254,7 +269,7 @@ func (s *session) told() bool {
 func (k *keeping) survey(s *session, f *retry.Frame[logEntry], text string) (does rewrite.Survey) {
 	names := f.Note.names.Renewed(k.now)
 	pieces := s.srv.planner.Pieces(text)
-	for i, sql := range pieces {
+	for i, sql := range pieces[:min(int(f.Note.first), len(pieces))] {
 		if k.tells {
 			ok := true
 			sql = cmp.Or(k.time.atInstant(s.srv.planner, sql, &ok, func(timeValue) string { return "'T'" }), sql)

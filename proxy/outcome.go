@@ -1,6 +1,9 @@
 package proxy
 
-import "github.com/sluice-proxy/sluice/rewrite"
+import (
+	"github.com/sluice-proxy/sluice/proxy/block"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
 
 // The pure value behind every decision about conflicts and losses: may the turn have
 // committed? Handlers of frames tell it what is sent (query, execute, sync), reply.go what
@@ -17,6 +20,8 @@ import "github.com/sluice-proxy/sluice/rewrite"
 // before it; an error settles everything up to the next ReadyForQuery, since the
 // server skips that.
 type outcome struct {
+	// on: the turn has sent something, or is about to.
+	on         bool
 	sent, seen position
 	// ahead is where sent stood in front of the last Sync.
 	ahead position
@@ -30,8 +35,8 @@ type outcome struct {
 // methods are the steps, as PostgreSQL takes them; where servers differ, the step is the
 // one that may have committed more.
 type position struct {
-	// block is the status that a ReadyForQuery would tell; 0: the turn has sent nothing.
-	block byte
+	// at is how the session stands: the block, and the transactions that have ended in the turn.
+	at block.Block
 	// dirty: outside a block something was changed that is not committed yet.
 	dirty bool
 	// eager: some of that may be committed already, ahead of the rest (VACUUM, CALL).
@@ -39,23 +44,15 @@ type position struct {
 	// commits counts the steps that may have committed something.
 	commits uint32
 	// last is how the last statement left its transaction.
-	last ending
+	last block.Ending
 }
-
-// ending is what a statement does to the transaction that it runs in.
-type ending uint8
-
-const (
-	goesOn ending = iota
-	commits
-	rollsBack
-)
 
 // step is what matters of one statement.
 type step struct {
-	kind  rewrite.Kind
-	verb  rewrite.Verb
-	chain bool
+	kind rewrite.Kind
+	// tx is what it says of its transaction, and snapshot: it needs one.
+	tx       *rewrite.Transaction
+	snapshot bool
 	// alone: its server may take it for a transaction of its own although it stands in a
 	// Sync group.
 	alone bool
@@ -64,21 +61,29 @@ type step struct {
 // stepOf is statement i of plan; of a plan without statements, all of it.
 func stepOf(plan *rewrite.Plan, i int) step {
 	if i >= len(plan.Statements) {
-		return step{kind: plan.Kind}
+		return step{kind: plan.Kind, tx: &noTx, snapshot: plan.Kind != rewrite.Empty}
 	}
 	st := &plan.Statements[i]
-	return step{kind: st.Kind, verb: st.Tx.Verb, chain: st.Tx.Chain}
+	return step{kind: st.Kind, tx: &st.Tx, snapshot: block.Snapshots(st)}
 }
 
-// outcomeAt is the outcome of a turn that has sent nothing to a server with that status.
-func outcomeAt(status byte) outcome {
-	p := position{block: status}
-	return outcome{sent: p, seen: p}
+// noTx is what a statement says that says nothing about transactions.
+var noTx rewrite.Transaction
+
+// outcomeAt is the outcome of a turn that has sent nothing, and finds the session like that.
+func outcomeAt(at block.Block) outcome {
+	p := position{at: at.Turn()}
+	return outcome{on: true, sent: p, seen: p}
 }
 
-// begin says that a BEGIN goes in front of the client's frames. The client was told that
-// it is in a block: whatever becomes of the BEGIN, that holds.
-func (o *outcome) begin() { o.sent.block, o.seen.block = 'T', 'T' }
+// begin says that a BEGIN goes in front of the client's frames, of which tx is what it says. The
+// client was told that it is in a block: whatever becomes of the BEGIN, that holds.
+func (o *outcome) begin(tx *rewrite.Transaction) {
+	if !o.sent.at.In() {
+		o.sent.at.Run(tx, false)
+	}
+	o.seen.at = o.sent.at
+}
 
 // query says that a simple Query is sent. It takes in what a Sync group has begun: its end
 // commits that too. A plan without statements is one step.
@@ -119,7 +124,7 @@ func (o *outcome) forceError() { o.sent.abort(false) }
 
 // answered is told of the tag of statement i of a simple Query ("": the Query was
 // empty), and returns what the statement did to its transaction.
-func (o *outcome) answered(plan *rewrite.Plan, i int, tag []byte) ending {
+func (o *outcome) answered(plan *rewrite.Plan, i int, tag []byte) block.Ending {
 	if plan.Kind == rewrite.Unknown || i > 0 && i >= len(plan.Statements) {
 		o.seen.last = endingOf(tag) // until ReadyForQuery nobody knows more
 		return o.did(o.seen.last)
@@ -135,7 +140,7 @@ func (o *outcome) answered(plan *rewrite.Plan, i int, tag []byte) ending {
 
 // executed is told that a portal was run, to its end or as far as was asked for, with its
 // tag, and returns what the statement did to its transaction.
-func (o *outcome) executed(plan *rewrite.Plan, alone bool, tag []byte) ending {
+func (o *outcome) executed(plan *rewrite.Plan, alone bool, tag []byte) block.Ending {
 	st := stepOf(plan, 0)
 	st.alone = alone
 	o.seen.run(st)
@@ -146,20 +151,20 @@ func (o *outcome) executed(plan *rewrite.Plan, alone bool, tag []byte) ending {
 }
 
 // did notes that the end of a transaction was answered.
-func (o *outcome) did(e ending) ending {
-	o.ended = o.ended || e != goesOn
+func (o *outcome) did(e block.Ending) block.Ending {
+	o.ended = o.ended || e != block.GoesOn
 	return e
 }
 
 // endingOf is what a tag says of a statement that nobody has read.
-func endingOf(tag []byte) ending {
+func endingOf(tag []byte) block.Ending {
 	switch string(tag) {
 	case "COMMIT":
-		return commits
+		return block.Commits
 	case "ROLLBACK":
-		return rollsBack
+		return block.RollsBack
 	}
-	return goesOn
+	return block.GoesOn
 }
 
 // failed is told of an error; atEnd says that the statement that failed is one that ends a
@@ -176,17 +181,18 @@ func (o *outcome) caughtUp() { o.seen = o.sent }
 // ready is told of a ReadyForQuery: nothing is open, and the server's own word for the
 // block counts.
 func (o *outcome) ready(status byte) {
-	o.seen.commits, o.seen.dirty, o.seen.eager, o.seen.block = o.sent.commits, false, false, status
+	o.seen.at.Ready(status)
+	o.seen.commits, o.seen.dirty, o.seen.eager = o.sent.commits, false, false
 	o.sent = o.seen
 }
 
 // started reports whether anything is known. The zero value is that of a turn in which
 // nothing was sent.
-func (o *outcome) started() bool { return o.sent.block != 0 }
+func (o *outcome) started() bool { return o.on }
 
 // inBlock reports whether the client, which has sent what it has sent, believes itself in a
 // block, be it a failed one.
-func (o *outcome) inBlock() bool { return o.sent.block == 'T' || o.sent.block == 'E' }
+func (o *outcome) inBlock() bool { return o.sent.at.In() }
 
 // unknown reports whether something may have been committed that no answer tells of: then a
 // loss is an unknown outcome (08007).
@@ -198,7 +204,7 @@ func (o *outcome) mayCommit() bool { return o.sent.commits > 0 }
 
 // syncCommits reports whether a Sync that was sent now would commit what was sent, be it
 // that something was read.
-func (o *outcome) syncCommits() bool { return o.sent.block == 'I' }
+func (o *outcome) syncCommits() bool { return o.on && !o.sent.at.In() }
 
 // apart reports whether what is sent next may belong to another transaction than
 // what the Sync group has sent.
@@ -207,34 +213,34 @@ func (o *outcome) apart() bool { return o.sent.eager }
 // loses reports whether the loss of the server now undoes something, or may: then the
 // client has to be told so.
 func (o *outcome) loses() bool {
-	return o.inBlock() || o.sent.dirty || o.seen.dirty || o.seen.block == 'T' || o.seen.block == 'E'
+	return o.inBlock() || o.sent.dirty || o.seen.dirty || o.seen.at.In()
 }
 
 // rolledBack reports whether the transaction that ended last was rolled back, as far as
 // answers tell.
-func (o *outcome) rolledBack() bool { return o.seen.last == rollsBack }
+func (o *outcome) rolledBack() bool { return o.seen.last == block.RollsBack }
 
 // run is one statement. Outside a block DDL, and what may stand alone, may be committed
 // before the rest of its group; in a block nothing is committed before the end.
 func (p *position) run(st step) {
-	p.last = goesOn
-	switch {
-	case st.kind == rewrite.Unknown: // it may do anything
+	p.last = block.GoesOn
+	if st.kind == rewrite.Unknown { // it may do anything
 		p.dirty, p.eager = true, true
 		p.commits++
-	case p.block == 'E':
-		p.revive(st)
-	case st.verb == rewrite.Begin:
-		p.block = 'T'
-	case st.verb == rewrite.Commit, st.verb == rewrite.PrepareTransaction:
-		if p.block == 'T' || p.dirty {
-			p.commits++
-		}
-		p.close(commits, st.chain)
-	case st.verb == rewrite.Rollback:
-		p.close(rollsBack, st.chain)
-	case p.block == 'T' || st.kind <= rewrite.Read || st.kind == rewrite.Control && !prepared(st.verb):
-	case st.kind == rewrite.DDL || st.alone || prepared(st.verb):
+		return
+	}
+	failed, inBlock, verb := p.at.Status() == 'E', p.at.Status() == 'T', st.tx.Verb
+	ends := verb == rewrite.Commit || verb == rewrite.PrepareTransaction
+	if ends && !failed && (inBlock || p.dirty) {
+		p.commits++
+	}
+	if p.last = p.at.Run(st.tx, st.snapshot); p.last != block.GoesOn {
+		p.dirty, p.eager = false, false
+		return
+	}
+	switch {
+	case failed, inBlock, st.kind <= rewrite.Read, verb == rewrite.Begin, st.kind == rewrite.Control && !prepared(verb):
+	case st.kind == rewrite.DDL || st.alone || prepared(verb):
 		p.dirty, p.eager = true, true
 		p.commits++
 	default:
@@ -247,45 +253,26 @@ func prepared(v rewrite.Verb) bool {
 	return v == rewrite.CommitPrepared || v == rewrite.RollbackPrepared
 }
 
-// revive is a statement in a failed block: nothing of that can be committed.
-func (p *position) revive(st step) {
-	switch {
-	case endsBlock(st.verb):
-		p.close(rollsBack, st.chain)
-	case st.verb == rewrite.RollbackTo:
-		p.block = 'T'
-	}
-}
-
-// close ends a transaction. AND CHAIN begins another, in a block only.
-func (p *position) close(how ending, chain bool) {
-	p.last, p.dirty, p.eager = how, false, false
-	if !chain || p.block != 'T' && p.block != 'E' {
-		p.block = 'I'
-		return
-	}
-	p.block = 'T'
-}
-
 // end is a Sync, or the end of a simple Query: outside a block it commits.
 func (p *position) end() {
-	if p.block != 'I' {
+	if p.at.In() {
 		return
 	}
 	if p.dirty {
 		p.commits++
 	}
+	p.at.End()
 	p.dirty, p.eager = false, false
-	if p.last == goesOn {
-		p.last = commits
+	if p.last == block.GoesOn {
+		p.last = block.Commits
 	}
 }
 
 // told corrects by its tag what a statement did: COMMIT of a failed block rolls back, and
 // says so.
-func (p *position) told(tag []byte) ending {
-	if p.last == commits && string(tag) == "ROLLBACK" {
-		p.last = rollsBack
+func (p *position) told(tag []byte) block.Ending {
+	if p.last == block.Commits && string(tag) == "ROLLBACK" {
+		p.last = block.RollsBack
 	}
 	return p.last
 }
@@ -293,14 +280,9 @@ func (p *position) told(tag []byte) ending {
 // abort is an error: a block fails, or ends where its end has failed, and outside one all
 // that is not committed is undone.
 func (p *position) abort(atEnd bool) {
-	switch {
-	case atEnd:
-		p.block = 'I'
-	case p.block == 'T':
-		p.block = 'E'
-	}
+	p.at.Fail(atEnd)
 	p.dirty, p.eager = false, false
-	if p.last == goesOn {
-		p.last = rollsBack
+	if p.last == block.GoesOn {
+		p.last = block.RollsBack
 	}
 }

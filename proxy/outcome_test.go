@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -233,7 +234,7 @@ func (p *outcomeProgram) worlds(impatient bool, moments []moment) (out []moment,
 // check plays the program on an outcome, and compares.
 func (p *outcomeProgram) check(t *testing.T, patient, impatient []moment, failsAt int, after byte) {
 	n := len(p.commands)
-	o := outcomeAt(p.start)
+	o := outcomeAt(block.At(p.start))
 	for i := range p.executes {
 		o.execute(p.plans[i], false)
 	}

@@ -60,7 +60,7 @@ func (s *session) ensureBackend() error {
 	// The log begins behind the settings: a replay brings them to its backend by itself
 	// (borrowAgain).
 	s.startLogging()
-	s.t.outcome = outcomeAt(s.b.status)
+	s.t.outcome = outcomeAt(s.standing(s.b.status))
 	if inBlock {
 		s.sendBegin()
 	}
@@ -194,7 +194,7 @@ func (s *session) question(b *backend) error {
 // for nobody, since the client has been answered; its error is the client's. It is no frame
 // of the log, which keeps its text beside (transaction.begin).
 func (s *session) sendBegin() {
-	s.t.outcome.begin()
+	s.t.outcome.begin(&s.deferredBegin.plan.Single().Tx)
 	name := s.prepare(s.deferredBegin, false).name
 	o := s.t.owed.push(wire.Bind)
 	o.swallow = true
@@ -230,6 +230,8 @@ func (s *session) settle(status byte) error {
 	if status == 'I' {
 		s.settleTransaction()
 		s.locksSettled()
+	} else {
+		s.tx.at = t.outcome.seen.at
 	}
 	// Settings go first: what the backend has reported counts among them, and the backend
 	// may be dropped below.

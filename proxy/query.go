@@ -274,6 +274,7 @@ func (s *session) sendQuery(q *simple) error {
 		s.b.ran.keep(q.sql())
 	}
 	s.followsApart()
+	first := s.ofTransaction(plan)
 	t.outcome.query(plan)
 	if q.frame == nil {
 		if err := s.forward(q.total); err != nil {
@@ -294,7 +295,7 @@ func (s *session) sendQuery(q *simple) error {
 	if (plan.Kind == rewrite.Write || plan.Kind == rewrite.Read) && t.strung == nil && s.keepsAnswers() {
 		o.kept = s.keptOfText(q.sql(), len(plan.Statements))
 	}
-	entry := logEntry{plan: plan, asked: q.asked, names: s.mapped.planned, commits: t.outcome.mayCommit(), kept: o.kept}
+	entry := logEntry{plan: plan, asked: q.asked, names: s.mapped.planned, commits: t.outcome.mayCommit(), kept: o.kept, first: first}
 	if t.strung != nil {
 		entry.answered = &answeredHere{strung: t.strung}
 	}

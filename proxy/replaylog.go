@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -65,6 +66,8 @@ type transaction struct {
 	// already.
 	unknown, renamed bool
 	savepoints
+	// at is how its block stood when the last turn ended: where the session is in one, and that was not lost.
+	at block.Block
 	// changes counts what it has sent that may have changed something.
 	changes uint64
 	// ran: something but BEGIN was sent; modes: BEGIN had such as modesOfOwn reports. They tell
@@ -95,6 +98,9 @@ type logEntry struct {
 	fence     bool             // B: of a fence; E: it checks the session's advisory locks
 	// commits: once it is sent, the turn may have committed.
 	commits bool
+	// first counts the statements, of a Query from its beginning on, that are of the log's transaction:
+	// behind the end of that, others are of the next. Of a Bind it is 1 or 0.
+	first uint16
 	// undoes: a frame that the server skips leaves prev under the name.
 	undoes bool
 	name   string // of that statement; B: of the portal

@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 
+	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -309,19 +310,19 @@ func (s *session) reset(st *rewrite.Statement) {
 // the log, which is of the first, is refused, and changes of the schema count.
 func (s *session) ended(o *owed, tag []byte) {
 	t := s.t
-	var did ending
+	var did block.Ending
 	if o.kind == wire.Query {
 		did = t.outcome.answered(o.plan, t.statement, tag)
 	} else {
 		did = t.outcome.executed(o.plan, s.standsAlone(), tag)
 	}
-	if did == goesOn {
+	if did == block.GoesOn {
 		return
 	}
 	if t.logs {
 		s.tx.log.Refuse(retry.InnerCommit)
 	}
-	if did == commits {
+	if did == block.Commits {
 		s.schemaCommitted()
 		s.storedSettled(true)
 	}

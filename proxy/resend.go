@@ -3,6 +3,7 @@ package proxy
 import (
 	"slices"
 
+	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -20,7 +21,7 @@ import (
 // (attemptOver), or the turn has settled.
 func (s *session) rerun() error {
 	t := s.t
-	t.course = course{outcome: outcomeAt('I')}
+	t.course = course{outcome: outcomeAt(block.At('I'))}
 	if done, err := s.replan(); done || err != nil {
 		return err // what the last attempt has to take back still is
 	}
@@ -101,7 +102,7 @@ func (s *session) rerunSettled() error {
 		if t.attemptOver() {
 			return nil
 		}
-		t.course = course{outcome: outcomeAt(s.b.status)}
+		t.course = course{outcome: outcomeAt(s.standing(s.b.status))}
 	}
 	return nil
 }

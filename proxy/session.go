@@ -53,7 +53,7 @@ type session struct {
 
 	*atWork // atwork.go; nil while the client lingers
 	pairing
-	block
+	blockState
 	settings   settings.Client
 	statements // prepared.go
 	storedCursors
@@ -119,9 +119,9 @@ type pairing struct {
 	pinned, pinLost bool
 }
 
-// block is the transaction that a session is in. A BEGIN that was answered here waits in
+// blockState is the transaction that a session is in. A BEGIN that was answered here waits in
 // deferredBegin for the first statement that needs a server.
-type block struct {
+type blockState struct {
 	deferredBegin *template // the BEGIN to send in front, while begun
 	// unserved is that of a block that has failed before it had a backend.
 	unserved *template

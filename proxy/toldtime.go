@@ -89,7 +89,7 @@ func (s *session) toldOf(now *rewrite.Schema) (of *toldTime, tells bool) {
 	var stored rewrite.StoredTimes
 	for f := range s.loggedFrames() {
 		n := &f.Note
-		if f.Type != wire.Query && f.Type != wire.Bind || n.fence || n.names == nil {
+		if f.Type != wire.Query && f.Type != wire.Bind || n.fence || n.names == nil || n.first == 0 {
 			continue
 		}
 		text := s.clientText(f)
@@ -98,7 +98,7 @@ func (s *session) toldOf(now *rewrite.Schema) (of *toldTime, tells bool) {
 			continue
 		}
 		pieces := s.srv.planner.Pieces(text)
-		for i, sql := range pieces {
+		for i, sql := range pieces[:min(int(n.first), len(pieces))] {
 			if kept := n.kept.answer(i, len(pieces)); kept != nil {
 				tells = of.noteAnswer(s, f, sql, kept, now) || tells
 			}
@@ -255,9 +255,11 @@ func (s *session) loggedFrames() func(yield func(*retry.Frame[logEntry]) bool) {
 
 // atTime is a text as it is sent where the transaction has a time that was told: with that time in its statements,
 // or as it is (""). value writes a value. An error is for the client: a statement reads the clock otherwise.
-func (s *session) atTime(sql []byte, names *rewrite.Names, value func(timeValue) string) (text string, err error) {
+//
+// Of a text of several statements the first own ones are of the transaction: behind its end another time counts.
+func (s *session) atTime(sql []byte, own int, names *rewrite.Names, value func(timeValue) string) (text string, err error) {
 	pieces := s.srv.planner.Pieces(string(sql))
-	for i, piece := range pieces {
+	for i, piece := range pieces[:min(own, len(pieces))] {
 		made, ok := s.pieceAtTime(piece, names, value)
 		if !ok {
 			return "", s.refuseTime()
@@ -311,9 +313,11 @@ func (s *session) refuseTime() error {
 	return errToldTime
 }
 
-// hasToldTime reports whether the session is in a transaction whose time was told before a return. In
+// hasToldTime reports whether what is sent next is of a transaction whose time was told before a return. In
 // a block that has failed nothing reads the clock.
-func (s *session) hasToldTime() bool { return s.tx.timed != nil && s.status() == 'T' }
+func (s *session) hasToldTime() bool {
+	return s.tx.timed != nil && s.status() == 'T' && !s.behindItsEnd()
+}
 
 // queryAtTime gives a simple Query the time that its transaction has, and returns the text that q has
 // then. The client is told nothing of that: what its statement answers is what it would answer. An error
@@ -322,7 +326,7 @@ func (s *session) queryAtTime(q *simple, sql []byte) ([]byte, error) {
 	if !s.hasToldTime() || needsNoNames(q.plan) {
 		return sql, nil
 	}
-	made, err := s.atTime(sql, s.mapped.planned, writtenInText)
+	made, err := s.atTime(sql, int(s.ofTransaction(q.plan)), s.mapped.planned, writtenInText)
 	if err != nil || made == "" {
 		return sql, err
 	}
@@ -365,7 +369,7 @@ func (s *session) bindAtTime(b *binding, st *serverStatement) (*serverStatement,
 	if !ok || t.own || rewrite.TimeText(b.rest) {
 		return nil, s.refuseTime()
 	}
-	made, err := s.atTime([]byte(t.sql), names, writtenIn(&p))
+	made, err := s.atTime([]byte(t.sql), 1, names, writtenIn(&p))
 	if err != nil || made == "" {
 		return st, err
 	}

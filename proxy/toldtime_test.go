@@ -25,11 +25,11 @@ func TestOneTimeAcrossReturns(t *testing.T) {
 		", reads may write": "CREATE VIEW writing AS SELECT stumble(1);", // so that nobody takes a SELECT for a read
 	} {
 		pg := newPostgres(t)
-		pg.SQL(t, "postgres", timedTables+more)
+		pg.SQL(t, "postgres", timedTables+behindTable+more)
 		s := startSluice(t, pg, strictly, mapping, maxOpen(4))
 		counts := playTimed(t, pg, s, max(60, 1500/proxy.OneIn))
 		t.Logf("timed%s: %v", name, counts)
-		if counts["return refused"] > 0 || counts["returned"] < counts["played"] || counts["committed"] < counts["played"]/2 {
+		if counts["return refused"] > 0 || counts["returned"] < counts["played"] || counts["committed"] < counts["played"]/3 || counts["behind"] < counts["played"]/8 {
 			t.Error("too little was played to its end")
 		}
 	}
@@ -183,7 +183,7 @@ func playTimed(t *testing.T, pg postgres, s *sluice, transactions int) map[strin
 	modes := []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}
 	counts := map[string]int{}
 	for n := range transactions {
-		pg.SQL(t, "postgres", "DELETE FROM timed; DELETE FROM other; DELETE FROM plain")
+		pg.SQL(t, "postgres", "DELETE FROM timed; DELETE FROM other; DELETE FROM plain; DELETE FROM behind")
 		stumbles(t, pg, r.IntN(3) == 0)
 		c := connectTo(t, s, "postgres", modes[r.IntN(len(modes))])
 		run(t, c, "SET TimeZone = 'UTC'")
@@ -361,12 +361,28 @@ func (d *timedDialogue) play(counts map[string]int) {
 			return
 		}
 	}
-	if d.r.IntN(3) == 0 && !ok(d.run("INSERT INTO late VALUES (1)")) || !ok(d.run("COMMIT")) {
+	if d.r.IntN(3) == 0 && !ok(d.run("INSERT INTO late VALUES (1)")) {
 		return
+	}
+	switch n := d.r.IntN(6); {
+	case n < 2:
+		if !ok(d.endBehind("COMMIT")) {
+			return
+		}
+		counts["behind"]++
+	case n == 2:
+		if ok(d.endBehind("ROLLBACK")) {
+			counts["behind"]++
+		}
+		return
+	default:
+		if !ok(d.run("COMMIT")) {
+			return
+		}
 	}
 	counts["committed"]++
 	// A row knows the zone that was set when it was inserted.
-	stored := `SELECT at FROM timed UNION SELECT "At" FROM other UNION SELECT made AT TIME ZONE split_part(v, '|', 2) FROM timed
+	stored := `SELECT at FROM timed UNION SELECT "At" FROM other UNION SELECT made AT TIME ZONE split_part(v, '|', 2) FROM timed WHERE made IS NOT NULL
 		UNION SELECT utc AT TIME ZONE 'UTC' FROM other WHERE v IS NOT NULL
 		UNION SELECT at FROM plain WHERE at IS NOT NULL UNION SELECT made AT TIME ZONE split_part(v, '|', 2) FROM plain WHERE made IS NOT NULL`
 	rows, err := d.c.Query(t.Context(), "SELECT (extract(epoch FROM at) * 1000000)::bigint::text FROM ("+stored+") s", pgx.QueryExecModeSimpleProtocol)
