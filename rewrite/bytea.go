@@ -14,8 +14,6 @@ type mapper struct {
 
 	edits []edit
 	meant intents
-	// copied: what is read is a copy of what has been, and has no text of its own.
-	copied bool
 	// table is the word of a TABLE t, which is read; -1 for none.
 	table int
 	// plainly: columns are read as bytea wherever that is right, and no comparison is
@@ -101,7 +99,11 @@ func (r *rewriter) again(planner *Planner, p *part, held bool) bool {
 		for j, e := range m.edits {
 			edits[j] = edit{e.start - p.st.Start, e.end - p.st.Start, e.text}
 		}
-		made, ok := planner.read(applyEdits(string(r.text[p.st.Start:p.st.End]), edits), held)
+		text, ok := applyEdits(string(r.text[p.st.Start:p.st.End]), edits)
+		if !ok {
+			continue
+		}
+		made, ok := planner.read(text, held)
 		if !ok || len(made.values("stmts")) != 1 || !m.meant.equal(p.raw, made.child("stmts")) {
 			continue
 		}
@@ -191,11 +193,8 @@ func (m *mapper) cannot(detail string) {
 	}
 }
 
-// edit replaces the tokens from first to last, unless what is read is a copy.
+// edit replaces the tokens from first to last.
 func (m *mapper) edit(first, last int, text string) {
-	if m.copied {
-		return
-	}
 	if first < 0 || last < first || last >= len(m.ph.tokens) {
 		m.lost()
 		return
@@ -205,9 +204,6 @@ func (m *mapper) edit(first, last int, text string) {
 
 // before puts text in front of token i.
 func (m *mapper) before(i int, text string) {
-	if m.copied {
-		return
-	}
 	if i < 0 || i >= len(m.ph.tokens) {
 		m.lost()
 		return
@@ -218,9 +214,6 @@ func (m *mapper) before(i int, text string) {
 
 // behind puts text behind token i.
 func (m *mapper) behind(i int, text string) {
-	if m.copied {
-		return
-	}
 	if i < 0 || i >= len(m.ph.tokens) {
 		m.lost()
 		return

@@ -158,10 +158,8 @@ func (m *mapper) around(s *scope, node, query message, head int, wanted []bool) 
 	}
 	open := "SELECT " + strings.Join(targets, ", ") + " FROM ("
 	close := ") AS sluice (" + strings.Join(names, ", ") + ")"
-	if !m.copied {
-		at := int(m.ph.tokens[head].start)
-		m.edits = append(m.edits[:place:place], append([]edit{{at, at, open}}, m.edits[place:]...)...)
-	}
+	at := int(m.ph.tokens[head].start)
+	m.edits = append(m.edits[:place:place], append([]edit{{at, at, open}}, m.edits[place:]...)...)
 	m.behind(end, close)
 	outer := m.parsed(open + "SELECT" + close)
 	for _, from := range outer.wrapped("from_clause") {

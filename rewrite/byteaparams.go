@@ -68,11 +68,14 @@ func (m *mapper) settledSets(s *scope, target view, node message) {
 	}
 	var items []message
 	var digits []bool
+	var source message // of several columns: the first of them has it
 	for _, n := range node.wrapped("target_list") {
 		res := n.kind()
 		val := res.node("val")
-		if several := val.kind(); several.is("MultiAssignRef") {
-			source := several.node("source")
+		if several := val.kind(); several.is(multiAssign) {
+			if several.integer("colno") == 1 {
+				source = several.node("source")
+			}
 			if row := source.kind(); !row.is("RowExpr") {
 				val = source
 			} else if i := several.integer("colno") - 1; i >= 0 && i < len(row.values("args")) {

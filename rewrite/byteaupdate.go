@@ -38,7 +38,7 @@ func (m *mapper) sets(s *scope, target view, node message) {
 	for i := 0; i < len(all); i++ {
 		res := all[i].kind()
 		val := res.node("val")
-		if several := val.kind(); several.is("MultiAssignRef") {
+		if several := val.kind(); several.is(multiAssign) {
 			n := max(1, min(several.integer("ncolumns"), len(all)-i))
 			m.setSeveral(s, target, all[i:i+n])
 			i += n - 1
@@ -53,18 +53,13 @@ func (m *mapper) sets(s *scope, target view, node message) {
 	}
 }
 
-// setSeveral maps an assignment to several columns. The tree has a copy of its source with
-// each of them.
+// setSeveral maps an assignment to several columns. The first of them has its source.
 func (m *mapper) setSeveral(s *scope, target view, group []message) {
 	var wanted []bool
 	for _, n := range group {
 		wanted = append(wanted, m.assigned(target, n.kind()))
 	}
-	for i, n := range group {
-		m.copied = i > 0
-		m.source(s, n.kind().child("val").node("source"), wanted)
-	}
-	m.copied = false
+	m.source(s, group[0].kind().child("val").node("source"), wanted)
 }
 
 // source maps what several columns are assigned of.

@@ -12,9 +12,12 @@ type edit struct {
 	text       string
 }
 
-// applyEdits changes a text; edits must not overlap, and are brought into order.
-func applyEdits(text string, edits []edit) string {
-	slices.SortStableFunc(edits, func(a, b edit) int { return a.start - b.start })
+// applyEdits changes a text, and brings the edits into order. ok is false, and nothing is changed, where
+// two of them overlap or one lies outside of the text.
+func applyEdits(text string, edits []edit) (made string, ok bool) {
+	if !ordered(edits, 0, len(text)) {
+		return "", false
+	}
 	var b strings.Builder
 	at := 0
 	for _, e := range edits {
@@ -23,8 +26,33 @@ func applyEdits(text string, edits []edit) string {
 		at = e.end
 	}
 	b.WriteString(text[at:])
-	return b.String()
+	return b.String(), true
 }
+
+// ordered brings edits into order. It reports false where two of them overlap, or one is not within the
+// bytes from start to end.
+func ordered(edits []edit, start, end int) bool {
+	slices.SortStableFunc(edits, func(a, b edit) int { return a.start - b.start })
+	at := start
+	for _, e := range edits {
+		if e.start < at || e.end < e.start {
+			return false
+		}
+		at = e.end
+	}
+	return at <= end
+}
+
+// edited is the text that applyEdits makes, and "" where it makes none.
+func edited(text string, edits []edit) string {
+	made, _ := applyEdits(text, edits)
+	return made
+}
+
+// errOverlap refuses a statement at one place of which two rules, or one of them twice, make a change: what
+// both mean cannot be said.
+var errOverlap = &Refusal{Unsent: true, Code: "0A000", Message: "cannot rewrite the statement: two changes to it overlap",
+	Detail: "Nothing of the statement was sent.", Hint: "Write it in a simpler way, or in several statements, and report it."}
 
 // offsetBefore maps an offset in the text that the edits made to one in the text
 // before; what an edit put in is where that edit begins.

@@ -45,8 +45,8 @@ func TestOffsetBefore(t *testing.T) {
 	t.Parallel()
 	const text = "0123456789"
 	edits := []edit{{2, 4, "abcd"}, {6, 6, "x"}, {7, 9, ""}}
-	after := applyEdits(text, edits)
-	if after != "01abcd45x69" {
+	after, ok := applyEdits(text, edits)
+	if after != "01abcd45x69" || !ok {
 		t.Fatal(after)
 	}
 	for offset, want := range []int{0, 1, 2, 2, 2, 2, 4, 5, 6, 6, 9, 10} {

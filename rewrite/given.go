@@ -93,7 +93,7 @@ func (in *Insertion) With(g Given) string {
 	if len(in.rows) == 0 { // DEFAULT VALUES
 		start, end := in.ph.tokens[in.head].start, in.ph.tokens[in.head+1].end
 		text := "(" + in.named(added) + ")" + over + " VALUES (" + in.valued(added, 0, g) + ")"
-		return applyEdits(in.sql, []edit{{int(start), int(end), text}})
+		return edited(in.sql, []edit{{int(start), int(end), text}})
 	}
 	edits = append(edits, in.relist(added, over)...)
 	if len(added) > 0 {
@@ -101,7 +101,7 @@ func (in *Insertion) With(g Given) string {
 			edits = append(edits, in.inFront(int(in.pairs[open]), ", "+in.valued(added, row, g)))
 		}
 	}
-	return applyEdits(in.sql, edits)
+	return edited(in.sql, edits)
 }
 
 // replaced puts values in the place of those items that the server makes: DEFAULT, or a call.
@@ -178,7 +178,10 @@ func (in *Insertion) valued(columns []int, row int, g Given) string {
 // DEFAULT (ON CONFLICT DO UPDATE) is not given: it may be the time.
 func (in *Insertion) Survey(g Given) Survey {
 	g.Clock = true
-	left := applyEdits(in.sql, in.periods(g, func(int, int, string, bool) string { return "NULL" }))
+	left, ok := applyEdits(in.sql, in.periods(g, func(int, int, string, bool) string { return "NULL" }))
+	if !ok {
+		return all
+	}
 	v := surveyor{names: in.names, withs: withs(in.node, 0, in.withs), Survey: Survey{Time: saysWord(left, clocks, false)}}
 	for child := range in.node.nodes() { // what it fills in is looked at here
 		v.visit(child, 0)

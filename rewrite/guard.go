@@ -52,6 +52,8 @@ type level struct {
 	// (however many: they make one node), the deepest level closed in it.
 	chain, and, or, within int
 
+	repeats
+
 	deepest int // of the expressions before
 	before  int // of the statements before
 }
@@ -77,6 +79,7 @@ func (l *level) separate() {
 type measure struct {
 	levels []level
 	max    int
+	copying
 }
 
 // depthOf bounds the depth of a text's parse tree from above, in levels of
@@ -88,13 +91,15 @@ type measure struct {
 func depthOf(sql []byte, max, tokens int) (int, reason) {
 	l := lexer{text: sql, utf8: true}
 	m := measure{levels: make([]level, 1, 16), max: max}
+	m.levels[0].repeats = repeats{copies: 1, around: 1}
 	var dotted, as bool // the last token was a dot, or AS
 	for ; ; tokens-- {
-		if tokens < 0 {
-			return 0, tooLong
-		}
 		deeper := true
 		kind := l.next()
+		m.count(kind, l.lexeme(), dotted)
+		if tokens < 0 || m.copied > copiedTokens {
+			return 0, tooLong
+		}
 		switch kind {
 		case endToken:
 			m.leave(0)
@@ -113,6 +118,7 @@ func depthOf(sql []byte, max, tokens int) (int, reason) {
 			deeper = false
 		}
 		dotted = kind == punctToken && sql[l.start] == '.'
+		m.follow(kind, l.lexeme())
 		as = kind == wordToken && is(l.lexeme(), "as")
 		if deeper && m.verdict() != fits {
 			return 0, tooDeep
@@ -152,7 +158,7 @@ func (m *measure) word(r role, as bool) bool {
 	case as:
 		return false
 	case r&caseBegin != 0:
-		m.levels = append(m.levels, level{kind: 'c'})
+		m.levels = append(m.levels, level{kind: 'c', repeats: top.inside(false)})
 	case r&caseArm != 0 && top.kind == 'c':
 		top.separate()
 		return false
@@ -168,7 +174,7 @@ func (m *measure) word(r role, as bool) bool {
 func (m *measure) punct(c byte) bool {
 	switch c {
 	case '(', '[':
-		m.levels = append(m.levels, level{kind: c})
+		m.levels = append(m.levels, level{kind: c, repeats: m.top().repeats.inside(c == '(' && m.assigns)})
 	case ')':
 		m.leave('(')
 	case ']':
@@ -178,7 +184,7 @@ func (m *measure) punct(c byte) bool {
 		top := m.top()
 		top.separate()
 		if c == ';' {
-			*top = level{kind: top.kind, before: top.depth()}
+			*top = level{kind: top.kind, before: top.depth(), repeats: top.repeats}
 		}
 	default:
 		return false
@@ -203,6 +209,7 @@ func (m *measure) close() {
 	if m.top().kind != '(' {
 		depth++ // an arm of a CASE and a subscript are nodes of their own
 	}
+	m.closed = m.top().repeats
 	m.levels = m.levels[:len(m.levels)-1]
 	m.top().within = max(m.top().within, depth)
 }

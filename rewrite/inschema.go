@@ -49,8 +49,8 @@ func (p *Planner) InSchema(sql []byte, schema string) (own []byte, changed bool)
 	if len(edits) == 0 {
 		return sql, false
 	}
-	made := applyEdits(text, edits)
-	if !p.verified(made, tree, meant, false) {
+	made, ok := applyEdits(text, edits)
+	if !ok || !p.verified(made, tree, meant, false) {
 		p.unverified.Add(1)
 		return sql, false
 	}

@@ -37,7 +37,7 @@ func AtTime(time, instant string) string {
 			edits, i = append(edits, e), last
 		}
 	}
-	return applyEdits(expression, edits)
+	return edited(expression, edits)
 }
 
 // period puts an instant in the place of the word for the time of the transaction that stands at token i,
@@ -85,7 +85,7 @@ func (p *Planner) AtInstant(sql string, instant func() string) string {
 	if a.lost || len(a.edits) == 0 {
 		return ""
 	}
-	return applyEdits(sql, a.edits)
+	return edited(sql, a.edits)
 }
 
 // instants puts an instant into one statement.
@@ -110,7 +110,7 @@ func (a *instants) visit(m message, depth int) {
 		word, last := a.token(m)
 		if a.lost = last < 0; !a.lost {
 			e, _ := a.ph.period(word, a.instant())
-			e.start = m.integer("location")
+			e.start, e.text = m.integer("location"), "("+e.text+")" // some places take no cast without parentheses
 			a.edits = append(a.edits, e)
 		}
 		return

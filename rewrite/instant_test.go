@@ -9,20 +9,20 @@ import (
 // were.
 func TestAtInstant(t *testing.T) {
 	p := newPlanner(t)
-	const at = "(('T')::timestamptz)::"
+	const at = "((('T')::timestamptz)::"
 	for sql, want := range map[string]string{
-		"SELECT now()": "SELECT " + at + `timestamptz AS "now"`,
-		"select pg_catalog.Now( ), CURRENT_DATE, localtime(0) from t":                          "select " + at + `timestamptz AS "now", ` + at + `date AS "current_date", ` + at + `time(0) AS "localtime" from t`,
-		"SELECT now() AS x, now() y, 1 WHERE CURRENT_TIMESTAMP > $1":                           "SELECT " + at + "timestamptz AS x, " + at + "timestamptz y, 1 WHERE " + at + "timestamptz > $1",
-		"UPDATE t SET a = now(), b = CURRENT_TIMESTAMP(3) WHERE c < now() - '1 day'::interval": "UPDATE t SET a = " + at + "timestamptz, b = " + at + "timestamptz(3) WHERE c < " + at + "timestamptz - '1 day'::interval",
-		"INSERT INTO t (a) VALUES (LOCALTIMESTAMP), (transaction_timestamp())":                 "INSERT INTO t (a) VALUES (" + at + "timestamp), (" + at + "timestamptz)",
-		"SELECT date_trunc('day', now()), coalesce(now(), x), now() > x FROM t":                "SELECT date_trunc('day', " + at + "timestamptz), coalesce(" + at + "timestamptz, x), " + at + "timestamptz > x FROM t",
-		"DELETE FROM t WHERE EXISTS (SELECT now() FROM u) RETURNING now()":                     "DELETE FROM t WHERE EXISTS (SELECT " + at + `timestamptz AS "now" FROM u) RETURNING ` + at + `timestamptz AS "now"`,
-		"SELECT now()::date, (CURRENT_TIMESTAMP(3))::text COLLATE \"C\" FROM t":                "SELECT " + at + `timestamptz::date AS "now", (` + at + `timestamptz(3))::text COLLATE "C" AS "current_timestamp" FROM t`,
-		"SELECT CASE WHEN x IS DISTINCT FROM y THEN 1 ELSE now() END, (SELECT now())":          "SELECT CASE WHEN x IS DISTINCT FROM y THEN 1 ELSE " + at + `timestamptz END AS "now", (SELECT ` + at + `timestamptz AS "now")`,
-		"INSERT INTO t VALUES (1) RETURNING (now()), (now() + '1 day')::date":                  "INSERT INTO t VALUES (1) RETURNING (" + at + `timestamptz) AS "now", (` + at + `timestamptz + '1 day')::date AS "date"`,
-		"SELECT (extract(year FROM now()) + 1)::int UNION SELECT 1":                            "SELECT (extract(year FROM " + at + `timestamptz) + 1)::int AS "int4" UNION SELECT 1`,
-		"SELECT CAST(CURRENT_DATE AS text); ":                                                  "SELECT CAST(" + at + `date AS text) AS "current_date"; `,
+		"SELECT now()": "SELECT " + at + `timestamptz) AS "now"`,
+		"select pg_catalog.Now( ), CURRENT_DATE, localtime(0) from t":                          "select " + at + `timestamptz) AS "now", ` + at + `date) AS "current_date", ` + at + `time(0)) AS "localtime" from t`,
+		"SELECT now() AS x, now() y, 1 WHERE CURRENT_TIMESTAMP > $1":                           "SELECT " + at + "timestamptz) AS x, " + at + "timestamptz) y, 1 WHERE " + at + "timestamptz) > $1",
+		"UPDATE t SET a = now(), b = CURRENT_TIMESTAMP(3) WHERE c < now() - '1 day'::interval": "UPDATE t SET a = " + at + "timestamptz), b = " + at + "timestamptz(3)) WHERE c < " + at + "timestamptz) - '1 day'::interval",
+		"INSERT INTO t (a) VALUES (LOCALTIMESTAMP), (transaction_timestamp())":                 "INSERT INTO t (a) VALUES (" + at + "timestamp)), (" + at + "timestamptz))",
+		"SELECT date_trunc('day', now()), coalesce(now(), x), now() > x FROM t":                "SELECT date_trunc('day', " + at + "timestamptz)), coalesce(" + at + "timestamptz), x), " + at + "timestamptz) > x FROM t",
+		"DELETE FROM t WHERE EXISTS (SELECT now() FROM u) RETURNING now()":                     "DELETE FROM t WHERE EXISTS (SELECT " + at + `timestamptz) AS "now" FROM u) RETURNING ` + at + `timestamptz) AS "now"`,
+		"SELECT now()::date, (CURRENT_TIMESTAMP(3))::text COLLATE \"C\" FROM t":                "SELECT " + at + `timestamptz)::date AS "now", (` + at + `timestamptz(3)))::text COLLATE "C" AS "current_timestamp" FROM t`,
+		"SELECT CASE WHEN x IS DISTINCT FROM y THEN 1 ELSE now() END, (SELECT now())":          "SELECT CASE WHEN x IS DISTINCT FROM y THEN 1 ELSE " + at + `timestamptz) END AS "now", (SELECT ` + at + `timestamptz) AS "now")`,
+		"INSERT INTO t VALUES (1) RETURNING (now()), (now() + '1 day')::date":                  "INSERT INTO t VALUES (1) RETURNING (" + at + `timestamptz)) AS "now", (` + at + `timestamptz) + '1 day')::date AS "date"`,
+		"SELECT (extract(year FROM now()) + 1)::int UNION SELECT 1":                            "SELECT (extract(year FROM " + at + `timestamptz)) + 1)::int AS "int4" UNION SELECT 1`,
+		"SELECT CAST(CURRENT_DATE AS text); ":                                                  "SELECT CAST(" + at + `date) AS text) AS "current_date"; `,
 		// Nothing is named, or what cannot be given.
 		"SELECT 1": "", "SELECT now FROM t": "", `SELECT "now"()`: "", "SELECT mine.now()": "", "SELECT 'now'::timestamptz": "", "SELECT clock_timestamp()": "", "SELECT age(x)": "",
 		"SELECT * FROM now()":    "",

@@ -241,7 +241,10 @@ func (r *Retyping) Held(shown, from, name string) *Constraints {
 	if len(edits) == 0 {
 		return nil
 	}
-	text := applyEdits(string(parsed.text), edits)
+	text, ok := applyEdits(string(parsed.text), edits)
+	if !ok {
+		return nil
+	}
 	parsed, ok = r.reads(strings.TrimPrefix(text, r.holding(name)), name)
 	if !ok {
 		return nil

@@ -55,9 +55,14 @@ func (p *Planner) rewrite(sql string, tree message, names *Names, plan *Plan, pa
 	}
 	held := len(sql) >= heavyBytes
 	r := p.run(sql, parts, names, nil, false)
+	overlap := r.overlaps()
+	if overlap != nil {
+		p.unverified.Add(1)
+		plan, parts = p.draft(sql, tree)
+		r = p.run(sql, parts, names, func(i int) bool { return overlap[i] }, false)
+	}
 	for try := 0; len(r.edits) > 0; try++ {
-		text := applyEdits(sql, r.edits)
-		if p.verified(text, tree, r.meant, held) {
+		if text, ok := applyEdits(sql, r.edits); ok && p.verified(text, tree, r.meant, held) {
 			plan.Text, plan.source, plan.edits, plan.Mapped = text, sql, r.edits, r.mapped
 			p.rewritten.Add(1)
 			break
@@ -68,7 +73,10 @@ func (p *Planner) rewrite(sql string, tree message, names *Names, plan *Plan, pa
 			wrong = r.wrong(p, held)
 		}
 		plan, parts = p.draft(sql, tree)
-		r = p.run(sql, parts, names, wrong, try == 0)
+		r = p.run(sql, parts, names, func(i int) bool { return overlap[i] || wrong(i) }, try == 0)
+	}
+	for i := range overlap {
+		plan.Statements[i].Refusal = errOverlap
 	}
 	plan.Findings = r.findings
 	plan.sum()
@@ -123,6 +131,26 @@ func (p *Planner) read(text string, held bool) (tree message, ok bool) {
 	return tree, err == nil
 }
 
+// overlaps are the statements of which two edits overlap, or one is not within the statement; nil for none.
+func (r *rewriter) overlaps() map[int]bool {
+	var bad map[int]bool
+	first, at := 0, 0 // of the edits, and in the text
+	for i, last := range r.ends {
+		edits := slices.Clone(r.edits[first:last])
+		if first = last; len(edits) == 0 {
+			continue
+		}
+		if !ordered(edits, at, len(r.text)) {
+			if bad == nil {
+				bad = map[int]bool{}
+			}
+			bad[i] = true
+		}
+		at = max(at, edits[len(edits)-1].end)
+	}
+	return bad
+}
+
 // wrong finds the statements whose rewrites, each taken alone, do not mean what
 // was intended; where that explains nothing, all of them.
 func (r *rewriter) wrong(p *Planner, held bool) func(i int) bool {
@@ -143,7 +171,12 @@ func (r *rewriter) wrong(p *Planner, held bool) func(i int) bool {
 			bad[i] = true
 			continue
 		}
-		made, ok := p.read(applyEdits(string(r.text[st.Start:st.End]), edits), held)
+		text, ok := applyEdits(string(r.text[st.Start:st.End]), edits)
+		if !ok {
+			bad[i] = true
+			continue
+		}
+		made, ok := p.read(text, held)
 		bad[i] = !ok || len(made.values("stmts")) != 1 || !r.meant.equal(r.parts[i].raw, made.child("stmts"))
 	}
 	return func(i int) bool { return bad[i] }

@@ -160,8 +160,8 @@ func (p *Planner) splitOf(text string) *Split {
 		return nil
 	}
 	s.edits = clauses[0].become(&ph, Strip)
-	s.Read = applyEdits(text, s.edits)
-	if !p.verified(s.Read, tree, meant, len(text) >= heavyBytes) || p.config.guard([]byte(s.Lock)) != fits {
+	var ok bool
+	if s.Read, ok = applyEdits(text, s.edits); !ok || !p.verified(s.Read, tree, meant, len(text) >= heavyBytes) || p.config.guard([]byte(s.Lock)) != fits {
 		return nil
 	}
 	return s
@@ -319,7 +319,7 @@ func (s *Split) companion(table message, on []value) bool {
 		return false
 	}
 	s.Lock = s.renumber(text)
-	return true
+	return s.Lock != ""
 }
 
 // wrap puts a node into the Node that lists of nodes hold.
@@ -349,5 +349,5 @@ func (s *Split) renumber(text string) string {
 		}
 		edits = append(edits, edit{int(t.start), int(t.end), "$" + strconv.Itoa(now[n])})
 	}
-	return applyEdits(text, edits)
+	return edited(text, edits)
 }

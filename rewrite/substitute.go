@@ -64,12 +64,13 @@ func (p *Planner) substitute(plan *Plan, sql string, by []Substitute) *Plan {
 			made.edits = append(made.edits, e)
 		}
 	}
-	made.Text = applyEdits(sql, made.edits)
+	var ok bool
+	made.Text, ok = applyEdits(sql, made.edits)
 	before := plan.Text
 	if before == "" {
 		before = sql
 	}
-	if !p.sameBut(before, made.Text, by) {
+	if !ok || !p.sameBut(before, made.Text, by) {
 		p.unverified.Add(1)
 		return nil
 	}

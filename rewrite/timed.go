@@ -96,7 +96,7 @@ func (s *selection) With(g Given) string {
 	if len(added) == 0 {
 		return ""
 	}
-	return applyEdits(s.sql, []edit{s.inFront(s.list+1, s.named(added)+", "), s.inFront(s.first, s.valued(added, 0, g)+", ")})
+	return edited(s.sql, []edit{s.inFront(s.list+1, s.named(added)+", "), s.inFront(s.first, s.valued(added, 0, g)+", ")})
 }
 
 func (s *selection) Survey(g Given) Survey {
@@ -185,7 +185,7 @@ func (w *within) With(g Given) string {
 	if len(edits) == 0 {
 		return ""
 	}
-	return applyEdits(w.sql, edits)
+	return edited(w.sql, edits)
 }
 
 // Survey looks at each INSERT by itself, and at what is left with nothing in their places.
@@ -197,7 +197,11 @@ func (w *within) Survey(g Given) Survey {
 		edits = append(edits, edit{part.start, part.end, "SELECT NULL"})
 		s = s.Or(part.in.Survey(g))
 	}
-	return s.Or(w.p.Survey(applyEdits(w.sql, edits), w.names))
+	left, ok := applyEdits(w.sql, edits)
+	if !ok {
+		return all
+	}
+	return s.Or(w.p.Survey(left, w.names))
 }
 
 func (w *within) GivesTime(g Given) bool {

@@ -11,13 +11,15 @@ import (
 )
 
 // parseTree gives a text to PostgreSQL's parser. The text must have passed the
-// guard. The error is a syntax error.
+// guard. The error is a syntax error. Nothing stands in the tree twice (withoutCopies).
 func parseTree(sql string) (message, error) {
 	wire, err := parser.ParseToProtobuf(sql)
 	if err != nil {
 		return message{}, err
 	}
-	return message{shape: shapes()["ParseResult"], wire: wire}, nil
+	tree := message{shape: shapes()["ParseResult"], wire: wire}
+	tree.wire = withoutCopies(tree)
+	return tree, nil
 }
 
 // message is one node of a parse tree, read where it lies in protobuf's wire
