@@ -121,6 +121,10 @@ func errNotApplied(refusal []byte) *wire.Error {
 		Detail: "A setting of this session was refused by the server.", Hint: string(retry.Field(refusal, 'H'))}
 }
 
+// errSeveral is PostgreSQL's error of a Parse whose text has several statements. It comes in front of any other of
+// the text that parses, in a failed block too.
+var errSeveral = &wire.Error{Code: "42601", Message: "cannot insert multiple commands into a prepared statement"}
+
 // errStatementExists refuses a Parse under a name that is taken.
 func errStatementExists(name []byte) *wire.Error {
 	return &wire.Error{Code: "42P05", Message: fmt.Sprintf("prepared statement \"%s\" already exists", name)}

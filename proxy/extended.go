@@ -52,6 +52,9 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	if err != nil {
 		return err
 	}
+	if len(tmpl.plan.Statements) > 1 { // so every prepared statement has one, or none
+		return errSeveral
+	}
 	s.note(tmpl.plan)
 	if st := tmpl.plan.Single(); st != nil && st.Advisory != nil {
 		if _, err := advisory.ParamTypes(st.Advisory, tmpl.oids); err != nil {

@@ -352,6 +352,14 @@ func (g *drawer) execution(known map[string]string) (frames []frame) {
 			}
 			known[name] = text
 		}
+		if name == "" && g.one(12) { // of which no server makes one
+			behind := g.statement()
+			if g.themed("savepoints") && g.one(2) {
+				behind = pick(g, "SAVEPOINT a", "RELEASE b", "ROLLBACK TO a")
+			}
+			text += "; " + behind
+			g.count("several prepared as one")
+		}
 		frames = append(frames, frame{verb: 'P', name: name, parts: []string{text}})
 		if g.one(3) {
 			frames = append(frames, frame{verb: 'D', kind: 'S', name: name})
