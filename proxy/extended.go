@@ -87,7 +87,7 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 			return err
 		}
 	} else {
-		if tmpl, err = s.parseThere(tmpl, sql, oids); err != nil {
+		if tmpl, err = s.parseThere(tmpl, declared); err != nil {
 			return err
 		}
 	}
@@ -117,26 +117,17 @@ func (s *session) mayName(name []byte) error {
 	return nil
 }
 
-// parseThere has the server parse a text, and returns the template that it is then of. It
-// gets a backend. The answer is still owed when it returns: an error of the server's takes
-// the client's name back (undoable).
-func (s *session) parseThere(tmpl *template, sql, oids []byte) (*template, error) {
+// parseThere has the server parse the text of a template, and returns the template that it is then
+// of. declared is the cursor whose query the text is, nil for any other. It gets a backend. The
+// answer is still owed when it returns: an error of the server's takes the client's name back
+// (undoable).
+func (s *session) parseThere(tmpl *template, declared *rewrite.Cursor) (*template, error) {
 	if err := s.ensureBackend(); err != nil {
 		return nil, err
 	}
-	if s.b.reading.Misleads(sql) && tmpl.plan.Pin != rewrite.PinUnparsed {
-		var err error
-		if tmpl, err = s.unreadTemplate(sql, oids); err != nil { // nobody knew before it was lent
-			return nil, err
-		}
-	} else if s.outplanned() {
-		var err error
-		if tmpl, err = s.template(sql, oids); err == nil {
-			err = refusal(tmpl.plan)
-		}
-		if err != nil {
-			return nil, err
-		}
+	tmpl, err := s.plannedThere(tmpl, declared)
+	if err != nil {
+		return nil, err
 	}
 	if st := s.b.prepared.find(tmpl); st != nil {
 		s.closeOnBackend(st) // of an older schema
@@ -146,6 +137,26 @@ func (s *session) parseThere(tmpl *template, sql, oids []byte) (*template, error
 	s.logFrame(wire.Parse, logEntry{tmpl: tmpl, names: s.mapped.planned}, nil)
 	s.parseOnBackend(tmpl, false)
 	return tmpl, nil
+}
+
+// plannedThere is the template of a text once its backend is lent: by the schema that the backend
+// knows, and as the backend reads texts. Arguments and results are those of parseThere.
+func (s *session) plannedThere(tmpl *template, declared *rewrite.Cursor) (*template, error) {
+	sql, oids := []byte(tmpl.sql), []byte(tmpl.oids)
+	misleads := s.b.reading.Misleads(sql) && tmpl.plan.Pin != rewrite.PinUnparsed // nobody knew before it was lent
+	switch {
+	case !misleads && !s.outplanned():
+		return tmpl, nil
+	case declared != nil:
+		return s.queryTemplate(declared, oids)
+	case misleads:
+		return s.unreadTemplate(sql, oids)
+	}
+	tmpl, err := s.template(sql, oids)
+	if err == nil {
+		err = refusal(tmpl.plan)
+	}
+	return tmpl, err
 }
 
 // nameStatement gives a client's name to a template; prev had it before. since is as in

@@ -32,6 +32,15 @@ const (
 )
 
 var scenes = []scene{
+	// A cursor that is prepared by its query, which a newer backend has planned again.
+	{theme: "cursors of Sluice's", where: onDSQL, whole: true, script: `
+		{X} [Q SELECT a FROM d1]
+		x sql ALTER TABLE d1 <ADD COLUMN IF NOT EXISTS c int~DROP COLUMN IF EXISTS c>
+		x replace
+		{X} [Q BEGIN]
+		{X} [P - | DECLARE k4 NO SCROLL CURSOR FOR SELECT a, {N} AS n FROM d1] [D S -] [B - | -] [E -] [S]
+		{X} [P - | FETCH ALL FROM k4] [B - | -] [E -] [S]
+		{X} [Q COMMIT]`},
 	// The end of a block, and writes behind it.
 	{theme: "ends", where: onDSQL, fault: cutAtM, script: `
 		{X} [Q BEGIN]
