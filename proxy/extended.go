@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -52,16 +51,11 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	if err != nil {
 		return err
 	}
-	if len(tmpl.plan.Statements) > 1 { // so every prepared statement has one, or none
-		return errSeveral
-	}
 	s.note(tmpl.plan)
-	if st := tmpl.plan.Single(); st != nil && st.Advisory != nil {
-		if _, err := advisory.ParamTypes(st.Advisory, tmpl.oids); err != nil {
-			return err
-		}
+	if err := tmpl.mayPrepare(); err != nil {
+		return err
 	}
-	if err := cmp.Or(mayTakeValues(tmpl.plan.Single(), tmpl.oids), s.makeRoom(tmpl.plan, tmpl.sql, false)); err != nil {
+	if err := s.makeRoom(tmpl.plan, tmpl.sql, false); err != nil {
 		return err
 	}
 	// A failed block takes nothing but what ends it. An empty text it takes.
@@ -94,6 +88,21 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	s.nameStatement(name, tmpl, prev, since)
 	s.declares(name, declared, sql)
 	return nil
+}
+
+// mayPrepare is the error of a text that no statement can be prepared of, wherever that is sent. So
+// every prepared statement has one statement, or none (rewrite.Plan.Single).
+func (t *template) mayPrepare() error {
+	if len(t.plan.Statements) > 1 { // as in PostgreSQL it comes first
+		return errSeveral
+	}
+	st := t.plan.Single()
+	if st != nil && st.Advisory != nil {
+		if _, err := advisory.ParamTypes(st.Advisory, t.oids); err != nil {
+			return err
+		}
+	}
+	return mayTakeValues(st, t.oids)
 }
 
 // parseParts takes a Parse frame apart: the name, the text, and the parameter types with

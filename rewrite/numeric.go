@@ -146,7 +146,10 @@ func widened(sql, digits string) string {
 		edits = append(edits, ph.precise(i, digits))
 		meant.set(kind, "typmods", columnOf("numeric"+digits).child("type_name").values("typmods")...)
 	}
-	text := applyEdits(sql, edits)
+	text, ok := applyEdits(sql, edits)
+	if !ok {
+		return sql
+	}
 	if made, err := parseTree(text); err != nil || !meant.equal(tree, made) {
 		return sql
 	}
