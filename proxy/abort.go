@@ -49,9 +49,9 @@ func (s *session) abortAttempt() error {
 	}
 	if t.after == 0 {
 		t.after = 'I'
-		if s.b != nil {
+		if s.b != nil && !t.own.open {
 			t.after = s.b.status
-		} else if s.inBlock() {
+		} else if s.b == nil && s.inBlock() {
 			t.after = 'E'
 		}
 	}

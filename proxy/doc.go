@@ -79,7 +79,8 @@
 // DSQL has none. Those of a session are rows of a table, which its Sluice renews (package advisory
 // has the rules): locktable.go asks the server, on backends of its own; locks.go takes locks and
 // gives them up, lockkeeper.go renews them, lockcall.go has the statements' parameters and answers.
-// What a session that holds one sends goes behind a check in its own transaction (lockfence.go).
+// What a session that holds one sends goes behind a check in its own transaction (lockfence.go), which
+// ownblock.go opens where the client has none.
 //
 // # What happens to a conflict
 //
@@ -112,7 +113,7 @@
 //	            package settings (Client: all that a client has SET)
 //	mapping     mapping.go, relations.go, fills.go, mapnames.go, readings.go, searchpath.go, mappederrors.go
 //	sequences   sequences.go, ran.go
-//	locks       locks.go, locktable.go, lockkeeper.go, lockcall.go, lockfence.go, package advisory
+//	locks       locks.go, locktable.go, lockkeeper.go, lockcall.go, lockfence.go, ownblock.go, package advisory
 //	backend     backend.go, uplink.go, downlink.go, output.go, reply.go, replyerror.go, owed.go, outcome.go,
 //	            loss.go, path.go, mapped.go, exceeded.go, groups.go
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, resendframe.go, replan.go, gate.go,

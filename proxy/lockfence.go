@@ -39,8 +39,8 @@ var (
 	errHeldString = &wire.Error{Code: retry.StateUnsupported, Message: "a string of several transactions that write is not run under an advisory lock",
 		Detail: "Each transaction of a session that holds one is checked against the lock (" + rewrite.AdvisoryKey + ").",
 		Hint:   "Send BEGIN and COMMIT by themselves."}
-	errHeldOutside = &wire.Error{Code: retry.StateUnsupported, Message: "outside of a transaction nothing is written under an advisory lock here",
-		Detail: "The cluster takes the frames of a request for several transactions, and a write could not be checked against the lock.", Hint: "Write between BEGIN and COMMIT."}
+	errHeldGroup = &wire.Error{Code: retry.StateUnsupported, Message: "behind a write outside of a block nothing opens or ends one in the same request, under an advisory lock",
+		Detail: "Sluice runs such a write between BEGIN and COMMIT of its own, to check it against the lock (" + rewrite.AdvisoryKey + ").", Hint: "Send a Sync behind the write."}
 )
 
 // holdsLocks reports whether the session holds advisory locks, as its client believes: one that is
@@ -75,11 +75,13 @@ func (s *session) underLock(plan *rewrite.Plan) error {
 	}
 	ddl := s.locksDDL()
 	switch {
+	case s.t.own.on && controls(plan):
+		return errHeldGroup
 	case plan.Kind == rewrite.Unknown:
 		return errHeldUnread
 	case plan.Kind == rewrite.DDL, ddl && plan.Kind > rewrite.Read:
 		return s.promiseDDL()
-	case plan.Kind == rewrite.Write && len(plan.Statements) > 1 && slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool { return st.Tx.Verb != rewrite.NoVerb }):
+	case plan.Kind == rewrite.Write && len(plan.Statements) > 1 && controls(plan):
 		return errHeldString
 	}
 	return nil
@@ -143,33 +145,44 @@ func (s *session) fenced(plan *rewrite.Plan) error {
 	if plan.Kind != rewrite.Write && (plan.Kind != rewrite.Read || s.judged(plan).Kind <= rewrite.Read) {
 		return nil
 	}
-	if !s.inBlock() && !s.srv.locks.one.Load() {
-		return errHeldOutside
+	if len(plan.Statements) > 1 && controls(plan) {
+		return errHeldString
 	}
 	l := s.advisory
-	if l.fence[0] == nil || l.fence[0].parsing != s.parsing() {
+	if len(l.fence) == 0 || l.fence[0].parsing != s.parsing() {
 		held, _ := l.holders()
-		for i, query := range advisory.Fence(held) {
+		l.fence = l.fence[:0]
+		for _, query := range append([]string{"BEGIN"}, advisory.Fence(held)...) {
 			sql := []byte(query)
-			l.fence[i] = s.srv.newTemplate(sql, wire.NoOIDs, s.srv.planner.Plan(sql), s.parsing())
-			l.fence[i].own = true
+			tmpl := s.srv.newTemplate(sql, wire.NoOIDs, s.srv.planner.Plan(sql), s.parsing())
+			tmpl.own = true
+			l.fence = append(l.fence, tmpl)
 		}
 	}
-	s.t.fenced = true
-	for i, tmpl := range l.fence {
-		s.sendFence(tmpl, i == 1)
+	s.t.fenced, l.fencing = true, true
+	if !s.inBlock() && !s.t.own.on {
+		s.openOwn(l.fence[0])
+	}
+	for i, tmpl := range l.fence[1:] {
+		s.sendOwn(tmpl, logEntry{plan: fencePlan, silent: true, fence: i%2 == 1})
 	}
 	return nil
+}
+
+// controls reports whether a text has a statement that opens or ends a block, or is about one.
+func controls(plan *rewrite.Plan) bool {
+	return slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool { return st.Tx.Verb != rewrite.NoVerb })
 }
 
 // fencePlan is that of the fence, which is nothing to the outcome of the client's transaction: it
 // changes no row, and stands in front of what does.
 var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 
-// sendFence sends one query of the fence, by a portal with a name: the unnamed one may be the
-// client's. It is closed at once, since the next fence of the transaction needs the name. Its
-// answers are for nobody; the error of the one that checks is told as errLockLost.
-func (s *session) sendFence(tmpl *template, checks bool) {
+// sendOwn sends one query of the fence, or the BEGIN in front of it, by a portal with a name: the
+// unnamed one may be the client's. It is closed at once, since the next fence of the transaction
+// needs the name. Its answers are for nobody; the error of a fence that checks is told as
+// errLockLost. run is the log's entry of its Execute.
+func (s *session) sendOwn(tmpl *template, run logEntry) {
 	st := s.prepare(tmpl, false)
 	params := []byte{0, 0, 0, 0, 0, 0}
 	if s.t.logs && s.tx.log.Sent(wire.Bind, logEntry{tmpl: tmpl, names: s.mapped.planned, name: fencePortal, silent: true, fence: true}, len(params)) {
@@ -180,12 +193,12 @@ func (s *session) sendFence(tmpl *template, checks bool) {
 	s.t.scratch = append(appendBindHead(s.t.scratch[:0], []byte(fencePortal), st.name, len(params)), params...)
 	s.add(s.t.scratch)
 
-	run := wire.AppendHeader(nil, wire.Execute, len(fencePortal)+1+4)
-	run = append(append(run, fencePortal...), 0, 0, 0, 0, 0)
-	s.logFrame(wire.Execute, logEntry{plan: fencePlan, silent: true, fence: checks}, run[wire.HeaderLen:])
+	frame := wire.AppendHeader(nil, wire.Execute, len(fencePortal)+1+4)
+	frame = append(append(frame, fencePortal...), 0, 0, 0, 0, 0)
+	s.logFrame(wire.Execute, run, frame[wire.HeaderLen:])
 	o = s.t.owed.push(wire.Execute)
-	o.swallow, o.fence = true, checks
-	s.add(run)
+	o.swallow, o.fence, o.opens = true, run.fence, run.opens
+	s.add(frame)
 
 	end := wire.AppendNamed(nil, wire.Close, 'P', fencePortal)
 	s.logFrame(wire.Close, logEntry{silent: true}, end[wire.HeaderLen:])

@@ -33,9 +33,11 @@ type sessionLocks struct {
 	lost atomic.Bool
 	// times says how often each lock was taken, by its name; the session's goroutine alone.
 	times map[string]int
-	// fence are the texts that go in front of what is written; nil: to be made. The session's
-	// goroutine alone.
-	fence [2]*template
+	// fence are BEGIN and the texts that go in front of what is written; empty: to be made. The
+	// session's goroutine alone.
+	fence []*template
+	// fencing: a fence was sent in the transaction that is open. The session's goroutine alone.
+	fencing bool
 
 	// renewing is held for as long as a renewal is under way; before mu.
 	renewing sync.Mutex
@@ -65,7 +67,7 @@ func (l *sessionLocks) holders() (held []advisory.Holder, promise time.Duration)
 // later, by a goroutine that is there for as long as the session holds any lock.
 func (l *sessionLocks) keepLock(h advisory.Holder) {
 	l.srv.locks.held.Add(1)
-	l.fence = [2]*template{}
+	l.fence = nil
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held = append(l.held, h)
@@ -124,12 +126,22 @@ func (l *sessionLocks) renew(ctx context.Context) error {
 	return l.renewAlone(ctx)
 }
 
-// renewAlone is renew for whoever holds renewing. Of a renewal that changed fewer rows than there
-// are locks the rows are read: one that had no answer may have changed them before, or another has
-// taken a lock over.
+// renewAlone is renew for whoever holds renewing. It renews so many locks by one statement as a
+// cluster surely takes. Of a renewal that changed fewer rows than there are locks the rows are read:
+// one that had no answer may have changed them before, or another has taken a lock over.
 func (l *sessionLocks) renewAlone(ctx context.Context) (err error) {
+	held, promise := l.holders()
+	var errs []error
+	for some := range slices.Chunk(held, advisory.Batch) {
+		errs = append(errs, l.renewSome(ctx, some, promise))
+	}
+	return errors.Join(errs...)
+}
+
+// renewSome is renewAlone for some of the locks, which one statement renews.
+func (l *sessionLocks) renewSome(ctx context.Context, some []advisory.Holder, promise time.Duration) (err error) {
 	for range mostCatalogTries {
-		held, promise := l.holders()
+		held := l.current(some)
 		if len(held) == 0 || l.lost.Load() {
 			return nil
 		}
@@ -158,6 +170,24 @@ func (l *sessionLocks) renewAlone(ctx context.Context) (err error) {
 		}
 	}
 	return err
+}
+
+// current are those of some locks that are held still, as their rows are known now.
+func (l *sessionLocks) current(some []advisory.Holder) (held []advisory.Holder) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, h := range some {
+		if at := l.find(h); at >= 0 {
+			held = append(held, l.held[at])
+		}
+	}
+	return held
+}
+
+// find is the place of a lock by its name and owner, or -1: one that was taken again has another
+// owner. The caller has mu.
+func (l *sessionLocks) find(h advisory.Holder) int {
+	return slices.IndexFunc(l.held, func(o advisory.Holder) bool { return o.Name == h.Name && o.Row.Owner == h.Row.Owner })
 }
 
 // lookAgain reads the rows of locks. One that is not the session's any more is lost; of the others the
@@ -191,7 +221,7 @@ func (l *sessionLocks) know(of []advisory.Holder, found func(advisory.Holder) (a
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range of {
-		at := slices.IndexFunc(l.held, func(o advisory.Holder) bool { return o.Name == h.Name && o.Row.Owner == h.Row.Owner })
+		at := l.find(h)
 		if at < 0 {
 			continue
 		}

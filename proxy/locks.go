@@ -29,14 +29,12 @@ import (
 // all up. What a client is told of a lock is true at that moment; what is promised of it is the
 // business of lockfence.go.
 //
-// Whoever waits looks at the row again and again, at most once a second and not in step with
-// others: there is nothing that a cluster would wake a waiting session by.
+// Whoever waits looks at the row again and again, not in step with others: there is nothing that a
+// cluster would wake a waiting session by. Of those of one process the first in the line looks.
 
-// Pauses between two looks at a lock that somebody holds: the first, the longest.
-const (
-	lockPauseFirst = 50 * time.Millisecond
-	lockPauseMost  = time.Second
-)
+// lockPause is the pause in front of another look where the last one has failed, or another was
+// faster. Of a lock that somebody holds advisory.Patience says how long it is.
+const lockPause = 50 * time.Millisecond
 
 // runAdvisory does what a statement says of the lock of a key, nil for NULL; ok is what a function
 // of type boolean returns. notices go in front of the answer. An error is for the client, or the
@@ -186,47 +184,81 @@ type lockWait struct {
 // moment before the first statement that may have taken it, and is in doubt until it is renewed.
 // Whoever does not wait has one look at a lock that is another's, and as many as it takes at one
 // that is nobody's.
+//
+// A look that has no backend, or loses it, tells nothing, and there is another: the wait ends with
+// such an error only where looks have failed for lockEnd.
 func (w *lockWait) run(ctx context.Context) (h advisory.Holder, ok bool, err error) {
-	for pause := lockPauseFirst; ; {
-		asked := w.srv.locks.clock()
-		row, err := w.srv.lookAtLock(ctx, w.name)
+	if w.waits {
+		leave, err := w.srv.locks.queue.Join(ctx, w.name)
 		if err != nil {
 			return h, false, err
 		}
-		if row != nil && row.Owner == w.owner {
-			return advisory.Holder{Name: w.name, Row: *row, Confirmed: w.sent, Doubt: true}, true, nil
-		}
-		step, left := w.srv.locks.saw(w.name, row, asked)
-		if step == advisory.Take {
-			sent := w.srv.locks.clock()
-			if h, ok, err = w.srv.takenLock(ctx, w.name, row, w.owner); ok {
-				if row != nil && row.Owner != "" {
-					w.srv.metrics.AdvisoryLock(metrics.LockTakenOver)
-				}
-				return h, true, nil
-			}
-			if err != nil {
-				_, unsent := errors.AsType[*notAskedError](err)
-				_, unchanged := errors.AsType[*refusedError](err)
-				if unsent || unchanged {
-					return h, false, err
-				}
-				if !w.doubted {
-					w.doubted, w.sent = true, sent
-				}
-			}
-			pause = lockPauseFirst
-		} else if !w.waits {
-			return h, false, nil
-		}
-		if step == advisory.Take {
-			left = pause
-		}
-		if err := sleep(ctx, jittered(min(pause, max(left, lockPauseFirst/10)))); err != nil {
+		defer leave()
+	}
+	var pace advisory.Patience
+	var failing time.Time // since when looks fail; zero: the last one did not
+	for {
+		h, ok, pause, err := w.look(ctx, &pace)
+		switch {
+		case ok:
+			return h, true, nil
+		case err == nil:
+			failing = time.Time{}
+		case !unheard(err) && !lostRace(err) || ctx.Err() != nil:
+			return h, false, err
+		case failing.IsZero():
+			failing = time.Now()
+		case time.Since(failing) > lockEnd:
 			return h, false, err
 		}
-		pause = min(2*pause, lockPauseMost)
+		if err == nil && pause < 0 {
+			return h, false, nil
+		}
+		if err != nil {
+			pause = lockPause
+		}
+		if err := sleep(ctx, jittered(pause)); err != nil {
+			return h, false, err
+		}
 	}
+}
+
+// look looks at the lock once, and takes it where it is nobody's, or its owner's lease has run out.
+// Where neither took place, pause is how long the next look has to wait; below zero there is none.
+func (w *lockWait) look(ctx context.Context, pace *advisory.Patience) (h advisory.Holder, ok bool, pause time.Duration, err error) {
+	asked := w.srv.locks.clock()
+	row, err := w.srv.lookAtLock(ctx, w.name)
+	if err != nil {
+		return h, false, 0, err
+	}
+	if row != nil && row.Owner == w.owner {
+		return advisory.Holder{Name: w.name, Row: *row, Confirmed: w.sent, Doubt: true}, true, 0, nil
+	}
+	step, left := w.srv.locks.saw(w.name, row, asked)
+	if step != advisory.Take {
+		if !w.waits {
+			return h, false, -1, nil
+		}
+		return h, false, min(pace.Pause(row.Epoch), max(left, lockPause/10)), nil
+	}
+	sent := w.srv.locks.clock()
+	h, ok, err = w.srv.takenLock(ctx, w.name, row, w.owner)
+	if ok && row != nil && row.Owner != "" {
+		w.srv.metrics.AdvisoryLock(metrics.LockTakenOver)
+	}
+	_, unsent := errors.AsType[*notAskedError](err)
+	if unheard(err) && !unsent && !w.doubted {
+		w.doubted, w.sent = true, sent
+	}
+	return h, ok, lockPause, err
+}
+
+// unheard reports whether an error is none of the server's: what was asked may be asked again. A
+// refusal is for the client.
+func unheard(err error) bool {
+	_, refused := errors.AsType[*refusedError](err)
+	_, told := errors.AsType[*wire.Error](err)
+	return err != nil && !refused && !told
 }
 
 // jittered is a pause that varies by a quarter, so that those who wait do not ask at once, and a
@@ -283,15 +315,16 @@ func (s *session) unlockAll() {
 	s.giveUpLocks(names)
 }
 
-// giveUpLocks leaves locks to others: at once, or where a transaction of DDL is open, when that
-// has ended; where DDL may run that nobody hears of, their leases run out. Whoever is told that a
+// giveUpLocks leaves locks to others: at once, or where a transaction is open that has DDL or was
+// checked against the locks, when that has ended: a COMMIT behind the takeover of a row that it has
+// read would fail. Where DDL may run that nobody hears of, their leases run out. Whoever is told that a
 // lock is given up may tell another at once, and so the row is changed first; but not in the
 // middle of answers of the session's backend, which nobody would read meanwhile.
 func (s *session) giveUpLocks(names []string) {
 	l := s.advisory
-	l.fence = [2]*template{}
+	l.fence = nil
 	ddl, doubt := l.runsDDL()
-	if ddl && !doubt {
+	if (ddl || l.fencing) && !doubt {
 		l.mu.Lock()
 		for _, name := range names {
 			l.leaving[name] = true
@@ -326,10 +359,12 @@ func (s *session) release(held []advisory.Holder, later bool) {
 }
 
 // locksSettled is told that no statement of the session runs any more, at the end of a turn outside
-// of a block. Locks that were given up in the middle of DDL go now, and nobody waits for that.
+// of a block. Locks that were given up in its transaction go now, in front of the client's answer:
+// it may tell another.
 func (s *session) locksSettled() {
 	if s.advisory != nil {
-		s.release(s.advisory.settled(), true)
+		s.advisory.fencing = false
+		s.release(s.advisory.settled(), false)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,9 +37,7 @@ type lockTable struct {
 	// that others have seen run out.
 	clock func() time.Duration
 	held  atomic.Int64 // locks, of all sessions
-	// one: a Query behind frames that no Sync has ended is in their transaction, and so is a
-	// whole Sync group. Holders write outside a block only where that is so.
-	one, asked atomic.Bool
+	queue advisory.Queue
 
 	mu   sync.Mutex
 	seen map[string]*advisory.Observer // guarded by mu; of locks that others hold
@@ -169,7 +168,7 @@ func (srv *Server) lookAtLock(ctx context.Context, name string) (row *advisory.R
 		case err == nil && unreadable != nil:
 			return nil, unreadable
 		case err == nil:
-			return row, srv.knowsGroups(ctx)
+			return row, nil
 		case noTable(err):
 			if err = srv.makeLockTable(ctx); err != nil {
 				return nil, err
@@ -212,39 +211,6 @@ func errNoLockTable(why *refusedError) *wire.Error {
 		Hint: "Have a role that may do so send: " + strings.Join(advisory.Make, "; ") + ". The role that Sluice connects as needs USAGE of the schema, and SELECT, INSERT, UPDATE and DELETE."}
 }
 
-// knowsGroups asks the server once whether frames without a Sync and what ends them are one
-// transaction: now() is the time at which its transaction began. It is asked for a group that a
-// Sync ends, and for one that a simple Query does, since the fence of lockfence.go goes in front of
-// either. Where it is not so, holders write in blocks alone.
-func (srv *Server) knowsGroups(ctx context.Context) error {
-	if srv.locks.asked.Load() {
-		return nil
-	}
-	conn, err := srv.backends.AcquireAhead(ctx)
-	if err != nil {
-		return &notAskedError{err}
-	}
-	b := srv.attached(conn)
-	b.path = path{limit: srv.cfg.BackendPathLimit}
-	run := append(appendBindNothing(nil, ""), appendExecuteAll...)
-	one := true
-	for _, end := range [][]byte{append(append([]byte(nil), run...), wire.FrameSync...), wire.AppendStrings(nil, wire.Query, "SELECT now()")} {
-		msg := append(wire.AppendParse(nil, "", "SELECT now()", wire.NoOIDs), run...)
-		var times []string
-		refusal, err := b.exchangeAll(append(msg, end...), func(row []byte) { times = append(times, strings.Join(columnsOf(row), "")) }, lockAnswer, time.Time{}, nil)
-		if err != nil {
-			b.src.Drop()
-			conn.Discard(reservoir.Broken)
-			return err
-		}
-		one = one && refusal == nil && len(times) == 2 && times[0] == times[1]
-	}
-	conn.Release()
-	srv.locks.one.Store(one)
-	srv.locks.asked.Store(true)
-	return nil
-}
-
 // takenLock takes a lock whose row is as it was seen; ok is false where another was faster. The
 // holder counts its lease from before the question: no observer has seen the row earlier.
 func (srv *Server) takenLock(ctx context.Context, name string, seen *advisory.Row, owner string) (h advisory.Holder, ok bool, err error) {
@@ -272,16 +238,17 @@ func (srv *Server) releaseLocks(ctx context.Context, held []advisory.Holder) {
 	if len(held) == 0 {
 		return
 	}
-	var err error
-	for range mostCatalogTries {
-		if _, err = srv.askLocks(ctx, advisory.Release(held), nil); err == nil || noTable(err) {
-			return
+	for some := range slices.Chunk(held, advisory.Batch) {
+		var err error
+		for range mostCatalogTries {
+			if _, err = srv.askLocks(ctx, advisory.Release(some), nil); err == nil || noTable(err) || sleep(ctx, jobPauseFirst) != nil {
+				break
+			}
 		}
-		if ctx.Err() != nil || sleep(ctx, jobPauseFirst) != nil {
-			break
+		if err != nil && !noTable(err) {
+			srv.log.Warn("advisory locks are not released, and their leases run out", "locks", len(some), "error", err)
 		}
 	}
-	srv.log.Warn("advisory locks are not released, and their leases run out", "locks", len(held), "error", err)
 }
 
 // newOwner is an owner that nobody else is, and no other lock of the same session: by it a row is

@@ -46,6 +46,8 @@ type owed struct {
 	cursor     *cursorRun       // E: of a cursor, whose FETCH or MOVE is answered; else nil
 	fence      bool             // E: it checks the session's advisory locks
 	asks       bool             // E: it asks for the time of the transaction
+	opens      bool             // E: it is the BEGIN of a block of Sluice's own
+	ends       bool             // Q: it is the end of such a block
 	told       *told            // D, E: what the client gets in the answer's place; else nil
 	// retags, of E and Q: the client is sent another tag for a statement of this plan; nth is how many
 	// statements of a settled turn were answered.

@@ -229,7 +229,7 @@ func (s *session) settle(status byte) error {
 	s.stopWaiting()
 	if status == 'I' {
 		s.settleTransaction()
-		s.locksSettled()
+		defer s.locksSettled() // behind the return of the backend: it takes another
 	} else {
 		s.tx.at = t.outcome.seen.at
 	}
@@ -340,7 +340,8 @@ func (s *session) forgetBackend() {
 	s.b = nil
 }
 
-// inBlock reports whether the client believes itself inside a transaction block. In a turn
+// inBlock reports whether the client believes itself inside a transaction block, of which a block
+// of Sluice's own (ownblock.go) is none. In a turn
 // that has sent something the outcome says so, ahead of the answers; else the state or the
 // backend's status.
 func (s *session) inBlock() bool {
@@ -349,7 +350,7 @@ func (s *session) inBlock() bool {
 		return true
 	case inTransaction, busy, replaying:
 		if s.t != nil && s.t.outcome.started() {
-			return s.t.outcome.inBlock()
+			return s.t.outcome.inBlock() && !s.t.own.on
 		}
 		return s.b != nil && s.b.status != 'I'
 	}

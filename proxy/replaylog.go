@@ -96,6 +96,7 @@ type logEntry struct {
 	told      *told            // E: what its client gets in the place of the answer; else nil
 	silent    bool             // B, E, C: of a cursor, or of a fence: its answer is for nobody
 	fence     bool             // B: of a fence; E: it checks the session's advisory locks
+	opens     bool             // E: it is the BEGIN of a block of Sluice's own
 	// commits: once it is sent, the turn may have committed.
 	commits bool
 	// first counts the statements, of a Query from its beginning on, that are of the log's transaction:

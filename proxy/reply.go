@@ -144,6 +144,12 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 			return swallow, err
 		}
 		s.completed(o, typ, frame)
+		if o.opens {
+			s.opened()
+		}
+		if o.ends {
+			return v, s.ownEnded(o, frame)
+		}
 		if a == completes {
 			break
 		}
@@ -152,12 +158,21 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 		if o.bytes != nil { // a RESET that went as a SET
 			return swallow, s.synthesize(o.bytes)
 		}
+		if t.own.withholds(o, t.statement, frame) {
+			v = swallow
+		}
 		return v, nil
 	// The entry stays: the answer to the COPY is its tag.
 	case copies:
 		s.startCopy()
 		return v, nil
 	case settles:
+		if status := frame[wire.HeaderLen]; s.endsOwn(o, status) {
+			return swallow, s.endOwn(status)
+		}
+		if o.ends {
+			v = pass
+		}
 		return s.waitsForJob(v), s.replyReady(frame)
 	}
 	t.owed.pop()

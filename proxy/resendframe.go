@@ -38,7 +38,8 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 		plan = n.plan
 	}
 	o := s.pushRun(f.Type, plan)
-	o.swallow, o.fence = n.silent, n.fence
+	o.swallow, o.fence, o.opens = n.silent, n.fence, n.opens
+	s.t.own.on = s.t.own.on || n.opens
 	if n.told != nil {
 		o.told, o.masks = n.told, true
 	}

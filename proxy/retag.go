@@ -61,13 +61,17 @@ func (s *session) retagEnd(o *owed, st *rewrite.Statement) error {
 	} else {
 		s.t.owed.pop()
 	}
-	if s.noting() && s.noteReply(wire.CommandComplete, tag) > 0 {
+	withheld := o.kind == wire.Query && s.t.own.withholds(o, s.t.statement, tag)
+	if !withheld && s.noting() && s.noteReply(wire.CommandComplete, tag) > 0 {
 		return nil
 	}
 	for _, warning := range s.warningOf(st) {
 		if err := s.passSpan(warning); err != nil {
 			return err
 		}
+	}
+	if withheld {
+		return nil
 	}
 	return s.passSpan(tag)
 }

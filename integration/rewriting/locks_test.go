@@ -216,6 +216,49 @@ func TestLockedSidecarStopped(t *testing.T) {
 	}
 }
 
+// A write outside of a block that is at the server while its Sluice stands still, for longer than the
+// lease, is not committed: another has taken the lock over meanwhile, and has written.
+func TestLockedWriteAtServer(t *testing.T) {
+	t.Parallel()
+	const slow = "INSERT INTO kept VALUES ('slow')"
+	for way, write := range map[string]func(ctx context.Context, c *pgconn.PgConn) error{
+		"simple":   func(ctx context.Context, c *pgconn.PgConn) error { return c.Exec(ctx, slow).Close() },
+		"extended": func(ctx context.Context, c *pgconn.PgConn) error { return c.ExecParams(ctx, slow, nil, nil, nil, nil).Read().Err },
+		"a multi-statement string": func(ctx context.Context, c *pgconn.PgConn) error {
+			return c.Exec(ctx, "INSERT INTO kept VALUES ('fast'); "+slow).Close()
+		},
+		"a pipeline": func(ctx context.Context, c *pgconn.PgConn) error {
+			return pipelined(ctx, c, []string{"SELECT count(*) FROM kept", "INSERT INTO kept VALUES ('fast')", slow, "SELECT count(*) FROM kept"}, func(*pgconn.Result) {})
+		},
+		"RETURNING": func(ctx context.Context, c *pgconn.PgConn) error { return c.Exec(ctx, slow+" RETURNING who").Close() },
+	} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			r := startLocks(t, 2, nil)
+			r.pg.SQL(t, "postgres", "CREATE TABLE kept (who text PRIMARY KEY)")
+			a, b := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.sidecar[1].DSN("postgres"))
+			a.want("SELECT pg_advisory_lock(7)", "")
+			a.want("INSERT INTO kept VALUES ('first')", "INSERT 0 1")
+			r.sim.Admin(t, http.MethodPost, "/faults", fmt.Sprintf(`[{"at": "statement", "contains": "('slow')", "action": "stall", "seconds": %v}]`, (4*lockLease).Seconds()))
+			answer := make(chan error, 1)
+			go func() { answer <- write(t.Context(), a.c) }()
+			for strings.Contains(r.sim.Admin(t, http.MethodGet, "/faults", ""), "slow") { // until the write is at the server
+				time.Sleep(10 * time.Millisecond)
+			}
+			r.sidecar[0].Freeze()
+			b.want("SELECT pg_advisory_lock(7)", "")
+			b.want("INSERT INTO kept VALUES ('b')", "INSERT 0 1")
+			r.sidecar[0].Thaw()
+			if err := <-answer; err == nil || !strings.Contains(err.Error(), "an advisory lock of this session was taken over") {
+				t.Errorf("the client was told %v", err)
+			}
+			if got := r.pg.SQL(t, "postgres", "SELECT string_agg(who, ' ' ORDER BY who) FROM kept"); got != "b first" {
+				t.Errorf("rows %q", got)
+			}
+		})
+	}
+}
+
 // While DDL may be under way nobody takes the lock, however long the sidecar has been stopped,
 // until the longest statement must have ended.
 func TestLockedDDLInFlight(t *testing.T) {
@@ -391,6 +434,141 @@ func TestLocksContended(t *testing.T) {
 	wg.Wait()
 	if got := r.pg.SQL(t, "postgres", "SELECT n FROM counter"); got != fmt.Sprint(done.Load()) {
 		t.Errorf("counter %s, counted %d", got, done.Load())
+	}
+}
+
+// A lock that is given up in a block that has written goes to others when the block has ended, and
+// the block commits, as in PostgreSQL.
+func TestLockGivenUpInBlock(t *testing.T) {
+	t.Parallel()
+	r := startLocks(t, 2, nil)
+	r.pg.SQL(t, "postgres", "CREATE TABLE kept (who text PRIMARY KEY)")
+	a, b := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.sidecar[1].DSN("postgres"))
+	for i, end := range []string{"COMMIT", "COMMIT", "ROLLBACK"} {
+		a.want("SELECT pg_advisory_lock(7)", "")
+		a.want("BEGIN", "BEGIN")
+		a.want(fmt.Sprintf("INSERT INTO kept VALUES ('a%d')", i), "INSERT 0 1")
+		if i == 1 {
+			a.want("SELECT pg_advisory_unlock_all()", "")
+		} else {
+			a.want("SELECT pg_advisory_unlock(7)", "t")
+		}
+		had := make(chan string, 1)
+		go func() { had <- b.ask("SELECT pg_advisory_lock(7)") }()
+		select {
+		case got := <-had:
+			t.Fatalf("another was told %q in front of the %s", got, end)
+		case <-time.After(lockLease + lockLease/2): // longer than it takes to find the lock free
+		}
+		a.want(end, end)
+		if got := <-had; got != "" {
+			t.Errorf("another was told %q", got)
+		}
+		b.want(fmt.Sprintf("INSERT INTO kept VALUES ('b%d')", i), "INSERT 0 1")
+		b.want("SELECT pg_advisory_unlock(7)", "t")
+		a.want("SELECT 1", "1")
+	}
+	if got := r.pg.SQL(t, "postgres", "SELECT string_agg(who, ' ' ORDER BY who) FROM kept"); got != "a0 a1 b0 b1 b2" {
+		t.Errorf("rows %q", got)
+	}
+	// Behind the end of the block another who only tries has it at once.
+	a.want("SELECT pg_advisory_lock(7)", "")
+	a.want("BEGIN", "BEGIN")
+	a.want("INSERT INTO kept VALUES ('last')", "INSERT 0 1")
+	a.want("SELECT pg_advisory_unlock(7)", "t")
+	a.want("COMMIT", "COMMIT")
+	b.want("SELECT pg_try_advisory_lock(7)", "t")
+}
+
+// Backends that are lost while somebody waits for a lock end no wait.
+func TestLockWaitOutlivesBackends(t *testing.T) {
+	t.Parallel()
+	r := startLocks(t, 2, nil)
+	a, b := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.sidecar[1].DSN("postgres"))
+	a.want("SELECT pg_advisory_lock(7)", "")
+	had := make(chan string, 1)
+	go func() { had <- b.ask("SELECT pg_advisory_lock(7)") }()
+	for _, fault := range []string{`"at": "statement"`, `"at": "answered"`, `"at": "statement"`} {
+		r.sim.Admin(t, http.MethodPost, "/faults", `[{`+fault+`, "contains": "SELECT lock, epoch", "action": "cut"}]`)
+		for strings.Contains(r.sim.Admin(t, http.MethodGet, "/faults", ""), "epoch") {
+			select {
+			case got := <-had:
+				t.Fatalf("the wait has ended: %q", got)
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+	a.want("SELECT pg_advisory_unlock(7)", "t")
+	if got := <-had; got != "" {
+		t.Errorf("the client was told %q", got)
+	}
+}
+
+// A session may hold many locks: they are renewed, guard what it writes and defines, and are given up.
+func TestManyLocks(t *testing.T) {
+	t.Parallel()
+	r := startLocks(t, 2, nil)
+	r.pg.SQL(t, "postgres", "CREATE TABLE kept (who text PRIMARY KEY)")
+	a, b := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.sidecar[1].DSN("postgres"))
+	const many = 350
+	for i := range many {
+		a.want(fmt.Sprintf("SELECT pg_advisory_lock(%d)", i), "")
+	}
+	for end, n := time.Now().Add(2*lockLease), 0; time.Now().Before(end); n++ {
+		a.want(fmt.Sprintf("INSERT INTO kept VALUES ('%d')", n), "INSERT 0 1")
+		b.want(fmt.Sprintf("SELECT pg_try_advisory_lock(%d)", n*37%many), "f")
+		time.Sleep(lockLease / 8)
+	}
+	a.want("CREATE TABLE made (a int)", "CREATE TABLE")
+	// One of them is another's, wherever it stands among them.
+	r.pg.SQL(t, "postgres", "UPDATE sluice.advisory_locks SET epoch = epoch + 1, owner = 'thief' WHERE lock LIKE '1/120@%'")
+	if got := a.ask("INSERT INTO kept VALUES ('late')"); !strings.HasPrefix(got, lostLock) && !strings.HasPrefix(got, "08006 an advisory lock") {
+		t.Errorf("the holder was told %q", got)
+	}
+	c := lockDial(t, r.sidecar[0].DSN("postgres"))
+	for i := 1000; i < 1120; i++ {
+		c.want(fmt.Sprintf("SELECT pg_advisory_lock(%d)", i), "")
+	}
+	c.want("SELECT pg_advisory_unlock_all()", "")
+	b.want("SELECT pg_try_advisory_lock(1119)", "t")
+	b.want("SELECT pg_try_advisory_lock(1000)", "t")
+}
+
+// Twelve clients of two sidecars take a lock in turns: no wait is much longer than their share.
+func TestLockWaitsAreFair(t *testing.T) {
+	t.Parallel()
+	r := startLocks(t, 2, nil)
+	for _, s := range r.sidecar { // the table is made
+		lockDial(t, s.DSN("postgres")).ask("SELECT pg_try_advisory_lock(0)")
+	}
+	var longest atomic.Int64
+	var wg sync.WaitGroup
+	end := time.Now().Add(20 * time.Second)
+	for i := range 12 {
+		c := lockDial(t, r.sidecar[i%2].DSN("postgres"))
+		wg.Go(func() {
+			for time.Now().Before(end) {
+				began := time.Now()
+				if got := c.ask("SELECT pg_advisory_lock(3)"); got != "" {
+					t.Errorf("lock: %s", got)
+					return
+				}
+				for took := int64(time.Since(began)); ; {
+					if was := longest.Load(); took <= was || longest.CompareAndSwap(was, took) {
+						break
+					}
+				}
+				time.Sleep(20 * time.Millisecond)
+				if got := c.ask("SELECT pg_advisory_unlock(3)"); got != "t" {
+					t.Errorf("unlock: %s", got)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("the longest wait was %v", time.Duration(longest.Load()))
+	if took := time.Duration(longest.Load()); took > 15*time.Second {
+		t.Errorf("a client has waited for %v", took)
 	}
 }
 

@@ -3,6 +3,7 @@ package advisory
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -98,15 +99,24 @@ func Release(held []Holder) string {
 // first locks the keys of the holder's rows, at its top level, where that is known to conflict with
 // a deletion. The second returns no row, and fails with FenceCode where one of the rows is not
 // there any more: by the snapshot of both.
-func Fence(held []Holder) [2]string {
-	conditions := make([]string, len(held))
-	for i, h := range held {
-		conditions[i] = h.condition()
+//
+// Of more than Batch rows there are several such pairs, one behind the other.
+func Fence(held []Holder) (queries []string) {
+	for some := range slices.Chunk(held, Batch) {
+		conditions := make([]string, len(some))
+		for i, h := range some {
+			conditions[i] = h.condition()
+		}
+		where := Table + " WHERE (" + strings.Join(conditions, ") OR (") + ")"
+		queries = append(queries, "SELECT 1 FROM "+where+" FOR KEY SHARE",
+			fmt.Sprintf("SELECT 1 FROM (SELECT pg_catalog.count(*) AS n FROM %s) AS held WHERE 1 / (n / %d) IS NULL", where, len(some)))
 	}
-	where := Table + " WHERE (" + strings.Join(conditions, ") OR (") + ")"
-	return [2]string{"SELECT 1 FROM " + where + " FOR KEY SHARE",
-		fmt.Sprintf("SELECT 1 FROM (SELECT pg_catalog.count(*) AS n FROM %s) AS held WHERE 1 / (n / %d) IS NULL", where, len(held))}
+	return queries
 }
+
+// Batch is of how many locks one statement is at most. A cluster bounds how deep and how long a text
+// may be, and a statement of all the locks of a session would be of any length.
+const Batch = 50
 
 // FenceCode is the SQLSTATE of a fence that fails: that of a division by zero.
 const FenceCode = "22012"

@@ -1,0 +1,112 @@
+package proxy
+
+import (
+	"bytes"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// A block that Sluice opens around what a client writes outside of one, under an advisory lock.
+// Only in a block is FOR KEY SHARE known to conflict with the deletion of the lock's row.
+//
+//	begin    fenced sends BEGIN in front of the turn's first fence: a frame of the log, for nobody
+//	end      endOwn sends COMMIT behind the server's ReadyForQuery, or ROLLBACK behind an error
+//	answer   the client gets the ReadyForQuery of that end, whose status is 'I'
+//
+// For the client there is no block: session.inBlock reports false, and statements that open or end
+// one are refused behind its begin (underLock). The block is part of the turn: a conflict at its
+// COMMIT has the turn run again, and a loss in front of that COMMIT has undone everything.
+//
+// PostgreSQL sends the last tag of a simple Query behind the commit. So that tag is withheld until
+// the COMMIT has succeeded. Tags of a Sync group come in front of the commit there too.
+
+// ownBlock is such a block of the turn at hand. The zero value is none. A new attempt of the turn
+// begins with the zero value, and sends the frames of the log that set it.
+type ownBlock struct {
+	// on: its BEGIN was sent. open: the server has run it, and the block has not ended since.
+	on, open bool
+	// tag is the withheld tag of a simple Query; nil: none.
+	tag []byte
+}
+
+// The ends of such a block, by whether it has failed.
+var (
+	ownCommit   = endPlan(rewrite.Commit)
+	ownRollback = endPlan(rewrite.Rollback)
+	ownBegin    = endPlan(rewrite.Begin)
+)
+
+// endPlan is the plan of a statement about transactions that has nothing but its verb.
+func endPlan(verb rewrite.Verb) *rewrite.Plan {
+	return &rewrite.Plan{Kind: rewrite.Control, Statements: []rewrite.Statement{{Kind: rewrite.Control, Tx: rewrite.Transaction{Verb: verb}}}}
+}
+
+// withholds reports whether the tag that ended the newest statement of o stays here until the block
+// is committed: it is the last of a simple Query. The tag is copied.
+func (b *ownBlock) withholds(o *owed, statement int, tag []byte) bool {
+	if !b.on || o.kind != wire.Query || o.ends || o.plan == nil || statement < len(o.plan.Statements) {
+		return false
+	}
+	b.tag = bytes.Clone(tag)
+	return true
+}
+
+// openOwn sends the BEGIN of such a block, in front of a fence. The backend is lent.
+func (s *session) openOwn(begin *template) {
+	s.sendOwn(begin, logEntry{plan: ownBegin, silent: true, opens: true})
+	s.t.own.on = true
+	s.t.outcome.execute(ownBegin, false)
+}
+
+// opened is told that the server has run such a BEGIN.
+func (s *session) opened() {
+	s.t.own.open = true
+	s.t.outcome.executed(ownBegin, false, nil)
+}
+
+// endsOwn reports whether a ReadyForQuery of that status, which answers o, leaves such a block to be
+// ended. An attempt that has failed is rolled back by abortAttempt instead.
+func (s *session) endsOwn(o *owed, status byte) bool {
+	return s.t.own.open && !o.ends && s.t.phase == live && status != 'I'
+}
+
+// endOwn is told of such a ReadyForQuery, and sends the end of the block: the turn goes on. A replay
+// that has answered less than its client was sent commits nothing.
+func (s *session) endOwn(status byte) error {
+	t := s.t
+	t.owed.pop()
+	t.outcome.ready(status)
+	t.copying, t.statement = false, 0
+	if s.noting() && s.tx.log.Behind() {
+		s.b.status = status
+		t.fail(retry.Delivered)
+		t.stand = atReady
+		return nil
+	}
+	plan, sql := ownCommit, "COMMIT"
+	if status == 'E' {
+		plan, sql = ownRollback, "ROLLBACK"
+	}
+	o := t.owed.push(wire.Query)
+	o.plan, o.swallow, o.ends = plan, true, true
+	t.outcome.query(plan)
+	s.add(wire.AppendStrings(nil, wire.Query, sql))
+	return s.flushUp()
+}
+
+// ownEnded is told of the tag of such an end, and sends the client the tag that waited for a COMMIT.
+// Any other tag than the one asked for leaves the outcome unknown: the backend is out of step.
+func (s *session) ownEnded(o *owed, tag []byte) error {
+	want := frameCommit
+	if o.plan == ownRollback {
+		want = frameRollback
+	}
+	if !bytes.Equal(tag, want) {
+		return s.desync(wire.CommandComplete)
+	}
+	withheld := s.t.own.tag
+	s.t.own = ownBlock{}
+	return s.passSpan(withheld)
+}
