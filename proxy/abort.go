@@ -49,7 +49,7 @@ func (s *session) abortAttempt() error {
 	}
 	if t.after == 0 {
 		t.after = 'I'
-		if s.b != nil && !t.own.open {
+		if s.b != nil && !t.ownTx.open {
 			t.after = s.b.status
 		} else if s.b == nil && s.inBlock() {
 			t.after = 'E'

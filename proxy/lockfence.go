@@ -75,7 +75,7 @@ func (s *session) underLock(plan *rewrite.Plan) error {
 	}
 	ddl := s.locksDDL()
 	switch {
-	case s.t.own.on && controls(plan):
+	case s.t.ownTx.on && controls(plan):
 		return errHeldGroup
 	case plan.Kind == rewrite.Unknown:
 		return errHeldUnread
@@ -160,7 +160,7 @@ func (s *session) fenced(plan *rewrite.Plan) error {
 		}
 	}
 	s.t.fenced, l.fencing = true, true
-	if !s.inBlock() && !s.t.own.on {
+	if !s.inBlock() && !s.t.ownTx.on {
 		s.openOwn(l.fence[0])
 	}
 	for i, tmpl := range l.fence[1:] {

@@ -53,23 +53,33 @@ func (b *ownBlock) withholds(o *owed, statement int, tag []byte) bool {
 	return true
 }
 
+// withheld is what becomes of such a tag: v, unless it stays here.
+func (b *ownBlock) withheld(o *owed, statement int, tag []byte, v verdict) verdict {
+	if b.withholds(o, statement, tag) {
+		return swallow
+	}
+	return v
+}
+
 // openOwn sends the BEGIN of such a block, in front of a fence. The backend is lent.
 func (s *session) openOwn(begin *template) {
 	s.sendOwn(begin, logEntry{plan: ownBegin, silent: true, opens: true})
-	s.t.own.on = true
+	s.t.ownTx.on = true
 	s.t.outcome.execute(ownBegin, false)
 }
 
-// opened is told that the server has run such a BEGIN.
-func (s *session) opened() {
-	s.t.own.open = true
-	s.t.outcome.executed(ownBegin, false, nil)
+// opened is told of the end of an Execute, which may be that of such a BEGIN.
+func (s *session) opened(o *owed) {
+	if o.opens {
+		s.t.ownTx.open = true
+		s.t.outcome.executed(ownBegin, false, nil)
+	}
 }
 
 // endsOwn reports whether a ReadyForQuery of that status, which answers o, leaves such a block to be
 // ended. An attempt that has failed is rolled back by abortAttempt instead.
 func (s *session) endsOwn(o *owed, status byte) bool {
-	return s.t.own.open && !o.ends && s.t.phase == live && status != 'I'
+	return s.t.ownTx.open && !o.ends && s.t.phase == live && status != 'I'
 }
 
 // endOwn is told of such a ReadyForQuery, and sends the end of the block: the turn goes on. A replay
@@ -106,7 +116,7 @@ func (s *session) ownEnded(o *owed, tag []byte) error {
 	if !bytes.Equal(tag, want) {
 		return s.desync(wire.CommandComplete)
 	}
-	withheld := s.t.own.tag
-	s.t.own = ownBlock{}
+	withheld := s.t.ownTx.tag
+	s.t.ownTx = ownBlock{}
 	return s.passSpan(withheld)
 }

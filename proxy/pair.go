@@ -350,7 +350,7 @@ func (s *session) inBlock() bool {
 		return true
 	case inTransaction, busy, replaying:
 		if s.t != nil && s.t.outcome.started() {
-			return s.t.outcome.inBlock() && !s.t.own.on
+			return s.t.outcome.inBlock() && !s.t.ownTx.on
 		}
 		return s.b != nil && s.b.status != 'I'
 	}

@@ -366,6 +366,6 @@ func (s *session) forgetTurn() {
 	t.owed.reset()
 	t.up.Reset()
 	t.partial, t.stop, t.copying, t.touched = partial{}, nil, false, false
-	t.logs, t.outcome, t.own = false, outcome{}, ownBlock{}
+	t.logs, t.outcome, t.ownTx = false, outcome{}, ownBlock{}
 	t.attempt = attempt{}
 }

@@ -143,14 +143,11 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 		if own, err := s.ownEnd(o, typ, frame, rows); own || err != nil {
 			return swallow, err
 		}
-		s.completed(o, typ, frame)
-		if o.opens {
-			s.opened()
-		}
-		if o.ends {
+		if s.completed(o, typ, frame); o.ends {
 			return v, s.ownEnded(o, frame)
 		}
 		if a == completes {
+			s.opened(o)
 			break
 		}
 		t.statement++
@@ -158,25 +155,28 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 		if o.bytes != nil { // a RESET that went as a SET
 			return swallow, s.synthesize(o.bytes)
 		}
-		if t.own.withholds(o, t.statement, frame) {
-			v = swallow
-		}
-		return v, nil
+		return t.ownTx.withheld(o, t.statement, frame, v), nil
 	// The entry stays: the answer to the COPY is its tag.
 	case copies:
 		s.startCopy()
 		return v, nil
 	case settles:
-		if status := frame[wire.HeaderLen]; s.endsOwn(o, status) {
-			return swallow, s.endOwn(status)
-		}
-		if o.ends {
-			v = pass
-		}
-		return s.waitsForJob(v), s.replyReady(frame)
+		return s.settles(o, v, frame)
 	}
 	t.owed.pop()
 	return v, nil
+}
+
+// settles deals with a ReadyForQuery, which answers o. One that leaves a block of Sluice's own open is
+// for nobody, and the turn goes on; that of the block's end is the client's.
+func (s *session) settles(o *owed, v verdict, frame []byte) (verdict, error) {
+	if status := frame[wire.HeaderLen]; s.endsOwn(o, status) {
+		return swallow, s.endOwn(status)
+	}
+	if o.ends {
+		v = pass
+	}
+	return s.waitsForJob(v), s.replyReady(frame)
 }
 
 // unasked is a frame that a backend sends of its own accord. Parameters are noted, and told

@@ -40,7 +40,7 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	}
 	head := *t.owed.first()
 	e := s.understand(&head, frame)
-	t.own.on = t.own.open // else the server skips its BEGIN
+	t.ownTx.on = t.ownTx.open // else the server skips its BEGIN
 	if told := s.partly(e.class, payload); told != nil {
 		e.mapped, e.original = told, told
 	}

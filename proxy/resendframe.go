@@ -39,7 +39,7 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 	}
 	o := s.pushRun(f.Type, plan)
 	o.swallow, o.fence, o.opens = n.silent, n.fence, n.opens
-	s.t.own.on = s.t.own.on || n.opens
+	s.t.ownTx.on = s.t.ownTx.on || n.opens
 	if n.told != nil {
 		o.told, o.masks = n.told, true
 	}

@@ -61,7 +61,7 @@ func (s *session) retagEnd(o *owed, st *rewrite.Statement) error {
 	} else {
 		s.t.owed.pop()
 	}
-	withheld := o.kind == wire.Query && s.t.own.withholds(o, s.t.statement, tag)
+	withheld := o.kind == wire.Query && s.t.ownTx.withholds(o, s.t.statement, tag)
 	if !withheld && s.noting() && s.noteReply(wire.CommandComplete, tag) > 0 {
 		return nil
 	}

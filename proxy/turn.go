@@ -120,7 +120,7 @@ type request struct {
 // again starts it anew (rerun).
 type course struct {
 	outcome outcome
-	own     ownBlock
+	ownTx   ownBlock
 	// skip: an error was told; the client's frames are dropped up to Sync.
 	skip bool
 	// errorTold: an error was told in this turn.

@@ -222,8 +222,10 @@ func TestLockedWriteAtServer(t *testing.T) {
 	t.Parallel()
 	const slow = "INSERT INTO kept VALUES ('slow')"
 	for way, write := range map[string]func(ctx context.Context, c *pgconn.PgConn) error{
-		"simple":   func(ctx context.Context, c *pgconn.PgConn) error { return c.Exec(ctx, slow).Close() },
-		"extended": func(ctx context.Context, c *pgconn.PgConn) error { return c.ExecParams(ctx, slow, nil, nil, nil, nil).Read().Err },
+		"simple": func(ctx context.Context, c *pgconn.PgConn) error { return c.Exec(ctx, slow).Close() },
+		"extended": func(ctx context.Context, c *pgconn.PgConn) error {
+			return c.ExecParams(ctx, slow, nil, nil, nil, nil).Read().Err
+		},
 		"a multi-statement string": func(ctx context.Context, c *pgconn.PgConn) error {
 			return c.Exec(ctx, "INSERT INTO kept VALUES ('fast'); "+slow).Close()
 		},
