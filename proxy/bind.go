@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -40,7 +41,7 @@ func (s *session) bind(total int) error {
 	var ok bool
 	b.portal, b.stmt, b.rest, ok = bindNames(c.Peek(min(total, c.Buffered()))[wire.HeaderLen:])
 	if !ok {
-		return wire.ProtocolViolation("invalid message format")
+		return wire.ErrString
 	}
 	if err := s.findBound(&b); err != nil || s.t.skip {
 		return err
@@ -116,10 +117,12 @@ func (s *session) bindsHere(plan *rewrite.Plan) bool {
 // inFailedBlock is the error of a Bind that no failed block takes. As at the server, a
 // wrong number of parameters is found out first, where the number is known.
 func (b *binding) inFailedBlock() error {
-	if d := b.cs.tmpl.desc.Load(); d != nil {
-		if n, ok := bindParams(b.rest); ok && n != d.params() {
-			return errParameterCount(n, d.params(), b.stmt)
-		}
+	n, err := bindCount(b.rest)
+	if err != nil {
+		return err
+	}
+	if d := b.cs.tmpl.desc.Load(); d != nil && n != d.params() {
+		return errParameterCount(n, d.params(), b.stmt)
 	}
 	return errAborted
 }
@@ -129,19 +132,18 @@ func (b *binding) inFailedBlock() error {
 func (s *session) bindHere(b *binding) error {
 	p := portal{plan: b.cs.tmpl.plan, local: true, open: true, text: b.cs.tmpl.sql}
 	lock := p.plan.Single().Advisory
-	switch n, ok := bindParams(b.rest); {
-	case lock != nil:
+	if lock != nil || s.client.Buffered() < b.total {
 		if err := s.takeWhole(b); err != nil {
 			return err
 		}
+		b.portal = bytes.Clone(b.portal)
+	}
+	if lock != nil {
 		if err := p.bindLock(lock, b.cs.tmpl.oids, b.stmt, b.rest); err != nil {
 			return err
 		}
-		b.portal = bytes.Clone(b.portal)
-	case !ok:
-		return wire.ProtocolViolation("invalid message format")
-	case n > 0:
-		return errParameterCount(n, 0, b.stmt)
+	} else if err := checkBind(b.rest, declaredParams(b.cs.tmpl), b.stmt); err != nil {
+		return err
 	}
 	if p.plan.Single().Cursor != nil {
 		if err := s.takeWhole(b); err != nil {
@@ -340,17 +342,53 @@ func bindNames(payload []byte) (portalName, statement, rest []byte, ok bool) {
 	return portalName, statement, rest, ok
 }
 
-// bindParams returns how many parameters a Bind has, from what follows its names; ok is
-// false when too little of that has arrived.
-func bindParams(rest []byte) (n int, ok bool) {
-	if len(rest) < 2 {
-		return 0, false
+// bindCount is how many parameters a Bind has, from what follows its names. The error is PostgreSQL's.
+func bindCount(rest []byte) (n int, err error) {
+	m := wire.NewMessage(rest)
+	return countOf(&m)
+}
+
+// countOf reads the format codes of a Bind and the number of its parameters.
+func countOf(m *wire.Message) (n int, err error) {
+	codes := m.Uint16()
+	m.Bytes(2 * codes)
+	if n = m.Uint16(); m.Err == nil && codes > 1 && codes != n {
+		return n, &wire.Error{Code: "08P01", Message: fmt.Sprintf("bind message has %d parameter formats but %d parameters", codes, n)}
 	}
-	at := 2 + 2*int(binary.BigEndian.Uint16(rest)) // behind the format codes
-	if len(rest) < at+2 {
-		return 0, false
+	return n, m.Failed()
+}
+
+// declaredParams is how many types of parameters the client has named for a text that has none: to PostgreSQL it takes as
+// many.
+func declaredParams(tmpl *template) int { return max(0, len(tmpl.oids)-2) / 4 }
+
+// checkBind is PostgreSQL's error of what follows the names of a Bind, all of it, whose statement takes n parameters;
+// nil for none.
+func checkBind(rest []byte, n int, statement []byte) error {
+	m := wire.NewMessage(rest)
+	given, err := countOf(&m)
+	if err == nil && given != n {
+		err = errParameterCount(given, n, statement)
 	}
-	return int(binary.BigEndian.Uint16(rest[at:])), true
+	if err != nil {
+		return err
+	}
+	codes := wire.NewMessage(rest)
+	formats := codes.Uint16()
+	format := 0
+	for i := range n {
+		if i < formats {
+			format = codes.Uint16()
+		}
+		if size := m.Int32(); size != -1 {
+			m.Bytes(size)
+		}
+		if m.Err == nil && format > 1 {
+			return &wire.Error{Code: "22023", Message: fmt.Sprintf("unsupported format code: %d", int16(format))}
+		}
+	}
+	m.Bytes(2 * m.Uint16())
+	return m.End()
 }
 
 // appendBindHead starts a Bind with a statement's name replaced; n is the length of what

@@ -178,33 +178,23 @@ func (s *session) bindValues(b *binding) error {
 // answer, with their count. Text is the same in both formats. NULL would be a RESET, whose row tells the
 // value that the server has then: that is refused, since nobody here knows it.
 func boundTexts(rest []byte, n int, statement []byte) (values []string, formats []byte, err error) {
-	_, rest, ok := wire.TakeCodes(rest)
-	if !ok || len(rest) < 2 {
-		return nil, nil, wire.ProtocolViolation("invalid message format")
+	if err := checkBind(rest, n, statement); err != nil {
+		return nil, nil, err
 	}
-	if given := int(binary.BigEndian.Uint16(rest)); given != n {
-		return nil, nil, errParameterCount(given, n, statement)
-	}
-	rest = rest[2:]
+	m := wire.NewMessage(rest)
+	m.Bytes(2*m.Uint16() + 2)
 	for range n {
-		if len(rest) < 4 {
-			return nil, nil, wire.ProtocolViolation("invalid message format")
-		}
-		size := int(int32(binary.BigEndian.Uint32(rest)))
-		rest = rest[4:]
-		switch {
-		case size < 0:
+		size := m.Int32()
+		if size < 0 {
 			return nil, nil, errNullValue
-		case size > len(rest):
-			return nil, nil, wire.ProtocolViolation("invalid message format")
 		}
-		value := string(rest[:size])
-		if rest = rest[size:]; !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
+		value := string(m.Bytes(size))
+		if !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
 			return nil, nil, errNotText
 		}
 		values = append(values, value)
 	}
-	return values, append([]byte(nil), rest...), nil
+	return values, append([]byte(nil), m.Rest()...), nil
 }
 
 var (

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"sync/atomic"
 	"time"
@@ -81,15 +82,31 @@ func (s *session) copyIn() error {
 		case wire.Terminate:
 			return errTerminated
 		default:
-			// Not allowed here: the COPY fails, and the frame is handled after it.
-			t.copying = false
-			s.add(wire.AppendStrings(nil, wire.CopyFail, "unexpected message during COPY from stdin"))
-			if err := s.flushUp(); err != nil {
-				return err
-			}
+			return s.notData(errNotData(typ))
 		}
 	}
 	return nil
+}
+
+// readsData reports whether data of a COPY are awaited.
+func (s *session) readsData() bool { return s.t.copying || s.t.awaitsCopy }
+
+// errNotData is the error of a frame that no COPY takes.
+func errNotData(typ byte) *wire.Error {
+	return &wire.Error{Code: "08P01", Message: fmt.Sprintf("unexpected message type 0x%02X during COPY from stdin", typ)}
+}
+
+// errNotInStep ends a session whose client has sent a frame that no COPY takes, behind the error of that.
+var errNotInStep = &wire.Error{Fatal: true, Code: "08P01", Message: "terminating connection because protocol synchronization was lost"}
+
+// notData tells the error of such a frame. As at PostgreSQL it ends the session: the server has read the type of the
+// frame, and does not know where the next one begins.
+func (s *session) notData(e *wire.Error) error {
+	s.say(e)
+	if err := s.flushDown(); err != nil {
+		return err
+	}
+	return errNotInStep
 }
 
 // fillEither waits for the client, and relays what the backend says meanwhile. It returns
@@ -216,7 +233,7 @@ func (s *session) relayIdle() error {
 			frame := src.Peek(total)
 			src.Advance(total)
 			if typ == wire.ErrorResponse && !s.dedicated {
-				return s.idleLost()
+				return s.idleLostBy(farewellOf(frame[wire.HeaderLen:]))
 			}
 			if typ == wire.ParameterStatus && !s.dedicated {
 				s.b.noteParameter(frame) // it is told with the next answer
@@ -228,6 +245,19 @@ func (s *session) relayIdle() error {
 		}
 		src.Release()
 	}
+}
+
+// idleLostBy is idleLost of a backend whose server has said why; nil where it has not.
+func (s *session) idleLostBy(said *lastWords) error {
+	if said == nil {
+		return s.idleLost()
+	}
+	s.srv.log.Warn("backend lost between two transactions", append(s.logAttrs(), "error", said)...)
+	err := s.idleLost()
+	if err == errPinLost {
+		return (&lostError{err: said}).toldOfLoss(errPinLost)
+	}
+	return err
 }
 
 // idleLost is the loss of a kept backend between transactions. Where nothing but the

@@ -220,8 +220,13 @@ func (c *copying) receive() error {
 			err = s.discard(total) // as the server does
 		case wire.Terminate:
 			return errTerminated
-		default: // it is handled behind the error
-			err = c.partly(&wire.Error{Code: "08P01", Message: fmt.Sprintf("unexpected message type 0x%02X during COPY from stdin", typ), Context: c.atLine()})
+		default:
+			told := errNotData(typ)
+			told.Context = c.atLine()
+			if partly, ok := c.partly(told).(*wire.Error); ok {
+				told = partly
+			}
+			return s.notData(told)
 		}
 		if err != nil {
 			return err
@@ -294,8 +299,10 @@ func (c *copying) given(total int) error {
 		if err != nil {
 			return err
 		}
-		text, _, _ := wire.CString(frame[wire.HeaderLen:])
-		why = string(text)
+		m := wire.NewMessage(frame[wire.HeaderLen:])
+		if why = string(m.String()); m.Err != nil {
+			return c.partly(m.Err)
+		}
 	} else if err := c.s.discard(total); err != nil {
 		return err
 	}

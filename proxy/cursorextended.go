@@ -134,7 +134,7 @@ func (s *session) bindFetch(p *portal, rest []byte) error {
 	}
 	values, formats, ok := wire.SplitBind(rest)
 	if !ok {
-		return wire.ProtocolViolation("invalid message format")
+		return wire.ErrFormat
 	}
 	if p.formats = bytes.Clone(formats); s.portals[c.Name].cursor == nil {
 		return s.mayBindFetch(c.Name, int(binary.BigEndian.Uint16(rest[len(values):])))

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -18,9 +19,9 @@ import (
 
 // describe answers what a statement or portal returns. An error is for the client.
 func (s *session) describe(frame []byte) error {
-	what, name, ok := namedTarget(frame)
-	if !ok {
-		return wire.ProtocolViolation("invalid message format")
+	what, name, err := namedTarget(frame, "DESCRIBE")
+	if err != nil {
+		return err
 	}
 	if what == 'P' {
 		return s.describePortal(name, frame)
@@ -42,7 +43,7 @@ func (s *session) describe(frame []byte) error {
 		return s.describeDeclared(cs)
 	case s.state == failed || s.localNow(plan) || s.emulates(plan):
 		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
-		params := wire.FrameNoParams
+		params := declared(cs.tmpl)
 		if st := plan.Single(); st.Advisory != nil {
 			var err error
 			if params, err = lockParams(st.Advisory, cs.tmpl.oids); err != nil {
@@ -100,14 +101,43 @@ func (s *session) describeInFailedBlock(cs *clientStatement) error {
 	switch cs.tmpl.plan.Kind {
 	case rewrite.Empty, rewrite.Setting, rewrite.Control:
 		if st := cs.tmpl.plan.Single(); st == nil || st.Told == nil {
-			return s.tell(wire.FrameNoParams, wire.FrameNoData)
+			return s.tell(declared(cs.tmpl), wire.FrameNoData)
 		}
 		return errAborted
 	}
 	if s.state == failed || s.b.prepared.find(cs.tmpl) == nil {
+		if params := rowlessParams(cs.tmpl); params != nil {
+			return s.tell(params, wire.FrameNoData)
+		}
 		return errAborted
 	}
 	return s.describeOnBackend(cs, s.b.prepared.find(cs.tmpl)) // the server knows
+}
+
+// rowlessParams is the ParameterDescription of a text that surely returns no rows, where its client has named the type
+// of each parameter, or there are none; nil for any other.
+func rowlessParams(tmpl *template) []byte {
+	n, ok := rewrite.ReturnsNothing([]byte(tmpl.sql))
+	oids := tmpl.oids[min(2, len(tmpl.oids)):]
+	if !ok || n > len(oids)/4 {
+		return nil
+	}
+	for at := 0; at < len(oids); at += 4 {
+		if oids[at:at+4] == "\x00\x00\x00\x00" {
+			return nil
+		}
+	}
+	return declared(tmpl)
+}
+
+// declared is the ParameterDescription of the types that the client has named for a text.
+func declared(tmpl *template) []byte {
+	n := declaredParams(tmpl)
+	if n == 0 {
+		return wire.FrameNoParams
+	}
+	b := binary.BigEndian.AppendUint16(wire.AppendHeader(nil, wire.ParameterDescription, 2+4*n), uint16(n))
+	return append(b, tmpl.oids[2:]...)
 }
 
 // describeStatement answers what a statement of the server's returns. The server is asked

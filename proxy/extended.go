@@ -27,12 +27,12 @@ const maxCachedText = 64 << 10
 // backend has accepted in this epoch of the schema, and one that Sluice answers, are named
 // here alone. With an error, which is for the client, the name is not given.
 func (s *session) parse(frame []byte) error {
-	name, sql, oids, ok := parseParts(frame)
-	if !ok {
-		return wire.ProtocolViolation("invalid message format")
+	name, sql, oids, err := parseParts(frame)
+	if err != nil {
+		return err
 	}
 	sql, _ = s.ofOwnSchema(sql)
-	err := s.parseStatement(name, sql, oids)
+	err = s.parseStatement(name, sql, oids)
 	if err != nil && len(name) == 0 && isRefusal(err) {
 		s.destroyUnnamed()
 	}
@@ -106,11 +106,13 @@ func (t *template) mayPrepare() error {
 }
 
 // parseParts takes a Parse frame apart: the name, the text, and the parameter types with
-// their count. ok is false for a frame that no server would take.
-func parseParts(frame []byte) (name, sql, oids []byte, ok bool) {
-	name, rest, ok := wire.CString(frame[wire.HeaderLen:])
-	sql, oids, ok2 := wire.CString(rest)
-	return name, sql, oids, ok && ok2 && len(oids) >= 2 && len(oids) == 2+4*int(binary.BigEndian.Uint16(oids))
+// their count. The error is that of a frame that no server would take.
+func parseParts(frame []byte) (name, sql, oids []byte, err error) {
+	m := wire.NewMessage(frame[wire.HeaderLen:])
+	name, sql = m.String(), m.String()
+	oids = m.Rest()
+	m.Bytes(4 * m.Uint16())
+	return name, sql, oids, m.End()
 }
 
 // mayName is the error of a Parse whose name is taken, or is one too many; nil for any
@@ -355,14 +357,15 @@ func (s *session) execute(frame []byte) error {
 			return err
 		}
 	}
-	name, rest, ok := wire.CString(frame[wire.HeaderLen:])
-	if !ok || len(rest) != 4 {
-		return wire.ProtocolViolation("invalid message format")
+	m := wire.NewMessage(frame[wire.HeaderLen:])
+	name, limit := m.String(), m.Int32()
+	if err := m.End(); err != nil {
+		return err
 	}
 	p := s.portalOf(name)
 	switch {
 	case p.local:
-		return s.executeLocal(name, p, binary.BigEndian.Uint32(rest))
+		return s.executeLocal(name, p, uint32(limit))
 	case p.declares != nil:
 		return s.executeDeclare(name, p)
 	case !p.open && s.stored[string(name)] != nil:

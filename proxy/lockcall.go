@@ -38,12 +38,12 @@ func (p *portal) bindLock(a *rewrite.Advisory, oids string, statement, rest []by
 	if err != nil {
 		return err
 	}
+	if err := checkBind(rest, len(types), statement); err != nil {
+		return err
+	}
 	values, formats, ok := advisory.Values(rest)
-	switch {
-	case !ok:
-		return wire.ProtocolViolation("invalid message format")
-	case len(values) != len(types):
-		return errParameterCount(len(values), len(types), statement)
+	if !ok {
+		return wire.ErrFormat
 	}
 	if p.binary, err = advisory.Binary(formats); err != nil {
 		return err

@@ -26,7 +26,8 @@ func (s *session) backendLost(gone *lostError) error {
 	if s.dedicated {
 		return gone
 	}
-	clientErr, when := s.lossTold(), "transaction"
+	s.hearFarewell(gone)
+	clientErr, when := gone.toldOfLoss(s.lossTold()), "transaction"
 	if clientErr != nil && clientErr.Code == errUnknownOutcome.Code {
 		when = "unknown_outcome"
 	}

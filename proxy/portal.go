@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"fmt"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -125,14 +126,17 @@ func (s *session) portalOf(name []byte) portal {
 }
 
 // namedTarget splits the payload of a Describe or Close: 'S' for a statement or 'P' for a
-// portal, and the name.
-func namedTarget(frame []byte) (what byte, name []byte, ok bool) {
-	payload := frame[wire.HeaderLen:]
-	if len(payload) < 2 || payload[0] != 'S' && payload[0] != 'P' {
-		return 0, nil, false
+// portal, and the name. message is which of them it is, for the error.
+func namedTarget(frame []byte, message string) (what byte, name []byte, err error) {
+	m := wire.NewMessage(frame[wire.HeaderLen:])
+	what, name = m.Byte(), m.String()
+	if err := m.End(); err != nil {
+		return 0, nil, err
 	}
-	name, rest, ok := wire.CString(payload[1:])
-	return payload[0], name, ok && len(rest) == 0
+	if what != 'S' && what != 'P' {
+		return 0, nil, &wire.Error{Code: "08P01", Message: fmt.Sprintf("invalid %s message subtype %d", message, what)}
+	}
+	return what, name, nil
 }
 
 // mostClosing bounds the Closes behind a statement that is put off.
@@ -148,11 +152,11 @@ func (s *session) closeAltering(total int) error {
 	if err != nil {
 		return err
 	}
-	what, name, ok := namedTarget(frame)
+	what, name, err := namedTarget(frame, "CLOSE")
 	switch {
-	case !ok:
+	case err != nil:
 		t.altering = nil
-		return wire.ProtocolViolation("invalid message format")
+		return err
 	case what != 'S' && !s.portalOf(name).local, len(t.closing) == mostClosing:
 		t.altering = nil
 		return errAlteredAlone(st)
@@ -198,9 +202,9 @@ func (s *session) forgetPortal(name []byte) {
 // gives the name back (undoable). To close what does not exist is no error, as in
 // PostgreSQL.
 func (s *session) closeNamed(frame []byte) error {
-	what, name, ok := namedTarget(frame)
-	if !ok {
-		return wire.ProtocolViolation("invalid message format")
+	what, name, err := namedTarget(frame, "CLOSE")
+	if err != nil {
+		return err
 	}
 	if what == 'S' {
 		prev := s.statement(name)

@@ -45,7 +45,14 @@ func (s *session) query(total int) error {
 		}
 	}
 	s.t.ended = true
-	// As at the server, a Query destroys the unnamed statement and portal, also where it
+	if q.frame != nil {
+		m := wire.NewMessage(q.frame[wire.HeaderLen:])
+		m.String()
+		if err := m.End(); err != nil {
+			return err
+		}
+	}
+	// As at the server, a Query that is well-formed destroys the unnamed statement and portal, also where it
 	// fails.
 	s.unnamed, s.portal = nil, portal{}
 	if s.exceeds(total) {
@@ -87,10 +94,7 @@ func (s *session) runQuery(q *simple) error {
 // readQuery plans the text. It is done when Sluice has answered it: then the turn is over,
 // save for an error to be told. Else q has the plan of what is to be sent.
 func (s *session) readQuery(q *simple) (done bool, err error) {
-	sql, rest, ok := wire.CString(q.frame[wire.HeaderLen:])
-	if !ok || len(rest) != 0 {
-		return false, wire.ProtocolViolation("invalid string in message")
-	}
+	sql := q.frame[wire.HeaderLen : len(q.frame)-1]
 	if own, changed := s.ofOwnSchema(sql); changed {
 		q.frame, sql = wire.AppendStrings(nil, wire.Query, string(own)), own
 		q.total = len(q.frame)

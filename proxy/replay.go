@@ -208,7 +208,7 @@ func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.Reason) er
 		}
 	}
 	t.torn = t.torn || t.rest > 0 && !t.restSwallow && t.streams
-	t.reads = clientErr == errReadLost && t.believed
+	t.reads = clientErr.Message == errReadLost.Message && t.believed
 	s.dropBackend(reservoir.Broken)
 	s.noteAttempt(retry.BackendLost, reason)
 	t.fail(reason)

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -32,8 +31,8 @@ type serverError struct {
 func (s *session) replyError(frame []byte, total int) (verdict, error) {
 	t := s.t
 	payload := frame[wire.HeaderLen:]
-	if sev := retry.Field(payload, 'V'); string(sev) == "FATAL" || string(sev) == "PANIC" {
-		return s.replyFatal(payload)
+	if said := farewellOf(payload); said != nil {
+		return s.replyFatal(said)
 	}
 	if t.owed.empty() {
 		return pass, nil
@@ -83,11 +82,10 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 
 // replyFatal is an error with which the backend ends. It is not the client's: that one's
 // connection lives on. A dedicated client gets it.
-func (s *session) replyFatal(payload []byte) (verdict, error) {
+func (s *session) replyFatal(said *lastWords) (verdict, error) {
 	if s.dedicated {
 		return pass, nil // the end of the stream follows
 	}
-	said := fmt.Errorf("server said %s", retry.Field(payload, 'C'))
 	if s.t.owed.empty() && !s.t.ended { // all is answered: the loss answers what comes next
 		s.b.said = said
 		return swallow, nil

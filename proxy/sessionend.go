@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 )
@@ -36,6 +37,7 @@ func (s *session) end(cause error) {
 		// A client that does not read must not keep the session from ending.
 		s.client.Conn.SetWriteDeadline(time.Now().Add(lastWordsWait))
 		s.client.Conn.Write(fatal.Append(nil))
+		s.readOut(clientErr)
 	}
 	s.client.Conn.Close()
 	s.client.Drop()
@@ -67,6 +69,27 @@ func (s *session) end(cause error) {
 		s.rollback()
 	}
 }
+
+// readOut reads what the client has still sent, behind its last words, for a short time: a socket that is closed with
+// unread bytes is reset, and the words may be lost. A client that has broken the protocol is taken to be sending.
+func (s *session) readOut(told *wire.Error) {
+	c := &s.client
+	if told.Code != errNotInStep.Code && c.Buffered() == 0 && c.Raw.Peek() != rawconn.Readable || s.cutOff.Load() {
+		return
+	}
+	half := c.Raw.CloseWrite
+	if secured, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		half = secured.CloseWrite
+	}
+	if half() != nil {
+		return
+	}
+	c.Conn.SetReadDeadline(time.Now().Add(lastWordsWait))
+	_, _ = io.CopyN(io.Discard, c.Conn, mostReadOut) // whatever ends it, the connection is closed then
+}
+
+// mostReadOut bounds it in bytes.
+const mostReadOut = 64 << 20
 
 // keeps reports whether the session keeps its backend to its end, by how it was paired or
 // for what it has left there.

@@ -36,6 +36,9 @@ func (s *session) nextFrame() (typ byte, total int, err error) {
 		case total > 0:
 			// PostgreSQL bounds the lengths in the same way, by type.
 			limit := wire.ClientFrameLimit(typ)
+			if limit == 0 && s.readsData() {
+				return typ, total, nil // which ends the session
+			}
 			if limit == 0 {
 				return 0, 0, wire.ProtocolViolation("invalid frontend message type %d", typ)
 			}

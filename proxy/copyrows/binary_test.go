@@ -32,7 +32,7 @@ var binaryValues = map[uint32]struct {
 	timeType:        {"time", []string{"'00:00'", "'24:00'", "'23:59:59.999999'", "'00:00'::time + random() * interval '1 day'"}},
 	timestampType:   {"timestamp", []string{"'infinity'", "'-infinity'", "'4714-11-24 00:00:00 BC'", "'294276-12-31 23:59:59.999999'", "'1999-12-31 23:59:59.999999'", "'2000-01-01'::timestamp + (random() - 0.02) * interval '280000 years'"}},
 	timestamptzType: {"timestamptz", []string{"'infinity'", "'4714-11-24 00:00:00 UTC BC'", "'1999-12-31 23:59:59.000001+05:30'", "now()"}},
-	intervalType:    {"interval", []string{"'0'", "'-1 mon +2 days -03:04:05.6'", "'-1 mon'", "'-5 days'", "'-00:00:00.000001'", "'178000000 years'", "'2147483647 hours'", "'-2147483647 days'"}},
+	intervalType:    {"interval", []string{"'0'", "'-1 mon +2 days -03:04:05.6'", "'-1 mon'", "'-5 days'", "'-00:00:00.000001'", "'178000000 years'", "'2147483647 hours'", "'2147483648 hours'", "'-3 mons 9223372036854775807 microseconds'", "'1 day -9223372036854775807 microseconds'", "'-9223372036854775808 microseconds'", "'-2147483647 days'"}},
 	timetzType:      {"timetz", []string{"'00:00+00'", "'24:00-15:59:59'", "'12:34:56.789+15:59:59'", "'01:02:03-07:30'"}},
 	numericType:     {"numeric", []string{"0", "0.00", "'NaN'", "'Infinity'", "'-Infinity'", "-1", "10000", "0.0001", "0.00010000", "-123456789.0123456789000", "1e100", "1e-100", "random()::numeric * 10::numeric ^ (random() * 50)::int"}},
 	uuidType:        {"uuid", []string{"gen_random_uuid()", "'00000000-0000-0000-0000-000000000000'"}},

@@ -9,12 +9,11 @@ import (
 const (
 	microsPerSecond = 1_000_000
 	microsPerDay    = 86_400 * microsPerSecond
-	firstDay        = -2451545                                    // 4714-11-24 BC
-	lastDay         = 2145031948                                  // 5874897-12-31
-	firstMicro      = -211_813_488_000_000_000                    // of a timestamp
-	endMicro        = 9_223_371_331_200_000_000                   // behind the last
-	mostZone        = 16*3600 - 1                                 // seconds
-	mostTime        = math.MaxInt32 * int64(3600*microsPerSecond) // of an interval, whose hours are read as 32 bits
+	firstDay        = -2451545                  // 4714-11-24 BC
+	lastDay         = 2145031948                // 5874897-12-31
+	firstMicro      = -211_813_488_000_000_000  // of a timestamp
+	endMicro        = 9_223_371_331_200_000_000 // behind the last
+	mostZone        = 16*3600 - 1               // seconds
 	epochJulian     = 2451545
 )
 
@@ -127,9 +126,6 @@ func appendTimestamp(dst, v []byte, zone string) ([]byte, *Error) {
 // appendInterval gives each field a sign, so that it means the same under every IntervalStyle.
 func appendInterval(dst, v []byte) ([]byte, *Error) {
 	micros, days, months := int64At(v), int64(int32At(v[8:])), int64(int32At(v[12:]))
-	if micros < -mostTime || micros > mostTime {
-		return nil, &Error{Code: "22008", Message: "interval field value out of range"}
-	}
 	signed := func(n int64) []byte {
 		if n >= 0 {
 			dst = append(dst, '+')
@@ -138,7 +134,10 @@ func appendInterval(dst, v []byte) ([]byte, *Error) {
 	}
 	dst = append(signed(months), " mons "...)
 	dst = append(signed(days), " days "...)
-	if micros < 0 {
+	switch {
+	case micros == math.MinInt64: // whose clock no server reads
+		return append(dst, "-2562047788 hours -54.775808 secs"...), nil
+	case micros < 0:
 		return appendClock(append(dst, '-'), -micros), nil
 	}
 	return appendClock(append(dst, '+'), micros), nil

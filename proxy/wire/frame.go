@@ -4,6 +4,7 @@
 //
 //	frame.go   types and bounds of frames; the Append functions write them
 //	reader.go  Reader, which reads frames from a connection
+//	message.go Message, which reads the body of a frame as PostgreSQL does
 //	params.go  Params, what follows the names in a Bind
 //	bind.go    SplitBind, what a Bind asks of the formats of its rows
 //	rows.go    DataRows, taken to pieces
