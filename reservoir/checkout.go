@@ -25,6 +25,10 @@ type EmptyError struct {
 	Reason error
 	// LastDialErr is why the last dial failed; nil if it succeeded.
 	LastDialErr error
+	// FailedDials is how many dials have failed since the last that has succeeded, for FailedFor; LastFailed is how
+	// long ago the last one did.
+	FailedDials           int
+	FailedFor, LastFailed time.Duration
 }
 
 func (e *EmptyError) Error() string {
@@ -46,6 +50,9 @@ func (e *EmptyError) Error() string {
 		fmt.Fprintf(&b, ": %v", e.Reason)
 	}
 	if e.LastDialErr != nil {
+		if e.FailedDials > 1 {
+			fmt.Fprintf(&b, "; %d dials have failed in %v, the last %v ago", e.FailedDials, e.FailedFor.Round(time.Millisecond), e.LastFailed.Round(time.Millisecond))
+		}
 		fmt.Fprintf(&b, "; last dial failed: %v", e.LastDialErr)
 	}
 	return b.String()
@@ -319,6 +326,11 @@ func (r *Reservoir) WhyEmpty(began time.Time) *EmptyError {
 	s, l := r.Stats(), r.lease.State()
 	e := &EmptyError{Waited: time.Since(began), InUse: s.InUse, Dialing: s.Dialing, MaxOpen: s.MaxOpen,
 		Throttled: s.Throttled, Unleased: s.Unleased, Reason: l.Trouble(), LastDialErr: s.LastDialErr}
+	r.mu.Lock()
+	if f := &r.backoff; f.count > 0 {
+		e.FailedDials, e.FailedFor, e.LastFailed = f.count, time.Since(f.since), time.Since(f.last)
+	}
+	r.mu.Unlock()
 	if l.Phase != lease.OK {
 		e.Lease = l.Phase.String()
 	}

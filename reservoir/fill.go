@@ -43,7 +43,7 @@ func (r *Reservoir) nextDial() (pause time.Duration, wanted int) {
 	if wanted = r.wantedLocked(); wanted == 0 {
 		return 0, 0
 	}
-	until := r.backoff.until
+	until := r.backoff.next(r.shelf.waiting > 0)
 	if r.trickling() && r.trickle.After(until) {
 		until = r.trickle
 	}
@@ -113,7 +113,7 @@ func (r *Reservoir) sleep(ctx context.Context, pause time.Duration) bool {
 func (r *Reservoir) beginDial() (generation int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.wantedLocked() == 0 || time.Until(r.backoff.until) > 0 {
+	if r.wantedLocked() == 0 || time.Until(r.backoff.next(r.shelf.waiting > 0)) > 0 {
 		return 0, false
 	}
 	if r.trickling() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -118,6 +119,48 @@ func TestDialsRecoverAfterAnOutage(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// After an outage of any length somebody who waits has a backend within a moment: the pauses of dials are short for
+// as long as anybody waits.
+func TestWhoWaitsIsDialledForSoon(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 300 {
+		outage, comes := time.Duration(random.Int64N(int64(90*time.Second))), time.Duration(random.Int64N(int64(90*time.Second)))
+		silent := time.Duration(random.Int64N(int64(300 * time.Millisecond)))
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			s := &server{delay: silent}
+			s.fail = func(int) error {
+				if time.Since(began) < outage {
+					return &DialError{Step: StepTCP, Address: "db:5432", Err: errors.New("connection refused")}
+				}
+				return nil
+			}
+			cfg := small(4)
+			cfg.BurstLimit, cfg.RateLimit, cfg.CheckoutWait = 1000, 1000, 5*time.Second
+			r := running(t, cfg, s.dial)
+			sleep(comes) // long pauses have begun by then
+			for {
+				c, err := r.Acquire(t.Context())
+				now := time.Since(began)
+				if err == nil {
+					if late := now - max(outage, comes); late > mostWaitedPause+2*silent {
+						t.Errorf("an outage of %v, who came after %v had a backend %v too late", outage, comes, late)
+					}
+					c.Release()
+					return
+				}
+				if now > outage+time.Minute {
+					t.Fatal(err)
+				}
+				if !strings.Contains(err.Error(), " dials have failed in ") {
+					t.Errorf("nothing of the failed dials: %v", err)
+				}
+			}
+		})
+	}
 }
 
 func TestBackoffIgnoresOldNews(t *testing.T) {
