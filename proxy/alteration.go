@@ -65,6 +65,7 @@ type alteration struct {
 	*rewrite.Alteration
 	s       *session
 	notices [][]byte
+	drawn   *constraint.Drawn
 	stands  bool // the column may be there under its name for the time being
 	filled  int  // rows that this statement has given the default
 	// holdsNotNull: a CHECK stands for NOT NULL.
@@ -80,7 +81,7 @@ func (s *session) alterTable(st *rewrite.Statement) ([][]byte, error) {
 }
 
 // alters is the work of a statement that is carried out, and what there is to tell when it is done.
-// Which it is the plan says: each such statement has one of the five, and an Alteration without a
+// Which it is the plan says: each such statement has one of the six, and an Alteration without a
 // default is a change of type.
 func (s *session) alters(st *rewrite.Statement) (work carried, notices func() [][]byte) {
 	switch {
@@ -93,6 +94,9 @@ func (s *session) alters(st *rewrite.Statement) (work carried, notices func() []
 	case st.EnumValue != nil:
 		e := constraint.NewEnumValue(asked{s}, st.EnumValue)
 		return e, func() [][]byte { return e.Notices }
+	case st.Numbered != nil:
+		n := constraint.NewNumbered(asked{s}, st.Numbered)
+		return n, func() [][]byte { return n.Notices }
 	case st.Constraints != nil:
 		c := constraint.New(asked{s}, st.Constraints)
 		return c, func() [][]byte { return c.Notices }
@@ -156,7 +160,7 @@ func (a asked) Heed(err error) { a.s.heeded(err) }
 func (a *alteration) Run() error {
 	err := a.ask(a.Text, nil)
 	told := refused(err)
-	if told == nil || told.Code != retry.StateUnsupported {
+	if told == nil || told.Code != retry.StateUnsupported && (a.Own == nil || told.Code != unknownType) {
 		return err
 	}
 	return a.add()
@@ -183,18 +187,23 @@ func (a *alteration) add() error {
 	if err != nil || len(a.notices) > 0 {
 		return err
 	}
+	if err := a.draws(); err != nil {
+		return err
+	}
 	a.stands = true
 	if err := a.ask(a.Add(), nil); err != nil {
 		if told := refused(err); told == nil || told.Code != duplicateColumn {
 			a.stands = told == nil || resumes
+			a.undrawn(err)
 			return err
 		}
 		resumes = true
 	}
 	// Nobody else knows of a column that has just been made: it can be taken back.
-	if err := a.ask(a.SetDefault(), nil); err != nil {
+	if err := a.defaults(); err != nil {
 		if refused(err) != nil && !resumes && a.ask(a.Undo(), nil) == nil {
 			a.stands = false
+			a.undrawn(err)
 		}
 		return err
 	}
@@ -219,6 +228,34 @@ func (a *alteration) add() error {
 		a.notices = append(a.notices, warning.AppendNotice(nil, "WARNING"))
 	}
 	return nil
+}
+
+// draws makes the sequence that the default of a serial column draws from.
+func (a *alteration) draws() error {
+	if a.Own == nil {
+		return nil
+	}
+	a.drawn = constraint.NewDrawn(asked{a.s}, a.Own, a.Table)
+	name, err := a.drawn.Make(a.Adding())
+	if err == nil {
+		a.Alteration = a.Drawing(name)
+	}
+	return err
+}
+
+// defaults gives the column its default, and the sequence of a serial column to it.
+func (a *alteration) defaults() error {
+	if err := a.ask(a.SetDefault(), nil); err != nil || a.drawn == nil {
+		return err
+	}
+	return a.drawn.Own(a.OnTable(), a.Adding())
+}
+
+// undrawn drops the sequence of a column that is not there, where the server has answered.
+func (a *alteration) undrawn(err error) {
+	if a.drawn != nil && refused(err) != nil {
+		a.drawn.Undo()
+	}
 }
 
 // hold adds the constraints of the column, which nobody knows yet: what others insert meanwhile has
@@ -258,10 +295,11 @@ func (a *alteration) named(told *wire.Error) *wire.Error {
 	return &with
 }
 
-// SQLSTATEs of a column that is there, or is not.
+// SQLSTATEs of a column that is there, or is not, and of a type that is not.
 const (
 	duplicateColumn = "42701"
 	undefinedColumn = "42703"
+	unknownType     = "42704"
 )
 
 // errExists is PostgreSQL's error, or notice, of a column that is there.
@@ -357,11 +395,17 @@ func (s *session) updateBatches(table string, update func(key []string, rows int
 // again is right in both cases.
 func (a *alteration) Partly(err error) error {
 	told, ok := err.(*wire.Error)
-	if !ok || told.Fatal || !a.stands {
+	if !ok || told.Fatal {
 		return err
 	}
 	with := *told
-	with.Detail = strings.TrimSpace(fmt.Sprintf("%s The column stands as \"%s\", and this statement has given the default to %d rows.", told.Detail, a.Adding(), a.filled))
+	if a.drawn != nil && a.drawn.Left() != "" {
+		with.Detail = strings.TrimSpace(with.Detail + " " + a.drawn.Left())
+	}
+	if !a.stands {
+		return &with
+	}
+	with.Detail = strings.TrimSpace(fmt.Sprintf("%s The column stands as \"%s\", and this statement has given the default to %d rows.", with.Detail, a.Adding(), a.filled))
 	with.Hint = "Send the statement again: it goes on from there. Or give it up: " + a.Undo() + "."
 	return &with
 }

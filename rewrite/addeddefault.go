@@ -144,6 +144,9 @@ func isFixed(m message) bool {
 // verified reports whether the statements that are made of the pieces mean what the client's
 // says of type and default.
 func (a *Alteration) verified() bool {
+	if a.Own != nil {
+		return a.ownVerified()
+	}
 	client, err := parseTree(a.Text)
 	if err != nil {
 		return false
@@ -181,7 +184,11 @@ const addingSuffix = "__adding_"
 // Adding is the name that the column has until its rows have the default.
 func (a *Alteration) Adding() string {
 	h := fnv.New32a()
-	h.Write([]byte(cmp.Or(a.declared, a.Type) + "\x00" + a.Default))
+	by := a.Default
+	if a.Own != nil { // its name is not known yet
+		by = "serial" + a.Own.options
+	}
+	h.Write([]byte(cmp.Or(a.declared, a.Type) + "\x00" + by))
 	if a.besides != "" {
 		h.Write([]byte("\x00" + a.besides))
 	}

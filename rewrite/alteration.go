@@ -22,6 +22,8 @@ type Alteration struct {
 	// Default is that of a column that is added, as SQL; "" for a change of type.
 	Default              string
 	NotNull, IfNotExists bool
+	// Own is the sequence of a serial column that is added, and from which its default draws; nil for none.
+	Own *OwnedSequence
 	// Held is what the column is held to from the moment that it has its name; nil for nothing.
 	// NotNull is told of where it is not in there.
 	Held *Constraints
@@ -46,6 +48,9 @@ func (r *rewriter) alteration(p *part) {
 		return
 	case a.Default == "":
 		r.retypes(p, a)
+	case a.Own != nil && (!r.rules.Backfill || len(r.parts) > 1 || !a.verified()):
+		p.st.Hint = "Set " + AddColumnDefaultKey + " to backfill, and send the statement alone: the column is then added with a sequence. Or: " + hint(catalogue[AddSerial].remedy)
+		return
 	case !r.rules.Backfill:
 		p.st.Hint = a.addHint()
 		return
@@ -61,7 +66,11 @@ func (r *rewriter) alteration(p *part) {
 		case a.NotNull:
 			action += "; NOT NULL is given up"
 		}
-		r.find(handled(AddColumn, Rewritten, Warning, action, p.st.Start))
+		feature := AddColumn
+		if a.Own != nil {
+			feature, action = AddSerial, action+"; it draws from a sequence that it owns"
+		}
+		r.find(handled(feature, Rewritten, Warning, action, p.st.Start))
 	}
 	if len(r.parts) == 1 && len(r.edits) == 0 {
 		p.st.Alteration = a
@@ -100,6 +109,9 @@ func (r *rewriter) alterationOf(p *part) *Alteration {
 		return a.retypes(cmds[0], &ph, at)
 	case pg_query.AlterTableType_AT_AddColumn:
 		reader := constraintReader{c: &Constraints{table: a.table}, ph: &ph, relation: relation, notNull: r.rules.NotNullCheck}
+		if refusedAlter(cmds[0]) == AddSerial {
+			return r.addsSerial(a, cmds[0], &reader, at)
+		}
 		return a.adds(cmds[0], &reader, at, r.rules.Constraints)
 	}
 	return nil

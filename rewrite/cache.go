@@ -198,6 +198,9 @@ func (st *Statement) alterBytes(source int) (n int) {
 	if e := st.EnumValue; e != nil {
 		n += int(unsafe.Sizeof(*e)) + len(e.Text) + len(e.Type) + len(e.Value) + len(e.Neighbour)
 	}
+	if t := st.Numbered; t != nil {
+		n += t.bytes() + source
+	}
 	if g := st.Guarded; g != nil {
 		n += int(unsafe.Sizeof(*g)) + len(g.Text) + len(g.Condition) + cap(g.Ignores)*wordBytes + g.Command.bytes()
 	}

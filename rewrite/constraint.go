@@ -38,6 +38,8 @@ const (
 	ForeignKey
 	Check
 	NotNull // SET NOT NULL, or NOT NULL of a column that is added: by a CHECK
+
+	ownSequence // of a serial column: no constraint, but named as one
 )
 
 // Addition is one constraint to be added.
@@ -400,7 +402,7 @@ func (r *constraintReader) made(sql string) message {
 
 // labels are what PostgreSQL puts at the end of names that it chooses; of NOT NULL from
 // version 18 on.
-var labels = map[ConstraintKind]string{Unique: "key", ForeignKey: "fkey", Check: "check", NotNull: "not_null"}
+var labels = map[ConstraintKind]string{Unique: "key", ForeignKey: "fkey", Check: "check", NotNull: "not_null", ownSequence: "seq"}
 
 // Candidate is a name that PostgreSQL takes where those of the passes before, which are counted
 // from 0, are taken: by a constraint of the schema, of UNIQUE by a relation too.

@@ -67,12 +67,24 @@ func (l *Linter) Fix(source Source) (Linted, error) {
 		return Linted{}, errBackslashes
 	}
 	f := &fixer{text: source.Text}
-	linted, meant := l.file(&source, f)
+	linted, meant := l.withIdentities().file(&source, f)
 	linted.Text = f.end()
 	if linted.Text != source.Text && !slices.Equal(statementsOf(Source{Path: source.Path, Text: linted.Text, Beside: source.Beside}), meant) {
 		return Linted{}, errNotSame
 	}
 	return linted, nil
+}
+
+// withIdentities has serial columns be identity columns where either may be: a file holds statements that
+// DSQL takes one by one, and what the relay makes of CREATE TABLE is several.
+func (l *Linter) withIdentities() *Linter {
+	if l.planner.config.Rules.SerialForm != SerialAuto {
+		return l
+	}
+	planner, fixes := *l.planner, *l
+	planner.config.Rules.SerialForm = SerialIdentity
+	fixes.planner = &planner
+	return &fixes
 }
 
 // statementsOf are the statements of a file.

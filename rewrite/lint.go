@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/pganalyze/pg_query_go/v6/parser"
 )
@@ -66,12 +67,18 @@ func (l *Linter) read(sql string) (findings []Finding, sent string) {
 	if len(parts) == 1 && parts[0].st.Advisory != nil {
 		sent = "" // the relay carries it out: what stands in its place locks nothing
 	}
+	if n := numberedOf(parts); n != nil && n.HasSequences() {
+		sent = "" // likewise
+		if l.inBlock && n.Identity && p.config.Rules.InTransactions == RefuseDDL {
+			asIdentities(n, findings)
+		}
+	}
 	for i := range findings {
 		if f := &findings[i]; f.Action == mappedAction {
 			f.Action = "would be " + mappedAction
 		}
 	}
-	if l.inBlock && len(parts) == 1 && parts[0].st.Alters() && p.config.Rules.InTransactions == RefuseDDL {
+	if l.inBlock && len(parts) == 1 && parts[0].st.Alters() && (parts[0].st.Numbered == nil || !parts[0].st.Numbered.Identity) && p.config.Rules.InTransactions == RefuseDDL {
 		l.alone(findings)
 	}
 	l.learn(parts)
@@ -87,6 +94,30 @@ func (l *Linter) alone(findings []Finding) {
 		if f := &findings[i]; f.Outcome == Rewritten {
 			f.Outcome, f.Severity, f.Action = Flagged, Error, passes
 			f.Remedy = "run the statement alone outside of a transaction: it is then carried out in the steps that DSQL has"
+		}
+	}
+}
+
+// numberedOf is what a text says that the relay makes with sequences; nil for any other text.
+func numberedOf(parts []part) *Numbered {
+	if len(parts) != 1 {
+		return nil
+	}
+	return parts[0].st.Numbered
+}
+
+// asIdentities says of serial columns in a transaction that they are made wider than declared there.
+func asIdentities(n *Numbered, findings []Finding) {
+	for i := range findings {
+		f := &findings[i]
+		of := slices.IndexFunc(n.Sequences, func(s OwnedSequence) bool { return s.at == f.At })
+		if of < 0 || f.Feature != Serial && f.Feature != IdentityType {
+			continue
+		}
+		f.Action = "rewritten to " + identity + ", in a transaction"
+		if slices.Contains(n.Widens, n.Sequences[of].Column) {
+			f.Severity, f.Action = Warning, "rewritten to a bigint identity, in a transaction: the column is wider than declared, and so must columns be that refer to it"
+			f.Remedy = "run CREATE TABLE alone outside of a transaction, or set " + InTransactionsKey + " to autocommit: the column then has its own type"
 		}
 	}
 }

@@ -239,6 +239,9 @@ type Statement struct {
 	// EnumValue is an ALTER TYPE ... ADD VALUE that the relay may carry out, where
 	// the server refuses it; nil for any other statement.
 	EnumValue *EnumValue
+	// Numbered is a CREATE TABLE that the relay may make with sequences, in several statements; nil for any
+	// other statement.
+	Numbered *Numbered
 	// Cursor is what the statement does to a cursor that the relay carries out; nil for any
 	// other statement. The server must not see it.
 	Cursor *Cursor
@@ -258,7 +261,7 @@ type Statement struct {
 // Alters reports whether the relay may carry the statement out by others of its own, where the
 // server refuses it.
 func (st *Statement) Alters() bool {
-	return st.Alteration != nil || st.Constraints != nil || st.Commands != nil || st.Guarded != nil || st.EnumValue != nil
+	return st.Alteration != nil || st.Constraints != nil || st.Commands != nil || st.Guarded != nil || st.EnumValue != nil || st.Numbered != nil
 }
 
 // AlterText is the text of such a statement.
@@ -272,6 +275,8 @@ func (st *Statement) AlterText() string {
 		return st.Guarded.Text
 	case st.EnumValue != nil:
 		return st.EnumValue.Text
+	case st.Numbered != nil:
+		return st.Numbered.Text
 	}
 	return st.Alteration.Text
 }
@@ -283,6 +288,8 @@ func (st *Statement) AlterTag() string {
 		return "DO"
 	case st.EnumValue != nil:
 		return "ALTER TYPE"
+	case st.Numbered != nil:
+		return "CREATE TABLE"
 	}
 	return "ALTER TABLE"
 }

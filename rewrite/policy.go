@@ -79,6 +79,10 @@ type Rules struct {
 	SequenceCache int
 	// Numeric is what a column of type numeric gets that says no precision, as "(128,38)"; "" for nothing.
 	Numeric string
+	// SerialForm says whether they become that at once, or sequences are made where the relay can.
+	SerialForm SerialForm
+	// SerialKeys has columns of int that refer to such an identity be bigint, as it is.
+	SerialKeys bool
 	// Chunked are tables, as in LockPolicy.Tables, of which the relay deletes more rows than
 	// one transaction may change in several (Planner.Chunked).
 	Chunked   []string
@@ -136,7 +140,7 @@ type Rules struct {
 
 // AllRules are the rules for DSQL.
 func AllRules() Rules {
-	return Rules{Locking: true, Split: true, Index: true, AwaitIndex: true, Serial: true, SequenceCache: 1, Numeric: "(" + WideNumeric + ")", Databases: true,
+	return Rules{Locking: true, Split: true, Index: true, AwaitIndex: true, Serial: true, SequenceCache: 1, SerialForm: SerialAuto, SerialKeys: true, Numeric: "(" + WideNumeric + ")", Databases: true,
 		Isolation: true, Session: true, AddColumn: true, Extensions: true, Cursors: true, Constraints: true, Dialect: true}
 }
 

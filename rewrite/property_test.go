@@ -307,13 +307,19 @@ func intendColumn(m *pg_query.ColumnDef) {
 			continue
 		}
 		c.Options = intendOptions(c.Options, true, false)
-		cycles := len(optionsNamed(c.Options, "cycle")) > 0 && optionsNamed(c.Options, "cycle")[len(optionsNamed(c.Options, "cycle"))-1].Arg.GetBoolean().GetBoolval()
-		c.Options = intendType(c.Options, m.TypeName, cycles)
+		c.Options = intendType(c.Options, m.TypeName, true)
 	}
 	if len(names) != 1 || !strings.Contains(names[0].GetString_().GetSval(), "serial") {
 		return
 	}
-	tree, err := pg_query.Parse("CREATE TABLE t (c " + identity + ")")
+	made := identity
+	switch names[0].GetString_().GetSval() {
+	case "serial", "serial4":
+		made = strings.Replace(made, "CACHE 1", "CACHE 1 MAXVALUE 2147483647", 1)
+	case "smallserial", "serial2":
+		made = strings.Replace(made, "CACHE 1", "CACHE 1 MAXVALUE 32767", 1)
+	}
+	tree, err := pg_query.Parse("CREATE TABLE t (c " + made + ")")
 	if err != nil {
 		panic(err)
 	}

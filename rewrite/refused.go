@@ -145,7 +145,7 @@ func (r *rewriter) refusedAlters(p *part) {
 		if f == Validate && ph.tokens == nil {
 			ph = r.phrase(p)
 		}
-		if f == AddColumn && p.st.Alteration != nil || f == AlterType && p.st.Alteration != nil && p.st.Alteration.Retypes {
+		if (f == AddColumn || f == AddSerial) && p.st.Alteration != nil || f == AlterType && p.st.Alteration != nil && p.st.Alteration.Retypes {
 			continue
 		}
 		if f != "" && (f != Validate || !ph.words(0, "alter", "table", "async")) {

@@ -41,6 +41,9 @@ type rewriter struct {
 	tokens phrase // of the statement lexed
 	lexed  *Statement
 
+	numbering *numbering // of a CREATE TABLE alone; else nil
+	widens    []string   // columns of the statement at hand that are wider than declared
+
 	edits    []edit
 	ends     []int // of the edits of each statement
 	meant    intents
@@ -79,6 +82,11 @@ func (p *Planner) rewrite(sql string, tree message, names *Names, plan *Plan, pa
 		plan.Statements[i].Refusal = errOverlap
 	}
 	plan.Findings = r.findings
+	if st := plan.Single(); st != nil && r.numbering != nil {
+		r.numbering.isFor(p, r, tree, st, held)
+		r.tellsNumbered(st)
+		plan.Findings = r.findings
+	}
 	plan.sum()
 	if p.config.Rules.Split && !r.mapped && splittable(parts) {
 		plan.source, plan.splits = sql, true
@@ -221,6 +229,12 @@ func (r *rewriter) statement(p *part) {
 		f.Operation = p.st.Operation
 		if f.Severity == Error && p.st.Hint == "" {
 			p.st.Hint = hint(f.Remedy)
+		}
+	}
+	if len(r.widens) > 0 {
+		p.st.Retag, p.st.Warning, r.widens = "CREATE TABLE", wider(r.widens), nil
+		if p.node.is("CreateSchemaStmt") {
+			p.st.Retag = "CREATE SCHEMA"
 		}
 	}
 	if r.rules.Bytea != ByteaOff && p.node.is("IndexStmt") && p.st.Hint == "" {

@@ -139,7 +139,7 @@ func (p *Planner) alone(sql string, names *Names, whole bool) *Plan {
 // apart looks at an ALTER TABLE or TYPE, or a DO, in a string: where the relay would carry it out if it were
 // sent by itself, the string is cut there, and the findings are those of the statement.
 func (r *rewriter) apart(p *part) bool {
-	if r.alone == nil || len(r.parts) == 1 || !slices.Contains([]string{"AlterTableStmt", "AlterEnumStmt", "DoStmt"}, p.node.name()) {
+	if r.alone == nil || len(r.parts) == 1 || !slices.Contains([]string{"AlterTableStmt", "AlterEnumStmt", "DoStmt", "CreateStmt"}, p.node.name()) {
 		return false
 	}
 	plan := r.alone(string(r.text[p.st.Start:p.st.End]), false)

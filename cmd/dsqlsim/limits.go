@@ -17,6 +17,8 @@ func (f *flags) limits(set *pflag.FlagSet) {
 	set.DurationVar(&c.Limits.TransactionAge, "transaction-age", c.Limits.TransactionAge, "longest life of a transaction")
 	set.BoolVar(&c.AllowByteaKeys, "allow-bytea-keys", false, "let bytea be in a key")
 	set.BoolVar(&c.OldLocking, "old-locking", false, "refuse FOR UPDATE over several tables, and without equality on the whole key, as clusters did before August 2026")
+	set.BoolVar(&c.WithoutSequenceDefaults, "without-sequence-defaults", false, "refuse nextval in a DEFAULT: documents let a cluster take it, and it is not recorded")
+	set.BoolVar(&c.WithoutSequenceOwners, "without-sequence-owners", false, "refuse the OWNED BY of a sequence: documents let a cluster take it, and it is not recorded")
 	set.BoolVar(&c.WithoutAlterDomain, "without-alter-domain", false, "refuse ALTER DOMAIN: what a cluster does is not recorded")
 	set.BoolVar(&c.WithoutEncode, "without-encode", false, "know no encode() and decode(): for rewrite.bytea hex-cast of Sluice")
 	set.BoolVar(&c.WithoutSuspension, "without-suspension", false, "refuse an Execute with a limit on rows: for FETCH through Sluice")

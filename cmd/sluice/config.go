@@ -68,6 +68,8 @@ type Config struct {
 	Users []string
 	// AdvisoryLocks is refuse, or table.
 	AdvisoryLocks string
+	// RewriteSerial is a rewrite.SerialForm, identity, true or false.
+	RewriteSerial string
 	// RewriteBytea is off, or a rewrite.ByteaMapping; auto until the backend's kind is known.
 	RewriteBytea string
 
@@ -207,6 +209,7 @@ func (c *Config) derive() {
 		c.Rewrite.Rules.Dialect = true
 		c.Rewrite.Rules.Isolation = c.onDSQL(c.RewriteIsolation)
 		c.Rewrite.Rules.Session = c.onDSQL(c.RewriteSession)
+		c.deriveSerial()
 		c.deriveCarried()
 		if c.RewriteBytea != "off" {
 			c.Rewrite.Rules.Bytea = rewrite.ByteaMapping(c.RewriteBytea)
@@ -230,6 +233,24 @@ func (c *Config) derive() {
 	c.Proxy.WatchMapped = c.Proxy.Kind == proxy.DSQL // of use where nothing is mapped
 	c.Rewrite.Rules.SchemaOf = c.Proxy.SchemaOf()
 	c.deriveSavepoints()
+}
+
+// deriveSerial says what becomes of serial columns. Sequences are made by the relay, on kind dsql only.
+func (c *Config) deriveSerial() {
+	rules := &c.Rewrite.Rules
+	rules.Serial = c.RewriteSerial != "false"
+	rules.SerialForm, rules.SerialKeys = rewrite.SerialIdentity, false
+	if c.Proxy.Kind != proxy.DSQL || !rules.Serial {
+		return
+	}
+	rules.SerialKeys = c.RewriteSerial != string(rewrite.SerialSequence)
+	switch c.RewriteSerial {
+	case "identity":
+	case string(rewrite.SerialSequence):
+		rules.SerialForm = rewrite.SerialSequence
+	default:
+		rules.SerialForm = rewrite.SerialAuto
+	}
 }
 
 // resolveDDL says what the keys are, at auto, that carry out what DSQL refuses: as ddl.carry_out says.

@@ -27,6 +27,7 @@ var questions = []question{
 	{"upsert_key", "May ON CONFLICT DO UPDATE assign columns of the key?", false, askUpsert},
 	{"add_column", "Does ALTER TABLE take ADD COLUMN with NULL, and several of them?", false, askAddColumn},
 	{"numeric", "Does a numeric column keep 38 digits behind the point?", false, askNumeric},
+	{"serial", "May a sequence be a column's DEFAULT, and be owned by it?", false, askSerial},
 	{"generated_key", "May a generated column be a primary key?", false, askGenerated},
 }
 
@@ -325,4 +326,41 @@ func askNumeric(a *inquiry) {
 		a.setting(rewrite.NumericKey, "38,18", "the cluster does not take "+wide+": a column holds 20 digits in front of the point and 18 behind it")
 	}
 	a.settle(keeps)
+}
+
+// askSerial makes what a serial column becomes: a sequence, a table whose default draws from it, and OWNED BY.
+func askSerial(a *inquiry) {
+	sequence, table, all := a.e.table("drawn_id_seq"), a.e.table("drawn"), true
+	for _, step := range []struct{ what, sql string }{
+		{"CREATE SEQUENCE ... CACHE 1", "CREATE SEQUENCE " + sequence + " CACHE 1 MAXVALUE 2147483647"},
+		{"DEFAULT nextval", "CREATE TABLE " + table + " (id integer DEFAULT nextval('" + sequence + "'::regclass) NOT NULL, n int)"},
+		{"OWNED BY", "ALTER SEQUENCE " + sequence + " OWNED BY " + table + ".id"},
+	} {
+		refused, fine := a.do(step.sql)
+		if a.err != nil {
+			return
+		}
+		if all = all && fine; !fine {
+			a.found("%s: no: %v", step.what, refused)
+			break
+		}
+		a.found("%s: yes", step.what)
+	}
+	if all {
+		id, refused, fine := a.value("INSERT INTO " + table + " (n) VALUES (7) RETURNING id")
+		if a.err != nil {
+			return
+		}
+		if all = fine && id == "1"; !all {
+			a.found("The first row has the number %q: %v", id, refused)
+		}
+	}
+	for _, sql := range []string{"DROP TABLE IF EXISTS " + table, "DROP SEQUENCE IF EXISTS " + sequence} {
+		if _, _ = a.do(sql); a.err != nil {
+			return
+		}
+	}
+	if a.settle(all); !all {
+		a.So = rewrite.SerialKey + ": serial columns are bigint identity columns on this cluster, as with identity, and so are columns of int made that refer to them."
+	}
 }

@@ -130,6 +130,8 @@ func (v *validation) ddl() {
 	v.want(digits == "" || c.Proxy.Kind == proxy.DSQL, rewrite.NumericKey, "PostgreSQL stores every digit; set it to as-is")
 	v.want(c.Truncate == string(rewrite.TruncateRefuse) || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.TruncateKey,
 		"PostgreSQL has TRUNCATE, and nothing is read where rewrite.enabled is false; set it to refuse")
+	v.want(c.RewriteSerial != string(rewrite.SerialSequence) || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.SerialKey,
+		"PostgreSQL has serial columns, and nothing is read where rewrite.enabled is false; leave it at auto")
 	v.want(c.AlterColumnType == "refuse" || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.RetypeKey,
 		"PostgreSQL changes types itself, and nothing is read where rewrite.enabled is false; set it to refuse")
 	v.want(c.CreateEnum == "refuse" || c.rewrites() && c.Proxy.Kind == proxy.DSQL, rewrite.EnumKey,

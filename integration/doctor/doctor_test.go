@@ -105,6 +105,8 @@ func TestAnswers(t *testing.T) {
 		{"without encode, and configured so", []string{"--without-encode"}, harness.Env{"DSQL_REWRITE_BYTEA": "hex-cast"}, 0,
 			"rewrite.bytea=hex-cast rewrite.bytea_check=true rewrite.add_column=true rewrite.numeric=wide", nil},
 		{"old locking", []string{"--old-locking"}, nil, 0, "rewrite.bytea=hex rewrite.bytea_check=true rewrite.add_column=true rewrite.numeric=wide", map[string]string{"for_update": "no"}},
+		{"no sequence is a default", []string{"--without-sequence-defaults"}, nil, 0, "rewrite.bytea=hex rewrite.bytea_check=true rewrite.add_column=true rewrite.numeric=wide", map[string]string{"serial": "no"}},
+		{"no sequence is owned", []string{"--without-sequence-owners"}, nil, 0, "rewrite.bytea=hex rewrite.bytea_check=true rewrite.add_column=true rewrite.numeric=wide", map[string]string{"serial": "no"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -115,7 +117,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("exit code %d, want %d", code, test.code)
 			}
 			for name, want := range map[string]string{"encode": "yes", "index": "yes", "for_update": "yes", "key_size": "yes", "check": "yes",
-				"upsert_key": "yes", "add_column": "no", "numeric": "yes", "generated_key": "yes"} {
+				"upsert_key": "yes", "add_column": "no", "numeric": "yes", "serial": "yes", "generated_key": "yes"} {
 				if other := test.answers[name]; other != "" {
 					want = other
 				}

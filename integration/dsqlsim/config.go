@@ -63,6 +63,9 @@ type Config struct {
 	WithoutEncode bool
 	// WithoutAlterDomain refuses ALTER DOMAIN. What a cluster does is not recorded.
 	WithoutAlterDomain bool
+	// WithoutSequenceDefaults refuses nextval in a DEFAULT, and WithoutSequenceOwners the OWNED BY of a
+	// sequence. Documents let a cluster take both; neither is recorded.
+	WithoutSequenceDefaults, WithoutSequenceOwners bool
 	// WithoutSuspension refuses an Execute with a limit on rows, by which a portal is read in
 	// parts. What a cluster does is not recorded.
 	WithoutSuspension bool

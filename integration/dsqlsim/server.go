@@ -103,7 +103,8 @@ func New(c Config) (*Server, error) {
 		conns:     make(map[net.Conn]struct{}),
 		sessions:  make(map[cancelKey]*session),
 	}
-	s.dialect = dialect.New(dialect.Options{Copy: c.AllowCopy, ByteaKeys: c.AllowByteaKeys, OldLocking: c.OldLocking, WithoutEncode: c.WithoutEncode, WithoutAlterDomain: c.WithoutAlterDomain, Jobs: s.catalog.there.Load})
+	s.dialect = dialect.New(dialect.Options{Copy: c.AllowCopy, ByteaKeys: c.AllowByteaKeys, OldLocking: c.OldLocking, WithoutEncode: c.WithoutEncode, WithoutAlterDomain: c.WithoutAlterDomain,
+		WithoutSequenceDefaults: c.WithoutSequenceDefaults, WithoutSequenceOwners: c.WithoutSequenceOwners, Jobs: s.catalog.there.Load})
 	if len(c.Faults) > 0 {
 		if err := s.PlanJSON(c.Faults); err != nil {
 			return nil, err

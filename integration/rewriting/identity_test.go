@@ -119,7 +119,7 @@ func TestIdentityColumns(t *testing.T) {
 	}
 	c := listen(ctx, t, sluice.DSN("postgres"))
 	const types = "SELECT string_agg(format_type(atttypid, NULL), ',') AS t FROM pg_attribute WHERE attrelid IN ('owner'::regclass, 'pet'::regclass) AND attname = 'id'"
-	if got, err := ways[0].run(ctx, c, types); err != nil || got != "t:25 bigint,bigint SELECT 1" {
+	if got, err := ways[0].run(ctx, c, types); err != nil || got != "t:25 integer,bigint SELECT 1" {
 		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -17,6 +17,8 @@
 //
 // A value that is added to an enumeration (enumvalue.go) is a constraint of the domain that stands for it.
 //
+// CREATE TABLE with serial columns (numbered.go) is carried out by a sequence for each, the table, and OWNED BY.
+//
 // A lost backend leaves what was made: the error names it. Sent again, a statement that adds one
 // constraint finds it under its name (standing.go), and goes on.
 package constraint

@@ -41,8 +41,11 @@ ALTER TABLE t ADD COLUMN a serial, ADD COLUMN b int NOT NULL
 -- out
 same
 -- rules
-serial add_serial flagged error
-dialect alter_add_column flagged error
+dialect several_ddl rewritten warning
+serial add_serial rewritten warning
+dialect alter_set_not_null rewritten warning
+command ALTER TABLE t ADD COLUMN a serial
+command ALTER TABLE t ADD COLUMN b int NOT NULL
 
 -- in
 ALTER TABLE t ALTER COLUMN a TYPE text, ALTER COLUMN a TYPE varchar(9)

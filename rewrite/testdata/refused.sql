@@ -620,10 +620,12 @@ dialect temp_table flagged error
 -- in
 CREATE TEMP TABLE t (a int GENERATED ALWAYS AS IDENTITY, b int[])
 -- out
-CREATE TEMP TABLE t (a bigint GENERATED ALWAYS AS IDENTITY (CACHE 1), b int[])
+CREATE TEMP TABLE t (a bigint GENERATED ALWAYS AS IDENTITY (CACHE 1 MAXVALUE 2147483647), b int[])
 -- rules
 serial identity_type rewritten warning
 dialect temp_table flagged error
+shown CREATE TABLE
+warning bigint, and wider than declared: a: The identity columns of a cluster are bigint (rewrite.serial).
 
 -- in
 CREATE TEMP SEQUENCE s

@@ -28,6 +28,7 @@ type question struct {
 	locked     []Locked
 	// withoutEncode: see Options.
 	withoutEncode, withoutAlterDomain bool
+	withoutDefaults, withoutOwners    bool // of sequences
 	jobs                              bool // they look at rows
 }
 
@@ -122,9 +123,11 @@ var rules = map[string][]rule{
 		{"recorded: the kinds of table", tableKind},
 		{"recorded: serial_column, type_unsupported_*, identity_*", tableColumns},
 		{"recorded: jsonb_index; bytea measured by several projects, 2026", keyTypes},
+		{"presumed, of a cluster that refuses what documents let it take; text presumed", sequenceDefaults},
 	},
 	"AlterTableStmt": {
 		{"recorded: groups alters and backlog; documented: which sub-commands there are; wording of others presumed", alterTable},
+		{"presumed, as of CREATE TABLE", sequenceDefaults},
 	},
 	"IndexStmt": {
 		{"recorded: create_index_sync; the clauses measured 2026-08; WITH, TABLESPACE presumed", indexForm},

@@ -45,6 +45,9 @@ func sequence(q *question) *Refusal {
 	if s.Sequence.Relpersistence == "t" {
 		return refuse("TEMPORARY or TEMP sequence not supported for CREATE SEQUENCE")
 	}
+	if q.withoutOwners && option(s.Options, "owned_by") != nil {
+		return refuse("OWNED BY not supported for CREATE SEQUENCE")
+	}
 	if !cached(s.Options) {
 		return refuse("CREATE SEQUENCE is not supported without an explicit cache size. " + defineCache)
 	}
@@ -59,6 +62,8 @@ func alterSequence(q *question) *Refusal {
 	switch {
 	case option(s.Options, "cache") != nil && !cached(s.Options):
 		return refuse("ALTER SEQUENCE is not supported with this cache size. " + defineCache)
+	case q.withoutOwners && option(s.Options, "owned_by") != nil:
+		return refuse("OWNED BY not supported for ALTER SEQUENCE")
 	case option(s.Options, "as") != nil:
 		return refuse("AS not supported for ALTER SEQUENCE")
 	}
@@ -187,6 +192,34 @@ func ownedType(q *question) *Refusal {
 func alterDomain(q *question) *Refusal {
 	if q.withoutAlterDomain {
 		return refuse("ALTER DOMAIN not supported")
+	}
+	return nil
+}
+
+// sequenceDefaults refuses nextval in the default of a column where the options say so.
+func sequenceDefaults(q *question) *Refusal {
+	if !q.withoutDefaults {
+		return nil
+	}
+	refused := refuse("function nextval not supported in a DEFAULT expression")
+	draws := func(n *pg.Node) (found bool) {
+		Walk(n.ProtoReflect(), func(m any) {
+			f, ok := m.(*pg.FuncCall)
+			found = found || ok && functionName(f) == "nextval"
+		})
+		return found
+	}
+	for _, element := range q.node.GetCreateStmt().GetTableElts() {
+		for _, n := range element.GetColumnDef().GetConstraints() {
+			if con := n.GetConstraint(); con.GetContype() == pg.ConstrType_CONSTR_DEFAULT && draws(con.RawExpr) {
+				return refused
+			}
+		}
+	}
+	for _, n := range q.node.GetAlterTableStmt().GetCmds() {
+		if cmd := n.GetAlterTableCmd(); cmd.Subtype == pg.AlterTableType_AT_ColumnDefault && cmd.Def != nil && draws(cmd.Def) {
+			return refused
+		}
 	}
 	return nil
 }

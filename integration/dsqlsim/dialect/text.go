@@ -72,6 +72,8 @@ type Options struct {
 	WithoutEncode bool
 	// WithoutAlterDomain refuses ALTER DOMAIN.
 	WithoutAlterDomain bool
+	// WithoutSequenceDefaults refuses nextval in a DEFAULT, WithoutSequenceOwners the OWNED BY of a sequence.
+	WithoutSequenceDefaults, WithoutSequenceOwners bool
 	// Jobs reports whether there are jobs that look at rows; nil: there are none. It says the
 	// same from the first text on.
 	Jobs func() bool
@@ -195,6 +197,7 @@ func (d *Dialect) statement(node *pg.Node, text string, offset int, o *outline) 
 	}
 	q := question{node: node, text: text, async: s.Job, clues: o.clues, byteaKeys: d.options.ByteaKeys,
 		oldLocking: d.options.OldLocking, withoutEncode: d.options.WithoutEncode, withoutAlterDomain: d.options.WithoutAlterDomain,
+		withoutDefaults: d.options.WithoutSequenceDefaults, withoutOwners: d.options.WithoutSequenceOwners,
 		jobs: d.options.Jobs != nil && d.options.Jobs()}
 	if s.Refusal = q.refusal(); s.Refusal == nil {
 		s.SQL, s.Tag = respell(&q, offset)

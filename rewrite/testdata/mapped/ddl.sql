@@ -800,11 +800,13 @@ bytea bytea_key rewritten info
 -- in
 CREATE TABLE x (k bytea PRIMARY KEY DEFAULT uuid_send(uuid_generate_v4()), n int GENERATED ALWAYS AS IDENTITY, u uuid DEFAULT uuid_generate_v4())
 -- out
-CREATE TABLE x (k__byteahex text PRIMARY KEY DEFAULT pg_catalog.encode(uuid_send(gen_random_uuid()), 'hex'), n bigint GENERATED ALWAYS AS IDENTITY (CACHE 1), u uuid DEFAULT gen_random_uuid())
+CREATE TABLE x (k__byteahex text PRIMARY KEY DEFAULT pg_catalog.encode(uuid_send(gen_random_uuid()), 'hex'), n bigint GENERATED ALWAYS AS IDENTITY (CACHE 1 MAXVALUE 2147483647), u uuid DEFAULT gen_random_uuid())
 -- rules
 bytea bytea_key rewritten info
 extension uuid_generate_v4 rewritten info
 serial identity_type rewritten warning
+shown CREATE TABLE
+warning bigint, and wider than declared: n: The identity columns of a cluster are bigint (rewrite.serial).
 
 -- in
 CREATE INDEX i ON t (k bytea_ops DESC NULLS LAST)

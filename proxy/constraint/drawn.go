@@ -1,0 +1,73 @@
+package constraint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// A serial column that ALTER TABLE adds (rewrite.Alteration.Own): its sequence, which is made in front of the
+// column, and owned by it as soon as its default draws from it. From then on a drop of the column drops both.
+
+// Drawn is the sequence of a column that is being added.
+type Drawn struct {
+	server Server
+	own    *rewrite.OwnedSequence
+	table  string // for a cast to regclass
+	name   string // of the sequence, as SQL; "" where it is not known
+	made   bool   // by this statement, and not owned yet
+}
+
+// NewDrawn is the sequence of a column of a table, which is named as for a cast to regclass.
+func NewDrawn(server Server, own *rewrite.OwnedSequence, table string) *Drawn {
+	return &Drawn{server: server, own: own, table: table}
+}
+
+// Make makes the sequence, or finds the one of the column that another such statement has left under the name
+// for the time being. It returns its name as SQL.
+func (d *Drawn) Make(adding string) (name string, err error) {
+	var schema, relation string
+	err = d.server.Ask(`SELECT s.nspname, c.relname, COALESCE((SELECT pg_catalog.pg_get_serial_sequence(`+literal(d.table)+`, a.attname) FROM pg_catalog.pg_attribute a`+
+		` WHERE a.attrelid = c.oid AND a.attname = `+literal(adding)+` AND NOT a.attisdropped), '')`+
+		` FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace WHERE c.oid = `+literal(d.table)+`::pg_catalog.regclass`, func(v []string) {
+		if len(v) == 3 {
+			schema, relation, d.name = v[0], v[1], v[2]
+		}
+	})
+	if err != nil || d.name != "" {
+		return d.name, err
+	}
+	d.name, err = sequence(d.server, d.own, schema, relation, func(name, _ string) error { return d.server.Ask(d.own.Create(name), nil) })
+	d.made = err == nil
+	return d.name, err
+}
+
+// Own gives the sequence to the column; table is SQL.
+func (d *Drawn) Own(table, column string) error {
+	own := *d.own
+	own.Column = column
+	err := d.server.Ask(own.Own(d.name, table), nil)
+	d.made = d.made && err != nil
+	return err
+}
+
+// Undo drops a sequence that nobody owns, and reports whether none is left. The column goes first.
+func (d *Drawn) Undo() bool {
+	if !d.made {
+		return true
+	}
+	err := d.server.Ask("DROP SEQUENCE "+d.name, nil)
+	told := d.server.Refused(err)
+	d.made = err != nil && (told == nil || !slices.Contains(notThere, told.Code))
+	return !d.made
+}
+
+// Left says what is left of it in an error; "" for nothing.
+func (d *Drawn) Left() string {
+	if !d.made {
+		return ""
+	}
+	return fmt.Sprintf("The sequence %s stands.", strings.ReplaceAll(d.name, `"`, ""))
+}

@@ -1,0 +1,309 @@
+package constraint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// CREATE TABLE with serial columns (rewrite.Numbered). The statement itself goes first; where the server
+// refuses it these are the steps, each a transaction of its own:
+//
+//	look       is there a relation of the name? which names are free for sequences?
+//	sequence   one for each serial column
+//	table      with DEFAULT nextval
+//	own        OWNED BY
+//
+// Where a step fails, what was made is taken back, the last first: the table only if no row is in it by then.
+// Where the server refuses a step (0A000), the table is made with identity columns of bigint instead, if that
+// is allowed; columns that refer to such a key are made bigint with it, and the client is sent a NOTICE.
+
+// Numbered is such a statement, which is being carried out.
+type Numbered struct {
+	*rewrite.Numbered
+	Notices [][]byte // for the client, in front of the tag
+
+	server Server
+	schema string // in which the table is made
+	wide   []bool // which of Narrow are made bigint
+	made   []thing
+}
+
+// NewNumbered is the work of a statement.
+func NewNumbered(server Server, st *rewrite.Numbered) *Numbered {
+	return &Numbered{server: server, Numbered: st, wide: make([]bool, len(st.Narrow))}
+}
+
+// unknownType is the SQLSTATE of a type that the server does not have.
+const unknownType = "42704"
+
+// Run has the server carry the statement out, or does it in steps where the server refuses.
+func (n *Numbered) Run() error {
+	if err := n.look(); err != nil {
+		return err
+	}
+	if !n.HasSequences() {
+		return n.withIdentities()
+	}
+	if !slices.Contains(n.wide, true) {
+		err := n.server.Ask(n.ByServer(), nil)
+		told := n.server.Refused(err)
+		if told == nil || told.Code != retry.StateUnsupported && told.Code != unknownType {
+			return err
+		}
+	}
+	there, err := n.relation()
+	if err != nil || there {
+		return err
+	}
+	err = n.steps()
+	if err == nil {
+		n.tellWide()
+		return nil
+	}
+	if err = n.takeBack(err); !n.mayBeIdentity(err) {
+		return err
+	}
+	return n.withIdentities()
+}
+
+// mayBeIdentity reports whether identity columns may stand for sequences that the server has refused.
+func (n *Numbered) mayBeIdentity(err error) bool {
+	told := n.server.Refused(err)
+	return told != nil && told.Code == retry.StateUnsupported && n.Identity && len(n.made) == 0
+}
+
+// withIdentities makes the table with identity columns of bigint.
+func (n *Numbered) withIdentities() error {
+	err := n.server.Ask(n.WithIdentities(n.wide), nil)
+	if err == nil {
+		for i := range n.Narrow {
+			n.wide[i] = n.wide[i] || n.Narrow[i].OwnKey
+		}
+		for _, column := range n.Widens {
+			n.notice(fmt.Sprintf("column \"%s\" of table \"%s\" is bigint, and wider than declared", column, n.Relation), "It is an identity column, which a cluster has of bigint only.")
+		}
+		n.tellWide()
+	}
+	return err
+}
+
+// look finds which columns refer to keys that are wider than they were declared.
+func (n *Numbered) look() error {
+	for i := range n.Narrow {
+		for _, key := range n.Narrow[i].Refers {
+			wide, err := widened(n.server, key)
+			if err != nil {
+				return err
+			}
+			n.wide[i] = n.wide[i] || wide
+		}
+	}
+	return nil
+}
+
+// widened reports whether a key is an identity of bigint that stands for a smaller type: its numbers end
+// where those of the type do.
+func widened(server Server, key rewrite.ReferredKey) (wide bool, err error) {
+	of := fmt.Sprintf("a.attnum = (SELECT p.conkey[%d] FROM pg_catalog.pg_constraint p WHERE p.conrelid = a.attrelid AND p.contype = 'p')", key.Nth)
+	if key.Column != "" {
+		of = "a.attname = " + literal(key.Column)
+	}
+	err = server.Ask(`SELECT s.seqmax FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_depend d ON d.refobjid = a.attrelid AND d.refobjsubid = a.attnum AND d.deptype = 'i'`+
+		` AND d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refclassid = d.classid JOIN pg_catalog.pg_sequence s ON s.seqrelid = d.objid`+
+		` WHERE a.attrelid = pg_catalog.to_regclass(`+literal(key.Table)+`) AND a.attidentity <> '' AND a.atttypid = 'pg_catalog.int8'::pg_catalog.regtype`+
+		` AND s.seqmax IN (32767, 2147483647, -1) AND (s.seqmax > 0 OR s.seqmin IN (-32768, -2147483648)) AND `+of,
+		func([]string) { wide = true })
+	return wide, err
+}
+
+// tellWide tells which columns were made bigint.
+func (n *Numbered) tellWide() {
+	for i := range n.Narrow {
+		if n.wide[i] {
+			n.notice(fmt.Sprintf("column \"%s\" of table \"%s\" is bigint, and wider than declared", n.Narrow[i].Column, n.Relation),
+				"It refers to an identity column, which is bigint: clients that compare types would not find its rows.")
+		}
+	}
+}
+
+// notice is for the client.
+func (n *Numbered) notice(message, detail string) {
+	notice := &wire.Error{Code: "00000", Message: message, Detail: detail, Hint: rewrite.SerialKey + " says when that is so."}
+	n.Notices = append(n.Notices, notice.AppendNotice(nil, "NOTICE"))
+}
+
+// relation looks for the schema and for a relation of the table's name, which is an error or a notice.
+func (n *Numbered) relation() (there bool, err error) {
+	schema := "pg_catalog.current_schema()"
+	if n.Schema != "" {
+		schema = literal(n.Schema)
+	}
+	known := false
+	err = n.server.Ask(`SELECT s.nspname, EXISTS (SELECT 1 FROM pg_catalog.pg_class c WHERE c.relnamespace = s.oid AND c.relname = `+literal(n.Relation)+`)`+
+		` FROM pg_catalog.pg_namespace s WHERE s.nspname = `+schema, func(v []string) {
+		if len(v) == 2 {
+			known, n.schema, there = true, v[0], v[1] == "t"
+		}
+	})
+	switch {
+	case err != nil:
+		return false, err
+	case !known && n.Schema != "":
+		return false, &wire.Error{Code: "3F000", Message: fmt.Sprintf("schema \"%s\" does not exist", n.Schema)}
+	case !known:
+		return false, &wire.Error{Code: "3F000", Message: "no schema has been selected to create in"}
+	case there:
+		return true, n.exists()
+	}
+	return false, nil
+}
+
+// exists is PostgreSQL's error, or notice, of a relation that is there.
+func (n *Numbered) exists() error {
+	message := fmt.Sprintf("relation \"%s\" already exists", n.Relation)
+	if !n.IfNotExists {
+		return &wire.Error{Code: takenRelation, Message: message}
+	}
+	skipped := &wire.Error{Code: takenRelation, Message: message + ", skipping"}
+	n.Notices = append(n.Notices, skipped.AppendNotice(nil, "NOTICE"))
+	return nil
+}
+
+// steps makes the sequences, the table, and gives it the sequences.
+func (n *Numbered) steps() error {
+	var names []string
+	for i := range n.Sequences {
+		if err := n.server.More(); err != nil {
+			return err
+		}
+		name, err := n.sequence(&n.Sequences[i])
+		if err != nil {
+			return err
+		}
+		names = append(names, name)
+	}
+	if err := n.server.More(); err != nil {
+		return err
+	}
+	table := quoted(n.schema) + "." + quoted(n.Relation)
+	err := n.make(n.WithSequences(names, n.wide), thing{what: fmt.Sprintf("table \"%s\"", n.Relation), undo: "DROP TABLE " + table})
+	if told := n.server.Refused(err); told != nil && told.Code == takenRelation && told.Message == n.taken() && n.IfNotExists {
+		if err = n.takeBack(err); n.server.Refused(err) == told {
+			return n.exists()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for i := range n.Sequences {
+		if err := n.server.Ask(n.Sequences[i].Own(names[i], table), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// taken is PostgreSQL's message of a relation that is there.
+func (n *Numbered) taken() string { return fmt.Sprintf("relation \"%s\" already exists", n.Relation) }
+
+// sequence makes the sequence of a column under the first free name that PostgreSQL would choose, and
+// returns its name as SQL.
+func (n *Numbered) sequence(s *rewrite.OwnedSequence) (name string, err error) {
+	return sequence(n.server, s, n.schema, n.Relation, func(name, candidate string) error {
+		return n.make(s.Create(name), thing{what: fmt.Sprintf("sequence \"%s\"", candidate), undo: "DROP SEQUENCE " + name})
+	})
+}
+
+// sequence has create make a sequence in a schema, until a name is free, and returns its name as SQL.
+func sequence(server Server, s *rewrite.OwnedSequence, schema, relation string, create func(name, candidate string) error) (name string, err error) {
+	for pass := 0; ; pass += candidates {
+		names, err := free(server, s, schema, relation, pass)
+		if err != nil {
+			return "", err
+		}
+		for _, candidate := range names {
+			name = quoted(schema) + "." + quoted(candidate)
+			err := create(name, candidate)
+			if told := server.Refused(err); told == nil || told.Code != takenRelation {
+				return name, err
+			}
+		}
+	}
+}
+
+// free are the names among so many candidates that no relation of the schema has.
+func free(server Server, s *rewrite.OwnedSequence, schema, relation string, pass int) (names []string, err error) {
+	list := make([]string, candidates)
+	for i := range candidates {
+		names = append(names, s.Candidate(relation, pass+i))
+		list[i] = literal(names[i])
+	}
+	err = server.Ask(`SELECT c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace WHERE s.nspname = `+literal(schema)+
+		` AND c.relname IN (`+strings.Join(list, ", ")+`)`, func(v []string) {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == firstOf(v) })
+	})
+	return names, err
+}
+
+// make sends a statement that makes something. It is noted before: where the connection is lost, nobody knows.
+func (n *Numbered) make(sql string, t thing) error {
+	n.made = append(n.made, t)
+	err := n.server.Ask(sql, nil)
+	if err != nil && n.server.Undone(err) {
+		n.made = n.made[:len(n.made)-1]
+	}
+	return err
+}
+
+// takeBack drops what the statement has made, the last first, and returns why it failed, or the loss of the
+// server meanwhile. What cannot be dropped stays in made, and so does what is in front of it.
+func (n *Numbered) takeBack(why error) error {
+	if !n.server.Undone(why) {
+		return why
+	}
+	n.server.Heed(why)
+	for len(n.made) > 0 {
+		t, rows := n.made[len(n.made)-1], false
+		err := error(nil)
+		if table, is := strings.CutPrefix(t.undo, "DROP TABLE "); is { // what is in it is somebody's
+			err = n.server.Ask("SELECT 1 FROM "+table+" LIMIT 1", func([]string) { rows = true })
+		}
+		if err == nil && !rows {
+			err = n.server.Ask(t.undo, nil)
+		}
+		told := n.server.Refused(err)
+		switch {
+		case err != nil && !n.server.Undone(err):
+			return err
+		case rows, err != nil && (told == nil || !slices.Contains(notThere, told.Code)):
+			return why
+		}
+		n.made = n.made[:len(n.made)-1]
+	}
+	return why
+}
+
+// Partly adds to an error what stands all the same.
+func (n *Numbered) Partly(err error) error {
+	told, ok := err.(*wire.Error)
+	if !ok || told.Fatal || len(n.made) == 0 {
+		return err
+	}
+	var what, undo []string
+	for _, t := range slices.Backward(n.made) {
+		what, undo = append(what, t.what), append(undo, t.undo)
+	}
+	verb := "stands"
+	if told.Code == unknownOutcome {
+		verb = "may stand"
+	}
+	with := *told
+	with.Detail = strings.TrimSpace(fmt.Sprintf("%s Of what the statement makes there %s: %s.", told.Detail, verb, strings.Join(what, "; ")))
+	with.Hint = "Take it back, and send the statement again: " + strings.Join(undo, "; ") + "."
+	return &with
+}
