@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/remains"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -32,6 +33,8 @@ type backend struct {
 	applied *settings.Values
 	// unsure: a function may have set what no statement and no report tells.
 	unsure bool
+	// left says whether functions may have left anything else here: leftbehind.go.
+	left remains.Trace
 	// reported are the parameters as the server has reported them, dialled at the
 	// start and idle where the last transaction ended.
 	reported, dialled, idle *settings.Reports

@@ -98,6 +98,7 @@
 //	accept      server.go, arrivals.go, arrivalsring.go, linger.go, opensession.go, greeting.go, databases.go, schemaname.go,
 //	            config.go, memory.go, alive.go, package startup
 //	session     session.go, standing.go, package block (how a session stands), atwork.go, exchange.go, sessionend.go, state.go, turn.go, pair.go, pin.go, package leftover,
+//	            leftbehind.go, package remains (what functions have left at a backend),
 //	            dedicated.go, wait.go,
 //	            deadline.go, presence.go, cancel.go
 //	choices     choices.go (what a client has otherwise than the configuration says), choicestring.go (in strings)
@@ -109,7 +110,7 @@
 //	            control.go, readonly.go, strung.go, division.go, strungreply.go, parts.go, partruns.go, parttold.go, partsaves.go, inside.go
 //	statements  prepared.go, serverstatements.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,
 //	            split.go, reading.go, purity.go, counter.go, texts.go
-//	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go,
+//	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go, putback.go,
 //	            package settings (Client: all that a client has SET)
 //	mapping     mapping.go, relations.go, fills.go, mapnames.go, readings.go, searchpath.go, mappederrors.go
 //	sequences   sequences.go, ran.go

@@ -240,7 +240,7 @@ func (s *session) relayFrame(r *stretch, typ byte, total int) error {
 	frame := src.Peek(min(total, src.Buffered()))
 	// Anything that Sluice says because of the reply goes behind what came before the
 	// reply.
-	if !plainReply(typ) || s.gathers() || typ == wire.ReadyForQuery && !s.dedicated && s.mayTell() {
+	if !plainReply(typ) || s.gathers() || typ == wire.ReadyForQuery && !s.dedicated && (s.tx.resets || s.mayTell()) {
 		if err := s.passStretch(r); err != nil {
 			return err
 		}
@@ -320,6 +320,11 @@ func (s *session) relayed(span int) error {
 			return err
 		}
 		return s.settleChunks()
+	case t.settled && t.putsBack:
+		if err := s.passSpan(data); err != nil {
+			return err
+		}
+		return s.settlePutBack()
 	}
 	if !t.settled || src.Buffered() > 0 {
 		if err := s.passSpan(data); err != nil {

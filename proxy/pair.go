@@ -164,7 +164,7 @@ func (s *session) goAhead() (*reservoir.Conn, error) {
 // and about functions that write. Most of the time all is known. An error that stops the
 // turn (stops) leaves the answer on its way; with any other the backend is lost.
 func (s *session) question(b *backend) error {
-	if !s.srv.groupsDue() && !s.srv.purityDue() {
+	if !s.srv.groupsDue() && !s.srv.purityDue() && !s.srv.hiddenDue() {
 		return nil
 	}
 	b.path = path{limit: s.srv.cfg.BackendPathLimit}
@@ -186,7 +186,10 @@ func (s *session) question(b *backend) error {
 	if err := s.srv.askGroups(b, s.t.deadline, s.stopped); err != nil {
 		return err
 	}
-	return s.srv.askPurity(b, false, s.t.deadline, s.stopped)
+	if err := s.srv.askPurity(b, false, s.t.deadline, s.stopped); err != nil {
+		return err
+	}
+	return s.srv.askHidden(b, s.t.deadline, s.stopped)
 }
 
 // sendBegin writes the deferred BEGIN as Parse, Bind and Execute without a Sync: if it
@@ -251,6 +254,11 @@ func (s *session) settle(status byte) error {
 	default:
 		s.unpinUnread()
 	}
+	if status == 'I' && s.srv.asksBehind {
+		if s.lookBehind(); s.b == nil {
+			return s.move(lost)
+		}
+	}
 	// The statement for which the backend was to be kept has failed, and left nothing
 	// there: see pin.
 	if status == 'E' && s.tx.log != nil {
@@ -294,7 +302,8 @@ func (s *session) settleTransaction() {
 // reservoir. It is discarded instead where a write to it did not come to its end.
 func (s *session) releaseBackend() {
 	b := s.b
-	if !s.leaveBackend(exchangeTimeout) { // all was answered, so all was read
+	// One that nobody has asked for what functions have left is nobody else's.
+	if b.left.Due() || !s.leaveBackend(exchangeTimeout) { // all was answered, so all was read
 		s.dropBackend(reservoir.Unclean)
 		return
 	}

@@ -24,7 +24,7 @@ func (s *session) pin(plan *rewrite.Plan) error {
 		return nil
 	}
 	// From now on more than numbers of sequences is kept there: see draws.
-	s.own, s.void = false, false
+	s.own, s.void, s.found = false, false, false
 	s.mapped.lost = s.mapped.lost && s.pinned || hidesPath[why]
 	// PREPARE stays when another statement of its Sync group fails.
 	nothing := leavesNothing[why] || why == rewrite.PinAdvisory && s.srv.cfg.Kind != Postgres // DSQL refuses it
@@ -230,7 +230,7 @@ func (s *session) tagHolds(tag []byte) {
 // it takes no notice.
 func (s *session) losePin() {
 	if s.pinned {
-		s.pinned, s.own, s.void, s.pinLost = false, false, false, true
+		s.pinned, s.own, s.void, s.found, s.pinLost = false, false, false, false, true
 		s.srv.pinned.Add(-1)
 	}
 }

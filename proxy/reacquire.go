@@ -72,6 +72,7 @@ func (s *session) borrowWith(borrow func() (*reservoir.Conn, error)) (again bool
 			return false, s.noReplay(err)
 		}
 		s.attach(conn)
+		s.markLeft() // the log may hold what calls functions
 		refusal, err := s.syncSettings()
 		reads := true
 		if err == nil && refusal == nil && t.reads {

@@ -76,6 +76,8 @@ type transaction struct {
 	// opened: a BEGIN was sent. readOnly: the first of these, with nothing in front of it, says READ ONLY,
 	// and nothing was sent yet that ends the transaction: the server lets it write nothing.
 	opened, readOnly bool
+	// resets: something in it may have reset settings unseen: putback.go.
+	resets bool
 }
 
 // logEntry is what it takes, besides its payload, to send a logged frame once more. The

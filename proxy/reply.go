@@ -176,7 +176,8 @@ func (s *session) settles(o *owed, v verdict, frame []byte) (verdict, error) {
 	if o.ends {
 		v = pass
 	}
-	return s.waitsForJob(v), s.replyReady(frame)
+	err := s.replyReady(frame)
+	return s.waitsForJob(v), err
 }
 
 // unasked is a frame that a backend sends of its own accord. Parameters are noted, and told
@@ -241,7 +242,7 @@ func (s *session) replyReady(frame []byte) error {
 	if s.b.status == 'T' && s.t.phase == live {
 		s.settleParsing()
 	}
-	if s.dedicated || s.t.phase != live || !s.mayTell() {
+	if s.t.putsBack = s.mayBeReset(); s.t.putsBack || s.dedicated || s.t.phase != live || !s.mayTell() {
 		return nil
 	}
 	if s.b.status == 'I' {

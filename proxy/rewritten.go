@@ -292,7 +292,7 @@ func columnsOf(row []byte) []string {
 
 // waitsForJob says what becomes of a ReadyForQuery: it comes behind the job, or the batches.
 func (s *session) waitsForJob(v verdict) verdict {
-	if s.t.job.tag != nil || s.t.chunks != nil {
+	if s.t.job.tag != nil || s.t.chunks != nil || s.t.putsBack {
 		return swallow
 	}
 	return v

@@ -125,7 +125,7 @@ func (s *session) leaveKept() {
 	if s.pinned {
 		s.srv.pinned.Add(-1)
 	}
-	s.pinned, s.own, s.void = false, false, false
+	s.pinned, s.own, s.void, s.found = false, false, false, false
 	s.dropBackend(reservoir.Pinned)
 }
 

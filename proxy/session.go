@@ -116,7 +116,8 @@ type pairing struct {
 	dedicated bool
 	// pinned: the session has state on its backend that no other has; pinLost: that
 	// backend is gone, and what the session had there.
-	pinned, pinLost bool
+	// found: a look at the backend has found it, and nothing else says so.
+	pinned, pinLost, found bool
 }
 
 // blockState is the transaction that a session is in. A BEGIN that was answered here waits in

@@ -61,6 +61,8 @@ type turn struct {
 	denied *wire.Error
 	// only: the text of the turn has a BEGIN that is sent as another, which says READ ONLY.
 	only bool
+	// resets: something may have reset settings unseen; putsBack: the turn ends by settlePutBack.
+	resets, putsBack bool
 	// believed: something ran as a read because the schema said so.
 	believed bool
 	// unseen: what a suspended portal wrote is not visible yet; see increment.

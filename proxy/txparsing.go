@@ -44,6 +44,8 @@ func (s *session) parsing() settings.Parsing {
 // used until the server's reports tell (settleParsing).
 func (s *session) noteParsing(plan *rewrite.Plan) {
 	s.changesSchema(plan)
+	s.noteLeft(plan)
+	s.noteCallers(plan)
 	if plan.Kind == rewrite.Read || len(plan.Statements) == 1 && len(plan.Statements[0].Changes) == 0 && !plan.Statements[0].Calls {
 		return
 	}

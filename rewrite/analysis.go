@@ -30,6 +30,7 @@ type analysis struct {
 	sequence          string    // see Plan.Sequence
 	questions         []question
 	foreign           bool     // a function is called that is no builtin, or may write
+	leaves            bool     // see Statement.Leaves
 	draws             string   // a function that changes a sequence
 	executes          string   // see Statement.Executes
 	asked             []string // parameters, by current_setting
@@ -50,6 +51,21 @@ var functionPins = map[string]Pin{
 	"pg_advisory_lock_shared":     PinAdvisory,
 	"pg_try_advisory_lock":        PinAdvisory,
 	"pg_try_advisory_lock_shared": PinAdvisory,
+	// No view tells of these.
+	"pg_backup_start":                     PinProcedural,
+	"pg_start_backup":                     PinProcedural,
+	"pg_replication_origin_session_setup": PinProcedural,
+}
+
+// traceless are builtins with effects that leave nothing at the backend, or only what the text
+// tells: a lock that functionPins knows, a number of a sequence, a setting.
+var traceless = map[string]bool{
+	"nextval": true, "setval": true, "currval": true, "lastval": true, "setseed": true, "set_config": true,
+	"pg_notify": true, "pg_sleep": true, "pg_sleep_for": true, "pg_sleep_until": true,
+	"pg_advisory_lock": true, "pg_advisory_lock_shared": true, "pg_try_advisory_lock": true, "pg_try_advisory_lock_shared": true,
+	"pg_advisory_xact_lock": true, "pg_advisory_xact_lock_shared": true, "pg_try_advisory_xact_lock": true,
+	"pg_try_advisory_xact_lock_shared": true, "pg_advisory_unlock": true, "pg_advisory_unlock_shared": true, "pg_advisory_unlock_all": true,
+	"pg_cancel_backend": true, "pg_terminate_backend": true, "txid_current": true, "pg_current_xact_id": true,
 }
 
 const onConflictUpdate = int(pg_query.OnConflictAction_ONCONFLICT_UPDATE)
@@ -225,13 +241,14 @@ func (a *analysis) function(schema, name string, call message) {
 	}
 	if schema != "" && schema != "pg_catalog" {
 		a.raise(Write)
-		a.calls, a.foreign = true, true
+		a.calls, a.foreign, a.leaves = true, true, true
 		return
 	}
 	if roles[name]&harmless == 0 {
 		a.raise(Write)
 		a.calls = a.calls || !settingless(name)
 		a.foreign = a.foreign || !innocuous(name)
+		a.leaves = a.leaves || !traceless[name]
 	}
 	if (name == "nextval" || name == "setval") && a.draws == "" {
 		a.draws = name

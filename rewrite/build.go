@@ -150,6 +150,7 @@ func (st *Statement) analyze(p *part, inert bool) {
 	}
 	a.visit(m)
 	st.Kind, st.Pin, st.Tables, st.Contends, st.Calls = a.kind, a.pin, a.names(), a.contends, a.calls
+	st.Leaves = a.leaves
 	if a.sets {
 		st.Changes = []Change{{Action: SetLocal}}
 	}

@@ -183,6 +183,9 @@ type Statement struct {
 	// Calls: the text calls a function that is not known, or one that changes
 	// settings: what it leaves of them in the session, nobody sees in the text.
 	Calls bool
+	// Leaves: the text calls a function that may leave something at the backend beside settings: a
+	// temporary table, a lock, a cursor, a prepared statement. See MayLeave.
+	Leaves bool
 	// Operation names the statement in metrics: select_shards. The number of
 	// names is bounded.
 	Operation string
@@ -256,6 +259,14 @@ type Statement struct {
 	setsConfig bool   // by set_config()
 	unsure     bool   // see Plan.SureRead
 	sequence   string
+}
+
+// MayLeave reports whether the statement may leave something at the backend that outlives its
+// transaction and that its text does not tell. Only the backend knows what is there then. What is
+// created is temporary under some search paths. Of a text that nobody has read, anything is
+// possible.
+func (st *Statement) MayLeave() bool {
+	return st.Leaves || st.Kind == DDL || st.Kind == Unknown
 }
 
 // Alters reports whether the relay may carry the statement out by others of its own, where the

@@ -12,7 +12,7 @@ import (
 var layers = map[string][]string{
 	"cmd/sluice":         {"cmd/sluice/inject", "proxy", "proxy/startup", "proxy/rawconn", "reservoir", "lease", "rewrite", "retry", "metrics"},
 	"cmd/sluice/inject":  {}, // nor anything of a third party
-	"proxy":              {"proxy/advisory", "proxy/block", "proxy/constraint", "proxy/copyrows", "proxy/leftover", "proxy/startup", "proxy/settings", "proxy/silent", "proxy/stored", "proxy/wire", "proxy/rawconn", "reservoir", "retry", "rewrite", "metrics"},
+	"proxy":              {"proxy/advisory", "proxy/block", "proxy/constraint", "proxy/copyrows", "proxy/leftover", "proxy/remains", "proxy/startup", "proxy/settings", "proxy/silent", "proxy/stored", "proxy/wire", "proxy/rawconn", "reservoir", "retry", "rewrite", "metrics"},
 	"proxy/advisory":     {"proxy/wire", "rewrite"},
 	"proxy/block":        {"rewrite"},
 	"proxy/startup":      {"proxy/wire", "proxy/rawconn"},
@@ -20,6 +20,7 @@ var layers = map[string][]string{
 	"proxy/stored":       {"proxy/wire", "rewrite"},
 	"proxy/leftover":     {},
 	"proxy/copyrows":     {},
+	"proxy/remains":      {"rewrite"},
 	"proxy/settings":     {"proxy/wire", "retry", "rewrite"},
 	"proxy/silent":       {"proxy/wire"},
 	"proxy/wire":         {"proxy/rawconn"},

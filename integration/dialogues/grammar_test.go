@@ -216,6 +216,14 @@ func (g *drawer) connect(who string) step {
 	if g.one(8) {
 		given = append(given, "application_name=app")
 	}
+	if g.themed("startups") && g.one(2) {
+		all := wrong
+		if !g.dsql {
+			all = append(slices.Clone(wrong), wrongOfPostgres...)
+		}
+		given = []string{pick(g, all...)} // which of two a server refuses first is its own choice
+		g.count("odd startup")
+	}
 	if len(given) > 0 {
 		g.count("startup options")
 	}
@@ -267,6 +275,11 @@ func (g *drawer) script() []string {
 		return strings.Split(pick(g, resets...), "; ")
 	}
 	var parts []string
+	if g.themed("settings") && g.one(3) && !g.state[g.who].block {
+		g.count("settings in front of a BEGIN")
+		g.state[g.who].block = true
+		return []string{pick(g, "SET TimeZone TO 'Asia/Tokyo'", "SET DateStyle TO 'SQL, DMY'", "SET TIME ZONE 'Europe/Berlin'", "RESET TimeZone", g.settingText()), "BEGIN"}
+	}
 	if g.one(4) { // a write behind the end of a block
 		g.count("write behind an end")
 		g.state[g.who].block = false
@@ -485,6 +498,8 @@ var themes = []theme{
 		return pick(g, "LISTEN l_{X}", "UNLISTEN *", "SELECT pg_advisory_lock(ascii('{X}'))", "SELECT pg_advisory_unlock_all()", "CREATE TEMP TABLE IF NOT EXISTS tmp (n int)",
 			"PREPARE p1 AS SELECT 5 AS five", "EXECUTE p1", "DEALLOCATE p1", "SELECT * FROM tmp", "DISCARD ALL")
 	}},
+	{name: "left behind", weight: 2, postgresOnly: true, texts: (*drawer).leavingText},
+	{name: "startups", weight: 2, texts: (*drawer).observer},
 	{name: "cursors", weight: 1, postgresOnly: true, texts: func(g *drawer) string {
 		return pick(g, "DECLARE k1 CURSOR FOR SELECT generate_series(1, 3) AS d", "FETCH 1 FROM k1", "CLOSE k1", "FETCH ALL FROM k1", "CLOSE ALL")
 	}},
@@ -506,6 +521,42 @@ var themes = []theme{
 			"SELECT pg_sleep(0.35)")
 	}},
 }
+
+// leavingText is a statement that may leave something at the backend, which its text does not tell.
+func (g *drawer) leavingText() string {
+	does := pick(g, "CREATE TEMP TABLE IF NOT EXISTS tmp (n int)", "CREATE TEMP TABLE IF NOT EXISTS tmp (n int)", "DROP TABLE IF EXISTS pg_temp.tmp", "PREPARE p2 AS SELECT 6 AS six", "DEALLOCATE p2",
+		"LISTEN l_{X}", "UNLISTEN *", "SELECT pg_advisory_lock(ascii(''{X}''))", "SELECT pg_advisory_unlock_all()", "DECLARE k4 CURSOR WITH HOLD FOR SELECT generate_series(1, 3) AS d", "CLOSE ALL",
+		"CREATE FUNCTION pg_temp.tmpf() RETURNS int LANGUAGE sql AS ''SELECT 1''", "CREATE TEMP SEQUENCE IF NOT EXISTS tmps",
+		"RESET TimeZone", "SET DateStyle TO DEFAULT", "RESET search_path", "RESET ALL", "SET LOCAL TimeZone TO DEFAULT", "RESET extra_float_digits", "SET LOCAL search_path TO pg_temp")
+	switch g.IntN(12) {
+	case 0, 1:
+		return pick(g, "SELECT * FROM tmp", "SELECT * FROM tmp_{X}", "SELECT count(*) FROM tmp_a", "FETCH 1 FROM k4", "EXECUTE p2", "SELECT count(*) FROM pg_temp.tmp")
+	case 2:
+		return pick(g, "SET LOCAL search_path TO pg_temp", "SET search_path TO pg_temp", "SET search_path TO pg_temp, public", "SELECT set_config('search_path', 'pg_temp', true)")
+	case 3:
+		return pick(g, "CREATE TABLE tmp_{X} (n int)", "CREATE TABLE tmp_{X} AS SELECT 7 AS n", "SELECT 8 AS n INTO tmp_{X}", "CREATE TABLE IF NOT EXISTS tmp_{X} (n int)")
+	case 4:
+		return g.observer()
+	case 5:
+		return "SELECT q_{X}('" + does + "'), 1/0"
+	case 6:
+		if strings.Contains(does, "LOCAL") || strings.Contains(does, "TEMP") && g.one(2) {
+			return "SELECT q_{X}('" + does + "; CREATE TABLE tmp_{X} (n int)')"
+		}
+		return "DO 'BEGIN EXECUTE ''" + strings.ReplaceAll(does, "''", "''''") + "''; END'"
+	}
+	return "SELECT q_{X}('" + does + "')"
+}
+
+// wrong are startup parameters that a server refuses, and some that it only nearly refuses.
+var wrong = []string{"nosuchguc=1", "no.such=1", "TimeZone=Nope", "TimeZone=", "TimeZone=EST5EDT", "DateStyle=Nope", "DateStyle=Nope, DMY", "DateStyle=ISO, SQL", "DateStyle=", "DateStyle=SQL, DMY, MDY",
+	"IntervalStyle=nope", "extra_float_digits=77", "extra_float_digits=x", "extra_float_digits= 3", "extra_float_digits=1.4", "search_path=s1 s2", "search_path=s1,,s2", `search_path="s1`, "search_path=nosuch",
+	"search_path=", "search_path=pg_temp", "statement_timeout=x", "statement_timeout=5 parsecs", "statement_timeout=90s", "application_name=", "DATESTYLE=SQL", "Extra_Float_Digits=1",
+	"enable_seqscan=maybe", "enable_seqscan=of"}
+
+// wrongOfPostgres are those of a server with all of PostgreSQL's settings.
+var wrongOfPostgres = []string{"client_encoding=KLINGON", "client_encoding=latin-1", "client_encoding=", "client_encoding=utf-8", "work_mem=1", "work_mem=64 kB", "work_mem=lots", "log_statement=nope", "bytea_output=nope",
+	"default_transaction_isolation=nope", "lock_timeout=-1", "is_superuser=on", "port=1", "shared_buffers=1GB", "lc_time=nope", "role=other", "role=nosuch", "temp_tablespaces=a b", "seed=1", "options=-c nosuch=1", "options=-c work_mem=1"}
 
 // setting draws a setting and a value for it, as SQL has it.
 func (g *drawer) setting() (name, value string) {

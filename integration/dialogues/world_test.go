@@ -74,6 +74,7 @@ CREATE FUNCTION g_X(text, text) RETURNS text LANGUAGE sql AS 'SELECT set_config(
 CREATE FUNCTION l_X(text, text) RETURNS text LANGUAGE sql AS 'SELECT set_config($1, $2, true)';
 CREATE FUNCTION h_X() RETURNS int LANGUAGE plpgsql AS 'BEGIN ALTER TABLE x_X ADD COLUMN h int DEFAULT 8; RETURN 1; END';
 CREATE FUNCTION z_X() RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 1; END';
+CREATE FUNCTION q_X(text) RETURNS int LANGUAGE plpgsql AS 'BEGIN execute $1; RETURN 1; END';
 `, "X", who))
 	}
 	b.WriteString(`
@@ -103,7 +104,7 @@ DROP TABLE IF EXISTS d1, d2; CREATE TABLE d1 AS SELECT 1 AS a, 2 AS b; CREATE TA
 // other number is.
 const clean = `
 DELETE FROM t_a; DELETE FROM t_b; DELETE FROM t_c; DELETE FROM u_a; DELETE FROM u_b; DELETE FROM u_c; DELETE FROM w_a; DELETE FROM w_b; DELETE FROM w_c;
-DROP TABLE IF EXISTS x_a, x_b, x_c;
+DROP TABLE IF EXISTS x_a, x_b, x_c, tmp_a, tmp_b, tmp_c, s1.tmp_a, s1.tmp_b, s1.tmp_c, s2.tmp_a, s2.tmp_b, s2.tmp_c, postgres.tmp_a, postgres.tmp_b, postgres.tmp_c;
 SELECT setval(c.oid, 1000000, false) FROM pg_class c WHERE relkind = 'S';
 `
 
@@ -210,4 +211,4 @@ func (w *world) happened() bool {
 }
 
 // pins are texts that keep a backend until the client leaves, or may.
-var pins = regexp.MustCompile(`(?i)(listen|\btemp|\btmp\b|advisory|set_config|prepare|execute|\b[ghlz]_[abc]\b|currval|lastval|setval|nextval|with hold|\brole\b|session authorization|sjis|shift_jis|big5|gbk|gb18030|standard_conforming|interval)|[^ -~]|\\`)
+var pins = regexp.MustCompile(`(?i)(listen|\btemp|\btmp\b|advisory|set_config|prepare|execute|\b[ghlqz]_[abc]\b|currval|lastval|setval|nextval|with hold|\brole\b|session authorization|sjis|shift_jis|big5|gbk|gb18030|standard_conforming|interval)|[^ -~]|\\`)

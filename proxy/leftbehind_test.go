@@ -1,0 +1,128 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy"
+)
+
+const leavingFunctions = `
+CREATE FUNCTION does(text) RETURNS int LANGUAGE plpgsql AS $$ BEGIN EXECUTE $1; RETURN 1; END $$;
+CREATE FUNCTION pg_does(text) RETURNS int LANGUAGE plpgsql AS $$ BEGIN EXECUTE $1; RETURN 1; END $$;
+CREATE TABLE leaving_rows (a int); INSERT INTO leaving_rows VALUES (1);`
+
+const unseenFunctions = `
+CREATE FUNCTION leaves() RETURNS int LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'CREATE TEMP TABLE IF NOT EXISTS left_table AS SELECT 1 AS secret'; PERFORM pg_advisory_lock(7); RETURN 1; END $$;
+CREATE FUNCTION hands_on() RETURNS int LANGUAGE plpgsql AS $$ DECLARE x int; BEGIN x := leaves(); RETURN x; END $$;
+CREATE FUNCTION on_row() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE x int; BEGIN x := hands_on(); RETURN NEW; END $$;
+CREATE TABLE unseen_rows (a int);
+CREATE TRIGGER leaves BEFORE INSERT ON unseen_rows FOR EACH ROW EXECUTE FUNCTION on_row();
+CREATE VIEW unseen_view AS SELECT hands_on() AS a;
+CREATE TABLE unseen_default (a int, b int DEFAULT leaves());`
+
+// looksAround shows what a session has at its backend.
+const looksAround = `Q SELECT (SELECT count(*) FROM pg_class WHERE relnamespace = pg_my_temp_schema()), (SELECT count(*) FROM pg_proc WHERE pronamespace = pg_my_temp_schema()), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()), (SELECT count(*) FROM pg_prepared_statements WHERE from_sql), (SELECT count(*) FROM pg_cursors WHERE is_holdable), (SELECT count(*) FROM pg_listening_channels())` + "\n< Z\n"
+
+// What a function has left at a backend is its client's alone, as on a connection of its own, and
+// nobody's when that client has gone.
+func TestWhatFunctionsLeave(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", leavingFunctions)
+	q := func(sql string) string { return "Q " + sql + "\n< Z\n" }
+	scripts := map[string]string{
+		"temporary table":         q("SELECT does('CREATE TEMP TABLE left_table AS SELECT 1 AS a')"),
+		"in a block":              q("BEGIN") + q("SELECT does('CREATE TEMP TABLE left_table AS SELECT 1 AS a')") + q("COMMIT"),
+		"rolled back":             q("BEGIN") + q("SELECT does('CREATE TEMP TABLE left_table AS SELECT 1 AS a')") + q("ROLLBACK"),
+		"temporary function":      q("SELECT does('CREATE FUNCTION pg_temp.f() RETURNS int LANGUAGE sql AS ''SELECT 1''')"),
+		"temporary type":          q("SELECT does('CREATE TYPE pg_temp.e AS ENUM (''a'')')"),
+		"dropped at the end":      q("SELECT does('CREATE TEMP TABLE left_table ON COMMIT DROP AS SELECT 1 AS a')"),
+		"advisory lock":           q("SELECT does('SELECT pg_advisory_lock(1)')"),
+		"lock of what fails":      q("SELECT does('SELECT pg_advisory_lock(1)'), 1/0"),
+		"lock, rolled back":       q("BEGIN") + q("SELECT does('SELECT pg_advisory_lock(1)')") + q("ROLLBACK"),
+		"lock of a failed string": q("SELECT does('SELECT pg_advisory_lock(1)'); SELECT 1/0"),
+		"lock, given up":          q("SELECT does('SELECT pg_advisory_lock(1)')") + q("SELECT does('SELECT pg_advisory_unlock_all()')"),
+		"prepared":                q("SELECT does('PREPARE left_statement AS SELECT 1')"),
+		"prepared, rolled back":   q("BEGIN") + q("SELECT does('PREPARE left_statement AS SELECT 1')") + q("ROLLBACK"),
+		"cursor":                  q("SELECT does('DECLARE left_cursor CURSOR WITH HOLD FOR SELECT 1')"),
+		"listening":               q("SELECT does('LISTEN left_channel')"),
+		"extended":                ext("SELECT does('LISTEN left_channel')") + "S\n< Z\n",
+		"in a pipeline":           ext("SELECT 1") + ext("SELECT does('PREPARE left_statement AS SELECT 1')") + ext("SELECT 1/0") + "S\n< Z\n",
+		"in a write":              q("DELETE FROM leaving_rows WHERE does('LISTEN left_channel') = 2; INSERT INTO leaving_rows SELECT does('SELECT pg_advisory_lock(1)')"),
+		"in a COPY":               q("COPY (SELECT does('PREPARE left_statement AS SELECT 1')) TO STDOUT"),
+		"by EXPLAIN":              q("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT does('LISTEN left_channel')"),
+		"of a builtin's prefix":   q("SELECT pg_does('SELECT pg_advisory_lock(1)')"),
+		"path of the transaction": q("BEGIN") + q("SET LOCAL search_path TO pg_temp") + q("CREATE TABLE left_table (a int)") + q("COMMIT"),
+		"path by set_config":      q("BEGIN") + q("SELECT set_config('search_path', 'pg_temp', true)") + q("SELECT 1 AS a INTO left_table") + q("COMMIT"),
+		"path, in a string":       q("SET LOCAL search_path TO pg_temp; CREATE TABLE left_table (a int)"),
+		"path of a function":      q("BEGIN") + q("SELECT does('SET LOCAL search_path TO pg_temp')") + q("CREATE TABLE left_table AS SELECT 1 AS a") + q("COMMIT"),
+		"with a timeout":          q("SET statement_timeout = '300ms'") + q("SELECT does('LISTEN left_channel')"),
+		"nothing":                 q("SELECT does('SELECT 1')"),
+	}
+	for name, script := range scripts {
+		t.Run(name, func(t *testing.T) { othersFindNothing(t, pg, script) })
+	}
+}
+
+// othersFindNothing plays a script on the only backend that is free, and has other clients look at
+// what they get: beside the client nobody gets that backend, or with nothing on it, and behind it
+// somebody gets one.
+func othersFindNothing(t *testing.T, pg postgres, script string) {
+	t.Helper()
+	s := startSluice(t, pg, maxOpen(2), func(s *setup) { s.backends.CheckoutWait = 500 * time.Millisecond })
+	holder := dialRaw(t, s.addr)
+	holder.say(t, "Q BEGIN\n< Z\nQ SELECT 1\n< Z\n")
+	direct, c := dialRaw(t, pg.addr), dialRaw(t, s.addr)
+	fresh := dialRaw(t, pg.addr).play(t, looksAround)
+	// Locks of the two ways must not meet: the direct client's are gone when its connection is.
+	want := direct.play(t, script) + direct.play(t, looksAround)
+	direct.say(t, "X\n< $\n")
+	if got := c.play(t, script) + c.play(t, looksAround); got != want {
+		t.Errorf("its client: %s", firstDifference(got, want))
+	}
+	if found := dialRaw(t, s.addr).play(t, looksAround); found != fresh && !strings.Contains(found, "C=53300") {
+		t.Errorf("another client finds\n%s", found)
+	}
+	c.say(t, "X\n< $\n")
+	other := dialRaw(t, s.addr)
+	waitFor(t, "a backend that is free", func() bool { return !strings.Contains(other.say(t, "Q SELECT 1\n< Z\n"), "C=53300") })
+	if found := other.play(t, looksAround); found != fresh {
+		t.Errorf("behind it another client finds\n%s", found)
+	}
+}
+
+// What is left where no text calls a function is found too: by triggers, defaults and views, and by
+// the functions that these call.
+func TestWhatUnseenFunctionsLeave(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", unseenFunctions)
+	for name, script := range map[string]string{
+		"trigger": "Q INSERT INTO unseen_rows VALUES (1)\n< Z\n",
+		"default": "Q BEGIN\n< Z\nQ INSERT INTO unseen_default VALUES (1)\n< Z\nQ ROLLBACK\n< Z\n",
+		"view":    "Q SELECT a FROM unseen_view\n< Z\n",
+		"COPY":    "Q COPY unseen_rows FROM STDIN\n< G\nd 1\\n\nc\n< Z\n",
+	} {
+		t.Run(name, func(t *testing.T) { othersFindNothing(t, pg, script) })
+	}
+}
+
+// A function that leaves something is one more reason to keep a backend, and counts as one: where no
+// more sessions may, its session ends, and nobody gets what it has left.
+func TestTooMuchIsLeft(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", leavingFunctions)
+	s := startSluice(t, pg, maxOpen(2), configure(func(c *proxy.Config) { c.MaxPins = 1 }))
+	keeper := dialRaw(t, s.addr)
+	keeper.say(t, "Q LISTEN a\n< Z\n")
+	c := dialRaw(t, s.addr)
+	if got := c.say(t, "Q SELECT does('PREPARE left_statement AS SELECT 1')\n< $\n"); !strings.Contains(got, "Z I") || !strings.Contains(got, "E S=FATAL") {
+		t.Errorf("told %s", got)
+	}
+	if found := dialRaw(t, s.addr).play(t, looksAround); found != dialRaw(t, pg.addr).play(t, looksAround) {
+		t.Errorf("another client finds\n%s", found)
+	}
+}

@@ -1,0 +1,143 @@
+package proxy
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// A RESET that a function or a DO block runs puts the server's own values in force, where the client
+// has values of its startup: no text shows it. noteCallers marks the turn, replyReady asks
+// mayBeReset, and settlePutBack finds what was reset and puts it back in front of the turn's
+// ReadyForQuery. Inside the function, and in what the turn runs behind it, the server's values hold.
+
+// noteCallers is told of a plan that is about to be sent.
+func (s *session) noteCallers(plan *rewrite.Plan) {
+	if s.srv.cfg.Kind != Postgres || s.dedicated || len(s.settings.Startup.SQL) == 0 {
+		return
+	}
+	for i := range plan.Statements {
+		if st := &plan.Statements[i]; st.Leaves || st.Calls || st.Pin == rewrite.PinProcedural || st.Kind == rewrite.Unknown {
+			s.t.resets, s.tx.resets = true, true
+		}
+	}
+}
+
+// mayBeReset reports whether settings of the startup may not be in force any more behind the turn,
+// whose ReadyForQuery has come. What the server reports shows most of it. Outside of a block a
+// backend that goes back has all its settings reset.
+func (s *session) mayBeReset() bool {
+	t, b := s.t, s.b
+	if s.dedicated || t.phase != live || t.job.tag != nil || t.chunks != nil || !s.tx.resets || b.status == 'E' || b.status == 'T' && !t.resets {
+		return false
+	}
+	for name := range s.settings.Startup.SQL {
+		is, reported := b.reported.Get(name)
+		usual, _ := b.dialled.Get(name)
+		switch {
+		case name == "role": // no view tells of it; a change shows otherwise (noteRole)
+		case reported && is == usual && is != asReported(s.srv.params(), name, s.settings.Startup.Shown[name]):
+			return true
+		case !reported && (b.status == 'T' || s.keeps()):
+			return true
+		}
+	}
+	return false
+}
+
+// resetNames are those settings of the startup that are not as any SET of this session has left them.
+// refusal is the server's.
+func (s *session) resetNames() (names []string, refusal []byte, err error) {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(s.settings.Startup.SQL)) {
+		all = append(all, settings.QuoteLiteral(name))
+	}
+	query := "SELECT pg_catalog.lower(name) FROM pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.<>) 'session'" +
+		" AND pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY (ARRAY[" + strings.Join(all, ", ") + "]::pg_catalog.text[])"
+	refusal, err = s.b.exchangeRows(wire.AppendStrings(nil, wire.Query, query), func(row []byte) {
+		if columns := columnsOf(row); len(columns) == 1 {
+			names = append(names, columns[0])
+		}
+	})
+	return names, refusal, err
+}
+
+// settlePutBack ends a turn behind whose ReadyForQuery, which was kept from the client, settings of
+// the startup may not be in force: they are put back, in a block for its rest. The client gets a
+// ReadyForQuery of Sluice's own. A backend that is lost meanwhile is found lost by what comes next.
+func (s *session) settlePutBack() error {
+	t, b := s.t, s.b
+	t.putsBack = false
+	was := b.status
+	names, refusal, err := s.resetNames()
+	if err == nil && refusal == nil && was == 'T' {
+		refusal, err = s.putBackInBlock(names)
+	}
+	status := was
+	switch {
+	case err != nil:
+		b.suspect = true
+	case was == 'T' && b.status == 'E':
+		status, t.errorTold = 'E', true
+		if err := s.passSpan(errNotApplied(refusal).Append(nil)); err != nil {
+			return err
+		}
+	}
+	if was == 'I' {
+		s.settleSettings(t.errorTold)
+		s.settings.EndKept(t.errorTold)
+		s.adoptResets(names, err == nil && refusal == nil)
+	}
+	if err := s.tellParameters(); err != nil {
+		return err
+	}
+	if err := s.settle(status); err != nil {
+		return err
+	}
+	return s.passSpan(wire.AppendReady(s.appendName(nil, status), status))
+}
+
+// putBackInBlock puts the startup values of settings in force for the rest of the block: whether what
+// has reset them did so for longer, shows at the block's end.
+func (s *session) putBackInBlock(names []string) (refusal []byte, err error) {
+	var sets []rewrite.Change
+	var sql strings.Builder
+	for _, name := range names {
+		c := rewrite.Change{Action: rewrite.SetLocal, Name: name, SQL: s.settings.Startup.SQL[name], Text: s.settings.Startup.Shown[name]}
+		sets = append(sets, c)
+		sql.WriteString(setText(c) + "; ")
+	}
+	if len(sets) == 0 {
+		return nil, nil
+	}
+	if refusal, err = s.b.exchange(wire.AppendStrings(nil, wire.Query, sql.String())); err != nil || refusal != nil {
+		return refusal, err
+	}
+	for _, c := range sets {
+		s.settings.Stage(c)
+	}
+	s.restored(sets)
+	return nil, nil
+}
+
+// adoptResets makes resets that a committed transaction has left the client's own. Its backend gets
+// the startup values with what comes next; where nobody knows what was reset, it gets all settings.
+func (s *session) adoptResets(names []string, known bool) {
+	b := s.b
+	if !known || b.applied == nil {
+		b.applied = nil
+		return
+	}
+	var resets []rewrite.Change
+	for _, name := range names {
+		resets = append(resets, rewrite.Change{Action: rewrite.Reset, Name: name})
+	}
+	if len(resets) > 0 {
+		s.settings.Adopt(resets)
+		b.applied = s.srv.interned.Share(b.applied.With(resets, s.srv.interned.None()))
+	}
+}

@@ -1,0 +1,134 @@
+// Package remains tells what the functions that a client calls have left at a server's session,
+// beside settings. No text of a client shows that, so the server is asked.
+package remains
+
+import (
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// Trace says whether a backend may hold something that nobody knows of. The zero value is one that
+// holds nothing. It goes with the backend, not with a session.
+type Trace struct{ due bool }
+
+// Note is called for each plan in front of its frames: a statement that fails may leave something too.
+func (t *Trace) Note(plan *rewrite.Plan) {
+	for i := range plan.Statements {
+		t.due = t.due || plan.Statements[i].MayLeave()
+	}
+}
+
+// Mark says that the backend may hold something, whatever its texts say.
+func (t *Trace) Mark() { t.due = true }
+
+// Clear says that the backend was asked, and holds nothing that its session does not know.
+func (t *Trace) Clear() { t.due = false }
+
+// Due reports whether the backend has to be asked before another client gets it.
+func (t *Trace) Due() bool { return t.due }
+
+// found are the kinds of state by the letters that the server answers with. The order is that in
+// which one names the reason.
+var found = []struct {
+	letter string
+	reason rewrite.Pin
+	exists string
+}{
+	// What DISCARD TEMP would drop. A schema without objects is no state: it stays behind
+	// each table that was dropped with its transaction.
+	{"t", rewrite.PinTemp, `SELECT FROM pg_catalog.pg_depend WHERE refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass AND refobjid = pg_catalog.pg_my_temp_schema()`},
+	{"a", rewrite.PinAdvisory, `SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid()`},
+	{"p", rewrite.PinPrepare, `SELECT FROM pg_catalog.pg_prepared_statements WHERE from_sql`},
+	{"c", rewrite.PinHoldCursor, `SELECT FROM pg_catalog.pg_cursors WHERE is_holdable`},
+	{"l", rewrite.PinListen, `SELECT FROM pg_catalog.pg_listening_channels()`},
+	{"s", rewrite.PinProcedural, `SELECT FROM pg_catalog.pg_replication_slots WHERE temporary AND active_pid = pg_catalog.pg_backend_pid()`},
+}
+
+// Question is a query with one row and one column, which Reason reads. It is to be asked outside of
+// a transaction, with no search_path of a client's in force: operators are looked up by it.
+var Question = func() string {
+	var b strings.Builder
+	b.WriteString("SELECT pg_catalog.concat(")
+	for i, f := range found {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString("CASE WHEN EXISTS (" + f.exists + ") THEN '" + f.letter + "' END")
+	}
+	return b.String() + ")"
+}()
+
+// Reason is why a session must keep its backend, by the column of the answer; NoPin where nothing is
+// left there. ok is false for what no server answers.
+func Reason(answer string) (reason rewrite.Pin, ok bool) {
+	for _, f := range found {
+		if rest, is := strings.CutPrefix(answer, f.letter); is {
+			if answer = rest; reason == rewrite.NoPin {
+				reason = f.reason
+			}
+		}
+	}
+	return reason, answer == ""
+}
+
+// Unseen is a query with one row and one boolean column: whether a function of a user's that may
+// leave something runs where no text calls it, by a trigger, a default, a view, a policy, an
+// operator, a cast, the name of an attribute or that of a builtin. A function may leave
+// something by its own statements, in a language that is not read here, or by a function that
+// its source names. Functions of extensions are not looked at. Among many functions names are not
+// looked for: one that leaves something counts for all.
+const Unseen = `WITH RECURSIVE every AS MATERIALIZED (SELECT p.oid, p.proname, p.prosrc, p.pronargs, p.proargtypes, l.lanname NOT IN ('sql', 'plpgsql') OR p.prosrc ~* '` + leaves + `' AS leaves` +
+	` FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace JOIN pg_catalog.pg_language l ON l.oid = p.prolang` +
+	` WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend e WHERE e.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND e.objid = p.oid AND e.deptype = 'e')),` +
+	` reach AS (SELECT oid, proname FROM every WHERE leaves UNION SELECT p.oid, p.proname FROM every p JOIN reach r ON pg_catalog.strpos(p.prosrc, r.proname) > 0 WHERE (SELECT count(*) FROM every) <= ` + mostFunctions + `)` +
+	` SELECT EXISTS (SELECT FROM every p WHERE (p.oid IN (SELECT oid FROM reach) OR (SELECT count(*) FROM every) > ` + mostFunctions + ` AND EXISTS (SELECT FROM reach)) AND (` +
+	`EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.refobjid = p.oid)` +
+	` OR EXISTS (SELECT FROM pg_catalog.pg_type t WHERE p.pronargs > 0 AND t.oid = p.proargtypes[0] AND t.typtype NOT IN ('b', 'e'))` +
+	` OR EXISTS (SELECT FROM pg_catalog.pg_proc b WHERE b.proname = p.proname AND b.pronamespace = 'pg_catalog'::pg_catalog.regnamespace)))`
+
+// leaves are words of statements and functions that leave something. EXECUTE may run any.
+const leaves = `execute|\mtemp|pg_temp|advisory|prepare|listen|\mhold\M|\mcreate\M|replication_`
+
+// mostFunctions is up to how many functions each is looked for in all others.
+const mostFunctions = `300`
+
+// Hidden is what is known of Unseen: the answer, of which epoch of the schema, and since when. Its
+// zero value knows nothing. It is safe for several goroutines.
+type Hidden struct {
+	asked  atomic.Int64  // in Unix nanoseconds; 0 for never
+	answer atomic.Uint64 // 1 + the epoch, doubled, and 1 more where something may be left; 0 for none
+}
+
+// Stale reports whether the answer is older than age, or asked for longer than rest ago and of another
+// epoch.
+func (h *Hidden) Stale(epoch uint64, now time.Time, age, rest time.Duration) bool {
+	if h.answer.Load()>>1 != epoch+1 {
+		age = rest
+	}
+	return now.UnixNano()-h.asked.Load() >= int64(age)
+}
+
+// Asks is Stale that one of several hears: until the answer comes, the others go by the one that
+// there is.
+func (h *Hidden) Asks(epoch uint64, now time.Time, age, rest time.Duration) bool {
+	last := h.asked.Load()
+	return h.Stale(epoch, now, age, rest) && h.asked.CompareAndSwap(last, now.UnixNano())
+}
+
+// Told notes an answer to a question that was asked in that epoch.
+func (h *Hidden) Told(epoch uint64, may bool) {
+	answer := (epoch + 1) << 1
+	if may {
+		answer |= 1
+	}
+	h.answer.Store(answer)
+}
+
+// May reports whether every text may leave something: so it is said, or nothing is known of that epoch.
+func (h *Hidden) May(epoch uint64) bool {
+	answer := h.answer.Load()
+	return answer>>1 != epoch+1 || answer&1 == 1
+}
