@@ -6,8 +6,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/sluice-proxy/sluice/proxy/remains"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/remains"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"

@@ -49,21 +49,30 @@ func (s *session) mayBeReset() bool {
 	return false
 }
 
-// resetNames are those settings of the startup that are not as any SET of this session has left them.
-// refusal is the server's.
+// resetNames are those settings of the startup that are not as any SET of this session has left them. Of
+// one that was put back in the block that has ended, the value alone tells. refusal is the server's.
 func (s *session) resetNames() (names []string, refusal []byte, err error) {
-	var all []string
-	for _, name := range slices.Sorted(maps.Keys(s.settings.Startup.SQL)) {
-		all = append(all, settings.QuoteLiteral(name))
+	query := "SELECT pg_catalog.lower(name) FROM pg_catalog.pg_settings WHERE pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY (" +
+		arrayOf(slices.Sorted(maps.Keys(s.settings.Startup.SQL))) + ") AND (source OPERATOR(pg_catalog.<>) 'session'"
+	if s.b.status == 'I' && len(s.tx.putBack) > 0 {
+		query += " OR setting OPERATOR(pg_catalog.=) reset_val AND pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY (" + arrayOf(s.tx.putBack) + ")"
 	}
-	query := "SELECT pg_catalog.lower(name) FROM pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.<>) 'session'" +
-		" AND pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY (ARRAY[" + strings.Join(all, ", ") + "]::pg_catalog.text[])"
+	query += ")"
 	refusal, err = s.b.exchangeRows(wire.AppendStrings(nil, wire.Query, query), func(row []byte) {
 		if columns := columnsOf(row); len(columns) == 1 {
 			names = append(names, columns[0])
 		}
 	})
 	return names, refusal, err
+}
+
+// arrayOf writes texts as an array.
+func arrayOf(texts []string) string {
+	var all []string
+	for _, text := range texts {
+		all = append(all, settings.QuoteLiteral(text))
+	}
+	return "ARRAY[" + strings.Join(all, ", ") + "]::pg_catalog.text[]"
 }
 
 // settlePutBack ends a turn behind whose ReadyForQuery, which was kept from the client, settings of
@@ -119,6 +128,9 @@ func (s *session) putBackInBlock(names []string) (refusal []byte, err error) {
 	}
 	for _, c := range sets {
 		s.settings.Stage(c)
+		if !slices.Contains(s.tx.putBack, c.Name) {
+			s.tx.putBack = append(s.tx.putBack, c.Name)
+		}
 	}
 	s.restored(sets)
 	return nil, nil

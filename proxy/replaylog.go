@@ -77,7 +77,8 @@ type transaction struct {
 	// and nothing was sent yet that ends the transaction: the server lets it write nothing.
 	opened, readOnly bool
 	// resets: something in it may have reset settings unseen: putback.go.
-	resets bool
+	resets  bool
+	putBack []string // settings that were put back since
 }
 
 // logEntry is what it takes, besides its payload, to send a logged frame once more. The

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
-	"github.com/sluice-proxy/sluice/proxy/remains"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/remains"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/reservoir"
