@@ -110,6 +110,7 @@ func (s *session) notApplied(e event, inBlock bool, refusal []byte, err, clientE
 		}
 		return clientErr
 	default:
+		s.srv.accepted.Forget()
 		s.giveBack()
 		if merr := s.move(e); merr != nil {
 			return merr

@@ -172,9 +172,9 @@ func (srv *Server) understood(h *startup.Client) (schema string, err error) {
 
 // introduce prepares the session's settings, or its own backend, and returns
 // AuthenticationOk with what the client is told of the server. Where backends are shared
-// none is asked: the parameters are those of the backend dialled last, with the values that
-// the client's startup gave in their place. An error is for the client, and leaves no
-// backend behind.
+// the parameters are those of the backend dialled last, with the values that the client's startup
+// gave in their place. An error is for the client, and
+// leaves no backend behind.
 func (srv *Server) introduce(s *session, h *startup.Client) ([]byte, error) {
 	var g *greeting
 	var notices []byte
@@ -240,9 +240,10 @@ const retryOption = "sluice.retry"
 
 // takeStartup sorts the settings of a startup packet by their treatment: those that are
 // carried will be applied to each backend in front of the session's next transaction
-// (applysettings.go), kept ones are stored. Server and backend are not asked. The error
-// refuses the startup, and is for the client.
+// (applysettings.go), kept ones are stored. A server is asked for what
+// it may refuse (tryStartup). The error refuses the startup, and is for the client.
 func (s *session) takeStartup(params map[string]string) error {
+	doubts := map[string]string{}
 	made := &settings.Values{SQL: map[string]string{}, Kept: map[string]string{}, Shown: map[string]string{}}
 	for name, value := range params {
 		if taken, err := s.takeOdd(name, value); err != nil {
@@ -259,6 +260,9 @@ func (s *session) takeStartup(params map[string]string) error {
 			}
 			continue
 		case settings.Carried:
+			if err := s.doubt(doubts, name, value); err != nil {
+				return err
+			}
 			if made.SQL[name] = settings.StartupSQL(name, value); name == "datestyle" { // as merged values are written
 				if d := settings.ReadDateStyle(settings.DateStyle{}, value, settings.DateStyle{}); d != (settings.DateStyle{}) {
 					made.SQL[name] = d.SQL()
@@ -274,6 +278,9 @@ func (s *session) takeStartup(params map[string]string) error {
 			return errSettingRefused(name)
 		}
 		made.Shown[name] = settings.Reported(name, value)
+	}
+	if err := s.srv.tryStartup(doubts, made.Shown); err != nil {
+		return err
 	}
 	// Without settings the session starts with None, which all such sessions share.
 	if len(params) == 0 {
@@ -417,7 +424,7 @@ func refusedReason(err error) string {
 			return metrics.RefusedProtocol
 		case clientErr.Code == "28P01" || clientErr.Code == "28000":
 			return metrics.RefusedAuth
-		case clientErr.Code == "0A000", clientErr.Code == "22023", clientErr.Code == "42501", clientErr.Code == "42704":
+		case clientErr.Code == "0A000", clientErr.Code == "22023", clientErr.Code == "42501", clientErr.Code == "42704", clientErr.Code == "55P02", clientErr.Code == "42602":
 			return metrics.RefusedParameter
 		case clientErr.Code == "3D000":
 			return metrics.RefusedDatabase

@@ -62,8 +62,9 @@ type Server struct {
 	textsOfBackend int
 	memory         memory
 	interned       settings.Interned
-	resetsAuto     bool // see Config.resetsAuto
-	asksBehind     bool // see Config.asksBehind
+	resetsAuto     bool              // see Config.resetsAuto
+	asksBehind     bool              // see Config.asksBehind
+	accepted       settings.Accepted // of startups
 	hidden         remains.Hidden
 	sharedReports  settings.SharedReports
 	// reports is the last answer of params; greetings are made of it; startup answers the beginnings of connections.

@@ -1,0 +1,138 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
+)
+
+// A startup whose settings the server would refuse is refused, as by the server itself: introduce has
+// tryStartup ask, before the client is told anything. Values that every server takes are not asked
+// for, and those that one has taken lately are known.
+
+// acceptedAge is for how long what a server has taken is not asked for again.
+const acceptedAge = 10 * time.Minute
+
+// doubt notes a setting of the startup that a server may refuse. The error refuses it here.
+func (s *session) doubt(doubts map[string]string, name, value string) error {
+	sure, refusal := settings.Sure(name, value)
+	if refusal != nil {
+		s.srv.metrics.Refused(metrics.FeatureSetting)
+		return refusal
+	}
+	if !sure {
+		doubts[name] = settings.StartupSQL(name, value)
+	}
+	return nil
+}
+
+// tryStartup has a server take the settings that the startup has given, in doubts by their names as
+// SQL, and adds to shown what the server reports with them. A client of a plain PostgreSQL that none
+// was ever seen of waits for the first all the same: what the client is told of the server is not
+// known before. The error is for the client. Without a backend what was taken before counts.
+func (srv *Server) tryStartup(doubts, shown map[string]string) error {
+	of := settings.New(doubts)
+	sql := settings.Diff(srv.interned.None(), of)
+	unknown := srv.cfg.Kind == Postgres && srv.backends.Params() == nil
+	var taken settings.Taken
+	if sql != "" {
+		taken = srv.accepted.Find(sql)
+	}
+	if unknown || sql != "" && time.Since(taken.At) >= acceptedAge {
+		now, refusal, err := srv.tryAt(of)
+		switch {
+		case refusal != nil:
+			return srv.spelt(refusal)
+		case err == nil:
+			taken = settings.Taken{At: time.Now(), Shown: now}
+			srv.accepted.Add(sql, taken)
+		case unknown || taken.At.IsZero():
+			return errNoBackend(err)
+		}
+	}
+	for _, p := range taken.Shown {
+		shown[p.Lower] = p.Value
+	}
+	return nil
+}
+
+// spelt is a server's refusal with the parameter's name as servers, and most clients, spell it.
+func (srv *Server) spelt(refusal *wire.Error) *wire.Error {
+	e := *refusal
+	for _, p := range srv.params().All {
+		e.Message = strings.Replace(e.Message, "parameter \""+p.Lower+"\"", "parameter \""+p.Name+"\"", 1)
+	}
+	e.Fatal = true
+	return &e
+}
+
+// tryAt brings settings to a backend, where they stay until its next client's replace them. refusal is
+// the server's; the error says that no server has said anything. shown are the parameters that the
+// server reports otherwise with the settings than without.
+func (srv *Server) tryAt(of *settings.Values) (shown []settings.Param, refusal *wire.Error, err error) {
+	ctx, stop := context.WithTimeout(srv.ctx, srv.cfg.Startup.Timeout)
+	defer stop()
+	err = errors.New("the settings of the startup could not be tried")
+	for range mostCatalogTries {
+		var conn *reservoir.Conn
+		if conn, err = srv.backends.Acquire(ctx); err != nil {
+			return nil, nil, err
+		}
+		b := srv.forQuestion(conn)
+		if b == nil {
+			err = errClosed
+			continue
+		}
+		var told []byte
+		if told, err = srv.apply(ctx, b, of); err != nil {
+			b.src.Drop()
+			conn.Discard(reservoir.Broken)
+			continue
+		}
+		shown = b.reported.News(b.dialled)
+		conn.Release()
+		if told == nil {
+			return shown, nil, nil
+		}
+		if e := toldBy(told); e.Code != retry.StateConflict {
+			return nil, e, nil
+		} else {
+			err = e
+		}
+	}
+	return nil, nil, err
+}
+
+// apply brings a backend that no session holds from what it has to settings. It ends with ctx.
+func (srv *Server) apply(ctx context.Context, b *backend, of *settings.Values) (refusal []byte, err error) {
+	if b.applied == nil {
+		b.applied = srv.interned.None() // as in syncSettings
+	}
+	reset := ""
+	from := b.applied
+	if b.unsure {
+		reset, from = srv.resetSQL(), srv.interned.None()
+	}
+	sql := reset + settings.Diff(from, of)
+	if sql == "" {
+		return nil, nil
+	}
+	wake := context.AfterFunc(ctx, func() { b.conn.Net.SetReadDeadline(time.Unix(1, 0)) })
+	refusal, err = b.exchangeAll(wire.AppendStrings(nil, wire.Query, sql), func([]byte) {}, exchangeTimeout, time.Time{}, ctx.Err)
+	if !wake() && err == nil {
+		err = ctx.Err()
+	}
+	if err == nil && refusal == nil {
+		b.applied, b.unsure = of, false
+		b.reported = srv.sharedReports.Share(b.reported)
+		b.idle = b.reported
+	}
+	return refusal, err
+}

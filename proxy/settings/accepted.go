@@ -1,0 +1,76 @@
+package settings
+
+import (
+	"sync"
+	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// Sure reports whether every server takes a startup's value for a setting, so that none has to be
+// asked. The error is the server's for a value that SET would take for another one.
+func Sure(name, value string) (bool, *wire.Error) {
+	if rewrite.ListSettings[name] {
+		if _, list := rewrite.Identifiers(value); !list {
+			e := errInvalidValue(name, value, "")
+			e.Detail = "List syntax is invalid."
+			return false, e
+		}
+	}
+	switch name {
+	case "search_path", "datestyle", "client_encoding", "intervalstyle", "extra_float_digits", "application_name":
+		_, err := Told(name, value)
+		return err == nil, nil
+	case "timezone":
+		return value == "UTC" || value == "GMT", nil
+	}
+	return false, nil
+}
+
+// Accepted remembers for a while which settings of startups a server has taken, by the SQL that sets
+// them. It is bounded: beyond the bounds it forgets, and servers are asked again. The zero value is
+// empty, and safe for several goroutines.
+type Accepted struct {
+	mu sync.Mutex
+	m  map[string]Taken
+}
+
+// Taken is when a server took settings, and what it reports otherwise with them than without.
+type Taken struct {
+	At    time.Time
+	Shown []Param
+}
+
+// Bounds of Accepted.
+const (
+	mostAccepted   = 256
+	mostAcceptedIn = 1 << 10 // bytes of one text
+)
+
+// Find is what is known of the settings; the zero value for nothing.
+func (a *Accepted) Find(sql string) Taken {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.m[sql]
+}
+
+// Add notes that a server has taken the settings.
+func (a *Accepted) Add(sql string, taken Taken) {
+	if len(sql) > mostAcceptedIn {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.m == nil || len(a.m) >= mostAccepted {
+		a.m = map[string]Taken{}
+	}
+	a.m[sql] = taken
+}
+
+// Forget forgets all: a server has refused what another startup gave.
+func (a *Accepted) Forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.m = nil
+}
