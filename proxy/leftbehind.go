@@ -60,9 +60,9 @@ func (s *session) markLeft() {
 // lookBehind asks the backend, which is idle, for what the session's functions have left there, where
 // they may have. A session that has left something keeps its backend, as behind a statement that
 // tells so. Of one that kept it for that alone, and has nothing there any more, the backend is free.
-// The settings that functions have changed unseen are reset in the same round trip. Without an
-// answer, or where no more sessions may keep one, the session ends behind its turn: what it has
-// left is lost.
+// The settings that functions have changed unseen are reset in the same round trip. Where no
+// more sessions may keep one, the session ends behind its turn, since what it has left is lost; so does
+// one without an answer that has called a function.
 func (s *session) lookBehind() {
 	b := s.b
 	if s.srv.cfg.Reset == ResetAlways && s.t.touched || s.srv.hidden.May(s.srv.catalog.epoch.Load()) {
@@ -89,7 +89,7 @@ func (s *session) lookBehind() {
 	reason, ok := remains.Reason(answer)
 	if err != nil || refusal != nil || !answered || !ok || b.status != 'I' {
 		s.losePin()
-		s.pinLost = true
+		s.pinLost = s.pinLost || b.left.Called()
 		s.dropBackend(reservoir.Unclean)
 		return
 	}

@@ -50,6 +50,7 @@ func (s *session) ensureBackend() error {
 		if err := s.applySettings(inBlock); err != nil {
 			return err
 		}
+		s.tx.stood = s.settings.InForce
 	}
 	if s.b.status == 'T' && len(s.settings.Staged.Changes) > 0 {
 		if err := s.restoreStartup(); err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/block"
+	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -79,6 +80,8 @@ type transaction struct {
 	// resets: something in it may have reset settings unseen: putback.go.
 	resets  bool
 	putBack []string // settings that were put back since
+	// stood are the settings that were in force at the backend when it began.
+	stood *settings.Values
 }
 
 // logEntry is what it takes, besides its payload, to send a logged frame once more. The

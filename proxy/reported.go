@@ -39,12 +39,15 @@ func (s *session) mayTell() bool {
 // of a ReadyForQuery, whoever makes that one. The truth is found in this order:
 //
 // - in a failed block in which a RESET was answered here, the values that it took back;
+// - in another one at a cluster, those that were in force before the block;
 // - while a backend is kept, and in a block, its own reports;
 // - else the session's settings, as a backend that has them reports, or would.
 func (s *session) tellParameters() error {
 	now := s.settings.Reported
 	if undone := s.settings.Undone(); undone != nil && s.status() == 'E' {
 		now, s.settings.ReportedFor = s.view(undone), undone
+	} else if s.blockUndone() {
+		now, s.settings.ReportedFor = s.beforeBlock(), nil
 	} else if s.b != nil && (s.b.status != 'I' || s.keeps()) {
 		now, s.settings.ReportedFor = s.inForce(), nil
 	} else if s.settings.ReportedFor != s.settings.InForce || s.b != nil && s.b.reported != s.settings.Reported {
@@ -65,6 +68,20 @@ func (s *session) tellParameters() error {
 	return nil
 }
 
+// blockUndone reports whether a block has failed at a cluster, with no savepoint to return to: all that it
+// has set is undone by then, whether the cluster reports it at once or behind the ROLLBACK.
+func (s *session) blockUndone() bool {
+	return s.srv.cfg.Kind == DSQL && s.b != nil && s.b.status == 'E' && s.status() == 'E' && !s.settings.Marked()
+}
+
+// beforeBlock are the reports of the backend as they were in front of the block that has failed.
+func (s *session) beforeBlock() *settings.Reports {
+	if s.tx.stood == s.settings.InForce {
+		return s.srv.sharedReports.Share(s.b.idle)
+	}
+	return s.made(s.settings.InForce) // a part of the request has committed something
+}
+
 // view are the reports of a server on which a client's settings, of, are in force. A
 // backend that has them knows; what one has reported is remembered with the settings.
 // Without one the reports are made of what is usual and what the client has set.
@@ -77,6 +94,11 @@ func (s *session) view(of *settings.Values) *settings.Reports {
 	if r := of.Seen.Load(); r != nil {
 		return r
 	}
+	return s.made(of)
+}
+
+// made are reports that are made of what is usual and what the client has set.
+func (s *session) made(of *settings.Values) *settings.Reports {
 	r := s.srv.params()
 	for name, value := range of.Shown {
 		if name == "datestyle" {

@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -168,5 +169,68 @@ func TestParametersOfAnotherServer(t *testing.T) {
 				t.Errorf("%s: the client is told of another server:\n%s", route, out)
 			}
 		}
+	}
+}
+
+// parametersInOrder is a transcript in which parameters that were told together are in the order of
+// their names.
+func parametersInOrder(transcript string) string {
+	lines := strings.Split(transcript, "\n")
+	for i := 0; i < len(lines); i++ {
+		end := i
+		for end < len(lines) && strings.HasPrefix(lines[end], "S ") {
+			end++
+		}
+		slices.Sort(lines[i:end])
+		i = max(i, end)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// What a client is told of a parameter is the truth behind each request, also where a transaction has
+// begun behind a SET in the same string, which belongs to it, and in a block that has failed.
+func TestParametersOfASetInFrontOfABegin(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	q := func(sql string) string { return "Q " + sql + "\n< Z\n" }
+	scripts := map[string]string{}
+	for name, begin := range map[string]string{"one": "SET TimeZone = 'Asia/Tokyo'; BEGIN", "two": "SET DateStyle = 'SQL, DMY'; SET TimeZone = 'Asia/Tokyo'; BEGIN",
+		"behind a read": "SELECT 1; SET TimeZone = 'Asia/Tokyo'; BEGIN", "in front of a read": "SET TimeZone = 'Asia/Tokyo'; BEGIN; SELECT 1", "a reset": "RESET TimeZone; BEGIN",
+		"behind a block": "BEGIN; SET TimeZone = 'Asia/Tokyo'; COMMIT; BEGIN", "chained": "BEGIN; SET TimeZone = 'Asia/Tokyo'; COMMIT AND CHAIN", "read only": "SET TimeZone = 'Asia/Tokyo'; BEGIN READ ONLY",
+		"beside what is kept": "SET application_name = 'x'; SET TimeZone = 'Asia/Tokyo'; BEGIN", "behind what is kept": "SET TimeZone = 'Asia/Tokyo'; SET application_name = 'x'; BEGIN",
+		"by set_config": "SELECT set_config('TimeZone', 'Asia/Tokyo', false); BEGIN", "local": "SET LOCAL TimeZone = 'Asia/Tokyo'; BEGIN", "in a pipeline": ""} {
+		for then, block := range map[string]string{"local": q("SET LOCAL TimeZone = 'Europe/Berlin'"), "set": q("SET TimeZone = 'Europe/Berlin'"), "default": q("SET LOCAL TimeZone TO DEFAULT"), "reset": q("RESET TimeZone"),
+			"nothing": "", "read": q("SELECT 2"), "kept": q("SET LOCAL application_name = 'y'") + q("SET LOCAL TimeZone = 'Europe/Berlin'"), "extended": ext("SET LOCAL TimeZone = 'Europe/Berlin'") + "S\n< Z\n" + ext("SELECT 1/0") + "S\n< Z\n",
+			"misspelt": q("SET LOCAL TimeZone = 'Europe/Berlin'") + q("SELEC 1"), "by a function": q("SELECT set_config('TimeZone', 'Europe/Berlin', true)"), "wrong": q("SET LOCAL TimeZone = 'Europe/Berlin'") + q("SET LOCAL TimeZone = 'Nope'"), "savepoint": q("SAVEPOINT a") + q("SET TimeZone = 'Europe/Berlin'") + q("SELECT 1/0") + q("ROLLBACK TO a"), "in a string": q("SET LOCAL TimeZone = 'Europe/Berlin'; SELECT 1/0")} {
+			start := q(begin)
+			if begin == "" {
+				start = ext("SET TimeZone = 'Asia/Tokyo'") + ext("BEGIN") + "S\n< Z\n"
+			}
+			scripts[name+", "+then] = start + block + q("SELECT 1/0") + q("SELECT 1") + q("ROLLBACK") + q("SHOW TimeZone")
+			scripts[name+", "+then+", committed"] = start + block + q("COMMIT") + q("SHOW TimeZone")
+		}
+	}
+	for route, opts := range map[string][]option{"plain": nil, "replay": {fastReplay}, "dsql": {asDSQL}} {
+		t.Run(route, func(t *testing.T) {
+			s := startSluice(t, pg, append(opts, maxOpen(2))...)
+			for name, script := range scripts {
+				for _, params := range []map[string]string{{}, {"TimeZone": "America/New_York"}} {
+					if route == "dsql" && (strings.Contains(script, "CHAIN") || strings.Contains(script, "SAVEPOINT")) {
+						continue
+					}
+					direct, _ := dialWith(t, pg.addr, params)
+					c, _ := dialWith(t, s.addr, params)
+					got, want := c.play(t, script), direct.play(t, script)
+					if strings.Contains(got, "C=0A000 M=a RESET to a value of the client's startup") { // docs/differences.md
+						want = got
+					}
+					if parametersInOrder(got) != parametersInOrder(want) {
+						t.Errorf("%s, %v: %s", name, params, firstDifference(got, want))
+					}
+					c.conn.Close()
+					direct.conn.Close()
+				}
+			}
+		})
 	}
 }

@@ -12,12 +12,13 @@ import (
 
 // Trace says whether a backend may hold something that nobody knows of. The zero value is one that
 // holds nothing. It goes with the backend, not with a session.
-type Trace struct{ due bool }
+type Trace struct{ due, called bool }
 
 // Note is called for each plan in front of its frames: a statement that fails may leave something too.
 func (t *Trace) Note(plan *rewrite.Plan) {
 	for i := range plan.Statements {
-		t.due = t.due || plan.Statements[i].MayLeave()
+		st := &plan.Statements[i]
+		t.due, t.called = t.due || st.MayLeave(), t.called || st.Leaves
 	}
 }
 
@@ -25,7 +26,11 @@ func (t *Trace) Note(plan *rewrite.Plan) {
 func (t *Trace) Mark() { t.due = true }
 
 // Clear says that the backend was asked, and holds nothing that its session does not know.
-func (t *Trace) Clear() { t.due = false }
+func (t *Trace) Clear() { *t = Trace{} }
+
+// Called reports whether a text has called a function that may have left something: where the backend
+// is lost, nobody knows what its client has lost.
+func (t *Trace) Called() bool { return t.called }
 
 // Due reports whether the backend has to be asked before another client gets it.
 func (t *Trace) Due() bool { return t.due }

@@ -42,7 +42,7 @@ func TestTrace(t *testing.T) {
 		}
 	}
 	var trace Trace
-	if trace.Mark(); !trace.Due() {
+	if trace.Mark(); !trace.Due() || trace.Called() {
 		t.Error("marked and not due")
 	}
 	if trace.Clear(); trace.Due() {

@@ -159,5 +159,8 @@ func (c *Client) Undone() *Values {
 	return c.before.inForce
 }
 
+// Marked reports whether the server has a savepoint of the transaction.
+func (c *Client) Marked() bool { return len(c.marks) > 0 }
+
 // Unsettled reports whether the end of the transaction may change anything.
 func (c *Client) Unsettled() bool { return len(c.Staged.Changes) > 0 || c.before != nil }

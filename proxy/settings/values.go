@@ -8,6 +8,7 @@
 //	interned.go    Interned, which shares equal Values
 //	staged.go      Staged, the changes that a transaction has made
 //	reports.go     Reports, the parameters as a server reports them
+//	accepted.go    Accepted: settings of startups that a server has taken, and Sure: that any takes
 //	treatments.go  Treatments: whether a setting is carried, kept, ignored or foreign
 //	datestyle.go   DateStyle, whose values a server merges
 //	form.go        how values of kept settings are read and shown
