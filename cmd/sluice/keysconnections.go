@@ -116,6 +116,6 @@ var backendKeys = []key{
 		help: "How long one dial may take, from DNS to the first ReadyForQuery."},
 	{name: "reservoir.reset", def: "auto", field: func(c *Config) any { return (*string)(&c.Proxy.Reset) },
 		choices: []string{"auto", "always", "never"},
-		help: "When a backend's settings are reset before its next transaction, beyond what clients are seen to set: auto, behind a text that calls a function which may change settings unseen (kind postgres; functions of DSQL cannot); " +
-			"always, behind every transaction, at the price of a round trip: triggers, views, defaults and operators may call functions as well; never."},
+		help: "When a backend's settings are reset, and it is asked for what functions have left there, before its next transaction, beyond what clients are seen to do: auto, behind a text that calls a function which is not known (kind postgres; functions of DSQL leave nothing), " +
+			"and behind all where the database has functions that run unseen and may leave something; always, behind every transaction, at the price of a round trip; never. See docs/security.md."},
 }
