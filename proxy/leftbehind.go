@@ -57,6 +57,17 @@ func (s *session) markLeft() {
 	}
 }
 
+// mayHaveLeft reports whether the backend, which is idle, has to be asked before others get it.
+func (s *session) mayHaveLeft() bool {
+	if s.dedicated || s.b.suspect || s.srv.cfg.Pairing == Session || s.pinned && !s.found {
+		return false
+	}
+	if s.srv.cfg.Reset == ResetAlways && s.t.touched || s.srv.hidden.May(s.srv.catalog.epoch.Load()) {
+		s.b.left.Mark()
+	}
+	return s.b.left.Due()
+}
+
 // lookBehind asks the backend, which is idle, for what the session's functions have left there, where
 // they may have. A session that has left something keeps its backend, as behind a statement that
 // tells so. Of one that kept it for that alone, and has nothing there any more, the backend is free.
@@ -64,30 +75,12 @@ func (s *session) markLeft() {
 // more sessions may keep one, the session ends behind its turn, since what it has left is lost; so does
 // one without an answer that has called a function.
 func (s *session) lookBehind() {
-	b := s.b
-	if s.srv.cfg.Reset == ResetAlways && s.t.touched || s.srv.hidden.May(s.srv.catalog.epoch.Load()) {
-		b.left.Mark()
-	}
-	if !b.left.Due() || s.dedicated || b.suspect || s.srv.cfg.Pairing == Session || s.pinned && !s.found {
+	if !s.mayHaveLeft() {
 		return
 	}
-	answer, answered := "", false
-	reset := s.srv.resetSQL()
-	ask := wire.AppendStrings(nil, wire.Query, reset+remains.Question+"; "+settings.Diff(s.srv.interned.None(), s.settings.InForce))
-	row := func(payload []byte) {
-		if columns := columnsOf(payload); len(columns) == 1 {
-			answer, answered = columns[0], true
-		}
-	}
-	refusal, err := b.exchangeRows(ask, row)
-	if err == nil && refusal != nil { // a timeout of the client's, for one, which the reset ends
-		if refusal, err = b.exchange(wire.AppendStrings(nil, wire.Query, reset)); err == nil && refusal == nil {
-			answered = false
-			refusal, err = b.exchangeRows(ask, row)
-		}
-	}
-	reason, ok := remains.Reason(answer)
-	if err != nil || refusal != nil || !answered || !ok || b.status != 'I' {
+	b := s.b
+	reason, ok := s.askBehind()
+	if !ok {
 		s.losePin()
 		s.pinLost = s.pinLost || b.left.Called()
 		s.dropBackend(reservoir.Unclean)
@@ -110,4 +103,28 @@ func (s *session) lookBehind() {
 		}
 		s.found = true
 	}
+}
+
+// askBehind is the question of lookBehind: why the session must keep the backend, which has the
+// session's settings afterwards. ok is false where there is no answer.
+func (s *session) askBehind() (reason rewrite.Pin, ok bool) {
+	answer, answered := "", false
+	reset := s.srv.resetSQL()
+	ask := wire.AppendStrings(nil, wire.Query, reset+remains.Question+"; "+settings.Diff(s.srv.interned.None(), s.settings.InForce))
+	row := func(payload []byte) {
+		if columns := columnsOf(payload); len(columns) == 1 {
+			answer, answered = columns[0], true
+		}
+	}
+	refusal, err := s.b.exchangeRows(ask, row)
+	if err == nil && refusal != nil { // a timeout of the client's, for one, which the reset ends
+		if refusal, err = s.b.exchange(wire.AppendStrings(nil, wire.Query, reset)); err == nil && refusal == nil {
+			answered = false
+			refusal, err = s.b.exchangeRows(ask, row)
+		}
+	}
+	if err != nil || refusal != nil || !answered || s.b.status != 'I' {
+		return rewrite.NoPin, false
+	}
+	return remains.Reason(answer)
 }

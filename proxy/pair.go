@@ -250,15 +250,9 @@ func (s *session) settle(status byte) error {
 		return s.move(lost)
 	case s.b == nil:
 		return s.move(lostInBlock)
-	case status == 'I' && t.pinnedByTurn && t.errorTold:
-		s.unpin()
-	default:
-		s.unpinUnread()
 	}
-	if status == 'I' && s.srv.asksBehind {
-		if s.lookBehind(); s.b == nil {
-			return s.move(lost)
-		}
+	if s.settlePin(status); s.b == nil {
+		return s.move(lost)
 	}
 	// The statement for which the backend was to be kept has failed, and left nothing
 	// there: see pin.
@@ -280,6 +274,19 @@ func (s *session) settle(status byte) error {
 	s.b.unsure = s.b.unsure || s.srv.cfg.Reset == ResetAlways && t.touched
 	s.giveBack()
 	return s.move(settledIdle)
+}
+
+// settlePin takes a pin of the turn back whose statement has left nothing, and has the backend asked
+// for what nobody has seen; it may be lost over that.
+func (s *session) settlePin(status byte) {
+	if status == 'I' && s.t.pinnedByTurn && s.t.errorTold {
+		s.unpin()
+	} else {
+		s.unpinUnread()
+	}
+	if status == 'I' && s.srv.asksBehind {
+		s.lookBehind()
+	}
 }
 
 // settleTransaction ends the transaction that the backend has ended, while the session

@@ -88,8 +88,9 @@ func (s *session) settlePutBack() error {
 	}
 	status := was
 	switch {
-	case err != nil:
+	case err != nil: // an answer that comes late must not be anybody's
 		b.suspect = true
+		b.conn.Net.Close()
 	case was == 'T' && b.status == 'E':
 		status, t.errorTold = 'E', true
 		if err := s.passSpan(errNotApplied(refusal).Append(nil)); err != nil {
