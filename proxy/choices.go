@@ -48,7 +48,6 @@ func (s *session) choices() *rewrite.Choices {
 		if s.inBlock() || s.t != nil && s.t.outside {
 			return s.parts.by
 		}
-		s.parts.forget() // a pipeline has ended the block
 	}
 	return s.settings.Chosen()
 }
@@ -105,7 +104,6 @@ func (s *session) freshBlock() bool {
 func (tx *transaction) notesRun(plan *rewrite.Plan) {
 	switch st := plan.Single(); {
 	case st != nil && st.Tx.Verb == rewrite.Begin:
-		tx.modes = tx.modes || modesOfOwn(&st.Tx)
 		if !tx.ran && !tx.opened {
 			tx.readOnly = st.Tx.ReadOnly
 		}
@@ -117,17 +115,12 @@ func (tx *transaction) notesRun(plan *rewrite.Plan) {
 }
 
 // partsOf is what a session knows of the block that it may begin, or has just begun; nil where it is
-// not committed in parts. The modes of a BEGIN that has gone by are looked up: nobody has noted them
-// in parts.
+// not committed in parts.
 func (s *session) partsOf(how rewrite.InTransactions) *parts {
 	if how == rewrite.RefuseDDL || s.srv.cfg.dedicated() {
 		return nil
 	}
-	p := &parts{how: how, whole: s.tx.modes}
-	if s.state == begun && s.deferredBegin != nil {
-		p.whole = modesOfOwn(&s.deferredBegin.plan.Single().Tx)
-	}
-	return p
+	return &parts{how: how}
 }
 
 // outchosen reports whether a statement was planned under other choices, on which its plan may

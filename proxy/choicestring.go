@@ -219,9 +219,6 @@ func (s *session) takesOver(st *rewrite.Statement, sql []byte) (err error) {
 		if s.deferredBegin, err = s.template([]byte(text), wire.NoOIDs); err != nil {
 			return err
 		}
-		if s.parts != nil {
-			s.parts.whole = modesOfOwn(tx)
-		}
 	}
 	s.srv.metrics.LocalAnswer(metrics.LocalBegin)
 	return s.tellWeakened(st, beginTag(st, sql))

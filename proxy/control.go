@@ -89,6 +89,7 @@ func (s *session) endFailed(st *rewrite.Statement) error {
 		}
 	}
 	s.unserved = nil
+	s.partsEnded()
 	return s.tell(wire.AppendCommand(nil, "ROLLBACK"))
 }
 
@@ -115,6 +116,7 @@ func (s *session) controlLocally(plan *rewrite.Plan, sql []byte) (done bool, err
 		s.srv.metrics.LocalAnswer(metrics.LocalEnd)
 		s.deferredBegin = nil
 		s.endTransaction(false)
+		s.partsEnded()
 		s.settings.EndKept(st.Tx.Verb == rewrite.Rollback)
 		s.startsAnew()
 		if err := s.move(endAnswered); err != nil {

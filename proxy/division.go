@@ -136,13 +136,15 @@ func (d *division) begin(st *rewrite.Statement) place {
 			d.folds++
 		}
 	}
+	p.tx = st.Tx
+	p.tx.ReadOnly, p.tx.ReadWrite = modes.ReadOnly, modes.ReadWrite
 	switch p.begin = true; {
 	case modes.ReadOnly:
 		p.only, p.sql = true, withMode(st, d.sql, &st.Tx, "READ ONLY")
 	case modes.ReadWrite:
 		p.sql = withMode(st, d.sql, &st.Tx, "READ WRITE")
 	default:
-		p.begin = false
+		p.begin, p.tx = false, rewrite.Transaction{}
 	}
 	return p
 }

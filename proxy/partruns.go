@@ -14,7 +14,7 @@ import (
 // several transactions, and one whose job is awaited, unless nothing is beside it so far.
 func (s *session) stepsOutside(st *rewrite.Statement) bool {
 	p := s.parts
-	return !p.whole && (st.Alters() ||
+	return !s.staysWhole() && (st.Alters() ||
 		st.Job == rewrite.AwaitedJob && (p.open.DDL || p.open.Rows || !p.stays.empty()))
 }
 
@@ -171,16 +171,14 @@ func extent(plan *rewrite.Plan, groups [][2]int, i int) (from, to int) {
 // client counts on: where no block is open, a string is a transaction. Within a block makeRoom
 // says so, of what the whole block holds.
 func (s *session) mayCut(plan *rewrite.Plan, sql string, groups [][2]int) error {
-	block, local := s.inBlock(), false
+	at, local := s.position(), false
 	for i, g := range groups {
-		switch verb := plan.Statements[g[0]].Tx.Verb; {
-		case verb == rewrite.Begin:
-			block, local = true, false
+		first, ends := &plan.Statements[g[0]], at.Ends()
+		if at.Step(first); first.Tx.Verb == rewrite.Begin || at.Ends() != ends {
+			local = false
 			continue
-		case verb == rewrite.Commit || verb == rewrite.Rollback:
-			block, local = plan.Statements[g[0]].Tx.Chain, false
-			continue
-		case block:
+		}
+		if at.In() {
 			continue
 		}
 		var want rewrite.Demand

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -48,9 +49,6 @@ type parts struct {
 	stays labels
 	// savepoints are those of the parts before, which nobody can return to; the last are the newest.
 	savepoints []string
-	// whole: the block cannot be committed in parts, since it was begun with modes that a
-	// BEGIN of Sluice's own would not have.
-	whole bool
 	// optedOut: the client wants no replay of the block.
 	optedOut bool
 }
@@ -65,6 +63,23 @@ func (p *parts) policy() rewrite.InTransactions {
 
 // forget is told that no block is open.
 func (p *parts) forget() { *p = parts{how: p.how} }
+
+// partsEnded is told of the end of a block that the server, or Sluice, has answered: what is committed of
+// that block says nothing of the next. An end of Sluice's own, in front of the next part, is none.
+func (s *session) partsEnded() {
+	if p := s.parts; p != nil && !s.t.outside {
+		p.by, p.stays, p.savepoints = nil, labels{}, nil
+	}
+}
+
+// partly reports whether a part of the block is committed. p may be nil.
+func (p *parts) partly() bool {
+	return p != nil && (p.by != nil || !p.stays.empty() || len(p.savepoints) > 0)
+}
+
+// partsUnsettled reports whether the end of a block of which a part is committed was sent, and is not
+// answered: until then an error is of that block, and what is sent behind it of another.
+func (s *session) partsUnsettled() bool { return s.parts.partly() && s.behindItsEnd() }
 
 // commitsParts reports whether the session's transactions may be committed in parts.
 func (s *session) commitsParts() bool { return s.parts != nil }
@@ -101,6 +116,9 @@ func (s *session) inParts(plan *rewrite.Plan, sql []byte) (done bool, err error)
 	if !s.commitsParts() { // the way of most: nothing is allocated
 		return false, nil
 	}
+	if !s.t.outside && !s.t.touched && s.state != failed && s.status() == 'E' && s.parts.partly() && len(plan.Statements) > 1 {
+		return true, s.runGroups(plan, string(sql), plan.Cut())
+	}
 	if s.t.outside || s.t.touched || s.state == failed || s.status() == 'E' {
 		return false, s.makeRoom(plan, string(sql), true)
 	}
@@ -109,14 +127,33 @@ func (s *session) inParts(plan *rewrite.Plan, sql []byte) (done bool, err error)
 	if _, ok := plan.Demand(); !ok {
 		return false, nil
 	}
-	if groups := plan.Groups(); groups != nil && (s.inBlock() || plan.TooMuch()) {
+	if groups := s.groupsOf(plan); groups != nil {
 		return true, s.runGroups(plan, string(sql), groups)
 	}
-	if st := plan.Single(); st != nil && s.inBlock() && s.stepsOutside(st) {
+	if st := plan.Single(); st != nil && s.inBlock() && s.stepsOutside(st) { // never in a READ ONLY block
 		text := string(sql)
 		return true, s.runOutside(st, text[st.Start:], func() (insideEnd, error) { return s.part(text, inside{outside: true, shift: s.t.shift}) })
 	}
 	return false, s.makeRoom(plan, string(sql), true)
+}
+
+// groupsOf are the groups in which a text is run; nil: it is run as a whole. Of a block whose
+// open part may have to be committed, or of which one is, each end is a request of its own: what the
+// client is told there depends on it.
+func (s *session) groupsOf(plan *rewrite.Plan) [][2]int {
+	groups := plan.Groups()
+	switch inBlock := s.inBlock(); {
+	case groups != nil && (inBlock || plan.TooMuch()):
+		return groups
+	case len(plan.Statements) > 1 && inBlock && (s.parts.partly() || s.parts.open.DDL) && controls(plan):
+		return plan.Cut()
+	}
+	return nil
+}
+
+// controls reports whether a text begins or ends a transaction.
+func controls(plan *rewrite.Plan) bool {
+	return slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || endsBlock(st.Tx.Verb) })
 }
 
 // makeRoom has the part that is open committed where a text does not go with it, before
@@ -124,36 +161,72 @@ func (s *session) inParts(plan *rewrite.Plan, sql []byte) (done bool, err error)
 // for the client, or the session's end.
 func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 	p := s.parts
-	if !s.commitsParts() || s.t.outside { // or it is Sluice's own
+	if !s.commitsParts() || s.t.outside || s.state == failed && !controls(plan) { // or it is Sluice's own
 		return nil
 	}
-	if !s.inBlock() { // a pipeline may have ended one and begun another
-		p.forget()
-	}
-	if st := plan.Single(); st != nil && st.Tx.Verb != rewrite.NoVerb {
-		if !runs {
-			return nil
-		}
-		return s.noteControl(st)
-	}
-	if !s.inBlock() || s.state == failed || s.status() == 'E' || p.whole || s.isOutside(plan) {
-		return nil
-	}
-	// A text that the server refuses whatever the transaction holds must not have the part
-	// in front of it committed.
-	want, ok := plan.Demand()
-	if !ok {
-		return nil
-	}
-	if !p.takesIn(want) {
-		if err := s.commitPart(); err != nil {
+	at := s.position()
+	switch st := plan.Single(); {
+	case st == nil || !runs:
+	case endsBlock(st.Tx.Verb):
+		if err := s.tellStays(st); err != nil {
 			return err
 		}
+	case st.Alters() && at.Status() == 'T' && at.ReadOnly():
+		return refusesWrite(st, readOnly)
+	}
+	if at.Status() == 'T' && s.status() != 'E' && !s.staysWhole() && !s.isOutside(plan) {
+		// A text that the server refuses whatever the transaction holds must not have the part
+		// in front of it committed.
+		if _, ok := plan.Demand(); !ok {
+			return nil
+		}
+		if !p.takesIn(demandHere(at, plan)) {
+			if err := s.commitPart(); err != nil {
+				return err
+			}
+			at = s.position()
+		}
+	} else if s.isOutside(plan) {
+		return nil
 	}
 	if runs {
-		p.takes(want, sql)
+		p.follow(at, plan, sql)
 	}
 	return nil
+}
+
+// demandHere is what the statements of a text, sent where at stands, ask of the transaction at hand.
+func demandHere(at block.Block, plan *rewrite.Plan) (want rewrite.Demand) {
+	ends := at.Ends()
+	for i := range plan.Statements {
+		st := &plan.Statements[i]
+		if at.Step(st); at.Ends() != ends {
+			break
+		}
+		want = want.And(st.Demand())
+	}
+	return want
+}
+
+// follow notes what a text that is sent where at stands asks of the part that is open: of each of its
+// transactions, up to the last, which stays open.
+func (p *parts) follow(at block.Block, plan *rewrite.Plan, sql string) {
+	if st := plan.Single(); st != nil && st.Tx.Verb == rewrite.NoVerb && !at.In() { // the way of most
+		return
+	}
+	ends := at.Ends()
+	for i := range plan.Statements {
+		st := &plan.Statements[i]
+		if at.Step(st); at.Ends() != ends {
+			ends, p.open, p.lists = at.Ends(), rewrite.Demand{}, labels{}
+			continue
+		}
+		text := sql
+		if len(plan.Statements) > 1 {
+			text = sql[st.Start:st.End]
+		}
+		p.takes(st.Demand(), text)
+	}
 }
 
 // takesIn reports whether a text goes with what the part that is open holds.
@@ -170,27 +243,22 @@ func (p *parts) takes(want rewrite.Demand, sql string) {
 	}
 }
 
-// noteControl is told of a command about the transaction. Behind parts that are committed the
-// client is told what a rollback leaves.
-func (s *session) noteControl(st *rewrite.Statement) error {
-	p := s.parts
-	switch {
-	case st.Tx.Verb == rewrite.Begin && !s.inBlock():
-		p.whole = modesOfOwn(&st.Tx) || s.beginsReadOnly(&st.Tx)
-	case st.Tx.Verb == rewrite.SetTransaction, st.Tx.Verb == rewrite.PrepareTransaction:
-		p.whole = true
-	case endsBlock(st.Tx.Verb):
-		rollsBack := st.Tx.Verb == rewrite.Rollback || s.status() == 'E'
-		if rollsBack && !p.stays.empty() {
-			return s.tell(warnStays(&p.stays).AppendNotice(nil, "WARNING"))
-		}
+// tellStays is told of an end of a block. Behind parts that are committed the client is told what a
+// rollback leaves.
+func (s *session) tellStays(st *rewrite.Statement) error {
+	rollsBack := st.Tx.Verb == rewrite.Rollback || s.status() == 'E'
+	if stays := &s.parts.stays; rollsBack && !stays.empty() {
+		return s.tell(warnStays(stays).AppendNotice(nil, "WARNING"))
 	}
 	return nil
 }
 
-// modesOfOwn reports modes of a BEGIN that a BEGIN of Sluice's own would lose.
-func modesOfOwn(tx *rewrite.Transaction) bool {
-	return tx.ReadOnly || tx.Deferrable || tx.Isolation == rewrite.Serializable
+// staysWhole reports whether the block cannot be committed in parts: it has modes that a BEGIN of
+// Sluice's own would not have, or nobody here has seen its BEGIN.
+func (s *session) staysWhole() bool {
+	at := s.position()
+	m := at.Modes()
+	return !at.Known() || m.Access == block.ReadOnly || m.Deferrable || m.Snapshot || m.Isolation == rewrite.Serializable
 }
 
 // mayLeave refuses to commit what the block holds, where that would do more than its client has

@@ -145,6 +145,11 @@ func (s *session) queryBehindEnd(q *simple, sql []byte) ([]byte, error) {
 	if behind == nil {
 		return sql, nil
 	}
+	if s.commitsParts() {
+		if err := s.tellStays(&q.plan.Statements[0]); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.endFailed(&q.plan.Statements[0]); err != nil {
 		return nil, err
 	}
@@ -269,7 +274,6 @@ func (s *session) sendQuery(q *simple) error {
 	s.logPlan(plan)
 	s.noteParsing(plan)
 	s.tx.notesRun(cmp.Or(q.asked, plan))
-	s.tx.modes = s.tx.modes || t.strung.beginsReadOnly()
 	o := s.pushRun(wire.Query, plan)
 	s.strings(o, t.strung)
 	o.shift = t.shift

@@ -67,11 +67,6 @@ func saysNoMode(tx *rewrite.Transaction) bool {
 	return tx.Verb == rewrite.Begin && !tx.ReadOnly && !tx.ReadWrite
 }
 
-// beginsReadOnly reports whether a BEGIN of the string is sent as another. d may be nil.
-func (d *strung) beginsReadOnly() bool {
-	return d != nil && slices.ContainsFunc(d.places, func(p place) bool { return p.only })
-}
-
 // asReadOnly is that other BEGIN, whose tag is the same. In a string it is made by division.begin.
 func asReadOnly(st *rewrite.Statement, sql []byte) string {
 	return withMode(st, sql, &st.Tx, "READ ONLY")

@@ -71,9 +71,9 @@ type transaction struct {
 	at block.Block
 	// changes counts what it has sent that may have changed something.
 	changes uint64
-	// ran: something but BEGIN was sent; modes: BEGIN had such as modesOfOwn reports. They tell
-	// whether how the transaction is committed may still be chosen (choices.go).
-	ran, modes bool
+	// ran: something but BEGIN was sent. It tells whether how the transaction is committed may still be chosen
+	// (choices.go).
+	ran bool
 	// opened: a BEGIN was sent. readOnly: the first of these, with nothing in front of it, says READ ONLY,
 	// and nothing was sent yet that ends the transaction: the server lets it write nothing.
 	opened, readOnly bool

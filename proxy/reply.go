@@ -335,6 +335,7 @@ func (s *session) ended(o *owed, tag []byte) {
 	if did == block.GoesOn {
 		return
 	}
+	s.partsEnded()
 	if t.logs {
 		s.tx.log.Refuse(retry.InnerCommit)
 	}

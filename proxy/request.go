@@ -92,7 +92,7 @@ func (s *session) tooLong(total int) *wire.Error {
 // closeGroup refuses an ALTER TABLE that was put off to a Sync, since the frame at hand is no
 // Sync. It has cursors WITH HOLD stored whose group ends here. It has a group answered that a
 // Query or FunctionCall ends without one, a pipeline that has become too long, and one that may
-// end the transaction by whose choices the frame at hand would be planned. The frame at hand is
+// end the transaction by whose choices the frame at hand would be planned, or of which a part is committed. The frame at hand is
 // still unread: with an error it is the next that handle is given, and with nil it is handled,
 // or skipped where t.skip says so.
 func (s *session) closeGroup(typ byte) error {
@@ -101,7 +101,7 @@ func (s *session) closeGroup(typ byte) error {
 		return s.refuse(why)
 	}
 	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // a group that no Sync has ended
-	if (typ == wire.Parse || typ == wire.Bind) && s.settings.ChoiceUnsettled() && !t.skip && !t.owed.empty() {
+	if (typ == wire.Parse || typ == wire.Bind) && (s.settings.ChoiceUnsettled() || s.partsUnsettled()) && !t.skip && !t.owed.empty() {
 		if err := s.makeAnswer(); err != nil {
 			return err
 		}

@@ -23,15 +23,16 @@ type strung struct {
 
 // place is what becomes of one statement; the zero value goes to the server.
 type place struct {
-	here  bool           // answered here
-	err   *wire.Error    // answered here, with an error
-	sql   string         // what the server gets instead
-	tag   []byte         // what the client gets for that
-	set   rewrite.Change // what that sets
-	begin bool           // a BEGIN that is sent as another
-	only  bool           // that other says READ ONLY
-	warn  bool           // of a level that is taken for less, in front of the server's answer
-	told  *told          // what the client gets for the statement itself; nil for the server's
+	here  bool                // answered here
+	err   *wire.Error         // answered here, with an error
+	sql   string              // what the server gets instead
+	tag   []byte              // what the client gets for that
+	set   rewrite.Change      // what that sets
+	begin bool                // a BEGIN that is sent as another
+	tx    rewrite.Transaction // what that says
+	only  bool                // that other says READ ONLY
+	warn  bool                // of a level that is taken for less, in front of the server's answer
+	told  *told               // what the client gets for the statement itself; nil for the server's
 }
 
 // ours reports whether nothing of the statement itself reaches the server.
@@ -47,7 +48,7 @@ func (p *place) substitute() rewrite.Substitute {
 	case p.here:
 		return rewrite.Place
 	}
-	return rewrite.Substitute{SQL: p.sql}
+	return rewrite.Substitute{SQL: p.sql, Tx: p.tx}
 }
 
 // locksOutside reports whether a text is a LOCK TABLE outside of a block, which PostgreSQL refuses.

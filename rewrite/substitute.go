@@ -10,6 +10,8 @@ import (
 // The zero value leaves the statement as it is.
 type Substitute struct {
 	SQL string // one statement
+	// Tx is what that says about transactions, where it is such a statement.
+	Tx Transaction
 	// Own: the statement is answered by the relay, and its plan says nothing of it.
 	Own bool
 }
@@ -53,6 +55,9 @@ func (p *Planner) substitute(plan *Plan, sql string, by []Substitute) *Plan {
 		st := &made.Statements[i]
 		if by[i].SQL == "" {
 			continue
+		}
+		if by[i].Tx.Verb != NoVerb {
+			st.Tx = by[i].Tx
 		}
 		if by[i].Own {
 			*st = Statement{Kind: Read, Start: st.Start, End: st.End, Operation: st.Operation}

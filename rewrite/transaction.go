@@ -159,21 +159,26 @@ func (r *rewriter) apart(p *part) bool {
 // cut: each statement of DDL or of transaction control is alone, what stands between two of
 // these stays together. Each group is a range of Statements, from and up to. nil for a text
 // that need not be cut: it has no DDL beside other statements.
-func (p *Plan) Groups() (groups [][2]int) {
-	ddl, joins := false, false
+func (p *Plan) Groups() [][2]int {
+	ddl := slices.ContainsFunc(p.Statements, func(st Statement) bool { return st.demand.DDL })
+	if !ddl || len(p.Statements) < 2 {
+		return nil
+	}
+	return p.Cut()
+}
+
+// Cut cuts a text as Groups does, whether it need be or not.
+func (p *Plan) Cut() (groups [][2]int) {
+	joins := false
 	for i := range p.Statements {
 		st := &p.Statements[i]
 		alone := st.demand.DDL || st.Tx.Verb != NoVerb
-		ddl = ddl || st.demand.DDL
 		if joins && !alone {
 			groups[len(groups)-1][1] = i + 1
 		} else {
 			groups = append(groups, [2]int{i, i + 1})
 		}
 		joins = !alone
-	}
-	if !ddl || len(p.Statements) < 2 {
-		return nil
 	}
 	return groups
 }

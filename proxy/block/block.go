@@ -63,9 +63,11 @@ type Block struct {
 	// queried: the transaction has a snapshot.
 	queried bool
 	modes   Modes
-	// usual are the modes of a transaction of which nothing is said.
+	// usual are the modes of the transactions to come of which nothing is said.
 	usual Modes
 	saves []save
+	// unseen: the block was begun by something that b was not told of.
+	unseen bool
 }
 
 // save is a savepoint.
@@ -75,13 +77,15 @@ type save struct {
 }
 
 // At is a session of which nothing is known but the status of its last ReadyForQuery: 'I', 'T' or 'E'.
-func At(status byte) Block { return Block{status: status} }
+func At(status byte) Block { return Block{status: status, unseen: status != 'I'} }
 
 // Usual is b where transactions begin with these modes, which nobody says: by the settings
 // default_transaction_read_only and default_transaction_isolation. It changes nothing of a block
 // that is open.
 func (b Block) Usual(m Modes) Block {
-	b.usual = m
+	if b.usual = m; !b.Began() {
+		b.modes = m
+	}
 	return b
 }
 
@@ -104,20 +108,15 @@ func (b *Block) Ends() uint32 { return b.ends }
 // block whose Query or pipeline goes on.
 func (b *Block) Began() bool { return b.In() || b.open }
 
-// Modes are what was said of the transaction at hand, over the usual ones.
-func (b *Block) Modes() Modes {
-	m := b.modes
-	if m.Isolation == rewrite.DefaultIsolation {
-		m.Isolation = b.usual.Isolation
-	}
-	if m.Access == Unsaid {
-		m.Access = b.usual.Access
-	}
-	return m
-}
+// Modes are what was said of the transaction at hand, over the usual ones. Of a block that is not
+// Known something else may have been said.
+func (b *Block) Modes() Modes { return b.modes }
+
+// Known reports whether b has seen the beginning of the block.
+func (b *Block) Known() bool { return !b.unseen }
 
 // ReadOnly reports whether the transaction at hand takes no writes.
-func (b *Block) ReadOnly() bool { return b.Modes().Access == ReadOnly }
+func (b *Block) ReadOnly() bool { return b.modes.Access == ReadOnly }
 
 // Savepoints is how many savepoints the block has.
 func (b *Block) Savepoints() int { return len(b.saves) }
@@ -201,17 +200,17 @@ func (b *Block) undo() {
 	case len(b.saves) > 0:
 		b.modes = b.saves[0].modes
 	case b.status == 'E':
-		b.modes = Modes{}
+		b.modes = b.usual
 	}
 }
 
 // close ends the transaction. AND CHAIN begins another with the same modes, in a block only.
 func (b *Block) close(chain bool) {
-	modes := b.modes
+	modes, unseen := b.modes, b.unseen
 	chain = chain && b.In()
-	*b = Block{status: 'I', ends: b.ends + 1, usual: b.usual}
+	*b = Block{status: 'I', ends: b.ends + 1, modes: b.usual, usual: b.usual}
 	if chain {
-		b.status, b.modes = 'T', modes
+		b.status, b.modes, b.unseen = 'T', modes, unseen
 	}
 }
 
@@ -243,6 +242,7 @@ func (b *Block) Ready(status byte) {
 	case status == 'I':
 		b.close(false)
 	default:
+		b.unseen = b.unseen || !b.In()
 		b.status = status
 	}
 }
