@@ -97,7 +97,7 @@ func (o *outcome) query(plan *rewrite.Plan) {
 
 // call says that a FunctionCall is sent. Only ReadyForQuery tells that it is over.
 func (o *outcome) call() {
-	o.sent.run(step{kind: rewrite.Write})
+	o.sent.run(step{kind: rewrite.Write, tx: &noTx, snapshot: true})
 	o.sent.end()
 }
 

@@ -145,14 +145,14 @@ func (s *session) groupsOf(plan *rewrite.Plan) [][2]int {
 	switch inBlock := s.inBlock(); {
 	case groups != nil && (inBlock || plan.TooMuch()):
 		return groups
-	case len(plan.Statements) > 1 && inBlock && (s.parts.partly() || s.parts.open.DDL) && controls(plan):
+	case len(plan.Statements) > 1 && inBlock && (s.parts.partly() || s.parts.open.DDL) && beginsOrEnds(plan):
 		return plan.Cut()
 	}
 	return nil
 }
 
-// controls reports whether a text begins or ends a transaction.
-func controls(plan *rewrite.Plan) bool {
+// beginsOrEnds reports whether a text begins or ends a transaction.
+func beginsOrEnds(plan *rewrite.Plan) bool {
 	return slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || endsBlock(st.Tx.Verb) })
 }
 
@@ -161,7 +161,7 @@ func controls(plan *rewrite.Plan) bool {
 // for the client, or the session's end.
 func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 	p := s.parts
-	if !s.commitsParts() || s.t.outside || s.state == failed && !controls(plan) { // or it is Sluice's own
+	if !s.commitsParts() || s.t.outside || s.state == failed && !beginsOrEnds(plan) { // or it is Sluice's own
 		return nil
 	}
 	at := s.position()
