@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -83,8 +84,17 @@ var lockDialogues = map[string]string{
 	"AND CHAIN":          heldLock + "Q BEGIN\n< Z\nQ INSERT INTO locked VALUES (8, 'a')\n< Z\nQ COMMIT AND CHAIN\n< Z\nQ DELETE FROM locked\n< Z\nQ COMMIT\n< Z\n" + freeLock,
 	"commit in a group":  heldLock + ext("BEGIN") + ext("INSERT INTO locked VALUES (9, 'a')") + ext("COMMIT") + ext("DELETE FROM locked") + "S\n< Z\n" + freeLock,
 	"FunctionCall later": heldLock + "Q SELECT lower('X')\n< Z\n" + freeLock,
+	"commit fails":       heldLock + "Q INSERT INTO late VALUES (1), (1)\n< Z\nQ INSERT INTO late VALUES (1); INSERT INTO late VALUES (1)\n< Z\nQ INSERT INTO late VALUES (1), (1) RETURNING a\n< Z\n" + ext("INSERT INTO late VALUES (1), (1)") + "S\n< Z\nQ SELECT count(*) FROM late\n< Z\n" + freeLock,
+	"strings":            heldLock + "Q INSERT INTO locked VALUES (11, 's'); SELECT b FROM locked WHERE a = 11; UPDATE locked SET b = 't' WHERE a = 11 RETURNING b\n< Z\nQ SELECT 1 AS one; DELETE FROM locked; SELECT 1/0\n< Z\nQ SELECT count(*) FROM locked; DELETE FROM locked; ;\n< Z\n" + freeLock,
+	"outside of a block": heldLock + ext("INSERT INTO locked VALUES (12, 'o')") + ext("DECLARE c CURSOR FOR SELECT 1") + "S\n< Z\nQ SELECT count(*) FROM locked\n< Z\n" + freeLock,
+	"flushed":            heldLock + "P i | INSERT INTO locked VALUES ($1, 'f') RETURNING a\nB - | i | 13\nE -\nH\n< C\nB - | i | 14\nE -\nH\n< C\nB - | i | 13\nE -\nS\n< Z\nQ SELECT count(*) FROM locked\n< Z\n" + freeLock,
+	"unlocked in it":     heldLock + ext("INSERT INTO locked VALUES (15, 'u')") + ext("SELECT pg_advisory_unlock(99)") + ext("INSERT INTO locked VALUES (16, 'u')") + "S\n< Z\nQ DELETE FROM locked\n< Z\nQ SELECT pg_advisory_unlock(99)\n< Z\n",
+	"failed in a group":  heldLock + ext("BEGIN") + ext("SELECT 1/0") + ext("COMMIT") + ext("INSERT INTO locked VALUES (17, 'x')") + "S\n< Z\nQ ROLLBACK\n< Z\nQ SELECT count(*) FROM locked\n< Z\n" + freeLock,
 	"behind a group":     heldLock + "P - | INSERT INTO locked VALUES (10, 'g')\nB - | -\nE -\nQ SELECT count(*) FROM locked\n< Z\nQ DELETE FROM locked\n< Z\n" + freeLock,
 }
+
+// lockedTables are those of the dialogues; the keys of late are looked at by the commit.
+const lockedTables = "CREATE TABLE locked (a int PRIMARY KEY, b text); CREATE TABLE late (a int UNIQUE DEFERRABLE INITIALLY DEFERRED)"
 
 const (
 	heldLock = "Q SELECT pg_advisory_lock(99)\n< Z\n"
@@ -95,7 +105,7 @@ const (
 func TestAdvisoryDialogues(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
-	pg.SQL(t, "postgres", "CREATE TABLE locked (a int PRIMARY KEY, b text)")
+	pg.SQL(t, "postgres", lockedTables)
 	routes := lockRoutes(t, pg)
 	for title, script := range lockDialogues {
 		t.Run(title, func(t *testing.T) {
@@ -112,43 +122,73 @@ func TestAdvisoryDialogues(t *testing.T) {
 	}
 }
 
-// randomLocks makes a dialogue of one client about four locks.
+// randomLocks makes a dialogue of one client about four locks, with what it writes under them: in
+// autocommit, in blocks, by multi-statement strings and by groups, with errors at statements and at commits.
 func randomLocks(r *rand.Rand) string {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	key := func() string { return pick("1", "2", "0, 1", "-7") }
+	work := func() string {
+		return pick(fmt.Sprintf("INSERT INTO locked VALUES (%d, 'r')", r.IntN(6)), fmt.Sprintf("INSERT INTO locked VALUES (%d, 'r') RETURNING a", r.IntN(6)),
+			"SELECT 1 AS one", "SELECT 1/0", "SELECT count(*) FROM locked", "UPDATE locked SET b = 'u' WHERE a < 3", "DELETE FROM locked WHERE a < 2 RETURNING a, b",
+			"SELECT a FROM locked ORDER BY a FOR UPDATE", fmt.Sprintf("INSERT INTO late VALUES (%d)", r.IntN(9)), "DELETE FROM late")
+	}
 	var b strings.Builder
-	for range 4 + r.IntN(12) {
+	block := false
+	for range 6 + r.IntN(14) {
 		sql := ""
-		switch n := r.IntN(12); {
-		case n < 4:
+		switch n := r.IntN(20); {
+		case n < 3 && !block: // not within a transaction that has begun at the server
 			sql = "SELECT " + pick("pg_advisory_lock(", "pg_try_advisory_lock(") + key() + ")"
-		case n < 8:
+		case n < 5:
 			sql = "SELECT pg_advisory_unlock(" + key() + ")"
-		case n == 8:
-			sql = pick("SELECT pg_advisory_unlock_all()", "DISCARD ALL")
+		case n == 5:
+			sql = "SELECT pg_advisory_unlock_all()"
+		case n == 6 && !block:
+			sql = "DISCARD ALL"
+		case n < 9:
+			if sql = "BEGIN"; block {
+				sql = pick("COMMIT", "ROLLBACK", "COMMIT AND CHAIN")
+			}
+			block = sql == "BEGIN" || sql == "COMMIT AND CHAIN"
+		case n < 13: // several, in a request
+			if r.IntN(2) == 0 {
+				fmt.Fprintf(&b, "Q %s; %s; %s\n< Z\n", work(), work(), work())
+				continue
+			}
+			if !block && r.IntN(3) == 0 { // ended by a Query, which is skipped behind an error
+				b.WriteString(ext(pick("SELECT 1 AS one", "UPDATE locked SET b = 'v' WHERE a < 3", "DELETE FROM locked WHERE a = 5")) + "Q SELECT count(*) FROM locked\n< Z\n")
+				continue
+			}
+			for range 1 + r.IntN(3) {
+				b.WriteString(ext(work()))
+			}
+			b.WriteString("S\n< Z\n")
+			continue
 		default:
-			sql = pick("INSERT INTO locked VALUES (1000 + (random() * 1e9)::int, 'r')", "SELECT 1 AS one", "SELECT 1/0", "UPDATE locked SET b = 'u' WHERE a < 0")
+			sql = work()
 		}
 		if r.IntN(2) == 0 {
 			fmt.Fprintf(&b, "Q %s\n< Z\n", sql)
 			continue
 		}
 		b.WriteString(ext(sql))
-		if r.IntN(4) == 0 && !strings.Contains(sql, "DISCARD") {
+		if r.IntN(4) == 0 && !strings.Contains(sql, "DISCARD") && !strings.Contains(sql, "advisory_lock(") {
 			b.WriteString(ext("SELECT 2 AS two"))
 		}
 		b.WriteString("S\n< Z\n")
 	}
-	return b.String() + "Q SELECT pg_advisory_unlock_all()\n< Z\nX\n"
+	return b.String() + "Q ROLLBACK\n< Z\nQ SELECT pg_advisory_unlock_all()\n< Z\nQ DELETE FROM locked\n< Z\nQ DELETE FROM late\n< Z\nX\n"
 }
+
+var lockSeeds = flag.Uint64("locks.seeds", 40, "how many random dialogues about advisory locks are played")
 
 // Random programs of one session are answered as by PostgreSQL.
 func TestAdvisoryRandom(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
-	pg.SQL(t, "postgres", "CREATE TABLE locked (a int PRIMARY KEY, b text)")
+	pg.SQL(t, "postgres", lockedTables)
 	routes := lockRoutes(t, pg)
-	for seed := range uint64(40) {
+	for seed := range *lockSeeds {
 		script := randomLocks(rand.New(rand.NewPCG(seed, 3)))
 		want := perform(t, pg.addr, script)
 		for name, addr := range routes {
@@ -164,23 +204,25 @@ func TestAdvisoryRandom(t *testing.T) {
 func TestAdvisoryRefused(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
-	pg.SQL(t, "postgres", "CREATE TABLE locked (a int PRIMARY KEY, b text)")
+	pg.SQL(t, "postgres", lockedTables)
 	for name, addr := range lockRoutes(t, pg) {
 		for title, script := range map[string]string{
-			"a cursor":             "Q BEGIN\n< Z\nQ DECLARE c CURSOR FOR SELECT pg_try_advisory_lock(1)\n< Z\nQ ROLLBACK\n< Z\n",
-			"all by a cursor":      "Q BEGIN\n< Z\nQ DECLARE c CURSOR FOR SELECT pg_advisory_unlock_all()\n< Z\nQ ROLLBACK\n< Z\n",
-			"a string":             "Q SELECT pg_try_advisory_lock(1); SELECT 1\n< Z\n",
-			"a string in a block":  "Q BEGIN; SELECT pg_try_advisory_lock(1)\n< Z\nQ ROLLBACK\n< Z\n",
-			"of a transaction":     "Q SELECT pg_try_advisory_xact_lock(1)\n< Z\n",
-			"shared":               "Q SELECT pg_try_advisory_lock_shared(1)\n< Z\n" + ext("SELECT pg_advisory_lock_shared(1)") + "S\n< Z\n",
-			"begun at the server":  "Q BEGIN\n< Z\nQ SELECT 1\n< Z\nQ SELECT pg_try_advisory_lock(1)\n< Z\nQ ROLLBACK\n< Z\n",
-			"begun in a group":     ext("BEGIN") + ext("SELECT 2") + ext("SELECT pg_try_advisory_lock(1)") + "S\n< Z\nQ ROLLBACK\n< Z\n",
-			"behind a group":       "P - | SELECT 3\nB - | -\nE -\nQ SELECT pg_try_advisory_lock(1)\n< Z\n",
-			"a write in the group": ext("INSERT INTO locked VALUES (1, 'x')") + ext("SELECT pg_try_advisory_lock(1)") + "S\n< Z\n",
-			"a parameter of text":  "P - | SELECT pg_advisory_lock($1) | 25\nB - | - | 1\nE -\nS\n< Z\n",
-			"no such parameter":    "Q SELECT pg_advisory_lock($1)\n< Z\n",
-			"several transactions": heldLock + "Q BEGIN; INSERT INTO locked VALUES (1, 'x'); COMMIT\n< Z\nQ INSERT INTO locked VALUES (1, 'x'); COMMIT; INSERT INTO locked VALUES (2, 'x')\n< Z\n" + freeLock,
-			"unread":               heldLock + "Q FROB\n< Z\n" + freeLock,
+			"a cursor":                   "Q BEGIN\n< Z\nQ DECLARE c CURSOR FOR SELECT pg_try_advisory_lock(1)\n< Z\nQ ROLLBACK\n< Z\n",
+			"all by a cursor":            "Q BEGIN\n< Z\nQ DECLARE c CURSOR FOR SELECT pg_advisory_unlock_all()\n< Z\nQ ROLLBACK\n< Z\n",
+			"a string":                   "Q SELECT pg_try_advisory_lock(1); SELECT 1\n< Z\n",
+			"a string in a block":        "Q BEGIN; SELECT pg_try_advisory_lock(1)\n< Z\nQ ROLLBACK\n< Z\n",
+			"of a transaction":           "Q SELECT pg_try_advisory_xact_lock(1)\n< Z\n",
+			"shared":                     "Q SELECT pg_try_advisory_lock_shared(1)\n< Z\n" + ext("SELECT pg_advisory_lock_shared(1)") + "S\n< Z\n",
+			"begun at the server":        "Q BEGIN\n< Z\nQ SELECT 1\n< Z\nQ SELECT pg_try_advisory_lock(1)\n< Z\nQ ROLLBACK\n< Z\n",
+			"begun in a group":           ext("BEGIN") + ext("SELECT 2") + ext("SELECT pg_try_advisory_lock(1)") + "S\n< Z\nQ ROLLBACK\n< Z\n",
+			"behind a group":             "P - | SELECT 3\nB - | -\nE -\nQ SELECT pg_try_advisory_lock(1)\n< Z\n",
+			"a write in the group":       ext("INSERT INTO locked VALUES (1, 'x')") + ext("SELECT pg_try_advisory_lock(1)") + "S\n< Z\n",
+			"a parameter of text":        "P - | SELECT pg_advisory_lock($1) | 25\nB - | - | 1\nE -\nS\n< Z\n",
+			"no such parameter":          "Q SELECT pg_advisory_lock($1)\n< Z\n",
+			"several transactions":       heldLock + "Q BEGIN; INSERT INTO locked VALUES (1, 'x'); COMMIT\n< Z\nQ INSERT INTO locked VALUES (1, 'x'); COMMIT; INSERT INTO locked VALUES (2, 'x')\n< Z\n" + freeLock,
+			"a savepoint behind a write": heldLock + ext("INSERT INTO locked VALUES (12, 'o')") + ext("SAVEPOINT a") + "S\n< Z\n" + freeLock,
+			"a block behind a write":     heldLock + ext("INSERT INTO locked VALUES (12, 'o')") + ext("BEGIN") + ext("INSERT INTO locked VALUES (13, 'o')") + "S\n< Z\n" + freeLock,
+			"unread":                     heldLock + "Q FROB\n< Z\n" + freeLock,
 		} {
 			got := perform(t, addr, script)
 			if !strings.Contains(got, "E S=ERROR C=") || strings.Contains(got, "try_advisory_lock:16/0") {
@@ -197,7 +239,7 @@ func TestAdvisoryRefused(t *testing.T) {
 func TestAdvisoryLost(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
-	pg.SQL(t, "postgres", "CREATE TABLE locked (a int PRIMARY KEY, b text)")
+	pg.SQL(t, "postgres", lockedTables)
 	for name, addr := range lockRoutes(t, pg) {
 		for title, script := range map[string]string{
 			"a write":        "Q INSERT INTO locked VALUES (1, 'x')\n< Z\n",
@@ -230,7 +272,7 @@ func TestAdvisoryLost(t *testing.T) {
 func TestAdvisoryRenewed(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
-	pg.SQL(t, "postgres", "CREATE TABLE locked (a int PRIMARY KEY, b text)")
+	pg.SQL(t, "postgres", lockedTables)
 	short := configure(func(c *proxy.Config) { c.Locks = advisory.Terms{Lease: time.Second, Longest: time.Second} })
 	holder := dialRaw(t, startSluice(t, pg, withLocks, withReplay, short).addr)
 	other := dialRaw(t, startSluice(t, pg, withLocks, short).addr)
