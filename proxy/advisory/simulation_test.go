@@ -19,6 +19,7 @@ type fault string
 const (
 	none      fault = ""
 	unfenced  fault = "writes without a fence"
+	bare      fault = "writes outside of a block without one of its own"
 	hasty     fault = "takes a lock after half of its lease"
 	unpledged fault = "sends DDL without a promise"
 	crossed   fault = "renews twice at once"
@@ -42,15 +43,18 @@ func (e *events) Pop() any          { l := *e; x := l[len(l)-1]; *e = l[:len(l)-
 
 // world is the database and the time.
 type world struct {
-	rnd    *rand.Rand
-	fault  fault
-	now    time.Duration
-	queue  events
-	row    *Row
-	ddl    []ddl // under way or done
-	broken []string
+	rnd   *rand.Rand
+	fault fault
+	now   time.Duration
+	queue events
+	row   *Row
+	ddl   []ddl // under way or done
+	// outside: lock clauses conflict outside of a block too. Nobody knows that of a cluster.
+	outside bool
+	broken  []string
 
 	takes, takeovers, commits, conflicts, statements int
+	forms                                            [len(formNames)]int // commits of each
 }
 
 type ddl struct {
@@ -276,26 +280,56 @@ func (p *process) work(left int) {
 	}
 }
 
-// write is a transaction with a fence: its snapshot, some time, its commit.
+// form is how a client sends what it writes.
+type form int
+
+const (
+	block form = iota
+	autocommit
+	text     // a multi-statement string
+	pipeline // several statements and a Sync
+)
+
+var formNames = [...]string{"block", "autocommit", "multi-statement string", "pipeline"}
+
+// write is a transaction with a fence: its snapshot, its statements, some time, its commit. Sluice has
+// it in a block, whatever the client sent; the fault is to leave that out.
 func (p *process) write(then func()) {
-	h, snapshot := *p.held, false
-	p.trip(func() { snapshot = p.w.isOf(h) }, func() {
-		if p.crashed {
+	h, w, of := *p.held, p.w, form(p.w.rnd.IntN(len(formNames)))
+	statements, snapshot := 1, false
+	if of != autocommit {
+		statements += w.rnd.IntN(3)
+	}
+	conflicts := of == block || w.fault != bare || w.outside
+	commit := func() {
+		checked := snapshot && (w.isOf(h) || !conflicts)
+		switch {
+		case !checked && w.fault != unfenced:
+			w.conflicts++
+		case !w.isOf(h):
+			w.report("%s commits by a %s while the lock is another's", h.Row.Owner, formNames[of])
+		default:
+			w.commits++
+			w.forms[of]++
+		}
+	}
+	var statement func()
+	statement = func() {
+		if statements--; p.crashed {
 			return
 		}
-		p.trip(func() {
-			w := p.w
-			fenced := snapshot && w.isOf(h)
-			switch {
-			case !fenced && w.fault != unfenced:
-				w.conflicts++
-			case !w.isOf(h):
-				w.report("%s commits while the lock is another's", h.Row.Owner)
-			default:
-				w.commits++
-			}
-		}, then)
-	})
+		switch {
+		case statements > 0 && of != pipeline:
+			p.trip(func() {}, statement)
+		case statements > 0: // no round trip between them, but time at the server
+			w.after(w.between(0, 300*time.Millisecond), statement)
+		case of == block || w.fault != bare:
+			p.trip(commit, then)
+		default: // the commit is part of the last statement, which may take long
+			w.after(w.between(0, simTerms.Lease), func() { commit(); p.then(time.Millisecond, then) })
+		}
+	}
+	p.trip(func() { snapshot = w.isOf(h) }, statement)
 }
 
 // define is a statement of DDL: the promise, and the statement.
@@ -340,7 +374,7 @@ func (p *process) define(then func()) {
 
 // simulate runs one world for two hours.
 func simulate(seed uint64, f fault) *world {
-	w := &world{rnd: rand.New(rand.NewPCG(seed, 9)), fault: f}
+	w := &world{rnd: rand.New(rand.NewPCG(seed, 9)), fault: f, outside: seed%4 == 3}
 	for id := range 2 + int(seed%3) {
 		newProcess(w, id, 0).start()
 	}
@@ -368,8 +402,16 @@ func TestNoTwoHolders(t *testing.T) {
 		sum.commits += w.commits
 		sum.conflicts += w.conflicts
 		sum.statements += w.statements
+		for i, n := range w.forms {
+			sum.forms[i] += n
+		}
 	}
 	t.Logf("%d locks taken, %d of them over; %d commits, %d refused; %d statements of DDL", sum.takes, sum.takeovers, sum.commits, sum.conflicts, sum.statements)
+	for i, n := range sum.forms {
+		if n < 1000 {
+			t.Errorf("only %d commits by a %s", n, formNames[i])
+		}
+	}
 	if sum.takeovers < 400 || sum.conflicts < 100 || sum.commits < 10_000 || sum.statements < 5_000 {
 		t.Error("the worlds are too quiet to show anything")
 	}
@@ -378,7 +420,7 @@ func TestNoTwoHolders(t *testing.T) {
 // Each fault is seen.
 func TestFaultsAreSeen(t *testing.T) {
 	t.Parallel()
-	for _, f := range []fault{unfenced, hasty, unpledged, crossed, sure} {
+	for _, f := range []fault{unfenced, bare, hasty, unpledged, crossed, sure} {
 		seen := false
 		for seed := uint64(0); seed < 1000 && !seen; seed++ {
 			seen = len(simulate(seed, f).broken) > 0
