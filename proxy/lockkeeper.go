@@ -79,7 +79,7 @@ func (l *sessionLocks) keepLock(h advisory.Holder) {
 }
 
 // dropLocks forgets the rows of those locks that gone names, and returns them; the server is told
-// nothing. With the last one the goroutine ends.
+// nothing. With the last one the goroutine ends. The session's goroutine alone calls it.
 func (l *sessionLocks) dropLocks(gone func(name string) bool) (dropped []advisory.Holder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,6 +92,7 @@ func (l *sessionLocks) dropLocks(gone func(name string) bool) (dropped []advisor
 		return false
 	})
 	l.srv.locks.held.Add(int64(-len(dropped)))
+	l.fence = nil
 	if len(l.held) == 0 && l.stop != nil {
 		l.stop()
 		l.stop = nil

@@ -72,25 +72,26 @@ var lockDialogues = map[string]string{
 	"group fails":      ext("SELECT pg_try_advisory_lock(1)") + ext("SELECT 1/0") + ext("SELECT pg_advisory_unlock(1)") + "S\n< Z\nQ SELECT pg_advisory_unlock(1)\n< Z\n",
 	"no parameter":     "Q SELECT 1 AS one\n< Z\n",
 
-	"writes":             heldLock + "Q INSERT INTO locked VALUES (1, 'a')\n< Z\nQ SELECT b FROM locked ORDER BY a\n< Z\nQ UPDATE locked SET b = 'c'; DELETE FROM locked WHERE a = 1\n< Z\n" + freeLock,
-	"writes in a block":  heldLock + "Q BEGIN\n< Z\nQ INSERT INTO locked VALUES (2, 'a')\n< Z\nQ UPDATE locked SET b = 'd' WHERE a = 2 RETURNING a, b\n< Z\nQ COMMIT\n< Z\nQ DELETE FROM locked\n< Z\n" + freeLock,
-	"writes by groups":   heldLock + "P i | INSERT INTO locked VALUES ($1, $2)\nD S i\nB - | i | 3,x\nE -\nB - | i | 4,y\nE -\nS\n< Z\nP s | SELECT a, b FROM locked ORDER BY a\nB q | s\nE q 1\nB - | i | 5,z\nE -\nE q 1\nS\n< Z\nQ DELETE FROM locked\n< Z\n" + freeLock,
-	"portal stays":       heldLock + "Q BEGIN\n< Z\nP - | SELECT g FROM generate_series(1, 4) g\nB - | -\nE - 2\nP i | INSERT INTO locked VALUES (6, 'p')\nB w | i\nE w\nE - 2\nS\n< Z\nQ ROLLBACK\n< Z\n" + freeLock,
-	"errors":             heldLock + "Q INSERT INTO locked VALUES (1, 'a'), (1, 'b')\n< Z\nQ INSERT INTO nosuch VALUES (1)\n< Z\nQ UPDATE locked SET nosuch = 1\n< Z\n" + ext("INSERT INTO locked VALUES (1/0, 'a')") + "S\n< Z\nQ BEGIN\n< Z\nQ INSERT INTO locked VALUES (1/0, 'a')\n< Z\nQ INSERT INTO locked VALUES (1, 'a')\n< Z\nQ COMMIT\n< Z\n" + freeLock,
-	"locks of rows":      heldLock + "Q BEGIN\n< Z\nQ SELECT a FROM locked FOR UPDATE\n< Z\nQ COMMIT\n< Z\n" + freeLock,
-	"DDL":                heldLock + "Q CREATE TABLE made_locked (a int)\n< Z\nQ INSERT INTO made_locked VALUES (1)\n< Z\nQ DROP TABLE made_locked\n< Z\n" + ext("CREATE TABLE made_locked (a int)") + "S\n< Z\n" + ext("DROP TABLE made_locked") + "S\n< Z\n" + freeLock,
-	"DDL in a block":     heldLock + "Q BEGIN\n< Z\nQ CREATE TABLE made_locked (a int)\n< Z\nQ ROLLBACK\n< Z\nQ BEGIN\n< Z\nQ CREATE TABLE made_locked (a int)\n< Z\nQ COMMIT\n< Z\nQ DROP TABLE made_locked\n< Z\n" + freeLock,
-	"unlocked in DDL":    heldLock + "Q BEGIN\n< Z\nQ CREATE TABLE made_locked (a int)\n< Z\nQ SELECT pg_advisory_unlock(99)\n< Z\nQ SELECT pg_advisory_unlock(99)\n< Z\nQ SELECT pg_advisory_lock(99)\n< Z\nQ ROLLBACK\n< Z\n" + freeLock,
-	"AND CHAIN":          heldLock + "Q BEGIN\n< Z\nQ INSERT INTO locked VALUES (8, 'a')\n< Z\nQ COMMIT AND CHAIN\n< Z\nQ DELETE FROM locked\n< Z\nQ COMMIT\n< Z\n" + freeLock,
-	"commit in a group":  heldLock + ext("BEGIN") + ext("INSERT INTO locked VALUES (9, 'a')") + ext("COMMIT") + ext("DELETE FROM locked") + "S\n< Z\n" + freeLock,
-	"FunctionCall later": heldLock + "Q SELECT lower('X')\n< Z\n" + freeLock,
-	"commit fails":       heldLock + "Q INSERT INTO late VALUES (1), (1)\n< Z\nQ INSERT INTO late VALUES (1); INSERT INTO late VALUES (1)\n< Z\nQ INSERT INTO late VALUES (1), (1) RETURNING a\n< Z\n" + ext("INSERT INTO late VALUES (1), (1)") + "S\n< Z\nQ SELECT count(*) FROM late\n< Z\n" + freeLock,
-	"strings":            heldLock + "Q INSERT INTO locked VALUES (11, 's'); SELECT b FROM locked WHERE a = 11; UPDATE locked SET b = 't' WHERE a = 11 RETURNING b\n< Z\nQ SELECT 1 AS one; DELETE FROM locked; SELECT 1/0\n< Z\nQ SELECT count(*) FROM locked; DELETE FROM locked; ;\n< Z\n" + freeLock,
-	"outside of a block": heldLock + ext("INSERT INTO locked VALUES (12, 'o')") + ext("DECLARE c CURSOR FOR SELECT 1") + "S\n< Z\nQ SELECT count(*) FROM locked\n< Z\n" + freeLock,
-	"flushed":            heldLock + "P i | INSERT INTO locked VALUES ($1, 'f') RETURNING a\nB - | i | 13\nE -\nH\n< C\nB - | i | 14\nE -\nH\n< C\nB - | i | 13\nE -\nS\n< Z\nQ SELECT count(*) FROM locked\n< Z\n" + freeLock,
-	"unlocked in it":     heldLock + ext("INSERT INTO locked VALUES (15, 'u')") + ext("SELECT pg_advisory_unlock(99)") + ext("INSERT INTO locked VALUES (16, 'u')") + "S\n< Z\nQ DELETE FROM locked\n< Z\nQ SELECT pg_advisory_unlock(99)\n< Z\n",
-	"failed in a group":  heldLock + ext("BEGIN") + ext("SELECT 1/0") + ext("COMMIT") + ext("INSERT INTO locked VALUES (17, 'x')") + "S\n< Z\nQ ROLLBACK\n< Z\nQ SELECT count(*) FROM locked\n< Z\n" + freeLock,
-	"behind a group":     heldLock + "P - | INSERT INTO locked VALUES (10, 'g')\nB - | -\nE -\nQ SELECT count(*) FROM locked\n< Z\nQ DELETE FROM locked\n< Z\n" + freeLock,
+	"writes":                heldLock + "Q INSERT INTO locked VALUES (1, 'a')\n< Z\nQ SELECT b FROM locked ORDER BY a\n< Z\nQ UPDATE locked SET b = 'c'; DELETE FROM locked WHERE a = 1\n< Z\n" + freeLock,
+	"writes in a block":     heldLock + "Q BEGIN\n< Z\nQ INSERT INTO locked VALUES (2, 'a')\n< Z\nQ UPDATE locked SET b = 'd' WHERE a = 2 RETURNING a, b\n< Z\nQ COMMIT\n< Z\nQ DELETE FROM locked\n< Z\n" + freeLock,
+	"writes by groups":      heldLock + "P i | INSERT INTO locked VALUES ($1, $2)\nD S i\nB - | i | 3,x\nE -\nB - | i | 4,y\nE -\nS\n< Z\nP s | SELECT a, b FROM locked ORDER BY a\nB q | s\nE q 1\nB - | i | 5,z\nE -\nE q 1\nS\n< Z\nQ DELETE FROM locked\n< Z\n" + freeLock,
+	"portal stays":          heldLock + "Q BEGIN\n< Z\nP - | SELECT g FROM generate_series(1, 4) g\nB - | -\nE - 2\nP i | INSERT INTO locked VALUES (6, 'p')\nB w | i\nE w\nE - 2\nS\n< Z\nQ ROLLBACK\n< Z\n" + freeLock,
+	"errors":                heldLock + "Q INSERT INTO locked VALUES (1, 'a'), (1, 'b')\n< Z\nQ INSERT INTO nosuch VALUES (1)\n< Z\nQ UPDATE locked SET nosuch = 1\n< Z\n" + ext("INSERT INTO locked VALUES (1/0, 'a')") + "S\n< Z\nQ BEGIN\n< Z\nQ INSERT INTO locked VALUES (1/0, 'a')\n< Z\nQ INSERT INTO locked VALUES (1, 'a')\n< Z\nQ COMMIT\n< Z\n" + freeLock,
+	"locks of rows":         heldLock + "Q BEGIN\n< Z\nQ SELECT a FROM locked FOR UPDATE\n< Z\nQ COMMIT\n< Z\n" + freeLock,
+	"DDL":                   heldLock + "Q CREATE TABLE made_locked (a int)\n< Z\nQ INSERT INTO made_locked VALUES (1)\n< Z\nQ DROP TABLE made_locked\n< Z\n" + ext("CREATE TABLE made_locked (a int)") + "S\n< Z\n" + ext("DROP TABLE made_locked") + "S\n< Z\n" + freeLock,
+	"DDL in a block":        heldLock + "Q BEGIN\n< Z\nQ CREATE TABLE made_locked (a int)\n< Z\nQ ROLLBACK\n< Z\nQ BEGIN\n< Z\nQ CREATE TABLE made_locked (a int)\n< Z\nQ COMMIT\n< Z\nQ DROP TABLE made_locked\n< Z\n" + freeLock,
+	"unlocked in DDL":       heldLock + "Q BEGIN\n< Z\nQ CREATE TABLE made_locked (a int)\n< Z\nQ SELECT pg_advisory_unlock(99)\n< Z\nQ SELECT pg_advisory_unlock(99)\n< Z\nQ SELECT pg_advisory_lock(99)\n< Z\nQ ROLLBACK\n< Z\n" + freeLock,
+	"AND CHAIN":             heldLock + "Q BEGIN\n< Z\nQ INSERT INTO locked VALUES (8, 'a')\n< Z\nQ COMMIT AND CHAIN\n< Z\nQ DELETE FROM locked\n< Z\nQ COMMIT\n< Z\n" + freeLock,
+	"commit in a group":     heldLock + ext("BEGIN") + ext("INSERT INTO locked VALUES (9, 'a')") + ext("COMMIT") + ext("DELETE FROM locked") + "S\n< Z\n" + freeLock,
+	"FunctionCall later":    heldLock + "Q SELECT lower('X')\n< Z\n" + freeLock,
+	"commit fails":          heldLock + "Q INSERT INTO late VALUES (1), (1)\n< Z\nQ INSERT INTO late VALUES (1); INSERT INTO late VALUES (1)\n< Z\nQ INSERT INTO late VALUES (1), (1) RETURNING a\n< Z\n" + ext("INSERT INTO late VALUES (1), (1)") + "S\n< Z\nQ SELECT count(*) FROM late\n< Z\n" + freeLock,
+	"strings":               heldLock + "Q INSERT INTO locked VALUES (11, 's'); SELECT b FROM locked WHERE a = 11; UPDATE locked SET b = 't' WHERE a = 11 RETURNING b\n< Z\nQ SELECT 1 AS one; DELETE FROM locked; SELECT 1/0\n< Z\nQ SELECT count(*) FROM locked; DELETE FROM locked; ;\n< Z\n" + freeLock,
+	"outside of a block":    heldLock + ext("INSERT INTO locked VALUES (12, 'o')") + ext("DECLARE c CURSOR FOR SELECT 1") + "S\n< Z\nQ SELECT count(*) FROM locked\n< Z\n" + freeLock,
+	"flushed":               heldLock + "P i | INSERT INTO locked VALUES ($1, 'f') RETURNING a\nB - | i | 13\nE -\nH\n< C\nB - | i | 14\nE -\nH\n< C\nB - | i | 13\nE -\nS\n< Z\nQ SELECT count(*) FROM locked\n< Z\n" + freeLock,
+	"unlocked in it":        heldLock + ext("INSERT INTO locked VALUES (15, 'u')") + ext("SELECT pg_advisory_unlock(99)") + ext("INSERT INTO locked VALUES (16, 'u')") + "S\n< Z\nQ DELETE FROM locked\n< Z\nQ SELECT pg_advisory_unlock(99)\n< Z\n",
+	"one of two in a block": heldLock + "Q SELECT pg_advisory_lock(98)\n< Z\nQ BEGIN\n< Z\nQ INSERT INTO locked VALUES (18, 'x')\n< Z\nQ SELECT pg_advisory_unlock(98)\n< Z\nQ DELETE FROM locked\n< Z\nQ COMMIT\n< Z\nQ INSERT INTO locked VALUES (18, 'x')\n< Z\nQ DELETE FROM locked\n< Z\n" + freeLock,
+	"failed in a group":     heldLock + ext("BEGIN") + ext("SELECT 1/0") + ext("COMMIT") + ext("INSERT INTO locked VALUES (17, 'x')") + "S\n< Z\nQ ROLLBACK\n< Z\nQ SELECT count(*) FROM locked\n< Z\n" + freeLock,
+	"behind a group":        heldLock + "P - | INSERT INTO locked VALUES (10, 'g')\nB - | -\nE -\nQ SELECT count(*) FROM locked\n< Z\nQ DELETE FROM locked\n< Z\n" + freeLock,
 }
 
 // lockedTables are those of the dialogues; the keys of late are looked at by the commit.
@@ -129,7 +130,7 @@ func randomLocks(r *rand.Rand) string {
 	key := func() string { return pick("1", "2", "0, 1", "-7") }
 	work := func() string {
 		return pick(fmt.Sprintf("INSERT INTO locked VALUES (%d, 'r')", r.IntN(6)), fmt.Sprintf("INSERT INTO locked VALUES (%d, 'r') RETURNING a", r.IntN(6)),
-			"SELECT 1 AS one", "SELECT 1/0", "SELECT count(*) FROM locked", "UPDATE locked SET b = 'u' WHERE a < 3", "DELETE FROM locked WHERE a < 2 RETURNING a, b",
+			"SELECT 1 AS one", "SELECT 1/0", "SELECT count(*) FROM locked", "UPDATE locked SET b = 'u' WHERE a < 3", "DELETE FROM locked WHERE a = 1 RETURNING a, b",
 			"SELECT a FROM locked ORDER BY a FOR UPDATE", fmt.Sprintf("INSERT INTO late VALUES (%d)", r.IntN(9)), "DELETE FROM late")
 	}
 	var b strings.Builder
