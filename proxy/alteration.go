@@ -434,7 +434,7 @@ func (s *session) settleOwn(err error, partly func(error) error) error {
 		s.t.orphan = s.b.conn
 		s.losePin()
 		s.dropBackend(reservoir.ClientGone)
-	case stops(err) && s.b.suspect: // it may be at work still
+	case stops(err) && s.b.broken(): // it may be at work still
 		s.stopBackend()
 		s.giveBack()
 	default:

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -85,10 +86,10 @@ func soundAfter(err error) bool { return stops(err) || isRefusal(err) || err == 
 func (s *session) notApplied(e event, inBlock bool, refusal []byte, err, clientErr error) error {
 	switch {
 	// A cancel, a timeout, a cut, or a schema that could not be read: the backend serves on,
-	// unless its answer is still to come (suspect).
+	// unless its answer is still to come (broken).
 	case s.b != nil && soundAfter(err):
 		s.heeded(err)
-		if s.keeps() && !inBlock && !s.b.suspect {
+		if s.keeps() && !inBlock && !s.b.broken() {
 			e = settledHeld
 		} else {
 			s.giveBack()
@@ -278,7 +279,7 @@ var errResetInside = &wire.Error{Code: retry.StateUnsupported, Message: "a RESET
 
 // syncSettings is what applySettings sends; refusal is the server's. The backend is idle,
 // outside a transaction. The error may be one that stops the turn: then the backend is as
-// it should be, unless it is suspect. Where the backend has the session's settings already,
+// it should be, unless it is broken. Where the backend has the session's settings already,
 // which a comparison of pointers mostly tells, nothing is sent.
 func (s *session) syncSettings() (refusal []byte, err error) {
 	b := s.b
@@ -300,12 +301,7 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 	if b.applied == nil {
 		b.applied = s.srv.interned.None() // only a pinned backend gets here: DISCARD ALL went by
 	}
-	msg := wire.AppendStrings(nil, wire.Query, reset+settings.Diff(b.applied, s.settings.InForce))
-	if s.pinned { // its backend is worth the wait
-		refusal, err = b.exchange(msg)
-	} else {
-		refusal, err = s.exchange(msg)
-	}
+	refusal, err = s.sendSettings(wire.AppendStrings(nil, wire.Query, reset+settings.Diff(b.applied, s.settings.InForce)))
 	if err == nil && refusal == nil {
 		b.unsure = b.unsure && reset == ""
 		b.applied = s.settings.InForce
@@ -314,6 +310,22 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 		b.reported = s.srv.sharedReports.Share(b.reported)
 		b.idle = b.reported
 		err = s.stopped()
+	}
+	return refusal, err
+}
+
+// sendSettings has the backend carry out a Query of settings, and sends it again where the server
+// answers with a conflict: a cluster does so where the backend's catalog is old.
+func (s *session) sendSettings(msg []byte) (refusal []byte, err error) {
+	for range mostCatalogTries {
+		if s.pinned { // its backend is worth the wait
+			refusal, err = s.b.exchange(msg)
+		} else {
+			refusal, err = s.exchange(msg)
+		}
+		if err != nil || refusal == nil || faultOf(refusal) != question.Conflict {
+			break
+		}
 	}
 	return refusal, err
 }

@@ -97,7 +97,7 @@ func (srv *Server) tryAt(of *settings.Values) (shown []settings.Param, refusal *
 			continue
 		}
 		shown = b.reported.News(b.dialled)
-		conn.Release()
+		b.release()
 		if told == nil {
 			return shown, nil, nil
 		}
@@ -125,7 +125,7 @@ func (srv *Server) apply(ctx context.Context, b *backend, of *settings.Values) (
 		return nil, nil
 	}
 	wake := context.AfterFunc(ctx, func() { b.conn.Net.SetReadDeadline(time.Unix(1, 0)) })
-	refusal, err = b.exchangeAll(wire.AppendStrings(nil, wire.Query, sql), func([]byte) {}, exchangeTimeout, time.Time{}, ctx.Err)
+	refusal, err = b.exchangeAll(wire.AppendStrings(nil, wire.Query, sql), func([]byte) {}, b.patience, time.Time{}, ctx.Err)
 	if !wake() && err == nil {
 		err = ctx.Err()
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/remains"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/trip"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -18,8 +20,8 @@ import (
 // lend, and the round trips that Sluice makes on its own account (exchange). The relay of
 // clients' turns is in uplink.go and downlink.go.
 
-// exchangeTimeout bounds a round trip that Sluice makes on its own account:
-// settings, ROLLBACK, the empty one after a cancel.
+// exchangeTimeout bounds a round trip that Sluice makes on its own account (settings, ROLLBACK,
+// the empty one after a cancel) where Config.AnswerTimeout does not.
 const exchangeTimeout = 5 * time.Second
 
 // backend is a lent reservoir.Conn with what is known of the server's session
@@ -49,6 +51,10 @@ type backend struct {
 	ran            ran
 	// suspect: the server does not hold what we believe it holds.
 	suspect bool
+	// trips are Sluice's own: while one has not ended, the backend carries nothing.
+	trips trip.Trips
+	// patience is for how long an answer to Sluice itself may take.
+	patience time.Duration
 	// said is what the server gave as its reason to end the connection, while it owed nothing:
 	// it answers nothing more, whether or not it closes.
 	said error
@@ -80,6 +86,7 @@ func (srv *Server) attached(c *reservoir.Conn) *backend {
 	b.dialled, b.idle = b.reported, b.reported
 	b.serial, b.knows = backends.Add(1), time.Now()
 	b.usual = readingOf(c.Params)
+	b.patience = cmp.Or(srv.cfg.AnswerTimeout, exchangeTimeout)
 	b.reading = b.usual
 	c.Attachment = b
 	return b
@@ -92,6 +99,9 @@ const usableLooks = 16
 // something that ends it. TLS housekeeping, notices, and parameters that a reload of the
 // server's configuration changed do not. No buffer is held afterwards.
 func (b *backend) usable() bool {
+	if b.trips.Err() != nil {
+		return false
+	}
 	for range usableLooks {
 		switch b.src.Raw.Peek() {
 		case rawconn.Quiet:
@@ -129,6 +139,9 @@ const partialRecordWait = 100 * time.Millisecond
 // inside TLS where the socket shows none; with a deadline in the past TLS gives those and
 // does not get to the socket. Any other error means that the backend is lost.
 func (b *backend) poll() error {
+	if err := b.trips.Err(); err != nil {
+		return err
+	}
 	if !b.src.Plain() {
 		b.conn.Net.SetReadDeadline(time.Unix(1, 0))
 		defer b.conn.Net.SetReadDeadline(time.Time{})
@@ -152,20 +165,21 @@ func (b *backend) exchange(msg []byte) (refusal []byte, err error) {
 
 // exchangeRows is exchange that gives each row's payload to row, which must not keep it.
 func (b *backend) exchangeRows(msg []byte, row func(payload []byte)) (refusal []byte, err error) {
-	return b.exchangeAll(msg, row, exchangeTimeout, time.Time{}, nil)
+	return b.exchangeAll(msg, row, b.patience, time.Time{}, nil)
 }
 
 // exchangeUntil is exchange that asks stop whether it shall go on: before it begins, when
 // the read from the backend is woken, and at the given moment, unless that is zero. It
 // returns stop's error; the answer may still be to come then.
 func (b *backend) exchangeUntil(msg []byte, at time.Time, stop func() error) (refusal []byte, err error) {
-	return b.exchangeAll(msg, func([]byte) {}, exchangeTimeout, at, stop)
+	return b.exchangeAll(msg, func([]byte) {}, b.patience, at, stop)
 }
 
 // exchangeAll is what the others are: row is given the rows, stop may be nil, and patience is
 // for how long the answer may take, 0 without end. A deadline that somebody else has set for
 // the client's turn does not end the exchange: the clock tells the two apart, and the path is
-// looked at. Parameters are noted, notices dropped.
+// looked at. Parameters are noted, notices dropped. An error behind the first byte leaves the
+// round trip without its end: then the backend is broken, whoever looks at the error.
 func (b *backend) exchangeAll(msg []byte, row func(payload []byte), patience time.Duration, at time.Time, stop func() error) (refusal []byte, err error) {
 	if b.group {
 		return nil, errOpenGroup
@@ -183,6 +197,9 @@ func (b *backend) exchangeAll(msg []byte, row func(payload []byte), patience tim
 	}
 	defer b.conn.Net.SetReadDeadline(time.Time{})
 	if err := look(); err != nil {
+		return nil, err
+	}
+	if err := b.trips.Begin(); err != nil {
 		return nil, err
 	}
 	if _, err := b.conn.Net.Write(msg); err != nil {
@@ -209,6 +226,7 @@ func (b *backend) exchangeAll(msg []byte, row func(payload []byte), patience tim
 			b.tag = append(b.tag[:0], frame[wire.HeaderLen:len(frame)-1]...)
 		case wire.ReadyForQuery:
 			b.status = frame[wire.HeaderLen]
+			b.trips.End()
 			b.src.Release()
 			return refusal, nil
 		}
@@ -245,6 +263,21 @@ func (b *backend) ownFrame(end time.Time, look func() error) (typ byte, frame []
 			return 0, nil, err
 		}
 	}
+}
+
+// broken reports whether the backend must be given up: what the server holds, or what it will
+// answer next, is not what is believed.
+func (b *backend) broken() bool { return b.suspect || b.trips.Err() != nil }
+
+// release gives the backend, which is idle and nobody's, back to the reservoir. One that is
+// broken is discarded.
+func (b *backend) release() {
+	if b.broken() {
+		b.src.Drop()
+		b.conn.Discard(reservoir.Unclean)
+		return
+	}
+	b.conn.Release()
 }
 
 // lostError says that the backend's connection broke, or that what the backend sends cannot

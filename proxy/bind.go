@@ -257,9 +257,15 @@ func (s *session) judgeBind(b *binding, bound portal) (*rewrite.Plan, error) {
 				return nil, err
 			}
 		}
-		plan := s.judged(bound.plan)
+		plan, err := s.judged(bound.plan)
+		if err != nil {
+			return nil, err
+		}
 		if err := s.judgedRead(bound.plan, plan); err != nil {
 			return nil, err
+		}
+		if again = s.outplanned() && s.unsent(); again { // by a backend that has replaced the first
+			continue
 		}
 		if again, err = s.overtaken(try); again {
 			continue

@@ -105,6 +105,9 @@ type Config struct {
 	// MaxMessageBytes is the longest message that the server takes; a longer one is refused
 	// before the server sees any of it. 0: any.
 	MaxMessageBytes int
+	// AnswerTimeout is for how long the server's answer to a question of Sluice's own may take;
+	// 0: 5 s.
+	AnswerTimeout time.Duration
 	// SilenceTimeout is for how long the server may send nothing while it owes an answer;
 	// 0 without end.
 	SilenceTimeout time.Duration

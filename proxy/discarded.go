@@ -201,7 +201,7 @@ func (s *session) returnWitness() {
 	}
 	own := s.park(s.witness)
 	s.witness = nil
-	if s.b.status == 'I' && !s.b.suspect {
+	if s.b.status == 'I' && !s.b.broken() {
 		s.releaseBackend()
 	} else {
 		s.dropBackend(reservoir.Unclean)

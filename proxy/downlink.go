@@ -1,12 +1,14 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/reservoir"
 )
 
 // The way from the backend to the client: read (pump), go through the frames in the buffer
@@ -36,11 +38,23 @@ func (s *session) finish() error {
 			}
 			continue
 		}
+		if s.t.owed.empty() && s.t.ended {
+			return s.unsentLost()
+		}
 		if err := s.pump(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unsentLost ends a turn of which the backend owes nothing: an earlier one was lost before the last
+// frame of the turn was sent, and its successor does not know of that frame.
+func (s *session) unsentLost() error {
+	if s.inBlock() {
+		return s.abandon(errBackendLost, reservoir.Unclean)
+	}
+	return s.abandon(errUnsent, reservoir.Unclean)
 }
 
 // flushReplies relays until the backend owes nothing, in the middle of a turn. A loss that
@@ -89,8 +103,8 @@ func (s *session) drained() error {
 func (s *session) pump() error {
 	// A server that has said goodbye answers nothing more, even if its connection stays
 	// open.
-	if s.b.said != nil {
-		return &lostError{err: s.b.said}
+	if err := cmp.Or(s.b.said, s.b.trips.Err()); err != nil {
+		return &lostError{err: err}
 	}
 	err := s.b.src.Fill()
 	if err == nil {

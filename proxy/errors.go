@@ -31,6 +31,10 @@ var (
 	errReadLost = &wire.Error{Code: "08006",
 		Message: "the backend connection was lost while a statement that only reads was running",
 		Hint:    "Run the statement again."}
+	errUnsent = &wire.Error{Code: "08006",
+		Message: "the backend connection was lost before the statement was sent",
+		Detail:  "Nothing of the statement was applied.",
+		Hint:    "Run the statement again."}
 	errUnknownOutcome = &wire.Error{Code: "08007",
 		Message: "the backend connection was lost while a commit was under way: its outcome is unknown",
 		Hint:    "Look whether the change is there before running it again."}

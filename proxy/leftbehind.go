@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/remains"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -20,7 +21,7 @@ func (c Config) asksBehind() bool { return c.Kind == Postgres && c.Reset != Rese
 
 // hiddenDue reports whether askHidden has something to ask.
 func (srv *Server) hiddenDue() bool {
-	return srv.asksBehind && srv.hidden.Stale(srv.catalog.epoch.Load(), time.Now(), purityAge, purityRest)
+	return srv.asksBehind && srv.hidden.Stale(srv.catalog.epoch.Load(), time.Now(), purityAge, question.FirstPause)
 }
 
 // askHidden asks an idle backend whether functions that run unseen may leave something at a backend,
@@ -28,7 +29,7 @@ func (srv *Server) hiddenDue() bool {
 // stop's, or says that the backend was lost.
 func (srv *Server) askHidden(b *backend, at time.Time, stop func() error) error {
 	epoch := srv.catalog.epoch.Load()
-	if !srv.asksBehind || !srv.hidden.Asks(epoch, time.Now(), purityAge, purityRest) {
+	if !srv.asksBehind || !srv.hidden.Asks(epoch, time.Now(), purityAge, question.FirstPause) {
 		return nil
 	}
 	may, answered := false, false
@@ -36,7 +37,7 @@ func (srv *Server) askHidden(b *backend, at time.Time, stop func() error) error 
 		if columns := columnsOf(row); len(columns) == 1 {
 			may, answered = columns[0] == "t", true
 		}
-	}, exchangeTimeout, at, stop)
+	}, b.patience, at, stop)
 	if err == nil && refusal == nil && answered {
 		srv.hidden.Told(epoch, may)
 	}
@@ -59,7 +60,7 @@ func (s *session) markLeft() {
 
 // mayHaveLeft reports whether the backend, which is idle, has to be asked before others get it.
 func (s *session) mayHaveLeft() bool {
-	if s.dedicated || s.b.suspect || s.srv.cfg.Pairing == Session || s.pinned && !s.found {
+	if s.dedicated || s.b.broken() || s.srv.cfg.Pairing == Session || s.pinned && !s.found {
 		return false
 	}
 	if s.srv.cfg.Reset == ResetAlways && s.t.touched || s.srv.hidden.May(s.srv.catalog.epoch.Load()) {

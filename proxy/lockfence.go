@@ -142,7 +142,13 @@ func (s *session) fenced(plan *rewrite.Plan) error {
 	if s.tx.readOnly {
 		return nil
 	}
-	if plan.Kind != rewrite.Write && (plan.Kind != rewrite.Read || s.judged(plan).Kind <= rewrite.Read) {
+	if plan.Kind == rewrite.Read {
+		var err error
+		if plan, err = s.judged(plan); err != nil {
+			return err
+		}
+	}
+	if plan.Kind != rewrite.Write {
 		return nil
 	}
 	if len(plan.Statements) > 1 && controls(plan) {

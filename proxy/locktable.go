@@ -79,10 +79,6 @@ func (t *lockTable) saw(name string, row *advisory.Row, asked time.Duration) (ad
 	return step, o.Left(now)
 }
 
-// lockAnswer bounds a statement about the table. Such statements touch one row, and a cluster lets
-// none wait for another.
-const lockAnswer = exchangeTimeout
-
 // askLocks sends statements about locks on a backend that nobody else has meanwhile, and gives
 // the rows to row; tag is that of the last statement. A *refusedError is the server's: nothing is
 // changed. A *notAskedError says that nothing was sent. Behind any other error nobody knows.
@@ -97,7 +93,7 @@ func (srv *Server) askLocks(ctx context.Context, sql string, row func(columns []
 			err = errClosed
 			continue
 		}
-		patience := lockAnswer
+		patience := b.patience             // such statements touch one row, and a cluster lets none wait for another
 		if end, ok := ctx.Deadline(); ok { // what takes longer is of no use; but a connection is worth a second
 			patience = min(patience, max(time.Second, time.Until(end)))
 		}
@@ -115,7 +111,7 @@ func (srv *Server) askLocks(ctx context.Context, sql string, row func(columns []
 			return "", err
 		}
 		tag = string(b.tag)
-		conn.Release()
+		b.release()
 		if refusal != nil {
 			return "", &refusedError{code: string(retry.Field(refusal, 'C')), message: string(retry.Field(refusal, 'M'))}
 		}

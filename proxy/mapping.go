@@ -319,7 +319,7 @@ func (srv *Server) askSchema() (read reading, err error) {
 			conn.Discard(reservoir.Broken)
 			continue
 		}
-		conn.Release()
+		b.release()
 		return read, err
 	}
 	return reading{}, err

@@ -150,6 +150,37 @@ func (s *session) borrow() (*reservoir.Conn, error) {
 	}
 }
 
+// replaceBackend has another backend in the place of the session's, which was lost for that cause
+// outside of a block and before anything of the turn was sent there. A pinned session ends with its
+// backend. Errors are those of ensureBackend.
+func (s *session) replaceBackend(cause error) error {
+	s.noteLost(&lostError{err: cause}, metrics.LostIdle)
+	pinned := s.pinned
+	s.losePin()
+	s.dropBackend(reservoir.Broken)
+	if pinned {
+		return errPinLost
+	}
+	conn, err := s.borrow()
+	if err != nil {
+		s.endTransaction(false)
+		if merr := s.move(lost); merr != nil {
+			return merr
+		}
+		return s.unlent(err)
+	}
+	asked := s.attach(conn)
+	if err := s.applySettings(false); err != nil {
+		return err
+	}
+	s.t.reported, s.t.outcome = s.b.reported, outcomeAt(s.standing(s.b.status))
+	if asked {
+		s.heeded(errCanceled)
+		return errCanceled
+	}
+	return s.armTimeout()
+}
+
 // goAhead waits for a backend in front of the line, for a transaction that is run again.
 func (s *session) goAhead() (*reservoir.Conn, error) {
 	ctx, over := s.wait(time.Time{}, lookEvery)
@@ -311,12 +342,12 @@ func (s *session) settleTransaction() {
 func (s *session) releaseBackend() {
 	b := s.b
 	// One that nobody has asked for what functions have left is nobody else's.
-	if b.left.Due() || !s.leaveBackend(exchangeTimeout) { // all was answered, so all was read
+	if b.left.Due() || !s.leaveBackend(b.patience) || b.broken() { // all was answered, so all was read
 		s.dropBackend(reservoir.Unclean)
 		return
 	}
 	s.forgetBackend()
-	b.conn.Release()
+	b.release()
 }
 
 // giveBack releases the backend, or drops it when it is pinned or suspect. Of a pinned one
@@ -326,7 +357,7 @@ func (s *session) giveBack() {
 	case s.pinned:
 		s.losePin()
 		s.dropBackend(reservoir.Pinned)
-	case s.b.suspect:
+	case s.b.broken():
 		s.dropBackend(reservoir.Unclean)
 	default:
 		s.releaseBackend()

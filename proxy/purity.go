@@ -1,10 +1,14 @@
 package proxy
 
 import (
+	"cmp"
+	"errors"
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -12,14 +16,17 @@ import (
 // and others ask it for each such text (judged), a replay of a lost read asks anew
 // (stillReads).
 
+// A session that loses its state with its backend has it asked only where the answer decides
+// whether the text is run at all, in a READ ONLY transaction: elsewhere it says no more than
+// whether a lost read is run again, and such a session ends with the backend.
+
 // A text alone hardly ever shows that it only reads: a view, an attribute, an operator
 // or a cast may run a function that writes. A database in which no function of a user's
 // that may write can be reached in such a way shows it for all texts: PostgreSQL holds
 // functions that are not VOLATILE to reading. purity remembers what a database answered
 // to that.
 type purity struct {
-	asked   atomic.Int64 // when the answer was asked for, in Unix nanoseconds; 0 for never
-	refused atomic.Int64 // when the server last refused to answer, likewise
+	pace question.Pace
 	// answer is 1 + the epoch of the schema that it is of, doubled, and 1 more when
 	// nothing may write; 0 for none.
 	answer atomic.Uint64
@@ -28,9 +35,6 @@ type purity struct {
 // purityAge is how long an answer holds. Schema changes that are seen here, or told by
 // OC001, end it at once; where the server tells nobody, it takes so long.
 const purityAge = time.Minute
-
-// purityRest is how long nobody asks again after a refusal.
-const purityRest = time.Second
 
 // isPure asks for functions that may write, and run where nobody calls them by name:
 // because something else is made of them (a view, a policy, an operator, a cast, an
@@ -57,26 +61,34 @@ const askPure = `WITH users AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN pg_cat
 // may write, although it looks like a read, is a write. In a block nothing is committed
 // before the COMMIT: there it is one where a return to a savepoint must undo it. The
 // database is asked only where nothing of a group has been sent: the question would commit
-// it.
-func (s *session) judged(plan *rewrite.Plan) *rewrite.Plan {
+// it. A backend that is lost over it is replaced. An error is for the client, or the session's end.
+func (s *session) judged(plan *rewrite.Plan) (*rewrite.Plan, error) {
 	switch {
 	case plan.AsWrite() == plan:
-		return plan
+		return plan, nil
 	case plan.Kind == rewrite.Read && s.inBlock():
 		if s.srv.emulatesSavepoints() && !s.srv.reads() {
-			return plan.AsWrite()
+			return plan.AsWrite(), nil
 		}
-		return plan
+		return plan, nil
 	}
-	if !s.srv.reads() && !s.t.touched && s.b.status == 'I' {
-		s.srv.askPurity(s.b, false, time.Time{}, nil) // a loss shows at what is sent next
+	if !s.srv.reads() && !s.t.touched && s.b.status == 'I' && (!s.pinned || s.t.mode != readWrite) {
+		err := s.asking(func(b *backend) error { return s.srv.askPurity(b, false, s.t.deadline, s.stopped) })
 		s.alarmRead()
+		if stops(err) {
+			return nil, err
+		}
+		if err != nil {
+			if err := s.replaceBackend(err); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if !s.srv.reads() {
-		return plan.AsWrite()
+		return plan.AsWrite(), nil
 	}
 	s.t.believed = true
-	return plan
+	return plan, nil
 }
 
 // stillReads asks the backend, which is idle, anew whether what ran as a read was one:
@@ -91,57 +103,78 @@ func (srv *Server) reads() bool {
 	return srv.purity.answer.Load() == (srv.catalog.epoch.Load()+1)<<1|1
 }
 
-// purityDue reports whether the answer of askPurity is not known, or old.
+// purityKnown reports whether there is an answer for the schema as it is.
+func (srv *Server) purityKnown() bool {
+	return srv.purity.answer.Load()>>1 == srv.catalog.epoch.Load()+1
+}
+
+// purityDue reports whether the answer of askPurity is not known, or old, and no fault has come in
+// its place a moment ago.
 func (srv *Server) purityDue() bool {
-	p, now := &srv.purity, time.Now().UnixNano()
-	if p.answer.Load()>>1 == srv.catalog.epoch.Load()+1 {
-		return now-p.asked.Load() >= int64(purityAge)
+	p, now := &srv.purity, time.Now()
+	if srv.purityKnown() {
+		return p.pace.Due(now)
 	}
-	return now-p.refused.Load() >= int64(purityRest)
+	return !p.pace.Rests(now)
 }
 
 // askPurity asks an idle backend whether a text that looks like a read may write, unless
 // the answer is known; anew: even then. An error is stop's, which may be nil, or says that
 // the backend was lost. An answer is of the epoch at which the question was asked: a change
 // of the schema meanwhile makes the answer worthless. While one session asks, others go by
-// the answer that is known.
+// the answer that is known. Behind a fault (question.Purity) nothing is known.
 func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() error) error {
-	p, epoch, now := &srv.purity, srv.catalog.epoch.Load(), time.Now().UnixNano()
-	if last := p.asked.Load(); !anew {
-		switch known := p.answer.Load()>>1 == epoch+1; {
-		case !srv.purityDue():
-			return nil
-		case known && !p.asked.CompareAndSwap(last, now): // somebody else asks, and until then the answer holds
-			return nil
-		}
+	p := &srv.purity
+	if !anew && (!srv.purityDue() || srv.purityKnown() && !p.pace.Claim(time.Now())) {
+		return nil
 	}
-	p.asked.Store(now)
-	pure, asks, refusal, err := "", "", []byte(nil), error(nil)
+	pure, asks, refusal, err, epoch := "", "", []byte(nil), error(nil), uint64(0)
 	for range mostCatalogTries { // the first may be told that the schema has changed, or find it changed
 		epoch = srv.catalog.epoch.Load()
 		refusal, err = b.exchangeAll(wire.AppendStrings(nil, wire.Query, askPure), func(row []byte) {
 			if columns := columnsOf(row); len(columns) == 2 {
 				pure, asks = columns[0], columns[1]
 			}
-		}, exchangeTimeout, at, stop)
-		if err != nil {
-			return err
-		}
-		if refusal == nil && epoch == srv.catalog.epoch.Load() || refusal != nil && !schemaConflict(refusal) {
+		}, b.patience, at, stop)
+		if err != nil || refusal == nil && epoch == srv.catalog.epoch.Load() || refusal != nil && faultOf(refusal) != question.Conflict {
 			break
 		}
+	}
+	switch {
+	case stops(err):
+		p.pace.Unasked()
+		return err
+	case err != nil, refusal != nil, pure == "":
+		p.answer.Store(0)
+		pause := p.pace.Failed(time.Now())
+		srv.log.Warn("whether texts that look like reads may write is not known: they are not run again", "error", cmp.Or(err, refusedBy(refusal)), "asked_again_in", pause)
+		return err
 	}
 	if asks == "t" {
 		srv.sequences.asked.Store(true)
 	}
-	switch {
-	case refusal != nil:
-		p.refused.Store(now)
-		p.answer.Store(0)
-	case pure == "t":
-		p.answer.Store((epoch+1)<<1 | 1)
-	default:
-		p.answer.Store((epoch + 1) << 1)
+	p.pace.Answered(time.Now(), purityAge)
+	answer := (epoch + 1) << 1
+	if pure == "t" {
+		answer |= 1
 	}
+	p.answer.Store(answer)
 	return nil
 }
+
+// faultOf is the fault that a server's error is for a question of Sluice's own.
+func faultOf(refusal []byte) question.Fault {
+	return question.Classify(string(retry.Field(refusal, 'C')))
+}
+
+// refusedBy is the error of a server that has answered a question of Sluice's own with it; of none,
+// that of a server which has answered with something else than was asked for.
+func refusedBy(refusal []byte) error {
+	if refusal == nil {
+		return errNoAnswer
+	}
+	return &refusedError{code: string(retry.Field(refusal, 'C')), message: string(retry.Field(refusal, 'M'))}
+}
+
+// errNoAnswer says that a server did not answer what it was asked.
+var errNoAnswer = errors.New("the server answered something else than it was asked")

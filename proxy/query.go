@@ -245,12 +245,18 @@ func (s *session) queryAnew(q *simple) error {
 // knows it. A text that was not read has no names. Errors, and a turn that has settled, are those of planAgain.
 func (s *session) judgeQuery(q *simple) (*rewrite.Plan, error) {
 	for try := 0; ; try++ {
-		plan := s.judged(q.plan)
+		plan, err := s.judged(q.plan)
+		if err != nil {
+			return nil, err
+		}
 		if err := s.judgedRead(q.plan, plan); err != nil || q.frame == nil {
 			return plan, err
 		}
-		if again, err := s.overtaken(try); !again {
-			return plan, err
+		again := s.outplanned() && s.unsent() // by a backend that has replaced the first
+		if !again {
+			if again, err = s.overtaken(try); !again {
+				return plan, err
+			}
 		}
 		if err := s.queryAnew(q); err != nil || s.t.settled {
 			return nil, err

@@ -127,7 +127,7 @@ func (s *session) rollBack(exchange func([]byte) ([]byte, error)) (stop error) {
 	if s.settleCancel() {
 		stop = errCanceled
 	}
-	if s.b != nil && s.b.suspect {
+	if s.b != nil && s.b.broken() {
 		s.dropBackend(reservoir.Unclean)
 	}
 	return stop

@@ -129,7 +129,7 @@ func (s *session) meetSchema(erred bool) error {
 	}
 	exchange := func(msg []byte, row func([]byte)) (refusal []byte, err error) {
 		err = s.asking(func(b *backend) error {
-			refusal, err = b.exchangeAll(msg, row, exchangeTimeout, s.t.deadline, s.stopped)
+			refusal, err = b.exchangeAll(msg, row, b.patience, s.t.deadline, s.stopped)
 			return err
 		})
 		return refusal, err

@@ -85,7 +85,7 @@ func (srv *Server) schemaThere(schema string) (there bool, err error) {
 			conn.Discard(reservoir.Broken)
 			continue
 		}
-		conn.Release()
+		b.release()
 		if refusal == nil {
 			return there, nil
 		}
@@ -111,7 +111,7 @@ func (srv *Server) askPlain(ctx context.Context, b *backend, query string, row f
 		query = srv.resetSQL() + query
 	}
 	wake := context.AfterFunc(ctx, func() { b.conn.Net.SetReadDeadline(time.Unix(1, 0)) })
-	refusal, err = b.exchangeAll(wire.AppendStrings(nil, wire.Query, query), row, exchangeTimeout, time.Time{}, ctx.Err)
+	refusal, err = b.exchangeAll(wire.AppendStrings(nil, wire.Query, query), row, b.patience, time.Time{}, ctx.Err)
 	if !wake() && err == nil {
 		err = ctx.Err()
 	}

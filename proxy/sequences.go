@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -19,12 +20,13 @@ import (
 // several stands for more than one session, or for one whose numbers are out of date.
 const several = ^uint64(0)
 
-// sequences is what the sessions of a Server know together. Both flags are set once and
-// stay.
+// sequences is what the sessions of a Server know together. asked is set once and stays.
 type sequences struct {
 	// asked: some client uses currval or lastval. From then on a backend is cleared of
-	// the numbers that others have drawn before it is lent, unless the server cannot.
-	asked, uncleared atomic.Bool
+	// the numbers that others have drawn before it is lent, unless the server cannot: pace says
+	// when it is tried again.
+	asked atomic.Bool
+	pace  question.Pace
 }
 
 // draws is what one session has drawn of sequences. A session embeds it.
@@ -85,22 +87,30 @@ func revives(plan *rewrite.Plan) bool {
 }
 
 // clearSequences has the server forget what others have drawn on an idle backend, in front
-// of a transaction of this session. A server that refuses is not asked again, by anybody.
-// The error is a lost backend.
+// of a transaction of this session. A server that refuses is asked again when its answer is old, and
+// one that cannot now behind a pause (question.Sequences). The error is a lost backend.
 func (s *session) clearSequences() error {
 	q := &s.srv.sequences
-	if !q.asked.Load() || s.b.drawer == 0 || s.drawn() || q.uncleared.Load() {
+	if !q.asked.Load() || s.b.drawer == 0 || s.drawn() || !q.pace.Due(time.Now()) {
 		return nil
 	}
-	refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, "DISCARD SEQUENCES"))
-	switch {
-	case err != nil:
-		return err
-	case refusal != nil:
-		q.uncleared.Store(true)
-	default:
-		s.b.drawer = 0
+	for range mostCatalogTries {
+		refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, "DISCARD SEQUENCES"))
+		switch fault := faultOf(refusal); {
+		case err != nil:
+			return err
+		case refusal == nil:
+			s.b.drawer = 0
+			return nil
+		case fault == question.Refusal:
+			q.pace.Answered(time.Now(), question.Age)
+			return nil
+		case fault != question.Conflict:
+			q.pace.Failed(time.Now())
+			return nil
+		}
 	}
+	q.pace.Failed(time.Now())
 	return nil
 }
 

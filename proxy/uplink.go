@@ -252,6 +252,9 @@ func (s *session) flushUp() error {
 	if k.Empty() {
 		return nil
 	}
+	if err := s.b.trips.Err(); err != nil {
+		return &lostError{err: err}
+	}
 	t.flushed += k.Len()
 	t.quiet = time.Time{} // as long as it is still being sent something, it owes nothing
 	s.b.group = !t.outcome.inBlock()

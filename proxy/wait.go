@@ -196,8 +196,8 @@ func (s *session) exchange(msg []byte) (refusal []byte, err error) {
 }
 
 // asking makes a round trip of Sluice's own in a turn, which ends when the turn must not go
-// on; then nobody knows what the backend has done, and it is suspect. An error that does not
-// stop the turn (stops) means that the backend is lost.
+// on; then the backend is broken where the question had been sent. An error that does not stop the
+// turn (stops) means that the backend is lost.
 func (s *session) asking(ask func(*backend) error) error {
 	b := s.b
 	s.mu.Lock()
@@ -208,7 +208,6 @@ func (s *session) asking(ask func(*backend) error) error {
 	s.cancel.stop = nil
 	s.mu.Unlock()
 	if stops(err) {
-		b.suspect = true
 		s.heeded(err)
 	}
 	return err
