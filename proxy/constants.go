@@ -23,10 +23,11 @@ var errReadOtherwise = &wire.Error{Code: errPlanChanged.Code, Message: errPlanCh
 // were, if it were parsed now, under p. Only a text that may have such constants at all is
 // looked at more closely, and only when a setting that they are read by has changed.
 func (t *template) readOtherwise(p settings.Parsing) bool {
-	if t.parsing.Constants == p.Constants || t.plan.Kind == rewrite.Setting || t.plan.Kind == rewrite.Control {
+	others := t.parsing.Constants.Unlike(p.Constants)
+	if others == 0 || t.plan.Kind == rewrite.Setting || t.plan.Kind == rewrite.Control {
 		return false
 	}
-	return rewrite.ReadBySettings([]byte(t.sql))
+	return rewrite.ReadBy([]byte(t.sql))&others != 0
 }
 
 // asParsed is onBackend for a statement that would be read otherwise: only the one will do

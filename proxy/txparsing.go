@@ -12,23 +12,29 @@ import (
 // used again: its templates are nobody else's, and are not cached.
 
 // parsingAfter is what the transaction's next texts are parsed under, once it has changed
-// settings; constants: those that constants are read by too. Each call makes a new key.
-func (s *session) parsingAfter(constants bool) settings.Parsing {
+// settings; constants are those of them that constants are read by. Each call makes a new key.
+func (s *session) parsingAfter(constants rewrite.Readers) settings.Parsing {
 	p, n := s.parsing(), s.srv.txParsings.Add(1)<<1|1
 	p.All = n
-	if constants {
-		p.Constants = n
-	}
+	p.Constants.Set(constants, n)
 	return p
 }
 
-// rereads reports whether the changes may be of settings that constants are read by. A
-// change without a name is one of anything.
-func rereads(changes []rewrite.Change) bool {
-	return slices.ContainsFunc(changes, func(c rewrite.Change) bool {
-		return c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll || c.Name == "" || slices.Contains(settings.ConstantSettings, c.Name)
-	})
+// rereads returns which of the settings that constants are read by may be changed. A change without
+// a name is one of anything.
+func rereads(changes []rewrite.Change) (by rewrite.Readers) {
+	for i := range changes {
+		c := &changes[i]
+		if c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll || c.Name == "" {
+			return allReaders
+		}
+		by |= rewrite.ReadersOf(c.Name)
+	}
+	return by
 }
+
+// allReaders are all settings that constants are read by.
+var allReaders = rewrite.ReadersOf(settings.ConstantSettings...)
 
 // parsing is the hash of the settings under which the session's next Parse runs. A
 // transaction that changed one of them has a hash of its own, up to its end.
@@ -49,21 +55,24 @@ func (s *session) noteParsing(plan *rewrite.Plan) {
 	if plan.Kind == rewrite.Read || len(plan.Statements) == 1 && len(plan.Statements[0].Changes) == 0 && !plan.Statements[0].Calls {
 		return
 	}
-	calls, changes, constants := false, false, false
+	calls, changes, constants := false, false, rewrite.Readers(0)
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
 		s.t.movesNames = s.t.movesNames || st.Calls || movesNames(st.Changes)
 		s.mapped.called = s.mapped.called || st.Calls
-		changes, constants = changes || len(st.Changes) > 0, constants || rereads(st.Changes)
+		changes, constants = changes || len(st.Changes) > 0, constants|rereads(st.Changes)
 		calls = calls || st.Calls
 	}
 	switch {
 	case changes:
 		s.t.parsingChanged = true
-		s.txParsing = s.parsingAfter(constants || calls)
+		if calls {
+			constants = allReaders
+		}
+		s.txParsing = s.parsingAfter(constants)
 	case calls && !s.t.guessed: // up to the next report nobody knows
 		s.t.guessed, s.t.txParsingWas = true, s.txParsing
-		s.txParsing = s.parsingAfter(true)
+		s.txParsing = s.parsingAfter(allReaders)
 	}
 }
 
@@ -82,7 +91,7 @@ func (s *session) settleParsing() {
 	if t.reported != nil && t.reported != s.b.reported {
 		for _, p := range s.b.reported.News(t.reported) {
 			if slices.Contains(settings.ParsingSettings, p.Lower) {
-				s.txParsing = s.parsingAfter(true)
+				s.txParsing = s.parsingAfter(allReaders)
 				return
 			}
 		}

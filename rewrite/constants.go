@@ -1,42 +1,174 @@
 package rewrite
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
-// times are words that PostgreSQL reads in a constant of a time or date by its settings.
-var times = [][]byte{[]byte("now"), []byte("today"), []byte("tomorrow"), []byte("yesterday"), []byte("allballs")}
+// Readers are the settings by which PostgreSQL may read constants of a text when it parses it.
+type Readers uint8
 
-// ReadBySettings reports whether a text has constants, or other parts, whose meaning may
-// depend on DateStyle, IntervalStyle, TimeZone or client_encoding: nothing but ASCII, and
-// no constant in quotes with a digit or a word for a time in it, surely has none.
-func ReadBySettings(sql []byte) bool {
-	l := lexer{text: sql, utf8: true}
-	for was := endToken; ; {
-		switch is := l.next(); is {
-		case endToken:
-			return bytes.ContainsFunc(sql, func(r rune) bool { return r >= 0x80 })
-		case badToken:
-			return true
-		case stringToken:
-			if was == stringToken || timely(l.lexeme()) { // two that follow one another are one constant
-				return true
-			}
-			was = is
-		default:
-			was = is
+// The settings, in the order of ReaderNames.
+const (
+	ByEncoding Readers = 1 << iota
+	ByDateStyle
+	ByIntervalStyle
+	ByTimeZone
+	byAll = ByEncoding | ByDateStyle | ByIntervalStyle | ByTimeZone
+)
+
+// ReaderNames are the names of these settings, in small letters.
+var ReaderNames = [...]string{"client_encoding", "datestyle", "intervalstyle", "timezone"}
+
+// readers says of each of PostgreSQL's types by which settings its constants are read. Of a type that it lacks
+// nobody knows. A date and a time without a zone depend on TimeZone where they are said by a word: today.
+var readers = func() map[string]Readers {
+	m := map[string]Readers{"date": ByDateStyle, "timestamp": ByDateStyle, "daterange": ByDateStyle, "tsrange": ByDateStyle,
+		"datemultirange": ByDateStyle, "tsmultirange": ByDateStyle, "interval": ByIntervalStyle}
+	for name := range wordSet("timestamptz tstzrange tstzmultirange time timetz") {
+		m[name] = ByDateStyle | ByTimeZone
+	}
+	for name := range wordSet("text varchar bpchar char character name int int2 int4 int8 smallint integer bigint numeric decimal dec real float float4 float8 " +
+		"double bool boolean uuid json jsonb bytea inet cidr macaddr macaddr8 oid bit varbit int4range int8range numrange") {
+		m[name] = 0
+	}
+	return m
+}()
+
+// ReadBy returns by which settings constants of a text, or other parts of it, may be read: never too few.
+// DateStyle, IntervalStyle and TimeZone are told by the type of a constant, where the text says that, and else
+// by what is in its quotes; client_encoding by any byte beyond ASCII.
+func ReadBy(sql []byte) Readers {
+	by := Readers(0)
+	if bytes.ContainsFunc(sql, func(r rune) bool { return r >= 0x80 }) {
+		by = ByEncoding
+	}
+	var tokens []lexed
+	strings := false
+	for l := (lexer{text: sql, utf8: true}); ; {
+		kind := l.next()
+		if kind == badToken {
+			return byAll
+		}
+		if kind == endToken {
+			break
+		}
+		strings = strings || kind == stringToken
+		tokens = append(tokens, lexed{kind, int32(l.start), int32(l.pos)})
+	}
+	if !strings {
+		return by
+	}
+	ph := phrase{text: sql, tokens: tokens}
+	for i := range tokens {
+		if tokens[i].kind == stringToken {
+			by |= ph.readBy(i)
 		}
 	}
+	return by
 }
 
-// timely reports whether a constant may be, or hold, a date, a time or an interval.
-func timely(constant []byte) bool {
-	if bytes.ContainsAny(constant, "0123456789") {
-		return true
+// readBy is ReadBy for the constant at token i. Two that follow one another are one constant.
+func (p *phrase) readBy(i int) Readers {
+	beside := func(n int) bool { return n >= 0 && n < len(p.tokens) && p.tokens[n].kind == stringToken }
+	if beside(i-1) || beside(i+1) {
+		return byAll
+	}
+	may, moment := temporal(p.lexeme(i))
+	kind, known := p.typeOf(i)
+	switch by := readers[kind]; {
+	case known && by != 0 && moment:
+		return by | ByTimeZone
+	case known:
+		return may & by
+	}
+	return may
+}
+
+// typeOf is the type that a text gives to the constant at token i: the one in front of it, or behind "::". known
+// is false where it gives none, or one that readers lacks.
+func (p *phrase) typeOf(i int) (kind string, known bool) {
+	at, behind := i-1, i+1 < len(p.tokens) && p.tokens[i+1].kind == castToken
+	if behind || p.word(i+1, "as") && p.punct(i-1, '(') && p.word(i-2, "cast") {
+		if at = i + 2; p.word(at, "pg_catalog") && p.punct(at+1, '.') {
+			at += 2
+		}
+		if p.punct(at+1, '.') {
+			return "", false
+		}
+	} else if p.punct(at-1, '.') {
+		return "", false
+	}
+	if at < 0 || at >= len(p.tokens) || p.tokens[at].kind != wordToken {
+		return "", false
+	}
+	if kind = string(bytes.ToLower(p.lexeme(at))); kind == "timestamp" { // perhaps WITH TIME ZONE
+		kind = "timestamptz"
+	}
+	_, known = readers[kind]
+	return kind, known
+}
+
+// moments are words that stand for a time which depends on the clock, and so on TimeZone.
+var moments = [][]byte{[]byte("now"), []byte("today"), []byte("tomorrow"), []byte("yesterday"), []byte("allballs")}
+
+// spans are words of an interval that no date or time has.
+var spans = wordSet("year years month months week weeks day days hour hours minute minutes second seconds ago")
+
+// dated are words behind which digits may stand without a blank, in some date, time or interval.
+var dated = wordSet("j t p pt y m w d h s z bc ad am pm jan january feb february mar march apr april may jun june jul july aug august sep sept september " +
+	"oct october nov november dec december mon monday tue tues tuesday wed wednesday weds thu thur thurs thursday fri friday sat saturday sun sunday julian jd at on")
+
+// temporal says by which settings a constant is read if it is a date, a time or an interval; nothing if it can be
+// none under any settings. moment: it may be a word for a time.
+func temporal(constant []byte) (may Readers, moment bool) {
+	const any = ByDateStyle | ByIntervalStyle | ByTimeZone
+	if c := constant[0] | 0x20; (c == 'e' || c == 'u') && bytes.IndexByte(constant, '\\') >= 0 {
+		return any, true // what it says PostgreSQL knows
 	}
 	lower := bytes.ToLower(constant)
-	for _, word := range times {
+	for _, word := range moments {
 		if bytes.Contains(lower, word) {
-			return true
+			return any, true
 		}
 	}
-	return false
+	digits, span := false, false
+	for i := 0; i < len(lower); {
+		j := i
+		for j < len(lower) && isLetter(lower[j]) {
+			j++
+		}
+		word := string(lower[i:j])
+		span = span || spans[word]
+		switch {
+		case j == i:
+			digits = digits || isDigit(lower[i])
+			i++
+			continue
+		case j < len(lower) && isDigit(lower[j]) && !dated[word] && !spans[word]:
+			for j < len(lower) && isDigit(lower[j]) { // item2: no date has it
+				j++
+			}
+		}
+		i = j
+	}
+	switch {
+	case !digits:
+		return 0, false
+	case span:
+		return ByIntervalStyle, false
+	}
+	return any, false
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// ReadersOf are the settings of those names among Readers; any other name is one of none.
+func ReadersOf(names ...string) (by Readers) {
+	for _, name := range names {
+		if i := slices.Index(ReaderNames[:], name); i >= 0 {
+			by |= 1 << i
+		}
+	}
+	return by
 }

@@ -53,14 +53,37 @@ type Values struct {
 // that has changed them have odd numbers of its own.
 type Parsing struct {
 	// All is of all ParsingSettings.
-	All       uint64
-	Constants uint64 // of those that constants are read by
+	All uint64
+	// Constants are of each of those that constants are read by.
+	Constants Constants
+}
+
+// Constants are hashes of the values of ConstantSettings, one by one in their order.
+type Constants [len(rewrite.ReaderNames)]uint64
+
+// Unlike returns the settings whose values are not those of others.
+func (c Constants) Unlike(others Constants) (by rewrite.Readers) {
+	for i := range c {
+		if c[i] != others[i] {
+			by |= 1 << i
+		}
+	}
+	return by
+}
+
+// Set gives the hash n to some of the settings.
+func (c *Constants) Set(by rewrite.Readers, n uint64) {
+	for i := range c {
+		if by&(1<<i) != 0 {
+			c[i] = n
+		}
+	}
 }
 
 // ParsingSettings change what a prepared statement means, ConstantSettings among them
 // what its constants do.
 var (
-	ConstantSettings = []string{"client_encoding", "datestyle", "intervalstyle", "timezone"}
+	ConstantSettings = rewrite.ReaderNames[:]
 	ParsingSettings  = slices.Concat(ConstantSettings, []string{"role", "search_path"})
 )
 
@@ -72,7 +95,10 @@ func New(vals map[string]string) *Values {
 	if v, ok := vals["client_encoding"]; ok {
 		s.Reading, s.Recodes = rewrite.ReadingOf("client_encoding", v), true
 	}
-	s.Parsing = Parsing{All: hashOf(vals, ParsingSettings), Constants: hashOf(vals, ConstantSettings)}
+	s.Parsing.All = hashOf(vals, ParsingSettings)
+	for i := range ConstantSettings {
+		s.Parsing.Constants[i] = hashOf(vals, ConstantSettings[i:i+1])
+	}
 	return s
 }
 
