@@ -22,6 +22,8 @@ var timedTexts = []string{
 	"INSERT INTO timed (v) VALUES ($v) RETURNING id, v || 'x' AS w, at", "INSERT INTO timed (v) VALUES ($v) RETURNING at + '1 day' AS tomorrow, timed.id", `INSERT INTO other (v) VALUES ($v), ('more ' || $v) RETURNING id AS one, v IS NULL, "At", short::date, *`,
 	"INSERT INTO timed (v) VALUES ($v) RETURNING id, at::date", "INSERT INTO plain VALUES ($v, now(), now()) RETURNING (extract(epoch FROM at) * 1000000)::bigint AS micros", "UPDATE other SET v = v RETURNING now() + '1 day' AS tomorrow", "WITH x AS (SELECT now() + '1 day' AS tomorrow) SELECT tomorrow FROM x",
 	unrolled, unrolled, unrolledTime,
+	// The clock is read out of a text that is computed.
+	"INSERT INTO timed (v, at) VALUES ($v, ('no' || 'w')::timestamptz)", "INSERT INTO timed (v, made) VALUES ($v, E'n\\x6fw'::timestamp) RETURNING id", "UPDATE plain SET at = lower('NOW')::timestamptz", "INSERT INTO plain (v, day) SELECT 'x', ('to' || 'day')::date",
 	// What is stored is read back.
 	"SELECT at FROM timed", `SELECT "At" FROM other WHERE v IS NOT NULL`, "SELECT v, at FROM plain WHERE at IS NOT NULL", "SELECT max(at) + '1 day' AS tomorrow FROM timed", "UPDATE timed SET v = 'z' || v RETURNING at", "DELETE FROM timed RETURNING at",
 	"WITH x AS (SELECT at FROM timed) SELECT * FROM x", "SELECT t.at FROM timed t JOIN other USING (v)", "SELECT a.at FROM (SELECT * FROM timed) a",

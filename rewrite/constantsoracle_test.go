@@ -44,10 +44,12 @@ func TestReadByAsPostgres(t *testing.T) {
 		if err != nil {
 			return "none"
 		}
+		value := ""
 		if results, err = conn.Exec(t.Context(), usual+"EXECUTE p").ReadAll(); err != nil {
-			t.Fatalf("%s: %v", sql, err)
+			value = err.Error() // such as the difference of infinite times
+		} else {
+			value = fmt.Sprintf("%q", results[len(results)-1].Rows)
 		}
-		value := fmt.Sprintf("%q", results[len(results)-1].Rows)
 		if _, err := conn.Exec(t.Context(), "DEALLOCATE p").ReadAll(); err != nil {
 			t.Fatal(err)
 		}

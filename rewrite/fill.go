@@ -1,6 +1,9 @@
 package rewrite
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // Fill says with what the server fills in a column that an INSERT leaves out.
 type Fill uint8
@@ -20,15 +23,21 @@ const (
 func FillOf(expression string) Fill {
 	fill := Settled
 	l := lexer{text: []byte(expression), utf8: true}
-	word := ""
-	for {
-		switch kind := l.next(); kind {
+	word, was := "", endToken
+	computed, cast := false, false // a text that is no constant; to a type that may be of a time
+	for kind := endToken; ; was = kind {
+		switch kind = l.next(); kind {
 		case endToken:
+			if computed && cast {
+				fill = max(fill, Clock)
+			}
 			return fill
 		case badToken:
 			return Unclear
 		case wordToken:
 			word = strings.ToLower(string(l.lexeme()))
+			by, known := readers[word]
+			cast = cast || was == castToken && (!known || by != 0) && !settledTypes[word]
 			switch {
 			case clocks[word]:
 				fill = max(fill, Clock)
@@ -40,7 +49,10 @@ func FillOf(expression string) Fill {
 			continue
 		case quotedToken:
 			word = strings.Trim(string(l.lexeme()), `"`) // the server quotes builtins as well: "left"
+			cast = cast || was == castToken
 			continue
+		case operatorToken:
+			computed = computed || len(l.lexeme()) > 1 // ||, ->>
 		case stringToken:
 			if clockText(l.lexeme()) {
 				fill = max(fill, Clock)
@@ -49,6 +61,7 @@ func FillOf(expression string) Fill {
 			if l.lexeme()[0] == '(' && word != "" && !clocks[word] && !drawers[word] && roles[word]&callable == 0 {
 				return Unclear
 			}
+			computed = computed || l.lexeme()[0] == '(' && roles[word]&harmless != 0 && !timeMakers[word] && !clocks[word]
 		}
 		word = ""
 	}
@@ -108,6 +121,9 @@ func wordSet(words string) map[string]bool {
 // clockText reports whether a constant may be read as the time: 'now', 'today'. It looks for
 // the words wherever they stand, since a constant may be an array or a range of such.
 func clockText(b []byte) bool {
+	if len(b) > 1 && (b[0]|0x20 == 'e' || b[0]|0x20 == 'u') && (b[1] == '\'' || b[1] == '&') && bytes.IndexByte(b, '\\') >= 0 {
+		return true // it says another word than it shows: E'n\x6fw'
+	}
 	for i := 0; i < len(b); {
 		j := i
 		for j < len(b) && isLetter(b[j]) {

@@ -182,7 +182,7 @@ func (in *Insertion) Survey(g Given) Survey {
 	if !ok {
 		return all
 	}
-	v := surveyor{names: in.names, withs: withs(in.node, 0, in.withs), Survey: Survey{Time: saysWord(left, clocks, false)}}
+	v := surveyor{names: in.names, withs: withs(in.node, 0, in.withs), root: in.node, Survey: Survey{Time: saysWord(left, clocks, false)}}
 	for child := range in.node.nodes() { // what it fills in is looked at here
 		v.visit(child, 0)
 	}

@@ -12,6 +12,8 @@ func TestFillOf(t *testing.T) {
 		"md5((random())::text)": Drawn, "('a'::text || nextval('s'::regclass))": Drawn,
 		"now()": Clock, "CURRENT_TIMESTAMP": Clock, "CURRENT_DATE": Clock, "timezone('utc'::text, now())": Clock, "('now'::text)::date": Clock,
 		"'{today}'::date[]": Clock, "(now() + ((random())::text)::interval)": Clock, "clock_timestamp()": Clock,
+		"(('no'::text || 'w'::text))::timestamp with time zone": Clock, "(lower('NOW'::text))::date": Clock, "(('{no'::text || 'w}'::text))::timestamp with time zone[]": Clock, "(('no'::text || 'w'::text))::mine": Clock,
+		"('a'::text || 'w'::text)": Settled, "(('a'::text || 'w'::text))::character varying": Settled, "date_trunc('day'::text, '2026-01-01'::date)": Settled,
 		"mine()": Unclear, "public.mine(1)": Unclear, `"Mine"()`: Unclear, "currval('s'::regclass)": Unclear, "lastval()": Unclear, "txid_current()": Unclear,
 		"nextval('s'::regclass) + mine(2)": Unclear,
 	} {

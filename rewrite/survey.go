@@ -37,7 +37,7 @@ func (p *Planner) Survey(sql string, names *Names) Survey {
 	for _, node := range statements {
 		switch node.name() {
 		case "SelectStmt", "UpdateStmt", "DeleteStmt", "InsertStmt", "MergeStmt":
-			v := surveyor{names: names, withs: withs(node, 0, nil), Survey: s}
+			v := surveyor{names: names, withs: withs(node, 0, nil), root: node, Survey: s}
 			v.visit(node, 0)
 			s = v.Survey
 		case "TransactionStmt", "VariableSetStmt", "VariableShowStmt", "FetchStmt", "ClosePortalStmt":
@@ -52,8 +52,9 @@ func (p *Planner) Survey(sql string, names *Names) Survey {
 // where defaults count, DEFAULT.
 func saysWord(sql string, words map[string]bool, defaults bool) bool {
 	var small [maxWord + 1]byte
-	for l := (lexer{text: []byte(sql), utf8: true}); ; {
-		switch l.next() {
+	was, kind := endToken, endToken
+	for l := (lexer{text: []byte(sql), utf8: true}); ; was = kind {
+		switch kind = l.next(); kind {
 		case endToken:
 			return false
 		case badToken:
@@ -63,7 +64,7 @@ func saysWord(sql string, words map[string]bool, defaults bool) bool {
 				return true
 			}
 		case stringToken:
-			if clockText(l.lexeme()) {
+			if was == stringToken || clockText(l.lexeme()) { // two that follow one another are one constant
 				return true
 			}
 		}
@@ -84,6 +85,8 @@ type surveyor struct {
 	fills   bool     // the statement inserts: its relations' defaults may run
 	updates bool     // it is an UPDATE
 	withs   []string // the names of its WITH queries
+	root    message  // the statement
+	known   [][]Column
 	Survey
 }
 
@@ -107,6 +110,7 @@ func (v *surveyor) visit(m message, depth int) {
 		v.Survey = all
 		return
 	}
+	v.Time = v.Time || v.computes(m)
 	switch m.name() {
 	case "InsertStmt", "MergeStmt":
 		v.fills = true

@@ -8,6 +8,7 @@ func TestSurvey(t *testing.T) {
 		{Schema: "public", Name: "timed", Columns: []Column{{Name: "at", Fill: Clock}}},
 		{Schema: "public", Name: "odd", Columns: []Column{{Name: "x", Fill: Unclear}}},
 		{Schema: "public", Name: "seen", View: true},
+		{Schema: "public", Name: "told", Columns: []Column{{Name: "at", Kind: instantType}, {Name: "word"}, {Name: "v"}}},
 	})
 	p, names := newPlanner(t), s.In([]string{"public"})
 	const nothing, time, both = 0, 1, 3
@@ -18,6 +19,13 @@ func TestSurvey(t *testing.T) {
 		"WITH x AS (SELECT v FROM t) SELECT v FROM x": nothing, "WITH x AS (SELECT at FROM timed), y AS (SELECT 1 FROM x) SELECT 1 FROM y, t": nothing, "WITH x AS (SELECT 1) SELECT 1 FROM unheard": time,
 		"WITH x AS (SELECT now()) SELECT 1 FROM x": time, "WITH x AS (SELECT 1) SELECT 1 FROM other.x": time, "WITH x AS (INSERT INTO timed DEFAULT VALUES RETURNING 1) SELECT 1 FROM x": time,
 		"WITH x AS (INSERT INTO timed DEFAULT VALUES) SELECT 1": time, "WITH x AS (INSERT INTO odd DEFAULT VALUES) SELECT 1": both, "WITH x AS (UPDATE t SET v = DEFAULT) SELECT 1": both,
+		// What is computed, or read, may be the word for the time; what is constant, or a time already, is none.
+		"SELECT ('no' || 'w')::timestamptz": time, "SELECT E'n\\x6fw'::timestamptz": time, "SELECT 'no'\n'w'::date": time, "SELECT U&'n\\006fw'::date": time, "SELECT word::date FROM told": time, "SELECT timestamptz(word) FROM told": time,
+		"SELECT CAST(lower('NOW') AS date)": time, "SELECT (CASE WHEN v THEN word END)::timestamptz FROM told": time, "SELECT ($1 || 'w')::date": time, "SELECT coalesce(word, '2026-01-01')::time FROM told": time, "SELECT ('no' || 'w')::mine": time,
+		"SELECT v FROM told WHERE at > (SELECT word FROM told)::timestamptz": time, "SELECT ARRAY[word]::date[] FROM told": time, "SELECT word::text::date FROM told": time, "INSERT INTO t (v) VALUES (('to' || 'day')::date)": time, "INSERT INTO t (v) SELECT word::date FROM told": time,
+		"SELECT x.at::date FROM (SELECT word AS at FROM told) x": time, "WITH x AS (SELECT word AS at FROM told) SELECT at::date FROM x": time, "SELECT * FROM json_to_record('{\"a\": \"now\"}') AS x (a timestamptz)": time, "UPDATE t SET v = 1 WHERE v = replace('nXw', 'X', 'o')::date": time,
+		"SELECT '2026-01-01'::timestamptz, date '2026-01-01', '1 day'::interval": nothing, "SELECT $1::timestamptz": nothing, "SELECT at::date, told.at::text, date(at) FROM told WHERE at > $1::text::timestamptz - '1 day'::interval": nothing, "SELECT (word || 'x')::text, word::int FROM told": nothing,
+		"SELECT date_trunc('day', at)::date, (at + '1 day')::date FROM told": nothing, "SELECT word::jsonb, (word || '1')::numeric, word::interval FROM told": nothing,
 		"INSERT INTO odd DEFAULT VALUES": both, "SELECT setval('s', 1)": both, "SELECT mine()": both, "SELECT mine.lower('x')": both,
 		"TRUNCATE t": both, "CREATE SEQUENCE s": both, "DO $$ BEGIN END $$": both, "nonsense": both, "SELECT 1; ALTER SEQUENCE s RESTART": both,
 	} {
