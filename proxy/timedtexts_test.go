@@ -23,7 +23,7 @@ var timedTexts = []string{
 	"INSERT INTO timed (v) VALUES ($v) RETURNING id, at::date", "INSERT INTO plain VALUES ($v, now(), now()) RETURNING (extract(epoch FROM at) * 1000000)::bigint AS micros", "UPDATE other SET v = v RETURNING now() + '1 day' AS tomorrow", "WITH x AS (SELECT now() + '1 day' AS tomorrow) SELECT tomorrow FROM x",
 	unrolled, unrolled, unrolledTime,
 	// The clock is read out of a text that is computed.
-	"INSERT INTO timed (v, at) VALUES ($v, ('no' || 'w')::timestamptz)", "INSERT INTO timed (v, made) VALUES ($v, E'n\\x6fw'::timestamp) RETURNING id", "UPDATE plain SET at = lower('NOW')::timestamptz", "INSERT INTO plain (v, day) SELECT 'x', ('to' || 'day')::date",
+	"INSERT INTO timed (v, at) VALUES ($v, " + computedTime + ")",
 	// What is stored is read back.
 	"SELECT at FROM timed", `SELECT "At" FROM other WHERE v IS NOT NULL`, "SELECT v, at FROM plain WHERE at IS NOT NULL", "SELECT max(at) + '1 day' AS tomorrow FROM timed", "UPDATE timed SET v = 'z' || v RETURNING at", "DELETE FROM timed RETURNING at",
 	"WITH x AS (SELECT at FROM timed) SELECT * FROM x", "SELECT t.at FROM timed t JOIN other USING (v)", "SELECT a.at FROM (SELECT * FROM timed) a",
@@ -32,6 +32,9 @@ var timedTexts = []string{
 	"WITH x AS (INSERT INTO other DEFAULT VALUES RETURNING \"At\") UPDATE timed SET v = 'w' || v FROM x RETURNING x.\"At\"", "WITH x AS (INSERT INTO timed AS t (v, made) SELECT v, at FROM plain RETURNING *) SELECT count(*) FROM x",
 	"INSERT INTO timed (v) VALUES ($v) RETURNING made", "SET TimeZone = 'Asia/Tokyo'", "SET TimeZone = 'UTC'", "SET DateStyle = 'German'", "DELETE FROM other WHERE v = $v",
 }
+
+// computedTime reads the clock out of a text that no planner sees.
+const computedTime = "('no' || 'w')::timestamptz"
 
 // unrolled are several rows as SQLAlchemy inserts them where it wants their keys.
 const (
