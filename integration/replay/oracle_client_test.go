@@ -158,6 +158,7 @@ func (c *teller) note(items []item, answers []*answer, err error) error {
 			told = "done"
 			if a = answers[n]; a != nil {
 				told = a.tag
+				c.world.saw(a.tag)
 				if i.step != nil && !i.step.fits(a) {
 					err = errors.Join(err, fmt.Errorf("%w: %s: %q, %d rows", errMisanswered, i.st.sql, a.tag, len(a.rows)))
 					a = nil

@@ -44,6 +44,7 @@ const (
 	madeTold              // the same, RETURNING what it filled in
 	madeTimed             // the same, with the time
 	madeTwice             // two such rows in one statement, RETURNING that
+	copied                // two such rows by a COPY, or by an INSERT where the client has no COPY
 	drawn                 // a number of a sequence
 	now                   // the time of the transaction
 	chance                // random(), told
@@ -149,7 +150,7 @@ func (p *program) untag() {
 			case back, release:
 				delete(open, turn[i].level)
 			}
-			turn[i].tagged = turn[i].tagged && len(open) == 0 && turn[i].kind < save && turn[i].kind != drawn && turn[i].kind != chance && turn[i].kind != now
+			turn[i].tagged = turn[i].tagged && len(open) == 0 && turn[i].kind < save && (turn[i].kind < copied || turn[i].kind == duplicate || turn[i].kind == division)
 		}
 	}
 }
@@ -293,7 +294,7 @@ func (d *drawer) step() step {
 	d.id++
 	s := step{id: d.id, coin: r.Uint64(), strong: pick(r, " FOR UPDATE", " FOR UPDATE", " FOR UPDATE", " FOR NO KEY UPDATE")}
 	s.kind = pick(r, readOne, readOne, readOne, readSome, readAll, lock, lock, add, add, add, add, addTold, addTold, addSome,
-		rewrite, rewrite, swap, mark, markTold, made, madeTold, madeTold, madeTimed, madeTwice, drawn, now, chance)
+		rewrite, rewrite, swap, mark, markTold, made, madeTold, madeTold, madeTimed, madeTwice, copied, copied, drawn, now, chance)
 	switch interactive := d.p.shape == dialogue; {
 	case s.kind == rewrite && !interactive, s.kind == swap && !interactive && d.p.shape != alone:
 		s.kind = add // nothing was read to base it on
@@ -301,7 +302,7 @@ func (d *drawer) step() step {
 		s.kind = readOne // the stand-in notes the rows of locking clauses in blocks only
 	}
 	switch s.kind {
-	case madeTwice:
+	case madeTwice, copied:
 		d.id++ // the second row's
 		s.keys = []int{d.first}
 	case readAll, mark, markTold, made, madeTold, madeTimed, drawn, now, chance, duplicate, division:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -83,6 +84,13 @@ func pgxIn(mode pgx.QueryExecMode) func(context.Context, string) (speaker, error
 }
 
 func (s *pgxSpeaker) ask(st *statement) (*answer, error) {
+	if st.copies != "" {
+		tag, err := s.conn.PgConn().CopyFrom(s.ctx, strings.NewReader(st.data), st.copies)
+		if err != nil {
+			return nil, err
+		}
+		return &answer{tag: tag.String()}, nil
+	}
 	rows, err := s.conn.Query(s.ctx, st.sql, st.args...)
 	if err != nil {
 		return nil, err

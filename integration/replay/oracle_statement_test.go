@@ -26,7 +26,9 @@ type statement struct {
 	sql  string
 	args []any // int or string
 	rows bool  // it returns some, all of them text
-	coin uint64
+	// copies is the COPY that a client says in its place who can, and data are its data; "" for none.
+	copies, data string
+	coin         uint64
 }
 
 // plain is a statement without parameters or rows.
@@ -112,6 +114,9 @@ func (s *step) statement(known, before lists) *statement {
 	case madeTwice:
 		st.sql = "INSERT INTO made (id, n) VALUES ($1, DEFAULT), ($2, nextval('number')::text) RETURNING n, u, chance, number"
 		st.args, st.rows = []any{s.id, s.id + 1}, true
+	case copied:
+		st.sql, st.args = "INSERT INTO made (id) VALUES ($1), ($2)", []any{s.id, s.id + 1}
+		st.copies, st.data = "COPY made (id) FROM STDIN", fmt.Sprintf("%d\n%d\n", s.id, s.id+1)
 	case drawn:
 		st.sql, st.args, st.rows = "SELECT nextval('number')::text", nil, true
 	case now:
@@ -148,7 +153,7 @@ func (s *step) fits(a *answer) bool {
 			return false
 		}
 	}
-	want := map[kind]int{readAll: keysOfBatch, mark: 1, markTold: 1, made: 1, madeTold: 1, madeTimed: 1, madeTwice: 2, drawn: 1, now: 1, chance: 1, pinned: 1}[s.kind]
+	want := map[kind]int{readAll: keysOfBatch, mark: 1, markTold: 1, made: 1, madeTold: 1, madeTimed: 1, madeTwice: 2, copied: 2, drawn: 1, now: 1, chance: 1, pinned: 1}[s.kind]
 	switch s.kind {
 	case swap:
 		return a.matched() <= 1
@@ -205,7 +210,7 @@ func (s *step) learn(known lists, expected string, a *answer) (ops []oracle.Op) 
 			ops = append(ops, oracle.Op{Kind: oracle.Now, Value: a.rows[0][1]})
 		}
 		ops = append(ops, op)
-	case made, madeTold, madeTimed, madeTwice:
+	case made, madeTold, madeTimed, madeTwice, copied:
 		ops = append(ops, s.filled(a)...)
 	case drawn:
 		if a != nil {
@@ -249,12 +254,12 @@ func undo(known lists, ops []oracle.Op) {
 // filled is what a step that inserts into made did, and was told of what the server filled in.
 func (s *step) filled(a *answer) (ops []oracle.Op) {
 	rows := 1
-	if s.kind == madeTwice {
+	if s.kind == madeTwice || s.kind == copied {
 		rows = 2
 	}
 	for i := range rows {
 		op := oracle.Op{Kind: oracle.Mark, Write: s.id + i}
-		if a != nil && s.kind != made {
+		if a != nil && s.kind != made && s.kind != copied {
 			row := a.rows[i]
 			op.Value = strings.Join(row[:4], " ")
 			ops = append(ops, oracle.Op{Kind: oracle.Drawn, Value: row[0]}, oracle.Op{Kind: oracle.Drawn, Value: "identity " + row[3]})

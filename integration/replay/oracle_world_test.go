@@ -62,6 +62,7 @@ type world struct {
 
 	clock   atomic.Int64
 	returns atomic.Int64 // to savepoints
+	copies  atomic.Int64 // COPYs that were answered
 	// overtaken are statements whose backend knew a newer schema than that they were planned by. It
 	// should be read before: docs/progress.md.
 	overtaken atomic.Int64
@@ -88,7 +89,7 @@ func newWorld(t *testing.T, bin harness.Bin, seed uint64, size int) *world {
 	} {
 		all := sim.Env().With(harness.Env{
 			"DSQL_RESERVOIR_MAX_OPEN": "20", "DSQL_CONNECTION_RATE_LIMIT": "1000", "DSQL_RETRY_BUDGET_BURST": "1000000",
-			"DSQL_RETRY_BASE_DELAY": "20ms", "DSQL_BACKEND_SILENCE_TIMEOUT": "1s",
+			"DSQL_RETRY_BASE_DELAY": "20ms", "DSQL_BACKEND_SILENCE_TIMEOUT": "1s", "DSQL_COPY_FROM": "insert",
 		}).With(env)
 		w.daemons = append(w.daemons, harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: all}))
 	}
@@ -118,6 +119,13 @@ func newWorld(t *testing.T, bin harness.Bin, seed uint64, size int) *world {
 
 // tick reads the clock of all clients.
 func (w *world) tick() int64 { return w.clock.Add(1) }
+
+// saw counts a tag that a client got.
+func (w *world) saw(tag string) {
+	if strings.HasPrefix(tag, "COPY ") {
+		w.copies.Add(1)
+	}
+}
 
 // count counts an error that a client got.
 func (w *world) count(code string) {
@@ -375,6 +383,7 @@ func (w *world) vacuous(t *testing.T) {
 		{"conflicts of their own", n.conflicts - n.planned, 0.05},
 		{"cuts", n.cuts, 0.02},
 		{"returns to savepoints", int(w.returns.Load()), 0.03},
+		{"COPYs", int(w.copies.Load()), 0.005},
 		{"replays", int(w.metric(t, "dsql_tx_retries_total", "")), 0.15},
 		{"replays after a loss", int(w.metric(t, "dsql_tx_retries_total", "backend_lost")), 0.01},
 		{"killed clients", w.codes[""], 0.003},
