@@ -229,6 +229,11 @@ var errInterrupted = errors.New("interrupted")
 // behind any other the connection is lost, or nothing was sent. A signal leaves what is under
 // way a little time, so that its answer is known.
 func (a *asker) rows(ctx context.Context, sql string) (rows []string, err error) {
+	return a.exchange(ctx, appendFrame(nil, 'Q', sql+"\x00"), false)
+}
+
+// exchange is rows for a request as exchange in query.go takes it.
+func (a *asker) exchange(ctx context.Context, request []byte, flushed bool) (rows []string, err error) {
 	if err := a.conn.Net.SetDeadline(time.Now().Add(statementTime)); err != nil {
 		a.lost = true
 		return nil, err
@@ -238,7 +243,7 @@ func (a *asker) rows(ctx context.Context, sql string) (rows []string, err error)
 	if ctx.Err() != nil {
 		return nil, errInterrupted
 	}
-	err = runQuery(a.conn.Net, sql, func(first string) { rows = append(rows, first) })
+	err = exchange(a.conn.Net, request, flushed, func(first string) { rows = append(rows, first) })
 	if _, answered := err.(*serverError); err != nil && !answered {
 		a.lost = true
 		return rows, fmt.Errorf("the connection was lost: %w", err)

@@ -17,13 +17,29 @@ const maxAnswer = 64 << 10
 // first value of each row. A *serverError leaves the connection as it was; behind any other
 // error it is of no use.
 func runQuery(conn net.Conn, sql string, row func(first string)) error {
-	request := []byte{'Q'}
-	request = binary.BigEndian.AppendUint32(request, uint32(4+len(sql)+1))
-	request = append(request, sql...)
-	if _, err := conn.Write(append(request, 0)); err != nil {
+	return exchange(conn, appendFrame(nil, 'Q', sql+"\x00"), false, row)
+}
+
+// appendFrame appends a frame of that type.
+func appendFrame(b []byte, typ byte, body string) []byte {
+	b = binary.BigEndian.AppendUint32(append(b, typ), uint32(4+len(body)))
+	return append(b, body...)
+}
+
+// appendStatement appends the frames that run a statement without parameters by the extended protocol.
+func appendStatement(b []byte, sql string) []byte {
+	b = appendFrame(b, 'P', "\x00"+sql+"\x00\x00\x00")
+	b = appendFrame(b, 'B', "\x00\x00\x00\x00\x00\x00\x00\x00")
+	return appendFrame(b, 'E', "\x00\x00\x00\x00\x00")
+}
+
+// exchange sends a request and reads the answer to its ReadyForQuery, as runQuery does; flushed: the request
+// is one statement with a Flush behind it, and the answer ends with its tag or its error.
+func exchange(conn net.Conn, request []byte, flushed bool, row func(first string)) error {
+	if _, err := conn.Write(request); err != nil {
 		return err
 	}
-	answered := false
+	answered := request[0] == 'S' // a Sync by itself asks for nothing
 	var refused error
 	for in := bufio.NewReader(conn); ; {
 		var header [5]byte
@@ -45,7 +61,11 @@ func runQuery(conn net.Conn, sql string, row func(first string)) error {
 			answered = true
 		case 'E':
 			refused = newServerError(body)
-		case 'Z':
+		}
+		if flushed && (answered || refused != nil) {
+			return refused
+		}
+		if header[0] == 'Z' {
 			if refused == nil && !answered {
 				return errors.New("the server did not answer the query")
 			}

@@ -22,6 +22,7 @@ var questions = []question{
 	{"encode", "Does the cluster make hexadecimal digits of bytea, and bytea of digits?", false, askConversion},
 	{"index", "Does an index serve comparisons with digits that the cluster makes?", true, askIndex},
 	{"for_update", "Does FOR UPDATE by such a comparison flag that row, and no other?", true, askLocks},
+	{"lock_outside", "Does FOR KEY SHARE outside of a block conflict with a DELETE of the row?", false, askLockOutside},
 	{"key_size", "How long may text in a key be, beside varchar(255)?", false, askKeySize},
 	{"check", "Does a table take the CHECK of a mapped column?", true, askCheck},
 	{"upsert_key", "May ON CONFLICT DO UPDATE assign columns of the key?", false, askUpsert},

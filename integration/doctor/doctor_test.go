@@ -116,7 +116,7 @@ func TestAnswers(t *testing.T) {
 			if code != test.code {
 				t.Errorf("exit code %d, want %d", code, test.code)
 			}
-			for name, want := range map[string]string{"encode": "yes", "index": "yes", "for_update": "yes", "key_size": "yes", "check": "yes",
+			for name, want := range map[string]string{"encode": "yes", "index": "yes", "for_update": "yes", "lock_outside": "no", "key_size": "yes", "check": "yes",
 				"upsert_key": "yes", "add_column": "no", "numeric": "yes", "serial": "yes", "generated_key": "yes"} {
 				if other := test.answers[name]; other != "" {
 					want = other
