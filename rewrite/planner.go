@@ -84,7 +84,7 @@ type Stats struct {
 	Unverified uint64
 
 	// Not given to the parser:
-	GuardedBytes   uint64 // longer than MaxBytes, or nearly as long and all tokens
+	GuardedBytes   uint64 // longer than MaxBytes, or nearly as long and all tokens, or repeated by the parser
 	GuardedNesting uint64 // deeper than MaxNesting
 	GuardedText    uint64 // no UTF-8, or quotes or comments without end
 }
