@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -17,12 +18,14 @@ import (
 // their turn comes; nil when none is. Nothing is changed: the effects come with the answers
 // (strungReply).
 func (s *session) divide(plan *rewrite.Plan, sql []byte) *strung {
-	d := division{s: s, plan: plan, sql: sql, open: s.inBlock(), places: make([]place, len(plan.Statements)), block: s.status() != 'I' || s.t.touched,
+	d := division{s: s, plan: plan, sql: sql, stands: s.position(), open: s.inBlock(), places: make([]place, len(plan.Statements)), block: s.status() != 'I' || s.t.touched,
 		prepares: s.pinned || plan.Pin == rewrite.PinPrepare}
 	for i := range plan.Statements {
 		d.at = i
 		if st := &plan.Statements[i]; st.Refusal != nil && st.Refusal.Unsent {
 			d.places[i] = place{err: refusalOf(st)}
+		} else if modesLate(&d.stands, &st.Tx) {
+			d.places[i] = place{err: errModesLate}
 		} else if err := refusesWrite(st, d.mode()); err != nil {
 			d.places[i] = place{err: err}
 		} else {
@@ -47,6 +50,8 @@ type division struct {
 	sql    []byte
 	places []place
 	at     int // of the statement at hand
+	// stands is how the session stands in front of it.
+	stands block.Block
 	// folds counts the statements behind a BEGIN whose modes have gone into it.
 	folds int
 	// block: the statement stands in a transaction block.
@@ -277,6 +282,7 @@ func (d *division) tellsMode(name string) bool {
 
 // follow notes what a statement changes for those behind it.
 func (d *division) follow(st *rewrite.Statement, p *place) {
+	d.stands.Step(st)
 	switch {
 	case st.Tx.Verb == rewrite.Begin:
 		d.block, d.open = true, true

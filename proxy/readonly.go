@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -124,20 +125,20 @@ func (s *session) judgesMode(plan *rewrite.Plan) error {
 		return nil
 	}
 	s.t.denied, s.t.only = nil, false
-	if s.t.mode == readWrite && len(plan.Statements) < 2 { // the way of most
+	if st := plan.Single(); s.t.mode == readWrite && len(plan.Statements) < 2 && (st == nil || st.Tx.Verb != rewrite.Begin) { // the way of most
 		return nil
 	}
 	if s.status() == 'E' && (len(plan.Statements) == 0 || !endsBlock(plan.Statements[0].Tx.Verb)) {
 		return nil // it fails, whatever stands in it
 	}
-	j := judging{s: s, mode: s.t.mode, block: s.inBlock(), first: !s.t.touched && !s.t.ranLocal}
-	if len(plan.Statements) == 0 && plan.Kind == rewrite.Unknown && j.mode != readWrite && !j.block {
+	j := judging{s: s, mode: s.t.mode, at: s.position(), first: !s.t.touched && !s.t.ranLocal}
+	if len(plan.Statements) == 0 && plan.Kind == rewrite.Unknown && j.mode != readWrite && !j.at.In() {
 		return errMayWrite
 	}
 	several := len(plan.Statements) > 1
 	for i := range plan.Statements {
 		err := j.judge(&plan.Statements[i], several)
-		if err != nil && err.Code == codeReadOnly && several {
+		if err != nil && (err.Code == codeReadOnly || err == errModesLate) && several {
 			s.t.denied = err
 			return nil
 		}
@@ -153,7 +154,7 @@ func (s *session) judgesMode(plan *rewrite.Plan) error {
 type judging struct {
 	s       *session
 	mode    txMode
-	block   bool
+	at      block.Block
 	first   bool
 	changed bool // an earlier statement changes how later transactions begin
 	unknown bool // such a one has ended a transaction: nobody knows how what follows begins
@@ -170,13 +171,14 @@ func (j *judging) judge(st *rewrite.Statement, several bool) *wire.Error {
 	case tx.Verb == rewrite.Begin:
 		err = j.begin(tx)
 	case endsBlock(tx.Verb):
-		j.block, j.mode, j.unknown = j.block && tx.Chain, j.s.modeNow(), j.changed
-	case j.block || j.mode == readWrite:
+		j.mode, j.unknown = j.s.modeNow(), j.changed
+	case j.at.In() || j.mode == readWrite:
 	case several && tx.Verb == rewrite.SetTransaction && tx.ReadWrite:
 		err = errModeInString // it would hold for what is behind it, and no server here takes it
 	default:
 		err = refusesWrite(st, j.mode)
 	}
+	j.at.Step(st)
 	j.changed, j.first = j.changed || j.s.changesMode(st), false
 	return err
 }
@@ -185,7 +187,9 @@ func (j *judging) judge(st *rewrite.Statement, several bool) *wire.Error {
 // it.
 func (j *judging) begin(tx *rewrite.Transaction) *wire.Error {
 	switch {
-	case j.block || j.mode == readWrite:
+	case modesLate(&j.at, tx):
+		return errModesLate
+	case j.at.In() || j.mode == readWrite:
 	case j.mode == unsureMode && saysNoMode(tx):
 		return errModeUnsure
 	case j.mode == readOnly && tx.ReadWrite && !j.first:
@@ -193,8 +197,14 @@ func (j *judging) begin(tx *rewrite.Transaction) *wire.Error {
 	case j.mode == readOnly && saysNoMode(tx):
 		j.s.t.only = true
 	}
-	j.block = true
 	return nil
+}
+
+// modesLate reports a BEGIN of a READ ONLY block that PostgreSQL refuses for the level that it says behind
+// a query of the same string or pipeline: it undoes that. A server of DSQL's kind has one level, with which
+// its sessions begin, so that it takes the BEGIN, and commits with a block that only reads what was written.
+func modesLate(at *block.Block, tx *rewrite.Transaction) bool {
+	return tx.Verb == rewrite.Begin && !at.In() && tx.ReadOnly && tx.Isolation != rewrite.DefaultIsolation && at.Refuses(tx) == block.CodeActive
 }
 
 // refusesWrite is judgesMode for one statement outside of a block.
@@ -264,6 +274,8 @@ var (
 		Hint:   "Wait for the answer to COMMIT or ROLLBACK; or write READ ONLY or READ WRITE behind BEGIN."}
 	errModeInString = &wire.Error{Code: retry.StateUnsupported, Message: "a string of several transactions cannot change whether they begin READ ONLY",
 		Detail: "Nothing of the string was run.", Hint: "Send SET " + rewrite.ReadOnlyDefault + " by itself, and write READ ONLY or READ WRITE behind BEGIN."}
+	errModesLate = &wire.Error{Code: block.CodeActive, Message: "SET TRANSACTION ISOLATION LEVEL must be called before any query",
+		Hint: "Send the BEGIN in front of the first statement, or behind COMMIT."}
 	errBeginInPipeline = &wire.Error{Code: retry.StateUnsupported, Message: "BEGIN cannot say here whether the transaction is READ ONLY, behind other statements of it",
 		Hint: "Send it by itself, or as the first statement of the string or pipeline."}
 )
