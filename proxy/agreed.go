@@ -30,7 +30,7 @@ func (s *session) asNow(cs *clientStatement) {
 			s.closeOnBackend(st)
 		}
 	case cs.described == nil:
-		cs.described = cs.known
+		s.describes(cs, cs.known)
 	}
 	cs.since = 0
 }
@@ -55,7 +55,8 @@ func (srv *Server) holds(d *description) bool {
 // newStatement is a client's statement of tmpl, prepared now: of the epoch that the session
 // sees, with the description that the client would be told. since is as in clientStatement.
 func (s *session) newStatement(tmpl *template, since uint64) clientStatement {
-	return clientStatement{tmpl: tmpl, cost: tmpl.cost, epoch: s.epoch(), known: s.described(tmpl), since: since}
+	known := s.described(tmpl)
+	return clientStatement{tmpl: tmpl, cost: tmpl.cost + known.cost(), columns: known.cost(), epoch: s.epoch(), known: known, since: since}
 }
 
 // onBackend is prepare for a client's statement: when the server now describes it otherwise
@@ -94,6 +95,7 @@ func (s *session) onBackend(cs *clientStatement) (*serverStatement, error) {
 			before := *cs
 			cs.tmpl, cs.epoch = typed, s.epoch()
 			if st, err = s.onBackend(cs); err != nil || st == nil {
+				before.cost, before.columns, before.listed = cs.cost, cs.columns, cs.listed
 				*cs = before
 			}
 			return st, err
@@ -107,7 +109,7 @@ func (s *session) onBackend(cs *clientStatement) (*serverStatement, error) {
 	if cs.described == nil {
 		cs.known = st.desc
 	} else if st.desc != nil {
-		cs.described = st.desc // the same, and newer
+		s.describes(cs, st.desc) // the same, and newer
 	}
 	return st, nil
 }

@@ -106,6 +106,9 @@ func (s *session) mayBind(b *binding) error {
 	if err := s.bindValues(b); err != nil || s.t.skip {
 		return err
 	}
+	if err := s.mayRemember(b.cs.tmpl.plan); err != nil {
+		return err
+	}
 	return s.judgesMode(b.cs.tmpl.plan)
 }
 
@@ -173,6 +176,9 @@ func (s *session) takeWhole(b *binding) error {
 	}
 	if b.total > s.srv.cfg.MaxStatementBytes {
 		return errStatementTooLong(b.total, s.srv.cfg.MaxStatementBytes)
+	}
+	if why := s.mayHold(b.total); why != nil {
+		return why
 	}
 	frame, err := s.whole(b.total)
 	if err != nil {
@@ -319,7 +325,7 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 			p.kept = kept
 			s.keepPortal(b.portal, p)
 		}
-		s.tx.log.Sent(wire.Bind, logEntry{tmpl: b.cs.tmpl, names: s.mapped.planned, described: b.cs.described, name: string(b.portal), kept: kept, silent: b.cursor != nil, first: s.ofTransaction(b.cs.tmpl.plan)}, params)
+		s.tx.log.Sent(wire.Bind, logEntry{tmpl: b.cs.tmpl, names: s.mapped.planned, described: b.cs.described, name: string(b.portal), kept: kept, silent: b.cursor != nil, first: s.ofTransaction(b.cs.tmpl.plan)}, params+len(b.portal))
 	}
 	o := t.owed.push(wire.Bind)
 	o.tmpl, o.clientStmt, o.swallow = b.cs.tmpl, b.cs, b.cursor != nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/account"
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
@@ -142,6 +143,9 @@ type Config struct {
 	// StoredBytes bounds the rows of a session's cursors WITH HOLD, StoredTotalBytes those of
 	// all sessions; 0: there are no such cursors.
 	StoredBytes, StoredTotalBytes int
+	// MemoryBytesPerClient bounds what one client has Sluice remember, MemoryTotalBytes what all have beside
+	// prepared texts and the rows of cursors WITH HOLD; of MemoryLimit it has a quarter at most.
+	MemoryBytesPerClient, MemoryTotalBytes int
 	// MemoryLimit is the process's GOMEMLIMIT in bytes, above nine tenths of which nothing new
 	// is begun; 0: none.
 	MemoryLimit int64
@@ -241,6 +245,8 @@ func (c Config) Validate() error {
 	check(c.PreparedPerClient > 0, "prepared.per_client", "%d: want at least 1", c.PreparedPerClient)
 	check(c.PreparedBytesPerClient > 0, "prepared.bytes_per_client", "%d: want at least 1", c.PreparedBytesPerClient)
 	check(c.PreparedTotalBytes >= c.PreparedBytesPerClient, "prepared.total_bytes", "%d: want at least prepared.bytes_per_client, %d", c.PreparedTotalBytes, c.PreparedBytesPerClient)
+	check(c.MemoryBytesPerClient >= max(c.PreparedBytesPerClient, c.StoredBytes), account.ClientKey, "%d: want at least prepared.bytes_per_client, %d, and cursor.stored_bytes, %d", c.MemoryBytesPerClient, c.PreparedBytesPerClient, c.StoredBytes)
+	check(c.MemoryTotalBytes >= c.MemoryBytesPerClient, account.TotalKey, "%d: want at least %s, %d", c.MemoryTotalBytes, account.ClientKey, c.MemoryBytesPerClient)
 	check(c.Locks == (advisory.Terms{}) || c.Locks.Lease >= leastLockLease, rewrite.AdvisoryKey+"_lease", "%s: want at least %s", c.Locks.Lease, leastLockLease)
 	check(c.Locks.Longest >= 0, rewrite.AdvisoryKey+"_longest", "%s: want 0 or more", c.Locks.Longest)
 	check(c.StoredBytes >= 0, "cursor.stored_bytes", "%d: want 0 (none) or more", c.StoredBytes)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -59,6 +60,23 @@ func (c *copying) add(row *copyrows.Row) error {
 	return nil
 }
 
+// charged has the account of the client bear the data that are held. Where it has no room for them, the
+// rows are inserted at once, and the batch is shorter. An error is for the client, or the session's end.
+func (c *copying) charged() error {
+	s := c.s
+	if s.charge.copied.TrySet(&s.account.Own, c.reader.Held()+c.held.Held()) == nil {
+		return nil
+	}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	c.held.Free()
+	if full := s.charge.copied.TrySet(&s.account.Own, c.reader.Held()); full != nil {
+		return c.partly(errMemory(full))
+	}
+	return nil
+}
+
 // mostInsert bounds the text of an INSERT of one row: it must be read, and the server must take it.
 func (c *copying) mostInsert() int {
 	most := c.s.srv.cfg.MaxStatementBytes
@@ -70,7 +88,7 @@ func (c *copying) mostInsert() int {
 
 // inserts are the INSERTs of rows. Those of several rows have half of what is read at most: the
 // planner bounds the number of tokens too.
-func (c *copying) inserts(rows []copyrows.Held) []copyrows.Insert {
+func (c *copying) inserts(rows []copyrows.Held) iter.Seq[copyrows.Insert] {
 	most, count := min(mostInsertBytes, c.mostInsert()/2), mostCopyRows
 	if c.block {
 		count = mostBlockRows
@@ -120,7 +138,7 @@ func (c *copying) tried() error {
 
 // insertInBlock inserts the rows that are held in the client's block.
 func (c *copying) insertInBlock() error {
-	for _, in := range c.inserts(c.held.Rows) {
+	for in := range c.inserts(c.held.Rows) {
 		end, err := c.ask(in.Text, silent.Insert(len(in.Rows)))
 		if err != nil {
 			return err
@@ -193,7 +211,7 @@ func (c *copying) transact(rows []copyrows.Held, how silent.Want) (inserted int,
 		return 0, f, c.left(err)
 	}
 	before := 0
-	for _, in := range c.inserts(rows) {
+	for in := range c.inserts(rows) {
 		end, err := c.ask(in.Text, silent.Insert(len(in.Rows)))
 		if err != nil {
 			return 0, nil, err

@@ -253,7 +253,14 @@ func (c *copying) data(total int) (err error) {
 		s.client.Advance(k)
 		n -= k
 		s.t.midClient = n > 0
-		if err := c.take(); err != nil {
+		err := c.charged()
+		if err == nil {
+			err = c.take()
+		}
+		if err == nil {
+			err = c.charged()
+		}
+		if err != nil {
 			if isRefusal(err) {
 				if derr := s.discard(n); derr != nil {
 					return derr

@@ -310,7 +310,7 @@ func (s *session) closeCursor(name string) error {
 		return err
 	}
 	s.notePortal(s.portals[name])
-	delete(s.portals, name)
+	s.drop(name)
 	frame := wire.AppendNamed(nil, wire.Close, 'P', name)
 	s.logFrame(wire.Close, logEntry{silent: true}, frame[wire.HeaderLen:])
 	s.t.owed.push(wire.Close).swallow = true
@@ -334,7 +334,7 @@ func (s *session) closeCursors() error {
 	s.dropAllStored()
 	for _, name := range slices.Sorted(maps.Keys(s.portals)) {
 		if s.portals[name].local {
-			delete(s.portals, name)
+			s.drop(name)
 		} else if err := s.closeCursor(name); err != nil {
 			return err
 		}

@@ -75,7 +75,7 @@ func (b *binding) declaration() *declaration {
 		return nil
 	}
 	d := &declaration{cursor: b.cs.declares, cs: *b.cs}
-	d.cs.declares = nil
+	d.cs.declares, d.cs.listed = nil, false
 	if values, _, ok := wire.SplitBind(b.rest); ok { // else the server refuses it
 		d.values = bytes.Clone(values)
 	}

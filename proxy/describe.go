@@ -147,7 +147,7 @@ func declared(tmpl *template) []byte {
 func (s *session) describeStatement(cs *clientStatement) error {
 	if d := s.described(cs.tmpl); d != nil && cs.epoch == d.epoch && cs.tmpl.parsing == s.parsing() && s.srv.holds(d) {
 		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
-		cs.described = d
+		s.describes(cs, d)
 		return s.tell(d.frames)
 	}
 	if err := s.mayDescribe(cs.tmpl, cs.tmpl.desc.Load()); err != nil {

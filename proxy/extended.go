@@ -124,6 +124,10 @@ func (s *session) mayName(name []byte) error {
 		return errStatementExists(name)
 	case len(s.stmts) >= s.srv.cfg.PreparedPerClient:
 		return errTooManyStatements(s.srv.cfg.PreparedPerClient)
+	default:
+		if full := s.account.Own.Full(nameBytes + len(name)); full != nil {
+			return errMemory(full)
+		}
 	}
 	return nil
 }
@@ -146,6 +150,7 @@ func (s *session) parseThere(tmpl *template, declared *rewrite.Cursor) (*templat
 	s.srv.metrics.Prepared(metrics.PreparedPrepared)
 	s.askTime("") // behind a text that fails there is no answer
 	s.logFrame(wire.Parse, logEntry{tmpl: tmpl, names: s.mapped.planned}, nil)
+	s.logLong(tmpl, tmpl.cost)
 	s.parseOnBackend(tmpl, false)
 	return tmpl, nil
 }

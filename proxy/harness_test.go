@@ -133,7 +133,7 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 			Startup: startup.Config{Timeout: 10 * time.Second, Method: startup.Trust}, MaxClients: 5000, MaxPins: 20,
 			CancelGrace: time.Second, ForwardCancel: true, IgnoredSettings: []string{"lock_timeout"},
 			PreparedPerBackend: 200, PreparedPerClient: 5000, PreparedBytesPerClient: 16 << 20, PreparedTotalBytes: 256 << 20, PreparedTexts: 5000, MaxStatementBytes: 2 << 20,
-			StoredBytes: 16 << 20, StoredTotalBytes: 64 << 20},
+			StoredBytes: 16 << 20, StoredTotalBytes: 64 << 20, MemoryBytesPerClient: 24 << 20, MemoryTotalBytes: 256 << 20},
 		backends: reservoir.Defaults(),
 		dial: reservoir.DialConfig{Kind: "postgres", Address: pg.Host, Port: pg.Port, User: "postgres",
 			Database: "postgres", SSLMode: "disable", Timeout: 10 * time.Second,

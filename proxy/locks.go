@@ -77,6 +77,9 @@ func (s *session) lockAdvisory(name string, waits bool) (ok bool, err error) {
 	if s.t.touched || s.state != idle && s.state != begun && !(s.state == inTransaction && s.b.status == 'I') {
 		return false, errLockInBlock
 	}
+	if full := s.account.Own.Full(lockBytes); full != nil {
+		return false, errMemory(full)
+	}
 	if s.advisory == nil {
 		s.advisory = &sessionLocks{srv: s.srv, times: map[string]int{}, leaving: map[string]bool{}}
 	}
@@ -91,6 +94,7 @@ func (s *session) lockAdvisory(name string, waits bool) (ok bool, err error) {
 	s.srv.metrics.AdvisoryLock(metrics.LockTaken)
 	s.advisory.times[name] = 1
 	s.advisory.keepLock(h)
+	s.chargeLocks()
 	return true, nil
 }
 

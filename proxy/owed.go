@@ -77,6 +77,8 @@ type owedQueue struct {
 	// seq counts entries ever pushed; the head's is seq - len.
 	seq   uint64
 	undos []undo
+	// bytes is about what its entries hold that others may have given up: see weigh.
+	bytes int
 }
 
 // len is how many answers are owed.
@@ -116,14 +118,30 @@ func (q *owedQueue) pop() {
 	q.head++
 	if q.head == len(q.items) {
 		q.items, q.head = q.items[:0], 0
-		q.undos = q.undos[:0]
+		q.forgetUndos()
 	}
 }
+
+// forgetUndos lets go what errors would have taken back: nothing is owed.
+func (q *owedQueue) forgetUndos() {
+	clear(q.undos)
+	q.undos, q.bytes = q.undos[:0], 0
+}
+
+// weigh notes that an entry, or an undo, holds so many bytes until all that is owed is answered.
+func (q *owedQueue) weigh(bytes int) { q.bytes += bytes }
+
+// long reports whether so much is owed that the server is to answer before anything is added.
+func (q *owedQueue) long() bool { return q.len() >= maxOwed || q.bytes >= mostOwedBytes }
 
 // undoable notes what name meant before the entry pushed last: an error up to that entry
 // gives prev its name back.
 func (q *owedQueue) undoable(name string, prev *clientStatement) {
 	q.undos = append(q.undos, undo{seq: q.seq, name: name, prev: prev})
+	q.weigh(len(name))
+	if prev != nil {
+		q.weigh(prev.cost)
+	}
 }
 
 // failed is told of an error: it takes every entry up to the next boundary off the queue,
@@ -151,7 +169,7 @@ func (q *owedQueue) failed(drop func(*owed)) []undo {
 	}
 	q.undos = rest
 	if q.empty() {
-		q.items, q.head = q.items[:0], 0
+		q.items, q.head, q.bytes = q.items[:0], 0, 0
 	}
 	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
 		out[i], out[j] = out[j], out[i]
@@ -178,5 +196,6 @@ func (q *owedQueue) lost() (out []undo) {
 // reset forgets everything, for a backend that is gone or an attempt that is over.
 func (q *owedQueue) reset() {
 	clear(q.items)
-	q.items, q.head, q.undos = q.items[:0], 0, q.undos[:0]
+	q.items, q.head = q.items[:0], 0
+	q.forgetUndos()
 }

@@ -341,6 +341,7 @@ func (s *session) settleTransaction() {
 // reservoir. It is discarded instead where a write to it did not come to its end.
 func (s *session) releaseBackend() {
 	b := s.b
+	s.bareSettings()
 	// One that nobody has asked for what functions have left is nobody else's.
 	if b.left.Due() || !s.leaveBackend(b.patience) || b.broken() { // all was answered, so all was read
 		s.dropBackend(reservoir.Unclean)

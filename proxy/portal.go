@@ -41,6 +41,44 @@ type portal struct {
 type openPortals struct {
 	portal  portal // the unnamed one
 	portals map[string]portal
+	bytes   int // of the named ones
+}
+
+// longText is the length from which a portal bears the text of its statement, which its client may
+// have given up.
+const longText = 8 << 10
+
+// cost is about what a portal of that name takes in memory.
+func (p *portal) cost(name string) int {
+	n := 2*nameBytes + len(name) + len(p.formats)
+	if p.declares != nil {
+		n += len(p.declares.values)
+	}
+	if p.cursor != nil {
+		n += len(p.cursor.values) + len(p.cursor.formats)
+	}
+	if len(p.text) > longText {
+		n += 2 * len(p.text)
+	}
+	return n
+}
+
+// put gives a name its portal.
+func (o *openPortals) put(name string, p portal) {
+	o.drop(name)
+	if o.portals == nil {
+		o.portals = map[string]portal{}
+	}
+	o.portals[name] = p
+	o.bytes += p.cost(name)
+}
+
+// drop takes a portal from its name, which may be nobody's.
+func (o *openPortals) drop(name string) {
+	if p, ok := o.portals[name]; ok {
+		o.bytes -= p.cost(name)
+		delete(o.portals, name)
+	}
 }
 
 // closePortals forgets all portals: their transaction has ended.
@@ -71,10 +109,10 @@ func (s *session) setPortal(name []byte, p portal) error {
 	if len(s.portals) >= s.srv.cfg.PreparedPerClient {
 		return &wire.Error{Code: "54000", Message: "too many open portals in one transaction"}
 	}
-	if s.portals == nil {
-		s.portals = map[string]portal{}
+	if full := s.charge.portals.TrySet(&s.account.Own, s.openPortals.bytes+p.cost(string(name))); full != nil {
+		return errMemory(full)
 	}
-	s.portals[string(name)] = p
+	s.put(string(name), p)
 	return nil
 }
 
@@ -83,7 +121,7 @@ func (s *session) keepPortal(name []byte, p portal) {
 	if len(name) == 0 {
 		s.portal = p
 	} else {
-		s.portals[string(name)] = p
+		s.put(string(name), p)
 	}
 }
 
@@ -103,7 +141,7 @@ func (s *session) forgetSpare() {
 	for name, p := range s.portals {
 		if p.stmt == &s.spare {
 			p.stmt = nil
-			s.portals[name] = p
+			s.put(name, p)
 		}
 	}
 }
@@ -148,6 +186,10 @@ const mostClosing = 100
 func (s *session) closeAltering(total int) error {
 	t := s.t
 	st := t.altering
+	if why := s.mayPutOff(total); why != nil {
+		t.altering = nil
+		return s.refuseFrame(total, why)
+	}
 	frame, err := s.whole(total)
 	if err != nil {
 		return err
@@ -194,7 +236,7 @@ func (s *session) forgetPortal(name []byte) {
 		s.portal = portal{}
 		return
 	}
-	delete(s.portals, string(name))
+	s.drop(string(name))
 }
 
 // closeNamed closes a statement, here only, or a portal. The backend keeps its statement:

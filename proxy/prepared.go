@@ -55,11 +55,13 @@ type template struct {
 
 // statements are those that a client has prepared. A session embeds it.
 type statements struct {
-	stmts   map[string]*clientStatement
-	kept    int // the cost of their texts
-	unnamed *clientStatement
-	spare   clientStatement // where unnamed points, most of the time
-	recent  *template       // of the last Parse
+	stmts map[string]*clientStatement
+	kept  int // the cost of their texts and descriptions
+	// nameCost is that of their names.
+	nameCost int
+	unnamed  *clientStatement
+	spare    clientStatement // where unnamed points, most of the time
+	recent   *template       // of the last Parse
 	// txParsing replaces the hashes of the settings while a transaction has changed
 	// them; zero otherwise.
 	txParsing settings.Parsing
@@ -222,7 +224,10 @@ func (c *catalog) flush() { c.epoch.Add(1) }
 // client's session has it; portals and the log point to it.
 type clientStatement struct {
 	tmpl *template
-	cost int // of the text that it was prepared with
+	cost int // of the text that it was prepared with, and of the longest description
+	// columns is the cost of that description. listed: it is among those that have a name, and counts.
+	columns int
+	listed  bool
 	// epoch is that of the schema which the client prepared it under.
 	epoch uint64
 	// names is the number of what names stood for when the template's plan was last seen to
@@ -257,8 +262,11 @@ func (s *session) setStatement(name string, st *clientStatement) {
 	case name == "":
 		s.unnamed = st
 	default:
+		defer s.chargeStatements()
 		if prev := s.stmts[name]; prev != nil {
 			s.kept -= prev.cost
+			s.nameCost -= nameBytes + len(name)
+			prev.listed = false
 			delete(s.stmts, name)
 		}
 		if st == nil {
@@ -267,17 +275,44 @@ func (s *session) setStatement(name string, st *clientStatement) {
 		if s.stmts == nil {
 			s.stmts = map[string]*clientStatement{}
 		}
+		st.listed = true
 		s.stmts[name] = st
 		s.kept += st.cost
+		s.nameCost += nameBytes + len(name)
+	}
+}
+
+// chargeStatements charges the statements that have a name.
+func (s *session) chargeStatements() {
+	s.account.Texts.Add(s.kept - int(s.account.Texts.Used()))
+	s.charge.names.Set(&s.account.Own, s.nameCost)
+}
+
+// describes notes what a client was told of one of its statements, which costs as its text does.
+func (s *session) describes(cs *clientStatement, d *description) {
+	cs.described = d
+	if cost := d.cost(); cost > cs.columns {
+		more := cost - cs.columns
+		cs.columns, cs.cost = cost, cs.cost+more
+		if cs.listed {
+			s.kept += more
+			s.chargeStatements()
+		}
 	}
 }
 
 // setStatements gives the client those of a map in the place of all that have a name.
 func (s *session) setStatements(stmts map[string]*clientStatement) {
-	s.stmts, s.kept = stmts, 0
-	for _, st := range stmts {
-		s.kept += st.cost
+	for _, st := range s.stmts {
+		st.listed = false
 	}
+	s.stmts, s.kept, s.nameCost = stmts, 0, 0
+	for name, st := range stmts {
+		st.listed = true
+		s.kept += st.cost
+		s.nameCost += nameBytes + len(name)
+	}
+	s.chargeStatements()
 }
 
 // destroyUnnamed is a Parse of the unnamed statement that Sluice refuses: as at a server,

@@ -39,6 +39,11 @@ func (q *simple) sql() []byte {
 func (s *session) query(total int) error {
 	q := simple{total: total, plan: unread}
 	if total <= s.srv.cfg.MaxStatementBytes && !s.exceeds(total) {
+		if why := s.mayHold(total); why != nil {
+			s.t.ended = true
+			s.unnamed, s.portal = nil, portal{}
+			return s.refuseFrame(total, why)
+		}
 		var err error
 		if q.frame, err = s.whole(total); err != nil {
 			return err
@@ -112,6 +117,9 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 		return false, err
 	}
 	s.note(q.plan)
+	if err := s.mayRemember(q.plan); err != nil {
+		return false, err
+	}
 	// The comment counts also in a statement that is answered here, a BEGIN for one.
 	s.optOut(s.srv.replays != nil && (s.t.optsOut || retry.OptsOut(sql)))
 	if err := s.judgesMode(q.plan); err != nil {

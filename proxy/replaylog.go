@@ -192,6 +192,13 @@ func (s *session) logFrame(typ byte, n logEntry, payload []byte) {
 	}
 }
 
+// logLong books what the log holds of a text that nobody else may hold: the catalog has no long ones.
+func (s *session) logLong(tmpl *template, cost int) {
+	if s.t.logs && len(tmpl.sql)+len(tmpl.oids) > maxCachedText && !s.tx.log.Keep(cost) {
+		s.tx.log.Refuse(retry.LogFull)
+	}
+}
+
 // logUndo notes that the frame logged last changed what a name means: prev had it before.
 func (s *session) logUndo(name string, prev *clientStatement) {
 	l := s.tx.log
@@ -201,6 +208,11 @@ func (s *session) logUndo(name string, prev *clientStatement) {
 	if frames := l.Frames(l.Turns()); len(frames) > 0 {
 		n := &frames[len(frames)-1].Note
 		n.undoes, n.name, n.prev = true, name, prev
+		if !l.Keep(len(name)) {
+			l.Refuse(retry.LogFull)
+		} else if prev != nil {
+			s.logLong(prev.tmpl, prev.cost)
+		}
 	}
 }
 

@@ -60,6 +60,12 @@ func (s *session) handle(typ byte, total int) error {
 
 // handleWhole deals with a frame that is held whole.
 func (s *session) handleWhole(typ byte, total int) error {
+	if why := s.mayHold(total); why != nil {
+		if typ == wire.Parse {
+			return s.refuseParse(total, why)
+		}
+		return s.refuseFrame(total, why)
+	}
 	frame, err := s.whole(total)
 	if err != nil {
 		return err
@@ -106,7 +112,7 @@ func (s *session) closeGroup(typ byte) error {
 			return err
 		}
 	}
-	if !t.skip && !t.owed.empty() && (t.owed.len() >= maxOwed || closes) {
+	if !t.skip && !t.owed.empty() && (t.owed.long() || closes) {
 		if err := s.makeAnswer(); err != nil { // an error among the answers has the frame at hand skipped
 			return err
 		}

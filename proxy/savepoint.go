@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/sluice-proxy/sluice/metrics"
@@ -198,7 +197,11 @@ func (s *session) rollbackTo(name string) error {
 	if s.portal.seq > m.binds {
 		s.portal = portal{}
 	}
-	maps.DeleteFunc(s.portals, func(_ string, p portal) bool { return p.seq > m.binds })
+	for name, p := range s.portals {
+		if p.seq > m.binds {
+			s.drop(name)
+		}
+	}
 	s.schemaReturned()
 	if s.b != nil {
 		s.returned(rewrite.RollbackTo)

@@ -126,7 +126,7 @@ func (s *session) described(tmpl *template) *description {
 func (s *session) noteDescription(o *owed, frame []byte, whole bool) {
 	if o.tmpl == nil { // a portal's: from now on its client counts on these columns
 		if o.clientStmt != nil && o.clientStmt.described == nil && whole {
-			o.clientStmt.described = o.clientStmt.tmpl.ofPortal(frame, s.srv.texts)
+			s.describes(o.clientStmt, o.clientStmt.tmpl.ofPortal(frame, s.srv.texts))
 		}
 		return
 	}
@@ -145,7 +145,7 @@ func (s *session) noteDescription(o *owed, frame []byte, whole bool) {
 	t.desc = d
 	s.b.prepared.describe(o.stmt, d)
 	if o.clientStmt != nil && o.clientStmt.tmpl.inForce() == o.tmpl.inForce() {
-		o.clientStmt.described = d
+		s.describes(o.clientStmt, d)
 	}
 	switch {
 	case s.pinned || d.epoch&private != 0:

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/account"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/remains"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -77,8 +78,8 @@ type Server struct {
 	sequences sequences
 	keeper    keeper
 	locks     *lockTable
-	stored    *retry.Quota // bytes of the rows of cursors WITH HOLD, of all sessions
-	suspends  atomic.Bool  // a portal was suspended in the middle of a cursor
+	accounts  *account.Process // what all sessions have remembered
+	suspends  atomic.Bool      // a portal was suspended in the middle of a cursor
 
 	ctx  context.Context // ends when sessions are cut
 	stop context.CancelFunc
@@ -140,7 +141,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 		srv.keeper.watch = cfg.WatchMapped && !cfg.dedicated()
 	}
 	srv.locks = newLockTable(cfg.Locks, cfg.LockClock)
-	srv.stored = retry.NewQuota(cfg.StoredTotalBytes)
+	srv.accounts = newAccounts(cfg)
 	srv.choosesParts = slices.Contains(cfg.MaySet, rewrite.InTransactionsKey) || slices.Contains(cfg.MaySet, rewrite.CarryOutKey)
 	srv.texts = &texts{limit: int64(cfg.PreparedTotalBytes)}
 	srv.textsOfBackend = cfg.PreparedTotalBytes / (backendsShare * backends.Stats().MaxOpen)
@@ -221,12 +222,15 @@ type Stats struct {
 	// Bytes that replays hold: logs of open transactions, and answers not sent yet; and
 	// those of prepared texts.
 	LogBytes, HeldBytes, TextBytes int64
+	// MemoryBytes are those that count against Config.MemoryTotalBytes, RowBytes those of the rows of
+	// cursors WITH HOLD.
+	MemoryBytes, RowBytes int64
 }
 
 // Stats counts the sessions as they stand. The counts are taken one after the other: their
 // sum may be off by a session that moves meanwhile.
 func (srv *Server) Stats() Stats {
-	st := Stats{Came: srv.ids.Load(), Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.used.Load(), Locks: int(srv.locks.held.Load())}
+	st := Stats{Came: srv.ids.Load(), Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.used.Load(), MemoryBytes: srv.accounts.Used(), RowBytes: srv.accounts.Rows(), Locks: int(srv.locks.held.Load())}
 	if r := srv.replays; r != nil {
 		st.LogBytes, st.HeldBytes = r.logs.Used(), r.held.Used()
 		st.Gate = r.gate.Stats()

@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/startup"
-	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 )
@@ -56,6 +55,7 @@ type session struct {
 	blockState
 	settings   settings.Client
 	statements // prepared.go
+	accounts   // accounts.go
 	storedCursors
 	draws  // sequences.go
 	schema schemaChange
@@ -136,7 +136,7 @@ func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s := &session{srv: srv, id: id, client: wire.NewReader(h.Conn, h.Raw), user: h.User, database: h.Database,
 		settings: settings.NewClient(srv.treat, &srv.interned), began: time.Now()}
 	s.takeUp()
-	s.purse = stored.NewPurse(srv.cfg.StoredBytes, srv.stored)
+	s.account.Open(srv.accounts, textsKey, rowsKey)
 	if s.chosen.user = srv.users[h.User]; s.chosen.user == nil {
 		s.chosen.user = &noChoices
 	}
@@ -193,6 +193,7 @@ func (s *session) serve() error {
 		s.t.free()
 		s.t = nil
 		s.freeSpare()
+		s.chargeTurn()
 		if err != nil {
 			return err
 		}

@@ -25,6 +25,7 @@ import (
 //     left in peace, since what the turn may commit was wanted;
 //   - any other is rolled back and serves the next client.
 func (s *session) end(cause error) {
+	defer s.account.Close()
 	defer s.leaveLocks() // behind the transaction that is open
 	clientErr, _ := errors.AsType[*wire.Error](cause)
 	if errors.Is(cause, errCut) {

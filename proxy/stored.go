@@ -22,10 +22,9 @@ import (
 // in PostgreSQL. Its bytes count, for the session and for all (cursor.stored_bytes). It goes with
 // CLOSE, DISCARD ALL and the session.
 
-// storedCursors are those of a session, by name, and what bears their bytes.
+// storedCursors are those of a session, by name.
 type storedCursors struct {
 	stored map[string]*stored.Cursor
-	purse  stored.Purse
 }
 
 // dropStored closes one by its name, which may be nobody's.

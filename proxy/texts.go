@@ -97,8 +97,11 @@ func (s *session) mayKeep(name []byte, t *template) error {
 	if s.state == idle && s.srv.memory.short.Load() {
 		return errShort
 	}
-	if limit := s.srv.cfg.PreparedBytesPerClient; len(name) > 0 && s.kept+t.cost > limit {
-		return errTextsOfClient(limit)
+	if full := s.account.Texts.Full(t.cost); len(name) > 0 && full != nil {
+		if full.Key() == textsKey {
+			return errTextsOfClient(full.Limit())
+		}
+		return errMemory(full)
 	}
 	if !ends && !s.srv.texts.room(s.srv.catalog) {
 		return errTextsOfAll(s.srv.cfg.PreparedTotalBytes)
@@ -109,8 +112,15 @@ func (s *session) mayKeep(name []byte, t *template) error {
 // mayDescribe is the error of a Describe for whose answer there is no room. have is the
 // answer that is kept already, nil for none.
 func (s *session) mayDescribe(t *template, have *description) error {
-	if have != nil || s.endsFailed(t.plan) || s.srv.texts.room(s.srv.catalog) {
+	switch full := s.account.Texts.Full(1); {
+	case have != nil, s.endsFailed(t.plan):
 		return nil
+	case full != nil && full.Key() == textsKey:
+		return errTextsOfClient(full.Limit())
+	case full != nil:
+		return errMemory(full)
+	case !s.srv.texts.room(s.srv.catalog):
+		return errTextsOfAll(s.srv.cfg.PreparedTotalBytes)
 	}
-	return errTextsOfAll(s.srv.cfg.PreparedTotalBytes)
+	return nil
 }

@@ -213,9 +213,16 @@ var turnPool = sync.Pool{New: func() any { return new(turn) }}
 func (t *turn) free() {
 	t.up.Reset()
 	t.down.Reset()
-	items, undos, capture, scratch := t.owed.items[:0], t.owed.undos[:0], t.capture[:0], t.scratch[:0]
+	t.owed.forgetUndos()
+	items, undos, capture, scratch := t.owed.items[:0], t.owed.undos, t.capture[:0], t.scratch[:0]
 	if cap(items) > 256 {
 		items = nil
+	}
+	if cap(undos) > 256 {
+		undos = nil
+	}
+	if cap(capture) > 64<<10 {
+		capture = nil
 	}
 	if cap(scratch) > 64<<10 {
 		scratch = nil

@@ -20,8 +20,11 @@ import (
 const halfDuplexLimit = 64 << 10
 
 // maxOwed bounds the owed queue: a longer pipeline is made to answer by a Flush
-// (closeGroup).
-const maxOwed = 16 << 10
+// (closeGroup). So is one whose entries hold mostOwedBytes.
+const (
+	maxOwed       = 16 << 10
+	mostOwedBytes = 2 << 20
+)
 
 // nextFrame waits until the header of the client's next frame is there, and as much of the
 // frame as fits a buffer. The frame stays unread. errTurnOver says that there is none in

@@ -141,8 +141,11 @@ func (s *Schema) Mapped() []*Relation {
 }
 
 // maxPaths bounds the search paths that a snapshot remembers. Names of further ones are
-// made anew each time.
-const maxPaths = 256
+// made anew each time, and so are those of paths that are longer than maxPath.
+const (
+	maxPaths = 256
+	maxPath  = 4 << 10
+)
 
 // namesMade counts all Names, which gives each a number of its own.
 var namesMade atomic.Uint64
@@ -180,7 +183,7 @@ func (s *Schema) namesOf(key string, path []string) *Names {
 		return n
 	}
 	n := &Names{schema: s, path: path, id: namesMade.Add(1)}
-	if len(s.names) < maxPaths {
+	if len(s.names) < maxPaths && len(key) <= maxPath {
 		s.names[key] = n
 	}
 	return n

@@ -67,6 +67,11 @@ var sessionKeys = []key{
 		help: "Memory for the rows of one client's cursors WITH HOLD, which outlive their transaction. A cursor of more rows fails with 54000. 0: none. Kind dsql only."},
 	{name: "cursor.stored_total_bytes", def: 256 << 20, field: func(c *Config) any { return &c.Proxy.StoredTotalBytes },
 		help: "The same for all clients together."},
+
+	{name: "memory.bytes_per_client", def: 24 << 20, field: func(c *Config) any { return &c.Proxy.MemoryBytesPerClient },
+		help: "Bytes that one client may have Sluice remember: settings, savepoints, names and values of portals, prepared statements, rows of cursors WITH HOLD, data that are being read. Beyond, a request gets 53200."},
+	{name: "memory.total_bytes", def: 256 << 20, field: func(c *Config) any { return &c.Proxy.MemoryTotalBytes },
+		help: "The same for all clients together, beside prepared.total_bytes and cursor.stored_total_bytes. Of GOMEMLIMIT it is a quarter at most."},
 }
 
 // habitual are settings that clients send without needing an effect: DSQL

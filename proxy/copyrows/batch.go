@@ -1,6 +1,7 @@
 package copyrows
 
 import (
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 type Batch struct {
 	Rows   []Held
 	tuples []byte // as VALUES has them
+	texts  int    // bytes of the rows' texts
 }
 
 // Held is a row of a Batch.
@@ -34,6 +36,7 @@ func (b *Batch) Add(row *Row) {
 	h.to = len(b.tuples)
 	if row.Text != nil {
 		h.text = slices.Clone(Clip(row.Text))
+		b.texts += len(h.text)
 	}
 	b.Rows = append(b.Rows, h)
 }
@@ -42,30 +45,42 @@ func (b *Batch) Add(row *Row) {
 func (b *Batch) Size() int { return len(b.tuples) }
 
 // Reset drops the rows, and keeps their room for others.
-func (b *Batch) Reset() { b.tuples, b.Rows = b.tuples[:0], b.Rows[:0] }
+func (b *Batch) Reset() { b.tuples, b.Rows, b.texts = b.tuples[:0], b.Rows[:0], 0 }
+
+// heldBytes is what a row takes besides its tuple and its text, rounded up.
+const heldBytes = 128
+
+// Held is how many bytes of memory the batch has.
+func (b *Batch) Held() int { return cap(b.tuples) + cap(b.Rows)*heldBytes + b.texts }
+
+// Free drops the rows and their room.
+func (b *Batch) Free() { *b = Batch{} }
 
 // Inserts are the INSERTs of rows, each of which begins with into and has at most so many rows and
-// bytes, unless it has one row only.
-func (b *Batch) Inserts(into string, rows []Held, mostRows, mostBytes int) (all []Insert) {
-	for len(rows) > 0 {
-		n, size := 1, len(into)+rows[0].to-rows[0].from
-		for n < len(rows) && n < mostRows && size+1+rows[n].to-rows[n].from <= mostBytes {
-			size += 1 + rows[n].to - rows[n].from
-			n++
-		}
-		var text strings.Builder
-		text.Grow(size)
-		text.WriteString(into)
-		for i, row := range rows[:n] {
-			if i > 0 {
-				text.WriteByte(',')
+// bytes, unless it has one row only. Each is made when it is asked for.
+func (b *Batch) Inserts(into string, rows []Held, mostRows, mostBytes int) iter.Seq[Insert] {
+	return func(yield func(Insert) bool) {
+		for rows := rows; len(rows) > 0; {
+			n, size := 1, len(into)+rows[0].to-rows[0].from
+			for n < len(rows) && n < mostRows && size+1+rows[n].to-rows[n].from <= mostBytes {
+				size += 1 + rows[n].to - rows[n].from
+				n++
 			}
-			text.Write(b.tuples[row.from:row.to])
+			var text strings.Builder
+			text.Grow(size)
+			text.WriteString(into)
+			for i, row := range rows[:n] {
+				if i > 0 {
+					text.WriteByte(',')
+				}
+				text.Write(b.tuples[row.from:row.to])
+			}
+			if !yield(Insert{text.String(), rows[:n], len(into)}) {
+				return
+			}
+			rows = rows[n:]
 		}
-		all = append(all, Insert{text.String(), rows[:n], len(into)})
-		rows = rows[n:]
 	}
-	return all
 }
 
 // At is the place in the data that the server's position in an INSERT is of: in characters, from

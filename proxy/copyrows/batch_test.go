@@ -35,7 +35,7 @@ func TestBatch(t *testing.T) {
 		}
 		most, bytesMost := 1+r.IntN(7), 40+r.IntN(100)
 		n := 0
-		for _, in := range b.Inserts(into, b.Rows, most, bytesMost) {
+		for in := range b.Inserts(into, b.Rows, most, bytesMost) {
 			if len(in.Rows) > most || len(in.Rows) > 1 && len(in.Text) > bytesMost {
 				t.Fatalf("an INSERT of %d rows and %d bytes, where %d and %d are allowed", len(in.Rows), len(in.Text), most, bytesMost)
 			}

@@ -11,6 +11,10 @@ import (
 // are interned anew equal settings compare by value, which is only slower.
 const internLimit = 1024
 
+// mostInterned is how many bytes settings may have that are interned. Longer ones are each client's own,
+// and go with it.
+const mostInterned = 4 << 10
+
 // Interned shares equal settings between the sessions of one server: Values know what its backends
 // have reported. The zero value is empty; it must not be copied.
 type Interned struct {
@@ -26,10 +30,13 @@ type Interned struct {
 // None are the settings of a session that has set nothing.
 func (n *Interned) None() *Values { return &n.none }
 
-// Share returns the one Values that is equal to s for all who ask.
+// Share returns the one Values that is equal to s for all who ask, where s is not too long; else s.
 func (n *Interned) Share(s *Values) *Values {
 	if len(s.SQL) == 0 && len(s.Kept) == 0 {
 		return n.None()
+	}
+	if s.Bytes() > mostInterned {
+		return s
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -17,6 +17,7 @@ type kept struct {
 	readOnly                                   bool // what rewrite.ReadOnlyDefault says
 	// chosen is what Sluice's own settings say; nil: nothing. It is not changed, but replaced.
 	chosen *rewrite.Choices
+	bytes  int // of texts
 }
 
 // keptChange is a change of such a setting for the session; resetAll stands for all.
@@ -32,6 +33,7 @@ const resetAll = ""
 type keptMark struct {
 	name  string
 	stood *Snapshot
+	bytes int // of what stood here and at the savepoints before
 }
 
 // Snapshot is what statements that Sluice answers change, as it was.
@@ -84,8 +86,17 @@ func (k *kept) store(name, value string) error {
 	if k.texts == nil {
 		k.texts = map[string]string{}
 	}
+	k.bytes += settingCost + len(value) - k.costs(name)
 	k.texts[name] = value
 	return nil
+}
+
+// costs is about what the value of a setting takes in memory; 0 where there is none.
+func (k *kept) costs(name string) int {
+	if value, ok := k.texts[name]; ok {
+		return settingCost + len(value)
+	}
+	return 0
 }
 
 // atStart are the kept settings of a client whose startup gave s. All such clients have one
@@ -114,6 +125,7 @@ func (k *kept) apply(c keptChange) error {
 		return k.store(c.name, c.value)
 	}
 	k.texts = maps.Clone(k.texts)
+	k.bytes -= k.costs(c.name)
 	delete(k.texts, c.name)
 	switch c.name {
 	case "statement_timeout":

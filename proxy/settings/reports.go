@@ -96,8 +96,19 @@ type SharedReports struct {
 	key []byte // the last one that was made, guarded by mu too
 }
 
-// Share returns the one Reports that is equal to r for all who ask.
+// Bytes is about what r takes in memory.
+func (r *Reports) Bytes() (n int) {
+	for i := range r.All {
+		n += settingCost + len(r.All[i].Value)
+	}
+	return n
+}
+
+// Share returns the one Reports that is equal to r for all who ask, where r is not too long; else r.
 func (n *SharedReports) Share(r *Reports) *Reports {
+	if r.Bytes() > 2*mostInterned {
+		return r
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if cap(n.key) > keptKey {

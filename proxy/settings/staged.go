@@ -13,16 +13,28 @@ type Staged struct {
 	// Changes are in the order in which their statements made them.
 	Changes []rewrite.Change
 	marks   []mark
+	bytes   int // of Changes
 }
 
 // mark is how many changes there were when a savepoint was set.
 type mark struct {
-	name    string
-	changes int
+	name           string
+	changes, bytes int
 }
 
 // Stage adds a change that its statement has made.
-func (x *Staged) Stage(c rewrite.Change) { x.Changes = append(x.Changes, c) }
+func (x *Staged) Stage(c rewrite.Change) {
+	x.Changes = append(x.Changes, c)
+	x.bytes += ChangeBytes(&c)
+}
+
+// ChangeBytes is about what a change takes in memory while it is staged.
+func ChangeBytes(c *rewrite.Change) int {
+	return 2*settingCost + len(c.Name) + len(c.SQL) + len(c.Text)
+}
+
+// Bytes is about what the changes and savepoints take in memory.
+func (x *Staged) Bytes() int { return x.bytes + len(x.marks)*settingCost }
 
 // Commit ends the transaction and returns what it leaves behind: SET LOCAL nothing.
 func (x *Staged) Commit() (done []rewrite.Change) {
@@ -55,7 +67,7 @@ func (x *Staged) Rollback() { *x = Staged{} }
 
 // Mark is SAVEPOINT.
 func (x *Staged) Mark(name string) {
-	x.marks = append(x.marks, mark{name, len(x.Changes)})
+	x.marks = append(x.marks, mark{name, len(x.Changes), x.bytes})
 }
 
 // Release is RELEASE: what was changed since belongs to the block around.
@@ -69,7 +81,8 @@ func (x *Staged) Release(name string) {
 // savepoint stays.
 func (x *Staged) Return(name string) {
 	if i := x.find(name); i >= 0 {
-		x.Changes, x.marks = slices.Clip(x.Changes[:x.marks[i].changes]), slices.Clip(x.marks[:i+1])
+		m := x.marks[i]
+		x.Changes, x.bytes, x.marks = slices.Clip(x.Changes[:m.changes]), m.bytes, slices.Clip(x.marks[:i+1])
 	}
 }
 
@@ -85,7 +98,7 @@ func (x *Staged) find(name string) int {
 
 // Snapshot is a copy that later changes do not touch.
 func (x *Staged) Snapshot() Staged {
-	return Staged{slices.Clip(x.Changes), slices.Clip(x.marks)}
+	return Staged{slices.Clip(x.Changes), slices.Clip(x.marks), x.bytes}
 }
 
 // Unseen stands among staged changes for what a function may have set.

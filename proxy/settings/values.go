@@ -151,6 +151,43 @@ func (s *Values) With(changes []rewrite.Change, base *Values) *Values {
 	return made
 }
 
+// Bytes is about what s takes in memory, beside what is shared by all who have it.
+func (s *Values) Bytes() (n int) {
+	for _, vals := range [...]map[string]string{s.SQL, s.Shown, s.Kept} {
+		for name, value := range vals {
+			n += settingCost + len(name) + len(value)
+			if name == "search_path" { // with the names of its schemas
+				n += 2 * len(value)
+			}
+		}
+	}
+	return n
+}
+
+// settingCost is what a setting takes besides its name and its value, rounded up.
+const settingCost = 128
+
+// MostBare is how many bytes a value has at most that Bared leaves as it is.
+const MostBare = 1 << 10
+
+// Bared is s without its long values, for a server whose settings nobody needs to know but for what is to
+// be set or reset there: such a value differs from every other.
+func (s *Values) Bared() *Values {
+	if s.Bytes() <= MostBare {
+		return s
+	}
+	vals, shown := clone(s.SQL), clone(s.Shown)
+	for name, value := range vals {
+		if len(value)+len(shown[name]) > MostBare {
+			vals[name] = ""
+			delete(shown, name)
+		}
+	}
+	made := New(vals)
+	made.Shown = shown
+	return made
+}
+
 // clone is a copy that may be written to.
 func clone(m map[string]string) map[string]string {
 	if m == nil {

@@ -2,43 +2,17 @@ package stored
 
 import "github.com/sluice-proxy/sluice/proxy/wire"
 
-// A cursor whose rows come into memory, and the bytes that it may have. Its owner is one session,
-// and so is that of the purse; only the quota behind a purse is shared.
+// A cursor whose rows come into memory, and the bytes that it may have. Its owner is one session.
 
-// Quota is a bound on bytes that the purses of all sessions share.
+// Quota is a bound on bytes.
 type Quota interface {
 	Take(bytes int) bool
 	Give(bytes int)
 }
 
-// Purse bounds the bytes of the cursors of one session.
-type Purse struct {
-	all   Quota
-	limit int
-	taken int
-}
-
-// NewPurse is one of so many bytes, which are all's too.
-func NewPurse(limit int, all Quota) Purse { return Purse{all: all, limit: limit} }
-
 // piece is what bytes are taken in: a cursor without rows takes one too, so that their number is
 // bounded as well.
 const piece = 64 << 10
-
-// take takes bytes, or none and reports false.
-func (p *Purse) take(bytes int) bool {
-	if p.taken+bytes > p.limit || !p.all.Take(bytes) {
-		return false
-	}
-	p.taken += bytes
-	return true
-}
-
-// give gives bytes back.
-func (p *Purse) give(bytes int) {
-	p.taken -= bytes
-	p.all.Give(bytes)
-}
 
 // Cursor is a cursor whose rows are in memory, or are about to come.
 type Cursor struct {
@@ -62,14 +36,14 @@ type Cursor struct {
 	// over: there were more bytes than it may have. gone: nobody asks for it any more.
 	over, gone bool
 
-	purse *Purse
+	purse Quota
 	taken int // bytes of the purse
 	// inRow: what comes next is the rest of a row; else of the description.
 	inRow bool
 }
 
 // NewCursor is one without rows, whose bytes are the purse's.
-func NewCursor(purse *Purse, forwardOnly bool) *Cursor {
+func NewCursor(purse Quota, forwardOnly bool) *Cursor {
 	return &Cursor{Rows: New(forwardOnly), Pending: true, purse: purse}
 }
 
@@ -114,7 +88,7 @@ func (c *Cursor) pay(bytes int) bool {
 		return true
 	}
 	more := (bytes - c.taken + piece - 1) / piece * piece
-	if !c.purse.take(more) {
+	if !c.purse.Take(more) {
 		return false
 	}
 	c.taken += more
@@ -123,7 +97,7 @@ func (c *Cursor) pay(bytes int) bool {
 
 // giveBack gives the purse what it bears.
 func (c *Cursor) giveBack() {
-	c.purse.give(c.taken)
+	c.purse.Give(c.taken)
 	c.taken = 0
 }
 

@@ -1,0 +1,151 @@
+package proxy
+
+import (
+	"fmt"
+
+	"github.com/sluice-proxy/sluice/proxy/account"
+	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// What a client has Sluice remember is charged to the accounts of its session (package account), which
+// hang under those of the process. What is about to be remembered is refused where there is no room; the
+// session goes on. What the server has done already is charged in any case.
+//
+//	settings    in force, staged, and those that savepoints may bring back (settings.Client.Bytes)
+//	names       of prepared statements; their texts and descriptions are charged to the texts
+//	portals     names, values, formats, and long texts of their statements (portal.go)
+//	frames      that are read whole, and Closes that are put off; until the turn has ended
+//	copied      data of a COPY that is carried out by INSERTs (copyinsert.go)
+//	locks       advisory locks
+//
+// The logs of transactions and answers that are held back have bounds of their own (package retry).
+
+// accounts are those of one session. A session embeds it.
+type accounts struct {
+	account account.Client
+	charge  charges
+}
+
+// charges are what the things in the table above have of the accounts.
+type charges struct{ settled, names, portals, frame, putOff, copied, locks account.Charge }
+
+// Configuration keys of bounds that are older than package account.
+const (
+	textsKey     = "prepared.bytes_per_client"
+	rowsKey      = "cursor.stored_bytes"
+	totalRowsKey = "cursor.stored_total_bytes"
+)
+
+const (
+	// savepointBytes is what is remembered of a savepoint besides settings, rounded up.
+	savepointBytes = 1 << 10
+	// nameBytes is what a name takes besides its bytes, rounded up.
+	nameBytes = 256
+	// lockBytes is what an advisory lock takes, rounded up.
+	lockBytes = 1 << 10
+	// shortFrame is how long a frame may be that is charged to nobody: it fits the buffer that each
+	// client has.
+	shortFrame = 64 << 10
+)
+
+// newAccounts are the accounts of a process.
+func newAccounts(cfg Config) *account.Process {
+	total := cfg.MemoryTotalBytes
+	if limit := int(cfg.MemoryLimit / memoryShare); limit > 0 {
+		total = min(total, limit)
+	}
+	return account.NewProcess(account.Limits{Client: cfg.MemoryBytesPerClient, Texts: cfg.PreparedBytesPerClient, Rows: cfg.StoredBytes},
+		max(total, 1), cfg.StoredTotalBytes, totalRowsKey)
+}
+
+// memoryShare is the part of GOMEMLIMIT, one in so many, that memory.total_bytes may have at most.
+const memoryShare = 4
+
+// mayRemember is the error of a text whose settings or savepoints there is no room for; nil for any
+// other. A failed block refuses it by itself.
+func (s *session) mayRemember(plan *rewrite.Plan) error {
+	if plan.Kind < rewrite.Control || s.status() == 'E' {
+		return nil
+	}
+	n := 0
+	for i := range plan.Statements {
+		st := &plan.Statements[i]
+		if st.Tx.Verb == rewrite.Savepoint {
+			n += savepointBytes
+		}
+		for j := range st.Changes {
+			n += 4 * settings.ChangeBytes(&st.Changes[j]) // staged, then in force, as it is and as it is shown
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	if full := s.account.Own.Full(s.rememberedNow() - s.charge.settled.Bytes() + n); full != nil {
+		return errMemory(full)
+	}
+	return nil
+}
+
+// rememberedNow is what settings and savepoints take now.
+func (s *session) rememberedNow() int { return s.settings.Bytes() + len(s.tx.marks)*savepointBytes }
+
+// chargeTurn charges what a turn has left, at its end.
+func (s *session) chargeTurn() {
+	s.charge.settled.Set(&s.account.Own, s.rememberedNow())
+	s.charge.portals.Set(&s.account.Own, s.openPortals.bytes)
+	s.chargeLocks()
+	s.charge.frame.Set(&s.account.Own, 0)
+	s.charge.putOff.Set(&s.account.Own, 0)
+	s.charge.copied.Set(&s.account.Own, 0)
+}
+
+// chargeLocks charges the advisory locks that the session has.
+func (s *session) chargeLocks() {
+	n := 0
+	if s.advisory != nil {
+		n = len(s.advisory.times)
+	}
+	s.charge.locks.Set(&s.account.Own, n*lockBytes)
+}
+
+// bareSettings has a backend that is given back remember no long values of the client that it served.
+func (s *session) bareSettings() {
+	if of := s.b.applied; of != nil && (of != s.settings.InForce || s.settings.InForceBytes() > settings.MostBare) {
+		s.b.applied = s.srv.interned.Share(of.Bared())
+	}
+}
+
+// mayHold is the error of a frame of total bytes that is to be read whole, where there is no room for it.
+// The frames of a turn are read into one buffer.
+func (s *session) mayHold(total int) *wire.Error {
+	if total <= shortFrame || total <= s.charge.frame.Bytes() {
+		return nil
+	}
+	if full := s.charge.frame.TrySet(&s.account.Own, total); full != nil {
+		return errMemory(full)
+	}
+	return nil
+}
+
+// mayPutOff is the error of a frame of total bytes that is to be read whole and done at the Sync, where
+// there is no room for it.
+func (s *session) mayPutOff(total int) *wire.Error {
+	if full := s.charge.putOff.TrySet(&s.account.Own, s.charge.putOff.Bytes()+total); full != nil {
+		return errMemory(full)
+	}
+	return nil
+}
+
+// errMemory refuses what an account has no room for.
+func errMemory(full *account.Account) *wire.Error {
+	e := &wire.Error{Code: "53200", Message: "out of memory for what this session has Sluice remember",
+		Detail: fmt.Sprintf("Settings, savepoints, names and values of portals, prepared statements, rows of cursors WITH HOLD and data that are being read are bounded by %s, %d.", full.Key(), full.Limit()),
+		Hint:   "Send less at a time, or give settings, statements and cursors up that are not used any more."}
+	if full.Key() == account.TotalKey {
+		e.Message = "out of memory for what all sessions have Sluice remember"
+		e.Hint = "Retry, or raise " + account.TotalKey + ", and GOMEMLIMIT, of which it has a quarter at most."
+	}
+	return e
+}
