@@ -22,14 +22,15 @@ import (
 //
 // The logs of transactions and answers that are held back have bounds of their own (package retry).
 
-// accounts are those of one session. A session embeds it.
+// accounts are those of one session, and what things that stay between two transactions have of them.
+// A session embeds it. Its texts are charged without a Charge: nothing else is of that kind.
 type accounts struct {
-	account account.Client
-	charge  charges
+	account           account.Client
+	settled, nameCost account.Charge
 }
 
-// charges are what the things in the table above have of the accounts.
-type charges struct{ settled, names, portals, frame, putOff, copied, locks account.Charge }
+// charges are what those things have that a session has only while it works.
+type charges struct{ ports, frame, putOff, copied account.Charge }
 
 // Configuration keys of bounds that are older than package account.
 const (
@@ -56,8 +57,12 @@ func newAccounts(cfg Config) *account.Process {
 	if limit := int(cfg.MemoryLimit / memoryShare); limit > 0 {
 		total = min(total, limit)
 	}
-	return account.NewProcess(account.Limits{Client: cfg.MemoryBytesPerClient, Texts: cfg.PreparedBytesPerClient, Rows: cfg.StoredBytes},
-		max(total, 1), cfg.StoredTotalBytes, totalRowsKey)
+	return account.NewProcess(account.Bounds{
+		Client: account.Bound{Key: account.ClientKey, Limit: cfg.MemoryBytesPerClient},
+		Texts:  account.Bound{Key: textsKey, Limit: cfg.PreparedBytesPerClient},
+		Rows:   account.Bound{Key: rowsKey, Limit: cfg.StoredBytes},
+		Total:  account.Bound{Key: account.TotalKey, Limit: total}, TotalRows: account.Bound{Key: totalRowsKey, Limit: cfg.StoredTotalBytes},
+	})
 }
 
 // memoryShare is the part of GOMEMLIMIT, one in so many, that memory.total_bytes may have at most.
@@ -82,7 +87,7 @@ func (s *session) mayRemember(plan *rewrite.Plan) error {
 	if n == 0 {
 		return nil
 	}
-	if full := s.account.Own.Full(s.rememberedNow() - s.charge.settled.Bytes() + n); full != nil {
+	if full := s.account.Full(account.Own, s.rememberedNow()-s.settled.Bytes()+n); full != nil {
 		return errMemory(full)
 	}
 	return nil
@@ -93,26 +98,24 @@ func (s *session) rememberedNow() int { return s.settings.Bytes() + len(s.tx.mar
 
 // chargeTurn charges what a turn has left, at its end.
 func (s *session) chargeTurn() {
-	s.charge.settled.Set(&s.account.Own, s.rememberedNow())
-	s.charge.portals.Set(&s.account.Own, s.openPortals.bytes)
+	s.settled.Set(&s.account, s.rememberedNow())
+	s.charge.ports.Set(&s.account, s.openPortals.bytes)
 	s.chargeLocks()
-	s.charge.frame.Set(&s.account.Own, 0)
-	s.charge.putOff.Set(&s.account.Own, 0)
-	s.charge.copied.Set(&s.account.Own, 0)
+	s.charge.frame.Set(&s.account, 0)
+	s.charge.putOff.Set(&s.account, 0)
+	s.charge.copied.Set(&s.account, 0)
 }
 
 // chargeLocks charges the advisory locks that the session has.
 func (s *session) chargeLocks() {
-	n := 0
 	if s.advisory != nil {
-		n = len(s.advisory.times)
+		s.advisory.charge.Set(&s.account, len(s.advisory.times)*lockBytes)
 	}
-	s.charge.locks.Set(&s.account.Own, n*lockBytes)
 }
 
 // bareSettings has a backend that is given back remember no long values of the client that it served.
 func (s *session) bareSettings() {
-	if of := s.b.applied; of != nil && (of != s.settings.InForce || s.settings.InForceBytes() > settings.MostBare) {
+	if of := s.b.applied; of != nil && of.Bytes() > settings.MostBare {
 		s.b.applied = s.srv.interned.Share(of.Bared())
 	}
 }
@@ -123,7 +126,7 @@ func (s *session) mayHold(total int) *wire.Error {
 	if total <= shortFrame || total <= s.charge.frame.Bytes() {
 		return nil
 	}
-	if full := s.charge.frame.TrySet(&s.account.Own, total); full != nil {
+	if full := s.charge.frame.TrySet(&s.account, total); full != nil {
 		return errMemory(full)
 	}
 	return nil
@@ -132,18 +135,18 @@ func (s *session) mayHold(total int) *wire.Error {
 // mayPutOff is the error of a frame of total bytes that is to be read whole and done at the Sync, where
 // there is no room for it.
 func (s *session) mayPutOff(total int) *wire.Error {
-	if full := s.charge.putOff.TrySet(&s.account.Own, s.charge.putOff.Bytes()+total); full != nil {
+	if full := s.charge.putOff.TrySet(&s.account, s.charge.putOff.Bytes()+total); full != nil {
 		return errMemory(full)
 	}
 	return nil
 }
 
 // errMemory refuses what an account has no room for.
-func errMemory(full *account.Account) *wire.Error {
+func errMemory(full *account.Bound) *wire.Error {
 	e := &wire.Error{Code: "53200", Message: "out of memory for what this session has Sluice remember",
-		Detail: fmt.Sprintf("Settings, savepoints, names and values of portals, prepared statements, rows of cursors WITH HOLD and data that are being read are bounded by %s, %d.", full.Key(), full.Limit()),
+		Detail: fmt.Sprintf("Settings, savepoints, names and values of portals, prepared statements, rows of cursors WITH HOLD and data that are being read are bounded by %s, %d.", full.Key, full.Limit),
 		Hint:   "Send less at a time, or give settings, statements and cursors up that are not used any more."}
-	if full.Key() == account.TotalKey {
+	if full.Key == account.TotalKey {
 		e.Message = "out of memory for what all sessions have Sluice remember"
 		e.Hint = "Retry, or raise " + account.TotalKey + ", and GOMEMLIMIT, of which it has a quarter at most."
 	}

@@ -56,7 +56,7 @@ func (srv *Server) holds(d *description) bool {
 // sees, with the description that the client would be told. since is as in clientStatement.
 func (s *session) newStatement(tmpl *template, since uint64) clientStatement {
 	known := s.described(tmpl)
-	return clientStatement{tmpl: tmpl, cost: tmpl.cost + known.cost(), columns: known.cost(), epoch: s.epoch(), known: known, since: since}
+	return clientStatement{tmpl: tmpl, cost: int32(tmpl.cost + known.cost()), columns: int32(known.cost()), epoch: s.epoch(), known: known, since: since}
 }
 
 // onBackend is prepare for a client's statement: when the server now describes it otherwise

@@ -15,6 +15,7 @@ import (
 type atWork struct {
 	tx          transaction
 	openPortals           // portal.go
+	charge      charges   // accounts.go
 	probed      time.Time // when the client was probed last; see probe
 }
 

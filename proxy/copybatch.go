@@ -64,14 +64,14 @@ func (c *copying) add(row *copyrows.Row) error {
 // rows are inserted at once, and the batch is shorter. An error is for the client, or the session's end.
 func (c *copying) charged() error {
 	s := c.s
-	if s.charge.copied.TrySet(&s.account.Own, c.reader.Held()+c.held.Held()) == nil {
+	if s.charge.copied.TrySet(&s.account, c.reader.Held()+c.held.Held()) == nil {
 		return nil
 	}
 	if err := c.flush(); err != nil {
 		return err
 	}
 	c.held.Free()
-	if full := s.charge.copied.TrySet(&s.account.Own, c.reader.Held()); full != nil {
+	if full := s.charge.copied.TrySet(&s.account, c.reader.Held()); full != nil {
 		return c.partly(errMemory(full))
 	}
 	return nil

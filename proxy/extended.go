@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/account"
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -125,7 +126,7 @@ func (s *session) mayName(name []byte) error {
 	case len(s.stmts) >= s.srv.cfg.PreparedPerClient:
 		return errTooManyStatements(s.srv.cfg.PreparedPerClient)
 	default:
-		if full := s.account.Own.Full(nameBytes + len(name)); full != nil {
+		if full := s.account.Full(account.Own, nameBytes+len(name)); full != nil {
 			return errMemory(full)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/account"
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 )
 
@@ -33,6 +34,8 @@ type sessionLocks struct {
 	lost atomic.Bool
 	// times says how often each lock was taken, by its name; the session's goroutine alone.
 	times map[string]int
+	// charge is what they have of the session's accounts; the session's goroutine alone.
+	charge account.Charge
 	// fence are BEGIN and the texts that go in front of what is written; empty: to be made. The
 	// session's goroutine alone.
 	fence []*template

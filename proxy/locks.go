@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/account"
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -77,7 +78,7 @@ func (s *session) lockAdvisory(name string, waits bool) (ok bool, err error) {
 	if s.t.touched || s.state != idle && s.state != begun && !(s.state == inTransaction && s.b.status == 'I') {
 		return false, errLockInBlock
 	}
-	if full := s.account.Own.Full(lockBytes); full != nil {
+	if full := s.account.Full(account.Own, lockBytes); full != nil {
 		return false, errMemory(full)
 	}
 	if s.advisory == nil {

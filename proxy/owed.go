@@ -140,7 +140,7 @@ func (q *owedQueue) undoable(name string, prev *clientStatement) {
 	q.undos = append(q.undos, undo{seq: q.seq, name: name, prev: prev})
 	q.weigh(len(name))
 	if prev != nil {
-		q.weigh(prev.cost)
+		q.weigh(int(prev.cost))
 	}
 }
 

@@ -342,6 +342,7 @@ func (s *session) settleTransaction() {
 func (s *session) releaseBackend() {
 	b := s.b
 	s.bareSettings()
+	b.prepared.forgetLong()
 	// One that nobody has asked for what functions have left is nobody else's.
 	if b.left.Due() || !s.leaveBackend(b.patience) || b.broken() { // all was answered, so all was read
 		s.dropBackend(reservoir.Unclean)

@@ -109,7 +109,7 @@ func (s *session) setPortal(name []byte, p portal) error {
 	if len(s.portals) >= s.srv.cfg.PreparedPerClient {
 		return &wire.Error{Code: "54000", Message: "too many open portals in one transaction"}
 	}
-	if full := s.charge.portals.TrySet(&s.account.Own, s.openPortals.bytes+p.cost(string(name))); full != nil {
+	if full := s.charge.ports.TrySet(&s.account, s.openPortals.bytes+p.cost(string(name))); full != nil {
 		return errMemory(full)
 	}
 	s.put(string(name), p)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sluice-proxy/sluice/proxy/account"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -53,15 +54,15 @@ type template struct {
 	portal atomic.Pointer[description] // that of a portal, as last told to a client
 }
 
+// long reports whether the catalog does not keep the text: nobody shares the template.
+func (t *template) long() bool { return len(t.sql)+len(t.oids) > maxCachedText }
+
 // statements are those that a client has prepared. A session embeds it.
 type statements struct {
-	stmts map[string]*clientStatement
-	kept  int // the cost of their texts and descriptions
-	// nameCost is that of their names.
-	nameCost int
-	unnamed  *clientStatement
-	spare    clientStatement // where unnamed points, most of the time
-	recent   *template       // of the last Parse
+	stmts   map[string]*clientStatement
+	unnamed *clientStatement
+	spare   clientStatement // where unnamed points, most of the time
+	recent  *template       // of the last Parse
 	// txParsing replaces the hashes of the settings while a transaction has changed
 	// them; zero otherwise.
 	txParsing settings.Parsing
@@ -224,10 +225,9 @@ func (c *catalog) flush() { c.epoch.Add(1) }
 // client's session has it; portals and the log point to it.
 type clientStatement struct {
 	tmpl *template
-	cost int // of the text that it was prepared with, and of the longest description
-	// columns is the cost of that description. listed: it is among those that have a name, and counts.
-	columns int
-	listed  bool
+	// cost is that of the text that it was prepared with, and of the longest description; columns that of
+	// the description.
+	cost, columns int32
 	// epoch is that of the schema which the client prepared it under.
 	epoch uint64
 	// names is the number of what names stood for when the template's plan was last seen to
@@ -246,6 +246,8 @@ type clientStatement struct {
 	// a comment in front of that query asks for no replay.
 	declares *rewrite.Cursor
 	optsOut  bool
+	// listed: it is among those that have a name, and is charged.
+	listed bool
 }
 
 // statement returns the client's statement of that name, or nil.
@@ -262,11 +264,8 @@ func (s *session) setStatement(name string, st *clientStatement) {
 	case name == "":
 		s.unnamed = st
 	default:
-		defer s.chargeStatements()
 		if prev := s.stmts[name]; prev != nil {
-			s.kept -= prev.cost
-			s.nameCost -= nameBytes + len(name)
-			prev.listed = false
+			s.lists(name, prev, false)
 			delete(s.stmts, name)
 		}
 		if st == nil {
@@ -275,44 +274,41 @@ func (s *session) setStatement(name string, st *clientStatement) {
 		if s.stmts == nil {
 			s.stmts = map[string]*clientStatement{}
 		}
-		st.listed = true
 		s.stmts[name] = st
-		s.kept += st.cost
-		s.nameCost += nameBytes + len(name)
+		s.lists(name, st, true)
 	}
 }
 
-// chargeStatements charges the statements that have a name.
-func (s *session) chargeStatements() {
-	s.account.Texts.Add(s.kept - int(s.account.Texts.Used()))
-	s.charge.names.Set(&s.account.Own, s.nameCost)
+// lists charges a statement that gets a name, or gives back what one has that loses it.
+func (s *session) lists(name string, st *clientStatement, listed bool) {
+	sign := -1
+	if st.listed = listed; listed {
+		sign = 1
+	}
+	s.account.Add(account.Texts, sign*int(st.cost))
+	s.nameCost.Set(&s.account, s.nameCost.Bytes()+sign*(nameBytes+len(name)))
 }
 
 // describes notes what a client was told of one of its statements, which costs as its text does.
 func (s *session) describes(cs *clientStatement, d *description) {
 	cs.described = d
-	if cost := d.cost(); cost > cs.columns {
-		more := cost - cs.columns
-		cs.columns, cs.cost = cost, cs.cost+more
+	if more := d.cost() - int(cs.columns); more > 0 {
+		cs.columns, cs.cost = cs.columns+int32(more), cs.cost+int32(more)
 		if cs.listed {
-			s.kept += more
-			s.chargeStatements()
+			s.account.Add(account.Texts, more)
 		}
 	}
 }
 
 // setStatements gives the client those of a map in the place of all that have a name.
 func (s *session) setStatements(stmts map[string]*clientStatement) {
-	for _, st := range s.stmts {
-		st.listed = false
+	for name, st := range s.stmts {
+		s.lists(name, st, false)
 	}
-	s.stmts, s.kept, s.nameCost = stmts, 0, 0
+	s.stmts = stmts
 	for name, st := range stmts {
-		st.listed = true
-		s.kept += st.cost
-		s.nameCost += nameBytes + len(name)
+		s.lists(name, st, true)
 	}
-	s.chargeStatements()
 }
 
 // destroyUnnamed is a Parse of the unnamed statement that Sluice refuses: as at a server,

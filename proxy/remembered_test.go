@@ -324,9 +324,9 @@ func (w *remembered) walk(t *testing.T, s *sluice, rounds int) {
 func TestRemembered(t *testing.T) { // not parallel: it looks at the heap
 	pg := newPostgres(t)
 	pg.SQL(t, "postgres", "CREATE TABLE remembers (a int, b text)")
-	rounds, oneIn := 48, 23
+	rounds, oneIn := 34, 61
 	if proxy.OneIn == 1 {
-		rounds, oneIn = 400, 1
+		rounds, oneIn = 100, 1
 	}
 	ways := rememberedWays()
 	for from, kind := range []proxy.BackendKind{proxy.DSQL, proxy.Postgres} {

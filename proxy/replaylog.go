@@ -194,7 +194,7 @@ func (s *session) logFrame(typ byte, n logEntry, payload []byte) {
 
 // logLong books what the log holds of a text that nobody else may hold: the catalog has no long ones.
 func (s *session) logLong(tmpl *template, cost int) {
-	if s.t.logs && len(tmpl.sql)+len(tmpl.oids) > maxCachedText && !s.tx.log.Keep(cost) {
+	if s.t.logs && tmpl.long() && !s.tx.log.Keep(cost) {
 		s.tx.log.Refuse(retry.LogFull)
 	}
 }
@@ -211,7 +211,7 @@ func (s *session) logUndo(name string, prev *clientStatement) {
 		if !l.Keep(len(name)) {
 			l.Refuse(retry.LogFull)
 		} else if prev != nil {
-			s.logLong(prev.tmpl, prev.cost)
+			s.logLong(prev.tmpl, int(prev.cost))
 		}
 	}
 }

@@ -230,7 +230,7 @@ type Stats struct {
 // Stats counts the sessions as they stand. The counts are taken one after the other: their
 // sum may be off by a session that moves meanwhile.
 func (srv *Server) Stats() Stats {
-	st := Stats{Came: srv.ids.Load(), Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.used.Load(), MemoryBytes: srv.accounts.Used(), RowBytes: srv.accounts.Rows(), Locks: int(srv.locks.held.Load())}
+	st := Stats{Came: srv.ids.Load(), Pinned: int(srv.pinned.Load()), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.used.Load(), MemoryBytes: srv.accounts.Used(), RowBytes: srv.accounts.UsedRows(), Locks: int(srv.locks.held.Load())}
 	if r := srv.replays; r != nil {
 		st.LogBytes, st.HeldBytes = r.logs.Used(), r.held.Used()
 		st.Gate = r.gate.Stats()

@@ -30,6 +30,7 @@ type serverStatements struct {
 	lru  *list.List
 	seq  uint64
 	cost int // of their texts and descriptions
+	long int // how many have texts that the catalog does not keep
 	// orphans are names whose Close was skipped by the server after an error.
 	orphans []string
 }
@@ -57,6 +58,24 @@ func (s *serverStatements) remove(st *serverStatement) {
 		delete(s.m, st.tmpl)
 		s.lru.Remove(st.elem)
 		s.cost -= st.tmpl.cost + st.desc.cost()
+		if st.tmpl.long() {
+			s.long--
+		}
+	}
+}
+
+// forgetLong forgets the statements of long texts, when the backend is given back: no other client finds
+// them, and they are not to stay in memory when theirs has left. Their names are closed with the next
+// Parse.
+func (s *serverStatements) forgetLong() {
+	if s.long == 0 {
+		return
+	}
+	for _, st := range s.m {
+		if st.tmpl.long() {
+			s.remove(st)
+			s.orphans = append(s.orphans, st.name)
+		}
 	}
 }
 
@@ -119,10 +138,13 @@ func (s *serverStatements) add(t *template, epoch uint64) *serverStatement {
 	st.elem = s.lru.PushFront(st)
 	s.m[t] = st
 	s.cost += t.cost
+	if t.long() {
+		s.long++
+	}
 	return st
 }
 
 // clear forgets everything: the server deallocated it all.
 func (s *serverStatements) clear() {
-	s.m, s.lru, s.orphans, s.cost = nil, nil, nil, 0
+	s.m, s.lru, s.orphans, s.cost, s.long = nil, nil, nil, 0, 0
 }

@@ -136,7 +136,7 @@ func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s := &session{srv: srv, id: id, client: wire.NewReader(h.Conn, h.Raw), user: h.User, database: h.Database,
 		settings: settings.NewClient(srv.treat, &srv.interned), began: time.Now()}
 	s.takeUp()
-	s.account.Open(srv.accounts, textsKey, rowsKey)
+	s.account = srv.accounts.New()
 	if s.chosen.user = srv.users[h.User]; s.chosen.user == nil {
 		s.chosen.user = &noChoices
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/proxy/account"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -58,7 +59,7 @@ func (s *session) declareStored(c *rewrite.Cursor, simple bool) error {
 // closed behind it: what the group asks of the cursor is answered from memory already. An error is
 // for the client; with nil the cursor is stored, or the rest is to be skipped.
 func (s *session) storeNow(c *rewrite.Cursor) error {
-	x := stored.NewCursor(&s.account.Rows, c.NoScroll)
+	x := stored.NewCursor(account.RowsOf{Client: &s.account}, c.NoScroll)
 	s.store(c.Name, x)
 	if err := s.makeAnswer(); err != nil || s.t.skip || s.t.settled {
 		x.Drop()
@@ -202,7 +203,7 @@ func (s *session) storeAll() (full bool, err error) {
 	names := slices.SortedFunc(maps.Keys(s.portals), func(a, b string) int { return cmp.Compare(s.portals[a].seq, s.portals[b].seq) })
 	for _, name := range names {
 		if c := s.portals[name].cursor; c != nil && c.hold {
-			held[name] = stored.NewCursor(&s.account.Rows, c.ran || c.noScroll)
+			held[name] = stored.NewCursor(account.RowsOf{Client: &s.account}, c.ran || c.noScroll)
 			held[name].Rest, held[name].Came = c.ran, c.formats
 			s.store(name, held[name])
 		}

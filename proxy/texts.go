@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/account"
 )
 
 // Statement texts are what a client can make Sluice keep most of: by names, portals, logs,
@@ -97,9 +99,9 @@ func (s *session) mayKeep(name []byte, t *template) error {
 	if s.state == idle && s.srv.memory.short.Load() {
 		return errShort
 	}
-	if full := s.account.Texts.Full(t.cost); len(name) > 0 && full != nil {
-		if full.Key() == textsKey {
-			return errTextsOfClient(full.Limit())
+	if full := s.account.Full(account.Texts, t.cost); len(name) > 0 && full != nil {
+		if full.Key == textsKey {
+			return errTextsOfClient(full.Limit)
 		}
 		return errMemory(full)
 	}
@@ -112,11 +114,11 @@ func (s *session) mayKeep(name []byte, t *template) error {
 // mayDescribe is the error of a Describe for whose answer there is no room. have is the
 // answer that is kept already, nil for none.
 func (s *session) mayDescribe(t *template, have *description) error {
-	switch full := s.account.Texts.Full(1); {
+	switch full := s.account.Full(account.Texts, 1); {
 	case have != nil, s.endsFailed(t.plan):
 		return nil
-	case full != nil && full.Key() == textsKey:
-		return errTextsOfClient(full.Limit())
+	case full != nil && full.Key == textsKey:
+		return errTextsOfClient(full.Limit)
 	case full != nil:
 		return errMemory(full)
 	case !s.srv.texts.room(s.srv.catalog):

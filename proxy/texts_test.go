@@ -205,6 +205,8 @@ func TestDescriptionsOfAll(t *testing.T) {
 	s := startSluice(t, sharedPostgres(t), configure(func(c *proxy.Config) {
 		c.PreparedBytesPerClient, c.PreparedTotalBytes = 4<<20, 4<<20
 	}))
+	holder := dialRaw(t, s.addr) // so that the bound of all comes before the client's own
+	holder.prepares(t, "s", 450_000)
 	c := dialRaw(t, s.addr)
 	columns := make([]string, 300)
 	for i := range columns {
@@ -234,7 +236,7 @@ func TestDescriptionsOfAll(t *testing.T) {
 		t.Errorf("%d bytes are kept of 4 MiB, and %d descriptions were refused", n, refused)
 	}
 	c.conn.Close()
-	waitFor(t, "the client to be gone", func() bool { return s.Stats().Clients == 0 })
+	waitFor(t, "the client to be gone", func() bool { return s.Stats().Clients == 1 })
 	other := dialRaw(t, s.addr)
 	waitFor(t, "room", func() bool { return !strings.Contains(other.prepares(t, "", 900_000), "E S=") })
 }

@@ -1,121 +1,141 @@
 // Package account counts the bytes that clients have Sluice remember, and bounds them: of one client,
 // and of all. Nothing here knows what they are of.
 //
-//	account.go  Account, a bound on bytes, and Charge, what one thing has of it
-//	client.go   Client, the accounts of one client
+//	account.go  Process and Client, the accounts of all and of one
+//	charge.go   Charge, what one thing has of an account
 package account
 
 import "sync/atomic"
 
-// Account is a number of bytes of which some are taken. What it takes those above it take too. It is
-// safe for concurrent use. The zero value is without a bound, and has none above it.
-type Account struct {
-	limit int64 // 0: none
-	key   string
-	used  atomic.Int64
-	above [2]*Account // nil for none
+// Bound is a limit in bytes, and the configuration key that sets it.
+type Bound struct {
+	Key   string
+	Limit int
 }
 
-// New returns an account of limit bytes, 0 for any number. key is the configuration key that sets the
-// limit. above are at most two.
-func New(key string, limit int, above ...*Account) *Account {
-	a := &Account{}
-	a.open(key, limit, above...)
-	return a
+// The keys of the bounds that are an account's own.
+const (
+	ClientKey = "memory.bytes_per_client"
+	TotalKey  = "memory.total_bytes"
+)
+
+// Kind is what the bytes of a client are of. Its accounts of all kinds are bounded together.
+type Kind uint8
+
+const (
+	// Own is what the client alone has: settings, names, portals, frames that are being read, data of a
+	// COPY. It counts against the bound of all clients.
+	Own Kind = iota
+	// Texts are those of its prepared statements, which clients share: what they take of the process is
+	// counted where they are shared.
+	Texts
+	// Rows are those of its cursors WITH HOLD, which have a bound for all clients of their own.
+	Rows
+	kinds
+)
+
+// Bounds are those of a process. A limit of 0 leaves room for nothing.
+type Bounds struct {
+	Client, Texts, Rows Bound // of each client
+	Total, TotalRows    Bound // of all
 }
 
-func (a *Account) open(key string, limit int, above ...*Account) {
-	a.key, a.limit = key, int64(limit)
-	copy(a.above[:], above)
+// Process are the accounts of all clients of a process together. It is safe for concurrent use.
+type Process struct {
+	bounds      Bounds
+	total, rows atomic.Int64
 }
 
-// Key is the configuration key that sets the limit.
-func (a *Account) Key() string { return a.key }
+// NewProcess returns the accounts of a process of which nothing is taken.
+func NewProcess(b Bounds) *Process { return &Process{bounds: b} }
 
-// Limit is how many bytes may be taken; 0: any number.
-func (a *Account) Limit() int { return int(a.limit) }
+// Used is how many bytes all clients have taken of their own.
+func (p *Process) Used() int64 { return p.total.Load() }
 
-// Used is how many bytes are taken.
-func (a *Account) Used() int64 { return a.used.Load() }
+// UsedRows is how many bytes the rows of all cursors WITH HOLD have.
+func (p *Process) UsedRows() int64 { return p.rows.Load() }
 
-// Full returns the account that has no room for n bytes more: a, or one above it; nil where all have.
-func (a *Account) Full(n int) *Account {
-	if a.limit > 0 && n > 0 && a.used.Load()+int64(n) > a.limit {
-		return a
+// shared is the count of all clients that a kind has beside the client's, and its bound; nil for none.
+func (p *Process) shared(k Kind) (*atomic.Int64, *Bound) {
+	switch k {
+	case Own:
+		return &p.total, &p.bounds.Total
+	case Rows:
+		return &p.rows, &p.bounds.TotalRows
 	}
-	for _, up := range a.above {
-		if up != nil {
-			if full := up.Full(n); full != nil {
-				return full
-			}
-		}
+	return nil, nil
+}
+
+// Client are the accounts of one client. One goroutine owns it.
+type Client struct {
+	process *Process
+	used    [kinds]int32 // each session has one
+}
+
+// New returns the accounts of a client that has nothing yet.
+func (p *Process) New() Client { return Client{process: p} }
+
+// Used is how many bytes of a kind the client has.
+func (c *Client) Used(k Kind) int { return int(c.used[k]) }
+
+// Full returns the bound that leaves no room for n bytes more of a kind; nil where there is room.
+func (c *Client) Full(k Kind, n int) *Bound {
+	if n <= 0 {
+		return nil
+	}
+	b := &c.process.bounds
+	switch {
+	case k == Texts && c.Used(k)+n > b.Texts.Limit:
+		return &b.Texts
+	case k == Rows && c.Used(k)+n > b.Rows.Limit:
+		return &b.Rows
+	case c.Used(Own)+c.Used(Texts)+c.Used(Rows)+n > b.Client.Limit:
+		return &b.Client
+	}
+	if all, bound := c.process.shared(k); all != nil && all.Load()+int64(n) > int64(bound.Limit) {
+		return bound
 	}
 	return nil
 }
 
-// TryTake takes n bytes, or none and returns the account that has no room for them.
-func (a *Account) TryTake(n int) (full *Account) {
-	if used := a.used.Add(int64(n)); a.limit > 0 && n > 0 && used > a.limit {
-		a.used.Add(int64(-n))
-		return a
+// TryTake takes n bytes of a kind, or none and returns the bound that leaves no room for them.
+func (c *Client) TryTake(k Kind, n int) *Bound {
+	if full := c.Full(k, n); full != nil {
+		return full
 	}
-	for i, up := range a.above {
-		if up == nil {
-			continue
-		}
-		if full := up.TryTake(n); full != nil {
-			for _, took := range a.above[:i] {
-				if took != nil {
-					took.Add(-n)
-				}
-			}
-			a.used.Add(int64(-n))
-			return full
-		}
+	if all, bound := c.process.shared(k); all != nil && all.Add(int64(n)) > int64(bound.Limit) && n > 0 {
+		all.Add(int64(-n)) // others were faster
+		return bound
 	}
+	c.used[k] += int32(n)
 	return nil
 }
 
-// Add takes n bytes whether there is room or not: for what is there already. n below zero gives bytes
-// back.
-func (a *Account) Add(n int) {
+// Add takes n bytes of a kind whether there is room or not: for what is there already. n below zero
+// gives bytes back.
+func (c *Client) Add(k Kind, n int) {
 	if n == 0 {
 		return
 	}
-	a.used.Add(int64(n))
-	for _, up := range a.above {
-		if up != nil {
-			up.Add(n)
-		}
+	if all, _ := c.process.shared(k); all != nil {
+		all.Add(int64(n))
+	}
+	c.used[k] += int32(n)
+}
+
+// Close gives back what the client still has.
+func (c *Client) Close() {
+	for k := range kinds {
+		c.Add(k, -c.Used(k))
 	}
 }
 
-// Take is TryTake as a bound on bytes that somebody else asks (stored.Quota).
-func (a *Account) Take(n int) bool { return a.TryTake(n) == nil }
+// RowsOf are the bytes of a client's cursors WITH HOLD, as a bound that somebody else asks
+// (stored.Quota).
+type RowsOf struct{ *Client }
+
+// Take takes n bytes, or none and reports false.
+func (r RowsOf) Take(n int) bool { return r.TryTake(Rows, n) == nil }
 
 // Give gives n bytes back.
-func (a *Account) Give(n int) { a.Add(-n) }
-
-// Charge is the number of bytes that one thing has of an account. The zero value has none. One
-// goroutine owns it.
-type Charge struct{ bytes int }
-
-// Bytes is how many it has.
-func (c *Charge) Bytes() int { return c.bytes }
-
-// TrySet has the charge be of n bytes of a. Where it grows and there is no room it stays as it is, and
-// the account that is full is returned.
-func (c *Charge) TrySet(a *Account, n int) (full *Account) {
-	if full = a.TryTake(n - c.bytes); full == nil {
-		c.bytes = n
-	}
-	return full
-}
-
-// Set has the charge be of n bytes of a, whether there is room or not.
-func (c *Charge) Set(a *Account, n int) {
-	if n != c.bytes {
-		a.Add(n - c.bytes)
-		c.bytes = n
-	}
-}
+func (r RowsOf) Give(n int) { r.Add(Rows, -n) }

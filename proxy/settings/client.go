@@ -31,36 +31,17 @@ type Client struct {
 	// renamed: reported settings may have changed since the client knew them as known.
 	renamed bool
 	known   values
-	// measured are those whose bytes were counted last: InForce, and Startup or what was in force.
-	measured [2]measure
 }
-
-// measure is how many bytes values have.
-type measure struct {
-	of    *Values
-	bytes int
-}
-
-// of returns it for values, which are counted where they are others.
-func (m *measure) bytesOf(v *Values) int {
-	if m.of != v {
-		m.of, m.bytes = v, v.Bytes()
-	}
-	return m.bytes
-}
-
-// InForceBytes is about what InForce takes in memory.
-func (c *Client) InForceBytes() int { return c.measured[0].bytesOf(c.InForce) }
 
 // Bytes is about what the settings take in memory, with all that the end of the transaction, or a return
 // to one of its savepoints, may bring back.
 func (c *Client) Bytes() int {
-	n := c.measured[0].bytesOf(c.InForce) + c.kept.bytes + c.Staged.Bytes()
+	n := c.InForce.Bytes() + int(c.kept.bytes) + c.Staged.Bytes()
 	if c.Startup != c.InForce {
-		n += c.measured[1].bytesOf(c.Startup)
+		n += c.Startup.Bytes()
 	}
 	if b := c.before; b != nil {
-		if n += b.kept.bytes; b.inForce != c.InForce && b.inForce != c.Startup {
+		if n += int(b.kept.bytes); b.inForce != c.InForce && b.inForce != c.Startup {
 			n += b.inForce.Bytes()
 		}
 	}
@@ -146,7 +127,7 @@ func (c *Client) Mark(name string) {
 	}
 	m.bytes = 2*settingCost + len(m.stood.changes)*settingCost
 	if n := len(c.marks); n == 0 || c.marks[n-1].stood != m.stood {
-		m.bytes += m.stood.kept.bytes
+		m.bytes += int(m.stood.kept.bytes)
 	}
 	if n := len(c.marks); n > 0 {
 		if last := &c.marks[n-1]; last.stood.inForce != m.stood.inForce {

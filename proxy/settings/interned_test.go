@@ -1,6 +1,13 @@
 package settings
 
-import "testing"
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-proxy/sluice/rewrite"
+)
 
 // Equal settings are one, unequal ones are not, however a key may be pieced together of them; and
 // who finds them makes no garbage.
@@ -55,4 +62,31 @@ func TestShare(t *testing.T) {
 	if got := testing.AllocsPerRun(100, func() { shared.Share(r) }); got != 0 {
 		t.Errorf("%.0f allocations for reports", got)
 	}
+}
+
+// Long settings are nobody's but their client's: they go with it.
+func TestLongSettingsGo(t *testing.T) {
+	var n Interned
+	var shared SharedReports
+	freed := make(chan string, 2)
+	func() {
+		long := strings.Repeat("x", 1<<20)
+		s := n.Share(n.None().With([]rewrite.Change{{Action: rewrite.Set, Name: "a.b", SQL: "'" + long + "'", Text: long}}, n.None()))
+		runtime.AddCleanup(s, func(string) { freed <- "settings" }, "")
+		r := shared.Share(NewReports(map[string]string{"a.b": long}))
+		runtime.AddCleanup(r, func(string) { freed <- "reports" }, "")
+		if s.Bytes() < 2<<20 || s.Bytes() > 3<<20 {
+			t.Errorf("they have %d bytes", s.Bytes())
+		}
+		if bare := s.Bared(); bare.Bytes() > 1<<10 || Diff(bare, s) != Diff(n.None(), s) || Diff(bare, n.None()) != Diff(s, n.None()) {
+			t.Errorf("without their values they have %d bytes, and are brought to others by %s", bare.Bytes(), Diff(bare, n.None()))
+		}
+	}()
+	for end := time.Now().Add(10 * time.Second); len(freed) < 2; time.Sleep(time.Millisecond) {
+		if runtime.GC(); time.Now().After(end) {
+			t.Fatalf("%d of them have gone", len(freed))
+		}
+	}
+	runtime.KeepAlive(&n)
+	runtime.KeepAlive(&shared)
 }

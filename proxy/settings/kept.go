@@ -14,10 +14,10 @@ type kept struct {
 	// texts is not changed, but replaced: clients share it.
 	texts                                      map[string]string
 	statementTimeout, idleInTransactionTimeout time.Duration
-	readOnly                                   bool // what rewrite.ReadOnlyDefault says
+	readOnly                                   bool  // what rewrite.ReadOnlyDefault says
+	bytes                                      int32 // of texts
 	// chosen is what Sluice's own settings say; nil: nothing. It is not changed, but replaced.
 	chosen *rewrite.Choices
-	bytes  int // of texts
 }
 
 // keptChange is a change of such a setting for the session; resetAll stands for all.
@@ -86,7 +86,7 @@ func (k *kept) store(name, value string) error {
 	if k.texts == nil {
 		k.texts = map[string]string{}
 	}
-	k.bytes += settingCost + len(value) - k.costs(name)
+	k.bytes += int32(settingCost + len(value) - k.costs(name))
 	k.texts[name] = value
 	return nil
 }
@@ -125,7 +125,7 @@ func (k *kept) apply(c keptChange) error {
 		return k.store(c.name, c.value)
 	}
 	k.texts = maps.Clone(k.texts)
-	k.bytes -= k.costs(c.name)
+	k.bytes -= int32(k.costs(c.name))
 	delete(k.texts, c.name)
 	switch c.name {
 	case "statement_timeout":

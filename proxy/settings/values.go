@@ -47,6 +47,7 @@ type Values struct {
 	// Reading is what client_encoding in SQL says of texts; Recodes: it is there.
 	Reading rewrite.Reading
 	Recodes bool
+	bytes   atomic.Int64 // what Bytes says; 0: not counted yet
 }
 
 // Parsing are hashes of the settings that a text is parsed under. Settings of a transaction
@@ -152,7 +153,11 @@ func (s *Values) With(changes []rewrite.Change, base *Values) *Values {
 }
 
 // Bytes is about what s takes in memory, beside what is shared by all who have it.
-func (s *Values) Bytes() (n int) {
+func (s *Values) Bytes() int {
+	if n := s.bytes.Load(); n > 0 {
+		return int(n)
+	}
+	n := 1
 	for _, vals := range [...]map[string]string{s.SQL, s.Shown, s.Kept} {
 		for name, value := range vals {
 			n += settingCost + len(name) + len(value)
@@ -161,6 +166,7 @@ func (s *Values) Bytes() (n int) {
 			}
 		}
 	}
+	s.bytes.Store(int64(n))
 	return n
 }
 
