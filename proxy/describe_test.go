@@ -150,7 +150,7 @@ func TestDescribeInFailedBlock(t *testing.T) {
 	addr := startSluice(t, pg).addr
 	for _, statement := range []string{"INSERT INTO infailed VALUES (1, 'a')", "INSERT INTO infailed VALUES ($1, $2) | 23,25", "DELETE FROM infailed", "UPDATE infailed SET a = $1 | 23",
 		"CREATE TABLE other (a int)", "DELETE FROM infailed RETURNING a", "SELECT 1", "BEGIN", "SET application_name = 'x' | 23"} {
-		script := "P s | " + statement + "\nS\n< Z\nQ BEGIN\n< Z\nB - | nosuch\nS\n< Z\nD S | s\nS\n< Z\nQ ROLLBACK\n< Z\n"
+		script := "P s | " + statement + "\nS\n< Z\nQ BEGIN\n< Z\nB - | nosuch\nS\n< Z\nD S s\nS\n< Z\nQ ROLLBACK\n< Z\n"
 		if want, got := perform(t, pg.addr, script), perform(t, addr, script); got != want {
 			t.Errorf("%s\n got %s\nwant %s", statement, got, want)
 		}
