@@ -116,7 +116,7 @@ func (tl *tool) examine(t *testing.T, before *row) *row {
 	expected := tl.plain(t)
 	wanted := map[string]answer{}
 	version := tl.play(t, up, expected.via, expected.url, wanted)
-	schema := dump(t, expected)
+	schema, types := dump(t, expected), columnTypes(t, expected)
 	tl.play(t, use, expected.via, expected.url, wanted)
 	tl.play(t, down, expected.via, expected.url, wanted)
 	for _, f := range features {
@@ -136,7 +136,7 @@ func (tl *tool) examine(t *testing.T, before *row) *row {
 			continue
 		}
 		through := tl.through(t, c)
-		got, byHand := tl.try(t, through, schema, laid && c.migrates)
+		got, byHand := tl.try(t, through, schema, types, laid && c.migrates)
 		laid = laid || byHand
 		through.conflicts(t)
 		for _, f := range features {
@@ -151,10 +151,11 @@ func (tl *tool) examine(t *testing.T, before *row) *row {
 
 // try goes through the phases on Sluice. Where migrations fail, the tables are laid by hand, unless
 // what comes of that is known.
-func (tl *tool) try(t *testing.T, r route, schema string, known bool) (got map[string]answer, byHand bool) {
+func (tl *tool) try(t *testing.T, r route, schema, types string, known bool) (got map[string]answer, byHand bool) {
 	t.Helper()
 	got = map[string]answer{}
 	tl.play(t, up, r.via, r.url, got)
+	tl.compareTypes(t, r, types, got)
 	for _, f := range features {
 		if f.phase == up && !f.spare && tl.has(f) && !got[f.name].ok {
 			byHand = true
@@ -175,6 +176,46 @@ func (tl *tool) try(t *testing.T, r route, schema string, known bool) (got map[s
 	}
 	tl.play(t, down, r.via, r.url, got)
 	return got, false
+}
+
+// compareTypes has a migration fail that succeeded and left columns of other types than on PostgreSQL.
+func (tl *tool) compareTypes(t *testing.T, r route, types string, got map[string]answer) {
+	t.Helper()
+	for _, f := range features {
+		if f.phase == up && tl.has(f) && !got[f.name].ok {
+			return
+		}
+	}
+	if is := columnTypes(t, r); is != types {
+		a := got["tables"]
+		a.ok, a.code, a.message = false, "-", fmt.Sprintf("columns of other types: %s", differing(is, types))
+		got["tables"] = a
+	}
+}
+
+// differing are the lines that only one of two texts has.
+func differing(got, want string) string {
+	var all []string
+	has := func(text, line string) bool { return strings.Contains("\n"+text+"\n", "\n"+line+"\n") }
+	for line := range strings.SplitSeq(got, "\n") {
+		if !has(want, line) {
+			all = append(all, line)
+		}
+	}
+	for line := range strings.SplitSeq(want, "\n") {
+		if !has(got, line) {
+			all = append(all, "PostgreSQL "+line)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// columnTypes are the columns of a database's tables with their types. A numeric without a precision has one
+// on a cluster (rewrite.numeric).
+func columnTypes(t *testing.T, r route) string {
+	t.Helper()
+	return r.upstream.SQL(t, r.database, `SELECT string_agg(format('%s.%s %s', c.relname, a.attname, format_type(a.atttypid, CASE WHEN a.atttypid <> 'numeric'::regtype THEN a.atttypmod END)), E'\n' ORDER BY c.relname, a.attname)
+		FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped`)
 }
 
 // conflicts holds what the application was told of conflicts against Sluice's metrics: a transaction that

@@ -40,6 +40,7 @@ var tools = []tool{
 	{name: "Sequelize", command: node("sequelize.js")},
 	{name: "TypeORM", command: node("typeorm.js")},
 	{name: "Drizzle", command: node("drizzle.js"), lacks: []string{"down"}},
+	{name: "Prisma", command: node("prisma.js"), lacks: []string{"nested", "enum", "down"}},
 	{name: "GORM", command: []string{goProgram, "gorm"}, lacks: []string{"enum", "down"}},
 	{name: "bun", command: []string{goProgram, "bun"}, lacks: []string{"enum"}},
 	{name: "ent", command: []string{goProgram, "ent"}, lacks: []string{"enum", "down"}},

@@ -1,0 +1,2 @@
+-- AlterTable
+ALTER TABLE "Book" ALTER COLUMN "title" SET DATA TYPE VARCHAR(200);
