@@ -97,8 +97,8 @@ func (in *Insertion) Same(names *Names) bool {
 // returns reads RETURNING: columns of the relation, and expressions, of which nothing is given. It reports false
 // where nobody knows how many columns that are.
 func (in *Insertion) returns(node, name message) bool {
-	called := name.text("relname")
-	if alias := name.child("alias"); alias.shape != nil {
+	called, alias := name.text("relname"), name.child("alias")
+	if alias.shape != nil {
 		called = alias.text("aliasname")
 	}
 	in.returned = make([]int, len(in.relation.Columns))
@@ -108,6 +108,9 @@ func (in *Insertion) returns(node, name message) bool {
 	for target := range node.list("returning_list") {
 		ref := target.child("val")
 		parts, star := in.reference(ref)
+		if len(parts) == 3 && alias.shape == nil && parts[0] == in.relation.Schema {
+			parts = parts[1:]
+		}
 		if len(parts) == 2 && parts[0] == called {
 			parts = parts[1:]
 		}
