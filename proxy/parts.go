@@ -116,7 +116,7 @@ func (s *session) inParts(plan *rewrite.Plan, sql []byte) (done bool, err error)
 	if !s.commitsParts() { // the way of most: nothing is allocated
 		return false, nil
 	}
-	if !s.t.outside && !s.t.touched && s.state != failed && s.status() == 'E' && s.parts.partly() && len(plan.Statements) > 1 {
+	if !s.t.outside && !s.t.touched && s.state != failed && s.status() == 'E' && s.parts.partly() && len(plan.Statements) > 1 && beginsOrEnds(plan) {
 		return true, s.runGroups(plan, string(sql), plan.Cut())
 	}
 	if s.t.outside || s.t.touched || s.state == failed || s.status() == 'E' {

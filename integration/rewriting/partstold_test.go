@@ -225,7 +225,7 @@ var scripts = []struct {
 	{name: "a block that a string ends", policy: "autocommit", simple: true, steps: [][2]string{
 		{"BEGIN", "BEGIN T"}, {"CREATE TABLE a (id int)", "CREATE TABLE T"}, {"INSERT INTO a VALUES (1)", "INSERT 0 1 T WARNING|01000|a part"},
 		{"INSERT INTO a VALUES (2); ROLLBACK", "INSERT 0 1 ROLLBACK I WARNING|01000|what was committed before stays (ddl.in_transactions)|Committed: CREATE TABLE a (id int)."},
-		{"BEGIN", "BEGIN T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T"}, {"INSERT INTO b VALUES (1)", "INSERT 0 1 T WARNING|01000|a part"}, {"SELECT 1/0", "22012 E"},
+		{"BEGIN", "BEGIN T"}, {"CREATE TABLE b (id int)", "CREATE TABLE T"}, {"INSERT INTO b VALUES (1)", "INSERT 0 1 T WARNING|01000|a part"}, {"SELECT 1/0", "22012 E"}, {"SELECT 1; SELECT 2", "25P02 E"}, {"SELECT 1; COMMIT", "25P02 E"},
 		{"ROLLBACK; SELECT 1", "ROLLBACK SELECT 1 I WARNING|01000|what was"},
 		{"BEGIN", "BEGIN T"}, {"SAVEPOINT one", "SAVEPOINT T"}, {"INSERT INTO a VALUES (3)", "INSERT 0 1 T"}, {"CREATE TABLE c (id int)", "CREATE TABLE T WARNING|01000|a part"},
 		{"COMMIT; BEGIN", "COMMIT BEGIN T"}, {"RELEASE one", "3B001 E"}, {"ROLLBACK", "ROLLBACK I"},
