@@ -52,8 +52,8 @@ func (r *lintReport) readFile(linter *rewrite.Linter, name string, stdin io.Read
 	if name != "-" {
 		source.Path = filepath.ToSlash(name)
 		source.Beside = func(other string) (string, bool) {
-			text, err := os.ReadFile(filepath.Join(filepath.Dir(name), filepath.FromSlash(other)))
-			return string(text), err == nil
+			text, err := readRegular(filepath.Join(filepath.Dir(name), filepath.FromSlash(other)))
+			return text, err == nil
 		}
 	}
 	if !r.fix {
@@ -99,7 +99,7 @@ func migrationsIn(folder string) (files, others []string, err error) {
 				return filepath.SkipDir
 			}
 		case entry.IsDir() || ofTool(path):
-		case strings.EqualFold(filepath.Ext(name), ".sql"):
+		case strings.EqualFold(filepath.Ext(name), ".sql") && !endless(path):
 			files = append(files, path)
 		default:
 			others = append(others, path)
@@ -110,6 +110,12 @@ func migrationsIn(folder string) (files, others []string, err error) {
 	slices.SortFunc(files, byVersion)
 	slices.SortFunc(others, byVersion)
 	return files, others, err
+}
+
+// endless reports whether a path is that of a pipe, a socket or a device.
+func endless(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
 }
 
 // ofTool reports whether a file holds what a tool notes about the migrations of a folder:

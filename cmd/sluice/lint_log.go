@@ -36,31 +36,33 @@ func isStatementLog(text string) bool {
 // logged takes the statements out of a log. Further lines of a statement begin
 // with a tab; a log may tell a statement twice, when it is prepared and when it
 // runs, and again below its error.
-func logged(text string) iter.Seq[rewrite.Snippet] {
+func logged(log string) iter.Seq[rewrite.Snippet] {
 	return func(yield func(rewrite.Snippet) bool) {
-		var one rewrite.Snippet
+		var text strings.Builder // of the statement that begins at begun
+		var begun int
 		var last string
 		flush := func() bool {
-			sql := strings.TrimSpace(one.SQL)
+			sql := strings.TrimSpace(text.String())
 			if sql == "" || sql == last {
 				return true
 			}
 			last = sql
-			return yield(rewrite.Snippet{Line: one.Line, SQL: sql})
+			return yield(rewrite.Snippet{Line: begun, SQL: sql})
 		}
 		n := 0
-		for line := range strings.Lines(text) {
+		for line := range strings.Lines(log) {
 			n++
-			if one.SQL != "" && strings.HasPrefix(line, "\t") {
-				one.SQL += line[1:]
+			if text.Len() > 0 && strings.HasPrefix(line, "\t") {
+				text.WriteString(line[1:])
 				continue
 			}
 			if !flush() {
 				return
 			}
-			one = rewrite.Snippet{}
+			text.Reset()
 			if head := logLine.FindString(line); head != "" {
-				one = rewrite.Snippet{Line: n, SQL: line[len(head):]}
+				begun = n
+				text.WriteString(line[len(head):])
 			}
 		}
 		flush()

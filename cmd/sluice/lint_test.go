@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sluice-proxy/sluice/proxy"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -260,6 +262,32 @@ func TestRulesFollowTheBackend(t *testing.T) {
 		}
 		if r.Constraints != (test.want && c.Proxy.Kind == proxy.DSQL) || r.NotNullCheck {
 			t.Errorf("%v: constraints are added in steps: %t", test.flags, r.Constraints)
+		}
+	}
+}
+
+// A statement of many lines in a log is read in the time that its length takes, and what has no end is no
+// migration.
+func TestLintHasAnEnd(t *testing.T) {
+	log := "LOG:  statement: SELECT 1\n" + strings.Repeat("\t+ 1\n", 200_000)
+	began, n := time.Now(), 0
+	for s := range logged(log) {
+		n += len(s.SQL)
+	}
+	if took := time.Since(began); n != len(log)-len("LOG:  statement: ")-200_001 || took > 5*time.Second {
+		t.Errorf("%d bytes in %v", n, took)
+	}
+	folder := t.TempDir()
+	pipe := filepath.Join(folder, "x.sql")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if files, others, err := migrationsIn(folder); err != nil || len(files) != 0 || len(others) != 1 {
+		t.Errorf("files %v, others %v: %v", files, others, err)
+	}
+	for _, name := range []string{pipe, "/dev/zero"} {
+		if _, err := readInput(name, nil); err == nil || !strings.Contains(err.Error(), "no regular file") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -7,6 +7,10 @@ import (
 	"fmt"
 )
 
+// mostMembers bounds the members of an object that is looked into: labels, annotations, fields. Each takes
+// many times its length in memory.
+const mostMembers = 10_000
+
 // members returns an object's members by their exact names; null has none. A name that
 // stands twice is an error: which of the two counts is each reader's own choice.
 func members(raw json.RawMessage) (map[string]json.RawMessage, error) {
@@ -27,6 +31,9 @@ func members(raw json.RawMessage) (map[string]json.RawMessage, error) {
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
 			return nil, err
+		}
+		if len(all) == mostMembers {
+			return nil, fmt.Errorf("more than %d members", mostMembers)
 		}
 		if _, twice := all[name]; twice {
 			return nil, fmt.Errorf("%q stands there twice", name)

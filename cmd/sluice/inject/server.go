@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -20,6 +21,9 @@ const (
 	maxBody        = 4 << 20
 	maxReviews     = 8 // at once: what they hold together is bounded
 	reviewWait     = 2 * time.Second
+	maxBodies      = 32 // that are read at once, of all sources
+	maxOfSource    = 16 // and of one address
+	bodyTimeout    = 3 * time.Second
 	headerTimeout  = 5 * time.Second
 	readTimeout    = 10 * time.Second
 	writeTimeout   = 15 * time.Second
@@ -37,13 +41,17 @@ type Server struct {
 	log      *slog.Logger
 	slots    chan struct{}
 
+	mu     sync.Mutex
+	bodies map[string]int // that are read now, by the address that sends them; guarded by mu
+	all    int            // their number; guarded by mu
+
 	outcomes  map[Outcome]*atomic.Uint64
 	malformed atomic.Uint64
 }
 
 // NewServer returns the webhook of an Injector.
 func NewServer(in *Injector, cert *Certificate, log *slog.Logger) *Server {
-	s := &Server{injector: in, cert: cert, log: log, slots: make(chan struct{}, maxReviews), outcomes: map[Outcome]*atomic.Uint64{}}
+	s := &Server{injector: in, cert: cert, log: log, slots: make(chan struct{}, maxReviews), bodies: map[string]int{}, outcomes: map[Outcome]*atomic.Uint64{}}
 	for _, o := range Outcomes {
 		s.outcomes[o] = &atomic.Uint64{}
 	}
@@ -86,6 +94,10 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request) (code int, err e
 	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" {
 		return http.StatusUnsupportedMediaType, errors.New("want application/json")
 	}
+	body, code, err := s.body(w, r)
+	if err != nil {
+		return code, err
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), reviewWait)
 	defer cancel()
 	select {
@@ -93,13 +105,6 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request) (code int, err e
 		defer func() { <-s.slots }()
 	case <-ctx.Done():
 		return http.StatusServiceUnavailable, errors.New("too many reviews at once")
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
-		return http.StatusRequestEntityTooLarge, fmt.Errorf("want at most %d bytes", maxBody)
-	}
-	if err != nil {
-		return http.StatusBadRequest, err
 	}
 	answer, reviewed, err := s.injector.Review(body)
 	if err != nil {
@@ -111,6 +116,46 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request) (code int, err e
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(answer) // the API server has gone: it decides by failurePolicy
 	return 0, nil
+}
+
+// body reads the body of a request, within bodyTimeout: one that does not come holds no slot. An address has
+// no more than its share of those that are read at once.
+func (s *Server) body(w http.ResponseWriter, r *http.Request) (body []byte, code int, err error) {
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
+	if !s.begins(host) {
+		return nil, http.StatusServiceUnavailable, errors.New("too many requests at once")
+	}
+	defer s.ends(host)
+	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil {
+		return nil, http.StatusInternalServerError, err
+	}
+	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
+		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("want at most %d bytes", maxBody)
+	}
+	return body, http.StatusBadRequest, err
+}
+
+// begins counts a body that is about to be read; false where there are too many.
+func (s *Server) begins(host string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all >= maxBodies || s.bodies[host] >= maxOfSource {
+		return false
+	}
+	s.all++
+	s.bodies[host]++
+	return true
+}
+
+// ends is the end of that.
+func (s *Server) ends(host string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.bodies[host]--; s.bodies[host] == 0 {
+		delete(s.bodies, host)
+	}
 }
 
 // Serve serves ln, which it owns, until ctx ends. Then it goes on for quiet, as the API

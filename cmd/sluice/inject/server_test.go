@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -254,5 +255,47 @@ func TestLog(t *testing.T) {
 	}
 	if text := w.log.String(); strings.Contains(text, "hunter2") || !strings.Contains(text, "outcome=refused namespace=shop pod=web-6d4b9c7f5d-") {
 		t.Errorf("logged: %s", text)
+	}
+}
+
+// Requests whose bodies do not come hold no slot: others are reviewed meanwhile.
+func TestBodiesThatDoNotCome(t *testing.T) {
+	t.Parallel()
+	ca := certs.SelfSigned("ca")
+	w := start(t, ca, 0)
+	for range maxReviews + 2 {
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(w.url, "https://"), &tls.Config{RootCAs: certs.Pool(ca)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "POST "+Path+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		w.server.mu.Lock()
+		reading := w.server.all
+		w.server.mu.Unlock()
+		if reading == maxReviews+2 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d bodies are read", reading)
+		}
+	}
+	if code, text, _ := post(t, client(t, ca), w.url+Path, reviews(t)["plain"]); code != http.StatusOK {
+		t.Errorf("%d %s", code, text)
+	}
+}
+
+// A pod with labels without number is refused before they take memory.
+func TestManyLabels(t *testing.T) {
+	var labels strings.Builder
+	for i := range 150_000 {
+		fmt.Fprintf(&labels, `"l%d":"",`, i)
+	}
+	if _, err := members([]byte("{" + labels.String() + `"z":""}`)); err == nil || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("it says %v", err)
 	}
 }
