@@ -36,12 +36,18 @@ func (s *session) describe(frame []byte) error {
 	// A query that is sent in two parts from now on is described in that form.
 	cs.tmpl = cs.tmpl.inForce()
 	plan := cs.tmpl.plan
+	here := s.state == failed || s.localNow(plan) || s.emulates(plan)
+	if cs.declares != nil || here || s.status() == 'E' {
+		if err := s.tellParsed(); err != nil {
+			return err
+		}
+	}
 	switch {
 	case s.status() == 'E' && !s.endsFailed(plan):
 		return s.describeInFailedBlock(cs)
 	case cs.declares != nil:
 		return s.describeDeclared(cs)
-	case s.state == failed || s.localNow(plan) || s.emulates(plan):
+	case here:
 		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
 		params := declared(cs.tmpl)
 		if st := plan.Single(); st.Advisory != nil {
@@ -148,6 +154,9 @@ func (s *session) describeStatement(cs *clientStatement) error {
 	if d := s.described(cs.tmpl); d != nil && cs.epoch == d.epoch && cs.tmpl.parsing == s.parsing() && s.srv.holds(d) {
 		s.srv.metrics.LocalAnswer(metrics.LocalDescribe)
 		s.describes(cs, d)
+		if err := s.tellParsed(); err != nil {
+			return err
+		}
 		return s.tell(d.frames)
 	}
 	if err := s.mayDescribe(cs.tmpl, cs.tmpl.desc.Load()); err != nil {
@@ -171,6 +180,9 @@ func (s *session) describeStatement(cs *clientStatement) error {
 		}
 	}
 	if err != nil || st == nil {
+		if err == nil {
+			s.dropParsed()
+		}
 		return err
 	}
 	return s.describeOnBackend(cs, st)
@@ -182,9 +194,57 @@ func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) er
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	s.logFrame(wire.Describe, logEntry{tmpl: cs.tmpl, names: s.mapped.planned, stmt: cs}, nil)
+	first := s.t.parsed
+	s.t.parsed = parsed{}
+	s.logFrame(wire.Describe, logEntry{tmpl: cs.tmpl, names: s.mapped.planned, stmt: cs, parsed: first.on}, nil)
 	o := s.pushRun(wire.Describe, cs.tmpl.plan)
-	o.tmpl, o.stmt, o.clientStmt = cs.tmpl, st, cs
+	o.tmpl, o.stmt, o.clientStmt, o.parsed = cs.tmpl, st, cs, first.on
+	if first.on {
+		s.logUndo(first.name, first.prev)
+		s.t.owed.undoable(first.name, first.prev)
+	}
 	s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
 	return nil
+}
+
+// parsed is a Parse that is answered from memory together with the Describe behind it: drivers prepare
+// a statement by both, and do not have its name where the latter fails. Until the description is
+// there, ParseComplete is not sent; behind an error prev has the name again.
+type parsed struct {
+	on   bool
+	name string
+	prev *clientStatement
+}
+
+// describedNext reports whether the client's next frame, which has come with its Parse of a statement
+// with that name, describes the statement.
+func (s *session) describedNext(name []byte) bool {
+	c := &s.client
+	typ, total, err := c.Header()
+	if err != nil || typ != wire.Describe || total == 0 || total > c.Buffered() || len(name) == 0 || s.status() == 'E' || s.t.inside.on {
+		return false
+	}
+	what, of, err := namedTarget(c.Peek(total), "DESCRIBE")
+	return err == nil && what == 'S' && bytes.Equal(of, name)
+}
+
+// tellParsed sends the ParseComplete that waits for a description, which follows.
+func (s *session) tellParsed() error {
+	if !s.t.parsed.on {
+		return nil
+	}
+	first := s.t.parsed
+	s.t.parsed = parsed{}
+	err := s.tell(wire.FrameParseComplete)
+	s.logUndo(first.name, first.prev)
+	return err
+}
+
+// dropParsed takes the name back of a statement that was not described: its client is told an error
+// in place of both answers.
+func (s *session) dropParsed() {
+	if s.t.parsed.on {
+		s.setStatement(s.t.parsed.name, s.t.parsed.prev)
+		s.t.parsed = parsed{}
+	}
 }

@@ -78,7 +78,9 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 		since = s.heard + 1
 		// A Parse at the server would have made visible what went before.
 		s.increment()
-		if err := s.tell(wire.FrameParseComplete); err != nil {
+		if s.describedNext(name) {
+			s.t.parsed = parsed{on: true, name: string(name), prev: prev}
+		} else if err := s.tell(wire.FrameParseComplete); err != nil {
 			return err
 		}
 	} else {
@@ -180,7 +182,9 @@ func (s *session) plannedThere(tmpl *template, declared *rewrite.Cursor) (*templ
 // clientStatement. Where answers are owed, an error before the Parse, or its own, gives
 // prev its name back.
 func (s *session) nameStatement(name []byte, tmpl *template, prev *clientStatement, since uint64) {
-	s.logUndo(string(name), prev)
+	if !s.t.parsed.on {
+		s.logUndo(string(name), prev)
+	}
 	if s.t.owed.empty() {
 		if len(name) == 0 && !s.t.touched { // nobody refers to the one before
 			s.forgetSpare()

@@ -140,6 +140,7 @@ func (s *session) abandon(e *wire.Error, why reservoir.Reason) error {
 		s.commitSettings()
 	}
 	if e != nil {
+		s.dropParsed()
 		s.takeBack(append(t.owed.lost(), t.undos...))
 	}
 	if s.b != nil {

@@ -39,3 +39,57 @@ func TestNamesBehindALoss(t *testing.T) {
 		}
 	}
 }
+
+// A statement whose Parse is answered from memory, and whose Describe behind it fails, is not there: its
+// client has been told an error in place of both, and prepares it again. A Parse that was answered stays.
+func TestNamesBehindADescribe(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]option{"postgres": nil, "dsql": {asDSQL}, "dsql, replay": {asDSQL, fastReplay}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pg := newPostgres(t)
+			pg.SQL(t, "postgres", "CREATE TABLE gone (a int)")
+			s := startSluice(t, pg, append(opts, maxOpen(1))...)
+			c, holder := dialRaw(t, s.addr), dialRaw(t, s.addr)
+			prepare := func(name, sql string) string {
+				return c.say(t, "P "+name+" | "+sql+"\nD S "+name+"\nS\n< Z\n")
+			}
+			for _, sql := range []string{"SELECT 1", "SELECT 2", "SELECT a FROM gone"} { // known from now on
+				prepare("k", sql)
+				c.say(t, "C S k\nS\n< Z\n")
+			}
+			for _, end := range []string{"timeout", "table"} {
+				sql := "SELECT 1"
+				if end == "timeout" {
+					c.say(t, "Q SET statement_timeout = 300\n< Z\n")
+					holder.say(t, "Q BEGIN\n< Z\nQ SELECT 1\n< Z\n")
+				} else {
+					sql = "SELECT a FROM gone"
+					pg.SQL(t, "postgres", "DROP TABLE gone")
+				}
+				got := prepare(end, sql)
+				if !strings.Contains(got, "E S=") || strings.Contains(got, "1 \n") {
+					t.Errorf("%s: %s", end, got)
+				}
+				if end == "timeout" {
+					if got := c.say(t, "P j | SELECT 2\nB - | j\nE -\nS\n< Z\n"); !strings.HasPrefix(got, "1 \n") || !strings.Contains(got, "C=57014") {
+						t.Errorf("without Describe: %s", got)
+					}
+					holder.say(t, "Q COMMIT\n< Z\n")
+					c.say(t, "Q SET statement_timeout = 0\n< Z\n")
+					if got := c.say(t, "B - | j\nE -\nS\n< Z\n"); !strings.Contains(got, "C SELECT 1") {
+						t.Errorf("a statement that was prepared: %s", got)
+					}
+				} else {
+					pg.SQL(t, "postgres", "CREATE TABLE gone (a int)")
+				}
+				if got := prepare(end, sql); strings.Contains(got, "E S=") || !strings.HasPrefix(got, "1 \n") {
+					t.Errorf("%s, prepared again: %s", end, got)
+				}
+				if got := c.say(t, "B - | "+end+"\nE -\nS\n< Z\n"); strings.Contains(got, "E S=") {
+					t.Errorf("%s, run: %s", end, got)
+				}
+			}
+		})
+	}
+}

@@ -83,8 +83,8 @@ type schemaRead struct {
 }
 
 // Bounds of the snapshot: how long a session waits for one, also in a block, where its
-// backend is held meanwhile; how long nobody reads for a change behind a reading that has
-// failed, nor for a name, known to nobody or to no server, behind another such reading.
+// backend is held meanwhile; how long nobody reads for a change behind a reading that the
+// server has refused, nor for a name, known to nobody or to no server, behind another such reading.
 const (
 	schemaWait        = exchangeTimeout
 	schemaWaitInBlock = time.Second
@@ -118,7 +118,7 @@ func (srv *Server) beginRead(cause string) (r *schemaRead, mine bool, rest time.
 	}
 	since := time.Since(k.ended)
 	switch {
-	case cause == metrics.LoadError && !k.mayLookLocked(), cause == metrics.LoadChange && k.failed != nil && since < schemaRest, k.untoldLocked(cause):
+	case cause == metrics.LoadError && !k.mayLookLocked(), cause == metrics.LoadChange && since < schemaRest && isUntold(schemaError(k.failed)), k.untoldLocked(cause):
 		return nil, false, 0
 	case cause == metrics.LoadMissing:
 		rest = max(0, missingRest-since)

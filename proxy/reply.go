@@ -131,6 +131,12 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 			s.confirm(o.clientStmt.described)
 		}
 	case parameters:
+		if o.parsed {
+			if err := s.synthesize(wire.FrameParseComplete); err != nil {
+				return v, err
+			}
+			o.parsed = false
+		}
 		t.capture = append(t.capture[:0], frame...)
 		o.done = len(frame) == total
 		return v, nil

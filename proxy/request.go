@@ -362,6 +362,7 @@ var nobodysName = "sluice_refused_" + rand.Text()
 // server fails, and a group outside one is undone.
 func (s *session) refuse(e *wire.Error) error {
 	t := s.t
+	s.dropParsed()
 	// What its group was told before counts for a return to a savepoint: the log's turn ends in
 	// front of the refusal. Where something has failed there, the server would have skipped this.
 	if len(s.tx.marks) > 0 {

@@ -107,7 +107,10 @@ func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) {
 	tmpl := n.tmpl.inForce()
 	st := s.prepare(tmpl, false)
 	o := s.pushRun(wire.Describe, tmpl.plan)
-	o.tmpl, o.stmt, o.clientStmt = tmpl, st, stmt
+	o.tmpl, o.stmt, o.clientStmt, o.parsed = tmpl, st, stmt, n.parsed
+	if n.parsed {
+		s.undoable(n, last)
+	}
 	s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
 }
 

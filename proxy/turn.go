@@ -103,7 +103,9 @@ type request struct {
 	unheeded *wire.Error
 	// strung is a string in which Sluice answers something, and atString how the
 	// session stood in front of it.
-	strung   *strung
+	strung *strung
+	// parsed is a Parse that waits for the description of its statement.
+	parsed   parsed
 	atString *localState
 	// pinnedByTurn: the turn's only statement made the session keep its backend, and leaves
 	// nothing there if it fails.
