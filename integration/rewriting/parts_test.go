@@ -174,6 +174,8 @@ func partsProgram(rng *rand.Rand, chained bool) (program []request) {
 			q.statements, block = []string{"COMMIT"}, false
 		case block && saves && k > 3 && rng.IntN(2) == 0:
 			q.statements = []string{fmt.Sprintf([]string{"SAVEPOINT s%d", "SAVEPOINT s%d", "ROLLBACK TO s%d", "RELEASE s%d"}[rng.IntN(4)], rng.IntN(2))}
+		case k == 8 && !q.extended: // a string that begins a block, or ends one
+			q.statements, block, saves = controlled(rng, statement, block, saves, chained)
 		case k == 9:
 			q.extended = false
 			for range 2 + rng.IntN(4) {
@@ -188,6 +190,31 @@ func partsProgram(rng *rand.Rand, chained bool) (program []request) {
 		program = append(program, q)
 	}
 	return append(program, request{statements: []string{"ROLLBACK"}})
+}
+
+// controlled is a string that begins or ends a block, with statements in front of that and behind. chained:
+// it may do something behind an end. It returns whether a block is open behind it, and may have savepoints.
+func controlled(rng *rand.Rand, statement func() string, block, saves, chained bool) ([]string, bool, bool) {
+	end := []string{"COMMIT", "ROLLBACK"}[rng.IntN(2)]
+	switch n := rng.IntN(5); {
+	case !block && n < 2:
+		return []string{"BEGIN", statement()}, true, true
+	case !block && n == 2:
+		return []string{"BEGIN", statement(), end}, false, saves
+	case !block: // DDL in front of it may be committed by itself, and then the block is not run again
+		first := statement()
+		for ofDDL(first) {
+			first = statement()
+		}
+		return []string{first, "BEGIN", statement()}, true, true
+	case n < 2 || !chained:
+		return []string{statement(), end}, false, saves
+	case n == 2:
+		return []string{end, statement()}, false, saves
+	case n == 3:
+		return []string{end, "BEGIN", statement()}, true, false
+	}
+	return []string{statement(), end, "BEGIN", statement()}, true, false
 }
 
 // contents are the tables and views of a schema with their columns and rows.

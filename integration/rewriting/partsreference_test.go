@@ -13,6 +13,8 @@ import (
 type reference struct {
 	c         *pgconn.PgConn
 	ddl, rows bool
+	// partly: a part of the block is committed.
+	partly bool
 	// saves are the block's savepoints, in their order.
 	saves []savepoint
 }
@@ -27,8 +29,12 @@ func ofRows(sql string) bool {
 
 // ask runs one request.
 func (r *reference) ask(ctx context.Context, q request) []string {
-	tooMuch, ddl, rows := false, false, false
+	tooMuch, ddl, rows, ends := false, false, false, false
+	anyDDL := slices.ContainsFunc(q.statements, ofDDL)
 	for _, sql := range q.statements {
+		if ends = ends || ofBlock(sql); sql == "COMMIT" || sql == "ROLLBACK" {
+			ddl, rows = false, false
+		}
 		tooMuch = tooMuch || ofDDL(sql) && (ddl || rows) || ofRows(sql) && ddl
 		ddl, rows = ddl || ofDDL(sql), rows || ofRows(sql)
 	}
@@ -37,15 +43,14 @@ func (r *reference) ask(ctx context.Context, q request) []string {
 		return r.one(ctx, q.sql(), q.extended)
 	case q.extended:
 		return r.pipeline(ctx, q)
-	case !ddl || r.c.TxStatus() == 'I' && !tooMuch:
-		r.note(ctx, q.sql(), ddl, rows)
-		return answers(ctx, r.c, q.sql(), false)
+	case r.c.TxStatus() == 'E' && !r.partly, r.c.TxStatus() == 'I' && !(anyDDL && tooMuch), r.c.TxStatus() == 'T' && !anyDDL && !(ends && (r.partly || r.ddl)):
+		return r.whole(ctx, q)
 	}
 	var out []string
 	for i := 0; i < len(q.statements); i++ {
 		sql := q.statements[i]
-		for alone := ofDDL(sql) || sql == "BEGIN" || sql == "COMMIT"; !alone && i+1 < len(q.statements); i++ {
-			if next := q.statements[i+1]; ofDDL(next) || next == "COMMIT" {
+		for alone := ofDDL(sql) || ofBlock(sql); !alone && i+1 < len(q.statements); i++ {
+			if next := q.statements[i+1]; ofDDL(next) || ofBlock(next) {
 				break
 			}
 			sql += "; " + q.statements[i+1]
@@ -57,6 +62,29 @@ func (r *reference) ask(ctx context.Context, q request) []string {
 		}
 	}
 	return append(out, string(r.c.TxStatus()))
+}
+
+// ofBlock reports a command that begins or ends a block.
+func ofBlock(sql string) bool { return sql == "BEGIN" || sql == "COMMIT" || sql == "ROLLBACK" }
+
+// whole runs a string that is not cut: behind each end what the transaction holds is counted again.
+func (r *reference) whole(ctx context.Context, q request) []string {
+	first := slices.IndexFunc(q.statements, func(sql string) bool { return sql == "COMMIT" || sql == "ROLLBACK" })
+	if first < 0 {
+		first = len(q.statements)
+	}
+	r.note(ctx, q.sql(), slices.ContainsFunc(q.statements[:first], ofDDL), slices.ContainsFunc(q.statements[:first], ofRows))
+	out := answers(ctx, r.c, q.sql(), false)
+	if first < len(q.statements) || r.ddl == false && r.rows == false {
+		r.ddl, r.rows = false, false
+		for _, sql := range q.statements {
+			if sql == "COMMIT" || sql == "ROLLBACK" {
+				r.ddl, r.rows, r.partly, r.saves = false, false, false, nil
+			}
+			r.ddl, r.rows = r.ddl || ofDDL(sql), r.rows || ofRows(sql)
+		}
+	}
+	return out
 }
 
 // pipeline runs statements with one Sync: it is the first, or the one behind BEGIN, that may not
@@ -82,14 +110,14 @@ func (r *reference) pipeline(ctx context.Context, q request) []string {
 func (r *reference) note(ctx context.Context, sql string, ddl, rows bool) {
 	switch r.c.TxStatus() {
 	case 'I':
-		r.ddl, r.rows, r.saves = false, false, nil
+		r.ddl, r.rows, r.saves, r.partly = false, false, nil, false
 		return
 	case 'E':
 		return
 	}
 	if ddl && (r.ddl || r.rows) || rows && r.ddl {
 		r.c.Exec(ctx, "COMMIT; BEGIN").Close()
-		r.ddl, r.rows = false, false
+		r.ddl, r.rows, r.partly = false, false, true
 		r.keepSaves(ctx)
 	}
 	r.ddl, r.rows = r.ddl || ddl, r.rows || rows
