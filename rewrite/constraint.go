@@ -20,6 +20,8 @@ type Constraints struct {
 	IfExists bool
 	Columns  []AddedColumn
 	Adds     []Addition // in the order in which PostgreSQL makes them
+	// Keys: columns of int may refer to identities that are wider than declared, of which the client is sent a NOTICE.
+	Keys bool
 	// Freed are columns of DROP NOT NULL, with the CHECKs that may stand for it: of a statement
 	// that the server takes, and that adds nothing.
 	Freed []Addition
@@ -134,7 +136,7 @@ func (r *rewriter) constraintsOf(p *part) *Constraints {
 		return nil
 	}
 	end := ph.qualified(i)
-	c := &Constraints{Text: string(r.text[p.st.Start:p.st.End]), Table: regclass(relation), Relation: relation.text("relname"), IfExists: p.node.flag("missing_ok"), table: ph.span(i, end)}
+	c := &Constraints{Text: string(r.text[p.st.Start:p.st.End]), Table: regclass(relation), Relation: relation.text("relname"), IfExists: p.node.flag("missing_ok"), Keys: r.rules.SerialKeys, table: ph.span(i, end)}
 	if ph.punctuated(end, "*") {
 		end++
 	}

@@ -307,3 +307,25 @@ func (n *Numbered) Partly(err error) error {
 	with.Hint = "Take it back, and send the statement again: " + strings.Join(undo, "; ") + "."
 	return &with
 }
+
+// tellNarrow tells which columns of a FOREIGN KEY are of int or smallint while the key is an identity of bigint
+// that stands for a smaller type. A column that is there keeps its type. What the server refuses to tell is left.
+func (c *Work) tellNarrow(name string) error {
+	var columns []string
+	err := c.server.Ask(`SELECT a.attname FROM pg_catalog.pg_constraint p CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(p.conkey), pg_catalog.unnest(p.confkey)) AS k (c, f)`+
+		` JOIN pg_catalog.pg_attribute a ON a.attrelid = p.conrelid AND a.attnum = k.c JOIN pg_catalog.pg_attribute b ON b.attrelid = p.confrelid AND b.attnum = k.f`+
+		` JOIN pg_catalog.pg_depend d ON d.refobjid = b.attrelid AND d.refobjsubid = b.attnum AND d.deptype = 'i' AND d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refclassid = d.classid`+
+		` JOIN pg_catalog.pg_sequence s ON s.seqrelid = d.objid WHERE p.conrelid = `+c.oid+` AND p.conname = `+literal(name)+` AND p.contype = 'f'`+
+		` AND a.atttypid IN ('pg_catalog.int2'::pg_catalog.regtype, 'pg_catalog.int4'::pg_catalog.regtype) AND b.attidentity <> '' AND b.atttypid = 'pg_catalog.int8'::pg_catalog.regtype`+
+		` AND s.seqmax IN (32767, 2147483647) ORDER BY k.c`, func(v []string) { columns = append(columns, firstOf(v)) })
+	for _, column := range columns {
+		notice := &wire.Error{Code: "00000", Message: fmt.Sprintf("column \"%s\" of table \"%s\" is narrower than the key that it refers to", column, c.table),
+			Detail: "The key is an identity column, which is bigint: clients that compare types do not find its rows.",
+			Hint:   fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s TYPE bigint, where %s is rewrite; or see %s.", c.Table, quoted(column), rewrite.RetypeKey, rewrite.SerialKey)}
+		c.Notices = append(c.Notices, notice.AppendNotice(nil, "NOTICE"))
+	}
+	if c.server.Refused(err) != nil {
+		return nil
+	}
+	return err
+}

@@ -144,6 +144,13 @@ func (c *Work) steps() error {
 			return err
 		}
 	}
+	if c.Keys {
+		for _, at := range doubtful[1] {
+			if err := c.tellNarrow(at.name); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
