@@ -140,7 +140,6 @@ func (s *session) abandon(e *wire.Error, why reservoir.Reason) error {
 		s.commitSettings()
 	}
 	if e != nil {
-		s.dropParsed()
 		s.takeBack(append(t.owed.lost(), t.undos...))
 	}
 	if s.b != nil {
@@ -203,6 +202,7 @@ func (s *session) cutShort() error {
 // takeBack undoes changes of the client's statements that it was told have failed, in the
 // order given: the newest first.
 func (s *session) takeBack(undos []undo) {
+	s.dropParsed()
 	for _, u := range undos {
 		s.setStatement(u.name, u.prev)
 	}
