@@ -45,6 +45,10 @@ const (
 	madeTimed             // the same, with the time
 	madeTwice             // two such rows in one statement, RETURNING that
 	copied                // two such rows by a COPY, or by an INSERT where the client has no COPY
+	declare               // a cursor over every key of the batch
+	fetch                 // its first rows
+	fetchRest             // the others
+	closed                // CLOSE
 	drawn                 // a number of a sequence
 	now                   // the time of the transaction
 	chance                // random(), told
@@ -120,6 +124,8 @@ func draw(seed uint64, batch, n, size int) *program {
 		d.savepoints()
 	case p.shape == dialogue && p.end != "" && r.IntN(12) == 0:
 		d.pins()
+	case p.shape == dialogue && r.IntN(6) == 0:
+		d.reads()
 	}
 	if p.shape == burst {
 		p.cancelled = 0 // it may end the BEGIN alone, and the other turns are sent already
@@ -239,6 +245,16 @@ func (d *drawer) pins() {
 	to := from + d.r.IntN(len(d.p.turns)-from+1)
 	at := func(k kind) [][]step { return [][]step{{{kind: k, id: d.id, coin: d.r.Uint64()}}} }
 	d.p.turns = slices.Concat(d.p.turns[:from], at(pin), d.p.turns[from:to], at(pinned), d.p.turns[to:])
+}
+
+// reads puts a cursor between two turns, which is read in two parts.
+func (d *drawer) reads() {
+	at := d.r.IntN(len(d.p.turns) + 1)
+	var turns [][]step
+	for _, k := range []kind{declare, fetch, fetchRest, closed} {
+		turns = append(turns, []step{{kind: k, keys: []int{d.first}, coin: d.r.Uint64()}})
+	}
+	d.p.turns = slices.Concat(d.p.turns[:at], turns, d.p.turns[at:])
 }
 
 // ends ends a savepoint.

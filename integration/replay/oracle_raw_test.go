@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -196,7 +197,7 @@ func (s *rawSpeaker) say(t *tale, index int, st *statement) error {
 		s.parse("", st)
 		s.bind(portal, "", st)
 		s.front.SendDescribe(&pgproto3.Describe{ObjectType: 'P', Name: portal})
-		if !st.rows {
+		if !st.rows || strings.HasPrefix(st.sql, "FETCH") { // whose rows do not come in portions
 			s.front.SendExecute(&pgproto3.Execute{Portal: portal})
 			break
 		}

@@ -117,6 +117,12 @@ func (s *step) statement(known, before lists) *statement {
 	case copied:
 		st.sql, st.args = "INSERT INTO made (id) VALUES ($1), ($2)", []any{s.id, s.id + 1}
 		st.copies, st.data = "COPY made (id) FROM STDIN", fmt.Sprintf("%d\n%d\n", s.id, s.id+1)
+	case declare:
+		st.sql = fmt.Sprintf("DECLARE c NO SCROLL CURSOR FOR SELECT %s FROM register WHERE k BETWEEN $1 AND $1 + %d ORDER BY k", columns, keysOfBatch-1)
+	case fetch, fetchRest:
+		return &statement{sql: map[kind]string{fetch: fmt.Sprintf("FETCH %d FROM c", fetched), fetchRest: "FETCH ALL FROM c"}[s.kind], rows: true, coin: s.coin}
+	case closed:
+		return plain("CLOSE c")
 	case drawn:
 		st.sql, st.args, st.rows = "SELECT nextval('number')::text", nil, true
 	case now:
@@ -145,6 +151,9 @@ func (s *step) statement(known, before lists) *statement {
 	return st
 }
 
+// fetched is how many rows the first FETCH of a cursor has.
+const fetched = 5
+
 // fits reports whether a step can have been answered so.
 func (s *step) fits(a *answer) bool {
 	width := map[kind]int{markTold: 3, madeTold: 4, madeTimed: 5, madeTwice: 4, drawn: 1, now: 1, chance: 1, pinned: 1}[s.kind]
@@ -153,10 +162,12 @@ func (s *step) fits(a *answer) bool {
 			return false
 		}
 	}
-	want := map[kind]int{readAll: keysOfBatch, mark: 1, markTold: 1, made: 1, madeTold: 1, madeTimed: 1, madeTwice: 2, copied: 2, drawn: 1, now: 1, chance: 1, pinned: 1}[s.kind]
+	want := map[kind]int{readAll: keysOfBatch, mark: 1, markTold: 1, made: 1, madeTold: 1, madeTimed: 1, madeTwice: 2, copied: 2, fetch: fetched, fetchRest: keysOfBatch - fetched, drawn: 1, now: 1, chance: 1, pinned: 1}[s.kind]
 	switch s.kind {
 	case swap:
 		return a.matched() <= 1
+	case declare, closed:
+		return true
 	case readOne, readSome, lock, add, addTold, addSome, rewrite:
 		want = len(s.keys)
 	}
@@ -178,7 +189,7 @@ func (s *step) expects(known, before lists) string {
 // expected is what a swap took for the present list.
 func (s *step) learn(known lists, expected string, a *answer) (ops []oracle.Op) {
 	switch s.kind {
-	case readOne, readSome, readAll, lock:
+	case readOne, readSome, readAll, lock, fetch, fetchRest:
 		if a == nil {
 			return nil
 		}

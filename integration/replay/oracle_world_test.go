@@ -63,6 +63,7 @@ type world struct {
 	clock   atomic.Int64
 	returns atomic.Int64 // to savepoints
 	copies  atomic.Int64 // COPYs that were answered
+	fetches atomic.Int64 // FETCHes that were
 	// overtaken are statements whose backend knew a newer schema than that they were planned by. It
 	// should be read before: docs/progress.md.
 	overtaken atomic.Int64
@@ -122,8 +123,11 @@ func (w *world) tick() int64 { return w.clock.Add(1) }
 
 // saw counts a tag that a client got.
 func (w *world) saw(tag string) {
-	if strings.HasPrefix(tag, "COPY ") {
+	switch verb, _, _ := strings.Cut(tag, " "); verb {
+	case "COPY":
 		w.copies.Add(1)
+	case "FETCH":
+		w.fetches.Add(1)
 	}
 }
 
@@ -384,6 +388,7 @@ func (w *world) vacuous(t *testing.T) {
 		{"cuts", n.cuts, 0.02},
 		{"returns to savepoints", int(w.returns.Load()), 0.03},
 		{"COPYs", int(w.copies.Load()), 0.005},
+		{"FETCHes", int(w.fetches.Load()), 0.02},
 		{"replays", int(w.metric(t, "dsql_tx_retries_total", "")), 0.15},
 		{"replays after a loss", int(w.metric(t, "dsql_tx_retries_total", "backend_lost")), 0.01},
 		{"killed clients", w.codes[""], 0.003},
