@@ -108,8 +108,8 @@
 //   - Running the log again makes new random values and sequence numbers. If an
 //     effect returned the old ones the transaction is doomed; if a later SELECT read
 //     them, nobody notices. A portal that is read in parts does not outlive its
-//     transaction being parked: the next part is answered OC000. Advisory locks and
-//     the like in functions are taken again.
+//     transaction being parked: its next Describe or Execute is answered OC000.
+//     Advisory locks and the like in functions are taken again.
 //   - Nobody is interrupted: for a transaction that holds a row and is busy for
 //     longer than a second, who wants the row is doomed. So is a block whose log is
 //     over 32 MiB, or unknown (a text over the guard), and who is in the way.

@@ -267,14 +267,17 @@ func (s *session) describe(f *frame) error {
 		return err
 	}
 	of, portal := s.names.find(kind, name)
-	if portal != nil && s.names.gone(portal) && !portal.started && s.status == statusInBlock {
-		if err := s.rebind(name, portal); err != nil {
-			return err
-		}
-	}
 	r := s.replyTo(f)
 	if of != nil {
 		r.text = of.text
+	}
+	if portal != nil && s.names.gone(portal) && s.status == statusInBlock {
+		if portal.started { // as its Execute would: PostgreSQL does not know the portal any more
+			return s.fail(r, dataConflict)
+		}
+		if err := s.rebind(name, portal); err != nil {
+			return err
+		}
 	}
 	return s.forward(f, r)
 }

@@ -395,3 +395,36 @@ func TestWriteReadInParts(t *testing.T) {
 		t.Errorf("the row holds %s after %s", n, got)
 	}
 }
+
+// A portal that was read in part ends with a conflict when its transaction must get out of
+// another's way: at its next Describe, as at its next Execute. Its Close is no error.
+func TestReadInPartsGivesWay(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil)
+	c.direct(t, "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0)")
+	describe, execute := &pgproto3.Describe{ObjectType: 'P', Name: "c1"}, &pgproto3.Execute{Portal: "c1", MaxRows: 1}
+	for name, test := range map[string]struct {
+		frames []pgproto3.FrontendMessage
+		want   string
+	}{
+		"describe":             {[]pgproto3.FrontendMessage{describe}, "E 40001,Z E"},
+		"describe and execute": {[]pgproto3.FrontendMessage{describe, execute}, "E 40001,Z E"},
+		"execute":              {[]pgproto3.FrontendMessage{execute}, "E 40001,Z E"},
+		"close":                {[]pgproto3.FrontendMessage{&pgproto3.Close{ObjectType: 'P', Name: "c1"}}, "3,Z T"},
+	} {
+		first, second := c.raw(t), c.raw(t)
+		first.ask(1, simple("BEGIN; UPDATE t SET n = n + 1 WHERE id = 1"))
+		got := strings.Join(first.ask(1, &pgproto3.Parse{Query: "SELECT g::text FROM generate_series(1, 9) g"},
+			&pgproto3.Bind{DestinationPortal: "c1"}, describe, execute, &pgproto3.Sync{}), ",")
+		if want := "1,2,T g,D 1,PortalSuspended,Z T"; got != want {
+			t.Fatalf("%s: got %s, want %s", name, got, want)
+		}
+		if got := strings.Join(second.ask(1, simple("BEGIN; UPDATE t SET n = n + 10 WHERE id = 1; ROLLBACK")), ","); got != "BEGIN,UPDATE 1,ROLLBACK,Z I" {
+			t.Fatalf("%s: %s", name, got)
+		}
+		if got := strings.Join(first.ask(1, append(test.frames, &pgproto3.Sync{})...), ","); got != test.want {
+			t.Errorf("%s: got %s, want %s", name, got, test.want)
+		}
+		first.ask(1, simple("ROLLBACK"))
+	}
+}
