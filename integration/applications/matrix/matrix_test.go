@@ -116,7 +116,7 @@ func (tl *tool) examine(t *testing.T, before *row) *row {
 	expected := tl.plain(t)
 	wanted := map[string]answer{}
 	version := tl.play(t, up, expected.via, expected.url, wanted)
-	schema, types := dump(t, expected), columnTypes(t, expected)
+	schema := laid{dump(t, expected), columnTypes(t, expected), schemaOf(t, expected)}
 	tl.play(t, use, expected.via, expected.url, wanted)
 	tl.play(t, down, expected.via, expected.url, wanted)
 	for _, f := range features {
@@ -127,7 +127,7 @@ func (tl *tool) examine(t *testing.T, before *row) *row {
 	if t.Failed() {
 		return nil
 	}
-	result, laid := newRow(version, wanted), false
+	result, byHandBefore := newRow(version, wanted), false
 	for _, c := range configurations {
 		if result.settled() {
 			break
@@ -136,8 +136,8 @@ func (tl *tool) examine(t *testing.T, before *row) *row {
 			continue
 		}
 		through := tl.through(t, c)
-		got, byHand := tl.try(t, through, schema, types, laid && c.migrates)
-		laid = laid || byHand
+		got, byHand := tl.try(t, through, schema, byHandBefore && c.migrates)
+		byHandBefore = byHandBefore || byHand
 		through.conflicts(t)
 		for _, f := range features {
 			if _, told := got[f.name]; told {
@@ -149,17 +149,26 @@ func (tl *tool) examine(t *testing.T, before *row) *row {
 	return result
 }
 
+// laid is what migrations leave on PostgreSQL: a dump, the types of columns, and lines to compare.
+type laid struct {
+	dump, types string
+	lines       []string
+}
+
 // try goes through the phases on Sluice. Where migrations fail, the tables are laid by hand, unless
 // what comes of that is known.
-func (tl *tool) try(t *testing.T, r route, schema, types string, known bool) (got map[string]answer, byHand bool) {
+func (tl *tool) try(t *testing.T, r route, schema laid, known bool) (got map[string]answer, byHand bool) {
 	t.Helper()
 	got = map[string]answer{}
 	tl.play(t, up, r.via, r.url, got)
-	tl.compareTypes(t, r, types, got)
+	tl.compareTypes(t, r, schema.types, got)
 	for _, f := range features {
 		if f.phase == up && !f.spare && tl.has(f) && !got[f.name].ok {
 			byHand = true
 		}
+	}
+	if !byHand {
+		tl.compareSchemas(t, r, schema.lines)
 	}
 	if byHand {
 		if tl.has(featureNamed("down")) {
@@ -168,7 +177,7 @@ func (tl *tool) try(t *testing.T, r route, schema, types string, known bool) (go
 		if known {
 			return got, true
 		}
-		lay(t, r, schema)
+		lay(t, r, schema.dump)
 	}
 	tl.play(t, use, r.via, r.url, got)
 	if byHand {
