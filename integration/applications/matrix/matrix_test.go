@@ -132,7 +132,7 @@ func (tl *tool) examine(t *testing.T, before *row) *row {
 		if result.settled() {
 			break
 		}
-		if !*full && !before.names(c) {
+		if !*full && !*schemasFlag && !before.names(c) {
 			continue
 		}
 		through := tl.through(t, c)
