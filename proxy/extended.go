@@ -161,11 +161,12 @@ func (s *session) parseThere(tmpl *template, declared *rewrite.Cursor) (*templat
 // plannedThere is the template of a text once its backend is lent: by the schema that the backend
 // knows, and as the backend reads texts. Arguments and results are those of parseThere.
 func (s *session) plannedThere(tmpl *template, declared *rewrite.Cursor) (*template, error) {
-	sql, oids := []byte(tmpl.sql), []byte(tmpl.oids)
-	misleads := s.b.reading.Misleads(sql) && tmpl.plan.Pin != rewrite.PinUnparsed // nobody knew before it was lent
-	switch {
-	case !misleads && !s.outplanned():
+	misleads := s.b.reading != 0 && tmpl.plan.Pin != rewrite.PinUnparsed && s.b.reading.Misleads([]byte(tmpl.sql)) // nobody knew before it was lent
+	if !misleads && !s.outplanned() {
 		return tmpl, nil
+	}
+	sql, oids := []byte(tmpl.sql), []byte(tmpl.oids)
+	switch {
 	case declared != nil:
 		return s.queryTemplate(declared, oids)
 	case misleads:
