@@ -85,7 +85,8 @@ func (r *rewriter) serialColumn(p *part, column message, of string) {
 	if bits > 0 {
 		options += " MAXVALUE " + strconv.Itoa(bits.greatest())
 	}
-	if n := r.numbering; n != nil && r.rules.SerialForm != SerialIdentity {
+	// An identity is a bigint as bigserial is, and made by the statement itself.
+	if n := r.numbering; n != nil && (r.rules.SerialForm == SerialSequence || r.rules.SerialForm != SerialIdentity && bits > 0) {
 		n.draws(r, column, message{}, of, "AS "+of, from, to, at)
 		n.hides(from, to)
 	}

@@ -109,7 +109,7 @@ func TestSerialsAsInPostgreSQL(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	pg, _, sluice := plainAndSluice(t, harness.Env{"DSQL_DDL_CARRY_OUT": "all"})
+	pg, _, sluice := plainAndSluice(t, harness.Env{"DSQL_DDL_CARRY_OUT": "all", "DSQL_REWRITE_SERIAL": "sequence"})
 	seed := uint64(time.Now().UnixNano())
 	t.Log("seed ", seed)
 	const programs, statements = 12, 14
