@@ -241,8 +241,10 @@ func (s *session) bindOnBackend(b *binding) error {
 	if st, err = s.bindAtTime(b, st); err != nil || st == nil {
 		return err
 	}
-	if _, err := s.overtaken(mostCatalogTries); err != nil {
-		return err
+	if !s.planStays(cs.tmpl.plan) {
+		if _, err := s.overtaken(mostCatalogTries); err != nil {
+			return err
+		}
 	}
 	s.askTime(cs.tmpl.sql)
 	s.logPlan(plan)
@@ -255,7 +257,7 @@ func (s *session) bindOnBackend(b *binding) error {
 // judgeBind is the plan of a Bind's statement by the schema as its backend, which is lent, knows it, and as
 // what it turns out to be there (judged). bound is its portal, which gets that plan. Errors are those of bindAnew.
 func (s *session) judgeBind(b *binding, bound portal) (*rewrite.Plan, error) {
-	again := s.outplanned()
+	again := s.outplanned() && !s.planStays(bound.plan)
 	for try := 0; ; try++ {
 		var err error
 		if again {
@@ -270,11 +272,13 @@ func (s *session) judgeBind(b *binding, bound portal) (*rewrite.Plan, error) {
 		if err := s.judgedRead(bound.plan, plan); err != nil {
 			return nil, err
 		}
-		if again = s.outplanned() && s.unsent(); again { // by a backend that has replaced the first
-			continue
-		}
-		if again, err = s.overtaken(try); again {
-			continue
+		if !s.planStays(bound.plan) {
+			if again = s.outplanned() && s.unsent(); again { // by a backend that has replaced the first
+				continue
+			}
+			if again, err = s.overtaken(try); again {
+				continue
+			}
 		}
 		if plan != bound.plan {
 			s.planPortal(b.portal, plan)

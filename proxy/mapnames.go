@@ -107,6 +107,12 @@ func needsNoNames(plan *rewrite.Plan) bool {
 	}) && plan.Kind != rewrite.Unknown
 }
 
+// planStays reports whether no schema makes another plan of a statement: asNamed leaves it as it is, and
+// reads no schema for it. So nobody may wait for such a statement to be planned by a newer one.
+func (s *session) planStays(plan *rewrite.Plan) bool {
+	return plan.Pin == rewrite.PinUnparsed || needsNoNames(plan) || s.status() == 'E'
+}
+
 // noNames is what names stand for where no relation is known: a text that names any lacks it
 // (Plan.Lacks).
 var noNames = rewrite.NewSchema(nil).InUnknown()
@@ -183,7 +189,7 @@ func (s *session) mustLook(plan *rewrite.Plan) bool {
 // client, or the session's end; then nothing is changed.
 func (s *session) asNamed(cs *clientStatement) error {
 	t := cs.tmpl
-	if t.plan.Pin == rewrite.PinUnparsed || needsNoNames(t.plan) || s.status() == 'E' {
+	if s.planStays(t.plan) {
 		return nil
 	}
 	otherwise := s.outchosen(t)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -125,5 +126,27 @@ func TestOvertakenByAQuestion(t *testing.T) {
 				t.Errorf("%d questions were told that the schema has changed", n)
 			}
 		})
+	}
+}
+
+// A statement that no schema makes another of, prepared before the schema changed, runs by its one plan when
+// it is bound next: nobody waits for it to be planned by the newer schema.
+func TestBoundBehindAChangeOfTheSchema(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	keyed(t, pg, "public", true)
+	s := startSluice(t, pg, asDSQL, withReplay, mapping, maxOpen(3))
+	other := dialRaw(t, s.addr)
+	defer time.AfterFunc(time.Minute, func() { panic("a session has not answered for a minute") }).Stop()
+	for n, text := range []string{"SHOW server_version", "SHOW work_mem", "COMMIT", "ROLLBACK", "ABORT", "RESET work_mem", "SET work_mem TO '5MB'",
+		"DISCARD PLANS", "BEGIN", "SET TRANSACTION READ ONLY", "SET LOCAL work_mem TO '5MB'", "", "CHECKPOINT", "PREPARE p AS SELECT 1", "SELECT 1"} {
+		c := dialRaw(t, s.addr)
+		run := "B - | s\nE -\nS\n< Z\n"
+		c.say(t, "P s | "+text+"\nS\n< Z\n")
+		before := c.say(t, run+"Q ROLLBACK\n< Z\nQ SELECT k FROM t\n< Z\n")
+		other.say(t, fmt.Sprintf("Q ALTER TABLE t ADD COLUMN behind%d int\n< Z\nQ SELECT * FROM t\n< Z\n", n))
+		if after := c.say(t, run+"Q ROLLBACK\n< Z\nQ SELECT k FROM t\n< Z\n"); after != before && !strings.HasPrefix(text, "PREPARE") {
+			t.Errorf("%s: got\n%swant\n%s", text, after, before)
+		}
 	}
 }
