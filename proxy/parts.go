@@ -165,14 +165,10 @@ func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 		return nil
 	}
 	at := s.position()
-	switch st := plan.Single(); {
-	case st == nil || !runs:
-	case endsBlock(st.Tx.Verb):
-		if err := s.tellStays(st); err != nil {
+	if st := plan.Single(); st != nil && runs {
+		if err := s.comesToParts(st, &at); err != nil {
 			return err
 		}
-	case st.Alters() && at.Status() == 'T' && at.ReadOnly():
-		return refusesWrite(st, readOnly)
 	}
 	if at.Status() == 'T' && s.status() != 'E' && !s.staysWhole() && !s.isOutside(plan) {
 		// A text that the server refuses whatever the transaction holds must not have the part
@@ -191,6 +187,18 @@ func (s *session) makeRoom(plan *rewrite.Plan, sql string, runs bool) error {
 	}
 	if runs {
 		p.follow(at, plan, sql)
+	}
+	return nil
+}
+
+// comesToParts looks at a statement that stands alone in front of makeRoom: of an end of the block the
+// client is sent what stays, and a READ ONLY transaction takes no change of the schema.
+func (s *session) comesToParts(st *rewrite.Statement, at *block.Block) error {
+	switch {
+	case endsBlock(st.Tx.Verb):
+		return s.tellStays(st)
+	case st.Alters() && at.Status() == 'T' && at.ReadOnly():
+		return refusesWrite(st, readOnly)
 	}
 	return nil
 }

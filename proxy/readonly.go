@@ -135,11 +135,16 @@ func (s *session) judgesMode(plan *rewrite.Plan) error {
 	if len(plan.Statements) == 0 && plan.Kind == rewrite.Unknown && j.mode != readWrite && !j.at.In() {
 		return errMayWrite
 	}
-	several := len(plan.Statements) > 1
-	for i := range plan.Statements {
-		err := j.judge(&plan.Statements[i], several)
+	return j.judgeAll(plan.Statements)
+}
+
+// judgeAll judges the statements of a text. Of several the first that is refused fails in its place.
+func (j *judging) judgeAll(statements []rewrite.Statement) error {
+	several := len(statements) > 1
+	for i := range statements {
+		err := j.judge(&statements[i], several)
 		if err != nil && (err.Code == codeReadOnly || err == errModesLate) && several {
-			s.t.denied = err
+			j.s.t.denied = err
 			return nil
 		}
 		if err != nil {

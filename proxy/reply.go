@@ -131,15 +131,7 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 			s.confirm(o.clientStmt.described)
 		}
 	case parameters:
-		if o.parsed {
-			if err := s.synthesize(wire.FrameParseComplete); err != nil {
-				return v, err
-			}
-			o.parsed = false
-		}
-		t.capture = append(t.capture[:0], frame...)
-		o.done = len(frame) == total
-		return v, nil
+		return v, s.parametersCome(o, frame, total)
 	case describes:
 		s.noteDescription(o, frame, len(frame) == total)
 	case completes, completesOne:
@@ -171,6 +163,20 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 	}
 	t.owed.pop()
 	return v, nil
+}
+
+// parametersCome takes a ParameterDescription for the entry o. The ParseComplete of a Parse that Sluice
+// has answered from memory goes in front of it.
+func (s *session) parametersCome(o *owed, frame []byte, total int) error {
+	if o.parsed {
+		if err := s.synthesize(wire.FrameParseComplete); err != nil {
+			return err
+		}
+		o.parsed = false
+	}
+	s.t.capture = append(s.t.capture[:0], frame...)
+	o.done = len(frame) == total
+	return nil
 }
 
 // settles deals with a ReadyForQuery, which answers o. One that leaves a block of Sluice's own open is

@@ -107,7 +107,7 @@ func (s *session) closeGroup(typ byte) error {
 		return s.refuse(why)
 	}
 	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // a group that no Sync has ended
-	if (typ == wire.Parse || typ == wire.Bind) && (s.settings.ChoiceUnsettled() || s.partsUnsettled()) && !t.skip && !t.owed.empty() {
+	if (typ == wire.Parse || typ == wire.Bind) && s.unsettled() && !t.skip && !t.owed.empty() {
 		if err := s.makeAnswer(); err != nil {
 			return err
 		}
@@ -127,6 +127,9 @@ func (s *session) closeGroup(typ byte) error {
 	}
 	return nil
 }
+
+// unsettled reports whether an answer that is owed decides what the next text means.
+func (s *session) unsettled() bool { return s.settings.ChoiceUnsettled() || s.partsUnsettled() }
 
 // notAlone is the error of what was put off to the Sync, and must be alone in front of it, where
 // another frame follows; nil where nothing was put off.

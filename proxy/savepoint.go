@@ -203,23 +203,31 @@ func (s *session) rollbackTo(name string) error {
 		}
 	}
 	s.schemaReturned()
-	if s.b != nil {
-		s.returned(rewrite.RollbackTo)
-	}
-	if s.b == nil {
-		if s.state == failed {
-			if err := s.move(rolledBackTo); err != nil {
-				return err
-			}
-		}
-		s.deferredBegin = s.tx.begin
-	} else if !onlyRead { // else the server's transaction is what a return would make of it, on an older snapshot
-		if err := s.runBack(name); err != nil || s.t.skip || s.t.settled {
-			return err
-		}
+	if done, err := s.returnThere(name, onlyRead); done || err != nil {
+		return err
 	}
 	s.settings.Restore(m.stood)
 	return s.tell(wire.AppendCommand(nil, "ROLLBACK"))
+}
+
+// returnThere has the backend, if there is one, return to the savepoint. onlyRead: the server's transaction
+// is what a return would make of it, on an older snapshot. done: the turn has its answer.
+func (s *session) returnThere(name string, onlyRead bool) (done bool, err error) {
+	if s.b != nil {
+		s.returned(rewrite.RollbackTo)
+		if onlyRead {
+			return false, nil
+		}
+		err = s.runBack(name)
+		return s.t.skip || s.t.settled, err
+	}
+	if s.state == failed {
+		if err := s.move(rolledBackTo); err != nil {
+			return false, err
+		}
+	}
+	s.deferredBegin = s.tx.begin
+	return false, nil
 }
 
 // readSince reports whether the server has done nothing but read since a turn of the log: of what a return undoes

@@ -54,16 +54,7 @@ func (v *surveyor) computes(m message) bool {
 
 // computed reports whether an expression may be a text that is no constant.
 func (v *surveyor) computed(m message, depth int) bool {
-	any := func(fields ...string) bool {
-		for _, field := range fields {
-			for child := range m.list(field) {
-				if v.computed(child, depth+1) {
-					return true
-				}
-			}
-		}
-		return false
-	}
+	any := func(field string) bool { return v.anyComputed(m, field, depth+1) }
 	if depth > deepest {
 		return true
 	}
@@ -90,15 +81,36 @@ func (v *surveyor) computed(m message, depth int) bool {
 		}
 		return any("defresult")
 	case "FuncCall":
-		names := m.names("funcname")
-		last := names[len(names)-1]
-		return !timeMakers[last] && !(clockTypes[last] && len(m.values("args")) == 1) || len(names) > 1 && names[0] != "pg_catalog"
-	case "A_Expr": // no text has these operators
-		names := m.names("name")
-		plain := pg_query.A_Expr_Kind(m.integer("kind")) == pg_query.A_Expr_Kind_AEXPR_OP
-		return !plain || len(names) != 1 || names[0] != "+" && names[0] != "-"
+		return !makesTime(m)
+	case "A_Expr":
+		return !addsTimes(m)
 	}
 	return true
+}
+
+// anyComputed reports whether a node of a list field is computed.
+func (v *surveyor) anyComputed(m message, field string, depth int) bool {
+	for child := range m.list(field) {
+		if v.computed(child, depth) {
+			return true
+		}
+	}
+	return false
+}
+
+// makesTime reports a call of a function of PostgreSQL's own that returns a time and no text.
+func makesTime(call message) bool {
+	names := call.names("funcname")
+	last := names[len(names)-1]
+	own := len(names) == 1 || names[0] == "pg_catalog"
+	return own && (timeMakers[last] || clockTypes[last] && len(call.values("args")) == 1)
+}
+
+// addsTimes reports an operator that no text has.
+func addsTimes(expr message) bool {
+	names := expr.names("name")
+	plain := pg_query.A_Expr_Kind(expr.integer("kind")) == pg_query.A_Expr_Kind_AEXPR_OP
+	return plain && len(names) == 1 && (names[0] == "+" || names[0] == "-")
 }
 
 // timeColumn reports whether a reference is to a column of a time: every relation of the statement that has one of

@@ -138,14 +138,14 @@ func temporal(constant []byte) (may Readers, moment bool) {
 		for j < len(lower) && isLetter(lower[j]) {
 			j++
 		}
-		word := string(lower[i:j])
-		span = span || spans[word]
+		word := lower[i:j]
+		span = span || spans[string(word)]
 		switch {
 		case j == i:
 			digits = digits || isDigit(lower[i])
 			i++
 			continue
-		case j < len(lower) && isDigit(lower[j]) && !dated[word] && !spans[word]:
+		case j < len(lower) && isDigit(lower[j]) && !dated[string(word)] && !spans[string(word)]:
 			for j < len(lower) && isDigit(lower[j]) { // item2: no date has it
 				j++
 			}

@@ -37,15 +37,15 @@ func TestReadByAsPostgres(t *testing.T) {
 	bits := []Readers{ByDateStyle, ByIntervalStyle, ByTimeZone}
 	const usual = "SET DateStyle TO 'ISO, MDY'; SET IntervalStyle TO postgres; SET TimeZone TO 'America/New_York'; "
 	constant := func(sql, other string) string {
-		results, err := conn.Exec(t.Context(), usual+other).ReadAll()
+		_, err := conn.Exec(t.Context(), usual+other).ReadAll()
 		if err == nil {
-			results, err = conn.Exec(t.Context(), "PREPARE p AS SELECT ("+sql+")::text").ReadAll()
+			_, err = conn.Exec(t.Context(), "PREPARE p AS SELECT ("+sql+")::text").ReadAll()
 		}
 		if err != nil {
 			return "none"
 		}
 		value := ""
-		if results, err = conn.Exec(t.Context(), usual+"EXECUTE p").ReadAll(); err != nil {
+		if results, err := conn.Exec(t.Context(), usual+"EXECUTE p").ReadAll(); err != nil {
 			value = err.Error() // such as the difference of infinite times
 		} else {
 			value = fmt.Sprintf("%q", results[len(results)-1].Rows)

@@ -21,50 +21,82 @@ const (
 
 // FillOf tells the fill of a column by the text of its default, as the server writes that.
 func FillOf(expression string) Fill {
-	fill := Settled
-	l := lexer{text: []byte(expression), utf8: true}
-	word, was := "", endToken
-	computed, cast := false, false // a text that is no constant; to a type that may be of a time
-	for kind := endToken; ; was = kind {
-		switch kind = l.next(); kind {
+	r := fillReader{lexer: lexer{text: []byte(expression), utf8: true}}
+	for {
+		switch kind := r.next(); kind {
 		case endToken:
-			if computed && cast {
-				fill = max(fill, Clock)
+			if r.computed && r.cast {
+				return max(r.fill, Clock)
 			}
-			return fill
+			return r.fill
 		case badToken:
 			return Unclear
-		case wordToken:
-			word = strings.ToLower(string(l.lexeme()))
-			by, known := readers[word]
-			cast = cast || was == castToken && (!known || by != 0) && !settledTypes[word]
-			switch {
-			case clocks[word]:
-				fill = max(fill, Clock)
-			case drawers[word]:
-				fill = max(fill, Drawn)
-			case generators[word]:
+		default:
+			if !r.take(kind) {
 				return Unclear
 			}
-			continue
-		case quotedToken:
-			word = strings.Trim(string(l.lexeme()), `"`) // the server quotes builtins as well: "left"
-			cast = cast || was == castToken
-			continue
-		case operatorToken:
-			computed = computed || len(l.lexeme()) > 1 // ||, ->>
-		case stringToken:
-			if clockText(l.lexeme()) {
-				fill = max(fill, Clock)
-			}
-		case punctToken:
-			if l.lexeme()[0] == '(' && word != "" && !clocks[word] && !drawers[word] && roles[word]&callable == 0 {
-				return Unclear
-			}
-			computed = computed || l.lexeme()[0] == '(' && roles[word]&harmless != 0 && !timeMakers[word] && !clocks[word]
+			r.was = kind
 		}
-		word = ""
 	}
+}
+
+// fillReader reads a default's expression, token by token.
+type fillReader struct {
+	lexer
+	fill Fill
+	word string // the word or name in front, in lower case
+	was  token  // the kind of the token in front
+	// computed: a text in it is no constant. cast: to a type that may be of a time.
+	computed, cast bool
+}
+
+// take notes a token. It reports false for one of which nobody knows what it does.
+func (r *fillReader) take(kind token) bool {
+	switch kind {
+	case wordToken:
+		return r.takeWord()
+	case quotedToken:
+		r.word = strings.Trim(string(r.lexeme()), `"`) // the server quotes builtins as well: "left"
+		r.cast = r.cast || r.was == castToken
+		return true
+	case operatorToken:
+		r.computed = r.computed || len(r.lexeme()) > 1 // ||, ->>
+	case stringToken:
+		if clockText(r.lexeme()) {
+			r.fill = max(r.fill, Clock)
+		}
+	case punctToken:
+		if r.lexeme()[0] == '(' && !r.takeCall() {
+			return false
+		}
+	}
+	r.word = ""
+	return true
+}
+
+// takeWord is take for a word.
+func (r *fillReader) takeWord() bool {
+	r.word = strings.ToLower(string(r.lexeme()))
+	by, known := readers[r.word]
+	r.cast = r.cast || r.was == castToken && (!known || by != 0) && !settledTypes[r.word]
+	switch {
+	case clocks[r.word]:
+		r.fill = max(r.fill, Clock)
+	case drawers[r.word]:
+		r.fill = max(r.fill, Drawn)
+	case generators[r.word]:
+		return false
+	}
+	return true
+}
+
+// takeCall is take for a parenthesis, in front of which the name of a function may be.
+func (r *fillReader) takeCall() bool {
+	if r.word != "" && !clocks[r.word] && !drawers[r.word] && roles[r.word]&callable == 0 {
+		return false
+	}
+	r.computed = r.computed || roles[r.word]&harmless != 0 && !timeMakers[r.word] && !clocks[r.word]
+	return true
 }
 
 // TimeOf is the Time of a column by its type, in any form, and the text of its default: "" unless that

@@ -67,18 +67,15 @@ func (l *Linter) read(sql string) (findings []Finding, sent string) {
 	if len(parts) == 1 && parts[0].st.Advisory != nil {
 		sent = "" // the relay carries it out: what stands in its place locks nothing
 	}
-	if n := numberedOf(parts); n != nil && n.HasSequences() {
+	if l.numbers(parts, findings) {
 		sent = "" // likewise
-		if l.inBlock && n.Identity && p.config.Rules.InTransactions == RefuseDDL {
-			asIdentities(n, findings)
-		}
 	}
 	for i := range findings {
 		if f := &findings[i]; f.Action == mappedAction {
 			f.Action = "would be " + mappedAction
 		}
 	}
-	if l.inBlock && len(parts) == 1 && parts[0].st.Alters() && (parts[0].st.Numbered == nil || !parts[0].st.Numbered.Identity) && p.config.Rules.InTransactions == RefuseDDL {
+	if l.refusesParts() && len(parts) == 1 && parts[0].st.Alters() && (parts[0].st.Numbered == nil || !parts[0].st.Numbered.Identity) {
 		l.alone(findings)
 	}
 	l.learn(parts)
@@ -86,6 +83,24 @@ func (l *Linter) read(sql string) (findings []Finding, sent string) {
 		findings = append(findings, l.follow(verbs[i], &parts[i], len(parts) == 1)...)
 	}
 	return findings, sent
+}
+
+// refusesParts reports whether the statement is in a transaction that is not committed in parts.
+func (l *Linter) refusesParts() bool {
+	return l.inBlock && l.planner.config.Rules.InTransactions == RefuseDDL
+}
+
+// numbers reports whether the relay makes sequences for a statement. In a transaction that it does not
+// commit in parts the findings speak of identity columns.
+func (l *Linter) numbers(parts []part, findings []Finding) bool {
+	n := numberedOf(parts)
+	if n == nil || !n.HasSequences() {
+		return false
+	}
+	if l.refusesParts() && n.Identity {
+		asIdentities(n, findings)
+	}
+	return true
 }
 
 // alone says of what is carried out outside of transactions only that it is not.

@@ -194,13 +194,6 @@ func (o *options) only(name string) (option message, several bool) {
 	return option, several
 }
 
-// cycles reports whether the sequence begins anew at its end.
-func (o *options) cycles() bool {
-	option, _ := o.only("cycle")
-	arg := option.child("arg")
-	return arg.is("Boolean") && arg.flag("boolval")
-}
-
 // narrow is an integer type by its bits.
 type narrow int
 

@@ -209,7 +209,6 @@ func (c *Config) derive() {
 		c.Rewrite.Rules.Dialect = true
 		c.Rewrite.Rules.Isolation = c.onDSQL(c.RewriteIsolation)
 		c.Rewrite.Rules.Session = c.onDSQL(c.RewriteSession)
-		c.deriveSerial()
 		c.deriveCarried()
 		if c.RewriteBytea != "off" {
 			c.Rewrite.Rules.Bytea = rewrite.ByteaMapping(c.RewriteBytea)
@@ -298,6 +297,7 @@ func (c *Config) numeric() string {
 // deriveCarried says what of that which DSQL has not is answered or carried out, where
 // statements are rewritten.
 func (c *Config) deriveCarried() {
+	c.deriveSerial()
 	c.Rewrite.Rules.Weaken = c.Rewrite.Rules.Isolation && c.RewriteSerializable != "refuse"
 	c.Rewrite.Rules.Cursors = c.onDSQL(c.RewriteCursors)
 	c.Rewrite.Rules.Extensions = c.onDSQL(c.RewriteExtensions)

@@ -12,13 +12,15 @@ import (
 var layers = map[string][]string{
 	"cmd/sluice":         {"cmd/sluice/inject", "proxy", "proxy/startup", "proxy/rawconn", "reservoir", "lease", "rewrite", "retry", "metrics"},
 	"cmd/sluice/inject":  {}, // nor anything of a third party
-	"proxy":              {"proxy/account", "proxy/advisory", "proxy/block", "proxy/constraint", "proxy/copyrows", "proxy/leftover", "proxy/remains", "proxy/startup", "proxy/settings", "proxy/silent", "proxy/stored", "proxy/wire", "proxy/rawconn", "reservoir", "retry", "rewrite", "metrics"},
+	"proxy":              {"proxy/account", "proxy/advisory", "proxy/block", "proxy/constraint", "proxy/copyrows", "proxy/leftover", "proxy/question", "proxy/remains", "proxy/startup", "proxy/settings", "proxy/silent", "proxy/stored", "proxy/trip", "proxy/wire", "proxy/rawconn", "reservoir", "retry", "rewrite", "metrics"},
 	"proxy/advisory":     {"proxy/wire", "rewrite"},
 	"proxy/block":        {"rewrite"},
 	"proxy/startup":      {"proxy/wire", "proxy/rawconn"},
 	"proxy/constraint":   {"proxy/wire", "retry", "rewrite"},
 	"proxy/stored":       {"proxy/wire", "rewrite"},
 	"proxy/leftover":     {},
+	"proxy/question":     {},
+	"proxy/trip":         {},
 	"proxy/account":      {},
 	"proxy/copyrows":     {},
 	"proxy/remains":      {"rewrite"},

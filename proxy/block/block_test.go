@@ -155,7 +155,6 @@ func answered(conn *pgproto3.Frontend) (out []string, err error) {
 // server is PostgreSQL as a Block has it: what is committed, and what it would say.
 type server struct {
 	b       block.Block
-	ids     map[uint32]string
 	pending []int
 	marks   []int // of pending, one for each savepoint
 	rows    []int
