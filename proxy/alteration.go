@@ -190,14 +190,8 @@ func (a *alteration) add() error {
 	if err := a.draws(); err != nil {
 		return err
 	}
-	a.stands = true
-	if err := a.ask(a.Add(), nil); err != nil {
-		if told := refused(err); told == nil || told.Code != duplicateColumn {
-			a.stands = told == nil || resumes
-			a.undrawn(err)
-			return err
-		}
-		resumes = true
+	if resumes, err = a.adds(resumes); err != nil {
+		return err
 	}
 	// Nobody else knows of a column that has just been made: it can be taken back.
 	if err := a.defaults(); err != nil {
@@ -228,6 +222,34 @@ func (a *alteration) add() error {
 		a.notices = append(a.notices, warning.AppendNotice(nil, "WARNING"))
 	}
 	return nil
+}
+
+// adds adds the column without its default. resumes: it was there already.
+func (a *alteration) adds(resumed bool) (resumes bool, err error) {
+	a.stands = true
+	err = a.ask(a.Add(), nil)
+	told := refused(err)
+	switch {
+	case err == nil:
+		return resumed, nil
+	case told == nil || told.Code != duplicateColumn:
+		a.stands = told == nil || resumed
+		a.undrawn(err)
+		return resumed, err
+	case a.drawn != nil && a.drawn.Left() != "": // that column would draw from two sequences
+		a.undrawn(err)
+		a.stands = false
+		return resumed, a.errBeingAdded()
+	}
+	return true, nil
+}
+
+// errBeingAdded refuses a serial column that another statement is adding, or has begun to add: its
+// sequence is not known.
+func (a *alteration) errBeingAdded() *wire.Error {
+	return &wire.Error{Code: "55000", Message: fmt.Sprintf("column \"%s\" is being added by another statement", a.Column),
+		Detail: fmt.Sprintf("It is there as \"%s\", and owns no sequence yet.", a.Adding()),
+		Hint:   "If no statement is at it any more, drop it, and send this one again: " + a.Undo() + "."}
 }
 
 // draws makes the sequence that the default of a serial column draws from.
@@ -402,7 +424,10 @@ func (a *alteration) Partly(err error) error {
 	if a.drawn != nil && a.drawn.Left() != "" {
 		with.Detail = strings.TrimSpace(with.Detail + " " + a.drawn.Left())
 	}
-	if !a.stands {
+	switch {
+	case !a.stands && with.Detail == told.Detail:
+		return err // nothing is left: who ignores such an error may
+	case !a.stands:
 		return &with
 	}
 	with.Detail = strings.TrimSpace(fmt.Sprintf("%s The column stands as \"%s\", and this statement has given the default to %d rows.", with.Detail, a.Adding(), a.filled))

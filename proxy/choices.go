@@ -102,6 +102,9 @@ func (s *session) freshBlock() bool {
 // It is told of a text that is about to be sent, as its client wrote it. A choice may have a
 // place in the server's order: it is none of what the block has run.
 func (tx *transaction) notesRun(plan *rewrite.Plan) {
+	if tx.readOnly && len(plan.Statements) > 1 && slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool { return endsBlock(st.Tx.Verb) }) {
+		tx.readOnly = false // the modes of a block that follows are its own
+	}
 	switch st := plan.Single(); {
 	case st != nil && st.Tx.Verb == rewrite.Begin:
 		if !tx.ran && !tx.opened {

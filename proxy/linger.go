@@ -39,16 +39,16 @@ func (s *session) nudge() {
 // of its silence: to linger, or to be nudged, moves it no more.
 func (s *session) silentUntil(limit time.Duration) time.Time {
 	if s.idleEnds.Load() == 0 {
-		s.idleEnds.Store(int64(time.Since(s.began) + min(limit, math.MaxInt64/2)))
+		s.idleEnds.Store(int64(s.age() + min(limit, math.MaxInt64/2)))
 	}
-	return s.began.Add(time.Duration(s.idleEnds.Load()))
+	return birth.Add(s.began + time.Duration(s.idleEnds.Load()))
 }
 
 // endsSoon reports whether the client's limit may be reached before the sweeper looks again: such a
 // session does not linger. Anybody may call it.
 func (s *session) endsSoon() bool {
 	end := s.idleEnds.Load()
-	return end != 0 && time.Duration(end)-time.Since(s.began) < 2*sweepEvery
+	return end != 0 && time.Duration(end)-s.age() < 2*sweepEvery
 }
 
 // linger parks a session whose run says that its client lingers, or has it go on at once: where the

@@ -67,7 +67,7 @@ func (s *session) locksDDL() bool {
 // what it does takes hold then. In a failed block nothing is looked at: the server refuses what
 // does not end it.
 func (s *session) underLock(plan *rewrite.Plan) error {
-	if !s.holdsLocks() || s.status() == 'E' {
+	if !s.holdsLocks() || s.status() == 'E' && !goesOnBehind(plan) {
 		return nil
 	}
 	if s.advisory.lost.Load() {
@@ -129,12 +129,18 @@ func (s *session) promiseDDL() error {
 	return told
 }
 
+// goesOnBehind reports whether a text that is sent in a failed block may do something: it ends the block
+// and has more behind that, or nobody has read it.
+func goesOnBehind(plan *rewrite.Plan) bool {
+	return plan.Kind == rewrite.Unknown || len(plan.Statements) > 1 && endsBlock(plan.Statements[0].Tx.Verb)
+}
+
 // fenced puts the fence in front of a text of that plan, where it may write. The backend is lent. It
 // is put in front of every such text, not only of the first of a transaction: where transactions
 // begin and end in the middle of a group, nobody has to follow that. The server is asked for no
 // round trip by it, and the session none that the text itself does not make.
 func (s *session) fenced(plan *rewrite.Plan) error {
-	if !s.holdsLocks() || s.b.status == 'E' {
+	if !s.holdsLocks() || s.b.status == 'E' && !goesOnBehind(plan) {
 		return nil
 	}
 	// What only may write goes without one where the server keeps the transaction to reading: it would refuse
@@ -142,7 +148,11 @@ func (s *session) fenced(plan *rewrite.Plan) error {
 	if s.tx.readOnly {
 		return nil
 	}
-	if plan.Kind == rewrite.Read {
+	switch {
+	case plan.Kind >= rewrite.Write:
+	case s.inBlock() && !s.srv.reads():
+		plan = plan.AsWrite()
+	default: // a string with settings or ends of transactions may hold a read that writes
 		var err error
 		if plan, err = s.judged(plan); err != nil {
 			return err

@@ -136,7 +136,7 @@ func (s *session) logEnd(cause error, usual bool) {
 		return
 	}
 	s.srv.log.Info("session ended", append(s.whoItIs(), "cause", cause, "turns", s.turns,
-		"duration", time.Since(s.began).Round(time.Millisecond))...)
+		"duration", s.age().Round(time.Millisecond))...)
 }
 
 // whoItIs says who a session's client is.

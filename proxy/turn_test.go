@@ -277,7 +277,8 @@ func connect(t testing.TB, addr string) *pgx.Conn {
 	return conn
 }
 
-// Hostile input ends its own connection with an error, and no other.
+// Hostile input ends its own connection with an error, and no other. A frame whose length is right is an
+// error of the session, which goes on.
 func TestHostileFrames(t *testing.T) {
 	t.Parallel()
 	pg := sharedPostgres(t)
@@ -287,13 +288,24 @@ func TestHostileFrames(t *testing.T) {
 		return binary.BigEndian.AppendUint32([]byte{typ}, uint32(n))
 	}
 	for name, b := range map[string][]byte{
-		"negative length":         header('Q', -1),
-		"length below itself":     header('Q', 3),
-		"length over 1 GB":        header('Q', 1<<30),
-		"long Execute":            header('E', 20_000),
-		"unknown type":            header('y', 4),
-		"server's frame":          header('Z', 5),
-		"password unasked":        append(header('p', 8), 0, 0, 0, 0),
+		"negative length":     header('Q', -1),
+		"length below itself": header('Q', 3),
+		"length over 1 GB":    header('Q', 1<<30),
+		"long Execute":        header('E', 20_000),
+		"unknown type":        header('y', 4),
+		"server's frame":      header('Z', 5),
+		"password unasked":    append(header('p', 8), 0, 0, 0, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := dialRaw(t, s.addr)
+			c.queue(b)
+			got := c.readThrough("!")
+			if !strings.HasPrefix(got, "E S=FATAL C=08P01") || !strings.HasSuffix(got, "EOF\n") {
+				t.Errorf("answer: %q", got)
+			}
+		})
+	}
+	for name, b := range map[string][]byte{
 		"Query without end":       append(header('Q', 8), 'a', 'b', 'c', 'd'),
 		"Query with a tail":       append(header('Q', 8), 'a', 0, 'c', 0),
 		"Parse without types":     append(header('P', 6), 0, 0),
@@ -304,10 +316,15 @@ func TestHostileFrames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := dialRaw(t, s.addr)
+			if b[0] != 'Q' {
+				b = append(b, header('S', 4)...)
+			}
 			c.queue(b)
-			got := c.readThrough("!")
-			if !strings.HasPrefix(got, "E S=FATAL C=08P01") || !strings.HasSuffix(got, "EOF\n") {
+			if got := c.readThrough("Z"); !strings.HasPrefix(got, "E S=ERROR C=08P01") || !strings.HasSuffix(got, "Z I\n") {
 				t.Errorf("answer: %q", got)
+			}
+			if got := c.say(t, "Q SELECT 1\n< Z\n"); !strings.Contains(got, "C SELECT 1") {
+				t.Errorf("behind it: %q", got)
 			}
 		})
 	}

@@ -308,6 +308,7 @@ func askNumeric(a *inquiry) {
 		stored, refused, fine := a.value("INSERT INTO " + table + " VALUES (" + written + ") RETURNING n::text")
 		if !fine {
 			a.found("%s: %s is refused: %v", column.what, written, refused)
+			keeps = keeps && column.kind != wide
 			continue
 		}
 		a.found("%s: %s is stored as %s", column.what, written, stored)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -43,6 +44,52 @@ func (b *syncBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buffer.String()
+}
+
+// serveBackends is a server that takes every startup, and answers a query with an empty one's answer. It
+// returns its port.
+func serveBackends(t *testing.T, address string) int {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { conn.Close() })
+			go serveBackend(conn)
+		}
+	}()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// serveBackend serves one connection of serveBackends.
+func serveBackend(conn net.Conn) {
+	head := make([]byte, 5)
+	body := func(length []byte) bool {
+		_, err := io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint32(length))-4)
+		return err == nil
+	}
+	if _, err := io.ReadFull(conn, head[1:]); err != nil || !body(head[1:]) {
+		return
+	}
+	io.WriteString(conn, "R\x00\x00\x00\x08\x00\x00\x00\x00S\x00\x00\x00\x18server_version\x0015.1\x00"+readyForQuery)
+	for {
+		if _, err := io.ReadFull(conn, head); err != nil || !body(head[1:]) {
+			return
+		}
+		switch head[0] {
+		case 'Q':
+			io.WriteString(conn, "I\x00\x00\x00\x04"+readyForQuery)
+		case 'S':
+			io.WriteString(conn, readyForQuery)
+		}
+	}
 }
 
 func start(t *testing.T, flags ...string) *running {
@@ -107,6 +154,14 @@ func (r *running) end() error {
 // connect starts a session and returns it when it is idle.
 func (r *running) connect() net.Conn {
 	r.t.Helper()
+	conn := r.dial()
+	r.expect(conn, readyForQuery)
+	return conn
+}
+
+// dial asks for a session.
+func (r *running) dial() net.Conn {
+	r.t.Helper()
 	conn, err := net.Dial("tcp", r.client)
 	if err != nil {
 		r.t.Fatal(err)
@@ -114,7 +169,6 @@ func (r *running) connect() net.Conn {
 	r.t.Cleanup(func() { conn.Close() })
 	body := "\x00\x03\x00\x00user\x00app\x00\x00"
 	io.WriteString(conn, string(binary.BigEndian.AppendUint32(nil, uint32(4+len(body))))+body)
-	r.expect(conn, readyForQuery)
 	return conn
 }
 
@@ -138,14 +192,22 @@ func (r *running) begin(conn net.Conn) {
 }
 
 func TestServesUntilASignal(t *testing.T) {
-	r := start(t)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend := free.Addr().String()
+	free.Close()
+	_, port, _ := net.SplitHostPort(backend)
+	r := start(t, "--backend-port="+port)
 	if status, body := r.get("/livez"); status != 200 {
 		t.Errorf("/livez: %d %q", status, body)
 	}
 	r.eventually("the failure of the first dial", func() bool {
 		status, body := r.get("/readyz")
-		return status == 503 && strings.Contains(body, "not ready: no backend: dial 127.0.0.1:1: tcp: ")
+		return status == 503 && strings.Contains(body, "not ready: no backend: dial "+backend+": tcp: ")
 	})
+	serveBackends(t, backend) // a client waits for the first backend
 	idle := r.connect()
 	if status, body := r.get("/metrics"); status != 200 || !strings.Contains(body, "\ndsql_clients 1\n") {
 		t.Errorf("/metrics: %d without one client:\n%.500s", status, body)
@@ -170,7 +232,7 @@ func TestServesUntilASignal(t *testing.T) {
 }
 
 func TestDrainTimeoutCutsAndIsNoFailure(t *testing.T) {
-	r := start(t, "--drain-timeout=200ms")
+	r := start(t, "--drain-timeout=200ms", fmt.Sprintf("--backend-port=%d", serveBackends(t, "127.0.0.1:0")))
 	busy := r.connect()
 	r.begin(busy)
 	r.stop <- syscall.SIGTERM
@@ -184,7 +246,7 @@ func TestDrainTimeoutCutsAndIsNoFailure(t *testing.T) {
 }
 
 func TestASecondSignalCuts(t *testing.T) {
-	r := start(t, "--drain-timeout=1h")
+	r := start(t, "--drain-timeout=1h", fmt.Sprintf("--backend-port=%d", serveBackends(t, "127.0.0.1:0")))
 	busy := r.connect()
 	r.begin(busy)
 	r.stop <- syscall.SIGINT
@@ -254,10 +316,8 @@ func TestReadyWithoutBackendsOnDemand(t *testing.T) {
 // a daemon that is not ready has none.
 func TestReadyOnDemandBehindAFailedDial(t *testing.T) {
 	r := start(t, "--reservoir-target-ready=0", "--reservoir-checkout-wait=200ms")
-	conn := r.connect()
-	io.WriteString(conn, "Q\x00\x00\x00\x0dSELECT 1\x00")
-	r.expect(conn, "C53300\x00")
-	r.expect(conn, readyForQuery)
+	conn := r.dial()
+	r.expect(conn, "C53300\x00") // nobody knows yet what the server is
 	if status, body := r.get("/readyz"); status != 200 {
 		t.Errorf("/readyz: %d %q, want ready: nothing is dialled before a client asks", status, body)
 	}
