@@ -89,7 +89,7 @@ func TestNumericKeepsDigits(t *testing.T) {
 		}
 	}
 	for value, want := range map[string]string{"as-is": "1.234568", "20,4": "1.2346", "wide": "1.23456789012345678901234567890123456789"} {
-		sluice := harness.StartSluice(t, harness.SluiceConfig{Bin: harness.Binaries(t), Env: sim.Env().With(harness.Env{"DSQL_REWRITE_NUMERIC": value})})
+		sluice := harness.StartSluice(t, harness.SluiceConfig{Bin: harness.Binaries(t), Env: sim.Env().With(harness.Env{"DSQL_REWRITE_NUMERIC": value, "DSQL_RESERVOIR_MAX_OPEN": "5"})})
 		conn := dialled(t, sluice, pgx.QueryExecModeExec)
 		run(conn, "DROP TABLE IF EXISTS t")
 		run(conn, "CREATE TABLE t (n numeric)")
