@@ -109,6 +109,9 @@ func (s *session) lookBehind() {
 // askBehind is the question of lookBehind: why the session must keep the backend, which has the
 // session's settings afterwards. ok is false where there is no answer.
 func (s *session) askBehind() (reason rewrite.Pin, ok bool) {
+	if !s.leaveBackend(exchangeTimeout) { // the writer of an oversized turn may not have looked up yet
+		return rewrite.NoPin, false
+	}
 	answer, answered := "", false
 	reset := s.srv.resetSQL()
 	ask := wire.AppendStrings(nil, wire.Query, reset+remains.Question+"; "+settings.Diff(s.srv.interned.None(), s.settings.InForce))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -52,6 +53,9 @@ func (s *session) mayBeReset() bool {
 // resetNames are those settings of the startup that are not as any SET of this session has left them. Of
 // one that was put back in the block that has ended, the value alone tells. refusal is the server's.
 func (s *session) resetNames() (names []string, refusal []byte, err error) {
+	if !s.leaveBackend(exchangeTimeout) {
+		return nil, nil, errDeadPath
+	}
 	query := "SELECT pg_catalog.lower(name) FROM pg_catalog.pg_settings WHERE pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY (" +
 		arrayOf(slices.Sorted(maps.Keys(s.settings.Startup.SQL))) + ") AND (source OPERATOR(pg_catalog.<>) 'session'"
 	if s.b.status == 'I' && len(s.tx.putBack) > 0 {
@@ -82,6 +86,9 @@ func (s *session) settlePutBack() error {
 	t, b := s.t, s.b
 	t.putsBack = false
 	was := b.status
+	if was == 'T' && s.t.logs && s.tx.log != nil {
+		s.tx.log.Refuse(retry.Pinned) // the log has no ReadyForQuery of this turn
+	}
 	names, refusal, err := s.resetNames()
 	if err == nil && refusal == nil && was == 'T' {
 		refusal, err = s.putBackInBlock(names)
