@@ -114,7 +114,7 @@ func startFake(t testing.TB, serve func(net.Conn)) (dial func() net.Conn, stop f
 	srv, err := proxy.New(proxy.Config{Kind: proxy.DSQL, Pairing: proxy.Transaction, Database: "postgres",
 		Startup: startup.Config{Timeout: time.Second, Method: startup.Trust}, MaxClients: 1000, MaxPins: 1000,
 		CancelGrace: time.Second, PreparedPerBackend: 4, PreparedPerClient: 8, PreparedTexts: 16,
-		PreparedBytesPerClient: 256 << 10, PreparedTotalBytes: 1 << 20,
+		PreparedBytesPerClient: 256 << 10, PreparedTotalBytes: 1 << 20, MemoryBytesPerClient: 1 << 20, MemoryTotalBytes: 8 << 20,
 		MaxStatementBytes: 64 << 10}, backends, planner, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
