@@ -29,7 +29,7 @@ func (r *running) stillOpen(what string, conn net.Conn) {
 // A container beside the application is told to end with it: the application's connections go
 // on, and new ones are taken, until there have been none for a while.
 func TestPlainDrainServesUntilItIsQuiet(t *testing.T) {
-	r := start(t, "--drain-mode=plain", "--drain-quiet=400ms", "--drain-timeout=1h")
+	r := startServed(t, "--drain-mode=plain", "--drain-quiet=400ms", "--drain-timeout=1h")
 	first := r.connect()
 	r.stop <- syscall.SIGTERM
 	r.notReady()
@@ -91,7 +91,7 @@ func TestSecondSignalCutsAPlainDrain(t *testing.T) {
 // A sidecar of Kubernetes is told to end when nobody should be left: it does not wait for a
 // transaction whose client will be killed in two seconds.
 func TestNativeDrainIsShort(t *testing.T) {
-	r := start(t, "--drain-mode=native", "--drain-timeout=1h")
+	r := startServed(t, "--drain-mode=native", "--drain-timeout=1h")
 	busy, idle := r.connect(), r.connect()
 	r.begin(busy)
 	r.stop <- syscall.SIGTERM

@@ -93,7 +93,7 @@ func TestInjectFilterEnds(t *testing.T) {
 		{"nothing", "", nil, exitOK, "", ""},
 		{"a setting that is wrong", pod, []string{"--set", "pins.max=x"}, exitUsage, "", "setting pins.max: \"x\": want a whole number"},
 		{"a setting that is none", pod, []string{"--set", "pins.max"}, exitUsage, "", "--set: \"pins.max\": want key=value"},
-		{"no such file", pod, []string{"-f", "/none"}, exitUsage, "", "open /none: "},
+		{"no such file", pod, []string{"-f", "/none"}, exitUsage, "", "/none: no such file or directory"},
 		{"no image", pod, []string{"--image", ""}, exitUsage, "", "image: \"\": want the reference"},
 		{"log format", pod, []string{"--log-format", "xml"}, exitUsage, "", "--log-format: \"xml\": want text or json"},
 		{"nothing to serve with", pod, []string{"-f", ""}, exitUsage, "", "the webhook needs --cert-file and --key-file"},

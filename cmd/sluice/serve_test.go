@@ -114,6 +114,12 @@ func start(t *testing.T, flags ...string) *running {
 	return r
 }
 
+// startServed is start with a backend that takes every client's startup, since a client waits for the first one.
+func startServed(t *testing.T, flags ...string) *running {
+	t.Helper()
+	return start(t, append(flags, fmt.Sprintf("--backend-port=%d", serveBackends(t, "127.0.0.1:0")))...)
+}
+
 // get asks the admin listener; the status is 0 when nobody answers.
 func (r *running) get(path string) (status int, body string) {
 	r.t.Helper()
@@ -232,7 +238,7 @@ func TestServesUntilASignal(t *testing.T) {
 }
 
 func TestDrainTimeoutCutsAndIsNoFailure(t *testing.T) {
-	r := start(t, "--drain-timeout=200ms", fmt.Sprintf("--backend-port=%d", serveBackends(t, "127.0.0.1:0")))
+	r := startServed(t, "--drain-timeout=200ms")
 	busy := r.connect()
 	r.begin(busy)
 	r.stop <- syscall.SIGTERM
@@ -246,7 +252,7 @@ func TestDrainTimeoutCutsAndIsNoFailure(t *testing.T) {
 }
 
 func TestASecondSignalCuts(t *testing.T) {
-	r := start(t, "--drain-timeout=1h", fmt.Sprintf("--backend-port=%d", serveBackends(t, "127.0.0.1:0")))
+	r := startServed(t, "--drain-timeout=1h")
 	busy := r.connect()
 	r.begin(busy)
 	r.stop <- syscall.SIGINT
