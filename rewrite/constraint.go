@@ -402,9 +402,10 @@ func (r *constraintReader) made(sql string) message {
 	return alter.child("cmds").child("def")
 }
 
-// labels are what PostgreSQL puts at the end of names that it chooses; of NOT NULL from
-// version 18 on.
-var labels = map[ConstraintKind]string{Unique: "key", ForeignKey: "fkey", Check: "check", NotNull: "not_null", ownSequence: "seq"}
+// labels are what PostgreSQL puts at the end of names that it chooses. The one of NOT NULL is Sluice's own:
+// it is all that tells its CHECK from one of the client's that says the same. PostgreSQL 18 ends the names of
+// its constraints with not_null, and so do people.
+var labels = map[ConstraintKind]string{Unique: "key", ForeignKey: "fkey", Check: "check", NotNull: "sluice_not_null", ownSequence: "seq"}
 
 // Candidate is a name that PostgreSQL takes where those of the passes before, which are counted
 // from 0, are taken: by a constraint of the schema, of UNIQUE by a relation too.

@@ -329,13 +329,13 @@ func TestNotNullAsCheck(t *testing.T) {
 			{"ALTER TABLE child ALTER nn SET NOT NULL", "", ""},
 			{"ALTER TABLE child ALTER COLUMN pid SET NOT NULL", `ERROR|23502|column "pid" of relation "child" contains null values||`, ""},
 			{"ALTER TABLE child ALTER COLUMN nothing SET NOT NULL", `ERROR|42703|column "nothing" of relation "child" does not exist||`, ""},
-			{"ALTER TABLE self ALTER other SET NOT NULL", fmt.Sprintf(warning, "other", "self_other_not_null"), "self_other_not_null CHECK ((other IS NOT NULL)) t"},
-			{"ALTER TABLE self ALTER other SET NOT NULL", "", "self_other_not_null CHECK ((other IS NOT NULL)) t"},
+			{"ALTER TABLE self ALTER other SET NOT NULL", fmt.Sprintf(warning, "other", "self_other_sluice_not_null"), "self_other_sluice_not_null CHECK ((other IS NOT NULL)) t"},
+			{"ALTER TABLE self ALTER other SET NOT NULL", "", "self_other_sluice_not_null CHECK ((other IS NOT NULL)) t"},
 			{"ALTER TABLE self ALTER other DROP NOT NULL", "", ""},
 			{"ALTER TABLE self ALTER other DROP NOT NULL, ALTER up SET DEFAULT 1", "", ""},
-			{"ALTER TABLE self ALTER other SET NOT NULL", fmt.Sprintf(warning, "other", "self_other_not_null"), "self_other_not_null CHECK ((other IS NOT NULL)) t"},
+			{"ALTER TABLE self ALTER other SET NOT NULL", fmt.Sprintf(warning, "other", "self_other_sluice_not_null"), "self_other_sluice_not_null CHECK ((other IS NOT NULL)) t"},
 			{"ALTER TABLE child ALTER nn DROP NOT NULL", "", ""},
-			{"ALTER TABLE empty ADD COLUMN late int NOT NULL", fmt.Sprintf(warning, "late", "empty_late_not_null"), "empty_late_not_null CHECK ((late IS NOT NULL)) t"},
+			{"ALTER TABLE empty ADD COLUMN late int NOT NULL", fmt.Sprintf(warning, "late", "empty_late_sluice_not_null"), "empty_late_sluice_not_null CHECK ((late IS NOT NULL)) t"},
 			{"ALTER TABLE child ADD COLUMN late int NOT NULL", `ERROR|23502|column "late" of relation "child" contains null values||`, ""},
 		} {
 			notices = nil

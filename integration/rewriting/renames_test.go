@@ -22,7 +22,7 @@ var (
 )
 
 // heldAlike is what the catalog holds columns to, with NOT NULL and a CHECK that replaces it alike.
-// Names of CHECKs for NOT NULL are left out: PostgreSQL has none.
+// CHECKs that Sluice makes for NOT NULL are left out: PostgreSQL has none.
 const heldAlike = `SELECT coalesce(string_agg(x, E'\n' ORDER BY x), '') FROM (
 	SELECT format('column %s.%s.%s %s null:%s', n.nspname, c.relname, a.attname,
 			CASE WHEN t.typtype IN ('d', 'e') THEN 'own' ELSE format_type(a.atttypid, a.atttypmod) END,
@@ -32,7 +32,7 @@ const heldAlike = `SELECT coalesce(string_agg(x, E'\n' ORDER BY x), '') FROM (
 		WHERE c.relkind = 'r' AND n.nspname IN ('public', 's1', 's2', 's3') AND a.attnum > 0 AND NOT a.attisdropped
 	UNION ALL SELECT format('constraint %s %s %s %s', p.conrelid::regclass, p.conname, p.convalidated, pg_get_constraintdef(p.oid))
 		FROM pg_constraint p JOIN pg_class c ON c.oid = p.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE n.nspname IN ('public', 's1', 's2', 's3') AND pg_get_constraintdef(p.oid) !~ '^CHECK \(\(("[^"]+"|\w+) IS NOT NULL\)\)$'
+		WHERE n.nspname IN ('public', 's1', 's2', 's3') AND p.conname !~ '_sluice_not_null\d*$'
 	UNION ALL SELECT format('index %s valid:%s', pg_get_indexdef(i.indexrelid), i.indisvalid)
 		FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname IN ('public', 's1', 's2', 's3')) y`
 
@@ -57,7 +57,9 @@ func (r *renamer) there(otherwise, query string) string {
 // Few names, so that they are taken, and come back for something else.
 func (r *renamer) newTable() string  { return r.pick("t", "u", `"T 3"`) }
 func (r *renamer) newColumn() string { return r.pick("a", "b", "c", `"C d"`) }
-func (r *renamer) newName() string   { return r.pick("n1", "n2", `"N 3"`, "t_a_key", "n_not_null") }
+func (r *renamer) newName() string {
+	return r.pick("n1", "n2", `"N 3"`, "t_a_key", "n_not_null", "t_a_not_null")
+}
 
 // statement is one of a migration.
 func (r *renamer) statement() string {
@@ -80,7 +82,7 @@ func (r *renamer) statement() string {
 	case 9:
 		return alter + "SET SCHEMA " + r.pick("public", "s1", "s2")
 	case 10:
-		return alter + "ADD " + r.pick("", "CONSTRAINT "+r.newName()+" ") + r.pick("UNIQUE ("+column+")", "CHECK ("+column+" > 0)", "CHECK ("+column+" <> 7)")
+		return alter + "ADD " + r.pick("", "CONSTRAINT "+r.newName()+" ") + r.pick("UNIQUE ("+column+")", "CHECK ("+column+" > 0)", "CHECK ("+column+" <> 7)", "CHECK ("+column+" IS NOT NULL)")
 	case 11:
 		return alter + "RENAME CONSTRAINT " + constraint() + " TO " + r.newName()
 	case 12:
@@ -177,7 +179,8 @@ func TestDropNotNullBehindRenames(t *testing.T) {
 		{"both, to long names", long + "t", long + "c", "", []string{"ALTER TABLE r RENAME a TO " + long + "c", "ALTER TABLE r RENAME TO " + long + "t"}},
 		{"the schema", "s1.r", "a", "", []string{"ALTER TABLE r SET SCHEMA s1"}},
 		{"a column that has the old name", "r", "b", "", []string{"ALTER TABLE r RENAME a TO b", "ALTER TABLE r ADD COLUMN a int", "ALTER TABLE r ALTER a SET NOT NULL"}},
-		{"the constraint", "r", "a", "other", []string{"ALTER TABLE r RENAME CONSTRAINT r_a_not_null TO other"}},
+		{"its own CHECK behind it", "r", "a", "r_a_not_null", []string{"ALTER TABLE r ADD CONSTRAINT r_a_not_null CHECK (a IS NOT NULL)"}},
+		{"the constraint", "r", "a", "other", []string{"ALTER TABLE r RENAME CONSTRAINT r_a_sluice_not_null TO other"}},
 	} {
 		pg.SQL(t, "postgres", "DROP SCHEMA IF EXISTS s1 CASCADE; DROP TABLE IF EXISTS r, s, "+long+"t; CREATE SCHEMA s1")
 		statements := append([]string{"CREATE TABLE r (id int PRIMARY KEY, a int)", "ALTER TABLE r ALTER a SET NOT NULL"}, c.renames...)
@@ -190,6 +193,43 @@ func TestDropNotNullBehindRenames(t *testing.T) {
 		_, err := conn.Exec(ctx, "UPDATE "+c.table+" SET "+c.column+" = NULL; INSERT INTO "+c.table+" (id"+strings.Repeat(", a", strings.Count(c.name, "old name"))+") VALUES (1"+strings.Repeat(", 1", strings.Count(c.name, "old name"))+")")
 		if stays := c.constraint != ""; stays != (code(err) == "23514") || stays != strings.Contains(strings.Join(notices, "\n"), `still held to NOT NULL by the constraint "`+c.constraint) {
 			t.Errorf("%s: a NULL: %v; %q", c.name, err, notices)
+		}
+	}
+}
+
+// A CHECK of the client's own that says NOT NULL is not what SET NOT NULL makes, nor what DROP NOT NULL takes
+// away, under each name that people give it and on each way to the other.
+func TestNotNullBesideTheClientsCheck(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	pg, _, sluice := plainAndSluice(t, harness.Env{"DSQL_DDL_SET_NOT_NULL": "check"})
+	plain, through := plainConn(ctx, t, pg), dialled(t, sluice, pgx.QueryExecModeSimpleProtocol)
+	for _, name := range []string{"r_a_not_null", "a_not_null", "r_a_check", "r_a_not_null1"} {
+		check := "ALTER TABLE r ADD CONSTRAINT " + name + " CHECK (a IS NOT NULL)"
+		for _, statements := range [][]string{
+			{check, "ALTER TABLE r ALTER a DROP NOT NULL"},
+			{check, "ALTER TABLE r ALTER a SET NOT NULL", "ALTER TABLE r ALTER a DROP NOT NULL"},
+			{check, "ALTER TABLE r ALTER a SET NOT NULL", "ALTER TABLE r DROP CONSTRAINT " + name}, // as strong_migrations has it
+			{check + " NOT VALID", "ALTER TABLE r ALTER a SET NOT NULL", "ALTER TABLE r DROP CONSTRAINT " + name},
+			{"ALTER TABLE r ALTER a SET NOT NULL", check, "ALTER TABLE r ALTER a DROP NOT NULL"},
+			{"ALTER TABLE r ALTER a SET NOT NULL", check, "ALTER TABLE r ALTER a SET NOT NULL", "ALTER TABLE r ALTER a DROP NOT NULL", "ALTER TABLE r DROP CONSTRAINT " + name},
+		} {
+			for _, database := range []string{"postgres", "plain"} {
+				pg.SQL(t, database, "DROP TABLE IF EXISTS r; CREATE TABLE r (id int PRIMARY KEY, a int); INSERT INTO r VALUES (1, 1)")
+			}
+			for _, sql := range append(statements, "SELECT 1") {
+				if got, want := outcomeOf(ctx, t, through, sql), outcomeOf(ctx, t, plain, sql); got != want {
+					t.Fatalf("%q: %s: %q, PostgreSQL has %q", statements, sql, got, want)
+				}
+			}
+			if got, want := pg.SQL(t, "postgres", heldAlike), pg.SQL(t, "plain", heldAlike); got != want {
+				t.Errorf("behind %q:\n%s", statements, differing(got, want))
+			}
+			refusesNull := func(conn *pgx.Conn) bool { return outcomeOf(ctx, t, conn, "UPDATE r SET a = NULL") != "" }
+			if got, want := refusesNull(through), refusesNull(plain); got != want {
+				t.Errorf("behind %q a NULL is refused: %t, PostgreSQL has %t", statements, got, want)
+			}
 		}
 	}
 }

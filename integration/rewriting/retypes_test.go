@@ -299,7 +299,7 @@ func TestRetypeBesideAnInsertByPlace(t *testing.T) {
 	pg.SQL(t, "postgres", "CREATE TABLE placed (id int PRIMARY KEY, n int NOT NULL DEFAULT 7); INSERT INTO placed VALUES (1, 1)")
 	conn, end := dialled(t, sluice, pgx.QueryExecModeSimpleProtocol), make(chan error, 1)
 	go func() { _, err := conn.Exec(ctx, "ALTER TABLE placed ALTER COLUMN n TYPE bigint"); end <- err }()
-	until(t, pg, "SELECT EXISTS (SELECT 1 FROM pg_constraint WHERE conname = 'placed_n_not_null')")
+	until(t, pg, "SELECT EXISTS (SELECT 1 FROM pg_constraint WHERE conname = 'placed_n_sluice_not_null')")
 	pg.SQL(t, "postgres", "INSERT INTO placed VALUES (2, 5)")
 	if err := <-end; err != nil && code(err) != "23514" {
 		t.Errorf("%v (%s)", err, hintOf(err))

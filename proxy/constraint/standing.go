@@ -147,7 +147,8 @@ func (c *Work) building(at spot, oid string) (spot, error) {
 }
 
 // notNull looks whether a column is held to NOT NULL already, or is by a CHECK that is not
-// validated yet.
+// validated yet. A CHECK of the client's own that says the same is none of them: the client may drop it, or
+// NOT NULL, without the other.
 func (c *Work) notNull(a *rewrite.Addition) (at spot, err error) {
 	there := false
 	err = c.server.Ask(fmt.Sprintf(`SELECT a.attnotnull, COALESCE(p.conname, ''), COALESCE(p.convalidated, false), COALESCE(pg_catalog.pg_get_constraintdef(p.oid), '')`+
@@ -161,7 +162,7 @@ func (c *Work) notNull(a *rewrite.Addition) (at spot, err error) {
 			switch {
 			case v[0] == "t":
 				at.done = true
-			case v[1] != "" && a.Is(strings.TrimSuffix(v[3], " NOT VALID")+" NOT VALID"):
+			case v[1] != "" && a.Chooses(v[1]) && a.Is(strings.TrimSuffix(v[3], " NOT VALID")+" NOT VALID"):
 				at.name, at.there, at.done = v[1], true, at.done || v[2] == "t"
 			}
 		})
@@ -172,8 +173,8 @@ func (c *Work) notNull(a *rewrite.Addition) (at spot, err error) {
 }
 
 // free drops the CHECKs that replace NOT NULL of columns of which the server has dropped it. Such a
-// CHECK is known by what it says and by the end of its name, since a rename of its column, table or
-// schema changes neither. One with another name may be the client's own: a warning names it.
+// CHECK is known by what it says and by the end of its name, which only Sluice gives: a rename of its column,
+// table or schema changes neither. One with another name may be the client's own: a warning names it.
 func (c *Work) free() error {
 	there, err := c.look(nil)
 	if err != nil || !there {

@@ -253,8 +253,8 @@ func TestLossWhileTakingBack(t *testing.T) {
 // DROP NOT NULL takes the CHECK that stands for it away, and no other.
 func TestDropNotNull(t *testing.T) {
 	t.Parallel()
-	checks := answer{words: "p.conkey", rows: [][]string{{"t_a_not_null", "CHECK ((a IS NOT NULL))"}, {"t_a_not_null1", "CHECK ((a IS NOT NULL)) NOT VALID"},
-		{"t_a_not_null2", "CHECK ((a > 0))"}, {"mine", "CHECK ((a IS NOT NULL))"}}}
+	checks := answer{words: "p.conkey", rows: [][]string{{"t_a_sluice_not_null", "CHECK ((a IS NOT NULL))"}, {"t_a_sluice_not_null1", "CHECK ((a IS NOT NULL)) NOT VALID"},
+		{"t_a_sluice_not_null2", "CHECK ((a > 0))"}, {"t_a_not_null", "CHECK ((a IS NOT NULL))"}}}
 	for _, refuses := range []bool{false, true} {
 		w, server := work(t, "ALTER TABLE t ALTER a DROP NOT NULL")
 		server.script = append([]answer{checks}, server.script[1:]...) // the server takes the statement
@@ -264,9 +264,9 @@ func TestDropNotNull(t *testing.T) {
 		err := w.Partly(w.Run())
 		told, failed := err.(*wire.Error)
 		switch {
-		case failed != refuses, refuses && !strings.Contains(told.Hint, `DROP CONSTRAINT "t_a_not_null".`):
+		case failed != refuses, refuses && !strings.Contains(told.Hint, `DROP CONSTRAINT "t_a_sluice_not_null".`):
 			t.Errorf("refuses %t: %v", refuses, err)
-		case !server.has(`DROP CONSTRAINT "t_a_not_null"`), !refuses && !server.has(`DROP CONSTRAINT "t_a_not_null1"`), server.has("t_a_not_null2"), server.has("mine"):
+		case !server.has(`DROP CONSTRAINT "t_a_sluice_not_null"`), !refuses && !server.has(`DROP CONSTRAINT "t_a_sluice_not_null1"`), server.has("t_a_sluice_not_null2"), server.has(`"t_a_not_null`):
 			t.Errorf("refuses %t:\n%s", refuses, strings.Join(server.asked, "\n"))
 		}
 	}

@@ -31,8 +31,8 @@ same
 -- rules
 dialect alter_set_not_null rewritten warning
 step ALTER TABLE t ADD COLUMN a int
-step ALTER TABLE t ADD CONSTRAINT "t_a_not_null" CHECK ("a" IS NOT NULL) NOT VALID
-step ALTER TABLE ASYNC t VALIDATE CONSTRAINT "t_a_not_null"
+step ALTER TABLE t ADD CONSTRAINT "t_a_sluice_not_null" CHECK ("a" IS NOT NULL) NOT VALID
+step ALTER TABLE ASYNC t VALIDATE CONSTRAINT "t_a_sluice_not_null"
 
 -- in
 ALTER TABLE t ADD COLUMN a int NULL DEFAULT 3

@@ -133,8 +133,8 @@ ALTER TABLE t ALTER COLUMN a SET NOT NULL
 same
 -- rules
 dialect alter_set_not_null rewritten warning
-step ALTER TABLE t ADD CONSTRAINT "t_a_not_null" CHECK ("a" IS NOT NULL) NOT VALID
-step ALTER TABLE ASYNC t VALIDATE CONSTRAINT "t_a_not_null"
+step ALTER TABLE t ADD CONSTRAINT "t_a_sluice_not_null" CHECK ("a" IS NOT NULL) NOT VALID
+step ALTER TABLE ASYNC t VALIDATE CONSTRAINT "t_a_sluice_not_null"
 
 -- in
 ALTER TABLE t ALTER "A b" SET NOT NULL, ADD c int NOT NULL
@@ -143,10 +143,10 @@ same
 -- rules
 dialect alter_set_not_null rewritten warning
 step ALTER TABLE t ADD COLUMN c int
-step ALTER TABLE t ADD CONSTRAINT "t_c_not_null" CHECK ("c" IS NOT NULL) NOT VALID
-step ALTER TABLE ASYNC t VALIDATE CONSTRAINT "t_c_not_null"
-step ALTER TABLE t ADD CONSTRAINT "t_A b_not_null" CHECK ("A b" IS NOT NULL) NOT VALID
-step ALTER TABLE ASYNC t VALIDATE CONSTRAINT "t_A b_not_null"
+step ALTER TABLE t ADD CONSTRAINT "t_c_sluice_not_null" CHECK ("c" IS NOT NULL) NOT VALID
+step ALTER TABLE ASYNC t VALIDATE CONSTRAINT "t_c_sluice_not_null"
+step ALTER TABLE t ADD CONSTRAINT "t_A b_sluice_not_null" CHECK ("A b" IS NOT NULL) NOT VALID
+step ALTER TABLE ASYNC t VALIDATE CONSTRAINT "t_A b_sluice_not_null"
 
 -- in
 ALTER TABLE averyveryverylongnameofatablethatgoesonandon ADD UNIQUE (averyverylongnameofacolumn, another)

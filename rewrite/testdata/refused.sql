@@ -416,8 +416,8 @@ same
 dialect alter_set_not_null rewritten warning
 step ALTER TABLE t ADD COLUMN a int
 step ALTER TABLE t ADD COLUMN b int
-step ALTER TABLE t ADD CONSTRAINT "t_b_not_null" CHECK ("b" IS NOT NULL) NOT VALID
-step ALTER TABLE ASYNC t VALIDATE CONSTRAINT "t_b_not_null"
+step ALTER TABLE t ADD CONSTRAINT "t_b_sluice_not_null" CHECK ("b" IS NOT NULL) NOT VALID
+step ALTER TABLE ASYNC t VALIDATE CONSTRAINT "t_b_sluice_not_null"
 
 -- in
 ALTER TABLE t ADD COLUMN a int DEFAULT 1
