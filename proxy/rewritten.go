@@ -189,6 +189,7 @@ func (s *session) maskedEnd(st *rewrite.Statement, typ byte, tag []byte) error {
 		t.job.tag, t.job.named = append([]byte(nil), tag...), st.IfNoIndex
 		return nil
 	}
+	notices = append(notices, t.notLookedAt(st)...)
 	t.job = job{}
 	return s.passSpan(append(notices, tag...))
 }
@@ -200,15 +201,27 @@ type job struct {
 	named *rewrite.IndexName // of an IF NOT EXISTS that may have begun no job
 }
 
+// notLookedAt is a WARNING behind a CREATE INDEX IF NOT EXISTS that began no job and that nobody follows; nothing
+// behind any other statement.
+func (t *turn) notLookedAt(st *rewrite.Statement) []byte {
+	if st.Job != rewrite.AwaitedJob || st.IfNoIndex == nil || t.job.id != "" {
+		return nil
+	}
+	return constraint.NotLookedAt(st.IfNoIndex)
+}
+
 // tellTag sends the tag that was held until a job is done: nobody waits for it, because
 // more of the turn follows.
 func (s *session) tellTag() error {
 	if s.t.job.tag == nil {
 		return nil
 	}
-	tag := s.t.job.tag
+	answer := s.t.job.tag
+	if named := s.t.job.named; named != nil && s.t.job.id == "" {
+		answer = append(constraint.NotLookedAt(named), answer...)
+	}
 	s.t.job = job{}
-	return s.passSpan(tag)
+	return s.passSpan(answer)
 }
 
 // firstColumn is the first value of a DataRow; "" for NULL and for none.

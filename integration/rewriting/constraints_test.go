@@ -508,6 +508,7 @@ func TestUniqueIndexThatFails(t *testing.T) {
 	if err := run(ifNotExists); code(err) != "55000" || !strings.Contains(hintOf(err), "DROP INDEX") {
 		t.Errorf("of an index that is not valid: %v (%s)", err, hintOf(err))
 	}
+	notLookedAt(ctx, t, sluice.DSN("postgres"), ifNotExists)
 	pg.SQL(t, "postgres", "DROP INDEX failing; UPDATE child SET twice = id")
 	for range 2 { // the second finds a valid one
 		if err := run(ifNotExists); err != nil {
@@ -516,5 +517,49 @@ func TestUniqueIndexThatFails(t *testing.T) {
 	}
 	if valid := pg.SQL(t, "postgres", "SELECT indisvalid FROM pg_index WHERE indexrelid = 'failing'::regclass"); valid != "t" {
 		t.Errorf("valid: %s", valid)
+	}
+}
+
+// notLookedAt has IF NOT EXISTS find an index that is not valid where nobody looks: a WARNING says so, and is not
+// sent for an index that is begun.
+func notLookedAt(ctx context.Context, t *testing.T, dsn, sql string) {
+	t.Helper()
+	config, err := pgconn.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	warned := false
+	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+		warned = warned || n.Code == "01000" && strings.Contains(n.Message, `"failing"`)
+	}
+	conn, err := pgconn.ConnectConfig(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	text := func(sql string) func() error {
+		return func() error { return conn.Exec(ctx, sql).Close() }
+	}
+	piped := func(texts ...string) func() error {
+		return func() error {
+			batch := &pgconn.Batch{}
+			for _, sql := range texts {
+				batch.ExecParams(sql, nil, nil, nil, nil)
+			}
+			return conn.ExecBatch(ctx, batch).Close()
+		}
+	}
+	for name, run := range map[string]func() error{
+		"in a block":               text("BEGIN; " + sql + "; ROLLBACK"),
+		"in front of a read":       text(sql + "; SELECT 1"),
+		"in front of one, piped":   piped(sql, "SELECT 1"),
+		"in a block, and extended": func() error { return errors.Join(text("BEGIN")(), piped(sql)(), text("ROLLBACK")()) },
+	} {
+		if warned = false; run() != nil || !warned {
+			t.Errorf("%s: %v, warned %t", name, run(), warned)
+		}
+	}
+	if warned = false; text("BEGIN; CREATE INDEX IF NOT EXISTS other_failing ON child (id); ROLLBACK")() != nil || warned {
+		t.Error("an index that is begun is warned of")
 	}
 }

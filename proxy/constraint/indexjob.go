@@ -3,7 +3,6 @@ package constraint
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -35,27 +34,28 @@ func (j *IndexJob) Await() error {
 	}
 	ended, left := jobEnd{}, lateness // left: for the catalog to show what an ended job has done
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
-		end, valid, seen, err := j.look()
+		shown, err := j.look()
 		switch {
 		case err != nil:
 			return err
-		case valid:
+		case shown.valid:
 			return nil
-		case !seen && j.oid == "":
-			j.unfollowed()
+		case shown.refused != nil, !shown.seen && j.oid == "":
+			j.unfollowed(shown.refused)
 			return nil
-		case seen && JobRuns(end.status):
-		case end.details != "", failed(end.status), left <= 0:
-			if seen {
-				ended = end
+		case shown.seen && JobRuns(shown.end.status):
+			left = lateness
+		case shown.end.details != "", failed(shown.end.status), left <= 0:
+			if shown.seen {
+				ended = shown.end
 			}
 			return j.takeBack(ended)
 		default:
 			pause = min(pause, pauseLate)
 			left -= pause
 		}
-		if seen {
-			ended = end
+		if shown.seen {
+			ended = shown.end
 		}
 		if err := j.server.Pause(pause); err != nil {
 			return err
@@ -63,79 +63,111 @@ func (j *IndexJob) Await() error {
 	}
 }
 
-// pauseLate is the longest pause between looks at the index of a job that has ended.
-const pauseLate = 100 * time.Millisecond
-
-// failed reports a status of sys.jobs that no valid index follows.
-func failed(status string) bool {
-	switch status {
-	case "failed", "cancelled", "canceled":
-		return true
-	}
-	return false
+// jobShown is what the server says of a job and its index.
+type jobShown struct {
+	end     jobEnd
+	seen    bool        // sys.jobs has the job
+	valid   bool        // the index is
+	refused *wire.Error // why sys.jobs cannot be read; nil where it can
 }
 
-// look asks for the job and its index. seen is false where the server has no such job any more,
-// or does not let this role read it.
-func (j *IndexJob) look() (end jobEnd, valid, seen bool, err error) {
-	err = j.server.Ask(`SELECT j.status, j.details, i.indexrelid, i.indisvalid FROM sys.jobs j LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = j.object_id`+
+// look asks for the job and its index.
+func (j *IndexJob) look() (shown jobShown, err error) {
+	shown.refused, err = askJobs(j.server, `SELECT j.status, j.details, i.indexrelid, i.indisvalid FROM sys.jobs j LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = j.object_id`+
 		` WHERE j.job_id = `+literal(j.id), func(v []string) {
 		if len(v) == 4 {
-			end, seen, valid = jobEnd{v[0], v[1]}, true, v[3] == "t"
+			shown.end, shown.seen, shown.valid = jobEnd{v[0], v[1]}, true, v[3] == "t"
 			if v[2] != "" {
 				j.oid = v[2]
 			}
 		}
 	})
-	if err != nil && j.server.Refused(err) == nil {
-		return end, false, false, err
+	if err != nil || shown.seen || j.oid == "" {
+		return shown, err
 	}
-	if seen || j.oid == "" {
-		return end, valid, seen, nil
-	}
-	err = j.server.Ask("SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = "+j.oid, func(v []string) { valid = firstOf(v) == "t" })
-	return end, valid, false, err
+	err = j.server.Ask("SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = "+j.oid, func(v []string) { shown.valid = firstOf(v) == "t" })
+	return shown, err
 }
 
-// unfollowed warns that nobody knows how the job ends.
-func (j *IndexJob) unfollowed() {
+// unfollowed warns that nobody knows how the job ends: sys.jobs has it not, or was refused.
+func (j *IndexJob) unfollowed(refused *wire.Error) {
+	detail := fmt.Sprintf("sys.jobs shows no job \"%s\" to this role.", j.id)
+	if refused != nil {
+		detail = notReadable(refused)
+	}
 	warning := &wire.Error{Code: "01000", Message: "the index is being built, and its job cannot be read",
-		Detail: fmt.Sprintf("sys.jobs shows no job \"%s\" to this role.", j.id), Hint: "See pg_index.indisvalid before you rely on the index."}
+		Detail: detail, Hint: "See pg_index.indisvalid before you rely on the index."}
 	j.Notices = append(j.Notices, warning.AppendNotice(nil, "WARNING"))
 }
 
 // found is the end of a CREATE INDEX that began no job. A relation of the name satisfies IF NOT
-// EXISTS, but not an index that is not valid.
+// EXISTS, but not an index that is not valid. One whose job has ended meanwhile may be valid a little later.
 func (j *IndexJob) found() error {
 	if j.absent == nil {
 		return nil
 	}
-	valid, job := true, ""
-	err := j.server.Ask(fmt.Sprintf(`SELECT i.indexrelid, i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid`+
+	for left := lateness; ; left -= pauseLate {
+		there, valid, err := j.named()
+		switch {
+		case err != nil || valid || !there && j.oid == "":
+			return err
+		case !there:
+			return errIndexGone
+		}
+		running, status := "", ""
+		refused, err := askJobs(j.server, "SELECT job_id, status FROM sys.jobs WHERE object_id = "+j.oid, func(v []string) {
+			if len(v) == 2 && running == "" {
+				if status = v[1]; JobRuns(status) {
+					running = v[0]
+				}
+			}
+		})
+		switch {
+		case err != nil:
+			return err
+		case refused != nil:
+			return j.notValid(notReadable(refused))
+		case running != "":
+			j.id = running
+			return j.Await()
+		case failed(status), left <= 0:
+			return j.notValid("The job that was to build it has failed.")
+		}
+		if err := j.server.Pause(pauseLate); err != nil {
+			return err
+		}
+	}
+}
+
+// named looks for the index of IF NOT EXISTS by its name.
+func (j *IndexJob) named() (there, valid bool, err error) {
+	err = j.server.Ask(fmt.Sprintf(`SELECT i.indexrelid, i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid`+
 		` WHERE c.relname = %s AND c.relnamespace = (SELECT t.relnamespace FROM pg_catalog.pg_class t WHERE t.oid = pg_catalog.to_regclass(%s))`,
 		literal(j.absent.Name), literal(j.absent.Table)), func(v []string) {
 		if len(v) == 2 {
-			j.oid, valid = v[0], v[1] == "t"
+			j.oid, there, valid = v[0], true, v[1] == "t"
 		}
 	})
-	if err != nil || valid {
-		return err
-	}
-	err = j.server.Ask("SELECT job_id, status FROM sys.jobs WHERE object_id = "+j.oid, func(v []string) {
-		if len(v) == 2 && JobRuns(v[1]) {
-			job = v[0]
-		}
-	})
-	if err != nil && j.server.Refused(err) == nil {
-		return err
-	}
-	if job != "" {
-		j.id = job
-		return j.Await()
-	}
-	return &wire.Error{Code: "55000", Message: fmt.Sprintf("index \"%s\" exists, and is not valid", j.absent.Name), Detail: "The job that was to build it has failed.",
-		Hint: fmt.Sprintf("DROP INDEX %s, and send the statement again: it says then which rows the index is against.", quoted(j.absent.Name))}
+	return there, valid, err
 }
+
+// notValid refuses an index that IF NOT EXISTS has found.
+func (j *IndexJob) notValid(why string) *wire.Error {
+	return &wire.Error{Code: "55000", Message: fmt.Sprintf("index \"%s\" exists, and is not valid", j.absent.Name), Detail: why,
+		Hint: fmt.Sprintf("Unless a job is at work at it (sys.jobs): DROP INDEX %s, and send the statement again: it says then which rows the index is against.", quoted(j.absent.Name))}
+}
+
+// NotLookedAt is the WARNING of a CREATE INDEX IF NOT EXISTS that began no job, where nobody looks whether
+// the index is valid: inside of a transaction, or with other statements behind it.
+func NotLookedAt(named *rewrite.IndexName) []byte {
+	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("relation \"%s\" exists, and was not looked at", named.Name),
+		Detail: "An index of that name may not be valid. Sluice looks where the statement is sent alone, outside of a transaction.",
+		Hint:   "See pg_index.indisvalid before you rely on the index."}
+	return warning.AppendNotice(nil, "WARNING")
+}
+
+// errIndexGone is for an index that was there.
+var errIndexGone = &wire.Error{Code: "42704", Message: "the index does not exist any more", Detail: "Another session has dropped it while it was built.", Hint: "Send the statement again."}
 
 // indexShown is what the catalog says of an index.
 type indexShown struct {
@@ -146,12 +178,15 @@ type indexShown struct {
 
 // takeBack drops the index, and returns why it could not be built.
 func (j *IndexJob) takeBack(end jobEnd) error {
+	if j.oid == "" {
+		return errIndexGone
+	}
 	x, err := j.shown()
 	if err != nil || x.valid {
 		return err
 	}
 	if x.name == "" {
-		return &wire.Error{Code: "42704", Message: "the index does not exist any more", Detail: "Another session has dropped it while it was built.", Hint: "Send the statement again."}
+		return errIndexGone
 	}
 	why, err := j.why(x, end)
 	if err != nil {

@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The names of constraints that are added (constraint.go), what is there under them, and the
-// jobs that look at rows.
+// The names of constraints that are added (constraint.go), and what is there under them.
 
 // spot is where a constraint is to be.
 type spot struct {
@@ -132,17 +130,23 @@ func (c *Work) relations(a *rewrite.Addition, in string, taken map[string]spot) 
 }
 
 // building looks for the job that is at work at an index which was not valid. Where there is
-// none it may have ended meanwhile: the index is looked at once more.
+// none it may have ended meanwhile: the index is looked at once more. Where nobody may ask, the index is left
+// as it is.
 func (c *Work) building(at spot, oid string) (spot, error) {
-	err := c.server.Ask(`SELECT job_id, status FROM sys.jobs WHERE object_id = `+oid, func(v []string) {
+	refused, err := askJobs(c.server, `SELECT job_id, status FROM sys.jobs WHERE object_id = `+oid, func(v []string) {
 		if len(v) == 2 && JobRuns(v[1]) {
 			at.job, at.failed = v[0], false
 		}
 	})
-	if err != nil && c.server.Refused(err) == nil || at.job != "" {
+	if refused != nil {
+		return at, &wire.Error{Code: "55000", Message: "an index that was begun for the constraint is not valid", Detail: notReadable(refused),
+			Hint: "Unless a job is at work at it, drop the index (pg_index.indisvalid), and send the statement again."}
+	}
+	if err != nil || at.job != "" {
 		return at, err
 	}
-	err = c.server.Ask(`SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = `+oid, func(v []string) { at.failed = firstOf(v) != "t" })
+	at.there = false
+	err = c.server.Ask(`SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = `+oid, func(v []string) { at.there, at.failed = true, firstOf(v) != "t" })
 	return at, err
 }
 
@@ -220,94 +224,6 @@ func (c *Work) warnOfOwn(a *rewrite.Addition, name string) {
 	warning := &wire.Error{Code: "01000", Message: fmt.Sprintf("column \"%s\" is still held to NOT NULL by the constraint \"%s\"", a.Keys[0], name),
 		Detail: "Its name is none that Sluice gives, so that it may be a constraint of its own.", Hint: "To drop it: " + a.Drop(name) + "."}
 	c.Notices = append(c.Notices, warning.AppendNotice(nil, "WARNING"))
-}
-
-// jobEnd is what a job has come to.
-type jobEnd struct{ status, details string }
-
-// JobRuns reports a status of sys.jobs that another one will follow.
-func JobRuns(status string) bool {
-	switch status {
-	case "submitted", "processing", "running", "pending":
-		return true
-	}
-	return false
-}
-
-// begin sends a statement that begins a job, and returns the job; "" where nothing is to do.
-func (c *Work) begin(sql string) (id string, err error) {
-	err = c.server.Ask(sql, func(v []string) {
-		if len(v) == 1 {
-			id = v[0]
-		}
-	})
-	return id, err
-}
-
-// job begins a job and waits for its end.
-func (c *Work) job(sql string) (jobEnd, error) {
-	id, err := c.begin(sql)
-	if err != nil {
-		return jobEnd{}, err
-	}
-	return c.await(id)
-}
-
-// await waits for the end of a job. Cancel, the statement timeout, the client's end and the cut
-// end the wait. Of a job that is not there, or that nobody may ask for, nothing is said.
-func (c *Work) await(id string) (end jobEnd, err error) {
-	if id == "" {
-		return end, nil
-	}
-	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
-		end = jobEnd{}
-		err := c.server.Ask("SELECT status, details FROM sys.jobs WHERE job_id = "+literal(id), func(v []string) {
-			if len(v) == 2 {
-				end = jobEnd{v[0], v[1]}
-			}
-		})
-		if err != nil && c.server.Refused(err) == nil {
-			return end, err
-		}
-		if !JobRuns(end.status) {
-			return end, nil
-		}
-		if err := c.server.Pause(pause); err != nil {
-			return end, err
-		}
-	}
-}
-
-// Pauses between looks at a job: short for the small tables of tests and tools.
-const (
-	pauseFirst = 20 * time.Millisecond
-	pauseMost  = time.Second
-)
-
-// lateness is how long the catalog may take to show what a job has done that says nothing of a
-// failure.
-const lateness = 2 * time.Second
-
-// holds asks whether the catalog has what a job was for, by a query of one row. What somebody
-// else has made, and dropped meanwhile, is an error.
-func (c *Work) holds(end jobEnd, query string) (valid bool, err error) {
-	for until := time.Now().Add(lateness); ; {
-		there := false
-		err := c.server.Ask(query, func(v []string) { there, valid = true, firstOf(v) == "t" })
-		switch {
-		case err != nil:
-			return false, err
-		case !there:
-			c.found = nil
-			return false, &wire.Error{Code: "42704", Message: "what the statement was to validate does not exist any more", Detail: "Another session has dropped it.",
-				Hint: "See why, and send the statement again."}
-		case valid || end.details != "" || end.status != "completed" || time.Now().After(until):
-			return valid, nil
-		}
-		if err := c.server.Pause(pauseFirst); err != nil {
-			return false, err
-		}
-	}
 }
 
 // firstOf is the first value of a row.

@@ -250,7 +250,7 @@ func (c *Work) unique(a *rewrite.Addition, at spot) error {
 		return err
 	}
 	if !valid {
-		return c.violated(a, at.name, end)
+		return c.dropsFailed(index, c.violated(a, at.name, end), end)
 	}
 	err = c.make(a.UsingIndex(at.name), at.valid())
 	told := c.server.Refused(err)
@@ -262,6 +262,24 @@ func (c *Work) unique(a *rewrite.Addition, at spot) error {
 		return &wire.Error{Code: takenRelation, Message: fmt.Sprintf("relation \"%s\" already exists", at.name)}
 	}
 	return err
+}
+
+// dropsFailed drops an index that another such statement has begun and whose build has failed, and returns why
+// it has: as one of this statement is, since it refuses rows and serves nothing.
+func (c *Work) dropsFailed(index thing, why error, end jobEnd) error {
+	told := c.server.Refused(why)
+	if !slices.Contains(c.found, index) || told == nil || !failed(end.status) && !strings.HasPrefix(told.Code, "23") {
+		return why
+	}
+	err := c.server.Ask(index.undo, nil)
+	dropped := c.server.Refused(err)
+	switch {
+	case err == nil, dropped != nil && slices.Contains(notThere, dropped.Code):
+		c.found = without(c.found, index)
+	case dropped == nil:
+		return err
+	}
+	return why
 }
 
 // without are things but for one.
