@@ -85,21 +85,26 @@ func (p *phrase) readBy(i int) Readers {
 	return may
 }
 
-// typeOf is the type that a text gives to the constant at token i: the one in front of it, or behind "::". known
-// is false where it gives none, or one that readers lacks.
+// typeOf is the type that a text gives to the constant at token i: the one in front of it, which reads it even
+// where it is cast to another, or the one behind "::". known is false where it gives none, or one that readers
+// lacks.
 func (p *phrase) typeOf(i int) (kind string, known bool) {
-	at, behind := i-1, i+1 < len(p.tokens) && p.tokens[i+1].kind == castToken
-	if behind || p.word(i+1, "as") && p.punct(i-1, '(') && p.word(i-2, "cast") {
-		if at = i + 2; p.word(at, "pg_catalog") && p.punct(at+1, '.') {
-			at += 2
-		}
-		if p.punct(at+1, '.') {
-			return "", false
-		}
-	} else if p.punct(at-1, '.') {
+	if p.follows(i) {
+		return p.reader(i-1, p.punct(i-2, '.'))
+	}
+	at := i + 2
+	if !(i+1 < len(p.tokens) && p.tokens[i+1].kind == castToken) && !(p.word(i+1, "as") && p.punct(i-1, '(') && p.word(i-2, "cast")) {
 		return "", false
 	}
-	if at < 0 || at >= len(p.tokens) || p.tokens[at].kind != wordToken {
+	if p.word(at, "pg_catalog") && p.punct(at+1, '.') {
+		at += 2
+	}
+	return p.reader(at, p.punct(at+1, '.'))
+}
+
+// reader is the type that a word names; elsewhere says that it is in a schema.
+func (p *phrase) reader(at int, elsewhere bool) (kind string, known bool) {
+	if elsewhere || at < 0 || at >= len(p.tokens) || p.tokens[at].kind != wordToken {
 		return "", false
 	}
 	if kind = string(bytes.ToLower(p.lexeme(at))); kind == "timestamp" { // perhaps WITH TIME ZONE
@@ -108,6 +113,25 @@ func (p *phrase) typeOf(i int) (kind string, known bool) {
 	_, known = readers[kind]
 	return kind, known
 }
+
+// follows reports whether a type may stand in front of the constant at token i. Of a word that is a type's or
+// nothing of the kind nobody knows which.
+func (p *phrase) follows(i int) bool {
+	if i == 0 {
+		return false
+	}
+	switch p.tokens[i-1].kind {
+	case wordToken:
+		return !expects[string(bytes.ToLower(p.lexeme(i-1)))]
+	case quotedToken:
+		return true
+	}
+	return p.punct(i-1, ')') // of timestamptz(3)
+}
+
+// expects are reserved words that an expression may follow. No type has their names.
+var expects = wordSet("select where and or not case when then else in from on having limit offset distinct all any some to as array using for returning default " +
+	"between values leading trailing both placing symmetric asymmetric")
 
 // moments are words that stand for a time which depends on the clock, and so on TimeZone.
 var moments = [][]byte{[]byte("now"), []byte("today"), []byte("tomorrow"), []byte("yesterday"), []byte("allballs")}

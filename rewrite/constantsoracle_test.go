@@ -14,6 +14,9 @@ var constantForms = []string{
 	"'{c}'::date", "date '{c}'", "CAST('{c}' AS timestamp)", "timestamptz '{c}'", "'{c}'::timestamp with time zone", "'{c}'::time", "timetz '{c}'", "interval '{c}'", "'{c}'::pg_catalog.interval",
 	"'{c}'::text", "varchar '{c}'", "'[{c},)'::daterange", "'[{c},)'::tsrange", "'[{c},)'::tstzrange", "'{{c}}'::date[]", "'{{c}}'::interval[]",
 	"now() > '{c}'", "now() - '{c}'", "current_date = '{c}'", "localtime > '{c}'", "localtimestamp < '{c}'", "'{c}' || ''", "E'{c}'::date", "'x' = '{c}'", "date '2026-01-01' + '{c}'",
+	// Two types are said: the one in front reads it.
+	"timestamptz '{c}'::date", "timestamp with time zone '{c}'::date", "timestamptz(3) '{c}'::date", "pg_catalog.timestamptz '{c}'::date", "\"timestamptz\" '{c}'::date", "interval '{c}'::time",
+	"time with time zone '{c}'::time", "CAST(timestamptz '{c}' AS date)", "zoned '{c}'::date", "CASE WHEN true THEN '{c}'::date END", "(1 = 2 OR '{c}'::date IS NULL)",
 }
 
 // drawConstant draws what may be in quotes: words and numbers of dates, times and intervals, and of neither.
@@ -33,6 +36,9 @@ func drawConstant(r *rand.Rand) string {
 func TestReadByAsPostgres(t *testing.T) {
 	t.Parallel()
 	conn := sessionIn(t, pgtest.Start(t))
+	if _, err := conn.Exec(t.Context(), "CREATE DOMAIN zoned AS timestamptz").ReadAll(); err != nil {
+		t.Fatal(err)
+	}
 	others := []string{"DateStyle TO 'SQL, DMY'", "IntervalStyle TO sql_standard", "TimeZone TO 'Pacific/Kiritimati'"}
 	bits := []Readers{ByDateStyle, ByIntervalStyle, ByTimeZone}
 	const usual = "SET DateStyle TO 'ISO, MDY'; SET IntervalStyle TO postgres; SET TimeZone TO 'America/New_York'; "
@@ -57,7 +63,7 @@ func TestReadByAsPostgres(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	differ, cleared := [3]int{}, [3]int{}
-	for range 700 {
+	for range 1000 {
 		sql := strings.Replace(constantForms[r.IntN(len(constantForms))], "{c}", drawConstant(r), 1)
 		if strings.HasPrefix(sql, "now() -") || strings.Contains(sql, "local") { // what it is compared with goes on
 			sql = strings.NewReplacer("now()", "timestamptz '2026-05-06 07:08+00'", "localtimestamp", "timestamp '2026-05-06 07:08'", "localtime", "time '07:08'").Replace(sql)
