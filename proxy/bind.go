@@ -264,6 +264,9 @@ func (s *session) judgeBind(b *binding, bound portal) (*rewrite.Plan, error) {
 			if bound.plan, err = s.bindAnew(b, bound); err != nil {
 				return nil, err
 			}
+			if err := s.admitAgain(bound.plan); err != nil {
+				return nil, err
+			}
 		}
 		plan, err := s.judged(bound.plan)
 		if err != nil {

@@ -185,6 +185,15 @@ func (s *session) fenced(plan *rewrite.Plan) error {
 	return nil
 }
 
+// admitAgain is underLock and fenced for a plan that takes the place of the one that was admitted: it may be of
+// another kind. The backend is lent, and has been sent nothing of the text. Errors are those of both.
+func (s *session) admitAgain(plan *rewrite.Plan) error {
+	if err := s.underLock(plan); err != nil {
+		return err
+	}
+	return s.fenced(plan)
+}
+
 // controls reports whether a text has a statement that opens or ends a block, or is about one.
 func controls(plan *rewrite.Plan) bool {
 	return slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool { return st.Tx.Verb != rewrite.NoVerb })

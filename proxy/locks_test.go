@@ -85,6 +85,7 @@ var lockDialogues = map[string]string{
 	"commit in a group":     heldLock + ext("BEGIN") + ext("INSERT INTO locked VALUES (9, 'a')") + ext("COMMIT") + ext("DELETE FROM locked") + "S\n< Z\n" + freeLock,
 	"FunctionCall later":    heldLock + "Q SELECT lower('X')\n< Z\n" + freeLock,
 	"commit fails":          heldLock + "Q INSERT INTO late VALUES (1), (1)\n< Z\nQ INSERT INTO late VALUES (1); INSERT INTO late VALUES (1)\n< Z\nQ INSERT INTO late VALUES (1), (1) RETURNING a\n< Z\n" + ext("INSERT INTO late VALUES (1), (1)") + "S\n< Z\nQ SELECT count(*) FROM late\n< Z\n" + freeLock,
+	"commit fails late":     heldLock + "Q SET lock_timeout = '1s'\n< Z\n" + lateEnds() + "Q SHOW application_name\n< Z\nQ SELECT count(*) FROM late\n< Z\n" + freeLock,
 	"strings":               heldLock + "Q INSERT INTO locked VALUES (11, 's'); SELECT b FROM locked WHERE a = 11; UPDATE locked SET b = 't' WHERE a = 11 RETURNING b\n< Z\nQ SELECT 1 AS one; DELETE FROM locked; SELECT 1/0\n< Z\nQ SELECT count(*) FROM locked; DELETE FROM locked; ;\n< Z\n" + freeLock,
 	"outside of a block":    heldLock + ext("INSERT INTO locked VALUES (12, 'o')") + ext("DECLARE c CURSOR FOR SELECT 1") + "S\n< Z\nQ SELECT count(*) FROM locked\n< Z\n" + freeLock,
 	"flushed":               heldLock + "P i | INSERT INTO locked VALUES ($1, 'f') RETURNING a\nB - | i | 13\nE -\nH\n< C\nB - | i | 14\nE -\nH\n< C\nB - | i | 13\nE -\nS\n< Z\nQ SELECT count(*) FROM locked\n< Z\n" + freeLock,
@@ -92,6 +93,17 @@ var lockDialogues = map[string]string{
 	"one of two in a block": heldLock + "Q SELECT pg_advisory_lock(98)\n< Z\nQ BEGIN\n< Z\nQ INSERT INTO locked VALUES (18, 'x')\n< Z\nQ SELECT pg_advisory_unlock(98)\n< Z\nQ DELETE FROM locked\n< Z\nQ COMMIT\n< Z\nQ INSERT INTO locked VALUES (18, 'x')\n< Z\nQ DELETE FROM locked\n< Z\n" + freeLock,
 	"failed in a group":     heldLock + ext("BEGIN") + ext("SELECT 1/0") + ext("COMMIT") + ext("INSERT INTO locked VALUES (17, 'x')") + "S\n< Z\nQ ROLLBACK\n< Z\nQ SELECT count(*) FROM locked\n< Z\n" + freeLock,
 	"behind a group":        heldLock + "P - | INSERT INTO locked VALUES (10, 'g')\nB - | -\nE -\nQ SELECT count(*) FROM locked\n< Z\nQ DELETE FROM locked\n< Z\n" + freeLock,
+}
+
+// lateEnds are commits that fail behind a last statement which Sluice answers, or makes the answer of.
+func lateEnds() string {
+	var b strings.Builder
+	for _, last := range []string{"SET lock_timeout = '5s'", "RESET lock_timeout", "SHOW lock_timeout", "SELECT set_config('lock_timeout', '4s', false)", "SET application_name = 'a'",
+		"RESET application_name", "SHOW application_name", "SELECT set_config('application_name', 'b', false)", "CLOSE ALL", "UNLISTEN *", "DEALLOCATE ALL",
+		"SET statement_timeout = '9s'", "SELECT 1 AS one", ";"} {
+		fmt.Fprintf(&b, "Q INSERT INTO late VALUES (1), (1); %s\n< Z\n%sQ %[1]s\n< Z\nQ SHOW lock_timeout\n< Z\n", last, ext("INSERT INTO late VALUES (1), (1)"))
+	}
+	return b.String()
 }
 
 // lockedTables are those of the dialogues; the keys of late are looked at by the commit.
@@ -131,10 +143,22 @@ func randomLocks(r *rand.Rand) string {
 	work := func() string {
 		return pick(fmt.Sprintf("INSERT INTO locked VALUES (%d, 'r')", r.IntN(6)), fmt.Sprintf("INSERT INTO locked VALUES (%d, 'r') RETURNING a", r.IntN(6)),
 			"SELECT 1 AS one", "SELECT 1/0", "SELECT count(*) FROM locked", "UPDATE locked SET b = 'u' WHERE a < 3", "DELETE FROM locked WHERE a = 1 RETURNING a, b",
-			"SELECT a FROM locked ORDER BY a FOR UPDATE", fmt.Sprintf("INSERT INTO late VALUES (%d)", r.IntN(9)), "DELETE FROM late")
+			"SELECT a FROM locked ORDER BY a FOR UPDATE", fmt.Sprintf("INSERT INTO late VALUES (%d)", r.IntN(3)), "DELETE FROM late")
+	}
+	// always: a lock is held all the time, so that answers come in front of commits that fail as PostgreSQL's do.
+	always := r.IntN(2) == 0
+	settles := func() string { // Sluice answers it, or makes the answer of it
+		answered := []string{"SET lock_timeout = '5s'", "RESET lock_timeout", "SET application_name = 'a'", "RESET application_name", "CLOSE ALL", "UNLISTEN *"}
+		if always {
+			answered = append(answered, "SET LOCAL lock_timeout = '3s'", "SHOW lock_timeout", "SELECT set_config('lock_timeout', '4s', false)", "SELECT set_config('application_name', 'b', false)", "SHOW application_name")
+		}
+		return pick(answered...)
 	}
 	var b strings.Builder
 	block := false
+	if always {
+		b.WriteString(heldLock)
+	}
 	for range 6 + r.IntN(14) {
 		sql := ""
 		switch n := r.IntN(20); {
@@ -142,9 +166,9 @@ func randomLocks(r *rand.Rand) string {
 			sql = "SELECT " + pick("pg_advisory_lock(", "pg_try_advisory_lock(") + key() + ")"
 		case n < 5:
 			sql = "SELECT pg_advisory_unlock(" + key() + ")"
-		case n == 5:
+		case n == 5 && !always:
 			sql = "SELECT pg_advisory_unlock_all()"
-		case n == 6 && !block:
+		case n == 6 && !block && !always:
 			sql = "DISCARD ALL"
 		case n < 9:
 			if sql = "BEGIN"; block {
@@ -153,11 +177,16 @@ func randomLocks(r *rand.Rand) string {
 			block = sql == "BEGIN" || sql == "COMMIT AND CHAIN"
 		case n < 13: // several, in a request
 			if r.IntN(2) == 0 {
-				fmt.Fprintf(&b, "Q %s; %s; %s\n< Z\n", work(), work(), work())
+				all := []string{work(), work(), work()}
+				if r.IntN(2) == 0 {
+					all[r.IntN(len(all))] = settles()
+				}
+				fmt.Fprintf(&b, "Q %s\n< Z\nQ SHOW lock_timeout\n< Z\nQ SHOW application_name\n< Z\n", strings.Join(all, "; "))
 				continue
 			}
 			if !block && r.IntN(3) == 0 { // ended by a Query, which is skipped behind an error
-				b.WriteString(ext(pick("SELECT 1 AS one", "UPDATE locked SET b = 'v' WHERE a < 3", "DELETE FROM locked WHERE a = 5")) + "Q SELECT count(*) FROM locked\n< Z\n")
+				b.WriteString(ext(pick("SELECT 1 AS one", "UPDATE locked SET b = 'v' WHERE a < 3", "DELETE FROM locked WHERE a = 5", fmt.Sprintf("INSERT INTO late VALUES (%d)", r.IntN(3)))) +
+					"Q " + pick("SELECT count(*) FROM locked", settles(), settles()+"; "+settles()) + "\n< Z\n")
 				continue
 			}
 			for range 1 + r.IntN(3) {
@@ -223,6 +252,7 @@ func TestAdvisoryRefused(t *testing.T) {
 			"several transactions":       heldLock + "Q BEGIN; INSERT INTO locked VALUES (1, 'x'); COMMIT\n< Z\nQ INSERT INTO locked VALUES (1, 'x'); COMMIT; INSERT INTO locked VALUES (2, 'x')\n< Z\n" + freeLock,
 			"a savepoint behind a write": heldLock + ext("INSERT INTO locked VALUES (12, 'o')") + ext("SAVEPOINT a") + "S\n< Z\n" + freeLock,
 			"a block behind a write":     heldLock + ext("INSERT INTO locked VALUES (12, 'o')") + ext("BEGIN") + ext("INSERT INTO locked VALUES (13, 'o')") + "S\n< Z\n" + freeLock,
+			"read otherwise":             heldLock + "Q SET standard_conforming_strings = off\n< Z\nQ SELECT '\\', ' ; INSERT INTO locked VALUES (77, $$x$$); --'\n< Z\nQ RESET standard_conforming_strings\n< Z\n" + freeLock,
 			"unread":                     heldLock + "Q FROB\n< Z\n" + freeLock,
 		} {
 			got := perform(t, addr, script)
@@ -266,6 +296,51 @@ func TestAdvisoryLost(t *testing.T) {
 	}
 	if n := pg.SQL(t, "postgres", "SELECT count(*) FROM locked") + pg.SQL(t, "postgres", "SELECT count(*) FROM pg_class WHERE relname = 'made_lost'"); n != "00" {
 		t.Errorf("%s rows and tables were made", n)
+	}
+}
+
+// A statement under a lock that fails gets one error, whatever becomes of the backend when Sluice ends the block
+// of its own around it. A statement whose block Sluice cannot commit gets an error, and no tag.
+func TestAdvisoryOwnEndLost(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", lockedTables)
+	for name, opts := range map[string][]option{"": nil, "replay": {withReplay}} {
+		for title, test := range map[string]struct{ script, word, want string }{
+			"an error":                 {"Q INSERT INTO locked VALUES (1/0, 'x')\n< Z\n", "ROLLBACK\x00", "C=22012"},
+			"an error behind a write":  {"Q INSERT INTO locked VALUES (1, 'x'); SELECT 1/0\n< Z\n", "ROLLBACK\x00", "C=22012"},
+			"an error in a group":      {ext("INSERT INTO locked VALUES (1, 'x')") + ext("INSERT INTO locked VALUES (1/0, 'x')") + "S\n< Z\n", "ROLLBACK\x00", "C=22012"},
+			"a refusal in a group":     {ext("INSERT INTO locked VALUES (1, 'x')") + ext("SAVEPOINT a") + "S\n< Z\n", "ROLLBACK\x00", "C=0A000"},
+			"a commit":                 {"Q INSERT INTO locked VALUES (1, 'x')\n< Z\n", "COMMIT\x00", "C=08007"},
+			"a commit behind a SET":    {"Q INSERT INTO locked VALUES (2, 'x'); SET lock_timeout = 9\n< Z\n", "COMMIT\x00", "C=08007"},
+			"a commit behind a RESET":  {"Q INSERT INTO locked VALUES (3, 'x'); RESET application_name\n< Z\n", "COMMIT\x00", "C=08007"},
+			"a commit behind its rows": {"Q INSERT INTO locked VALUES (4, 'x'); SHOW lock_timeout\n< Z\n", "COMMIT\x00", "C=08007"},
+		} {
+			for _, after := range []bool{false, true} {
+				t.Run(name+"/"+title, func(t *testing.T) {
+					var cut cutter
+					c := dialRaw(t, startSluice(t, pg, append(opts, withLocks, maxOpen(3), cut.option)...).addr)
+					c.say(t, heldLock)
+					cut.arm(test.word, after)
+					got := c.say(t, test.script)
+					if strings.Count(got, "E S=") != 1 || !strings.Contains(got, "E S=ERROR "+test.want) || !strings.HasSuffix(got, "Z I\n") {
+						t.Errorf("got:\n%swant one error, %s", got, test.want)
+					}
+					for _, tag := range []string{"C SET", "C RESET", "C SHOW"} {
+						if strings.Contains(got, tag) {
+							t.Errorf("the tag comes before the commit:\n%s", got)
+						}
+					}
+					if cut.cuts.Load() != 1 {
+						t.Errorf("cut %d times", cut.cuts.Load())
+					}
+					if got := c.say(t, "Q SELECT 1 AS one\n< Z\n"); !strings.Contains(got, "C SELECT 1") {
+						t.Errorf("then:\n%s", got)
+					}
+					pg.SQL(t, "postgres", "DELETE FROM locked")
+				})
+			}
+		}
 	}
 }
 

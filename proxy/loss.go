@@ -84,7 +84,7 @@ func (s *session) lossTold() *wire.Error {
 // concluded reports whether the client can do without the backend: it has its answers, and no
 // transaction goes on that was not told to have failed.
 func (s *session) concluded() bool {
-	return s.allAnswered() && (s.t.errorTold || !s.inBlock() && !s.t.ownTx.on)
+	return s.t.undoesOwn() || s.allAnswered() && (s.t.errorTold || !s.inBlock() && !s.t.ownTx.on)
 }
 
 // allAnswered reports whether all that is owed is a ReadyForQuery, or nothing in front of the

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -20,7 +21,7 @@ import (
 // COMMIT has the turn run again, and a loss in front of that COMMIT has undone everything.
 //
 // PostgreSQL sends the last tag of a simple Query behind the commit. So that tag is withheld until
-// the COMMIT has succeeded. Tags of a Sync group come in front of the commit there too.
+// the COMMIT has succeeded, whoever has made it. Tags of a Sync group come in front of the commit there too.
 
 // ownBlock is such a block of the turn at hand. The zero value is none. A new attempt of the turn
 // begins with the zero value, and sends the frames of the log that set it.
@@ -59,6 +60,22 @@ func (b *ownBlock) withheld(o *owed, statement int, tag []byte, v verdict) verdi
 		return swallow
 	}
 	return v
+}
+
+// tellTagged sends the client the answer to a statement that Sluice has made, in the place of the server's
+// tag to o, which t.statement counts already. The last of frames is the statement's tag.
+func (s *session) tellTagged(o *owed, frames ...[]byte) error {
+	rows, tag := frames[:len(frames)-1], frames[len(frames)-1]
+	if s.t.ownTx.withholds(o, s.t.statement, tag) {
+		return s.synthesize(slices.Concat(rows...))
+	}
+	return s.synthesize(slices.Concat(frames...))
+}
+
+// undoesOwn reports whether nothing is owed but the answer to such a block's ROLLBACK. The client has the
+// error that the block fails with, and the loss of the backend rolls back as well.
+func (t *turn) undoesOwn() bool {
+	return t.errorTold && t.owed.len() == 1 && t.owed.first().ends && t.owed.first().plan == ownRollback
 }
 
 // openOwn sends the BEGIN of such a block, in front of a fence. The backend is lent.

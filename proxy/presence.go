@@ -159,6 +159,10 @@ const (
 	probeAnswer = 20 * time.Millisecond
 )
 
+// lasts reports whether what was sent may be committed without another frame of the client's: by the server,
+// or by the COMMIT of a block of Sluice's own, which Sluice sends behind the turn's end.
+func (t *turn) lasts() bool { return t.outcome.mayCommit() || t.ended && t.ownTx.on }
+
 // attend looks for the client of a turn that waits long for its backend; pump calls it when
 // a read was woken. The backend of one that is gone, or has said goodbye, is not kept
 // waiting for: unless the turn may commit, which the goodbye of a client does not undo, and
@@ -174,7 +178,7 @@ func (s *session) attend() error {
 	case leaving:
 		grace := s.srv.cfg.CommitGrace
 		switch {
-		case !t.outcome.mayCommit():
+		case !t.lasts():
 			return errClientGone
 		case t.leftAt.IsZero():
 			t.leftAt = time.Now()

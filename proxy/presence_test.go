@@ -292,8 +292,8 @@ func leavesLongStatement(t *testing.T, pg postgres) {
 	for _, form := range leaveForms {
 		leftovers := func(m *member) bool { return form.lasts && (m.stays || m.goodbye) }
 		for _, route := range form.routes {
-			for mode, replays := range map[string]option{"replay": withReplay, "no replay": func(*setup) {}} {
-				if mode != "replay" && (form.name != "write" || route != "TLS") {
+			for mode, replays := range map[string]option{"replay": withReplay, "no replay": func(*setup) {}, "under a lock": withLocks} {
+				if mode == "no replay" && (form.name != "write" || route != "TLS") || mode == "under a lock" && (route == "TLS") == (form.name == "write") {
 					continue
 				}
 				t.Run(form.name+"/"+mode, func(t *testing.T) {
@@ -302,6 +302,9 @@ func leavesLongStatement(t *testing.T, pg postgres) {
 						lock.say(t, "Q BEGIN; LOCK TABLE late; SELECT pg_advisory_xact_lock(9)\n< Z\n")
 						staying := 0
 						for _, m := range all {
+							if mode == "under a lock" {
+								m.say(t, fmt.Sprintf("Q SELECT pg_advisory_lock(%d)\n< Z\n", 100+m.id))
+							}
 							m.say(t, fmt.Sprintf(form.long, m.id))
 							if m.stays {
 								staying++

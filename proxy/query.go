@@ -218,6 +218,9 @@ func (s *session) admitQuery(q *simple) error {
 		if err := s.planAgain(q); err != nil || s.t.settled {
 			return err
 		}
+		if err := s.admitAgain(q.plan); err != nil {
+			return err
+		}
 		return s.pin(q.plan)
 	}
 	return s.queryAnew(q)
@@ -245,8 +248,10 @@ func (s *session) queryAnew(q *simple) error {
 	}
 	q.asked, s.t.strung, s.t.atString = q.plan, nil, nil
 	var err error
-	q.plan, err = s.inMode(q.plan, q.sql())
-	return err
+	if q.plan, err = s.inMode(q.plan, q.sql()); err != nil {
+		return err
+	}
+	return s.admitAgain(q.plan)
 }
 
 // judgeQuery is what the text turns out to be on its backend (judged), planned by the schema as that backend

@@ -151,7 +151,7 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 		t.statement++
 		o.nth++
 		if o.bytes != nil { // a RESET that went as a SET
-			return swallow, s.synthesize(o.bytes)
+			return swallow, s.tellTagged(o, o.bytes)
 		}
 		return t.ownTx.withheld(o, t.statement, frame, v), nil
 	// The entry stays: the answer to the COPY is its tag.

@@ -43,7 +43,7 @@ func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
 		}
 		s.ended(o, nil)
 		t.statement++
-		if err := s.answerStrung(st, len(o.strung.places) > 1); err != nil {
+		if err := s.answerStrung(o, st, len(o.strung.places) > 1); err != nil {
 			if _, told := err.(*wire.Error); told { // divide foresees each
 				return true, s.desync(typ)
 			}
@@ -62,14 +62,14 @@ func (s *session) strungReply(o *owed, typ byte) (done bool, err error) {
 		s.completed(o, typ, p.tag)
 		s.settings.Stage(p.set) // the backend has it, not the server's own
 		t.statement++
-		return true, s.synthesize(p.tag)
+		return true, s.tellTagged(o, p.tag)
 	}
 	return false, nil
 }
 
-// answerStrung does a statement of a string in its place; several: others stand beside it.
+// answerStrung does a statement of a string, whose answer o is, in its place; several: others stand beside it.
 // A change of statement_timeout holds for the statements behind it.
-func (s *session) answerStrung(st *rewrite.Statement, several bool) error {
+func (s *session) answerStrung(o *owed, st *rewrite.Statement, several bool) error {
 	timeout := s.settings.StatementTimeout()
 	frames, err := s.perform(st, true, several)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *session) answerStrung(st *rewrite.Statement, several bool) error {
 		}
 		s.alarmRead()
 	}
-	return s.synthesize(slices.Concat(frames...))
+	return s.tellTagged(o, frames...)
 }
 
 // strungError is the error of a statement that is answered with one, in the place of the

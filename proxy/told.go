@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"slices"
+
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -138,12 +140,14 @@ func (s *session) toldRow(st *rewrite.Statement) []byte {
 // attempt that comes by here again, in a turn that has settled, makes up the same.
 func (s *session) toldInString(o *owed, p *place) error {
 	s.completed(o, wire.CommandComplete, frameSet)
-	if s.t.phase == live {
-		st := &o.strung.plan.Statements[o.at-1]
-		p.told.frames = wire.AppendCommand(append(rowOf(st), s.toldRow(st)...), localTag(st))
-	}
 	s.t.statement++
-	return s.synthesize(p.told.frames)
+	if s.t.phase != live {
+		return s.synthesize(p.told.frames)
+	}
+	st := &o.strung.plan.Statements[o.at-1]
+	row, tag := append(rowOf(st), s.toldRow(st)...), wire.AppendCommand(nil, localTag(st))
+	p.told.frames = slices.Concat(row, tag)
+	return s.tellTagged(o, row, tag)
 }
 
 // describedFirst is what stands in front of the error of such a statement in a Query: PostgreSQL

@@ -49,6 +49,15 @@ func startLocks(t *testing.T, sidecars int, env harness.Env) *locksRig {
 	return r
 }
 
+// startHeld is two sidecars with a client each, of which the first holds lock 7.
+func startHeld(t *testing.T) (r *locksRig, a, b *lockClient) {
+	t.Helper()
+	r = startLocks(t, 2, nil)
+	a, b = lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.sidecar[1].DSN("postgres"))
+	a.want("SELECT pg_advisory_lock(7)", "")
+	return r, a, b
+}
+
 // client is one connection, which asks by simple Queries.
 type lockClient struct {
 	t *testing.T
@@ -169,10 +178,8 @@ func TestLockedSidecarStopped(t *testing.T) {
 	for _, way := range []string{"COMMIT in flight", "COMMIT behind", "write in flight", "idle"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			r := startLocks(t, 2, nil)
+			r, a, b := startHeld(t)
 			r.pg.SQL(t, "postgres", "CREATE TABLE kept (who text PRIMARY KEY)")
-			a, b := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.sidecar[1].DSN("postgres"))
-			a.want("SELECT pg_advisory_lock(7)", "")
 			a.want("INSERT INTO kept VALUES ('first')", "INSERT 0 1")
 			if strings.HasPrefix(way, "COMMIT") {
 				a.want("BEGIN", "BEGIN")
@@ -236,10 +243,8 @@ func TestLockedWriteAtServer(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			r := startLocks(t, 2, nil)
+			r, a, b := startHeld(t)
 			r.pg.SQL(t, "postgres", "CREATE TABLE kept (who text PRIMARY KEY)")
-			a, b := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.sidecar[1].DSN("postgres"))
-			a.want("SELECT pg_advisory_lock(7)", "")
 			a.want("INSERT INTO kept VALUES ('first')", "INSERT 0 1")
 			r.sim.Admin(t, http.MethodPost, "/faults", fmt.Sprintf(`[{"at": "statement", "contains": "('slow')", "action": "stall", "seconds": %v}]`, (4*lockLease).Seconds()))
 			answer := make(chan error, 1)
@@ -265,9 +270,7 @@ func TestLockedWriteAtServer(t *testing.T) {
 // until the longest statement must have ended.
 func TestLockedDDLInFlight(t *testing.T) {
 	t.Parallel()
-	r := startLocks(t, 2, nil)
-	a, b := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.sidecar[1].DSN("postgres"))
-	a.want("SELECT pg_advisory_lock(7)", "")
+	r, a, b := startHeld(t)
 	r.sim.Admin(t, http.MethodPost, "/faults", `[{"at": "statement", "contains": "TABLE slow", "action": "stall", "seconds": 3}]`)
 	answer := make(chan string, 1)
 	began := time.Now()
@@ -294,9 +297,7 @@ func TestLockedDDLInFlight(t *testing.T) {
 // Whose client leaves while its DDL runs keeps the lock until that must have ended.
 func TestLockedDDLAbandoned(t *testing.T) {
 	t.Parallel()
-	r := startLocks(t, 2, nil)
-	a, b := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.sidecar[1].DSN("postgres"))
-	a.want("SELECT pg_advisory_lock(7)", "")
+	r, a, b := startHeld(t)
 	r.sim.Admin(t, http.MethodPost, "/faults", `[{"at": "statement", "contains": "TABLE slow", "action": "stall", "seconds": 3}]`)
 	began := time.Now()
 	go a.ask("CREATE TABLE slow (a int)")
@@ -372,9 +373,7 @@ func TestLockedReplays(t *testing.T) {
 // Cancel, lock_timeout and statement_timeout end a wait; then others are not kept waiting.
 func TestLockWaits(t *testing.T) {
 	t.Parallel()
-	r := startLocks(t, 2, nil)
-	a, b := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.sidecar[1].DSN("postgres"))
-	a.want("SELECT pg_advisory_lock(7)", "")
+	r, a, b := startHeld(t)
 	b.want("SET lock_timeout = '300ms'", "SET")
 	b.want("SELECT pg_advisory_lock(7)", "55P03 canceling statement due to lock timeout")
 	b.want("SET lock_timeout = 0; SET statement_timeout = '300ms'", "SET")
@@ -485,9 +484,7 @@ func TestLockGivenUpInBlock(t *testing.T) {
 // Backends that are lost while somebody waits for a lock end no wait.
 func TestLockWaitOutlivesBackends(t *testing.T) {
 	t.Parallel()
-	r := startLocks(t, 2, nil)
-	a, b := lockDial(t, r.sidecar[0].DSN("postgres")), lockDial(t, r.sidecar[1].DSN("postgres"))
-	a.want("SELECT pg_advisory_lock(7)", "")
+	r, a, b := startHeld(t)
 	had := make(chan string, 1)
 	go func() { had <- b.ask("SELECT pg_advisory_lock(7)") }()
 	for _, fault := range []string{`"at": "statement"`, `"at": "answered"`, `"at": "statement"`} {
