@@ -79,13 +79,14 @@ func Reason(answer string) (reason rewrite.Pin, ok bool) {
 	return reason, answer == ""
 }
 
-// Unseen is a query with one row and one boolean column: whether a function of a user's that may
+// Unseen is two queries, of which the last has one row and one boolean column: whether a function of a user's that may
 // leave something runs where no text calls it, by a trigger, a default, a view, a policy, an
 // operator, a cast, the name of an attribute or that of a builtin. A function may leave
 // something by its own statements, in a language that is not read here, or by a function that
 // its source names. Functions of extensions are not looked at. Among many functions names are not
-// looked for: one that leaves something counts for all.
-const Unseen = `WITH RECURSIVE every AS MATERIALIZED (SELECT p.oid, p.proname, p.prosrc, p.pronargs, p.proargtypes, l.lanname NOT IN ('sql', 'plpgsql') OR p.prosrc ~* '` + leaves + `' AS leaves` +
+// looked for: one that leaves something counts for all. The first query turns JIT off for both: the
+// planner overestimates the recursion, and PostgreSQL 15 compiled for seconds what runs for milliseconds.
+const Unseen = `SELECT pg_catalog.set_config('jit', 'off', true) WHERE pg_catalog.current_setting('jit', true) IS NOT NULL; WITH RECURSIVE every AS MATERIALIZED (SELECT p.oid, p.proname, p.prosrc, p.pronargs, p.proargtypes, l.lanname NOT IN ('sql', 'plpgsql') OR p.prosrc ~* '` + leaves + `' AS leaves` +
 	` FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace JOIN pg_catalog.pg_language l ON l.oid = p.prolang` +
 	` WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend e WHERE e.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND e.objid = p.oid AND e.deptype = 'e')),` +
 	` reach AS (SELECT oid, proname FROM every WHERE leaves UNION SELECT p.oid, p.proname FROM every p JOIN reach r ON pg_catalog.strpos(p.prosrc, r.proname) > 0 WHERE (SELECT count(*) FROM every) <= ` + mostFunctions + `)` +
