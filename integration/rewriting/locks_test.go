@@ -373,7 +373,7 @@ func TestLockedReplays(t *testing.T) {
 // Cancel, lock_timeout and statement_timeout end a wait; then others are not kept waiting.
 func TestLockWaits(t *testing.T) {
 	t.Parallel()
-	r, a, b := startHeld(t)
+	_, a, b := startHeld(t)
 	b.want("SET lock_timeout = '300ms'", "SET")
 	b.want("SELECT pg_advisory_lock(7)", "55P03 canceling statement due to lock timeout")
 	b.want("SET lock_timeout = 0; SET statement_timeout = '300ms'", "SET")
