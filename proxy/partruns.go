@@ -14,7 +14,7 @@ import (
 // several transactions, and one whose job is awaited, unless nothing is beside it so far.
 func (s *session) stepsOutside(st *rewrite.Statement) bool {
 	p := s.parts
-	return !s.staysWhole() && (st.Alters() ||
+	return !s.staysWhole() && (st.Alters() && !(st.Numbered != nil && st.Numbered.MayStay()) ||
 		st.Job == rewrite.AwaitedJob && (p.open.DDL || p.open.Rows || !p.stays.empty()))
 }
 

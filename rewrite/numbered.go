@@ -65,8 +65,9 @@ type OwnedSequence struct {
 type NarrowColumn struct {
 	Column string
 	Refers []ReferredKey
-	// OwnKey: it refers to a column of this table that is among Widens.
-	OwnKey bool
+	// OwnKey: it refers to a column of this table that is among Widens. OwnWide: that is an identity in the
+	// form with sequences, too.
+	OwnKey, OwnWide bool
 
 	wide edit
 }
@@ -197,13 +198,15 @@ func (n *numbering) narrow(r *rewriter, p *part) {
 			if len(names) > 0 {
 				refers.Column = names[i]
 			}
-			n.refers(r, p, column, refers, n.own(p, to, refers))
+			own := n.own(p, to, &refers)
+			n.refers(r, p, column, refers, own)
 		}
 	}
 }
 
-// own reports whether a key is a column of this table that an identity would make wider than declared.
-func (n *numbering) own(p *part, to message, refers ReferredKey) bool {
+// own reports whether a key is a column of this table that an identity would make wider than declared. It names
+// the column of a key that does not.
+func (n *numbering) own(p *part, to message, refers *ReferredKey) bool {
 	if to.text("relname") != n.Relation || to.text("schemaname") != n.Schema {
 		return false
 	}
@@ -232,6 +235,7 @@ func (n *numbering) refers(r *rewriter, p *part, column message, key ReferredKey
 		n.Narrow = append(n.Narrow, NarrowColumn{Column: name, wide: edit{int(ph.tokens[i].start), int(ph.tokens[end].end), ph.like(end, "BIGINT")}})
 	}
 	n.Narrow[at].OwnKey = n.Narrow[at].OwnKey || own
+	n.Narrow[at].OwnWide = n.Narrow[at].OwnWide || own && !slices.ContainsFunc(n.Sequences, func(s OwnedSequence) bool { return s.Column == key.Column })
 	if !own {
 		n.Narrow[at].Refers = append(n.Narrow[at].Refers, key)
 	}
@@ -343,6 +347,10 @@ func (n *Numbered) widened(wide []bool) (edits []edit) {
 	}
 	return edits
 }
+
+// MayStay reports whether nothing is lost where the server is sent the statement as it is: at the most columns
+// that refer to wider keys keep the declared type.
+func (n *Numbered) MayStay() bool { return !n.HasSequences() }
 
 // HasSequences reports whether the table can be made with sequences.
 func (n *Numbered) HasSequences() bool { return len(n.sequence) > 0 }

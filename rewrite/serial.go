@@ -199,10 +199,12 @@ func (r *rewriter) drawsIdentity(o *options, column, constraint message) bool {
 // where the statement goes to the server as it is.
 func (r *rewriter) refersToWide(p *part, n *numbering) {
 	for column := range p.node.list("table_elts") {
-		if !column.is("ColumnDef") || !r.asIdentity() {
+		if !column.is("ColumnDef") {
 			continue
 		}
-		if i := slices.IndexFunc(n.Narrow, func(c NarrowColumn) bool { return c.OwnKey && c.Column == column.text("colname") }); i >= 0 {
+		if i := slices.IndexFunc(n.Narrow, func(c NarrowColumn) bool {
+			return (c.OwnKey && r.asIdentity() || c.OwnWide) && c.Column == column.text("colname")
+		}); i >= 0 {
 			wide := n.Narrow[i].wide
 			r.edit(wide)
 			r.meant.set(column, "type_name", columnOf("bigint").values("type_name")...)

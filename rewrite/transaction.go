@@ -144,7 +144,7 @@ func (r *rewriter) apart(p *part) bool {
 	}
 	plan := r.alone(string(r.text[p.st.Start:p.st.End]), false)
 	st := plan.Single()
-	if st == nil || !st.Alters() {
+	if st == nil || !st.Alters() || st.Numbered != nil && st.Numbered.MayStay() {
 		return false
 	}
 	p.st.apart, p.st.Hint = true, st.Hint

@@ -232,3 +232,31 @@ func TestSerialsThatAreWider(t *testing.T) {
 		}
 	}
 }
+
+// A CREATE TABLE whose foreign keys are of int, and that has no serial column, is of its block where
+// transactions are committed in parts, and ROLLBACK undoes it.
+func TestForeignKeysOfABlock(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	pg, _, sluice := plainAndSluice(t, harness.Env{"DSQL_DDL_IN_TRANSACTIONS": "autocommit"})
+	pg.SQL(t, "postgres", "CREATE TABLE one (id int PRIMARY KEY)")
+	const many = "CREATE TABLE many (id int PRIMARY KEY, r int REFERENCES one)"
+	c := listen(ctx, t, sluice.DSN("postgres"))
+	for _, way := range ways[:2] {
+		for _, texts := range [][]string{{"BEGIN", many, "ROLLBACK"}, {"BEGIN; " + many + "; ROLLBACK"}, {"BEGIN", many + "; SELECT 1", "ROLLBACK"}} {
+			for _, sql := range texts {
+				run := way.run
+				if strings.Contains(sql, ";") {
+					run = ways[0].run
+				}
+				if _, err := run(ctx, c, sql); err != nil {
+					t.Fatalf("%q: %s: %v", texts, sql, err)
+				}
+			}
+			if there := pg.SQL(t, "postgres", "SELECT to_regclass('many') IS NOT NULL"); there != "f" {
+				t.Fatalf("%q leaves the table", texts)
+			}
+		}
+	}
+}

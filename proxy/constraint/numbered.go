@@ -35,7 +35,11 @@ type Numbered struct {
 
 // NewNumbered is the work of a statement.
 func NewNumbered(server Server, st *rewrite.Numbered) *Numbered {
-	return &Numbered{server: server, Numbered: st, wide: make([]bool, len(st.Narrow))}
+	n := &Numbered{server: server, Numbered: st, wide: make([]bool, len(st.Narrow))}
+	for i := range st.Narrow {
+		n.wide[i] = st.Narrow[i].OwnWide
+	}
+	return n
 }
 
 // unknownType is the SQLSTATE of a type that the server does not have.
@@ -43,6 +47,11 @@ const unknownType = "42704"
 
 // Run has the server carry the statement out, or does it in steps where the server refuses.
 func (n *Numbered) Run() error {
+	if n.IfNotExists { // the server's NOTICE would be Sluice's own
+		if there, err := n.relation(); err != nil || there {
+			return err
+		}
+	}
 	if err := n.look(); err != nil {
 		return err
 	}

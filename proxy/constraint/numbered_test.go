@@ -44,19 +44,8 @@ func TestNumberedSteps(t *testing.T) {
 		{"the key is wide", rewrite.SerialAuto, []answer{{words: "SELECT s.seqmax", rows: [][]string{{"2147483647"}}}}, "", []string{sequence, "up bigint REFERENCES", owned}, false},
 		{"identities", rewrite.SerialIdentity, nil, "", []string{identity}, false},
 	} {
-		config := rewrite.Defaults()
-		config.Rules.SerialForm = test.form
-		p, err := rewrite.New(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		st := p.Plan([]byte(sql)).Single()
-		if st == nil || st.Numbered == nil {
-			t.Fatal(test.name)
-		}
-		server := &scripted{script: append(test.script, answer{words: sql, err: refused("42704")},
-			answer{words: "FROM pg_catalog.pg_namespace s WHERE", rows: [][]string{{"s", "f"}}})}
-		n := NewNumbered(server, st.Numbered)
+		n, server := numbered(t, test.form, sql, append(test.script, answer{words: sql, err: refused("42704")},
+			answer{words: "FROM pg_catalog.pg_namespace s WHERE", rows: [][]string{{"s", "f"}}})...)
 		got, stands := "", false
 		told, ok := n.Partly(n.Run()).(*wire.Error)
 		if ok && told != nil {
@@ -71,4 +60,59 @@ func TestNumberedSteps(t *testing.T) {
 			t.Errorf("%s: %q, %v: %q", test.name, got, told, sent)
 		}
 	}
+}
+
+// What refers to a column of its own table is as wide as that is: an identity ALWAYS is bigint beside sequences,
+// too.
+func TestNumberedOwnKeys(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		form      rewrite.SerialForm
+		sql, want string
+		notices   int
+	}{
+		{rewrite.SerialAuto, "CREATE TABLE t (k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id serial, up int REFERENCES t)", "up bigint REFERENCES t", 1},
+		{rewrite.SerialAuto, "CREATE TABLE t (k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id serial, up int REFERENCES t (k), d int REFERENCES t (id))", "up bigint REFERENCES t (k), d int REFERENCES t (id)", 1},
+		{rewrite.SerialAuto, "CREATE TABLE t (k serial PRIMARY KEY, id int GENERATED ALWAYS AS IDENTITY, up int REFERENCES t)", "up int REFERENCES t", 0},
+		{rewrite.SerialAuto, "CREATE TABLE t (k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, up int REFERENCES t)", "up bigint REFERENCES t", 2},
+		{rewrite.SerialSequence, "CREATE TABLE t (k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id serial, up int REFERENCES t)", "up bigint REFERENCES t", 1},
+	} {
+		n, server := numbered(t, c.form, c.sql, answer{words: "serial", err: &wire.Error{Code: "42704"}}, answer{words: "FROM pg_catalog.pg_namespace s WHERE", rows: [][]string{{"s", "f"}}})
+		if err := n.Run(); err != nil || !server.has(c.want) || len(n.Notices) != c.notices {
+			t.Errorf("%s: %v, %d notices, asked\n%s", c.sql, err, len(n.Notices), strings.Join(server.asked, "\n"))
+		}
+	}
+}
+
+// IF NOT EXISTS of a table that is there has PostgreSQL's NOTICE in every form, and makes nothing.
+func TestNumberedIfNotExists(t *testing.T) {
+	t.Parallel()
+	for _, form := range []rewrite.SerialForm{rewrite.SerialAuto, rewrite.SerialSequence, rewrite.SerialIdentity} {
+		for _, sql := range []string{"CREATE TABLE IF NOT EXISTS t (id serial, up int REFERENCES o)", "CREATE TABLE IF NOT EXISTS t (up int REFERENCES o)"} {
+			if form == rewrite.SerialSequence && !strings.Contains(sql, "serial") {
+				continue // SerialKeys is for the other forms
+			}
+			n, server := numbered(t, form, sql, answer{words: "FROM pg_catalog.pg_namespace s WHERE", rows: [][]string{{"s", "t"}}})
+			if err := n.Run(); err != nil || len(n.Notices) != 1 || !strings.Contains(string(n.Notices[0]), `relation "t" already exists, skipping`) || server.has("CREATE") {
+				t.Errorf("%s, %q: %v, %q, asked\n%s", sql, form, err, n.Notices, strings.Join(server.asked, "\n"))
+			}
+		}
+	}
+}
+
+// numbered is the work of a statement at a server that answers by a script.
+func numbered(t *testing.T, form rewrite.SerialForm, sql string, script ...answer) (*Numbered, *scripted) {
+	t.Helper()
+	config := rewrite.Defaults()
+	config.Rules.SerialForm = form
+	p, err := rewrite.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := p.Plan([]byte(sql)).Single()
+	if st == nil || st.Numbered == nil {
+		t.Fatal(sql)
+	}
+	server := &scripted{script: script}
+	return NewNumbered(server, st.Numbered), server
 }
