@@ -38,10 +38,10 @@ func (s *session) asNow(cs *clientStatement) {
 // began is what times of descriptions count from. The monotonic clock counts.
 var began = time.Now()
 
-// confirm notes that the server has just shown that d holds, for others too: not from a
-// session whose view of the schema is its own.
-func (s *session) confirm(d *description) {
-	if s.srv.cfg.DescribeMemory > 0 && !s.pinned && s.schema.own == 0 {
+// confirm notes that the server has just shown by its answer to o that d holds, for others too: not
+// from a session whose view of the schema or of names is its own.
+func (s *session) confirm(o *owed, d *description) {
+	if s.srv.cfg.DescribeMemory > 0 && !s.pinned && !o.apart && s.schema.own == 0 {
 		d.seen.Store(int64(time.Since(began)))
 	}
 }

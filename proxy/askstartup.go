@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
-	"github.com/sluice-proxy/sluice/retry"
 )
 
 // A startup whose settings the server would refuse is refused, as by the server itself: introduce has
@@ -101,11 +101,11 @@ func (srv *Server) tryAt(of *settings.Values) (shown []settings.Param, refusal *
 		if told == nil {
 			return shown, nil, nil
 		}
-		if e := toldBy(told); e.Code != retry.StateConflict {
+		e := toldBy(told)
+		if question.Classify(e.Code) == question.Refusal {
 			return nil, e, nil
-		} else {
-			err = e
 		}
+		err = e // a server that cannot work now has said nothing of the value
 	}
 	return nil, nil, err
 }

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
 // sorted are the lines of an answer in order: a server reports parameters in its own.
@@ -101,5 +104,37 @@ func TestClientsBeforeTheFirstBackend(t *testing.T) {
 	})
 	if _, want := starts(t, pg.addr, map[string]string{}); sorted(told) != sorted(want) {
 		t.Errorf("told %s\ndirectly %s", told, want)
+	}
+}
+
+// A server that cannot carry out a SET now has not refused its value: the startup is tried again, and let in.
+func TestStartupsBesideAFault(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	for _, code := range []string{"53300", "57014", "40001", "XX000", "22023"} {
+		var planted atomic.Int64
+		toServer := func(up, down net.Conn) {
+			buf := make([]byte, 64<<10)
+			for {
+				n, err := down.Read(buf)
+				sent := buf[:n]
+				if bytes.HasPrefix(sent, []byte("Q")) && bytes.Contains(sent, []byte("work_mem")) && planted.Add(1) == 1 {
+					sent = wire.AppendStrings(nil, wire.Query, "DO 'BEGIN RAISE EXCEPTION ''planted'' USING ERRCODE = ''"+code+"''; END'")
+				}
+				if _, werr := up.Write(sent); err != nil || werr != nil {
+					return
+				}
+			}
+		}
+		relay := startListener(t, passEach(pg.addr, toServer, func(down, up net.Conn) { io.Copy(down, up) }))
+		s := startSluice(t, pg, relay.option, maxOpen(2))
+		params := map[string]string{"work_mem": "8MB"}
+		_, got := starts(t, s.addr, params)
+		if _, want := starts(t, pg.addr, params); code != "22023" && sorted(got) != sorted(want) || code == "22023" && !strings.Contains(got, "M=planted") {
+			t.Errorf("%s: told %s", code, got)
+		}
+		if planted.Load() == 0 {
+			t.Errorf("%s: nothing was planted", code)
+		}
 	}
 }

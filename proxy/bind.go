@@ -335,7 +335,7 @@ func (s *session) sendBind(b *binding, st *serverStatement) error {
 		s.tx.log.Sent(wire.Bind, logEntry{tmpl: b.cs.tmpl, names: s.mapped.planned, described: b.cs.described, name: string(b.portal), kept: kept, silent: b.cursor != nil, first: s.ofTransaction(b.cs.tmpl.plan)}, params+len(b.portal))
 	}
 	o := t.owed.push(wire.Bind)
-	o.tmpl, o.clientStmt, o.swallow = b.cs.tmpl, b.cs, b.cursor != nil
+	o.tmpl, o.clientStmt, o.swallow, o.apart = b.cs.tmpl, b.cs, b.cursor != nil, s.apart()
 	t.scratch = appendBindHead(t.scratch[:0], b.portal, st.name, params)
 	if b.whole && t.logs {
 		s.tx.log.Write(b.rest)

@@ -231,24 +231,34 @@ func (s *session) settleCancel() (asked bool) {
 		s.mu.Unlock()
 		return asked
 	}
-	c.touched = false
-	landed := c.landed
-	flying := c.flying
 	s.mu.Unlock()
-	if flying && !s.landsInTime(landed) {
+	if !s.outlastsCancel() {
 		s.losePin()
 		s.dropBackend(reservoir.Cancelled)
-		return asked
+	}
+	return asked
+}
+
+// outlastsCancel waits for a cancel that is on its way to the backend, whose turn is answered, so that it does not hit what
+// comes next. It reports false where the backend cannot be used any more.
+func (s *session) outlastsCancel() bool {
+	s.mu.Lock()
+	c := &s.cancel
+	touched, landed, flying := c.touched, c.landed, c.flying
+	c.touched = false
+	s.mu.Unlock()
+	if !touched {
+		return true
+	}
+	if flying && !s.landsInTime(landed) {
+		return false
 	}
 	s.b.conn.Net.SetReadDeadline(time.Time{})
 	// The empty group is answered behind any cancel that has landed. The group changes no
 	// status: another one says that the backend is not where it is believed to be.
 	status := s.b.status
-	if _, err := s.b.exchange(wire.FrameSync); err != nil || s.b.status != status {
-		s.losePin()
-		s.dropBackend(reservoir.Cancelled)
-	}
-	return asked
+	_, err := s.b.exchange(wire.FrameSync)
+	return err == nil && s.b.status == status
 }
 
 // landsInTime waits for a cancel that is on its way to the server.

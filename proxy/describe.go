@@ -198,7 +198,7 @@ func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) er
 	s.t.parsed = parsed{}
 	s.logFrame(wire.Describe, logEntry{tmpl: cs.tmpl, names: s.mapped.planned, stmt: cs, parsed: first.on}, nil)
 	o := s.pushRun(wire.Describe, cs.tmpl.plan)
-	o.tmpl, o.stmt, o.clientStmt, o.parsed = cs.tmpl, st, cs, first.on
+	o.tmpl, o.stmt, o.clientStmt, o.parsed, o.apart = cs.tmpl, st, cs, first.on, s.apart()
 	if first.on {
 		s.logUndo(first.name, first.prev)
 		s.t.owed.undoable(first.name, first.prev)

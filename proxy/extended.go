@@ -313,7 +313,7 @@ func (s *session) parseOnBackend(tmpl *template, silent bool) *serverStatement {
 		}
 	}
 	o := s.t.owed.push(wire.Parse)
-	o.swallow, o.tmpl, o.stmt = silent, tmpl, st
+	o.swallow, o.apart, o.tmpl, o.stmt = silent, s.apart(), tmpl, st
 	s.addParse(st.name, tmpl)
 	return st
 }
@@ -351,7 +351,7 @@ func (s *session) prepare(tmpl *template, describe bool) *serverStatement {
 // goes to noteDescription alone.
 func (s *session) describeSilently(st *serverStatement) {
 	o := s.pushRun(wire.Describe, st.tmpl.plan)
-	o.swallow, o.tmpl, o.stmt = true, st.tmpl, st
+	o.swallow, o.apart, o.tmpl, o.stmt = true, s.apart(), st.tmpl, st
 	s.add(wire.AppendNamed(s.t.scratch[:0], wire.Describe, 'S', st.name))
 }
 

@@ -3,7 +3,6 @@ package proxy
 import (
 	"time"
 
-	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/remains"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -46,14 +45,41 @@ func (srv *Server) askHidden(b *backend, at time.Time, stop func() error) error 
 
 // noteLeft is told of a plan that is about to be sent.
 func (s *session) noteLeft(plan *rewrite.Plan) {
-	if s.srv.asksBehind && s.b != nil {
-		s.b.left.Note(plan)
+	if !s.srv.asksBehind || s.b == nil {
+		return
 	}
+	left := &s.b.left
+	if !left.Due() && !s.pinned {
+		left.From(s.b.prepared.seq)
+	}
+	left.Note(plan)
+	if plan.Kind == rewrite.Read || plan.Kind == rewrite.Write || plan.Kind == rewrite.Unknown {
+		s.markUnseen()
+	}
+}
+
+// markUnseen marks the backend where functions that run unseen may leave something.
+func (s *session) markUnseen() {
+	if s.srv.hidden.May(s.srv.catalog.epoch.Load()) {
+		s.b.left.Mark()
+	}
+}
+
+// noteCall is told of a FunctionCall that is about to be sent: nobody knows what the function does.
+func (s *session) noteCall() {
+	if s.srv.asksBehind {
+		if !s.b.left.Due() && !s.pinned {
+			s.b.left.From(s.b.prepared.seq)
+		}
+		s.b.left.Call()
+	}
+	s.noteResets()
 }
 
 // markLeft says that the backend may hold something, whatever the plans say.
 func (s *session) markLeft() {
 	if s.srv.asksBehind {
+		s.b.left.From(s.b.prepared.seq)
 		s.b.left.Mark()
 	}
 }
@@ -63,16 +89,18 @@ func (s *session) mayHaveLeft() bool {
 	if s.dedicated || s.b.broken() || s.srv.cfg.Pairing == Session || s.pinned && !s.found {
 		return false
 	}
-	if s.srv.cfg.Reset == ResetAlways && s.t.touched || s.srv.hidden.May(s.srv.catalog.epoch.Load()) {
+	if s.srv.cfg.Reset == ResetAlways && s.t.touched {
 		s.b.left.Mark()
 	}
+	s.markUnseen()
 	return s.b.left.Due()
 }
 
 // lookBehind asks the backend, which is idle, for what the session's functions have left there, where
 // they may have. A session that has left something keeps its backend, as behind a statement that
 // tells so. Of one that kept it for that alone, and has nothing there any more, the backend is free.
-// The settings that functions have changed unseen are reset in the same round trip. Where no
+// The settings that functions have changed unseen are reset in the same round trip, but for the role:
+// a session whose function has set one keeps its backend with it. Where no
 // more sessions may keep one, the session ends behind its turn, since what it has left is lost; so does
 // one without an answer that has called a function.
 func (s *session) lookBehind() {
@@ -80,7 +108,11 @@ func (s *session) lookBehind() {
 		return
 	}
 	b := s.b
-	reason, ok := s.askBehind()
+	reason, role, ok := s.askBehind()
+	if ok && role != "" {
+		refusal, err := b.exchange(wire.AppendStrings(nil, wire.Query, "SET ROLE "+settings.QuoteLiteral(role)))
+		ok = err == nil && refusal == nil
+	}
 	if !ok {
 		s.losePin()
 		s.pinLost = s.pinLost || b.left.Called()
@@ -92,43 +124,53 @@ func (s *session) lookBehind() {
 	b.reported = s.srv.sharedReports.Share(b.reported)
 	b.idle = b.reported
 	switch {
+	case role != "":
+		s.pinFound(rewrite.PinRole)
 	case reason == rewrite.NoPin && s.found:
 		s.pinned, s.found = false, false
 		s.srv.pinned.Add(-1)
 	case reason != rewrite.NoPin && !s.pinned:
-		// A plan of two statements makes a pin that no failure takes back: see pin.
-		if s.pin(&rewrite.Plan{Pin: reason, Statements: make([]rewrite.Statement, 2)}) != nil {
-			b.suspect, s.pinLost = true, true
-			s.srv.metrics.Refused(metrics.FeatureSetting)
-			return
-		}
-		s.found = true
+		s.found = s.pinFound(reason)
+	}
+	if !s.pinned {
+		b.prepared.distrust(b.left.Since())
 	}
 }
 
 // askBehind is the question of lookBehind: why the session must keep the backend, which has the
-// session's settings afterwards. ok is false where there is no answer.
-func (s *session) askBehind() (reason rewrite.Pin, ok bool) {
+// session's settings afterwards, and the role that a function has set there, or "". ok is false where
+// there is no answer.
+func (s *session) askBehind() (reason rewrite.Pin, role string, ok bool) {
 	if !s.leaveBackend(exchangeTimeout) { // the writer of an oversized turn may not have looked up yet
-		return rewrite.NoPin, false
+		return rewrite.NoPin, "", false
 	}
-	answer, answered := "", false
+	var answers []string // of Role, Question and Role
 	reset := s.srv.resetSQL()
-	ask := wire.AppendStrings(nil, wire.Query, reset+remains.Question+"; "+settings.Diff(s.srv.interned.None(), s.settings.InForce))
+	ask := wire.AppendStrings(nil, wire.Query, remains.Role+"; "+reset+remains.Question+"; "+settings.Diff(s.srv.interned.None(), s.settings.InForce)+remains.Role)
 	row := func(payload []byte) {
 		if columns := columnsOf(payload); len(columns) == 1 {
-			answer, answered = columns[0], true
+			answers = append(answers, columns[0])
 		}
 	}
 	refusal, err := s.b.exchangeRows(ask, row)
 	if err == nil && refusal != nil { // a timeout of the client's, for one, which the reset ends
-		if refusal, err = s.b.exchange(wire.AppendStrings(nil, wire.Query, reset)); err == nil && refusal == nil {
-			answered = false
+		answers = nil
+		if refusal, err = s.b.exchangeRows(wire.AppendStrings(nil, wire.Query, remains.Role+"; "+reset), row); err == nil && refusal == nil && len(answers) == 1 {
+			was := answers[0]
+			answers = nil
 			refusal, err = s.b.exchangeRows(ask, row)
+			if len(answers) > 0 {
+				answers[0] = was
+			}
 		}
 	}
-	if err != nil || refusal != nil || !answered || s.b.status != 'I' {
-		return rewrite.NoPin, false
+	if err != nil || refusal != nil || len(answers) != 3 || s.b.status != 'I' {
+		return rewrite.NoPin, "", false
 	}
-	return remains.Reason(answer)
+	// "none" may be a RESET, which returns to the role of the startup.
+	if answers[0] != answers[2] && (answers[0] != "none" || s.settings.Startup.SQL["role"] == "") {
+		role = answers[0]
+	}
+	reason, ok = remains.Reason(answers[1])
+	return reason, role, ok
 }

@@ -59,6 +59,9 @@ func TestWhatFunctionsLeave(t *testing.T) {
 		"path, in a string":       q("SET LOCAL search_path TO pg_temp; CREATE TABLE left_table (a int)"),
 		"path of a function":      q("BEGIN") + q("SELECT does('SET LOCAL search_path TO pg_temp')") + q("CREATE TABLE left_table AS SELECT 1 AS a") + q("COMMIT"),
 		"with a timeout":          q("SET statement_timeout = '300ms'") + q("SELECT does('LISTEN left_channel')"),
+		"by a FunctionCall":       "F 2880 | 8\n< Z\n", // pg_advisory_lock(bigint)
+		"of an unread text":       q("SELECT does('LISTEN left_channel'), " + strings.Repeat("(", 2100) + "1" + strings.Repeat(")", 2100)),
+		"unread, in a block":      q("BEGIN") + q("SELECT does('PREPARE left_statement AS SELECT 1'), "+strings.Repeat("(", 2100)+"1"+strings.Repeat(")", 2100)) + q("COMMIT"),
 		"nothing":                 q("SELECT does('SELECT 1')"),
 	}
 	for name, script := range scripts {
@@ -124,5 +127,92 @@ func TestTooMuchIsLeft(t *testing.T) {
 	}
 	if found := dialRaw(t, s.addr).play(t, looksAround); found != dialRaw(t, pg.addr).play(t, looksAround) {
 		t.Errorf("another client finds\n%s", found)
+	}
+}
+
+// What a function makes hides what others see by that name: in its session alone, and from its call on. Nor does
+// anybody learn of it what a text returns, or that it can be parsed.
+func TestNamesThatFunctionsHide(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", leavingFunctions+unseenFunctions+`CREATE TABLE hidden AS SELECT text 'public' AS a;
+		CREATE FUNCTION hides() RETURNS int LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'CREATE TEMP TABLE hidden ON COMMIT DROP AS SELECT 7 AS seven, true AS b'; RETURN 1; END $$;
+		CREATE VIEW hiding AS SELECT hides() AS a`)
+	asks := func(sql string) string { return "P s | " + sql + "\nD S s\nB - | s\nE -\nC S s\nS\n< Z\n" }
+	parses := func(sql string) string { return "P s | " + sql + "\nH\nC S s\nS\n< Z\n" }
+	for name, hide := range map[string]string{
+		"table":        "Q SELECT does('CREATE TEMP TABLE hidden ON COMMIT DROP AS SELECT 7 AS seven, true AS b')\n< Z\n",
+		"extended":     ext("SELECT does('CREATE TEMP TABLE hidden ON COMMIT DROP AS SELECT 7 AS seven, true AS b')") + "S\n< Z\n",
+		"view":         "Q SELECT * FROM hiding\n< Z\n",
+		"in one group": ext("SELECT does('CREATE TEMP TABLE hidden ON COMMIT DROP AS SELECT 7 AS seven, true AS b')") + asks("SELECT * FROM hidden"),
+	} {
+		for end, told := range map[string]string{"committed": "Q COMMIT\n< Z\n", "rolled back": "Q ROLLBACK\n< Z\n"} {
+			for _, opts := range [][]option{nil, {fastReplay}, {configure(func(c *proxy.Config) { c.DescribeMemory = time.Hour })}} {
+				s := startSluice(t, pg, append(opts, maxOpen(1))...)
+				var got, want strings.Builder
+				direct, through := []*rawClient{dialRaw(t, pg.addr), dialRaw(t, pg.addr)}, []*rawClient{dialRaw(t, s.addr), dialRaw(t, s.addr)}
+				for i, script := range []string{1: asks("SELECT * FROM hidden"),
+					2: "Q BEGIN\n< Z\n" + hide + asks("SELECT * FROM hidden") + parses("SELECT seven FROM hidden") + asks("SELECT b FROM hidden") + told,
+					3: asks("SELECT * FROM hidden") + parses("SELECT seven FROM hidden") + asks("SELECT b FROM hidden"),
+					4: asks("SELECT * FROM hidden") + "Q BEGIN\n< Z\n" + hide + asks("SELECT * FROM hidden") + told + asks("SELECT * FROM hidden")} {
+					want.WriteString(direct[i%2].play(t, script))
+					got.WriteString(through[i%2].play(t, script))
+				}
+				if got.String() != want.String() {
+					t.Errorf("%s, %s, %d: %s", name, end, len(opts), firstDifference(got.String(), want.String()))
+				}
+			}
+		}
+	}
+}
+
+// A role that a function sets stays its client's, in a session that keeps its backend for what another function has left,
+// and where no report of the server's tells of the role. The next client has its own.
+func TestRolesThatFunctionsSet(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", leavingFunctions+`CREATE ROLE plain LOGIN; CREATE ROLE one; CREATE ROLE two; GRANT one, two TO plain; GRANT CREATE, USAGE ON SCHEMA public TO one, two, plain`)
+	q := func(sql string) string { return "Q " + sql + "\n< Z\n" }
+	look := q("SELECT current_user, session_user, current_setting('role')")
+	reset := startSluice(t, pg)
+	for _, script := range []string{q("SELECT does('RESET ROLE')") + look, q("SELECT does('SET ROLE two')") + look + q("SELECT does('RESET ROLE')") + look,
+		q("BEGIN") + q("SELECT does('RESET ROLE')") + look + q("COMMIT") + look, q("SET ROLE NONE") + q("BEGIN") + q("SELECT does('SELECT 1')") + look + q("COMMIT") + look,
+		q("SET ROLE two") + q("DO 'BEGIN RESET ROLE; END'") + look, q("LISTEN a") + q("SELECT does('RESET ROLE')") + look} {
+		direct, _ := startRaw(t, pg.addr, map[string]string{"role": "one"})
+		c, _ := startRaw(t, reset.addr, map[string]string{"role": "one"})
+		if got, want := c.play(t, script), direct.play(t, script); got != want {
+			t.Errorf("given at the startup: %s", firstDifference(got, want))
+		}
+	}
+	for name, script := range map[string]string{
+		"set":                   q("SELECT does('SET ROLE one')"),
+		"of a kept backend":     q("SELECT does('LISTEN a')") + q("SELECT does('SET ROLE one')") + look + q("SELECT does('UNLISTEN *')"),
+		"authorization":         q("SELECT does('LISTEN a')") + q("SELECT does('SET SESSION AUTHORIZATION one')") + look,
+		"together":              q("SELECT does('LISTEN a; SET ROLE one')") + look + q("SELECT does('UNLISTEN *')"),
+		"and reset":             q("SELECT does('SET ROLE one')") + look + q("SELECT does('RESET ROLE')"),
+		"in a block":            q("BEGIN") + q("SELECT does('SET ROLE one')") + look + q("COMMIT"),
+		"rolled back":           q("BEGIN") + q("SELECT does('SET ROLE one')") + look + q("ROLLBACK"),
+		"for its transaction":   q("BEGIN") + q("SELECT does('SET LOCAL ROLE one')") + look + q("COMMIT"),
+		"behind the client's":   q("SET ROLE two") + look + q("SELECT does('SET ROLE one')"),
+		"the client's":          q("SET ROLE two") + look + q("SELECT does('SELECT 1')"),
+		"by set_config":         q("SELECT does('SELECT set_config(''role'', ''one'', false)')"),
+		"two, one by one":       q("SELECT does('SET ROLE one')") + look + q("SELECT does('SET ROLE two')"),
+		"a name with a quote":   q("SELECT does('CREATE ROLE \"o\"\"ne\"; SET ROLE \"o\"\"ne\"; CREATE TEMP TABLE x (a int)')") + look + q("SELECT does('DROP TABLE x')") + look + q("SELECT does('RESET ROLE; DROP ROLE \"o\"\"ne\"')"),
+		"with a short deadline": q("SET statement_timeout = '300ms'") + q("SELECT does('SET ROLE one')"),
+	} {
+		for _, user := range []string{"postgres", "plain"} {
+			s := startSluice(t, pg, maxOpen(2), func(s *setup) { s.dial.User = user })
+			direct, _ := startRaw(t, pg.addr, map[string]string{"user": user})
+			c := dialRaw(t, s.addr)
+			if got, want := c.play(t, script+look+look), direct.play(t, script+look+look); got != want {
+				t.Errorf("%s, %s: %s", name, user, firstDifference(got, want))
+			}
+			for range 2 {
+				fresh, _ := startRaw(t, pg.addr, map[string]string{"user": user})
+				if got, want := dialRaw(t, s.addr).play(t, look), fresh.play(t, look); got != want {
+					t.Errorf("%s, %s: another: %s", name, user, firstDifference(got, want))
+				}
+			}
+		}
 	}
 }

@@ -23,6 +23,8 @@ type owed struct {
 	// forcedError: a Bind sent only to make the server fail; bytes is the error that
 	// the client gets instead of the server's.
 	forcedError bool
+	// apart, of P, B and D of statements: the session's view of names may have been its own by then.
+	apart bool
 	// masks: some of the answer to plan is not for the client.
 	masks bool
 	// split is the form in two parts that the statement was sent in, if any; locks:

@@ -197,6 +197,22 @@ func (s *session) staysHeld(after byte) bool {
 	if s.settleCancel(); s.b == nil { // one that is on its way must not hit what comes next
 		return false
 	}
+	return s.standAt(after)
+}
+
+// foundStays is staysHeld for a session whose functions have left something at the backend in the transaction, which is
+// rolled back: it keeps the backend from now on. With false the backend is given back, or is gone.
+func (s *session) foundStays(after byte) bool {
+	if s.b == nil || !s.srv.asksBehind || s.state == replaying && s.move(resumed) != nil || s.state != busy {
+		return false
+	}
+	s.lookBehind()
+	return s.b != nil && s.pinned && s.standAt(after)
+}
+
+// standAt has the backend, which is in no transaction or in the failed block that the client is in, stand where the client
+// is told that it stands.
+func (s *session) standAt(after byte) bool {
 	for _, step := range []struct {
 		in   byte
 		text string

@@ -184,7 +184,22 @@ func encodeLine(t *testing.T, verb, rest string) []byte {
 	case "f":
 		m = &pgproto3.CopyFail{Message: rest}
 	case "F":
-		m = &pgproto3.FunctionCall{Function: 1597, ArgFormatCodes: []uint16{}, Arguments: nil} // pg_client_encoding()
+		call := &pgproto3.FunctionCall{Function: 1597, ArgFormatCodes: []uint16{}, Arguments: nil} // pg_client_encoding()
+		if len(rest) > 0 {
+			oid, err := strconv.ParseUint(args[0], 10, 32)
+			if err != nil {
+				t.Fatal(err)
+			}
+			call.Function = uint32(oid)
+			for v := range strings.SplitSeq(args[1], ",") {
+				if v == `\N` {
+					call.Arguments = append(call.Arguments, nil)
+				} else {
+					call.Arguments = append(call.Arguments, []byte(v))
+				}
+			}
+		}
+		m = call
 	case "X":
 		m = &pgproto3.Terminate{}
 	case "hex":

@@ -18,13 +18,18 @@ import (
 
 // noteCallers is told of a plan that is about to be sent.
 func (s *session) noteCallers(plan *rewrite.Plan) {
-	if s.srv.cfg.Kind != Postgres || s.dedicated || len(s.settings.Startup.SQL) == 0 {
-		return
-	}
 	for i := range plan.Statements {
 		if st := &plan.Statements[i]; st.Leaves || st.Calls || st.Pin == rewrite.PinProcedural || st.Kind == rewrite.Unknown {
-			s.t.resets, s.tx.resets = true, true
+			s.noteResets()
+			return
 		}
+	}
+}
+
+// noteResets notes that what is about to be sent may reset settings that the startup has given.
+func (s *session) noteResets() {
+	if s.srv.cfg.Kind == Postgres && !s.dedicated && len(s.settings.Startup.SQL) > 0 {
+		s.t.resets, s.tx.resets = true, true
 	}
 }
 
@@ -40,7 +45,6 @@ func (s *session) mayBeReset() bool {
 		is, reported := b.reported.Get(name)
 		usual, _ := b.dialled.Get(name)
 		switch {
-		case name == "role": // no view tells of it; a change shows otherwise (noteRole)
 		case reported && is == usual && is != asReported(s.srv.params(), name, s.settings.Startup.Shown[name]):
 			return true
 		case !reported && (b.status == 'T' || s.keeps()):
@@ -51,9 +55,10 @@ func (s *session) mayBeReset() bool {
 }
 
 // resetNames are those settings of the startup that are not as any SET of this session has left them. Of
-// one that was put back in the block that has ended, the value alone tells. refusal is the server's.
+// one that was put back in the block that has ended, the value alone tells, and of one that the server
+// does not list, that it has none. refusal is the server's.
 func (s *session) resetNames() (names []string, refusal []byte, err error) {
-	if !s.leaveBackend(exchangeTimeout) {
+	if !s.leaveBackend(exchangeTimeout) || !s.outlastsCancel() {
 		return nil, nil, errDeadPath
 	}
 	query := "SELECT pg_catalog.lower(name) FROM pg_catalog.pg_settings WHERE pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY (" +
@@ -62,12 +67,40 @@ func (s *session) resetNames() (names []string, refusal []byte, err error) {
 		query += " OR setting OPERATOR(pg_catalog.=) reset_val AND pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY (" + arrayOf(s.tx.putBack) + ")"
 	}
 	query += ")"
-	refusal, err = s.b.exchangeRows(wire.AppendStrings(nil, wire.Query, query), func(row []byte) {
+	if unlisted := s.unlistedNames(); len(unlisted) > 0 {
+		query += " UNION SELECT name FROM pg_catalog.unnest(" + arrayOf(unlisted) + ") AS name" +
+			" WHERE COALESCE(pg_catalog.current_setting(name, true), '') OPERATOR(pg_catalog.=) CASE WHEN name OPERATOR(pg_catalog.=) 'role' THEN 'none' ELSE '' END"
+	}
+	row := func(row []byte) {
 		if columns := columnsOf(row); len(columns) == 1 {
 			names = append(names, columns[0])
 		}
-	})
+	}
+	refusal, err = s.b.exchangeRows(wire.AppendStrings(nil, wire.Query, query), row)
+	if err == nil && refusal != nil && s.b.status == 'I' { // mostly a timeout of the client's
+		names = nil
+		query = "BEGIN; SET LOCAL statement_timeout TO 0; " + query + "; COMMIT"
+		if refusal, err = s.b.exchangeRows(wire.AppendStrings(nil, wire.Query, query), row); err == nil && s.b.status != 'I' {
+			err = errDeadPath
+		}
+	}
 	return names, refusal, err
+}
+
+// unlistedNames are those settings of the startup, in order, that pg_settings may lack, the role and those with a dot in
+// their names, where they have a value by all that the session has SET.
+func (s *session) unlistedNames() (names []string) {
+	for name := range s.settings.Startup.SQL {
+		value := s.settings.InForce.Shown[name]
+		if last := s.settings.Staged.Last(name); last != nil && last.SQL != "" {
+			value = last.Text
+		}
+		if strings.Contains(name, ".") && value != "" || name == "role" && !strings.EqualFold(value, "none") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // arrayOf writes texts as an array.
@@ -86,6 +119,7 @@ func (s *session) settlePutBack() error {
 	t, b := s.t, s.b
 	t.putsBack = false
 	was := b.status
+	s.stopWaiting() // a cancel is for what the client has sent
 	if was == 'T' && s.t.logs && s.tx.log != nil {
 		s.tx.log.Refuse(retry.Pinned) // the log has no ReadyForQuery of this turn
 	}
@@ -145,11 +179,15 @@ func (s *session) putBackInBlock(names []string) (refusal []byte, err error) {
 }
 
 // adoptResets makes resets that a committed transaction has left the client's own. Its backend gets
-// the startup values with what comes next; where nobody knows what was reset, it gets all settings.
+// the startup values with what comes next. Where nobody knows what was reset, the session ends behind
+// its turn, and nobody else gets the backend.
 func (s *session) adoptResets(names []string, known bool) {
 	b := s.b
-	if !known || b.applied == nil {
-		b.applied = nil
+	if !known {
+		b.suspect, s.pinLost = true, true
+		return
+	}
+	if b.applied == nil { // DISCARD ALL went by
 		return
 	}
 	var resets []rewrite.Change

@@ -278,7 +278,7 @@ func (s *session) resolve() error {
 }
 
 // refuseReplay tells the client the original error, with the reason; or that it cancelled
-// the statement, or that it timed out. The backend is rolled back and given back, and the
+// the statement, or that it timed out. The backend is rolled back and given back, unless functions have left something there, and the
 // session stands where the original error leaves it: in a failed block, or in none. With
 // nil the turn is over, or its rest is skipped.
 func (s *session) refuseReplay() error {
@@ -310,6 +310,7 @@ func (s *session) refuseReplay() error {
 	if s.b != nil && !held {
 		s.stopWaiting()
 		s.rollBack(s.b.exchange)
+		held = s.foundStays(after)
 	}
 	if s.b != nil && !held {
 		s.giveBack()

@@ -128,7 +128,7 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 		s.accepted(o)
 	case binds:
 		if o.clientStmt != nil && o.clientStmt.described != nil { // the server would have refused other columns
-			s.confirm(o.clientStmt.described)
+			s.confirm(o, o.clientStmt.described)
 		}
 	case parameters:
 		return v, s.parametersCome(o, frame, total)
@@ -215,10 +215,10 @@ func (s *session) unasked(typ byte, frame []byte) verdict {
 }
 
 // accepted is told that the server has taken a text: in this epoch of the schema its Parse
-// is answered from memory, for all. A pinned session, or one that may have changed the
+// is answered from memory, for all. A session that is apart, or one that may have changed the
 // schema, speaks for itself only.
 func (s *session) accepted(o *owed) {
-	if o.tmpl != nil && !s.pinned && o.stmt.epoch&private == 0 { // nil when frames pass unseen
+	if o.tmpl != nil && !s.pinned && !o.apart && o.stmt.epoch&private == 0 { // nil when frames pass unseen
 		o.tmpl.accepted.Store(o.stmt.epoch + 1)
 	}
 }

@@ -198,21 +198,29 @@ func (s *session) believe(done []rewrite.Change) {
 // may keep one, this session ends, and the backend with it.
 func (s *session) noteRole() {
 	b := s.b
-	if s.keeps() {
+	if s.keeps() && !s.found {
 		return
 	}
 	for _, name := range []string{"is_superuser", "session_authorization"} {
 		was, _ := b.idle.Get(name)
-		if is, _ := b.reported.Get(name); is == was {
-			continue
+		if is, _ := b.reported.Get(name); is == was || name == "is_superuser" && s.srv.asksBehind && b.left.Due() {
+			continue // lookBehind asks for the role itself
 		}
-		// A plan of two statements makes a pin that no failure takes back: see pin.
-		if err := s.pin(&rewrite.Plan{Pin: rewrite.PinRole, Statements: make([]rewrite.Statement, 2)}); err != nil {
-			b.suspect, s.pinLost = true, true
-			s.srv.metrics.Refused(metrics.FeatureSetting)
-		}
+		s.pinFound(rewrite.PinRole)
 		return
 	}
+}
+
+// pinFound keeps the backend for what was found there behind a transaction, and reports whether it may: else the
+// session ends behind its turn, and the backend with it.
+func (s *session) pinFound(why rewrite.Pin) bool {
+	// A plan of two statements makes a pin that no failure takes back: see pin.
+	if s.pin(&rewrite.Plan{Pin: why, Statements: make([]rewrite.Statement, 2)}) != nil {
+		s.b.suspect, s.pinLost = true, true
+		s.srv.metrics.Refused(metrics.FeatureSetting)
+		return false
+	}
+	return true
 }
 
 // params are the parameters of the backend dialled last, completed by what clients insist

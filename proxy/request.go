@@ -336,7 +336,7 @@ func (s *session) function(total int) error {
 	s.b.ran.forget()
 	s.b.ran.moved = true
 	s.tx.ran = true
-	s.markLeft()
+	s.noteCall()
 	t.owed.push(wire.FunctionCall)
 	if s.srv.resetsAuto {
 		s.settings.Stage(settings.Unseen)

@@ -72,7 +72,7 @@ func (s *session) resendFrame(f *retry.Frame[logEntry], last bool) error {
 func (s *session) resendParse(n *logEntry, last bool) error {
 	tmpl := n.tmpl.inForce()
 	st := s.b.prepared.find(tmpl)
-	if st != nil && st.epoch == s.epoch() {
+	if st != nil && st.epoch == s.epoch() && !s.apart() {
 		if s.t.unseen {
 			s.parseNothing()
 		}
@@ -107,7 +107,7 @@ func (s *session) resendDescribe(f *retry.Frame[logEntry], last bool) {
 	tmpl := n.tmpl.inForce()
 	st := s.prepare(tmpl, false)
 	o := s.pushRun(wire.Describe, tmpl.plan)
-	o.tmpl, o.stmt, o.clientStmt, o.parsed = tmpl, st, stmt, n.parsed
+	o.tmpl, o.stmt, o.clientStmt, o.parsed, o.apart = tmpl, st, stmt, n.parsed, s.apart()
 	if n.parsed {
 		s.undoable(n, last)
 	}
@@ -237,7 +237,7 @@ func (s *session) rebind(f *retry.Frame[logEntry], last bool) error {
 		return nil
 	}
 	o := t.owed.push(wire.Bind)
-	o.tmpl, o.swallow = tmpl, n.silent
+	o.tmpl, o.swallow, o.apart = tmpl, n.silent, s.apart()
 	t.scratch = appendBindHead(t.scratch[:0], []byte(n.name), st.name, f.Len())
 	s.add(t.scratch)
 	s.addPayload(f)

@@ -103,17 +103,22 @@ func (s *session) schemaSettled(committed bool) {
 	c.own, c.ddl, c.wrote, c.learned = 0, false, false, c.learned[:0]
 }
 
-// known reports whether a Parse of tmpl is sure to be accepted. A text may mean
-// something else to a session that is pinned (a temporary table, EXECUTE of a
-// statement of its own): such a session neither takes from the catalog nor adds to it.
+// apart reports whether names may mean something else to the session than to others: it has, or a
+// function may have left it, a temporary table or a statement of its own at its backend. Such a
+// session neither takes from the catalog nor adds to it.
+func (s *session) apart() bool {
+	return s.pinned || s.b != nil && s.b.left.Due()
+}
+
+// known reports whether a Parse of tmpl is sure to be accepted.
 func (s *session) known(tmpl *template) bool {
-	return !s.pinned && tmpl.accepted.Load() == s.epoch()+1
+	return !s.apart() && tmpl.accepted.Load() == s.epoch()+1
 }
 
 // described returns the description to tell the client without asking, or nil. It is of
-// this epoch, and not for a pinned session: see known.
+// this epoch, and not for a session that is apart.
 func (s *session) described(tmpl *template) *description {
-	if d := tmpl.desc.Load(); d != nil && d.epoch == s.epoch() && !s.pinned {
+	if d := tmpl.desc.Load(); d != nil && d.epoch == s.epoch() && !s.apart() {
 		return d
 	}
 	return nil
@@ -141,14 +146,14 @@ func (s *session) noteDescription(o *owed, frame []byte, whole bool) {
 	} else {
 		s.srv.texts.describe(d)
 	}
-	s.confirm(d)
+	s.confirm(o, d)
 	t.desc = d
 	s.b.prepared.describe(o.stmt, d)
 	if o.clientStmt != nil && o.clientStmt.tmpl.inForce() == o.tmpl.inForce() {
 		s.describes(o.clientStmt, d)
 	}
 	switch {
-	case s.pinned || d.epoch&private != 0:
+	case s.pinned || o.apart || d.epoch&private != 0:
 	case !s.schema.wrote:
 		s.srv.catalog.publish(o.tmpl, d)
 	case len(s.schema.learned) < maxLearned:

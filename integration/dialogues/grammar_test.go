@@ -216,6 +216,9 @@ func (g *drawer) connect(who string) step {
 	if g.one(8) {
 		given = append(given, "application_name=app")
 	}
+	if g.themed("left behind") && g.one(3) {
+		given = append(given, "my.place=one")
+	}
 	if g.themed("startups") && g.one(2) {
 		all := wrong
 		if !g.dsql {
@@ -527,8 +530,12 @@ func (g *drawer) leavingText() string {
 	does := pick(g, "CREATE TEMP TABLE IF NOT EXISTS tmp (n int)", "CREATE TEMP TABLE IF NOT EXISTS tmp (n int)", "DROP TABLE IF EXISTS pg_temp.tmp", "PREPARE p2 AS SELECT 6 AS six", "DEALLOCATE p2",
 		"LISTEN l_{X}", "UNLISTEN *", "SELECT pg_advisory_lock(ascii(''{X}''))", "SELECT pg_advisory_unlock_all()", "DECLARE k4 CURSOR WITH HOLD FOR SELECT generate_series(1, 3) AS d", "CLOSE ALL",
 		"CREATE FUNCTION pg_temp.tmpf() RETURNS int LANGUAGE sql AS ''SELECT 1''", "CREATE TEMP SEQUENCE IF NOT EXISTS tmps",
-		"RESET TimeZone", "SET DateStyle TO DEFAULT", "RESET search_path", "RESET ALL", "SET LOCAL TimeZone TO DEFAULT", "RESET extra_float_digits", "SET LOCAL search_path TO pg_temp")
-	switch g.IntN(12) {
+		"RESET TimeZone", "SET DateStyle TO DEFAULT", "RESET search_path", "RESET ALL", "SET LOCAL TimeZone TO DEFAULT", "RESET extra_float_digits", "SET LOCAL search_path TO pg_temp",
+		"SELECT set_config(''my.place'', NULL, false)", "SELECT set_config(''my.place'', NULL, true)", "SET ROLE other", "SET ROLE another", "RESET ROLE", "SET LOCAL ROLE other",
+		"CREATE TEMP TABLE v ON COMMIT DROP AS SELECT 9 AS nine, true AS yes", "CREATE TEMP TABLE v AS SELECT 9 AS nine, true AS yes", "DROP TABLE IF EXISTS pg_temp.v")
+	switch g.IntN(14) {
+	case 7, 8: // what an own relation hides, and who asks
+		return pick(g, "SELECT * FROM v", "SELECT * FROM v", "SELECT count(*) FROM v", "SELECT current_user", "SELECT COALESCE(current_setting('my.place', true), '')", "SET ROLE other", "RESET ROLE")
 	case 0, 1:
 		return pick(g, "SELECT * FROM tmp", "SELECT * FROM tmp_{X}", "SELECT count(*) FROM tmp_a", "FETCH 1 FROM k4", "EXECUTE p2", "SELECT count(*) FROM pg_temp.tmp")
 	case 2:

@@ -123,7 +123,7 @@ func newWorld(t testing.TB, r route, bin harness.Bin) *world {
 	t.Helper()
 	pg := pgtest.Start(t, pgtest.MaxConnections(100), pgtest.Setting("timezone", "UTC"))
 	pg.SQL(t, "postgres", "CREATE DATABASE direct")
-	pg.SQL(t, "postgres", "CREATE ROLE other; GRANT ALL ON SCHEMA public TO other")
+	pg.SQL(t, "postgres", "CREATE ROLE other; GRANT ALL ON SCHEMA public TO other; CREATE ROLE another; GRANT another TO other; GRANT ALL ON SCHEMA public TO another")
 	w := &world{route: r, t: t, met: map[string]int{},
 		through: target{user: "postgres", database: "postgres"},
 		direct:  target{addr: pg.Address(), user: "postgres", database: "direct"}}

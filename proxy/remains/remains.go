@@ -12,10 +12,16 @@ import (
 
 // Trace says whether a backend may hold something that nobody knows of. The zero value is one that
 // holds nothing. It goes with the backend, not with a session.
-type Trace struct{ due, called bool }
+type Trace struct {
+	due, called bool
+	since       uint64
+}
 
 // Note is called for each plan in front of its frames: a statement that fails may leave something too.
 func (t *Trace) Note(plan *rewrite.Plan) {
+	if plan.Kind == rewrite.Unknown { // nobody has read which functions it calls
+		t.Call()
+	}
 	for i := range plan.Statements {
 		st := &plan.Statements[i]
 		t.due, t.called = t.due || st.MayLeave(), t.called || st.Leaves
@@ -25,8 +31,18 @@ func (t *Trace) Note(plan *rewrite.Plan) {
 // Mark says that the backend may hold something, whatever its texts say.
 func (t *Trace) Mark() { t.due = true }
 
+// Call says that a function is called which may leave something.
+func (t *Trace) Call() { t.due, t.called = true, true }
+
+// From notes how many statements the backend had prepared before anything was left: what comes later
+// may have been parsed with it in sight.
+func (t *Trace) From(prepared uint64) { t.since = prepared }
+
+// Since returns what From was given.
+func (t *Trace) Since() uint64 { return t.since }
+
 // Clear says that the backend was asked, and holds nothing that its session does not know.
-func (t *Trace) Clear() { *t = Trace{} }
+func (t *Trace) Clear() { t.due, t.called = false, false }
 
 // Called reports whether a text has called a function that may have left something: where the backend
 // is lost, nobody knows what its client has lost.
@@ -51,6 +67,9 @@ var found = []struct {
 	{"l", rewrite.PinListen, `SELECT FROM pg_catalog.pg_listening_channels()`},
 	{"s", rewrite.PinProcedural, `SELECT FROM pg_catalog.pg_replication_slots WHERE temporary AND active_pid = pg_catalog.pg_backend_pid()`},
 }
+
+// Role is a query with one row and one column: the role of the session, "none" where it has none of its own.
+const Role = "SELECT pg_catalog.current_setting('role')"
 
 // Question is a query with one row and one column, which Reason reads. It is to be asked outside of
 // a transaction, with no search_path of a client's in force: operators are looked up by it.
