@@ -110,7 +110,7 @@ func TestCommandsTold(t *testing.T) {
 	for _, sql := range []string{
 		"ALTER TABLE book DROP CONSTRAINT small, ALTER COLUMN m TYPE bigint", // by itself the change of type is refused
 		"ALTER TABLE book ALTER COLUMN n SET NOT NULL",
-		`ALTER TABLE "book" DROP CONSTRAINT "book_n_not_null", ALTER COLUMN "n" SET NOT NULL, ALTER COLUMN "title" TYPE character varying(99)`,
+		`ALTER TABLE "book" DROP CONSTRAINT "book_n_sluice_not_null", ALTER COLUMN "n" SET NOT NULL, ALTER COLUMN "title" TYPE character varying(99)`,
 		"ALTER TABLE book DROP CONSTRAINT once, ALTER COLUMN n TYPE bigint, ADD CONSTRAINT once UNIQUE (n)",
 		"BEGIN", "INSERT INTO book (id, n) VALUES (90, 91)", "ALTER TABLE book DROP CONSTRAINT once, ALTER COLUMN n TYPE numeric, ADD CONSTRAINT once UNIQUE (n)", "ROLLBACK",
 	} {

@@ -267,6 +267,30 @@ func (r *partsRig) raw(t *testing.T) (*pgproto3.Frontend, func(until string) str
 	}
 }
 
+// A frame that is no part of a COPY ends the session behind its error, as in PostgreSQL, and nothing is stored.
+func TestCopyInBrokenOff(t *testing.T) {
+	t.Parallel()
+	r := startCopies(t, nil)
+	r.pg.SQL(t, "postgres", manyTable)
+	f, until := r.raw(t)
+	f.Send(&pgproto3.Query{String: "COPY many FROM STDIN"})
+	until("CopyInResponse")
+	f.Send(&pgproto3.CopyData{Data: []byte("1\tx\n")})
+	f.Send(&pgproto3.Parse{Query: "SELECT 1"})
+	f.Send(&pgproto3.Sync{})
+	for range 2 {
+		if got := until("ErrorResponse"); got != "ErrorResponse 08P01" {
+			t.Errorf("got %s, want 08P01 of the frame, and of the session's end", got)
+		}
+	}
+	if m, err := f.Receive(); err == nil {
+		t.Errorf("got %T behind the session's end", m)
+	}
+	if got := r.pg.SQL(t, "postgres", "SELECT count(*) FROM many"); got != "0" {
+		t.Errorf("%s rows are stored", got)
+	}
+}
+
 // By the extended protocol a COPY is answered at its Sync; what stands beside it in its group is
 // refused.
 func TestCopyInExtended(t *testing.T) {
@@ -290,7 +314,6 @@ func TestCopyInExtended(t *testing.T) {
 		"flushed":       {nil, []pgproto3.FrontendMessage{&pgproto3.Flush{}, &pgproto3.Sync{}, &pgproto3.CopyDone{}, &pgproto3.Sync{}}, "CommandComplete COPY 1, ReadyForQuery I", "1"},
 		"followed":      {nil, []pgproto3.FrontendMessage{&pgproto3.CopyDone{}, &pgproto3.Parse{Query: "SELECT 1"}, &pgproto3.Sync{}}, "ErrorResponse 0A000, ReadyForQuery I", "0"},
 		"given up":      {nil, []pgproto3.FrontendMessage{&pgproto3.CopyFail{Message: "no"}, &pgproto3.Sync{}}, "ErrorResponse 57014, ReadyForQuery I", "0"},
-		"broken off":    {nil, []pgproto3.FrontendMessage{&pgproto3.Parse{Query: "SELECT 1"}, &pgproto3.Sync{}}, "ErrorResponse 08P01, ReadyForQuery I", "0"},
 		"malformed":     {nil, []pgproto3.FrontendMessage{&pgproto3.CopyData{Data: []byte("x\n")}, &pgproto3.CopyData{Data: []byte("x\n")}, &pgproto3.CopyDone{}, &pgproto3.Sync{}}, "ErrorResponse 22P04, ReadyForQuery I", "0"},
 		"another query": {nil, []pgproto3.FrontendMessage{&pgproto3.CopyDone{}, &pgproto3.Query{String: "SELECT 1"}, &pgproto3.Sync{}}, "ErrorResponse 0A000, ReadyForQuery I", "0"},
 	} {
@@ -368,7 +391,7 @@ func TestCopyInClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(ctx)
-	const create = `CREATE TABLE kinds (id bytea PRIMARY KEY, s smallint, i bigint, f double precision, n numeric, t text, v varchar(9), b boolean, d date, ts timestamptz, u uuid, j jsonb, iv interval)`
+	const create = `CREATE TABLE kinds (id bytea PRIMARY KEY, s smallint, i bigint, f double precision, n numeric(9,4), t text, v varchar(9), b boolean, d date, ts timestamptz, u uuid, j jsonb, iv interval)`
 	if _, err := conn.Exec(ctx, create); err != nil {
 		t.Fatal(err)
 	}

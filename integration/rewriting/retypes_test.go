@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -126,7 +127,7 @@ func TestRetypesAsInPostgreSQL(t *testing.T) {
 			if out != wantOut || whole(err) != whole(wantErr) {
 				t.Errorf("%s, %s:\n got %q %s (%s)\nwant %q %s", way.name, sql, out, whole(err), hintOf(err), wantOut, whole(wantErr))
 			}
-			if got, want := pg.SQL(t, "postgres", held), pg.SQL(t, "plain", held); got != want {
+			if got, want := ofBareNumerics(pg.SQL(t, "postgres", held)), ofBareNumerics(pg.SQL(t, "plain", held)); got != want {
 				t.Fatalf("%s, %s:\n%s", way.name, sql, differing(got, want))
 			}
 			if err == nil {
@@ -150,6 +151,15 @@ func TestRetypesAsInPostgreSQL(t *testing.T) {
 			}
 		}
 	}
+}
+
+var decimals = regexp.MustCompile(`=-?\d+\.\d+`)
+
+// ofBareNumerics is a list of columns and rows as it is where numeric without a precision has none, and
+// shows no zeros at its end: Sluice gives it one with 38 decimals (rewrite.numeric).
+func ofBareNumerics(list string) string {
+	list = strings.ReplaceAll(list, "numeric(128,38)", "numeric")
+	return decimals.ReplaceAllStringFunc(list, func(value string) string { return strings.TrimRight(strings.TrimRight(value, "0"), ".") })
 }
 
 // pgError is the error that a driver tells; nil for none.
