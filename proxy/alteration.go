@@ -448,7 +448,7 @@ func (s *session) settleOwn(err error, partly func(error) error) error {
 		s.noteLost(gone, "unknown_outcome")
 		err = partly(errUnknownOutcome)
 		if s.pinned {
-			err = errPinLost
+			err = s.pinGone()
 		}
 		s.losePin()
 		s.dropBackend(reservoir.Broken)

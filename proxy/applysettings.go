@@ -69,7 +69,10 @@ func (s *session) fitBackend() (refusal []byte, err error) {
 		return refusal, err
 	}
 	if !s.srv.reads() && !s.pinned {
-		err = s.asking(func(b *backend) error { return s.srv.askPurity(b, false, s.t.deadline, s.stopped) })
+		err = s.asking(func(b *backend) error {
+			_, err := s.srv.askPurity(b, false, s.t.deadline, s.stopped)
+			return err
+		})
 	}
 	if err == nil {
 		err = s.meetSchema(false)
@@ -101,7 +104,8 @@ func (s *session) notApplied(e event, inBlock bool, refusal []byte, err, clientE
 	case err != nil && s.pinned:
 		s.losePin()
 		s.dropBackend(reservoir.Broken)
-		return errPinLost
+		s.hears(err)
+		return s.pinGone()
 	case err != nil:
 		if s.b != nil {
 			s.dropBackend(reservoir.Broken)

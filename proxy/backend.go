@@ -60,6 +60,9 @@ type backend struct {
 	said error
 	// tag is the last that answered Sluice itself.
 	tag []byte
+	// news are the notifications that came beside answers to Sluice itself, whole frames: their
+	// client is sent them with what comes next (passNews).
+	news []byte
 	// path is what looks in turns have found of the way to the server.
 	path path
 	// knows: what the backend knows of the schema is as new as this: it was lent for the first
@@ -91,6 +94,12 @@ func (srv *Server) attached(c *reservoir.Conn) *backend {
 	c.Attachment = b
 	return b
 }
+
+// mostNews bounds the notifications of a backend that wait for their client, in bytes. PostgreSQL
+// lets none have more than 8,000.
+const mostNews = 1 << 20
+
+var errMuchNews = errors.New("more notifications came beside an answer to Sluice itself than are kept")
 
 // usableLooks bounds how often usable reads before it gives a backend up.
 const usableLooks = 16
@@ -158,7 +167,7 @@ func (b *backend) poll() error {
 
 // exchange writes msg, which ends in one ReadyForQuery, and reads up to it. It returns the
 // payload of the first ErrorResponse, if any. An error means that the backend cannot be
-// used any more. Nothing may be owed, and no group of the client's be open.
+// used any more; it is a *lastWords where the server has said why. Nothing may be owed, and no group of the client's be open.
 func (b *backend) exchange(msg []byte) (refusal []byte, err error) {
 	return b.exchangeRows(msg, func([]byte) {})
 }
@@ -178,8 +187,9 @@ func (b *backend) exchangeUntil(msg []byte, at time.Time, stop func() error) (re
 // exchangeAll is what the others are: row is given the rows, stop may be nil, and patience is
 // for how long the answer may take, 0 without end. A deadline that somebody else has set for
 // the client's turn does not end the exchange: the clock tells the two apart, and the path is
-// looked at. Parameters are noted, notices dropped. An error behind the first byte leaves the
-// round trip without its end: then the backend is broken, whoever looks at the error.
+// looked at. Parameters are noted, notifications kept for the client, notices dropped. An error
+// behind the first byte leaves the round trip without its end: then the backend is broken, whoever
+// looks at the error.
 func (b *backend) exchangeAll(msg []byte, row func(payload []byte), patience time.Duration, at time.Time, stop func() error) (refusal []byte, err error) {
 	if b.group {
 		return nil, errOpenGroup
@@ -213,7 +223,15 @@ func (b *backend) exchangeAll(msg []byte, row func(payload []byte), patience tim
 		switch typ {
 		case wire.ParameterStatus:
 			b.noteParameter(frame)
+		case wire.NotificationResponse:
+			if len(b.news)+len(frame) > mostNews {
+				return nil, errMuchNews
+			}
+			b.news = append(b.news, frame...)
 		case wire.ErrorResponse:
+			if said := farewellOf(frame[wire.HeaderLen:]); said != nil {
+				return nil, said
+			}
 			if refusal == nil {
 				refusal = append([]byte(nil), frame[wire.HeaderLen:]...)
 			}

@@ -104,6 +104,7 @@ func (k *cancelKeys) find(pid uint32, secret []byte) *session {
 // one has come already, to this turn: that one found no backend, and was only noted.
 func (s *session) attach(conn *reservoir.Conn) (asked bool) {
 	s.b = s.srv.attached(conn)
+	s.b.news = nil                                     // of a LISTEN that another client left behind
 	s.b.path = path{limit: s.srv.cfg.BackendPathLimit} // what was owed before was owed to others
 	s.mu.Lock()
 	defer s.mu.Unlock()

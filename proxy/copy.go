@@ -210,6 +210,11 @@ func (s *session) awaitEither() error {
 // Sluice tells them itself. An error ends the session; a backend that only the pairing kept
 // is given up without one.
 func (s *session) relayIdle() error {
+	if news := s.takeNews(); len(news) > 0 {
+		if err := s.writeClient(news); err != nil {
+			return err
+		}
+	}
 	for {
 		err := s.b.poll()
 		if isTimeout(err) {
@@ -217,7 +222,7 @@ func (s *session) relayIdle() error {
 		}
 		if err != nil {
 			if s.dedicated {
-				return errServerGone // the farewell, if any, was relayed
+				return s.serverGone() // the farewell, if any, was relayed
 			}
 			return s.idleLost()
 		}
@@ -232,8 +237,14 @@ func (s *session) relayIdle() error {
 			}
 			frame := src.Peek(total)
 			src.Advance(total)
-			if typ == wire.ErrorResponse && !s.dedicated {
-				return s.idleLostBy(farewellOf(frame[wire.HeaderLen:]))
+			if typ == wire.ErrorResponse {
+				said := farewellOf(frame[wire.HeaderLen:])
+				if !s.dedicated {
+					return s.idleLostBy(said)
+				}
+				if said != nil {
+					s.b.said = said
+				}
 			}
 			if typ == wire.ParameterStatus && !s.dedicated {
 				s.b.noteParameter(frame) // it is told with the next answer
@@ -245,6 +256,15 @@ func (s *session) relayIdle() error {
 		}
 		src.Release()
 	}
+}
+
+// serverGone ends a session whose own connection the server has closed between two turns.
+func (s *session) serverGone() error {
+	if s.b.said == nil {
+		return errServerGone
+	}
+	s.srv.log.Warn("backend lost between two transactions", append(s.logAttrs(), "error", s.b.said)...)
+	return fmt.Errorf("%w: %w", errServerGone, s.b.said)
 }
 
 // idleLostBy is idleLost of a backend whose server has said why; nil where it has not.

@@ -254,7 +254,7 @@ func (s *session) relayFrame(r *stretch, typ byte, total int) error {
 	frame := src.Peek(min(total, src.Buffered()))
 	// Anything that Sluice says because of the reply goes behind what came before the
 	// reply.
-	if !plainReply(typ) || s.gathers() || typ == wire.ReadyForQuery && !s.dedicated && (s.tx.resets || s.mayTell()) {
+	if !plainReply(typ) || s.gathers() || typ == wire.ReadyForQuery && (len(s.b.news) > 0 || !s.dedicated && (s.tx.resets || s.mayTell())) {
 		if err := s.passStretch(r); err != nil {
 			return err
 		}

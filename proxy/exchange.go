@@ -53,7 +53,7 @@ func (s *session) exchangeFrames(step func() error) error {
 			// with the next frame of the client, or with what a new backend owes.
 			err = s.recovered(err)
 			if err == nil && s.pinLost && !s.t.settled {
-				err = errPinLost
+				err = s.pinGone()
 			}
 			if err == nil && s.t.skip && !s.t.settled {
 				// A client may wait for the error behind a Flush.

@@ -82,5 +82,33 @@ func (s *session) hearFarewell(gone *lostError) {
 	}
 }
 
+// hears notes what a server has said whose backend was lost with err, for the end of a session that
+// ends with its backend.
+func (s *session) hears(err error) { s.lastSaid, _ = errors.AsType[*lastWords](err) }
+
+// pinGone is errPinLost with what the server has said of the last loss.
+func (s *session) pinGone() *wire.Error {
+	if s.lastSaid == nil {
+		return errPinLost
+	}
+	return (&lostError{err: s.lastSaid}).toldOfLoss(errPinLost)
+}
+
+// dedicatedLost ends a session whose own connection to the server was lost in a turn. The server's last
+// words are the client's too: it is sent those that it has not.
+func (s *session) dedicatedLost(gone *lostError) error {
+	passed := s.b.said != nil
+	s.hearFarewell(gone)
+	said, heard := errors.AsType[*lastWords](gone.err)
+	if !heard {
+		return gone
+	}
+	s.srv.log.Warn("backend lost in a turn", append(s.logAttrs(), "error", gone.err)...)
+	if passed || s.midRow() {
+		return gone
+	}
+	return &wire.Error{Fatal: true, Code: said.code, Message: said.message}
+}
+
 // mostFarewellReads bounds how often a lost backend is read.
 const mostFarewellReads = 4

@@ -63,3 +63,39 @@ func TestFarewellIsTold(t *testing.T) {
 		})
 	}
 }
+
+// A session that ends with the backend of its own ends with the server's last words, in the log too,
+// wherever the server ends the connection.
+func TestFarewellOfKeptBackends(t *testing.T) {
+	t.Parallel()
+	const words = "terminating connection due to administrator command"
+	const kills = "SELECT pg_terminate_backend(pg_backend_pid()), pg_sleep(10)"
+	for _, test := range []struct {
+		name, before, after, want string
+		opts                      []option
+	}{
+		{"pinned, in a query", "Q CREATE TEMPORARY TABLE mine (a int)\n< Z\n", "Q " + kills + "\n< EOF\n", "E S=FATAL C=08006", nil},
+		{"pinned, in a group", "Q CREATE TEMPORARY TABLE mine (a int)\n< Z\n", "P - | " + kills + "\nB - | -\nE -\nS\n< EOF\n", "E S=FATAL C=08006", nil},
+		{"pinned, in a block", "Q CREATE TEMPORARY TABLE mine (a int)\n< Z\nQ BEGIN\n< Z\n", "Q " + kills + "\n< EOF\n", "E S=FATAL C=08006", []option{fastReplay}},
+		{"dedicated, in a query", "", "Q " + kills + "\n< EOF\n", "E S=FATAL C=57P01", []option{sessionPairing}},
+		{"dedicated, in a group", "", "P - | " + kills + "\nB - | -\nE -\nS\n< EOF\n", "E S=FATAL C=57P01", []option{sessionPairing}},
+		{"dedicated, between two turns", "Q SELECT 1\n< Z\n", "< EOF\n", "E S=FATAL C=57P01", []option{sessionPairing}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			pg, log := newPostgres(t), &logText{}
+			s := startSluice(t, pg, append(test.opts, func(s *setup) { s.log = slog.NewTextHandler(log, nil) })...)
+			c := dialRaw(t, s.addr)
+			c.play(t, test.before)
+			if !strings.Contains(test.after, kills) {
+				pg.SQL(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
+			}
+			got := c.play(t, test.after)
+			_, fatal, _ := strings.Cut(got, test.want)
+			if !strings.Contains(fatal, words) {
+				t.Errorf("told %q", got)
+			}
+			waitFor(t, "the log", func() bool { return strings.Contains(log.String(), words) })
+		})
+	}
+}

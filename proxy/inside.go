@@ -101,7 +101,7 @@ func (s *session) turnInside(how inside, step func() error) (insideEnd, error) {
 		s.srv.log.Error("backend answered otherwise than asked", append(s.logAttrs(), "asked", how.own.Asked(), "said", how.own.Said())...)
 	}
 	if err == nil && s.pinLost && said == nil { // the client was told why
-		err = errPinLost
+		err = s.pinGone()
 	}
 	if err != nil && said != nil {
 		s.passSpan(said.Append(nil)) // a write error shows again at the next write

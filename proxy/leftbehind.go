@@ -32,7 +32,7 @@ func (srv *Server) askHidden(b *backend, at time.Time, stop func() error) error 
 		return nil
 	}
 	may, answered := false, false
-	refusal, err := b.exchangeAll(wire.AppendStrings(nil, wire.Query, remains.Unseen), func(row []byte) {
+	refusal, err := b.exchangeAll(srv.ownQuestion(remains.Unseen), func(row []byte) {
 		if columns := columnsOf(row); len(columns) == 1 {
 			may, answered = columns[0] == "t", true
 		}

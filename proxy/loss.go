@@ -24,7 +24,7 @@ import (
 func (s *session) backendLost(gone *lostError) error {
 	t := s.t
 	if s.dedicated {
-		return gone
+		return s.dedicatedLost(gone)
 	}
 	s.hearFarewell(gone)
 	clientErr, when := gone.toldOfLoss(s.lossTold()), "transaction"
@@ -113,6 +113,7 @@ func (s *session) noteLost(gone *lostError, when string) {
 	if gone.wordless() {
 		s.srv.backends.Suspect()
 	}
+	s.hears(gone.err)
 	s.srv.metrics.BackendLost(when)
 	s.srv.log.Warn("backend lost in a turn", append(s.logAttrs(), "outcome", when, "error", gone.err)...)
 }

@@ -93,3 +93,31 @@ func TestNamesBehindADescribe(t *testing.T) {
 		})
 	}
 }
+
+// A statement whose description the client was sent keeps its name where an attempt to run the transaction
+// again is refused; one of which the client was sent nothing does not.
+func TestNamesBehindARefusedReplay(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ group, then, want string }{
+		"described from memory":   {"P s | SELECT 1\nD S s\nH\n< T\n", "B - | s\nE -\nS", "C SELECT 1"},
+		"described by the server": {"P s | SELECT 2\nD S s\nH\n< T\n", "B - | s\nE -\nS", "C SELECT 1"},
+		"behind a description":    {"P s | SELECT 1\nD S s\nH\n< T\nP u | SELECT 3\n", "B - | u\nE -\nS", "C=26000"},
+		"behind a portal's":       {"P r | SELECT set_config('TimeZone', 'UTC', true)\nB p | r\nD P p\nE p\nH\n< C\nP u | SELECT 3\n", "B - | u\nE -\nS", "C=26000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pg := newPostgres(t)
+			pg.SQL(t, "postgres", changing)
+			s := startSluice(t, pg, fastReplay, maxOpen(1))
+			perform(t, s.addr, "P k | SELECT 1\nS\n< Z\nP l | SELECT 3\nS\n< Z\n") // known from now on
+			pg.SQL(t, "postgres", "SELECT setval('changing', 1, false)")
+			stumbles(t, pg, true)
+			got := perform(t, s.addr, "Q BEGIN\n< Z\nP - | SELECT nextval('changing')\nB - | -\nE -\nH\n< C\n"+test.group+
+				"P - | SELECT stumble(1)\nB - | -\nE -\nS\n< Z\nQ ROLLBACK\n< Z\n"+test.then+"\n< Z\n")
+			_, behind, refused := strings.Cut(got, "Replay refused: ")
+			if !refused || !strings.Contains(behind, test.want) {
+				t.Errorf("want %s behind the refusal:\n%s", test.want, got)
+			}
+		})
+	}
+}

@@ -159,7 +159,7 @@ func (s *session) replaceBackend(cause error) error {
 	s.losePin()
 	s.dropBackend(reservoir.Broken)
 	if pinned {
-		return errPinLost
+		return s.pinGone()
 	}
 	conn, err := s.borrow()
 	if err != nil {
@@ -218,7 +218,7 @@ func (s *session) question(b *backend) error {
 	if err := s.srv.askGroups(b, s.t.deadline, s.stopped); err != nil {
 		return err
 	}
-	if err := s.srv.askPurity(b, false, s.t.deadline, s.stopped); err != nil {
+	if _, err := s.srv.askPurity(b, false, s.t.deadline, s.stopped); err != nil {
 		return err
 	}
 	return s.srv.askHidden(b, s.t.deadline, s.stopped)

@@ -28,13 +28,28 @@ import (
 type purity struct {
 	pace question.Pace
 	// answer is 1 + the epoch of the schema that it is of, doubled, and 1 more when
-	// nothing may write; 0 for none.
+	// nothing may write; 0 for none. at is when it was asked for, in Unix nanoseconds.
 	answer atomic.Uint64
+	at     atomic.Int64
 }
 
 // purityAge is how long an answer holds. Schema changes that are seen here, or told by
 // OC001, end it at once; where the server tells nobody, it takes so long.
 const purityAge = time.Minute
+
+// mostPurityAge is how long an answer holds where faults come in place of the next one.
+const mostPurityAge = 2 * purityAge
+
+// fault says that a question has failed, and returns the pause in front of the next. An answer that
+// there is holds on, unless it would be too old by then. changed: the server has said that the schema
+// is another one, so that the answer is not of this one.
+func (p *purity) fault(now time.Time, changed bool) (pause time.Duration) {
+	pause = p.pace.Failed(now)
+	if changed || now.Add(pause).Sub(time.Unix(0, p.at.Load())) > mostPurityAge {
+		p.answer.Store(0)
+	}
+	return pause
+}
 
 // isPure asks for functions that may write, and run where nobody calls them by name:
 // because something else is made of them (a view, a policy, an operator, a cast, an
@@ -73,7 +88,10 @@ func (s *session) judged(plan *rewrite.Plan) (*rewrite.Plan, error) {
 		return plan, nil
 	}
 	if !s.srv.reads() && !s.t.touched && s.b.status == 'I' && (!s.pinned || s.t.mode != readWrite) {
-		err := s.asking(func(b *backend) error { return s.srv.askPurity(b, false, s.t.deadline, s.stopped) })
+		err := s.asking(func(b *backend) error {
+			_, err := s.srv.askPurity(b, false, s.t.deadline, s.stopped)
+			return err
+		})
 		s.alarmRead()
 		if stops(err) {
 			return nil, err
@@ -92,10 +110,15 @@ func (s *session) judged(plan *rewrite.Plan) (*rewrite.Plan, error) {
 }
 
 // stillReads asks the backend, which is idle, anew whether what ran as a read was one:
-// others may have made a function since the schema was asked. Errors are those of asking.
-func (s *session) stillReads() (bool, error) {
-	err := s.asking(func(b *backend) error { return s.srv.askPurity(b, true, s.t.deadline, s.stopped) })
-	return err == nil && s.srv.reads(), err
+// others may have made a function since the schema was asked. It goes by this answer alone: a fault in
+// its place leaves the text a write. Errors are those of asking.
+func (s *session) stillReads() (reads bool, err error) {
+	answered := false
+	err = s.asking(func(b *backend) (err error) {
+		answered, err = s.srv.askPurity(b, true, s.t.deadline, s.stopped)
+		return err
+	})
+	return err == nil && answered && s.srv.reads(), err
 }
 
 // reads reports whether texts that look like reads are, as far as is known.
@@ -122,33 +145,37 @@ func (srv *Server) purityDue() bool {
 // the answer is known; anew: even then. An error is stop's, which may be nil, or says that
 // the backend was lost. An answer is of the epoch at which the question was asked: a change
 // of the schema meanwhile makes the answer worthless. While one session asks, others go by
-// the answer that is known. Behind a fault (question.Purity) nothing is known.
-func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() error) error {
+// the answer that is known. Behind a fault (question.Purity) the answer before holds on for a while.
+// answered says that the database has answered.
+func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() error) (answered bool, err error) {
 	p := &srv.purity
 	if !anew && (!srv.purityDue() || srv.purityKnown() && !p.pace.Claim(time.Now())) {
-		return nil
+		return false, nil
 	}
-	pure, asks, refusal, err, epoch := "", "", []byte(nil), error(nil), uint64(0)
+	pure, asks, refusal, epoch, changed := "", "", []byte(nil), uint64(0), false
+	asked := time.Now()
 	for range mostCatalogTries { // the first may be told that the schema has changed, or find it changed
 		epoch = srv.catalog.epoch.Load()
-		refusal, err = b.exchangeAll(wire.AppendStrings(nil, wire.Query, askPure), func(row []byte) {
+		refusal, err = b.exchangeAll(srv.ownQuestion(askPure), func(row []byte) {
 			if columns := columnsOf(row); len(columns) == 2 {
 				pure, asks = columns[0], columns[1]
 			}
 		}, b.patience, at, stop)
-		if err != nil || refusal == nil && epoch == srv.catalog.epoch.Load() || refusal != nil && faultOf(refusal) != question.Conflict {
+		conflict := refusal != nil && faultOf(refusal) == question.Conflict
+		changed = changed || conflict
+		if err != nil || refusal == nil && epoch == srv.catalog.epoch.Load() || refusal != nil && !conflict {
 			break
 		}
 	}
 	switch {
 	case stops(err):
 		p.pace.Unasked()
-		return err
+		return false, err
 	case err != nil, refusal != nil, pure == "":
-		p.answer.Store(0)
-		pause := p.pace.Failed(time.Now())
-		srv.log.Warn("whether texts that look like reads may write is not known: they are not run again", "error", cmp.Or(err, refusedBy(refusal)), "asked_again_in", pause)
-		return err
+		pause := p.fault(time.Now(), changed)
+		srv.log.Warn("whether texts that look like reads may write was not answered: without an answer they are not run again", "error", cmp.Or(err, refusedBy(refusal)),
+			"known", srv.purityKnown(), "asked_again_in", pause)
+		return false, err
 	}
 	if asks == "t" {
 		srv.sequences.asked.Store(true)
@@ -158,8 +185,18 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 	if pure == "t" {
 		answer |= 1
 	}
+	p.at.Store(asked.UnixNano())
 	p.answer.Store(answer)
-	return nil
+	return true, nil
+}
+
+// ownQuestion is the Query of a question, which is outside of a transaction. What a client has set on a
+// cluster changes nothing of the answers there: it cannot set a timeout, nor make operators.
+func (srv *Server) ownQuestion(sql string) []byte {
+	if srv.cfg.Kind == Postgres {
+		sql = question.OnPostgres + sql
+	}
+	return wire.AppendStrings(nil, wire.Query, sql)
 }
 
 // faultOf is the fault that a server's error is for a question of Sluice's own.

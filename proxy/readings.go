@@ -102,7 +102,7 @@ func (s *session) readHere(cause string, exchange func(msg []byte, row func([]by
 	}
 	r.err = s.srv.renewSchema(cause, func() (reading, error) {
 		return s.srv.schemaBy(func(query string, row func([]byte)) ([]byte, error) {
-			return exchange(wire.AppendStrings(nil, wire.Query, query), row)
+			return exchange(s.srv.ownQuestion(query), row)
 		})
 	})
 	err = r.err

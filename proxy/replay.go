@@ -282,7 +282,7 @@ func (s *session) resolve() error {
 // session stands where the original error leaves it: in a failed block, or in none. With
 // nil the turn is over, or its rest is skipped.
 func (s *session) refuseReplay() error {
-	t := s.t
+	t, untold := s.t, s.untoldNames()
 	s.noteRefusal(t.refusal)
 	if t.torn && t.halved() {
 		return fmt.Errorf("%w: %w", errClientGone, errHalfRow)
@@ -315,7 +315,7 @@ func (s *session) refuseReplay() error {
 	if s.b != nil && !held {
 		s.giveBack()
 	}
-	s.takeBack(t.undos)
+	s.takeBack(append(t.undos, untold...))
 	s.nothingRuns()
 	s.forgetTurn()
 	e := lost

@@ -206,6 +206,7 @@ func (s *session) unasked(typ byte, frame []byte) verdict {
 		if !s.pinned && !s.dedicated {
 			return swallow // of a LISTEN that another client left behind
 		}
+		s.passNews() // a write error shows again at the next write
 		return pass
 	}
 	if hidden || !s.t.owed.empty() && (s.t.owed.first().swallow || typ == wire.NoticeResponse && s.t.owed.first().warnsOfSet(frame)) {
@@ -221,6 +222,25 @@ func (s *session) accepted(o *owed) {
 	if o.tmpl != nil && !s.pinned && !o.apart && o.stmt.epoch&private == 0 { // nil when frames pass unseen
 		o.tmpl.accepted.Store(o.stmt.epoch + 1)
 	}
+}
+
+// passNews sends the client the notifications that came beside answers to Sluice itself. An error is
+// the session's end.
+func (s *session) passNews() error {
+	if len(s.b.news) == 0 || s.t.phase == aborting {
+		return nil
+	}
+	return s.passSpan(s.takeNews())
+}
+
+// takeNews takes those notifications from the backend; none where they are of a LISTEN that another
+// client left behind.
+func (s *session) takeNews() (news []byte) {
+	news, s.b.news = s.b.news, nil
+	if !s.pinned && !s.dedicated {
+		return nil
+	}
+	return news
 }
 
 // desync says that the backend sent what nobody asked for: its stream cannot be trusted any
@@ -246,6 +266,9 @@ func malformed(typ byte, total int) error {
 // are told here, in front of the frame, and so the settings that the turn has staged are
 // settled here too; else settle does that.
 func (s *session) replyReady(frame []byte) error {
+	if err := s.passNews(); err != nil {
+		return err
+	}
 	s.t.owed.pop()
 	s.b.status, s.b.group = frame[wire.HeaderLen], false
 	s.t.outcome.ready(s.b.status)

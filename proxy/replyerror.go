@@ -84,6 +84,7 @@ func (s *session) replyError(frame []byte, total int) (verdict, error) {
 // connection lives on. A dedicated client gets it.
 func (s *session) replyFatal(said *lastWords) (verdict, error) {
 	if s.dedicated {
+		s.b.said = said
 		return pass, nil // the end of the stream follows
 	}
 	if s.t.owed.empty() && !s.t.ended { // all is answered: the loss answers what comes next

@@ -118,8 +118,8 @@ func (s *session) resend(last bool) error {
 	t.unseen = false
 	for i := range frames {
 		f := &frames[i]
-		if acknowledged(f) {
-			if acks++; last && acks <= s.tx.log.Acknowledged() {
+		if n := acknowledgements(f); n > 0 {
+			if acks += n; last && acks <= s.tx.log.Acknowledged() {
 				f.Note.undoes = false // the client was told: the name means what it was told
 			}
 		}
@@ -152,13 +152,54 @@ func (s *session) resend(last bool) error {
 	return nil
 }
 
-// acknowledged reports whether the client is told of a frame by an answer that is not compared.
-func acknowledged(f *retry.Frame[logEntry]) bool {
+// acknowledgements is how many answers that are not compared the client is sent for a frame: those
+// that retry.Log.Acknowledged counts. A Describe has one where ParseComplete goes in front of it, or
+// where Sluice makes its answer up.
+func acknowledgements(f *retry.Frame[logEntry]) int {
+	n := &f.Note
+	if n.silent {
+		return 0
+	}
+	count := 0
 	switch f.Type {
 	case 0, wire.Parse, wire.Bind, wire.Close:
-		return !f.Note.silent
+		count = 1
+	case wire.Describe:
+		plan := n.plan
+		if n.tmpl != nil {
+			plan = n.tmpl.plan
+		}
+		if asSet(plan) != nil {
+			count++
+		}
+		if n.parsed {
+			count++
+		}
+	case wire.Execute:
+		if n.told != nil {
+			count = 1
+		}
 	}
-	return false
+	return count
+}
+
+// untoldNames is what takes back, the newest first, what frames of the turn in progress did to the
+// client's statements whose answers the client was not sent. It is empty where the log is not there
+// any more.
+func (s *session) untoldNames() (undos []undo) {
+	l := s.tx.log
+	if !s.t.logs || !l.Replayable() {
+		return nil
+	}
+	acks, frames := 0, l.Frames(l.Turns())
+	for i := range frames {
+		acks += acknowledgements(&frames[i])
+		if n := &frames[i].Note; n.undoes && acks > l.Acknowledged() {
+			undos = append(undos, undo{name: n.name, prev: n.prev})
+		}
+	}
+	slices.Reverse(undos)
+	return undos
 }
 
 // undoNames takes back what frames did to the client's statements that the server skips

@@ -55,7 +55,7 @@ type Question struct {
 var (
 	Groups = Question{Name: "groups", When: "a backend is lent, with replay", Meanwhile: "the statements of a pipeline outside of a block are not run again",
 		On: [Faults]Meaning{Again, Later, Later, Later}}
-	Purity = Question{Name: "purity", When: "a backend is lent; a text that looks like a read is sent, or was lost", Meanwhile: "what looks like a read is a write",
+	Purity = Question{Name: "purity", When: "a backend is lent; a text that looks like a read is sent, or was lost", Meanwhile: "what was known before, for two minutes; else what looks like a read is a write",
 		On: [Faults]Meaning{Again, Later, Later, Later}}
 	Unseen = Question{Name: "functions that leave something", When: "a backend is lent (kind postgres)", Meanwhile: "what was known before",
 		On: [Faults]Meaning{Later, Later, Later, Later}}
@@ -81,6 +81,12 @@ var (
 
 // Table has every question, with a row for each.
 var Table = []*Question{&Groups, &Purity, &Unseen, &Left, &Schema, &SchemaThere, &Locks, &Sequences, &Numbers, &Settings, &Job, &Index}
+
+// OnPostgres goes in front of a question in the same Query, on a server that is PostgreSQL. It keeps
+// the settings that the backend has, of its last client or of this one, away from the question: a
+// timeout, operators of a user's own, a role that may not look. What it sets ends with the Query.
+const OnPostgres = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout TO 0; SET LOCAL lock_timeout TO 0; SET LOCAL search_path TO pg_catalog; " +
+	"SET LOCAL SESSION AUTHORIZATION DEFAULT; SET LOCAL ROLE NONE; "
 
 // Classify returns the fault that an error of the server's with that SQLSTATE is. An error by which
 // the server does not work now (resources, its operator, a lock, itself) says nothing of what was
