@@ -254,7 +254,7 @@ func (s *session) relayFrame(r *stretch, typ byte, total int) error {
 	frame := src.Peek(min(total, src.Buffered()))
 	// Anything that Sluice says because of the reply goes behind what came before the
 	// reply.
-	if !plainReply(typ) || s.gathers() || typ == wire.ReadyForQuery && (len(s.b.news) > 0 || !s.dedicated && (s.tx.resets || s.mayTell())) {
+	if !plainReply(typ) || s.gathers() || typ == wire.ReadyForQuery && s.hasNews() {
 		if err := s.passStretch(r); err != nil {
 			return err
 		}
@@ -302,6 +302,11 @@ func plainReply(typ byte) bool {
 		return true
 	}
 	return false
+}
+
+// hasNews reports whether the client may have to be sent something in front of a ReadyForQuery.
+func (s *session) hasNews() bool {
+	return len(s.b.news) > 0 || !s.dedicated && (s.tx.resets || s.mayTell())
 }
 
 // gathers reports whether the head's reply does not simply pass: something else may be sent

@@ -282,7 +282,7 @@ func (s *session) resolve() error {
 // session stands where the original error leaves it: in a failed block, or in none. With
 // nil the turn is over, or its rest is skipped.
 func (s *session) refuseReplay() error {
-	t, untold := s.t, s.untoldNames()
+	t, untold := s.t, s.untoldNames(s.t.undos)
 	s.noteRefusal(t.refusal)
 	if t.torn && t.halved() {
 		return fmt.Errorf("%w: %w", errClientGone, errHalfRow)
