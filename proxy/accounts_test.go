@@ -86,6 +86,23 @@ func TestPortalsOfAClient(t *testing.T) {
 	waitFor(t, "all to be given back", func() bool { return s.Stats().MemoryBytes < 10_000 })
 }
 
+// The values that portals of a DELETE keep, which may have to be run in batches, are bounded like those of a DECLARE.
+func TestDeletesOfAClient(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE batched (a int, b text)")
+	s := startSluice(t, pg, asDSQL, withReplay, configure(smallAccounts), func(s *setup) { s.rules.Chunked = []string{"batched"} })
+	c := dialRaw(t, s.addr)
+	frames := []pgproto3.FrontendMessage{&pgproto3.Parse{Query: "DELETE FROM batched WHERE b = $1"}}
+	for n := range 100 {
+		frames = append(frames, &pgproto3.Bind{DestinationPortal: fmt.Sprint("p", n), Parameters: [][]byte{[]byte(strings.Repeat("x", 60_000))}})
+	}
+	if got := c.sends(t, append(frames, &pgproto3.Sync{})...); !refusedBy(got, account.ClientKey) {
+		t.Errorf("100 portals of 60 kB, of 4 MiB: %s", got)
+	}
+	waitFor(t, "all to be given back", func() bool { return s.Stats().MemoryBytes < 10_000 })
+}
+
 // Names of statements are bounded, and what all clients have together is.
 func TestNamesOfAllClients(t *testing.T) {
 	t.Parallel()

@@ -278,10 +278,34 @@ func (s *session) takeSnapshot() error {
 }
 
 // runPart runs one part, whose log is the session's, and rolls it back. With nil the witness is
-// idle, or the attempt has failed. A witness that is lost fails the attempt.
+// idle, or the attempt has failed. A witness that is lost fails the attempt. One that meets a change
+// of the schema knows it from then on, and runs the part again: of those that lie idle
+// the next would know it as little.
 func (s *session) runPart() error {
+	for {
+		if err := s.tryPart(); err != nil || s.t.abandoned() {
+			return err
+		}
+		if t := s.t; s.b == nil || t.phase != aborting || t.refusal != retry.Replayable || !t.renewed {
+			break
+		}
+	}
+	outcome := metrics.PartSame
+	switch t := s.t; {
+	case t.phase == aborting && t.refusal == retry.Differs:
+		outcome = metrics.PartDiffers
+	case t.phase == aborting:
+		outcome = metrics.PartFailed
+	}
+	s.srv.metrics.DiscardedPart(outcome)
+	return nil
+}
+
+// tryPart is runPart, once.
+func (s *session) tryPart() error {
 	t := s.t
 	s.tx.log.Rewind()
+	t.phase, t.refusal, t.renewed = repeating, retry.Replayable, false
 	t.course, t.undos = course{outcome: outcomeAt(block.At('I'))}, nil
 	done, err := s.replan()
 	if !done && err == nil {
@@ -320,14 +344,6 @@ func (s *session) runPart() error {
 	if t.phase, t.refusal = phase, refusal; s.b == nil && phase != aborting {
 		t.fail(s.judge(retry.BackendLost, 0))
 	}
-	outcome := metrics.PartSame
-	switch {
-	case t.phase == aborting && t.refusal == retry.Differs:
-		outcome = metrics.PartDiffers
-	case t.phase == aborting:
-		outcome = metrics.PartFailed
-	}
-	s.srv.metrics.DiscardedPart(outcome)
 	return nil
 }
 

@@ -54,6 +54,9 @@ func (p *portal) cost(name string) int {
 	if p.declares != nil {
 		n += len(p.declares.values)
 	}
+	if p.bound != nil {
+		n += len(p.bound.values)
+	}
 	if p.cursor != nil {
 		n += len(p.cursor.values) + len(p.cursor.formats)
 	}

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"flag"
 	"fmt"
 	"runtime"
 	"strings"
@@ -20,7 +21,15 @@ import (
 const (
 	mostOfClient = 32 << 20
 	mostLeft     = 4 << 20
-	largeText    = 1 << 20
+	// longName is the length of names in a Bind: Sluice refuses what does not fit its buffer of 32 KiB.
+	longName = 30 << 10
+)
+
+var (
+	rememberedRounds = flag.Int("remembered.rounds", 0, "how many rounds TestRemembered plays of each way; 0: what the sampling of cases says")
+	rememberedOneIn  = flag.Int("remembered.one_in", 1, "with -remembered.rounds: of so many ways it plays one")
+	rememberedFrom   = flag.Int("remembered.from", 0, "with -remembered.rounds: the first way, of those of -remembered.one_in")
+	rememberedBytes  = flag.Int("remembered.bytes", 1<<20, "how long the texts of TestRemembered are")
 )
 
 // remembered is one way: messages of round i, with text in a field of theirs. The texts of two rounds differ.
@@ -139,16 +148,23 @@ func messageWays(sync *pgproto3.Sync, begin []pgproto3.FrontendMessage) []rememb
 			return []pgproto3.FrontendMessage{&pgproto3.Parse{Name: fmt.Sprint(i), Query: "SELECT 1", ParameterOIDs: make([]uint32, 60_000)}}
 		})},
 		{name: "names of portals", each: one(func(i int, text string) []pgproto3.FrontendMessage {
-			return []pgproto3.FrontendMessage{ping, &pgproto3.Bind{DestinationPortal: text}}
+			return []pgproto3.FrontendMessage{ping, &pgproto3.Bind{DestinationPortal: text[:min(longName, len(text))]}}
 		})},
 		{name: "names of portals of Sluice's own", each: one(func(i int, text string) []pgproto3.FrontendMessage {
-			return []pgproto3.FrontendMessage{&pgproto3.Parse{Query: "SHOW statement_timeout"}, &pgproto3.Bind{DestinationPortal: text}}
+			return []pgproto3.FrontendMessage{&pgproto3.Parse{Query: "SHOW statement_timeout"}, &pgproto3.Bind{DestinationPortal: text[:min(longName, len(text))]}}
 		})},
 		{name: "names that Bind lacks", each: one(func(i int, text string) []pgproto3.FrontendMessage {
-			return []pgproto3.FrontendMessage{&pgproto3.Bind{PreparedStatement: text}}
+			return []pgproto3.FrontendMessage{&pgproto3.Bind{PreparedStatement: text[:min(longName, len(text))]}}
 		})},
 		{name: "values", each: one(func(i int, text string) []pgproto3.FrontendMessage {
 			return []pgproto3.FrontendMessage{&pgproto3.Parse{Query: "SELECT $1::text"}, &pgproto3.Bind{DestinationPortal: fmt.Sprint(i), Parameters: [][]byte{[]byte(text)}}, &pgproto3.Execute{Portal: fmt.Sprint(i)}}
+		})},
+		{name: "values of DELETEs in batches", each: one(func(i int, text string) (all []pgproto3.FrontendMessage) {
+			all = append(all, &pgproto3.Parse{Query: "DELETE FROM remembers WHERE b = $1"})
+			for n := range 20 {
+				all = append(all, &pgproto3.Bind{DestinationPortal: fmt.Sprint(i, "-", n), Parameters: [][]byte{[]byte(text[:min(60<<10, len(text))])}})
+			}
+			return all
 		})},
 		{name: "values that are returned", each: one(func(i int, text string) []pgproto3.FrontendMessage {
 			return []pgproto3.FrontendMessage{&pgproto3.Parse{Query: "INSERT INTO remembers VALUES (1, $1) RETURNING b"}, &pgproto3.Bind{Parameters: [][]byte{[]byte(text)}}, &pgproto3.Execute{}}
@@ -234,7 +250,7 @@ func liveHeap() int64 {
 // plays sends rounds of a way, and returns once Sluice has taken them or the session has ended.
 func (w *remembered) plays(t *testing.T, c *rawClient, rounds int) {
 	t.Helper()
-	text := strings.Repeat("x", largeText-8)
+	text := strings.Repeat("x", *rememberedBytes-8)
 	turns, copies := 0, strings.HasPrefix(w.name, "COPY of ")
 	count := func(m pgproto3.FrontendMessage) {
 		switch m.(type) {
@@ -278,7 +294,7 @@ func (w *remembered) plays(t *testing.T, c *rawClient, rounds int) {
 		}
 		sent <- err
 	}()
-	end := time.After(2 * time.Minute)
+	end := time.After(2*time.Minute + time.Duration(rounds)*100*time.Millisecond)
 	done := false
 	seen := 0
 	for !done || !w.piped && !copies && seen < turns {
@@ -328,6 +344,9 @@ func TestRemembered(t *testing.T) { // not parallel: it looks at the heap
 	if proxy.OneIn == 1 {
 		rounds, oneIn = 100, 1
 	}
+	if *rememberedRounds > 0 {
+		rounds, oneIn = *rememberedRounds, *rememberedOneIn
+	}
 	ways := rememberedWays()
 	for from, kind := range []proxy.BackendKind{proxy.DSQL, proxy.Postgres} {
 		s := startSluice(t, pg, maxOpen(3), withReplay, mayChoose, func(s *setup) {
@@ -335,9 +354,10 @@ func TestRemembered(t *testing.T) { // not parallel: it looks at the heap
 				asDSQL(s)
 				s.rules = rewrite.AllRules()
 				s.rules.Bytea = rewrite.ByteaHex
+				s.rules.Chunked = []string{"remembers"}
 			}
 		})
-		for i := from; i < len(ways); i += oneIn {
+		for i := from + *rememberedFrom; i < len(ways); i += oneIn {
 			t.Run(string(kind)+"/"+ways[i].name, func(t *testing.T) { ways[i].walk(t, s, rounds) })
 		}
 	}

@@ -57,6 +57,8 @@ type attempt struct {
 	// before. nil for any other error.
 	ahead   []byte
 	refusal retry.Reason // why there is no further attempt
+	// renewed: the last attempt failed for a change of the schema, which its backend knows now.
+	renewed bool
 	pause   time.Duration
 	// back: it is run again because of a ROLLBACK TO, and fights for nothing;
 	// returns is the savepoint until the replay has got there.
@@ -153,7 +155,7 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 	s.noteAttempt(cause, reason)
 	s.unpinForReplay()
 	t.fail(reason)
-	t.stand, t.job = skips, job{}
+	t.stand, t.job, t.renewed = skips, job{}, cause == retry.SchemaConflict
 	return true, nil
 }
 

@@ -8,8 +8,9 @@ type Attempts struct {
 	count  int
 	pauses int       // of the attempts that had to wait, but for the quick ones
 	quick  int       // attempts behind a short pause, up to quickMost
+	schema int       // attempts behind a change of the schema, up to schemaMost for each of MaxRetries
 	first  time.Time // of the conflicts; zero: there was none
-	seen   [causeCount]bool
+	lost   bool      // a backend was lost
 }
 
 // Count is how often the transaction was run again.
@@ -38,12 +39,17 @@ const (
 	quickMost = 2
 	// quickGrows is by how many bits the second short pause is longer than the first, FirstDelay.
 	quickGrows = 3
+	// schemaMost is how many replays a transaction has for changes of the schema, for each one of MaxRetries.
+	schemaMost = 3
 )
 
 // Next books one more attempt and returns the pause before it, or Exhausted.
-// random is in [0, 1). The first schema conflict does not wait, since it has
-// renewed the backend's catalog; nor does the first loss of a backend, since
-// nobody else wants those rows for it; nor does another form of a statement.
+// random is in [0, 1). The first loss of a backend does not wait, since nobody else wants
+// those rows for it; nor does another form of a statement.
+//
+// A schema conflict has renewed the backend's catalog, and says nothing of a fight. Any pause behind it
+// would make the catalog old again, where others change the schema all the time. So the first does not wait,
+// the next wait for FirstDelay, and they count by themselves: schemaMost for each one of MaxRetries.
 //
 // Of the others the first two are quick, and none of MaxRetries: they wait for FirstDelay, and for
 // eight times that. Each of the crowd, the transactions of this process that wait for this one's rows,
@@ -53,31 +59,41 @@ func (a *Attempts) Next(p *Policy, cause Cause, now time.Time, random float64, c
 	if a.first.IsZero() {
 		a.first = now
 	}
-	pauses := a.pauses
+	next := *a
 	var pause time.Duration
-	quick := a.quick
-	if cause.Conflicts() && (a.seen[cause] || cause != SchemaConflict && cause != BackendLost) {
-		short := p.FirstDelay << (quickGrows * quick)
-		if pauses == 0 && quick < quickMost-crowd && short < p.BaseDelay && p.MaxRetries > 0 {
+	exhausted := a.fought() >= p.MaxRetries
+	switch {
+	case cause == SchemaConflict:
+		if exhausted = a.schema >= schemaMost*p.MaxRetries; a.schema > 0 {
+			pause = p.vary(min(p.FirstDelay, p.BaseDelay), random)
+		}
+		next.schema++
+	case cause.Conflicts() && (cause != BackendLost || a.lost):
+		short := p.FirstDelay << (quickGrows * a.quick)
+		if a.pauses == 0 && a.quick < quickMost-crowd && short < p.BaseDelay && p.MaxRetries > 0 {
 			pause = p.vary(short, random)
-			quick++
+			next.quick++
+			exhausted = next.fought() >= p.MaxRetries
 		} else {
-			pause = p.pause(pauses, random)
-			pauses++
+			pause = p.pause(a.pauses, random)
+			next.pauses++
 		}
 	}
-	if a.count-quick >= p.MaxRetries || now.Add(pause).After(a.Deadline(p)) {
+	if exhausted || now.Add(pause).After(a.Deadline(p)) {
 		return 0, Exhausted
 	}
-	a.seen[cause] = true
-	a.pauses, a.quick = pauses, quick
-	a.count++
+	next.lost = a.lost || cause == BackendLost
+	next.count++
+	*a = next
 	return pause, Replayable
 }
 
+// fought is how many attempts count against MaxRetries.
+func (a *Attempts) fought() int { return a.count - a.quick - a.schema }
+
 // Alone reports whether the attempt that was booked last shall be made with no
 // other beside it at the gate: it is the last, or the third.
-func (a *Attempts) Alone(p *Policy) bool { return a.count-a.quick >= min(3, p.MaxRetries) }
+func (a *Attempts) Alone(p *Policy) bool { return a.fought() >= min(3, p.MaxRetries) }
 
 // pause is the n-th one, from 0, of those that are not quick.
 func (p *Policy) pause(n int, random float64) time.Duration {

@@ -26,7 +26,7 @@ func TestAttempts(t *testing.T) {
 		now := time.Unix(1, 0)
 		first := now
 		var a Attempts
-		seen := map[Cause]bool{}
+		lost, schemas := false, 0
 		want := float64(p.BaseDelay) // without jitter
 		short, quick, paused := p.FirstDelay, 0, false
 		for n := 0; ; n++ {
@@ -38,17 +38,29 @@ func TestAttempts(t *testing.T) {
 					t.Fatalf("refused for %v after %d attempts, counted %d", why, n, a.Count())
 				}
 				longest := min(want*(1+p.JitterFactor), float64(p.MaxDelay)) + 1
-				if n < p.MaxRetries+quick && now.Add(time.Duration(longest)).Before(first.Add(p.MaxElapsed)) {
+				left := n < p.MaxRetries+quick+schemas
+				if cause == SchemaConflict {
+					left = schemas < 3*p.MaxRetries
+				}
+				if left && now.Add(time.Duration(longest)).Before(first.Add(p.MaxElapsed)) {
 					t.Fatalf("refused at attempt %d of %d, %v after the first conflict of %v", n, p.MaxRetries, now.Sub(first), p.MaxElapsed)
 				}
 				return
 			}
-			waits := !((cause == SchemaConflict || cause == BackendLost) && !seen[cause] || cause == FormRefused)
+			if cause == SchemaConflict {
+				most := float64(min(p.FirstDelay, p.BaseDelay))*(1+p.JitterFactor) + 1
+				if schemas++; schemas > 3*p.MaxRetries || schemas == 1 && pause != 0 || float64(pause) > most || now.Add(pause).Sub(first) > p.MaxElapsed {
+					t.Fatalf("attempt %d for the schema, of %d for conflicts, behind a pause of %v", schemas, p.MaxRetries, pause)
+				}
+				now = now.Add(pause + time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(t, "ran")))
+				continue
+			}
+			waits := !(cause == BackendLost && !lost || cause == FormRefused)
 			isQuick := waits && !paused && quick < 2-crowd && short < p.BaseDelay && p.MaxRetries > 0
 			if isQuick {
 				quick++
 			}
-			if n >= p.MaxRetries+quick || now.Add(pause).Sub(first) > p.MaxElapsed || a.Deadline(&p) != first.Add(p.MaxElapsed) {
+			if n >= p.MaxRetries+quick+schemas || now.Add(pause).Sub(first) > p.MaxElapsed || a.Deadline(&p) != first.Add(p.MaxElapsed) {
 				t.Fatalf("attempt %d of %d, %v after the first conflict of %v", n, p.MaxRetries, now.Add(pause).Sub(first), p.MaxElapsed)
 			}
 			if !waits {
@@ -68,7 +80,7 @@ func TestAttempts(t *testing.T) {
 				}
 				want = min(want*2, float64(p.MaxDelay))
 			}
-			seen[cause] = true
+			lost = lost || cause == BackendLost
 			now = now.Add(pause + time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(t, "ran")))
 		}
 	})

@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// mostMembers bounds the members of an object that is looked into: labels, annotations, fields. Each takes
-// many times its length in memory.
+// mostMembers bounds the members of an object that is looked into, and the elements of a list: labels, annotations,
+// fields, containers, patches. Each takes many times its length in memory.
 const mostMembers = 10_000
 
 // members returns an object's members by their exact names; null has none. A name that
@@ -44,12 +44,27 @@ func members(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	return all, err
 }
 
-// elements returns a list's elements; null has none.
+// elements returns a list's elements; null has none. A list of more than mostMembers is an error, before they take
+// memory.
 func elements(raw json.RawMessage) (all []json.RawMessage, err error) {
 	if isNull(raw) {
 		return nil, nil
 	}
-	if err := json.Unmarshal(raw, &all); err != nil {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if first, err := d.Token(); err != nil || first != json.Delim('[') {
+		return nil, errors.New("want a list")
+	}
+	for d.More() {
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, errors.New("want a list")
+		}
+		if len(all) == mostMembers {
+			return nil, fmt.Errorf("more than %d elements", mostMembers)
+		}
+		all = append(all, value)
+	}
+	if _, err := d.Token(); err != nil {
 		return nil, errors.New("want a list")
 	}
 	return all, nil

@@ -21,7 +21,7 @@ const (
 	maxBody        = 4 << 20
 	maxReviews     = 8 // at once: what they hold together is bounded
 	reviewWait     = 2 * time.Second
-	maxBodies      = 32 // that are read at once, of all sources
+	maxBodies      = 32 // that are read or wait for their review at once, of all sources
 	maxOfSource    = 16 // and of one address
 	bodyTimeout    = 3 * time.Second
 	headerTimeout  = 5 * time.Second
@@ -42,7 +42,7 @@ type Server struct {
 	slots    chan struct{}
 
 	mu     sync.Mutex
-	bodies map[string]int // that are read now, by the address that sends them; guarded by mu
+	bodies map[string]int // that are read, or wait for their review, by the address that sends them; guarded by mu
 	all    int            // their number; guarded by mu
 
 	outcomes  map[Outcome]*atomic.Uint64
@@ -94,6 +94,12 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request) (code int, err e
 	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" {
 		return http.StatusUnsupportedMediaType, errors.New("want application/json")
 	}
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
+	if !s.begins(host) {
+		return http.StatusServiceUnavailable, errors.New("too many requests at once")
+	}
+	ends := sync.OnceFunc(func() { s.ends(host) })
+	defer ends()
 	body, code, err := s.body(w, r)
 	if err != nil {
 		return code, err
@@ -103,6 +109,7 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request) (code int, err e
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
+		ends()
 	case <-ctx.Done():
 		return http.StatusServiceUnavailable, errors.New("too many reviews at once")
 	}
@@ -118,14 +125,8 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request) (code int, err e
 	return 0, nil
 }
 
-// body reads the body of a request, within bodyTimeout: one that does not come holds no slot. An address has
-// no more than its share of those that are read at once.
+// body reads the body of a request, within bodyTimeout: one that does not come holds no slot.
 func (s *Server) body(w http.ResponseWriter, r *http.Request) (body []byte, code int, err error) {
-	host, _, _ := net.SplitHostPort(r.RemoteAddr)
-	if !s.begins(host) {
-		return nil, http.StatusServiceUnavailable, errors.New("too many requests at once")
-	}
-	defer s.ends(host)
 	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil {
 		return nil, http.StatusInternalServerError, err
 	}
@@ -136,7 +137,8 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) (body []byte, code
 	return body, http.StatusBadRequest, err
 }
 
-// begins counts a body that is about to be read; false where there are too many.
+// begins counts a body that is about to be read, until its review begins. It returns false where there are too
+// many, of all or of that address.
 func (s *Server) begins(host string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

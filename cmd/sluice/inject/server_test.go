@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -286,6 +287,69 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	}
 	if code, text, _ := post(t, client(t, ca), w.url+Path, reviews(t)["plain"]); code != http.StatusOK {
 		t.Errorf("%d %s", code, text)
+	}
+}
+
+// Bodies that have come and wait for their review count, too: an address has its share of them.
+func TestBodiesThatWait(t *testing.T) {
+	t.Parallel()
+	ca := certs.SelfSigned("ca")
+	w := start(t, ca, 0)
+	for range maxReviews {
+		w.server.slots <- struct{}{}
+	}
+	plain := reviews(t)["plain"]
+	var conns []*tls.Conn
+	for range maxOfSource + 1 {
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(w.url, "https://"), &tls.Config{RootCAs: certs.Pool(ca)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conns = append(conns, conn)
+	}
+	send := func(conn *tls.Conn) {
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", Path, len(plain), plain); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, conn := range conns[1:] {
+		send(conn)
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		w.server.mu.Lock()
+		held := w.server.all
+		w.server.mu.Unlock()
+		if held == maxOfSource {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d bodies are held", held)
+		}
+	}
+	send(conns[0])
+	answer, err := http.ReadResponse(bufio.NewReader(conns[0]), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if text, _ := io.ReadAll(answer.Body); answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), "too many requests at once") {
+		t.Errorf("%d %s", answer.StatusCode, text)
+	}
+}
+
+// Lists without number are refused before they take memory, whatever they are of.
+func TestManyElements(t *testing.T) {
+	if _, err := elements([]byte("[" + strings.Repeat("0,", mostMembers) + "0]")); err == nil || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("it says %v", err)
+	}
+	if all, err := elements([]byte("[" + strings.Repeat("0,", mostMembers-1) + "0]")); err != nil || len(all) != mostMembers {
+		t.Errorf("%d elements, %v", len(all), err)
+	}
+	for _, text := range []string{"{}", "[", "[1", "[1,", "[1,]", "[1 2]", `"["`, "1"} {
+		if _, err := elements([]byte(text)); err == nil || err.Error() != "want a list" {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 
