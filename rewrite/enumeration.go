@@ -3,6 +3,8 @@ package rewrite
 import (
 	"slices"
 	"strings"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
 )
 
 // Enumerations, which DSQL has not. A domain over text that is held to the values stands for one:
@@ -78,11 +80,16 @@ func (r *rewriter) alterEnumHint(p *part) string {
 	return hint
 }
 
+// AnotherDomain says what to do where a domain stands for an enumeration and the server takes no ALTER DOMAIN ...
+// ADD CONSTRAINT, as clusters did not in October 2026.
+const AnotherDomain = "Make a domain of all values under another name (CREATE DOMAIN), and for each column of the type, each in a transaction of its own: " +
+	"a column of that domain; UPDATE, at most 3,000 rows at a time; DROP COLUMN of the old one; RENAME COLUMN."
+
 // addedByHand are the statements by which a value is added: at no moment is a value refused that was
-// taken before. Whether a cluster takes ALTER DOMAIN is not known.
+// taken before.
 func addedByHand(of, value string) string {
 	domain := "ALTER DOMAIN " + of
-	return "Where a domain stands for the type: " + domain + " ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values so far>, " + literal(value) + ")) NOT VALID; then " + domain + " DROP CONSTRAINT <old name>."
+	return "Where a domain stands for the type, and the server refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October 2026: " + AnotherDomain + " Else: " + domain + " ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values so far>, " + literal(value) + ")) NOT VALID; then " + domain + " DROP CONSTRAINT <old name>."
 }
 
 // renamedByHand are those by which one is renamed. Rows are written before the old value is refused, and
@@ -91,7 +98,7 @@ func renamedByHand(of, old, value string) string {
 	domain := "ALTER DOMAIN " + of
 	return "Where a domain stands for the type, rows hold the value as a text. ALTER TYPE " + of + " ADD VALUE " + literal(value) + "; for each column of the type (SELECT attrelid::regclass, attname FROM pg_attribute WHERE atttypid = " +
 		literal(of) + "::regtype): UPDATE <table> SET <column> = " + literal(value) + " WHERE <column> = " + literal(old) + ", at most 3,000 rows at a time, and its default where that is the old value; then " + domain +
-		" ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values but for " + literal(old) + ">)) NOT VALID; " + domain + " DROP CONSTRAINT <old name>; then the UPDATEs once more."
+		" ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values but for " + literal(old) + ">)) NOT VALID; " + domain + " DROP CONSTRAINT <old name>; then the UPDATEs once more. Where the server refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October 2026: " + AnotherDomain
 }
 
 // isEnum reports whether PostgreSQL would make the type: values that it refuses are the server's to
@@ -148,6 +155,9 @@ func (r *rewriter) dropType(p *part) {
 	r.edit(ph.replace(1, "DOMAIN"))
 	r.meant.set(p.node, "remove_type", sampleDropDomain().child("stmts").child("stmt").values("remove_type")...)
 	p.st.Retag = "DROP TYPE"
+	if pg_query.DropBehavior(p.node.integer("behavior")) == pg_query.DropBehavior_DROP_CASCADE {
+		p.st.Hint = "Clusters refuse DROP DOMAIN CASCADE: drop the columns of the type, or their tables, and then the type without CASCADE."
+	}
 	r.find(handled(UserType, Rewritten, Info, "rewritten to DROP DOMAIN", p.st.Start))
 }
 

@@ -19,7 +19,7 @@ func (f *flags) limits(set *pflag.FlagSet) {
 	set.BoolVar(&c.OldLocking, "old-locking", false, "refuse FOR UPDATE over several tables, and without equality on the whole key, as clusters did before August 2026")
 	set.BoolVar(&c.WithoutSequenceDefaults, "without-sequence-defaults", false, "refuse nextval in a DEFAULT: documents let a cluster take it, and it is not recorded")
 	set.BoolVar(&c.WithoutSequenceOwners, "without-sequence-owners", false, "refuse the OWNED BY of a sequence: documents let a cluster take it, and it is not recorded")
-	set.BoolVar(&c.WithoutAlterDomain, "without-alter-domain", false, "refuse ALTER DOMAIN: what a cluster does is not recorded")
+	set.BoolVar(&c.AllowDomainChanges, "allow-domain-changes", false, "take ALTER DOMAIN with ADD CONSTRAINT or SET NOT NULL, and DROP DOMAIN CASCADE, which clusters refuse")
 	set.BoolVar(&c.WithoutEncode, "without-encode", false, "know no encode() and decode(): for rewrite.bytea hex-cast of Sluice")
 	set.BoolVar(&c.WithoutSuspension, "without-suspension", false, "refuse an Execute with a limit on rows: for FETCH through Sluice")
 	set.DurationVar(&c.JobDelay, "job-delay", c.JobDelay, "how long the build of an index takes")

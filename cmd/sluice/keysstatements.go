@@ -108,7 +108,7 @@ var statementKeys = []key{
 	{name: rewrite.EnumKey, def: "auto", field: func(c *Config) any { return &c.CreateEnum },
 		choices: []string{"auto", "refuse", "domain"},
 		help: "What becomes of CREATE TYPE ... AS ENUM, which DSQL refuses. refuse: its error gets a hint with the domain to write. domain: a domain over text with a CHECK stands for the type, with a warning: its values compare and sort as texts and not in the order of the type, " +
-			"one that is none of them has the code 23514, and pg_enum and the functions of enumerations know nothing of it; DROP TYPE becomes DROP DOMAIN, ALTER TYPE ... ADD VALUE is carried out by ALTER DOMAIN where the server takes that, and RENAME VALUE stays refused. Kind dsql only."},
+			"one that is none of them has the code 23514, and pg_enum and the functions of enumerations know nothing of it; DROP TYPE becomes DROP DOMAIN, ALTER TYPE ... ADD VALUE is carried out by ALTER DOMAIN where the server takes that (clusters of October 2026 do not: refused, with what to write), and RENAME VALUE stays refused. Kind dsql only."},
 
 	{name: rewrite.InTransactionsKey, def: "auto", field: func(c *Config) any { return &c.DDLInTransactions },
 		choices: append([]string{"auto"}, rewrite.InTransactionsChoices()...),

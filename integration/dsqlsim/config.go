@@ -61,8 +61,8 @@ type Config struct {
 	// WithoutEncode knows no encode() and decode(), in the texts of clients: views and
 	// CHECKs that have them go on. No cluster is known to lack them.
 	WithoutEncode bool
-	// WithoutAlterDomain refuses ALTER DOMAIN. What a cluster does is not recorded.
-	WithoutAlterDomain bool
+	// AllowDomainChanges takes ALTER DOMAIN with ADD CONSTRAINT or SET NOT NULL, and DROP DOMAIN CASCADE.
+	AllowDomainChanges bool
 	// WithoutSequenceDefaults refuses nextval in a DEFAULT, and WithoutSequenceOwners the OWNED BY of a
 	// sequence. Documents let a cluster take both; neither is recorded.
 	WithoutSequenceDefaults, WithoutSequenceOwners bool

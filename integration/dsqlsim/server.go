@@ -103,7 +103,7 @@ func New(c Config) (*Server, error) {
 		conns:     make(map[net.Conn]struct{}),
 		sessions:  make(map[cancelKey]*session),
 	}
-	s.dialect = dialect.New(dialect.Options{Copy: c.AllowCopy, ByteaKeys: c.AllowByteaKeys, OldLocking: c.OldLocking, WithoutEncode: c.WithoutEncode, WithoutAlterDomain: c.WithoutAlterDomain,
+	s.dialect = dialect.New(dialect.Options{Copy: c.AllowCopy, ByteaKeys: c.AllowByteaKeys, OldLocking: c.OldLocking, WithoutEncode: c.WithoutEncode, DomainChanges: c.AllowDomainChanges,
 		WithoutSequenceDefaults: c.WithoutSequenceDefaults, WithoutSequenceOwners: c.WithoutSequenceOwners, Jobs: s.catalog.there.Load})
 	if len(c.Faults) > 0 {
 		if err := s.PlanJSON(c.Faults); err != nil {

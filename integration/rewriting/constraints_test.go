@@ -112,11 +112,11 @@ func whole(err error) string {
 
 // plainAndSluice are PostgreSQL's own database, and one behind Sluice and the stand-in, on the
 // same server.
-func plainAndSluice(t *testing.T, env harness.Env) (*pgtest.Server, *harness.DSQLSim, *harness.Sluice) {
+func plainAndSluice(t *testing.T, env harness.Env, args ...string) (*pgtest.Server, *harness.DSQLSim, *harness.Sluice) {
 	t.Helper()
 	pg := pgtest.Start(t, pgtest.MaxConnections(200))
 	bin := harness.Binaries(t)
-	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Bin: bin, Upstream: pg, Args: []string{"--job-delay", "10ms"}})
+	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Bin: bin, Upstream: pg, Args: append([]string{"--job-delay", "10ms"}, args...)})
 	pg.SQL(t, "postgres", "CREATE DATABASE plain TEMPLATE template0")
 	return pg, sim, harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: sim.Env().With(harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "10"}).With(env)})
 }

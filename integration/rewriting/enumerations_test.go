@@ -132,7 +132,7 @@ func TestEnumerationsAsInPostgreSQL(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	pg, _, sluice := plainAndSluice(t, harness.Env{"DSQL_DDL_CREATE_ENUM": "domain"})
+	pg, _, sluice := plainAndSluice(t, harness.Env{"DSQL_DDL_CREATE_ENUM": "domain"}, domainChanges)
 	seed := uint64(time.Now().UnixNano())
 	t.Log("seed ", seed)
 	e := &enumerated{random: rand.New(rand.NewPCG(seed, 0))}

@@ -12,9 +12,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// ALTER TYPE ... ADD VALUE (rewrite.EnumValue), where a domain stands for the enumeration. Whether a
-// cluster takes ALTER DOMAIN is not known: so a DROP CONSTRAINT of one that is not there goes first,
-// and a server that refuses this, or the ADD CONSTRAINT behind it, has changed nothing.
+// ALTER TYPE ... ADD VALUE (rewrite.EnumValue), where a domain stands for the enumeration. Clusters
+// refused ALTER DOMAIN ... ADD CONSTRAINT in October 2026, and whether they take DROP CONSTRAINT is not
+// published: so a DROP CONSTRAINT of one that is not there goes first, and a server that refuses this, or the
+// ADD CONSTRAINT behind it, has changed nothing.
 //
 //	look    which CHECKs has the domain?
 //	one     the value is in it: done, or there already. Else another CHECK, with the value, of the next name
@@ -171,7 +172,7 @@ func (e *EnumValue) cannot(err error, told *wire.Error) error {
 	}
 	with := *told
 	with.Detail = fmt.Sprintf("For the domain %s the server refuses ALTER DOMAIN, too: %s", e.shown, why.Message)
-	with.Hint = "Make a domain of all values under another name (CREATE DOMAIN), and for each column of the type, each in a transaction of its own: a column of that domain; UPDATE, at most 3,000 rows at a time; DROP COLUMN of the old one; RENAME COLUMN."
+	with.Hint = rewrite.AnotherDomain
 	return &with
 }
 

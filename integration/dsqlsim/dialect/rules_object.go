@@ -188,10 +188,25 @@ func ownedType(q *question) *Refusal {
 	return nil
 }
 
-// alterDomain is refused where the options say so: whether a cluster takes it is not recorded.
+// alterDomain refuses what makes a domain narrower. What the other forms do is not recorded of DROP and VALIDATE
+// CONSTRAINT.
 func alterDomain(q *question) *Refusal {
-	if q.withoutAlterDomain {
-		return refuse("ALTER DOMAIN not supported")
+	if q.domainChanges {
+		return nil
+	}
+	switch q.node.GetAlterDomainStmt().Subtype {
+	case "C":
+		return refuse("unsupported ALTER DOMAIN ADD CONSTRAINT statement")
+	case "O":
+		return refuse("unsupported ALTER DOMAIN SET NOT NULL statement")
+	}
+	return nil
+}
+
+// domainCascade keeps the columns of a domain.
+func domainCascade(q *question) *Refusal {
+	if d := q.node.GetDropStmt(); !q.domainChanges && d.RemoveType == pg.ObjectType_OBJECT_DOMAIN && d.Behavior == pg.DropBehavior_DROP_CASCADE {
+		return refuse("DROP DOMAIN with CASCADE unsupported")
 	}
 	return nil
 }

@@ -70,8 +70,9 @@ type Options struct {
 	OldLocking bool
 	// WithoutEncode knows no encode() and decode(), as no cluster is known to.
 	WithoutEncode bool
-	// WithoutAlterDomain refuses ALTER DOMAIN.
-	WithoutAlterDomain bool
+	// DomainChanges takes ALTER DOMAIN with ADD CONSTRAINT or SET NOT NULL, and DROP DOMAIN CASCADE, which
+	// clusters refuse.
+	DomainChanges bool
 	// WithoutSequenceDefaults refuses nextval in a DEFAULT, WithoutSequenceOwners the OWNED BY of a sequence.
 	WithoutSequenceDefaults, WithoutSequenceOwners bool
 	// Jobs reports whether there are jobs that look at rows; nil: there are none. It says the
@@ -196,7 +197,7 @@ func (d *Dialect) statement(node *pg.Node, text string, offset int, o *outline) 
 		return s
 	}
 	q := question{node: node, text: text, async: s.Job, clues: o.clues, byteaKeys: d.options.ByteaKeys,
-		oldLocking: d.options.OldLocking, withoutEncode: d.options.WithoutEncode, withoutAlterDomain: d.options.WithoutAlterDomain,
+		oldLocking: d.options.OldLocking, withoutEncode: d.options.WithoutEncode, domainChanges: d.options.DomainChanges,
 		withoutDefaults: d.options.WithoutSequenceDefaults, withoutOwners: d.options.WithoutSequenceOwners,
 		jobs: d.options.Jobs != nil && d.options.Jobs()}
 	if s.Refusal = q.refusal(); s.Refusal == nil {
