@@ -253,6 +253,8 @@ func TestAdvisoryRefused(t *testing.T) {
 			"a savepoint behind a write": heldLock + ext("INSERT INTO locked VALUES (12, 'o')") + ext("SAVEPOINT a") + "S\n< Z\n" + freeLock,
 			"a block behind a write":     heldLock + ext("INSERT INTO locked VALUES (12, 'o')") + ext("BEGIN") + ext("INSERT INTO locked VALUES (13, 'o')") + "S\n< Z\n" + freeLock,
 			"read otherwise":             heldLock + "Q SET standard_conforming_strings = off\n< Z\nQ SELECT '\\', ' ; INSERT INTO locked VALUES (77, $$x$$); --'\n< Z\nQ RESET standard_conforming_strings\n< Z\n" + freeLock,
+			"behind a failed block":      heldLock + "Q BEGIN\n< Z\nQ SELECT 1/0\n< Z\nQ ROLLBACK; INSERT INTO locked VALUES (1, 'x')\n< Z\nQ COMMIT\n< Z\n" + freeLock,
+			"behind a failed write":      heldLock + "Q BEGIN\n< Z\nQ INSERT INTO locked VALUES (1/0, 'x')\n< Z\nQ COMMIT; INSERT INTO locked VALUES (1, 'x'); SELECT 1\n< Z\nQ COMMIT\n< Z\n" + freeLock,
 			"unread":                     heldLock + "Q FROB\n< Z\n" + freeLock,
 		} {
 			got := perform(t, addr, script)
@@ -283,6 +285,9 @@ func TestAdvisoryLost(t *testing.T) {
 			"DDL":            "Q CREATE TABLE made_lost (a int)\n< Z\n",
 			"DDL in a group": ext("CREATE TABLE made_lost (a int)") + "S\n< Z\n",
 			"behind a group": "P - | SELECT 3\nB - | -\nE -\nQ INSERT INTO locked VALUES (1, 'x')\n< Z\n",
+
+			"behind READ ONLY":         "Q BEGIN READ ONLY\n< Z\nQ SELECT 1\n< Z\nQ COMMIT; BEGIN\n< Z\nQ INSERT INTO locked VALUES (1, 'x')\n< Z\nQ COMMIT\n< Z\n",
+			"behind READ ONLY, groups": "Q BEGIN READ ONLY\n< Z\nQ SELECT 1\n< Z\nQ SELECT 2; ROLLBACK; BEGIN; SELECT 3\n< Z\n" + ext("INSERT INTO locked VALUES (1, 'x')") + ext("COMMIT") + "S\n< Z\n",
 		} {
 			c := dialRaw(t, addr)
 			c.say(t, heldLock)
@@ -296,6 +301,37 @@ func TestAdvisoryLost(t *testing.T) {
 	}
 	if n := pg.SQL(t, "postgres", "SELECT count(*) FROM locked") + pg.SQL(t, "postgres", "SELECT count(*) FROM pg_class WHERE relname = 'made_lost'"); n != "00" {
 		t.Errorf("%s rows and tables were made", n)
+	}
+}
+
+// A text that looks like a read and writes, through a view, is guarded by the lock wherever it stands.
+func TestAdvisoryLostByReads(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", lockedTables+"; CREATE FUNCTION writes() RETURNS int LANGUAGE sql AS $$ INSERT INTO locked VALUES (1, 'x') RETURNING a $$; CREATE VIEW writing AS SELECT writes() AS a")
+	const read = "SELECT a FROM writing"
+	for name, addr := range lockRoutes(t, pg) {
+		for title, script := range map[string]string{
+			"alone":              "Q " + read + "\n< Z\n",
+			"in a block":         "Q BEGIN\n< Z\nQ " + read + "\n< Z\nQ COMMIT\n< Z\n",
+			"behind a setting":   "Q SET application_name = 'a'; " + read + "\n< Z\n",
+			"in front of one":    "Q " + read + "; SET application_name = 'a'\n< Z\n",
+			"beside a local one": "Q SET lock_timeout = 5; " + read + "; SHOW lock_timeout\n< Z\n",
+			"in front of an end": "Q BEGIN\n< Z\nQ " + read + "; COMMIT\n< Z\n",
+			"in a group":         ext("SET application_name = 'a'") + ext(read) + "S\n< Z\n",
+		} {
+			c := dialRaw(t, addr)
+			c.say(t, heldLock)
+			pg.SQL(t, "postgres", "UPDATE sluice.advisory_locks SET epoch = epoch + 1, owner = 'thief' WHERE lock LIKE '1/99@%'")
+			got := c.say(t, script)
+			if !strings.Contains(got, "E S=ERROR C=40001 M=an advisory lock of this session was taken over") && !strings.Contains(got, "M=a string of several transactions") {
+				t.Errorf("%s (%s):\n%s", title, name, got)
+			}
+			pg.SQL(t, "postgres", "UPDATE sluice.advisory_locks SET owner = '', seq = seq + 1")
+		}
+	}
+	if n := pg.SQL(t, "postgres", "SELECT count(*) FROM locked"); n != "0" {
+		t.Errorf("%s rows were written", n)
 	}
 }
 

@@ -188,7 +188,16 @@ var errMisanswered = errors.New("not an answer to this")
 // perform says a program, and returns its transactions with the first error.
 func (c *teller) perform(p *program) (txns []*oracle.Txn, err error) {
 	c.known = make(lists)
-	t := c.begin(p.id)
+	c.begin(p.id)
+	if p.guard > 0 {
+		return c.underLock(p, func() ([]*oracle.Txn, error) { return c.speak(p) })
+	}
+	return c.speak(p)
+}
+
+// speak is perform behind the lock of the program, if it has one.
+func (c *teller) speak(p *program) (txns []*oracle.Txn, err error) {
+	t := c.txn
 	txns = append(txns, t)
 	switch p.shape {
 	case alone:
@@ -319,7 +328,7 @@ func (c *teller) recover(err error) error {
 		c.left = true
 		// lib/pq gives a connection up on which a ROLLBACK has failed.
 		_, expected := c.speaker.(*pqSpeaker)
-		c.severed = !expected && !c.pinned
+		c.severed = !expected && !c.pinned && !lockLost(err)
 	}
 	return errors.Join(err, again)
 }
@@ -385,12 +394,16 @@ func (c *teller) judge(p *program, err error) error {
 			c.world.overtaken.Add(1)
 			expected = true
 		}
+		if p.guard > 0 && lockLost(err) {
+			c.world.lost.Add(1)
+			expected = true
+		}
 	case "08006", "08007", "57014":
 		expected = true
 	case "0A000": // what was told cannot be told again, or must not be asked again
 		optedOut := func(s step) bool { return s.optOut }
 		expected = strings.HasPrefix(hint, "Roll the whole transaction back. Make such values") || strings.HasPrefix(hint, "Have the application make its times") ||
-			strings.HasPrefix(hint, "Sluice returns to a savepoint") && (c.pinned || slices.ContainsFunc(p.steps(), optedOut))
+			c.refusesBlock(p, err) || strings.HasPrefix(hint, "Sluice returns to a savepoint") && (c.pinned || slices.ContainsFunc(p.steps(), optedOut))
 	default:
 		expected = slices.ContainsFunc(p.steps(), func(s step) bool { return s.fails() == code })
 	}

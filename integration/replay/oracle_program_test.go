@@ -94,6 +94,9 @@ type program struct {
 	// killed cuts the client's connection, and cancelled sends a cancel request,
 	// after a part of a few milliseconds; 0 for never.
 	killed, cancelled float64
+	// guard is which lock of its batch the program holds, from 1 on; 0 for none. waits: it waits for the lock.
+	guard, batch int
+	waits        bool
 }
 
 // steps are those of all turns.
@@ -140,6 +143,9 @@ func draw(seed uint64, batch, n, size int) *program {
 	}
 	if r.Float64() < 0.01 {
 		p.turns[0][0].optOut = true
+	}
+	if p.shape != double && r.IntN(6) == 0 {
+		d.guard(batch)
 	}
 	return p
 }

@@ -64,6 +64,9 @@ type world struct {
 	returns atomic.Int64 // to savepoints
 	copies  atomic.Int64 // COPYs that were answered
 	fetches atomic.Int64 // FETCHes that were
+	locked  atomic.Int64 // locks that clients held
+	thefts  atomic.Int64 // locks that were taken over
+	lost    atomic.Int64 // programs that heard of it
 	// overtaken are statements whose backend knew a newer schema than that they were planned by. It
 	// should be read before: docs/progress.md.
 	overtaken atomic.Int64
@@ -91,6 +94,7 @@ func newWorld(t *testing.T, bin harness.Bin, seed uint64, size int) *world {
 		all := sim.Env().With(harness.Env{
 			"DSQL_RESERVOIR_MAX_OPEN": "20", "DSQL_CONNECTION_RATE_LIMIT": "1000", "DSQL_RETRY_BUDGET_BURST": "1000000",
 			"DSQL_RETRY_BASE_DELAY": "20ms", "DSQL_BACKEND_SILENCE_TIMEOUT": "1s", "DSQL_COPY_FROM": "insert",
+			"DSQL_REWRITE_ADVISORY_LOCKS": "table", "DSQL_REWRITE_ADVISORY_LOCKS_LEASE": "10s", "DSQL_REWRITE_ADVISORY_LOCKS_LONGEST": "20s",
 		}).With(env)
 		w.daemons = append(w.daemons, harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: all}))
 	}
@@ -143,7 +147,7 @@ func (w *world) count(code string) {
 func (w *world) batch(t *testing.T, number int) (breaches []oracle.Violation, errs []error) {
 	t.Helper()
 	first := number * batchStride
-	if _, err := w.truth.Exec(t.Context(), "INSERT INTO register SELECT k, '' FROM generate_series($1::int, $2) k", first, first+keysOfBatch-1); err != nil {
+	if _, err := w.truth.Exec(t.Context(), "INSERT INTO register SELECT k, '' FROM generate_series($1::int, $2) k", first, first+keysOfBatch+guards-1); err != nil {
 		t.Fatal(err)
 	}
 	var next atomic.Int64
@@ -170,7 +174,11 @@ func (w *world) batch(t *testing.T, number int) (breaches []oracle.Violation, er
 			}
 		})
 	}
+	done, stolen := make(chan struct{}), make(chan []*oracle.Txn, 1)
+	go func() { stolen <- w.thief(t, number, done) }()
 	wg.Wait()
+	close(done)
+	all = append(all, <-stolen...)
 	for _, c := range w.clients {
 		if c.pinned { // its backend is lent until it leaves
 			c.leave()
@@ -361,10 +369,10 @@ func (w *world) report(t *testing.T) {
 	t.Helper()
 	n := &w.sum
 	t.Logf("seed %d: %d programs; transactions: %d committed, %d aborted, %d unknown; conflicts: %d, of them %d planned; %d connections cut; "+
-		"%v replays, %v of them after a loss; %d returns to savepoints; %v refused; %v backends given up for their silence; errors that clients got: %s",
+		"%v replays, %v of them after a loss; %d returns to savepoints; %d programs under locks, %d thefts, %d heard of them; %v refused; %v backends given up for their silence; errors that clients got: %s",
 		w.seed, n.programs, n.committed, n.aborted, n.unknown, n.conflicts, n.planned, n.cuts,
 		w.metric(t, "dsql_tx_retries_total", ""), w.metric(t, "dsql_tx_retries_total", "backend_lost"),
-		w.returns.Load(), w.metric(t, "dsql_tx_replay_refused_total", ""), w.metric(t, "dsql_reservoir_discards_total", "silent"), w.errors())
+		w.returns.Load(), w.locked.Load(), w.thefts.Load(), w.lost.Load(), w.metric(t, "dsql_tx_replay_refused_total", ""), w.metric(t, "dsql_reservoir_discards_total", "silent"), w.errors())
 }
 
 // vacuous fails a test in which too little has happened to show anything. The shares
@@ -389,6 +397,9 @@ func (w *world) vacuous(t *testing.T) {
 		{"returns to savepoints", int(w.returns.Load()), 0.03},
 		{"COPYs", int(w.copies.Load()), 0.005},
 		{"FETCHes", int(w.fetches.Load()), 0.02},
+		{"programs under locks", int(w.locked.Load()), 0.04},
+		{"thefts of locks", int(w.thefts.Load()), 0.003},
+		{"programs that heard of a theft", int(w.lost.Load()), 0.001},
 		{"replays", int(w.metric(t, "dsql_tx_retries_total", "")), 0.15},
 		{"replays after a loss", int(w.metric(t, "dsql_tx_retries_total", "backend_lost")), 0.01},
 		{"killed clients", w.codes[""], 0.003},
