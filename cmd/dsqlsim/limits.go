@@ -22,6 +22,7 @@ func (f *flags) limits(set *pflag.FlagSet) {
 	set.BoolVar(&c.AllowDomainChanges, "allow-domain-changes", false, "take ALTER DOMAIN with ADD CONSTRAINT or SET NOT NULL, and DROP DOMAIN CASCADE, which clusters refuse")
 	set.BoolVar(&c.WithoutEncode, "without-encode", false, "know no encode() and decode(): for rewrite.bytea hex-cast of Sluice")
 	set.BoolVar(&c.WithoutSuspension, "without-suspension", false, "refuse an Execute with a limit on rows: for FETCH through Sluice")
+	set.BoolVar(&c.LocksOutsideBlocks, "lock-outside-blocks", false, "have a locking clause outside of a block lock its rows: what a cluster does is not recorded")
 	set.DurationVar(&c.JobDelay, "job-delay", c.JobDelay, "how long the build of an index takes")
 }
 

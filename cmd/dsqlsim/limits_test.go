@@ -13,11 +13,11 @@ func TestLimitFlags(t *testing.T) {
 	f := flags{config: dsqlsim.DefaultConfig()}
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.limits(set)
-	if err := set.Parse([]string{"--limit", "rows=5", "--limit=schemas=77", "--transaction-age", "3s", "--allow-bytea-keys", "--old-locking", "--without-encode", "--allow-domain-changes", "--without-sequence-defaults", "--without-sequence-owners", "--without-suspension"}); err != nil {
+	if err := set.Parse([]string{"--limit", "rows=5", "--limit=schemas=77", "--transaction-age", "3s", "--allow-bytea-keys", "--old-locking", "--without-encode", "--allow-domain-changes", "--without-sequence-defaults", "--without-sequence-owners", "--without-suspension", "--lock-outside-blocks"}); err != nil {
 		t.Fatal(err)
 	}
 	l := f.config.Limits
-	if l.TransactionRows != 5 || l.Schemas != 77 || l.Tables != 1000 || l.TransactionAge.Seconds() != 3 || !f.config.AllowByteaKeys || !f.config.OldLocking || !f.config.WithoutEncode || !f.config.AllowDomainChanges || !f.config.WithoutSequenceDefaults || !f.config.WithoutSequenceOwners || !f.config.WithoutSuspension {
+	if l.TransactionRows != 5 || l.Schemas != 77 || l.Tables != 1000 || l.TransactionAge.Seconds() != 3 || !f.config.AllowByteaKeys || !f.config.OldLocking || !f.config.WithoutEncode || !f.config.AllowDomainChanges || !f.config.WithoutSequenceDefaults || !f.config.WithoutSequenceOwners || !f.config.WithoutSuspension || !f.config.LocksOutsideBlocks {
 		t.Errorf("got %+v", f.config)
 	}
 	if len(limitNames()) != len(limited(&l)) {

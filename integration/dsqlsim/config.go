@@ -69,6 +69,9 @@ type Config struct {
 	// WithoutSuspension refuses an Execute with a limit on rows, by which a portal is read in
 	// parts. What a cluster does is not recorded.
 	WithoutSuspension bool
+	// LocksOutsideBlocks has a locking clause outside of a block lock its rows, until the statements that are one
+	// transaction with it end. Without it the clause does nothing there. What a cluster does is not recorded.
+	LocksOutsideBlocks bool
 	// Limits are those of transactions, messages, values and the schema.
 	Limits Limits
 	// JobDelay is how long the background work of CREATE INDEX ASYNC and

@@ -71,7 +71,9 @@
 //     block the rows that they name are remembered. At COMMIT those named FOR UPDATE are
 //     written, unchanged, so that PostgreSQL remembers them as a change; those named
 //     FOR KEY SHARE are locked, and remembered by occ.Certifier while an older
-//     snapshot is open: who deletes one, or changes its key, fails.
+//     snapshot is open: who deletes one, or changes its key, fails. Outside of a block
+//     they do nothing, or, with Config.LocksOutsideBlocks, are PostgreSQL's own: who
+//     waits for such a row longer than the lock timeout fails.
 //   - Frames that PostgreSQL has skipped behind a conflict return to the front of
 //     the client's queue and are taken from there again.
 //   - OC001: a change of the schema fails, once for every other session, its next

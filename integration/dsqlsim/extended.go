@@ -118,7 +118,8 @@ func (s *session) startPortal(f *frame, name string, p *portal, r pendingReply) 
 	case failed == nil && s.block.attempt.guessing:
 		return s.runGuess(st, p, r)
 	case failed == nil:
-		return s.runPortal(f, name, st, p, r)
+		whole := int32(binary.BigEndian.Uint32(f.body[len(name)+1:])) <= 0
+		return s.runPortal(f, name, whole, st, p, r)
 	case conflictsAtCommit(st, s.status, failed):
 		return s.rollbackInstead(r, failed)
 	}
@@ -141,9 +142,13 @@ func (s *session) mustSettle(st *dialect.Statement, p *portal) bool {
 }
 
 // runPortal forwards an Execute, with the savepoint in front of the first
-// effect, and the portal bound anew if it is gone.
-func (s *session) runPortal(f *frame, name string, st *dialect.Statement, p *portal, r pendingReply) error {
+// effect, and the portal bound anew if it is gone. whole: it has no limit on rows.
+func (s *session) runPortal(f *frame, name string, whole bool, st *dialect.Statement, p *portal, r pendingReply) error {
 	r.mayWait = waits(st)
+	if whole && s.locksOutside(st, s.status) {
+		r.mayWait = true
+		return s.runOwn(st.SQL, p.of.types, p.values(), r)
+	}
 	inBlock := s.status == statusInBlock
 	if inBlock && hasEffect(st) {
 		r.effect = newEffect(st, s.server.plans.spelling(st), p.of.types, p.values())

@@ -85,7 +85,7 @@ func (s *session) queryRest(f *frame, text *dialect.Text) error {
 			asItIs = false
 			break
 		}
-		spelling := s.server.plans.spelling(st)
+		spelling := s.spelling(st, status)
 		asItIs = asItIs && spelling == st.SQL
 		send.WriteString(spelling)
 		send.WriteString("\n;") // it may end in a comment
@@ -112,7 +112,7 @@ func (s *session) queryOne(f *frame, sql string, text *dialect.Text) error {
 	st := &text.Statements[f.nextStatement]
 	r := pendingReply{
 		kind: 'Q', from: *f, text: text, index: f.nextStatement, status: s.status, rules: s.rules,
-		more: f.nextStatement+1 < len(text.Statements), mayWait: waits(st), alone: len(text.Statements) == 1,
+		more: f.nextStatement+1 < len(text.Statements), mayWait: waits(st) || s.locksOutside(st, s.status), alone: len(text.Statements) == 1,
 	}
 	failed, err := s.check(f, st, s.status)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *session) upstreamText(r *pendingReply, st *dialect.Statement, failed *f
 	if failed != nil {
 		return r.replace(r.index, st, s.status, failed), nil
 	}
-	sql := s.server.plans.spelling(st)
+	sql := s.spelling(st, s.status)
 	if s.status == statusInBlock && hasEffect(st) {
 		r.effect = newEffect(st, sql, nil, noValues)
 		if !s.block.log.savepointSet {
@@ -166,6 +166,20 @@ func (s *session) upstreamText(r *pendingReply, st *dialect.Statement, failed *f
 		sql += "\n;" + markerSQL
 	}
 	return sql, nil
+}
+
+// locksOutside tells whether a statement has a locking clause that locks at once, where the transaction has that
+// status: outside of a block, on a cluster that does so.
+func (s *session) locksOutside(st *dialect.Statement, status byte) bool {
+	return s.server.config.LocksOutsideBlocks && status == statusIdle && s.server.plans.of(st) != nil
+}
+
+// spelling is a statement as PostgreSQL runs it, where the transaction has that status.
+func (s *session) spelling(st *dialect.Statement, status byte) string {
+	if s.locksOutside(st, status) {
+		return st.SQL
+	}
+	return s.server.plans.spelling(st)
 }
 
 // answerBegin answers a BEGIN, which PostgreSQL gets with the first statement.
