@@ -48,11 +48,7 @@ func (s *session) noteLeft(plan *rewrite.Plan) {
 	if !s.srv.asksBehind || s.b == nil {
 		return
 	}
-	left := &s.b.left
-	if !left.Due() && !s.pinned {
-		left.From(s.b.prepared.seq)
-	}
-	left.Note(plan)
+	s.b.left.Note(plan)
 	if plan.Kind == rewrite.Read || plan.Kind == rewrite.Write || plan.Kind == rewrite.Unknown {
 		s.markUnseen()
 	}
@@ -68,9 +64,6 @@ func (s *session) markUnseen() {
 // noteCall is told of a FunctionCall that is about to be sent: nobody knows what the function does.
 func (s *session) noteCall() {
 	if s.srv.asksBehind {
-		if !s.b.left.Due() && !s.pinned {
-			s.b.left.From(s.b.prepared.seq)
-		}
 		s.b.left.Call()
 	}
 	s.noteResets()
@@ -79,7 +72,6 @@ func (s *session) noteCall() {
 // markLeft says that the backend may hold something, whatever the plans say.
 func (s *session) markLeft() {
 	if s.srv.asksBehind {
-		s.b.left.From(s.b.prepared.seq)
 		s.b.left.Mark()
 	}
 }
@@ -131,9 +123,6 @@ func (s *session) lookBehind() {
 		s.srv.pinned.Add(-1)
 	case reason != rewrite.NoPin && !s.pinned:
 		s.found = s.pinFound(reason)
-	}
-	if !s.pinned {
-		b.prepared.distrust(b.left.Since())
 	}
 }
 

@@ -65,7 +65,46 @@ func draw(seed uint64, n int, r route) (dialogue, map[string]int) {
 	}
 	d.steps = append(d.steps, epilogue(clients)...)
 	d.unlimit(r.dsql)
+	d.endBehindResets()
 	return d, g.classes
+}
+
+// resetting is a text whose function or block returns a setting to what the session has by itself.
+var resetting = regexp.MustCompile(`(q_[abc]\(|DO ).*(RESET|TO DEFAULT|NULL, (true|false)\))`)
+
+// endBehindResets has requests end behind a RESET inside of a function: until then the startup's value is not in force, as
+// docs/differences.md has it.
+func (d dialogue) endBehindResets() {
+	texts, bound := map[string]string{}, map[string]string{} // by client and name of the statement, of the portal
+	for i := range d.steps {
+		s := &d.steps[i]
+		var frames []frame
+		for _, f := range s.frames {
+			switch f.verb {
+			case 'P':
+				texts[s.who+f.name] = f.sql()
+			case 'B':
+				bound[s.who+f.name] = texts[s.who+f.from]
+			case 'E':
+				if frames = append(frames, f); resetting.MatchString(bound[s.who+f.name]) {
+					frames = append(frames, frame{verb: 'S'})
+				}
+				continue
+			case 'Q':
+				for k := range len(f.parts) - 1 {
+					if resetting.MatchString(f.parts[k]) {
+						head := f
+						head.parts = f.parts[:k+1]
+						frames = append(frames, head)
+						f.parts = f.parts[k+1:]
+						break
+					}
+				}
+			}
+			frames = append(frames, f)
+		}
+		s.frames = frames
+	}
 }
 
 // unlimit takes the row limit off statements that write, in front of a Bind in the same
@@ -168,7 +207,7 @@ func epilogue(clients []string) (steps []step) {
 const look = `SELECT current_setting('DateStyle'), current_setting('TimeZone'), current_setting('IntervalStyle'), ` +
 	`current_setting('search_path'), current_setting('client_encoding'), current_setting('extra_float_digits'), ` +
 	`current_setting('enable_seqscan'), current_user, ` +
-	`pg_my_temp_schema() = 0, (SELECT count(*) FROM pg_listening_channels()), ` +
+	`(SELECT count(*) FROM pg_depend WHERE refclassid = 'pg_namespace'::regclass AND refobjid = pg_my_temp_schema()), (SELECT count(*) FROM pg_listening_channels()), ` +
 	`(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()), ` +
 	`(SELECT count(*) FROM pg_prepared_statements WHERE name IN ('p1', 'p2'))`
 

@@ -123,12 +123,12 @@ func newWorld(t testing.TB, r route, bin harness.Bin) *world {
 	t.Helper()
 	pg := pgtest.Start(t, pgtest.MaxConnections(100), pgtest.Setting("timezone", "UTC"))
 	pg.SQL(t, "postgres", "CREATE DATABASE direct")
-	pg.SQL(t, "postgres", "CREATE ROLE other; GRANT ALL ON SCHEMA public TO other; CREATE ROLE another; GRANT another TO other; GRANT ALL ON SCHEMA public TO another")
+	pg.SQL(t, "postgres", "CREATE ROLE other; CREATE ROLE another; GRANT another TO other")
 	w := &world{route: r, t: t, met: map[string]int{},
 		through: target{user: "postgres", database: "postgres"},
 		direct:  target{addr: pg.Address(), user: "postgres", database: "direct"}}
 	for _, database := range []string{"postgres", "direct"} {
-		pg.SQL(t, database, schema)
+		pg.SQL(t, database, schema+"GRANT ALL ON SCHEMA public TO other, another")
 	}
 	pg.SQL(t, "postgres", forget)
 	env := harness.PostgresEnv(pg)

@@ -12,10 +12,7 @@ import (
 
 // Trace says whether a backend may hold something that nobody knows of. The zero value is one that
 // holds nothing. It goes with the backend, not with a session.
-type Trace struct {
-	due, called bool
-	since       uint64
-}
+type Trace struct{ due, called bool }
 
 // Note is called for each plan in front of its frames: a statement that fails may leave something too.
 func (t *Trace) Note(plan *rewrite.Plan) {
@@ -34,15 +31,8 @@ func (t *Trace) Mark() { t.due = true }
 // Call says that a function is called which may leave something.
 func (t *Trace) Call() { t.due, t.called = true, true }
 
-// From notes how many statements the backend had prepared before anything was left: what comes later
-// may have been parsed with it in sight.
-func (t *Trace) From(prepared uint64) { t.since = prepared }
-
-// Since returns what From was given.
-func (t *Trace) Since() uint64 { return t.since }
-
 // Clear says that the backend was asked, and holds nothing that its session does not know.
-func (t *Trace) Clear() { t.due, t.called = false, false }
+func (t *Trace) Clear() { *t = Trace{} }
 
 // Called reports whether a text has called a function that may have left something: where the backend
 // is lost, nobody knows what its client has lost.
