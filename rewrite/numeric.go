@@ -106,6 +106,9 @@ func (r *rewriter) widenSteps(p *part) {
 	if a := p.st.Alteration; a != nil {
 		a.widen(r.rules.Numeric)
 	}
+	if c := p.st.Commands; c != nil { // its parts are planned by themselves
+		c.Text = widened(c.Text, r.rules.Numeric)
+	}
 	if c := p.st.Constraints; c != nil {
 		c.Text = widened(c.Text, r.rules.Numeric)
 		for i := range c.Columns {

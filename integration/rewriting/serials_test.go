@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/integration/harness"
 	"github.com/sluice-proxy/sluice/integration/pgtest"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // numbered is what the catalog has of tables and sequences: types, defaults, owners and bounds. The identity of
@@ -258,5 +259,79 @@ func TestForeignKeysOfABlock(t *testing.T) {
 				t.Fatalf("%q leaves the table", texts)
 			}
 		}
+	}
+}
+
+// Clients that add one serial column at once: one is told that it did, the others why they did not, the column
+// draws from one sequence, and no other is left. A column that a statement has left half-way is named, with how
+// to go on. In a DO block that ignores duplicate_column a column that is there is no error.
+func TestSerialAddedByTwo(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	pg, _, sluice := plainAndSluice(t, harness.Env{"DSQL_DDL_CARRY_OUT": "all", "DSQL_REWRITE_SERIAL": "sequence"})
+	const adds = "ALTER TABLE t ADD COLUMN c serial"
+	config := rewrite.Defaults()
+	config.Rules.SerialForm = rewrite.SerialSequence
+	config.Rules.Backfill, config.Rules.NotNullCheck = true, true
+	planner, err := rewrite.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := planner.Plan([]byte(adds)).Single()
+	if st == nil || st.Alteration == nil {
+		t.Fatal("the statement is not carried out")
+	}
+	const sequences = "SELECT count(*) FROM pg_class WHERE relkind = 'S' AND relnamespace = 'public'::regnamespace"
+	again := func() {
+		pg.SQL(t, "postgres", clearing+"; CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 9)")
+	}
+	conn := listen(ctx, t, sluice.DSN("postgres"))
+
+	again()
+	pg.SQL(t, "postgres", fmt.Sprintf("ALTER TABLE t ADD COLUMN %q int", st.Alteration.Adding()))
+	_, err = ways[0].run(ctx, conn, adds)
+	if code(err) != "55000" || hintOf(err) == "" || pg.SQL(t, "postgres", sequences) != "0" {
+		t.Errorf("beside a column that is half-way: %v (%s), %s sequences", err, hintOf(err), pg.SQL(t, "postgres", sequences))
+	}
+	_, drop, _ := strings.Cut(hintOf(err), "again: ")
+	for _, sql := range []string{strings.TrimSuffix(drop, "."), adds, "INSERT INTO t (id) VALUES (10)"} {
+		if _, err := ways[0].run(ctx, conn, sql); err != nil {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
+	const guarded = "DO $$ BEGIN ALTER TABLE t ADD COLUMN %s; EXCEPTION WHEN duplicate_column THEN NULL; END $$"
+	for _, column := range []string{"c serial", "d int DEFAULT 7", "d int DEFAULT 7"} { // the last two are the same
+		if _, err := ways[0].run(ctx, conn, fmt.Sprintf(guarded, column)); err != nil {
+			t.Errorf("%s, that is there: %v", column, err)
+		}
+	}
+
+	told := map[string]int{}
+	for range 3 {
+		again()
+		ends := make(chan error)
+		for range 3 {
+			other := listen(ctx, t, sluice.DSN("postgres"))
+			go func() {
+				_, err := ways[0].run(ctx, other, adds)
+				ends <- err
+			}()
+		}
+		added := 0
+		for range 3 {
+			err := <-ends
+			told[code(err)]++
+			if err == nil {
+				added++
+			}
+		}
+		const drawn = "SELECT count(*) || ' of ' || count(DISTINCT c) || ', default ' || (SELECT count(*) FROM pg_attrdef WHERE adrelid = 't'::regclass) FROM t"
+		if rows, left := pg.SQL(t, "postgres", drawn), pg.SQL(t, "postgres", sequences); added != 1 || rows != "9 of 9, default 1" || left != "1" {
+			t.Errorf("%d were told that they added it: %s, %s sequences; %v", added, rows, left, told)
+		}
+	}
+	if delete(told, ""); told["42701"]+told["55000"]+told["40001"] != 6 {
+		t.Errorf("the others: %v", told)
 	}
 }

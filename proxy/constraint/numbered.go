@@ -238,7 +238,7 @@ func sequence(server Server, s *rewrite.OwnedSequence, schema, relation string, 
 		for _, candidate := range names {
 			name = quoted(schema) + "." + quoted(candidate)
 			err := create(name, candidate)
-			if told := server.Refused(err); told == nil || told.Code != takenRelation {
+			if told := server.Refused(err); told == nil || told.Code != takenRelation && !meets(told) {
 				return name, err
 			}
 		}

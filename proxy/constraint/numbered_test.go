@@ -41,6 +41,7 @@ func TestNumberedSteps(t *testing.T) {
 		{"no schema", rewrite.SerialAuto, []answer{{words: "FROM pg_catalog.pg_namespace s WHERE"}}, "3F000", nil, false},
 		{"the first name is taken", rewrite.SerialAuto, []answer{{words: "SELECT c.relname", rows: [][]string{{"t_id_seq"}}}}, "", []string{`"t_id_seq1"`, `t_id_seq1"'::regclass`, `"t_id_seq1" ` + owned}, false},
 		{"another takes the name", rewrite.SerialAuto, []answer{{words: sequence, err: refused("42P07"), times: 1}}, "", []string{sequence, `"t_id_seq1"`, `t_id_seq1"'::regclass`, `"t_id_seq1" ` + owned}, false},
+		{"another takes the name at the same time", rewrite.SerialAuto, []answer{{words: sequence, err: refused("23505"), times: 1}}, "", []string{sequence, `"t_id_seq1"`, `t_id_seq1"'::regclass`, `"t_id_seq1" ` + owned}, false},
 		{"the key is wide", rewrite.SerialAuto, []answer{{words: "SELECT s.seqmax", rows: [][]string{{"2147483647"}}}}, "", []string{sequence, "up bigint REFERENCES", owned}, false},
 		{"identities", rewrite.SerialIdentity, nil, "", []string{identity}, false},
 	} {
