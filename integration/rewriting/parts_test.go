@@ -37,7 +37,7 @@ func startParts(t *testing.T, policy string, env harness.Env) *partsRig {
 	bin := harness.Binaries(t)
 	r.sim = harness.StartDSQLSim(t, harness.DSQLSimConfig{Bin: bin, Upstream: r.pg})
 	r.sluice = harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: r.sim.Env().With(
-		harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "10", "DSQL_DDL_IN_TRANSACTIONS": policy}).With(env)})
+		harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "10", "DSQL_DDL_IN_TRANSACTIONS": policy, "DSQL_COPY_FROM": "insert"}).With(env)})
 	return r
 }
 
@@ -74,6 +74,11 @@ func answers(ctx context.Context, c *pgconn.PgConn, sql string, extended bool) [
 	}
 	var err error
 	switch {
+	case strings.HasPrefix(sql, "COPY "):
+		var tag pgconn.CommandTag
+		if tag, err = c.CopyFrom(ctx, strings.NewReader(copied), sql); err == nil {
+			out = append(out, tag.String())
+		}
 	case extended && strings.Contains(sql, "; "): // in one pipeline
 		err = pipelined(ctx, c, strings.Split(sql, "; "), note)
 	case extended:
@@ -136,8 +141,8 @@ func (q request) sql() string { return strings.Join(q.statements, "; ") }
 // some of which fail, ended in all ways.
 //
 // chained has blocks begun in a request that has committed another: such a block is not run again, and
-// has no savepoints.
-func partsProgram(rng *rand.Rand, chained bool) (program []request) {
+// has no savepoints. kept: the session keeps its backend, so that SET TRANSACTION READ ONLY is refused.
+func partsProgram(rng *rand.Rand, chained, kept bool) (program []request) {
 	statement := func() string {
 		n := rng.IntN(3)
 		all := []string{
@@ -154,6 +159,7 @@ func partsProgram(rng *rand.Rand, chained bool) (program []request) {
 		}
 		return sql
 	}
+	reads, moves := rng.IntN(4) == 0, rng.IntN(4) == 0 // blocks that are READ ONLY; COPY and cursors in the place of savepoints
 	block, saves := false, false
 	for range 4 + rng.IntN(24) {
 		q := request{extended: rng.IntN(3) == 0}
@@ -166,13 +172,21 @@ func partsProgram(rng *rand.Rand, chained bool) (program []request) {
 			} else if q.statements = []string{statement()}; chained {
 				q.statements, saves = []string{"COMMIT", "BEGIN", q.statements[0]}, false
 			}
+		case reads && !block && k < 3 && rng.IntN(2) == 0:
+			q.statements, block, saves = []string{"BEGIN READ ONLY"}, true, true
+			if rng.IntN(3) == 0 && !kept {
+				program = append(program, request{statements: []string{"BEGIN"}, extended: q.extended})
+				q.statements[0] = "SET TRANSACTION READ ONLY"
+			}
 		case !block && k < 5:
 			q.statements, block, saves = []string{"BEGIN"}, true, true
+		case moves && k < 7 && rng.IntN(2) == 0:
+			q = request{statements: []string{moving(rng, block)}}
 		case block && k == 0:
 			q.statements, block = []string{"ROLLBACK"}, false
 		case block && k < 3:
 			q.statements, block = []string{"COMMIT"}, false
-		case block && saves && k > 3 && rng.IntN(2) == 0:
+		case block && saves && !moves && k > 3 && rng.IntN(2) == 0:
 			q.statements = []string{fmt.Sprintf([]string{"SAVEPOINT s%d", "SAVEPOINT s%d", "ROLLBACK TO s%d", "RELEASE s%d"}[rng.IntN(4)], rng.IntN(2))}
 		case k == 8 && !q.extended: // a string that begins a block, or ends one
 			q.statements, block, saves = controlled(rng, statement, block, saves, chained)
@@ -191,6 +205,21 @@ func partsProgram(rng *rand.Rand, chained bool) (program []request) {
 	}
 	return append(program, request{statements: []string{"ROLLBACK"}})
 }
+
+// moving is a statement of a cursor, or a COPY, whose rows answers sends.
+func moving(rng *rand.Rand, block bool) string {
+	table, name := rng.IntN(2), rng.IntN(2)
+	if !block || rng.IntN(3) == 0 {
+		return fmt.Sprintf("COPY t%d (id, v) FROM STDIN", table)
+	}
+	return []string{
+		fmt.Sprintf("DECLARE c%d NO SCROLL CURSOR FOR SELECT id FROM t%d ORDER BY id", name, table), fmt.Sprintf("FETCH 2 FROM c%d", name),
+		fmt.Sprintf("FETCH ALL FROM c%d", name), fmt.Sprintf("CLOSE c%d", name), fmt.Sprintf("DECLARE c%d NO SCROLL CURSOR FOR SELECT 7", name),
+	}[rng.IntN(5)]
+}
+
+// copied is what a COPY of a program sends: rows that some programs have already.
+const copied = "1\t1\n1001\t2\n"
 
 // controlled is a string that begins or ends a block, with statements in front of that and behind. chained:
 // it may do something behind an end. It returns whether a block is open behind it, and may have savepoints.
@@ -224,12 +253,12 @@ const contents = `SELECT string_agg(c.relname || ' ' || (SELECT string_agg(a.att
 
 // play runs the program of a seed in a schema of its own, on both sides. It returns how many
 // parts were committed early, and what differs; "" for nothing.
-func (r *partsRig) play(t *testing.T, schema string, seed uint64, chained bool) (early int, difference string) {
+func (r *partsRig) play(t *testing.T, schema string, seed uint64, chained, kept bool) (early int, difference string) {
 	ctx := t.Context()
 	for _, database := range []string{"postgres", "reference"} {
 		r.pg.SQL(t, database, fmt.Sprintf("DROP SCHEMA IF EXISTS %s CASCADE; CREATE SCHEMA %[1]s; CREATE TABLE %[1]s.log (n int); CREATE TABLE %[1]s.t0 (id int PRIMARY KEY, v int); CREATE TABLE %[1]s.t1 (id int PRIMARY KEY, v int)", schema))
 	}
-	program := partsProgram(rand.New(rand.NewPCG(seed, 1)), chained)
+	program := partsProgram(rand.New(rand.NewPCG(seed, 1)), chained, kept)
 	c, notices := r.dial(t, r.sluice.DSN("postgres"))
 	defer c.Close(ctx)
 	plain, _ := r.dial(t, r.pg.DSN("reference"))
@@ -279,7 +308,7 @@ func TestParts(t *testing.T) {
 			for n := range way.clients {
 				clients.Go(func() {
 					for seed := range way.programs {
-						parts, difference := r.play(t, fmt.Sprintf("own%d", n), uint64(seed*way.clients+n), way.faults == "" && way.clients == 1)
+						parts, difference := r.play(t, fmt.Sprintf("own%d", n), uint64(seed*way.clients+n), way.faults == "" && way.clients == 1, way.env["DSQL_PAIRING"] == "session")
 						if early.Add(int64(parts)); difference != "" {
 							t.Error(difference)
 							return

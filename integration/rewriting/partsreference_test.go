@@ -24,7 +24,7 @@ func ofDDL(sql string) bool {
 }
 
 func ofRows(sql string) bool {
-	return slices.Contains([]string{"INSERT", "UPDATE", "DELETE"}, strings.Fields(sql)[0])
+	return slices.Contains([]string{"INSERT", "UPDATE", "DELETE", "COPY"}, strings.Fields(sql)[0])
 }
 
 // ask runs one request.
