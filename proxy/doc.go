@@ -108,7 +108,7 @@
 //	            local.go, localexecute.go, localanswer.go, told.go, configrow.go, schemaddl.go, alteration.go, commands.go,
 //	            guarded.go, package constraint, chunks.go, truncate.go, retag.go,
 //	            control.go, readonly.go, strung.go, division.go, strungreply.go, parts.go, partruns.go, parttold.go, partsaves.go, inside.go
-//	statements  prepared.go, serverstatements.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,
+//	statements  prepared.go, templates.go, serverstatements.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,
 //	            split.go, reading.go, purity.go, counter.go, texts.go
 //	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go, putback.go,
 //	            package settings (Client: all that a client has SET)

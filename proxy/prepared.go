@@ -15,7 +15,7 @@ import (
 
 // Prepared statements: the texts as all clients share them (template, catalog), the
 // statements of a client (clientStatement), and those that a backend holds
-// (serverStatements). A client's name never reaches a server. extended.go makes templates
+// (serverStatements). A client's name never reaches a server. templates.go makes templates
 // and prepares them on backends; schema.go says how long what is remembered holds.
 
 // template is one statement text as clients prepare it: shared by every client and backend,
