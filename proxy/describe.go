@@ -197,6 +197,9 @@ func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) er
 	first := s.t.parsed
 	s.t.parsed = parsed{}
 	s.logFrame(wire.Describe, logEntry{tmpl: cs.tmpl, names: s.mapped.planned, stmt: cs, parsed: first.on}, nil)
+	if first.on {
+		s.logLong(cs.tmpl, cs.tmpl.cost)
+	}
 	o := s.pushRun(wire.Describe, cs.tmpl.plan)
 	o.tmpl, o.stmt, o.clientStmt, o.parsed, o.apart = cs.tmpl, st, cs, first.on, s.apart()
 	if first.on {
@@ -207,9 +210,9 @@ func (s *session) describeOnBackend(cs *clientStatement, st *serverStatement) er
 	return nil
 }
 
-// parsed is a Parse that is answered from memory together with the Describe behind it: drivers prepare
-// a statement by both, and do not have its name where the latter fails. Until the description is
-// there, ParseComplete is not sent; behind an error prev has the name again.
+// parsed is a Parse that is answered together with the Describe behind it, from memory or by the server:
+// drivers prepare a statement by both, and do not have its name where the latter fails. Until the
+// description is there, ParseComplete is not sent; behind an error prev has the name again.
 type parsed struct {
 	on   bool
 	name string

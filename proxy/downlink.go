@@ -313,7 +313,7 @@ func (s *session) hasNews() bool {
 // in its place.
 func (s *session) gathers() bool {
 	q := &s.t.owed
-	return q.empty() || q.first().swallow || q.first().forcedError || q.first().masks || q.first().locks || s.t.job.tag != nil || s.t.chunks != nil || s.t.ownTx.on ||
+	return q.empty() || q.first().swallow || q.first().forcedError || q.first().masks || q.first().parsed || q.first().locks || s.t.job.tag != nil || s.t.chunks != nil || s.t.ownTx.on ||
 		q.first().kind == wire.Query && q.first().bytes != nil
 }
 

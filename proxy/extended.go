@@ -78,8 +78,12 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 			return err
 		}
 	} else {
-		if tmpl, err = s.parseThere(tmpl, declared); err != nil {
+		waits := declared == nil && s.describedNext(name)
+		if tmpl, err = s.parseThere(tmpl, declared, waits); err != nil {
 			return err
+		}
+		if waits {
+			s.t.parsed = parsed{on: true, name: string(name), prev: prev}
 		}
 	}
 	s.nameStatement(name, tmpl, prev, since)
@@ -132,8 +136,9 @@ func (s *session) mayName(name []byte) error {
 // parseThere has the server parse the text of a template, and returns the template that it is then
 // of. declared is the cursor whose query the text is, nil for any other. It gets a backend. The
 // answer is still owed when it returns: an error of the server's takes the client's name back
-// (undoable).
-func (s *session) parseThere(tmpl *template, declared *rewrite.Cursor) (*template, error) {
+// (undoable). waits: its ParseComplete is for nobody, since one goes in front of the description
+// (parsed); then the Describe is what an attempt to run the transaction again prepares it by.
+func (s *session) parseThere(tmpl *template, declared *rewrite.Cursor, waits bool) (*template, error) {
 	if err := s.ensureBackend(); err != nil {
 		return nil, err
 	}
@@ -146,9 +151,14 @@ func (s *session) parseThere(tmpl *template, declared *rewrite.Cursor) (*templat
 	}
 	s.srv.metrics.Prepared(metrics.PreparedPrepared)
 	s.askTime("") // behind a text that fails there is no answer
-	s.logFrame(wire.Parse, logEntry{tmpl: tmpl, names: s.mapped.planned}, nil)
-	s.logLong(tmpl, tmpl.cost)
-	s.parseOnBackend(tmpl, false)
+	switch {
+	case !waits:
+		s.logFrame(wire.Parse, logEntry{tmpl: tmpl, names: s.mapped.planned}, nil)
+		s.logLong(tmpl, tmpl.cost)
+	case s.t.unseen:
+		s.logFrame(incremented, logEntry{}, nil)
+	}
+	s.parseOnBackend(tmpl, waits)
 	return tmpl, nil
 }
 

@@ -64,12 +64,17 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 }
 
 // maybeLocal reports whether a statement of that plan is answered locally at least
-// sometimes, so that its Parse is: a server accepts any such text. Whether it is this time
-// is decided at its Bind or Describe (localNow).
+// sometimes, so that its Parse is: a server accepts any such text, but a SHOW of a parameter that it
+// does not know. Whether it is this time is decided at its Bind or Describe (localNow).
 func (s *session) maybeLocal(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	return st != nil && (s.holdsBegin(st) || s.foldsModes(st) || plan.Kind == rewrite.Setting || st.Show != "" || st.Tag != "" && !st.Checked ||
+	return st != nil && (s.holdsBegin(st) || s.foldsModes(st) || plan.Kind == rewrite.Setting || s.shows(st) || st.Tag != "" && !st.Checked ||
 		st.Database != nil || st.Alters() || st.Cursor != nil || st.CopyIn != nil)
+}
+
+// shows reports whether a statement is a SHOW of a parameter whose value Sluice knows.
+func (s *session) shows(st *rewrite.Statement) bool {
+	return st.Show != "" && (s.settings.Shows(st.Show) || s.tellsMode(st.Show))
 }
 
 // carriesOut reports whether a statement of DDL is one that Sluice carries out by statements
@@ -104,7 +109,7 @@ func (s *session) localStatement(st *rewrite.Statement) bool {
 	case s.holdsBegin(st):
 		return s.state == idle && !s.t.touched
 	case st.Show != "":
-		return s.settings.Shows(st.Show) || s.tellsMode(st.Show)
+		return s.shows(st)
 	case st.DeallocateAll, st.Deallocate != "":
 		return s.deallocatesHere(st)
 	case s.answersSetting(st), s.answersDiscard(st), s.setsSeveral(st):

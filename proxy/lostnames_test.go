@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -119,5 +120,55 @@ func TestNamesBehindARefusedReplay(t *testing.T) {
 				t.Errorf("want %s behind the refusal:\n%s", test.want, got)
 			}
 		})
+	}
+}
+
+// Whatever answer to a Parse and the Describe behind it is the last that comes of a backend, its client has
+// the name where it was sent the ParseComplete, and may take it again where it was not.
+func TestNamesAtEachLostAnswer(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []struct {
+		name string
+		opts []option
+	}{{"postgres", nil}, {"dsql", []option{asDSQL}}} {
+		for _, memory := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, known %v", kind.name, memory), func(t *testing.T) {
+				t.Parallel()
+				pg := newPostgres(t)
+				var cut shortener
+				s := startSluice(t, pg, append(kind.opts, cut.option, maxOpen(1))...)
+				cuts := 0
+				for at := range 6 {
+					for keep := range 2 {
+						c := dialRaw(t, s.addr)
+						sql := fmt.Sprintf("SELECT $1::int + %d", at*2+keep)
+						if memory {
+							c.say(t, "P k | "+sql+"\nS\n< Z\nC S k\nS\n< Z\n")
+						}
+						c.say(t, "Q BEGIN\n< Z\nQ SELECT 1\n< Z\n")
+						cut.arm(at, keep)
+						got := c.say(t, "P s | "+sql+"\nD S s\nS\n< Z\n")
+						cut.disarm()
+						if !strings.Contains(got, "C=0800") {
+							c.conn.Close()
+							continue // no frame was cut
+						}
+						cuts++
+						c.say(t, "Q ROLLBACK\n< Z\n")
+						then, want := "P s | "+sql+"\nD S s\nS\n< Z\n", "1 \nt "
+						if strings.Contains("\n"+got, "\n1 ") {
+							then, want = "D S s\nS\n< Z\n", "t "
+						}
+						if behind := c.say(t, then); !strings.HasPrefix(behind, want) {
+							t.Errorf("frame %d cut to %d: %s\nthen: %s", at, keep, got, behind)
+						}
+						c.conn.Close()
+					}
+				}
+				if cuts < 4 {
+					t.Errorf("%d answers were cut", cuts)
+				}
+			})
+		}
 	}
 }

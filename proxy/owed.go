@@ -47,7 +47,7 @@ type owed struct {
 	kept       *keptAnswer      // E, Q: where the answer is kept; nil: it is not
 	cursor     *cursorRun       // E: of a cursor, whose FETCH or MOVE is answered; else nil
 	fence      bool             // E: it checks the session's advisory locks
-	parsed     bool             // D: the ParseComplete in front of it waits for the description
+	parsed     bool             // D: a ParseComplete goes in front of its answer
 	asks       bool             // E: it asks for the time of the transaction
 	opens      bool             // E: it is the BEGIN of a block of Sluice's own
 	ends       bool             // Q: it is the end of such a block

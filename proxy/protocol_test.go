@@ -371,3 +371,26 @@ func showFrame(typ byte, payload []byte) string {
 	}
 	return fmt.Sprintf("%c %s", typ, strings.Trim(strconv.QuoteToASCII(string(payload)), `"`))
 }
+
+// SHOW of a parameter that nobody knows fails at its Parse, as PostgreSQL has it; of one that is known to
+// the server or to Sluice it is prepared, and run.
+func TestShowIsParsed(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	for name, opts := range map[string][]option{"postgres": nil, "dsql": {asDSQL, fastReplay}, "session": {sessionPairing}} {
+		s := startSluice(t, pg, opts...)
+		for _, around := range []string{"", "Q BEGIN\n< Z\n"} {
+			got := perform(t, s.addr, around+"P s | SHOW nosuch\nS\n< Z\n")
+			_, got, _ = strings.Cut(got, "P s | SHOW nosuch\n")
+			if strings.Contains(got, "1 \n") || !strings.Contains(got, "C=42704") {
+				t.Errorf("%s, %q: %s", name, around, got)
+			}
+			for _, known := range []string{"TimeZone", "work_mem", "transaction_isolation"} {
+				got := perform(t, s.addr, around+"P s | SHOW "+known+"\nD S s\nB - | s\nE -\nS\n< Z\n")
+				if !strings.Contains(got, "C SHOW") {
+					t.Errorf("%s, %q: %s", name, around, got)
+				}
+			}
+		}
+	}
+}

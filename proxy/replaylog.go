@@ -100,7 +100,7 @@ type logEntry struct {
 	kept      *keptAnswer      // Q, B: what its client was answered; nil: that is not kept
 	cursor    *cursorRun       // E: of a cursor; else nil
 	told      *told            // E: what its client gets in the place of the answer; else nil
-	parsed    bool             // D: the ParseComplete in front of it waits for the description
+	parsed    bool             // D: a ParseComplete goes in front of its answer
 	silent    bool             // B, E, C: of a cursor, or of a fence: its answer is for nobody
 	fence     bool             // B: of a fence; E: it checks the session's advisory locks
 	opens     bool             // E: it is the BEGIN of a block of Sluice's own

@@ -131,8 +131,11 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 			s.confirm(o, o.clientStmt.described)
 		}
 	case parameters:
-		return v, s.parametersCome(o, frame, total)
+		return s.parametersCome(o, v, frame, total)
 	case describes:
+		if err := s.tellFirstHalf(o); err != nil {
+			return v, err
+		}
 		s.noteDescription(o, frame, len(frame) == total)
 	case completes, completesOne:
 		if o.kept != nil {
@@ -165,18 +168,37 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 	return v, nil
 }
 
-// parametersCome takes a ParameterDescription for the entry o. The ParseComplete of a Parse that Sluice
-// has answered from memory goes in front of it.
-func (s *session) parametersCome(o *owed, frame []byte, total int) error {
-	if o.parsed {
-		if err := s.synthesize(wire.FrameParseComplete); err != nil {
-			return err
-		}
-		o.parsed = false
-	}
+// parametersCome takes a ParameterDescription for the entry o. Where a ParseComplete goes in front of it
+// both wait for the other half, so that a client has all three or none; but not of one that no buffer
+// holds.
+func (s *session) parametersCome(o *owed, v verdict, frame []byte, total int) (verdict, error) {
 	s.t.capture = append(s.t.capture[:0], frame...)
 	o.done = len(frame) == total
-	return nil
+	if o.parsed && o.done {
+		return swallow, nil
+	}
+	if o.parsed {
+		o.parsed = false
+		return v, s.synthesize(wire.FrameParseComplete)
+	}
+	return v, nil
+}
+
+// tellFirstHalf sends the ParseComplete and the parameters that have waited for the other half of o's
+// description.
+func (s *session) tellFirstHalf(o *owed) error {
+	if !o.parsed {
+		return nil
+	}
+	o.parsed = false
+	if err := s.synthesize(wire.FrameParseComplete); err != nil {
+		return err
+	}
+	half, has := s.t.capture, 0
+	if s.noting() {
+		has = s.noteReply(wire.ParameterDescription, half)
+	}
+	return s.passSpan(half[has:])
 }
 
 // settles deals with a ReadyForQuery, which answers o. One that leaves a block of Sluice's own open is

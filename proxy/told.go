@@ -106,6 +106,9 @@ func (s *session) toldReply(o *owed, a answer, typ byte, frame []byte) error {
 	frames := &o.told.frames
 	switch {
 	case a == describes:
+		if err := s.tellFirstHalf(o); err != nil {
+			return err
+		}
 		s.noteDescription(o, *frames, true)
 	case typ != wire.CommandComplete:
 		return s.desync(typ)
