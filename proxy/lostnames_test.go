@@ -149,9 +149,9 @@ func TestNamesAtEachLostAnswer(t *testing.T) {
 						cut.arm(at, keep)
 						got := c.say(t, "P s | "+sql+"\nD S s\nS\n< Z\n")
 						cut.disarm()
-						if !strings.Contains(got, "C=0800") {
+						if !strings.Contains(got, "C=0800") || cut.types[at] == 'Z' {
 							c.conn.Close()
-							continue // no frame was cut
+							continue // no answer was cut
 						}
 						cuts++
 						c.say(t, "Q ROLLBACK\n< Z\n")
@@ -162,7 +162,7 @@ func TestNamesAtEachLostAnswer(t *testing.T) {
 						c.conn.Close()
 					}
 				}
-				if cuts < 4 {
+				if cuts < 3 {
 					t.Errorf("%d answers were cut", cuts)
 				}
 			})
