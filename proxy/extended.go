@@ -78,12 +78,8 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 			return err
 		}
 	} else {
-		waits := declared == nil && s.describedNext(name)
-		if tmpl, err = s.parseThere(tmpl, declared, waits); err != nil {
+		if tmpl, err = s.parseDescribed(name, tmpl, declared, prev); err != nil {
 			return err
-		}
-		if waits {
-			s.t.parsed = parsed{on: true, name: string(name), prev: prev}
 		}
 	}
 	s.nameStatement(name, tmpl, prev, since)
@@ -131,6 +127,17 @@ func (s *session) mayName(name []byte) error {
 		}
 	}
 	return nil
+}
+
+// parseDescribed is parseThere for a name, which prev has had: where the Describe of the statement has
+// come too, ParseComplete waits for the description.
+func (s *session) parseDescribed(name []byte, tmpl *template, declared *rewrite.Cursor, prev *clientStatement) (*template, error) {
+	waits := declared == nil && s.describedNext(name)
+	tmpl, err := s.parseThere(tmpl, declared, waits)
+	if err == nil && waits {
+		s.t.parsed = parsed{on: true, name: string(name), prev: prev}
+	}
+	return tmpl, err
 }
 
 // parseThere has the server parse the text of a template, and returns the template that it is then
