@@ -14,9 +14,11 @@ import (
 // session's own goroutine looks into it.
 type atWork struct {
 	tx          transaction
-	openPortals           // portal.go
-	charge      charges   // accounts.go
-	probed      time.Time // when the client was probed last; see probe
+	openPortals         // portal.go
+	charge      charges // accounts.go
+	// lastSaid is what the server of the backend that a session ends with has given as its reason; nil: none.
+	lastSaid *lastWords
+	probed   time.Time // when the client was probed last; see probe
 }
 
 var workPool = sync.Pool{New: func() any { return new(atWork) }}

@@ -84,7 +84,11 @@ func (s *session) hearFarewell(gone *lostError) {
 
 // hears notes what a server has said whose backend was lost with err, for the end of a session that
 // ends with its backend.
-func (s *session) hears(err error) { s.lastSaid, _ = errors.AsType[*lastWords](err) }
+func (s *session) hears(err error) {
+	if s.pinned || s.pinLost {
+		s.lastSaid, _ = errors.AsType[*lastWords](err)
+	}
+}
 
 // pinGone is errPinLost with what the server has said of the last loss.
 func (s *session) pinGone() *wire.Error {

@@ -118,8 +118,6 @@ type pairing struct {
 	// backend is gone, and what the session had there.
 	// found: a look at the backend has found it, and nothing else says so.
 	pinned, pinLost, found bool
-	// lastSaid is what the server of the backend that was lost last gave as its reason; nil: none.
-	lastSaid *lastWords
 }
 
 // birth is when this process began: a session has a duration in the place of a time, which is smaller.
