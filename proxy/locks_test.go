@@ -304,6 +304,22 @@ func TestAdvisoryLost(t *testing.T) {
 	}
 }
 
+// A text that the backend, once it is lent, reads otherwise than Sluice has is refused under a lock: the
+// backends were dialled anew behind a change of the database's defaults.
+func TestAdvisoryReadOtherwise(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", lockedTables)
+	c := dialRaw(t, startSluice(t, pg, withLocks, maxOpen(3)).addr)
+	c.say(t, heldLock+"Q SELECT 1 AS one\n< Z\n")
+	pg.SQL(t, "postgres", "ALTER DATABASE postgres SET standard_conforming_strings = off")
+	pg.SQL(t, "postgres", "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
+	got := c.say(t, "Q SELECT '\\', ' ; INSERT INTO locked VALUES (77, $$x$$); --'\n< Z\n")
+	if n := pg.SQL(t, "postgres", "SELECT count(*) FROM locked"); n != "0" || !strings.Contains(got, "M=a statement that Sluice cannot read is not run under an advisory lock") {
+		t.Errorf("%s rows, and the client got:\n%s", n, got)
+	}
+}
+
 // A text that looks like a read and writes, through a view, is guarded by the lock wherever it stands.
 func TestAdvisoryLostByReads(t *testing.T) {
 	t.Parallel()
@@ -317,6 +333,8 @@ func TestAdvisoryLostByReads(t *testing.T) {
 			"behind a setting":   "Q SET application_name = 'a'; " + read + "\n< Z\n",
 			"in front of one":    "Q " + read + "; SET application_name = 'a'\n< Z\n",
 			"beside a local one": "Q SET lock_timeout = 5; " + read + "; SHOW lock_timeout\n< Z\n",
+			"behind one sent":    "Q SET TimeZone = 'UTC'; " + read + "\n< Z\n",
+			"in front of COMMIT": "Q " + read + "; COMMIT\n< Z\n",
 			"in front of an end": "Q BEGIN\n< Z\nQ " + read + "; COMMIT\n< Z\n",
 			"in a group":         ext("SET application_name = 'a'") + ext(read) + "S\n< Z\n",
 		} {
