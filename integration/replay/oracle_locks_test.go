@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-proxy/sluice/integration/replay/oracle"
-	"github.com/sluice-proxy/sluice/proxy/advisory"
 )
 
 // Programs under advisory locks. A lock guards a register of its own: whoever holds the lock reads the register
@@ -146,8 +145,7 @@ func (w *world) thief(t *testing.T, batch int, done <-chan struct{}) (txns []*or
 }
 
 // steal takes a lock over that somebody holds, works under it, and gives it up. nil: nobody has held it, or it
-// was not taken. What it asks may fail at any point, as what clients ask: a lock that it keeps then is given
-// up by the next theft.
+// was not taken. What it asks may fail at any point, as what clients ask.
 func (w *world) steal(ctx context.Context, conn *pgx.Conn, batch, guard int) *oracle.Txn {
 	ask := func(sql string) ([][]string, string, error) {
 		results, err := conn.PgConn().Exec(ctx, sql).ReadAll()
@@ -158,31 +156,36 @@ func (w *world) steal(ctx context.Context, conn *pgx.Conn, batch, guard int) *or
 		a := fromResult(last)
 		return a.rows, a.tag, nil
 	}
-	name := advisory.NameOf("", []int64{int64(guardLock(batch, guard))})
-	var seen advisory.Row
-	for looks := 0; seen.Owner == "" || seen.Owner == "thief"; looks++ {
-		rows, _, err := ask(advisory.Look(name))
-		if err != nil || len(rows) != 1 || looks == thiefLooks {
-			return nil
-		}
-		if _, seen, err = advisory.Read(rows[0]); err != nil {
-			return nil
-		}
-	}
-	sql, made := advisory.Taking(name, &seen, "thief", time.Minute)
-	if _, tag, err := ask(sql); err != nil || tag != advisory.TakeTag {
-		if err == nil || !w.owned(ctx, name, made) {
-			return nil
-		}
-	}
-	w.thefts.Add(1)
-	defer func() {
-		for range 20 { // nobody waits for a thief's lease
-			if _, _, err := ask(advisory.Release([]advisory.Holder{{Name: name, Row: made}})); err == nil || conn.IsClosed() {
+	// Nobody waits for a thief's lease: what this theft, or the one before, has taken is given up.
+	release := func() {
+		for range 20 {
+			if _, _, err := ask("UPDATE sluice.advisory_locks SET owner = '', seq = seq + 1 WHERE owner = 'thief'"); err == nil || conn.IsClosed() {
 				break
 			}
 		}
-	}()
+	}
+	release()
+	defer release()
+	// As Sluice keeps it: a row whose owner and epoch are the holder's, and whose owner is empty for nobody's.
+	const rowsOf = "sluice.advisory_locks WHERE lock = "
+	name := fmt.Sprintf("'1/%d@'", guardLock(batch, guard))
+	owner, epoch := "", 0
+	for looks := 0; owner == "" || owner == "thief"; looks++ {
+		rows, _, err := ask("SELECT owner, epoch FROM " + rowsOf + name)
+		if err != nil || len(rows) != 1 || looks == thiefLooks {
+			return nil
+		}
+		owner = rows[0][0]
+		if epoch, err = strconv.Atoi(rows[0][1]); err != nil {
+			return nil
+		}
+	}
+	_, tag, err := ask(fmt.Sprintf("DELETE FROM %s%s AND epoch = %d AND owner = '%s'; INSERT INTO sluice.advisory_locks SELECT %[2]s, %d, 'thief', 1, 60000 WHERE NOT EXISTS (SELECT 1 FROM %[1]s%[2]s)",
+		rowsOf, name, epoch, owner, epoch+1))
+	if err != nil || tag != "INSERT 0 1" {
+		return nil
+	}
+	w.thefts.Add(1)
 	id := thiefID + int(w.thefts.Load())
 	txn := &oracle.Txn{ID: id, Began: w.tick(), Outcome: oracle.Aborted, Story: []string{fmt.Sprintf("thief of lock %d", guardLock(batch, guard))}}
 	defer func() { txn.Ended = w.tick() }()
@@ -197,19 +200,6 @@ func (w *world) steal(ctx context.Context, conn *pgx.Conn, batch, guard int) *or
 	txn.Outcome = outcome(err, true)
 	txn.Story = append(txn.Story, fmt.Sprintf("reads %q, adds %d: %v", list, id, err))
 	return txn
-}
-
-// owned reports whether PostgreSQL has the row of a lock as it was to be made, where no answer says so.
-func (w *world) owned(ctx context.Context, name string, made advisory.Row) bool {
-	conn, err := pgx.Connect(ctx, w.daemons[0].DSN("postgres"))
-	if err != nil {
-		return false
-	}
-	defer conn.Close(context.Background())
-	var owner string
-	var epoch int64
-	err = conn.QueryRow(ctx, "SELECT owner, epoch FROM "+advisory.Table+" WHERE lock = $1", name).Scan(&owner, &epoch)
-	return err == nil && owner == made.Owner && epoch == made.Epoch
 }
 
 // underLock runs a program under its lock; run is what runs it otherwise.
