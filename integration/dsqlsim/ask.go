@@ -29,7 +29,7 @@ func (s *session) exchange(frames ...*frame) (*answer, error) {
 	if err := s.settle(); err != nil {
 		return nil, err
 	}
-	for _, f := range append(frames, &frame{kind: 'S'}) {
+	for _, f := range append(frames, closeFrame('P', ownName), &frame{kind: 'S'}) { // an open portal keeps its tables from DDL
 		if err := s.upstream.write(f.kind, f.body); err != nil {
 			return nil, err
 		}

@@ -393,6 +393,9 @@ func TestSchemaConflicts(t *testing.T) {
 			{1, read1, "SELECT 1"}, {2, "CREATE TABLE x (id int)", "CREATE TABLE"},
 			{1, "CREATE TABLE y (id int)", outdated}, {1, "CREATE TABLE y (id int)", "CREATE TABLE"},
 		},
+		"of a table whose rows the block has named": {
+			{1, "BEGIN", "BEGIN"}, {1, "SELECT * FROM other FOR UPDATE", "SELECT 9"}, {1, "ALTER TABLE other ADD COLUMN w int", "ALTER TABLE"}, {1, "COMMIT", "COMMIT"},
+		},
 		"not of what was rolled back": {
 			{1, read1, "SELECT 1"}, {2, "BEGIN", "BEGIN"}, {2, "CREATE TABLE x (id int)", "CREATE TABLE"}, {2, "ROLLBACK", "ROLLBACK"},
 			{1, read1, "SELECT 1"},
