@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // COPY from the client, and the two waits in which client and server may both speak: in the
@@ -86,6 +87,24 @@ func (s *session) copyIn() error {
 		}
 	}
 	return nil
+}
+
+// copiesAlone reports a COPY to or from the client by the extended protocol: what follows it in its group is its data,
+// or an error.
+func copiesAlone(plan *rewrite.Plan) bool {
+	st := plan.Single()
+	return st != nil && st.Copy
+}
+
+// strayData deals with a frame of a COPY where none runs. An Execute in front of it in the same group may begin one:
+// the server is asked to answer that first. Otherwise the frame is the rest of a COPY that has failed.
+func (s *session) strayData(total int) error {
+	if s.t.touched && !s.t.skip && !s.t.owed.empty() {
+		if err := s.makeAnswer(); err != nil || s.t.copying || s.t.settled {
+			return err
+		}
+	}
+	return s.discard(total)
 }
 
 // readsData reports whether data of a COPY are awaited.

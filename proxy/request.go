@@ -23,11 +23,14 @@ import (
 // not even whether a frame is well-formed.
 func (s *session) handle(typ byte, total int) error {
 	t := s.t
+	if t.copying { // begun by an answer that a frame in front of this one has asked for
+		return s.copyIn()
+	}
 	switch typ {
 	case wire.Terminate:
 		return errTerminated
 	case wire.CopyData, wire.CopyDone, wire.CopyFail:
-		return s.discard(total) // the rest of a COPY that has failed
+		return s.strayData(total)
 	case wire.Sync:
 		return s.sync(total)
 	}
