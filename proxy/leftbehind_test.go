@@ -103,10 +103,11 @@ func TestWhatUnseenFunctionsLeave(t *testing.T) {
 	pg := newPostgres(t)
 	pg.SQL(t, "postgres", unseenFunctions)
 	for name, script := range map[string]string{
-		"trigger": "Q INSERT INTO unseen_rows VALUES (1)\n< Z\n",
-		"default": "Q BEGIN\n< Z\nQ INSERT INTO unseen_default VALUES (1)\n< Z\nQ ROLLBACK\n< Z\n",
-		"view":    "Q SELECT a FROM unseen_view\n< Z\n",
-		"COPY":    "Q COPY unseen_rows FROM STDIN\n< G\nd 1\\n\nc\n< Z\n",
+		"trigger":           "Q INSERT INTO unseen_rows VALUES (1)\n< Z\n",
+		"default":           "Q BEGIN\n< Z\nQ INSERT INTO unseen_default VALUES (1)\n< Z\nQ ROLLBACK\n< Z\n",
+		"view":              "Q SELECT a FROM unseen_view\n< Z\n",
+		"left in its block": "Q BEGIN\n< Z\nQ INSERT INTO unseen_rows VALUES (1)\n< Z\n",
+		"COPY":              "Q COPY unseen_rows FROM STDIN\n< G\nd 1\\n\nc\n< Z\n",
 	} {
 		t.Run(name, func(t *testing.T) { othersFindNothing(t, pg, script) })
 	}

@@ -88,24 +88,45 @@ func Reason(answer string) (reason rewrite.Pin, ok bool) {
 	return reason, answer == ""
 }
 
-// Unseen is two queries, of which the last has one row and one boolean column: whether a function of a user's that may
-// leave something runs where no text calls it, by a trigger, a default, a view, a policy, an
-// operator, a cast, the name of an attribute or that of a builtin. A function may leave
-// something by its own statements, in a language that is not read here, or by a function that
+// Unseen is two queries, of which the last has one row and one boolean column: whether a function that may
+// leave something runs where no text calls it. One of a user's runs so by a trigger, a default, a view, a policy, an
+// operator, a cast, the name of an attribute or that of a builtin. A builtin runs so by the stored expression of a
+// view, a default, a CHECK, a policy, a trigger or a domain, by an operator or a cast. A user's function may leave
+// something by its own statements, in a language or form that is not read here, or by a function that
 // its source names. Functions of extensions are not looked at. Among many functions names are not
 // looked for: one that leaves something counts for all. The first query turns JIT off for both: the
 // planner overestimates the recursion, and PostgreSQL 15 compiled for seconds what runs for milliseconds.
-const Unseen = `SELECT pg_catalog.set_config('jit', 'off', true) WHERE pg_catalog.current_setting('jit', true) IS NOT NULL; WITH RECURSIVE every AS MATERIALIZED (SELECT p.oid, p.proname, p.prosrc, p.pronargs, p.proargtypes, l.lanname NOT IN ('sql', 'plpgsql') OR p.prosrc ~* '` + leaves + `' AS leaves` +
+const Unseen = `SELECT pg_catalog.set_config('jit', 'off', true) WHERE pg_catalog.current_setting('jit', true) IS NOT NULL; WITH RECURSIVE every AS MATERIALIZED (SELECT p.oid, p.proname, p.prosrc, p.pronargs, p.proargtypes,` +
+	` l.lanname NOT IN ('sql', 'plpgsql') OR p.prosrc = '' OR p.prosrc ~* '` + leaves + `' OR pg_catalog.regexp_replace(p.prosrc, '` + comments + `', ' ', 'g') ~* '` + leaves + `' AS leaves` +
 	` FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace JOIN pg_catalog.pg_language l ON l.oid = p.prolang` +
 	` WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend e WHERE e.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND e.objid = p.oid AND e.deptype = 'e')),` +
-	` reach AS (SELECT oid, proname FROM every WHERE leaves UNION SELECT p.oid, p.proname FROM every p JOIN reach r ON pg_catalog.strpos(p.prosrc, r.proname) > 0 WHERE (SELECT count(*) FROM every) <= ` + mostFunctions + `)` +
+	` reach AS (SELECT oid, proname FROM every WHERE leaves UNION SELECT p.oid, p.proname FROM every p JOIN reach r ON pg_catalog.strpos(p.prosrc, r.proname) > 0 WHERE (SELECT count(*) FROM every) <= ` + mostFunctions + `),` +
+	` builtin AS MATERIALIZED (SELECT oid FROM pg_catalog.pg_proc WHERE pronamespace = 'pg_catalog'::pg_catalog.regnamespace AND proname ~ '` + builtins + `'),` +
+	` call AS MATERIALIZED (SELECT ':funcid (' || pg_catalog.string_agg(oid::text, '|') || ') ' AS node FROM builtin)` +
 	` SELECT EXISTS (SELECT FROM every p WHERE (p.oid IN (SELECT oid FROM reach) OR (SELECT count(*) FROM every) > ` + mostFunctions + ` AND EXISTS (SELECT FROM reach)) AND (` +
 	`EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.refobjid = p.oid)` +
 	` OR EXISTS (SELECT FROM pg_catalog.pg_type t WHERE p.pronargs > 0 AND t.oid = p.proargtypes[0] AND t.typtype NOT IN ('b', 'e'))` +
-	` OR EXISTS (SELECT FROM pg_catalog.pg_proc b WHERE b.proname = p.proname AND b.pronamespace = 'pg_catalog'::pg_catalog.regnamespace)))`
+	` OR EXISTS (SELECT FROM pg_catalog.pg_proc b WHERE b.proname = p.proname AND b.pronamespace = 'pg_catalog'::pg_catalog.regnamespace)))` +
+	` OR EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oprcode IN (SELECT oid FROM builtin)) OR EXISTS (SELECT FROM pg_catalog.pg_cast c WHERE c.castfunc IN (SELECT oid FROM builtin))` +
+	` OR EXISTS (SELECT FROM call, pg_catalog.pg_rewrite r WHERE r.oid >= ` + firstOfUsers + ` AND (r.ev_action::text ~ call.node OR r.ev_qual::text ~ call.node))` +
+	` OR EXISTS (SELECT FROM call, pg_catalog.pg_attrdef d WHERE d.adbin::text ~ call.node)` +
+	` OR EXISTS (SELECT FROM call, pg_catalog.pg_constraint c WHERE c.conbin::text ~ call.node)` +
+	` OR EXISTS (SELECT FROM call, pg_catalog.pg_policy p WHERE p.polqual::text ~ call.node OR p.polwithcheck::text ~ call.node)` +
+	` OR EXISTS (SELECT FROM call, pg_catalog.pg_trigger t WHERE t.tgqual::text ~ call.node)` +
+	` OR EXISTS (SELECT FROM call, pg_catalog.pg_type t WHERE t.typdefaultbin::text ~ call.node)`
 
-// leaves are words of statements and functions that leave something. EXECUTE may run any.
-const leaves = `execute|\mtemp|pg_temp|advisory|prepare|listen|\mhold\M|\mcreate\M|replication_`
+// firstOfUsers is the first object identifier of what is not PostgreSQL's own (FirstNormalObjectId).
+const firstOfUsers = `16384`
+
+// comments are those of SQL, but for nested ones. They may be in a literal: a body counts with and without them.
+const comments = `--[^\n]*|/\*[^*]*\*+([^/*][^*]*\*+)*/`
+
+// builtins are the names of builtin functions that leave something, or run a text that is given to them.
+const builtins = `^set_config$|advisory|replication_(slot|origin)|_to_xml|^ts_(stat|rewrite)$`
+
+// leaves are words of statements and functions that leave something. EXECUTE may run any. A SET or RESET counts where a
+// statement begins, since UPDATE has that word too.
+const leaves = `execute|\mtemp|pg_temp|advisory|prepare|listen|\mhold\M|\mcreate\M|replication_|set_config|_to_xml|ts_stat|ts_rewrite|(^|;|>>|\mbegin|\mthen|\melse|\mloop)\s*(re)?set\M`
 
 // mostFunctions is up to how many functions each is looked for in all others.
 const mostFunctions = `300`
