@@ -102,7 +102,7 @@
 //	            dedicated.go, wait.go,
 //	            deadline.go, presence.go, cancel.go
 //	choices     choices.go (what a client has otherwise than the configuration says), choicestring.go (in strings)
-//	client      request.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
+//	client      request.go, refuse.go, query.go, extended.go, bind.go, describe.go, copy.go, portal.go,
 //	            copyinsert.go, copycolumns.go, copybatch.go, package copyrows,
 //	            cursor.go, cursorextended.go, storing.go, stored.go, package stored,
 //	            local.go, localexecute.go, localanswer.go, told.go, configrow.go, schemaddl.go, carried.go, alteration.go,

@@ -1,0 +1,334 @@
+package rewrite
+
+// Kind says what a statement may do, as far as a relay must know. The order is
+// by strength: the kind of a text is the greatest kind among its statements.
+type Kind uint8
+
+const (
+	// Empty is no statement at all: "", ";", a comment ("-- ping").
+	Empty Kind = iota
+	// Read cannot write, lock, or change the session: a SELECT, VALUES or TABLE
+	// without locking clause, INTO or a function that is not known to be free of
+	// side effects; SHOW; EXPLAIN without ANALYZE; COPY of these to the client;
+	// DECLARE of a cursor over these.
+	Read
+	// Setting changes session parameters only: SET, RESET, DISCARD, DEALLOCATE.
+	Setting
+	// Control begins or ends a transaction or savepoint.
+	Control
+	// Write may write or lock rows, or calls a function that may; or changes what
+	// the session holds other than parameters: PREPARE, EXECUTE, FETCH, CLOSE,
+	// LISTEN, LOAD.
+	Write
+	// DDL changes the catalog (GRANT and REVOKE included), or may: DO, CALL.
+	DDL
+	// Unknown was not parsed: over a guard, or not PostgreSQL's grammar. It may do anything.
+	Unknown
+)
+
+// Verb is a transaction-control verb.
+type Verb uint8
+
+const (
+	NoVerb Verb = iota
+	Begin
+	Commit
+	Rollback
+	Savepoint
+	ReleaseSavepoint
+	RollbackTo
+	PrepareTransaction
+	CommitPrepared
+	RollbackPrepared
+	SetTransaction            // SET TRANSACTION: of the transaction that runs
+	SetSessionCharacteristics // of those to come; its Kind is Setting, with Changes
+)
+
+// Isolation is the level a BEGIN or SET TRANSACTION names.
+type Isolation uint8
+
+const (
+	DefaultIsolation Isolation = iota
+	ReadUncommitted
+	ReadCommitted
+	RepeatableRead
+	Serializable
+)
+
+// String is the level as SQL has it; "" for DefaultIsolation.
+func (i Isolation) String() string {
+	return [...]string{"", "READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}[i]
+}
+
+// Transaction is what a statement says about transactions: control verbs, and
+// SET TRANSACTION and SET SESSION CHARACTERISTICS with their options.
+type Transaction struct {
+	Verb       Verb
+	Isolation  Isolation
+	ReadOnly   bool
+	ReadWrite  bool // said explicitly
+	Deferrable bool // DEFERRABLE or NOT DEFERRABLE was said
+	Waits      bool // of these, DEFERRABLE was said last
+	Chain      bool // AND CHAIN
+	// Name is a savepoint's, or a prepared transaction's.
+	Name string
+	// Snapshot is what SET TRANSACTION SNAPSHOT names.
+	Snapshot string
+}
+
+// DeferrableBegin reports a BEGIN that may be answered before it is sent, because
+// it means the same later on: plain, READ WRITE, or REPEATABLE READ.
+func (t Transaction) DeferrableBegin() bool {
+	return t.Verb == Begin && !t.ReadOnly && !t.Deferrable &&
+		(t.Isolation == DefaultIsolation || t.Isolation == RepeatableRead)
+}
+
+// Action is what a statement does to one session setting.
+type Action uint8
+
+const (
+	Set        Action = iota // SET [SESSION] name = value
+	SetLocal                 // SET LOCAL name = value
+	Reset                    // RESET name, SET name TO DEFAULT
+	ResetAll                 // RESET ALL; Name is empty
+	DiscardAll               // DISCARD ALL; Name is empty
+)
+
+// Change is one change of a session setting.
+type Change struct {
+	Action Action
+	// Name is the parameter's name, lower-cased: "timezone", "my.custom".
+	// It is empty where set_config changes what nobody reads out of the text.
+	Name string
+	// SQL is the value as it may be written after "SET name TO ", in PostgreSQL's
+	// syntax and quoted: `'UTC'`, `'$user', 'public'`, `0.5`. Empty for resets, and
+	// for a SET LOCAL to the default or to a value that PostgreSQL computes.
+	SQL string
+	// Text is the value without quotes, when it is a single constant: "5s", "0".
+	Text string
+	// Default: a reset that is written SET name TO DEFAULT, or SET TIME ZONE LOCAL.
+	// A SET LOCAL to the default has it too.
+	Default bool
+}
+
+// Pin is the reason why a session that ran a statement must keep its backend.
+type Pin uint8
+
+const (
+	NoPin         Pin = iota
+	PinPrepare        // SQL-level PREPARE
+	PinListen         // LISTEN
+	PinHoldCursor     // DECLARE ... WITH HOLD
+	PinTemp           // temporary table, view or sequence
+	PinAdvisory       // session-level advisory lock
+	PinSetConfig      // set_config(), SET whose value cannot be carried
+	PinSequence       // after a currval() or lastval() that another backend could answer
+	PinSeed           // setseed()
+	PinLoad           // LOAD
+	PinProcedural     // DO, CALL: may change settings where nobody sees it
+	PinUnparsed       // over a guard: nobody looked at it
+	PinRole           // SET ROLE, SET SESSION AUTHORIZATION
+	pinCount
+)
+
+// RelayName begins the names under which a relay prepares the statements of its
+// clients, for which DEALLOCATE and EXECUTE in SQL have no use.
+const RelayName = "sluice_"
+
+// Statement is one statement of a text.
+type Statement struct {
+	Kind Kind
+	// Start and End are byte offsets in the text, without white space and comments
+	// in front, and without the semicolon. End is 0 when the words alone told the
+	// plan: the statement is the whole text then.
+	Start, End int
+	Tx         Transaction
+	// Changes of settings, usually one.
+	Changes []Change
+	// Told are the columns of the one row that the answer has, where the statement is a SET that is
+	// written SELECT set_config(...): one for each of Changes. With one the server gets a SET.
+	Told []Told
+	// Show is the parameter that a SHOW names, lower-cased, or that the call names
+	// in SELECT current_setting('name'), which has Column.
+	Show string
+	// Column is the name of the column in which a query shows it; "" for SHOW.
+	Column string
+	// Asks are parameters that the statement asks for by a name that is constant, in
+	// other ways than Show: in calls of current_setting(), or beside pg_settings.
+	Asks []string
+	// Deallocate is the name a DEALLOCATE gives ("" with DeallocateAll).
+	Deallocate    string
+	DeallocateAll bool
+	// Executes is the name that an EXECUTE gives, where it may be that of a statement
+	// which a relay prepared (RelayName); "" for any other.
+	Executes string
+	// Copy is true for COPY ... FROM STDIN and TO STDOUT.
+	Copy bool
+	// Tables named in the statement, as written (schema-qualified where the text
+	// is), without duplicates, in order of appearance. nil when nobody looked.
+	// Names of WITH queries are not among them; views and sequences are.
+	Tables []string
+	Pin    Pin
+	// Contends: it locks or changes rows that others may want, because they are
+	// there already: UPDATE, DELETE, MERGE, INSERT ... ON CONFLICT DO UPDATE, a
+	// locking clause. An INSERT has its rows for itself; what a function does, and
+	// what DDL does, is not seen.
+	Contends bool
+	// Calls: the text calls a function that is not known, or one that changes
+	// settings: what it leaves of them in the session, nobody sees in the text.
+	Calls bool
+	// Leaves: the text calls a function that may leave something at the backend beside settings: a
+	// temporary table, a lock, a cursor, a prepared statement. See MayLeave.
+	Leaves bool
+	// Operation names the statement in metrics: select_shards. The number of
+	// names is bounded.
+	Operation string
+
+	// Tag is the command tag of a statement that Sluice answers; "" for the others.
+	// Plan.Text has a query in its place that reads nothing: where that goes to
+	// the server, its rows are swallowed and its tag is replaced by this one.
+	Tag string
+	// Weakened: SERIALIZABLE was asked for, and is taken for REPEATABLE READ (Rules.Weaken): the
+	// client is to be warned whenever the statement runs.
+	Weakened bool
+	// OfBlock: PostgreSQL warns of it outside of a transaction block.
+	OfBlock bool
+	// Checked: that query is the server's to run, since the statement fails where it fails.
+	Checked bool
+	// Notices stand in front of Tag.
+	Notices []Notice
+	// Void is the name of the column of the one row, of type void, that the answer
+	// behind Tag has; "" for an answer without rows.
+	Void string
+	// Refusal is the error that Sluice answers with; nil for none. Where the text
+	// goes to the server all the same, it stands for the error of this statement.
+	Refusal *Refusal
+	// Job says that the answer has a row of ours to swallow: see Job.
+	Job Job
+	// IfNoIndex is the index of a CREATE INDEX IF NOT EXISTS; nil for any other statement.
+	IfNoIndex *IndexName
+	// Hint is for a 0A000 or 42704 of the server that comes without one; "" for none.
+	Hint string
+	// Database is what a CREATE DATABASE or DROP DATABASE says that the relay carries out
+	// itself (Rules.SchemaOf); nil for any other statement. The server must not see it.
+	Database *Database
+	// Alteration is an ALTER TABLE that the relay may carry out otherwise, where the server
+	// refuses it; nil for any other statement.
+	Alteration *Alteration
+	// Constraints is an ALTER TABLE that adds constraints, which the relay may carry out in
+	// steps, where the server refuses it; nil for any other statement.
+	Constraints *Constraints
+	// Commands is an ALTER TABLE of several commands, which the relay may carry out one by one,
+	// where the server refuses it; nil for any other statement.
+	Commands *Commands
+	// Retag is the tag that the client is sent where another statement stands for this one at the
+	// server; "" for the server's own. Warning, nil for none, is told in front of it.
+	Retag   string
+	Warning *Notice
+	// Truncation is a TRUNCATE for which a DELETE goes to the server; nil for any other statement.
+	Truncation *Truncation
+	// Advisory is what the statement does to the advisory locks of its session, which the relay
+	// keeps; nil for any other statement. It has Tag, and Void where its answer is of type void.
+	Advisory *Advisory
+	// Guarded is a DO block whose one statement the relay may carry out, where the server refuses
+	// the block; nil for any other statement.
+	Guarded *Guarded
+	// EnumValue is an ALTER TYPE ... ADD VALUE that the relay may carry out, where
+	// the server refuses it; nil for any other statement.
+	EnumValue *EnumValue
+	// Numbered is a CREATE TABLE that the relay may make with sequences, in several statements; nil for any
+	// other statement.
+	Numbered *Numbered
+	// Cursor is what the statement does to a cursor that the relay carries out; nil for any
+	// other statement. The server must not see it.
+	Cursor *Cursor
+	// CopyIn is a COPY FROM STDIN that the relay carries out by INSERTs; nil for any other
+	// statement. The server must not see it.
+	CopyIn *CopyIn
+
+	demand     Demand // without what Changes tell
+	writes     string // see InReadOnly
+	neutral    bool   // see InReadOnly
+	apart      bool   // of a string: the relay carries it out, as a text of its own (Plan.TooMuch)
+	setsConfig bool   // by set_config()
+	unsure     bool   // see Plan.SureRead
+	sequence   string
+}
+
+// MayLeave reports whether the statement may leave something at the backend that outlives its
+// transaction and that its text does not tell. Only the backend knows what is there then. What is
+// created is temporary under some search paths. Of a text that nobody has read, anything is
+// possible.
+func (st *Statement) MayLeave() bool {
+	return st.Leaves || st.Kind == DDL || st.Kind == Unknown
+}
+
+// Alters reports whether the relay may carry the statement out by others of its own, where the
+// server refuses it.
+func (st *Statement) Alters() bool {
+	return st.Alteration != nil || st.Constraints != nil || st.Commands != nil || st.Guarded != nil || st.EnumValue != nil || st.Numbered != nil
+}
+
+// AlterText is the text of such a statement.
+func (st *Statement) AlterText() string {
+	switch {
+	case st.Constraints != nil:
+		return st.Constraints.Text
+	case st.Commands != nil:
+		return st.Commands.Text
+	case st.Guarded != nil:
+		return st.Guarded.Text
+	case st.EnumValue != nil:
+		return st.EnumValue.Text
+	case st.Numbered != nil:
+		return st.Numbered.Text
+	}
+	return st.Alteration.Text
+}
+
+// AlterTag is its tag.
+func (st *Statement) AlterTag() string {
+	switch {
+	case st.Guarded != nil:
+		return "DO"
+	case st.EnumValue != nil:
+		return "ALTER TYPE"
+	case st.Numbered != nil:
+		return "CREATE TABLE"
+	}
+	return "ALTER TABLE"
+}
+
+// Refusal is an error that Sluice originates for a statement.
+type Refusal struct {
+	Code, Message, Detail, Hint string // Code is a SQLSTATE
+	// Unsent: the statement must not reach the server, which might take it for another.
+	Unsent bool
+}
+
+// Notice is what a client is told in front of the answer to a statement.
+type Notice struct{ Message, Detail string }
+
+// Database is a CREATE DATABASE, or a DROP DATABASE, of a name that stands for a schema.
+type Database struct {
+	Name, Schema    string
+	Drop            bool
+	IfExists, Force bool // of DROP DATABASE
+}
+
+// Job says what to do about the background job that a rewritten CREATE INDEX
+// begins. DSQL answers with one row of one column, job_id, which the client must
+// not see, and none when IF NOT EXISTS found the index.
+type Job uint8
+
+const (
+	NoJob        Job = iota // no row of ours
+	UnawaitedJob            // swallow the row
+	AwaitedJob              // swallow the row; outside a transaction block answer when the job is done
+)
+
+// IndexName names an index by its own name and its table, which have the same schema.
+type IndexName struct {
+	Name  string // as the catalog has it
+	Table string // for a cast to regclass
+}
