@@ -89,11 +89,10 @@ func (s *session) copyIn() error {
 	return nil
 }
 
-// copiesAlone reports a COPY to or from the client by the extended protocol: what follows it in its group is its data,
-// or an error.
-func copiesAlone(plan *rewrite.Plan) bool {
+// takesData reports a COPY FROM STDIN: what follows it in its group is its data, or an error.
+func takesData(plan *rewrite.Plan) bool {
 	st := plan.Single()
-	return st != nil && st.Copy
+	return st != nil && st.Copy == rewrite.CopyFromClient
 }
 
 // strayData deals with a frame of a COPY where none runs. An Execute in front of it in the same group may begin one:

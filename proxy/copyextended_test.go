@@ -75,6 +75,9 @@ func TestCopyByExtended(t *testing.T) {
 	stored, ended := map[string]int{}, 0
 	for i, program := range programs {
 		got := dialRaw(t, s.addr).play(t, program)
+		if strings.Contains(got, "TIMEOUT") {
+			t.Fatalf("program %d of seed %d:\n%s", i, *copyExtendedSeed, got)
+		}
 		rows := pg.SQL(t, "postgres", "SELECT coalesce(string_agg(a::text, ' ' ORDER BY a), '-') FROM copied; TRUNCATE copied")
 		want := dialRaw(t, pg.addr).play(t, program)
 		if wanted := pg.SQL(t, "postgres", "SELECT coalesce(string_agg(a::text, ' ' ORDER BY a), '-') FROM copied; TRUNCATE copied"); got != want || rows != wanted {

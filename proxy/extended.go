@@ -275,7 +275,7 @@ func (s *session) executeThere(p portal, frame []byte) error {
 			return err
 		}
 	}
-	if !revives && !deallocatesAll(p.plan) && !copiesAlone(p.plan) {
+	if !revives && !deallocatesAll(p.plan) && !takesData(p.plan) {
 		return nil
 	}
 	return s.awaitExecuted(&p, revives)

@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"bytes"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sluice-proxy/sluice/proxy"
@@ -29,14 +30,13 @@ func TestFaultsLeaveWhatIsKnown(t *testing.T) {
 			if got := perform(t, s.addr, readsOnly); !strings.Contains(got, "C SELECT 1") {
 				t.Fatalf("before the fault: %s", got)
 			}
-			lost, asked := 0, 0
+			var lost, asked atomic.Int64
 			p.plants(func(message []byte) ownFault {
 				switch {
-				case bytes.Contains(message, []byte("doomed")) && lost == 0:
-					lost++
+				case bytes.Contains(message, []byte("doomed")) && lost.Add(1) == 1:
 					return ownFaults["loss"]
 				case bytes.Contains(message, []byte("WITH users AS")):
-					asked++
+					asked.Add(1)
 					return what
 				}
 				return ownFault{}
@@ -44,11 +44,11 @@ func TestFaultsLeaveWhatIsKnown(t *testing.T) {
 			if got := perform(t, s.addr, "Q SELECT a /* doomed */ FROM own_rows\n< Z\n"); !strings.Contains(got, "E S=") {
 				t.Errorf("a read of which nobody knows any more that it only reads was run again: %s", got)
 			}
-			if lost == 0 || asked == 0 {
-				t.Fatalf("%d losses, and %d questions behind them", lost, asked)
+			if lost.Load() == 0 || asked.Load() == 0 {
+				t.Fatalf("%d losses, and %d questions behind them", lost.Load(), asked.Load())
 			}
 			if got := perform(t, s.addr, readsOnly); !strings.Contains(got, "C SELECT 1") {
-				t.Errorf("behind %d faults: %s", asked, got)
+				t.Errorf("behind %d faults: %s", asked.Load(), got)
 			}
 		})
 	}

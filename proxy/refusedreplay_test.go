@@ -124,7 +124,7 @@ func TestRefusedReplays(t *testing.T) {
 		once := startSluice(t, pg, fastReplay, maxOpen(3), func(s *setup) { s.proxy.Retry.Policy.MaxRetries = 1 })
 		stumbles(t, pg, true)
 		got := perform(t, once.addr, "P - | SELECT second(1)\nB - | -\nE -\nP s1 | SELECT 7 AS seven\nD S s1\nH\n< T\n"+
-			"P s2 | SELECT stumble(2)\nB - | s2\nE -\nS\n< Z\nB - | s1\nE -\nS\n< Z\nP s2 | SELECT 8 AS eight\nB - | s2\nE -\nS\n< Z\n")
+			"P s2 | SELECT conflicts()\nB - | s2\nE -\nS\n< Z\nB - | s1\nE -\nS\n< Z\nP s2 | SELECT 8 AS eight\nB - | s2\nE -\nS\n< Z\n")
 		if !strings.Contains(got, "Replay refused: every attempt") || !strings.Contains(got, "\\x017") || strings.Contains(got, "C=26000") {
 			t.Errorf("%v replays:\n%s", replayed(t, once), got)
 		}

@@ -132,7 +132,12 @@ func (st *Statement) analyze(p *part, inert bool) {
 	switch m.name() {
 	case "CopyStmt":
 		file := m.text("filename") != "" || m.flag("is_program")
-		st.Copy = !file
+		switch {
+		case m.flag("is_from") && !file:
+			st.Copy = CopyFromClient
+		case !file:
+			st.Copy = CopyToClient
+		}
 		if file || m.flag("is_from") {
 			st.Kind = Write
 			modifies = m.flag("is_from")

@@ -33,7 +33,7 @@ const byInserts = "carried out by INSERTs, of at most 3,000 rows and 8 MiB in a 
 // other rule looks at it then: what the relay sends in its place is planned by itself.
 func (r *rewriter) copyIn(p *part) bool {
 	m := p.node
-	if !m.is("CopyStmt") || !m.flag("is_from") || !p.st.Copy {
+	if p.st.Copy != CopyFromClient {
 		return false
 	}
 	if !r.rules.CopyIn {

@@ -95,7 +95,7 @@ func (r *rewriter) refusedCalls(p *part) {
 // hintCopy says what there is in the place of COPY TO STDOUT, for a cluster that refuses it: whether
 // any does is not known.
 func hintCopy(p *part) {
-	if p.st.Copy && !p.node.flag("is_from") && p.st.Hint == "" {
+	if p.st.Copy == CopyToClient && p.st.Hint == "" {
 		p.st.Hint = hint("read the rows by SELECT: pg_dump does so with --inserts, and psql has \\g for the output")
 	}
 }

@@ -108,7 +108,7 @@ func agree(t *testing.T, text string) {
 		if command, known := st.InReadOnly(); command != cleared.Statements[i].writes || !known {
 			t.Fatalf("%q in a transaction that is READ ONLY: the scan says %q, the tree %q, %v", text, cleared.Statements[i].writes, command, known)
 		}
-		if len(st.Changes) > 0 || st.Calls || st.Copy || st.Show != "" || st.Tx.Verb != NoVerb {
+		if len(st.Changes) > 0 || st.Calls || st.Copy != NoCopy || st.Show != "" || st.Tx.Verb != NoVerb {
 			t.Fatalf("%q: the scan has missed %s", text, describe(full))
 		}
 	}

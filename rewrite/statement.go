@@ -135,6 +135,15 @@ const (
 // clients, for which DEALLOCATE and EXECUTE in SQL have no use.
 const RelayName = "sluice_"
 
+// CopyWay is the way of rows between client and server in a COPY.
+type CopyWay uint8
+
+const (
+	NoCopy         CopyWay = iota
+	CopyToClient           // COPY ... TO STDOUT
+	CopyFromClient         // COPY ... FROM STDIN
+)
+
 // Statement is one statement of a text.
 type Statement struct {
 	Kind Kind
@@ -162,8 +171,8 @@ type Statement struct {
 	// Executes is the name that an EXECUTE gives, where it may be that of a statement
 	// which a relay prepared (RelayName); "" for any other.
 	Executes string
-	// Copy is true for COPY ... FROM STDIN and TO STDOUT.
-	Copy bool
+	// Copy says which way a COPY moves rows of the client's; NoCopy for a COPY of a file, and any other statement.
+	Copy CopyWay
 	// Tables named in the statement, as written (schema-qualified where the text
 	// is), without duplicates, in order of appearance. nil when nobody looked.
 	// Names of WITH queries are not among them; views and sequences are.
