@@ -27,7 +27,7 @@ import (
 //	Add         the column, without a constraint, under its name for the time being
 //	SetDefault  for rows to come; a default that is none of the type's fails here, and Undo
 //	            leaves nothing behind
-//	Fill        the rows that are there, in batches
+//	Fill        the rows that are there, in batches; of a default that the column cannot hold, Undo
 //	Held        the constraints that it is added with (package constraint)
 //	Rename      the column has its name
 //
@@ -95,7 +95,7 @@ func (a *alteration) add() error {
 		return err
 	}
 	if err := a.fill(); err != nil {
-		return err
+		return a.unfilled(err)
 	}
 	if err := a.hold(); err != nil {
 		return err
@@ -164,6 +164,18 @@ func (a *alteration) defaults() error {
 		return err
 	}
 	return a.drawn.Own(a.OnTable(), a.Adding())
+}
+
+// unfilled is the error of fill. A default that the column cannot hold (classes 22 and 23) would fail each INSERT of
+// others that leaves the column out, and this statement whenever it is sent again: the column is taken back.
+func (a *alteration) unfilled(err error) error {
+	told := refused(err)
+	if told == nil || !strings.HasPrefix(told.Code, "22") && !strings.HasPrefix(told.Code, "23") || a.ask(a.Undo(), nil) != nil {
+		return err
+	}
+	a.stands = false
+	a.undrawn(err)
+	return a.named(told)
 }
 
 // undrawn drops the sequence of a column that is not there, where the server has answered.

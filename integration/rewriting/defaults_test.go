@@ -36,6 +36,10 @@ var withDefaultsHeld = []string{
 	"ALTER TABLE child ADD COLUMN r int DEFAULT 5 REFERENCES nothing",
 	"ALTER TABLE child ADD COLUMN r int DEFAULT 'x' CHECK (r > 0)",
 	"ALTER TABLE child ADD COLUMN r int CHECK (r / 0 > 0) DEFAULT 5",
+	"ALTER TABLE child ADD COLUMN r smallint NOT NULL DEFAULT 40000", // which no row can hold
+	"ALTER TABLE child ADD COLUMN r varchar(2) DEFAULT 'abc'",
+	"ALTER TABLE empty ADD COLUMN r smallint DEFAULT 40000",
+	"ALTER TABLE empty ADD COLUMN r varchar(2) DEFAULT 'abc'",
 }
 
 // A column with a default and constraints is added as in PostgreSQL, but for NOT NULL, which is a
