@@ -150,6 +150,11 @@ func (s *session) maskedReply(typ byte, frame []byte, total int) (done bool, err
 		}
 		s.noteDescription(o, wire.FrameNoData, true)
 		swallowed := o.swallow
+		if !swallowed {
+			if err := s.tellFirstHalf(o); err != nil {
+				return true, err
+			}
+		}
 		t.owed.pop()
 		if swallowed {
 			return true, nil
@@ -189,7 +194,7 @@ func (s *session) maskedEnd(st *rewrite.Statement, typ byte, tag []byte) error {
 		t.job.tag, t.job.named = append([]byte(nil), tag...), st.IfNoIndex
 		return nil
 	}
-	notices = append(notices, t.notLookedAt(st)...)
+	notices = append(notices, t.unawaited(st)...)
 	t.job = job{}
 	return s.passSpan(append(notices, tag...))
 }
@@ -201,13 +206,17 @@ type job struct {
 	named *rewrite.IndexName // of an IF NOT EXISTS that may have begun no job
 }
 
-// notLookedAt is a WARNING behind a CREATE INDEX IF NOT EXISTS that began no job and that nobody follows; nothing
-// behind any other statement.
-func (t *turn) notLookedAt(st *rewrite.Statement) []byte {
-	if st.Job != rewrite.AwaitedJob || st.IfNoIndex == nil || t.job.id != "" {
-		return nil
+// unawaited is the WARNING behind a CREATE INDEX whose job nobody follows, or that began none and found an index
+// (IF NOT EXISTS); nothing behind any other statement, and where jobs are never awaited.
+func (t *turn) unawaited(st *rewrite.Statement) []byte {
+	switch {
+	case st.Job != rewrite.AwaitedJob:
+	case t.job.id != "":
+		return constraint.Unawaited()
+	case st.IfNoIndex != nil:
+		return constraint.NotLookedAt(st.IfNoIndex)
 	}
-	return constraint.NotLookedAt(st.IfNoIndex)
+	return nil
 }
 
 // tellTag sends the tag that was held until a job is done: nobody waits for it, because
@@ -217,8 +226,11 @@ func (s *session) tellTag() error {
 		return nil
 	}
 	answer := s.t.job.tag
-	if named := s.t.job.named; named != nil && s.t.job.id == "" {
-		answer = append(constraint.NotLookedAt(named), answer...)
+	switch job := s.t.job; {
+	case job.id != "":
+		answer = append(constraint.Unawaited(), answer...)
+	case job.named != nil:
+		answer = append(constraint.NotLookedAt(job.named), answer...)
 	}
 	s.t.job = job{}
 	return s.passSpan(answer)

@@ -528,8 +528,11 @@ func notLookedAt(ctx context.Context, t *testing.T, dsn, sql string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	warned := false
+	warned, builds := false, 0
 	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+		if n.Code == "01000" && strings.Contains(n.Message, "nobody waits for it") {
+			builds++
+		}
 		warned = warned || n.Code == "01000" && strings.Contains(n.Message, `"failing"`)
 	}
 	conn, err := pgconn.ConnectConfig(ctx, config)
@@ -561,5 +564,16 @@ func notLookedAt(ctx context.Context, t *testing.T, dsn, sql string) {
 	}
 	if warned = false; text("BEGIN; CREATE INDEX IF NOT EXISTS other_failing ON child (id); ROLLBACK")() != nil || warned {
 		t.Error("an index that is begun is warned of")
+	}
+	const begins = "CREATE UNIQUE INDEX begun ON child (twice)" // over duplicates: it never becomes valid
+	for i, run := range []func() error{text("BEGIN; " + begins + "; ROLLBACK"), piped("BEGIN", begins, "ROLLBACK"), func() error {
+		return errors.Join(text("BEGIN")(), text(begins)(), text("ROLLBACK")())
+	}} {
+		if builds = 0; run() != nil || builds != 1 {
+			t.Errorf("%d: %v, warned %d times of an index that nobody awaits", i, run(), builds)
+		}
+	}
+	if builds = 0; text("CREATE INDEX other_failing ON child (id)")() != nil || builds != 0 {
+		t.Errorf("warned %d times of an index whose job is awaited", builds)
 	}
 }

@@ -166,6 +166,15 @@ func NotLookedAt(named *rewrite.IndexName) []byte {
 	return warning.AppendNotice(nil, "WARNING")
 }
 
+// Unawaited is the WARNING of a CREATE INDEX whose job nobody awaits: inside of a transaction, or with other
+// statements behind it. It names no job, since a replay begins another, and its answer must be the same.
+func Unawaited() []byte {
+	warning := &wire.Error{Code: "01000", Message: "the index is built in the background, and nobody waits for it",
+		Detail: "Where rows are against it, it stays, and is not valid.",
+		Hint:   "See sys.jobs and pg_index.indisvalid before you rely on the index, or send CREATE INDEX alone, outside of a transaction."}
+	return warning.AppendNotice(nil, "WARNING")
+}
+
 // errIndexGone is for an index that was there.
 var errIndexGone = &wire.Error{Code: "42704", Message: "the index does not exist any more", Detail: "Another session has dropped it while it was built.", Hint: "Send the statement again."}
 

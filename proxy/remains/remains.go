@@ -91,7 +91,8 @@ func Reason(answer string) (reason rewrite.Pin, ok bool) {
 // Unseen is two queries, of which the last has one row and one boolean column: whether a function that may
 // leave something runs where no text calls it. One of a user's runs so by a trigger, a default, a view, a policy, an
 // operator, a cast, the name of an attribute or that of a builtin. A builtin runs so by the stored expression of a
-// view, a default, a CHECK, a policy, a trigger or a domain, by an operator or a cast. A user's function may leave
+// view, a default, a CHECK, a policy, a trigger or a domain, by an operator or a cast (PostgreSQL's own views have
+// identifiers below 16384, FirstNormalObjectId). A user's function may leave
 // something by its own statements, in a language or form that is not read here, or by a function that
 // its source names. Functions of extensions are not looked at. Among many functions names are not
 // looked for: one that leaves something counts for all. The first query turns JIT off for both: the
@@ -108,15 +109,12 @@ const Unseen = `SELECT pg_catalog.set_config('jit', 'off', true) WHERE pg_catalo
 	` OR EXISTS (SELECT FROM pg_catalog.pg_type t WHERE p.pronargs > 0 AND t.oid = p.proargtypes[0] AND t.typtype NOT IN ('b', 'e'))` +
 	` OR EXISTS (SELECT FROM pg_catalog.pg_proc b WHERE b.proname = p.proname AND b.pronamespace = 'pg_catalog'::pg_catalog.regnamespace)))` +
 	` OR EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oprcode IN (SELECT oid FROM builtin)) OR EXISTS (SELECT FROM pg_catalog.pg_cast c WHERE c.castfunc IN (SELECT oid FROM builtin))` +
-	` OR EXISTS (SELECT FROM call, pg_catalog.pg_rewrite r WHERE r.oid >= ` + firstOfUsers + ` AND (r.ev_action::text ~ call.node OR r.ev_qual::text ~ call.node))` +
+	` OR EXISTS (SELECT FROM call, pg_catalog.pg_rewrite r WHERE r.oid >= 16384 AND (r.ev_action::text ~ call.node OR r.ev_qual::text ~ call.node))` +
 	` OR EXISTS (SELECT FROM call, pg_catalog.pg_attrdef d WHERE d.adbin::text ~ call.node)` +
 	` OR EXISTS (SELECT FROM call, pg_catalog.pg_constraint c WHERE c.conbin::text ~ call.node)` +
 	` OR EXISTS (SELECT FROM call, pg_catalog.pg_policy p WHERE p.polqual::text ~ call.node OR p.polwithcheck::text ~ call.node)` +
 	` OR EXISTS (SELECT FROM call, pg_catalog.pg_trigger t WHERE t.tgqual::text ~ call.node)` +
 	` OR EXISTS (SELECT FROM call, pg_catalog.pg_type t WHERE t.typdefaultbin::text ~ call.node)`
-
-// firstOfUsers is the first object identifier of what is not PostgreSQL's own (FirstNormalObjectId).
-const firstOfUsers = `16384`
 
 // comments are those of SQL, but for nested ones. They may be in a literal: a body counts with and without them.
 const comments = `--[^\n]*|/\*[^*]*\*+([^/*][^*]*\*+)*/`
