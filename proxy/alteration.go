@@ -88,6 +88,9 @@ func (a *alteration) add() error {
 	}
 	// Nobody else knows of a column that has just been made: it can be taken back.
 	if err := a.defaults(); err != nil {
+		if over, exists := a.overtaken(err); over {
+			return exists
+		}
 		if refused(err) != nil && !resumes && a.ask(a.Undo(), nil) == nil {
 			a.stands = false
 			a.undrawn(err)
@@ -95,6 +98,9 @@ func (a *alteration) add() error {
 		return err
 	}
 	if err := a.fill(); err != nil {
+		if over, exists := a.overtaken(err); over {
+			return exists
+		}
 		return a.unfilled(err)
 	}
 	if err := a.hold(); err != nil {
@@ -164,6 +170,21 @@ func (a *alteration) defaults() error {
 		return err
 	}
 	return a.drawn.Own(a.OnTable(), a.Adding())
+}
+
+// overtaken reports whether a step has failed with err because another client has brought the column to its end
+// meanwhile: it has no such name any more (42703), and its own. The error is PostgreSQL's of a column that is there.
+func (a *alteration) overtaken(err error) (bool, error) {
+	if told := refused(err); told == nil || told.Code != undefinedColumn {
+		return false, nil
+	}
+	_, looked := a.look()
+	if looked == nil && len(a.notices) == 0 {
+		return false, nil
+	}
+	a.stands = looked != nil && refused(looked) == nil
+	a.undrawn(err) // refused where the default of the column draws from it
+	return true, looked
 }
 
 // unfilled is the error of fill. A default that the column cannot hold (classes 22 and 23) would fail each INSERT of

@@ -521,7 +521,7 @@ func TestCopyInHint(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	r := startParts(t, "refuse", nil)
+	r := startParts(t, "refuse", harness.Env{"DSQL_COPY_FROM": "server"})
 	r.pg.SQL(t, "postgres", manyTable)
 	c, _ := r.dial(t, r.sluice.DSN("postgres"))
 	_, err := c.CopyFrom(ctx, strings.NewReader("1\tx\n"), "COPY many FROM STDIN")
