@@ -107,9 +107,9 @@ func (a *alteration) add() error {
 		return err
 	}
 	err = a.ask(a.Rename(), nil)
-	// Another client may have come to the end first, or have added a column of the name.
+	// Another client may have come to the end first, or have added a column of the name: this one is taken back then.
 	if told := refused(err); told != nil && (told.Code == undefinedColumn || told.Code == duplicateColumn) {
-		a.stands = told.Code == duplicateColumn
+		a.stands = told.Code == duplicateColumn && a.ask(a.Undo(), nil) != nil
 		return a.errExists("42701")
 	}
 	if err != nil {
@@ -216,6 +216,9 @@ func (a *alteration) hold() error {
 	}
 	work := constraint.New(asked{a.s}, a.Held)
 	err := work.Carry()
+	if over, exists := a.overtaken(err); over {
+		return exists
+	}
 	if told := refused(err); told != nil {
 		if a.ask(a.Undo(), nil) == nil {
 			a.stands = false
