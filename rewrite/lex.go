@@ -238,7 +238,7 @@ func (l *lexer) escaped() token {
 		case c >= 0x80 && !l.utf8:
 			return badToken
 		case c == '\\':
-			l.pos++
+			l.pos = min(l.pos+1, len(l.text)) // it may be the last byte of the text
 		case c == '\'' && l.peek() == '\'':
 			l.pos++
 		case c == '\'':

@@ -82,3 +82,18 @@ func TestRuns(t *testing.T) {
 		}
 	}
 }
+
+// A text that is cut at any byte, and one with a backslash or a quote there, is read to its end and no further.
+func TestTextsCutShort(t *testing.T) {
+	t.Parallel()
+	const text = `SELECT E'a\\\'b' 'c' "d""e" U&"f" U&'g' N'h' B'1' X'ff' $i$j$i$ $1 1.5e+6 1_0 k::l m.n -- o
+		/* p /* q */ r */ + -- s
+		E't'
+		'u\\' <> ANY ('{v}') [w] := $x$y`
+	for n := range len(text) {
+		for _, end := range []string{"", `\`, "'", `"`, "$", "E'", "/*", "-", "\xc3"} {
+			sql := []byte(text[:n] + end)
+			Defaults().guard(sql[:len(sql):len(sql)])
+		}
+	}
+}
