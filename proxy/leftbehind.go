@@ -32,11 +32,13 @@ func (srv *Server) askHidden(b *backend, at time.Time, stop func() error) error 
 		return nil
 	}
 	may, answered := false, false
-	refusal, err := b.exchangeAll(srv.ownQuestion(remains.Unseen), func(row []byte) {
-		if columns := columnsOf(row); len(columns) == 1 {
-			may, answered = columns[0] == "t", true
-		}
-	}, b.patience, at, stop)
+	refusal, err := question.Asked(func() ([]byte, error) {
+		return b.exchangeAll(srv.ownQuestion(remains.Unseen), func(row []byte) {
+			if columns := columnsOf(row); len(columns) == 1 {
+				may, answered = columns[0] == "t", true
+			}
+		}, b.patience, at, stop)
+	})
 	if err == nil && refusal == nil && answered {
 		srv.hidden.Told(epoch, may)
 	}

@@ -77,8 +77,13 @@ func TestQuestionsHaveNoClientsSettings(t *testing.T) {
 			if strings.Contains(first, "E S=") {
 				t.Fatal(first)
 			}
-			lost := 0
+			lost, cut := 0, 0
 			p.plants(func(message []byte) ownFault {
+				// What the client's timeout does to a question's first statement on a busy machine.
+				if name == "timeout" && cut < 2 && bytes.Contains(message, []byte("WITH users AS")) {
+					cut++
+					return ownFaults["trouble"]
+				}
 				if lost > 0 || !bytes.Contains(message, []byte("doomed")) {
 					return ownFault{}
 				}

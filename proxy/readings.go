@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 )
@@ -102,7 +103,7 @@ func (s *session) readHere(cause string, exchange func(msg []byte, row func([]by
 	}
 	r.err = s.srv.renewSchema(cause, func() (reading, error) {
 		return s.srv.schemaBy(func(query string, row func([]byte)) ([]byte, error) {
-			return exchange(s.srv.ownQuestion(query), row)
+			return question.Asked(func() ([]byte, error) { return exchange(s.srv.ownQuestion(query), row) })
 		})
 	})
 	err = r.err
