@@ -32,8 +32,9 @@ var routes = []route{
 	{name: "plain", savepoints: true},
 	{name: "rewrite", savepoints: true, env: harness.Env{"DSQL_REWRITE_ENABLED": "true", "DSQL_REWRITE_CREATE_INDEX": "false"}},
 	{name: "replay", savepoints: true, replays: true, env: harness.Env{"DSQL_RETRY_ENABLED": "true"}},
-	{name: "dsql", dsql: true, replays: true, env: harness.Env{"DSQL_RETRY_SAVEPOINTS": "off"}},
-	{name: "savepoints", dsql: true, replays: true, savepoints: true, env: harness.Env{"DSQL_RETRY_SAVEPOINTS": "relaxed"}},
+	// The schema is read by another connection where a pipeline has not ended.
+	{name: "dsql", dsql: true, replays: true, env: harness.Env{"DSQL_RETRY_SAVEPOINTS": "off", "DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(backends + 1)}},
+	{name: "savepoints", dsql: true, replays: true, savepoints: true, env: harness.Env{"DSQL_RETRY_SAVEPOINTS": "relaxed", "DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(backends + 1)}},
 	// A return takes a second connection for a moment.
 	{name: "strict", dsql: true, replays: true, savepoints: true, env: harness.Env{"DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(backends + 2)}},
 }
