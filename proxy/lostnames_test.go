@@ -169,3 +169,35 @@ func TestNamesAtEachLostAnswer(t *testing.T) {
 		}
 	}
 }
+
+// A name whose ParseComplete the client has is there, where a later statement of the same pipeline names
+// what the server does not know: the answers before that error are sent in front of it.
+func TestNamesInFrontOfAnUnknownName(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", "CREATE TABLE known_rows (a int)")
+	const unknown = "P - | SELECT nosuch\nB - | -\nE -\n"
+	for name, test := range map[string]struct{ before, group, want string }{
+		"a new name":               {"", "P s | SELECT 1\n" + unknown, "C SELECT 1"},
+		"behind a write":           {"", "P s | INSERT INTO known_rows VALUES (7)\nB - | s\nE -\n" + unknown, "C INSERT 0 1"},
+		"closed behind the error":  {"", "P s | SELECT 1\n" + unknown + "C S s\n", "C SELECT 1"},
+		"taken behind the error":   {"", "P s | SELECT 1\n" + unknown + "C S s\nP s | SELECT 2\n", "\x011\n"},
+		"made behind the error":    {"", unknown + "P s | SELECT 1\n", "C=26000"},
+		"closed in front of it":    {"P s | SELECT 1\nS\n< Z\n", "C S s\n" + unknown, "C=26000"},
+		"anew in front of it":      {"P s | SELECT 1\nS\n< Z\n", "C S s\nP s | SELECT 2\n" + unknown, "\x012\n"},
+		"closed, taken behind it":  {"P s | SELECT 1\nS\n< Z\n", unknown + "C S s\nP s | SELECT 2\n", "\x011\n"},
+		"of a text that is known":  {"P k | SELECT 1\nS\n< Z\n", "P s | SELECT 1\n" + unknown, "C SELECT 1"},
+		"with a Describe":          {"", "P s | SELECT 1\nD S s\n" + unknown, "C SELECT 1"},
+		"in a block":               {"Q BEGIN\n< Z\n", "P s | SELECT 1\n" + unknown, "C SELECT 1"},
+		"in a block that has read": {"Q BEGIN\n< Z\nQ SELECT 1\n< Z\n", "P s | SELECT 1\n" + unknown, "C SELECT 1"},
+	} {
+		for route, opts := range map[string][]option{"postgres": {fastReplay}, "dsql": {asDSQL, fastReplay, mapping}} {
+			s := startSluice(t, pg, append(opts, maxOpen(2))...)
+			got := perform(t, s.addr, test.before+test.group+"S\n< Z\nQ ROLLBACK\n< Z\nB - | s\nE -\nS\n< Z\n")
+			_, behind, _ := strings.Cut(got, "Q ROLLBACK")
+			if !strings.Contains(strings.ReplaceAll(behind, `\x01`, "\x01"), test.want) {
+				t.Errorf("%s, %s: want %q behind the error:\n%s", name, route, test.want, got)
+			}
+		}
+	}
+}

@@ -54,9 +54,11 @@ type attempt struct {
 	after    byte
 	// ahead is what the client gets in front of original, where that is of a name that the
 	// server does not know, and may be the client's own mistake: the answers of the statements
-	// before. nil for any other error.
-	ahead   []byte
-	refusal retry.Reason // why there is no further attempt
+	// before. nil for any other error. aheadAcks is how many answers, of those that
+	// acknowledgements counts, the client has been sent with it.
+	ahead     []byte
+	aheadAcks int
+	refusal   retry.Reason // why there is no further attempt
 	// renewed: the last attempt failed for a change of the schema, which its backend knows now.
 	renewed bool
 	pause   time.Duration
@@ -149,7 +151,7 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 		}
 		t.original = bytes.Clone(frame)
 		if cause == retry.UnknownName {
-			t.ahead = s.withheld.Bytes()
+			t.ahead, t.aheadAcks = s.withheld.Bytes(), s.tx.log.Acknowledging()
 		}
 	}
 	s.noteAttempt(cause, reason)

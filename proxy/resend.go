@@ -184,7 +184,8 @@ func acknowledgements(f *retry.Frame[logEntry]) int {
 }
 
 // untoldNames is what takes back, the newest first, what frames of the turn in progress did to the
-// client's statements whose answers the client was not sent. It is empty where the log is not there
+// client's statements whose answers the client was not sent, and is not sent in front of the error
+// (attempt.ahead). It is empty where the log is not there
 // any more. taken are undos that come in front of it: where one is of the unnamed statement, a Parse
 // may have failed that destroys that, and nothing brings it back.
 func (s *session) untoldNames(taken []undo) (undos []undo) {
@@ -193,10 +194,14 @@ func (s *session) untoldNames(taken []undo) (undos []undo) {
 		return nil
 	}
 	destroyed := slices.ContainsFunc(taken, func(u undo) bool { return u.name == "" })
+	told := l.Acknowledged()
+	if s.t.ahead != nil {
+		told = max(told, s.t.aheadAcks)
+	}
 	acks, frames := 0, l.Frames(l.Turns())
 	for i := range frames {
 		acks += acknowledgements(&frames[i])
-		if n := &frames[i].Note; n.undoes && acks > l.Acknowledged() && (n.name != "" || !destroyed) {
+		if n := &frames[i].Note; n.undoes && acks > told && (n.name != "" || !destroyed) {
 			undos = append(undos, undo{name: n.name, prev: n.prev})
 		}
 	}

@@ -65,6 +65,9 @@ func (l *Log[R]) Difference() Difference { return l.diff }
 // that are not digested: acknowledgements, and what was made up.
 func (l *Log[R]) Acknowledged() int { return l.delivered.others }
 
+// Acknowledging is how many such answers have come, be they sent to the client yet or not.
+func (l *Log[R]) Acknowledging() int { return l.out.others }
+
 // Behind reports whether the client has been sent something of the turn in
 // progress, or of one before it, that the replay has not come to yet. A frame
 // that commits must not be sent before.
