@@ -212,4 +212,4 @@ func (w *world) happened() bool {
 }
 
 // pins are texts that keep a backend until the client leaves, or may.
-var pins = regexp.MustCompile(`(?i)(listen|\btemp|\btmp\b|advisory|set_config|prepare|execute|\b[ghlqz]_[abc]\b|currval|lastval|setval|nextval|with hold|\brole\b|session authorization|sjis|shift_jis|big5|gbk|gb18030|standard_conforming|interval)|[^ -~]|\\`)
+var pins = regexp.MustCompile(`(?i)(listen|\btemp|pg_temp|\btmp\b|advisory|set_config|prepare|execute|\b[ghlqz]_[abc]\b|currval|lastval|setval|nextval|with hold|\brole\b|session authorization|sjis|shift_jis|big5|gbk|gb18030|standard_conforming|interval)|[^ -~]|\\`)
