@@ -92,7 +92,7 @@ var differences = []difference{
 }
 
 // readAnew is the refusal of a statement whose constants would be read by other settings.
-var readAnew = regexp.MustCompile(`C=0A000 M=cached plan must not change result type D=Settings by which its constants are read`)
+var readAnew = regexp.MustCompile(`C=0A000 M=(cached plan must not change result type D=Settings by which its constants are read|cannot prepare a statement again under another client_encoding)`)
 
 // lostRow begins the row of what is refused in a lost block.
 const lostRow = "Any statement in a block whose backend was lost"

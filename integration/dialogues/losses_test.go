@@ -81,11 +81,11 @@ func (s step) ends() int {
 // transactions are and no block is. Any other refusal may be.
 func (w *world) stale(d dialogue, told tale, i, k int) bool {
 	a := told.outcomes[i].c.answers[told.outcomes[i].from+k]
-	if !strings.Contains(a.text(), "cached plan") {
-		return true
-	}
 	if readAnew.MatchString(a.text()) {
 		return readBefore(d, i, k)
+	}
+	if !strings.Contains(a.text(), "cached plan") {
+		return true
 	}
 	if !w.ddlBefore(d, i) {
 		return false
