@@ -94,6 +94,13 @@ const (
 	LostReplaying      = "replaying"       // by a replay
 )
 
+// Why a CREATE INDEX ended that has left its index: label cause of dsql_indexes_left_total.
+const (
+	IndexCancelled  = "cancelled"   // by a cancel or a timeout
+	IndexClientGone = "client_gone" // its client left
+	IndexLost       = "lost"        // with its backend, or at the end of a drain
+)
+
 // What a prepared statement met: label outcome of dsql_prepared_statements_total.
 const (
 	PreparedHit         = "hit"         // the backend had it
@@ -137,6 +144,7 @@ var (
 	loadCauses      = []string{LoadStart, LoadChange, LoadMissing, LoadError, LoadBackend}
 	lockOutcomes    = []string{LockTaken, LockRefused, LockTakenOver, LockReleased, LockLost}
 	cancelOutcomes  = []string{CancelDropped, CancelForwarded, CancelDiscarded, CancelIneffective, CancelUnknownKey, CancelGuesses}
+	indexCauses     = []string{IndexCancelled, IndexClientGone, IndexLost}
 	lostWhens       = []string{LostIdle, LostTransaction, LostUnknownOutcome, LostReplaying}
 	preparedResults = []string{PreparedHit, PreparedPrepared, PreparedMiss, PreparedInvalidated, PreparedEvicted}
 	features        = []string{FeaturePlanChanged, FeatureLongStatement, FeatureManyStatements, FeatureSetting,

@@ -153,6 +153,7 @@ func TestVerbsCount(t *testing.T) {
 		{"dsql_errors_sent_total", []string{"sqlstate", "53300"}, func() { p.ErrorSent("53300") }},
 		{"dsql_cancels_total", []string{"outcome", "dropped"}, func() { p.Cancel(metrics.CancelDropped) }},
 		{"dsql_backends_lost_total", []string{"when", "transaction"}, func() { p.BackendLost(metrics.LostTransaction) }},
+		{"dsql_indexes_left_total", []string{"cause", "client_gone"}, func() { p.IndexLeft(metrics.IndexClientGone) }},
 		{"dsql_prepared_statements_total", []string{"outcome", "miss"}, func() { p.Prepared(metrics.PreparedMiss) }},
 		{"dsql_statements_refused_total", []string{"feature", "pins"}, func() { p.Refused(metrics.FeaturePins) }},
 		{"dsql_schema_loads_total", []string{"cause", "missing"}, func() { p.SchemaLoaded(metrics.LoadMissing) }},
@@ -185,7 +186,7 @@ func TestValuesOutsideTheirSetAreCountedTogether(t *testing.T) {
 	}
 	before := series()
 	for _, count := range []func(string){p.SessionEnded, p.StartupRefused, p.Pinned, p.LocalAnswer, p.SettingIgnored,
-		p.ErrorSent, p.Cancel, p.BackendLost, p.Prepared, p.Refused, p.SchemaLoaded, r.Discarded, r.DialFailed,
+		p.ErrorSent, p.Cancel, p.BackendLost, p.IndexLeft, p.Prepared, p.Refused, p.SchemaLoaded, r.Discarded, r.DialFailed,
 		func(s string) { r.DialStep(s, time.Second) }} {
 		count("10.0.0.1")
 		count("10.0.0.2")

@@ -23,7 +23,7 @@ type Proxy struct {
 	settings, choices         closedCounter
 	errors                    closedCounter
 	cancels                   closedCounter
-	lost                      closedCounter
+	lost, indexes             closedCounter
 	prepared                  closedCounter
 	refused                   closedCounter
 	locks                     closedCounter
@@ -122,6 +122,8 @@ func (p *Proxy) Unsupported(operation, feature string) {
 func (p *Proxy) ownTransactions(reg prometheus.Registerer, choiceKeys []string) []prometheus.Collector {
 	p.choices = newClosedCounter(reg, "dsql_choices_total",
 		"Values that clients chose at their startup or by SET (client.may_set), or had by user (client.users), by the key of the configuration.", "key", choiceKeys)
+	p.indexes = newClosedCounter(reg, "dsql_indexes_left_total",
+		"Indexes whose CREATE INDEX ended without success and that may be there, and not valid, since Sluice could not drop them, by why it ended.", "cause", indexCauses)
 	p.batches = newCounter("dsql_delete_batches_total", "Transactions that DELETEs of too many rows were carried out in (rewrite.chunked_delete, rewrite.truncate).")
 	p.backfills = newCounter("dsql_backfill_batches_total", "Transactions in which rows were given a value in a column that was added (ddl.add_column_default, ddl.alter_column_type).")
 	p.early = newCounter("dsql_early_commits_total", "Parts of transactions with DDL that were committed before the client did so (ddl.in_transactions).")
@@ -277,6 +279,13 @@ func (p *Proxy) Cancel(outcome string) {
 func (p *Proxy) BackendLost(when string) {
 	if p != nil {
 		p.lost.inc(when)
+	}
+}
+
+// IndexLeft counts an index that its statement has left, for that cause, though it may not be valid; cause is one of Index….
+func (p *Proxy) IndexLeft(cause string) {
+	if p != nil {
+		p.indexes.inc(cause)
 	}
 }
 

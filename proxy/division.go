@@ -26,6 +26,8 @@ func (s *session) divide(plan *rewrite.Plan, sql []byte) *strung {
 			d.places[i] = place{err: refusalOf(st)}
 		} else if modesLate(&d.stands, &st.Tx) {
 			d.places[i] = place{err: errModesLate}
+		} else if deniesDDL(&d.stands, st) {
+			d.places[i] = place{err: refusesWrite(st, readOnly)}
 		} else if err := refusesWrite(st, d.mode()); err != nil {
 			d.places[i] = place{err: err}
 		} else {

@@ -313,7 +313,7 @@ func (s *session) hasNews() bool {
 // in its place.
 func (s *session) gathers() bool {
 	q := &s.t.owed
-	return q.empty() || q.first().swallow || q.first().forcedError || q.first().masks || q.first().parsed || q.first().locks || s.t.job.tag != nil || s.t.chunks != nil || s.t.ownTx.on ||
+	return q.empty() || q.first().swallow || q.first().forcedError || q.first().masks || q.first().parsed || q.first().locks || s.tx.job.Open() || s.t.chunks != nil || s.t.ownTx.on ||
 		q.first().kind == wire.Query && q.first().bytes != nil
 }
 
@@ -329,7 +329,7 @@ func (s *session) relayed(span int) error {
 	case t.settled && t.phase != live:
 		t.settled, t.stand = false, atReady // not the end of the client's turn
 		return nil
-	case t.settled && t.job.tag != nil:
+	case t.settled && s.tx.job.Waits():
 		if err := s.passSpan(data); err != nil {
 			return err
 		}

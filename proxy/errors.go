@@ -161,9 +161,10 @@ func errPortalExists(name []byte) *wire.Error {
 	return &wire.Error{Code: "42P03", Message: fmt.Sprintf("cursor \"%s\" already exists", name)}
 }
 
-// errJobGoesOn is the end of a wait for a job, not of the job.
+// errJobGoesOn is the end of a wait for a job, not of the job: its index could not be dropped.
 func errJobGoesOn(why *wire.Error) *wire.Error {
-	return &wire.Error{Code: why.Code, Message: why.Message, Detail: "The index is still being built: see sys.jobs."}
+	return &wire.Error{Code: why.Code, Message: why.Message, Detail: "The index could not be dropped, and may still be built: see sys.jobs.",
+		Hint: "See pg_index.indisvalid before you rely on the index, or drop it."}
 }
 
 // errTooManyStatements refuses a Parse beyond prepared.per_client.

@@ -67,7 +67,7 @@ func (s *session) lossTold() *wire.Error {
 	switch o := &t.outcome; {
 	case t.chunks != nil:
 		return t.chunks.lost()
-	case o.unknown() || t.job.tag != nil || t.settled: // a job: see settleJob
+	case o.unknown() || s.tx.job.Held() || t.settled: // a job: see settleJob
 		return errUnknownOutcome
 	case t.refused != nil && !t.owed.empty() && t.owed.first().forcedError: // all that was before it is answered
 		return t.refused

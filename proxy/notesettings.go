@@ -13,8 +13,9 @@ import "github.com/sluice-proxy/sluice/rewrite"
 func (s *session) noteSettings(st *rewrite.Statement, tag string) {
 	switch tag {
 	case "COMMIT", "PREPARE TRANSACTION":
-		s.commitSettings()
-		s.settings.EndKept(false)
+		if !s.tx.job.Ends() { // else the job says what becomes of the transaction
+			s.keepsSettings()
+		}
 		return
 	case "ROLLBACK":
 		if st != nil && st.Tx.Verb == rewrite.RollbackTo {
@@ -43,6 +44,12 @@ func (s *session) noteSettings(st *rewrite.Statement, tag string) {
 			s.commitSettings()
 		}
 	}
+}
+
+// keepsSettings makes what a transaction that is committed has set the session's own.
+func (s *session) keepsSettings() {
+	s.commitSettings()
+	s.settings.EndKept(false)
 }
 
 // commitSettings makes what the transaction has staged the session's own, and returns it.

@@ -38,7 +38,7 @@ func (s *session) noteResets() {
 // backend that goes back has all its settings reset.
 func (s *session) mayBeReset() bool {
 	t, b := s.t, s.b
-	if s.dedicated || t.phase != live || t.job.tag != nil || t.chunks != nil || !s.tx.resets || b.status == 'E' || b.status == 'T' && !t.resets {
+	if s.dedicated || t.phase != live || s.tx.job.Open() || t.chunks != nil || !s.tx.resets || b.status == 'E' || b.status == 'T' && !t.resets {
 		return false
 	}
 	for name := range s.settings.Startup.SQL {

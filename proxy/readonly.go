@@ -177,6 +177,8 @@ func (j *judging) judge(st *rewrite.Statement, several bool) *wire.Error {
 		err = j.begin(tx)
 	case endsBlock(tx.Verb):
 		j.mode, j.unknown = j.s.modeNow(), j.changed
+	case several && deniesDDL(&j.at, st):
+		err = refusesWrite(st, readOnly)
 	case j.at.In() || j.mode == readWrite:
 	case several && tx.Verb == rewrite.SetTransaction && tx.ReadWrite:
 		err = errModeInString // it would hold for what is behind it, and no server here takes it
@@ -210,6 +212,13 @@ func (j *judging) begin(tx *rewrite.Transaction) *wire.Error {
 // its sessions begin, so that it takes the BEGIN, and commits with a block that only reads what was written.
 func modesLate(at *block.Block, tx *rewrite.Transaction) bool {
 	return tx.Verb == rewrite.Begin && !at.In() && tx.ReadOnly && tx.Isolation != rewrite.DefaultIsolation && at.Refuses(tx) == block.CodeActive
+}
+
+// deniesDDL reports DDL in a READ ONLY block of a string. PostgreSQL refuses it for that before it looks at anything
+// else, and a server that has no such type or form of it for that.
+func deniesDDL(at *block.Block, st *rewrite.Statement) bool {
+	command, _ := st.InReadOnly()
+	return st.Kind == rewrite.DDL && command != "" && at.In() && at.ReadOnly()
 }
 
 // refusesWrite is judgesMode for one statement outside of a block.

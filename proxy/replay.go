@@ -157,7 +157,8 @@ func (s *session) conflicted(cause retry.Cause, frame []byte, whole bool) (again
 	s.noteAttempt(cause, reason)
 	s.unpinForReplay()
 	t.fail(reason)
-	t.stand, t.job, t.renewed = skips, job{}, cause == retry.SchemaConflict
+	s.tx.job.Failed()
+	t.stand, t.renewed = skips, cause == retry.SchemaConflict
 	return true, nil
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/block"
+	"github.com/sluice-proxy/sluice/proxy/constraint"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -80,6 +81,8 @@ type transaction struct {
 	// resets: something in it may have reset settings unseen: putback.go.
 	resets  bool
 	putBack []string // settings that were put back since
+	// job is the one that a CREATE INDEX of it has begun.
+	job constraint.Pending
 	// stood are the settings that were in force at the backend when it began.
 	stood *settings.Values
 }

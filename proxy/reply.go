@@ -138,25 +138,11 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 		}
 		s.noteDescription(o, frame, len(frame) == total)
 	case completes, completesOne:
-		if o.kept != nil {
-			o.kept.end(typ, frame, s.b.reported)
+		var stays bool
+		var err error
+		if v, stays, err = s.statementEnds(o, a, typ, frame, rows, v); stays || err != nil {
+			return v, err
 		}
-		if own, err := s.ownEnd(o, typ, frame, rows); own || err != nil {
-			return swallow, err
-		}
-		if s.completed(o, typ, frame); o.ends {
-			return v, s.ownEnded(o, frame)
-		}
-		if a == completes {
-			s.opened(o)
-			break
-		}
-		t.statement++
-		o.nth++
-		if o.bytes != nil { // a RESET that went as a SET
-			return swallow, s.tellTagged(o, o.bytes)
-		}
-		return t.ownTx.withheld(o, t.statement, frame, v), nil
 	// The entry stays: the answer to the COPY is its tag.
 	case copies:
 		s.startCopy()
@@ -166,6 +152,36 @@ func (s *session) answered(a answer, typ byte, frame []byte, total int) (verdict
 	}
 	t.owed.pop()
 	return v, nil
+}
+
+// statementEnds deals with the frame that ends a statement of o; a says whether more statements may follow. v is what has
+// been decided of the frame. stays: the entry does, or is popped already.
+func (s *session) statementEnds(o *owed, a answer, typ byte, frame []byte, rows int, v verdict) (now verdict, stays bool, err error) {
+	t := s.t
+	if o.kept != nil {
+		o.kept.end(typ, frame, s.b.reported)
+	}
+	if own, err := s.ownEnd(o, typ, frame, rows); own || err != nil {
+		return swallow, true, err
+	}
+	if s.completed(o, typ, frame); o.ends {
+		return v, true, s.ownEnded(o, frame)
+	}
+	if s.tx.job.Open() {
+		if v, err = s.holdsTag(v, frame); err != nil {
+			return v, true, err
+		}
+	}
+	if a == completes {
+		s.opened(o)
+		return v, false, nil
+	}
+	t.statement++
+	o.nth++
+	if o.bytes != nil { // a RESET that went as a SET
+		return swallow, true, s.tellTagged(o, o.bytes)
+	}
+	return t.ownTx.withheld(o, t.statement, frame, v), true, nil
 }
 
 // parametersCome takes a ParameterDescription for the entry o. Where a ParseComplete goes in front of it
@@ -209,6 +225,9 @@ func (s *session) settles(o *owed, v verdict, frame []byte) (verdict, error) {
 	}
 	if o.ends {
 		v = pass
+	}
+	if err := s.jobAtReady(frame[wire.HeaderLen]); err != nil {
+		return v, err
 	}
 	err := s.replyReady(frame)
 	return s.waitsForJob(v), err
@@ -299,7 +318,15 @@ func (s *session) replyReady(frame []byte) error {
 	if s.b.status == 'T' && s.t.phase == live {
 		s.settleParsing()
 	}
-	if s.t.putsBack = s.mayBeReset(); s.t.putsBack || s.dedicated || s.t.phase != live || !s.mayTell() {
+	if s.t.putsBack = s.mayBeReset(); s.t.putsBack || s.tx.job.Waits() {
+		return nil
+	}
+	return s.tellAtReady()
+}
+
+// tellAtReady settles the settings that the turn has staged, and tells of parameters, where there is something to tell.
+func (s *session) tellAtReady() error {
+	if s.dedicated || s.t.phase != live || !s.mayTell() {
 		return nil
 	}
 	if s.b.status == 'I' {
@@ -331,6 +358,7 @@ func (s *session) completed(o *owed, typ byte, frame []byte) {
 	s.ended(o, tag)
 	if o.plan.Kind > rewrite.Read {
 		s.noteRun(o, st, tag)
+		s.noteBeside(o.plan, st)
 		if s.t.unreadPin && o.plan.Pin == rewrite.PinUnparsed {
 			s.t.left.Ran(tag)
 		}
@@ -392,6 +420,7 @@ func (s *session) ended(o *owed, tag []byte) {
 	if did == block.GoesOn {
 		return
 	}
+	s.tx.job.Ended(did == block.Commits)
 	s.partsEnded()
 	if t.logs {
 		s.tx.log.Refuse(retry.InnerCommit)

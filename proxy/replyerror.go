@@ -165,6 +165,7 @@ func (s *session) tellError(head *owed, e *serverError, frame []byte, v verdict)
 	if err := s.tellTag(); err != nil {
 		return v, err
 	}
+	s.tx.job.Failed()
 	if v == pass {
 		if row := head.describedFirst(frame[wire.HeaderLen:]); row != nil {
 			if err := s.synthesize(row); err != nil {

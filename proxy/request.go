@@ -224,6 +224,9 @@ func (s *session) flush() error {
 			return err
 		}
 	}
+	if err := s.tellTag(); err != nil {
+		return err
+	}
 	return s.flushToClient()
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sluice-proxy/sluice/proxy/constraint"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -162,7 +161,7 @@ func (s *session) maskedReply(typ byte, frame []byte, total int) (done bool, err
 		return true, s.passSpan(wire.FrameNoData)
 	case wire.DataRow:
 		if st.Job != rewrite.NoJob && len(frame) == total {
-			t.job.id = firstColumn(frame)
+			t.job = firstColumn(frame)
 		}
 		return true, nil
 	case wire.CommandComplete, wire.PortalSuspended:
@@ -172,8 +171,7 @@ func (s *session) maskedReply(typ byte, frame []byte, total int) (done bool, err
 }
 
 // maskedEnd is the end of a statement whose rows are for nobody: the client is sent the tag
-// of its own statement. Alone outside a block, the tag of a CREATE INDEX that is to be
-// awaited is held until the job is done.
+// of its own statement, or waits for a job (indexwait.go).
 func (s *session) maskedEnd(st *rewrite.Statement, typ byte, tag []byte) error {
 	t := s.t
 	o := t.owed.first()
@@ -190,50 +188,11 @@ func (s *session) maskedEnd(st *rewrite.Statement, typ byte, tag []byte) error {
 	} else {
 		t.owed.pop()
 	}
-	if st.Job == rewrite.AwaitedJob && (t.job.id != "" || st.IfNoIndex != nil) && alone && !t.outcome.inBlock() {
-		t.job.tag, t.job.named = append([]byte(nil), tag...), st.IfNoIndex
-		return nil
+	if st.Job == rewrite.AwaitedJob {
+		tag = s.tx.job.Begun(t.job, st.IfNoIndex, tag, alone && !t.outcome.inBlock())
 	}
-	notices = append(notices, t.unawaited(st)...)
-	t.job = job{}
+	t.job = ""
 	return s.passSpan(append(notices, tag...))
-}
-
-// job is a background job that an answer waits for.
-type job struct {
-	id    string
-	tag   []byte             // held until the job is done
-	named *rewrite.IndexName // of an IF NOT EXISTS that may have begun no job
-}
-
-// unawaited is the WARNING behind a CREATE INDEX whose job nobody follows, or that began none and found an index
-// (IF NOT EXISTS); nothing behind any other statement, and where jobs are never awaited.
-func (t *turn) unawaited(st *rewrite.Statement) []byte {
-	switch {
-	case st.Job != rewrite.AwaitedJob:
-	case t.job.id != "":
-		return constraint.Unawaited()
-	case st.IfNoIndex != nil:
-		return constraint.NotLookedAt(st.IfNoIndex)
-	}
-	return nil
-}
-
-// tellTag sends the tag that was held until a job is done: nobody waits for it, because
-// more of the turn follows.
-func (s *session) tellTag() error {
-	if s.t.job.tag == nil {
-		return nil
-	}
-	answer := s.t.job.tag
-	switch job := s.t.job; {
-	case job.id != "":
-		answer = append(constraint.Unawaited(), answer...)
-	case job.named != nil:
-		answer = append(constraint.NotLookedAt(job.named), answer...)
-	}
-	s.t.job = job{}
-	return s.passSpan(answer)
 }
 
 // firstColumn is the first value of a DataRow; "" for NULL and for none.
@@ -247,36 +206,6 @@ func firstColumn(frame []byte) string {
 		return ""
 	}
 	return string(row[6 : 6+n])
-}
-
-// Pauses between looks at a job: short for the small tables of tests and tools.
-const (
-	jobPauseFirst = 20 * time.Millisecond
-	jobPauseMost  = time.Second
-)
-
-// awaitJob waits until the job of a CREATE INDEX is done, and returns what the client is
-// answered: the tag, or the error of a job that failed. Cancel, the statement timeout, the
-// client's end and the cut end the wait, not the job. The backend, which is idle, is asked.
-// The error is a loss or the session's end.
-func (s *session) awaitJob() (answer []byte, refusal *wire.Error, err error) {
-	t := s.t
-	held := t.job
-	t.job = job{}
-	work := constraint.NewIndexJob(asked{s}, held.id, held.named)
-	err = work.Await()
-	s.srv.catalog.flush()
-	told, _ := err.(*wire.Error)
-	switch {
-	case err == nil:
-		return append(slices.Concat(work.Notices...), held.tag...), nil, nil
-	case err == errCanceled, err == errTimedOut:
-		told = errJobGoesOn(told)
-	case told == nil || told.Fatal:
-		t.job = held // for lossTold
-		return nil, nil, err
-	}
-	return told.Append(nil), told, nil
 }
 
 // pause sleeps, unless somebody no longer waits: then the error is stopped's or the session's
@@ -313,31 +242,4 @@ func columnsOf(row []byte) []string {
 		row = row[max(size, 0):]
 	}
 	return out
-}
-
-// waitsForJob says what becomes of a ReadyForQuery: it comes behind the job, or the batches.
-func (s *session) waitsForJob(v verdict) verdict {
-	if s.t.job.tag != nil || s.t.chunks != nil || s.t.putsBack {
-		return swallow
-	}
-	return v
-}
-
-// settleJob ends a turn whose answer waited for a job, behind the server's ReadyForQuery,
-// which was kept from the client: the client gets one of ours behind the answer. A loss
-// meanwhile is told as an unknown outcome (lossTold).
-func (s *session) settleJob() error {
-	answer, told, err := s.awaitJob()
-	if err != nil {
-		return err
-	}
-	if told != nil {
-		s.t.errorTold = true
-		s.srv.metrics.ErrorSent(told.Code)
-	}
-	status := s.b.status
-	if err := s.settle(status); err != nil {
-		return err
-	}
-	return s.passSpan(wire.AppendReady(s.appendName(answer, status), status))
 }

@@ -85,6 +85,12 @@ func (c *schemaDDL) partly(err error) error {
 	return &with
 }
 
+// Pauses between tries and looks of Sluice's own: short for the small tables of tests and tools.
+const (
+	jobPauseFirst = 20 * time.Millisecond
+	jobPauseMost  = time.Second
+)
+
 // run sends one statement, which commits at once, and gives its rows to row. A conflict with
 // another's change of the catalog has it sent again.
 func (c *schemaDDL) run(sql string, row func(payload []byte)) error {

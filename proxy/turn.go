@@ -164,9 +164,9 @@ type output struct {
 	// zero for nothing.
 	streams bool
 	holdEnd time.Time
-	// masks: some of what is answered is for nobody; job is the one that an answer waits for.
+	// masks: some of what is answered is for nobody; job is the one that the statement at hand has begun.
 	masks bool
-	job   job
+	job   string
 	// chunks is a DELETE that is run in batches; nil: there is none.
 	chunks *chunks
 	// looks: every frame of an answer is looked at, rows too.

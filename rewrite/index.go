@@ -40,7 +40,7 @@ func (r *rewriter) index(p *part) {
 	if cannot {
 		return // without ASYNC the server would name that as the reason, and not what it refuses
 	}
-	action := "rewritten to CREATE INDEX ASYNC; outside a transaction block the answer waits for the job"
+	action := "rewritten to CREATE INDEX ASYNC; the answer waits for the job, in a transaction block that of its COMMIT"
 	if !r.rules.AwaitIndex {
 		action = "rewritten to CREATE INDEX ASYNC; the answer does not wait for the job"
 	}

@@ -333,7 +333,7 @@ type Job uint8
 const (
 	NoJob        Job = iota // no row of ours
 	UnawaitedJob            // swallow the row
-	AwaitedJob              // swallow the row; outside a transaction block answer when the job is done
+	AwaitedJob              // swallow the row; answer the end of the transaction when the job is done
 )
 
 // IndexName names an index by its own name and its table, which have the same schema.

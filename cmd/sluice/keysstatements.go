@@ -31,7 +31,7 @@ var statementKeys = []key{
 	{name: "rewrite.create_index", def: true, field: func(c *Config) any { return &c.Rewrite.Rules.Index },
 		help: "Rewrite CREATE INDEX to CREATE INDEX ASYNC."},
 	{name: rewrite.CreateIndexWaitKey, def: true, field: func(c *Config) any { return &c.Rewrite.Rules.AwaitIndex },
-		help: "Answer a rewritten CREATE INDEX when its job is done; inside a transaction block nobody waits."},
+		help: "Answer a rewritten CREATE INDEX when its job is done; inside a transaction block its COMMIT."},
 	{name: rewrite.SerialKey, def: "auto", field: func(c *Config) any { return &c.RewriteSerial },
 		choices: []string{"auto", string(rewrite.SerialSequence), "identity", "true", "false"},
 		help: "What becomes of serial columns, which DSQL has not. sequence: what PostgreSQL makes of them: a sequence, a column of the declared type with DEFAULT nextval, and OWNED BY, each a transaction of its own, where CREATE TABLE is sent alone outside of a transaction (or with ddl.in_transactions at autocommit), and taken back where one fails; elsewhere it is refused. " +

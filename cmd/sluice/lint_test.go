@@ -46,7 +46,7 @@ a.sql:3: error: bytea_key (bytea): DSQL takes neither bytea nor jsonb in a key
     Sluice: passes unchanged and fails there
     remedy: for bytea set rewrite.bytea to hex; or use uuid or text for the columns of the key
 a.sql:5: info: create_index (index): DSQL builds indexes only by CREATE INDEX ASYNC
-    Sluice: rewritten to CREATE INDEX ASYNC; outside a transaction block the answer waits for the job
+    Sluice: rewritten to CREATE INDEX ASYNC; the answer waits for the job, in a transaction block that of its COMMIT
 b.sql:1: info: for_share (locking): DSQL refuses FOR SHARE
     Sluice: rewritten to FOR UPDATE: the guarantee stays, and readers of a row conflict at COMMIT
 4 statements, 4 findings, 1 for people
@@ -67,7 +67,7 @@ func TestLintMapsByteaKeys(t *testing.T) {
 a.sql:2: info: bytea_key (bytea): DSQL takes neither bytea nor jsonb in a key
     Sluice: would be mapped to text of hexadecimal digits, in a column of its name with __byteahex behind it
 a.sql:2: info: create_index (index): DSQL builds indexes only by CREATE INDEX ASYNC
-    Sluice: rewritten to CREATE INDEX ASYNC; outside a transaction block the answer waits for the job
+    Sluice: rewritten to CREATE INDEX ASYNC; the answer waits for the job, in a transaction block that of its COMMIT
 a.sql:3: error: bytea_key (bytea): DSQL takes neither bytea nor jsonb in a key
     Sluice: refused: a statement of this form over a mapped column is not rewritten
     remedy: name the columns, qualified by their table, and write the statement in a simpler way
@@ -109,7 +109,7 @@ a.sql:6: info: sequence_cache (serial): DSQL wants CACHE 1, or 65536 or more, fo
 a.sql:7: info: index_order (index): DSQL takes no sort order for index keys
     Sluice: DESC is taken out of every key: the index is read backwards
 a.sql:7: info: create_index (index): DSQL builds indexes only by CREATE INDEX ASYNC
-    Sluice: rewritten to CREATE INDEX ASYNC; outside a transaction block the answer waits for the job
+    Sluice: rewritten to CREATE INDEX ASYNC; the answer waits for the job, in a transaction block that of its COMMIT
 a.sql:8: info: drop_index_concurrently (index): DSQL takes no CONCURRENTLY for DROP INDEX
     Sluice: CONCURRENTLY is taken out
 a.sql:9: error: add_serial (serial): DSQL has no serial types and adds no column with an identity

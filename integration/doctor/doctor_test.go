@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -241,5 +242,22 @@ func TestNoSchemaToBeHad(t *testing.T) {
 		if left := w.left(t); code != 1 || left != "" || !strings.Contains(said, "1. Does the cluster make hexadecimal digits") {
 			t.Errorf("%s: exit code %d, left behind %q, and said\n%s", test.name, code, left, said)
 		}
+	}
+}
+
+// At a cluster that refuses numeric(128,38) columns are to be numeric(38,18).
+func TestNumericThatIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	w.pg.SQL(t, "postgres", `CREATE FUNCTION narrow() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+		IF current_query() LIKE '%numeric(128,38)%' THEN RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = 'a precision of 128 is not supported'; END IF;
+		END $$; CREATE EVENT TRIGGER narrow ON ddl_command_end WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION narrow()`)
+	code, r, said := w.asked(t)
+	var settings []string
+	for _, s := range r.Settings {
+		settings = append(settings, s.Key+"="+s.Value)
+	}
+	if r.answer("numeric") != "no" || !slices.Contains(settings, "rewrite.numeric=38,18") || code != 1 || !strings.Contains(said, "a precision of 128 is not supported") {
+		t.Errorf("exit code %d, numeric: %s, settings %q\n%s", code, r.answer("numeric"), settings, said)
 	}
 }

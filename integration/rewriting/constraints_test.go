@@ -569,8 +569,8 @@ func notLookedAt(ctx context.Context, t *testing.T, dsn, sql string) {
 	for i, run := range []func() error{text("BEGIN; " + begins + "; ROLLBACK"), piped("BEGIN", begins, "ROLLBACK"), func() error {
 		return errors.Join(text("BEGIN")(), text(begins)(), text("ROLLBACK")())
 	}} {
-		if builds = 0; run() != nil || builds != 1 {
-			t.Errorf("%d: %v, warned %d times of an index that nobody awaits", i, run(), builds)
+		if builds = 0; run() != nil || builds != 0 {
+			t.Errorf("%d: %v, warned %d times of an index that is rolled back", i, run(), builds)
 		}
 	}
 	if builds = 0; text("CREATE INDEX other_failing ON child (id)")() != nil || builds != 0 {

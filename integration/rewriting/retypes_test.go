@@ -53,6 +53,7 @@ const held = `SELECT string_agg(x, E'\n' ORDER BY x) FROM (
 var (
 	retypings = []string{
 		"ALTER TABLE book ALTER COLUMN title TYPE varchar(20)",
+		"ALTER TABLE book ALTER COLUMN missing TYPE text",
 		`ALTER TABLE "book" ALTER COLUMN "title" TYPE varchar(200) USING "title"::varchar(200)`,
 		`alter table only public.book alter title set data type varchar(19) using ("title"::varchar(19));`,
 		"ALTER TABLE book ALTER COLUMN title TYPE varchar(3)",

@@ -2,6 +2,7 @@ package constraint
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -14,16 +15,78 @@ import (
 type IndexJob struct {
 	Notices [][]byte // for the client, in front of the tag
 
-	server Server
-	id     string             // of the job, as sys.jobs has it; "" for none
-	absent *rewrite.IndexName // where IF NOT EXISTS may have found an index of the name
-	oid    string             // of the index; "" until the catalog has it
+	server  Server
+	id      string             // of the job, as sys.jobs has it; "" for none
+	own     bool               // the statement has begun the job
+	unasked bool               // nobody wants to know why the index could not be built
+	stays   bool               // the index is not valid, and could not be dropped
+	absent  *rewrite.IndexName // where IF NOT EXISTS may have found an index of the name
+	oid     string             // of the index; "" until the catalog has it
 }
 
 // NewIndexJob returns the follower of the job with the given id. id is "" for a CREATE INDEX that
 // began none, and named then is the index of its IF NOT EXISTS, or nil.
 func NewIndexJob(server Server, id string, named *rewrite.IndexName) *IndexJob {
-	return &IndexJob{server: server, id: id, absent: named}
+	return &IndexJob{server: server, id: id, own: id != "", absent: named}
+}
+
+// ID returns the job, as sys.jobs has it; "" for none.
+func (j *IndexJob) ID() string { return j.id }
+
+// Own reports whether the statement itself has begun the job.
+func (j *IndexJob) Own() bool { return j.own }
+
+// Withdraw drops the index of a statement that its client no longer awaits, whether or not its job has ended. It
+// reports whether the index is valid by now: that one stays. So does the index of another statement, which IF NOT
+// EXISTS has found. An error says that the index may be there, and not valid; server ends it in time.
+func (j *IndexJob) Withdraw(server Server) (valid bool, err error) {
+	if !j.own {
+		return false, nil
+	}
+	j.server = server
+	for {
+		shown, err := j.look()
+		switch {
+		case err != nil || shown.valid:
+			return shown.valid, err
+		case j.oid != "":
+			_, valid, err = j.drop()
+			return valid, err
+		case shown.refused != nil:
+			return false, shown.refused
+		case shown.seen && !JobRuns(shown.end.status): // and it has no index any more
+			return false, nil
+		}
+		if err := j.server.Pause(pauseLate); err != nil {
+			return false, err
+		}
+	}
+}
+
+// WithdrawUnique is Withdraw for a UNIQUE index, which would refuse rows where its job fails. Any other index is left
+// to its job.
+func (j *IndexJob) WithdrawUnique(server Server) (valid bool, err error) {
+	j.server = server
+	if j.own && j.oid != "" {
+		if x, err := j.shown(); err != nil || x.name != "" && !x.unique {
+			return x.valid, err
+		}
+	}
+	return j.Withdraw(server)
+}
+
+// Outlast awaits the job of a statement whose client has gone, and drops an index that is not valid in the end. An
+// error says that it may be there, and not valid; server ends it in time.
+func (j *IndexJob) Outlast(server Server) error {
+	if !j.own {
+		return nil
+	}
+	j.server, j.unasked = server, true
+	err := j.Await()
+	if j.server.Refused(err) != nil && !j.stays {
+		return nil
+	}
+	return err
 }
 
 // Await returns nil for a valid index, and the error that the client gets for any other. An error
@@ -76,7 +139,7 @@ func (j *IndexJob) look() (shown jobShown, err error) {
 	shown.refused, err = askJobs(j.server, `SELECT j.status, j.details, i.indexrelid, i.indisvalid FROM sys.jobs j LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = j.object_id`+
 		` WHERE j.job_id = `+literal(j.id), func(v []string) {
 		if len(v) == 4 {
-			shown.end, shown.seen, shown.valid = jobEnd{v[0], v[1]}, true, v[3] == "t"
+			shown.end, shown.seen, shown.valid = jobEnd{status: v[0], details: v[1]}, true, v[3] == "t"
 			if v[2] != "" {
 				j.oid = v[2]
 			}
@@ -166,12 +229,12 @@ func NotLookedAt(named *rewrite.IndexName) []byte {
 	return warning.AppendNotice(nil, "WARNING")
 }
 
-// Unawaited is the WARNING of a CREATE INDEX whose job nobody awaits: inside of a transaction, or with other
-// statements behind it. It names no job, since a replay begins another, and its answer must be the same.
+// Unawaited is the WARNING of a CREATE INDEX whose job nobody awaits: Pending says where. It names no job, since a
+// replay begins another, and its answer must be the same.
 func Unawaited() []byte {
 	warning := &wire.Error{Code: "01000", Message: "the index is built in the background, and nobody waits for it",
 		Detail: "Where rows are against it, it stays, and is not valid.",
-		Hint:   "See sys.jobs and pg_index.indisvalid before you rely on the index, or send CREATE INDEX alone, outside of a transaction."}
+		Hint:   "See sys.jobs and pg_index.indisvalid before you rely on the index, or send nothing behind its COMMIT."}
 	return warning.AppendNotice(nil, "WARNING")
 }
 
@@ -201,15 +264,46 @@ func (j *IndexJob) takeBack(end jobEnd) error {
 	if err != nil {
 		return err
 	}
-	drop := "DROP INDEX " + quoted(x.schema) + "." + quoted(x.name)
-	if err := j.server.Ask(drop, nil); err != nil {
-		if j.server.Refused(err) == nil && !j.server.Undone(err) {
-			return err
-		}
-		why.Hint = "The index is not valid, and could not be dropped. To drop it: " + drop + "."
+	_, valid, err := j.drop()
+	switch {
+	case err == nil && valid:
+		return nil
+	case err != nil && j.server.Refused(err) == nil && !j.server.Undone(err):
+		return err
+	case err != nil:
+		j.stays = true
+		why.Hint = "The index is not valid, and could not be dropped. To drop it: " + x.dropping() + "."
 	}
 	return why
 }
+
+// dropping is the statement that drops the index.
+func (x *indexShown) dropping() string {
+	return "DROP INDEX " + quoted(x.schema) + "." + quoted(x.name)
+}
+
+// codeNoDivision is the SQLSTATE of a division by zero.
+const codeNoDivision = "22012"
+
+// drop drops the index, unless it is valid by now, or gone. The statement names it, and another session may have made
+// another index of the name: so a query in front of it, in its transaction, fails where the name is not the index's.
+func (j *IndexJob) drop() (x indexShown, valid bool, err error) {
+	for range mostRenamed {
+		if x, err = j.shown(); err != nil || x.valid || x.name == "" {
+			return x, x.valid, err
+		}
+		err = j.server.Ask(fmt.Sprintf(`SELECT 1 / pg_catalog.count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace`+
+			` WHERE c.oid = %s AND c.relname = %s AND n.nspname = %s; %s`, j.oid, literal(x.name), literal(x.schema), x.dropping()), nil)
+		told := j.server.Refused(err)
+		if told == nil || told.Code != codeNoDivision && !slices.Contains(notThere, told.Code) {
+			return x, false, err
+		}
+	}
+	return x, false, err
+}
+
+// mostRenamed is how often an index may be renamed while it is dropped.
+const mostRenamed = 3
 
 // shown reads the index.
 func (j *IndexJob) shown() (x indexShown, err error) {
@@ -228,7 +322,7 @@ func (j *IndexJob) shown() (x indexShown, err error) {
 // why returns the error of PostgreSQL, where the rows show it, or else the job's.
 func (j *IndexJob) why(x indexShown, end jobEnd) (*wire.Error, error) {
 	var found *wire.Error
-	if x.unique {
+	if x.unique && !j.unasked {
 		n := len(x.keys)
 		err := j.server.Ask(x.duplicates(), func(v []string) {
 			if len(v) == 2*n {

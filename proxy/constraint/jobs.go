@@ -1,6 +1,8 @@
 package constraint
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -40,8 +42,11 @@ func notReadable(refused *wire.Error) string {
 	return "Whether a job builds it is not known, since sys.jobs cannot be read: " + refused.Message + "."
 }
 
-// jobEnd is what a job has come to.
-type jobEnd struct{ status, details string }
+// jobEnd is what a job has come to. unread is why nobody knows; nil where sys.jobs was read.
+type jobEnd struct {
+	status, details string
+	unread          *wire.Error
+}
 
 // JobRuns reports a status of sys.jobs that another one will follow.
 func JobRuns(status string) bool {
@@ -88,13 +93,13 @@ func (c *Work) await(id string) (end jobEnd, err error) {
 	}
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
 		end = jobEnd{}
-		_, err := askJobs(c.server, "SELECT status, details FROM sys.jobs WHERE job_id = "+literal(id), func(v []string) {
+		unread, err := askJobs(c.server, "SELECT status, details FROM sys.jobs WHERE job_id = "+literal(id), func(v []string) {
 			if len(v) == 2 {
-				end = jobEnd{v[0], v[1]}
+				end = jobEnd{status: v[0], details: v[1]}
 			}
 		})
-		if err != nil {
-			return end, err
+		if err != nil || unread != nil {
+			return jobEnd{unread: unread}, err
 		}
 		if !JobRuns(end.status) {
 			return end, nil
@@ -117,10 +122,40 @@ const (
 // failure.
 const lateness = 2 * time.Second
 
-// holds asks whether the catalog has what a job was for, by a query of one row. What somebody
+// unreadPatience is how long what a job was for is awaited where sys.jobs cannot be read.
+const unreadPatience = 10 * time.Minute
+
+// decided asks whether the catalog has what a job was for, by a query of one row, and false means that it failed. Where
+// nobody can read how the job does, only rows that are against say so: a job that takes long is no failed one. why looks
+// at rows, and returns the error that they show, or another. What was made stays where that is not known in the end; name
+// is what it is called.
+func (c *Work) decided(name string, end jobEnd, query string, why func() error) (valid bool, err error) {
+	valid, err = c.holds(end, query, lateness)
+	if err != nil || valid || end.unread == nil {
+		return valid, err
+	}
+	for _, patience := range []time.Duration{unreadPatience, 0} {
+		err := why()
+		told := c.server.Refused(err)
+		if told == nil {
+			return false, err
+		}
+		if strings.HasPrefix(told.Code, "22") || strings.HasPrefix(told.Code, "23") {
+			return false, nil
+		}
+		if valid, err = c.holds(end, query, patience); err != nil || valid {
+			return valid, err
+		}
+	}
+	c.undecided = true
+	return false, &wire.Error{Code: "55000", Message: fmt.Sprintf("whether rows are against \"%s\" is not known yet", name), Detail: notReadable(end.unread),
+		Hint: "Send the statement again. GRANT SELECT ON sys.jobs lets Sluice see how the job does.", Schema: c.schema, Table: c.table}
+}
+
+// holds asks whether the catalog has what a job was for, for so long. What somebody
 // else has made, and dropped meanwhile, is an error.
-func (c *Work) holds(end jobEnd, query string) (valid bool, err error) {
-	for left := lateness; ; left -= pauseLate {
+func (c *Work) holds(end jobEnd, query string, left time.Duration) (valid bool, err error) {
+	for pause := pauseLate; ; pause = min(2*pause, max(left/8, pauseLate), pauseMost) {
 		there := false
 		err := c.server.Ask(query, func(v []string) { there, valid = true, firstOf(v) == "t" })
 		switch {
@@ -133,8 +168,9 @@ func (c *Work) holds(end jobEnd, query string) (valid bool, err error) {
 		case valid || end.details != "" || failed(end.status) || left <= 0:
 			return valid, nil
 		}
-		if err := c.server.Pause(pauseLate); err != nil {
+		if err := c.server.Pause(pause); err != nil {
 			return false, err
 		}
+		left -= pause
 	}
 }

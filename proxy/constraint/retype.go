@@ -102,12 +102,25 @@ func (r *Retype) May(told *wire.Error, freed []string) error {
 func dependsBy(name string) string { return fmt.Sprintf("constraint \"%s\"", name) }
 func dependsIn(name string) string { return fmt.Sprintf("index \"%s\"", name) }
 
-// missing adds to an error what another such statement has left in the table, where it has.
+// missing adds to an error what another such statement has left in the table, where it has. A server that
+// refuses the statement has not looked whether there is such a column: PostgreSQL would have.
 func (r *Retype) missing(err error) error {
-	if told := r.server.Refused(err); told != nil && (told.Code == undefinedColumn || told.Code == retry.StateUnsupported) {
-		return r.leftBehind(told)
+	told := r.server.Refused(err)
+	if told == nil || told.Code != undefinedColumn && told.Code != retry.StateUnsupported {
+		return err
 	}
-	return err
+	err = r.leftBehind(told)
+	if told.Code == undefinedColumn || r.server.Refused(err) != told {
+		return err
+	}
+	err = r.server.Ask(fmt.Sprintf(`SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass(%s) AND c.relkind = 'r' AND NOT EXISTS`+
+		` (SELECT 1 FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = %s AND NOT a.attisdropped)`, literal(r.Table), literal(r.Column)), func(v []string) {
+		told = &wire.Error{Code: undefinedColumn, Message: fmt.Sprintf("column \"%s\" of relation \"%s\" does not exist", r.Column, firstOf(v))}
+	})
+	if err != nil && r.server.Refused(err) == nil {
+		return err
+	}
+	return told
 }
 
 // steps are all of them.

@@ -117,8 +117,8 @@ func (r *Retype) index(i int) error {
 	if err != nil {
 		return err
 	}
-	valid, err := w.holds(end, fmt.Sprintf(`SELECT i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = %s AND c.relname = %s`,
-		r.facts.oid, literal(name)))
+	valid, err := w.decided(name, end, fmt.Sprintf(`SELECT i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = %s AND c.relname = %s`,
+		r.facts.oid, literal(name)), func() error { return r.unindexed(of, name, end) })
 	if err == nil && !valid {
 		err = r.unindexed(of, name, end)
 	}

@@ -41,6 +41,7 @@ type Work struct {
 	oid, schema, table string // of the table
 	made               []thing
 	found              []thing // not of this statement, and not valid
+	undecided          bool    // a job may still be at work for what was made
 }
 
 // thing is what a statement has made, with what takes it back.
@@ -203,7 +204,8 @@ func (c *Work) validate(at spot) error {
 	if err != nil {
 		return err
 	}
-	valid, err := c.holds(end, fmt.Sprintf(`SELECT convalidated FROM pg_catalog.pg_constraint WHERE conrelid = %s AND conname = %s`, c.oid, literal(at.name)))
+	valid, err := c.decided(at.name, end, fmt.Sprintf(`SELECT convalidated FROM pg_catalog.pg_constraint WHERE conrelid = %s AND conname = %s`, c.oid, literal(at.name)),
+		func() error { return c.violated(at.add, at.name, end) })
 	if err != nil {
 		return err
 	}
@@ -244,8 +246,9 @@ func (c *Work) unique(a *rewrite.Addition, at spot) error {
 	if err != nil {
 		return err
 	}
-	valid, err := c.holds(end, fmt.Sprintf(`SELECT i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid`+
-		` JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE i.indrelid = %s AND n.nspname = %s AND c.relname = %s`, c.oid, literal(c.schema), literal(at.name)))
+	valid, err := c.decided(at.name, end, fmt.Sprintf(`SELECT i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid`+
+		` JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE i.indrelid = %s AND n.nspname = %s AND c.relname = %s`, c.oid, literal(c.schema), literal(at.name)),
+		func() error { return c.violated(a, at.name, end) })
 	if err != nil {
 		return err
 	}
@@ -305,7 +308,7 @@ func (c *Work) makeIndex(sql string, index thing) (job string, err error) {
 // loss of the server meanwhile. What cannot be dropped stays in made. A column in which there
 // are values by now is left: they are somebody's.
 func (c *Work) takeBack(why error) error {
-	if !c.server.Undone(why) {
+	if !c.server.Undone(why) || c.undecided {
 		return why
 	}
 	c.server.Heed(why)
