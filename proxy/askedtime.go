@@ -13,7 +13,8 @@ import (
 // savepoint the server is asked for it, in front of the first statement that hides it so
 // (rewrite.Planner.HidesTime, rewrite.StoredTimes), or behind one that did before the savepoint. The question
 // goes with that statement, as frames of the extended protocol without a Sync: it costs no round trip.
-// It is no frame of the log. Where there is no savepoint, nothing is asked.
+// It is no frame of the log. Where there is no savepoint, nothing is asked, but in front of the COMMIT of a part
+// (parttime.go).
 
 // askedTime is what the server was asked of the time that the transaction has there. A replay that does not
 // keep that time forgets it.
@@ -41,10 +42,11 @@ var askBound = []byte{0, 0, 0, 0, 0, 1, 0, 1}
 // The backend is lent. A transaction that has the time of an earlier one (hasToldTime) is not asked.
 func (s *session) askTime(sql string) {
 	a := &s.tx.asked
-	if len(s.tx.marks) == 0 || a.sent || s.tx.timed != nil || s.b.status == 'E' || !s.keepsAnswers() || s.srv.cfg.Kind == Postgres {
+	part := s.t.inside.asksTime
+	if a.sent || s.tx.timed != nil || s.b.status == 'E' || s.srv.cfg.Kind == Postgres || !part && (len(s.tx.marks) == 0 || !s.keepsAnswers()) {
 		return
 	}
-	if !s.hidTime() && !s.hidesTime(sql, s.mapped.planned, &a.stored) {
+	if !part && !s.hidTime() && !s.hidesTime(sql, s.mapped.planned, &a.stored) {
 		a.looked = s.tx.log.Turns() + 1
 		return
 	}
@@ -91,10 +93,14 @@ func (s *session) hidesTime(text string, names *rewrite.Names, stored *rewrite.S
 // noteAsked takes the row that answers the question, if o is that: of rows the client is sent no other is looked
 // at. What an attempt that has failed was told is of no use.
 func (s *session) noteAsked(o *owed, row []byte) {
-	if !o.asks || len(wire.First(row)) == 0 || !s.noting() {
+	part := s.t.inside.asksTime
+	if !o.asks || len(wire.First(row)) == 0 || !s.noting() && !(part && s.t.phase != aborting) {
 		return
 	}
 	if rows := wire.Rows(row, 1); len(rows) == 1 && len(rows[0][0]) == 8 {
 		s.tx.asked.instant = timeValue{format: 1, bytes: bytes.Clone(rows[0][0]), instant: true}
+		if part {
+			s.parts.asked = s.tx.asked.instant
+		}
 	}
 }

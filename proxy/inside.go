@@ -30,6 +30,10 @@ type inside struct {
 	done *labels
 	// shift is how many characters of the client's text stand in front of this part.
 	shift int
+	// asksTime: it is a COMMIT, in front of which the server is asked for the time of its transaction.
+	asksTime bool
+	// timed is the time that the client's string has, where what the turn runs is no block; nil: its own.
+	timed *toldTime
 }
 
 // withoutReady is what the client is sent of the end of a turn: the last ReadyForQuery is

@@ -113,8 +113,17 @@ func (s *session) runGroups(plan *rewrite.Plan, sql string, groups [][2]int) err
 	}
 	how := inside{optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut([]byte(sql)), shift: s.t.shift}
 	var done labels // of the transactions that no block was around
+	begins := true
 	for i, g := range groups {
 		first := &plan.Statements[g[0]]
+		if begins {
+			timed, err := s.timeOfGroups(plan, groups[i:])
+			if err != nil {
+				return err
+			}
+			how.timed = timed
+		}
+		begins = endsBlock(first.Tx.Verb)
 		from, to := extent(plan, groups, i)
 		passed := 0
 		if i > 0 {
@@ -133,6 +142,7 @@ func (s *session) runGroups(plan *rewrite.Plan, sql string, groups [][2]int) err
 		if first.Tx.Verb == rewrite.Begin { // in PostgreSQL the block has what the string has done before
 			s.parts.stays.join(done)
 			done = labels{}
+			s.takesTime(how.timed)
 		}
 		if !s.inBlock() && first.Tx.Verb == rewrite.NoVerb {
 			var group labels

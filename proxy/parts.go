@@ -51,6 +51,10 @@ type parts struct {
 	savepoints []string
 	// optedOut: the client wants no replay of the block.
 	optedOut bool
+	// timed is the time of the first part that has read the clock; nil: none has. It is that of the
+	// transaction (parttime.go). asked is the time of the part that is being committed.
+	timed *toldTime
+	asked timeValue
 }
 
 // policy is how transactions are committed.
@@ -68,7 +72,7 @@ func (p *parts) forget() { *p = parts{how: p.how} }
 // that block says nothing of the next. An end of Sluice's own, in front of the next part, is none.
 func (s *session) partsEnded() {
 	if p := s.parts; p != nil && !s.t.outside {
-		p.by, p.stays, p.savepoints = nil, labels{}, nil
+		p.by, p.stays, p.savepoints, p.timed = nil, labels{}, nil, nil
 	}
 }
 
@@ -316,7 +320,7 @@ func (s *session) leaveBlock() (insideEnd, error) {
 	p.keepNames(s.tx.log.Names())
 	optedOut := s.tx.optedOut
 	p.by = s.choices()
-	left, err := s.command("COMMIT", silent.Commit)
+	left, err := s.commitTimed()
 	if err == nil && left.told == nil {
 		p.stays.join(p.lists)
 	}
@@ -336,6 +340,7 @@ func (s *session) beginAnew() error {
 	if err == nil && begun.told != nil {
 		err = errNotBegun(begun.told)
 	}
+	s.tx.timed = s.parts.timed
 	return err
 }
 

@@ -113,8 +113,10 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 	if done, err := s.chooses(q.plan, sql); done || err != nil {
 		return done, err
 	}
-	if sql, err = s.queryAtTime(q, sql); err != nil {
-		return false, err
+	if !s.carriesCopy(q.plan.Single()) { // whose INSERTs come here
+		if sql, err = s.queryAtTime(q, sql); err != nil {
+			return false, err
+		}
 	}
 	s.note(q.plan)
 	if err := s.mayRemember(q.plan); err != nil {
@@ -133,6 +135,9 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 	}
 	if done, err := s.inParts(q.plan, sql); done || err != nil {
 		return done, err
+	}
+	if sql, err = s.partAtTime(q, sql); err != nil {
+		return false, err
 	}
 	if done, err := s.storeRest(q.plan); done || err != nil {
 		return done, err
@@ -287,7 +292,7 @@ func (s *session) sendQuery(q *simple) error {
 	if err != nil || t.settled {
 		return err
 	}
-	if q.frame != nil && len(s.tx.marks) > 0 {
+	if q.frame != nil && (len(s.tx.marks) > 0 || t.inside.asksTime) {
 		s.askTime(string(q.sql()))
 	}
 	s.logPlan(plan)

@@ -43,6 +43,9 @@ func (s *session) rerun() error {
 	// back to where the turn began.
 	s.settings.Resume(t.progress)
 	s.restoreString()
+	if t.inside.asksTime {
+		s.askTime("")
+	}
 	if err := s.resend(true); err != nil || t.attemptOver() {
 		return err
 	}
@@ -67,7 +70,7 @@ func (s *session) rerunSettled() error {
 	t.keeping, t.keepsLast = s.surveyLog(), l.Begun()
 	if s.tx.whole == nil {
 		if t.keepingWhole = t.keeping; !t.keeping.clock || !t.keeping.tells {
-			s.tx.asked = askedTime{} // it is another transaction, of another time
+			s.forgetAsked() // it is another transaction, of another time
 		}
 	}
 	t.phase = repeating

@@ -43,6 +43,9 @@ type toldTime struct {
 	// instant is the time itself, where a column has it; without bytes: none does. It makes the value
 	// of any other (rewrite.AtTime).
 	instant timeValue
+	// ofParts: it is that of parts that are committed. What reads the clock in a function, a view or DDL
+	// has the time of its own part then, and is not refused.
+	ofParts bool
 }
 
 // timeKey tells values of one time apart: by the column's Time, and what the settings are that
@@ -277,14 +280,17 @@ func (s *session) atTime(sql []byte, own int, names *rewrite.Names, value func(t
 // pieceAtTime is atTime for one statement; ok is false where that reads the clock otherwise, or the time
 // cannot be written for it under the settings in force.
 func (s *session) pieceAtTime(sql string, names *rewrite.Names, value func(timeValue) string) (text string, ok bool) {
-	of := s.tx.timed
+	of := s.timed()
 	ok = true
 	text = of.atInstant(s.srv.planner, sql, &ok, value)
 	in := s.srv.planner.Timed(cmp.Or(text, sql), names)
 	var survey rewrite.Survey
-	if in != nil {
+	switch {
+	case of.ofParts:
+		survey.Time = s.srv.planner.NamesTime(cmp.Or(text, sql), names, in)
+	case in != nil:
 		survey = in.Survey(rewrite.Given{Knows: of.knows})
-	} else {
+	default:
 		survey = s.srv.planner.Survey(cmp.Or(text, sql), names)
 	}
 	if ok = ok && !survey.Time; ok && in != nil {
@@ -313,11 +319,23 @@ func (s *session) refuseTime() error {
 	return errToldTime
 }
 
-// hasToldTime reports whether what is sent next is of a transaction whose time was told before a return. In
-// a block that has failed nothing reads the clock.
-func (s *session) hasToldTime() bool {
-	return s.tx.timed != nil && s.status() == 'T' && !s.behindItsEnd()
+// timed is the time that the transaction of what is sent next has had before a return, or in a part that is
+// committed; nil: it has its own. In a block that has failed nothing reads the clock.
+func (s *session) timed() *toldTime {
+	if s.tx.timed == nil && s.t.inside.timed == nil || s.behindItsEnd() {
+		return nil
+	}
+	switch at := s.position(); at.Status() {
+	case 'T':
+		return s.tx.timed
+	case 'I':
+		return s.t.inside.timed
+	}
+	return nil
 }
+
+// hasToldTime reports whether there is such a time.
+func (s *session) hasToldTime() bool { return s.timed() != nil }
 
 // queryAtTime gives a simple Query the time that its transaction has, and returns the text that q has
 // then. The client is told nothing of that: what its statement answers is what it would answer. An error

@@ -1,0 +1,146 @@
+package rewrite
+
+import "strings"
+
+// NamesTime reports whether the only statement of a text plainly reads the time of its transaction: by a word for
+// it, by a constant that says now, or by a default that an INSERT fills. given is what Timed returned of the text
+// where the INSERT is given those defaults; nil where nothing is given.
+//
+// Survey is its opposite, which takes for the clock whatever it does not know. Functions, views and DDL are not
+// looked into: a default that DDL notes is not read.
+func (p *Planner) NamesTime(sql string, names *Names, given Timed) bool {
+	for _, node := range p.statements(sql) {
+		switch node.name() {
+		case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "DeclareCursorStmt", "ExplainStmt", "CreateTableAsStmt":
+		default:
+			continue
+		}
+		n := timeNamer{names: names, filled: given != nil}
+		if w, ok := given.(*within); ok {
+			n.filled = len(w.parts) == inserts(node, 0)
+		}
+		if n.visit(node, 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// timeNamer looks for the time in one statement.
+type timeNamer struct {
+	names  *Names
+	filled bool // its INSERTs are given their defaults
+}
+
+func (n *timeNamer) visit(m message, depth int) bool {
+	if depth > deepest || isPeriod(m) || isAge(m) || saysNow(m) || n.fills(m) {
+		return true
+	}
+	for child := range m.nodes() {
+		if n.visit(child, depth+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// fills reports whether a node inserts or changes rows whose defaults are the time.
+func (n *timeNamer) fills(m message) bool {
+	if n.names == nil {
+		return false
+	}
+	switch {
+	case m.is("InsertStmt"):
+		return !n.filled && n.leavesOut(m) || n.defaulted(m, "on_conflict_clause")
+	case m.is("MergeStmt"):
+		return n.anyTimed(m, func(*Column) bool { return true })
+	case m.is("UpdateStmt"):
+		return n.defaulted(m, "target_list")
+	}
+	return false
+}
+
+// leavesOut reports whether the relation of an INSERT has a column with such a default that the statement does not list.
+// Without a list the columns of its query are the first of the relation.
+func (n *timeNamer) leavesOut(m message) bool {
+	listed, first := map[string]bool{}, 0
+	for column := range m.list("cols") {
+		listed[column.text("name")] = true
+	}
+	if len(listed) == 0 && m.has("select_stmt") {
+		for target := range m.child("select_stmt").list("target_list") {
+			if first++; expands(target.child("val"), 0) {
+				first = 0
+				break
+			}
+		}
+	}
+	at := 0
+	return n.anyTimed(m, func(c *Column) bool {
+		at++
+		return at > first && !listed[c.Name]
+	})
+}
+
+// defaulted reports whether a field of a statement has DEFAULT, and its relation such a column.
+func (n *timeNamer) defaulted(m message, field string) bool {
+	if !m.has(field) || !n.anyTimed(m, func(*Column) bool { return true }) {
+		return false
+	}
+	for child := range m.nodes() {
+		if !child.is("SelectStmt") && setsDefault(child, 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// anyTimed reports whether the relation of a statement has a column that is filled with the time, of which take is true.
+func (n *timeNamer) anyTimed(m message, take func(*Column) bool) bool {
+	name := m.child("relation")
+	r, _ := n.names.find(name.text("schemaname"), name.text("relname"))
+	if r == nil || r.View {
+		return false
+	}
+	for i := range r.Columns {
+		if c := &r.Columns[i]; take(c) && c.Time != "" && !c.Computed {
+			return true
+		}
+	}
+	return false
+}
+
+// inserts counts the INSERTs in a statement.
+func inserts(m message, depth int) (count int) {
+	if depth > deepest {
+		return 0
+	}
+	if m.is("InsertStmt") {
+		count++
+	}
+	for child := range m.nodes() {
+		count += inserts(child, depth+1)
+	}
+	return count
+}
+
+// isAge reports a call of age() of one value, which is that from the current date.
+func isAge(m message) bool {
+	if !m.is("FuncCall") || len(m.values("args")) != 1 {
+		return false
+	}
+	names := m.names("funcname")
+	return names[len(names)-1] == "age" && (len(names) == 1 || len(names) == 2 && names[0] == "pg_catalog")
+}
+
+// saysNow reports a constant that is a word for the time, and nothing else.
+func saysNow(m message) bool {
+	if !m.is("A_Const") || !m.has("sval") {
+		return false
+	}
+	switch strings.ToLower(strings.TrimSpace(m.child("sval").text("sval"))) {
+	case "now", "today", "tomorrow", "yesterday":
+		return true
+	}
+	return false
+}
