@@ -72,6 +72,9 @@ func (s *session) runsCursor(st *rewrite.Statement) bool {
 // ended before.
 func (s *session) cursorQuery(plan *rewrite.Plan, st *rewrite.Statement) error {
 	t := s.t
+	if t.ownTx.on { // its tag would come in front of the COMMIT of the write
+		return errHeldCursor
+	}
 	t.plan, t.ended = plan, false
 	err := s.cursorStatement(st)
 	if t.ended = true; err != nil {

@@ -39,6 +39,8 @@ var (
 	errHeldString = &wire.Error{Code: retry.StateUnsupported, Message: "a string of several transactions that write is not run under an advisory lock",
 		Detail: "Each transaction of a session that holds one is checked against the lock (" + rewrite.AdvisoryKey + ").",
 		Hint:   "Send BEGIN and COMMIT by themselves."}
+	errHeldCursor = &wire.Error{Code: retry.StateUnsupported, Message: "behind a write outside of a block no cursor is used by a simple Query in the same request, under an advisory lock",
+		Detail: "Sluice runs such a write between BEGIN and COMMIT of its own, and the cursor's answer would come before the outcome of the write is known.", Hint: "Send a Sync behind the write."}
 	errHeldGroup = &wire.Error{Code: retry.StateUnsupported, Message: "behind a write outside of a block nothing opens or ends one in the same request, under an advisory lock",
 		Detail: "Sluice runs such a write between BEGIN and COMMIT of its own, to check it against the lock (" + rewrite.AdvisoryKey + ").", Hint: "Send a Sync behind the write."}
 )

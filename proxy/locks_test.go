@@ -425,3 +425,27 @@ func TestAdvisoryRenewed(t *testing.T) {
 		return pg.SQL(t, "postgres", "SELECT owner FROM sluice.advisory_locks WHERE lock LIKE '1/98@%'") == ""
 	})
 }
+
+// A Query about a cursor behind a write that no Sync has ended, under a lock, is refused, and the write with it: no tag
+// comes before the outcome of the write is known. Behind a Sync it is answered.
+func TestAdvisoryCursorBehindAWrite(t *testing.T) {
+	t.Parallel()
+	pg := newPostgres(t)
+	pg.SQL(t, "postgres", lockedTables)
+	c := dialRaw(t, startSluice(t, pg, withLocks, maxOpen(3)).addr)
+	c.say(t, heldLock)
+	for _, sql := range []string{"FETCH 1 FROM c", "MOVE 1 IN c", "CLOSE c", "DECLARE d CURSOR WITH HOLD FOR SELECT 2 AS two"} {
+		c.say(t, "Q DECLARE c CURSOR WITH HOLD FOR SELECT 1 AS one\n< Z\n")
+		got := c.say(t, ext("INSERT INTO locked VALUES (1, 'x')")+"Q "+sql+"\n< Z\n")
+		verb, _, _ := strings.Cut(sql, " ")
+		if !strings.Contains(got, "C=0A000 M=behind a write outside of a block no cursor is used") || strings.Contains(got, "C "+verb) || !strings.HasSuffix(got, "Z I\n") {
+			t.Errorf("%s:\n%s", sql, got)
+		}
+		if n := pg.SQL(t, "postgres", "SELECT count(*) FROM locked"); n != "0" {
+			t.Errorf("%s: %s rows were written", sql, n)
+		}
+		if got := c.say(t, ext("INSERT INTO locked VALUES (1, 'x')")+"S\n< Z\nQ FETCH 1 FROM c\n< Z\nQ CLOSE c\n< Z\nQ DELETE FROM locked\n< Z\n"); strings.Contains(got, "E S=") || !strings.Contains(got, "C FETCH 1") {
+			t.Errorf("%s, behind a Sync:\n%s", sql, got)
+		}
+	}
+}

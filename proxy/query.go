@@ -113,10 +113,8 @@ func (s *session) readQuery(q *simple) (done bool, err error) {
 	if done, err := s.chooses(q.plan, sql); done || err != nil {
 		return done, err
 	}
-	if !s.carriesCopy(q.plan.Single()) { // whose INSERTs come here
-		if sql, err = s.queryAtTime(q, sql); err != nil {
-			return false, err
-		}
+	if sql, err = s.queryAtTime(q, sql); err != nil {
+		return false, err
 	}
 	s.note(q.plan)
 	if err := s.mayRemember(q.plan); err != nil {
