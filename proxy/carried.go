@@ -172,7 +172,7 @@ func (s *session) settleOwn(err error, partly func(error) error) error {
 	switch {
 	case errors.As(err, &gone):
 		s.noteLost(gone, "unknown_outcome")
-		err = partly(errUnknownOutcome)
+		err = errUnknownOutcome
 		if s.pinned {
 			err = s.pinGone()
 		}

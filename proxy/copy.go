@@ -65,10 +65,12 @@ func (s *session) copyIn() error {
 		}
 		switch typ {
 		case wire.CopyData:
+			t.early = 0
 			if err := s.forward(total); err != nil {
 				return err
 			}
 		case wire.CopyDone, wire.CopyFail:
+			t.early = 0
 			if err := s.forward(total); err != nil {
 				return err
 			}
@@ -80,10 +82,40 @@ func (s *session) copyIn() error {
 			if err := s.discard(total); err != nil { // as the server does
 				return err
 			}
+			if typ == wire.Sync && t.copying {
+				t.early++
+			}
 		case wire.Terminate:
 			return errTerminated
 		default:
 			return s.notData(errNotData(typ))
+		}
+	}
+	return nil
+}
+
+// earlySync is told that a COPY has failed. Of the Syncs among its data those behind which no data have come are not
+// ignored: the server has failed before it would have read them. Of the extended protocol the first one
+// ends the turn, and is sent now. It reports whether there is such a one.
+func (s *session) earlySync() bool {
+	t := s.t
+	if t.early == 0 || t.ended {
+		return false
+	}
+	t.early--
+	t.ended, t.skip = true, false
+	t.owed.push(wire.Sync)
+	t.outcome.sync()
+	s.add(wire.FrameSync)
+	return true
+}
+
+// readyAgain answers the Syncs behind a COPY that has failed, and behind the end of its turn, each as the server would.
+func (s *session) readyAgain() error {
+	t := s.t
+	for ; t.settled && t.early > 0; t.early-- {
+		if err := s.passSpan(wire.AppendReady(nil, s.status())); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -115,9 +115,13 @@ func (s *session) beginCopy(st *rewrite.Statement, sql []byte) (*copying, error)
 	c := &copying{CopyIn: st.CopyIn, s: s, block: s.inBlock()}
 	c.how = inside{outside: !c.block, optsOut: s.t.optsOut || s.srv.replays != nil && retry.OptsOut(sql)}
 	s.startWaiting()
+	at := s.position()
 	columns, err := c.lookUp()
 	if err != nil {
 		return nil, err
+	}
+	if c.block && at.ReadOnly() { // PostgreSQL looks at the table first, too
+		return nil, refusesWrite(st, readOnly)
 	}
 	if err := c.reads(columns); err != nil {
 		return nil, err

@@ -110,7 +110,7 @@
 //	            control.go, readonly.go, strung.go, division.go, strungreply.go, parts.go, partruns.go, parttime.go, parttold.go, partsaves.go, inside.go
 //	statements  prepared.go, templates.go, serverstatements.go, agreed.go, schema.go, constants.go, txparsing.go, rewritten.go,
 //	            split.go, reading.go, purity.go, counter.go, texts.go
-//	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go, putback.go,
+//	settings    notesettings.go, keptsettings.go, applysettings.go, reported.go, named.go, putback.go,
 //	            package settings (Client: all that a client has SET)
 //	mapping     mapping.go, relations.go, fills.go, mapnames.go, readings.go, searchpath.go, mappederrors.go
 //	sequences   sequences.go, ran.go

@@ -162,7 +162,7 @@ func (s *session) relay() error {
 		}
 		typ, total, err := src.Header()
 		if err != nil {
-			return &lostError{err: fmt.Errorf("frame of type %q from the backend: %w", typ, err)}
+			return s.passFirst(&r, &lostError{err: fmt.Errorf("frame of type %q from the backend: %w", typ, err)})
 		}
 		if total == 0 {
 			break
@@ -241,6 +241,16 @@ func (s *session) passStretch(r *stretch) error {
 	return nil
 }
 
+// passFirst passes what has been gone through in front of a frame that has ended in err, which it returns: that was
+// counted as answered, and is the client's. The frame itself is not passed.
+func (s *session) passFirst(r *stretch, err error) error {
+	var gone *lostError
+	if s.b == nil || !errors.As(err, &gone) {
+		return err
+	}
+	return cmp.Or(s.noteRows(r), s.passStretch(r), err)
+}
+
 // relayFrame deals with one frame, which has arrived, but for the end of one that no buffer
 // holds. The log is told of the rows before it, then the frame is judged, then the log is
 // told of a frame that passes, and may say that the client has that frame already. Answers
@@ -262,7 +272,7 @@ func (s *session) relayFrame(r *stretch, typ byte, total int) error {
 	t.owed.cutsKept(total > len(frame))
 	v, err := s.reply(typ, frame, total)
 	if err != nil {
-		return err
+		return s.passFirst(r, err)
 	}
 	drop := 0
 	if v == pass && s.noting() {

@@ -77,6 +77,9 @@ func (s *session) exchangeFrames(step func() error) error {
 			return err
 		}
 	}
+	if err := s.readyAgain(); err != nil {
+		return err
+	}
 	if err := s.releaseWithheld(); err != nil {
 		return err
 	}

@@ -157,6 +157,7 @@ func startSluice(t testing.TB, pg postgres, opts ...option) *sluice {
 		t.Fatal(err)
 	}
 	s.rules.SchemaOf = s.proxy.SchemaOf()
+	s.rules.Named = s.proxy.Kind == proxy.Postgres && s.proxy.Pairing != proxy.Session && !s.proxy.ReapplyApplicationName
 	planner, err := rewrite.New(rewrite.Config{MaxBytes: 2 << 20, MaxNesting: 2000, CacheEntries: 1000, CacheBytes: 8 << 20, Rules: s.rules})
 	if err != nil {
 		t.Fatal(err)

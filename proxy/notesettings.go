@@ -49,6 +49,7 @@ func (s *session) noteSettings(st *rewrite.Statement, tag string) {
 // keepsSettings makes what a transaction that is committed has set the session's own.
 func (s *session) keepsSettings() {
 	s.commitSettings()
+	s.commitName()
 	s.settings.EndKept(false)
 }
 

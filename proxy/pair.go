@@ -329,7 +329,7 @@ func (s *session) settleTransaction() {
 	if !s.dedicated {
 		s.settleSettings(t.errorTold)
 	}
-	s.settings.EndKept(t.errorTold)
+	s.endKept(t.errorTold)
 	committed := !t.errorTold && !t.outcome.rolledBack()
 	s.endTransaction(committed)
 	s.closePortals()

@@ -140,7 +140,7 @@ func (s *session) settlePutBack() error {
 	}
 	if was == 'I' {
 		s.settleSettings(t.errorTold)
-		s.settings.EndKept(t.errorTold)
+		s.endKept(t.errorTold)
 		s.adoptResets(names, err == nil && refusal == nil)
 	}
 	if err := s.tellParameters(); err != nil {

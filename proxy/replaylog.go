@@ -82,7 +82,8 @@ type transaction struct {
 	resets  bool
 	putBack []string // settings that were put back since
 	// job is the one that a CREATE INDEX of it has begun.
-	job constraint.Pending
+	job   constraint.Pending
+	names names // given by functions: named.go
 	// stood are the settings that were in force at the backend when it began.
 	stood *settings.Values
 }

@@ -318,6 +318,9 @@ func (s *session) replyReady(frame []byte) error {
 	if s.b.status == 'T' && s.t.phase == live {
 		s.settleParsing()
 	}
+	if s.t.phase == live {
+		s.heedName()
+	}
 	if s.t.putsBack = s.mayBeReset(); s.t.putsBack || s.tx.job.Waits() {
 		return nil
 	}
@@ -331,7 +334,7 @@ func (s *session) tellAtReady() error {
 	}
 	if s.b.status == 'I' {
 		s.settleSettings(s.t.errorTold)
-		s.settings.EndKept(s.t.errorTold)
+		s.endKept(s.t.errorTold)
 	}
 	return s.tellParameters()
 }

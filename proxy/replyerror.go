@@ -206,6 +206,8 @@ func (s *session) skipOn(head *owed) error {
 	q := &s.t.owed
 	switch {
 	case head.boundary():
+	case q.empty() && s.earlySync():
+		return s.flushUp()
 	case q.empty():
 		s.t.skip = true
 	case q.first().kind != wire.Sync:

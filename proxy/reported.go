@@ -164,6 +164,10 @@ func (s *session) believe(done []rewrite.Change) {
 	}
 	var of, ofSession []rewrite.Change
 	for _, p := range b.reported.News(was) {
+		if p.Lower == appName && s.namesItself() {
+			of = append(of, s.believeName(p.Value)) // the next transaction has it reset
+			continue
+		}
 		// Of a list the report is not the text that a SET takes; what Sluice keeps is not
 		// the server's to say.
 		if slices.Contains(fixed, p.Lower) || rewrite.ListSettings[p.Lower] || s.srv.treat.Of(p.Lower) != settings.Carried {

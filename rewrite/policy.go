@@ -104,6 +104,8 @@ type Rules struct {
 	// steps that DSQL has (Statement.Constraints). NotNullCheck takes NOT NULL there for a CHECK.
 	Constraints, NotNullCheck bool
 	Session                   bool // answer DISCARD PLANS, SEQUENCES and TEMP, and what else resets a session
+	// Named leaves set_config() of application_name to the relay, where no server has that of a client (Statement.Told).
+	Named bool
 	// Cursors leaves statements about cursors to the relay (Statement.Cursor).
 	Cursors bool
 	// CopyIn leaves COPY FROM STDIN to the relay, to be carried out by INSERTs (Statement.CopyIn).

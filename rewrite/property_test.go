@@ -142,17 +142,12 @@ func intend(tree *pg_query.ParseResult) {
 		case *pg_query.InsertStmt:
 			intendNames(m.ReturningList)
 		case *pg_query.RangeFunction:
-			if m.Alias == nil { // renamed here, the call passes for another below
-				if call := m.Functions[0].GetList().Items[0].GetFuncCall(); isGenerate(call) {
-					call.Funcname = append(call.Funcname, pg_query.MakeStrNode("kept"))
-				}
+			if call := m.Functions[0].GetList().Items[0].GetFuncCall(); m.Alias == nil && len(m.Functions) == 1 && isGenerate(call) {
+				m.Alias = &pg_query.Alias{Aliasname: "uuid_generate_v4"}
 			}
 		case *pg_query.FuncCall:
 			if isGenerate(m) {
 				m.Funcname = []*pg_query.Node{pg_query.MakeStrNode("gen_random_uuid")}
-			}
-			if n := len(m.Funcname); n > 1 && m.Funcname[n-1].GetString_().GetSval() == "kept" {
-				m.Funcname = m.Funcname[:n-1]
 			}
 		case *pg_query.DefElem:
 			if m.Defname == "transaction_isolation" {

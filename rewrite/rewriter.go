@@ -53,7 +53,8 @@ type rewriter struct {
 // rewrite applies the rules to a text that passed the guard. It fills the plan,
 // which draft has made of the text and its tree.
 func (p *Planner) rewrite(sql string, tree message, names *Names, plan *Plan, parts []part) *Plan {
-	if len(parts) == 0 || !p.config.Rules.any() {
+	named := p.config.Rules.Named && slices.ContainsFunc(parts, func(p part) bool { return p.config })
+	if len(parts) == 0 || !named && !p.config.Rules.any() {
 		return plan
 	}
 	held := len(sql) >= heavyBytes

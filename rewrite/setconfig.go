@@ -18,6 +18,7 @@ type Told struct {
 	Name   string // the setting's, as the client spells it
 	Value  string // as the client gives it
 	Param  int    // or the number of the parameter that is the value, from 1; 0 for a constant
+	Null   bool   // it is NULL: the setting is reset
 }
 
 // Values is how many parameters a statement has that are values of settings (Told).
@@ -50,6 +51,7 @@ func (st *Statement) WithValues(values []string) string {
 // keeps every setting that they name, and elsewhere they pass as they are.
 func (r *rewriter) setConfig(p *part) {
 	if !r.rules.Session {
+		r.named(p)
 		return
 	}
 	if restrictsKinds().equalTo(p.node) {
@@ -57,7 +59,7 @@ func (r *rewriter) setConfig(p *part) {
 		return
 	}
 	changes, told := configured(p.node)
-	if len(told) == 0 {
+	if len(told) == 0 || slices.ContainsFunc(told, func(t Told) bool { return t.Null }) {
 		return
 	}
 	pin := NoPin
@@ -91,6 +93,16 @@ func (r *rewriter) setConfig(p *part) {
 	if len(told) > 1 {
 		p.st.Hint = hint(catalogue[SetConfig].remedy)
 	}
+}
+
+// named leaves a query that does nothing but call set_config of application_name, with constants, to the relay. Of a
+// parameter the server reports what it has made.
+func (r *rewriter) named(p *part) {
+	changes, told := configured(p.node)
+	if !r.rules.Named || len(told) == 0 || (&Statement{Told: told}).Values() > 0 || slices.ContainsFunc(changes, func(c Change) bool { return c.Name != "application_name" }) {
+		return
+	}
+	*p.st = Statement{Kind: Setting, Start: p.st.Start, End: p.st.End, Operation: p.st.Operation, Changes: changes, Told: told}
 }
 
 // restrictsKinds is what pg_dump asks of a server, of which those that lack the setting take no
@@ -162,18 +174,19 @@ func configures(call message) (c Change, t Told, ok bool) {
 	}
 	name, named := textConstant(args[0])
 	value, valued := textConstant(args[1])
-	if t.Param = textParam(args[1]); t.Param > 0 {
-		valued = true
-	}
+	t.Param, t.Null = textParam(args[1]), nullText(args[1])
+	valued = valued || t.Param > 0 || t.Null
 	t.Name = name
 	if name = strings.ToLower(name); !named || !valued || !settable(name) {
 		return Change{}, t, false
 	}
 	c = Change{Name: name}
-	if t.Param == 0 {
+	if t.Null {
+		c.Action, c.Default = Reset, true
+	} else if t.Param == 0 {
 		c.SQL, c.Text = SettingSQL(name, value), value
 	}
-	if t.Param == 0 && ListSettings[name] && c.SQL != literal(value) {
+	if t.Param == 0 && !t.Null && ListSettings[name] && c.SQL != literal(value) {
 		c.Text = "" // of several, or spelt otherwise
 	}
 	if args[2].child("boolval").flag("boolval") {
@@ -211,6 +224,12 @@ func textConstant(m message) (string, bool) {
 		return "", false
 	}
 	return m.child("sval").text("sval"), true
+}
+
+// nullText reports whether it is NULL, also one that is cast to text or varchar.
+func nullText(m message) bool {
+	inner, ok := withoutTextCast(m)
+	return ok && isNull(inner)
 }
 
 // textParam is the number of a parameter that is a text; 0 for anything else.

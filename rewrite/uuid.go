@@ -87,19 +87,59 @@ func (u *uuids) visit(m message) {
 	}
 }
 
-// keepNames leaves the functions of a FROM item as they are that name its columns.
+// keepNames has the columns of a FROM item keep the names that they have from calls. One function gives its
+// column the name of the item, which is written behind an item without one. Of several in ROWS FROM each
+// gives its own name: there the calls are left as they are.
 func (u *uuids) keepNames(item message) {
-	if item.child("alias").shape != nil && !item.flag("is_rowsfrom") {
-		return
-	}
+	var calls []message
+	functions := 0
 	for pair := range item.list("functions") {
+		functions++
 		for call := range pair.list("items") {
 			if generates(call) {
-				u.kept[&call.wire[0]] = true
+				calls = append(calls, call)
 			}
 		}
 	}
+	if len(calls) == 0 || functions == 1 && (item.child("alias").shape != nil || u.names(item, calls[0])) {
+		return
+	}
+	for _, call := range calls {
+		u.kept[&call.wire[0]] = true
+	}
 }
+
+// names writes the function's name behind a FROM item that is one call of it, and reports whether it could.
+func (u *uuids) names(item, call message) bool {
+	i := u.ph.at(call.integer("location"))
+	if i < 0 {
+		return false
+	}
+	if i = u.ph.qualified(i); i >= len(u.pairs) || !u.ph.punct(i, '(') || int(u.pairs[i]) <= i {
+		return false
+	}
+	end := int(u.pairs[i])
+	if item.flag("is_rowsfrom") {
+		if end++; !u.ph.punct(end, ')') {
+			return false
+		}
+	}
+	if item.flag("ordinality") {
+		if end += 2; !u.ph.word(end, "ordinality") {
+			return false
+		}
+	}
+	at := int(u.ph.tokens[end].end)
+	if u.isTaken(at, at) {
+		return false
+	}
+	u.r.edit(edit{at, at, " AS " + generateV4})
+	from := sampleNamed().child("stmts").child("stmt").child("from_clause")
+	u.r.meant.set(item, "alias", from.values("alias")...)
+	return true
+}
+
+var sampleNamed = sample("SELECT FROM f() AS uuid_generate_v4")
 
 // target writes the name behind a column of a query that has it from a call.
 func (u *uuids) target(target message) {

@@ -150,6 +150,11 @@ func (c *Config) dedicated() bool {
 	return c.Proxy.Kind == proxy.Postgres && c.Proxy.Pairing == proxy.Session
 }
 
+// namesItself reports whether Sluice has the application_name of a client, and no server does.
+func (c *Config) namesItself() bool {
+	return c.Proxy.Kind == proxy.Postgres && !c.dedicated() && !c.Proxy.ReapplyApplicationName
+}
+
 // rewrites reports whether statements are rewritten at all.
 func (c *Config) rewrites() bool {
 	return c.RewriteEnabled == "true" || c.RewriteEnabled == "auto" && c.Proxy.Kind == proxy.DSQL
@@ -215,7 +220,7 @@ func (c *Config) derive() {
 		}
 	} else { // what lists tables stays, to be validated
 		c.Rewrite.Rules = rewrite.Rules{Policies: c.Rewrite.Rules.Policies, ByteaColumns: c.Rewrite.Rules.ByteaColumns, Chunked: c.Rewrite.Rules.Chunked,
-			SequenceCache: c.Rewrite.Rules.SequenceCache}
+			SequenceCache: c.Rewrite.Rules.SequenceCache, Named: c.namesItself()}
 	}
 	switch c.Cancel.Forward {
 	case "auto":
@@ -298,6 +303,7 @@ func (c *Config) numeric() string {
 // statements are rewritten.
 func (c *Config) deriveCarried() {
 	c.deriveSerial()
+	c.Rewrite.Rules.Named = c.namesItself()
 	c.Rewrite.Rules.Weaken = c.Rewrite.Rules.Isolation && c.RewriteSerializable != "refuse"
 	c.Rewrite.Rules.Cursors = c.onDSQL(c.RewriteCursors)
 	c.Rewrite.Rules.Extensions = c.onDSQL(c.RewriteExtensions)
