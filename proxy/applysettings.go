@@ -57,6 +57,9 @@ func (s *session) applySettings(inBlock bool) error {
 	if err == nil && refusal == nil {
 		return nil
 	}
+	if err != nil && refusal != nil && clientErr == error(errBackendLost) {
+		clientErr = errNotApplied(refusal)
+	}
 	s.endTransaction(false)
 	return s.notApplied(e, inBlock, refusal, err, clientErr)
 }
@@ -74,7 +77,7 @@ func (s *session) fitBackend() (refusal []byte, err error) {
 			return err
 		})
 	}
-	if err == nil {
+	if err == nil && !s.mapped.nothing {
 		err = s.meetSchema(false)
 	}
 	return nil, err
@@ -319,17 +322,22 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 }
 
 // sendSettings has the backend carry out a Query of settings, and sends it again where the server
-// answers with a conflict: a cluster does so where the backend's catalog is old.
+// answers with a conflict: a cluster does so where the backend's catalog is old. A server that cannot
+// carry it out now has refused no setting: its backend is given up as a lost one is (question.Settings),
+// unless it has the session's state. The error says so then, beside the refusal.
 func (s *session) sendSettings(msg []byte) (refusal []byte, err error) {
+	exchange := s.exchange
+	if s.pinned { // its backend is worth the wait
+		exchange = s.b.exchange
+	}
 	for range mostCatalogTries {
-		if s.pinned { // its backend is worth the wait
-			refusal, err = s.b.exchange(msg)
-		} else {
-			refusal, err = s.exchange(msg)
-		}
+		refusal, err = question.Asked(func() ([]byte, error) { return exchange(msg) })
 		if err != nil || refusal == nil || faultOf(refusal) != question.Conflict {
 			break
 		}
+	}
+	if err == nil && refusal != nil && !s.pinned && faultOf(refusal) == question.Timeout {
+		err = refusedBy(refusal)
 	}
 	return refusal, err
 }

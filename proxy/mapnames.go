@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"regexp"
 	"slices"
 
 	"github.com/sluice-proxy/sluice/metrics"
@@ -28,6 +29,8 @@ type mapped struct {
 	lost bool
 	// called: so may a function that the transaction has called.
 	called bool
+	// nothing: the text at hand names no relation, and was planned without a schema.
+	nothing bool
 }
 
 // hidesPath are the reasons of a pin behind which nobody knows the search path, or what is
@@ -42,6 +45,7 @@ func (s *session) names() (*rewrite.Names, error) {
 	if !k.on {
 		return nil, nil
 	}
+	s.mapped.nothing = false
 	if s.schemaDue() != "" {
 		if err := s.renewNames(); err != nil {
 			s.mapped.planned = nil // what needs no names may go on (nameless)
@@ -132,6 +136,29 @@ func (s *session) nameless(sql []byte, err error) *rewrite.Plan {
 	}
 	return nil
 }
+
+// namesNothing is the plan of a Query whose text is one read without any name of a user's, outside of a
+// transaction: it waits for no schema where one is due, neither here nor on its backend (fitBackend). nil
+// for any other text, and where no schema is due. In a transaction or pipeline the schema is read in front
+// of the first text, since a later one may need it when nobody can be asked.
+func (s *session) namesNothing(sql []byte) *rewrite.Plan {
+	s.mapped.nothing = false
+	if !s.srv.keeper.on || s.srv.schemaDue() == "" || !namesNothing.Match(sql) || s.status() != 'I' || s.inBlock() || s.t.touched || !s.t.owed.empty() {
+		return nil
+	}
+	plan := s.planner().Plan(sql)
+	if plan.Kind != rewrite.Read || len(plan.Statements) != 1 || plan.Text != "" {
+		return nil
+	}
+	s.mapped.nothing, s.mapped.planned = true, nil
+	return plan
+}
+
+// namesNothing matches what clients send to see that a server is there.
+var namesNothing = func() *regexp.Regexp {
+	const value = `(-?\d+|'[^'\\]*'|true|null|now\(\)|version\(\)|current_timestamp)( as \w+)?`
+	return regexp.MustCompile(`(?i)^\s*select ` + value + `(, ?` + value + `)*\s*;?\s*$`)
+}()
 
 // planned is the plan of a text by the session's names, and those names.
 func (s *session) planned(sql []byte) (*rewrite.Plan, *rewrite.Names, error) {

@@ -20,6 +20,9 @@ func (s *session) plan(sql []byte) (*rewrite.Plan, error) {
 		names, err := s.names()
 		return s.srv.planner.UnreadIn(sql, names), err
 	}
+	if plan := s.namesNothing(sql); plan != nil {
+		return plan, nil
+	}
 	plan, _, err := s.planned(sql)
 	return plan, err
 }

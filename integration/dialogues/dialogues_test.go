@@ -152,7 +152,7 @@ func (w *world) run(t *testing.T, seed uint64, count int) {
 		if err != nil {
 			t.Fatalf("dialogue %d of seed %d: %v\n%s", n, seed, err, d)
 		}
-		if told.struck {
+		if told.struck || told.struckAt {
 			struck++
 		}
 		if diff == "" {

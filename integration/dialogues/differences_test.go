@@ -15,7 +15,9 @@ var (
 	// Where a transaction was run again, its generated values are others.
 	generated = regexp.MustCompile(`\b1\d{6}\b`)
 	position  = regexp.MustCompile(` P=\d+`)
-	rowID     = regexp.MustCompile(`:\d+`)
+	// An error of a text that may have been planned by an old schema is looked into, and says why it was not.
+	notRunAgain = regexp.MustCompile(`^(E S=ERROR C=42(?:P01|703) M=.*) D=Replay refused: no connection was free in time\. H=.*$`)
+	rowID       = regexp.MustCompile(`:\d+`)
 )
 
 // plain is an answer without what must differ.
@@ -33,6 +35,9 @@ func (w *world) plain(lines []string, f frame, loose bool) []string {
 		}
 		l = madeName.ReplaceAllString(l, `$1""`)
 		l = bindName.ReplaceAllString(l, `$1""`)
+		if w.dsql && loose { // a schema that could not be read again
+			l = notRunAgain.ReplaceAllString(l, "")
+		}
 		if loose && strings.HasPrefix(l, "D ") {
 			l = generated.ReplaceAllString(l, "key")
 		}
@@ -68,6 +73,9 @@ var differences = []difference{
 	{row: "A message that deserves two errors", rare: true, is: func(got, want []string, lost bool) bool {
 		return hasError(got, "42P05") && (hasError(want, "42P01") || hasError(want, "42703")) || hasError(got, "25P02") && hasError(want, "42601") ||
 			(hasError(got, "0A000") || hasError(got, "25P02")) && hasError(want, "08P01")
+	}},
+	{row: "A Describe that fails behind its ParameterDescription", rare: true, is: func(got, want []string, _ bool) bool {
+		return len(got) == 1 && len(want) == 2 && hasError(got, "57014") && got[0] == want[1] && strings.HasPrefix(want[0], "t ")
 	}},
 	{row: snapshotRow, rare: true},
 	{row: "`ROLLBACK` of a block that failed with a portal open", rare: true},

@@ -56,7 +56,7 @@ func (w *world) foreign(d dialogue, told tale) (sites []site, choices [][]edit) 
 			lost := forgot[o.c] || slices.ContainsFunc(d.steps[:i], func(s step) bool { return s.ends() > 0 }) // unseen, where another error was told
 			a.refused = a.refused || lost && a.code == "25P02" && chains(d, i, n-o.from)                       // nobody knows what it would begin
 			forgot[o.c] = a.code == "0A000" && strings.Contains(a.text(), "savepoint") || isForeign(a.code, false) || forgot[o.c] && !strings.Contains(a.text(), "Z I")
-			if !a.refused && !isForeign(a.code, cancelled(d, told, i) || w.ranOut(d, told, i, a)) {
+			if !a.refused && !isForeign(a.code, cancelled(d, told, i) || w.ranOut(d, told, i, a)) && !w.tellsFault(d, told, a.code) {
 				continue
 			}
 			sites = append(sites, at)
@@ -225,7 +225,7 @@ func (w *world) follow(d dialogue, told tale, sites []site, edits map[site]edit,
 			if err != nil {
 				return "", i, err
 			}
-			if w.refusal(o.refused) {
+			if w.refusal(o.refused) || w.tellsFault(d, told, stateIn(o.refused)) {
 				delete(p.clients, s.who)
 				continue
 			}
@@ -371,6 +371,27 @@ func (p *player) sendEdited(c *client, frames []frame, o outcome, edits map[site
 		if err := c.send([]frame{f}); err != nil {
 			return err
 		}
+		if ok && o.closed && o.c.answers[o.from+k].fatal { // nothing behind it was run
+			if err := p.skipRest(c, f, frames[k+1:]); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// skipRest has frames behind f not run, whose session has ended with f.
+func (p *player) skipRest(c *client, f frame, rest []frame) error {
+	n := len(c.answers)
+	if f.verb != 'Q' && f.verb != 'S' {
+		if err := c.send([]frame{{verb: 'S'}}); err != nil {
+			return err
+		}
+	}
+	c.answers = c.answers[:n]
+	for range rest {
+		c.answers = append(c.answers, &answer{lines: []string{"skipped"}})
 	}
 	return nil
 }

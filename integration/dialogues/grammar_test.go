@@ -66,7 +66,7 @@ func draw(seed uint64, n int, r route) (dialogue, map[string]int) {
 	d.steps = append(d.steps, epilogue(clients)...)
 	d.unlimit(r.dsql)
 	d.endBehindResets()
-	return d, g.classes
+	return plantQuestions(d, seed, n, r, g.classes), g.classes
 }
 
 // resetting is a text whose function or block returns a setting to what the session has by itself.

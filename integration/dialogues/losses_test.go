@@ -13,13 +13,8 @@ const uncaused = " that nothing has caused"
 // planned, a lost backend a cut or the replacement of backends. It also wants an error
 // where one is due: a transaction that opted out of replay is told its conflict.
 func (w *world) unplanned(d dialogue, told tale) string {
-	conflicts, losses := 0, 0
-	switch {
-	case told.struck && strings.Contains(d.fault, `"fail"`):
-		conflicts = 1
-	case told.struck:
-		losses = 1
-	}
+	most := w.budget(d, told)
+	conflicts, losses := most["40001"], most["08006"]
 	if w.fresh {
 		losses += backends
 	}
@@ -43,6 +38,10 @@ func (w *world) unplanned(d dialogue, told tale) string {
 				}
 				if losses--; losses+endsAhead(d, told, i) < 0 {
 					return fmt.Sprintf("step %d: %sa loss%s: %s", i+1, d.steps[i], uncaused, text)
+				}
+			case "53300":
+				if most["53300"]--; most["53300"] < 0 {
+					return fmt.Sprintf("step %d: %sa refusal%s: %s", i+1, d.steps[i], uncaused, text)
 				}
 			}
 		}

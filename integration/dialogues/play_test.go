@@ -29,6 +29,7 @@ type tale struct {
 	at       int    // the step of the breach
 	left     string // in the tables
 	struck   bool   // the planned fault happened
+	struckAt bool   // one that was planned at a question of Sluice's own did
 }
 
 // player plays a dialogue on one target.
@@ -91,7 +92,7 @@ func (w *world) tell(d dialogue) (told tale, err error) {
 			return told, fmt.Errorf("step %d: %s: %w", i+1, s, err)
 		}
 		told.outcomes = append(told.outcomes, o)
-		if d.fault != "" && o.c != nil && slices.ContainsFunc(o.c.answers[o.from:o.to], func(a *answer) bool { return a.code == "08007" }) {
+		if w.sim != nil && d.fault != "" && o.c != nil && slices.ContainsFunc(o.c.answers[o.from:o.to], func(a *answer) bool { return a.code == "08007" }) {
 			w.rest()
 		}
 		if o.c != nil && o.c.breach != "" {
@@ -100,8 +101,7 @@ func (w *world) tell(d dialogue) (told tale, err error) {
 		}
 	}
 	if d.fault != "" {
-		w.rest()
-		told.struck = w.happened()
+		told.struck, told.struckAt = w.happened(d)
 	}
 	if told.breach == "" {
 		told.left, err = w.through.sql(left)

@@ -2,11 +2,14 @@ package dialogues
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -44,6 +47,9 @@ type world struct {
 	route
 	t       testing.TB
 	sim     *harness.DSQLSim
+	planter *planter // in front of PostgreSQL
+	start   harness.SluiceConfig
+	sluice  *harness.Sluice
 	through target
 	direct  target
 	dirty   bool           // an outsider has changed the schema
@@ -133,7 +139,11 @@ func newWorld(t testing.TB, r route, bin harness.Bin) *world {
 	}
 	pg.SQL(t, "postgres", forget)
 	env := harness.PostgresEnv(pg)
-	if r.dsql {
+	if !r.dsql {
+		w.planter = startPlanter(t, pg.Address())
+		_, port, _ := net.SplitHostPort(w.planter.addr)
+		env = env.With(harness.Env{"DSQL_BACKEND_ENDPOINT": "127.0.0.1", "DSQL_BACKEND_PORT": port})
+	} else {
 		pg.SQL(t, "postgres", "ALTER DATABASE direct SET default_transaction_isolation = 'repeatable read'")
 		w.sim = harness.StartDSQLSim(t, harness.DSQLSimConfig{Upstream: pg, Args: []string{"--ledger", "500"}})
 		env = w.sim.Env()
@@ -142,8 +152,11 @@ func newWorld(t testing.TB, r route, bin harness.Bin) *world {
 		"DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(backends), "DSQL_CONNECTION_RATE_LIMIT": "1000",
 		"DSQL_RETRY_BUDGET_BURST": "1000000", "DSQL_RETRY_BASE_DELAY": "2ms", "DSQL_CANCEL_GRACE": "30ms", "DSQL_PREPARED_DESCRIBE_MEMORY": "0", "DSQL_RESERVOIR_CHECKOUT_WAIT": "3s", "DSQL_LOG_LEVEL": "warn",
 	}).With(r.env)
-	sluice := harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: env})
-	w.through.addr = net.JoinHostPort(sluice.Host, strconv.Itoa(sluice.Port))
+	if w.start = (harness.SluiceConfig{Bin: bin, Env: env, Dir: t.TempDir()}); bin == "" {
+		w.start.Bin = harness.Binaries(t)
+	}
+	w.serve()
+	t.Cleanup(func() { w.sluice.Stop(syscall.SIGKILL, patience) })
 	for _, x := range []*target{&w.through, &w.direct} {
 		var err error
 		dsn := fmt.Sprintf("host=%s port=%d user=postgres dbname=%s sslmode=disable", pg.Host, pg.Port, x.database)
@@ -189,26 +202,65 @@ func (w *world) begin(d dialogue) error {
 			return fmt.Errorf("to begin with: %w", err)
 		}
 	}
-	if d.fault != "" {
-		_, err := w.sim.Ask(w.t.Context(), "POST", "/faults", d.fault)
-		return err
+	faults := d.faults()
+	switch {
+	case faults == nil:
+		return nil
+	case w.sim == nil:
+		w.planter.plants(faults)
+	default:
+		if _, err := w.sim.Ask(w.t.Context(), "POST", "/faults", d.fault); err != nil {
+			return err
+		}
+	}
+	if slices.ContainsFunc(faults, func(f planned) bool { return askedOnce[f.Question] }) {
+		w.serve()
 	}
 	return nil
 }
 
-// happened tells whether the planned fault did, and forgets it if not.
-func (w *world) happened() bool {
-	left, err := w.sim.Ask(w.t.Context(), "GET", "/faults", "")
+// serve starts Sluice, in the place of one that runs: it knows nothing then.
+func (w *world) serve() {
+	if w.sluice != nil {
+		w.sluice.Stop(syscall.SIGKILL, patience)
+	}
+	var err error
+	if w.sluice, err = harness.LaunchSluice(w.t.Context(), w.start); err != nil {
+		w.t.Fatal(err)
+	}
+	w.through.addr = net.JoinHostPort(w.sluice.Host, strconv.Itoa(w.sluice.Port))
+}
+
+// happened tells whether the planned faults did, those at clients' statements all, and of those at
+// questions any. What has not is forgotten.
+func (w *world) happened(d dialogue) (struck, atQuestion bool) {
+	if w.sim == nil {
+		return false, w.planter.plants(nil) > 0
+	}
+	w.rest()
+	text, err := w.sim.Ask(w.t.Context(), "GET", "/faults", "")
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if left = strings.TrimSpace(left); left == "[]" || left == "null" {
-		return true
-	}
-	if _, err := w.sim.Ask(w.t.Context(), "DELETE", "/faults", ""); err != nil {
+	var left []planned
+	if err := json.Unmarshal([]byte(text), &left); err != nil {
 		w.t.Fatal(err)
 	}
-	return false
+	count := func(faults []planned, question bool) (n int) {
+		for _, f := range faults {
+			if (f.Question != "") == question {
+				n += max(1, f.Count)
+			}
+		}
+		return n
+	}
+	if len(left) > 0 {
+		if _, err := w.sim.Ask(w.t.Context(), "DELETE", "/faults", ""); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	all := d.faults()
+	return count(all, false) > 0 && count(left, false) == 0, count(left, true) < count(all, true)
 }
 
 // pins are texts that keep a backend until the client leaves, or may.

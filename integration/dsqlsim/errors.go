@@ -26,6 +26,7 @@ const (
 	codeTooFast      = "53400"
 	codeLockTimeout  = "55P03"
 	codeShutdown     = "57P01"
+	codeDenied       = "42501"
 	codeInternal     = "XX000"
 )
 
@@ -54,6 +55,12 @@ var (
 var (
 	dataConflict   = &failure{code: codeConflict, message: "change conflicts with another transaction (OC000)"}
 	schemaConflict = &failure{code: codeConflict, message: "schema has been updated by another transaction (OC001)"}
+)
+
+// Errors that a plan alone has, in PostgreSQL's words.
+var (
+	cutShort   = &failure{code: codeCancelled, message: "canceling statement due to statement timeout"}
+	notAllowed = &failure{code: codeDenied, message: "permission denied"}
 )
 
 // noLockInReadOnly is PostgreSQL's; what a cluster says is not known.

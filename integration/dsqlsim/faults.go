@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluice-proxy/sluice/integration/dsqlsim/asked"
 )
 
 // Point is a moment at which a fault may happen.
@@ -49,6 +51,8 @@ var refusals = []struct {
 }{
 	{"conflict", false, dataConflict}, // OC000
 	{"schema", false, schemaConflict}, // OC001
+	{"timeout", false, cutShort},
+	{"refused", false, notAllowed},
 	{"rate", true, tooFast},
 	{"connections", true, tooMany},
 	{"denied", true, accessDenied},
@@ -89,6 +93,9 @@ type Fault struct {
 	Verb string `json:"verb,omitempty"`
 	// Contains is a part of the statement's text, case and all.
 	Contains string `json:"contains,omitempty"`
+
+	// Question is the name of a question that Sluice asks by itself (package asked), "" for any statement.
+	Question string `json:"question,omitempty"`
 
 	// Name and After make one fault wait for another: it counts only what comes
 	// after the fault of that name has happened, as "during the replay".
@@ -137,6 +144,7 @@ func (f *Fault) Validate() error {
 	want(f.Seed == 0 || f.Probability > 0, "seed", f.Seed, "none without a probability")
 	want(f.Statement >= 0, "statement", f.Statement, "1 or more")
 	want(len(f.Contains) <= maxMatch, "contains", f.Contains, fmt.Sprintf("at most %d bytes", maxMatch))
+	want(f.Question == "" || asked.Is(f.Question), "question", f.Question, "one of "+asked.Listed())
 	want(len(f.Name) <= maxMatch, "name", f.Name, fmt.Sprintf("at most %d bytes", maxMatch))
 	want(f.Name == "" || f.Name != f.After, "after", f.After, "the name of another fault")
 	if f.At == AtConnect {
@@ -146,6 +154,7 @@ func (f *Fault) Validate() error {
 		want(f.Statement == 0, "statement", f.Statement, remedy)
 		want(f.Verb == "", "verb", f.Verb, remedy)
 		want(f.Contains == "", "contains", f.Contains, remedy)
+		want(f.Question == "", "question", f.Question, remedy)
 		want(!f.PerSession, "per_session", f.PerSession, remedy)
 	}
 	return errors.Join(problems...)
@@ -198,6 +207,7 @@ func (f *Fault) means(m *moment) bool {
 		f.Transaction != 0 && f.Transaction != m.transaction,
 		f.Statement != 0 && f.Statement != m.statement,
 		f.Verb != "" && canonical(f.Verb) != m.verb,
+		f.Question != "" && asked.By(m.sql) != f.Question,
 		// There is no way for a ROLLBACK to fail.
 		f.Action == Fail && m.verb == "ROLLBACK":
 		return false

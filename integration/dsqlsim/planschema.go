@@ -27,7 +27,7 @@ const (
 var keys = []key{
 	{"at", text, "when it may happen; see below", func(f *Fault) any { return &f.At }},
 	{"action", text, "fail (answer error, do nothing), cut (close without a word) or stall", func(f *Fault) any { return &f.Action }},
-	{"error", text, "of a fail: conflict (OC000) or schema (OC001);\nat connect rate, connections, denied or waking-up", func(f *Fault) any { return &f.Error }},
+	{"error", text, "of a fail: conflict (OC000), schema (OC001), timeout or refused;\nat connect rate, connections, denied or waking-up", func(f *Fault) any { return &f.Error }},
 	{"seconds", number, "length of a stall", func(f *Fault) any { return &f.Seconds }},
 	{"row", wholeNumber, "at row: how many rows are sent before", func(f *Fault) any { return &f.Row }},
 	{"session", wholeNumber, "only the connection of this number in the ledger", func(f *Fault) any { return &f.Session }},
@@ -35,6 +35,7 @@ var keys = []key{
 	{"statement", wholeNumber, "only the n-th statement of a transaction, BEGIN not counted", func(f *Fault) any { return &f.Statement }},
 	{"verb", text, "only statements with this first word", func(f *Fault) any { return &f.Verb }},
 	{"contains", text, "only statements with this in their text", func(f *Fault) any { return &f.Contains }},
+	{"question", text, "only what Sluice asks by itself, by the question's name", func(f *Fault) any { return &f.Question }},
 	{"name", text, "a name for after, and for the ledger", func(f *Fault) any { return &f.Name }},
 	{"after", text, "wait until the fault of this name has happened", func(f *Fault) any { return &f.After }},
 	{"skip", wholeNumber, "then let this many such moments pass", func(f *Fault) any { return &f.Skip }},

@@ -1,0 +1,57 @@
+// Package asked tells the questions that Sluice asks a server by itself from the texts of clients, by
+// their own texts, for those who plant faults at them.
+package asked
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// texts has how each question begins or what it names, by its name in package question of the product.
+var texts = []struct {
+	name string
+	text *regexp.Regexp
+}{
+	{"groups", regexp.MustCompile(`^SELECT now\(\)$`)},
+	{"purity", regexp.MustCompile(`^WITH users AS \(SELECT p\.\* FROM pg_catalog\.pg_proc p`)},
+	{"functions that leave something", regexp.MustCompile(`WITH RECURSIVE every AS MATERIALIZED \(SELECT p\.oid, p\.proname`)},
+	{"what functions have left", regexp.MustCompile(`^SELECT pg_catalog\.current_setting\('role'\); `)},
+	{"schema", regexp.MustCompile(`^SELECT n\.nspname, c\.relname, a\.attname, a\.attnum, `)},
+	{"schema of a database", regexp.MustCompile(`^SELECT 1 FROM pg_catalog\.pg_namespace n WHERE n\.nspname = `)},
+	{"rows of locks", regexp.MustCompile(`^(INSERT INTO|UPDATE|DELETE FROM|SELECT .* FROM) sluice\.advisory_locks\b`)},
+	{"sequences discarded", regexp.MustCompile(`^DISCARD SEQUENCES$`)},
+	{"numbers of the session's own", regexp.MustCompile(`^SELECT NOT EXISTS \(SELECT 1 FROM pg_catalog\.pg_proc p .* WHERE p\.proname IN \('nextval',`)},
+	{"settings", regexp.MustCompile(`^((RE)?SET [^;]*; )+$|^RESET [a-z_]+$|^SET [a-z_]+ TO [^;]*$`)},
+	{"job of an index", regexp.MustCompile(`\bFROM sys\.jobs\b`)},
+	{"index of a job", regexp.MustCompile(`^SELECT (i\.)?indisvalid FROM pg_catalog\.pg_index\b`)},
+}
+
+// onPostgres is what Sluice sends in front of a question to a server that is PostgreSQL.
+var onPostgres = regexp.MustCompile(`^SET LOCAL statement_timeout TO 0; .* SET LOCAL ROLE NONE; `)
+
+// By returns the name of the question that a text asks, "" for any other text. It takes the text of
+// a Query, or of a Parse.
+func By(sql string) string {
+	sql = onPostgres.ReplaceAllString(sql, "")
+	for _, t := range texts {
+		if t.text.MatchString(sql) {
+			return t.name
+		}
+	}
+	return ""
+}
+
+// Is reports whether a question has that name.
+func Is(name string) bool { return slices.Contains(Names(), name) }
+
+// Names returns the names of all questions.
+func Names() (all []string) {
+	for _, t := range texts {
+		all = append(all, t.name)
+	}
+	return all
+}
+
+// Listed returns the names for people: a, b, c.
+func Listed() string { return strings.Join(Names(), ", ") }
