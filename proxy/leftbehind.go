@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -32,12 +33,15 @@ func (srv *Server) askHidden(b *backend, at time.Time, stop func() error) error 
 		return nil
 	}
 	may, answered := false, false
-	refusal, err := question.Asked(func() ([]byte, error) {
-		return b.exchangeAll(srv.ownQuestion(remains.Unseen), func(row []byte) {
+	var refusal []byte
+	var err error
+	question.Asked(func() (string, error) {
+		refusal, err = b.exchangeAll(srv.ownQuestion(remains.Unseen), func(row []byte) {
 			if columns := columnsOf(row); len(columns) == 1 {
 				may, answered = columns[0] == "t", true
 			}
 		}, b.patience, at, stop)
+		return string(retry.Field(refusal, 'C')), err
 	})
 	if err == nil && refusal == nil && answered {
 		srv.hidden.Told(epoch, may)

@@ -156,12 +156,13 @@ func (srv *Server) askPurity(b *backend, anew bool, at time.Time, stop func() er
 	asked := time.Now()
 	for range mostCatalogTries { // the first may be told that the schema has changed, or find it changed
 		epoch = srv.catalog.epoch.Load()
-		refusal, err = question.Asked(func() ([]byte, error) {
-			return b.exchangeAll(srv.ownQuestion(askPure), func(row []byte) {
+		question.Asked(func() (string, error) {
+			refusal, err = b.exchangeAll(srv.ownQuestion(askPure), func(row []byte) {
 				if columns := columnsOf(row); len(columns) == 2 {
 					pure, asks = columns[0], columns[1]
 				}
 			}, b.patience, at, stop)
+			return string(retry.Field(refusal, 'C')), err
 		})
 		conflict := refusal != nil && faultOf(refusal) == question.Conflict
 		changed = changed || conflict

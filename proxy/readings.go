@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
+	"github.com/sluice-proxy/sluice/retry"
 )
 
 // When a session has the schema read, by whose backend, and how long it waits for that. What
@@ -102,8 +103,12 @@ func (s *session) readHere(cause string, exchange func(msg []byte, row func([]by
 		return false, errSchemaUnread(errReaderLeft)
 	}
 	r.err = s.srv.renewSchema(cause, func() (reading, error) {
-		return s.srv.schemaBy(func(query string, row func([]byte)) ([]byte, error) {
-			return question.Asked(func() ([]byte, error) { return exchange(s.srv.ownQuestion(query), row) })
+		return s.srv.schemaBy(func(query string, row func([]byte)) (refusal []byte, err error) {
+			question.Asked(func() (string, error) {
+				refusal, err = exchange(s.srv.ownQuestion(query), row)
+				return string(retry.Field(refusal, 'C')), err
+			})
+			return refusal, err
 		})
 	})
 	err = r.err

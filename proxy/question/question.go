@@ -6,11 +6,7 @@
 // Meanwhile, which errs towards what is safe.
 package question
 
-import (
-	"strings"
-
-	"github.com/sluice-proxy/sluice/retry"
-)
+import "strings"
 
 // Fault is a way in which a question fails.
 type Fault uint8
@@ -97,17 +93,15 @@ const OnPostgres = "SET LOCAL statement_timeout TO 0; SET TRANSACTION ISOLATION 
 // takes far less than a millisecond, the smallest timeout: one answer in some hundred is cut on a busy machine.
 const mostAsked = 5
 
-// Asked sends a question behind OnPostgres by ask, and sends it again where a statement_timeout of a
-// client's cut it short. It returns what ask does: the server's error (nil for none), or why there is
-// no answer.
-func Asked(ask func() (refusal []byte, err error)) (refusal []byte, err error) {
+// Asked sends a question behind OnPostgres by send, and sends it again where a statement_timeout of a
+// client's cut it short. send returns the SQLSTATE of the server's error ("" for none), or why there
+// is no answer; with that the question is not sent again.
+func Asked(send func() (state string, err error)) {
 	for range mostAsked {
-		refusal, err = ask()
-		if err != nil || refusal == nil || string(retry.Field(refusal, 'C')) != "57014" {
-			break
+		if state, err := send(); err != nil || state != "57014" {
+			return
 		}
 	}
-	return refusal, err
 }
 
 // Classify returns the fault that an error of the server's with that SQLSTATE is. An error by which
