@@ -331,7 +331,10 @@ func (s *session) sendSettings(msg []byte) (refusal []byte, err error) {
 		exchange = s.b.exchange
 	}
 	for range mostCatalogTries {
-		refusal, err = question.Asked(func() ([]byte, error) { return exchange(msg) })
+		question.Asked(func() (string, error) {
+			refusal, err = exchange(msg)
+			return string(retry.Field(refusal, 'C')), err
+		})
 		if err != nil || refusal == nil || faultOf(refusal) != question.Conflict {
 			break
 		}
