@@ -488,7 +488,7 @@ func (g *drawer) write() string {
 
 func (g *drawer) plainRead() string {
 	return pick(g, "SELECT 1 AS one", "SELECT count(*) FROM t_{X}", "SELECT n FROM t_{X} ORDER BY n", "SELECT generate_series(1, 3) AS g",
-		"SELECT count(*) FROM t_a", "SELECT $1::int AS p", "")
+		"SELECT count(*) FROM u_{X}", "SELECT $1::int AS p", "")
 }
 
 var themes = []theme{

@@ -205,9 +205,9 @@ extension uuid_generate_v4 rewritten info
 -- in
 SELECT * FROM uuid_generate_v4()
 -- out
-same
+SELECT * FROM gen_random_uuid() AS uuid_generate_v4
 -- rules
-
+extension uuid_generate_v4 rewritten info
 
 -- in
 SELECT * FROM uuid_generate_v4() AS id
@@ -219,7 +219,7 @@ extension uuid_generate_v4 rewritten info
 -- in
 SELECT * FROM uuid_generate_v4() WITH ORDINALITY, ROWS FROM (uuid_generate_v4(), generate_series(1, length(uuid_generate_v4()::text))) r, generate_series(1, length(uuid_generate_v4()::text))
 -- out
-SELECT * FROM uuid_generate_v4() WITH ORDINALITY, ROWS FROM (uuid_generate_v4(), generate_series(1, length(gen_random_uuid()::text))) r, generate_series(1, length(gen_random_uuid()::text))
+SELECT * FROM gen_random_uuid() WITH ORDINALITY AS uuid_generate_v4, ROWS FROM (uuid_generate_v4(), generate_series(1, length(gen_random_uuid()::text))) r, generate_series(1, length(gen_random_uuid()::text))
 -- rules
 extension uuid_generate_v4 rewritten info
 
