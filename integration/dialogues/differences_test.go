@@ -29,9 +29,12 @@ func (w *world) plain(lines []string, f frame, loose bool) []string {
 		}
 		if w.dsql && len(f.parts) > 1 { // the stand-in runs the statements of a string one by one
 			l = position.ReplaceAllString(l, "")
-			if strings.Contains(l, "M=SET LOCAL can only be used in transaction blocks") {
+			if strings.Contains(l, "M=SET LOCAL can only be used in transaction blocks") || strings.Contains(l, "M=SET TRANSACTION can only be used in transaction blocks") {
 				continue
 			}
+		}
+		if w.dsql { // the stand-in runs the statements of a block in subtransactions
+			l = strings.Replace(l, "cannot set transaction read-write mode inside a read-only transaction", "transaction read-write mode must be set before any query", 1)
 		}
 		l = madeName.ReplaceAllString(l, `$1""`)
 		l = bindName.ReplaceAllString(l, `$1""`)
