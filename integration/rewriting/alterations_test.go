@@ -126,7 +126,7 @@ var tellings = []struct{ sql, want string }{
 	{"ALTER TABLE things ALTER COLUMN bound TYPE VARCHAR(10)", "ERROR|0A000|unsupported ALTER TABLE ALTER COLUMN ... SET DATA TYPE statement|The column \"bound\" is of type text_of_ten: on DSQL it can get no other...."},
 	{"ALTER TABLE things ALTER COLUMN id TYPE bigint", "ERROR|0A000|unsupported ALTER TABLE ALTER COLUMN ... SET DATA TYPE statement|The column \"id\" is of type integer: on DSQL it can get no other.|The column is in the primary key..."},
 	{"ALTER TABLE things ALTER COLUMN name TYPE VARCHAR(15) USING lower(name)", "ERROR|0A000|unsupported ALTER TABLE ALTER COLUMN ... SET DATA TYPE statement||ADD COLUMN of the type..."},
-	{"ALTER TABLE things ALTER COLUMN nothing TYPE int", "ERROR|0A000|unsupported ALTER TABLE ALTER COLUMN ... SET DATA TYPE statement..."},
+	{"ALTER TABLE things ALTER COLUMN nothing TYPE int", `ERROR|42703|column "nothing" of relation "things" does not exist...`},
 	{"ALTER TABLE nothing ALTER COLUMN n TYPE int", `ERROR|42P01|relation "nothing" does not exist...`},
 	{"ALTER TABLE things ALTER COLUMN n TYPE nosuch", `ERROR|42704|type "nosuch" does not exist...`},
 	{"ALTER TABLE shown ALTER COLUMN n TYPE int", "ERROR|0A000|..."},
