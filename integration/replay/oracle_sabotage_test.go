@@ -55,6 +55,7 @@ func TestOracleCatchesSabotage(t *testing.T) {
 				}
 				if len(errs) > 0 {
 					seen["an error that no client may get"] += len(errs)
+					t.Log(errs[0])
 				}
 				if i := slices.IndexFunc(breaches, func(b oracle.Violation) bool { return slices.Contains(test.want, b.Verdict) }); i >= 0 {
 					t.Logf("after %d programs: %v", (number+1)*batchSize, seen)
