@@ -223,11 +223,11 @@ func (w *world) alone(t *testing.T, number int) error {
 		committed++
 	}
 	w.settle(t)
-	if committed < loners/2 {
-		return fmt.Errorf("with nobody else there, %d of %d transactions committed", committed, loners)
-	}
 	if differ := w.metric(t, reason, "differs") - before; differ > 0 {
 		return fmt.Errorf("%w: %v of %d transactions", errNotKept, differ, loners)
+	}
+	if committed < loners/2 {
+		return fmt.Errorf("with nobody else there, %d of %d transactions committed", committed, loners)
 	}
 	return nil
 }
