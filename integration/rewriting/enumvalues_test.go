@@ -56,7 +56,9 @@ func TestEnumValuesAtOnce(t *testing.T) {
 					continue
 				}
 				if err == nil {
-					_, err = adds.Exec(ctx, "INSERT INTO person (id, now) VALUES ($1, $2)", -1-n-4*i, value)
+					// By a constant: PostgreSQL, which is behind the stand-in, holds a parameter in the Bind of a statement that a backend
+					// has prepared to the CHECKs that it knew before.
+					_, err = adds.Exec(ctx, fmt.Sprintf("INSERT INTO person (id, now) VALUES (%d, '%s')", -1-n-4*i, strings.ReplaceAll(value, "'", "''")))
 				}
 				mu.Lock()
 				if added++; err != nil && code(err) != "40001" {
