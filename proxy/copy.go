@@ -94,9 +94,9 @@ func (s *session) copyIn() error {
 	return nil
 }
 
-// earlySync is told that a COPY has failed. Of the Syncs among its data those behind which no data have come are not
-// ignored: the server has failed before it would have read them. Of the extended protocol the first one
-// ends the turn, and is sent now. It reports whether there is such a one.
+// earlySync sends the first Sync of those that came behind the last data of a COPY that has failed by now. A server
+// ignores a Sync among data, but it has failed before it reads this one, which ends the turn of an extended
+// COPY. earlySync reports whether there was one.
 func (s *session) earlySync() bool {
 	t := s.t
 	if t.early == 0 || t.ended {
@@ -110,7 +110,8 @@ func (s *session) earlySync() bool {
 	return true
 }
 
-// readyAgain answers the Syncs behind a COPY that has failed, and behind the end of its turn, each as the server would.
+// readyAgain answers each further Sync that came behind the last data of a failed COPY with a ReadyForQuery, as the
+// server would. The turn of the COPY is over.
 func (s *session) readyAgain() error {
 	t := s.t
 	for ; t.settled && t.early > 0; t.early-- {

@@ -115,7 +115,7 @@
 //	mapping     mapping.go, relations.go, fills.go, mapnames.go, readings.go, searchpath.go, mappederrors.go
 //	sequences   sequences.go, ran.go
 //	locks       locks.go, locktable.go, lockkeeper.go, lockcall.go, lockfence.go, ownblock.go, package advisory
-//	backend     backend.go, uplink.go, downlink.go, output.go, reply.go, replyerror.go, owed.go, outcome.go,
+//	backend     backend.go, uplink.go, downlink.go, output.go, reply.go, replyend.go, replyerror.go, owed.go, outcome.go,
 //	            loss.go, farewell.go, path.go, mapped.go, exceeded.go, groups.go
 //	questions   groups.go, package trip (round trips of Sluice's own), package question (what they ask, and when again)
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, resendframe.go, replan.go, gate.go,

@@ -241,8 +241,8 @@ func (s *session) passStretch(r *stretch) error {
 	return nil
 }
 
-// passFirst passes what has been gone through in front of a frame that has ended in err, which it returns: that was
-// counted as answered, and is the client's. The frame itself is not passed.
+// passFirst sends the client the frames in front of one that failed with err, where err is a lost backend: they
+// are counted as answered already. The frame that failed is not sent. It returns err, or why it could not send.
 func (s *session) passFirst(r *stretch, err error) error {
 	var gone *lostError
 	if s.b == nil || !errors.As(err, &gone) {

@@ -119,8 +119,9 @@ func (s *session) awaitJob() (answer []byte, refusal *wire.Error, err error) {
 	return told.Append(nil), told, nil
 }
 
-// withdraws sees to the index of a statement whose wait for the job has ended for that cause, and returns the error that
-// the statement ends with: nil where the index is valid by now, and the client is there.
+// withdraws drops the index of a statement whose wait for the job ended with why, unless the index is valid by now.
+// Behind a client that has left it first waits on. It returns the statement's error: nil where the index is valid
+// and the client is there.
 func (s *session) withdraws(work *constraint.IndexJob, why error) error {
 	end := time.Now().Add(exchangeTimeout)
 	if why == errClientGone {
@@ -158,7 +159,7 @@ func (s *session) withdraws(work *constraint.IndexJob, why error) error {
 	return why
 }
 
-// leavesIndex counts and logs an index that may stay, and be invalid, though nobody was sent that it is there.
+// leavesIndex counts and logs an index that may stay and be invalid, though its statement has not succeeded.
 func (s *session) leavesIndex(work *constraint.IndexJob, cause string, err error) {
 	if !work.Own() {
 		return

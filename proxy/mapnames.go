@@ -137,10 +137,10 @@ func (s *session) nameless(sql []byte, err error) *rewrite.Plan {
 	return nil
 }
 
-// namesNothing is the plan of a Query whose text is one read without any name of a user's, outside of a
-// transaction: it waits for no schema where one is due, neither here nor on its backend (fitBackend). nil
-// for any other text, and where no schema is due. In a transaction or pipeline the schema is read in front
-// of the first text, since a later one may need it when nobody can be asked.
+// namesNothing plans a Query that reads literals alone, outside of a transaction, where the schema is to be read: such a
+// Query waits for no reading, neither here nor on its backend (fitBackend). It returns nil for any other text, and
+// where the schema is known. In a transaction or pipeline the schema is read in front of the first text, since
+// nobody can be asked when a later one needs it.
 func (s *session) namesNothing(sql []byte) *rewrite.Plan {
 	s.mapped.nothing = false
 	if !s.srv.keeper.on || s.srv.schemaDue() == "" || !namesNothing.Match(sql) || s.status() != 'I' || s.inBlock() || s.t.touched || !s.t.owed.empty() {
@@ -154,7 +154,7 @@ func (s *session) namesNothing(sql []byte) *rewrite.Plan {
 	return plan
 }
 
-// namesNothing matches what clients send to see that a server is there.
+// namesNothing matches the texts by which clients look whether a server is there.
 var namesNothing = func() *regexp.Regexp {
 	const value = `(-?\d+|'[^'\\]*'|true|null|now\(\)|version\(\)|current_timestamp)( as \w+)?`
 	return regexp.MustCompile(`(?i)^\s*select ` + value + `(, ?` + value + `)*\s*;?\s*$`)

@@ -5,18 +5,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A name that the server gives a session: application_name, where Sluice has it and no server sees
-// the client's. A function, and a set_config that nobody here can compute, sets it at the
-// backend, which reports that. replyReady calls heedName at each ReadyForQuery, and the client's
-// own name becomes the one that the backend has reported. Its RESET at a backend changes
-// nothing there, and nothing tells of it.
+// application_name where Sluice holds it for each session, and the server never sees the client's. A function, or a
+// set_config with arguments that Sluice cannot compute, sets the name at the backend, which reports it.
+// replyReady calls heedName at each ReadyForQuery: the reported name becomes the session's. A RESET inside
+// a function changes nothing at the backend, so the backend reports nothing.
 
 const appName = "application_name"
 
 // names are the application names that functions have set in a transaction. The zero value has none.
 type names struct {
-	seen  *string // what the backend has reported last in the block, other than in front of it; nil for none
-	lasts *string // what the transaction has left at the backend, to be the session's; nil for none
+	seen  *string // the last one that the backend has reported inside the block; nil for none
+	lasts *string // the one that the transaction has left at the backend, and that becomes the session's; nil for none
 }
 
 // namesItself reports whether the server's application_name may become the session's.

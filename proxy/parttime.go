@@ -69,7 +69,7 @@ func (s *session) partAtTime(q *simple, sql []byte) ([]byte, error) {
 	return s.queryAtTime(q, sql)
 }
 
-// takesTime is told that a string has begun a block, which has the time of what stands before it.
+// takesTime gives a block that a multi-statement query has begun the time of the statements in front of it.
 func (s *session) takesTime(timed *toldTime) {
 	if timed != nil && s.inBlock() {
 		s.parts.timed, s.tx.timed = timed, timed
@@ -79,8 +79,9 @@ func (s *session) takesTime(timed *toldTime) {
 // askInstant is the time in microseconds since 2000, which is its binary format.
 const askInstant = "SELECT ((extract(epoch FROM pg_catalog.now()) - 946684800) * 1000000)::bigint"
 
-// timeOfGroups is the time of the groups of a string up to the end of their transaction, where no block is open and
-// more than one of them may store it or return it; else nil. An error is for the client, or the session's end.
+// timeOfGroups asks the server for the one time that the groups of a multi-statement query share up to the end of their
+// transaction. It returns nil in a block, and where fewer than two groups may store or return the time. An
+// error is for the client, or the session's end.
 func (s *session) timeOfGroups(plan *rewrite.Plan, groups [][2]int) (*toldTime, error) {
 	if s.inBlock() || !s.srv.keeper.on {
 		return nil, nil

@@ -54,8 +54,8 @@ type attempt struct {
 	after    byte
 	// ahead is what the client gets in front of original, where that is of a name that the
 	// server does not know, and may be the client's own mistake: the answers of the statements
-	// before. nil for any other error. aheadAcks is how many answers, of those that
-	// acknowledgements counts, the client has been sent with it.
+	// before. nil for any other error. aheadAcks is how many answers of the turn the client has
+	// with it, of those that acknowledgements counts.
 	ahead     []byte
 	aheadAcks int
 	refusal   retry.Reason // why there is no further attempt

@@ -133,7 +133,7 @@ type course struct {
 	committing bool
 	// copying: the server waits for COPY data.
 	copying bool
-	// early counts the Syncs among those data behind which none have come yet.
+	// early counts the Syncs that the client has sent behind the last of those data so far.
 	early int
 	// statement counts the tags of a simple Query, and rows what has come of an answer's rows.
 	statement, rows int

@@ -56,8 +56,8 @@ func TestEnumValuesAtOnce(t *testing.T) {
 					continue
 				}
 				if err == nil {
-					// By a constant: PostgreSQL, which is behind the stand-in, holds a parameter in the Bind of a statement that a backend
-					// has prepared to the CHECKs that it knew before.
+					// The value is a constant. PostgreSQL checks a parameter at the Bind of a prepared statement, and inside a
+					// transaction that began before the ALTER by the CHECKs that the transaction knew then.
 					_, err = adds.Exec(ctx, fmt.Sprintf("INSERT INTO person (id, now) VALUES (%d, '%s')", -1-n-4*i, strings.ReplaceAll(value, "'", "''")))
 				}
 				mu.Lock()

@@ -89,13 +89,13 @@ var Table = []*Question{&Groups, &Purity, &Unseen, &Left, &Schema, &SchemaThere,
 const OnPostgres = "SET LOCAL statement_timeout TO 0; SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout TO 0; SET LOCAL search_path TO pg_catalog; " +
 	"SET LOCAL SESSION AUTHORIZATION DEFAULT; SET LOCAL ROLE NONE; "
 
-// mostAsked is how often a question is sent that statement_timeout cuts short. A server's first step
-// takes far less than a millisecond, the smallest timeout: one answer in some hundred is cut on a busy machine.
+// mostAsked is how often Asked sends a question. The first statement of one takes far less than a
+// millisecond, the shortest statement_timeout, unless the machine is busy: five in a row are hardly ever cut short.
 const mostAsked = 5
 
-// Asked sends a question behind OnPostgres by send, and sends it again where a statement_timeout of a
-// client's cut it short. send returns the SQLSTATE of the server's error ("" for none), or why there
-// is no answer; with that the question is not sent again.
+// Asked calls send, which sends a question or a Query of settings, and calls it again where a client's
+// statement_timeout cut that short (57014). send returns the SQLSTATE of the server's error ("" for none), or why
+// there is no answer: behind that Asked calls it no more.
 func Asked(send func() (state string, err error)) {
 	for range mostAsked {
 		if state, err := send(); err != nil || state != "57014" {

@@ -1,0 +1,159 @@
+package proxy
+
+import (
+	"github.com/sluice-proxy/sluice/proxy/block"
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// The end of a statement that the server has answered: what it did to the session, to the schema and to its
+// transaction takes hold. answered (reply.go) calls statementEnds.
+
+// statementEnds deals with the frame that ends a statement of o; a says whether more statements may follow. v is what has
+// been decided of the frame. stays: the entry does, or is popped already.
+func (s *session) statementEnds(o *owed, a answer, typ byte, frame []byte, rows int, v verdict) (now verdict, stays bool, err error) {
+	t := s.t
+	if o.kept != nil {
+		o.kept.end(typ, frame, s.b.reported)
+	}
+	if own, err := s.ownEnd(o, typ, frame, rows); own || err != nil {
+		return swallow, true, err
+	}
+	if s.completed(o, typ, frame); o.ends {
+		return v, true, s.ownEnded(o, frame)
+	}
+	if s.tx.job.Open() {
+		if v, err = s.holdsTag(v, frame); err != nil {
+			return v, true, err
+		}
+	}
+	if a == completes {
+		s.opened(o)
+		return v, false, nil
+	}
+	t.statement++
+	o.nth++
+	if o.bytes != nil { // a RESET that went as a SET
+		return swallow, true, s.tellTagged(o, o.bytes)
+	}
+	return t.ownTx.withheld(o, t.statement, frame, v), true, nil
+}
+
+// completed is the end of one statement, or the suspension of its portal: what it did to
+// the session takes hold. The entries of a settled turn that is run again have no plan:
+// those statements have done to the session what they do.
+func (s *session) completed(o *owed, typ byte, frame []byte) {
+	if o.plan == nil {
+		return
+	}
+	var tag []byte
+	if typ == wire.CommandComplete {
+		tag = frame[wire.HeaderLen : len(frame)-1]
+	}
+	if o.plan.Kind == rewrite.Unknown {
+		s.refuseUnread()
+	}
+	s.pinHolds(o.plan)
+	st := s.statementOf(o, o.plan)
+	if st != nil {
+		s.noteCalls(st)
+	}
+	s.ended(o, tag)
+	if o.plan.Kind > rewrite.Read {
+		s.noteRun(o, st, tag)
+		s.noteBeside(o.plan, st)
+		if s.t.unreadPin && o.plan.Pin == rewrite.PinUnparsed {
+			s.t.left.Ran(tag)
+		}
+	}
+	if typ != wire.CommandComplete {
+		return
+	}
+	if st != nil {
+		s.noteOperation(o.plan, st, tag)
+	}
+	s.tagHolds(tag)
+	s.noteTag(tag)
+	kind := o.plan.Kind
+	// A single statement that writes has no settings to note: this is the way of most.
+	if kind <= rewrite.Read || kind == rewrite.Write && len(o.plan.Statements) == 1 {
+		return
+	}
+	s.noteSettings(st, string(tag))
+	if word := string(tag); word == "DISCARD SEQUENCES" || word == "DISCARD ALL" {
+		s.discardedSequences(true)
+	}
+	if st != nil {
+		s.reset(st)
+	}
+}
+
+// reset is told of a statement that has run: what it takes from the session, and what it
+// makes of the schema. Statements that are deallocated at the server are gone for all who
+// share the backend.
+func (s *session) reset(st *rewrite.Statement) {
+	clears := st.DeallocateAll
+	for _, c := range st.Changes {
+		if c.Action == rewrite.ResetAll || c.Action == rewrite.DiscardAll {
+			s.settings.ResetKept()
+			s.resetChoices()
+		}
+		clears = clears || c.Action == rewrite.DiscardAll
+	}
+	if clears {
+		s.b.prepared.clear()
+		s.forgetStatements()
+	}
+	if st.Kind == rewrite.DDL {
+		s.srv.catalog.flush()
+	}
+}
+
+// ended is told of a statement that the server has answered, and of the end of a
+// transaction that this was. Behind such an end the request goes on in another transaction:
+// the log, which is of the first, is refused, and changes of the schema count.
+func (s *session) ended(o *owed, tag []byte) {
+	t := s.t
+	var did block.Ending
+	if o.kind == wire.Query {
+		did = t.outcome.answered(o.plan, t.statement, tag)
+	} else {
+		did = t.outcome.executed(o.plan, s.standsAlone(), tag)
+	}
+	if did == block.GoesOn {
+		return
+	}
+	s.tx.job.Ended(did == block.Commits)
+	s.partsEnded()
+	if t.logs {
+		s.tx.log.Refuse(retry.InnerCommit)
+	}
+	if did == block.Commits {
+		s.schemaCommitted()
+		s.storedSettled(true)
+	}
+}
+
+// endsAnyway reports whether o is being answered for a statement that ends a block even
+// when it fails, as COMMIT does.
+func (s *session) endsAnyway(o *owed) bool {
+	if o.plan == nil || o.forcedError || o.kind != wire.Execute && o.kind != wire.Query {
+		return false
+	}
+	st := s.statementOf(o, o.plan)
+	return st != nil && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.PrepareTransaction)
+}
+
+// statementOf is the statement of plan that the head of the queue is being answered for;
+// nil when nobody knows. Of a string the tags are counted.
+func (s *session) statementOf(o *owed, plan *rewrite.Plan) *rewrite.Statement {
+	i := 0
+	if o.kind == wire.Query {
+		i = s.t.statement
+	}
+	if i >= len(plan.Statements) {
+		return nil
+	}
+	return &plan.Statements[i]
+}
