@@ -74,6 +74,7 @@ func TestSettingsThroughBlocks(t *testing.T) {
 			for _, texts := range [][]string{
 				{"BEGIN", "SET TimeZone = 'Asia/Tokyo'", "SAVEPOINT s", "ROLLBACK TO s; RELEASE s", "COMMIT"},
 				{"BEGIN", "SET TimeZone = 'Asia/Tokyo'", "COMMIT AND CHAIN", "ROLLBACK"},
+				{"BEGIN", "SET work_mem = '7MB'", "COMMIT AND CHAIN", "ROLLBACK"}, // which no server reports
 				{"BEGIN", "SAVEPOINT s", "SET TimeZone = 'Asia/Tokyo'", "ROLLBACK TO s", "COMMIT"},
 				{"BEGIN", "SET work_mem = '5MB'", "SAVEPOINT s", "SET work_mem = '6MB'", "ROLLBACK TO s", "COMMIT"},
 				{"BEGIN", "SAVEPOINT s", "SET TimeZone = 'Asia/Tokyo'", "SELECT 1/0", "ROLLBACK TO s; SELECT 1", "COMMIT"},
