@@ -70,11 +70,11 @@ func TestWhatFunctionsLeave(t *testing.T) {
 }
 
 // othersFindNothing plays a script on the only backend that is free, and has other clients look at
-// what they get: beside the client nobody gets that backend, or with nothing on it, and behind it
-// somebody gets one.
+// what they get: right behind the script, and behind the client's own look, nobody gets that backend, or with
+// nothing on it; when the client has gone somebody gets one.
 func othersFindNothing(t *testing.T, pg postgres, script string) {
 	t.Helper()
-	s := startSluice(t, pg, maxOpen(2), func(s *setup) { s.backends.CheckoutWait = 500 * time.Millisecond })
+	s := startSluice(t, pg, maxOpen(2), func(s *setup) { s.backends.CheckoutWait = 250 * time.Millisecond })
 	holder := dialRaw(t, s.addr)
 	holder.say(t, "Q BEGIN\n< Z\nQ SELECT 1\n< Z\n")
 	direct, c := dialRaw(t, pg.addr), dialRaw(t, s.addr)
@@ -82,17 +82,58 @@ func othersFindNothing(t *testing.T, pg postgres, script string) {
 	// Locks of the two ways must not meet: the direct client's are gone when its connection is.
 	want := direct.play(t, script) + direct.play(t, looksAround)
 	direct.say(t, "X\n< $\n")
-	if got := c.play(t, script) + c.play(t, looksAround); got != want {
+	beside := func(when string) {
+		if found := dialRaw(t, s.addr).play(t, looksAround); found != fresh && !strings.Contains(found, "C=53300") {
+			t.Errorf("%s another client finds\n%s", when, found)
+		}
+	}
+	got := c.play(t, script)
+	beside("right behind it")
+	if got += c.play(t, looksAround); got != want {
 		t.Errorf("its client: %s", firstDifference(got, want))
 	}
-	if found := dialRaw(t, s.addr).play(t, looksAround); found != fresh && !strings.Contains(found, "C=53300") {
-		t.Errorf("another client finds\n%s", found)
-	}
+	beside("behind its client's look")
 	c.say(t, "X\n< $\n")
 	other := dialRaw(t, s.addr)
 	waitFor(t, "a backend that is free", func() bool { return !strings.Contains(other.say(t, "Q SELECT 1\n< Z\n"), "C=53300") })
 	if found := other.play(t, looksAround); found != fresh {
 		t.Errorf("behind it another client finds\n%s", found)
+	}
+}
+
+// Where the question for what functions have left has no answer, a session that may have lost some of it
+// ends: one that has called a function, or of whose text nobody knows that. Any other goes on.
+func TestLooksWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		text string
+		ends bool
+	}{
+		"a function":      {"SELECT does('LISTEN left_channel') /*c*/", true},
+		"an unread text":  {"SELECT does('LISTEN left_channel'), " + strings.Repeat("(", 2100) + "1" + strings.Repeat(")", 2100) + " /*c*/", true},
+		"DDL, which none": {"CREATE TABLE left_nothing (a int) /*c*/", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pg := newPostgres(t)
+			pg.SQL(t, "postgres", leavingFunctions)
+			var p ownPlanter
+			s := startSluice(t, pg, p.option, maxOpen(2))
+			c := dialRaw(t, s.addr)
+			c.say(t, "Q SELECT 1 /*c*/\n< Z\n")
+			cut := 0
+			p.plants(func(message []byte) ownFault {
+				if cut > 0 || !strings.Contains(string(message), "pg_listening_channels") {
+					return ownFault{}
+				}
+				cut++
+				return ownFaults["loss"]
+			})
+			got := c.say(t, "Q "+test.text+"\n< Z\nQ SELECT count(*) FROM leaving_rows /*c*/\n< Z\n")
+			if ended := strings.Count(got, "Z I") < 2; cut == 0 || ended != test.ends {
+				t.Errorf("%d questions were cut; the session has ended: %v, want %v:\n%s", cut, ended, test.ends, got[max(0, len(got)-400):])
+			}
+		})
 	}
 }
 
