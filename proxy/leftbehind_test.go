@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,17 +122,17 @@ func TestLooksWithoutAnAnswer(t *testing.T) {
 			s := startSluice(t, pg, p.option, maxOpen(2))
 			c := dialRaw(t, s.addr)
 			c.say(t, "Q SELECT 1 /*c*/\n< Z\n")
-			cut := 0
+			var cut atomic.Int64
 			p.plants(func(message []byte) ownFault {
-				if cut > 0 || !strings.Contains(string(message), "pg_listening_channels") {
+				if cut.Load() > 0 || !strings.Contains(string(message), "pg_listening_channels") {
 					return ownFault{}
 				}
-				cut++
+				cut.Add(1)
 				return ownFaults["loss"]
 			})
 			got := c.say(t, "Q "+test.text+"\n< Z\nQ SELECT count(*) FROM leaving_rows /*c*/\n< Z\n")
-			if ended := strings.Count(got, "Z I") < 2; cut == 0 || ended != test.ends {
-				t.Errorf("%d questions were cut; the session has ended: %v, want %v:\n%s", cut, ended, test.ends, got[max(0, len(got)-400):])
+			if ended := strings.Count(got, "Z I") < 2; cut.Load() == 0 || ended != test.ends {
+				t.Errorf("%d questions were cut; the session has ended: %v, want %v:\n%s", cut.Load(), ended, test.ends, got[max(0, len(got)-400):])
 			}
 		})
 	}
