@@ -1,6 +1,8 @@
 package proxy_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -64,4 +66,60 @@ func TestLostAgainWhileSettingsAreApplied(t *testing.T) {
 	}
 	cut.word.Store(nil)
 	exec("SELECT 1", "<nil>")
+}
+
+// A server that cannot carry out settings now has refused none: another backend is taken, and the client sees
+// nothing of it. A timeout of the client's own may have cut the first Query short, so that it is sent five times.
+// Where three backends in a row cannot, the client is sent the server's error. A refusal is the client's at once.
+func TestServersThatCannotApplySettings(t *testing.T) {
+	t.Parallel()
+	pg := sharedPostgres(t)
+	script := "Q BEGIN /*c*/\n< Z\nQ SHOW TimeZone /*c*/\n< Z\nQ COMMIT /*c*/\n< Z\nQ SHOW TimeZone /*c*/\n< Z\n"
+	for name, opts := range map[string][]option{"postgres": nil, "dsql": {asDSQL, fastReplay}} {
+		for _, c := range []struct {
+			state  string
+			faults int // so many of Sluice's Queries fail with that SQLSTATE
+			lost   int // backends that are given up, and another is taken
+			told   string
+		}{
+			{state: "57014", faults: 5, lost: 1}, {state: "57014", faults: 4}, {state: "57014", faults: 15, lost: 2, told: "57014"},
+			{state: "53200", faults: 1, lost: 1}, {state: "57P03", faults: 2, lost: 2}, {state: "XX000", faults: 3, lost: 2, told: "XX000"},
+			{state: "40001", faults: 1}, {state: "42501", faults: 1, told: "42501"},
+		} {
+			t.Run(fmt.Sprint(name, ", ", c.state, " times ", c.faults), func(t *testing.T) {
+				t.Parallel()
+				var p ownPlanter
+				s := startSluice(t, pg, append([]option{p.option, maxOpen(3)}, opts...)...)
+				client, direct := dialRaw(t, s.addr), dialRaw(t, pg.addr)
+				for _, c := range []*rawClient{client, direct} {
+					c.say(t, "Q SET TimeZone = 'Asia/Tokyo' /*c*/\n< Z\n")
+				}
+				perform(t, s.addr, "Q SELECT 1 /*c*/\n< Z\n") // the backend has the server's own again
+				faults := c.faults
+				p.plants(func(message []byte) (d ownFault) {
+					if faults > 0 && strings.Contains(string(message), "SET timezone TO") {
+						faults--
+						d.refusal, d.message = c.state, "planted"
+					}
+					return d
+				})
+				got, want := client.play(t, script), direct.play(t, script)
+				told := strings.Contains(got, "C="+c.told+" ")
+				if c.told == "" && got != want || c.told != "" && !told {
+					t.Errorf("got %s\nwant %s%s", got, want, c.told)
+				}
+				p.plants(nil)
+				if faults > 0 {
+					t.Errorf("%d of %d faults have not struck", faults, c.faults)
+				}
+				if lost := s.count(t, "dsql_backends_lost_total", "idle"); int(lost) != c.lost {
+					t.Errorf("%v backends were given up, want %d", lost, c.lost)
+				}
+				client.say(t, "Q ROLLBACK /*c*/\n< Z\n")
+				if got := client.say(t, "Q SHOW TimeZone /*c*/\n< Z\n"); !strings.Contains(got, "Asia/Tokyo") {
+					t.Errorf("behind it: %s", got)
+				}
+			})
+		}
+	}
 }
