@@ -15,6 +15,7 @@ const uncaused = " that nothing has caused"
 func (w *world) unplanned(d dialogue, told tale) string {
 	most := w.budget(d, told)
 	conflicts, losses := most["40001"], most["08006"]
+	due := d.conflictsDue(told)
 	if w.fresh {
 		losses += backends
 	}
@@ -29,6 +30,7 @@ func (w *world) unplanned(d dialogue, told tale) string {
 			text := o.c.answers[n].text()
 			switch o.c.answers[n].code {
 			case "40001":
+				due--
 				if conflicts--; conflicts < 0 {
 					return fmt.Sprintf("step %d: %sa conflict%s: %s", i+1, d.steps[i], uncaused, text)
 				}
@@ -46,10 +48,20 @@ func (w *world) unplanned(d dialogue, told tale) string {
 			}
 		}
 	}
-	if conflicts > 0 && strings.Contains(d.String(), "no-retry") && optedOut(d, told) {
+	if due > 0 && strings.Contains(d.String(), "no-retry") && optedOut(d, told) {
 		return "a conflict in a transaction that is not to be run again was not told"
 	}
 	return ""
+}
+
+// conflictsDue is how many conflicts at clients' statements have happened.
+func (d dialogue) conflictsDue(told tale) (n int) {
+	for _, f := range d.faults() {
+		if told.struck && f.Question == "" && f.Action == "fail" {
+			n++
+		}
+	}
+	return n
 }
 
 // endsAhead is how many backends may end behind step i until its turn is over: what was

@@ -68,11 +68,12 @@ var prompts = []scene{
 		x replace
 		{X} [Q SELECT n FROM t_{X} ORDER BY n]
 		{Y} [P - | SELECT $1::int AS p] [B - | - | 5] [D P -] [E -] [S]`},
-	// A Describe that its time ends: the name is not there, or is what it was.
+	// A Describe that its time ends: the name is not there, or is what it was. The Describe is that of the Parse, which
+	// Sluice may otherwise answer from memory without a look at the table.
 	{where: onPostgres, script: `
 		{Y} [Q BEGIN; LOCK TABLE u_{X} IN ACCESS EXCLUSIVE MODE]
 		{X} [Q SET statement_timeout = '300ms']
-		{X} [P <e1~-> | SELECT n FROM u_{X}] [D S <e1~->] [S]
+		{X} <[P e1 | SELECT n FROM u_{X}] [D S e1]~[P - | SELECT n FROM u_{X}] [D S -]> [S]
 		{X} [Q RESET statement_timeout]
 		{Y} [Q ROLLBACK]
 		{X} [P e1 | SELECT n FROM u_{X}] [D S e1] [B - | e1] [D P -] [E -] [S]
