@@ -101,6 +101,9 @@ func (w *world) stale(d dialogue, told tale, i, k int) bool {
 	if !w.ddlBefore(d, i) {
 		return false
 	}
+	if strings.Contains(a.text(), unreadSchema) && d.plansAt("schema", told) {
+		return true
+	}
 	frames := d.steps[i].frames
 	f := frames[k]
 	if f.verb != 'B' {
@@ -124,6 +127,14 @@ func (w *world) stale(d dialogue, told tale, i, k int) bool {
 	}
 	ended := slices.ContainsFunc(frames[:k], func(p frame) bool { return endsBlock.MatchString(p.sql()) })
 	return !parsed || !described || !w.replays || inBlock || ended
+}
+
+// unreadSchema is in an error whose request was not run again, since the schema that it needs could not be read.
+const unreadSchema = "D=Replay refused: no connection was free in time."
+
+// plansAt reports whether a fault at that question was planned, and any at a question has happened.
+func (d dialogue) plansAt(question string, told tale) bool {
+	return told.struckAt && slices.ContainsFunc(d.faults(), func(f planned) bool { return f.Question == question })
 }
 
 // renew finds the Bind of a step that PostgreSQL refused because DDL elsewhere has changed

@@ -98,7 +98,7 @@ func readMutant(file string) (m mutant, err error) {
 	if !m.dialogues && m.why == "" {
 		return m, fmt.Errorf("%s: want \"# expect: dialogues\", or a line \"# why:\" that says what keeps them from noticing", file)
 	}
-	if m.theme != "" && !slices.ContainsFunc(themes, func(t theme) bool { return t.name == m.theme }) {
+	if m.theme != "" && m.theme != questionsTheme && !slices.ContainsFunc(themes, func(t theme) bool { return t.name == m.theme }) {
 		return m, fmt.Errorf("%s: no theme is called %q", file, m.theme)
 	}
 	return m, nil

@@ -136,7 +136,7 @@ func (c *through) asks() {
 		if err != nil {
 			return
 		}
-		if name := asked.By(textOf(f)); name != "" {
+		if name := asked.By(textOf(f)); name != "" && !clientsSet(f, name) {
 			if due, ok := c.p.due(name); ok {
 				switch {
 				case due.Action == "cut" && due.At == "answered":
@@ -157,6 +157,12 @@ func (c *through) asks() {
 			return
 		}
 	}
+}
+
+// clientsSet reports whether a frame with settings is a client's own SET: Sluice ends each of its own in a Query by
+// a semicolon, and sends them in Parses without a name, which no client's has on its way to a server.
+func clientsSet(f []byte, question string) bool {
+	return question == "settings" && !(f[0] == 'Q' && strings.HasSuffix(textOf(f), "; ") || f[0] == 'P' && f[5] == 0)
 }
 
 // answers passes what the server says, but for the answer that is cut off.

@@ -11,6 +11,9 @@ import (
 // Faults at the questions that Sluice asks by itself. A dialogue with one is drawn as any other, and then given
 // steps that make Sluice ask: both by a source of their own, so that the other dialogues stay what they are.
 
+// questionsTheme is what the theme of such a dialogue is called.
+const questionsTheme = "questions"
+
 // inQuestions is one dialogue in how many has such a fault.
 const inQuestions = 8
 
@@ -93,10 +96,10 @@ var prompts = []scene{
 // plantQuestions is a dialogue of the seed with a fault at one of Sluice's questions, or as it was.
 func plantQuestions(d dialogue, seed uint64, n int, r route, classes map[string]int) dialogue {
 	g := &drawer{route: r, Rand: rand.New(rand.NewPCG(seed, uint64(n)|1<<48)), classes: classes}
-	if *themeFlag != "questions" || !g.one(inQuestions) { // differences of this theme are open: docs/progress.md
+	if *themeFlag != questionsTheme || !g.one(inQuestions) { // differences of this theme are open: docs/progress.md
 		return d
 	}
-	g.count("theme questions")
+	g.count("theme " + questionsTheme)
 	at, what := "statement", `"action":"cut"`
 	switch g.IntN(8) {
 	case 0, 1, 2:
