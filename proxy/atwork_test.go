@@ -21,7 +21,7 @@ func TestLayDown(t *testing.T) {
 		"a declared name":  func() { s.portals = map[string]portal{} },
 		"the last field":   func() { s.probed = s.probed.AddDate(0, 0, 1) },
 		"bound":            func() { s.tx.binds = 1 },
-		"a byte of a flag": func() { s.tx.readOnly = true },
+		"a byte of a flag": func() { s.tx.ran = true },
 	} {
 		s.takeUp()
 		if !s.atWork.zero() {

@@ -102,19 +102,10 @@ func (s *session) freshBlock() bool {
 // It is told of a text that is about to be sent, as its client wrote it. A choice may have a
 // place in the server's order: it is none of what the block has run.
 func (tx *transaction) notesRun(plan *rewrite.Plan) {
-	if tx.readOnly && len(plan.Statements) > 1 && slices.ContainsFunc(plan.Statements, func(st rewrite.Statement) bool { return endsBlock(st.Tx.Verb) }) {
-		tx.readOnly = false // the modes of a block that follows are its own
-	}
-	switch st := plan.Single(); {
-	case st != nil && st.Tx.Verb == rewrite.Begin:
-		if !tx.ran && !tx.opened {
-			tx.readOnly = st.Tx.ReadOnly
-		}
-		tx.opened = true
-	case st != nil && len(st.Changes) == 1 && settings.IsOwn(st.Changes[0].Name):
-	default:
-		tx.ran = true
-	}
+	st := plan.Single()
+	begins := st != nil && st.Tx.Verb == rewrite.Begin
+	chooses := st != nil && len(st.Changes) == 1 && settings.IsOwn(st.Changes[0].Name)
+	tx.ran = tx.ran || !begins && !chooses
 }
 
 // partsOf is what a session knows of the block that it may begin, or has just begun; nil where it is

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/silent"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -68,7 +69,7 @@ func (s *session) choosesInString(plan *rewrite.Plan, sql []byte) (done bool, er
 		}
 		joins = !alone
 	}
-	if !mayChooseInside(plan, s.inBlock(), s.b == nil) {
+	if !mayChooseInside(plan, s.position(), s.b == nil) {
 		return false, errChoiceInString
 	}
 	return true, c.run()
@@ -87,29 +88,23 @@ func namesChoices(st *rewrite.Statement) bool {
 }
 
 // mayChooseInside reports whether the commands about transactions in a string are such as a block
-// around it can follow; block: the client is in one; free: it has no backend, so that a BEGIN is
+// around it can follow. at is how the session stands in front of it; free: it has no backend, so that a BEGIN is
 // held back. Outside of its blocks PostgreSQL takes no savepoint and no AND CHAIN, and behind a
 // query it refuses modes.
-func mayChooseInside(plan *rewrite.Plan, block, free bool) bool {
-	first, fresh := true, true // nothing, or nothing but choices, is in front in the same transaction
+func mayChooseInside(plan *rewrite.Plan, at block.Block, free bool) bool {
+	fresh := true // nothing but choices is in front in the same transaction
 	for i := range plan.Statements {
-		switch st := &plan.Statements[i]; {
-		case st.Tx.Verb == rewrite.NoVerb:
-			first, fresh = false, fresh && isChoice(st)
-		case st.Tx.Verb == rewrite.Begin && block:
-		case st.Tx.Verb == rewrite.Begin:
-			tx := &st.Tx
-			if !first && (tx.Deferrable || tx.Isolation == rewrite.Serializable || !(fresh && free) && (tx.ReadOnly || tx.ReadWrite)) {
-				return false
-			}
-			block = true
-		case st.Tx.Verb == rewrite.Commit, st.Tx.Verb == rewrite.Rollback:
-			if !block && st.Tx.Chain {
-				return false
-			}
-			block, first, fresh, free = st.Tx.Chain, true, true, false
-		case !block, st.Tx.Verb == rewrite.PrepareTransaction:
+		switch st, tx := &plan.Statements[i], &plan.Statements[i].Tx; {
+		case tx.Verb == rewrite.NoVerb:
+			fresh = fresh && isChoice(st)
+		case tx.Verb == rewrite.PrepareTransaction, !at.In() && (tx.Chain || tx.Verb > rewrite.Rollback):
 			return false
+		case tx.Verb != rewrite.Begin || !at.Began() || at.In():
+		case tx.Deferrable, tx.Isolation == rewrite.Serializable, !(fresh && free) && (tx.ReadOnly || tx.ReadWrite):
+			return false
+		}
+		if at.Step(&plan.Statements[i]) != block.GoesOn {
+			fresh, free = true, false
 		}
 	}
 	return true

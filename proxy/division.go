@@ -18,8 +18,8 @@ import (
 // their turn comes; nil when none is. Nothing is changed: the effects come with the answers
 // (strungReply).
 func (s *session) divide(plan *rewrite.Plan, sql []byte) *strung {
-	d := division{s: s, plan: plan, sql: sql, stands: s.position(), open: s.inBlock(), places: make([]place, len(plan.Statements)), block: s.status() != 'I' || s.t.touched,
-		prepares: s.pinned || plan.Pin == rewrite.PinPrepare}
+	d := division{s: s, plan: plan, sql: sql, stands: s.position(), places: make([]place, len(plan.Statements)), prepares: s.pinned || plan.Pin == rewrite.PinPrepare}
+	d.ends = d.stands.Ends()
 	for i := range plan.Statements {
 		d.at = i
 		if st := &plan.Statements[i]; st.Refusal != nil && st.Refusal.Unsent {
@@ -52,14 +52,11 @@ type division struct {
 	sql    []byte
 	places []place
 	at     int // of the statement at hand
-	// stands is how the session stands in front of it.
+	// stands is how the session stands in front of it, and ends counts the ends in front of the string.
 	stands block.Block
+	ends   uint32
 	// folds counts the statements behind a BEGIN whose modes have gone into it.
 	folds int
-	// block: the statement stands in a transaction block.
-	block bool
-	// open: so it is without those of a pipeline, which stand in none until a BEGIN.
-	open bool
 	// prepares: statements may have been prepared in SQL.
 	prepares bool
 	prepared bool // in this string
@@ -74,6 +71,14 @@ type division struct {
 	changed bool
 	// roled: a statement before it sets another role.
 	roled bool
+}
+
+// open reports whether the statement at hand stands in a block that the client has begun.
+func (d *division) open() bool { return d.stands.In() && !d.s.t.ownTx.on }
+
+// behind reports whether it stands in a block, or in the transaction of a pipeline that the string is a part of.
+func (d *division) behind() bool {
+	return d.stands.In() || d.s.t.touched && d.stands.Ends() == d.ends
 }
 
 // of decides for one statement, by what those before it will have done. The zero place is a
@@ -114,7 +119,7 @@ func (d *division) of(st *rewrite.Statement) place {
 // depend on what stands before it in the string.
 func (d *division) inPlace(st *rewrite.Statement) place {
 	switch err := d.s.tellsNot(st); {
-	case st.Tx.Verb == rewrite.Begin && !d.open:
+	case st.Tx.Verb == rewrite.Begin && !d.open():
 		return d.begin(st)
 	case st.Tx.Verb == rewrite.SetTransaction && d.folds > 0:
 		d.folds--
@@ -163,7 +168,7 @@ func (d *division) tagged(st *rewrite.Statement) place {
 	switch {
 	case !st.Checked:
 		return lockPlace(st)
-	case len(d.places) == 1 && !d.block:
+	case len(d.places) == 1 && !d.behind():
 		return place{err: errLockOutside}
 	}
 	return place{}
@@ -271,7 +276,7 @@ func (d *division) show(st *rewrite.Statement) place {
 
 // mode is how the statement's transaction has begun, as far as Sluice has to see to it.
 func (d *division) mode() txMode {
-	if d.open {
+	if d.open() {
 		return readWrite
 	}
 	return d.s.t.mode
@@ -279,20 +284,16 @@ func (d *division) mode() txMode {
 
 // tellsMode is session.tellsMode for a statement of the string.
 func (d *division) tellsMode(name string) bool {
-	return name == transactionReadOnly && d.s.t.mode == readOnly && !d.open
+	return name == transactionReadOnly && d.s.t.mode == readOnly && !d.open()
 }
 
 // follow notes what a statement changes for those behind it.
 func (d *division) follow(st *rewrite.Statement, p *place) {
-	d.stands.Step(st)
-	switch {
-	case st.Tx.Verb == rewrite.Begin:
-		d.block, d.open = true, true
-	case endsBlock(st.Tx.Verb):
-		d.block, d.changed, d.open = st.Tx.Chain, false, d.open && st.Tx.Chain
+	if d.stands.Step(st) != block.GoesOn {
+		d.changed = false
 		d.unsure, d.set = append(d.unsure, d.set...), nil
 	}
-	d.blocked = append(d.blocked, d.block || d.changed)
+	d.blocked = append(d.blocked, d.behind() || d.changed)
 	d.roled = d.roled || setsRole(*st)
 	d.prepared = d.prepared || st.Pin == rewrite.PinPrepare && st.Executes == ""
 	switch {

@@ -320,7 +320,6 @@ func (s *session) noteExecute(p *portal, bound *boundDelete, frame []byte) {
 	}
 	if endsBlock(st.Tx.Verb) || discardsAll(st) {
 		s.startsAnew()
-		s.tx.readOnly = false
 	}
 	if ends || discardsAll(st) { // which commits at once
 		t.executed, t.ranLocal = false, false

@@ -23,7 +23,7 @@ import (
 // A text that nobody has read may be either, and is refused; so is a string of several
 // transactions, of which the fence would hold for the first only.
 //
-// Reads go as they are, and so does all in a transaction that was begun READ ONLY: what is read
+// Reads go as they are, and so does all in a transaction that is READ ONLY: what is read
 // commits nothing. So a session that has lost a lock may read on
 // until its Sluice has noticed, which takes a third of a lease at the most.
 //
@@ -147,7 +147,7 @@ func (s *session) fenced(plan *rewrite.Plan) error {
 	}
 	// What only may write goes without one where the server keeps the transaction to reading: it would refuse
 	// the fence.
-	if s.tx.readOnly {
+	if s.keptToReading() {
 		return nil
 	}
 	switch {

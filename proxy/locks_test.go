@@ -288,6 +288,13 @@ func TestAdvisoryLost(t *testing.T) {
 
 			"behind READ ONLY":         "Q BEGIN READ ONLY\n< Z\nQ SELECT 1\n< Z\nQ COMMIT; BEGIN\n< Z\nQ INSERT INTO locked VALUES (1, 'x')\n< Z\nQ COMMIT\n< Z\n",
 			"behind READ ONLY, groups": "Q BEGIN READ ONLY\n< Z\nQ SELECT 1\n< Z\nQ SELECT 2; ROLLBACK; BEGIN; SELECT 3\n< Z\n" + ext("INSERT INTO locked VALUES (1, 'x')") + ext("COMMIT") + "S\n< Z\n",
+			"READ WRITE after all":     "Q BEGIN READ ONLY\n< Z\nQ SET TRANSACTION READ WRITE\n< Z\nQ INSERT INTO locked VALUES (1, 'x')\n< Z\nQ COMMIT\n< Z\n",
+			"READ WRITE in a group":    ext("BEGIN READ ONLY") + ext("SET TRANSACTION READ WRITE") + ext("INSERT INTO locked VALUES (1, 'x')") + ext("COMMIT") + "S\n< Z\n",
+			"two BEGINs":               "Q BEGIN READ ONLY\n< Z\nQ BEGIN READ WRITE\n< Z\nQ INSERT INTO locked VALUES (1, 'x')\n< Z\nQ COMMIT\n< Z\n",
+			"two BEGINs, groups":       ext("BEGIN READ ONLY") + "S\n< Z\n" + ext("BEGIN READ WRITE") + ext("INSERT INTO locked VALUES (1, 'x')") + "S\n< Z\nQ COMMIT\n< Z\n",
+			"two BEGINs of a string":   "Q BEGIN READ ONLY; BEGIN READ WRITE\n< Z\nQ INSERT INTO locked VALUES (1, 'x')\n< Z\nQ COMMIT\n< Z\n",
+			"READ ONLY, taken back":    "Q BEGIN\n< Z\nQ SAVEPOINT a\n< Z\nQ SET TRANSACTION READ ONLY\n< Z\nQ ROLLBACK TO a\n< Z\nQ INSERT INTO locked VALUES (1, 'x')\n< Z\nQ COMMIT\n< Z\n",
+			"READ ONLY, released":      "Q BEGIN\n< Z\nQ SAVEPOINT a\n< Z\nQ SET TRANSACTION READ ONLY\n< Z\nQ RELEASE a\n< Z\nQ INSERT INTO locked VALUES (1, 'x')\n< Z\nQ COMMIT\n< Z\n",
 		} {
 			c := dialRaw(t, addr)
 			c.say(t, heldLock)

@@ -75,9 +75,6 @@ type transaction struct {
 	// ran: something but BEGIN was sent. It tells whether how the transaction is committed may still be chosen
 	// (choices.go).
 	ran bool
-	// opened: a BEGIN was sent. readOnly: the first of these, with nothing in front of it, says READ ONLY,
-	// and nothing was sent yet that ends the transaction: the server lets it write nothing.
-	opened, readOnly bool
 	// resets: something in it may have reset settings unseen: putback.go.
 	resets  bool
 	putBack []string // settings that were put back since

@@ -43,6 +43,13 @@ func (s *session) position() block.Block {
 	return s.standing(s.status())
 }
 
+// keptToReading reports whether the server lets what is sent next write nothing: a BEGIN or SET TRANSACTION says
+// READ ONLY of the block that is open.
+func (s *session) keptToReading() bool {
+	at := s.position()
+	return at.In() && at.Known() && at.ReadOnly()
+}
+
 // behindItsEnd reports whether an end of the transaction that was open in front of the turn, or that the
 // turn has begun first, was sent in the turn: what is sent next is of another.
 func (s *session) behindItsEnd() bool {
