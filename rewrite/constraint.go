@@ -379,7 +379,7 @@ func (r *constraintReader) unique(list *[]Addition, a Addition, span constraintS
 		a.timing = " DEFERRABLE"
 	}
 	a.second = joined(distinct(append(slices.Clone(a.Keys), a.Including...)))
-	if made := r.made(a.UsingIndex("n")); !made.is("Constraint") || made.text("conname") != "n" {
+	if made := r.made(a.UsingIndex("n", "n")); !made.is("Constraint") || made.text("conname") != "n" {
 		return false
 	}
 	*list = append(*list, a)
@@ -413,6 +413,19 @@ func (a *Addition) Candidate(pass int) string {
 	label := labels[a.Kind]
 	if pass > 0 {
 		label += strconv.Itoa(pass)
+	}
+	return objectName(a.relation, a.second, label)
+}
+
+// Hidden is the name that it has, or its index, until it holds: one that only Sluice gives, so that nothing of the
+// client's own is taken for what a lost statement has left. pass counts, from 0, the names that are taken.
+func (a *Addition) Hidden(pass int) string {
+	label := "sluice_" + labels[a.Kind]
+	if pass > 0 {
+		label += strconv.Itoa(pass)
+	}
+	if a.Name != "" {
+		return objectName(a.Name, "", label)
 	}
 	return objectName(a.relation, a.second, label)
 }

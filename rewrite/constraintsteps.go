@@ -28,6 +28,16 @@ func (a *Addition) Drop(name string) string {
 	return fmt.Sprintf("ALTER TABLE %s DROP CONSTRAINT %s", a.table, identifier(name))
 }
 
+// Rename gives a constraint another name.
+func (a *Addition) Rename(from, to string) string {
+	return fmt.Sprintf("ALTER TABLE %s RENAME CONSTRAINT %s TO %s", a.table, identifier(from), identifier(to))
+}
+
+// RenameIndex gives an index that is no constraint's yet another name.
+func (a *Addition) RenameIndex(schema, from, to string) string {
+	return "ALTER INDEX " + identifier(schema) + "." + identifier(from) + " RENAME TO " + identifier(to)
+}
+
 // CreateIndex begins the job that makes the index of a UNIQUE constraint.
 func (a *Addition) CreateIndex(name string) string {
 	sql := fmt.Sprintf("CREATE UNIQUE INDEX ASYNC %s ON %s (%s)", identifier(name), a.table, identifiers(a.Keys, ""))
@@ -40,9 +50,9 @@ func (a *Addition) CreateIndex(name string) string {
 	return sql
 }
 
-// UsingIndex makes a constraint of an index of its name.
-func (a *Addition) UsingIndex(name string) string {
-	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s UNIQUE USING INDEX %s%s", a.table, identifier(name), identifier(name), a.timing)
+// UsingIndex makes a constraint of an index, which gets its name.
+func (a *Addition) UsingIndex(name, index string) string {
+	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s UNIQUE USING INDEX %s%s", a.table, identifier(name), identifier(index), a.timing)
 }
 
 // DropIndex takes an index back that is no constraint's yet.
@@ -178,7 +188,7 @@ func (c *Constraints) steps() (steps []string) {
 			name = a.Candidate(0)
 		}
 		if a.Kind == Unique {
-			steps = append(steps, a.CreateIndex(name), "when its job (sys.jobs) is done "+a.UsingIndex(name))
+			steps = append(steps, a.CreateIndex(name), "when its job (sys.jobs) is done "+a.UsingIndex(name, name))
 			continue
 		}
 		steps = append(steps, a.NotValid(name), a.Validate(name))

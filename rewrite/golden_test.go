@@ -122,7 +122,7 @@ func showSteps(c *Constraints) (lines []string) {
 			name = a.Candidate(0)
 		}
 		if a.Kind == Unique {
-			lines = append(lines, "step "+a.CreateIndex(name), "step "+a.UsingIndex(name))
+			lines = append(lines, "step "+a.CreateIndex(name), "step "+a.UsingIndex(name, name))
 			continue
 		}
 		lines = append(lines, "step "+a.NotValid(name), "step "+a.Validate(name))

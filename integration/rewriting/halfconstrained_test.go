@@ -126,9 +126,9 @@ func TestConstraintsCancelled(t *testing.T) {
 	pg.SQL(t, "postgres", constrained)
 	before := pg.SQL(t, "postgres", standing)
 	for _, test := range []struct{ sql, begun string }{
-		{"ALTER TABLE child ADD UNIQUE (pid)", "SELECT count(*) = 1 FROM pg_class WHERE relname = 'child_pid_key'"},
-		{"ALTER TABLE child ADD g int, ADD FOREIGN KEY (g) REFERENCES parent", "SELECT count(*) = 1 FROM pg_constraint WHERE conname = 'child_g_fkey'"},
-		{"ALTER TABLE child ADD CHECK (a > 0)", "SELECT count(*) = 1 FROM pg_constraint WHERE conname = 'child_a_check'"},
+		{"ALTER TABLE child ADD UNIQUE (pid)", "SELECT count(*) = 1 FROM pg_class WHERE relname = 'child_pid_sluice_key'"},
+		{"ALTER TABLE child ADD g int, ADD FOREIGN KEY (g) REFERENCES parent", "SELECT count(*) = 1 FROM pg_constraint WHERE conname = 'child_g_sluice_fkey'"},
+		{"ALTER TABLE child ADD CHECK (a > 0)", "SELECT count(*) = 1 FROM pg_constraint WHERE conname = 'child_a_sluice_check'"},
 	} {
 		for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeCacheStatement} {
 			conn := dialled(t, sluice, mode)
@@ -187,9 +187,9 @@ func TestConstraintsThatStand(t *testing.T) {
 	conn := dialled(t, sluice, pgx.QueryExecModeSimpleProtocol)
 	sim.Admin(t, http.MethodPost, "/faults", `[{"at": "statement", "action": "fail", "error": "conflict", "contains": "DROP ", "count": -1}]`)
 	for sql, want := range map[string]string{
-		"ALTER TABLE child ADD UNIQUE (twice)":                  `23505|Key (twice)=(7) is duplicated. Of what the statement adds there stands: index "child_twice_key".|If it is not valid yet (pg_constraint, pg_index), send the statement again: it goes on from there. Or give it up: DROP INDEX "public"."child_twice_key".`,
-		"ALTER TABLE child ADD CONSTRAINT c CHECK (bad < 5)":    `23514|Of what the statement adds there stands: constraint "c", not validated.|If it is not valid yet (pg_constraint, pg_index), send the statement again: it goes on from there. Or give it up: ALTER TABLE child DROP CONSTRAINT "c".`,
-		"ALTER TABLE child ADD g int, ADD CHECK (bad + id < 9)": `23514|Of what the statement adds there stands: constraint "child_check", not validated; column "g".|Take it back, and send the statement again: ALTER TABLE child DROP CONSTRAINT "child_check"; ALTER TABLE child DROP COLUMN "g".`,
+		"ALTER TABLE child ADD UNIQUE (twice)":                  `23505|Key (twice)=(7) is duplicated. Of what the statement adds there stands: index "child_twice_sluice_key".|If it is not valid yet (pg_constraint, pg_index), send the statement again: it goes on from there. Or give it up: DROP INDEX "public"."child_twice_sluice_key".`,
+		"ALTER TABLE child ADD CONSTRAINT c CHECK (bad < 5)":    `23514|Of what the statement adds there stands: constraint "c_sluice_check", not validated.|If it is not valid yet (pg_constraint, pg_index), send the statement again: it goes on from there. Or give it up: ALTER TABLE child DROP CONSTRAINT "c_sluice_check".`,
+		"ALTER TABLE child ADD g int, ADD CHECK (bad + id < 9)": `23514|Of what the statement adds there stands: constraint "child_sluice_check", not validated; column "g".|Take it back, and send the statement again: ALTER TABLE child DROP CONSTRAINT "child_sluice_check"; ALTER TABLE child DROP COLUMN "g".`,
 	} {
 		_, err := conn.Exec(ctx, sql)
 		if got := code(err) + "|" + detailOf(err) + "|" + hintOf(err); got != want {
@@ -199,7 +199,7 @@ func TestConstraintsThatStand(t *testing.T) {
 	sim.Admin(t, http.MethodDelete, "/faults", "")
 	// Sent again it fails as before. What an earlier one has left, or somebody else, is not dropped.
 	_, err := conn.Exec(ctx, "ALTER TABLE child ADD CONSTRAINT c CHECK (bad < 5)")
-	if code(err) != "23514" || !strings.Contains(detailOf(err), `constraint "c", not validated`) {
+	if code(err) != "23514" || !strings.Contains(detailOf(err), `constraint "c_sluice_check", not validated`) {
 		t.Errorf("%v %s", err, detailOf(err))
 	}
 	// An index that has failed is made anew, and dropped.
@@ -222,20 +222,22 @@ func TestConstraintsThatStand(t *testing.T) {
 		"ALTER TABLE child ADD CONSTRAINT columns UNIQUE (b, a)":                    "42P07",
 		"ALTER TABLE child ADD CONSTRAINT parent UNIQUE (a)":                        "42P07",
 		"ALTER TABLE child ADD CONSTRAINT foreign_index UNIQUE (a)":                 "42P07",
-		"ALTER TABLE child ADD CONSTRAINT whole UNIQUE (a, id)":                     "", // it is what is asked for
+		"ALTER TABLE child ADD CONSTRAINT whole UNIQUE (a, id)":                     "42P07", // the client's own
+		"ALTER TABLE child ADD CONSTRAINT mine UNIQUE (a, id)":                      "",      // what a lost statement has left
 		"ALTER TABLE child ADD CONSTRAINT whole2 UNIQUE NULLS NOT DISTINCT (a, id)": "42P07",
 	} {
 		pg.SQL(t, "postgres", `CREATE TABLE IF NOT EXISTS elsewhere (bad int, a int);
-			ALTER TABLE child DROP CONSTRAINT IF EXISTS other, DROP CONSTRAINT IF EXISTS fk, DROP CONSTRAINT IF EXISTS elsewhere, DROP CONSTRAINT IF EXISTS whole;
+			ALTER TABLE child DROP CONSTRAINT IF EXISTS other, DROP CONSTRAINT IF EXISTS fk, DROP CONSTRAINT IF EXISTS elsewhere, DROP CONSTRAINT IF EXISTS mine;
 			ALTER TABLE elsewhere DROP CONSTRAINT IF EXISTS elsewhere; ALTER TABLE elsewhere ADD CONSTRAINT elsewhere CHECK (bad < 6) NOT VALID;
 			ALTER TABLE child ADD CONSTRAINT other CHECK (bad < 7) NOT VALID; ALTER TABLE child ADD CONSTRAINT fk FOREIGN KEY (b) REFERENCES parent NOT VALID;
 			DROP INDEX IF EXISTS partial, columns, foreign_index, whole, whole2;
+			CREATE UNIQUE INDEX IF NOT EXISTS mine_sluice_key ON child (a, id);
 			CREATE UNIQUE INDEX partial ON child (a) WHERE b > 0; CREATE UNIQUE INDEX columns ON child (a, b); CREATE UNIQUE INDEX foreign_index ON elsewhere (a);
 			CREATE UNIQUE INDEX whole ON child (a, id); CREATE UNIQUE INDEX whole2 ON child (a, id)`)
 		if _, err := conn.Exec(ctx, sql); code(err) != want {
 			t.Errorf("%s: %v, want %s", sql, err, want)
 		}
-		if n := pg.SQL(t, "postgres", "SELECT count(*) FROM pg_class WHERE relkind = 'i' AND relname IN ('partial', 'columns', 'foreign_index', 'whole', 'whole2')"); n != "5" {
+		if n := pg.SQL(t, "postgres", "SELECT count(*) FROM pg_class WHERE relkind = 'i' AND relname IN ('partial', 'columns', 'foreign_index', 'whole', 'whole2', 'mine', 'mine_sluice_key')"); n != "6" {
 			t.Errorf("%s: %s indexes are left", sql, n)
 		}
 	}
@@ -307,8 +309,8 @@ func TestConstraintsCutByADrain(t *testing.T) {
 	sim := harness.StartDSQLSim(t, harness.DSQLSimConfig{Bin: bin, Upstream: pg, Args: []string{"--job-delay", "1h"}})
 	pg.SQL(t, "postgres", constrained)
 	for _, test := range []struct{ sql, begun string }{
-		{"ALTER TABLE child ADD UNIQUE (pid)", "SELECT count(*) = 1 FROM pg_class WHERE relname = 'child_pid_key'"},
-		{"ALTER TABLE child ADD FOREIGN KEY (pid) REFERENCES parent", "SELECT count(*) = 1 FROM pg_constraint WHERE conname = 'child_pid_fkey'"},
+		{"ALTER TABLE child ADD UNIQUE (pid)", "SELECT count(*) = 1 FROM pg_class WHERE relname = 'child_pid_sluice_key'"},
+		{"ALTER TABLE child ADD FOREIGN KEY (pid) REFERENCES parent", "SELECT count(*) = 1 FROM pg_constraint WHERE conname = 'child_pid_sluice_fkey'"},
 	} {
 		old := harness.StartSluice(t, harness.SluiceConfig{Bin: bin, Env: sim.Env().With(harness.Env{"DSQL_RESERVOIR_MAX_OPEN": "5", "DSQL_DRAIN_TIMEOUT": "1s"})})
 		conn := dialled(t, old, pgx.QueryExecModeSimpleProtocol)

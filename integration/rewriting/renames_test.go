@@ -234,6 +234,71 @@ func TestNotNullBesideTheClientsCheck(t *testing.T) {
 	}
 }
 
+// A constraint that is added takes nothing that the client has made itself under the name that it is to have, whether
+// the client names it or PostgreSQL would, and whether it means the same: both are as in PostgreSQL.
+func TestConstraintsBesideTheClientsOwn(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	pg, _, sluice := plainAndSluice(t, harness.Env{"DSQL_DDL_SET_NOT_NULL": "check", "DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"})
+	plain, through := plainConn(ctx, t, pg), dialled(t, sluice, pgx.QueryExecModeSimpleProtocol)
+	const unique, check, key = "CREATE UNIQUE INDEX t_a_key ON t (a)", "ALTER TABLE t ADD CHECK (a > 0) NOT VALID", "ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES p NOT VALID"
+	outcomes := map[string]int{}
+	for _, statements := range [][]string{
+		{unique, "ALTER TABLE t ADD UNIQUE (a)", "ALTER TABLE t ADD UNIQUE (a)", "DROP INDEX t_a_key"},
+		{"CREATE UNIQUE INDEX n ON t (a)", "ALTER INDEX n RENAME TO t_a_key", "ALTER TABLE t ADD UNIQUE (a)"},
+		{"CREATE INDEX t_a_key ON t (a)", "ALTER TABLE t ADD UNIQUE (a)"},
+		{"CREATE TABLE t_a_key (id int)", "ALTER TABLE t ADD UNIQUE (a)"},
+		{"CREATE VIEW t_a_key AS SELECT 1", "ALTER TABLE t ADD UNIQUE (a)"},
+		{"ALTER TABLE u ADD CONSTRAINT t_a_key CHECK (a > 0)", "ALTER TABLE t ADD UNIQUE (a)"},
+		{unique, "ALTER TABLE t ADD CONSTRAINT t_a_key UNIQUE (a)", "ALTER TABLE t ADD CONSTRAINT n UNIQUE (a)"},
+		{unique, "ALTER TABLE t ADD CONSTRAINT t_a_key CHECK (a > 0)", "ALTER TABLE t ADD CONSTRAINT t_a_key CHECK (a > 0)"},
+		{check, "ALTER TABLE t ADD CHECK (a > 0)", "ALTER TABLE t ADD CHECK (a > 0)", "ALTER TABLE t DROP CONSTRAINT t_a_check"},
+		{check, "ALTER TABLE t ADD CONSTRAINT t_a_check CHECK (a > 0)", "ALTER TABLE t ADD CONSTRAINT n CHECK (a > 0)"},
+		{"ALTER TABLE u ADD CONSTRAINT t_a_check CHECK (a > 0)", "ALTER TABLE t ADD CHECK (a > 0)", "ALTER TABLE t ADD CONSTRAINT t_a_check CHECK (a > 1 OR a > 0)"},
+		{"ALTER TABLE t ADD CHECK (a > 0), ADD CHECK (a > 0), ADD CHECK (a < 9)"},
+		{"ALTER TABLE t ADD CONSTRAINT n CHECK (a > 0), ADD CONSTRAINT n CHECK (a > 0)"},
+		{"ALTER TABLE t ADD CONSTRAINT n UNIQUE (a), ADD CONSTRAINT n CHECK (a > 0)"},
+		{"ALTER TABLE t ADD CONSTRAINT t_a_check CHECK (a > 0), ADD CHECK (a > 0)"},
+		{key, "ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES p", "ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES p", "ALTER TABLE t VALIDATE CONSTRAINT t_a_fkey"},
+		{key, "ALTER TABLE t ADD CONSTRAINT t_a_fkey FOREIGN KEY (a) REFERENCES p"},
+		{"CREATE UNIQUE INDEX t_c_key ON t (a)", "ALTER TABLE t ADD COLUMN c int UNIQUE"},
+		{"CREATE UNIQUE INDEX t_c_key ON t (a)", "ALTER TABLE t ADD COLUMN c int DEFAULT 1 CHECK (c > 0) UNIQUE"},
+		{"ALTER TABLE u ADD CONSTRAINT t_c_check CHECK (a > 0)", "ALTER TABLE t ADD COLUMN c int DEFAULT 1 CHECK (c > 0)", "ALTER TABLE t ADD COLUMN d int CHECK (d > 0)"},
+		{"ALTER TABLE t ADD CONSTRAINT c CHECK (a > 0)", "ALTER TABLE t ADD COLUMN d int DEFAULT 1 CONSTRAINT c CHECK (a > 0)", "ALTER TABLE t ADD COLUMN d int CONSTRAINT c CHECK (a > 0)"},
+		{"ALTER TABLE t ADD CHECK (a > 0)", "ALTER TABLE t ADD COLUMN d int DEFAULT 1 CHECK (a > 0)", "ALTER TABLE t ADD COLUMN e int CHECK (a > 0)"},
+		{"CREATE SEQUENCE t_s_seq", "ALTER TABLE t ADD COLUMN s serial", "CREATE SEQUENCE v_id_seq", "CREATE TABLE v (id serial PRIMARY KEY)", "DROP SEQUENCE v_id_seq"},
+		{"CREATE SEQUENCE v_id_seq OWNED BY t.a", "CREATE TABLE v (id serial PRIMARY KEY)", "ALTER TABLE t DROP COLUMN a"},
+	} {
+		for _, database := range []string{"postgres", "plain"} {
+			pg.SQL(t, database, `DROP TABLE IF EXISTS t, u, p, v CASCADE; DO $$ BEGIN DROP VIEW IF EXISTS t_a_key; EXCEPTION WHEN wrong_object_type THEN DROP TABLE t_a_key; END $$; DROP SEQUENCE IF EXISTS t_s_seq, v_id_seq;
+				CREATE TABLE p (id int PRIMARY KEY); CREATE TABLE t (id int PRIMARY KEY, a int); CREATE TABLE u (id int PRIMARY KEY, a int); INSERT INTO p VALUES (1); INSERT INTO t VALUES (1, 1)`)
+		}
+		for i, sql := range statements {
+			got, want := outcomeOf(ctx, t, through, sql), ""
+			if got == "0A000" && (i == 0 || strings.Contains(sql, "VALIDATE")) { // as clusters do: it is the client's own, from elsewhere
+				pg.SQL(t, "postgres", sql)
+				got = ""
+			}
+			if want = outcomeOf(ctx, t, plain, sql); got != want {
+				t.Errorf("%q: %q, PostgreSQL has %q", statements[:i+1], got, want)
+			}
+			outcomes[want]++
+			if got, want := pg.SQL(t, "postgres", heldAlike+ownedAlike), pg.SQL(t, "plain", heldAlike+ownedAlike); got != want {
+				t.Errorf("behind %q:\n%s", statements[:i+1], differing(got, want))
+			}
+		}
+	}
+	if len(outcomes) < 3 {
+		t.Errorf("the statements have too few outcomes: %v", outcomes)
+	}
+}
+
+// ownedAlike adds sequences and what owns them.
+const ownedAlike = ` UNION ALL SELECT string_agg(x, E'\n' ORDER BY x) FROM (SELECT format('sequence %s %s', c.oid::regclass,
+	(SELECT pg_catalog.pg_describe_object(d.refclassid, d.refobjid, d.refobjsubid) FROM pg_depend d WHERE d.objid = c.oid AND d.deptype IN ('a', 'i') AND d.classid = 'pg_class'::regclass)) x
+	FROM pg_class c WHERE c.relkind = 'S' AND c.relnamespace = 'public'::regnamespace) z`
+
 // plainConn is a connection to the database beside Sluice's, by no proxy.
 func plainConn(ctx context.Context, t *testing.T, pg *pgtest.Server) *pgx.Conn {
 	t.Helper()

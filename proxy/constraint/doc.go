@@ -4,8 +4,10 @@
 //
 //	columns        that the statement adds, without their constraints
 //	UNIQUE         CREATE UNIQUE INDEX ASYNC, its job, ADD CONSTRAINT ... USING INDEX
-//	FOREIGN KEY,   ADD CONSTRAINT ... NOT VALID, ALTER TABLE ASYNC ... VALIDATE CONSTRAINT, its job
-//	CHECK
+//	FOREIGN KEY,   ADD CONSTRAINT ... NOT VALID, ALTER TABLE ASYNC ... VALIDATE CONSTRAINT, its job,
+//	CHECK          RENAME CONSTRAINT
+//
+// Until it holds a constraint has a name that only Sluice gives (naming.go).
 //
 // Whether a job has done its work the catalog says, since a job that has failed may be called
 // completed. Where a step fails, what this statement has made is taken back, the last first, and
@@ -20,5 +22,5 @@
 // CREATE TABLE with serial columns (numbered.go) is carried out by a sequence for each, the table, and OWNED BY.
 //
 // A lost backend leaves what was made: the error names it. Sent again, a statement that adds one
-// constraint finds it under its name (standing.go), and goes on.
+// constraint finds it under that name (standing.go), and goes on.
 package constraint

@@ -158,7 +158,7 @@ func (r *Retype) steps() error {
 // hold holds the new column to what the old one is held to.
 func (r *Retype) hold() error {
 	if r.facts.NotNull {
-		if err := New(r.server, r.NotNull()).Run(); err != nil {
+		if err := r.adds(r.NotNull()); err != nil {
 			return err
 		}
 	}
@@ -174,13 +174,20 @@ func (r *Retype) hold() error {
 		if of.loose {
 			err = r.do(c.Adds[0].NotValid(r.holdName(i)), "")
 		} else {
-			err = New(r.server, c).Run()
+			err = r.adds(c)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// adds adds a constraint of the new column, which nobody but Sluice names.
+func (r *Retype) adds(c *rewrite.Constraints) error {
+	w := New(r.server, c)
+	w.own = true
+	return w.Run()
 }
 
 // seal has both columns agree from here on. Nobody can write either by name, but an INSERT without a list

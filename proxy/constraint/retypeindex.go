@@ -106,7 +106,7 @@ func (r *Retype) index(i int) error {
 	}
 	of, name := &r.facts.indexes[i], r.indexName(i)
 	if of.Constraint {
-		return New(r.server, r.Key(&of.ColumnIndex, name)).Run()
+		return r.adds(r.Key(&of.ColumnIndex, name))
 	}
 	w := &Work{server: r.server}
 	id, err := w.begin(of.like.Text)

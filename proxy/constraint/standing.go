@@ -14,7 +14,8 @@ import (
 // spot is where a constraint is to be.
 type spot struct {
 	add    *rewrite.Addition
-	name   string
+	name   string // its own
+	under  string // its name, or that of its index, until it holds
 	there  bool   // a statement like this has made it, or its index, and has not come to its end
 	failed bool   // the index is there, is not valid, and no job makes it so
 	job    string // that is at work at the index
@@ -25,34 +26,59 @@ type spot struct {
 // candidates are so many names that PostgreSQL would choose one after another.
 const candidates = 16
 
-// spotOf finds the name of a constraint, and what has been left there. A name that is taken
+// spotOf finds the names of a constraint, and what has been left there. A name that is taken
 // otherwise is the server's to refuse, where the client has given it.
 func (c *Work) spotOf(a *rewrite.Addition) (spot, error) {
 	if a.Kind == rewrite.NotNull {
 		at, err := c.notNull(a)
-		at.add = a
+		at.add, at.name = a, at.under
 		at.done = at.done || at.there && c.makes(&at)
 		if err != nil || at.done || at.there {
 			return at, err
 		}
 	}
+	if a.Kind == rewrite.NotNull || c.own {
+		at, err := c.left(a, func(pass int) string {
+			if a.Name != "" {
+				return a.Name
+			}
+			return a.Candidate(pass)
+		})
+		at.name = at.under
+		return at, err
+	}
+	name, taken, err := c.chosen(a)
+	if err != nil || taken && a.Kind != rewrite.Unique {
+		return spot{add: a, name: name, under: name}, err
+	}
+	if taken {
+		at, err := c.left(a, func(int) string { return name })
+		at.name, at.there, at.failed = name, false, false
+		return at, err
+	}
+	at, err := c.left(a, a.Hidden)
+	at.name = name
+	return at, err
+}
+
+// left finds the name that a constraint has until it holds, the first of some that is free, and what has been
+// left under it.
+func (c *Work) left(a *rewrite.Addition, candidate func(pass int) string) (spot, error) {
 	for pass := 0; ; pass += candidates {
-		names := []string{a.Name}
-		for i := 0; a.Name == "" && i < candidates; i++ {
-			names = append(names, a.Candidate(pass+i))
+		var names []string
+		for i := range candidates {
+			names = append(names, candidate(pass+i))
 		}
-		if a.Name == "" {
-			names = names[1:]
-		}
+		names = slices.Compact(names) // a name that is given is all of them
 		taken, err := c.taken(a, names)
 		if err != nil {
 			return spot{}, err
 		}
 		for _, name := range names {
 			at, is := taken[name]
-			at.add, at.name = a, name
+			at.add, at.under = a, name
 			at.there = at.there && !c.makes(&at)
-			if !is || at.there || a.Name != "" {
+			if !is || at.there || len(names) == 1 {
 				return at, nil
 			}
 		}
@@ -63,20 +89,16 @@ func (c *Work) spotOf(a *rewrite.Addition) (spot, error) {
 func (c *Work) makes(at *spot) bool { return slices.Contains(c.made, at.doubtful()) }
 
 // taken looks for names, and says of those that are taken whether they are by what a statement
-// like this has left.
+// like this has left. A constraint may be validated by then, and wait for its own name.
 func (c *Work) taken(a *rewrite.Addition, names []string) (map[string]spot, error) {
-	list := make([]string, len(names))
-	for i, name := range names {
-		list[i] = literal(name)
-	}
-	in := strings.Join(list, ", ")
+	in := list(names)
 	taken := map[string]spot{}
-	like := " AND contype = 'c' AND NOT convalidated"
+	like := " AND contype = 'c'"
 	switch a.Kind {
 	case rewrite.Unique:
 		like = ""
 	case rewrite.ForeignKey:
-		like = " AND contype = 'f' AND NOT convalidated AND confrelid = " + literal(a.Referred) + "::pg_catalog.regclass"
+		like = " AND contype = 'f' AND confrelid = " + literal(a.Referred) + "::pg_catalog.regclass"
 	}
 	err := c.server.Ask(fmt.Sprintf(`SELECT conname, conrelid = %s%s, pg_catalog.pg_get_constraintdef(oid) FROM pg_catalog.pg_constraint`+
 		` WHERE connamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = %s) AND conname IN (%s)`, c.oid, like, c.oid, in),
@@ -84,7 +106,7 @@ func (c *Work) taken(a *rewrite.Addition, names []string) (map[string]spot, erro
 			if len(v) == 3 {
 				was := taken[v[0]]
 				was.used = was.used || a.Kind == rewrite.Unique && v[1] == "t"
-				was.there = was.there || a.Kind != rewrite.Unique && v[1] == "t" && a.Is(v[2])
+				was.there = was.there || a.Kind != rewrite.Unique && v[1] == "t" && a.Is(strings.TrimSuffix(v[2], " NOT VALID")+" NOT VALID")
 				taken[v[0]] = was
 			}
 		})
@@ -167,7 +189,7 @@ func (c *Work) notNull(a *rewrite.Addition) (at spot, err error) {
 			case v[0] == "t":
 				at.done = true
 			case v[1] != "" && a.Chooses(v[1]) && a.Is(strings.TrimSuffix(v[3], " NOT VALID")+" NOT VALID"):
-				at.name, at.there, at.done = v[1], true, at.done || v[2] == "t"
+				at.under, at.there, at.done = v[1], true, at.done || v[2] == "t"
 			}
 		})
 	if err == nil && !there {

@@ -40,8 +40,10 @@ type Work struct {
 	server             Server
 	oid, schema, table string // of the table
 	made               []thing
-	found              []thing // not of this statement, and not valid
-	undecided          bool    // a job may still be at work for what was made
+	found              []thing  // not of this statement, and not valid
+	undecided          bool     // a job may still be at work for what was made
+	own                bool     // all names are Sluice's own
+	promised           []string // names that constraints of this statement are to have
 }
 
 // thing is what a statement has made, with what takes it back.
@@ -120,7 +122,7 @@ func (c *Work) steps() error {
 			return err
 		}
 	}
-	var doubtful [2][]spot // of CHECK, and of FOREIGN KEY
+	var doubtful [2][]*spot // of CHECK, and of FOREIGN KEY
 	for i := range c.Adds {
 		if err := c.server.More(); err != nil {
 			return err
@@ -132,9 +134,9 @@ func (c *Work) steps() error {
 			return err
 		case at.done || a.Kind == rewrite.Unique:
 		case a.Kind == rewrite.ForeignKey:
-			doubtful[1] = append(doubtful[1], at)
+			doubtful[1] = append(doubtful[1], &at)
 		default:
-			doubtful[0] = append(doubtful[0], at)
+			doubtful[0] = append(doubtful[0], &at)
 		}
 	}
 	for _, at := range slices.Concat(doubtful[0], doubtful[1]) {
@@ -167,30 +169,41 @@ func (c *Work) make(sql string, t thing) error {
 }
 
 // add adds one constraint, which for a FOREIGN KEY or CHECK is not validated yet. Where its name
-// was free, and is taken by the time that something is made under it, what is there is looked at
-// once more.
+// was free, and is taken by the time that something is made under it, or what was found there is gone, what is there
+// is looked at once more.
 func (c *Work) add(a *rewrite.Addition) (spot, error) {
-	for again := false; ; again = true {
+	for tries := 0; ; tries++ {
 		at, err := c.spotOf(a)
 		switch {
 		case err != nil || at.done:
 			return at, err
 		case a.Kind == rewrite.Unique:
-			err = c.unique(a, at)
+			err = c.unique(a, &at)
 		case at.there:
 			c.found = append(c.found, at.doubtful())
 		default:
-			err = c.make(a.NotValid(at.name), at.doubtful())
+			err = c.make(a.NotValid(at.under), at.doubtful())
 		}
-		if told := c.server.Refused(err); again || told == nil || told.Code != takenRelation && told.Code != takenName {
+		told := c.server.Refused(err)
+		taken := told != nil && (told.Code == takenRelation || told.Code == takenName) && (c.own || at.under != at.name)
+		if told == nil || tries == mostLooks || !taken && !c.gone(err) {
+			c.promised = append(c.promised, at.name)
+			if told != nil {
+				return at, at.inItsName(told)
+			}
 			return at, err
 		}
+		index := at.index(c.schema)
+		c.found, c.made = without(c.found, index), without(c.made, index)
 	}
 }
 
-// doubtful is a constraint that is not validated.
+// mostLooks is how often what is there is looked at once more.
+const mostLooks = 3
+
+// doubtful is a constraint that is not validated, or has not its own name.
 func (at *spot) doubtful() thing {
-	return thing{what: fmt.Sprintf("constraint \"%s\", not validated", at.name), undo: at.add.Drop(at.name)}
+	return thing{what: fmt.Sprintf("constraint \"%s\", not validated", at.under), undo: at.add.Drop(at.under)}
 }
 
 // valid is a constraint that is.
@@ -198,110 +211,63 @@ func (at *spot) valid() thing {
 	return thing{what: fmt.Sprintf("constraint \"%s\"", at.name), undo: at.add.Drop(at.name)}
 }
 
-// validate has the rows looked at.
-func (c *Work) validate(at spot) error {
-	end, err := c.job(at.add.Validate(at.name))
-	if err != nil {
-		return err
-	}
-	valid, err := c.decided(at.name, end, fmt.Sprintf(`SELECT convalidated FROM pg_catalog.pg_constraint WHERE conrelid = %s AND conname = %s`, c.oid, literal(at.name)),
-		func() error { return c.violated(at.add, at.name, end) })
-	if err != nil {
-		return err
-	}
-	if !valid {
-		return c.violated(at.add, at.name, end)
+// index is the index of a UNIQUE constraint that is none yet.
+func (at *spot) index(schema string) thing {
+	return thing{what: fmt.Sprintf("index \"%s\"", at.under), undo: at.add.DropIndex(schema, at.under)}
+}
+
+// validate has the rows looked at, and gives the constraint its name. One that another client has brought to its end, or
+// has taken back, is added once more.
+func (c *Work) validate(at *spot) error {
+	for tries := 0; ; tries++ {
+		err := c.looksAtRows(at)
+		if err == nil {
+			err = c.arrive(at)
+		}
+		if err == nil {
+			break
+		}
+		if !c.gone(err) || tries == mostLooks {
+			if told := c.server.Refused(err); told != nil {
+				return at.inItsName(told)
+			}
+			return err
+		}
+		c.found, c.made = without(c.found, at.doubtful()), without(c.made, at.doubtful())
+		c.promised = slices.DeleteFunc(c.promised, func(name string) bool { return name == at.name })
+		again, err := c.add(at.add)
+		if err != nil || again.done {
+			return err
+		}
+		*at = again
 	}
 	c.found, c.made = without(c.found, at.doubtful()), without(c.made, at.doubtful())
-	c.made = append(c.made, at.valid())
+	if !slices.Contains(c.made, at.valid()) {
+		c.made = append(c.made, at.valid())
+	}
 	if at.add.Kind == rewrite.NotNull {
 		c.warnOfNotNull(at.add, at.name)
 	}
 	return nil
 }
 
-// unique makes the index of a UNIQUE constraint, and then the constraint. An index that has
-// failed serves nothing, and holds the values of rows to come to be unique: another such
-// statement has left it, and it is made anew.
-func (c *Work) unique(a *rewrite.Addition, at spot) error {
-	index := thing{what: fmt.Sprintf("index \"%s\"", at.name), undo: a.DropIndex(c.schema, at.name)}
-	if at.used {
-		return &wire.Error{Code: takenName, Message: fmt.Sprintf("constraint \"%s\" for relation \"%s\" already exists", at.name, c.table)}
-	}
-	if at.there && at.failed {
-		if err := c.server.Ask(index.undo, nil); err != nil {
-			return err
-		}
-		at.there = false
-	}
-	if at.there {
-		c.found = append(c.found, index)
-	} else {
-		var err error
-		if at.job, err = c.makeIndex(a.CreateIndex(at.name), index); err != nil {
-			return err
-		}
-	}
-	end, err := c.await(at.job)
+// looksAtRows has the rows looked at.
+func (c *Work) looksAtRows(at *spot) error {
+	end, err := c.job(at.add.Validate(at.under))
 	if err != nil {
 		return err
 	}
-	valid, err := c.decided(at.name, end, fmt.Sprintf(`SELECT i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid`+
-		` JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE i.indrelid = %s AND n.nspname = %s AND c.relname = %s`, c.oid, literal(c.schema), literal(at.name)),
-		func() error { return c.violated(a, at.name, end) })
-	if err != nil {
-		return err
-	}
-	if !valid {
-		return c.dropsFailed(index, c.violated(a, at.name, end), end)
-	}
-	err = c.make(a.UsingIndex(at.name), at.valid())
-	told := c.server.Refused(err)
-	faster := told != nil && told.Code == "55000" && strings.Contains(told.Message, "already associated")
-	if err == nil || faster {
-		c.found, c.made = without(c.found, index), without(c.made, index)
-	}
-	if faster { // another statement like this
-		return &wire.Error{Code: takenRelation, Message: fmt.Sprintf("relation \"%s\" already exists", at.name)}
+	valid, err := c.decided(at.name, end, fmt.Sprintf(`SELECT convalidated FROM pg_catalog.pg_constraint WHERE conrelid = %s AND conname = %s`, c.oid, literal(at.under)),
+		func() error { return c.violated(at, end) })
+	if err == nil && !valid {
+		err = c.violated(at, end)
 	}
 	return err
-}
-
-// dropsFailed drops an index that another such statement has begun and whose build has failed, and returns why
-// it has: as one of this statement is, since it refuses rows and serves nothing.
-func (c *Work) dropsFailed(index thing, why error, end jobEnd) error {
-	told := c.server.Refused(why)
-	if !slices.Contains(c.found, index) || told == nil || !failed(end.status) && !strings.HasPrefix(told.Code, "23") {
-		return why
-	}
-	err := c.server.Ask(index.undo, nil)
-	dropped := c.server.Refused(err)
-	switch {
-	case err == nil, dropped != nil && slices.Contains(notThere, dropped.Code):
-		c.found = without(c.found, index)
-	case dropped == nil:
-		return err
-	}
-	return why
 }
 
 // without are things but for one.
 func without(things []thing, t thing) []thing {
 	return slices.DeleteFunc(things, func(other thing) bool { return other == t })
-}
-
-// makeIndex begins to make an index, and returns the job. A column that is not there is told of
-// as PostgreSQL does for a constraint.
-func (c *Work) makeIndex(sql string, index thing) (job string, err error) {
-	c.made = append(c.made, index)
-	job, err = c.begin(sql)
-	if err != nil && c.server.Undone(err) {
-		c.made = c.made[:len(c.made)-1]
-	}
-	if told := c.server.Refused(err); told != nil && told.Code == undefinedColumn {
-		told.Message = strings.Replace(told.Message, `" does not exist`, `" named in key does not exist`, 1)
-	}
-	return job, err
 }
 
 // takeBack drops what this statement has made, the last first, and returns why it failed; or the
@@ -337,12 +303,13 @@ func (c *Work) takeBack(why error) error {
 const (
 	unknownOutcome  = "08007"
 	undefinedColumn = "42703"
+	undefinedObject = "42704"
 	takenRelation   = "42P07"
 	takenName       = "42710"
 )
 
 // notThere are the SQLSTATEs of what is not there to be dropped.
-var notThere = []string{"42704", undefinedColumn, "42P01"}
+var notThere = []string{undefinedObject, undefinedColumn, "42P01"}
 
 // holdsValues reports whether a column holds a value in some row.
 func (c *Work) holdsValues(column string) (any bool, err error) {

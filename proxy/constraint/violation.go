@@ -13,16 +13,17 @@ import (
 // have told it. Where no such row is found any more, the job has the word.
 
 // violated is why a constraint could not be validated, or its index made.
-func (c *Work) violated(a *rewrite.Addition, name string, end jobEnd) error {
+func (c *Work) violated(at *spot, end jobEnd) error {
+	a, name := at.add, at.name
 	var found *wire.Error
 	var err error
 	switch a.Kind {
 	case rewrite.Unique:
 		found, err = c.duplicate(a, name)
 	case rewrite.ForeignKey:
-		found, err = c.orphan(a, name)
+		found, err = c.orphan(at)
 	default:
-		found, err = c.against(a, name)
+		found, err = c.against(at)
 	}
 	switch told := c.server.Refused(err); {
 	case err != nil && told == nil:
@@ -77,11 +78,12 @@ func duplicated(name string, keys, values, null []string) *wire.Error {
 }
 
 // orphan finds a row that refers to none.
-func (c *Work) orphan(a *rewrite.Addition, name string) (found *wire.Error, err error) {
+func (c *Work) orphan(at *spot) (found *wire.Error, err error) {
+	a, name := at.add, at.name
 	var referred []string
 	other := ""
 	err = c.server.Ask(fmt.Sprintf(`SELECT a.attname, r.relname FROM pg_catalog.pg_constraint p JOIN pg_catalog.pg_class r ON r.oid = p.confrelid JOIN pg_catalog.pg_attribute a`+
-		` ON a.attrelid = p.confrelid AND a.attnum = ANY (p.confkey) WHERE p.conrelid = %s AND p.conname = %s ORDER BY pg_catalog.array_position(p.confkey, a.attnum)`, c.oid, literal(name)),
+		` ON a.attrelid = p.confrelid AND a.attnum = ANY (p.confkey) WHERE p.conrelid = %s AND p.conname = %s ORDER BY pg_catalog.array_position(p.confkey, a.attnum)`, c.oid, literal(at.under)),
 		func(v []string) {
 			if len(v) == 2 {
 				referred, other = append(referred, v[0]), v[1]
@@ -105,9 +107,10 @@ func (c *Work) orphan(a *rewrite.Addition, name string) (found *wire.Error, err 
 }
 
 // against finds a row that a CHECK refuses.
-func (c *Work) against(a *rewrite.Addition, name string) (found *wire.Error, err error) {
+func (c *Work) against(at *spot) (found *wire.Error, err error) {
+	a, name := at.add, at.name
 	expression := ""
-	err = c.server.Ask(fmt.Sprintf(`SELECT pg_catalog.pg_get_expr(conbin, conrelid) FROM pg_catalog.pg_constraint WHERE conrelid = %s AND conname = %s`, c.oid, literal(name)),
+	err = c.server.Ask(fmt.Sprintf(`SELECT pg_catalog.pg_get_expr(conbin, conrelid) FROM pg_catalog.pg_constraint WHERE conrelid = %s AND conname = %s`, c.oid, literal(at.under)),
 		func(v []string) { expression = firstOf(v) })
 	if err != nil || expression == "" {
 		return nil, err

@@ -1,0 +1,118 @@
+package constraint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
+)
+
+// UNIQUE constraints: the index, its job, and the constraint that is made of it.
+
+// unique makes the index of a UNIQUE constraint, and then the constraint. An index that has
+// failed serves nothing, and holds the values of rows to come to be unique: another such
+// statement has left it, and it is made again.
+func (c *Work) unique(a *rewrite.Addition, at *spot) error {
+	index := at.index(c.schema)
+	if at.used {
+		return &wire.Error{Code: takenName, Message: fmt.Sprintf("constraint \"%s\" for relation \"%s\" already exists", at.name, c.table)}
+	}
+	if at.there && at.failed {
+		if err := c.server.Ask(index.undo, nil); err != nil {
+			return err
+		}
+		at.there = false
+	}
+	if at.there {
+		c.found = append(c.found, index)
+	} else {
+		var err error
+		if at.job, err = c.makeIndex(a.CreateIndex(at.under), index); err != nil {
+			return err
+		}
+	}
+	end, err := c.await(at.job)
+	if err != nil {
+		return err
+	}
+	valid, err := c.decided(at.name, end, fmt.Sprintf(`SELECT i.indisvalid FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid`+
+		` JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE i.indrelid = %s AND n.nspname = %s AND c.relname = %s`, c.oid, literal(c.schema), literal(at.under)),
+		func() error { return c.violated(at, end) })
+	if err != nil {
+		return err
+	}
+	if !valid {
+		return c.dropsFailed(index, c.violated(at, end), end)
+	}
+	if err = c.usesIndex(a, at); err == nil {
+		index = at.index(c.schema)
+		c.found, c.made = without(c.found, index), without(c.made, index)
+	}
+	return err
+}
+
+// usesIndex makes a constraint of an index that is valid. A name that was chosen, and is taken by now, is chosen again.
+// Where the server gives an index no other name by this statement, the index is renamed first.
+func (c *Work) usesIndex(a *rewrite.Addition, at *spot) error {
+	err := c.make(a.UsingIndex(at.name, at.under), at.valid())
+	for tries := 0; c.nameTaken(a, err) && at.under != at.name && tries < mostTries; tries++ {
+		if err = c.choose(at); err != nil {
+			return err
+		}
+		err = c.make(a.UsingIndex(at.name, at.under), at.valid())
+	}
+	if told := c.server.Refused(err); told == nil || told.Code != retry.StateUnsupported || at.under == at.name {
+		return err
+	}
+	was, renamed := at.index(c.schema), *at
+	renamed.under = at.name
+	if failed := c.make(a.RenameIndex(c.schema, at.under, at.name), renamed.index(c.schema)); failed != nil {
+		if c.server.Refused(failed) != nil {
+			return err
+		}
+		return failed
+	}
+	*at, c.found, c.made = renamed, without(c.found, was), without(c.made, was)
+	return c.make(a.UsingIndex(at.name, at.under), at.valid())
+}
+
+// nameTaken reports the error of a name that was chosen, and is taken by now.
+func (c *Work) nameTaken(a *rewrite.Addition, err error) bool {
+	told := c.server.Refused(err)
+	return told != nil && a.Name == "" && (told.Code == takenRelation || told.Code == takenName)
+}
+
+// dropsFailed drops an index that another such statement has begun and whose build has failed, and returns why
+// it has: as one of this statement is, since it refuses rows and serves nothing.
+func (c *Work) dropsFailed(index thing, why error, end jobEnd) error {
+	told := c.server.Refused(why)
+	if !slices.Contains(c.found, index) || told == nil || !failed(end.status) && !strings.HasPrefix(told.Code, "23") {
+		return why
+	}
+	err := c.server.Ask(index.undo, nil)
+	dropped := c.server.Refused(err)
+	switch {
+	case err == nil, dropped != nil && slices.Contains(notThere, dropped.Code):
+		c.found = without(c.found, index)
+	case dropped == nil:
+		return err
+	}
+	return why
+}
+
+// makeIndex begins to make an index, and returns the job. A column that is not there is told of
+// as PostgreSQL does for a constraint.
+func (c *Work) makeIndex(sql string, index thing) (job string, err error) {
+	c.made = append(c.made, index)
+	job, err = c.begin(sql)
+	if err != nil && c.server.Undone(err) {
+		c.made = c.made[:len(c.made)-1]
+	}
+	if told := c.server.Refused(err); told != nil && told.Code == undefinedColumn {
+		told.Message = strings.Replace(told.Message, `" does not exist`, `" named in key does not exist`, 1)
+	}
+	return job, err
+}
