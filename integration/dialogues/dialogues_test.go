@@ -18,7 +18,7 @@ import (
 var (
 	countFlag  = flag.Int("dialogues.count", 60, "how many dialogues")
 	seedFlag   = flag.Uint64("dialogues.seed", 1, "the seed that they are drawn from")
-	routeFlag  = flag.String("dialogues.route", "", "one route: plain, rewrite, replay, dsql, savepoints, strict")
+	routeFlag  = flag.String("dialogues.route", "", "one route: plain, rewrite, replay, dsql, savepoints, strict, parts")
 	onlyFlag   = flag.Int("dialogues.only", -1, "this dialogue alone")
 	fromFlag   = flag.Int("dialogues.from", 0, "the first dialogue of each route: those before it are left out")
 	scriptFlag = flag.String("dialogues.script", "", "the dialogue in this file alone")

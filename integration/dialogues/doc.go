@@ -22,6 +22,9 @@
 // everything that was told later, and the tables. So a row that is there twice, or
 // that is there although nothing was to be applied, is a difference.
 //
+// On the route parts Sluice commits transactions with DDL in parts, and says so by a
+// WARNING: the direct run commits there, see parts_test.go.
+//
 // The routes are the ways to configure Sluice, see routes in world_test.go. What may
 // differ is the closed list of docs/differences.md.
 //

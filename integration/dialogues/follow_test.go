@@ -25,6 +25,8 @@ type edit struct {
 	site
 	keep int
 	none bool // it runs to its end
+	// commits: what its transaction holds is committed first.
+	commits bool
 }
 
 // frameOf finds the frame that a site is, and the step it was sent in.
@@ -49,7 +51,7 @@ func (w *world) foreign(d dialogue, told tale) (sites []site, choices [][]edit) 
 				unknown[f.name] = true
 			} else if a.code == "26000" && f.verb == 'B' && unknown[f.from] {
 				a.refused = true
-				sites, choices = append(sites, at), append(choices, meanings(d, told, at, a))
+				sites, choices = append(sites, at), append(choices, w.meanings(d, told, at, a))
 				continue
 			}
 			a.refused = w.refusal(a.lines...) && !(a.code == "55000" && d.sure(told, at)) && !(a.code == "0A000" && !w.stale(d, told, i, n-o.from)) && !(a.code == "26000" && !forgotten(d, i, n-o.from)) || forgot[o.c] && a.code == "3B001"
@@ -60,7 +62,7 @@ func (w *world) foreign(d dialogue, told tale) (sites []site, choices [][]edit) 
 				continue
 			}
 			sites = append(sites, at)
-			choices = append(choices, meanings(d, told, at, a))
+			choices = append(choices, w.meanings(d, told, at, a))
 		}
 	}
 	return sites, choices
@@ -89,12 +91,12 @@ func cancelled(d dialogue, told tale, step int) bool {
 }
 
 func isForeign(code string, cancelled bool) bool {
-	return code == "08006" || code == "08007" || code == "40001" || code == "57014" && cancelled
+	return code == "08006" || code == "08007" || code == "40001" || code == "25000" || code == "57014" && cancelled
 }
 
 // meanings are the ways in which an error can be true: the first is the one that the
 // client was told; where the outcome is unknown there are more.
-func meanings(d dialogue, told tale, at site, a *answer) []edit {
+func (w *world) meanings(d dialogue, told tale, at site, a *answer) []edit {
 	all := []edit{{site: at, keep: a.done}}
 	if a.code != "08007" {
 		return all
@@ -102,6 +104,11 @@ func meanings(d dialogue, told tale, at site, a *answer) []edit {
 	// That all of it has run is the likeliest besides: the ways of many losses multiply.
 	all = append(all, edit{site: at, none: true})
 	f, _ := frameOf(d, told, at)
+	if w.parts {
+		for k := a.done; k <= len(f.parts) && (f.verb == 'Q' || k == a.done); k++ {
+			all = append(all, edit{site: at, keep: k, commits: true})
+		}
+	}
 	if f.verb == 'Q' {
 		for k := a.done + 1; k <= len(f.parts); k++ {
 			all = append(all, edit{site: at, keep: k})
@@ -190,7 +197,7 @@ func (w *world) explain(d dialogue, told tale) (difference string, err error) {
 // tablesAnew puts the tables of the direct run back as they were; the answers that Sluice
 // gave stay.
 func (w *world) tablesAnew() error {
-	_, err := w.direct.sql(clean)
+	_, err := w.direct.sql(w.clean())
 	if err == nil && w.dirty {
 		_, err = w.direct.sql(changing)
 	}
@@ -277,7 +284,7 @@ func (w *world) follow(d dialogue, told tale, sites []site, edits map[site]edit,
 			}
 		}
 	}
-	got, err := w.direct.sql(left)
+	got, err := w.leaves(&w.direct)
 	if err != nil {
 		return "", 0, err
 	}
@@ -352,7 +359,15 @@ func (p *player) sendEdited(c *client, frames []frame, o outcome, edits map[site
 			}
 			c.answers = c.answers[:n]
 		}
+		if err := c.commitsEarly(o, frames, k); err != nil {
+			return err
+		}
 		e, ok := edits[site{o.c, o.from + k}]
+		if ok && e.commits && f.verb != 'Q' {
+			if err := c.hidden(executed("COMMIT", "BEGIN")...); err != nil {
+				return err
+			}
+		}
 		switch {
 		case !ok:
 		case f.verb == 'Q':
@@ -368,7 +383,20 @@ func (p *player) sendEdited(c *client, frames []frame, o outcome, edits map[site
 		default:
 			f = toldToFail("told")
 		}
-		if err := c.send([]frame{f}); err != nil {
+		if f.verb == 'Q' {
+			behind := earlyCommits(o.c.answers[o.from+k].lines)
+			if ok && e.commits {
+				behind = append(behind, e.keep)
+			}
+			early := withCommits(f.parts, behind, c.status != 'I')
+			f.parts = early.parts
+			if err := c.send([]frame{f}); err != nil {
+				return err
+			}
+			if len(behind) > 0 {
+				c.answers[len(c.answers)-1].early = &early
+			}
+		} else if err := c.send([]frame{f}); err != nil {
 			return err
 		}
 		if ok && o.closed && o.c.answers[o.from+k].fatal { // nothing behind it was run
@@ -492,7 +520,11 @@ func (w *world) compare(s step, o outcome, c *client, sites []site, loose bool) 
 		a, b := o.c.answers[n], c.answers[n]
 		f := s.frames[n-o.from]
 		lost := slices.ContainsFunc(sites, func(at site) bool { return at.c == o.c && sameTurn(o.c, at.n, n) })
-		got, want := w.plain(a.lines, f, loose), w.plain(b.lines, f, loose)
+		direct := b.lines
+		if b.early != nil {
+			direct = b.early.strip(direct)
+		}
+		got, want := w.plain(a.lines, f, loose), w.plain(direct, f, loose)
 		if lost {
 			got = completed(got, f)
 			if !slices.Contains(sites, site{o.c, n}) {

@@ -35,6 +35,7 @@ type theme struct {
 	postgresOnly bool
 	dsqlOnly     bool
 	replaysOnly  bool
+	partsOnly    bool
 	weight       int
 }
 
@@ -220,7 +221,7 @@ func pick[T any](g *drawer, of ...T) T { return of[g.IntN(len(of))] }
 func (g *drawer) chooseThemes() {
 	var all []theme
 	for _, t := range themes {
-		if g.dsql && t.postgresOnly || !g.dsql && t.dsqlOnly || !g.replays && t.replaysOnly || t.name == "savepoints" && !g.savepoints {
+		if g.dsql && t.postgresOnly || !g.dsql && t.dsqlOnly || !g.replays && t.replaysOnly || !g.parts && t.partsOnly || t.name == "savepoints" && !g.savepoints {
 			continue
 		}
 		for range t.weight {
@@ -231,6 +232,9 @@ func (g *drawer) chooseThemes() {
 		t := pick(g, all...)
 		g.themes = append(g.themes, t)
 		g.count("theme " + t.name)
+	}
+	if g.parts && !g.themed(partsTheme) {
+		g.themes = append(g.themes, themes[slices.IndexFunc(themes, func(t theme) bool { return t.partsOnly })])
 	}
 }
 
@@ -525,6 +529,7 @@ var themes = []theme{
 		return pick(g, "CREATE TABLE IF NOT EXISTS x_{X} (n int)", "DROP TABLE IF EXISTS x_{X}", "ALTER TABLE x_{X} ADD COLUMN IF NOT EXISTS m int DEFAULT 7",
 			"ALTER TABLE x_{X} DROP COLUMN IF EXISTS m", "SELECT * FROM x_{X}", "SELECT * FROM x_{X}", "INSERT INTO x_{X} (n) VALUES (1)")
 	}},
+	{name: partsTheme, weight: 9, partsOnly: true, texts: partsText},
 	{name: "local", weight: 4, texts: (*drawer).localText},
 	{name: "encodings", weight: 1, postgresOnly: true, texts: (*drawer).encodedText},
 	{name: "set_config", weight: 1, postgresOnly: true, texts: func(g *drawer) string {

@@ -104,7 +104,7 @@ func (w *world) tell(d dialogue) (told tale, err error) {
 		told.struck, told.struckAt = w.happened(d)
 	}
 	if told.breach == "" {
-		told.left, err = w.through.sql(left)
+		told.left, err = w.leaves(&w.through)
 	}
 	return told, err
 }

@@ -28,6 +28,7 @@ type route struct {
 	// replays: transactions that are lost or in conflict are run again.
 	replays    bool
 	savepoints bool // the server has them, or Sluice emulates them
+	parts      bool // transactions with DDL are committed in parts
 	env        harness.Env
 }
 
@@ -40,6 +41,8 @@ var routes = []route{
 	{name: "savepoints", dsql: true, replays: true, savepoints: true, env: harness.Env{"DSQL_RETRY_SAVEPOINTS": "relaxed", "DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(backends + 1)}},
 	// A return takes a second connection for a moment.
 	{name: "strict", dsql: true, replays: true, savepoints: true, env: harness.Env{"DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(backends + 2)}},
+	{name: "parts", dsql: true, replays: true, parts: true, env: harness.Env{"DSQL_RETRY_SAVEPOINTS": "off", "DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(backends + 1),
+		"DSQL_DDL_IN_TRANSACTIONS": "autocommit-destructive", "DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"}},
 }
 
 // world is a Sluice on a database, and another database for the same dialogues without it.
@@ -187,9 +190,17 @@ func (x *target) sql(text string) (string, error) {
 	return last, err
 }
 
+// clean empties the tables of a database.
+func (w *world) clean() string {
+	if w.parts {
+		return clean + cleanOfParts
+	}
+	return clean
+}
+
 // begin makes both databases as they were in the beginning.
 func (w *world) begin(d dialogue) error {
-	text := clean
+	text := w.clean()
 	if w.changed = w.changed || w.dirty; w.dirty {
 		text += changing
 		w.dirty = false
