@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/constraint"
@@ -17,7 +18,7 @@ import (
 
 // What an error tells, by when it comes:
 //
-//	the statement itself  the server's error, unless it is a refusal (0A000)
+//	the statement itself  the server's error, unless it is a refusal (0A000; 42704 for a serial type)
 //	may                   the refusal, with what is in the way of a change of type
 //	the first command     its own error: nothing stands but what that names itself
 //	a later one           its own error, with those that are committed, and those that are not done
@@ -51,7 +52,7 @@ func (p plainCommand) Partly(err error) error { return err }
 func (c *commands) Run() error {
 	err := asked{c.s}.Ask(c.Text, nil)
 	told := refused(err)
-	if told == nil || told.Code != retry.StateUnsupported {
+	if told == nil || told.Code != retry.StateUnsupported && !c.serial(told) {
 		return err
 	}
 	if err := c.may(told); err != nil {
@@ -74,6 +75,13 @@ func (c *commands) Run() error {
 		c.notices = append(c.notices, warning.AppendNotice(nil, "WARNING"))
 	}
 	return nil
+}
+
+// serial reports the error of a server that has no type for a serial column of the statement. A type that the client has
+// misspelt is the client's to be told of.
+func (c *commands) serial(told *wire.Error) bool {
+	return told.Code == unknownType && strings.Contains(told.Message, "serial") &&
+		slices.ContainsFunc(c.Parts, func(p rewrite.Command) bool { return p.St.Alteration != nil && p.St.Alteration.Own != nil })
 }
 
 // may refuses a change of type as it would be refused, before anything is done. What the statement
