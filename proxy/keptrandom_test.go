@@ -40,11 +40,13 @@ func TestKeptValuesAtRandom(t *testing.T) {
 	pg.SQL(t, "postgres", stumbling+`CREATE SEQUENCE numbers; CREATE TYPE mood AS ENUM ('sad', 'it''s \ ok'); CREATE DOMAIN small AS float8 CHECK (VALUE < 1000);
 		CREATE TABLE fatal (n int); CREATE FUNCTION fatal() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM die(2); RETURN NULL; END $$;
 		CREATE TRIGGER fatal AFTER INSERT ON fatal FOR EACH ROW EXECUTE FUNCTION fatal();
+		CREATE VIEW shown AS SELECT v FROM (VALUES ('a')) x (v);
 		CREATE TABLE early (n int); CREATE TRIGGER early AFTER INSERT ON early FOR EACH ROW EXECUTE FUNCTION late();`)
 	s := startSluice(t, pg, asDSQL, fastReplay, mapping, withSavepoints, maxOpen(3))
 	r := rand.New(rand.NewPCG(1, 2))
 	modes := []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}
 	replays, refusals := 0, 0
+	beside := connectTo(t, s, "postgres", pgx.QueryExecModeSimpleProtocol)
 	for n := range max(40, 400/proxy.OneIn) {
 		table, columns, names := fmt.Sprintf("made_%d", n), "", []string{}
 		for i := range 1 + r.IntN(4) {
@@ -70,6 +72,14 @@ func TestKeptValuesAtRandom(t *testing.T) {
 		}
 		what := fmt.Sprintf("%d: %v, SET %v, %s %s; %s", n, mode, said, columns, insert, fails)
 		run(t, c, "BEGIN")
+		// Views may read the clock. So may what makes a column of such a type, or of a user's, and then the time is
+		// kept where nothing else reads the clock, and the transaction is at its end.
+		timed := strings.Contains(columns, "time") || strings.Contains(columns, "date") || strings.Contains(columns, "mood")
+		if r.IntN(2) == 0 && !timed {
+			read := [...]string{"SELECT count(*) FROM pg_class WHERE relname = 'made_0'", "SELECT v FROM shown", "SELECT count(*) FROM information_schema.tables WHERE table_name = 'made_0'"}[r.IntN(3)]
+			what += ", behind " + read
+			run(t, c, read)
+		}
 		var told string
 		inString, long := r.IntN(4) == 0, false // a string whose rows are too many keeps nothing
 		if inString {
@@ -77,6 +87,10 @@ func TestKeptValuesAtRandom(t *testing.T) {
 			told, long = toldInString(t, c, insert, r)
 		} else {
 			told = printedRows(t, c, insert)
+		}
+		if r.IntN(3) == 0 { // what was asked of the schema is out of date
+			what += ", a table made beside"
+			run(t, beside, fmt.Sprintf("CREATE TABLE beside_%d (a int)", n))
 		}
 		if r.IntN(3) == 0 {
 			what += ", behind a savepoint"
@@ -94,7 +108,7 @@ func TestKeptValuesAtRandom(t *testing.T) {
 			replays++
 		}
 		if err != nil {
-			if long {
+			if long || timed && !strings.Contains(fails, "late") {
 				run(t, c, "ROLLBACK")
 				continue
 			}
@@ -113,7 +127,7 @@ func TestKeptValuesAtRandom(t *testing.T) {
 			t.Errorf("%s:\ntold\n%s\nstored\n%s", what, told, stored)
 		}
 	}
-	if refusals > replays/10 {
+	if refusals > 0 {
 		t.Errorf("%d of %d replays were refused", refusals, replays)
 	}
 }

@@ -23,7 +23,9 @@ func (s *session) replan() (done bool, err error) {
 	t := s.t
 	unknown := s.tx.unknown
 	s.tx.unknown = false
-	err = s.meetSchema(unknown)
+	if err = s.meetSchema(unknown); err == nil {
+		err = s.meetPurity()
+	}
 	s.alarmRead()
 	t.stand = atReady // as long as nothing was sent
 	switch {
@@ -58,6 +60,18 @@ func (s *session) replan() (done bool, err error) {
 		return false, nil
 	}
 	return true, nil
+}
+
+// meetPurity asks whether reads only read where nobody knows, as behind a change of the schema, and values that the
+// client was told may depend on it (surveyLog). It returns what asking returns.
+func (s *session) meetPurity() error {
+	if s.srv.purityKnown() || !s.srv.purityDue() || !s.told() {
+		return nil
+	}
+	return s.asking(func(b *backend) error {
+		_, err := s.srv.askPurity(b, false, s.t.deadline, s.stopped)
+		return err
+	})
 }
 
 // mayPlanAnew reports whether the statement of an entry, whose relation or column the server

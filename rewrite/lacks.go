@@ -10,12 +10,16 @@ import (
 // as if nothing were mapped. The words tell which texts may name such a relation, the tree
 // which do (Plan.Lacks).
 
+// isSystem reports whether a schema is one of the server's own, in which users make nothing.
+func isSystem(schema string) bool {
+	return strings.HasPrefix(schema, "pg_") || schema == "information_schema" || schema == "sys"
+}
+
 // knows reports whether a name in a text stands for a relation of the snapshot, or for one
 // of the server's own. Where nobody knows the search path, any schema will do.
 func (n *Names) knows(schema, name string) bool {
 	if schema != "" {
-		return n.schema.relations[relationName{schema, name}] != nil ||
-			strings.HasPrefix(schema, "pg_") || schema == "information_schema" || schema == "sys"
+		return n.schema.relations[relationName{schema, name}] != nil || isSystem(schema)
 	}
 	if n.path == nil {
 		return n.schema.known[name]

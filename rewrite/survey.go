@@ -15,7 +15,8 @@ type Survey struct {
 	Time bool
 	// Numbers: it may set a sequence back, or make one.
 	Numbers bool
-	// Views: it reads what is no table, which may call any function.
+	// Views: it reads a user's relation that is no table, which may call any function. The server's own call
+	// none of a user's.
 	Views bool
 }
 
@@ -140,7 +141,7 @@ func (v *surveyor) relation(m message) {
 	case r == nil, !known:
 		v.Time, v.Numbers = true, v.Numbers || v.fills
 	case r.View:
-		v.Time, v.Views = true, true
+		v.Time, v.Views = true, v.Views || !isSystem(r.Schema)
 	case v.fills:
 		for _, c := range r.Columns {
 			v.Time = v.Time || c.Fill >= Clock

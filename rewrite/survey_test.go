@@ -36,6 +36,20 @@ func TestSurvey(t *testing.T) {
 	}
 }
 
+// The server's own relations call no function of a user's; a view of a user's may.
+func TestSurveyOfViews(t *testing.T) {
+	s := NewSchema([]Relation{{Schema: "pg_catalog", Name: "pg_class", View: true}, {Schema: "information_schema", Name: "tables", View: true}, {Schema: "public", Name: "seen", View: true}, {Schema: "public", Name: "pg_class", View: true}})
+	p, names, shadowed := newPlanner(t), s.In([]string{"pg_catalog", "public"}), s.In([]string{"public", "pg_catalog"})
+	for sql, want := range map[string][2]bool{
+		"SELECT 1 FROM pg_class": {false, true}, "SELECT 1 FROM pg_catalog.pg_class": {}, "SELECT 1 FROM information_schema.tables": {}, "SELECT 1 FROM public.pg_class": {true, true},
+		"SELECT 1 FROM seen": {true, true}, "SELECT 1 FROM pg_catalog.pg_class, seen": {true, true}, "SELECT 1 FROM seen, pg_catalog.pg_class": {true, true},
+	} {
+		if got := [2]bool{p.Survey(sql, names).Views, p.Survey(sql, shadowed).Views}; got != want {
+			t.Errorf("%q: %v, want %v", sql, got, want)
+		}
+	}
+}
+
 func TestDraws(t *testing.T) {
 	p := newPlanner(t)
 	for sql, want := range map[string]Fill{
