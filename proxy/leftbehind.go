@@ -19,17 +19,19 @@ import (
 // asksBehind reports whether backends are asked for what functions have left there.
 func (c Config) asksBehind() bool { return c.Kind == Postgres && c.Reset != ResetNever }
 
-// hiddenDue reports whether askHidden has something to ask.
+// hiddenDue reports whether askHidden has something to ask, and no fault has come in place of the answer a moment ago.
 func (srv *Server) hiddenDue() bool {
-	return srv.asksBehind && srv.hidden.Stale(srv.catalog.epoch.Load(), time.Now(), purityAge, question.FirstPause)
+	now := time.Now()
+	return srv.asksBehind && !srv.hiddenPace.Rests(now) && srv.hidden.Stale(srv.catalog.epoch.Load(), now, purityAge, question.FirstPause)
 }
 
 // askHidden asks an idle backend whether functions that run unseen may leave something at a backend,
-// where the answer is not known, or old. A refusal leaves the answer that there is. The error is
-// stop's, or says that the backend was lost.
+// where the answer is not known, or old. A fault (question.Unseen) leaves the answer that there is, and the question
+// is asked again behind a pause, which begins when the fault has come. The error is stop's, or says that the backend
+// was lost.
 func (srv *Server) askHidden(b *backend, at time.Time, stop func() error) error {
 	epoch := srv.catalog.epoch.Load()
-	if !srv.asksBehind || !srv.hidden.Asks(epoch, time.Now(), purityAge, question.FirstPause) {
+	if !srv.hiddenDue() || !srv.hidden.Asks(epoch, time.Now(), purityAge, question.FirstPause) {
 		return nil
 	}
 	may, answered := false, false
@@ -43,8 +45,13 @@ func (srv *Server) askHidden(b *backend, at time.Time, stop func() error) error 
 		}, b.patience, at, stop)
 		return string(retry.Field(refusal, 'C')), err
 	})
-	if err == nil && refusal == nil && answered {
+	switch {
+	case stops(err):
+	case err == nil && refusal == nil && answered:
 		srv.hidden.Told(epoch, may)
+		srv.hiddenPace.Answered(time.Now(), purityAge)
+	default:
+		srv.hiddenPace.Failed(time.Now())
 	}
 	return err
 }

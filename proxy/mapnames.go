@@ -140,7 +140,7 @@ func (s *session) nameless(sql []byte, err error) *rewrite.Plan {
 // namesNothing plans a Query that reads literals alone, outside of a transaction, where the schema is to be read: such a
 // Query waits for no reading, neither here nor on its backend (fitBackend). It returns nil for any other text, and
 // where the schema is known. In a transaction or pipeline the schema is read in front of the first text, since
-// nobody can be asked when a later one needs it.
+// nobody can be asked when a later one needs it. So a Parse waits: a pipeline may go on behind it.
 func (s *session) namesNothing(sql []byte) *rewrite.Plan {
 	s.mapped.nothing = false
 	if !s.srv.keeper.on || s.srv.schemaDue() == "" || !namesNothing.Match(sql) || s.status() != 'I' || s.inBlock() || s.t.touched || !s.t.owed.empty() {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy"
+	"github.com/sluice-proxy/sluice/proxy/question"
 )
 
 // ownFaults are the ways in which a question of Sluice's own can fail (package question).
@@ -88,5 +89,40 @@ func TestFaultsAreNotLearned(t *testing.T) {
 				t.Errorf("the question is not answered behind the fault: %s", last)
 			})
 		}
+	}
+}
+
+// A server that answers a question of Sluice's own later than a pause is long is not asked by the next backend at once:
+// the pause begins when the answer is overdue. The client whose turn it was goes on behind one question.
+func TestSlowQuestionsPause(t *testing.T) {
+	t.Parallel()
+	const limit = question.FirstPause + 100*time.Millisecond
+	for name, text := range map[string]string{"groups": "SELECT now()", "purity": "WITH users AS", "functions that leave something": "WITH RECURSIVE every AS"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pg := newPostgres(t)
+			pg.SQL(t, "postgres", "CREATE TABLE learned (a int)")
+			var p ownPlanter
+			asked := 0
+			p.plants(func(message []byte) (d ownFault) {
+				if bytes.Contains(message, []byte(text)) {
+					asked++
+					d.slow = limit + time.Second
+				}
+				return d
+			})
+			opts := []option{p.option, maxOpen(3), withReplay, configure(func(c *proxy.Config) { c.AnswerTimeout = limit })}
+			if name == "groups" { // PostgreSQL is known
+				opts = append(opts, asDSQL)
+			}
+			s := startSluice(t, pg, opts...)
+			if got := dialRaw(t, s.addr).say(t, "Q SELECT count(*) FROM learned /*c*/\n< Z\n"); !strings.Contains(got, "C SELECT 1") {
+				t.Errorf("told %s", got)
+			}
+			p.plants(nil)
+			if asked != 1 {
+				t.Errorf("asked %d times in front of the first answer, want once", asked)
+			}
+		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/account"
+	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/remains"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -67,6 +68,7 @@ type Server struct {
 	asksBehind     bool              // see Config.asksBehind
 	accepted       settings.Accepted // of startups
 	hidden         remains.Hidden
+	hiddenPace     question.Pace // of the question that hidden has the answer of
 	sharedReports  settings.SharedReports
 	// reports is the last answer of params; greetings are made of it; startup answers the beginnings of connections.
 	reports   atomic.Pointer[settings.Reports]
